@@ -5,9 +5,8 @@
  *
  * Narrowing rounds to nearest, ties to even, overflows to infinity and keeps
  * subnormals. A NaN stays a NaN of the same sign: it becomes quiet and loses
- * the low bits of its payload. Widening is exact; a signalling half NaN keeps
- * its bits, so narrowing what was widened gives the same pattern back except
- * that a signalling NaN comes back quiet.
+ * the low bits of its payload. Widening is exact, so narrowing what was widened
+ * gives the same pattern back, except that a signalling NaN comes back quiet.
  */
 #pragma once
 

@@ -1,0 +1,64 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ */
+#pragma once
+
+#include <glib.h>
+
+G_BEGIN_DECLS
+
+/* Keys of RLX_DEBUG. The first group talks, the second changes behaviour and
+ * exists so that tests and bug reports can take one thing out at a time. */
+typedef enum
+{
+  RLX_DEBUG_DEVICE        = 1 << 0,
+  RLX_DEBUG_COMPILE       = 1 << 1,
+  RLX_DEBUG_FUSE          = 1 << 2,
+  RLX_DEBUG_PLAN          = 1 << 3,
+  RLX_DEBUG_SHADERS       = 1 << 4,
+  RLX_DEBUG_DISPATCH      = 1 << 5,
+  RLX_DEBUG_CACHE         = 1 << 6,
+
+  RLX_DEBUG_VALIDATE      = 1 << 10, /* flag out-of-range indices, check plans */
+  RLX_DEBUG_NO_F16        = 1 << 11,
+  RLX_DEBUG_NO_SUBGROUPS  = 1 << 12,
+  RLX_DEBUG_NO_MATRIX     = 1 << 13,
+  RLX_DEBUG_NO_CACHE      = 1 << 14,
+  RLX_DEBUG_NO_FUSE       = 1 << 15,
+  RLX_DEBUG_NO_ALIAS      = 1 << 16, /* no in-place, no reuse of memory */
+  RLX_DEBUG_NO_FOLD       = 1 << 17,
+  RLX_DEBUG_NO_ROBUSTNESS = 1 << 18,
+  RLX_DEBUG_NO_TIMESTAMPS = 1 << 19,
+  RLX_DEBUG_SMALL_LIMITS  = 1 << 20, /* the limits every WebGPU device has, and a small binding limit */
+} RlxDebugFlags;
+
+/* Read once; 0 in a set-uid process. */
+RlxDebugFlags rlx_debug_get_flags (void);
+/* What rlx_debug_get_flags() does with the variable's value. @help says whether
+ * "help" was among the keys; @unknown is the quoted list of those that do not
+ * exist, or NULL. */
+RlxDebugFlags rlx_debug_parse     (const char *string,
+                                   gboolean   *help,
+                                   char      **unknown);
+/* The table that "help" prints. */
+char *        rlx_debug_help      (void);
+/* For tests only: replaces the flags from now on. */
+void          rlx_debug_set_flags (RlxDebugFlags flags);
+
+#define RLX_DEBUG_CHECK(key) G_UNLIKELY (rlx_debug_get_flags () & RLX_DEBUG_##key)
+
+/* Logs with g_message-like structure in domain "Rlx" when the key is set. */
+#define RLX_NOTE(key, ...) \
+  G_STMT_START { if (RLX_DEBUG_CHECK (key)) rlx_debug_log (#key, __VA_ARGS__); } G_STMT_END
+void rlx_debug_log (const char *key, const char *format, ...) G_GNUC_PRINTF (2, 3);
+
+/* The value of an environment variable of ours, NULL when unset or in a
+ * set-uid process. */
+const char *rlx_getenv (const char *name);
+
+/* Text from outside in quotes, made fit for a message: control characters and
+ * bytes that are not UTF-8 are escaped, and what is long is cut. @length may be
+ * -1 for a string that ends in NUL. */
+char *rlx_quote_text (const char *text, gssize length);
+
+G_END_DECLS

@@ -1,0 +1,246 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ */
+#include "config.h"
+
+#include "util/rlx-debug-private.h"
+
+#include <string.h>
+
+#ifdef __linux__
+#include <sys/auxv.h>
+#else
+#include <unistd.h>
+#endif
+
+/* Messages are for people; nobody reads more of a bad value than this. */
+#define QUOTE_MAX_CHARS 64
+#define UNKNOWN_MAX_KEYS 4
+
+static const struct
+{
+  const char *key;
+  RlxDebugFlags flag;
+  const char *help;
+} debug_keys[] = {
+  { "device", RLX_DEBUG_DEVICE, "What adapters there are, which one is opened, and when it is lost" },
+  { "compile", RLX_DEBUG_COMPILE, "What the compiler does with a graph" },
+  { "fuse", RLX_DEBUG_FUSE, "Which operators are fused and why others are not" },
+  { "plan", RLX_DEBUG_PLAN, "Where each tensor lives, and for how long" },
+  { "shaders", RLX_DEBUG_SHADERS, "The WGSL text of each kernel" },
+  { "dispatch", RLX_DEBUG_DISPATCH, "Each dispatch as it is encoded" },
+  { "cache", RLX_DEBUG_CACHE, "What is found in, and written to, the caches" },
+  { "validate", RLX_DEBUG_VALIDATE, "Report indices out of range and check memory plans (slow)" },
+  { "no-f16", RLX_DEBUG_NO_F16, "Do without 16-bit floats on the device" },
+  { "no-subgroups", RLX_DEBUG_NO_SUBGROUPS, "Do without subgroup operations" },
+  { "no-matrix", RLX_DEBUG_NO_MATRIX, "Do without cooperative matrices" },
+  { "no-cache", RLX_DEBUG_NO_CACHE, "Neither read nor write the caches" },
+  { "no-fuse", RLX_DEBUG_NO_FUSE, "Give each operator a kernel of its own" },
+  { "no-alias", RLX_DEBUG_NO_ALIAS, "Neither work in place nor use memory again" },
+  { "no-fold", RLX_DEBUG_NO_FOLD, "Compute constant parts of the graph in each run" },
+  { "no-robustness", RLX_DEBUG_NO_ROBUSTNESS, "Drop the bounds checks in kernels (unsafe)" },
+  { "no-timestamps", RLX_DEBUG_NO_TIMESTAMPS, "Do without the GPU's own clock" },
+  { "small-limits", RLX_DEBUG_SMALL_LIMITS, "Use only the limits that every WebGPU device has" },
+};
+
+/* The keys that only talk; "all" must not change any result. */
+#define RLX_DEBUG_TALKING \
+  (RLX_DEBUG_DEVICE | RLX_DEBUG_COMPILE | RLX_DEBUG_FUSE | RLX_DEBUG_PLAN | \
+   RLX_DEBUG_SHADERS | RLX_DEBUG_DISPATCH | RLX_DEBUG_CACHE)
+
+static gboolean
+is_secure_process (void)
+{
+#ifdef __linux__
+  return getauxval (AT_SECURE) != 0;
+#else
+  return getuid () != geteuid () || getgid () != getegid ();
+#endif
+}
+
+const char *
+rlx_getenv (const char *name)
+{
+  if (is_secure_process ())
+    return NULL;
+
+  return g_getenv (name);
+}
+
+char *
+rlx_quote_text (const char *text,
+                gssize      length)
+{
+  gsize n = length < 0 ? strlen (text) : (gsize) length;
+  const char *p = text;
+  const char *end = text + n;
+  guint n_chars = 0;
+  GString *quoted = g_string_new ("“");
+
+  while (p < end && n_chars < QUOTE_MAX_CHARS)
+    {
+      gunichar c = g_utf8_get_char_validated (p, end - p);
+
+      if (c == (gunichar) -1 || c == (gunichar) -2 || !g_unichar_isprint (c))
+        {
+          g_string_append_printf (quoted, "\\x%02x", (guchar) *p);
+          p++;
+        }
+      else
+        {
+          g_string_append_unichar (quoted, c);
+          p += g_unichar_to_utf8 (c, NULL);
+        }
+      n_chars++;
+    }
+
+  g_string_append (quoted, p < end ? "…”" : "”");
+
+  return g_string_free (quoted, FALSE);
+}
+
+/* Like g_parse_debug_string(), case does not matter and "_" is as good as "-". */
+static gboolean
+key_matches (const char *key,
+             const char *token,
+             gsize       length)
+{
+  for (gsize i = 0; i < length; i++)
+    {
+      char c = token[i] == '_' ? '-' : g_ascii_tolower (token[i]);
+
+      /* Also ends here when the key is shorter, at its NUL. */
+      if (key[i] == '\0' || c != key[i])
+        return FALSE;
+    }
+
+  return key[length] == '\0';
+}
+
+RlxDebugFlags
+rlx_debug_parse (const char *string,
+                 gboolean   *help,
+                 char      **unknown)
+{
+  const char separators[] = ",:; \t";
+  guint flags = 0;
+  guint n_unknown = 0;
+  GString *list = g_string_new (NULL);
+
+  *help = FALSE;
+
+  while (*string != '\0')
+    {
+      gsize length = strcspn (string, separators);
+      gsize i;
+
+      if (length == 0)
+        {
+          string++;
+          continue;
+        }
+
+      for (i = 0; i < G_N_ELEMENTS (debug_keys); i++)
+        if (key_matches (debug_keys[i].key, string, length))
+          break;
+
+      if (i < G_N_ELEMENTS (debug_keys))
+        flags |= debug_keys[i].flag;
+      else if (key_matches ("all", string, length))
+        flags |= RLX_DEBUG_TALKING;
+      else if (key_matches ("help", string, length))
+        *help = TRUE;
+      else if (n_unknown++ < UNKNOWN_MAX_KEYS)
+        {
+          g_autofree char *quoted = rlx_quote_text (string, (gssize) length);
+
+          g_string_append_printf (list, "%s%s", list->len > 0 ? ", " : "", quoted);
+        }
+
+      string += length;
+    }
+
+  if (n_unknown > UNKNOWN_MAX_KEYS)
+    g_string_append_printf (list, " and %u more", n_unknown - UNKNOWN_MAX_KEYS);
+
+  *unknown = g_string_free (list, n_unknown == 0);
+
+  return (RlxDebugFlags) flags;
+}
+
+char *
+rlx_debug_help (void)
+{
+  GString *text = g_string_new ("Values of RLX_DEBUG, separated by commas, colons, semicolons or spaces:\n");
+
+  for (gsize i = 0; i < G_N_ELEMENTS (debug_keys); i++)
+    g_string_append_printf (text, "  %-15s %s\n", debug_keys[i].key, debug_keys[i].help);
+  g_string_append_printf (text, "  %-15s %s\n", "all", "Everything above that only talks");
+  g_string_append_printf (text, "  %-15s %s\n", "help", "This list");
+
+  return g_string_free (text, FALSE);
+}
+
+static gint debug_flags;
+
+RlxDebugFlags
+rlx_debug_get_flags (void)
+{
+  static gsize initialized = 0;
+
+  if (g_once_init_enter (&initialized))
+    {
+      const char *value = rlx_getenv ("RLX_DEBUG");
+      g_autofree char *unknown = NULL;
+      gboolean help = FALSE;
+
+      if (value != NULL)
+        g_atomic_int_set (&debug_flags, (gint) rlx_debug_parse (value, &help, &unknown));
+
+      /* Before anything is said: a log writer of the application may come back
+       * here, and must not wait for itself. */
+      g_once_init_leave (&initialized, 1);
+
+      if (help)
+        {
+          g_autofree char *text = rlx_debug_help ();
+
+          g_printerr ("%s", text);
+        }
+      if (unknown != NULL)
+        g_message ("RLX_DEBUG has no key %s; RLX_DEBUG=help lists them all", unknown);
+    }
+
+  return (RlxDebugFlags) g_atomic_int_get (&debug_flags);
+}
+
+void
+rlx_debug_set_flags (RlxDebugFlags flags)
+{
+  /* Otherwise the first reader would put the environment's flags back. */
+  rlx_debug_get_flags ();
+  g_atomic_int_set (&debug_flags, (gint) flags);
+}
+
+void
+rlx_debug_log (const char *key,
+               const char *format,
+               ...)
+{
+  g_autofree char *message = NULL;
+  g_autofree char *name = NULL;
+  va_list args;
+
+  name = g_ascii_strdown (key, -1);
+  g_strdelimit (name, "_", '-');
+
+  va_start (args, format);
+  message = g_strdup_vprintf (format, args);
+  va_end (args);
+
+  /* A message, not debug: who set the key wants to see it without having to
+   * set G_MESSAGES_DEBUG too; and never fatal. */
+  g_log_structured (G_LOG_DOMAIN, G_LOG_LEVEL_MESSAGE,
+                    "RLX_DEBUG_KEY", name,
+                    "MESSAGE", "[%s] %s", name, message);
+}
