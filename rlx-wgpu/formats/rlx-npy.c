@@ -1,0 +1,971 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ */
+#include "config.h"
+
+#include "formats/rlx-npy-private.h"
+
+#include "rlx-tensor-private.h"
+#include "util/rlx-checked-private.h"
+#include "util/rlx-debug-private.h"
+
+#include <string.h>
+
+#define MAGIC "\x93NUMPY"
+#define MAGIC_LENGTH 6
+
+/* The elements start at a multiple of this in files written here, as in those
+ * of numpy. */
+#define ALIGNMENT 64
+
+/* How much is read between two looks at the GCancellable. */
+#define CHUNK ((gsize) 4 << 20)
+
+#if G_BYTE_ORDER == G_LITTLE_ENDIAN
+#define NATIVE_ORDER '<'
+#else
+#define NATIVE_ORDER '>'
+#endif
+
+/* ---- the prefix --------------------------------------------------------- */
+
+static gboolean
+check_present (const char  *what,
+               guint64      needed,
+               guint64      present,
+               GError     **error)
+{
+  if (present >= needed)
+    return TRUE;
+
+  g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_TRUNCATED,
+               "The file ends in %s: %" G_GUINT64_FORMAT " bytes are needed, %" G_GUINT64_FORMAT " are there",
+               what, needed, present);
+
+  return FALSE;
+}
+
+gboolean
+rlx_npy_parse_prefix (const guint8  *data,
+                      gsize          length,
+                      gsize         *prefix_length,
+                      gsize         *text_length,
+                      GError       **error)
+{
+  guint8 major, minor;
+  guint64 n;
+
+  /* What is there has to be right even when too little is there: a text file of
+   * three bytes is not a truncated .npy file. */
+  if (memcmp (data, MAGIC, MIN (length, MAGIC_LENGTH)) != 0)
+    {
+      g_set_error_literal (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_PARSE,
+                           "The file does not start with the magic of .npy files");
+      return FALSE;
+    }
+
+  if (!check_present ("the prefix", RLX_NPY_MIN_PREFIX, length, error))
+    return FALSE;
+
+  major = data[6];
+  minor = data[7];
+
+  if (major < 1 || major > 3 || minor != 0)
+    {
+      g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_UNSUPPORTED,
+                   "Version %u.%u of the .npy format is not one of 1.0, 2.0 and 3.0",
+                   major, minor);
+      return FALSE;
+    }
+
+  if (major == 1)
+    {
+      *prefix_length = RLX_NPY_MIN_PREFIX;
+      n = (guint64) data[8] | (guint64) data[9] << 8;
+    }
+  else
+    {
+      if (!check_present ("the prefix", RLX_NPY_MAX_PREFIX, length, error))
+        return FALSE;
+
+      *prefix_length = RLX_NPY_MAX_PREFIX;
+      n = (guint64) data[8] | (guint64) data[9] << 8 |
+          (guint64) data[10] << 16 | (guint64) data[11] << 24;
+    }
+
+  if (n > RLX_NPY_MAX_TEXT)
+    {
+      g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_LIMIT,
+                   "A header of %" G_GUINT64_FORMAT " bytes is beyond the limit of %d",
+                   n, RLX_NPY_MAX_TEXT);
+      return FALSE;
+    }
+
+  *text_length = (gsize) n;
+
+  return TRUE;
+}
+
+/* ---- the text ----------------------------------------------------------- */
+
+/* Where the reader is in the dictionary. The text is a Python literal, of which
+ * only what numpy writes is understood:
+ *
+ *   header := '{' entry (',' entry)* ','? '}' ' '* '\n'
+ *   entry  := "'descr'" ':' string | "'fortran_order'" ':' bool | "'shape'" ':' tuple
+ *   tuple  := '(' ')' | '(' int ',' ')' | '(' int (',' int)+ ','? ')'
+ *
+ * with spaces between the tokens, each entry exactly once, and strings in
+ * either kind of quotes, without escapes.
+ */
+typedef struct
+{
+  const char *start;
+  const char *p;
+  const char *end;
+} Cursor;
+
+G_GNUC_PRINTF (3, 4)
+static gboolean
+parse_error (Cursor      *cursor,
+             GError     **error,
+             const char  *format,
+             ...)
+{
+  g_autofree char *message = NULL;
+  va_list args;
+
+  va_start (args, format);
+  message = g_strdup_vprintf (format, args);
+  va_end (args);
+
+  g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_PARSE,
+               "At byte %" G_GSIZE_FORMAT " of the header's text: %s",
+               (gsize) (cursor->p - cursor->start), message);
+
+  return FALSE;
+}
+
+static void
+skip_spaces (Cursor *cursor)
+{
+  while (cursor->p < cursor->end && *cursor->p == ' ')
+    cursor->p++;
+}
+
+/* The next character that is not a space, or NUL at the end. A NUL in the text
+ * is no token either, so the two need not be told apart. */
+static char
+peek_token (Cursor *cursor)
+{
+  skip_spaces (cursor);
+
+  return cursor->p < cursor->end ? *cursor->p : '\0';
+}
+
+static gboolean
+accept_token (Cursor *cursor,
+              char    token)
+{
+  if (peek_token (cursor) != token)
+    return FALSE;
+
+  cursor->p++;
+
+  return TRUE;
+}
+
+static gboolean
+expect_token (Cursor  *cursor,
+              char     token,
+              GError **error)
+{
+  if (accept_token (cursor, token))
+    return TRUE;
+
+  return parse_error (cursor, error, "“%c” is missing", token);
+}
+
+static gboolean
+parse_string (Cursor      *cursor,
+              const char **string,
+              gsize       *length,
+              GError     **error)
+{
+  char quote = peek_token (cursor);
+  const char *p;
+
+  if (quote != '\'' && quote != '"')
+    return parse_error (cursor, error, "a string is missing");
+
+  for (p = cursor->p + 1; p < cursor->end && *p != quote; p++)
+    {
+      if (*p == '\\' || (guchar) *p < ' ')
+        {
+          cursor->p = p;
+          return parse_error (cursor, error, "a string has the character 0x%02x, which is not allowed", (guchar) *p);
+        }
+    }
+
+  if (p == cursor->end)
+    return parse_error (cursor, error, "a string does not end");
+
+  *string = cursor->p + 1;
+  *length = (gsize) (p - *string);
+  cursor->p = p + 1;
+
+  return TRUE;
+}
+
+static gboolean
+parse_word (Cursor     *cursor,
+            const char *word)
+{
+  gsize length = strlen (word);
+
+  if ((gsize) (cursor->end - cursor->p) < length || memcmp (cursor->p, word, length) != 0)
+    return FALSE;
+
+  cursor->p += length;
+
+  return TRUE;
+}
+
+static gboolean
+parse_bool (Cursor    *cursor,
+            gboolean  *value,
+            GError   **error)
+{
+  skip_spaces (cursor);
+
+  if (parse_word (cursor, "True"))
+    *value = TRUE;
+  else if (parse_word (cursor, "False"))
+    *value = FALSE;
+  else
+    return parse_error (cursor, error, "“fortran_order” is neither True nor False");
+
+  return TRUE;
+}
+
+static gboolean
+parse_int (Cursor  *cursor,
+           gint64  *value,
+           GError **error)
+{
+  const char *start;
+  gboolean fits = TRUE;
+  gint64 result = 0;
+
+  skip_spaces (cursor);
+  start = cursor->p;
+
+  for (; cursor->p < cursor->end && g_ascii_isdigit (*cursor->p); cursor->p++)
+    {
+      fits = fits &&
+             rlx_mul_i64 (result, 10, &result) &&
+             rlx_add_i64 (result, *cursor->p - '0', &result);
+    }
+
+  if (cursor->p == start)
+    return parse_error (cursor, error, "a number is missing in “shape”");
+  if (*start == '0' && cursor->p - start > 1)
+    return parse_error (cursor, error, "a number in “shape” starts with 0");
+
+  if (!fits)
+    {
+      g_autofree char *quoted = rlx_quote_text (start, cursor->p - start);
+
+      g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_LIMIT,
+                   "The number %s in “shape” is beyond the limit of %" G_GINT64_FORMAT,
+                   quoted, G_MAXINT64);
+      return FALSE;
+    }
+
+  /* Python 2 wrote long integers so. */
+  if (cursor->p < cursor->end && *cursor->p == 'L')
+    cursor->p++;
+
+  *value = result;
+
+  return TRUE;
+}
+
+static gboolean
+parse_shape (Cursor        *cursor,
+             RlxNpyHeader  *header,
+             GError       **error)
+{
+  guint n = 0;
+  gboolean comma = FALSE;
+
+  if (!expect_token (cursor, '(', error))
+    return FALSE;
+
+  while (!accept_token (cursor, ')'))
+    {
+      if (n > 0 && !comma)
+        return parse_error (cursor, error, "“,” is missing in “shape”");
+
+      if (n == RLX_MAX_RANK)
+        {
+          g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_LIMIT,
+                       "The array in the file has more dimensions than the limit of %d",
+                       RLX_MAX_RANK);
+          return FALSE;
+        }
+
+      if (!parse_int (cursor, &header->dims[n], error))
+        return FALSE;
+      n++;
+
+      comma = accept_token (cursor, ',');
+    }
+
+  /* "(3)" is a number in Python, not a tuple. */
+  if (n == 1 && !comma)
+    return parse_error (cursor, error, "“shape” is not a tuple");
+
+  header->n_dims = n;
+
+  return TRUE;
+}
+
+static gboolean
+parse_descr (Cursor       *cursor,
+             RlxDataType  *data_type,
+             GError      **error)
+{
+  static const struct
+  {
+    const char *code;
+    RlxDataType data_type;
+  } codes[] = {
+    { "f4", RLX_DATA_TYPE_F32 },
+    { "f2", RLX_DATA_TYPE_F16 },
+    { "i4", RLX_DATA_TYPE_I32 },
+    { "u4", RLX_DATA_TYPE_U32 },
+    { "i1", RLX_DATA_TYPE_I8 },
+    { "u1", RLX_DATA_TYPE_U8 },
+    { "b1", RLX_DATA_TYPE_BOOL },
+    { "i8", RLX_DATA_TYPE_I64 },
+    { "u8", RLX_DATA_TYPE_U64 },
+  };
+  g_autofree char *quoted = NULL;
+  const char *descr;
+  const char *code;
+  gsize length;
+  char order = '=';
+  char token = peek_token (cursor);
+
+  if (token == '[' || token == '(' || token == '{')
+    {
+      g_set_error_literal (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_UNSUPPORTED,
+                           "The array in the file is of a structured type, which is not supported");
+      return FALSE;
+    }
+
+  if (!parse_string (cursor, &descr, &length, error))
+    return FALSE;
+
+  quoted = rlx_quote_text (descr, (gssize) length);
+  code = descr;
+
+  if (length > 0 && strchr ("<>=|", *code) != NULL)
+    {
+      order = *code++;
+      length--;
+    }
+
+  if (length == 0 || !(g_ascii_isalpha (*code) || *code == '?'))
+    return parse_error (cursor, error, "“descr” is %s, which is not a data type", quoted);
+
+  for (gsize i = 0; i < G_N_ELEMENTS (codes); i++)
+    {
+      if (length != strlen (codes[i].code) || memcmp (code, codes[i].code, length) != 0)
+        continue;
+
+      /* '=' and '|' mean that there is nothing to say about the order. */
+      if (order != NATIVE_ORDER && order != '=' && order != '|' &&
+          rlx_data_type_get_size (codes[i].data_type) > 1)
+        {
+          g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_UNSUPPORTED,
+                       "The array in the file is of type %s, which is not in the byte order of this computer",
+                       quoted);
+          return FALSE;
+        }
+
+      *data_type = codes[i].data_type;
+      return TRUE;
+    }
+
+  g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_UNSUPPORTED,
+               "The array in the file is of type %s, which is not supported", quoted);
+
+  return FALSE;
+}
+
+static gboolean
+parse_entry (Cursor        *cursor,
+             RlxNpyHeader  *header,
+             guint         *seen,
+             GError       **error)
+{
+  static const char * const keys[] = { "descr", "fortran_order", "shape" };
+  const char *key;
+  gsize length;
+  guint i;
+
+  if (!parse_string (cursor, &key, &length, error))
+    return FALSE;
+
+  for (i = 0; i < G_N_ELEMENTS (keys); i++)
+    if (length == strlen (keys[i]) && memcmp (key, keys[i], length) == 0)
+      break;
+
+  if (i == G_N_ELEMENTS (keys))
+    {
+      g_autofree char *quoted = rlx_quote_text (key, (gssize) length);
+
+      return parse_error (cursor, error, "there is no key %s", quoted);
+    }
+
+  if ((*seen & 1u << i) != 0)
+    return parse_error (cursor, error, "the key “%s” comes twice", keys[i]);
+  *seen |= 1u << i;
+
+  if (!expect_token (cursor, ':', error))
+    return FALSE;
+
+  if (i == 0)
+    return parse_descr (cursor, &header->data_type, error);
+  else if (i == 1)
+    return parse_bool (cursor, &header->fortran_order, error);
+  else
+    return parse_shape (cursor, header, error);
+}
+
+gboolean
+rlx_npy_parse_text (const char    *text,
+                    gsize          length,
+                    RlxNpyHeader  *header,
+                    GError       **error)
+{
+  g_autoptr (GError) local_error = NULL;
+  Cursor cursor = { text, text, text + length };
+  guint seen = 0;
+
+  memset (header, 0, sizeof *header);
+
+  if (!expect_token (&cursor, '{', error))
+    return FALSE;
+
+  while (!accept_token (&cursor, '}'))
+    {
+      if (!parse_entry (&cursor, header, &seen, error))
+        return FALSE;
+
+      if (!accept_token (&cursor, ',') && peek_token (&cursor) != '}')
+        return parse_error (&cursor, error, "“,” or “}” is missing");
+    }
+
+  if (seen != 7)
+    return parse_error (&cursor, error, "one of “descr”, “fortran_order” and “shape” is missing");
+
+  if (!accept_token (&cursor, '\n') || cursor.p != cursor.end)
+    return parse_error (&cursor, error, "there is something other than spaces and a newline after the “}”");
+
+  /* The same rules as for any shape, reported as what they are here: something
+   * that is wrong with a file. */
+  if (!rlx_shape_n_bytes (header->data_type, header->dims, header->n_dims,
+                          &header->n_elements, &header->n_bytes, &local_error))
+    {
+      g_set_error_literal (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_LIMIT, local_error->message);
+      return FALSE;
+    }
+
+  return TRUE;
+}
+
+/* ---- the elements ------------------------------------------------------- */
+
+static gboolean
+check_data_size (const RlxNpyHeader  *header,
+                 guint64              present,
+                 GError             **error)
+{
+  if (!check_present ("the elements", header->n_bytes, present, error))
+    return FALSE;
+
+  if (present > header->n_bytes)
+    {
+      g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_PARSE,
+                   "The elements take %" G_GSIZE_FORMAT " bytes, but %" G_GUINT64_FORMAT " follow the header",
+                   header->n_bytes, present);
+      return FALSE;
+    }
+
+  return TRUE;
+}
+
+static gpointer
+try_alloc (gsize    size,
+           GError **error)
+{
+  gpointer memory = rlx_try_alloc (size, NULL);
+
+  if (memory == NULL)
+    g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_LIMIT,
+                 "There is no memory for the %" G_GSIZE_FORMAT " bytes of the array", size);
+
+  return memory;
+}
+
+/* The elements in the order of C: the last dimension runs fastest. */
+static GBytes *
+from_fortran_order (const RlxNpyHeader  *header,
+                    GBytes              *bytes,
+                    GError             **error)
+{
+  const guint8 *from = g_bytes_get_data (bytes, NULL);
+  gsize element = rlx_data_type_get_size (header->data_type);
+  gsize strides[RLX_MAX_RANK];
+  gint64 index[RLX_MAX_RANK] = { 0 };
+  gsize stride = element;
+  gsize offset = 0;
+  guint8 *data;
+
+  data = try_alloc (header->n_bytes, error);
+  if (data == NULL)
+    return NULL;
+
+  /* No product here exceeds n_bytes. */
+  for (guint i = 0; i < header->n_dims; i++)
+    {
+      strides[i] = stride;
+      stride *= (gsize) header->dims[i];
+    }
+
+  for (guint64 n = 0; n < header->n_elements; n++)
+    {
+      memcpy (data + n * element, from + offset, element);
+
+      for (guint i = header->n_dims; i-- > 0;)
+        {
+          offset += strides[i];
+          if (++index[i] < header->dims[i])
+            break;
+          offset -= strides[i] * (gsize) header->dims[i];
+          index[i] = 0;
+        }
+    }
+
+  return g_bytes_new_take (data, header->n_bytes);
+}
+
+/* @bytes are exactly the elements. */
+static RlxTensor *
+tensor_from_elements (const RlxNpyHeader  *header,
+                      GBytes              *bytes,
+                      GError             **error)
+{
+  g_autoptr (GBytes) ordered = NULL;
+  g_autoptr (GError) local_error = NULL;
+  RlxTensor *tensor;
+
+  if (header->fortran_order && header->n_dims > 1 && header->n_elements > 1)
+    {
+      ordered = from_fortran_order (header, bytes, error);
+      if (ordered == NULL)
+        return NULL;
+      bytes = ordered;
+    }
+
+  tensor = rlx_tensor_new_from_bytes (header->data_type, header->dims, header->n_dims,
+                                      bytes, &local_error);
+
+  /* All that is left to go wrong is a lack of memory. */
+  if (tensor == NULL)
+    g_set_error_literal (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_LIMIT, local_error->message);
+
+  return tensor;
+}
+
+/* ---- reading ------------------------------------------------------------ */
+
+/**
+ * rlx_tensor_new_from_npy:
+ * @npy: the contents of a `.npy` file
+ * @error: where to store an error
+ *
+ * Makes a tensor from the contents of a `.npy` file, numpy's format for one
+ * array.
+ *
+ * Arrays of all types of [enum@Rlx.DataType] are read, in either order of the
+ * dimensions. Others, as well as arrays in a byte order that is not this
+ * computer's, are refused with `RLX_WEIGHTS_ERROR_UNSUPPORTED`; nothing that is
+ * in a file is ever executed.
+ *
+ * Returns: (transfer full): a new tensor, or %NULL with an error
+ *
+ * Since: 1.0
+ */
+RlxTensor *
+rlx_tensor_new_from_npy (GBytes  *npy,
+                         GError **error)
+{
+  g_autoptr (GBytes) elements = NULL;
+  const guint8 *data;
+  gsize length, prefix_length, text_length, data_offset;
+  RlxNpyHeader header;
+
+  g_return_val_if_fail (npy != NULL, NULL);
+  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
+
+  data = g_bytes_get_data (npy, &length);
+
+  /* An empty GBytes has no data to look at. */
+  if (length == 0)
+    {
+      check_present ("the prefix", RLX_NPY_MIN_PREFIX, 0, error);
+      return NULL;
+    }
+
+  if (!rlx_npy_parse_prefix (data, length, &prefix_length, &text_length, error) ||
+      !check_present ("the header", text_length, length - prefix_length, error) ||
+      !rlx_npy_parse_text ((const char *) data + prefix_length, text_length, &header, error))
+    return NULL;
+
+  data_offset = prefix_length + text_length;
+  if (!check_data_size (&header, length - data_offset, error))
+    return NULL;
+
+  elements = g_bytes_new_from_bytes (npy, data_offset, header.n_bytes);
+
+  return tensor_from_elements (&header, elements, error);
+}
+
+/* Reads exactly @size bytes; fewer are RLX_WEIGHTS_ERROR_TRUNCATED, since the
+ * file was long enough when its size was asked for. */
+static gboolean
+read_exactly (GInputStream  *stream,
+              const char    *what,
+              guint8        *buffer,
+              gsize          size,
+              GCancellable  *cancellable,
+              GError       **error)
+{
+  gsize done = 0;
+
+  while (done < size)
+    {
+      gssize n = g_input_stream_read (stream, buffer + done, MIN (size - done, CHUNK),
+                                      cancellable, error);
+
+      if (n < 0)
+        return FALSE;
+      if (n == 0)
+        return check_present (what, size, done, error);
+      done += (gsize) n;
+    }
+
+  return TRUE;
+}
+
+/* Opens a file if it is one that has an end. */
+static GInputStream *
+open_regular (GFile         *file,
+              guint64       *size,
+              GCancellable  *cancellable,
+              GError       **error)
+{
+  g_autoptr (GFileInfo) info = NULL;
+  g_autoptr (GFileInfo) stream_info = NULL;
+  g_autoptr (GFileInputStream) stream = NULL;
+  GFileType type;
+
+  /* Before it is opened, because opening a pipe waits for a writer. */
+  info = g_file_query_info (file,
+                            G_FILE_ATTRIBUTE_STANDARD_TYPE "," G_FILE_ATTRIBUTE_STANDARD_SIZE,
+                            G_FILE_QUERY_INFO_NONE, cancellable, error);
+  if (info == NULL)
+    return NULL;
+
+  type = (GFileType) g_file_info_get_attribute_uint32 (info, G_FILE_ATTRIBUTE_STANDARD_TYPE);
+  if (type != G_FILE_TYPE_REGULAR)
+    {
+      g_set_error_literal (error, G_IO_ERROR,
+                           type == G_FILE_TYPE_DIRECTORY ? G_IO_ERROR_IS_DIRECTORY : G_IO_ERROR_NOT_REGULAR_FILE,
+                           type == G_FILE_TYPE_DIRECTORY ? "It is a directory" : "It is not a regular file");
+      return NULL;
+    }
+
+  stream = g_file_read (file, cancellable, error);
+  if (stream == NULL)
+    return NULL;
+
+  /* The size of what was opened, where that can be told; the name may mean
+   * another file by now. */
+  stream_info = g_file_input_stream_query_info (stream, G_FILE_ATTRIBUTE_STANDARD_SIZE, cancellable, NULL);
+  if (stream_info != NULL && g_file_info_has_attribute (stream_info, G_FILE_ATTRIBUTE_STANDARD_SIZE))
+    g_set_object (&info, stream_info);
+
+  if (!g_file_info_has_attribute (info, G_FILE_ATTRIBUTE_STANDARD_SIZE))
+    {
+      g_set_error_literal (error, G_IO_ERROR, G_IO_ERROR_NOT_SUPPORTED,
+                           "The size of the file cannot be found out");
+      return NULL;
+    }
+
+  *size = g_file_info_get_attribute_uint64 (info, G_FILE_ATTRIBUTE_STANDARD_SIZE);
+
+  return G_INPUT_STREAM (g_steal_pointer (&stream));
+}
+
+static RlxTensor *
+load_npy (GFile         *file,
+          GCancellable  *cancellable,
+          GError       **error)
+{
+  g_autoptr (GInputStream) stream = NULL;
+  g_autoptr (GBytes) elements = NULL;
+  g_autofree char *text = NULL;
+  g_autofree guint8 *data = NULL;
+  guint8 prefix[RLX_NPY_MAX_PREFIX];
+  guint64 size;
+  gsize length, prefix_length, text_length;
+  RlxNpyHeader header;
+
+  stream = open_regular (file, &size, cancellable, error);
+  if (stream == NULL)
+    return NULL;
+
+  /* Nothing is allocated for what the file's size rules out. The longer of the
+   * two prefixes is read at once; with the shorter one that takes the start of
+   * the text with it, never of the elements, as no text is that short. */
+  length = (gsize) MIN (size, RLX_NPY_MAX_PREFIX);
+  if (!read_exactly (stream, "the prefix", prefix, length, cancellable, error) ||
+      !rlx_npy_parse_prefix (prefix, length, &prefix_length, &text_length, error) ||
+      !check_present ("the header", text_length, size - prefix_length, error))
+    return NULL;
+
+  text = g_malloc (text_length + RLX_NPY_MAX_PREFIX);
+  length -= prefix_length;
+  memcpy (text, prefix + prefix_length, length);
+  if (text_length > length &&
+      !read_exactly (stream, "the header", (guint8 *) text + length, text_length - length, cancellable, error))
+    return NULL;
+
+  if (!rlx_npy_parse_text (text, text_length, &header, error) ||
+      !check_data_size (&header, size - prefix_length - text_length, error))
+    return NULL;
+
+  data = try_alloc (header.n_bytes, error);
+  if (data == NULL)
+    return NULL;
+
+  if (!read_exactly (stream, "the elements", data, header.n_bytes, cancellable, error))
+    return NULL;
+
+  elements = g_bytes_new_take (g_steal_pointer (&data), header.n_bytes);
+
+  return tensor_from_elements (&header, elements, error);
+}
+
+/**
+ * rlx_tensor_load_npy:
+ * @file: a `.npy` file
+ * @cancellable: (nullable): a [class@Gio.Cancellable]
+ * @error: where to store an error
+ *
+ * Makes a tensor from a `.npy` file, numpy's format for one array.
+ *
+ * The file must be a regular file, and exactly as long as its header says. It
+ * is read while the function runs, and is not needed afterwards. See
+ * [ctor@Rlx.Tensor.new_from_npy] for what can be in it.
+ *
+ * Returns: (transfer full): a new tensor, or %NULL with an error
+ *
+ * Since: 1.0
+ */
+RlxTensor *
+rlx_tensor_load_npy (GFile         *file,
+                     GCancellable  *cancellable,
+                     GError       **error)
+{
+  RlxTensor *tensor;
+
+  g_return_val_if_fail (G_IS_FILE (file), NULL);
+  g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), NULL);
+  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
+
+  tensor = load_npy (file, cancellable, error);
+
+  if (tensor == NULL && error != NULL)
+    {
+      g_autofree char *name = g_file_get_parse_name (file);
+
+      g_prefix_error (error, "%s: ", name);
+    }
+
+  return tensor;
+}
+
+/* ---- writing ------------------------------------------------------------ */
+
+/* Everything before the elements. */
+static GByteArray *
+format_header (RlxTensor *self)
+{
+  static const char * const codes[] = {
+    [RLX_DATA_TYPE_F32] = "f4",
+    [RLX_DATA_TYPE_F16] = "f2",
+    [RLX_DATA_TYPE_I32] = "i4",
+    [RLX_DATA_TYPE_U32] = "u4",
+    [RLX_DATA_TYPE_I8] = "i1",
+    [RLX_DATA_TYPE_U8] = "u1",
+    [RLX_DATA_TYPE_BOOL] = "b1",
+    [RLX_DATA_TYPE_I64] = "i8",
+    [RLX_DATA_TYPE_U64] = "u8",
+  };
+  RlxDataType data_type = rlx_tensor_get_data_type (self);
+  g_autoptr (GString) text = g_string_new (NULL);
+  GByteArray *header = g_byte_array_new ();
+  const gint64 *dims;
+  gsize n_dims, padding;
+  guint8 length[2];
+
+  g_string_append_printf (text, "{'descr': '%c%s', 'fortran_order': False, 'shape': (",
+                          rlx_data_type_get_size (data_type) > 1 ? NATIVE_ORDER : '|',
+                          codes[data_type]);
+  dims = rlx_tensor_get_shape (self, &n_dims);
+  for (gsize i = 0; i < n_dims; i++)
+    g_string_append_printf (text, "%s%" G_GINT64_FORMAT, i > 0 ? ", " : "", dims[i]);
+  g_string_append (text, n_dims == 1 ? ",), }" : "), }");
+
+  /* At most a few hundred bytes with eight dimensions, so neither this nor the
+   * length can overflow. */
+  padding = (ALIGNMENT - (RLX_NPY_MIN_PREFIX + text->len + 1) % ALIGNMENT) % ALIGNMENT;
+  for (gsize i = 0; i < padding; i++)
+    g_string_append_c (text, ' ');
+  g_string_append_c (text, '\n');
+
+  length[0] = (guint8) (text->len & 0xff);
+  length[1] = (guint8) (text->len >> 8);
+
+  g_byte_array_append (header, (const guint8 *) MAGIC "\x01\x00", MAGIC_LENGTH + 2);
+  g_byte_array_append (header, length, sizeof length);
+  g_byte_array_append (header, (const guint8 *) text->str, (guint) text->len);
+
+  return header;
+}
+
+/**
+ * rlx_tensor_to_npy:
+ * @self: a tensor
+ *
+ * Makes the contents of a `.npy` file, numpy's format for one array.
+ *
+ * Returns: (transfer full) (nullable): the contents of the file, or %NULL if
+ *   there is not enough memory for another copy of the elements
+ *
+ * Since: 1.0
+ */
+GBytes *
+rlx_tensor_to_npy (RlxTensor *self)
+{
+  g_autoptr (GByteArray) header = NULL;
+  guint8 *data;
+  gsize size, total;
+
+  g_return_val_if_fail (RLX_IS_TENSOR (self), NULL);
+
+  header = format_header (self);
+  size = rlx_tensor_get_size (self);
+  if (!rlx_add_size (header->len, size, &total))
+    return NULL;
+
+  data = rlx_try_alloc (total, NULL);
+  if (data == NULL)
+    return NULL;
+
+  memcpy (data, header->data, header->len);
+  memcpy (data + header->len, rlx_tensor_peek_data (self), size);
+
+  return g_bytes_new_take (data, total);
+}
+
+/**
+ * rlx_tensor_save_npy:
+ * @self: a tensor
+ * @file: the file to write
+ * @cancellable: (nullable): a [class@Gio.Cancellable]
+ * @error: where to store an error
+ *
+ * Writes a `.npy` file, numpy's format for one array.
+ *
+ * A file that is there already is replaced once everything has been written; if
+ * something goes wrong it stays as it was.
+ *
+ * Returns: true if the file was written, false with an error if it was not
+ *
+ * Since: 1.0
+ */
+gboolean
+rlx_tensor_save_npy (RlxTensor     *self,
+                     GFile         *file,
+                     GCancellable  *cancellable,
+                     GError       **error)
+{
+  g_autoptr (GFileOutputStream) stream = NULL;
+  g_autoptr (GByteArray) header = NULL;
+  g_autoptr (GError) local_error = NULL;
+  const guint8 *data;
+  gsize size, n;
+
+  g_return_val_if_fail (RLX_IS_TENSOR (self), FALSE);
+  g_return_val_if_fail (G_IS_FILE (file), FALSE);
+  g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), FALSE);
+  g_return_val_if_fail (error == NULL || *error == NULL, FALSE);
+
+  header = format_header (self);
+  data = rlx_tensor_peek_data (self);
+  size = rlx_tensor_get_size (self);
+
+  stream = g_file_replace (file, NULL, FALSE, G_FILE_CREATE_NONE, cancellable, &local_error);
+
+  if (stream != NULL &&
+      g_output_stream_write_all (G_OUTPUT_STREAM (stream), header->data, header->len, NULL, cancellable, &local_error))
+    {
+      while (size > 0 && local_error == NULL)
+        {
+          if (g_output_stream_write_all (G_OUTPUT_STREAM (stream), data, MIN (size, CHUNK), &n, cancellable, &local_error))
+            {
+              data += n;
+              size -= n;
+            }
+        }
+    }
+
+  if (local_error == NULL)
+    g_output_stream_close (G_OUTPUT_STREAM (stream), cancellable, &local_error);
+  else if (stream != NULL)
+    {
+      /* Closing is what puts the new file in the place of the old one, unless
+       * it is cancelled. */
+      g_autoptr (GCancellable) cancelled = g_cancellable_new ();
+
+      g_cancellable_cancel (cancelled);
+      g_output_stream_close (G_OUTPUT_STREAM (stream), cancelled, NULL);
+    }
+
+  if (local_error != NULL)
+    {
+      g_autofree char *name = g_file_get_parse_name (file);
+
+      g_propagate_prefixed_error (error, g_steal_pointer (&local_error), "%s: ", name);
+      return FALSE;
+    }
+
+  return TRUE;
+}

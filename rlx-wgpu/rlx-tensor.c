@@ -1,0 +1,1070 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ */
+#include "config.h"
+
+#include "rlx-tensor.h"
+
+#include "rlx-enum-types.h"
+#include "rlx-tensor-private.h"
+#include "util/rlx-checked-private.h"
+#include "util/rlx-element-private.h"
+#include "util/rlx-half-private.h"
+
+#include <math.h>
+#include <string.h>
+
+/**
+ * RlxTensor:
+ *
+ * An array of numbers in the computer's memory.
+ *
+ * A tensor has a data type, a shape, and the elements themselves, stored
+ * without gaps, the last dimension running fastest. It is what goes into a
+ * graph as a constant or a parameter, and what goes into and comes out of a run.
+ *
+ * A tensor never changes once it exists, so it can be shared between threads
+ * freely. There is therefore nothing to set: make a tensor with one of its
+ * constructors.
+ *
+ * The elements are best handed over as a [struct@GLib.Bytes], which is not
+ * copied. [ctor@Rlx.Tensor.new_from_floats] and [ctor@Rlx.Tensor.new_from_ints]
+ * are for literals and for small arrays; a binding converts their arguments
+ * element by element.
+ *
+ * A tensor made by `g_object_new()` without any of the constructors is of type
+ * `f32` and shape `[0]`.
+ *
+ * Since: 1.0
+ */
+
+/* What rlx_tensor_to_string() shows. */
+#define MAX_SHOWN 1000
+
+struct _RlxTensor
+{
+  GObject parent_instance;
+
+  RlxDataType data_type;
+  guint n_dims;
+  gint64 dims[RLX_MAX_RANK];
+  guint64 n_elements;
+  GBytes *bytes;
+  gconstpointer data;
+};
+
+enum
+{
+  PROP_0,
+  PROP_DATA_TYPE,
+  PROP_N_DIMS,
+  PROP_N_ELEMENTS,
+  PROP_SIZE,
+  PROP_BYTES,
+  N_PROPS
+};
+
+static GParamSpec *properties[N_PROPS];
+
+G_DEFINE_FINAL_TYPE (RlxTensor, rlx_tensor, G_TYPE_OBJECT)
+
+/* Where an empty tensor's elements are said to be: GBytes has NULL there, which
+ * is not an address that can be handed to memcpy() or to numpy. */
+static const guint64 no_elements[1];
+
+/* ---- the object --------------------------------------------------------- */
+
+static void
+rlx_tensor_finalize (GObject *object)
+{
+  RlxTensor *self = RLX_TENSOR (object);
+
+  g_bytes_unref (self->bytes);
+
+  G_OBJECT_CLASS (rlx_tensor_parent_class)->finalize (object);
+}
+
+static void
+rlx_tensor_get_property (GObject    *object,
+                         guint       prop_id,
+                         GValue     *value,
+                         GParamSpec *pspec)
+{
+  RlxTensor *self = RLX_TENSOR (object);
+
+  switch (prop_id)
+    {
+    case PROP_DATA_TYPE:
+      g_value_set_enum (value, self->data_type);
+      break;
+
+    case PROP_N_DIMS:
+      g_value_set_uint (value, self->n_dims);
+      break;
+
+    case PROP_N_ELEMENTS:
+      g_value_set_int64 (value, (gint64) self->n_elements);
+      break;
+
+    case PROP_SIZE:
+      g_value_set_uint64 (value, g_bytes_get_size (self->bytes));
+      break;
+
+    case PROP_BYTES:
+      g_value_set_boxed (value, self->bytes);
+      break;
+
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, prop_id, pspec);
+      break;
+    }
+}
+
+static void
+rlx_tensor_class_init (RlxTensorClass *klass)
+{
+  GObjectClass *object_class = G_OBJECT_CLASS (klass);
+  const GParamFlags flags = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
+
+  object_class->finalize = rlx_tensor_finalize;
+  object_class->get_property = rlx_tensor_get_property;
+
+  /**
+   * RlxTensor:data-type: (getter get_data_type)
+   *
+   * The type of the elements.
+   *
+   * Since: 1.0
+   */
+  properties[PROP_DATA_TYPE] =
+    g_param_spec_enum ("data-type", NULL, NULL, RLX_TYPE_DATA_TYPE, RLX_DATA_TYPE_F32, flags);
+
+  /**
+   * RlxTensor:n-dims: (getter get_n_dims)
+   *
+   * The number of dimensions; 0 for a scalar.
+   *
+   * Since: 1.0
+   */
+  properties[PROP_N_DIMS] =
+    g_param_spec_uint ("n-dims", NULL, NULL, 0, RLX_MAX_RANK, 0, flags);
+
+  /**
+   * RlxTensor:n-elements: (getter get_n_elements)
+   *
+   * The number of elements.
+   *
+   * Since: 1.0
+   */
+  properties[PROP_N_ELEMENTS] =
+    g_param_spec_int64 ("n-elements", NULL, NULL, 0, G_MAXINT64, 0, flags);
+
+  /**
+   * RlxTensor:size: (getter get_size)
+   *
+   * The size of the elements in bytes.
+   *
+   * Since: 1.0
+   */
+  properties[PROP_SIZE] =
+    g_param_spec_uint64 ("size", NULL, NULL, 0, G_MAXUINT64, 0, flags);
+
+  /**
+   * RlxTensor:bytes: (getter get_bytes)
+   *
+   * The elements.
+   *
+   * Since: 1.0
+   */
+  properties[PROP_BYTES] =
+    g_param_spec_boxed ("bytes", NULL, NULL, G_TYPE_BYTES, flags);
+
+  g_object_class_install_properties (object_class, N_PROPS, properties);
+}
+
+static void
+rlx_tensor_init (RlxTensor *self)
+{
+  self->data_type = RLX_DATA_TYPE_F32;
+  self->n_dims = 1;
+  self->bytes = g_bytes_new_static (NULL, 0);
+  self->data = no_elements;
+}
+
+/* Everything has been checked, and @bytes (transfer full) is aligned. */
+static RlxTensor *
+tensor_new_unchecked (RlxDataType   data_type,
+                      const gint64 *shape,
+                      gsize         n_dims,
+                      guint64       n_elements,
+                      GBytes       *bytes)
+{
+  RlxTensor *self = g_object_new (RLX_TYPE_TENSOR, NULL);
+
+  self->data_type = data_type;
+  self->n_dims = (guint) n_dims;
+  for (gsize i = 0; i < n_dims; i++)
+    self->dims[i] = shape[i];
+  for (gsize i = n_dims; i < RLX_MAX_RANK; i++)
+    self->dims[i] = 0;
+  self->n_elements = n_elements;
+
+  g_bytes_unref (self->bytes);
+  self->bytes = bytes;
+  if (n_elements > 0)
+    self->data = g_bytes_get_data (bytes, NULL);
+
+  return self;
+}
+
+/* Whether memory from outside can be used as it is. */
+static gboolean
+data_is_usable (RlxDataType   data_type,
+                const guint8 *data,
+                gsize         size)
+{
+  if ((guintptr) data % rlx_data_type_get_size (data_type) != 0)
+    return FALSE;
+
+  /* Kernels rely on a bool being 0 or 1. */
+  if (data_type == RLX_DATA_TYPE_BOOL)
+    {
+      for (gsize i = 0; i < size; i++)
+        if (data[i] > 1)
+          return FALSE;
+    }
+
+  return TRUE;
+}
+
+static GBytes *
+copy_data (RlxDataType    data_type,
+           gconstpointer  data,
+           gsize          size,
+           GError       **error)
+{
+  guint8 *copy = rlx_try_alloc (size, error);
+
+  if (copy == NULL)
+    return NULL;
+
+  if (size > 0)
+    memcpy (copy, data, size);
+
+  if (data_type == RLX_DATA_TYPE_BOOL)
+    {
+      for (gsize i = 0; i < size; i++)
+        copy[i] = copy[i] != 0;
+    }
+
+  return g_bytes_new_take (copy, size);
+}
+
+static gboolean
+check_size (RlxDataType    data_type,
+            const gint64  *shape,
+            gsize          n_dims,
+            gsize          given,
+            guint64       *n_elements,
+            GError       **error)
+{
+  gsize size;
+
+  if (!rlx_shape_n_bytes (data_type, shape, n_dims, n_elements, &size, error))
+    return FALSE;
+
+  if (given != size)
+    {
+      g_autofree char *text = rlx_shape_to_string (shape, n_dims);
+
+      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_SHAPE,
+                   "The shape %s of type %s takes %" G_GSIZE_FORMAT " bytes, but %" G_GSIZE_FORMAT " were given",
+                   text, rlx_data_type_to_string (data_type), size, given);
+      return FALSE;
+    }
+
+  return TRUE;
+}
+
+static gboolean
+check_count (RlxDataType    data_type,
+             const gint64  *shape,
+             gsize          n_dims,
+             gsize          given,
+             gsize         *size,
+             GError       **error)
+{
+  guint64 n_elements;
+
+  if (!rlx_shape_n_bytes (data_type, shape, n_dims, &n_elements, size, error))
+    return FALSE;
+
+  if (given != n_elements)
+    {
+      g_autofree char *text = rlx_shape_to_string (shape, n_dims);
+
+      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_SHAPE,
+                   "The shape %s has %" G_GUINT64_FORMAT " elements, but %" G_GSIZE_FORMAT " values were given",
+                   text, n_elements, given);
+      return FALSE;
+    }
+
+  return TRUE;
+}
+
+/* ---- constructors ------------------------------------------------------- */
+
+/**
+ * rlx_tensor_new_from_bytes:
+ * @data_type: the type of the elements
+ * @shape: (array length=n_dims) (nullable): the size of each dimension
+ * @n_dims: the number of dimensions; 0 makes a scalar
+ * @bytes: the elements, in the computer's byte order
+ * @error: where to store an error
+ *
+ * Makes a tensor from a [struct@GLib.Bytes].
+ *
+ * The bytes are kept and not copied, unless they are not aligned for
+ * @data_type. In a tensor of type `bool` each byte that is not 0 counts as 1;
+ * if there are bytes other than 0 and 1 a cleaned copy is kept.
+ *
+ * The number of bytes must be exactly what the shape needs.
+ *
+ * Returns: (transfer full): a new tensor, or %NULL with an error
+ *
+ * Since: 1.0
+ */
+RlxTensor *
+rlx_tensor_new_from_bytes (RlxDataType    data_type,
+                           const gint64  *shape,
+                           gsize          n_dims,
+                           GBytes        *bytes,
+                           GError       **error)
+{
+  GBytes *kept;
+  gconstpointer data;
+  gsize size;
+  guint64 n_elements;
+
+  g_return_val_if_fail (shape != NULL || n_dims == 0, NULL);
+  g_return_val_if_fail (bytes != NULL, NULL);
+  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
+
+  data = g_bytes_get_data (bytes, &size);
+
+  if (!check_size (data_type, shape, n_dims, size, &n_elements, error))
+    return NULL;
+
+  if (data_is_usable (data_type, data, size))
+    kept = g_bytes_ref (bytes);
+  else
+    kept = copy_data (data_type, data, size, error);
+
+  if (kept == NULL)
+    return NULL;
+
+  return tensor_new_unchecked (data_type, shape, n_dims, n_elements, kept);
+}
+
+/**
+ * rlx_tensor_new_from_data:
+ * @data_type: the type of the elements
+ * @shape: (array length=n_dims) (nullable): the size of each dimension
+ * @n_dims: the number of dimensions; 0 makes a scalar
+ * @data: (array length=n_data) (nullable): the elements, in the computer's byte order
+ * @n_data: the number of bytes
+ * @error: where to store an error
+ *
+ * Makes a tensor from a copy of some bytes.
+ *
+ * The number of bytes must be exactly what the shape needs.
+ *
+ * Returns: (transfer full): a new tensor, or %NULL with an error
+ *
+ * Since: 1.0
+ */
+RlxTensor *
+rlx_tensor_new_from_data (RlxDataType    data_type,
+                          const gint64  *shape,
+                          gsize          n_dims,
+                          const guint8  *data,
+                          gsize          n_data,
+                          GError       **error)
+{
+  GBytes *bytes;
+  guint64 n_elements;
+
+  g_return_val_if_fail (shape != NULL || n_dims == 0, NULL);
+  g_return_val_if_fail (data != NULL || n_data == 0, NULL);
+  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
+
+  if (!check_size (data_type, shape, n_dims, n_data, &n_elements, error))
+    return NULL;
+
+  bytes = copy_data (data_type, data, n_data, error);
+  if (bytes == NULL)
+    return NULL;
+
+  return tensor_new_unchecked (data_type, shape, n_dims, n_elements, bytes);
+}
+
+/**
+ * rlx_tensor_new_from_address:
+ * @data_type: the type of the elements
+ * @shape: (array length=n_dims) (nullable): the size of each dimension
+ * @n_dims: the number of dimensions; 0 makes a scalar
+ * @address: the address of the elements
+ * @size: the number of bytes at @address
+ * @error: where to store an error
+ *
+ * Makes a tensor from a copy of the memory at an address.
+ *
+ * This is meant for language bindings, to take over an array of a library such
+ * as numpy in one copy. There must be @size readable bytes at @address. Programs
+ * should use [ctor@Rlx.Tensor.new_from_bytes].
+ *
+ * Returns: (transfer full): a new tensor, or %NULL with an error
+ *
+ * Since: 1.0
+ */
+RlxTensor *
+rlx_tensor_new_from_address (RlxDataType    data_type,
+                             const gint64  *shape,
+                             gsize          n_dims,
+                             guintptr       address,
+                             gsize          size,
+                             GError       **error)
+{
+  g_return_val_if_fail (shape != NULL || n_dims == 0, NULL);
+  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
+
+  if (address == 0 && size > 0)
+    {
+      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                   "The address is 0, but the size is %" G_GSIZE_FORMAT " bytes", size);
+      return NULL;
+    }
+
+  return rlx_tensor_new_from_data (data_type, shape, n_dims,
+                                   (const guint8 *) address, size, error);
+}
+
+/**
+ * rlx_tensor_new_from_floats:
+ * @shape: (array length=n_dims) (nullable): the size of each dimension
+ * @n_dims: the number of dimensions; 0 makes a scalar
+ * @values: (array length=n_values) (nullable): the elements
+ * @n_values: the number of elements
+ * @error: where to store an error
+ *
+ * Makes a tensor of type `f32`.
+ *
+ * This is meant for literals and for small arrays.
+ *
+ * Returns: (transfer full): a new tensor, or %NULL with an error
+ *
+ * Since: 1.0
+ */
+RlxTensor *
+rlx_tensor_new_from_floats (const gint64  *shape,
+                            gsize          n_dims,
+                            const float   *values,
+                            gsize          n_values,
+                            GError       **error)
+{
+  gsize size;
+
+  g_return_val_if_fail (shape != NULL || n_dims == 0, NULL);
+  g_return_val_if_fail (values != NULL || n_values == 0, NULL);
+  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
+
+  if (!check_count (RLX_DATA_TYPE_F32, shape, n_dims, n_values, &size, error))
+    return NULL;
+
+  return rlx_tensor_new_from_data (RLX_DATA_TYPE_F32, shape, n_dims,
+                                   (const guint8 *) values, size, error);
+}
+
+/**
+ * rlx_tensor_new_from_ints:
+ * @data_type: the type of the elements
+ * @shape: (array length=n_dims) (nullable): the size of each dimension
+ * @n_dims: the number of dimensions; 0 makes a scalar
+ * @values: (array length=n_values) (nullable): the elements
+ * @n_values: the number of elements
+ * @error: where to store an error
+ *
+ * Makes a tensor of any type from integers.
+ *
+ * A value that is outside the range of @data_type is an error, and for `bool`
+ * only 0 and 1 are in the range. A float type takes the nearest number it has;
+ * integers above 2²⁴ (`f32`) or 2¹¹ (`f16`) may be rounded.
+ *
+ * This is meant for literals and for small arrays.
+ *
+ * Returns: (transfer full): a new tensor, or %NULL with an error
+ *
+ * Since: 1.0
+ */
+RlxTensor *
+rlx_tensor_new_from_ints (RlxDataType    data_type,
+                          const gint64  *shape,
+                          gsize          n_dims,
+                          const gint64  *values,
+                          gsize          n_values,
+                          GError       **error)
+{
+  guint8 *data;
+  gsize size;
+  gint64 min;
+  guint64 max;
+
+  g_return_val_if_fail (shape != NULL || n_dims == 0, NULL);
+  g_return_val_if_fail (values != NULL || n_values == 0, NULL);
+  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
+
+  if (!check_count (data_type, shape, n_dims, n_values, &size, error))
+    return NULL;
+
+  rlx_element_get_int_range (data_type, &min, &max);
+  for (gsize i = 0; i < n_values; i++)
+    {
+      if (values[i] < min || (values[i] > 0 && (guint64) values[i] > max))
+        {
+          g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                       "The value %" G_GINT64_FORMAT " at index %" G_GSIZE_FORMAT
+                       " is outside the range of %s, %" G_GINT64_FORMAT " to %" G_GUINT64_FORMAT,
+                       values[i], i, rlx_data_type_to_string (data_type), min, max);
+          return NULL;
+        }
+    }
+
+  data = rlx_try_alloc (size, error);
+  if (data == NULL)
+    return NULL;
+
+  for (gsize i = 0; i < n_values; i++)
+    rlx_element_set_int (data_type, data, i, values[i]);
+
+  return tensor_new_unchecked (data_type, shape, n_dims, n_values, g_bytes_new_take (data, size));
+}
+
+/**
+ * rlx_tensor_new_scalar:
+ * @data_type: the type of the element
+ * @value: the value
+ * @error: where to store an error
+ *
+ * Makes a tensor without dimensions, which has one element.
+ *
+ * For an integer type @value must be a whole number in the range of the type,
+ * for `bool` it must be 0 or 1. A float type takes the nearest number it has;
+ * a finite value it can only represent as infinity is an error.
+ *
+ * Returns: (transfer full): a new tensor, or %NULL with an error
+ *
+ * Since: 1.0
+ */
+RlxTensor *
+rlx_tensor_new_scalar (RlxDataType   data_type,
+                       double        value,
+                       GError      **error)
+{
+  char buffer[G_ASCII_DTOSTR_BUF_SIZE];
+  union
+  {
+    float f32;
+    guint16 f16;
+    guint64 u64;
+    guint8 bytes[8];
+  } element = { .u64 = 0 };
+  gboolean fits;
+  gsize size;
+
+  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
+
+  if (!rlx_data_type_check (data_type, error))
+    return NULL;
+
+  size = rlx_data_type_get_size (data_type);
+
+  if (data_type == RLX_DATA_TYPE_F32)
+    {
+      element.f32 = (float) value;
+      fits = isfinite (element.f32) || !isfinite (value);
+    }
+  else if (data_type == RLX_DATA_TYPE_F16)
+    {
+      element.f16 = rlx_half_from_double (value);
+      fits = (element.f16 & 0x7c00) != 0x7c00 || !isfinite (value);
+    }
+  else
+    {
+      gint64 min;
+      guint64 max;
+
+      rlx_element_get_int_range (data_type, &min, &max);
+
+      /* The upper limits of 64 bits are not doubles; the powers of two above
+       * them are. A NaN fails the comparisons. */
+      if (data_type == RLX_DATA_TYPE_U64)
+        {
+          fits = value >= 0.0 && value < 0x1p64 && (double) (guint64) value == value;
+          if (fits)
+            element.u64 = (guint64) value;
+        }
+      else
+        {
+          fits = value >= (double) min &&
+                 (data_type == RLX_DATA_TYPE_I64 ? value < 0x1p63 : value <= (double) max) &&
+                 (double) (gint64) value == value;
+          if (fits)
+            rlx_element_set_int (data_type, element.bytes, 0, (gint64) value);
+        }
+    }
+
+  if (!fits)
+    {
+      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                   "The value %s cannot be represented in type %s",
+                   g_ascii_dtostr (buffer, sizeof buffer, value),
+                   rlx_data_type_to_string (data_type));
+      return NULL;
+    }
+
+  return tensor_new_unchecked (data_type, NULL, 0, 1, g_bytes_new (element.bytes, size));
+}
+
+/* ---- what a tensor is --------------------------------------------------- */
+
+/**
+ * rlx_tensor_get_data_type: (get-property data-type)
+ * @self: a tensor
+ *
+ * Gets the type of the elements.
+ *
+ * Returns: the data type
+ *
+ * Since: 1.0
+ */
+RlxDataType
+rlx_tensor_get_data_type (RlxTensor *self)
+{
+  g_return_val_if_fail (RLX_IS_TENSOR (self), RLX_DATA_TYPE_F32);
+
+  return self->data_type;
+}
+
+/**
+ * rlx_tensor_get_n_dims: (get-property n-dims)
+ * @self: a tensor
+ *
+ * Gets the number of dimensions.
+ *
+ * Returns: the number of dimensions, 0 for a scalar
+ *
+ * Since: 1.0
+ */
+guint
+rlx_tensor_get_n_dims (RlxTensor *self)
+{
+  g_return_val_if_fail (RLX_IS_TENSOR (self), 0);
+
+  return self->n_dims;
+}
+
+/**
+ * rlx_tensor_get_shape:
+ * @self: a tensor
+ * @n_dims: (out): where to store the number of dimensions
+ *
+ * Gets the size of each dimension.
+ *
+ * Returns: (array length=n_dims) (transfer none): the shape; valid as long as
+ *   the tensor
+ *
+ * Since: 1.0
+ */
+const gint64 *
+rlx_tensor_get_shape (RlxTensor *self,
+                      gsize     *n_dims)
+{
+  if (n_dims != NULL)
+    *n_dims = 0;
+
+  g_return_val_if_fail (RLX_IS_TENSOR (self), NULL);
+
+  if (n_dims != NULL)
+    *n_dims = self->n_dims;
+
+  return self->dims;
+}
+
+/**
+ * rlx_tensor_get_n_elements: (get-property n-elements)
+ * @self: a tensor
+ *
+ * Gets the number of elements: the product of the shape, 1 for a scalar.
+ *
+ * Returns: the number of elements
+ *
+ * Since: 1.0
+ */
+gint64
+rlx_tensor_get_n_elements (RlxTensor *self)
+{
+  g_return_val_if_fail (RLX_IS_TENSOR (self), 0);
+
+  return (gint64) self->n_elements;
+}
+
+/**
+ * rlx_tensor_get_size: (get-property size)
+ * @self: a tensor
+ *
+ * Gets the size of the elements in bytes.
+ *
+ * Returns: the number of bytes
+ *
+ * Since: 1.0
+ */
+gsize
+rlx_tensor_get_size (RlxTensor *self)
+{
+  g_return_val_if_fail (RLX_IS_TENSOR (self), 0);
+
+  return g_bytes_get_size (self->bytes);
+}
+
+/**
+ * rlx_tensor_get_bytes: (get-property bytes)
+ * @self: a tensor
+ *
+ * Gets the elements, in the computer's byte order, the last dimension running
+ * fastest.
+ *
+ * Nothing is copied. The bytes can be kept beyond the life of the tensor with
+ * [method@GLib.Bytes.ref].
+ *
+ * Returns: (transfer none): the elements
+ *
+ * Since: 1.0
+ */
+GBytes *
+rlx_tensor_get_bytes (RlxTensor *self)
+{
+  g_return_val_if_fail (RLX_IS_TENSOR (self), NULL);
+
+  return self->bytes;
+}
+
+gconstpointer
+rlx_tensor_peek_data (RlxTensor *self)
+{
+  return self->data;
+}
+
+/**
+ * rlx_tensor_get_address:
+ * @self: a tensor
+ * @size: (out): where to store the number of bytes
+ *
+ * Gets the address of the elements.
+ *
+ * This is meant for language bindings, to show a tensor to a library such as
+ * numpy without a copy. The memory must not be written to, and is valid as long
+ * as the tensor. The address is aligned for the type of the elements and is
+ * never 0, even if there are none.
+ *
+ * Returns: the address of the first element
+ *
+ * Since: 1.0
+ */
+guintptr
+rlx_tensor_get_address (RlxTensor *self,
+                        gsize     *size)
+{
+  if (size != NULL)
+    *size = 0;
+
+  g_return_val_if_fail (RLX_IS_TENSOR (self), 0);
+
+  if (size != NULL)
+    *size = g_bytes_get_size (self->bytes);
+
+  return (guintptr) self->data;
+}
+
+/* ---- values ------------------------------------------------------------- */
+
+/**
+ * rlx_tensor_get_floats:
+ * @self: a tensor
+ * @n_values: (out): where to store the number of elements
+ *
+ * Gets the elements of a tensor of any type as floats.
+ *
+ * Integers that a float does not have are rounded to the nearest one it has.
+ *
+ * The array is a copy, and is empty if there is not enough memory for it.
+ * Large tensors are better read with [method@Rlx.Tensor.get_bytes].
+ *
+ * Returns: (array length=n_values) (transfer full): the elements
+ *
+ * Since: 1.0
+ */
+float *
+rlx_tensor_get_floats (RlxTensor *self,
+                       gsize     *n_values)
+{
+  gsize n, size;
+  float *values;
+
+  g_return_val_if_fail (n_values != NULL, NULL);
+
+  *n_values = 0;
+
+  g_return_val_if_fail (RLX_IS_TENSOR (self), NULL);
+
+  n = (gsize) self->n_elements;
+  if (!rlx_mul_size (n, sizeof (float), &size))
+    return NULL;
+
+  values = rlx_try_alloc (size, NULL);
+  if (values == NULL)
+    return NULL;
+
+  if (self->data_type == RLX_DATA_TYPE_F32)
+    memcpy (values, self->data, size);
+  else if (self->data_type == RLX_DATA_TYPE_F16)
+    rlx_half_to_floats (self->data, values, n);
+  else
+    for (gsize i = 0; i < n; i++)
+      values[i] = rlx_element_get_float (self->data_type, self->data, i);
+
+  *n_values = n;
+
+  return values;
+}
+
+/**
+ * rlx_tensor_get_ints:
+ * @self: a tensor
+ * @n_values: (out): where to store the number of elements
+ *
+ * Gets the elements of a tensor of any type as integers.
+ *
+ * Floats lose their fraction, a NaN becomes 0, and values outside the range of
+ * 64-bit signed integers become the nearest end of the range.
+ *
+ * The array is a copy, and is empty if there is not enough memory for it.
+ * Large tensors are better read with [method@Rlx.Tensor.get_bytes].
+ *
+ * Returns: (array length=n_values) (transfer full): the elements
+ *
+ * Since: 1.0
+ */
+gint64 *
+rlx_tensor_get_ints (RlxTensor *self,
+                     gsize     *n_values)
+{
+  gsize n, size;
+  gint64 *values;
+
+  g_return_val_if_fail (n_values != NULL, NULL);
+
+  *n_values = 0;
+
+  g_return_val_if_fail (RLX_IS_TENSOR (self), NULL);
+
+  n = (gsize) self->n_elements;
+  if (!rlx_mul_size (n, sizeof (gint64), &size))
+    return NULL;
+
+  values = rlx_try_alloc (size, NULL);
+  if (values == NULL)
+    return NULL;
+
+  for (gsize i = 0; i < n; i++)
+    values[i] = rlx_element_get_int (self->data_type, self->data, i);
+
+  *n_values = n;
+
+  return values;
+}
+
+/**
+ * rlx_tensor_get_value:
+ * @self: a tensor
+ * @index: the index of an element, counted through all dimensions, the last one
+ *   running fastest
+ *
+ * Gets one element of a tensor of any type.
+ *
+ * 64-bit integers above 2⁵³ may be rounded. It is a programmer error to use an
+ * index that is negative or not below [method@Rlx.Tensor.get_n_elements].
+ *
+ * Returns: the value
+ *
+ * Since: 1.0
+ */
+double
+rlx_tensor_get_value (RlxTensor *self,
+                      gint64     index)
+{
+  g_return_val_if_fail (RLX_IS_TENSOR (self), NAN);
+  g_return_val_if_fail (index >= 0 && (guint64) index < self->n_elements, NAN);
+
+  return rlx_element_get_double (self->data_type, self->data, (gsize) index);
+}
+
+/* ---- the rest ----------------------------------------------------------- */
+
+/**
+ * rlx_tensor_reshape:
+ * @self: a tensor
+ * @shape: (array length=n_dims) (nullable): the size of each dimension; one may
+ *   be -1, to stand for the size that makes the number of elements right
+ * @n_dims: the number of dimensions
+ * @error: where to store an error
+ *
+ * Makes a tensor of the same elements in another shape.
+ *
+ * The elements are shared, not copied. Their number must not change.
+ *
+ * Returns: (transfer full): a new tensor, or %NULL with an error
+ *
+ * Since: 1.0
+ */
+RlxTensor *
+rlx_tensor_reshape (RlxTensor     *self,
+                    const gint64  *shape,
+                    gsize          n_dims,
+                    GError       **error)
+{
+  gint64 dims[RLX_MAX_RANK];
+  gsize inferred = RLX_MAX_RANK;
+  gsize rank = MIN (n_dims, RLX_MAX_RANK);
+  guint64 n_elements;
+
+  g_return_val_if_fail (RLX_IS_TENSOR (self), NULL);
+  g_return_val_if_fail (shape != NULL || n_dims == 0, NULL);
+  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
+
+  for (gsize i = 0; i < rank; i++)
+    {
+      dims[i] = shape[i];
+      /* Only the first: a second -1 stays and is refused as a negative size. */
+      if (dims[i] == -1 && inferred == RLX_MAX_RANK)
+        {
+          inferred = i;
+          dims[i] = 1;
+        }
+    }
+
+  /* With the true rank, so that one above the limit is refused before any
+   * dimension is looked at. */
+  if (!rlx_shape_n_elements (dims, n_dims, &n_elements, error))
+    return NULL;
+
+  if (inferred < RLX_MAX_RANK && n_elements > 0 && self->n_elements % n_elements == 0)
+    {
+      dims[inferred] = (gint64) (self->n_elements / n_elements);
+      if (!rlx_shape_n_elements (dims, n_dims, &n_elements, error))
+        return NULL;
+    }
+  else if (inferred < RLX_MAX_RANK)
+    {
+      g_autofree char *text = rlx_shape_to_string (shape, n_dims);
+
+      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_SHAPE,
+                   "No size in place of the -1 gives the shape %s %" G_GUINT64_FORMAT " elements, or many do",
+                   text, self->n_elements);
+      return NULL;
+    }
+
+  if (n_elements != self->n_elements)
+    {
+      g_autofree char *text = rlx_shape_to_string (dims, n_dims);
+
+      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_SHAPE,
+                   "The shape %s has %" G_GUINT64_FORMAT " elements, but the tensor has %" G_GUINT64_FORMAT,
+                   text, n_elements, self->n_elements);
+      return NULL;
+    }
+
+  return tensor_new_unchecked (self->data_type, dims, n_dims, n_elements, g_bytes_ref (self->bytes));
+}
+
+/**
+ * rlx_tensor_equal:
+ * @self: a tensor
+ * @other: another tensor
+ *
+ * Compares two tensors bit by bit.
+ *
+ * They are equal if they have the same data type, the same shape and the same
+ * bytes. So a NaN is equal to a NaN of the same bits, and 0.0 is not equal to
+ * -0.0.
+ *
+ * Returns: whether the tensors are equal
+ *
+ * Since: 1.0
+ */
+gboolean
+rlx_tensor_equal (RlxTensor *self,
+                  RlxTensor *other)
+{
+  g_return_val_if_fail (RLX_IS_TENSOR (self), FALSE);
+  g_return_val_if_fail (RLX_IS_TENSOR (other), FALSE);
+
+  if (self->data_type != other->data_type || self->n_dims != other->n_dims)
+    return FALSE;
+
+  for (guint i = 0; i < self->n_dims; i++)
+    if (self->dims[i] != other->dims[i])
+      return FALSE;
+
+  return g_bytes_equal (self->bytes, other->bytes);
+}
+
+/**
+ * rlx_tensor_to_string:
+ * @self: a tensor
+ *
+ * Writes the elements as text, for people to read.
+ *
+ * The elements are listed flat, whatever the shape is, as in `[4, 5, 0, 0]`; a
+ * scalar is written without the brackets. The text does not depend on the
+ * locale. Floats have as many digits as it takes to tell them from their
+ * neighbours. After a thousand elements an ellipsis stands for the rest.
+ *
+ * Returns: (transfer full): the text
+ *
+ * Since: 1.0
+ */
+char *
+rlx_tensor_to_string (RlxTensor *self)
+{
+  GString *text;
+  gsize n_shown;
+
+  g_return_val_if_fail (RLX_IS_TENSOR (self), NULL);
+
+  n_shown = (gsize) MIN (self->n_elements, MAX_SHOWN);
+  text = g_string_new (self->n_dims > 0 ? "[" : NULL);
+
+  for (gsize i = 0; i < n_shown; i++)
+    {
+      if (i > 0)
+        g_string_append (text, ", ");
+      rlx_element_append (text, self->data_type, self->data, i);
+    }
+
+  if (n_shown < self->n_elements)
+    g_string_append (text, ", …");
+  if (self->n_dims > 0)
+    g_string_append_c (text, ']');
+
+  return g_string_free (text, FALSE);
+}

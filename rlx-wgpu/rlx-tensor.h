@@ -1,0 +1,106 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ */
+#pragma once
+
+#if !defined(RLX_INSIDE) && !defined(RLX_COMPILATION)
+#error "Only <rlx-wgpu/rlx-wgpu.h> can be included directly."
+#endif
+
+#include <rlx-wgpu/rlx-types.h>
+
+G_BEGIN_DECLS
+
+#define RLX_TYPE_TENSOR (rlx_tensor_get_type ())
+RLX_API
+G_DECLARE_FINAL_TYPE (RlxTensor, rlx_tensor, RLX, TENSOR, GObject)
+
+RLX_API
+RlxTensor *    rlx_tensor_new_from_bytes   (RlxDataType     data_type,
+                                            const gint64   *shape,
+                                            gsize           n_dims,
+                                            GBytes         *bytes,
+                                            GError        **error) G_GNUC_WARN_UNUSED_RESULT;
+RLX_API
+RlxTensor *    rlx_tensor_new_from_data    (RlxDataType     data_type,
+                                            const gint64   *shape,
+                                            gsize           n_dims,
+                                            const guint8   *data,
+                                            gsize           n_data,
+                                            GError        **error) G_GNUC_WARN_UNUSED_RESULT;
+RLX_API
+RlxTensor *    rlx_tensor_new_from_address (RlxDataType     data_type,
+                                            const gint64   *shape,
+                                            gsize           n_dims,
+                                            guintptr        address,
+                                            gsize           size,
+                                            GError        **error) G_GNUC_WARN_UNUSED_RESULT;
+RLX_API
+RlxTensor *    rlx_tensor_new_from_floats  (const gint64   *shape,
+                                            gsize           n_dims,
+                                            const float    *values,
+                                            gsize           n_values,
+                                            GError        **error) G_GNUC_WARN_UNUSED_RESULT;
+RLX_API
+RlxTensor *    rlx_tensor_new_from_ints    (RlxDataType     data_type,
+                                            const gint64   *shape,
+                                            gsize           n_dims,
+                                            const gint64   *values,
+                                            gsize           n_values,
+                                            GError        **error) G_GNUC_WARN_UNUSED_RESULT;
+RLX_API
+RlxTensor *    rlx_tensor_new_scalar       (RlxDataType     data_type,
+                                            double          value,
+                                            GError        **error) G_GNUC_WARN_UNUSED_RESULT;
+RLX_API
+RlxTensor *    rlx_tensor_new_from_npy     (GBytes         *npy,
+                                            GError        **error) G_GNUC_WARN_UNUSED_RESULT;
+RLX_API
+RlxTensor *    rlx_tensor_load_npy         (GFile          *file,
+                                            GCancellable   *cancellable,
+                                            GError        **error) G_GNUC_WARN_UNUSED_RESULT;
+RLX_API
+gboolean       rlx_tensor_save_npy         (RlxTensor      *self,
+                                            GFile          *file,
+                                            GCancellable   *cancellable,
+                                            GError        **error);
+RLX_API
+GBytes *       rlx_tensor_to_npy           (RlxTensor      *self);
+
+RLX_API
+RlxDataType    rlx_tensor_get_data_type    (RlxTensor      *self);
+RLX_API
+guint          rlx_tensor_get_n_dims       (RlxTensor      *self);
+RLX_API
+const gint64 * rlx_tensor_get_shape        (RlxTensor      *self,
+                                            gsize          *n_dims);
+RLX_API
+gint64         rlx_tensor_get_n_elements   (RlxTensor      *self);
+RLX_API
+gsize          rlx_tensor_get_size         (RlxTensor      *self);
+RLX_API
+GBytes *       rlx_tensor_get_bytes        (RlxTensor      *self);
+RLX_API
+guintptr       rlx_tensor_get_address      (RlxTensor      *self,
+                                            gsize          *size);
+RLX_API
+float *        rlx_tensor_get_floats       (RlxTensor      *self,
+                                            gsize          *n_values);
+RLX_API
+gint64 *       rlx_tensor_get_ints         (RlxTensor      *self,
+                                            gsize          *n_values);
+RLX_API
+double         rlx_tensor_get_value        (RlxTensor      *self,
+                                            gint64          index);
+RLX_API
+RlxTensor *    rlx_tensor_reshape          (RlxTensor      *self,
+                                            const gint64   *shape,
+                                            gsize           n_dims,
+                                            GError        **error) G_GNUC_WARN_UNUSED_RESULT;
+RLX_API
+gboolean       rlx_tensor_equal            (RlxTensor      *self,
+                                            RlxTensor      *other);
+RLX_API
+char *         rlx_tensor_to_string        (RlxTensor      *self);
+
+G_END_DECLS

@@ -1,0 +1,236 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ */
+#include "config.h"
+
+#include "rlx-types.h"
+
+#include "rlx-tensor-private.h"
+#include "util/rlx-checked-private.h"
+#include "util/rlx-debug-private.h"
+
+#include <string.h>
+
+/* clang-format off */
+G_DEFINE_QUARK (rlx-device-error-quark, rlx_device_error)
+G_DEFINE_QUARK (rlx-graph-error-quark, rlx_graph_error)
+G_DEFINE_QUARK (rlx-compile-error-quark, rlx_compile_error)
+G_DEFINE_QUARK (rlx-weights-error-quark, rlx_weights_error)
+/* clang-format on */
+
+static const struct
+{
+  const char *name;
+  gsize size;
+} data_types[] = {
+  [RLX_DATA_TYPE_F32] = { "f32", 4 },
+  [RLX_DATA_TYPE_F16] = { "f16", 2 },
+  [RLX_DATA_TYPE_I32] = { "i32", 4 },
+  [RLX_DATA_TYPE_U32] = { "u32", 4 },
+  [RLX_DATA_TYPE_I8] = { "i8", 1 },
+  [RLX_DATA_TYPE_U8] = { "u8", 1 },
+  [RLX_DATA_TYPE_BOOL] = { "bool", 1 },
+  [RLX_DATA_TYPE_I64] = { "i64", 8 },
+  [RLX_DATA_TYPE_U64] = { "u64", 8 },
+};
+
+/* Also right when the compiler makes the enumeration signed. */
+#define IS_DATA_TYPE(data_type) ((guint) (data_type) < G_N_ELEMENTS (data_types))
+
+gboolean
+rlx_data_type_check (RlxDataType   data_type,
+                     GError      **error)
+{
+  if (IS_DATA_TYPE (data_type))
+    return TRUE;
+
+  g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_DATA_TYPE,
+               "%d is not a data type", (gint) data_type);
+
+  return FALSE;
+}
+
+/**
+ * rlx_data_type_get_size:
+ * @data_type: a data type
+ *
+ * Gets the number of bytes one element of a type takes.
+ *
+ * Returns: the size in bytes, or 0 when @data_type is not a data type
+ *
+ * Since: 1.0
+ */
+gsize
+rlx_data_type_get_size (RlxDataType data_type)
+{
+  return IS_DATA_TYPE (data_type) ? data_types[data_type].size : 0;
+}
+
+/**
+ * rlx_data_type_to_string:
+ * @data_type: a data type
+ *
+ * Gets the short name of a type: `f32`, `f16`, `i32`, `u32`, `i8`, `u8`,
+ * `bool`, `i64` or `u64`.
+ *
+ * [func@Rlx.DataType.from_string] is the way back.
+ *
+ * Returns: (transfer none): the name, or `invalid` when @data_type is not a
+ *   data type
+ *
+ * Since: 1.0
+ */
+const char *
+rlx_data_type_to_string (RlxDataType data_type)
+{
+  return IS_DATA_TYPE (data_type) ? data_types[data_type].name : "invalid";
+}
+
+/**
+ * rlx_data_type_from_string:
+ * @name: the name of a data type, for instance `f32`
+ * @data_type: (out): where to store the data type
+ * @error: where to store an error
+ *
+ * Finds the type of a name, as [func@Rlx.DataType.to_string] gives it.
+ *
+ * Returns: true if @name is the name of a type, false with
+ *   `RLX_GRAPH_ERROR_INVALID_ARGUMENT` if it is not
+ *
+ * Since: 1.0
+ */
+gboolean
+rlx_data_type_from_string (const char   *name,
+                           RlxDataType  *data_type,
+                           GError      **error)
+{
+  g_autofree char *quoted = NULL;
+
+  g_return_val_if_fail (name != NULL, FALSE);
+  g_return_val_if_fail (data_type != NULL, FALSE);
+  g_return_val_if_fail (error == NULL || *error == NULL, FALSE);
+
+  for (guint i = 0; i < G_N_ELEMENTS (data_types); i++)
+    {
+      if (strcmp (name, data_types[i].name) == 0)
+        {
+          *data_type = (RlxDataType) i;
+          return TRUE;
+        }
+    }
+
+  quoted = rlx_quote_text (name, -1);
+  g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+               "%s is not the name of a data type; they are f32, f16, i32, u32, i8, u8, bool, i64 and u64",
+               quoted);
+
+  return FALSE;
+}
+
+/* ---- shapes ------------------------------------------------------------- */
+
+char *
+rlx_shape_to_string (const gint64 *dims,
+                     gsize         rank)
+{
+  GString *text = g_string_new ("[");
+
+  for (gsize i = 0; i < rank; i++)
+    g_string_append_printf (text, "%s%" G_GINT64_FORMAT, i > 0 ? ", " : "", dims[i]);
+  g_string_append_c (text, ']');
+
+  return g_string_free (text, FALSE);
+}
+
+gboolean
+rlx_shape_n_elements (const gint64  *dims,
+                      gsize          rank,
+                      guint64       *n_elements,
+                      GError       **error)
+{
+  guint64 product = 1;
+  gboolean fits = TRUE;
+  gboolean empty = FALSE;
+
+  if (rank > RLX_MAX_RANK)
+    {
+      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_LIMIT,
+                   "A shape of %" G_GSIZE_FORMAT " dimensions is beyond the limit of %d",
+                   rank, RLX_MAX_RANK);
+      return FALSE;
+    }
+
+  for (gsize i = 0; i < rank; i++)
+    {
+      if (dims[i] < 0)
+        {
+          g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_SHAPE,
+                       "Axis %" G_GSIZE_FORMAT " of the shape has the negative size %" G_GINT64_FORMAT,
+                       i, dims[i]);
+          return FALSE;
+        }
+
+      if (dims[i] == 0)
+        empty = TRUE;
+      else if (!rlx_mul_u64 (product, (guint64) dims[i], &product) || product > RLX_MAX_ELEMENTS)
+        fits = FALSE;
+    }
+
+  if (!fits)
+    {
+      g_autofree char *text = rlx_shape_to_string (dims, rank);
+
+      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_LIMIT,
+                   "The shape %s is beyond the limit of %" G_GUINT64_FORMAT " elements",
+                   text, RLX_MAX_ELEMENTS);
+      return FALSE;
+    }
+
+  *n_elements = empty ? 0 : product;
+
+  return TRUE;
+}
+
+gboolean
+rlx_shape_n_bytes (RlxDataType    data_type,
+                   const gint64  *dims,
+                   gsize          rank,
+                   guint64       *n_elements,
+                   gsize         *n_bytes,
+                   GError       **error)
+{
+  guint64 n, size;
+
+  if (!rlx_data_type_check (data_type, error) ||
+      !rlx_shape_n_elements (dims, rank, &n, error))
+    return FALSE;
+
+  /* Only an address space of 32 bits can say no here. */
+  if (!rlx_mul_u64 (n, rlx_data_type_get_size (data_type), &size) ||
+      !rlx_u64_to_size (size, n_bytes))
+    {
+      g_autofree char *text = rlx_shape_to_string (dims, rank);
+
+      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_LIMIT,
+                   "The shape %s of type %s does not fit into the address space",
+                   text, rlx_data_type_to_string (data_type));
+      return FALSE;
+    }
+
+  *n_elements = n;
+
+  return TRUE;
+}
+
+gpointer
+rlx_try_alloc (gsize    size,
+               GError **error)
+{
+  gpointer memory = g_try_malloc (MAX (size, 1));
+
+  if (memory == NULL)
+    g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_LIMIT,
+                 "There is no memory for %" G_GSIZE_FORMAT " bytes", size);
+
+  return memory;
+}

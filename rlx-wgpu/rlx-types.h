@@ -1,0 +1,252 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ */
+#pragma once
+
+#if !defined(RLX_INSIDE) && !defined(RLX_COMPILATION)
+#error "Only <rlx-wgpu/rlx-wgpu.h> can be included directly."
+#endif
+
+#include <gio/gio.h>
+#include <rlx-wgpu/rlx-version-macros.h>
+
+G_BEGIN_DECLS
+
+typedef struct _RlxAdapter RlxAdapter;
+typedef struct _RlxDevice RlxDevice;
+typedef struct _RlxExecutable RlxExecutable;
+typedef struct _RlxGraph RlxGraph;
+typedef struct _RlxNode RlxNode;
+typedef struct _RlxProfile RlxProfile;
+typedef struct _RlxProfileStep RlxProfileStep;
+typedef struct _RlxTensor RlxTensor;
+
+/**
+ * RLX_MAX_RANK:
+ *
+ * The largest number of dimensions a tensor can have.
+ *
+ * Since: 1.0
+ */
+#define RLX_MAX_RANK 8
+
+/**
+ * RlxDataType:
+ * @RLX_DATA_TYPE_F32: 32-bit IEEE float
+ * @RLX_DATA_TYPE_F16: 16-bit IEEE float; a storage type, arithmetic is done in 32 bits
+ * @RLX_DATA_TYPE_I32: 32-bit signed integer
+ * @RLX_DATA_TYPE_U32: 32-bit unsigned integer
+ * @RLX_DATA_TYPE_I8: 8-bit signed integer
+ * @RLX_DATA_TYPE_U8: 8-bit unsigned integer
+ * @RLX_DATA_TYPE_BOOL: one byte, 0 or 1
+ * @RLX_DATA_TYPE_I64: 64-bit signed integer; on the device 32 bits wide, values
+ *   outside that range are an error when they are uploaded
+ * @RLX_DATA_TYPE_U64: 64-bit unsigned integer; on the device 32 bits wide, values
+ *   outside that range are an error when they are uploaded
+ *
+ * The type of a tensor's elements.
+ *
+ * Since: 1.0
+ */
+typedef enum
+{
+  RLX_DATA_TYPE_F32,
+  RLX_DATA_TYPE_F16,
+  RLX_DATA_TYPE_I32,
+  RLX_DATA_TYPE_U32,
+  RLX_DATA_TYPE_I8,
+  RLX_DATA_TYPE_U8,
+  RLX_DATA_TYPE_BOOL,
+  RLX_DATA_TYPE_I64,
+  RLX_DATA_TYPE_U64,
+} RlxDataType;
+
+/**
+ * RlxAdapterType:
+ * @RLX_ADAPTER_TYPE_UNKNOWN: the driver does not say
+ * @RLX_ADAPTER_TYPE_DISCRETE: a GPU with memory of its own
+ * @RLX_ADAPTER_TYPE_INTEGRATED: a GPU that shares the system's memory
+ * @RLX_ADAPTER_TYPE_CPU: a driver that computes on the CPU
+ *
+ * What kind of machine an adapter is.
+ *
+ * Since: 1.0
+ */
+typedef enum
+{
+  RLX_ADAPTER_TYPE_UNKNOWN,
+  RLX_ADAPTER_TYPE_DISCRETE,
+  RLX_ADAPTER_TYPE_INTEGRATED,
+  RLX_ADAPTER_TYPE_CPU,
+} RlxAdapterType;
+
+/**
+ * RlxDeviceFeatures:
+ * @RLX_DEVICE_FEATURES_NONE: nothing beyond the base
+ * @RLX_DEVICE_FEATURES_F16: 16-bit floats are loaded and stored natively
+ * @RLX_DEVICE_FEATURES_SUBGROUPS: subgroup operations
+ * @RLX_DEVICE_FEATURES_SUBGROUP_MATRIX: cooperative matrices
+ * @RLX_DEVICE_FEATURES_TIMESTAMPS: the GPU's own clock, for profiles
+ * @RLX_DEVICE_FEATURES_MAPPED_STORAGE: storage buffers can be mapped directly
+ *
+ * Optional abilities of an adapter or device.
+ *
+ * Since: 1.0
+ */
+typedef enum /*< flags >*/
+{
+  RLX_DEVICE_FEATURES_NONE            = 0,
+  RLX_DEVICE_FEATURES_F16             = 1 << 0,
+  RLX_DEVICE_FEATURES_SUBGROUPS       = 1 << 1,
+  RLX_DEVICE_FEATURES_SUBGROUP_MATRIX = 1 << 2,
+  RLX_DEVICE_FEATURES_TIMESTAMPS      = 1 << 3,
+  RLX_DEVICE_FEATURES_MAPPED_STORAGE  = 1 << 4,
+} RlxDeviceFeatures;
+
+/**
+ * RLX_DEVICE_ERROR:
+ *
+ * Error domain for finding, opening and using a device.
+ *
+ * Since: 1.0
+ */
+#define RLX_DEVICE_ERROR (rlx_device_error_quark ())
+
+/**
+ * RlxDeviceError:
+ * @RLX_DEVICE_ERROR_FAILED: something else went wrong
+ * @RLX_DEVICE_ERROR_NO_ADAPTER: no usable GPU driver was found
+ * @RLX_DEVICE_ERROR_NOT_FOUND: no adapter matches the selector
+ * @RLX_DEVICE_ERROR_LOST: the device was lost
+ * @RLX_DEVICE_ERROR_OUT_OF_MEMORY: the device's memory or budget is exhausted
+ * @RLX_DEVICE_ERROR_TIMEOUT: the device did not answer in time
+ * @RLX_DEVICE_ERROR_UNSUPPORTED: the device lacks something that is needed
+ * @RLX_DEVICE_ERROR_INTERNAL: the driver or this library broke a promise
+ *
+ * Errors of finding, opening and using a device.
+ *
+ * Since: 1.0
+ */
+typedef enum
+{
+  RLX_DEVICE_ERROR_FAILED,
+  RLX_DEVICE_ERROR_NO_ADAPTER,
+  RLX_DEVICE_ERROR_NOT_FOUND,
+  RLX_DEVICE_ERROR_LOST,
+  RLX_DEVICE_ERROR_OUT_OF_MEMORY,
+  RLX_DEVICE_ERROR_TIMEOUT,
+  RLX_DEVICE_ERROR_UNSUPPORTED,
+  RLX_DEVICE_ERROR_INTERNAL,
+} RlxDeviceError;
+
+/**
+ * RLX_GRAPH_ERROR:
+ *
+ * Error domain for tensors, building graphs and calling executables.
+ *
+ * Since: 1.0
+ */
+#define RLX_GRAPH_ERROR (rlx_graph_error_quark ())
+
+/**
+ * RlxGraphError:
+ * @RLX_GRAPH_ERROR_INVALID_ARGUMENT: an argument or attribute has a value it cannot have
+ * @RLX_GRAPH_ERROR_SHAPE: shapes do not fit together
+ * @RLX_GRAPH_ERROR_DATA_TYPE: data types do not fit together
+ * @RLX_GRAPH_ERROR_LIMIT: a size is beyond what the library can address
+ * @RLX_GRAPH_ERROR_NOT_FOUND: there is no operator, attribute, input or output of that name
+ * @RLX_GRAPH_ERROR_UNSUPPORTED: valid, but not something this library computes
+ * @RLX_GRAPH_ERROR_BUSY: the graph has been compiled and cannot change any more
+ * @RLX_GRAPH_ERROR_PARSE: the text is not a graph
+ *
+ * Errors of tensors, of building graphs and of calling executables.
+ *
+ * Since: 1.0
+ */
+typedef enum
+{
+  RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+  RLX_GRAPH_ERROR_SHAPE,
+  RLX_GRAPH_ERROR_DATA_TYPE,
+  RLX_GRAPH_ERROR_LIMIT,
+  RLX_GRAPH_ERROR_NOT_FOUND,
+  RLX_GRAPH_ERROR_UNSUPPORTED,
+  RLX_GRAPH_ERROR_BUSY,
+  RLX_GRAPH_ERROR_PARSE,
+} RlxGraphError;
+
+/**
+ * RLX_COMPILE_ERROR:
+ *
+ * Error domain for compiling a graph.
+ *
+ * Since: 1.0
+ */
+#define RLX_COMPILE_ERROR (rlx_compile_error_quark ())
+
+/**
+ * RlxCompileError:
+ * @RLX_COMPILE_ERROR_UNSUPPORTED: no kernel of this device can compute a node
+ * @RLX_COMPILE_ERROR_LIMIT: a node needs more than a limit of the device
+ * @RLX_COMPILE_ERROR_INVALID_GRAPH: the graph cannot be compiled, for instance because it has no output
+ * @RLX_COMPILE_ERROR_INTERNAL: a kernel was refused by the driver; a bug
+ *
+ * Errors of compiling a graph.
+ *
+ * Since: 1.0
+ */
+typedef enum
+{
+  RLX_COMPILE_ERROR_UNSUPPORTED,
+  RLX_COMPILE_ERROR_LIMIT,
+  RLX_COMPILE_ERROR_INVALID_GRAPH,
+  RLX_COMPILE_ERROR_INTERNAL,
+} RlxCompileError;
+
+/**
+ * RLX_WEIGHTS_ERROR:
+ *
+ * Error domain for reading and writing tensor files.
+ *
+ * Since: 1.0
+ */
+#define RLX_WEIGHTS_ERROR (rlx_weights_error_quark ())
+
+/**
+ * RlxWeightsError:
+ * @RLX_WEIGHTS_ERROR_PARSE: the file is not of its format
+ * @RLX_WEIGHTS_ERROR_TRUNCATED: the file ends too early
+ * @RLX_WEIGHTS_ERROR_LIMIT: a size in the file is beyond a limit
+ * @RLX_WEIGHTS_ERROR_UNSUPPORTED: the file is valid but holds something this library does not read
+ *
+ * Errors of reading and writing tensor files.
+ *
+ * Since: 1.0
+ */
+typedef enum
+{
+  RLX_WEIGHTS_ERROR_PARSE,
+  RLX_WEIGHTS_ERROR_TRUNCATED,
+  RLX_WEIGHTS_ERROR_LIMIT,
+  RLX_WEIGHTS_ERROR_UNSUPPORTED,
+} RlxWeightsError;
+
+RLX_API
+GQuark       rlx_device_error_quark   (void);
+RLX_API
+GQuark       rlx_graph_error_quark    (void);
+RLX_API
+GQuark       rlx_compile_error_quark  (void);
+RLX_API
+GQuark       rlx_weights_error_quark  (void);
+
+RLX_API
+gsize        rlx_data_type_get_size   (RlxDataType   data_type);
+RLX_API
+const char * rlx_data_type_to_string  (RlxDataType   data_type);
+RLX_API
+gboolean     rlx_data_type_from_string (const char   *name,
+                                       RlxDataType  *data_type,
+                                       GError      **error);
+
+G_END_DECLS
