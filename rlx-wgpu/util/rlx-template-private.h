@@ -1,0 +1,42 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * The small text step in front of WGSL: what `override` cannot do (types,
+ * structure, unrolling) is done here. Lines that start with # are directives:
+ *
+ *   #include "common/name.wgsl"      once per expansion; relative to kernels/
+ *   #use NAME NAME…                  functions of common/math.wgsl with what they
+ *                                    need, each once per expansion
+ *   #define NAME EXPR                an integer, from here on
+ *   #if EXPR  #elif EXPR  #else  #endif
+ *   #for NAME in A..B  #endfor       repeats its body for A, A+1, … B-1
+ *
+ * and everywhere $(EXPR) becomes the decimal value of an integer expression
+ * and ${NAME} the text of a text variable. EXPR has integers, names,
+ * defined(NAME), + - * / % ( ) ! == != < <= > >= && ||. An unknown name, a
+ * division by zero, an overflow or an unbalanced directive is an error that
+ * names file and line. Only this library's own files and numbers pass through
+ * here: never a string from a user.
+ */
+#pragma once
+
+#include <gio/gio.h>
+
+G_BEGIN_DECLS
+
+typedef struct _RlxTemplate RlxTemplate;
+
+RlxTemplate *rlx_template_new        (void);
+void         rlx_template_free       (RlxTemplate *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (RlxTemplate, rlx_template_free)
+
+void         rlx_template_set_int    (RlxTemplate *self, const char *name, gint64 value);
+void         rlx_template_set_text   (RlxTemplate *self, const char *name, const char *text);
+
+/* Expands a kernel file of the library's resource, for instance "softmax.wgsl"
+ * (resource path /rlx-wgpu/kernels/softmax.wgsl). */
+char *       rlx_template_expand_file (RlxTemplate *self, const char *file, GError **error);
+/* Expands text; @label stands for the file name in messages. */
+char *       rlx_template_expand     (RlxTemplate *self, const char *text, const char *label, GError **error);
+
+G_END_DECLS
