@@ -1,0 +1,108 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * What tests that compute on a device have in common. Types and lists of types
+ * are text: "f32[2,3]", "f16[4] i32[]".
+ *
+ *   if (rlx_test_device () == NULL)
+ *     return;
+ *   x = rlx_test_random ("f32[8,100]", -1, 1, 7);
+ *   y = rlx_test_run_op ("softmax", 1, &x, g_variant_new_parsed ("{'axis': <int64 -1>}"));
+ *   rlx_test_compare ("softmax", y, "f32[8,100]", expected, 1e-7, 2e-6);
+ */
+#pragma once
+
+#include <rlx-wgpu/rlx-wgpu.h>
+
+G_BEGIN_DECLS
+
+/* The device of this process. Without an adapter the test fails, or is skipped
+ * when RLX_TEST_SKIP_NO_ADAPTER=1 is set, and NULL is returned. */
+RlxDevice * rlx_test_device       (void);
+
+/* Parses the type at *@text and moves *@text behind it; FALSE at the end. */
+gboolean    rlx_test_next_type    (const char  **text,
+                                   RlxDataType  *data_type,
+                                   gint64        shape[RLX_MAX_RANK],
+                                   gsize        *n_dims);
+
+/* Each value is rounded to the nearest of the type. */
+RlxTensor * rlx_test_tensor       (const char   *type,
+                                   const double *values);
+/* Uniform in [min, max]; the same seed gives the same values everywhere. */
+RlxTensor * rlx_test_random       (const char   *type,
+                                   double        min,
+                                   double        max,
+                                   guint32       seed);
+double *    rlx_test_get_values   (RlxTensor    *tensor);
+/* An attribute value of type `ax`. */
+GVariant *  rlx_test_ints         (gsize         n_values,
+                                   const gint64 *values);
+
+/* Compiles and runs @graph, takes the reference. NULL after failing the test. */
+RlxTensor **rlx_test_run_graph    (RlxGraph         *graph,
+                                   gsize             n_inputs,
+                                   RlxTensor *const *inputs,
+                                   gsize            *n_outputs);
+/* A graph of this operator alone, whose operands are inputs, or constants where
+ * a bit of @constants is set; a NULL operand is one left out. Takes floating
+ * @attributes over. NULL after failing the test. */
+RlxTensor * rlx_test_run_op_full  (const char       *op,
+                                   gsize             n_inputs,
+                                   RlxTensor *const *inputs,
+                                   guint             constants,
+                                   GVariant         *attributes);
+RlxTensor * rlx_test_run_op       (const char       *op,
+                                   gsize             n_inputs,
+                                   RlxTensor *const *inputs,
+                                   GVariant         *attributes);
+
+/* The type that @op gives for operands of @types ("-" for one left out), or
+ * NULL and the error; needs no device. Operands are constants when @constants
+ * are given (as many as there are types, NULL where it is an input). */
+char *      rlx_test_infer        (const char       *op,
+                                   const char       *types,
+                                   RlxTensor *const *constants,
+                                   GVariant         *attributes,
+                                   GError          **error);
+/* Fails the test unless the operator gives @type. */
+void        rlx_test_infers       (const char       *op,
+                                   const char       *types,
+                                   GVariant         *attributes,
+                                   const char       *type);
+/* Fails the test unless the operator is refused with @code and a message that
+ * contains @words (nullable). */
+void        rlx_test_refuses      (const char       *op,
+                                   const char       *types,
+                                   GVariant         *attributes,
+                                   RlxGraphError     code,
+                                   const char       *words);
+
+/* How far element @index may be away from @expected. */
+typedef double (*RlxTestBound) (gsize    index,
+                                double   expected,
+                                gpointer user_data);
+
+/* Fails the test, naming the first element that is out of bounds and how many
+ * there are. NaN matches NaN, infinities must be the same. @type NULL means
+ * that the type does not matter. */
+gboolean    rlx_test_compare_full (const char       *what,
+                                   RlxTensor        *got,
+                                   const char       *type,
+                                   const double     *expected,
+                                   RlxTestBound      bound,
+                                   gpointer          user_data);
+/* The bound is absolute + relative · |expected|, and for f16 results half a
+ * unit in the last place of the expected value more. */
+gboolean    rlx_test_compare      (const char       *what,
+                                   RlxTensor        *got,
+                                   const char       *type,
+                                   const double     *expected,
+                                   double            absolute,
+                                   double            relative);
+/* Half the distance between the numbers of @data_type around @value: what
+ * rounding to that type may add to a bound. 0 for integers. */
+double      rlx_test_rounding     (RlxDataType       data_type,
+                                   double            value);
+
+G_END_DECLS
