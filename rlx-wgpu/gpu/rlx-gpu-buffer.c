@@ -1,0 +1,221 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ */
+#include "config.h"
+
+#include "rlx-gpu-internal.h"
+
+#include <string.h>
+
+/* Uploads go through memory of Dawn's that is only given back when the GPU
+ * has read it, so a long one is cut and waited for piece by piece. */
+#define WRITE_CHUNK (G_GUINT64_CONSTANT (4) << 20)
+#define WRITE_IN_FLIGHT (G_GUINT64_CONSTANT (64) << 20)
+
+/* The smallest buffer that can be bound to anything. */
+#define MIN_CAPACITY 16
+
+/* A buffer within the budget; its errors are those of the device. @size is
+ * what was reserved and is to be given back. */
+WGPUBuffer
+rlx_gpu_raw_buffer (RlxGpu         *gpu,
+                    guint64         size,
+                    WGPUBufferUsage usage,
+                    const char     *label,
+                    GError        **error)
+{
+  WGPUBufferDescriptor descriptor = WGPU_BUFFER_DESCRIPTOR_INIT;
+  WGPUBuffer handle;
+
+  if (!rlx_gpu_check_lost (gpu, error) ||
+      !rlx_gpu_reserve (gpu, size, label, error))
+    return NULL;
+
+  descriptor.label = rlx_gpu_view (label);
+  descriptor.usage = usage;
+  descriptor.size = size;
+
+  rlx_gpu_scopes_push (gpu);
+  handle = wgpuDeviceCreateBuffer (gpu->device, &descriptor);
+  if (!rlx_gpu_scopes_pop (gpu, label, error))
+    {
+      g_clear_pointer (&handle, wgpuBufferRelease);
+    }
+  else if (handle == NULL)
+    {
+      g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_OUT_OF_MEMORY,
+                   "The device has no memory left for %" G_GUINT64_FORMAT " bytes of “%s”",
+                   size, label);
+    }
+
+  if (handle == NULL)
+    {
+      rlx_gpu_release_memory (gpu, size);
+      return NULL;
+    }
+
+  atomic_fetch_add (&gpu->n_buffers, 1);
+  return handle;
+}
+
+void
+rlx_gpu_raw_buffer_free (RlxGpu    *gpu,
+                         WGPUBuffer buffer,
+                         guint64    size)
+{
+  /* Destroyed and not only released: bind groups also hold it, and the memory
+   * is wanted back now. Dawn waits for work in flight by itself. */
+  if (!atomic_load (&gpu->hung))
+    {
+      wgpuBufferDestroy (buffer);
+      wgpuBufferRelease (buffer);
+    }
+  rlx_gpu_release_memory (gpu, size);
+}
+
+RlxGpuBuffer *
+rlx_gpu_buffer_new (RlxGpu           *gpu,
+                    guint64           size,
+                    RlxGpuBufferUsage usage,
+                    const char       *label,
+                    GError          **error)
+{
+  WGPUBufferUsage wanted = WGPUBufferUsage_CopyDst;
+  RlxGpuBuffer *buffer;
+  WGPUBuffer handle;
+  guint64 capacity;
+
+  g_return_val_if_fail (gpu != NULL, NULL);
+  g_return_val_if_fail (usage != 0, NULL);
+
+  if (label == NULL)
+    label = "a buffer";
+
+  if (size > (gpu->info->limits.max_buffer_size & ~G_GUINT64_CONSTANT (3)))
+    {
+      g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_OUT_OF_MEMORY,
+                   "“%s” needs %" G_GUINT64_FORMAT " bytes; the largest buffer of the device “%s” has %"
+                   G_GUINT64_FORMAT, label, size, gpu->info->name, gpu->info->limits.max_buffer_size);
+      return NULL;
+    }
+
+  if (usage & RLX_GPU_BUFFER_STORAGE)
+    wanted |= WGPUBufferUsage_Storage | WGPUBufferUsage_CopySrc;
+  if (usage & RLX_GPU_BUFFER_UNIFORM)
+    wanted |= WGPUBufferUsage_Uniform;
+
+  capacity = MAX ((size + 3) & ~G_GUINT64_CONSTANT (3), MIN_CAPACITY);
+  handle = rlx_gpu_raw_buffer (gpu, capacity, wanted, label, error);
+  if (handle == NULL)
+    return NULL;
+
+  buffer = g_new0 (RlxGpuBuffer, 1);
+  buffer->gpu = rlx_gpu_ref (gpu);
+  buffer->handle = handle;
+  buffer->size = size;
+  buffer->capacity = capacity;
+  buffer->usage = usage;
+
+  return buffer;
+}
+
+void
+rlx_gpu_buffer_free (RlxGpuBuffer *buffer)
+{
+  if (buffer == NULL)
+    return;
+
+  rlx_gpu_raw_buffer_free (buffer->gpu, buffer->handle, buffer->capacity);
+  rlx_gpu_unref (buffer->gpu);
+  g_free (buffer);
+}
+
+guint64
+rlx_gpu_buffer_get_size (RlxGpuBuffer *buffer)
+{
+  g_return_val_if_fail (buffer != NULL, 0);
+
+  return buffer->size;
+}
+
+/* Without scopes and waiting: the caller has both. */
+gboolean
+rlx_gpu_write (RlxGpu       *gpu,
+               RlxGpuBuffer *buffer,
+               guint64       offset,
+               const void   *data,
+               gsize         size,
+               GError      **error)
+{
+  const guint8 *bytes = data;
+  gsize whole = size & ~(gsize) 3;
+
+  if (offset % 4 != 0 || offset > buffer->capacity || size > buffer->capacity - offset)
+    {
+      g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_INTERNAL,
+                   "A write of %" G_GSIZE_FORMAT " bytes at %" G_GUINT64_FORMAT
+                   " does not fit a buffer of %" G_GUINT64_FORMAT " bytes",
+                   size, offset, buffer->capacity);
+      return FALSE;
+    }
+
+  if (whole > 0)
+    wgpuQueueWriteBuffer (gpu->queue, buffer->handle, offset, bytes, whole);
+
+  if (whole < size)
+    {
+      guint8 word[4] = { 0 };
+
+      memcpy (word, bytes + whole, size - whole);
+      wgpuQueueWriteBuffer (gpu->queue, buffer->handle, offset + whole, word, sizeof word);
+    }
+
+  return TRUE;
+}
+
+gboolean
+rlx_gpu_buffer_write (RlxGpu       *gpu,
+                      RlxGpuBuffer *buffer,
+                      guint64       offset,
+                      const void   *data,
+                      gsize         size,
+                      GError      **error)
+{
+  const guint8 *bytes = data;
+  guint64 in_flight = 0;
+  gsize done = 0;
+  gboolean result = TRUE;
+  g_autoptr (GError) local_error = NULL;
+
+  g_return_val_if_fail (gpu != NULL, FALSE);
+  g_return_val_if_fail (buffer != NULL, FALSE);
+  g_return_val_if_fail (data != NULL || size == 0, FALSE);
+
+  if (!rlx_gpu_check_lost (gpu, error))
+    return FALSE;
+
+  rlx_gpu_scopes_push (gpu);
+
+  while (result && done < size)
+    {
+      gsize length = (gsize) MIN (size - done, WRITE_CHUNK);
+
+      result = rlx_gpu_write (gpu, buffer, offset + done, bytes + done, length, &local_error);
+      done += length;
+      in_flight += length;
+
+      if (result && in_flight >= WRITE_IN_FLIGHT && done < size)
+        {
+          result = rlx_gpu_wait_submitted (gpu, rlx_gpu_get_timeout (NULL), "an upload", &local_error);
+          in_flight = 0;
+        }
+    }
+
+  if (!rlx_gpu_scopes_pop (gpu, "an upload", result ? &local_error : NULL))
+    result = FALSE;
+
+  if (!result)
+    g_propagate_error (error, g_steal_pointer (&local_error));
+
+  return result;
+}

@@ -1,0 +1,982 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Running a job: encode, submit in bounded pieces, wait, read back. Nothing
+ * here makes an object on the GPU, except for staging memory and queries that
+ * the pool does not hold yet.
+ */
+#include "config.h"
+
+#include "rlx-gpu-internal.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Watchdogs of GPU drivers kill work after one to two seconds, some without
+ * telling, so a submit stays far below that. */
+#define SUBMIT_SECONDS 0.1
+#define SUBMIT_DISPATCHES 512
+#define UNKNOWN_ESTIMATE 20e-6
+#define MAX_ESTIMATE 3600.0
+/* Enough for the GPU never to idle between two submits. */
+#define SUBMITS_IN_FLIGHT 2
+
+#define UPLOAD_IN_FLIGHT (G_GUINT64_CONSTANT (64) << 20)
+
+#define ROUND_MAX (G_GUINT64_CONSTANT (256) << 20)
+#define ROUND_MIN (G_GUINT64_CONSTANT (64) << 10)
+#define STAGING_MIN (G_GUINT64_CONSTANT (64) << 10)
+/* Large staging that nothing used for a while is given back. */
+#define STAGING_LARGE (G_GUINT64_CONSTANT (16) << 20)
+#define STAGING_POOL_MAX (G_GUINT64_CONSTANT (512) << 20)
+#define STAGING_IDLE (30 * G_USEC_PER_SEC)
+
+/* The canary comes first; segments start at multiples of this. */
+#define SEGMENT_ALIGNMENT 16
+
+/* Some drivers compile a shader when it is first dispatched. */
+#define COLD_ALLOWANCE (5 * G_USEC_PER_SEC)
+
+/* Bytes of timestamps of one submit; a multiple of the 256 that resolving
+ * asks for. */
+#define RESOLVE_SLOT (SUBMIT_DISPATCHES * 2 * sizeof (guint64))
+
+typedef struct
+{
+  guint first;
+  guint n;
+  guint64 allowance;       /* microseconds on top of the time-out */
+} Chunk;
+
+/* A piece of a download. */
+typedef struct
+{
+  WGPUBuffer source;
+  guint64 source_offset;
+  guint64 length;
+  guint64 staging_offset;
+  guint8 *target;
+  gsize skip;              /* bytes before the wanted ones, from rounding down */
+  gsize wanted;
+} Segment;
+
+typedef struct
+{
+  WGPUFuture future;
+  int *slot;
+  guint64 allowance;
+} InFlight;
+
+typedef struct
+{
+  RlxGpu *gpu;
+  const RlxGpuJob *job;
+  GArray *chunks;
+  guint64 timeout;
+  gboolean timeout_given;
+
+  InFlight in_flight[SUBMITS_IN_FLIGHT];
+  guint n_in_flight;
+
+  GArray *segments;
+  guint64 round_max;
+  guint next_download;
+  guint64 next_position;
+  guint64 *stamps;         /* NULL when not profiled */
+  gsize stamps_size;
+
+  RlxGpuStaging staging;
+  guint64 staging_used;
+  guint32 sequence;
+} Run;
+
+/* ---- staging ---- */
+
+static void
+staging_drop (RlxGpu *gpu,
+              guint   index)
+{
+  RlxGpuStaging *staging = &g_array_index (gpu->staging, RlxGpuStaging, index);
+
+  gpu->staging_size -= staging->size;
+  rlx_gpu_raw_buffer_free (gpu, staging->handle, staging->size);
+  g_array_remove_index_fast (gpu->staging, index);
+}
+
+static void
+staging_trim (RlxGpu  *gpu,
+              guint64  keep)
+{
+  guint64 now = (guint64) g_get_monotonic_time ();
+
+  for (guint i = gpu->staging->len; i > 0; i--)
+    {
+      const RlxGpuStaging *staging = &g_array_index (gpu->staging, RlxGpuStaging, i - 1);
+
+      if (staging->size > STAGING_LARGE && now - staging->last_used > STAGING_IDLE)
+        staging_drop (gpu, i - 1);
+    }
+
+  while (gpu->staging_size > keep)
+    {
+      guint oldest = 0;
+
+      for (guint i = 1; i < gpu->staging->len; i++)
+        if (g_array_index (gpu->staging, RlxGpuStaging, i).last_used <
+            g_array_index (gpu->staging, RlxGpuStaging, oldest).last_used)
+          oldest = i;
+      staging_drop (gpu, oldest);
+    }
+}
+
+static gboolean
+staging_take (RlxGpu        *gpu,
+              guint64        size,
+              RlxGpuStaging *staging,
+              GError       **error)
+{
+  guint best = G_MAXUINT;
+  guint64 class_size = STAGING_MIN;
+
+  for (guint i = 0; i < gpu->staging->len; i++)
+    {
+      guint64 other = g_array_index (gpu->staging, RlxGpuStaging, i).size;
+
+      if (other >= size &&
+          (best == G_MAXUINT || other < g_array_index (gpu->staging, RlxGpuStaging, best).size))
+        best = i;
+    }
+
+  if (best != G_MAXUINT)
+    {
+      *staging = g_array_index (gpu->staging, RlxGpuStaging, best);
+      gpu->staging_size -= staging->size;
+      g_array_remove_index_fast (gpu->staging, best);
+      return TRUE;
+    }
+
+  while (class_size < size)
+    class_size *= 2;
+
+  staging->size = class_size;
+  staging->handle = rlx_gpu_raw_buffer (gpu, class_size,
+                                        WGPUBufferUsage_MapRead | WGPUBufferUsage_CopyDst,
+                                        "staging", error);
+  return staging->handle != NULL;
+}
+
+static void
+staging_give_back (RlxGpu        *gpu,
+                   RlxGpuStaging *staging)
+{
+  if (staging->handle == NULL)
+    return;
+
+  staging->last_used = (guint64) g_get_monotonic_time ();
+  g_array_append_val (gpu->staging, *staging);
+  gpu->staging_size += staging->size;
+  staging->handle = NULL;
+
+  staging_trim (gpu, STAGING_POOL_MAX);
+}
+
+void
+rlx_gpu_execute_clear (RlxGpu *gpu)
+{
+  while (gpu->staging->len > 0)
+    staging_drop (gpu, gpu->staging->len - 1);
+
+  if (gpu->canary != NULL)
+    rlx_gpu_raw_buffer_free (gpu, gpu->canary, SEGMENT_ALIGNMENT);
+  if (gpu->resolve != NULL)
+    rlx_gpu_raw_buffer_free (gpu, gpu->resolve, gpu->resolve_size);
+  gpu->canary = NULL;
+  gpu->resolve = NULL;
+  g_clear_pointer (&gpu->queries, wgpuQuerySetRelease);
+}
+
+/* ---- planning ---- */
+
+static gboolean
+is_empty (const RlxGpuDispatch *dispatch)
+{
+  return dispatch->grid[0] == 0 || dispatch->grid[1] == 0 || dispatch->grid[2] == 0;
+}
+
+static gboolean
+plan_chunks (Run     *run,
+             GError **error)
+{
+  const RlxGpuJob *job = run->job;
+  guint32 max_workgroups = run->gpu->info->limits.max_workgroups;
+  Chunk chunk = { 0 };
+  double seconds = 0.0;
+
+  for (guint i = 0; i < job->n_dispatches; i++)
+    {
+      const RlxGpuDispatch *dispatch = &job->dispatches[i];
+      double estimate = dispatch->estimate;
+
+      if (dispatch->pipeline == NULL || dispatch->group == NULL)
+        {
+          g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_INTERNAL,
+                       "Dispatch %u has no kernel or no buffers", i);
+          return FALSE;
+        }
+      for (guint d = 0; d < 3; d++)
+        if (dispatch->grid[d] > max_workgroups)
+          {
+            g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_INTERNAL,
+                         "Dispatch %u of “%s” has %u workgroups in dimension %u; the limit is %u",
+                         i, dispatch->pipeline->label, dispatch->grid[d], d, max_workgroups);
+            return FALSE;
+          }
+
+      /* Also for NaN. */
+      if (!(estimate > 0.0))
+        estimate = UNKNOWN_ESTIMATE;
+      estimate = MIN (estimate, MAX_ESTIMATE);
+
+      if (chunk.n == SUBMIT_DISPATCHES ||
+          (chunk.n > 0 && seconds + estimate > SUBMIT_SECONDS))
+        {
+          g_array_append_val (run->chunks, chunk);
+          chunk = (Chunk) { .first = i };
+          seconds = 0.0;
+        }
+
+      seconds += estimate;
+      chunk.n++;
+      chunk.allowance += (guint64) (10.0 * estimate * G_USEC_PER_SEC);
+      if (!dispatch->pipeline->warm && !run->timeout_given)
+        chunk.allowance += COLD_ALLOWANCE;
+    }
+
+  /* There is always one, if only for the copies and the canary. */
+  g_array_append_val (run->chunks, chunk);
+  return TRUE;
+}
+
+/* Download @index, with the timestamps as one more after the last. */
+static gboolean
+get_download (Run        *run,
+              guint       index,
+              WGPUBuffer *source,
+              guint64    *capacity,
+              guint64    *offset,
+              gsize      *size,
+              guint8    **target)
+{
+  const RlxGpuJob *job = run->job;
+
+  if (index < job->n_downloads)
+    {
+      const RlxGpuDownload *download = &job->downloads[index];
+
+      *source = download->buffer->handle;
+      *capacity = download->buffer->capacity;
+      *offset = download->offset;
+      *size = download->size;
+      *target = download->data;
+      return TRUE;
+    }
+
+  if (index == job->n_downloads && run->stamps != NULL)
+    {
+      *source = run->gpu->resolve;
+      *capacity = run->gpu->resolve_size;
+      *offset = 0;
+      *size = run->stamps_size;
+      *target = (guint8 *) run->stamps;
+      return TRUE;
+    }
+
+  return FALSE;
+}
+
+static gboolean
+check_downloads (Run     *run,
+                 guint64 *total,
+                 GError **error)
+{
+  WGPUBuffer source;
+  guint64 capacity, offset;
+  gsize size;
+  guint8 *target;
+
+  *total = SEGMENT_ALIGNMENT;
+  for (guint i = 0; get_download (run, i, &source, &capacity, &offset, &size, &target); i++)
+    {
+      if (offset > capacity || size > capacity - offset)
+        {
+          g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_INTERNAL,
+                       "A read of %" G_GSIZE_FORMAT " bytes at %" G_GUINT64_FORMAT
+                       " does not fit a buffer of %" G_GUINT64_FORMAT " bytes",
+                       size, offset, capacity);
+          return FALSE;
+        }
+      *total += size + 2 * SEGMENT_ALIGNMENT;
+    }
+
+  return TRUE;
+}
+
+/* The next pieces of the downloads that fit into the staging memory. */
+static void
+plan_round (Run *run)
+{
+  WGPUBuffer source;
+  guint64 capacity, offset;
+  gsize size;
+  guint8 *target;
+  guint64 used = SEGMENT_ALIGNMENT;
+  guint64 max = MIN (run->round_max, run->staging.size);
+
+  g_array_set_size (run->segments, 0);
+
+  while (get_download (run, run->next_download, &source, &capacity, &offset, &size, &target))
+    {
+      Segment segment = { .source = source };
+      guint64 start = offset + run->next_position;
+      guint64 left = size - run->next_position;
+      guint64 aligned = start & ~G_GUINT64_CONSTANT (3);
+
+      if (left == 0)
+        {
+          run->next_download++;
+          run->next_position = 0;
+          continue;
+        }
+
+      if (max - used < SEGMENT_ALIGNMENT)
+        break;
+
+      segment.skip = (gsize) (start - aligned);
+      segment.wanted = (gsize) MIN (left, max - used - segment.skip);
+      /* Only the last piece of a download may end inside a word. */
+      if (segment.wanted < left)
+        segment.wanted = ((segment.skip + segment.wanted) & ~(gsize) 3) - segment.skip;
+      segment.source_offset = aligned;
+      segment.length = (segment.skip + segment.wanted + 3) & ~G_GUINT64_CONSTANT (3);
+      segment.staging_offset = used;
+      segment.target = target + run->next_position;
+      g_array_append_val (run->segments, segment);
+
+      run->next_position += segment.wanted;
+      used = (used + segment.length + SEGMENT_ALIGNMENT - 1) & ~(guint64) (SEGMENT_ALIGNMENT - 1);
+    }
+
+  run->staging_used = used;
+}
+
+static gboolean
+downloads_left (Run *run)
+{
+  WGPUBuffer source;
+  guint64 capacity, offset;
+  gsize size;
+  guint8 *target;
+
+  while (get_download (run, run->next_download, &source, &capacity, &offset, &size, &target))
+    {
+      if (run->next_position < size)
+        return TRUE;
+      run->next_download++;
+      run->next_position = 0;
+    }
+
+  return FALSE;
+}
+
+/* Staging for the whole of the downloads, or for less and less of them when
+ * the budget is tight. */
+static gboolean
+take_staging (Run     *run,
+              guint64  total,
+              GError **error)
+{
+  g_autoptr (GError) local_error = NULL;
+
+  run->round_max = ROUND_MAX;
+  for (;;)
+    {
+      if (staging_take (run->gpu, MIN (total, run->round_max), &run->staging, &local_error))
+        return TRUE;
+
+      if (!g_error_matches (local_error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_OUT_OF_MEMORY) ||
+          run->round_max <= ROUND_MIN)
+        break;
+
+      g_clear_error (&local_error);
+      staging_trim (run->gpu, 0);
+      run->round_max /= 2;
+    }
+
+  g_propagate_error (error, g_steal_pointer (&local_error));
+  return FALSE;
+}
+
+/* ---- waiting ---- */
+
+static void
+on_done (WGPUQueueWorkDoneStatus status,
+         WGPUStringView          message G_GNUC_UNUSED,
+         void                   *userdata1,
+         void                   *userdata2 G_GNUC_UNUSED)
+{
+  int *slot = userdata1;
+
+  *slot = (int) status;
+}
+
+static void
+note_in_flight (Run     *run,
+                guint64  allowance)
+{
+  WGPUQueueWorkDoneCallbackInfo callback = WGPU_QUEUE_WORK_DONE_CALLBACK_INFO_INIT;
+  InFlight *one = &run->in_flight[run->n_in_flight++];
+
+  one->slot = g_new0 (int, 1);
+  one->allowance = allowance;
+  callback.mode = WGPUCallbackMode_WaitAnyOnly;
+  callback.callback = on_done;
+  callback.userdata1 = one->slot;
+  one->future = wgpuQueueOnSubmittedWorkDone (run->gpu->queue, callback);
+}
+
+/* Waits until at most @keep submits are still running. */
+static gboolean
+wait_in_flight (Run     *run,
+                guint    keep,
+                GError **error)
+{
+  while (run->n_in_flight > keep)
+    {
+      InFlight one = run->in_flight[0];
+
+      run->n_in_flight--;
+      memmove (&run->in_flight[0], &run->in_flight[1], run->n_in_flight * sizeof one);
+
+      if (!rlx_gpu_wait (run->gpu, one.future, run->timeout + one.allowance, "a submit", error))
+        {
+          /* Dawn may still write to the slots. */
+          run->n_in_flight = 0;
+          return FALSE;
+        }
+      g_free (one.slot);
+    }
+
+  return TRUE;
+}
+
+/* ---- encoding ---- */
+
+static gboolean
+write_uploads (Run     *run,
+               GError **error)
+{
+  const RlxGpuJob *job = run->job;
+  guint64 in_flight = 0;
+
+  for (guint i = 0; i < job->n_uploads; i++)
+    {
+      const RlxGpuUpload *upload = &job->uploads[i];
+      gsize done = 0;
+
+      while (done < upload->size)
+        {
+          gsize length = (gsize) MIN (upload->size - done, UPLOAD_IN_FLIGHT);
+
+          if (in_flight + length > UPLOAD_IN_FLIGHT)
+            {
+              if (!rlx_gpu_wait_submitted (run->gpu, run->timeout, "an upload", error))
+                return FALSE;
+              in_flight = 0;
+            }
+          if (!rlx_gpu_write (run->gpu, upload->buffer, upload->offset + done,
+                              (const guint8 *) upload->data + done, length, error))
+            return FALSE;
+          done += length;
+          in_flight += length;
+        }
+    }
+
+  return TRUE;
+}
+
+static void
+encode_dispatch (WGPUComputePassEncoder pass,
+                 const RlxGpuDispatch  *dispatch,
+                 const RlxGpuDispatch  *previous)
+{
+  if (previous == NULL || previous->pipeline != dispatch->pipeline)
+    wgpuComputePassEncoderSetPipeline (pass, dispatch->pipeline->handle);
+  if (previous == NULL || previous->group != dispatch->group)
+    wgpuComputePassEncoderSetBindGroup (pass, 0, dispatch->group->handle, 0, NULL);
+  wgpuComputePassEncoderDispatchWorkgroups (pass, dispatch->grid[0], dispatch->grid[1], dispatch->grid[2]);
+}
+
+static void
+encode_plain (Run                *run,
+              WGPUCommandEncoder  encoder,
+              const Chunk        *chunk)
+{
+  const RlxGpuDispatch *previous = NULL;
+  WGPUComputePassEncoder pass = NULL;
+
+  for (guint i = chunk->first; i < chunk->first + chunk->n; i++)
+    {
+      const RlxGpuDispatch *dispatch = &run->job->dispatches[i];
+
+      if (is_empty (dispatch))
+        continue;
+      if (pass == NULL)
+        pass = wgpuCommandEncoderBeginComputePass (encoder, NULL);
+      encode_dispatch (pass, dispatch, previous);
+      previous = dispatch;
+    }
+
+  if (pass != NULL)
+    {
+      wgpuComputePassEncoderEnd (pass);
+      wgpuComputePassEncoderRelease (pass);
+    }
+}
+
+/* A pass for every dispatch, since a pass is what is timed. */
+static void
+encode_timed (Run                *run,
+              WGPUCommandEncoder  encoder,
+              const Chunk        *chunk,
+              guint               index)
+{
+  for (guint i = 0; i < chunk->n; i++)
+    {
+      const RlxGpuDispatch *dispatch = &run->job->dispatches[chunk->first + i];
+      WGPUPassTimestampWrites writes = WGPU_PASS_TIMESTAMP_WRITES_INIT;
+      WGPUComputePassDescriptor descriptor = WGPU_COMPUTE_PASS_DESCRIPTOR_INIT;
+      WGPUComputePassEncoder pass;
+
+      if (is_empty (dispatch))
+        continue;
+
+      writes.querySet = run->gpu->queries;
+      writes.beginningOfPassWriteIndex = 2 * i;
+      writes.endOfPassWriteIndex = 2 * i + 1;
+      descriptor.timestampWrites = &writes;
+      pass = wgpuCommandEncoderBeginComputePass (encoder, &descriptor);
+      encode_dispatch (pass, dispatch, NULL);
+      wgpuComputePassEncoderEnd (pass);
+      wgpuComputePassEncoderRelease (pass);
+    }
+
+  if (chunk->n > 0)
+    wgpuCommandEncoderResolveQuerySet (encoder, run->gpu->queries, 0, 2 * chunk->n,
+                                       run->gpu->resolve, index * RESOLVE_SLOT);
+}
+
+static gboolean
+encode_copies (Run                *run,
+               WGPUCommandEncoder  encoder,
+               GError            **error)
+{
+  for (guint i = 0; i < run->job->n_copies; i++)
+    {
+      const RlxGpuCopy *copy = &run->job->copies[i];
+      guint64 size = (copy->size + 3) & ~G_GUINT64_CONSTANT (3);
+
+      if (copy->size > size ||
+          copy->source_offset > copy->source->capacity ||
+          size > copy->source->capacity - copy->source_offset ||
+          copy->target_offset > copy->target->capacity ||
+          size > copy->target->capacity - copy->target_offset)
+        {
+          g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_INTERNAL,
+                       "A copy of %" G_GUINT64_FORMAT " bytes from %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT
+                       " to %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT " does not fit",
+                       copy->size, copy->source_offset, copy->source->capacity,
+                       copy->target_offset, copy->target->capacity);
+          return FALSE;
+        }
+      if (size > 0)
+        wgpuCommandEncoderCopyBufferToBuffer (encoder, copy->source->handle, copy->source_offset,
+                                              copy->target->handle, copy->target_offset, size);
+    }
+
+  return TRUE;
+}
+
+/* Reads back what fits, and behind it a number that was never in that place
+ * before. The GPU only gets to copying it after everything in front, so a job
+ * that a driver gave up without a word shows in the stale number. A kernel
+ * that writes the number would prove little more, as it is no more bound to
+ * the fate of the kernels before it than the copy is, and on a CPU driver it
+ * costs as much as a small job. */
+static void
+encode_round (Run                *run,
+              WGPUCommandEncoder  encoder)
+{
+  RlxGpu *gpu = run->gpu;
+
+  plan_round (run);
+
+  for (guint i = 0; i < run->segments->len; i++)
+    {
+      const Segment *segment = &g_array_index (run->segments, Segment, i);
+
+      wgpuCommandEncoderCopyBufferToBuffer (encoder, segment->source, segment->source_offset,
+                                            run->staging.handle, segment->staging_offset,
+                                            segment->length);
+    }
+
+  run->sequence = ++gpu->sequence;
+  wgpuQueueWriteBuffer (gpu->queue, gpu->canary, 0, &run->sequence, sizeof run->sequence);
+  wgpuCommandEncoderCopyBufferToBuffer (encoder, gpu->canary, 0, run->staging.handle, 0,
+                                        sizeof run->sequence);
+}
+
+static void
+submit (RlxGpu             *gpu,
+        WGPUCommandEncoder  encoder)
+{
+  WGPUCommandBuffer commands = wgpuCommandEncoderFinish (encoder, NULL);
+
+  wgpuQueueSubmit (gpu->queue, 1, &commands);
+  wgpuCommandBufferRelease (commands);
+  atomic_fetch_add (&gpu->n_submits, 1);
+}
+
+static gboolean
+submit_chunks (Run          *run,
+               GCancellable *cancellable,
+               GError      **error)
+{
+  RlxGpu *gpu = run->gpu;
+
+  for (guint i = 0; i < run->chunks->len; i++)
+    {
+      const Chunk *chunk = &g_array_index (run->chunks, Chunk, i);
+      gboolean last = i == run->chunks->len - 1;
+      gboolean good = TRUE;
+      WGPUCommandEncoder encoder;
+
+      if (g_cancellable_set_error_if_cancelled (cancellable, error))
+        return FALSE;
+
+      encoder = wgpuDeviceCreateCommandEncoder (gpu->device, NULL);
+
+      if (run->stamps != NULL)
+        encode_timed (run, encoder, chunk, i);
+      else
+        encode_plain (run, encoder, chunk);
+
+      if (last)
+        {
+          good = encode_copies (run, encoder, error);
+          if (good)
+            encode_round (run, encoder);
+        }
+
+      if (good && !last)
+        good = wait_in_flight (run, SUBMITS_IN_FLIGHT - 1, error);
+      if (good)
+        {
+          submit (gpu, encoder);
+          atomic_fetch_add (&gpu->n_dispatches, chunk->n);
+        }
+
+      wgpuCommandEncoderRelease (encoder);
+      if (!good)
+        return FALSE;
+
+      if (!last)
+        note_in_flight (run, chunk->allowance);
+    }
+
+  return TRUE;
+}
+
+/* ---- reading back ---- */
+
+typedef struct
+{
+  WGPUMapAsyncStatus status;
+  char *message;
+} MapReply;
+
+static void
+on_mapped (WGPUMapAsyncStatus status,
+           WGPUStringView     message,
+           void              *userdata1,
+           void              *userdata2 G_GNUC_UNUSED)
+{
+  MapReply *reply = userdata1;
+
+  reply->status = status;
+  if (status != WGPUMapAsyncStatus_Success)
+    reply->message = rlx_gpu_string (message);
+}
+
+static gboolean
+read_round (Run     *run,
+            guint64  allowance,
+            GError **error)
+{
+  RlxGpu *gpu = run->gpu;
+  WGPUBufferMapCallbackInfo callback = WGPU_BUFFER_MAP_CALLBACK_INFO_INIT;
+  MapReply *reply = g_new0 (MapReply, 1);
+  const guint8 *mapped;
+  guint32 canary;
+  WGPUFuture future;
+
+  callback.mode = WGPUCallbackMode_WaitAnyOnly;
+  callback.callback = on_mapped;
+  callback.userdata1 = reply;
+  future = wgpuBufferMapAsync (run->staging.handle, WGPUMapMode_Read, 0,
+                               (size_t) run->staging_used, callback);
+
+  if (!rlx_gpu_wait (gpu, future, run->timeout + allowance, "a job", error))
+    return FALSE;
+
+  if (reply->status != WGPUMapAsyncStatus_Success)
+    {
+      g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_INTERNAL,
+                   "The results could not be read: %s", reply->message);
+      g_free (reply->message);
+      g_free (reply);
+      return FALSE;
+    }
+  g_free (reply);
+
+  mapped = wgpuBufferGetConstMappedRange (run->staging.handle, 0, (size_t) run->staging_used);
+  if (mapped == NULL)
+    {
+      g_set_error_literal (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_INTERNAL,
+                           "The results could not be read: the staging memory is not mapped");
+      return FALSE;
+    }
+
+  memcpy (&canary, mapped, sizeof canary);
+  if (canary != run->sequence)
+    {
+      wgpuBufferUnmap (run->staging.handle);
+      g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_INTERNAL,
+                   "The GPU did not finish job %u: its last word is %u", run->sequence, canary);
+      return FALSE;
+    }
+
+  for (guint i = 0; i < run->segments->len; i++)
+    {
+      const Segment *segment = &g_array_index (run->segments, Segment, i);
+
+      memcpy (segment->target, mapped + segment->staging_offset + segment->skip, segment->wanted);
+    }
+
+  wgpuBufferUnmap (run->staging.handle);
+  return TRUE;
+}
+
+/* What did not fit the staging memory in the first round. */
+static gboolean
+read_more_rounds (Run     *run,
+                  GError **error)
+{
+  while (downloads_left (run))
+    {
+      WGPUCommandEncoder encoder;
+      gboolean good;
+
+      rlx_gpu_scopes_push (run->gpu);
+      encoder = wgpuDeviceCreateCommandEncoder (run->gpu->device, NULL);
+      encode_round (run, encoder);
+      submit (run->gpu, encoder);
+      wgpuCommandEncoderRelease (encoder);
+      good = rlx_gpu_scopes_pop (run->gpu, "reading results", error);
+
+      if (!good || !read_round (run, 0, error))
+        return FALSE;
+    }
+
+  return TRUE;
+}
+
+/* ---- timestamps ---- */
+
+static gboolean
+prepare_stamps (Run     *run,
+                GError **error)
+{
+  RlxGpu *gpu = run->gpu;
+  guint64 size = run->chunks->len * RESOLVE_SLOT;
+
+  memset (run->job->dispatch_ns, 0, run->job->n_dispatches * sizeof (guint64));
+
+  if (!(gpu->info->features & RLX_DEVICE_FEATURES_TIMESTAMPS) || run->job->n_dispatches == 0)
+    return TRUE;
+
+  if (gpu->queries == NULL)
+    {
+      WGPUQuerySetDescriptor descriptor = WGPU_QUERY_SET_DESCRIPTOR_INIT;
+
+      descriptor.type = WGPUQueryType_Timestamp;
+      descriptor.count = 2 * SUBMIT_DISPATCHES;
+      rlx_gpu_scopes_push (gpu);
+      gpu->queries = wgpuDeviceCreateQuerySet (gpu->device, &descriptor);
+      if (!rlx_gpu_scopes_pop (gpu, "timestamps", error))
+        {
+          g_clear_pointer (&gpu->queries, wgpuQuerySetRelease);
+          return FALSE;
+        }
+    }
+
+  if (gpu->resolve_size < size)
+    {
+      WGPUBuffer resolve = rlx_gpu_raw_buffer (gpu, size,
+                                               WGPUBufferUsage_QueryResolve | WGPUBufferUsage_CopySrc,
+                                               "timestamps", error);
+
+      if (resolve == NULL)
+        return FALSE;
+      if (gpu->resolve != NULL)
+        rlx_gpu_raw_buffer_free (gpu, gpu->resolve, gpu->resolve_size);
+      gpu->resolve = resolve;
+      gpu->resolve_size = size;
+    }
+
+  run->stamps_size = (gsize) size;
+  run->stamps = g_malloc0 (run->stamps_size);
+  return TRUE;
+}
+
+static void
+read_stamps (Run *run)
+{
+  for (guint c = 0; c < run->chunks->len; c++)
+    {
+      const Chunk *chunk = &g_array_index (run->chunks, Chunk, c);
+      const guint64 *stamps = run->stamps + c * RESOLVE_SLOT / sizeof (guint64);
+
+      for (guint i = 0; i < chunk->n; i++)
+        {
+          /* Some clocks start anew between two submits. */
+          if (!is_empty (&run->job->dispatches[chunk->first + i]) &&
+              stamps[2 * i + 1] > stamps[2 * i])
+            run->job->dispatch_ns[chunk->first + i] = stamps[2 * i + 1] - stamps[2 * i];
+        }
+    }
+}
+
+/* ---- the whole ---- */
+
+static gboolean
+prepare (Run     *run,
+         GError **error)
+{
+  RlxGpu *gpu = run->gpu;
+  guint64 total;
+
+  if (gpu->canary == NULL)
+    {
+      gpu->canary = rlx_gpu_raw_buffer (gpu, SEGMENT_ALIGNMENT,
+                                        WGPUBufferUsage_CopySrc | WGPUBufferUsage_CopyDst,
+                                        "canary", error);
+      if (gpu->canary == NULL)
+        return FALSE;
+    }
+
+  return plan_chunks (run, error) &&
+         (run->job->dispatch_ns == NULL || prepare_stamps (run, error)) &&
+         check_downloads (run, &total, error) &&
+         take_staging (run, total, error);
+}
+
+static gboolean
+run_job (Run          *run,
+         GCancellable *cancellable,
+         GError      **error)
+{
+  GError *first_error = NULL;
+  gboolean good;
+
+  rlx_gpu_scopes_push (run->gpu);
+  good = write_uploads (run, &first_error) &&
+         submit_chunks (run, cancellable, &first_error);
+  if (!rlx_gpu_scopes_pop (run->gpu, "a job", good ? &first_error : NULL))
+    good = FALSE;
+
+  /* What was submitted still uses the caller's buffers. */
+  if (!good)
+    {
+      if (!rlx_gpu_is_lost (run->gpu))
+        wait_in_flight (run, 0, NULL);
+      g_propagate_error (error, first_error);
+      return FALSE;
+    }
+
+  if (!wait_in_flight (run, 0, error))
+    return FALSE;
+
+  return read_round (run, g_array_index (run->chunks, Chunk, run->chunks->len - 1).allowance, error) &&
+         read_more_rounds (run, error);
+}
+
+gboolean
+rlx_gpu_execute (RlxGpu          *gpu,
+                 const RlxGpuJob *job,
+                 GCancellable    *cancellable,
+                 GError         **error)
+{
+  Run run = { .gpu = gpu, .job = job };
+  g_autofree char *stale = NULL;
+  g_autofree char *uncaptured = NULL;
+  gboolean result = FALSE;
+
+  g_return_val_if_fail (gpu != NULL, FALSE);
+  g_return_val_if_fail (job != NULL, FALSE);
+  g_return_val_if_fail (rlx_gpu_on_thread (gpu), FALSE);
+
+  if (g_cancellable_set_error_if_cancelled (cancellable, error) ||
+      !rlx_gpu_check_lost (gpu, error))
+    return FALSE;
+
+  stale = rlx_gpu_steal_uncaptured (gpu);
+
+  run.timeout = rlx_gpu_get_timeout (&run.timeout_given);
+  run.chunks = g_array_new (FALSE, FALSE, sizeof (Chunk));
+  run.segments = g_array_new (FALSE, FALSE, sizeof (Segment));
+
+  if (prepare (&run, error))
+    result = run_job (&run, cancellable, error);
+
+  if (result)
+    {
+      uncaptured = rlx_gpu_steal_uncaptured (gpu);
+      if (uncaptured != NULL)
+        {
+          g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_INTERNAL,
+                       "The driver reported an error during a job: %s", uncaptured);
+          result = FALSE;
+        }
+    }
+
+  if (result)
+    {
+      if (run.stamps != NULL)
+        read_stamps (&run);
+      for (guint i = 0; i < job->n_dispatches; i++)
+        job->dispatches[i].pipeline->warm = TRUE;
+      staging_give_back (gpu, &run.staging);
+      result = rlx_gpu_check_lost (gpu, error);
+    }
+  else if (run.staging.handle != NULL)
+    {
+      /* It may still be waiting to be mapped, which spoils it for good. */
+      rlx_gpu_raw_buffer_free (gpu, run.staging.handle, run.staging.size);
+    }
+
+  g_array_unref (run.chunks);
+  g_array_unref (run.segments);
+  g_free (run.stamps);
+
+  return result;
+}

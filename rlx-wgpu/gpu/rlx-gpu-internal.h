@@ -1,0 +1,220 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * What the files of this room share. Only they include it, and with it
+ * webgpu.h.
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include <webgpu/webgpu.h>
+
+#include "gpu/rlx-gpu-private.h"
+#include "util/rlx-debug-private.h"
+
+G_BEGIN_DECLS
+
+typedef struct _RlxGpuCache RlxGpuCache;
+
+/* A MapRead buffer of the pool. */
+typedef struct
+{
+  WGPUBuffer handle;
+  guint64 size;
+  guint64 last_used;       /* job sequence, the oldest is dropped first */
+} RlxGpuStaging;
+
+struct _RlxGpu
+{
+  int ref_count;
+  RlxGpuAdapterInfo *info;
+  WGPUDevice device;
+  WGPUQueue queue;
+
+  /* Dawn reports success for nearly everything after a loss, so this flag and
+   * not a status is what decides whether a result may be handed out. */
+  atomic_bool lost;
+  /* The GPU never came back from a job. Releasing the device or anything of
+   * it could block for ever, so all handles are left where they are. */
+  atomic_bool hung;
+  atomic_bool closing;
+
+  GMutex lock;             /* the strings and the lost func */
+  char *lost_reason;
+  char *uncaptured;
+  char *last_log;
+  RlxGpuLostFunc lost_func;
+  gpointer lost_data;
+  GDestroyNotify lost_destroy;
+  gboolean lost_called;
+  GRecMutex lost_func_lock;
+
+  GThread *thread;
+  GMutex queue_lock;
+  GCond queue_cond;
+  GQueue items;
+  gboolean quit;
+
+  atomic_ullong memory_used;
+  guint64 memory_limit;
+
+  atomic_ullong n_buffers;
+  atomic_ullong n_bind_groups;
+  atomic_ullong n_pipelines;
+  atomic_ullong n_shader_modules;
+  atomic_ullong n_submits;
+  atomic_ullong n_dispatches;
+
+  GMutex pipeline_lock;
+  GHashTable *pipelines;   /* (element-type RlxGpuPipeline RlxGpuPipeline) */
+  GHashTable *layouts;     /* (element-type GBytes RlxGpuLayout) */
+
+  RlxGpuCache *cache;
+
+  /* Only touched on the device thread. */
+  guint32 sequence;
+  WGPUBuffer canary;
+  GArray *staging;         /* RlxGpuStaging */
+  guint64 staging_size;
+  WGPUQuerySet queries;
+  WGPUBuffer resolve;
+  guint64 resolve_size;
+};
+
+struct _RlxGpuBuffer
+{
+  RlxGpu *gpu;
+  WGPUBuffer handle;
+  guint64 size;            /* what was asked for */
+  guint64 capacity;        /* what there is, a multiple of a word */
+  RlxGpuBufferUsage usage;
+};
+
+typedef struct
+{
+  WGPUBindGroupLayout group;
+  WGPUPipelineLayout pipeline;
+} RlxGpuLayout;
+
+struct _RlxGpuPipeline
+{
+  char *label;
+  char *wgsl;
+  RlxGpuBindingKind *bindings;
+  guint n_bindings;
+  guint hash;
+  RlxGpuLayout *layout;    /* borrowed from the device */
+  WGPUComputePipeline handle;
+  gboolean warm;           /* device thread: dispatched before */
+};
+
+struct _RlxGpuBindGroup
+{
+  RlxGpu *gpu;
+  WGPUBindGroup handle;
+};
+
+/* rlx-gpu-adapter.c */
+WGPUInstance       rlx_gpu_get_instance    (GError **error);
+WGPUAdapter        rlx_gpu_request_adapter (RlxGpuAdapterInfo *info,
+                                            GError           **error);
+void               rlx_gpu_limits_init     (RlxGpuLimits     *limits,
+                                            const WGPULimits *from);
+RlxGpuAdapterInfo *rlx_gpu_adapter_describe (WGPUAdapter adapter);
+RlxGpuAdapterInfo *rlx_gpu_adapter_info_copy (const RlxGpuAdapterInfo *info);
+gboolean           rlx_gpu_check_secure    (GError **error);
+
+/* rlx-gpu-device.c */
+char *             rlx_gpu_string          (WGPUStringView view);
+WGPUStringView     rlx_gpu_view            (const char *string);
+void               rlx_gpu_mark_lost       (RlxGpu     *gpu,
+                                            const char *reason,
+                                            gboolean    hung);
+gboolean           rlx_gpu_reserve         (RlxGpu     *gpu,
+                                            guint64     size,
+                                            const char *label,
+                                            GError    **error);
+void               rlx_gpu_release_memory  (RlxGpu  *gpu,
+                                            guint64  size);
+char *             rlx_gpu_steal_uncaptured (RlxGpu *gpu);
+void               rlx_gpu_teardown        (RlxGpu *gpu);
+
+/* rlx-gpu-post.c: FALSE when the device computes nonsense; features that do
+ * are taken out of @features. */
+gboolean           rlx_gpu_known_answers   (RlxGpu            *gpu,
+                                            RlxDeviceFeatures *features,
+                                            GError           **error);
+
+/* rlx-gpu-thread.c */
+gboolean           rlx_gpu_thread_start    (RlxGpu  *gpu,
+                                            GError **error);
+gboolean           rlx_gpu_on_thread       (RlxGpu *gpu);
+void               rlx_gpu_post            (RlxGpu    *gpu,
+                                            RlxGpuFunc func,
+                                            gpointer   user_data);
+void               rlx_gpu_thread_quit     (RlxGpu *gpu);
+void               rlx_gpu_exit_point      (RlxGpu *gpu);
+void               rlx_gpu_watch_exit      (void);
+
+/* rlx-gpu-wait.c */
+guint64            rlx_gpu_get_timeout     (gboolean *given);
+gboolean           rlx_gpu_wait            (RlxGpu     *gpu,
+                                            WGPUFuture  future,
+                                            guint64     timeout_us,
+                                            const char *what,
+                                            GError    **error);
+gboolean           rlx_gpu_wait_submitted  (RlxGpu     *gpu,
+                                            guint64     timeout_us,
+                                            const char *what,
+                                            GError    **error);
+
+/* Errors of calls between _push and _pop on the same thread land here instead
+ * of in the device's catch-all callback. */
+void               rlx_gpu_scopes_push     (RlxGpu *gpu);
+gboolean           rlx_gpu_scopes_pop      (RlxGpu     *gpu,
+                                            const char *what,
+                                            GError    **error);
+
+/* rlx-gpu-buffer.c */
+gboolean           rlx_gpu_write           (RlxGpu       *gpu,
+                                            RlxGpuBuffer *buffer,
+                                            guint64       offset,
+                                            const void   *data,
+                                            gsize         size,
+                                            GError      **error);
+WGPUBuffer         rlx_gpu_raw_buffer      (RlxGpu          *gpu,
+                                            guint64          size,
+                                            WGPUBufferUsage  usage,
+                                            const char      *label,
+                                            GError         **error);
+void               rlx_gpu_raw_buffer_free (RlxGpu     *gpu,
+                                            WGPUBuffer  buffer,
+                                            guint64     size);
+
+/* rlx-gpu-pipeline.c */
+void               rlx_gpu_pipelines_init  (RlxGpu *gpu);
+void               rlx_gpu_pipelines_clear (RlxGpu *gpu);
+
+/* rlx-gpu-execute.c */
+void               rlx_gpu_execute_clear   (RlxGpu *gpu);
+
+/* rlx-gpu-cache.c */
+RlxGpuCache *      rlx_gpu_cache_open      (const RlxGpuAdapterInfo *info);
+void               rlx_gpu_cache_free      (RlxGpuCache *cache);
+gsize              rlx_gpu_cache_load      (RlxGpuCache  *cache,
+                                            const guint8 *key,
+                                            gsize         key_size,
+                                            guint8       *value,
+                                            gsize         value_size);
+void               rlx_gpu_cache_store     (RlxGpuCache  *cache,
+                                            const guint8 *key,
+                                            gsize         key_size,
+                                            const guint8 *value,
+                                            gsize         value_size);
+void               rlx_gpu_cache_get_stats (RlxGpuCache *cache,
+                                            guint64     *hits,
+                                            guint64     *misses);
+
+G_END_DECLS

@@ -1,0 +1,573 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Pipelines, shared by text and bindings for as long as the device lives, and
+ * bind groups.
+ */
+#include "config.h"
+
+#include "rlx-gpu-internal.h"
+
+#include <string.h>
+
+/* Far above what any kernel binds; keeps arrays on the stack small. */
+#define MAX_BINDINGS 64
+
+/* A pipeline being made. Filled in by Dawn's callback, so on the heap. */
+typedef struct
+{
+  RlxGpuPipeline *pipeline;
+  guint first;                 /* the first description it was made for */
+  WGPUFuture future;
+  gboolean started;
+  gboolean done;
+  WGPUCreatePipelineAsyncStatus status;
+  WGPUComputePipeline handle;
+  char *message;
+} Request;
+
+/* ---- the tables ---- */
+
+static guint
+pipeline_hash (gconstpointer key)
+{
+  const RlxGpuPipeline *pipeline = key;
+
+  return pipeline->hash;
+}
+
+static gboolean
+pipeline_equal (gconstpointer a,
+                gconstpointer b)
+{
+  const RlxGpuPipeline *one = a;
+  const RlxGpuPipeline *other = b;
+
+  return one->hash == other->hash &&
+         one->n_bindings == other->n_bindings &&
+         memcmp (one->bindings, other->bindings,
+                 one->n_bindings * sizeof *one->bindings) == 0 &&
+         g_str_equal (one->wgsl, other->wgsl);
+}
+
+static void
+pipeline_free (gpointer data)
+{
+  RlxGpuPipeline *pipeline = data;
+
+  g_clear_pointer (&pipeline->handle, wgpuComputePipelineRelease);
+  g_free (pipeline->label);
+  g_free (pipeline->wgsl);
+  g_free (pipeline->bindings);
+  g_free (pipeline);
+}
+
+static void
+layout_free (gpointer data)
+{
+  RlxGpuLayout *layout = data;
+
+  wgpuPipelineLayoutRelease (layout->pipeline);
+  wgpuBindGroupLayoutRelease (layout->group);
+  g_free (layout);
+}
+
+void
+rlx_gpu_pipelines_init (RlxGpu *gpu)
+{
+  gpu->pipelines = g_hash_table_new_full (pipeline_hash, pipeline_equal, NULL, pipeline_free);
+  gpu->layouts = g_hash_table_new_full (g_bytes_hash, g_bytes_equal,
+                                        (GDestroyNotify) g_bytes_unref, layout_free);
+}
+
+void
+rlx_gpu_pipelines_clear (RlxGpu *gpu)
+{
+  g_hash_table_remove_all (gpu->pipelines);
+  g_hash_table_remove_all (gpu->layouts);
+}
+
+static guint
+hash_description (const RlxGpuPipelineDesc *desc)
+{
+  guint hash = g_str_hash (desc->wgsl);
+
+  for (guint i = 0; i < desc->n_bindings; i++)
+    hash = hash * 31 + (guint) desc->bindings[i];
+
+  return hash;
+}
+
+static RlxGpuPipeline *
+pipeline_new (const RlxGpuPipelineDesc *desc)
+{
+  RlxGpuPipeline *pipeline = g_new0 (RlxGpuPipeline, 1);
+
+  pipeline->label = g_utf8_make_valid (desc->label != NULL ? desc->label : "kernel", -1);
+  pipeline->wgsl = g_strdup (desc->wgsl);
+  pipeline->bindings = g_memdup2 (desc->bindings, desc->n_bindings * sizeof *desc->bindings);
+  pipeline->n_bindings = desc->n_bindings;
+  pipeline->hash = hash_description (desc);
+
+  return pipeline;
+}
+
+static RlxGpuPipeline *
+lookup (RlxGpu                   *gpu,
+        const RlxGpuPipelineDesc *desc)
+{
+  RlxGpuPipeline key = {
+    .wgsl = (char *) desc->wgsl,
+    .bindings = (RlxGpuBindingKind *) desc->bindings,
+    .n_bindings = desc->n_bindings,
+    .hash = hash_description (desc),
+  };
+
+  return g_hash_table_lookup (gpu->pipelines, &key);
+}
+
+/* ---- layouts ---- */
+
+static RlxGpuLayout *
+make_layout (RlxGpu                  *gpu,
+             const RlxGpuBindingKind *bindings,
+             guint                    n_bindings,
+             GError                 **error)
+{
+  WGPUBindGroupLayoutEntry entries[MAX_BINDINGS];
+  WGPUBindGroupLayoutDescriptor group = WGPU_BIND_GROUP_LAYOUT_DESCRIPTOR_INIT;
+  WGPUPipelineLayoutDescriptor pipeline = WGPU_PIPELINE_LAYOUT_DESCRIPTOR_INIT;
+  RlxGpuLayout *layout;
+
+  for (guint i = 0; i < n_bindings; i++)
+    {
+      entries[i] = (WGPUBindGroupLayoutEntry) WGPU_BIND_GROUP_LAYOUT_ENTRY_INIT;
+      entries[i].binding = i;
+      entries[i].visibility = WGPUShaderStage_Compute;
+      switch (bindings[i])
+        {
+        case RLX_GPU_BINDING_READ:
+          entries[i].buffer.type = WGPUBufferBindingType_ReadOnlyStorage;
+          break;
+        case RLX_GPU_BINDING_READ_WRITE:
+          entries[i].buffer.type = WGPUBufferBindingType_Storage;
+          break;
+        case RLX_GPU_BINDING_UNIFORM:
+        default:
+          entries[i].buffer.type = WGPUBufferBindingType_Uniform;
+          break;
+        }
+    }
+
+  group.entryCount = n_bindings;
+  group.entries = entries;
+
+  layout = g_new0 (RlxGpuLayout, 1);
+  rlx_gpu_scopes_push (gpu);
+  layout->group = wgpuDeviceCreateBindGroupLayout (gpu->device, &group);
+  pipeline.bindGroupLayoutCount = 1;
+  pipeline.bindGroupLayouts = &layout->group;
+  layout->pipeline = wgpuDeviceCreatePipelineLayout (gpu->device, &pipeline);
+  if (!rlx_gpu_scopes_pop (gpu, "a pipeline layout", error))
+    {
+      layout_free (layout);
+      return NULL;
+    }
+
+  return layout;
+}
+
+static RlxGpuLayout *
+get_layout (RlxGpu                  *gpu,
+            const RlxGpuBindingKind *bindings,
+            guint                    n_bindings,
+            GError                 **error)
+{
+  g_autoptr (GBytes) key = g_bytes_new (bindings, n_bindings * sizeof *bindings);
+  RlxGpuLayout *layout, *other;
+
+  g_mutex_lock (&gpu->pipeline_lock);
+  layout = g_hash_table_lookup (gpu->layouts, key);
+  g_mutex_unlock (&gpu->pipeline_lock);
+  if (layout != NULL)
+    return layout;
+
+  layout = make_layout (gpu, bindings, n_bindings, error);
+  if (layout == NULL)
+    return NULL;
+
+  /* Another thread may have been faster. */
+  g_mutex_lock (&gpu->pipeline_lock);
+  other = g_hash_table_lookup (gpu->layouts, key);
+  if (other == NULL)
+    g_hash_table_insert (gpu->layouts, g_steal_pointer (&key), layout);
+  g_mutex_unlock (&gpu->pipeline_lock);
+
+  if (other == NULL)
+    return layout;
+
+  layout_free (layout);
+  return other;
+}
+
+/* ---- making them ---- */
+
+static void
+request_free (Request *request)
+{
+  g_clear_pointer (&request->pipeline, pipeline_free);
+  g_clear_pointer (&request->handle, wgpuComputePipelineRelease);
+  g_free (request->message);
+  g_free (request);
+}
+
+static void
+on_pipeline (WGPUCreatePipelineAsyncStatus status,
+             WGPUComputePipeline           pipeline,
+             WGPUStringView                message,
+             void                         *userdata1,
+             void                         *userdata2 G_GNUC_UNUSED)
+{
+  Request *request = userdata1;
+
+  request->status = status;
+  request->handle = pipeline;
+  request->message = rlx_gpu_string (message);
+  request->done = TRUE;
+}
+
+/* Puts the kernel's name in front, so that the reader knows which one it was. */
+static void
+name_error (GError    **error,
+            GError     *cause,
+            const char *label)
+{
+  if (g_error_matches (cause, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_INTERNAL))
+    g_set_error (error, RLX_COMPILE_ERROR, RLX_COMPILE_ERROR_INTERNAL,
+                 "The kernel “%s” was refused: %s", label, cause->message);
+  else
+    g_set_error (error, cause->domain, cause->code, "%s: %s", label, cause->message);
+  g_error_free (cause);
+}
+
+static gboolean
+request_start (RlxGpu  *gpu,
+               Request *request,
+               GError **error)
+{
+  RlxGpuPipeline *pipeline = request->pipeline;
+  WGPUShaderSourceWGSL source = WGPU_SHADER_SOURCE_WGSL_INIT;
+  WGPUShaderModuleDescriptor module_descriptor = WGPU_SHADER_MODULE_DESCRIPTOR_INIT;
+  WGPUComputePipelineDescriptor descriptor = WGPU_COMPUTE_PIPELINE_DESCRIPTOR_INIT;
+  WGPUCreateComputePipelineAsyncCallbackInfo callback = WGPU_CREATE_COMPUTE_PIPELINE_ASYNC_CALLBACK_INFO_INIT;
+  WGPUShaderModule module;
+  GError *cause = NULL;
+
+  pipeline->layout = get_layout (gpu, pipeline->bindings, pipeline->n_bindings, &cause);
+  if (pipeline->layout == NULL)
+    {
+      name_error (error, cause, pipeline->label);
+      return FALSE;
+    }
+
+  source.code = rlx_gpu_view (pipeline->wgsl);
+  module_descriptor.nextInChain = &source.chain;
+  module_descriptor.label = rlx_gpu_view (pipeline->label);
+
+  rlx_gpu_scopes_push (gpu);
+  module = wgpuDeviceCreateShaderModule (gpu->device, &module_descriptor);
+  if (!rlx_gpu_scopes_pop (gpu, "its text", &cause))
+    {
+      g_clear_pointer (&module, wgpuShaderModuleRelease);
+      name_error (error, cause, pipeline->label);
+      return FALSE;
+    }
+  atomic_fetch_add (&gpu->n_shader_modules, 1);
+
+  descriptor.label = rlx_gpu_view (pipeline->label);
+  descriptor.layout = pipeline->layout->pipeline;
+  descriptor.compute.module = module;
+  descriptor.compute.entryPoint = rlx_gpu_view ("main");
+
+  callback.mode = WGPUCallbackMode_WaitAnyOnly;
+  callback.callback = on_pipeline;
+  callback.userdata1 = request;
+  request->future = wgpuDeviceCreateComputePipelineAsync (gpu->device, &descriptor, callback);
+  request->started = TRUE;
+  wgpuShaderModuleRelease (module);
+
+  return TRUE;
+}
+
+/* FALSE with no error set means that the request must be left to Dawn. */
+static gboolean
+request_finish (RlxGpu   *gpu,
+                Request  *request,
+                gboolean *abandoned,
+                GError  **error)
+{
+  GError *cause = NULL;
+
+  if (!rlx_gpu_wait (gpu, request->future, rlx_gpu_get_timeout (NULL), "compiling a kernel", &cause))
+    {
+      *abandoned = !request->done;
+      name_error (error, cause, request->pipeline->label);
+      return FALSE;
+    }
+
+  if (request->status != WGPUCreatePipelineAsyncStatus_Success || request->handle == NULL)
+    {
+      if (strstr (request->message, "_OUT_OF_") != NULL)
+        g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_OUT_OF_MEMORY,
+                     "The device has no memory left for the kernel “%s”: %s",
+                     request->pipeline->label, request->message);
+      else
+        g_set_error (error, RLX_COMPILE_ERROR, RLX_COMPILE_ERROR_INTERNAL,
+                     "The kernel “%s” was refused: %s",
+                     request->pipeline->label, request->message);
+      return FALSE;
+    }
+
+  request->pipeline->handle = g_steal_pointer (&request->handle);
+  atomic_fetch_add (&gpu->n_pipelines, 1);
+  return TRUE;
+}
+
+static gboolean
+check_description (const RlxGpuPipelineDesc *desc,
+                   GError                  **error)
+{
+  const char *label = desc->label != NULL ? desc->label : "kernel";
+
+  if (desc->wgsl == NULL || (desc->bindings == NULL && desc->n_bindings > 0))
+    {
+      g_set_error (error, RLX_COMPILE_ERROR, RLX_COMPILE_ERROR_INTERNAL,
+                   "The kernel “%s” has no text", label);
+      return FALSE;
+    }
+
+  if (desc->n_bindings > MAX_BINDINGS)
+    {
+      g_set_error (error, RLX_COMPILE_ERROR, RLX_COMPILE_ERROR_LIMIT,
+                   "The kernel “%s” binds %u buffers; the limit is %d",
+                   label, desc->n_bindings, MAX_BINDINGS);
+      return FALSE;
+    }
+
+  return TRUE;
+}
+
+gboolean
+rlx_gpu_pipelines_new (RlxGpu                   *gpu,
+                       const RlxGpuPipelineDesc *descs,
+                       guint                     n_descs,
+                       RlxGpuPipeline          **pipelines,
+                       guint                    *failed,
+                       GCancellable             *cancellable,
+                       GError                  **error)
+{
+  g_autoptr (GPtrArray) requests = NULL;
+  g_autoptr (GHashTable) batch = NULL;
+  g_autofree Request **made = NULL;
+  GError *first_error = NULL;
+  guint first_failed = 0;
+
+  g_return_val_if_fail (gpu != NULL, FALSE);
+  g_return_val_if_fail (descs != NULL || n_descs == 0, FALSE);
+  g_return_val_if_fail (pipelines != NULL || n_descs == 0, FALSE);
+
+  if (!rlx_gpu_check_lost (gpu, error))
+    return FALSE;
+
+  requests = g_ptr_array_new ();
+  batch = g_hash_table_new (pipeline_hash, pipeline_equal);
+  made = g_new0 (Request *, n_descs);
+
+  for (guint i = 0; i < n_descs && first_error == NULL; i++)
+    {
+      Request *request;
+
+      first_failed = i;
+      if (!check_description (&descs[i], &first_error) ||
+          g_cancellable_set_error_if_cancelled (cancellable, &first_error))
+        break;
+
+      g_mutex_lock (&gpu->pipeline_lock);
+      pipelines[i] = lookup (gpu, &descs[i]);
+      g_mutex_unlock (&gpu->pipeline_lock);
+      if (pipelines[i] != NULL)
+        continue;
+
+      request = g_new0 (Request, 1);
+      request->pipeline = pipeline_new (&descs[i]);
+      request->first = i;
+
+      made[i] = g_hash_table_lookup (batch, request->pipeline);
+      if (made[i] != NULL)
+        {
+          request_free (request);
+          continue;
+        }
+
+      g_ptr_array_add (requests, request);
+      g_hash_table_insert (batch, request->pipeline, request);
+      made[i] = request;
+      request_start (gpu, request, &first_error);
+    }
+
+  g_hash_table_remove_all (batch);
+
+  /* All that were started are waited for, also after an error, since Dawn
+   * writes to them. */
+  for (guint i = 0; i < requests->len; i++)
+    {
+      Request *request = g_ptr_array_index (requests, i);
+      GError *local_error = NULL;
+      gboolean abandoned = FALSE;
+
+      if (!request->started)
+        continue;
+
+      if (!request_finish (gpu, request, &abandoned, &local_error))
+        {
+          if (first_error == NULL || request->first < first_failed)
+            {
+              g_clear_error (&first_error);
+              first_error = g_steal_pointer (&local_error);
+              first_failed = request->first;
+            }
+          g_clear_error (&local_error);
+          if (abandoned)
+            requests->pdata[i] = NULL;
+        }
+    }
+
+  /* What succeeded is kept even if something else failed. */
+  g_mutex_lock (&gpu->pipeline_lock);
+  for (guint i = 0; i < requests->len; i++)
+    {
+      Request *request = g_ptr_array_index (requests, i);
+      RlxGpuPipeline *other;
+
+      if (request == NULL || request->pipeline->handle == NULL)
+        continue;
+
+      other = g_hash_table_lookup (gpu->pipelines, request->pipeline);
+      if (other == NULL)
+        {
+          other = g_steal_pointer (&request->pipeline);
+          g_hash_table_insert (gpu->pipelines, other, other);
+        }
+      for (guint d = request->first; d < n_descs; d++)
+        if (made[d] == request)
+          pipelines[d] = other;
+    }
+  g_mutex_unlock (&gpu->pipeline_lock);
+
+  for (guint i = 0; i < requests->len; i++)
+    if (g_ptr_array_index (requests, i) != NULL)
+      request_free (g_ptr_array_index (requests, i));
+
+  if (first_error != NULL)
+    {
+      if (failed != NULL)
+        *failed = first_failed;
+      g_propagate_error (error, first_error);
+      return FALSE;
+    }
+
+  return TRUE;
+}
+
+/* ---- bind groups ---- */
+
+RlxGpuBindGroup *
+rlx_gpu_bind_group_new (RlxGpu              *gpu,
+                        RlxGpuPipeline      *pipeline,
+                        const RlxGpuBinding *bindings,
+                        guint                n_bindings,
+                        const char          *label,
+                        GError             **error)
+{
+  WGPUBindGroupEntry entries[MAX_BINDINGS];
+  WGPUBindGroupDescriptor descriptor = WGPU_BIND_GROUP_DESCRIPTOR_INIT;
+  RlxGpuBindGroup *group;
+  WGPUBindGroup handle;
+
+  g_return_val_if_fail (gpu != NULL, NULL);
+  g_return_val_if_fail (pipeline != NULL, NULL);
+  g_return_val_if_fail (bindings != NULL || n_bindings == 0, NULL);
+
+  if (label == NULL)
+    label = pipeline->label;
+
+  if (!rlx_gpu_check_lost (gpu, error))
+    return NULL;
+
+  if (n_bindings != pipeline->n_bindings)
+    {
+      g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_INTERNAL,
+                   "“%s” binds %u buffers; the kernel “%s” has %u",
+                   label, n_bindings, pipeline->label, pipeline->n_bindings);
+      return NULL;
+    }
+
+  for (guint i = 0; i < n_bindings; i++)
+    {
+      const RlxGpuBinding *binding = &bindings[i];
+      guint64 size = binding->size;
+
+      if (binding->buffer == NULL || binding->size == 0 ||
+          binding->offset > binding->buffer->capacity ||
+          binding->size > binding->buffer->capacity - binding->offset)
+        {
+          g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_INTERNAL,
+                       "Binding %u of “%s” is %" G_GUINT64_FORMAT " bytes at %" G_GUINT64_FORMAT
+                       " of a buffer of %" G_GUINT64_FORMAT " bytes",
+                       i, label, binding->size, binding->offset,
+                       binding->buffer != NULL ? binding->buffer->capacity : 0);
+          return NULL;
+        }
+
+      /* Storage is seen in words; the capacity is a whole number of them. */
+      size = MIN ((size + 3) & ~G_GUINT64_CONSTANT (3), binding->buffer->capacity - binding->offset);
+
+      entries[i] = (WGPUBindGroupEntry) WGPU_BIND_GROUP_ENTRY_INIT;
+      entries[i].binding = i;
+      entries[i].buffer = binding->buffer->handle;
+      entries[i].offset = binding->offset;
+      entries[i].size = size;
+    }
+
+  descriptor.label = rlx_gpu_view (label);
+  descriptor.layout = pipeline->layout->group;
+  descriptor.entryCount = n_bindings;
+  descriptor.entries = entries;
+
+  rlx_gpu_scopes_push (gpu);
+  handle = wgpuDeviceCreateBindGroup (gpu->device, &descriptor);
+  if (!rlx_gpu_scopes_pop (gpu, label, error))
+    {
+      g_clear_pointer (&handle, wgpuBindGroupRelease);
+      return NULL;
+    }
+
+  atomic_fetch_add (&gpu->n_bind_groups, 1);
+
+  group = g_new0 (RlxGpuBindGroup, 1);
+  group->gpu = rlx_gpu_ref (gpu);
+  group->handle = handle;
+  return group;
+}
+
+void
+rlx_gpu_bind_group_free (RlxGpuBindGroup *group)
+{
+  if (group == NULL)
+    return;
+
+  if (!atomic_load (&group->gpu->hung))
+    wgpuBindGroupRelease (group->handle);
+  rlx_gpu_unref (group->gpu);
+  g_free (group);
+}

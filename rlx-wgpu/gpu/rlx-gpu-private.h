@@ -1,0 +1,275 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * What the rest of the library sees of the GPU. No type of webgpu.h crosses
+ * this header: a change in Dawn stays in this room.
+ */
+#pragma once
+
+#include <gio/gio.h>
+#include "rlx-types.h"
+
+G_BEGIN_DECLS
+
+/* ---- adapters ---------------------------------------------------------- */
+
+typedef struct
+{
+  guint64 max_buffer_size;
+  guint64 max_storage_binding_size;
+  guint32 max_storage_buffers;            /* per shader stage */
+  guint32 max_uniform_binding_size;
+  guint32 storage_offset_alignment;
+  guint32 uniform_offset_alignment;
+  guint32 max_workgroup_storage;          /* bytes */
+  guint32 max_invocations;                /* per workgroup */
+  guint32 max_workgroup_size[3];
+  guint32 max_workgroups;                 /* per dimension */
+  guint32 max_immediate_size;
+} RlxGpuLimits;
+
+typedef enum
+{
+  RLX_GPU_COMPONENT_F32,
+  RLX_GPU_COMPONENT_F16,
+  RLX_GPU_COMPONENT_U32,
+  RLX_GPU_COMPONENT_I32,
+  RLX_GPU_COMPONENT_U8,
+  RLX_GPU_COMPONENT_I8,
+} RlxGpuComponent;
+
+typedef struct
+{
+  RlxGpuComponent component;
+  RlxGpuComponent result;
+  guint32 m, n, k;
+} RlxGpuMatrixConfig;
+
+/* Plain facts about one adapter, refcounted and immutable. */
+typedef struct
+{
+  gatomicrefcount ref_count;
+  char *name;              /* "llvmpipe (LLVM 21.1.8, 256 bits)" */
+  char *vendor;
+  char *architecture;
+  char *driver;            /* what the driver says of itself */
+  char *backend;           /* "vulkan", "metal", "d3d12", … */
+  guint32 vendor_id;
+  guint32 device_id;
+  RlxAdapterType type;
+  RlxDeviceFeatures features;
+  guint32 subgroup_min;
+  guint32 subgroup_max;
+  guint64 memory_size;     /* bytes of device-local memory, 0 when unknown */
+  RlxGpuLimits limits;
+  RlxGpuMatrixConfig *matrix_configs;
+  guint n_matrix_configs;
+} RlxGpuAdapterInfo;
+
+RlxGpuAdapterInfo *rlx_gpu_adapter_info_ref   (RlxGpuAdapterInfo *info);
+void               rlx_gpu_adapter_info_unref (RlxGpuAdapterInfo *info);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (RlxGpuAdapterInfo, rlx_gpu_adapter_info_unref)
+
+/* All usable adapters, best first (discrete, integrated, CPU), the Null
+ * backend left out. An empty list is the error RLX_DEVICE_ERROR_NO_ADAPTER,
+ * whose message says what to install. (element-type RlxGpuAdapterInfo) */
+GPtrArray *rlx_gpu_list_adapters (GError **error);
+
+/* One of them. @selector (nullable: the value of RLX_DEVICE, else the best) is
+ * an index in the list, "discrete", "integrated", "cpu" or "gpu" (anything but
+ * a CPU), or part of the name, vendor or driver in any case.
+ * RLX_DEVICE_ERROR_NOT_FOUND names the selector and the adapters there are. */
+RlxGpuAdapterInfo *rlx_gpu_select_adapter (const char *selector,
+                                           GError    **error);
+
+/* ---- an open device ---------------------------------------------------- */
+
+typedef struct _RlxGpu RlxGpu;
+typedef struct _RlxGpuBuffer RlxGpuBuffer;
+typedef struct _RlxGpuPipeline RlxGpuPipeline;
+typedef struct _RlxGpuBindGroup RlxGpuBindGroup;
+
+/* Called at most once, on an unspecified thread, when the device is lost. */
+typedef void (*RlxGpuLostFunc) (const char *reason,
+                                gpointer    user_data);
+
+RlxGpu *rlx_gpu_open  (RlxGpuAdapterInfo *info,
+                       GError           **error);
+RlxGpu *rlx_gpu_ref   (RlxGpu *gpu);
+void    rlx_gpu_unref (RlxGpu *gpu);   /* safe on every thread, never blocks on a hung device */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (RlxGpu, rlx_gpu_unref)
+
+void                     rlx_gpu_set_lost_func (RlxGpu        *gpu,
+                                                RlxGpuLostFunc func,
+                                                gpointer       user_data,
+                                                GDestroyNotify destroy);
+/* What the device was opened with: RLX_DEBUG=no-f16 and friends are already
+ * taken out of features here, as are features the known-answer check rejected. */
+const RlxGpuAdapterInfo *rlx_gpu_get_info      (RlxGpu *gpu);
+gboolean                 rlx_gpu_is_lost       (RlxGpu *gpu);
+/* FALSE and RLX_DEVICE_ERROR_LOST with the reason when the device is lost. */
+gboolean                 rlx_gpu_check_lost    (RlxGpu  *gpu,
+                                                GError **error);
+guint64                  rlx_gpu_get_memory_used  (RlxGpu *gpu);
+guint64                  rlx_gpu_get_memory_limit (RlxGpu *gpu);
+/* For tests of the loss path. */
+void                     rlx_gpu_force_loss    (RlxGpu *gpu, const char *message);
+
+/* How many objects were ever made on this device: a test reads them before
+ * and after `run`. */
+typedef struct
+{
+  guint64 buffers;
+  guint64 bind_groups;
+  guint64 pipelines;
+  guint64 shader_modules;
+  guint64 submits;
+  guint64 dispatches;
+  guint64 cache_hits;
+  guint64 cache_misses;
+} RlxGpuCounters;
+void rlx_gpu_get_counters (RlxGpu         *gpu,
+                           RlxGpuCounters *counters);
+
+/* ---- the device thread ------------------------------------------------- */
+
+/* Runs @func on the device's own thread after everything queued before it.
+ * _invoke returns at once; _invoke_sync waits for @func to return (and calls
+ * it directly when already on that thread). @func holds a reference on gpu. */
+typedef void (*RlxGpuFunc) (RlxGpu  *gpu,
+                            gpointer user_data);
+void rlx_gpu_invoke      (RlxGpu *gpu, RlxGpuFunc func, gpointer user_data);
+void rlx_gpu_invoke_sync (RlxGpu *gpu, RlxGpuFunc func, gpointer user_data);
+
+/* ---- objects: may be made and released on any thread --------------------- */
+
+typedef enum
+{
+  RLX_GPU_BUFFER_STORAGE = 1 << 0,   /* storage + copy source + copy destination */
+  RLX_GPU_BUFFER_UNIFORM = 1 << 1,   /* uniform + copy destination */
+} RlxGpuBufferUsage;
+
+/* RLX_DEVICE_ERROR_OUT_OF_MEMORY (bytes wanted, used, limit) before anything
+ * is allocated when the budget does not allow it; contents start as zeros. */
+RlxGpuBuffer *rlx_gpu_buffer_new   (RlxGpu            *gpu,
+                                    guint64            size,
+                                    RlxGpuBufferUsage  usage,
+                                    const char        *label,
+                                    GError           **error);
+void          rlx_gpu_buffer_free  (RlxGpuBuffer *buffer);
+guint64       rlx_gpu_buffer_get_size (RlxGpuBuffer *buffer);
+/* Upload outside a run (weights, parameters); any size, chunked. offset and
+ * size need only be multiples of 4 on the device: the last word of an odd
+ * size is padded with zeros by the callee. */
+gboolean      rlx_gpu_buffer_write (RlxGpu       *gpu,
+                                    RlxGpuBuffer *buffer,
+                                    guint64       offset,
+                                    const void   *data,
+                                    gsize         size,
+                                    GError      **error);
+
+typedef enum
+{
+  RLX_GPU_BINDING_READ,        /* var<storage, read> */
+  RLX_GPU_BINDING_READ_WRITE,  /* var<storage, read_write> */
+  RLX_GPU_BINDING_UNIFORM,
+} RlxGpuBindingKind;
+
+typedef struct
+{
+  const char *label;              /* op name, for messages and captures */
+  const char *wgsl;               /* whole module, entry point "main" */
+  const RlxGpuBindingKind *bindings;   /* group 0, @binding(0) … */
+  guint n_bindings;
+} RlxGpuPipelineDesc;
+
+/* Makes all of them, in parallel where Dawn allows, sharing equal ones (same
+ * text and bindings) with those the device already has; pipelines[i] is
+ * borrowed: it lives as long as the device. On failure the error
+ * (RLX_COMPILE_ERROR_INTERNAL with the label and Dawn's message, or a device
+ * error) names the first bad one in *failed (nullable). */
+gboolean rlx_gpu_pipelines_new (RlxGpu                   *gpu,
+                                const RlxGpuPipelineDesc *descs,
+                                guint                     n_descs,
+                                RlxGpuPipeline          **pipelines,
+                                guint                    *failed,
+                                GCancellable             *cancellable,
+                                GError                  **error);
+
+typedef struct
+{
+  RlxGpuBuffer *buffer;
+  guint64 offset;
+  guint64 size;
+} RlxGpuBinding;
+
+RlxGpuBindGroup *rlx_gpu_bind_group_new  (RlxGpu              *gpu,
+                                          RlxGpuPipeline      *pipeline,
+                                          const RlxGpuBinding *bindings,
+                                          guint                n_bindings,
+                                          const char          *label,
+                                          GError             **error);
+void             rlx_gpu_bind_group_free (RlxGpuBindGroup *group);
+
+/* ---- running: only on the device thread ---------------------------------- */
+
+typedef struct
+{
+  RlxGpuBuffer *buffer;
+  guint64 offset;
+  const void *data;
+  gsize size;
+} RlxGpuUpload;
+
+typedef struct
+{
+  RlxGpuPipeline *pipeline;
+  RlxGpuBindGroup *group;
+  guint32 grid[3];
+  double estimate;        /* seconds, for cutting submits; 0 = unknown, small */
+} RlxGpuDispatch;
+
+typedef struct
+{
+  RlxGpuBuffer *buffer;   /* copied from: [offset, offset + size) */
+  guint64 offset;
+  gsize size;             /* any size; read rounded up to a word internally */
+  void *data;             /* receives size bytes */
+} RlxGpuDownload;
+
+typedef struct
+{
+  RlxGpuBuffer *source;
+  guint64 source_offset;
+  RlxGpuBuffer *target;
+  guint64 target_offset;
+  guint64 size;
+} RlxGpuCopy;
+
+typedef struct
+{
+  const RlxGpuUpload *uploads;
+  guint n_uploads;
+  const RlxGpuDispatch *dispatches;
+  guint n_dispatches;
+  const RlxGpuCopy *copies;        /* buffer to buffer, after the dispatches */
+  guint n_copies;
+  const RlxGpuDownload *downloads; /* after the copies; one staging copy, one map */
+  guint n_downloads;
+  /* when not NULL and the device has timestamps: n_dispatches values, GPU
+   * nanoseconds of each dispatch (one pass per dispatch then) */
+  guint64 *dispatch_ns;
+} RlxGpuJob;
+
+/* Encodes, submits in chunks, waits, reads back. Makes no buffer (staging is
+ * pooled: a new one only when none of the pool fits), bind group or pipeline.
+ * @cancellable is looked at between submits: the work already submitted is
+ * waited for, then G_IO_ERROR_CANCELLED. Before returning TRUE the lost flag,
+ * the error scopes and a canary word written by the GPU at the end of the job
+ * were checked. */
+gboolean rlx_gpu_execute (RlxGpu          *gpu,
+                          const RlxGpuJob *job,
+                          GCancellable    *cancellable,
+                          GError         **error);
+
+G_END_DECLS

@@ -1,0 +1,248 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Waiting for futures, and error scopes. A wait is never unbounded: a single
+ * long wait has been seen to hang for ever, and after a loss inside the wait
+ * the only sign of it is the device's own flag.
+ */
+#include "config.h"
+
+#include "rlx-gpu-internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define SLICE_NS (G_GUINT64_CONSTANT (100) * 1000000)
+/* Short jobs are over sooner than a sleeping thread wakes up. */
+#define SPIN_US 200
+#define DEFAULT_TIMEOUT_S 60
+#define MAX_TIMEOUT_S 86400
+
+/* How long one submit may take, in microseconds; *given (nullable) tells
+ * whether RLX_TIMEOUT says so. */
+guint64
+rlx_gpu_get_timeout (gboolean *given)
+{
+  const char *value = rlx_getenv ("RLX_TIMEOUT");
+  char *end = NULL;
+  double seconds;
+
+  if (given != NULL)
+    *given = FALSE;
+
+  if (value == NULL || *value == '\0')
+    return DEFAULT_TIMEOUT_S * G_USEC_PER_SEC;
+
+  seconds = g_ascii_strtod (value, &end);
+  /* Written so that NaN fails. */
+  if (end == value || *end != '\0' || !(seconds > 0.0 && seconds <= MAX_TIMEOUT_S))
+    {
+      static gsize warned = 0;
+
+      if (g_once_init_enter (&warned))
+        {
+          g_warning ("RLX_TIMEOUT is not a number of seconds between 0 and %d", MAX_TIMEOUT_S);
+          g_once_init_leave (&warned, 1);
+        }
+      return DEFAULT_TIMEOUT_S * G_USEC_PER_SEC;
+    }
+
+  if (given != NULL)
+    *given = TRUE;
+  return (guint64) (seconds * G_USEC_PER_SEC) + 1;
+}
+
+/* Returns TRUE when @future is complete and its callback has run. Its user
+ * data must be on the heap and stay there when this fails. */
+gboolean
+rlx_gpu_wait (RlxGpu     *gpu,
+              WGPUFuture  future,
+              guint64     timeout_us,
+              const char *what,
+              GError    **error)
+{
+  WGPUInstance instance = rlx_gpu_get_instance (NULL);
+  WGPUFutureWaitInfo wait = WGPU_FUTURE_WAIT_INFO_INIT;
+  gint64 start = g_get_monotonic_time ();
+  guint64 elapsed = 0;
+
+  wait.future = future;
+
+  for (;;)
+    {
+      guint64 slice = 0;
+      WGPUWaitStatus status;
+
+      if (elapsed >= SPIN_US)
+        slice = MIN (SLICE_NS, MAX (timeout_us - elapsed, 1) * 1000);
+
+      status = wgpuInstanceWaitAny (instance, 1, &wait, slice);
+      if (status == WGPUWaitStatus_Success && wait.completed)
+        return rlx_gpu_check_lost (gpu, error);
+
+      rlx_gpu_exit_point (gpu);
+
+      if (!rlx_gpu_check_lost (gpu, error))
+        return FALSE;
+
+      if (status == WGPUWaitStatus_Error)
+        {
+          g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_INTERNAL,
+                       "Waiting for %s failed", what);
+          return FALSE;
+        }
+
+      elapsed = (guint64) (g_get_monotonic_time () - start);
+      if (elapsed >= timeout_us)
+        break;
+      if (slice == 0)
+        g_thread_yield ();
+    }
+
+  rlx_gpu_mark_lost (gpu, "the GPU did not answer in time", TRUE);
+  g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_TIMEOUT,
+               "The GPU did not finish %s within %.1f seconds; the device is given up",
+               what, timeout_us / (double) G_USEC_PER_SEC);
+  return FALSE;
+}
+
+static void
+on_work_done (WGPUQueueWorkDoneStatus status,
+              WGPUStringView          message G_GNUC_UNUSED,
+              void                   *userdata1,
+              void                   *userdata2 G_GNUC_UNUSED)
+{
+  int *slot = userdata1;
+
+  *slot = (int) status;
+}
+
+gboolean
+rlx_gpu_wait_submitted (RlxGpu     *gpu,
+                        guint64     timeout_us,
+                        const char *what,
+                        GError    **error)
+{
+  WGPUQueueWorkDoneCallbackInfo callback = WGPU_QUEUE_WORK_DONE_CALLBACK_INFO_INIT;
+  int *slot = g_new0 (int, 1);
+
+  callback.mode = WGPUCallbackMode_WaitAnyOnly;
+  callback.callback = on_work_done;
+  callback.userdata1 = slot;
+
+  if (!rlx_gpu_wait (gpu, wgpuQueueOnSubmittedWorkDone (gpu->queue, callback),
+                     timeout_us, what, error))
+    return FALSE;
+
+  g_free (slot);
+  return TRUE;
+}
+
+/* ---- error scopes ---- */
+
+typedef struct
+{
+  WGPUErrorType type;
+  char *message;
+} Scope;
+
+static void
+on_scope (WGPUPopErrorScopeStatus status,
+          WGPUErrorType           type,
+          WGPUStringView          message,
+          void                   *userdata1,
+          void                   *userdata2 G_GNUC_UNUSED)
+{
+  Scope *scope = userdata1;
+
+  if (status != WGPUPopErrorScopeStatus_Success)
+    {
+      scope->type = WGPUErrorType_Unknown;
+      scope->message = g_strdup ("the error scopes are unbalanced");
+    }
+  else if (type != WGPUErrorType_NoError)
+    {
+      scope->type = type;
+      scope->message = rlx_gpu_string (message);
+    }
+}
+
+static const WGPUErrorFilter filters[] = {
+  WGPUErrorFilter_Validation,
+  WGPUErrorFilter_OutOfMemory,
+  WGPUErrorFilter_Internal,
+};
+
+void
+rlx_gpu_scopes_push (RlxGpu *gpu)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS (filters); i++)
+    wgpuDevicePushErrorScope (gpu->device, filters[i]);
+}
+
+gboolean
+rlx_gpu_scopes_pop (RlxGpu     *gpu,
+                    const char *what,
+                    GError    **error)
+{
+  WGPUInstance instance = rlx_gpu_get_instance (NULL);
+  Scope *scopes = g_new0 (Scope, G_N_ELEMENTS (filters));
+  WGPUFutureWaitInfo waits[G_N_ELEMENTS (filters)];
+  gint64 give_up = g_get_monotonic_time () + G_USEC_PER_SEC;
+  gsize done = 0;
+  gboolean result = TRUE;
+
+  for (gsize i = 0; i < G_N_ELEMENTS (filters); i++)
+    {
+      WGPUPopErrorScopeCallbackInfo callback = WGPU_POP_ERROR_SCOPE_CALLBACK_INFO_INIT;
+
+      scopes[i].type = WGPUErrorType_NoError;
+      callback.mode = WGPUCallbackMode_WaitAnyOnly;
+      callback.callback = on_scope;
+      callback.userdata1 = &scopes[i];
+      waits[i] = (WGPUFutureWaitInfo) WGPU_FUTURE_WAIT_INFO_INIT;
+      waits[i].future = wgpuDevicePopErrorScope (gpu->device, callback);
+    }
+
+  /* Popping is no work for the GPU: the futures are complete when they are
+   * made, and the loop is there for a Dawn that does it differently. */
+  while (done < G_N_ELEMENTS (filters))
+    {
+      gsize n = 0;
+
+      wgpuInstanceWaitAny (instance, G_N_ELEMENTS (filters), waits, 0);
+      for (gsize i = 0; i < G_N_ELEMENTS (filters); i++)
+        n += waits[i].completed ? 1 : 0;
+      done = n;
+      if (done < G_N_ELEMENTS (filters) && g_get_monotonic_time () > give_up)
+        {
+          g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_INTERNAL,
+                       "Asking for the errors of %s took too long", what);
+          return FALSE;
+        }
+    }
+
+  for (gsize i = 0; i < G_N_ELEMENTS (filters) && result; i++)
+    {
+      if (scopes[i].type == WGPUErrorType_NoError)
+        continue;
+
+      result = FALSE;
+      /* Exhausted memory is reported as internal when it strikes while a
+       * shader or pipeline is made. */
+      if (scopes[i].type == WGPUErrorType_OutOfMemory ||
+          strstr (scopes[i].message, "_OUT_OF_") != NULL)
+        g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_OUT_OF_MEMORY,
+                     "The device has no memory left for %s: %s", what, scopes[i].message);
+      else
+        g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_INTERNAL,
+                     "The driver refused %s: %s", what, scopes[i].message);
+    }
+
+  for (gsize i = 0; i < G_N_ELEMENTS (filters); i++)
+    g_free (scopes[i].message);
+  g_free (scopes);
+
+  /* A lost device says that all is well. */
+  return result && rlx_gpu_check_lost (gpu, error);
+}
