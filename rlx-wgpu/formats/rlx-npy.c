@@ -692,11 +692,20 @@ open_regular (GFile         *file,
     return NULL;
 
   type = (GFileType) g_file_info_get_attribute_uint32 (info, G_FILE_ATTRIBUTE_STANDARD_TYPE);
+  if (type == G_FILE_TYPE_DIRECTORY)
+    {
+      g_set_error_literal (error, G_IO_ERROR, G_IO_ERROR_IS_DIRECTORY, "It is a directory");
+      return NULL;
+    }
+  if (type == G_FILE_TYPE_SYMBOLIC_LINK)
+    {
+      /* Links are followed, so there was nothing at the end of this one. */
+      g_set_error_literal (error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND, "It is a link to a file that does not exist");
+      return NULL;
+    }
   if (type != G_FILE_TYPE_REGULAR)
     {
-      g_set_error_literal (error, G_IO_ERROR,
-                           type == G_FILE_TYPE_DIRECTORY ? G_IO_ERROR_IS_DIRECTORY : G_IO_ERROR_NOT_REGULAR_FILE,
-                           type == G_FILE_TYPE_DIRECTORY ? "It is a directory" : "It is not a regular file");
+      g_set_error_literal (error, G_IO_ERROR, G_IO_ERROR_NOT_REGULAR_FILE, "It is not a regular file");
       return NULL;
     }
 

@@ -1,0 +1,990 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ */
+#include "config.h"
+
+#include "rlx-tensor-private.h"
+
+#include "formats/rlx-npy-private.h"
+
+#include <fcntl.h>
+#include <glib/gstdio.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#if G_BYTE_ORDER == G_LITTLE_ENDIAN
+#define NATIVE "<"
+#define FOREIGN ">"
+#else
+#define NATIVE ">"
+#define FOREIGN "<"
+#endif
+
+#define SHAPE(...) \
+  ((const gint64[]) { __VA_ARGS__ }), G_N_ELEMENTS (((const gint64[]) { __VA_ARGS__ }))
+
+/* A file of which everything can be wrong. */
+static GBytes *
+make_file (guint8      major,
+           const char *text,
+           gssize      text_length,
+           const void *data,
+           gsize       size)
+{
+  GByteArray *file = g_byte_array_new ();
+  gsize n = text_length < 0 ? strlen (text) : (gsize) text_length;
+  const guint8 length[] = { (guint8) n, (guint8) (n >> 8), (guint8) (n >> 16), (guint8) (n >> 24) };
+  const guint8 version[] = { major, 0 };
+
+  g_byte_array_append (file, (const guint8 *) "\x93NUMPY", 6);
+  g_byte_array_append (file, version, 2);
+  g_byte_array_append (file, length, major == 1 ? 2 : 4);
+  g_byte_array_append (file, (const guint8 *) text, (guint) n);
+  if (size > 0)
+    g_byte_array_append (file, data, (guint) size);
+
+  return g_byte_array_free_to_bytes (file);
+}
+
+static GBytes *
+make_simple (const char *descr,
+             const char *order,
+             const char *shape,
+             const void *data,
+             gsize       size)
+{
+  g_autofree char *text = g_strdup_printf ("{'descr': '%s', 'fortran_order': %s, 'shape': %s, }   \n",
+                                           descr, order, shape);
+
+  return make_file (1, text, -1, data, size);
+}
+
+static void
+assert_text (RlxTensor  *tensor,
+             const char *expected)
+{
+  g_autofree char *text = rlx_tensor_to_string (tensor);
+
+  g_assert_cmpstr (text, ==, expected);
+}
+
+/* Reads from memory and from a file, which must come to the same. */
+static RlxTensor *
+read_both (GBytes  *bytes,
+           GError **error)
+{
+  g_autoptr (GError) memory_error = NULL;
+  g_autoptr (GError) file_error = NULL;
+  g_autoptr (RlxTensor) from_file = NULL;
+  g_autoptr (RlxTensor) from_memory = NULL;
+  g_autoptr (GFileIOStream) stream = NULL;
+  g_autoptr (GFile) file = g_file_new_tmp ("rlx-npy-XXXXXX", &stream, NULL);
+
+  g_assert_nonnull (file);
+  g_assert_true (g_output_stream_write_all (g_io_stream_get_output_stream (G_IO_STREAM (stream)),
+                                            g_bytes_get_data (bytes, NULL), g_bytes_get_size (bytes),
+                                            NULL, NULL, NULL));
+  g_assert_true (g_io_stream_close (G_IO_STREAM (stream), NULL, NULL));
+
+  from_memory = rlx_tensor_new_from_npy (bytes, &memory_error);
+  from_file = rlx_tensor_load_npy (file, NULL, &file_error);
+  g_assert_true (g_file_delete (file, NULL, NULL));
+
+  if (from_memory != NULL)
+    {
+      g_assert_no_error (memory_error);
+      g_assert_no_error (file_error);
+      g_assert_true (rlx_tensor_equal (from_memory, from_file));
+      return g_steal_pointer (&from_memory);
+    }
+
+  g_assert_null (from_file);
+  g_assert_nonnull (memory_error);
+  g_assert_error (file_error, memory_error->domain, memory_error->code);
+  /* A file is named in front of the same message. */
+  g_assert_true (g_str_has_suffix (file_error->message, memory_error->message));
+  g_assert_true (g_utf8_validate (memory_error->message, -1, NULL));
+  g_propagate_error (error, g_steal_pointer (&memory_error));
+
+  return NULL;
+}
+
+/* ---- what is right ------------------------------------------------------ */
+
+/* Byte for byte what numpy writes. */
+static void
+test_numpy_bytes (void)
+{
+  const float values[] = { 1, 2, 3, 4, 5, 6 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (RlxTensor) tensor =
+    rlx_tensor_new_from_data (RLX_DATA_TYPE_F32, SHAPE (2, 3), (const guint8 *) values, sizeof values, &error);
+  g_autoptr (RlxTensor) back = NULL;
+  g_autoptr (GBytes) written = rlx_tensor_to_npy (tensor);
+  g_autoptr (GBytes) expected =
+    make_file (1,
+               "{'descr': '" NATIVE "f4', 'fortran_order': False, 'shape': (2, 3), }"
+               "                                                          \n",
+               -1, values, sizeof values);
+
+  g_assert_no_error (error);
+  g_assert_cmpuint (g_bytes_get_size (expected), ==, 128 + sizeof values);
+  g_assert_cmpmem (g_bytes_get_data (written, NULL), g_bytes_get_size (written),
+                   g_bytes_get_data (expected, NULL), g_bytes_get_size (expected));
+
+  back = read_both (written, &error);
+  g_assert_no_error (error);
+  g_assert_true (rlx_tensor_equal (tensor, back));
+}
+
+static void
+test_round_trip (void)
+{
+  static const struct
+  {
+    gint64 dims[8];
+    gsize rank;
+  } shapes[] = {
+    { { 0 }, 0 },
+    { { 1 }, 1 },
+    { { 0 }, 1 },
+    { { 5 }, 1 },
+    { { 2, 3 }, 2 },
+    { { 3, 0, 2 }, 3 },
+    { { 1, 2, 1, 3, 1, 2, 1, 2 }, 8 },
+    { { 1000000 }, 1 },
+  };
+  g_autoptr (GError) error = NULL;
+
+  for (guint type = RLX_DATA_TYPE_F32; type <= RLX_DATA_TYPE_U64; type++)
+    for (guint i = 0; i < G_N_ELEMENTS (shapes); i++)
+      {
+        RlxDataType data_type = (RlxDataType) type;
+        guint64 n_elements;
+        gsize size;
+        g_autofree guint8 *data = NULL;
+        g_autoptr (RlxTensor) tensor = NULL;
+        g_autoptr (RlxTensor) back = NULL;
+        g_autoptr (GBytes) npy = NULL;
+
+        g_assert_true (rlx_shape_n_bytes (data_type, shapes[i].dims, shapes[i].rank, &n_elements, &size, &error));
+        data = g_malloc (MAX (size, 1));
+        for (gsize j = 0; j < size; j++)
+          data[j] = (guint8) (data_type == RLX_DATA_TYPE_BOOL ? j % 2 : j * 37);
+
+        tensor = rlx_tensor_new_from_data (data_type, shapes[i].dims, shapes[i].rank, data, size, &error);
+        g_assert_no_error (error);
+        npy = rlx_tensor_to_npy (tensor);
+        g_assert_cmpuint ((g_bytes_get_size (npy) - size) % 64, ==, 0);
+        back = read_both (npy, &error);
+        g_assert_no_error (error);
+        g_assert_true (rlx_tensor_equal (tensor, back));
+      }
+}
+
+/* Reading from memory does not copy what is aligned. */
+static void
+test_shared (void)
+{
+  g_autoptr (GError) error = NULL;
+  const gint64 values[] = { 1, 2, 3 };
+  g_autoptr (RlxTensor) tensor = rlx_tensor_new_from_ints (RLX_DATA_TYPE_I32, SHAPE (3), values, 3, &error);
+  g_autoptr (GBytes) npy = rlx_tensor_to_npy (tensor);
+  g_autoptr (RlxTensor) back = rlx_tensor_new_from_npy (npy, &error);
+
+  g_assert_no_error (error);
+  g_assert_true (rlx_tensor_peek_data (back) ==
+                 (const guint8 *) g_bytes_get_data (npy, NULL) + g_bytes_get_size (npy) - 12);
+
+  /* But the elements of a file can also be anywhere. */
+  for (guint spaces = 0; spaces < 8; spaces++)
+    {
+      g_autofree char *text = g_strdup_printf ("{'descr': '" NATIVE "u8', 'fortran_order': False, 'shape': (2,)}%*s\n", (int) spaces, "");
+      const guint64 elements[] = { 7, G_MAXUINT64 };
+      g_autoptr (GBytes) file = make_file (1, text, -1, elements, sizeof elements);
+      g_autoptr (RlxTensor) read = read_both (file, &error);
+
+      g_assert_no_error (error);
+      assert_text (read, "[7, 18446744073709551615]");
+    }
+}
+
+static void
+test_texts (void)
+{
+  static const char * const good[] = {
+    "{'descr': '" NATIVE "i4', 'fortran_order': False, 'shape': (2, 1), }\n",
+    "{'descr': '" NATIVE "i4', 'fortran_order': False, 'shape': (2, 1)}\n",
+    "{'shape':(2,1),'descr':'" NATIVE "i4','fortran_order':False}\n",
+    "{\"descr\": \"" NATIVE "i4\", \"fortran_order\": False, \"shape\": (2, 1)}\n",
+    "  {  'descr'  :  'i4'  ,  'fortran_order'  :  False  ,  'shape'  :  (  2  ,  1  ,  )  ,  }  \n",
+    "{'descr': '=i4', 'fortran_order': False, 'shape': (2L, 1L)}\n",
+    "{'descr': '|i4', 'fortran_order': False, 'shape': (2, 1)}\n",
+  };
+  const gint32 values[] = { 7, -8 };
+  g_autoptr (GError) error = NULL;
+
+  for (guint i = 0; i < G_N_ELEMENTS (good); i++)
+    for (guint8 major = 1; major <= 3; major++)
+      {
+        g_autoptr (GBytes) file = make_file (major, good[i], -1, values, sizeof values);
+        g_autoptr (RlxTensor) tensor = read_both (file, &error);
+
+        g_assert_no_error (error);
+        g_assert_cmpint (rlx_tensor_get_data_type (tensor), ==, RLX_DATA_TYPE_I32);
+        g_assert_cmpuint (rlx_tensor_get_n_dims (tensor), ==, 2);
+        assert_text (tensor, "[7, -8]");
+      }
+}
+
+static void
+test_data_types (void)
+{
+  static const struct
+  {
+    const char *code;
+    RlxDataType data_type;
+  } codes[] = {
+    { "f4", RLX_DATA_TYPE_F32 },
+    { "f2", RLX_DATA_TYPE_F16 },
+    { "i4", RLX_DATA_TYPE_I32 },
+    { "u4", RLX_DATA_TYPE_U32 },
+    { "i1", RLX_DATA_TYPE_I8 },
+    { "u1", RLX_DATA_TYPE_U8 },
+    { "b1", RLX_DATA_TYPE_BOOL },
+    { "i8", RLX_DATA_TYPE_I64 },
+    { "u8", RLX_DATA_TYPE_U64 },
+  };
+  static const char * const orders[] = { NATIVE, "=", "|", "", FOREIGN };
+  const guint64 zero = 0;
+  g_autoptr (GError) error = NULL;
+
+  for (guint i = 0; i < G_N_ELEMENTS (codes); i++)
+    for (guint j = 0; j < G_N_ELEMENTS (orders); j++)
+      {
+        gsize size = rlx_data_type_get_size (codes[i].data_type);
+        g_autofree char *descr = g_strconcat (orders[j], codes[i].code, NULL);
+        g_autoptr (GBytes) file = make_simple (descr, "False", "()", &zero, size);
+        g_autoptr (RlxTensor) tensor = read_both (file, &error);
+
+        if (strcmp (orders[j], FOREIGN) == 0 && size > 1)
+          {
+            g_assert_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_UNSUPPORTED);
+            g_assert_nonnull (strstr (error->message, descr));
+            g_clear_error (&error);
+          }
+        else
+          {
+            g_assert_no_error (error);
+            g_assert_cmpint (rlx_tensor_get_data_type (tensor), ==, codes[i].data_type);
+          }
+      }
+}
+
+static void
+test_bool_bytes (void)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) file = make_simple ("|b1", "False", "(4,)", "\x00\x01\x02\xff", 4);
+  g_autoptr (RlxTensor) tensor = read_both (file, &error);
+
+  g_assert_no_error (error);
+  g_assert_cmpmem (rlx_tensor_peek_data (tensor), 4, "\0\1\1\1", 4);
+}
+
+/* Each element tells its place: 100 i + 10 j + k. */
+static void
+test_fortran_order (void)
+{
+  static const char * const codes[] = { "u1", "f2", "i4", "i8" };
+  static const RlxDataType types[] = { RLX_DATA_TYPE_U8, RLX_DATA_TYPE_F16, RLX_DATA_TYPE_I32, RLX_DATA_TYPE_I64 };
+  g_autoptr (GError) error = NULL;
+
+  for (guint t = 0; t < G_N_ELEMENTS (codes); t++)
+    {
+      gint64 values[24], expected[24];
+      guint n = 0;
+      g_autoptr (RlxTensor) fortran = NULL;
+      g_autoptr (RlxTensor) c = NULL;
+      g_autoptr (RlxTensor) read = NULL;
+      g_autoptr (GBytes) file = NULL;
+
+      for (guint k = 0; k < 4; k++)
+        for (guint j = 0; j < 3; j++)
+          for (guint i = 0; i < 2; i++)
+            {
+              values[n++] = 100 * i + 10 * j + k;
+              expected[(i * 3 + j) * 4 + k] = 100 * i + 10 * j + k;
+            }
+
+      fortran = rlx_tensor_new_from_ints (types[t], SHAPE (24), values, 24, &error);
+      c = rlx_tensor_new_from_ints (types[t], SHAPE (2, 3, 4), expected, 24, &error);
+      g_assert_no_error (error);
+      file = make_simple (codes[t], "True", "(2, 3, 4)", rlx_tensor_peek_data (fortran), rlx_tensor_get_size (fortran));
+      read = read_both (file, &error);
+      g_assert_no_error (error);
+      g_assert_true (rlx_tensor_equal (c, read));
+    }
+
+  /* The shapes for which there is nothing to do. */
+  {
+    g_autoptr (GBytes) vector = make_simple ("|u1", "True", "(3,)", "\1\2\3", 3);
+    g_autoptr (GBytes) scalar = make_simple ("|u1", "True", "()", "\7", 1);
+    g_autoptr (GBytes) empty = make_simple ("|u1", "True", "(2, 0, 3)", NULL, 0);
+    g_autoptr (GBytes) deep = make_simple ("|u1", "True", "(1, 1, 1, 1, 1, 1, 1, 2)", "\1\2", 2);
+    g_autoptr (RlxTensor) a = read_both (vector, &error);
+    g_autoptr (RlxTensor) b = read_both (scalar, &error);
+    g_autoptr (RlxTensor) c = read_both (empty, &error);
+    g_autoptr (RlxTensor) d = read_both (deep, &error);
+
+    g_assert_no_error (error);
+    assert_text (a, "[1, 2, 3]");
+    assert_text (b, "7");
+    assert_text (c, "[]");
+    assert_text (d, "[1, 2]");
+  }
+}
+
+/* ---- what is wrong ------------------------------------------------------ */
+
+static void
+test_bad_texts (void)
+{
+#define D "'descr': '" NATIVE "f4'"
+#define F "'fortran_order': False"
+#define S "'shape': (1,)"
+#define PARSE RLX_WEIGHTS_ERROR_PARSE
+#define LIMIT RLX_WEIGHTS_ERROR_LIMIT
+#define UNSUPPORTED RLX_WEIGHTS_ERROR_UNSUPPORTED
+  static const struct
+  {
+    const char *text;
+    int code;
+    const char *part;
+  } cases[] = {
+    { "", PARSE, "{" },
+    { "\n", PARSE, "{" },
+    { "{", PARSE, "string" },
+    { "{}\n", PARSE, "missing" },
+    { "{,}\n", PARSE, "string" },
+    { "[" D ", " F ", " S "]\n", PARSE, "{" },
+    { "{" D ", " F "}\n", PARSE, "shape" },
+    { "{" D ", " S "}\n", PARSE, "fortran_order" },
+    { "{" F ", " S "}\n", PARSE, "descr" },
+    { "{" D ", " D ", " F ", " S "}\n", PARSE, "twice" },
+    { "{" D ", " F ", " S ", " S "}\n", PARSE, "twice" },
+    { "{" D ", " F ", " S ", 'more': 1}\n", PARSE, "more" },
+    { "{" D ", " F ", " S ",,}\n", PARSE, "string" },
+    { "{" D " " F ", " S "}\n", PARSE, "," },
+    { "{" D ", " F ", " S "\n", PARSE, "," },
+    { "{" D ", " F ", " S, PARSE, "," },
+    { "{" D ", " F ", " S "}", PARSE, "newline" },
+    { "{" D ", " F ", " S "}\n\n", PARSE, "newline" },
+    { "{" D ", " F ", " S "}\n ", PARSE, "newline" },
+    { "{" D ", " F ", " S "} x\n", PARSE, "newline" },
+    { "{" D ", " F ", " S "}}\n", PARSE, "newline" },
+    { "{\n" D ", " F ", " S "}\n", PARSE, "string" },
+    { "{\t" D ", " F ", " S "}\n", PARSE, "string" },
+    { "\xef\xbb\xbf{" D ", " F ", " S "}\n", PARSE, "{" },
+    { "{" D ", 'fortran_order': false, " S "}\n", PARSE, "fortran_order" },
+    { "{" D ", 'fortran_order': 0, " S "}\n", PARSE, "fortran_order" },
+    { "{" D ", 'fortran_order': Tru", PARSE, "fortran_order" },
+    { "{" D ", 'fortran_order': Trueish, " S "}\n", PARSE, "," },
+    { "{" D ", 'fortran_order' False, " S "}\n", PARSE, ":" },
+    { "{descr: '<f4', " F ", " S "}\n", PARSE, "string" },
+    { "{'descr': <f4, " F ", " S "}\n", PARSE, "string" },
+    { "{'descr': '<f4\", " F ", " S "}\n", UNSUPPORTED, "<f4\"" },
+    { "{'descr': '<f4", PARSE, "end" },
+    { "{'descr': '\\x3cf4', " F ", " S "}\n", PARSE, "0x5c" },
+    { "{'descr': '<f4\n', " F ", " S "}\n", PARSE, "0x0a" },
+    { "{'descr': '', " F ", " S "}\n", PARSE, "descr" },
+    { "{'descr': '<', " F ", " S "}\n", PARSE, "descr" },
+    { "{'descr': '<<f4', " F ", " S "}\n", PARSE, "<<f4" },
+    { "{'descr': '4', " F ", " S "}\n", PARSE, "4" },
+    { "{'descr': '\xff\xfe', " F ", " S "}\n", PARSE, "\\xff\\xfe" },
+    { "{'descr': u'<f4', " F ", " S "}\n", PARSE, "string" },
+    { "{'descr': None, " F ", " S "}\n", PARSE, "string" },
+
+    { "{'descr': '<f8', " F ", " S "}\n", UNSUPPORTED, "<f8" },
+    { "{'descr': '<f16', " F ", " S "}\n", UNSUPPORTED, "<f16" },
+    { "{'descr': '<f44', " F ", " S "}\n", UNSUPPORTED, "<f44" },
+    { "{'descr': '<f', " F ", " S "}\n", UNSUPPORTED, "<f" },
+    { "{'descr': '" FOREIGN "f4', " F ", " S "}\n", UNSUPPORTED, FOREIGN "f4" },
+    { "{'descr': '" FOREIGN "i8', " F ", " S "}\n", UNSUPPORTED, "order" },
+    { "{'descr': '<i2', " F ", " S "}\n", UNSUPPORTED, "<i2" },
+    { "{'descr': '|O', " F ", " S "}\n", UNSUPPORTED, "|O" },
+    { "{'descr': '|O8', " F ", " S "}\n", UNSUPPORTED, "|O8" },
+    { "{'descr': '<U5', " F ", " S "}\n", UNSUPPORTED, "<U5" },
+    { "{'descr': '|S5', " F ", " S "}\n", UNSUPPORTED, "|S5" },
+    { "{'descr': '<M8[ns]', " F ", " S "}\n", UNSUPPORTED, "<M8[ns]" },
+    { "{'descr': '<c8', " F ", " S "}\n", UNSUPPORTED, "<c8" },
+    { "{'descr': '?', " F ", " S "}\n", UNSUPPORTED, "?" },
+    { "{'descr': [('a', '<f4')], " F ", " S "}\n", UNSUPPORTED, "structured" },
+    { "{'descr': ('<f4', (2,)), " F ", " S "}\n", UNSUPPORTED, "structured" },
+
+    { "{" D ", " F ", 'shape': 1}\n", PARSE, "(" },
+    { "{" D ", " F ", 'shape': [1]}\n", PARSE, "(" },
+    { "{" D ", " F ", 'shape': (1)}\n", PARSE, "tuple" },
+    { "{" D ", " F ", 'shape': (,)}\n", PARSE, "number" },
+    { "{" D ", " F ", 'shape': (1,,)}\n", PARSE, "number" },
+    { "{" D ", " F ", 'shape': (1 1)}\n", PARSE, "," },
+    { "{" D ", " F ", 'shape': (1,", PARSE, "number" },
+    { "{" D ", " F ", 'shape': (1", PARSE, "," },
+    { "{" D ", " F ", 'shape': (-1,)}\n", PARSE, "number" },
+    { "{" D ", " F ", 'shape': (+1,)}\n", PARSE, "number" },
+    { "{" D ", " F ", 'shape': (1.0,)}\n", PARSE, "," },
+    { "{" D ", " F ", 'shape': (1e0,)}\n", PARSE, "," },
+    { "{" D ", " F ", 'shape': (0x1,)}\n", PARSE, "," },
+    { "{" D ", " F ", 'shape': (01,)}\n", PARSE, "0" },
+    { "{" D ", " F ", 'shape': (00,)}\n", PARSE, "0" },
+    { "{" D ", " F ", 'shape': ('1',)}\n", PARSE, "number" },
+    { "{" D ", " F ", 'shape': (True,)}\n", PARSE, "number" },
+    { "{" D ", " F ", 'shape': (1LL,)}\n", PARSE, "," },
+    { "{" D ", " F ", 'shape': ((1,),)}\n", PARSE, "number" },
+
+    { "{" D ", " F ", 'shape': (4294967296,)}\n", LIMIT, "4294967296" },
+    { "{" D ", " F ", 'shape': (4294967296, 4294967296)}\n", LIMIT, "4294967296" },
+    { "{" D ", " F ", 'shape': (65536, 65536)}\n", LIMIT, "65536" },
+    { "{" D ", " F ", 'shape': (4611686018427387904, 4)}\n", LIMIT, "4611686018427387904" },
+    { "{" D ", " F ", 'shape': (9223372036854775807,)}\n", LIMIT, "9223372036854775807" },
+    { "{" D ", " F ", 'shape': (9223372036854775808,)}\n", LIMIT, "9223372036854775808" },
+    { "{" D ", " F ", 'shape': (18446744073709551617,)}\n", LIMIT, "18446744073709551617" },
+    { "{" D ", " F ", 'shape': (0, 9223372036854775808)}\n", LIMIT, "9223372036854775808" },
+    { "{" D ", " F ", 'shape': (0, 9223372036854775807)}\n", LIMIT, "9223372036854775807" },
+    { "{" D ", " F ", 'shape': (340282366920938463463374607431768211457,)}\n", LIMIT, "340282366920938463463374607431768211457" },
+    { "{" D ", " F ", 'shape': (1, 1, 1, 1, 1, 1, 1, 1, 1)}\n", LIMIT, "8" },
+  };
+  g_autoptr (GError) error = NULL;
+  const float value = 1;
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    for (guint8 major = 1; major <= 3; major++)
+      {
+        g_autoptr (GBytes) file = make_file (major, cases[i].text, -1, &value, sizeof value);
+
+        if (read_both (file, &error) != NULL)
+          g_error ("“%s” was read", cases[i].text);
+        if (!g_error_matches (error, RLX_WEIGHTS_ERROR, cases[i].code) ||
+            strstr (error->message, cases[i].part) == NULL)
+          g_error ("“%s” gave “%s” (%d)", cases[i].text, error->message, error->code);
+        g_assert_null (rlx_tensor_new_from_npy (file, NULL));
+        g_clear_error (&error);
+      }
+
+  /* With NULs, which a string literal would end at. */
+  {
+    static const char nul[] = "{" D ", " F ", " S "}\0\0\0\n";
+    static const char nul_inside[] = "{" D ", " F ", 'sha\0pe': (1,)}\n";
+    g_autoptr (GBytes) a = make_file (1, nul, sizeof nul - 1, &value, sizeof value);
+    g_autoptr (GBytes) b = make_file (1, nul_inside, sizeof nul_inside - 1, &value, sizeof value);
+
+    g_assert_null (read_both (a, &error));
+    g_assert_error (error, RLX_WEIGHTS_ERROR, PARSE);
+    g_clear_error (&error);
+    g_assert_null (read_both (b, &error));
+    g_assert_error (error, RLX_WEIGHTS_ERROR, PARSE);
+    g_clear_error (&error);
+  }
+}
+
+static void
+test_bad_prefix (void)
+{
+  static const struct
+  {
+    const char *bytes;
+    gsize length;
+    int code;
+  } cases[] = {
+    { "", 0, RLX_WEIGHTS_ERROR_TRUNCATED },
+    { "\x93", 1, RLX_WEIGHTS_ERROR_TRUNCATED },
+    { "\x93NUMPY", 6, RLX_WEIGHTS_ERROR_TRUNCATED },
+    { "\x93NUMPY\x01\x00\x10", 9, RLX_WEIGHTS_ERROR_TRUNCATED },
+    { "\x93NUMPY\x02\x00\x10\x00\x00", 11, RLX_WEIGHTS_ERROR_TRUNCATED },
+    { "\x93NUMPY\x01\x00\x10\x00", 10, RLX_WEIGHTS_ERROR_TRUNCATED },
+    { "\x93NUMPY\x02\x00\x10\x00\x00\x00", 12, RLX_WEIGHTS_ERROR_TRUNCATED },
+    { "hi", 2, RLX_WEIGHTS_ERROR_PARSE },
+    { "\x93NUMPZ\x01\x00\x10\x00          ", 20, RLX_WEIGHTS_ERROR_PARSE },
+    { "PK\x03\x04..............", 18, RLX_WEIGHTS_ERROR_PARSE },
+    { "\x93NUMPY\x00\x00\x02\x00{}", 12, RLX_WEIGHTS_ERROR_UNSUPPORTED },
+    { "\x93NUMPY\x04\x00\x02\x00\x00\x00{}", 14, RLX_WEIGHTS_ERROR_UNSUPPORTED },
+    { "\x93NUMPY\xff\x00\x02\x00\x00\x00{}", 14, RLX_WEIGHTS_ERROR_UNSUPPORTED },
+    { "\x93NUMPY\x01\x01\x02\x00{}", 12, RLX_WEIGHTS_ERROR_UNSUPPORTED },
+    { "\x93NUMPY\x02\x00\xff\xff\xff\xff{}", 14, RLX_WEIGHTS_ERROR_LIMIT },
+    { "\x93NUMPY\x02\x00\x00\x00\x00\x80{}", 14, RLX_WEIGHTS_ERROR_LIMIT },
+    { "\x93NUMPY\x02\x00\x01\x00\x01\x00{}", 14, RLX_WEIGHTS_ERROR_LIMIT },
+    { "\x93NUMPY\x02\x00\x00\x00\x01\x00{}", 14, RLX_WEIGHTS_ERROR_TRUNCATED },
+    { "\x93NUMPY\x01\x00\xff\xff{}", 12, RLX_WEIGHTS_ERROR_TRUNCATED },
+    { "\x93NUMPY\x01\x00\x00\x00", 10, RLX_WEIGHTS_ERROR_PARSE },
+    { "\x93NUMPY\x01\x00\x00\x00{}\n", 13, RLX_WEIGHTS_ERROR_PARSE },
+    { "\x93NUMPY\x01\x00\x01\x00{}\n", 13, RLX_WEIGHTS_ERROR_PARSE },
+  };
+  g_autoptr (GError) error = NULL;
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_autoptr (GBytes) file = g_bytes_new (cases[i].bytes, cases[i].length);
+
+      g_assert_null (read_both (file, &error));
+      g_assert_error (error, RLX_WEIGHTS_ERROR, cases[i].code);
+      g_clear_error (&error);
+    }
+}
+
+/* The longest header there may be, and one byte more. */
+static void
+test_long_text (void)
+{
+  const float value = 3;
+  g_autoptr (GError) error = NULL;
+
+  for (gsize length = RLX_NPY_MAX_TEXT - 1; length <= RLX_NPY_MAX_TEXT + 1; length++)
+    {
+      g_autofree char *text = g_strnfill (length, ' ');
+      const char start[] = "{" D ", " F ", " S "}";
+      g_autoptr (GBytes) file = NULL;
+      g_autoptr (RlxTensor) tensor = NULL;
+
+      memcpy (text, start, strlen (start));
+      text[length - 1] = '\n';
+      file = make_file (3, text, (gssize) length, &value, sizeof value);
+      tensor = read_both (file, &error);
+
+      if (length <= RLX_NPY_MAX_TEXT)
+        {
+          g_assert_no_error (error);
+          assert_text (tensor, "[3]");
+        }
+      else
+        {
+          g_assert_error (error, RLX_WEIGHTS_ERROR, LIMIT);
+          g_assert_nonnull (strstr (error->message, "65537"));
+          g_assert_nonnull (strstr (error->message, "65536"));
+          g_clear_error (&error);
+        }
+    }
+}
+
+/* Every beginning of a good file, and everything that can follow it. */
+static void
+test_truncated (void)
+{
+  const float values[] = { 1, 2, 3, 4, 5, 6 };
+  g_autoptr (GError) error = NULL;
+
+  for (guint8 major = 1; major <= 2; major++)
+    {
+      g_autoptr (GBytes) file = make_file (major, "{" D ", " F ", 'shape': (2, 3), }\n", -1, values, sizeof values);
+      gsize size = g_bytes_get_size (file);
+      g_autofree guint8 *longer = g_malloc0 (size + 100);
+
+      memcpy (longer, g_bytes_get_data (file, NULL), size);
+
+      for (gsize n = 0; n < size; n++)
+        {
+          /* In memory of its own, so that a read beyond the end is seen. */
+          g_autoptr (GBytes) part = g_bytes_new (longer, n);
+
+          g_assert_null (read_both (part, &error));
+          g_assert_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_TRUNCATED);
+          g_clear_error (&error);
+        }
+
+      for (gsize n = size + 1; n <= size + 100; n += 11)
+        {
+          g_autoptr (GBytes) more = g_bytes_new (longer, n);
+
+          g_assert_null (read_both (more, &error));
+          g_assert_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_PARSE);
+          g_assert_nonnull (strstr (error->message, "24 bytes"));
+          g_clear_error (&error);
+        }
+    }
+}
+
+/* What happens to a file with one wrong bit must be defined: a tensor that fits
+ * the file, or an error. */
+static void
+test_bit_flips (void)
+{
+  const float values[] = { 1, 2, 3, 4, 5, 6 };
+  g_autoptr (GBytes) good = make_file (1, "{" D ", " F ", 'shape': (2, 3), }            \n", -1, values, sizeof values);
+  gsize size = g_bytes_get_size (good);
+  guint n_errors = 0;
+
+  for (gsize i = 0; i < (size - sizeof values) * 8; i++)
+    {
+      g_autofree guint8 *data = g_memdup2 (g_bytes_get_data (good, NULL), size);
+      g_autoptr (GBytes) bad = NULL;
+      g_autoptr (GError) error = NULL;
+      g_autoptr (RlxTensor) tensor = NULL;
+
+      data[i / 8] ^= (guint8) (1 << (i % 8));
+      bad = g_bytes_new (data, size);
+      tensor = rlx_tensor_new_from_npy (bad, &error);
+
+      if (tensor == NULL)
+        {
+          g_assert_true (error->domain == RLX_WEIGHTS_ERROR);
+          g_assert_true (g_utf8_validate (error->message, -1, NULL));
+          n_errors++;
+        }
+      else
+        {
+          /* Another type of the same size, or the other kind of quotes. */
+          g_assert_no_error (error);
+          g_assert_cmpuint (rlx_tensor_get_size (tensor), ==, sizeof values);
+        }
+    }
+
+  g_assert_cmpuint (n_errors, >, 500);
+}
+
+/* Pieces of headers in random order, with random bytes between them. */
+static void
+test_random (void)
+{
+  static const char * const pieces[] = {
+    "{", "}", "(", ")", ",", ":", " ", "\n", "'", "\"", "'descr'", "'fortran_order'", "'shape'", "True", "False",
+    "'<f4'", "'|u1'", "1", "0", "2", "4294967295", "9223372036854775807", "L", "-", "\\", "[", "]",
+    "{'descr': '|u1', 'fortran_order': ", ", 'shape': (", ", }   \n",
+  };
+
+  for (guint i = 0; i < 20000; i++)
+    {
+      g_autoptr (GString) text = g_string_new (NULL);
+      g_autoptr (GBytes) file = NULL;
+      g_autoptr (GError) error = NULL;
+      g_autoptr (RlxTensor) tensor = NULL;
+      int n = g_test_rand_int_range (0, 24);
+
+      for (int j = 0; j < n; j++)
+        {
+          if (g_test_rand_int_range (0, 16) == 0)
+            g_string_append_c (text, (char) g_test_rand_int_range (0, 256));
+          else
+            g_string_append (text, pieces[g_test_rand_int_range (0, G_N_ELEMENTS (pieces))]);
+        }
+
+      file = make_file (1, text->str, (gssize) text->len, "\1\2", (gsize) g_test_rand_int_range (0, 3));
+      tensor = rlx_tensor_new_from_npy (file, &error);
+      g_assert_true ((tensor == NULL) == (error != NULL));
+    }
+}
+
+/* ---- files -------------------------------------------------------------- */
+
+typedef struct
+{
+  char *folder;
+  RlxTensor *tensor;
+} Fixture;
+
+static void
+fixture_set_up (Fixture       *fixture,
+                gconstpointer  data G_GNUC_UNUSED)
+{
+  const gint64 values[] = { 1, 2, 3, 4, 5, 6 };
+
+  fixture->folder = g_dir_make_tmp ("rlx-npy-XXXXXX", NULL);
+  fixture->tensor = rlx_tensor_new_from_ints (RLX_DATA_TYPE_I64, SHAPE (2, 3), values, 6, NULL);
+}
+
+static guint
+count_files (const char *folder)
+{
+  GDir *dir = g_dir_open (folder, 0, NULL);
+  guint n = 0;
+
+  while (g_dir_read_name (dir) != NULL)
+    n++;
+  g_dir_close (dir);
+
+  return n;
+}
+
+static void
+fixture_tear_down (Fixture       *fixture,
+                   gconstpointer  data G_GNUC_UNUSED)
+{
+  GDir *dir = g_dir_open (fixture->folder, 0, NULL);
+  const char *name;
+
+  while ((name = g_dir_read_name (dir)) != NULL)
+    {
+      g_autofree char *path = g_build_filename (fixture->folder, name, NULL);
+
+      g_remove (path);
+    }
+  g_dir_close (dir);
+  g_rmdir (fixture->folder);
+  g_free (fixture->folder);
+  g_object_unref (fixture->tensor);
+}
+
+static GFile *
+file_in (Fixture    *fixture,
+         const char *name)
+{
+  return g_file_new_build_filename (fixture->folder, name, NULL);
+}
+
+static void
+assert_not_loaded (GFile      *file,
+                   GQuark      domain,
+                   int         code,
+                   const char *part)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree char *name = g_file_get_parse_name (file);
+
+  g_assert_null (rlx_tensor_load_npy (file, NULL, &error));
+  g_assert_error (error, domain, code);
+  g_assert_true (g_str_has_prefix (error->message, name));
+  if (part != NULL)
+    g_assert_nonnull (strstr (error->message, part));
+  g_assert_null (rlx_tensor_load_npy (file, NULL, NULL));
+}
+
+static void
+test_save (Fixture       *fixture,
+           gconstpointer  data G_GNUC_UNUSED)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GFile) file = file_in (fixture, "größe.npy");
+  g_autoptr (GBytes) expected = rlx_tensor_to_npy (fixture->tensor);
+  g_autoptr (GBytes) contents = NULL;
+  g_autoptr (RlxTensor) back = NULL;
+  g_autoptr (RlxTensor) again = NULL;
+  g_autoptr (RlxTensor) scalar = rlx_tensor_new_scalar (RLX_DATA_TYPE_F32, 1, NULL);
+
+  g_assert_true (rlx_tensor_save_npy (fixture->tensor, file, NULL, &error));
+  g_assert_no_error (error);
+  contents = g_file_load_bytes (file, NULL, NULL, &error);
+  g_assert_no_error (error);
+  g_assert_true (g_bytes_equal (contents, expected));
+
+  back = rlx_tensor_load_npy (file, NULL, &error);
+  g_assert_no_error (error);
+  g_assert_true (rlx_tensor_equal (back, fixture->tensor));
+
+  /* Over what is there. */
+  g_assert_true (rlx_tensor_save_npy (scalar, file, NULL, &error));
+  g_assert_no_error (error);
+  again = rlx_tensor_load_npy (file, NULL, &error);
+  g_assert_no_error (error);
+  g_assert_true (rlx_tensor_equal (again, scalar));
+  g_assert_cmpuint (count_files (fixture->folder), ==, 1);
+}
+
+static void
+test_not_a_file (Fixture       *fixture,
+                 gconstpointer  data G_GNUC_UNUSED)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GFile) folder = g_file_new_for_path (fixture->folder);
+  g_autoptr (GFile) missing = file_in (fixture, "missing.npy");
+  g_autoptr (GFile) dangling = file_in (fixture, "dangling");
+  g_autoptr (GFile) empty = file_in (fixture, "empty");
+  g_autoptr (GFile) fifo = file_in (fixture, "fifo");
+  g_autoptr (GFile) zero = g_file_new_for_path ("/dev/zero");
+  g_autoptr (GFile) odd = g_file_new_for_uri ("nonsense:///x");
+  g_autoptr (GFile) link = file_in (fixture, "link");
+  g_autoptr (GFile) real = file_in (fixture, "real");
+  g_autoptr (RlxTensor) tensor = NULL;
+
+  assert_not_loaded (folder, G_IO_ERROR, G_IO_ERROR_IS_DIRECTORY, NULL);
+  assert_not_loaded (missing, G_IO_ERROR, G_IO_ERROR_NOT_FOUND, NULL);
+  assert_not_loaded (odd, G_IO_ERROR, G_IO_ERROR_NOT_SUPPORTED, NULL);
+
+  g_assert_cmpint (symlink ("nowhere", g_file_peek_path (dangling)), ==, 0);
+  assert_not_loaded (dangling, G_IO_ERROR, G_IO_ERROR_NOT_FOUND, NULL);
+
+  g_assert_true (g_file_set_contents (g_file_peek_path (empty), "", 0, NULL));
+  assert_not_loaded (empty, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_TRUNCATED, NULL);
+
+  /* Neither waits for a writer nor reads for ever. */
+  g_assert_cmpint (mkfifo (g_file_peek_path (fifo), 0600), ==, 0);
+  assert_not_loaded (fifo, G_IO_ERROR, G_IO_ERROR_NOT_REGULAR_FILE, NULL);
+  if (g_file_query_exists (zero, NULL))
+    assert_not_loaded (zero, G_IO_ERROR, G_IO_ERROR_NOT_REGULAR_FILE, NULL);
+
+  /* A link to a good file is as good as the file. */
+  g_assert_true (rlx_tensor_save_npy (fixture->tensor, real, NULL, &error));
+  g_assert_cmpint (symlink ("real", g_file_peek_path (link)), ==, 0);
+  tensor = rlx_tensor_load_npy (link, NULL, &error);
+  g_assert_no_error (error);
+  g_assert_true (rlx_tensor_equal (tensor, fixture->tensor));
+
+  g_assert_false (rlx_tensor_save_npy (fixture->tensor, folder, NULL, &error));
+  g_assert_true (error->domain == G_IO_ERROR);
+  g_clear_error (&error);
+  g_assert_false (rlx_tensor_save_npy (fixture->tensor, odd, NULL, &error));
+  g_assert_error (error, G_IO_ERROR, G_IO_ERROR_NOT_SUPPORTED);
+  g_clear_error (&error);
+  g_assert_false (rlx_tensor_save_npy (fixture->tensor, fifo, NULL, &error));
+  g_assert_true (error->domain == G_IO_ERROR);
+}
+
+/* Files that claim, or have, far more than is wanted. */
+static void
+test_huge (Fixture       *fixture,
+           gconstpointer  data G_GNUC_UNUSED)
+{
+  g_autoptr (GFile) file = file_in (fixture, "huge.npy");
+  /* 32 GiB, of which nothing is there. */
+  g_autoptr (GBytes) claim = make_simple (NATIVE "u8", "True", "(65535, 65537)", NULL, 0);
+  g_autoptr (GBytes) small = make_simple ("|u1", "False", "(5,)", NULL, 0);
+
+  g_assert_true (g_file_set_contents (g_file_peek_path (file), g_bytes_get_data (claim, NULL),
+                                      (gssize) g_bytes_get_size (claim), NULL));
+  assert_not_loaded (file, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_TRUNCATED, "34359738360");
+
+  /* A terabyte of holes. */
+  g_assert_true (g_file_set_contents (g_file_peek_path (file), g_bytes_get_data (small, NULL),
+                                      (gssize) g_bytes_get_size (small), NULL));
+  if (truncate (g_file_peek_path (file), (off_t) 1 << 40) != 0)
+    {
+      g_test_skip ("The file system does not take a file of a terabyte");
+      return;
+    }
+  assert_not_loaded (file, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_PARSE, "5 bytes");
+}
+
+static void
+test_cancelled (Fixture       *fixture,
+                gconstpointer  data G_GNUC_UNUSED)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GCancellable) cancellable = g_cancellable_new ();
+  g_autoptr (GFile) file = file_in (fixture, "a.npy");
+  g_autoptr (GFile) other = file_in (fixture, "b.npy");
+  g_autoptr (GBytes) before = NULL;
+  g_autoptr (GBytes) after = NULL;
+  g_autoptr (RlxTensor) scalar = rlx_tensor_new_scalar (RLX_DATA_TYPE_F32, 1, NULL);
+
+  g_assert_true (rlx_tensor_save_npy (fixture->tensor, file, cancellable, &error));
+  g_assert_no_error (error);
+  before = g_file_load_bytes (file, NULL, NULL, NULL);
+
+  g_cancellable_cancel (cancellable);
+  g_assert_null (rlx_tensor_load_npy (file, cancellable, &error));
+  g_assert_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+  g_clear_error (&error);
+  g_assert_false (rlx_tensor_save_npy (scalar, file, cancellable, &error));
+  g_assert_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+  g_clear_error (&error);
+  g_assert_false (rlx_tensor_save_npy (scalar, other, cancellable, NULL));
+
+  after = g_file_load_bytes (file, NULL, NULL, NULL);
+  g_assert_true (g_bytes_equal (before, after));
+  g_assert_cmpuint (count_files (fixture->folder), ==, 1);
+}
+
+/* The disk is full half-way; what was there must still be there. */
+static void
+test_disk_full_child (void)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree char *folder = g_dir_make_tmp ("rlx-npy-XXXXXX", NULL);
+  g_autoptr (GFile) file = g_file_new_build_filename (folder, "a.npy", NULL);
+  g_autoptr (RlxTensor) scalar = rlx_tensor_new_scalar (RLX_DATA_TYPE_F32, 1, NULL);
+  g_autoptr (RlxTensor) back = NULL;
+  g_autoptr (RlxTensor) large = NULL;
+  g_autofree guint8 *data = g_malloc0 (1 << 20);
+  struct rlimit limit;
+
+  large = rlx_tensor_new_from_data (RLX_DATA_TYPE_U8, SHAPE (1 << 20), data, 1 << 20, &error);
+  g_assert_true (rlx_tensor_save_npy (scalar, file, NULL, &error));
+  g_assert_no_error (error);
+
+  signal (SIGXFSZ, SIG_IGN);
+  g_assert_cmpint (getrlimit (RLIMIT_FSIZE, &limit), ==, 0);
+  limit.rlim_cur = 100000;
+  g_assert_cmpint (setrlimit (RLIMIT_FSIZE, &limit), ==, 0);
+
+  g_assert_false (rlx_tensor_save_npy (large, file, NULL, &error));
+  g_assert_true (error->domain == G_IO_ERROR);
+  g_clear_error (&error);
+
+  g_assert_cmpuint (count_files (folder), ==, 1);
+  back = rlx_tensor_load_npy (file, NULL, &error);
+  g_assert_no_error (error);
+  g_assert_true (rlx_tensor_equal (back, scalar));
+
+  g_assert_true (g_file_delete (file, NULL, NULL));
+  g_rmdir (folder);
+}
+
+static void
+test_disk_full (void)
+{
+  g_test_trap_subprocess ("/npy/subprocess/disk-full", 0, G_TEST_SUBPROCESS_DEFAULT);
+  g_test_trap_assert_passed ();
+}
+
+/* No descriptor stays open, whatever happens. */
+static void
+test_descriptors (Fixture       *fixture,
+                  gconstpointer  data G_GNUC_UNUSED)
+{
+  g_autoptr (GFile) good = file_in (fixture, "good.npy");
+  g_autoptr (GFile) bad = file_in (fixture, "bad.npy");
+  guint before;
+
+  if (!g_file_test ("/proc/self/fd", G_FILE_TEST_IS_DIR))
+    {
+      g_test_skip ("There is no /proc");
+      return;
+    }
+
+  g_assert_true (g_file_set_contents (g_file_peek_path (bad), "\x93NUMPY\x01\x00\x02\x00{}rest", 16, NULL));
+  g_assert_true (rlx_tensor_save_npy (fixture->tensor, good, NULL, NULL));
+  before = count_files ("/proc/self/fd");
+
+  for (guint i = 0; i < 10; i++)
+    {
+      g_autoptr (RlxTensor) tensor = rlx_tensor_load_npy (good, NULL, NULL);
+
+      g_assert_nonnull (tensor);
+      g_assert_null (rlx_tensor_load_npy (bad, NULL, NULL));
+      g_assert_true (rlx_tensor_save_npy (fixture->tensor, good, NULL, NULL));
+    }
+
+  g_assert_cmpuint (count_files ("/proc/self/fd"), ==, before);
+}
+
+int
+main (int    argc,
+      char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+
+  g_test_add_func ("/npy/numpy-bytes", test_numpy_bytes);
+  g_test_add_func ("/npy/round-trip", test_round_trip);
+  g_test_add_func ("/npy/shared", test_shared);
+  g_test_add_func ("/npy/texts", test_texts);
+  g_test_add_func ("/npy/data-types", test_data_types);
+  g_test_add_func ("/npy/bool-bytes", test_bool_bytes);
+  g_test_add_func ("/npy/fortran-order", test_fortran_order);
+  g_test_add_func ("/npy/bad/texts", test_bad_texts);
+  g_test_add_func ("/npy/bad/prefix", test_bad_prefix);
+  g_test_add_func ("/npy/bad/long-text", test_long_text);
+  g_test_add_func ("/npy/bad/truncated", test_truncated);
+  g_test_add_func ("/npy/bad/bit-flips", test_bit_flips);
+  g_test_add_func ("/npy/bad/random", test_random);
+#define ADD(path, function) \
+  g_test_add (path, Fixture, NULL, fixture_set_up, function, fixture_tear_down)
+  ADD ("/npy/file/save", test_save);
+  ADD ("/npy/file/not-a-file", test_not_a_file);
+  ADD ("/npy/file/huge", test_huge);
+  ADD ("/npy/file/cancelled", test_cancelled);
+  ADD ("/npy/file/descriptors", test_descriptors);
+  g_test_add_func ("/npy/file/disk-full", test_disk_full);
+  g_test_add_func ("/npy/subprocess/disk-full", test_disk_full_child);
+
+  return g_test_run ();
+}
