@@ -478,9 +478,11 @@ get_backends (guint   *wanted,
 
       if (!known)
         {
+          g_autofree char *quoted = rlx_quote_text (name, -1);
+
           g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_NOT_FOUND,
-                       "WGPU_BACKEND names “%s”, which is no backend; "
-                       "there are vulkan, metal, d3d12, d3d11, opengl and opengles", name);
+                       "WGPU_BACKEND names %s, which is no backend; "
+                       "there are vulkan, metal, d3d12, d3d11, opengl and opengles", quoted);
           return FALSE;
         }
     }
@@ -661,6 +663,7 @@ rlx_gpu_select_adapter (const char *selector,
   g_autoptr (GPtrArray) list = NULL;
   g_autoptr (GString) names = NULL;
   g_autofree char *folded = NULL;
+  g_autofree char *quoted = NULL;
   const char *origin = "selector";
 
   if (selector == NULL)
@@ -709,7 +712,8 @@ rlx_gpu_select_adapter (const char *selector,
 
       g_string_append_printf (names, "%s%u “%s”", i > 0 ? ", " : "", i, info->name);
     }
+  quoted = rlx_quote_text (selector, -1);
   g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_NOT_FOUND,
-               "No adapter matches the %s “%s”; there are: %s", origin, selector, names->str);
+               "No adapter matches the %s %s; there are: %s", origin, quoted, names->str);
   return NULL;
 }

@@ -56,6 +56,7 @@ struct _RlxGpu
   GCond queue_cond;
   GQueue items;
   gboolean quit;
+  atomic_uint n_items;     /* what a thread that has not slept yet looks at */
 
   atomic_ullong memory_used;
   guint64 memory_limit;
@@ -157,6 +158,7 @@ void               rlx_gpu_post            (RlxGpu    *gpu,
 void               rlx_gpu_thread_quit     (RlxGpu *gpu);
 void               rlx_gpu_exit_point      (RlxGpu *gpu);
 void               rlx_gpu_watch_exit      (void);
+void               rlx_gpu_pause           (void);
 
 /* rlx-gpu-wait.c */
 guint64            rlx_gpu_get_timeout     (gboolean *given);

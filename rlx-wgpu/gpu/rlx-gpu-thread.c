@@ -10,6 +10,13 @@
 #include "rlx-gpu-internal.h"
 
 #include <stdlib.h>
+#ifdef G_OS_UNIX
+#include <sched.h>
+#endif
+
+/* Waking a sleeping thread costs as much as a small job, so both sides stay
+ * awake for a moment first. */
+#define SPIN_US 100
 
 /* How long the end of the process waits for device threads to come to a safe
  * place. A job that takes longer is cut off there. */
@@ -28,6 +35,7 @@ typedef struct
   GMutex lock;
   GCond cond;
   gboolean done;
+  atomic_bool nearly_done;
 } SyncCall;
 
 static GMutex exit_lock;
@@ -68,6 +76,18 @@ thread_leave (void)
   g_mutex_unlock (&exit_lock);
 }
 
+/* Lets another thread have the processor. Not g_thread_yield(), which sleeps
+ * for longer than it takes to be told. */
+void
+rlx_gpu_pause (void)
+{
+#ifdef G_OS_UNIX
+  sched_yield ();
+#else
+  g_thread_yield ();
+#endif
+}
+
 gboolean
 rlx_gpu_on_thread (RlxGpu *gpu)
 {
@@ -93,12 +113,18 @@ device_thread (gpointer data)
 
   for (;;)
     {
+      gint64 until = g_get_monotonic_time () + SPIN_US;
       Item *item;
+
+      while (atomic_load (&gpu->n_items) == 0 && g_get_monotonic_time () < until)
+        rlx_gpu_pause ();
 
       g_mutex_lock (&gpu->queue_lock);
       while (g_queue_is_empty (&gpu->items) && !gpu->quit)
         g_cond_wait (&gpu->queue_cond, &gpu->queue_lock);
       item = g_queue_pop_head (&gpu->items);
+      if (item != NULL)
+        atomic_fetch_sub (&gpu->n_items, 1);
       g_mutex_unlock (&gpu->queue_lock);
 
       /* Items hold references, so there are none left when the last one is
@@ -169,6 +195,7 @@ rlx_gpu_post (RlxGpu    *gpu,
 
   g_mutex_lock (&gpu->queue_lock);
   g_queue_push_tail (&gpu->items, item);
+  atomic_fetch_add (&gpu->n_items, 1);
   g_cond_signal (&gpu->queue_cond);
   g_mutex_unlock (&gpu->queue_lock);
 }
@@ -194,6 +221,7 @@ sync_call_run (RlxGpu  *gpu,
 
   g_mutex_lock (&call->lock);
   call->done = TRUE;
+  atomic_store (&call->nearly_done, true);
   g_cond_signal (&call->cond);
   g_mutex_unlock (&call->lock);
 }
@@ -204,6 +232,7 @@ rlx_gpu_invoke_sync (RlxGpu    *gpu,
                      gpointer   user_data)
 {
   SyncCall call = { .func = func, .user_data = user_data };
+  gint64 until;
 
   g_return_if_fail (gpu != NULL);
   g_return_if_fail (func != NULL);
@@ -218,6 +247,10 @@ rlx_gpu_invoke_sync (RlxGpu    *gpu,
   g_cond_init (&call.cond);
 
   rlx_gpu_invoke (gpu, sync_call_run, &call);
+
+  until = g_get_monotonic_time () + SPIN_US;
+  while (!atomic_load (&call.nearly_done) && g_get_monotonic_time () < until)
+    rlx_gpu_pause ();
 
   g_mutex_lock (&call.lock);
   while (!call.done)

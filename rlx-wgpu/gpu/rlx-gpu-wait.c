@@ -9,7 +9,6 @@
 
 #include "rlx-gpu-internal.h"
 
-#include <errno.h>
 #include <string.h>
 
 #define SLICE_NS (G_GUINT64_CONSTANT (100) * 1000000)
@@ -96,7 +95,7 @@ rlx_gpu_wait (RlxGpu     *gpu,
       if (elapsed >= timeout_us)
         break;
       if (slice == 0)
-        g_thread_yield ();
+        rlx_gpu_pause ();
     }
 
   rlx_gpu_mark_lost (gpu, "the GPU did not answer in time", TRUE);

@@ -1,0 +1,479 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ */
+#include "config.h"
+
+#include "rlx-adapter.h"
+
+#include "rlx-adapter-private.h"
+#include "rlx-enum-types.h"
+
+/**
+ * RlxAdapter:
+ *
+ * A GPU, or a driver that acts as one, that could be opened.
+ *
+ * An adapter only describes: what it is, who made the driver, which optional
+ * features and limits it has. [ctor@Rlx.Device.new_for_adapter] opens it.
+ *
+ * [func@Rlx.Adapter.list] finds the adapters of the system, the one that is
+ * likely fastest first. The environment variable `WGPU_BACKEND` restricts it to
+ * the graphics interfaces it names (`vulkan`, `metal`, `d3d12`, `opengl`, …,
+ * separated by commas).
+ *
+ * The system's interface tells of one adapter per kind and preference, so of
+ * two GPUs of the same kind only one may be listed; variables of the driver,
+ * such as `VK_DRIVER_FILES` and `MESA_VK_DEVICE_SELECT`, choose which.
+ *
+ * An adapter never changes, so it can be shared between threads freely. One
+ * made by `g_object_new()` describes nothing and cannot be opened.
+ *
+ * Since: 1.0
+ */
+
+struct _RlxAdapter
+{
+  GObject parent_instance;
+
+  RlxGpuAdapterInfo *info;
+  GVariant *limits;
+};
+
+enum
+{
+  PROP_0,
+  PROP_NAME,
+  PROP_VENDOR,
+  PROP_DRIVER,
+  PROP_BACKEND,
+  PROP_ADAPTER_TYPE,
+  PROP_FEATURES,
+  PROP_MEMORY_SIZE,
+  PROP_LIMITS,
+  N_PROPS
+};
+
+static GParamSpec *properties[N_PROPS];
+
+G_DEFINE_FINAL_TYPE (RlxAdapter, rlx_adapter, G_TYPE_OBJECT)
+
+/* ---- the object --------------------------------------------------------- */
+
+static GVariant *
+limits_to_variant (const RlxGpuLimits *limits)
+{
+  GVariantDict dict;
+
+  g_variant_dict_init (&dict, NULL);
+  g_variant_dict_insert (&dict, "max-buffer-size", "t", limits->max_buffer_size);
+  g_variant_dict_insert (&dict, "max-storage-binding-size", "t", limits->max_storage_binding_size);
+  g_variant_dict_insert (&dict, "max-storage-buffers", "u", limits->max_storage_buffers);
+  g_variant_dict_insert (&dict, "max-uniform-binding-size", "u", limits->max_uniform_binding_size);
+  g_variant_dict_insert (&dict, "storage-offset-alignment", "u", limits->storage_offset_alignment);
+  g_variant_dict_insert (&dict, "uniform-offset-alignment", "u", limits->uniform_offset_alignment);
+  g_variant_dict_insert (&dict, "max-workgroup-storage", "u", limits->max_workgroup_storage);
+  g_variant_dict_insert (&dict, "max-invocations", "u", limits->max_invocations);
+  g_variant_dict_insert (&dict, "max-workgroup-size-x", "u", limits->max_workgroup_size[0]);
+  g_variant_dict_insert (&dict, "max-workgroup-size-y", "u", limits->max_workgroup_size[1]);
+  g_variant_dict_insert (&dict, "max-workgroup-size-z", "u", limits->max_workgroup_size[2]);
+  g_variant_dict_insert (&dict, "max-workgroups", "u", limits->max_workgroups);
+  g_variant_dict_insert (&dict, "max-immediate-size", "u", limits->max_immediate_size);
+
+  return g_variant_ref_sink (g_variant_dict_end (&dict));
+}
+
+static void
+set_info (RlxAdapter        *self,
+          RlxGpuAdapterInfo *info)
+{
+  g_clear_pointer (&self->info, rlx_gpu_adapter_info_unref);
+  g_clear_pointer (&self->limits, g_variant_unref);
+  self->info = info;
+  self->limits = limits_to_variant (&info->limits);
+}
+
+static void
+rlx_adapter_finalize (GObject *object)
+{
+  RlxAdapter *self = RLX_ADAPTER (object);
+
+  rlx_gpu_adapter_info_unref (self->info);
+  g_variant_unref (self->limits);
+
+  G_OBJECT_CLASS (rlx_adapter_parent_class)->finalize (object);
+}
+
+static void
+rlx_adapter_get_property (GObject    *object,
+                          guint       prop_id,
+                          GValue     *value,
+                          GParamSpec *pspec)
+{
+  RlxAdapter *self = RLX_ADAPTER (object);
+
+  switch (prop_id)
+    {
+    case PROP_NAME:
+      g_value_set_string (value, self->info->name);
+      break;
+
+    case PROP_VENDOR:
+      g_value_set_string (value, self->info->vendor);
+      break;
+
+    case PROP_DRIVER:
+      g_value_set_string (value, self->info->driver);
+      break;
+
+    case PROP_BACKEND:
+      g_value_set_string (value, self->info->backend);
+      break;
+
+    case PROP_ADAPTER_TYPE:
+      g_value_set_enum (value, self->info->type);
+      break;
+
+    case PROP_FEATURES:
+      g_value_set_flags (value, self->info->features);
+      break;
+
+    case PROP_MEMORY_SIZE:
+      g_value_set_uint64 (value, self->info->memory_size);
+      break;
+
+    case PROP_LIMITS:
+      g_value_set_variant (value, self->limits);
+      break;
+
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, prop_id, pspec);
+      break;
+    }
+}
+
+static void
+rlx_adapter_class_init (RlxAdapterClass *klass)
+{
+  GObjectClass *object_class = G_OBJECT_CLASS (klass);
+  const GParamFlags flags = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
+
+  object_class->finalize = rlx_adapter_finalize;
+  object_class->get_property = rlx_adapter_get_property;
+
+  /**
+   * RlxAdapter:name: (getter get_name)
+   *
+   * The name of the GPU.
+   *
+   * Since: 1.0
+   */
+  properties[PROP_NAME] =
+    g_param_spec_string ("name", NULL, NULL, "", flags);
+
+  /**
+   * RlxAdapter:vendor: (getter get_vendor)
+   *
+   * Who made the GPU or its driver.
+   *
+   * Since: 1.0
+   */
+  properties[PROP_VENDOR] =
+    g_param_spec_string ("vendor", NULL, NULL, "", flags);
+
+  /**
+   * RlxAdapter:driver: (getter get_driver)
+   *
+   * The driver and its version, in its own words.
+   *
+   * Since: 1.0
+   */
+  properties[PROP_DRIVER] =
+    g_param_spec_string ("driver", NULL, NULL, "", flags);
+
+  /**
+   * RlxAdapter:backend: (getter get_backend)
+   *
+   * The graphics interface it is reached through, such as `vulkan` or `metal`.
+   *
+   * Since: 1.0
+   */
+  properties[PROP_BACKEND] =
+    g_param_spec_string ("backend", NULL, NULL, "", flags);
+
+  /**
+   * RlxAdapter:adapter-type: (getter get_adapter_type)
+   *
+   * What kind of machine it is.
+   *
+   * Since: 1.0
+   */
+  properties[PROP_ADAPTER_TYPE] =
+    g_param_spec_enum ("adapter-type", NULL, NULL, RLX_TYPE_ADAPTER_TYPE, RLX_ADAPTER_TYPE_UNKNOWN, flags);
+
+  /**
+   * RlxAdapter:features: (getter get_features)
+   *
+   * The optional features it has.
+   *
+   * Since: 1.0
+   */
+  properties[PROP_FEATURES] =
+    g_param_spec_flags ("features", NULL, NULL, RLX_TYPE_DEVICE_FEATURES, RLX_DEVICE_FEATURES_NONE, flags);
+
+  /**
+   * RlxAdapter:memory-size: (getter get_memory_size)
+   *
+   * The bytes of memory it has, 0 if it does not say.
+   *
+   * Since: 1.0
+   */
+  properties[PROP_MEMORY_SIZE] =
+    g_param_spec_uint64 ("memory-size", NULL, NULL, 0, G_MAXUINT64, 0, flags);
+
+  /**
+   * RlxAdapter:limits: (getter get_limits)
+   *
+   * The limits it has, as a dictionary of type `a{sv}`.
+   *
+   * Since: 1.0
+   */
+  properties[PROP_LIMITS] =
+    g_param_spec_variant ("limits", NULL, NULL, G_VARIANT_TYPE_VARDICT, NULL, flags);
+
+  g_object_class_install_properties (object_class, N_PROPS, properties);
+}
+
+static void
+rlx_adapter_init (RlxAdapter *self)
+{
+  RlxGpuAdapterInfo *info = g_new0 (RlxGpuAdapterInfo, 1);
+
+  g_atomic_ref_count_init (&info->ref_count);
+  info->name = g_strdup ("");
+  info->vendor = g_strdup ("");
+  info->architecture = g_strdup ("");
+  info->driver = g_strdup ("");
+  info->backend = g_strdup ("");
+  set_info (self, info);
+}
+
+RlxAdapter *
+rlx_adapter_new (RlxGpuAdapterInfo *info)
+{
+  RlxAdapter *self = g_object_new (RLX_TYPE_ADAPTER, NULL);
+
+  set_info (self, rlx_gpu_adapter_info_ref (info));
+
+  return self;
+}
+
+RlxGpuAdapterInfo *
+rlx_adapter_get_info (RlxAdapter *self)
+{
+  return self->info;
+}
+
+/* ---- finding them ------------------------------------------------------- */
+
+/**
+ * rlx_adapter_list:
+ * @error: where to store an error
+ *
+ * Finds the adapters of the system.
+ *
+ * GPUs with their own memory come first, then GPUs that share the system's
+ * memory, then drivers that compute on the CPU. A system without any is the
+ * error [error@Rlx.DeviceError.NO_ADAPTER], whose message says what to install.
+ *
+ * Finding adapters loads their drivers. The first call can take a noticeable
+ * fraction of a second; it can be made on any thread.
+ *
+ * Returns: (transfer full): a list of [class@Rlx.Adapter], never empty
+ *
+ * Since: 1.0
+ */
+GListModel *
+rlx_adapter_list (GError **error)
+{
+  g_autoptr (GPtrArray) infos = NULL;
+  g_autoptr (GListStore) store = NULL;
+
+  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
+
+  infos = rlx_gpu_list_adapters (error);
+  if (infos == NULL)
+    return NULL;
+
+  store = g_list_store_new (RLX_TYPE_ADAPTER);
+  for (guint i = 0; i < infos->len; i++)
+    {
+      g_autoptr (RlxAdapter) adapter = rlx_adapter_new (g_ptr_array_index (infos, i));
+
+      g_list_store_append (store, adapter);
+    }
+
+  return G_LIST_MODEL (g_steal_pointer (&store));
+}
+
+/* ---- facts -------------------------------------------------------------- */
+
+/**
+ * rlx_adapter_get_name: (get-property name)
+ * @self: an adapter
+ *
+ * Gets the name of the GPU.
+ *
+ * Returns: the name
+ *
+ * Since: 1.0
+ */
+const char *
+rlx_adapter_get_name (RlxAdapter *self)
+{
+  g_return_val_if_fail (RLX_IS_ADAPTER (self), NULL);
+
+  return self->info->name;
+}
+
+/**
+ * rlx_adapter_get_vendor: (get-property vendor)
+ * @self: an adapter
+ *
+ * Gets who made the GPU or its driver.
+ *
+ * Returns: the vendor, in a short form such as `amd` or `mesa`
+ *
+ * Since: 1.0
+ */
+const char *
+rlx_adapter_get_vendor (RlxAdapter *self)
+{
+  g_return_val_if_fail (RLX_IS_ADAPTER (self), NULL);
+
+  return self->info->vendor;
+}
+
+/**
+ * rlx_adapter_get_driver: (get-property driver)
+ * @self: an adapter
+ *
+ * Gets the driver and its version, in its own words.
+ *
+ * Returns: the driver
+ *
+ * Since: 1.0
+ */
+const char *
+rlx_adapter_get_driver (RlxAdapter *self)
+{
+  g_return_val_if_fail (RLX_IS_ADAPTER (self), NULL);
+
+  return self->info->driver;
+}
+
+/**
+ * rlx_adapter_get_backend: (get-property backend)
+ * @self: an adapter
+ *
+ * Gets the graphics interface the adapter is reached through.
+ *
+ * Returns: the name, such as `vulkan`, `metal` or `d3d12`
+ *
+ * Since: 1.0
+ */
+const char *
+rlx_adapter_get_backend (RlxAdapter *self)
+{
+  g_return_val_if_fail (RLX_IS_ADAPTER (self), NULL);
+
+  return self->info->backend;
+}
+
+/**
+ * rlx_adapter_get_adapter_type: (get-property adapter-type)
+ * @self: an adapter
+ *
+ * Gets what kind of machine the adapter is.
+ *
+ * Returns: the kind
+ *
+ * Since: 1.0
+ */
+RlxAdapterType
+rlx_adapter_get_adapter_type (RlxAdapter *self)
+{
+  g_return_val_if_fail (RLX_IS_ADAPTER (self), RLX_ADAPTER_TYPE_UNKNOWN);
+
+  return self->info->type;
+}
+
+/**
+ * rlx_adapter_get_features: (get-property features)
+ * @self: an adapter
+ *
+ * Gets the optional features the adapter has.
+ *
+ * A device opened on it may have fewer: each is tried out on opening, and one
+ * that gives wrong answers is not used.
+ *
+ * Returns: the features
+ *
+ * Since: 1.0
+ */
+RlxDeviceFeatures
+rlx_adapter_get_features (RlxAdapter *self)
+{
+  g_return_val_if_fail (RLX_IS_ADAPTER (self), RLX_DEVICE_FEATURES_NONE);
+
+  return self->info->features;
+}
+
+/**
+ * rlx_adapter_get_memory_size: (get-property memory-size)
+ * @self: an adapter
+ *
+ * Gets how much memory the adapter has. For one that shares the system's memory
+ * this is what the driver would use of it.
+ *
+ * Returns: the bytes, 0 if the adapter does not say
+ *
+ * Since: 1.0
+ */
+guint64
+rlx_adapter_get_memory_size (RlxAdapter *self)
+{
+  g_return_val_if_fail (RLX_IS_ADAPTER (self), 0);
+
+  return self->info->memory_size;
+}
+
+/**
+ * rlx_adapter_get_limits: (get-property limits)
+ * @self: an adapter
+ *
+ * Gets the limits of the adapter, a dictionary of type `a{sv}`.
+ *
+ * The keys are
+ *
+ * - `max-buffer-size` and `max-storage-binding-size` (`t`): the bytes of the
+ *   largest buffer, and the most a kernel can see of one
+ * - `max-storage-buffers` (`u`): how many buffers a kernel can use
+ * - `max-uniform-binding-size` (`u`): bytes of parameters
+ * - `storage-offset-alignment`, `uniform-offset-alignment` (`u`): in bytes
+ * - `max-workgroup-storage` (`u`): the bytes invocations of a workgroup share
+ * - `max-invocations`, `max-workgroup-size-x`, `max-workgroup-size-y`,
+ *   `max-workgroup-size-z` (`u`): of a workgroup
+ * - `max-workgroups` (`u`): of a dispatch, in each dimension
+ * - `max-immediate-size` (`u`): bytes that can be set between dispatches
+ *
+ * Returns: (transfer none): the limits
+ *
+ * Since: 1.0
+ */
+GVariant *
+rlx_adapter_get_limits (RlxAdapter *self)
+{
+  g_return_val_if_fail (RLX_IS_ADAPTER (self), NULL);
+
+  return self->limits;
+}
