@@ -1,0 +1,163 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * The graph as the compiler sees it: plain structs in topological order.
+ * RlxGraph owns one; compiling makes new ones from it, never changes it.
+ */
+#pragma once
+
+#include "rlx-types.h"
+#include "rlx-tensor.h"
+
+G_BEGIN_DECLS
+
+typedef struct _RlxOp RlxOp;
+typedef struct _RlxIr RlxIr;
+typedef struct _RlxIrNode RlxIrNode;
+typedef struct _RlxIrValue RlxIrValue;
+
+typedef struct
+{
+  RlxDataType dtype;
+  guint rank;
+  gint64 dims[RLX_MAX_RANK];
+} RlxTensorType;
+
+/* An attribute's value; which member holds it follows from the operator's
+ * attribute definition. */
+typedef struct
+{
+  gint64 i;         /* bool, int, enum, data type */
+  double f;         /* float */
+  gint64 *ints;     /* ints: owned, NULL when n_ints is 0 */
+  guint n_ints;
+  gboolean is_set;  /* FALSE: the default of the table */
+} RlxAttrValue;
+
+/* One output of a node. */
+struct _RlxIrValue
+{
+  guint id;           /* unique in its graph, in order of creation */
+  RlxIrNode *node;
+  guint index;        /* which output of the node */
+  RlxTensorType type;
+};
+
+struct _RlxIrNode
+{
+  guint id;
+  const RlxOp *op;
+  char *name;               /* nullable; unique among inputs, parameters and states */
+  RlxAttrValue *attrs;      /* op->n_attrs of them */
+  RlxIrValue **inputs;      /* NULL for an optional input that is absent; part of the node's memory */
+  guint n_inputs;
+  RlxIrValue *outputs;      /* part of the node's memory */
+  guint n_outputs;
+  RlxTensor *data;          /* constants and the initial value of states */
+  gpointer payload;         /* of operators the compiler makes; see payload_free */
+  GDestroyNotify payload_free;
+};
+
+typedef struct
+{
+  char *name;
+  RlxIrValue *value;
+} RlxIrOutput;
+
+typedef struct
+{
+  RlxIrValue *state;
+  RlxIrValue *value;
+} RlxIrAssign;
+
+struct _RlxIr
+{
+  GPtrArray *nodes;    /* RlxIrNode, inputs before users */
+  GArray *outputs;     /* RlxIrOutput */
+  GArray *assigns;     /* RlxIrAssign: state takes value at the end of a run */
+  guint n_values;
+};
+
+RlxIr *     rlx_ir_new   (void);
+void        rlx_ir_free  (RlxIr *ir);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (RlxIr, rlx_ir_free)
+
+/* Appends a node. @attrs is taken over (may be NULL for all defaults), @types
+ * and @inputs are copied. */
+RlxIrNode * rlx_ir_append (RlxIr               *ir,
+                           const RlxOp         *op,
+                           RlxAttrValue        *attrs,
+                           RlxIrValue *const   *inputs,
+                           guint                n_inputs,
+                           const RlxTensorType *types,
+                           guint                n_outputs);
+void        rlx_ir_add_output (RlxIr *ir, const char *name, RlxIrValue *value);
+void        rlx_ir_add_assign (RlxIr *ir, RlxIrValue *state, RlxIrValue *value);
+
+/* Copies @node (attributes, name, data; not payload) into @ir with new inputs. */
+RlxIrNode * rlx_ir_append_copy (RlxIr             *ir,
+                                const RlxIrNode   *node,
+                                RlxIrValue *const *inputs);
+
+RlxAttrValue *rlx_attrs_copy  (const RlxOp *op, const RlxAttrValue *attrs);
+void          rlx_attrs_free  (const RlxOp *op, RlxAttrValue *attrs);
+gboolean      rlx_attrs_equal (const RlxOp *op, const RlxAttrValue *a, const RlxAttrValue *b);
+guint         rlx_attrs_hash  (const RlxOp *op, const RlxAttrValue *attrs);
+
+/* ---- types ------------------------------------------------------------- */
+
+guint64     rlx_type_n_elements (const RlxTensorType *type);   /* < 2^32: verified on creation */
+guint64     rlx_type_n_bytes    (const RlxTensorType *type);   /* on the host */
+gboolean    rlx_type_equal      (const RlxTensorType *a, const RlxTensorType *b);
+gboolean    rlx_type_same_shape (const RlxTensorType *a, const RlxTensorType *b);
+/* "f32[2, 3]" */
+char *      rlx_type_to_string  (const RlxTensorType *type);
+/* Rank, signs and products against the limits. */
+gboolean    rlx_type_check      (const RlxTensorType *type, GError **error);
+/* NumPy broadcasting of two shapes; FALSE when they do not fit. */
+gboolean    rlx_shape_broadcast (const RlxTensorType *a, const RlxTensorType *b, RlxTensorType *out);
+
+/* The type a value has on the device: 64-bit integers are stored narrow. */
+static inline RlxDataType
+rlx_data_type_on_device (RlxDataType dtype)
+{
+  switch ((int) dtype)
+    {
+    case RLX_DATA_TYPE_I64: return RLX_DATA_TYPE_I32;
+    case RLX_DATA_TYPE_U64: return RLX_DATA_TYPE_U32;
+    default: return dtype;
+    }
+}
+
+static inline gboolean
+rlx_data_type_is_float (RlxDataType dtype)
+{
+  return dtype == RLX_DATA_TYPE_F32 || dtype == RLX_DATA_TYPE_F16;
+}
+
+static inline gboolean
+rlx_data_type_is_unsigned (RlxDataType dtype)
+{
+  return dtype == RLX_DATA_TYPE_U32 || dtype == RLX_DATA_TYPE_U8 || dtype == RLX_DATA_TYPE_U64;
+}
+
+static inline gboolean
+rlx_data_type_is_int (RlxDataType dtype)
+{
+  return !rlx_data_type_is_float (dtype) && dtype != RLX_DATA_TYPE_BOOL;
+}
+
+/* ---- text and dot (rlx-ir-text.c, rlx-ir-dot.c) -------------------------- */
+
+/* The way back is rlx_graph_read_text(). */
+char *      rlx_ir_to_text      (const RlxIr *ir);
+char *      rlx_ir_to_dot       (const RlxIr *ir);
+/* A double that is read back as the same bits, the same in every locale. */
+void        rlx_ir_append_double (GString *text, double value);
+/* The operator's name, its operands, attributes and label, as in the text form:
+ * what one line has to say about a node but its data and types. */
+void        rlx_ir_append_call  (GString *text, const RlxIrNode *node);
+/* "%3 “label”", to name a value in a message. */
+char *      rlx_ir_value_describe (const RlxIrValue *value);
+
+G_END_DECLS

@@ -1,0 +1,228 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ */
+#include "config.h"
+
+#include "ir/rlx-ir-private.h"
+
+#include "ops/rlx-op-private.h"
+#include "rlx-tensor-private.h"
+
+#include <string.h>
+
+/* ---- the graph ----------------------------------------------------------- */
+
+static void
+node_free (gpointer data)
+{
+  RlxIrNode *node = data;
+
+  if (node->payload_free != NULL)
+    node->payload_free (node->payload);
+  rlx_attrs_free (node->op, node->attrs);
+  g_clear_object (&node->data);
+  g_free (node->name);
+  g_free (node);
+}
+
+static void
+output_clear (gpointer data)
+{
+  RlxIrOutput *output = data;
+
+  g_free (output->name);
+}
+
+RlxIr *
+rlx_ir_new (void)
+{
+  RlxIr *ir = g_new0 (RlxIr, 1);
+
+  ir->nodes = g_ptr_array_new_with_free_func (node_free);
+  ir->outputs = g_array_new (FALSE, FALSE, sizeof (RlxIrOutput));
+  g_array_set_clear_func (ir->outputs, output_clear);
+  ir->assigns = g_array_new (FALSE, FALSE, sizeof (RlxIrAssign));
+
+  return ir;
+}
+
+void
+rlx_ir_free (RlxIr *ir)
+{
+  if (ir == NULL)
+    return;
+
+  g_ptr_array_unref (ir->nodes);
+  g_array_unref (ir->outputs);
+  g_array_unref (ir->assigns);
+  g_free (ir);
+}
+
+/* Attributes are taken over, the types of the outputs are left to the caller. */
+static RlxIrNode *
+append_node (RlxIr             *ir,
+             const RlxOp       *op,
+             RlxAttrValue      *attrs,
+             RlxIrValue *const *inputs,
+             guint              n_inputs,
+             guint              n_outputs)
+{
+  /* One block for the node and its two arrays: building a graph is mostly
+   * allocating nodes. */
+  gsize outputs_size = n_outputs * sizeof (RlxIrValue);
+  RlxIrNode *node = g_malloc (sizeof (RlxIrNode) + outputs_size + n_inputs * sizeof (RlxIrValue *));
+
+  G_STATIC_ASSERT (sizeof (RlxIrNode) % G_ALIGNOF (RlxIrValue) == 0);
+  G_STATIC_ASSERT (sizeof (RlxIrValue) % G_ALIGNOF (RlxIrValue *) == 0);
+
+  *node = (RlxIrNode) {
+    .id = ir->nodes->len,
+    .op = op,
+    .attrs = attrs != NULL || op->n_attrs == 0 ? attrs : rlx_attrs_new (op),
+    .inputs = (RlxIrValue **) ((char *) (node + 1) + outputs_size),
+    .n_inputs = n_inputs,
+    .outputs = (RlxIrValue *) (node + 1),
+    .n_outputs = n_outputs,
+  };
+
+  for (guint i = 0; i < n_inputs; i++)
+    node->inputs[i] = inputs[i];
+
+  for (guint i = 0; i < n_outputs; i++)
+    node->outputs[i] = (RlxIrValue) { .id = ir->n_values++, .node = node, .index = i };
+
+  g_ptr_array_add (ir->nodes, node);
+
+  return node;
+}
+
+RlxIrNode *
+rlx_ir_append (RlxIr               *ir,
+               const RlxOp         *op,
+               RlxAttrValue        *attrs,
+               RlxIrValue *const   *inputs,
+               guint                n_inputs,
+               const RlxTensorType *types,
+               guint                n_outputs)
+{
+  RlxIrNode *node = append_node (ir, op, attrs, inputs, n_inputs, n_outputs);
+
+  for (guint i = 0; i < n_outputs; i++)
+    node->outputs[i].type = types[i];
+
+  return node;
+}
+
+RlxIrNode *
+rlx_ir_append_copy (RlxIr             *ir,
+                    const RlxIrNode   *node,
+                    RlxIrValue *const *inputs)
+{
+  RlxAttrValue *attrs = node->attrs != NULL ? rlx_attrs_copy (node->op, node->attrs) : NULL;
+  RlxIrNode *copy = append_node (ir, node->op, attrs, inputs, node->n_inputs, node->n_outputs);
+
+  copy->name = g_strdup (node->name);
+  if (node->data != NULL)
+    copy->data = g_object_ref (node->data);
+  for (guint i = 0; i < node->n_outputs; i++)
+    copy->outputs[i].type = node->outputs[i].type;
+
+  return copy;
+}
+
+void
+rlx_ir_add_output (RlxIr      *ir,
+                   const char *name,
+                   RlxIrValue *value)
+{
+  RlxIrOutput output = { .name = g_strdup (name), .value = value };
+
+  g_array_append_val (ir->outputs, output);
+}
+
+void
+rlx_ir_add_assign (RlxIr      *ir,
+                   RlxIrValue *state,
+                   RlxIrValue *value)
+{
+  RlxIrAssign assign = { .state = state, .value = value };
+
+  g_array_append_val (ir->assigns, assign);
+}
+
+/* ---- types ----------------------------------------------------------------- */
+
+guint64
+rlx_type_n_elements (const RlxTensorType *type)
+{
+  guint64 n = 1;
+
+  for (guint i = 0; i < type->rank; i++)
+    n *= (guint64) type->dims[i];
+
+  return n;
+}
+
+guint64
+rlx_type_n_bytes (const RlxTensorType *type)
+{
+  return rlx_type_n_elements (type) * rlx_data_type_get_size (type->dtype);
+}
+
+gboolean
+rlx_type_same_shape (const RlxTensorType *a,
+                     const RlxTensorType *b)
+{
+  return a->rank == b->rank && memcmp (a->dims, b->dims, a->rank * sizeof (gint64)) == 0;
+}
+
+gboolean
+rlx_type_equal (const RlxTensorType *a,
+                const RlxTensorType *b)
+{
+  return a->dtype == b->dtype && rlx_type_same_shape (a, b);
+}
+
+char *
+rlx_type_to_string (const RlxTensorType *type)
+{
+  g_autofree char *shape = rlx_shape_to_string (type->dims, MIN (type->rank, RLX_MAX_RANK));
+
+  return g_strconcat (rlx_data_type_to_string (type->dtype), shape, NULL);
+}
+
+gboolean
+rlx_type_check (const RlxTensorType *type,
+                GError             **error)
+{
+  guint64 n_elements;
+  gsize n_bytes;
+
+  /* Fewer than 2^32 elements of at most 8 bytes: bytes need no limit of their own. */
+  return rlx_shape_n_bytes (type->dtype, type->dims, type->rank, &n_elements, &n_bytes, error);
+}
+
+gboolean
+rlx_shape_broadcast (const RlxTensorType *a,
+                     const RlxTensorType *b,
+                     RlxTensorType       *out)
+{
+  guint rank = MAX (a->rank, b->rank);
+  gint64 dims[RLX_MAX_RANK] = { 0 };
+
+  /* Into a copy: @out may be @a or @b. */
+  for (guint i = 0; i < rank; i++)
+    {
+      gint64 da = i < a->rank ? a->dims[a->rank - 1 - i] : 1;
+      gint64 db = i < b->rank ? b->dims[b->rank - 1 - i] : 1;
+
+      if (da != db && da != 1 && db != 1)
+        return FALSE;
+      dims[rank - 1 - i] = da == 1 ? db : da;
+    }
+
+  out->rank = rank;
+  memcpy (out->dims, dims, sizeof dims);
+
+  return TRUE;
+}

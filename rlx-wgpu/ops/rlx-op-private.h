@@ -1,0 +1,178 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * An operator: a row of the op table (ops/[*].toml), turned into a RlxOp by
+ * the generator, with its shape rule and its lowering.
+ */
+#pragma once
+
+#include "ir/rlx-ir-private.h"
+
+G_BEGIN_DECLS
+
+typedef struct _RlxOpCall RlxOpCall;
+typedef struct _RlxLower RlxLower;
+
+typedef enum
+{
+  RLX_ATTR_BOOL,
+  RLX_ATTR_INT,
+  RLX_ATTR_FLOAT,
+  RLX_ATTR_ENUM,
+  RLX_ATTR_DATA_TYPE,
+  RLX_ATTR_INTS,
+} RlxAttrKind;
+
+typedef struct
+{
+  const char *name;
+  RlxAttrKind kind;
+  gboolean required;
+  gint64 default_int;
+  double default_float;
+  const gint64 *default_ints;
+  guint n_default_ints;
+  GType (*enum_type) (void);
+  const char *doc;
+} RlxAttrDef;
+
+/* Sets of data types, by bit. 64-bit integers count as their narrow form. */
+typedef enum
+{
+  RLX_TYPES_F32  = 1 << RLX_DATA_TYPE_F32,
+  RLX_TYPES_F16  = 1 << RLX_DATA_TYPE_F16,
+  RLX_TYPES_BOOL = 1 << RLX_DATA_TYPE_BOOL,
+  RLX_TYPES_FLOAT = RLX_TYPES_F32 | RLX_TYPES_F16,
+  RLX_TYPES_SIGNED_INT = 1 << RLX_DATA_TYPE_I32 | 1 << RLX_DATA_TYPE_I8 | 1 << RLX_DATA_TYPE_I64,
+  RLX_TYPES_UNSIGNED_INT = 1 << RLX_DATA_TYPE_U32 | 1 << RLX_DATA_TYPE_U8 | 1 << RLX_DATA_TYPE_U64,
+  RLX_TYPES_INT = RLX_TYPES_SIGNED_INT | RLX_TYPES_UNSIGNED_INT,
+  RLX_TYPES_NUMBER = RLX_TYPES_FLOAT | RLX_TYPES_INT,
+  RLX_TYPES_SIGNED = RLX_TYPES_FLOAT | RLX_TYPES_SIGNED_INT,
+  RLX_TYPES_ANY = RLX_TYPES_NUMBER | RLX_TYPES_BOOL,
+} RlxTypeSet;
+
+typedef struct
+{
+  const char *name;
+  guint types;           /* RlxTypeSet */
+  gboolean optional;
+  int same_as;           /* must have the type of that input; -1: any of types */
+} RlxInputDef;
+
+typedef enum
+{
+  RLX_OP_LEAF        = 1 << 0, /* input, parameter, constant, state */
+  RLX_OP_ELEMENTWISE = 1 << 1, /* one output element from one element of each input */
+  RLX_OP_VARIADIC    = 1 << 2, /* the last input may repeat */
+  RLX_OP_INTERNAL    = 1 << 3, /* made by the compiler only */
+  RLX_OP_BOOL_RESULT = 1 << 4, /* element-wise with a bool result */
+} RlxOpFlags;
+
+typedef gboolean (*RlxInferFunc) (RlxOpCall *call,
+                                  GError   **error);
+typedef gboolean (*RlxLowerFunc) (RlxLower        *lower,
+                                  const RlxIrNode *node,
+                                  GError         **error);
+
+struct _RlxOp
+{
+  const char *name;
+  const char *family;
+  const char *summary;
+  const char *formula;        /* nullable */
+  const char *bound;          /* stated error bound */
+  guint flags;                /* RlxOpFlags */
+  const RlxInputDef *inputs;
+  guint n_inputs;
+  const RlxAttrDef *attrs;
+  guint n_attrs;
+  RlxInferFunc infer;
+  RlxLowerFunc lower;
+  /* element-wise: WGSL expressions in a, b, c and $attribute for floats,
+   * signed, unsigned and bool operands; NULL where the type is not taken */
+  const char *expr_f;
+  const char *expr_i;
+  const char *expr_u;
+  const char *expr_b;
+};
+
+/* What a shape rule sees, and where it puts its result. */
+struct _RlxOpCall
+{
+  const RlxOp *op;
+  const char *name;                    /* of the node, nullable, for messages */
+  const RlxAttrValue *attrs;
+  const RlxTensorType *const *inputs;  /* NULL for an absent optional input */
+  RlxTensor *const *constants;         /* value of an input that is a constant, else NULL */
+  guint n_inputs;
+  GArray *outputs;                     /* RlxTensorType, appended by the rule */
+};
+
+/* ---- the table ----------------------------------------------------------- */
+
+extern const RlxOp *const rlx_op_table[];
+extern const guint rlx_n_ops;
+const RlxOp * rlx_op_lookup (const char *name);        /* NULL when there is none */
+int           rlx_op_find_attr (const RlxOp *op, const char *name);  /* -1 */
+/* The operator whose name is most like @name, NULL when none is close. */
+const char *  rlx_op_suggest (const char *name);
+
+extern const RlxOp rlx_op_input;
+extern const RlxOp rlx_op_parameter;
+extern const RlxOp rlx_op_constant;
+extern const RlxOp rlx_op_state;
+
+/* ---- helpers of rules ------------------------------------------------------ */
+
+/* The attribute by name: aborts in tests when the table has no such row. */
+const RlxAttrValue *rlx_call_attr (const RlxOpCall *call, const char *name);
+const RlxAttrValue *rlx_node_attr (const RlxIrNode *node, const char *name);
+
+/* Sets an error that starts with the operator and the node's name. Returns FALSE. */
+gboolean rlx_call_error (const RlxOpCall *call,
+                         GError         **error,
+                         RlxGraphError    code,
+                         const char      *format,
+                         ...) G_GNUC_PRINTF (4, 5);
+/* Negative axes count from the end; error when outside the rank. */
+gboolean rlx_call_axis  (const RlxOpCall *call,
+                         gint64           axis,
+                         guint            rank,
+                         guint           *out,
+                         GError         **error);
+/* Normalises a list of axes into a mask; duplicates are an error; an unset
+ * attribute means all axes when @all_by_default. */
+gboolean rlx_call_axes  (const RlxOpCall    *call,
+                         const RlxAttrValue *axes,
+                         guint               rank,
+                         gboolean            all_by_default,
+                         guint              *mask,
+                         GError            **error);
+/* Number and data types of the inputs against the table row, then the rule,
+ * then the limits of the result. The one entry point for inference. */
+gboolean rlx_op_infer   (RlxOpCall *call,
+                         GError   **error);
+void     rlx_call_add_output (RlxOpCall *call, const RlxTensorType *type);
+
+/* From a{sv}: every attribute known, of the right type, required ones there. */
+RlxAttrValue *rlx_attrs_new_from_variant (const RlxOp *op,
+                                          GVariant    *attributes,
+                                          GError     **error);
+/* Not floating. */
+GVariant *    rlx_attrs_to_variant       (const RlxOp        *op,
+                                          const RlxAttrValue *attrs);
+/* All defaults. */
+RlxAttrValue *rlx_attrs_new              (const RlxOp *op);
+void          rlx_attr_set_int           (RlxAttrValue *attr, gint64 value);
+void          rlx_attr_set_float         (RlxAttrValue *attr, double value);
+/* Keeps a copy of at most RLX_MAX_ATTR_INTS values; more, or NULL with a number
+ * above 0, are an error when the node is made. */
+void          rlx_attr_set_ints          (RlxAttrValue *attr, const gint64 *values, gsize n_values);
+#define RLX_MAX_ATTR_INTS 65536u
+gboolean      rlx_attr_equal             (const RlxAttrDef *def, const RlxAttrValue *a, const RlxAttrValue *b);
+/* Whether leaving the attribute out means the same. */
+gboolean      rlx_attr_is_default        (const RlxAttrDef *def, const RlxAttrValue *attr);
+/* The name of an enumeration's value or of a data type; NULL when there is none. */
+const char *  rlx_attr_get_nick          (const RlxAttrDef *def, const RlxAttrValue *attr);
+
+G_END_DECLS

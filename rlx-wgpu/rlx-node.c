@@ -1,0 +1,475 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ */
+#include "config.h"
+
+#include "rlx-node.h"
+
+#include "rlx-enum-types.h"
+#include "rlx-graph-private.h"
+
+#include <string.h>
+
+/**
+ * RlxNode:
+ *
+ * A value in a [class@Rlx.Graph]: something that goes in, or the result of an
+ * operator.
+ *
+ * Nodes are made by the methods of [class@Rlx.Graph] and, one operator each, by
+ * the methods of this class, so that expressions can be written in one go:
+ *
+ * ```c
+ * RlxNode *y = rlx_node_relu (rlx_node_matmul (x, w, &error), &error);
+ * ```
+ *
+ * An operator method returns `NULL` with an error when its operands do not fit,
+ * and `NULL` alone when a required operand is `NULL`. If an error is already
+ * stored where @error points, it stays. So a chain of calls needs one check, at
+ * its end, and shows what went wrong first.
+ *
+ * Nodes belong to their graph and do not keep it alive. A node that is kept
+ * longer than its graph still knows its operator, name, attributes, data type
+ * and shape; its graph and its inputs are gone, and operators refuse it.
+ *
+ * As its graph, a node is meant to be used by one thread at a time.
+ *
+ * Since: 1.0
+ */
+
+/* Of a label, in bytes. */
+#define MAX_NAME_LENGTH 255
+
+struct _RlxNode
+{
+  GObject parent_instance;
+
+  RlxGraph *graph;     /* not a reference; NULL once the graph is gone */
+  RlxIrValue *value;   /* likewise */
+  const RlxOp *op;
+  /* A copy, so that the pointer rlx_node_get_shape() gave out stays good. */
+  RlxTensorType type;
+
+  /* Only once the graph is gone; before, the IR has them. */
+  char *name;
+  RlxAttrValue *attrs;
+};
+
+enum
+{
+  PROP_0,
+  PROP_OP,
+  PROP_NAME,
+  PROP_DATA_TYPE,
+  N_PROPS
+};
+
+static GParamSpec *properties[N_PROPS];
+
+G_DEFINE_FINAL_TYPE (RlxNode, rlx_node, G_TYPE_OBJECT)
+
+static void
+rlx_node_finalize (GObject *object)
+{
+  RlxNode *self = RLX_NODE (object);
+
+  if (self->attrs != NULL)
+    rlx_attrs_free (self->op, self->attrs);
+  g_free (self->name);
+
+  G_OBJECT_CLASS (rlx_node_parent_class)->finalize (object);
+}
+
+static void
+rlx_node_get_property (GObject    *object,
+                       guint       prop_id,
+                       GValue     *value,
+                       GParamSpec *pspec)
+{
+  RlxNode *self = RLX_NODE (object);
+
+  switch (prop_id)
+    {
+    case PROP_OP:
+      g_value_set_string (value, rlx_node_get_op (self));
+      break;
+
+    case PROP_NAME:
+      g_value_set_string (value, rlx_node_get_name (self));
+      break;
+
+    case PROP_DATA_TYPE:
+      g_value_set_enum (value, self->type.dtype);
+      break;
+
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, prop_id, pspec);
+      break;
+    }
+}
+
+static void
+rlx_node_class_init (RlxNodeClass *klass)
+{
+  GObjectClass *object_class = G_OBJECT_CLASS (klass);
+  const GParamFlags flags = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS | G_PARAM_EXPLICIT_NOTIFY;
+
+  object_class->finalize = rlx_node_finalize;
+  object_class->get_property = rlx_node_get_property;
+
+  /**
+   * RlxNode:op: (getter get_op)
+   *
+   * The name of the operator.
+   *
+   * Since: 1.0
+   */
+  properties[PROP_OP] =
+    g_param_spec_string ("op", NULL, NULL, NULL, flags);
+
+  /**
+   * RlxNode:name: (getter get_name)
+   *
+   * The name of an input, parameter or state, or the label of another node.
+   *
+   * Since: 1.0
+   */
+  properties[PROP_NAME] =
+    g_param_spec_string ("name", NULL, NULL, NULL, flags);
+
+  /**
+   * RlxNode:data-type: (getter get_data_type)
+   *
+   * The type of the value's elements.
+   *
+   * Since: 1.0
+   */
+  properties[PROP_DATA_TYPE] =
+    g_param_spec_enum ("data-type", NULL, NULL, RLX_TYPE_DATA_TYPE, RLX_DATA_TYPE_F32, flags);
+
+  g_object_class_install_properties (object_class, N_PROPS, properties);
+}
+
+static void
+rlx_node_init (RlxNode *self)
+{
+  /* What g_object_new() alone makes is like a node whose graph is gone. */
+  self->op = &rlx_op_constant;
+}
+
+RlxNode *
+rlx_node_new (RlxGraph   *graph,
+              RlxIrValue *value)
+{
+  RlxNode *self = g_object_new (RLX_TYPE_NODE, NULL);
+
+  self->graph = graph;
+  self->value = value;
+  self->op = value->node->op;
+  self->type = value->type;
+
+  return self;
+}
+
+RlxIrValue *
+rlx_node_get_value (RlxNode *self)
+{
+  return self->value;
+}
+
+void
+rlx_node_detach (RlxNode *self)
+{
+  RlxIrNode *node = self->value->node;
+
+  /* The graph's is about to go. If it is the last there is no use for copies. */
+  if (g_atomic_int_get (&G_OBJECT (self)->ref_count) > 1)
+    {
+      /* Whoever asked for the name may still hold it, so it moves rather than
+       * being copied; the other outputs of the node come before the last. */
+      if (self->value->index == node->n_outputs - 1)
+        self->name = g_steal_pointer (&node->name);
+      else
+        self->name = g_strdup (node->name);
+      if (node->attrs != NULL)
+        self->attrs = rlx_attrs_copy (node->op, node->attrs);
+    }
+
+  self->graph = NULL;
+  self->value = NULL;
+}
+
+/**
+ * rlx_node_get_op: (get-property op)
+ * @self: a node
+ *
+ * Gets the name of the operator whose result the node is.
+ *
+ * Nodes that a graph starts from are of the operators `input`, `parameter`,
+ * `constant` and `state`.
+ *
+ * Returns: (transfer none): the name of the operator
+ *
+ * Since: 1.0
+ */
+const char *
+rlx_node_get_op (RlxNode *self)
+{
+  g_return_val_if_fail (RLX_IS_NODE (self), NULL);
+
+  return self->op->name;
+}
+
+/**
+ * rlx_node_get_name: (get-property name)
+ * @self: a node
+ *
+ * Gets the name of an input, parameter or state, or the label of another node.
+ *
+ * Returns: (transfer none) (nullable): the name, or %NULL if there is none
+ *
+ * Since: 1.0
+ */
+const char *
+rlx_node_get_name (RlxNode *self)
+{
+  g_return_val_if_fail (RLX_IS_NODE (self), NULL);
+
+  return self->value != NULL ? self->value->node->name : self->name;
+}
+
+/**
+ * rlx_node_set_name:
+ * @self: a node
+ * @name: (nullable): a label, or %NULL for none
+ *
+ * Sets the label of a node.
+ *
+ * The label helps people to recognise the node: it appears in messages of
+ * errors, in the text form of the graph and in profiles. It means nothing to
+ * the library and need not be unique. The results of one operator share their
+ * label.
+ *
+ * A label is at most 255 bytes of UTF-8. What is beyond is cut off, and bytes
+ * that are not UTF-8 are replaced.
+ *
+ * Inputs, parameters and states keep the name they were made with, and nodes of
+ * a graph that has been compiled, or is gone, keep their label: for them the
+ * method does nothing.
+ *
+ * Since: 1.0
+ */
+void
+rlx_node_set_name (RlxNode    *self,
+                   const char *name)
+{
+  g_autofree char *label = NULL;
+  RlxIrNode *node;
+
+  g_return_if_fail (RLX_IS_NODE (self));
+
+  if (self->value == NULL || rlx_graph_is_frozen (self->graph))
+    return;
+
+  node = self->value->node;
+  if ((node->op->flags & RLX_OP_LEAF) != 0 && node->op != &rlx_op_constant)
+    return;
+
+  if (name != NULL && *name != '\0')
+    {
+      const char *end;
+
+      /* Replacing makes it longer: cut afterwards, where a character starts. */
+      label = g_utf8_make_valid (name, (gssize) strnlen (name, 4 * MAX_NAME_LENGTH));
+      end = label + strnlen (label, MAX_NAME_LENGTH + 1);
+      if (end - label > MAX_NAME_LENGTH)
+        end = g_utf8_find_prev_char (label, end);
+      label[end - label] = '\0';
+    }
+
+  if (g_strcmp0 (node->name, label) == 0)
+    return;
+
+  g_free (node->name);
+  node->name = g_steal_pointer (&label);
+
+  for (guint i = 0; i < node->n_outputs; i++)
+    g_object_notify_by_pspec (G_OBJECT (rlx_graph_get_node (self->graph, &node->outputs[i])), properties[PROP_NAME]);
+}
+
+/**
+ * rlx_node_get_data_type: (get-property data-type)
+ * @self: a node
+ *
+ * Gets the type of the value's elements.
+ *
+ * Returns: the data type
+ *
+ * Since: 1.0
+ */
+RlxDataType
+rlx_node_get_data_type (RlxNode *self)
+{
+  g_return_val_if_fail (RLX_IS_NODE (self), RLX_DATA_TYPE_F32);
+
+  return self->type.dtype;
+}
+
+/**
+ * rlx_node_get_n_dims:
+ * @self: a node
+ *
+ * Gets the number of dimensions of the value.
+ *
+ * Returns: the number of dimensions; 0 for a scalar
+ *
+ * Since: 1.0
+ */
+guint
+rlx_node_get_n_dims (RlxNode *self)
+{
+  g_return_val_if_fail (RLX_IS_NODE (self), 0);
+
+  return self->type.rank;
+}
+
+/**
+ * rlx_node_get_shape:
+ * @self: a node
+ * @n_dims: (out) (optional): where to store the number of dimensions
+ *
+ * Gets the shape of the value.
+ *
+ * Returns: (array length=n_dims) (transfer none): the size of each dimension
+ *
+ * Since: 1.0
+ */
+const gint64 *
+rlx_node_get_shape (RlxNode *self,
+                    gsize   *n_dims)
+{
+  if (n_dims != NULL)
+    *n_dims = 0;
+
+  g_return_val_if_fail (RLX_IS_NODE (self), NULL);
+
+  if (n_dims != NULL)
+    *n_dims = self->type.rank;
+
+  return self->type.dims;
+}
+
+/**
+ * rlx_node_get_inputs:
+ * @self: a node
+ * @n_inputs: (out) (optional): where to store the number of operands
+ *
+ * Gets the operands of the node, in the order the operator takes them.
+ *
+ * In place of an optional operand that was left out there is %NULL.
+ *
+ * Returns: (array length=n_inputs) (transfer container): the operands
+ *
+ * Since: 1.0
+ */
+RlxNode **
+rlx_node_get_inputs (RlxNode *self,
+                     gsize   *n_inputs)
+{
+  const RlxIrNode *node;
+  RlxNode **inputs;
+
+  if (n_inputs != NULL)
+    *n_inputs = 0;
+
+  g_return_val_if_fail (RLX_IS_NODE (self), NULL);
+
+  if (self->value == NULL)
+    return g_new0 (RlxNode *, 1);
+
+  node = self->value->node;
+  inputs = g_new0 (RlxNode *, (gsize) node->n_inputs + 1);
+  for (guint i = 0; i < node->n_inputs; i++)
+    if (node->inputs[i] != NULL)
+      inputs[i] = rlx_graph_get_node (self->graph, node->inputs[i]);
+
+  if (n_inputs != NULL)
+    *n_inputs = node->n_inputs;
+
+  return inputs;
+}
+
+/**
+ * rlx_node_get_attributes:
+ * @self: a node
+ *
+ * Gets the attributes of the node, those that have their default value
+ * included.
+ *
+ * The dictionary can be given to [method@Rlx.Graph.add_op].
+ *
+ * Returns: (transfer full): a dictionary of type `a{sv}`
+ *
+ * Since: 1.0
+ */
+GVariant *
+rlx_node_get_attributes (RlxNode *self)
+{
+  g_return_val_if_fail (RLX_IS_NODE (self), NULL);
+
+  return rlx_attrs_to_variant (self->op, self->value != NULL ? self->value->node->attrs : self->attrs);
+}
+
+/**
+ * rlx_node_get_graph:
+ * @self: a node
+ *
+ * Gets the graph the node belongs to.
+ *
+ * Returns: (transfer none) (nullable): the graph, or %NULL if it is gone
+ *
+ * Since: 1.0
+ */
+RlxGraph *
+rlx_node_get_graph (RlxNode *self)
+{
+  g_return_val_if_fail (RLX_IS_NODE (self), NULL);
+
+  return self->graph;
+}
+
+/**
+ * rlx_node_to_string:
+ * @self: a node
+ *
+ * Describes the node in a line of text, for people to read:
+ * `%3 = matmul(%1, %2): f32[2, 2]`.
+ *
+ * The numbers are those of the text form of the graph, see
+ * [method@Rlx.Graph.to_text].
+ *
+ * Returns: (transfer full): the text
+ *
+ * Since: 1.0
+ */
+char *
+rlx_node_to_string (RlxNode *self)
+{
+  g_autofree char *type = NULL;
+  GString *text;
+
+  g_return_val_if_fail (RLX_IS_NODE (self), NULL);
+
+  type = rlx_type_to_string (&self->type);
+  if (self->value == NULL)
+    return g_strdup_printf ("%s: %s", self->op->name, type);
+
+  text = g_string_new (NULL);
+  g_string_append_printf (text, "%%%u = ", self->value->id);
+  rlx_ir_append_call (text, self->value->node);
+  if (self->value->node->n_outputs > 1)
+    g_string_append_printf (text, "[%u]", self->value->index);
+  g_string_append_printf (text, ": %s", type);
+
+  return g_string_free (text, FALSE);
+}
