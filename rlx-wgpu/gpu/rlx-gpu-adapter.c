@@ -512,6 +512,7 @@ find_adapters (GError **error)
     { WGPUPowerPreference_Undefined, TRUE },
   };
   g_autoptr (GArray) found = NULL;
+  const char *problem = NULL;
   WGPUInstance instance;
   guint wanted;
 
@@ -529,6 +530,13 @@ find_adapters (GError **error)
     {
       if (!(wanted & (1u << i)))
         continue;
+
+      if (backends[i].type == WGPUBackendType_Vulkan)
+        {
+          problem = rlx_gpu_vulkan_problem ();
+          if (problem != NULL)
+            continue;
+        }
 
       for (gsize w = 0; w < G_N_ELEMENTS (ways); w++)
         {
@@ -565,15 +573,18 @@ find_adapters (GError **error)
           else
             g_array_insert_val (found, at, one);
         }
+
+      if (backends[i].type == WGPUBackendType_Vulkan)
+        rlx_gpu_vulkan_done ();
     }
 
   if (found->len == 0)
     {
-      g_set_error_literal (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_NO_ADAPTER,
-                           "No usable GPU driver was found. Install the Vulkan driver of your GPU "
-                           "(for most GPUs, and for computing on the CPU, the package mesa-vulkan-drivers "
-                           "or vulkan-swrast) and the Vulkan loader libvulkan1; "
-                           "a container or sandbox also needs access to /dev/dri");
+      g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_NO_ADAPTER,
+                   "No usable GPU driver was found%s%s. Install the Vulkan loader (libvulkan1) and a Vulkan "
+                   "driver: that of your GPU's maker, or Mesa's (mesa-vulkan-drivers), which can also "
+                   "compute on the CPU. A container or sandbox needs access to /dev/dri",
+                   problem != NULL ? ": " : "", problem != NULL ? problem : "");
       return NULL;
     }
 
@@ -631,10 +642,13 @@ contains (const char *haystack,
   return strstr (other, folded) != NULL;
 }
 
+/* Also of a number no adapter has: "-1" is a mistake, not part of a name. */
 static gboolean
 selector_is_index (const char *selector)
 {
-  return selector[strspn (selector, "0123456789")] == '\0';
+  const char *digits = selector + (*selector == '-' || *selector == '+');
+
+  return *digits != '\0' && digits[strspn (digits, "0123456789")] == '\0';
 }
 
 static gboolean
@@ -694,7 +708,7 @@ rlx_gpu_select_adapter (const char *selector,
     {
       guint64 index = g_ascii_strtoull (selector, NULL, 10);
 
-      if (index < list->len)
+      if (*selector != '-' && index < list->len)
         return rlx_gpu_adapter_info_ref (g_ptr_array_index (list, index));
     }
   else

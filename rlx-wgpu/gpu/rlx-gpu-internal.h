@@ -127,6 +127,10 @@ RlxGpuAdapterInfo *rlx_gpu_adapter_describe (WGPUAdapter adapter);
 RlxGpuAdapterInfo *rlx_gpu_adapter_info_copy (const RlxGpuAdapterInfo *info);
 gboolean           rlx_gpu_check_secure    (GError **error);
 
+/* rlx-gpu-vulkan.c */
+const char *       rlx_gpu_vulkan_problem  (void);
+void               rlx_gpu_vulkan_done     (void);
+
 /* rlx-gpu-device.c */
 char *             rlx_gpu_string          (WGPUStringView view);
 WGPUStringView     rlx_gpu_view            (const char *string);

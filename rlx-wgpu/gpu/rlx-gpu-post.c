@@ -152,6 +152,25 @@ is_right (const Check   *check,
     }
 }
 
+/* All at once is faster. Failures are not looked at: whoever asks for a
+ * pipeline again gets its error again. */
+static void
+make_pipelines (RlxGpu                  *gpu,
+                const RlxGpuBindingKind *kinds,
+                guint                    n_kinds,
+                RlxDeviceFeatures        features)
+{
+  RlxGpuPipelineDesc descs[G_N_ELEMENTS (checks)];
+  RlxGpuPipeline *pipelines[G_N_ELEMENTS (checks)];
+  guint n = 0;
+
+  for (guint i = 0; i < G_N_ELEMENTS (checks); i++)
+    if ((checks[i].feature & ~features) == 0)
+      descs[n++] = (RlxGpuPipelineDesc) { checks[i].label, checks[i].wgsl, kinds, n_kinds };
+
+  rlx_gpu_pipelines_new (gpu, descs, n, pipelines, NULL, NULL, NULL);
+}
+
 /* Runs those checks whose pipelines could be made; one that cannot be made or
  * answers wrongly takes its feature with it. */
 gboolean
@@ -182,6 +201,8 @@ rlx_gpu_known_answers (RlxGpu            *gpu,
   input = rlx_gpu_buffer_new (gpu, sizeof values, RLX_GPU_BUFFER_STORAGE, "known questions", &local_error);
   if (input == NULL)
     goto out;
+
+  make_pipelines (gpu, kinds, G_N_ELEMENTS (kinds), *features);
 
   for (guint i = 0; i < G_N_ELEMENTS (checks); i++)
     {
