@@ -46,6 +46,7 @@ struct _RlxIrValue
 struct _RlxIrNode
 {
   guint id;
+  guint origin;             /* id of its first output in the graph that was built: what messages call it */
   const RlxOp *op;
   char *name;               /* nullable; unique among inputs, parameters and states */
   RlxAttrValue *attrs;      /* op->n_attrs of them */

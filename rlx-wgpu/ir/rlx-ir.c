@@ -77,6 +77,7 @@ append_node (RlxIr             *ir,
 
   *node = (RlxIrNode) {
     .id = ir->nodes->len,
+    .origin = ir->n_values,
     .op = op,
     .attrs = attrs != NULL || op->n_attrs == 0 ? attrs : rlx_attrs_new (op),
     .inputs = (RlxIrValue **) ((char *) (node + 1) + outputs_size),
@@ -121,6 +122,7 @@ rlx_ir_append_copy (RlxIr             *ir,
   RlxAttrValue *attrs = node->attrs != NULL ? rlx_attrs_copy (node->op, node->attrs) : NULL;
   RlxIrNode *copy = append_node (ir, node->op, attrs, inputs, node->n_inputs, node->n_outputs);
 
+  copy->origin = node->origin;
   copy->name = g_strdup (node->name);
   if (node->data != NULL)
     copy->data = g_object_ref (node->data);

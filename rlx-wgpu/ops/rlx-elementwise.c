@@ -1,0 +1,607 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Element-wise operators: their shape rules, and the generator that turns a
+ * region of them into one kernel with full broadcasting.
+ */
+#include "config.h"
+
+#include "ops/rlx-fused-private.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "plan/rlx-plan-private.h"
+#include "util/rlx-wgsl-library-private.h"
+
+#define WORKGROUP_SIZE 64
+
+gboolean rlx_elementwise_infer (RlxOpCall *call, GError **error);
+gboolean rlx_cast_infer (RlxOpCall *call, GError **error);
+gboolean rlx_clamp_infer (RlxOpCall *call, GError **error);
+gboolean rlx_celu_infer (RlxOpCall *call, GError **error);
+static gboolean rlx_fused_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
+
+const RlxOp rlx_op_fused = {
+  .name = "fused",
+  .family = "Internal",
+  .summary = "A region of element-wise operators.",
+  .bound = "that of its operators",
+  .flags = RLX_OP_INTERNAL,
+  .lower = rlx_fused_lower,
+};
+
+/* ---- rules ------------------------------------------------------------------ */
+
+gboolean
+rlx_elementwise_infer (RlxOpCall *call,
+                       GError   **error)
+{
+  RlxTensorType type = *call->inputs[0];
+
+  for (guint i = 1; i < call->n_inputs; i++)
+    {
+      RlxTensorType joined = type;
+
+      if (!rlx_shape_broadcast (&type, call->inputs[i], &joined))
+        {
+          g_autofree char *a = rlx_type_to_string (&type);
+          g_autofree char *b = rlx_type_to_string (call->inputs[i]);
+
+          return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "%s and %s do not broadcast together", a, b);
+        }
+      type = joined;
+    }
+
+  type.dtype = call->op->flags & RLX_OP_BOOL_RESULT ? RLX_DATA_TYPE_BOOL : call->inputs[call->n_inputs - 1]->dtype;
+  rlx_call_add_output (call, &type);
+  return TRUE;
+}
+
+gboolean
+rlx_cast_infer (RlxOpCall *call,
+                GError   **error)
+{
+  RlxTensorType type = *call->inputs[0];
+
+  type.dtype = (RlxDataType) rlx_call_attr (call, "to")->i;
+  rlx_call_add_output (call, &type);
+  return TRUE;
+}
+
+gboolean
+rlx_clamp_infer (RlxOpCall *call,
+                 GError   **error)
+{
+  double minimum = rlx_call_attr (call, "minimum")->f;
+  double maximum = rlx_call_attr (call, "maximum")->f;
+
+  if (minimum > maximum)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                           "minimum %g is greater than maximum %g", minimum, maximum);
+  return rlx_elementwise_infer (call, error);
+}
+
+gboolean
+rlx_celu_infer (RlxOpCall *call,
+                GError   **error)
+{
+  if (rlx_call_attr (call, "alpha")->f == 0.0)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "alpha is 0");
+  return rlx_elementwise_infer (call, error);
+}
+
+/* ---- regions -------------------------------------------------------------------- */
+
+static void
+clear_instruction (gpointer data)
+{
+  RlxInstruction *instruction = data;
+
+  rlx_attrs_free (instruction->op, instruction->attrs);
+}
+
+RlxFused *
+rlx_fused_new (void)
+{
+  RlxFused *fused = g_new0 (RlxFused, 1);
+
+  fused->operands = g_array_new (FALSE, TRUE, sizeof (RlxOperand));
+  fused->instructions = g_array_new (FALSE, TRUE, sizeof (RlxInstruction));
+  g_array_set_clear_func (fused->instructions, clear_instruction);
+  return fused;
+}
+
+void
+rlx_fused_free (gpointer data)
+{
+  RlxFused *fused = data;
+
+  g_array_unref (fused->operands);
+  g_array_unref (fused->instructions);
+  g_free (fused);
+}
+
+/* The shape a region loops over, with neighbouring dimensions joined where
+ * every operand steps through both at once. */
+typedef struct
+{
+  guint rank;
+  gint64 dims[RLX_MAX_RANK];
+  gint64 (*strides)[RLX_MAX_RANK];   /* of each operand */
+} Loop;
+
+static void
+collapse (Loop                *loop,
+          const RlxTensorType *type,
+          const RlxFused      *fused)
+{
+  guint n = fused->operands->len;
+
+  loop->rank = 0;
+  for (guint d = 0; d < type->rank; d++)
+    {
+      gboolean join = loop->rank > 0;
+
+      if (type->dims[d] == 1)
+        continue;
+      for (guint i = 0; join && i < n; i++)
+        {
+          const RlxOperand *operand = &g_array_index (fused->operands, RlxOperand, i);
+          join = loop->strides[i][loop->rank - 1] == operand->strides[d] * type->dims[d];
+        }
+      if (join)
+        loop->dims[loop->rank - 1] *= type->dims[d];
+      else
+        loop->dims[loop->rank++] = type->dims[d];
+      for (guint i = 0; i < n; i++)
+        loop->strides[i][loop->rank - 1] = g_array_index (fused->operands, RlxOperand, i).strides[d];
+    }
+}
+
+static gboolean
+is_contiguous (const Loop       *loop,
+               const RlxOperand *operand,
+               guint             index)
+{
+  return operand->offset == 0 && (loop->rank == 0 || (loop->rank == 1 && loop->strides[index][0] == 1));
+}
+
+/* ---- text -------------------------------------------------------------------------- */
+
+/* Which of the four kinds of 32-bit value a type computes in. */
+static char
+type_class (RlxDataType dtype)
+{
+  if (rlx_data_type_is_float (dtype))
+    return 'f';
+  if (dtype == RLX_DATA_TYPE_BOOL)
+    return 'b';
+  return rlx_data_type_is_unsigned (dtype) ? 'u' : 'i';
+}
+
+static guint
+type_bits (RlxDataType dtype)
+{
+  return (guint) rlx_data_type_get_size (rlx_data_type_on_device (dtype)) * 8;
+}
+
+static const char *
+class_expression (const RlxOp *op,
+                  RlxDataType  dtype)
+{
+  switch (type_class (dtype))
+    {
+    case 'f': return op->expr_f;
+    case 'i': return op->expr_i;
+    case 'u': return op->expr_u;
+    default: return op->expr_b;
+    }
+}
+
+/* A conversion of the 32-bit value @a. Integers wrap into 8 bits afterwards,
+ * as every 8-bit result does; floats saturate first. */
+static char *
+cast_expression (const char *a,
+                 RlxDataType from,
+                 RlxDataType to)
+{
+  char source = type_class (from), target = type_class (to);
+
+  if (source == target)
+    return g_strdup (a);
+  if (target == 'b')
+    return g_strdup_printf (source == 'f' ? "!op_eq(%s, 0.0)" : source == 'i' ? "%s != 0" : "%s != 0u", a);
+  if (source == 'b')
+    return g_strdup_printf (target == 'f' ? "select(0.0, 1.0, %s)" : target == 'i' ? "select(0, 1, %s)" : "select(0u, 1u, %s)", a);
+  if (target == 'f')
+    return g_strdup_printf ("f32(%s)", a);
+  if (source == 'f')
+    {
+      if (type_bits (to) == 8)
+        return g_strdup_printf (target == 'i' ? "cast_f_i8(%s)" : "cast_f_u8(%s)", a);
+      return g_strdup_printf (target == 'i' ? "cast_f_i(%s)" : "cast_f_u(%s)", a);
+    }
+  return g_strdup_printf (target == 'i' ? "bitcast<i32>(%s)" : "bitcast<u32>(%s)", a);
+}
+
+typedef struct
+{
+  RlxKernel *kernel;      /* NULL while only text is wanted */
+  GString *text;
+  guint n_scalars;
+} Writer;
+
+static gint64
+saturate (double value,
+          gint64 low,
+          gint64 high)
+{
+  return value <= (double) low ? low : value >= (double) high ? high : (gint64) value;
+}
+
+typedef struct
+{
+  char *name;
+  RlxParamKind kind;
+  double f;
+  gint64 i;
+} Scalar;
+
+/* Puts a number into the parameters: its value never becomes text, so kernels
+ * that differ in numbers alone are one kernel. */
+static char *
+add_scalar (GArray      *scalars,
+            char         class,
+            double       f,
+            gint64       i)
+{
+  Scalar scalar = { g_strdup_printf ("s%u", scalars->len), RLX_PARAM_F32, f, i };
+  char *text;
+
+  if (class == 'f')
+    text = g_strdup_printf ("p.%s", scalar.name);
+  else if (class == 'b')
+    text = g_strdup_printf ("(p.%s != 0)", scalar.name);
+  else
+    text = g_strdup_printf ("p.%s", scalar.name);
+  scalar.kind = class == 'f' ? RLX_PARAM_F32 : class == 'u' ? RLX_PARAM_U32 : RLX_PARAM_I32;
+  g_array_append_val (scalars, scalar);
+  return text;
+}
+
+static char *
+attribute_text (GArray               *scalars,
+                const RlxInstruction *instruction,
+                guint                 index)
+{
+  const RlxAttrDef *def = &instruction->op->attrs[index];
+  const RlxAttrValue *value = &instruction->attrs[index];
+  char class = type_class (instruction->operand_type);
+
+  if (def->kind != RLX_ATTR_FLOAT)
+    return add_scalar (scalars, 'i', 0, value->i);
+  if (class == 'i')
+    return add_scalar (scalars, 'i', 0, saturate (value->f, G_MININT32, G_MAXINT32));
+  if (class == 'u')
+    return add_scalar (scalars, 'u', 0, saturate (value->f, 0, G_MAXUINT32));
+  return add_scalar (scalars, 'f', value->f, 0);
+}
+
+/* Replaces a, b, c and $name in an operator's expression. */
+static char *
+expand_expression (const RlxInstruction *instruction,
+                   const char           *expression,
+                   char *const          *args,
+                   GArray               *scalars)
+{
+  GString *out = g_string_new (NULL);
+
+  for (const char *s = expression; *s != '\0';)
+    {
+      if (*s == '$')
+        {
+          const char *end = s + 1;
+          g_autofree char *name = NULL;
+          int index;
+
+          while (g_ascii_isalnum (*end) || *end == '_')
+            end++;
+          name = g_strndup (s + 1, end - s - 1);
+          index = rlx_op_find_attr (instruction->op, name);
+          if (index >= 0)
+            {
+              g_autofree char *text = attribute_text (scalars, instruction, (guint) index);
+              g_string_append (out, text);
+            }
+          else
+            {
+              g_assert (g_str_equal (name, "bits"));
+              g_string_append_printf (out, "%uu", type_bits (instruction->operand_type));
+            }
+          s = end;
+        }
+      else if (g_ascii_isalpha (*s) || *s == '_')
+        {
+          const char *end = s;
+
+          while (g_ascii_isalnum (*end) || *end == '_')
+            end++;
+          if (end - s == 1 && *s >= 'a' && *s < 'a' + (int) instruction->n_args)
+            g_string_append (out, args[*s - 'a']);
+          else
+            g_string_append_len (out, s, end - s);
+          s = end;
+        }
+      else if (g_ascii_isdigit (*s))
+        {
+          /* a number, with its suffix, stays whole */
+          while (g_ascii_isalnum (*s) || *s == '.')
+            g_string_append_c (out, *s++);
+        }
+      else
+        {
+          g_string_append_c (out, *s++);
+        }
+    }
+  return g_string_free (out, FALSE);
+}
+
+static const char *
+class_type (char class)
+{
+  return class == 'f' ? "f32" : class == 'i' ? "i32" : class == 'u' ? "u32" : "bool";
+}
+
+/* fn value (i: u32) -> T: the region's result for element i. */
+static void
+write_value (GString             *out,
+             const RlxFused      *fused,
+             const RlxIrNode     *node,
+             const Loop          *loop,
+             const gboolean      *contiguous,
+             char *const         *immediates,
+             GArray              *scalars)
+{
+  RlxDataType result = node->outputs[0].type.dtype;
+  gboolean indexed = FALSE;
+
+  for (guint i = 0; i < fused->operands->len; i++)
+    indexed |= immediates[i] == NULL && !contiguous[i];
+
+  g_string_append_printf (out, "fn value(i: u32) -> %s {\n", class_type (type_class (result)));
+  if (indexed && loop->rank > 0)
+    {
+      g_string_append (out, "  var r = i;\n");
+      for (int d = (int) loop->rank - 1; d > 0; d--)
+        g_string_append_printf (out, "  let q%d = r / p.d%d;\n  let i%d = r - q%d * p.d%d;\n  r = q%d;\n", d, d, d, d, d, d);
+      g_string_append (out, "  let i0 = r;\n");
+    }
+
+  for (guint i = 0; i < fused->operands->len; i++)
+    {
+      if (immediates[i] != NULL)
+        {
+          g_string_append_printf (out, "  let x%u = %s;\n", i, immediates[i]);
+          continue;
+        }
+      if (contiguous[i])
+        {
+          g_string_append_printf (out, "  let x%u = load_x%u(i);\n", i, i);
+          continue;
+        }
+      g_string_append_printf (out, "  let x%u = load_x%u(p.o%u", i, i, i);
+      for (guint d = 0; d < loop->rank; d++)
+        g_string_append_printf (out, " + i%u * p.t%u_%u", d, i, d);
+      g_string_append (out, ");\n");
+    }
+
+  for (guint i = 0; i < fused->instructions->len; i++)
+    {
+      const RlxInstruction *instruction = &g_array_index (fused->instructions, RlxInstruction, i);
+      char *args[RLX_FUSED_MAX_ARGS] = { NULL, };
+      g_autofree char *text = NULL;
+
+      for (guint j = 0; j < instruction->n_args; j++)
+        args[j] = instruction->args[j] >= 0 ? g_strdup_printf ("v%d", instruction->args[j])
+                                            : g_strdup_printf ("x%d", -1 - instruction->args[j]);
+      if (g_str_equal (instruction->op->name, "cast"))
+        text = cast_expression (args[0], instruction->operand_type, instruction->type);
+      else
+        text = expand_expression (instruction, class_expression (instruction->op, instruction->operand_type), args, scalars);
+
+      /* 8-bit results wrap here, so that the next operator sees what a store
+       * and a load would have given it. */
+      if (instruction->type == RLX_DATA_TYPE_I8)
+        g_string_append_printf (out, "  let v%u = ((%s) << 24u) >> 24u;\n", i, text);
+      else if (instruction->type == RLX_DATA_TYPE_U8)
+        g_string_append_printf (out, "  let v%u = (%s) & 0xffu;\n", i, text);
+      else
+        g_string_append_printf (out, "  let v%u = %s;\n", i, text);
+      for (guint j = 0; j < instruction->n_args; j++)
+        g_free (args[j]);
+    }
+
+  if (fused->instructions->len > 0)
+    g_string_append_printf (out, "  return v%u;\n}\n", fused->instructions->len - 1);
+  else
+    g_string_append (out, "  return x0;\n}\n");
+}
+
+/* The entry point. A result narrower than a word is written by whole words:
+ * each invocation computes the elements of one. */
+static guint
+write_main (GString                 *out,
+            RlxDataType              dtype,
+            const RlxGpuAdapterInfo *adapter)
+{
+  guint per_word = 1;
+
+  if (type_bits (dtype) == 8)
+    per_word = 4;
+  else if (dtype == RLX_DATA_TYPE_F16 && !(adapter->features & RLX_DEVICE_FEATURES_F16))
+    per_word = 2;
+
+  g_string_append (out,
+                   "@compute @workgroup_size($(WG))\n"
+                   "fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) lane: u32) {\n"
+                   "  let i = workgroup_index(wid) * $(WG)u + lane;\n");
+  if (per_word == 1)
+    {
+      g_string_append (out, "  if i < p.n { store_y(i, value(i)); }\n}\n");
+    }
+  else
+    {
+      g_string_append_printf (out,
+                              "  let first = i * %uu;\n"
+                              "  if first >= p.n { return; }\n"
+                              "  var word = encode_y(value(first));\n", per_word);
+      for (guint j = 1; j < per_word; j++)
+        g_string_append_printf (out, "  if first + %uu < p.n { word |= encode_y(value(first + %uu)) << %uu; }\n",
+                                j, j, j * 32 / per_word);
+      g_string_append (out, "  store_word_y(i, word);\n}\n");
+    }
+  return per_word;
+}
+
+static void
+free_scalars (GArray *scalars)
+{
+  for (guint i = 0; i < scalars->len; i++)
+    g_free (g_array_index (scalars, Scalar, i).name);
+  g_array_unref (scalars);
+}
+
+static char *
+kernel_name (const RlxFused *fused)
+{
+  GString *name = g_string_new (NULL);
+
+  for (guint i = 0; i < fused->instructions->len; i++)
+    {
+      if (i == 6)
+        {
+          g_string_append_printf (name, "+%u more", fused->instructions->len - i);
+          break;
+        }
+      g_string_append_printf (name, "%s%s", i ? "+" : "", g_array_index (fused->instructions, RlxInstruction, i).op->name);
+    }
+  if (name->len == 0)
+    g_string_append (name, "copy");
+  return g_string_free (name, FALSE);
+}
+
+static gboolean
+rlx_fused_lower (RlxLower        *lower,
+                 const RlxIrNode *node,
+                 GError         **error)
+{
+  const RlxFused *fused = node->payload;
+  const RlxTensorType *type = &node->outputs[0].type;
+  guint n_operands = fused->operands->len;
+  g_autofree gboolean *contiguous = g_new0 (gboolean, n_operands + 1);
+  g_auto(GStrv) immediates = NULL;
+  g_autofree gint64 *strides = g_new0 (gint64, (n_operands + 1) * RLX_MAX_RANK);
+  Loop loop = { .strides = (gint64 (*)[RLX_MAX_RANK]) strides };
+  guint64 n = rlx_type_n_elements (type);
+  g_autoptr(GString) text = g_string_new (NULL);
+  g_autoptr(GPtrArray) names = g_ptr_array_new_with_free_func (g_free);
+  g_autofree char *library = NULL, *name = kernel_name (fused);
+  char **texts = g_new0 (char *, n_operands + 1);
+  GArray *scalars = g_array_new (FALSE, TRUE, sizeof (Scalar));
+  RlxKernel *k;
+  gboolean indexed = FALSE;
+  guint per_word;
+  double bytes = (double) rlx_type_n_bytes (type);
+
+  if (n == 0)
+    {
+      g_free (texts);
+      free_scalars (scalars);
+      return TRUE;
+    }
+
+  collapse (&loop, type, fused);
+  for (guint i = 0; i < n_operands; i++)
+    {
+      const RlxOperand *operand = &g_array_index (fused->operands, RlxOperand, i);
+      const RlxIrValue *value = node->inputs[operand->input];
+      double number;
+      gint64 integer;
+
+      contiguous[i] = is_contiguous (&loop, operand, i);
+      if (rlx_value_get_immediate (value, &number, &integer))
+        texts[i] = add_scalar (scalars, type_class (value->type.dtype), number, integer);
+      else
+        indexed |= !contiguous[i];
+    }
+
+  write_value (text, fused, node, &loop, contiguous, texts, scalars);
+  per_word = write_main (text, type->dtype, rlx_lower_get_adapter (lower));
+  rlx_wgsl_library_scan (text->str, names);
+  g_ptr_array_add (names, NULL);
+  library = rlx_wgsl_library_select ("common/math.wgsl", (const char *const *) names->pdata, error);
+  if (library == NULL)
+    {
+      for (guint i = 0; i < n_operands; i++)
+        g_free (texts[i]);
+      g_free (texts);
+      free_scalars (scalars);
+      return FALSE;
+    }
+  g_string_prepend (text, library);
+
+  k = rlx_kernel_new_generated (lower, node, name, g_string_free (g_steal_pointer (&text), FALSE));
+  rlx_kernel_define (k, "WG", WORKGROUP_SIZE);
+  rlx_kernel_param_u32 (k, "n", n);
+  for (guint i = 0; i < scalars->len; i++)
+    {
+      const Scalar *scalar = &g_array_index (scalars, Scalar, i);
+
+      if (scalar->kind == RLX_PARAM_F32)
+        rlx_kernel_param_f32 (k, scalar->name, scalar->f);
+      else if (scalar->kind == RLX_PARAM_U32)
+        rlx_kernel_param_u32 (k, scalar->name, (guint32) scalar->i);
+      else
+        rlx_kernel_param_i32 (k, scalar->name, (gint32) scalar->i);
+    }
+  for (guint d = 1; indexed && d < loop.rank; d++)
+    {
+      g_autofree char *param = g_strdup_printf ("d%u", d);
+      rlx_kernel_param_u32 (k, param, (guint64) loop.dims[d]);
+    }
+  for (guint i = 0; i < n_operands; i++)
+    {
+      const RlxOperand *operand = &g_array_index (fused->operands, RlxOperand, i);
+      g_autofree char *arg = g_strdup_printf ("x%u", i);
+
+      if (texts[i] != NULL)
+        continue;
+      rlx_kernel_input (k, arg, node->inputs[operand->input]);
+      bytes += (double) rlx_type_n_bytes (&node->inputs[operand->input]->type);
+      if (contiguous[i])
+        continue;
+      /* Negative strides count on 32-bit arithmetic wrapping around. */
+      g_autofree char *offset = g_strdup_printf ("o%u", i);
+      rlx_kernel_param_u32 (k, offset, (guint32) operand->offset);
+      for (guint d = 0; d < loop.rank; d++)
+        {
+          g_autofree char *stride = g_strdup_printf ("t%u_%u", i, d);
+          rlx_kernel_param_u32 (k, stride, (guint32) loop.strides[i][d]);
+        }
+    }
+  rlx_kernel_output (k, "y", &node->outputs[0]);
+  for (guint i = 0; i < n_operands; i++)
+    if (texts[i] == NULL && contiguous[i] && rlx_type_n_elements (&node->inputs[g_array_index (fused->operands, RlxOperand, i).input]->type) == n)
+      {
+        g_autofree char *arg = g_strdup_printf ("x%u", i);
+        rlx_kernel_allow_in_place (k, arg, "y");
+      }
+  rlx_kernel_set_cost (k, (double) n * fused->instructions->len, bytes);
+
+  for (guint i = 0; i < n_operands; i++)
+    g_free (texts[i]);
+  g_free (texts);
+  free_scalars (scalars);
+  return rlx_kernel_dispatch (k, (n + (guint64) WORKGROUP_SIZE * per_word - 1) / ((guint64) WORKGROUP_SIZE * per_word), error);
+}

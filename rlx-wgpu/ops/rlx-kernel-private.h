@@ -1,0 +1,77 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * How an operator's lowering describes a dispatch.
+ *
+ *   RlxKernel *k = rlx_kernel_new (lower, node, "softmax");   // kernels/softmax.wgsl
+ *   rlx_kernel_input (k, "x", node->inputs[0]);
+ *   rlx_kernel_output (k, "y", &node->outputs[0]);
+ *   rlx_kernel_param_u32 (k, "cols", cols);
+ *   rlx_kernel_define (k, "LOG", 1);
+ *   return rlx_kernel_dispatch (k, n_rows, error);
+ *
+ * The kernel file sees
+ *   - load_x (i: u32) -> type_x and store_y (i: u32, v: type_y) for each input
+ *     and output: i counts elements of the tensor in row-major order, whatever
+ *     the storage (packed bytes, native or packed f16, tensors above the
+ *     binding limit in several bindings). type_NAME is f32 for floats, i32 or
+ *     u32 for integers, bool for bool. A raw input or output has type u32: the
+ *     element's bits, untouched.
+ *   - outputs can be read back within the dispatch with load_y as well;
+ *   - p.NAME for each parameter;
+ *   - workgroup_index (wid: vec3<u32>) -> u32, the linear index of the
+ *     workgroup, at most n_workgroups - 1 being meant: the grid is folded, so a
+ *     kernel must return when the index is not less than its count;
+ *   - $(NAME) for each define, also NAME in #if; WG is always defined: the
+ *     workgroup size to use in @workgroup_size($(WG)) (default 64).
+ * and must have the entry point `main`. Shapes go into parameters, not
+ * defines, so that nodes of the same kind share a pipeline.
+ *
+ * A store to an 8-bit or packed 16-bit output may come from any invocation in
+ * any order: it is done with atomics on the word. Two invocations must not
+ * store to the same element.
+ */
+#pragma once
+
+#include "ops/rlx-op-private.h"
+#include "gpu/rlx-gpu-private.h"
+
+G_BEGIN_DECLS
+
+typedef struct _RlxKernel RlxKernel;
+
+/* The facts a lowering may look at to choose a variant. */
+const RlxGpuAdapterInfo *rlx_lower_get_adapter (RlxLower *lower);
+
+/* A value that lives between two steps of one lowering (multi-pass plans). */
+RlxIrValue *rlx_lower_temporary (RlxLower            *lower,
+                                 const RlxTensorType *type);
+/* Makes @view stand for the same memory as @base, element for element in
+ * row-major order; no step is made. */
+void        rlx_lower_alias     (RlxLower         *lower,
+                                 const RlxIrValue *view,
+                                 const RlxIrValue *base);
+
+RlxKernel * rlx_kernel_new        (RlxLower        *lower,
+                                   const RlxIrNode *node,
+                                   const char      *file);
+void        rlx_kernel_input      (RlxKernel *self, const char *name, const RlxIrValue *value);
+void        rlx_kernel_output     (RlxKernel *self, const char *name, const RlxIrValue *value);
+void        rlx_kernel_input_raw  (RlxKernel *self, const char *name, const RlxIrValue *value);
+void        rlx_kernel_output_raw (RlxKernel *self, const char *name, const RlxIrValue *value);
+void        rlx_kernel_param_u32  (RlxKernel *self, const char *name, guint64 value); /* < 2^32 */
+void        rlx_kernel_param_i32  (RlxKernel *self, const char *name, gint64 value);
+void        rlx_kernel_param_f32  (RlxKernel *self, const char *name, double value);
+void        rlx_kernel_define     (RlxKernel *self, const char *name, gint64 value);
+void        rlx_kernel_define_text (RlxKernel *self, const char *name, const char *text);
+/* For the profile and for cutting submits. */
+void        rlx_kernel_set_cost   (RlxKernel *self, double flops, double bytes);
+/* Says that input @input may share memory with output @output when it is not
+ * used afterwards: each invocation reads the elements it writes, before. */
+void        rlx_kernel_allow_in_place (RlxKernel *self, const char *input, const char *output);
+
+/* Ends the description; takes @self over. @n_workgroups may be 0 (no step is
+ * made) and above 65,535. */
+gboolean    rlx_kernel_dispatch    (RlxKernel *self, guint64 n_workgroups, GError **error);
+
+G_END_DECLS

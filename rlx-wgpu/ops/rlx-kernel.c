@@ -1,0 +1,249 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ */
+#include "config.h"
+
+#include "ops/rlx-kernel-private.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "ops/rlx-fused-private.h"
+#include "plan/rlx-plan-private.h"
+
+#define DEFAULT_WORKGROUP_SIZE 64
+
+struct _RlxKernel
+{
+  RlxLower *lower;
+  RlxStep *step;
+};
+
+static RlxKernel *
+kernel_new (RlxLower        *lower,
+            const RlxIrNode *node)
+{
+  RlxKernel *self = g_new0 (RlxKernel, 1);
+  RlxStep *step = g_new0 (RlxStep, 1);
+
+  self->lower = lower;
+  self->step = step;
+  step->op = g_strdup (node->op->name);
+  step->label = node->name ? g_strdup (node->name) : g_strdup_printf ("%%%u", node->origin);
+  step->template = rlx_template_new ();
+  step->workgroup_size = DEFAULT_WORKGROUP_SIZE;
+  step->args = g_array_new (FALSE, TRUE, sizeof (RlxArg));
+  step->params = g_array_new (FALSE, TRUE, sizeof (RlxParam));
+  return self;
+}
+
+RlxKernel *
+rlx_kernel_new (RlxLower        *lower,
+                const RlxIrNode *node,
+                const char      *file)
+{
+  RlxKernel *self = kernel_new (lower, node);
+
+  self->step->file = g_strconcat (file, ".wgsl", NULL);
+  self->step->kernel = g_strdup (file);
+  return self;
+}
+
+RlxKernel *
+rlx_kernel_new_generated (RlxLower        *lower,
+                          const RlxIrNode *node,
+                          const char      *kernel,
+                          char            *body)
+{
+  RlxKernel *self = kernel_new (lower, node);
+
+  self->step->body = body;
+  self->step->kernel = g_strdup (kernel);
+  return self;
+}
+
+static void
+kernel_arg (RlxKernel        *self,
+            const char       *name,
+            const RlxIrValue *value,
+            gboolean          is_output,
+            gboolean          raw)
+{
+  RlxArg arg = {
+    .name = g_strdup (name),
+    .dtype = rlx_data_type_on_device (value->type.dtype),
+    .raw = raw,
+    .is_output = is_output,
+    .slot = rlx_lower_get_slot (self->lower, value),
+    .n_elements = rlx_type_n_elements (&value->type),
+    .in_place = -1,
+  };
+
+  g_array_append_val (self->step->args, arg);
+}
+
+void
+rlx_kernel_input (RlxKernel        *self,
+                  const char       *name,
+                  const RlxIrValue *value)
+{
+  kernel_arg (self, name, value, FALSE, FALSE);
+}
+
+void
+rlx_kernel_output (RlxKernel        *self,
+                   const char       *name,
+                   const RlxIrValue *value)
+{
+  kernel_arg (self, name, value, TRUE, FALSE);
+}
+
+void
+rlx_kernel_input_raw (RlxKernel        *self,
+                      const char       *name,
+                      const RlxIrValue *value)
+{
+  kernel_arg (self, name, value, FALSE, TRUE);
+}
+
+void
+rlx_kernel_output_raw (RlxKernel        *self,
+                       const char       *name,
+                       const RlxIrValue *value)
+{
+  kernel_arg (self, name, value, TRUE, TRUE);
+}
+
+static void
+kernel_param (RlxKernel   *self,
+              const char  *name,
+              RlxParamKind kind,
+              guint32      bits)
+{
+  RlxParam param = { g_strdup (name), kind, bits };
+
+  g_array_append_val (self->step->params, param);
+}
+
+void
+rlx_kernel_param_u32 (RlxKernel  *self,
+                      const char *name,
+                      guint64     value)
+{
+  g_assert (value <= G_MAXUINT32);
+  kernel_param (self, name, RLX_PARAM_U32, (guint32) value);
+}
+
+void
+rlx_kernel_param_i32 (RlxKernel  *self,
+                      const char *name,
+                      gint64      value)
+{
+  g_assert (value >= G_MININT32 && value <= G_MAXINT32);
+  kernel_param (self, name, RLX_PARAM_I32, (guint32) (gint32) value);
+}
+
+void
+rlx_kernel_param_f32 (RlxKernel  *self,
+                      const char *name,
+                      double      value)
+{
+  float f = (float) value;
+  guint32 bits;
+
+  memcpy (&bits, &f, sizeof bits);
+  kernel_param (self, name, RLX_PARAM_F32, bits);
+}
+
+void
+rlx_kernel_define (RlxKernel  *self,
+                   const char *name,
+                   gint64      value)
+{
+  if (g_str_equal (name, "WG"))
+    self->step->workgroup_size = (guint) value;
+  else
+    rlx_template_set_int (self->step->template, name, value);
+}
+
+void
+rlx_kernel_define_text (RlxKernel  *self,
+                        const char *name,
+                        const char *text)
+{
+  rlx_template_set_text (self->step->template, name, text);
+}
+
+void
+rlx_kernel_set_cost (RlxKernel *self,
+                     double     flops,
+                     double     bytes)
+{
+  self->step->flops = flops;
+  self->step->bytes = bytes;
+}
+
+static int
+find_arg (RlxStep    *step,
+          const char *name)
+{
+  for (guint i = 0; i < step->args->len; i++)
+    if (g_str_equal (g_array_index (step->args, RlxArg, i).name, name))
+      return (int) i;
+  g_assert_not_reached ();
+}
+
+void
+rlx_kernel_allow_in_place (RlxKernel  *self,
+                           const char *input,
+                           const char *output)
+{
+  int i = find_arg (self->step, input);
+
+  g_array_index (self->step->args, RlxArg, i).in_place = find_arg (self->step, output);
+}
+
+gboolean
+rlx_kernel_dispatch (RlxKernel *self,
+                     guint64    n_workgroups,
+                     GError   **error)
+{
+  RlxStep *step = self->step;
+  RlxLower *lower = self->lower;
+  guint64 width = rlx_lower_get_adapter (lower)->limits.max_workgroups;
+  guint64 height = 1;
+
+  g_free (self);
+  if (n_workgroups == 0)
+    {
+      rlx_step_free (step);
+      return TRUE;
+    }
+
+  /* Near-square, so that few workgroups are started in vain. */
+  if (n_workgroups > width)
+    {
+      height = (n_workgroups + width - 1) / width;
+      width = (n_workgroups + height - 1) / height;
+    }
+  else
+    {
+      width = n_workgroups;
+    }
+  if (height > rlx_lower_get_adapter (lower)->limits.max_workgroups)
+    {
+      g_set_error (error, RLX_COMPILE_ERROR, RLX_COMPILE_ERROR_LIMIT,
+                   "%s '%s' needs %" G_GUINT64_FORMAT " workgroups, the device allows %u squared (maxComputeWorkgroupsPerDimension)",
+                   step->op, step->label, n_workgroups, rlx_lower_get_adapter (lower)->limits.max_workgroups);
+      rlx_step_free (step);
+      return FALSE;
+    }
+
+  step->grid[0] = (guint32) width;
+  step->grid[1] = (guint32) height;
+  step->grid[2] = 1;
+  RlxParam param = { g_strdup ("grid_x"), RLX_PARAM_U32, (guint32) width };
+  g_array_append_val (step->params, param);
+  rlx_lower_add_step (lower, step);
+  return TRUE;
+}

@@ -1,0 +1,413 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Groups element-wise nodes into regions. A node joins the region of its users
+ * when all of them are in one region, it has that region's shape, and the
+ * region's operands still fit the device's bindings. Views (transpose, slice,
+ * expand) in front of a region are read through with strides, without a copy.
+ */
+#include "config.h"
+
+#include "passes/rlx-passes-private.h"
+
+#include <string.h>
+
+#include "ops/rlx-fused-private.h"
+#include "ops/rlx-shape-private.h"
+#include "plan/rlx-plan-private.h"
+#include "util/rlx-debug-private.h"
+
+/* Beyond this a kernel's compile time costs more than a dispatch. */
+#define MAX_INSTRUCTIONS 64
+
+typedef struct
+{
+  const RlxIr *ir;
+  const RlxGpuAdapterInfo *adapter;
+  gboolean *live;
+  gboolean *constant;
+  gboolean *pinned;       /* by value id: an output or an assigned value */
+  GArray **users;         /* by value id: ids of nodes that read it */
+  guint *region;          /* by node id: id of the region's last node + 1 */
+  GArray **members;       /* by region's last node: node ids, last first */
+  gboolean *through;      /* by node id: a view that regions read through */
+} Fuser;
+
+static gboolean
+is_elementwise (const RlxIrNode *node)
+{
+  return (node->op->flags & RLX_OP_ELEMENTWISE) != 0;
+}
+
+static gboolean
+is_view (const RlxIrNode *node)
+{
+  return g_str_equal (node->op->name, "transpose") || g_str_equal (node->op->name, "slice") || g_str_equal (node->op->name, "expand");
+}
+
+static void
+count_inputs (Fuser           *self,
+              const RlxIrNode *node,
+              guint            root,
+              guint            extra,
+              GHashTable      *seen,
+              guint           *n)
+{
+  for (guint j = 0; j < node->n_inputs; j++)
+    {
+      const RlxIrValue *value = node->inputs[j];
+      double number;
+      gint64 integer;
+
+      if (self->region[value->node->id] == root + 1 || value->node->id == extra ||
+          rlx_value_get_immediate (value, &number, &integer) || !g_hash_table_add (seen, (gpointer) value))
+        continue;
+      *n += rlx_n_segments (rlx_type_device_size (&value->type), self->adapter);
+    }
+}
+
+/* Storage bindings the region with last node @root would need if @extra joined
+ * it, its result included. */
+static guint
+count_bindings (Fuser *self,
+                guint  root,
+                guint  extra)
+{
+  g_autoptr(GHashTable) seen = g_hash_table_new (NULL, NULL);
+  const RlxIrNode *last = g_ptr_array_index (self->ir->nodes, root);
+  guint n = rlx_n_segments (rlx_type_device_size (&last->outputs[0].type), self->adapter);
+
+  for (guint i = 0; i < self->members[root]->len; i++)
+    count_inputs (self, g_ptr_array_index (self->ir->nodes, g_array_index (self->members[root], guint, i)), root, extra, seen, &n);
+  count_inputs (self, g_ptr_array_index (self->ir->nodes, extra), root, extra, seen, &n);
+  return n;
+}
+
+/* The region all users of a node are in; 0 when there is none to join. */
+static guint
+find_region (Fuser           *self,
+             const RlxIrNode *node)
+{
+  const RlxIrValue *value = &node->outputs[0];
+  const GArray *users = self->users[value->id];
+  const RlxIrNode *root;
+  guint region;
+
+  if (RLX_DEBUG_CHECK (NO_FUSE) || self->pinned[value->id] || users == NULL || users->len == 0)
+    return 0;
+  region = self->region[g_array_index (users, guint, 0)];
+  if (region == 0)
+    return 0;
+  for (guint i = 1; i < users->len; i++)
+    if (self->region[g_array_index (users, guint, i)] != region)
+      {
+        RLX_NOTE (FUSE, "%%%u %s stays alone: it has users in several regions", value->id, node->op->name);
+        return 0;
+      }
+
+  root = g_ptr_array_index (self->ir->nodes, region - 1);
+  if (!rlx_type_same_shape (&root->outputs[0].type, &value->type))
+    {
+      RLX_NOTE (FUSE, "%%%u %s stays alone: its shape is not that of %%%u", value->id, node->op->name, root->outputs[0].id);
+      return 0;
+    }
+  if (self->constant[node->id] != self->constant[root->id])
+    {
+      RLX_NOTE (FUSE, "%%%u %s stays alone: it is computed once", value->id, node->op->name);
+      return 0;
+    }
+  if (self->members[region - 1]->len >= MAX_INSTRUCTIONS)
+    {
+      RLX_NOTE (FUSE, "%%%u %s stays alone: the region has %u operators already", value->id, node->op->name, MAX_INSTRUCTIONS);
+      return 0;
+    }
+  if (count_bindings (self, region - 1, node->id) > self->adapter->limits.max_storage_buffers)
+    {
+      RLX_NOTE (FUSE, "%%%u %s stays alone: the region would need more than %u storage bindings",
+                value->id, node->op->name, self->adapter->limits.max_storage_buffers);
+      return 0;
+    }
+  return region;
+}
+
+/* ---- operands -------------------------------------------------------------- */
+
+static void
+contiguous_strides (const RlxTensorType *type,
+                    gint64              *strides)
+{
+  gint64 stride = 1;
+
+  for (int d = (int) type->rank - 1; d >= 0; d--)
+    {
+      strides[d] = stride;
+      stride *= type->dims[d];
+    }
+}
+
+/* Whether reading through a view pays: somebody who needs it in memory makes
+ * the copy anyway, and then reading that is better. */
+static gboolean
+reads_through (Fuser           *self,
+               const RlxIrNode *node)
+{
+  const GArray *users = self->users[node->outputs[0].id];
+
+  if (RLX_DEBUG_CHECK (NO_FUSE) || !is_view (node) || users == NULL || rlx_type_n_elements (&node->outputs[0].type) == 0)
+    return FALSE;
+  if (g_str_equal (node->op->name, "expand"))
+    return TRUE;
+  /* what is computed once is better computed once */
+  if (self->pinned[node->outputs[0].id] || self->constant[node->id])
+    return FALSE;
+  for (guint i = 0; i < users->len; i++)
+    {
+      const RlxIrNode *user = g_ptr_array_index (self->ir->nodes, g_array_index (users, guint, i));
+
+      if (!is_elementwise (user) && !self->through[user->id])
+        return FALSE;
+    }
+  return TRUE;
+}
+
+/* From strides over a view's input dimensions to strides over its output
+ * dimensions. rlx_view_get_strides() tells them for an input that is
+ * contiguous; taken apart by the contiguous strides they hold for any. */
+static void
+compose_view (const RlxIrNode *node,
+              gint64          *offset,
+              gint64          *strides)
+{
+  const RlxTensorType *in = &node->inputs[0]->type, *out = &node->outputs[0].type;
+  gint64 view_offset, view[RLX_MAX_RANK], plain[RLX_MAX_RANK], result[RLX_MAX_RANK] = { 0, };
+
+  rlx_view_get_strides (node, &view_offset, view);
+  contiguous_strides (in, plain);
+
+  for (guint d = 0; d < in->rank; d++)
+    *offset += view_offset / plain[d] % in->dims[d] * strides[d];
+
+  for (guint d = 0; d < out->rank; d++)
+    {
+      guint source = d;
+
+      if (g_str_equal (node->op->name, "transpose"))
+        {
+          const RlxAttrValue *permutation = rlx_node_attr (node, "permutation");
+          gint64 axis = permutation->n_ints > 0 ? permutation->ints[d] : (gint64) (in->rank - 1 - d);
+
+          source = (guint) (axis < 0 ? axis + in->rank : axis);
+        }
+      else if (g_str_equal (node->op->name, "expand"))
+        {
+          if (d < out->rank - in->rank)
+            continue;
+          source = d - (out->rank - in->rank);
+        }
+      result[d] = view[d] / plain[source] * strides[source];
+    }
+  memcpy (strides, result, sizeof result);
+}
+
+static RlxOperand
+make_operand (Fuser               *self,
+              const RlxIrValue    *value,
+              const RlxTensorType *loop,
+              const RlxIrValue   **base)
+{
+  RlxOperand operand = { 0, };
+  gint64 strides[RLX_MAX_RANK];
+  g_autoptr(GPtrArray) chain = g_ptr_array_new ();
+  const RlxTensorType *seen = &value->type;
+
+  while (self->through[value->node->id])
+    {
+      g_ptr_array_add (chain, value->node);
+      value = value->node->inputs[0];
+    }
+  *base = value;
+
+  /* From the base outwards: strides over each view's own dimensions. */
+  contiguous_strides (&value->type, strides);
+  for (guint i = chain->len; i-- > 0;)
+    compose_view (g_ptr_array_index (chain, i), &operand.offset, strides);
+
+  /* Broadcast to the loop. */
+  for (guint d = 0; d < seen->rank; d++)
+    operand.strides[loop->rank - seen->rank + d] = seen->dims[d] == 1 ? 0 : strides[d];
+  return operand;
+}
+
+static guint
+add_operand (RlxFused            *fused,
+             GPtrArray           *inputs,
+             const RlxOperand    *operand,
+             RlxIrValue          *value)
+{
+  RlxOperand copy = *operand;
+  guint input;
+
+  if (!g_ptr_array_find (inputs, value, &input))
+    {
+      input = inputs->len;
+      g_ptr_array_add (inputs, value);
+    }
+  copy.input = input;
+  for (guint i = 0; i < fused->operands->len; i++)
+    if (memcmp (&g_array_index (fused->operands, RlxOperand, i), &copy, sizeof copy) == 0)
+      return i;
+  g_array_append_val (fused->operands, copy);
+  return fused->operands->len - 1;
+}
+
+static RlxIrNode *
+build_region (Fuser       *self,
+              RlxIr       *out,
+              guint        root,
+              RlxIrValue **map)
+{
+  const RlxIrNode *last = g_ptr_array_index (self->ir->nodes, root);
+  RlxFused *fused = rlx_fused_new ();
+  g_autoptr(GPtrArray) inputs = g_ptr_array_new ();
+  const GArray *members = self->members[root];
+  g_autoptr(GHashTable) numbers = g_hash_table_new (NULL, NULL);
+  RlxIrNode *node;
+
+  for (guint i = 0; i < members->len; i++)
+    {
+      const RlxIrNode *member = g_ptr_array_index (self->ir->nodes, g_array_index (members, guint, members->len - 1 - i));
+      RlxInstruction instruction = {
+        .op = member->op,
+        .attrs = rlx_attrs_copy (member->op, member->attrs),
+        .type = member->outputs[0].type.dtype,
+        .operand_type = member->inputs[member->n_inputs - 1]->type.dtype,
+        .n_args = member->n_inputs,
+      };
+
+      for (guint j = 0; j < member->n_inputs; j++)
+        {
+          const RlxIrValue *value = member->inputs[j], *base;
+          RlxOperand operand;
+
+          if (self->region[value->node->id] == root + 1)
+            {
+              instruction.args[j] = GPOINTER_TO_INT (g_hash_table_lookup (numbers, value)) - 1;
+              continue;
+            }
+          operand = make_operand (self, value, &last->outputs[0].type, &base);
+          instruction.args[j] = -1 - (int) add_operand (fused, inputs, &operand, map[base->id]);
+        }
+      g_array_append_val (fused->instructions, instruction);
+      g_hash_table_insert (numbers, (gpointer) &member->outputs[0], GINT_TO_POINTER ((int) i + 1));
+    }
+
+  node = rlx_ir_append (out, &rlx_op_fused, NULL, (RlxIrValue **) inputs->pdata, inputs->len, &last->outputs[0].type, 1);
+  node->origin = last->origin;
+  node->name = g_strdup (last->name);
+  node->payload = fused;
+  node->payload_free = rlx_fused_free;
+  if (members->len > 1)
+    RLX_NOTE (FUSE, "%%%u: one kernel of %u operators, %u operands", last->outputs[0].id, members->len, fused->operands->len);
+  return node;
+}
+
+static void
+find_users (Fuser *self)
+{
+  const RlxIr *ir = self->ir;
+
+  for (guint i = 0; i < ir->nodes->len; i++)
+    {
+      const RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
+
+      for (guint j = 0; self->live[i] && j < node->n_inputs; j++)
+        {
+          if (node->inputs[j] == NULL)
+            continue;
+          GArray **users = &self->users[node->inputs[j]->id];
+          if (*users == NULL)
+            *users = g_array_new (FALSE, FALSE, sizeof (guint));
+          g_array_append_val (*users, i);
+        }
+    }
+  for (guint i = 0; i < ir->outputs->len; i++)
+    self->pinned[g_array_index (ir->outputs, RlxIrOutput, i).value->id] = TRUE;
+  for (guint i = 0; i < ir->assigns->len; i++)
+    self->pinned[g_array_index (ir->assigns, RlxIrAssign, i).value->id] = TRUE;
+}
+
+RlxIr *
+rlx_pass_fuse (const RlxIr             *ir,
+               const RlxGpuAdapterInfo *adapter)
+{
+  RlxIr *out = rlx_ir_new ();
+  g_autofree gboolean *live = rlx_ir_find_live_nodes (ir);
+  g_autofree gboolean *constant = rlx_ir_find_constant_nodes (ir);
+  g_autofree gboolean *pinned = g_new0 (gboolean, ir->n_values + 1);
+  g_autofree GArray **users = g_new0 (GArray *, ir->n_values + 1);
+  g_autofree guint *region = g_new0 (guint, ir->nodes->len + 1);
+  g_autofree GArray **members = g_new0 (GArray *, ir->nodes->len + 1);
+  g_autofree gboolean *through = g_new0 (gboolean, ir->nodes->len + 1);
+  g_autofree RlxIrValue **map = g_new0 (RlxIrValue *, ir->n_values + 1);
+  g_autoptr(GPtrArray) inputs = g_ptr_array_new ();
+  Fuser self = { ir, adapter, live, constant, pinned, users, region, members, through };
+
+  find_users (&self);
+
+  /* Users come after what they use, so backwards every node meets its users'
+   * regions. */
+  for (guint i = ir->nodes->len; i-- > 0;)
+    {
+      const RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
+
+      if (!live[i])
+        continue;
+      through[i] = node->n_outputs == 1 && reads_through (&self, node);
+      if (!is_elementwise (node))
+        continue;
+      region[i] = find_region (&self, node);
+      if (region[i] == 0)
+        {
+          region[i] = i + 1;
+          members[i] = g_array_new (FALSE, FALSE, sizeof (guint));
+        }
+      g_array_append_val (members[region[i] - 1], i);
+    }
+
+  for (guint i = 0; i < ir->nodes->len; i++)
+    {
+      const RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
+      RlxIrNode *copy;
+
+      if (!live[i])
+        continue;
+      if (region[i] != 0)
+        {
+          if (region[i] == i + 1)
+            map[node->outputs[0].id] = &build_region (&self, out, i, map)->outputs[0];
+          continue;
+        }
+      g_ptr_array_set_size (inputs, 0);
+      for (guint j = 0; j < node->n_inputs; j++)
+        g_ptr_array_add (inputs, node->inputs[j] ? map[node->inputs[j]->id] : NULL);
+      copy = rlx_ir_append_copy (out, node, (RlxIrValue **) inputs->pdata);
+      for (guint j = 0; j < node->n_outputs; j++)
+        map[node->outputs[j].id] = &copy->outputs[j];
+    }
+
+  for (guint i = 0; i < ir->outputs->len; i++)
+    {
+      const RlxIrOutput *output = &g_array_index (ir->outputs, RlxIrOutput, i);
+      rlx_ir_add_output (out, output->name, map[output->value->id]);
+    }
+  for (guint i = 0; i < ir->assigns->len; i++)
+    {
+      const RlxIrAssign *assign = &g_array_index (ir->assigns, RlxIrAssign, i);
+      rlx_ir_add_assign (out, map[assign->state->id], map[assign->value->id]);
+    }
+  for (guint i = 0; i < ir->n_values; i++)
+    g_clear_pointer (&users[i], g_array_unref);
+  for (guint i = 0; i < ir->nodes->len; i++)
+    g_clear_pointer (&members[i], g_array_unref);
+  return out;
+}

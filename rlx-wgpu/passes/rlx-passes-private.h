@@ -1,0 +1,29 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Graph to graph. A pass walks a graph in order and builds a new one: linear,
+ * without recursion, and the old one stays as it was.
+ */
+#pragma once
+
+#include "gpu/rlx-gpu-private.h"
+#include "ir/rlx-ir-private.h"
+
+G_BEGIN_DECLS
+
+/* Drops what no output needs, nodes that change nothing, and second copies of
+ * equal nodes. Inputs, parameters and states all stay. */
+RlxIr *     rlx_pass_simplify (const RlxIr *ir);
+
+/* Makes `fused` nodes of all element-wise nodes, as large as the rules allow. */
+RlxIr *     rlx_pass_fuse     (const RlxIr             *ir,
+                               const RlxGpuAdapterInfo *adapter);
+
+/* By node id: whether a node depends on constants and parameters alone, so
+ * that the prologue can compute it once. */
+gboolean *  rlx_ir_find_constant_nodes (const RlxIr *ir);
+
+/* By node id: whether an output, an assignment or a leaf with a name needs it. */
+gboolean *  rlx_ir_find_live_nodes     (const RlxIr *ir);
+
+G_END_DECLS

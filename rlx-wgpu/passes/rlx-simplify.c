@@ -1,0 +1,179 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ */
+#include "config.h"
+
+#include "passes/rlx-passes-private.h"
+
+#include <string.h>
+
+#include "ops/rlx-op-private.h"
+#include "util/rlx-debug-private.h"
+
+static gboolean
+is_op (const RlxIrNode *node,
+       const char      *name)
+{
+  return g_str_equal (node->op->name, name);
+}
+
+gboolean *
+rlx_ir_find_live_nodes (const RlxIr *ir)
+{
+  gboolean *live = g_new0 (gboolean, ir->nodes->len + 1);
+
+  for (guint i = 0; i < ir->outputs->len; i++)
+    live[g_array_index (ir->outputs, RlxIrOutput, i).value->node->id] = TRUE;
+  for (guint i = 0; i < ir->assigns->len; i++)
+    live[g_array_index (ir->assigns, RlxIrAssign, i).value->node->id] = TRUE;
+
+  for (guint i = ir->nodes->len; i-- > 0;)
+    {
+      const RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
+
+      /* callers bind these by position or name */
+      if ((node->op->flags & RLX_OP_LEAF) && !is_op (node, "constant"))
+        live[i] = TRUE;
+      for (guint j = 0; live[i] && j < node->n_inputs; j++)
+        if (node->inputs[j] != NULL)
+          live[node->inputs[j]->node->id] = TRUE;
+    }
+  return live;
+}
+
+gboolean *
+rlx_ir_find_constant_nodes (const RlxIr *ir)
+{
+  gboolean *constant = g_new0 (gboolean, ir->nodes->len + 1);
+
+  for (guint i = 0; i < ir->nodes->len; i++)
+    {
+      const RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
+
+      if (node->op->flags & RLX_OP_LEAF)
+        {
+          constant[i] = is_op (node, "constant") || is_op (node, "parameter");
+          continue;
+        }
+      /* An expand only makes memory out of nothing: it is left to its users. */
+      constant[i] = !RLX_DEBUG_CHECK (NO_FOLD) && !is_op (node, "expand");
+      for (guint j = 0; constant[i] && j < node->n_inputs; j++)
+        if (node->inputs[j] != NULL)
+          constant[i] = constant[node->inputs[j]->node->id];
+    }
+  return constant;
+}
+
+/* A node that gives its first input unchanged. */
+static gboolean
+is_no_op (const RlxIrNode *node)
+{
+  const RlxIrValue *input = node->n_inputs > 0 ? node->inputs[0] : NULL;
+
+  if (is_op (node, "identity"))
+    return TRUE;
+  if (input == NULL || node->n_outputs != 1 || !rlx_type_equal (&input->type, &node->outputs[0].type))
+    return FALSE;
+  if (is_op (node, "cast") || is_op (node, "reshape") || is_op (node, "expand"))
+    return TRUE;
+  if (is_op (node, "concat"))
+    return node->n_inputs == 1;
+  if (is_op (node, "transpose"))
+    {
+      const RlxAttrValue *permutation = rlx_node_attr (node, "permutation");
+
+      if (permutation->n_ints == 0)
+        return input->type.rank < 2;
+      for (guint i = 0; i < permutation->n_ints; i++)
+        if (permutation->ints[i] != i && permutation->ints[i] != (gint64) i - input->type.rank)
+          return FALSE;
+      return TRUE;
+    }
+  if (is_op (node, "slice"))
+    {
+      const RlxAttrValue *steps = rlx_node_attr (node, "steps");
+
+      /* whole axes: forwards only when nothing is reversed */
+      for (guint i = 0; i < steps->n_ints; i++)
+        if (steps->ints[i] < 0)
+          return FALSE;
+      return TRUE;
+    }
+  return FALSE;
+}
+
+static guint
+node_hash (gconstpointer key)
+{
+  const RlxIrNode *node = key;
+  guint hash = g_direct_hash (node->op) ^ g_direct_hash (node->data);
+
+  for (guint i = 0; i < node->n_inputs; i++)
+    hash = hash * 31 + (node->inputs[i] ? node->inputs[i]->id + 1 : 0);
+  return hash * 31 + rlx_attrs_hash (node->op, node->attrs);
+}
+
+static gboolean
+node_equal (gconstpointer a,
+            gconstpointer b)
+{
+  const RlxIrNode *m = a, *n = b;
+
+  return m->op == n->op && m->n_inputs == n->n_inputs && m->data == n->data &&
+         memcmp (m->inputs, n->inputs, m->n_inputs * sizeof (RlxIrValue *)) == 0 &&
+         rlx_attrs_equal (m->op, m->attrs, n->attrs);
+}
+
+static gboolean
+may_share (const RlxIrNode *node)
+{
+  return !(node->op->flags & RLX_OP_INTERNAL) && (is_op (node, "constant") || !(node->op->flags & RLX_OP_LEAF));
+}
+
+RlxIr *
+rlx_pass_simplify (const RlxIr *ir)
+{
+  RlxIr *out = rlx_ir_new ();
+  g_autofree gboolean *live = rlx_ir_find_live_nodes (ir);
+  g_autofree RlxIrValue **map = g_new0 (RlxIrValue *, ir->n_values + 1);
+  g_autoptr(GHashTable) seen = g_hash_table_new (node_hash, node_equal);
+  g_autoptr(GPtrArray) inputs = g_ptr_array_new ();
+
+  for (guint i = 0; i < ir->nodes->len; i++)
+    {
+      const RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
+      RlxIrNode *copy, *same;
+
+      if (!live[i])
+        continue;
+      if (is_no_op (node))
+        {
+          map[node->outputs[0].id] = map[node->inputs[0]->id];
+          continue;
+        }
+
+      g_ptr_array_set_size (inputs, 0);
+      for (guint j = 0; j < node->n_inputs; j++)
+        g_ptr_array_add (inputs, node->inputs[j] ? map[node->inputs[j]->id] : NULL);
+      copy = rlx_ir_append_copy (out, node, (RlxIrValue **) inputs->pdata);
+      same = may_share (node) ? g_hash_table_lookup (seen, copy) : NULL;
+      if (same == NULL && may_share (node))
+        g_hash_table_add (seen, copy);
+      /* A copy that turns out to be a duplicate stays behind without users; the
+       * next pass over the graph leaves it out. */
+      for (guint j = 0; j < node->n_outputs; j++)
+        map[node->outputs[j].id] = same ? &same->outputs[j] : &copy->outputs[j];
+    }
+
+  for (guint i = 0; i < ir->outputs->len; i++)
+    {
+      const RlxIrOutput *output = &g_array_index (ir->outputs, RlxIrOutput, i);
+      rlx_ir_add_output (out, output->name, map[output->value->id]);
+    }
+  for (guint i = 0; i < ir->assigns->len; i++)
+    {
+      const RlxIrAssign *assign = &g_array_index (ir->assigns, RlxIrAssign, i);
+      rlx_ir_add_assign (out, map[assign->state->id], map[assign->value->id]);
+    }
+  return out;
+}

@@ -1,0 +1,175 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * A plan for people and for programs.
+ */
+#include "config.h"
+
+#include "rlx-run-private.h"
+
+static guint
+count_pipelines (const RlxPlan *plan,
+                 GHashTable    *kernels)
+{
+  g_autoptr(GHashTable) texts = g_hash_table_new (g_str_hash, g_str_equal);
+
+  for (guint i = 0; i < plan->steps->len; i++)
+    {
+      const RlxStep *step = g_ptr_array_index (plan->steps, i);
+      guint n = GPOINTER_TO_UINT (g_hash_table_lookup (kernels, step->kernel));
+
+      g_hash_table_add (texts, step->wgsl);
+      g_hash_table_insert (kernels, step->kernel, GUINT_TO_POINTER (n + 1));
+    }
+  return g_hash_table_size (texts);
+}
+
+static guint
+count_buffers (const RlxPlan *plan,
+               RlxBufferKind  kind)
+{
+  guint n = 0;
+
+  for (guint i = 0; i < plan->buffers->len; i++)
+    n += g_array_index (plan->buffers, RlxBuffer, i).kind == kind;
+  return n;
+}
+
+static int
+compare_names (gconstpointer a,
+               gconstpointer b)
+{
+  return g_strcmp0 (*(const char *const *) a, *(const char *const *) b);
+}
+
+/* The kernels, in a fixed order. */
+static GPtrArray *
+sorted_keys (GHashTable *table)
+{
+  GPtrArray *keys = g_hash_table_get_keys_as_ptr_array (table);
+
+  g_ptr_array_sort (keys, compare_names);
+  return keys;
+}
+
+/**
+ * rlx_executable_get_plan:
+ * @self: an executable
+ *
+ * Gets what a run does, for programs.
+ *
+ * The dictionary has `dispatches`, `prologue`, `pipelines`, `banks`,
+ * `arena-bytes`, `live-bytes` (the most that is alive at one time: no plan
+ * needs less), `weight-bytes`, `kernels` (name to number of dispatches) and
+ * `steps`, an array of dictionaries with `op`, `node`, `kernel`, `grid`,
+ * `prologue`, `in-place`, `flops`, `bytes` and `wgsl`.
+ *
+ * Returns: (transfer floating): a dictionary `a{sv}`
+ *
+ * Since: 1.0
+ */
+GVariant *
+rlx_executable_get_plan (RlxExecutable *self)
+{
+  const RlxPlan *plan;
+  GVariantDict dict;
+  GVariantBuilder steps, counts;
+  g_autoptr(GHashTable) kernels = NULL;
+  g_autoptr(GPtrArray) names = NULL;
+  guint pipelines;
+
+  g_return_val_if_fail (RLX_IS_EXECUTABLE (self), NULL);
+
+  plan = rlx_executable_peek_plan (self);
+  kernels = g_hash_table_new (g_str_hash, g_str_equal);
+  pipelines = count_pipelines (plan, kernels);
+  names = sorted_keys (kernels);
+
+  g_variant_builder_init (&counts, G_VARIANT_TYPE ("a{su}"));
+  for (guint i = 0; i < names->len; i++)
+    g_variant_builder_add (&counts, "{su}", g_ptr_array_index (names, i),
+                           GPOINTER_TO_UINT (g_hash_table_lookup (kernels, g_ptr_array_index (names, i))));
+
+  g_variant_builder_init (&steps, G_VARIANT_TYPE ("aa{sv}"));
+  for (guint i = 0; i < plan->steps->len; i++)
+    {
+      const RlxStep *step = g_ptr_array_index (plan->steps, i);
+      GVariantDict entry;
+      gboolean in_place = FALSE;
+
+      for (guint j = 0; j < step->args->len; j++)
+        in_place |= g_array_index (step->args, RlxArg, j).merged;
+      g_variant_dict_init (&entry, NULL);
+      g_variant_dict_insert (&entry, "op", "s", step->op);
+      g_variant_dict_insert (&entry, "node", "s", step->label);
+      g_variant_dict_insert (&entry, "kernel", "s", step->kernel);
+      g_variant_dict_insert (&entry, "grid", "(uuu)", step->grid[0], step->grid[1], step->grid[2]);
+      g_variant_dict_insert (&entry, "prologue", "b", step->prologue);
+      g_variant_dict_insert (&entry, "in-place", "b", in_place);
+      g_variant_dict_insert (&entry, "flops", "d", step->flops);
+      g_variant_dict_insert (&entry, "bytes", "d", step->bytes);
+      g_variant_dict_insert (&entry, "wgsl", "s", step->wgsl);
+      g_variant_builder_add_value (&steps, g_variant_dict_end (&entry));
+    }
+
+  g_variant_dict_init (&dict, NULL);
+  g_variant_dict_insert (&dict, "dispatches", "u", plan->steps->len - plan->n_prologue);
+  g_variant_dict_insert (&dict, "prologue", "u", plan->n_prologue);
+  g_variant_dict_insert (&dict, "pipelines", "u", pipelines);
+  g_variant_dict_insert (&dict, "banks", "u", count_buffers (plan, RLX_BUFFER_BANK));
+  g_variant_dict_insert (&dict, "arena-bytes", "t", rlx_plan_buffer_bytes (plan, TRUE));
+  g_variant_dict_insert (&dict, "live-bytes", "t", plan->live_bytes);
+  g_variant_dict_insert (&dict, "weight-bytes", "t", rlx_plan_buffer_bytes (plan, FALSE));
+  g_variant_dict_insert_value (&dict, "kernels", g_variant_builder_end (&counts));
+  g_variant_dict_insert_value (&dict, "steps", g_variant_builder_end (&steps));
+  return g_variant_dict_end (&dict);
+}
+
+/**
+ * rlx_executable_describe_plan:
+ * @self: an executable
+ *
+ * Describes what a run does, for people: a summary and a line per kernel.
+ *
+ * Returns: (transfer full): the text
+ *
+ * Since: 1.0
+ */
+char *
+rlx_executable_describe_plan (RlxExecutable *self)
+{
+  const RlxPlan *plan;
+  g_autoptr(GHashTable) kernels = NULL;
+  GString *out;
+  guint pipelines;
+
+  g_return_val_if_fail (RLX_IS_EXECUTABLE (self), NULL);
+
+  plan = rlx_executable_peek_plan (self);
+  kernels = g_hash_table_new (g_str_hash, g_str_equal);
+  pipelines = count_pipelines (plan, kernels);
+  out = g_string_new (NULL);
+  g_string_append_printf (out,
+                          "%u dispatches, %u computed once, %u pipelines, %u banks\n"
+                          "arena %" G_GUINT64_FORMAT " bytes (%" G_GUINT64_FORMAT " alive at most), weights %" G_GUINT64_FORMAT " bytes\n",
+                          plan->steps->len - plan->n_prologue, plan->n_prologue, pipelines, count_buffers (plan, RLX_BUFFER_BANK),
+                          rlx_plan_buffer_bytes (plan, TRUE), plan->live_bytes, rlx_plan_buffer_bytes (plan, FALSE));
+
+  for (guint i = 0; i < plan->steps->len; i++)
+    {
+      const RlxStep *step = g_ptr_array_index (plan->steps, i);
+
+      g_string_append_printf (out, "%4u %-9s %-16s %-28s grid %u x %u\n", i, step->prologue ? "once" : "", step->label,
+                              step->kernel, step->grid[0], step->grid[1]);
+      for (guint j = 0; j < step->args->len; j++)
+        {
+          const RlxArg *arg = &g_array_index (step->args, RlxArg, j);
+          const RlxSlot *slot = &g_array_index (plan->slots, RlxSlot, arg->slot);
+          g_autofree char *type = rlx_type_to_string (&slot->type);
+
+          g_string_append_printf (out, "       %s %-4s %s at %u+%" G_GUINT64_FORMAT "%s\n", arg->is_output ? "→" : "←", arg->name, type,
+                                  slot->buffer, slot->offset, arg->merged ? ", overwritten" : "");
+        }
+    }
+  return g_string_free (out, FALSE);
+}

@@ -1,0 +1,299 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Walks the optimised graph in order and lets each operator describe its
+ * steps. Nodes that depend on constants and parameters alone go into the
+ * prologue, which runs once: that is all there is to constant folding.
+ */
+#include "config.h"
+
+#include "plan/rlx-plan-private.h"
+
+#include <string.h>
+
+#include "passes/rlx-passes-private.h"
+
+struct _RlxLower
+{
+  RlxPlan *plan;
+  const RlxGpuAdapterInfo *adapter;
+  GHashTable *slots;        /* RlxIrValue → slot + 1 */
+  GPtrArray *temporaries;   /* RlxIrValue */
+  GPtrArray *main_steps;    /* the prologue goes straight into the plan */
+  gboolean prologue;        /* the node being lowered is constant */
+};
+
+guint64
+rlx_type_device_size (const RlxTensorType *type)
+{
+  guint64 bytes = rlx_type_n_elements (type) * rlx_data_type_get_size (rlx_data_type_on_device (type->dtype));
+
+  /* Bindings cannot be empty, and copies and bindings count in words. */
+  return MAX (16, (bytes + 15) & ~(guint64) 15);
+}
+
+const RlxGpuAdapterInfo *
+rlx_lower_get_adapter (RlxLower *lower)
+{
+  return lower->adapter;
+}
+
+static guint
+add_slot (RlxLower            *lower,
+          const RlxTensorType *type,
+          RlxSlotKind          kind,
+          const RlxIrNode     *leaf)
+{
+  RlxSlot slot = {
+    .kind = kind,
+    .type = *type,
+    .size = rlx_type_device_size (type),
+    .leaf = leaf,
+    .first = -1,
+    .last = -1,
+    .shares = -1,
+  };
+
+  g_array_append_val (lower->plan->slots, slot);
+  return lower->plan->slots->len - 1;
+}
+
+static gboolean
+is_leaf (const RlxIrNode *node,
+         const char      *op)
+{
+  return g_str_equal (node->op->name, op);
+}
+
+/* Slots are made when a value is first touched: constants that end up as
+ * numbers in parameter blocks never get one. */
+guint
+rlx_lower_get_slot (RlxLower         *lower,
+                    const RlxIrValue *value)
+{
+  guint slot = GPOINTER_TO_UINT (g_hash_table_lookup (lower->slots, value));
+
+  if (slot == 0)
+    {
+      const RlxIrNode *node = value->node;
+      RlxSlotKind kind = RLX_SLOT_ACTIVATION;
+
+      if (node != NULL && (node->op->flags & RLX_OP_LEAF))
+        kind = is_leaf (node, "input") ? RLX_SLOT_INPUT : is_leaf (node, "state") ? RLX_SLOT_STATE : RLX_SLOT_WEIGHT;
+      slot = add_slot (lower, &value->type, kind, kind == RLX_SLOT_ACTIVATION ? NULL : node) + 1;
+      g_hash_table_insert (lower->slots, (gpointer) value, GUINT_TO_POINTER (slot));
+    }
+
+  return slot - 1;
+}
+
+void
+rlx_lower_alias (RlxLower         *lower,
+                 const RlxIrValue *view,
+                 const RlxIrValue *base)
+{
+  guint slot = rlx_lower_get_slot (lower, base);
+
+  g_hash_table_insert (lower->slots, (gpointer) view, GUINT_TO_POINTER (slot + 1));
+}
+
+RlxIrValue *
+rlx_lower_temporary (RlxLower            *lower,
+                     const RlxTensorType *type)
+{
+  RlxIrValue *value = g_new0 (RlxIrValue, 1);
+
+  value->type = *type;
+  g_ptr_array_add (lower->temporaries, value);
+  return value;
+}
+
+void
+rlx_lower_add_step (RlxLower *lower,
+                    RlxStep  *step)
+{
+  step->prologue = lower->prologue;
+  g_ptr_array_add (lower->prologue ? lower->plan->steps : lower->main_steps, step);
+}
+
+gboolean
+rlx_value_get_immediate (const RlxIrValue *value,
+                         double           *number,
+                         gint64           *integer)
+{
+  gsize n;
+
+  if (value->node == NULL || !is_leaf (value->node, "constant") || rlx_type_n_elements (&value->type) != 1)
+    return FALSE;
+
+  *number = rlx_tensor_get_value (value->node->data, 0);
+  *integer = 0;
+  if (!rlx_data_type_is_float (value->type.dtype))
+    {
+      g_autofree gint64 *ints = rlx_tensor_get_ints (value->node->data, &n);
+      *integer = ints[0];
+    }
+  return TRUE;
+}
+
+static void
+add_port (GArray           *ports,
+          const char       *name,
+          const RlxIrValue *value,
+          guint             slot)
+{
+  RlxPort port = { g_strdup (name), slot, value->type };
+
+  g_array_append_val (ports, port);
+}
+
+/* A state takes its new value by a copy at the end of the run. When that value
+ * is a state itself, another assignment may overwrite it first: copy it out. */
+static gboolean
+lower_assigns (RlxLower *lower,
+               GError  **error)
+{
+  RlxPlan *plan = lower->plan;
+
+  for (guint i = 0; i < plan->ir->assigns->len; i++)
+    {
+      const RlxIrAssign *assign = &g_array_index (plan->ir->assigns, RlxIrAssign, i);
+      guint source = rlx_lower_get_slot (lower, assign->value);
+      guint target = rlx_lower_get_slot (lower, assign->state);
+
+      if (source == target)
+        continue;
+      if (g_array_index (plan->slots, RlxSlot, source).kind == RLX_SLOT_STATE)
+        {
+          RlxIrValue *copy = rlx_lower_temporary (lower, &assign->value->type);
+          RlxKernel *k = rlx_kernel_new (lower, assign->value->node, "copy");
+          guint64 n = rlx_type_n_elements (&copy->type);
+
+          rlx_kernel_input_raw (k, "x", assign->value);
+          rlx_kernel_output_raw (k, "y", copy);
+          rlx_kernel_define (k, "RANK", 0);
+          rlx_kernel_param_u32 (k, "n", n);
+          if (!rlx_kernel_dispatch (k, (n + 63) / 64, error))
+            return FALSE;
+          source = rlx_lower_get_slot (lower, copy);
+        }
+
+      RlxSlotCopy copy = { source, target };
+      g_array_append_val (plan->copies, copy);
+    }
+
+  return TRUE;
+}
+
+static void
+note_use (RlxPlan *plan,
+          guint    slot,
+          int      step)
+{
+  RlxSlot *s = &g_array_index (plan->slots, RlxSlot, slot);
+
+  s->last = MAX (s->last, step);
+}
+
+/* First and last use of each slot over all steps, prologue first. */
+static void
+find_lifetimes (RlxPlan *plan)
+{
+  for (guint i = 0; i < plan->steps->len; i++)
+    {
+      const RlxStep *step = g_ptr_array_index (plan->steps, i);
+
+      for (guint j = 0; j < step->args->len; j++)
+        {
+          const RlxArg *arg = &g_array_index (step->args, RlxArg, j);
+          RlxSlot *slot = &g_array_index (plan->slots, RlxSlot, arg->slot);
+
+          if (arg->is_output && slot->first < 0)
+            slot->first = (int) i;
+          slot->last = MAX (slot->last, (int) i);
+        }
+    }
+  for (guint i = 0; i < plan->outputs->len; i++)
+    note_use (plan, g_array_index (plan->outputs, RlxPort, i).slot, G_MAXINT);
+  for (guint i = 0; i < plan->copies->len; i++)
+    note_use (plan, g_array_index (plan->copies, RlxSlotCopy, i).source, G_MAXINT);
+
+  /* What the prologue makes and a run reads must survive from run to run. */
+  for (guint i = 0; i < plan->slots->len; i++)
+    {
+      RlxSlot *slot = &g_array_index (plan->slots, RlxSlot, i);
+
+      /* Only tensors of no elements are never written; they still get bound. */
+      if (slot->kind == RLX_SLOT_ACTIVATION && slot->first < 0)
+        slot->kind = RLX_SLOT_WEIGHT;
+      if (slot->kind == RLX_SLOT_ACTIVATION &&
+          slot->first < (int) plan->n_prologue && slot->last >= (int) plan->n_prologue)
+        {
+          slot->kind = RLX_SLOT_FOLDED;
+          slot->last = G_MAXINT;
+        }
+    }
+}
+
+gboolean
+rlx_lower_ir (RlxPlan                 *plan,
+              const RlxGpuAdapterInfo *adapter,
+              GCancellable            *cancellable,
+              GError                 **error)
+{
+  g_autoptr(GHashTable) slots = g_hash_table_new (NULL, NULL);
+  g_autoptr(GPtrArray) temporaries = g_ptr_array_new_with_free_func (g_free);
+  g_autoptr(GPtrArray) main_steps = g_ptr_array_new_with_free_func ((GDestroyNotify) rlx_step_free);
+  g_autofree gboolean *constant = rlx_ir_find_constant_nodes (plan->ir);
+  g_autofree gboolean *live = rlx_ir_find_live_nodes (plan->ir);
+  RlxLower lower = { plan, adapter, slots, temporaries, main_steps, FALSE };
+  const RlxIr *ir = plan->ir;
+
+  for (guint i = 0; i < ir->nodes->len; i++)
+    {
+      const RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
+
+      if (g_cancellable_set_error_if_cancelled (cancellable, error))
+        return FALSE;
+      if (!live[i])
+        continue;
+      if (node->op->flags & RLX_OP_LEAF)
+        {
+          const RlxIrValue *value = &node->outputs[0];
+
+          /* Inputs keep their place in the list even when nothing uses them. */
+          if (is_leaf (node, "input"))
+            add_port (plan->inputs, node->name, value, rlx_lower_get_slot (&lower, value));
+          else if (is_leaf (node, "parameter"))
+            add_port (plan->parameters, node->name, value, rlx_lower_get_slot (&lower, value));
+          else if (is_leaf (node, "state"))
+            add_port (plan->states, node->name, value, rlx_lower_get_slot (&lower, value));
+          continue;
+        }
+      lower.prologue = constant[i];
+      if (!node->op->lower (&lower, node, error))
+        {
+          g_prefix_error (error, "cannot compile %s %%%u: ", node->op->name, node->origin);
+          return FALSE;
+        }
+    }
+
+  lower.prologue = FALSE;
+  if (!lower_assigns (&lower, error))
+    return FALSE;
+
+  for (guint i = 0; i < ir->outputs->len; i++)
+    {
+      const RlxIrOutput *output = &g_array_index (ir->outputs, RlxIrOutput, i);
+
+      add_port (plan->outputs, output->name, output->value, rlx_lower_get_slot (&lower, output->value));
+    }
+
+  plan->n_prologue = plan->steps->len;
+  for (guint i = 0; i < main_steps->len; i++)
+    g_ptr_array_add (plan->steps, g_ptr_array_index (main_steps, i));
+  g_ptr_array_set_free_func (main_steps, NULL);
+
+  find_lifetimes (plan);
+  return TRUE;
+}

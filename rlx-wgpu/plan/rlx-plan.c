@@ -1,0 +1,573 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Places slots in buffers.
+ *
+ * WebGPU tracks hazards per buffer, and one buffer cannot be read-only and
+ * writable in the same dispatch. So activations live in several banks: a
+ * step's outputs never share a bank with what the step reads, except where an
+ * output takes over the memory of an input that dies there. Steps are walked
+ * in order, memory of slots that are no longer needed is reused, best fit
+ * first. Weights, folded values and states have buffers of their own.
+ */
+#include "config.h"
+
+#include "plan/rlx-plan-private.h"
+
+#include <string.h>
+
+#include "util/rlx-checked-private.h"
+#include "util/rlx-debug-private.h"
+
+/* Two are enough for a chain; a third and fourth let branches find memory
+ * without growing a bank. More are only opened when a step reads from all. */
+#define PREFERRED_BANKS 3
+
+typedef struct
+{
+  guint64 offset;
+  guint64 size;
+} Gap;
+
+typedef struct
+{
+  guint buffer;       /* in plan->buffers */
+  guint64 size;
+  GArray *gaps;       /* Gap, by offset */
+} Bank;
+
+typedef struct
+{
+  RlxPlan *plan;
+  const RlxGpuAdapterInfo *adapter;
+  guint64 alignment;
+  GArray *banks;      /* Bank: activations */
+  GArray *folded;     /* Bank: what the prologue leaves behind */
+  GPtrArray *conflicts; /* by slot, GArray of slots that must be in another buffer */
+  gboolean *placed;   /* by slot */
+} Planner;
+
+static RlxSlot *
+get_slot (RlxPlan *plan,
+          guint    index)
+{
+  return &g_array_index (plan->slots, RlxSlot, index);
+}
+
+static Bank *
+get_bank (GArray *banks,
+          guint   index)
+{
+  return &g_array_index (banks, Bank, index);
+}
+
+static void
+clear_bank (gpointer data)
+{
+  g_array_unref (((Bank *) data)->gaps);
+}
+
+static guint
+add_buffer (RlxPlan      *plan,
+            RlxBufferKind kind)
+{
+  RlxBuffer buffer = { kind, 0 };
+
+  g_array_append_val (plan->buffers, buffer);
+  return plan->buffers->len - 1;
+}
+
+static guint
+add_bank (Planner      *self,
+          GArray       *banks,
+          RlxBufferKind kind)
+{
+  Bank bank = { add_buffer (self->plan, kind), 0, g_array_new (FALSE, FALSE, sizeof (Gap)) };
+
+  g_array_append_val (banks, bank);
+  return banks->len - 1;
+}
+
+static guint64
+align_up (guint64 value,
+          guint64 alignment)
+{
+  return (value + alignment - 1) / alignment * alignment;
+}
+
+/* The smallest gap that holds @size; -1 when there is none. */
+static int
+find_gap (const Bank *bank,
+          guint64     size)
+{
+  int best = -1;
+
+  for (guint i = 0; i < bank->gaps->len; i++)
+    {
+      const Gap *gap = &g_array_index (bank->gaps, Gap, i);
+
+      if (gap->size >= size && (best < 0 || gap->size < g_array_index (bank->gaps, Gap, best).size))
+        best = (int) i;
+    }
+  return best;
+}
+
+static guint64
+bank_growth (const Bank *bank,
+             guint64     size)
+{
+  if (find_gap (bank, size) >= 0)
+    return 0;
+  if (bank->gaps->len > 0)
+    {
+      const Gap *end = &g_array_index (bank->gaps, Gap, bank->gaps->len - 1);
+
+      if (end->offset + end->size == bank->size)
+        return size - end->size;
+    }
+  return size;
+}
+
+static guint64
+bank_take (Bank   *bank,
+           guint64 size)
+{
+  int index = find_gap (bank, size);
+  guint64 offset;
+
+  if (index >= 0)
+    {
+      Gap *gap = &g_array_index (bank->gaps, Gap, index);
+
+      offset = gap->offset;
+      gap->offset += size;
+      gap->size -= size;
+      if (gap->size == 0)
+        g_array_remove_index (bank->gaps, index);
+      return offset;
+    }
+
+  /* Grow; a gap at the end counts. */
+  offset = bank->size;
+  if (bank->gaps->len > 0)
+    {
+      const Gap *end = &g_array_index (bank->gaps, Gap, bank->gaps->len - 1);
+
+      if (end->offset + end->size == bank->size)
+        {
+          offset = end->offset;
+          g_array_remove_index (bank->gaps, bank->gaps->len - 1);
+        }
+    }
+  bank->size = offset + size;
+  return offset;
+}
+
+static void
+bank_give (Bank   *bank,
+           guint64 offset,
+           guint64 size)
+{
+  GArray *gaps = bank->gaps;
+  guint at = 0;
+  Gap gap = { offset, size };
+
+  while (at < gaps->len && g_array_index (gaps, Gap, at).offset < offset)
+    at++;
+  g_array_insert_val (gaps, at, gap);
+
+  if (at + 1 < gaps->len && offset + size == g_array_index (gaps, Gap, at + 1).offset)
+    {
+      g_array_index (gaps, Gap, at).size += g_array_index (gaps, Gap, at + 1).size;
+      g_array_remove_index (gaps, at + 1);
+    }
+  if (at > 0 && g_array_index (gaps, Gap, at - 1).offset + g_array_index (gaps, Gap, at - 1).size == offset)
+    {
+      g_array_index (gaps, Gap, at - 1).size += g_array_index (gaps, Gap, at).size;
+      g_array_remove_index (gaps, at);
+    }
+}
+
+/* For each slot the slots that some step reads while it writes this one, or
+ * writes while it reads this one. */
+static void
+find_conflicts (Planner *self)
+{
+  self->conflicts = g_ptr_array_new_with_free_func ((GDestroyNotify) g_array_unref);
+  for (guint i = 0; i < self->plan->slots->len; i++)
+    g_ptr_array_add (self->conflicts, g_array_new (FALSE, FALSE, sizeof (guint)));
+
+  for (guint s = 0; s < self->plan->steps->len; s++)
+    {
+      const RlxStep *step = g_ptr_array_index (self->plan->steps, s);
+
+      for (guint i = 0; i < step->args->len; i++)
+        {
+          const RlxArg *written = &g_array_index (step->args, RlxArg, i);
+
+          for (guint j = 0; written->is_output && j < step->args->len; j++)
+            {
+              const RlxArg *read = &g_array_index (step->args, RlxArg, j);
+
+              if (read->is_output)
+                continue;
+              g_array_append_val ((GArray *) g_ptr_array_index (self->conflicts, written->slot), read->slot);
+              g_array_append_val ((GArray *) g_ptr_array_index (self->conflicts, read->slot), written->slot);
+            }
+        }
+    }
+}
+
+/* Whether slot @index may not be in @buffer, for the sake of a slot that
+ * already is (other than @except). */
+static gboolean
+has_conflict (Planner *self,
+              guint    index,
+              guint    buffer,
+              guint    except)
+{
+  const GArray *conflicts = g_ptr_array_index (self->conflicts, index);
+
+  for (guint i = 0; i < conflicts->len; i++)
+    {
+      guint other = g_array_index (conflicts, guint, i);
+
+      if (other != except && self->placed[other] && get_slot (self->plan, other)->buffer == buffer)
+        return TRUE;
+    }
+  return FALSE;
+}
+
+static void
+place (Planner *self,
+       guint    index)
+{
+  RlxSlot *slot = get_slot (self->plan, index);
+  gboolean is_folded = slot->kind == RLX_SLOT_FOLDED;
+  GArray *banks = is_folded ? self->folded : self->banks;
+  guint64 size = align_up (slot->size, self->alignment);
+  guint64 limit = self->adapter->limits.max_buffer_size;
+  int best = -1;
+  guint64 best_growth = G_MAXUINT64;
+
+  for (guint i = 0; i < banks->len; i++)
+    {
+      const Bank *bank = get_bank (banks, i);
+      guint64 growth;
+
+      if (has_conflict (self, index, bank->buffer, index))
+        continue;
+      growth = bank_growth (bank, size);
+      if (growth > 0 && bank->size + growth > limit)
+        continue;
+      /* Equal growth: the smaller bank, so that the banks stay balanced. */
+      if (growth < best_growth || (growth == best_growth && bank->size < get_bank (banks, best)->size))
+        {
+          best = (int) i;
+          best_growth = growth;
+        }
+    }
+  if (best < 0 || (!is_folded && banks->len < PREFERRED_BANKS && best_growth == size))
+    best = (int) add_bank (self, banks, is_folded ? RLX_BUFFER_FOLDED : RLX_BUFFER_BANK);
+
+  slot->buffer = get_bank (banks, best)->buffer;
+  slot->offset = bank_take (get_bank (banks, best), size);
+  self->placed[index] = TRUE;
+}
+
+static void
+release (Planner *self,
+         guint    index)
+{
+  RlxSlot *slot = get_slot (self->plan, index);
+
+  for (guint i = 0; i < self->banks->len; i++)
+    {
+      Bank *bank = get_bank (self->banks, i);
+
+      if (bank->buffer == slot->buffer)
+        bank_give (bank, slot->offset, align_up (slot->size, self->alignment));
+    }
+}
+
+/* Lets an output take over the memory of an input that dies at this step. */
+static gboolean
+place_in_place (Planner *self,
+                RlxStep *step,
+                guint    at,
+                guint    output)
+{
+  RlxPlan *plan = self->plan;
+  const RlxArg *out = &g_array_index (step->args, RlxArg, output);
+  RlxSlot *target = get_slot (plan, out->slot);
+
+  if (RLX_DEBUG_CHECK (NO_ALIAS) || target->kind != RLX_SLOT_ACTIVATION || target->first != (int) at)
+    return FALSE;
+
+  for (guint i = 0; i < step->args->len; i++)
+    {
+      RlxArg *arg = &g_array_index (step->args, RlxArg, i);
+      RlxSlot *source = get_slot (plan, arg->slot);
+      guint uses = 0;
+
+      if (arg->is_output || arg->merged || arg->in_place != (int) output || arg->dtype != out->dtype || arg->raw != out->raw ||
+          (source->kind != RLX_SLOT_ACTIVATION && source->kind != RLX_SLOT_INPUT) ||
+          source->last != (int) at || source->size != target->size)
+        continue;
+      for (guint j = 0; j < step->args->len; j++)
+        uses += g_array_index (step->args, RlxArg, j).slot == arg->slot;
+      if (uses > 1 || has_conflict (self, out->slot, source->buffer, arg->slot))
+        continue;
+
+      target->buffer = source->buffer;
+      target->offset = source->offset;
+      target->shares = (int) arg->slot;
+      arg->merged = TRUE;
+      self->placed[out->slot] = TRUE;
+      return TRUE;
+    }
+  return FALSE;
+}
+
+static int
+compare_last (gconstpointer a,
+              gconstpointer b,
+              gpointer      data)
+{
+  GArray *slots = data;
+  int la = g_array_index (slots, RlxSlot, *(const guint *) a).last;
+  int lb = g_array_index (slots, RlxSlot, *(const guint *) b).last;
+
+  return la < lb ? -1 : la > lb;
+}
+
+/* The most bytes of activations that are alive at one step. */
+static guint64
+find_live_bytes (RlxPlan *plan)
+{
+  guint n = plan->steps->len + 2;
+  g_autofree gint64 *change = g_new0 (gint64, n);
+  gint64 now = 0, most = 0;
+
+  for (guint i = 0; i < plan->slots->len; i++)
+    {
+      const RlxSlot *slot = get_slot (plan, i);
+      guint first = slot->first < 0 ? plan->n_prologue : (guint) slot->first;
+      guint last = slot->last == G_MAXINT ? n - 2 : (guint) MAX (slot->last, (int) first);
+
+      if (slot->kind != RLX_SLOT_ACTIVATION && slot->kind != RLX_SLOT_INPUT)
+        continue;
+      if (slot->shares >= 0)
+        first++;
+      change[first] += (gint64) slot->size;
+      change[MIN (last + 1, n - 1)] -= (gint64) slot->size;
+    }
+  for (guint i = 0; i < n; i++)
+    {
+      now += change[i];
+      most = MAX (most, now);
+    }
+  return (guint64) most;
+}
+
+static void
+place_activations (Planner *self)
+{
+  RlxPlan *plan = self->plan;
+  g_autoptr(GArray) dying = g_array_new (FALSE, FALSE, sizeof (guint));
+  guint next = 0;
+  g_autofree gboolean *taken_over = g_new0 (gboolean, plan->slots->len);
+
+  for (guint i = 0; i < plan->slots->len; i++)
+    if (get_slot (plan, i)->kind == RLX_SLOT_ACTIVATION || get_slot (plan, i)->kind == RLX_SLOT_INPUT)
+      g_array_append_val (dying, i);
+  g_array_sort_with_data (dying, compare_last, plan->slots);
+
+  for (guint s = 0; s <= plan->steps->len; s++)
+    {
+      RlxStep *step = s < plan->steps->len ? g_ptr_array_index (plan->steps, s) : NULL;
+
+      /* what was last used by an earlier step */
+      while (next < dying->len)
+        {
+          guint index = g_array_index (dying, guint, next);
+
+          if (get_slot (plan, index)->last >= (int) s)
+            break;
+          if (self->placed[index] && !taken_over[index] && !RLX_DEBUG_CHECK (NO_ALIAS))
+            release (self, index);
+          next++;
+        }
+
+      if (s == plan->n_prologue)
+        {
+          for (guint i = 0; i < plan->slots->len; i++)
+            {
+              if (get_slot (plan, i)->kind != RLX_SLOT_INPUT)
+                continue;
+              place (self, i);
+            }
+        }
+      if (step == NULL)
+        break;
+
+      for (guint i = 0; i < step->args->len; i++)
+        {
+          const RlxArg *arg = &g_array_index (step->args, RlxArg, i);
+
+          if (!arg->is_output || self->placed[arg->slot])
+            continue;
+          if (place_in_place (self, step, s, i))
+            taken_over[get_slot (plan, arg->slot)->shares] = TRUE;
+          else
+            place (self, arg->slot);
+        }
+    }
+}
+
+/* Slots that never move: one after the other, a new buffer when one is full. */
+static void
+place_static (Planner      *self,
+              RlxSlotKind   kind,
+              RlxBufferKind buffer_kind)
+{
+  RlxPlan *plan = self->plan;
+  int current = -1;
+
+  for (guint i = 0; i < plan->slots->len; i++)
+    {
+      RlxSlot *slot = get_slot (plan, i);
+      guint64 size = align_up (slot->size, self->alignment);
+      RlxBuffer *buffer;
+
+      if (slot->kind != kind)
+        continue;
+      if (current < 0 || g_array_index (plan->buffers, RlxBuffer, current).size + size > self->adapter->limits.max_buffer_size)
+        current = (int) add_buffer (plan, buffer_kind);
+      buffer = &g_array_index (plan->buffers, RlxBuffer, current);
+      slot->buffer = (guint) current;
+      slot->offset = buffer->size;
+      buffer->size += size;
+    }
+}
+
+static gboolean
+check_slots (Planner *self,
+             GError **error)
+{
+  for (guint i = 0; i < self->plan->slots->len; i++)
+    {
+      const RlxSlot *slot = get_slot (self->plan, i);
+
+      if (align_up (slot->size, self->alignment) > self->adapter->limits.max_buffer_size)
+        {
+          g_autofree char *type = rlx_type_to_string (&slot->type);
+
+          g_set_error (error, RLX_COMPILE_ERROR, RLX_COMPILE_ERROR_LIMIT,
+                       "a tensor %s%s%s%s needs %" G_GUINT64_FORMAT " bytes, the device's buffers have at most %" G_GUINT64_FORMAT " (maxBufferSize)",
+                       type, slot->leaf && slot->leaf->name ? " '" : "", slot->leaf && slot->leaf->name ? slot->leaf->name : "",
+                       slot->leaf && slot->leaf->name ? "'" : "", slot->size, self->adapter->limits.max_buffer_size);
+          return FALSE;
+        }
+    }
+  return TRUE;
+}
+
+static void
+describe (const RlxPlan *plan)
+{
+  for (guint i = 0; i < plan->slots->len; i++)
+    {
+      const RlxSlot *slot = &g_array_index (plan->slots, RlxSlot, i);
+      g_autofree char *type = rlx_type_to_string (&slot->type);
+
+      RLX_NOTE (PLAN, "slot %u: %s kind %d steps %d..%d buffer %u offset %" G_GUINT64_FORMAT " size %" G_GUINT64_FORMAT "%s",
+                i, type, slot->kind, slot->first, slot->last, slot->buffer, slot->offset, slot->size, slot->shares >= 0 ? " in place" : "");
+    }
+}
+
+static void
+clear_port (gpointer data)
+{
+  g_free (((RlxPort *) data)->name);
+}
+
+static GArray *
+new_ports (void)
+{
+  GArray *ports = g_array_new (FALSE, TRUE, sizeof (RlxPort));
+
+  g_array_set_clear_func (ports, clear_port);
+  return ports;
+}
+
+RlxPlan *
+rlx_plan_new (RlxIr                   *ir,
+              const RlxGpuAdapterInfo *adapter,
+              GCancellable            *cancellable,
+              GError                 **error)
+{
+  g_autoptr(RlxPlan) plan = g_new0 (RlxPlan, 1);
+  g_autoptr(GArray) banks = g_array_new (FALSE, TRUE, sizeof (Bank));
+  g_autoptr(GArray) folded = g_array_new (FALSE, TRUE, sizeof (Bank));
+  g_autoptr(GPtrArray) conflicts = NULL;
+  g_autofree gboolean *placed = NULL;
+  Planner planner = { plan, adapter, MAX (16, adapter->limits.storage_offset_alignment), banks, folded, NULL, NULL };
+  guint64 alignment = MAX (16, adapter->limits.uniform_offset_alignment);
+
+  g_array_set_clear_func (banks, clear_bank);
+  g_array_set_clear_func (folded, clear_bank);
+  plan->ir = ir;
+  plan->steps = g_ptr_array_new_with_free_func ((GDestroyNotify) rlx_step_free);
+  plan->slots = g_array_new (FALSE, TRUE, sizeof (RlxSlot));
+  plan->buffers = g_array_new (FALSE, TRUE, sizeof (RlxBuffer));
+  plan->inputs = new_ports ();
+  plan->parameters = new_ports ();
+  plan->states = new_ports ();
+  plan->outputs = new_ports ();
+  plan->copies = g_array_new (FALSE, TRUE, sizeof (RlxSlotCopy));
+
+  if (!rlx_lower_ir (plan, adapter, cancellable, error) || !check_slots (&planner, error))
+    return NULL;
+
+  find_conflicts (&planner);
+  conflicts = planner.conflicts;
+  placed = planner.placed = g_new0 (gboolean, plan->slots->len);
+  place_static (&planner, RLX_SLOT_WEIGHT, RLX_BUFFER_WEIGHTS);
+  place_static (&planner, RLX_SLOT_STATE, RLX_BUFFER_STATE);
+  place_activations (&planner);
+  for (guint i = 0; i < banks->len; i++)
+    g_array_index (plan->buffers, RlxBuffer, get_bank (banks, i)->buffer).size = get_bank (banks, i)->size;
+  for (guint i = 0; i < folded->len; i++)
+    g_array_index (plan->buffers, RlxBuffer, get_bank (folded, i)->buffer).size = get_bank (folded, i)->size;
+  plan->live_bytes = find_live_bytes (plan);
+  if (RLX_DEBUG_CHECK (PLAN))
+    describe (plan);
+
+  for (guint i = 0; i < plan->steps->len; i++)
+    {
+      RlxStep *step = g_ptr_array_index (plan->steps, i);
+
+      if (!rlx_step_build_source (plan, step, adapter, error))
+        return NULL;
+      step->param_offset = plan->params_size;
+      plan->params_size += align_up (step->params->len * 4, alignment);
+    }
+
+  return g_steal_pointer (&plan);
+}
+
+void
+rlx_plan_free (RlxPlan *plan)
+{
+  g_clear_pointer (&plan->steps, g_ptr_array_unref);
+  g_clear_pointer (&plan->slots, g_array_unref);
+  g_clear_pointer (&plan->buffers, g_array_unref);
+  g_clear_pointer (&plan->inputs, g_array_unref);
+  g_clear_pointer (&plan->parameters, g_array_unref);
+  g_clear_pointer (&plan->states, g_array_unref);
+  g_clear_pointer (&plan->outputs, g_array_unref);
+  g_clear_pointer (&plan->copies, g_array_unref);
+  g_clear_pointer (&plan->ir, rlx_ir_free);
+  g_free (plan);
+}

@@ -1,0 +1,325 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Writes the WGSL around a kernel: parameters, bindings and the load_ and
+ * store_ functions that hide how a tensor is stored.
+ */
+#include "config.h"
+
+#include "plan/rlx-plan-private.h"
+
+#include <string.h>
+
+#include "util/rlx-debug-private.h"
+
+/* Bytes of one binding of a tensor that needs several. */
+static guint64
+segment_size (const RlxGpuAdapterInfo *adapter)
+{
+  return adapter->limits.max_storage_binding_size & ~(guint64) 255;
+}
+
+guint
+rlx_n_segments (guint64                  size,
+                const RlxGpuAdapterInfo *adapter)
+{
+  if (size <= adapter->limits.max_storage_binding_size)
+    return 1;
+  return (guint) ((size + segment_size (adapter) - 1) / segment_size (adapter));
+}
+
+/* How an argument's elements lie in its words. */
+typedef struct
+{
+  const char *element;   /* WGSL element type of the array */
+  const char *type;      /* WGSL type the kernel sees */
+  guint bits;            /* of an element inside a u32 word; 0: one element per array entry */
+} Storage;
+
+static Storage
+get_storage (const RlxArg            *arg,
+             const RlxGpuAdapterInfo *adapter)
+{
+  gboolean f16 = (adapter->features & RLX_DEVICE_FEATURES_F16) != 0;
+
+  switch ((int) arg->dtype)
+    {
+    case RLX_DATA_TYPE_F32:
+      return arg->raw ? (Storage) { "u32", "u32", 0 } : (Storage) { "f32", "f32", 0 };
+    case RLX_DATA_TYPE_I32:
+      return arg->raw ? (Storage) { "u32", "u32", 0 } : (Storage) { "i32", "i32", 0 };
+    case RLX_DATA_TYPE_U32:
+      return (Storage) { "u32", "u32", 0 };
+    case RLX_DATA_TYPE_F16:
+      if (arg->raw)
+        return (Storage) { "u32", "u32", 16 };
+      return f16 ? (Storage) { "f16", "f32", 0 } : (Storage) { "u32", "f32", 16 };
+    case RLX_DATA_TYPE_I8:
+      return (Storage) { "u32", arg->raw ? "u32" : "i32", 8 };
+    case RLX_DATA_TYPE_U8:
+      return (Storage) { "u32", "u32", 8 };
+    default:
+      return (Storage) { "u32", arg->raw ? "u32" : "bool", 8 };
+    }
+}
+
+/* The expression that turns loaded bits (or an entry) into the kernel's type. */
+static const char *
+decode (const RlxArg  *arg,
+        const Storage *storage)
+{
+  if (arg->raw)
+    return "v";
+  switch ((int) arg->dtype)
+    {
+    case RLX_DATA_TYPE_F16: return storage->bits ? "unpack2x16float(v).x" : "f32(v)";
+    case RLX_DATA_TYPE_I8: return "bitcast<i32>(v << 24u) >> 24u";
+    case RLX_DATA_TYPE_BOOL: return "v != 0u";
+    default: return "v";
+    }
+}
+
+static const char *
+encode (const RlxArg  *arg,
+        const Storage *storage)
+{
+  if (arg->raw)
+    return storage->bits == 16 ? "v & 0xffffu" : storage->bits == 8 ? "v & 0xffu" : "v";
+  switch ((int) arg->dtype)
+    {
+    case RLX_DATA_TYPE_F16: return storage->bits ? "f16_bits(v)" : "f16(v)";
+    case RLX_DATA_TYPE_I8: return "bitcast<u32>(v) & 0xffu";
+    case RLX_DATA_TYPE_U8: return "v & 0xffu";
+    case RLX_DATA_TYPE_BOOL: return "select(0u, 1u, v)";
+    default: return "v";
+    }
+}
+
+/* The argument whose buffers @arg lives in: itself, or the output that took
+ * over its memory. */
+static const RlxArg *
+buffers_of (const RlxStep *step,
+            const RlxArg  *arg)
+{
+  return arg->merged ? &g_array_index (step->args, RlxArg, arg->in_place) : arg;
+}
+
+static void
+write_access (GString       *out,
+              const char    *function,
+              const char    *head,
+              const char    *variable,
+              guint          n_segments,
+              guint64        per_segment,
+              const char    *entry_format,
+              const char    *tail)
+{
+  g_string_append_printf (out, "fn %s%s\n", function, head);
+  for (guint s = 0; s < n_segments; s++)
+    {
+      g_autofree char *name = g_strdup_printf ("%s_%u", variable, s);
+      g_autofree char *index = n_segments == 1 ? g_strdup ("w") : g_strdup_printf ("w - %" G_GUINT64_FORMAT "u", s * per_segment);
+      g_autoptr(GString) entry = g_string_new (entry_format);
+
+      g_string_replace (entry, "@", name, 0);
+      g_string_replace (entry, "#", index, 0);
+      if (n_segments == 1)
+        g_string_append_printf (out, "  %s\n", entry->str);
+      else if (s + 1 < n_segments)
+        g_string_append_printf (out, "  %sif w < %" G_GUINT64_FORMAT "u { %s }\n", s ? "else " : "", (s + 1) * per_segment, entry->str);
+      else
+        g_string_append_printf (out, "  else { %s }\n", entry->str);
+    }
+  g_string_append_printf (out, "%s}\n", tail);
+}
+
+/* load_NAME, and store_NAME for outputs. An output narrower than a word is an
+ * array of atomics: two invocations may own neighbours in one word. */
+static void
+write_functions (GString                 *out,
+                 const RlxPlan           *plan,
+                 const RlxStep           *step,
+                 const RlxArg            *arg,
+                 const RlxGpuAdapterInfo *adapter)
+{
+  const RlxArg *home = buffers_of (step, arg);
+  Storage storage = get_storage (arg, adapter);
+  guint64 size = g_array_index (plan->slots, RlxSlot, home->slot).size;
+  guint n_segments = rlx_n_segments (size, adapter);
+  guint entry_size = g_str_equal (storage.element, "f16") ? 2 : 4;
+  guint64 per_segment = segment_size (adapter) / entry_size;
+  gboolean atomic = home->is_output && storage.bits != 0;
+  g_autofree char *head = NULL, *load = NULL, *function = NULL, *body = NULL;
+
+  g_string_append_printf (out, "alias type_%s = %s;\n", arg->name, storage.type);
+
+  /* the entry that holds element i, as v */
+  head = g_strdup_printf ("(w: u32) -> %s {\n  var v: %s;", storage.element, storage.element);
+  load = g_strdup (atomic ? "v = atomicLoad(&@[#]);" : "v = @[#];");
+  function = g_strdup_printf ("word_%s", arg->name);
+  write_access (out, function, head, home->name, n_segments, per_segment, load, "  return v;\n");
+
+  if (storage.bits == 0)
+    g_string_append_printf (out, "fn load_%s(i: u32) -> %s { let v = word_%s(i); return %s; }\n",
+                            arg->name, storage.type, arg->name, decode (arg, &storage));
+  else if (storage.bits == 16)
+    g_string_append_printf (out, "fn load_%s(i: u32) -> %s { let v = extractBits(word_%s(i >> 1u), (i & 1u) << 4u, 16u); return %s; }\n",
+                            arg->name, storage.type, arg->name, decode (arg, &storage));
+  else
+    g_string_append_printf (out, "fn load_%s(i: u32) -> %s { let v = extractBits(word_%s(i >> 2u), (i & 3u) << 3u, 8u); return %s; }\n",
+                            arg->name, storage.type, arg->name, decode (arg, &storage));
+
+  if (!arg->is_output)
+    return;
+
+  g_string_append_printf (out, "fn encode_%s(v: %s) -> %s { return %s; }\n",
+                          arg->name, storage.type, storage.element, encode (arg, &storage));
+  g_free (head);
+  g_free (function);
+  if (storage.bits == 0)
+    {
+      head = g_strdup_printf ("(w: u32, v: %s) {", storage.type);
+      function = g_strdup_printf ("store_%s", arg->name);
+      body = g_strdup_printf ("@[#] = encode_%s(v);", arg->name);
+      write_access (out, function, head, home->name, n_segments, per_segment, body, "");
+    }
+  else
+    {
+      /* whole words: for kernels that own every element of the word */
+      head = g_strdup_printf ("(w: u32, v: u32) {");
+      function = g_strdup_printf ("store_word_%s", arg->name);
+      write_access (out, function, head, home->name, n_segments, per_segment, "atomicStore(&@[#], v);", "");
+      g_free (head);
+      g_free (function);
+      head = g_strdup_printf ("(w: u32, mask: u32, bits: u32) {");
+      function = g_strdup_printf ("merge_%s", arg->name);
+      write_access (out, function, head, home->name, n_segments, per_segment,
+                    "atomicAnd(&@[#], ~mask); atomicOr(&@[#], bits);", "");
+      g_string_append_printf (out,
+                              storage.bits == 16
+                                ? "fn store_%s(i: u32, v: %s) { let s = (i & 1u) << 4u; merge_%s(i >> 1u, 0xffffu << s, encode_%s(v) << s); }\n"
+                                : "fn store_%s(i: u32, v: %s) { let s = (i & 3u) << 3u; merge_%s(i >> 2u, 0xffu << s, encode_%s(v) << s); }\n",
+                              arg->name, storage.type, arg->name, arg->name);
+    }
+}
+
+static void
+add_bindings (RlxPlan                 *plan,
+              RlxStep                 *step,
+              const RlxArg            *arg,
+              const RlxGpuAdapterInfo *adapter,
+              GString                 *out)
+{
+  Storage storage = get_storage (arg, adapter);
+  guint64 size = g_array_index (plan->slots, RlxSlot, arg->slot).size;
+  guint n = rlx_n_segments (size, adapter);
+  gboolean atomic = arg->is_output && storage.bits != 0;
+
+  for (guint s = 0; s < n; s++)
+    {
+      guint64 offset = s * segment_size (adapter);
+      RlxStepBinding binding = {
+        .kind = arg->is_output ? RLX_GPU_BINDING_READ_WRITE : RLX_GPU_BINDING_READ,
+        .slot = arg->slot,
+        .offset = offset,
+        .size = n == 1 ? size : MIN (segment_size (adapter), size - offset),
+      };
+
+      g_string_append_printf (out, "@group(0) @binding(%u) var<storage, %s> %s_%u: array<%s%s%s>;\n",
+                              step->bindings->len, arg->is_output ? "read_write" : "read", arg->name, s,
+                              atomic ? "atomic<" : "", storage.element, atomic ? ">" : "");
+      g_array_append_val (step->bindings, binding);
+    }
+}
+
+static const char *
+param_type (RlxParamKind kind)
+{
+  return kind == RLX_PARAM_U32 ? "u32" : kind == RLX_PARAM_I32 ? "i32" : "f32";
+}
+
+gboolean
+rlx_step_build_source (RlxPlan                 *plan,
+                       RlxStep                 *step,
+                       const RlxGpuAdapterInfo *adapter,
+                       GError                 **error)
+{
+  g_autoptr(GString) out = g_string_new (NULL);
+  g_autoptr(GString) functions = g_string_new (NULL);
+  g_autofree char *body = NULL;
+  gboolean f16 = FALSE, packed_f16 = FALSE;
+  RlxStepBinding block = { RLX_GPU_BINDING_UNIFORM, G_MAXUINT, 0, 0 };
+
+  g_clear_pointer (&step->bindings, g_array_unref);
+  step->bindings = g_array_new (FALSE, TRUE, sizeof (RlxStepBinding));
+
+  g_string_append (out, "struct Params {\n");
+  for (guint i = 0; i < step->params->len; i++)
+    {
+      const RlxParam *param = &g_array_index (step->params, RlxParam, i);
+      g_string_append_printf (out, "  %s: %s,\n", param->name, param_type (param->kind));
+    }
+  g_string_append (out, "}\n@group(0) @binding(0) var<uniform> p: Params;\n");
+  /* Uniform blocks are padded to whole vectors. */
+  block.size = (step->params->len * 4 + 15) & ~(guint64) 15;
+  g_array_append_val (step->bindings, block);
+
+  for (guint i = 0; i < step->args->len; i++)
+    {
+      const RlxArg *arg = &g_array_index (step->args, RlxArg, i);
+      Storage storage = get_storage (arg, adapter);
+
+      f16 |= g_str_equal (storage.element, "f16");
+      packed_f16 |= arg->dtype == RLX_DATA_TYPE_F16 && storage.bits && !arg->raw;
+      if (!arg->merged)
+        add_bindings (plan, step, arg, adapter, out);
+      write_functions (functions, plan, step, arg, adapter);
+    }
+
+  if (step->bindings->len - 1 > adapter->limits.max_storage_buffers)
+    {
+      g_set_error (error, RLX_COMPILE_ERROR, RLX_COMPILE_ERROR_LIMIT,
+                   "%s '%s' needs %u storage bindings of at most %" G_GUINT64_FORMAT " bytes each, the device has %u (maxStorageBuffersPerShaderStage, maxStorageBufferBindingSize)",
+                   step->op, step->label, step->bindings->len - 1, adapter->limits.max_storage_binding_size,
+                   adapter->limits.max_storage_buffers);
+      return FALSE;
+    }
+
+  g_string_append (functions, "fn workgroup_index(wid: vec3<u32>) -> u32 { return wid.y * p.grid_x + wid.x; }\n");
+  if (packed_f16)
+    g_string_append (functions, "fn f16_bits(v: f32) -> u32 { return pack2x16float(vec2<f32>(v, 0.0)); }\n");
+
+  rlx_template_set_int (step->template, "WG", step->workgroup_size);
+  body = step->file ? rlx_template_expand_file (step->template, step->file, error)
+                    : rlx_template_expand (step->template, step->body, step->kernel, error);
+  if (body == NULL)
+    {
+      g_prefix_error (error, "%s '%s': ", step->op, step->label);
+      return FALSE;
+    }
+
+  g_free (step->wgsl);
+  step->wgsl = g_strconcat (f16 ? "enable f16;\n" : "", out->str, functions->str, body, NULL);
+  RLX_NOTE (SHADERS, "%s '%s':\n%s", step->op, step->label, step->wgsl);
+  return TRUE;
+}
+
+void
+rlx_step_free (RlxStep *step)
+{
+  for (guint i = 0; i < step->args->len; i++)
+    g_free (g_array_index (step->args, RlxArg, i).name);
+  for (guint i = 0; i < step->params->len; i++)
+    g_free (g_array_index (step->params, RlxParam, i).name);
+  g_array_unref (step->args);
+  g_array_unref (step->params);
+  g_clear_pointer (&step->bindings, g_array_unref);
+  rlx_template_free (step->template);
+  g_free (step->op);
+  g_free (step->label);
+  g_free (step->file);
+  g_free (step->body);
+  g_free (step->kernel);
+  g_free (step->wgsl);
+  g_free (step);
+}

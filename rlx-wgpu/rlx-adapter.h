@@ -1,0 +1,37 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ */
+#pragma once
+
+#if !defined(RLX_INSIDE) && !defined(RLX_COMPILATION)
+#error "Only <rlx-wgpu/rlx-wgpu.h> can be included directly."
+#endif
+
+#include <rlx-wgpu/rlx-types.h>
+
+G_BEGIN_DECLS
+
+#define RLX_TYPE_ADAPTER (rlx_adapter_get_type ())
+RLX_API
+G_DECLARE_FINAL_TYPE (RlxAdapter, rlx_adapter, RLX, ADAPTER, GObject)
+
+RLX_API
+GListModel *      rlx_adapter_list              (GError    **error) G_GNUC_WARN_UNUSED_RESULT;
+RLX_API
+const char *      rlx_adapter_get_name          (RlxAdapter *self);
+RLX_API
+const char *      rlx_adapter_get_vendor        (RlxAdapter *self);
+RLX_API
+const char *      rlx_adapter_get_driver        (RlxAdapter *self);
+RLX_API
+const char *      rlx_adapter_get_backend       (RlxAdapter *self);
+RLX_API
+RlxAdapterType    rlx_adapter_get_adapter_type  (RlxAdapter *self);
+RLX_API
+RlxDeviceFeatures rlx_adapter_get_features      (RlxAdapter *self);
+RLX_API
+guint64           rlx_adapter_get_memory_size   (RlxAdapter *self);
+RLX_API
+GVariant *        rlx_adapter_get_limits        (RlxAdapter *self);
+
+G_END_DECLS

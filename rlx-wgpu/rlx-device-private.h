@@ -1,0 +1,29 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ */
+#pragma once
+
+#include "gpu/rlx-gpu-private.h"
+#include "plan/rlx-plan-private.h"
+#include "rlx-device.h"
+#include "rlx-executable.h"
+#include "rlx-profile.h"
+
+G_BEGIN_DECLS
+
+RlxGpu *        rlx_device_get_gpu   (RlxDevice *self);
+
+/* Makes the GPU objects of @plan (taken over in every case). */
+RlxExecutable * rlx_executable_new   (RlxDevice    *device,
+                                      RlxPlan      *plan,
+                                      GCancellable *cancellable,
+                                      GError      **error);
+const RlxPlan * rlx_executable_peek_plan (RlxExecutable *self);
+
+/* rlx-profile.c: @times are nanoseconds by step of the main part, NULL when the
+ * device has no timestamps. */
+RlxProfile *    rlx_profile_new      (const RlxPlan *plan,
+                                      const guint64 *times,
+                                      double         wall_time);
+
+G_END_DECLS

@@ -1,0 +1,96 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ */
+#pragma once
+
+#if !defined(RLX_INSIDE) && !defined(RLX_COMPILATION)
+#error "Only <rlx-wgpu/rlx-wgpu.h> can be included directly."
+#endif
+
+#include <rlx-wgpu/rlx-types.h>
+
+G_BEGIN_DECLS
+
+#define RLX_TYPE_EXECUTABLE (rlx_executable_get_type ())
+RLX_API
+G_DECLARE_FINAL_TYPE (RlxExecutable, rlx_executable, RLX, EXECUTABLE, GObject)
+
+RLX_API
+RlxTensor **    rlx_executable_run              (RlxExecutable       *self,
+                                                 RlxTensor          **inputs,
+                                                 gsize                n_inputs,
+                                                 gsize               *n_outputs,
+                                                 GCancellable        *cancellable,
+                                                 GError             **error) G_GNUC_WARN_UNUSED_RESULT;
+RLX_API
+void            rlx_executable_run_async        (RlxExecutable       *self,
+                                                 RlxTensor          **inputs,
+                                                 gsize                n_inputs,
+                                                 GCancellable        *cancellable,
+                                                 GAsyncReadyCallback  callback,
+                                                 gpointer             user_data);
+RLX_API
+RlxTensor **    rlx_executable_run_finish       (RlxExecutable       *self,
+                                                 GAsyncResult        *result,
+                                                 gsize               *n_outputs,
+                                                 GError             **error) G_GNUC_WARN_UNUSED_RESULT;
+RLX_API
+RlxTensor **    rlx_executable_run_named        (RlxExecutable       *self,
+                                                 const char * const  *names,
+                                                 RlxTensor          **inputs,
+                                                 gsize                n_inputs,
+                                                 gsize               *n_outputs,
+                                                 GCancellable        *cancellable,
+                                                 GError             **error) G_GNUC_WARN_UNUSED_RESULT;
+
+RLX_API
+gboolean        rlx_executable_set_parameters   (RlxExecutable       *self,
+                                                 const char * const  *names,
+                                                 RlxTensor          **values,
+                                                 gsize                n_values,
+                                                 GCancellable        *cancellable,
+                                                 GError             **error);
+RLX_API
+RlxTensor *     rlx_executable_read_state       (RlxExecutable       *self,
+                                                 const char          *name,
+                                                 GCancellable        *cancellable,
+                                                 GError             **error) G_GNUC_WARN_UNUSED_RESULT;
+RLX_API
+gboolean        rlx_executable_write_state      (RlxExecutable       *self,
+                                                 const char          *name,
+                                                 RlxTensor           *value,
+                                                 GCancellable        *cancellable,
+                                                 GError             **error);
+RLX_API
+gboolean        rlx_executable_reset_state      (RlxExecutable       *self,
+                                                 GCancellable        *cancellable,
+                                                 GError             **error);
+RLX_API
+RlxExecutable * rlx_executable_fork             (RlxExecutable       *self,
+                                                 GError             **error) G_GNUC_WARN_UNUSED_RESULT;
+
+RLX_API
+RlxDevice *     rlx_executable_get_device       (RlxExecutable       *self);
+RLX_API
+char **         rlx_executable_get_input_names  (RlxExecutable       *self);
+RLX_API
+char **         rlx_executable_get_output_names (RlxExecutable       *self);
+RLX_API
+guint           rlx_executable_get_n_dispatches (RlxExecutable       *self);
+RLX_API
+guint64         rlx_executable_get_arena_size   (RlxExecutable       *self);
+RLX_API
+guint64         rlx_executable_get_weights_size (RlxExecutable       *self);
+RLX_API
+char *          rlx_executable_describe_plan    (RlxExecutable       *self);
+RLX_API
+GVariant *      rlx_executable_get_plan         (RlxExecutable       *self);
+RLX_API
+gboolean        rlx_executable_get_profiling    (RlxExecutable       *self);
+RLX_API
+void            rlx_executable_set_profiling    (RlxExecutable       *self,
+                                                 gboolean             profiling);
+RLX_API
+RlxProfile *    rlx_executable_get_profile      (RlxExecutable       *self);
+
+G_END_DECLS

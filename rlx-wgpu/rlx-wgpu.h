@@ -1,0 +1,20 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ */
+#pragma once
+
+#define RLX_INSIDE
+#include <rlx-wgpu/rlx-version.h>
+#include <rlx-wgpu/rlx-version-macros.h>
+#include <rlx-wgpu/rlx-types.h>
+#include <rlx-wgpu/rlx-enum-types.h>
+#include <rlx-wgpu/rlx-adapter.h>
+#include <rlx-wgpu/rlx-device.h>
+#include <rlx-wgpu/rlx-executable.h>
+#include <rlx-wgpu/rlx-graph.h>
+#include <rlx-wgpu/rlx-node.h>
+#include <rlx-wgpu/rlx-op-methods.h>
+#include <rlx-wgpu/rlx-op-options.h>
+#include <rlx-wgpu/rlx-profile.h>
+#include <rlx-wgpu/rlx-tensor.h>
+#undef RLX_INSIDE
