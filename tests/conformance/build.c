@@ -1,0 +1,243 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * The graph of a case.
+ */
+#include "config.h"
+
+#include "map.h"
+
+#include <string.h>
+
+/* Constants of cases without data are zeros; larger ones become inputs, for
+ * only their shape matters. */
+#define MAX_ZEROS ((gint64) 1 << 22)
+
+struct _Build
+{
+  const Case *test;
+  RlxDevice *device;       /* nullable: nothing is computed */
+  RlxGraph *graph;
+  RlxGraph *foreign;       /* of operands that belong to another graph */
+  GHashTable *nodes;       /* name → RlxNode, which its graph owns */
+  GPtrArray *inputs;       /* CaseTensor of the graph's inputs */
+};
+
+Build *
+build_new (const Case *test,
+           RlxDevice  *device)
+{
+  Build *self = g_new0 (Build, 1);
+
+  self->test = test;
+  self->device = device != NULL ? g_object_ref (device) : NULL;
+  self->graph = rlx_graph_new ();
+  self->nodes = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
+  self->inputs = g_ptr_array_new ();
+  return self;
+}
+
+void
+build_free (Build *self)
+{
+  g_ptr_array_unref (self->inputs);
+  g_hash_table_unref (self->nodes);
+  g_clear_object (&self->foreign);
+  g_clear_object (&self->graph);
+  g_clear_object (&self->device);
+  g_free (self);
+}
+
+RlxGraph *
+build_get_graph (Build *self)
+{
+  return self->graph;
+}
+
+GPtrArray *
+build_get_inputs (Build *self)
+{
+  return self->inputs;
+}
+
+void
+build_set (Build      *self,
+           const char *name,
+           RlxNode    *node)
+{
+  g_hash_table_insert (self->nodes, g_strdup (name), node);
+}
+
+static gboolean
+is_small (const CaseTensor *tensor)
+{
+  gint64 count = 1;
+
+  for (guint i = 0; i < tensor->n_dims; i++)
+    {
+      if (tensor->shape[i] == 0)
+        return TRUE;
+      if (tensor->shape[i] > MAX_ZEROS / count)
+        return FALSE;
+      count *= tensor->shape[i];
+    }
+  return TRUE;
+}
+
+RlxNode *
+build_get (Build      *self,
+           const char *name,
+           GError    **error)
+{
+  RlxNode *node = g_hash_table_lookup (self->nodes, name);
+  const CaseTensor *tensor;
+
+  if (node != NULL)
+    return node;
+
+  tensor = case_find_input (self->test, name);
+  if (tensor == NULL)
+    {
+      g_set_error (error, CONFORMANCE_ERROR, CONFORMANCE_ERROR_MALFORMED, "nothing makes the value “%s”", name);
+      return NULL;
+    }
+  if (!tensor->known)
+    {
+      map_unsupported (error, "data type %s", tensor->dtype);
+      return NULL;
+    }
+
+  if (tensor->foreign_graph)
+    {
+      if (self->foreign == NULL)
+        self->foreign = rlx_graph_new ();
+      node = rlx_graph_input (self->foreign, name, tensor->data_type, tensor->shape, tensor->n_dims, error);
+    }
+  else if ((tensor->constant || tensor->param) && (case_tensor_has_data (tensor) || is_small (tensor)))
+    {
+      g_autoptr(RlxTensor) value = case_tensor_to_rlx (tensor, error);
+
+      if (value == NULL)
+        return NULL;
+      node = rlx_graph_constant (self->graph, value, error);
+    }
+  else
+    {
+      node = rlx_graph_input (self->graph, name, tensor->data_type, tensor->shape, tensor->n_dims, error);
+      if (node != NULL)
+        g_ptr_array_add (self->inputs, (gpointer) tensor);
+    }
+
+  if (node != NULL)
+    build_set (self, name, node);
+  return node;
+}
+
+gboolean
+build_all (Build      *self,
+           const char *until,
+           GError    **error)
+{
+  for (guint i = 0; i < self->test->ops->len; i++)
+    {
+      const CaseOp *op = g_ptr_array_index (self->test->ops, i);
+      MapCall call = {
+        .build = self,
+        .op = op,
+        .mapping = mapping_find (self->test->family, op),
+        .opset = self->test->opset,
+      };
+
+      if (call.mapping == NULL)
+        return map_unsupported (error, "operator %s", op->name);
+      if (!mapping_call (&call, error))
+        return FALSE;
+      if (until != NULL && g_strv_contains ((const char *const *) op->outputs, until))
+        break;
+    }
+  return TRUE;
+}
+
+RlxTensor *
+build_evaluate (Build      *self,
+                const char *name,
+                GError    **error)
+{
+  const CaseTensor *tensor = case_find_input (self->test, name);
+  g_autoptr(Build) part = NULL;
+  g_auto(GStrv) names = NULL;
+  g_autofree RlxTensor **outputs = NULL;
+  RlxNode *node;
+  gsize n_outputs;
+  RlxTensor *result;
+
+  if (tensor != NULL)
+    {
+      if (!case_tensor_has_data (tensor))
+        {
+          map_unsupported (error, "an argument that is the tensor “%s”", name);
+          return NULL;
+        }
+      return case_tensor_to_rlx (tensor, error);
+    }
+  if (self->device == NULL)
+    {
+      map_unsupported (error, "an argument that is computed, “%s”", name);
+      return NULL;
+    }
+
+  part = build_new (self->test, self->device);
+  if (!build_all (part, name, error))
+    return NULL;
+  node = build_get (part, name, error);
+  if (node == NULL)
+    return NULL;
+  rlx_graph_output (part->graph, name, node);
+  outputs = build_run (part, &names, &n_outputs, error);
+  if (outputs == NULL)
+    return NULL;
+  result = g_object_ref (outputs[0]);
+  for (gsize i = 0; i < n_outputs; i++)
+    g_object_unref (outputs[i]);
+  return result;
+}
+
+RlxTensor **
+build_run (Build     *self,
+           char    ***names,
+           gsize     *n_outputs,
+           GError   **error)
+{
+  g_autoptr(RlxExecutable) executable = NULL;
+  g_autoptr(GPtrArray) tensors = g_ptr_array_new_with_free_func (g_object_unref);
+  g_autoptr(GPtrArray) input_names = g_ptr_array_new ();
+  RlxTensor **outputs;
+  GError *local = NULL;
+
+  executable = rlx_device_compile (self->device, self->graph, NULL, error);
+  if (executable == NULL)
+    return NULL;
+
+  for (guint i = 0; i < self->inputs->len; i++)
+    {
+      const CaseTensor *input = g_ptr_array_index (self->inputs, i);
+      RlxTensor *tensor = case_tensor_to_rlx (input, error);
+
+      if (tensor == NULL)
+        return NULL;
+      g_ptr_array_add (tensors, tensor);
+      g_ptr_array_add (input_names, input->name);
+    }
+  g_ptr_array_add (input_names, NULL);
+
+  outputs = rlx_executable_run_named (executable, (const char *const *) input_names->pdata,
+                                      (RlxTensor **) tensors->pdata, tensors->len, n_outputs, NULL, &local);
+  if (outputs == NULL)
+    {
+      g_prefix_error_literal (&local, "run: ");
+      g_propagate_error (error, local);
+      return NULL;
+    }
+  *names = rlx_executable_get_output_names (executable);
+  return outputs;
+}

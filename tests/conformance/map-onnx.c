@@ -1,0 +1,988 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * The operators of ONNX, and those ONNX Runtime adds. What is an input there
+ * but an attribute here (axes, shapes, bounds) is read from the case.
+ */
+#include "config.h"
+
+#include "map.h"
+
+#include <math.h>
+#include <string.h>
+
+static gint64
+product (const gint64 *values,
+         gsize         first,
+         gsize         end)
+{
+  gint64 result = 1;
+
+  for (gsize i = first; i < end; i++)
+    result *= values[i];
+  return result;
+}
+
+static gint64 *
+copy_shape (RlxNode *node,
+            gsize   *rank)
+{
+  const gint64 *shape = rlx_node_get_shape (node, rank);
+  gint64 *copy = g_new0 (gint64, *rank + 1);
+
+  for (gsize i = 0; i < *rank; i++)
+    copy[i] = shape[i];
+  return copy;
+}
+
+/* Counts from the end when negative. An error beyond @limit. */
+static gboolean
+normalise_axis (MapCall *call,
+                gint64   axis,
+                gsize    rank,
+                gsize    limit,
+                gsize   *out,
+                GError **error)
+{
+  gint64 value = axis < 0 ? axis + (gint64) rank : axis;
+
+  if (value < 0 || value > (gint64) limit)
+    return map_refused (error, "%s: the axis %" G_GINT64_FORMAT " is beyond %" G_GSIZE_FORMAT " dimensions",
+                        call->op->name, axis, rank);
+  *out = (gsize) value;
+  return TRUE;
+}
+
+/* An argument that is an attribute in old opsets and an input in new ones.
+ * @present tells whether there is either. */
+static gboolean
+get_ints (MapCall    *call,
+          const char *name,
+          guint       index,
+          gint64    **values,
+          gsize      *n_values,
+          gboolean   *present,
+          GError    **error)
+{
+  *n_values = 0;
+  *values = NULL;
+  *present = TRUE;
+  if (map_arg (call, name) != NULL)
+    *values = map_arg_ints (call, name, n_values, error);
+  else if (map_has_input (call, index))
+    *values = map_input_ints (call, index, n_values, error);
+  else
+    {
+      *present = FALSE;
+      return TRUE;
+    }
+  return *values != NULL;
+}
+
+/* ---- element-wise --------------------------------------------------------------- */
+
+/* Before opset 7 the second operand broadcast only when asked to, from a given axis. */
+static RlxNode *
+align_second (MapCall *call,
+              RlxNode *a,
+              RlxNode *b,
+              GError **error)
+{
+  g_autofree gint64 *shape = NULL;
+  const gint64 *b_shape;
+  gsize rank_b, rank_a = rlx_node_get_n_dims (a), axis;
+  gint64 argument;
+
+  if (call->opset >= 7 || map_arg (call, "axis") == NULL)
+    return b;
+  b_shape = rlx_node_get_shape (b, &rank_b);
+  if (!map_arg_int (call, "axis", 0, &argument, error) ||
+      !normalise_axis (call, argument, rank_a, rank_a, &axis, error))
+    return NULL;
+  if (axis + rank_b > rank_a)
+    {
+      map_refused (error, "%s: the second operand does not fit at axis %" G_GSIZE_FORMAT, call->op->name, axis);
+      return NULL;
+    }
+  shape = g_new (gint64, rank_a + 1);
+  for (gsize i = 0; i < rank_a - axis; i++)
+    shape[i] = i < rank_b ? b_shape[i] : 1;
+  return map_reshape (call, b, shape, rank_a - axis, error);
+}
+
+static gboolean
+map_binary (MapCall *call,
+            GError **error)
+{
+  RlxNode *a = map_input (call, 0, FALSE, error);
+  RlxNode *b = a != NULL ? map_input (call, 1, FALSE, error) : NULL;
+
+  if (b != NULL)
+    b = align_second (call, a, b, error);
+  return b != NULL && map_return (call, 0, map_op2 (call, call->mapping->op, a, b, NULL, error));
+}
+
+static gboolean
+map_pow (MapCall *call,
+         GError **error)
+{
+  RlxNode *a = map_input (call, 0, FALSE, error);
+  RlxNode *b = a != NULL ? map_input (call, 1, FALSE, error) : NULL;
+  RlxDataType data_type;
+
+  if (b == NULL || (b = align_second (call, a, b, error)) == NULL)
+    return FALSE;
+
+  /* the exponent has a type of its own there; the result has the base's */
+  data_type = rlx_node_get_data_type (a);
+  if (rlx_node_get_data_type (b) != data_type)
+    {
+      gboolean floats = TYPES_FLOAT & (1u << data_type | 1u << rlx_node_get_data_type (b));
+
+      a = map_cast (call, a, floats ? RLX_DATA_TYPE_F32 : data_type, error);
+      b = a != NULL ? map_cast (call, b, floats ? RLX_DATA_TYPE_F32 : data_type, error) : NULL;
+      if (b == NULL)
+        return FALSE;
+    }
+  return map_return (call, 0, map_cast (call, map_op2 (call, "pow", a, b, NULL, error), data_type, error));
+}
+
+static gboolean
+map_mod (MapCall *call,
+         GError **error)
+{
+  RlxNode *a = map_input (call, 0, FALSE, error);
+  RlxNode *b = a != NULL ? map_input (call, 1, FALSE, error) : NULL;
+  gboolean fmod;
+
+  if (b == NULL || !map_arg_bool (call, "fmod", FALSE, &fmod, error))
+    return FALSE;
+  return map_return (call, 0, map_op2 (call, "mod", a, b,
+                                       map_attrs ("floor", g_variant_new_boolean (!fmod), NULL), error));
+}
+
+static gboolean
+map_bit_shift (MapCall *call,
+               GError **error)
+{
+  RlxNode *a = map_input (call, 0, FALSE, error);
+  RlxNode *b = a != NULL ? map_input (call, 1, FALSE, error) : NULL;
+  const char *direction = map_arg_string (call, "direction", NULL);
+
+  if (b == NULL)
+    return FALSE;
+  if (g_strcmp0 (direction, "LEFT") != 0 && g_strcmp0 (direction, "RIGHT") != 0)
+    return map_refused (error, "BitShift: the direction is neither LEFT nor RIGHT");
+  return map_return (call, 0, map_op2 (call, *direction == 'L' ? "shift_left" : "shift_right", a, b, NULL, error));
+}
+
+static gboolean
+map_mean (MapCall *call,
+          GError **error)
+{
+  guint n = map_n_inputs (call);
+  RlxNode *sum = map_input (call, 0, FALSE, error);
+
+  for (guint i = 1; i < n && sum != NULL; i++)
+    {
+      RlxNode *next = map_input (call, i, FALSE, error);
+
+      sum = next != NULL ? map_op2 (call, "add", sum, next, NULL, error) : NULL;
+    }
+  if (sum == NULL)
+    return FALSE;
+  return map_return (call, 0, map_op1 (call, "affine", sum,
+                                       map_attrs ("alpha", g_variant_new_double (1.0 / n), NULL), error));
+}
+
+static gboolean
+map_clip (MapCall *call,
+          GError **error)
+{
+  RlxNode *node = map_input (call, 0, FALSE, error);
+  RlxNode *bound;
+
+  if (node == NULL)
+    return FALSE;
+
+  if (map_arg (call, "min") != NULL || map_arg (call, "max") != NULL)
+    {
+      double minimum, maximum;
+
+      if (!map_arg_double (call, "min", -INFINITY, &minimum, error) ||
+          !map_arg_double (call, "max", INFINITY, &maximum, error))
+        return FALSE;
+      return map_return (call, 0, map_op1 (call, "clamp", node,
+                                           map_attrs ("minimum", g_variant_new_double (minimum),
+                                                      "maximum", g_variant_new_double (maximum), NULL),
+                                           error));
+    }
+
+  /* the bounds are tensors there, and may be in the wrong order */
+  for (guint i = 1; i <= 2; i++)
+    if (map_has_input (call, i))
+      {
+        bound = map_input (call, i, FALSE, error);
+        node = bound != NULL ? map_op2 (call, i == 1 ? "max" : "min", node, bound, NULL, error) : NULL;
+        if (node == NULL)
+          return FALSE;
+      }
+  if (!map_has_input (call, 1) && !map_has_input (call, 2))
+    node = map_op1 (call, "identity", node, NULL, error);
+  return map_return (call, 0, node);
+}
+
+static gboolean
+map_cast_like (MapCall *call,
+               GError **error)
+{
+  RlxNode *node = map_input (call, 0, FALSE, error);
+  RlxNode *like = node != NULL ? map_input (call, 1, FALSE, error) : NULL;
+
+  if (like == NULL)
+    return FALSE;
+  return map_return (call, 0, map_op1 (call, "cast", node,
+                                       map_attrs ("to", map_data_type (rlx_node_get_data_type (like)), NULL), error));
+}
+
+static gboolean
+map_gelu (MapCall *call,
+          GError **error)
+{
+  RlxNode *node = map_input (call, 0, FALSE, error);
+  const char *approximate = map_arg_string (call, "approximate", NULL);
+
+  if (node == NULL)
+    return FALSE;
+  return map_return (call, 0, map_op1 (call, g_strcmp0 (approximate, "tanh") == 0 ? "gelu_tanh" : "gelu",
+                                       node, NULL, error));
+}
+
+/* x and an optional bias, then the operator. */
+static gboolean
+map_biased (MapCall *call,
+            GError **error)
+{
+  RlxNode *node = map_input (call, 0, FALSE, error);
+
+  if (node != NULL && map_has_input (call, 1))
+    {
+      RlxNode *bias = map_input (call, 1, FALSE, error);
+
+      node = bias != NULL ? map_op2 (call, "add", node, bias, NULL, error) : NULL;
+    }
+  return node != NULL && map_return (call, 0, map_op1 (call, call->mapping->op, node, NULL, error));
+}
+
+/* ---- linear algebra and normalisation ------------------------------------------------ */
+
+static gboolean
+map_gemm (MapCall *call,
+          GError **error)
+{
+  RlxNode *a = map_input (call, 0, FALSE, error);
+  RlxNode *b = a != NULL ? map_input (call, 1, FALSE, error) : NULL;
+  RlxNode *c = NULL;
+  gboolean transpose_a, transpose_b;
+  double alpha, beta;
+
+  if (b == NULL)
+    return FALSE;
+  if (map_has_input (call, 2) && (c = map_input (call, 2, FALSE, error)) == NULL)
+    return FALSE;
+  if (!map_arg_bool (call, "transA", FALSE, &transpose_a, error) ||
+      !map_arg_bool (call, "transB", FALSE, &transpose_b, error) ||
+      !map_arg_double (call, "alpha", 1, &alpha, error) ||
+      !map_arg_double (call, "beta", 1, &beta, error))
+    return FALSE;
+  return map_return (call, 0, map_op (call, "linear", (RlxNode *[]) { a, b, c }, 3,
+                                      map_attrs ("transpose_a", g_variant_new_boolean (transpose_a),
+                                                 "transpose_b", g_variant_new_boolean (transpose_b),
+                                                 "alpha", g_variant_new_double (alpha),
+                                                 "beta", g_variant_new_double (beta), NULL),
+                                      error));
+}
+
+static gboolean
+map_softmax (MapCall *call,
+             GError **error)
+{
+  RlxNode *node = map_input (call, 0, FALSE, error);
+  g_autofree gint64 *shape = NULL;
+  gsize rank, place;
+  gint64 axis;
+
+  if (node == NULL || !map_arg_int (call, "axis", call->opset < 13 ? 1 : -1, &axis, error))
+    return FALSE;
+  if (call->opset >= 13)
+    return map_return (call, 0, map_op1 (call, call->mapping->op, node,
+                                         map_attrs ("axis", g_variant_new_int64 (axis), NULL), error));
+
+  /* over all dimensions from the axis on */
+  shape = copy_shape (node, &rank);
+  if (!normalise_axis (call, axis, rank, rank, &place, error))
+    return FALSE;
+  node = map_reshape (call, node, (gint64[]) { product (shape, 0, place), product (shape, place, rank) }, 2, error);
+  if (node != NULL)
+    node = map_op1 (call, call->mapping->op, node, map_attrs ("axis", g_variant_new_int64 (1), NULL), error);
+  return node != NULL && map_return (call, 0, map_reshape (call, node, shape, rank, error));
+}
+
+/* A scale or bias may broadcast to the axes there; here it has their shape. */
+static RlxNode *
+expand_to (MapCall      *call,
+           RlxNode      *node,
+           const gint64 *shape,
+           gsize         n_dims,
+           GError      **error)
+{
+  gsize n;
+  const gint64 *is = rlx_node_get_shape (node, &n);
+
+  if (n == n_dims && (n == 0 || memcmp (is, shape, n * sizeof *shape) == 0))
+    return node;
+  if (n > n_dims)
+    {
+      for (gsize i = 0; i < n - n_dims; i++)
+        if (is[i] != 1)
+          {
+            map_unsupported (error, "%s with a scale of more dimensions than the axes", call->op->name);
+            return NULL;
+          }
+      node = map_reshape (call, node, is + (n - n_dims), n_dims, error);
+      if (node == NULL)
+        return NULL;
+    }
+  return map_op1 (call, "expand", node, map_attrs ("shape", map_ints (shape, n_dims), NULL), error);
+}
+
+static gboolean
+map_norm (MapCall *call,
+          GError **error)
+{
+  RlxNode *inputs[3] = { map_input (call, 0, FALSE, error), NULL, NULL };
+  guint n_inputs = g_str_equal (call->mapping->op, "rms_norm") ? 2 : 3;
+  g_autofree gint64 *shape = NULL;
+  g_autofree gint64 *axes = NULL;
+  gsize rank, place;
+  gint64 axis;
+  double epsilon;
+
+  if (inputs[0] == NULL ||
+      !map_arg_int (call, "axis", -1, &axis, error) ||
+      !map_arg_double (call, "epsilon", 1e-5, &epsilon, error))
+    return FALSE;
+  if (map_wants_output (call, 1) || map_wants_output (call, 2))
+    return map_unsupported (error, "the statistics of %s as outputs", call->op->name);
+
+  shape = copy_shape (inputs[0], &rank);
+  if (!normalise_axis (call, axis, rank, rank, &place, error))
+    return FALSE;
+  axes = g_new (gint64, rank + 1);
+  for (gsize i = place; i < rank; i++)
+    axes[i - place] = (gint64) i;
+
+  for (guint i = 1; i < n_inputs; i++)
+    if (map_has_input (call, i))
+      {
+        inputs[i] = map_input (call, i, FALSE, error);
+        if (inputs[i] != NULL)
+          inputs[i] = expand_to (call, inputs[i], shape + place, rank - place, error);
+        if (inputs[i] == NULL)
+          return FALSE;
+      }
+  return map_return (call, 0, map_op (call, call->mapping->op, inputs, n_inputs,
+                                      map_attrs ("axes", map_ints (axes, rank - place),
+                                                 "epsilon", g_variant_new_double (epsilon), NULL),
+                                      error));
+}
+
+/* ---- reductions ------------------------------------------------------------------ */
+
+static gboolean
+map_reduce (MapCall *call,
+            GError **error)
+{
+  RlxNode *node = map_input (call, 0, FALSE, error);
+  g_autofree gint64 *axes = NULL;
+  gboolean keep_dims, noop, present, is_bool;
+  gsize n_axes;
+
+  if (node == NULL ||
+      !map_arg_bool (call, "keepdims", TRUE, &keep_dims, error) ||
+      !map_arg_bool (call, "noop_with_empty_axes", FALSE, &noop, error) ||
+      !get_ints (call, "axes", 1, &axes, &n_axes, &present, error))
+    return FALSE;
+  if (n_axes == 0 && !noop)
+    {
+      n_axes = rlx_node_get_n_dims (node);
+      g_free (axes);
+      axes = g_new (gint64, n_axes + 1);
+      for (gsize i = 0; i < n_axes; i++)
+        axes[i] = (gint64) i;
+    }
+
+  /* the largest and smallest of booleans are those of 0 and 1 */
+  is_bool = rlx_node_get_data_type (node) == RLX_DATA_TYPE_BOOL;
+  if (is_bool)
+    node = map_cast (call, node, RLX_DATA_TYPE_U8, error);
+  if (node != NULL)
+    node = map_op1 (call, call->mapping->op, node,
+                    map_attrs ("axes", map_ints (axes, n_axes),
+                               "keep_dims", g_variant_new_boolean (keep_dims), NULL),
+                    error);
+  if (node != NULL && is_bool)
+    node = map_cast (call, node, RLX_DATA_TYPE_BOOL, error);
+  return map_return (call, 0, node);
+}
+
+static gboolean
+map_arg_extreme (MapCall *call,
+                 GError **error)
+{
+  RlxNode *node = map_input (call, 0, FALSE, error);
+  gboolean keep_dims, last;
+  gint64 axis;
+
+  if (node == NULL ||
+      !map_arg_int (call, "axis", 0, &axis, error) ||
+      !map_arg_bool (call, "keepdims", TRUE, &keep_dims, error) ||
+      !map_arg_bool (call, "select_last_index", FALSE, &last, error))
+    return FALSE;
+  if (last)
+    return map_unsupported (error, "%s with select_last_index", call->op->name);
+  node = map_op1 (call, call->mapping->op, node,
+                  map_attrs ("axis", g_variant_new_int64 (axis),
+                             "keep_dims", g_variant_new_boolean (keep_dims), NULL),
+                  error);
+  return map_return (call, 0, map_cast (call, node, RLX_DATA_TYPE_I64, error));
+}
+
+static gboolean
+map_cumsum (MapCall *call,
+            GError **error)
+{
+  RlxNode *node = map_input (call, 0, FALSE, error);
+  g_autofree gint64 *axis = NULL;
+  gboolean exclusive, reverse;
+  gsize n;
+
+  if (node == NULL ||
+      !map_arg_bool (call, "exclusive", FALSE, &exclusive, error) ||
+      !map_arg_bool (call, "reverse", FALSE, &reverse, error) ||
+      (axis = map_input_ints (call, 1, &n, error)) == NULL)
+    return FALSE;
+  if (n != 1)
+    return map_refused (error, "CumSum: there is not one axis");
+  return map_return (call, 0, map_op1 (call, "cumsum", node,
+                                       map_attrs ("axis", g_variant_new_int64 (axis[0]),
+                                                  "exclusive", g_variant_new_boolean (exclusive),
+                                                  "reverse", g_variant_new_boolean (reverse), NULL),
+                                       error));
+}
+
+/* ---- shapes ------------------------------------------------------------------------ */
+
+static gboolean
+map_reshape_op (MapCall *call,
+                GError **error)
+{
+  RlxNode *node = map_input (call, 0, FALSE, error);
+  g_autofree gint64 *shape = NULL;
+  const gint64 *is;
+  gboolean allow_zero, present;
+  gsize rank, n_dims;
+
+  if (node == NULL ||
+      !map_arg_bool (call, "allowzero", FALSE, &allow_zero, error) ||
+      !get_ints (call, "shape", 1, &shape, &n_dims, &present, error))
+    return FALSE;
+  if (!present)
+    return map_refused (error, "Reshape: there is no shape");
+  is = rlx_node_get_shape (node, &rank);
+  for (gsize i = 0; i < n_dims && !allow_zero; i++)
+    if (shape[i] == 0)
+      {
+        if (i >= rank)
+          return map_refused (error, "Reshape: dimension %" G_GSIZE_FORMAT " is to be kept, but there are %"
+                              G_GSIZE_FORMAT, i, rank);
+        shape[i] = is[i];
+      }
+  return map_return (call, 0, map_reshape (call, node, shape, n_dims, error));
+}
+
+static gboolean
+map_flatten (MapCall *call,
+             GError **error)
+{
+  RlxNode *node = map_input (call, 0, FALSE, error);
+  const gint64 *shape;
+  gsize rank, place;
+  gint64 axis;
+
+  if (node == NULL || !map_arg_int (call, "axis", 1, &axis, error))
+    return FALSE;
+  shape = rlx_node_get_shape (node, &rank);
+  if (!normalise_axis (call, axis, rank, rank, &place, error))
+    return FALSE;
+  return map_return (call, 0, map_reshape (call, node,
+                                           (gint64[]) { product (shape, 0, place), product (shape, place, rank) },
+                                           2, error));
+}
+
+static gboolean
+map_squeeze (MapCall *call,
+             GError **error)
+{
+  RlxNode *node = map_input (call, 0, FALSE, error);
+  g_autofree gint64 *axes = NULL;
+  g_autofree gint64 *result = NULL;
+  g_autofree gboolean *drop = NULL;
+  const gint64 *shape;
+  gsize rank, n_axes, n = 0;
+  gboolean present;
+
+  if (node == NULL || !get_ints (call, "axes", 1, &axes, &n_axes, &present, error))
+    return FALSE;
+  shape = rlx_node_get_shape (node, &rank);
+  drop = g_new0 (gboolean, rank + 1);
+  for (gsize i = 0; i < n_axes; i++)
+    {
+      gsize place;
+
+      if (!normalise_axis (call, axes[i], rank, rank - 1, &place, error))
+        return FALSE;
+      drop[place] = TRUE;
+    }
+  result = g_new (gint64, rank + 1);
+  for (gsize i = 0; i < rank; i++)
+    if (present ? !drop[i] : shape[i] != 1)
+      result[n++] = shape[i];
+    else if (shape[i] != 1)
+      return map_refused (error, "Squeeze: dimension %" G_GSIZE_FORMAT " is %" G_GINT64_FORMAT, i, shape[i]);
+  return map_return (call, 0, map_reshape (call, node, result, n, error));
+}
+
+static gboolean
+map_unsqueeze (MapCall *call,
+               GError **error)
+{
+  RlxNode *node = map_input (call, 0, FALSE, error);
+  g_autofree gint64 *axes = NULL;
+  g_autofree gint64 *result = NULL;
+  const gint64 *shape;
+  gsize rank, n_axes, total, from = 0;
+  gboolean present;
+
+  if (node == NULL || !get_ints (call, "axes", 1, &axes, &n_axes, &present, error))
+    return FALSE;
+  if (!present)
+    return map_refused (error, "Unsqueeze: there are no axes");
+  shape = rlx_node_get_shape (node, &rank);
+  total = rank + n_axes;
+  result = g_new0 (gint64, total + 1);
+  for (gsize i = 0; i < n_axes; i++)
+    {
+      gsize place;
+
+      if (!normalise_axis (call, axes[i], total, total - 1, &place, error))
+        return FALSE;
+      if (result[place] != 0)
+        return map_refused (error, "Unsqueeze: the axis %" G_GINT64_FORMAT " comes twice", axes[i]);
+      result[place] = 1;
+    }
+  /* a size may be 0 as well, so the new places are told by their being set */
+  for (gsize i = 0; i < total; i++)
+    if (result[i] == 0)
+      result[i] = shape[from++];
+  return map_return (call, 0, map_reshape (call, node, result, total, error));
+}
+
+static gboolean
+map_expand (MapCall *call,
+            GError **error)
+{
+  RlxNode *node = map_input (call, 0, FALSE, error);
+  g_autofree gint64 *shape = NULL;
+  g_autofree gint64 *result = NULL;
+  const gint64 *is;
+  gsize rank, n_dims, n;
+
+  if (node == NULL || (shape = map_input_ints (call, 1, &n_dims, error)) == NULL)
+    return FALSE;
+
+  /* both broadcast there: a 1 in the shape keeps the size */
+  is = rlx_node_get_shape (node, &rank);
+  n = MAX (rank, n_dims);
+  result = g_new (gint64, n + 1);
+  for (gsize i = 0; i < n; i++)
+    {
+      gint64 a = i + rank >= n ? is[i + rank - n] : 1;
+      gint64 b = i + n_dims >= n ? shape[i + n_dims - n] : 1;
+
+      result[i] = b == 1 ? a : b;
+    }
+  return map_return (call, 0, map_op1 (call, "expand", node,
+                                       map_attrs ("shape", map_ints (result, n), NULL), error));
+}
+
+static gboolean
+map_slice (MapCall *call,
+           GError **error)
+{
+  static const char *const names[] = { "starts", "ends", "axes", "steps" };
+  RlxNode *node = map_input (call, 0, FALSE, error);
+  g_auto(GVariantDict) attrs = G_VARIANT_DICT_INIT (NULL);
+
+  if (node == NULL)
+    return FALSE;
+  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
+    {
+      g_autofree gint64 *values = NULL;
+      gboolean present;
+      gsize n;
+
+      if (!get_ints (call, names[i], i + 1, &values, &n, &present, error))
+        return FALSE;
+      if (present)
+        g_variant_dict_insert_value (&attrs, names[i], map_ints (values, n));
+    }
+  return map_return (call, 0, map_op1 (call, "slice", node, g_variant_dict_end (&attrs), error));
+}
+
+static gboolean
+map_concat (MapCall *call,
+            GError **error)
+{
+  g_autoptr(GPtrArray) inputs = g_ptr_array_new ();
+  gint64 axis;
+
+  for (guint i = 0; i < map_n_inputs (call); i++)
+    {
+      RlxNode *node = map_input (call, i, FALSE, error);
+
+      if (node == NULL)
+        return FALSE;
+      g_ptr_array_add (inputs, node);
+    }
+  if (!map_arg_int (call, "axis", 1, &axis, error))
+    return FALSE;
+  return map_return (call, 0, map_op (call, "concat", (RlxNode **) inputs->pdata, inputs->len,
+                                      map_attrs ("axis", g_variant_new_int64 (axis), NULL), error));
+}
+
+static gboolean
+map_tile (MapCall *call,
+          GError **error)
+{
+  RlxNode *node = map_input (call, 0, FALSE, error);
+  g_autofree gint64 *repeats = NULL;
+  gsize n;
+
+  if (node == NULL || (repeats = map_input_ints (call, 1, &n, error)) == NULL)
+    return FALSE;
+  return map_return (call, 0, map_op1 (call, "tile", node,
+                                       map_attrs ("repetitions", map_ints (repeats, n), NULL), error));
+}
+
+static gboolean
+map_trilu (MapCall *call,
+           GError **error)
+{
+  RlxNode *node = map_input (call, 0, FALSE, error);
+  g_autofree gint64 *diagonal = NULL;
+  gboolean upper;
+  gsize n = 0;
+
+  if (node == NULL || !map_arg_bool (call, "upper", TRUE, &upper, error))
+    return FALSE;
+  if (map_has_input (call, 1) && (diagonal = map_input_ints (call, 1, &n, error)) == NULL)
+    return FALSE;
+  return map_return (call, 0, map_op1 (call, "triangular", node,
+                                       map_attrs ("upper", g_variant_new_boolean (upper),
+                                                  "diagonal", g_variant_new_int64 (n > 0 ? diagonal[0] : 0), NULL),
+                                       error));
+}
+
+/* ---- values known beforehand ------------------------------------------------------------- */
+
+static gboolean
+return_ints (MapCall      *call,
+             const gint64 *shape,
+             gsize         n_dims,
+             const gint64 *values,
+             gsize         n_values,
+             GError      **error)
+{
+  g_autoptr(RlxTensor) tensor = rlx_tensor_new_from_ints (RLX_DATA_TYPE_I64, shape, n_dims, values, n_values, error);
+
+  return tensor != NULL && map_return (call, 0, map_constant (call, tensor, error));
+}
+
+static gboolean
+map_shape (MapCall *call,
+           GError **error)
+{
+  RlxNode *node = map_input (call, 0, FALSE, error);
+  g_autofree gint64 *shape = NULL;
+  gint64 start, end, n_dims;
+  gsize rank;
+
+  if (node == NULL)
+    return FALSE;
+  shape = copy_shape (node, &rank);
+  n_dims = (gint64) rank;
+  if (!map_arg_int (call, "start", 0, &start, error) ||
+      !map_arg_int (call, "end", n_dims, &end, error))
+    return FALSE;
+  start = CLAMP (start < 0 ? start + n_dims : start, 0, n_dims);
+  end = CLAMP (end < 0 ? end + n_dims : end, start, n_dims);
+  return return_ints (call, (gint64[]) { end - start }, 1, shape + start, (gsize) (end - start), error);
+}
+
+static gboolean
+map_size (MapCall *call,
+          GError **error)
+{
+  RlxNode *node = map_input (call, 0, FALSE, error);
+  const gint64 *shape;
+  gsize rank;
+
+  if (node == NULL)
+    return FALSE;
+  shape = rlx_node_get_shape (node, &rank);
+  return return_ints (call, NULL, 0, (gint64[]) { product (shape, 0, rank) }, 1, error);
+}
+
+/* The tensor of an attribute {"tensor": TENSOR}; NULL without an error when absent. */
+static RlxTensor *
+get_tensor (MapCall    *call,
+            const char *name,
+            GError    **error)
+{
+  JsonNode *node = map_arg (call, name);
+  g_autoptr(CaseTensor) tensor = NULL;
+
+  if (node == NULL)
+    return NULL;
+  if (JSON_NODE_HOLDS_OBJECT (node))
+    node = json_object_get_member (json_node_get_object (node), "tensor");
+  if (node == NULL || (tensor = case_tensor_parse (name, node, error)) == NULL)
+    {
+      if (node == NULL)
+        map_refused (error, "%s: attribute “%s” is not a tensor", call->op->name, name);
+      return NULL;
+    }
+  return case_tensor_to_rlx (tensor, error);
+}
+
+static gboolean
+map_constant_op (MapCall *call,
+                 GError **error)
+{
+  g_autoptr(RlxTensor) tensor = NULL;
+  JsonNode *node;
+
+  if (map_arg (call, "value") != NULL)
+    {
+      tensor = get_tensor (call, "value", error);
+      return tensor != NULL && map_return (call, 0, map_constant (call, tensor, error));
+    }
+  if ((node = map_arg (call, "value_int")) != NULL || (node = map_arg (call, "value_ints")) != NULL)
+    {
+      g_autofree gint64 *values = NULL;
+      gsize n = 1;
+
+      if (JSON_NODE_HOLDS_ARRAY (node))
+        {
+          values = map_arg_ints (call, "value_ints", &n, error);
+          return values != NULL && return_ints (call, (gint64[]) { (gint64) n }, 1, values, n, error);
+        }
+      values = g_new0 (gint64, 1);
+      return map_arg_int (call, "value_int", 0, values, error) &&
+             return_ints (call, NULL, 0, values, 1, error);
+    }
+  if ((node = map_arg (call, "value_float")) != NULL || (node = map_arg (call, "value_floats")) != NULL)
+    {
+      JsonArray *array = JSON_NODE_HOLDS_ARRAY (node) ? json_node_get_array (node) : NULL;
+      gint64 n = array != NULL ? json_array_get_length (array) : 1;
+      g_autofree float *values = g_new0 (float, n + 1);
+
+      for (gint64 i = 0; i < n; i++)
+        {
+          double value;
+
+          if (!case_number_to_double (array != NULL ? json_array_get_element (array, (guint) i) : node, &value))
+            return map_refused (error, "Constant: value %" G_GINT64_FORMAT " is not a number", i);
+          values[i] = (float) value;
+        }
+      tensor = rlx_tensor_new_from_floats (&n, array != NULL ? 1 : 0, values, (gsize) n, error);
+      return tensor != NULL && map_return (call, 0, map_constant (call, tensor, error));
+    }
+  return map_unsupported (error, "a Constant that is not a tensor of numbers");
+}
+
+static gboolean
+map_constant_of_shape (MapCall *call,
+                       GError **error)
+{
+  g_autofree gint64 *shape = NULL;
+  g_autoptr(RlxTensor) value = NULL;
+  g_autoptr(RlxTensor) scalar = NULL;
+  RlxNode *node;
+  gsize n_dims;
+
+  shape = map_input_ints (call, 0, &n_dims, error);
+  if (shape == NULL)
+    return FALSE;
+  if (map_arg (call, "value") != NULL)
+    value = get_tensor (call, "value", error);
+  else
+    value = rlx_tensor_new_scalar (RLX_DATA_TYPE_F32, 0, error);
+  if (value == NULL || (scalar = rlx_tensor_reshape (value, NULL, 0, error)) == NULL)
+    return FALSE;
+  node = map_constant (call, scalar, error);
+  return node != NULL && map_return (call, 0, map_op1 (call, "expand", node,
+                                                       map_attrs ("shape", map_ints (shape, n_dims), NULL), error));
+}
+
+static gboolean
+map_dropout (MapCall *call,
+             GError **error)
+{
+  RlxNode *node = map_input (call, 0, FALSE, error);
+  g_autofree gint64 *training = NULL;
+  gsize n = 0;
+
+  if (node == NULL)
+    return FALSE;
+  if (map_has_input (call, 2) && (training = map_input_ints (call, 2, &n, error)) == NULL)
+    return FALSE;
+  if (map_wants_output (call, 1) || (n > 0 && training[0] != 0))
+    return map_unsupported (error, "Dropout in training");
+  return map_return (call, 0, map_op1 (call, "identity", node, NULL, error));
+}
+
+#define REDUCE(foreign, ours) ROW (foreign, ours, .func = map_reduce)
+
+const Mapping mappings_onnx[] = {
+  ROW ("Abs", "abs"),
+  ROW ("Acos", "acos"),
+  ROW ("Acosh", "acosh"),
+  ROW ("Asin", "asin"),
+  ROW ("Asinh", "asinh"),
+  ROW ("Atan", "atan"),
+  ROW ("Atanh", "atanh"),
+  ROW ("BitwiseNot", "bit_not"),
+  ROW ("Ceil", "ceil"),
+  ROW ("Cos", "cos"),
+  ROW ("Cosh", "cosh"),
+  ROW ("Erf", "erf"),
+  ROW ("Exp", "exp"),
+  ROW ("Floor", "floor"),
+  ROW ("Identity", "identity"),
+  ROW ("IsInf", "is_inf", .attrs = "detect_negative/b=1 detect_positive/b=1"),
+  ROW ("IsNaN", "is_nan"),
+  ROW ("Log", "log"),
+  ROW ("Neg", "neg"),
+  ROW ("Not", "logical_not"),
+  ROW ("Reciprocal", "reciprocal"),
+  ROW ("Round", "round_even"),
+  ROW ("Sigmoid", "sigmoid"),
+  ROW ("Sign", "sign"),
+  ROW ("Sin", "sin"),
+  ROW ("Sinh", "sinh"),
+  ROW ("Sqrt", "sqrt"),
+  ROW ("Tan", "tan"),
+  ROW ("Tanh", "tanh"),
+
+  ROW ("Celu", "celu", .attrs = "alpha/f=1"),
+  ROW ("Elu", "elu", .attrs = "alpha/f=1"),
+  ROW ("Gelu", "gelu", .func = map_gelu),
+  ROW ("HardSigmoid", "hard_sigmoid", .attrs = "alpha/f=0.2 beta/f=0.5"),
+  ROW ("HardSwish", "hard_swish"),
+  ROW ("LeakyRelu", "leaky_relu", .attrs = "alpha/f=0.01"),
+  ROW ("Mish", "mish"),
+  ROW ("PRelu", "prelu", .func = map_binary),
+  ROW ("Relu", "relu"),
+  ROW ("Selu", "selu", .attrs = "alpha/f=1.67326319217681884765625 gamma/f=1.05070102214813232421875"),
+  ROW ("Softplus", "softplus"),
+  ROW ("Softsign", "softsign"),
+  ROW ("Swish", "quick_gelu", .attrs = "alpha/f=1"),
+  ROW ("ThresholdedRelu", "thresholded_relu", .attrs = "alpha/f=1"),
+  ROW ("com.microsoft:BiasGelu", "gelu", .func = map_biased),
+  ROW ("com.microsoft:FastGelu", "gelu_tanh", .func = map_biased),
+  ROW ("com.microsoft:Gelu", "gelu", .func = map_gelu),
+  ROW ("com.microsoft:QuickGelu", "quick_gelu", .attrs = "alpha/f=1.702"),
+
+  ROW ("Add", "add", .func = map_binary),
+  ROW ("And", "logical_and", .func = map_binary),
+  ROW ("BitShift", "shift_left", .func = map_bit_shift),
+  ROW ("BitwiseAnd", "bit_and"),
+  ROW ("BitwiseOr", "bit_or"),
+  ROW ("BitwiseXor", "bit_xor"),
+  ROW ("Div", "div", .func = map_binary),
+  ROW ("Equal", "equal", .func = map_binary),
+  ROW ("Greater", "greater", .func = map_binary),
+  ROW ("GreaterOrEqual", "greater_equal"),
+  ROW ("Less", "less", .func = map_binary),
+  ROW ("LessOrEqual", "less_equal"),
+  ROW ("Max", "max", .flags = MAP_FOLD),
+  ROW ("Mean", "add", .func = map_mean),
+  ROW ("Min", "min", .flags = MAP_FOLD),
+  ROW ("Mod", "mod", .func = map_mod),
+  ROW ("Mul", "mul", .func = map_binary),
+  ROW ("Or", "logical_or", .func = map_binary),
+  ROW ("Pow", "pow", .func = map_pow),
+  ROW ("Sub", "sub", .func = map_binary),
+  ROW ("Sum", "add", .flags = MAP_FOLD),
+  ROW ("Xor", "logical_xor", .func = map_binary),
+  ROW ("com.microsoft:BiasAdd", "add", .flags = MAP_FOLD),
+
+  ROW ("Cast", "cast", .attrs = "to/t"),
+  ROW ("CastLike", "cast", .func = map_cast_like),
+  ROW ("Clip", "clamp", .func = map_clip),
+  ROW ("Dropout", "identity", .func = map_dropout),
+  ROW ("Where", "where"),
+
+  ROW ("Gemm", "linear", .func = map_gemm),
+  ROW ("LayerNormalization", "layer_norm", .func = map_norm),
+  ROW ("LogSoftmax", "log_softmax", .func = map_softmax),
+  ROW ("MatMul", "matmul"),
+  ROW ("RMSNormalization", "rms_norm", .func = map_norm),
+  ROW ("SimplifiedLayerNormalization", "rms_norm", .func = map_norm),
+  ROW ("Softmax", "softmax", .func = map_softmax),
+
+  REDUCE ("ReduceL1", "reduce_l1"),
+  REDUCE ("ReduceL2", "reduce_l2"),
+  REDUCE ("ReduceLogSum", "reduce_log_sum"),
+  REDUCE ("ReduceLogSumExp", "reduce_log_sum_exp"),
+  REDUCE ("ReduceMax", "reduce_max"),
+  REDUCE ("ReduceMean", "reduce_mean"),
+  REDUCE ("ReduceMin", "reduce_min"),
+  REDUCE ("ReduceProd", "reduce_prod"),
+  REDUCE ("ReduceSum", "reduce_sum"),
+  REDUCE ("ReduceSumSquare", "reduce_sum_square"),
+  ROW ("ArgMax", "arg_max", .func = map_arg_extreme),
+  ROW ("ArgMin", "arg_min", .func = map_arg_extreme),
+  ROW ("CumSum", "cumsum", .func = map_cumsum),
+
+  ROW ("Concat", "concat", .func = map_concat),
+  ROW ("Expand", "expand", .func = map_expand),
+  ROW ("Flatten", "reshape", .func = map_flatten),
+  ROW ("Gather", "gather", .attrs = "axis/i=0"),
+  ROW ("GatherElements", "gather_elements", .attrs = "axis/i=0"),
+  ROW ("Reshape", "reshape", .func = map_reshape_op),
+  ROW ("Slice", "slice", .func = map_slice),
+  ROW ("Squeeze", "reshape", .func = map_squeeze),
+  ROW ("Tile", "tile", .func = map_tile),
+  ROW ("Transpose", "transpose", .attrs = "perm:permutation/I="),
+  ROW ("Trilu", "triangular", .func = map_trilu),
+  ROW ("Unsqueeze", "reshape", .func = map_unsqueeze),
+
+  ROW ("Constant", NULL, .func = map_constant_op),
+  ROW ("ConstantOfShape", "expand", .func = map_constant_of_shape),
+  ROW ("Shape", NULL, .func = map_shape),
+  ROW ("Size", NULL, .func = map_size),
+  { .name = NULL }
+};

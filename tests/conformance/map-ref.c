@@ -1,0 +1,75 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * The operators of the reference vectors: the op table's own names, but for a
+ * few attributes.
+ */
+#include "config.h"
+
+#include "map.h"
+
+#define SAME(name) ROW (name, name)
+
+const Mapping mappings_ref[] = {
+  SAME ("abs"),
+  SAME ("acos"),
+  SAME ("acosh"),
+  SAME ("add"),
+  SAME ("asin"),
+  SAME ("asinh"),
+  SAME ("atan"),
+  SAME ("atan2"),
+  SAME ("atanh"),
+  SAME ("ceil"),
+  SAME ("cos"),
+  SAME ("cosh"),
+  SAME ("div"),
+  SAME ("erf"),
+  SAME ("exp"),
+  SAME ("floor"),
+  SAME ("gelu"),
+  SAME ("gelu_tanh"),
+  SAME ("log"),
+  SAME ("log_sigmoid"),
+  SAME ("max"),
+  SAME ("min"),
+  SAME ("mish"),
+  SAME ("mul"),
+  SAME ("neg"),
+  SAME ("pow"),
+  SAME ("reciprocal"),
+  SAME ("relu"),
+  SAME ("rsqrt"),
+  SAME ("sigmoid"),
+  SAME ("sign"),
+  SAME ("silu"),
+  SAME ("sin"),
+  SAME ("sinh"),
+  SAME ("softplus"),
+  SAME ("softsign"),
+  SAME ("sqrt"),
+  SAME ("sub"),
+  SAME ("tan"),
+  SAME ("tanh"),
+  SAME ("where"),
+  ROW ("elu", "elu", .attrs = "alpha/f=1"),
+  ROW ("celu", "celu", .attrs = "alpha/f=1"),
+  ROW ("leaky_relu", "leaky_relu", .attrs = "alpha/f=0.01"),
+  ROW ("hardsigmoid", "hard_sigmoid", .attrs = "alpha/f=0.16666666666666666 beta/f=0.5"),
+  ROW ("hardswish", "hard_swish"),
+  ROW ("quick_gelu", "quick_gelu"),
+  ROW ("round", "round_even"),
+
+  ROW ("matmul", "matmul", .attrs = "transpose_a/b=0 transpose_b/b=0"),
+  ROW ("grouped_matmul", "grouped_matmul"),
+  ROW ("attention", "attention", .attrs = "scale/f causal/b window/i softcap/f"),
+  ROW ("softmax", "softmax", .attrs = "axis/i=-1"),
+  ROW ("log_softmax", "log_softmax", .attrs = "axis/i=-1"),
+  ROW ("layer_norm", "layer_norm", .attrs = "axis:axes/A=-1 eps:epsilon/f=1e-5"),
+  ROW ("rms_norm", "rms_norm", .attrs = "axis:axes/A=-1 eps:epsilon/f=1e-6"),
+  ROW ("group_norm", "group_norm", .attrs = "groups/i eps:epsilon/f=1e-5"),
+  ROW ("gather_rows", "gather", .attrs = "axis/i=0"),
+  ROW ("cumsum", "cumsum", .attrs = "axis/i=-1"),
+  ROW ("topk", "top_k", .attrs = "k/i axis/i=-1 largest/b=1"),
+  { .name = NULL }
+};

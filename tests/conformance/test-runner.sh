@@ -1,0 +1,84 @@
+#!/bin/sh
+# SPDX-FileCopyrightText: The rlx-wgpu authors
+# SPDX-License-Identifier: LGPL-2.1-or-later
+#
+# test-runner.sh RUNNER: the runner's own behaviour, on cases made here.
+
+runner=$1
+folder=$(mktemp -d) || exit 1
+trap 'rm -rf "$folder"' EXIT
+failed=0
+
+# expect STATUS WHAT ARGUMENT…: the runner's exit status, output in $folder/out
+expect () {
+  status=$1
+  what=$2
+  shift 2
+  "$runner" "$@" > "$folder/out" 2> "$folder/err"
+  got=$?
+  if [ $got -eq 77 ]; then
+    cat "$folder/err"
+    exit 77
+  fi
+  if [ $got -ne "$status" ]; then
+    echo "not ok: $what: status $got instead of $status"
+    cat "$folder/out" "$folder/err"
+    failed=1
+  else
+    echo "ok: $what"
+  fi
+}
+
+# output PATTERN WHAT: a line of the last run's output
+output () {
+  if ! grep -q -e "$1" "$folder/out"; then
+    echo "not ok: $2: no line “$1” in"
+    cat "$folder/out"
+    failed=1
+  fi
+}
+
+# make FILE OPERATOR WANT [MORE]: a file with one case, [1, -2] through the operator
+make () {
+  mkdir -p "$(dirname "$folder/$1")"
+  cat > "$folder/$1" <<END
+{"suite": "webnn", "op": "$2", "source": "here", "cases": [
+{"suite": "webnn", "op": "$2", "id": "webnn/$2/here", "inputs":
+{"x": {"dtype": "f32", "shape": [2], "data": [1, -2], "constant": false}},
+"ops": [{"name": "$2", "args": {"input": {"ref": "x"}}, "outputs": ["y"]}],
+"outputs": {"y": {"dtype": "f32", "shape": [2], "data": [$3]}}${4:+, $4},
+"tolerance": {"kind": "ulp", "value": 0}}]}
+END
+}
+
+expect 2 "an unknown option" --no-such-option
+expect 2 "a folder that does not exist" "$folder/nowhere"
+
+make good/abs.json abs "1, 2"
+make good/deeper/unknown.json noSuchOperator "1, 2"
+make good/deeper/neg.json neg "-1, 3" '"quirk": "wrong on purpose"'
+echo '{"total": 3}' > "$folder/good/index.json"
+expect 0 "a pass, an unsupported one and a quirk" "$folder/good"
+output '^total: 1 pass, 0 fail, 1 unsupported, 1 quirk$' "totals"
+output '^webnn: 1 pass, 0 fail, 1 unsupported, 1 quirk$' "totals of the suite"
+expect 0 "as JSON" --json "$folder/good"
+output '"adapter"' "JSON"
+expect 0 "a list" --list "$folder/good"
+output '^webnn/abs/here' "list"
+expect 0 "one by its name" --filter 'webnn/a*' "$folder/good"
+output '^total: 1 pass, 0 fail, 0 unsupported, 0 quirk$' "filtered"
+
+make bad/abs.json abs "1, -2"
+expect 1 "a failure" "$folder/bad"
+output 'webnn/abs/here: .*element 1 is 2 instead of -2' "reason of the failure"
+expect 1 "a failure as JSON" --json "$folder/bad"
+output '"id" : "webnn/abs/here"' "failure in JSON"
+
+make broken/abs.json abs "1, 2"
+echo '{"suite": "webnn", "cases": [' > "$folder/broken/ceil.json"
+expect 2 "a file that is not JSON" "$folder/broken"
+output '^total: 1 pass' "the other file"
+echo '{"suite": "webnn", "op": "x", "cases": [{"id": 1}, 7, {}]}' > "$folder/broken/ceil.json"
+expect 2 "cases that are none" "$folder/broken"
+
+exit $failed
