@@ -1,0 +1,149 @@
+// SPDX-FileCopyrightText: The rlx-wgpu authors
+// SPDX-License-Identifier: LGPL-2.1-or-later
+
+// Folds the columns of each row into one element: the sum (SUM), the product
+// (PROD), the largest (MAX) or the smallest (MIN); DIVIDE makes a mean of a sum.
+//
+// Long rows are cut into p.parts parts, each of them every p.parts-th column,
+// which leaves a shorter row of partial results for another step. SPLIT 1 has
+// the parts of a row side by side, SPLIT 2 the rows of a part.
+// EMPTY fills the result for rows without columns.
+
+alias fold_t = type_y;
+
+fn first_value () -> fold_t {
+  return bitcast<fold_t> (p.identity);
+}
+
+#if EMPTY
+
+@compute @workgroup_size($(WG))
+fn main (@builtin(workgroup_id) wid: vec3<u32>,
+         @builtin(local_invocation_index) lane: u32) {
+  let group = workgroup_index (wid);
+  if (group < p.groups && lane < p.rows - group * $(WG)u) {
+    store_y (group * $(WG)u + lane, first_value ());
+  }
+}
+
+#else
+
+#include "common/rows.wgsl"
+
+#if FLOAT && MAX
+#use op_max
+#elif FLOAT && MIN
+#use op_min
+#endif
+
+var<private> start: u32;
+
+fn term (k: u32) -> fold_t {
+  return load_x (start + column (k));
+}
+
+fn join (a: fold_t, b: fold_t) -> fold_t {
+#if SUM
+  return a + b;
+#elif PROD
+  return a * b;
+#elif MAX && FLOAT
+  return op_max (a, b);
+#elif MAX
+  return max (a, b);
+#elif FLOAT
+  return op_min (a, b);
+#else
+  return min (a, b);
+#endif
+}
+
+#if SUM && FLOAT
+
+alias sum_t = fold_t;
+#include "common/sum.wgsl"
+
+fn lane_fold (first: u32, step: u32, count: u32) -> fold_t {
+  return lane_sum (first, step, count);
+}
+
+#else
+
+fn lane_fold (first: u32, step: u32, count: u32) -> fold_t {
+  var a = first_value ();
+  var b = a;
+  var k = first;
+
+  for (var i = 0u; i < count / 2u; i++) {
+    a = join (a, term (k));
+    b = join (b, term (k + step));
+    k += 2u * step;
+  }
+  if (count % 2u == 1u) {
+    a = join (a, term (k));
+  }
+  return join (a, b);
+}
+
+#endif
+
+#if LANES > 1
+var<workgroup> shared_fold: array<fold_t, $(WG)>;
+#endif
+
+@compute @workgroup_size($(WG))
+fn main (@builtin(workgroup_id) wid: vec3<u32>,
+         @builtin(local_invocation_index) lane: u32) {
+  let group = workgroup_index (wid);
+  if (group >= p.groups) {
+    return;
+  }
+
+  let slot = lane / $(LANES)u;
+  let t = lane % $(LANES)u;
+  let rows = p.rows - group * $(WG / LANES)u;
+  let row = group * $(WG / LANES)u + min (slot, rows - 1u);
+#if SPLIT == 0
+  let part = 0u;
+  start = row_start (row);
+#elif SPLIT == 1
+  let part = row % p.parts;
+  start = row_start (row / p.parts);
+#else
+  let part = row / p.kept_rows;
+  start = row_start (row % p.kept_rows);
+#endif
+
+  let first = part * $(LANES)u + t;
+#if SPLIT == 0
+  let step = $(LANES)u;
+#else
+  let step = p.parts * $(LANES)u;
+#endif
+  let whole = p.columns / step;
+  var value = lane_fold (first, step, whole);
+#if SPLIT || LANES > 1
+  if (first < p.columns % step) {
+    value = join (value, term (first + whole * step));
+  }
+#endif
+
+#if LANES > 1
+  shared_fold[lane] = value;
+  for (var width = $(LANES / 2)u; width > 0u; width /= 2u) {
+    workgroupBarrier ();
+    if (t < width) {
+      shared_fold[lane] = join (shared_fold[lane], shared_fold[lane + width]);
+    }
+  }
+  value = shared_fold[lane];
+#endif
+#if DIVIDE
+  value /= p.divisor;
+#endif
+  if (t == 0u && slot < rows) {
+    store_y (row, value);
+  }
+}
+
+#endif
