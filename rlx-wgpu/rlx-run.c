@@ -17,7 +17,7 @@ rlx_tensor_to_device (RlxTensor  *tensor,
                       GError    **error)
 {
   RlxDataType dtype = rlx_tensor_get_data_type (tensor);
-  g_autoptr(GBytes) bytes = rlx_tensor_get_bytes (tensor);
+  g_autoptr(GBytes) bytes = g_bytes_ref (rlx_tensor_get_bytes (tensor));
   gsize size;
   const gint64 *wide;
   gint32 *narrow;
