@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: The rlx-wgpu authors
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// Half floats as bit patterns, by integer arithmetic, with the results of
+// rlx_half_from_float() and rlx_half_to_float(). WGSL lets f16() and
+// pack2x16float() round either way, flush subnormals and return anything beyond
+// 65504. The format of this file is that of math.wgsl.
+
+//= f32_to_f16_bits:
+// To nearest, ties to even; too large is infinity, a NaN stays one.
+fn f32_to_f16_bits(x: f32) -> u32 {
+  let bits = bitcast<u32>(x);
+  let sign = (bits >> 16u) & 0x8000u;
+  let a = bits & 0x7fffffffu;
+  if a > 0x7f800000u {
+    return sign | 0x7e00u | ((a >> 13u) & 0x3ffu);
+  }
+  if a >= 0x47800000u {
+    return sign | 0x7c00u;
+  }
+  if a >= 0x38800000u {
+    // A carry runs on into the exponent, up to infinity.
+    return sign | ((a - 0x38000000u + 0xfffu + ((a >> 13u) & 1u)) >> 13u);
+  }
+  // Subnormal: in units of 2^-24, of which the least is rounded at 2^-25.
+  let shift = min(126u - (a >> 23u), 25u);
+  let m = (a & 0x007fffffu) | 0x00800000u;
+  let odd = (m >> shift) & 1u;
+  return sign | ((m + (1u << (shift - 1u)) - 1u + odd) >> shift);
+}
+
+//= f16_bits_to_f32:
+// Exact, but a signalling NaN becomes a quiet one.
+fn f16_bits_to_f32(h: u32) -> f32 {
+  let sign = (h & 0x8000u) << 16u;
+  let a = h & 0x7fffu;
+  if a < 0x400u {
+    return bitcast<f32>(bitcast<u32>(f32(a) * 0x1p-24) | sign);
+  }
+  let quiet = select(0u, 0x00400000u, a > 0x7c00u);
+  let bias = select(0x38000000u, 0x70000000u, a >= 0x7c00u);
+  return bitcast<f32>(((a << 13u) + bias) | quiet | sign);
+}
