@@ -1262,6 +1262,28 @@ rlx_graph_get_output_names (RlxGraph *self)
 }
 
 /**
+ * rlx_graph_get_output:
+ * @self: a graph
+ * @name: the name of an output
+ *
+ * Gets the value that comes out under a name.
+ *
+ * Returns: (transfer none) (nullable): the node, or %NULL if there is no such
+ *   output
+ *
+ * Since: 1.0
+ */
+RlxNode *
+rlx_graph_get_output (RlxGraph   *self,
+                      const char *name)
+{
+  g_return_val_if_fail (RLX_IS_GRAPH (self), NULL);
+  g_return_val_if_fail (name != NULL, NULL);
+
+  return g_hash_table_lookup (self->output_names, name);
+}
+
+/**
  * rlx_graph_lookup:
  * @self: a graph
  * @name: the name of an input, a parameter, a state or an output

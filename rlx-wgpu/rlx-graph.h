@@ -75,6 +75,9 @@ char **      rlx_graph_get_input_names  (RlxGraph    *self);
 RLX_API
 char **      rlx_graph_get_output_names (RlxGraph    *self);
 RLX_API
+RlxNode *    rlx_graph_get_output     (RlxGraph      *self,
+                                       const char    *name);
+RLX_API
 RlxNode *    rlx_graph_lookup         (RlxGraph      *self,
                                        const char    *name);
 RLX_API

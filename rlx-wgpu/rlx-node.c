@@ -421,6 +421,27 @@ rlx_node_get_attributes (RlxNode *self)
 }
 
 /**
+ * rlx_node_get_tensor:
+ * @self: a node
+ *
+ * Gets the value of a constant, or the initial value of a state.
+ *
+ * Nodes of other operators have no value before a run, and those of a graph
+ * that is gone have none any more.
+ *
+ * Returns: (transfer none) (nullable): the tensor, or %NULL if there is none
+ *
+ * Since: 1.0
+ */
+RlxTensor *
+rlx_node_get_tensor (RlxNode *self)
+{
+  g_return_val_if_fail (RLX_IS_NODE (self), NULL);
+
+  return self->value != NULL ? self->value->node->data : NULL;
+}
+
+/**
  * rlx_node_get_graph:
  * @self: a node
  *

@@ -35,6 +35,8 @@ RlxNode **     rlx_node_get_inputs     (RlxNode     *self,
 RLX_API
 GVariant *     rlx_node_get_attributes (RlxNode     *self);
 RLX_API
+RlxTensor *    rlx_node_get_tensor     (RlxNode     *self);
+RLX_API
 RlxGraph *     rlx_node_get_graph      (RlxNode     *self);
 RLX_API
 char *         rlx_node_to_string      (RlxNode     *self);
