@@ -1,0 +1,488 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * attention against a plain softmax in doubles.
+ */
+#include "config.h"
+
+#include "rlx-test-util.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Half the distance between 1 and the next float. */
+#define UNIT 0x1p-24
+
+typedef struct
+{
+  const char *data_type;
+  int batches, heads, kv_heads, queries, keys, width, columns;
+  gboolean causal;
+  const char *mask;        /* type, nullable */
+  double scale;            /* 0: the default */
+  double range;            /* of query and key; 0: 1 */
+} Case;
+
+#define CASE(type, b, h, kv, s, k, w, c, ...) \
+  { .data_type = type, .batches = b, .heads = h, .kv_heads = kv, .queries = s, .keys = k, .width = w, .columns = c, __VA_ARGS__ }
+
+typedef struct
+{
+  RlxDataType data_type;
+  double *expected;
+  double *bounds;
+} Expectation;
+
+static double
+get_bound (gsize    index,
+           double   expected,
+           gpointer user_data)
+{
+  Expectation *expectation = user_data;
+
+  return expectation->bounds[index] +
+         (expectation->data_type == RLX_DATA_TYPE_F16 ? rlx_test_rounding (RLX_DATA_TYPE_F16, expected) : 0);
+}
+
+/* Where the mask has the element for a score. */
+static gsize
+mask_index (RlxTensor    *mask,
+            const gint64  at[4])
+{
+  gsize rank, index = 0;
+  const gint64 *dims = rlx_tensor_get_shape (mask, &rank);
+
+  for (gsize i = 0; i < rank; i++)
+    index = index * dims[i] + (dims[i] == 1 ? 0 : at[4 - rank + i]);
+
+  return index;
+}
+
+/* A key that is hidden takes no part, whatever its value is. The bound is that
+ * of the op table: errors of the scores, of the sums and of exp. */
+static void
+reference (Expectation *expectation,
+           const Case  *c,
+           RlxTensor   *query,
+           RlxTensor   *key,
+           RlxTensor   *value,
+           RlxTensor   *mask)
+{
+  g_autofree double *q = rlx_test_get_values (query);
+  g_autofree double *k = rlx_test_get_values (key);
+  g_autofree double *v = rlx_test_get_values (value);
+  g_autofree double *m = mask != NULL ? rlx_test_get_values (mask) : NULL;
+  g_autofree double *scores = g_new (double, c->keys + 1);
+  g_autofree gboolean *shown = g_new (gboolean, c->keys + 1);
+  gboolean additive = mask != NULL && rlx_tensor_get_data_type (mask) != RLX_DATA_TYPE_BOOL;
+  double scale = c->scale != 0 ? c->scale : c->width > 0 ? 1 / sqrt (c->width) : 1;
+  gsize n = (gsize) c->batches * c->heads * c->queries * c->columns;
+  gsize out = 0;
+
+  expectation->data_type = rlx_tensor_get_data_type (query);
+  expectation->expected = g_new (double, n + 1);
+  expectation->bounds = g_new (double, n + 1);
+
+  for (int b = 0; b < c->batches; b++)
+    for (int h = 0; h < c->heads; h++)
+      for (int s = 0; s < c->queries; s++)
+        {
+          gsize kv = (gsize) b * c->kv_heads + h / (c->heads / c->kv_heads);
+          const double *row = q + (((gsize) b * c->heads + h) * c->queries + s) * c->width;
+          double top = -INFINITY, total = 0, magnitude = 0, offset = 0;
+
+          for (int j = 0; j < c->keys; j++)
+            {
+              double size = 0;
+
+              scores[j] = 0;
+              for (int d = 0; d < c->width; d++)
+                {
+                  double product = row[d] * k[(kv * c->keys + j) * c->width + d];
+
+                  scores[j] += product;
+                  size += fabs (product);
+                }
+              scores[j] *= scale;
+              shown[j] = !c->causal || j <= s + c->keys - c->queries;
+              if (mask != NULL)
+                {
+                  double element = m[mask_index (mask, (gint64[]) { b, h, s, j })];
+
+                  if (!additive)
+                    {
+                      shown[j] = shown[j] && element != 0;
+                    }
+                  else
+                    {
+                      scores[j] += element;
+                      if (isfinite (element))
+                        offset = fmax (offset, fabs (element));
+                    }
+                }
+              shown[j] = shown[j] && scores[j] != -INFINITY;
+              if (!shown[j])
+                continue;
+              magnitude = fmax (magnitude, fabs (scale) * size);
+              top = isnan (scores[j]) || isnan (top) ? NAN : fmax (top, scores[j]);
+            }
+
+          for (int j = 0; j < c->keys; j++)
+            if (shown[j])
+              total += exp (scores[j] - top);
+
+          for (int i = 0; i < c->columns; i++)
+            {
+              double sum = 0, largest = 0;
+
+              for (int j = 0; j < c->keys; j++)
+                if (shown[j])
+                  {
+                    double element = v[(kv * c->keys + j) * c->columns + i];
+
+                    sum += exp (scores[j] - top) * element;
+                    largest = fmax (largest, fabs (element));
+                  }
+              expectation->expected[out] = total == 0 ? 0 : sum / total;
+              expectation->bounds[out] = 2 * UNIT * (c->keys + (c->width + 4) * magnitude + 2 * offset + 64) * largest;
+              out++;
+            }
+        }
+}
+
+static void
+compare (const Case *c,
+         RlxTensor  *query,
+         RlxTensor  *key,
+         RlxTensor  *value,
+         RlxTensor  *mask)
+{
+  g_autofree char *what = g_strdup_printf ("attention %s B%d H%d/%d S%d K%d D%d/%d%s mask %s scale %g",
+                                           c->data_type, c->batches, c->heads, c->kv_heads, c->queries, c->keys,
+                                           c->width, c->columns, c->causal ? " causal" : "",
+                                           c->mask != NULL ? c->mask : "none", c->scale);
+  g_autofree char *type = g_strdup_printf ("%s[%d,%d,%d,%d]", c->data_type, c->batches, c->heads, c->queries, c->columns);
+  g_autoptr(RlxTensor) y = NULL;
+  RlxTensor *inputs[] = { query, key, value, mask };
+  Expectation expectation;
+
+  y = rlx_test_run_op ("attention", mask != NULL ? 4 : 3, inputs,
+                       g_variant_new_parsed ("{'causal': <%b>, 'scale': <%d>}", c->causal, c->scale));
+  reference (&expectation, c, query, key, value, mask);
+  rlx_test_compare_full (what, y, type, expectation.expected, get_bound, &expectation);
+  g_free (expectation.expected);
+  g_free (expectation.bounds);
+}
+
+static void
+make_operands (const Case *c,
+               RlxTensor **query,
+               RlxTensor **key,
+               RlxTensor **value)
+{
+  g_autofree char *q = g_strdup_printf ("%s[%d,%d,%d,%d]", c->data_type, c->batches, c->heads, c->queries, c->width);
+  g_autofree char *k = g_strdup_printf ("%s[%d,%d,%d,%d]", c->data_type, c->batches, c->kv_heads, c->keys, c->width);
+  g_autofree char *v = g_strdup_printf ("%s[%d,%d,%d,%d]", c->data_type, c->batches, c->kv_heads, c->keys, c->columns);
+  double range = c->range != 0 ? c->range : 1;
+
+  *query = rlx_test_random (q, -range, range, 1);
+  *key = rlx_test_random (k, -range, range, 2);
+  *value = rlx_test_random (v, -1, 1, 3);
+}
+
+static void
+check (Case c)
+{
+  g_autoptr(RlxTensor) query = NULL;
+  g_autoptr(RlxTensor) key = NULL;
+  g_autoptr(RlxTensor) value = NULL;
+  g_autoptr(RlxTensor) mask = NULL;
+
+  if (rlx_test_device () == NULL)
+    return;
+
+  make_operands (&c, &query, &key, &value);
+  if (c.mask != NULL)
+    mask = g_str_has_prefix (c.mask, "bool") ? rlx_test_random (c.mask, 0, 1, 4) : rlx_test_random (c.mask, -4, 4, 4);
+  compare (&c, query, key, value, mask);
+}
+
+/* One beside every size at which the kernel cuts queries, keys or columns. */
+static void
+test_edges (void)
+{
+  static const int queries[] = { 1, 2, 7, 8, 9, 17 };
+  static const int keys[] = { 1, 2, 63, 64, 65, 129, 200 };
+  static const int widths[] = { 1, 7, 64, 80, 256, 300 };
+  static const int columns[] = { 1, 7, 63, 64, 65, 128, 129, 300 };
+  g_autoptr(GRand) rand = g_rand_new_with_seed (3);
+
+  for (guint i = 0; i < 40; i++)
+    check ((Case) CASE ("f32", 1, 2, 1,
+                        queries[i % G_N_ELEMENTS (queries)],
+                        keys[g_rand_int_range (rand, 0, G_N_ELEMENTS (keys))],
+                        widths[g_rand_int_range (rand, 0, G_N_ELEMENTS (widths))],
+                        columns[i % G_N_ELEMENTS (columns)],
+                        .causal = g_rand_boolean (rand)));
+}
+
+static void
+test_heads (void)
+{
+  static const int kv_heads[] = { 1, 2, 3, 6 };
+
+  for (guint i = 0; i < G_N_ELEMENTS (kv_heads); i++)
+    {
+      check ((Case) CASE ("f32", 2, 6, kv_heads[i], 5, 70, 8, 12));
+      check ((Case) CASE ("f32", 3, 6, kv_heads[i], 1, 70, 8, 12, .mask = "bool[3,6,1,70]"));
+    }
+}
+
+static void
+test_causal (void)
+{
+  check ((Case) CASE ("f32", 1, 2, 2, 70, 70, 16, 16, .causal = TRUE));
+  check ((Case) CASE ("f32", 1, 2, 2, 20, 150, 16, 16, .causal = TRUE));
+  check ((Case) CASE ("f32", 1, 2, 2, 1, 150, 16, 16, .causal = TRUE));
+  /* more queries than keys: the first ones see nothing */
+  check ((Case) CASE ("f32", 1, 2, 2, 150, 20, 16, 16, .causal = TRUE));
+  check ((Case) CASE ("f32", 1, 1, 1, 9, 1, 16, 70, .causal = TRUE));
+  check ((Case) CASE ("f32", 2, 2, 1, 40, 70, 16, 16, .causal = TRUE, .mask = "bool[2,1,1,70]"));
+  check ((Case) CASE ("f32", 2, 2, 1, 40, 70, 16, 16, .causal = TRUE, .mask = "f32[40,70]"));
+}
+
+static void
+test_masks (void)
+{
+  static const char *const shapes[] = {
+    "[66]", "[9,66]", "[1,66]", "[9,1]", "[4,9,66]", "[4,1,1]", "[2,4,9,66]", "[2,1,1,66]", "[1,4,9,1]", "[2,1,9,66]", "[1]", "[]",
+  };
+  static const char *const types[] = { "bool", "f32", "f16" };
+
+  for (guint i = 0; i < G_N_ELEMENTS (shapes); i++)
+    for (guint j = 0; j < G_N_ELEMENTS (types); j++)
+      {
+        g_autofree char *mask = g_strconcat (types[j], shapes[i], NULL);
+
+        check ((Case) CASE ("f32", 2, 4, 2, 9, 66, 10, 5, .mask = mask));
+      }
+  check ((Case) CASE ("f32", 2, 4, 2, 1, 66, 10, 5, .mask = "bool[66]"));
+  check ((Case) CASE ("f32", 2, 4, 2, 1, 66, 10, 5, .mask = "f32[2,1,1,66]"));
+}
+
+static void
+test_f16 (void)
+{
+  check ((Case) CASE ("f16", 2, 4, 2, 9, 66, 33, 65));
+  check ((Case) CASE ("f16", 2, 4, 2, 1, 130, 64, 64, .causal = TRUE));
+  check ((Case) CASE ("f16", 1, 2, 2, 9, 66, 16, 16, .mask = "f16[9,66]"));
+  check ((Case) CASE ("f16", 1, 2, 2, 9, 66, 16, 16, .mask = "f32[9,66]"));
+  check ((Case) CASE ("f16", 1, 2, 2, 9, 66, 16, 16, .mask = "bool[9,66]"));
+}
+
+static void
+test_scale (void)
+{
+  check ((Case) CASE ("f32", 1, 2, 2, 9, 66, 16, 16, .scale = 1));
+  check ((Case) CASE ("f32", 1, 2, 2, 9, 66, 16, 16, .scale = -0.7));
+  check ((Case) CASE ("f32", 1, 2, 2, 9, 66, 16, 16, .scale = 1e-9));
+  /* scores of some hundreds, the largest in any block */
+  check ((Case) CASE ("f32", 1, 2, 2, 20, 300, 16, 16, .scale = 1, .range = 10));
+  /* exp of such scores is far beyond any float */
+  check ((Case) CASE ("f32", 1, 1, 1, 20, 300, 4, 16, .scale = 1, .range = 100));
+}
+
+static void
+test_many_keys (void)
+{
+  check ((Case) CASE ("f32", 1, 2, 1, 1, 5000, 64, 64));
+  check ((Case) CASE ("f32", 1, 1, 1, 9, 4097, 7, 3, .causal = TRUE));
+}
+
+static void
+test_empty (void)
+{
+  check ((Case) CASE ("f32", 0, 2, 2, 3, 4, 5, 6));
+  check ((Case) CASE ("f32", 1, 0, 2, 3, 4, 5, 6));
+  check ((Case) CASE ("f32", 1, 2, 2, 0, 4, 5, 6));
+  check ((Case) CASE ("f32", 1, 2, 2, 3, 4, 5, 0));
+  /* no keys: zeros */
+  check ((Case) CASE ("f32", 1, 2, 2, 3, 0, 5, 6));
+  check ((Case) CASE ("f32", 1, 2, 2, 3, 0, 5, 6, .causal = TRUE, .mask = "bool[3,0]"));
+  /* no width: all scores are zero */
+  check ((Case) CASE ("f32", 1, 2, 2, 3, 70, 0, 6));
+  check ((Case) CASE ("f32", 1, 2, 2, 3, 70, 0, 6, .causal = TRUE, .mask = "f32[3,70]"));
+}
+
+static void
+fill (double *values,
+      int     from,
+      int     to,
+      double  value)
+{
+  for (int i = from; i < to; i++)
+    values[i] = value;
+}
+
+/* Rows of a mask that leave nothing, or one key alone. */
+static void
+test_hidden (void)
+{
+  Case c = CASE ("f32", 1, 1, 1, 10, 130, 8, 20);
+  g_autofree double *additive = g_new0 (double, 10 * 130);
+  g_autofree double *boolean = g_new0 (double, 10 * 130);
+  g_autoptr(RlxTensor) query = NULL;
+  g_autoptr(RlxTensor) key = NULL;
+  g_autoptr(RlxTensor) value = NULL;
+  g_autoptr(RlxTensor) mask_f = NULL;
+  g_autoptr(RlxTensor) mask_b = NULL;
+
+  if (rlx_test_device () == NULL)
+    return;
+
+  /* 0 and 9: none; 1: the last key only; 2: the first; 3: none in the first
+   * block; others: all */
+  fill (additive, 0, 4 * 130, -INFINITY);
+  fill (additive, 9 * 130, 10 * 130, -INFINITY);
+  additive[2 * 130 - 1] = additive[2 * 130] = 1;
+  fill (additive, 3 * 130 + 64, 4 * 130, -1e4);
+  for (int i = 0; i < 10 * 130; i++)
+    boolean[i] = isfinite (additive[i]);
+
+  make_operands (&c, &query, &key, &value);
+  mask_f = rlx_test_tensor ("f32[10,130]", additive);
+  mask_b = rlx_test_tensor ("bool[10,130]", boolean);
+  c.mask = "f32[10,130]";
+  compare (&c, query, key, value, mask_f);
+  c.mask = "bool[10,130]";
+  compare (&c, query, key, value, mask_b);
+  c.causal = TRUE;
+  compare (&c, query, key, value, mask_b);
+}
+
+/* NaN comes through where it takes part and nowhere else. */
+static void
+test_nan (void)
+{
+  Case c = CASE ("f32", 1, 1, 1, 10, 100, 4, 70);
+  g_autofree double *boolean = g_new0 (double, 10 * 100);
+  g_autofree double *q = NULL;
+  g_autofree double *k = NULL;
+  g_autofree double *v = NULL;
+  g_autoptr(RlxTensor) query = NULL;
+  g_autoptr(RlxTensor) key = NULL;
+  g_autoptr(RlxTensor) value = NULL;
+  g_autoptr(RlxTensor) mask = NULL;
+
+  if (rlx_test_device () == NULL)
+    return;
+
+  make_operands (&c, &query, &key, &value);
+  q = rlx_test_get_values (query);
+  k = rlx_test_get_values (key);
+  v = rlx_test_get_values (value);
+  q[3 * 4 + 1] = NAN;
+  k[99 * 4] = NAN;
+  v[50 * 70 + 69] = NAN;
+  v[60 * 70 + 7] = INFINITY;
+  g_clear_object (&query);
+  g_clear_object (&key);
+  g_clear_object (&value);
+  query = rlx_test_tensor ("f32[1,1,10,4]", q);
+  key = rlx_test_tensor ("f32[1,1,100,4]", k);
+  value = rlx_test_tensor ("f32[1,1,100,70]", v);
+
+  /* row 0 hides all of them, 1 the key, 2 the values; the others nothing but the key */
+  fill (boolean, 0, 10 * 100, 1);
+  for (int i = 0; i < 10; i++)
+    boolean[i * 100 + 99] = i == 2;
+  for (int i = 0; i < 3; i += 2)
+    boolean[i * 100 + 50] = boolean[i * 100 + 60] = 0;
+
+  mask = rlx_test_tensor ("bool[10,100]", boolean);
+  c.mask = "bool[10,100]";
+  compare (&c, query, key, value, mask);
+  c.mask = NULL;
+  c.causal = TRUE;
+  compare (&c, query, key, value, NULL);
+}
+
+static void
+test_repeatable (void)
+{
+  Case c = CASE ("f32", 1, 4, 2, 33, 300, 64, 64);
+  g_autoptr(RlxTensor) query = NULL;
+  g_autoptr(RlxTensor) key = NULL;
+  g_autoptr(RlxTensor) value = NULL;
+  g_autoptr(RlxTensor) first = NULL;
+
+  if (rlx_test_device () == NULL)
+    return;
+
+  make_operands (&c, &query, &key, &value);
+  for (guint i = 0; i < 3; i++)
+    {
+      g_autoptr(RlxTensor) y = rlx_test_run_op ("attention", 3, (RlxTensor *[]) { query, key, value }, NULL);
+
+      g_assert_nonnull (y);
+      if (first == NULL)
+        first = g_object_ref (y);
+      g_assert_true (rlx_tensor_equal (first, y));
+    }
+}
+
+static void
+test_rule (void)
+{
+  static const double scales[] = { NAN, INFINITY, -INFINITY, 1e39 };
+
+  rlx_test_infers ("attention", "f32[2,4,5,8] f32[2,4,7,8] f32[2,4,7,3]", NULL, "f32[2,4,5,3]");
+  rlx_test_infers ("attention", "f16[2,4,5,8] f16[2,1,7,8] f16[2,1,7,3] f32[5,7]", NULL, "f16[2,4,5,3]");
+  rlx_test_infers ("attention", "f32[2,4,5,8] f32[2,2,7,8] f32[2,2,7,3] bool[2,1,1,7]", NULL, "f32[2,4,5,3]");
+  rlx_test_infers ("attention", "f32[2,0,5,8] f32[2,2,7,8] f32[2,2,7,3] -", NULL, "f32[2,0,5,3]");
+
+#define REFUSES(types, words) rlx_test_refuses ("attention", types, NULL, RLX_GRAPH_ERROR_SHAPE, words)
+  REFUSES ("f32[4,5,8] f32[2,4,7,8] f32[2,4,7,3]", "query must be [batch, heads, sequence, width], it is f32[4, 5, 8]");
+  REFUSES ("f32[2,4,5,8] f32[7,8] f32[2,4,7,3]", "key must be");
+  REFUSES ("f32[2,4,5,8] f32[2,4,7,8] f32[1,2,4,7,3]", "value must be");
+  REFUSES ("f32[2,4,5,8] f32[3,4,7,8] f32[3,4,7,3]", "batches of the query");
+  REFUSES ("f32[2,4,5,8] f32[2,4,7,8] f32[1,4,7,3]", "batches of the key");
+  REFUSES ("f32[2,4,5,8] f32[2,4,7,8] f32[2,2,7,3]", "heads of the key");
+  REFUSES ("f32[2,4,5,8] f32[2,4,7,8] f32[2,4,6,3]", "sequences of the key f32[2, 4, 7, 8] and the value f32[2, 4, 6, 3] differ: 7 and 6");
+  REFUSES ("f32[2,4,5,8] f32[2,4,7,9] f32[2,4,7,3]", "widths of the query");
+  REFUSES ("f32[2,4,5,8] f32[2,3,7,8] f32[2,3,7,3]", "4 heads of the query f32[2, 4, 5, 8] are not a multiple of the 3 heads");
+  REFUSES ("f32[2,4,5,8] f32[2,0,7,8] f32[2,0,7,3]", "heads");
+  REFUSES ("f32[2,2,5,8] f32[2,4,7,8] f32[2,4,7,3]", "multiple");
+  REFUSES ("f32[2,4,5,8] f32[2,4,7,8] f32[2,4,7,3] bool[5,8]", "mask bool[5, 8]");
+  REFUSES ("f32[2,4,5,8] f32[2,4,7,8] f32[2,4,7,3] f32[1,2,4,5,7]", "mask");
+  REFUSES ("f32[2,4,1,8] f32[2,4,7,8] f32[2,4,7,3] f32[5,7]", "[2, 4, 1, 7]");
+#undef REFUSES
+
+  rlx_test_refuses ("attention", "f32[2,4,5,8] f16[2,4,7,8] f32[2,4,7,3]", NULL, RLX_GRAPH_ERROR_DATA_TYPE, NULL);
+  rlx_test_refuses ("attention", "f32[2,4,5,8] f32[2,4,7,8] f32[2,4,7,3] i32[5,7]", NULL, RLX_GRAPH_ERROR_DATA_TYPE, NULL);
+  for (guint i = 0; i < G_N_ELEMENTS (scales); i++)
+    rlx_test_refuses ("attention", "f32[2,4,5,8] f32[2,4,7,8] f32[2,4,7,3]",
+                      g_variant_new_parsed ("{'scale': <%d>}", scales[i]), RLX_GRAPH_ERROR_INVALID_ARGUMENT, "scale");
+}
+
+int
+main (int    argc,
+      char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+
+  g_test_add_func ("/attention/rule", test_rule);
+  g_test_add_func ("/attention/edges", test_edges);
+  g_test_add_func ("/attention/heads", test_heads);
+  g_test_add_func ("/attention/causal", test_causal);
+  g_test_add_func ("/attention/masks", test_masks);
+  g_test_add_func ("/attention/f16", test_f16);
+  g_test_add_func ("/attention/scale", test_scale);
+  g_test_add_func ("/attention/many-keys", test_many_keys);
+  g_test_add_func ("/attention/empty", test_empty);
+  g_test_add_func ("/attention/hidden", test_hidden);
+  g_test_add_func ("/attention/nan", test_nan);
+  g_test_add_func ("/attention/repeatable", test_repeatable);
+
+  return g_test_run ();
+}
