@@ -904,6 +904,23 @@ rlx_tensor_to_npy (RlxTensor *self)
   return g_bytes_new_take (data, total);
 }
 
+/* Opening a pipe waits for a reader, and a device is not for arrays. What else
+ * can be wrong is left to g_file_replace() to report. */
+static gboolean
+check_replaceable (GFile         *file,
+                   GCancellable  *cancellable,
+                   GError       **error)
+{
+  GFileType type = g_file_query_file_type (file, G_FILE_QUERY_INFO_NONE, cancellable);
+
+  if (type != G_FILE_TYPE_SPECIAL)
+    return TRUE;
+
+  g_set_error_literal (error, G_IO_ERROR, G_IO_ERROR_NOT_REGULAR_FILE, "It is not a regular file");
+
+  return FALSE;
+}
+
 /**
  * rlx_tensor_save_npy:
  * @self: a tensor
@@ -941,7 +958,8 @@ rlx_tensor_save_npy (RlxTensor     *self,
   data = rlx_tensor_peek_data (self);
   size = rlx_tensor_get_size (self);
 
-  stream = g_file_replace (file, NULL, FALSE, G_FILE_CREATE_NONE, cancellable, &local_error);
+  if (check_replaceable (file, cancellable, &local_error))
+    stream = g_file_replace (file, NULL, FALSE, G_FILE_CREATE_NONE, cancellable, &local_error);
 
   if (stream != NULL &&
       g_output_stream_write_all (G_OUTPUT_STREAM (stream), header->data, header->len, NULL, cancellable, &local_error))
