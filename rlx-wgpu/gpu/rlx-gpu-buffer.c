@@ -206,7 +206,8 @@ rlx_gpu_buffer_write (RlxGpu       *gpu,
 
       if (result && in_flight >= WRITE_IN_FLIGHT && done < size)
         {
-          result = rlx_gpu_wait_submitted (gpu, rlx_gpu_get_timeout (NULL), "an upload", &local_error);
+          result = rlx_gpu_wait (gpu, rlx_gpu_work_done (gpu), rlx_gpu_get_timeout (NULL),
+                                 "an upload", &local_error);
           in_flight = 0;
         }
     }

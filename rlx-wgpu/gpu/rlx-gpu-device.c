@@ -173,6 +173,7 @@ on_log (WGPULoggingType type,
 
   g_mutex_lock (&gpu->lock);
   g_free (gpu->last_log);
+  g_free (gpu->map_message);
   gpu->last_log = g_steal_pointer (&text);
   g_mutex_unlock (&gpu->lock);
 }
@@ -476,7 +477,9 @@ free_gpu (RlxGpu *gpu)
   g_free (gpu->lost_reason);
   g_free (gpu->uncaptured);
   g_free (gpu->last_log);
+  g_free (gpu->map_message);
   g_clear_pointer (&gpu->cache, rlx_gpu_cache_free);
+  g_clear_pointer (&gpu->abandoned, g_ptr_array_unref);
   g_clear_pointer (&gpu->pipelines, g_hash_table_unref);
   g_clear_pointer (&gpu->layouts, g_hash_table_unref);
   g_clear_pointer (&gpu->staging, g_array_unref);

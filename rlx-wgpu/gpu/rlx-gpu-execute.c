@@ -63,7 +63,6 @@ typedef struct
 typedef struct
 {
   WGPUFuture future;
-  int *slot;
   guint64 allowance;
 } InFlight;
 
@@ -419,29 +418,13 @@ take_staging (Run     *run,
 /* ---- waiting ---- */
 
 static void
-on_done (WGPUQueueWorkDoneStatus status,
-         WGPUStringView          message G_GNUC_UNUSED,
-         void                   *userdata1,
-         void                   *userdata2 G_GNUC_UNUSED)
-{
-  int *slot = userdata1;
-
-  *slot = (int) status;
-}
-
-static void
 note_in_flight (Run     *run,
                 guint64  allowance)
 {
-  WGPUQueueWorkDoneCallbackInfo callback = WGPU_QUEUE_WORK_DONE_CALLBACK_INFO_INIT;
   InFlight *one = &run->in_flight[run->n_in_flight++];
 
-  one->slot = g_new0 (int, 1);
   one->allowance = allowance;
-  callback.mode = WGPUCallbackMode_WaitAnyOnly;
-  callback.callback = on_done;
-  callback.userdata1 = one->slot;
-  one->future = wgpuQueueOnSubmittedWorkDone (run->gpu->queue, callback);
+  one->future = rlx_gpu_work_done (run->gpu);
 }
 
 /* Waits until at most @keep submits are still running. */
@@ -458,12 +441,7 @@ wait_in_flight (Run     *run,
       memmove (&run->in_flight[0], &run->in_flight[1], run->n_in_flight * sizeof one);
 
       if (!rlx_gpu_wait (run->gpu, one.future, run->timeout + one.allowance, "a submit", error))
-        {
-          /* Dawn may still write to the slots. */
-          run->n_in_flight = 0;
-          return FALSE;
-        }
-      g_free (one.slot);
+        return FALSE;
     }
 
   return TRUE;
@@ -489,7 +467,7 @@ write_uploads (Run     *run,
 
           if (in_flight + length > UPLOAD_IN_FLIGHT)
             {
-              if (!rlx_gpu_wait_submitted (run->gpu, run->timeout, "an upload", error))
+              if (!rlx_gpu_wait (run->gpu, rlx_gpu_work_done (run->gpu), run->timeout, "an upload", error))
                 return FALSE;
               in_flight = 0;
             }
@@ -698,23 +676,17 @@ submit_chunks (Run          *run,
 
 /* ---- reading back ---- */
 
-typedef struct
-{
-  WGPUMapAsyncStatus status;
-  char *message;
-} MapReply;
-
 static void
 on_mapped (WGPUMapAsyncStatus status,
            WGPUStringView     message,
            void              *userdata1,
            void              *userdata2 G_GNUC_UNUSED)
 {
-  MapReply *reply = userdata1;
+  RlxGpu *gpu = userdata1;
 
-  reply->status = status;
-  if (status != WGPUMapAsyncStatus_Success)
-    reply->message = rlx_gpu_string (message);
+  gpu->map_status = status;
+  g_free (gpu->map_message);
+  gpu->map_message = status != WGPUMapAsyncStatus_Success ? rlx_gpu_string (message) : NULL;
 }
 
 static gboolean
@@ -724,29 +696,25 @@ read_round (Run     *run,
 {
   RlxGpu *gpu = run->gpu;
   WGPUBufferMapCallbackInfo callback = WGPU_BUFFER_MAP_CALLBACK_INFO_INIT;
-  MapReply *reply = g_new0 (MapReply, 1);
   const guint8 *mapped;
   guint32 canary;
   WGPUFuture future;
 
   callback.mode = WGPUCallbackMode_WaitAnyOnly;
   callback.callback = on_mapped;
-  callback.userdata1 = reply;
+  callback.userdata1 = gpu;
   future = wgpuBufferMapAsync (run->staging.handle, WGPUMapMode_Read, 0,
                                (size_t) run->staging_used, callback);
 
   if (!rlx_gpu_wait (gpu, future, run->timeout + allowance, "a job", error))
     return FALSE;
 
-  if (reply->status != WGPUMapAsyncStatus_Success)
+  if (gpu->map_status != WGPUMapAsyncStatus_Success)
     {
       g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_INTERNAL,
-                   "The results could not be read: %s", reply->message);
-      g_free (reply->message);
-      g_free (reply);
+                   "The results could not be read: %s", gpu->map_message);
       return FALSE;
     }
-  g_free (reply);
 
   mapped = wgpuBufferGetConstMappedRange (run->staging.handle, 0, (size_t) run->staging_used);
   if (mapped == NULL)

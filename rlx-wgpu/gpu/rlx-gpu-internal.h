@@ -71,11 +71,14 @@ struct _RlxGpu
   GMutex pipeline_lock;
   GHashTable *pipelines;   /* (element-type RlxGpuPipeline RlxGpuPipeline) */
   GHashTable *layouts;     /* (element-type GBytes RlxGpuLayout) */
+  GPtrArray *abandoned;    /* requests Dawn may still write to */
 
   RlxGpuCache *cache;
 
   /* Only touched on the device thread. */
   guint32 sequence;
+  WGPUMapAsyncStatus map_status;
+  char *map_message;
   WGPUBuffer canary;
   GArray *staging;         /* RlxGpuStaging */
   guint64 staging_size;
@@ -171,10 +174,7 @@ gboolean           rlx_gpu_wait            (RlxGpu     *gpu,
                                             guint64     timeout_us,
                                             const char *what,
                                             GError    **error);
-gboolean           rlx_gpu_wait_submitted  (RlxGpu     *gpu,
-                                            guint64     timeout_us,
-                                            const char *what,
-                                            GError    **error);
+WGPUFuture         rlx_gpu_work_done       (RlxGpu *gpu);
 
 /* Errors of calls between _push and _pop on the same thread land here instead
  * of in the device's catch-all callback. */

@@ -72,9 +72,21 @@ layout_free (gpointer data)
   g_free (layout);
 }
 
+static void
+request_free (gpointer data)
+{
+  Request *request = data;
+
+  g_clear_pointer (&request->pipeline, pipeline_free);
+  g_clear_pointer (&request->handle, wgpuComputePipelineRelease);
+  g_free (request->message);
+  g_free (request);
+}
+
 void
 rlx_gpu_pipelines_init (RlxGpu *gpu)
 {
+  gpu->abandoned = g_ptr_array_new_with_free_func (request_free);
   gpu->pipelines = g_hash_table_new_full (pipeline_hash, pipeline_equal, NULL, pipeline_free);
   gpu->layouts = g_hash_table_new_full (g_bytes_hash, g_bytes_equal,
                                         (GDestroyNotify) g_bytes_unref, layout_free);
@@ -213,15 +225,6 @@ get_layout (RlxGpu                  *gpu,
 /* ---- making them ---- */
 
 static void
-request_free (Request *request)
-{
-  g_clear_pointer (&request->pipeline, pipeline_free);
-  g_clear_pointer (&request->handle, wgpuComputePipelineRelease);
-  g_free (request->message);
-  g_free (request);
-}
-
-static void
 on_pipeline (WGPUCreatePipelineAsyncStatus status,
              WGPUComputePipeline           pipeline,
              WGPUStringView                message,
@@ -299,7 +302,7 @@ request_start (RlxGpu  *gpu,
   return TRUE;
 }
 
-/* FALSE with no error set means that the request must be left to Dawn. */
+/* @abandoned: Dawn has not answered and may still write to the request. */
 static gboolean
 request_finish (RlxGpu   *gpu,
                 Request  *request,
@@ -438,7 +441,12 @@ rlx_gpu_pipelines_new (RlxGpu                   *gpu,
             }
           g_clear_error (&local_error);
           if (abandoned)
-            requests->pdata[i] = NULL;
+            {
+              g_mutex_lock (&gpu->pipeline_lock);
+              g_ptr_array_add (gpu->abandoned, request);
+              g_mutex_unlock (&gpu->pipeline_lock);
+              requests->pdata[i] = NULL;
+            }
         }
     }
 

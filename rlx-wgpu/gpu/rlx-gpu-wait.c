@@ -51,8 +51,8 @@ rlx_gpu_get_timeout (gboolean *given)
   return (guint64) (seconds * G_USEC_PER_SEC) + 1;
 }
 
-/* Returns TRUE when @future is complete and its callback has run. Its user
- * data must be on the heap and stay there when this fails. */
+/* Returns TRUE when @future is complete and its callback has run. When this
+ * fails the callback may still come, at the latest when the device goes. */
 gboolean
 rlx_gpu_wait (RlxGpu     *gpu,
               WGPUFuture  future,
@@ -106,35 +106,25 @@ rlx_gpu_wait (RlxGpu     *gpu,
 }
 
 static void
-on_work_done (WGPUQueueWorkDoneStatus status,
+on_work_done (WGPUQueueWorkDoneStatus status G_GNUC_UNUSED,
               WGPUStringView          message G_GNUC_UNUSED,
-              void                   *userdata1,
+              void                   *userdata1 G_GNUC_UNUSED,
               void                   *userdata2 G_GNUC_UNUSED)
 {
-  int *slot = userdata1;
-
-  *slot = (int) status;
+  /* That it came is all there is to know: the status is success even when the
+   * device was lost. */
 }
 
-gboolean
-rlx_gpu_wait_submitted (RlxGpu     *gpu,
-                        guint64     timeout_us,
-                        const char *what,
-                        GError    **error)
+/* For the end of everything submitted so far. */
+WGPUFuture
+rlx_gpu_work_done (RlxGpu *gpu)
 {
   WGPUQueueWorkDoneCallbackInfo callback = WGPU_QUEUE_WORK_DONE_CALLBACK_INFO_INIT;
-  int *slot = g_new0 (int, 1);
 
   callback.mode = WGPUCallbackMode_WaitAnyOnly;
   callback.callback = on_work_done;
-  callback.userdata1 = slot;
 
-  if (!rlx_gpu_wait (gpu, wgpuQueueOnSubmittedWorkDone (gpu->queue, callback),
-                     timeout_us, what, error))
-    return FALSE;
-
-  g_free (slot);
-  return TRUE;
+  return wgpuQueueOnSubmittedWorkDone (gpu->queue, callback);
 }
 
 /* ---- error scopes ---- */
