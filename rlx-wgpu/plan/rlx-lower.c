@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include "ops/rlx-shape-private.h"
 #include "passes/rlx-passes-private.h"
 
 struct _RlxLower
@@ -147,8 +148,25 @@ add_port (GArray           *ports,
   g_array_append_val (ports, port);
 }
 
-/* A state takes its new value by a copy at the end of the run. When that value
- * is a state itself, another assignment may overwrite it first: copy it out. */
+/* The slot of a value that is needed after the states took their new values:
+ * a state itself is copied out first. */
+static gboolean
+get_lasting_slot (RlxLower         *lower,
+                  const RlxIrValue *value,
+                  guint            *slot,
+                  GError          **error)
+{
+  RlxIrValue *copy;
+
+  *slot = rlx_lower_get_slot (lower, value);
+  if (g_array_index (lower->plan->slots, RlxSlot, *slot).kind != RLX_SLOT_STATE)
+    return TRUE;
+  copy = rlx_lower_temporary (lower, &value->type);
+  *slot = rlx_lower_get_slot (lower, copy);
+  return rlx_lower_copy_all (lower, value->node, value, copy, error);
+}
+
+/* States take their new values by copies at the end of the run. */
 static gboolean
 lower_assigns (RlxLower *lower,
                GError  **error)
@@ -158,30 +176,32 @@ lower_assigns (RlxLower *lower,
   for (guint i = 0; i < plan->ir->assigns->len; i++)
     {
       const RlxIrAssign *assign = &g_array_index (plan->ir->assigns, RlxIrAssign, i);
-      guint source = rlx_lower_get_slot (lower, assign->value);
-      guint target = rlx_lower_get_slot (lower, assign->state);
+      RlxSlotCopy copy = { 0, rlx_lower_get_slot (lower, assign->state) };
 
-      if (source == target)
+      if (rlx_lower_get_slot (lower, assign->value) == copy.target)
         continue;
-      if (g_array_index (plan->slots, RlxSlot, source).kind == RLX_SLOT_STATE)
-        {
-          RlxIrValue *copy = rlx_lower_temporary (lower, &assign->value->type);
-          RlxKernel *k = rlx_kernel_new (lower, assign->value->node, "copy");
-          guint64 n = rlx_type_n_elements (&copy->type);
-
-          rlx_kernel_input_raw (k, "x", assign->value);
-          rlx_kernel_output_raw (k, "y", copy);
-          rlx_kernel_define (k, "RANK", 0);
-          rlx_kernel_param_u32 (k, "n", n);
-          if (!rlx_kernel_dispatch (k, (n + 63) / 64, error))
-            return FALSE;
-          source = rlx_lower_get_slot (lower, copy);
-        }
-
-      RlxSlotCopy copy = { source, target };
+      if (!get_lasting_slot (lower, assign->value, &copy.source, error))
+        return FALSE;
       g_array_append_val (plan->copies, copy);
     }
+  return TRUE;
+}
 
+static gboolean
+lower_outputs (RlxLower *lower,
+               GError  **error)
+{
+  RlxPlan *plan = lower->plan;
+
+  for (guint i = 0; i < plan->ir->outputs->len; i++)
+    {
+      const RlxIrOutput *output = &g_array_index (plan->ir->outputs, RlxIrOutput, i);
+      guint slot;
+
+      if (!get_lasting_slot (lower, output->value, &slot, error))
+        return FALSE;
+      add_port (plan->outputs, output->name, output->value, slot);
+    }
   return TRUE;
 }
 
@@ -279,15 +299,8 @@ rlx_lower_ir (RlxPlan                 *plan,
     }
 
   lower.prologue = FALSE;
-  if (!lower_assigns (&lower, error))
+  if (!lower_assigns (&lower, error) || !lower_outputs (&lower, error))
     return FALSE;
-
-  for (guint i = 0; i < ir->outputs->len; i++)
-    {
-      const RlxIrOutput *output = &g_array_index (ir->outputs, RlxIrOutput, i);
-
-      add_port (plan->outputs, output->name, output->value, rlx_lower_get_slot (&lower, output->value));
-    }
 
   plan->n_prologue = plan->steps->len;
   for (guint i = 0; i < main_steps->len; i++)
