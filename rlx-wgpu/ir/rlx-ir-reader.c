@@ -149,12 +149,12 @@ read_type (Reader       *reader,
 }
 
 static gboolean
-store_element (Reader       *reader,
-               RlxDataType   data_type,
-               guint8       *data,
-               gsize         index,
-               const RlxLexerNumber *number,
-               GError      **error)
+store_element (Reader                *reader,
+               RlxDataType            data_type,
+               guint8                *data,
+               gsize                  index,
+               const RlxLexerNumber  *number,
+               GError               **error)
 {
   const char *name = rlx_data_type_to_string (data_type);
   gint64 min;
@@ -212,8 +212,7 @@ store_element (Reader       *reader,
   return rlx_lexer_error (&reader->lexer, number->start, error, "not an element of type %s", name);
 }
 
-/* "[1, 2, 3]". Fails before it allocates more than a small multiple of the rest
- * of the text. */
+/* "[1, 2, 3]" */
 static gboolean
 read_list_data (Reader      *reader,
                 RlxDataType  data_type,
@@ -325,14 +324,15 @@ read_tensor (Reader  *reader,
   if (g_str_has_prefix (reader->lexer.p, "base64:\""))
     {
       const char *start = reader->lexer.p;
-      gsize length, wanted = (size + 2) / 3 * 4;
+      guint64 wanted = ((guint64) size + 2) / 3 * 4;
+      gsize length;
 
       reader->lexer.p += strlen ("base64:\"");
       length = strcspn (reader->lexer.p, "\"\n");
       if (length != wanted || reader->lexer.p[length] != '"')
         {
           rlx_lexer_error (&reader->lexer, start, error,
-                           "base64 of %" G_GSIZE_FORMAT " characters where the shape needs %" G_GSIZE_FORMAT, length, wanted);
+                           "base64 of %" G_GSIZE_FORMAT " characters where the shape needs %" G_GUINT64_FORMAT, length, wanted);
           return NULL;
         }
 
@@ -344,8 +344,9 @@ read_tensor (Reader  *reader,
     }
   else
     {
-      /* An element takes two characters at least, a bracket or comma included. */
-      if (n_elements > strlen (reader->lexer.p) / 2)
+      /* Before memory is taken: an element and its comma or bracket are at least
+       * two characters of the line. */
+      if (n_elements > strcspn (reader->lexer.p, "\n") / 2)
         {
           rlx_lexer_error (&reader->lexer, reader->lexer.p, error, "fewer elements than the %" G_GUINT64_FORMAT " of the shape", n_elements);
           return NULL;
