@@ -15,6 +15,7 @@
 #include <rlx-wgpu/rlx-node.h>
 #include <rlx-wgpu/rlx-op-methods.h>
 #include <rlx-wgpu/rlx-op-options.h>
+#include <rlx-wgpu/rlx-operators.h>
 #include <rlx-wgpu/rlx-profile.h>
 #include <rlx-wgpu/rlx-tensor.h>
 #undef RLX_INSIDE

@@ -406,7 +406,17 @@ write_value (GString             *out,
         args[j] = instruction->args[j] >= 0 ? g_strdup_printf ("v%d", instruction->args[j])
                                             : g_strdup_printf ("x%d", -1 - instruction->args[j]);
       if (g_str_equal (instruction->op->name, "cast"))
-        text = cast_expression (args[0], instruction->operand_type, instruction->type);
+        {
+          text = cast_expression (args[0], instruction->operand_type, instruction->type);
+          /* a cast in the middle rounds, though nothing is stored there */
+          if (instruction->type == RLX_DATA_TYPE_F16 && instruction->operand_type != RLX_DATA_TYPE_F16 && i + 1 < fused->instructions->len)
+            {
+              char *rounded = g_strdup_printf ("f16_bits_to_f32(f32_to_f16_bits(%s))", text);
+
+              g_free (text);
+              text = rounded;
+            }
+        }
       else
         text = expand_expression (instruction, class_expression (instruction->op, instruction->operand_type), args, scalars);
 

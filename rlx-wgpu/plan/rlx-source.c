@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "util/rlx-debug-private.h"
+#include "util/rlx-wgsl-library-private.h"
 
 /* Bytes of one binding of a tensor that needs several. */
 static guint64
@@ -72,7 +73,7 @@ decode (const RlxArg  *arg,
     return "v";
   switch ((int) arg->dtype)
     {
-    case RLX_DATA_TYPE_F16: return storage->bits ? "unpack2x16float(v).x" : "f32(v)";
+    case RLX_DATA_TYPE_F16: return storage->bits ? "f16_bits_to_f32(v)" : "f32(v)";
     case RLX_DATA_TYPE_I8: return "bitcast<i32>(v << 24u) >> 24u";
     case RLX_DATA_TYPE_BOOL: return "v != 0u";
     default: return "v";
@@ -87,7 +88,7 @@ encode (const RlxArg  *arg,
     return storage->bits == 16 ? "v & 0xffffu" : storage->bits == 8 ? "v & 0xffu" : "v";
   switch ((int) arg->dtype)
     {
-    case RLX_DATA_TYPE_F16: return storage->bits ? "f16_bits(v)" : "f16(v)";
+    case RLX_DATA_TYPE_F16: return storage->bits ? "f32_to_f16_bits(v)" : "f16(v)";
     case RLX_DATA_TYPE_I8: return "bitcast<u32>(v) & 0xffu";
     case RLX_DATA_TYPE_U8: return "v & 0xffu";
     case RLX_DATA_TYPE_BOOL: return "select(0u, 1u, v)";
@@ -246,7 +247,7 @@ rlx_step_build_source (RlxPlan                 *plan,
 {
   g_autoptr(GString) out = g_string_new (NULL);
   g_autoptr(GString) functions = g_string_new (NULL);
-  g_autofree char *body = NULL;
+  g_autofree char *body = NULL, *half = NULL;
   gboolean f16 = FALSE, packed_f16 = FALSE;
   RlxStepBinding block = { RLX_GPU_BINDING_UNIFORM, G_MAXUINT, 0, 0 };
 
@@ -286,9 +287,6 @@ rlx_step_build_source (RlxPlan                 *plan,
     }
 
   g_string_append (functions, "fn workgroup_index(wid: vec3<u32>) -> u32 { return wid.y * p.grid_x + wid.x; }\n");
-  if (packed_f16)
-    g_string_append (functions, "fn f16_bits(v: f32) -> u32 { return pack2x16float(vec2<f32>(v, 0.0)); }\n");
-
   rlx_template_set_int (step->template, "WG", step->workgroup_size);
   body = step->file ? rlx_template_expand_file (step->template, step->file, error)
                     : rlx_template_expand (step->template, step->body, step->kernel, error);
@@ -298,8 +296,17 @@ rlx_step_build_source (RlxPlan                 *plan,
       return FALSE;
     }
 
+  /* WGSL's own conversions may round as they like; a region that casts in its
+   * middle needs them too. */
+  if (packed_f16 || strstr (body, "f16_bits") != NULL)
+    {
+      half = rlx_wgsl_library_select ("common/f16.wgsl", NULL, error);
+      if (half == NULL)
+        return FALSE;
+    }
+
   g_free (step->wgsl);
-  step->wgsl = g_strconcat (f16 ? "enable f16;\n" : "", out->str, functions->str, body, NULL);
+  step->wgsl = g_strconcat (f16 ? "enable f16;\n" : "", out->str, half ? half : "", functions->str, body, NULL);
   RLX_NOTE (SHADERS, "%s '%s':\n%s", step->op, step->label, step->wgsl);
   return TRUE;
 }

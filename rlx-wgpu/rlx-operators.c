@@ -1,0 +1,143 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ */
+#include "config.h"
+
+#include "rlx-operators.h"
+
+#include "ops/rlx-op-private.h"
+
+/**
+ * rlx_operators_list:
+ *
+ * Lists the names of all operators, in the order of the manual.
+ *
+ * Returns: (transfer full) (array zero-terminated=1): the names
+ *
+ * Since: 1.0
+ */
+char **
+rlx_operators_list (void)
+{
+  char **names = g_new0 (char *, rlx_n_ops + 1);
+
+  for (guint i = 0; i < rlx_n_ops; i++)
+    names[i] = g_strdup (rlx_op_table[i]->name);
+  return names;
+}
+
+/* "f32 f16" */
+static char *
+type_set_to_string (guint types)
+{
+  GString *out = g_string_new (NULL);
+
+  for (guint i = 0; i <= RLX_DATA_TYPE_U64; i++)
+    if (types & (1u << i))
+      g_string_append_printf (out, "%s%s", out->len ? " " : "", rlx_data_type_to_string ((RlxDataType) i));
+  return g_string_free (out, FALSE);
+}
+
+static const char *
+kind_to_string (const RlxAttrDef *def)
+{
+  switch (def->kind)
+    {
+    case RLX_ATTR_BOOL: return "bool";
+    case RLX_ATTR_INT: return "int";
+    case RLX_ATTR_FLOAT: return "float";
+    case RLX_ATTR_ENUM: return "enum";
+    case RLX_ATTR_DATA_TYPE: return "data type";
+    case RLX_ATTR_INTS: return "ints";
+    default: g_return_val_if_reached (NULL);
+    }
+}
+
+/**
+ * rlx_operators_describe:
+ * @name: the name of an operator
+ * @error: return location for an error
+ *
+ * Describes an operator.
+ *
+ * The dictionary has `name`, `family`, `summary`, `formula`, `bound`,
+ * `element-wise`, `variadic`, `inputs` (an array of dictionaries with `name`,
+ * `types`, `optional` and, where an input must have the type of another one,
+ * `same-as`) and `attributes` (an array of dictionaries with `name`, `type`,
+ * `required`, `doc` and, unless it is required, `default`).
+ *
+ * Returns: (transfer floating): a dictionary `a{sv}`
+ *
+ * Since: 1.0
+ */
+GVariant *
+rlx_operators_describe (const char *name,
+                        GError    **error)
+{
+  const RlxOp *op;
+  GVariantDict dict;
+  GVariantBuilder inputs, attributes;
+  g_autoptr(GVariant) defaults = NULL;
+  RlxAttrValue *attrs;
+
+  g_return_val_if_fail (name != NULL, NULL);
+  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
+
+  op = rlx_op_lookup (name);
+  if (op == NULL)
+    {
+      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_NOT_FOUND, "there is no operator '%s'", name);
+      return NULL;
+    }
+
+  g_variant_builder_init (&inputs, G_VARIANT_TYPE ("aa{sv}"));
+  for (guint i = 0; i < op->n_inputs; i++)
+    {
+      const RlxInputDef *input = &op->inputs[i];
+      const RlxInputDef *typed = input->same_as >= 0 ? &op->inputs[input->same_as] : input;
+      g_autofree char *types = type_set_to_string (typed->types);
+      GVariantDict entry;
+
+      g_variant_dict_init (&entry, NULL);
+      g_variant_dict_insert (&entry, "name", "s", input->name);
+      g_variant_dict_insert (&entry, "types", "s", types);
+      g_variant_dict_insert (&entry, "optional", "b", input->optional);
+      if (input->same_as >= 0)
+        g_variant_dict_insert (&entry, "same-as", "s", typed->name);
+      g_variant_builder_add_value (&inputs, g_variant_dict_end (&entry));
+    }
+
+  attrs = rlx_attrs_new (op);
+  for (guint i = 0; i < op->n_attrs; i++)
+    attrs[i].is_set = TRUE;
+  defaults = g_variant_ref_sink (rlx_attrs_to_variant (op, attrs));
+  rlx_attrs_free (op, attrs);
+  g_variant_builder_init (&attributes, G_VARIANT_TYPE ("aa{sv}"));
+  for (guint i = 0; i < op->n_attrs; i++)
+    {
+      const RlxAttrDef *def = &op->attrs[i];
+      g_autoptr(GVariant) value = g_variant_lookup_value (defaults, def->name, NULL);
+      GVariantDict entry;
+
+      g_variant_dict_init (&entry, NULL);
+      g_variant_dict_insert (&entry, "name", "s", def->name);
+      g_variant_dict_insert (&entry, "type", "s", kind_to_string (def));
+      g_variant_dict_insert (&entry, "required", "b", def->required);
+      g_variant_dict_insert (&entry, "doc", "s", def->doc);
+      if (!def->required && value != NULL)
+        g_variant_dict_insert_value (&entry, "default", value);
+      g_variant_builder_add_value (&attributes, g_variant_dict_end (&entry));
+    }
+
+  g_variant_dict_init (&dict, NULL);
+  g_variant_dict_insert (&dict, "name", "s", op->name);
+  g_variant_dict_insert (&dict, "family", "s", op->family);
+  g_variant_dict_insert (&dict, "summary", "s", op->summary);
+  g_variant_dict_insert (&dict, "formula", "s", op->formula ? op->formula : "");
+  g_variant_dict_insert (&dict, "bound", "s", op->bound);
+  g_variant_dict_insert (&dict, "element-wise", "b", (op->flags & RLX_OP_ELEMENTWISE) != 0);
+  g_variant_dict_insert (&dict, "variadic", "b", (op->flags & RLX_OP_VARIADIC) != 0);
+  g_variant_dict_insert_value (&dict, "inputs", g_variant_builder_end (&inputs));
+  g_variant_dict_insert_value (&dict, "attributes", g_variant_builder_end (&attributes));
+  return g_variant_dict_end (&dict);
+}
