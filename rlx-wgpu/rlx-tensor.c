@@ -970,8 +970,7 @@ rlx_tensor_reshape (RlxTensor     *self,
   if (inferred < RLX_MAX_RANK && n_elements > 0 && self->n_elements % n_elements == 0)
     {
       dims[inferred] = (gint64) (self->n_elements / n_elements);
-      if (!rlx_shape_n_elements (dims, n_dims, &n_elements, error))
-        return NULL;
+      n_elements = self->n_elements;
     }
   else if (inferred < RLX_MAX_RANK)
     {

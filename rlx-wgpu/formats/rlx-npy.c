@@ -659,9 +659,13 @@ read_exactly (GInputStream  *stream,
 
   while (done < size)
     {
-      gssize n = g_input_stream_read (stream, buffer + done, MIN (size - done, CHUNK),
-                                      cancellable, error);
+      gssize n;
 
+      /* Not every kind of stream looks itself. */
+      if (g_cancellable_set_error_if_cancelled (cancellable, error))
+        return FALSE;
+
+      n = g_input_stream_read (stream, buffer + done, MIN (size - done, CHUNK), cancellable, error);
       if (n < 0)
         return FALSE;
       if (n == 0)
@@ -966,7 +970,8 @@ rlx_tensor_save_npy (RlxTensor     *self,
     {
       while (size > 0 && local_error == NULL)
         {
-          if (g_output_stream_write_all (G_OUTPUT_STREAM (stream), data, MIN (size, CHUNK), &n, cancellable, &local_error))
+          if (!g_cancellable_set_error_if_cancelled (cancellable, &local_error) &&
+              g_output_stream_write_all (G_OUTPUT_STREAM (stream), data, MIN (size, CHUNK), &n, cancellable, &local_error))
             {
               data += n;
               size -= n;

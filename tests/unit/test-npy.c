@@ -926,6 +926,241 @@ test_disk_full (void)
   g_test_trap_assert_passed ();
 }
 
+/* Too little memory for what is in a file, and for a second copy of it. */
+static void
+test_memory_child (void)
+{
+  const gsize size = (gsize) 1 << 30;
+  g_autofree char *folder = g_dir_make_tmp ("rlx-npy-XXXXXX", NULL);
+  g_autoptr (GFile) file = g_file_new_build_filename (folder, "a.npy", NULL);
+  static const char * const orders[] = { "False", " True" };
+  struct rlimit limit;
+
+  g_assert_cmpint (getrlimit (RLIMIT_AS, &limit), ==, 0);
+  limit.rlim_cur = (rlim_t) size + ((rlim_t) 512 << 20);
+  g_assert_cmpint (setrlimit (RLIMIT_AS, &limit), ==, 0);
+
+  for (guint i = 0; i < G_N_ELEMENTS (orders); i++)
+    {
+      g_autoptr (GBytes) header = make_simple (NATIVE "u4", orders[i], "(4, 67108864 )", NULL, 0);
+      g_autoptr (GMappedFile) mapped = NULL;
+      g_autoptr (GBytes) whole = NULL;
+      g_autoptr (GError) error = NULL;
+
+      /* So that a copy is needed in either order. */
+      g_assert_cmpuint (g_bytes_get_size (header) % 4, !=, 0);
+
+      g_assert_true (g_file_set_contents (g_file_peek_path (file), g_bytes_get_data (header, NULL),
+                                          (gssize) g_bytes_get_size (header), NULL));
+      g_assert_cmpint (truncate (g_file_peek_path (file), (off_t) (g_bytes_get_size (header) + size)), ==, 0);
+
+      mapped = g_mapped_file_new (g_file_peek_path (file), FALSE, &error);
+      g_assert_no_error (error);
+      whole = g_mapped_file_get_bytes (mapped);
+
+      g_assert_null (rlx_tensor_new_from_npy (whole, &error));
+      g_assert_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_LIMIT);
+      g_assert_nonnull (strstr (error->message, "1073741824"));
+      g_clear_error (&error);
+
+      /* The mapping leaves no room for the elements here either. */
+      assert_not_loaded (file, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_LIMIT, "1073741824");
+    }
+
+  g_assert_true (g_file_delete (file, NULL, NULL));
+  g_rmdir (folder);
+}
+
+static void
+test_memory (void)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  g_test_skip ("The sanitizer needs the address space");
+#else
+  g_test_trap_subprocess ("/npy/subprocess/memory", 0, G_TEST_SUBPROCESS_DEFAULT);
+  g_test_trap_assert_passed ();
+#endif
+}
+
+/* ---- files that change while they are read ------------------------------ */
+
+/* Says that it has as many bytes as are wanted, and has fewer. */
+typedef struct
+{
+  GFileInputStream parent_instance;
+  GBytes *bytes;
+  gsize position;
+  gboolean fails;
+  GCancellable *cancellable;
+} OddStream;
+
+typedef GFileInputStreamClass OddStreamClass;
+
+typedef struct
+{
+  GObject parent_instance;
+  GBytes *bytes;
+  goffset size;                /* negative: unknown */
+  gboolean fails;              /* at the end, instead of ending */
+  gboolean cannot_open;
+  GCancellable *cancellable;   /* cancelled by the first read */
+} OddFile;
+
+typedef GObjectClass OddFileClass;
+
+static GType odd_stream_get_type (void);
+static GType odd_file_get_type (void);
+static void odd_file_iface_init (GFileIface *iface);
+
+G_DEFINE_TYPE (OddStream, odd_stream, G_TYPE_FILE_INPUT_STREAM)
+G_DEFINE_TYPE_WITH_CODE (OddFile, odd_file, G_TYPE_OBJECT,
+                         G_IMPLEMENT_INTERFACE (G_TYPE_FILE, odd_file_iface_init))
+
+static gssize
+odd_stream_read (GInputStream  *stream,
+                 void          *buffer,
+                 gsize          count,
+                 GCancellable  *cancellable G_GNUC_UNUSED,
+                 GError       **error)
+{
+  OddStream *self = (OddStream *) stream;
+  gsize size;
+  const guint8 *data = g_bytes_get_data (self->bytes, &size);
+  /* In small pieces, as a pipe to a remote file may give it. */
+  gsize n = MIN (MIN (count, 7), size - self->position);
+
+  if (self->cancellable != NULL)
+    g_cancellable_cancel (self->cancellable);
+
+  if (n == 0 && self->fails)
+    {
+      g_set_error_literal (error, G_IO_ERROR, G_IO_ERROR_CONNECTION_CLOSED, "Gone");
+      return -1;
+    }
+
+  memcpy (buffer, data + self->position, n);
+  self->position += n;
+
+  return (gssize) n;
+}
+
+static void
+odd_stream_class_init (OddStreamClass *klass)
+{
+  G_INPUT_STREAM_CLASS (klass)->read_fn = odd_stream_read;
+}
+
+static void
+odd_stream_init (OddStream *self G_GNUC_UNUSED)
+{
+}
+
+static GFileInfo *
+odd_file_query_info (GFile                *file,
+                     const char           *attributes G_GNUC_UNUSED,
+                     GFileQueryInfoFlags   flags G_GNUC_UNUSED,
+                     GCancellable         *cancellable G_GNUC_UNUSED,
+                     GError              **error G_GNUC_UNUSED)
+{
+  OddFile *self = (OddFile *) file;
+  GFileInfo *info = g_file_info_new ();
+
+  g_file_info_set_file_type (info, G_FILE_TYPE_REGULAR);
+  if (self->size >= 0)
+    g_file_info_set_size (info, self->size);
+
+  return info;
+}
+
+static GFileInputStream *
+odd_file_read (GFile         *file,
+               GCancellable  *cancellable G_GNUC_UNUSED,
+               GError       **error)
+{
+  OddFile *self = (OddFile *) file;
+  OddStream *stream;
+
+  if (self->cannot_open)
+    {
+      g_set_error_literal (error, G_IO_ERROR, G_IO_ERROR_PERMISSION_DENIED, "Denied");
+      return NULL;
+    }
+
+  stream = g_object_new (odd_stream_get_type (), NULL);
+  stream->bytes = self->bytes;
+  stream->fails = self->fails;
+  stream->cancellable = self->cancellable;
+
+  return (GFileInputStream *) stream;
+}
+
+static char *
+odd_file_get_parse_name (GFile *file G_GNUC_UNUSED)
+{
+  return g_strdup ("odd:///file");
+}
+
+static void
+odd_file_iface_init (GFileIface *iface)
+{
+  iface->query_info = odd_file_query_info;
+  iface->read_fn = odd_file_read;
+  iface->get_parse_name = odd_file_get_parse_name;
+}
+
+static void
+odd_file_class_init (OddFileClass *klass G_GNUC_UNUSED)
+{
+}
+
+static void
+odd_file_init (OddFile *self G_GNUC_UNUSED)
+{
+}
+
+static void
+test_changing (Fixture       *fixture,
+               gconstpointer  data G_GNUC_UNUSED)
+{
+  g_autoptr (GBytes) whole = rlx_tensor_to_npy (fixture->tensor);
+  gsize size = g_bytes_get_size (whole);
+  OddFile *odd = g_object_new (odd_file_get_type (), NULL);
+  g_autoptr (GFile) file = G_FILE (odd);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (RlxTensor) tensor = NULL;
+  g_autoptr (GCancellable) cancellable = g_cancellable_new ();
+
+  odd->bytes = whole;
+  odd->size = (goffset) size;
+  tensor = rlx_tensor_load_npy (file, NULL, &error);
+  g_assert_no_error (error);
+  g_assert_true (rlx_tensor_equal (tensor, fixture->tensor));
+
+  /* It ends early in each of its parts, although its size was right. */
+  for (gsize n = 0; n < size; n++)
+    {
+      g_autoptr (GBytes) part = g_bytes_new_from_bytes (whole, 0, n);
+
+      odd->bytes = part;
+      odd->fails = FALSE;
+      assert_not_loaded (file, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_TRUNCATED, NULL);
+      odd->fails = TRUE;
+      assert_not_loaded (file, G_IO_ERROR, G_IO_ERROR_CONNECTION_CLOSED, "Gone");
+    }
+
+  odd->bytes = whole;
+  odd->fails = FALSE;
+  odd->cancellable = cancellable;
+  g_assert_null (rlx_tensor_load_npy (file, cancellable, &error));
+  g_assert_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+
+  odd->cancellable = NULL;
+  odd->size = -1;
+  assert_not_loaded (file, G_IO_ERROR, G_IO_ERROR_NOT_SUPPORTED, "size");
+  odd->cannot_open = TRUE;
+  assert_not_loaded (file, G_IO_ERROR, G_IO_ERROR_PERMISSION_DENIED, "Denied");
+}
+
 /* No descriptor stays open, whatever happens. */
 static void
 test_descriptors (Fixture       *fixture,
@@ -983,8 +1218,11 @@ main (int    argc,
   ADD ("/npy/file/huge", test_huge);
   ADD ("/npy/file/cancelled", test_cancelled);
   ADD ("/npy/file/descriptors", test_descriptors);
+  ADD ("/npy/file/changing", test_changing);
   g_test_add_func ("/npy/file/disk-full", test_disk_full);
   g_test_add_func ("/npy/subprocess/disk-full", test_disk_full_child);
+  g_test_add_func ("/npy/file/memory", test_memory);
+  g_test_add_func ("/npy/subprocess/memory", test_memory_child);
 
   return g_test_run ();
 }

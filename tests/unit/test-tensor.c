@@ -909,6 +909,9 @@ test_memory_child (void)
   assert_failed (rlx_tensor_new_from_floats (shape, 1, (const float *) memory, size / 4, &error),
                  &error, RLX_GRAPH_ERROR_LIMIT, "1073741824");
 
+  assert_failed (rlx_tensor_new_from_ints (RLX_DATA_TYPE_I64, SHAPE ((gint64) size / 8), (const gint64 *) memory, size / 8, &error),
+                 &error, RLX_GRAPH_ERROR_LIMIT, "1073741824");
+
   /* Unaligned bytes need a copy. */
   bytes = g_bytes_new_static (memory + 1, size);
   assert_failed (rlx_tensor_new_from_bytes (RLX_DATA_TYPE_F32, shape, 1, bytes, &error),
