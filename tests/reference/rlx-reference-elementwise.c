@@ -1,0 +1,278 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Element-wise operators with broadcasting, and casts.
+ */
+#include "config.h"
+#include "rlx-reference-private.h"
+
+#include <math.h>
+#include <string.h>
+
+#define MAX_OPERANDS 3
+
+/* Two values an operand may have on the device; one when it is certain. NaN
+ * stands for not knowing it at all. */
+static gsize
+get_ends (RlxDataType  data_type,
+          double       value,
+          double       bound,
+          double       ends[2])
+{
+  if (bound == 0)
+    {
+      ends[0] = value;
+      return 1;
+    }
+  if (data_type == RLX_DATA_TYPE_BOOL)
+    {
+      ends[0] = 0;
+      ends[1] = 1;
+      return 2;
+    }
+  if (!isfinite (bound) || !isfinite (value))
+    {
+      ends[0] = NAN;
+      return 1;
+    }
+
+  ends[0] = value - bound;
+  ends[1] = value + bound;
+  return 2;
+}
+
+static double
+distance (double a,
+          double b)
+{
+  double d;
+
+  if (a == b || (isnan (a) && isnan (b)))
+    return 0;
+  d = fabs (a - b);
+
+  return isnan (d) ? INFINITY : d;
+}
+
+/* The largest difference that the errors of the operands make: tried out at
+ * the ends of their intervals, which is where functions that only rise or fall
+ * have it, and half way. */
+static double
+propagate (const RlxReferenceFunction *function,
+           const RlxReferenceParams   *params,
+           const RlxReferenceCall     *call,
+           const double               *x,
+           const double               *e,
+           double                      y)
+{
+  double ends[MAX_OPERANDS][2], worst = 0;
+  gsize n_ends[MAX_OPERANDS], n = 1;
+
+  for (gsize j = 0; j < call->n_inputs; j++)
+    {
+      n_ends[j] = get_ends (call->inputs[j]->data_type, x[j], e[j], ends[j]);
+      n *= n_ends[j];
+    }
+
+  for (gsize i = 0; i < n; i++)
+    {
+      double there[MAX_OPERANDS], between[MAX_OPERANDS];
+      gsize rest = i;
+
+      for (gsize j = 0; j < call->n_inputs; j++)
+        {
+          there[j] = ends[j][rest % n_ends[j]];
+          between[j] = call->inputs[j]->data_type == RLX_DATA_TYPE_BOOL ? there[j] : (x[j] + there[j]) / 2;
+          if (isinf (x[j]) && e[j] == 0)
+            between[j] = x[j];
+          rest /= n_ends[j];
+        }
+      worst = fmax (worst, distance (function->f (there, params), y));
+      if (function->curved)
+        worst = fmax (worst, distance (function->f (between, params), y));
+    }
+
+  return function->curved ? 2 * worst : worst;
+}
+
+static double
+stated_bound (const RlxReferenceFunction *function,
+              const RlxReferenceParams   *params,
+              const double               *x,
+              double                      y)
+{
+  if (!isfinite (y))
+    return 0;
+
+  return function->bound != NULL ? function->bound (x, params) : function->relative * fabs (y) + function->absolute;
+}
+
+/* Whether two numbers are the same is uncertain when their intervals meet, also
+ * if their ends do not. */
+static gboolean
+may_be_equal (const char   *op,
+              const double *x,
+              const double *e)
+{
+  if (strcmp (op, "equal") != 0 && strcmp (op, "not_equal") != 0)
+    return FALSE;
+
+  return e[0] + e[1] > 0 && !(fabs (x[0] - x[1]) > e[0] + e[1]);
+}
+
+static void
+get_params (RlxReferenceCall   *call,
+            RlxReferenceParams *params)
+{
+  static const char *const first[] = { "alpha", "minimum" };
+  static const char *const second[] = { "beta", "gamma", "maximum" };
+  gboolean detect = FALSE;
+
+  memset (params, 0, sizeof *params);
+  params->type = call->inputs[call->n_inputs - 1]->data_type;
+  params->to = call->output->data_type;
+  for (gsize i = 0; i < G_N_ELEMENTS (first); i++)
+    g_variant_lookup (call->attributes, first[i], "d", &params->p);
+  for (gsize i = 0; i < G_N_ELEMENTS (second); i++)
+    g_variant_lookup (call->attributes, second[i], "d", &params->q);
+  if (rlx_reference_is_float (params->type))
+    {
+      params->p = (float) params->p;
+      params->q = (float) params->q;
+    }
+  if (g_variant_lookup (call->attributes, "floor", "b", &detect) ||
+      g_variant_lookup (call->attributes, "detect_negative", "b", &detect))
+    params->flag = detect;
+  if (g_variant_lookup (call->attributes, "detect_positive", "b", &detect))
+    params->other_flag = detect;
+}
+
+static void
+compute (const RlxReferenceFunction *function,
+         const RlxReferenceParams   *params,
+         const RlxReferenceCall     *call,
+         const double               *x,
+         const double               *e,
+         double                     *value,
+         double                     *bound)
+{
+  gboolean certain = TRUE;
+  gboolean integers = !rlx_reference_is_float (params->type) && params->type != RLX_DATA_TYPE_BOOL;
+
+  for (gsize j = 0; j < call->n_inputs; j++)
+    certain = certain && e[j] == 0;
+
+  if (integers && function->i != NULL)
+    {
+      gint64 numbers[MAX_OPERANDS];
+
+      for (gsize j = 0; j < call->n_inputs; j++)
+        numbers[j] = (gint64) x[j];
+      *value = (double) rlx_reference_wrap (params->to, function->i (numbers, params));
+      *bound = certain ? 0 : INFINITY;
+      return;
+    }
+
+  *value = function->f (x, params);
+  *bound = stated_bound (function, params, x, *value);
+  if (!certain)
+    *bound += propagate (function, params, call, x, e, *value);
+  if (may_be_equal (call->op, x, e))
+    *bound = 1;
+
+  if (params->to == RLX_DATA_TYPE_BOOL)
+    *bound = *bound > 0 ? 1 : 0;
+  else if (!rlx_reference_is_float (params->to))
+    *value = (double) rlx_reference_wrap (params->to, (gint64) *value);
+}
+
+void
+rlx_reference_elementwise (RlxReferenceCall *call)
+{
+  const RlxReferenceFunction *function = rlx_reference_find_function (call->op);
+  RlxReferenceValue *y = call->output;
+  RlxReferenceParams params;
+  gint64 index[RLX_MAX_RANK] = { 0, };
+  gsize at = 0;
+
+  g_return_if_fail (call->n_inputs > 0 && call->n_inputs <= MAX_OPERANDS);
+
+  if (y->n_elements == 0)
+    return;
+
+  get_params (call, &params);
+  do
+    {
+      double x[MAX_OPERANDS], e[MAX_OPERANDS];
+
+      for (gsize j = 0; j < call->n_inputs; j++)
+        {
+          gsize position = rlx_reference_position (call->inputs[j], index, y->n_dims);
+
+          x[j] = call->inputs[j]->values[position];
+          e[j] = call->inputs[j]->bounds[position];
+        }
+      compute (function, &params, call, x, e, &y->values[at], &y->bounds[at]);
+      at++;
+    }
+  while (rlx_reference_next (index, y->shape, y->n_dims));
+}
+
+/* ---- cast ---------------------------------------------------------------------- */
+
+/* Truncated and limited to the range of the type. */
+static double
+saturate (double      x,
+          RlxDataType to)
+{
+  gint64 least, greatest;
+
+  if (isnan (x))
+    return 0;
+  rlx_reference_get_range (to, &least, &greatest);
+
+  return fmin (fmax (trunc (x), (double) least), (double) greatest);
+}
+
+static double
+cast (double      x,
+      RlxDataType from,
+      RlxDataType to)
+{
+  if (to == RLX_DATA_TYPE_BOOL)
+    return x != 0;
+  if (rlx_reference_is_float (to))
+    return x;
+  if (rlx_reference_is_float (from))
+    return saturate (x, to);
+
+  return (double) rlx_reference_wrap (to, (gint64) x);
+}
+
+void
+rlx_reference_cast (RlxReferenceCall *call)
+{
+  const RlxReferenceValue *x = call->inputs[0];
+  RlxReferenceValue *y = call->output;
+  RlxDataType from = x->data_type, to = y->data_type;
+
+  for (gsize i = 0; i < y->n_elements; i++)
+    {
+      double ends[2];
+      gsize n_ends = get_ends (from, x->values[i], x->bounds[i], ends);
+
+      y->values[i] = cast (x->values[i], from, to);
+      /* A 32-bit integer may have more digits than a float. */
+      if (rlx_reference_is_float (to) && !rlx_reference_is_float (from))
+        y->bounds[i] = fabs (y->values[i]) > 0x1p24 ? RLX_F32_EPSILON * fabs (y->values[i]) : 0;
+      if (x->bounds[i] == 0)
+        continue;
+
+      if (!isfinite (x->bounds[i]))
+        y->bounds[i] = INFINITY;
+      for (gsize j = 0; j < n_ends; j++)
+        y->bounds[i] = fmax (y->bounds[i], distance (cast (ends[j], from, to), y->values[i]));
+      if (to == RLX_DATA_TYPE_BOOL && fabs (x->values[i]) <= x->bounds[i])
+        y->bounds[i] = 1;
+    }
+}

@@ -1,0 +1,128 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ */
+#pragma once
+
+#include "rlx-reference.h"
+
+G_BEGIN_DECLS
+
+/* Half the distance of f32 numbers, relative: what one rounding costs. */
+#define RLX_F32_EPSILON 0x1p-24
+/* The distance, relative: "1 ulp" is at most this. */
+#define RLX_F32_ULP 0x1p-23
+
+typedef struct
+{
+  const char *op;
+  GVariant *attributes;                   /* a{sv}, complete */
+  const RlxReferenceValue *const *inputs; /* NULL for one that is left out */
+  gsize n_inputs;
+  RlxReferenceValue *output;              /* type and shape are set; bounds are 0 */
+} RlxReferenceCall;
+
+typedef void (*RlxReferenceFunc) (RlxReferenceCall *call);
+
+typedef struct
+{
+  const char *op;
+  RlxReferenceFunc func;
+} RlxReferenceRow;
+
+/* One table per file; they end with a NULL. */
+extern const RlxReferenceRow rlx_reference_attention[];
+extern const RlxReferenceRow rlx_reference_linear[];
+extern const RlxReferenceRow rlx_reference_normalise[];
+extern const RlxReferenceRow rlx_reference_reduce[];
+extern const RlxReferenceRow rlx_reference_shape[];
+
+/* ---- element-wise operators ---------------------------------------------- */
+
+/* The attributes of one of them, those that are there. Floats are what the
+ * device gets: rounded to f32. */
+typedef struct
+{
+  double p;                  /* alpha, minimum */
+  double q;                  /* beta, gamma, maximum */
+  gboolean flag;             /* floor, detect_negative */
+  gboolean other_flag;       /* detect_positive */
+  RlxDataType type;          /* of the last operand */
+  RlxDataType to;            /* of the result */
+} RlxReferenceParams;
+
+typedef double (*RlxReferenceFloatFunc) (const double             *x,
+                                         const RlxReferenceParams *params);
+typedef gint64 (*RlxReferenceIntFunc)   (const gint64             *x,
+                                         const RlxReferenceParams *params);
+
+typedef struct
+{
+  const char *op;
+  RlxReferenceFloatFunc f;     /* floats, and all types where there is no i */
+  RlxReferenceIntFunc i;       /* integers; the result wraps */
+  double relative;             /* the stated bound: relative · |y| + absolute, */
+  double absolute;
+  RlxReferenceFloatFunc bound; /* or this, of the operands */
+  gboolean curved;             /* the ends of an interval may not show its largest error */
+} RlxReferenceFunction;
+
+extern const RlxReferenceFunction rlx_reference_functions[]; /* ends with a NULL */
+const RlxReferenceFunction *rlx_reference_find_function (const char *op);
+void rlx_reference_elementwise (RlxReferenceCall *call);
+void rlx_reference_cast        (RlxReferenceCall *call);
+
+/* ---- integers ------------------------------------------------------------- */
+
+gint64 rlx_reference_add_i         (const gint64 *x, const RlxReferenceParams *params);
+gint64 rlx_reference_sub_i         (const gint64 *x, const RlxReferenceParams *params);
+gint64 rlx_reference_mul_i         (const gint64 *x, const RlxReferenceParams *params);
+gint64 rlx_reference_div_i         (const gint64 *x, const RlxReferenceParams *params);
+gint64 rlx_reference_pow_i         (const gint64 *x, const RlxReferenceParams *params);
+gint64 rlx_reference_mod_i         (const gint64 *x, const RlxReferenceParams *params);
+gint64 rlx_reference_fma_i         (const gint64 *x, const RlxReferenceParams *params);
+gint64 rlx_reference_prelu_i       (const gint64 *x, const RlxReferenceParams *params);
+gint64 rlx_reference_clamp_i       (const gint64 *x, const RlxReferenceParams *params);
+gint64 rlx_reference_bit_and       (const gint64 *x, const RlxReferenceParams *params);
+gint64 rlx_reference_bit_or        (const gint64 *x, const RlxReferenceParams *params);
+gint64 rlx_reference_bit_xor       (const gint64 *x, const RlxReferenceParams *params);
+gint64 rlx_reference_bit_not       (const gint64 *x, const RlxReferenceParams *params);
+gint64 rlx_reference_shift_left    (const gint64 *x, const RlxReferenceParams *params);
+gint64 rlx_reference_shift_right   (const gint64 *x, const RlxReferenceParams *params);
+
+/* The number as @data_type holds it on the device; 64-bit types are 32 bits. */
+gint64   rlx_reference_wrap        (RlxDataType data_type, gint64 value);
+void     rlx_reference_get_range   (RlxDataType data_type, gint64 *least, gint64 *greatest);
+guint    rlx_reference_get_bits    (RlxDataType data_type);
+gboolean rlx_reference_is_float    (RlxDataType data_type);
+
+/* ---- helpers ---------------------------------------------------------------- */
+
+gint64   rlx_reference_get_int     (RlxReferenceCall *call, const char *name);
+gboolean rlx_reference_get_bool    (RlxReferenceCall *call, const char *name);
+double   rlx_reference_get_float   (RlxReferenceCall *call, const char *name);
+/* NULL and 0 for an empty list, FALSE when there is none. */
+gboolean rlx_reference_get_ints    (RlxReferenceCall *call,
+                                    const char       *name,
+                                    gint64            values[RLX_MAX_RANK],
+                                    gsize            *n_values);
+/* Marks the axes of a list of them. */
+void     rlx_reference_get_axes    (RlxReferenceCall *call,
+                                    const char       *name,
+                                    gsize             rank,
+                                    gboolean          axes[RLX_MAX_RANK]);
+
+const RlxReferenceValue *rlx_reference_get_input (RlxReferenceCall *call, gsize index);
+
+/* The next index in row-major order; FALSE after the last. */
+gboolean rlx_reference_next        (gint64       *index,
+                                    const gint64 *shape,
+                                    gsize         n_dims);
+/* Where the element of @value is that broadcasts to @index of a shape of
+ * @n_dims dimensions. */
+gsize    rlx_reference_position    (const RlxReferenceValue *value,
+                                    const gint64            *index,
+                                    gsize                    n_dims);
+/* The value rounded to f16. */
+double   rlx_reference_round_f16   (double value);
+
+G_END_DECLS

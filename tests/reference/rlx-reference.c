@@ -1,0 +1,595 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ */
+#include "config.h"
+#include "rlx-reference-private.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+/* From here on rounding gives an infinity. */
+#define F32_OVERFLOW (0x1p128 - 0x1p103)
+#define F16_OVERFLOW 65520.0
+#define F16_MAX 65504.0
+
+/* ---- values -------------------------------------------------------------------- */
+
+void
+rlx_reference_value_free (gpointer value)
+{
+  RlxReferenceValue *self = value;
+
+  if (self == NULL)
+    return;
+  g_free (self->values);
+  g_free (self->bounds);
+  g_free (self);
+}
+
+static RlxReferenceValue *
+value_new (RlxNode *node)
+{
+  RlxReferenceValue *self = g_new0 (RlxReferenceValue, 1);
+  const gint64 *shape = rlx_node_get_shape (node, &self->n_dims);
+
+  self->data_type = rlx_node_get_data_type (node);
+  self->n_elements = 1;
+  for (gsize i = 0; i < self->n_dims; i++)
+    {
+      self->shape[i] = shape[i];
+      self->n_elements *= (gsize) shape[i];
+    }
+  self->values = g_new0 (double, self->n_elements);
+  self->bounds = g_new0 (double, self->n_elements);
+
+  return self;
+}
+
+static RlxReferenceValue *
+value_copy (const RlxReferenceValue *self)
+{
+  RlxReferenceValue *copy = g_new (RlxReferenceValue, 1);
+
+  *copy = *self;
+  copy->values = g_memdup2 (self->values, self->n_elements * sizeof (double));
+  copy->bounds = g_memdup2 (self->bounds, self->n_elements * sizeof (double));
+
+  return copy;
+}
+
+static double
+decode_half (guint16 bits)
+{
+  double sign = bits & 0x8000 ? -1 : 1;
+  int exponent = bits >> 10 & 0x1f;
+  int mantissa = bits & 0x3ff;
+
+  if (exponent == 31)
+    return mantissa != 0 ? (double) NAN : sign * INFINITY;
+  if (exponent == 0)
+    return sign * ldexp (mantissa, -24);
+
+  return sign * ldexp (1024 + mantissa, exponent - 25);
+}
+
+double
+rlx_reference_round_f16 (double value)
+{
+  int exponent;
+  double size = fabs (value);
+
+  if (!isfinite (value) || value == 0)
+    return value;
+  if (size >= F16_OVERFLOW)
+    return copysign (INFINITY, value);
+
+  /* In units of the last place; nearbyint() takes ties to even. */
+  frexp (size, &exponent);
+  exponent = MAX (exponent, -13) - 11;
+
+  return copysign (ldexp (nearbyint (ldexp (size, -exponent)), exponent), value);
+}
+
+double *
+rlx_reference_decode (RlxTensor *tensor,
+                      gsize     *n_elements)
+{
+  g_autoptr (GBytes) bytes = rlx_tensor_get_bytes (tensor);
+  RlxDataType data_type = rlx_tensor_get_data_type (tensor);
+  const guint8 *data = g_bytes_get_data (bytes, NULL);
+  gsize n = (gsize) rlx_tensor_get_n_elements (tensor);
+  double *values = g_new0 (double, n);
+
+#define DECODE(type, expression) \
+  for (gsize i = 0; i < n; i++) \
+    { \
+      type x; \
+      memcpy (&x, data + i * sizeof x, sizeof x); \
+      values[i] = (double) (expression); \
+    } \
+  break
+
+  switch (data_type)
+    {
+    case RLX_DATA_TYPE_F32: DECODE (float, x);
+    case RLX_DATA_TYPE_F16: DECODE (guint16, decode_half (x));
+    case RLX_DATA_TYPE_I32: DECODE (gint32, x);
+    case RLX_DATA_TYPE_U32: DECODE (guint32, x);
+    case RLX_DATA_TYPE_I8: DECODE (gint8, x);
+    case RLX_DATA_TYPE_U8: DECODE (guint8, x);
+    case RLX_DATA_TYPE_BOOL: DECODE (guint8, x != 0);
+    case RLX_DATA_TYPE_I64: DECODE (gint64, x);
+    case RLX_DATA_TYPE_U64: DECODE (guint64, x);
+    default: break;
+    }
+#undef DECODE
+
+  if (n_elements != NULL)
+    *n_elements = n;
+
+  return values;
+}
+
+static gboolean
+value_set (RlxReferenceValue *self,
+           RlxTensor         *tensor,
+           const char        *what,
+           GError           **error)
+{
+  gsize n_dims;
+  const gint64 *shape = rlx_tensor_get_shape (tensor, &n_dims);
+
+  if (rlx_tensor_get_data_type (tensor) != self->data_type || n_dims != self->n_dims ||
+      (n_dims > 0 && memcmp (shape, self->shape, n_dims * sizeof (gint64)) != 0))
+    {
+      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_SHAPE,
+                   "Reference: the tensor for “%s” is not of its type and shape", what);
+      return FALSE;
+    }
+
+  g_free (self->values);
+  self->values = rlx_reference_decode (tensor, NULL);
+  /* A device may take subnormal numbers for zero. */
+  for (gsize i = 0; self->data_type == RLX_DATA_TYPE_F32 && i < self->n_elements; i++)
+    if (fabs (self->values[i]) < FLT_MIN)
+      self->bounds[i] = fabs (self->values[i]);
+
+  return TRUE;
+}
+
+/* ---- what the type of a result does to it ------------------------------------------- */
+
+static void
+finish_f32 (double *value,
+            double *bound)
+{
+  double size = fabs (*value);
+
+  if (!isfinite (*value))
+    return;
+
+  if (*value != 0 && size - *bound < FLT_MIN)
+    *bound += FLT_MIN;
+  if (size - *bound >= F32_OVERFLOW)
+    {
+      *value = copysign (INFINITY, *value);
+      *bound = 0;
+    }
+  else if (size + *bound >= F32_OVERFLOW)
+    {
+      *bound = INFINITY;
+    }
+}
+
+/* The device computes in f32 and rounds when the result is stored. */
+static void
+finish_f16 (double   *value,
+            double   *bound,
+            gboolean  round)
+{
+  double rounded;
+
+  finish_f32 (value, bound);
+  if (!isfinite (*value))
+    return;
+
+  rounded = rlx_reference_round_f16 (*value);
+  if (*bound > 0 || rounded != *value)
+    {
+      double size = fabs (*value), before = *bound;
+
+      *bound += 0x1p-11 * (size + before) + 0x1p-25;
+      if (size - before >= F16_OVERFLOW)
+        *bound = 0;
+      else if (size + before >= F16_OVERFLOW)
+        *bound = INFINITY;
+    }
+  if (round || fabs (*value) - *bound >= F16_OVERFLOW)
+    *value = rounded;
+}
+
+static void
+finish (RlxReferenceValue *self,
+        RlxReferenceFlags  flags)
+{
+  for (gsize i = 0; i < self->n_elements; i++)
+    {
+      if (isnan (self->bounds[i]))
+        self->bounds[i] = INFINITY;
+      if (self->data_type == RLX_DATA_TYPE_F32)
+        finish_f32 (&self->values[i], &self->bounds[i]);
+      else if (self->data_type == RLX_DATA_TYPE_F16)
+        finish_f16 (&self->values[i], &self->bounds[i], (flags & RLX_REFERENCE_ROUND_F16) != 0);
+    }
+}
+
+/* A fused kernel keeps an f16 value in f32, so that it is infinite only if it
+ * is stored. */
+static void
+forget_f16_overflows (RlxReferenceValue *self,
+                      gboolean           leaf)
+{
+  if (self->data_type != RLX_DATA_TYPE_F16 || leaf)
+    return;
+
+  for (gsize i = 0; i < self->n_elements; i++)
+    if (isinf (self->values[i]) || fabs (self->values[i]) > F16_MAX)
+      self->bounds[i] = INFINITY;
+}
+
+/* ---- helpers of operators -------------------------------------------------------------- */
+
+gint64
+rlx_reference_get_int (RlxReferenceCall *call,
+                       const char       *name)
+{
+  gint64 value = 0;
+
+  g_variant_lookup (call->attributes, name, "x", &value);
+  return value;
+}
+
+gboolean
+rlx_reference_get_bool (RlxReferenceCall *call,
+                        const char       *name)
+{
+  gboolean value = FALSE;
+
+  g_variant_lookup (call->attributes, name, "b", &value);
+  return value;
+}
+
+double
+rlx_reference_get_float (RlxReferenceCall *call,
+                         const char       *name)
+{
+  double value = 0;
+
+  g_variant_lookup (call->attributes, name, "d", &value);
+  return (float) value;
+}
+
+gboolean
+rlx_reference_get_ints (RlxReferenceCall *call,
+                        const char       *name,
+                        gint64            values[RLX_MAX_RANK],
+                        gsize            *n_values)
+{
+  g_autoptr (GVariant) list = g_variant_lookup_value (call->attributes, name, G_VARIANT_TYPE ("ax"));
+  const gint64 *numbers;
+
+  *n_values = 0;
+  if (list == NULL)
+    return FALSE;
+
+  numbers = g_variant_get_fixed_array (list, n_values, sizeof (gint64));
+  for (gsize i = 0; i < *n_values && i < RLX_MAX_RANK; i++)
+    values[i] = numbers[i];
+
+  return TRUE;
+}
+
+void
+rlx_reference_get_axes (RlxReferenceCall *call,
+                        const char       *name,
+                        gsize             rank,
+                        gboolean          axes[RLX_MAX_RANK])
+{
+  gint64 list[RLX_MAX_RANK];
+  gsize n;
+
+  memset (axes, 0, RLX_MAX_RANK * sizeof (gboolean));
+  rlx_reference_get_ints (call, name, list, &n);
+  for (gsize i = 0; i < n; i++)
+    axes[list[i] < 0 ? list[i] + (gint64) rank : list[i]] = TRUE;
+}
+
+const RlxReferenceValue *
+rlx_reference_get_input (RlxReferenceCall *call,
+                         gsize             index)
+{
+  return index < call->n_inputs ? call->inputs[index] : NULL;
+}
+
+gboolean
+rlx_reference_next (gint64       *index,
+                    const gint64 *shape,
+                    gsize         n_dims)
+{
+  for (gsize i = n_dims; i-- > 0;)
+    {
+      if (++index[i] < shape[i])
+        return TRUE;
+      index[i] = 0;
+    }
+
+  return FALSE;
+}
+
+gsize
+rlx_reference_position (const RlxReferenceValue *value,
+                        const gint64            *index,
+                        gsize                    n_dims)
+{
+  gsize position = 0;
+
+  for (gsize i = 0; i < value->n_dims; i++)
+    {
+      gint64 here = index[n_dims - value->n_dims + i];
+
+      position = position * (gsize) value->shape[i] + (value->shape[i] == 1 ? 0 : (gsize) here);
+    }
+
+  return position;
+}
+
+/* ---- the table ------------------------------------------------------------------------- */
+
+static RlxReferenceFunc
+find_op (const char *op)
+{
+  static const RlxReferenceRow *const tables[] = {
+    rlx_reference_attention,
+    rlx_reference_linear,
+    rlx_reference_normalise,
+    rlx_reference_reduce,
+    rlx_reference_shape,
+  };
+
+  if (strcmp (op, "cast") == 0)
+    return rlx_reference_cast;
+  if (rlx_reference_find_function (op) != NULL)
+    return rlx_reference_elementwise;
+
+  for (gsize i = 0; i < G_N_ELEMENTS (tables); i++)
+    for (const RlxReferenceRow *row = tables[i]; row->op != NULL; row++)
+      if (strcmp (row->op, op) == 0)
+        return row->func;
+
+  return NULL;
+}
+
+gboolean
+rlx_reference_has_op (const char *op)
+{
+  g_return_val_if_fail (op != NULL, FALSE);
+
+  return find_op (op) != NULL;
+}
+
+/* ---- the interpreter ---------------------------------------------------------------------- */
+
+static RlxTensor *
+find_parameter (const char        *name,
+                const char *const *names,
+                RlxTensor *const  *tensors,
+                gsize              n)
+{
+  for (gsize i = 0; i < n; i++)
+    if (strcmp (names[i], name) == 0)
+      return tensors[i];
+
+  return NULL;
+}
+
+typedef struct
+{
+  RlxGraph *graph;
+  GHashTable *positions;        /* RlxNode → its number + 1 */
+  RlxReferenceValue **values;   /* by number; NULL before and after it is needed */
+  guint *n_users;
+  RlxReferenceFlags flags;
+} Interpreter;
+
+static guint
+get_position (Interpreter *self,
+              RlxNode     *node)
+{
+  return GPOINTER_TO_UINT (g_hash_table_lookup (self->positions, node)) - 1;
+}
+
+static gboolean
+run_operator (Interpreter       *self,
+              RlxNode           *node,
+              RlxReferenceValue *output,
+              GError           **error)
+{
+  RlxReferenceFunc func = find_op (rlx_node_get_op (node));
+  gsize n_inputs;
+  g_autofree RlxNode **inputs = rlx_node_get_inputs (node, &n_inputs);
+  g_autofree const RlxReferenceValue **values = g_new0 (const RlxReferenceValue *, n_inputs + 1);
+  g_autoptr (GVariant) attributes = rlx_node_get_attributes (node);
+  RlxReferenceCall call = { rlx_node_get_op (node), attributes, values, n_inputs, output };
+
+  if (func == NULL)
+    {
+      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_UNSUPPORTED,
+                   "Reference: the operator “%s” is unknown", call.op);
+      return FALSE;
+    }
+
+  for (gsize i = 0; i < n_inputs; i++)
+    if (inputs[i] != NULL)
+      values[i] = self->values[get_position (self, inputs[i])];
+  func (&call);
+  finish (output, self->flags);
+
+  /* Long graphs would not fit into memory otherwise. */
+  for (gsize i = 0; i < n_inputs; i++)
+    if (inputs[i] != NULL && --self->n_users[get_position (self, inputs[i])] == 0)
+      g_clear_pointer (&self->values[get_position (self, inputs[i])], rlx_reference_value_free);
+
+  return TRUE;
+}
+
+static void
+count_users (Interpreter *self,
+             guint        n_nodes)
+{
+  for (guint i = 0; i < n_nodes; i++)
+    {
+      g_autoptr (RlxNode) node = g_list_model_get_item (G_LIST_MODEL (self->graph), i);
+      gsize n_inputs;
+      g_autofree RlxNode **inputs = rlx_node_get_inputs (node, &n_inputs);
+
+      g_hash_table_insert (self->positions, node, GUINT_TO_POINTER (i + 1));
+      for (gsize j = 0; j < n_inputs; j++)
+        if (inputs[j] != NULL)
+          self->n_users[get_position (self, inputs[j])]++;
+    }
+}
+
+GPtrArray *
+rlx_reference_run (RlxGraph           *graph,
+                   RlxTensor *const   *inputs,
+                   gsize               n_inputs,
+                   const char *const  *parameter_names,
+                   RlxTensor *const   *parameters,
+                   gsize               n_parameters,
+                   RlxReferenceFlags   flags,
+                   GError            **error)
+{
+  guint n_nodes = g_list_model_get_n_items (G_LIST_MODEL (graph));
+  g_autoptr (GHashTable) positions = g_hash_table_new (NULL, NULL);
+  g_autofree RlxReferenceValue **values = g_new0 (RlxReferenceValue *, n_nodes + 1);
+  g_autofree guint *n_users = g_new0 (guint, n_nodes + 1);
+  g_auto (GStrv) names = rlx_graph_get_output_names (graph);
+  g_autoptr (GPtrArray) outputs = g_ptr_array_new_with_free_func (rlx_reference_value_free);
+  Interpreter self = { graph, positions, values, n_users, flags };
+  gboolean ok;
+  gsize next_input = 0;
+
+  ok = rlx_graph_check (graph, error);
+  count_users (&self, n_nodes);
+  g_ptr_array_set_size (outputs, (int) g_strv_length (names));
+
+  for (guint i = 0; ok && i < n_nodes; i++)
+    {
+      g_autoptr (RlxNode) node = g_list_model_get_item (G_LIST_MODEL (graph), i);
+      const char *op = rlx_node_get_op (node), *name = rlx_node_get_name (node);
+      gboolean leaf = TRUE;
+      RlxTensor *tensor = NULL;
+
+      values[i] = value_new (node);
+      if (strcmp (op, "input") == 0)
+        tensor = next_input < n_inputs ? inputs[next_input++] : NULL;
+      else if (strcmp (op, "parameter") == 0)
+        tensor = find_parameter (name, parameter_names, parameters, n_parameters);
+      else if (strcmp (op, "constant") == 0 || strcmp (op, "state") == 0)
+        tensor = rlx_node_get_tensor (node);
+      else
+        leaf = FALSE;
+
+      if (leaf && tensor == NULL)
+        {
+          g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_NOT_FOUND,
+                       "Reference: no tensor is given for %s “%s”", op, name);
+          ok = FALSE;
+        }
+      else
+        {
+          ok = leaf ? value_set (values[i], tensor, name != NULL ? name : op, error)
+                    : run_operator (&self, node, values[i], error);
+        }
+      if (!ok)
+        break;
+
+      for (guint j = 0; names[j] != NULL; j++)
+        if (rlx_graph_get_output (graph, names[j]) == node)
+          outputs->pdata[j] = value_copy (values[i]);
+
+      forget_f16_overflows (values[i], leaf);
+      if (n_users[i] == 0)
+        g_clear_pointer (&values[i], rlx_reference_value_free);
+    }
+
+  for (guint i = 0; i < n_nodes; i++)
+    rlx_reference_value_free (values[i]);
+
+  return ok ? g_steal_pointer (&outputs) : NULL;
+}
+
+/* ---- comparing ---------------------------------------------------------------------------- */
+
+gboolean
+rlx_reference_value_check (const RlxReferenceValue *self,
+                           RlxTensor               *tensor,
+                           RlxReferenceCheck       *check)
+{
+  g_autofree double *values = NULL;
+  gsize n_dims;
+  const gint64 *shape = rlx_tensor_get_shape (tensor, &n_dims);
+
+  memset (check, 0, sizeof *check);
+  if (rlx_tensor_get_data_type (tensor) != self->data_type || n_dims != self->n_dims ||
+      (n_dims > 0 && memcmp (shape, self->shape, n_dims * sizeof (gint64)) != 0))
+    {
+      check->n_wrong = MAX (self->n_elements, 1);
+      return FALSE;
+    }
+
+  values = rlx_reference_decode (tensor, NULL);
+  for (gsize i = 0; i < self->n_elements; i++)
+    {
+      double expected = self->values[i], got = values[i], bound = self->bounds[i];
+      gboolean same = isnan (expected) ? isnan (got) : got == expected;
+      double error = same ? 0 : fabs (got - expected);
+      double ratio;
+
+      if (isinf (bound))
+        {
+          check->n_unknown++;
+          continue;
+        }
+
+      /* Not so when either is a NaN or an infinity. */
+      if (!same && !(error <= bound && isfinite (expected)))
+        {
+          if (check->n_wrong == 0)
+            {
+              check->first_wrong = i;
+              check->expected = expected;
+              check->got = got;
+              check->bound = bound;
+            }
+          check->n_wrong++;
+        }
+
+      ratio = same ? 0 : bound > 0 ? error / bound : INFINITY;
+      check->max_error = fmax (check->max_error, isnan (error) ? INFINITY : error);
+      check->max_bound = fmax (check->max_bound, bound);
+      if (ratio > check->max_ratio || isnan (ratio))
+        {
+          check->max_ratio = isnan (ratio) ? INFINITY : ratio;
+          if (check->n_wrong == 0)
+            {
+              check->expected = expected;
+              check->got = got;
+              check->bound = bound;
+            }
+        }
+    }
+
+  return check->n_wrong == 0;
+}
