@@ -701,9 +701,3 @@ fn cast_f_i8(x: f32) -> i32 {
 fn cast_f_u8(x: f32) -> u32 {
   return select(u32(clamp(x, 0.0, 255.0)), 0u, op_is_nan(x));
 }
-
-//= cast_f_b:
-// Also NaN and subnormals, which a comparison may take for zero.
-fn cast_f_b(x: f32) -> bool {
-  return (bitcast<u32>(x) << 1u) != 0u;
-}
