@@ -122,7 +122,8 @@ attr_clear (RlxAttrValue *attr)
 RlxAttrValue *
 rlx_attrs_new (const RlxOp *op)
 {
-  RlxAttrValue *attrs = g_new0 (RlxAttrValue, op->n_attrs);
+  /* never NULL, which stands for a failure */
+  RlxAttrValue *attrs = g_new0 (RlxAttrValue, MAX (op->n_attrs, 1));
 
   for (guint i = 0; i < op->n_attrs; i++)
     {
