@@ -46,6 +46,7 @@ normalise_axis (MapCall *call,
 {
   gint64 value = axis < 0 ? axis + (gint64) rank : axis;
 
+  *out = 0;
   if (value < 0 || value > (gint64) limit)
     return map_refused (error, "%s: the axis %" G_GINT64_FORMAT " is beyond %" G_GSIZE_FORMAT " dimensions",
                         call->op->name, axis, rank);
@@ -258,6 +259,42 @@ map_gelu (MapCall *call,
                                        node, NULL, error));
 }
 
+/* The bias of ONNX Runtime's element-wise operators repeats along all elements,
+ * whether or not it fits the last dimension. */
+static RlxNode *
+repeat_bias (MapCall *call,
+             RlxNode *bias,
+             RlxNode *node,
+             GError **error)
+{
+  g_autofree gint64 *shape = NULL;
+  g_autofree gint64 *indices = NULL;
+  g_autoptr(RlxTensor) tensor = NULL;
+  RlxNode *positions;
+  const gint64 *bias_shape;
+  gsize rank, bias_rank;
+  gint64 n;
+
+  shape = copy_shape (node, &rank);
+  bias_shape = rlx_node_get_shape (bias, &bias_rank);
+  if (bias_rank != 1 || bias_shape[0] < 1 || (rank > 0 && shape[rank - 1] == bias_shape[0]))
+    return bias;
+
+  n = product (shape, 0, rank);
+  if (n > G_MAXUINT16)
+    {
+      map_unsupported (error, "%s with a bias that does not fit, on a large tensor", call->op->name);
+      return NULL;
+    }
+  indices = g_new (gint64, n + 1);
+  for (gint64 i = 0; i < n; i++)
+    indices[i] = i % bias_shape[0];
+  tensor = rlx_tensor_new_from_ints (RLX_DATA_TYPE_I32, shape, rank, indices, (gsize) n, error);
+  if (tensor == NULL || (positions = map_constant (call, tensor, error)) == NULL)
+    return NULL;
+  return map_op2 (call, "gather", bias, positions, map_attrs ("axis", g_variant_new_int64 (0), NULL), error);
+}
+
 /* x and an optional bias, then the operator. */
 static gboolean
 map_biased (MapCall *call,
@@ -269,6 +306,8 @@ map_biased (MapCall *call,
     {
       RlxNode *bias = map_input (call, 1, FALSE, error);
 
+      if (bias != NULL)
+        bias = repeat_bias (call, bias, node, error);
       node = bias != NULL ? map_op2 (call, "add", node, bias, NULL, error) : NULL;
     }
   return node != NULL && map_return (call, 0, map_op1 (call, call->mapping->op, node, NULL, error));

@@ -43,6 +43,21 @@ get_ml_number (MapCall    *call,
   return TRUE;
 }
 
+/* A double of WebIDL is finite. */
+static gboolean
+get_finite (MapCall    *call,
+            const char *name,
+            double      fallback,
+            double     *value,
+            GError    **error)
+{
+  if (!map_arg_double (call, name, fallback, value, error))
+    return FALSE;
+  if (isinf (*value))
+    return map_refused (error, "%s: argument “%s” is not finite", call->op->name, name);
+  return TRUE;
+}
+
 static gboolean
 map_clamp (MapCall *call,
            GError **error)
@@ -149,8 +164,8 @@ map_gemm (MapCall *call,
                         rlx_node_get_n_dims (a), rlx_node_get_n_dims (b));
   if (!map_arg_bool (call, "aTranspose", FALSE, &transpose_a, error) ||
       !map_arg_bool (call, "bTranspose", FALSE, &transpose_b, error) ||
-      !map_arg_double (call, "alpha", 1, &alpha, error) ||
-      !map_arg_double (call, "beta", 1, &beta, error))
+      !get_finite (call, "alpha", 1, &alpha, error) ||
+      !get_finite (call, "beta", 1, &beta, error))
     return FALSE;
   return map_return (call, 0, map_op (call, "linear", (RlxNode *[]) { a, b, c }, 3,
                                       map_attrs ("transpose_a", g_variant_new_boolean (transpose_a),
@@ -171,7 +186,7 @@ map_layer_normalization (MapCall *call,
   gsize n_axes = 0;
   double epsilon;
 
-  if (input == NULL || !map_arg_double (call, "epsilon", 1e-5, &epsilon, error))
+  if (input == NULL || !get_finite (call, "epsilon", 1e-5, &epsilon, error))
     return FALSE;
   if (map_arg (call, "scale") != NULL && (scale = map_operand (call, "scale", FALSE, error)) == NULL)
     return FALSE;
@@ -341,10 +356,9 @@ map_where (MapCall *call,
 
   if (if_false == NULL)
     return FALSE;
-  if (rlx_node_get_data_type (condition) != RLX_DATA_TYPE_U8)
-    return map_refused (error, "where: the condition is %s, not u8",
-                        rlx_data_type_to_string (rlx_node_get_data_type (condition)));
-  condition = map_cast (call, condition, RLX_DATA_TYPE_BOOL, error);
+  /* others are for the library to refuse */
+  if (rlx_node_get_data_type (condition) == RLX_DATA_TYPE_U8)
+    condition = map_cast (call, condition, RLX_DATA_TYPE_BOOL, error);
   if (condition == NULL)
     return FALSE;
   return map_return (call, 0, map_op (call, "where", (RlxNode *[]) { condition, if_true, if_false }, 3, NULL, error));
@@ -428,10 +442,10 @@ const Mapping mappings_webnn[] = {
   UNARY ("hardSwish", "hard_swish", 0),
   UNARY ("softplus", "softplus", 0),
   UNARY ("softsign", "softsign", 0),
-  ROW ("elu", "elu", .operands = "input", .attrs = "alpha/f=1"),
-  ROW ("leakyRelu", "leaky_relu", .operands = "input", .attrs = "alpha/f=0.01"),
-  ROW ("hardSigmoid", "hard_sigmoid", .operands = "input", .attrs = "alpha/f=0.2 beta/f=0.5"),
-  ROW ("linear", "affine", .operands = "input", .attrs = "alpha/f=1 beta/f=0"),
+  ROW ("elu", "elu", .operands = "input", .attrs = "alpha/d=1"),
+  ROW ("leakyRelu", "leaky_relu", .operands = "input", .attrs = "alpha/d=0.01"),
+  ROW ("hardSigmoid", "hard_sigmoid", .operands = "input", .attrs = "alpha/d=0.2 beta/d=0.5"),
+  ROW ("linear", "affine", .operands = "input", .attrs = "alpha/d=1 beta/d=0"),
   ROW ("prelu", "prelu", .func = map_prelu),
   ROW ("clamp", "clamp", .func = map_clamp),
   ROW ("cast", "cast", .operands = "input", .attrs = "type:to/t"),

@@ -508,11 +508,14 @@ convert_attr (MapCall      *call,
   switch (kind)
     {
     case 'f':
+    case 'd':
       {
         double number;
 
         if (!case_number_to_double (node, &number))
           return wrong_argument (call, foreign, "a number", error);
+        if (kind == 'd' && isinf (number))
+          return wrong_argument (call, foreign, "finite", error);
         value = g_variant_new_double (number);
         break;
       }
@@ -646,10 +649,9 @@ call_row (MapCall *call,
       {
         RlxNode *node = operands->pdata[i];
 
-        if (rlx_node_get_data_type (node) != RLX_DATA_TYPE_U8)
-          return map_refused (error, "%s: operand %u is %s, not u8", call->op->name, i,
-                              rlx_data_type_to_string (rlx_node_get_data_type (node)));
-        operands->pdata[i] = map_cast (call, node, RLX_DATA_TYPE_BOOL, error);
+        /* others are for the library to refuse */
+        if (rlx_node_get_data_type (node) == RLX_DATA_TYPE_U8)
+          operands->pdata[i] = map_cast (call, node, RLX_DATA_TYPE_BOOL, error);
         if (operands->pdata[i] == NULL)
           return FALSE;
       }

@@ -45,7 +45,8 @@ struct _Mapping
   /* Attributes, each FOREIGN[:OURS]/KIND[=DEFAULT], separated by spaces. An
    * absent one without a default is left to the op table. A list's default is
    * empty.
-   *   f  number         i  integer        u  integer that is not negative
+   *   f  number         d  finite number
+   *   i  integer        u  integer that is not negative
    *   b  boolean        t  data type      s  word
    *   I  integers       U  integers that are not negative
    *   A  integer that is the only one of a list here
