@@ -594,15 +594,26 @@ find_adapters (GError **error)
 GPtrArray *
 rlx_gpu_list_adapters (GError **error)
 {
-  g_autoptr (GArray) found = find_adapters (error);
+  g_autoptr (GArray) found = NULL;
   g_autoptr (GPtrArray) list = NULL;
 
-  if (found == NULL)
+  if (!rlx_gpu_enter (error))
     return NULL;
+
+  found = find_adapters (error);
+  if (found == NULL)
+    {
+      rlx_gpu_leave ();
+      return NULL;
+    }
 
   list = g_ptr_array_new_with_free_func ((GDestroyNotify) rlx_gpu_adapter_info_unref);
   for (guint i = 0; i < found->len; i++)
     g_ptr_array_add (list, rlx_gpu_adapter_info_ref (g_array_index (found, Found, i).info));
+
+  /* Releases the adapters, which is a call too. */
+  g_clear_pointer (&found, g_array_unref);
+  rlx_gpu_leave ();
 
   return g_steal_pointer (&list);
 }

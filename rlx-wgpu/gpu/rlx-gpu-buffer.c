@@ -31,6 +31,12 @@ rlx_gpu_raw_buffer (RlxGpu         *gpu,
       !rlx_gpu_reserve (gpu, size, label, error))
     return NULL;
 
+  if (!rlx_gpu_enter (error))
+    {
+      rlx_gpu_release_memory (gpu, size);
+      return NULL;
+    }
+
   descriptor.label = rlx_gpu_view (label);
   descriptor.usage = usage;
   descriptor.size = size;
@@ -47,6 +53,7 @@ rlx_gpu_raw_buffer (RlxGpu         *gpu,
                    "The device has no memory left for %" G_GUINT64_FORMAT " bytes of “%s”",
                    size, label);
     }
+  rlx_gpu_leave ();
 
   if (handle == NULL)
     {
@@ -65,10 +72,11 @@ rlx_gpu_raw_buffer_free (RlxGpu    *gpu,
 {
   /* Destroyed and not only released: bind groups also hold it, and the memory
    * is wanted back now. Dawn waits for work in flight by itself. */
-  if (!atomic_load (&gpu->hung))
+  if (!atomic_load (&gpu->hung) && rlx_gpu_enter (NULL))
     {
       wgpuBufferDestroy (buffer);
       wgpuBufferRelease (buffer);
+      rlx_gpu_leave ();
     }
   rlx_gpu_release_memory (gpu, size);
 }
@@ -191,7 +199,7 @@ rlx_gpu_buffer_write (RlxGpu       *gpu,
   g_return_val_if_fail (buffer != NULL, FALSE);
   g_return_val_if_fail (data != NULL || size == 0, FALSE);
 
-  if (!rlx_gpu_check_lost (gpu, error))
+  if (!rlx_gpu_check_lost (gpu, error) || !rlx_gpu_enter (error))
     return FALSE;
 
   rlx_gpu_scopes_push (gpu);
@@ -214,6 +222,7 @@ rlx_gpu_buffer_write (RlxGpu       *gpu,
 
   if (!rlx_gpu_scopes_pop (gpu, "an upload", result ? &local_error : NULL))
     result = FALSE;
+  rlx_gpu_leave ();
 
   if (!result)
     g_propagate_error (error, g_steal_pointer (&local_error));

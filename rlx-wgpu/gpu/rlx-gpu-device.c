@@ -121,6 +121,8 @@ on_lost (WGPUDevice const    *device G_GNUC_UNUSED,
     return;
 
   text = rlx_gpu_string (message);
+  /* What follows is where in Dawn it came from. */
+  text[strcspn (text, "\n")] = '\0';
   g_debug ("device lost (reason %d): %s", (int) reason, text);
   rlx_gpu_mark_lost (gpu, *text != '\0' ? text : "the driver gives no reason", FALSE);
 }
@@ -539,16 +541,14 @@ run_known_answers (RlxGpu  *gpu,
   check->result = rlx_gpu_known_answers (gpu, &check->features, &check->error);
 }
 
-RlxGpu *
-rlx_gpu_open (RlxGpuAdapterInfo *info,
+static RlxGpu *
+open_adapter (RlxGpuAdapterInfo *info,
               GError           **error)
 {
   WGPULoggingCallbackInfo logging = WGPU_LOGGING_CALLBACK_INFO_INIT;
   KnownAnswers check = { 0 };
   WGPUAdapter adapter;
   RlxGpu *gpu;
-
-  g_return_val_if_fail (info != NULL, NULL);
 
   adapter = rlx_gpu_request_adapter (info, error);
   if (adapter == NULL)
@@ -611,6 +611,23 @@ rlx_gpu_open (RlxGpuAdapterInfo *info,
   RLX_NOTE (DEVICE, "opened “%s” (%s, %s), features 0x%x, %" G_GUINT64_FORMAT " MiB allowed",
             gpu->info->name, gpu->info->backend, gpu->info->driver,
             (guint) gpu->info->features, gpu->memory_limit >> 20);
+
+  return gpu;
+}
+
+RlxGpu *
+rlx_gpu_open (RlxGpuAdapterInfo *info,
+              GError           **error)
+{
+  RlxGpu *gpu;
+
+  g_return_val_if_fail (info != NULL, NULL);
+
+  if (!rlx_gpu_enter (error))
+    return NULL;
+
+  gpu = open_adapter (info, error);
+  rlx_gpu_leave ();
 
   return gpu;
 }
@@ -718,7 +735,11 @@ rlx_gpu_force_loss (RlxGpu     *gpu,
 {
   g_return_if_fail (gpu != NULL);
 
+  if (!rlx_gpu_enter (NULL))
+    return;
+
   wgpuDeviceForceLoss (gpu->device, WGPUDeviceLostReason_Unknown, rlx_gpu_view (message));
+  rlx_gpu_leave ();
 }
 
 void

@@ -163,13 +163,22 @@ void               rlx_gpu_post            (RlxGpu    *gpu,
                                             RlxGpuFunc func,
                                             gpointer   user_data);
 void               rlx_gpu_thread_quit     (RlxGpu *gpu);
-void               rlx_gpu_exit_point      (RlxGpu *gpu);
+gboolean           rlx_gpu_enter           (GError **error);
+void               rlx_gpu_leave           (void);
+gboolean           rlx_gpu_exit_point      (RlxGpu  *gpu,
+                                            GError **error);
 void               rlx_gpu_watch_exit      (void);
 void               rlx_gpu_pause           (void);
 
 /* rlx-gpu-wait.c */
 guint64            rlx_gpu_get_timeout     (gboolean *given);
 gboolean           rlx_gpu_wait            (RlxGpu     *gpu,
+                                            WGPUFuture  future,
+                                            guint64     timeout_us,
+                                            const char *what,
+                                            GError    **error);
+/* Does not give up when the device is lost. */
+gboolean           rlx_gpu_wait_to_end     (RlxGpu     *gpu,
                                             WGPUFuture  future,
                                             guint64     timeout_us,
                                             const char *what,

@@ -311,7 +311,9 @@ request_finish (RlxGpu   *gpu,
 {
   GError *cause = NULL;
 
-  if (!rlx_gpu_wait (gpu, request->future, rlx_gpu_get_timeout (NULL), "compiling a kernel", &cause))
+  /* To the end also when the device is lost or the process is ending: threads
+   * of Dawn are at work on it, and must not be when libraries go. */
+  if (!rlx_gpu_wait_to_end (gpu, request->future, rlx_gpu_get_timeout (NULL), "compiling a kernel", &cause))
     {
       *abandoned = !request->done;
       name_error (error, cause, request->pipeline->label);
@@ -360,27 +362,20 @@ check_description (const RlxGpuPipelineDesc *desc,
   return TRUE;
 }
 
-gboolean
-rlx_gpu_pipelines_new (RlxGpu                   *gpu,
-                       const RlxGpuPipelineDesc *descs,
-                       guint                     n_descs,
-                       RlxGpuPipeline          **pipelines,
-                       guint                    *failed,
-                       GCancellable             *cancellable,
-                       GError                  **error)
+static gboolean
+make_all (RlxGpu                   *gpu,
+          const RlxGpuPipelineDesc *descs,
+          guint                     n_descs,
+          RlxGpuPipeline          **pipelines,
+          guint                    *failed,
+          GCancellable             *cancellable,
+          GError                  **error)
 {
   g_autoptr (GPtrArray) requests = NULL;
   g_autoptr (GHashTable) batch = NULL;
   g_autofree Request **made = NULL;
   GError *first_error = NULL;
   guint first_failed = 0;
-
-  g_return_val_if_fail (gpu != NULL, FALSE);
-  g_return_val_if_fail (descs != NULL || n_descs == 0, FALSE);
-  g_return_val_if_fail (pipelines != NULL || n_descs == 0, FALSE);
-
-  if (!rlx_gpu_check_lost (gpu, error))
-    return FALSE;
 
   requests = g_ptr_array_new ();
   batch = g_hash_table_new (pipeline_hash, pipeline_equal);
@@ -392,6 +387,7 @@ rlx_gpu_pipelines_new (RlxGpu                   *gpu,
 
       first_failed = i;
       if (!check_description (&descs[i], &first_error) ||
+          !rlx_gpu_exit_point (gpu, &first_error) ||
           g_cancellable_set_error_if_cancelled (cancellable, &first_error))
         break;
 
@@ -487,6 +483,32 @@ rlx_gpu_pipelines_new (RlxGpu                   *gpu,
   return TRUE;
 }
 
+gboolean
+rlx_gpu_pipelines_new (RlxGpu                   *gpu,
+                       const RlxGpuPipelineDesc *descs,
+                       guint                     n_descs,
+                       RlxGpuPipeline          **pipelines,
+                       guint                    *failed,
+                       GCancellable             *cancellable,
+                       GError                  **error)
+{
+  gboolean result;
+
+  g_return_val_if_fail (gpu != NULL, FALSE);
+  g_return_val_if_fail (descs != NULL || n_descs == 0, FALSE);
+  g_return_val_if_fail (pipelines != NULL || n_descs == 0, FALSE);
+
+  if (failed != NULL)
+    *failed = 0;
+  if (!rlx_gpu_check_lost (gpu, error) || !rlx_gpu_enter (error))
+    return FALSE;
+
+  result = make_all (gpu, descs, n_descs, pipelines, failed, cancellable, error);
+  rlx_gpu_leave ();
+
+  return result;
+}
+
 /* ---- bind groups ---- */
 
 RlxGpuBindGroup *
@@ -552,13 +574,17 @@ rlx_gpu_bind_group_new (RlxGpu              *gpu,
   descriptor.entryCount = n_bindings;
   descriptor.entries = entries;
 
+  if (!rlx_gpu_enter (error))
+    return NULL;
+
   rlx_gpu_scopes_push (gpu);
   handle = wgpuDeviceCreateBindGroup (gpu->device, &descriptor);
   if (!rlx_gpu_scopes_pop (gpu, label, error))
-    {
-      g_clear_pointer (&handle, wgpuBindGroupRelease);
-      return NULL;
-    }
+    g_clear_pointer (&handle, wgpuBindGroupRelease);
+  rlx_gpu_leave ();
+
+  if (handle == NULL)
+    return NULL;
 
   atomic_fetch_add (&gpu->n_bind_groups, 1);
 
@@ -574,8 +600,11 @@ rlx_gpu_bind_group_free (RlxGpuBindGroup *group)
   if (group == NULL)
     return;
 
-  if (!atomic_load (&group->gpu->hung))
-    wgpuBindGroupRelease (group->handle);
+  if (!atomic_load (&group->gpu->hung) && rlx_gpu_enter (NULL))
+    {
+      wgpuBindGroupRelease (group->handle);
+      rlx_gpu_leave ();
+    }
   rlx_gpu_unref (group->gpu);
   g_free (group);
 }

@@ -273,8 +273,13 @@ rlx_gpu_known_answers (RlxGpu            *gpu,
     *features &= ~RLX_DEVICE_FEATURES_SUBGROUP_MATRIX;
 
 out:
+  /* What may pass keeps its code; an adapter that cannot compute is none. */
   if (!result)
-    g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_NO_ADAPTER,
+    g_set_error (error, RLX_DEVICE_ERROR,
+                 g_error_matches (local_error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_LOST) ||
+                 g_error_matches (local_error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_TIMEOUT) ||
+                 g_error_matches (local_error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_OUT_OF_MEMORY)
+                   ? local_error->code : RLX_DEVICE_ERROR_NO_ADAPTER,
                  "The adapter “%s” (%s) cannot be used: %s",
                  gpu->info->name, gpu->info->driver, local_error->message);
 

@@ -18,8 +18,8 @@
  * awake for a moment first. */
 #define SPIN_US 100
 
-/* How long the end of the process waits for device threads to come to a safe
- * place. A job that takes longer is cut off there. */
+/* How long the end of the process waits for others to come to a safe place. A
+ * kernel that takes longer to compile is cut off there. */
 #define EXIT_TIMEOUT (1 * G_USEC_PER_SEC)
 
 typedef struct
@@ -38,42 +38,75 @@ typedef struct
   atomic_bool nearly_done;
 } SyncCall;
 
-static GMutex exit_lock;
-static GCond exit_cond;
-static guint n_busy;             /* device threads that may be inside Dawn */
+/* How many calls are inside Dawn, on any thread, and how many of them belong
+ * to this one. */
+static atomic_uint n_inside;
+static _Thread_local guint n_inside_here;
 static atomic_bool exiting;
 
 /* When the process ends, the libraries below take themselves apart while our
- * threads may still be calling them. This stops every device thread at the
- * next place where it holds nothing of theirs. */
+ * threads may still be calling them. This keeps everybody out and waits for
+ * those inside to come to a place where they hold nothing of theirs. */
 static void
 on_exit_process (void)
 {
   gint64 until = g_get_monotonic_time () + EXIT_TIMEOUT;
 
-  g_mutex_lock (&exit_lock);
   atomic_store (&exiting, true);
-  while (n_busy > 0)
-    if (!g_cond_wait_until (&exit_cond, &exit_lock, until))
-      break;
-  g_mutex_unlock (&exit_lock);
+  while (atomic_load (&n_inside) > n_inside_here && g_get_monotonic_time () < until)
+    g_usleep (500);
 }
 
 static void
-thread_enter (void)
+count_in (void)
 {
-  g_mutex_lock (&exit_lock);
-  n_busy++;
-  g_mutex_unlock (&exit_lock);
+  atomic_fetch_add (&n_inside, 1);
+  n_inside_here++;
 }
 
-static void
-thread_leave (void)
+void
+rlx_gpu_leave (void)
 {
-  g_mutex_lock (&exit_lock);
-  n_busy--;
-  g_cond_broadcast (&exit_cond);
-  g_mutex_unlock (&exit_lock);
+  n_inside_here--;
+  atomic_fetch_sub (&n_inside, 1);
+}
+
+/* Around everything that calls Dawn and is not on the device thread anyway.
+ * FALSE at the end of the process, and then nothing may be called any more. */
+gboolean
+rlx_gpu_enter (GError **error)
+{
+  count_in ();
+
+  if (G_LIKELY (!atomic_load (&exiting)))
+    return TRUE;
+
+  rlx_gpu_leave ();
+  g_set_error_literal (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_LOST,
+                       "The device was lost: the process is ending");
+  return FALSE;
+}
+
+/* Called while waiting. At the end of the process the device thread stops here
+ * for good; other threads are told to give up. */
+gboolean
+rlx_gpu_exit_point (RlxGpu  *gpu,
+                    GError **error)
+{
+  if (G_LIKELY (!atomic_load (&exiting)))
+    return TRUE;
+
+  if (rlx_gpu_on_thread (gpu))
+    {
+      while (n_inside_here > 0)
+        rlx_gpu_leave ();
+      for (;;)
+        g_usleep (G_USEC_PER_SEC);
+    }
+
+  g_set_error_literal (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_LOST,
+                       "The device was lost: the process is ending");
+  return FALSE;
 }
 
 /* Lets another thread have the processor. Not g_thread_yield(), which sleeps
@@ -92,18 +125,6 @@ gboolean
 rlx_gpu_on_thread (RlxGpu *gpu)
 {
   return g_thread_self () == gpu->thread;
-}
-
-/* Called on the device thread where it can be stopped for good. */
-void
-rlx_gpu_exit_point (RlxGpu *gpu)
-{
-  if (G_LIKELY (!atomic_load (&exiting)) || !rlx_gpu_on_thread (gpu))
-    return;
-
-  thread_leave ();
-  for (;;)
-    g_usleep (G_USEC_PER_SEC);
 }
 
 static gpointer
@@ -132,18 +153,18 @@ device_thread (gpointer data)
       if (item == NULL)
         break;
 
-      thread_enter ();
-      rlx_gpu_exit_point (gpu);
+      count_in ();
+      rlx_gpu_exit_point (gpu, NULL);
       item->func (gpu, item->user_data);
       g_free (item);
-      thread_leave ();
+      rlx_gpu_leave ();
       rlx_gpu_unref (gpu);
     }
 
-  thread_enter ();
-  rlx_gpu_exit_point (gpu);
+  count_in ();
+  rlx_gpu_exit_point (gpu, NULL);
   rlx_gpu_teardown (gpu);
-  thread_leave ();
+  rlx_gpu_leave ();
 
   return NULL;
 }

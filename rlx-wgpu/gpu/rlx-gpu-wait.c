@@ -51,14 +51,13 @@ rlx_gpu_get_timeout (gboolean *given)
   return (guint64) (seconds * G_USEC_PER_SEC) + 1;
 }
 
-/* Returns TRUE when @future is complete and its callback has run. When this
- * fails the callback may still come, at the latest when the device goes. */
-gboolean
-rlx_gpu_wait (RlxGpu     *gpu,
-              WGPUFuture  future,
-              guint64     timeout_us,
-              const char *what,
-              GError    **error)
+static gboolean
+wait_for (RlxGpu     *gpu,
+          WGPUFuture  future,
+          guint64     timeout_us,
+          gboolean    to_end,
+          const char *what,
+          GError    **error)
 {
   WGPUInstance instance = rlx_gpu_get_instance (NULL);
   WGPUFutureWaitInfo wait = WGPU_FUTURE_WAIT_INFO_INIT;
@@ -79,9 +78,8 @@ rlx_gpu_wait (RlxGpu     *gpu,
       if (status == WGPUWaitStatus_Success && wait.completed)
         return rlx_gpu_check_lost (gpu, error);
 
-      rlx_gpu_exit_point (gpu);
-
-      if (!rlx_gpu_check_lost (gpu, error))
+      if (!to_end &&
+          (!rlx_gpu_exit_point (gpu, error) || !rlx_gpu_check_lost (gpu, error)))
         return FALSE;
 
       if (status == WGPUWaitStatus_Error)
@@ -103,6 +101,28 @@ rlx_gpu_wait (RlxGpu     *gpu,
                "The GPU did not finish %s within %.1f seconds; the device is given up",
                what, timeout_us / (double) G_USEC_PER_SEC);
   return FALSE;
+}
+
+/* Returns TRUE when @future is complete and its callback has run. When this
+ * fails the callback may still come, at the latest when the device goes. */
+gboolean
+rlx_gpu_wait (RlxGpu     *gpu,
+              WGPUFuture  future,
+              guint64     timeout_us,
+              const char *what,
+              GError    **error)
+{
+  return wait_for (gpu, future, timeout_us, FALSE, what, error);
+}
+
+gboolean
+rlx_gpu_wait_to_end (RlxGpu     *gpu,
+                     WGPUFuture  future,
+                     guint64     timeout_us,
+                     const char *what,
+                     GError    **error)
+{
+  return wait_for (gpu, future, timeout_us, TRUE, what, error);
 }
 
 static void
