@@ -1109,6 +1109,9 @@ rlx_graph_output (RlxGraph   *self,
  * [class@Rlx.Node] and of the graph, one for each operator, read better.
  *
  * Operands that are optional may be %NULL, and may be left out at the end.
+ * JavaScript has no way to hand over a `null` in an array: there, use the method
+ * of the operator.
+ *
  * Attributes that have a default may be left out. Their values are, by the type
  * of the attribute:
  *

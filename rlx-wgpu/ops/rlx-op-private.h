@@ -153,6 +153,11 @@ gboolean rlx_call_axes  (const RlxOpCall    *call,
 gboolean rlx_op_infer   (RlxOpCall *call,
                          GError   **error);
 void     rlx_call_add_output (RlxOpCall *call, const RlxTensorType *type);
+/* Attributes that no rule would want; part of rlx_op_infer(). */
+gboolean rlx_call_check_attrs (const RlxOpCall *call,
+                               GError         **error);
+
+/* ---- attributes (rlx-attrs.c) ------------------------------------------------ */
 
 /* From a{sv}: every attribute known, of the right type, required ones there. */
 RlxAttrValue *rlx_attrs_new_from_variant (const RlxOp *op,
