@@ -274,6 +274,11 @@ test_example (void)
   g_assert_true (rlx_graph_lookup (graph, "x") == x);
   g_assert_true (rlx_graph_lookup (graph, "y") == y);
   g_assert_null (rlx_graph_lookup (graph, "z"));
+  g_assert_true (rlx_graph_get_output (graph, "y") == y);
+  g_assert_null (rlx_graph_get_output (graph, "x"));
+  g_assert_true (rlx_node_get_tensor (w) == weights);
+  g_assert_null (rlx_node_get_tensor (x));
+  g_assert_null (rlx_node_get_tensor (y));
 
   inputs = rlx_graph_get_input_names (graph);
   outputs = rlx_graph_get_output_names (graph);
