@@ -226,6 +226,12 @@ fn op_elu(x: f32, alpha: f32) -> f32 {
   return select(x, alpha * math_expm1(x), x < 0.0);
 }
 
+//= op_celu: math_expm1
+// The sign of alpha does not matter to which side is the straight one.
+fn op_celu(x: f32, alpha: f32) -> f32 {
+  return select(math_expm1(x / alpha) * alpha, x, x >= 0.0);
+}
+
 //= op_mish: op_exp
 // With e = e^x, tanh(ln(1 + e)) is e (e + 2) / (e (e + 2) + 2): 10 ulp. From 30
 // on it is 1; below -200 the result is 0.

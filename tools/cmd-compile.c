@@ -1,0 +1,87 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ */
+#include "config.h"
+
+#include "rlx-tool.h"
+
+/* Each kernel's text once. */
+static void
+print_wgsl (GVariant *plan)
+{
+  g_autoptr(GVariant) steps = g_variant_lookup_value (plan, "steps", G_VARIANT_TYPE ("aa{sv}"));
+  g_autoptr(GHashTable) seen = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
+
+  for (gsize i = 0; i < g_variant_n_children (steps); i++)
+    {
+      g_autoptr(GVariant) step = g_variant_get_child_value (steps, i);
+      const char *kernel, *wgsl;
+
+      if (!g_variant_lookup (step, "kernel", "&s", &kernel) || !g_variant_lookup (step, "wgsl", "&s", &wgsl) ||
+          !g_hash_table_add (seen, g_strdup (wgsl)))
+        continue;
+      g_print ("// ---- %s\n%s\n", kernel, wgsl);
+    }
+}
+
+int
+rlx_tool_compile (int    argc,
+                  char **argv)
+{
+  gboolean json = FALSE, plan = FALSE, wgsl = FALSE;
+  const GOptionEntry entries[] = {
+    { "plan", 0, 0, G_OPTION_ARG_NONE, &plan, "Print the plan (the default)", NULL },
+    { "wgsl", 0, 0, G_OPTION_ARG_NONE, &wgsl, "Print the kernels", NULL },
+    { "json", 0, 0, G_OPTION_ARG_NONE, &json, "Print the plan as JSON", NULL },
+    G_OPTION_ENTRY_NULL
+  };
+  g_autoptr(GError) error = NULL;
+  g_autoptr(RlxGraph) graph = NULL;
+  g_autoptr(RlxDevice) device = NULL;
+  g_autoptr(RlxExecutable) executable = NULL;
+  int status;
+
+  if (!rlx_tool_parse ("GRAPH", "Compiles a graph and shows what became of it.", entries, &argc, &argv, 1, 1, &status))
+    return status;
+  if ((graph = rlx_tool_load_graph (argv[1], &error)) == NULL ||
+      (device = rlx_device_get_default (&error)) == NULL ||
+      (executable = rlx_device_compile (device, graph, NULL, &error)) == NULL)
+    return rlx_tool_fail (error);
+
+  if (json)
+    {
+      rlx_tool_print_json (rlx_executable_get_plan (executable));
+      return RLX_TOOL_OK;
+    }
+  if (plan || !wgsl)
+    {
+      g_autofree char *text = rlx_executable_describe_plan (executable);
+      g_print ("%s", text);
+    }
+  if (wgsl)
+    {
+      g_autoptr(GVariant) dict = g_variant_ref_sink (rlx_executable_get_plan (executable));
+      print_wgsl (dict);
+    }
+  return RLX_TOOL_OK;
+}
+
+int
+rlx_tool_dot (int    argc,
+              char **argv)
+{
+  const GOptionEntry entries[] = { G_OPTION_ENTRY_NULL };
+  g_autoptr(GError) error = NULL;
+  g_autoptr(RlxGraph) graph = NULL;
+  g_autofree char *text = NULL;
+  int status;
+
+  if (!rlx_tool_parse ("GRAPH", "Writes a graph for graphviz.", entries, &argc, &argv, 1, 1, &status))
+    return status;
+  graph = rlx_tool_load_graph (argv[1], &error);
+  if (graph == NULL)
+    return rlx_tool_fail (error);
+  text = rlx_graph_to_dot (graph);
+  g_print ("%s", text);
+  return RLX_TOOL_OK;
+}

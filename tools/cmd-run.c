@@ -1,0 +1,158 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ */
+#include "config.h"
+
+#include "rlx-tool.h"
+
+/* Tensors and names of "name=file.npy" arguments. */
+static gboolean
+load_tensors (char     **arguments,
+              GPtrArray *names,
+              GPtrArray *tensors,
+              GError   **error)
+{
+  for (char **argument = arguments; argument && *argument; argument++)
+    {
+      g_autofree char *name = NULL, *path = NULL;
+      g_autoptr(GFile) file = NULL;
+      RlxTensor *tensor;
+
+      if (!rlx_tool_split (*argument, &name, &path, error))
+        return FALSE;
+      file = g_file_new_for_commandline_arg (path);
+      tensor = rlx_tensor_load_npy (file, NULL, error);
+      if (tensor == NULL)
+        {
+          g_prefix_error (error, "%s: ", path);
+          return FALSE;
+        }
+      g_ptr_array_add (names, g_steal_pointer (&name));
+      g_ptr_array_add (tensors, tensor);
+    }
+  g_ptr_array_add (names, NULL);
+  return TRUE;
+}
+
+static GVariant *
+describe_tensor (RlxTensor *tensor)
+{
+  GVariantDict dict;
+  gsize n_dims, n;
+  const gint64 *shape = rlx_tensor_get_shape (tensor, &n_dims);
+  GVariantBuilder values;
+
+  g_variant_builder_init (&values, G_VARIANT_TYPE ("ad"));
+  n = (gsize) rlx_tensor_get_n_elements (tensor);
+  for (gsize i = 0; i < n; i++)
+    g_variant_builder_add (&values, "d", rlx_tensor_get_value (tensor, (gint64) i));
+  g_variant_dict_init (&dict, NULL);
+  g_variant_dict_insert (&dict, "dtype", "s", rlx_data_type_to_string (rlx_tensor_get_data_type (tensor)));
+  g_variant_dict_insert_value (&dict, "shape", g_variant_new_fixed_array (G_VARIANT_TYPE_INT64, shape, n_dims, sizeof (gint64)));
+  g_variant_dict_insert_value (&dict, "data", g_variant_builder_end (&values));
+  return g_variant_dict_end (&dict);
+}
+
+static gboolean
+save_outputs (char     **arguments,
+              char     **names,
+              GPtrArray *outputs,
+              GError   **error)
+{
+  for (char **argument = arguments; argument && *argument; argument++)
+    {
+      g_autofree char *name = NULL, *path = NULL;
+      g_autoptr(GFile) file = NULL;
+      guint i = 0;
+
+      if (!rlx_tool_split (*argument, &name, &path, error))
+        return FALSE;
+      while (names[i] && !g_str_equal (names[i], name))
+        i++;
+      if (names[i] == NULL)
+        {
+          g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_NOT_FOUND, "the graph has no output '%s'", name);
+          return FALSE;
+        }
+      file = g_file_new_for_commandline_arg (path);
+      if (!rlx_tensor_save_npy (g_ptr_array_index (outputs, i), file, NULL, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+int
+rlx_tool_run (int    argc,
+              char **argv)
+{
+  gboolean json = FALSE, profile = FALSE;
+  g_auto(GStrv) inputs = NULL, parameters = NULL, outputs = NULL;
+  const GOptionEntry entries[] = {
+    { "input", 'i', 0, G_OPTION_ARG_FILENAME_ARRAY, &inputs, "A value for an input", "NAME=FILE.npy" },
+    { "parameter", 'p', 0, G_OPTION_ARG_FILENAME_ARRAY, &parameters, "A value for a parameter", "NAME=FILE.npy" },
+    { "output", 'o', 0, G_OPTION_ARG_FILENAME_ARRAY, &outputs, "Where to write an output", "NAME=FILE.npy" },
+    { "profile", 0, 0, G_OPTION_ARG_NONE, &profile, "Print the time of each kernel", NULL },
+    { "json", 0, 0, G_OPTION_ARG_NONE, &json, "Print JSON", NULL },
+    G_OPTION_ENTRY_NULL
+  };
+  g_autoptr(GError) error = NULL;
+  g_autoptr(GPtrArray) input_names = g_ptr_array_new_with_free_func (g_free), input_values = g_ptr_array_new_with_free_func (g_object_unref);
+  g_autoptr(GPtrArray) parameter_names = g_ptr_array_new_with_free_func (g_free), parameter_values = g_ptr_array_new_with_free_func (g_object_unref);
+  g_autoptr(GPtrArray) results = g_ptr_array_new_with_free_func (g_object_unref);
+  g_autoptr(RlxGraph) graph = NULL;
+  g_autoptr(RlxDevice) device = NULL;
+  g_autoptr(RlxExecutable) executable = NULL;
+  g_autofree RlxTensor **tensors = NULL;
+  g_auto(GStrv) names = NULL;
+  gsize n;
+  int status;
+
+  if (!rlx_tool_parse ("GRAPH", "Runs a graph on .npy files. Outputs without a file are printed.", entries, &argc, &argv, 1, 1, &status))
+    return status;
+
+  if ((graph = rlx_tool_load_graph (argv[1], &error)) == NULL ||
+      !load_tensors (inputs, input_names, input_values, &error) ||
+      !load_tensors (parameters, parameter_names, parameter_values, &error) ||
+      (device = rlx_device_get_default (&error)) == NULL ||
+      (executable = rlx_device_compile (device, graph, NULL, &error)) == NULL ||
+      !rlx_executable_set_parameters (executable, (const char *const *) parameter_names->pdata, (RlxTensor **) parameter_values->pdata, parameter_values->len, NULL, &error))
+    return rlx_tool_fail (error);
+
+  rlx_executable_set_profiling (executable, profile);
+  tensors = rlx_executable_run_named (executable, (const char *const *) input_names->pdata, (RlxTensor **) input_values->pdata,
+                                      input_values->len, &n, NULL, &error);
+  if (tensors == NULL)
+    return rlx_tool_fail (error);
+  for (gsize i = 0; i < n; i++)
+    g_ptr_array_add (results, tensors[i]);
+
+  names = rlx_executable_get_output_names (executable);
+  if (!save_outputs (outputs, names, results, &error))
+    return rlx_tool_fail (error);
+
+  if (json)
+    {
+      GVariantDict dict;
+
+      g_variant_dict_init (&dict, NULL);
+      for (guint i = 0; i < results->len; i++)
+        g_variant_dict_insert_value (&dict, names[i], describe_tensor (g_ptr_array_index (results, i)));
+      rlx_tool_print_json (g_variant_dict_end (&dict));
+    }
+  else if (outputs == NULL)
+    {
+      for (guint i = 0; i < results->len; i++)
+        {
+          g_autofree char *text = rlx_tensor_to_string (g_ptr_array_index (results, i));
+          g_print ("%s = %s\n", names[i], text);
+        }
+    }
+  if (profile)
+    {
+      g_autoptr(RlxProfile) times = rlx_executable_get_profile (executable);
+      g_autofree char *text = rlx_profile_to_string (times);
+
+      g_printerr ("%s", text);
+    }
+  return RLX_TOOL_OK;
+}

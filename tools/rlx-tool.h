@@ -1,0 +1,91 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * What the subcommands of `rlx` have in common.
+ */
+#pragma once
+
+#include <json-glib/json-glib.h>
+#include <rlx-wgpu/rlx-wgpu.h>
+
+G_BEGIN_DECLS
+
+/* Exit codes. */
+enum
+{
+  RLX_TOOL_OK = 0,
+  RLX_TOOL_FAILED = 1,
+  RLX_TOOL_USAGE = 2,
+  RLX_TOOL_NO_ADAPTER = 77,
+};
+
+/* A subcommand: argv[0] is its name. */
+typedef int (*RlxToolFunc) (int    argc,
+                            char **argv);
+
+typedef struct
+{
+  const char *name;
+  const char *arguments;
+  const char *summary;
+  RlxToolFunc run;
+} RlxToolCommand;
+
+int rlx_tool_bench   (int argc, char **argv);
+int rlx_tool_compile (int argc, char **argv);
+int rlx_tool_demo    (int argc, char **argv);
+int rlx_tool_devices (int argc, char **argv);
+int rlx_tool_dot     (int argc, char **argv);
+int rlx_tool_ops     (int argc, char **argv);
+int rlx_tool_run     (int argc, char **argv);
+
+/* Parses options; the number of operands left must be in the range. On FALSE
+ * *@status is the exit code (0 after --help). */
+gboolean    rlx_tool_parse      (const char         *arguments,
+                                 const char         *summary,
+                                 const GOptionEntry *entries,
+                                 int                *argc,
+                                 char             ***argv,
+                                 int                 min_operands,
+                                 int                 max_operands,
+                                 int                *status);
+/* Prints the error and gives the exit code for it. */
+int         rlx_tool_fail       (const GError       *error);
+/* Prints a dictionary (floating is fine) as JSON. */
+void        rlx_tool_print_json (GVariant           *value);
+RlxGraph *  rlx_tool_load_graph (const char         *path,
+                                 GError            **error);
+/* Splits "name=file"; FALSE with an error when there is no "=". */
+gboolean    rlx_tool_split      (const char         *text,
+                                 char              **name,
+                                 char              **value,
+                                 GError            **error);
+/* Inputs with random values in [-1, 1], or small integers. (element-type RlxTensor) */
+GPtrArray * rlx_tool_random_inputs (RlxGraph        *graph,
+                                    GError         **error);
+/* Parameters of the graph with random values, set on the executable. */
+gboolean    rlx_tool_random_parameters (RlxGraph      *graph,
+                                        RlxExecutable *executable,
+                                        GError       **error);
+double      rlx_tool_median     (double             *values,
+                                 guint               n_values);
+
+/* A transformer encoder with seeded weights: embedding lookup, then layers of
+ * layer norm, projections, attention and a GELU feed-forward with residuals.
+ * The graph has the input "tokens" (i32 [sequence]) and the output "y". */
+typedef struct
+{
+  gint64 vocabulary;
+  gint64 sequence;
+  gint64 width;
+  gint64 heads;
+  gint64 hidden;
+  guint layers;
+} RlxEncoderConfig;
+
+RlxGraph *  rlx_encoder_new     (const RlxEncoderConfig *config,
+                                 GError                **error);
+RlxTensor * rlx_encoder_tokens  (const RlxEncoderConfig *config,
+                                 guint                   seed);
+
+G_END_DECLS

@@ -1,0 +1,294 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ */
+#include "config.h"
+
+#include <locale.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rlx-tool.h"
+
+static const RlxToolCommand commands[] = {
+  { "devices", "[--json]", "List the adapters of this system", rlx_tool_devices },
+  { "ops", "[--json] [NAME]", "List the operators, or describe one", rlx_tool_ops },
+  { "demo", "[--json]", "Run a small transformer and check it against a reference", rlx_tool_demo },
+  { "run", "GRAPH [--input NAME=FILE.npy]…", "Run a graph on .npy files", rlx_tool_run },
+  { "bench", "GRAPH", "Time a graph on random inputs", rlx_tool_bench },
+  { "compile", "[--plan] [--wgsl] GRAPH", "Compile a graph and show what became of it", rlx_tool_compile },
+  { "dot", "GRAPH", "Write a graph for graphviz", rlx_tool_dot },
+};
+
+static void
+print_help (void)
+{
+  g_print ("Usage: rlx COMMAND [ARGUMENTS]\n\nTensor graphs on the GPU.\n\nCommands:\n");
+  for (gsize i = 0; i < G_N_ELEMENTS (commands); i++)
+    g_print ("  %-8s %-32s %s\n", commands[i].name, commands[i].arguments, commands[i].summary);
+  g_print ("\n`rlx COMMAND --help` tells more. GRAPH is a file in the text form, - for the\nstandard input. RLX_DEVICE chooses the adapter, RLX_DEBUG=help lists debug keys.\n");
+}
+
+/* For the shell's completion: commands, or the operators for `rlx ops`. */
+static int
+complete (int    argc,
+          char **argv)
+{
+  if (argc > 0 && g_str_equal (argv[0], "ops"))
+    {
+      g_auto(GStrv) names = rlx_operators_list ();
+
+      for (char **name = names; *name; name++)
+        g_print ("%s\n", *name);
+    }
+  else if (argc == 0)
+    {
+      for (gsize i = 0; i < G_N_ELEMENTS (commands); i++)
+        g_print ("%s\n", commands[i].name);
+    }
+  return RLX_TOOL_OK;
+}
+
+int
+main (int   argc,
+      char *argv[])
+{
+  setlocale (LC_ALL, "");
+
+  if (argc < 2)
+    {
+      print_help ();
+      return RLX_TOOL_USAGE;
+    }
+  if (g_str_equal (argv[1], "--help") || g_str_equal (argv[1], "-h") || g_str_equal (argv[1], "help"))
+    {
+      print_help ();
+      return RLX_TOOL_OK;
+    }
+  if (g_str_equal (argv[1], "--version"))
+    {
+      g_print ("rlx " RLX_VERSION "\n");
+      return RLX_TOOL_OK;
+    }
+  if (g_str_equal (argv[1], "--complete"))
+    return complete (argc - 2, argv + 2);
+
+  for (gsize i = 0; i < G_N_ELEMENTS (commands); i++)
+    if (g_str_equal (argv[1], commands[i].name))
+      return commands[i].run (argc - 1, argv + 1);
+
+  g_printerr ("rlx: there is no command '%s'; see rlx --help\n", argv[1]);
+  return RLX_TOOL_USAGE;
+}
+
+/* ---- shared by the commands -------------------------------------------------------- */
+
+gboolean
+rlx_tool_parse (const char         *arguments,
+                const char         *summary,
+                const GOptionEntry *entries,
+                int                *argc,
+                char             ***argv,
+                int                 min_operands,
+                int                 max_operands,
+                int                *status)
+{
+  g_autofree char *program = g_strconcat ("rlx ", (*argv)[0], NULL);
+  g_autoptr(GOptionContext) context = g_option_context_new (arguments);
+  g_autoptr(GError) error = NULL;
+
+  g_set_prgname (program);
+  g_option_context_set_summary (context, summary);
+  g_option_context_add_main_entries (context, entries, NULL);
+  *status = RLX_TOOL_USAGE;
+  if (!g_option_context_parse (context, argc, argv, &error))
+    {
+      g_printerr ("%s: %s\n", program, error->message);
+      return FALSE;
+    }
+  if (*argc - 1 < min_operands || *argc - 1 > max_operands)
+    {
+      g_printerr ("%s: %s; see %s --help\n", program, *argc - 1 < min_operands ? "an argument is missing" : "too many arguments", program);
+      return FALSE;
+    }
+  return TRUE;
+}
+
+int
+rlx_tool_fail (const GError *error)
+{
+  g_printerr ("%s: %s\n", g_get_prgname (), error->message);
+  return g_error_matches (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_NO_ADAPTER) ? RLX_TOOL_NO_ADAPTER : RLX_TOOL_FAILED;
+}
+
+void
+rlx_tool_print_json (GVariant *value)
+{
+  g_autoptr(GVariant) owned = g_variant_ref_sink (value);
+  g_autoptr(JsonNode) node = json_gvariant_serialize (owned);
+  g_autofree char *text = json_to_string (node, TRUE);
+
+  g_print ("%s\n", text);
+}
+
+RlxGraph *
+rlx_tool_load_graph (const char *path,
+                     GError    **error)
+{
+  g_autoptr(GFile) file = NULL;
+  g_autoptr(GBytes) bytes = NULL;
+  g_autofree char *text = NULL;
+  gsize size;
+
+  if (g_str_equal (path, "-"))
+    {
+      g_autoptr(GIOChannel) channel = g_io_channel_unix_new (0);
+
+      g_io_channel_set_encoding (channel, NULL, NULL);
+      if (g_io_channel_read_to_end (channel, &text, &size, error) != G_IO_STATUS_NORMAL)
+        return NULL;
+    }
+  else
+    {
+      gconstpointer data;
+
+      file = g_file_new_for_commandline_arg (path);
+      bytes = g_file_load_bytes (file, NULL, NULL, error);
+      if (bytes == NULL)
+        return NULL;
+      data = g_bytes_get_data (bytes, &size);
+      text = g_strndup (data, size);
+    }
+  if (strlen (text) != size)
+    {
+      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_PARSE, "%s has a NUL byte at %" G_GSIZE_FORMAT ": it is not a text graph", path, strlen (text));
+      return NULL;
+    }
+  return rlx_graph_new_from_text (text, error);
+}
+
+gboolean
+rlx_tool_split (const char *text,
+                char      **name,
+                char      **value,
+                GError    **error)
+{
+  /* the last one: a graph's names may have one, files seldom do */
+  const char *mark = strrchr (text, '=');
+
+  if (mark == NULL || mark == text || mark[1] == '\0')
+    {
+      g_set_error (error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, "'%s' is not NAME=FILE", text);
+      return FALSE;
+    }
+  *name = g_strndup (text, (gsize) (mark - text));
+  *value = g_strdup (mark + 1);
+  return TRUE;
+}
+
+static RlxTensor *
+random_tensor (RlxNode *node,
+               GRand   *random,
+               GError **error)
+{
+  gsize n_dims, n = 1;
+  const gint64 *shape = rlx_node_get_shape (node, &n_dims);
+  RlxDataType dtype = rlx_node_get_data_type (node);
+
+  for (gsize i = 0; i < n_dims; i++)
+    n *= (gsize) shape[i];
+  if (dtype == RLX_DATA_TYPE_F32)
+    {
+      g_autofree float *values = g_new (float, n + 1);
+
+      for (gsize i = 0; i < n; i++)
+        values[i] = (float) g_rand_double_range (random, -1, 1);
+      return rlx_tensor_new_from_floats (shape, n_dims, values, n, error);
+    }
+  else
+    {
+      g_autofree gint64 *values = g_new (gint64, n + 1);
+      gint64 high = dtype == RLX_DATA_TYPE_BOOL ? 2 : 8;
+
+      for (gsize i = 0; i < n; i++)
+        values[i] = g_rand_int_range (random, 0, (gint32) high);
+      return rlx_tensor_new_from_ints (dtype, shape, n_dims, values, n, error);
+    }
+}
+
+/* Every node of one kind of leaf, in order. */
+static GPtrArray *
+find_leaves (RlxGraph   *graph,
+             const char *op)
+{
+  GPtrArray *nodes = g_ptr_array_new_with_free_func (g_object_unref);
+
+  for (guint i = 0; i < g_list_model_get_n_items (G_LIST_MODEL (graph)); i++)
+    {
+      g_autoptr(RlxNode) node = g_list_model_get_item (G_LIST_MODEL (graph), i);
+
+      if (g_str_equal (rlx_node_get_op (node), op))
+        g_ptr_array_add (nodes, g_steal_pointer (&node));
+    }
+  return nodes;
+}
+
+static GPtrArray *
+random_leaves (RlxGraph   *graph,
+               const char *op,
+               GError    **error)
+{
+  g_autoptr(GPtrArray) nodes = find_leaves (graph, op);
+  g_autoptr(GPtrArray) tensors = g_ptr_array_new_with_free_func (g_object_unref);
+  g_autoptr(GRand) random = g_rand_new_with_seed (1);
+
+  for (guint i = 0; i < nodes->len; i++)
+    {
+      RlxTensor *tensor = random_tensor (g_ptr_array_index (nodes, i), random, error);
+
+      if (tensor == NULL)
+        return NULL;
+      g_ptr_array_add (tensors, tensor);
+    }
+  return g_steal_pointer (&tensors);
+}
+
+GPtrArray *
+rlx_tool_random_inputs (RlxGraph *graph,
+                        GError  **error)
+{
+  return random_leaves (graph, "input", error);
+}
+
+gboolean
+rlx_tool_random_parameters (RlxGraph      *graph,
+                            RlxExecutable *executable,
+                            GError       **error)
+{
+  g_autoptr(GPtrArray) nodes = find_leaves (graph, "parameter");
+  g_autoptr(GPtrArray) tensors = random_leaves (graph, "parameter", error);
+  g_autoptr(GPtrArray) names = g_ptr_array_new ();
+
+  if (tensors == NULL)
+    return FALSE;
+  for (guint i = 0; i < nodes->len; i++)
+    g_ptr_array_add (names, (gpointer) rlx_node_get_name (g_ptr_array_index (nodes, i)));
+  g_ptr_array_add (names, NULL);
+  return rlx_executable_set_parameters (executable, (const char *const *) names->pdata, (RlxTensor **) tensors->pdata, tensors->len, NULL, error);
+}
+
+static int
+compare_doubles (const void *a,
+                 const void *b)
+{
+  double x = *(const double *) a, y = *(const double *) b;
+
+  return x < y ? -1 : x > y;
+}
+
+double
+rlx_tool_median (double *values,
+                 guint   n_values)
+{
+  qsort (values, n_values, sizeof (double), compare_doubles);
+  return n_values % 2 ? values[n_values / 2] : (values[n_values / 2 - 1] + values[n_values / 2]) / 2;
+}
