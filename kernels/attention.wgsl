@@ -23,6 +23,7 @@
 
 #define SHARE WG / TQ
 
+// The bits of -∞, so that such a score hides its key by itself.
 const HIDDEN: u32 = 0xff800000u;
 // Below every finite score.
 const LOWEST: f32 = -0x1.fffffep+127f;
@@ -114,20 +115,19 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     workgroupBarrier ();
 
     var best = LOWEST;
-    for (var j = part; j < $(WG)u; j += $(SHARE)u) {
+    for (var j = part; j < keys; j += $(SHARE)u) {
       let at = row * $(WG)u + j;
-      let key = first_key + min (j, keys - 1u);
+      let key = first_key + j;
       var score = bitcast<f32> (weights[at]) * p.scale;
-      var shown = j < keys;
+      var shown = true;
 #if CAUSAL
-      shown = shown && key < row_seen;
+      shown = key < row_seen;
 #endif
 #if MASK == 1
       score += load_mask (row_mask + key * p.mask_key);
 #elif MASK == 2
       shown = shown && load_mask (row_mask + key * p.mask_key);
 #endif
-      shown = shown && bitcast<u32> (score) != HIDDEN;
       best = select (best, max (best, score), shown);
       weights[at] = select (HIDDEN, bitcast<u32> (score), shown);
     }

@@ -292,9 +292,12 @@ test_scale (void)
   check ((Case) CASE ("f32", 1, 1, 1, 20, 300, 4, 16, .scale = 1, .range = 100));
 }
 
+/* Also tensors above a megabyte: with RLX_DEBUG=small-limits they take several
+ * bindings. */
 static void
-test_many_keys (void)
+test_large (void)
 {
+  check ((Case) CASE ("f32", 1, 8, 8, 600, 3, 64, 64));
   check ((Case) CASE ("f32", 1, 2, 1, 1, 5000, 64, 64));
   check ((Case) CASE ("f32", 1, 1, 1, 9, 4097, 7, 3, .causal = TRUE));
 }
@@ -478,7 +481,7 @@ main (int    argc,
   g_test_add_func ("/attention/masks", test_masks);
   g_test_add_func ("/attention/f16", test_f16);
   g_test_add_func ("/attention/scale", test_scale);
-  g_test_add_func ("/attention/many-keys", test_many_keys);
+  g_test_add_func ("/attention/large", test_large);
   g_test_add_func ("/attention/empty", test_empty);
   g_test_add_func ("/attention/hidden", test_hidden);
   g_test_add_func ("/attention/nan", test_nan);

@@ -10,6 +10,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "rlx-device-private.h"
+
 /* Half the distance between 1 and the next float. */
 #define UNIT 0x1p-24
 
@@ -281,6 +283,17 @@ test_matmul_large (void)
   check_product ("f32", 5, 65, 4099, TRUE, FALSE);
 }
 
+/* Operands and results above a megabyte: with RLX_DEBUG=small-limits they take
+ * several bindings. */
+static void
+test_matmul_bindings (void)
+{
+  check_product ("f32", 600, 8, 450, FALSE, FALSE);
+  check_product ("f32", 8, 600, 450, FALSE, FALSE);
+  check_product ("f32", 520, 520, 5, FALSE, TRUE);
+  check_product ("f16", 740, 740, 3, TRUE, FALSE);
+}
+
 static void
 test_matmul_dot (void)
 {
@@ -293,6 +306,33 @@ test_matmul_dot (void)
   check_product ("f32", 3, 5, 300, TRUE, FALSE);
   check_product ("f32", 5, 3, 300, FALSE, TRUE);
   check_matmul ("f32[2,1,300]", "f32[3,1,300,2]", FALSE, FALSE, "f32[3,2,1,2]");
+}
+
+/* What is chosen for a GPU, here on whatever there is. */
+static void
+test_matmul_profile (void)
+{
+  RlxGpuAdapterInfo *info;
+  RlxAdapterType type;
+
+  if (rlx_test_device () == NULL)
+    return;
+
+  info = (RlxGpuAdapterInfo *) rlx_gpu_get_info (rlx_device_get_gpu (rlx_test_device ()));
+  type = info->type;
+  info->type = type == RLX_ADAPTER_TYPE_CPU ? RLX_ADAPTER_TYPE_DISCRETE : RLX_ADAPTER_TYPE_CPU;
+
+  check_product ("f32", 40, 40, 300, FALSE, TRUE);
+  check_product ("f32", 40, 40, 300, TRUE, FALSE);
+  check_product ("f32", 1, 3000, 70, FALSE, TRUE);
+  check_product ("f32", 3000, 1, 70, FALSE, FALSE);
+  check_product ("f32", 300, 31, 7, FALSE, FALSE);
+  check_product ("f32", 33, 20, 7, FALSE, FALSE);
+  check_product ("f32", 9, 33, 7, FALSE, FALSE);
+  check_matmul ("f32[2,1,3,300]", "f32[5,300,7]", FALSE, FALSE, "f32[2,5,3,7]");
+  check_matmul ("f16[2,1,3,300]", "f16[5,7,300]", FALSE, TRUE, "f16[2,5,3,7]");
+
+  info->type = type;
 }
 
 static void
@@ -649,7 +689,9 @@ main (int    argc,
   g_test_add_func ("/matmul/rule", test_matmul_rule);
   g_test_add_func ("/matmul/edges", test_matmul_edges);
   g_test_add_func ("/matmul/large", test_matmul_large);
+  g_test_add_func ("/matmul/bindings", test_matmul_bindings);
   g_test_add_func ("/matmul/dot", test_matmul_dot);
+  g_test_add_func ("/matmul/profile", test_matmul_profile);
   g_test_add_func ("/matmul/transposes", test_matmul_transposes);
   g_test_add_func ("/matmul/batches", test_matmul_batches);
   g_test_add_func ("/matmul/vectors", test_matmul_vectors);
