@@ -55,12 +55,14 @@ typedef struct
   gboolean list;
   gboolean verbose;
   char *filter;
+  char *known_file;
   GStrv folders;
 
   GPtrArray *suites;     /* Suite */
   GPtrArray *failures;   /* Note */
   GPtrArray *quirks;     /* Note */
   GHashTable *missing;   /* reason → count */
+  GHashTable *known;     /* identifier → what is wrong with the case */
   Counts totals;
   guint n_cases;
   RlxDevice *device;
@@ -195,10 +197,39 @@ ensure_device (Runner *self)
   return FALSE;
 }
 
+/* Lines of an identifier and, after a space, what is wrong with that case;
+ * others are empty or begin with #. */
+static gboolean
+load_known (Runner *self)
+{
+  g_autoptr(GError) error = NULL;
+  g_autofree char *text = NULL;
+  g_auto(GStrv) lines = NULL;
+
+  if (!g_file_get_contents (self->known_file, &text, NULL, &error))
+    {
+      g_printerr ("rlx-conformance: %s\n", error->message);
+      return FALSE;
+    }
+  lines = g_strsplit (text, "\n", -1);
+  for (guint i = 0; lines[i] != NULL; i++)
+    {
+      char *line = g_strstrip (lines[i]);
+      char *space = strchr (line, ' ');
+
+      if (*line == '\0' || *line == '#')
+        continue;
+      g_hash_table_insert (self->known, space != NULL ? g_strndup (line, space - line) : g_strdup (line),
+                           g_strdup (space != NULL ? g_strstrip (space) : "known to be wrong"));
+    }
+  return TRUE;
+}
+
 static gboolean
 take_case (Runner     *self,
            const Case *test)
 {
+  const char *quirk = test->quirk != NULL ? test->quirk : g_hash_table_lookup (self->known, test->id);
   Suite *suite;
   g_autofree char *reason = NULL;
   gboolean by_mapping;
@@ -224,11 +255,11 @@ take_case (Runner     *self,
                 reason != NULL ? ": " : "", reason != NULL ? reason : "");
 
   suite = get_suite (self, test->suite);
-  count (&self->totals, test->quirk != NULL, result);
-  count (&suite->counts, test->quirk != NULL, result);
-  count (&get_operator (suite, test->op)->counts, test->quirk != NULL, result);
-  if (test->quirk != NULL)
-    add_note (self->quirks, test, result, reason != NULL ? reason : test->quirk);
+  count (&self->totals, quirk != NULL, result);
+  count (&suite->counts, quirk != NULL, result);
+  count (&get_operator (suite, test->op)->counts, quirk != NULL, result);
+  if (quirk != NULL)
+    add_note (self->quirks, test, result, quirk);
   else if (result == RESULT_FAIL)
     add_note (self->failures, test, result, reason);
   else if (result == RESULT_UNSUPPORTED)
@@ -563,6 +594,8 @@ parse_arguments (Runner *self,
     { "list", 0, 0, G_OPTION_ARG_NONE, &self->list, "Print the cases instead of running them", NULL },
     { "filter", 0, 0, G_OPTION_ARG_STRING, &self->filter,
       "Only cases whose identifier, SUITE/OPERATOR or operator matches", "GLOB" },
+    { "known", 0, 0, G_OPTION_ARG_FILENAME, &self->known_file,
+      "Cases that are wrong themselves, to report apart: lines of an identifier and why", "FILE" },
     { "verbose", 0, 0, G_OPTION_ARG_NONE, &self->verbose,
       "Print every case as it runs, all failures and what is unsupported", NULL },
     { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &self->folders, NULL, "DIR…" },
@@ -584,6 +617,8 @@ parse_arguments (Runner *self,
       return FALSE;
     }
 
+  if (self->known_file != NULL && !load_known (self))
+    return FALSE;
   if (self->folders == NULL)
     {
       folder = find_default_folder ();
@@ -610,6 +645,7 @@ main (int    argc,
   self.failures = g_ptr_array_new_with_free_func (note_free);
   self.quirks = g_ptr_array_new_with_free_func (note_free);
   self.missing = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
+  self.known = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
 
   if (!parse_arguments (&self, &argc, &argv))
     self.status = EXIT_USAGE;
@@ -636,8 +672,10 @@ main (int    argc,
   g_ptr_array_unref (self.failures);
   g_ptr_array_unref (self.quirks);
   g_hash_table_unref (self.missing);
+  g_hash_table_unref (self.known);
   g_clear_object (&self.device);
   g_free (self.filter);
+  g_free (self.known_file);
   g_strfreev (self.folders);
   return self.status;
 }

@@ -6,15 +6,15 @@
  */
 #include "config.h"
 
-#include "map.h"
+#include "map-onnx.h"
 
 #include <math.h>
 #include <string.h>
 
-static gint64
-product (const gint64 *values,
-         gsize         first,
-         gsize         end)
+gint64
+onnx_product (const gint64 *values,
+              gsize         first,
+              gsize         end)
 {
   gint64 result = 1;
 
@@ -23,9 +23,9 @@ product (const gint64 *values,
   return result;
 }
 
-static gint64 *
-copy_shape (RlxNode *node,
-            gsize   *rank)
+gint64 *
+onnx_copy_shape (RlxNode *node,
+                 gsize   *rank)
 {
   const gint64 *shape = rlx_node_get_shape (node, rank);
   gint64 *copy = g_new0 (gint64, *rank + 1);
@@ -35,14 +35,13 @@ copy_shape (RlxNode *node,
   return copy;
 }
 
-/* Counts from the end when negative. An error beyond @limit. */
-static gboolean
-normalise_axis (MapCall *call,
-                gint64   axis,
-                gsize    rank,
-                gsize    limit,
-                gsize   *out,
-                GError **error)
+gboolean
+onnx_normalise_axis (MapCall *call,
+                     gint64   axis,
+                     gsize    rank,
+                     gsize    limit,
+                     gsize   *out,
+                     GError **error)
 {
   gint64 value = axis < 0 ? axis + (gint64) rank : axis;
 
@@ -54,16 +53,14 @@ normalise_axis (MapCall *call,
   return TRUE;
 }
 
-/* An argument that is an attribute in old opsets and an input in new ones.
- * @present tells whether there is either. */
-static gboolean
-get_ints (MapCall    *call,
-          const char *name,
-          guint       index,
-          gint64    **values,
-          gsize      *n_values,
-          gboolean   *present,
-          GError    **error)
+gboolean
+onnx_get_ints (MapCall    *call,
+               const char *name,
+               guint       index,
+               gint64    **values,
+               gsize      *n_values,
+               gboolean   *present,
+               GError    **error)
 {
   *n_values = 0;
   *values = NULL;
@@ -98,7 +95,7 @@ align_second (MapCall *call,
     return b;
   b_shape = rlx_node_get_shape (b, &rank_b);
   if (!map_arg_int (call, "axis", 0, &argument, error) ||
-      !normalise_axis (call, argument, rank_a, rank_a, &axis, error))
+      !onnx_normalise_axis (call, argument, rank_a, rank_a, &axis, error))
     return NULL;
   if (axis + rank_b > rank_a)
     {
@@ -275,12 +272,12 @@ repeat_bias (MapCall *call,
   gsize rank, bias_rank;
   gint64 n;
 
-  shape = copy_shape (node, &rank);
+  shape = onnx_copy_shape (node, &rank);
   bias_shape = rlx_node_get_shape (bias, &bias_rank);
   if (bias_rank != 1 || bias_shape[0] < 1 || (rank > 0 && shape[rank - 1] == bias_shape[0]))
     return bias;
 
-  n = product (shape, 0, rank);
+  n = onnx_product (shape, 0, rank);
   if (n > G_MAXUINT16)
     {
       map_unsupported (error, "%s with a bias that does not fit, on a large tensor", call->op->name);
@@ -358,10 +355,10 @@ map_softmax (MapCall *call,
                                          map_attrs ("axis", g_variant_new_int64 (axis), NULL), error));
 
   /* over all dimensions from the axis on */
-  shape = copy_shape (node, &rank);
-  if (!normalise_axis (call, axis, rank, rank, &place, error))
+  shape = onnx_copy_shape (node, &rank);
+  if (!onnx_normalise_axis (call, axis, rank, rank, &place, error))
     return FALSE;
-  node = map_reshape (call, node, (gint64[]) { product (shape, 0, place), product (shape, place, rank) }, 2, error);
+  node = map_reshape (call, node, (gint64[]) { onnx_product (shape, 0, place), onnx_product (shape, place, rank) }, 2, error);
   if (node != NULL)
     node = map_op1 (call, call->mapping->op, node, map_attrs ("axis", g_variant_new_int64 (1), NULL), error);
   return node != NULL && map_return (call, 0, map_reshape (call, node, shape, rank, error));
@@ -395,6 +392,30 @@ expand_to (MapCall      *call,
   return map_op1 (call, "expand", node, map_attrs ("shape", map_ints (shape, n_dims), NULL), error);
 }
 
+/* The mean and the reciprocal deviation, which are outputs there. */
+static gboolean
+add_statistics (MapCall      *call,
+                RlxNode      *node,
+                const gint64 *axes,
+                gsize         n_axes,
+                double        epsilon,
+                GError      **error)
+{
+  g_autoptr(GVariant) attrs = g_variant_ref_sink (map_attrs ("axes", map_ints (axes, n_axes),
+                                                             "keep_dims", g_variant_new_boolean (TRUE), NULL));
+  RlxNode *mean = map_op1 (call, "reduce_mean", node, attrs, error);
+  RlxNode *apart = mean != NULL ? map_op2 (call, "sub", node, mean, NULL, error) : NULL;
+  RlxNode *variance = apart != NULL ? map_op2 (call, "mul", apart, apart, NULL, error) : NULL;
+
+  if (variance != NULL)
+    variance = map_op1 (call, "reduce_mean", variance, attrs, error);
+  if (variance != NULL)
+    variance = map_op1 (call, "affine", variance, map_attrs ("beta", g_variant_new_double (epsilon), NULL), error);
+  return variance != NULL &&
+         map_return (call, 1, mean) &&
+         map_return (call, 2, map_op1 (call, "rsqrt", variance, NULL, error));
+}
+
 static gboolean
 map_norm (MapCall *call,
           GError **error)
@@ -411,11 +432,8 @@ map_norm (MapCall *call,
       !map_arg_int (call, "axis", -1, &axis, error) ||
       !map_arg_double (call, "epsilon", 1e-5, &epsilon, error))
     return FALSE;
-  if (map_wants_output (call, 1) || map_wants_output (call, 2))
-    return map_unsupported (error, "the statistics of %s as outputs", call->op->name);
-
-  shape = copy_shape (inputs[0], &rank);
-  if (!normalise_axis (call, axis, rank, rank, &place, error))
+  shape = onnx_copy_shape (inputs[0], &rank);
+  if (!onnx_normalise_axis (call, axis, rank, rank, &place, error))
     return FALSE;
   axes = g_new (gint64, rank + 1);
   for (gsize i = place; i < rank; i++)
@@ -430,6 +448,9 @@ map_norm (MapCall *call,
         if (inputs[i] == NULL)
           return FALSE;
       }
+  if ((map_wants_output (call, 1) || map_wants_output (call, 2)) &&
+      !add_statistics (call, inputs[0], axes, rank - place, epsilon, error))
+    return FALSE;
   return map_return (call, 0, map_op (call, call->mapping->op, inputs, n_inputs,
                                       map_attrs ("axes", map_ints (axes, rank - place),
                                                  "epsilon", g_variant_new_double (epsilon), NULL),
@@ -450,7 +471,7 @@ map_reduce (MapCall *call,
   if (node == NULL ||
       !map_arg_bool (call, "keepdims", TRUE, &keep_dims, error) ||
       !map_arg_bool (call, "noop_with_empty_axes", FALSE, &noop, error) ||
-      !get_ints (call, "axes", 1, &axes, &n_axes, &present, error))
+      !onnx_get_ints (call, "axes", 1, &axes, &n_axes, &present, error))
     return FALSE;
   if (n_axes == 0 && !noop)
     {
@@ -518,388 +539,6 @@ map_cumsum (MapCall *call,
                                                   "exclusive", g_variant_new_boolean (exclusive),
                                                   "reverse", g_variant_new_boolean (reverse), NULL),
                                        error));
-}
-
-/* ---- shapes ------------------------------------------------------------------------ */
-
-static gboolean
-map_reshape_op (MapCall *call,
-                GError **error)
-{
-  RlxNode *node = map_input (call, 0, FALSE, error);
-  g_autofree gint64 *shape = NULL;
-  const gint64 *is;
-  gboolean allow_zero, present;
-  gsize rank, n_dims;
-
-  if (node == NULL ||
-      !map_arg_bool (call, "allowzero", FALSE, &allow_zero, error) ||
-      !get_ints (call, "shape", 1, &shape, &n_dims, &present, error))
-    return FALSE;
-  if (!present)
-    return map_refused (error, "Reshape: there is no shape");
-  is = rlx_node_get_shape (node, &rank);
-  for (gsize i = 0; i < n_dims && !allow_zero; i++)
-    if (shape[i] == 0)
-      {
-        if (i >= rank)
-          return map_refused (error, "Reshape: dimension %" G_GSIZE_FORMAT " is to be kept, but there are %"
-                              G_GSIZE_FORMAT, i, rank);
-        shape[i] = is[i];
-      }
-  return map_return (call, 0, map_reshape (call, node, shape, n_dims, error));
-}
-
-static gboolean
-map_flatten (MapCall *call,
-             GError **error)
-{
-  RlxNode *node = map_input (call, 0, FALSE, error);
-  const gint64 *shape;
-  gsize rank, place;
-  gint64 axis;
-
-  if (node == NULL || !map_arg_int (call, "axis", 1, &axis, error))
-    return FALSE;
-  shape = rlx_node_get_shape (node, &rank);
-  if (!normalise_axis (call, axis, rank, rank, &place, error))
-    return FALSE;
-  return map_return (call, 0, map_reshape (call, node,
-                                           (gint64[]) { product (shape, 0, place), product (shape, place, rank) },
-                                           2, error));
-}
-
-static gboolean
-map_squeeze (MapCall *call,
-             GError **error)
-{
-  RlxNode *node = map_input (call, 0, FALSE, error);
-  g_autofree gint64 *axes = NULL;
-  g_autofree gint64 *result = NULL;
-  g_autofree gboolean *drop = NULL;
-  const gint64 *shape;
-  gsize rank, n_axes, n = 0;
-  gboolean present;
-
-  if (node == NULL || !get_ints (call, "axes", 1, &axes, &n_axes, &present, error))
-    return FALSE;
-  shape = rlx_node_get_shape (node, &rank);
-  drop = g_new0 (gboolean, rank + 1);
-  for (gsize i = 0; i < n_axes; i++)
-    {
-      gsize place;
-
-      if (!normalise_axis (call, axes[i], rank, rank - 1, &place, error))
-        return FALSE;
-      drop[place] = TRUE;
-    }
-  result = g_new (gint64, rank + 1);
-  for (gsize i = 0; i < rank; i++)
-    if (present ? !drop[i] : shape[i] != 1)
-      result[n++] = shape[i];
-    else if (shape[i] != 1)
-      return map_refused (error, "Squeeze: dimension %" G_GSIZE_FORMAT " is %" G_GINT64_FORMAT, i, shape[i]);
-  return map_return (call, 0, map_reshape (call, node, result, n, error));
-}
-
-static gboolean
-map_unsqueeze (MapCall *call,
-               GError **error)
-{
-  RlxNode *node = map_input (call, 0, FALSE, error);
-  g_autofree gint64 *axes = NULL;
-  g_autofree gint64 *result = NULL;
-  const gint64 *shape;
-  gsize rank, n_axes, total, from = 0;
-  gboolean present;
-
-  if (node == NULL || !get_ints (call, "axes", 1, &axes, &n_axes, &present, error))
-    return FALSE;
-  if (!present)
-    return map_refused (error, "Unsqueeze: there are no axes");
-  shape = rlx_node_get_shape (node, &rank);
-  total = rank + n_axes;
-  result = g_new0 (gint64, total + 1);
-  for (gsize i = 0; i < n_axes; i++)
-    {
-      gsize place;
-
-      if (!normalise_axis (call, axes[i], total, total - 1, &place, error))
-        return FALSE;
-      if (result[place] != 0)
-        return map_refused (error, "Unsqueeze: the axis %" G_GINT64_FORMAT " comes twice", axes[i]);
-      result[place] = 1;
-    }
-  /* a size may be 0 as well, so the new places are told by their being set */
-  for (gsize i = 0; i < total; i++)
-    if (result[i] == 0)
-      result[i] = shape[from++];
-  return map_return (call, 0, map_reshape (call, node, result, total, error));
-}
-
-static gboolean
-map_expand (MapCall *call,
-            GError **error)
-{
-  RlxNode *node = map_input (call, 0, FALSE, error);
-  g_autofree gint64 *shape = NULL;
-  g_autofree gint64 *result = NULL;
-  const gint64 *is;
-  gsize rank, n_dims, n;
-
-  if (node == NULL || (shape = map_input_ints (call, 1, &n_dims, error)) == NULL)
-    return FALSE;
-
-  /* both broadcast there: a 1 in the shape keeps the size */
-  is = rlx_node_get_shape (node, &rank);
-  n = MAX (rank, n_dims);
-  result = g_new (gint64, n + 1);
-  for (gsize i = 0; i < n; i++)
-    {
-      gint64 a = i + rank >= n ? is[i + rank - n] : 1;
-      gint64 b = i + n_dims >= n ? shape[i + n_dims - n] : 1;
-
-      result[i] = b == 1 ? a : b;
-    }
-  return map_return (call, 0, map_op1 (call, "expand", node,
-                                       map_attrs ("shape", map_ints (result, n), NULL), error));
-}
-
-static gboolean
-map_slice (MapCall *call,
-           GError **error)
-{
-  static const char *const names[] = { "starts", "ends", "axes", "steps" };
-  RlxNode *node = map_input (call, 0, FALSE, error);
-  g_auto(GVariantDict) attrs = G_VARIANT_DICT_INIT (NULL);
-
-  if (node == NULL)
-    return FALSE;
-  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
-    {
-      g_autofree gint64 *values = NULL;
-      gboolean present;
-      gsize n;
-
-      if (!get_ints (call, names[i], i + 1, &values, &n, &present, error))
-        return FALSE;
-      if (present)
-        g_variant_dict_insert_value (&attrs, names[i], map_ints (values, n));
-    }
-  return map_return (call, 0, map_op1 (call, "slice", node, g_variant_dict_end (&attrs), error));
-}
-
-static gboolean
-map_concat (MapCall *call,
-            GError **error)
-{
-  g_autoptr(GPtrArray) inputs = g_ptr_array_new ();
-  gint64 axis;
-
-  for (guint i = 0; i < map_n_inputs (call); i++)
-    {
-      RlxNode *node = map_input (call, i, FALSE, error);
-
-      if (node == NULL)
-        return FALSE;
-      g_ptr_array_add (inputs, node);
-    }
-  if (!map_arg_int (call, "axis", 1, &axis, error))
-    return FALSE;
-  return map_return (call, 0, map_op (call, "concat", (RlxNode **) inputs->pdata, inputs->len,
-                                      map_attrs ("axis", g_variant_new_int64 (axis), NULL), error));
-}
-
-static gboolean
-map_tile (MapCall *call,
-          GError **error)
-{
-  RlxNode *node = map_input (call, 0, FALSE, error);
-  g_autofree gint64 *repeats = NULL;
-  gsize n;
-
-  if (node == NULL || (repeats = map_input_ints (call, 1, &n, error)) == NULL)
-    return FALSE;
-  return map_return (call, 0, map_op1 (call, "tile", node,
-                                       map_attrs ("repetitions", map_ints (repeats, n), NULL), error));
-}
-
-static gboolean
-map_trilu (MapCall *call,
-           GError **error)
-{
-  RlxNode *node = map_input (call, 0, FALSE, error);
-  g_autofree gint64 *diagonal = NULL;
-  gboolean upper;
-  gsize n = 0;
-
-  if (node == NULL || !map_arg_bool (call, "upper", TRUE, &upper, error))
-    return FALSE;
-  if (map_has_input (call, 1) && (diagonal = map_input_ints (call, 1, &n, error)) == NULL)
-    return FALSE;
-  return map_return (call, 0, map_op1 (call, "triangular", node,
-                                       map_attrs ("upper", g_variant_new_boolean (upper),
-                                                  "diagonal", g_variant_new_int64 (n > 0 ? diagonal[0] : 0), NULL),
-                                       error));
-}
-
-/* ---- values known beforehand ------------------------------------------------------------- */
-
-static gboolean
-return_ints (MapCall      *call,
-             const gint64 *shape,
-             gsize         n_dims,
-             const gint64 *values,
-             gsize         n_values,
-             GError      **error)
-{
-  g_autoptr(RlxTensor) tensor = rlx_tensor_new_from_ints (RLX_DATA_TYPE_I64, shape, n_dims, values, n_values, error);
-
-  return tensor != NULL && map_return (call, 0, map_constant (call, tensor, error));
-}
-
-static gboolean
-map_shape (MapCall *call,
-           GError **error)
-{
-  RlxNode *node = map_input (call, 0, FALSE, error);
-  g_autofree gint64 *shape = NULL;
-  gint64 start, end, n_dims;
-  gsize rank;
-
-  if (node == NULL)
-    return FALSE;
-  shape = copy_shape (node, &rank);
-  n_dims = (gint64) rank;
-  if (!map_arg_int (call, "start", 0, &start, error) ||
-      !map_arg_int (call, "end", n_dims, &end, error))
-    return FALSE;
-  start = CLAMP (start < 0 ? start + n_dims : start, 0, n_dims);
-  end = CLAMP (end < 0 ? end + n_dims : end, start, n_dims);
-  return return_ints (call, (gint64[]) { end - start }, 1, shape + start, (gsize) (end - start), error);
-}
-
-static gboolean
-map_size (MapCall *call,
-          GError **error)
-{
-  RlxNode *node = map_input (call, 0, FALSE, error);
-  const gint64 *shape;
-  gsize rank;
-
-  if (node == NULL)
-    return FALSE;
-  shape = rlx_node_get_shape (node, &rank);
-  return return_ints (call, NULL, 0, (gint64[]) { product (shape, 0, rank) }, 1, error);
-}
-
-/* The tensor of an attribute {"tensor": TENSOR}; NULL without an error when absent. */
-static RlxTensor *
-get_tensor (MapCall    *call,
-            const char *name,
-            GError    **error)
-{
-  JsonNode *node = map_arg (call, name);
-  g_autoptr(CaseTensor) tensor = NULL;
-
-  if (node == NULL)
-    return NULL;
-  if (JSON_NODE_HOLDS_OBJECT (node))
-    node = json_object_get_member (json_node_get_object (node), "tensor");
-  if (node == NULL || (tensor = case_tensor_parse (name, node, error)) == NULL)
-    {
-      if (node == NULL)
-        map_refused (error, "%s: attribute “%s” is not a tensor", call->op->name, name);
-      return NULL;
-    }
-  return case_tensor_to_rlx (tensor, error);
-}
-
-static gboolean
-map_constant_op (MapCall *call,
-                 GError **error)
-{
-  g_autoptr(RlxTensor) tensor = NULL;
-  JsonNode *node;
-
-  if (map_arg (call, "value") != NULL)
-    {
-      tensor = get_tensor (call, "value", error);
-      return tensor != NULL && map_return (call, 0, map_constant (call, tensor, error));
-    }
-  if ((node = map_arg (call, "value_int")) != NULL || (node = map_arg (call, "value_ints")) != NULL)
-    {
-      g_autofree gint64 *values = NULL;
-      gsize n = 1;
-
-      if (JSON_NODE_HOLDS_ARRAY (node))
-        {
-          values = map_arg_ints (call, "value_ints", &n, error);
-          return values != NULL && return_ints (call, (gint64[]) { (gint64) n }, 1, values, n, error);
-        }
-      values = g_new0 (gint64, 1);
-      return map_arg_int (call, "value_int", 0, values, error) &&
-             return_ints (call, NULL, 0, values, 1, error);
-    }
-  if ((node = map_arg (call, "value_float")) != NULL || (node = map_arg (call, "value_floats")) != NULL)
-    {
-      JsonArray *array = JSON_NODE_HOLDS_ARRAY (node) ? json_node_get_array (node) : NULL;
-      gint64 n = array != NULL ? json_array_get_length (array) : 1;
-      g_autofree float *values = g_new0 (float, n + 1);
-
-      for (gint64 i = 0; i < n; i++)
-        {
-          double value;
-
-          if (!case_number_to_double (array != NULL ? json_array_get_element (array, (guint) i) : node, &value))
-            return map_refused (error, "Constant: value %" G_GINT64_FORMAT " is not a number", i);
-          values[i] = (float) value;
-        }
-      tensor = rlx_tensor_new_from_floats (&n, array != NULL ? 1 : 0, values, (gsize) n, error);
-      return tensor != NULL && map_return (call, 0, map_constant (call, tensor, error));
-    }
-  return map_unsupported (error, "a Constant that is not a tensor of numbers");
-}
-
-static gboolean
-map_constant_of_shape (MapCall *call,
-                       GError **error)
-{
-  g_autofree gint64 *shape = NULL;
-  g_autoptr(RlxTensor) value = NULL;
-  g_autoptr(RlxTensor) scalar = NULL;
-  RlxNode *node;
-  gsize n_dims;
-
-  shape = map_input_ints (call, 0, &n_dims, error);
-  if (shape == NULL)
-    return FALSE;
-  if (map_arg (call, "value") != NULL)
-    value = get_tensor (call, "value", error);
-  else
-    value = rlx_tensor_new_scalar (RLX_DATA_TYPE_F32, 0, error);
-  if (value == NULL || (scalar = rlx_tensor_reshape (value, NULL, 0, error)) == NULL)
-    return FALSE;
-  node = map_constant (call, scalar, error);
-  return node != NULL && map_return (call, 0, map_op1 (call, "expand", node,
-                                                       map_attrs ("shape", map_ints (shape, n_dims), NULL), error));
-}
-
-static gboolean
-map_dropout (MapCall *call,
-             GError **error)
-{
-  RlxNode *node = map_input (call, 0, FALSE, error);
-  g_autofree gint64 *training = NULL;
-  gsize n = 0;
-
-  if (node == NULL)
-    return FALSE;
-  if (map_has_input (call, 2) && (training = map_input_ints (call, 2, &n, error)) == NULL)
-    return FALSE;
-  if (map_wants_output (call, 1) || (n > 0 && training[0] != 0))
-    return map_unsupported (error, "Dropout in training");
-  return map_return (call, 0, map_op1 (call, "identity", node, NULL, error));
 }
 
 #define REDUCE(foreign, ours) ROW (foreign, ours, .func = map_reduce)
@@ -981,7 +620,7 @@ const Mapping mappings_onnx[] = {
   ROW ("Cast", "cast", .attrs = "to/t"),
   ROW ("CastLike", "cast", .func = map_cast_like),
   ROW ("Clip", "clamp", .func = map_clip),
-  ROW ("Dropout", "identity", .func = map_dropout),
+  ROW ("Dropout", "identity", .func = onnx_map_dropout),
   ROW ("Where", "where"),
 
   ROW ("Gemm", "linear", .func = map_gemm),
@@ -1006,22 +645,22 @@ const Mapping mappings_onnx[] = {
   ROW ("ArgMin", "arg_min", .func = map_arg_extreme),
   ROW ("CumSum", "cumsum", .func = map_cumsum),
 
-  ROW ("Concat", "concat", .func = map_concat),
-  ROW ("Expand", "expand", .func = map_expand),
-  ROW ("Flatten", "reshape", .func = map_flatten),
+  ROW ("Concat", "concat", .func = onnx_map_concat),
+  ROW ("Expand", "expand", .func = onnx_map_expand),
+  ROW ("Flatten", "reshape", .func = onnx_map_flatten),
   ROW ("Gather", "gather", .attrs = "axis/i=0"),
   ROW ("GatherElements", "gather_elements", .attrs = "axis/i=0"),
-  ROW ("Reshape", "reshape", .func = map_reshape_op),
-  ROW ("Slice", "slice", .func = map_slice),
-  ROW ("Squeeze", "reshape", .func = map_squeeze),
-  ROW ("Tile", "tile", .func = map_tile),
+  ROW ("Reshape", "reshape", .func = onnx_map_reshape),
+  ROW ("Slice", "slice", .func = onnx_map_slice),
+  ROW ("Squeeze", "reshape", .func = onnx_map_squeeze),
+  ROW ("Tile", "tile", .func = onnx_map_tile),
   ROW ("Transpose", "transpose", .attrs = "perm:permutation/I="),
-  ROW ("Trilu", "triangular", .func = map_trilu),
-  ROW ("Unsqueeze", "reshape", .func = map_unsqueeze),
+  ROW ("Trilu", "triangular", .func = onnx_map_trilu),
+  ROW ("Unsqueeze", "reshape", .func = onnx_map_unsqueeze),
 
-  ROW ("Constant", NULL, .func = map_constant_op),
-  ROW ("ConstantOfShape", "expand", .func = map_constant_of_shape),
-  ROW ("Shape", NULL, .func = map_shape),
-  ROW ("Size", NULL, .func = map_size),
+  ROW ("Constant", NULL, .func = onnx_map_constant),
+  ROW ("ConstantOfShape", "expand", .func = onnx_map_constant_of_shape),
+  ROW ("Shape", NULL, .func = onnx_map_shape),
+  ROW ("Size", NULL, .func = onnx_map_size),
   { .name = NULL }
 };

@@ -217,7 +217,8 @@ get_input (MapCall *call,
   if (index >= json_array_get_length (array))
     return NULL;
   node = json_array_get_element (array, index);
-  return JSON_NODE_HOLDS_NULL (node) ? NULL : node;
+  /* an omitted one is null, or has no name */
+  return JSON_NODE_HOLDS_NULL (node) || g_strcmp0 (get_ref (node), "") == 0 ? NULL : node;
 }
 
 guint

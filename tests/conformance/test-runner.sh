@@ -74,6 +74,11 @@ output 'webnn/abs/here: .*element 1 is 2 instead of -2' "reason of the failure"
 expect 1 "a failure as JSON" --json "$folder/bad"
 output '"id" : "webnn/abs/here"' "failure in JSON"
 
+echo 'webnn/abs/here it is not so' > "$folder/known"
+expect 0 "a failure that is known" --known "$folder/known" "$folder/bad"
+output 'webnn/abs/here (fail): it is not so' "reason of the quirk"
+expect 2 "no such list" --known "$folder/unknown" "$folder/bad"
+
 make broken/abs.json abs "1, 2"
 echo '{"suite": "webnn", "cases": [' > "$folder/broken/ceil.json"
 expect 2 "a file that is not JSON" "$folder/broken"
