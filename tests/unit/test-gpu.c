@@ -3,30 +3,11 @@
  */
 #include "config.h"
 
-#include "gpu/rlx-gpu-private.h"
-#include "util/rlx-debug-private.h"
+#include "test-gpu-common.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <glib/gstdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
+#include "rlx-adapter-private.h"
+
 #include <unistd.h>
-
-/* ---- helpers ------------------------------------------------------------ */
-
-static const RlxGpuBindingKind read_write_pair[] = {
-  RLX_GPU_BINDING_READ,
-  RLX_GPU_BINDING_READ_WRITE,
-};
-
-static const char twice_wgsl[] =
-  "@group(0) @binding(0) var<storage, read> a : array<u32>;\n"
-  "@group(0) @binding(1) var<storage, read_write> b : array<u32>;\n"
-  "@compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id : vec3<u32>) {\n"
-  "  if (id.x < arrayLength(&b)) { b[id.x] = a[id.x] * 2u; }\n"
-  "}\n";
 
 static const char add_wgsl[] =
   "@group(0) @binding(0) var<storage, read> a : array<u32>;\n"
@@ -34,156 +15,6 @@ static const char add_wgsl[] =
   "@compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id : vec3<u32>) {\n"
   "  if (id.x < arrayLength(&b)) { b[id.x] = b[id.x] + a[id.x]; }\n"
   "}\n";
-
-/* Never ends, unless somebody writes to the buffer. */
-static const char hang_wgsl[] =
-  "@group(0) @binding(0) var<storage, read> a : array<u32>;\n"
-  "@group(0) @binding(1) var<storage, read_write> b : array<atomic<u32>>;\n"
-  "@compute @workgroup_size(1) fn main() {\n"
-  "  loop { if (atomicLoad(&b[0]) == a[0] + 77u) { break; } }\n"
-  "}\n";
-
-static RlxGpu *
-open_device (void)
-{
-  g_autoptr (GError) error = NULL;
-  g_autoptr (RlxGpuAdapterInfo) info = rlx_gpu_select_adapter (NULL, &error);
-  RlxGpu *gpu;
-
-  g_assert_no_error (error);
-  gpu = rlx_gpu_open (info, &error);
-  g_assert_no_error (error);
-  g_assert_nonnull (gpu);
-
-  return gpu;
-}
-
-/* A kernel with its two buffers. */
-typedef struct
-{
-  RlxGpu *gpu;
-  RlxGpuPipeline *pipeline;
-  RlxGpuBuffer *a;
-  RlxGpuBuffer *b;
-  RlxGpuBindGroup *group;
-  guint n;
-} Kernel;
-
-static void
-kernel_init (Kernel     *kernel,
-             RlxGpu     *gpu,
-             const char *wgsl,
-             guint       n)
-{
-  g_autoptr (GError) error = NULL;
-  RlxGpuPipelineDesc desc = { "a kernel", wgsl, read_write_pair, G_N_ELEMENTS (read_write_pair) };
-  RlxGpuBinding bindings[2] = { 0 };
-  gsize size = n * sizeof (guint32);
-
-  kernel->gpu = gpu;
-  kernel->n = n;
-  rlx_gpu_pipelines_new (gpu, &desc, 1, &kernel->pipeline, NULL, NULL, &error);
-  g_assert_no_error (error);
-  kernel->a = rlx_gpu_buffer_new (gpu, size, RLX_GPU_BUFFER_STORAGE, "a", &error);
-  g_assert_no_error (error);
-  kernel->b = rlx_gpu_buffer_new (gpu, size, RLX_GPU_BUFFER_STORAGE, "b", &error);
-  g_assert_no_error (error);
-  bindings[0] = (RlxGpuBinding) { kernel->a, 0, size };
-  bindings[1] = (RlxGpuBinding) { kernel->b, 0, size };
-  kernel->group = rlx_gpu_bind_group_new (gpu, kernel->pipeline, bindings, 2, "ab", &error);
-  g_assert_no_error (error);
-}
-
-static void
-kernel_clear (Kernel *kernel)
-{
-  rlx_gpu_bind_group_free (kernel->group);
-  rlx_gpu_buffer_free (kernel->a);
-  rlx_gpu_buffer_free (kernel->b);
-}
-
-static RlxGpuDispatch
-kernel_dispatch (const Kernel *kernel)
-{
-  return (RlxGpuDispatch) { kernel->pipeline, kernel->group, { (kernel->n + 63) / 64, 1, 1 }, 0.0 };
-}
-
-/* rlx_gpu_execute() from any thread. */
-typedef struct
-{
-  const RlxGpuJob *job;
-  GCancellable *cancellable;
-  gboolean result;
-  GError *error;
-} Call;
-
-static void
-call_run (RlxGpu  *gpu,
-          gpointer user_data)
-{
-  Call *call = user_data;
-
-  call->result = rlx_gpu_execute (gpu, call->job, call->cancellable, &call->error);
-}
-
-static gboolean
-execute (RlxGpu          *gpu,
-         const RlxGpuJob *job,
-         GCancellable    *cancellable,
-         GError         **error)
-{
-  Call call = { .job = job, .cancellable = cancellable };
-
-  rlx_gpu_invoke_sync (gpu, call_run, &call);
-  if (call.error != NULL)
-    g_propagate_error (error, call.error);
-
-  return call.result;
-}
-
-static gboolean
-run_kernel (Kernel        *kernel,
-            const guint32 *input,
-            guint32       *output,
-            GError       **error)
-{
-  RlxGpuUpload upload = { kernel->a, 0, input, kernel->n * sizeof (guint32) };
-  RlxGpuDispatch dispatch = kernel_dispatch (kernel);
-  RlxGpuDownload download = { kernel->b, 0, kernel->n * sizeof (guint32), output };
-  RlxGpuJob job = {
-    .uploads = &upload, .n_uploads = 1,
-    .dispatches = &dispatch, .n_dispatches = 1,
-    .downloads = &download, .n_downloads = 1,
-  };
-
-  return execute (kernel->gpu, &job, NULL, error);
-}
-
-static guint32 *
-make_input (guint n,
-            guint seed)
-{
-  guint32 *input = g_new (guint32, n);
-
-  for (guint i = 0; i < n; i++)
-    input[i] = i * 2654435761u + seed;
-
-  return input;
-}
-
-static void
-check_twice (Kernel *kernel,
-             guint   seed)
-{
-  g_autoptr (GError) error = NULL;
-  g_autofree guint32 *input = make_input (kernel->n, seed);
-  g_autofree guint32 *output = g_new0 (guint32, kernel->n);
-
-  run_kernel (kernel, input, output, &error);
-  g_assert_no_error (error);
-  for (guint i = 0; i < kernel->n; i++)
-    g_assert_cmpuint (output[i], ==, input[i] * 2u);
-}
 
 static guint64
 get_rss (void)
@@ -230,6 +61,58 @@ test_list (void)
       else
         g_assert_cmpuint (info->n_matrix_configs, ==, 0);
     }
+}
+
+static void
+test_object (void)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GPtrArray) infos = rlx_gpu_list_adapters (NULL);
+  g_autoptr (GListModel) list = rlx_adapter_list (&error);
+  g_autoptr (RlxAdapter) nothing = g_object_new (RLX_TYPE_ADAPTER, NULL);
+
+  g_assert_no_error (error);
+  g_assert_cmpuint (g_list_model_get_n_items (list), ==, infos->len);
+
+  for (guint i = 0; i < infos->len; i++)
+    {
+      const RlxGpuAdapterInfo *info = g_ptr_array_index (infos, i);
+      g_autoptr (RlxAdapter) adapter = g_list_model_get_item (list, i);
+      g_autofree char *name = NULL, *vendor = NULL, *driver = NULL, *backend = NULL;
+      g_autoptr (GVariant) limits = NULL;
+      RlxAdapterType type;
+      RlxDeviceFeatures features;
+      guint64 memory_size, max_buffer_size;
+
+      g_object_get (adapter, "name", &name, "vendor", &vendor, "driver", &driver, "backend", &backend,
+                    "adapter-type", &type, "features", &features, "memory-size", &memory_size,
+                    "limits", &limits, NULL);
+      g_assert_cmpstr (name, ==, info->name);
+      g_assert_cmpstr (name, ==, rlx_adapter_get_name (adapter));
+      g_assert_cmpstr (vendor, ==, info->vendor);
+      g_assert_cmpstr (vendor, ==, rlx_adapter_get_vendor (adapter));
+      g_assert_cmpstr (driver, ==, info->driver);
+      g_assert_cmpstr (driver, ==, rlx_adapter_get_driver (adapter));
+      g_assert_cmpstr (backend, ==, info->backend);
+      g_assert_cmpstr (backend, ==, rlx_adapter_get_backend (adapter));
+      g_assert_cmpint (type, ==, info->type);
+      g_assert_cmpint (type, ==, rlx_adapter_get_adapter_type (adapter));
+      g_assert_cmpuint (features, ==, info->features);
+      g_assert_cmpuint (features, ==, rlx_adapter_get_features (adapter));
+      g_assert_cmpuint (memory_size, ==, info->memory_size);
+      g_assert_cmpuint (memory_size, ==, rlx_adapter_get_memory_size (adapter));
+      g_assert_true (g_variant_is_of_type (limits, G_VARIANT_TYPE_VARDICT));
+      g_assert_true (g_variant_equal (limits, rlx_adapter_get_limits (adapter)));
+      g_assert_cmpuint (g_variant_n_children (limits), ==, 13);
+      g_assert_true (g_variant_lookup (limits, "max-buffer-size", "t", &max_buffer_size));
+      g_assert_cmpuint (max_buffer_size, ==, info->limits.max_buffer_size);
+    }
+
+  /* Describes nothing and opens nothing. */
+  g_assert_cmpstr (rlx_adapter_get_name (nothing), ==, "");
+  g_assert_cmpuint (rlx_adapter_get_features (nothing), ==, 0);
+  g_assert_null (rlx_gpu_open (rlx_adapter_get_info (nothing), &error));
+  g_assert_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_NOT_FOUND);
 }
 
 static void
@@ -1082,554 +965,6 @@ test_unref (void)
     g_usleep (1000);
 }
 
-/* ---- loss --------------------------------------------------------------- */
-
-typedef struct
-{
-  gint n_calls;
-  gint n_destroyed;
-  char *reason;
-  GMutex lock;
-} Lost;
-
-static void
-on_lost (const char *reason,
-         gpointer    user_data)
-{
-  Lost *lost = user_data;
-
-  g_mutex_lock (&lost->lock);
-  lost->n_calls++;
-  g_free (lost->reason);
-  lost->reason = g_strdup (reason);
-  g_mutex_unlock (&lost->lock);
-}
-
-static void
-lost_destroy (gpointer user_data)
-{
-  Lost *lost = user_data;
-
-  g_atomic_int_inc (&lost->n_destroyed);
-}
-
-static void
-do_nothing (RlxGpu  *gpu G_GNUC_UNUSED,
-            gpointer user_data G_GNUC_UNUSED)
-{
-}
-
-static void
-test_loss (void)
-{
-  g_autoptr (GError) error = NULL;
-  RlxGpu *gpu = open_device ();
-  guint32 input[64] = { 0 }, output[64];
-  RlxGpuPipelineDesc desc = { "too late", add_wgsl, read_write_pair, 2 };
-  RlxGpuPipeline *pipeline;
-  RlxGpuBinding bindings[2];
-  Lost lost = { 0 };
-  Kernel kernel;
-
-  kernel_init (&kernel, gpu, twice_wgsl, 64);
-  check_twice (&kernel, 1);
-  g_assert_true (rlx_gpu_check_lost (gpu, &error));
-  rlx_gpu_set_lost_func (gpu, on_lost, &lost, lost_destroy);
-
-  rlx_gpu_force_loss (gpu, "the test says so");
-  g_assert_true (rlx_gpu_is_lost (gpu));
-
-  memset (output, 0xaa, sizeof output);
-  g_assert_false (run_kernel (&kernel, input, output, &error));
-  g_assert_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_LOST);
-  g_assert_nonnull (strstr (error->message, "the test says so"));
-  g_assert_cmpuint (output[0], ==, 0xaaaaaaaau);
-  g_clear_error (&error);
-
-  g_assert_false (rlx_gpu_check_lost (gpu, &error));
-  g_assert_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_LOST);
-  g_clear_error (&error);
-  g_assert_null (rlx_gpu_buffer_new (gpu, 64, RLX_GPU_BUFFER_STORAGE, "late", &error));
-  g_assert_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_LOST);
-  g_clear_error (&error);
-  g_assert_false (rlx_gpu_buffer_write (gpu, kernel.a, 0, input, sizeof input, &error));
-  g_assert_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_LOST);
-  g_clear_error (&error);
-  g_assert_false (rlx_gpu_pipelines_new (gpu, &desc, 1, &pipeline, NULL, NULL, &error));
-  g_assert_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_LOST);
-  g_clear_error (&error);
-  bindings[0] = (RlxGpuBinding) { kernel.a, 0, 64 };
-  bindings[1] = (RlxGpuBinding) { kernel.b, 0, 64 };
-  g_assert_null (rlx_gpu_bind_group_new (gpu, kernel.pipeline, bindings, 2, "late", &error));
-  g_assert_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_LOST);
-  g_clear_error (&error);
-
-  rlx_gpu_invoke_sync (gpu, do_nothing, NULL);
-  rlx_gpu_force_loss (gpu, "again");
-  rlx_gpu_invoke_sync (gpu, do_nothing, NULL);
-  g_mutex_lock (&lost.lock);
-  g_assert_cmpint (lost.n_calls, ==, 1);
-  g_assert_nonnull (strstr (lost.reason, "the test says so"));
-  g_mutex_unlock (&lost.lock);
-
-  kernel_clear (&kernel);
-  rlx_gpu_unref (gpu);
-  while (g_atomic_int_get (&lost.n_destroyed) == 0)
-    g_usleep (1000);
-  g_assert_cmpint (lost.n_calls, ==, 1);
-  g_free (lost.reason);
-}
-
-static gpointer
-lose_soon (gpointer data)
-{
-  g_usleep (15 * 1000);
-  rlx_gpu_force_loss (data, "in the middle");
-
-  return NULL;
-}
-
-/* The driver goes on to report success; no result may be handed out. */
-static void
-test_loss_in_job (void)
-{
-  g_autofree RlxGpuDispatch *dispatches = g_new (RlxGpuDispatch, 20000);
-
-  for (guint round = 0; round < 3; round++)
-    {
-      g_autoptr (GError) error = NULL;
-      RlxGpu *gpu = open_device ();
-      guint32 output[1000];
-      RlxGpuDownload download;
-      RlxGpuJob job = { .dispatches = dispatches, .n_dispatches = 20000 };
-      GThread *thread;
-      Kernel kernel;
-
-      kernel_init (&kernel, gpu, twice_wgsl, 1000);
-      check_twice (&kernel, 1);
-      for (guint i = 0; i < 20000; i++)
-        dispatches[i] = kernel_dispatch (&kernel);
-      download = (RlxGpuDownload) { kernel.b, 0, sizeof output, output };
-      job.downloads = &download;
-      job.n_downloads = 1;
-
-      thread = g_thread_new ("lose", lose_soon, gpu);
-      g_assert_false (execute (gpu, &job, NULL, &error));
-      g_assert_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_LOST);
-      g_thread_join (thread);
-
-      kernel_clear (&kernel);
-      rlx_gpu_unref (gpu);
-    }
-}
-
-static void
-test_hang (void)
-{
-  if (g_test_subprocess ())
-    {
-      g_autoptr (GError) error = NULL;
-      RlxGpu *gpu;
-      guint32 input[4] = { 0 }, output[4];
-      gint64 start;
-      Kernel kernel;
-
-      g_setenv ("RLX_TIMEOUT", "0.5", TRUE);
-      gpu = open_device ();
-      kernel_init (&kernel, gpu, hang_wgsl, 4);
-      start = g_get_monotonic_time ();
-      g_assert_false (run_kernel (&kernel, input, output, &error));
-      g_assert_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_TIMEOUT);
-      g_assert_cmpint (g_get_monotonic_time () - start, <, G_USEC_PER_SEC);
-      g_clear_error (&error);
-      g_assert_false (run_kernel (&kernel, input, output, &error));
-      g_assert_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_LOST);
-
-      start = g_get_monotonic_time ();
-      kernel_clear (&kernel);
-      rlx_gpu_unref (gpu);
-      g_assert_cmpint (g_get_monotonic_time () - start, <, 50 * 1000);
-      /* Another device is not concerned. */
-      gpu = open_device ();
-      rlx_gpu_unref (gpu);
-      return;
-    }
-
-  g_test_trap_subprocess (NULL, 20 * G_USEC_PER_SEC, G_TEST_SUBPROCESS_DEFAULT);
-  g_test_trap_assert_passed ();
-  g_test_trap_assert_stderr ("");
-}
-
-static void
-run_for_ever (RlxGpu  *gpu,
-              gpointer user_data)
-{
-  for (;;)
-    if (!rlx_gpu_execute (gpu, user_data, NULL, NULL))
-      return;
-}
-
-/* The process ends while the device is at work. */
-static void
-test_exit (void)
-{
-  if (g_test_subprocess ())
-    {
-      RlxGpu *gpu = open_device ();
-      RlxGpuDispatch *dispatch = g_new (RlxGpuDispatch, 1);
-      RlxGpuJob *job = g_new0 (RlxGpuJob, 1);
-      Kernel *kernel = g_new0 (Kernel, 1);
-
-      kernel_init (kernel, gpu, twice_wgsl, 100000);
-      *dispatch = kernel_dispatch (kernel);
-      job->dispatches = dispatch;
-      job->n_dispatches = 1;
-      rlx_gpu_invoke (gpu, run_for_ever, job);
-      g_usleep (g_test_rand_int_range (0, 20) * 1000);
-      exit (0);
-    }
-
-  for (guint i = 0; i < 5; i++)
-    {
-      g_test_trap_subprocess (NULL, 20 * G_USEC_PER_SEC, G_TEST_SUBPROCESS_DEFAULT);
-      g_test_trap_assert_passed ();
-      g_test_trap_assert_stderr ("");
-    }
-}
-
-/* ---- the cache ---------------------------------------------------------- */
-
-static void
-remove_tree (const char *path)
-{
-  g_autoptr (GDir) dir = NULL;
-  const char *name;
-
-  if (g_file_test (path, G_FILE_TEST_IS_SYMLINK) || !g_file_test (path, G_FILE_TEST_IS_DIR))
-    {
-      g_unlink (path);
-      return;
-    }
-
-  dir = g_dir_open (path, 0, NULL);
-  while (dir != NULL && (name = g_dir_read_name (dir)) != NULL)
-    {
-      g_autofree char *child = g_build_filename (path, name, NULL);
-
-      remove_tree (child);
-    }
-  g_rmdir (path);
-}
-
-/* The test again, in a process with a cache of its own. */
-static void
-repeat_with_empty_cache (void)
-{
-  g_autofree char *folder = g_dir_make_tmp ("rlx-test-XXXXXX", NULL);
-  g_auto (GStrv) environment = g_get_environ ();
-
-  environment = g_environ_setenv (environment, "XDG_CACHE_HOME", folder, TRUE);
-  g_test_trap_subprocess_with_envp (NULL, (const char * const *) environment, 0, G_TEST_SUBPROCESS_INHERIT_STDERR);
-  remove_tree (folder);
-  g_test_trap_assert_passed ();
-}
-
-static char *
-cache_folder (void)
-{
-  g_autofree char *versions = g_build_filename (g_get_user_cache_dir (), "rlx-wgpu", "v1", NULL);
-  g_autoptr (GDir) dir = g_dir_open (versions, 0, NULL);
-  const char *name;
-
-  g_assert_nonnull (dir);
-  name = g_dir_read_name (dir);
-  g_assert_nonnull (name);
-
-  return g_build_filename (versions, name, NULL);
-}
-
-static GPtrArray *
-cache_files (const char *folder)
-{
-  GPtrArray *files = g_ptr_array_new_with_free_func (g_free);
-  g_autoptr (GDir) dir = g_dir_open (folder, 0, NULL);
-  const char *name;
-
-  while ((name = g_dir_read_name (dir)) != NULL)
-    g_ptr_array_add (files, g_build_filename (folder, name, NULL));
-
-  return files;
-}
-
-/* Opens a device, computes something, and tells how the cache did. */
-static RlxGpuCounters
-use_cache (void)
-{
-  RlxGpu *gpu = open_device ();
-  RlxGpuCounters counters;
-  Kernel kernel;
-
-  kernel_init (&kernel, gpu, twice_wgsl, 1000);
-  check_twice (&kernel, 1);
-  kernel_clear (&kernel);
-  rlx_gpu_get_counters (gpu, &counters);
-  rlx_gpu_unref (gpu);
-
-  return counters;
-}
-
-typedef void (* Damage) (const char *path,
-                         guint       index);
-
-static void
-damage_flip (const char *path,
-             guint       index)
-{
-  g_autofree char *data = NULL;
-  gsize size;
-
-  g_assert_true (g_file_get_contents (path, &data, &size, NULL));
-  data[(index * 97) % size] ^= (char) (1 << (index % 8));
-  g_assert_true (g_file_set_contents (path, data, (gssize) size, NULL));
-}
-
-static void
-damage_truncate (const char *path,
-                 guint       index)
-{
-  GStatBuf status;
-
-  g_assert_cmpint (g_stat (path, &status), ==, 0);
-  g_assert_cmpint (truncate (path, status.st_size * (index % 4) / 4), ==, 0);
-}
-
-static void
-damage_grow (const char *path,
-             guint       index)
-{
-  GStatBuf status;
-
-  g_assert_cmpint (g_stat (path, &status), ==, 0);
-  g_assert_cmpint (truncate (path, status.st_size + 1 + ((off_t) (index % 3) << 33)), ==, 0);
-}
-
-/* A length that would be far beyond the file. */
-static void
-damage_lengths (const char *path,
-                guint       index)
-{
-  g_autofree char *data = NULL;
-  gsize size;
-
-  g_assert_true (g_file_get_contents (path, &data, &size, NULL));
-  memset (data + 8 + 8 * (index % 2), 0x7f, 8);
-  g_assert_true (g_file_set_contents (path, data, (gssize) size, NULL));
-}
-
-static void
-damage_link (const char *path,
-             guint       index G_GNUC_UNUSED)
-{
-  g_autofree char *elsewhere = g_build_filename (g_get_user_cache_dir (), "elsewhere", NULL);
-  g_autofree char *data = NULL;
-  gsize size;
-
-  /* Where it points is a perfectly good entry. */
-  g_assert_true (g_file_get_contents (path, &data, &size, NULL));
-  g_assert_true (g_file_set_contents (elsewhere, data, (gssize) size, NULL));
-  g_assert_cmpint (g_unlink (path), ==, 0);
-  g_assert_cmpint (symlink (elsewhere, path), ==, 0);
-}
-
-static void
-damage_fifo (const char *path,
-             guint       index G_GNUC_UNUSED)
-{
-  g_assert_cmpint (g_unlink (path), ==, 0);
-  g_assert_cmpint (mkfifo (path, 0600), ==, 0);
-}
-
-static void
-damage_folder (const char *path,
-               guint       index G_GNUC_UNUSED)
-{
-  g_assert_cmpint (g_unlink (path), ==, 0);
-  g_assert_cmpint (g_mkdir (path, 0700), ==, 0);
-}
-
-static void
-damage_swap (const char *path,
-             guint       index)
-{
-  static char *previous = NULL;
-  g_autofree char *aside = g_strconcat (path, ".aside", NULL);
-
-  if (index % 2 == 0 || previous == NULL)
-    {
-      g_free (previous);
-      previous = g_strdup (path);
-      return;
-    }
-  g_assert_cmpint (g_rename (path, aside), ==, 0);
-  g_assert_cmpint (g_rename (previous, path), ==, 0);
-  g_assert_cmpint (g_rename (aside, previous), ==, 0);
-  g_clear_pointer (&previous, g_free);
-}
-
-static void
-test_cache (void)
-{
-  static const struct
-  {
-    const char *name;
-    Damage damage;
-  } damages[] = {
-    { "flip", damage_flip },
-    { "truncate", damage_truncate },
-    { "grow", damage_grow },
-    { "lengths", damage_lengths },
-    { "swap", damage_swap },
-    { "link", damage_link },
-    { "fifo", damage_fifo },
-    { "folder", damage_folder },
-  };
-  RlxGpuCounters counters;
-  g_autofree char *folder = NULL;
-  guint64 n_entries;
-
-  if (!g_test_subprocess ())
-    {
-      repeat_with_empty_cache ();
-      return;
-    }
-
-  counters = use_cache ();
-  n_entries = counters.cache_misses;
-  g_assert_cmpuint (counters.cache_hits, ==, 0);
-  g_assert_cmpuint (n_entries, >, 0);
-  folder = cache_folder ();
-
-  counters = use_cache ();
-  g_assert_cmpuint (counters.cache_misses, ==, 0);
-  g_assert_cmpuint (counters.cache_hits, ==, n_entries);
-
-  for (gsize i = 0; i < G_N_ELEMENTS (damages); i++)
-    {
-      g_autoptr (GPtrArray) files = cache_files (folder);
-      guint64 n_hits;
-
-      g_test_message ("%s", damages[i].name);
-      g_assert_cmpuint (files->len, ==, n_entries);
-      for (guint f = 0; f < files->len; f++)
-        damages[i].damage (g_ptr_array_index (files, f), f);
-
-      n_hits = damages[i].damage == damage_swap ? files->len % 2 : 0;
-      counters = use_cache ();
-      g_assert_cmpuint (counters.cache_hits, ==, n_hits);
-      g_assert_cmpuint (counters.cache_misses, ==, n_entries - n_hits);
-
-      /* What was bad has been written anew; a folder cannot be replaced. */
-      counters = use_cache ();
-      if (damages[i].damage != damage_folder)
-        g_assert_cmpuint (counters.cache_misses, ==, 0);
-    }
-}
-
-static void
-test_cache_folder (void)
-{
-  g_autofree char *folder = NULL;
-  g_autofree char *moved = NULL;
-  g_autofree char *own = g_build_filename (g_get_user_cache_dir (), "rlx-wgpu", NULL);
-  RlxDebugFlags flags = rlx_debug_get_flags ();
-  RlxGpuCounters counters;
-
-  if (!g_test_subprocess ())
-    {
-      repeat_with_empty_cache ();
-      return;
-    }
-
-  use_cache ();
-  folder = cache_folder ();
-
-  /* Writable for others. */
-  g_assert_cmpint (g_chmod (folder, 0777), ==, 0);
-  counters = use_cache ();
-  g_assert_cmpuint (counters.cache_hits + counters.cache_misses, ==, 0);
-  g_assert_cmpint (g_chmod (folder, 0700), ==, 0);
-  counters = use_cache ();
-  g_assert_cmpuint (counters.cache_hits, >, 0);
-
-  /* A link to the real one. */
-  moved = g_build_filename (g_get_user_cache_dir (), "moved", NULL);
-  g_assert_cmpint (g_rename (own, moved), ==, 0);
-  g_assert_cmpint (symlink (moved, own), ==, 0);
-  counters = use_cache ();
-  g_assert_cmpuint (counters.cache_hits + counters.cache_misses, ==, 0);
-
-  /* A file in its place. */
-  g_assert_cmpint (g_unlink (own), ==, 0);
-  g_assert_true (g_file_set_contents (own, "x", 1, NULL));
-  counters = use_cache ();
-  g_assert_cmpuint (counters.cache_hits + counters.cache_misses, ==, 0);
-  g_assert_cmpint (g_unlink (own), ==, 0);
-  g_assert_cmpint (g_rename (moved, own), ==, 0);
-  counters = use_cache ();
-  g_assert_cmpuint (counters.cache_hits, >, 0);
-
-  rlx_debug_set_flags (flags | RLX_DEBUG_NO_CACHE);
-  counters = use_cache ();
-  g_assert_cmpuint (counters.cache_hits + counters.cache_misses, ==, 0);
-  rlx_debug_set_flags (flags);
-}
-
-static void
-test_cache_limit (void)
-{
-  g_autofree char *versions = g_build_filename (g_get_user_cache_dir (), "rlx-wgpu", "v1", NULL);
-  g_autofree char *old = g_build_filename (versions, "driver-of-yesterday", NULL);
-  g_autofree char *half_written = g_build_filename (old, "tmp-1-2-3", NULL);
-  RlxGpuCounters counters;
-
-  if (!g_test_subprocess ())
-    {
-      repeat_with_empty_cache ();
-      return;
-    }
-
-  use_cache ();
-  g_assert_cmpint (g_mkdir (old, 0700), ==, 0);
-  for (guint i = 0; i < 5; i++)
-    {
-      g_autofree char *name = g_strdup_printf ("%u", i);
-      g_autofree char *path = g_build_filename (old, name, NULL);
-      struct timespec times[2] = { { 1000 + i, 0 }, { 1000 + i, 0 } };
-
-      /* Holes: large to look at, nothing on the disk. */
-      g_assert_true (g_file_set_contents (path, "x", 1, NULL));
-      g_assert_cmpint (truncate (path, 60 << 20), ==, 0);
-      g_assert_cmpint (utimensat (AT_FDCWD, path, times, 0), ==, 0);
-      if (i == 0)
-        {
-          g_assert_true (g_file_set_contents (half_written, "x", 1, NULL));
-          g_assert_cmpint (utimensat (AT_FDCWD, half_written, times, 0), ==, 0);
-        }
-    }
-
-  counters = use_cache ();
-  g_assert_cmpuint (counters.cache_misses, ==, 0);
-  for (guint i = 0; i < 5; i++)
-    {
-      g_autofree char *name = g_strdup_printf ("%u", i);
-      g_autofree char *path = g_build_filename (old, name, NULL);
-
-      /* Three of them are 180 MiB, below three quarters of 256. */
-      g_assert_true (g_file_test (path, G_FILE_TEST_EXISTS) == (i >= 2));
-    }
-  g_assert_false (g_file_test (half_written, G_FILE_TEST_EXISTS));
-}
-
 int
 main (int   argc,
       char *argv[])
@@ -1637,6 +972,7 @@ main (int   argc,
   g_test_init (&argc, &argv, NULL);
 
   g_test_add_func ("/gpu/list", test_list);
+  g_test_add_func ("/gpu/object", test_object);
   g_test_add_func ("/gpu/select", test_select);
   g_test_add_func ("/gpu/environment", test_environment);
   g_test_add_func ("/gpu/no-driver", test_no_driver);
@@ -1657,13 +993,6 @@ main (int   argc,
   g_test_add_func ("/gpu/threads", test_threads);
   g_test_add_func ("/gpu/invoke", test_invoke);
   g_test_add_func ("/gpu/unref", test_unref);
-  g_test_add_func ("/gpu/loss", test_loss);
-  g_test_add_func ("/gpu/loss-in-job", test_loss_in_job);
-  g_test_add_func ("/gpu/hang", test_hang);
-  g_test_add_func ("/gpu/exit", test_exit);
-  g_test_add_func ("/gpu/cache", test_cache);
-  g_test_add_func ("/gpu/cache-folder", test_cache_folder);
-  g_test_add_func ("/gpu/cache-limit", test_cache_limit);
 
   return g_test_run ();
 }
