@@ -432,7 +432,8 @@ def options_c(ops):
                         f' * Sets the value of [property@Rlx.{cls[3:]}:{a.prop}].', ' *', ' * Since: 1.0', ' */',
                         'void', f'{prefix}_set_{a.name} ({cls} *self, {a.c_type} {a.name})', '{',
                         f'  g_return_if_fail ({check});', '',
-                        f'  g_object_set (self, "{a.prop}", {a.name}, NULL);', '}', '']
+                        f'  if (rlx_attr_set_{"float" if a.type == "float" else "int"} (&self->attrs[{index}], {a.name}))',
+                        f'    g_object_notify (G_OBJECT (self), "{a.prop}");', '}', '']
     out += ['RlxAttrValue *', 'rlx_op_options_get_attrs (GObject *options, const RlxOp *op)', '{',
             '  if (options == NULL)', '    return rlx_attrs_new (op);']
     for op in ops:

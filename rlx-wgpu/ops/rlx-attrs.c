@@ -169,20 +169,27 @@ rlx_attrs_hash (const RlxOp        *op,
   return hash;
 }
 
-void
+gboolean
 rlx_attr_set_int (RlxAttrValue *attr,
                   gint64        value)
 {
+  gboolean changed = attr->i != value;
+
   attr->i = value;
   attr->is_set = TRUE;
+  return changed;
 }
 
-void
+gboolean
 rlx_attr_set_float (RlxAttrValue *attr,
                     double        value)
 {
+  /* NaN is no number, but it does not change either: it is refused later */
+  gboolean changed = memcmp (&attr->f, &value, sizeof value) != 0;
+
   attr->f = value;
   attr->is_set = TRUE;
+  return changed;
 }
 
 void

@@ -168,8 +168,9 @@ GVariant *    rlx_attrs_to_variant       (const RlxOp        *op,
                                           const RlxAttrValue *attrs);
 /* All defaults. */
 RlxAttrValue *rlx_attrs_new              (const RlxOp *op);
-void          rlx_attr_set_int           (RlxAttrValue *attr, gint64 value);
-void          rlx_attr_set_float         (RlxAttrValue *attr, double value);
+/* Whether the value is another one now. */
+gboolean      rlx_attr_set_int           (RlxAttrValue *attr, gint64 value);
+gboolean      rlx_attr_set_float         (RlxAttrValue *attr, double value);
 /* Keeps a copy of at most RLX_MAX_ATTR_INTS values; more, or NULL with a number
  * above 0, are an error when the node is made. */
 void          rlx_attr_set_ints          (RlxAttrValue *attr, const gint64 *values, gsize n_values);
