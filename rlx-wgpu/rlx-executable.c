@@ -198,7 +198,7 @@ make_pipelines (Shared       *shared,
   if (error != NULL && *error != NULL && (*error)->domain == RLX_COMPILE_ERROR && failed < plan->steps->len)
     {
       const RlxStep *step = g_ptr_array_index (plan->steps, failed);
-      g_prefix_error (error, "%s '%s': ", step->op, step->label);
+      g_prefix_error (error, "%s “%s”: ", step->op, step->label);
     }
   return FALSE;
 }
@@ -284,7 +284,7 @@ make_bind_groups (RlxExecutable *self,
       self->groups[i] = rlx_gpu_bind_group_new (shared->gpu, shared->pipelines[i], bindings, step->bindings->len, step->kernel, error);
       if (self->groups[i] == NULL)
         {
-          g_prefix_error (error, "%s '%s': ", step->op, step->label);
+          g_prefix_error (error, "%s “%s”: ", step->op, step->label);
           return FALSE;
         }
       self->dispatches[i] = (RlxGpuDispatch) {
@@ -594,7 +594,7 @@ check_port (const RlxPort *port,
   want = rlx_type_to_string (&port->type);
   g_set_error (error, RLX_GRAPH_ERROR,
                type.dtype != port->type.dtype ? RLX_GRAPH_ERROR_DATA_TYPE : RLX_GRAPH_ERROR_SHAPE,
-               "%s '%s' is %s, the graph declares %s", what, port->name, got, want);
+               "%s “%s” is %s, the graph declares %s", what, port->name, got, want);
   return FALSE;
 }
 
@@ -630,7 +630,7 @@ rlx_run_new (RlxExecutable *self,
 
       if (!RLX_IS_TENSOR (inputs[i]))
         {
-          g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "input '%s' is not a tensor", port->name);
+          g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "input “%s” is not a tensor", port->name);
           return NULL;
         }
       if (!check_port (port, "input", inputs[i], error) ||
@@ -665,7 +665,7 @@ check_parameters (RlxExecutable *self,
     if (!self->shared->is_set[i])
       {
         g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_NOT_FOUND,
-                     "parameter '%s' has no value: give it one with rlx_executable_set_parameters()",
+                     "parameter “%s” has no value: give it one with rlx_executable_set_parameters()",
                      g_array_index (plan->parameters, RlxPort, i).name);
         return FALSE;
       }
@@ -719,7 +719,7 @@ rlx_run_execute (RlxRun  *run,
       if (size > 0 && bytes == NULL)
         {
           g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_LIMIT,
-                       "no memory for output '%s' of %" G_GSIZE_FORMAT " bytes", port->name, size);
+                       "no memory for output “%s” of %" G_GSIZE_FORMAT " bytes", port->name, size);
           return NULL;
         }
       g_ptr_array_add (data, bytes);
@@ -767,7 +767,7 @@ find_port (const GArray *ports,
           *index = i;
         return &g_array_index (ports, RlxPort, i);
       }
-  g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_NOT_FOUND, "the graph has no %s '%s'", what, name ? name : "(null)");
+  g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_NOT_FOUND, "the graph has no %s “%s”", what, name ? name : "(null)");
   return NULL;
 }
 
@@ -795,7 +795,7 @@ rlx_executable_order_inputs (RlxExecutable      *self,
         return FALSE;
       if (ordered[index] != NULL)
         {
-          g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "input '%s' was given twice", names[i]);
+          g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "input “%s” was given twice", names[i]);
           return FALSE;
         }
       ordered[index] = inputs[i];
@@ -803,7 +803,7 @@ rlx_executable_order_inputs (RlxExecutable      *self,
   for (guint i = 0; i < ports->len; i++)
     if (ordered[i] == NULL)
       {
-        g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_NOT_FOUND, "input '%s' was not given",
+        g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_NOT_FOUND, "input “%s” was not given",
                      g_array_index (ports, RlxPort, i).name);
         return FALSE;
       }
@@ -872,7 +872,7 @@ write_ports (RlxExecutable     *self,
         return FALSE;
       if (!RLX_IS_TENSOR (values[i]))
         {
-          g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "the value of %s '%s' is not a tensor", what, names[i]);
+          g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "the value of %s “%s” is not a tensor", what, names[i]);
           return FALSE;
         }
       if (!check_port (found[i], what, values[i], error) ||
@@ -1047,7 +1047,7 @@ rlx_executable_read_state (RlxExecutable *self,
       if (bytes == NULL)
         {
           g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_LIMIT,
-                       "no memory for state '%s' of %" G_GSIZE_FORMAT " bytes", name, size);
+                       "no memory for state “%s” of %" G_GSIZE_FORMAT " bytes", name, size);
           return NULL;
         }
       call = (ReadCall) { self, { get_buffer (self, slot->buffer), slot->offset, size, bytes }, cancellable, error, FALSE };

@@ -86,7 +86,7 @@ rlx_operators_describe (const char *name,
   op = rlx_op_lookup (name);
   if (op == NULL)
     {
-      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_NOT_FOUND, "there is no operator '%s'", name);
+      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_NOT_FOUND, "there is no operator “%s”", name);
       return NULL;
     }
 
@@ -110,7 +110,7 @@ rlx_operators_describe (const char *name,
   attrs = rlx_attrs_new (op);
   for (guint i = 0; i < op->n_attrs; i++)
     attrs[i].is_set = TRUE;
-  defaults = g_variant_ref_sink (rlx_attrs_to_variant (op, attrs));
+  defaults = rlx_attrs_to_variant (op, attrs);
   rlx_attrs_free (op, attrs);
   g_variant_builder_init (&attributes, G_VARIANT_TYPE ("aa{sv}"));
   for (guint i = 0; i < op->n_attrs; i++)

@@ -29,7 +29,7 @@ rlx_tensor_to_device (RlxTensor  *tensor,
   narrow = g_try_malloc (MAX (size / 2, 4));
   if (narrow == NULL)
     {
-      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_LIMIT, "no memory for %" G_GSIZE_FORMAT " bytes of '%s'", size / 2, name);
+      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_LIMIT, "no memory for %" G_GSIZE_FORMAT " bytes of “%s”", size / 2, name);
       return NULL;
     }
   for (gsize i = 0; i < size / 8; i++)
@@ -43,7 +43,7 @@ rlx_tensor_to_device (RlxTensor  *tensor,
                                                               : g_strdup_printf ("%" G_GUINT64_FORMAT, (guint64) wide[i]);
 
           g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_LIMIT,
-                       "element %" G_GSIZE_FORMAT " of '%s' is %s, which does not fit the device's 32-bit integers", i, name, value);
+                       "element %" G_GSIZE_FORMAT " of “%s” is %s, which does not fit the device's 32-bit integers", i, name, value);
           g_free (narrow);
           return NULL;
         }

@@ -71,7 +71,7 @@ save_outputs (char     **arguments,
         i++;
       if (names[i] == NULL)
         {
-          g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_NOT_FOUND, "the graph has no output '%s'", name);
+          g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_NOT_FOUND, "the graph has no output “%s”", name);
           return FALSE;
         }
       file = g_file_new_for_commandline_arg (path);

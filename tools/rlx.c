@@ -76,7 +76,7 @@ main (int   argc,
     if (g_str_equal (argv[1], commands[i].name))
       return commands[i].run (argc - 1, argv + 1);
 
-  g_printerr ("rlx: there is no command '%s'; see rlx --help\n", argv[1]);
+  g_printerr ("rlx: there is no command “%s”; see rlx --help\n", argv[1]);
   return RLX_TOOL_USAGE;
 }
 
@@ -177,7 +177,7 @@ rlx_tool_split (const char *text,
 
   if (mark == NULL || mark == text || mark[1] == '\0')
     {
-      g_set_error (error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, "'%s' is not NAME=FILE", text);
+      g_set_error (error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, "“%s” is not NAME=FILE", text);
       return FALSE;
     }
   *name = g_strndup (text, (gsize) (mark - text));

@@ -233,7 +233,7 @@ rlx_kernel_dispatch (RlxKernel *self,
   if (height > rlx_lower_get_adapter (lower)->limits.max_workgroups)
     {
       g_set_error (error, RLX_COMPILE_ERROR, RLX_COMPILE_ERROR_LIMIT,
-                   "%s '%s' needs %" G_GUINT64_FORMAT " workgroups, the device allows %u squared (maxComputeWorkgroupsPerDimension)",
+                   "%s “%s” needs %" G_GUINT64_FORMAT " workgroups, the device allows %u squared (maxComputeWorkgroupsPerDimension)",
                    step->op, step->label, n_workgroups, rlx_lower_get_adapter (lower)->limits.max_workgroups);
       rlx_step_free (step);
       return FALSE;

@@ -465,8 +465,8 @@ check_slots (Planner *self,
 
           g_set_error (error, RLX_COMPILE_ERROR, RLX_COMPILE_ERROR_LIMIT,
                        "a tensor %s%s%s%s needs %" G_GUINT64_FORMAT " bytes, the device's buffers have at most %" G_GUINT64_FORMAT " (maxBufferSize)",
-                       type, slot->leaf && slot->leaf->name ? " '" : "", slot->leaf && slot->leaf->name ? slot->leaf->name : "",
-                       slot->leaf && slot->leaf->name ? "'" : "", slot->size, self->adapter->limits.max_buffer_size);
+                       type, slot->leaf && slot->leaf->name ? " “" : "", slot->leaf && slot->leaf->name ? slot->leaf->name : "",
+                       slot->leaf && slot->leaf->name ? "”" : "", slot->size, self->adapter->limits.max_buffer_size);
           return FALSE;
         }
     }

@@ -280,7 +280,7 @@ rlx_step_build_source (RlxPlan                 *plan,
   if (step->bindings->len - 1 > adapter->limits.max_storage_buffers)
     {
       g_set_error (error, RLX_COMPILE_ERROR, RLX_COMPILE_ERROR_LIMIT,
-                   "%s '%s' needs %u storage bindings of at most %" G_GUINT64_FORMAT " bytes each, the device has %u (maxStorageBuffersPerShaderStage, maxStorageBufferBindingSize)",
+                   "%s “%s” needs %u storage bindings of at most %" G_GUINT64_FORMAT " bytes each, the device has %u (maxStorageBuffersPerShaderStage, maxStorageBufferBindingSize)",
                    step->op, step->label, step->bindings->len - 1, adapter->limits.max_storage_binding_size,
                    adapter->limits.max_storage_buffers);
       return FALSE;
@@ -292,7 +292,7 @@ rlx_step_build_source (RlxPlan                 *plan,
                     : rlx_template_expand (step->template, step->body, step->kernel, error);
   if (body == NULL)
     {
-      g_prefix_error (error, "%s '%s': ", step->op, step->label);
+      g_prefix_error (error, "%s “%s”: ", step->op, step->label);
       return FALSE;
     }
 
@@ -307,7 +307,7 @@ rlx_step_build_source (RlxPlan                 *plan,
 
   g_free (step->wgsl);
   step->wgsl = g_strconcat (f16 ? "enable f16;\n" : "", out->str, half ? half : "", functions->str, body, NULL);
-  RLX_NOTE (SHADERS, "%s '%s':\n%s", step->op, step->label, step->wgsl);
+  RLX_NOTE (SHADERS, "%s “%s”:\n%s", step->op, step->label, step->wgsl);
   return TRUE;
 }
 

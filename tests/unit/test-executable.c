@@ -138,10 +138,10 @@ test_wrong_inputs (void)
   expect_run_error (executable, NULL, 0, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "1 inputs, 0 were given");
   two[0] = two[1] = x;
   expect_run_error (executable, two, 2, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "1 inputs, 2 were given");
-  expect_run_error (executable, &wide, 1, RLX_GRAPH_ERROR_SHAPE, "'x' is f32[2, 4], the graph declares f32[2, 3]");
-  expect_run_error (executable, &half, 1, RLX_GRAPH_ERROR_DATA_TYPE, "'x' is f16[2, 3]");
+  expect_run_error (executable, &wide, 1, RLX_GRAPH_ERROR_SHAPE, "“x” is f32[2, 4], the graph declares f32[2, 3]");
+  expect_run_error (executable, &half, 1, RLX_GRAPH_ERROR_DATA_TYPE, "“x” is f16[2, 3]");
   two[0] = NULL;
-  expect_run_error (executable, two, 1, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "'x' is not a tensor");
+  expect_run_error (executable, two, 1, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "“x” is not a tensor");
 
   /* and it still works */
   y = run_one (executable, x);
@@ -188,9 +188,9 @@ test_named (void)
   assert_values (outputs[0], "2");
   g_object_unref (outputs[0]);
 
-  expect_named_error (executable, (const char *[]) { "a", NULL }, (RlxTensor *[]) { a }, 1, RLX_GRAPH_ERROR_NOT_FOUND, "input 'b' was not given");
-  expect_named_error (executable, (const char *[]) { "a", "a", NULL }, (RlxTensor *[]) { a, a }, 2, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "'a' was given twice");
-  expect_named_error (executable, (const char *[]) { "a", "c", NULL }, (RlxTensor *[]) { a, a }, 2, RLX_GRAPH_ERROR_NOT_FOUND, "no input 'c'");
+  expect_named_error (executable, (const char *[]) { "a", NULL }, (RlxTensor *[]) { a }, 1, RLX_GRAPH_ERROR_NOT_FOUND, "input “b” was not given");
+  expect_named_error (executable, (const char *[]) { "a", "a", NULL }, (RlxTensor *[]) { a, a }, 2, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "“a” was given twice");
+  expect_named_error (executable, (const char *[]) { "a", "c", NULL }, (RlxTensor *[]) { a, a }, 2, RLX_GRAPH_ERROR_NOT_FOUND, "no input “c”");
   expect_named_error (executable, (const char *[]) { "a", NULL }, (RlxTensor *[]) { a, b }, 2, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "only 1 names");
 }
 
@@ -254,7 +254,7 @@ test_direct_outputs (void)
   rlx_graph_output (graph, "turned", rlx_node_transpose (x, (gint64[]) { 1, 0 }, 2, NULL));
   executable = compile (graph);
 
-  expect_run_error (executable, &input, 1, RLX_GRAPH_ERROR_NOT_FOUND, "parameter 'p' has no value");
+  expect_run_error (executable, &input, 1, RLX_GRAPH_ERROR_NOT_FOUND, "parameter “p” has no value");
   g_assert_true (rlx_executable_set_parameters (executable, (const char *[]) { "p", NULL }, &value, 1, NULL, &error));
   g_assert_no_error (error);
   outputs = rlx_executable_run (executable, &input, 1, &n, NULL, &error);
@@ -462,7 +462,7 @@ test_wide_integers (void)
   y = run_one (executable, good);
   g_assert_cmpint (rlx_tensor_get_data_type (y), ==, RLX_DATA_TYPE_I64);
   assert_values (y, "[-10, 0, 2000000000]");
-  expect_run_error (executable, &bad, 1, RLX_GRAPH_ERROR_LIMIT, "element 2 of 'x' is 2147483648");
+  expect_run_error (executable, &bad, 1, RLX_GRAPH_ERROR_LIMIT, "element 2 of “x” is 2147483648");
 }
 
 /* ---- threads, main loops, cancelling -------------------------------------------- */
