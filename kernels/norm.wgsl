@@ -29,6 +29,7 @@ fn term (k: u32) -> sum_t {
 #endif
 }
 
+#define UNROLL 8
 #include "common/sum.wgsl"
 
 #if SCALE || BIAS
@@ -51,6 +52,22 @@ fn factor (k: u32) -> u32 {
 }
 #endif
 
+fn put (k: u32, shift: f32, scale: f32) {
+  let at = start + column (k);
+#if RMS
+  var y = load_x (at) * scale;
+#else
+  var y = ((load_x (at) - middle) - shift) * scale;
+#endif
+#if SCALE
+  y *= load_scale (factor (k));
+#endif
+#if BIAS
+  y += load_bias (factor (k));
+#endif
+  store_y (at, y);
+}
+
 @compute @workgroup_size($(WG))
 fn main (@builtin(workgroup_id) wid: vec3<u32>,
          @builtin(local_invocation_index) lane: u32) {
@@ -66,31 +83,31 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 
 #if RMS
   let mean_square = sum_columns (lane, p.columns) / n;
+  let shift = 0.0;
   let scale = 1.0 / sqrt (mean_square + p.epsilon);
 #else
-  // Relative to an element of the row: what all have in common stays out.
+  // Relative to an element of the row: what all have in common stays out. The
+  // number of passes is a parameter so that the loop body is there once.
   middle = load_x (start);
-  middle += sum_columns (lane, p.columns).x / n;
-  let sums = sum_columns (lane, p.columns) / n;
-  let variance = max (sums.y - sums.x * sums.x, 0.0);
+  var sums = vec2<f32> ();
+  for (var turn = 0u; turn < p.passes; turn++) {
+    middle += sums.x;
+    sums = sum_columns (lane, p.columns) / n;
+  }
+  let shift = sums.x;
+  let variance = max (sums.y - shift * shift, 0.0);
   let scale = 1.0 / sqrt (variance + p.epsilon);
 #endif
 
   if (slot < rows) {
-    for (var k = lane % $(LANES)u; k < p.columns; k += $(LANES)u) {
-      let at = start + column (k);
-#if RMS
-      var y = load_x (at) * scale;
-#else
-      var y = ((load_x (at) - middle) - sums.x) * scale;
-#endif
-#if SCALE
-      y *= load_scale (factor (k));
-#endif
-#if BIAS
-      y += load_bias (factor (k));
-#endif
-      store_y (at, y);
+    let whole = p.columns / $(LANES * 4)u * $(LANES * 4)u;
+    for (var k = lane % $(LANES)u; k < whole; k += $(LANES * 4)u) {
+#for u in 0..4
+      put (k + $(u * LANES)u, shift, scale);
+#endfor
+    }
+    for (var k = whole + lane % $(LANES)u; k < p.columns; k += $(LANES)u) {
+      put (k, shift, scale);
     }
   }
 }

@@ -61,26 +61,28 @@ fn join (a: fold_t, b: fold_t) -> fold_t {
 #if SUM && FLOAT
 
 alias sum_t = fold_t;
+#define UNROLL 16
 #include "common/sum.wgsl"
 
-fn lane_fold (first: u32, step: u32, count: u32) -> fold_t {
-  return lane_sum (first, step, count);
+fn lane_fold (first: u32, step: u32, n: u32) -> fold_t {
+  return lane_sum (first, step, n);
 }
 
 #else
 
-fn lane_fold (first: u32, step: u32, count: u32) -> fold_t {
+// Of the terms first, first + step, … below n; first < step.
+fn lane_fold (first: u32, step: u32, n: u32) -> fold_t {
   var a = first_value ();
   var b = a;
-  var k = first;
-
-  for (var i = 0u; i < count / 2u; i++) {
-    a = join (a, term (k));
-    b = join (b, term (k + step));
-    k += 2u * step;
+  let whole = n / step / 2u * 2u;
+  for (var i = 0u; i < whole; i += 2u) {
+    a = join (a, term (first + i * step));
+    b = join (b, term (first + (i + 1u) * step));
   }
-  if (count % 2u == 1u) {
-    a = join (a, term (k));
+
+  let end = n - whole * step;
+  for (var k = first; k < end; k += step) {
+    a = join (a, term (whole * step + k));
   }
   return join (a, b);
 }
@@ -120,13 +122,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #else
   let step = p.parts * $(LANES)u;
 #endif
-  let whole = p.columns / step;
-  var value = lane_fold (first, step, whole);
-#if SPLIT || LANES > 1
-  if (first < p.columns % step) {
-    value = join (value, term (first + whole * step));
-  }
-#endif
+  var value = lane_fold (first, step, p.columns);
 
 #if LANES > 1
   shared_fold[lane] = value;

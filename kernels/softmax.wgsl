@@ -17,6 +17,7 @@ fn term (k: u32) -> f32 {
   return op_exp (load_x (start + column (k)) - largest);
 }
 
+#define UNROLL 2
 #include "common/sum.wgsl"
 
 #if LANES > 1
@@ -28,8 +29,11 @@ fn max_columns (lane: u32, n: u32) -> f32 {
   let t = lane % $(LANES)u;
   var mine = load_x (start + column (min (t, n - 1u)));
 
-  for (var k = $(LANES)u; k < n; k += $(LANES)u) {
-    mine = max (mine, load_x (start + column (min (k + t, n - 1u))));
+  for (var k = t; k < n; k += $(LANES * 4)u) {
+#for u in 0..4
+    let x$(u) = load_x (start + column (min (k + $(u * LANES)u, n - 1u)));
+#endfor
+    mine = max (mine, max (max (x0, x1), max (x2, x3)));
   }
 #if LANES > 1
   shared_max[lane] = mine;

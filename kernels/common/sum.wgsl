@@ -5,18 +5,16 @@
 // The kernel has
 //   alias sum_t       the type that is summed
 //   fn term (k: u32) -> sum_t
+//   UNROLL            2, 4, 8 or 16: how many copies of the term the loop gets
 //
-// Within an invocation four sums run side by side, and sums of 16 terms are made
-// before they are added to sums of 256, these before they are added to sums of
-// 4,096 and so on: at most 3 + 2 roundings for each factor of 16. The order
-// depends on the length alone.
+// Within an invocation sums of 16 terms are made, of these sums of 256, then of
+// 4,096 and of 65,536, each level in four that take turns (two on the first level
+// when UNROLL is 2). A term is rounded 3 + 2 times on each level, or 7 + 1 times on
+// such a first one; the last, incomplete 16 are added one by one. The order depends
+// on the length alone.
 
-fn add_four (a: sum_t, b: sum_t, c: sum_t, d: sum_t) -> sum_t {
-  return (a + b) + (c + d);
-}
-
-// Σ term (first + i · step), i < count. The count is the same in all lanes.
-fn lane_sum (first: u32, step: u32, count: u32) -> sum_t {
+// Σ term (k), k = first, first + step, … below n; first < step.
+fn lane_sum (first: u32, step: u32, n: u32) -> sum_t {
   let zero = sum_t ();
   var total = zero;
 #for l in 0..3
@@ -25,60 +23,55 @@ fn lane_sum (first: u32, step: u32, count: u32) -> sum_t {
 #endfor
 #endfor
 
-  var k = first;
-  let blocks = count / 16u;
-  for (var i = 1u; i <= blocks; i++) {
-    var a0 = zero;
-    var a1 = zero;
-    var a2 = zero;
-    var a3 = zero;
-    for (var j = 0u; j < 4u; j++) {
-      a0 += term (k);
-      a1 += term (k + step);
-      a2 += term (k + 2u * step);
-      a3 += term (k + 3u * step);
-      k += 4u * step;
-    }
-
-    // The four sums of a level take turns.
-    var carry = add_four (a0, a1, a2, a3);
-#define PERIOD 1
-#for l in 0..3
-    if (i % $(PERIOD)u == 0u) {
-      let sum = sum$(l)_0 + carry;
-      sum$(l)_0 = sum$(l)_1;
-      sum$(l)_1 = sum$(l)_2;
-      sum$(l)_2 = sum$(l)_3;
-      sum$(l)_3 = sum;
-      if (i % $(PERIOD * 16)u == 0u) {
-        carry = add_four (sum$(l)_0, sum$(l)_1, sum$(l)_2, sum$(l)_3);
-#for j in 0..4
-        sum$(l)_$(j) = zero;
+  // Whole blocks: the same number in all lanes.
+  let whole = n / step / 16u * 16u;
+  for (var base = 0u; base < whole; base += 16u) {
+#for u in 0..4
+    var a$(u) = zero;
 #endfor
-      }
+#if UNROLL == 16
+    let i = base;
+    {
+#else
+    // Not a plain 16, or drivers would unroll the loop fully.
+    let end = min (base + 16u, whole);
+    for (var i = base; i < end; i += $(UNROLL)u) {
+#endif
+#for u in 0..UNROLL
+      a$(u % 4) += term (first + (i + $(u)u) * step);
+#endfor
     }
+    var carry = (a0 + a1) + (a2 + a3);
+
+    let block = base / 16u + 1u;
+#define PERIOD 16
+#for l in 0..3
+    let turn$(l) = sum$(l)_0 + carry;
+    sum$(l)_0 = sum$(l)_1;
+    sum$(l)_1 = sum$(l)_2;
+    sum$(l)_2 = sum$(l)_3;
+    sum$(l)_3 = turn$(l);
+    if (block % $(PERIOD)u == 0u) {
+      carry = (sum$(l)_0 + sum$(l)_1) + (sum$(l)_2 + sum$(l)_3);
+#for j in 0..4
+      sum$(l)_$(j) = zero;
+#endfor
 #define PERIOD PERIOD * 16
 #endfor
-    if (i % $(PERIOD)u == 0u) {
-      total += carry;
-    }
-  }
-
-  var a0 = zero;
-  var a1 = zero;
-  for (var i = blocks * 16u; i + 1u < count; i += 2u) {
-    a0 += term (k);
-    a1 += term (k + step);
-    k += 2u * step;
-  }
-  if (count % 2u == 1u) {
-    a0 += term (k);
-  }
-
-  // Small ones first.
-  var sum = a0 + a1;
+    total += carry;
 #for l in 0..3
-  sum += add_four (sum$(l)_0, sum$(l)_1, sum$(l)_2, sum$(l)_3);
+    }
+#endfor
+  }
+
+  var sum = zero;
+  let end = n - whole * step;
+  for (var k = first; k < end; k += step) {
+    sum += term (whole * step + k);
+  }
+  // Small ones first.
+#for l in 0..3
+  sum += (sum$(l)_0 + sum$(l)_1) + (sum$(l)_2 + sum$(l)_3);
 #endfor
   return total + sum;
 }
@@ -110,14 +103,5 @@ fn row_sum (lane: u32, mine: sum_t) -> sum_t {
 
 // Σ term (k) over all n columns, LANES invocations sharing them.
 fn sum_columns (lane: u32, n: u32) -> sum_t {
-  let t = lane % $(LANES)u;
-  let whole = n / $(LANES)u;
-  var mine = lane_sum (t, $(LANES)u, whole);
-
-#if LANES > 1
-  if (t < n % $(LANES)u) {
-    mine += term (whole * $(LANES)u + t);
-  }
-#endif
-  return row_sum (lane, mine);
+  return row_sum (lane, lane_sum (lane % $(LANES)u, $(LANES)u, n));
 }
