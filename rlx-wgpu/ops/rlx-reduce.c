@@ -1,0 +1,484 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ */
+#include "config.h"
+
+#include "ops/rlx-reduce-private.h"
+
+#include <math.h>
+#include <string.h>
+
+/* An invocation adds up this many elements at most, which bounds the rounding
+ * error (kernels/common/sum.wgsl); longer rows are cut into parts. */
+#define MAX_COLUMNS_PER_LANE 4096
+
+gboolean rlx_reduce_infer (RlxOpCall *call, GError **error);
+gboolean rlx_reduce_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
+
+/* ---- rows and columns ----------------------------------------------------------- */
+
+void
+rlx_rows_init (RlxRows             *rows,
+               const RlxTensorType *type,
+               guint                mask,
+               const gint64        *factor_strides)
+{
+  guint64 stride = 1;
+
+  *rows = (RlxRows) { .n_rows = 1, .n_columns = 1 };
+
+  for (guint i = type->rank; i-- > 0;)
+    {
+      gboolean reduced = mask >> i & 1;
+      guint64 dim = (guint64) type->dims[i];
+      guint64 factor = reduced && factor_strides != NULL ? (guint64) factor_strides[i] : 0;
+      guint *n = reduced ? &rows->n_reduced : &rows->n_kept;
+      guint64 *dims = reduced ? rows->reduced_dims : rows->kept_dims;
+      guint64 *strides = reduced ? rows->reduced_strides : rows->kept_strides;
+
+      *(reduced ? &rows->n_columns : &rows->n_rows) *= dim;
+      if (dim == 1)
+        continue;
+
+      if (*n > 0 && stride == strides[*n - 1] * dims[*n - 1] &&
+          (!reduced || factor == rows->factor_strides[*n - 1] * dims[*n - 1]))
+        {
+          dims[*n - 1] *= dim;
+        }
+      else
+        {
+          if (reduced)
+            rows->factor_strides[*n] = factor;
+          dims[*n] = dim;
+          strides[*n] = stride;
+          (*n)++;
+        }
+      stride *= dim;
+    }
+}
+
+void
+rlx_rows_choose (const RlxRows *rows,
+                 RlxLower      *lower,
+                 guint         *lanes,
+                 guint         *workgroup_size)
+{
+  guint most = MIN (256, rlx_lower_get_adapter (lower)->limits.max_invocations);
+  gboolean across = rows->n_kept > 0 && rows->kept_strides[0] == 1;
+
+  if (rlx_lower_get_adapter (lower)->type == RLX_ADAPTER_TYPE_CPU)
+    {
+      /* A barrier costs much here, in compile time too; eight rows to a
+       * subgroup need none. A workgroup runs on one core. */
+      if (rows->n_rows >= 16 || rows->n_columns < 1024)
+        *lanes = 1;
+      else
+        *lanes = 8;
+      *workgroup_size = rows->n_rows >= 4096 ? 64 : 8;
+      return;
+    }
+
+  /* Neighbouring invocations should read neighbouring elements. */
+  if (rows->n_columns < 32 || (across && rows->n_rows >= 4096))
+    *lanes = 1;
+  else if (rows->n_columns <= 512)
+    *lanes = 32;
+  else
+    *lanes = most;
+  *workgroup_size = MAX (*lanes, 64);
+}
+
+static void
+param_indexed (RlxKernel  *kernel,
+               const char *prefix,
+               guint       index,
+               guint64     value)
+{
+  char name[32];
+
+  g_snprintf (name, sizeof name, "%s%u", prefix, index);
+  rlx_kernel_param_u32 (kernel, name, value);
+}
+
+guint64
+rlx_rows_describe (const RlxRows *rows,
+                   RlxKernel     *kernel,
+                   guint          lanes,
+                   guint          workgroup_size)
+{
+  guint64 per_group = workgroup_size / lanes;
+  guint64 groups = (rows->n_rows + per_group - 1) / per_group;
+
+  rlx_kernel_define (kernel, "WG", workgroup_size);
+  rlx_kernel_define (kernel, "LANES", lanes);
+  rlx_kernel_define (kernel, "KEPT", rows->n_kept);
+  rlx_kernel_define (kernel, "REDUCED", rows->n_reduced);
+  rlx_kernel_param_u32 (kernel, "groups", groups);
+  rlx_kernel_param_u32 (kernel, "rows", rows->n_rows);
+  rlx_kernel_param_u32 (kernel, "columns", rows->n_columns);
+  for (guint i = 0; i < rows->n_kept; i++)
+    {
+      param_indexed (kernel, "row_dim", i, rows->kept_dims[i]);
+      param_indexed (kernel, "row_stride", i, rows->kept_strides[i]);
+    }
+  for (guint i = 0; i < rows->n_reduced; i++)
+    {
+      param_indexed (kernel, "column_dim", i, rows->reduced_dims[i]);
+      param_indexed (kernel, "column_stride", i, rows->reduced_strides[i]);
+    }
+
+  return groups;
+}
+
+guint
+rlx_axes_get_mask (const RlxAttrValue *axes,
+                   guint               rank)
+{
+  guint mask = 0;
+
+  for (guint i = 0; i < axes->n_ints; i++)
+    mask |= 1u << (axes->ints[i] < 0 ? axes->ints[i] + rank : axes->ints[i]);
+
+  return mask;
+}
+
+/* ---- rule ------------------------------------------------------------------------ */
+
+gboolean
+rlx_reduce_infer (RlxOpCall *call,
+                  GError   **error)
+{
+  const RlxTensorType *x = call->inputs[0];
+  gboolean keep_dims = rlx_call_attr (call, "keep_dims")->i != 0;
+  RlxTensorType type = { .dtype = x->dtype };
+  guint mask;
+
+  if (!rlx_call_axes (call, rlx_call_attr (call, "axes"), x->rank, FALSE, &mask, error))
+    return FALSE;
+
+  for (guint i = 0; i < x->rank; i++)
+    {
+      if ((mask >> i & 1) == 0)
+        type.dims[type.rank++] = x->dims[i];
+      else if (keep_dims)
+        type.dims[type.rank++] = 1;
+    }
+
+  rlx_call_add_output (call, &type);
+  return TRUE;
+}
+
+/* ---- lowering ---------------------------------------------------------------------- */
+
+typedef enum
+{
+  FOLD_SUM,
+  FOLD_MEAN,
+  FOLD_MAX,
+  FOLD_MIN,
+  FOLD_PROD,
+} Fold;
+
+static Fold
+get_fold (const RlxOp *op)
+{
+  static const char *const names[] = { "reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod" };
+
+  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
+    if (strcmp (op->name, names[i]) == 0)
+      return (Fold) i;
+
+  g_assert_not_reached ();
+}
+
+static guint32
+float_bits (float value)
+{
+  guint32 bits;
+
+  memcpy (&bits, &value, sizeof bits);
+  return bits;
+}
+
+/* The bits of the value that changes nothing, as the kernel's 32-bit type. */
+static guint32
+get_identity (Fold        fold,
+              RlxDataType dtype)
+{
+  gboolean is_float = rlx_data_type_is_float (dtype);
+
+  switch (fold)
+    {
+    case FOLD_SUM:
+    case FOLD_MEAN:
+    default:
+      return 0;
+
+    case FOLD_PROD:
+      return is_float ? float_bits (1.0f) : 1;
+
+    case FOLD_MAX:
+      if (is_float)
+        return float_bits (-INFINITY);
+      if (rlx_data_type_is_unsigned (dtype))
+        return 0;
+      return dtype == RLX_DATA_TYPE_I8 ? (guint32) G_MININT8 : (guint32) G_MININT32;
+
+    case FOLD_MIN:
+      if (is_float)
+        return float_bits (INFINITY);
+      if (rlx_data_type_is_unsigned (dtype))
+        return dtype == RLX_DATA_TYPE_U8 ? G_MAXUINT8 : G_MAXUINT32;
+      return dtype == RLX_DATA_TYPE_I8 ? G_MAXINT8 : G_MAXINT32;
+    }
+}
+
+static void
+define_fold (RlxKernel  *kernel,
+             Fold        fold,
+             RlxDataType dtype,
+             gboolean    empty)
+{
+  guint32 identity = get_identity (fold, dtype);
+
+  if (empty && fold == FOLD_MEAN)
+    identity = float_bits (NAN);
+
+  rlx_kernel_define (kernel, "EMPTY", empty);
+  rlx_kernel_define (kernel, "FLOAT", rlx_data_type_is_float (dtype));
+  rlx_kernel_define (kernel, "SUM", fold == FOLD_SUM || fold == FOLD_MEAN);
+  rlx_kernel_define (kernel, "PROD", fold == FOLD_PROD);
+  rlx_kernel_define (kernel, "MAX", fold == FOLD_MAX);
+  rlx_kernel_define (kernel, "MIN", fold == FOLD_MIN);
+  rlx_kernel_param_u32 (kernel, "identity", identity);
+}
+
+static gboolean
+lower_empty (RlxLower        *lower,
+             const RlxIrNode *node,
+             Fold             fold,
+             GError         **error)
+{
+  const RlxIrValue *y = &node->outputs[0];
+  RlxRows rows = { .n_rows = rlx_type_n_elements (&y->type) };
+  RlxKernel *kernel = rlx_kernel_new (lower, node, "reduce");
+  guint64 groups;
+
+  rlx_kernel_output (kernel, "y", y);
+  define_fold (kernel, fold, y->type.dtype, TRUE);
+  groups = rlx_rows_describe (&rows, kernel, 1, 64);
+
+  return rlx_kernel_dispatch (kernel, groups, error);
+}
+
+/* One step: @parts results for each row, in @y. A @divisor of 0 means none. */
+static gboolean
+lower_step (RlxLower         *lower,
+            const RlxIrNode  *node,
+            Fold              fold,
+            const RlxRows    *kept,
+            guint64           parts,
+            guint             lanes,
+            guint             workgroup_size,
+            guint64           divisor,
+            const RlxIrValue *x,
+            const RlxIrValue *y,
+            GError          **error)
+{
+  RlxKernel *kernel = rlx_kernel_new (lower, node, "reduce");
+  RlxRows rows = *kept;
+  guint64 groups;
+
+  rlx_kernel_input (kernel, "x", x);
+  rlx_kernel_output (kernel, "y", y);
+  define_fold (kernel, fold, x->type.dtype, FALSE);
+  rlx_kernel_define (kernel, "DIVIDE", divisor > 0);
+  if (divisor > 0)
+    rlx_kernel_param_f32 (kernel, "divisor", (double) divisor);
+
+  /* Parts side by side when their first elements are. */
+  rlx_kernel_define (kernel, "SPLIT", parts == 1 ? 0 : kept->reduced_strides[0] == 1 ? 1 : 2);
+  if (parts > 1)
+    {
+      rlx_kernel_param_u32 (kernel, "parts", parts);
+      rlx_kernel_param_u32 (kernel, "kept_rows", kept->n_rows);
+    }
+  rows.n_rows *= parts;
+  groups = rlx_rows_describe (&rows, kernel, lanes, workgroup_size);
+  rlx_kernel_set_cost (kernel, (double) kept->n_rows * kept->n_columns,
+                       (double) kept->n_rows * kept->n_columns * rlx_data_type_get_size (rlx_data_type_on_device (x->type.dtype)));
+
+  return rlx_kernel_dispatch (kernel, groups, error);
+}
+
+/* The same tensor with axes joined that are both kept or both reduced. */
+static void
+join_axes (RlxTensorType *type,
+           guint         *mask)
+{
+  RlxTensorType joined = { .dtype = type->dtype };
+  guint joined_mask = 0;
+
+  for (guint i = 0; i < type->rank; i++)
+    {
+      guint bit = *mask >> i & 1;
+
+      if (type->dims[i] == 1)
+        continue;
+      if (joined.rank > 0 && (joined_mask >> (joined.rank - 1) & 1) == bit)
+        {
+          joined.dims[joined.rank - 1] *= type->dims[i];
+          continue;
+        }
+      joined_mask |= bit << joined.rank;
+      joined.dims[joined.rank++] = type->dims[i];
+    }
+  *type = joined;
+  *mask = joined_mask;
+}
+
+/* What remains of @type when @axis is gone. */
+static void
+drop_axis (RlxTensorType *type,
+           guint         *mask,
+           guint          axis)
+{
+  guint low = (1u << axis) - 1;
+
+  for (guint i = axis + 1; i < type->rank; i++)
+    type->dims[i - 1] = type->dims[i];
+  type->rank--;
+  *mask = (*mask & low) | (*mask >> 1 & ~low);
+}
+
+/* Into how many parts to cut rows. */
+static guint64
+choose_parts (const RlxRows *rows,
+              RlxLower      *lower,
+              guint         *lanes,
+              guint         *workgroup_size)
+{
+  guint64 n = rows->n_columns;
+  guint64 parts;
+
+  rlx_rows_choose (rows, lower, lanes, workgroup_size);
+  parts = (n + MAX_COLUMNS_PER_LANE * *lanes - 1) / (MAX_COLUMNS_PER_LANE * *lanes);
+
+  /* Few long rows leave most of the device without work. */
+  if (rlx_lower_get_adapter (lower)->type == RLX_ADAPTER_TYPE_CPU)
+    {
+      if (rows->n_rows < 16 && n >= 8192)
+        {
+          *lanes = 1;
+          parts = MAX (128, (n + MAX_COLUMNS_PER_LANE - 1) / MAX_COLUMNS_PER_LANE);
+        }
+    }
+  else if (rows->n_rows < 64 && n >= 16384)
+    {
+      parts = MAX (parts, MIN (n / (*lanes * 16), 1024));
+    }
+
+  return parts;
+}
+
+gboolean
+rlx_reduce_lower (RlxLower        *lower,
+                  const RlxIrNode *node,
+                  GError         **error)
+{
+  const RlxIrValue *x = node->inputs[0];
+  const RlxIrValue *y = &node->outputs[0];
+  RlxDataType dtype = rlx_data_type_on_device (y->type.dtype);
+  RlxTensorType type = x->type;
+  Fold fold = get_fold (node->op);
+  guint mask = rlx_axes_get_mask (rlx_node_attr (node, "axes"), type.rank);
+  guint64 n = 1;
+  RlxRows rows;
+
+  if (rlx_type_n_elements (&y->type) == 0)
+    return TRUE;
+  for (guint i = 0; i < type.rank; i++)
+    if (mask >> i & 1)
+      n *= (guint64) type.dims[i];
+  if (n == 0)
+    return lower_empty (lower, node, fold, error);
+  if (n == 1)
+    {
+      rlx_lower_alias (lower, y, x);
+      return TRUE;
+    }
+
+  if (dtype == RLX_DATA_TYPE_F16)
+    dtype = RLX_DATA_TYPE_F32;
+  else if (dtype == RLX_DATA_TYPE_I8)
+    dtype = RLX_DATA_TYPE_I32;
+  else if (dtype == RLX_DATA_TYPE_U8)
+    dtype = RLX_DATA_TYPE_U32;
+
+  /* Each step but the last leaves partial results in 32 bits. */
+  for (;;)
+    {
+      guint lanes, workgroup_size;
+      guint64 parts;
+      RlxTensorType next;
+      guint next_mask;
+      const RlxIrValue *partial;
+
+      join_axes (&type, &mask);
+      rlx_rows_init (&rows, &type, mask, NULL);
+      parts = choose_parts (&rows, lower, &lanes, &workgroup_size);
+
+      next = type;
+      next_mask = mask;
+      next.dtype = dtype;
+      if (rows.n_reduced > 1 && (parts > 1 || lanes > 1) && rows.n_columns >= 8192)
+        {
+          /* Invocations that share columns in several groups would have to
+           * divide for every element: take one group after the other. */
+          guint axis = 0;
+          gint64 longest = 0;
+
+          for (guint i = 0; i < type.rank; i++)
+            if ((mask >> i & 1) && type.dims[i] > longest)
+              {
+                axis = i;
+                longest = type.dims[i];
+              }
+          rlx_rows_init (&rows, &type, 1u << axis, NULL);
+          parts = choose_parts (&rows, lower, &lanes, &workgroup_size);
+          drop_axis (&next, &next_mask, axis);
+          if (parts > 1)
+            {
+              gboolean inner = rows.reduced_strides[0] == 1;
+              guint at = inner ? next.rank : 0;
+
+              /* The parts are an axis of their own, in the place that SPLIT
+               * gives them. */
+              memmove (next.dims + at + 1, next.dims + at, (next.rank - at) * sizeof (gint64));
+              next.dims[at] = (gint64) parts;
+              next.rank++;
+              next_mask = inner ? next_mask | 1u << at : next_mask << 1 | 1u;
+            }
+        }
+      else if (parts > 1)
+        {
+          gboolean inner = rows.reduced_strides[0] == 1;
+
+          next.rank = 2;
+          next.dims[inner ? 0 : 1] = (gint64) rows.n_rows;
+          next.dims[inner ? 1 : 0] = (gint64) parts;
+          next_mask = inner ? 2 : 1;
+        }
+      else
+        {
+          return lower_step (lower, node, fold, &rows, 1, lanes, workgroup_size, fold == FOLD_MEAN ? n : 0, x, y, error);
+        }
+
+      partial = rlx_lower_temporary (lower, &next);
+      if (!lower_step (lower, node, fold, &rows, parts, lanes, workgroup_size, 0, x, partial, error))
+        return FALSE;
+      x = partial;
+      type = next;
+      mask = next_mask;
+    }
+}

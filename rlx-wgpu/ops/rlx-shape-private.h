@@ -1,0 +1,47 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Views: transpose, slice and expand pick elements of their operand at regular
+ * distances. A consumer that can read through such a view needs no copy.
+ */
+#pragma once
+
+#include "ops/rlx-kernel-private.h"
+
+G_BEGIN_DECLS
+
+/* For a view, where the elements of the result are in the operand: element
+ * (i0, i1, …) is element @offset + Σ i·strides of the operand in row-major
+ * order. A stride is 0 where the operand repeats and negative where it is
+ * reversed. FALSE for every other operator. */
+gboolean rlx_view_get_strides (const RlxIrNode *node,
+                               gint64          *offset,
+                               gint64           strides[RLX_MAX_RANK]);
+
+/* A copy of dims elements between two tensors, each with an offset and a
+ * distance per dimension, in elements. */
+typedef struct
+{
+  guint rank;
+  gint64 dims[RLX_MAX_RANK];
+  gint64 from_offset;
+  gint64 from[RLX_MAX_RANK];
+  gint64 to_offset;
+  gint64 to[RLX_MAX_RANK];
+} RlxCopy;
+
+/* Adds the steps of a copy of raw elements; the types have the same size. */
+gboolean rlx_lower_copy       (RlxLower         *lower,
+                               const RlxIrNode  *node,
+                               const RlxIrValue *from,
+                               const RlxIrValue *to,
+                               const RlxCopy    *copy,
+                               GError          **error);
+/* All elements in order. */
+gboolean rlx_lower_copy_all   (RlxLower         *lower,
+                               const RlxIrNode  *node,
+                               const RlxIrValue *from,
+                               const RlxIrValue *to,
+                               GError          **error);
+
+G_END_DECLS

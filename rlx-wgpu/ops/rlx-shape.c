@@ -1,0 +1,761 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Operators that move elements and compute nothing.
+ */
+#include "config.h"
+
+#include "ops/rlx-shape-private.h"
+
+#include <string.h>
+
+#include "rlx-tensor-private.h"
+#include "util/rlx-checked-private.h"
+#include "util/rlx-element-private.h"
+
+#define WORKGROUP_SIZE 64
+
+gboolean rlx_reshape_infer   (RlxOpCall *call, GError **error);
+gboolean rlx_transpose_infer (RlxOpCall *call, GError **error);
+gboolean rlx_slice_infer     (RlxOpCall *call, GError **error);
+gboolean rlx_concat_infer    (RlxOpCall *call, GError **error);
+gboolean rlx_expand_infer    (RlxOpCall *call, GError **error);
+gboolean rlx_gather_infer    (RlxOpCall *call, GError **error);
+gboolean rlx_reshape_lower   (RlxLower *lower, const RlxIrNode *node, GError **error);
+gboolean rlx_transpose_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
+gboolean rlx_slice_lower     (RlxLower *lower, const RlxIrNode *node, GError **error);
+gboolean rlx_concat_lower    (RlxLower *lower, const RlxIrNode *node, GError **error);
+gboolean rlx_expand_lower    (RlxLower *lower, const RlxIrNode *node, GError **error);
+gboolean rlx_gather_lower    (RlxLower *lower, const RlxIrNode *node, GError **error);
+
+static void
+get_strides (const RlxTensorType *type,
+             gint64               strides[RLX_MAX_RANK])
+{
+  gint64 stride = 1;
+
+  for (guint i = type->rank; i-- > 0;)
+    {
+      strides[i] = stride;
+      stride *= type->dims[i];
+    }
+}
+
+/* Elements a workgroup handles: enough of them to make the start of a
+ * workgroup cheap, few enough to keep every core busy. */
+static guint64
+choose_block (RlxLower *lower,
+              guint64   n_units)
+{
+  guint64 groups = rlx_lower_get_adapter (lower)->type == RLX_ADAPTER_TYPE_CPU ? 32 : 1024;
+  guint64 rounds = CLAMP (n_units / (WORKGROUP_SIZE * groups), 1, 16);
+
+  return rounds * WORKGROUP_SIZE;
+}
+
+/* ---- copies ------------------------------------------------------------------- */
+
+/* Drops dimensions of size 1 and joins neighbours that are one run of elements
+ * on both sides. FALSE when there is nothing to copy. */
+static gboolean
+simplify_copy (RlxCopy *copy)
+{
+  guint rank = 0;
+
+  for (guint i = 0; i < copy->rank; i++)
+    {
+      if (copy->dims[i] == 0)
+        return FALSE;
+      if (copy->dims[i] == 1)
+        continue;
+
+      if (rank > 0 &&
+          copy->from[rank - 1] == copy->from[i] * copy->dims[i] &&
+          copy->to[rank - 1] == copy->to[i] * copy->dims[i])
+        {
+          copy->dims[rank - 1] *= copy->dims[i];
+        }
+      else
+        {
+          copy->dims[rank] = copy->dims[i];
+          rank++;
+        }
+      copy->from[rank - 1] = copy->from[i];
+      copy->to[rank - 1] = copy->to[i];
+    }
+
+  if (rank == 0)
+    {
+      copy->dims[0] = copy->from[0] = copy->to[0] = 1;
+      rank = 1;
+    }
+  copy->rank = rank;
+
+  return TRUE;
+}
+
+static guint64
+count_elements (const RlxCopy *copy)
+{
+  guint64 n = 1;
+
+  for (guint i = 0; i < copy->rank; i++)
+    n *= copy->dims[i];
+
+  return n;
+}
+
+static void
+param_indexed (RlxKernel  *kernel,
+               const char *prefix,
+               guint       index,
+               gint64      value)
+{
+  char name[32];
+
+  g_snprintf (name, sizeof name, "%s%u", prefix, index);
+  /* Indices are computed modulo 2³²: that is what makes negative ones work. */
+  rlx_kernel_param_u32 (kernel, name, (guint32) value);
+}
+
+gboolean
+rlx_lower_copy (RlxLower         *lower,
+                const RlxIrNode  *node,
+                const RlxIrValue *from,
+                const RlxIrValue *to,
+                const RlxCopy    *original,
+                GError          **error)
+{
+  RlxCopy copy = *original;
+  guint size = (guint) rlx_data_type_get_size (rlx_data_type_on_device (to->type.dtype));
+  guint64 n, block, groups, inner = 1;
+  gboolean in_order;
+  guint pack;
+  RlxKernel *kernel;
+
+  if (!simplify_copy (&copy))
+    return TRUE;
+
+  /* Results in order are written in whole words, so that small elements need
+   * no atomics; the words behind the end are padding. */
+  n = count_elements (&copy);
+  in_order = copy.to_offset == 0 && n == rlx_type_n_elements (&to->type);
+  for (guint i = copy.rank; in_order && i-- > 0;)
+    {
+      in_order = copy.to[i] == (gint64) inner;
+      inner *= copy.dims[i];
+    }
+  pack = in_order ? 4 / size : 1;
+
+  kernel = rlx_kernel_new (lower, node, "copy");
+  rlx_kernel_input_raw (kernel, "x", from);
+  rlx_kernel_output_raw (kernel, "y", to);
+  rlx_kernel_define (kernel, "WG", WORKGROUP_SIZE);
+  rlx_kernel_define (kernel, "RANK", copy.rank);
+  rlx_kernel_define (kernel, "PACK", pack);
+  rlx_kernel_define (kernel, "BITS", size * 8);
+  rlx_kernel_define (kernel, "IN_ORDER", in_order);
+
+  block = choose_block (lower, (n + pack - 1) / pack) * pack;
+  groups = (n + block - 1) / block;
+  rlx_kernel_param_u32 (kernel, "n", n);
+  rlx_kernel_param_u32 (kernel, "block", block);
+  rlx_kernel_param_u32 (kernel, "groups", groups);
+  rlx_kernel_param_u32 (kernel, "from_offset", (guint32) copy.from_offset);
+  if (!in_order)
+    rlx_kernel_param_u32 (kernel, "to_offset", (guint32) copy.to_offset);
+
+  /* Innermost first. An invocation goes on by WG elements (words of them), in
+   * mixed radix: adding digits with carry takes no division. */
+  inner = 1;
+  for (guint i = 0; i < copy.rank; i++)
+    {
+      guint d = copy.rank - 1 - i;
+      guint64 next = (guint64) WORKGROUP_SIZE * pack / inner;
+
+      param_indexed (kernel, "dim", i, copy.dims[d]);
+      param_indexed (kernel, "from", i, copy.from[d]);
+      if (!in_order)
+        param_indexed (kernel, "to", i, copy.to[d]);
+      param_indexed (kernel, "next", i, i + 1 < copy.rank ? next % copy.dims[d] : next);
+      inner *= copy.dims[d];
+    }
+  rlx_kernel_set_cost (kernel, 0, 2.0 * n * size);
+
+  return rlx_kernel_dispatch (kernel, groups, error);
+}
+
+gboolean
+rlx_lower_copy_all (RlxLower         *lower,
+                    const RlxIrNode  *node,
+                    const RlxIrValue *from,
+                    const RlxIrValue *to,
+                    GError          **error)
+{
+  RlxCopy copy = {
+    .rank = 1,
+    .dims = { (gint64) rlx_type_n_elements (&to->type) },
+    .from = { 1 },
+    .to = { 1 },
+  };
+
+  return rlx_lower_copy (lower, node, from, to, &copy, error);
+}
+
+/* ---- reshape -------------------------------------------------------------------- */
+
+gboolean
+rlx_reshape_infer (RlxOpCall *call,
+                   GError   **error)
+{
+  const RlxAttrValue *shape = rlx_call_attr (call, "shape");
+  const RlxTensorType *x = call->inputs[0];
+  RlxTensorType type = { .dtype = x->dtype, .rank = shape->n_ints };
+  guint64 n = rlx_type_n_elements (x);
+  guint64 product = 1;
+  gboolean fits = TRUE, has_zero = FALSE;
+  int inferred = -1;
+
+  if (shape->n_ints > RLX_MAX_RANK)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
+                           "the shape has %u dimensions, the limit is %d", shape->n_ints, RLX_MAX_RANK);
+
+  for (guint i = 0; i < shape->n_ints; i++)
+    {
+      gint64 dim = shape->ints[i];
+
+      type.dims[i] = dim;
+      if (dim == -1)
+        {
+          if (inferred >= 0)
+            return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                                   "dimensions %d and %u of the shape are both -1, only one can be inferred", inferred, i);
+          inferred = (int) i;
+        }
+      else if (dim < 0)
+        return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                               "dimension %u of the shape is %" G_GINT64_FORMAT, i, dim);
+      else if (dim == 0)
+        has_zero = TRUE;
+      else if (fits)
+        fits = rlx_mul_u64 (product, (guint64) dim, &product);
+    }
+
+  if (inferred >= 0)
+    {
+      if (has_zero)
+        return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                               "dimension %d of the shape cannot be inferred next to a dimension of 0", inferred);
+      if (fits && n % product == 0)
+        {
+          type.dims[inferred] = (gint64) (n / product);
+          product = n;
+        }
+      else
+        fits = FALSE;
+    }
+  else if (has_zero)
+    product = 0;
+
+  /* Beside a 0, dimensions that are too large are for the check of limits. */
+  if (has_zero ? n != 0 : !fits || product != n)
+    {
+      g_autofree char *from = rlx_type_to_string (x);
+      g_autofree char *to = rlx_shape_to_string (shape->ints, shape->n_ints);
+
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                             "%s has %" G_GUINT64_FORMAT " elements, which do not fit the shape %s", from, n, to);
+    }
+
+  rlx_call_add_output (call, &type);
+  return TRUE;
+}
+
+gboolean
+rlx_reshape_lower (RlxLower        *lower,
+                   const RlxIrNode *node,
+                   GError         **error)
+{
+  rlx_lower_alias (lower, &node->outputs[0], node->inputs[0]);
+  return TRUE;
+}
+
+/* ---- views ------------------------------------------------------------------------ */
+
+gboolean
+rlx_transpose_infer (RlxOpCall *call,
+                     GError   **error)
+{
+  const RlxAttrValue *permutation = rlx_call_attr (call, "permutation");
+  const RlxTensorType *x = call->inputs[0];
+  RlxTensorType type = *x;
+  guint seen = 0;
+
+  if (permutation->n_ints == 0)
+    {
+      for (guint i = 0; i < x->rank; i++)
+        type.dims[i] = x->dims[x->rank - 1 - i];
+    }
+  else
+    {
+      if (permutation->n_ints != x->rank)
+        return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                               "the permutation has %u entries, the operand %u dimensions", permutation->n_ints, x->rank);
+      for (guint i = 0; i < x->rank; i++)
+        {
+          guint axis;
+
+          if (!rlx_call_axis (call, permutation->ints[i], x->rank, &axis, error))
+            return FALSE;
+          if (seen & (1u << axis))
+            return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                                   "dimension %u is in the permutation twice", axis);
+          seen |= 1u << axis;
+          type.dims[i] = x->dims[axis];
+        }
+    }
+
+  rlx_call_add_output (call, &type);
+  return TRUE;
+}
+
+static void
+transpose_get_strides (const RlxIrNode *node,
+                       gint64           strides[RLX_MAX_RANK])
+{
+  const RlxAttrValue *permutation = rlx_node_attr (node, "permutation");
+  const RlxTensorType *x = &node->inputs[0]->type;
+  gint64 from[RLX_MAX_RANK];
+
+  get_strides (x, from);
+  for (guint i = 0; i < x->rank; i++)
+    {
+      gint64 axis = permutation->n_ints == 0 ? (gint64) x->rank - 1 - i : permutation->ints[i];
+
+      strides[i] = from[axis < 0 ? axis + x->rank : axis];
+    }
+}
+
+/* What is taken of one axis. */
+typedef struct
+{
+  gint64 start;
+  gint64 step;
+  gint64 length;
+} Range;
+
+/* @size is that of the axis, and not 0; nothing here can overflow, whatever
+ * the numbers are: ends are moved onto the axis before they are subtracted. */
+static Range
+get_range (gint64 start,
+           gint64 end,
+           gint64 step,
+           gint64 size)
+{
+  gint64 least = step > 0 ? 0 : -1;
+  gint64 most = step > 0 ? size : size - 1;
+  Range range = { 0, step, 0 };
+  guint64 distance = step > 0 ? (guint64) step : -(guint64) step;
+
+  if (start < 0)
+    start += size;
+  if (end < 0)
+    end += size;
+  /* With a negative step there is an end before the first element, but no
+   * start there. */
+  start = CLAMP (start, 0, most);
+  end = CLAMP (end, least, most);
+
+  range.start = start;
+  if (step > 0 ? end > start : end < start)
+    range.length = (gint64) (((guint64) ABS (end - start) - 1) / distance + 1);
+  if (range.length <= 1)
+    range.step = 0;
+
+  return range;
+}
+
+/* The range of every axis; the numbers have been checked. */
+static void
+get_ranges (const RlxTensorType *x,
+            const RlxAttrValue  *starts,
+            const RlxAttrValue  *ends,
+            const RlxAttrValue  *axes,
+            const RlxAttrValue  *steps,
+            Range                ranges[RLX_MAX_RANK])
+{
+  for (guint i = 0; i < x->rank; i++)
+    ranges[i] = (Range) { 0, 1, x->dims[i] };
+
+  for (guint i = 0; i < starts->n_ints; i++)
+    {
+      gint64 axis = axes->n_ints > 0 ? axes->ints[i] : i;
+
+      if (axis < 0)
+        axis += x->rank;
+      if (x->dims[axis] > 0)
+        ranges[axis] = get_range (starts->ints[i], ends->ints[i],
+                                  steps->n_ints > 0 ? steps->ints[i] : 1, x->dims[axis]);
+    }
+}
+
+gboolean
+rlx_slice_infer (RlxOpCall *call,
+                 GError   **error)
+{
+  const RlxAttrValue *starts = rlx_call_attr (call, "starts");
+  const RlxAttrValue *ends = rlx_call_attr (call, "ends");
+  const RlxAttrValue *axes = rlx_call_attr (call, "axes");
+  const RlxAttrValue *steps = rlx_call_attr (call, "steps");
+  const RlxTensorType *x = call->inputs[0];
+  RlxTensorType type = *x;
+  Range ranges[RLX_MAX_RANK];
+  guint mask;
+
+  if (ends->n_ints != starts->n_ints)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                           "there are %u starts and %u ends", starts->n_ints, ends->n_ints);
+  if (axes->n_ints > 0 && axes->n_ints != starts->n_ints)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                           "there are %u starts and %u axes", starts->n_ints, axes->n_ints);
+  if (steps->n_ints > 0 && steps->n_ints != starts->n_ints)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                           "there are %u starts and %u steps", starts->n_ints, steps->n_ints);
+  if (starts->n_ints > x->rank)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                           "there are %u starts, the operand has %u dimensions", starts->n_ints, x->rank);
+  if (axes->n_ints > 0 && !rlx_call_axes (call, axes, x->rank, FALSE, &mask, error))
+    return FALSE;
+  for (guint i = 0; i < steps->n_ints; i++)
+    if (steps->ints[i] == 0)
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "step %u is 0", i);
+
+  get_ranges (x, starts, ends, axes, steps, ranges);
+  for (guint i = 0; i < x->rank; i++)
+    type.dims[i] = ranges[i].length;
+
+  rlx_call_add_output (call, &type);
+  return TRUE;
+}
+
+static void
+slice_get_strides (const RlxIrNode *node,
+                   gint64          *offset,
+                   gint64           strides[RLX_MAX_RANK])
+{
+  const RlxTensorType *x = &node->inputs[0]->type;
+  gint64 from[RLX_MAX_RANK];
+  Range ranges[RLX_MAX_RANK];
+
+  get_strides (x, from);
+  get_ranges (x, rlx_node_attr (node, "starts"), rlx_node_attr (node, "ends"),
+              rlx_node_attr (node, "axes"), rlx_node_attr (node, "steps"), ranges);
+
+  *offset = 0;
+  for (guint i = 0; i < x->rank; i++)
+    {
+      *offset += ranges[i].start * from[i];
+      strides[i] = ranges[i].step * from[i];
+    }
+}
+
+gboolean
+rlx_expand_infer (RlxOpCall *call,
+                  GError   **error)
+{
+  const RlxAttrValue *shape = rlx_call_attr (call, "shape");
+  const RlxTensorType *x = call->inputs[0];
+  RlxTensorType type = { .dtype = x->dtype, .rank = shape->n_ints };
+  gboolean fits = shape->n_ints >= x->rank;
+
+  if (shape->n_ints > RLX_MAX_RANK)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
+                           "the shape has %u dimensions, the limit is %d", shape->n_ints, RLX_MAX_RANK);
+
+  for (guint i = 0; i < shape->n_ints; i++)
+    {
+      if (shape->ints[i] < 0)
+        return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                               "dimension %u of the shape is %" G_GINT64_FORMAT, i, shape->ints[i]);
+      type.dims[i] = shape->ints[i];
+    }
+  for (guint i = 0; fits && i < x->rank; i++)
+    {
+      gint64 dim = type.dims[type.rank - x->rank + i];
+
+      fits = x->dims[i] == dim || x->dims[i] == 1;
+    }
+  if (!fits)
+    {
+      g_autofree char *from = rlx_type_to_string (x);
+      g_autofree char *to = rlx_shape_to_string (shape->ints, shape->n_ints);
+
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "%s does not broadcast to the shape %s", from, to);
+    }
+
+  rlx_call_add_output (call, &type);
+  return TRUE;
+}
+
+static void
+expand_get_strides (const RlxIrNode *node,
+                    gint64           strides[RLX_MAX_RANK])
+{
+  const RlxTensorType *x = &node->inputs[0]->type;
+  const RlxTensorType *y = &node->outputs[0].type;
+  guint missing = y->rank - x->rank;
+  gint64 from[RLX_MAX_RANK];
+
+  get_strides (x, from);
+  for (guint i = 0; i < y->rank; i++)
+    strides[i] = i < missing || x->dims[i - missing] == 1 ? 0 : from[i - missing];
+}
+
+gboolean
+rlx_view_get_strides (const RlxIrNode *node,
+                      gint64          *offset,
+                      gint64           strides[RLX_MAX_RANK])
+{
+  *offset = 0;
+  if (node->op->infer == rlx_transpose_infer)
+    transpose_get_strides (node, strides);
+  else if (node->op->infer == rlx_slice_infer)
+    slice_get_strides (node, offset, strides);
+  else if (node->op->infer == rlx_expand_infer)
+    expand_get_strides (node, strides);
+  else
+    return FALSE;
+
+  return TRUE;
+}
+
+static gboolean
+lower_view (RlxLower        *lower,
+            const RlxIrNode *node,
+            GError         **error)
+{
+  const RlxTensorType *x = &node->inputs[0]->type;
+  const RlxTensorType *y = &node->outputs[0].type;
+  RlxCopy copy = { .rank = y->rank };
+
+  rlx_view_get_strides (node, &copy.from_offset, copy.from);
+  memcpy (copy.dims, y->dims, sizeof copy.dims);
+  get_strides (y, copy.to);
+
+  /* What keeps all elements in their order is no more than a reshape. */
+  if (rlx_type_n_elements (x) == rlx_type_n_elements (y))
+    {
+      RlxCopy simple = copy;
+
+      if (!simplify_copy (&simple) || (simple.rank == 1 && (simple.from[0] == 1 || simple.dims[0] == 1)))
+        {
+          rlx_lower_alias (lower, &node->outputs[0], node->inputs[0]);
+          return TRUE;
+        }
+    }
+
+  return rlx_lower_copy (lower, node, node->inputs[0], &node->outputs[0], &copy, error);
+}
+
+gboolean
+rlx_transpose_lower (RlxLower        *lower,
+                     const RlxIrNode *node,
+                     GError         **error)
+{
+  return lower_view (lower, node, error);
+}
+
+gboolean
+rlx_slice_lower (RlxLower        *lower,
+                 const RlxIrNode *node,
+                 GError         **error)
+{
+  return lower_view (lower, node, error);
+}
+
+gboolean
+rlx_expand_lower (RlxLower        *lower,
+                  const RlxIrNode *node,
+                  GError         **error)
+{
+  return lower_view (lower, node, error);
+}
+
+/* ---- concat ----------------------------------------------------------------------- */
+
+gboolean
+rlx_concat_infer (RlxOpCall *call,
+                  GError   **error)
+{
+  RlxTensorType type = *call->inputs[0];
+  guint axis;
+
+  if (!rlx_call_axis (call, rlx_call_attr (call, "axis")->i, type.rank, &axis, error))
+    return FALSE;
+
+  for (guint i = 1; i < call->n_inputs; i++)
+    {
+      const RlxTensorType *x = call->inputs[i];
+      gboolean fits = x->rank == type.rank;
+
+      if (x->dtype != type.dtype)
+        return rlx_call_error (call, error, RLX_GRAPH_ERROR_DATA_TYPE,
+                               "input %u is %s, input 0 is %s", i,
+                               rlx_data_type_to_string (x->dtype), rlx_data_type_to_string (type.dtype));
+      for (guint d = 0; fits && d < type.rank; d++)
+        fits = d == axis || x->dims[d] == type.dims[d];
+      if (!fits)
+        {
+          g_autofree char *a = rlx_type_to_string (call->inputs[0]);
+          g_autofree char *b = rlx_type_to_string (x);
+
+          return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                                 "input %u is %s, input 0 is %s: only dimension %u may differ", i, b, a, axis);
+        }
+      if (!rlx_add_i64 (type.dims[axis], x->dims[axis], &type.dims[axis]))
+        return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT, "the sizes of dimension %u have too large a sum", axis);
+    }
+
+  rlx_call_add_output (call, &type);
+  return TRUE;
+}
+
+gboolean
+rlx_concat_lower (RlxLower        *lower,
+                  const RlxIrNode *node,
+                  GError         **error)
+{
+  const RlxIrValue *y = &node->outputs[0];
+  gint64 axis = rlx_node_attr (node, "axis")->i;
+  gint64 to[RLX_MAX_RANK];
+  gint64 start = 0;
+
+  if (axis < 0)
+    axis += y->type.rank;
+  get_strides (&y->type, to);
+
+  for (guint i = 0; i < node->n_inputs; i++)
+    {
+      const RlxIrValue *x = node->inputs[i];
+      RlxCopy copy = { .rank = y->type.rank, .to_offset = start * to[axis] };
+
+      /* All there is comes from this one. */
+      if (rlx_type_n_elements (&x->type) == rlx_type_n_elements (&y->type))
+        {
+          rlx_lower_alias (lower, y, x);
+          return TRUE;
+        }
+
+      memcpy (copy.dims, x->type.dims, sizeof copy.dims);
+      memcpy (copy.to, to, sizeof copy.to);
+      get_strides (&x->type, copy.from);
+      if (!rlx_lower_copy (lower, node, x, y, &copy, error))
+        return FALSE;
+      start += x->type.dims[axis];
+    }
+
+  return TRUE;
+}
+
+/* ---- gather ------------------------------------------------------------------------- */
+
+gboolean
+rlx_gather_infer (RlxOpCall *call,
+                  GError   **error)
+{
+  const RlxTensorType *x = call->inputs[0];
+  const RlxTensorType *indices = call->inputs[1];
+  RlxTensorType type = { .dtype = x->dtype };
+  guint axis, rank;
+  gint64 size;
+  guint64 n = rlx_type_n_elements (indices);
+
+  if (!rlx_call_axis (call, rlx_call_attr (call, "axis")->i, x->rank, &axis, error))
+    return FALSE;
+
+  rank = x->rank - 1 + indices->rank;
+  if (rank > RLX_MAX_RANK)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
+                           "the result would have %u dimensions, the limit is %d", rank, RLX_MAX_RANK);
+
+  size = x->dims[axis];
+  if (size == 0 && n > 0)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                           "there is nothing to pick: dimension %u of the operand is 0 and there are %" G_GUINT64_FORMAT " indices", axis, n);
+
+  if (call->constants != NULL && call->constants[1] != NULL && !rlx_call_attr (call, "clamp")->i)
+    {
+      gconstpointer data = rlx_tensor_peek_data (call->constants[1]);
+
+      for (guint64 i = 0; i < n; i++)
+        {
+          gint64 index = rlx_element_get_int (indices->dtype, data, i);
+
+          if (index < -size || index >= size)
+            return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                                   "index %" G_GINT64_FORMAT " at position %" G_GUINT64_FORMAT " is outside of dimension %u, whose size is %" G_GINT64_FORMAT,
+                                   index, i, axis, size);
+        }
+    }
+
+  for (guint i = 0; i < axis; i++)
+    type.dims[type.rank++] = x->dims[i];
+  for (guint i = 0; i < indices->rank; i++)
+    type.dims[type.rank++] = indices->dims[i];
+  for (guint i = axis + 1; i < x->rank; i++)
+    type.dims[type.rank++] = x->dims[i];
+
+  rlx_call_add_output (call, &type);
+  return TRUE;
+}
+
+gboolean
+rlx_gather_lower (RlxLower        *lower,
+                  const RlxIrNode *node,
+                  GError         **error)
+{
+  const RlxIrValue *x = node->inputs[0];
+  const RlxIrValue *indices = node->inputs[1];
+  const RlxIrValue *y = &node->outputs[0];
+  guint64 n = rlx_type_n_elements (&y->type);
+  guint64 n_indices = rlx_type_n_elements (&indices->type);
+  guint size = (guint) rlx_data_type_get_size (rlx_data_type_on_device (x->type.dtype));
+  guint pack = 4 / size;
+  gint64 axis = rlx_node_attr (node, "axis")->i;
+  guint64 inner = 1, next, block, groups;
+  RlxKernel *kernel;
+
+  if (n == 0)
+    return TRUE;
+
+  if (axis < 0)
+    axis += x->type.rank;
+  for (guint i = axis + 1; i < x->type.rank; i++)
+    inner *= x->type.dims[i];
+
+  kernel = rlx_kernel_new (lower, node, "gather");
+  rlx_kernel_input_raw (kernel, "x", x);
+  rlx_kernel_input (kernel, "indices", indices);
+  rlx_kernel_output_raw (kernel, "y", y);
+  rlx_kernel_define (kernel, "WG", WORKGROUP_SIZE);
+  rlx_kernel_define (kernel, "PACK", pack);
+  rlx_kernel_define (kernel, "BITS", size * 8);
+  rlx_kernel_define (kernel, "SIGNED", !rlx_data_type_is_unsigned (indices->type.dtype));
+
+  block = choose_block (lower, (n + pack - 1) / pack) * pack;
+  groups = (n + block - 1) / block;
+  next = (guint64) WORKGROUP_SIZE * pack;
+  groups = (n + block - 1) / block;
+  rlx_kernel_param_u32 (kernel, "n", n);
+  rlx_kernel_param_u32 (kernel, "block", block);
+  rlx_kernel_param_u32 (kernel, "groups", groups);
+  rlx_kernel_param_u32 (kernel, "size", x->type.dims[axis]);
+  rlx_kernel_param_u32 (kernel, "inner", inner);
+  rlx_kernel_param_u32 (kernel, "n_indices", n_indices);
+  rlx_kernel_param_u32 (kernel, "next_inner", next % inner);
+  rlx_kernel_param_u32 (kernel, "next_index", next / inner % n_indices);
+  rlx_kernel_param_u32 (kernel, "next_outer", next / inner / n_indices);
+  rlx_kernel_set_cost (kernel, 0, 2.0 * n * size + 4.0 * n_indices);
+
+  return rlx_kernel_dispatch (kernel, groups, error);
+}
