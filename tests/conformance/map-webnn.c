@@ -122,8 +122,9 @@ map_gather (MapCall *call,
                         rlx_data_type_to_string (rlx_node_get_data_type (indices)));
   if (axis < 0)
     return map_refused (error, "%s: the axis is %" G_GINT64_FORMAT, call->op->name, axis);
+  /* WebNN wants indices outside of the axis limited to it, constant or not. */
   return map_return (call, 0, map_op2 (call, call->mapping->op, input, indices,
-                                       map_attrs ("axis", g_variant_new_int64 (axis), NULL), error));
+                                       map_attrs ("axis", g_variant_new_int64 (axis), "clamp", g_variant_new_boolean (TRUE), NULL), error));
 }
 
 static gboolean
