@@ -175,6 +175,23 @@ enqueue (RlxRun *run)
   rlx_gpu_invoke (rlx_run_get_gpu (run), execute, run_ref (run));
 }
 
+/* Without a cancellable the device thread alone can end the wait, and its own
+ * way of waking us is the quickest. */
+static void
+execute_and_wait (RlxRun *run)
+{
+  if (run->cancellable == NULL)
+    {
+      rlx_gpu_invoke_sync (rlx_run_get_gpu (run), execute, run_ref (run));
+      return;
+    }
+  enqueue (run);
+  g_mutex_lock (&run->mutex);
+  while (!run->done)
+    g_cond_wait (&run->cond, &run->mutex);
+  g_mutex_unlock (&run->mutex);
+}
+
 static RlxTensor **
 steal_outputs (GPtrArray *outputs,
                gsize     *n_outputs)
@@ -231,12 +248,7 @@ rlx_executable_run (RlxExecutable *self,
   run = rlx_run_new (self, inputs, n_inputs, cancellable, error);
   if (run == NULL)
     return NULL;
-  enqueue (run);
-
-  g_mutex_lock (&run->mutex);
-  while (!run->done)
-    g_cond_wait (&run->cond, &run->mutex);
-  g_mutex_unlock (&run->mutex);
+  execute_and_wait (run);
 
   if (run->outputs == NULL)
     {
