@@ -7,6 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "rlx-device-private.h"
+
 RlxDevice *
 rlx_test_device (void)
 {
@@ -36,6 +38,43 @@ rlx_test_device (void)
     }
 
   return device;
+}
+
+static void
+run_as_gpu (gconstpointer data)
+{
+  GTestFunc *func = (GTestFunc *) data;
+  RlxDevice *device = rlx_test_device ();
+  RlxGpuAdapterInfo *info;
+  RlxAdapterType type;
+
+  if (device == NULL)
+    return;
+
+  /* Nobody else looks at it meanwhile. */
+  info = (RlxGpuAdapterInfo *) rlx_gpu_get_info (rlx_device_get_gpu (device));
+  type = info->type;
+  if (type != RLX_ADAPTER_TYPE_CPU)
+    {
+      g_test_skip ("the device is no CPU");
+      return;
+    }
+  info->type = RLX_ADAPTER_TYPE_DISCRETE;
+  (*func) ();
+  info->type = type;
+}
+
+void
+rlx_test_add_kernels (const char *path,
+                      GTestFunc   func)
+{
+  g_test_add_func (path, func);
+  if (g_getenv ("RLX_DEBUG") == NULL)
+    {
+      g_autofree char *gpu_path = g_strconcat (path, "/gpu", NULL);
+
+      g_test_add_data_func_full (gpu_path, g_memdup2 (&func, sizeof func), run_as_gpu, g_free);
+    }
 }
 
 /* ---- types and values ------------------------------------------------------ */

@@ -20,6 +20,12 @@ G_BEGIN_DECLS
  * when RLX_TEST_SKIP_NO_ADAPTER=1 is set, and NULL is returned. */
 RlxDevice * rlx_test_device       (void);
 
+/* Adds @func as @path, and once more as @path/gpu, where kernels are chosen as if
+ * a driver on the CPU were a GPU. The second one only without RLX_DEBUG: it
+ * takes long. */
+void        rlx_test_add_kernels  (const char   *path,
+                                   GTestFunc     func);
+
 /* Parses the type at *@text and moves *@text behind it; FALSE at the end. */
 gboolean    rlx_test_next_type    (const char  **text,
                                    RlxDataType  *data_type,

@@ -609,17 +609,17 @@ main (int   argc,
   g_test_init (&argc, &argv, NULL);
 
   g_test_add_func ("/softmax/rules", test_softmax_rules);
-  g_test_add_func ("/softmax/lengths", test_softmax_lengths);
+  rlx_test_add_kernels ("/softmax/lengths", test_softmax_lengths);
   g_test_add_func ("/softmax/axes", test_softmax_axes);
-  g_test_add_func ("/softmax/large", test_softmax_large);
-  g_test_add_func ("/softmax/special", test_softmax_special);
+  rlx_test_add_kernels ("/softmax/large", test_softmax_large);
+  rlx_test_add_kernels ("/softmax/special", test_softmax_special);
   g_test_add_func ("/norm/rules", test_norm_rules);
-  g_test_add_func ("/norm/lengths", test_norm_lengths);
-  g_test_add_func ("/norm/axes", test_norm_axes);
-  g_test_add_func ("/norm/offset", test_norm_offset);
+  rlx_test_add_kernels ("/norm/lengths", test_norm_lengths);
+  rlx_test_add_kernels ("/norm/axes", test_norm_axes);
+  rlx_test_add_kernels ("/norm/offset", test_norm_offset);
   g_test_add_func ("/norm/special", test_norm_special);
   g_test_add_func ("/norm/large", test_norm_large);
-  g_test_add_func ("/norm/in-place", test_in_place);
+  rlx_test_add_kernels ("/norm/in-place", test_in_place);
 
   return g_test_run ();
 }
