@@ -760,6 +760,8 @@ find_port (const GArray *ports,
            guint        *index,
            GError      **error)
 {
+  g_autofree char *quoted = NULL;
+
   for (guint i = 0; i < ports->len; i++)
     if (g_strcmp0 (g_array_index (ports, RlxPort, i).name, name) == 0)
       {
@@ -767,7 +769,8 @@ find_port (const GArray *ports,
           *index = i;
         return &g_array_index (ports, RlxPort, i);
       }
-  g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_NOT_FOUND, "the graph has no %s “%s”", what, name ? name : "(null)");
+  quoted = rlx_quote_text (name ? name : "(null)", -1);
+  g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_NOT_FOUND, "the graph has no %s %s", what, quoted);
   return NULL;
 }
 

@@ -6,6 +6,7 @@
 #include "rlx-operators.h"
 
 #include "ops/rlx-op-private.h"
+#include "util/rlx-debug-private.h"
 
 /**
  * rlx_operators_list:
@@ -86,7 +87,9 @@ rlx_operators_describe (const char *name,
   op = rlx_op_lookup (name);
   if (op == NULL)
     {
-      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_NOT_FOUND, "there is no operator “%s”", name);
+      g_autofree char *quoted = rlx_quote_text (name, -1);
+
+      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_NOT_FOUND, "there is no operator %s", quoted);
       return NULL;
     }
 

@@ -4,6 +4,7 @@
 #include "config.h"
 
 #include <locale.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,13 +121,52 @@ rlx_tool_fail (const GError *error)
   return g_error_matches (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_NO_ADAPTER) ? RLX_TOOL_NO_ADAPTER : RLX_TOOL_FAILED;
 }
 
+static void quote_special_numbers (JsonNode *node);
+
+static void
+quote_in_array (JsonArray *array G_GNUC_UNUSED,
+                guint      index G_GNUC_UNUSED,
+                JsonNode  *node,
+                gpointer   user_data G_GNUC_UNUSED)
+{
+  quote_special_numbers (node);
+}
+
+static void
+quote_in_object (JsonObject *object G_GNUC_UNUSED,
+                 const char *name G_GNUC_UNUSED,
+                 JsonNode   *node,
+                 gpointer    user_data G_GNUC_UNUSED)
+{
+  quote_special_numbers (node);
+}
+
+/* JSON has no numbers for infinity and NaN, so they become strings. */
+static void
+quote_special_numbers (JsonNode *node)
+{
+  if (JSON_NODE_HOLDS_ARRAY (node))
+    json_array_foreach_element (json_node_get_array (node), quote_in_array, NULL);
+  else if (JSON_NODE_HOLDS_OBJECT (node))
+    json_object_foreach_member (json_node_get_object (node), quote_in_object, NULL);
+  else if (JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == G_TYPE_DOUBLE)
+    {
+      double value = json_node_get_double (node);
+
+      if (!isfinite (value))
+        json_node_init_string (node, isnan (value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity");
+    }
+}
+
 void
 rlx_tool_print_json (GVariant *value)
 {
   g_autoptr(GVariant) owned = g_variant_ref_sink (value);
   g_autoptr(JsonNode) node = json_gvariant_serialize (owned);
-  g_autofree char *text = json_to_string (node, TRUE);
+  g_autofree char *text = NULL;
 
+  quote_special_numbers (node);
+  text = json_to_string (node, TRUE);
   g_print ("%s\n", text);
 }
 

@@ -175,7 +175,6 @@ on_log (WGPULoggingType type,
 
   g_mutex_lock (&gpu->lock);
   g_free (gpu->last_log);
-  g_free (gpu->map_message);
   gpu->last_log = g_steal_pointer (&text);
   g_mutex_unlock (&gpu->lock);
 }
