@@ -104,6 +104,166 @@ typedef enum /*< flags >*/
 } RlxDeviceFeatures;
 
 /**
+ * RlxPadMode:
+ * @RLX_PAD_MODE_CONSTANT: a given value, by default 0
+ * @RLX_PAD_MODE_EDGE: the element at the edge
+ * @RLX_PAD_MODE_REFLECT: mirrored at the element at the edge: that one is not repeated
+ * @RLX_PAD_MODE_SYMMETRIC: mirrored beside the element at the edge: that one is repeated
+ * @RLX_PAD_MODE_WRAP: the elements from the other end
+ *
+ * What is beyond the edge of a tensor.
+ *
+ * Since: 1.0
+ */
+typedef enum
+{
+  RLX_PAD_MODE_CONSTANT,
+  RLX_PAD_MODE_EDGE,
+  RLX_PAD_MODE_REFLECT,
+  RLX_PAD_MODE_SYMMETRIC,
+  RLX_PAD_MODE_WRAP,
+} RlxPadMode;
+
+/**
+ * RlxScatterMode:
+ * @RLX_SCATTER_MODE_REPLACE: the last update that goes there
+ * @RLX_SCATTER_MODE_ADD: the sum of what was there and all updates
+ * @RLX_SCATTER_MODE_MUL: their product
+ * @RLX_SCATTER_MODE_MAX: the largest of them
+ * @RLX_SCATTER_MODE_MIN: the smallest of them
+ *
+ * What an element becomes that updates go to.
+ *
+ * Since: 1.0
+ */
+typedef enum
+{
+  RLX_SCATTER_MODE_REPLACE,
+  RLX_SCATTER_MODE_ADD,
+  RLX_SCATTER_MODE_MUL,
+  RLX_SCATTER_MODE_MAX,
+  RLX_SCATTER_MODE_MIN,
+} RlxScatterMode;
+
+/**
+ * RlxInterpolation:
+ * @RLX_INTERPOLATION_NEAREST: the nearest element
+ * @RLX_INTERPOLATION_LINEAR: between the two neighbours along each axis
+ * @RLX_INTERPOLATION_CUBIC: cubic convolution over four neighbours along each axis
+ *
+ * How values between the elements of a tensor come about.
+ *
+ * Since: 1.0
+ */
+typedef enum
+{
+  RLX_INTERPOLATION_NEAREST,
+  RLX_INTERPOLATION_LINEAR,
+  RLX_INTERPOLATION_CUBIC,
+} RlxInterpolation;
+
+/**
+ * RlxResizeCoordinates:
+ * @RLX_RESIZE_COORDINATES_HALF_PIXEL: at (i + ½) / scale - ½
+ * @RLX_RESIZE_COORDINATES_HALF_PIXEL_SYMMETRIC: the same, about the middle of the operand where the scale
+ *   does not give a whole number of elements
+ * @RLX_RESIZE_COORDINATES_PYTORCH_HALF_PIXEL: as half pixel, but 0 for a single element
+ * @RLX_RESIZE_COORDINATES_ALIGN_CORNERS: at i · (size before - 1) / (size after - 1)
+ * @RLX_RESIZE_COORDINATES_ASYMMETRIC: at i / scale
+ * @RLX_RESIZE_COORDINATES_TF_HALF_PIXEL_FOR_NN: at (i + ½) / scale
+ * @RLX_RESIZE_COORDINATES_TF_CROP_AND_RESIZE: evenly from the start to the end of a region, both given as
+ *   parts of (size before - 1); elements outside of the operand get a given value
+ *
+ * Where element i of a resized axis is in the operand.
+ *
+ * Since: 1.0
+ */
+typedef enum
+{
+  RLX_RESIZE_COORDINATES_HALF_PIXEL,
+  RLX_RESIZE_COORDINATES_HALF_PIXEL_SYMMETRIC,
+  RLX_RESIZE_COORDINATES_PYTORCH_HALF_PIXEL,
+  RLX_RESIZE_COORDINATES_ALIGN_CORNERS,
+  RLX_RESIZE_COORDINATES_ASYMMETRIC,
+  RLX_RESIZE_COORDINATES_TF_HALF_PIXEL_FOR_NN,
+  RLX_RESIZE_COORDINATES_TF_CROP_AND_RESIZE,
+} RlxResizeCoordinates;
+
+/**
+ * RlxResizeRounding:
+ * @RLX_RESIZE_ROUNDING_ROUND_PREFER_FLOOR: to the nearest, down from the middle
+ * @RLX_RESIZE_ROUNDING_ROUND_PREFER_CEIL: to the nearest, up from the middle
+ * @RLX_RESIZE_ROUNDING_FLOOR: down
+ * @RLX_RESIZE_ROUNDING_CEIL: up
+ *
+ * Which element is the nearest.
+ *
+ * Since: 1.0
+ */
+typedef enum
+{
+  RLX_RESIZE_ROUNDING_ROUND_PREFER_FLOOR,
+  RLX_RESIZE_ROUNDING_ROUND_PREFER_CEIL,
+  RLX_RESIZE_ROUNDING_FLOOR,
+  RLX_RESIZE_ROUNDING_CEIL,
+} RlxResizeRounding;
+
+/**
+ * RlxGridPadding:
+ * @RLX_GRID_PADDING_ZEROS: 0
+ * @RLX_GRID_PADDING_BORDER: the element at the edge
+ * @RLX_GRID_PADDING_REFLECTION: mirrored at the edge, as often as it takes
+ *
+ * What is beyond the edge of a picture that is sampled.
+ *
+ * Since: 1.0
+ */
+typedef enum
+{
+  RLX_GRID_PADDING_ZEROS,
+  RLX_GRID_PADDING_BORDER,
+  RLX_GRID_PADDING_REFLECTION,
+} RlxGridPadding;
+
+/**
+ * RlxLayout:
+ * @RLX_LAYOUT_CHANNELS_FIRST: batch, channels, spatial axes (NCHW)
+ * @RLX_LAYOUT_CHANNELS_LAST: batch, spatial axes, channels (NHWC)
+ *
+ * Where the channels of an image, a signal or a volume are.
+ *
+ * Since: 1.0
+ */
+typedef enum
+{
+  RLX_LAYOUT_CHANNELS_FIRST,
+  RLX_LAYOUT_CHANNELS_LAST,
+} RlxLayout;
+
+/**
+ * RlxFilterLayout:
+ * @RLX_FILTER_LAYOUT_OIS: output channels, input channels, spatial axes (OIHW)
+ * @RLX_FILTER_LAYOUT_IOS: input channels, output channels, spatial axes (IOHW)
+ * @RLX_FILTER_LAYOUT_OSI: output channels, spatial axes, input channels (OHWI)
+ * @RLX_FILTER_LAYOUT_ISO: input channels, spatial axes, output channels (IHWO)
+ * @RLX_FILTER_LAYOUT_SIO: spatial axes, input channels, output channels (HWIO)
+ * @RLX_FILTER_LAYOUT_SOI: spatial axes, output channels, input channels (HWOI)
+ *
+ * The order of a filter's axes.
+ *
+ * Since: 1.0
+ */
+typedef enum
+{
+  RLX_FILTER_LAYOUT_OIS,
+  RLX_FILTER_LAYOUT_IOS,
+  RLX_FILTER_LAYOUT_OSI,
+  RLX_FILTER_LAYOUT_ISO,
+  RLX_FILTER_LAYOUT_SIO,
+  RLX_FILTER_LAYOUT_SOI,
+} RlxFilterLayout;
+
+/**
  * RLX_DEVICE_ERROR:
  *
  * Error domain for finding, opening and using a device.
