@@ -226,10 +226,14 @@ fn op_elu(x: f32, alpha: f32) -> f32 {
   return select(x, alpha * math_expm1(x), x < 0.0);
 }
 
-//= op_celu: math_expm1
-// The sign of alpha does not matter to which side is the straight one.
+//= op_celu: math_expm1 op_exp
+// 4e-6 (1 + max(0, x / alpha)) relative: what the division rounds grows with an
+// exponent that is positive, and it is where alpha is negative.
 fn op_celu(x: f32, alpha: f32) -> f32 {
-  return select(math_expm1(x / alpha) * alpha, x, x >= 0.0);
+  let t = x / alpha;
+  let e = math_expm1(-abs(t));
+  let y = select(e, select(op_exp(t) - 1.0, -e / (1.0 + e), t < 1.0), t > 0.0);
+  return select(alpha * y, x, x >= 0.0);
 }
 
 //= op_mish: op_exp
