@@ -6,6 +6,7 @@
 #include "config.h"
 #include "rlx-reference-private.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -120,6 +121,16 @@ may_be_equal (const char   *op,
   return e[0] + e[1] > 0 && !(fabs (x[0] - x[1]) > e[0] + e[1]);
 }
 
+/* A device may multiply and add in one go or in two: a product that does not
+ * fit f32 then makes a difference. */
+static gboolean
+may_overflow (const char   *op,
+              const double *x)
+{
+  return strcmp (op, "fma") == 0 && isfinite (x[0]) && isfinite (x[1]) && fabs (x[0] * x[1]) >= FLT_MAX &&
+         (x[0] * x[1] < 0) != (x[2] < 0);
+}
+
 static void
 get_params (RlxReferenceCall   *call,
             RlxReferenceParams *params)
@@ -177,8 +188,15 @@ compute (const RlxReferenceFunction *function,
   *bound = stated_bound (function, params, x, *value);
   if (!certain)
     *bound += propagate (function, params, call, x, e, *value);
+  /* A device may take a subnormal number for zero in one place and not in
+   * another: compare it as zero, and then copy it. */
+  for (gsize j = 0; j < call->n_inputs; j++)
+    if (e[j] > 0 && fabs (x[j]) < FLT_MIN)
+      *bound += FLT_MIN;
   if (may_be_equal (call->op, x, e))
     *bound = 1;
+  if (may_overflow (call->op, x))
+    *bound = INFINITY;
 
   if (params->to == RLX_DATA_TYPE_BOOL)
     *bound = *bound > 0 ? 1 : 0;

@@ -133,13 +133,6 @@ bound_acosh (const double                           *x,
   return 4e-6 * fmax (1, fabs (acosh (x[0])));
 }
 
-static double
-bound_sine (const double                           *x,
-            const RlxReferenceParams *params G_GNUC_UNUSED)
-{
-  return fabs (x[0]) < 1e5 ? 1e-6 : 2;
-}
-
 /* ---- activations -------------------------------------------------------------------- */
 
 /* x · weight, where a weight of zero wins over an infinite x. */
@@ -177,6 +170,15 @@ limit (double x,
 
 FUNCTION (hard_sigmoid, limit (params->p * x[0] + params->q, 0, 1))
 FUNCTION (hard_swish, x[0] * limit (x[0] + 3, 0, 6) / 6)
+
+/* With a negative alpha the exponential grows, and what the division rounds
+ * with it. */
+static double
+bound_celu (const double             *x,
+            const RlxReferenceParams *params)
+{
+  return 4e-6 * (1 + fmax (0, x[0] / params->p)) * fabs (f_celu (x, params));
+}
 
 static double
 bound_gelu (const double                           *x,
@@ -265,8 +267,8 @@ const RlxReferenceFunction rlx_reference_functions[] = {
   { "exp", f_exp, NULL, RELATIVE (2e-6), FALSE },
   { "log", f_log, NULL, 0, 0, bound_log, FALSE },
   { "erf", f_erf, NULL, ABSOLUTE (1.5e-7), FALSE },
-  { "sin", f_sin, NULL, 0, 0, bound_sine, TRUE },
-  { "cos", f_cos, NULL, 0, 0, bound_sine, TRUE },
+  { "sin", f_sin, NULL, ABSOLUTE (1e-6), TRUE },
+  { "cos", f_cos, NULL, ABSOLUTE (1e-6), TRUE },
   { "tan", f_tan, NULL, RELATIVE (4e-6), TRUE },
   { "asin", f_asin, NULL, ABSOLUTE (2e-6), FALSE },
   { "acos", f_acos, NULL, ABSOLUTE (2e-6), FALSE },
@@ -283,11 +285,11 @@ const RlxReferenceFunction rlx_reference_functions[] = {
   { "leaky_relu", f_leaky_relu, NULL, ROUNDED, TRUE },
   { "prelu", f_prelu, rlx_reference_prelu_i, ROUNDED, TRUE },
   { "elu", f_elu, NULL, RELATIVE (4e-6), TRUE },
-  { "celu", f_celu, NULL, RELATIVE (4e-6), TRUE },
+  { "celu", f_celu, NULL, 0, 0, bound_celu, TRUE },
   { "selu", f_selu, NULL, RELATIVE (4e-6), TRUE },
   { "gelu", f_gelu, NULL, 0, 0, bound_gelu, TRUE },
   { "gelu_tanh", f_gelu_tanh, NULL, 0, 0, bound_gelu_tanh, TRUE },
-  { "quick_gelu", f_quick_gelu, NULL, RELATIVE (4e-6), TRUE },
+  { "quick_gelu", f_quick_gelu, NULL, RELATIVE (5e-6), TRUE },
   { "silu", f_silu, NULL, RELATIVE (4e-6), TRUE },
   { "mish", f_mish, NULL, RELATIVE (6e-6), TRUE },
   { "softplus", f_softplus, NULL, RELATIVE (4e-6), FALSE },

@@ -19,6 +19,7 @@ typedef struct
   const RlxReferenceValue *const *inputs; /* NULL for one that is left out */
   gsize n_inputs;
   RlxReferenceValue *output;              /* type and shape are set; bounds are 0 */
+  gsize result;                           /* which one it is of an operator with several */
 } RlxReferenceCall;
 
 typedef void (*RlxReferenceFunc) (RlxReferenceCall *call);

@@ -95,7 +95,7 @@ double *
 rlx_reference_decode (RlxTensor *tensor,
                       gsize     *n_elements)
 {
-  g_autoptr (GBytes) bytes = rlx_tensor_get_bytes (tensor);
+  GBytes *bytes = rlx_tensor_get_bytes (tensor);
   RlxDataType data_type = rlx_tensor_get_data_type (tensor);
   const guint8 *data = g_bytes_get_data (bytes, NULL);
   gsize n = (gsize) rlx_tensor_get_n_elements (tensor);
@@ -420,7 +420,7 @@ run_operator (Interpreter       *self,
   g_autofree RlxNode **inputs = rlx_node_get_inputs (node, &n_inputs);
   g_autofree const RlxReferenceValue **values = g_new0 (const RlxReferenceValue *, n_inputs + 1);
   g_autoptr (GVariant) attributes = rlx_node_get_attributes (node);
-  RlxReferenceCall call = { rlx_node_get_op (node), attributes, values, n_inputs, output };
+  RlxReferenceCall call = { rlx_node_get_op (node), attributes, values, n_inputs, output, rlx_node_get_result (node) };
 
   if (func == NULL)
     {

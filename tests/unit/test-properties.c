@@ -1,0 +1,993 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Every operator of the table, with every data type it takes, on random shapes
+ * and values: what the device gives is within the operator's stated bound of
+ * the reference, and the same bits when it runs again.
+ *
+ * Each operator and type is one graph of several calls, so that tensors come to
+ * lie anywhere in memory.
+ */
+#include "config.h"
+
+#include "ops/rlx-op-private.h"
+#include "test-prop-common.h"
+
+#define MAX_OPERANDS 8
+
+typedef struct
+{
+  const RlxOp *op;
+  RlxDataType data_type;   /* of the operand that has a choice */
+  GRand *rand;
+  guint variant;           /* counts the calls of this graph */
+
+  RlxTensor *inputs[MAX_OPERANDS];
+  gsize n_inputs;
+  guint constants;         /* a bit for each operand that is part of the graph */
+  GVariantDict *attributes;
+} Call;
+
+/* Fills in operands and attributes; FALSE when there are no more variants. */
+typedef gboolean (*Generator) (Call *call);
+
+/* ---- filling in calls ----------------------------------------------------------- */
+
+static void
+add_input (Call         *call,
+           PropKind      kind,
+           RlxDataType   data_type,
+           const gint64 *shape,
+           gsize         n_dims)
+{
+  g_assert_cmpuint (call->n_inputs, <, MAX_OPERANDS);
+  call->inputs[call->n_inputs++] = prop_tensor (call->rand, kind, data_type, shape, n_dims);
+}
+
+static void
+skip_input (Call *call)
+{
+  call->n_inputs++;
+}
+
+static void
+set_ints (Call         *call,
+          const char   *name,
+          const gint64 *values,
+          gsize         n_values)
+{
+  g_variant_dict_insert_value (call->attributes, name, rlx_test_ints (n_values, values));
+}
+
+/* Up to @most dimensions; few elements, and sometimes none. */
+static gsize
+random_shape (Call   *call,
+              gint64 *shape,
+              gsize   least,
+              gsize   most)
+{
+  gsize n_dims = (gsize) prop_pick (call->rand, (gint64) least, (gint64) most);
+  gint64 n = 1;
+
+  for (gsize i = 0; i < n_dims; i++)
+    {
+      shape[i] = prop_size (call->rand, MAX (1, MIN (130, 3000 / n)));
+      n *= shape[i];
+    }
+  if (n_dims > 0 && call->variant % 5 == 4)
+    shape[prop_pick (call->rand, 0, (gint64) n_dims - 1)] = 0;
+
+  return n_dims;
+}
+
+static gint64
+random_axis (Call *call,
+             gsize n_dims)
+{
+  return prop_pick (call->rand, -(gint64) n_dims, (gint64) n_dims - 1);
+}
+
+/* Some axes, all different, in any order and from either end. */
+static gsize
+random_axes (Call   *call,
+             gsize   n_dims,
+             gint64 *axes)
+{
+  gsize n = 0;
+
+  for (gsize i = 0; i < n_dims; i++)
+    {
+      gsize at = (gsize) prop_pick (call->rand, 0, (gint64) n);
+
+      if (prop_chance (call->rand, 0.4))
+        continue;
+      for (gsize j = n; j > at; j--)
+        axes[j] = axes[j - 1];
+      axes[at] = (gint64) i - (prop_chance (call->rand, 0.5) ? (gint64) n_dims : 0);
+      n++;
+    }
+
+  return n;
+}
+
+/* A shape that broadcasts to @shape. */
+static gsize
+random_part (Call         *call,
+             const gint64 *shape,
+             gsize         n_dims,
+             gint64       *part)
+{
+  gsize missing = prop_chance (call->rand, 0.4) ? (gsize) prop_pick (call->rand, 0, (gint64) n_dims) : 0;
+
+  for (gsize i = missing; i < n_dims; i++)
+    part[i - missing] = prop_chance (call->rand, 0.35) ? 1 : shape[i];
+
+  return n_dims - missing;
+}
+
+/* ---- element-wise -------------------------------------------------------------------- */
+
+static void
+random_attributes (Call *call)
+{
+  double first = 0;
+
+  for (guint i = 0; i < call->op->n_attrs; i++)
+    {
+      const RlxAttrDef *attr = &call->op->attrs[i];
+
+      if (attr->kind == RLX_ATTR_BOOL)
+        {
+          g_variant_dict_insert (call->attributes, attr->name, "b", prop_chance (call->rand, 0.5));
+        }
+      else if (attr->kind == RLX_ATTR_FLOAT && prop_chance (call->rand, 0.7))
+        {
+          double value = prop_chance (call->rand, 0.2) ? 300 * (2 * g_rand_double (call->rand) - 1)
+                                                       : 4 * g_rand_double (call->rand) - 2;
+
+          /* Of two that are the ends of a range the larger comes second. */
+          if (g_str_equal (attr->name, "maximum"))
+            value = MAX (value, first);
+          first = value;
+          g_variant_dict_insert (call->attributes, attr->name, "d", value);
+        }
+      else if (attr->kind == RLX_ATTR_FLOAT)
+        {
+          first = attr->default_float;
+        }
+      else if (attr->kind == RLX_ATTR_DATA_TYPE)
+        {
+          g_variant_dict_insert (call->attributes, attr->name, "s",
+                                 rlx_data_type_to_string ((RlxDataType) prop_pick (call->rand, 0, RLX_DATA_TYPE_U64)));
+        }
+    }
+}
+
+static RlxDataType
+get_operand_type (const Call *call,
+                  guint       index)
+{
+  const RlxInputDef *def = &call->op->inputs[index];
+
+  if (def->same_as >= 0)
+    def = &call->op->inputs[def->same_as];
+
+  return def->types >> call->data_type & 1 ? call->data_type : RLX_DATA_TYPE_BOOL;
+}
+
+static void
+elementwise_inputs (Call         *call,
+                    const gint64 *shape,
+                    gsize         n_dims,
+                    gboolean      broadcast)
+{
+  gsize whole = (gsize) prop_pick (call->rand, 0, call->op->n_inputs - 1);
+
+  for (guint i = 0; i < call->op->n_inputs; i++)
+    {
+      gint64 part[RLX_MAX_RANK];
+      gsize n_part = n_dims;
+
+      /* With two operands, each may have to be stretched. */
+      if (broadcast && (i != whole || prop_chance (call->rand, 0.5)))
+        n_part = random_part (call, shape, n_dims, part);
+      else
+        memcpy (part, shape, n_dims * sizeof (gint64));
+      add_input (call, PROP_WILD, get_operand_type (call, i), part, n_part);
+    }
+}
+
+static gboolean
+generate_elementwise (Call *call)
+{
+  gint64 shape[RLX_MAX_RANK] = { 0, };
+  gsize n_dims = 1;
+
+  switch (call->variant)
+    {
+    case 0:
+      /* Several workgroups, and enough elements to meet every special value. */
+      shape[0] = 700 + prop_size (call->rand, 65);
+      elementwise_inputs (call, shape, 1, FALSE);
+      break;
+
+    case 1:
+      n_dims = random_shape (call, shape, 2, 4);
+      elementwise_inputs (call, shape, n_dims, TRUE);
+      break;
+
+    case 2:
+      elementwise_inputs (call, shape, 0, FALSE);
+      break;
+
+    case 3:
+      /* One operand is a number of the graph. */
+      shape[0] = prop_size (call->rand, 257);
+      for (guint i = 0; i < call->op->n_inputs; i++)
+        {
+          gboolean constant = i == call->op->n_inputs - 1;
+
+          add_input (call, PROP_WILD, get_operand_type (call, i), shape, constant ? 0 : 1);
+          call->constants |= constant ? 1u << i : 0;
+        }
+      if (call->op->n_inputs < 2)
+        return FALSE;
+      break;
+
+    case 4:
+      n_dims = random_shape (call, shape, 1, 5);
+      elementwise_inputs (call, shape, n_dims, FALSE);
+      break;
+
+    default:
+      return FALSE;
+    }
+
+  random_attributes (call);
+
+  return TRUE;
+}
+
+/* Broadcasting is the same code for all operators: these do it at length. */
+static gboolean
+generate_broadcast (Call *call)
+{
+  gint64 shape[RLX_MAX_RANK];
+  gsize n_dims;
+
+  if (call->variant < 5)
+    return generate_elementwise (call);
+  if (call->variant > 9)
+    return FALSE;
+
+  n_dims = random_shape (call, shape, call->variant == 8 ? 8 : 1, 8);
+  elementwise_inputs (call, shape, n_dims, TRUE);
+  random_attributes (call);
+
+  return TRUE;
+}
+
+static gboolean
+generate_cast (Call *call)
+{
+  gint64 shape[] = { 500 + prop_size (call->rand, 65) };
+
+  if (call->variant > RLX_DATA_TYPE_U64)
+    return FALSE;
+  add_input (call, PROP_WILD, call->data_type, shape, 1);
+  g_variant_dict_insert (call->attributes, "to", "s", rlx_data_type_to_string ((RlxDataType) call->variant));
+
+  return TRUE;
+}
+
+/* ---- linear algebra --------------------------------------------------------------------- */
+
+typedef struct
+{
+  gint64 m, k, n;
+} Sizes;
+
+/* The sizes that take different ways through the kernels, then anything. */
+static Sizes
+product_sizes (Call *call)
+{
+  static const Sizes edges[] = {
+    { 1, 2000, 1 },    /* a long sum */
+    { 3, 700, 2 },
+    { 300, 5, 1 },     /* tall */
+    { 1, 5, 300 },     /* wide */
+    { 65, 33, 129 },
+    { 7, 0, 5 },       /* a sum of nothing */
+    { 0, 4, 3 },
+    { 3, 4, 0 },
+  };
+  Sizes sizes;
+
+  if (call->variant < G_N_ELEMENTS (edges))
+    return edges[call->variant];
+
+  sizes.m = prop_size (call->rand, 65);
+  sizes.k = prop_size (call->rand, 65);
+  sizes.n = prop_size (call->rand, 65);
+
+  return sizes;
+}
+
+static gboolean
+generate_matmul (Call *call)
+{
+  Sizes sizes = product_sizes (call);
+  gboolean transpose_a = prop_chance (call->rand, 0.4), transpose_b = prop_chance (call->rand, 0.4);
+  PropKind kind = call->variant == 9 ? PROP_SPOILT : PROP_TAME;
+  gint64 stack[RLX_MAX_RANK], a[RLX_MAX_RANK], b[RLX_MAX_RANK];
+  gsize n_stack = 0, n_a = 0, n_b = 0;
+
+  if (call->variant > 13)
+    return FALSE;
+
+  if (call->variant >= 10)
+    {
+      /* A stack on both sides, either of which may be stretched. */
+      sizes = (Sizes) { prop_size (call->rand, 17), prop_size (call->rand, 9), prop_size (call->rand, 17) };
+      n_stack = (gsize) prop_pick (call->rand, 1, 3);
+      for (gsize i = 0; i < n_stack; i++)
+        stack[i] = prop_pick (call->rand, call->variant == 13 ? 0 : 1, 4);
+      n_a = random_part (call, stack, n_stack, a);
+      n_b = random_part (call, stack, n_stack, b);
+    }
+
+  if (call->variant == 8)
+    {
+      /* Vectors: on one side or on both. */
+      guint which = (guint) prop_pick (call->rand, 1, 3);
+
+      transpose_a = transpose_a && !(which & 1);
+      transpose_b = transpose_b && !(which & 2);
+      if (which & 1)
+        a[n_a++] = sizes.k;
+      if (which & 2)
+        b[n_b++] = sizes.k;
+    }
+  if (n_a == 0 || call->variant != 8)
+    {
+      a[n_a++] = transpose_a ? sizes.k : sizes.m;
+      a[n_a++] = transpose_a ? sizes.m : sizes.k;
+    }
+  if (n_b == 0 || call->variant != 8)
+    {
+      b[n_b++] = transpose_b ? sizes.n : sizes.k;
+      b[n_b++] = transpose_b ? sizes.k : sizes.n;
+    }
+
+  add_input (call, kind, call->data_type, a, n_a);
+  add_input (call, kind, call->data_type, b, n_b);
+  g_variant_dict_insert (call->attributes, "transpose_a", "b", transpose_a);
+  g_variant_dict_insert (call->attributes, "transpose_b", "b", transpose_b);
+
+  return TRUE;
+}
+
+static gboolean
+generate_linear (Call *call)
+{
+  Sizes sizes = product_sizes (call);
+  gboolean transpose_a = FALSE, transpose_b = prop_chance (call->rand, 0.5);
+  gint64 a[RLX_MAX_RANK], y[RLX_MAX_RANK], bias[RLX_MAX_RANK];
+  gsize n_a = 0, n_bias;
+
+  if (call->variant > 12)
+    return FALSE;
+
+  if (call->variant >= 10)
+    {
+      n_a = (gsize) prop_pick (call->rand, 0, 3);
+      for (gsize i = 0; i < n_a; i++)
+        a[i] = y[i] = prop_pick (call->rand, 1, 5);
+    }
+  else
+    {
+      transpose_a = prop_chance (call->rand, 0.3);
+      a[n_a] = transpose_a ? sizes.k : sizes.m;
+      y[n_a++] = sizes.m;
+    }
+  y[n_a] = sizes.n;
+  a[n_a++] = transpose_a ? sizes.m : sizes.k;
+
+  add_input (call, PROP_TAME, call->data_type, a, n_a);
+  add_input (call, PROP_TAME, call->data_type,
+             (gint64[]) { transpose_b ? sizes.n : sizes.k, transpose_b ? sizes.k : sizes.n }, 2);
+  if (prop_chance (call->rand, 0.8))
+    {
+      n_bias = random_part (call, y, n_a, bias);
+      add_input (call, PROP_TAME, call->data_type, bias, n_bias);
+    }
+  g_variant_dict_insert (call->attributes, "transpose_a", "b", transpose_a);
+  g_variant_dict_insert (call->attributes, "transpose_b", "b", transpose_b);
+  if (prop_chance (call->rand, 0.5))
+    g_variant_dict_insert (call->attributes, "alpha", "d", 3 * g_rand_double (call->rand) - 1.5);
+  if (prop_chance (call->rand, 0.5))
+    g_variant_dict_insert (call->attributes, "beta", "d", 3 * g_rand_double (call->rand) - 1.5);
+
+  return TRUE;
+}
+
+/* Each of these is a kernel that takes long to compile. */
+static const struct
+{
+  gint64 batch, heads, key_heads, queries, keys, width, value_width;
+  guint mask;         /* 1: boolean, 2: added */
+  gboolean causal;
+} attentions[] = {
+  { 1, 4, 2, 17, 65, 33, 7, 0, TRUE },      /* grouped heads, an odd width, another one of values */
+  { 2, 3, 3, 9, 9, 8, 8, 1, FALSE },
+  { 1, 2, 1, 1, 130, 16, 65, 2, FALSE },    /* one query, as in decoding */
+  { 2, 6, 2, 31, 127, 20, 130, 2, TRUE },
+  { 2, 2, 2, 12, 5, 4, 4, 0, TRUE },        /* more queries than keys: some see none */
+  { 1, 1, 1, 3, 0, 4, 5, 0, TRUE },         /* no keys */
+  { 1, 1, 1, 3, 4, 0, 5, 0, TRUE },         /* no width: every score is 0 */
+  { 0, 2, 1, 3, 4, 5, 6, 1, FALSE },
+};
+
+static gboolean
+generate_attention (Call *call)
+{
+  gsize row = call->data_type == RLX_DATA_TYPE_F32 ? call->variant : 3 * call->variant;
+  gint64 mask[4];
+  gsize n_mask;
+
+  if (row >= G_N_ELEMENTS (attentions))
+    return FALSE;
+
+  add_input (call, PROP_TAME, call->data_type,
+             (gint64[]) { attentions[row].batch, attentions[row].heads, attentions[row].queries, attentions[row].width }, 4);
+  add_input (call, PROP_TAME, call->data_type,
+             (gint64[]) { attentions[row].batch, attentions[row].key_heads, attentions[row].keys, attentions[row].width }, 4);
+  add_input (call, PROP_TAME, call->data_type,
+             (gint64[]) { attentions[row].batch, attentions[row].key_heads, attentions[row].keys, attentions[row].value_width }, 4);
+  if (attentions[row].mask > 0)
+    {
+      n_mask = random_part (call,
+                            (gint64[]) { attentions[row].batch, attentions[row].heads, attentions[row].queries, attentions[row].keys },
+                            4, mask);
+      add_input (call, PROP_TAME, attentions[row].mask == 1 ? RLX_DATA_TYPE_BOOL : call->data_type, mask, n_mask);
+    }
+  g_variant_dict_insert (call->attributes, "causal", "b", attentions[row].causal);
+  if (prop_chance (call->rand, 0.4))
+    g_variant_dict_insert (call->attributes, "scale", "d", g_rand_double (call->rand) - 0.5);
+
+  return TRUE;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+/* Shapes whose rows are long, few, or many. */
+static gsize
+rows_shape (Call   *call,
+            gint64 *shape)
+{
+  static const gint64 edges[][3] = {
+    { 3, 0, 0 },
+    { 1, 1500, 0 },
+    { 5, 600, 0 },
+    { 513, 7, 0 },
+    { 17, 33, 5 },
+    { 4, 1, 129 },
+  };
+
+  if (call->variant < G_N_ELEMENTS (edges))
+    {
+      gsize n = 0;
+
+      while (n < 3 && edges[call->variant][n] > 0)
+        {
+          shape[n] = edges[call->variant][n];
+          n++;
+        }
+      return n;
+    }
+
+  return random_shape (call, shape, 1, 5);
+}
+
+static gboolean
+generate_softmax (Call *call)
+{
+  gint64 shape[RLX_MAX_RANK];
+  gsize n_dims;
+
+  if (call->variant > 10)
+    return FALSE;
+
+  n_dims = rows_shape (call, shape);
+  add_input (call, call->variant == 7 ? PROP_SPOILT : PROP_TAME, call->data_type, shape, n_dims);
+  g_variant_dict_insert (call->attributes, "axis", "x", random_axis (call, n_dims));
+
+  return TRUE;
+}
+
+static gboolean
+generate_norm (Call *call)
+{
+  gint64 shape[RLX_MAX_RANK], axes[RLX_MAX_RANK], factor[RLX_MAX_RANK];
+  gsize n_dims, n_axes = 1;
+
+  if (call->variant > 9)
+    return FALSE;
+
+  n_dims = rows_shape (call, shape);
+  axes[0] = -1;
+  if (call->variant > 2)
+    {
+      n_axes = random_axes (call, n_dims, axes);
+      set_ints (call, "axes", axes, n_axes);
+    }
+  for (gsize i = 0; i < n_axes; i++)
+    factor[i] = shape[axes[i] < 0 ? axes[i] + (gint64) n_dims : axes[i]];
+
+  add_input (call, call->variant == 7 ? PROP_SPOILT : PROP_TAME, call->data_type, shape, n_dims);
+  for (guint i = 1; i < call->op->n_inputs; i++)
+    {
+      if (prop_chance (call->rand, 0.7))
+        add_input (call, PROP_TAME, call->data_type, factor, n_axes);
+      else
+        skip_input (call);
+    }
+  if (prop_chance (call->rand, 0.5))
+    g_variant_dict_insert (call->attributes, "epsilon", "d", pow (10, -8 * g_rand_double (call->rand)));
+
+  return TRUE;
+}
+
+static gboolean
+generate_reduce (Call *call)
+{
+  gint64 shape[RLX_MAX_RANK], axes[RLX_MAX_RANK];
+  gsize n_dims, n_axes;
+  gboolean product = g_str_equal (call->op->name, "reduce_prod");
+
+  if (call->variant > 13)
+    return FALSE;
+
+  if (call->variant == 11)
+    {
+      /* So long that it takes two steps. */
+      n_dims = 1;
+      shape[0] = call->data_type == RLX_DATA_TYPE_F32 ? 70001 : 300;
+    }
+  else
+    {
+      n_dims = rows_shape (call, shape);
+    }
+  n_axes = random_axes (call, n_dims, axes);
+  if (call->variant == 12 && n_axes > 0)
+    shape[axes[0] < 0 ? axes[0] + (gint64) n_dims : axes[0]] = 0; /* a reduction of nothing */
+
+  add_input (call, call->variant == 7 ? PROP_SPOILT : product ? PROP_POSITIVE : PROP_TAME, call->data_type, shape, n_dims);
+  set_ints (call, "axes", axes, n_axes);
+  g_variant_dict_insert (call->attributes, "keep_dims", "b", prop_chance (call->rand, 0.5));
+
+  return TRUE;
+}
+
+/* ---- shapes and indices ------------------------------------------------------------------------ */
+
+static gboolean
+generate_reshape (Call *call)
+{
+  gint64 shape[RLX_MAX_RANK], to[RLX_MAX_RANK];
+  gsize n_dims, n_to = 0;
+  gint64 n;
+
+  if (call->variant > 6)
+    return FALSE;
+
+  n_dims = random_shape (call, shape, 0, 5);
+  n = (gint64) prop_count (shape, n_dims);
+  add_input (call, PROP_TAME, call->data_type, shape, n_dims);
+
+  /* Split off a divisor now and then. */
+  while (n_to < 5 && n > 0 && prop_chance (call->rand, 0.7))
+    {
+      gint64 divisor = prop_pick (call->rand, 1, 4);
+
+      if (n % divisor != 0)
+        divisor = 1;
+      to[n_to++] = divisor;
+      n /= divisor;
+    }
+  to[n_to++] = n > 0 && prop_chance (call->rand, 0.5) ? -1 : n;
+  set_ints (call, "shape", to, n_to);
+
+  return TRUE;
+}
+
+static gboolean
+generate_transpose (Call *call)
+{
+  gint64 shape[RLX_MAX_RANK], permutation[RLX_MAX_RANK];
+  gsize n_dims;
+
+  if (call->variant > 7)
+    return FALSE;
+
+  n_dims = random_shape (call, shape, 0, call->variant == 6 ? 8 : 4);
+  add_input (call, PROP_TAME, call->data_type, shape, n_dims);
+  for (gsize i = 0; i < n_dims; i++)
+    {
+      gsize j = (gsize) prop_pick (call->rand, 0, (gint64) i);
+
+      permutation[i] = permutation[j];
+      permutation[j] = (gint64) i - (prop_chance (call->rand, 0.3) ? (gint64) n_dims : 0);
+    }
+  set_ints (call, "permutation", permutation, call->variant == 0 ? 0 : n_dims);
+
+  return TRUE;
+}
+
+static gboolean
+generate_slice (Call *call)
+{
+  gint64 shape[RLX_MAX_RANK], starts[RLX_MAX_RANK], ends[RLX_MAX_RANK], axes[RLX_MAX_RANK], steps[RLX_MAX_RANK];
+  gsize n_dims, n_axes;
+
+  if (call->variant > 9)
+    return FALSE;
+
+  n_dims = random_shape (call, shape, 1, 4);
+  add_input (call, PROP_TAME, call->data_type, shape, n_dims);
+  n_axes = random_axes (call, n_dims, axes);
+  for (gsize i = 0; i < n_axes; i++)
+    {
+      gint64 size = shape[axes[i] < 0 ? axes[i] + (gint64) n_dims : axes[i]];
+
+      /* Half of them from about the beginning to about the end. */
+      steps[i] = prop_pick (call->rand, 1, 4) * (prop_chance (call->rand, 0.3) ? -1 : 1);
+      starts[i] = prop_chance (call->rand, 0.5) ? prop_pick (call->rand, 0, 2) : prop_pick (call->rand, -size - 3, size + 3);
+      ends[i] = prop_chance (call->rand, 0.5) ? size - prop_pick (call->rand, 0, 2) : prop_pick (call->rand, -size - 3, size + 3);
+      if (steps[i] < 0 && prop_chance (call->rand, 0.7))
+        {
+          starts[i] = G_MAXINT64;
+          ends[i] = prop_chance (call->rand, 0.5) ? G_MININT64 : 0;
+        }
+    }
+  set_ints (call, "starts", starts, n_axes);
+  set_ints (call, "ends", ends, n_axes);
+  set_ints (call, "axes", axes, n_axes);
+  if (prop_chance (call->rand, 0.7))
+    set_ints (call, "steps", steps, n_axes);
+
+  return TRUE;
+}
+
+static gboolean
+generate_concat (Call *call)
+{
+  gint64 shape[RLX_MAX_RANK], axis;
+  gsize n_dims, n;
+
+  if (call->variant > 6)
+    return FALSE;
+
+  n_dims = random_shape (call, shape, 1, 4);
+  n = (gsize) prop_pick (call->rand, 1, MAX_OPERANDS);
+  axis = random_axis (call, n_dims);
+  for (gsize i = 0; i < n; i++)
+    {
+      shape[axis < 0 ? axis + (gint64) n_dims : axis] = prop_pick (call->rand, 0, 9);
+      add_input (call, PROP_TAME, call->data_type, shape, n_dims);
+    }
+  g_variant_dict_insert (call->attributes, "axis", "x", axis);
+
+  return TRUE;
+}
+
+static gboolean
+generate_expand (Call *call)
+{
+  gint64 shape[RLX_MAX_RANK], part[RLX_MAX_RANK];
+  gsize n_dims, n_part;
+
+  if (call->variant > 7)
+    return FALSE;
+
+  n_dims = random_shape (call, shape, 0, 5);
+  n_part = random_part (call, shape, n_dims, part);
+  add_input (call, PROP_TAME, call->data_type, part, n_part);
+  set_ints (call, "shape", shape, n_dims);
+
+  return TRUE;
+}
+
+static gboolean
+generate_gather (Call *call)
+{
+  static const RlxDataType types[] = {
+    RLX_DATA_TYPE_I32, RLX_DATA_TYPE_U32, RLX_DATA_TYPE_I8, RLX_DATA_TYPE_U8, RLX_DATA_TYPE_I64, RLX_DATA_TYPE_U64,
+  };
+  RlxDataType index_type = types[call->variant % G_N_ELEMENTS (types)];
+  gint64 shape[RLX_MAX_RANK], indices[RLX_MAX_RANK], axis;
+  gsize n_dims, n_indices = (gsize) prop_pick (call->rand, 0, 2);
+
+  if (call->variant > 11)
+    return FALSE;
+
+  n_dims = random_shape (call, shape, 1, 4);
+  axis = random_axis (call, n_dims);
+  /* There is nothing to pick from an axis of size 0. */
+  if (shape[axis < 0 ? axis + (gint64) n_dims : axis] == 0)
+    shape[axis < 0 ? axis + (gint64) n_dims : axis] = 3;
+  for (gsize i = 0; i < n_indices; i++)
+    indices[i] = call->variant == 9 ? 0 : prop_size (call->rand, 17);
+
+  add_input (call, PROP_TAME, call->data_type, shape, n_dims);
+  /* Some are far outside. */
+  add_input (call, PROP_WILD, index_type, indices, n_indices);
+  g_variant_dict_insert (call->attributes, "axis", "x", axis);
+
+  return TRUE;
+}
+
+/* ---- the table -------------------------------------------------------------------------------------- */
+
+static const struct
+{
+  const char *op;
+  Generator generator;
+} generators[] = {
+  { "add", generate_broadcast },
+  { "where", generate_broadcast },
+  { "less", generate_broadcast },
+  { "cast", generate_cast },
+  { "matmul", generate_matmul },
+  { "linear", generate_linear },
+  { "attention", generate_attention },
+  { "softmax", generate_softmax },
+  { "log_softmax", generate_softmax },
+  { "layer_norm", generate_norm },
+  { "rms_norm", generate_norm },
+  { "reduce_sum", generate_reduce },
+  { "reduce_mean", generate_reduce },
+  { "reduce_max", generate_reduce },
+  { "reduce_min", generate_reduce },
+  { "reduce_prod", generate_reduce },
+  { "reshape", generate_reshape },
+  { "transpose", generate_transpose },
+  { "slice", generate_slice },
+  { "concat", generate_concat },
+  { "expand", generate_expand },
+  { "gather", generate_gather },
+};
+
+static Generator
+find_generator (const RlxOp *op)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS (generators); i++)
+    if (g_str_equal (generators[i].op, op->name))
+      return generators[i].generator;
+
+  return op->flags & RLX_OP_ELEMENTWISE ? generate_elementwise : NULL;
+}
+
+/* ---- running ------------------------------------------------------------------------------------------ */
+
+typedef struct
+{
+  RlxGraph *graph;
+  GPtrArray *feeds;    /* RlxTensor */
+  GPtrArray *texts;    /* what each output is */
+} Build;
+
+static gboolean
+add_call (Build *build,
+          Call  *call)
+{
+  g_autofree char *output = g_strdup_printf ("y%u", call->variant);
+  g_autoptr (GVariant) attributes = g_variant_ref_sink (g_variant_dict_end (call->attributes));
+  g_autofree char *printed = g_variant_print (attributes, FALSE);
+  g_autoptr (GError) error = NULL;
+  g_autofree RlxNode **results = NULL;
+  RlxNode *nodes[MAX_OPERANDS] = { NULL, };
+  GString *text = g_string_new (call->op->name);
+  gsize n_results;
+
+  for (gsize i = 0; i < call->n_inputs; i++)
+    {
+      g_autofree char *name = g_strdup_printf ("x%u_%" G_GSIZE_FORMAT, call->variant, i);
+      g_autofree char *type = NULL;
+      const gint64 *shape;
+      gsize n_dims;
+
+      if (call->inputs[i] == NULL)
+        {
+          g_string_append (text, " -");
+          continue;
+        }
+      shape = rlx_tensor_get_shape (call->inputs[i], &n_dims);
+      type = prop_type_text (rlx_tensor_get_data_type (call->inputs[i]), shape, n_dims);
+      g_string_append_printf (text, " %s", type);
+      if (call->constants >> i & 1)
+        {
+          nodes[i] = rlx_graph_constant (build->graph, call->inputs[i], &error);
+        }
+      else
+        {
+          nodes[i] = rlx_graph_input (build->graph, name, rlx_tensor_get_data_type (call->inputs[i]), shape, n_dims, &error);
+          g_ptr_array_add (build->feeds, g_object_ref (call->inputs[i]));
+        }
+      g_assert_no_error (error);
+    }
+  g_string_append_printf (text, " %s", printed);
+  g_ptr_array_add (build->texts, g_string_free (text, FALSE));
+
+  results = rlx_graph_add_op (build->graph, call->op->name, nodes, call->n_inputs, attributes, &n_results, &error);
+  if (error != NULL)
+    {
+      g_test_message ("%s: %s", (char *) g_ptr_array_index (build->texts, build->texts->len - 1), error->message);
+      g_test_fail ();
+      return FALSE;
+    }
+  rlx_graph_output (build->graph, output, results[0]);
+
+  return TRUE;
+}
+
+static void
+compare (Build      *build,
+         GPtrArray  *expected,
+         RlxTensor **outputs)
+{
+  gboolean talk = g_getenv ("RLX_TEST_RATIOS") != NULL;
+
+  for (guint i = 0; i < expected->len; i++)
+    {
+      const RlxReferenceValue *value = g_ptr_array_index (expected, i);
+      const char *text = g_ptr_array_index (build->texts, i);
+      RlxReferenceCheck check;
+
+      if (!rlx_reference_value_check (value, outputs[i], &check))
+        {
+          g_test_message ("%s: element %" G_GSIZE_FORMAT ": expected %.9g, got %.9g (bound %.3g); %" G_GSIZE_FORMAT " of %" G_GSIZE_FORMAT " are wrong",
+                          text, check.first_wrong, check.expected, check.got, check.bound, check.n_wrong, value->n_elements);
+          g_test_fail ();
+        }
+      else if (talk)
+        {
+          g_test_message ("%s: worst %.3g of the bound %.3g (expected %.9g), %" G_GSIZE_FORMAT " of %" G_GSIZE_FORMAT " unknown",
+                          text, check.max_ratio, check.bound, check.expected, check.n_unknown, value->n_elements);
+        }
+      /* A bound that says nothing tests nothing. */
+      if (check.n_unknown * 2 > value->n_elements && value->n_elements > 64)
+        {
+          g_test_message ("%s: the reference knows nothing of %" G_GSIZE_FORMAT " of %" G_GSIZE_FORMAT " elements",
+                          text, check.n_unknown, value->n_elements);
+          g_test_fail ();
+        }
+    }
+}
+
+static void
+free_tensors (RlxTensor **tensors,
+              gsize       n)
+{
+  for (gsize i = 0; i < n; i++)
+    g_object_unref (tensors[i]);
+  g_free (tensors);
+}
+
+static void
+run_graph (Build *build)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GPtrArray) expected = NULL;
+  g_autoptr (RlxExecutable) executable = NULL;
+  RlxTensor **outputs, **again;
+  RlxTensor **feeds = (RlxTensor **) build->feeds->pdata;
+  gsize n_outputs, n_again;
+
+  expected = rlx_reference_run (build->graph, feeds, build->feeds->len, NULL, NULL, 0, RLX_REFERENCE_NONE, &error);
+  g_assert_no_error (error);
+
+  executable = rlx_device_compile (rlx_test_device (), build->graph, NULL, &error);
+  g_assert_no_error (error);
+  outputs = rlx_executable_run (executable, feeds, build->feeds->len, &n_outputs, NULL, &error);
+  g_assert_no_error (error);
+  again = rlx_executable_run (executable, feeds, build->feeds->len, &n_again, NULL, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (n_outputs, ==, expected->len);
+
+  compare (build, expected, outputs);
+  for (gsize i = 0; i < n_outputs; i++)
+    {
+      if (!g_bytes_equal (rlx_tensor_get_bytes (outputs[i]), rlx_tensor_get_bytes (again[i])))
+        {
+          g_test_message ("%s: other bits in the second run", (char *) g_ptr_array_index (build->texts, i));
+          g_test_fail ();
+        }
+    }
+
+  free_tensors (outputs, n_outputs);
+  free_tensors (again, n_again);
+}
+
+static void
+test_type (const RlxOp *op,
+           Generator    generator,
+           RlxDataType  data_type)
+{
+  g_autofree char *what = g_strdup_printf ("%s %s", op->name, rlx_data_type_to_string (data_type));
+  g_autoptr (GRand) rand = g_rand_new_with_seed (prop_seed (what));
+  g_autoptr (RlxGraph) graph = rlx_graph_new ();
+  g_autoptr (GPtrArray) feeds = g_ptr_array_new_with_free_func (g_object_unref);
+  g_autoptr (GPtrArray) texts = g_ptr_array_new_with_free_func (g_free);
+  Build build = { graph, feeds, texts };
+  gboolean more = TRUE;
+
+  for (guint variant = 0; more; variant++)
+    {
+      g_autoptr (GVariantDict) attributes = g_variant_dict_new (NULL);
+      Call call = { .op = op, .data_type = data_type, .rand = rand, .variant = variant, .attributes = attributes };
+
+      more = generator (&call) && add_call (&build, &call);
+      for (gsize i = 0; i < call.n_inputs; i++)
+        g_clear_object (&call.inputs[i]);
+    }
+
+  if (!rlx_graph_check (graph, NULL))
+    return;
+  if (texts->len == 0)
+    {
+      g_test_message ("%s: no calls were made", what);
+      g_test_fail ();
+      return;
+    }
+  run_graph (&build);
+}
+
+/* The operand whose type is free: the first one, but for a condition. */
+static guint
+get_types (const RlxOp *op)
+{
+  for (guint i = 0; i < op->n_inputs; i++)
+    if (op->inputs[i].types != RLX_TYPES_BOOL)
+      return op->inputs[i].types;
+
+  return RLX_TYPES_BOOL;
+}
+
+static void
+test_op (gconstpointer data)
+{
+  const RlxOp *op = data;
+  Generator generator = find_generator (op);
+
+  if (rlx_test_device () == NULL)
+    return;
+
+  if (generator == NULL || !rlx_reference_has_op (op->name))
+    {
+      g_test_message ("%s has no %s", op->name, generator == NULL ? "generator in this test" : "reference");
+      g_test_fail ();
+      return;
+    }
+
+  for (int data_type = 0; data_type <= RLX_DATA_TYPE_U64; data_type++)
+    if (get_types (op) >> data_type & 1)
+      test_type (op, generator, (RlxDataType) data_type);
+}
+
+int
+main (int   argc,
+      char *argv[])
+{
+  g_test_init (&argc, &argv, NULL);
+
+  for (guint i = 0; i < rlx_n_ops; i++)
+    {
+      g_autofree char *path = g_strdup_printf ("/properties/%s", rlx_op_table[i]->name);
+
+      if (!(rlx_op_table[i]->flags & (RLX_OP_LEAF | RLX_OP_INTERNAL)))
+        g_test_add_data_func (path, rlx_op_table[i], test_op);
+    }
+
+  return g_test_run ();
+}
