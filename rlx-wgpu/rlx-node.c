@@ -442,6 +442,27 @@ rlx_node_get_tensor (RlxNode *self)
 }
 
 /**
+ * rlx_node_get_result:
+ * @self: a node
+ *
+ * Gets which result of its operator the node is.
+ *
+ * Only operators that have several results, such as `split`, have nodes that are
+ * not the first one.
+ *
+ * Returns: the number, 0 for the first one
+ *
+ * Since: 1.0
+ */
+guint
+rlx_node_get_result (RlxNode *self)
+{
+  g_return_val_if_fail (RLX_IS_NODE (self), 0);
+
+  return self->value != NULL ? self->value->index : 0;
+}
+
+/**
  * rlx_node_get_graph:
  * @self: a node
  *

@@ -37,6 +37,8 @@ GVariant *     rlx_node_get_attributes (RlxNode     *self);
 RLX_API
 RlxTensor *    rlx_node_get_tensor     (RlxNode     *self);
 RLX_API
+guint          rlx_node_get_result     (RlxNode     *self);
+RLX_API
 RlxGraph *     rlx_node_get_graph      (RlxNode     *self);
 RLX_API
 char *         rlx_node_to_string      (RlxNode     *self);

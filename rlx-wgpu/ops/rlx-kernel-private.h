@@ -30,6 +30,11 @@
  * A store to an 8-bit or packed 16-bit output may come from any invocation in
  * any order: it is done with atomics on the word. Two invocations must not
  * store to the same element.
+ *
+ * An atomic output is for what invocations do share: its elements are u32 (the
+ * value has 32-bit elements), and besides load_NAME and store_NAME it has
+ * atomic_add_NAME and atomic_max_NAME (i: u32, v: u32) -> u32, which return what
+ * was there before.
  */
 #pragma once
 
@@ -59,6 +64,7 @@ void        rlx_kernel_input      (RlxKernel *self, const char *name, const RlxI
 void        rlx_kernel_output     (RlxKernel *self, const char *name, const RlxIrValue *value);
 void        rlx_kernel_input_raw  (RlxKernel *self, const char *name, const RlxIrValue *value);
 void        rlx_kernel_output_raw (RlxKernel *self, const char *name, const RlxIrValue *value);
+void        rlx_kernel_output_atomic (RlxKernel *self, const char *name, const RlxIrValue *value);
 void        rlx_kernel_param_u32  (RlxKernel *self, const char *name, guint64 value); /* < 2^32 */
 void        rlx_kernel_param_i32  (RlxKernel *self, const char *name, gint64 value);
 void        rlx_kernel_param_f32  (RlxKernel *self, const char *name, double value);

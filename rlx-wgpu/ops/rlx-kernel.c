@@ -114,6 +114,15 @@ rlx_kernel_output_raw (RlxKernel        *self,
   kernel_arg (self, name, value, TRUE, TRUE);
 }
 
+void
+rlx_kernel_output_atomic (RlxKernel        *self,
+                          const char       *name,
+                          const RlxIrValue *value)
+{
+  kernel_arg (self, name, value, TRUE, TRUE);
+  g_array_index (self->step->args, RlxArg, self->step->args->len - 1).atomic = TRUE;
+}
+
 static void
 kernel_param (RlxKernel   *self,
               const char  *name,

@@ -41,6 +41,7 @@ typedef struct
   char *name;
   RlxDataType dtype;      /* on the device */
   gboolean raw;
+  gboolean atomic;        /* output of words that invocations share */
   gboolean is_output;
   guint slot;
   guint64 n_elements;

@@ -149,7 +149,7 @@ write_functions (GString                 *out,
   guint n_segments = rlx_n_segments (size, adapter);
   guint entry_size = g_str_equal (storage.element, "f16") ? 2 : 4;
   guint64 per_segment = segment_size (adapter) / entry_size;
-  gboolean atomic = home->is_output && storage.bits != 0;
+  gboolean atomic = home->is_output && (storage.bits != 0 || home->atomic);
   g_autofree char *head = NULL, *load = NULL, *function = NULL, *body = NULL;
 
   g_string_append_printf (out, "alias type_%s = %s;\n", arg->name, storage.type);
@@ -181,8 +181,15 @@ write_functions (GString                 *out,
     {
       head = g_strdup_printf ("(w: u32, v: %s) {", storage.type);
       function = g_strdup_printf ("store_%s", arg->name);
-      body = g_strdup_printf ("@[#] = encode_%s(v);", arg->name);
+      body = g_strdup_printf (atomic ? "atomicStore(&@[#], encode_%s(v));" : "@[#] = encode_%s(v);", arg->name);
       write_access (out, function, head, home->name, n_segments, per_segment, body, "");
+      for (guint i = 0; atomic && i < 2; i++)
+        {
+          g_autofree char *name = g_strdup_printf ("atomic_%s_%s", i == 0 ? "add" : "max", arg->name);
+
+          write_access (out, name, "(w: u32, v: u32) -> u32 {\n  var old: u32;", home->name, n_segments, per_segment,
+                        i == 0 ? "old = atomicAdd(&@[#], v);" : "old = atomicMax(&@[#], v);", "  return old;\n");
+        }
     }
   else
     {
@@ -214,7 +221,7 @@ add_bindings (RlxPlan                 *plan,
   Storage storage = get_storage (arg, adapter);
   guint64 size = g_array_index (plan->slots, RlxSlot, arg->slot).size;
   guint n = rlx_n_segments (size, adapter);
-  gboolean atomic = arg->is_output && storage.bits != 0;
+  gboolean atomic = arg->is_output && (storage.bits != 0 || arg->atomic);
 
   for (guint s = 0; s < n; s++)
     {
