@@ -215,16 +215,17 @@ test_exit (void)
 {
   if (g_test_subprocess ())
     {
+      /* Used until the very end, and never lost for a leak checker. */
+      static RlxGpuDispatch dispatch;
+      static RlxGpuJob job;
+      static Kernel kernel;
       RlxGpu *gpu = open_device ();
-      RlxGpuDispatch *dispatch = g_new (RlxGpuDispatch, 1);
-      RlxGpuJob *job = g_new0 (RlxGpuJob, 1);
-      Kernel *kernel = g_new0 (Kernel, 1);
 
-      kernel_init (kernel, gpu, twice_wgsl, 100000);
-      *dispatch = kernel_dispatch (kernel);
-      job->dispatches = dispatch;
-      job->n_dispatches = 1;
-      rlx_gpu_invoke (gpu, run_for_ever, job);
+      kernel_init (&kernel, gpu, twice_wgsl, 100000);
+      dispatch = kernel_dispatch (&kernel);
+      job.dispatches = &dispatch;
+      job.n_dispatches = 1;
+      rlx_gpu_invoke (gpu, run_for_ever, &job);
       g_usleep (g_test_rand_int_range (0, 20) * 1000);
       exit (0);
     }
