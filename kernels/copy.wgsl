@@ -29,62 +29,72 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   let left = p.n - first;
   let start = lane * $(PACK)u;
   var rest = first + min (start, left - 1u);
-#for d in 0..RANK - 1
+  var at = p.from_offset;
+#if !IN_ORDER
+  var to = p.to_offset;
+#endif
+#for d in 0..RANK
+#if d < RANK - 1
   var c$(d) = rest % p.dim$(d);
   rest /= p.dim$(d);
+#else
+  let c$(d) = rest;
+#endif
+  at += c$(d) * p.from$(d);
+#if !IN_ORDER
+  to += c$(d) * p.to$(d);
+#endif
 #endfor
-  var c$(RANK - 1) = rest;
 
   let end = min (p.block, left);
   for (var base = 0u; base < end; base += $(WG * PACK)u) {
     if (base + start < left) {
 #if PACK == 1
-      var at = p.from_offset;
-#for d in 0..RANK
-      at += c$(d) * p.from$(d);
-#endfor
 #if IN_ORDER
-      let to = first + base + start;
+      store_y (first + base + start, load_x (at));
 #else
-      var to = p.to_offset;
-#for d in 0..RANK
-      to += c$(d) * p.to$(d);
-#endfor
-#endif
       store_y (to, load_x (at));
+#endif
 #else
-#for d in 0..RANK
+      var source = at;
+      var word = load_x (source);
+#for d in 0..RANK - 1
       var e$(d) = c$(d);
 #endfor
-      var word = 0u;
-      var carry = false;
-#for e in 0..PACK
-      {
-        var at = p.from_offset;
-#for d in 0..RANK
-        at += e$(d) * p.from$(d);
-#endfor
-        word |= load_x (at) << $(e * BITS)u;
-        e0++;
+#for e in 1..PACK
+      source += p.from0;
 #for d in 0..RANK - 1
-        carry = e$(d) == p.dim$(d);
-        e$(d) = select (e$(d), 0u, carry);
-        e$(d + 1) += select (0u, 1u, carry);
+#if d == 0
+      var carry$(e) = true;
+#endif
+      e$(d) += select (0u, 1u, carry$(e));
+      carry$(e) = e$(d) == p.dim$(d);
+      e$(d) = select (e$(d), 0u, carry$(e));
+      source += select (0u, p.carry_from$(d), carry$(e));
 #endfor
-      }
+      word |= load_x (source) << $(e * BITS)u;
 #endfor
       store_word_y ((first + base + start) / $(PACK)u, word);
 #endif
     }
 
-#for d in 0..RANK
+    at += p.next_from;
+#if !IN_ORDER
+    to += p.next_to;
+#endif
+#for d in 0..RANK - 1
     c$(d) += p.next$(d);
 #endfor
 #for d in 0..RANK - 1
-    if (c$(d) >= p.dim$(d)) {
-      c$(d) -= p.dim$(d);
-      c$(d + 1)++;
-    }
+    let carry$(d) = c$(d) >= p.dim$(d);
+    c$(d) -= select (0u, p.dim$(d), carry$(d));
+    at += select (0u, p.carry_from$(d), carry$(d));
+#if !IN_ORDER
+    to += select (0u, p.carry_to$(d), carry$(d));
+#endif
+#if d < RANK - 2
+    c$(d + 1) += select (0u, 1u, carry$(d));
+#endif
 #endfor
   }
 #endif

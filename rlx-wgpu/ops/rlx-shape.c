@@ -118,32 +118,30 @@ param_indexed (RlxKernel  *kernel,
   rlx_kernel_param_u32 (kernel, name, (guint32) value);
 }
 
-gboolean
-rlx_lower_copy (RlxLower         *lower,
-                const RlxIrNode  *node,
-                const RlxIrValue *from,
-                const RlxIrValue *to,
-                const RlxCopy    *original,
-                GError          **error)
+/* One step, for a copy that is as simple as it gets. */
+static gboolean
+dispatch_copy (RlxLower         *lower,
+               const RlxIrNode  *node,
+               const RlxIrValue *from,
+               const RlxIrValue *to,
+               const RlxCopy    *copy,
+               GError          **error)
 {
-  RlxCopy copy = *original;
   guint size = (guint) rlx_data_type_get_size (rlx_data_type_on_device (to->type.dtype));
   guint64 n, block, groups, inner = 1;
+  gint64 next_from = 0, next_to = 0;
   gboolean in_order;
   guint pack;
   RlxKernel *kernel;
 
-  if (!simplify_copy (&copy))
-    return TRUE;
-
   /* Results in order are written in whole words, so that small elements need
    * no atomics; the words behind the end are padding. */
-  n = count_elements (&copy);
-  in_order = copy.to_offset == 0 && n == rlx_type_n_elements (&to->type);
-  for (guint i = copy.rank; in_order && i-- > 0;)
+  n = count_elements (copy);
+  in_order = copy->to_offset == 0 && n == rlx_type_n_elements (&to->type);
+  for (guint i = copy->rank; in_order && i-- > 0;)
     {
-      in_order = copy.to[i] == (gint64) inner;
-      inner *= copy.dims[i];
+      in_order = copy->to[i] == (gint64) inner;
+      inner *= copy->dims[i];
     }
   pack = in_order ? 4 / size : 1;
 
@@ -151,7 +149,7 @@ rlx_lower_copy (RlxLower         *lower,
   rlx_kernel_input_raw (kernel, "x", from);
   rlx_kernel_output_raw (kernel, "y", to);
   rlx_kernel_define (kernel, "WG", WORKGROUP_SIZE);
-  rlx_kernel_define (kernel, "RANK", copy.rank);
+  rlx_kernel_define (kernel, "RANK", copy->rank);
   rlx_kernel_define (kernel, "PACK", pack);
   rlx_kernel_define (kernel, "BITS", size * 8);
   rlx_kernel_define (kernel, "IN_ORDER", in_order);
@@ -161,28 +159,140 @@ rlx_lower_copy (RlxLower         *lower,
   rlx_kernel_param_u32 (kernel, "n", n);
   rlx_kernel_param_u32 (kernel, "block", block);
   rlx_kernel_param_u32 (kernel, "groups", groups);
-  rlx_kernel_param_u32 (kernel, "from_offset", (guint32) copy.from_offset);
+  rlx_kernel_param_u32 (kernel, "from_offset", (guint32) copy->from_offset);
   if (!in_order)
-    rlx_kernel_param_u32 (kernel, "to_offset", (guint32) copy.to_offset);
+    rlx_kernel_param_u32 (kernel, "to_offset", (guint32) copy->to_offset);
 
   /* Innermost first. An invocation goes on by WG elements (words of them), in
-   * mixed radix: adding digits with carry takes no division. */
+   * mixed radix: adding digits takes no division, and where an element is takes
+   * no multiplication when each carry has its own distance. */
   inner = 1;
-  for (guint i = 0; i < copy.rank; i++)
+  for (guint i = 0; i < copy->rank; i++)
     {
-      guint d = copy.rank - 1 - i;
+      guint d = copy->rank - 1 - i;
       guint64 next = (guint64) WORKGROUP_SIZE * pack / inner;
 
-      param_indexed (kernel, "dim", i, copy.dims[d]);
-      param_indexed (kernel, "from", i, copy.from[d]);
+      if (i + 1 < copy->rank)
+        {
+          next %= copy->dims[d];
+          param_indexed (kernel, "carry_from", i, copy->from[d - 1] - copy->dims[d] * copy->from[d]);
+          if (!in_order)
+            param_indexed (kernel, "carry_to", i, copy->to[d - 1] - copy->dims[d] * copy->to[d]);
+        }
+      param_indexed (kernel, "dim", i, copy->dims[d]);
+      param_indexed (kernel, "next", i, next);
+      param_indexed (kernel, "from", i, copy->from[d]);
+      next_from += next * copy->from[d];
       if (!in_order)
-        param_indexed (kernel, "to", i, copy.to[d]);
-      param_indexed (kernel, "next", i, i + 1 < copy.rank ? next % copy.dims[d] : next);
-      inner *= copy.dims[d];
+        {
+          param_indexed (kernel, "to", i, copy->to[d]);
+          next_to += next * copy->to[d];
+        }
+      inner *= copy->dims[d];
     }
+  rlx_kernel_param_u32 (kernel, "next_from", (guint32) next_from);
+  if (!in_order)
+    rlx_kernel_param_u32 (kernel, "next_to", (guint32) next_to);
   rlx_kernel_set_cost (kernel, 0, 2.0 * n * size);
 
   return rlx_kernel_dispatch (kernel, groups, error);
+}
+
+/* The side of a tile, in elements: a line of most caches. */
+#define TILE 16
+
+/* Neighbours in the result may be far apart in the operand, as in the transpose
+ * of a matrix: then a line of the cache is gone before its other elements are
+ * wanted. Going through the elements in square tiles avoids that: the dimension
+ * along which the operand lies is @near. */
+static gboolean
+find_tiles (const RlxCopy    *copy,
+            const RlxIrValue *value,
+            guint            *near)
+{
+  guint last = copy->rank - 1;
+
+  /* Smaller elements would need atomics, smaller copies fit into a cache. */
+  if (rlx_data_type_get_size (rlx_data_type_on_device (value->type.dtype)) != 4 || count_elements (copy) < (1 << 18))
+    return FALSE;
+  if (copy->rank < 2 || copy->rank + 2 > RLX_MAX_RANK ||
+      ABS (copy->from[last]) < TILE || copy->dims[last] < TILE)
+    return FALSE;
+
+  for (guint i = 0; i < last; i++)
+    if (ABS (copy->from[i]) == 1 && copy->dims[i] >= TILE)
+      {
+        *near = i;
+        return TRUE;
+      }
+
+  return FALSE;
+}
+
+static gboolean
+lower_tiled (RlxLower         *lower,
+             const RlxIrNode  *node,
+             const RlxIrValue *from,
+             const RlxIrValue *to,
+             const RlxCopy    *copy,
+             guint             near,
+             GError          **error)
+{
+  const guint axes[] = { near, copy->rank - 1 };
+  RlxCopy tiles = *copy;
+
+  /* Cut off what is no whole tile. */
+  for (guint i = 0; i < G_N_ELEMENTS (axes); i++)
+    {
+      guint d = axes[i];
+      gint64 whole = tiles.dims[d] / TILE * TILE;
+
+      if (whole < tiles.dims[d])
+        {
+          RlxCopy rest = tiles;
+
+          rest.dims[d] -= whole;
+          rest.from_offset += whole * rest.from[d];
+          rest.to_offset += whole * rest.to[d];
+          if (!simplify_copy (&rest) || !dispatch_copy (lower, node, from, to, &rest, error))
+            return FALSE;
+        }
+      tiles.dims[d] = whole;
+    }
+
+  for (guint i = 0; i < G_N_ELEMENTS (axes); i++)
+    {
+      guint d = axes[i];
+
+      tiles.dims[tiles.rank] = TILE;
+      tiles.from[tiles.rank] = tiles.from[d];
+      tiles.to[tiles.rank] = tiles.to[d];
+      tiles.rank++;
+      tiles.dims[d] /= TILE;
+      tiles.from[d] *= TILE;
+      tiles.to[d] *= TILE;
+    }
+
+  return dispatch_copy (lower, node, from, to, &tiles, error);
+}
+
+gboolean
+rlx_lower_copy (RlxLower         *lower,
+                const RlxIrNode  *node,
+                const RlxIrValue *from,
+                const RlxIrValue *to,
+                const RlxCopy    *original,
+                GError          **error)
+{
+  RlxCopy copy = *original;
+  guint near;
+
+  if (!simplify_copy (&copy))
+    return TRUE;
+  if (find_tiles (&copy, to, &near))
+    return lower_tiled (lower, node, from, to, &copy, near, error);
+
+  return dispatch_copy (lower, node, from, to, &copy, error);
 }
 
 gboolean

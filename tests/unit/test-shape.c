@@ -777,6 +777,8 @@ test_large (void)
   const Shape bytes = { 2, { small ? 1900 : 2500, 2001 } };
   const Shape rows = { 1, { small ? 10000 : 70000 } };
   const Shape table = { 2, { 300, 70 } };
+  const Shape batch = { 3, { 3, 400, 500 } };
+  const Shape apart = { 4, { 50, 7, 33, 40 } };
 
   if (rlx_test_device () == NULL)
     return;
@@ -784,6 +786,9 @@ test_large (void)
   check_transpose ("f32", &matrix, (gint64[]) { 1, 0 });
   check_transpose ("u8", &bytes, (gint64[]) { 1, 0 });
   check_transpose ("f16", &matrix, (gint64[]) { 1, 0 });
+  check_transpose ("f32", &batch, (gint64[]) { 0, 2, 1 });
+  check_transpose ("i32", &batch, (gint64[]) { 2, 0, 1 });
+  check_transpose ("u32", &apart, (gint64[]) { 3, 1, 2, 0 });
   check_gather ("f32", "i32", &table, 0, &rows, TRUE, 77);
 }
 
