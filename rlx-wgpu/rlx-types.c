@@ -12,9 +12,45 @@
 #include <string.h>
 
 /* clang-format off */
+/**
+ * rlx_device_error_quark:
+ *
+ * Gets the domain of [error@Rlx.DeviceError].
+ *
+ * Returns: the domain
+ *
+ * Since: 1.0
+ */
 G_DEFINE_QUARK (rlx-device-error-quark, rlx_device_error)
+/**
+ * rlx_graph_error_quark:
+ *
+ * Gets the domain of [error@Rlx.GraphError].
+ *
+ * Returns: the domain
+ *
+ * Since: 1.0
+ */
 G_DEFINE_QUARK (rlx-graph-error-quark, rlx_graph_error)
+/**
+ * rlx_compile_error_quark:
+ *
+ * Gets the domain of [error@Rlx.CompileError].
+ *
+ * Returns: the domain
+ *
+ * Since: 1.0
+ */
 G_DEFINE_QUARK (rlx-compile-error-quark, rlx_compile_error)
+/**
+ * rlx_weights_error_quark:
+ *
+ * Gets the domain of [error@Rlx.WeightsError].
+ *
+ * Returns: the domain
+ *
+ * Since: 1.0
+ */
 G_DEFINE_QUARK (rlx-weights-error-quark, rlx_weights_error)
 /* clang-format on */
 

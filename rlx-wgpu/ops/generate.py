@@ -28,8 +28,8 @@ TYPE_SETS = {
     'index': 'RLX_TYPES_INT', 'f32': 'RLX_TYPES_F32', 'f16': 'RLX_TYPES_F16',
 }
 TYPE_WORDS = {
-    'float': 'f32, f16', 'int': 'i32, u32, i8, u8', 'number': 'f32, f16, i32, u32, i8, u8',
-    'signed': 'f32, f16, i32, i8', 'bool': 'bool', 'any': 'every type', 'index': 'i32, u32, i8, u8, i64, u64',
+    'float': 'f32, f16', 'int': 'i32, u32, i8, u8, i64, u64', 'number': 'f32, f16, i32, u32, i8, u8, i64, u64',
+    'signed': 'f32, f16, i32, i8, i64', 'bool': 'bool', 'any': 'every type', 'index': 'i32, u32, i8, u8, i64, u64',
 }
 C_TYPES = {'bool': 'gboolean', 'int': 'gint64', 'float': 'double', 'dtype': 'RlxDataType'}
 KINDS = {'bool': 'BOOL', 'int': 'INT', 'float': 'FLOAT', 'dtype': 'DATA_TYPE', 'ints': 'INTS'}
@@ -460,20 +460,24 @@ def type_words(op):
 
 
 def example(op):
-    if op.leaf:
-        return None
-    args = [i['name'] for i in op.inputs if i['name'] != 'self' and not i['variadic']]
-    values = {'ints': '[0]', 'int': '-1', 'float': '1.0', 'bool': 'true', 'dtype': 'Rlx.DataType.F16'}
-    args += [values.get(a.type, '…') for a in op.required]
+    args = [i['name'] for i in op.inputs if i['name'] != 'self' and not i['variadic'] and not i['optional']]
+    args += [a.name for a in op.required]
     if op.variadic:
         return f'y = graph.{op.name}([a, b], ' + ', '.join(args) + ')'
     return f'y = x.{op.name}(' + ', '.join(args) + ')'
 
 
+def owner(op):
+    return 'Graph' if op.variadic or op.leaf else 'Node'
+
+
 def manual(ops):
-    out = [f'Title: Operators', f'Slug: operators', '', '# Operators', '',
-           'Every operator of the op table, by family. The example lines are Python; every language has the same names.',
-           'Operands broadcast as in NumPy where an operator is element-wise; negative axes count from the end.', '']
+    out = ['Title: Operators', 'Slug: operators', '',
+           'Every operator there is, by family. The examples are in Python; every language has the same names.',
+           'Operands of element-wise operators broadcast as in NumPy. Negative axes count from the end.', '',
+           'Operands and attributes without a default are arguments of the method. In C, Vala and JavaScript, attributes',
+           'that have a default are properties of an object, which a second method takes; in Python they are keyword',
+           'arguments. What the error bounds mean is in [Numerics](numerics.html).', '']
     family = None
     for op in ops:
         if op.family != family:
@@ -482,16 +486,15 @@ def manual(ops):
         out += [f'### {op.name}', '', op.summary + (' ' + op.doc if op.doc else ''), '']
         if op.formula:
             out += [f'    {op.formula}', '']
+        out += [f'- Method: [method@Rlx.{owner(op)}.{op.name}]' +
+                (f'; with options: [method@Rlx.{owner(op)}.{op.name}_full]' if op.options else '')]
         if op.inputs:
             out += [f'- Types: {type_words(op)}' + ('; the result is bool' if op.bool_result else '')]
         for a in op.attrs:
             default = '' if a.required else f', default {str(a.default).lower() if a.type == "bool" else a.default}'
             out += [f'- `{a.name}` ({a.type}{default}): {a.doc}']
         if not op.leaf:
-            out += [f'- Error bound: {op.bound}']
-        line = example(op)
-        if line:
-            out += ['', '```python', line, '```']
+            out += [f'- Error bound: {op.bound}', '', '```python', example(op), '```']
         out.append('')
     return '\n'.join(out)
 
