@@ -368,8 +368,13 @@ test_million (void)
   {
     /* the same number over and over: the worst for a running sum */
     g_autoptr (RlxTensor) x = rlx_test_random ("f16[1000000]", 0.1, 0.1, 1);
+    g_autoptr (RlxTensor) y = rlx_test_random ("f32[1000000]", 0.1, 0.1, 1);
+    g_autoptr (RlxTensor) z = rlx_test_random ("f32[20,40000]", 0.1, 0.1, 1);
 
     check_all (x, 1, FALSE, 1u << MEAN);
+    check_all (y, 1, FALSE, 1u << SUM);
+    check_all (z, 2, FALSE, 1u << SUM);
+    check_all (z, 1, FALSE, 1u << SUM);
   }
 }
 
