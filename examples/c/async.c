@@ -1,0 +1,115 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Compiles and runs while a main loop goes on, and cancels a run.
+ */
+#include <rlx-wgpu/rlx-wgpu.h>
+
+typedef struct
+{
+  GMainLoop *loop;
+  RlxTensor *x;
+  RlxExecutable *executable;
+  GCancellable *cancellable;
+  GError *error;
+} App;
+
+static void
+free_tensors (RlxTensor **tensors,
+              gsize       n_tensors)
+{
+  for (gsize i = 0; i < n_tensors; i++)
+    g_object_unref (tensors[i]);
+  g_free (tensors);
+}
+
+static void
+cancelled_run_ready_cb (GObject      *source,
+                        GAsyncResult *result,
+                        gpointer      data)
+{
+  App *app = data;
+  gsize n_outputs;
+  RlxTensor **outputs = rlx_executable_run_finish (RLX_EXECUTABLE (source), result, &n_outputs, &app->error);
+
+  if (g_error_matches (app->error, G_IO_ERROR, G_IO_ERROR_CANCELLED))
+    {
+      g_print ("cancelled\n");
+      g_clear_error (&app->error);
+    }
+
+  if (outputs != NULL)
+    free_tensors (outputs, n_outputs);
+  g_main_loop_quit (app->loop);
+}
+
+static void
+run_ready_cb (GObject      *source,
+              GAsyncResult *result,
+              gpointer      data)
+{
+  App *app = data;
+  gsize n_outputs;
+  RlxTensor **outputs = rlx_executable_run_finish (RLX_EXECUTABLE (source), result, &n_outputs, &app->error);
+  g_autofree char *text = NULL;
+
+  if (outputs == NULL)
+    {
+      g_main_loop_quit (app->loop);
+      return;
+    }
+
+  text = rlx_tensor_to_string (outputs[0]);
+  g_print ("%s\n", text);
+  free_tensors (outputs, n_outputs);
+
+  rlx_executable_run_async (app->executable, &app->x, 1, app->cancellable, cancelled_run_ready_cb, app);
+  g_cancellable_cancel (app->cancellable);
+}
+
+static void
+compile_ready_cb (GObject      *source,
+                  GAsyncResult *result,
+                  gpointer      data)
+{
+  App *app = data;
+
+  app->executable = rlx_device_compile_finish (RLX_DEVICE (source), result, &app->error);
+  if (app->executable == NULL)
+    g_main_loop_quit (app->loop);
+  else
+    rlx_executable_run_async (app->executable, &app->x, 1, NULL, run_ready_cb, app);
+}
+
+int
+main (void)
+{
+  App app = { NULL, };
+  g_autoptr(RlxDevice) device = rlx_device_get_default (&app.error);
+  g_autoptr(RlxGraph) graph = rlx_graph_new ();
+  const gint64 shape[] = { 4 };
+  int status;
+
+  if (device != NULL)
+    {
+      RlxNode *x = rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, shape, 1, NULL);
+
+      rlx_graph_output (graph, "y", rlx_node_sqrt (x, NULL));
+      app.loop = g_main_loop_new (NULL, FALSE);
+      app.cancellable = g_cancellable_new ();
+      app.x = rlx_tensor_new_from_floats (shape, 1, (float[]) { 1, 4, 9, 16 }, 4, NULL);
+      rlx_device_compile_async (device, graph, NULL, compile_ready_cb, &app);
+      g_main_loop_run (app.loop);
+    }
+
+  status = app.error != NULL;
+  if (app.error != NULL)
+    g_printerr ("%s\n", app.error->message);
+
+  g_clear_error (&app.error);
+  g_clear_object (&app.executable);
+  g_clear_object (&app.cancellable);
+  g_clear_object (&app.x);
+  g_clear_pointer (&app.loop, g_main_loop_unref);
+  return status;
+}
