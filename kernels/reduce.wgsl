@@ -2,7 +2,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
 // Folds the columns of each row into one element: the sum (SUM), the product
-// (PROD), the largest (MAX) or the smallest (MIN); DIVIDE makes a mean of a sum.
+// (PROD), the largest (MAX) or the smallest (MIN), or the logarithm of the sum of
+// exponentials (LOG_SUM_EXP), of which one may be made of others. The first step
+// sums absolute values (ABS) or squares (SQUARE); the last one divides (DIVIDE)
+// or takes the ROOT or the LOG. BOOLEAN tensors are raw: 0 and 1.
 //
 // Long rows are cut into p.parts parts, each of them every p.parts-th column,
 // which leaves a shorter row of partial results for another step. SPLIT 1 has
@@ -34,12 +37,33 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #use op_max
 #elif FLOAT && MIN
 #use op_min
+#elif LOG_SUM_EXP
+#use op_exp op_is_inf op_log
+#endif
+#if ROOT
+#use op_sqrt
+#elif LOG
+#use op_log
 #endif
 
 var<private> start: u32;
+#if LOG_SUM_EXP
+var<private> largest: f32;
+#endif
 
 fn term (k: u32) -> fold_t {
-  return load_x (start + column (k));
+  let x = load_x (start + column (k));
+#if ABS
+  return abs (x);
+#elif SQUARE
+  return x * x;
+#elif LOG_SUM_EXP
+  return op_exp (x - largest);
+#elif BOOLEAN
+  return min (x, 1u);
+#else
+  return x;
+#endif
 }
 
 fn join (a: fold_t, b: fold_t) -> fold_t {
@@ -61,7 +85,11 @@ fn join (a: fold_t, b: fold_t) -> fold_t {
 #if SUM && FLOAT
 
 alias sum_t = fold_t;
+#if LOG_SUM_EXP
+#define UNROLL 2
+#else
 #define UNROLL 16
+#endif
 #include "common/sum.wgsl"
 
 fn lane_fold (first: u32, step: u32, n: u32) -> fold_t {
@@ -93,6 +121,34 @@ fn lane_fold (first: u32, step: u32, n: u32) -> fold_t {
 var<workgroup> shared_fold: array<fold_t, $(WG)>;
 #endif
 
+#if LOG_SUM_EXP
+
+// Of the terms first, first + step, … below n, and of the other lanes' ones. A
+// NaN may be lost here; the sum has it.
+fn find_largest (lane: u32, first: u32, step: u32, n: u32) -> f32 {
+  var mine = load_x (start + column (min (first, n - 1u)));
+  for (var k = first; k < n; k += step) {
+    mine = max (mine, load_x (start + column (k)));
+  }
+#if LANES > 1
+  let t = lane % $(LANES)u;
+  shared_fold[lane] = mine;
+  for (var width = $(LANES / 2)u; width > 0u; width /= 2u) {
+    workgroupBarrier ();
+    if (t < width) {
+      shared_fold[lane] = max (shared_fold[lane], shared_fold[lane + width]);
+    }
+  }
+  workgroupBarrier ();
+  mine = shared_fold[lane - t];
+  workgroupBarrier ();
+#endif
+  // What infinities leave of the others is right without a shift.
+  return select (mine, 0.0, op_is_inf (mine, 1, 1));
+}
+
+#endif
+
 @compute @workgroup_size($(WG))
 fn main (@builtin(workgroup_id) wid: vec3<u32>,
          @builtin(local_invocation_index) lane: u32) {
@@ -122,6 +178,9 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #else
   let step = p.parts * $(LANES)u;
 #endif
+#if LOG_SUM_EXP
+  largest = find_largest (lane, first, step, p.columns);
+#endif
   var value = lane_fold (first, step, p.columns);
 
 #if LANES > 1
@@ -136,6 +195,12 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endif
 #if DIVIDE
   value /= p.divisor;
+#elif ROOT
+  value = op_sqrt (value);
+#elif LOG
+  value = op_log (value);
+#elif LOG_SUM_EXP
+  value = largest + op_log (value);
 #endif
   if (t == 0u && slot < rows) {
     store_y (row, value);

@@ -173,20 +173,56 @@ rlx_reduce_infer (RlxOpCall *call,
 typedef enum
 {
   FOLD_SUM,
-  FOLD_MEAN,
+  FOLD_PROD,
   FOLD_MAX,
   FOLD_MIN,
-  FOLD_PROD,
+  FOLD_LOG_SUM_EXP,
 } Fold;
 
-static Fold
-get_fold (const RlxOp *op)
+typedef enum
 {
-  static const char *const names[] = { "reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod" };
+  BEFORE_NOTHING,
+  BEFORE_ABS,
+  BEFORE_SQUARE,
+} Before;
 
-  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
-    if (strcmp (op->name, names[i]) == 0)
-      return (Fold) i;
+typedef enum
+{
+  AFTER_NOTHING,
+  AFTER_DIVIDE,
+  AFTER_ROOT,
+  AFTER_LOG,
+} After;
+
+typedef struct
+{
+  const char *op;
+  Fold fold;
+  Before before;   /* what the first step does with each element */
+  After after;     /* what the last one does with the result */
+} Reduction;
+
+static const Reduction *
+get_reduction (const RlxOp *op)
+{
+  static const Reduction reductions[] = {
+    { "reduce_sum", FOLD_SUM, BEFORE_NOTHING, AFTER_NOTHING },
+    { "reduce_mean", FOLD_SUM, BEFORE_NOTHING, AFTER_DIVIDE },
+    { "reduce_max", FOLD_MAX, BEFORE_NOTHING, AFTER_NOTHING },
+    { "reduce_min", FOLD_MIN, BEFORE_NOTHING, AFTER_NOTHING },
+    { "reduce_prod", FOLD_PROD, BEFORE_NOTHING, AFTER_NOTHING },
+    { "reduce_l1", FOLD_SUM, BEFORE_ABS, AFTER_NOTHING },
+    { "reduce_l2", FOLD_SUM, BEFORE_SQUARE, AFTER_ROOT },
+    { "reduce_sum_square", FOLD_SUM, BEFORE_SQUARE, AFTER_NOTHING },
+    { "reduce_log_sum", FOLD_SUM, BEFORE_NOTHING, AFTER_LOG },
+    { "reduce_log_sum_exp", FOLD_LOG_SUM_EXP, BEFORE_NOTHING, AFTER_NOTHING },
+    { "reduce_any", FOLD_MAX, BEFORE_NOTHING, AFTER_NOTHING },
+    { "reduce_all", FOLD_MIN, BEFORE_NOTHING, AFTER_NOTHING },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (reductions); i++)
+    if (strcmp (op->name, reductions[i].op) == 0)
+      return &reductions[i];
 
   g_assert_not_reached ();
 }
@@ -210,9 +246,11 @@ get_identity (Fold        fold,
   switch (fold)
     {
     case FOLD_SUM:
-    case FOLD_MEAN:
     default:
       return 0;
+
+    case FOLD_LOG_SUM_EXP:
+      return float_bits (-INFINITY);
 
     case FOLD_PROD:
       return is_float ? float_bits (1.0f) : 1;
@@ -222,6 +260,8 @@ get_identity (Fold        fold,
         return float_bits (-INFINITY);
       if (rlx_data_type_is_unsigned (dtype))
         return 0;
+      if (dtype == RLX_DATA_TYPE_BOOL)
+        return 0;
       return dtype == RLX_DATA_TYPE_I8 ? (guint32) G_MININT8 : (guint32) G_MININT32;
 
     case FOLD_MIN:
@@ -229,53 +269,62 @@ get_identity (Fold        fold,
         return float_bits (INFINITY);
       if (rlx_data_type_is_unsigned (dtype))
         return dtype == RLX_DATA_TYPE_U8 ? G_MAXUINT8 : G_MAXUINT32;
+      if (dtype == RLX_DATA_TYPE_BOOL)
+        return 1;
       return dtype == RLX_DATA_TYPE_I8 ? G_MAXINT8 : G_MAXINT32;
     }
 }
 
+/* Booleans are folded as the numbers 0 and 1. */
 static void
-define_fold (RlxKernel  *kernel,
-             Fold        fold,
-             RlxDataType dtype,
-             gboolean    empty)
+add_args (RlxKernel        *kernel,
+          RlxDataType       dtype,
+          const RlxIrValue *x,
+          const RlxIrValue *y)
 {
-  guint32 identity = get_identity (fold, dtype);
-
-  if (empty && fold == FOLD_MEAN)
-    identity = float_bits (NAN);
-
-  rlx_kernel_define (kernel, "EMPTY", empty);
-  rlx_kernel_define (kernel, "FLOAT", rlx_data_type_is_float (dtype));
-  rlx_kernel_define (kernel, "SUM", fold == FOLD_SUM || fold == FOLD_MEAN);
-  rlx_kernel_define (kernel, "PROD", fold == FOLD_PROD);
-  rlx_kernel_define (kernel, "MAX", fold == FOLD_MAX);
-  rlx_kernel_define (kernel, "MIN", fold == FOLD_MIN);
-  rlx_kernel_param_u32 (kernel, "identity", identity);
+  if (dtype == RLX_DATA_TYPE_BOOL)
+    {
+      if (x != NULL)
+        rlx_kernel_input_raw (kernel, "x", x);
+      rlx_kernel_output_raw (kernel, "y", y);
+    }
+  else
+    {
+      if (x != NULL)
+        rlx_kernel_input (kernel, "x", x);
+      rlx_kernel_output (kernel, "y", y);
+    }
 }
 
 static gboolean
 lower_empty (RlxLower        *lower,
              const RlxIrNode *node,
-             Fold             fold,
              GError         **error)
 {
+  const Reduction *reduction = get_reduction (node->op);
   const RlxIrValue *y = &node->outputs[0];
   RlxRows rows = { .n_rows = rlx_type_n_elements (&y->type) };
   RlxKernel *kernel = rlx_kernel_new (lower, node, "reduce");
+  guint32 value = get_identity (reduction->fold, y->type.dtype);
   guint64 groups;
 
-  rlx_kernel_output (kernel, "y", y);
-  define_fold (kernel, fold, y->type.dtype, TRUE);
+  if (reduction->after == AFTER_DIVIDE)
+    value = float_bits (NAN);
+  else if (reduction->after == AFTER_LOG)
+    value = float_bits (-INFINITY);
+
+  add_args (kernel, y->type.dtype, NULL, y);
+  rlx_kernel_define (kernel, "EMPTY", 1);
+  rlx_kernel_param_u32 (kernel, "identity", value);
   groups = rlx_rows_describe (&rows, kernel, 1, 64);
 
   return rlx_kernel_dispatch (kernel, groups, error);
 }
 
-/* One step: @parts results for each row, in @y. A @divisor of 0 means none. */
+/* One step: @parts results for each row, in @y. @divisor is that of a mean. */
 static gboolean
 lower_step (RlxLower         *lower,
             const RlxIrNode  *node,
-            Fold              fold,
             const RlxRows    *kept,
             guint64           parts,
             guint             lanes,
@@ -285,15 +334,30 @@ lower_step (RlxLower         *lower,
             const RlxIrValue *y,
             GError          **error)
 {
+  const Reduction *reduction = get_reduction (node->op);
+  RlxDataType dtype = node->outputs[0].type.dtype;
+  Before before = x == node->inputs[0] ? reduction->before : BEFORE_NOTHING;
+  After after = y == &node->outputs[0] ? reduction->after : AFTER_NOTHING;
   RlxKernel *kernel = rlx_kernel_new (lower, node, "reduce");
   RlxRows rows = *kept;
   guint64 groups;
 
-  rlx_kernel_input (kernel, "x", x);
-  rlx_kernel_output (kernel, "y", y);
-  define_fold (kernel, fold, x->type.dtype, FALSE);
-  rlx_kernel_define (kernel, "DIVIDE", divisor > 0);
-  if (divisor > 0)
+  add_args (kernel, dtype, x, y);
+  rlx_kernel_define (kernel, "EMPTY", 0);
+  rlx_kernel_define (kernel, "FLOAT", rlx_data_type_is_float (dtype));
+  rlx_kernel_define (kernel, "BOOLEAN", dtype == RLX_DATA_TYPE_BOOL);
+  rlx_kernel_define (kernel, "SUM", reduction->fold == FOLD_SUM || reduction->fold == FOLD_LOG_SUM_EXP);
+  rlx_kernel_define (kernel, "PROD", reduction->fold == FOLD_PROD);
+  rlx_kernel_define (kernel, "MAX", reduction->fold == FOLD_MAX);
+  rlx_kernel_define (kernel, "MIN", reduction->fold == FOLD_MIN);
+  rlx_kernel_define (kernel, "LOG_SUM_EXP", reduction->fold == FOLD_LOG_SUM_EXP);
+  rlx_kernel_define (kernel, "ABS", before == BEFORE_ABS);
+  rlx_kernel_define (kernel, "SQUARE", before == BEFORE_SQUARE);
+  rlx_kernel_define (kernel, "DIVIDE", after == AFTER_DIVIDE);
+  rlx_kernel_define (kernel, "ROOT", after == AFTER_ROOT);
+  rlx_kernel_define (kernel, "LOG", after == AFTER_LOG);
+  rlx_kernel_param_u32 (kernel, "identity", get_identity (reduction->fold, x->type.dtype));
+  if (after == AFTER_DIVIDE)
     rlx_kernel_param_f32 (kernel, "divisor", (double) divisor);
 
   /* Parts side by side when their first elements are. */
@@ -390,7 +454,7 @@ rlx_reduce_lower (RlxLower        *lower,
   const RlxIrValue *y = &node->outputs[0];
   RlxDataType dtype = rlx_data_type_on_device (y->type.dtype);
   RlxTensorType type = x->type;
-  Fold fold = get_fold (node->op);
+  const Reduction *reduction = get_reduction (node->op);
   guint mask = rlx_axes_get_mask (rlx_node_attr (node, "axes"), type.rank);
   guint64 n = 1;
   RlxRows rows;
@@ -401,8 +465,8 @@ rlx_reduce_lower (RlxLower        *lower,
     if (mask >> i & 1)
       n *= (guint64) type.dims[i];
   if (n == 0)
-    return lower_empty (lower, node, fold, error);
-  if (n == 1)
+    return lower_empty (lower, node, error);
+  if (n == 1 && reduction->before == BEFORE_NOTHING && reduction->after != AFTER_LOG)
     {
       rlx_lower_alias (lower, y, x);
       return TRUE;
@@ -412,7 +476,7 @@ rlx_reduce_lower (RlxLower        *lower,
     dtype = RLX_DATA_TYPE_F32;
   else if (dtype == RLX_DATA_TYPE_I8)
     dtype = RLX_DATA_TYPE_I32;
-  else if (dtype == RLX_DATA_TYPE_U8)
+  else if (dtype == RLX_DATA_TYPE_U8 || dtype == RLX_DATA_TYPE_BOOL)
     dtype = RLX_DATA_TYPE_U32;
 
   /* Each step but the last leaves partial results in 32 bits. */
@@ -471,11 +535,11 @@ rlx_reduce_lower (RlxLower        *lower,
         }
       else
         {
-          return lower_step (lower, node, fold, &rows, 1, lanes, workgroup_size, fold == FOLD_MEAN ? n : 0, x, y, error);
+          return lower_step (lower, node, &rows, 1, lanes, workgroup_size, n, x, y, error);
         }
 
       partial = rlx_lower_temporary (lower, &next);
-      if (!lower_step (lower, node, fold, &rows, parts, lanes, workgroup_size, 0, x, partial, error))
+      if (!lower_step (lower, node, &rows, parts, lanes, workgroup_size, 0, x, partial, error))
         return FALSE;
       x = partial;
       type = next;

@@ -73,6 +73,92 @@ visit_sum (const RlxReferenceValue *x,
 }
 
 static void
+visit_absolute (const RlxReferenceValue *x,
+                gsize                    from,
+                RlxReferenceValue       *y,
+                gsize                    to,
+                gpointer                 data)
+{
+  double *sizes = data;
+  double size = fabs (x->values[from]);
+
+  y->values[to] += size;
+  sizes[to] += size;
+  y->bounds[to] += x->bounds[from];
+  if (!rlx_reference_is_float (y->data_type))
+    y->values[to] = (double) rlx_reference_wrap (y->data_type, (gint64) y->values[to]);
+}
+
+static void
+visit_square (const RlxReferenceValue *x,
+              gsize                    from,
+              RlxReferenceValue       *y,
+              gsize                    to,
+              gpointer                 data)
+{
+  double *sizes = data;
+  double value = x->values[from], bound = x->bounds[from];
+
+  if (!rlx_reference_is_float (y->data_type))
+    {
+      gint64 square = rlx_reference_wrap (y->data_type, (gint64) ((guint64) (gint64) value * (guint64) (gint64) value));
+
+      y->values[to] = (double) rlx_reference_wrap (y->data_type, (gint64) y->values[to] + square);
+      y->bounds[to] += bound;
+      return;
+    }
+
+  y->values[to] += value * value;
+  sizes[to] += value * value;
+  y->bounds[to] += (2 * fabs (value) + bound) * bound;
+  /* too small for f32 */
+  if (value * value < 0x1p-126)
+    y->bounds[to] += value * value;
+}
+
+static void
+reduce_norm (RlxReferenceCall *call)
+{
+  RlxReferenceValue *y = call->output;
+  g_autofree double *sizes = g_new0 (double, y->n_elements + 1);
+  gboolean square = strcmp (call->op, "reduce_l1") != 0;
+  gsize n = visit_all (call, square ? visit_square : visit_absolute, sizes);
+
+  for (gsize i = 0; i < y->n_elements; i++)
+    {
+      double sum = y->values[i];
+
+      if (!rlx_reference_is_float (y->data_type))
+        {
+          y->bounds[i] = y->bounds[i] > 0 ? INFINITY : 0;
+          continue;
+        }
+      if (isfinite (sizes[i]) && n > 0)
+        y->bounds[i] += (log2 ((double) n) + 16 + square) * RLX_F32_EPSILON * sizes[i];
+      if (strcmp (call->op, "reduce_l2") == 0)
+        {
+          y->values[i] = sqrt (sum);
+          if (isfinite (sum))
+            {
+              /* beyond f32 the sum is infinite, and its root as well */
+              double most = sum + y->bounds[i], least = fmax (0, sum - y->bounds[i]);
+
+              y->bounds[i] = fmax (sqrt (most) - sqrt (sum), sqrt (sum) - sqrt (least)) + RLX_F32_ULP * sqrt (sum);
+              if (least >= 0x1p128)
+                {
+                  y->values[i] = INFINITY;
+                  y->bounds[i] = 0;
+                }
+              else if (most >= 0x1p127)
+                {
+                  y->bounds[i] = INFINITY;
+                }
+            }
+        }
+    }
+}
+
+static void
 reduce_sum (RlxReferenceCall *call)
 {
   RlxReferenceValue *y = call->output;
@@ -95,6 +181,110 @@ reduce_sum (RlxReferenceCall *call)
           y->bounds[i] = n > 0 ? y->bounds[i] / (double) n : 0;
         }
     }
+}
+
+static void
+reduce_log_sum (RlxReferenceCall *call)
+{
+  RlxReferenceValue *y = call->output;
+
+  reduce_sum (call);
+  for (gsize i = 0; i < y->n_elements; i++)
+    {
+      double sum = y->values[i], bound = y->bounds[i];
+
+      y->values[i] = log (sum);
+      if (sum - bound > 0 && isfinite (sum))
+        y->bounds[i] = log (sum / (sum - bound)) + 0x1p-20 * fabs (log (sum));
+      else if (sum + bound >= 0 && bound > 0)
+        y->bounds[i] = INFINITY;
+      else
+        y->bounds[i] = 0;
+      if (sum > 0 && sum < 0x1p-126)
+        y->bounds[i] = INFINITY;
+    }
+}
+
+typedef struct
+{
+  double *largest;
+  double *bound;
+} Exponentials;
+
+static void
+visit_largest (const RlxReferenceValue *x,
+               gsize                    from,
+               RlxReferenceValue       *y G_GNUC_UNUSED,
+               gsize                    to,
+               gpointer                 data)
+{
+  Exponentials *exponentials = data;
+
+  exponentials->largest[to] = fmax (exponentials->largest[to], x->values[from]);
+  exponentials->bound[to] = fmax (exponentials->bound[to], x->bounds[from]);
+}
+
+static void
+visit_exponential (const RlxReferenceValue *x,
+                   gsize                    from,
+                   RlxReferenceValue       *y,
+                   gsize                    to,
+                   gpointer                 data)
+{
+  Exponentials *exponentials = data;
+  double largest = isfinite (exponentials->largest[to]) ? exponentials->largest[to] : 0;
+
+  y->values[to] += exp (x->values[from] - largest);
+}
+
+static void
+reduce_log_sum_exp (RlxReferenceCall *call)
+{
+  RlxReferenceValue *y = call->output;
+  g_autofree double *largest = g_new0 (double, y->n_elements + 1);
+  g_autofree double *bound = g_new0 (double, y->n_elements + 1);
+  Exponentials exponentials = { largest, bound };
+  gsize n;
+
+  for (gsize i = 0; i < y->n_elements; i++)
+    largest[i] = -INFINITY;
+  visit_all (call, visit_largest, &exponentials);
+  n = visit_all (call, visit_exponential, &exponentials);
+
+  for (gsize i = 0; i < y->n_elements; i++)
+    {
+      y->values[i] = (isfinite (largest[i]) ? largest[i] : 0) + log (y->values[i]);
+      if (isfinite (y->values[i]))
+        y->bounds[i] = 0x1p-21 * (fabs (y->values[i]) + log2 ((double) n) + 16) + bound[i];
+      else if (isinf (bound[i]))
+        y->bounds[i] = INFINITY;
+    }
+}
+
+/* ---- booleans ------------------------------------------------------------------------- */
+
+static void
+visit_truth (const RlxReferenceValue *x,
+             gsize                    from,
+             RlxReferenceValue       *y,
+             gsize                    to,
+             gpointer                 data)
+{
+  const gboolean *all = data;
+  gboolean one = x->values[from] != 0;
+
+  /* What is uncertain only matters where no other element decides. */
+  y->bounds[to] = fmax (y->bounds[to], x->bounds[from]);
+  y->values[to] = *all ? y->values[to] != 0 && one : y->values[to] != 0 || one;
+}
+
+static void
+reduce_truth (RlxReferenceCall *call)
+{
+  gboolean all = strcmp (call->op, "reduce_all") == 0;
+
+  fill (call->output, all);
+  visit_all (call, visit_truth, &all);
 }
 
 /* ---- extremes ------------------------------------------------------------------------ */
@@ -227,5 +417,12 @@ const RlxReferenceRow rlx_reference_reduce[] = {
   { "reduce_max", reduce_extreme },
   { "reduce_min", reduce_extreme },
   { "reduce_prod", reduce_prod },
+  { "reduce_l1", reduce_norm },
+  { "reduce_l2", reduce_norm },
+  { "reduce_sum_square", reduce_norm },
+  { "reduce_log_sum", reduce_log_sum },
+  { "reduce_log_sum_exp", reduce_log_sum_exp },
+  { "reduce_any", reduce_truth },
+  { "reduce_all", reduce_truth },
   { NULL, NULL },
 };
