@@ -543,7 +543,7 @@ generate_reduce (Call *call)
 {
   gint64 shape[RLX_MAX_RANK], axes[RLX_MAX_RANK];
   gsize n_dims, n_axes;
-  gboolean product = g_str_equal (call->op->name, "reduce_prod");
+  gboolean product = g_str_equal (call->op->name, "reduce_prod") || g_str_equal (call->op->name, "reduce_log_sum");
 
   if (call->variant > 13)
     return FALSE;
@@ -750,6 +750,13 @@ static const struct
   { "reduce_max", generate_reduce },
   { "reduce_min", generate_reduce },
   { "reduce_prod", generate_reduce },
+  { "reduce_l1", generate_reduce },
+  { "reduce_l2", generate_reduce },
+  { "reduce_sum_square", generate_reduce },
+  { "reduce_log_sum", generate_reduce },
+  { "reduce_log_sum_exp", generate_reduce },
+  { "reduce_any", generate_reduce },
+  { "reduce_all", generate_reduce },
   { "reshape", generate_reshape },
   { "transpose", generate_transpose },
   { "slice", generate_slice },
