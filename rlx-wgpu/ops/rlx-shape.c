@@ -21,12 +21,14 @@ gboolean rlx_slice_infer     (RlxOpCall *call, GError **error);
 gboolean rlx_concat_infer    (RlxOpCall *call, GError **error);
 gboolean rlx_expand_infer    (RlxOpCall *call, GError **error);
 gboolean rlx_gather_infer    (RlxOpCall *call, GError **error);
+gboolean rlx_reverse_infer   (RlxOpCall *call, GError **error);
 gboolean rlx_reshape_lower   (RlxLower *lower, const RlxIrNode *node, GError **error);
 gboolean rlx_transpose_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
 gboolean rlx_slice_lower     (RlxLower *lower, const RlxIrNode *node, GError **error);
 gboolean rlx_concat_lower    (RlxLower *lower, const RlxIrNode *node, GError **error);
 gboolean rlx_expand_lower    (RlxLower *lower, const RlxIrNode *node, GError **error);
 gboolean rlx_gather_lower    (RlxLower *lower, const RlxIrNode *node, GError **error);
+gboolean rlx_reverse_lower   (RlxLower *lower, const RlxIrNode *node, GError **error);
 
 static void
 get_strides (const RlxTensorType *type,
@@ -622,6 +624,37 @@ expand_get_strides (const RlxIrNode *node,
 }
 
 gboolean
+rlx_reverse_infer (RlxOpCall *call,
+                   GError   **error)
+{
+  guint mask;
+
+  if (!rlx_call_axes (call, rlx_call_attr (call, "axes"), call->inputs[0]->rank, FALSE, &mask, error))
+    return FALSE;
+
+  rlx_call_add_output (call, call->inputs[0]);
+  return TRUE;
+}
+
+static void
+reverse_get_strides (const RlxIrNode *node,
+                     gint64          *offset,
+                     gint64           strides[RLX_MAX_RANK])
+{
+  const RlxAttrValue *axes = rlx_node_attr (node, "axes");
+  const RlxTensorType *x = &node->inputs[0]->type;
+
+  get_strides (x, strides);
+  for (guint i = 0; i < axes->n_ints; i++)
+    {
+      gint64 axis = axes->ints[i] < 0 ? axes->ints[i] + x->rank : axes->ints[i];
+
+      *offset += (x->dims[axis] - 1) * strides[axis];
+      strides[axis] = -strides[axis];
+    }
+}
+
+gboolean
 rlx_view_get_strides (const RlxIrNode *node,
                       gint64          *offset,
                       gint64           strides[RLX_MAX_RANK])
@@ -633,6 +666,8 @@ rlx_view_get_strides (const RlxIrNode *node,
     slice_get_strides (node, offset, strides);
   else if (node->op->infer == rlx_expand_infer)
     expand_get_strides (node, strides);
+  else if (node->op->infer == rlx_reverse_infer)
+    reverse_get_strides (node, offset, strides);
   else
     return FALSE;
 
@@ -687,6 +722,14 @@ gboolean
 rlx_expand_lower (RlxLower        *lower,
                   const RlxIrNode *node,
                   GError         **error)
+{
+  return lower_view (lower, node, error);
+}
+
+gboolean
+rlx_reverse_lower (RlxLower        *lower,
+                   const RlxIrNode *node,
+                   GError         **error)
 {
   return lower_view (lower, node, error);
 }

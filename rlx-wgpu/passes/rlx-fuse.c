@@ -42,7 +42,8 @@ is_elementwise (const RlxIrNode *node)
 static gboolean
 is_view (const RlxIrNode *node)
 {
-  return g_str_equal (node->op->name, "transpose") || g_str_equal (node->op->name, "slice") || g_str_equal (node->op->name, "expand");
+  return g_str_equal (node->op->name, "transpose") || g_str_equal (node->op->name, "slice") ||
+         g_str_equal (node->op->name, "expand") || g_str_equal (node->op->name, "reverse");
 }
 
 static void

@@ -1,0 +1,27 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * What operators that move and pick elements have in common.
+ */
+#pragma once
+
+#include "ops/rlx-shape-private.h"
+
+G_BEGIN_DECLS
+
+/* The distances of elements in row-major order. */
+void     rlx_type_get_strides         (const RlxTensorType *type,
+                                       gint64               strides[RLX_MAX_RANK]);
+/* A parameter whose name ends with a number; the value is taken modulo 2³². */
+void     rlx_kernel_param_indexed     (RlxKernel           *self,
+                                       const char          *prefix,
+                                       guint                index,
+                                       gint64               value);
+/* Binds @y as raw output y and dispatches a kernel that includes
+ * common/elements.wgsl. */
+gboolean rlx_kernel_dispatch_elements (RlxKernel           *self,
+                                       RlxLower            *lower,
+                                       const RlxIrValue    *y,
+                                       GError             **error);
+
+G_END_DECLS

@@ -1,0 +1,609 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Operators whose operands name places of other operands.
+ *
+ * Scattering must not depend on who comes first. Where the last update counts,
+ * a maximum of update numbers finds it. Where updates are combined, they are
+ * sorted by the place they go to (a radix sort, which is stable), so that those
+ * of one place lie next to each other in their order.
+ */
+#include "config.h"
+
+#include "ops/rlx-index-private.h"
+
+#include <string.h>
+
+#include "util/rlx-checked-private.h"
+
+#define WORKGROUP_SIZE 64
+/* A workgroup of the sort takes this many updates per invocation. */
+#define SORT_ITEMS 16
+#define SORT_BITS 4
+#define PREFIX_WORKGROUP_SIZE 256
+#define PREFIX_ITEMS 4
+/* Slots with more updates get a workgroup each. Not less than WORKGROUP_SIZE:
+ * each of its invocations then has one. */
+#define MANY_UPDATES 64
+
+gboolean rlx_gather_elements_infer  (RlxOpCall *call, GError **error);
+gboolean rlx_gather_nd_infer        (RlxOpCall *call, GError **error);
+gboolean rlx_one_hot_infer          (RlxOpCall *call, GError **error);
+gboolean rlx_scatter_elements_infer (RlxOpCall *call, GError **error);
+gboolean rlx_scatter_nd_infer       (RlxOpCall *call, GError **error);
+gboolean rlx_gather_elements_lower  (RlxLower *lower, const RlxIrNode *node, GError **error);
+gboolean rlx_gather_nd_lower        (RlxLower *lower, const RlxIrNode *node, GError **error);
+gboolean rlx_one_hot_lower          (RlxLower *lower, const RlxIrNode *node, GError **error);
+gboolean rlx_scatter_elements_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
+gboolean rlx_scatter_nd_lower       (RlxLower *lower, const RlxIrNode *node, GError **error);
+
+/* ---- rules ------------------------------------------------------------------------ */
+
+/* Indices of elements along an axis. */
+static gboolean
+check_elements (RlxOpCall *call,
+                GError   **error)
+{
+  const RlxTensorType *x = call->inputs[0], *indices = call->inputs[1];
+  guint axis;
+
+  if (!rlx_call_axis (call, rlx_call_attr (call, "axis")->i, x->rank, &axis, error))
+    return FALSE;
+  if (indices->rank != x->rank)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                           "the indices have %u dimensions, the operand %u", indices->rank, x->rank);
+  for (guint i = 0; i < x->rank; i++)
+    if (i != axis && indices->dims[i] > x->dims[i])
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                             "dimension %u of the indices is %" G_GINT64_FORMAT ", that of the operand %" G_GINT64_FORMAT,
+                             i, indices->dims[i], x->dims[i]);
+  if (x->dims[axis] == 0 && rlx_type_n_elements (indices) > 0)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                           "dimension %u of the operand is 0, there is no place for %" G_GUINT64_FORMAT " indices to name",
+                           axis, rlx_type_n_elements (indices));
+
+  return TRUE;
+}
+
+gboolean
+rlx_gather_elements_infer (RlxOpCall *call,
+                           GError   **error)
+{
+  RlxTensorType type = *call->inputs[1];
+
+  if (!check_elements (call, error))
+    return FALSE;
+
+  type.dtype = call->inputs[0]->dtype;
+  rlx_call_add_output (call, &type);
+  return TRUE;
+}
+
+/* Tuples of indices that name slices; *@slices is the type of all they name. */
+static gboolean
+check_tuples (RlxOpCall     *call,
+              gint64         batch_dims,
+              RlxTensorType *slices,
+              GError       **error)
+{
+  const RlxTensorType *x = call->inputs[0], *indices = call->inputs[1];
+  RlxTensorType type = { .dtype = x->dtype };
+  gint64 n;
+  guint rank;
+
+  if (x->rank == 0 || indices->rank == 0)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                           "operand and indices have %u and %u dimensions, at least 1 is needed", x->rank, indices->rank);
+  if (batch_dims < 0 || batch_dims >= MIN (x->rank, indices->rank))
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                           "%" G_GINT64_FORMAT " dimensions are to be in common, operand and indices have %u and %u",
+                           batch_dims, x->rank, indices->rank);
+  for (guint i = 0; i < batch_dims; i++)
+    if (x->dims[i] != indices->dims[i])
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                             "dimension %u is in common, but %" G_GINT64_FORMAT " in the operand and %" G_GINT64_FORMAT " in the indices",
+                             i, x->dims[i], indices->dims[i]);
+  n = indices->dims[indices->rank - 1];
+  if (n > x->rank - batch_dims)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                           "the last dimension of the indices is %" G_GINT64_FORMAT ", there are %" G_GINT64_FORMAT " dimensions to index",
+                           n, x->rank - batch_dims);
+  rank = indices->rank - 1 + x->rank - (guint) batch_dims - (guint) n;
+  if (rank > RLX_MAX_RANK)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
+                           "there would be %u dimensions, the limit is %d", rank, RLX_MAX_RANK);
+  for (guint i = (guint) batch_dims; i < batch_dims + n; i++)
+    if (x->dims[i] == 0 && rlx_type_n_elements (indices) > 0)
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                             "dimension %u of the operand is 0, there is no place for an index to name", i);
+
+  for (guint i = 0; i + 1 < indices->rank; i++)
+    type.dims[type.rank++] = indices->dims[i];
+  for (guint i = (guint) (batch_dims + n); i < x->rank; i++)
+    type.dims[type.rank++] = x->dims[i];
+
+  *slices = type;
+  return TRUE;
+}
+
+gboolean
+rlx_gather_nd_infer (RlxOpCall *call,
+                     GError   **error)
+{
+  RlxTensorType type;
+
+  if (!check_tuples (call, rlx_call_attr (call, "batch_dims")->i, &type, error))
+    return FALSE;
+
+  rlx_call_add_output (call, &type);
+  return TRUE;
+}
+
+gboolean
+rlx_one_hot_infer (RlxOpCall *call,
+                   GError   **error)
+{
+  const RlxTensorType *indices = call->inputs[0], *values = call->inputs[1];
+  gint64 depth = rlx_call_attr (call, "depth")->i;
+  RlxTensorType type = { .dtype = values->dtype };
+  guint axis;
+
+  if (rlx_type_n_elements (values) != 2)
+    {
+      g_autofree char *text = rlx_type_to_string (values);
+
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                             "the values are %s, there must be two: that of other places and that of the place marked", text);
+    }
+  if (depth < 0)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "the depth is %" G_GINT64_FORMAT, depth);
+  if (indices->rank == RLX_MAX_RANK)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
+                           "there would be %u dimensions, the limit is %d", indices->rank + 1, RLX_MAX_RANK);
+  if (!rlx_call_axis (call, rlx_call_attr (call, "axis")->i, indices->rank + 1, &axis, error))
+    return FALSE;
+
+  type.rank = indices->rank + 1;
+  for (guint i = 0; i < type.rank; i++)
+    type.dims[i] = i < axis ? indices->dims[i] : i == axis ? depth : indices->dims[i - 1];
+
+  rlx_call_add_output (call, &type);
+  return TRUE;
+}
+
+static gboolean
+check_updates (RlxOpCall           *call,
+               const RlxTensorType *wanted,
+               GError             **error)
+{
+  RlxScatterMode mode = (RlxScatterMode) rlx_call_attr (call, "mode")->i;
+
+  if (!rlx_type_same_shape (call->inputs[2], wanted))
+    {
+      g_autofree char *is = rlx_type_to_string (call->inputs[2]);
+      g_autofree char *should = rlx_type_to_string (wanted);
+
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the updates are %s, not %s", is, should);
+    }
+  if (mode != RLX_SCATTER_MODE_REPLACE && call->inputs[0]->dtype == RLX_DATA_TYPE_BOOL)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_DATA_TYPE, "elements of type bool can be replaced only");
+
+  rlx_call_add_output (call, call->inputs[0]);
+  return TRUE;
+}
+
+gboolean
+rlx_scatter_elements_infer (RlxOpCall *call,
+                            GError   **error)
+{
+  RlxTensorType wanted = *call->inputs[1];
+
+  wanted.dtype = call->inputs[0]->dtype;
+  return check_elements (call, error) && check_updates (call, &wanted, error);
+}
+
+gboolean
+rlx_scatter_nd_infer (RlxOpCall *call,
+                      GError   **error)
+{
+  RlxTensorType wanted;
+
+  return check_tuples (call, 0, &wanted, error) && check_updates (call, &wanted, error);
+}
+
+/* ---- gathering -------------------------------------------------------------------------- */
+
+/* A kernel that has the indices, and the operand unless only places are wanted. */
+static RlxKernel *
+index_kernel_new (RlxLower        *lower,
+                  const RlxIrNode *node,
+                  const char      *file,
+                  gboolean         target)
+{
+  RlxKernel *kernel = rlx_kernel_new (lower, node, file);
+
+  if (!target)
+    rlx_kernel_input_raw (kernel, "x", node->inputs[0]);
+  rlx_kernel_input (kernel, "indices", node->inputs[1]);
+  rlx_kernel_define (kernel, "TARGET", target);
+  rlx_kernel_define (kernel, "SIGNED", !rlx_data_type_is_unsigned (node->inputs[1]->type.dtype));
+  return kernel;
+}
+
+static gboolean
+lower_elements (RlxLower         *lower,
+                const RlxIrNode  *node,
+                const RlxIrValue *y,
+                gboolean          target,
+                GError          **error)
+{
+  const RlxTensorType *x = &node->inputs[0]->type, *indices = &node->inputs[1]->type;
+  RlxKernel *kernel = index_kernel_new (lower, node, "gather-elements", target);
+  gint64 axis = rlx_node_attr (node, "axis")->i;
+  gint64 strides[RLX_MAX_RANK];
+
+  if (axis < 0)
+    axis += x->rank;
+  rlx_type_get_strides (x, strides);
+  rlx_kernel_define (kernel, "RANK", x->rank);
+  rlx_kernel_define (kernel, "AXIS", x->rank - 1 - axis);
+  rlx_kernel_param_u32 (kernel, "size", x->dims[axis]);
+  for (guint i = 0; i < x->rank; i++)
+    {
+      rlx_kernel_param_indexed (kernel, "dim", i, indices->dims[x->rank - 1 - i]);
+      rlx_kernel_param_indexed (kernel, "stride", i, strides[x->rank - 1 - i]);
+    }
+
+  return rlx_kernel_dispatch_elements (kernel, lower, y, error);
+}
+
+/* For places: those of slices, counted in slices. */
+static gboolean
+lower_tuples (RlxLower         *lower,
+              const RlxIrNode  *node,
+              const RlxIrValue *y,
+              guint             batch_dims,
+              gboolean          target,
+              GError          **error)
+{
+  const RlxTensorType *x = &node->inputs[0]->type, *indices = &node->inputs[1]->type;
+  RlxKernel *kernel = index_kernel_new (lower, node, "gather-nd", target);
+  guint n = (guint) indices->dims[indices->rank - 1];
+  guint64 inner = 1, batch_stride = 1, per_batch = 1;
+  gint64 strides[RLX_MAX_RANK];
+
+  rlx_type_get_strides (x, strides);
+  for (guint i = batch_dims; i < x->rank; i++)
+    batch_stride *= x->dims[i];
+  for (guint i = batch_dims + n; i < x->rank; i++)
+    inner *= x->dims[i];
+  for (guint i = batch_dims; i + 1 < indices->rank; i++)
+    per_batch *= indices->dims[i];
+
+  rlx_kernel_define (kernel, "K", n);
+  if (!target)
+    {
+      rlx_kernel_param_u32 (kernel, "inner", inner);
+      rlx_kernel_param_u32 (kernel, "per_batch", per_batch);
+      rlx_kernel_param_u32 (kernel, "batch_stride", batch_stride);
+    }
+  for (guint i = 0; i < n; i++)
+    {
+      rlx_kernel_param_indexed (kernel, "size", i, x->dims[batch_dims + i]);
+      rlx_kernel_param_indexed (kernel, "stride", i, strides[batch_dims + i] / (target ? (gint64) inner : 1));
+    }
+
+  return rlx_kernel_dispatch_elements (kernel, lower, y, error);
+}
+
+gboolean
+rlx_gather_elements_lower (RlxLower        *lower,
+                           const RlxIrNode *node,
+                           GError         **error)
+{
+  if (rlx_type_n_elements (&node->outputs[0].type) == 0)
+    return TRUE;
+
+  return lower_elements (lower, node, &node->outputs[0], FALSE, error);
+}
+
+gboolean
+rlx_gather_nd_lower (RlxLower        *lower,
+                     const RlxIrNode *node,
+                     GError         **error)
+{
+  if (rlx_type_n_elements (&node->outputs[0].type) == 0)
+    return TRUE;
+
+  return lower_tuples (lower, node, &node->outputs[0], (guint) rlx_node_attr (node, "batch_dims")->i, FALSE, error);
+}
+
+gboolean
+rlx_one_hot_lower (RlxLower        *lower,
+                   const RlxIrNode *node,
+                   GError         **error)
+{
+  const RlxIrValue *indices = node->inputs[0];
+  const RlxTensorType *y = &node->outputs[0].type;
+  gint64 axis = rlx_node_attr (node, "axis")->i;
+  guint64 inner = 1;
+  RlxKernel *kernel;
+
+  if (rlx_type_n_elements (y) == 0)
+    return TRUE;
+
+  if (axis < 0)
+    axis += y->rank;
+  for (guint i = (guint) axis + 1; i < y->rank; i++)
+    inner *= y->dims[i];
+
+  kernel = rlx_kernel_new (lower, node, "one-hot");
+  rlx_kernel_input (kernel, "indices", indices);
+  rlx_kernel_input_raw (kernel, "values", node->inputs[1]);
+  rlx_kernel_define (kernel, "SIGNED", !rlx_data_type_is_unsigned (indices->type.dtype));
+  rlx_kernel_param_u32 (kernel, "inner", inner);
+  rlx_kernel_param_u32 (kernel, "depth", y->dims[axis]);
+
+  return rlx_kernel_dispatch_elements (kernel, lower, &node->outputs[0], error);
+}
+
+/* ---- scattering ---------------------------------------------------------------------------- */
+
+static RlxIrValue *
+words_new (RlxLower *lower,
+           guint64   n)
+{
+  RlxTensorType type = { .dtype = RLX_DATA_TYPE_U32, .rank = 1, .dims = { (gint64) n } };
+
+  return rlx_lower_temporary (lower, &type);
+}
+
+static gboolean
+lower_zeros (RlxLower         *lower,
+             const RlxIrNode  *node,
+             const RlxIrValue *words,
+             GError          **error)
+{
+  return rlx_kernel_dispatch_elements (rlx_kernel_new (lower, node, "fill"), lower, words, error);
+}
+
+/* Slots are slices of @inner elements; @target has the slot of each of the @n
+ * updates. */
+static gboolean
+lower_replace (RlxLower         *lower,
+               const RlxIrNode  *node,
+               const RlxIrValue *target,
+               guint64           n,
+               guint64           inner,
+               GError          **error)
+{
+  const RlxIrValue *y = &node->outputs[0];
+  RlxIrValue *last = words_new (lower, rlx_type_n_elements (&y->type) / inner);
+  guint64 groups = (n + WORKGROUP_SIZE - 1) / WORKGROUP_SIZE;
+  RlxKernel *kernel;
+
+  if (!lower_zeros (lower, node, last, error))
+    return FALSE;
+
+  kernel = rlx_kernel_new (lower, node, "scatter-last");
+  rlx_kernel_input_raw (kernel, "target", target);
+  rlx_kernel_output_atomic (kernel, "last", last);
+  rlx_kernel_define (kernel, "WG", WORKGROUP_SIZE);
+  rlx_kernel_param_u32 (kernel, "n", n);
+  rlx_kernel_param_u32 (kernel, "groups", groups);
+  rlx_kernel_set_cost (kernel, 0, 8.0 * n);
+  if (!rlx_kernel_dispatch (kernel, groups, error))
+    return FALSE;
+
+  kernel = rlx_kernel_new (lower, node, "scatter-replace");
+  rlx_kernel_input_raw (kernel, "x", node->inputs[0]);
+  rlx_kernel_input_raw (kernel, "updates", node->inputs[2]);
+  rlx_kernel_input_raw (kernel, "last", last);
+  rlx_kernel_param_u32 (kernel, "inner", inner);
+  return rlx_kernel_dispatch_elements (kernel, lower, y, error);
+}
+
+static gboolean
+lower_sort_step (RlxLower         *lower,
+                 const RlxIrNode  *node,
+                 const RlxIrValue *target,
+                 const RlxIrValue *order,
+                 const RlxIrValue *sorted,
+                 const RlxIrValue *counts,
+                 guint64           n,
+                 guint             shift,
+                 gboolean          count,
+                 GError          **error)
+{
+  guint64 blocks = (n + WORKGROUP_SIZE * SORT_ITEMS - 1) / (WORKGROUP_SIZE * SORT_ITEMS);
+  RlxKernel *kernel = rlx_kernel_new (lower, node, "radix");
+
+  rlx_kernel_input_raw (kernel, "target", target);
+  if (order != NULL)
+    rlx_kernel_input_raw (kernel, "order", order);
+  if (count)
+    {
+      rlx_kernel_output_raw (kernel, "counts", counts);
+    }
+  else
+    {
+      rlx_kernel_input_raw (kernel, "counts", counts);
+      rlx_kernel_output_raw (kernel, "sorted", sorted);
+    }
+  rlx_kernel_define (kernel, "WG", WORKGROUP_SIZE);
+  rlx_kernel_define (kernel, "ITEMS", SORT_ITEMS);
+  rlx_kernel_define (kernel, "COUNT", count);
+  rlx_kernel_define (kernel, "FIRST", order == NULL);
+  rlx_kernel_param_u32 (kernel, "n", n);
+  rlx_kernel_param_u32 (kernel, "blocks", blocks);
+  rlx_kernel_param_u32 (kernel, "shift", shift);
+  rlx_kernel_set_cost (kernel, 0, 12.0 * n);
+  return rlx_kernel_dispatch (kernel, blocks, error);
+}
+
+/* The numbers of the updates, sorted by slot and else in their order; NULL when
+ * there is but one slot. */
+static gboolean
+lower_sort (RlxLower          *lower,
+            const RlxIrNode   *node,
+            const RlxIrValue  *target,
+            guint64            n,
+            guint64            n_slots,
+            const RlxIrValue **order,
+            GError           **error)
+{
+  guint64 blocks = (n + WORKGROUP_SIZE * SORT_ITEMS - 1) / (WORKGROUP_SIZE * SORT_ITEMS);
+  guint64 n_counts = blocks << SORT_BITS;
+
+  *order = NULL;
+  for (guint shift = 0; (n_slots - 1) >> shift > 0; shift += SORT_BITS)
+    {
+      RlxIrValue *counts = words_new (lower, n_counts);
+      RlxIrValue *sorted = words_new (lower, n);
+      RlxKernel *kernel;
+
+      if (!lower_sort_step (lower, node, target, *order, NULL, counts, n, shift, TRUE, error))
+        return FALSE;
+
+      kernel = rlx_kernel_new (lower, node, "prefix");
+      rlx_kernel_output_raw (kernel, "counts", counts);
+      rlx_kernel_define (kernel, "WG", PREFIX_WORKGROUP_SIZE);
+      rlx_kernel_define (kernel, "ITEMS", PREFIX_ITEMS);
+      rlx_kernel_param_u32 (kernel, "n", n_counts);
+      rlx_kernel_set_cost (kernel, 0, 8.0 * n_counts);
+      if (!rlx_kernel_dispatch (kernel, 1, error) ||
+          !lower_sort_step (lower, node, target, *order, sorted, counts, n, shift, FALSE, error))
+        return FALSE;
+      *order = sorted;
+    }
+
+  return TRUE;
+}
+
+static void
+define_combine (RlxKernel        *kernel,
+                const RlxIrNode  *node,
+                const RlxIrValue *target,
+                const RlxIrValue *order)
+{
+  rlx_kernel_input_raw (kernel, "target", target);
+  if (order != NULL)
+    rlx_kernel_input_raw (kernel, "order", order);
+  rlx_kernel_input (kernel, "updates", node->inputs[2]);
+  rlx_kernel_output (kernel, "y", &node->outputs[0]);
+  rlx_kernel_define (kernel, "WG", WORKGROUP_SIZE);
+  rlx_kernel_define (kernel, "MODE", rlx_node_attr (node, "mode")->i);
+  rlx_kernel_define (kernel, "FLOAT", rlx_data_type_is_float (node->inputs[2]->type.dtype));
+  rlx_kernel_define (kernel, "SORTED", order != NULL);
+}
+
+static gboolean
+lower_combine (RlxLower         *lower,
+               const RlxIrNode  *node,
+               const RlxIrValue *target,
+               guint64           n,
+               guint64           inner,
+               GError          **error)
+{
+  const RlxIrValue *y = &node->outputs[0];
+  /* How many slots with many updates there can be. */
+  guint64 n_long = n / (MANY_UPDATES + 1);
+  guint64 groups = (n * inner + WORKGROUP_SIZE - 1) / WORKGROUP_SIZE;
+  guint width = inner < 16 ? 1 : 16;
+  guint64 chunks = (inner + width - 1) / width;
+  const RlxIrValue *order;
+  RlxIrValue *list = NULL;
+  RlxKernel *kernel;
+
+  if (!rlx_lower_copy_all (lower, node, node->inputs[0], y, error) ||
+      !lower_sort (lower, node, target, n, rlx_type_n_elements (&y->type) / inner, &order, error))
+    return FALSE;
+  if (n_long > 0)
+    {
+      list = words_new (lower, n_long + 1);
+      if (!lower_zeros (lower, node, list, error))
+        return FALSE;
+    }
+
+  kernel = rlx_kernel_new (lower, node, "scatter-short");
+  define_combine (kernel, node, target, order);
+  if (list != NULL)
+    rlx_kernel_output_atomic (kernel, "list", list);
+  rlx_kernel_define (kernel, "LONG", list != NULL);
+  rlx_kernel_define (kernel, "LIMIT", MANY_UPDATES);
+  rlx_kernel_param_u32 (kernel, "n", n);
+  rlx_kernel_param_u32 (kernel, "inner", inner);
+  rlx_kernel_param_u32 (kernel, "groups", groups);
+  rlx_kernel_set_cost (kernel, (double) n * inner, 16.0 * n * inner);
+  if (!rlx_kernel_dispatch (kernel, groups, error))
+    return FALSE;
+  if (list == NULL)
+    return TRUE;
+
+  kernel = rlx_kernel_new (lower, node, "scatter-long");
+  define_combine (kernel, node, target, order);
+  rlx_kernel_input_raw (kernel, "list", list);
+  rlx_kernel_define (kernel, "WIDTH", width);
+  rlx_kernel_param_u32 (kernel, "n", n);
+  rlx_kernel_param_u32 (kernel, "inner", inner);
+  rlx_kernel_param_u32 (kernel, "chunks", chunks);
+  rlx_kernel_set_cost (kernel, (double) n * inner, 16.0 * n * inner);
+  return rlx_kernel_dispatch (kernel, n_long * chunks, error);
+}
+
+static gboolean
+lower_scatter (RlxLower         *lower,
+               const RlxIrNode  *node,
+               const RlxIrValue *target,
+               guint64           n,
+               guint64           inner,
+               GError          **error)
+{
+  if (rlx_node_attr (node, "mode")->i == RLX_SCATTER_MODE_REPLACE)
+    return lower_replace (lower, node, target, n, inner, error);
+
+  return lower_combine (lower, node, target, n, inner, error);
+}
+
+gboolean
+rlx_scatter_elements_lower (RlxLower        *lower,
+                            const RlxIrNode *node,
+                            GError         **error)
+{
+  guint64 n = rlx_type_n_elements (&node->inputs[1]->type);
+  RlxIrValue *target;
+
+  if (n == 0)
+    {
+      rlx_lower_alias (lower, &node->outputs[0], node->inputs[0]);
+      return TRUE;
+    }
+
+  target = words_new (lower, n);
+  return lower_elements (lower, node, target, TRUE, error) &&
+         lower_scatter (lower, node, target, n, 1, error);
+}
+
+gboolean
+rlx_scatter_nd_lower (RlxLower        *lower,
+                      const RlxIrNode *node,
+                      GError         **error)
+{
+  const RlxTensorType *x = &node->inputs[0]->type, *indices = &node->inputs[1]->type;
+  guint64 n = 1, inner = 1;
+  RlxIrValue *target;
+
+  if (rlx_type_n_elements (&node->inputs[2]->type) == 0)
+    {
+      rlx_lower_alias (lower, &node->outputs[0], node->inputs[0]);
+      return TRUE;
+    }
+
+  for (guint i = 0; i + 1 < indices->rank; i++)
+    n *= indices->dims[i];
+  for (guint i = (guint) indices->dims[indices->rank - 1]; i < x->rank; i++)
+    inner *= x->dims[i];
+  target = words_new (lower, n);
+  return lower_tuples (lower, node, target, 0, TRUE, error) &&
+         lower_scatter (lower, node, target, n, inner, error);
+}

@@ -1,0 +1,682 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * More operators that move elements: what is a plain copy between regular
+ * places goes through rlx_lower_copy(), the rest has a rule per element.
+ */
+#include "config.h"
+
+#include "ops/rlx-index-private.h"
+
+#include <string.h>
+
+#include "util/rlx-checked-private.h"
+
+#define WORKGROUP_SIZE 64
+#define MAX_PARTS RLX_MAX_ATTR_INTS
+
+gboolean rlx_split_infer          (RlxOpCall *call, GError **error);
+gboolean rlx_tile_infer           (RlxOpCall *call, GError **error);
+gboolean rlx_pad_infer            (RlxOpCall *call, GError **error);
+gboolean rlx_roll_infer           (RlxOpCall *call, GError **error);
+gboolean rlx_squeeze_infer        (RlxOpCall *call, GError **error);
+gboolean rlx_unsqueeze_infer      (RlxOpCall *call, GError **error);
+gboolean rlx_triangular_infer     (RlxOpCall *call, GError **error);
+gboolean rlx_depth_to_space_infer (RlxOpCall *call, GError **error);
+gboolean rlx_space_to_depth_infer (RlxOpCall *call, GError **error);
+gboolean rlx_split_lower          (RlxLower *lower, const RlxIrNode *node, GError **error);
+gboolean rlx_tile_lower           (RlxLower *lower, const RlxIrNode *node, GError **error);
+gboolean rlx_pad_lower            (RlxLower *lower, const RlxIrNode *node, GError **error);
+gboolean rlx_roll_lower           (RlxLower *lower, const RlxIrNode *node, GError **error);
+gboolean rlx_squeeze_lower        (RlxLower *lower, const RlxIrNode *node, GError **error);
+gboolean rlx_unsqueeze_lower      (RlxLower *lower, const RlxIrNode *node, GError **error);
+gboolean rlx_triangular_lower     (RlxLower *lower, const RlxIrNode *node, GError **error);
+gboolean rlx_depth_to_space_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
+gboolean rlx_space_to_depth_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
+
+/* ---- helpers -------------------------------------------------------------------- */
+
+void
+rlx_type_get_strides (const RlxTensorType *type,
+                      gint64               strides[RLX_MAX_RANK])
+{
+  gint64 stride = 1;
+
+  for (guint i = type->rank; i-- > 0;)
+    {
+      strides[i] = stride;
+      stride *= type->dims[i];
+    }
+}
+
+void
+rlx_kernel_param_indexed (RlxKernel  *self,
+                          const char *prefix,
+                          guint       index,
+                          gint64      value)
+{
+  char name[32];
+
+  g_snprintf (name, sizeof name, "%s%u", prefix, index);
+  rlx_kernel_param_u32 (self, name, (guint32) value);
+}
+
+gboolean
+rlx_kernel_dispatch_elements (RlxKernel        *self,
+                              RlxLower         *lower,
+                              const RlxIrValue *y,
+                              GError          **error)
+{
+  guint size = (guint) rlx_data_type_get_size (rlx_data_type_on_device (y->type.dtype));
+  guint pack = 4 / size;
+  guint64 n = rlx_type_n_elements (&y->type);
+  guint64 words = (n + pack - 1) / pack;
+  /* Enough words to make the start of a workgroup cheap, few enough to keep
+   * every core busy. */
+  guint64 groups = rlx_lower_get_adapter (lower)->type == RLX_ADAPTER_TYPE_CPU ? 32 : 1024;
+  guint64 block = CLAMP (words / (WORKGROUP_SIZE * groups), 1, 16) * WORKGROUP_SIZE;
+
+  groups = (words + block - 1) / block;
+  rlx_kernel_output_raw (self, "y", y);
+  rlx_kernel_define (self, "WG", WORKGROUP_SIZE);
+  rlx_kernel_define (self, "PACK", pack);
+  rlx_kernel_define (self, "BITS", size * 8);
+  rlx_kernel_param_u32 (self, "n", n);
+  rlx_kernel_param_u32 (self, "words", words);
+  rlx_kernel_param_u32 (self, "block", block);
+  rlx_kernel_param_u32 (self, "groups", groups);
+  rlx_kernel_set_cost (self, 0, 2.0 * n * size);
+
+  return rlx_kernel_dispatch (self, groups, error);
+}
+
+/* ---- split ------------------------------------------------------------------------ */
+
+gboolean
+rlx_split_infer (RlxOpCall *call,
+                 GError   **error)
+{
+  const RlxAttrValue *sizes = rlx_call_attr (call, "sizes");
+  gint64 parts = rlx_call_attr (call, "parts")->i;
+  RlxTensorType type = *call->inputs[0];
+  gint64 size, sum = 0;
+  guint axis;
+
+  if (!rlx_call_axis (call, rlx_call_attr (call, "axis")->i, type.rank, &axis, error))
+    return FALSE;
+  size = type.dims[axis];
+
+  if (sizes->n_ints > 0)
+    {
+      if (parts != 0)
+        return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                               "there are both %u sizes and a number of parts (%" G_GINT64_FORMAT ")", sizes->n_ints, parts);
+      for (guint i = 0; i < sizes->n_ints; i++)
+        {
+          if (sizes->ints[i] < 0)
+            return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                                   "size %u is %" G_GINT64_FORMAT, i, sizes->ints[i]);
+          if (sizes->ints[i] > size - sum)
+            return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                                   "the sizes add up to more than the %" G_GINT64_FORMAT " of axis %u", size, axis);
+          sum += sizes->ints[i];
+        }
+      if (sum != size)
+        return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                               "the sizes add up to %" G_GINT64_FORMAT ", axis %u has %" G_GINT64_FORMAT, sum, axis, size);
+      for (guint i = 0; i < sizes->n_ints; i++)
+        {
+          type.dims[axis] = sizes->ints[i];
+          rlx_call_add_output (call, &type);
+        }
+      return TRUE;
+    }
+
+  if (parts < 1)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                           "there are no sizes, and the number of parts is %" G_GINT64_FORMAT, parts);
+  if (parts > MAX_PARTS)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
+                           "%" G_GINT64_FORMAT " parts are wanted, the limit is %u", parts, MAX_PARTS);
+  if (size % parts != 0)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                           "the %" G_GINT64_FORMAT " elements of axis %u do not make %" G_GINT64_FORMAT " equal parts", size, axis, parts);
+
+  type.dims[axis] = size / parts;
+  for (gint64 i = 0; i < parts; i++)
+    rlx_call_add_output (call, &type);
+  return TRUE;
+}
+
+gboolean
+rlx_split_lower (RlxLower        *lower,
+                 const RlxIrNode *node,
+                 GError         **error)
+{
+  const RlxIrValue *x = node->inputs[0];
+  gint64 axis = rlx_node_attr (node, "axis")->i;
+  gint64 start = 0;
+
+  if (axis < 0)
+    axis += x->type.rank;
+
+  for (guint i = 0; i < node->n_outputs; i++)
+    {
+      const RlxIrValue *y = &node->outputs[i];
+      RlxCopy copy = { .rank = y->type.rank };
+
+      if (rlx_type_n_elements (&y->type) == rlx_type_n_elements (&x->type))
+        {
+          rlx_lower_alias (lower, y, x);
+          continue;
+        }
+      memcpy (copy.dims, y->type.dims, sizeof copy.dims);
+      rlx_type_get_strides (&x->type, copy.from);
+      rlx_type_get_strides (&y->type, copy.to);
+      copy.from_offset = start * copy.from[axis];
+      if (!rlx_lower_copy (lower, node, x, y, &copy, error))
+        return FALSE;
+      start += y->type.dims[axis];
+    }
+
+  return TRUE;
+}
+
+/* ---- pad, tile, roll ------------------------------------------------------------------ */
+
+/* What an axis of the result has: @before elements, then @size of the operand
+ * from @start on, then the rest. */
+typedef struct
+{
+  gint64 start;
+  gint64 size;
+  gint64 before;
+} Part;
+
+static gboolean
+lower_parts (RlxLower         *lower,
+             const RlxIrNode  *node,
+             const RlxIrValue *value,
+             const Part       *parts,
+             RlxPadMode        mode,
+             GError          **error)
+{
+  const RlxIrValue *x = node->inputs[0], *y = &node->outputs[0];
+  gint64 strides[RLX_MAX_RANK], dims[RLX_MAX_RANK], offset = 0;
+  Part joined[RLX_MAX_RANK];
+  gint64 stride[RLX_MAX_RANK];
+  gboolean plain[RLX_MAX_RANK];
+  guint rank = 0;
+  RlxKernel *kernel;
+
+  if (rlx_type_n_elements (&y->type) == 0)
+    return TRUE;
+
+  /* Innermost first; neighbours that are taken as they are become one. */
+  rlx_type_get_strides (&x->type, strides);
+  for (guint i = x->type.rank; i-- > 0;)
+    {
+      gboolean whole = parts[i].start == 0 && parts[i].before == 0 &&
+                       parts[i].size == x->type.dims[i] && y->type.dims[i] == x->type.dims[i];
+
+      if (whole && rank > 0 && plain[rank - 1])
+        {
+          dims[rank - 1] *= y->type.dims[i];
+          joined[rank - 1].size *= parts[i].size;
+          continue;
+        }
+      offset += parts[i].start * strides[i];
+      dims[rank] = y->type.dims[i];
+      stride[rank] = strides[i];
+      joined[rank] = parts[i];
+      plain[rank] = whole;
+      rank++;
+    }
+  if (rank == 0 || (rank == 1 && plain[0]))
+    {
+      rlx_lower_alias (lower, y, x);
+      return TRUE;
+    }
+
+  kernel = rlx_kernel_new (lower, node, "pad");
+  rlx_kernel_input_raw (kernel, "x", x);
+  if (value != NULL)
+    rlx_kernel_input_raw (kernel, "value", value);
+  rlx_kernel_define (kernel, "VALUE", value != NULL);
+  rlx_kernel_define (kernel, "MODE", mode);
+  rlx_kernel_define (kernel, "RANK", rank);
+  rlx_kernel_param_u32 (kernel, "offset", (guint32) offset);
+  for (guint i = 0; i < rank; i++)
+    {
+      rlx_kernel_param_indexed (kernel, "dim", i, dims[i]);
+      rlx_kernel_param_indexed (kernel, "before", i, joined[i].before);
+      rlx_kernel_param_indexed (kernel, "size", i, joined[i].size);
+      rlx_kernel_param_indexed (kernel, "stride", i, stride[i]);
+    }
+
+  return rlx_kernel_dispatch_elements (kernel, lower, y, error);
+}
+
+static void
+get_pad_part (gint64 size,
+              gint64 before,
+              gint64 after,
+              Part  *part)
+{
+  part->start = MAX (-before, 0);
+  part->size = size - part->start - MAX (-after, 0);
+  part->before = MAX (before, 0);
+}
+
+/* How many elements there can be on a side that is padded, -1 for any number. */
+static gint64
+get_pad_limit (RlxPadMode mode,
+               gint64     size)
+{
+  switch (mode)
+    {
+    case RLX_PAD_MODE_REFLECT: return MAX (size - 1, 0);
+    case RLX_PAD_MODE_SYMMETRIC: return size;
+    case RLX_PAD_MODE_EDGE:
+    case RLX_PAD_MODE_WRAP: return size > 0 ? -1 : 0;
+    case RLX_PAD_MODE_CONSTANT:
+    default: return -1;
+    }
+}
+
+gboolean
+rlx_pad_infer (RlxOpCall *call,
+               GError   **error)
+{
+  const RlxAttrValue *before = rlx_call_attr (call, "before");
+  const RlxAttrValue *after = rlx_call_attr (call, "after");
+  RlxPadMode mode = (RlxPadMode) rlx_call_attr (call, "mode")->i;
+  const RlxTensorType *value = call->inputs[1];
+  RlxTensorType type = *call->inputs[0];
+
+  if (before->n_ints != type.rank || after->n_ints != type.rank)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                           "there are %u and %u numbers of elements for %u dimensions",
+                           before->n_ints, after->n_ints, type.rank);
+  if (value != NULL && rlx_type_n_elements (value) != 1)
+    {
+      g_autofree char *text = rlx_type_to_string (value);
+
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the value is %s, it must have one element", text);
+    }
+
+  for (guint i = 0; i < type.rank; i++)
+    {
+      gint64 size = type.dims[i], b = before->ints[i], a = after->ints[i], limit;
+      Part part;
+
+      if (b > G_MAXUINT32 || a > G_MAXUINT32)
+        return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
+                               "%" G_GINT64_FORMAT " elements are to be added to dimension %u, the limit is %u",
+                               MAX (a, b), i, G_MAXUINT32);
+      if (b < -size || a < -size || MIN (b, 0) + MIN (a, 0) < -size)
+        return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                               "%" G_GINT64_FORMAT " and %" G_GINT64_FORMAT " elements cannot be taken from the %" G_GINT64_FORMAT " of dimension %u",
+                               b, a, size, i);
+      get_pad_part (size, b, a, &part);
+      limit = get_pad_limit (mode, part.size);
+      if (limit >= 0 && (b > limit || a > limit))
+        return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                               "%" G_GINT64_FORMAT " elements are to be added to dimension %u, at most %" G_GINT64_FORMAT " can be, as there are %" G_GINT64_FORMAT,
+                               MAX (a, b), i, limit, part.size);
+      type.dims[i] = size + b + a;
+    }
+
+  rlx_call_add_output (call, &type);
+  return TRUE;
+}
+
+gboolean
+rlx_pad_lower (RlxLower        *lower,
+               const RlxIrNode *node,
+               GError         **error)
+{
+  const RlxAttrValue *before = rlx_node_attr (node, "before");
+  const RlxAttrValue *after = rlx_node_attr (node, "after");
+  RlxPadMode mode = (RlxPadMode) rlx_node_attr (node, "mode")->i;
+  const RlxTensorType *x = &node->inputs[0]->type;
+  Part parts[RLX_MAX_RANK];
+
+  for (guint i = 0; i < x->rank; i++)
+    {
+      get_pad_part (x->dims[i], before->ints[i], after->ints[i], &parts[i]);
+      if (mode == RLX_PAD_MODE_WRAP && parts[i].size > 0)
+        parts[i].before %= parts[i].size;
+    }
+
+  return lower_parts (lower, node, mode == RLX_PAD_MODE_CONSTANT ? node->inputs[1] : NULL, parts, mode, error);
+}
+
+gboolean
+rlx_tile_infer (RlxOpCall *call,
+                GError   **error)
+{
+  const RlxAttrValue *repetitions = rlx_call_attr (call, "repetitions");
+  RlxTensorType type = *call->inputs[0];
+
+  if (repetitions->n_ints != type.rank)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                           "there are %u repetitions for %u dimensions", repetitions->n_ints, type.rank);
+  for (guint i = 0; i < type.rank; i++)
+    {
+      if (repetitions->ints[i] < 0)
+        return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                               "repetition %u is %" G_GINT64_FORMAT, i, repetitions->ints[i]);
+      if (!rlx_mul_i64 (type.dims[i], repetitions->ints[i], &type.dims[i]))
+        return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
+                               "dimension %u would have %" G_GINT64_FORMAT " times %" G_GINT64_FORMAT " elements",
+                               i, repetitions->ints[i], type.dims[i]);
+    }
+
+  rlx_call_add_output (call, &type);
+  return TRUE;
+}
+
+gboolean
+rlx_tile_lower (RlxLower        *lower,
+                const RlxIrNode *node,
+                GError         **error)
+{
+  const RlxTensorType *x = &node->inputs[0]->type;
+  Part parts[RLX_MAX_RANK];
+
+  for (guint i = 0; i < x->rank; i++)
+    parts[i] = (Part) { 0, x->dims[i], 0 };
+
+  return lower_parts (lower, node, NULL, parts, RLX_PAD_MODE_WRAP, error);
+}
+
+gboolean
+rlx_roll_infer (RlxOpCall *call,
+                GError   **error)
+{
+  const RlxAttrValue *shifts = rlx_call_attr (call, "shifts");
+  const RlxAttrValue *axes = rlx_call_attr (call, "axes");
+  guint mask;
+
+  if (shifts->n_ints != axes->n_ints)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                           "there are %u shifts for %u axes", shifts->n_ints, axes->n_ints);
+  if (!rlx_call_axes (call, axes, call->inputs[0]->rank, FALSE, &mask, error))
+    return FALSE;
+
+  rlx_call_add_output (call, call->inputs[0]);
+  return TRUE;
+}
+
+gboolean
+rlx_roll_lower (RlxLower        *lower,
+                const RlxIrNode *node,
+                GError         **error)
+{
+  const RlxAttrValue *shifts = rlx_node_attr (node, "shifts");
+  const RlxAttrValue *axes = rlx_node_attr (node, "axes");
+  const RlxTensorType *x = &node->inputs[0]->type;
+  Part parts[RLX_MAX_RANK];
+
+  for (guint i = 0; i < x->rank; i++)
+    parts[i] = (Part) { 0, x->dims[i], 0 };
+  for (guint i = 0; i < axes->n_ints; i++)
+    {
+      gint64 axis = axes->ints[i] < 0 ? axes->ints[i] + x->rank : axes->ints[i];
+      gint64 size = x->dims[axis];
+
+      if (size > 0)
+        {
+          gint64 shift = shifts->ints[i] % size;
+
+          parts[axis].before = shift < 0 ? shift + size : shift;
+        }
+    }
+
+  return lower_parts (lower, node, NULL, parts, RLX_PAD_MODE_WRAP, error);
+}
+
+/* ---- squeeze, unsqueeze --------------------------------------------------------------- */
+
+gboolean
+rlx_squeeze_infer (RlxOpCall *call,
+                   GError   **error)
+{
+  const RlxAttrValue *axes = rlx_call_attr (call, "axes");
+  const RlxTensorType *x = call->inputs[0];
+  RlxTensorType type = { .dtype = x->dtype };
+  guint mask = 0;
+
+  if (!rlx_call_axes (call, axes, x->rank, FALSE, &mask, error))
+    return FALSE;
+  for (guint i = 0; i < x->rank; i++)
+    {
+      gboolean drop = axes->n_ints > 0 ? (mask & 1u << i) != 0 : x->dims[i] == 1;
+
+      if (drop && x->dims[i] != 1)
+        return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                               "dimension %u cannot be left out: its size is %" G_GINT64_FORMAT, i, x->dims[i]);
+      if (!drop)
+        type.dims[type.rank++] = x->dims[i];
+    }
+
+  rlx_call_add_output (call, &type);
+  return TRUE;
+}
+
+gboolean
+rlx_squeeze_lower (RlxLower        *lower,
+                   const RlxIrNode *node,
+                   GError         **error)
+{
+  rlx_lower_alias (lower, &node->outputs[0], node->inputs[0]);
+  return TRUE;
+}
+
+gboolean
+rlx_unsqueeze_infer (RlxOpCall *call,
+                     GError   **error)
+{
+  const RlxAttrValue *axes = rlx_call_attr (call, "axes");
+  const RlxTensorType *x = call->inputs[0];
+  RlxTensorType type = { .dtype = x->dtype };
+  guint mask = 0, from = 0;
+
+  if (axes->n_ints > RLX_MAX_RANK - x->rank)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
+                           "%u dimensions and %u more are above the limit of %d", x->rank, axes->n_ints, RLX_MAX_RANK);
+  type.rank = x->rank + axes->n_ints;
+  if (!rlx_call_axes (call, axes, type.rank, FALSE, &mask, error))
+    return FALSE;
+  for (guint i = 0; i < type.rank; i++)
+    type.dims[i] = mask & 1u << i ? 1 : x->dims[from++];
+
+  rlx_call_add_output (call, &type);
+  return TRUE;
+}
+
+gboolean
+rlx_unsqueeze_lower (RlxLower        *lower,
+                     const RlxIrNode *node,
+                     GError         **error)
+{
+  rlx_lower_alias (lower, &node->outputs[0], node->inputs[0]);
+  return TRUE;
+}
+
+/* ---- triangular -------------------------------------------------------------------------- */
+
+gboolean
+rlx_triangular_infer (RlxOpCall *call,
+                      GError   **error)
+{
+  const RlxTensorType *x = call->inputs[0];
+
+  if (x->rank < 2)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                           "a matrix is needed, the operand has %u dimensions", x->rank);
+
+  rlx_call_add_output (call, x);
+  return TRUE;
+}
+
+gboolean
+rlx_triangular_lower (RlxLower        *lower,
+                      const RlxIrNode *node,
+                      GError         **error)
+{
+  const RlxTensorType *x = &node->inputs[0]->type;
+  gint64 diagonal = rlx_node_attr (node, "diagonal")->i;
+  guint64 distance = diagonal < 0 ? -(guint64) diagonal : (guint64) diagonal;
+  RlxKernel *kernel;
+
+  if (rlx_type_n_elements (x) == 0)
+    return TRUE;
+
+  kernel = rlx_kernel_new (lower, node, "triangular");
+  rlx_kernel_input_raw (kernel, "x", node->inputs[0]);
+  rlx_kernel_define (kernel, "UPPER", rlx_node_attr (node, "upper")->i != 0);
+  rlx_kernel_define (kernel, "BELOW", diagonal < 0);
+  rlx_kernel_param_u32 (kernel, "rows", x->dims[x->rank - 2]);
+  rlx_kernel_param_u32 (kernel, "columns", x->dims[x->rank - 1]);
+  rlx_kernel_param_u32 (kernel, "distance", MIN (distance, G_MAXUINT32));
+
+  return rlx_kernel_dispatch_elements (kernel, lower, &node->outputs[0], error);
+}
+
+/* ---- depth and space ----------------------------------------------------------------------- */
+
+static gboolean
+check_block (RlxOpCall *call,
+             gint64    *block,
+             GError   **error)
+{
+  const RlxTensorType *x = call->inputs[0];
+
+  *block = rlx_call_attr (call, "block")->i;
+  if (x->rank != 4)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                           "the operand has %u dimensions, not batch, channels, height and width", x->rank);
+  if (*block < 1)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "the block is %" G_GINT64_FORMAT, *block);
+  if (*block > G_MAXUINT16)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
+                           "the block is %" G_GINT64_FORMAT ", the limit is %u", *block, G_MAXUINT16);
+  return TRUE;
+}
+
+gboolean
+rlx_depth_to_space_infer (RlxOpCall *call,
+                          GError   **error)
+{
+  RlxTensorType type = *call->inputs[0];
+  gint64 block;
+
+  if (!check_block (call, &block, error))
+    return FALSE;
+  if (type.dims[1] % (block * block) != 0)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                           "%" G_GINT64_FORMAT " channels do not make blocks of %" G_GINT64_FORMAT " · %" G_GINT64_FORMAT,
+                           type.dims[1], block, block);
+  type.dims[1] /= block * block;
+  for (guint i = 2; i < 4; i++)
+    if (!rlx_mul_i64 (type.dims[i], block, &type.dims[i]))
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
+                             "dimension %u would have %" G_GINT64_FORMAT " times %" G_GINT64_FORMAT " elements",
+                             i, block, type.dims[i]);
+
+  rlx_call_add_output (call, &type);
+  return TRUE;
+}
+
+gboolean
+rlx_space_to_depth_infer (RlxOpCall *call,
+                          GError   **error)
+{
+  RlxTensorType type = *call->inputs[0];
+  gint64 block;
+
+  if (!check_block (call, &block, error))
+    return FALSE;
+  if (type.dims[2] % block != 0 || type.dims[3] % block != 0)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                           "a plane of %" G_GINT64_FORMAT " · %" G_GINT64_FORMAT " does not make blocks of %" G_GINT64_FORMAT,
+                           type.dims[2], type.dims[3], block);
+  type.dims[2] /= block;
+  type.dims[3] /= block;
+  if (!rlx_mul_i64 (type.dims[1], block * block, &type.dims[1]))
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
+                           "there would be %" G_GINT64_FORMAT " · %" G_GINT64_FORMAT " times %" G_GINT64_FORMAT " channels",
+                           block, block, type.dims[1]);
+
+  rlx_call_add_output (call, &type);
+  return TRUE;
+}
+
+/* A copy with the result in order. */
+static gboolean
+lower_in_order (RlxLower        *lower,
+                const RlxIrNode *node,
+                RlxCopy         *copy,
+                GError         **error)
+{
+  gint64 stride = 1;
+
+  for (guint i = copy->rank; i-- > 0;)
+    {
+      copy->to[i] = stride;
+      stride *= copy->dims[i];
+    }
+
+  return rlx_lower_copy (lower, node, node->inputs[0], &node->outputs[0], copy, error);
+}
+
+gboolean
+rlx_depth_to_space_lower (RlxLower        *lower,
+                          const RlxIrNode *node,
+                          GError         **error)
+{
+  const RlxTensorType *x = &node->inputs[0]->type;
+  gint64 block = rlx_node_attr (node, "block")->i;
+  gboolean first = rlx_node_attr (node, "blocks_first")->i != 0;
+  gint64 channels = x->dims[1] / (block * block);
+  gint64 plane = x->dims[2] * x->dims[3];
+  RlxCopy copy = {
+    .rank = 6,
+    .dims = { x->dims[0], channels, x->dims[2], block, x->dims[3], block },
+    .from = {
+      x->dims[1] * plane, first ? plane : plane * block * block,
+      x->dims[3], first ? plane * channels * block : plane * block,
+      1, first ? plane * channels : plane,
+    },
+  };
+
+  return lower_in_order (lower, node, &copy, error);
+}
+
+gboolean
+rlx_space_to_depth_lower (RlxLower        *lower,
+                          const RlxIrNode *node,
+                          GError         **error)
+{
+  const RlxTensorType *x = &node->inputs[0]->type;
+  gint64 block = rlx_node_attr (node, "block")->i;
+  guint channel = rlx_node_attr (node, "blocks_first")->i != 0 ? 3 : 1;
+  guint row = channel == 3 ? 1 : 2;
+  RlxCopy copy = { .rank = 6 };
+
+  copy.dims[0] = x->dims[0];
+  copy.from[0] = x->dims[1] * x->dims[2] * x->dims[3];
+  copy.dims[channel] = x->dims[1];
+  copy.from[channel] = x->dims[2] * x->dims[3];
+  copy.dims[row] = copy.dims[row + 1] = block;
+  copy.from[row] = x->dims[3];
+  copy.from[row + 1] = 1;
+  copy.dims[4] = x->dims[2] / block;
+  copy.from[4] = block * x->dims[3];
+  copy.dims[5] = x->dims[3] / block;
+  copy.from[5] = block;
+
+  return lower_in_order (lower, node, &copy, error);
+}
