@@ -236,8 +236,8 @@ typedef enum
  */
 typedef enum
 {
-  RLX_LAYOUT_CHANNELS_FIRST,
-  RLX_LAYOUT_CHANNELS_LAST,
+  RLX_LAYOUT_CHANNELS_FIRST, /*< nick=channels-first >*/
+  RLX_LAYOUT_CHANNELS_LAST,  /*< nick=channels-last >*/
 } RlxLayout;
 
 /**

@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "map-onnx.h"
+#include "map-window.h"
 
 #include <math.h>
 #include <string.h>
@@ -623,7 +624,16 @@ const Mapping mappings_onnx[] = {
   ROW ("Dropout", "identity", .func = onnx_map_dropout),
   ROW ("Where", "where"),
 
+  ROW ("AveragePool", "average_pool", .func = onnx_map_pool),
+  ROW ("Conv", "conv", .func = onnx_map_conv),
+  ROW ("ConvTranspose", "conv_transpose", .func = onnx_map_conv_transpose),
   ROW ("Gemm", "linear", .func = map_gemm),
+  ROW ("GlobalAveragePool", "average_pool", .func = onnx_map_pool),
+  ROW ("GlobalLpPool", "l2_pool", .func = onnx_map_lp_pool),
+  ROW ("GlobalMaxPool", "max_pool", .func = onnx_map_pool),
+  ROW ("LpPool", "l2_pool", .func = onnx_map_lp_pool),
+  ROW ("MaxPool", "max_pool", .func = onnx_map_pool),
+  ROW ("com.microsoft:FusedConv", "conv", .func = onnx_map_conv),
   ROW ("LayerNormalization", "layer_norm", .func = map_norm),
   ROW ("LogSoftmax", "log_softmax", .func = map_softmax),
   ROW ("MatMul", "matmul"),

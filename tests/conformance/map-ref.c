@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "map.h"
+#include "map-window.h"
 
 #define SAME(name) ROW (name, name)
 
@@ -63,6 +64,12 @@ const Mapping mappings_ref[] = {
   ROW ("matmul", "matmul", .attrs = "transpose_a/b=0 transpose_b/b=0"),
   ROW ("grouped_matmul", "grouped_matmul"),
   ROW ("attention", "attention", .attrs = "scale/f causal/b window/i softcap/f"),
+  ROW ("conv1d", "conv", .func = ref_map_conv),
+  ROW ("conv2d", "conv", .func = ref_map_conv),
+  ROW ("conv3d", "conv", .func = ref_map_conv),
+  ROW ("conv_transpose2d", "conv_transpose", .func = ref_map_conv),
+  ROW ("avg_pool2d", "average_pool", .func = ref_map_pool),
+  ROW ("max_pool2d", "max_pool", .func = ref_map_pool),
   ROW ("softmax", "softmax", .attrs = "axis/i=-1"),
   ROW ("log_softmax", "log_softmax", .attrs = "axis/i=-1"),
   ROW ("layer_norm", "layer_norm", .attrs = "axis:axes/A=-1 eps:epsilon/f=1e-5"),

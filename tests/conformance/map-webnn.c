@@ -8,6 +8,7 @@
 #include "config.h"
 
 #include "map.h"
+#include "map-window.h"
 
 #include <math.h>
 
@@ -454,6 +455,11 @@ const Mapping mappings_webnn[] = {
 
   ROW ("matmul", "matmul", .func = map_matmul),
   ROW ("gemm", "linear", .func = map_gemm),
+  ROW ("conv2d", "conv", .func = webnn_map_conv),
+  ROW ("convTranspose2d", "conv_transpose", .func = webnn_map_conv_transpose),
+  ROW ("averagePool2d", "average_pool", .func = webnn_map_pool),
+  ROW ("l2Pool2d", "l2_pool", .func = webnn_map_pool),
+  ROW ("maxPool2d", "max_pool", .func = webnn_map_pool),
   ROW ("softmax", "softmax", .func = map_softmax),
   ROW ("layerNormalization", "layer_norm", .func = map_layer_normalization),
 

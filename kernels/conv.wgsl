@@ -1,0 +1,310 @@
+// SPDX-FileCopyrightText: The rlx-wgpu authors
+// SPDX-License-Identifier: LGPL-2.1-or-later
+
+// y[n, o, p] = bias[o] + Σ_c Σ_k x[n, c, place (p, k)] · w[o, c, k]
+//
+// A convolution or, TRANSPOSED, its transpose as a sum over the elements of x
+// that reach a position: nothing is scattered. Spatial axes are numbered from
+// the innermost one, axis d with p.inD elements, p.outD positions and p.kD
+// elements of the filter. Distances between elements come as parameters, so
+// every order of axes is the same to this kernel.
+//
+// - tiles: a matrix product whose second matrix is read in place. An invocation
+//   makes NC channels of NP positions, positions counted through all batches;
+//   lanes have neighbouring positions or, with SWAP, neighbouring channels. What
+//   does not follow the lane has the same address in all of them: one scalar
+//   load for the whole subgroup. No workgroup memory, no barrier.
+// - DIRECT: an invocation makes one element, or LANES of them split up its sum.
+//
+// A transposed convolution reaches a position with those elements of the filter
+// only that agree with it modulo the stride. Positions that have the same ones,
+// a phase, go to the same workgroup: the others cost nothing.
+
+fn put (g: u32, m: u32, at: u32, sum: f32) {
+  let channel = g * p.m + m;
+#if BIAS
+  store_y (at + channel * p.y_channel, sum + load_bias (channel));
+#else
+  store_y (at + channel * p.y_channel, sum);
+#endif
+}
+
+#if DIRECT
+
+#if PRODUCT
+#if TRANSPOSED
+// What is left of a position when the filter's element is taken off: where in
+// the operand that is, or something outside of it.
+fn source (at: i32, stride: u32) -> i32 {
+  return select (-1, at / i32 (stride), at >= 0 && at % i32 (stride) == 0);
+}
+#endif
+
+#for d in 0..RANK
+fn place$(d) (o: u32, k: u32) -> i32 {
+#if TRANSPOSED
+  return source (i32 (o + p.begin$(d)) - i32 (k * p.dilation$(d)), p.stride$(d));
+#else
+  return i32 (o * p.stride$(d) + k * p.dilation$(d)) - i32 (p.begin$(d));
+#endif
+}
+#endfor
+#endif
+
+#if LANES > 1
+var<workgroup> partial: array<f32, $(WG)>;
+#endif
+
+@compute @workgroup_size($(WG))
+fn main (@builtin(workgroup_id) wid: vec3<u32>,
+         @builtin(local_invocation_index) lane: u32) {
+  let group = workgroup_index (wid);
+  if (group >= p.groups) {
+    return;
+  }
+
+#if LANES > 1
+  let index = group;
+  let inside = lane == 0u;
+#else
+  let inside = lane < p.elements - group * $(WG)u;
+  let index = min (group * $(WG)u + lane, p.elements - 1u);
+#endif
+  var rest = index;
+#if LAST
+  let channel = rest % p.channels;
+  rest /= p.channels;
+#endif
+#for d in 0..RANK
+  let o$(d) = rest % p.out$(d);
+  rest /= p.out$(d);
+#endfor
+#if LAST
+  let n = rest;
+#else
+  let channel = rest % p.channels;
+  let n = rest / p.channels;
+#endif
+  let g = channel / p.m;
+  let m = channel % p.m;
+
+  var sum = 0.0;
+#if PRODUCT
+  let x = n * p.x_batch + g * p.c * p.x_channel;
+  let w = g * p.w_group + m * p.w_out;
+#if LANES > 1
+  // Elements of the sum with the channel running fastest.
+  for (var i = lane; i < p.terms; i += $(LANES)u) {
+    var left = i;
+    let c = left % p.c;
+    left /= p.c;
+#for d in 0..RANK
+    let k$(d) = left % p.k$(d);
+    left /= p.k$(d);
+#endfor
+    {
+#else
+#for e in 0..RANK
+#define D RANK - 1 - e
+  for (var k$(D) = 0u; k$(D) < p.k$(D); k$(D)++) {
+#endfor
+    for (var c = 0u; c < p.c; c++) {
+#endif
+      var at = x + c * p.x_channel;
+      var there = true;
+#for d in 0..RANK
+      let i$(d) = u32 (place$(d) (o$(d), k$(d)));
+      there = there && i$(d) < p.in$(d);
+      at += i$(d) * p.x_axis$(d);
+#endfor
+      var tap = w + c * p.w_in;
+#for d in 0..RANK
+      tap += k$(d) * p.w_axis$(d);
+#endfor
+      sum = fma (select (0.0, load_x (select (0u, at, there)), there), load_w (tap), sum);
+    }
+#if LANES > 1
+  }
+#else
+#for d in 0..RANK
+  }
+#endfor
+#endif
+#endif
+
+#if LANES > 1
+  partial[lane] = sum;
+  for (var width = $(LANES / 2)u; width > 0u; width /= 2u) {
+    workgroupBarrier ();
+    if (lane < width) {
+      partial[lane] += partial[lane + width];
+    }
+  }
+  sum = partial[0];
+#endif
+
+  if (inside) {
+    var y = n * p.y_batch;
+#for d in 0..RANK
+    y += o$(d) * p.y_axis$(d);
+#endfor
+    put (g, m, y, sum);
+  }
+}
+
+#else
+
+@compute @workgroup_size($(WG))
+fn main (@builtin(workgroup_id) wid: vec3<u32>,
+         @builtin(local_invocation_index) lane: u32) {
+  let group = workgroup_index (wid);
+  if (group >= p.groups) {
+    return;
+  }
+
+  // Neighbouring workgroups take the same positions: these stay in the cache.
+  var rest = group;
+#if SWAP
+  let channel0 = (rest % p.tiles_channel) * $(WG * NC)u + lane;
+  rest /= p.tiles_channel;
+  let position0 = (rest % p.tiles_position) * $(NP)u;
+#define STEP_C WG
+#define STEP_P 1
+#else
+  let channel0 = (rest % p.tiles_channel) * $(NC)u;
+  rest /= p.tiles_channel;
+  let position0 = (rest % p.tiles_position) * $(WG * NP)u + lane;
+#define STEP_C 1
+#define STEP_P WG
+#endif
+  rest /= p.tiles_position;
+#if TRANSPOSED
+#for d in 0..RANK
+  let phase$(d) = rest % p.phases$(d);
+  rest /= p.phases$(d);
+#endfor
+#endif
+  let g = rest;
+
+#for i in 0..NP
+  var inside$(i) = position0 + $(i * STEP_P)u < p.positions;
+  var rest$(i) = min (position0 + $(i * STEP_P)u, p.positions - 1u);
+#for d in 0..RANK
+  // h: the position in the operand of the filter's first element, or of the
+  // position's first element in its phase
+  let q$(d)_$(i) = rest$(i) % p.places$(d);
+  rest$(i) /= p.places$(d);
+#if TRANSPOSED
+  let o$(d)_$(i) = q$(d)_$(i) * p.stride$(d) + phase$(d);
+  let h$(d)_$(i) = q$(d)_$(i);
+  inside$(i) = inside$(i) && o$(d)_$(i) < p.out$(d);
+#else
+  let o$(d)_$(i) = q$(d)_$(i);
+  let h$(d)_$(i) = q$(d)_$(i) * p.stride$(d) - p.begin$(d);
+#endif
+#endfor
+#for j in 0..NC
+  var sum$(j)_$(i) = 0.0;
+#endfor
+#endfor
+
+#if PRODUCT
+#for i in 0..NP
+  let x$(RANK)_$(i) = rest$(i) * p.x_batch + g * p.c * p.x_channel;
+  let there$(RANK)_$(i) = true;
+#endfor
+#for j in 0..NC
+  let w$(j) = g * p.w_group + min (channel0 + $(j * STEP_C)u, p.m - 1u) * p.w_out;
+#endfor
+  let w$(RANK)_at = 0u;
+
+#for e in 0..RANK
+#define D RANK - 1 - e
+#define OUTER D + 1
+  for (var k$(D) = 0u; k$(D) < p.k$(D); k$(D)++) {
+#if TRANSPOSED
+    let reach$(D) = i32 (phase$(D) + p.begin$(D)) - i32 (k$(D) * p.dilation$(D));
+    if (reach$(D) % i32 (p.stride$(D)) != 0) {
+      continue;
+    }
+    let r$(D) = u32 (reach$(D) / i32 (p.stride$(D)));
+#else
+    let r$(D) = k$(D) * p.dilation$(D);
+#endif
+    let w$(D)_at = w$(OUTER)_at + k$(D) * p.w_axis$(D);
+#for i in 0..NP
+    // below 0 is above everything
+    let i$(D)_$(i) = h$(D)_$(i) + r$(D);
+    let there$(D)_$(i) = there$(OUTER)_$(i) && i$(D)_$(i) < p.in$(D);
+    let x$(D)_$(i) = x$(OUTER)_$(i) + i$(D)_$(i) * p.x_axis$(D);
+#endfor
+#endfor
+
+#for i in 0..NP
+    let at$(i) = select (0u, x0_$(i), there0_$(i));
+#endfor
+#if ONE_CHANNEL
+#for i in 0..NP
+    let v$(i) = select (0.0, load_x (at$(i)), there0_$(i));
+#endfor
+#for j in 0..NC
+    let f$(j) = load_w (w$(j) + w0_at);
+#for i in 0..NP
+    sum$(j)_$(i) = fma (v$(i), f$(j), sum$(j)_$(i));
+#endfor
+#endfor
+#else
+#define UNROLL 4
+    let whole = p.c - p.c % $(UNROLL)u;
+    for (var c = 0u; c < whole; c += $(UNROLL)u) {
+#for u in 0..UNROLL
+      {
+        let xc = (c + $(u)u) * p.x_channel;
+        let wc = (c + $(u)u) * p.w_in + w0_at;
+#for i in 0..NP
+        let v$(i) = select (0.0, load_x (at$(i) + xc), there0_$(i));
+#endfor
+#for j in 0..NC
+        let f$(j) = load_w (w$(j) + wc);
+#for i in 0..NP
+        sum$(j)_$(i) = fma (v$(i), f$(j), sum$(j)_$(i));
+#endfor
+#endfor
+      }
+#endfor
+    }
+    for (var c = whole; c < p.c; c++) {
+      let xc = c * p.x_channel;
+      let wc = c * p.w_in + w0_at;
+#for i in 0..NP
+      let v$(i) = select (0.0, load_x (at$(i) + xc), there0_$(i));
+#endfor
+#for j in 0..NC
+      let f$(j) = load_w (w$(j) + wc);
+#for i in 0..NP
+      sum$(j)_$(i) = fma (v$(i), f$(j), sum$(j)_$(i));
+#endfor
+#endfor
+    }
+#endif
+#for d in 0..RANK
+  }
+#endfor
+#endif
+
+#for i in 0..NP
+  if (inside$(i)) {
+    var y = rest$(i) * p.y_batch;
+#for d in 0..RANK
+    y += o$(d)_$(i) * p.y_axis$(d);
+#endfor
+#for j in 0..NC
+    if (channel0 + $(j * STEP_C)u < p.m) {
+      put (g, channel0 + $(j * STEP_C)u, y, sum$(j)_$(i));
+    }
+#endfor
+  }
+#endfor
+}
+
+#endif

@@ -1,0 +1,189 @@
+// SPDX-FileCopyrightText: The rlx-wgpu authors
+// SPDX-License-Identifier: LGPL-2.1-or-later
+
+// Folds each window of an image into one element: its largest (MAX), where that
+// is (INDICES), or its sum (SUM), of squares (SQUARE), divided by the number of
+// elements (DIVIDE 1), also of padding (DIVIDE 2), or by p.divisor (DIVIDE 3);
+// ROOT takes the root at last.
+//
+// An invocation makes one element, or LANES of them split up the window. Only
+// what is inside of the operand is visited: p.inD elements along axis D, counted
+// from the innermost one, begin at p.beginD of p.paddedD.
+
+alias fold_t = type_x;
+
+#if MAX && FLOAT
+#use op_max op_is_nan
+#endif
+
+fn first_value () -> fold_t {
+  return bitcast<fold_t> (p.identity);
+}
+
+#if INDICES
+
+struct Best {
+  value: fold_t,
+  at: u32,
+}
+
+// The position of an element that is not there.
+const NOWHERE = 0xffffffffu;
+
+fn join (a: Best, b: Best) -> Best {
+#if FLOAT
+  let a_nan = op_is_nan (a.value);
+  let b_nan = op_is_nan (b.value);
+  let better = (b_nan && !a_nan) || (!a_nan && b.value > a.value);
+  let equal = (a_nan && b_nan) || a.value == b.value;
+#else
+  let better = b.value > a.value;
+  let equal = a.value == b.value;
+#endif
+  let take = b.at != NOWHERE && (a.at == NOWHERE || better || (equal && b.at < a.at));
+  return Best (select (a.value, b.value, take), select (a.at, b.at, take));
+}
+
+alias state_t = Best;
+
+fn first_state () -> state_t {
+  return Best (first_value (), NOWHERE);
+}
+
+fn visit (state: state_t, at: u32) -> state_t {
+  return join (state, Best (load_x (at), at));
+}
+
+#else
+
+alias state_t = fold_t;
+
+fn first_state () -> state_t {
+  return first_value ();
+}
+
+fn join (a: state_t, b: state_t) -> state_t {
+#if SUM
+  return a + b;
+#elif FLOAT
+  return op_max (a, b);
+#else
+  return max (a, b);
+#endif
+}
+
+fn visit (state: state_t, at: u32) -> state_t {
+#if SQUARE
+  let x = load_x (at);
+  return fma (x, x, state);
+#else
+  return join (state, load_x (at));
+#endif
+}
+
+#endif
+
+// How many steps of a window that begins at `begin` are below `end`.
+fn steps (begin: u32, end: u32, step: u32) -> u32 {
+  return (max (begin, end) - begin + (step - 1u)) / step;
+}
+
+#if LANES > 1
+var<workgroup> shared_state: array<state_t, $(WG)>;
+#endif
+
+@compute @workgroup_size($(WG))
+fn main (@builtin(workgroup_id) wid: vec3<u32>,
+         @builtin(local_invocation_index) lane: u32) {
+  let group = workgroup_index (wid);
+  if (group >= p.groups) {
+    return;
+  }
+
+#if LANES > 1
+  let index = group;
+  let inside = lane == 0u;
+#else
+  let inside = lane < p.elements - group * $(WG)u;
+  let index = min (group * $(WG)u + lane, p.elements - 1u);
+#endif
+  var rest = index;
+#if LAST
+  let channel = rest % p.channels;
+  rest /= p.channels;
+#endif
+  var count = 1u;
+#for d in 0..RANK
+  let at$(d) = (rest % p.out$(d)) * p.stride$(d);
+  rest /= p.out$(d);
+  let first$(d) = min (p.k$(d), steps (at$(d), p.begin$(d), p.dilation$(d)));
+  let last$(d) = min (p.k$(d), steps (at$(d), p.begin$(d) + p.in$(d), p.dilation$(d)));
+#if DIVIDE == 1
+  count *= last$(d) - first$(d);
+#elif DIVIDE == 2
+  count *= min (p.k$(d), steps (at$(d), p.padded$(d), p.dilation$(d)));
+#endif
+#endfor
+#if LAST
+  let n = rest;
+#else
+  let channel = rest % p.channels;
+  let n = rest / p.channels;
+#endif
+  let x$(RANK) = n * p.x_batch + channel * p.x_channel;
+
+  var state = first_state ();
+#if LANES > 1
+  var size = 1u;
+#for d in 0..RANK
+  size *= last$(d) - first$(d);
+#endfor
+  for (var i = lane; i < size; i += $(LANES)u) {
+    var left = i;
+    var x = x$(RANK);
+#for d in 0..RANK
+    let width$(d) = last$(d) - first$(d);
+    x += (at$(d) + (first$(d) + left % width$(d)) * p.dilation$(d) - p.begin$(d)) * p.x_axis$(d);
+    left /= width$(d);
+#endfor
+    state = visit (state, x);
+  }
+
+  shared_state[lane] = state;
+  for (var width = $(LANES / 2)u; width > 0u; width /= 2u) {
+    workgroupBarrier ();
+    if (lane < width) {
+      shared_state[lane] = join (shared_state[lane], shared_state[lane + width]);
+    }
+  }
+  state = shared_state[0];
+#else
+#for e in 0..RANK
+#define D RANK - 1 - e
+#define OUTER D + 1
+  for (var k$(D) = first$(D); k$(D) < last$(D); k$(D)++) {
+    let x$(D) = x$(OUTER) + (at$(D) + k$(D) * p.dilation$(D) - p.begin$(D)) * p.x_axis$(D);
+#endfor
+    state = visit (state, x0);
+#for d in 0..RANK
+  }
+#endfor
+#endif
+
+  if (inside) {
+#if INDICES
+    store_y (index, i32 (select (state.at, 0u, state.at == NOWHERE)));
+#else
+    var value = state;
+#if DIVIDE == 3
+    value /= p.divisor;
+#elif DIVIDE > 0
+    value /= f32 (max (count, 1u));
+#endif
+#if ROOT
+    value = sqrt (value);
+#endif
+    store_y (index, value);
+#endif
+  }
+}

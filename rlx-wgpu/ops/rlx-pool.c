@@ -1,0 +1,333 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Pools: windows that become one element each.
+ */
+#include "config.h"
+
+#include "ops/rlx-window-private.h"
+
+#include <math.h>
+#include <string.h>
+
+#define WORKGROUP_SIZE 64
+
+/* An invocation visits this many elements at most; a longer window is for a
+ * workgroup. */
+#define MAX_WINDOW 1024
+
+gboolean rlx_pool_infer (RlxOpCall *call, GError **error);
+gboolean rlx_pool_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
+
+/* ---- rule --------------------------------------------------------------------------- */
+
+static gboolean
+pool_read (RlxWindow       *window,
+           const RlxOpCall *call,
+           GError         **error)
+{
+  gboolean ceil_mode = rlx_call_attr (call, "ceil_mode")->i != 0;
+  const gint64 *sizes, *output_sizes;
+  g_autoptr(GError) local = NULL;
+  guint n_axes;
+
+  if (!rlx_window_check_rank (call, &n_axes, error))
+    return FALSE;
+  if ((!rlx_window_get_list (call, "window", n_axes, 1, &sizes, &local) && local != NULL) ||
+      (!rlx_window_get_list (call, "output_sizes", n_axes, 1, &output_sizes, &local) && local != NULL))
+    {
+      g_propagate_error (error, g_steal_pointer (&local));
+      return FALSE;
+    }
+  if (!rlx_window_init (window, call, sizes, "the window", error) ||
+      !rlx_window_slide (window, call, error))
+    return FALSE;
+
+  for (guint i = 0; i < n_axes; i++)
+    {
+      RlxWindowAxis *axis = &window->axes[i];
+      gint64 padded = axis->in + axis->begin + axis->end;
+      gboolean more = (padded - axis->reach) % axis->stride != 0;
+
+      if (output_sizes != NULL)
+        {
+          if (output_sizes[i] < axis->out || output_sizes[i] > axis->out + more)
+            return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                                   "output_sizes[%u] is %" G_GINT64_FORMAT ", it must be %" G_GINT64_FORMAT
+                                   " or, with a last window that is not all inside, %" G_GINT64_FORMAT,
+                                   i, output_sizes[i], axis->out, axis->out + more);
+          axis->out = output_sizes[i];
+        }
+      else if (ceil_mode && more)
+        {
+          /* out · stride is at most padded. */
+          axis->out += axis->stride < axis->in + axis->begin &&
+                       axis->out * axis->stride < axis->in + axis->begin;
+        }
+    }
+
+  return TRUE;
+}
+
+static gboolean
+is_arg (const RlxOp *op)
+{
+  return strcmp (op->name, "arg_max_pool") == 0;
+}
+
+gboolean
+rlx_pool_infer (RlxOpCall *call,
+                GError   **error)
+{
+  const RlxTensorType *x = call->inputs[0];
+  RlxTensorType type;
+  RlxWindow window;
+
+  if (!pool_read (&window, call, error))
+    return FALSE;
+  if (is_arg (call->op) && rlx_type_n_elements (x) > G_MAXINT32)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
+                           "the operand has %" G_GUINT64_FORMAT " elements, positions go up to %d only",
+                           rlx_type_n_elements (x), G_MAXINT32);
+
+  rlx_window_get_type (&window, is_arg (call->op) ? RLX_DATA_TYPE_I32 : x->dtype, window.channels, &type);
+  rlx_call_add_output (call, &type);
+  return TRUE;
+}
+
+/* ---- lowering ----------------------------------------------------------------------------- */
+
+/* What becomes of a sum; see kernels/pool.wgsl. */
+typedef enum
+{
+  DIVIDE_NOT,
+  DIVIDE_COUNT,
+  DIVIDE_PADDED,
+  DIVIDE_NUMBER,
+} Divide;
+
+typedef struct
+{
+  gboolean max;
+  gboolean indices;
+  gboolean square;
+  gboolean root;
+  Divide divide;
+  guint64 divisor;
+} Fold;
+
+/* The bits of the value that changes nothing, as the kernel's 32-bit type. */
+static guint32
+get_identity (const Fold *fold,
+              RlxDataType dtype)
+{
+  const float least = -INFINITY;
+  guint32 bits;
+
+  if (!fold->max || rlx_data_type_is_unsigned (dtype))
+    return 0;
+  if (!rlx_data_type_is_float (dtype))
+    return dtype == RLX_DATA_TYPE_I8 ? (guint32) G_MININT8 : (guint32) G_MININT32;
+
+  memcpy (&bits, &least, sizeof bits);
+  return bits;
+}
+
+static gboolean
+lower_step (RlxLower         *lower,
+            const RlxIrNode  *node,
+            const RlxWindow  *window,
+            const Fold       *fold,
+            const RlxIrValue *x,
+            const RlxIrValue *y,
+            GError          **error)
+{
+  RlxKernel *kernel = rlx_kernel_new (lower, node, "pool");
+  guint64 n_elements = rlx_type_n_elements (&y->type);
+  guint64 sizes[RLX_MAX_SPATIAL];
+  RlxWindowStrides strides;
+  guint64 length = 1, n_groups;
+  guint lanes;
+
+  for (guint d = 0; d < window->n_axes; d++)
+    {
+      const RlxWindowAxis *axis = &window->axes[window->n_axes - 1 - d];
+
+      sizes[d] = (guint64) axis->in;
+      length *= (guint64) MIN (axis->window, axis->in);
+    }
+  lanes = length <= MAX_WINDOW ? 1 : length <= 16 * MAX_WINDOW ? 64 : 256;
+  n_groups = lanes > 1 ? n_elements : (n_elements - 1) / WORKGROUP_SIZE + 1;
+
+  rlx_kernel_input (kernel, "x", x);
+  rlx_kernel_output (kernel, "y", y);
+  rlx_kernel_define (kernel, "WG", MAX (lanes, WORKGROUP_SIZE));
+  rlx_kernel_define (kernel, "LANES", lanes);
+  rlx_kernel_define (kernel, "RANK", window->n_axes);
+  rlx_kernel_define (kernel, "LAST", window->channels_last);
+  rlx_kernel_define (kernel, "FLOAT", rlx_data_type_is_float (x->type.dtype));
+  rlx_kernel_define (kernel, "MAX", fold->max);
+  rlx_kernel_define (kernel, "INDICES", fold->indices);
+  rlx_kernel_define (kernel, "SUM", !fold->max);
+  rlx_kernel_define (kernel, "SQUARE", fold->square);
+  rlx_kernel_define (kernel, "DIVIDE", fold->divide);
+  rlx_kernel_define (kernel, "ROOT", fold->root);
+  rlx_kernel_param_u32 (kernel, "identity", get_identity (fold, x->type.dtype));
+  if (fold->divide == DIVIDE_NUMBER)
+    rlx_kernel_param_f32 (kernel, "divisor", (double) fold->divisor);
+
+  rlx_window_get_strides (window, (guint64) window->channels, sizes, &strides);
+  rlx_kernel_param_u32 (kernel, "groups", n_groups);
+  rlx_kernel_param_u32 (kernel, "elements", n_elements);
+  rlx_kernel_param_u32 (kernel, "channels", (guint64) window->channels);
+  rlx_kernel_param_u32 (kernel, "x_batch", strides.batch);
+  rlx_kernel_param_u32 (kernel, "x_channel", strides.channel);
+  for (guint d = 0; d < window->n_axes; d++)
+    {
+      const RlxWindowAxis *axis = &window->axes[window->n_axes - 1 - d];
+      gint64 padded = axis->in + axis->begin + axis->end;
+
+      rlx_window_param (kernel, "in", d, sizes[d]);
+      rlx_window_param (kernel, "out", d, (guint64) axis->out);
+      rlx_window_param (kernel, "k", d, (guint64) axis->window);
+      /* A longer one leaves the operand as well. */
+      rlx_window_param (kernel, "stride", d, (guint64) MIN (axis->stride, padded));
+      rlx_window_param (kernel, "dilation", d, (guint64) axis->dilation);
+      rlx_window_param (kernel, "begin", d, (guint64) axis->begin);
+      rlx_window_param (kernel, "padded", d, (guint64) padded);
+      rlx_window_param (kernel, "x_axis", d, strides.axes[d]);
+    }
+
+  rlx_kernel_set_cost (kernel, (double) n_elements * (double) length,
+                       (double) rlx_type_n_bytes (&x->type) + (double) rlx_type_n_bytes (&y->type));
+  return rlx_kernel_dispatch (kernel, n_groups, error);
+}
+
+/* Whether each channel has one window, of all that there is. */
+static gboolean
+is_global (const RlxWindow *window,
+           guint64         *length)
+{
+  *length = 1;
+  for (guint i = 0; i < window->n_axes; i++)
+    {
+      const RlxWindowAxis *axis = &window->axes[i];
+
+      if (axis->window != axis->in || axis->dilation != 1 || axis->begin != 0 || axis->end != 0 || axis->out != 1)
+        return FALSE;
+      *length *= (guint64) axis->in;
+    }
+
+  return TRUE;
+}
+
+/* A window over one axis, without padding. */
+static void
+window_flatten (RlxWindow       *flat,
+                const RlxWindow *window,
+                guint64          length,
+                guint64          size)
+{
+  *flat = (RlxWindow) {
+    .n_axes = 1,
+    .channels_last = window->channels_last,
+    .batch = window->batch,
+    .channels = window->channels,
+  };
+  flat->axes[0] = (RlxWindowAxis) {
+    .in = (gint64) length,
+    .window = (gint64) size,
+    .stride = (gint64) size,
+    .dilation = 1,
+    .out = (gint64) ((length - 1) / size + 1),
+  };
+}
+
+/* Long windows of all that there is: parts first, then the parts of these. */
+static gboolean
+lower_global (RlxLower        *lower,
+              const RlxIrNode *node,
+              const RlxWindow *window,
+              Fold             fold,
+              guint64          length,
+              GError         **error)
+{
+  const RlxIrValue *x = node->inputs[0];
+  RlxDataType dtype = rlx_data_type_on_device (x->type.dtype);
+  Fold part = { .max = fold.max, .square = fold.square };
+  RlxWindow flat;
+
+  if (dtype == RLX_DATA_TYPE_F16)
+    dtype = RLX_DATA_TYPE_F32;
+  else if (dtype == RLX_DATA_TYPE_I8)
+    dtype = RLX_DATA_TYPE_I32;
+  else if (dtype == RLX_DATA_TYPE_U8)
+    dtype = RLX_DATA_TYPE_U32;
+
+  if (fold.divide != DIVIDE_NOT)
+    {
+      fold.divide = DIVIDE_NUMBER;
+      fold.divisor = length;
+    }
+
+  while (length > MAX_WINDOW)
+    {
+      guint64 size = CLAMP ((guint64) sqrt ((double) length), 64, MAX_WINDOW);
+      const RlxIrValue *parts;
+      RlxTensorType type;
+
+      window_flatten (&flat, window, length, size);
+      rlx_window_get_type (&flat, dtype, window->channels, &type);
+      parts = rlx_lower_temporary (lower, &type);
+      if (!lower_step (lower, node, &flat, &part, x, parts, error))
+        return FALSE;
+
+      x = parts;
+      length = (length - 1) / size + 1;
+      part.square = fold.square = FALSE;
+    }
+
+  window_flatten (&flat, window, length, length);
+  return lower_step (lower, node, &flat, &fold, x, &node->outputs[0], error);
+}
+
+gboolean
+rlx_pool_lower (RlxLower        *lower,
+                const RlxIrNode *node,
+                GError         **error)
+{
+  const RlxIrValue *y = &node->outputs[0];
+  const char *name = node->op->name;
+  const RlxTensorType *types[1];
+  RlxWindow window;
+  RlxOpCall call;
+  Fold fold = { 0, };
+  guint64 length;
+
+  if (rlx_type_n_elements (&y->type) == 0)
+    return TRUE;
+
+  rlx_window_make_call (&call, node, types);
+  if (!pool_read (&window, &call, error))
+    return FALSE;
+
+  if (strcmp (name, "average_pool") == 0)
+    {
+      fold.divide = rlx_node_attr (node, "count_include_pad")->i != 0 ? DIVIDE_PADDED : DIVIDE_COUNT;
+    }
+  else if (strcmp (name, "l2_pool") == 0)
+    {
+      fold.square = TRUE;
+      fold.root = TRUE;
+    }
+  else
+    {
+      fold.max = TRUE;
+      fold.indices = is_arg (node->op);
+    }
+
+  if (!fold.indices && is_global (&window, &length) && length > MAX_WINDOW)
+    return lower_global (lower, node, &window, fold, length, error);
+
+  return lower_step (lower, node, &window, &fold, node->inputs[0], y, error);
+}

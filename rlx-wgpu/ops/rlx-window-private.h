@@ -1,0 +1,93 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * What convolutions and pools have in common: a window that moves over the
+ * spatial axes of a tensor.
+ */
+#pragma once
+
+#include "ops/rlx-kernel-private.h"
+
+G_BEGIN_DECLS
+
+#define RLX_MAX_SPATIAL 3
+
+/* One spatial axis. Sizes with padding are below 2³¹. */
+typedef struct
+{
+  gint64 in;
+  gint64 window;     /* elements, at least 1 */
+  gint64 stride;
+  gint64 dilation;
+  gint64 begin;      /* padding */
+  gint64 end;
+  gint64 reach;      /* from the first to the last element of a window, + 1 */
+  gint64 out;        /* 0 until it is known */
+} RlxWindowAxis;
+
+typedef struct
+{
+  guint n_axes;
+  gboolean channels_last;
+  gint64 batch;
+  gint64 channels;
+  RlxWindowAxis axes[RLX_MAX_SPATIAL];   /* in the tensor's order */
+} RlxWindow;
+
+/* Reads the operand and the attributes layout, strides, dilations and padding,
+ * as far as the operator has them. @sizes are those of the window, by default
+ * the operand's own; @what says in messages whose they are. */
+gboolean rlx_window_init       (RlxWindow       *self,
+                                const RlxOpCall *call,
+                                const gint64    *sizes,
+                                const char      *what,
+                                GError         **error);
+/* Sets how often the window fits in, a last part left out. */
+gboolean rlx_window_slide      (RlxWindow       *self,
+                                const RlxOpCall *call,
+                                GError         **error);
+/* The number of spatial axes the operand has; an error when it has too few or
+ * too many dimensions. */
+gboolean rlx_window_check_rank (const RlxOpCall *call,
+                                guint           *n_axes,
+                                GError         **error);
+/* A list with one value for each axis. An empty one gives FALSE without an
+ * error. */
+gboolean rlx_window_get_list   (const RlxOpCall *call,
+                                const char      *name,
+                                guint            n_values,
+                                gint64           least,
+                                const gint64   **values,
+                                GError         **error);
+/* The result, of @channels channels. */
+void     rlx_window_get_type   (const RlxWindow *self,
+                                RlxDataType      dtype,
+                                gint64           channels,
+                                RlxTensorType   *type);
+/* What a rule sees, for a lowering that needs the same facts. @types has room
+ * for all operands. */
+void     rlx_window_make_call  (RlxOpCall            *call,
+                                const RlxIrNode      *node,
+                                const RlxTensorType **types);
+
+/* Distances between elements, along the spatial axes innermost first. */
+typedef struct
+{
+  guint64 batch;
+  guint64 channel;
+  guint64 axes[RLX_MAX_SPATIAL];
+} RlxWindowStrides;
+
+/* Of a tensor with that many channels and these spatial sizes (innermost
+ * first). */
+void     rlx_window_get_strides (const RlxWindow  *self,
+                                 guint64           channels,
+                                 const guint64    *sizes,
+                                 RlxWindowStrides *strides);
+/* "name0", "name1", … */
+void     rlx_window_param      (RlxKernel  *kernel,
+                                const char *prefix,
+                                guint       index,
+                                guint64     value);
+
+G_END_DECLS
