@@ -36,6 +36,7 @@ extern const RlxReferenceRow rlx_reference_linear[];
 extern const RlxReferenceRow rlx_reference_normalise[];
 extern const RlxReferenceRow rlx_reference_reduce[];
 extern const RlxReferenceRow rlx_reference_shape[];
+extern const RlxReferenceRow rlx_reference_window[];
 
 /* ---- element-wise operators ---------------------------------------------- */
 

@@ -355,6 +355,7 @@ find_op (const char *op)
     rlx_reference_normalise,
     rlx_reference_reduce,
     rlx_reference_shape,
+    rlx_reference_window,
   };
 
   if (strcmp (op, "cast") == 0)
