@@ -24,19 +24,19 @@ fn element (i: u32) -> u32 {
       return 0u;
 #endif
     }
-    let from = k;
+    let source = k;
 #elif MODE == 1
-    let from = select (min (k, p.size$(d) - 1u), 0u, c < p.before$(d));
+    let source = select (min (k, p.size$(d) - 1u), 0u, c < p.before$(d));
 #elif MODE == 2
-    let from = select (select (2u * (p.size$(d) - 1u) - k, k, k < p.size$(d)), 0u - k, c < p.before$(d));
+    let source = select (select (2u * (p.size$(d) - 1u) - k, k, k < p.size$(d)), 0u - k, c < p.before$(d));
 #elif MODE == 3
-    let from = select (select (2u * p.size$(d) - 1u - k, k, k < p.size$(d)), 0u - k - 1u, c < p.before$(d));
+    let source = select (select (2u * p.size$(d) - 1u - k, k, k < p.size$(d)), 0u - k - 1u, c < p.before$(d));
 #else
     // here before is less than the size
     let turn = c % p.size$(d);
-    let from = select (turn - p.before$(d), turn + (p.size$(d) - p.before$(d)), turn < p.before$(d));
+    let source = select (turn - p.before$(d), turn + (p.size$(d) - p.before$(d)), turn < p.before$(d));
 #endif
-    at += from * p.stride$(d);
+    at += source * p.stride$(d);
   }
 #endfor
   return load_x (at);

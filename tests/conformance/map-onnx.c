@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "map-onnx.h"
+#include "map-index.h"
 #include "map-window.h"
 
 #include <math.h>
@@ -634,6 +635,12 @@ const Mapping mappings_onnx[] = {
   ROW ("LpPool", "l2_pool", .func = onnx_map_lp_pool),
   ROW ("MaxPool", "max_pool", .func = onnx_map_pool),
   ROW ("com.microsoft:FusedConv", "conv", .func = onnx_map_conv),
+  ROW ("com.ms.internal.nhwc:AveragePool", "average_pool", .func = onnx_map_pool),
+  ROW ("com.ms.internal.nhwc:Conv", "conv", .func = onnx_map_conv),
+  ROW ("com.ms.internal.nhwc:ConvTranspose", "conv_transpose", .func = onnx_map_conv_transpose),
+  ROW ("com.ms.internal.nhwc:GlobalAveragePool", "average_pool", .func = onnx_map_pool),
+  ROW ("com.ms.internal.nhwc:GlobalMaxPool", "max_pool", .func = onnx_map_pool),
+  ROW ("com.ms.internal.nhwc:MaxPool", "max_pool", .func = onnx_map_pool),
   ROW ("LayerNormalization", "layer_norm", .func = map_norm),
   ROW ("LogSoftmax", "log_softmax", .func = map_softmax),
   ROW ("MatMul", "matmul"),
@@ -660,6 +667,18 @@ const Mapping mappings_onnx[] = {
   ROW ("Flatten", "reshape", .func = onnx_map_flatten),
   ROW ("Gather", "gather", .attrs = "axis/i=0"),
   ROW ("GatherElements", "gather_elements", .attrs = "axis/i=0"),
+  ROW ("GatherND", "gather_nd", .attrs = "batch_dims/i=0"),
+  ROW ("GridSample", "grid_sample", .func = onnx_map_grid_sample),
+  ROW ("OneHot", "one_hot", .func = onnx_map_one_hot),
+  ROW ("Pad", "pad", .func = onnx_map_pad),
+  ROW ("Resize", "resize", .func = onnx_map_resize),
+  ROW ("Scatter", "scatter_elements", .func = onnx_map_scatter),
+  ROW ("ScatterElements", "scatter_elements", .func = onnx_map_scatter),
+  ROW ("ScatterND", "scatter_nd", .func = onnx_map_scatter),
+  ROW ("SpaceToDepth", "space_to_depth", .func = onnx_map_depth),
+  ROW ("DepthToSpace", "depth_to_space", .func = onnx_map_depth),
+  ROW ("Split", "split", .func = onnx_map_split),
+  ROW ("Upsample", "resize", .func = onnx_map_resize),
   ROW ("Reshape", "reshape", .func = onnx_map_reshape),
   ROW ("Slice", "slice", .func = onnx_map_slice),
   ROW ("Squeeze", "reshape", .func = onnx_map_squeeze),
@@ -670,6 +689,7 @@ const Mapping mappings_onnx[] = {
 
   ROW ("Constant", NULL, .func = onnx_map_constant),
   ROW ("ConstantOfShape", "expand", .func = onnx_map_constant_of_shape),
+  ROW ("Range", NULL, .func = onnx_map_range),
   ROW ("Shape", NULL, .func = onnx_map_shape),
   ROW ("Size", NULL, .func = onnx_map_size),
   { .name = NULL }

@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "map.h"
+#include "map-index.h"
 #include "map-window.h"
 
 #define SAME(name) ROW (name, name)
@@ -76,6 +77,7 @@ const Mapping mappings_ref[] = {
   ROW ("rms_norm", "rms_norm", .attrs = "axis:axes/A=-1 eps:epsilon/f=1e-6"),
   ROW ("group_norm", "group_norm", .attrs = "groups/i eps:epsilon/f=1e-5"),
   ROW ("gather_rows", "gather", .attrs = "axis/i=0"),
+  ROW ("scatter_add_rows", "scatter_nd", .func = ref_map_scatter_add_rows),
   ROW ("cumsum", "cumsum", .attrs = "axis/i=-1"),
   ROW ("topk", "top_k", .attrs = "k/i axis/i=-1 largest/b=1"),
   { .name = NULL }

@@ -8,19 +8,20 @@
 #include "config.h"
 
 #include "map.h"
+#include "map-index.h"
 #include "map-window.h"
 
 #include <math.h>
 
 /* A number for a tensor of that type, as WebNN casts it: BigInts are for 64-bit
  * integers only, integers truncate and saturate. */
-static gboolean
-get_ml_number (MapCall    *call,
-               const char *name,
-               RlxDataType data_type,
-               double      fallback,
-               double     *value,
-               GError    **error)
+gboolean
+webnn_get_number (MapCall    *call,
+                  const char *name,
+                  RlxDataType data_type,
+                  double      fallback,
+                  double     *value,
+                  GError    **error)
 {
   static const struct { double least; double greatest; } ranges[] = {
     [RLX_DATA_TYPE_I32] = { G_MININT32, G_MAXINT32 },
@@ -67,8 +68,8 @@ map_clamp (MapCall *call,
   double minimum, maximum;
 
   if (input == NULL ||
-      !get_ml_number (call, "minValue", rlx_node_get_data_type (input), -INFINITY, &minimum, error) ||
-      !get_ml_number (call, "maxValue", rlx_node_get_data_type (input), INFINITY, &maximum, error))
+      !webnn_get_number (call, "minValue", rlx_node_get_data_type (input), -INFINITY, &minimum, error) ||
+      !webnn_get_number (call, "maxValue", rlx_node_get_data_type (input), INFINITY, &maximum, error))
     return FALSE;
 
   /* a bound that is not a number bounds nothing */
@@ -482,10 +483,16 @@ const Mapping mappings_webnn[] = {
   ROW ("transpose", "transpose", .func = map_transpose),
   ROW ("slice", "slice", .func = map_slice),
   ROW ("concat", "concat", .func = map_concat),
-  ROW ("tile", "tile", .operands = "input", .attrs = "repetitions/U"),
+  ROW ("tile", "tile", .func = webnn_map_tile),
+  ROW ("pad", "pad", .func = webnn_map_pad),
+  ROW ("split", "split", .func = webnn_map_split),
+  ROW ("resample2d", "resize", .func = webnn_map_resample),
   ROW ("reverse", "reverse", .operands = "input", .attrs = "axes/X"),
   ROW ("triangular", "triangular", .operands = "input", .attrs = "upper/b=1 diagonal/i=0"),
   ROW ("gather", "gather", .func = map_gather),
-  ROW ("gatherElements", "gather_elements", .func = map_gather),
+  ROW ("gatherElements", "gather_elements", .func = webnn_map_gather_elements),
+  ROW ("gatherND", "gather_nd", .func = webnn_map_gather_nd),
+  ROW ("scatterElements", "scatter_elements", .func = webnn_map_scatter),
+  ROW ("scatterND", "scatter_nd", .func = webnn_map_scatter),
   { .name = NULL }
 };
