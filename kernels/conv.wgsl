@@ -29,6 +29,18 @@ fn put (g: u32, m: u32, at: u32, sum: f32) {
 #endif
 }
 
+#if PRODUCT
+// One product more, when there is an element at all. Padding counts as zeros;
+// what does not reach a transposed convolution's position is no part of it.
+fn grow (sum: f32, x: f32, w: f32, there: bool) -> f32 {
+#if TRANSPOSED
+  return select (sum, fma (x, w, sum), there);
+#else
+  return fma (select (0.0, x, there), w, sum);
+#endif
+}
+#endif
+
 #if DIRECT
 
 #if PRODUCT
@@ -121,7 +133,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #for d in 0..RANK
       tap += k$(d) * p.w_axis$(d);
 #endfor
-      sum = fma (select (0.0, load_x (select (0u, at, there)), there), load_w (tap), sum);
+      sum = grow (sum, load_x (select (0u, at, there)), load_w (tap), there);
     }
 #if LANES > 1
   }
@@ -245,12 +257,12 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endfor
 #if ONE_CHANNEL
 #for i in 0..NP
-    let v$(i) = select (0.0, load_x (at$(i)), there0_$(i));
+    let v$(i) = load_x (at$(i));
 #endfor
 #for j in 0..NC
     let f$(j) = load_w (w$(j) + w0_at);
 #for i in 0..NP
-    sum$(j)_$(i) = fma (v$(i), f$(j), sum$(j)_$(i));
+    sum$(j)_$(i) = grow (sum$(j)_$(i), v$(i), f$(j), there0_$(i));
 #endfor
 #endfor
 #else
@@ -262,12 +274,12 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
         let xc = (c + $(u)u) * p.x_channel;
         let wc = (c + $(u)u) * p.w_in + w0_at;
 #for i in 0..NP
-        let v$(i) = select (0.0, load_x (at$(i) + xc), there0_$(i));
+        let v$(i) = load_x (at$(i) + xc);
 #endfor
 #for j in 0..NC
         let f$(j) = load_w (w$(j) + wc);
 #for i in 0..NP
-        sum$(j)_$(i) = fma (v$(i), f$(j), sum$(j)_$(i));
+        sum$(j)_$(i) = grow (sum$(j)_$(i), v$(i), f$(j), there0_$(i));
 #endfor
 #endfor
       }
@@ -277,12 +289,12 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
       let xc = c * p.x_channel;
       let wc = c * p.w_in + w0_at;
 #for i in 0..NP
-      let v$(i) = select (0.0, load_x (at$(i) + xc), there0_$(i));
+      let v$(i) = load_x (at$(i) + xc);
 #endfor
 #for j in 0..NC
       let f$(j) = load_w (w$(j) + wc);
 #for i in 0..NP
-      sum$(j)_$(i) = fma (v$(i), f$(j), sum$(j)_$(i));
+      sum$(j)_$(i) = grow (sum$(j)_$(i), v$(i), f$(j), there0_$(i));
 #endfor
 #endfor
     }

@@ -15,6 +15,9 @@ alias fold_t = type_x;
 #if MAX && FLOAT
 #use op_max op_is_nan
 #endif
+#if ROOT
+#use op_sqrt
+#endif
 
 fn first_value () -> fold_t {
   return bitcast<fold_t> (p.identity);
@@ -181,7 +184,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     value /= f32 (max (count, 1u));
 #endif
 #if ROOT
-    value = sqrt (value);
+    value = op_sqrt (value);
 #endif
     store_y (index, value);
 #endif

@@ -337,6 +337,31 @@ webnn_map_pool (MapCall *call,
 
 /* ---- ONNX ----------------------------------------------------------------------------- */
 
+/* ONNX Runtime has operators of its own for channels last; filters stay as they are. */
+static gboolean
+onnx_channels_last (MapCall *call)
+{
+  return g_str_has_prefix (call->mapping->name, "com.ms.internal.nhwc:");
+}
+
+/* The spatial sizes of an operand. */
+static const gint64 *
+onnx_sizes (MapCall *call,
+            RlxNode *node)
+{
+  gsize rank;
+
+  return rlx_node_get_shape (node, &rank) + (onnx_channels_last (call) ? 1 : 2);
+}
+
+static void
+onnx_layout (MapCall      *call,
+             GVariantDict *attrs)
+{
+  if (onnx_channels_last (call))
+    g_variant_dict_insert (attrs, "layout", "s", "channels-last");
+}
+
 typedef enum
 {
   PAD_EXPLICIT,
@@ -511,16 +536,17 @@ onnx_map_conv (MapCall *call,
   g_auto(GVariantDict) attrs = G_VARIANT_DICT_INIT (NULL);
   RlxNode *inputs[3], *node;
   gint64 window[MAX_AXES], groups;
-  gsize n_axes, rank;
+  gsize n_axes;
   AutoPad auto_pad;
   Moves moves;
 
   if (!onnx_conv_inputs (call, inputs, &n_axes, window, error) ||
       !onnx_moves (call, n_axes, &moves, &auto_pad, error) ||
-      !onnx_pad_same (call, &moves, auto_pad, rlx_node_get_shape (inputs[0], &rank) + 2, window, error) ||
+      !onnx_pad_same (call, &moves, auto_pad, onnx_sizes (call, inputs[0]), window, error) ||
       !map_arg_int (call, "group", 1, &groups, error))
     return FALSE;
 
+  onnx_layout (call, &attrs);
   moves_insert (&moves, &attrs);
   g_variant_dict_insert (&attrs, "groups", "x", groups);
   node = map_op (call, "conv", inputs, 3, g_variant_dict_end (&attrs), error);
@@ -541,8 +567,8 @@ onnx_map_conv_transpose (MapCall *call,
   RlxNode *inputs[3], *node;
   gint64 window[MAX_AXES], output_padding[MAX_AXES] = { 0, }, output_sizes[MAX_AXES], groups;
   gboolean has_output_padding, has_sizes;
-  const gint64 *shape;
-  gsize n_axes, rank;
+  const gint64 *sizes;
+  gsize n_axes;
   AutoPad auto_pad;
   Moves moves;
 
@@ -553,16 +579,16 @@ onnx_map_conv_transpose (MapCall *call,
       !map_arg_int (call, "group", 1, &groups, error))
     return FALSE;
 
-  shape = rlx_node_get_shape (inputs[0], &rank);
+  sizes = onnx_sizes (call, inputs[0]);
   for (gsize i = 0; i < n_axes && !has_sizes && (auto_pad == PAD_UPPER || auto_pad == PAD_LOWER); i++)
-    output_sizes[i] = shape[2 + i] * CLAMP (moves.strides[i], 0, G_MAXINT32);
+    output_sizes[i] = sizes[i] * CLAMP (moves.strides[i], 0, G_MAXINT32);
   has_sizes = has_sizes || auto_pad == PAD_UPPER || auto_pad == PAD_LOWER;
 
   if (has_sizes)
     {
       for (gsize i = 0; i < n_axes; i++)
         {
-          double total = ((double) shape[2 + i] - 1) * (double) moves.strides[i] + (double) output_padding[i] +
+          double total = ((double) sizes[i] - 1) * (double) moves.strides[i] + (double) output_padding[i] +
                          get_reach (&moves, i, window[i]) - (double) output_sizes[i];
 
           set_padding (&moves, i, (gint64) CLAMP (total, 0, G_MAXINT32), auto_pad == PAD_UPPER);
@@ -574,6 +600,7 @@ onnx_map_conv_transpose (MapCall *call,
       insert_ints (&attrs, "output_padding", output_padding, n_axes);
     }
 
+  onnx_layout (call, &attrs);
   moves_insert (&moves, &attrs);
   g_variant_dict_insert (&attrs, "groups", "x", groups);
   node = map_op (call, "conv_transpose", inputs, 3, g_variant_dict_end (&attrs), error);
@@ -590,12 +617,11 @@ onnx_pool_attrs (MapCall      *call,
 {
   gboolean has_window, ceil_mode, include;
   gint64 window[MAX_AXES];
-  const gint64 *shape;
   AutoPad auto_pad;
   Moves moves;
-  gsize rank;
+  gsize rank = rlx_node_get_n_dims (node);
 
-  shape = rlx_node_get_shape (node, &rank);
+  onnx_layout (call, attrs);
   if (rank < 3)
     return map_refused (error, "%s: the operand has %" G_GSIZE_FORMAT " dimensions", call->op->name, rank);
   if (g_str_has_prefix (call->op->name, "Global"))
@@ -612,7 +638,7 @@ onnx_pool_attrs (MapCall      *call,
     return FALSE;
   if (!has_window)
     return map_refused (error, "%s: there is no kernel_shape", call->op->name);
-  if (!onnx_pad_same (call, &moves, auto_pad, shape + 2, window, error))
+  if (!onnx_pad_same (call, &moves, auto_pad, onnx_sizes (call, node), window, error))
     return FALSE;
 
   moves_insert (&moves, attrs);
@@ -695,8 +721,8 @@ onnx_map_pool (MapCall *call,
     {
       const gint64 *shape = rlx_node_get_shape (input, &rank);
 
-      if (rank != 4)
-        return map_unsupported (error, "%s with a storage_order over %" G_GSIZE_FORMAT " axes", call->op->name, rank - 2);
+      if (rank != 4 || onnx_channels_last (call))
+        return map_unsupported (error, "%s with a storage_order over %" G_GSIZE_FORMAT " axes or channels last", call->op->name, rank - 2);
       positions = turn_positions (call, positions, shape[2], shape[3], error);
     }
   return positions != NULL && map_return (call, 1, map_cast (call, positions, RLX_DATA_TYPE_I64, error));

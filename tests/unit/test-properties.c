@@ -727,6 +727,8 @@ generate_gather (Call *call)
   return TRUE;
 }
 
+#include "test-prop-window.h"
+
 /* ---- the table -------------------------------------------------------------------------------------- */
 
 static const struct
@@ -741,6 +743,13 @@ static const struct
   { "matmul", generate_matmul },
   { "linear", generate_linear },
   { "attention", generate_attention },
+  { "conv", generate_conv },
+  { "conv_transpose", generate_conv },
+  { "im2col", generate_im2col },
+  { "max_pool", generate_pool },
+  { "arg_max_pool", generate_pool },
+  { "average_pool", generate_pool },
+  { "l2_pool", generate_pool },
   { "softmax", generate_softmax },
   { "log_softmax", generate_softmax },
   { "layer_norm", generate_norm },
