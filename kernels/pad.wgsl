@@ -27,14 +27,17 @@ fn element (i: u32) -> u32 {
     let source = k;
 #elif MODE == 1
     let source = select (min (k, p.size$(d) - 1u), 0u, c < p.before$(d));
-#elif MODE == 2
-    let source = select (select (2u * (p.size$(d) - 1u) - k, k, k < p.size$(d)), 0u - k, c < p.before$(d));
-#elif MODE == 3
-    let source = select (select (2u * p.size$(d) - 1u - k, k, k < p.size$(d)), 0u - k - 1u, c < p.before$(d));
 #else
-    // here before is less than the size
-    let turn = c % p.size$(d);
-    let source = select (turn - p.before$(d), turn + (p.size$(d) - p.before$(d)), turn < p.before$(d));
+    // over and over, forth or forth and back; here before is less than the period
+    let turn = c % p.period$(d);
+    let place = select (turn - p.before$(d), turn + (p.period$(d) - p.before$(d)), turn < p.before$(d));
+#if MODE == 4
+    let source = place;
+#elif MODE == 3
+    let source = select (p.period$(d) - 1u - place, place, place < p.size$(d));
+#else
+    let source = select (p.period$(d) - place, place, place < p.size$(d));
+#endif
 #endif
     at += source * p.stride$(d);
   }

@@ -58,11 +58,12 @@ fn locate (r: u32) -> Place {
   var x = divide (f32 (r) * f32 (p.size - 1u), max (f32 (p.new_size) - 1.0, 1.0));
 #elif COORDINATES == 5
   var x = 0.5 * divide (2.0 * f32 (r) + 1.0, scale);
+#elif COORDINATES == 1
+  // from the middle of both
+  var x = 0.5 * (f32 (p.size) - 1.0 + divide (2.0 * f32 (r) + 1.0 - f32 (p.new_size), scale));
 #else
   var x = 0.5 * divide (2.0 * f32 (r) + 1.0, scale) - 0.5;
-#if COORDINATES == 1
-  x += 0.5 * f32 (p.size) * (1.0 - f32 (p.new_size) / (f32 (p.size) * scale));
-#elif COORDINATES == 2
+#if COORDINATES == 2
   if (p.new_size == 1u) {
     x = 0.0;
   }

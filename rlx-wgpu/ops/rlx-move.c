@@ -67,8 +67,8 @@ rlx_kernel_dispatch_elements (RlxKernel        *self,
                               const RlxIrValue *y,
                               GError          **error)
 {
-  guint size = (guint) rlx_data_type_get_size (rlx_data_type_on_device (y->type.dtype));
-  guint pack = 4 / size;
+  guint bits = rlx_data_type_get_bits (rlx_data_type_on_device (y->type.dtype));
+  guint pack = 32 / bits;
   guint64 n = rlx_type_n_elements (&y->type);
   guint64 words = (n + pack - 1) / pack;
   /* Enough words to make the start of a workgroup cheap, few enough to keep
@@ -80,12 +80,12 @@ rlx_kernel_dispatch_elements (RlxKernel        *self,
   rlx_kernel_output_raw (self, "y", y);
   rlx_kernel_define (self, "WG", WORKGROUP_SIZE);
   rlx_kernel_define (self, "PACK", pack);
-  rlx_kernel_define (self, "BITS", size * 8);
+  rlx_kernel_define (self, "BITS", bits);
   rlx_kernel_param_u32 (self, "n", n);
   rlx_kernel_param_u32 (self, "words", words);
   rlx_kernel_param_u32 (self, "block", block);
   rlx_kernel_param_u32 (self, "groups", groups);
-  rlx_kernel_set_cost (self, 0, 2.0 * n * size);
+  rlx_kernel_set_cost (self, 0, 2.0 * n * bits / 8);
 
   return rlx_kernel_dispatch (self, groups, error);
 }
@@ -184,6 +184,9 @@ rlx_split_lower (RlxLower        *lower,
 
 /* ---- pad, tile, roll ------------------------------------------------------------------ */
 
+/* A distance of mirrored elements has to be a number of 32 bits. */
+#define MAX_MIRRORED (1 << 30)
+
 /* What an axis of the result has: @before elements, then @size of the operand
  * from @start on, then the rest. */
 typedef struct
@@ -192,6 +195,22 @@ typedef struct
   gint64 size;
   gint64 before;
 } Part;
+
+/* After how many elements they come again. */
+static gint64
+get_period (RlxPadMode mode,
+            gint64     size)
+{
+  switch (mode)
+    {
+    case RLX_PAD_MODE_REFLECT: return MAX (2 * (size - 1), 1);
+    case RLX_PAD_MODE_SYMMETRIC: return MAX (2 * size, 1);
+    case RLX_PAD_MODE_WRAP: return MAX (size, 1);
+    case RLX_PAD_MODE_CONSTANT:
+    case RLX_PAD_MODE_EDGE:
+    default: return 0;
+    }
+}
 
 static gboolean
 lower_parts (RlxLower         *lower,
@@ -248,8 +267,12 @@ lower_parts (RlxLower         *lower,
   rlx_kernel_param_u32 (kernel, "offset", (guint32) offset);
   for (guint i = 0; i < rank; i++)
     {
+      /* what is taken as it is never comes again */
+      gint64 period = plain[i] ? G_MAXUINT32 : get_period (mode, joined[i].size);
+
       rlx_kernel_param_indexed (kernel, "dim", i, dims[i]);
-      rlx_kernel_param_indexed (kernel, "before", i, joined[i].before);
+      rlx_kernel_param_indexed (kernel, "before", i, period > 0 ? joined[i].before % period : joined[i].before);
+      rlx_kernel_param_indexed (kernel, "period", i, period);
       rlx_kernel_param_indexed (kernel, "size", i, joined[i].size);
       rlx_kernel_param_indexed (kernel, "stride", i, stride[i]);
     }
@@ -266,22 +289,6 @@ get_pad_part (gint64 size,
   part->start = MAX (-before, 0);
   part->size = size - part->start - MAX (-after, 0);
   part->before = MAX (before, 0);
-}
-
-/* How many elements there can be on a side that is padded, -1 for any number. */
-static gint64
-get_pad_limit (RlxPadMode mode,
-               gint64     size)
-{
-  switch (mode)
-    {
-    case RLX_PAD_MODE_REFLECT: return MAX (size - 1, 0);
-    case RLX_PAD_MODE_SYMMETRIC: return size;
-    case RLX_PAD_MODE_EDGE:
-    case RLX_PAD_MODE_WRAP: return size > 0 ? -1 : 0;
-    case RLX_PAD_MODE_CONSTANT:
-    default: return -1;
-    }
 }
 
 gboolean
@@ -307,7 +314,7 @@ rlx_pad_infer (RlxOpCall *call,
 
   for (guint i = 0; i < type.rank; i++)
     {
-      gint64 size = type.dims[i], b = before->ints[i], a = after->ints[i], limit;
+      gint64 size = type.dims[i], b = before->ints[i], a = after->ints[i];
       Part part;
 
       if (b > G_MAXUINT32 || a > G_MAXUINT32)
@@ -319,11 +326,14 @@ rlx_pad_infer (RlxOpCall *call,
                                "%" G_GINT64_FORMAT " and %" G_GINT64_FORMAT " elements cannot be taken from the %" G_GINT64_FORMAT " of dimension %u",
                                b, a, size, i);
       get_pad_part (size, b, a, &part);
-      limit = get_pad_limit (mode, part.size);
-      if (limit >= 0 && (b > limit || a > limit))
+      if (mode != RLX_PAD_MODE_CONSTANT && part.size == 0 && (a > 0 || b > 0))
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                               "%" G_GINT64_FORMAT " elements are to be added to dimension %u, at most %" G_GINT64_FORMAT " can be, as there are %" G_GINT64_FORMAT,
-                               MAX (a, b), i, limit, part.size);
+                               "%" G_GINT64_FORMAT " elements are to be added to dimension %u, but there are none to repeat",
+                               MAX (a, b), i);
+      if ((mode == RLX_PAD_MODE_REFLECT || mode == RLX_PAD_MODE_SYMMETRIC) && part.size > MAX_MIRRORED)
+        return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
+                               "%" G_GINT64_FORMAT " elements of dimension %u are to be mirrored, the limit is %d",
+                               part.size, i, MAX_MIRRORED);
       type.dims[i] = size + b + a;
     }
 
@@ -343,11 +353,7 @@ rlx_pad_lower (RlxLower        *lower,
   Part parts[RLX_MAX_RANK];
 
   for (guint i = 0; i < x->rank; i++)
-    {
-      get_pad_part (x->dims[i], before->ints[i], after->ints[i], &parts[i]);
-      if (mode == RLX_PAD_MODE_WRAP && parts[i].size > 0)
-        parts[i].before %= parts[i].size;
-    }
+    get_pad_part (x->dims[i], before->ints[i], after->ints[i], &parts[i]);
 
   return lower_parts (lower, node, mode == RLX_PAD_MODE_CONSTANT ? node->inputs[1] : NULL, parts, mode, error);
 }

@@ -6,6 +6,7 @@
 #include "map-index.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "map-onnx.h"
 
@@ -180,6 +181,16 @@ webnn_map_pad (MapCall *call,
     if (before[i] < 0 || after[i] < 0)
       return map_refused (error, "pad: paddings %" G_GINT64_FORMAT " and %" G_GINT64_FORMAT " of dimension %" G_GSIZE_FORMAT,
                           before[i], after[i], i);
+  if (g_str_equal (mode, "reflect"))
+    {
+      gsize rank;
+      const gint64 *shape = rlx_node_get_shape (input, &rank);
+
+      for (gsize i = 0; i < MIN (rank, MIN (n_before, n_after)); i++)
+        if (before[i] >= shape[i] || after[i] >= shape[i])
+          return map_refused (error, "pad: %" G_GINT64_FORMAT " and %" G_GINT64_FORMAT " reflected elements of %" G_GINT64_FORMAT,
+                              before[i], after[i], shape[i]);
+    }
   if (map_arg (call, "value") != NULL)
     {
       g_autoptr(RlxTensor) tensor = NULL;
@@ -720,13 +731,28 @@ onnx_map_resize (MapCall *call,
   if (g_str_equal (where, "tf-crop-and-resize"))
     {
       g_autofree double *roi = NULL;
-      gsize n;
+      gsize n, kept = 0;
 
       if (!get_numbers (call, 1, &roi, &n, error))
         return FALSE;
       if (n != 2 * resize.n_axes)
         return map_refused (error, "Resize: the region has %" G_GSIZE_FORMAT " numbers for %" G_GSIZE_FORMAT " axes", n, resize.n_axes);
-      region = constant_floats (call, roi, n, error);
+      /* nothing is cropped along an axis whose scale is 1 */
+      for (gsize i = 0; i < resize.n_axes; i++)
+        if (!resize.has_scales || resize.scales[i] != 1)
+          {
+            resize.axes[kept] = resize.axes[i];
+            resize.sizes[kept] = resize.sizes[i];
+            roi[kept] = roi[i];
+            roi[resize.n_axes + kept] = roi[resize.n_axes + i];
+            kept++;
+          }
+      memmove (roi + kept, roi + resize.n_axes, kept * sizeof (double));
+      scales = NULL;
+      resize.n_axes = kept;
+      if (kept == 0)
+        return map_return (call, 0, node);
+      region = constant_floats (call, roi, 2 * kept, error);
       if (region == NULL)
         return FALSE;
     }

@@ -98,9 +98,11 @@ shifted (const gint64 *to,
           if (strcmp (m->mode, "edge") == 0)
             i = i < 0 ? 0 : size - 1;
           else if (strcmp (m->mode, "reflect") == 0)
-            i = i < 0 ? -i : 2 * (size - 1) - i;
+            while (i < 0 || i >= size)
+              i = size == 1 ? 0 : i < 0 ? -i : 2 * (size - 1) - i;
           else if (strcmp (m->mode, "symmetric") == 0)
-            i = i < 0 ? -1 - i : 2 * size - 1 - i;
+            while (i < 0 || i >= size)
+              i = i < 0 ? -1 - i : 2 * size - 1 - i;
           else
             i = (i % size + size) % size;
         }

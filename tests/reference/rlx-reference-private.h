@@ -32,10 +32,13 @@ typedef struct
 
 /* One table per file; they end with a NULL. */
 extern const RlxReferenceRow rlx_reference_attention[];
+extern const RlxReferenceRow rlx_reference_index[];
 extern const RlxReferenceRow rlx_reference_linear[];
 extern const RlxReferenceRow rlx_reference_normalise[];
 extern const RlxReferenceRow rlx_reference_reduce[];
+extern const RlxReferenceRow rlx_reference_resize[];
 extern const RlxReferenceRow rlx_reference_shape[];
+extern const RlxReferenceRow rlx_reference_sort[];
 extern const RlxReferenceRow rlx_reference_window[];
 
 /* ---- element-wise operators ---------------------------------------------- */

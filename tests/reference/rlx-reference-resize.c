@@ -105,7 +105,7 @@ get_place (const Resize *resize,
   if (strcmp (c, "pytorch-half-pixel") == 0 && new_size == 1)
     return 0;
   if (strcmp (c, "half-pixel-symmetric") == 0)
-    return size / 2 * (1 - new_size / (size * scale)) + (r + 0.5) / scale - 0.5;
+    return (size - 1) / 2 + (r + 0.5 - new_size / 2) / scale;
   return (r + 0.5) / scale - 0.5;
 }
 
@@ -138,7 +138,7 @@ resize_element (const Resize            *resize,
   *value = *bound = 0;
   if (strcmp (resize->coordinates, "tf-crop-and-resize") == 0 && !(place >= 0 && place <= (double) (size - 1)))
     {
-      *value = resize->extrapolation;
+      *value = x->data_type == RLX_DATA_TYPE_BOOL ? resize->extrapolation != 0 : resize->extrapolation;
       return;
     }
   if (strcmp (resize->mode, "nearest") == 0)

@@ -121,6 +121,15 @@ rlx_reference_decode (RlxTensor *tensor,
     case RLX_DATA_TYPE_BOOL: DECODE (guint8, x != 0);
     case RLX_DATA_TYPE_I64: DECODE (gint64, x);
     case RLX_DATA_TYPE_U64: DECODE (guint64, x);
+    case RLX_DATA_TYPE_I4:
+    case RLX_DATA_TYPE_U4:
+      for (gsize i = 0; i < n; i++)
+        {
+          int x = i % 2 == 0 ? data[i / 2] % 16 : data[i / 2] / 16;
+
+          values[i] = data_type == RLX_DATA_TYPE_I4 && x > 7 ? x - 16 : x;
+        }
+      break;
     default: break;
     }
 #undef DECODE
@@ -351,10 +360,13 @@ find_op (const char *op)
 {
   static const RlxReferenceRow *const tables[] = {
     rlx_reference_attention,
+    rlx_reference_index,
     rlx_reference_linear,
     rlx_reference_normalise,
     rlx_reference_reduce,
+    rlx_reference_resize,
     rlx_reference_shape,
+    rlx_reference_sort,
     rlx_reference_window,
   };
 

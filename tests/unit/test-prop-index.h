@@ -76,7 +76,7 @@ generate_pad (Call *call)
   gint64 shape[RLX_MAX_RANK], pads[2][RLX_MAX_RANK];
   gsize n_dims;
 
-  if (call->variant > 19)
+  if (call->variant > (call->data_type == RLX_DATA_TYPE_F32 ? 19 : 9))
     return FALSE;
 
   n_dims = random_shape (call, shape, call->variant == 15 ? 0 : 1, 4);
@@ -89,14 +89,11 @@ generate_pad (Call *call)
         shape[i] = 3;
       for (guint side = 0; side < 2; side++)
         {
-          pads[side][i] = prop_chance (call->rand, 0.5) ? 0 : prop_pick (call->rand, -2, 5);
+          pads[side][i] = prop_chance (call->rand, 0.5) ? 0 : prop_pick (call->rand, -2, prop_chance (call->rand, 0.1) ? 40 : 5);
           if (pads[side][i] < 0 && shape[i] - crop <= 2)
             pads[side][i] = 0;
           crop += MAX (-pads[side][i], 0);
         }
-      for (guint side = 0; side < 2; side++)
-        if (mode[0] == 'r' || mode[0] == 's')
-          pads[side][i] = MIN (pads[side][i], shape[i] - crop - (mode[0] == 'r' ? 1 : 0));
     }
   add_input (call, PROP_TAME, call->data_type, shape, n_dims);
   if (prop_chance (call->rand, 0.5))
@@ -242,10 +239,10 @@ static gboolean
 generate_elements (Call *call)
 {
   gboolean scatter = g_str_equal (call->op->name, "scatter_elements");
-  gint64 shape[RLX_MAX_RANK], indices[RLX_MAX_RANK], axis;
+  gint64 shape[RLX_MAX_RANK], indices[RLX_MAX_RANK] = { 0, }, axis;
   gsize n_dims, at;
 
-  if (call->variant > 14)
+  if (call->variant > (call->data_type == RLX_DATA_TYPE_F32 ? 14 : 5))
     return FALSE;
 
   n_dims = random_shape (call, shape, 1, call->variant == 8 ? 8 : 4);
@@ -342,12 +339,12 @@ generate_resize (Call *call)
   static const double factors[] = { 0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4, 0.375 };
   gboolean is_float = call->data_type == RLX_DATA_TYPE_F32 || call->data_type == RLX_DATA_TYPE_F16;
   const char *where = coordinates[call->variant % G_N_ELEMENTS (coordinates)];
-  gboolean crop = g_str_equal (where, "tf-crop-and-resize"), scaled = call->variant >= 21;
+  gboolean crop = g_str_equal (where, "tf-crop-and-resize"), scaled = call->data_type == RLX_DATA_TYPE_F32 ? call->variant >= 21 : call->variant % 2 == 1;
   gint64 shape[RLX_MAX_RANK], sizes[RLX_MAX_RANK], axes[RLX_MAX_RANK];
   double scales[RLX_MAX_RANK], region[2 * RLX_MAX_RANK];
   gsize n_dims, n;
 
-  if (call->variant >= (is_float ? 42 : 28))
+  if (call->variant >= (call->data_type == RLX_DATA_TYPE_F32 ? 42 : is_float ? 21 : 7))
     return FALSE;
 
   n_dims = (gsize) prop_pick (call->rand, 1, 4);

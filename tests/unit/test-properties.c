@@ -158,7 +158,7 @@ random_attributes (Call *call)
       else if (attr->kind == RLX_ATTR_DATA_TYPE)
         {
           g_variant_dict_insert (call->attributes, attr->name, "s",
-                                 rlx_data_type_to_string ((RlxDataType) prop_pick (call->rand, 0, RLX_DATA_TYPE_U64)));
+                                 rlx_data_type_to_string ((RlxDataType) prop_pick (call->rand, 0, RLX_DATA_TYPE_U4)));
         }
     }
 }
@@ -272,7 +272,7 @@ generate_cast (Call *call)
 {
   gint64 shape[] = { 500 + prop_size (call->rand, 65) };
 
-  if (call->variant > RLX_DATA_TYPE_U64)
+  if (call->variant > RLX_DATA_TYPE_U4)
     return FALSE;
   add_input (call, PROP_WILD, call->data_type, shape, 1);
   g_variant_dict_insert (call->attributes, "to", "s", rlx_data_type_to_string ((RlxDataType) call->variant));
@@ -727,7 +727,11 @@ generate_gather (Call *call)
   return TRUE;
 }
 
+#include "test-prop-index.h"
+
 #include "test-prop-window.h"
+
+#include "test-prop-sort.h"
 
 /* ---- the table -------------------------------------------------------------------------------------- */
 
@@ -766,12 +770,39 @@ static const struct
   { "reduce_log_sum_exp", generate_reduce },
   { "reduce_any", generate_reduce },
   { "reduce_all", generate_reduce },
+  { "arg_max", generate_arg },
+  { "arg_min", generate_arg },
+  { "hardmax", generate_arg },
+  { "sort", generate_sort },
+  { "arg_sort", generate_sort },
+  { "top_k", generate_sort },
+  { "cumsum", generate_scan },
+  { "cumprod", generate_scan },
+  { "cummax", generate_scan },
+  { "cummin", generate_scan },
   { "reshape", generate_reshape },
   { "transpose", generate_transpose },
   { "slice", generate_slice },
   { "concat", generate_concat },
   { "expand", generate_expand },
   { "gather", generate_gather },
+  { "split", generate_split },
+  { "tile", generate_tile },
+  { "pad", generate_pad },
+  { "reverse", generate_reverse },
+  { "roll", generate_reverse },
+  { "squeeze", generate_squeeze },
+  { "unsqueeze", generate_squeeze },
+  { "triangular", generate_triangular },
+  { "depth_to_space", generate_depth },
+  { "space_to_depth", generate_depth },
+  { "gather_elements", generate_elements },
+  { "gather_nd", generate_nd },
+  { "one_hot", generate_one_hot },
+  { "scatter_elements", generate_elements },
+  { "scatter_nd", generate_nd },
+  { "resize", generate_resize },
+  { "grid_sample", generate_grid_sample },
 };
 
 static Generator
@@ -843,6 +874,14 @@ add_call (Build *build,
       return FALSE;
     }
   rlx_graph_output (build->graph, output, results[0]);
+  for (gsize i = 1; i < n_results; i++)
+    {
+      g_autofree char *name = g_strdup_printf ("%s_%" G_GSIZE_FORMAT, output, i);
+
+      rlx_graph_output (build->graph, name, results[i]);
+      g_ptr_array_add (build->texts, g_strdup_printf ("%s, result %" G_GSIZE_FORMAT,
+                                                      (char *) g_ptr_array_index (build->texts, build->texts->len - 1), i));
+    }
 
   return TRUE;
 }
@@ -986,7 +1025,7 @@ test_op (gconstpointer data)
       return;
     }
 
-  for (int data_type = 0; data_type <= RLX_DATA_TYPE_U64; data_type++)
+  for (int data_type = 0; data_type <= RLX_DATA_TYPE_U4; data_type++)
     if (get_types (op) >> data_type & 1)
       test_type (op, generator, (RlxDataType) data_type);
 }
