@@ -713,7 +713,7 @@ rlx_run_execute (RlxRun  *run,
     {
       const RlxPort *port = &g_array_index (plan->outputs, RlxPort, i);
       const RlxSlot *slot = get_slot (plan, port->slot);
-      gsize size = rlx_type_n_elements (&port->type) * rlx_data_type_get_size (rlx_data_type_on_device (port->type.dtype));
+      gsize size = rlx_type_n_device_bytes (&port->type);
       gpointer bytes = size > 0 ? g_try_malloc (size) : NULL;
 
       if (size > 0 && bytes == NULL)
@@ -1043,7 +1043,7 @@ rlx_executable_read_state (RlxExecutable *self,
   if (port == NULL)
     return NULL;
   slot = get_slot (self->shared->plan, port->slot);
-  size = rlx_type_n_elements (&port->type) * rlx_data_type_get_size (rlx_data_type_on_device (port->type.dtype));
+  size = rlx_type_n_device_bytes (&port->type);
   if (size > 0)
     {
       bytes = g_try_malloc (size);

@@ -82,7 +82,7 @@ rlx_tensor_new_from_device (RlxDataType   dtype,
     }
   else
     {
-      bytes = g_bytes_new_take (data, n * rlx_data_type_get_size (dtype));
+      bytes = g_bytes_new_take (data, rlx_type_n_bytes (&type));
     }
   return rlx_tensor_new_from_bytes (dtype, dims, rank, bytes, error);
 }

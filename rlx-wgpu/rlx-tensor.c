@@ -217,13 +217,26 @@ tensor_new_unchecked (RlxDataType   data_type,
   return self;
 }
 
+/* Whether the upper half of the last byte is no element. */
+static gboolean
+has_half_byte (RlxDataType data_type,
+               guint64     n_elements)
+{
+  return rlx_data_type_get_bits (data_type) == 4 && n_elements % 2 == 1;
+}
+
 /* Whether memory from outside can be used as it is. */
 static gboolean
 data_is_usable (RlxDataType   data_type,
                 const guint8 *data,
-                gsize         size)
+                gsize         size,
+                guint64       n_elements)
 {
-  if ((guintptr) data % rlx_data_type_get_size (data_type) != 0)
+  if ((guintptr) data % MAX (1, rlx_data_type_get_size (data_type)) != 0)
+    return FALSE;
+
+  /* What belongs to no element must not make equal tensors differ. */
+  if (has_half_byte (data_type, n_elements) && data[size - 1] > 0xf)
     return FALSE;
 
   /* Kernels rely on a bool being 0 or 1. */
@@ -241,6 +254,7 @@ static GBytes *
 copy_data (RlxDataType    data_type,
            gconstpointer  data,
            gsize          size,
+           guint64        n_elements,
            GError       **error)
 {
   guint8 *copy = rlx_try_alloc (size, error);
@@ -256,6 +270,8 @@ copy_data (RlxDataType    data_type,
       for (gsize i = 0; i < size; i++)
         copy[i] = copy[i] != 0;
     }
+  if (has_half_byte (data_type, n_elements))
+    copy[size - 1] &= 0xf;
 
   return g_bytes_new_take (copy, size);
 }
@@ -326,7 +342,9 @@ check_count (RlxDataType    data_type,
  *
  * The bytes are kept and not copied, unless they are not aligned for
  * @data_type. In a tensor of type `bool` each byte that is not 0 counts as 1;
- * if there are bytes other than 0 and 1 a cleaned copy is kept.
+ * if there are bytes other than 0 and 1 a cleaned copy is kept. The same goes for
+ * half a byte that is left over behind an odd number of 4-bit elements: it
+ * counts as 0.
  *
  * The number of bytes must be exactly what the shape needs.
  *
@@ -355,10 +373,10 @@ rlx_tensor_new_from_bytes (RlxDataType    data_type,
   if (!check_size (data_type, shape, n_dims, size, &n_elements, error))
     return NULL;
 
-  if (data_is_usable (data_type, data, size))
+  if (data_is_usable (data_type, data, size, n_elements))
     kept = g_bytes_ref (bytes);
   else
-    kept = copy_data (data_type, data, size, error);
+    kept = copy_data (data_type, data, size, n_elements, error);
 
   if (kept == NULL)
     return NULL;
@@ -401,7 +419,7 @@ rlx_tensor_new_from_data (RlxDataType    data_type,
   if (!check_size (data_type, shape, n_dims, n_data, &n_elements, error))
     return NULL;
 
-  bytes = copy_data (data_type, data, n_data, error);
+  bytes = copy_data (data_type, data, n_data, n_elements, error);
   if (bytes == NULL)
     return NULL;
 
@@ -542,6 +560,8 @@ rlx_tensor_new_from_ints (RlxDataType    data_type,
   data = rlx_try_alloc (size, error);
   if (data == NULL)
     return NULL;
+  if (has_half_byte (data_type, n_values))
+    data[size - 1] = 0;
 
   for (gsize i = 0; i < n_values; i++)
     rlx_element_set_int (data_type, data, i, values[i]);
@@ -586,7 +606,7 @@ rlx_tensor_new_scalar (RlxDataType   data_type,
   if (!rlx_data_type_check (data_type, error))
     return NULL;
 
-  size = rlx_data_type_get_size (data_type);
+  size = MAX (1, rlx_data_type_get_size (data_type));
 
   if (data_type == RLX_DATA_TYPE_F32)
     {

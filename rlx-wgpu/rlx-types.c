@@ -57,17 +57,19 @@ G_DEFINE_QUARK (rlx-weights-error-quark, rlx_weights_error)
 static const struct
 {
   const char *name;
-  gsize size;
+  guint bits;
 } data_types[] = {
-  [RLX_DATA_TYPE_F32] = { "f32", 4 },
-  [RLX_DATA_TYPE_F16] = { "f16", 2 },
-  [RLX_DATA_TYPE_I32] = { "i32", 4 },
-  [RLX_DATA_TYPE_U32] = { "u32", 4 },
-  [RLX_DATA_TYPE_I8] = { "i8", 1 },
-  [RLX_DATA_TYPE_U8] = { "u8", 1 },
-  [RLX_DATA_TYPE_BOOL] = { "bool", 1 },
-  [RLX_DATA_TYPE_I64] = { "i64", 8 },
-  [RLX_DATA_TYPE_U64] = { "u64", 8 },
+  [RLX_DATA_TYPE_F32] = { "f32", 32 },
+  [RLX_DATA_TYPE_F16] = { "f16", 16 },
+  [RLX_DATA_TYPE_I32] = { "i32", 32 },
+  [RLX_DATA_TYPE_U32] = { "u32", 32 },
+  [RLX_DATA_TYPE_I8] = { "i8", 8 },
+  [RLX_DATA_TYPE_U8] = { "u8", 8 },
+  [RLX_DATA_TYPE_BOOL] = { "bool", 8 },
+  [RLX_DATA_TYPE_I64] = { "i64", 64 },
+  [RLX_DATA_TYPE_U64] = { "u64", 64 },
+  [RLX_DATA_TYPE_I4] = { "i4", 4 },
+  [RLX_DATA_TYPE_U4] = { "u4", 4 },
 };
 
 /* Also right when the compiler makes the enumeration signed. */
@@ -92,14 +94,36 @@ rlx_data_type_check (RlxDataType   data_type,
  *
  * Gets the number of bytes one element of a type takes.
  *
- * Returns: the size in bytes, or 0 when @data_type is not a data type
+ * Elements of `i4` and `u4` share bytes: they have no such size.
+ *
+ * Returns: the size in bytes, or 0 when elements are smaller than a byte or
+ *   @data_type is not a data type
  *
  * Since: 1.0
  */
 gsize
 rlx_data_type_get_size (RlxDataType data_type)
 {
-  return IS_DATA_TYPE (data_type) ? data_types[data_type].size : 0;
+  return rlx_data_type_get_bits (data_type) / 8;
+}
+
+/**
+ * rlx_data_type_get_bits:
+ * @data_type: a data type
+ *
+ * Gets the number of bits one element of a type takes.
+ *
+ * A tensor takes as many bytes as its elements fill; the last byte of one with
+ * an odd number of 4-bit elements is half full, and its upper half is 0.
+ *
+ * Returns: the number of bits, or 0 when @data_type is not a data type
+ *
+ * Since: 1.0
+ */
+guint
+rlx_data_type_get_bits (RlxDataType data_type)
+{
+  return IS_DATA_TYPE (data_type) ? data_types[data_type].bits : 0;
 }
 
 /**
@@ -107,7 +131,7 @@ rlx_data_type_get_size (RlxDataType data_type)
  * @data_type: a data type
  *
  * Gets the short name of a type: `f32`, `f16`, `i32`, `u32`, `i8`, `u8`,
- * `bool`, `i64` or `u64`.
+ * `bool`, `i64`, `u64`, `i4` or `u4`.
  *
  * [func@Rlx.DataType.from_string] is the way back.
  *
@@ -157,7 +181,7 @@ rlx_data_type_from_string (const char   *name,
 
   quoted = rlx_quote_text (name, -1);
   g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-               "%s is not the name of a data type; they are f32, f16, i32, u32, i8, u8, bool, i64 and u64",
+               "%s is not the name of a data type; they are f32, f16, i32, u32, i8, u8, bool, i64, u64, i4 and u4",
                quoted);
 
   return FALSE;
@@ -242,8 +266,8 @@ rlx_shape_n_bytes (RlxDataType    data_type,
     return FALSE;
 
   /* Only an address space of 32 bits can say no here. */
-  if (!rlx_mul_u64 (n, rlx_data_type_get_size (data_type), &size) ||
-      !rlx_u64_to_size (size, n_bytes))
+  if (!rlx_mul_u64 (n, rlx_data_type_get_bits (data_type), &size) ||
+      !rlx_u64_to_size (size / 8 + (size % 8 != 0), n_bytes))
     {
       g_autofree char *text = rlx_shape_to_string (dims, rank);
 

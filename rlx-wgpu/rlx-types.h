@@ -43,6 +43,8 @@ typedef struct _RlxTensor RlxTensor;
  *   outside that range are an error when they are uploaded
  * @RLX_DATA_TYPE_U64: 64-bit unsigned integer; on the device 32 bits wide, values
  *   outside that range are an error when they are uploaded
+ * @RLX_DATA_TYPE_I4: 4-bit signed integer, two to a byte, the first in its lower half
+ * @RLX_DATA_TYPE_U4: 4-bit unsigned integer, two to a byte, the first in its lower half
  *
  * The type of a tensor's elements.
  *
@@ -59,6 +61,8 @@ typedef enum
   RLX_DATA_TYPE_BOOL,
   RLX_DATA_TYPE_I64,
   RLX_DATA_TYPE_U64,
+  RLX_DATA_TYPE_I4,
+  RLX_DATA_TYPE_U4,
 } RlxDataType;
 
 /**
@@ -402,6 +406,8 @@ GQuark       rlx_weights_error_quark  (void);
 
 RLX_API
 gsize        rlx_data_type_get_size   (RlxDataType   data_type);
+RLX_API
+guint        rlx_data_type_get_bits   (RlxDataType   data_type);
 RLX_API
 const char * rlx_data_type_to_string  (RlxDataType   data_type);
 RLX_API

@@ -711,3 +711,13 @@ fn cast_f_i8(x: f32) -> i32 {
 fn cast_f_u8(x: f32) -> u32 {
   return select(u32(clamp(x, 0.0, 255.0)), 0u, op_is_nan(x));
 }
+
+//= cast_f_i4: op_is_nan
+fn cast_f_i4(x: f32) -> i32 {
+  return select(i32(clamp(x, -8.0, 7.0)), 0, op_is_nan(x));
+}
+
+//= cast_f_u4: op_is_nan
+fn cast_f_u4(x: f32) -> u32 {
+  return select(u32(clamp(x, 0.0, 15.0)), 0u, op_is_nan(x));
+}

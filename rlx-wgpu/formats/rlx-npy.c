@@ -7,6 +7,7 @@
 
 #include "rlx-tensor-private.h"
 #include "util/rlx-checked-private.h"
+#include "util/rlx-element-private.h"
 #include "util/rlx-debug-private.h"
 
 #include <string.h>
@@ -826,6 +827,30 @@ rlx_tensor_load_npy (GFile         *file,
 
 /* ---- writing ------------------------------------------------------------ */
 
+/* numpy has no elements of 4 bits: they get a byte each. */
+static RlxTensor *
+widen (RlxTensor  *self,
+       GError    **error)
+{
+  RlxDataType data_type = rlx_tensor_get_data_type (self);
+  gsize n = (gsize) rlx_tensor_get_n_elements (self), n_dims;
+  const gint64 *dims = rlx_tensor_get_shape (self, &n_dims);
+  g_autoptr (GBytes) bytes = NULL;
+  guint8 *data;
+
+  if (rlx_data_type_get_bits (data_type) != 4)
+    return g_object_ref (self);
+
+  data = rlx_try_alloc (n, error);
+  if (data == NULL)
+    return NULL;
+  for (gsize i = 0; i < n; i++)
+    data[i] = (guint8) rlx_element_get_int (data_type, rlx_tensor_peek_data (self), i);
+  bytes = g_bytes_new_take (data, n);
+
+  return rlx_tensor_new_from_bytes (data_type == RLX_DATA_TYPE_I4 ? RLX_DATA_TYPE_I8 : RLX_DATA_TYPE_U8, dims, n_dims, bytes, error);
+}
+
 /* Everything before the elements. */
 static GByteArray *
 format_header (RlxTensor *self)
@@ -879,6 +904,8 @@ format_header (RlxTensor *self)
  *
  * Makes the contents of a `.npy` file, numpy's format for one array.
  *
+ * numpy has no types of 4 bits: `i4` is written as `i8`, and `u4` as `u8`.
+ *
  * Returns: (transfer full) (nullable): the contents of the file, or %NULL if
  *   there is not enough memory for another copy of the elements
  *
@@ -888,13 +915,18 @@ GBytes *
 rlx_tensor_to_npy (RlxTensor *self)
 {
   g_autoptr (GByteArray) header = NULL;
+  g_autoptr (RlxTensor) whole = NULL;
   guint8 *data;
   gsize size, total;
 
   g_return_val_if_fail (RLX_IS_TENSOR (self), NULL);
 
-  header = format_header (self);
-  size = rlx_tensor_get_size (self);
+  whole = widen (self, NULL);
+  if (whole == NULL)
+    return NULL;
+
+  header = format_header (whole);
+  size = rlx_tensor_get_size (whole);
   if (!rlx_add_size (header->len, size, &total))
     return NULL;
 
@@ -903,7 +935,7 @@ rlx_tensor_to_npy (RlxTensor *self)
     return NULL;
 
   memcpy (data, header->data, header->len);
-  memcpy (data + header->len, rlx_tensor_peek_data (self), size);
+  memcpy (data + header->len, rlx_tensor_peek_data (whole), size);
 
   return g_bytes_new_take (data, total);
 }
@@ -937,6 +969,8 @@ check_replaceable (GFile         *file,
  * A file that is there already is replaced once everything has been written; if
  * something goes wrong it stays as it was.
  *
+ * numpy has no types of 4 bits: `i4` is written as `i8`, and `u4` as `u8`.
+ *
  * Returns: true if the file was written, false with an error if it was not
  *
  * Since: 1.0
@@ -950,6 +984,7 @@ rlx_tensor_save_npy (RlxTensor     *self,
   g_autoptr (GFileOutputStream) stream = NULL;
   g_autoptr (GByteArray) header = NULL;
   g_autoptr (GError) local_error = NULL;
+  g_autoptr (RlxTensor) whole = NULL;
   const guint8 *data;
   gsize size, n;
 
@@ -958,9 +993,13 @@ rlx_tensor_save_npy (RlxTensor     *self,
   g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), FALSE);
   g_return_val_if_fail (error == NULL || *error == NULL, FALSE);
 
-  header = format_header (self);
-  data = rlx_tensor_peek_data (self);
-  size = rlx_tensor_get_size (self);
+  whole = widen (self, error);
+  if (whole == NULL)
+    return FALSE;
+
+  header = format_header (whole);
+  data = rlx_tensor_peek_data (whole);
+  size = rlx_tensor_get_size (whole);
 
   if (check_replaceable (file, cancellable, &local_error))
     stream = g_file_replace (file, NULL, FALSE, G_FILE_CREATE_NONE, cancellable, &local_error);

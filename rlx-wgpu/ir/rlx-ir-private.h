@@ -109,6 +109,7 @@ guint         rlx_attrs_hash  (const RlxOp *op, const RlxAttrValue *attrs);
 
 guint64     rlx_type_n_elements (const RlxTensorType *type);   /* < 2^32: verified on creation */
 guint64     rlx_type_n_bytes    (const RlxTensorType *type);   /* on the host */
+guint64     rlx_type_n_device_bytes (const RlxTensorType *type);   /* without padding */
 gboolean    rlx_type_equal      (const RlxTensorType *a, const RlxTensorType *b);
 gboolean    rlx_type_same_shape (const RlxTensorType *a, const RlxTensorType *b);
 /* "f32[2, 3]" */
@@ -139,7 +140,7 @@ rlx_data_type_is_float (RlxDataType dtype)
 static inline gboolean
 rlx_data_type_is_unsigned (RlxDataType dtype)
 {
-  return dtype == RLX_DATA_TYPE_U32 || dtype == RLX_DATA_TYPE_U8 || dtype == RLX_DATA_TYPE_U64;
+  return dtype == RLX_DATA_TYPE_U32 || dtype == RLX_DATA_TYPE_U8 || dtype == RLX_DATA_TYPE_U64 || dtype == RLX_DATA_TYPE_U4;
 }
 
 static inline gboolean

@@ -196,6 +196,8 @@ store_element (Reader                *reader,
     case RLX_DATA_TYPE_U8:
     case RLX_DATA_TYPE_I64:
     case RLX_DATA_TYPE_U64:
+    case RLX_DATA_TYPE_I4:
+    case RLX_DATA_TYPE_U4:
     default:
       if (number->kind != RLX_LEXER_SIGNED && number->kind != RLX_LEXER_UNSIGNED)
         break;

@@ -168,7 +168,13 @@ rlx_type_n_elements (const RlxTensorType *type)
 guint64
 rlx_type_n_bytes (const RlxTensorType *type)
 {
-  return rlx_type_n_elements (type) * rlx_data_type_get_size (type->dtype);
+  return (rlx_type_n_elements (type) * rlx_data_type_get_bits (type->dtype) + 7) / 8;
+}
+
+guint64
+rlx_type_n_device_bytes (const RlxTensorType *type)
+{
+  return (rlx_type_n_elements (type) * rlx_data_type_get_bits (rlx_data_type_on_device (type->dtype)) + 7) / 8;
 }
 
 gboolean

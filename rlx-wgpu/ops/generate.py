@@ -26,10 +26,12 @@ TYPE_SETS = {
     'float': 'RLX_TYPES_FLOAT', 'int': 'RLX_TYPES_INT', 'number': 'RLX_TYPES_NUMBER',
     'signed': 'RLX_TYPES_SIGNED', 'bool': 'RLX_TYPES_BOOL', 'any': 'RLX_TYPES_ANY',
     'index': 'RLX_TYPES_INT', 'f32': 'RLX_TYPES_F32', 'f16': 'RLX_TYPES_F16',
+    'stored': 'RLX_TYPES_STORED', 'quantized': 'RLX_TYPES_QUANTIZED',
 }
 TYPE_WORDS = {
     'float': 'f32, f16', 'int': 'i32, u32, i8, u8, i64, u64', 'number': 'f32, f16, i32, u32, i8, u8, i64, u64',
-    'signed': 'f32, f16, i32, i8, i64', 'bool': 'bool', 'any': 'every type', 'index': 'i32, u32, i8, u8, i64, u64',
+    'signed': 'f32, f16, i32, i8, i64', 'bool': 'bool', 'any': 'every type but i4 and u4', 'index': 'i32, u32, i8, u8, i64, u64',
+    'stored': 'every type', 'quantized': 'i8, u8, i4, u4, i32', 'f32': 'f32', 'f16': 'f16',
 }
 C_TYPES = {'bool': 'gboolean', 'int': 'gint64', 'float': 'double', 'dtype': 'RlxDataType'}
 KINDS = {'bool': 'BOOL', 'int': 'INT', 'float': 'FLOAT', 'dtype': 'DATA_TYPE', 'ints': 'INTS'}
@@ -152,10 +154,8 @@ def table(ops):
         if op.inputs:
             out.append(f'static const RlxInputDef {op.name}_inputs[] = {{')
             for i in op.inputs:
-                if i['same'] >= 0:
-                    types = 'RLX_TYPES_ANY'
-                else:
-                    types = ' | '.join(TYPE_SETS[t] for t in i['types'].split('|'))
+                first = op.inputs[i['same']] if i['same'] >= 0 else i
+                types = ' | '.join(TYPE_SETS[t] for t in first['types'].split('|'))
                 out.append(f'  {{ "{i["name"]}", {types}, {"TRUE" if i["optional"] else "FALSE"}, {i["same"]} }},')
             out.append('};')
         for a in op.attrs:
@@ -174,6 +174,8 @@ def table(ops):
                             ints, n_ints = f'{op.name}_{a.name}', len(a.default)
                     elif a.enum:
                         i = enum_value(a.enum, a.default)
+                    elif a.type == 'dtype':
+                        i = enum_value('RlxDataType', a.default)
                     elif a.type == 'bool':
                         i = 'TRUE' if a.default else 'FALSE'
                     else:
@@ -363,7 +365,7 @@ def param_spec(a):
     if a.enum:
         return f'g_param_spec_enum ({name}, {enum_getter(a.enum)} (), {enum_value(a.enum, a.default)}, {flags})'
     if a.type == 'dtype':
-        return f'g_param_spec_enum ({name}, RLX_TYPE_DATA_TYPE, {a.default}, {flags})'
+        return f'g_param_spec_enum ({name}, RLX_TYPE_DATA_TYPE, {enum_value("RlxDataType", a.default)}, {flags})'
     if a.type == 'bool':
         return f'g_param_spec_boolean ({name}, {"TRUE" if a.default else "FALSE"}, {flags})'
     if a.type == 'int':

@@ -183,7 +183,7 @@ type_class (RlxDataType dtype)
 static guint
 type_bits (RlxDataType dtype)
 {
-  return (guint) rlx_data_type_get_size (rlx_data_type_on_device (dtype)) * 8;
+  return rlx_data_type_get_bits (rlx_data_type_on_device (dtype));
 }
 
 static const char *
@@ -199,8 +199,8 @@ class_expression (const RlxOp *op,
     }
 }
 
-/* A conversion of the 32-bit value @a. Integers wrap into 8 bits afterwards,
- * as every 8-bit result does; floats saturate first. */
+/* A conversion of the 32-bit value @a. Integers wrap into 8 or 4 bits
+ * afterwards, as every such result does; floats saturate first. */
 static char *
 cast_expression (const char *a,
                  RlxDataType from,
@@ -220,6 +220,8 @@ cast_expression (const char *a,
     {
       if (type_bits (to) == 8)
         return g_strdup_printf (target == 'i' ? "cast_f_i8(%s)" : "cast_f_u8(%s)", a);
+      if (type_bits (to) == 4)
+        return g_strdup_printf (target == 'i' ? "cast_f_i4(%s)" : "cast_f_u4(%s)", a);
       return g_strdup_printf (target == 'i' ? "cast_f_i(%s)" : "cast_f_u(%s)", a);
     }
   return g_strdup_printf (target == 'i' ? "bitcast<i32>(%s)" : "bitcast<u32>(%s)", a);
@@ -420,12 +422,16 @@ write_value (GString             *out,
       else
         text = expand_expression (instruction, class_expression (instruction->op, instruction->operand_type), args, scalars);
 
-      /* 8-bit results wrap here, so that the next operator sees what a store
+      /* Narrow results wrap here, so that the next operator sees what a store
        * and a load would have given it. */
       if (instruction->type == RLX_DATA_TYPE_I8)
         g_string_append_printf (out, "  let v%u = ((%s) << 24u) >> 24u;\n", i, text);
       else if (instruction->type == RLX_DATA_TYPE_U8)
         g_string_append_printf (out, "  let v%u = (%s) & 0xffu;\n", i, text);
+      else if (instruction->type == RLX_DATA_TYPE_I4)
+        g_string_append_printf (out, "  let v%u = ((%s) << 28u) >> 28u;\n", i, text);
+      else if (instruction->type == RLX_DATA_TYPE_U4)
+        g_string_append_printf (out, "  let v%u = (%s) & 0xfu;\n", i, text);
       else
         g_string_append_printf (out, "  let v%u = %s;\n", i, text);
       for (guint j = 0; j < instruction->n_args; j++)
@@ -447,8 +453,8 @@ write_main (GString                 *out,
 {
   guint per_word = 1;
 
-  if (type_bits (dtype) == 8)
-    per_word = 4;
+  if (type_bits (dtype) < 16)
+    per_word = 32 / type_bits (dtype);
   else if (dtype == RLX_DATA_TYPE_F16 && !(adapter->features & RLX_DEVICE_FEATURES_F16))
     per_word = 2;
 

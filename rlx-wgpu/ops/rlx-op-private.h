@@ -49,6 +49,9 @@ typedef enum
   RLX_TYPES_NUMBER = RLX_TYPES_FLOAT | RLX_TYPES_INT,
   RLX_TYPES_SIGNED = RLX_TYPES_FLOAT | RLX_TYPES_SIGNED_INT,
   RLX_TYPES_ANY = RLX_TYPES_NUMBER | RLX_TYPES_BOOL,
+  /* elements that are moved about and converted, but not computed with */
+  RLX_TYPES_STORED = RLX_TYPES_ANY | 1 << RLX_DATA_TYPE_I4 | 1 << RLX_DATA_TYPE_U4,
+  RLX_TYPES_QUANTIZED = 1 << RLX_DATA_TYPE_I8 | 1 << RLX_DATA_TYPE_U8 | 1 << RLX_DATA_TYPE_I4 | 1 << RLX_DATA_TYPE_U4 | 1 << RLX_DATA_TYPE_I32,
 } RlxTypeSet;
 
 typedef struct

@@ -221,7 +221,7 @@ type_set_to_string (guint types)
 {
   GString *text = g_string_new (NULL);
 
-  for (guint i = 0; i <= RLX_DATA_TYPE_U64; i++)
+  for (guint i = 0; i <= RLX_DATA_TYPE_U4; i++)
     if (types & (1u << i))
       g_string_append_printf (text, "%s%s", text->len > 0 ? ", " : "", rlx_data_type_to_string ((RlxDataType) i));
 

@@ -129,7 +129,7 @@ dispatch_copy (RlxLower         *lower,
                const RlxCopy    *copy,
                GError          **error)
 {
-  guint size = (guint) rlx_data_type_get_size (rlx_data_type_on_device (to->type.dtype));
+  guint bits = rlx_data_type_get_bits (rlx_data_type_on_device (to->type.dtype));
   guint64 n, block, groups, inner = 1;
   gint64 next_from = 0, next_to = 0;
   gboolean in_order;
@@ -145,7 +145,7 @@ dispatch_copy (RlxLower         *lower,
       in_order = copy->to[i] == (gint64) inner;
       inner *= copy->dims[i];
     }
-  pack = in_order ? 4 / size : 1;
+  pack = in_order ? 32 / bits : 1;
 
   kernel = rlx_kernel_new (lower, node, "copy");
   rlx_kernel_input_raw (kernel, "x", from);
@@ -153,7 +153,7 @@ dispatch_copy (RlxLower         *lower,
   rlx_kernel_define (kernel, "WG", WORKGROUP_SIZE);
   rlx_kernel_define (kernel, "RANK", copy->rank);
   rlx_kernel_define (kernel, "PACK", pack);
-  rlx_kernel_define (kernel, "BITS", size * 8);
+  rlx_kernel_define (kernel, "BITS", bits);
   rlx_kernel_define (kernel, "IN_ORDER", in_order);
 
   block = choose_block (lower, (n + pack - 1) / pack) * pack;
@@ -195,7 +195,7 @@ dispatch_copy (RlxLower         *lower,
   rlx_kernel_param_u32 (kernel, "next_from", (guint32) next_from);
   if (!in_order)
     rlx_kernel_param_u32 (kernel, "next_to", (guint32) next_to);
-  rlx_kernel_set_cost (kernel, 0, 2.0 * n * size);
+  rlx_kernel_set_cost (kernel, 0, 2.0 * n * bits / 8);
 
   return rlx_kernel_dispatch (kernel, groups, error);
 }
@@ -215,7 +215,7 @@ find_tiles (const RlxCopy    *copy,
   guint last = copy->rank - 1;
 
   /* Smaller elements would need atomics, smaller copies fit into a cache. */
-  if (rlx_data_type_get_size (rlx_data_type_on_device (value->type.dtype)) != 4 || count_elements (copy) < (1 << 18))
+  if (rlx_data_type_get_bits (rlx_data_type_on_device (value->type.dtype)) != 32 || count_elements (copy) < (1 << 18))
     return FALSE;
   if (copy->rank < 2 || copy->rank + 2 > RLX_MAX_RANK ||
       ABS (copy->from[last]) < TILE || copy->dims[last] < TILE)
@@ -872,8 +872,8 @@ rlx_gather_lower (RlxLower        *lower,
   const RlxIrValue *y = &node->outputs[0];
   guint64 n = rlx_type_n_elements (&y->type);
   guint64 n_indices = rlx_type_n_elements (&indices->type);
-  guint size = (guint) rlx_data_type_get_size (rlx_data_type_on_device (x->type.dtype));
-  guint pack = 4 / size;
+  guint bits = rlx_data_type_get_bits (rlx_data_type_on_device (x->type.dtype));
+  guint pack = 32 / bits;
   gint64 axis = rlx_node_attr (node, "axis")->i;
   guint64 inner = 1, next, block, groups;
   RlxKernel *kernel;
@@ -892,7 +892,7 @@ rlx_gather_lower (RlxLower        *lower,
   rlx_kernel_output_raw (kernel, "y", y);
   rlx_kernel_define (kernel, "WG", WORKGROUP_SIZE);
   rlx_kernel_define (kernel, "PACK", pack);
-  rlx_kernel_define (kernel, "BITS", size * 8);
+  rlx_kernel_define (kernel, "BITS", bits);
   rlx_kernel_define (kernel, "SIGNED", !rlx_data_type_is_unsigned (indices->type.dtype));
 
   block = choose_block (lower, (n + pack - 1) / pack) * pack;
@@ -908,7 +908,7 @@ rlx_gather_lower (RlxLower        *lower,
   rlx_kernel_param_u32 (kernel, "next_inner", next % inner);
   rlx_kernel_param_u32 (kernel, "next_index", next / inner % n_indices);
   rlx_kernel_param_u32 (kernel, "next_outer", next / inner / n_indices);
-  rlx_kernel_set_cost (kernel, 0, 2.0 * n * size + 4.0 * n_indices);
+  rlx_kernel_set_cost (kernel, 0, 2.0 * n * bits / 8 + 4.0 * n_indices);
 
   return rlx_kernel_dispatch (kernel, groups, error);
 }

@@ -27,7 +27,7 @@ struct _RlxLower
 guint64
 rlx_type_device_size (const RlxTensorType *type)
 {
-  guint64 bytes = rlx_type_n_elements (type) * rlx_data_type_get_size (rlx_data_type_on_device (type->dtype));
+  guint64 bytes = rlx_type_n_device_bytes (type);
 
   /* Bindings cannot be empty, and copies and bindings count in words. */
   return MAX (16, (bytes + 15) & ~(guint64) 15);

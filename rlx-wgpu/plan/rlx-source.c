@@ -59,6 +59,10 @@ get_storage (const RlxArg            *arg,
       return (Storage) { "u32", arg->raw ? "u32" : "i32", 8 };
     case RLX_DATA_TYPE_U8:
       return (Storage) { "u32", "u32", 8 };
+    case RLX_DATA_TYPE_I4:
+      return (Storage) { "u32", arg->raw ? "u32" : "i32", 4 };
+    case RLX_DATA_TYPE_U4:
+      return (Storage) { "u32", "u32", 4 };
     default:
       return (Storage) { "u32", arg->raw ? "u32" : "bool", 8 };
     }
@@ -75,6 +79,7 @@ decode (const RlxArg  *arg,
     {
     case RLX_DATA_TYPE_F16: return storage->bits ? "f16_bits_to_f32(v)" : "f32(v)";
     case RLX_DATA_TYPE_I8: return "bitcast<i32>(v << 24u) >> 24u";
+    case RLX_DATA_TYPE_I4: return "bitcast<i32>(v << 28u) >> 28u";
     case RLX_DATA_TYPE_BOOL: return "v != 0u";
     default: return "v";
     }
@@ -85,12 +90,14 @@ encode (const RlxArg  *arg,
         const Storage *storage)
 {
   if (arg->raw)
-    return storage->bits == 16 ? "v & 0xffffu" : storage->bits == 8 ? "v & 0xffu" : "v";
+    return storage->bits == 16 ? "v & 0xffffu" : storage->bits == 8 ? "v & 0xffu" : storage->bits == 4 ? "v & 0xfu" : "v";
   switch ((int) arg->dtype)
     {
     case RLX_DATA_TYPE_F16: return storage->bits ? "f32_to_f16_bits(v)" : "f16(v)";
     case RLX_DATA_TYPE_I8: return "bitcast<u32>(v) & 0xffu";
     case RLX_DATA_TYPE_U8: return "v & 0xffu";
+    case RLX_DATA_TYPE_I4: return "bitcast<u32>(v) & 0xfu";
+    case RLX_DATA_TYPE_U4: return "v & 0xfu";
     case RLX_DATA_TYPE_BOOL: return "select(0u, 1u, v)";
     default: return "v";
     }
@@ -148,6 +155,7 @@ write_functions (GString                 *out,
   guint64 size = g_array_index (plan->slots, RlxSlot, home->slot).size;
   guint n_segments = rlx_n_segments (size, adapter);
   guint entry_size = g_str_equal (storage.element, "f16") ? 2 : 4;
+  guint shift = storage.bits == 16 ? 1 : storage.bits == 8 ? 2 : 3;   /* 2^shift elements in a word */
   guint64 per_segment = segment_size (adapter) / entry_size;
   gboolean atomic = home->is_output && (storage.bits != 0 || home->atomic);
   g_autofree char *head = NULL, *load = NULL, *function = NULL, *body = NULL;
@@ -163,12 +171,9 @@ write_functions (GString                 *out,
   if (storage.bits == 0)
     g_string_append_printf (out, "fn load_%s(i: u32) -> %s { let v = word_%s(i); return %s; }\n",
                             arg->name, storage.type, arg->name, decode (arg, &storage));
-  else if (storage.bits == 16)
-    g_string_append_printf (out, "fn load_%s(i: u32) -> %s { let v = extractBits(word_%s(i >> 1u), (i & 1u) << 4u, 16u); return %s; }\n",
-                            arg->name, storage.type, arg->name, decode (arg, &storage));
   else
-    g_string_append_printf (out, "fn load_%s(i: u32) -> %s { let v = extractBits(word_%s(i >> 2u), (i & 3u) << 3u, 8u); return %s; }\n",
-                            arg->name, storage.type, arg->name, decode (arg, &storage));
+    g_string_append_printf (out, "fn load_%s(i: u32) -> %s { let v = extractBits(word_%s(i >> %uu), (i & %uu) * %uu, %uu); return %s; }\n",
+                            arg->name, storage.type, arg->name, shift, (1u << shift) - 1, storage.bits, storage.bits, decode (arg, &storage));
 
   if (!arg->is_output)
     return;
@@ -204,10 +209,9 @@ write_functions (GString                 *out,
       write_access (out, function, head, home->name, n_segments, per_segment,
                     "atomicAnd(&@[#], ~mask); atomicOr(&@[#], bits);", "");
       g_string_append_printf (out,
-                              storage.bits == 16
-                                ? "fn store_%s(i: u32, v: %s) { let s = (i & 1u) << 4u; merge_%s(i >> 1u, 0xffffu << s, encode_%s(v) << s); }\n"
-                                : "fn store_%s(i: u32, v: %s) { let s = (i & 3u) << 3u; merge_%s(i >> 2u, 0xffu << s, encode_%s(v) << s); }\n",
-                              arg->name, storage.type, arg->name, arg->name);
+                              "fn store_%s(i: u32, v: %s) { let s = (i & %uu) * %uu; merge_%s(i >> %uu, 0x%xu << s, encode_%s(v) << s); }\n",
+                              arg->name, storage.type, (1u << shift) - 1, storage.bits, arg->name, shift,
+                              (1u << storage.bits) - 1, arg->name);
     }
 }
 

@@ -41,6 +41,16 @@ rlx_element_get_int_range (RlxDataType  data_type,
       *max = 1;
       break;
 
+    case RLX_DATA_TYPE_I4:
+      *min = -8;
+      *max = 7;
+      break;
+
+    case RLX_DATA_TYPE_U4:
+      *min = 0;
+      *max = 15;
+      break;
+
     case RLX_DATA_TYPE_U64:
       *min = 0;
       *max = G_MAXUINT64;
@@ -101,9 +111,26 @@ rlx_element_set_int (RlxDataType data_type,
       ((guint64 *) data)[index] = (guint64) value;
       break;
 
+    case RLX_DATA_TYPE_I4:
+    case RLX_DATA_TYPE_U4:
+      {
+        guint8 *byte = (guint8 *) data + index / 2;
+        guint shift = index % 2 * 4;
+
+        *byte = (guint8) ((*byte & ~(0xf << shift)) | ((guint8) value & 0xf) << shift);
+        break;
+      }
+
     default:
       g_return_if_reached ();
     }
+}
+
+static int
+get_half_byte (const guint8 *data,
+               gsize         index)
+{
+  return data[index / 2] >> (index % 2 * 4) & 0xf;
 }
 
 double
@@ -138,6 +165,12 @@ rlx_element_get_double (RlxDataType   data_type,
     case RLX_DATA_TYPE_U64:
       return (double) ((const guint64 *) data)[index];
 
+    case RLX_DATA_TYPE_I4:
+      return (get_half_byte (data, index) ^ 8) - 8;
+
+    case RLX_DATA_TYPE_U4:
+      return get_half_byte (data, index);
+
     default:
       g_return_val_if_reached (NAN);
     }
@@ -165,6 +198,8 @@ rlx_element_get_float (RlxDataType   data_type,
     case RLX_DATA_TYPE_I8:
     case RLX_DATA_TYPE_U8:
     case RLX_DATA_TYPE_BOOL:
+    case RLX_DATA_TYPE_I4:
+    case RLX_DATA_TYPE_U4:
     default:
       return (float) rlx_element_get_double (data_type, data, index);
     }
@@ -192,6 +227,8 @@ rlx_element_get_int (RlxDataType   data_type,
     case RLX_DATA_TYPE_I8:
     case RLX_DATA_TYPE_U8:
     case RLX_DATA_TYPE_BOOL:
+    case RLX_DATA_TYPE_I4:
+    case RLX_DATA_TYPE_U4:
     default:
       value = rlx_element_get_double (data_type, data, index);
       if (isnan (value))
@@ -273,6 +310,8 @@ rlx_element_append (GString       *text,
     case RLX_DATA_TYPE_I8:
     case RLX_DATA_TYPE_U8:
     case RLX_DATA_TYPE_I64:
+    case RLX_DATA_TYPE_I4:
+    case RLX_DATA_TYPE_U4:
     default:
       g_string_append_printf (text, "%" G_GINT64_FORMAT, rlx_element_get_int (data_type, data, index));
       break;

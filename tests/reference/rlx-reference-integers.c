@@ -23,6 +23,9 @@ rlx_reference_get_bits (RlxDataType data_type)
     case RLX_DATA_TYPE_I64:
     case RLX_DATA_TYPE_U64:
       return 32;
+    case RLX_DATA_TYPE_I4:
+    case RLX_DATA_TYPE_U4:
+      return 4;
     case RLX_DATA_TYPE_BOOL:
       return 1;
     case RLX_DATA_TYPE_F32:
@@ -41,7 +44,7 @@ rlx_reference_is_float (RlxDataType data_type)
 static gboolean
 is_signed (RlxDataType data_type)
 {
-  return data_type == RLX_DATA_TYPE_I32 || data_type == RLX_DATA_TYPE_I8 || data_type == RLX_DATA_TYPE_I64;
+  return data_type == RLX_DATA_TYPE_I32 || data_type == RLX_DATA_TYPE_I8 || data_type == RLX_DATA_TYPE_I64 || data_type == RLX_DATA_TYPE_I4;
 }
 
 void

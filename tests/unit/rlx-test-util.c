@@ -175,7 +175,7 @@ rlx_test_tensor (const char   *type,
   gint64 shape[RLX_MAX_RANK];
   gsize n_dims;
   gsize n = parse_one (type, &data_type, shape, &n_dims);
-  gsize size = n * rlx_data_type_get_size (data_type);
+  gsize size = (n * rlx_data_type_get_bits (data_type) + 7) / 8;
   g_autofree guint8 *data = g_malloc0 (MAX (size, 1));
   g_autoptr (GError) error = NULL;
   RlxTensor *tensor;
@@ -192,6 +192,8 @@ rlx_test_tensor (const char   *type,
       case RLX_DATA_TYPE_BOOL: data[i] = values[i] != 0; break;
       case RLX_DATA_TYPE_I64: ((gint64 *) data)[i] = (gint64) values[i]; break;
       case RLX_DATA_TYPE_U64: ((guint64 *) data)[i] = (guint64) values[i]; break;
+      case RLX_DATA_TYPE_I4:
+      case RLX_DATA_TYPE_U4: data[i / 2] |= (guint8) (((gint64) values[i] & 15) << (i % 2 * 4)); break;
       default: g_assert_not_reached ();
       }
 

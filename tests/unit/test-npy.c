@@ -185,6 +185,26 @@ test_round_trip (void)
       }
 }
 
+/* Elements of 4 bits get a byte each. */
+static void
+test_half_bytes (void)
+{
+  g_autoptr (GError) error = NULL;
+  const gint64 values[] = { -8, 7, -1 }, unsigned_values[] = { 0, 15, 8 };
+  g_autoptr (RlxTensor) a = rlx_tensor_new_from_ints (RLX_DATA_TYPE_I4, SHAPE (3), values, 3, &error);
+  g_autoptr (RlxTensor) b = rlx_tensor_new_from_ints (RLX_DATA_TYPE_I8, SHAPE (3), values, 3, &error);
+  g_autoptr (RlxTensor) c = rlx_tensor_new_from_ints (RLX_DATA_TYPE_U4, SHAPE (3, 1), unsigned_values, 3, &error);
+  g_autoptr (RlxTensor) d = rlx_tensor_new_from_ints (RLX_DATA_TYPE_U8, SHAPE (3, 1), unsigned_values, 3, &error);
+  g_autoptr (GBytes) a_npy = rlx_tensor_to_npy (a);
+  g_autoptr (GBytes) c_npy = rlx_tensor_to_npy (c);
+  g_autoptr (RlxTensor) a_back = read_both (a_npy, &error);
+  g_autoptr (RlxTensor) c_back = read_both (c_npy, &error);
+
+  g_assert_no_error (error);
+  g_assert_true (rlx_tensor_equal (a_back, b));
+  g_assert_true (rlx_tensor_equal (c_back, d));
+}
+
 /* Reading from memory does not copy what is aligned. */
 static void
 test_shared (void)
@@ -1201,6 +1221,7 @@ main (int    argc,
   g_test_add_func ("/npy/numpy-bytes", test_numpy_bytes);
   g_test_add_func ("/npy/round-trip", test_round_trip);
   g_test_add_func ("/npy/shared", test_shared);
+  g_test_add_func ("/npy/half-bytes", test_half_bytes);
   g_test_add_func ("/npy/texts", test_texts);
   g_test_add_func ("/npy/data-types", test_data_types);
   g_test_add_func ("/npy/bool-bytes", test_bool_bytes);

@@ -109,6 +109,8 @@ prop_int (GRand      *rand,
     {
     case RLX_DATA_TYPE_I8: least = G_MININT8; greatest = G_MAXINT8; break;
     case RLX_DATA_TYPE_U8: least = 0; greatest = G_MAXUINT8; break;
+    case RLX_DATA_TYPE_I4: least = -8; greatest = 7; break;
+    case RLX_DATA_TYPE_U4: least = 0; greatest = 15; break;
     case RLX_DATA_TYPE_BOOL: least = 0; greatest = 1; break;
     case RLX_DATA_TYPE_I32:
     case RLX_DATA_TYPE_I64: least = G_MININT32; greatest = G_MAXINT32; break;

@@ -27,9 +27,11 @@ static const RlxDataType all_types[] = {
   RLX_DATA_TYPE_BOOL,
   RLX_DATA_TYPE_I64,
   RLX_DATA_TYPE_U64,
+  RLX_DATA_TYPE_I4,
+  RLX_DATA_TYPE_U4,
 };
 
-static const RlxDataType no_types[] = { (RlxDataType) -1, (RlxDataType) 9, (RlxDataType) 999, (RlxDataType) G_MININT };
+static const RlxDataType no_types[] = { (RlxDataType) -1, (RlxDataType) 11, (RlxDataType) 999, (RlxDataType) G_MININT };
 
 /* The error is of the code, and its message has all of the parts, which are
  * separated by "|". */
@@ -64,7 +66,8 @@ assert_text (RlxTensor  *tensor,
 static void
 test_data_type (void)
 {
-  static const gsize sizes[] = { 4, 2, 4, 4, 1, 1, 1, 8, 8 };
+  static const gsize sizes[] = { 4, 2, 4, 4, 1, 1, 1, 8, 8, 0, 0 };
+  static const guint bits[] = { 32, 16, 32, 32, 8, 8, 8, 64, 64, 4, 4 };
   static const char * const bad[] = { "", "F32", "f32 ", " f32", "f64", "invalid", "float", "\xff\xfe", "f32\n" };
   g_autoptr (GError) error = NULL;
   g_autoptr (GEnumClass) klass = g_type_class_ref (RLX_TYPE_DATA_TYPE);
@@ -76,6 +79,7 @@ test_data_type (void)
       RlxDataType data_type = (RlxDataType) -1;
 
       g_assert_cmpuint (rlx_data_type_get_size (all_types[i]), ==, sizes[i]);
+      g_assert_cmpuint (rlx_data_type_get_bits (all_types[i]), ==, bits[i]);
       g_assert_true (rlx_data_type_from_string (rlx_data_type_to_string (all_types[i]), &data_type, &error));
       g_assert_no_error (error);
       g_assert_cmpint (data_type, ==, all_types[i]);
@@ -89,6 +93,7 @@ test_data_type (void)
   for (guint i = 0; i < G_N_ELEMENTS (no_types); i++)
     {
       g_assert_cmpuint (rlx_data_type_get_size (no_types[i]), ==, 0);
+      g_assert_cmpuint (rlx_data_type_get_bits (no_types[i]), ==, 0);
       g_assert_cmpstr (rlx_data_type_to_string (no_types[i]), ==, "invalid");
       g_assert_false (rlx_data_type_check (no_types[i], &error));
       g_assert_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_DATA_TYPE);
@@ -260,15 +265,16 @@ test_bytes_unaligned (void)
   for (guint i = 0; i < G_N_ELEMENTS (all_types); i++)
     for (gsize offset = 0; offset < 16; offset++)
       {
-        gsize element = rlx_data_type_get_size (all_types[i]);
-        g_autoptr (GBytes) part = g_bytes_new_from_bytes (whole, offset, 2 * element);
+        gsize element = MAX (1, rlx_data_type_get_size (all_types[i]));
+        gsize two = rlx_data_type_get_bits (all_types[i]) / 4;
+        g_autoptr (GBytes) part = g_bytes_new_from_bytes (whole, offset, two);
         g_autoptr (RlxTensor) tensor = rlx_tensor_new_from_bytes (all_types[i], SHAPE (2), part, &error);
         gsize size;
 
         g_assert_no_error (error);
         g_assert_true ((rlx_tensor_get_bytes (tensor) == part) == (offset % element == 0));
         g_assert_cmpuint (rlx_tensor_get_address (tensor, &size) % element, ==, 0);
-        g_assert_cmpuint (size, ==, 2 * element);
+        g_assert_cmpuint (size, ==, two);
         g_assert_true (rlx_tensor_get_value (tensor, 1) == 0.0);
       }
 }
@@ -533,6 +539,8 @@ test_int_ranges (void)
     { RLX_DATA_TYPE_I8, -128, 127 },
     { RLX_DATA_TYPE_U8, 0, 255 },
     { RLX_DATA_TYPE_BOOL, 0, 1 },
+    { RLX_DATA_TYPE_I4, -8, 7 },
+    { RLX_DATA_TYPE_U4, 0, 15 },
     { RLX_DATA_TYPE_F16, -65519, 65519 },
     { RLX_DATA_TYPE_I64, G_MININT64, G_MAXINT64 },
     { RLX_DATA_TYPE_U64, 0, G_MAXINT64 },
@@ -582,6 +590,46 @@ test_int_ranges (void)
     }
 }
 
+/* Two elements to a byte; of an odd number the last one is alone, and what is
+ * beside it does not count. */
+static void
+test_half_bytes (void)
+{
+  g_autoptr (GError) error = NULL;
+  const guint8 dirty[] = { 0x78, 0xaf }, clean[] = { 0x78, 0x0f };
+  const gint64 values[] = { -8, 7, -1 };
+  g_autoptr (GBytes) dirty_bytes = g_bytes_new (dirty, sizeof dirty);
+  g_autoptr (GBytes) clean_bytes = g_bytes_new (clean, sizeof clean);
+  g_autoptr (RlxTensor) a = rlx_tensor_new_from_bytes (RLX_DATA_TYPE_I4, SHAPE (3), clean_bytes, &error);
+  g_autoptr (RlxTensor) b = rlx_tensor_new_from_bytes (RLX_DATA_TYPE_I4, SHAPE (3), dirty_bytes, &error);
+  g_autoptr (RlxTensor) c = rlx_tensor_new_from_data (RLX_DATA_TYPE_I4, SHAPE (3), dirty, sizeof dirty, &error);
+  g_autoptr (RlxTensor) d = rlx_tensor_new_from_ints (RLX_DATA_TYPE_I4, SHAPE (3), values, 3, &error);
+  g_autoptr (RlxTensor) even = rlx_tensor_new_from_bytes (RLX_DATA_TYPE_U4, SHAPE (2, 2), dirty_bytes, &error);
+  g_autoptr (RlxTensor) one = rlx_tensor_new_scalar (RLX_DATA_TYPE_I4, -3, &error);
+  g_autoptr (RlxTensor) flat = NULL;
+
+  g_assert_no_error (error);
+  g_assert_true (rlx_tensor_get_bytes (a) == clean_bytes);
+  g_assert_cmpuint (rlx_tensor_get_size (a), ==, 2);
+  assert_text (a, "[-8, 7, -1]");
+  g_assert_true (rlx_tensor_equal (a, b));
+  g_assert_true (rlx_tensor_equal (a, c));
+  g_assert_true (rlx_tensor_equal (a, d));
+  g_assert_true (rlx_tensor_get_bytes (even) == dirty_bytes);
+  assert_text (even, "[8, 7, 15, 10]");
+  g_assert_cmpuint (rlx_tensor_get_size (one), ==, 1);
+  assert_text (one, "-3");
+  g_assert_cmpmem (rlx_tensor_peek_data (one), 1, "\x0d", 1);
+
+  flat = rlx_tensor_reshape (even, SHAPE (-1), &error);
+  g_assert_no_error (error);
+  assert_text (flat, "[8, 7, 15, 10]");
+
+  assert_failed (rlx_tensor_new_from_bytes (RLX_DATA_TYPE_I4, SHAPE (5), clean_bytes, &error), &error,
+                 RLX_GRAPH_ERROR_SHAPE, "takes 3 bytes|2 were given");
+  assert_failed (rlx_tensor_new_scalar (RLX_DATA_TYPE_I4, 8, &error), &error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "8|i4");
+}
+
 /* ---- values ------------------------------------------------------------- */
 
 static void
@@ -592,7 +640,7 @@ test_values (void)
   for (guint i = 0; i < G_N_ELEMENTS (all_types); i++)
     {
       gboolean is_bool = all_types[i] == RLX_DATA_TYPE_BOOL;
-      const gint64 values[] = { 0, 1, is_bool ? 1 : 100, 0, is_bool ? 0 : 7, 1 };
+      const gint64 values[] = { 0, 1, is_bool ? 1 : all_types[i] >= RLX_DATA_TYPE_I4 ? 5 : 100, 0, is_bool ? 0 : 7, 1 };
       g_autoptr (RlxTensor) tensor = rlx_tensor_new_from_ints (all_types[i], SHAPE (3, 2), values, 6, &error);
       g_autofree float *floats = NULL;
       g_autofree gint64 *ints = NULL;
@@ -985,6 +1033,7 @@ main (int    argc,
   g_test_add_func ("/tensor/new/bytes-kept", test_bytes_kept);
   g_test_add_func ("/tensor/new/bytes-unaligned", test_bytes_unaligned);
   g_test_add_func ("/tensor/new/bool", test_bool);
+  g_test_add_func ("/tensor/half-bytes", test_half_bytes);
   g_test_add_func ("/tensor/new/sizes", test_sizes);
   g_test_add_func ("/tensor/new/bad-arguments", test_bad_arguments);
   g_test_add_func ("/tensor/new/copies", test_copies);

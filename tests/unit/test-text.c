@@ -234,7 +234,7 @@ assert_data (RlxDataType  data_type,
   g_autoptr (GError) error = NULL;
   g_autoptr (RlxGraph) graph = rlx_graph_new ();
   g_autoptr (RlxTensor) tensor = rlx_tensor_new_from_data (data_type, (const gint64[]) { (gint64) n_elements }, 1, data,
-                                                           n_elements * rlx_data_type_get_size (data_type), &error);
+                                                           (n_elements * rlx_data_type_get_bits (data_type) + 7) / 8, &error);
   g_autofree char *body = NULL;
 
   g_assert_no_error (error);
@@ -277,6 +277,9 @@ test_data (void)
   assert_data (RLX_DATA_TYPE_I8, 2, (const gint8[]) { -128, 127 }, "[-128, 127]");
   assert_data (RLX_DATA_TYPE_U8, 2, (const guint8[]) { 0, 255 }, "[0, 255]");
   assert_data (RLX_DATA_TYPE_BOOL, 2, (const guint8[]) { 0, 1 }, "[false, true]");
+  assert_data (RLX_DATA_TYPE_I4, 3, (const guint8[]) { 0x78, 0x0f }, "[-8, 7, -1]");
+  assert_data (RLX_DATA_TYPE_U4, 3, (const guint8[]) { 0xf0, 0x08 }, "[0, 15, 8]");
+  assert_data (RLX_DATA_TYPE_U4, 67, bytes, "base64:\"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA==\"");
   assert_data (RLX_DATA_TYPE_F32, 0, NULL, "[]");
 
   /* 64 elements are listed, one more is not; all lengths of the last group. */
