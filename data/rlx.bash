@@ -1,0 +1,34 @@
+# SPDX-FileCopyrightText: The rlx-wgpu authors
+# SPDX-License-Identifier: LGPL-2.1-or-later
+#
+# Completion for rlx in bash. It asks rlx itself what there is, so that it need not change with it.
+
+_rlx ()
+{
+  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} words= files=
+
+  COMPREPLY=()
+  # "=" is a word of its own: -i NAME=FILE
+  if [[ $prev == = || $cur == = ]]; then
+    [[ $cur != = ]] || cur=
+    files='*.npy'
+  elif [[ $COMP_CWORD == 1 ]]; then
+    words="$("$1" --complete 2>/dev/null) --help --version"
+  elif [[ $cur == -* ]]; then
+    words=$("$1" "$command" --help 2>/dev/null | grep -oE '^  (-[a-z], )?--[a-z-]+' | grep -oE -e '--[a-z-]+')
+  elif [[ $command == ops ]]; then
+    words=$("$1" --complete ops 2>/dev/null)
+  elif [[ $command =~ ^(run|bench|compile|dot)$ && ! $prev =~ ^(-[inop]|--input|--parameter|--output|--runs)$ ]]; then
+    files='*'
+  fi
+
+  if [[ $files ]]; then
+    # Folders too, and names with spaces.
+    compopt -o filenames 2>/dev/null
+    mapfile -t COMPREPLY < <(compgen -f -X "!$files" -- "$cur"; [[ $files == '*' ]] || compgen -d -- "$cur")
+  else
+    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
+  fi
+}
+
+complete -F _rlx rlx
