@@ -26,12 +26,12 @@ TYPE_SETS = {
     'float': 'RLX_TYPES_FLOAT', 'int': 'RLX_TYPES_INT', 'number': 'RLX_TYPES_NUMBER',
     'signed': 'RLX_TYPES_SIGNED', 'bool': 'RLX_TYPES_BOOL', 'any': 'RLX_TYPES_ANY',
     'index': 'RLX_TYPES_INT', 'f32': 'RLX_TYPES_F32', 'f16': 'RLX_TYPES_F16',
-    'stored': 'RLX_TYPES_STORED', 'quantized': 'RLX_TYPES_QUANTIZED',
+    'stored': 'RLX_TYPES_STORED', 'quantized': 'RLX_TYPES_QUANTIZED', 'i32': 'RLX_TYPES_I32',
 }
 TYPE_WORDS = {
     'float': 'f32, f16', 'int': 'i32, u32, i8, u8, i64, u64', 'number': 'f32, f16, i32, u32, i8, u8, i64, u64',
     'signed': 'f32, f16, i32, i8, i64', 'bool': 'bool', 'any': 'every type but i4 and u4', 'index': 'i32, u32, i8, u8, i64, u64',
-    'stored': 'every type', 'quantized': 'i8, u8, i4, u4, i32', 'f32': 'f32', 'f16': 'f16',
+    'stored': 'every type', 'quantized': 'i8, u8, i4, u4, i32', 'f32': 'f32', 'f16': 'f16', 'i32': 'i32',
 }
 C_TYPES = {'bool': 'gboolean', 'int': 'gint64', 'float': 'double', 'dtype': 'RlxDataType'}
 KINDS = {'bool': 'BOOL', 'int': 'INT', 'float': 'FLOAT', 'dtype': 'DATA_TYPE', 'ints': 'INTS'}

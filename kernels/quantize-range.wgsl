@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: The rlx-wgpu authors
+// SPDX-License-Identifier: LGPL-2.1-or-later
+
+// Scale and zero point of numbers between two ends (ops/rlx-quantize.c): one
+// invocation does it. With SYMMETRIC levels there is no zero point.
+
+#use op_is_nan op_max op_min
+
+@compute @workgroup_size($(WG))
+fn main (@builtin(workgroup_id) wid: vec3<u32>,
+         @builtin(local_invocation_index) lane: u32) {
+  if (workgroup_index (wid) > 0u || lane > 0u) {
+    return;
+  }
+  let low = op_min (load_low (0u), 0.0);
+  let high = op_max (load_high (0u), 0.0);
+#if SYMMETRIC
+  let range = op_max (-low, high);
+#else
+  let range = high - low;
+#endif
+  let scale = select (range / p.levels, 1.0, range == 0.0 && !op_is_nan (range));
+  store_scale (0u, scale);
+#if !SYMMETRIC
+  let zero = round (clamp (-low / scale, 0.0, p.levels));
+  store_zero (0u, type_zero (select (zero, 0.0, op_is_nan (scale))));
+#endif
+}

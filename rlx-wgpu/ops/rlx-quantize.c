@@ -1,0 +1,418 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Quantisation: numbers as small integers, a scale and a zero point, which are
+ * the same for a tensor, along an axis or in blocks.
+ */
+#include "config.h"
+
+#include "ops/rlx-index-private.h"
+
+#include <math.h>
+
+gboolean rlx_quantize_linear_infer   (RlxOpCall *call, GError **error);
+gboolean rlx_dequantize_linear_infer (RlxOpCall *call, GError **error);
+gboolean rlx_dynamic_quantize_infer  (RlxOpCall *call, GError **error);
+gboolean rlx_fake_quantize_infer     (RlxOpCall *call, GError **error);
+gboolean rlx_quantize_linear_lower   (RlxLower *lower, const RlxIrNode *node, GError **error);
+gboolean rlx_dequantize_linear_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
+gboolean rlx_dynamic_quantize_lower  (RlxLower *lower, const RlxIrNode *node, GError **error);
+gboolean rlx_fake_quantize_lower     (RlxLower *lower, const RlxIrNode *node, GError **error);
+gboolean rlx_reduce_lower            (RlxLower *lower, const RlxIrNode *node, GError **error);
+
+extern const RlxOp rlx_op_reduce_max;
+extern const RlxOp rlx_op_reduce_min;
+
+/* What kernels/quantize.wgsl does. */
+typedef enum
+{
+  MODE_QUANTIZE,
+  MODE_DEQUANTIZE,
+  MODE_BOTH,
+} Mode;
+
+/* ---- rules -------------------------------------------------------------------- */
+
+static gint64
+get_scale_dim (const RlxTensorType *x,
+               const RlxTensorType *scale,
+               guint                axis)
+{
+  guint missing = x->rank - scale->rank;
+
+  return axis < missing ? 1 : scale->dims[axis - missing];
+}
+
+/* The scale against the operand, the zero point (nullable) against the scale. */
+static gboolean
+check_blocks (RlxOpCall           *call,
+              const RlxTensorType *scale,
+              const RlxTensorType *zero,
+              const RlxAttrValue  *blocks,
+              GError             **error)
+{
+  const RlxTensorType *x = call->inputs[0];
+
+  if (blocks != NULL && blocks->n_ints > 0 && blocks->n_ints != x->rank)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                           "there are %u sizes of blocks for the %u dimensions of the operand", blocks->n_ints, x->rank);
+  if (scale->rank > x->rank)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                           "the scale has %u dimensions, the operand has %u", scale->rank, x->rank);
+
+  for (guint i = 0; i < x->rank; i++)
+    {
+      gint64 size = x->dims[i], n = get_scale_dim (x, scale, i);
+
+      if (blocks != NULL && blocks->n_ints > 0)
+        {
+          gint64 block = blocks->ints[i];
+
+          if (block < 1)
+            return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                                   "the size of blocks along axis %u is %" G_GINT64_FORMAT, i, block);
+          if (n != size / block + (size % block != 0))
+            return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                                   "axis %u of the operand has %" G_GINT64_FORMAT " elements in blocks of %" G_GINT64_FORMAT ", the scale has %" G_GINT64_FORMAT " there",
+                                   i, size, block, n);
+        }
+      else if (n == 0 ? size != 0 : size % n != 0)
+        {
+          return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                                 "axis %u of the operand has %" G_GINT64_FORMAT " elements, which the %" G_GINT64_FORMAT " of the scale do not divide into blocks",
+                                 i, size, n);
+        }
+    }
+
+  if (zero != NULL && !rlx_type_same_shape (scale, zero))
+    {
+      g_autofree char *a = rlx_type_to_string (scale);
+      g_autofree char *b = rlx_type_to_string (zero);
+
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the scale is %s, but the zero point %s", a, b);
+    }
+  return TRUE;
+}
+
+gboolean
+rlx_quantize_linear_infer (RlxOpCall *call,
+                           GError   **error)
+{
+  RlxDataType to = (RlxDataType) rlx_call_attr (call, "to")->i;
+  const RlxTensorType *zero = call->inputs[2];
+  RlxTensorType type = *call->inputs[0];
+
+  if ((RLX_TYPES_QUANTIZED >> to & 1) == 0)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_DATA_TYPE,
+                           "the result cannot be of type %s; it can be i8, u8, i4, u4 or i32", rlx_data_type_to_string (to));
+  if (zero != NULL && zero->dtype != to)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_DATA_TYPE,
+                           "the zero point is of type %s, but the result of type %s",
+                           rlx_data_type_to_string (zero->dtype), rlx_data_type_to_string (to));
+  if (!check_blocks (call, call->inputs[1], zero, rlx_call_attr (call, "blocks"), error))
+    return FALSE;
+
+  type.dtype = to;
+  rlx_call_add_output (call, &type);
+  return TRUE;
+}
+
+gboolean
+rlx_dequantize_linear_infer (RlxOpCall *call,
+                             GError   **error)
+{
+  RlxTensorType type = *call->inputs[0];
+
+  if (!check_blocks (call, call->inputs[1], call->inputs[2], rlx_call_attr (call, "blocks"), error))
+    return FALSE;
+
+  type.dtype = call->inputs[1]->dtype;
+  rlx_call_add_output (call, &type);
+  return TRUE;
+}
+
+gboolean
+rlx_dynamic_quantize_infer (RlxOpCall *call,
+                            GError   **error G_GNUC_UNUSED)
+{
+  RlxTensorType type = *call->inputs[0];
+
+  type.dtype = RLX_DATA_TYPE_U8;
+  rlx_call_add_output (call, &type);
+  rlx_call_add_output (call, &(RlxTensorType) { .dtype = RLX_DATA_TYPE_F32 });
+  rlx_call_add_output (call, &(RlxTensorType) { .dtype = RLX_DATA_TYPE_U8 });
+  return TRUE;
+}
+
+gboolean
+rlx_fake_quantize_infer (RlxOpCall *call,
+                         GError   **error)
+{
+  gint64 bits = rlx_call_attr (call, "bits")->i;
+  const RlxTensorType *scale = call->inputs[1];
+  const RlxTensorType *zero = call->inputs[2];
+
+  if (bits < 2 || bits > 16)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                           "the number of bits is %" G_GINT64_FORMAT "; it can be 2 to 16", bits);
+  if (zero != NULL && scale == NULL)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "there is a zero point, but no scale");
+  if (zero != NULL && rlx_call_attr (call, "symmetric")->i)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "there is a zero point, but levels are symmetric");
+  if (scale != NULL && !check_blocks (call, scale, zero, NULL, error))
+    return FALSE;
+
+  rlx_call_add_output (call, call->inputs[0]);
+  return TRUE;
+}
+
+/* ---- lowering ----------------------------------------------------------------- */
+
+/* The operand's elements in dimensions along which the scale has one distance:
+ * an axis of whole blocks is two, the blocks and what is in them. */
+typedef struct
+{
+  guint rank;
+  gint64 dims[2 * RLX_MAX_RANK];
+  gint64 strides[2 * RLX_MAX_RANK];
+  gint64 blocks[2 * RLX_MAX_RANK];   /* 1, but for an axis that does not come out even */
+  gboolean ragged;
+} Blocks;
+
+static void
+add_dim (Blocks *self,
+         gint64  dim,
+         gint64  stride,
+         gint64  block)
+{
+  guint last = self->rank - 1;
+
+  if (dim == 1)
+    return;
+  if (self->rank > 0 && block == 1 && self->blocks[last] == 1 && self->strides[last] == stride * dim)
+    {
+      self->dims[last] *= dim;
+      self->strides[last] = stride;
+      return;
+    }
+  self->dims[self->rank] = dim;
+  self->strides[self->rank] = stride;
+  self->blocks[self->rank] = block;
+  self->ragged |= block > 1;
+  self->rank++;
+}
+
+static void
+find_blocks (Blocks              *self,
+             const RlxTensorType *x,
+             const RlxTensorType *scale,
+             const RlxAttrValue  *blocks)
+{
+  gint64 strides[RLX_MAX_RANK];
+
+  *self = (Blocks) { 0 };
+  rlx_type_get_strides (scale, strides);
+  for (guint i = 0; i < x->rank; i++)
+    {
+      gint64 size = x->dims[i], n = get_scale_dim (x, scale, i);
+      gint64 stride = n == 1 ? 0 : strides[i - (x->rank - scale->rank)];
+      gint64 block = blocks != NULL && blocks->n_ints > 0 ? MIN (blocks->ints[i], size) : size / n;
+
+      if (n == 1)
+        add_dim (self, size, 0, 1);
+      else if (n * block == size)
+        {
+          add_dim (self, n, stride, 1);
+          add_dim (self, block, 0, 1);
+        }
+      else
+        add_dim (self, size, stride, block);
+    }
+
+  if (self->rank == 1 && self->strides[0] == 0)
+    self->rank = 0;
+}
+
+static gboolean
+dispatch (RlxLower           *lower,
+          const RlxIrNode    *node,
+          Mode                mode,
+          const RlxIrValue   *x,
+          const RlxIrValue   *scale,
+          const RlxIrValue   *zero,
+          const RlxIrValue   *y,
+          const RlxAttrValue *block_sizes,
+          double              lowest,
+          double              highest,
+          GError            **error)
+{
+  RlxDataType integers = mode == MODE_DEQUANTIZE ? x->type.dtype : y->type.dtype;
+  RlxKernel *kernel;
+  Blocks blocks;
+
+  if (rlx_type_n_elements (&y->type) == 0)
+    return TRUE;
+
+  find_blocks (&blocks, &x->type, &scale->type, block_sizes);
+  kernel = rlx_kernel_new (lower, node, "quantize");
+  rlx_kernel_input (kernel, "x", x);
+  rlx_kernel_input (kernel, "scale", scale);
+  if (zero != NULL)
+    rlx_kernel_input (kernel, "zero", zero);
+  rlx_kernel_define (kernel, "MODE", mode);
+  rlx_kernel_define (kernel, "RANK", blocks.rank);
+  rlx_kernel_define (kernel, "RAGGED", blocks.ragged);
+  rlx_kernel_define (kernel, "ZERO", zero != NULL);
+  rlx_kernel_define (kernel, "WIDE", integers == RLX_DATA_TYPE_I32);
+  rlx_kernel_define (kernel, "HALF", y->type.dtype == RLX_DATA_TYPE_F16);
+  rlx_kernel_define (kernel, "MASK", rlx_data_type_get_bits (integers) == 4 ? 0xf : 0xff);
+  if (mode != MODE_DEQUANTIZE)
+    {
+      rlx_kernel_param_f32 (kernel, "lowest", lowest);
+      rlx_kernel_param_f32 (kernel, "highest", highest);
+    }
+  for (guint i = 0; i < blocks.rank; i++)
+    {
+      guint d = blocks.rank - 1 - i;
+
+      rlx_kernel_param_indexed (kernel, "dim", i, blocks.dims[d]);
+      rlx_kernel_param_indexed (kernel, "stride", i, blocks.strides[d]);
+      if (blocks.ragged)
+        rlx_kernel_param_indexed (kernel, "block", i, blocks.blocks[d]);
+    }
+  return rlx_kernel_dispatch_elements (kernel, lower, y, error);
+}
+
+static void
+get_levels (RlxDataType  dtype,
+            double      *lowest,
+            double      *highest)
+{
+  guint bits = rlx_data_type_get_bits (dtype);
+
+  *lowest = rlx_data_type_is_unsigned (dtype) ? 0 : -ldexp (1, (int) bits - 1);
+  *highest = *lowest + ldexp (1, (int) bits) - 1;
+}
+
+gboolean
+rlx_quantize_linear_lower (RlxLower        *lower,
+                           const RlxIrNode *node,
+                           GError         **error)
+{
+  double lowest, highest;
+
+  get_levels (node->outputs[0].type.dtype, &lowest, &highest);
+  return dispatch (lower, node, MODE_QUANTIZE, node->inputs[0], node->inputs[1], node->inputs[2], &node->outputs[0],
+                   rlx_node_attr (node, "blocks"), lowest, highest, error);
+}
+
+gboolean
+rlx_dequantize_linear_lower (RlxLower        *lower,
+                             const RlxIrNode *node,
+                             GError         **error)
+{
+  return dispatch (lower, node, MODE_DEQUANTIZE, node->inputs[0], node->inputs[1], node->inputs[2], &node->outputs[0],
+                   rlx_node_attr (node, "blocks"), 0, 0, error);
+}
+
+/* The smallest or largest element of @x. */
+static RlxIrValue *
+reduce (RlxLower         *lower,
+        const RlxIrNode  *node,
+        const RlxOp      *op,
+        const RlxIrValue *x,
+        GError          **error)
+{
+  RlxIrValue *result = rlx_lower_temporary (lower, &(RlxTensorType) { .dtype = x->type.dtype });
+  RlxIrValue *inputs[] = { (RlxIrValue *) x };
+  RlxAttrValue *attrs = rlx_attrs_new (op);
+  gint64 axes[RLX_MAX_RANK];
+  RlxIrNode inner = {
+    .id = node->id,
+    .origin = node->origin,
+    .op = op,
+    .name = node->name,
+    .attrs = attrs,
+    .inputs = inputs,
+    .n_inputs = 1,
+    .outputs = result,
+    .n_outputs = 1,
+  };
+  gboolean done;
+
+  for (guint i = 0; i < x->type.rank; i++)
+    axes[i] = i;
+  rlx_attr_set_ints (&attrs[rlx_op_find_attr (op, "axes")], axes, x->type.rank);
+  done = rlx_reduce_lower (lower, &inner, error);
+  rlx_attrs_free (op, attrs);
+
+  return done ? result : NULL;
+}
+
+/* Scale and zero point (nullable when levels are symmetric) that fit @x. */
+static gboolean
+find_range (RlxLower         *lower,
+            const RlxIrNode  *node,
+            const RlxIrValue *x,
+            double            levels,
+            const RlxIrValue *scale,
+            const RlxIrValue *zero,
+            GError          **error)
+{
+  RlxIrValue *low = reduce (lower, node, &rlx_op_reduce_min, x, error);
+  RlxIrValue *high = low != NULL ? reduce (lower, node, &rlx_op_reduce_max, x, error) : NULL;
+  RlxKernel *kernel;
+
+  if (high == NULL)
+    return FALSE;
+
+  kernel = rlx_kernel_new (lower, node, "quantize-range");
+  rlx_kernel_input (kernel, "low", low);
+  rlx_kernel_input (kernel, "high", high);
+  rlx_kernel_output (kernel, "scale", scale);
+  if (zero != NULL)
+    rlx_kernel_output (kernel, "zero", zero);
+  rlx_kernel_define (kernel, "WG", 1);
+  rlx_kernel_define (kernel, "SYMMETRIC", zero == NULL);
+  rlx_kernel_param_f32 (kernel, "levels", levels);
+  return rlx_kernel_dispatch (kernel, 1, error);
+}
+
+gboolean
+rlx_dynamic_quantize_lower (RlxLower        *lower,
+                            const RlxIrNode *node,
+                            GError         **error)
+{
+  const RlxIrValue *x = node->inputs[0];
+  const RlxIrValue *scale = &node->outputs[1];
+  const RlxIrValue *zero = &node->outputs[2];
+
+  return find_range (lower, node, x, 255, scale, zero, error) &&
+         dispatch (lower, node, MODE_QUANTIZE, x, scale, zero, &node->outputs[0], NULL, 0, 255, error);
+}
+
+gboolean
+rlx_fake_quantize_lower (RlxLower        *lower,
+                         const RlxIrNode *node,
+                         GError         **error)
+{
+  const RlxIrValue *x = node->inputs[0];
+  const RlxIrValue *scale = node->inputs[1];
+  const RlxIrValue *zero = node->inputs[2];
+  gboolean symmetric = rlx_node_attr (node, "symmetric")->i != 0;
+  int bits = (int) rlx_node_attr (node, "bits")->i;
+  double highest = ldexp (1, symmetric ? bits - 1 : bits) - 1;
+
+  if (rlx_type_n_elements (&x->type) == 0)
+    return TRUE;
+  if (scale == NULL)
+    {
+      scale = rlx_lower_temporary (lower, &(RlxTensorType) { .dtype = RLX_DATA_TYPE_F32 });
+      if (!symmetric)
+        zero = rlx_lower_temporary (lower, &(RlxTensorType) { .dtype = RLX_DATA_TYPE_I32 });
+      if (!find_range (lower, node, x, highest, scale, zero, error))
+        return FALSE;
+    }
+  return dispatch (lower, node, MODE_BOTH, x, scale, zero, &node->outputs[0], NULL,
+                   symmetric ? -highest : 0, highest, error);
+}

@@ -1,0 +1,294 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Quantisation. A quotient that is almost half-way between two integers may be
+ * rounded to either: what is near is found by rounding the ends of the interval
+ * that the device's quotient is in.
+ */
+#include "config.h"
+#include "rlx-reference-private.h"
+
+#include <math.h>
+
+/* Division is within 2.5 ulp. */
+#define DIVISION (2.5 * RLX_F32_ULP)
+
+/* A number that is only known to lie between two others. */
+typedef struct
+{
+  double value, least, most;
+} Interval;
+
+static Interval
+interval (double value,
+          double bound)
+{
+  return (Interval) { value, value - bound, value + bound };
+}
+
+static Interval
+get_interval (const RlxReferenceValue *x,
+              gsize                    at)
+{
+  return interval (x->values[at], x->bounds[at]);
+}
+
+/* Which element of the scale is for the element of the operand at @index. */
+static gsize
+scale_position (RlxReferenceCall        *call,
+                const RlxReferenceValue *x,
+                const RlxReferenceValue *scale,
+                const gint64            *index)
+{
+  gint64 blocks[RLX_MAX_RANK];
+  gsize n, position = 0;
+
+  rlx_reference_get_ints (call, "blocks", blocks, &n);
+  for (gsize i = 0; i < scale->n_dims; i++)
+    {
+      gsize axis = x->n_dims - scale->n_dims + i;
+      gint64 block = n > 0 ? blocks[axis] : x->shape[axis] / scale->shape[i];
+
+      position = position * (gsize) scale->shape[i] + (gsize) (index[axis] / block);
+    }
+
+  return position;
+}
+
+static double
+limit (double quotient,
+       double zero,
+       double lowest,
+       double highest)
+{
+  if (isnan (quotient))
+    return 0;
+  /* nearbyint() takes ties to even. */
+  return fmin (fmax (nearbyint (quotient) + zero, lowest), highest);
+}
+
+/* The level that x / scale + zero is rounded to. */
+static Interval
+get_level (Interval x,
+           Interval scale,
+           Interval zero,
+           double   lowest,
+           double   highest)
+{
+  const double xs[] = { x.least, x.most }, scales[] = { scale.least, scale.most }, zeros[] = { zero.least, zero.most };
+  double level = limit (x.value / scale.value, zero.value, lowest, highest);
+  Interval result = interval (level, 0);
+
+  if (isnan (x.least) || isnan (scale.least) || x.value / scale.value != x.value / scale.value)
+    return result;
+  for (int i = 0; i < 8; i++)
+    {
+      double quotient = xs[i & 1] / scales[i >> 1 & 1];
+
+      for (int j = -1; j <= 1; j += 2)
+        {
+          double end = limit (quotient * (1 + j * DIVISION), zeros[i >> 2], lowest, highest);
+
+          result.least = fmin (result.least, end);
+          result.most = fmax (result.most, end);
+        }
+    }
+
+  return result;
+}
+
+static double
+get_bound (Interval x)
+{
+  return fmax (x.most - x.value, x.value - x.least);
+}
+
+static void
+quantize_linear (RlxReferenceCall *call)
+{
+  const RlxReferenceValue *x = call->inputs[0], *scale = call->inputs[1], *zero = rlx_reference_get_input (call, 2);
+  RlxReferenceValue *y = call->output;
+  gint64 index[RLX_MAX_RANK] = { 0, }, least, greatest;
+  gsize at = 0;
+
+  rlx_reference_get_range (y->data_type, &least, &greatest);
+  if (y->n_elements == 0)
+    return;
+  do
+    {
+      gsize from = scale_position (call, x, scale, index);
+      Interval number = get_interval (x, at), level;
+      double wide = fabs (number.value) > 0x1p24 && !rlx_reference_is_float (x->data_type) ? RLX_F32_ULP * fabs (number.value) : 0;
+
+      number.least -= wide;
+      number.most += wide;
+      level = get_level (number, get_interval (scale, from), interval (0, 0), (double) least, (double) greatest);
+      if (zero != NULL && y->data_type == RLX_DATA_TYPE_I32)
+        {
+          double end = zero->values[from];
+
+          level.value = fmin (fmax (level.value + end, (double) least), (double) greatest);
+          level.least = fmin (fmax (level.least + end, (double) least), (double) greatest);
+          level.most = fmin (fmax (level.most + end, (double) least), (double) greatest);
+        }
+      else if (zero != NULL)
+        {
+          level = get_level (number, get_interval (scale, from), get_interval (zero, from), (double) least, (double) greatest);
+        }
+      if (isnan (number.value / scale->values[from]))
+        level = interval (0, 0);
+      y->values[at] = level.value;
+      y->bounds[at] = isfinite (x->bounds[at]) && isfinite (scale->bounds[from]) ? get_bound (level) : INFINITY;
+      at++;
+    }
+  while (rlx_reference_next (index, x->shape, x->n_dims));
+}
+
+static void
+dequantize_linear (RlxReferenceCall *call)
+{
+  const RlxReferenceValue *x = call->inputs[0], *scale = call->inputs[1], *zero = rlx_reference_get_input (call, 2);
+  RlxReferenceValue *y = call->output;
+  gint64 index[RLX_MAX_RANK] = { 0, };
+  gsize at = 0;
+  double relative = x->data_type == RLX_DATA_TYPE_I32 ? 0x1p-22 : RLX_F32_EPSILON;
+
+  if (y->n_elements == 0)
+    return;
+  do
+    {
+      gsize from = scale_position (call, x, scale, index);
+      double difference = x->values[at] - (zero != NULL ? zero->values[from] : 0);
+
+      y->values[at] = difference * scale->values[from];
+      y->bounds[at] = relative * fabs (y->values[at]) + fabs (difference) * scale->bounds[from];
+      if (x->bounds[at] > 0)
+        y->bounds[at] += x->bounds[at] * (fabs (scale->values[from]) + scale->bounds[from]);
+      at++;
+    }
+  while (rlx_reference_next (index, x->shape, x->n_dims));
+}
+
+/* The scale that fits all values, and the zero point. */
+static void
+find_range (const RlxReferenceValue *x,
+            gboolean                 symmetric,
+            double                   levels,
+            Interval                *scale,
+            Interval                *zero)
+{
+  double least = 0, most = 0, error = 0, range;
+
+  for (gsize i = 0; i < x->n_elements; i++)
+    {
+      if (isnan (x->values[i]))
+        least = most = NAN;
+      if (x->values[i] < least)
+        least = x->values[i];
+      if (x->values[i] > most)
+        most = x->values[i];
+      error = fmax (error, x->bounds[i]);
+    }
+
+  range = symmetric ? fmax (-least, most) : most - least;
+  if (isnan (least))
+    range = NAN;
+  if (range == 0)
+    {
+      /* Values that may be taken for 0 leave open which it is. */
+      *scale = interval (1, error > 0 ? INFINITY : 0);
+      *zero = interval (0, 0);
+      return;
+    }
+  *scale = interval (range / levels, 4 * RLX_F32_ULP * range / levels + 2 * error / levels);
+  *zero = interval (0, 0);
+  if (!symmetric && !isnan (range))
+    *zero = get_level (interval (-least, error), *scale, *zero, 0, levels);
+}
+
+static void
+dynamic_quantize (RlxReferenceCall *call)
+{
+  const RlxReferenceValue *x = call->inputs[0];
+  RlxReferenceValue *y = call->output;
+  Interval scale, zero;
+
+  find_range (x, FALSE, 255, &scale, &zero);
+  if (call->result == 1)
+    {
+      y->values[0] = scale.value;
+      y->bounds[0] = get_bound (scale);
+    }
+  else if (call->result == 2)
+    {
+      y->values[0] = zero.value;
+      y->bounds[0] = get_bound (zero);
+    }
+  else
+    {
+      for (gsize i = 0; i < y->n_elements; i++)
+        {
+          Interval level = get_level (get_interval (x, i), scale, zero, 0, 255);
+
+          y->values[i] = level.value;
+          y->bounds[i] = isfinite (x->bounds[i]) ? get_bound (level) : INFINITY;
+        }
+    }
+}
+
+static void
+fake_quantize (RlxReferenceCall *call)
+{
+  const RlxReferenceValue *x = call->inputs[0];
+  const RlxReferenceValue *scales = rlx_reference_get_input (call, 1), *zeros = rlx_reference_get_input (call, 2);
+  RlxReferenceValue *y = call->output;
+  gboolean symmetric = rlx_reference_get_bool (call, "symmetric");
+  int bits = (int) rlx_reference_get_int (call, "bits");
+  double highest = pow (2, symmetric ? bits - 1 : bits) - 1;
+  gint64 index[RLX_MAX_RANK] = { 0, };
+  Interval scale = { 0, }, zero = { 0, };
+  gsize at = 0;
+
+  if (y->n_elements == 0)
+    return;
+  if (scales == NULL)
+    find_range (x, symmetric, highest, &scale, &zero);
+  do
+    {
+      Interval level;
+
+      if (scales != NULL)
+        {
+          gsize from = scale_position (call, x, scales, index);
+
+          scale = get_interval (scales, from);
+          if (zeros != NULL)
+            zero = get_interval (zeros, from);
+        }
+      level = get_level (get_interval (x, at), scale, zero, symmetric ? -highest : 0, highest);
+      if (isnan (x->values[at]) || isnan (scale.value))
+        {
+          y->values[at] = NAN;
+        }
+      else
+        {
+          double steps = level.value - zero.value;
+
+          y->values[at] = isnan (x->values[at] / scale.value) ? 0 : steps * scale.value;
+          y->bounds[at] = RLX_F32_EPSILON * fabs (y->values[at]) + fabs (steps) * get_bound (scale) +
+                          (get_bound (level) + get_bound (zero)) * (fabs (scale.value) + get_bound (scale));
+        }
+      if (!isfinite (x->bounds[at]))
+        y->bounds[at] = INFINITY;
+      at++;
+    }
+  while (rlx_reference_next (index, x->shape, x->n_dims));
+}
+
+const RlxReferenceRow rlx_reference_quantize[] = {
+  { "quantize_linear", quantize_linear },
+  { "dequantize_linear", dequantize_linear },
+  { "dynamic_quantize", dynamic_quantize },
+  { "fake_quantize", fake_quantize },
+  { NULL, NULL },
+};
