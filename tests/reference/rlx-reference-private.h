@@ -35,6 +35,7 @@ extern const RlxReferenceRow rlx_reference_attention[];
 extern const RlxReferenceRow rlx_reference_index[];
 extern const RlxReferenceRow rlx_reference_linear[];
 extern const RlxReferenceRow rlx_reference_normalise[];
+extern const RlxReferenceRow rlx_reference_quantize[];
 extern const RlxReferenceRow rlx_reference_reduce[];
 extern const RlxReferenceRow rlx_reference_resize[];
 extern const RlxReferenceRow rlx_reference_shape[];

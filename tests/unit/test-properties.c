@@ -733,6 +733,8 @@ generate_gather (Call *call)
 
 #include "test-prop-sort.h"
 
+#include "test-prop-quantize.h"
+
 /* ---- the table -------------------------------------------------------------------------------------- */
 
 static const struct
@@ -780,6 +782,10 @@ static const struct
   { "cumprod", generate_scan },
   { "cummax", generate_scan },
   { "cummin", generate_scan },
+  { "quantize_linear", generate_quantize },
+  { "dequantize_linear", generate_dequantize },
+  { "dynamic_quantize", generate_dynamic_quantize },
+  { "fake_quantize", generate_fake_quantize },
   { "reshape", generate_reshape },
   { "transpose", generate_transpose },
   { "slice", generate_slice },
