@@ -46,7 +46,9 @@ fn unscale (g: f32, size: u32) -> f32 {
     x = -1.0e9;
   }
   x = clamp (x, -1.0e9, 1.0e9);
-#if MODE == 0
+#if MODE == 0 && DIMS == 3
+  x = trunc (x + select (-0.5, 0.5, x >= 0.0));
+#elif MODE == 0
   x = round (x);
 #endif
 #if PADDING == 1

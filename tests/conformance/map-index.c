@@ -616,7 +616,7 @@ get_resize (MapCall *call,
             Resize  *resize,
             GError **error)
 {
-  static const Word policies[] = { { "stretch", "stretch" }, { "not_larger", "larger" }, { "not_smaller", "smaller" }, { NULL, NULL } };
+  static const Word policies[] = { { "stretch", "stretch" }, { "not_larger", "least" }, { "not_smaller", "most" }, { NULL, NULL } };
   gboolean old = call->opset < 11 || g_str_equal (call->op->name, "Upsample");
   g_autofree double *scales = NULL;
   g_autofree double *sizes = NULL;

@@ -283,7 +283,7 @@ grid_sample (RlxReferenceCall *call)
           if (isnan (grid->values[g + d]))
             place = -1e9;
           if (nearest)
-            place = nearbyint (place);
+            place = dims == 3 ? round (place) : nearbyint (place);
           if (strcmp (padding, "border") == 0)
             place = CLAMP (place, 0, size - 1);
           else if (strcmp (padding, "reflection") == 0)
