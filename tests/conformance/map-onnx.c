@@ -515,9 +515,11 @@ map_arg_extreme (MapCall *call,
     return map_unsupported (error, "%s with select_last_index", call->op->name);
   node = map_op1 (call, call->mapping->op, node,
                   map_attrs ("axis", g_variant_new_int64 (axis),
-                             "keep_dims", g_variant_new_boolean (keep_dims), NULL),
+                             "keep_dims", g_variant_new_boolean (keep_dims),
+                             "select_last_index", g_variant_new_boolean (last),
+                             "index_type", map_data_type (RLX_DATA_TYPE_I64), NULL),
                   error);
-  return map_return (call, 0, map_cast (call, node, RLX_DATA_TYPE_I64, error));
+  return map_return (call, 0, node);
 }
 
 static gboolean
@@ -535,7 +537,7 @@ map_cumsum (MapCall *call,
       (axis = map_input_ints (call, 1, &n, error)) == NULL)
     return FALSE;
   if (n != 1)
-    return map_refused (error, "CumSum: there is not one axis");
+    return map_refused (error, "%s: there is not one axis", call->op->name);
   return map_return (call, 0, map_op1 (call, "cumsum", node,
                                        map_attrs ("axis", g_variant_new_int64 (axis[0]),
                                                   "exclusive", g_variant_new_boolean (exclusive),
@@ -660,7 +662,10 @@ const Mapping mappings_onnx[] = {
   REDUCE ("ReduceSumSquare", "reduce_sum_square"),
   ROW ("ArgMax", "arg_max", .func = map_arg_extreme),
   ROW ("ArgMin", "arg_min", .func = map_arg_extreme),
+  ROW ("CumProd", "cumprod", .func = map_cumsum),
   ROW ("CumSum", "cumsum", .func = map_cumsum),
+  ROW ("Hardmax", "hardmax", .func = map_softmax),
+  ROW ("TopK", "top_k", .func = onnx_map_top_k),
 
   ROW ("Concat", "concat", .func = onnx_map_concat),
   ROW ("Expand", "expand", .func = onnx_map_expand),

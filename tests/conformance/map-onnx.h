@@ -32,6 +32,8 @@ gboolean onnx_get_ints       (MapCall      *call,
                               GError      **error);
 
 /* Mappings. */
+gboolean onnx_map_top_k             (MapCall *call,
+                                     GError **error);
 gboolean onnx_map_concat            (MapCall *call,
                                      GError **error);
 gboolean onnx_map_constant          (MapCall *call,

@@ -36,6 +36,7 @@ extern const RlxReferenceRow rlx_reference_index[];
 extern const RlxReferenceRow rlx_reference_linear[];
 extern const RlxReferenceRow rlx_reference_normalise[];
 extern const RlxReferenceRow rlx_reference_quantize[];
+extern const RlxReferenceRow rlx_reference_random[];
 extern const RlxReferenceRow rlx_reference_reduce[];
 extern const RlxReferenceRow rlx_reference_resize[];
 extern const RlxReferenceRow rlx_reference_shape[];

@@ -364,6 +364,7 @@ find_op (const char *op)
     rlx_reference_linear,
     rlx_reference_normalise,
     rlx_reference_quantize,
+    rlx_reference_random,
     rlx_reference_reduce,
     rlx_reference_resize,
     rlx_reference_shape,

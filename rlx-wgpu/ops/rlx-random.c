@@ -1,0 +1,387 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ */
+#include "config.h"
+
+#include "ops/rlx-sort-private.h"
+
+#include <math.h>
+#include <string.h>
+
+gboolean rlx_random_infer (RlxOpCall *call, GError **error);
+gboolean rlx_random_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
+gboolean rlx_dropout_infer (RlxOpCall *call, GError **error);
+gboolean rlx_dropout_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
+gboolean rlx_sample_infer (RlxOpCall *call, GError **error);
+gboolean rlx_sample_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
+
+/* As kernels/random.wgsl has them. */
+typedef enum
+{
+  MODE_BITS,
+  MODE_UNIFORM,
+  MODE_NORMAL,
+  MODE_DROPOUT,
+} Mode;
+
+/* ---- keys and counters ------------------------------------------------------------- */
+
+static gboolean
+check_key (const RlxOpCall *call,
+           guint            input,
+           GError         **error)
+{
+  const RlxTensorType *key = call->inputs[input];
+  const RlxAttrValue *counter = rlx_call_attr (call, "counter");
+  guint64 n = rlx_type_n_elements (key);
+
+  if (n != 1 && n != 2)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                           "the key has %" G_GUINT64_FORMAT " elements, not 1 or 2", n);
+  if (counter->n_ints > 4)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                           "counter has %u words; there are at most 4", counter->n_ints);
+  for (guint i = 0; i < counter->n_ints; i++)
+    if (counter->ints[i] < 0 || counter->ints[i] > G_MAXUINT32)
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                             "word %u of counter is %" G_GINT64_FORMAT "; it can be 0 to %u", i, counter->ints[i], G_MAXUINT32);
+
+  return TRUE;
+}
+
+/* What kernels/common/philox.wgsl needs. */
+static void
+add_key (RlxKernel        *kernel,
+         const RlxIrNode  *node,
+         const RlxIrValue *key)
+{
+  const RlxAttrValue *counter = rlx_node_attr (node, "counter");
+
+  rlx_kernel_input (kernel, "key", key);
+  rlx_kernel_define (kernel, "KEYS", (gint64) rlx_type_n_elements (&key->type));
+  for (guint i = 0; i < 4; i++)
+    {
+      char name[16];
+
+      g_snprintf (name, sizeof name, "counter%u", i);
+      rlx_kernel_param_u32 (kernel, name, i < counter->n_ints ? (guint64) counter->ints[i] : 0);
+    }
+}
+
+static gboolean
+check_finite (const RlxOpCall *call,
+              const char      *name,
+              GError         **error)
+{
+  double value = rlx_call_attr (call, name)->f;
+
+  if (!isfinite ((float) value))
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "%s is %g; it must be finite in f32", name, value);
+
+  return TRUE;
+}
+
+static gboolean
+check_range (const RlxOpCall *call,
+             const char      *name,
+             double           least,
+             double           most,
+             GError         **error)
+{
+  double value = rlx_call_attr (call, name)->f;
+
+  if (!(value >= least && value <= most))
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "%s is %g; it can be %g to %g", name, value, least, most);
+
+  return TRUE;
+}
+
+/* ---- random numbers ------------------------------------------------------------------- */
+
+static Mode
+get_mode (const RlxOp *op)
+{
+  static const char *const names[] = { "random_bits", "random_uniform", "random_normal", "dropout" };
+  guint mode = 0;
+
+  while (!g_str_equal (op->name, names[mode]))
+    mode++;
+
+  return (Mode) mode;
+}
+
+gboolean
+rlx_random_infer (RlxOpCall *call,
+                  GError   **error)
+{
+  const RlxAttrValue *shape = rlx_call_attr (call, "shape");
+  RlxTensorType type = { .dtype = RLX_DATA_TYPE_U32, .rank = shape->n_ints };
+  Mode mode = get_mode (call->op);
+
+  if (!check_key (call, 0, error))
+    return FALSE;
+  if (shape->n_ints > RLX_MAX_RANK)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
+                           "shape has %u dimensions; there are at most %d", shape->n_ints, RLX_MAX_RANK);
+  for (guint i = 0; i < shape->n_ints; i++)
+    {
+      if (shape->ints[i] < 0)
+        return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                               "dimension %u of shape is %" G_GINT64_FORMAT, i, shape->ints[i]);
+      type.dims[i] = shape->ints[i];
+    }
+
+  if (mode != MODE_BITS)
+    {
+      type.dtype = (RlxDataType) rlx_call_attr (call, "data_type")->i;
+      if (!rlx_data_type_is_float (type.dtype))
+        return rlx_call_error (call, error, RLX_GRAPH_ERROR_DATA_TYPE,
+                               "data_type is %s; it can be f32 or f16", rlx_data_type_to_string (type.dtype));
+    }
+  if (mode == MODE_UNIFORM)
+    {
+      double low = rlx_call_attr (call, "low")->f, high = rlx_call_attr (call, "high")->f;
+
+      if (!check_finite (call, "low", error) || !check_finite (call, "high", error))
+        return FALSE;
+      if (low > high || !isfinite ((float) (high - low)))
+        return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                               "low is %g, high is %g: that is not a range of f32", low, high);
+    }
+  if (mode == MODE_NORMAL &&
+      (!check_finite (call, "mean", error) || !check_finite (call, "scale", error)))
+    return FALSE;
+
+  rlx_call_add_output (call, &type);
+  return TRUE;
+}
+
+static gboolean
+lower_random (RlxLower         *lower,
+              const RlxIrNode  *node,
+              const RlxIrValue *key,
+              GError          **error)
+{
+  const RlxIrValue *y = &node->outputs[0];
+  guint64 n = rlx_type_n_elements (&y->type);
+  guint64 blocks = (n + 3) / 4, groups = (blocks + 63) / 64;
+  Mode mode = get_mode (node->op);
+  RlxKernel *kernel;
+
+  if (n == 0)
+    return TRUE;
+
+  kernel = rlx_kernel_new (lower, node, "random");
+  add_key (kernel, node, key);
+  rlx_kernel_output (kernel, "y", y);
+  rlx_kernel_define (kernel, "MODE", mode);
+  rlx_kernel_param_u32 (kernel, "groups", groups);
+  rlx_kernel_param_u32 (kernel, "blocks", blocks);
+  rlx_kernel_param_u32 (kernel, "n", n);
+  if (mode == MODE_UNIFORM)
+    {
+      double low = rlx_node_attr (node, "low")->f;
+
+      rlx_kernel_param_f32 (kernel, "low", low);
+      rlx_kernel_param_f32 (kernel, "width", rlx_node_attr (node, "high")->f - low);
+    }
+  else if (mode == MODE_NORMAL)
+    {
+      rlx_kernel_param_f32 (kernel, "mean", rlx_node_attr (node, "mean")->f);
+      rlx_kernel_param_f32 (kernel, "scale", rlx_node_attr (node, "scale")->f);
+    }
+  else if (mode == MODE_DROPOUT)
+    {
+      double ratio = rlx_node_attr (node, "ratio")->f;
+
+      rlx_kernel_input (kernel, "x", node->inputs[0]);
+      rlx_kernel_param_u32 (kernel, "threshold", (guint64) (ratio * 0x1p32));
+      rlx_kernel_param_f32 (kernel, "scale", 1 / (1 - ratio));
+    }
+  rlx_kernel_set_cost (kernel, 100.0 * blocks, 8.0 * n);
+
+  return rlx_kernel_dispatch (kernel, groups, error);
+}
+
+gboolean
+rlx_random_lower (RlxLower        *lower,
+                  const RlxIrNode *node,
+                  GError         **error)
+{
+  return lower_random (lower, node, node->inputs[0], error);
+}
+
+gboolean
+rlx_dropout_infer (RlxOpCall *call,
+                   GError   **error)
+{
+  double ratio = rlx_call_attr (call, "ratio")->f;
+
+  if (!check_key (call, 1, error))
+    return FALSE;
+  if (!(ratio >= 0 && ratio < 1) || !isfinite ((float) (1 / (1 - ratio))))
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                           "ratio is %g; it can be 0 up to but without 1", ratio);
+
+  rlx_call_add_output (call, call->inputs[0]);
+  return TRUE;
+}
+
+gboolean
+rlx_dropout_lower (RlxLower        *lower,
+                   const RlxIrNode *node,
+                   GError         **error)
+{
+  return lower_random (lower, node, node->inputs[1], error);
+}
+
+/* ---- sampling --------------------------------------------------------------------------- */
+
+gboolean
+rlx_sample_infer (RlxOpCall *call,
+                  GError   **error)
+{
+  const RlxTensorType *x = call->inputs[0];
+  RlxTensorType type = *x;
+  gint64 top_k = rlx_call_attr (call, "top_k")->i;
+
+  if (x->rank == 0)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "logits have no dimensions");
+  if (x->dims[x->rank - 1] == 0 || x->dims[x->rank - 1] > G_MAXINT32)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                           "the last axis has %" G_GINT64_FORMAT " tokens; there can be 1 to %d", x->dims[x->rank - 1], G_MAXINT32);
+  if (!check_key (call, 1, error) ||
+      !check_range (call, "temperature", 0, 1e30, error) ||
+      !check_range (call, "top_p", 0, 1, error) ||
+      !check_range (call, "min_p", 0, 1, error))
+    return FALSE;
+  if (top_k < 0)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                           "top_k is %" G_GINT64_FORMAT "; it cannot be negative", top_k);
+
+  type.dtype = RLX_DATA_TYPE_I32;
+  type.rank--;
+  rlx_call_add_output (call, &type);
+  return TRUE;
+}
+
+/* A step of kernels/sample.wgsl over @n elements. */
+static RlxKernel *
+sample_new (RlxLower        *lower,
+            const RlxIrNode *node,
+            guint            mode,
+            const RlxAxis   *axis,
+            guint64          n,
+            guint64         *groups)
+{
+  RlxKernel *kernel = rlx_kernel_new (lower, node, "sample");
+
+  *groups = (n + 63) / 64;
+  rlx_kernel_define (kernel, "MODE", mode);
+  rlx_kernel_define (kernel, "MIN_P", 0);
+  rlx_kernel_param_u32 (kernel, "groups", *groups);
+  rlx_kernel_param_u32 (kernel, "n", n);
+  rlx_kernel_param_u32 (kernel, "columns", axis->length);
+
+  return kernel;
+}
+
+gboolean
+rlx_sample_lower (RlxLower        *lower,
+                  const RlxIrNode *node,
+                  GError         **error)
+{
+  const RlxIrValue *x = node->inputs[0], *y = &node->outputs[0];
+  double temperature = rlx_node_attr (node, "temperature")->f;
+  double top_p = rlx_node_attr (node, "top_p")->f, min_p = rlx_node_attr (node, "min_p")->f;
+  guint64 top_k = (guint64) rlx_node_attr (node, "top_k")->i;
+  const RlxIrValue *indices = NULL, *place = NULL, *sums = NULL, *scores;
+  guint64 tokens, n, groups;
+  gboolean sorted;
+  RlxKernel *kernel;
+  RlxAxis axis;
+
+  rlx_axis_init (&axis, &x->type, x->type.rank - 1);
+  tokens = axis.length;
+  if (axis.n_rows == 0)
+    return TRUE;
+  /* Its inverse must be a number of f32. */
+  if (temperature < 1e-30 || top_k == 1)
+    return rlx_lower_arg (lower, node, x, &axis, FALSE, FALSE, y, error);
+
+  if (top_k >= tokens)
+    top_k = 0;
+  sorted = top_k > 0 || top_p < 1;
+  if (sorted)
+    {
+      guint64 keep = top_k > 0 ? top_k : tokens;
+      const RlxIrValue *values = rlx_axis_temporary (lower, x->type.dtype, &axis, keep);
+
+      indices = rlx_axis_temporary (lower, RLX_DATA_TYPE_I32, &axis, keep);
+      if (!rlx_lower_sort (lower, node, x, &axis, TRUE, keep, values, indices, error))
+        return FALSE;
+      x = values;
+      axis.length = keep;
+    }
+  else
+    {
+      place = rlx_axis_temporary (lower, RLX_DATA_TYPE_I32, &axis, 1);
+      if (!rlx_lower_arg (lower, node, x, &axis, FALSE, FALSE, place, error))
+        return FALSE;
+    }
+  n = axis.n_rows * axis.length;
+
+  if (top_p < 1)
+    {
+      const RlxIrValue *weights = rlx_axis_temporary (lower, RLX_DATA_TYPE_F32, &axis, axis.length);
+
+      kernel = sample_new (lower, node, 0, &axis, n, &groups);
+      rlx_kernel_define (kernel, "SORTED", 1);
+      rlx_kernel_input (kernel, "x", x);
+      rlx_kernel_output (kernel, "y", weights);
+      rlx_kernel_param_f32 (kernel, "inverse_temperature", 1 / temperature);
+      sums = rlx_axis_temporary (lower, RLX_DATA_TYPE_F32, &axis, axis.length);
+      if (!rlx_kernel_dispatch (kernel, groups, error) ||
+          !rlx_lower_scan (lower, node, weights, &axis, RLX_SCAN_SUM, FALSE, FALSE, sums, error))
+        return FALSE;
+    }
+
+  kernel = sample_new (lower, node, 1, &axis, n, &groups);
+  rlx_kernel_define (kernel, "SORTED", sorted);
+  rlx_kernel_define (kernel, "MIN_P", min_p > 0);
+  rlx_kernel_define (kernel, "TOP_P", top_p < 1);
+  rlx_kernel_input (kernel, "x", x);
+  if (sorted)
+    rlx_kernel_input (kernel, "indices", indices);
+  else
+    rlx_kernel_input (kernel, "place", place);
+  if (top_p < 1)
+    {
+      rlx_kernel_input (kernel, "sums", sums);
+      rlx_kernel_param_f32 (kernel, "top_p", top_p);
+    }
+  if (min_p > 0)
+    rlx_kernel_param_f32 (kernel, "min_p", min_p);
+  add_key (kernel, node, node->inputs[1]);
+  rlx_kernel_param_u32 (kernel, "tokens", tokens);
+  rlx_kernel_param_f32 (kernel, "inverse_temperature", 1 / temperature);
+  scores = rlx_axis_temporary (lower, RLX_DATA_TYPE_F32, &axis, axis.length);
+  rlx_kernel_output (kernel, "y", scores);
+  rlx_kernel_set_cost (kernel, 200.0 * n, 12.0 * n);
+  if (!rlx_kernel_dispatch (kernel, groups, error))
+    return FALSE;
+
+  if (!sorted)
+    return rlx_lower_arg (lower, node, scores, &axis, FALSE, FALSE, y, error);
+
+  place = rlx_axis_temporary (lower, RLX_DATA_TYPE_I32, &axis, 1);
+  if (!rlx_lower_arg (lower, node, scores, &axis, FALSE, FALSE, place, error))
+    return FALSE;
+  kernel = sample_new (lower, node, 2, &axis, axis.n_rows, &groups);
+  rlx_kernel_define (kernel, "SORTED", 1);
+  rlx_kernel_input (kernel, "indices", indices);
+  rlx_kernel_input (kernel, "place", place);
+  rlx_kernel_output (kernel, "y", y);
+
+  return rlx_kernel_dispatch (kernel, groups, error);
+}

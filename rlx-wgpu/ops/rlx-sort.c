@@ -1,0 +1,535 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ */
+#include "config.h"
+
+#include "ops/rlx-sort-private.h"
+
+#include <string.h>
+
+/* Elements that are sorted in workgroup memory: 8 KiB of pairs. */
+#define MAX_BLOCK 1024
+
+/* An invocation looks at about this many elements; longer rows are cut. */
+#define MAX_COLUMNS_PER_LANE 1024
+
+gboolean rlx_arg_infer (RlxOpCall *call, GError **error);
+gboolean rlx_arg_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
+gboolean rlx_hardmax_infer (RlxOpCall *call, GError **error);
+gboolean rlx_hardmax_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
+gboolean rlx_sort_infer (RlxOpCall *call, GError **error);
+gboolean rlx_sort_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
+gboolean rlx_arg_sort_infer (RlxOpCall *call, GError **error);
+gboolean rlx_arg_sort_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
+gboolean rlx_top_k_infer (RlxOpCall *call, GError **error);
+gboolean rlx_top_k_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
+
+/* ---- rows along an axis ----------------------------------------------------------- */
+
+void
+rlx_axis_init (RlxAxis             *axis,
+               const RlxTensorType *type,
+               guint                index)
+{
+  *axis = (RlxAxis) { .n_rows = 1, .length = (guint64) type->dims[index], .inner = 1 };
+
+  for (guint i = 0; i < type->rank; i++)
+    {
+      if (i != index)
+        axis->n_rows *= (guint64) type->dims[i];
+      if (i > index)
+        axis->inner *= (guint64) type->dims[i];
+    }
+}
+
+guint
+rlx_axis_of (const RlxIrNode     *node,
+             const RlxTensorType *type)
+{
+  gint64 axis = rlx_node_attr (node, "axis")->i;
+
+  return (guint) (axis < 0 ? axis + type->rank : axis);
+}
+
+RlxIrValue *
+rlx_axis_temporary (RlxLower      *lower,
+                    RlxDataType    dtype,
+                    const RlxAxis *axis,
+                    guint64        n)
+{
+  RlxTensorType type = { .dtype = dtype, .rank = 2, .dims = { (gint64) axis->n_rows, (gint64) n } };
+
+  return rlx_lower_temporary (lower, &type);
+}
+
+/* ---- helpers of rules --------------------------------------------------------------- */
+
+static gboolean
+check_index_type (const RlxOpCall *call,
+                  gint64           length,
+                  RlxDataType     *dtype,
+                  GError         **error)
+{
+  *dtype = (RlxDataType) rlx_call_attr (call, "index_type")->i;
+
+  if (*dtype != RLX_DATA_TYPE_I32 && *dtype != RLX_DATA_TYPE_I64)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_DATA_TYPE,
+                           "index_type is %s; it can be i32 or i64", rlx_data_type_to_string (*dtype));
+  if (length > G_MAXINT32)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
+                           "the axis has %" G_GINT64_FORMAT " elements; indices go up to %d", length, G_MAXINT32);
+
+  return TRUE;
+}
+
+/* What kernels/common/order.wgsl needs to know of raw elements. */
+static void
+define_order (RlxKernel  *kernel,
+              RlxDataType dtype)
+{
+  dtype = rlx_data_type_on_device (dtype);
+
+  rlx_kernel_define (kernel, "KIND",
+                     rlx_data_type_is_float (dtype) ? 2 : dtype == RLX_DATA_TYPE_I32 || dtype == RLX_DATA_TYPE_I8 ? 1 : 0);
+  rlx_kernel_define (kernel, "BITS", 8 * (gint64) rlx_data_type_get_size (dtype));
+}
+
+/* ---- the place of an extreme ---------------------------------------------------------- */
+
+gboolean
+rlx_arg_infer (RlxOpCall *call,
+               GError   **error)
+{
+  const RlxTensorType *x = call->inputs[0];
+  gboolean keep_dims = rlx_call_attr (call, "keep_dims")->i != 0;
+  RlxTensorType type = { .rank = 0 };
+  guint axis;
+
+  if (!rlx_call_axis (call, rlx_call_attr (call, "axis")->i, x->rank, &axis, error) ||
+      !check_index_type (call, x->dims[axis], &type.dtype, error))
+    return FALSE;
+  if (x->dims[axis] == 0)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                           "axis %u has no elements: there is no index to give", axis);
+
+  for (guint i = 0; i < x->rank; i++)
+    {
+      if (i != axis)
+        type.dims[type.rank++] = x->dims[i];
+      else if (keep_dims)
+        type.dims[type.rank++] = 1;
+    }
+
+  rlx_call_add_output (call, &type);
+  return TRUE;
+}
+
+gboolean
+rlx_lower_arg (RlxLower         *lower,
+               const RlxIrNode  *node,
+               const RlxIrValue *x,
+               const RlxAxis    *axis,
+               gboolean          smallest,
+               gboolean          last_index,
+               const RlxIrValue *indices,
+               GError          **error)
+{
+  gboolean cpu = rlx_lower_get_adapter (lower)->type == RLX_ADAPTER_TYPE_CPU;
+  guint64 n = axis->length, inner = axis->inner;
+  const RlxIrValue *pair_keys = NULL, *pair_indices = NULL;
+
+  for (;;)
+    {
+      /* A barrier costs much on a CPU. */
+      guint lanes = cpu || n < 64 || (inner > 1 && axis->n_rows >= 4096) ? 1 : 64;
+      guint64 parts = 1, items, per_group, groups;
+      const guint workgroup_size = 64;
+      RlxKernel *kernel = rlx_kernel_new (lower, node, "arg");
+
+      if (n > 2 * MAX_COLUMNS_PER_LANE * lanes)
+        parts = (n + MAX_COLUMNS_PER_LANE * lanes - 1) / (MAX_COLUMNS_PER_LANE * lanes);
+      /* Few long rows leave most of the device without work. */
+      if (lanes > 1 && axis->n_rows < 64 && n >= 16384)
+        parts = MAX (parts, MIN (n / (lanes * 16), 1024));
+      else if (cpu && axis->n_rows < 16 && n >= 4096)
+        parts = MAX (parts, 128);
+      items = axis->n_rows * parts;
+      per_group = workgroup_size / lanes;
+      groups = (items + per_group - 1) / per_group;
+
+      rlx_kernel_define (kernel, "WG", workgroup_size);
+      rlx_kernel_define (kernel, "LANES", lanes);
+      rlx_kernel_define (kernel, "SMALLEST", smallest);
+      rlx_kernel_define (kernel, "LAST_INDEX", last_index);
+      rlx_kernel_define (kernel, "FROM_PAIRS", pair_keys != NULL);
+      rlx_kernel_define (kernel, "TO_PAIRS", parts > 1);
+      if (pair_keys != NULL)
+        {
+          rlx_kernel_input (kernel, "keys", pair_keys);
+          rlx_kernel_input (kernel, "indices", pair_indices);
+        }
+      else
+        {
+          rlx_kernel_input_raw (kernel, "x", x);
+          define_order (kernel, x->type.dtype);
+        }
+      if (parts > 1)
+        {
+          pair_keys = rlx_axis_temporary (lower, RLX_DATA_TYPE_U32, axis, parts);
+          pair_indices = rlx_axis_temporary (lower, RLX_DATA_TYPE_U32, axis, parts);
+          rlx_kernel_output (kernel, "best_keys", pair_keys);
+          rlx_kernel_output (kernel, "best_indices", pair_indices);
+        }
+      else
+        {
+          rlx_kernel_output (kernel, "y", indices);
+        }
+      rlx_kernel_param_u32 (kernel, "groups", groups);
+      rlx_kernel_param_u32 (kernel, "rows", items);
+      rlx_kernel_param_u32 (kernel, "parts", parts);
+      rlx_kernel_param_u32 (kernel, "columns", n);
+      rlx_kernel_param_u32 (kernel, "inner", inner);
+      rlx_kernel_set_cost (kernel, (double) axis->n_rows * n, 4.0 * axis->n_rows * n);
+
+      if (!rlx_kernel_dispatch (kernel, groups, error))
+        return FALSE;
+      if (parts == 1)
+        return TRUE;
+      n = parts;
+      inner = 1;
+    }
+}
+
+gboolean
+rlx_arg_lower (RlxLower        *lower,
+               const RlxIrNode *node,
+               GError         **error)
+{
+  const RlxIrValue *x = node->inputs[0];
+  RlxAxis axis;
+
+  rlx_axis_init (&axis, &x->type, rlx_axis_of (node, &x->type));
+  if (axis.n_rows == 0)
+    return TRUE;
+
+  return rlx_lower_arg (lower, node, x, &axis, g_str_equal (node->op->name, "arg_min"),
+                        rlx_node_attr (node, "select_last_index")->i != 0, &node->outputs[0], error);
+}
+
+gboolean
+rlx_hardmax_infer (RlxOpCall *call,
+                   GError   **error)
+{
+  guint axis;
+
+  if (!rlx_call_axis (call, rlx_call_attr (call, "axis")->i, call->inputs[0]->rank, &axis, error))
+    return FALSE;
+
+  rlx_call_add_output (call, call->inputs[0]);
+  return TRUE;
+}
+
+gboolean
+rlx_hardmax_lower (RlxLower        *lower,
+                   const RlxIrNode *node,
+                   GError         **error)
+{
+  const RlxIrValue *x = node->inputs[0];
+  guint64 n = rlx_type_n_elements (&x->type);
+  guint64 groups = (n + 63) / 64;
+  const RlxIrValue *indices;
+  RlxKernel *kernel;
+  RlxAxis axis;
+
+  if (n == 0)
+    return TRUE;
+
+  rlx_axis_init (&axis, &x->type, rlx_axis_of (node, &x->type));
+  indices = rlx_axis_temporary (lower, RLX_DATA_TYPE_U32, &axis, 1);
+  if (!rlx_lower_arg (lower, node, x, &axis, FALSE, FALSE, indices, error))
+    return FALSE;
+
+  kernel = rlx_kernel_new (lower, node, "hardmax");
+  rlx_kernel_input (kernel, "indices", indices);
+  rlx_kernel_output (kernel, "y", &node->outputs[0]);
+  rlx_kernel_param_u32 (kernel, "groups", groups);
+  rlx_kernel_param_u32 (kernel, "n", n);
+  rlx_kernel_param_u32 (kernel, "columns", axis.length);
+  rlx_kernel_param_u32 (kernel, "inner", axis.inner);
+
+  return rlx_kernel_dispatch (kernel, groups, error);
+}
+
+/* ---- sorting -------------------------------------------------------------------------------- */
+
+/* What the steps of one sort have in common. */
+typedef struct
+{
+  RlxLower *lower;
+  const RlxIrNode *node;
+  const RlxIrValue *x;
+  const RlxAxis *axis;
+  gboolean descending;
+  const RlxIrValue *values;
+  const RlxIrValue *indices;
+
+  /* What the steps so far have left: sorted runs of pairs, side by side. */
+  const RlxIrValue *pair_keys;
+  const RlxIrValue *pair_indices;
+  guint64 n;
+  guint64 run;
+} Sort;
+
+static void
+add_source (Sort      *sort,
+            RlxKernel *kernel,
+            gboolean   to_pairs)
+{
+  gboolean takes_values = !to_pairs && sort->values != NULL;
+
+  rlx_kernel_define (kernel, "FROM_PAIRS", sort->pair_keys != NULL);
+  if (sort->pair_keys != NULL)
+    {
+      rlx_kernel_input (kernel, "keys", sort->pair_keys);
+      rlx_kernel_input (kernel, "indices", sort->pair_indices);
+    }
+  else
+    {
+      define_order (kernel, sort->x->type.dtype);
+      rlx_kernel_param_u32 (kernel, "flip", sort->descending ? G_MAXUINT32 : 0);
+    }
+  if (sort->pair_keys == NULL || takes_values)
+    rlx_kernel_input_raw (kernel, "x", sort->x);
+}
+
+/* Where the first @keep of each run go: into pairs, @kept of them in a row, or
+ * into the results when @kept is 0. */
+static void
+add_target (Sort      *sort,
+            RlxKernel *kernel,
+            guint64    keep,
+            guint64    kept)
+{
+  rlx_kernel_define (kernel, "TO_PAIRS", kept > 0);
+  rlx_kernel_define (kernel, "VALUES", kept == 0 && sort->values != NULL);
+  rlx_kernel_define (kernel, "INDICES", kept == 0 && sort->indices != NULL);
+  if (kept > 0)
+    {
+      sort->pair_keys = rlx_axis_temporary (sort->lower, RLX_DATA_TYPE_U32, sort->axis, kept);
+      sort->pair_indices = rlx_axis_temporary (sort->lower, RLX_DATA_TYPE_U32, sort->axis, kept);
+      rlx_kernel_output (kernel, "sorted_keys", sort->pair_keys);
+      rlx_kernel_output (kernel, "sorted_indices", sort->pair_indices);
+    }
+  else
+    {
+      if (sort->values != NULL)
+        rlx_kernel_output_raw (kernel, "values", sort->values);
+      if (sort->indices != NULL)
+        rlx_kernel_output (kernel, "result", sort->indices);
+    }
+  rlx_kernel_param_u32 (kernel, "keep", keep);
+  rlx_kernel_param_u32 (kernel, "kept", kept);
+  rlx_kernel_param_u32 (kernel, "length", sort->axis->length);
+  rlx_kernel_param_u32 (kernel, "inner", sort->axis->inner);
+}
+
+/* Sorts blocks of rows, of each of which @keep elements stay. */
+static gboolean
+sort_blocks (Sort    *sort,
+             guint64  keep,
+             GError **error)
+{
+  gboolean cpu = rlx_lower_get_adapter (sort->lower)->type == RLX_ADAPTER_TYPE_CPU;
+  guint most = MIN (256, rlx_lower_get_adapter (sort->lower)->limits.max_invocations);
+  RlxKernel *kernel = rlx_kernel_new (sort->lower, sort->node, "sort");
+  guint64 size = 1, log_size = 0, capacity, blocks, items, groups, last, kept = 0;
+  guint workgroup_size;
+
+  while (size < sort->n && size < MAX_BLOCK)
+    {
+      size *= 2;
+      log_size++;
+    }
+  capacity = MAX (size, MAX_BLOCK / 4);
+  workgroup_size = cpu ? 32 : most;
+  blocks = (sort->n + size - 1) / size;
+  items = sort->axis->n_rows * blocks;
+  groups = (items + capacity / size - 1) / (capacity / size);
+
+  add_source (sort, kernel, blocks > 1);
+  rlx_kernel_define (kernel, "WG", workgroup_size);
+  rlx_kernel_define (kernel, "ROOM", MAX_BLOCK);
+  rlx_kernel_param_u32 (kernel, "log_size", log_size);
+  rlx_kernel_param_u32 (kernel, "capacity", capacity);
+  rlx_kernel_param_u32 (kernel, "groups", groups);
+  rlx_kernel_param_u32 (kernel, "items", items);
+  rlx_kernel_param_u32 (kernel, "blocks", blocks);
+  rlx_kernel_param_u32 (kernel, "columns", sort->n);
+  rlx_kernel_set_cost (kernel, (double) items * size * log_size * log_size, 16.0 * items * size);
+  if (blocks > 1)
+    {
+      keep = MIN (keep, size);
+      last = sort->n - (blocks - 1) * size;
+      kept = (blocks - 1) * keep + MIN (keep, last);
+    }
+  add_target (sort, kernel, keep, kept);
+  sort->n = kept;
+  sort->run = keep;
+
+  return rlx_kernel_dispatch (kernel, groups, error);
+}
+
+static gboolean
+merge_runs (Sort    *sort,
+            guint64  keep,
+            GError **error)
+{
+  RlxKernel *kernel = rlx_kernel_new (sort->lower, sort->node, "merge");
+  guint64 n = sort->axis->n_rows * sort->n;
+  guint64 groups = (n + 63) / 64;
+  guint64 pairs = (sort->n + 2 * sort->run - 1) / (2 * sort->run);
+  guint64 kept = 0;
+
+  add_source (sort, kernel, pairs > 1);
+  rlx_kernel_param_u32 (kernel, "groups", groups);
+  rlx_kernel_param_u32 (kernel, "n", n);
+  rlx_kernel_param_u32 (kernel, "columns", sort->n);
+  rlx_kernel_param_u32 (kernel, "run", sort->run);
+  rlx_kernel_set_cost (kernel, 32.0 * n, 64.0 * n);
+  if (pairs > 1)
+    {
+      keep = MIN (keep, 2 * sort->run);
+      kept = (pairs - 1) * keep + MIN (keep, sort->n - (pairs - 1) * 2 * sort->run);
+    }
+  add_target (sort, kernel, keep, kept);
+  sort->n = kept;
+  sort->run = keep;
+
+  return rlx_kernel_dispatch (kernel, groups, error);
+}
+
+gboolean
+rlx_lower_sort (RlxLower         *lower,
+                const RlxIrNode  *node,
+                const RlxIrValue *x,
+                const RlxAxis    *axis,
+                gboolean          descending,
+                guint64           keep,
+                const RlxIrValue *values,
+                const RlxIrValue *indices,
+                GError          **error)
+{
+  Sort sort = { lower, node, x, axis, descending, values, indices, NULL, NULL, axis->length, 1 };
+
+  if (keep == 0 || axis->n_rows == 0)
+    return TRUE;
+
+  if (!sort_blocks (&sort, keep, error))
+    return FALSE;
+  while (sort.n > 0)
+    {
+      /* While few of a block stay, sorting again leaves much less; otherwise
+       * merging is less work. */
+      if (sort.n <= MAX_BLOCK || keep <= MAX_BLOCK / 4 ? !sort_blocks (&sort, keep, error) : !merge_runs (&sort, keep, error))
+        return FALSE;
+    }
+
+  return TRUE;
+}
+
+gboolean
+rlx_sort_infer (RlxOpCall *call,
+                GError   **error)
+{
+  guint axis;
+
+  if (!rlx_call_axis (call, rlx_call_attr (call, "axis")->i, call->inputs[0]->rank, &axis, error))
+    return FALSE;
+
+  rlx_call_add_output (call, call->inputs[0]);
+  return TRUE;
+}
+
+static gboolean
+lower_whole (RlxLower         *lower,
+             const RlxIrNode  *node,
+             const RlxIrValue *values,
+             const RlxIrValue *indices,
+             GError          **error)
+{
+  const RlxIrValue *x = node->inputs[0];
+  RlxAxis axis;
+
+  rlx_axis_init (&axis, &x->type, rlx_axis_of (node, &x->type));
+
+  return rlx_lower_sort (lower, node, x, &axis, rlx_node_attr (node, "descending")->i != 0, axis.length,
+                         values, indices, error);
+}
+
+gboolean
+rlx_sort_lower (RlxLower        *lower,
+                const RlxIrNode *node,
+                GError         **error)
+{
+  return lower_whole (lower, node, &node->outputs[0], NULL, error);
+}
+
+gboolean
+rlx_arg_sort_infer (RlxOpCall *call,
+                    GError   **error)
+{
+  RlxTensorType type = *call->inputs[0];
+  guint axis;
+
+  if (!rlx_call_axis (call, rlx_call_attr (call, "axis")->i, type.rank, &axis, error) ||
+      !check_index_type (call, type.dims[axis], &type.dtype, error))
+    return FALSE;
+
+  rlx_call_add_output (call, &type);
+  return TRUE;
+}
+
+gboolean
+rlx_arg_sort_lower (RlxLower        *lower,
+                    const RlxIrNode *node,
+                    GError         **error)
+{
+  return lower_whole (lower, node, NULL, &node->outputs[0], error);
+}
+
+gboolean
+rlx_top_k_infer (RlxOpCall *call,
+                 GError   **error)
+{
+  RlxTensorType type = *call->inputs[0];
+  gint64 k = rlx_call_attr (call, "k")->i;
+  RlxDataType index_type;
+  guint axis;
+
+  if (!rlx_call_axis (call, rlx_call_attr (call, "axis")->i, type.rank, &axis, error) ||
+      !check_index_type (call, type.dims[axis], &index_type, error))
+    return FALSE;
+  if (k < 0 || k > type.dims[axis])
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                           "k is %" G_GINT64_FORMAT "; axis %u has %" G_GINT64_FORMAT " elements", k, axis, type.dims[axis]);
+
+  type.dims[axis] = k;
+  rlx_call_add_output (call, &type);
+  type.dtype = index_type;
+  rlx_call_add_output (call, &type);
+  return TRUE;
+}
+
+gboolean
+rlx_top_k_lower (RlxLower        *lower,
+                 const RlxIrNode *node,
+                 GError         **error)
+{
+  const RlxIrValue *x = node->inputs[0];
+  RlxAxis axis;
+
+  rlx_axis_init (&axis, &x->type, rlx_axis_of (node, &x->type));
+
+  return rlx_lower_sort (lower, node, x, &axis, rlx_node_attr (node, "largest")->i != 0,
+                         (guint64) rlx_node_attr (node, "k")->i, &node->outputs[0], &node->outputs[1], error);
+}
