@@ -42,7 +42,8 @@ __all__ = []
 
 # ---- data types and values ----------------------------------------------------
 
-# numpy's name, kind and size, and the letter of the struct module.
+# numpy's name, kind and size, and the letter of the struct module. Types that
+# are not here, two elements to a byte, come and go as lists of integers.
 _TYPES = {
     Rlx.DataType.F32: ('float32', 'f4', 'f'),
     Rlx.DataType.F16: ('float16', 'f2', 'e'),
@@ -55,7 +56,7 @@ _TYPES = {
     Rlx.DataType.U64: ('uint64', 'u8', 'Q'),
 }
 _BY_NAME = {row[0]: data_type for data_type, row in _TYPES.items()}
-_BY_NAME |= {data_type.name.lower(): data_type for data_type in _TYPES}
+_BY_NAME |= {data_type.name.lower(): data_type for data_type in Rlx.DataType}
 _BY_NAME['bool_'] = Rlx.DataType.BOOL
 _BY_FORMAT = {row[2]: data_type for data_type, row in _TYPES.items()}
 _BY_FORMAT |= {letter: _BY_FORMAT[('q', 'Q', 'i', 'I')[(letter == 'L') + 2 * (struct.calcsize(letter) == 4)]]
@@ -69,12 +70,12 @@ def _data_type(value):
         return value
     name = value if isinstance(value, str) else getattr(value, 'name', None) or getattr(value, '__name__', None)
     if not isinstance(name, str) or name not in _BY_NAME:
-        raise TypeError(f'{value!r} is not one of the data types ' + ', '.join(t.name.lower() for t in _TYPES))
+        raise TypeError(f'{value!r} is not one of the data types ' + ', '.join(t.name.lower() for t in Rlx.DataType))
     return _BY_NAME[name]
 
 
 def _kind(data_type):
-    return _TYPES[data_type][1][0]
+    return data_type.name[0].lower()
 
 
 def _ints(value):
@@ -91,13 +92,13 @@ def _is_value(value):
 def _flatten(value):
     """The shape of nested lists, and what is in them."""
     shape, level = [], [value]
-    while level and isinstance(level[0], _LISTS) and len(shape) <= Rlx.MAX_RANK:
+    while level and isinstance(level[0], _LISTS) and len(shape) < Rlx.MAX_RANK:
         shape.append(len(level[0]))
         if any(not isinstance(entry, _LISTS) or len(entry) != shape[-1] for entry in level):
             raise ValueError('the lists at one depth are not all of the same length')
         level = [number for entry in level for number in entry]
     if any(isinstance(entry, _LISTS) for entry in level):
-        raise ValueError('the lists at one depth are not all of the same length' if len(shape) <= Rlx.MAX_RANK
+        raise ValueError('the lists at one depth are not all of the same length' if len(shape) < Rlx.MAX_RANK
                          else f'the lists are nested deeper than {Rlx.MAX_RANK} times')
     return shape, level
 
@@ -113,6 +114,8 @@ def _from_numbers(shape, numbers, data_type):
         raise TypeError(f'{next(n for n in numbers if not isinstance(n, bool if kind == "b" else int))!r} '
                         f'is not {"an integer" if kind != "b" else "a bool"}, '
                         f'as data type {data_type.name.lower()} needs')
+    if data_type not in _TYPES:
+        return Rlx.Tensor.new_from_ints(data_type, shape, numbers)
     try:
         data = struct.pack(f'={len(numbers)}{_TYPES[data_type][2]}', *numbers)
     except (struct.error, OverflowError) as error:
@@ -128,9 +131,12 @@ def _from_numpy(value, data_type, hint):
         if name not in _BY_NAME:
             raise TypeError(f'there is no data type {name} in Rlx; {hint}')
         data_type = _BY_NAME[name]
-    to, kind = _TYPES[data_type][0], _kind(data_type)
+    kind = _kind(data_type)
     if array.dtype.kind not in {'f': 'fiub', 'i': 'iub', 'u': 'iub', 'b': 'b'}[kind]:
         raise TypeError(f'an array of {name} is no value of data type {data_type.name.lower()}; {hint}')
+    if data_type not in _TYPES:
+        return Rlx.Tensor.new_from_ints(data_type, array.shape, array.ravel().tolist())
+    to = _TYPES[data_type][0]
     with numpy.errstate(over='ignore'):
         converted = numpy.asarray(array, dtype=to, order='C')
     if array.size and name != to:
@@ -186,6 +192,8 @@ class Tensor(Rlx.Tensor):
 
     @property
     def __array_interface__(self):
+        if self.dtype not in _TYPES:
+            raise AttributeError('numpy has no such data type')
         code = _TYPES[self.dtype][1]
         order = '|' if code[1] == '1' else '<' if sys.byteorder == 'little' else '>'
         return {
@@ -196,7 +204,17 @@ class Tensor(Rlx.Tensor):
             'data': (self.get_address()[0], True),
         }
 
+    def __array__(self, dtype=None, copy=None):
+        """For types that numpy does not have: each element in a byte."""
+        import numpy
+        if copy is False:
+            raise ValueError(f'numpy has no data type {self.dtype.name.lower()}: it takes a copy')
+        array = numpy.array(self._numbers(), numpy.int8 if _kind(self.dtype) == 'i' else numpy.uint8)
+        return array.reshape(self.shape).astype(dtype or array.dtype)
+
     def _numbers(self):
+        if self.dtype not in _TYPES:
+            return self.get_ints()
         return struct.unpack(f'={self.get_n_elements()}{_TYPES[self.dtype][2]}', self.get_bytes().get_data() or b'')
 
     def tolist(self):
@@ -261,6 +279,7 @@ _ATTRIBUTES = {
     'float': lambda value: float(value + 0.0),
     'data type': _data_type,
     'ints': _ints,
+    # Not converted here: the name of the type is not in the description.
     'enum': lambda value: value,
 }
 
@@ -330,6 +349,9 @@ def _operator(base, op):
             return _pin(plain(self, *nodes, *values), graph)
         chosen = options()
         for row, value in settings:
+            if row['type'] == 'enum' and isinstance(value, str):
+                value = next((member for member in type(getattr(chosen.props, row['name']))
+                              if member.value_nick == value), value)
             getattr(chosen, 'set_' + row['name'])(_attribute(op, row, value))
         return _pin(full(self, *nodes, *values, chosen), graph)
 
@@ -378,6 +400,16 @@ def _binary(call):
     def method(self, other):
         if not isinstance(other, Rlx.Node) and not _is_value(other):
             return NotImplemented
+        return call(self, other)
+
+    return method
+
+
+def _comparison(symbol, call):
+    def method(self, other):
+        # Not NotImplemented: Python would go on to compare the addresses of two GObjects.
+        if not isinstance(other, Rlx.Node) and not _is_value(other):
+            raise TypeError(f"'{symbol}' is not supported between a node and a {type(other).__name__}")
         return call(self, other)
 
     return method
@@ -439,10 +471,10 @@ def _add_symbols(cls):
     for name, call in symbols.items():
         setattr(cls, f'__{name}__', _binary(call))
         setattr(cls, f'__r{name}__', _reflected(call))
-    cls.__lt__ = _binary(lambda a, b: a.less(b))
-    cls.__le__ = _binary(lambda a, b: a.less_equal(b))
-    cls.__gt__ = _binary(lambda a, b: a.greater(b))
-    cls.__ge__ = _binary(lambda a, b: a.greater_equal(b))
+    cls.__lt__ = _comparison('<', lambda a, b: a.less(b))
+    cls.__le__ = _comparison('<=', lambda a, b: a.less_equal(b))
+    cls.__gt__ = _comparison('>', lambda a, b: a.greater(b))
+    cls.__ge__ = _comparison('>=', lambda a, b: a.greater_equal(b))
     cls.__neg__ = lambda self: self.neg()
     cls.__pos__ = lambda self: self
     cls.__abs__ = lambda self: self.abs()
@@ -542,7 +574,10 @@ async def _future(cancellable, begin, finish, block):
             GLibEventLoop = ()
         if not isinstance(loop, GLibEventLoop):
             # Nothing dispatches GLib's callbacks in this thread. PyGObject lets other threads run during a call.
-            return await loop.run_in_executor(None, block, ours)
+            value = await loop.run_in_executor(None, block, ours)
+            # As a GTask has it, the cancellable counts until the end.
+            ours.set_error_if_cancelled()
+            return value
         future = loop.create_future()
 
         def ready(_, result):
@@ -568,6 +603,9 @@ async def _future(cancellable, begin, finish, block):
 
 
 class Device(Rlx.Device):
+    def __init__(self, *args, **kwargs):
+        raise TypeError('devices come from Rlx.Device.get_default() and Rlx.Device.open()')
+
     async def compile_future(self, graph, cancellable=None):
         """Compiles without blocking; to be awaited. Cancelling the task ends the wait."""
         return await _future(cancellable,
@@ -581,6 +619,9 @@ __all__.append('Device')
 
 
 class Executable(Rlx.Executable):
+    def __init__(self, *args, **kwargs):
+        raise TypeError('executables come from Rlx.Device.compile()')
+
     def __call__(self, /, *inputs, **named):
         """Runs the graph with inputs by position, by name or both, and returns the list of its outputs."""
         if not named:

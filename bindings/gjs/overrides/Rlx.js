@@ -30,6 +30,12 @@ function _init() {
     ]);
     if (globalThis.Float16Array)
         arrays.set(DataType.F16, globalThis.Float16Array);
+    // Types without an array of their own, two elements to a byte, come and go
+    // with each element in a byte.
+    const unpacked = new Map([
+        [DataType.I4, Int8Array],
+        [DataType.U4, Uint8Array],
+    ]);
 
     function dataTypeOf(array) {
         for (const [dataType, constructor] of arrays) {
@@ -41,11 +47,13 @@ function _init() {
     }
 
     // The type of the elements follows from that of the array. It has to be
-    // given for bools in a Uint8Array and for half floats, as bits, in a
-    // Uint16Array.
+    // given for bools in a Uint8Array, for half floats, as bits, in a
+    // Uint16Array, and for elements of four bits.
     Tensor.fromTypedArray = function (array, shape = [array.length], dataType = dataTypeOf(array)) {
         if (!ArrayBuffer.isView(array) || array instanceof DataView)
             throw new TypeError(`${array} is not a typed array`);
+        if (unpacked.has(dataType) && array instanceof unpacked.get(dataType))
+            return Tensor.new_from_ints(dataType, shape, Array.from(array));
         const isHalf = dataType === DataType.F16 && array instanceof Uint16Array;
         if (!isHalf && !(arrays.has(dataType) && array instanceof arrays.get(dataType))) {
             throw new TypeError(
@@ -60,6 +68,8 @@ function _init() {
     Tensor.prototype.toTypedArray = function () {
         const dataType = this.get_data_type();
         const constructor = arrays.get(dataType);
+        if (unpacked.has(dataType))
+            return unpacked.get(dataType).from(this.get_ints());
         if (!constructor)
             return Float32Array.from(this.get_floats());
         const length = this.get_n_elements();
@@ -83,7 +93,16 @@ function _init() {
         };
     }
 
-    // ---- promises and lists ----
+    // ---- running ----
+
+    for (const [{prototype}, text] of [
+        [Device, 'devices come from Rlx.Device.get_default() and Rlx.Device.open()'],
+        [Executable, 'executables come from Rlx.Device.compile()'],
+    ]) {
+        prototype._init = function () {
+            throw new TypeError(text);
+        };
+    }
 
     function checkArray(values, constructor, what) {
         if (!Array.isArray(values) || !values.every(value => value instanceof constructor))
@@ -136,6 +155,8 @@ function _init() {
     for (const [prototype, name] of [[Device.prototype, 'compile_async'], [Executable.prototype, 'run_async']])
         guard(prototype, name, (first, cancellable = null, ...rest) => [first, cancellable, ...rest]);
 
+    // ---- lists ----
+
     for (const {prototype} of [Graph, Profile]) {
         prototype[Symbol.iterator] = function* () {
             for (let i = 0; i < this.get_n_items(); i++)
@@ -153,20 +174,32 @@ function _init() {
         }
     }
 
-    // Required attributes come after the operands.
-    const integers = new Map();
-    function checkAttributes(operator, args) {
-        if (!integers.has(operator)) {
+    // Whether an operator can be called so: operands, then required attributes,
+    // then perhaps an object of options. Some return an array: see guard().
+    const descriptions = new Map();
+    function checkCall(operator, args) {
+        if (!descriptions.has(operator)) {
             const {inputs, variadic, attributes} = Rlx.operators_describe(operator).recursiveUnpack();
-            const first = variadic ? 1 : inputs.length - 1;
-            integers.set(operator, attributes.filter(row => row.required)
-                .map((row, i) => ({row, at: first + i}))
-                .filter(({row}) => row.type === 'int' || row.type === 'ints'));
+            const camel = operator.split('_').map(word => word[0].toUpperCase() + word.slice(1)).join('');
+            descriptions.set(operator, {
+                operands: variadic ? [] : inputs.slice(1),
+                rest: variadic ? 1 : inputs.length - 1,
+                required: attributes.filter(row => row.required),
+                Options: Rlx[`${camel}Options`],
+            });
         }
-        for (const {row, at} of integers.get(operator)) {
-            if (at < args.length)
-                checkIntegers(`${operator}: ${row.name}`, args[at]);
-        }
+        const {operands, rest, required, Options} = descriptions.get(operator);
+        operands.slice(0, args.length).forEach(({name, optional}, i) => {
+            if (!(args[i] instanceof Node) && !(optional && args[i] === null))
+                throw new TypeError(`${operator}: ${name} must be a node`);
+        });
+        required.slice(0, Math.max(args.length - rest, 0)).forEach(({name, type}, i) => {
+            if (type === 'int' || type === 'ints')
+                checkIntegers(`${operator}: ${name}`, args[rest + i]);
+        });
+        const options = args[rest + required.length] ?? null;
+        if (options !== null && !(Options && options instanceof Options))
+            throw new TypeError(`${operator}: options must be an Rlx.${Options?.$gtype.name.slice(3) ?? 'Options'}`);
     }
 
     // A node must keep its graph alive, but the graph owns the node: a plain
@@ -197,8 +230,8 @@ function _init() {
     const leaves = ['input', 'parameter', 'constant', 'state'];
     for (const name of Rlx.operators_list().filter(operator => !leaves.includes(operator))) {
         for (const {prototype} of [Graph, Node]) {
-            pinGraph(prototype, name, args => checkAttributes(name, args));
-            pinGraph(prototype, `${name}_full`, args => checkAttributes(name, args));
+            pinGraph(prototype, name, args => checkCall(name, args));
+            pinGraph(prototype, `${name}_full`, args => checkCall(name, args));
         }
     }
 }

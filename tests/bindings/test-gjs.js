@@ -1,0 +1,299 @@
+// SPDX-FileCopyrightText: The rlx-wgpu authors
+// SPDX-License-Identifier: LGPL-2.1-or-later
+
+// The GJS override: typed arrays, promises, lists, errors, lifetime.
+
+import Gio from 'gi://Gio';
+import GLib from 'gi://GLib';
+import Rlx from 'gi://Rlx?version=1.0';
+
+import {assert, assertEqual, assertRejects, assertThrows, collect, device, main, test} from './tap.js';
+
+const {DataType, GraphError, Tensor} = Rlx;
+
+const isTypeError = error => error instanceof TypeError;
+const isGraphError = code => error => error instanceof GraphError && error.matches(GraphError, code) && error.code === code;
+const isCancelled = error => error.matches(Gio.IOErrorEnum, Gio.IOErrorEnum.CANCELLED);
+// GJS itself refuses most arguments of a wrong type, with a plain Error.
+const isError = error => error instanceof Error || error instanceof GLib.Error;
+
+function small() {
+    const g = new Rlx.Graph();
+    return {g, x: g.input('x', DataType.F32, [2, 3])};
+}
+
+function compile(build, shape = [4]) {
+    const g = new Rlx.Graph();
+    g.output('y', build(g.input('x', DataType.F32, shape)));
+    return device().compile(g, null);
+}
+
+// ---- typed arrays ----
+
+const samples = {
+    F32: new Float32Array([1.5, -0, Infinity, NaN, 1e-40, -2]),
+    F16: new Float16Array([1.5, -0, Infinity, NaN, 65504, -2]),
+    I32: new Int32Array([0, 1, -1, 2147483647, -2147483648, 5]),
+    U32: new Uint32Array([0, 1, 2, 4294967295, 3, 5]),
+    I8: new Int8Array([0, 1, -1, 127, -128, 5]),
+    U8: new Uint8Array([0, 1, 2, 255, 3, 5]),
+    I64: new BigInt64Array([0n, 1n, -1n, 9223372036854775807n, -9223372036854775808n, 5n]),
+    U64: new BigUint64Array([0n, 1n, 2n, 18446744073709551615n, 3n, 5n]),
+};
+
+for (const [name, array] of Object.entries(samples)) {
+    test(`typed array of ${name}`, () => {
+        const tensor = Tensor.fromTypedArray(array, [2, 3]);
+        assertEqual(tensor.data_type, DataType[name]);
+        assertEqual(tensor.shape, [2, 3]);
+        const back = tensor.toTypedArray();
+        assertEqual(back.constructor, array.constructor);
+        assertEqual(back, array);
+        // A copy each way.
+        back.fill(array[5]);
+        assertEqual(tensor.toTypedArray(), array);
+    });
+}
+
+test('typed array of bools', () => {
+    const tensor = Tensor.fromTypedArray(new Uint8Array([0, 1, 1, 0]), [4], DataType.BOOL);
+    assertEqual(tensor.data_type, DataType.BOOL);
+    assertEqual(tensor.toTypedArray(), new Uint8Array([0, 1, 1, 0]));
+});
+
+test('typed array of four bits', () => {
+    for (const [name, array] of [['I4', new Int8Array([-8, 7, 0])], ['U4', new Uint8Array([15, 1, 0])]]) {
+        const tensor = Tensor.fromTypedArray(array, [3], DataType[name]);
+        assertEqual(tensor.get_size(), 2);
+        assertEqual(tensor.toTypedArray().constructor, array.constructor);
+        assertEqual(tensor.toTypedArray(), array);
+        assertThrows(() => Tensor.fromTypedArray(array.fill(100), [3], DataType[name]),
+            isGraphError(GraphError.INVALID_ARGUMENT));
+        assertThrows(() => Tensor.fromTypedArray(new Int32Array(3), [3], DataType[name]), isTypeError);
+    }
+});
+
+test('typed array of half floats as bits', () => {
+    const tensor = Tensor.fromTypedArray(new Uint16Array([0x3c00, 0xc000]), [2], DataType.F16);
+    assertEqual(tensor.get_floats(), [1, -2]);
+});
+
+test('parts of buffers, and none', () => {
+    const whole = new Float32Array([0, 1, 2, 3, 4]);
+    assertEqual(Tensor.fromTypedArray(whole.subarray(1, 3)).toTypedArray(), new Float32Array([1, 2]));
+    const bytes = new Uint8Array(whole.buffer, 3, 5);
+    assertEqual(Tensor.fromTypedArray(bytes).toTypedArray(), bytes);
+    assertEqual(Tensor.fromTypedArray(whole).shape, [5]);
+    const empty = Tensor.fromTypedArray(new Float32Array(0), [3, 0]);
+    assertEqual(empty.shape, [3, 0]);
+    assertEqual(empty.toTypedArray().length, 0);
+    assertEqual(Tensor.new_scalar(DataType.I32, 7).toTypedArray(), new Int32Array([7]));
+    assertEqual(Tensor.new_scalar(DataType.I32, 7).shape, []);
+});
+
+test('wrong arrays', () => {
+    const error = assertThrows(() => Tensor.fromTypedArray(new Float64Array(2)), isTypeError);
+    assert(error.message.includes('Float32Array'));
+    assertThrows(() => Tensor.fromTypedArray(new Int16Array(2)), isTypeError);
+    assertThrows(() => Tensor.fromTypedArray([1, 2]), isTypeError);
+    assertThrows(() => Tensor.fromTypedArray(null), isTypeError);
+    assertThrows(() => Tensor.fromTypedArray(), isTypeError);
+    assertThrows(() => Tensor.fromTypedArray('abc'), isTypeError);
+    assertThrows(() => Tensor.fromTypedArray(new DataView(new ArrayBuffer(4)), [1], DataType.F32), isTypeError);
+    assertThrows(() => Tensor.fromTypedArray(new Float32Array(2), [2], DataType.I32), isTypeError);
+    assertThrows(() => Tensor.fromTypedArray(new Float32Array(2), [2], 99), isError);
+    assertThrows(() => Tensor.fromTypedArray(new Float32Array(2), [3]), isGraphError(GraphError.SHAPE));
+    assertThrows(() => Tensor.fromTypedArray(new Float32Array(2), Array(10).fill(1)), isGraphError(GraphError.LIMIT));
+    assertThrows(() => Tensor.fromTypedArray(new Float32Array(2), 2), isError);
+});
+
+// ---- graphs ----
+
+test('text and shapes', () => {
+    const {x} = small();
+    assertEqual(x.shape, [2, 3]);
+    assertEqual(`${x}`, '%0 = input "x": f32[2, 3]');
+    assertEqual(`${Tensor.new_from_floats([2], [1, 2.5])}`, '[1, 2.5]');
+});
+
+test('graphs are iterable', () => {
+    const {g, x} = small();
+    const y = x.relu();
+    assertEqual([...g], [x, y]);
+    assertEqual([...new Rlx.Graph()], []);
+});
+
+test('options', () => {
+    const {x} = small();
+    assertEqual(x.matmul_full(x, new Rlx.MatmulOptions({transpose_b: true})).shape, [2, 2]);
+    const options = new Rlx.ReduceSumOptions({keepDims: true});
+    assertEqual(x.reduce_sum_full([0], options).shape, [1, 3]);
+    assertEqual(x.layer_norm(null, null).shape, [2, 3]);
+});
+
+test('error classes', () => {
+    const {g, x} = small();
+    let error = assertThrows(() => x.matmul(x), isGraphError(GraphError.SHAPE));
+    assert(error.message.includes('matmul') && error.message.includes('f32[2, 3]'));
+    const i = g.input('i', DataType.I32, [3]);
+    error = assertThrows(() => x.add(i), isGraphError(GraphError.DATA_TYPE));
+    assert(error.message.includes('f32') && error.message.includes('i32'));
+    error = assertThrows(() => g.add_op('relo', [x], null), isGraphError(GraphError.NOT_FOUND));
+    assert(error.message.includes('relu'));
+    assertThrows(() => g.input('t', DataType.F32, Array(10).fill(1)), isGraphError(GraphError.LIMIT));
+    assertThrows(() => g.input('t', DataType.F32, [2 ** 60, 2 ** 60]), isGraphError(GraphError.LIMIT));
+    assertThrows(() => g.input('t', DataType.F32, [-1]), isGraphError(GraphError.SHAPE));
+    assertThrows(() => Rlx.Graph.new_from_text('nonsense'), isGraphError(GraphError.PARSE));
+    assertThrows(() => g.check(), isGraphError(GraphError.SHAPE));
+});
+
+test('hostile arguments', () => {
+    const {g, x} = small();
+    for (const call of [
+        () => x.add(null), () => x.add(3), () => x.add('x'), () => x.add(g), () => x.add(), () => x.softmax('a'),
+        () => x.softmax(NaN), () => x.softmax(1.5), () => x.softmax(), () => x.reshape([1.5, 4]), () => x.reshape(null),
+        () => x.reshape([NaN]), () => x.reshape('abc'), () => x.reshape([null]), () => x.reduce_sum_full([0.5], null),
+        () => g.input('t', 99, [1]), () => g.input('t', DataType.F32, [1.5]), () => g.input('t', DataType.F32, [NaN]),
+        () => g.input('t', DataType.F32, ['a']), () => g.input('t', DataType.F32, 'abc'), () => g.input(null, 0, []),
+        () => g.constant(null), () => g.constant(3), () => g.constant(x), () => g.concat([null], 0),
+        () => g.concat([3], 0), () => g.concat(x, 0), () => g.concat([x], 0.5), () => g.output('y', null),
+        () => g.output('y', 3), () => g.add_op(null, [x], null), () => g.add_op('relu', [3], null),
+        () => g.add_op('relu', x, null), () => g.add_op('relu', [x], {}), () => Rlx.Node.prototype.relu.call({}),
+        () => x.split(NaN), () => x.split(g), () => x.split_full(0, 3), () => x.split_full(0, x),
+        () => x.split_full(1, new Rlx.MatmulOptions()), () => x.matmul_full(x, 3), () => x.pad(3, [0, 0], [0, 0]),
+        () => x.pad(null, [0.5, 0], [0, 0]), () => x.layer_norm(3, null), () => x.relu(x),
+        () => Tensor.new_from_floats([2], 'a'),
+        () => Tensor.new_from_address(DataType.F32, [4], 0, 16),
+    ])
+        assertThrows(call, isError);
+    assertEqual(g.get_n_items(), 1);
+});
+
+test('a node keeps its graph', async () => {
+    for (const get of [
+        g => g.constant(Tensor.new_scalar(DataType.F32, 1)), g => g.scalar(DataType.F32, 1),
+        g => g.parameter('p', DataType.F32, [2]), g => g.get_item(0).relu(), g => g.concat([g.get_item(0)], 0),
+        g => g.get_item(0).matmul_full(g.get_item(0), new Rlx.MatmulOptions({transpose_b: true})),
+        g => [...g][0], g => g.lookup('x'), g => g.add_op('exp', [g.get_item(0)])[0],
+        g => g.get_item(0).relu().get_inputs()[0],
+        g => g.get_item(0).split_full(0, new Rlx.SplitOptions({parts: 2}))[1],
+    ]) {
+        const node = get(small().g);
+        // eslint-disable-next-line no-await-in-loop
+        await collect();
+        assert(node.get_graph() !== null, `${get} gives a node whose graph is gone`);
+        assertEqual(node.exp().shape, node.shape);
+    }
+});
+
+test('graphs are freed', async () => {
+    const resident = () => Number(new TextDecoder().decode(GLib.file_get_contents('/proc/self/statm')[1]).split(' ')[1]) * 4096;
+    const size = 1 << 20;
+    const build = () => {
+        const g = new Rlx.Graph();
+        const x = g.constant(Tensor.fromTypedArray(new Float32Array(size / 4).fill(1)));
+        return x.add(x).relu();
+    };
+    build();
+    await collect();
+    const before = resident();
+    for (let i = 0; i < 64; i++) {
+        build();
+        if (i % 8 === 0)
+            // eslint-disable-next-line no-await-in-loop
+            await collect();
+    }
+    await collect();
+    // All of them would be 64 MiB.
+    assert(resident() - before < 32 * size, `${(resident() - before) / size} MiB more`);
+});
+
+// ---- running ----
+
+test('run', () => {
+    const exe = compile(x => x.sqrt());
+    const x = Tensor.fromTypedArray(new Float32Array([1, 4, 9, 16]));
+    for (const outputs of [exe.run([x], null), exe.run([x]), exe.run_named(['x'], [x], null)]) {
+        assertEqual(outputs.length, 1);
+        assertEqual(outputs[0].toTypedArray(), new Float32Array([1, 2, 3, 4]));
+    }
+});
+
+test('wrong calls', () => {
+    const exe = compile(x => x.sqrt());
+    const x = Tensor.new_from_floats([4], [1, 2, 3, 4]);
+    assertThrows(() => exe.run([], null), isGraphError(GraphError.INVALID_ARGUMENT));
+    assertThrows(() => exe.run([Tensor.new_from_floats([1], [1])], null), isGraphError(GraphError.SHAPE));
+    assertThrows(() => exe.run([Tensor.new_from_ints(DataType.I32, [4], [1, 2, 3, 4])], null),
+        isGraphError(GraphError.DATA_TYPE));
+    assertThrows(() => exe.run_named(['z'], [x], null), isGraphError(GraphError.NOT_FOUND));
+    const {x: node} = small();
+    for (const call of [
+        () => exe.run(null, null), () => exe.run([null], null), () => exe.run([node], null), () => exe.run('x', null),
+        () => exe.run(x, null), () => exe.run([x], node), () => exe.run(), () => exe.run_named(5, [x], null),
+        () => exe.run_named([5], [x], null), () => exe.run_named(['x'], [node], null), () => exe.run_named(['x']),
+        () => exe.set_parameters([3], [x], null), () => exe.set_parameters(['x'], [node], null),
+        () => device().compile(null, null), () => device().compile(node, null), () => new Rlx.Executable(), () => new Rlx.Device(),
+    ])
+        assertThrows(call, isError);
+    assertEqual(exe.run([x], null)[0].shape, [4]);
+});
+
+test('promises', async () => {
+    const g = new Rlx.Graph();
+    g.output('y', g.input('x', DataType.F32, [2]).exp());
+    const exe = await device().compile_async(g, null);
+    const x = Tensor.new_from_floats([2], [0, 0]);
+    const [y] = await exe.run_async([x], null);
+    assertEqual(y.toTypedArray(), new Float32Array([1, 1]));
+    const results = await Promise.all(Array.from({length: 8}, (_, i) =>
+        exe.run_async([Tensor.new_from_floats([2], [Math.log(i + 1), 0])])));
+    assertEqual(results.map(([tensor]) => Math.round(tensor.get_value(0))), [1, 2, 3, 4, 5, 6, 7, 8]);
+    await assertRejects(exe.run_async([], null), isGraphError(GraphError.INVALID_ARGUMENT));
+    await assertRejects(device().compile_async(new Rlx.Graph(), null),
+        error => error.matches(Rlx.CompileError, Rlx.CompileError.INVALID_GRAPH));
+});
+
+test('callbacks', async () => {
+    const exe = compile(x => x.sqrt());
+    const x = Tensor.new_from_floats([4], [1, 4, 9, 16]);
+    const y = await new Promise((resolve, reject) => exe.run_async([x], null, (source, result) => {
+        try {
+            resolve(source.run_finish(result)[0]);
+        } catch (error) {
+            reject(error);
+        }
+    }));
+    assertEqual(y.toTypedArray(), new Float32Array([1, 2, 3, 4]));
+});
+
+test('cancel', async () => {
+    const exe = compile(x => x.sqrt());
+    const x = Tensor.new_from_floats([4], [1, 4, 9, 16]);
+    const cancellable = new Gio.Cancellable();
+    const run = exe.run_async([x], cancellable);
+    cancellable.cancel();
+    await assertRejects(run, isCancelled);
+    await assertRejects(exe.run_async([x], cancellable), isCancelled);
+    assertThrows(() => exe.run([x], cancellable), isCancelled);
+    await assertRejects(device().compile_async(small().g, cancellable), isCancelled);
+    assertEqual(exe.run([x])[0].shape, [4]);
+});
+
+test('adapters and profiles are iterable', () => {
+    assert([...Rlx.Adapter.list()].every(adapter => adapter instanceof Rlx.Adapter && adapter.name));
+    const exe = compile(x => x.exp());
+    exe.profiling = true;
+    exe.run([Tensor.new_from_floats([4], [1, 2, 3, 4])]);
+    const profile = exe.get_profile();
+    assertEqual([...profile].length, exe.n_dispatches);
+    assert(`${profile}`.includes('exp'));
+});
+
+test('device errors', () => {
+    const error = assertThrows(() => Rlx.Device.open('no such adapter'),
+        caught => caught.matches(Rlx.DeviceError, Rlx.DeviceError.NOT_FOUND));
+    assert(error.message.includes('no such adapter'));
+});
+
+await main();

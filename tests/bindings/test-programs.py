@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The rlx-wgpu authors
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Runs the examples of all languages, with a driver and without.
+
+    test-programs.py SOURCES EXAMPLES LANGUAGE:NAME=PROGRAM…
+
+SOURCES is the folder of this file, EXAMPLES that of the examples; the programs
+are the compiled ones.
+"""
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import tap
+
+SOURCES, EXAMPLES = map(Path, sys.argv[1:3])
+PROGRAMS = {tuple(name.split(':')): [path] for name, path in (pair.split('=', 1) for pair in sys.argv[3:])}
+PROGRAMS |= {('python', path.stem): [sys.executable, path] for path in (EXAMPLES / 'python').glob('*.py')}
+PROGRAMS |= {('gjs', path.stem): ['gjs', '-m', path] for path in (EXAMPLES / 'gjs').glob('*.js')}
+PROGRAMS['python', 'no-adapter'] = [sys.executable, SOURCES / 'no-adapter.py']
+PROGRAMS['gjs', 'no-adapter'] = ['gjs', '-m', SOURCES / 'no-adapter.js']
+LANGUAGES = sorted({language for language, _ in PROGRAMS})
+
+OUTPUT = {
+    'first': '[4, 5, 0, 0]\n',
+    'async': '[1, 2, 3, 4]\ncancelled\n',
+    ('python', 'async'): '[1, 2, 3, 4]\n[2, 4, 6, 8]\n[3, 6, 9, 12]\ncancelled\n',
+    'dense': '(8, 32) as numpy has it\n',
+}
+NO_DRIVER = {'VK_DRIVER_FILES': '/nonexistent', 'VK_ICD_FILENAMES': '/nonexistent'}
+
+
+def run(command, **environment):
+    return subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, timeout=60)
+
+
+class Programs(unittest.TestCase):
+    pass
+
+
+def add(name, test):
+    test.__name__ = 'test_' + name
+    setattr(Programs, test.__name__, test)
+
+
+for key, command in PROGRAMS.items():
+    language, name = key
+
+    def prints(self, key=key, command=command):
+        tap.device()
+        result = run(command)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stdout, OUTPUT.get(key) or OUTPUT[key[1]])
+        self.assertEqual(result.stderr, '')
+
+    def fails(self, command=command):
+        # To GJS an error that nobody catches is a warning.
+        result = run(command, G_DEBUG='', **NO_DRIVER)
+        self.assertGreater(result.returncode, 0, 'it works, or it crashed')
+        self.assertIn('mesa-vulkan-drivers', result.stderr)
+
+    def tells(self, command=command):
+        result = run(command, **NO_DRIVER)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue(result.stdout.startswith('NO_ADAPTER: '), result.stdout)
+        self.assertIn('Install', result.stdout)
+        self.assertIn('mesa-vulkan-drivers', result.stdout)
+        self.assertEqual(result.stderr, '')
+
+    if name == 'no-adapter':
+        add(f'no_adapter_{language}', tells)
+    else:
+        add(f'{language}_{name}', prints)
+        add(f'{language}_{name}_without_a_driver', fails)
+
+
+class Compilers(unittest.TestCase):
+    """As in the comments at the head of the examples."""
+
+    def compile(self, command):
+        with tempfile.TemporaryDirectory() as folder:
+            result = subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True, timeout=60)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(result.stderr, '')
+            tap.device()
+            self.assertEqual(run([Path(folder) / 'first']).stdout, OUTPUT['first'])
+
+    def test_cc(self):
+        self.compile(f'cc -Wall -Wextra {EXAMPLES}/c/first.c $(pkg-config --cflags --libs rlx-wgpu-1.0) -o first')
+
+    @unittest.skipIf('vala' not in LANGUAGES, 'there is no Vala compiler')
+    def test_valac(self):
+        self.compile(f'valac --fatal-warnings --pkg rlx-wgpu-1.0 {EXAMPLES}/vala/first.vala -o first')
+
+
+if __name__ == '__main__':
+    del sys.argv[1:]
+    tap.main()

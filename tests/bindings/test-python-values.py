@@ -1,0 +1,442 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The rlx-wgpu authors
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The Python override without a device: tensors, nodes, graphs."""
+import array
+import gc
+import inspect
+import math
+import os
+import subprocess
+import sys
+import unittest
+import weakref
+
+import numpy as np
+import tap
+from gi.repository import GLib, GObject, Rlx
+
+NUMPY_TYPES = {
+    Rlx.DataType.F32: np.float32, Rlx.DataType.F16: np.float16, Rlx.DataType.I32: np.int32,
+    Rlx.DataType.U32: np.uint32, Rlx.DataType.I8: np.int8, Rlx.DataType.U8: np.uint8,
+    Rlx.DataType.BOOL: np.bool_, Rlx.DataType.I64: np.int64, Rlx.DataType.U64: np.uint64,
+}
+
+
+def extremes(dtype):
+    """Values at both ends of a type."""
+    if dtype == np.bool_:
+        return np.array([True, False, True, True, False, False], dtype)
+    if issubclass(dtype, np.floating):
+        info = np.finfo(dtype)
+        return np.array([0.0, -0.0, info.max, info.tiny, -np.inf, np.nan], dtype)
+    info = np.iinfo(dtype)
+    return np.array([info.min, info.max, 0, 1, 2, 3], dtype)
+
+
+class GraphErrors:
+    def assertGraphError(self, code, call, *parts):
+        with self.assertRaises(GLib.Error) as caught:
+            call()
+        self.assertTrue(caught.exception.matches(Rlx.GraphError.quark(), code), caught.exception)
+        for part in parts:
+            self.assertIn(part, caught.exception.message)
+
+
+class Tensors(GraphErrors, unittest.TestCase):
+    def test_numpy_round_trip(self):
+        self.assertEqual(NUMPY_TYPES.keys() | {Rlx.DataType.I4, Rlx.DataType.U4}, set(Rlx.DataType))
+        for data_type, dtype in NUMPY_TYPES.items():
+            with self.subTest(data_type=data_type.name):
+                source = extremes(dtype).reshape(2, 3)
+                tensor = Rlx.Tensor.from_array(source)
+                self.assertEqual(tensor.dtype, data_type)
+                self.assertEqual(tensor.shape, (2, 3))
+                back = np.asarray(tensor)
+                self.assertEqual(back.dtype, source.dtype)
+                self.assertEqual(back.shape, source.shape)
+                self.assertEqual(back.tobytes(), source.tobytes())
+
+    def test_four_bits(self):
+        for name, dtype, values in (('i4', np.int8, [-8, 7, 0, -1, 5]), ('u4', np.uint8, [0, 15, 1, 2, 8])):
+            for source in (values, np.array(values, dtype), np.array(values)):
+                tensor = Rlx.Tensor.from_array(source, name)
+                self.assertEqual((tensor.dtype.name.lower(), tensor.shape, tensor.get_size()), (name, (5,), 3))
+                self.assertEqual(tensor.tolist(), values)
+                back = np.asarray(tensor)
+                self.assertEqual((back.dtype, back.tolist()), (dtype, values))
+                with self.assertRaises(ValueError):
+                    np.asarray(tensor, copy=False)
+            self.assertGraphError(Rlx.GraphError.INVALID_ARGUMENT, lambda: Rlx.Tensor.from_array([16], name), '16')
+            with self.assertRaises(TypeError):
+                Rlx.Tensor.from_array([1.5], name)
+
+    def test_shapes(self):
+        for shape in ((), (0,), (3, 0, 2), (1,) * 8, (2, 1, 3)):
+            with self.subTest(shape=shape):
+                source = np.arange(math.prod(shape), dtype=np.int32).reshape(shape)
+                back = np.asarray(Rlx.Tensor.from_array(source))
+                self.assertEqual(back.shape, shape)
+                self.assertTrue(np.array_equal(back, source))
+
+    def test_layouts(self):
+        source = np.arange(24, dtype=np.float32).reshape(4, 6)
+        for name, view in {
+            'transposed': source.T, 'column-major': np.asfortranarray(source), 'stepped': source[::2, ::-1],
+            'big-endian': source.astype('>f4'), 'little-endian': source.astype('<f4'),
+            'broadcast': np.broadcast_to(source[0], (3, 6)), 'read-only': np.frombuffer(source.tobytes(), np.float32),
+            'unaligned': np.frombuffer(b'x' + source.tobytes(), np.float32, offset=1),
+        }.items():
+            with self.subTest(name):
+                tensor = Rlx.Tensor.from_array(view)
+                self.assertEqual(tensor.dtype, Rlx.DataType.F32)
+                self.assertTrue(np.array_equal(np.asarray(tensor), view))
+
+    def test_in_by_a_copy_out_by_none(self):
+        source = np.arange(6, dtype=np.float32)
+        tensor = Rlx.Tensor.from_array(source)
+        source[:] = -1
+        view = np.asarray(tensor)
+        self.assertEqual(view.tolist(), [0, 1, 2, 3, 4, 5])
+        self.assertEqual(view.__array_interface__['data'][0], tensor.get_address()[0])
+        with self.assertRaises(ValueError):
+            view[0] = 1
+        with self.assertRaises(ValueError):
+            view.flags.writeable = True
+
+    def test_array_outlives_tensor(self):
+        size = 1 << 18
+        tensor = Rlx.Tensor.from_array(np.full(size, 7, np.float32))
+        gone = weakref.ref(tensor)
+        view = np.asarray(tensor)[1:]
+        del tensor
+        gc.collect()
+        self.assertIsNotNone(gone())
+        others = [Rlx.Tensor.from_array(np.full(size, i, np.float32)) for i in range(8)]
+        self.assertTrue((view == 7).all())
+        del view, others
+        gc.collect()
+        self.assertIsNone(gone())
+
+    def test_other_types_are_refused(self):
+        for source in (np.ones(2), np.ones(2, np.complex64), np.ones(2, np.int16), np.array(['a']),
+                       np.array([object()]), np.array(['2020-01-01'], 'M8[D]'), np.zeros(2, [('a', 'f4')])):
+            with self.subTest(source.dtype.name), self.assertRaisesRegex(TypeError, r'\.astype\(numpy\.float32\)'):
+                Rlx.Tensor.from_array(source)
+
+    def test_data_type_of_choice(self):
+        self.assertEqual(Rlx.Tensor.from_array(np.array([1.5, 2.5]), 'f16').dtype, Rlx.DataType.F16)
+        self.assertEqual(Rlx.Tensor.from_array([1, 2], np.uint8).dtype, Rlx.DataType.U8)
+        self.assertEqual(Rlx.Tensor.from_array(np.array([200]), 'u8').tolist(), [200])
+        for value, data_type, error in (
+            (np.array([1.5]), 'i32', TypeError), (np.array([256]), 'u8', OverflowError),
+            (np.array([-1]), 'u64', OverflowError), (np.array([1e300]), 'f32', OverflowError),
+            (np.array([70000]), 'f16', OverflowError), (np.array([1]), 'bool', TypeError),
+            ([1.5], 'i32', TypeError), ([300], 'u8', OverflowError), ([1e39], 'f32', OverflowError),
+            ([10 ** 400], 'f32', OverflowError), ([1], 'bool', TypeError), (2 ** 64, 'u64', OverflowError),
+            ([1], 'f64', TypeError), ([1], 3, TypeError), ([1], object(), TypeError),
+        ):
+            with self.subTest(value=value, data_type=data_type), self.assertRaises(error):
+                Rlx.Tensor.from_array(value, data_type)
+
+    def test_lists(self):
+        for value, data_type, shape in (
+            (1.5, 'F32', ()), (3, 'I32', ()), (True, 'BOOL', ()), ([], 'F32', (0,)), ([[], []], 'F32', (2, 0)),
+            ([1, 2.5], 'F32', (2,)), ([True, 2], 'I32', (2,)), ([[1, 2], (3, 4)], 'I32', (2, 2)),
+            ([True, False], 'BOOL', (2,)), ([np.float32(1), np.float32(2)], 'F32', (2,)), (np.float64(2.5), 'F32', ()),
+        ):
+            with self.subTest(value=value):
+                tensor = Rlx.Tensor.from_array(value)
+                self.assertEqual((tensor.dtype.name, tensor.shape), (data_type, shape))
+                self.assertEqual(tensor.tolist(), np.asarray(value).tolist())
+
+    def test_bad_lists(self):
+        endless = []
+        endless.append(endless)
+        deep = 1
+        for _ in range(9):
+            deep = [deep]
+        for value, error in (([[1], [1, 2]], ValueError), ([1, [2]], ValueError), ([[1], 2], ValueError),
+                             (endless, ValueError), (deep, ValueError), (['a'], TypeError), ([None], TypeError),
+                             (None, TypeError), ('abc', TypeError), ({}, TypeError), (object(), TypeError),
+                             (2 ** 31, OverflowError), (1e39, OverflowError)):
+            with self.subTest(value=repr(value)[:20]), self.assertRaises(error):
+                Rlx.Tensor.from_array(value)
+
+    def test_buffers(self):
+        self.assertEqual(Rlx.Tensor.from_array(b'ab').tolist(), [97, 98])
+        self.assertEqual(Rlx.Tensor.from_array(array.array('f', [1, 2])).dtype, Rlx.DataType.F32)
+        self.assertEqual(Rlx.Tensor.from_array(array.array('q', [-1, 2])).tolist(), [-1, 2])
+        grid = memoryview(b'abcdef').cast('B', (2, 3))
+        self.assertEqual(Rlx.Tensor.from_array(grid).tolist(), [[97, 98, 99], [100, 101, 102]])
+        with self.assertRaises(TypeError):
+            Rlx.Tensor.from_array(array.array('d', [1, 2]))
+
+    def test_tolist(self):
+        for data_type, dtype in NUMPY_TYPES.items():
+            with self.subTest(data_type=data_type.name):
+                source = extremes(dtype)[:5].reshape(5, 1)
+                values = Rlx.Tensor.from_array(source).tolist()
+                self.assertEqual(values, source.tolist())
+                self.assertIs(type(values[0][0]), type(source.tolist()[0][0]))
+        self.assertEqual(Rlx.Tensor.from_array(np.zeros((2, 0, 3), np.float32)).tolist(), [[], []])
+
+    def test_numbers(self):
+        self.assertEqual(float(Rlx.Tensor.from_array([[2.5]])), 2.5)
+        self.assertEqual(int(Rlx.Tensor.from_array(2 ** 64 - 1, 'u64')), 2 ** 64 - 1)
+        self.assertEqual(int(Rlx.Tensor.from_array(-2.5)), -2)
+        for value in ([1.0, 2.0], []):
+            for convert in (int, float):
+                with self.assertRaises(TypeError):
+                    convert(Rlx.Tensor.from_array(value))
+
+    def test_text(self):
+        tensor = Rlx.Tensor.from_array([[1.5, 2]])
+        self.assertEqual(str(tensor), '[1.5, 2]')
+        self.assertEqual(repr(tensor), '<Rlx.Tensor f32[1, 2] [1.5, 2]>')
+
+    def test_c_constructors(self):
+        self.assertEqual(Rlx.Tensor.new_from_floats([2], [1, 2]).tolist(), [1, 2])
+        self.assertEqual(Rlx.Tensor.new_from_ints(Rlx.DataType.I8, [2], [1, -2]).tolist(), [1, -2])
+        self.assertEqual(Rlx.Tensor.new_from_bytes(Rlx.DataType.U8, [2], GLib.Bytes.new(b'ab')).tolist(), [97, 98])
+        self.assertGraphError(Rlx.GraphError.SHAPE, lambda: Rlx.Tensor.new_from_floats([3], [1, 2]), '[3]', '2')
+        self.assertGraphError(Rlx.GraphError.LIMIT, lambda: Rlx.Tensor.new_from_floats([1] * 10, [1]), '10', '8')
+        self.assertGraphError(Rlx.GraphError.LIMIT, lambda: Rlx.Tensor.new_from_floats([2 ** 62, 4], [1]))
+        self.assertGraphError(Rlx.GraphError.INVALID_ARGUMENT,
+                              lambda: Rlx.Tensor.new_from_address(Rlx.DataType.F32, [1], 0, 4))
+
+    def test_without_numpy(self):
+        program = '''
+import sys
+class NoNumpy:
+    def find_spec(self, name, path, target=None):
+        if name.split('.')[0] == 'numpy':
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, NoNumpy())
+import gi
+gi.require_version('Rlx', '1.0')
+from gi.repository import Rlx
+g = Rlx.Graph()
+x = g.input('x', 'float32', [2])
+g.output('y', 2 * x + [1, 2.5] - Rlx.Tensor.from_array([1.0, 1.0]))
+assert Rlx.Tensor.from_array([[1, 2], [3, 4]]).tolist() == [[1, 2], [3, 4]]
+assert 'numpy' not in sys.modules
+'''
+        subprocess.run([sys.executable, '-c', program], check=True)
+
+
+class Nodes(GraphErrors, unittest.TestCase):
+    def setUp(self):
+        self.g = Rlx.Graph()
+        self.x = self.g.input('x', Rlx.DataType.F32, [2, 3])
+        self.i = self.g.input('i', 'i32', [3])
+        self.b = self.g.input('b', 'bool', [3])
+
+    def test_what_a_node_is(self):
+        self.assertEqual(self.x.shape, (2, 3))
+        self.assertEqual(self.x.dtype, Rlx.DataType.F32)
+        self.assertIn('input "x": f32[2, 3]', repr(self.x))
+        self.assertEqual(repr(self.g), '<Rlx.Graph of 3 nodes>')
+
+    def test_identity(self):
+        y = self.x.relu()
+        self.assertTrue(self.x == self.x)
+        self.assertTrue(self.x != y)
+        self.assertEqual([self.x, y].index(y), 1)
+        self.assertIn(y, {y: 1})
+        self.assertIn(y, self.g)
+        self.assertIs(self.g[-1], y)
+        self.assertEqual(list(self.g)[0], self.x)
+        self.assertEqual(self.x.equal(1).dtype, Rlx.DataType.BOOL)
+        for wrong in (lambda: bool(self.x), lambda: 1 < self.x < 2, lambda: self.x and y):
+            with self.assertRaises(TypeError):
+                wrong()
+
+    def test_data_type_names(self):
+        for i, name in enumerate(('f16', 'float16', np.float16, np.dtype('float16'), np.dtype('>f2'), Rlx.DataType.F16)):
+            self.assertEqual(self.g.input(f'n{i}', name, (1,)).dtype, Rlx.DataType.F16)
+        self.assertEqual(self.x.cast(np.uint8).dtype, Rlx.DataType.U8)
+        self.assertEqual(self.g.input('c', bool, np.array([2, 2]).shape).dtype, Rlx.DataType.BOOL)
+        self.assertEqual(self.g.parameter('p', np.int8, 3).shape, (3,))
+        self.assertEqual(self.g.scalar('i32', 3).dtype, Rlx.DataType.I32)
+        for wrong in ('f64', float, np.float64, 'x', None, 0, 99, -1, 1.5, [], object()):
+            with self.subTest(wrong), self.assertRaises(TypeError):
+                self.g.input('wrong', wrong, [1])
+
+    def test_constants(self):
+        for value in (np.ones((2, 2), np.float16), [[1.0, 2.0]], 3, True, Rlx.Tensor.from_array([1, 2])):
+            tensor = Rlx.Tensor.from_array(value)
+            node = self.g.constant(value)
+            self.assertEqual((node.dtype, node.shape), (tensor.dtype, tensor.shape))
+            self.assertEqual(node.get_tensor().tolist(), tensor.tolist())
+        self.assertEqual(self.g.constant([1, 2], 'f16').dtype, Rlx.DataType.F16)
+        self.assertEqual(self.g.state('s', np.zeros(3, np.float32)).shape, (3,))
+
+    def test_constants_take_the_type_of_the_node(self):
+        h = self.g.input('h', 'f16', [2])
+        for node, value in ((self.x, 1), (self.x, True), (self.x, 1.5), (self.x, np.ones(3)), (self.x, [1, 2, 3]),
+                            (h, 1.5), (h, np.ones(2)), (self.i, 2), (self.i, [1, 2, 3]), (self.i, True),
+                            (self.i, np.arange(3)), (self.b, True), (self.b, np.ones(3, bool))):
+            for result in (node.equal(value), node.add(value) if node is not self.b else node & value):
+                self.assertEqual(result.get_inputs()[1].dtype, node.dtype)
+        for node, value, error in ((self.i, 1.5, TypeError), (self.i, np.ones(3), TypeError), (self.b, 1, TypeError),
+                                   (self.i, 2 ** 31, OverflowError), (self.i, np.array([2 ** 40] * 3), OverflowError),
+                                   (h, 1e6, OverflowError), (self.i, Rlx.Tensor.from_array([1.5]), TypeError)):
+            for call in (lambda: node.equal(value), lambda: node & value, lambda: value & node):
+                with self.subTest(value=value), self.assertRaises(error):
+                    call() if node is not h else h + value
+
+    def test_where_types(self):
+        for yes, no in ((1, self.x), (self.x, 1), (np.ones(3, np.float32), 0), (0, np.ones(3, np.float32)), (1.5, 2)):
+            self.assertEqual((self.x < 0).where(yes, no).dtype, Rlx.DataType.F32)
+
+    def test_unsupported_operands(self):
+        for value in (None, 'a', object(), {}, self.g, b'', 1j):
+            for call in (lambda: self.x + value, lambda: value * self.x, lambda: self.x @ value, lambda: self.x < value,
+                         lambda: self.x.add(value), lambda: self.x.matmul(value)):
+                with self.subTest(value), self.assertRaises(TypeError):
+                    call()
+        with self.assertRaisesRegex(TypeError, '//'):
+            self.i / 2
+
+    def test_every_operator(self):
+        for op in Rlx.operators_list():
+            about = Rlx.operators_describe(op).unpack()
+            owner = Rlx.Graph if about['variadic'] or about['family'] == 'Leaves' else Rlx.Node
+            with self.subTest(op):
+                method = getattr(owner, op)
+                self.assertEqual(method.__name__, op)
+                if about['family'] == 'Leaves':
+                    continue
+                self.assertIn(about['summary'], method.__doc__)
+                names = list(inspect.signature(method).parameters)
+                self.assertEqual(names[1:], [row['name'] for row in about['inputs'] if row['name'] != 'self'] +
+                                 sorted((row['name'] for row in about['attributes']),
+                                        key=lambda name: [a['name'] for a in sorted(
+                                            about['attributes'], key=lambda a: not a['required'])].index(name)))
+
+    def test_arguments(self):
+        y = self.x.layer_norm([1.0] * 3, bias=[0, 0, 0], axes=[-1], epsilon=1e-6)
+        self.assertEqual(y.get_attributes().unpack(), {'axes': [-1], 'epsilon': 1e-6})
+        self.assertEqual(self.x.layer_norm(epsilon=1).get_inputs(), [self.x, None, None])
+        self.assertEqual(self.x.layer_norm(axes=1, epsilon=None).get_attributes().unpack(),
+                         {'axes': [1], 'epsilon': 1e-5})
+        self.assertEqual(self.x.softmax(-1).shape, self.x.softmax(axis=np.int64(1)).shape)
+        self.assertEqual(self.x.reduce_sum([0]).shape, (3,))
+        self.assertEqual(self.x.reduce_sum(axes=(0, 1), keep_dims=True).shape, (1, 1))
+        self.assertEqual(self.x.slice([0], [1]).shape, (1, 3))
+        self.assertEqual(self.x.slice(starts=[2], ends=[-9], axes=[1], steps=[-2]).shape, (2, 2))
+        self.assertEqual(self.x.matmul(self.x, transpose_b=np.True_).shape, (2, 2))
+        self.assertEqual(self.x.matmul_full(self.x, Rlx.MatmulOptions(transpose_a=True)).shape, (3, 3))
+        self.assertEqual(self.g.concat([self.x, np.ones((2, 2))], axis=1).shape, (2, 5))
+        self.assertEqual(self.x.is_inf(detect_negative=False).dtype, Rlx.DataType.BOOL)
+        self.assertEqual(self.g.add_op('relu', [self.x])[0].shape, (2, 3))
+        self.assertEqual([part.shape for part in self.x.split(axis=1, sizes=[1, 2])], [(2, 1), (2, 2)])
+        self.assertEqual(self.x.pad(before=[0, 1], after=[0, 1], mode='edge').shape, (2, 5))
+        self.assertEqual(self.x.pad(1.5, [0, 1], [0, 1]).get_inputs()[1].dtype, Rlx.DataType.F32)
+        self.assertEqual(self.x.pad(before=[0, 0], after=[1, 1], mode=Rlx.PadMode.EDGE).shape, (3, 4))
+        for wrong in (lambda: self.x.softmax(), lambda: self.x.softmax(1, 2), lambda: self.x.softmax(axes=1),
+                      lambda: self.x.softmax(axis=None), lambda: self.x.softmax(1.0), lambda: self.x.softmax('1'),
+                      lambda: self.x.reduce_sum([0.5]), lambda: self.x.reduce_sum('a'), lambda: self.x.reduce_sum(None),
+                      lambda: self.x.matmul(self.x, transpose_b=2), lambda: self.x.matmul(self.x, transpose_b='x'),
+                      lambda: self.x.matmul(self.x, True), lambda: self.x.layer_norm(epsilon='1'),
+                      lambda: self.x.layer_norm(epsilon=[1]), lambda: self.x.add(None), lambda: self.x.cast('f64'),
+                      lambda: self.g.concat(self.x, 0), lambda: self.g.concat([None], 0), lambda: self.g.concat(None, 0),
+                      lambda: self.x.relu(self.x), lambda: Rlx.Node.relu(), lambda: self.x.reshape([2.5, 2]),
+                      lambda: self.x.pad(before=[0, 0], after=[0, 0], mode='none'), lambda: self.x.pad(before=[0, 0]),
+                      lambda: self.x.pad(before=[0, 0], after=[0, 0], mode=99)):
+            with self.subTest(inspect.getsource(wrong).strip()), self.assertRaises(TypeError):
+                wrong()
+
+    def test_graph_errors(self):
+        for code, call, *parts in (
+            (Rlx.GraphError.SHAPE, lambda: self.x @ self.x, 'matmul', 'f32[2, 3]'),
+            (Rlx.GraphError.SHAPE, lambda: self.x + np.ones(4), 'add', '[2, 3]', '4'),
+            (Rlx.GraphError.DATA_TYPE, lambda: self.x + self.i, 'add', 'f32', 'i32'),
+            (Rlx.GraphError.DATA_TYPE, lambda: self.i.exp(), 'exp', 'i32'),
+            (Rlx.GraphError.NOT_FOUND, lambda: self.g.add_op('relo', [self.x]), 'relo', 'relu'),
+            (Rlx.GraphError.NOT_FOUND, lambda: Rlx.operators_describe('nothing'), 'nothing'),
+            (Rlx.GraphError.INVALID_ARGUMENT, lambda: self.x.softmax(2), 'softmax', '2'),
+            (Rlx.GraphError.INVALID_ARGUMENT, lambda: self.x.layer_norm(epsilon=math.nan), 'epsilon'),
+            (Rlx.GraphError.INVALID_ARGUMENT, lambda: self.x + Rlx.Graph().input('z', 'f32', []), 'another graph'),
+            (Rlx.GraphError.INVALID_ARGUMENT, lambda: self.g.input('x', 'f32', []), '“x”'),
+            (Rlx.GraphError.INVALID_ARGUMENT, lambda: self.g.input('', 'f32', []), 'empty'),
+            (Rlx.GraphError.LIMIT, lambda: self.g.input('t', 'f32', [1] * 10), '10', '8'),
+            (Rlx.GraphError.LIMIT, lambda: self.g.input('t', 'f32', [2 ** 62, 2 ** 62]), str(2 ** 62)),
+            (Rlx.GraphError.SHAPE, lambda: self.g.input('t', 'f32', [-1]), '-1'),
+            (Rlx.GraphError.PARSE, lambda: Rlx.Graph.new_from_text('nonsense')),
+        ):
+            with self.subTest(inspect.getsource(call).strip()[:60] if parts else code):
+                self.assertGraphError(code, call, *parts)
+
+    def test_hostile_shapes(self):
+        for shape in (None, [None], ['a'], [1.5], 'abc', [[1]], [2 ** 70], object(), [math.nan], b'a' * 9):
+            with self.subTest(shape=repr(shape)[:20]), self.assertRaises((TypeError, OverflowError, GLib.Error)):
+                self.g.input('wrong', 'f32', shape)
+
+    def test_hostile_nodes(self):
+        bare = GObject.new(Rlx.Node)
+        for call in (lambda: bare.relu(), lambda: bare + 1, lambda: self.x + bare, lambda: self.g.concat([bare], 0),
+                     lambda: self.g.output('bare', bare), lambda: Rlx.Node.relu(3), lambda: Rlx.Node.add(None, self.x)):
+            with self.assertRaises((GLib.Error, TypeError, ValueError, AttributeError)):
+                call()
+
+    def test_outputs(self):
+        y = self.x.relu()
+        self.g.output('y', y)
+        self.assertIs(self.g.get_output('y'), y)
+        for wrong in (None, 3, 'y', self.g):
+            with self.assertRaises(TypeError):
+                self.g.output('z', wrong)
+        self.assertGraphError(Rlx.GraphError.INVALID_ARGUMENT, lambda: self.g.output('y', y), '“y”', 'taken')
+
+
+class Lifetime(unittest.TestCase):
+    def assertGraphLives(self, get):
+        """A node alone keeps its graph, and both go together."""
+        gone = []
+        g = Rlx.Graph()
+        g.weak_ref(lambda: gone.append(True))
+        x = g.input('x', 'f32', [2, 3])
+        g.output('y', x.relu())
+        del x
+        node = get(g)
+        del g
+        gc.collect()
+        self.assertEqual(gone, [])
+        self.assertEqual((node + 1).shape, node.shape)
+        del node
+        gc.collect()
+        self.assertEqual(gone, [True])
+
+    def test_node_outlives_graph(self):
+        for name, get in {
+            'input': lambda g: g.input('z', 'f32', [2]), 'parameter': lambda g: g.parameter('z', 'f32', [2]),
+            'constant': lambda g: g.constant(1.0), 'scalar': lambda g: g.scalar('f32', 1),
+            'state': lambda g: g.state('z', 1.0), 'add_op': lambda g: g.add_op('exp', [g[0]])[0],
+            'operator': lambda g: g[0].softmax(1), 'symbol': lambda g: -g[0] * 2,
+            'options': lambda g: g[0].matmul_full(g[0], Rlx.MatmulOptions(transpose_b=True)),
+            'keyword': lambda g: g[0].matmul(g[0], transpose_b=True), 'variadic': lambda g: g.concat([g[0]], 0), 'one of many': lambda g: g[0].split(0, parts=2)[1],
+            'index': lambda g: g[0], 'slice': lambda g: g[:1][0], 'iteration': lambda g: next(iter(g)),
+            'output': lambda g: g.get_output('y'), 'lookup': lambda g: g.lookup('x'),
+            'inputs': lambda g: g.get_output('y').get_inputs()[0],
+        }.items():
+            with self.subTest(name):
+                self.assertGraphLives(get)
+
+    def test_graphs_are_freed(self):
+        gone = []
+        for _ in range(100):
+            g = Rlx.Graph()
+            g.weak_ref(lambda: gone.append(True))
+            x = g.input('x', 'f32', [4])
+            for _ in range(10):
+                x = x * 2 + 1
+        del g, x
+        gc.collect()
+        self.assertEqual(len(gone), 100)
+
+
+if __name__ == '__main__':
+    os.environ.setdefault('PYTHONDONTWRITEBYTECODE', '1')
+    tap.main()
