@@ -511,8 +511,6 @@ map_arg_extreme (MapCall *call,
       !map_arg_bool (call, "keepdims", TRUE, &keep_dims, error) ||
       !map_arg_bool (call, "select_last_index", FALSE, &last, error))
     return FALSE;
-  if (last)
-    return map_unsupported (error, "%s with select_last_index", call->op->name);
   node = map_op1 (call, call->mapping->op, node,
                   map_attrs ("axis", g_variant_new_int64 (axis),
                              "keep_dims", g_variant_new_boolean (keep_dims),
