@@ -389,11 +389,14 @@ case_tensor_parse (const char *name,
   return g_steal_pointer (&self);
 }
 
+/* @bytes were zeros: elements of 4 bits share them. */
 static gboolean
 store (const CaseTensor *self,
        JsonNode         *node,
-       guint8           *out)
+       guint8           *bytes,
+       guint64           index)
 {
+  guint8 *out = bytes + index * rlx_data_type_get_bits (self->data_type) / 8;
   double number;
   float single;
   guint16 half;
@@ -429,6 +432,9 @@ store (const CaseTensor *self,
 
   switch (rlx_data_type_get_size (self->data_type))
     {
+    case 0:
+      *out |= (guint8) ((integer & 0xf) << (index % 2 * 4));
+      break;
     case 1:
       *out = (guint8) integer;
       break;
@@ -453,7 +459,6 @@ case_tensor_to_bytes (const CaseTensor *self,
 {
   g_autofree guint8 *bytes = NULL;
   g_autofree char *text = case_tensor_describe (self);
-  gsize size;
   guint64 count, n_bytes;
 
   if (!self->known)
@@ -462,7 +467,6 @@ case_tensor_to_bytes (const CaseTensor *self,
       return NULL;
     }
 
-  size = rlx_data_type_get_size (self->data_type);
   if (!count_elements (self, &count) || count > MAX_TENSOR_BYTES)
     {
       g_set_error (error, CONFORMANCE_ERROR, CONFORMANCE_ERROR_UNSUPPORTED, "a tensor %s", text);
@@ -470,7 +474,7 @@ case_tensor_to_bytes (const CaseTensor *self,
     }
   if (limit > 0 && count > limit)
     count = limit;
-  n_bytes = count * size;
+  n_bytes = (count * rlx_data_type_get_bits (self->data_type) + 7) / 8;
   if (n_bytes > MAX_TENSOR_BYTES)
     {
       g_set_error (error, CONFORMANCE_ERROR, CONFORMANCE_ERROR_UNSUPPORTED, "a tensor %s", text);
@@ -494,7 +498,7 @@ case_tensor_to_bytes (const CaseTensor *self,
   if (self->data != NULL)
     {
       for (guint64 i = 0; i < count; i++)
-        if (!store (self, json_array_get_element (self->data, (guint) i), bytes + i * size))
+        if (!store (self, json_array_get_element (self->data, (guint) i), bytes, i))
           {
             malformed (error, "tensor “%s”: element %" G_GUINT64_FORMAT " is not a value of %s",
                        self->name, i, self->dtype);
@@ -503,13 +507,12 @@ case_tensor_to_bytes (const CaseTensor *self,
     }
   else if (self->fill != NULL && count > 0)
     {
-      if (!store (self, self->fill, bytes))
-        {
-          malformed (error, "tensor “%s”: the fill is not a value of %s", self->name, self->dtype);
-          return NULL;
-        }
-      for (guint64 i = 1; i < count; i++)
-        memcpy (bytes + i * size, bytes, size);
+      for (guint64 i = 0; i < count; i++)
+        if (!store (self, self->fill, bytes, i))
+          {
+            malformed (error, "tensor “%s”: the fill is not a value of %s", self->name, self->dtype);
+            return NULL;
+          }
     }
   return g_bytes_new_take (g_steal_pointer (&bytes), n_bytes);
 }

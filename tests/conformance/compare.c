@@ -146,6 +146,12 @@ load (RlxDataType   data_type,
     case RLX_DATA_TYPE_BOOL:
       out->i = ((const guint8 *) data)[index];
       break;
+    case RLX_DATA_TYPE_I4:
+    case RLX_DATA_TYPE_U4:
+      out->i = ((const guint8 *) data)[index / 2] >> (index % 2 * 4) & 0xf;
+      if (data_type == RLX_DATA_TYPE_I4 && out->i > 7)
+        out->i -= 16;
+      break;
     case RLX_DATA_TYPE_I64:
       memcpy (&out->i, (const guint8 *) data + 8 * index, 8);
       break;

@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "map-onnx.h"
+#include "map-quantize.h"
 #include "map-index.h"
 #include "map-window.h"
 
@@ -623,6 +624,9 @@ const Mapping mappings_onnx[] = {
   ROW ("CastLike", "cast", .func = map_cast_like),
   ROW ("Clip", "clamp", .func = map_clip),
   ROW ("Dropout", "identity", .func = onnx_map_dropout),
+  ROW ("DequantizeLinear", "dequantize_linear", .func = onnx_map_quantize),
+  ROW ("DynamicQuantizeLinear", "dynamic_quantize"),
+  ROW ("QuantizeLinear", "quantize_linear", .func = onnx_map_quantize),
   ROW ("Where", "where"),
 
   ROW ("AveragePool", "average_pool", .func = onnx_map_pool),

@@ -9,6 +9,7 @@
 
 #include "map.h"
 #include "map-index.h"
+#include "map-quantize.h"
 #include "map-window.h"
 
 #include <math.h>
@@ -31,6 +32,8 @@ webnn_get_number (MapCall    *call,
     [RLX_DATA_TYPE_BOOL] = { 0, 1 },
     [RLX_DATA_TYPE_I64] = { -0x1p63, 0x1p63 },
     [RLX_DATA_TYPE_U64] = { 0, 0x1p64 },
+    [RLX_DATA_TYPE_I4] = { -8, 7 },
+    [RLX_DATA_TYPE_U4] = { 0, 15 },
   };
 
   if (!map_arg_double (call, name, fallback, value, error))
@@ -453,6 +456,8 @@ const Mapping mappings_webnn[] = {
   ROW ("clamp", "clamp", .func = map_clamp),
   ROW ("cast", "cast", .operands = "input", .attrs = "type:to/t"),
   ROW ("where", "where", .func = map_where),
+  ROW ("quantizeLinear", "quantize_linear", .func = webnn_map_quantize),
+  ROW ("dequantizeLinear", "dequantize_linear", .func = webnn_map_quantize),
 
   ROW ("matmul", "matmul", .func = map_matmul),
   ROW ("gemm", "linear", .func = map_gemm),

@@ -159,7 +159,7 @@ compare_outputs (const Case *test,
       g_autofree char *difference = NULL;
       RlxTensor *tensor = NULL;
       const gint64 *shape;
-      gsize n_dims, n_elements, size;
+      gsize n_dims, n_elements;
 
       for (gsize j = 0; j < n_outputs && names[j] != NULL; j++)
         if (g_str_equal (names[j], want->name))
@@ -180,9 +180,10 @@ compare_outputs (const Case *test,
       if (expected == NULL)
         return NULL;
       got = rlx_tensor_get_bytes (tensor);
-      size = rlx_data_type_get_size (want->data_type);
-      n_elements = g_bytes_get_size (expected) / size;
-      if (got == NULL || g_bytes_get_size (got) < n_elements * size)
+      /* what is left over of a byte is no element */
+      n_elements = MIN (g_bytes_get_size (expected) * 8 / rlx_data_type_get_bits (want->data_type),
+                        (gsize) rlx_tensor_get_n_elements (tensor));
+      if (got == NULL || g_bytes_get_size (got) < g_bytes_get_size (expected))
         return g_strdup_printf ("the run gave too few bytes for “%s”", want->name);
       difference = compare_elements (want->data_type, g_bytes_get_data (got, NULL),
                                      g_bytes_get_data (expected, NULL), n_elements, &test->tolerance);
