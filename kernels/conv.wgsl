@@ -13,7 +13,9 @@
 //   makes NC channels of NP positions, positions counted through all batches;
 //   lanes have neighbouring positions or, with SWAP, neighbouring channels. What
 //   does not follow the lane has the same address in all of them: one scalar
-//   load for the whole subgroup. No workgroup memory, no barrier.
+//   load for the whole subgroup. No workgroup memory, no barrier. With ACROSS,
+//   lanes have the channels of all groups. FEW is how many channels of the
+//   operand there are, unless there are many.
 // - DIRECT: an invocation makes one element, or LANES of them split up its sum.
 //
 // A transposed convolution reaches a position with those elements of the filter
@@ -196,7 +198,15 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   rest /= p.phases$(d);
 #endfor
 #endif
-  let g = rest;
+#for j in 0..NC
+#if ACROSS
+  let g$(j) = min (channel0 + $(j * STEP_C)u, p.tile_channels - 1u) / p.m;
+  let m$(j) = min (channel0 + $(j * STEP_C)u, p.tile_channels - 1u) % p.m;
+#else
+  let g$(j) = rest;
+  let m$(j) = min (channel0 + $(j * STEP_C)u, p.tile_channels - 1u);
+#endif
+#endfor
 
 #for i in 0..NP
   var inside$(i) = position0 + $(i * STEP_P)u < p.positions;
@@ -222,11 +232,18 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 
 #if PRODUCT
 #for i in 0..NP
-  let x$(RANK)_$(i) = rest$(i) * p.x_batch + g * p.c * p.x_channel;
+#if ACROSS
+  let x$(RANK)_$(i) = rest$(i) * p.x_batch;
+#else
+  let x$(RANK)_$(i) = rest$(i) * p.x_batch + g0 * p.c * p.x_channel;
+#endif
   let there$(RANK)_$(i) = true;
 #endfor
 #for j in 0..NC
-  let w$(j) = g * p.w_group + min (channel0 + $(j * STEP_C)u, p.m - 1u) * p.w_out;
+  let w$(j) = g$(j) * p.w_group + m$(j) * p.w_out;
+#if ACROSS
+  let x_group$(j) = g$(j) * p.c * p.x_channel;
+#endif
 #endfor
   let w$(RANK)_at = 0u;
 
@@ -255,24 +272,27 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #for i in 0..NP
     let at$(i) = select (0u, x0_$(i), there0_$(i));
 #endfor
-#if ONE_CHANNEL
-#for i in 0..NP
-    let v$(i) = load_x (at$(i));
-#endfor
-#for j in 0..NC
-    let f$(j) = load_w (w$(j) + w0_at);
-#for i in 0..NP
-    sum$(j)_$(i) = grow (sum$(j)_$(i), v$(i), f$(j), there0_$(i));
-#endfor
-#endfor
+#if FEW > 0
+#define UNROLL FEW
+    {
+      let c = 0u;
 #else
 #define UNROLL 4
     let whole = p.c - p.c % $(UNROLL)u;
     for (var c = 0u; c < whole; c += $(UNROLL)u) {
+#endif
 #for u in 0..UNROLL
       {
         let xc = (c + $(u)u) * p.x_channel;
         let wc = (c + $(u)u) * p.w_in + w0_at;
+#if ACROSS
+#for j in 0..NC
+        let f$(j) = load_w (w$(j) + wc);
+#for i in 0..NP
+        sum$(j)_$(i) = grow (sum$(j)_$(i), load_x (at$(i) + x_group$(j) + xc), f$(j), there0_$(i));
+#endfor
+#endfor
+#else
 #for i in 0..NP
         let v$(i) = load_x (at$(i) + xc);
 #endfor
@@ -282,12 +302,22 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
         sum$(j)_$(i) = grow (sum$(j)_$(i), v$(i), f$(j), there0_$(i));
 #endfor
 #endfor
+#endif
       }
 #endfor
     }
+#if FEW == 0
     for (var c = whole; c < p.c; c++) {
       let xc = c * p.x_channel;
       let wc = c * p.w_in + w0_at;
+#if ACROSS
+#for j in 0..NC
+      let f$(j) = load_w (w$(j) + wc);
+#for i in 0..NP
+      sum$(j)_$(i) = grow (sum$(j)_$(i), load_x (at$(i) + x_group$(j) + xc), f$(j), there0_$(i));
+#endfor
+#endfor
+#else
 #for i in 0..NP
       let v$(i) = load_x (at$(i) + xc);
 #endfor
@@ -297,6 +327,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
       sum$(j)_$(i) = grow (sum$(j)_$(i), v$(i), f$(j), there0_$(i));
 #endfor
 #endfor
+#endif
     }
 #endif
 #for d in 0..RANK
@@ -311,8 +342,8 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     y += o$(d)_$(i) * p.y_axis$(d);
 #endfor
 #for j in 0..NC
-    if (channel0 + $(j * STEP_C)u < p.m) {
-      put (g, channel0 + $(j * STEP_C)u, y, sum$(j)_$(i));
+    if (channel0 + $(j * STEP_C)u < p.tile_channels) {
+      put (g$(j), m$(j), y, sum$(j)_$(i));
     }
 #endfor
   }

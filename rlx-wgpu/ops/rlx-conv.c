@@ -10,6 +10,9 @@
 #include "util/rlx-checked-private.h"
 
 #define WORKGROUP_SIZE 64
+/* Up to this many channels a kernel is made for their number: a loop would
+ * cost more than what is in it. */
+#define MAX_FEW 4
 
 gboolean rlx_conv_infer           (RlxOpCall *call, GError **error);
 gboolean rlx_conv_lower           (RlxLower *lower, const RlxIrNode *node, GError **error);
@@ -254,6 +257,7 @@ typedef enum
 {
   PLAN_TILES,
   PLAN_SWAP,    /* tiles with lanes along channels */
+  PLAN_ACROSS,  /* tiles with lanes along the channels of all groups */
   PLAN_DIRECT,
   PLAN_DOT,     /* a workgroup for each element */
 } Plan;
@@ -280,10 +284,11 @@ choose_plan (const Work *work)
   if (work->n_terms >= 256 && work->n_outputs <= (work->cpu ? 16 : 2048))
     return PLAN_DOT;
 
+  /* Few channels per group: those of the next group may be their neighbours. */
+  if ((work->positions < min_lanes || work->channels_last) && work->m < min_lanes &&
+      work->groups > 1 && work->m * work->groups >= min_lanes)
+    return PLAN_ACROSS;
   if (work->positions < min_lanes && work->m < min_lanes)
-    return PLAN_DIRECT;
-  /* Few channels per group, and those of the next group are their neighbours. */
-  if (work->channels_last && work->groups > 1 && work->m < min_lanes)
     return PLAN_DIRECT;
 
   if (work->positions < min_lanes && work->positions < work->m)
@@ -297,11 +302,14 @@ choose_plan (const Work *work)
 static guint64
 describe_tiles (RlxKernel  *kernel,
                 const Work *work,
-                gboolean    swap)
+                Plan        plan)
 {
+  gboolean swap = plan != PLAN_TILES;
   guint64 min_lanes = work->cpu ? 8 : 32;
-  guint64 along = swap ? work->m : work->positions;
-  guint64 across = swap ? work->positions : work->m;
+  guint64 groups = plan == PLAN_ACROSS ? 1 : work->groups;
+  guint64 channels = plan == PLAN_ACROSS ? work->m * work->groups : work->m;
+  guint64 along = swap ? channels : work->positions;
+  guint64 across = swap ? work->positions : channels;
   guint64 lanes = 64, tile, tile_lane, tiles_along, tiles_across, n_groups;
 
   while (lanes > min_lanes && lanes / 2 >= along)
@@ -318,19 +326,21 @@ describe_tiles (RlxKernel  *kernel,
   /* More rows per load, as long as every core has work and the longer
    * compilation pays. */
   if (!swap && across >= 16 && work->n_outputs * work->n_terms >= 1 << 22 &&
-      ((across - 1) / 16 + 1) * tiles_along * work->phases * work->groups >= 32)
+      ((across - 1) / 16 + 1) * tiles_along * work->phases * groups >= 32)
     tile = 16;
   tiles_across = (across - 1) / tile + 1;
 
   rlx_kernel_define (kernel, "WG", (gint64) lanes);
   rlx_kernel_define (kernel, "SWAP", swap);
+  rlx_kernel_define (kernel, "ACROSS", plan == PLAN_ACROSS);
   rlx_kernel_define (kernel, "NP", (gint64) (swap ? tile : tile_lane));
   rlx_kernel_define (kernel, "NC", (gint64) (swap ? tile_lane : tile));
   rlx_kernel_param_u32 (kernel, "tiles_channel", swap ? tiles_along : tiles_across);
   rlx_kernel_param_u32 (kernel, "tiles_position", swap ? tiles_across : tiles_along);
+  rlx_kernel_param_u32 (kernel, "tile_channels", channels);
   rlx_kernel_param_u32 (kernel, "positions", work->positions);
 
-  n_groups = tiles_along * tiles_across * work->phases * work->groups;
+  n_groups = tiles_along * tiles_across * work->phases * groups;
   rlx_kernel_param_u32 (kernel, "groups", n_groups);
   return n_groups;
 }
@@ -478,8 +488,8 @@ conv_lower (RlxLower        *lower,
     }
   else
     {
-      rlx_kernel_define (kernel, "ONE_CHANNEL", conv.channels_in == 1);
-      n_groups = describe_tiles (kernel, &work, plan == PLAN_SWAP);
+      rlx_kernel_define (kernel, "FEW", conv.channels_in <= MAX_FEW ? conv.channels_in : 0);
+      n_groups = describe_tiles (kernel, &work, plan);
     }
 
   rlx_kernel_set_cost (kernel, 2.0 * (double) work.n_outputs * (double) work.n_terms / (double) work.phases,
