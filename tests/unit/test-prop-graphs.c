@@ -134,7 +134,8 @@ add_leaf (Maker        *self,
           gsize         n_dims,
           double        input)
 {
-  g_autoptr (RlxTensor) tensor = prop_tensor (self->rand, PROP_TAME, data_type, shape, n_dims);
+  gboolean floats = data_type == RLX_DATA_TYPE_F32 || data_type == RLX_DATA_TYPE_F16;
+  g_autoptr (RlxTensor) tensor = prop_tensor (self->rand, floats ? PROP_TAME : PROP_WILD, data_type, shape, n_dims);
   g_autoptr (GError) error = NULL;
   g_autofree char *name = g_strdup_printf ("leaf%u", g_list_model_get_n_items (G_LIST_MODEL (self->graph)));
   double choice = g_rand_double (self->rand);
