@@ -649,11 +649,18 @@ generate_slice (Call *call)
           starts[i] = G_MAXINT64;
           ends[i] = prop_chance (call->rand, 0.5) ? G_MININT64 : 0;
         }
+      /* The same shape, but not the same elements. */
+      if (call->variant == 1)
+        {
+          starts[i] = -1;
+          ends[i] = G_MININT64;
+          steps[i] = -1;
+        }
     }
   set_ints (call, "starts", starts, n_axes);
   set_ints (call, "ends", ends, n_axes);
   set_ints (call, "axes", axes, n_axes);
-  if (prop_chance (call->rand, 0.7))
+  if (call->variant == 1 || prop_chance (call->rand, 0.7))
     set_ints (call, "steps", steps, n_axes);
 
   return TRUE;
