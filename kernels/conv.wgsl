@@ -54,14 +54,39 @@ fn source (at: i32, stride: u32) -> i32 {
 }
 #endif
 
-#for d in 0..RANK
-fn place$(d) (o: u32, k: u32) -> i32 {
-#if TRANSPOSED
-  return source (i32 (o + p.begin$(d)) - i32 (k * p.dilation$(d)), p.stride$(d));
-#else
-  return i32 (o * p.stride$(d) + k * p.dilation$(d)) - i32 (p.begin$(d));
-#endif
+// How many steps from `begin` on are below `end`.
+fn steps (begin: u32, end: u32, step: u32) -> u32 {
+  return (max (begin, end) - begin + (step - 1u)) / step;
 }
+
+// place: where an element of the filter lies. first, last: which elements may
+// lie in the operand at all; a filter may be much longer than that.
+#for d in 0..RANK
+#if TRANSPOSED
+fn place$(d) (o: u32, k: u32) -> i32 {
+  return source (i32 (o + p.begin$(d)) - i32 (k * p.dilation$(d)), p.stride$(d));
+}
+
+fn first$(d) (o: u32) -> u32 {
+  return steps ((p.in$(d) - 1u) * p.stride$(d), o + p.begin$(d), p.dilation$(d));
+}
+
+fn last$(d) (o: u32) -> u32 {
+  return min (p.k$(d), (o + p.begin$(d)) / p.dilation$(d) + 1u);
+}
+#else
+fn place$(d) (o: u32, k: u32) -> i32 {
+  return i32 (o * p.stride$(d) + k * p.dilation$(d)) - i32 (p.begin$(d));
+}
+
+fn first$(d) (o: u32) -> u32 {
+  return steps (o * p.stride$(d), p.begin$(d), p.dilation$(d));
+}
+
+fn last$(d) (o: u32) -> u32 {
+  return min (p.k$(d), steps (o * p.stride$(d), p.begin$(d) + p.in$(d), p.dilation$(d)));
+}
+#endif
 #endfor
 #endif
 
@@ -112,34 +137,39 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     var left = i;
     let c = left % p.c;
     left /= p.c;
+    var at = x + c * p.x_channel;
+    var tap = w + c * p.w_in;
+    var there = true;
 #for d in 0..RANK
     let k$(d) = left % p.k$(d);
     left /= p.k$(d);
+    let i$(d) = u32 (place$(d) (o$(d), k$(d)));
+    there = there && i$(d) < p.in$(d);
+    at += i$(d) * p.x_axis$(d);
+    tap += k$(d) * p.w_axis$(d);
 #endfor
-    {
+    sum = grow (sum, load_x (select (0u, at, there)), load_w (tap), there);
+  }
 #else
 #for e in 0..RANK
 #define D RANK - 1 - e
-  for (var k$(D) = 0u; k$(D) < p.k$(D); k$(D)++) {
+  let end$(D) = last$(D) (o$(D));
+  for (var k$(D) = first$(D) (o$(D)); k$(D) < end$(D); k$(D)++) {
 #endfor
-    for (var c = 0u; c < p.c; c++) {
-#endif
-      var at = x + c * p.x_channel;
-      var there = true;
+    var at = x;
+    var tap = w;
+    var there = true;
 #for d in 0..RANK
-      let i$(d) = u32 (place$(d) (o$(d), k$(d)));
-      there = there && i$(d) < p.in$(d);
-      at += i$(d) * p.x_axis$(d);
+    let i$(d) = u32 (place$(d) (o$(d), k$(d)));
+    there = there && i$(d) < p.in$(d);
+    at += i$(d) * p.x_axis$(d);
+    tap += k$(d) * p.w_axis$(d);
 #endfor
-      var tap = w + c * p.w_in;
-#for d in 0..RANK
-      tap += k$(d) * p.w_axis$(d);
-#endfor
-      sum = grow (sum, load_x (select (0u, at, there)), load_w (tap), there);
+    if (there) {
+      for (var c = 0u; c < p.c; c++) {
+        sum = fma (load_x (at + c * p.x_channel), load_w (tap + c * p.w_in), sum);
+      }
     }
-#if LANES > 1
-  }
-#else
 #for d in 0..RANK
   }
 #endfor

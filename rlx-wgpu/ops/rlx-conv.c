@@ -267,6 +267,7 @@ typedef struct
 {
   guint64 n_outputs;
   guint64 n_terms;        /* of each sum */
+  gboolean mostly_padding; /* most terms of each sum */
   guint64 positions;      /* in all batches; of a phase */
   guint64 phases;
   guint64 m;              /* channels of a group */
@@ -284,6 +285,9 @@ choose_plan (const Work *work)
   if (work->n_terms >= 256 && work->n_outputs <= (work->cpu ? 16 : 2048))
     return PLAN_DOT;
 
+  /* Visits what there is and nothing else. */
+  if (work->mostly_padding)
+    return PLAN_DIRECT;
   /* Few channels per group: those of the next group may be their neighbours. */
   if ((work->positions < min_lanes || work->channels_last) && work->m < min_lanes &&
       work->groups > 1 && work->m * work->groups >= min_lanes)
@@ -359,7 +363,7 @@ conv_lower (RlxLower        *lower,
   guint64 filter_strides[RLX_MAX_RANK], stride = 1;
   guint64 sizes_in[RLX_MAX_SPATIAL], sizes_out[RLX_MAX_SPATIAL];
   RlxWindowStrides x_strides, y_strides;
-  guint64 n_groups, channels;
+  guint64 n_groups, channels, n_there = 1;
   gboolean product, direct;
   RlxOpCall call;
   RlxKernel *kernel;
@@ -401,6 +405,7 @@ conv_lower (RlxLower        *lower,
       sizes_in[d] = (guint64) axis->in;
       sizes_out[d] = (guint64) axis->out;
       work.n_terms *= (guint64) axis->window;
+      n_there *= (guint64) MIN (axis->window, transposed ? axis->in : (axis->in - 1) / axis->dilation + 1);
       /* Where a stride has nothing to part it may be beyond 32 bits. */
       if ((transposed ? axis->in : axis->out) == 1)
         axis->stride = 1;
@@ -418,6 +423,7 @@ conv_lower (RlxLower        *lower,
     }
   if (!product)
     work.n_terms = 0;
+  work.mostly_padding = work.n_terms / 8 >= n_there * (guint64) conv.channels_in && product;
 
   plan = choose_plan (&work);
   direct = plan == PLAN_DIRECT || plan == PLAN_DOT;

@@ -116,25 +116,24 @@ conv_init (Conv             *conv,
     conv->window.window[i] = filter->shape[conv->first + i];
 }
 
-/* Adds @x times @w to an element of the result. */
+/* Adds an element of the operand times one of the filter to the result. */
 static void
 add_product (RlxReferenceCall *call,
              gsize             at,
              double           *sizes,
-             double            x,
-             double            x_bound,
+             gsize             at_x,
              gsize             at_w)
 {
-  const RlxReferenceValue *filter = call->inputs[1];
+  const RlxReferenceValue *x = call->inputs[0], *filter = call->inputs[1];
   RlxReferenceValue *y = call->output;
-  double w = filter->values[at_w];
+  double product = x->values[at_x] * filter->values[at_w];
 
-  y->values[at] += x * w;
-  sizes[at] += fabs (x * w);
-  if (x_bound > 0)
-    y->bounds[at] += x_bound * (fabs (w) + filter->bounds[at_w]);
+  y->values[at] += product;
+  sizes[at] += fabs (product);
+  if (x->bounds[at_x] > 0)
+    y->bounds[at] += x->bounds[at_x] * (fabs (filter->values[at_w]) + filter->bounds[at_w]);
   if (filter->bounds[at_w] > 0)
-    y->bounds[at] += filter->bounds[at_w] * fabs (x);
+    y->bounds[at] += filter->bounds[at_w] * fabs (x->values[at_x]);
 }
 
 /* The bound of a sum of @k products, and the bias. */
@@ -217,7 +216,7 @@ conv_forward (RlxReferenceCall *call)
           do
             {
               gboolean inside = TRUE;
-              gsize at_x = 0;
+              gsize at_w;
 
               for (gsize i = 0; i < window->n_axes; i++)
                 {
@@ -227,10 +226,11 @@ conv_forward (RlxReferenceCall *call)
                   from[window->first + i] = place;
                   tap[conv.first + i] = k[i];
                 }
+              at_w = get_position (filter, tap);
               if (inside)
-                at_x = get_position (x, from);
-              add_product (call, at, sizes, inside ? x->values[at_x] : 0, inside ? x->bounds[at_x] : 0,
-                           get_position (filter, tap));
+                add_product (call, at, sizes, get_position (x, from), at_w);
+              else if (!isfinite (filter->values[at_w]))
+                y->bounds[at] = INFINITY;
             }
           while (rlx_reference_next (k, window->window, window->n_axes));
         }
@@ -283,7 +283,7 @@ conv_transpose (RlxReferenceCall *call)
                   tap[conv.first + i] = k[i];
                 }
               if (inside)
-                add_product (call, get_position (y, to), sizes, x->values[at], x->bounds[at], get_position (filter, tap));
+                add_product (call, get_position (y, to), sizes, at, get_position (filter, tap));
             }
           while (rlx_reference_next (k, window->window, window->n_axes));
         }

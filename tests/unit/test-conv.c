@@ -151,6 +151,7 @@ test_conv_shapes (void)
   /* a stride beyond the filter, a filter beyond the operand */
   check ("conv", "f32[1,2,11,13] f32[3,2,2,1]", "{'strides': <[int64 5, 4]>}");
   check ("conv", "f32[1,2,2,1] f32[3,2,5,4]", "{'padding': <[int64 3, 1, 0, 3]>}");
+  check ("conv", "f32[1,2,1,2] f32[3,2,40,30]", "{'padding': <[int64 39, 20, 28, 1]>, 'dilations': <[int64 1, 1]>}");
   /* one and three axes */
   check ("conv", "f32[2,3,70] f32[9,3,5] f32[9]", "{'padding': <[int64 4, 0]>, 'strides': <[int64 2]>}");
   check ("conv", "f32[1,2,5,6,7] f32[4,2,3,2,3] f32[4]", "{'padding': <[int64 1, 1, 0, 0, 2, 1]>, 'strides': <[int64 1, 2, 1]>}");
@@ -207,6 +208,9 @@ test_conv_transpose_shapes (void)
   check ("conv_transpose", "f32[1,6,5,5] f32[6,1,2,2] f32[6]", "{'groups': <int64 6>, 'strides': <[int64 4, 3]>}");
   /* one element and a stride that nothing depends on */
   check ("conv_transpose", "f32[1,2,1,2] f32[2,3,5,4]", "{'strides': <[int64 1000000, 2]>}");
+  /* a filter that is much longer than the operand */
+  check ("conv_transpose", "f32[1,2,2,1] f32[2,3,31,40] f32[3]", "{'strides': <[int64 5, 7]>, 'dilations': <[int64 2, 1]>}");
+  check ("conv_transpose", "f32[1,1,1,1] f32[1,1,500,600]", "{}");
   /* long sums for few elements */
   check ("conv_transpose", "f32[1,700,1,1] f32[700,1,1,1]", "{}");
   check ("conv_transpose", "f32[0,2,4] f32[2,5,3]", "{}");
