@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Views: transpose, slice and expand pick elements of their operand at regular
+ * Views: transpose, slice, expand and reverse pick elements of their operand at regular
  * distances. A consumer that can read through such a view needs no copy.
  */
 #pragma once

@@ -4,7 +4,7 @@
  * Groups element-wise nodes into regions. A node joins the region of its users
  * when all of them are in one region, it has that region's shape, and the
  * region's operands still fit the device's bindings. Views (transpose, slice,
- * expand) in front of a region are read through with strides, without a copy.
+ * expand, reverse) in front of a region are read through with strides, without a copy.
  */
 #include "config.h"
 
