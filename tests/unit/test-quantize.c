@@ -1,0 +1,320 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ */
+#include "config.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "rlx-test-util.h"
+
+static GVariant *
+to_type (const char *name)
+{
+  return g_variant_new_parsed ("{'to': <%s>}", name);
+}
+
+static void
+quantize_known (const char   *type,
+                const char   *to,
+                double        scale,
+                double        zero,
+                const double *x,
+                const double *expected)
+{
+  g_autofree char *scalar = g_strdup_printf ("%s[]", to);
+  g_autofree char *result = g_strdup_printf ("%s%s", to, strchr (type, '['));
+  g_autoptr (RlxTensor) a = rlx_test_tensor (type, x);
+  g_autoptr (RlxTensor) b = rlx_test_tensor ("f32[]", &scale);
+  g_autoptr (RlxTensor) c = rlx_test_tensor (scalar, &zero);
+  g_autoptr (RlxTensor) y = rlx_test_run_op ("quantize_linear", 3, (RlxTensor *[]) { a, b, c }, to_type (to));
+
+  if (y != NULL)
+    rlx_test_compare (to, y, result, expected, 0, 0);
+}
+
+/* Halves, both ends of the range, and what is no number. */
+static void
+test_known (void)
+{
+  static const double x[] = { 0, 1, 3, 5, -1, -3, 1e30, -INFINITY, INFINITY, NAN, 2.9, -7.1, 17 };
+  static const double i8[] = { 3, 3, 5, 5, 3, 1, 127, -128, 127, 0, 4, -1, 11 };
+  static const double u8[] = { 3, 3, 5, 5, 3, 1, 255, 0, 255, 0, 4, 0, 11 };
+  static const double i4[] = { -1, -1, 1, 1, -1, -3, 7, -8, 7, 0, 0, -5, 7 };
+  static const double u4[] = { 9, 9, 11, 11, 9, 7, 15, 0, 15, 0, 10, 5, 15 };
+  static const double i32[] = { 5, 5, 7, 7, 5, 3, G_MAXINT32, G_MININT32 + 5.0, G_MAXINT32, 0, 6, 1, 13 };
+  static const double integers[] = { 7, -7, 1 << 24, -(1 << 24), 3 };
+  static const double from_i32[] = { 3, -5, 127, -128, 1 };
+
+  if (rlx_test_device () == NULL)
+    return;
+  quantize_known ("f32[13]", "i8", 2, 3, x, i8);
+  quantize_known ("f32[13]", "u8", 2, 3, x, u8);
+  quantize_known ("f32[13]", "i4", 2, -1, x, i4);
+  quantize_known ("f32[13]", "u4", 2, 9, x, u4);
+  quantize_known ("f32[13]", "i32", 2, 5, x, i32);
+  quantize_known ("i32[5]", "i8", 2, -1, integers, from_i32);
+}
+
+/* Differences that take more than 32 bits. */
+static void
+test_wide (void)
+{
+  static const double x[] = { G_MAXINT32, G_MININT32, 0, 5 };
+  static const double zero[] = { G_MININT32, G_MAXINT32, G_MININT32, 5 };
+  static const double scale[] = { 1, 0.5, 2, 3 };
+  double expected[4];
+  g_autoptr (RlxTensor) a = rlx_test_tensor ("i32[4]", x);
+  g_autoptr (RlxTensor) b = rlx_test_tensor ("f32[4]", scale);
+  g_autoptr (RlxTensor) c = rlx_test_tensor ("i32[4]", zero);
+  g_autoptr (RlxTensor) y = NULL;
+
+  if (rlx_test_device () == NULL)
+    return;
+  for (guint i = 0; i < 4; i++)
+    expected[i] = (x[i] - zero[i]) * scale[i];
+  y = rlx_test_run_op ("dequantize_linear", 3, (RlxTensor *[]) { a, b, c }, NULL);
+  if (y != NULL)
+    rlx_test_compare ("i32", y, "f32[4]", expected, 0, 0x1p-22);
+}
+
+/* Elements of 4 bits, an odd number of them, each in every place of a word; so
+ * many that several workgroups take them, in blocks of 7 and what is left. */
+static void
+test_large (void)
+{
+  enum { ROWS = 37, COLUMNS = 12345, BLOCK = 7, BLOCKS = (COLUMNS + BLOCK - 1) / BLOCK };
+  static const char *const types[] = { "i4", "u4", "i8", "u8" };
+
+  if (rlx_test_device () == NULL)
+    return;
+  for (guint t = 0; t < G_N_ELEMENTS (types); t++)
+    {
+      gboolean is_signed = types[t][0] == 'i';
+      int levels = types[t][1] == '4' ? 16 : 256, least = is_signed ? -levels / 2 : 0;
+      g_autofree char *type = g_strdup_printf ("%s[%d,%d]", types[t], ROWS, COLUMNS);
+      g_autofree char *zero_type = g_strdup_printf ("%s[%d,%d]", types[t], ROWS, BLOCKS);
+      g_autofree char *scale_type = g_strdup_printf ("f32[%d,%d]", ROWS, BLOCKS);
+      g_autofree char *result_type = g_strdup_printf ("f32[%d,%d]", ROWS, COLUMNS);
+      g_autoptr (RlxTensor) x = rlx_test_random (type, least, least + levels - 1, 3);
+      g_autoptr (RlxTensor) zero = rlx_test_random (zero_type, least, least + levels - 1, 4);
+      g_autoptr (RlxTensor) scale = rlx_test_random (scale_type, 0.5, 2, 5);
+      g_autofree double *levels_in = rlx_test_get_values (x), *zeros = rlx_test_get_values (zero), *scales = rlx_test_get_values (scale);
+      g_autofree double *expected = g_new (double, ROWS * COLUMNS);
+      g_autoptr (RlxTensor) y = NULL, back = NULL;
+
+      for (gsize i = 0; i < ROWS * COLUMNS; i++)
+        {
+          gsize block = i / COLUMNS * BLOCKS + i % COLUMNS / BLOCK;
+
+          expected[i] = (levels_in[i] - zeros[block]) * scales[block];
+        }
+      y = rlx_test_run_op ("dequantize_linear", 3, (RlxTensor *[]) { x, scale, zero },
+                           g_variant_new_parsed ("{'blocks': <[int64 1, %x]>}", (gint64) BLOCK));
+      if (y == NULL || !rlx_test_compare (types[t], y, result_type, expected, 0, 0x1p-24))
+        return;
+
+      /* The quotient is a whole number but for a few roundings. */
+      back = rlx_test_run_op ("quantize_linear", 3, (RlxTensor *[]) { y, scale, zero },
+                              g_variant_new_parsed ("{'blocks': <[int64 1, %x]>, 'to': <%s>}", (gint64) BLOCK, types[t]));
+      if (back != NULL && !rlx_tensor_equal (back, x))
+        {
+          g_test_message ("%s: not the same when it comes back", types[t]);
+          g_test_fail ();
+        }
+    }
+}
+
+/* Through a graph that takes 4-bit elements apart and joins them. */
+static void
+test_moves (void)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (RlxGraph) graph = rlx_graph_new ();
+  g_autoptr (RlxTensor) x = rlx_test_random ("i4[5,7]", -8, 7, 9);
+  g_autoptr (RlxTensor) places = rlx_test_tensor ("i32[3]", (double[]) { 0, 2, 4 });
+  g_autofree double *values = rlx_test_get_values (x);
+  double expected[2 * 3 * 5 + 4];
+  RlxNode *node = rlx_graph_input (graph, "x", RLX_DATA_TYPE_I4, (gint64[]) { 5, 7 }, 2, &error);
+  RlxNode *part, *rest;
+  RlxTensor **outputs;
+  gsize n_outputs;
+
+  if (rlx_test_device () == NULL)
+    return;
+  /* columns 1, 3 and 5, transposed and twice; then 4 more from the last row */
+  part = rlx_node_slice (node, (gint64[]) { 0, 1 }, 2, (gint64[]) { 5, 7 }, 2, &error);
+  g_assert_no_error (error);
+  part = rlx_node_transpose (part, NULL, 0, &error);
+  part = rlx_node_gather (part, rlx_graph_constant (graph, places, &error), 0, &error);
+  part = rlx_node_expand (part, (gint64[]) { 2, 3, 5 }, 3, &error);
+  part = rlx_node_reshape (part, (gint64[]) { -1 }, 1, &error);
+  rest = rlx_node_reshape (node, (gint64[]) { 35 }, 1, &error);
+  rest = rlx_node_slice (rest, (gint64[]) { 31 }, 1, (gint64[]) { 35 }, 1, &error);
+  node = rlx_graph_concat (graph, (RlxNode *[]) { rest, part }, 2, 0, &error);
+  g_assert_no_error (error);
+  rlx_graph_output (graph, "y", node);
+
+  for (guint i = 0; i < 4; i++)
+    expected[i] = values[31 + i];
+  for (guint i = 0; i < 30; i++)
+    expected[4 + i] = values[i % 5 * 7 + 1 + i / 5 % 3 * 2];
+  outputs = rlx_test_run_graph (g_object_ref (graph), 1, &x, &n_outputs);
+  if (outputs == NULL)
+    return;
+  rlx_test_compare ("moves", outputs[0], "i4[34]", expected, 0, 0);
+  g_object_unref (outputs[0]);
+  g_free (outputs);
+}
+
+/* A state of 4-bit elements, an odd number of them, which changes. */
+static void
+test_state (void)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (RlxGraph) graph = rlx_graph_new ();
+  g_autoptr (RlxTensor) initial = rlx_test_tensor ("u4[3]", (double[]) { 1, 2, 15 });
+  g_autoptr (RlxExecutable) executable = NULL;
+  g_autoptr (RlxTensor) value = NULL;
+  RlxTensor **outputs;
+  RlxNode *state = rlx_graph_state (graph, "s", initial, &error);
+  RlxNode *next;
+  gsize n_outputs;
+
+  if (rlx_test_device () == NULL)
+    return;
+  g_assert_no_error (error);
+  next = rlx_node_reverse (state, (gint64[]) { 0 }, 1, &error);
+  g_assert_no_error (error);
+  rlx_graph_assign (graph, state, next, &error);
+  g_assert_no_error (error);
+  rlx_graph_output (graph, "y", state);
+  executable = rlx_device_compile (rlx_test_device (), graph, NULL, &error);
+  g_assert_no_error (error);
+  outputs = rlx_executable_run (executable, NULL, 0, &n_outputs, NULL, &error);
+  g_assert_no_error (error);
+  rlx_test_compare ("state before", outputs[0], "u4[3]", (double[]) { 1, 2, 15 }, 0, 0);
+  value = rlx_executable_read_state (executable, "s", NULL, &error);
+  g_assert_no_error (error);
+  rlx_test_compare ("state after", value, "u4[3]", (double[]) { 15, 2, 1 }, 0, 0);
+  g_object_unref (outputs[0]);
+  g_free (outputs);
+}
+
+static void
+test_dynamic (void)
+{
+  static const struct { double x[4]; double scale; double zero; double y[4]; } rows[] = {
+    { { 0, 0, 0, 0 }, 1, 0, { 0, 0, 0, 0 } },
+    { { 255, 0, 1, 254 }, 1, 0, { 255, 0, 1, 254 } },
+    { { -255, -1, 0, -3 }, 1, 255, { 0, 254, 255, 252 } },
+    { { -55, 200, 0.5, 1.5 }, 1, 55, { 0, 255, 55, 57 } },
+    { { 5, NAN, 7, 1 }, NAN, 0, { 0, 0, 0, 0 } },
+  };
+
+  if (rlx_test_device () == NULL)
+    return;
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    for (guint half = 0; half < 2; half++)
+      {
+        g_autoptr (GError) error = NULL;
+        g_autoptr (RlxGraph) graph = rlx_graph_new ();
+        g_autoptr (RlxTensor) x = rlx_test_tensor (half ? "f16[2,2]" : "f32[2,2]", rows[i].x);
+        RlxNode *node = rlx_graph_input (graph, "x", rlx_tensor_get_data_type (x), (gint64[]) { 2, 2 }, 2, &error);
+        g_autofree RlxNode **results = NULL;
+        RlxTensor **outputs;
+        gsize n;
+
+        results = rlx_node_dynamic_quantize (node, &n, &error);
+        g_assert_no_error (error);
+        g_assert_cmpuint (n, ==, 3);
+        rlx_graph_output (graph, "y", results[0]);
+        rlx_graph_output (graph, "scale", results[1]);
+        rlx_graph_output (graph, "zero", results[2]);
+        outputs = rlx_test_run_graph (g_object_ref (graph), 1, &x, &n);
+        if (outputs == NULL)
+          return;
+        rlx_test_compare ("integers", outputs[0], "u8[2,2]", rows[i].y, 0, 0);
+        rlx_test_compare ("scale", outputs[1], "f32[]", &rows[i].scale, 0, 0);
+        rlx_test_compare ("zero point", outputs[2], "u8[]", &rows[i].zero, 0, 0);
+        for (gsize j = 0; j < n; j++)
+          g_object_unref (outputs[j]);
+        g_free (outputs);
+      }
+}
+
+static void
+test_fake (void)
+{
+  static const double x[] = { 3, -7, 0.4, 1.5, -0.5 };
+  static const double symmetric[] = { 3, -7, 0, 2, 0 };
+  static const double two_bits[] = { 0, -7, 0, 0, 0 };
+  static const double zeros[] = { 0, 0, 0 };
+  double scale = 1, zero = 2;
+  static const double limited[] = { 1, -2, 0, 1, 0 };
+  g_autoptr (RlxTensor) a = rlx_test_tensor ("f32[5]", x);
+  g_autoptr (RlxTensor) none = rlx_test_tensor ("f32[3]", zeros);
+  g_autoptr (RlxTensor) s = rlx_test_tensor ("f32[]", &scale);
+  g_autoptr (RlxTensor) z = rlx_test_tensor ("i32[]", &zero);
+  g_autoptr (RlxTensor) first = NULL, second = NULL, third = NULL, fourth = NULL;
+
+  if (rlx_test_device () == NULL)
+    return;
+  /* seven levels on either side of 0: the scale is 1 */
+  first = rlx_test_run_op ("fake_quantize", 1, &a, g_variant_new_parsed ("{'bits': <int64 4>}"));
+  second = rlx_test_run_op ("fake_quantize", 1, &a, g_variant_new_parsed ("{'bits': <int64 2>}"));
+  third = rlx_test_run_op ("fake_quantize", 3, (RlxTensor *[]) { a, s, z },
+                           g_variant_new_parsed ("{'bits': <int64 2>, 'symmetric': <false>}"));
+  fourth = rlx_test_run_op ("fake_quantize", 1, &none, NULL);
+  if (first == NULL || second == NULL || third == NULL || fourth == NULL)
+    return;
+  rlx_test_compare ("4 bits", first, "f32[5]", symmetric, 0, 0x1p-22);
+  rlx_test_compare ("2 bits", second, "f32[5]", two_bits, 0, 0x1p-22);
+  rlx_test_compare ("zero point", third, "f32[5]", limited, 0, 0);
+  rlx_test_compare ("nothing but 0", fourth, "f32[3]", zeros, 0, 0);
+}
+
+static void
+test_rules (void)
+{
+  rlx_test_infers ("quantize_linear", "f32[6,4] f32[3,2] i4[3,2]", to_type ("i4"), "i4[6,4]");
+  rlx_test_infers ("quantize_linear", "f16[2,3] f32[3]", to_type ("u8"), "u8[2,3]");
+  rlx_test_infers ("quantize_linear", "i32[0,3] f32[0,1]", to_type ("u8"), "u8[0,3]");
+  rlx_test_infers ("dequantize_linear", "u4[5] f16[]", NULL, "f16[5]");
+  rlx_test_infers ("dequantize_linear", "i8[5] f32[2]", g_variant_new_parsed ("{'blocks': <[int64 4]>}"), "f32[5]");
+
+  rlx_test_refuses ("quantize_linear", "f32[4] f32[]", to_type ("f32"), RLX_GRAPH_ERROR_DATA_TYPE, "f32");
+  rlx_test_refuses ("quantize_linear", "f32[4] f32[] u8[]", to_type ("i8"), RLX_GRAPH_ERROR_DATA_TYPE, "u8");
+  rlx_test_refuses ("quantize_linear", "f32[4] i32[]", to_type ("i8"), RLX_GRAPH_ERROR_DATA_TYPE, "scale");
+  rlx_test_refuses ("quantize_linear", "f32[4] f32[1,4]", to_type ("i8"), RLX_GRAPH_ERROR_SHAPE, "2 dimensions");
+  rlx_test_refuses ("quantize_linear", "f32[4,6] f32[4,4]", to_type ("i8"), RLX_GRAPH_ERROR_SHAPE, "axis 1");
+  rlx_test_refuses ("quantize_linear", "f32[4] f32[0]", to_type ("i8"), RLX_GRAPH_ERROR_SHAPE, "axis 0");
+  rlx_test_refuses ("quantize_linear", "f32[4] f32[4] i8[]", to_type ("i8"), RLX_GRAPH_ERROR_SHAPE, "zero point");
+  rlx_test_refuses ("dequantize_linear", "f32[4] f32[]", NULL, RLX_GRAPH_ERROR_DATA_TYPE, "f32");
+  rlx_test_refuses ("dequantize_linear", "i8[4] f32[] u8[]", NULL, RLX_GRAPH_ERROR_DATA_TYPE, "u8");
+  rlx_test_refuses ("dequantize_linear", "i8[5] f32[2]", g_variant_new_parsed ("{'blocks': <[int64 2]>}"), RLX_GRAPH_ERROR_SHAPE, "blocks of 2");
+  rlx_test_refuses ("dequantize_linear", "i8[5] f32[2]", g_variant_new_parsed ("{'blocks': <[int64 0]>}"), RLX_GRAPH_ERROR_INVALID_ARGUMENT, "is 0");
+  rlx_test_refuses ("dequantize_linear", "i8[5] f32[2]", g_variant_new_parsed ("{'blocks': <[int64 1, 3]>}"), RLX_GRAPH_ERROR_INVALID_ARGUMENT, "2 sizes");
+  rlx_test_refuses ("fake_quantize", "f32[4]", g_variant_new_parsed ("{'bits': <int64 1>}"), RLX_GRAPH_ERROR_INVALID_ARGUMENT, "1");
+  rlx_test_refuses ("fake_quantize", "f32[4] - i32[]", g_variant_new_parsed ("{'symmetric': <false>}"), RLX_GRAPH_ERROR_INVALID_ARGUMENT, "no scale");
+  rlx_test_refuses ("fake_quantize", "f32[4] f32[] i32[]", NULL, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "symmetric");
+  rlx_test_refuses ("add", "i4[4] i4[4]", NULL, RLX_GRAPH_ERROR_DATA_TYPE, "i4");
+}
+
+int
+main (int   argc,
+      char *argv[])
+{
+  g_test_init (&argc, &argv, NULL);
+
+  g_test_add_func ("/quantize/rules", test_rules);
+  g_test_add_func ("/quantize/known", test_known);
+  g_test_add_func ("/quantize/wide", test_wide);
+  g_test_add_func ("/quantize/large", test_large);
+  g_test_add_func ("/quantize/moves", test_moves);
+  g_test_add_func ("/quantize/state", test_state);
+  g_test_add_func ("/quantize/dynamic", test_dynamic);
+  g_test_add_func ("/quantize/fake", test_fake);
+
+  return g_test_run ();
+}
