@@ -11,8 +11,11 @@
 
 #define U 0x1p-24 /* half a unit in the last place of 1 */
 
-static const char *const ops[] = { "reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod" };
-enum { SUM, MEAN, MAXIMUM, MINIMUM, PROD };
+static const char *const ops[] = {
+  "reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod",
+  "reduce_l1", "reduce_sum_square", "reduce_l2", "reduce_log_sum_exp",
+};
+enum { SUM, MEAN, MAXIMUM, MINIMUM, PROD, L1, SUM_SQUARE, L2, LOG_SUM_EXP };
 
 static const char *const number_types[] = { "f32", "f16", "i32", "u32", "i8", "u8", "i64", "u64" };
 
@@ -56,6 +59,39 @@ fold_values (int           op,
           bits *= (guint32) (gint64) values[i];
         }
       sizes = fabs (result);
+      break;
+
+    case L1:
+      for (gsize i = 0; i < n; i++)
+        {
+          result += fabs (values[i]);
+          bits += (guint32) (gint64) fabs (values[i]);
+        }
+      sizes = result;
+      break;
+
+    case SUM_SQUARE:
+    case L2:
+      for (gsize i = 0; i < n; i++)
+        {
+          result += values[i] * values[i];
+          bits += (guint32) (gint64) values[i] * (guint32) (gint64) values[i];
+        }
+      if (op == L2)
+        result = sqrt (result);
+      sizes = result;
+      break;
+
+    case LOG_SUM_EXP:
+      {
+        double largest = -INFINITY;
+
+        for (gsize i = 0; i < n; i++)
+          largest = fmax (largest, values[i]);
+        for (gsize i = 0; i < n; i++)
+          result += exp (values[i] - (isfinite (largest) ? largest : 0));
+        result = (isfinite (largest) ? largest : 0) + log (result);
+      }
       break;
 
     default:
@@ -151,6 +187,12 @@ bound (gsize    index,
     limit = (log2 (n) + 24) * U * size;
   else if (b->op == PROD)
     limit = n * 2 * U * size;
+  else if (b->op == L1 || b->op == SUM_SQUARE)
+    limit = (log2 (n) + 25) * U * size;
+  else if (b->op == L2)
+    limit = (log2 (n) + 28) * U / 2 * size + 1e-18;
+  else if (b->op == LOG_SUM_EXP && isfinite (expected))
+    limit = 8 * U * (fabs (expected) + log2 (n) + 16);
   if (b->data_type == RLX_DATA_TYPE_F16)
     limit += rlx_test_rounding (b->data_type, fabs (expected) + limit);
 
@@ -200,7 +242,7 @@ check_all (RlxTensor *x,
   RlxNode *node;
 
   if (!is_float)
-    which &= ~(1u << MEAN);
+    which &= ~(1u << MEAN | 1u << L2 | 1u << LOG_SUM_EXP);
   attributes = make_attributes (mask, rank, keep_dims);
   g_string_append_c (type, '[');
   for (gsize d = 0; d < rank; d++)
@@ -241,8 +283,8 @@ check_all (RlxTensor *x,
       }
 }
 
-#define ALL_OPS 0x1f
-#define NO_PROD 0x0f
+#define ALL_OPS 0x1ff
+#define NO_PROD 0x1ef
 
 /* ---- tests ----------------------------------------------------------------------- */
 
@@ -431,9 +473,16 @@ test_empty (void)
     {
       check_empty ("reduce_sum", number_types[i], 0);
       check_empty ("reduce_prod", number_types[i], 1);
+      check_empty ("reduce_l1", number_types[i], 0);
+      check_empty ("reduce_sum_square", number_types[i], 0);
     }
   check_empty ("reduce_mean", "f32", NAN);
   check_empty ("reduce_mean", "f16", NAN);
+  check_empty ("reduce_l2", "f32", 0);
+  check_empty ("reduce_log_sum", "f16", -INFINITY);
+  check_empty ("reduce_log_sum_exp", "f32", -INFINITY);
+  check_empty ("reduce_any", "bool", 0);
+  check_empty ("reduce_all", "bool", 1);
   check_empty ("reduce_max", "f32", -INFINITY);
   check_empty ("reduce_min", "f32", INFINITY);
   check_empty ("reduce_max", "f16", -INFINITY);
@@ -462,8 +511,8 @@ test_special (void)
   {
     g_autoptr (RlxTensor) x = rlx_test_tensor ("f32[4,3]", (double[]) { 1, NAN, 2, -INFINITY, 5, 3, INFINITY, 1, 2, NAN, NAN, NAN });
 
-    check_all (x, 2, FALSE, 1u << MAXIMUM | 1u << MINIMUM | 1u << SUM | 1u << PROD);
-    check_all (x, 1, FALSE, 1u << MAXIMUM | 1u << MINIMUM | 1u << SUM | 1u << PROD);
+    check_all (x, 2, FALSE, ALL_OPS & ~(1u << MEAN));
+    check_all (x, 1, FALSE, ALL_OPS & ~(1u << MEAN));
   }
   {
     /* rows of infinities only; a NaN at the end of a long row */
@@ -477,7 +526,15 @@ test_special (void)
         values[40000 + i] = i == 19999 ? NAN : 1;
       }
     x = rlx_test_tensor ("f32[3,20000]", values);
-    check_all (x, 2, FALSE, 1u << MAXIMUM | 1u << MINIMUM | 1u << SUM);
+    check_all (x, 2, FALSE, NO_PROD & ~(1u << MEAN));
+  }
+  {
+    /* exponentials that are too large, and too small, by themselves */
+    g_autoptr (RlxTensor) x = rlx_test_random ("f32[2,9000]", 900, 1000, 8);
+    g_autoptr (RlxTensor) y = rlx_test_random ("f32[2,9000]", -1000, -900, 8);
+
+    check_all (x, 2, FALSE, 1u << LOG_SUM_EXP);
+    check_all (y, 2, FALSE, 1u << LOG_SUM_EXP);
   }
   {
     /* beyond what f16 holds on the way, within it at the end */
@@ -485,6 +542,37 @@ test_special (void)
 
     check_all (x, 2, FALSE, 1u << MEAN);
   }
+}
+
+static void
+test_booleans (void)
+{
+  static const gsize lengths[] = { 1, 65, 1000, 70001 };
+
+  if (rlx_test_device () == NULL)
+    return;
+
+  /* Rows that have none, all, one and all but one. */
+  for (gsize i = 0; i < G_N_ELEMENTS (lengths); i++)
+    {
+      gsize n = lengths[i];
+      g_autofree char *type = g_strdup_printf ("bool[4,%" G_GSIZE_FORMAT "]", n);
+      g_autofree double *values = g_new (double, 4 * n);
+      g_autoptr (RlxTensor) x = NULL, any = NULL, all = NULL;
+
+      for (gsize k = 0; k < n; k++)
+        {
+          values[k] = 0;
+          values[n + k] = 1;
+          values[2 * n + k] = k == n - 1;
+          values[3 * n + k] = k != n / 2;
+        }
+      x = rlx_test_tensor (type, values);
+      any = rlx_test_run_op ("reduce_any", 1, &x, g_variant_new_parsed ("{'axes': <[int64 1]>}"));
+      all = rlx_test_run_op ("reduce_all", 1, &x, g_variant_new_parsed ("{'axes': <[int64 1]>}"));
+      rlx_test_compare ("any", any, "bool[4]", (double[]) { 0, 1, 1, n > 1 }, 0, 0);
+      rlx_test_compare ("all", all, "bool[4]", (double[]) { 0, 1, n == 1, 0 }, 0, 0);
+    }
 }
 
 /* The same bits every time. */
@@ -521,6 +609,7 @@ main (int   argc,
   g_test_add_func ("/reduce/many-rows", test_many_rows);
   g_test_add_func ("/reduce/empty", test_empty);
   g_test_add_func ("/reduce/special", test_special);
+  rlx_test_add_kernels ("/reduce/booleans", test_booleans);
   g_test_add_func ("/reduce/same-bits", test_same_bits);
 
   return g_test_run ();
