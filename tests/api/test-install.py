@@ -1,0 +1,244 @@
+# SPDX-FileCopyrightText: The rlx-wgpu authors
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Installs into a temporary folder, looks what is there, and uses it from there.
+
+Usage: test-install.py BUILD_ROOT SOURCE_ROOT"""
+import glob
+import json
+import os
+import re
+import shlex
+import stat
+import sys
+
+import tap
+
+build, source = map(os.path.abspath, sys.argv[1:3])
+root = tap.path('root')
+cc = shlex.split(os.environ.get('CC', 'cc'))
+options = {option['name']: option['value']
+           for option in json.load(open(os.path.join(build, 'meson-info', 'intro-buildoptions.json'), encoding='utf-8'))}
+prefix = options['prefix']
+
+
+def below(*parts):
+    """A path in the temporary folder; parts are relative to the prefix, or absolute."""
+    return root + os.path.join(prefix, *parts)
+
+
+libdir = below(options['libdir'])
+
+program = r'''
+#include <rlx-wgpu/rlx-wgpu.h>
+
+int
+main (void)
+{
+  g_autoptr(GError) error = NULL;
+  g_autoptr(RlxDevice) device = rlx_device_get_default (&error);
+  g_autoptr(RlxGraph) g = rlx_graph_new ();
+  const gint64 sx[] = { 2, 3 }, sw[] = { 3, 2 };
+  g_autoptr(RlxTensor) wt = rlx_tensor_new_from_floats (sw, 2, (float[]) { 1, 0, 0, 1, 1, 1 }, 6, NULL);
+  g_autoptr(RlxTensor) xt = rlx_tensor_new_from_floats (sx, 2, (float[]) { 1, 2, 3, -4, -5, -6 }, 6, NULL);
+  g_autoptr(RlxExecutable) exe = NULL;
+  g_autofree RlxTensor **out = NULL;
+  g_autofree char *text = NULL;
+  RlxNode *x = rlx_graph_input (g, "x", RLX_DATA_TYPE_F32, sx, 2, &error);
+  RlxNode *w = rlx_graph_constant (g, wt, &error);
+  gsize n;
+
+  rlx_graph_output (g, "y", rlx_node_relu (rlx_node_matmul (x, w, &error), &error));
+  exe = device ? rlx_device_compile (device, g, NULL, &error) : NULL;
+  out = exe ? rlx_executable_run (exe, &xt, 1, &n, NULL, &error) : NULL;
+  if (out == NULL)
+    g_error ("%s", error->message);
+  text = rlx_tensor_to_string (out[0]);
+  g_print ("%s\n", text);
+  g_object_unref (out[0]);
+  return 0;
+}
+'''
+
+
+def pkg_config(*arguments):
+    """As in a sysroot, in which only what is ours is below the temporary folder."""
+    env = {'PKG_CONFIG_PATH': os.path.join(libdir, 'pkgconfig'), 'PKG_CONFIG_SYSROOT_DIR': root}
+    words = shlex.split(tap.run(['pkg-config', *arguments, 'rlx-wgpu-1.0'], env=env, status=0).stdout)
+
+    def real(word):
+        flag, path = re.fullmatch(r'(-[IL])?(.*)', word).groups()
+        ours = os.path.exists(path) or not path.startswith(root)
+        return word if ours else (flag or '') + path[len(root):]
+    return [real(word) for word in words]
+
+
+running = {'LD_LIBRARY_PATH': libdir, 'GI_TYPELIB_PATH': os.path.join(libdir, 'girepository-1.0'),
+           'PYTHONDONTWRITEBYTECODE': '1'}
+
+
+@tap.test
+def install():
+    tap.run(['meson', 'install', '-C', build, '--no-rebuild', '--quiet', '--destdir', root], status=0)
+
+
+@tap.test
+def everything_is_there():
+    wanted = [
+        'bin/rlx',
+        'include/rlx-wgpu-1.0/rlx-wgpu/rlx-wgpu.h',
+        'include/rlx-wgpu-1.0/rlx-wgpu/rlx-enum-types.h',
+        'include/rlx-wgpu-1.0/rlx-wgpu/rlx-op-methods.h',
+        'include/rlx-wgpu-1.0/rlx-wgpu/rlx-op-options.h',
+        'include/rlx-wgpu-1.0/rlx-wgpu/rlx-version.h',
+        options['libdir'] + '/librlx-wgpu-1.0.so',
+        options['libdir'] + '/librlx-wgpu-1.0.so.0',
+        options['libdir'] + '/pkgconfig/rlx-wgpu-1.0.pc',
+        options['libdir'] + '/girepository-1.0/Rlx-1.0.typelib',
+        'share/gir-1.0/Rlx-1.0.gir',
+        'share/gjs-1.0/overrides/Rlx.js',
+        'share/bash-completion/completions/rlx',
+    ]
+    if options['vapi']:
+        wanted += ['share/vala/vapi/rlx-wgpu-1.0.vapi', 'share/vala/vapi/rlx-wgpu-1.0.deps']
+    if options['documentation']:
+        wanted += ['share/man/man1/rlx.1', 'share/doc/rlx-wgpu-1.0/index.html']
+    missing = {name for name in wanted if not os.path.exists(below(name))}
+    # where Python looks for modules is Python's own decision
+    if not glob.glob(root + '/**/gi/overrides/Rlx.py', recursive=True):
+        missing.add('gi/overrides/Rlx.py')
+    tap.none(missing, 'not installed')
+
+
+@tap.test
+def nothing_else_is_there():
+    ours = re.compile(r'rlx', re.IGNORECASE)
+    strangers, private, modes = set(), set(), set()
+    for folder, folders, names in os.walk(root):
+        for name in names:
+            path = os.path.join(folder, name)
+            inside = path[len(root):]
+            mode = os.lstat(path).st_mode
+            if not inside.startswith(prefix + '/') or not ours.search(inside[len(prefix):]):
+                strangers.add(inside)
+            if re.search(r'private|internal|\.a$|\.la$|\.orig$|~$|test|config\.h$', inside):
+                private.add(inside)
+            if not stat.S_ISLNK(mode) and mode & (stat.S_IWGRP | stat.S_IWOTH | stat.S_ISUID | stat.S_ISGID):
+                modes.add(f'{inside} ({stat.filemode(mode)})')
+    tap.none(strangers, 'installed under a name that is not ours')
+    tap.none(private, 'installed, though private')
+    tap.none(modes, 'installed with too many rights')
+
+
+@tap.test
+def nothing_knows_where_it_was_built():
+    known = set()
+    for folder, folders, names in os.walk(root):
+        for name in names:
+            path = os.path.join(folder, name)
+            if os.path.islink(path) or '/share/doc/' in path:
+                continue
+            with open(path, 'rb') as file:
+                data = file.read()
+            # debug information names sources; a package has it apart
+            if data.startswith(b'\x7fELF'):
+                stripped = tap.path('stripped')
+                tap.run(['strip', '-o', stripped, path], status=0)
+                with open(stripped, 'rb') as file:
+                    data = file.read()
+            # assertions carry the file's name as the compiler was given it, which Meson makes relative
+            if build.encode() in data or source.encode() + b'/' in data or root.encode() in data:
+                known.add(path[len(root):])
+    tap.none(known, 'knows a path of this machine')
+
+
+@tap.test
+def links_of_the_library():
+    link = os.path.join(libdir, 'librlx-wgpu-1.0.so')
+    tap.check(os.path.islink(link), 'librlx-wgpu-1.0.so is not a link')
+    text = tap.run(['readelf', '-d', os.path.realpath(link)], status=0).stdout
+    tap.contains(text, 'Library soname: [librlx-wgpu-1.0.so.0]')
+    tap.check(not re.search(r'\((RPATH|RUNPATH)\)', text), 'the library has a search path of its own')
+    text = tap.run(['readelf', '-d', below('bin/rlx')], status=0).stdout
+    tap.check(not re.search(r'\((RPATH|RUNPATH)\)', text), 'rlx has a search path of its own')
+
+
+@tap.test
+def headers_are_complete():
+    """The program sees nothing of the source, so a header that is missing, or includes a private one, shows."""
+    text = '#include <rlx-wgpu/rlx-wgpu.h>\n'
+    done = tap.run([*cc, '-xc', '-', '-fsyntax-only', '-Wall', '-Wextra', '-Werror', *pkg_config('--cflags')], stdin=text, status=0)
+    tap.equal(done.stderr, '', 'what the compiler says')
+
+
+@tap.test
+def a_program_in_c():
+    code = tap.write('program.c', program)
+    binary = tap.path('program')
+    flags = pkg_config('--cflags', '--libs')
+    tap.check('-lrlx-wgpu-1.0' in flags, f'pkg-config says {flags}')
+    tap.none((flag for flag in flags if 'dawn' in flag), 'every program would be linked with')
+    tap.run([*cc, '-Wall', '-Wextra', '-Werror', code, '-o', binary, *flags], status=0)
+    done = tap.run([binary], env=running, status=0)
+    tap.equal(done.stdout, '[4, 5, 0, 0]\n', 'the result')
+    tap.equal(done.stderr, '', 'what it says')
+
+
+@tap.test
+def a_program_in_vala():
+    if not options['vapi']:
+        tap.skip('built without the VAPI')
+    code = tap.write('program.vala', '''int main () {
+    try {
+        var g = new Rlx.Graph ();
+        var x = g.input ("x", Rlx.DataType.F32, { 2, 3 });
+        var w = g.constant (new Rlx.Tensor.from_floats ({ 3, 2 }, { 1, 0, 0, 1, 1, 1 }));
+        g.output ("y", x.matmul (w).relu ());
+        var exe = Rlx.Device.get_default ().compile (g);
+        var y = exe.run ({ new Rlx.Tensor.from_floats ({ 2, 3 }, { 1, 2, 3, -4, -5, -6 }) })[0];
+        print ("%s\\n", y.to_string ());
+    } catch (Error e) { printerr ("%s\\n", e.message); return 1; }
+    return 0;
+}
+''')
+    binary = tap.path('vala-program')
+    compiler = [word for flag in pkg_config('--cflags', '--libs') for word in ('-X', flag)]
+    tap.run(['valac', '--vapidir', below('share/vala/vapi'), '--pkg', 'rlx-wgpu-1.0', code, '-o', binary, *compiler,
+             '-X', '-w'], status=0, env={'PKG_CONFIG_PATH': os.path.join(libdir, 'pkgconfig')})
+    tap.equal(tap.run([binary], env=running, status=0).stdout, '[4, 5, 0, 0]\n', 'the result')
+
+
+@tap.test
+def a_program_in_python():
+    code = '''
+import gi
+gi.require_version('Rlx', '1.0')
+from gi.repository import Rlx
+g = Rlx.Graph()
+x = g.input('x', Rlx.DataType.F32, [2, 3])
+w = g.constant(Rlx.Tensor.new_from_floats([3, 2], [1, 0, 0, 1, 1, 1]))
+g.output('y', (x @ w).relu())
+y, = Rlx.Device.get_default().compile(g).run([Rlx.Tensor.new_from_floats([2, 3], [1, 2, 3, -4, -5, -6])])
+print(y.to_string())
+'''
+    overrides = glob.glob(root + '/**/gi/overrides', recursive=True)
+    done = tap.run([sys.executable, '-c', code], status=0,
+                   env={**running, 'PYGI_OVERRIDES_PATH': overrides[0] if overrides else None})
+    tap.equal(done.stdout, '[4, 5, 0, 0]\n', 'the result')
+
+
+@tap.test
+def the_command():
+    done = tap.run([below('bin/rlx'), 'ops', '--json'], env=running, status=0)
+    tap.check(len(json.loads(done.stdout)) > 80, 'rlx ops lists few operators')
+
+
+@tap.test
+def pkg_config_file():
+    with open(os.path.join(build, 'meson-info', 'intro-projectinfo.json'), encoding='utf-8') as file:
+        version = json.load(file)['version']
+    tap.equal(pkg_config('--modversion'), [version], 'the version')
+    tap.equal(pkg_config('--variable=gir'), ['Rlx-1.0'], 'the name for introspection')
+    tap.check(any(word.startswith('gio-2.0') for word in pkg_config('--print-requires')), 'GIO is not required')
+
+
+tap.main('install')

@@ -1,0 +1,298 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * A device is opened, a graph compiled and run, and on the way one call to Dawn
+ * goes wrong: each one in turn, in every way it can. The result must be right to
+ * the last bit, or there must be an error; afterwards the device still works,
+ * unless it says that it is lost, and a new one works in any case.
+ *
+ * With `-m thorough` it is every single call, otherwise a choice of them.
+ */
+#include "config.h"
+
+#include <string.h>
+
+#include <rlx-wgpu/rlx-wgpu.h>
+
+#include "rlx-fault.h"
+
+#define MAX_PER_POINT 10
+#define MAX_ANYWHERE 60
+
+static GBytes *right;
+/* Calls in the part of a round in which the fault may happen. */
+static guint n_calls;
+
+static RlxGraph *
+make_graph (void)
+{
+  g_autoptr(GError) error = NULL;
+  g_autoptr(RlxTensor) weights = NULL;
+  RlxGraph *graph = rlx_graph_new ();
+  const gint64 shape[] = { 5, 7 }, weights_shape[] = { 7, 6 };
+  float values[42];
+  RlxNode *x, *p, *y;
+
+  for (guint i = 0; i < G_N_ELEMENTS (values); i++)
+    values[i] = (float) ((int) (i * 7 % 11) - 5) / 8;
+  weights = rlx_tensor_new_from_floats (weights_shape, 2, values, G_N_ELEMENTS (values), &error);
+  x = rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, shape, 2, &error);
+  p = rlx_graph_parameter (graph, "p", RLX_DATA_TYPE_F32, &weights_shape[1], 1, &error);
+  y = rlx_node_matmul (x, rlx_graph_constant (graph, weights, &error), &error);
+  y = rlx_node_softmax (rlx_node_add (y, rlx_node_exp (p, &error), &error), -1, &error);
+  rlx_graph_output (graph, "y", y);
+  rlx_graph_output (graph, "sum", rlx_node_reduce_sum (y, (gint64[]) { 0 }, 1, &error));
+  g_assert_no_error (error);
+  return graph;
+}
+
+/* Both outputs in one, so that they can be compared at once. */
+static GBytes *
+compute (RlxDevice *device,
+         gboolean   profile,
+         GError   **error)
+{
+  g_autoptr(RlxGraph) graph = make_graph ();
+  g_autoptr(RlxExecutable) executable = NULL;
+  g_autoptr(RlxTensor) x = NULL, p = NULL;
+  g_autofree RlxTensor **outputs = NULL;
+  const gint64 shape[] = { 5, 7 }, parameter_shape[] = { 6 };
+  float values[35];
+  GByteArray *bytes;
+  gsize n;
+
+  for (guint i = 0; i < G_N_ELEMENTS (values); i++)
+    values[i] = (float) (i * 5 % 13) / 4;
+  x = rlx_tensor_new_from_floats (shape, 2, values, G_N_ELEMENTS (values), NULL);
+  p = rlx_tensor_new_from_floats (parameter_shape, 1, values, 6, NULL);
+
+  executable = rlx_device_compile (device, graph, NULL, error);
+  if (executable == NULL)
+    return NULL;
+  if (!rlx_executable_set_parameters (executable, (const char *[]) { "p", NULL }, &p, 1, NULL, error))
+    return NULL;
+  rlx_executable_set_profiling (executable, profile);
+  outputs = rlx_executable_run (executable, &x, 1, &n, NULL, error);
+  if (outputs == NULL)
+    return NULL;
+  bytes = g_byte_array_new ();
+  for (gsize i = 0; i < n; i++)
+    {
+      GBytes *one = rlx_tensor_get_bytes (outputs[i]);
+      gsize size;
+      gconstpointer data = g_bytes_get_data (one, &size);
+
+      g_byte_array_append (bytes, data, (guint) size);
+      g_object_unref (outputs[i]);
+    }
+  return g_byte_array_free_to_bytes (bytes);
+}
+
+static void
+check_error (const GError *error,
+             const char   *what)
+{
+  if (error == NULL)
+    g_error ("%s: it failed without an error", what);
+  if (error->domain != RLX_DEVICE_ERROR && error->domain != RLX_COMPILE_ERROR)
+    g_error ("%s: the error is of domain %s: %s", what, g_quark_to_string (error->domain), error->message);
+  if (error->message[0] == '\0' || !g_utf8_validate (error->message, -1, NULL))
+    g_error ("%s: the error has no good message", what);
+}
+
+/* @result is right, or there is an error. */
+static gboolean
+check_result (GBytes       *result,
+              const GError *error,
+              const char   *what)
+{
+  if (result == NULL)
+    {
+      check_error (error, what);
+      return FALSE;
+    }
+  if (error != NULL)
+    g_error ("%s: there is a result and an error: %s", what, error->message);
+  if (!g_bytes_equal (result, right))
+    g_error ("%s: the result is wrong, and nobody said so", what);
+  return TRUE;
+}
+
+/* A round in which the fault may happen, and one in which it does not. */
+static gboolean
+round_trip (RlxFaultPoint point,
+            guint         nth,
+            RlxFaultKind  kind)
+{
+  g_autofree char *what = g_strdup_printf ("%s at %s number %u", rlx_fault_kind_name (kind), rlx_fault_point_name (point), nth);
+  g_autoptr(RlxDevice) device = NULL;
+  g_autoptr(GBytes) result = NULL, again = NULL;
+  g_autoptr(GError) error = NULL, error_again = NULL;
+  gboolean good, lost;
+
+  rlx_fault_arm (point, nth, kind);
+  device = rlx_device_open (NULL, &error);
+  if (device == NULL)
+    {
+      check_error (error, what);
+      rlx_fault_disarm ();
+      return FALSE;
+    }
+  result = compute (device, TRUE, &error);
+  n_calls = rlx_fault_count (point);
+  good = check_result (result, error, what);
+  rlx_fault_disarm ();
+
+  /* A loss is only known for sure to who asks for something. */
+  again = compute (device, FALSE, &error_again);
+  lost = g_error_matches (error_again, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_LOST);
+  if (!check_result (again, error_again, what) && !lost)
+    g_error ("%s: the device does not work any more: %s", what, error_again->message);
+  if (lost && !rlx_device_get_lost (device))
+    g_error ("%s: the device is lost without saying so", what);
+  if (lost && kind != RLX_FAULT_LOSS)
+    g_error ("%s: that is no reason for a loss: %s", what, error_again->message);
+  return good;
+}
+
+static void
+find_right_result (void)
+{
+  g_autoptr(GError) error = NULL;
+  g_autoptr(RlxDevice) device = NULL;
+  float last;
+  gsize size;
+
+  if (right != NULL)
+    return;
+  rlx_fault_arm (RLX_FAULT_ANYWHERE, 0, RLX_FAULT_NONE);
+  device = rlx_device_open (NULL, &error);
+  g_assert_no_error (error);
+  right = compute (device, TRUE, &error);
+  g_assert_no_error (error);
+  for (RlxFaultPoint point = 0; point <= RLX_FAULT_N_POINTS; point++)
+    g_test_message ("%-34s %4u", rlx_fault_point_name (point), rlx_fault_count (point));
+  /* the sums over the rows of a softmax add up to the number of rows */
+  last = 0;
+  for (guint i = 0; i < 6; i++)
+    last += ((const float *) g_bytes_get_data (right, &size))[30 + i];
+  g_assert_cmpuint (size, ==, 36 * sizeof (float));
+  g_assert_cmpfloat_with_epsilon (last, 5, 1e-5);
+}
+
+/* Calls of @point that are let go wrong, about evenly spread when there are many. */
+static void
+try_point (RlxFaultPoint point,
+           RlxFaultKind  kind,
+           gboolean      must_fail)
+{
+  guint n, max = point == RLX_FAULT_ANYWHERE ? MAX_ANYWHERE : MAX_PER_POINT, tried = 0, failed = 0;
+
+  find_right_result ();
+  g_assert_true (round_trip (point, 0, RLX_FAULT_NONE));
+  n = n_calls;
+  if (n == 0)
+    g_error ("%s is never called", rlx_fault_point_name (point));
+
+  for (guint i = 1; i <= n; i = g_test_thorough () || n <= max ? i + 1 : MAX (i + 1, tried * n / max))
+    {
+      tried++;
+      failed += !round_trip (point, i, kind);
+      if (must_fail && rlx_fault_happened () && failed != tried)
+        g_error ("%s at %s number %u made no difference", rlx_fault_kind_name (kind), rlx_fault_point_name (point), i);
+    }
+  g_test_message ("%s at %s: %u of %u calls tried, %u failed", rlx_fault_kind_name (kind), rlx_fault_point_name (point), tried, n, failed);
+  if (failed == 0 && kind != RLX_FAULT_LATE)
+    g_error ("%s at %s: no call failed", rlx_fault_kind_name (kind), rlx_fault_point_name (point));
+}
+
+static void
+test_loss (void)
+{
+  try_point (RLX_FAULT_ANYWHERE, RLX_FAULT_LOSS, FALSE);
+}
+
+static void
+test_loss_while_running (void)
+{
+  try_point (RLX_FAULT_AT_QueueSubmit, RLX_FAULT_LOSS, TRUE);
+  try_point (RLX_FAULT_AT_BufferMapAsync, RLX_FAULT_LOSS, TRUE);
+  try_point (RLX_FAULT_AT_BufferGetConstMappedRange, RLX_FAULT_LOSS, TRUE);
+}
+
+static void
+test_refused (void)
+{
+  const RlxFaultPoint points[] = {
+    RLX_FAULT_AT_DeviceCreateBindGroupLayout, RLX_FAULT_AT_DeviceCreatePipelineLayout,
+    RLX_FAULT_AT_DeviceCreateShaderModule, RLX_FAULT_AT_DeviceCreateComputePipelineAsync,
+    RLX_FAULT_AT_DeviceCreateBindGroup, RLX_FAULT_AT_DeviceCreateQuerySet,
+    RLX_FAULT_AT_CommandEncoderCopyBufferToBuffer, RLX_FAULT_AT_CommandEncoderResolveQuerySet,
+    RLX_FAULT_AT_ComputePassEncoderSetPipeline, RLX_FAULT_AT_ComputePassEncoderSetBindGroup,
+    RLX_FAULT_AT_ComputePassEncoderDispatchWorkgroups, RLX_FAULT_AT_ComputePassEncoderEnd,
+    RLX_FAULT_AT_QueueWriteBuffer, RLX_FAULT_AT_BufferMapAsync,
+    RLX_FAULT_AT_AdapterRequestDevice,
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS (points); i++)
+    try_point (points[i], RLX_FAULT_REFUSED, FALSE);
+  /* asked in several ways, of which one is enough */
+  find_right_result ();
+  for (guint i = 1; i <= 6; i++)
+    round_trip (RLX_FAULT_AT_InstanceRequestAdapter, i, RLX_FAULT_REFUSED);
+}
+
+static void
+test_buffers (void)
+{
+  try_point (RLX_FAULT_AT_DeviceCreateBuffer, RLX_FAULT_REFUSED, FALSE);
+  try_point (RLX_FAULT_AT_DeviceCreateBuffer, RLX_FAULT_NULL, FALSE);
+}
+
+static void
+test_reported (void)
+{
+  const RlxFaultPoint points[] = {
+    RLX_FAULT_AT_DeviceCreateBuffer, RLX_FAULT_AT_DeviceCreateBindGroup, RLX_FAULT_AT_DeviceCreateShaderModule,
+    RLX_FAULT_AT_QueueWriteBuffer, RLX_FAULT_AT_QueueSubmit, RLX_FAULT_AT_CommandEncoderFinish,
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS (points); i++)
+    {
+      try_point (points[i], RLX_FAULT_VALIDATION, FALSE);
+      try_point (points[i], RLX_FAULT_MEMORY, FALSE);
+    }
+}
+
+/* Work that the driver loses without a word, and memory that is not there. */
+static void
+test_silence (void)
+{
+  try_point (RLX_FAULT_AT_QueueSubmit, RLX_FAULT_DROPPED, TRUE);
+  try_point (RLX_FAULT_AT_BufferGetConstMappedRange, RLX_FAULT_NULL, TRUE);
+}
+
+/* A wait that ends too early is no reason to fail; one that fails is. */
+static void
+test_waits (void)
+{
+  try_point (RLX_FAULT_AT_InstanceWaitAny, RLX_FAULT_LATE, FALSE);
+  try_point (RLX_FAULT_AT_InstanceWaitAny, RLX_FAULT_REFUSED, FALSE);
+}
+
+int
+main (int   argc,
+      char *argv[])
+{
+  g_test_init (&argc, &argv, NULL);
+
+  g_test_add_func ("/faults/loss", test_loss);
+  g_test_add_func ("/faults/loss-while-running", test_loss_while_running);
+  g_test_add_func ("/faults/refused", test_refused);
+  g_test_add_func ("/faults/buffers", test_buffers);
+  g_test_add_func ("/faults/reported", test_reported);
+  g_test_add_func ("/faults/silence", test_silence);
+  g_test_add_func ("/faults/waits", test_waits);
+
+  return g_test_run ();
+}

@@ -1,0 +1,409 @@
+# SPDX-FileCopyrightText: The rlx-wgpu authors
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The `rlx` command: every subcommand, rightly and wrongly.
+
+Usage: test-rlx.py RLX"""
+import base64
+import json
+import os
+import re
+import struct
+import sys
+
+import tap
+
+rlx = os.path.abspath(sys.argv[1])
+OK, FAILED, USAGE, NO_ADAPTER = 0, 1, 2, 77
+
+graph = tap.write('graph.rlx', '''rlx 1
+%0 = input "x" f32[2, 3]
+%1 = parameter "w" f32[3, 2]
+%2 = matmul(%0, %1)
+%3 = relu(%2)
+output "y" %3
+''')
+simple = tap.write('simple.rlx', '''rlx 1
+%0 = input "x" f32[4]
+%1 = constant f32[] [2]
+%2 = mul(%0, %1)
+%3 = log(%0)
+output "twice" %2
+output "log" %3
+''')
+
+
+def npy(name, dtype, shape, data, version=1, order='False'):
+    """Written by hand, so that the bytes can also be wrong."""
+    text = f"{{'descr': '{dtype}', 'fortran_order': {order}, 'shape': ({''.join(f'{n}, ' for n in shape)}), }}"
+    text += ' ' * (-(len(text) + 11) % 64) + '\n'
+    return tap.write(name, b'\x93NUMPY' + bytes([version, 0]) + struct.pack('<H', len(text)) + text.encode() + data)
+
+
+x = npy('x.npy', '<f4', (2, 3), struct.pack('<6f', 1, 2, 3, -4, -5, -6))
+w = npy('w.npy', '<f4', (3, 2), struct.pack('<6f', 1, 0, 0, 1, 1, 1))
+four = npy('four.npy', '<f4', (4,), struct.pack('<4f', 1, 0, -1, 4))
+
+
+def run(*arguments, status=OK, env=None, stdin='', silent=None):
+    """Nothing is said on the standard error output by a command that succeeds, and one message by one that fails."""
+    done = tap.run([rlx, *arguments], status=status, env=env, stdin=stdin)
+    if silent is False:
+        return done
+    if status == OK:
+        tap.equal(done.stderr, '', 'the standard error output')
+    else:
+        lines = done.stderr.splitlines()
+        tap.check(lines and lines[0].startswith('rlx'), f'no message, but {done.stderr!r}')
+        tap.equal(len(lines), 1, f'the number of lines in {done.stderr!r}')
+        tap.check(len(done.stderr) < 2000, 'the message is endless')
+        tap.check('\ufffd' not in done.stderr, f'the message is not UTF-8: {done.stderr!r}')
+    return done
+
+
+def refused(words, *arguments, status=FAILED, **others):
+    done = run(*arguments, status=status, **others)
+    for word in [words] if isinstance(words, str) else words:
+        tap.contains(done.stderr, word, 'the message')
+    tap.equal(done.stdout, '', 'the standard output')
+
+
+def parse(text):
+    def strictly(name):
+        tap.fail(f'{name} is not JSON')
+    return json.loads(text, parse_constant=strictly)
+
+
+# --- the command itself ----------------------------------------------------------------------------------------------
+
+
+@tap.test
+def help_and_version():
+    for option in '--help', '-h', 'help':
+        text = run(option).stdout
+        for command in 'devices', 'ops', 'demo', 'run', 'bench', 'compile', 'dot':
+            tap.contains(text, command)
+            tap.contains(run(command, '--help').stdout, 'Usage:')
+    tap.check(re.fullmatch(r'rlx \d+\.\d+\.\d+\n', run('--version').stdout), 'the version is no version')
+
+
+@tap.test
+def wrong_usage():
+    done = run(status=USAGE, silent=False)
+    tap.contains(done.stdout + done.stderr, 'Usage')
+    refused('“nothing”', 'nothing', status=USAGE)
+    refused('nothing', 'devices', '--nothing', status=USAGE)
+    refused('too many', 'devices', 'x', status=USAGE)
+    refused('too many', 'ops', 'add', 'sub', status=USAGE)
+    for command in 'run', 'bench', 'compile', 'dot':
+        refused('missing', command, status=USAGE)
+        refused('too many', command, graph, graph, status=USAGE)
+    refused('--runs', 'bench', graph, '--runs', '0', status=USAGE)
+    refused('--runs', 'bench', graph, '--runs', '-5', status=USAGE)
+    refused('999999999999', 'bench', graph, '--runs', '999999999999', status=USAGE)
+
+
+@tap.test
+def completion():
+    tap.equal(run('--complete').stdout.split(), ['devices', 'ops', 'demo', 'run', 'bench', 'compile', 'dot'], 'the commands')
+    names = run('--complete', 'ops').stdout.split()
+    tap.check('matmul' in names and 'attention' in names, 'operators are missing')
+    tap.equal(run('--complete', 'run').stdout, '', 'what follows run')
+
+
+# --- subcommands -----------------------------------------------------------------------------------------------------
+
+
+@tap.test
+def devices():
+    text = run('devices').stdout
+    tap.contains(text, '0: ')
+    tap.contains(text, '(default)')
+    tap.contains(run('devices', '-v').stdout, 'max-buffer-size')
+    found = parse(run('devices', '--json').stdout)
+    tap.check(len(found) > 0, 'there are none')
+    for adapter in found:
+        for key in 'index', 'name', 'vendor', 'driver', 'backend', 'type', 'features', 'memory', 'limits':
+            tap.check(key in adapter, f'there is no {key}')
+        tap.check(adapter['backend'] != 'null', 'the backend computes nothing')
+
+
+@tap.test
+def operators():
+    found = parse(run('ops', '--json').stdout)
+    names = [op['name'] for op in found]
+    tap.equal(len(names), len(set(names)), 'the number of different names')
+    tap.check(len(names) > 80, f'there are only {len(names)}')
+    text = run('ops').stdout
+    for name in names:
+        tap.contains(text, f'\n  {name} ')
+    for name in 'matmul', 'clamp', 'input', 'attention':
+        tap.contains(run('ops', name).stdout, f'{name}: ')
+        tap.equal(parse(run('ops', name, '--json').stdout)['name'], name, 'the name')
+    refused('nothing', 'ops', 'nothing')
+    refused('', 'ops', '')
+    refused('', 'ops', 'a' * 5000)
+
+
+@tap.test
+def demo():
+    done = run('demo')
+    for words in 'adapter', 'driver', 'dispatches', 'banks', 'arena bytes', 'weight bytes', 'kernel matmul', 'compile', 'correct':
+        tap.contains(done.stdout, words)
+
+
+@tap.test
+def demo_json():
+    found = parse(run('demo', '--json').stdout)
+    tap.equal(found['pass'], True, 'the verdict')
+    tap.check(0 < found['max_error'] <= found['bound'], f'the error is {found["max_error"]}')
+    for key in 'dispatches', 'banks', 'arena-bytes', 'weight-bytes', 'kernels':
+        tap.check(found['plan'][key], f'there is no {key}')
+    tap.check(found['median_ms'] > 0 and found['compile_ms'] > 0, 'no time went by')
+
+
+@tap.test
+def run_and_print():
+    text = run('run', graph, '--input', f'x={x}', '--parameter', f'w={w}').stdout
+    tap.equal(text, 'y = [4, 5, 0, 0]\n', 'the result')
+    # from the standard input, with short options
+    with open(graph, encoding='utf-8') as file:
+        again = run('run', '-', '-i', f'x={x}', '-p', f'w={w}', stdin=file.read()).stdout
+    tap.equal(again, text, 'the result')
+
+
+@tap.test
+def run_and_save():
+    numpy = __import__('numpy')
+    y = tap.path('out.npy')
+    done = run('run', graph, '-i', f'x={x}', '-p', f'w={w}', '-o', f'y={y}')
+    tap.equal(done.stdout, '', 'what is printed')
+    saved = numpy.load(y, allow_pickle=False)
+    tap.equal((str(saved.dtype), saved.tolist()), ('float32', [[4, 5], [0, 0]]), 'the result')
+
+
+@tap.test
+def run_with_arrays_of_numpy():
+    """Every type, a Fortran order and an empty one, as numpy itself writes them."""
+    numpy = __import__('numpy')
+    for name, dtype in ('f32', 'float32'), ('f16', 'float16'), ('i32', 'int32'), ('u32', 'uint32'), ('i8', 'int8'), ('u8', 'uint8'), ('i64', 'int64'):
+        for shape in (2, 3), (0, 3), ():
+            text = f'rlx 1\n%0 = input "x" {name}{list(shape)}\n%1 = add(%0, %0)\noutput "y" %1\n'
+            value = numpy.asarray(numpy.arange(int(numpy.prod(shape)), dtype=dtype).reshape(shape), order='F')
+            numpy.save(tap.path('in.npy'), value)
+            run('run', '-', '-i', f'x={tap.path("in.npy")}', '-o', f'y={tap.path("out.npy")}', stdin=text)
+            got = numpy.load(tap.path('out.npy'), allow_pickle=False)
+            tap.equal((got.shape, str(got.dtype), got.tolist()), (shape, dtype, (value + value).tolist()), f'{name}{list(shape)}')
+
+
+@tap.test
+def run_json():
+    found = parse(run('run', simple, '-i', f'x={four}', '--json').stdout)
+    tap.equal(found['twice'], {'dtype': 'f32', 'shape': [4], 'data': [2, 0, -2, 8]}, 'twice')
+    # what JSON has no numbers for
+    tap.equal(found['log']['data'][:3], [0, '-Infinity', 'NaN'], 'the logarithm')
+
+
+@tap.test
+def profile():
+    done = run('run', simple, '-i', f'x={four}', '--profile', silent=False)
+    tap.contains(done.stdout, 'twice = ')
+    tap.check(len(done.stderr.splitlines()) >= 2, 'there is no profile')
+
+
+@tap.test
+def bench():
+    tap.contains(run('bench', graph, '--runs', '3').stdout, 'median')
+    found = parse(run('bench', graph, '-n', '3', '--json').stdout)
+    tap.equal(found['runs'], 3, 'the runs')
+    tap.check(0 < found['min_ms'] <= found['median_ms'] <= found['max_ms'], 'the times are not in order')
+
+
+@tap.test
+def compile_and_look():
+    plan = run('compile', graph).stdout
+    tap.contains(plan, 'matmul')
+    tap.equal(run('compile', graph, '--plan').stdout, plan, 'the plan')
+    wgsl = run('compile', graph, '--wgsl').stdout
+    tap.contains(wgsl, '@compute')
+    tap.contains(run('compile', '--plan', '--wgsl', graph).stdout, plan)
+    found = parse(run('compile', graph, '--json').stdout)
+    tap.check(found['dispatches'] >= 1 and found['steps'], 'there are no steps')
+
+
+@tap.test
+def dot():
+    text = run('dot', graph).stdout
+    tap.check(text.startswith('digraph'), 'it is no graph of graphviz')
+    tap.contains(text, 'matmul')
+    nasty = 'rlx 1\n%0 = input "a\\"]; x -> y [label=\\"" f32[2]\noutput "<b>&\\\\" %0\n'
+    text = run('dot', '-', stdin=nasty).stdout
+    tap.check('a"]; x' not in text, 'a name got out of its quotes')
+
+
+# --- what is wrong with files ----------------------------------------------------------------------------------------
+
+
+@tap.test
+def bad_graph_files():
+    whole = open(graph, 'rb').read()
+    os.mkfifo(tap.path('closed'))
+    cases = {
+        'missing': ('No such file', tap.path('missing')),
+        'folder': ('directory', tap.folder),
+        'empty': ('', tap.write('empty', '')),
+        'nul': ('NUL', tap.write('nul', whole[:20] + b'\0' + whole[20:])),
+        'nul first': ('NUL', tap.write('nul0', b'\0' + whole)),
+        'not utf-8': ('', tap.write('latin', whole.replace(b'"x"', b'"\xff"'))),
+        'newer': ('version', tap.write('newer', whole.replace(b'rlx 1', b'rlx 2'))),
+        'a program': ('NUL', rlx),
+        'no output': ('output', tap.write('none', b'rlx 1\n%0 = input "x" f32[2]\n')),
+        'bad operator': ('frobnicate', tap.write('op', whole.replace(b'relu', b'frobnicate'))),
+        'bad shapes': ('matmul', tap.write('shapes', whole.replace(b'f32[3, 2]', b'f32[4, 2]'))),
+        'too large': ('', tap.write('large', whole.replace(b'f32[2, 3]', b'f32[4294967296, 4294967296]'))),
+        'no end': ('', tap.write('noend', whole.replace(b'relu(%2)', b'relu(' * 100000))),
+    }
+    for name, (words, path) in cases.items():
+        for command in ('compile', 'dot') if name not in ('no output',) else ('compile',):
+            try:
+                refused(words, command, path)
+            except tap.Failure as why:
+                tap.fail(f'{name}: {why}')
+
+
+@tap.test
+def truncated_graph():
+    """Cut anywhere it is refused, or it is a whole graph that happens to be shorter."""
+    whole = open(graph, 'rb').read()
+    for length in range(0, len(whole), 7):
+        done = tap.run([rlx, 'dot', '-'], stdin=whole[:length])
+        tap.check(done.returncode in (OK, FAILED), f'{length} bytes: status {done.returncode}')
+        if done.returncode == FAILED:
+            tap.check(done.stderr.startswith('rlx dot: '), f'{length} bytes: {done.stderr!r}')
+
+
+@tap.test
+def bad_arrays():
+    data = struct.pack('<6f', *range(6))
+    good = open(x, 'rb').read()
+    cases = {
+        'missing': 'No such file',
+        'folder': 'directory',
+        'empty': '', 'magic': '', 'truncated': '', 'short header': '', 'version': '', 'object': '', 'unknown': '', 'huge': '', 'negative': '',
+        'too long': '', 'pickle': '',
+    }
+    os.mkdir(tap.path('folder.npy'))
+    tap.write('empty.npy', b'')
+    tap.write('magic.npy', b'\x93NUMPX' + good[6:])
+    tap.write('truncated.npy', good[:-1])
+    tap.write('short header.npy', good[:9])
+    npy('version.npy', '<f4', (2, 3), data, version=9)
+    npy('object.npy', '|O', (2, 3), data)
+    npy('unknown.npy', '<f17', (2, 3), data)
+    npy('huge.npy', '<f4', (2 ** 62, 2 ** 62), data)
+    npy('negative.npy', '<f4', (-2, -3), data)
+    tap.write('too long.npy', good + b'1234')
+    tap.write('pickle.npy', b'\x80\x04cos\nsystem\n')
+    for name, words in cases.items():
+        try:
+            refused([words, name], 'run', graph, '-p', f'w={w}', '-i', f'x={tap.path(name)}.npy')
+        except tap.Failure as why:
+            tap.fail(f'{name}: {why}')
+
+
+@tap.test
+def wrong_values():
+    wide = npy('wide.npy', '<f4', (2, 4), bytes(32))
+    half = npy('half.npy', '<f2', (2, 3), bytes(12))
+    both = ('-i', f'x={x}', '-p', f'w={w}')
+    refused(['“x”', 'not given'], 'run', graph, '-p', f'w={w}')
+    refused('“w”', 'run', graph, '-i', f'x={x}')
+    refused('“z”', 'run', graph, *both, '-i', f'z={x}')
+    refused('“x”', 'run', graph, *both, '-i', f'x={x}')
+    refused(['“x”', 'f32[2, 4]', 'f32[2, 3]'], 'run', graph, '-i', f'x={wide}', '-p', f'w={w}')
+    refused(['“x”', 'f16'], 'run', graph, '-i', f'x={half}', '-p', f'w={w}')
+    refused('“w”', 'run', graph, '-i', f'x={x}', '-p', f'w={wide}')
+    refused('“v”', 'run', graph, '-i', f'x={x}', '-p', f'v={w}')
+    refused("z", 'run', graph, *both, '-o', f'z={tap.path("z.npy")}')
+    for argument in 'x', '=', 'x=', f'={x}', '':
+        refused('NAME=FILE', 'run', graph, '-i', argument)
+    refused('', 'run', graph, *both, '-o', f'y={tap.folder}')
+    refused('', 'run', graph, *both, '-o', f'y={tap.path("no/such/folder.npy")}')
+    tap.check(not os.path.exists(tap.path('z.npy')), 'something was written')
+
+
+@tap.test
+def full_disk():
+    """A pipe or a disk that takes nothing more is an error for who writes to it."""
+    if not os.path.exists('/dev/full'):
+        tap.skip('there is no /dev/full')
+    refused('', 'run', graph, '-i', f'x={x}', '-p', f'w={w}', '-o', 'y=/dev/full')
+
+
+# --- the environment -------------------------------------------------------------------------------------------------
+
+
+@tap.test
+def no_driver():
+    for value in '/nonexistent', tap.write('broken.json', '{'), tap.write('gone.json', json.dumps(
+            {'file_format_version': '1.0.0', 'ICD': {'library_path': '/nonexistent.so', 'api_version': '1.3.0'}})):
+        for command in ['devices'], ['devices', '--json'], ['demo'], ['compile', graph], ['bench', graph], ['run', simple, '-i', f'x={four}']:
+            refused(['mesa-vulkan-drivers', 'libvulkan1'], *command, status=NO_ADAPTER, env={'VK_DRIVER_FILES': value})
+    # what needs none
+    run('ops', env={'VK_DRIVER_FILES': '/nonexistent'})
+    run('dot', graph, env={'VK_DRIVER_FILES': '/nonexistent'})
+
+
+@tap.test
+def chosen_adapter():
+    for value in '0', '', 'cpu' if parse(run('devices', '--json').stdout)[0]['type'] == 'cpu' else 'gpu':
+        run('compile', graph, env={'RLX_DEVICE': value})
+    for value in '99', '-1', '+1', '18446744073709551616', '99999999999999999999999999', 'no such adapter', 'a' * 4096, 'x\ny', b'\xff\xfe':
+        refused('RLX_DEVICE', 'compile', graph, env={'RLX_DEVICE': value})
+
+
+@tap.test
+def chosen_backend():
+    run('compile', graph, env={'WGPU_BACKEND': 'vulkan'})
+    run('compile', graph, env={'WGPU_BACKEND': ''})
+    run('compile', graph, env={'WGPU_BACKEND': 'VULKAN,metal'})
+    refused('driver', 'compile', graph, env={'WGPU_BACKEND': 'metal'}, status=NO_ADAPTER)
+    for value in 'null', 'cuda', ',', 'v' * 4096, b'\xff':
+        refused('WGPU_BACKEND', 'compile', graph, env={'WGPU_BACKEND': value})
+
+
+@tap.test
+def debug_keys():
+    done = run('compile', graph, env={'RLX_DEBUG': 'help'}, silent=False)
+    for key in 'device', 'no-f16', 'shaders', 'all', 'help':
+        tap.contains(done.stderr, f'\n  {key} ')
+    tap.contains(done.stdout, 'matmul')
+    done = run('compile', graph, env={'RLX_DEBUG': 'nonsense,no-cache'}, silent=False)
+    tap.contains(done.stderr, 'nonsense')
+    for value in '', ',,,', 'no-fuse', 'no-alias,no-fold', 'small-limits':
+        text = run('run', graph, '-i', f'x={x}', '-p', f'w={w}', env={'RLX_DEBUG': value}).stdout
+        tap.equal(text, 'y = [4, 5, 0, 0]\n', f'the result with {value!r}')
+    done = run('run', graph, '-i', f'x={x}', '-p', f'w={w}', env={'RLX_DEBUG': 'all'}, silent=False)
+    tap.equal(done.stdout, 'y = [4, 5, 0, 0]\n', 'the result with all')
+
+
+@tap.test
+def other_variables():
+    """A value that makes no sense is told of, once, and not taken."""
+    for name in 'RLX_TIMEOUT', 'RLX_MEMORY_LIMIT':
+        for value in '-1', '1,5', 'nan', 'much', '9' * 400, b'\xff':
+            done = run('run', simple, '-i', f'x={four}', env={name: value, 'G_DEBUG': None}, silent=False)
+            tap.contains(done.stdout, 'twice = [2, 0, -2, 8]')
+            tap.equal(done.stderr.count(name), 1, f'how often {name}={value!r} is told of')
+    refused('memory', 'run', simple, '-i', f'x={four}', env={'RLX_MEMORY_LIMIT': '1K'})
+    run('run', simple, '-i', f'x={four}', env={'RLX_MEMORY_LIMIT': '64M', 'RLX_TIMEOUT': '20.5'})
+
+
+@tap.test
+def other_locale():
+    """Numbers look the same everywhere."""
+    env = {'LC_ALL': 'de_DE.UTF-8', 'LANGUAGE': 'de'}
+    tap.equal(run('run', graph, '-i', f'x={x}', '-p', f'w={w}', env=env).stdout, 'y = [4, 5, 0, 0]\n', 'the result')
+    tap.equal(run('compile', simple, '--wgsl', env=env).stdout, run('compile', simple, '--wgsl').stdout, 'the kernel')
+
+
+tap.main('rlx')
