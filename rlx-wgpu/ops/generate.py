@@ -26,12 +26,12 @@ TYPE_SETS = {
     'float': 'RLX_TYPES_FLOAT', 'int': 'RLX_TYPES_INT', 'number': 'RLX_TYPES_NUMBER',
     'signed': 'RLX_TYPES_SIGNED', 'bool': 'RLX_TYPES_BOOL', 'any': 'RLX_TYPES_ANY',
     'index': 'RLX_TYPES_INT', 'f32': 'RLX_TYPES_F32', 'f16': 'RLX_TYPES_F16',
-    'stored': 'RLX_TYPES_STORED', 'quantized': 'RLX_TYPES_QUANTIZED', 'i32': 'RLX_TYPES_I32',
+    'stored': 'RLX_TYPES_STORED', 'quantized': 'RLX_TYPES_QUANTIZED', 'i32': 'RLX_TYPES_I32', 'byte': 'RLX_TYPES_BYTE',
 }
 TYPE_WORDS = {
     'float': 'f32, f16', 'int': 'i32, u32, i8, u8, i64, u64', 'number': 'f32, f16, i32, u32, i8, u8, i64, u64',
     'signed': 'f32, f16, i32, i8, i64', 'bool': 'bool', 'any': 'every type but i4 and u4', 'index': 'i32, u32, i8, u8, i64, u64',
-    'stored': 'every type', 'quantized': 'i8, u8, i4, u4, i32', 'f32': 'f32', 'f16': 'f16', 'i32': 'i32',
+    'stored': 'every type', 'quantized': 'i8, u8, i4, u4, i32', 'f32': 'f32', 'f16': 'f16', 'i32': 'i32', 'byte': 'i8, u8',
 }
 C_TYPES = {'bool': 'gboolean', 'int': 'gint64', 'float': 'double', 'dtype': 'RlxDataType'}
 KINDS = {'bool': 'BOOL', 'int': 'INT', 'float': 'FLOAT', 'dtype': 'DATA_TYPE', 'ints': 'INTS'}
@@ -464,9 +464,10 @@ def type_words(op):
 def example(op):
     args = [i['name'] for i in op.inputs if i['name'] != 'self' and not i['variadic'] and not i['optional']]
     args += [a.name for a in op.required]
+    result = 'results' if op.many else 'y'
     if op.variadic:
-        return f'y = graph.{op.name}([a, b], ' + ', '.join(args) + ')'
-    return f'y = x.{op.name}(' + ', '.join(args) + ')'
+        return f'{result} = graph.{op.name}([a, b], ' + ', '.join(args) + ')'
+    return f'{result} = x.{op.name}(' + ', '.join(args) + ')'
 
 
 def owner(op):

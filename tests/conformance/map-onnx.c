@@ -648,6 +648,8 @@ const Mapping mappings_onnx[] = {
   ROW ("LayerNormalization", "layer_norm", .func = map_norm),
   ROW ("LogSoftmax", "log_softmax", .func = map_softmax),
   ROW ("MatMul", "matmul"),
+  ROW ("MatMulInteger", "qmatmul", .func = onnx_map_qmatmul),
+  ROW ("QLinearMatMul", "qmatmul", .func = onnx_map_qmatmul),
   ROW ("RMSNormalization", "rms_norm", .func = map_norm),
   ROW ("SimplifiedLayerNormalization", "rms_norm", .func = map_norm),
   ROW ("Softmax", "softmax", .func = map_softmax),

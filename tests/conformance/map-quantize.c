@@ -148,3 +148,61 @@ onnx_map_quantize (MapCall *call,
     result = map_cast (call, result, to, error);
   return map_return (call, 0, result);
 }
+
+/* Input @index; a list of several numbers is a column when @rows. NULL without an
+ * error when it is absent. */
+static RlxNode *
+get_factor (MapCall *call,
+            guint    index,
+            gboolean rows,
+            GError **error)
+{
+  RlxNode *node = map_has_input (call, index) ? map_input (call, index, FALSE, error) : NULL;
+  const gint64 *shape;
+  gsize rank;
+
+  if (node == NULL)
+    return NULL;
+  shape = rlx_node_get_shape (node, &rank);
+  if (rank == 1 && shape[0] == 1)
+    return map_reshape (call, node, NULL, 0, error);
+  if (rank == 1 && rows)
+    return map_reshape (call, node, (gint64[]) { shape[0], 1 }, 2, error);
+  return node;
+}
+
+gboolean
+onnx_map_qmatmul (MapCall *call,
+                  GError **error)
+{
+  gboolean rescaled = g_str_equal (call->op->name, "QLinearMatMul");
+  RlxNode *inputs[4], *scale_a, *scale_b, *scale_y, *zero_y, *node;
+  GError *local = NULL;
+
+  inputs[0] = map_input (call, 0, FALSE, &local);
+  inputs[1] = local == NULL ? map_input (call, rescaled ? 3 : 1, FALSE, &local) : NULL;
+  inputs[2] = local == NULL ? get_factor (call, 2, TRUE, &local) : NULL;
+  inputs[3] = local == NULL ? get_factor (call, rescaled ? 5 : 3, FALSE, &local) : NULL;
+  if (local != NULL)
+    {
+      g_propagate_error (error, local);
+      return FALSE;
+    }
+  node = map_op (call, "qmatmul", inputs, 4, NULL, error);
+  if (node == NULL || !rescaled)
+    return map_return (call, 0, node);
+
+  scale_a = get_factor (call, 1, TRUE, error);
+  scale_b = scale_a != NULL ? get_factor (call, 4, FALSE, error) : NULL;
+  scale_y = scale_b != NULL ? get_factor (call, 6, TRUE, error) : NULL;
+  zero_y = scale_y != NULL ? get_factor (call, 7, TRUE, error) : NULL;
+  if (zero_y == NULL)
+    return FALSE;
+  scale_a = map_op2 (call, "mul", scale_a, scale_b, NULL, error);
+  if (scale_a != NULL)
+    node = map_op2 (call, "dequantize_linear", node, scale_a, NULL, error);
+  if (scale_a == NULL || node == NULL)
+    return FALSE;
+  return map_return (call, 0, map_op (call, "quantize_linear", (RlxNode *[]) { node, scale_y, zero_y }, 3,
+                                      map_attrs ("to", map_data_type (rlx_node_get_data_type (zero_y)), NULL), error));
+}

@@ -13,5 +13,7 @@ gboolean webnn_map_quantize (MapCall *call,
                              GError **error);
 gboolean onnx_map_quantize  (MapCall *call,
                              GError **error);
+gboolean onnx_map_qmatmul   (MapCall *call,
+                             GError **error);
 
 G_END_DECLS

@@ -285,7 +285,50 @@ fake_quantize (RlxReferenceCall *call)
   while (rlx_reference_next (index, x->shape, x->n_dims));
 }
 
+/* Where the matrix element of @value is, for @index of the result's stack. */
+static double
+get_element (const RlxReferenceValue *value,
+             const gint64            *index,
+             gsize                    n_dims,
+             gint64                   row,
+             gint64                   column)
+{
+  gint64 at[RLX_MAX_RANK];
+
+  for (gsize i = 0; i + 2 < n_dims; i++)
+    at[i] = index[i];
+  at[n_dims - 2] = row;
+  at[n_dims - 1] = column;
+
+  return value->values[rlx_reference_position (value, at, n_dims)];
+}
+
+static void
+qmatmul (RlxReferenceCall *call)
+{
+  const RlxReferenceValue *a = call->inputs[0], *b = call->inputs[1];
+  const RlxReferenceValue *zero_a = rlx_reference_get_input (call, 2), *zero_b = rlx_reference_get_input (call, 3);
+  RlxReferenceValue *y = call->output;
+  gint64 index[RLX_MAX_RANK] = { 0, };
+  gsize at = 0, n = y->n_dims;
+
+  if (y->n_elements == 0)
+    return;
+  do
+    {
+      gint64 row = index[n - 2], column = index[n - 1], sum = 0;
+      double less_a = zero_a != NULL ? get_element (zero_a, index, n, row, 0) : 0;
+      double less_b = zero_b != NULL ? get_element (zero_b, index, n, 0, column) : 0;
+
+      for (gint64 k = 0; k < a->shape[a->n_dims - 1]; k++)
+        sum += (gint64) ((get_element (a, index, n, row, k) - less_a) * (get_element (b, index, n, k, column) - less_b));
+      y->values[at++] = (double) rlx_reference_wrap (RLX_DATA_TYPE_I32, sum);
+    }
+  while (rlx_reference_next (index, y->shape, n));
+}
+
 const RlxReferenceRow rlx_reference_quantize[] = {
+  { "qmatmul", qmatmul },
   { "quantize_linear", quantize_linear },
   { "dequantize_linear", dequantize_linear },
   { "dynamic_quantize", dynamic_quantize },

@@ -132,3 +132,45 @@ generate_fake_quantize (Call *call)
 
   return TRUE;
 }
+
+static gboolean
+generate_qmatmul (Call *call)
+{
+  RlxDataType other = prop_chance (call->rand, 0.5) ? RLX_DATA_TYPE_I8 : RLX_DATA_TYPE_U8;
+  Sizes sizes = product_sizes (call);
+  gint64 stack[RLX_MAX_RANK], a[RLX_MAX_RANK], b[RLX_MAX_RANK], zero[RLX_MAX_RANK];
+  gsize n_stack = 0, n_a, n_b, n_zero;
+
+  if (call->variant > 11)
+    return FALSE;
+
+  if (call->variant > 8)
+    {
+      n_stack = (gsize) prop_pick (call->rand, 1, 3);
+      for (gsize i = 0; i < n_stack; i++)
+        stack[i] = prop_pick (call->rand, 1, 3);
+    }
+  n_a = random_part (call, stack, n_stack, a);
+  n_b = random_part (call, stack, n_stack, b);
+  a[n_a++] = sizes.m;
+  a[n_a++] = sizes.k;
+  b[n_b++] = sizes.k;
+  b[n_b++] = sizes.n;
+  add_input (call, PROP_WILD, call->data_type, a, n_a);
+  add_input (call, PROP_WILD, other, b, n_b);
+
+  a[n_a - 1] = 1;
+  b[n_b - 2] = 1;
+  n_zero = random_part (call, a, n_a, zero);
+  if (prop_chance (call->rand, 0.7))
+    add_input (call, PROP_WILD, call->data_type, zero, n_zero);
+  else
+    skip_input (call);
+  n_zero = random_part (call, b, n_b, zero);
+  if (prop_chance (call->rand, 0.7))
+    add_input (call, PROP_WILD, other, zero, n_zero);
+  else
+    skip_input (call);
+
+  return TRUE;
+}

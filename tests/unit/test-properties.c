@@ -789,6 +789,7 @@ static const struct
   { "cumprod", generate_scan },
   { "cummax", generate_scan },
   { "cummin", generate_scan },
+  { "qmatmul", generate_qmatmul },
   { "quantize_linear", generate_quantize },
   { "dequantize_linear", generate_dequantize },
   { "dynamic_quantize", generate_dynamic_quantize },

@@ -298,6 +298,14 @@ test_rules (void)
   rlx_test_refuses ("fake_quantize", "f32[4]", g_variant_new_parsed ("{'bits': <int64 1>}"), RLX_GRAPH_ERROR_INVALID_ARGUMENT, "1");
   rlx_test_refuses ("fake_quantize", "f32[4] - i32[]", g_variant_new_parsed ("{'symmetric': <false>}"), RLX_GRAPH_ERROR_INVALID_ARGUMENT, "no scale");
   rlx_test_refuses ("fake_quantize", "f32[4] f32[] i32[]", NULL, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "symmetric");
+  rlx_test_infers ("qmatmul", "u8[5,2,3] i8[3,4] u8[2,1] i8[4]", NULL, "i32[5,2,4]");
+  rlx_test_infers ("qmatmul", "i8[0,3] i8[3,4] - -", NULL, "i32[0,4]");
+  rlx_test_refuses ("qmatmul", "i8[3] i8[3,4]", NULL, RLX_GRAPH_ERROR_SHAPE, "1 and 2 dimensions");
+  rlx_test_refuses ("qmatmul", "i8[2,3] i8[2,3]", NULL, RLX_GRAPH_ERROR_SHAPE, "differ");
+  rlx_test_refuses ("qmatmul", "i8[2,2,3] i8[3,3,4]", NULL, RLX_GRAPH_ERROR_SHAPE, "broadcast");
+  rlx_test_refuses ("qmatmul", "i8[2,3] i8[3,4] i8[3]", NULL, RLX_GRAPH_ERROR_SHAPE, "zero point");
+  rlx_test_refuses ("qmatmul", "i8[2,3] i8[3,4] u8[]", NULL, RLX_GRAPH_ERROR_DATA_TYPE, "u8");
+  rlx_test_refuses ("qmatmul", "i32[2,3] i8[3,4]", NULL, RLX_GRAPH_ERROR_DATA_TYPE, "i32");
   rlx_test_refuses ("add", "i4[4] i4[4]", NULL, RLX_GRAPH_ERROR_DATA_TYPE, "i4");
 }
 
