@@ -240,7 +240,8 @@ rlx_ir_swap_bytes (RlxDataType data_type,
 #if G_BYTE_ORDER != G_LITTLE_ENDIAN
   gsize width = rlx_data_type_get_size (data_type);
 
-  for (gsize i = 0; i < size; i += width)
+  /* 0 for elements that share bytes */
+  for (gsize i = 0; width > 1 && i < size; i += width)
     for (gsize j = 0; j < width / 2; j++)
       {
         guint8 byte = data[i + j];
