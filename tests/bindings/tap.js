@@ -71,7 +71,6 @@ export async function assertRejects(promise, check) {
 export async function collect() {
     for (let i = 0; i < 3; i++) {
         System.gc();
-        // eslint-disable-next-line no-await-in-loop
         await new Promise(resolve => GLib.timeout_add(GLib.PRIORITY_LOW, 5, () => {
             resolve();
             return GLib.SOURCE_REMOVE;
@@ -85,7 +84,6 @@ export async function main() {
     print(`1..${tests.length}`);
     for (const [i, {name, run}] of tests.entries()) {
         try {
-            // eslint-disable-next-line no-await-in-loop
             await run();
             print(`ok ${i + 1} - ${name}`);
         } catch (error) {

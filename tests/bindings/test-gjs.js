@@ -179,7 +179,6 @@ test('a node keeps its graph', async () => {
         g => g.get_item(0).split_full(0, new Rlx.SplitOptions({parts: 2}))[1],
     ]) {
         const node = get(small().g);
-        // eslint-disable-next-line no-await-in-loop
         await collect();
         assert(node.get_graph() !== null, `${get} gives a node whose graph is gone`);
         assertEqual(node.exp().shape, node.shape);
@@ -200,7 +199,6 @@ test('graphs are freed', async () => {
     for (let i = 0; i < 64; i++) {
         build();
         if (i % 8 === 0)
-            // eslint-disable-next-line no-await-in-loop
             await collect();
     }
     await collect();
@@ -281,6 +279,7 @@ test('cancel', async () => {
 });
 
 test('adapters and profiles are iterable', () => {
+    device();
     assert([...Rlx.Adapter.list()].every(adapter => adapter instanceof Rlx.Adapter && adapter.name));
     const exe = compile(x => x.exp());
     exe.profiling = true;
@@ -291,6 +290,7 @@ test('adapters and profiles are iterable', () => {
 });
 
 test('device errors', () => {
+    device();
     const error = assertThrows(() => Rlx.Device.open('no such adapter'),
         caught => caught.matches(Rlx.DeviceError, Rlx.DeviceError.NOT_FOUND));
     assert(error.message.includes('no such adapter'));

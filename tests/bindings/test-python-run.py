@@ -3,10 +3,12 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The Python override on a device: results against numpy, asyncio, cancelling, errors."""
 import asyncio
+import functools
 import math
 import operator
 import threading
 import unittest
+import unittest.mock
 
 import numpy as np
 import tap
@@ -175,14 +177,18 @@ class Attributes(unittest.TestCase):
 
 
 class Calls(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
+    @staticmethod
+    @functools.cache
+    def compile():
         device = tap.device()
         g = Rlx.Graph()
         a, b = g.input('a', np.float32, [3]), g.input('b', np.float32, [3])
         g.output('difference', a - b)
         g.output('quotient', a / b)
-        cls.exe = device.compile(g)
+        return device.compile(g)
+
+    def setUp(self):
+        self.exe = Calls.compile()
 
     def test_forms(self):
         a, b = np.float32([5, 6, 7]), [1.0, 2.0, 4.0]
@@ -279,8 +285,9 @@ class Async:
     """In the two classes below, with each of the event loops."""
     loop_factory = None
 
-    @classmethod
-    def setUpClass(cls):
+    @staticmethod
+    @functools.cache
+    def compile():
         device = tap.device()
         g = Rlx.Graph()
         x = g.input('x', np.float32, [64, 64])
@@ -289,9 +296,11 @@ class Async:
             y = (y @ x).tanh()
         g.output('y', y)
         g.output('sum', x.reduce_sum([0, 1]))
-        cls.graph, cls.exe = g, device.compile(g)
-        cls.x = np.random.default_rng(7).standard_normal((64, 64), np.float32)
-        cls.expected = [tensor.tolist() for tensor in cls.exe(cls.x)]
+        exe, x = device.compile(g), np.random.default_rng(7).standard_normal((64, 64), np.float32)
+        return g, exe, x, [tensor.tolist() for tensor in exe(x)]
+
+    def setUp(self):
+        self.graph, self.exe, self.x, self.expected = Async.compile()
 
     def run_coroutine(self, coroutine):
         return asyncio.run(asyncio.wait_for(coroutine, 30), loop_factory=self.loop_factory)
@@ -358,6 +367,27 @@ class Async:
         self.assertIsInstance(second, asyncio.CancelledError)
         self.assertEqual(third[0].tolist(), self.expected[0])
         self.assertFalse(cancelled)
+
+    def test_cancelled_task_ends_its_run(self):
+        method = 'run_async' if self.loop_factory else 'run'
+        call, cancellables = getattr(Rlx.Executable, method), []
+
+        def record(exe, inputs, cancellable, *args):
+            cancellables.append(cancellable)
+            return call(exe, inputs, cancellable, *args)
+
+        async def main():
+            run = asyncio.ensure_future(self.exe.run_future([self.x]))
+            while not cancellables:
+                await asyncio.sleep(0)
+            return run.cancel()
+
+        with unittest.mock.patch.object(Rlx.Executable, method, record):
+            for _ in range(100):
+                cancellables.clear()
+                if self.run_coroutine(main()):
+                    break
+        self.assertTrue(cancellables[0].is_cancelled())
 
     def test_timeout(self):
         async def main():

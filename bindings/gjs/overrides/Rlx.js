@@ -8,8 +8,6 @@
 //     y.shape, y.toTypedArray(), `${y}`
 //     for (const node of graph) …                    // a profile has steps
 
-/* exported _init */
-
 const {GLib, Gio} = imports.gi;
 
 function _init() {
