@@ -451,7 +451,7 @@ def options_c(ops):
 def type_words(op):
     out = []
     for i in op.inputs:
-        name = 'first operand' if i['name'] == 'self' else i['name'].replace('_', ' ')
+        name = i['name'].replace('_', ' ') if i['name'] != 'self' else 'first operand' if len(op.inputs) > 1 else 'operand'
         if i['same'] >= 0:
             words = 'as the ' + ('first operand' if i['same'] == 0 else op.inputs[i['same']]['name'].replace('_', ' '))
         else:
