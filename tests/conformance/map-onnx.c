@@ -537,7 +537,7 @@ map_cumsum (MapCall *call,
     return FALSE;
   if (n != 1)
     return map_refused (error, "%s: there is not one axis", call->op->name);
-  return map_return (call, 0, map_op1 (call, "cumsum", node,
+  return map_return (call, 0, map_op1 (call, call->mapping->op, node,
                                        map_attrs ("axis", g_variant_new_int64 (axis[0]),
                                                   "exclusive", g_variant_new_boolean (exclusive),
                                                   "reverse", g_variant_new_boolean (reverse), NULL),
