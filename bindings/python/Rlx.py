@@ -59,8 +59,7 @@ _BY_NAME = {row[0]: data_type for data_type, row in _TYPES.items()}
 _BY_NAME |= {data_type.name.lower(): data_type for data_type in Rlx.DataType}
 _BY_NAME['bool_'] = Rlx.DataType.BOOL
 _BY_FORMAT = {row[2]: data_type for data_type, row in _TYPES.items()}
-_BY_FORMAT |= {letter: _BY_FORMAT[('q', 'Q', 'i', 'I')[(letter == 'L') + 2 * (struct.calcsize(letter) == 4)]]
-               for letter in 'lL'}
+_BY_FORMAT |= {long: _BY_FORMAT[fixed] for long, fixed in zip('lL', 'qQ' if struct.calcsize('l') == 8 else 'iI')}
 _NUMBERS = (bool, int, float)
 _LISTS = (list, tuple)
 
