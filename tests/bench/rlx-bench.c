@@ -10,7 +10,6 @@
  */
 #include "config.h"
 
-#include <errno.h>
 #include <glib/gstdio.h>
 #include <math.h>
 #include <stdio.h>
