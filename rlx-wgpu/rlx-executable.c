@@ -47,7 +47,7 @@ struct _RlxExecutable
   RlxDevice *device;
   Shared *shared;
   RlxGpuBuffer **own;            /* by plan buffer; NULL where shared */
-  RlxGpuBindGroup **groups;      /* by step */
+  GPtrArray *groups;             /* RlxGpuBindGroup: steps that bind the same share one */
   RlxGpuDispatch *dispatches;    /* by step */
   RlxGpuCopy *copies;
   guint64 *times;                /* by main step, while profiling */
@@ -260,11 +260,15 @@ make_bind_groups (RlxExecutable *self,
 {
   Shared *shared = self->shared;
   const RlxPlan *plan = shared->plan;
+  g_autoptr(GHashTable) known = g_hash_table_new_full (g_bytes_hash, g_bytes_equal, (GDestroyNotify) g_bytes_unref, NULL);
 
   for (guint i = 0; i < plan->steps->len; i++)
     {
       const RlxStep *step = g_ptr_array_index (plan->steps, i);
-      g_autofree RlxGpuBinding *bindings = g_new0 (RlxGpuBinding, step->bindings->len);
+      gsize size = (step->bindings->len + 1) * sizeof (RlxGpuBinding);
+      g_autofree RlxGpuBinding *bindings = g_malloc0 (size);
+      g_autoptr(GBytes) key = NULL;
+      RlxGpuBindGroup *group;
 
       for (guint j = 0; j < step->bindings->len; j++)
         {
@@ -281,14 +285,23 @@ make_bind_groups (RlxExecutable *self,
             binding->size,
           };
         }
-      self->groups[i] = rlx_gpu_bind_group_new (shared->gpu, shared->pipelines[i], bindings, step->bindings->len, step->kernel, error);
-      if (self->groups[i] == NULL)
+      /* The pipeline is part of the key. */
+      memcpy (&bindings[step->bindings->len], &shared->pipelines[i], sizeof (RlxGpuPipeline *));
+      key = g_bytes_new (bindings, size);
+      group = g_hash_table_lookup (known, key);
+      if (group == NULL)
         {
-          g_prefix_error (error, "%s “%s”: ", step->op, step->label);
-          return FALSE;
+          group = rlx_gpu_bind_group_new (shared->gpu, shared->pipelines[i], bindings, step->bindings->len, step->kernel, error);
+          if (group == NULL)
+            {
+              g_prefix_error (error, "%s “%s”: ", step->op, step->label);
+              return FALSE;
+            }
+          g_ptr_array_add (self->groups, group);
+          g_hash_table_insert (known, g_steal_pointer (&key), group);
         }
       self->dispatches[i] = (RlxGpuDispatch) {
-        shared->pipelines[i], self->groups[i],
+        shared->pipelines[i], group,
         { step->grid[0], step->grid[1], step->grid[2] },
         estimate (step, rlx_gpu_get_info (shared->gpu)->type),
       };
@@ -336,7 +349,7 @@ executable_new (RlxDevice *device,
   self->device = g_object_ref (device);
   self->shared = shared;
   self->own = g_new0 (RlxGpuBuffer *, plan->buffers->len + 1);
-  self->groups = g_new0 (RlxGpuBindGroup *, plan->steps->len + 1);
+  self->groups = g_ptr_array_new_with_free_func ((GDestroyNotify) rlx_gpu_bind_group_free);
   self->dispatches = g_new0 (RlxGpuDispatch, plan->steps->len + 1);
   self->copies = g_new0 (RlxGpuCopy, plan->copies->len + 1);
   self->times = g_new0 (guint64, plan->steps->len + 1);
@@ -448,14 +461,12 @@ rlx_executable_finalize (GObject *object)
 
   if (self->shared != NULL)
     {
-      for (guint i = 0; i < self->shared->plan->steps->len; i++)
-        g_clear_pointer (&self->groups[i], rlx_gpu_bind_group_free);
+      g_clear_pointer (&self->groups, g_ptr_array_unref);
       for (guint i = 0; i < self->shared->plan->buffers->len; i++)
         g_clear_pointer (&self->own[i], rlx_gpu_buffer_free);
       shared_unref (self->shared);
     }
   g_free (self->own);
-  g_free (self->groups);
   g_free (self->dispatches);
   g_free (self->copies);
   g_free (self->times);

@@ -62,7 +62,8 @@ struct _RlxGpu
   guint64 memory_limit;
 
   atomic_ullong n_buffers;
-  atomic_ullong n_bind_groups;
+  atomic_ullong n_bind_groups;       /* ever made */
+  atomic_ullong n_live_bind_groups;
   atomic_ullong n_pipelines;
   atomic_ullong n_shader_modules;
   atomic_ullong n_submits;

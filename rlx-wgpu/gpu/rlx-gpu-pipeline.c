@@ -11,6 +11,7 @@
 #include <string.h>
 
 /* Far above what any kernel binds; keeps arrays on the stack small. */
+#define MAX_BIND_GROUPS 40000u
 #define MAX_BINDINGS 64
 
 /* A pipeline being made. Filled in by Dawn's callback, so on the heap. */
@@ -569,6 +570,16 @@ rlx_gpu_bind_group_new (RlxGpu              *gpu,
       entries[i].size = size;
     }
 
+  /* Some drivers crash instead of failing when the process runs out of memory
+   * mappings, and bind groups cost one every now and then. */
+  if (atomic_load (&gpu->n_live_bind_groups) >= MAX_BIND_GROUPS)
+    {
+      g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_OUT_OF_MEMORY,
+                   "The executables of this device have %u bind groups, which is the most it is trusted with",
+                   MAX_BIND_GROUPS);
+      return NULL;
+    }
+
   descriptor.label = rlx_gpu_view (label);
   descriptor.layout = pipeline->layout->group;
   descriptor.entryCount = n_bindings;
@@ -587,6 +598,7 @@ rlx_gpu_bind_group_new (RlxGpu              *gpu,
     return NULL;
 
   atomic_fetch_add (&gpu->n_bind_groups, 1);
+  atomic_fetch_add (&gpu->n_live_bind_groups, 1);
 
   group = g_new0 (RlxGpuBindGroup, 1);
   group->gpu = rlx_gpu_ref (gpu);
@@ -605,6 +617,7 @@ rlx_gpu_bind_group_free (RlxGpuBindGroup *group)
       wgpuBindGroupRelease (group->handle);
       rlx_gpu_leave ();
     }
+  atomic_fetch_sub (&group->gpu->n_live_bind_groups, 1);
   rlx_gpu_unref (group->gpu);
   g_free (group);
 }

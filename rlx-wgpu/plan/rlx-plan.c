@@ -473,6 +473,31 @@ check_slots (Planner *self,
   return TRUE;
 }
 
+/* Steps with the same parameters share a block, and so may share bind groups:
+ * a driver has room for tens of thousands of these, not for more. */
+static void
+place_params (RlxPlan    *plan,
+              RlxStep    *step,
+              GHashTable *blocks,
+              guint64     alignment)
+{
+  g_autofree guint32 *words = g_new0 (guint32, step->params->len + 1);
+  g_autoptr(GBytes) key = NULL;
+  gpointer offset;
+
+  for (guint i = 0; i < step->params->len; i++)
+    words[i] = g_array_index (step->params, RlxParam, i).bits;
+  key = g_bytes_new (words, step->params->len * 4);
+  if (g_hash_table_lookup_extended (blocks, key, NULL, &offset))
+    {
+      step->param_offset = GPOINTER_TO_SIZE (offset);
+      return;
+    }
+  step->param_offset = plan->params_size;
+  plan->params_size += align_up (step->params->len * 4, alignment);
+  g_hash_table_insert (blocks, g_steal_pointer (&key), GSIZE_TO_POINTER (step->param_offset));
+}
+
 static void
 describe (const RlxPlan *plan)
 {
@@ -514,6 +539,7 @@ rlx_plan_new (RlxIr                   *ir,
   g_autofree gboolean *placed = NULL;
   Planner planner = { plan, adapter, MAX (16, adapter->limits.storage_offset_alignment), banks, folded, NULL, NULL };
   guint64 alignment = MAX (16, adapter->limits.uniform_offset_alignment);
+  g_autoptr(GHashTable) blocks = g_hash_table_new_full (g_bytes_hash, g_bytes_equal, (GDestroyNotify) g_bytes_unref, NULL);
 
   g_array_set_clear_func (banks, clear_bank);
   g_array_set_clear_func (folded, clear_bank);
@@ -550,8 +576,7 @@ rlx_plan_new (RlxIr                   *ir,
 
       if (!rlx_step_build_source (plan, step, adapter, error))
         return NULL;
-      step->param_offset = plan->params_size;
-      plan->params_size += align_up (step->params->len * 4, alignment);
+      place_params (plan, step, blocks, alignment);
     }
 
   return g_steal_pointer (&plan);
