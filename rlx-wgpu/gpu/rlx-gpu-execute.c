@@ -487,6 +487,8 @@ encode_dispatch (WGPUComputePassEncoder pass,
                  const RlxGpuDispatch  *dispatch,
                  const RlxGpuDispatch  *previous)
 {
+  RLX_NOTE (DISPATCH, "%s, %u x %u x %u workgroups", dispatch->pipeline->label,
+            dispatch->grid[0], dispatch->grid[1], dispatch->grid[2]);
   if (previous == NULL || previous->pipeline != dispatch->pipeline)
     wgpuComputePassEncoderSetPipeline (pass, dispatch->pipeline->handle);
   if (previous == NULL || previous->group != dispatch->group)
