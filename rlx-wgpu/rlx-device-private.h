@@ -18,6 +18,8 @@ RlxExecutable * rlx_executable_new   (RlxDevice    *device,
                                       RlxPlan      *plan,
                                       GCancellable *cancellable,
                                       GError      **error);
+/* FALSE for what g_object_new() alone makes: that has nothing to run. */
+gboolean        rlx_executable_is_compiled (RlxExecutable *self);
 const RlxPlan * rlx_executable_peek_plan (RlxExecutable *self);
 
 /* rlx-profile.c: @times are nanoseconds by step of the main part, NULL when the

@@ -433,7 +433,7 @@ rlx_device_compile (RlxDevice    *self,
 {
   const RlxIr *ir;
 
-  g_return_val_if_fail (RLX_IS_DEVICE (self), NULL);
+  g_return_val_if_fail (RLX_IS_DEVICE (self) && self->gpu != NULL, NULL);
   g_return_val_if_fail (RLX_IS_GRAPH (graph), NULL);
   g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), NULL);
   g_return_val_if_fail (error == NULL || *error == NULL, NULL);
@@ -483,7 +483,7 @@ rlx_device_compile_async (RlxDevice          *self,
   g_autoptr(GTask) task = NULL;
   GError *error = NULL;
 
-  g_return_if_fail (RLX_IS_DEVICE (self));
+  g_return_if_fail (RLX_IS_DEVICE (self) && self->gpu != NULL);
   g_return_if_fail (RLX_IS_GRAPH (graph));
   g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
 
@@ -561,7 +561,7 @@ rlx_device_get_adapter (RlxDevice *self)
 RlxDeviceFeatures
 rlx_device_get_features (RlxDevice *self)
 {
-  g_return_val_if_fail (RLX_IS_DEVICE (self), RLX_DEVICE_FEATURES_NONE);
+  g_return_val_if_fail (RLX_IS_DEVICE (self) && self->gpu != NULL, RLX_DEVICE_FEATURES_NONE);
 
   return rlx_gpu_get_info (self->gpu)->features;
 }
@@ -579,7 +579,7 @@ rlx_device_get_features (RlxDevice *self)
 gboolean
 rlx_device_get_lost (RlxDevice *self)
 {
-  g_return_val_if_fail (RLX_IS_DEVICE (self), FALSE);
+  g_return_val_if_fail (RLX_IS_DEVICE (self) && self->gpu != NULL, FALSE);
 
   return rlx_gpu_is_lost (self->gpu);
 }
@@ -597,7 +597,7 @@ rlx_device_get_lost (RlxDevice *self)
 guint64
 rlx_device_get_memory_used (RlxDevice *self)
 {
-  g_return_val_if_fail (RLX_IS_DEVICE (self), 0);
+  g_return_val_if_fail (RLX_IS_DEVICE (self) && self->gpu != NULL, 0);
 
   return rlx_gpu_get_memory_used (self->gpu);
 }
@@ -619,7 +619,7 @@ rlx_device_get_memory_used (RlxDevice *self)
 guint64
 rlx_device_get_memory_limit (RlxDevice *self)
 {
-  g_return_val_if_fail (RLX_IS_DEVICE (self), 0);
+  g_return_val_if_fail (RLX_IS_DEVICE (self) && self->gpu != NULL, 0);
 
   return rlx_gpu_get_memory_limit (self->gpu);
 }

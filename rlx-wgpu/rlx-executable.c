@@ -447,7 +447,7 @@ RlxExecutable *
 rlx_executable_fork (RlxExecutable *self,
                      GError       **error)
 {
-  g_return_val_if_fail (RLX_IS_EXECUTABLE (self), NULL);
+  g_return_val_if_fail (rlx_executable_is_compiled (self), NULL);
   g_return_val_if_fail (error == NULL || *error == NULL, NULL);
 
   g_atomic_ref_count_inc (&self->shared->ref_count);
@@ -925,7 +925,7 @@ rlx_executable_set_parameters (RlxExecutable     *self,
                                GCancellable      *cancellable,
                                GError           **error)
 {
-  g_return_val_if_fail (RLX_IS_EXECUTABLE (self), FALSE);
+  g_return_val_if_fail (rlx_executable_is_compiled (self), FALSE);
   g_return_val_if_fail (names != NULL && (values != NULL || n_values == 0), FALSE);
   g_return_val_if_fail (error == NULL || *error == NULL, FALSE);
 
@@ -959,7 +959,7 @@ rlx_executable_write_state (RlxExecutable *self,
                             GCancellable  *cancellable,
                             GError       **error)
 {
-  g_return_val_if_fail (RLX_IS_EXECUTABLE (self), FALSE);
+  g_return_val_if_fail (rlx_executable_is_compiled (self), FALSE);
   g_return_val_if_fail (name != NULL, FALSE);
   g_return_val_if_fail (RLX_IS_TENSOR (value), FALSE);
   g_return_val_if_fail (error == NULL || *error == NULL, FALSE);
@@ -988,7 +988,7 @@ rlx_executable_reset_state (RlxExecutable *self,
   g_autofree const char **names = NULL;
   g_autofree RlxTensor **values = NULL;
 
-  g_return_val_if_fail (RLX_IS_EXECUTABLE (self), FALSE);
+  g_return_val_if_fail (rlx_executable_is_compiled (self), FALSE);
   g_return_val_if_fail (error == NULL || *error == NULL, FALSE);
 
   states = self->shared->plan->states;
@@ -1046,7 +1046,7 @@ rlx_executable_read_state (RlxExecutable *self,
   gsize size;
   ReadCall call;
 
-  g_return_val_if_fail (RLX_IS_EXECUTABLE (self), NULL);
+  g_return_val_if_fail (rlx_executable_is_compiled (self), NULL);
   g_return_val_if_fail (name != NULL, NULL);
   g_return_val_if_fail (error == NULL || *error == NULL, NULL);
 
@@ -1074,6 +1074,12 @@ rlx_executable_read_state (RlxExecutable *self,
 
 /* ---- looking inside ------------------------------------------------------------------- */
 
+gboolean
+rlx_executable_is_compiled (RlxExecutable *self)
+{
+  return RLX_IS_EXECUTABLE (self) && self->shared != NULL;
+}
+
 const RlxPlan *
 rlx_executable_peek_plan (RlxExecutable *self)
 {
@@ -1093,7 +1099,7 @@ rlx_executable_peek_plan (RlxExecutable *self)
 RlxDevice *
 rlx_executable_get_device (RlxExecutable *self)
 {
-  g_return_val_if_fail (RLX_IS_EXECUTABLE (self), NULL);
+  g_return_val_if_fail (rlx_executable_is_compiled (self), NULL);
 
   return self->device;
 }
@@ -1121,7 +1127,7 @@ port_names (const GArray *ports)
 char **
 rlx_executable_get_input_names (RlxExecutable *self)
 {
-  g_return_val_if_fail (RLX_IS_EXECUTABLE (self), NULL);
+  g_return_val_if_fail (rlx_executable_is_compiled (self), NULL);
 
   return port_names (self->shared->plan->inputs);
 }
@@ -1139,7 +1145,7 @@ rlx_executable_get_input_names (RlxExecutable *self)
 char **
 rlx_executable_get_output_names (RlxExecutable *self)
 {
-  g_return_val_if_fail (RLX_IS_EXECUTABLE (self), NULL);
+  g_return_val_if_fail (rlx_executable_is_compiled (self), NULL);
 
   return port_names (self->shared->plan->outputs);
 }
@@ -1157,7 +1163,7 @@ rlx_executable_get_output_names (RlxExecutable *self)
 guint
 rlx_executable_get_n_dispatches (RlxExecutable *self)
 {
-  g_return_val_if_fail (RLX_IS_EXECUTABLE (self), 0);
+  g_return_val_if_fail (rlx_executable_is_compiled (self), 0);
 
   return self->shared->plan->steps->len - self->shared->plan->n_prologue;
 }
@@ -1187,7 +1193,7 @@ rlx_plan_buffer_bytes (const RlxPlan *plan,
 guint64
 rlx_executable_get_arena_size (RlxExecutable *self)
 {
-  g_return_val_if_fail (RLX_IS_EXECUTABLE (self), 0);
+  g_return_val_if_fail (rlx_executable_is_compiled (self), 0);
 
   return rlx_plan_buffer_bytes (self->shared->plan, TRUE);
 }
@@ -1205,7 +1211,7 @@ rlx_executable_get_arena_size (RlxExecutable *self)
 guint64
 rlx_executable_get_weights_size (RlxExecutable *self)
 {
-  g_return_val_if_fail (RLX_IS_EXECUTABLE (self), 0);
+  g_return_val_if_fail (rlx_executable_is_compiled (self), 0);
 
   return rlx_plan_buffer_bytes (self->shared->plan, FALSE);
 }
@@ -1223,7 +1229,7 @@ rlx_executable_get_weights_size (RlxExecutable *self)
 gboolean
 rlx_executable_get_profiling (RlxExecutable *self)
 {
-  g_return_val_if_fail (RLX_IS_EXECUTABLE (self), FALSE);
+  g_return_val_if_fail (rlx_executable_is_compiled (self), FALSE);
 
   return g_atomic_int_get (&self->profiling) != 0;
 }
@@ -1242,7 +1248,7 @@ void
 rlx_executable_set_profiling (RlxExecutable *self,
                               gboolean       profiling)
 {
-  g_return_if_fail (RLX_IS_EXECUTABLE (self));
+  g_return_if_fail (rlx_executable_is_compiled (self));
 
   if (g_atomic_int_exchange (&self->profiling, profiling != FALSE) != (profiling != FALSE))
     g_object_notify_by_pspec (G_OBJECT (self), properties[PROP_PROFILING]);
@@ -1264,7 +1270,7 @@ rlx_executable_get_profile (RlxExecutable *self)
 {
   RlxProfile *profile;
 
-  g_return_val_if_fail (RLX_IS_EXECUTABLE (self), NULL);
+  g_return_val_if_fail (rlx_executable_is_compiled (self), NULL);
 
   g_mutex_lock (&self->mutex);
   profile = self->profile ? g_object_ref (self->profile) : NULL;

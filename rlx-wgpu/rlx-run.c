@@ -238,7 +238,7 @@ rlx_executable_run (RlxExecutable *self,
 {
   g_autoptr(RlxRun) run = NULL;
 
-  g_return_val_if_fail (RLX_IS_EXECUTABLE (self), NULL);
+  g_return_val_if_fail (rlx_executable_is_compiled (self), NULL);
   g_return_val_if_fail (inputs != NULL || n_inputs == 0, NULL);
   g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), NULL);
   g_return_val_if_fail (error == NULL || *error == NULL, NULL);
@@ -287,7 +287,7 @@ rlx_executable_run_named (RlxExecutable     *self,
   g_autofree RlxTensor **ordered = NULL;
   gsize n;
 
-  g_return_val_if_fail (RLX_IS_EXECUTABLE (self), NULL);
+  g_return_val_if_fail (rlx_executable_is_compiled (self), NULL);
   g_return_val_if_fail (names != NULL && (inputs != NULL || n_inputs == 0), NULL);
   g_return_val_if_fail (error == NULL || *error == NULL, NULL);
 
@@ -295,6 +295,12 @@ rlx_executable_run_named (RlxExecutable     *self,
     *n_outputs = 0;
   n = rlx_executable_peek_plan (self)->inputs->len;
   ordered = g_new0 (RlxTensor *, n + 1);
+  if (g_strv_length ((char **) names) > n_inputs)
+    {
+      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                   "%u names were given, but only %" G_GSIZE_FORMAT " inputs", g_strv_length ((char **) names), n_inputs);
+      return NULL;
+    }
   if (!rlx_executable_order_inputs (self, names, inputs, n_inputs, ordered, error))
     return NULL;
   return rlx_executable_run (self, ordered, n, n_outputs, cancellable, error);
@@ -329,7 +335,7 @@ rlx_executable_run_async (RlxExecutable      *self,
   g_autoptr(RlxRun) run = NULL;
   GError *error = NULL;
 
-  g_return_if_fail (RLX_IS_EXECUTABLE (self));
+  g_return_if_fail (rlx_executable_is_compiled (self));
   g_return_if_fail (inputs != NULL || n_inputs == 0);
   g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
 
@@ -367,7 +373,7 @@ rlx_executable_run_finish (RlxExecutable *self,
 {
   GPtrArray *outputs;
 
-  g_return_val_if_fail (RLX_IS_EXECUTABLE (self), NULL);
+  g_return_val_if_fail (rlx_executable_is_compiled (self), NULL);
   g_return_val_if_fail (g_task_is_valid (result, self), NULL);
 
   if (n_outputs != NULL)

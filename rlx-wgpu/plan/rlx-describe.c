@@ -78,7 +78,7 @@ rlx_executable_get_plan (RlxExecutable *self)
   g_autoptr(GPtrArray) names = NULL;
   guint pipelines;
 
-  g_return_val_if_fail (RLX_IS_EXECUTABLE (self), NULL);
+  g_return_val_if_fail (rlx_executable_is_compiled (self), NULL);
 
   plan = rlx_executable_peek_plan (self);
   kernels = g_hash_table_new (g_str_hash, g_str_equal);
@@ -143,7 +143,7 @@ rlx_executable_describe_plan (RlxExecutable *self)
   GString *out;
   guint pipelines;
 
-  g_return_val_if_fail (RLX_IS_EXECUTABLE (self), NULL);
+  g_return_val_if_fail (rlx_executable_is_compiled (self), NULL);
 
   plan = rlx_executable_peek_plan (self);
   kernels = g_hash_table_new (g_str_hash, g_str_equal);

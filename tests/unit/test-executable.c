@@ -192,6 +192,7 @@ test_named (void)
   expect_named_error (executable, (const char *[]) { "a", "a", NULL }, (RlxTensor *[]) { a, a }, 2, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "“a” was given twice");
   expect_named_error (executable, (const char *[]) { "a", "c", NULL }, (RlxTensor *[]) { a, a }, 2, RLX_GRAPH_ERROR_NOT_FOUND, "no input “c”");
   expect_named_error (executable, (const char *[]) { "a", NULL }, (RlxTensor *[]) { a, b }, 2, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "only 1 names");
+  expect_named_error (executable, (const char *[]) { "a", "b", NULL }, (RlxTensor *[]) { a }, 1, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "only 1 inputs");
 }
 
 static void
