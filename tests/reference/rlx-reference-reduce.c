@@ -375,7 +375,8 @@ visit_product (const RlxReferenceValue *x,
 
   if (!rlx_reference_is_float (y->data_type))
     {
-      y->values[to] = (double) rlx_reference_wrap (y->data_type, (gint64) y->values[to] * (gint64) x->values[from]);
+      y->values[to] = (double) rlx_reference_wrap (y->data_type,
+                                                  (gint64) ((guint64) (gint64) y->values[to] * (guint64) (gint64) x->values[from]));
       products->greatest[to] += x->bounds[from] > 0 ? INFINITY : 0;
       return;
     }
