@@ -372,6 +372,7 @@ compile_ir (RlxDevice    *self,
 {
   const RlxGpuAdapterInfo *info = rlx_gpu_get_info (self->gpu);
   gint64 start = g_get_monotonic_time ();
+  g_autoptr(RlxIr) expanded = NULL;
   g_autoptr(RlxIr) simple = NULL;
   RlxExecutable *executable;
   RlxIr *fused;
@@ -380,7 +381,10 @@ compile_ir (RlxDevice    *self,
   if (g_cancellable_set_error_if_cancelled (cancellable, error) || !rlx_gpu_check_lost (self->gpu, error))
     return NULL;
 
-  simple = rlx_pass_simplify (ir);
+  expanded = rlx_pass_expand (ir, error);
+  if (expanded == NULL)
+    return NULL;
+  simple = rlx_pass_simplify (expanded);
   fused = rlx_pass_fuse (simple, info);
   plan = rlx_plan_new (fused, info, cancellable, error);
   if (plan == NULL)

@@ -50,6 +50,7 @@ kind_to_string (const RlxAttrDef *def)
     case RLX_ATTR_ENUM: return "enum";
     case RLX_ATTR_DATA_TYPE: return "data type";
     case RLX_ATTR_INTS: return "ints";
+    case RLX_ATTR_STRING: return "string";
     default: g_return_val_if_reached (NULL);
     }
 }

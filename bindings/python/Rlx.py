@@ -278,6 +278,7 @@ _ATTRIBUTES = {
     'float': lambda value: float(value + 0.0),
     'data type': _data_type,
     'ints': _ints,
+    'string': lambda value: ''.join([value]),
     # Not converted here: the name of the type is not in the description.
     'enum': lambda value: value,
 }

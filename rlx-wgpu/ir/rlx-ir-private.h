@@ -31,6 +31,7 @@ typedef struct
   double f;         /* float */
   gint64 *ints;     /* ints: owned, NULL when n_ints is 0 */
   guint n_ints;
+  char *string;     /* string: owned, NULL until it is set */
   gboolean is_set;  /* FALSE: the default of the table */
 } RlxAttrValue;
 

@@ -390,6 +390,13 @@ read_attr_value (Reader          *reader,
         return FALSE;
       value = g_variant_new_fixed_array (G_VARIANT_TYPE_INT64, ints->data, ints->len, sizeof (gint64));
     }
+  else if (*start == '"')
+    {
+      word = rlx_lexer_read_string (&reader->lexer, "a value", error);
+      if (word == NULL)
+        return FALSE;
+      value = g_variant_new_string (word);
+    }
   else if ((n = rlx_lexer_word_length (start)) > 0 &&
            !(n == 3 && (strncmp (start, "nan", 3) == 0 || strncmp (start, "inf", 3) == 0)) &&
            !(n == 4 && strncmp (start, "true", 4) == 0) &&

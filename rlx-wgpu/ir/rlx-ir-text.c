@@ -11,7 +11,7 @@
  *              | "constant" type data | "state" string type data
  *   call       = word "(" [operand ("," operand)*] ")" ["{" [attr ("," attr)*] "}"]
  *   operand    = value | "_"
- *   attr       = word "=" (number | word | "[" [number ("," number)*] "]")
+ *   attr       = word "=" (number | word | string | "[" [number ("," number)*] "]")
  *   type       = word "[" [number ("," number)*] "]"
  *   data       = "[" [element ("," element)*] "]" | "base64:" string
  *   value      = "%" digits
@@ -147,6 +147,10 @@ append_attrs (GString         *text,
 
         case RLX_ATTR_INTS:
           append_ints (text, attr->ints, attr->n_ints);
+          break;
+
+        case RLX_ATTR_STRING:
+          append_string (text, attr->string != NULL ? attr->string : "");
           break;
 
         default:

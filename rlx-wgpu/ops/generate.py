@@ -11,11 +11,14 @@ A row:
     inputs = ["self:number", "other:same", "bias?:same", "inputs*:any"]
              name, ? optional, * repeats; type set or `same` (as the first
              input) or `sameN` (as input N)
-    attrs.NAME = { type = bool|int|float|ints|dtype|enum:RlxName, default, doc }
+    attrs.NAME = { type = bool|int|float|ints|string|dtype|enum:RlxName, default, doc }
              without default it is required and an argument of the method;
-             with one it is a property of the RlxNameOptions object
+             with one it is a property of the RlxNameOptions object; a
+             string has none
     outputs = 1 (default) or "many"
     rule = which rlx_RULE_infer and rlx_RULE_lower in C; default NAME
+    expand = "always" or "sometimes"   it becomes other operators when it is
+             compiled, by rlx_RULE_expand in C; always: it has no lowering
     f, i, u, b, result               element-wise only, see elementwise.toml
 """
 import math
@@ -33,8 +36,8 @@ TYPE_WORDS = {
     'signed': 'f32, f16, i32, i8, i64', 'bool': 'bool', 'any': 'every type but i4 and u4', 'index': 'i32, u32, i8, u8, i64, u64',
     'stored': 'every type', 'quantized': 'i8, u8, i4, u4, i32', 'f32': 'f32', 'f16': 'f16', 'i32': 'i32', 'byte': 'i8, u8',
 }
-C_TYPES = {'bool': 'gboolean', 'int': 'gint64', 'float': 'double', 'dtype': 'RlxDataType'}
-KINDS = {'bool': 'BOOL', 'int': 'INT', 'float': 'FLOAT', 'dtype': 'DATA_TYPE', 'ints': 'INTS'}
+C_TYPES = {'bool': 'gboolean', 'int': 'gint64', 'float': 'double', 'dtype': 'RlxDataType', 'string': 'const char *'}
+KINDS = {'bool': 'BOOL', 'int': 'INT', 'float': 'FLOAT', 'dtype': 'DATA_TYPE', 'ints': 'INTS', 'string': 'STRING'}
 LICENSE = ('SPDX-FileCopyrightText: The rlx-wgpu authors', 'SPDX-License-Identifier: LGPL-2.1-or-later')
 
 
@@ -45,6 +48,8 @@ class Attr:
         self.enum = self.type[5:] if self.type.startswith('enum:') else None
         self.required = 'default' not in row
         self.default = row.get('default')
+        if self.type == 'string' and not self.required:
+            sys.exit(f'{name}: a string has no default')
         self.doc = row['doc']
 
     @property
@@ -74,6 +79,8 @@ class Op:
         self.elementwise = any(self.exprs.values())
         self.bool_result = row.get('result') == 'bool'
         self.many = row.get('outputs') == 'many'
+        self.expand = row.get('expand')
+        self.lowered = not self.leaf and not self.elementwise and self.expand != 'always'
         self.inputs = []
         for text in row['inputs']:
             label, types = text.split(':')
@@ -147,8 +154,10 @@ def table(ops):
     out = [head(), '#include "config.h"', '#include <math.h>', '#include "ops/rlx-op-private.h"', '#include "rlx-enum-types.h"', '']
     for rule in sorted({op.rule for op in ops if not op.leaf}):
         out.append(f'gboolean rlx_{rule}_infer (RlxOpCall *call, GError **error);')
-    for rule in sorted({op.rule for op in ops if not op.leaf and not op.elementwise}):
+    for rule in sorted({op.rule for op in ops if op.lowered}):
         out.append(f'gboolean rlx_{rule}_lower (RlxLower *lower, const RlxIrNode *node, GError **error);')
+    for rule in sorted({op.rule for op in ops if op.expand}):
+        out.append(f'RlxIrValue *rlx_{rule}_expand (RlxExpand *expand, GError **error);')
     for op in ops:
         out.append('')
         if op.inputs:
@@ -185,7 +194,7 @@ def table(ops):
                 out.append(f'    {quote(a.doc)} }},')
             out.append('};')
         infer = 'NULL' if op.leaf else f'rlx_{op.rule}_infer'
-        lower = 'NULL' if op.leaf or op.elementwise else f'rlx_{op.rule}_lower'
+        lower = f'rlx_{op.rule}_lower' if op.lowered else 'NULL'
         out += [f'const RlxOp rlx_op_{op.name} = {{',
                 f'  .name = "{op.name}",',
                 f'  .family = {quote(op.family)},',
@@ -198,6 +207,8 @@ def table(ops):
         if op.attrs:
             out += [f'  .attrs = {op.name}_attrs,', f'  .n_attrs = {len(op.attrs)},']
         out += [f'  .infer = {infer},', f'  .lower = {lower},']
+        if op.expand:
+            out.append(f'  .expand = rlx_{op.rule}_expand,')
         out += [f'  .expr_{k} = {quote(v)},' for k, v in op.exprs.items() if v]
         out.append('};')
     out += ['', 'const RlxOp *const rlx_op_table[] = {']
@@ -241,7 +252,7 @@ def parameters(op, full, error=True):
             out.append(('const gint64 *', a.name, f'(array length=n_{a.name}): {a.doc}'))
             out.append(('gsize ', f'n_{a.name}', f'the number of @{a.name}'))
         else:
-            out.append((a.c_type + ' ', a.name, a.doc))
+            out.append((a.c_type + ('' if a.c_type.endswith('*') else ' '), a.name, a.doc))
     if full:
         out.append((op.options_class + ' *', 'options', '(nullable): options, or %NULL for the defaults'))
     if op.many:
@@ -316,8 +327,8 @@ def methods_c(ops):
                     index = op.attrs.index(a)
                     if a.type == 'ints':
                         out.append(f'  rlx_attr_set_ints (&attrs[{index}], {a.name}, n_{a.name});')
-                    elif a.type == 'float':
-                        out.append(f'  rlx_attr_set_float (&attrs[{index}], {a.name});')
+                    elif a.type in ('float', 'string'):
+                        out.append(f'  rlx_attr_set_{a.type} (&attrs[{index}], {a.name});')
                     else:
                         out.append(f'  rlx_attr_set_int (&attrs[{index}], {a.name});')
             attrs = 'attrs' if op.attrs else 'NULL'
@@ -463,7 +474,7 @@ def type_words(op):
 
 def example(op):
     args = [i['name'] for i in op.inputs if i['name'] != 'self' and not i['variadic'] and not i['optional']]
-    args += [a.name for a in op.required]
+    args += [f"'{a.doc.split('`')[1]}'" if a.type == 'string' else a.name for a in op.required]
     result = 'results' if op.many else 'y'
     if op.variadic:
         return f'{result} = graph.{op.name}([a, b], ' + ', '.join(args) + ')'

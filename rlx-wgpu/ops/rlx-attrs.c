@@ -25,6 +25,7 @@ static void
 attr_clear (RlxAttrValue *attr)
 {
   g_clear_pointer (&attr->ints, g_free);
+  g_clear_pointer (&attr->string, g_free);
   attr->n_ints = 0;
 }
 
@@ -63,7 +64,10 @@ rlx_attrs_copy (const RlxOp        *op,
 
   copy = g_memdup2 (attrs, op->n_attrs * sizeof (RlxAttrValue));
   for (guint i = 0; i < op->n_attrs; i++)
-    copy[i].ints = g_memdup2 (attrs[i].ints, attrs[i].n_ints * sizeof (gint64));
+    {
+      copy[i].ints = g_memdup2 (attrs[i].ints, attrs[i].n_ints * sizeof (gint64));
+      copy[i].string = g_strdup (attrs[i].string);
+    }
 
   return copy;
 }
@@ -97,6 +101,9 @@ rlx_attr_equal (const RlxAttrDef   *def,
         return !a->is_set == !b->is_set && a->i == b->i;
       return a->n_ints == b->n_ints &&
              memcmp (a->ints, b->ints, a->n_ints * sizeof (gint64)) == 0;
+
+    case RLX_ATTR_STRING:
+      return g_strcmp0 (a->string, b->string) == 0;
 
     case RLX_ATTR_BOOL:
       return !a->i == !b->i;
@@ -151,6 +158,10 @@ rlx_attrs_hash (const RlxOp        *op,
           hash = hash_mix (hash, attrs[i].n_ints);
           for (guint j = 0; j < attrs[i].n_ints; j++)
             hash = hash_mix (hash, (guint64) attrs[i].ints[j]);
+          break;
+
+        case RLX_ATTR_STRING:
+          hash = hash_mix (hash, attrs[i].string != NULL ? g_str_hash (attrs[i].string) : 0);
           break;
 
         case RLX_ATTR_BOOL:
@@ -216,6 +227,17 @@ rlx_attr_set_ints (RlxAttrValue *attr,
   attr->is_set = TRUE;
 }
 
+void
+rlx_attr_set_string (RlxAttrValue *attr,
+                     const char   *value)
+{
+  char *copy = value != NULL ? g_strndup (value, RLX_MAX_ATTR_STRING + 1) : NULL;
+
+  attr_clear (attr);
+  attr->string = copy;
+  attr->is_set = TRUE;
+}
+
 gboolean
 rlx_attr_is_default (const RlxAttrDef   *def,
                      const RlxAttrValue *attr)
@@ -269,6 +291,18 @@ rlx_call_check_attrs (const RlxOpCall *call,
                                    "the attribute “%s” has a number of values but no values", def->name);
           break;
 
+        case RLX_ATTR_STRING:
+          if (attr->string == NULL)
+            return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                                   "the attribute “%s” has no value", def->name);
+          if (strlen (attr->string) > RLX_MAX_ATTR_STRING)
+            return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
+                                   "the attribute “%s” is longer than the limit of %u bytes", def->name, RLX_MAX_ATTR_STRING);
+          if (!g_utf8_validate (attr->string, -1, NULL))
+            return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                                   "the attribute “%s” is not valid UTF-8", def->name);
+          break;
+
         case RLX_ATTR_BOOL:
         case RLX_ATTR_INT:
         default:
@@ -298,6 +332,8 @@ kind_expectation (RlxAttrKind kind)
       return "the name of a data type (s)";
     case RLX_ATTR_INTS:
       return "an array of integers (ax)";
+    case RLX_ATTR_STRING:
+      return "text (s)";
     default:
       g_return_val_if_reached ("?");
     }
@@ -553,6 +589,12 @@ attr_set_from_variant (const RlxOp      *op,
     case RLX_ATTR_INTS:
       return attr_set_ints_from_variant (op, def, attr, value, error);
 
+    case RLX_ATTR_STRING:
+      if (!g_variant_is_of_type (value, G_VARIANT_TYPE_STRING))
+        return attr_wrong_type (op, def, value, error);
+      rlx_attr_set_string (attr, g_variant_get_string (value, NULL));
+      return TRUE;
+
     default:
       g_return_val_if_reached (FALSE);
     }
@@ -698,6 +740,10 @@ rlx_attrs_to_variant (const RlxOp        *op,
             value = g_variant_new_fixed_array (G_VARIANT_TYPE_INT64, attrs[i].ints, attrs[i].n_ints, sizeof (gint64));
           break;
 
+        case RLX_ATTR_STRING:
+          value = attrs[i].string != NULL ? g_variant_new_string (attrs[i].string) : NULL;
+          break;
+
         default:
           g_return_val_if_reached (NULL);
         }
@@ -739,6 +785,7 @@ rlx_op_options_get_property (const RlxAttrValue *attrs,
       break;
 
     case RLX_ATTR_INTS:
+    case RLX_ATTR_STRING:
     default:
       g_return_if_reached ();
     }
@@ -774,6 +821,7 @@ rlx_op_options_set_property (RlxAttrValue *attrs,
       break;
 
     case RLX_ATTR_INTS:
+    case RLX_ATTR_STRING:
     default:
       g_return_val_if_reached (FALSE);
     }

@@ -12,6 +12,7 @@ G_BEGIN_DECLS
 
 typedef struct _RlxOpCall RlxOpCall;
 typedef struct _RlxLower RlxLower;
+typedef struct _RlxExpand RlxExpand;
 
 typedef enum
 {
@@ -21,6 +22,7 @@ typedef enum
   RLX_ATTR_ENUM,
   RLX_ATTR_DATA_TYPE,
   RLX_ATTR_INTS,
+  RLX_ATTR_STRING,   /* always required */
 } RlxAttrKind;
 
 typedef struct
@@ -78,6 +80,9 @@ typedef gboolean (*RlxInferFunc) (RlxOpCall *call,
 typedef gboolean (*RlxLowerFunc) (RlxLower        *lower,
                                   const RlxIrNode *node,
                                   GError         **error);
+/* See ops/rlx-expand-private.h. */
+typedef RlxIrValue *(*RlxExpandFunc) (RlxExpand *expand,
+                                      GError   **error);
 
 struct _RlxOp
 {
@@ -92,7 +97,8 @@ struct _RlxOp
   const RlxAttrDef *attrs;
   guint n_attrs;
   RlxInferFunc infer;
-  RlxLowerFunc lower;
+  RlxLowerFunc lower;         /* NULL where expand leaves nothing to lower */
+  RlxExpandFunc expand;       /* nullable */
   /* element-wise: WGSL expressions in a, b, c and $attribute for floats,
    * signed, unsigned and bool operands; NULL where the type is not taken */
   const char *expr_f;
@@ -180,6 +186,10 @@ gboolean      rlx_attr_set_float         (RlxAttrValue *attr, double value);
  * above 0, are an error when the node is made. */
 void          rlx_attr_set_ints          (RlxAttrValue *attr, const gint64 *values, gsize n_values);
 #define RLX_MAX_ATTR_INTS 65536u
+/* Keeps a copy; NULL, text that is too long or not UTF-8 is an error when the
+ * node is made. */
+void          rlx_attr_set_string        (RlxAttrValue *attr, const char *value);
+#define RLX_MAX_ATTR_STRING 4096u
 gboolean      rlx_attr_equal             (const RlxAttrDef *def, const RlxAttrValue *a, const RlxAttrValue *b);
 /* Whether leaving the attribute out means the same. */
 gboolean      rlx_attr_is_default        (const RlxAttrDef *def, const RlxAttrValue *attr);

@@ -11,6 +11,10 @@
 
 G_BEGIN_DECLS
 
+/* Puts others in place of operators that are made of them. */
+RlxIr *     rlx_pass_expand   (const RlxIr *ir,
+                               GError     **error);
+
 /* Drops what no output needs, nodes that change nothing, and second copies of
  * equal nodes. Inputs, parameters and states all stay. */
 RlxIr *     rlx_pass_simplify (const RlxIr *ir);

@@ -515,7 +515,7 @@ test_parse_errors (void)
     { "%0 = input \"x\" f32[]\n%1 = leaky_relu(%0) {alpha = 1, alpha = 1}", RLX_GRAPH_ERROR_INVALID_ARGUMENT, "twice" },
     { "%0 = input \"x\" f32[]\n%1 = leaky_relu(%0) {alpha = 1e999}", RLX_GRAPH_ERROR_PARSE, "line 3, column 30|range" },
     { "%0 = input \"x\" f32[]\n%1 = leaky_relu(%0) {alpha = word}", RLX_GRAPH_ERROR_INVALID_ARGUMENT, "“alpha”|“s”" },
-    { "%0 = input \"x\" f32[]\n%1 = leaky_relu(%0) {alpha = \"1\"}", RLX_GRAPH_ERROR_PARSE, "value of an attribute" },
+    { "%0 = input \"x\" f32[]\n%1 = leaky_relu(%0) {alpha = \"1\"}", RLX_GRAPH_ERROR_INVALID_ARGUMENT, "a number (d) is expected" },
     { "%0 = input \"x\" f32[]\n%1 = leaky_relu(%0) {alpha = 1", RLX_GRAPH_ERROR_PARSE, "\"}\"" },
     { "%0 = input \"x\" f32[]\n%1 = leaky_relu(%0) {alpha = [1]}", RLX_GRAPH_ERROR_INVALID_ARGUMENT, "“alpha”" },
     { "%0 = input \"x\" f32[2]\n%1 = concat(%0) {axis = 18446744073709551615}", RLX_GRAPH_ERROR_INVALID_ARGUMENT, "18446744073709551615" },
