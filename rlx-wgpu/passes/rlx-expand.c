@@ -7,15 +7,17 @@
 
 #include "passes/rlx-passes-private.h"
 
-/* Takes @attrs over. */
+/* Takes @attrs over. Optional inputs at the end may be left out. */
 static RlxIrValue *
 append (RlxExpand         *expand,
         const RlxOp       *op,
         RlxAttrValue      *attrs,
-        RlxIrValue *const *inputs,
-        guint              n_inputs,
+        RlxIrValue *const *given,
+        guint              n_given,
         GError           **error)
 {
+  guint n_inputs = MAX (n_given, op->n_inputs);
+  g_autofree RlxIrValue **inputs = g_new0 (RlxIrValue *, n_inputs + 1);
   g_autoptr(GArray) types = g_array_new (FALSE, FALSE, sizeof (RlxTensorType));
   g_autofree const RlxTensorType **input_types = g_new0 (const RlxTensorType *, n_inputs + 1);
   g_autofree RlxTensor **constants = g_new0 (RlxTensor *, n_inputs + 1);
@@ -29,9 +31,10 @@ append (RlxExpand         *expand,
   };
   RlxIrNode *node;
 
-  for (guint i = 0; i < n_inputs; i++)
-    if (inputs[i] != NULL)
+  for (guint i = 0; i < n_given; i++)
+    if (given[i] != NULL)
       {
+        inputs[i] = given[i];
         input_types[i] = &inputs[i]->type;
         if (g_str_equal (inputs[i]->node->op->name, "constant"))
           constants[i] = inputs[i]->node->data;

@@ -639,6 +639,7 @@ const Mapping mappings_onnx[] = {
   ROW ("LpPool", "l2_pool", .func = onnx_map_lp_pool),
   ROW ("MaxPool", "max_pool", .func = onnx_map_pool),
   ROW ("com.microsoft:FusedConv", "conv", .func = onnx_map_conv),
+  ROW ("Einsum", "einsum", .attrs = "equation/s"),
   ROW ("com.ms.internal.nhwc:AveragePool", "average_pool", .func = onnx_map_pool),
   ROW ("com.ms.internal.nhwc:Conv", "conv", .func = onnx_map_conv),
   ROW ("com.ms.internal.nhwc:ConvTranspose", "conv_transpose", .func = onnx_map_conv_transpose),

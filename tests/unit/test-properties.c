@@ -737,6 +737,7 @@ generate_gather (Call *call)
   return TRUE;
 }
 
+#include "test-prop-contract.h"
 #include "test-prop-index.h"
 
 #include "test-prop-window.h"
@@ -764,6 +765,11 @@ static const struct
   { "im2col", generate_im2col },
   { "max_pool", generate_pool },
   { "arg_max_pool", generate_pool },
+  { "dot_general", generate_dot_general },
+  { "einsum", generate_einsum },
+  { "diagonal", generate_diagonal },
+  { "grouped_matmul", generate_grouped_matmul },
+  { "lora_matmul", generate_lora_matmul },
   { "average_pool", generate_pool },
   { "l2_pool", generate_pool },
   { "softmax", generate_softmax },

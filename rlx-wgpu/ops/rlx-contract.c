@@ -1,0 +1,272 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Products with more than two matrices, and diagonals.
+ */
+#include "config.h"
+
+#include "ops/rlx-expand-private.h"
+#include "ops/rlx-shape-private.h"
+#include "ops/rlx-sort-private.h"
+
+#include <math.h>
+
+gboolean rlx_diagonal_infer (RlxOpCall *call, GError **error);
+gboolean rlx_diagonal_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
+gboolean rlx_grouped_matmul_infer (RlxOpCall *call, GError **error);
+gboolean rlx_grouped_matmul_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
+gboolean rlx_lora_matmul_infer (RlxOpCall *call, GError **error);
+RlxIrValue *rlx_lora_matmul_expand (RlxExpand *expand, GError **error);
+
+static gboolean
+check_rank (const RlxOpCall *call,
+            guint            index,
+            guint            rank,
+            GError         **error)
+{
+  g_autofree char *text = NULL;
+
+  if (call->inputs[index]->rank == rank)
+    return TRUE;
+
+  text = rlx_type_to_string (call->inputs[index]);
+  return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                         "%s must have %u dimensions, it is %s", call->op->inputs[index].name, rank, text);
+}
+
+/* Two sizes that must be the same. */
+static gboolean
+check_sizes (const RlxOpCall *call,
+             const char      *what_a,
+             gint64           a,
+             const char      *what_b,
+             gint64           b,
+             GError         **error)
+{
+  if (a == b)
+    return TRUE;
+  return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                         "%s and %s differ: %" G_GINT64_FORMAT " and %" G_GINT64_FORMAT, what_a, what_b, a, b);
+}
+
+/* ---- diagonal --------------------------------------------------------------------- */
+
+gboolean
+rlx_diagonal_infer (RlxOpCall *call,
+                    GError   **error)
+{
+  const RlxTensorType *x = call->inputs[0];
+  RlxTensorType type = { .dtype = x->dtype };
+  gint64 offset = rlx_call_attr (call, "offset")->i;
+  gint64 rows, columns;
+  guint axis1, axis2;
+
+  if (x->rank < 2)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                           "the operand has %u dimensions, it needs at least 2", x->rank);
+  if (!rlx_call_axis (call, rlx_call_attr (call, "axis1")->i, x->rank, &axis1, error) ||
+      !rlx_call_axis (call, rlx_call_attr (call, "axis2")->i, x->rank, &axis2, error))
+    return FALSE;
+  if (axis1 == axis2)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "axis1 and axis2 are both %u", axis1);
+
+  for (guint i = 0; i < x->rank; i++)
+    if (i != axis1 && i != axis2)
+      type.dims[type.rank++] = x->dims[i];
+
+  /* Sizes are below 2³², but the offset can be anything. */
+  offset = CLAMP (offset, -x->dims[axis1], x->dims[axis2]);
+  rows = x->dims[axis1] - MAX (-offset, 0);
+  columns = x->dims[axis2] - MAX (offset, 0);
+  type.dims[type.rank++] = MIN (rows, columns);
+  rlx_call_add_output (call, &type);
+  return TRUE;
+}
+
+gboolean
+rlx_diagonal_lower (RlxLower        *lower,
+                    const RlxIrNode *node,
+                    GError         **error)
+{
+  const RlxTensorType *x = &node->inputs[0]->type;
+  const RlxTensorType *y = &node->outputs[0].type;
+  gint64 offset = rlx_node_attr (node, "offset")->i;
+  gint64 axis1 = rlx_node_attr (node, "axis1")->i, axis2 = rlx_node_attr (node, "axis2")->i;
+  gint64 strides[RLX_MAX_RANK], stride = 1;
+  RlxCopy copy = { .rank = y->rank };
+  guint n = 0;
+
+  if (rlx_type_n_elements (y) == 0)
+    return TRUE;
+
+  axis1 += axis1 < 0 ? x->rank : 0;
+  axis2 += axis2 < 0 ? x->rank : 0;
+  for (guint i = x->rank; i-- > 0;)
+    {
+      strides[i] = stride;
+      stride *= x->dims[i];
+    }
+  for (guint i = 0; i < x->rank; i++)
+    if (i != axis1 && i != axis2)
+      copy.from[n++] = strides[i];
+  copy.from[n] = strides[axis1] + strides[axis2];
+  copy.from_offset = offset < 0 ? -offset * strides[axis1] : offset * strides[axis2];
+
+  stride = 1;
+  for (guint i = y->rank; i-- > 0;)
+    {
+      copy.dims[i] = y->dims[i];
+      copy.to[i] = stride;
+      stride *= y->dims[i];
+    }
+  return rlx_lower_copy (lower, node, node->inputs[0], &node->outputs[0], &copy, error);
+}
+
+/* ---- grouped matmul ------------------------------------------------------------------ */
+
+gboolean
+rlx_grouped_matmul_infer (RlxOpCall *call,
+                          GError   **error)
+{
+  const RlxTensorType *x = call->inputs[0];
+  const RlxTensorType *weight = call->inputs[1];
+  const RlxTensorType *expert = call->inputs[2];
+  RlxTensorType type = *x, rows = *x;
+
+  if (x->rank == 0)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                           "the first operand is a scalar, it needs at least one dimension");
+  if (!check_rank (call, 1, 3, error) ||
+      !check_sizes (call, "the last dimension of the first operand", x->dims[x->rank - 1],
+                    "the rows of the weight", weight->dims[1], error))
+    return FALSE;
+
+  rows.rank--;
+  if (!rlx_type_same_shape (&rows, expert))
+    {
+      g_autofree char *text_x = rlx_type_to_string (x);
+      g_autofree char *text = rlx_type_to_string (expert);
+
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                             "expert must have the dimensions of the first operand %s but the last one, it is %s", text_x, text);
+    }
+
+  type.dims[type.rank - 1] = weight->dims[2];
+  rlx_call_add_output (call, &type);
+  return TRUE;
+}
+
+gboolean
+rlx_grouped_matmul_lower (RlxLower        *lower,
+                          const RlxIrNode *node,
+                          GError         **error)
+{
+  const RlxTensorType *weight = &node->inputs[1]->type;
+  const RlxIrValue *y = &node->outputs[0];
+  guint64 n_outputs = rlx_type_n_elements (&y->type);
+  guint64 experts = weight->dims[0], k = weight->dims[1], n = weight->dims[2];
+  gboolean cpu = rlx_lower_get_adapter (lower)->type == RLX_ADAPTER_TYPE_CPU;
+  guint64 m, lanes = 64, tile, tiles_m, tiles_n;
+  RlxIrValue *order = NULL;
+  RlxKernel *kernel;
+
+  if (n_outputs == 0)
+    return TRUE;
+
+  m = n_outputs / n;
+  tile = m == 1 ? 1 : m <= 4 ? 4 : 8;
+  while (lanes > (cpu ? 8 : 32) && lanes / 2 >= n)
+    lanes /= 2;
+  tiles_m = (m - 1) / tile + 1;
+  tiles_n = (n - 1) / lanes + 1;
+
+  /* Rows of one expert next to each other: then most tiles need one matrix. */
+  if (tiles_m > 1 && experts > 1 && k > 0)
+    {
+      const RlxAxis axis = { 1, m, 1 };
+
+      order = rlx_axis_temporary (lower, RLX_DATA_TYPE_U32, &axis, m);
+      if (!rlx_lower_sort (lower, node, node->inputs[2], &axis, FALSE, m, NULL, order, error))
+        return FALSE;
+    }
+
+  kernel = rlx_kernel_new (lower, node, "grouped-matmul");
+  if (k > 0 && experts > 0)
+    {
+      rlx_kernel_input (kernel, "x", node->inputs[0]);
+      rlx_kernel_input (kernel, "w", node->inputs[1]);
+      rlx_kernel_input (kernel, "expert", node->inputs[2]);
+    }
+  if (order != NULL)
+    rlx_kernel_input (kernel, "order", order);
+  rlx_kernel_output (kernel, "y", y);
+  rlx_kernel_define (kernel, "PRODUCT", k > 0 && experts > 0);
+  rlx_kernel_define (kernel, "ORDER", order != NULL);
+  rlx_kernel_define (kernel, "WG", lanes);
+  rlx_kernel_define (kernel, "TM", tile);
+  rlx_kernel_param_u32 (kernel, "m", m);
+  rlx_kernel_param_u32 (kernel, "n", n);
+  rlx_kernel_param_u32 (kernel, "k", k);
+  rlx_kernel_param_u32 (kernel, "experts", experts);
+  rlx_kernel_param_u32 (kernel, "tiles_m", tiles_m);
+  rlx_kernel_param_u32 (kernel, "groups", tiles_m * tiles_n);
+  rlx_kernel_set_cost (kernel,
+                       2.0 * (double) n_outputs * (double) k,
+                       (double) rlx_type_n_bytes (&node->inputs[0]->type) +
+                       (double) MIN (experts, m) * (double) k * (double) n * 4.0 +
+                       (double) rlx_type_n_bytes (&y->type));
+  return rlx_kernel_dispatch (kernel, tiles_m * tiles_n, error);
+}
+
+/* ---- lora matmul --------------------------------------------------------------------- */
+
+gboolean
+rlx_lora_matmul_infer (RlxOpCall *call,
+                       GError   **error)
+{
+  const RlxTensorType *x = call->inputs[0];
+  const RlxTensorType *weight = call->inputs[1], *down = call->inputs[2], *up = call->inputs[3];
+  RlxTensorType type = *x;
+  double scale = rlx_call_attr (call, "scale")->f;
+
+  if (!isfinite ((float) scale))
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                           "scale is %g, it must be a finite 32-bit float", scale);
+  if (x->rank == 0)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                           "the first operand is a scalar, it needs at least one dimension");
+  if (!check_rank (call, 1, 2, error) || !check_rank (call, 2, 2, error) || !check_rank (call, 3, 2, error) ||
+      !check_sizes (call, "the last dimension of the first operand", x->dims[x->rank - 1],
+                    "the rows of the weight", weight->dims[0], error) ||
+      !check_sizes (call, "the last dimension of the first operand", x->dims[x->rank - 1],
+                    "the rows of down", down->dims[0], error) ||
+      !check_sizes (call, "the columns of down", down->dims[1], "the rows of up", up->dims[0], error) ||
+      !check_sizes (call, "the columns of the weight", weight->dims[1], "the columns of up", up->dims[1], error))
+    return FALSE;
+
+  type.dims[type.rank - 1] = weight->dims[1];
+  rlx_call_add_output (call, &type);
+  return TRUE;
+}
+
+RlxIrValue *
+rlx_lora_matmul_expand (RlxExpand *expand,
+                        GError   **error)
+{
+  RlxIrValue *const *inputs = expand->inputs;
+  RlxIrValue *values[3];
+  GVariantDict dict;
+
+  values[0] = rlx_expand_op (expand, "linear", (RlxIrValue *[]) { inputs[0], inputs[2] }, 2, NULL, error);
+  if (values[0] == NULL)
+    return NULL;
+  values[1] = inputs[3];
+  values[2] = rlx_expand_op (expand, "linear", (RlxIrValue *[]) { inputs[0], inputs[1] }, 2, NULL, error);
+  if (values[2] == NULL)
+    return NULL;
+
+  /* The large product is the bias of the last one. */
+  g_variant_dict_init (&dict, NULL);
+  g_variant_dict_insert (&dict, "alpha", "d", rlx_node_attr (expand->node, "scale")->f);
+  return rlx_expand_op (expand, "linear", values, 3, g_variant_dict_end (&dict), error);
+}

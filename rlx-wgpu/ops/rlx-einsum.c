@@ -1,0 +1,979 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Contractions: einsum and dot_general. Both are a list of labels for each
+ * operand and for the result; both become transposes, sums and matrix products
+ * before the graph is lowered.
+ */
+#include "config.h"
+
+#include "ops/rlx-expand-private.h"
+
+#include <string.h>
+
+gboolean rlx_einsum_infer (RlxOpCall *call, GError **error);
+RlxIrValue *rlx_einsum_expand (RlxExpand *expand, GError **error);
+gboolean rlx_dot_general_infer (RlxOpCall *call, GError **error);
+RlxIrValue *rlx_dot_general_expand (RlxExpand *expand, GError **error);
+
+/* 52 letters, then the dimensions an ellipsis stands for, which align at the
+ * end. A set of labels is a word of bits. */
+#define N_LETTERS 52
+#define N_LABELS (N_LETTERS + RLX_MAX_RANK)
+/* Each operand takes another look at all pairs of them. */
+#define MAX_TERMS 64
+
+#define BIT(label) (G_GUINT64_CONSTANT (1) << (label))
+
+/* One label for each dimension. */
+typedef struct
+{
+  guint n;
+  guint8 labels[N_LABELS];
+} Term;
+
+typedef struct
+{
+  guint n_terms;
+  Term terms[MAX_TERMS];
+  Term output;
+  gint64 dims[N_LABELS];
+} Equation;
+
+static guint64
+term_get_set (const Term *term)
+{
+  guint64 set = 0;
+
+  for (guint i = 0; i < term->n; i++)
+    set |= BIT (term->labels[i]);
+  return set;
+}
+
+/* Appends the labels of @from that are in @set. */
+static void
+term_add (Term       *term,
+          const Term *from,
+          guint64     set)
+{
+  for (guint i = 0; i < from->n; i++)
+    if (set & BIT (from->labels[i]))
+      term->labels[term->n++] = from->labels[i];
+}
+
+static gboolean
+term_equal (const Term *a,
+            const Term *b)
+{
+  return a->n == b->n && memcmp (a->labels, b->labels, a->n) == 0;
+}
+
+static gboolean
+term_to_type (const Equation  *equation,
+              const Term      *term,
+              RlxDataType      dtype,
+              RlxTensorType   *type)
+{
+  if (term->n > RLX_MAX_RANK)
+    return FALSE;
+
+  *type = (RlxTensorType) { .dtype = dtype, .rank = term->n };
+  for (guint i = 0; i < term->n; i++)
+    type->dims[i] = equation->dims[term->labels[i]];
+  return TRUE;
+}
+
+/* ---- the equation ------------------------------------------------------------- */
+
+static int
+letter_to_label (char c)
+{
+  if (c >= 'A' && c <= 'Z')
+    return c - 'A';
+  if (c >= 'a' && c <= 'z')
+    return c - 'a' + 26;
+  return -1;
+}
+
+static char *
+label_to_string (guint label)
+{
+  if (label >= N_LETTERS)
+    return g_strdup_printf ("dimension -%u of the ellipsis", N_LABELS - label);
+  return g_strdup_printf ("the label “%c”", label < 26 ? 'A' + label : 'a' + label - 26);
+}
+
+/* What one term says, before it is known how many dimensions "..." stands for. */
+typedef struct
+{
+  const char *start;
+  const char *end;
+  Term letters;
+  int ellipsis;       /* how many letters are before it; -1: there is none */
+} Piece;
+
+/* Reads up to a comma, an arrow or the end. */
+static gboolean
+read_piece (const RlxOpCall *call,
+            const char      *text,
+            const char     **p,
+            Piece           *piece,
+            GError         **error)
+{
+  *piece = (Piece) { .start = *p, .ellipsis = -1 };
+
+  for (;; (*p)++)
+    {
+      char c = **p;
+      int label = letter_to_label (c);
+
+      if (c == ' ')
+        continue;
+      if (c == ',' || c == '-' || c == '\0')
+        break;
+
+      if (label >= 0)
+        {
+          if (piece->letters.n == N_LETTERS)
+            return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
+                                   "a term of the equation has more than %d labels at character %u",
+                                   N_LETTERS, (guint) (*p - text) + 1);
+          piece->letters.labels[piece->letters.n++] = (guint8) label;
+          continue;
+        }
+
+      if (c == '.')
+        {
+          if (strncmp (*p, "...", 3) != 0)
+            return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                                   "the equation has a dot at character %u that is not one of “...”", (guint) (*p - text) + 1);
+          if (piece->ellipsis >= 0)
+            return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                                   "the equation has a second “...” in one term at character %u", (guint) (*p - text) + 1);
+          piece->ellipsis = (int) piece->letters.n;
+          *p += 2;
+          continue;
+        }
+
+      {
+        g_autofree char *bad = g_utf8_substring (*p, 0, 1);
+
+        return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                               "the equation has “%s” at character %u, where a letter, “...”, a comma or “->” is expected",
+                               bad, (guint) (*p - text) + 1);
+      }
+    }
+
+  piece->end = *p;
+  return TRUE;
+}
+
+static void
+piece_to_term (const Piece *piece,
+               guint        n_ellipsis,
+               Term        *term)
+{
+  term->n = 0;
+  for (guint i = 0; i <= piece->letters.n; i++)
+    {
+      if (piece->ellipsis == (int) i)
+        for (guint j = n_ellipsis; j > 0; j--)
+          term->labels[term->n++] = (guint8) (N_LABELS - j);
+      if (i < piece->letters.n)
+        term->labels[term->n++] = piece->letters.labels[i];
+    }
+}
+
+/* Adds the term of an operand: dimensions of size 1 broadcast. */
+static gboolean
+add_term (const RlxOpCall *call,
+          Equation        *equation,
+          const Term      *term,
+          guint64         *known,
+          GError         **error)
+{
+  guint index = equation->n_terms;
+  const RlxTensorType *type = call->inputs[index];
+  guint64 seen = 0;
+
+  for (guint i = 0; i < term->n; i++)
+    {
+      guint label = term->labels[i];
+      gint64 dim = type->dims[i];
+
+      for (guint j = 0; (seen & BIT (label)) && j < i; j++)
+        if (term->labels[j] == label && type->dims[j] != dim)
+          {
+            g_autofree char *name = label_to_string (label);
+
+            return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                                   "%s is repeated in operand %u, with the sizes %" G_GINT64_FORMAT " and %" G_GINT64_FORMAT,
+                                   name, index, type->dims[j], dim);
+          }
+      seen |= BIT (label);
+
+      if (!(*known & BIT (label)) || equation->dims[label] == 1)
+        {
+          *known |= BIT (label);
+          equation->dims[label] = dim;
+        }
+      else if (dim != 1 && dim != equation->dims[label])
+        {
+          g_autofree char *name = label_to_string (label);
+
+          return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                                 "%s has the size %" G_GINT64_FORMAT " in operand %u, but %" G_GINT64_FORMAT " in one before",
+                                 name, dim, index, equation->dims[label]);
+        }
+    }
+
+  equation->terms[equation->n_terms++] = *term;
+  return TRUE;
+}
+
+static gboolean
+parse (const RlxOpCall *call,
+       Equation        *equation,
+       GError         **error)
+{
+  const char *text = rlx_call_attr (call, "equation")->string;
+  const char *p = text;
+  Piece piece;
+  guint64 known = 0, once = 0, again = 0;
+  guint n_ellipsis = 0;
+
+  *equation = (Equation) { 0 };
+
+  if (call->n_inputs > MAX_TERMS)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
+                           "there are %u operands, the limit is %d", call->n_inputs, MAX_TERMS);
+  for (guint i = 1; i < call->n_inputs; i++)
+    if (call->inputs[i]->dtype != call->inputs[0]->dtype)
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_DATA_TYPE,
+                             "operand %u is of type %s, but the first one is %s", i,
+                             rlx_data_type_to_string (call->inputs[i]->dtype), rlx_data_type_to_string (call->inputs[0]->dtype));
+
+  for (;; p++)
+    {
+      const RlxTensorType *type;
+      guint index = equation->n_terms;
+      guint here = 0;
+      Term term;
+
+      if (!read_piece (call, text, &p, &piece, error))
+        return FALSE;
+      if (index == call->n_inputs)
+        return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                               "the equation has more terms than there are operands, which are %u", call->n_inputs);
+
+      type = call->inputs[index];
+      if (piece.ellipsis >= 0 && type->rank >= piece.letters.n)
+        here = type->rank - piece.letters.n;
+      if (piece.letters.n + here != type->rank)
+        {
+          g_autofree char *shape = rlx_type_to_string (type);
+          g_autofree char *quoted = g_strndup (piece.start, (gsize) (piece.end - piece.start));
+
+          return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                                 "the term “%s” has %u labels, but operand %u is %s", quoted, piece.letters.n, index, shape);
+        }
+      n_ellipsis = MAX (n_ellipsis, here);
+      piece_to_term (&piece, here, &term);
+      if (!add_term (call, equation, &term, &known, error))
+        return FALSE;
+
+      for (guint i = 0; i < piece.letters.n; i++)
+        {
+          again |= once & BIT (piece.letters.labels[i]);
+          once |= BIT (piece.letters.labels[i]);
+        }
+      if (*p != ',')
+        break;
+    }
+
+  if (equation->n_terms != call->n_inputs)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                           "the equation has %u terms, but there are %u operands", equation->n_terms, call->n_inputs);
+
+  if (*p == '\0')
+    {
+      /* Letters that are there once, in alphabetical order. */
+      piece = (Piece) { .ellipsis = 0 };
+      for (guint label = 0; label < N_LETTERS; label++)
+        if (once & ~again & BIT (label))
+          piece.letters.labels[piece.letters.n++] = (guint8) label;
+    }
+  else
+    {
+      guint64 seen = 0;
+
+      if (p[1] != '>')
+        return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                               "the equation has a “-” at character %u that is not one of “->”", (guint) (p - text) + 1);
+      p += 2;
+      if (!read_piece (call, text, &p, &piece, error))
+        return FALSE;
+      if (*p != '\0')
+        return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                               "the equation goes on at character %u after the result", (guint) (p - text) + 1);
+
+      for (guint i = 0; i < piece.letters.n; i++)
+        {
+          guint label = piece.letters.labels[i];
+          g_autofree char *name = label_to_string (label);
+
+          if (seen & BIT (label))
+            return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                                   "%s is twice in the result of the equation", name);
+          if (!(known & BIT (label)))
+            return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                                   "%s is in the result of the equation, but in no operand", name);
+          seen |= BIT (label);
+        }
+    }
+
+  piece_to_term (&piece, n_ellipsis, &equation->output);
+  return TRUE;
+}
+
+/* ---- contracting ----------------------------------------------------------------- */
+
+/* An operand on its way to the result. No dimension is of size 1 here. */
+typedef struct
+{
+  Term term;
+  RlxIrValue *value;     /* NULL in a dry run */
+} Part;
+
+typedef struct
+{
+  const RlxOpCall *call;
+  const Equation *equation;
+  RlxDataType dtype;
+  RlxExpand *expand;     /* NULL: a dry run, which only tells whether it can be done */
+  GError **error;
+  guint n_sums;          /* steps so far that round their result */
+} Work;
+
+static guint64
+term_n_elements (Work *work,
+                 const Term *term)
+{
+  guint64 n = 1;
+
+  for (guint i = 0; i < term->n; i++)
+    n *= (guint64) work->equation->dims[term->labels[i]];
+  return n;
+}
+
+static gboolean
+part_reshape (const Work   *work,
+              Part         *part,
+              const gint64 *dims,
+              guint         rank)
+{
+  if (work->expand == NULL)
+    return TRUE;
+
+  part->value = rlx_expand_ints (work->expand, "reshape", part->value, "shape", dims, rank, work->error);
+  return part->value != NULL;
+}
+
+static gboolean
+part_transpose (Work *work,
+                Part       *part,
+                const Term *order)
+{
+  gint64 permutation[RLX_MAX_RANK];
+  Term before = part->term;
+
+  part->term = *order;
+  if (work->expand == NULL || term_equal (&before, order))
+    return TRUE;
+
+  for (guint i = 0; i < order->n; i++)
+    for (guint j = 0; j < before.n; j++)
+      if (before.labels[j] == order->labels[i])
+        permutation[i] = j;
+  part->value = rlx_expand_ints (work->expand, "transpose", part->value, "permutation", permutation, order->n, work->error);
+  return part->value != NULL;
+}
+
+/* Sums over all labels but those of @keep. */
+static gboolean
+part_sum (Work *work,
+          Part       *part,
+          guint64     keep)
+{
+  gint64 axes[RLX_MAX_RANK];
+  guint n_axes = 0;
+  Term before = part->term;
+
+  part->term.n = 0;
+  term_add (&part->term, &before, keep);
+  if (part->term.n == before.n)
+    return TRUE;
+  work->n_sums++;
+  if (work->expand == NULL)
+    return TRUE;
+
+  for (guint i = 0; i < before.n; i++)
+    if (!(keep & BIT (before.labels[i])))
+      axes[n_axes++] = i;
+  part->value = rlx_expand_ints (work->expand, "reduce_sum", part->value, "axes", axes, n_axes, work->error);
+  return part->value != NULL;
+}
+
+/* Two dimensions that have the same label. */
+static gboolean
+find_repeated (const Term *term,
+               guint      *first,
+               guint      *second)
+{
+  for (*first = 0; *first < term->n; (*first)++)
+    for (*second = *first + 1; *second < term->n; (*second)++)
+      if (term->labels[*first] == term->labels[*second])
+        return TRUE;
+  return FALSE;
+}
+
+/* Makes a part of an operand: diagonals where a label repeats, and dimensions
+ * of size 1 go. */
+static gboolean
+part_init (Work *work,
+           guint       index,
+           Part       *part)
+{
+  const RlxTensorType *type = work->call->inputs[index];
+  gint64 dims[RLX_MAX_RANK];
+  guint n = 0, first, second;
+  Term term;
+
+  part->term = work->equation->terms[index];
+  part->value = work->expand != NULL ? work->expand->inputs[index] : NULL;
+  if (part->value != NULL && part->value->type.dtype != work->dtype)
+    {
+      part->value = rlx_expand_cast (work->expand, part->value, work->dtype, work->error);
+      if (part->value == NULL)
+        return FALSE;
+    }
+  memcpy (dims, type->dims, type->rank * sizeof (gint64));
+
+  while (find_repeated (&part->term, &first, &second))
+    {
+      guint8 label = part->term.labels[first];
+      gint64 dim = dims[first];
+      GVariantDict dict;
+
+      if (work->expand != NULL)
+        {
+          g_variant_dict_init (&dict, NULL);
+          g_variant_dict_insert (&dict, "axis1", "x", (gint64) first);
+          g_variant_dict_insert (&dict, "axis2", "x", (gint64) second);
+          part->value = rlx_expand_op (work->expand, "diagonal", &part->value, 1, g_variant_dict_end (&dict), work->error);
+          if (part->value == NULL)
+            return FALSE;
+        }
+
+      /* The diagonal is the last dimension now. */
+      n = 0;
+      for (guint i = 0; i < part->term.n; i++)
+        if (i != first && i != second)
+          {
+            dims[n] = dims[i];
+            part->term.labels[n++] = part->term.labels[i];
+          }
+      dims[n] = dim;
+      part->term.labels[n++] = label;
+      part->term.n = n;
+    }
+
+  term = part->term;
+  n = 0;
+  for (guint i = 0; i < term.n; i++)
+    if (dims[i] != 1)
+      {
+        dims[n] = dims[i];
+        part->term.labels[n++] = term.labels[i];
+      }
+  part->term.n = n;
+  return n == term.n || part_reshape (work, part, dims, n);
+}
+
+/* The product when nothing is summed: dimensions that one lacks have size 1. */
+static gboolean
+multiply_elements (Work *work,
+                   Part       *a,
+                   Part       *b,
+                   const Term *order)
+{
+  Part *parts[] = { a, b };
+  RlxIrValue *values[2];
+
+  for (guint i = 0; i < 2; i++)
+    {
+      guint64 set = term_get_set (&parts[i]->term);
+      gint64 dims[RLX_MAX_RANK];
+      Term own = { 0 };
+
+      term_add (&own, order, set);
+      if (!part_transpose (work, parts[i], &own))
+        return FALSE;
+      for (guint j = 0; j < order->n; j++)
+        dims[j] = set & BIT (order->labels[j]) ? work->equation->dims[order->labels[j]] : 1;
+      if (own.n < order->n && !part_reshape (work, parts[i], dims, order->n))
+        return FALSE;
+      values[i] = parts[i]->value;
+    }
+
+  a->term = *order;
+  if (work->expand == NULL)
+    return TRUE;
+  a->value = rlx_expand_op (work->expand, "mul", values, 2, NULL, work->error);
+  return a->value != NULL;
+}
+
+typedef enum
+{
+  LIES_STRAIGHT,
+  LIES_SWAPPED,
+  LIES_OTHERWISE,
+} Lie;
+
+/* How the matrices of a part lie. */
+static Lie
+get_lie (const Part *part,
+         const Term *batch,
+         const Term *rows,
+         const Term *columns)
+{
+  Term straight = { 0 }, swapped = { 0 };
+
+  term_add (&straight, batch, ~(guint64) 0);
+  swapped = straight;
+  term_add (&straight, rows, ~(guint64) 0);
+  term_add (&straight, columns, ~(guint64) 0);
+  term_add (&swapped, columns, ~(guint64) 0);
+  term_add (&swapped, rows, ~(guint64) 0);
+
+  if (term_equal (&part->term, &straight))
+    return LIES_STRAIGHT;
+  return term_equal (&part->term, &swapped) ? LIES_SWAPPED : LIES_OTHERWISE;
+}
+
+/* Makes stacks of matrices of a part; @swapped tells that they are transposed. */
+static gboolean
+make_matrices (Work *work,
+               Part       *part,
+               const Term *batch,
+               const Term *rows,
+               const Term *columns,
+               gboolean   *swapped)
+{
+  gint64 dims[3];
+  guint rank = 0;
+  Lie lie = get_lie (part, batch, rows, columns);
+  Term order = { 0 };
+
+  if (lie == LIES_OTHERWISE)
+    {
+      term_add (&order, batch, ~(guint64) 0);
+      term_add (&order, rows, ~(guint64) 0);
+      term_add (&order, columns, ~(guint64) 0);
+      if (!part_transpose (work, part, &order))
+        return FALSE;
+    }
+
+  *swapped = lie == LIES_SWAPPED;
+  if (batch->n > 0)
+    dims[rank++] = (gint64) term_n_elements (work, batch);
+  dims[rank++] = (gint64) term_n_elements (work, *swapped ? columns : rows);
+  dims[rank++] = (gint64) term_n_elements (work, *swapped ? rows : columns);
+  return part_reshape (work, part, dims, rank);
+}
+
+static gboolean
+multiply_matrices (Work *work,
+                   Part       *a,
+                   Part       *b,
+                   guint64     shared,
+                   guint64     keep)
+{
+  Part *parts[] = { a, b };
+  Term batches[2] = { 0 }, sums[2] = { 0 }, rows = { 0 }, columns = { 0 };
+  guint best = G_MAXUINT, batch = 0, sum = 0;
+  gboolean swapped[2];
+  gint64 dims[RLX_MAX_RANK];
+  RlxIrValue *values[2];
+  GVariantDict dict;
+
+  for (guint i = 0; i < 2; i++)
+    {
+      term_add (&batches[i], &parts[i]->term, shared & keep);
+      term_add (&sums[i], &parts[i]->term, shared & ~keep);
+    }
+  term_add (&rows, &a->term, ~shared);
+  term_add (&columns, &b->term, ~shared);
+
+  /* The order of what they share is free: the one with fewest copies. */
+  for (guint i = 0; i < 2; i++)
+    for (guint j = 0; j < 2; j++)
+      {
+        guint copies = (get_lie (a, &batches[i], &rows, &sums[j]) == LIES_OTHERWISE) +
+                       (get_lie (b, &batches[i], &sums[j], &columns) == LIES_OTHERWISE);
+
+        if (copies < best)
+          {
+            best = copies;
+            batch = i;
+            sum = j;
+          }
+      }
+
+  if (!make_matrices (work, a, &batches[batch], &rows, &sums[sum], &swapped[0]) ||
+      !make_matrices (work, b, &batches[batch], &sums[sum], &columns, &swapped[1]))
+    return FALSE;
+
+  a->term = batches[batch];
+  term_add (&a->term, &rows, ~(guint64) 0);
+  term_add (&a->term, &columns, ~(guint64) 0);
+  if (work->expand == NULL)
+    return TRUE;
+
+  values[0] = a->value;
+  values[1] = b->value;
+  g_variant_dict_init (&dict, NULL);
+  g_variant_dict_insert (&dict, "transpose_a", "b", swapped[0]);
+  g_variant_dict_insert (&dict, "transpose_b", "b", swapped[1]);
+  a->value = rlx_expand_op (work->expand, "matmul", values, 2, g_variant_dict_end (&dict), work->error);
+  if (a->value == NULL)
+    return FALSE;
+
+  for (guint i = 0; i < a->term.n; i++)
+    dims[i] = work->equation->dims[a->term.labels[i]];
+  return part_reshape (work, a, dims, a->term.n);
+}
+
+/* Joins two parts in the first one. @order, if not NULL, is best for what comes
+ * after it. */
+static gboolean
+join (Work *work,
+      Part       *a,
+      Part       *b,
+      guint64     keep,
+      const Term *order)
+{
+  guint64 set_a = term_get_set (&a->term);
+  guint64 set_b = term_get_set (&b->term);
+  Term straight = { 0 }, swapped = { 0 };
+
+  work->n_sums++;
+  term_add (&straight, &a->term, set_b & keep);
+  term_add (&straight, &a->term, ~set_b);
+  term_add (&straight, &b->term, ~set_a);
+  if ((set_a & set_b & ~keep) == 0)
+    return multiply_elements (work, a, b, order != NULL ? order : &straight);
+
+  term_add (&swapped, &b->term, set_a & keep);
+  term_add (&swapped, &b->term, ~set_a);
+  term_add (&swapped, &a->term, ~set_b);
+  if (order != NULL && term_equal (order, &swapped) && !term_equal (order, &straight))
+    {
+      Part c = *a;
+
+      *a = *b;
+      *b = c;
+    }
+  return multiply_matrices (work, a, b, set_a & set_b, keep);
+}
+
+/* The best pair to join: where most elements go away. */
+static gboolean
+choose_pair (Work *work,
+             const Part *parts,
+             guint       n_parts,
+             guint64     output,
+             guint      *first,
+             guint      *second)
+{
+  double best = G_MAXDOUBLE;
+  gboolean found = FALSE;
+
+  for (guint i = 0; i < n_parts; i++)
+    for (guint j = i + 1; j < n_parts; j++)
+      {
+        guint64 keep = output;
+        guint64 set;
+        guint rank = 0;
+        double size = 1.0, gain;
+
+        for (guint k = 0; k < n_parts; k++)
+          if (k != i && k != j)
+            keep |= term_get_set (&parts[k].term);
+        set = (term_get_set (&parts[i].term) | term_get_set (&parts[j].term)) & keep;
+        for (guint label = 0; label < N_LABELS; label++)
+          if (set & BIT (label))
+            {
+              rank++;
+              size *= (double) work->equation->dims[label];
+            }
+        gain = size - (double) term_n_elements (work, &parts[i].term) - (double) term_n_elements (work, &parts[j].term);
+        if (rank <= RLX_MAX_RANK && gain < best)
+          {
+            best = gain;
+            *first = i;
+            *second = j;
+            found = TRUE;
+          }
+      }
+  return found;
+}
+
+static RlxIrValue *
+contract (Work *work)
+{
+  g_autofree Part *parts = g_new0 (Part, work->equation->n_terms);
+  const Term *output = &work->equation->output;
+  guint n_parts = work->equation->n_terms;
+  guint64 wanted = term_get_set (output);
+  gint64 dims[RLX_MAX_RANK];
+  Term order = { 0 };
+
+  for (guint i = 0; i < n_parts; i++)
+    if (!part_init (work, i, &parts[i]))
+      return NULL;
+
+  for (guint i = 0; i < output->n; i++)
+    if (work->equation->dims[output->labels[i]] != 1)
+      order.labels[order.n++] = output->labels[i];
+
+  for (guint i = 0; i < n_parts; i++)
+    {
+      guint64 keep = wanted;
+
+      for (guint j = 0; j < n_parts; j++)
+        if (j != i)
+          keep |= term_get_set (&parts[j].term);
+      if (!part_sum (work, &parts[i], keep))
+        return NULL;
+    }
+
+  while (n_parts > 1)
+    {
+      guint first, second;
+      guint64 keep = wanted;
+      RlxTensorType type;
+
+      if (!choose_pair (work, parts, n_parts, wanted, &first, &second))
+        {
+          rlx_call_error (work->call, work->error, RLX_GRAPH_ERROR_LIMIT,
+                          "the product of any two of %u tensors that are left has more than %d dimensions",
+                          n_parts, RLX_MAX_RANK);
+          return NULL;
+        }
+
+      for (guint k = 0; k < n_parts; k++)
+        if (k != first && k != second)
+          keep |= term_get_set (&parts[k].term);
+      if (!join (work, &parts[first], &parts[second], keep, n_parts == 2 ? &order : NULL))
+        return NULL;
+      term_to_type (work->equation, &parts[first].term, work->dtype, &type);
+      if (!rlx_type_check (&type, work->error))
+        return NULL;
+      memmove (&parts[second], &parts[second + 1], (n_parts - second - 1) * sizeof (Part));
+      n_parts--;
+    }
+
+  if (!part_transpose (work, &parts[0], &order))
+    return NULL;
+  for (guint i = 0; i < output->n; i++)
+    dims[i] = work->equation->dims[output->labels[i]];
+  if (order.n < output->n && !part_reshape (work, &parts[0], dims, output->n))
+    return NULL;
+  return parts[0].value;
+}
+
+/* The rule of both operators. */
+static gboolean
+infer_result (RlxOpCall      *call,
+              const Equation *equation,
+              GError        **error)
+{
+  GError *failure = NULL;
+  Work work = { call, equation, call->inputs[0]->dtype, NULL, &failure, 0 };
+  RlxTensorType type;
+
+  if (!term_to_type (equation, &equation->output, call->inputs[0]->dtype, &type))
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
+                           "the result has %u dimensions, the limit is %d", equation->output.n, RLX_MAX_RANK);
+
+  contract (&work);
+  if (failure != NULL)
+    {
+      /* that of a type does not say what it is about */
+      if (!g_str_has_prefix (failure->message, call->op->name))
+        g_prefix_error (&failure, "%s: a product on the way is too large: ", call->op->name);
+      g_propagate_error (error, failure);
+      return FALSE;
+    }
+  rlx_call_add_output (call, &type);
+  return TRUE;
+}
+
+/* The call that made the node again. */
+static RlxOpCall
+get_call (const RlxIrNode      *node,
+          const RlxTensorType **types)
+{
+  for (guint i = 0; i < node->n_inputs; i++)
+    types[i] = &node->inputs[i]->type;
+
+  return (RlxOpCall) {
+    .op = node->op,
+    .attrs = node->attrs,
+    .inputs = types,
+    .n_inputs = node->n_inputs,
+  };
+}
+
+static RlxIrValue *
+expand_result (const RlxOpCall *call,
+               const Equation  *equation,
+               RlxExpand       *expand,
+               GError         **error)
+{
+  RlxDataType dtype = call->inputs[0]->dtype;
+  Work dry = { call, equation, dtype, NULL, error, 0 };
+  Work work = { call, equation, dtype, expand, error, 0 };
+  RlxIrValue *value;
+
+  /* f16 is for what is stored, not for what is on the way. */
+  contract (&dry);
+  if (dry.n_sums > 1)
+    work.dtype = RLX_DATA_TYPE_F32;
+  value = contract (&work);
+  if (value != NULL && work.dtype != dtype)
+    value = rlx_expand_cast (expand, value, dtype, error);
+  return value;
+}
+
+/* ---- einsum ------------------------------------------------------------------------ */
+
+gboolean
+rlx_einsum_infer (RlxOpCall *call,
+                  GError   **error)
+{
+  g_autofree Equation *equation = g_new0 (Equation, 1);
+
+  return parse (call, equation, error) && infer_result (call, equation, error);
+}
+
+RlxIrValue *
+rlx_einsum_expand (RlxExpand *expand,
+                   GError   **error)
+{
+  const RlxTensorType *types[MAX_TERMS];
+  const RlxOpCall call = get_call (expand->node, types);
+  g_autofree Equation *equation = g_new0 (Equation, 1);
+
+  return parse (&call, equation, error) ? expand_result (&call, equation, expand, error) : NULL;
+}
+
+/* ---- dot_general ------------------------------------------------------------------- */
+
+/* Gives two axes the same label. */
+static gboolean
+pair_axes (const RlxOpCall *call,
+           Equation        *equation,
+           const char      *name_a,
+           const char      *name_b,
+           Term            *batch,
+           GError         **error)
+{
+  const RlxAttrValue *attrs[] = { rlx_call_attr (call, name_a), rlx_call_attr (call, name_b) };
+  const char *names[] = { name_a, name_b };
+
+  if (attrs[0]->n_ints != attrs[1]->n_ints)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                           "%s has %u axes, but %s has %u", name_a, attrs[0]->n_ints, name_b, attrs[1]->n_ints);
+
+  for (guint i = 0; i < attrs[0]->n_ints; i++)
+    {
+      guint axes[2];
+      guint8 label;
+
+      for (guint j = 0; j < 2; j++)
+        {
+          if (!rlx_call_axis (call, attrs[j]->ints[i], call->inputs[j]->rank, &axes[j], error))
+            return FALSE;
+          if (equation->terms[j].labels[axes[j]] != N_LABELS)
+            return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                                   "%s has the axis %u, which is given twice", names[j], axes[j]);
+          equation->terms[j].labels[axes[j]] = 0;
+        }
+      if (call->inputs[0]->dims[axes[0]] != call->inputs[1]->dims[axes[1]])
+        return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                               "axis %u of the first operand (%s) and axis %u of the second (%s) have different sizes: %"
+                               G_GINT64_FORMAT " and %" G_GINT64_FORMAT,
+                               axes[0], name_a, axes[1], name_b,
+                               call->inputs[0]->dims[axes[0]], call->inputs[1]->dims[axes[1]]);
+
+      label = (guint8) axes[0];
+      equation->terms[0].labels[axes[0]] = label;
+      equation->terms[1].labels[axes[1]] = label;
+      equation->dims[label] = call->inputs[0]->dims[axes[0]];
+      if (batch != NULL)
+        batch->labels[batch->n++] = label;
+    }
+  return TRUE;
+}
+
+static gboolean
+get_dimension_numbers (const RlxOpCall *call,
+                       Equation        *equation,
+                       GError         **error)
+{
+  *equation = (Equation) { .n_terms = 2 };
+
+  for (guint j = 0; j < 2; j++)
+    {
+      equation->terms[j].n = call->inputs[j]->rank;
+      memset (equation->terms[j].labels, N_LABELS, call->inputs[j]->rank);
+    }
+
+  if (!pair_axes (call, equation, "lhs_contracting", "rhs_contracting", NULL, error) ||
+      !pair_axes (call, equation, "lhs_batch", "rhs_batch", &equation->output, error))
+    return FALSE;
+
+  for (guint j = 0; j < 2; j++)
+    for (guint i = 0; i < equation->terms[j].n; i++)
+      if (equation->terms[j].labels[i] == N_LABELS)
+        {
+          guint8 label = (guint8) (j * RLX_MAX_RANK + i);
+
+          equation->terms[j].labels[i] = label;
+          equation->dims[label] = call->inputs[j]->dims[i];
+          equation->output.labels[equation->output.n++] = label;
+        }
+  return TRUE;
+}
+
+gboolean
+rlx_dot_general_infer (RlxOpCall *call,
+                       GError   **error)
+{
+  g_autofree Equation *equation = g_new0 (Equation, 1);
+
+  return get_dimension_numbers (call, equation, error) && infer_result (call, equation, error);
+}
+
+RlxIrValue *
+rlx_dot_general_expand (RlxExpand *expand,
+                        GError   **error)
+{
+  const RlxTensorType *types[2];
+  const RlxOpCall call = get_call (expand->node, types);
+  g_autofree Equation *equation = g_new0 (Equation, 1);
+
+  return get_dimension_numbers (&call, equation, error) ? expand_result (&call, equation, expand, error) : NULL;
+}
