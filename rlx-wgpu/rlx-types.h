@@ -268,6 +268,83 @@ typedef enum
 } RlxFilterLayout;
 
 /**
+ * RlxPackedType:
+ * @RLX_PACKED_TYPE_Q4_0: 32 numbers of 4 bits and a scale, 18 bytes
+ * @RLX_PACKED_TYPE_Q4_1: 32 numbers of 4 bits, a scale and an offset, 20 bytes
+ * @RLX_PACKED_TYPE_Q5_0: 32 numbers of 5 bits and a scale, 22 bytes
+ * @RLX_PACKED_TYPE_Q5_1: 32 numbers of 5 bits, a scale and an offset, 24 bytes
+ * @RLX_PACKED_TYPE_Q8_0: 32 numbers of 8 bits and a scale, 34 bytes
+ * @RLX_PACKED_TYPE_Q2_K: 256 numbers of 2 bits, 84 bytes
+ * @RLX_PACKED_TYPE_Q3_K: 256 numbers of 3 bits, 110 bytes
+ * @RLX_PACKED_TYPE_Q4_K: 256 numbers of 4 bits, 144 bytes
+ * @RLX_PACKED_TYPE_Q5_K: 256 numbers of 5 bits, 176 bytes
+ * @RLX_PACKED_TYPE_Q6_K: 256 numbers of 6 bits, 210 bytes
+ * @RLX_PACKED_TYPE_Q8_K: 256 numbers of 8 bits, 292 bytes
+ * @RLX_PACKED_TYPE_IQ2_XXS: 256 numbers from a grid, 66 bytes
+ * @RLX_PACKED_TYPE_IQ2_XS: 256 numbers from a grid, 74 bytes
+ * @RLX_PACKED_TYPE_IQ3_XXS: 256 numbers from a grid, 98 bytes
+ * @RLX_PACKED_TYPE_IQ1_S: 256 ternary numbers from a grid, 50 bytes
+ * @RLX_PACKED_TYPE_IQ4_NL: 32 numbers from 16 levels, 18 bytes
+ * @RLX_PACKED_TYPE_IQ3_S: 256 numbers from a grid, 110 bytes
+ * @RLX_PACKED_TYPE_IQ2_S: 256 numbers from a grid, 82 bytes
+ * @RLX_PACKED_TYPE_IQ4_XS: 256 numbers from 16 levels, 136 bytes
+ * @RLX_PACKED_TYPE_IQ1_M: 256 ternary numbers from a grid, 56 bytes
+ * @RLX_PACKED_TYPE_BF16: floats of 16 bits with 8 bits of exponent
+ * @RLX_PACKED_TYPE_TQ1_0: 256 ternary numbers, 54 bytes
+ * @RLX_PACKED_TYPE_TQ2_0: 256 ternary numbers, 66 bytes
+ * @RLX_PACKED_TYPE_MXFP4: 32 floats of 4 bits, 17 bytes
+ * @RLX_PACKED_TYPE_NVFP4: 64 floats of 4 bits, 36 bytes
+ * @RLX_PACKED_TYPE_Q1_0: 128 numbers of 1 bit and a scale, 18 bytes
+ * @RLX_PACKED_TYPE_Q2_0: 64 numbers of 2 bits and a scale, 18 bytes
+ * @RLX_PACKED_TYPE_INT2: integers of 2 bits, the first in the lowest bits of a byte; scales are apart
+ * @RLX_PACKED_TYPE_INT4: integers of 4 bits, the first in the lowest bits of a byte; scales are apart
+ * @RLX_PACKED_TYPE_INT8: integers of 8 bits; scales are apart
+ * @RLX_PACKED_TYPE_F8_E4M3: floats of 8 bits, 4 of them exponent, without infinities; scales are apart
+ * @RLX_PACKED_TYPE_F8_E5M2: floats of 8 bits, 5 of them exponent; scales are apart
+ *
+ * How numbers are packed into bytes: mostly in blocks that have a scale of their own.
+ *
+ * Those below 1000 are the types of tensors in GGUF files, by their numbers there.
+ *
+ * Since: 1.0
+ */
+typedef enum
+{
+  RLX_PACKED_TYPE_Q4_0 = 2,
+  RLX_PACKED_TYPE_Q4_1 = 3,
+  RLX_PACKED_TYPE_Q5_0 = 6,
+  RLX_PACKED_TYPE_Q5_1 = 7,
+  RLX_PACKED_TYPE_Q8_0 = 8,
+  RLX_PACKED_TYPE_Q2_K = 10,
+  RLX_PACKED_TYPE_Q3_K = 11,
+  RLX_PACKED_TYPE_Q4_K = 12,
+  RLX_PACKED_TYPE_Q5_K = 13,
+  RLX_PACKED_TYPE_Q6_K = 14,
+  RLX_PACKED_TYPE_Q8_K = 15,
+  RLX_PACKED_TYPE_IQ2_XXS = 16,
+  RLX_PACKED_TYPE_IQ2_XS = 17,
+  RLX_PACKED_TYPE_IQ3_XXS = 18,
+  RLX_PACKED_TYPE_IQ1_S = 19,
+  RLX_PACKED_TYPE_IQ4_NL = 20,
+  RLX_PACKED_TYPE_IQ3_S = 21,
+  RLX_PACKED_TYPE_IQ2_S = 22,
+  RLX_PACKED_TYPE_IQ4_XS = 23,
+  RLX_PACKED_TYPE_IQ1_M = 29,
+  RLX_PACKED_TYPE_BF16 = 30,
+  RLX_PACKED_TYPE_TQ1_0 = 34,
+  RLX_PACKED_TYPE_TQ2_0 = 35,
+  RLX_PACKED_TYPE_MXFP4 = 39,
+  RLX_PACKED_TYPE_NVFP4 = 40,
+  RLX_PACKED_TYPE_Q1_0 = 41,
+  RLX_PACKED_TYPE_Q2_0 = 42,
+  RLX_PACKED_TYPE_INT2 = 1002,
+  RLX_PACKED_TYPE_INT4 = 1004,
+  RLX_PACKED_TYPE_INT8 = 1008,
+  RLX_PACKED_TYPE_F8_E4M3 = 1108,
+  RLX_PACKED_TYPE_F8_E5M2 = 1208,
+} RlxPackedType;
+
+/**
  * RLX_DEVICE_ERROR:
  *
  * Error domain for finding, opening and using a device.

@@ -51,6 +51,10 @@ const RlxGpuAdapterInfo *rlx_lower_get_adapter (RlxLower *lower);
 /* A value that lives between two steps of one lowering (multi-pass plans). */
 RlxIrValue *rlx_lower_temporary (RlxLower            *lower,
                                  const RlxTensorType *type);
+/* Data that a lowering needs besides its operands, uploaded once; the same tensor
+ * gives the same value. */
+const RlxIrValue *rlx_lower_constant (RlxLower  *lower,
+                                      RlxTensor *tensor);
 /* Makes @view stand for the same memory as @base, element for element in
  * row-major order; no step is made. */
 void        rlx_lower_alias     (RlxLower         *lower,

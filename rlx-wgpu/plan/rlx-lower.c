@@ -22,6 +22,7 @@ struct _RlxLower
   GPtrArray *temporaries;   /* RlxIrValue */
   GPtrArray *main_steps;    /* the prologue goes straight into the plan */
   gboolean prologue;        /* the node being lowered is constant */
+  guint n_nodes;            /* of the graph; what lowerings add comes after them */
 };
 
 guint64
@@ -107,6 +108,32 @@ rlx_lower_temporary (RlxLower            *lower,
   value->type = *type;
   g_ptr_array_add (lower->temporaries, value);
   return value;
+}
+
+const RlxIrValue *
+rlx_lower_constant (RlxLower  *lower,
+                    RlxTensor *tensor)
+{
+  RlxIr *ir = lower->plan->ir;
+  RlxTensorType type = { .dtype = rlx_tensor_get_data_type (tensor) };
+  const gint64 *shape;
+  RlxIrNode *node;
+  gsize n_dims;
+
+  for (guint i = lower->n_nodes; i < ir->nodes->len; i++)
+    {
+      node = g_ptr_array_index (ir->nodes, i);
+      if (node->data == tensor)
+        return &node->outputs[0];
+    }
+
+  shape = rlx_tensor_get_shape (tensor, &n_dims);
+  type.rank = (guint) n_dims;
+  for (gsize i = 0; i < n_dims; i++)
+    type.dims[i] = shape[i];
+  node = rlx_ir_append (ir, &rlx_op_constant, NULL, NULL, 0, &type, 1);
+  node->data = g_object_ref (tensor);
+  return &node->outputs[0];
 }
 
 void
@@ -266,10 +293,10 @@ rlx_lower_ir (RlxPlan                 *plan,
   g_autoptr(GPtrArray) main_steps = g_ptr_array_new_with_free_func ((GDestroyNotify) rlx_step_free);
   g_autofree gboolean *constant = rlx_ir_find_constant_nodes (plan->ir);
   g_autofree gboolean *live = rlx_ir_find_live_nodes (plan->ir);
-  RlxLower lower = { plan, adapter, slots, temporaries, main_steps, FALSE };
+  RlxLower lower = { plan, adapter, slots, temporaries, main_steps, FALSE, plan->ir->nodes->len };
   const RlxIr *ir = plan->ir;
 
-  for (guint i = 0; i < ir->nodes->len; i++)
+  for (guint i = 0; i < lower.n_nodes; i++)
     {
       const RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
 

@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "map-onnx.h"
+#include "map-packed.h"
 #include "map-quantize.h"
 #include "map-index.h"
 #include "map-window.h"
@@ -638,6 +639,7 @@ const Mapping mappings_onnx[] = {
   ROW ("GlobalMaxPool", "max_pool", .func = onnx_map_pool),
   ROW ("LpPool", "l2_pool", .func = onnx_map_lp_pool),
   ROW ("MaxPool", "max_pool", .func = onnx_map_pool),
+  ROW ("com.microsoft:MatMulNBits", "dequant_matmul", .func = onnx_map_matmul_nbits),
   ROW ("com.microsoft:FusedConv", "conv", .func = onnx_map_conv),
   ROW ("Einsum", "einsum", .attrs = "equation/s"),
   ROW ("com.ms.internal.nhwc:AveragePool", "average_pool", .func = onnx_map_pool),
@@ -676,6 +678,7 @@ const Mapping mappings_onnx[] = {
   ROW ("Expand", "expand", .func = onnx_map_expand),
   ROW ("Flatten", "reshape", .func = onnx_map_flatten),
   ROW ("Gather", "gather", .attrs = "axis/i=0"),
+  ROW ("com.microsoft:GatherBlockQuantized", "gather_packed", .func = onnx_map_gather_quantized),
   ROW ("GatherElements", "gather_elements", .attrs = "axis/i=0"),
   ROW ("GatherND", "gather_nd", .attrs = "batch_dims/i=0"),
   ROW ("GridSample", "grid_sample", .func = onnx_map_grid_sample),

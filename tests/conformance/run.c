@@ -6,6 +6,7 @@
 #include "run.h"
 
 #include "map.h"
+#include "map-packed.h"
 
 #include <string.h>
 
@@ -331,7 +332,7 @@ run_refusal (const Case *test,
 gboolean
 case_needs_device (const Case *test)
 {
-  return test->family != FAMILY_GGUF && test->expect != EXPECT_SHAPES;
+  return test->expect != EXPECT_SHAPES;
 }
 
 Result
@@ -343,10 +344,7 @@ run_case (const Case *test,
   *reason = NULL;
   *by_mapping = FALSE;
   if (test->family == FAMILY_GGUF)
-    {
-      *reason = g_strdup ("packed weights");
-      return RESULT_UNSUPPORTED;
-    }
+    return run_packed (test, device, reason);
   if (!check_supported (test, reason))
     return RESULT_UNSUPPORTED;
 

@@ -746,6 +746,8 @@ generate_gather (Call *call)
 
 #include "test-prop-quantize.h"
 
+#include "test-prop-packed.h"
+
 /* ---- the table -------------------------------------------------------------------------------------- */
 
 static const struct
@@ -803,6 +805,9 @@ static const struct
   { "dequantize_linear", generate_dequantize },
   { "dynamic_quantize", generate_dynamic_quantize },
   { "fake_quantize", generate_fake_quantize },
+  { "dequant_matmul", generate_dequant_matmul },
+  { "dequantize_blocks", generate_packed },
+  { "gather_packed", generate_packed },
   { "random_bits", generate_random },
   { "random_uniform", generate_random },
   { "random_normal", generate_random },

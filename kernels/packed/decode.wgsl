@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: The rlx-wgpu authors
+// SPDX-License-Identifier: LGPL-2.1-or-later
+
+// Rows of packed numbers, for kernels that have them as `w`:
+//
+//   decode (row, chunk) -> Chunk     numbers 32 · chunk to 32 · chunk + 31
+//
+// A file for each family has the layouts: each of them takes 32 numbers of a row
+// apart. TYPE says which layout it is; BYTES and CHUNKS are the size of a block and
+// how many times 32 numbers it has, ALIGNED says that its size is whole words. Rows
+// are p.row_bytes long.
+
+#include "packed/types.wgsl"
+
+alias Chunk = array<vec4<f32>, 8>;
+
+// Bytes from any place on, by words. What is beyond the last word is never needed.
+struct Bytes {
+  word: u32,
+  shift: u32,
+}
+
+fn bytes_at (at: u32) -> Bytes {
+  return Bytes (at / 4u, at % 4u * 8u);
+}
+
+fn take (from_here: Bytes, i: u32) -> u32 {
+#if ALIGNED
+  return word_w (min (from_here.word + i, p.last_word));
+#else
+  let low = word_w (min (from_here.word + i, p.last_word));
+  let high = word_w (min (from_here.word + i + 1u, p.last_word));
+  return (low >> from_here.shift) | ((high << (31u - from_here.shift)) << 1u);
+#endif
+}
+
+// One of 16 bits at an even place.
+fn take_half (at: u32) -> u32 {
+  return extractBits (word_w (min (at / 4u, p.last_word)), at % 4u * 8u, 16u);
+}
+
+fn take_byte (at: u32) -> u32 {
+  return extractBits (word_w (min (at / 4u, p.last_word)), at % 4u * 8u, 8u);
+}
+
+fn take_f16 (at: u32) -> f32 {
+  return f16_bits_to_f32 (take_half (at));
+}
+
+// Conversions are from signed integers: processors have them for these.
+fn floats (v: vec4<u32>) -> vec4<f32> {
+  return vec4<f32> (bitcast<vec4<i32>> (v));
+}
+
+// Of each byte of a word, the bits of the mask, from a bit on.
+fn of_bytes (word: u32, bit: u32, mask: u32) -> vec4<u32> {
+  return (vec4<u32> (word >> bit) >> vec4<u32> (0u, 8u, 16u, 24u)) & vec4<u32> (mask);
+}
+
+fn signed_bytes (word: u32) -> vec4<f32> {
+  return vec4<f32> ((vec4<i32> (bitcast<i32> (word)) << vec4<u32> (24u, 16u, 8u, 0u)) >> vec4<u32> (24u));
+}
+
+// Four numbers of 1 or 2 bits that follow each other.
+fn bits4 (word: u32, bit: u32) -> vec4<u32> {
+  return (vec4<u32> (word) >> (vec4<u32> (0u, 1u, 2u, 3u) + bit)) & vec4<u32> (1u);
+}
+
+fn pairs4 (word: u32, bit: u32) -> vec4<u32> {
+  return (vec4<u32> (word) >> (vec4<u32> (0u, 2u, 4u, 6u) + bit)) & vec4<u32> (3u);
+}
+
+#if TYPE == INT2 || TYPE == INT4 || TYPE == INT8 || TYPE == F8_E4M3 || TYPE == F8_E5M2
+#include "packed/scaled.wgsl"
+#elif TYPE == MXFP4 || TYPE == NVFP4 || TYPE == BF16
+#include "packed/floats.wgsl"
+#elif TYPE >= Q2_K && TYPE <= Q6_K || TYPE == TQ1_0 || TYPE == TQ2_0
+#include "packed/k.wgsl"
+#elif TYPE >= IQ2_XXS && TYPE <= IQ1_M
+#include "packed/iq.wgsl"
+#else
+#include "packed/simple.wgsl"
+#endif

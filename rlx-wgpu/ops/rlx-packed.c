@@ -1,0 +1,510 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Numbers that are packed into blocks of bits: they are taken apart in the kernels
+ * that need them, and nowhere else.
+ */
+#include "config.h"
+
+#include "ops/rlx-index-private.h"
+#include "ops/rlx-packed-tables-private.h"
+
+gboolean rlx_dequant_matmul_infer    (RlxOpCall *call, GError **error);
+gboolean rlx_dequantize_blocks_infer (RlxOpCall *call, GError **error);
+gboolean rlx_gather_packed_infer     (RlxOpCall *call, GError **error);
+gboolean rlx_dequant_matmul_lower    (RlxLower *lower, const RlxIrNode *node, GError **error);
+gboolean rlx_dequantize_blocks_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
+gboolean rlx_gather_packed_lower     (RlxLower *lower, const RlxIrNode *node, GError **error);
+
+/* What kernels/packed/decode.wgsl takes apart at a time. */
+#define CHUNK 32
+
+typedef struct
+{
+  RlxPackedType type;
+  guint numbers;           /* in a block */
+  guint bytes;
+  guint bits;              /* of a number that has its scale elsewhere, else 0 */
+  const guint32 *table;    /* nullable */
+  guint n_table;
+} Format;
+
+#define TABLE(name) rlx_grid_##name, G_N_ELEMENTS (rlx_grid_##name)
+
+static const Format formats[] = {
+  { RLX_PACKED_TYPE_Q4_0, 32, 18, 0, NULL, 0 },
+  { RLX_PACKED_TYPE_Q4_1, 32, 20, 0, NULL, 0 },
+  { RLX_PACKED_TYPE_Q5_0, 32, 22, 0, NULL, 0 },
+  { RLX_PACKED_TYPE_Q5_1, 32, 24, 0, NULL, 0 },
+  { RLX_PACKED_TYPE_Q8_0, 32, 34, 0, NULL, 0 },
+  { RLX_PACKED_TYPE_Q2_K, 256, 84, 0, NULL, 0 },
+  { RLX_PACKED_TYPE_Q3_K, 256, 110, 0, NULL, 0 },
+  { RLX_PACKED_TYPE_Q4_K, 256, 144, 0, NULL, 0 },
+  { RLX_PACKED_TYPE_Q5_K, 256, 176, 0, NULL, 0 },
+  { RLX_PACKED_TYPE_Q6_K, 256, 210, 0, NULL, 0 },
+  { RLX_PACKED_TYPE_Q8_K, 256, 292, 0, NULL, 0 },
+  { RLX_PACKED_TYPE_IQ2_XXS, 256, 66, 0, TABLE (iq2_xxs) },
+  { RLX_PACKED_TYPE_IQ2_XS, 256, 74, 0, TABLE (iq2_xs) },
+  { RLX_PACKED_TYPE_IQ3_XXS, 256, 98, 0, TABLE (iq3_xxs) },
+  { RLX_PACKED_TYPE_IQ1_S, 256, 50, 0, TABLE (iq1) },
+  { RLX_PACKED_TYPE_IQ4_NL, 32, 18, 0, NULL, 0 },
+  { RLX_PACKED_TYPE_IQ3_S, 256, 110, 0, TABLE (iq3_s) },
+  { RLX_PACKED_TYPE_IQ2_S, 256, 82, 0, TABLE (iq2_s) },
+  { RLX_PACKED_TYPE_IQ4_XS, 256, 136, 0, NULL, 0 },
+  { RLX_PACKED_TYPE_IQ1_M, 256, 56, 0, TABLE (iq1) },
+  { RLX_PACKED_TYPE_BF16, 1, 2, 0, NULL, 0 },
+  { RLX_PACKED_TYPE_TQ1_0, 256, 54, 0, NULL, 0 },
+  { RLX_PACKED_TYPE_TQ2_0, 256, 66, 0, NULL, 0 },
+  { RLX_PACKED_TYPE_MXFP4, 32, 17, 0, NULL, 0 },
+  { RLX_PACKED_TYPE_NVFP4, 64, 36, 0, NULL, 0 },
+  { RLX_PACKED_TYPE_Q1_0, 128, 18, 0, NULL, 0 },
+  { RLX_PACKED_TYPE_Q2_0, 64, 18, 0, NULL, 0 },
+  { RLX_PACKED_TYPE_INT2, 4, 1, 2, NULL, 0 },
+  { RLX_PACKED_TYPE_INT4, 2, 1, 4, NULL, 0 },
+  { RLX_PACKED_TYPE_INT8, 1, 1, 8, NULL, 0 },
+  { RLX_PACKED_TYPE_F8_E4M3, 1, 1, 8, NULL, 0 },
+  { RLX_PACKED_TYPE_F8_E5M2, 1, 1, 8, NULL, 0 },
+};
+
+/* NULL for a number that is none: attributes are checked before rules see them. */
+static const Format *
+find_format (gint64 type)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (formats); i++)
+    if ((gint64) formats[i].type == type)
+      return &formats[i];
+  return NULL;
+}
+
+static gboolean
+is_f8 (const Format *format)
+{
+  return format->type == RLX_PACKED_TYPE_F8_E4M3 || format->type == RLX_PACKED_TYPE_F8_E5M2;
+}
+
+/* ---- rules ------------------------------------------------------------------ */
+
+/* How many scales a row of @columns numbers has. */
+static gint64
+count_blocks (gint64 columns,
+              gint64 block_size)
+{
+  if (block_size == 0 || columns == 0)
+    return 1;
+  return (columns - 1) / block_size + 1;
+}
+
+/* Scale and zero point, both nullable, for @rows rows. */
+static gboolean
+check_scales (RlxOpCall           *call,
+              const Format        *format,
+              const RlxTensorType *scale,
+              const RlxTensorType *zero,
+              gint64               rows,
+              gint64               columns,
+              gint64               block_size,
+              GError             **error)
+{
+  gint64 blocks = count_blocks (columns, block_size);
+  guint64 n;
+
+  if (format->bits == 0)
+    {
+      if (scale != NULL || zero != NULL || block_size != 0)
+        return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                               "there is a %s, but blocks of this type have their own",
+                               scale != NULL ? "scale" : zero != NULL ? "zero point" : "block_size");
+      return TRUE;
+    }
+
+  if (scale == NULL && !is_f8 (format))
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "packed integers need a scale");
+  if (zero != NULL && is_f8 (format))
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "there is a zero point, but the numbers are floats");
+
+  if (scale != NULL)
+    {
+      n = rlx_type_n_elements (scale);
+      if (n != 1 && n != (guint64) rows * (guint64) blocks)
+        return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                               "the scale has %" G_GUINT64_FORMAT " elements; %" G_GINT64_FORMAT " rows of %" G_GINT64_FORMAT " blocks need 1 or as many",
+                               n, rows, blocks);
+    }
+  if (zero != NULL)
+    {
+      gboolean floats = rlx_data_type_is_float (zero->dtype);
+      guint64 per_row = floats ? (guint64) blocks : ((guint64) blocks * format->bits + 7) / 8;
+
+      n = rlx_type_n_elements (zero);
+      if (n != (guint64) rows * per_row)
+        return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                               "the zero point has %" G_GUINT64_FORMAT " elements; %" G_GINT64_FORMAT " rows of %" G_GINT64_FORMAT " blocks need %" G_GUINT64_FORMAT " %s each",
+                               n, rows, blocks, per_row, floats ? "floats" : "bytes");
+    }
+  return TRUE;
+}
+
+/* The numbers a row has, from its bytes; @columns is how many there should be, or
+ * 0. */
+static gboolean
+get_columns (RlxOpCall           *call,
+             const RlxTensorType *packed,
+             const Format        *format,
+             gint64               block_size,
+             gint64               wanted,
+             gint64              *columns,
+             GError             **error)
+{
+  gint64 bytes = packed->dims[packed->rank - 1], room;
+
+  if (block_size < 0 || block_size % 4 != 0)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                           "the block size is %" G_GINT64_FORMAT "; it must be a multiple of 4, or 0", block_size);
+  if (bytes % format->bytes != 0)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                           "rows have %" G_GINT64_FORMAT " bytes, which is no multiple of the %u of a block", bytes, format->bytes);
+  /* a tensor has less than 2³² bytes */
+  room = bytes / format->bytes * format->numbers;
+
+  if (wanted == 0 || wanted == room)
+    {
+      *columns = room;
+      return TRUE;
+    }
+  /* The last byte, or the last block, need not be full. */
+  if (format->bits == 0 || wanted < 0 || wanted > room ||
+      (room - wanted >= format->numbers && (block_size == 0 || (wanted - 1) / block_size != (room - 1) / block_size)))
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                           "rows of %" G_GINT64_FORMAT " bytes have %" G_GINT64_FORMAT " numbers, not %" G_GINT64_FORMAT, bytes, room, wanted);
+  *columns = wanted;
+  return TRUE;
+}
+
+gboolean
+rlx_dequant_matmul_infer (RlxOpCall *call,
+                          GError   **error)
+{
+  const RlxTensorType *x = call->inputs[0], *weight = call->inputs[1], *bias = call->inputs[4], *expert = call->inputs[5];
+  const Format *format = find_format (rlx_call_attr (call, "type")->i);
+  gint64 block_size = rlx_call_attr (call, "block_size")->i;
+  guint rank = expert != NULL ? 3 : 2;
+  RlxTensorType type = *x;
+  gint64 columns, k, n;
+
+  g_assert (format != NULL);
+  if (x->rank == 0)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the first operand is a scalar, it needs at least one dimension");
+  if (weight->rank != rank)
+    {
+      g_autofree char *text = rlx_type_to_string (weight);
+
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the weight must have %u dimensions, it is %s", rank, text);
+    }
+  k = x->dims[x->rank - 1];
+  n = weight->dims[rank - 2];
+  if (!get_columns (call, weight, format, block_size, k, &columns, error))
+    return FALSE;
+  if (columns != k)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                           "the rows of the weight have %" G_GINT64_FORMAT " numbers, those of the first operand %" G_GINT64_FORMAT, columns, k);
+  if (!check_scales (call, format, call->inputs[2], call->inputs[3], (expert != NULL ? weight->dims[0] : 1) * n, k, block_size, error))
+    return FALSE;
+
+  if (expert != NULL)
+    {
+      RlxTensorType rows = *x;
+
+      rows.rank--;
+      if (!rlx_type_same_shape (expert, &rows))
+        {
+          g_autofree char *text = rlx_type_to_string (expert);
+          g_autofree char *wanted = rlx_type_to_string (&rows);
+
+          return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                                 "the experts are %s, the rows of the first operand %s", text, wanted);
+        }
+    }
+  if (bias != NULL && (bias->rank != rank - 1 || bias->dims[rank - 2] != n || (expert != NULL && bias->dims[0] != weight->dims[0])))
+    {
+      g_autofree char *text = rlx_type_to_string (bias);
+      g_autofree char *rows = rlx_type_to_string (weight);
+
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                             "the bias is %s; it must have the dimensions of the weight, which is %s, but the last", text, rows);
+    }
+
+  type.dims[type.rank - 1] = n;
+  rlx_call_add_output (call, &type);
+  return TRUE;
+}
+
+/* What dequantize_blocks and gather_packed have in common: the result has @shape
+ * and one more dimension. */
+static gboolean
+infer_rows (RlxOpCall           *call,
+            const RlxTensorType *scale,
+            const RlxTensorType *zero,
+            const RlxTensorType *shape,
+            guint                rank,
+            GError             **error)
+{
+  const RlxTensorType *packed = call->inputs[0];
+  const Format *format = find_format (rlx_call_attr (call, "type")->i);
+  RlxDataType to = (RlxDataType) rlx_call_attr (call, "to")->i;
+  gint64 block_size = rlx_call_attr (call, "block_size")->i;
+  gint64 rows = 1;
+  RlxTensorType type = *shape;
+
+  g_assert (format != NULL);
+  if (!rlx_data_type_is_float (to))
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_DATA_TYPE,
+                           "the result cannot be of type %s; it can be f32 or f16", rlx_data_type_to_string (to));
+  if (rank == RLX_MAX_RANK)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
+                           "the result would have %u dimensions, the limit is %u", rank + 1, RLX_MAX_RANK);
+  if (!get_columns (call, packed, format, block_size, rlx_call_attr (call, "columns")->i, &type.dims[rank], error))
+    return FALSE;
+  for (guint i = 0; i + 1 < packed->rank; i++)
+    rows *= packed->dims[i];
+  if (!check_scales (call, format, scale, zero, rows, type.dims[rank], block_size, error))
+    return FALSE;
+
+  type.rank = rank + 1;
+  type.dtype = to;
+  rlx_call_add_output (call, &type);
+  return TRUE;
+}
+
+gboolean
+rlx_dequantize_blocks_infer (RlxOpCall *call,
+                             GError   **error)
+{
+  const RlxTensorType *packed = call->inputs[0];
+
+  if (packed->rank == 0)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the operand is a scalar, it needs at least one dimension");
+  return infer_rows (call, call->inputs[1], call->inputs[2], packed, packed->rank - 1, error);
+}
+
+gboolean
+rlx_gather_packed_infer (RlxOpCall *call,
+                         GError   **error)
+{
+  const RlxTensorType *packed = call->inputs[0], *indices = call->inputs[1];
+
+  if (packed->rank != 2)
+    {
+      g_autofree char *text = rlx_type_to_string (packed);
+
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the table must have 2 dimensions, it is %s", text);
+    }
+  if (packed->dims[0] == 0 && rlx_type_n_elements (indices) > 0)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "there are indices, but the table has no rows");
+  return infer_rows (call, call->inputs[2], call->inputs[3], indices, indices->rank, error);
+}
+
+/* ---- lowering --------------------------------------------------------------- */
+
+/* The grid of a format, made once for all graphs. */
+static RlxTensor *
+get_table (const Format *format)
+{
+  static GMutex mutex;
+  static RlxTensor *tables[G_N_ELEMENTS (formats)];
+  RlxTensor **place = &tables[format - formats];
+  RlxTensor *table;
+
+  g_mutex_lock (&mutex);
+  if (*place == NULL)
+    {
+      const gint64 shape[] = { format->n_table };
+
+      *place = rlx_tensor_new_from_data (RLX_DATA_TYPE_U32, shape, 1, (const guint8 *) format->table, format->n_table * sizeof (guint32), NULL);
+    }
+  table = *place;
+  g_mutex_unlock (&mutex);
+
+  return table;
+}
+
+/* The packed operand and what belongs to it, as kernels/packed/decode.wgsl wants
+ * them. */
+static void
+kernel_packed (RlxKernel        *kernel,
+               RlxLower         *lower,
+               const RlxIrNode  *node,
+               const RlxIrValue *packed,
+               const RlxIrValue *scale,
+               const RlxIrValue *zero,
+               gint64            k)
+{
+  const RlxTensorType *type = &packed->type;
+  const Format *format = find_format (rlx_node_attr (node, "type")->i);
+  gint64 block_size = rlx_node_attr (node, "block_size")->i;
+  guint64 row_bytes = (guint64) type->dims[type->rank - 1];
+  guint64 blocks = (guint64) count_blocks (k, block_size);
+
+  rlx_kernel_input (kernel, "w", packed);
+  rlx_kernel_define (kernel, "TYPE", format->type);
+  rlx_kernel_define (kernel, "BYTES", format->bytes);
+  rlx_kernel_define (kernel, "CHUNKS", MAX (1, format->numbers / CHUNK));
+  rlx_kernel_define (kernel, "ALIGNED", (format->numbers < CHUNK ? row_bytes : format->bytes) % 4 == 0);
+  rlx_kernel_define (kernel, "TAIL", k % CHUNK != 0);
+  rlx_kernel_define (kernel, "TABLE", format->n_table);
+  rlx_kernel_param_u32 (kernel, "k", (guint64) k);
+  rlx_kernel_param_u32 (kernel, "chunks", (guint64) (k + CHUNK - 1) / CHUNK);
+  rlx_kernel_param_u32 (kernel, "row_bytes", row_bytes);
+  rlx_kernel_param_u32 (kernel, "last_word", MAX (4, (rlx_type_n_elements (type) + 3)) / 4 - 1);
+  if (format->table != NULL)
+    rlx_kernel_input (kernel, "table", rlx_lower_constant (lower, get_table (format)));
+
+  rlx_kernel_define (kernel, "BITS", format->bits);
+  if (format->bits != 0)
+    {
+      gboolean one = scale == NULL || rlx_type_n_elements (&scale->type) == 1;
+
+      if (scale != NULL)
+        rlx_kernel_input (kernel, "scale", scale);
+      if (zero != NULL)
+        rlx_kernel_input (kernel, "zero", zero);
+      rlx_kernel_define (kernel, "SCALE", scale != NULL);
+      rlx_kernel_define (kernel, "ZERO", zero == NULL ? 0 : rlx_data_type_is_float (zero->type.dtype) ? 2 : 1);
+      rlx_kernel_define (kernel, "SIGNED_BYTES", type->dtype == RLX_DATA_TYPE_I8);
+      rlx_kernel_define (kernel, "SCALES", blocks == 1 || block_size % CHUNK == 0 ? 1 : block_size % 16 == 0 ? 2 : 8);
+      rlx_kernel_param_u32 (kernel, "blocks", blocks);
+      rlx_kernel_param_u32 (kernel, "block_size", blocks == 1 ? G_MAXUINT32 : (guint64) block_size);
+      rlx_kernel_param_u32 (kernel, "scale_row", one ? 0 : blocks);
+      rlx_kernel_param_u32 (kernel, "scale_block", one ? 0 : 1);
+      rlx_kernel_param_u32 (kernel, "zero_bytes", (blocks * format->bits + 7) / 8);
+    }
+}
+
+static gboolean
+lower_rows (RlxLower         *lower,
+            const RlxIrNode  *node,
+            const RlxIrValue *indices,
+            const RlxIrValue *scale,
+            const RlxIrValue *zero,
+            GError          **error)
+{
+  const RlxIrValue *packed = node->inputs[0], *y = &node->outputs[0];
+  gint64 k = y->type.dims[y->type.rank - 1];
+  guint64 n = rlx_type_n_elements (&y->type), count;
+  RlxKernel *kernel;
+
+  if (n == 0)
+    return TRUE;
+
+  count = n / (guint64) k * ((guint64) (k + CHUNK - 1) / CHUNK);
+  kernel = rlx_kernel_new (lower, node, "packed-dequantize");
+  kernel_packed (kernel, lower, node, packed, scale, zero, k);
+  if (indices != NULL)
+    {
+      rlx_kernel_input (kernel, "indices", indices);
+      rlx_kernel_param_u32 (kernel, "rows", (guint64) packed->type.dims[0]);
+      rlx_kernel_define (kernel, "SIGNED", !rlx_data_type_is_unsigned (indices->type.dtype));
+    }
+  rlx_kernel_output_raw (kernel, "y", y);
+  rlx_kernel_define (kernel, "GATHER", indices != NULL);
+  rlx_kernel_define (kernel, "HALF", y->type.dtype == RLX_DATA_TYPE_F16);
+  rlx_kernel_param_u32 (kernel, "count", count);
+  rlx_kernel_set_cost (kernel, (double) n,
+                       (double) rlx_type_n_bytes (&y->type) + (double) n / (double) k * (double) packed->type.dims[packed->type.rank - 1]);
+  return rlx_kernel_dispatch (kernel, (count + 63) / 64, error);
+}
+
+gboolean
+rlx_dequantize_blocks_lower (RlxLower        *lower,
+                             const RlxIrNode *node,
+                             GError         **error)
+{
+  return lower_rows (lower, node, NULL, node->inputs[1], node->inputs[2], error);
+}
+
+gboolean
+rlx_gather_packed_lower (RlxLower        *lower,
+                         const RlxIrNode *node,
+                         GError         **error)
+{
+  return lower_rows (lower, node, node->inputs[1], node->inputs[2], node->inputs[3], error);
+}
+
+gboolean
+rlx_dequant_matmul_lower (RlxLower        *lower,
+                          const RlxIrNode *node,
+                          GError         **error)
+{
+  const RlxIrValue *x = node->inputs[0], *weight = node->inputs[1], *bias = node->inputs[4], *expert = node->inputs[5];
+  const RlxIrValue *y = &node->outputs[0];
+  gint64 k = x->type.dims[x->type.rank - 1];
+  guint64 n = (guint64) weight->type.dims[weight->type.rank - 2];
+  guint64 n_outputs = rlx_type_n_elements (&y->type), m, chunks = (guint64) (k + CHUNK - 1) / CHUNK;
+  gboolean cpu = rlx_lower_get_adapter (lower)->type == RLX_ADAPTER_TYPE_CPU;
+  guint64 lanes = 64, tile_m, columns, groups;
+  guint mode;
+  RlxKernel *kernel;
+
+  if (n_outputs == 0)
+    return TRUE;
+
+  m = n_outputs / n;
+  kernel = rlx_kernel_new (lower, node, "packed-matmul");
+  kernel_packed (kernel, lower, node, weight, node->inputs[2], node->inputs[3], k);
+  rlx_kernel_input (kernel, "x", x);
+  if (bias != NULL)
+    rlx_kernel_input (kernel, "bias", bias);
+  if (expert != NULL)
+    {
+      rlx_kernel_input (kernel, "expert", expert);
+      rlx_kernel_param_u32 (kernel, "experts", (guint64) weight->type.dims[0]);
+    }
+  rlx_kernel_output (kernel, "y", y);
+
+  /* On a CPU a core has eight lanes, and columns that are too few for all cores
+   * are the exception. On a GPU neighbouring lanes want neighbouring bytes. */
+  if (cpu)
+    mode = n_outputs <= 16 && chunks >= 8 ? 1 : 0;
+  else
+    mode = m <= 8 || expert != NULL ? 1 : 2;
+
+  if (mode == 2)
+    {
+      tile_m = 32;
+      columns = 64;
+    }
+  else
+    {
+      tile_m = m == 1 || (expert != NULL && mode == 1) ? 1 : m <= 4 ? 4 : 8;
+      if (mode == 0)
+        {
+          /* enough workgroups for some cores */
+          while (lanes > 8 && n <= lanes * 4)
+            lanes /= 2;
+          columns = lanes;
+        }
+      else
+        {
+          guint64 share = 32;
+
+          while (share > 4 && share / 2 >= chunks)
+            share /= 2;
+          columns = lanes / share;
+          rlx_kernel_define (kernel, "LANES", (gint64) share);
+        }
+      rlx_kernel_define (kernel, "TM", (gint64) tile_m);
+    }
+  rlx_kernel_define (kernel, "WG", (gint64) lanes);
+  rlx_kernel_define (kernel, "MODE", mode);
+  rlx_kernel_define (kernel, "BIAS", bias != NULL);
+  rlx_kernel_define (kernel, "EXPERT", expert != NULL);
+
+  groups = ((m - 1) / tile_m + 1) * ((n - 1) / columns + 1);
+  rlx_kernel_param_u32 (kernel, "m", m);
+  rlx_kernel_param_u32 (kernel, "n", n);
+  rlx_kernel_param_u32 (kernel, "tiles_m", (m - 1) / tile_m + 1);
+  rlx_kernel_param_u32 (kernel, "groups", groups);
+  rlx_kernel_set_cost (kernel, 2.0 * (double) n_outputs * (double) k,
+                       (double) rlx_type_n_bytes (&x->type) + (double) rlx_type_n_bytes (&weight->type) +
+                       (double) rlx_type_n_bytes (&y->type));
+  return rlx_kernel_dispatch (kernel, groups, error);
+}
