@@ -1,72 +1,163 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Layer normalisation, or with RMS that by the root of the mean square, along
-// rows.
+// Norms along rows. KIND is that of RlxNormKind: 0 layer normalisation, 1 by the
+// root of the mean square, 2 by the sum of magnitudes, 3 by the root of the sum of
+// squares.
+//
+// STAGE 0 does everything, LANES invocations to a row. Long rows take three
+// steps: STAGE 1 finds moments of parts of rows, STAGE 2 joins those of a row,
+// and STAGE 3 applies them.
 //
 // The mean is found twice: the second time as a correction to the first, from
 // the differences that the variance is made of. Those are exact or nearly so
-// where the mean is large, so neither result suffers from a common offset.
+// where the mean is large, so neither result suffers from a common offset. For
+// the same reason a mean stays in two pieces, an element (middle) and what the
+// mean is away from it (shift).
 
-#include "common/rows.wgsl"
+#include "common/maps.wgsl"
 
-#if RMS
-alias sum_t = f32;
-#else
+#if KIND == 0
 alias sum_t = vec2<f32>;
+#define WIDTH 3
+#else
+alias sum_t = f32;
+#define WIDTH 1
 #endif
 
-var<private> start: u32;
 var<private> middle: f32;
+var<private> shift: f32;
+var<private> scale: f32;
+var<private> first_column: u32;
 
+#if STAGE != 2
+
+fn value (k: u32) -> f32 {
+  var x = load_x (start0 + column0 (k));
+#if RESIDUAL
+  x += load_residual (start$(RESIDUAL_MAP) + column$(RESIDUAL_MAP) (k));
+#endif
+#if ADDED
+  x += load_added (start$(ADDED_MAP) + column$(ADDED_MAP) (k));
+#endif
+  return x;
+}
+
+#endif
+
+#if STAGE != 3
+
+#if STAGE == 2
+// Of part k of the row that has its moments from first_column on.
 fn term (k: u32) -> sum_t {
-  let x = load_x (start + column (k));
-#if RMS
-  return x * x;
+  let at = first_column + k * $(WIDTH)u;
+#if KIND == 0
+  let weight = f32 (part_columns (k)) / f32 (p.columns);
+  let d = (load_parts (at) - middle) + (load_parts (at + 1u) - shift);
+  return vec2<f32> (weight * d, weight * (load_parts (at + 2u) + d * d));
 #else
-  let d = x - middle;
-  return vec2<f32> (d, d * d);
+  return load_parts (at);
 #endif
 }
+#else
+fn term (k: u32) -> sum_t {
+  let x = value (first_column + k);
+#if KIND == 0
+  let d = x - middle;
+  return vec2<f32> (d, d * d);
+#elif KIND == 2
+  return abs (x);
+#else
+  return x * x;
+#endif
+}
+#endif
 
 #define UNROLL 8
 #include "common/sum.wgsl"
 
-#if SCALE || BIAS
-// Where the element of scale and bias for a column is: these have the axes in
-// an order of their own.
-fn factor (k: u32) -> u32 {
-#if REDUCED == 0
-  return 0u;
-#elif REDUCED == 1
-  return k;
-#else
-  var at = 0u;
-  var rest = k;
-#for j in 0..REDUCED - 1
-  at += (rest % p.column_dim$(j)) * p.factor_stride$(j);
-  rest /= p.column_dim$(j);
-#endfor
-  return at + rest * p.factor_stride$(REDUCED - 1);
-#endif
-}
 #endif
 
-fn put (k: u32, shift: f32, scale: f32) {
-  let at = start + column (k);
-#if RMS
-  var y = load_x (at) * scale;
+#if STAGE == 0 || STAGE == 2
+
+fn get_scale (sum: f32) -> f32 {
+#if KIND == 0
+  return 1.0 / sqrt (sum + p.epsilon);
+#elif KIND == 1
+  return 1.0 / sqrt (sum / f32 (p.columns) + p.epsilon);
+#elif KIND == 2
+  return select (1.0 / sum, 0.0, sum == 0.0);
 #else
-  var y = ((load_x (at) - middle) - shift) * scale;
+  return select (1.0 / sqrt (sum), 0.0, sum == 0.0);
 #endif
-#if SCALE
-  y *= load_scale (factor (k));
-#endif
-#if BIAS
-  y += load_bias (factor (k));
-#endif
-  store_y (at, y);
 }
+
+#endif
+
+#if STAGE == 0 || STAGE == 3
+
+#if SCALE == 2
+var<private> row_scale: f32;
+#endif
+#if BIAS == 2
+var<private> row_bias: f32;
+#endif
+
+// What is the same for all columns of a row.
+fn start_factors () {
+#if SCALE == 2
+  row_scale = load_scale (start$(SCALE_MAP));
+#if PLUS_ONE
+  row_scale += 1.0;
+#endif
+#endif
+#if BIAS == 2
+  row_bias = load_bias (start$(BIAS_MAP));
+#endif
+}
+
+fn put (k: u32) {
+  let x = value (k);
+#if KEEP_SUM
+  store_sum (start0 + column0 (k), x);
+#endif
+#if KIND == 0
+  var y = ((x - middle) - shift) * scale;
+#else
+  var y = x * scale;
+#endif
+#if SCALE == 2
+  y *= row_scale;
+#elif SCALE && PLUS_ONE
+  y *= 1.0 + load_scale (start$(SCALE_MAP) + column$(SCALE_MAP) (k));
+#elif SCALE
+  y *= load_scale (start$(SCALE_MAP) + column$(SCALE_MAP) (k));
+#endif
+#if BIAS == 2
+  y += row_bias;
+#elif BIAS
+  y += load_bias (start$(BIAS_MAP) + column$(BIAS_MAP) (k));
+#endif
+  store_y (start0 + column0 (k), y);
+}
+
+// Columns first, first + step, … below end.
+fn put_columns (first: u32, end: u32, step: u32) {
+  var k = first;
+  // Four at a time, as long as there are four for every invocation.
+  let whole = (end - min (first, end)) / (step * 4u);
+  for (var i = 0u; i < whole; i++) {
+#for u in 0..4
+    put (k + $(u)u * step);
+#endfor
+    k += step * 4u;
+  }
+  for (; k < end; k += step) {
+    put (k);
+  }
+}
+
+#endif
 
 @compute @workgroup_size($(WG))
 fn main (@builtin(workgroup_id) wid: vec3<u32>,
@@ -76,38 +167,105 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     return;
   }
 
+#if STAGE == 3
+  // A workgroup has p.span columns of one row.
+  let row = group / p.chunks;
+  let chunk = group % p.chunks;
+  start_row (row);
+#if KIND == 0
+  middle = load_moments (row * 3u);
+  shift = load_moments (row * 3u + 1u);
+  scale = load_moments (row * 3u + 2u);
+#else
+  scale = load_moments (row);
+#endif
+  start_factors ();
+  let first = chunk * p.span;
+  put_columns (first + lane, first + min (p.span, p.columns - first), $(WG)u);
+#else
+
   let slot = lane / $(LANES)u;
   let rows = p.rows - group * $(WG / LANES)u;
-  let n = f32 (p.columns);
-  start = row_start (group * $(WG / LANES)u + min (slot, rows - 1u));
-
-#if RMS
-  let mean_square = sum_columns (lane, p.columns) / n;
-  let shift = 0.0;
-  let scale = 1.0 / sqrt (mean_square + p.epsilon);
+  let row = group * $(WG / LANES)u + min (slot, rows - 1u);
+#if STAGE == 0
+  start_row (row);
+  let n = p.columns;
+  let first = lane % $(LANES)u;
+  let step = $(LANES)u;
+  let weight = f32 (p.columns);
+#elif STAGE == 1
+  let part = row % p.parts;
+  start_row (row / p.parts);
+  first_column = part / $(SPREAD)u * p.span;
+  let n = min (p.span, p.columns - first_column);
+  let first = part % $(SPREAD)u * $(LANES)u + lane % $(LANES)u;
+  let step = $(LANES * SPREAD)u;
+  // The last parts of the last chunk may have no columns at all.
+  let weight = f32 (max (part_columns (part), 1u));
 #else
-  // Relative to an element of the row: what all have in common stays out. The
-  // number of passes is a parameter so that the loop body is there once.
-  middle = load_x (start);
-  var sums = vec2<f32> ();
-  for (var turn = 0u; turn < p.passes; turn++) {
-    middle += sums.x;
-    sums = sum_columns (lane, p.columns) / n;
-  }
-  let shift = sums.x;
-  let variance = max (sums.y - shift * shift, 0.0);
-  let scale = 1.0 / sqrt (variance + p.epsilon);
+  first_column = row * p.parts * $(WIDTH)u;
+  let n = p.parts;
+  let first = lane % $(LANES)u;
+  let step = $(LANES)u;
+  let weight = 1.0;
 #endif
 
-  if (slot < rows) {
-    let whole = p.columns / $(LANES * 4)u * $(LANES * 4)u;
-    for (var k = lane % $(LANES)u; k < whole; k += $(LANES * 4)u) {
-#for u in 0..4
-      put (k + $(u * LANES)u, shift, scale);
-#endfor
-    }
-    for (var k = whole + lane % $(LANES)u; k < p.columns; k += $(LANES)u) {
-      put (k, shift, scale);
-    }
+#if KIND == 0
+  // Relative to an element of the row: what all have in common stays out. The
+  // number of passes is a parameter so that the loop body is there once.
+#if STAGE == 2
+  middle = load_parts (first_column);
+#else
+  middle = value (first_column);
+#endif
+  var sums = vec2<f32> ();
+  for (var turn = 0u; turn < p.passes; turn++) {
+#if STAGE == 2
+    shift += sums.x;
+#else
+    middle += sums.x;
+#endif
+    sums = row_sum (lane, lane_sum (first, step, n)) / weight;
   }
+  shift += sums.x;
+  let variance = max (sums.y - sums.x * sums.x, 0.0);
+#else
+  let sum = row_sum (lane, lane_sum (first, step, n));
+#endif
+
+#if STAGE == 1
+  if (slot < rows && lane % $(LANES)u == 0u) {
+#if KIND == 0
+    store_parts (row * 3u, middle);
+    store_parts (row * 3u + 1u, shift);
+    store_parts (row * 3u + 2u, variance);
+#else
+    store_parts (row, sum);
+#endif
+  }
+#else
+
+#if KIND == 0
+  scale = get_scale (variance);
+#else
+  scale = get_scale (sum);
+#endif
+#if STAGE == 2
+  if (slot < rows && lane % $(LANES)u == 0u) {
+#if KIND == 0
+    store_moments (row * 3u, middle);
+    store_moments (row * 3u + 1u, shift);
+    store_moments (row * 3u + 2u, scale);
+#else
+    store_moments (row, scale);
+#endif
+  }
+#else
+  if (slot < rows) {
+    start_factors ();
+    put_columns (first, n, step);
+  }
+#endif
+#endif
+#endif
 }

@@ -4,17 +4,39 @@
 // y = e^(x - max x) / Σ e^(x - max x), or its logarithm (LOG), along rows.
 // The exponentials are computed twice instead of being kept: the row may not
 // fit anywhere but in the result, whose type may be too narrow.
+//
+// STAGE 0 does everything, LANES invocations to a row. Long rows take three
+// steps: STAGE 1 finds the largest element and the sum of parts of rows, STAGE 2
+// joins those of a row, and STAGE 3 applies them.
 
-#use op_exp op_log
-#include "common/rows.wgsl"
+#use op_exp
+#if LOG && STAGE != 1 && STAGE != 3
+#use op_log
+#endif
+#include "common/maps.wgsl"
 
 alias sum_t = f32;
 
-var<private> start: u32;
 var<private> largest: f32;
+var<private> scale: f32;
+var<private> first_column: u32;
+
+fn element (k: u32) -> f32 {
+#if STAGE == 2
+  return load_parts (first_column + k * 2u);
+#else
+  return load_x (start0 + column0 (first_column + k));
+#endif
+}
+
+#if STAGE != 3
 
 fn term (k: u32) -> f32 {
-  return op_exp (load_x (start + column (k)) - largest);
+#if STAGE == 2
+  return load_parts (first_column + k * 2u + 1u) * op_exp (element (k) - largest);
+#else
+  return op_exp (element (k) - largest);
+#endif
 }
 
 #define UNROLL 2
@@ -25,13 +47,13 @@ var<workgroup> shared_max: array<f32, $(WG)>;
 #endif
 
 // A NaN may be lost here; the sum has it.
-fn max_columns (lane: u32, n: u32) -> f32 {
+fn find_largest (lane: u32, first: u32, step: u32, n: u32) -> f32 {
   let t = lane % $(LANES)u;
-  var mine = load_x (start + column (min (t, n - 1u)));
+  var mine = element (min (first, n - 1u));
 
-  for (var k = t; k < n; k += $(LANES * 4)u) {
+  for (var k = first; k < n; k += step * 4u) {
 #for u in 0..4
-    let x$(u) = load_x (start + column (min (k + $(u * LANES)u, n - 1u)));
+    let x$(u) = element (min (k + $(u)u * step, n - 1u));
 #endfor
     mine = max (mine, max (max (x0, x1), max (x2, x3)));
   }
@@ -49,6 +71,23 @@ fn max_columns (lane: u32, n: u32) -> f32 {
   return mine;
 }
 
+#endif
+
+#if STAGE == 0 || STAGE == 3
+
+fn put_columns (first: u32, end: u32, step: u32) {
+  for (var k = first; k < end; k += step) {
+    let at = start0 + column0 (k);
+#if LOG
+    store_y (at, (load_x (at) - largest) - scale);
+#else
+    store_y (at, op_exp (load_x (at) - largest) * scale);
+#endif
+  }
+}
+
+#endif
+
 @compute @workgroup_size($(WG))
 fn main (@builtin(workgroup_id) wid: vec3<u32>,
          @builtin(local_invocation_index) lane: u32) {
@@ -57,26 +96,71 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     return;
   }
 
+#if STAGE == 3
+  // A workgroup has p.span columns of one row.
+  let row = group / p.chunks;
+  let chunk = group % p.chunks;
+  start_row (row);
+  largest = load_moments (row * 2u);
+  scale = load_moments (row * 2u + 1u);
+  let first = chunk * p.span;
+  put_columns (first + lane, first + min (p.span, p.columns - first), $(WG)u);
+#else
+
   let slot = lane / $(LANES)u;
   let rows = p.rows - group * $(WG / LANES)u;
-  start = row_start (group * $(WG / LANES)u + min (slot, rows - 1u));
-
-  largest = max_columns (lane, p.columns);
-  let sum = sum_columns (lane, p.columns);
-#if LOG
-  let scale = op_log (sum);
+  let row = group * $(WG / LANES)u + min (slot, rows - 1u);
+#if STAGE == 0
+  start_row (row);
+  let n = p.columns;
+  let first = lane % $(LANES)u;
+  let step = $(LANES)u;
+#elif STAGE == 1
+  let part = row % p.parts;
+  start_row (row / p.parts);
+  first_column = part / $(SPREAD)u * p.span;
+  let n = min (p.span, p.columns - first_column);
+  let first = part % $(SPREAD)u * $(LANES)u + lane % $(LANES)u;
+  let step = $(LANES * SPREAD)u;
 #else
-  let scale = 1.0 / sum;
+  first_column = row * p.parts * 2u;
+  let n = p.parts;
+  let first = lane % $(LANES)u;
+  let step = $(LANES)u;
 #endif
 
-  if (slot < rows) {
-    for (var k = lane % $(LANES)u; k < p.columns; k += $(LANES)u) {
-      let at = start + column (k);
-#if LOG
-      store_y (at, (load_x (at) - largest) - scale);
-#else
-      store_y (at, op_exp (load_x (at) - largest) * scale);
-#endif
-    }
+  largest = find_largest (lane, first, step, n);
+#if STAGE == 1
+  // Minus infinity everywhere: nothing, next to parts that have something.
+  let part_largest = largest;
+  if (bitcast<u32> (largest) == 0xff800000u) {
+    largest = 0.0;
   }
+#endif
+  let sum = row_sum (lane, lane_sum (first, step, n));
+
+#if STAGE == 1
+  if (slot < rows && lane % $(LANES)u == 0u) {
+    store_parts (row * 2u, part_largest);
+    store_parts (row * 2u + 1u, sum);
+  }
+#else
+
+#if LOG
+  scale = op_log (sum);
+#else
+  scale = 1.0 / sum;
+#endif
+#if STAGE == 2
+  if (slot < rows && lane % $(LANES)u == 0u) {
+    store_moments (row * 2u, largest);
+    store_moments (row * 2u + 1u, scale);
+  }
+#else
+  if (slot < rows) {
+    put_columns (first, n, step);
+  }
+#endif
+#endif
+#endif
 }

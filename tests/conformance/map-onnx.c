@@ -10,6 +10,7 @@
 #include "map-packed.h"
 #include "map-quantize.h"
 #include "map-index.h"
+#include "map-norm.h"
 #include "map-window.h"
 
 #include <math.h>
@@ -396,21 +397,24 @@ expand_to (MapCall      *call,
   return map_op1 (call, "expand", node, map_attrs ("shape", map_ints (shape, n_dims), NULL), error);
 }
 
-/* The mean and the reciprocal deviation, which are outputs there. */
-static gboolean
-add_statistics (MapCall      *call,
-                RlxNode      *node,
-                const gint64 *axes,
-                gsize         n_axes,
-                double        epsilon,
-                GError      **error)
+gboolean
+onnx_add_statistics (MapCall      *call,
+                     RlxNode      *node,
+                     const gint64 *axes,
+                     gsize         n_axes,
+                     double        epsilon,
+                     gboolean      rms,
+                     GError      **error)
 {
   g_autoptr(GVariant) attrs = g_variant_ref_sink (map_attrs ("axes", map_ints (axes, n_axes),
                                                              "keep_dims", g_variant_new_boolean (TRUE), NULL));
-  RlxNode *mean = map_op1 (call, "reduce_mean", node, attrs, error);
-  RlxNode *apart = mean != NULL ? map_op2 (call, "sub", node, mean, NULL, error) : NULL;
-  RlxNode *variance = apart != NULL ? map_op2 (call, "mul", apart, apart, NULL, error) : NULL;
+  RlxNode *mean, *variance;
 
+  node = map_cast (call, node, RLX_DATA_TYPE_F32, error);
+  mean = node != NULL ? map_op1 (call, "reduce_mean", node, attrs, error) : NULL;
+  if (mean != NULL && !rms)
+    node = map_op2 (call, "sub", node, mean, NULL, error);
+  variance = mean != NULL && node != NULL ? map_op2 (call, "mul", node, node, NULL, error) : NULL;
   if (variance != NULL)
     variance = map_op1 (call, "reduce_mean", variance, attrs, error);
   if (variance != NULL)
@@ -453,7 +457,7 @@ map_norm (MapCall *call,
           return FALSE;
       }
   if ((map_wants_output (call, 1) || map_wants_output (call, 2)) &&
-      !add_statistics (call, inputs[0], axes, rank - place, epsilon, error))
+      !onnx_add_statistics (call, inputs[0], axes, rank - place, epsilon, FALSE, error))
     return FALSE;
   return map_return (call, 0, map_op (call, call->mapping->op, inputs, n_inputs,
                                       map_attrs ("axes", map_ints (axes, rank - place),
@@ -593,6 +597,7 @@ const Mapping mappings_onnx[] = {
   ROW ("Swish", "quick_gelu", .attrs = "alpha/f=1"),
   ROW ("ThresholdedRelu", "thresholded_relu", .attrs = "alpha/f=1"),
   ROW ("com.microsoft:BiasGelu", "gelu", .func = map_biased),
+  ROW ("com.microsoft:BiasSplitGelu", "geglu", .func = onnx_map_bias_split_gelu),
   ROW ("com.microsoft:FastGelu", "gelu_tanh", .func = map_biased),
   ROW ("com.microsoft:Gelu", "gelu", .func = map_gelu),
   ROW ("com.microsoft:QuickGelu", "quick_gelu", .attrs = "alpha/f=1.702"),
@@ -649,6 +654,19 @@ const Mapping mappings_onnx[] = {
   ROW ("com.ms.internal.nhwc:GlobalMaxPool", "max_pool", .func = onnx_map_pool),
   ROW ("com.ms.internal.nhwc:MaxPool", "max_pool", .func = onnx_map_pool),
   ROW ("LayerNormalization", "layer_norm", .func = map_norm),
+  ROW ("BatchNormalization", "batch_norm", .func = onnx_map_batch_norm),
+  ROW ("com.ms.internal.nhwc:BatchNormalization", "batch_norm", .func = onnx_map_batch_norm),
+  ROW ("GroupNormalization", "group_norm", .func = onnx_map_group_norm),
+  ROW ("ImageScaler", "affine", .func = onnx_map_image_scaler),
+  ROW ("InstanceNormalization", "instance_norm", .func = onnx_map_instance_norm),
+  ROW ("com.ms.internal.nhwc:InstanceNormalization", "instance_norm", .func = onnx_map_instance_norm),
+  ROW ("LRN", "average_pool", .func = onnx_map_local_response),
+  ROW ("LpNormalization", "lp_norm", .attrs = "axis/i=-1 p/i=2"),
+  ROW ("MeanVarianceNormalization", "layer_norm", .func = onnx_map_mean_variance),
+  ROW ("com.microsoft:GroupNorm", "group_norm", .func = onnx_map_ms_group_norm),
+  ROW ("com.microsoft:SkipGroupNorm", "group_norm", .func = onnx_map_ms_group_norm),
+  ROW ("com.microsoft:SkipLayerNormalization", "residual_layer_norm", .func = onnx_map_skip_norm),
+  ROW ("com.microsoft:SkipSimplifiedLayerNormalization", "residual_rms_norm", .func = onnx_map_skip_norm),
   ROW ("LogSoftmax", "log_softmax", .func = map_softmax),
   ROW ("MatMul", "matmul"),
   ROW ("MatMulInteger", "qmatmul", .func = onnx_map_qmatmul),

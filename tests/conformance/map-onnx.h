@@ -31,6 +31,16 @@ gboolean onnx_get_ints       (MapCall      *call,
                               gboolean     *present,
                               GError      **error);
 
+/* The mean and the reciprocal deviation, which are outputs 1 and 2 there; of
+ * squares alone with @rms. */
+gboolean onnx_add_statistics (MapCall      *call,
+                              RlxNode      *node,
+                              const gint64 *axes,
+                              gsize         n_axes,
+                              double        epsilon,
+                              gboolean      rms,
+                              GError      **error);
+
 /* Mappings. */
 gboolean onnx_map_top_k             (MapCall *call,
                                      GError **error);

@@ -9,6 +9,7 @@
 
 #include "map.h"
 #include "map-index.h"
+#include "map-norm.h"
 #include "map-quantize.h"
 #include "map-window.h"
 
@@ -468,6 +469,8 @@ const Mapping mappings_webnn[] = {
   ROW ("maxPool2d", "max_pool", .func = webnn_map_pool),
   ROW ("softmax", "softmax", .func = map_softmax),
   ROW ("layerNormalization", "layer_norm", .func = map_layer_normalization),
+  ROW ("batchNormalization", "batch_norm", .func = webnn_map_batch_norm),
+  ROW ("instanceNormalization", "instance_norm", .func = webnn_map_instance_norm),
 
   REDUCE ("reduceSum", "reduce_sum", TYPES_WIDE),
   REDUCE ("reduceMean", "reduce_mean", 0),

@@ -127,6 +127,8 @@ static gboolean
 may_overflow (const char   *op,
               const double *x)
 {
+  if (strcmp (op, "gated_residual") == 0)
+    return may_overflow ("fma", (double[]) { x[1], x[2], x[0] });
   return strcmp (op, "fma") == 0 && isfinite (x[0]) && isfinite (x[1]) && fabs (x[0] * x[1]) >= FLT_MAX &&
          (x[0] * x[1] < 0) != (x[2] < 0);
 }

@@ -153,6 +153,9 @@ FUNCTION (gelu, x[0] < 0 ? weigh (x[0], 0.5 * erfc (-x[0] * M_SQRT1_2)) : x[0] *
 FUNCTION (gelu_tanh, weigh (x[0], 1 / (1 + exp (-2 * M_2_SQRTPI * M_SQRT1_2 * (x[0] + 0.044715 * x[0] * x[0] * x[0])))))
 FUNCTION (quick_gelu, weigh (x[0], 1 / (1 + exp (-params->p * x[0]))))
 FUNCTION (silu, weigh (x[0], 1 / (1 + exp (-x[0]))))
+FUNCTION (swiglu, f_quick_gelu (x, params) * x[1])
+FUNCTION (geglu, f_gelu (x, params) * x[1])
+FUNCTION (gated_residual, x[0] + x[1] * x[2])
 FUNCTION (mish, weigh (x[0], tanh (x[0] > 0 ? x[0] + log1p (exp (-x[0])) : log1p (exp (x[0])))))
 FUNCTION (softplus, x[0] > 0 ? x[0] + log1p (exp (-x[0])) : log1p (exp (x[0])))
 FUNCTION (softsign, isinf (x[0]) ? copysign (1, x[0]) : x[0] / (1 + fabs (x[0])))
@@ -192,6 +195,28 @@ bound_gelu_tanh (const double                           *x,
                  const RlxReferenceParams *params G_GNUC_UNUSED)
 {
   return 2e-6 * fabs (x[0]);
+}
+
+/* A gate that is too small for a normal number may be 0. */
+static double
+bound_swiglu (const double             *x,
+              const RlxReferenceParams *params)
+{
+  return 6e-6 * fabs (f_swiglu (x, params)) + 0x1p-125 * fabs (x[1]);
+}
+
+static double
+bound_geglu (const double                           *x,
+             const RlxReferenceParams *params G_GNUC_UNUSED)
+{
+  return (3e-7 * fabs (x[0]) + 1e-7) * fabs (x[1]);
+}
+
+static double
+bound_gated_residual (const double                           *x,
+                      const RlxReferenceParams *params G_GNUC_UNUSED)
+{
+  return RLX_F32_ULP * (fabs (x[0]) + fabs (x[1] * x[2]));
 }
 
 /* "2 ulp of the largest term", of alpha · x + beta. */
@@ -291,6 +316,9 @@ const RlxReferenceFunction rlx_reference_functions[] = {
   { "gelu_tanh", f_gelu_tanh, NULL, 0, 0, bound_gelu_tanh, TRUE },
   { "quick_gelu", f_quick_gelu, NULL, RELATIVE (5e-6), TRUE },
   { "silu", f_silu, NULL, RELATIVE (4e-6), TRUE },
+  { "swiglu", f_swiglu, NULL, 0, 0, bound_swiglu, TRUE },
+  { "geglu", f_geglu, NULL, 0, 0, bound_geglu, TRUE },
+  { "gated_residual", f_gated_residual, NULL, 0, 0, bound_gated_residual, FALSE },
   { "mish", f_mish, NULL, RELATIVE (6e-6), TRUE },
   { "softplus", f_softplus, NULL, RELATIVE (4e-6), FALSE },
   { "softsign", f_softsign, NULL, ULPS (4), FALSE },

@@ -36,6 +36,7 @@ extern const RlxReferenceRow rlx_reference_contract[];
 extern const RlxReferenceRow rlx_reference_index[];
 extern const RlxReferenceRow rlx_reference_linear[];
 extern const RlxReferenceRow rlx_reference_normalise[];
+extern const RlxReferenceRow rlx_reference_norms[];
 extern const RlxReferenceRow rlx_reference_packed[];
 extern const RlxReferenceRow rlx_reference_quantize[];
 extern const RlxReferenceRow rlx_reference_random[];

@@ -364,6 +364,7 @@ find_op (const char *op)
     rlx_reference_index,
     rlx_reference_linear,
     rlx_reference_normalise,
+    rlx_reference_norms,
     rlx_reference_packed,
     rlx_reference_quantize,
     rlx_reference_random,

@@ -740,6 +740,8 @@ generate_gather (Call *call)
 #include "test-prop-contract.h"
 #include "test-prop-index.h"
 
+#include "test-prop-norms.h"
+
 #include "test-prop-window.h"
 
 #include "test-prop-sort.h"
@@ -778,6 +780,14 @@ static const struct
   { "log_softmax", generate_softmax },
   { "layer_norm", generate_norm },
   { "rms_norm", generate_norm },
+  { "batch_norm", generate_batch_norm },
+  { "instance_norm", generate_image_norm },
+  { "group_norm", generate_image_norm },
+  { "layer_norm_2d", generate_image_norm },
+  { "ada_layer_norm", generate_ada_norm },
+  { "lp_norm", generate_lp_norm },
+  { "residual_layer_norm", generate_residual_norm },
+  { "residual_rms_norm", generate_residual_norm },
   { "reduce_sum", generate_reduce },
   { "reduce_mean", generate_reduce },
   { "reduce_max", generate_reduce },

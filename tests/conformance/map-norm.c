@@ -1,0 +1,510 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Norms and gates of WebNN and ONNX.
+ */
+#include "config.h"
+
+#include "map-norm.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "map-onnx.h"
+
+static gboolean
+is_channels_last (MapCall *call)
+{
+  return g_str_has_prefix (call->mapping->name, "com.ms.internal.nhwc:");
+}
+
+static GVariant *
+layout_attr (gboolean last)
+{
+  return g_variant_new_string (last ? "channels-last" : "channels-first");
+}
+
+/* ---- WebNN ------------------------------------------------------------------------- */
+
+/* The operands by name, all of one type. NULL where an optional one is absent. */
+static gboolean
+get_operands (MapCall           *call,
+              const char *const *names,
+              gsize              n_required,
+              gsize              n,
+              RlxNode          **operands,
+              GError           **error)
+{
+  for (gsize i = 0; i < n; i++)
+    {
+      operands[i] = NULL;
+      if (i >= n_required && map_arg (call, names[i]) == NULL)
+        continue;
+      operands[i] = map_operand (call, names[i], FALSE, error);
+      if (operands[i] == NULL)
+        return FALSE;
+      if (rlx_node_get_data_type (operands[i]) != rlx_node_get_data_type (operands[0]))
+        return map_refused (error, "%s: the %s is %s, the input %s", call->op->name, names[i],
+                            rlx_data_type_to_string (rlx_node_get_data_type (operands[i])),
+                            rlx_data_type_to_string (rlx_node_get_data_type (operands[0])));
+    }
+  return TRUE;
+}
+
+/* A double of WebIDL is finite. */
+static gboolean
+get_epsilon (MapCall *call,
+             double  *epsilon,
+             GError **error)
+{
+  if (!map_arg_double (call, "epsilon", 1e-5, epsilon, error))
+    return FALSE;
+  if (!isfinite (*epsilon))
+    return map_refused (error, "%s: epsilon is not finite", call->op->name);
+  return TRUE;
+}
+
+gboolean
+webnn_map_batch_norm (MapCall *call,
+                      GError **error)
+{
+  static const char *const names[] = { "input", "mean", "variance", "scale", "bias" };
+  RlxNode *operands[5];
+  double epsilon;
+  gint64 axis;
+
+  if (!get_operands (call, names, 3, 5, operands, error) ||
+      !get_epsilon (call, &epsilon, error) ||
+      !map_arg_int (call, "axis", 1, &axis, error))
+    return FALSE;
+  if (axis < 0)
+    return map_refused (error, "batchNormalization: the axis is %" G_GINT64_FORMAT, axis);
+  return map_return (call, 0, map_op (call, "batch_norm", operands, 5,
+                                      map_attrs ("axis", g_variant_new_int64 (axis),
+                                                 "epsilon", g_variant_new_double (epsilon), NULL),
+                                      error));
+}
+
+gboolean
+webnn_map_instance_norm (MapCall *call,
+                         GError **error)
+{
+  static const char *const names[] = { "input", "scale", "bias" };
+  const char *layout = map_arg_string (call, "layout", NULL);
+  RlxNode *operands[3];
+  double epsilon;
+
+  if (!get_operands (call, names, 1, 3, operands, error) || !get_epsilon (call, &epsilon, error))
+    return FALSE;
+  if (rlx_node_get_n_dims (operands[0]) != 4)
+    return map_refused (error, "instanceNormalization: the input has %u dimensions, not 4", rlx_node_get_n_dims (operands[0]));
+  if (layout != NULL && !g_str_equal (layout, "nchw") && !g_str_equal (layout, "nhwc"))
+    return map_refused (error, "instanceNormalization: there is no layout “%s”", layout);
+  return map_return (call, 0, map_op (call, "instance_norm", operands, 3,
+                                      map_attrs ("layout", layout_attr (g_strcmp0 (layout, "nhwc") == 0),
+                                                 "epsilon", g_variant_new_double (epsilon), NULL),
+                                      error));
+}
+
+/* ---- ONNX ------------------------------------------------------------------------------ */
+
+/* Inputs from @first on; NULL where one is left out. */
+static gboolean
+get_inputs (MapCall  *call,
+            guint     first,
+            guint     n,
+            RlxNode **inputs,
+            GError  **error)
+{
+  for (guint i = 0; i < n; i++)
+    {
+      inputs[i] = NULL;
+      if (map_has_input (call, first + i) && (inputs[i] = map_input (call, first + i, FALSE, error)) == NULL)
+        return FALSE;
+    }
+  return TRUE;
+}
+
+static RlxNode *
+scale_by (MapCall *call,
+          RlxNode *node,
+          double   factor,
+          GError **error)
+{
+  return node != NULL ? map_op1 (call, "affine", node, map_attrs ("alpha", g_variant_new_double (factor), NULL), error) : NULL;
+}
+
+/* The mean and the variance of the batch itself, and what they make of the
+ * running ones. */
+static gboolean
+use_batch_statistics (MapCall  *call,
+                      RlxNode  *x,
+                      RlxNode **moments,
+                      gint64    axis,
+                      GError  **error)
+{
+  RlxNode *running[2] = { moments[0], moments[1] };
+  gint64 axes[RLX_MAX_RANK];
+  gsize n = 0, rank = rlx_node_get_n_dims (x);
+  RlxDataType data_type = rlx_node_get_data_type (moments[0]);
+  g_autoptr(GVariant) flat = NULL;
+  g_autoptr(GVariant) kept = NULL;
+  RlxNode *apart;
+  double momentum;
+
+  if (!map_arg_double (call, "momentum", 0.9, &momentum, error))
+    return FALSE;
+  for (gsize i = 0; i < rank; i++)
+    if ((gint64) i != axis)
+      axes[n++] = (gint64) i;
+  flat = g_variant_ref_sink (map_attrs ("axes", map_ints (axes, n), NULL));
+  kept = g_variant_ref_sink (map_attrs ("axes", map_ints (axes, n), "keep_dims", g_variant_new_boolean (TRUE), NULL));
+
+  x = map_cast (call, x, RLX_DATA_TYPE_F32, error);
+  if (x == NULL ||
+      (moments[0] = map_op1 (call, "reduce_mean", x, flat, error)) == NULL ||
+      (apart = map_op1 (call, "reduce_mean", x, kept, error)) == NULL ||
+      (apart = map_op2 (call, "sub", x, apart, NULL, error)) == NULL ||
+      (apart = map_op2 (call, "mul", apart, apart, NULL, error)) == NULL ||
+      (moments[1] = map_op1 (call, "reduce_mean", apart, flat, error)) == NULL)
+    return FALSE;
+
+  for (guint i = 0; i < 2; i++)
+    {
+      RlxNode *old, *young;
+
+      if (!map_wants_output (call, 1 + i))
+        continue;
+      running[i] = map_cast (call, running[i], RLX_DATA_TYPE_F32, error);
+      old = scale_by (call, running[i], momentum, error);
+      young = old != NULL ? scale_by (call, moments[i], 1 - momentum, error) : NULL;
+      old = young != NULL ? map_op2 (call, "add", old, young, NULL, error) : NULL;
+      if (old == NULL || !map_return (call, 1 + i, map_cast (call, old, data_type, error)))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+gboolean
+onnx_map_batch_norm (MapCall *call,
+                     GError **error)
+{
+  RlxNode *x = map_input (call, 0, FALSE, error);
+  RlxNode *factors[4], *moments[2], *result;
+  g_autofree gint64 *shape = NULL;
+  gboolean spatial, training;
+  gint64 axis;
+  double epsilon;
+  gsize rank;
+
+  if (x == NULL ||
+      !get_inputs (call, 1, 4, factors, error) ||
+      !map_arg_double (call, "epsilon", 1e-5, &epsilon, error) ||
+      !map_arg_bool (call, "spatial", TRUE, &spatial, error) ||
+      !map_arg_bool (call, "training_mode", FALSE, &training, error))
+    return FALSE;
+  for (guint i = 0; i < 4; i++)
+    if (factors[i] == NULL)
+      return map_refused (error, "BatchNormalization: input %u is missing", i + 1);
+
+  shape = onnx_copy_shape (x, &rank);
+  if (rank == 0)
+    return map_refused (error, "BatchNormalization: the input is a number");
+  axis = is_channels_last (call) ? (gint64) rank - 1 : 1;
+  if (rank == 1 || !spatial)
+    {
+      /* one channel, or one for each place */
+      gint64 n = rank == 1 ? 1 : onnx_product (shape, 1, rank);
+
+      axis = 1;
+      x = map_reshape (call, x, (gint64[]) { shape[0], n }, 2, error);
+      for (guint i = 0; i < 4; i++)
+        if ((factors[i] = map_reshape (call, factors[i], &n, 1, error)) == NULL)
+          return FALSE;
+    }
+  if (x == NULL)
+    return FALSE;
+
+  moments[0] = factors[2];
+  moments[1] = factors[3];
+  if (training && !use_batch_statistics (call, x, moments, axis, error))
+    return FALSE;
+  result = map_op (call, "batch_norm", (RlxNode *[]) { x, moments[0], moments[1], factors[0], factors[1] }, 5,
+                   map_attrs ("axis", g_variant_new_int64 (axis), "epsilon", g_variant_new_double (epsilon), NULL), error);
+  return result != NULL && map_return (call, 0, map_reshape (call, result, shape, rank, error));
+}
+
+gboolean
+onnx_map_instance_norm (MapCall *call,
+                        GError **error)
+{
+  RlxNode *inputs[3];
+  double epsilon;
+
+  if (!get_inputs (call, 0, 3, inputs, error) || !map_arg_double (call, "epsilon", 1e-5, &epsilon, error))
+    return FALSE;
+  return map_return (call, 0, map_op (call, "instance_norm", inputs, 3,
+                                      map_attrs ("epsilon", g_variant_new_double (epsilon),
+                                                 "layout", layout_attr (is_channels_last (call)), NULL),
+                                      error));
+}
+
+/* With a scale for each group up to opset 20, for each channel from 21 on. */
+gboolean
+onnx_map_group_norm (MapCall *call,
+                     GError **error)
+{
+  RlxNode *inputs[3];
+  double epsilon;
+  gint64 groups;
+
+  if (!get_inputs (call, 0, 3, inputs, error) ||
+      !map_arg_double (call, "epsilon", 1e-5, &epsilon, error) ||
+      !map_arg_int (call, "num_groups", 0, &groups, error))
+    return FALSE;
+  return map_return (call, 0, map_op (call, "group_norm", inputs, 3,
+                                      map_attrs ("groups", g_variant_new_int64 (groups),
+                                                 "epsilon", g_variant_new_double (epsilon), NULL),
+                                      error));
+}
+
+/* ONNX Runtime's: X, gamma, beta, and of a sum: skip, bias. */
+gboolean
+onnx_map_ms_group_norm (MapCall *call,
+                        GError **error)
+{
+  RlxNode *inputs[5], *node;
+  gboolean last, swish;
+  double epsilon;
+  gint64 groups;
+  RlxDataType data_type;
+
+  if (!get_inputs (call, 0, 5, inputs, error) ||
+      !map_arg_double (call, "epsilon", 1e-5, &epsilon, error) ||
+      !map_arg_int (call, "groups", 0, &groups, error) ||
+      !map_arg_bool (call, "activation", FALSE, &swish, error) ||
+      !map_arg_bool (call, "channels_last", TRUE, &last, error))
+    return FALSE;
+  if (inputs[0] == NULL)
+    return map_refused (error, "%s: input 0 is missing", call->op->name);
+
+  data_type = rlx_node_get_data_type (inputs[0]);
+  node = inputs[0];
+  for (guint i = 3; i < 5; i++)
+    if (inputs[i] != NULL)
+      {
+        gsize rank, n;
+        const gint64 *shape = rlx_node_get_shape (inputs[i], &n);
+
+        /* [N, C] is meant for all places */
+        rank = rlx_node_get_n_dims (node);
+        if (n == 2 && rank == 4)
+          inputs[i] = map_reshape (call, inputs[i],
+                                   last ? (gint64[]) { shape[0], 1, 1, shape[1] } : (gint64[]) { shape[0], shape[1], 1, 1 },
+                                   4, error);
+        else if (n == 1 && !last)
+          inputs[i] = map_reshape (call, inputs[i], (gint64[]) { shape[0], 1, 1 }, 3, error);
+        node = inputs[i] != NULL ? map_op2 (call, "add", node, inputs[i], NULL, error) : NULL;
+        if (node == NULL)
+          return FALSE;
+      }
+  if (map_wants_output (call, 1) && !map_return (call, 1, node))
+    return FALSE;
+
+  /* the factors are f32 always */
+  for (guint i = 1; i < 3; i++)
+    if (inputs[i] != NULL && (inputs[i] = map_cast (call, inputs[i], data_type, error)) == NULL)
+      return FALSE;
+  node = map_op (call, "group_norm", (RlxNode *[]) { node, inputs[1], inputs[2] }, 3,
+                 map_attrs ("groups", g_variant_new_int64 (groups),
+                            "epsilon", g_variant_new_double (epsilon),
+                            "layout", layout_attr (last), NULL),
+                 error);
+  if (node != NULL && swish)
+    node = map_op1 (call, "silu", node, NULL, error);
+  return map_return (call, 0, node);
+}
+
+gboolean
+onnx_map_skip_norm (MapCall *call,
+                    GError **error)
+{
+  gboolean rms = g_str_equal (call->mapping->op, "residual_rms_norm");
+  guint n_inputs = rms ? 4 : 5;
+  RlxNode *inputs[5];
+  g_autofree RlxNode **results = NULL;
+  g_autoptr(GVariant) attrs = NULL;
+  gboolean statistics = map_wants_output (call, 1) || map_wants_output (call, 2);
+  gboolean keep_sum = map_wants_output (call, 3) || statistics;
+  gint64 axis;
+  double epsilon;
+  gsize n;
+
+  if (!get_inputs (call, 0, n_inputs, inputs, error) || !map_arg_double (call, "epsilon", 1e-12, &epsilon, error))
+    return FALSE;
+  if (inputs[0] == NULL || inputs[1] == NULL)
+    return map_refused (error, "%s: there are not two inputs", call->op->name);
+
+  attrs = g_variant_ref_sink (map_attrs ("epsilon", g_variant_new_double (epsilon),
+                                         "keep_sum", g_variant_new_boolean (keep_sum), NULL));
+  results = rlx_graph_add_op (build_get_graph (call->build), call->mapping->op, inputs, n_inputs, attrs, &n, error);
+  if (results == NULL)
+    return FALSE;
+  axis = (gint64) rlx_node_get_n_dims (inputs[0]) - 1;
+  if (statistics && !onnx_add_statistics (call, results[1], &axis, 1, epsilon, rms, error))
+    return FALSE;
+  if (map_wants_output (call, 3) && !map_return (call, 3, results[1]))
+    return FALSE;
+  return map_return (call, 0, results[0]);
+}
+
+/* ---- gates ------------------------------------------------------------------------------ */
+
+/* The first half of x + bias, times the gelu of the second. */
+gboolean
+onnx_map_bias_split_gelu (MapCall *call,
+                          GError **error)
+{
+  RlxNode *inputs[2], *node, *halves[2];
+  const gint64 *shape;
+  gsize rank;
+
+  if (!get_inputs (call, 0, 2, inputs, error))
+    return FALSE;
+  if (inputs[0] == NULL || inputs[1] == NULL)
+    return map_refused (error, "BiasSplitGelu: there are not two inputs");
+  node = map_op2 (call, "add", inputs[0], inputs[1], NULL, error);
+  if (node == NULL)
+    return FALSE;
+  shape = rlx_node_get_shape (node, &rank);
+  if (rank == 0 || shape[rank - 1] % 2 != 0)
+    return map_refused (error, "BiasSplitGelu: the last dimension has no halves");
+
+  for (gint64 i = 0; i < 2; i++)
+    {
+      gint64 axis = -1, start = i * (shape[rank - 1] / 2), end = (i + 1) * (shape[rank - 1] / 2);
+
+      halves[i] = map_op1 (call, "slice", node,
+                           map_attrs ("starts", map_ints (&start, 1), "ends", map_ints (&end, 1),
+                                      "axes", map_ints (&axis, 1), NULL),
+                           error);
+      if (halves[i] == NULL)
+        return FALSE;
+    }
+  return map_return (call, 0, map_op2 (call, "geglu", halves[1], halves[0], NULL, error));
+}
+
+/* ---- made of others ------------------------------------------------------------------------ */
+
+gboolean
+onnx_map_image_scaler (MapCall *call,
+                       GError **error)
+{
+  RlxNode *x = map_input (call, 0, FALSE, error), *bias;
+  JsonNode *list = map_arg (call, "bias");
+  g_autofree float *values = NULL;
+  g_autoptr(RlxTensor) tensor = NULL;
+  const gint64 *shape;
+  double scale;
+  gsize rank;
+
+  if (x == NULL || !map_arg_double (call, "scale", 1, &scale, error))
+    return FALSE;
+  shape = rlx_node_get_shape (x, &rank);
+  if (rank < 2)
+    return map_refused (error, "ImageScaler: the input has no channels");
+  if (list == NULL || !JSON_NODE_HOLDS_ARRAY (list) || json_array_get_length (json_node_get_array (list)) < shape[1])
+    return map_refused (error, "ImageScaler: there is not a bias for each channel");
+
+  values = g_new0 (float, shape[1] + 1);
+  for (gint64 i = 0; i < shape[1]; i++)
+    {
+      double value;
+
+      if (!case_number_to_double (json_array_get_element (json_node_get_array (list), (guint) i), &value))
+        return map_refused (error, "ImageScaler: a bias is not a number");
+      values[i] = (float) value;
+    }
+  {
+    gint64 place[RLX_MAX_RANK] = { shape[1], 1, 1, 1, 1, 1, 1 };
+
+    tensor = rlx_tensor_new_from_floats (place, rank - 1, values, (gsize) shape[1], error);
+  }
+  if (tensor == NULL || (bias = map_constant (call, tensor, error)) == NULL ||
+      (bias = map_cast (call, bias, rlx_node_get_data_type (x), error)) == NULL)
+    return FALSE;
+  x = scale_by (call, x, scale, error);
+  return x != NULL && map_return (call, 0, map_op2 (call, "add", x, bias, NULL, error));
+}
+
+/* There the deviation is what a small number is added to; a variance of that
+ * number's square comes to the same where there is any. */
+gboolean
+onnx_map_mean_variance (MapCall *call,
+                        GError **error)
+{
+  RlxNode *x = map_input (call, 0, FALSE, error);
+  g_autofree gint64 *axes = NULL;
+  gsize n_axes = 3;
+
+  if (x == NULL)
+    return FALSE;
+  if (map_arg (call, "axes") != NULL)
+    axes = map_arg_ints (call, "axes", &n_axes, error);
+  else
+    axes = g_memdup2 ((gint64[]) { 0, 2, 3 }, 3 * sizeof (gint64));
+  if (axes == NULL)
+    return FALSE;
+  return map_return (call, 0, map_op1 (call, "layer_norm", x,
+                                       map_attrs ("axes", map_ints (axes, n_axes),
+                                                  "epsilon", g_variant_new_double (1e-18), NULL),
+                                       error));
+}
+
+/* x / (bias + alpha · mean x² of neighbouring channels)^beta; channels outside
+ * are zero and count. */
+gboolean
+onnx_map_local_response (MapCall *call,
+                         GError **error)
+{
+  RlxNode *x = map_input (call, 0, FALSE, error), *node;
+  g_autofree gint64 *shape = NULL;
+  double alpha, beta, bias;
+  gint64 size;
+  gsize rank;
+
+  if (x == NULL ||
+      !map_arg_double (call, "alpha", 1e-4, &alpha, error) ||
+      !map_arg_double (call, "beta", 0.75, &beta, error) ||
+      !map_arg_double (call, "bias", 1, &bias, error) ||
+      !map_arg_int (call, "size", 0, &size, error))
+    return FALSE;
+  shape = onnx_copy_shape (x, &rank);
+  if (rank < 2 || size < 1)
+    return map_refused (error, "LRN: %" G_GINT64_FORMAT " channels of %" G_GSIZE_FORMAT " dimensions", size, rank);
+
+  node = map_op2 (call, "mul", x, x, NULL, error);
+  if (node != NULL)
+    node = map_reshape (call, node, (gint64[]) { shape[0], 1, shape[1], onnx_product (shape, 2, rank) }, 4, error);
+  if (node != NULL)
+    node = map_op1 (call, "average_pool", node,
+                    map_attrs ("window", map_ints ((gint64[]) { size, 1 }, 2),
+                               "padding", map_ints ((gint64[]) { (size - 1) / 2, size / 2, 0, 0 }, 4),
+                               "count_include_pad", g_variant_new_boolean (TRUE), NULL),
+                    error);
+  if (node != NULL)
+    node = map_reshape (call, node, shape, rank, error);
+  if (node != NULL)
+    node = map_op1 (call, "affine", node, map_attrs ("alpha", g_variant_new_double (alpha),
+                                                     "beta", g_variant_new_double (bias), NULL), error);
+  if (node != NULL)
+    {
+      g_autoptr(RlxTensor) power = rlx_tensor_new_from_floats (NULL, 0, (float[]) { (float) beta }, 1, error);
+      RlxNode *constant = power != NULL ? map_constant (call, power, error) : NULL;
+
+      if (constant != NULL)
+        constant = map_cast (call, constant, rlx_node_get_data_type (x), error);
+      node = constant != NULL ? map_op2 (call, "pow", node, constant, NULL, error) : NULL;
+    }
+  return node != NULL && map_return (call, 0, map_op2 (call, "div", x, node, NULL, error));
+}
