@@ -1,21 +1,46 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// y[batch, m, n] = alpha · Σₖ a[batch, m, k] · b[batch, k, n] + beta · bias
+// y[batch, m, n] = epilogue (alpha · Σₖ a[batch, m, k] · b[batch, k, n] + beta · bias)
 //
-// Two ways to share the work, chosen by shape (ops/rlx-linear.c):
+// Ways to share the work, chosen by adapter and shape (ops/rlx-matmul.c):
 //
-// - tiles: a workgroup makes TM rows of WG · TN columns, an invocation TM rows
-//   of every WG-th column. The row follows from the workgroup alone, so that
-//   the address of `a` is the same in all lanes: one scalar load for the whole
-//   subgroup. There is no workgroup memory and no barrier.
+// - LANES: a workgroup makes TM rows, an invocation TN columns of each. The row
+//   follows from the workgroup alone, so the address of `a` is the same in all
+//   lanes. There is no workgroup memory and no barrier. This is the kernel for a
+//   CPU, and on a GPU the one for few rows, where SLICES parts of a workgroup
+//   share the sum.
+//   On a CPU driver each load, of one number for all lanes or of one for each,
+//   takes about eight instructions per number, most of them bounds checks, and a
+//   multiply and an add take two for eight numbers. 16 rows of 4 · 8 columns
+//   make 3 loads for 32 products. All loads of four steps of k come first and
+//   then, row by row, four products into each sum: that order leaves the products
+//   in one basic block, where the compiler keeps a sum in a register for the four
+//   steps; with the loads between the products it stores each sum four times
+//   (measured: 1.65 times as long). The results leave in a loop: unrolled, the 64
+//   stores would be most of the compile time.
+//   With PANEL the weights lie as [columns / (WG · TN)][k][WG · TN], so that a
+//   workgroup reads one stream (measured: 0.7 of the time of rows of 768 or 3072).
+//   With PAIRS, which is for 16-bit floats, a load brings two columns.
+// - TILES: for a GPU. A workgroup of TX · TY invocations makes a tile of BM · BN;
+//   both operands go through workgroup memory, KT steps of k at a time, an
+//   invocation keeps TM · TN sums. For each k it reads TM + TN numbers of
+//   workgroup memory for TM · TN products: 2 products a read for 4 x 4, 4 for
+//   8 x 8. From memory come BM + BN numbers for BM · BN products, so 32 x 32 has
+//   an intensity of 4 flops a byte, 64 x 64 of 8, 128 x 128 of 16: above
+//   what the caches of an integrated GPU, of a discrete one feed.
+//   Rows of `a` are padded by one word against bank conflicts of its
+//   transposing store; columns of an invocation lie TX apart, so that
+//   neighbours read and write neighbouring words.
 // - DOT: a workgroup makes one output, its lanes split up the sum. For few
 //   outputs with long sums.
+// - SUM: adds up the parts of a sum that several workgroups had shared (PARTS),
+//   always in the same order.
 //
-// Both operands come with the distance between elements along each of their
-// axes, so a transpose costs nothing here. Rows and columns change places
-// (SWAP) when there are more rows than columns to spread over the lanes.
-// Indices beyond the edge are moved back onto it and only stores are guarded.
+// Operands come with the distance between elements along each of their axes, so
+// a transpose costs nothing here. Rows and columns change places (SWAP) when
+// there are more rows than columns to spread over the lanes. Indices beyond the
+// edge are moved back onto it and only stores are guarded.
 
 #if PRODUCT
 // The first element of each matrix, for one index of the batch.
@@ -39,17 +64,25 @@ fn origin (batch: u32) -> Origin {
 }
 #endif
 
+${EPILOGUE_TEXT}
+
 // Takes coordinates as the loops below have them.
 fn put (batch: u32, row: u32, col: u32, sum: f32) {
 #if SWAP
   let m = col;
   let n = row;
-  let y = (batch * p.n + m) * p.m + n;
+  let rows = p.n;
+  let cols = p.m;
 #else
   let m = row;
   let n = col;
-  let y = (batch * p.m + m) * p.n + n;
+  let rows = p.m;
+  let cols = p.n;
 #endif
+#if PARTS
+  // `batch` counts the parts here
+  store_y ((batch * rows + m) * cols + n, sum);
+#else
   var v = sum;
 #if ALPHA
   v *= p.alpha;
@@ -69,10 +102,44 @@ fn put (batch: u32, row: u32, col: u32, sum: f32) {
   v += load_bias (at);
 #endif
 #endif
+#if OUTPUTS == 3
+  if (n < p.width0) {
+    store_y (m * p.width0 + n, v);
+  } else if (n < p.width0 + p.width1) {
+    store_y1 (m * p.width1 + n - p.width0, v);
+  } else {
+    store_y2 (m * (cols - p.width0 - p.width1) + n - p.width0 - p.width1, v);
+  }
+#else
+  let y = (batch * rows + m) * cols + n;
+#if EPILOGUE
+  store_y (y, epilogue (y, v));
+#else
   store_y (y, v);
+#endif
+#endif
+#endif
 }
 
-#if DOT
+#if SUM
+
+@compute @workgroup_size($(WG))
+fn main (@builtin(workgroup_id) wid: vec3<u32>,
+         @builtin(local_invocation_index) lane: u32) {
+  let i = workgroup_index (wid) * $(WG)u + lane;
+  let size = p.m * p.n;
+  if (i >= size) {
+    return;
+  }
+
+  var sum = load_x (i);
+  for (var part = 1u; part < p.parts; part++) {
+    sum += load_x (part * size + i);
+  }
+  put (0u, i / p.n, i % p.n, sum);
+}
+
+#elif DOT
 
 var<workgroup> partial: array<f32, $(WG)>;
 
@@ -111,21 +178,65 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 
 #else
 
+#if LANES
+#define BM TM
+#define BN LANES * TN
+#else
+#define BM TM * TY
+#define BN TN * TX
+#endif
+
+// What a workgroup makes.
+struct Place {
+  row: u32,
+  col: u32,
+  batch: u32,   // or the part of the sum
+  k: u32,       // the steps of its sum: from, to
+  k_end: u32,
+}
+
+fn place (group: u32) -> Place {
+  // Neighbouring workgroups take the same columns: these stay in the cache.
+  let rest = group / p.tiles_m;
+  let batch = rest / p.tiles_n;
+#if PARTS
+  let k = batch * p.part_k;
+  return Place ((group % p.tiles_m) * $(BM)u, (rest % p.tiles_n) * $(BN)u, batch, k, min (k + p.part_k, p.k));
+#else
+  return Place ((group % p.tiles_m) * $(BM)u, (rest % p.tiles_n) * $(BN)u, batch, 0u, p.k);
+#endif
+}
+
+#if LANES
+
+#if SLICES > 1
+var<workgroup> partial: array<f32, $(WG * TM * TN)>;
+#endif
+
 @compute @workgroup_size($(WG))
 fn main (@builtin(workgroup_id) wid: vec3<u32>,
-         @builtin(local_invocation_index) lane: u32) {
+         @builtin(local_invocation_index) index: u32) {
   let group = workgroup_index (wid);
   if (group >= p.groups) {
     return;
   }
 
-  // Neighbouring workgroups take the same columns: these stay in the cache.
-  let row0 = (group % p.tiles_m) * $(TM)u;
-  let rest = group / p.tiles_m;
-  let col0 = (rest % p.tiles_n) * $(WG * TN)u;
-  let batch = rest / p.tiles_n;
-  let rows = p.m - row0;
-  let cols = p.n - col0;
+  let to = place (group);
+#if SLICES > 1
+  let lane = index % $(LANES)u;
+  let slice = index / $(LANES)u;
+#else
+  let lane = index;
+#endif
+#if PAIRS
+#for j in 0..TN
+  let col$(j) = to.col + lane * 2u + $(j / 2 * 2 * LANES + j % 2)u;
+#endfor
+#else
+#for j in 0..TN
+  let col$(j) = to.col + lane + $(j * LANES)u;
+#endfor
+#endif
 
 #for i in 0..TM
 #for j in 0..TN
@@ -134,55 +245,226 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endfor
 
 #if PRODUCT
-#define UNROLL 4
-  let at = origin (batch);
+#if PARTS
+  let at = Origin (0u, 0u);
+#else
+  let at = origin (to.batch);
+#endif
 #for i in 0..TM
-  let a$(i) = at.a + (row0 + min ($(i)u, rows - 1u)) * p.a_m;
+  let a$(i) = at.a + min (to.row + $(i)u, p.m - 1u) * p.a_m;
 #endfor
+#if PANEL
+  let b0 = to.col * p.k;
+#elif PAIRS
+#for j in 0..TN / 2
+  let b$(j * 2) = at.b + min (col$(j * 2), p.n - 2u);
+#endfor
+#else
 #for j in 0..TN
-  let b$(j) = at.b + (col0 + min (lane + $(j * WG)u, cols - 1u)) * p.b_n;
+  let b$(j) = at.b + min (col$(j), p.n - 1u) * p.b_n;
 #endfor
+#endif
 
-  let whole = p.k - p.k % $(UNROLL)u;
-  for (var k = 0u; k < whole; k += $(UNROLL)u) {
+#define UNROLL 4
+  let whole = to.k + (to.k_end - to.k) / $(UNROLL)u * $(UNROLL)u;
+#if SLICES > 1
+  for (var k = to.k + slice * $(UNROLL)u; k < whole; k += $(UNROLL * SLICES)u) {
+#else
+  for (var k = to.k; k < whole; k += $(UNROLL)u) {
+#endif
+#for i in 0..TM
+#if VECTORS
+    let x$(i) = load4_a ((a$(i) + k) / 4u);
+#else
+    let x$(i) = vec4<f32> (load_a (a$(i) + k * p.a_k), load_a (a$(i) + (k + 1u) * p.a_k),
+                           load_a (a$(i) + (k + 2u) * p.a_k), load_a (a$(i) + (k + 3u) * p.a_k));
+#endif
+#endfor
 #for u in 0..UNROLL
-    {
-      let ka = (k + $(u)u) * p.a_k;
-      let kb = (k + $(u)u) * p.b_k;
+#if PANEL && PAIRS
+#for j in 0..TN / 2
+    let w$(u)_$(j) = load2_b ((b0 + (k + $(u)u) * $(BN)u) / 2u + lane + $(j * LANES)u);
+    let y$(u)_$(j * 2) = w$(u)_$(j).x;
+    let y$(u)_$(j * 2 + 1) = w$(u)_$(j).y;
+#endfor
+#elif PANEL
 #for j in 0..TN
-      let y$(j) = load_b (b$(j) + kb);
+    let y$(u)_$(j) = load_b (b0 + (k + $(u)u) * $(BN)u + lane + $(j * LANES)u);
+#endfor
+#elif PAIRS
+#for j in 0..TN / 2
+    let w$(u)_$(j) = load2_b ((b$(j * 2) + (k + $(u)u) * p.b_k) / 2u);
+    let y$(u)_$(j * 2) = w$(u)_$(j).x;
+    let y$(u)_$(j * 2 + 1) = w$(u)_$(j).y;
+#endfor
+#else
+#for j in 0..TN
+    let y$(u)_$(j) = load_b (b$(j) + (k + $(u)u) * p.b_k);
+#endfor
+#endif
 #endfor
 #for i in 0..TM
-      let x$(i) = load_a (a$(i) + ka);
 #for j in 0..TN
-      sum$(i)_$(j) = fma (x$(i), y$(j), sum$(i)_$(j));
+    sum$(i)_$(j) = fma (x$(i).w, y3_$(j), fma (x$(i).z, y2_$(j), fma (x$(i).y, y1_$(j), fma (x$(i).x, y0_$(j), sum$(i)_$(j)))));
 #endfor
-#endfor
-    }
 #endfor
   }
-  for (var k = whole; k < p.k; k++) {
-    let ka = k * p.a_k;
-    let kb = k * p.b_k;
-#for j in 0..TN
-    let y$(j) = load_b (b$(j) + kb);
+#if !VECTORS
+  // The last few steps. The first slice makes them.
+#if SLICES > 1
+  for (var k = select (to.k_end, whole, slice == 0u); k < to.k_end; k++) {
+#else
+  for (var k = whole; k < to.k_end; k++) {
+#endif
+#if PANEL && PAIRS
+#for j in 0..TN / 2
+    let w$(j) = load2_b ((b0 + k * $(BN)u) / 2u + lane + $(j * LANES)u);
+    let y$(j * 2) = w$(j).x;
+    let y$(j * 2 + 1) = w$(j).y;
 #endfor
+#elif PANEL
+#for j in 0..TN
+    let y$(j) = load_b (b0 + k * $(BN)u + lane + $(j * LANES)u);
+#endfor
+#elif PAIRS
+#for j in 0..TN / 2
+    let w$(j) = load2_b ((b$(j * 2) + k * p.b_k) / 2u);
+    let y$(j * 2) = w$(j).x;
+    let y$(j * 2 + 1) = w$(j).y;
+#endfor
+#else
+#for j in 0..TN
+    let y$(j) = load_b (b$(j) + k * p.b_k);
+#endfor
+#endif
 #for i in 0..TM
-    let x$(i) = load_a (a$(i) + ka);
+    let x$(i) = load_a (a$(i) + k * p.a_k);
 #for j in 0..TN
     sum$(i)_$(j) = fma (x$(i), y$(j), sum$(i)_$(j));
 #endfor
 #endfor
   }
 #endif
+#endif
+
+#if SLICES > 1
+#for i in 0..TM
+#for j in 0..TN
+  partial[$((i * TN + j) * WG)u + index] = sum$(i)_$(j);
+#endfor
+#endfor
+  workgroupBarrier ();
+  if (slice > 0u) {
+    return;
+  }
+#for j in 0..TN
+  for (var i = 0u; i < min ($(TM)u, p.m - to.row); i++) {
+    let first = (i * $(TN)u + $(j)u) * $(WG)u + lane;
+    var sum = partial[first];
+    for (var s = 1u; s < $(SLICES)u; s++) {
+      sum += partial[first + s * $(LANES)u];
+    }
+    if (col$(j) < p.n) {
+      put (to.batch, to.row + i, col$(j), sum);
+    }
+  }
+#endfor
+#else
+  // The first row leaves, the others move up.
+  for (var i = 0u; i < min ($(TM)u, p.m - to.row); i++) {
+#for j in 0..TN
+    if (col$(j) < p.n) {
+      put (to.batch, to.row + i, col$(j), sum0_$(j));
+    }
+#endfor
+#for i in 1..TM
+#for j in 0..TN
+    sum$(i - 1)_$(j) = sum$(i)_$(j);
+#endfor
+#endfor
+  }
+#endif
+}
+
+#else
+
+// [k][m], [k][n]
+var<workgroup> tile_a: array<f32, $(KT * (BM + 1))>;
+var<workgroup> tile_b: array<f32, $(KT * BN)>;
+
+@compute @workgroup_size($(WG))
+fn main (@builtin(workgroup_id) wid: vec3<u32>,
+         @builtin(local_invocation_index) lane: u32) {
+  let group = workgroup_index (wid);
+  if (group >= p.groups) {
+    return;
+  }
+
+  let to = place (group);
+  let tx = lane % $(TX)u;
+  let ty = lane / $(TX)u;
+#for i in 0..TM
+#for j in 0..TN
+  var sum$(i)_$(j) = 0.0;
+#endfor
+#endfor
+
+#if PRODUCT
+#if PARTS
+  let at = Origin (0u, 0u);
+#else
+  let at = origin (to.batch);
+#endif
+  for (var k0 = to.k; k0 < to.k_end; k0 += $(KT)u) {
+    for (var e = lane; e < $(KT * BM)u; e += $(WG)u) {
+#if A_ALONG_K
+      let k = e % $(KT)u;
+      let m = e / $(KT)u;
+#else
+      let m = e % $(BM)u;
+      let k = e / $(BM)u;
+#endif
+      let value = load_a (at.a + min (to.row + m, p.m - 1u) * p.a_m + min (k0 + k, to.k_end - 1u) * p.a_k);
+      // zeros beyond the end make whatever `b` holds there harmless, but not NaN
+      tile_a[k * $(BM + 1)u + m] = select (0.0, value, k0 + k < to.k_end);
+    }
+    for (var e = lane; e < $(KT * BN)u; e += $(WG)u) {
+#if B_ALONG_K
+      let k = e % $(KT)u;
+      let n = e / $(KT)u;
+#else
+      let n = e % $(BN)u;
+      let k = e / $(BN)u;
+#endif
+      let value = load_b (at.b + min (to.col + n, p.n - 1u) * p.b_n + min (k0 + k, to.k_end - 1u) * p.b_k);
+      tile_b[k * $(BN)u + n] = select (0.0, value, k0 + k < to.k_end);
+    }
+    workgroupBarrier ();
+    for (var k = 0u; k < $(KT)u; k++) {
+#for i in 0..TM
+      let x$(i) = tile_a[k * $(BM + 1)u + ty * $(TM)u + $(i)u];
+#endfor
+#for j in 0..TN
+      let y$(j) = tile_b[k * $(BN)u + tx + $(j * TX)u];
+#endfor
+#for i in 0..TM
+#for j in 0..TN
+      sum$(i)_$(j) = fma (x$(i), y$(j), sum$(i)_$(j));
+#endfor
+#endfor
+    }
+    workgroupBarrier ();
+  }
+#endif
 
 #for i in 0..TM
 #for j in 0..TN
-  if ($(i)u < rows && lane + $(j * WG)u < cols) {
-    put (batch, row0 + $(i)u, col0 + lane + $(j * WG)u, sum$(i)_$(j));
+  if (to.row + ty * $(TM)u + $(i)u < p.m && to.col + tx + $(j * TX)u < p.n) {
+    put (to.batch, to.row + ty * $(TM)u + $(i)u, to.col + tx + $(j * TX)u, sum$(i)_$(j));
   }
 #endfor
 #endfor
 }
 
+#endif
 #endif

@@ -144,12 +144,14 @@ upload_tensor (RlxGpu        *gpu,
                GError       **error)
 {
   g_autoptr(GBytes) bytes = rlx_tensor_to_device (tensor, name, error);
+  g_autoptr(GBytes) packed = NULL;
   gsize size;
   gconstpointer data;
 
   if (bytes == NULL)
     return FALSE;
-  data = g_bytes_get_data (bytes, &size);
+  packed = rlx_slot_pack (slot, bytes);
+  data = g_bytes_get_data (packed, &size);
   return size == 0 || rlx_gpu_buffer_write (gpu, buffer, slot->offset, data, size, error);
 }
 
@@ -849,8 +851,9 @@ write_call (RlxGpu  *gpu,
   for (guint i = 0; call->ok && i < call->n; i++)
     {
       const RlxSlot *slot = get_slot (plan, call->ports[i]->slot);
+      g_autoptr(GBytes) packed = rlx_slot_pack (slot, g_ptr_array_index (call->bytes, i));
       gsize size;
-      gconstpointer bytes = g_bytes_get_data (g_ptr_array_index (call->bytes, i), &size);
+      gconstpointer bytes = g_bytes_get_data (packed, &size);
 
       if (size > 0)
         call->ok = rlx_gpu_buffer_write (gpu, get_buffer (self, slot->buffer), slot->offset, bytes, size, call->error);

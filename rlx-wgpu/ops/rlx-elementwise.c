@@ -227,13 +227,6 @@ cast_expression (const char *a,
   return g_strdup_printf (target == 'i' ? "bitcast<i32>(%s)" : "bitcast<u32>(%s)", a);
 }
 
-typedef struct
-{
-  RlxKernel *kernel;      /* NULL while only text is wanted */
-  GString *text;
-  guint n_scalars;
-} Writer;
-
 static gint64
 saturate (double value,
           gint64 low,
@@ -355,24 +348,86 @@ class_type (char class)
   return class == 'f' ? "f32" : class == 'i' ? "i32" : class == 'u' ? "u32" : "bool";
 }
 
-/* fn value (i: u32) -> T: the region's result for element i. */
-static void
-write_value (GString             *out,
-             const RlxFused      *fused,
-             const RlxIrNode     *node,
-             const Loop          *loop,
-             const gboolean      *contiguous,
-             char *const         *immediates,
-             GArray              *scalars)
+/* A region on its way into a kernel. */
+typedef struct
 {
-  RlxDataType result = node->outputs[0].type.dtype;
-  gboolean indexed = FALSE;
+  const RlxFused *fused;
+  const RlxIrNode *node;
+  int result;             /* the operand that comes as an argument, or -1 */
+  Loop loop;
+  gint64 *strides;
+  gboolean *contiguous;   /* by operand */
+  char **immediates;      /* by operand: what stands for it, or NULL for a load */
+  GArray *scalars;
+  gboolean indexed;       /* some operand needs the index in each dimension */
+} Region;
 
-  for (guint i = 0; i < fused->operands->len; i++)
-    indexed |= immediates[i] == NULL && !contiguous[i];
+static void
+region_init (Region          *region,
+             const RlxFused  *fused,
+             const RlxIrNode *node,
+             int              result)
+{
+  guint n = fused->operands->len;
 
-  g_string_append_printf (out, "fn value(i: u32) -> %s {\n", class_type (type_class (result)));
-  if (indexed && loop->rank > 0)
+  *region = (Region) {
+    .fused = fused,
+    .node = node,
+    .result = result,
+    .strides = g_new0 (gint64, (n + 1) * RLX_MAX_RANK),
+    .contiguous = g_new0 (gboolean, n + 1),
+    .immediates = g_new0 (char *, n + 1),
+    .scalars = g_array_new (FALSE, TRUE, sizeof (Scalar)),
+  };
+  region->loop.strides = (gint64 (*)[RLX_MAX_RANK]) region->strides;
+  collapse (&region->loop, &node->outputs[0].type, fused);
+
+  for (guint i = 0; i < n; i++)
+    {
+      const RlxOperand *operand = &g_array_index (fused->operands, RlxOperand, i);
+      const RlxIrValue *value;
+      double number;
+      gint64 integer;
+
+      if ((int) i == result)
+        {
+          region->immediates[i] = g_strdup ("result");
+          continue;
+        }
+      value = node->inputs[operand->input];
+      region->contiguous[i] = is_contiguous (&region->loop, operand, i);
+      if (rlx_value_get_immediate (value, &number, &integer))
+        region->immediates[i] = add_scalar (region->scalars, type_class (value->type.dtype), number, integer);
+      else
+        region->indexed |= !region->contiguous[i];
+    }
+}
+
+static void
+region_clear (Region *region)
+{
+  for (guint i = 0; i < region->fused->operands->len; i++)
+    g_free (region->immediates[i]);
+  for (guint i = 0; i < region->scalars->len; i++)
+    g_free (g_array_index (region->scalars, Scalar, i).name);
+  g_free (region->immediates);
+  g_free (region->contiguous);
+  g_free (region->strides);
+  g_array_unref (region->scalars);
+}
+
+/* fn value (i: u32) -> T, the region's result for element i, or
+ * fn epilogue (i: u32, result: f32) -> T. */
+static void
+region_write (Region  *region,
+              GString *out)
+{
+  const RlxFused *fused = region->fused;
+  const Loop *loop = &region->loop;
+
+  g_string_append_printf (out, region->result < 0 ? "fn value(i: u32) -> %s {\n" : "fn epilogue(i: u32, result: f32) -> %s {\n",
+                          class_type (type_class (region->node->outputs[0].type.dtype)));
+  if (region->indexed && loop->rank > 0)
     {
       g_string_append (out, "  var r = i;\n");
       for (int d = (int) loop->rank - 1; d > 0; d--)
@@ -382,12 +437,12 @@ write_value (GString             *out,
 
   for (guint i = 0; i < fused->operands->len; i++)
     {
-      if (immediates[i] != NULL)
+      if (region->immediates[i] != NULL)
         {
-          g_string_append_printf (out, "  let x%u = %s;\n", i, immediates[i]);
+          g_string_append_printf (out, "  let x%u = %s;\n", i, region->immediates[i]);
           continue;
         }
-      if (contiguous[i])
+      if (region->contiguous[i])
         {
           g_string_append_printf (out, "  let x%u = load_x%u(i);\n", i, i);
           continue;
@@ -420,7 +475,7 @@ write_value (GString             *out,
             }
         }
       else
-        text = expand_expression (instruction, class_expression (instruction->op, instruction->operand_type), args, scalars);
+        text = expand_expression (instruction, class_expression (instruction->op, instruction->operand_type), args, region->scalars);
 
       /* Narrow results wrap here, so that the next operator sees what a store
        * and a load would have given it. */
@@ -480,12 +535,67 @@ write_main (GString                 *out,
   return per_word;
 }
 
-static void
-free_scalars (GArray *scalars)
+/* The functions of the library that @text calls, in front of it. */
+static gboolean
+prepend_library (GString *text,
+                 GError **error)
 {
-  for (guint i = 0; i < scalars->len; i++)
-    g_free (g_array_index (scalars, Scalar, i).name);
-  g_array_unref (scalars);
+  g_autoptr(GPtrArray) names = g_ptr_array_new_with_free_func (g_free);
+  g_autofree char *library = NULL;
+
+  rlx_wgsl_library_scan (text->str, names);
+  g_ptr_array_add (names, NULL);
+  library = rlx_wgsl_library_select (RLX_WGSL_LIBRARY_MATH, (const char *const *) names->pdata, error);
+  if (library == NULL)
+    return FALSE;
+  g_string_prepend (text, library);
+  return TRUE;
+}
+
+/* The inputs and parameters that the text needs. Returns the bytes read. */
+static double
+region_describe (Region    *region,
+                 RlxKernel *kernel)
+{
+  double bytes = 0;
+
+  for (guint i = 0; i < region->scalars->len; i++)
+    {
+      const Scalar *scalar = &g_array_index (region->scalars, Scalar, i);
+
+      if (scalar->kind == RLX_PARAM_F32)
+        rlx_kernel_param_f32 (kernel, scalar->name, scalar->f);
+      else if (scalar->kind == RLX_PARAM_U32)
+        rlx_kernel_param_u32 (kernel, scalar->name, (guint32) scalar->i);
+      else
+        rlx_kernel_param_i32 (kernel, scalar->name, (gint32) scalar->i);
+    }
+  for (guint d = 1; region->indexed && d < region->loop.rank; d++)
+    {
+      g_autofree char *param = g_strdup_printf ("d%u", d);
+      rlx_kernel_param_u32 (kernel, param, (guint64) region->loop.dims[d]);
+    }
+  for (guint i = 0; i < region->fused->operands->len; i++)
+    {
+      const RlxOperand *operand = &g_array_index (region->fused->operands, RlxOperand, i);
+      g_autofree char *arg = g_strdup_printf ("x%u", i);
+
+      if (region->immediates[i] != NULL)
+        continue;
+      rlx_kernel_input (kernel, arg, region->node->inputs[operand->input]);
+      bytes += (double) rlx_type_n_bytes (&region->node->inputs[operand->input]->type);
+      if (region->contiguous[i])
+        continue;
+      /* Negative strides count on 32-bit arithmetic wrapping around. */
+      g_autofree char *offset = g_strdup_printf ("o%u", i);
+      rlx_kernel_param_u32 (kernel, offset, (guint32) operand->offset);
+      for (guint d = 0; d < region->loop.rank; d++)
+        {
+          g_autofree char *stride = g_strdup_printf ("t%u_%u", i, d);
+          rlx_kernel_param_u32 (kernel, stride, (guint32) region->loop.strides[i][d]);
+        }
+    }
+  return bytes;
 }
 
 static char *
@@ -514,110 +624,90 @@ rlx_fused_lower (RlxLower        *lower,
 {
   const RlxFused *fused = node->payload;
   const RlxTensorType *type = &node->outputs[0].type;
-  guint n_operands = fused->operands->len;
-  g_autofree gboolean *contiguous = g_new0 (gboolean, n_operands + 1);
-  g_auto(GStrv) immediates = NULL;
-  g_autofree gint64 *strides = g_new0 (gint64, (n_operands + 1) * RLX_MAX_RANK);
-  Loop loop = { .strides = (gint64 (*)[RLX_MAX_RANK]) strides };
-  guint64 n = rlx_type_n_elements (type);
+  guint64 n = rlx_type_n_elements (type), per_group;
   g_autoptr(GString) text = g_string_new (NULL);
-  g_autoptr(GPtrArray) names = g_ptr_array_new_with_free_func (g_free);
-  g_autofree char *library = NULL, *name = kernel_name (fused);
-  char **texts = g_new0 (char *, n_operands + 1);
-  GArray *scalars = g_array_new (FALSE, TRUE, sizeof (Scalar));
+  g_autofree char *name = kernel_name (fused);
+  Region region;
   RlxKernel *k;
-  gboolean indexed = FALSE;
-  guint per_word;
-  double bytes = (double) rlx_type_n_bytes (type);
+  double bytes;
 
   if (n == 0)
-    {
-      g_free (texts);
-      free_scalars (scalars);
-      return TRUE;
-    }
+    return TRUE;
 
-  collapse (&loop, type, fused);
-  for (guint i = 0; i < n_operands; i++)
+  region_init (&region, fused, node, -1);
+  region_write (&region, text);
+  per_group = WORKGROUP_SIZE * (guint64) write_main (text, type->dtype, rlx_lower_get_adapter (lower));
+  if (!prepend_library (text, error))
     {
-      const RlxOperand *operand = &g_array_index (fused->operands, RlxOperand, i);
-      const RlxIrValue *value = node->inputs[operand->input];
-      double number;
-      gint64 integer;
-
-      contiguous[i] = is_contiguous (&loop, operand, i);
-      if (rlx_value_get_immediate (value, &number, &integer))
-        texts[i] = add_scalar (scalars, type_class (value->type.dtype), number, integer);
-      else
-        indexed |= !contiguous[i];
-    }
-
-  write_value (text, fused, node, &loop, contiguous, texts, scalars);
-  per_word = write_main (text, type->dtype, rlx_lower_get_adapter (lower));
-  rlx_wgsl_library_scan (text->str, names);
-  g_ptr_array_add (names, NULL);
-  library = rlx_wgsl_library_select ("common/math.wgsl", (const char *const *) names->pdata, error);
-  if (library == NULL)
-    {
-      for (guint i = 0; i < n_operands; i++)
-        g_free (texts[i]);
-      g_free (texts);
-      free_scalars (scalars);
+      region_clear (&region);
       return FALSE;
     }
-  g_string_prepend (text, library);
 
   k = rlx_kernel_new_generated (lower, node, name, g_string_free (g_steal_pointer (&text), FALSE));
   rlx_kernel_define (k, "WG", WORKGROUP_SIZE);
   rlx_kernel_param_u32 (k, "n", n);
-  for (guint i = 0; i < scalars->len; i++)
-    {
-      const Scalar *scalar = &g_array_index (scalars, Scalar, i);
-
-      if (scalar->kind == RLX_PARAM_F32)
-        rlx_kernel_param_f32 (k, scalar->name, scalar->f);
-      else if (scalar->kind == RLX_PARAM_U32)
-        rlx_kernel_param_u32 (k, scalar->name, (guint32) scalar->i);
-      else
-        rlx_kernel_param_i32 (k, scalar->name, (gint32) scalar->i);
-    }
-  for (guint d = 1; indexed && d < loop.rank; d++)
-    {
-      g_autofree char *param = g_strdup_printf ("d%u", d);
-      rlx_kernel_param_u32 (k, param, (guint64) loop.dims[d]);
-    }
-  for (guint i = 0; i < n_operands; i++)
-    {
-      const RlxOperand *operand = &g_array_index (fused->operands, RlxOperand, i);
-      g_autofree char *arg = g_strdup_printf ("x%u", i);
-
-      if (texts[i] != NULL)
-        continue;
-      rlx_kernel_input (k, arg, node->inputs[operand->input]);
-      bytes += (double) rlx_type_n_bytes (&node->inputs[operand->input]->type);
-      if (contiguous[i])
-        continue;
-      /* Negative strides count on 32-bit arithmetic wrapping around. */
-      g_autofree char *offset = g_strdup_printf ("o%u", i);
-      rlx_kernel_param_u32 (k, offset, (guint32) operand->offset);
-      for (guint d = 0; d < loop.rank; d++)
-        {
-          g_autofree char *stride = g_strdup_printf ("t%u_%u", i, d);
-          rlx_kernel_param_u32 (k, stride, (guint32) loop.strides[i][d]);
-        }
-    }
+  bytes = region_describe (&region, k);
   rlx_kernel_output (k, "y", &node->outputs[0]);
-  for (guint i = 0; i < n_operands; i++)
-    if (texts[i] == NULL && contiguous[i] && rlx_type_n_elements (&node->inputs[g_array_index (fused->operands, RlxOperand, i).input]->type) == n)
+  for (guint i = 0; i < fused->operands->len; i++)
+    if (region.immediates[i] == NULL && region.contiguous[i] &&
+        rlx_type_n_elements (&node->inputs[g_array_index (fused->operands, RlxOperand, i).input]->type) == n)
       {
         g_autofree char *arg = g_strdup_printf ("x%u", i);
         rlx_kernel_allow_in_place (k, arg, "y");
       }
-  rlx_kernel_set_cost (k, (double) n * fused->instructions->len, bytes);
+  rlx_kernel_set_cost (k, (double) n * fused->instructions->len, bytes + (double) rlx_type_n_bytes (type));
+  region_clear (&region);
+  return rlx_kernel_dispatch (k, (n + per_group - 1) / per_group, error);
+}
 
-  for (guint i = 0; i < n_operands; i++)
-    g_free (texts[i]);
-  g_free (texts);
-  free_scalars (scalars);
-  return rlx_kernel_dispatch (k, (n + (guint64) WORKGROUP_SIZE * per_word - 1) / ((guint64) WORKGROUP_SIZE * per_word), error);
+/* ---- epilogues ---------------------------------------------------------------------- */
+
+void
+rlx_epilogue_free (gpointer data)
+{
+  RlxEpilogue *epilogue = data;
+
+  rlx_fused_free (epilogue->fused);
+  g_free (epilogue);
+}
+
+gboolean
+rlx_op_takes_epilogue (const RlxOp *op)
+{
+  return g_str_equal (op->name, "matmul") || g_str_equal (op->name, "linear");
+}
+
+guint
+rlx_node_n_own_inputs (const RlxIrNode *node)
+{
+  return node->payload_free == rlx_epilogue_free ? ((const RlxEpilogue *) node->payload)->n_own_inputs : node->n_inputs;
+}
+
+gboolean
+rlx_kernel_epilogue (RlxKernel       *kernel,
+                     const RlxIrNode *node,
+                     GError         **error)
+{
+  const RlxEpilogue *epilogue = node->payload_free == rlx_epilogue_free ? node->payload : NULL;
+  g_autoptr(GString) text = g_string_new (NULL);
+  Region region;
+  gboolean ok;
+
+  rlx_kernel_define (kernel, "EPILOGUE", epilogue != NULL);
+  if (epilogue == NULL)
+    {
+      rlx_kernel_define_text (kernel, "EPILOGUE_TEXT", "");
+      return TRUE;
+    }
+
+  region_init (&region, epilogue->fused, node, (int) epilogue->result);
+  region_write (&region, text);
+  ok = prepend_library (text, error);
+  if (ok)
+    {
+      rlx_kernel_define_text (kernel, "EPILOGUE_TEXT", text->str);
+      region_describe (&region, kernel);
+    }
+  region_clear (&region);
+  return ok;
 }

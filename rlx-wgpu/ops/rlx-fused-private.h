@@ -42,6 +42,27 @@ typedef struct
 
 extern const RlxOp rlx_op_fused;
 
+/* Payload of a node of another operator that has taken over the region that was
+ * its only user: each element goes through it before it is stored. The region's
+ * inputs follow the node's own, and its operands count from the first of all. */
+typedef struct
+{
+  RlxFused *fused;
+  guint n_own_inputs;
+  guint result;           /* the operand that is the node's own result */
+} RlxEpilogue;
+
+void        rlx_epilogue_free     (gpointer epilogue);
+/* Whether the operator's kernel calls epilogue(). */
+gboolean    rlx_op_takes_epilogue (const RlxOp *op);
+/* The inputs that the operator itself reads. */
+guint       rlx_node_n_own_inputs (const RlxIrNode *node);
+/* Defines EPILOGUE (0 or 1) and EPILOGUE_TEXT, which has the function
+ * epilogue (i: u32, result: f32) -> type_y for element i of the output "y". */
+gboolean    rlx_kernel_epilogue   (RlxKernel       *kernel,
+                                   const RlxIrNode *node,
+                                   GError         **error);
+
 RlxFused *  rlx_fused_new    (void);
 void        rlx_fused_free   (gpointer fused);
 

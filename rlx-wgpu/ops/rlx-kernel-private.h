@@ -27,6 +27,10 @@
  * and must have the entry point `main`. Shapes go into parameters, not
  * defines, so that nodes of the same kind share a pipeline.
  *
+ * A vector input (of floats) is loaded two or four elements at a time:
+ * load2_x (i) or load4_x (i) -> vector of f32, where i counts whole vectors from
+ * the tensor's start. The last vector may reach beyond the tensor's end.
+ *
  * A store to an 8-bit or packed 16-bit output may come from any invocation in
  * any order: it is done with atomics on the word. Two invocations must not
  * store to the same element.
@@ -61,10 +65,22 @@ void        rlx_lower_alias     (RlxLower         *lower,
                                  const RlxIrValue *view,
                                  const RlxIrValue *base);
 
+/* Lets the weight @value, whose element (k, n) is at k · @stride_k + n · @stride_n,
+ * lie on the device as [n / @width][k][@width] instead, filled up with zeros.
+ * FALSE when it is not a weight, or when something else uses it too. */
+gboolean    rlx_lower_pack_weight (RlxLower         *lower,
+                                   const RlxIrValue *value,
+                                   guint64           n_k,
+                                   guint64           n_n,
+                                   guint64           stride_k,
+                                   guint64           stride_n,
+                                   guint             width);
+
 RlxKernel * rlx_kernel_new        (RlxLower        *lower,
                                    const RlxIrNode *node,
                                    const char      *file);
 void        rlx_kernel_input      (RlxKernel *self, const char *name, const RlxIrValue *value);
+void        rlx_kernel_input_vector (RlxKernel *self, const char *name, const RlxIrValue *value, guint width);
 void        rlx_kernel_output     (RlxKernel *self, const char *name, const RlxIrValue *value);
 void        rlx_kernel_input_raw  (RlxKernel *self, const char *name, const RlxIrValue *value);
 void        rlx_kernel_output_raw (RlxKernel *self, const char *name, const RlxIrValue *value);
@@ -80,6 +96,8 @@ void        rlx_kernel_set_cost   (RlxKernel *self, double flops, double bytes);
  * used afterwards: each invocation reads the elements it writes, before. */
 void        rlx_kernel_allow_in_place (RlxKernel *self, const char *input, const char *output);
 
+/* Gives up a description. */
+void        rlx_kernel_free        (RlxKernel *self);
 /* Ends the description; takes @self over. @n_workgroups may be 0 (no step is
  * made) and above 65,535. */
 gboolean    rlx_kernel_dispatch    (RlxKernel *self, guint64 n_workgroups, GError **error);

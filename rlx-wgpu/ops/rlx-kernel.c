@@ -73,6 +73,7 @@ kernel_arg (RlxKernel        *self,
     .name = g_strdup (name),
     .dtype = rlx_data_type_on_device (value->type.dtype),
     .raw = raw,
+    .width = 1,
     .is_output = is_output,
     .slot = rlx_lower_get_slot (self->lower, value),
     .n_elements = rlx_type_n_elements (&value->type),
@@ -88,6 +89,19 @@ rlx_kernel_input (RlxKernel        *self,
                   const RlxIrValue *value)
 {
   kernel_arg (self, name, value, FALSE, FALSE);
+}
+
+void
+rlx_kernel_input_vector (RlxKernel        *self,
+                         const char       *name,
+                         const RlxIrValue *value,
+                         guint             width)
+{
+  g_assert (width == 2 || width == 4);
+  g_assert (rlx_data_type_is_float (value->type.dtype));
+
+  kernel_arg (self, name, value, FALSE, FALSE);
+  g_array_index (self->step->args, RlxArg, self->step->args->len - 1).width = width;
 }
 
 void
@@ -210,6 +224,13 @@ rlx_kernel_allow_in_place (RlxKernel  *self,
   int i = find_arg (self->step, input);
 
   g_array_index (self->step->args, RlxArg, i).in_place = find_arg (self->step, output);
+}
+
+void
+rlx_kernel_free (RlxKernel *self)
+{
+  rlx_step_free (self->step);
+  g_free (self);
 }
 
 gboolean

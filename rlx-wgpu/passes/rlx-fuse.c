@@ -5,6 +5,9 @@
  * when all of them are in one region, it has that region's shape, and the
  * region's operands still fit the device's bindings. Views (transpose, slice,
  * expand, reverse) in front of a region are read through with strides, without a copy.
+ *
+ * A region that is the only user of a matrix product of its own shape becomes
+ * the product's epilogue: its kernel does both.
  */
 #include "config.h"
 
@@ -19,6 +22,8 @@
 
 /* Beyond this a kernel's compile time costs more than a dispatch. */
 #define MAX_INSTRUCTIONS 64
+/* An epilogue is compiled into a kernel that is large without it. */
+#define MAX_EPILOGUE 16
 
 typedef struct
 {
@@ -31,6 +36,8 @@ typedef struct
   guint *region;          /* by node id: id of the region's last node + 1 */
   GArray **members;       /* by region's last node: node ids, last first */
   gboolean *through;      /* by node id: a view that regions read through */
+  guint *host;            /* by region's last node: id + 1 of the node whose epilogue it becomes */
+  gboolean *hosting;      /* by node id */
 } Fuser;
 
 static gboolean
@@ -243,7 +250,8 @@ static guint
 add_operand (RlxFused            *fused,
              GPtrArray           *inputs,
              const RlxOperand    *operand,
-             RlxIrValue          *value)
+             RlxIrValue          *value,
+             guint                result)
 {
   RlxOperand copy = *operand;
   guint input;
@@ -255,10 +263,112 @@ add_operand (RlxFused            *fused,
     }
   copy.input = input;
   for (guint i = 0; i < fused->operands->len; i++)
-    if (memcmp (&g_array_index (fused->operands, RlxOperand, i), &copy, sizeof copy) == 0)
+    if (i != result && memcmp (&g_array_index (fused->operands, RlxOperand, i), &copy, sizeof copy) == 0)
       return i;
   g_array_append_val (fused->operands, copy);
   return fused->operands->len - 1;
+}
+
+/* ---- epilogues -------------------------------------------------------------- */
+
+static gboolean
+can_host (Fuser           *self,
+          const RlxIrNode *node,
+          guint            root)
+{
+  const RlxIrNode *last = g_ptr_array_index (self->ir->nodes, root);
+  const RlxIrValue *value;
+  const GArray *users;
+  guint n;
+
+  if (node->n_outputs != 1 || !rlx_op_takes_epilogue (node->op))
+    return FALSE;
+  value = &node->outputs[0];
+  users = self->users[value->id];
+  if (self->pinned[value->id] || self->constant[node->id] != self->constant[root] ||
+      !rlx_type_same_shape (&value->type, &last->outputs[0].type))
+    return FALSE;
+  for (guint i = 0; i < users->len; i++)
+    if (self->region[g_array_index (users, guint, i)] != root + 1)
+      return FALSE;
+  if (self->members[root]->len > MAX_EPILOGUE)
+    {
+      RLX_NOTE (FUSE, "%%%u %s takes no epilogue: %u operators are more than %u", value->id, node->op->name,
+                self->members[root]->len, MAX_EPILOGUE);
+      return FALSE;
+    }
+
+  /* its own result is in the count as an input, and needs no binding */
+  n = count_bindings (self, root, root) - rlx_n_segments (rlx_type_device_size (&value->type), self->adapter);
+  for (guint i = 0; i < node->n_inputs; i++)
+    if (node->inputs[i] != NULL)
+      n += rlx_n_segments (rlx_type_device_size (&node->inputs[i]->type), self->adapter);
+  if (n > self->adapter->limits.max_storage_buffers)
+    {
+      RLX_NOTE (FUSE, "%%%u %s takes no epilogue: it would need %u storage bindings, there are %u",
+                value->id, node->op->name, n, self->adapter->limits.max_storage_buffers);
+      return FALSE;
+    }
+  return TRUE;
+}
+
+/* Of several products the last is taken: the others are there when it runs. */
+static void
+find_host (Fuser *self,
+           guint  root)
+{
+  const RlxIrNode *host = NULL;
+
+  for (guint i = 0; i < self->members[root]->len; i++)
+    {
+      const RlxIrNode *member = g_ptr_array_index (self->ir->nodes, g_array_index (self->members[root], guint, i));
+
+      for (guint j = 0; j < member->n_inputs; j++)
+        {
+          const RlxIrNode *node = member->inputs[j]->node;
+
+          if ((host == NULL || node->id > host->id) && can_host (self, node, root))
+            host = node;
+        }
+    }
+  if (host == NULL)
+    return;
+  self->host[root] = host->id + 1;
+  self->hosting[host->id] = TRUE;
+}
+
+/* Turns the fused node that was just built into an epilogue of its host. */
+static RlxIrNode *
+build_epilogue (Fuser           *self,
+                RlxIr           *out,
+                const RlxIrNode *host,
+                const RlxIrNode *last,
+                RlxFused        *fused,
+                GPtrArray       *region_inputs,
+                guint            result,
+                RlxIrValue     **map)
+{
+  RlxEpilogue *epilogue = g_new0 (RlxEpilogue, 1);
+  g_autoptr(GPtrArray) inputs = g_ptr_array_new ();
+  RlxIrNode *node;
+
+  for (guint i = 0; i < host->n_inputs; i++)
+    g_ptr_array_add (inputs, host->inputs[i] ? map[host->inputs[i]->id] : NULL);
+  g_ptr_array_extend (inputs, region_inputs, NULL, NULL);
+  for (guint i = 0; i < fused->operands->len; i++)
+    g_array_index (fused->operands, RlxOperand, i).input += host->n_inputs;
+
+  epilogue->fused = fused;
+  epilogue->n_own_inputs = host->n_inputs;
+  epilogue->result = result;
+  node = rlx_ir_append (out, host->op, rlx_attrs_copy (host->op, host->attrs), (RlxIrValue **) inputs->pdata, inputs->len,
+                        &last->outputs[0].type, 1);
+  node->origin = last->origin;
+  node->name = g_strdup (host->name ? host->name : last->name);
+  node->payload = epilogue;
+  node->payload_free = rlx_epilogue_free;
+  RLX_NOTE (FUSE, "%%%u: %s with an epilogue of %u operators", last->outputs[0].id, host->op->name, fused->instructions->len);
+  return node;
 }
 
 static RlxIrNode *
@@ -272,6 +382,8 @@ build_region (Fuser       *self,
   g_autoptr(GPtrArray) inputs = g_ptr_array_new ();
   const GArray *members = self->members[root];
   g_autoptr(GHashTable) numbers = g_hash_table_new (NULL, NULL);
+  const RlxIrNode *host = self->host[root] ? g_ptr_array_index (self->ir->nodes, self->host[root] - 1) : NULL;
+  int result = -1;
   RlxIrNode *node;
 
   for (guint i = 0; i < members->len; i++)
@@ -295,12 +407,28 @@ build_region (Fuser       *self,
               instruction.args[j] = GPOINTER_TO_INT (g_hash_table_lookup (numbers, value)) - 1;
               continue;
             }
+          if (host != NULL && value == &host->outputs[0])
+            {
+              if (result < 0)
+                {
+                  /* it is nobody's input */
+                  operand = (RlxOperand) { .input = 0 };
+                  contiguous_strides (&value->type, operand.strides);
+                  g_array_append_val (fused->operands, operand);
+                  result = (int) fused->operands->len - 1;
+                }
+              instruction.args[j] = -1 - result;
+              continue;
+            }
           operand = make_operand (self, value, &last->outputs[0].type, &base);
-          instruction.args[j] = -1 - (int) add_operand (fused, inputs, &operand, map[base->id]);
+          instruction.args[j] = -1 - (int) add_operand (fused, inputs, &operand, map[base->id], (guint) result);
         }
       g_array_append_val (fused->instructions, instruction);
       g_hash_table_insert (numbers, (gpointer) &member->outputs[0], GINT_TO_POINTER ((int) i + 1));
     }
+
+  if (host != NULL)
+    return build_epilogue (self, out, host, last, fused, inputs, (guint) result, map);
 
   node = rlx_ir_append (out, &rlx_op_fused, NULL, (RlxIrValue **) inputs->pdata, inputs->len, &last->outputs[0].type, 1);
   node->origin = last->origin;
@@ -349,9 +477,11 @@ rlx_pass_fuse (const RlxIr             *ir,
   g_autofree guint *region = g_new0 (guint, ir->nodes->len + 1);
   g_autofree GArray **members = g_new0 (GArray *, ir->nodes->len + 1);
   g_autofree gboolean *through = g_new0 (gboolean, ir->nodes->len + 1);
+  g_autofree guint *host = g_new0 (guint, ir->nodes->len + 1);
+  g_autofree gboolean *hosting = g_new0 (gboolean, ir->nodes->len + 1);
   g_autofree RlxIrValue **map = g_new0 (RlxIrValue *, ir->n_values + 1);
   g_autoptr(GPtrArray) inputs = g_ptr_array_new ();
-  Fuser self = { ir, adapter, live, constant, pinned, users, region, members, through };
+  Fuser self = { ir, adapter, live, constant, pinned, users, region, members, through, host, hosting };
 
   find_users (&self);
 
@@ -375,12 +505,16 @@ rlx_pass_fuse (const RlxIr             *ir,
       g_array_append_val (members[region[i] - 1], i);
     }
 
+  for (guint i = 0; !RLX_DEBUG_CHECK (NO_FUSE) && i < ir->nodes->len; i++)
+    if (region[i] == i + 1)
+      find_host (&self, i);
+
   for (guint i = 0; i < ir->nodes->len; i++)
     {
       const RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
       RlxIrNode *copy;
 
-      if (!live[i])
+      if (!live[i] || hosting[i])
         continue;
       if (region[i] != 0)
         {

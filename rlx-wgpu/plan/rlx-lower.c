@@ -13,6 +13,7 @@
 
 #include "ops/rlx-shape-private.h"
 #include "passes/rlx-passes-private.h"
+#include "util/rlx-debug-private.h"
 
 struct _RlxLower
 {
@@ -87,6 +88,87 @@ rlx_lower_get_slot (RlxLower         *lower,
     }
 
   return slot - 1;
+}
+
+static guint
+count_uses (const RlxIr      *ir,
+            const RlxIrValue *value)
+{
+  guint n = 0;
+
+  for (guint i = 0; i < ir->nodes->len; i++)
+    {
+      const RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
+
+      for (guint j = 0; j < node->n_inputs; j++)
+        n += node->inputs[j] == value;
+    }
+  for (guint i = 0; i < ir->outputs->len; i++)
+    n += g_array_index (ir->outputs, RlxIrOutput, i).value == value;
+  for (guint i = 0; i < ir->assigns->len; i++)
+    n += g_array_index (ir->assigns, RlxIrAssign, i).value == value;
+  return n;
+}
+
+gboolean
+rlx_lower_pack_weight (RlxLower         *lower,
+                       const RlxIrValue *value,
+                       guint64           n_k,
+                       guint64           n_n,
+                       guint64           stride_k,
+                       guint64           stride_n,
+                       guint             width)
+{
+  guint64 n_panels = (n_n + width - 1) / width;
+  RlxTensorType type = { value->type.dtype, 3, { (gint64) n_panels, (gint64) n_k, width } };
+  RlxSlot *slot;
+  guint index;
+
+  if (value->node == NULL || (!is_leaf (value->node, "parameter") && !is_leaf (value->node, "constant")) ||
+      count_uses (lower->plan->ir, value) != 1 || !rlx_type_check (&type, NULL))
+    return FALSE;
+
+  /* getting the slot may move all of them */
+  index = rlx_lower_get_slot (lower, value);
+  slot = &g_array_index (lower->plan->slots, RlxSlot, index);
+  slot->packing = (RlxPacking) { width, n_k, n_n, stride_k, stride_n };
+  slot->size = rlx_type_device_size (&type);
+  return TRUE;
+}
+
+GBytes *
+rlx_slot_pack (const RlxSlot *slot,
+               GBytes        *bytes)
+{
+  const RlxPacking *packing = &slot->packing;
+  gsize element = rlx_data_type_get_size (slot->type.dtype);
+  const guint8 *from = g_bytes_get_data (bytes, NULL);
+  guint8 *to;
+
+  if (packing->width == 0)
+    return g_bytes_ref (bytes);
+
+  to = g_malloc0 (slot->size);
+  for (guint64 first = 0; first < packing->n_n; first += packing->width)
+    {
+      guint64 n = MIN (packing->width, packing->n_n - first);
+
+      for (guint64 k = 0; k < packing->n_k; k++)
+        {
+          const guint8 *row = from + (k * packing->stride_k + first * packing->stride_n) * element;
+          guint8 *target = to + (first * packing->n_k + k * packing->width) * element;
+
+          if (packing->stride_n == 1)
+            memcpy (target, row, n * element);
+          else if (element == 4)
+            for (guint64 i = 0; i < n; i++)
+              ((guint32 *) target)[i] = ((const guint32 *) row)[i * packing->stride_n];
+          else
+            for (guint64 i = 0; i < n; i++)
+              memcpy (target + i * element, row + i * packing->stride_n * element, element);
+        }
+    }
+  return g_bytes_new_take (to, slot->size);
 }
 
 void
@@ -293,8 +375,12 @@ rlx_lower_ir (RlxPlan                 *plan,
   g_autoptr(GPtrArray) main_steps = g_ptr_array_new_with_free_func ((GDestroyNotify) rlx_step_free);
   g_autofree gboolean *constant = rlx_ir_find_constant_nodes (plan->ir);
   g_autofree gboolean *live = rlx_ir_find_live_nodes (plan->ir);
-  RlxLower lower = { plan, adapter, slots, temporaries, main_steps, FALSE, plan->ir->nodes->len };
+  RlxGpuAdapterInfo seen = *adapter;
+  RlxLower lower = { plan, &seen, slots, temporaries, main_steps, FALSE, plan->ir->nodes->len };
   const RlxIr *ir = plan->ir;
+
+  if (RLX_DEBUG_CHECK (GPU_KERNELS))
+    seen.type = RLX_ADAPTER_TYPE_DISCRETE;
 
   for (guint i = 0; i < lower.n_nodes; i++)
     {

@@ -23,10 +23,19 @@ typedef enum
   RLX_SLOT_STATE,      /* persists between runs, written by copies only */
 } RlxSlotKind;
 
+/* A weight as a kernel wants it: rlx_lower_pack_weight(). */
+typedef struct
+{
+  guint width;            /* 0: as it is */
+  guint64 n_k, n_n;
+  guint64 stride_k, stride_n;
+} RlxPacking;
+
 typedef struct
 {
   RlxSlotKind kind;
   RlxTensorType type;     /* of the value that made the slot */
+  RlxPacking packing;     /* weights */
   guint64 size;           /* bytes on the device, rounded up */
   const RlxIrNode *leaf;  /* inputs, weights and states: the node they come from */
   int first;              /* step that writes it first; -1: before the steps */
@@ -42,6 +51,7 @@ typedef struct
   RlxDataType dtype;      /* on the device */
   gboolean raw;
   gboolean atomic;        /* output of words that invocations share */
+  guint width;            /* elements of a vector the kernel loads at once: 1, 2 or 4 */
   gboolean is_output;
   guint slot;
   guint64 n_elements;
@@ -155,6 +165,9 @@ guint      rlx_n_segments (guint64 size, const RlxGpuAdapterInfo *adapter);
 
 /* Bytes a value takes on the device, rounded to what a binding needs. */
 guint64    rlx_type_device_size (const RlxTensorType *type);
+
+/* What is uploaded for a slot, from a tensor's bytes. */
+GBytes *   rlx_slot_pack       (const RlxSlot *slot, GBytes *bytes);
 
 /* The slot a value stands for, for the kernel builder. */
 guint      rlx_lower_get_slot  (RlxLower *lower, const RlxIrValue *value);

@@ -30,6 +30,8 @@ typedef enum
   RLX_DEBUG_NO_ROBUSTNESS = 1 << 18,
   RLX_DEBUG_NO_TIMESTAMPS = 1 << 19,
   RLX_DEBUG_SMALL_LIMITS  = 1 << 20, /* the limits every WebGPU device has, and a small binding limit */
+  RLX_DEBUG_NO_DOT        = 1 << 21,
+  RLX_DEBUG_GPU_KERNELS   = 1 << 22, /* those for a GPU, also on a CPU */
 } RlxDebugFlags;
 
 /* Read once; 0 in a set-uid process. */

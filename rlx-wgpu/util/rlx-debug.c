@@ -34,6 +34,7 @@ static const struct
   { "no-f16", RLX_DEBUG_NO_F16, "Do without 16-bit floats on the device" },
   { "no-subgroups", RLX_DEBUG_NO_SUBGROUPS, "Do without subgroup operations" },
   { "no-matrix", RLX_DEBUG_NO_MATRIX, "Do without cooperative matrices" },
+  { "no-dot", RLX_DEBUG_NO_DOT, "Do without products of four 8-bit integers at a time" },
   { "no-cache", RLX_DEBUG_NO_CACHE, "Neither read nor write the caches" },
   { "no-fuse", RLX_DEBUG_NO_FUSE, "Give each operator a kernel of its own" },
   { "no-alias", RLX_DEBUG_NO_ALIAS, "Neither work in place nor use memory again" },
@@ -41,6 +42,7 @@ static const struct
   { "no-robustness", RLX_DEBUG_NO_ROBUSTNESS, "Drop the bounds checks in kernels (unsafe)" },
   { "no-timestamps", RLX_DEBUG_NO_TIMESTAMPS, "Do without the GPU's own clock" },
   { "small-limits", RLX_DEBUG_SMALL_LIMITS, "Use only the limits that every WebGPU device has" },
+  { "gpu-kernels", RLX_DEBUG_GPU_KERNELS, "Take the kernels for a GPU on every adapter" },
 };
 
 /* The keys that only talk; "all" must not change any result. */

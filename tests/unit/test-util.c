@@ -434,7 +434,7 @@ test_debug_help (void)
       g_assert_cmpuint (strlen (g_strstrip (words[1])), >, 5);
     }
 
-  g_assert_cmphex (all, ==, TALKING | (((guint) RLX_DEBUG_SMALL_LIMITS << 1) - RLX_DEBUG_VALIDATE));
+  g_assert_cmphex (all, ==, TALKING | (((guint) RLX_DEBUG_GPU_KERNELS << 1) - RLX_DEBUG_VALIDATE));
 }
 
 static void

@@ -1,0 +1,434 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Chooses how the product of two matrices is computed: kernels/matmul.wgsl says
+ * what the ways are and why.
+ */
+#include "config.h"
+
+#include "ops/rlx-product-private.h"
+
+/* The columns of a panel of weights on a CPU: four vectors of eight. */
+#define PANEL 32
+
+void
+rlx_product_loop_add (RlxProductLoop *loop,
+                      guint64         dim,
+                      guint64         stride0,
+                      guint64         stride1)
+{
+  guint last = loop->rank - 1;
+
+  if (dim == 1)
+    return;
+
+  if (loop->rank > 0 &&
+      stride0 == loop->strides[0][last] * loop->dims[last] &&
+      stride1 == loop->strides[1][last] * loop->dims[last])
+    {
+      loop->dims[last] *= dim;
+      return;
+    }
+
+  loop->dims[loop->rank] = dim;
+  loop->strides[0][loop->rank] = stride0;
+  loop->strides[1][loop->rank] = stride1;
+  loop->rank++;
+}
+
+static void
+param_indexed (RlxKernel  *kernel,
+               const char *prefix,
+               guint       index,
+               guint64     value)
+{
+  char name[32];
+
+  g_snprintf (name, sizeof name, "%s%u", prefix, index);
+  rlx_kernel_param_u32 (kernel, name, value);
+}
+
+static void
+swap (guint64 *a,
+      guint64 *b)
+{
+  guint64 c = *a;
+
+  *a = *b;
+  *b = c;
+}
+
+/* One way to compute a product, and its numbers. */
+typedef struct
+{
+  enum { LANES, TILES, DOT } kind;
+  gboolean turned;        /* rows and columns have changed places */
+  guint64 workgroup;
+  guint64 lanes, slices;  /* LANES */
+  guint64 tx, ty, kt;     /* TILES */
+  guint64 tm, tn;
+  guint64 tiles_m, tiles_n;
+  guint64 parts, part_k;  /* of the sum */
+  guint64 n_groups;
+  gboolean panel, pairs, vectors;
+} Way;
+
+static guint64
+divide_up (guint64 a,
+           guint64 b)
+{
+  return (a + b - 1) / b;
+}
+
+/* Whether a whole workgroup should share the sum of each output. Measured on a
+ * CPU adapter, where eight lanes fill a core: only when there are fewer outputs
+ * than lanes. A GPU wants thousands of lanes, and neighbouring ones at
+ * neighbouring addresses. */
+static gboolean
+prefer_dot (const RlxProduct *product,
+            guint64           n_outputs,
+            gboolean          cpu)
+{
+  if (product->k >= 256 && n_outputs <= (cpu ? 16 : 2048))
+    return TRUE;
+  return !cpu && product->k >= 64 && n_outputs <= 1 << 20 &&
+         MIN (product->m, product->n) <= 4 && product->a_k == 1 && product->b_k == 1;
+}
+
+static void
+choose_lanes (Way              *way,
+              const RlxProduct *product,
+              gboolean          cpu)
+{
+  guint64 m = product->m, n = product->n;
+
+  way->kind = LANES;
+  way->slices = 1;
+  if (m == 1)
+    way->tm = 1;
+  else if (m <= 4)
+    way->tm = 4;
+  else if (m <= 8 || !cpu)
+    way->tm = 8;
+  else
+    way->tm = 16;
+
+  if (cpu)
+    {
+      /* Wide rows: the more of one is read at once the better, unless it is
+       * packed. */
+      way->lanes = way->panel ? 8 : 64;
+      while (way->lanes > 8 && way->lanes * 4 > n)
+        way->lanes /= 2;
+      way->tn = n > 16 ? 4 : n > 8 ? 2 : 1;
+    }
+  else
+    {
+      way->lanes = 64;
+      while (way->lanes > 32 && way->lanes / 2 >= n)
+        way->lanes /= 2;
+      way->tn = 1;
+      way->slices = product->k >= 64 ? 4 : 1;
+    }
+  way->workgroup = way->lanes * way->slices;
+  way->tiles_m = divide_up (m, way->tm);
+  way->tiles_n = divide_up (n, way->lanes * way->tn);
+}
+
+/* The largest tile that leaves every core of the device one, else the
+ * smallest. */
+static void
+choose_tiles (Way              *way,
+              const RlxProduct *product,
+              guint64           n_batch,
+              guint64           wanted)
+{
+  static const struct
+  {
+    guint tx, ty, tm, tn, kt;
+  } tiles[] = {
+    { 16, 16, 8, 8, 8 },
+    { 16, 16, 4, 4, 16 },
+    { 8, 8, 4, 4, 16 },
+  };
+
+  way->kind = TILES;
+  for (guint i = 0; i < G_N_ELEMENTS (tiles); i++)
+    {
+      way->tx = tiles[i].tx;
+      way->ty = tiles[i].ty;
+      way->tm = tiles[i].tm;
+      way->tn = tiles[i].tn;
+      way->kt = tiles[i].kt;
+      way->workgroup = way->tx * way->ty;
+      way->tiles_m = divide_up (product->m, way->ty * way->tm);
+      way->tiles_n = divide_up (product->n, way->tx * way->tn);
+      if (way->tiles_m * way->tiles_n * n_batch >= wanted)
+        break;
+    }
+}
+
+/* Too few workgroups for the device share sums that are long enough. */
+static void
+choose_parts (Way              *way,
+              const RlxProduct *product,
+              guint64           n_batch,
+              guint64           wanted)
+{
+  guint64 step = 64;
+
+  way->parts = 1;
+  if (n_batch > 1 || way->n_groups >= wanted || product->k < 512)
+    return;
+  way->parts = MIN (MIN (divide_up (wanted, way->n_groups), product->k / 256), 16);
+  way->part_k = divide_up (divide_up (product->k, way->parts), step) * step;
+  way->parts = divide_up (product->k, way->part_k);
+}
+
+static gboolean
+is_even_batch (const RlxProductLoop *batch,
+               guint                 index,
+               guint64               unit)
+{
+  for (guint i = 0; i < batch->rank; i++)
+    if (batch->strides[index][i] % unit != 0)
+      return FALSE;
+  return TRUE;
+}
+
+static void
+describe_operands (RlxKernel        *kernel,
+                   const RlxProduct *product,
+                   const Way        *way)
+{
+  if (product->k > 0)
+    {
+      if (way->vectors)
+        rlx_kernel_input_vector (kernel, "a", product->a, 4);
+      else
+        rlx_kernel_input (kernel, "a", product->a);
+      if (way->pairs)
+        rlx_kernel_input_vector (kernel, "b", product->b, 2);
+      else
+        rlx_kernel_input (kernel, "b", product->b);
+    }
+  rlx_kernel_define (kernel, "PRODUCT", product->k > 0);
+
+  rlx_kernel_param_u32 (kernel, "k", product->k);
+  rlx_kernel_param_u32 (kernel, "a_m", product->a_m);
+  rlx_kernel_param_u32 (kernel, "a_k", product->a_k);
+  rlx_kernel_param_u32 (kernel, "b_k", product->b_k);
+  rlx_kernel_param_u32 (kernel, "b_n", product->b_n);
+  for (guint i = 0; i < product->batch.rank; i++)
+    {
+      param_indexed (kernel, "batch", i, product->batch.dims[i]);
+      param_indexed (kernel, "a_batch", i, product->batch.strides[0][i]);
+      param_indexed (kernel, "b_batch", i, product->batch.strides[1][i]);
+    }
+  rlx_kernel_define (kernel, "BATCH_DIMS", product->batch.rank);
+}
+
+/* What put() in the kernel does with a sum. */
+static gboolean
+describe_result (RlxKernel        *kernel,
+                 const RlxIrNode  *node,
+                 const RlxProduct *product,
+                 const Way        *way,
+                 GError          **error)
+{
+  rlx_kernel_param_u32 (kernel, "m", product->m);
+  rlx_kernel_param_u32 (kernel, "n", product->n);
+  rlx_kernel_define (kernel, "SWAP", way->turned);
+  rlx_kernel_define (kernel, "OUTPUTS", product->y[1] ? 3 : 1);
+  rlx_kernel_define (kernel, "ALPHA", product->alpha != 1.0);
+  if (product->alpha != 1.0)
+    rlx_kernel_param_f32 (kernel, "alpha", product->alpha);
+  rlx_kernel_define (kernel, "BIAS", product->bias != NULL);
+  rlx_kernel_define (kernel, "BETA", product->beta != 1.0);
+  rlx_kernel_define (kernel, "BIAS_DIMS", product->rows.rank);
+  if (product->bias != NULL)
+    {
+      rlx_kernel_input (kernel, "bias", product->bias);
+      if (product->beta != 1.0)
+        rlx_kernel_param_f32 (kernel, "beta", product->beta);
+      rlx_kernel_param_u32 (kernel, "bias_n", product->bias_n);
+      for (guint i = 0; i < product->rows.rank; i++)
+        {
+          param_indexed (kernel, "row", i, product->rows.dims[i]);
+          param_indexed (kernel, "bias_row", i, product->rows.strides[0][i]);
+        }
+    }
+  if (!rlx_kernel_epilogue (kernel, node, error))
+    return FALSE;
+
+  rlx_kernel_output (kernel, "y", product->y[0]);
+  if (product->y[1] != NULL)
+    {
+      rlx_kernel_output (kernel, "y1", product->y[1]);
+      rlx_kernel_output (kernel, "y2", product->y[2]);
+      rlx_kernel_param_u32 (kernel, "width0", product->widths[0]);
+      rlx_kernel_param_u32 (kernel, "width1", product->widths[1]);
+    }
+  return TRUE;
+}
+
+static void
+describe_way (RlxKernel *kernel,
+              const Way *way)
+{
+  rlx_kernel_define (kernel, "SUM", 0);
+  rlx_kernel_define (kernel, "DOT", way->kind == DOT);
+  rlx_kernel_define (kernel, "WG", (gint64) way->workgroup);
+  rlx_kernel_define (kernel, "LANES", way->kind == LANES ? (gint64) way->lanes : 0);
+  rlx_kernel_define (kernel, "PARTS", way->parts > 1);
+  rlx_kernel_param_u32 (kernel, "groups", way->n_groups);
+  if (way->kind == DOT)
+    return;
+
+  rlx_kernel_define (kernel, "TM", (gint64) way->tm);
+  rlx_kernel_define (kernel, "TN", (gint64) way->tn);
+  rlx_kernel_param_u32 (kernel, "tiles_m", way->tiles_m);
+  rlx_kernel_param_u32 (kernel, "tiles_n", way->tiles_n);
+  if (way->parts > 1)
+    rlx_kernel_param_u32 (kernel, "part_k", way->part_k);
+  if (way->kind == LANES)
+    {
+      rlx_kernel_define (kernel, "SLICES", (gint64) way->slices);
+      rlx_kernel_define (kernel, "PANEL", way->panel);
+      rlx_kernel_define (kernel, "PAIRS", way->pairs);
+      rlx_kernel_define (kernel, "VECTORS", way->vectors);
+    }
+  else
+    {
+      rlx_kernel_define (kernel, "TX", (gint64) way->tx);
+      rlx_kernel_define (kernel, "TY", (gint64) way->ty);
+      rlx_kernel_define (kernel, "KT", (gint64) way->kt);
+    }
+}
+
+/* Adds up the parts of the sums. */
+static gboolean
+lower_sum (RlxLower         *lower,
+           const RlxIrNode  *node,
+           const RlxProduct *product,
+           const Way        *way,
+           const RlxIrValue *parts,
+           GError          **error)
+{
+  RlxKernel *kernel = rlx_kernel_new (lower, node, "matmul");
+  guint64 n = product->m * product->n;
+
+  rlx_kernel_input (kernel, "x", parts);
+  if (!describe_result (kernel, node, product, way, error))
+    {
+      rlx_kernel_free (kernel);
+      return FALSE;
+    }
+  rlx_kernel_define (kernel, "PRODUCT", 0);
+  rlx_kernel_define (kernel, "SUM", 1);
+  rlx_kernel_define (kernel, "PARTS", 0);
+  rlx_kernel_define (kernel, "WG", 64);
+  rlx_kernel_param_u32 (kernel, "parts", way->parts);
+  rlx_kernel_set_cost (kernel, (double) way->parts * (double) n, (double) (way->parts + 1) * (double) n * 4);
+  return rlx_kernel_dispatch (kernel, divide_up (n, 64), error);
+}
+
+gboolean
+rlx_lower_product (RlxLower         *lower,
+                   const RlxIrNode  *node,
+                   const RlxProduct *original,
+                   GError          **error)
+{
+  const RlxGpuAdapterInfo *adapter = rlx_lower_get_adapter (lower);
+  gboolean cpu = adapter->type == RLX_ADAPTER_TYPE_CPU;
+  /* Workgroups that keep the whole device busy. */
+  guint64 wanted = cpu ? 4 : adapter->type == RLX_ADAPTER_TYPE_DISCRETE ? 96 : 24;
+  guint64 min_lanes = cpu ? 8 : 32;
+  RlxProduct product = *original;
+  guint64 n_batch = 1, n_outputs;
+  RlxIrValue *parts = NULL;
+  RlxKernel *kernel;
+  Way way = { .parts = 1 };
+
+  for (guint i = 0; i < product.batch.rank; i++)
+    n_batch *= product.batch.dims[i];
+  n_outputs = product.m * product.n * n_batch;
+
+  if (prefer_dot (&product, n_outputs, cpu))
+    {
+      way.kind = DOT;
+      way.workgroup = product.k >= 4096 ? 256 : 64;
+      way.n_groups = n_outputs;
+    }
+  else
+    {
+      if (product.n < min_lanes && product.n < product.m)
+        {
+          way.turned = TRUE;
+          swap (&product.m, &product.n);
+          swap (&product.a_m, &product.b_n);
+          swap (&product.a_k, &product.b_k);
+          product.a = original->b;
+          product.b = original->a;
+          for (guint i = 0; i < product.batch.rank; i++)
+            swap (&product.batch.strides[0][i], &product.batch.strides[1][i]);
+        }
+
+      if (cpu && !way.turned && product.k > 0 && product.n >= PANEL / 2 && product.batch.rank == 0)
+        way.panel = rlx_lower_pack_weight (lower, product.b, product.k, product.n, product.b_k, product.b_n, PANEL);
+
+      if (cpu || product.m <= 8)
+        choose_lanes (&way, &product, cpu);
+      else
+        choose_tiles (&way, &product, n_batch, wanted);
+      way.n_groups = way.tiles_m * way.tiles_n * n_batch;
+      choose_parts (&way, &product, n_batch, wanted);
+      way.n_groups *= way.parts;
+    }
+
+  if (way.kind == LANES)
+    {
+      way.vectors = product.k > 0 && product.a_k == 1 && product.a_m % 4 == 0 && product.k % 4 == 0 && is_even_batch (&product.batch, 0, 4);
+      way.pairs = product.k > 0 && product.b->type.dtype == RLX_DATA_TYPE_F16 && way.tn % 2 == 0 &&
+                  (way.panel || (product.b_n == 1 && product.b_k % 2 == 0 && product.n % 2 == 0 && is_even_batch (&product.batch, 1, 2)));
+    }
+
+  kernel = rlx_kernel_new (lower, node, "matmul");
+  describe_operands (kernel, &product, &way);
+  describe_way (kernel, &way);
+  if (way.kind == TILES)
+    {
+      rlx_kernel_define (kernel, "A_ALONG_K", product.a_k == 1);
+      rlx_kernel_define (kernel, "B_ALONG_K", product.b_n != 1 && product.b_k == 1);
+    }
+  if (way.parts > 1)
+    {
+      RlxTensorType type = { RLX_DATA_TYPE_F32, 3, { (gint64) way.parts, (gint64) original->m, (gint64) original->n } };
+
+      /* A device that cannot hold them cannot hold the operands either: k is far
+       * longer than there are parts. */
+      parts = rlx_lower_temporary (lower, &type);
+      rlx_kernel_param_u32 (kernel, "m", product.m);
+      rlx_kernel_param_u32 (kernel, "n", product.n);
+      rlx_kernel_define (kernel, "SWAP", way.turned);
+      rlx_kernel_define_text (kernel, "EPILOGUE_TEXT", "");
+      rlx_kernel_output (kernel, "y", parts);
+    }
+  else if (!describe_result (kernel, node, &product, &way, error))
+    {
+      rlx_kernel_free (kernel);
+      return FALSE;
+    }
+
+  rlx_kernel_set_cost (kernel,
+                       2.0 * (double) n_outputs * (double) product.k,
+                       (double) rlx_type_n_bytes (&product.a->type) + (double) rlx_type_n_bytes (&product.b->type) +
+                       (double) rlx_type_n_bytes (&node->outputs[0].type) +
+                       (product.bias ? (double) rlx_type_n_bytes (&product.bias->type) : 0.0));
+  if (!rlx_kernel_dispatch (kernel, way.n_groups, error))
+    return FALSE;
+  if (parts == NULL)
+    return TRUE;
+  way.turned = FALSE;
+  return lower_sum (lower, node, original, &way, parts, error);
+}
