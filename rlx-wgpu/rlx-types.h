@@ -268,6 +268,103 @@ typedef enum
 } RlxFilterLayout;
 
 /**
+ * RlxRecurrentDirection:
+ * @RLX_RECURRENT_DIRECTION_FORWARD: from the first step to the last
+ * @RLX_RECURRENT_DIRECTION_BACKWARD: from the last step to the first
+ * @RLX_RECURRENT_DIRECTION_BOTH: once each way, with weights of their own
+ *
+ * In which order a recurrent network takes the steps of a sequence.
+ *
+ * Since: 1.0
+ */
+typedef enum
+{
+  RLX_RECURRENT_DIRECTION_FORWARD,
+  RLX_RECURRENT_DIRECTION_BACKWARD,
+  RLX_RECURRENT_DIRECTION_BOTH,
+} RlxRecurrentDirection;
+
+/**
+ * RlxRecurrentActivation:
+ * @RLX_RECURRENT_ACTIVATION_SIGMOID: 1 / (1 + e⁻ˣ)
+ * @RLX_RECURRENT_ACTIVATION_TANH: tanh x
+ * @RLX_RECURRENT_ACTIVATION_RELU: max(0, x)
+ * @RLX_RECURRENT_ACTIVATION_LEAKY_RELU: x, or alpha · x for x < 0
+ * @RLX_RECURRENT_ACTIVATION_THRESHOLDED_RELU: x for x > alpha, otherwise 0
+ * @RLX_RECURRENT_ACTIVATION_HARD_SIGMOID: alpha · x + beta, limited to 0 and 1
+ * @RLX_RECURRENT_ACTIVATION_ELU: x, or alpha · (eˣ - 1) for x < 0
+ * @RLX_RECURRENT_ACTIVATION_SOFTSIGN: x / (1 + |x|)
+ * @RLX_RECURRENT_ACTIVATION_SOFTPLUS: ln(1 + eˣ)
+ * @RLX_RECURRENT_ACTIVATION_AFFINE: alpha · x + beta
+ * @RLX_RECURRENT_ACTIVATION_SCALED_TANH: alpha · tanh(beta · x)
+ *
+ * A function of one number in a recurrent network. Alpha and beta are
+ * attributes of the operator.
+ *
+ * Since: 1.0
+ */
+typedef enum
+{
+  RLX_RECURRENT_ACTIVATION_SIGMOID,
+  RLX_RECURRENT_ACTIVATION_TANH,
+  RLX_RECURRENT_ACTIVATION_RELU,
+  RLX_RECURRENT_ACTIVATION_LEAKY_RELU,       /*< nick=leaky-relu >*/
+  RLX_RECURRENT_ACTIVATION_THRESHOLDED_RELU, /*< nick=thresholded-relu >*/
+  RLX_RECURRENT_ACTIVATION_HARD_SIGMOID,     /*< nick=hard-sigmoid >*/
+  RLX_RECURRENT_ACTIVATION_ELU,
+  RLX_RECURRENT_ACTIVATION_SOFTSIGN,
+  RLX_RECURRENT_ACTIVATION_SOFTPLUS,
+  RLX_RECURRENT_ACTIVATION_AFFINE,
+  RLX_RECURRENT_ACTIVATION_SCALED_TANH,      /*< nick=scaled-tanh >*/
+} RlxRecurrentActivation;
+
+/**
+ * RlxLstmGates:
+ * @RLX_LSTM_GATES_IOFG: input, output, forget, cell (WebNN's default, ONNX)
+ * @RLX_LSTM_GATES_IFGO: input, forget, cell, output (PyTorch)
+ *
+ * The order of the gates of a long short-term memory.
+ *
+ * Since: 1.0
+ */
+typedef enum
+{
+  RLX_LSTM_GATES_IOFG,
+  RLX_LSTM_GATES_IFGO,
+} RlxLstmGates;
+
+/**
+ * RlxGruGates:
+ * @RLX_GRU_GATES_ZRN: update, reset, new (WebNN's default, ONNX)
+ * @RLX_GRU_GATES_RZN: reset, update, new (PyTorch)
+ *
+ * The order of the gates of a gated recurrent unit.
+ *
+ * Since: 1.0
+ */
+typedef enum
+{
+  RLX_GRU_GATES_ZRN,
+  RLX_GRU_GATES_RZN,
+} RlxGruGates;
+
+/**
+ * RlxHeadLayout:
+ * @RLX_HEAD_LAYOUT_HEADS_FIRST: batch, heads, sequence, width
+ * @RLX_HEAD_LAYOUT_SEQUENCE_FIRST: batch, sequence, heads, width: what a projection
+ *   gives when its columns are taken for heads
+ *
+ * Where the heads of queries, keys and values are.
+ *
+ * Since: 1.0
+ */
+typedef enum
+{
+  RLX_HEAD_LAYOUT_HEADS_FIRST,    /*< nick=heads-first >*/
+  RLX_HEAD_LAYOUT_SEQUENCE_FIRST, /*< nick=sequence-first >*/
+} RlxHeadLayout;
+
+/**
  * RlxPackedType:
  * @RLX_PACKED_TYPE_Q4_0: 32 numbers of 4 bits and a scale, 18 bytes
  * @RLX_PACKED_TYPE_Q4_1: 32 numbers of 4 bits, a scale and an offset, 20 bytes

@@ -9,6 +9,7 @@
 #include "map-onnx.h"
 #include "map-packed.h"
 #include "map-quantize.h"
+#include "map-recurrent.h"
 #include "map-index.h"
 #include "map-norm.h"
 #include "map-window.h"
@@ -723,5 +724,8 @@ const Mapping mappings_onnx[] = {
   ROW ("Range", NULL, .func = onnx_map_range),
   ROW ("Shape", NULL, .func = onnx_map_shape),
   ROW ("Size", NULL, .func = onnx_map_size),
+  ROW ("GRU", "gru", .func = onnx_map_recurrent),
+  ROW ("LSTM", "lstm", .func = onnx_map_recurrent),
+  ROW ("RNN", "rnn", .func = onnx_map_recurrent),
   { .name = NULL }
 };

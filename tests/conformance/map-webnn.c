@@ -11,6 +11,7 @@
 #include "map-index.h"
 #include "map-norm.h"
 #include "map-quantize.h"
+#include "map-recurrent.h"
 #include "map-window.h"
 
 #include <math.h>
@@ -467,6 +468,10 @@ const Mapping mappings_webnn[] = {
   ROW ("averagePool2d", "average_pool", .func = webnn_map_pool),
   ROW ("l2Pool2d", "l2_pool", .func = webnn_map_pool),
   ROW ("maxPool2d", "max_pool", .func = webnn_map_pool),
+  ROW ("lstm", "lstm", .func = webnn_map_recurrent),
+  ROW ("lstmCell", "lstm_cell", .func = webnn_map_recurrent),
+  ROW ("gru", "gru", .func = webnn_map_recurrent),
+  ROW ("gruCell", "gru_cell", .func = webnn_map_recurrent),
   ROW ("softmax", "softmax", .func = map_softmax),
   ROW ("layerNormalization", "layer_norm", .func = map_layer_normalization),
   ROW ("batchNormalization", "batch_norm", .func = webnn_map_batch_norm),

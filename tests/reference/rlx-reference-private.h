@@ -40,6 +40,7 @@ extern const RlxReferenceRow rlx_reference_norms[];
 extern const RlxReferenceRow rlx_reference_packed[];
 extern const RlxReferenceRow rlx_reference_quantize[];
 extern const RlxReferenceRow rlx_reference_random[];
+extern const RlxReferenceRow rlx_reference_recurrent[];
 extern const RlxReferenceRow rlx_reference_reduce[];
 extern const RlxReferenceRow rlx_reference_resize[];
 extern const RlxReferenceRow rlx_reference_shape[];

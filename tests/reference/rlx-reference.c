@@ -368,6 +368,7 @@ find_op (const char *op)
     rlx_reference_packed,
     rlx_reference_quantize,
     rlx_reference_random,
+    rlx_reference_recurrent,
     rlx_reference_reduce,
     rlx_reference_resize,
     rlx_reference_shape,

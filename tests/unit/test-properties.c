@@ -16,7 +16,7 @@
 #include "test-prop-common.h"
 #include "util/rlx-debug-private.h"
 
-#define MAX_OPERANDS 8
+#define MAX_OPERANDS 9
 
 typedef struct
 {
@@ -744,6 +744,9 @@ generate_gather (Call *call)
 
 #include "test-prop-window.h"
 
+#include "test-prop-recurrent.h"
+
+#include "test-prop-solve.h"
 #include "test-prop-sort.h"
 
 #include "test-prop-quantize.h"
@@ -776,6 +779,12 @@ static const struct
   { "lora_matmul", generate_lora_matmul },
   { "average_pool", generate_pool },
   { "l2_pool", generate_pool },
+  { "lstm", generate_recurrent },
+  { "gru", generate_recurrent },
+  { "rnn", generate_recurrent },
+  { "lstm_cell", generate_recurrent_cell },
+  { "gru_cell", generate_recurrent_cell },
+  { "rnn_cell", generate_recurrent_cell },
   { "softmax", generate_softmax },
   { "log_softmax", generate_softmax },
   { "layer_norm", generate_norm },

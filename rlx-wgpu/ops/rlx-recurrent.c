@@ -1,0 +1,786 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Recurrent networks: one product for what the operand contributes to all gates
+ * of all steps, then the steps.
+ */
+#include "config.h"
+
+#include "ops/rlx-shape-private.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "util/rlx-checked-private.h"
+
+gboolean rlx_recurrent_infer (RlxOpCall *call, GError **error);
+gboolean rlx_recurrent_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
+
+#define MAX_GATES 4
+/* From here on it pays to have the recurrent weight with neighbouring units at
+ * neighbouring addresses. */
+#define MIN_STEPS_TO_TRANSPOSE 8
+
+typedef enum
+{
+  KIND_RNN,
+  KIND_LSTM,
+  KIND_GRU,
+} Kind;
+
+/* What the operands say. */
+typedef struct
+{
+  Kind kind;
+  gboolean cell;          /* one step, without axes for steps and directions */
+  gint64 gates;
+  gint64 directions;
+  gint64 steps;
+  gint64 batch;
+  gint64 inputs;
+  gint64 hidden;
+  gboolean batch_first;
+  gboolean sequence;
+} Recurrent;
+
+static Kind
+get_kind (const RlxOp *op)
+{
+  return g_str_has_prefix (op->name, "lstm") ? KIND_LSTM : g_str_has_prefix (op->name, "gru") ? KIND_GRU : KIND_RNN;
+}
+
+static int
+find_input (const RlxOp *op,
+            const char  *name)
+{
+  for (guint i = 0; i < op->n_inputs; i++)
+    if (strcmp (op->inputs[i].name, name) == 0)
+      return (int) i;
+  return -1;
+}
+
+/* ---- the rule --------------------------------------------------------------------- */
+
+static gboolean
+check_shape (RlxOpCall    *call,
+             const char   *name,
+             guint         rank,
+             const gint64 *dims,
+             const char   *meaning,
+             GError      **error)
+{
+  int index = find_input (call->op, name);
+  RlxTensorType wanted = { .rank = rank };
+
+  if (index < 0 || (guint) index >= call->n_inputs || call->inputs[index] == NULL)
+    return TRUE;
+
+  wanted.dtype = call->inputs[index]->dtype;
+  memcpy (wanted.dims, dims, rank * sizeof (gint64));
+  if (!rlx_type_same_shape (call->inputs[index], &wanted))
+    {
+      g_autofree char *got = rlx_type_to_string (call->inputs[index]);
+      g_autofree char *text = rlx_type_to_string (&wanted);
+
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                             "%s is %s, it must be %s: %s", name, got, text, meaning);
+    }
+  return TRUE;
+}
+
+static gboolean
+check_rank (RlxOpCall  *call,
+            guint       index,
+            guint       rank,
+            const char *meaning,
+            GError    **error)
+{
+  if (call->inputs[index]->rank != rank)
+    {
+      g_autofree char *text = rlx_type_to_string (call->inputs[index]);
+
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                             "%s is %s, it must have %u dimensions: %s",
+                             index == 0 ? "the operand" : call->op->inputs[index].name, text, rank, meaning);
+    }
+  return TRUE;
+}
+
+static gboolean
+check_attrs (RlxOpCall *call,
+             GError   **error)
+{
+  for (guint i = 0; i < call->op->n_attrs; i++)
+    {
+      const RlxAttrDef *def = &call->op->attrs[i];
+      double value = call->attrs[i].f;
+
+      if (def->kind != RLX_ATTR_FLOAT)
+        continue;
+      if (strcmp (def->name, "clip") == 0)
+        {
+          if (!(value > 0))
+            return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                                   "clip is %g, it must be greater than 0", value);
+        }
+      else if (!isfinite ((float) value))
+        {
+          return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                                 "%s is %g, it must be a finite 32-bit float", def->name, value);
+        }
+    }
+  return TRUE;
+}
+
+/* Looks at the three operands that are always there. */
+static gboolean
+recurrent_init (Recurrent *self,
+                RlxOpCall *call,
+                GError   **error)
+{
+  static const gint64 n_gates[] = { 1, 4, 3 };
+  const RlxTensorType *x = call->inputs[0];
+  const RlxTensorType *recurrent = call->inputs[2];
+  gint64 rows, words, all;
+
+  *self = (Recurrent) { .kind = get_kind (call->op), .directions = 1, .steps = 1 };
+  self->cell = g_str_has_suffix (call->op->name, "_cell");
+  self->gates = n_gates[self->kind];
+
+  if (!check_rank (call, 0, self->cell ? 2 : 3, self->cell ? "batch, inputs" : "steps, batch, inputs", error) ||
+      !check_rank (call, 2, self->cell ? 2 : 3, self->cell ? "gates, hidden" : "directions, gates, hidden", error))
+    return FALSE;
+
+  self->inputs = x->dims[x->rank - 1];
+  self->batch = x->dims[0];
+  if (!self->cell)
+    {
+      self->batch_first = rlx_call_attr (call, "batch_first")->i != 0;
+      self->sequence = rlx_call_attr (call, "return_sequence")->i != 0;
+      self->directions = rlx_call_attr (call, "direction")->i == RLX_RECURRENT_DIRECTION_BOTH ? 2 : 1;
+      self->steps = x->dims[self->batch_first ? 1 : 0];
+      self->batch = x->dims[self->batch_first ? 0 : 1];
+    }
+  self->hidden = recurrent->dims[recurrent->rank - 1];
+
+  /* Everything else fits when these do. */
+  if (!rlx_mul_i64 (self->gates, self->hidden, &rows) ||
+      !rlx_mul_i64 (rows, 2 * self->directions, &words) ||
+      !rlx_mul_i64 (words, MAX (self->batch, 1), &all) || all > G_MAXINT32 ||
+      !rlx_add_i64 (all, self->batch, &all) || all > G_MAXINT32 ||
+      !rlx_mul_i64 (rows, self->directions, &words) ||
+      !rlx_mul_i64 (words, self->batch, &all) ||
+      !rlx_mul_i64 (all, self->steps, &all) || all > G_MAXUINT32)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
+                           "%" G_GINT64_FORMAT " gates of %" G_GINT64_FORMAT " units for %" G_GINT64_FORMAT " sequences of %"
+                           G_GINT64_FORMAT " steps in %" G_GINT64_FORMAT " directions are more than 2³² elements",
+                           self->gates, self->hidden, self->batch, self->steps, self->directions);
+  return TRUE;
+}
+
+static gboolean
+check_operands (Recurrent *self,
+                RlxOpCall *call,
+                GError   **error)
+{
+  gint64 rows = self->gates * self->hidden;
+  gint64 state[] = { self->directions, self->batch, self->hidden };
+
+  if (self->batch_first)
+    {
+      state[0] = self->batch;
+      state[1] = self->directions;
+    }
+  /* A cell has no axis for directions. */
+  if (self->cell)
+    return check_shape (call, "recurrent_weight", 2, (gint64[]) { rows, self->hidden }, "gates, hidden", error) &&
+           check_shape (call, "weight", 2, (gint64[]) { rows, self->inputs }, "gates, inputs", error) &&
+           check_shape (call, "bias", 1, &rows, "gates", error) &&
+           check_shape (call, "recurrent_bias", 1, &rows, "gates", error) &&
+           check_shape (call, "peephole_weight", 1, (gint64[]) { 3 * self->hidden }, "three gates", error) &&
+           check_shape (call, "hidden_state", 2, state + 1, "batch, hidden", error) &&
+           check_shape (call, "cell_state", 2, state + 1, "batch, hidden", error);
+
+  return check_shape (call, "recurrent_weight", 3, (gint64[]) { self->directions, rows, self->hidden },
+                      "directions, gates, hidden", error) &&
+         check_shape (call, "weight", 3, (gint64[]) { self->directions, rows, self->inputs },
+                      "directions, gates, inputs", error) &&
+         check_shape (call, "bias", 2, (gint64[]) { self->directions, rows }, "directions, gates", error) &&
+         check_shape (call, "recurrent_bias", 2, (gint64[]) { self->directions, rows }, "directions, gates", error) &&
+         check_shape (call, "peephole_weight", 2, (gint64[]) { self->directions, 3 * self->hidden },
+                      "directions, three gates", error) &&
+         check_shape (call, "initial_hidden_state", 3, state,
+                      self->batch_first ? "batch, directions, hidden" : "directions, batch, hidden", error) &&
+         check_shape (call, "initial_cell_state", 3, state,
+                      self->batch_first ? "batch, directions, hidden" : "directions, batch, hidden", error) &&
+         check_shape (call, "sequence_lengths", 1, &self->batch, "batch", error);
+}
+
+gboolean
+rlx_recurrent_infer (RlxOpCall *call,
+                     GError   **error)
+{
+  RlxTensorType type = { .dtype = call->inputs[0]->dtype };
+  Recurrent self;
+
+  if (!check_attrs (call, error) || !recurrent_init (&self, call, error) || !check_operands (&self, call, error))
+    return FALSE;
+
+  if (self.batch_first)
+    type.dims[type.rank++] = self.batch;
+  if (!self.cell)
+    type.dims[type.rank++] = self.directions;
+  if (!self.batch_first)
+    type.dims[type.rank++] = self.batch;
+  type.dims[type.rank++] = self.hidden;
+  rlx_call_add_output (call, &type);
+  if (self.kind == KIND_LSTM)
+    rlx_call_add_output (call, &type);
+
+  if (self.sequence)
+    {
+      /* The state with an axis more, behind the batch when that is first. */
+      guint axis = self.batch_first ? 1 : 0;
+
+      memmove (type.dims + axis + 1, type.dims + axis, (type.rank - axis) * sizeof (gint64));
+      type.dims[axis] = self.steps;
+      type.rank++;
+      rlx_call_add_output (call, &type);
+    }
+  return TRUE;
+}
+
+/* ---- the lowering ------------------------------------------------------------------- */
+
+/* How the steps are shared out. */
+typedef struct
+{
+  gboolean loop;          /* a workgroup has all units and makes many steps */
+  guint64 width;          /* of a row of workgroup memory */
+  guint64 tile;           /* sequences */
+  guint64 units;
+  guint64 parts;          /* invocations that share a sum */
+  guint64 slice;          /* units of a workgroup */
+  guint64 count;          /* steps of a dispatch */
+} Way;
+
+/* Where the parts of the packed words are. */
+typedef struct
+{
+  guint64 apart;
+  guint64 peephole;
+  guint64 lengths;
+  guint64 end;
+} Words;
+
+typedef struct
+{
+  Recurrent shape;
+  RlxLower *lower;
+  const RlxIrNode *node;
+  gboolean before;        /* the reset gate before the product */
+  Way way;
+  Words words;
+  guint64 one_state;
+  const RlxIrValue *packed;
+  const RlxIrValue *inputs;
+  const RlxIrValue *recurrent;
+  gboolean transposed;
+} Steps;
+
+static guint64
+round_up_to_power (guint64 value)
+{
+  guint64 power = 1;
+
+  while (power < value)
+    power *= 2;
+  return power;
+}
+
+static const RlxIrValue *
+get_value (const RlxIrNode *node,
+           const char      *name)
+{
+  int index = find_input (node->op, name);
+
+  return index >= 0 && (guint) index < node->n_inputs ? node->inputs[index] : NULL;
+}
+
+static Way
+choose_way (const Recurrent *shape,
+            RlxLower        *lower)
+{
+  /* 16 KiB are 4096 floats: three rows of the state and sums, or sums alone. */
+  const guint64 most_state = 1024, most_sums = 1024, most_sums_alone = 4096;
+  gboolean cpu = rlx_lower_get_adapter (lower)->type == RLX_ADAPTER_TYPE_CPU;
+  guint64 hidden = (guint64) shape->hidden, batch = (guint64) shape->batch, gates = (guint64) shape->gates;
+  guint64 power = round_up_to_power (hidden);
+  guint64 tiles, work, most;
+  Way way = { .width = MAX (32, power), .parts = 1 };
+
+  way.tile = batch >= 3 ? 4 : batch;
+  way.units = cpu ? CLAMP (power, 8, 64) : CLAMP (power, 32, 256);
+  while (way.tile > 1 && (way.width * way.tile > most_state || gates * way.tile * way.units > most_sums))
+    way.tile /= 2;
+  tiles = (batch + way.tile - 1) / way.tile * (guint64) shape->directions;
+  /* Products of a workgroup for each step. Up to the first limit a dispatch for
+   * each step would cost more than it gains, up to the second there are enough
+   * workgroups to keep a device busy. */
+  work = gates * hidden * hidden * way.tile;
+  way.loop = shape->steps > 1 && way.width * way.tile <= most_state &&
+             (work <= 1 << 18 || (tiles >= 16 && work <= 1 << 22));
+  most = most_sums;
+  if (!way.loop)
+    {
+      way.tile = batch >= 3 ? 4 : batch;
+      way.units = MIN (way.units, cpu ? 64 : 32);
+      most = most_sums_alone;
+    }
+  while (!cpu && way.parts < 8 && way.parts * 2 <= hidden && way.units * way.parts * 2 <= 256 &&
+         gates * way.tile * way.units * way.parts * 2 <= most)
+    way.parts *= 2;
+
+  way.slice = way.loop ? hidden : way.units;
+  /* A dispatch should end soon, on slow devices too. */
+  way.count = way.loop ? CLAMP ((1u << 26) / MAX (work, 1), 16, (guint64) shape->steps) : 1;
+  return way;
+}
+
+static RlxIrValue *
+temporary (RlxLower   *lower,
+           RlxDataType dtype,
+           guint64     n_elements)
+{
+  RlxTensorType type = { .dtype = dtype, .rank = 1, .dims = { (gint64) n_elements } };
+
+  return rlx_lower_temporary (lower, &type);
+}
+
+/* A value with the elements of another one as a matrix. */
+static RlxIrValue *
+as_matrix (RlxLower         *lower,
+           const RlxIrValue *value,
+           gint64            rows,
+           gint64            columns)
+{
+  RlxTensorType type = { .dtype = value->type.dtype, .rank = 2, .dims = { rows, columns } };
+  RlxIrValue *view = rlx_lower_temporary (lower, &type);
+
+  rlx_lower_alias (lower, view, value);
+  return view;
+}
+
+/* x Wᵀ for all steps, sequences, directions and gates. */
+static gboolean
+lower_inputs (Steps   *self,
+              GError **error)
+{
+  const Recurrent *shape = &self->shape;
+  const RlxOp *op = rlx_op_lookup ("matmul");
+  gint64 rows = shape->steps * shape->batch, columns = shape->directions * shape->gates * shape->hidden;
+  RlxTensorType type = { .dtype = RLX_DATA_TYPE_F32, .rank = 2, .dims = { rows, columns } };
+  RlxIrValue *product = rlx_lower_temporary (self->lower, &type);
+  RlxIrValue *operands[2] = {
+    as_matrix (self->lower, self->node->inputs[0], rows, shape->inputs),
+    as_matrix (self->lower, self->node->inputs[1], columns, shape->inputs),
+  };
+  RlxAttrValue *attrs = rlx_attrs_new (op);
+  RlxIrNode node = {
+    .id = self->node->id,
+    .origin = self->node->origin,
+    .op = op,
+    .name = self->node->name,
+    .attrs = attrs,
+    .inputs = operands,
+    .n_inputs = G_N_ELEMENTS (operands),
+    .outputs = product,
+    .n_outputs = 1,
+  };
+  gboolean ok;
+
+  rlx_attr_set_int (&attrs[rlx_op_find_attr (op, "transpose_b")], TRUE);
+  self->inputs = product;
+  ok = op->lower (self->lower, &node, error);
+  rlx_attrs_free (op, attrs);
+  return ok;
+}
+
+/* [directions, gates · hidden, hidden] with the last axes swapped. */
+static gboolean
+lower_recurrent_weight (Steps   *self,
+                        GError **error)
+{
+  const Recurrent *shape = &self->shape;
+  gint64 rows = shape->gates * shape->hidden, columns = shape->hidden;
+  RlxCopy copy = {
+    .rank = 3,
+    .dims = { shape->directions, columns, rows },
+    .from = { rows * columns, 1, columns },
+    .to = { rows * columns, rows, 1 },
+  };
+  RlxIrValue *turned;
+
+  self->recurrent = self->node->inputs[2];
+  self->transposed = shape->steps >= MIN_STEPS_TO_TRANSPOSE && shape->hidden > 1;
+  if (!self->transposed)
+    return TRUE;
+
+  turned = rlx_lower_temporary (self->lower, &self->recurrent->type);
+  if (!rlx_lower_copy (self->lower, self->node, self->recurrent, turned, &copy, error))
+    return FALSE;
+  self->recurrent = turned;
+  return TRUE;
+}
+
+static gboolean
+lower_pack (Steps            *self,
+            const RlxIrValue *state,
+            GError          **error)
+{
+  const Recurrent *shape = &self->shape;
+  const RlxIrNode *node = self->node;
+  const RlxIrValue *bias = get_value (node, "bias");
+  const RlxIrValue *recurrent_bias = get_value (node, "recurrent_bias");
+  const RlxIrValue *peephole = get_value (node, "peephole_weight");
+  const RlxIrValue *lengths = get_value (node, "sequence_lengths");
+  const RlxIrValue *hidden = get_value (node, shape->cell ? "hidden_state" : "initial_hidden_state");
+  const RlxIrValue *cell = get_value (node, shape->cell ? "cell_state" : "initial_cell_state");
+  gboolean apart = shape->kind == KIND_GRU && !self->before;
+  guint64 units = shape->hidden, all = shape->directions * units;
+  guint64 n_states = rlx_type_n_elements (&state->type);
+  RlxKernel *kernel = rlx_kernel_new (self->lower, node, "recurrent-pack");
+  RlxIrValue *packed;
+  guint64 n;
+
+  self->words.apart = all * (guint64) shape->gates;
+  self->words.peephole = self->words.apart + (apart ? all : 0);
+  self->words.lengths = self->words.peephole + (peephole != NULL ? 3 * all : 0);
+  self->words.end = self->words.lengths + (lengths != NULL ? (guint64) shape->batch : 0);
+  packed = temporary (self->lower, RLX_DATA_TYPE_U32, self->words.end);
+  self->packed = packed;
+  n = self->words.end + n_states;
+
+  if (bias != NULL)
+    rlx_kernel_input (kernel, "bias", bias);
+  if (recurrent_bias != NULL)
+    rlx_kernel_input (kernel, "recurrent_bias", recurrent_bias);
+  if (peephole != NULL)
+    rlx_kernel_input (kernel, "peephole_weight", peephole);
+  if (lengths != NULL)
+    rlx_kernel_input (kernel, "lengths", lengths);
+  if (hidden != NULL)
+    rlx_kernel_input (kernel, "initial_hidden", hidden);
+  if (cell != NULL)
+    rlx_kernel_input (kernel, "initial_cell", cell);
+  rlx_kernel_output (kernel, "words", packed);
+  rlx_kernel_output (kernel, "state", state);
+
+  rlx_kernel_define (kernel, "BIAS", bias != NULL);
+  rlx_kernel_define (kernel, "RECURRENT_BIAS", recurrent_bias != NULL);
+  rlx_kernel_define (kernel, "APART", apart);
+  rlx_kernel_define (kernel, "PEEPHOLE", peephole != NULL);
+  rlx_kernel_define (kernel, "LENGTHS", lengths != NULL);
+  rlx_kernel_define (kernel, "HIDDEN", hidden != NULL);
+  rlx_kernel_define (kernel, "CELL", cell != NULL);
+  rlx_kernel_param_u32 (kernel, "words", self->words.end);
+  rlx_kernel_param_u32 (kernel, "states", n_states);
+  rlx_kernel_param_u32 (kernel, "one_state", self->one_state);
+  rlx_kernel_param_u32 (kernel, "hidden", units);
+  rlx_kernel_param_u32 (kernel, "batch", shape->batch);
+  rlx_kernel_param_u32 (kernel, "from_direction", shape->batch_first ? units : units * (guint64) shape->batch);
+  rlx_kernel_param_u32 (kernel, "from_batch", shape->batch_first ? all : units);
+  rlx_kernel_param_u32 (kernel, "biases", (guint64) shape->gates * units);
+  rlx_kernel_param_u32 (kernel, "summed", ((guint64) shape->gates - 1) * units);
+  rlx_kernel_param_u32 (kernel, "at_apart", self->words.apart);
+  rlx_kernel_param_u32 (kernel, "at_peephole", self->words.peephole);
+  rlx_kernel_param_u32 (kernel, "at_lengths", self->words.lengths);
+  rlx_kernel_param_u32 (kernel, "steps", shape->steps);
+  rlx_kernel_set_cost (kernel, (double) n, 8.0 * (double) n);
+  return rlx_kernel_dispatch (kernel, (n + 63) / 64, error);
+}
+
+/* The text of an activation of x, and what it needs. */
+static void
+define_activation (RlxKernel       *kernel,
+                   const RlxIrNode *node,
+                   const char      *place,
+                   const char      *macro,
+                   guint           *uses)
+{
+  static const struct { const char *text; guint uses; guint numbers; } activations[] = {
+    /* uses: bits in the order of the names below; numbers: alpha, beta */
+    [RLX_RECURRENT_ACTIVATION_SIGMOID] = { "op_sigmoid (x)", 1 << 0, 0 },
+    [RLX_RECURRENT_ACTIVATION_TANH] = { "op_tanh (x)", 1 << 1, 0 },
+    [RLX_RECURRENT_ACTIVATION_RELU] = { "op_max (x, 0.0)", 1 << 2, 0 },
+    [RLX_RECURRENT_ACTIVATION_LEAKY_RELU] = { "select (x, p.%s_alpha * x, x < 0.0)", 0, 1 },
+    [RLX_RECURRENT_ACTIVATION_THRESHOLDED_RELU] = { "select (0.0, x, x > p.%s_alpha)", 0, 1 },
+    [RLX_RECURRENT_ACTIVATION_HARD_SIGMOID] = { "op_clamp (p.%s_alpha * x + p.%s_beta, 0.0, 1.0)", 1 << 3, 2 },
+    [RLX_RECURRENT_ACTIVATION_ELU] = { "op_elu (x, p.%s_alpha)", 1 << 4, 1 },
+    [RLX_RECURRENT_ACTIVATION_SOFTSIGN] = { "op_softsign (x)", 1 << 5, 0 },
+    [RLX_RECURRENT_ACTIVATION_SOFTPLUS] = { "op_softplus (x)", 1 << 6, 0 },
+    [RLX_RECURRENT_ACTIVATION_AFFINE] = { "p.%s_alpha * x + p.%s_beta", 0, 2 },
+    [RLX_RECURRENT_ACTIVATION_SCALED_TANH] = { "p.%s_alpha * op_tanh (p.%s_beta * x)", 1 << 1, 2 },
+  };
+  static const char *const suffixes[] = { "alpha", "beta" };
+  g_autofree char *attr = g_strdup_printf ("%s_activation", place);
+  gint64 activation = rlx_node_attr (node, attr)->i;
+  g_auto(GStrv) parts = g_strsplit (activations[activation].text, "%s", -1);
+  g_autofree char *text = g_strjoinv (place, parts);
+
+  rlx_kernel_define_text (kernel, macro, text);
+  *uses |= activations[activation].uses;
+  for (guint i = 0; i < activations[activation].numbers; i++)
+    {
+      g_autofree char *name = g_strdup_printf ("%s_%s", place, suffixes[i]);
+
+      rlx_kernel_param_f32 (kernel, name, rlx_node_attr (node, name)->f);
+    }
+}
+
+static void
+define_activations (RlxKernel       *kernel,
+                    const RlxIrNode *node,
+                    Kind             kind)
+{
+  static const char *const names[] = {
+    "USE_SIGMOID", "USE_TANH", "USE_MAX", "USE_CLAMP", "USE_ELU", "USE_SOFTSIGN", "USE_SOFTPLUS",
+  };
+  double clip = rlx_node_attr (node, "clip")->f;
+  guint uses = 0;
+
+  if (kind != KIND_RNN)
+    define_activation (kernel, node, "gate", "GATE", &uses);
+  if (kind == KIND_LSTM)
+    define_activation (kernel, node, "cell", "CELL", &uses);
+  define_activation (kernel, node, "hidden", "HIDDEN", &uses);
+
+  rlx_kernel_define (kernel, "CLIP", isfinite ((float) clip));
+  if (isfinite ((float) clip))
+    {
+      rlx_kernel_param_f32 (kernel, "clip", clip);
+      uses |= 1 << 3;
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
+    rlx_kernel_define (kernel, names[i], uses >> i & 1);
+}
+
+/* Where each gate of the kernel's order is in the operands. */
+static void
+param_gates (RlxKernel       *kernel,
+             const RlxIrNode *node,
+             Kind             kind,
+             guint64          hidden)
+{
+  static const guint8 orders[][2][MAX_GATES] = {
+    [KIND_RNN] = { { 0 }, { 0 } },
+    [KIND_LSTM] = { [RLX_LSTM_GATES_IOFG] = { 0, 1, 2, 3 }, [RLX_LSTM_GATES_IFGO] = { 0, 3, 1, 2 } },
+    [KIND_GRU] = { [RLX_GRU_GATES_ZRN] = { 0, 1, 2 }, [RLX_GRU_GATES_RZN] = { 1, 0, 2 } },
+  };
+  static const char *const names[] = { "gate0", "gate1", "gate2", "gate3" };
+  gint64 order = kind == KIND_RNN ? 0 : rlx_node_attr (node, "gate_order")->i;
+
+  for (guint i = 0; i < MAX_GATES; i++)
+    rlx_kernel_param_u32 (kernel, names[i], orders[kind][order][i] * hidden);
+}
+
+/* Where the state goes: to the results, or to @new_state. */
+static void
+bind_new_state (Steps            *self,
+                RlxKernel        *kernel,
+                const RlxIrValue *new_state)
+{
+  const Recurrent *shape = &self->shape;
+  guint64 hidden = shape->hidden;
+
+  rlx_kernel_define (kernel, "FINAL", new_state == NULL);
+  if (new_state != NULL)
+    {
+      rlx_kernel_output (kernel, "new_state", new_state);
+      return;
+    }
+  rlx_kernel_output (kernel, "last_hidden", &self->node->outputs[0]);
+  if (shape->kind == KIND_LSTM)
+    rlx_kernel_output (kernel, "last_cell", &self->node->outputs[1]);
+  rlx_kernel_param_u32 (kernel, "last_direction", shape->batch_first ? hidden : hidden * (guint64) shape->batch);
+  rlx_kernel_param_u32 (kernel, "last_batch", shape->batch_first ? hidden * (guint64) shape->directions : hidden);
+}
+
+static void
+bind_sequence (Steps     *self,
+               RlxKernel *kernel)
+{
+  const Recurrent *shape = &self->shape;
+  guint64 hidden = shape->hidden, one_step = self->one_state;
+
+  rlx_kernel_output (kernel, "sequence", &self->node->outputs[self->node->n_outputs - 1]);
+  if (shape->batch_first)
+    {
+      rlx_kernel_param_u32 (kernel, "y_batch", hidden * (guint64) (shape->directions * shape->steps));
+      rlx_kernel_param_u32 (kernel, "y_step", hidden * (guint64) shape->directions);
+      rlx_kernel_param_u32 (kernel, "y_direction", hidden);
+    }
+  else
+    {
+      rlx_kernel_param_u32 (kernel, "y_step", one_step);
+      rlx_kernel_param_u32 (kernel, "y_direction", hidden * (guint64) shape->batch);
+      rlx_kernel_param_u32 (kernel, "y_batch", hidden);
+    }
+}
+
+/* Steps @first to @first + count - 1 of phases @phase0 to @phase1 - 1. */
+static gboolean
+lower_steps (Steps            *self,
+             guint64           first,
+             guint64           count,
+             guint             phase0,
+             guint             phase1,
+             const RlxIrValue *state,
+             const RlxIrValue *new_state,
+             const RlxIrValue *reset,
+             GError          **error)
+{
+  const Recurrent *shape = &self->shape;
+  const RlxIrNode *node = self->node;
+  const Way *way = &self->way;
+  /* Without steps the state just goes through. */
+  gboolean any = shape->steps > 0;
+  Kind kind = any || shape->kind == KIND_LSTM ? shape->kind : KIND_RNN;
+  gboolean peephole = any && get_value (node, "peephole_weight") != NULL;
+  gboolean lengths = any && get_value (node, "sequence_lengths") != NULL;
+  gboolean writes_state = phase1 == 2 || !self->before;
+  guint64 hidden = shape->hidden, rows = (guint64) shape->gates * hidden, columns = rows * (guint64) shape->directions;
+  guint64 tiles = ((guint64) shape->batch + way->tile - 1) / way->tile;
+  guint64 slices = (hidden + way->slice - 1) / way->slice;
+  guint64 n_groups = slices * tiles * (guint64) shape->directions;
+  double products = (double) shape->batch * (double) columns * (double) hidden * (double) count;
+  RlxKernel *kernel = rlx_kernel_new (self->lower, node, "recurrent");
+
+  rlx_kernel_define (kernel, "WG", way->units * way->parts);
+  rlx_kernel_define (kernel, "RNN", kind == KIND_RNN);
+  rlx_kernel_define (kernel, "LSTM", kind == KIND_LSTM);
+  rlx_kernel_define (kernel, "AFTER", kind == KIND_GRU && !self->before);
+  rlx_kernel_define (kernel, "BEFORE", kind == KIND_GRU && self->before);
+  rlx_kernel_define (kernel, "GATES", shape->gates);
+  rlx_kernel_define (kernel, "TB", way->tile);
+  rlx_kernel_define (kernel, "U", way->units);
+  rlx_kernel_define (kernel, "KS", way->parts);
+  rlx_kernel_define (kernel, "LOOP", way->loop);
+  rlx_kernel_define (kernel, "WIDTH", way->width);
+  rlx_kernel_define (kernel, "PHASE0", any ? phase0 : 0);
+  rlx_kernel_define (kernel, "PHASE1", any ? phase1 : 1);
+  rlx_kernel_define (kernel, "STEPS", any);
+  rlx_kernel_define (kernel, "LENGTHS", lengths);
+  rlx_kernel_define (kernel, "PEEPHOLE", peephole);
+  rlx_kernel_define (kernel, "INPUT_FORGET", kind == KIND_LSTM && rlx_node_attr (node, "input_forget")->i != 0);
+  rlx_kernel_define (kernel, "SEQUENCE", any && writes_state && shape->sequence);
+
+  if (any)
+    {
+      rlx_kernel_input (kernel, "inputs", self->inputs);
+      rlx_kernel_input (kernel, "recurrent", self->recurrent);
+      rlx_kernel_input (kernel, "words", self->packed);
+      if (phase0 == 1)
+        rlx_kernel_input (kernel, "reset", reset);
+    }
+  rlx_kernel_input (kernel, "state", state);
+  if (writes_state)
+    bind_new_state (self, kernel, new_state);
+  else
+    {
+      rlx_kernel_define (kernel, "FINAL", FALSE);
+      rlx_kernel_output (kernel, "new_reset", reset);
+    }
+  if (any && writes_state && shape->sequence)
+    bind_sequence (self, kernel);
+
+  define_activations (kernel, node, kind);
+  param_gates (kernel, node, kind, hidden);
+  rlx_kernel_param_u32 (kernel, "groups", n_groups);
+  rlx_kernel_param_u32 (kernel, "slices", slices);
+  rlx_kernel_param_u32 (kernel, "slice", way->slice);
+  rlx_kernel_param_u32 (kernel, "tiles", tiles);
+  rlx_kernel_param_u32 (kernel, "run", (hidden + way->parts - 1) / way->parts);
+  rlx_kernel_param_u32 (kernel, "hidden", hidden);
+  rlx_kernel_param_u32 (kernel, "batch", shape->batch);
+  rlx_kernel_param_u32 (kernel, "steps", shape->steps);
+  rlx_kernel_param_u32 (kernel, "first", first);
+  rlx_kernel_param_u32 (kernel, "count", count);
+  rlx_kernel_param_u32 (kernel, "forward",
+                        !shape->cell && rlx_node_attr (node, "direction")->i == RLX_RECURRENT_DIRECTION_BACKWARD);
+  rlx_kernel_param_u32 (kernel, "one_state", self->one_state);
+  rlx_kernel_param_u32 (kernel, "biases", rows);
+  rlx_kernel_param_u32 (kernel, "at_apart", self->words.apart);
+  rlx_kernel_param_u32 (kernel, "at_peephole", self->words.peephole);
+  rlx_kernel_param_u32 (kernel, "at_lengths", self->words.lengths);
+  rlx_kernel_param_u32 (kernel, "x_step", shape->batch_first ? columns : columns * (guint64) shape->batch);
+  rlx_kernel_param_u32 (kernel, "x_batch", shape->batch_first ? columns * (guint64) shape->steps : columns);
+  rlx_kernel_param_u32 (kernel, "x_direction", rows);
+  rlx_kernel_param_u32 (kernel, "r_direction", rows * hidden);
+  rlx_kernel_param_u32 (kernel, "r_unit", self->transposed ? 1 : hidden);
+  rlx_kernel_param_u32 (kernel, "r_input", self->transposed ? rows : 1);
+
+  rlx_kernel_set_cost (kernel, 2.0 * products,
+                       4.0 * ((double) columns * (double) hidden + (double) shape->batch * (double) columns) * (double) count);
+  return rlx_kernel_dispatch (kernel, n_groups, error);
+}
+
+gboolean
+rlx_recurrent_lower (RlxLower        *lower,
+                     const RlxIrNode *node,
+                     GError         **error)
+{
+  const RlxTensorType *types[16];
+  g_autoptr(GArray) outputs = g_array_new (FALSE, FALSE, sizeof (RlxTensorType));
+  RlxOpCall call = {
+    .op = node->op,
+    .attrs = node->attrs,
+    .inputs = types,
+    .n_inputs = node->n_inputs,
+    .outputs = outputs,
+  };
+  Steps self = { .lower = lower, .node = node };
+  const RlxIrValue *states[2], *reset = NULL;
+  guint64 n_states, steps, done = 0;
+  guint from = 0;
+
+  g_assert (node->n_inputs <= G_N_ELEMENTS (types));
+  for (guint i = 0; i < node->n_inputs; i++)
+    types[i] = node->inputs[i] != NULL ? &node->inputs[i]->type : NULL;
+  if (!recurrent_init (&self.shape, &call, error))
+    return FALSE;
+
+  self.one_state = (guint64) self.shape.directions * (guint64) self.shape.batch * (guint64) self.shape.hidden;
+  if (self.one_state == 0)
+    return TRUE;
+
+  self.before = self.shape.kind == KIND_GRU && rlx_node_attr (node, "reset_after")->i == 0;
+  self.way = choose_way (&self.shape, lower);
+  steps = (guint64) self.shape.steps;
+  n_states = self.one_state * (self.shape.kind == KIND_LSTM ? 2 : 1);
+  states[0] = temporary (lower, RLX_DATA_TYPE_F32, n_states);
+  states[1] = steps > self.way.count ? temporary (lower, RLX_DATA_TYPE_F32, n_states) : NULL;
+  if (self.before && !self.way.loop && steps > 0)
+    reset = temporary (lower, RLX_DATA_TYPE_F32, 2 * self.one_state);
+
+  if (!lower_pack (&self, states[0], error) ||
+      (steps > 0 && (!lower_inputs (&self, error) || !lower_recurrent_weight (&self, error))))
+    return FALSE;
+
+  do
+    {
+      guint64 count = MIN (self.way.count, steps - done);
+      gboolean last = done + count == steps;
+      const RlxIrValue *new_state = last ? NULL : states[1 - from];
+
+      if (reset != NULL && !lower_steps (&self, done, count, 0, 1, states[from], NULL, reset, error))
+        return FALSE;
+      if (!lower_steps (&self, done, count, reset != NULL ? 1 : 0, self.before ? 2 : 1, states[from], new_state, reset, error))
+        return FALSE;
+      from = 1 - from;
+      done += count;
+    }
+  while (done < steps);
+
+  return TRUE;
+}

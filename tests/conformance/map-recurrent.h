@@ -1,0 +1,17 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Recurrent networks of WebNN and ONNX.
+ */
+#pragma once
+
+#include "map.h"
+
+G_BEGIN_DECLS
+
+gboolean webnn_map_recurrent (MapCall *call,
+                              GError **error);
+gboolean onnx_map_recurrent  (MapCall *call,
+                              GError **error);
+
+G_END_DECLS
