@@ -1,12 +1,67 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// The product of matrices of bytes less their zero points, in i32
-// (ops/rlx-qmatmul.c). A workgroup makes a square of TILE · TILE elements from
-// tiles of both operands that it shares.
+// Σₖ (a[m, k] - zero_a[m]) · (b[k, n] - zero_b[n]) of bytes in i32
+// (ops/rlx-qmatmul.c).
+//
+// - tiles: an invocation makes TM rows of 4 neighbouring columns; p.lanes lanes of
+//   a workgroup are next to each other along the columns, the others follow along
+//   the rows. There is no workgroup memory and no barrier. PACKED takes four
+//   elements of each sum at once, from whole words; rows of b that are not
+//   TRANSPOSED are turned in registers, 4 · 4 elements at a time.
+// - SPLIT: a workgroup makes one element, its lanes share the sum. For few
+//   elements with long sums.
+//
+// PACKED sums the bytes as they are, FLIPped ones less 128, and takes off what
+// the zero points make afterwards: all of it modulo 2³², so nothing is lost.
 
-var<workgroup> tile_a: array<i32, $(TILE * TILE)>;
-var<workgroup> tile_b: array<i32, $(TILE * TILE)>;
+#include "common/requantize.wgsl"
+
+// The first element of each operand, for one index of the stack.
+struct Origin {
+  a: u32,
+  b: u32,
+  zero_a: u32,
+  zero_b: u32,
+}
+
+fn origin (stack: u32) -> Origin {
+  var at = Origin (0u, 0u, 0u, 0u);
+#if RANK > 0
+  var rest = stack;
+#for d in 0..RANK
+  {
+    let c = rest % p.dim$(d);
+    rest /= p.dim$(d);
+    at.a += c * p.a$(d);
+    at.b += c * p.b$(d);
+    at.zero_a += c * p.za$(d);
+    at.zero_b += c * p.zb$(d);
+  }
+#endfor
+#endif
+  return at;
+}
+
+fn get_zero_a (at: u32) -> i32 {
+#if ZERO_A
+  return i32 (load_zero_a (at));
+#else
+  return 0;
+#endif
+}
+
+fn get_zero_b (at: u32) -> i32 {
+#if ZERO_B
+  return i32 (load_zero_b (at));
+#else
+  return 0;
+#endif
+}
+
+#if SPLIT
+
+var<workgroup> partial: array<i32, $(WG)>;
 
 @compute @workgroup_size($(WG))
 fn main (@builtin(workgroup_id) wid: vec3<u32>,
@@ -16,62 +71,176 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     return;
   }
 
-  let stack = group / (p.tiles_m * p.tiles_n);
-  let square = group % (p.tiles_m * p.tiles_n);
-  let i = lane / $(TILE)u;
-  let j = lane % $(TILE)u;
-  let row = square / p.tiles_n * $(TILE)u + i;
-  let column = square % p.tiles_n * $(TILE)u + j;
-
-  var rest = stack;
-  var a = 0u;
-  var b = 0u;
-  var za = 0u;
-  var zb = 0u;
-#for d in 0..RANK
-  {
-    let c = rest % p.dim$(d);
-    rest /= p.dim$(d);
-    a += c * p.a$(d);
-    b += c * p.b$(d);
-    za += c * p.za$(d);
-    zb += c * p.zb$(d);
-  }
-#endfor
-
-  var zero_a = 0;
-  var zero_b = 0;
-#if ZERO_A
-  if (row < p.m) {
-    zero_a = i32 (load_zero_a (za + row * p.za_row));
-  }
-#endif
-#if ZERO_B
-  if (column < p.n) {
-    zero_b = i32 (load_zero_b (zb + column * p.zb_column));
-  }
-#endif
-
+  let column = group % p.n;
+  let row = group / p.n % p.m;
+  let at = origin (group / p.n / p.m);
+  let zero_a = get_zero_a (at.zero_a + row * p.za_row);
+  let zero_b = get_zero_b (at.zero_b + column * p.zb_column);
+  let a = at.a + row * p.k;
+  let b = at.b + column * p.b_n;
+  let steps = p.k / $(WG)u + select (0u, 1u, lane < p.k % $(WG)u);
   var sum = 0;
-  for (var k = 0u; k < p.k; k += $(TILE)u) {
-    // What is beyond an edge counts as the zero point: as 0.
-    var left = 0;
-    if (row < p.m && k + j < p.k) {
-      left = i32 (load_a (a + row * p.k + k + j)) - zero_a;
-    }
-    tile_a[lane] = left;
-    var right = 0;
-    if (column < p.n && k + i < p.k) {
-      right = i32 (load_b (b + (k + i) * p.n + column)) - zero_b;
-    }
-    tile_b[lane] = right;
-    workgroupBarrier ();
-    for (var e = 0u; e < $(TILE)u; e++) {
-      sum += tile_a[i * $(TILE)u + e] * tile_b[e * $(TILE)u + j];
-    }
-    workgroupBarrier ();
+  for (var i = 0u; i < steps; i++) {
+    let k = i * $(WG)u + lane;
+    sum += (i32 (load_a (a + k)) - zero_a) * (i32 (load_b (b + k * p.b_k)) - zero_b);
   }
-  if (row < p.m && column < p.n) {
-    store_y ((stack * p.m + row) * p.n + column, sum);
+
+  partial[lane] = sum;
+  for (var width = $(WG / 2)u; width > 0u; width /= 2u) {
+    workgroupBarrier ();
+    if (lane < width) {
+      partial[lane] += partial[lane + width];
+    }
+  }
+  if (lane == 0u) {
+    store_y (group, finish (partial[0], column));
   }
 }
+
+#else
+
+@compute @workgroup_size($(WG))
+fn main (@builtin(workgroup_id) wid: vec3<u32>,
+         @builtin(local_invocation_index) lane: u32) {
+  let group = workgroup_index (wid);
+  if (group >= p.groups) {
+    return;
+  }
+
+  // Neighbouring workgroups take the same columns: these stay in the cache.
+  let top = (group % p.tiles_m * ($(WG)u / p.lanes) + lane / p.lanes) * $(TM)u;
+  let rest = group / p.tiles_m;
+  let left = (rest % p.tiles_n * p.lanes + lane % p.lanes) * 4u;
+  let stack = rest / p.tiles_n;
+  if (top >= p.m || left >= p.n) {
+    return;
+  }
+
+  // Beyond the edge is the edge again, and only stores are guarded.
+  let at = origin (stack);
+#for i in 0..TM
+  let row$(i) = min (top + $(i)u, p.m - 1u);
+  let a$(i) = at.a + row$(i) * p.k;
+  let zero_a$(i) = get_zero_a (at.zero_a + row$(i) * p.za_row);
+#endfor
+#for e in 0..4
+  let column$(e) = min (left + $(e)u, p.n - 1u);
+  let b$(e) = at.b + column$(e) * p.b_n;
+  let zero_b$(e) = get_zero_b (at.zero_b + column$(e) * p.zb_column);
+#for i in 0..TM
+  var sum$(i)_$(e) = 0;
+#endfor
+#endfor
+
+#if PRODUCT
+#if PACKED
+#for i in 0..TM
+#if OFFSET_B
+  var all_a$(i) = 0;
+#endif
+#endfor
+#for e in 0..4
+#if OFFSET_A
+  var all_b$(e) = 0;
+#endif
+#endfor
+  for (var k = 0u; k < p.k; k += 4u) {
+#if TRANSPOSED
+#for e in 0..4
+    let t$(e) = word_b ((b$(e) + k) >> 2u);
+#endfor
+#else
+#for u in 0..4
+    let w$(u) = word_b ((at.b + (k + $(u)u) * p.n + left) >> 2u);
+#endfor
+    // two rows side by side, even columns and odd ones; then all four
+    let even0 = (w0 & 0x00ff00ffu) | ((w1 & 0x00ff00ffu) << 8u);
+    let odd0 = ((w0 >> 8u) & 0x00ff00ffu) | (w1 & 0xff00ff00u);
+    let even2 = (w2 & 0x00ff00ffu) | ((w3 & 0x00ff00ffu) << 8u);
+    let odd2 = ((w2 >> 8u) & 0x00ff00ffu) | (w3 & 0xff00ff00u);
+    let t0 = (even0 & 0xffffu) | (even2 << 16u);
+    let t1 = (odd0 & 0xffffu) | (odd2 << 16u);
+    let t2 = (even0 >> 16u) | (even2 & 0xffff0000u);
+    let t3 = (odd0 >> 16u) | (odd2 & 0xffff0000u);
+#endif
+#for e in 0..4
+#if FLIP_B
+    let y$(e) = t$(e) ^ 0x80808080u;
+#else
+    let y$(e) = t$(e);
+#endif
+#if OFFSET_A
+    all_b$(e) += i32 (${DOT} (y$(e), 0x01010101u));
+#endif
+#endfor
+#for i in 0..TM
+    {
+#if FLIP_A
+      let x = word_a ((a$(i) + k) >> 2u) ^ 0x80808080u;
+#else
+      let x = word_a ((a$(i) + k) >> 2u);
+#endif
+#if OFFSET_B
+      all_a$(i) += i32 (${DOT} (x, 0x01010101u));
+#endif
+#for e in 0..4
+      sum$(i)_$(e) += i32 (${DOT} (x, y$(e)));
+#endfor
+    }
+#endfor
+  }
+#for i in 0..TM
+#for e in 0..4
+#if OFFSET_A
+  sum$(i)_$(e) -= (zero_a$(i) - $(128 * FLIP_A)) * all_b$(e);
+#endif
+#if OFFSET_B
+  sum$(i)_$(e) -= (zero_b$(e) - $(128 * FLIP_B)) * all_a$(i);
+#endif
+#if OFFSET_A && OFFSET_B
+  sum$(i)_$(e) += i32 (p.k) * (zero_a$(i) - $(128 * FLIP_A)) * (zero_b$(e) - $(128 * FLIP_B));
+#endif
+#endfor
+#endfor
+#else
+  for (var k = 0u; k < p.k; k++) {
+#for e in 0..4
+    let y$(e) = i32 (load_b (b$(e) + k * p.b_k)) - zero_b$(e);
+#endfor
+#for i in 0..TM
+    {
+      let x = i32 (load_a (a$(i) + k)) - zero_a$(i);
+#for e in 0..4
+      sum$(i)_$(e) += x * y$(e);
+#endfor
+    }
+#endfor
+  }
+#endif
+#endif
+
+  // Written out for each of them, this would take longer to compile than the sums.
+  var sums: array<i32, $(4 * TM)>;
+#for i in 0..TM
+#for e in 0..4
+  sums[$(4 * i + e)] = sum$(i)_$(e);
+#endfor
+#endfor
+  let rows = min ($(TM)u, p.m - top);
+  for (var i = 0u; i < rows; i++) {
+    let y = (stack * p.m + top + i) * p.n + left;
+#if WORDS
+    var word = 0u;
+    for (var e = 0u; e < 4u; e++) {
+      word |= encode_y (finish (sums[4u * i + e], left + e)) << (8u * e);
+    }
+    store_word_y (y >> 2u, word);
+#else
+    for (var e = 0u; e < min (4u, p.n - left); e++) {
+      store_y (y + e, finish (sums[4u * i + e], left + e));
+    }
+#endif
+  }
+}
+
+#endif

@@ -92,6 +92,7 @@ typedef enum
  * @RLX_DEVICE_FEATURES_SUBGROUP_MATRIX: cooperative matrices
  * @RLX_DEVICE_FEATURES_TIMESTAMPS: the GPU's own clock, for profiles
  * @RLX_DEVICE_FEATURES_MAPPED_STORAGE: storage buffers can be mapped directly
+ * @RLX_DEVICE_FEATURES_PACKED_DOT: products of four 8-bit integers at a time
  *
  * Optional abilities of an adapter or device.
  *
@@ -105,6 +106,7 @@ typedef enum /*< flags >*/
   RLX_DEVICE_FEATURES_SUBGROUP_MATRIX = 1 << 2,
   RLX_DEVICE_FEATURES_TIMESTAMPS      = 1 << 3,
   RLX_DEVICE_FEATURES_MAPPED_STORAGE  = 1 << 4,
+  RLX_DEVICE_FEATURES_PACKED_DOT      = 1 << 5,
 } RlxDeviceFeatures;
 
 /**

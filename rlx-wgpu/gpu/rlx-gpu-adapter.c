@@ -200,6 +200,11 @@ adapter_features (WGPUAdapter adapter)
   if (wgpuAdapterHasFeature (adapter, WGPUFeatureName_BufferMapExtendedUsages))
     features |= RLX_DEVICE_FEATURES_MAPPED_STORAGE;
 
+  /* A feature of the language, which every adapter of the instance speaks. */
+  if (wgpuInstanceHasWGSLLanguageFeature (rlx_gpu_get_instance (NULL), WGPUWGSLLanguageFeatureName_Packed4x8IntegerDotProduct) &&
+      !(debug & RLX_DEBUG_NO_DOT))
+    features |= RLX_DEVICE_FEATURES_PACKED_DOT;
+
   return features;
 }
 

@@ -55,6 +55,16 @@ static const char subgroups_wgsl[] =
   "  b[i * 2u + 1u] = select(0u, sum, subgroupElect());\n"
   "}\n";
 
+static const char packed_dot_wgsl[] =
+  "@group(0) @binding(0) var<storage, read> a : array<u32>;\n"
+  "@group(0) @binding(1) var<storage, read_write> b : array<u32>;\n"
+  "@compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id : vec3<u32>) {\n"
+  "  let i = id.x;\n"
+  "  let other = a[63u - i];\n"
+  "  b[i * 2u] = bitcast<u32>(dot4I8Packed(a[i], other));\n"
+  "  b[i * 2u + 1u] = dot4U8Packed(a[i], other);\n"
+  "}\n";
+
 typedef struct
 {
   RlxDeviceFeatures feature;
@@ -66,6 +76,7 @@ static const Check checks[] = {
   { RLX_DEVICE_FEATURES_NONE, "known answers", base_wgsl },
   { RLX_DEVICE_FEATURES_F16, "known answers in f16", f16_wgsl },
   { RLX_DEVICE_FEATURES_SUBGROUPS, "known answers of subgroups", subgroups_wgsl },
+  { RLX_DEVICE_FEATURES_PACKED_DOT, "known answers of packed products", packed_dot_wgsl },
 };
 
 static guint32
@@ -138,6 +149,25 @@ subgroups_are_right (const guint32 *output)
 }
 
 static gboolean
+packed_dot_is_right (const guint32 *output)
+{
+  for (guint i = 0; i < N; i++)
+    {
+      guint32 a = input_value (i), b = input_value (N - 1 - i), sum = 0, plain = 0;
+
+      for (guint shift = 0; shift < 32; shift += 8)
+        {
+          sum += (guint32) ((gint8) (a >> shift & 0xff) * (gint8) (b >> shift & 0xff));
+          plain += (a >> shift & 0xff) * (b >> shift & 0xff);
+        }
+      if (output[i * 2] != sum || output[i * 2 + 1] != plain)
+        return FALSE;
+    }
+
+  return TRUE;
+}
+
+static gboolean
 is_right (const Check   *check,
           const guint32 *output)
 {
@@ -147,6 +177,8 @@ is_right (const Check   *check,
       return f16_is_right (output);
     case RLX_DEVICE_FEATURES_SUBGROUPS:
       return subgroups_are_right (output);
+    case RLX_DEVICE_FEATURES_PACKED_DOT:
+      return packed_dot_is_right (output);
     default:
       return base_is_right (output);
     }

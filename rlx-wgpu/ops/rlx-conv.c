@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "ops/rlx-window-private.h"
+#include "ops/rlx-conv-private.h"
 
 #include "util/rlx-checked-private.h"
 
@@ -23,18 +23,7 @@ gboolean rlx_im2col_lower         (RlxLower *lower, const RlxIrNode *node, GErro
 
 /* ---- rules ---------------------------------------------------------------------- */
 
-/* A convolution, or one that is transposed. */
-typedef struct
-{
-  gboolean transposed;
-  RlxWindow window;
-  gint64 groups;
-  gint64 channels_in;    /* of a group */
-  gint64 channels_out;   /* of a group */
-  guint out_axis;        /* of the filter */
-  guint in_axis;
-  guint first_axis;      /* the first spatial one */
-} Conv;
+typedef RlxConv Conv;
 
 static gboolean
 find_filter_axes (Conv            *conv,
@@ -195,11 +184,11 @@ conv_spread (Conv            *conv,
   return TRUE;
 }
 
-static gboolean
-conv_read (Conv            *conv,
-           const RlxOpCall *call,
-           gboolean         transposed,
-           GError         **error)
+gboolean
+rlx_conv_read (RlxConv         *conv,
+               const RlxOpCall *call,
+               gboolean         transposed,
+               GError         **error)
 {
   if (!conv_init (conv, call, transposed, error))
     return FALSE;
@@ -216,7 +205,7 @@ conv_infer (RlxOpCall *call,
   gint64 channels;
   Conv conv;
 
-  if (!conv_read (&conv, call, transposed, error))
+  if (!rlx_conv_read (&conv, call, transposed, error))
     return FALSE;
 
   if (!rlx_mul_i64 (conv.channels_out, conv.groups, &channels))
@@ -380,7 +369,7 @@ conv_lower (RlxLower        *lower,
     return TRUE;
 
   rlx_window_make_call (&call, node, types);
-  if (!conv_read (&conv, &call, transposed, error))
+  if (!rlx_conv_read (&conv, &call, transposed, error))
     return FALSE;
   rank = conv.window.n_axes;
   channels = (guint64) (conv.channels_out * conv.groups);

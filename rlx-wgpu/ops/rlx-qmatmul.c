@@ -5,9 +5,11 @@
  */
 #include "config.h"
 
-#include "ops/rlx-index-private.h"
+#include "ops/rlx-quantize-private.h"
 
-#define TILE 16
+#define WORKGROUP_SIZE 64
+/* The inputs after the operands and their zero points. */
+#define FIRST_INPUT 4
 
 gboolean rlx_qmatmul_infer (RlxOpCall *call, GError **error);
 gboolean rlx_qmatmul_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
@@ -15,11 +17,12 @@ gboolean rlx_qmatmul_lower (RlxLower *lower, const RlxIrNode *node, GError **err
 /* Whether @zero broadcasts to @type with size 1 along @axis, which is summed over. */
 static gboolean
 check_zero (RlxOpCall           *call,
-            const RlxTensorType *zero,
+            guint                index,
             const RlxTensorType *operand,
             guint                axis,
             GError             **error)
 {
+  const RlxTensorType *zero = index < call->n_inputs ? call->inputs[index] : NULL;
   RlxTensorType wanted = *operand, joined;
   g_autofree char *text = NULL;
 
@@ -38,17 +41,20 @@ rlx_qmatmul_infer (RlxOpCall *call,
                    GError   **error)
 {
   const RlxTensorType *a = call->inputs[0], *b = call->inputs[1];
+  guint transposed = rlx_call_attr (call, "transpose_b")->i != 0 ? 1 : 0;
   RlxTensorType stack_a = *a, stack_b = *b, type = { 0 };
+  gint64 columns;
 
   if (a->rank < 2 || b->rank < 2)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                            "the operands have %u and %u dimensions, they need at least 2", a->rank, b->rank);
-  if (a->dims[a->rank - 1] != b->dims[b->rank - 2])
+  if (a->dims[a->rank - 1] != b->dims[b->rank - 2 + transposed])
     {
       g_autofree char *text_a = rlx_type_to_string (a);
       g_autofree char *text_b = rlx_type_to_string (b);
 
-      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the columns of %s and the rows of %s differ", text_a, text_b);
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the columns of %s and the rows of %s%s differ",
+                             text_a, text_b, transposed ? " (transposed)" : "");
     }
   stack_a.rank -= 2;
   stack_b.rank -= 2;
@@ -60,13 +66,14 @@ rlx_qmatmul_infer (RlxOpCall *call,
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                              "the leading dimensions of %s and %s do not broadcast together", text_a, text_b);
     }
-  if (!check_zero (call, call->inputs[2], a, a->rank - 1, error) ||
-      !check_zero (call, call->inputs[3], b, b->rank - 2, error))
+  columns = b->dims[b->rank - 1 - transposed];
+  if (!check_zero (call, 2, a, a->rank - 1, error) ||
+      !check_zero (call, 3, b, b->rank - 2 + transposed, error) ||
+      !rlx_requantize_check (call, FIRST_INPUT, columns, &type.dtype, error))
     return FALSE;
 
-  type.dtype = RLX_DATA_TYPE_I32;
   type.dims[type.rank++] = a->dims[a->rank - 2];
-  type.dims[type.rank++] = b->dims[b->rank - 1];
+  type.dims[type.rank++] = columns;
   rlx_call_add_output (call, &type);
   return TRUE;
 }
@@ -92,46 +99,104 @@ rlx_qmatmul_lower (RlxLower        *lower,
                    const RlxIrNode *node,
                    GError         **error)
 {
-  const RlxIrValue *a = node->inputs[0], *b = node->inputs[1], *zero_a = node->inputs[2], *zero_b = node->inputs[3];
-  const RlxTensorType *y = &node->outputs[0].type;
-  guint64 m = (guint64) y->dims[y->rank - 2], n = (guint64) y->dims[y->rank - 1];
+  const RlxGpuAdapterInfo *adapter = rlx_lower_get_adapter (lower);
+  const RlxIrValue *a = node->inputs[0], *b = node->inputs[1];
+  const RlxIrValue *zero_a = rlx_node_get_zero (node, 2), *zero_b = rlx_node_get_zero (node, 3);
+  const RlxTensorType *type = &node->outputs[0].type;
+  const RlxIrValue *y;
+  gboolean transposed = rlx_node_attr (node, "transpose_b")->i != 0;
+  gboolean cpu = adapter->type == RLX_ADAPTER_TYPE_CPU;
+  guint64 m = (guint64) type->dims[type->rank - 2], n = (guint64) type->dims[type->rank - 1];
   guint64 k = (guint64) a->type.dims[a->type.rank - 1];
-  guint64 elements = rlx_type_n_elements (y), tiles_m = (m + TILE - 1) / TILE, tiles_n = (n + TILE - 1) / TILE, groups;
+  guint64 elements = rlx_type_n_elements (type), stacks, groups;
+  guint rank = type->rank - 2;
+  gboolean split, packed;
+  RlxPackedDot dot;
   RlxKernel *kernel;
 
   if (elements == 0)
     return TRUE;
-  groups = elements / (m * n) * tiles_m * tiles_n;
+
+  /* A stack of matrices times one matrix is one taller matrix. */
+  stacks = elements / (m * n);
+  if (rlx_type_n_elements (&b->type) == k * n && rlx_type_n_elements (&a->type) == stacks * m * k &&
+      (zero_a == NULL || rlx_type_n_elements (&zero_a->type) == 1))
+    {
+      m *= stacks;
+      stacks = 1;
+      rank = 0;
+    }
+
+  split = k >= 256 && elements <= (cpu ? 16 : 2048);
+  packed = (adapter->features & RLX_DEVICE_FEATURES_PACKED_DOT) && !split &&
+           k % 4 == 0 && k > 0 && (transposed || n % 4 == 0);
+  rlx_packed_dot_init (&dot, a->type.dtype, b->type.dtype);
+
   kernel = rlx_kernel_new (lower, node, "qmatmul");
-  rlx_kernel_input (kernel, "a", a);
-  rlx_kernel_input (kernel, "b", b);
+  rlx_requantize_describe (kernel, lower, node, FIRST_INPUT, &y);
+  rlx_kernel_define (kernel, "PRODUCT", k > 0);
+  if (k > 0)
+    {
+      rlx_kernel_input (kernel, "a", a);
+      rlx_kernel_input (kernel, "b", b);
+    }
   if (zero_a != NULL)
     rlx_kernel_input (kernel, "zero_a", zero_a);
   if (zero_b != NULL)
     rlx_kernel_input (kernel, "zero_b", zero_b);
-  rlx_kernel_output (kernel, "y", &node->outputs[0]);
-  rlx_kernel_define (kernel, "WG", TILE * TILE);
-  rlx_kernel_define (kernel, "TILE", TILE);
-  rlx_kernel_define (kernel, "RANK", y->rank - 2);
+  rlx_kernel_define (kernel, "RANK", rank);
   rlx_kernel_define (kernel, "ZERO_A", zero_a != NULL);
   rlx_kernel_define (kernel, "ZERO_B", zero_b != NULL);
-  rlx_kernel_param_u32 (kernel, "groups", groups);
+  rlx_kernel_define (kernel, "SPLIT", split);
   rlx_kernel_param_u32 (kernel, "m", m);
   rlx_kernel_param_u32 (kernel, "n", n);
   rlx_kernel_param_u32 (kernel, "k", k);
-  rlx_kernel_param_u32 (kernel, "tiles_m", tiles_m);
-  rlx_kernel_param_u32 (kernel, "tiles_n", tiles_n);
+  rlx_kernel_param_u32 (kernel, "b_k", transposed ? 1 : n);
+  rlx_kernel_param_u32 (kernel, "b_n", transposed ? k : 1);
   rlx_kernel_param_u32 (kernel, "za_row", (guint32) get_stride (zero_a, 1));
-  rlx_kernel_param_u32 (kernel, "zb_column", (guint32) get_stride (zero_b, 0));
-  for (guint i = 0; i + 2 < y->rank; i++)
+  rlx_kernel_param_u32 (kernel, "zb_column", (guint32) get_stride (zero_b, transposed ? 1 : 0));
+  for (guint i = 0; i < rank; i++)
     {
-      rlx_kernel_param_indexed (kernel, "dim", i, y->dims[y->rank - 3 - i]);
+      rlx_kernel_param_indexed (kernel, "dim", i, type->dims[type->rank - 3 - i]);
       rlx_kernel_param_indexed (kernel, "a", i, get_stride (a, i + 2));
       rlx_kernel_param_indexed (kernel, "b", i, get_stride (b, i + 2));
       rlx_kernel_param_indexed (kernel, "za", i, get_stride (zero_a, i + 2));
       rlx_kernel_param_indexed (kernel, "zb", i, get_stride (zero_b, i + 2));
     }
+
+  if (split)
+    {
+      rlx_kernel_define (kernel, "WG", k >= 4096 ? 256 : WORKGROUP_SIZE);
+      groups = elements;
+    }
+  else
+    {
+      /* More rows per load of `b`, when the longer compilation pays. */
+      guint64 tile = m == 1 ? 1 : m <= 4 || elements * k < 1 << 22 ? 4 : 8, lanes = 1, tiles_m, tiles_n;
+
+      while (lanes < WORKGROUP_SIZE && lanes * 4 < n)
+        lanes *= 2;
+      tiles_n = (n - 1) / (lanes * 4) + 1;
+      tiles_m = (m - 1) / (tile * (WORKGROUP_SIZE / lanes)) + 1;
+      rlx_kernel_define (kernel, "WG", WORKGROUP_SIZE);
+      rlx_kernel_define (kernel, "TM", (gint64) tile);
+      rlx_kernel_define (kernel, "PACKED", packed);
+      rlx_kernel_define (kernel, "TRANSPOSED", transposed);
+      rlx_kernel_define_text (kernel, "DOT", dot.function);
+      rlx_kernel_define (kernel, "FLIP_A", dot.flip_a);
+      rlx_kernel_define (kernel, "FLIP_B", dot.flip_b);
+      rlx_kernel_define (kernel, "OFFSET_A", zero_a != NULL || dot.flip_a);
+      rlx_kernel_define (kernel, "OFFSET_B", zero_b != NULL || dot.flip_b);
+      rlx_kernel_define (kernel, "WORDS", rlx_data_type_get_bits (y->type.dtype) == 8 && n % 4 == 0);
+      rlx_kernel_param_u32 (kernel, "lanes", lanes);
+      rlx_kernel_param_u32 (kernel, "tiles_m", tiles_m);
+      rlx_kernel_param_u32 (kernel, "tiles_n", tiles_n);
+      groups = stacks * tiles_m * tiles_n;
+    }
+  rlx_kernel_param_u32 (kernel, "groups", groups);
   rlx_kernel_set_cost (kernel, 2.0 * (double) elements * (double) k,
-                       (double) rlx_type_n_bytes (&a->type) + (double) rlx_type_n_bytes (&b->type) + 4.0 * (double) elements);
-  return rlx_kernel_dispatch (kernel, groups, error);
+                       (double) rlx_type_n_bytes (&a->type) + (double) rlx_type_n_bytes (&b->type) +
+                       (double) rlx_type_n_bytes (&y->type));
+  return rlx_kernel_dispatch (kernel, groups, error) &&
+         rlx_requantize_finish (lower, node, FIRST_INPUT, y, error);
 }

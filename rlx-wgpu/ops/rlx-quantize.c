@@ -6,7 +6,7 @@
  */
 #include "config.h"
 
-#include "ops/rlx-index-private.h"
+#include "ops/rlx-quantize-private.h"
 
 #include <math.h>
 
@@ -283,15 +283,29 @@ dispatch (RlxLower           *lower,
   return rlx_kernel_dispatch_elements (kernel, lower, y, error);
 }
 
-static void
-get_levels (RlxDataType  dtype,
-            double      *lowest,
-            double      *highest)
+void
+rlx_quantize_get_levels (RlxDataType  dtype,
+                         double      *lowest,
+                         double      *highest)
 {
   guint bits = rlx_data_type_get_bits (dtype);
 
   *lowest = rlx_data_type_is_unsigned (dtype) ? 0 : -ldexp (1, (int) bits - 1);
   *highest = *lowest + ldexp (1, (int) bits) - 1;
+}
+
+gboolean
+rlx_quantize_step (RlxLower         *lower,
+                   const RlxIrNode  *node,
+                   const RlxIrValue *x,
+                   const RlxIrValue *scale,
+                   const RlxIrValue *zero,
+                   const RlxIrValue *y,
+                   double            lowest,
+                   double            highest,
+                   GError          **error)
+{
+  return dispatch (lower, node, MODE_QUANTIZE, x, scale, zero, y, NULL, lowest, highest, error);
 }
 
 gboolean
@@ -301,7 +315,7 @@ rlx_quantize_linear_lower (RlxLower        *lower,
 {
   double lowest, highest;
 
-  get_levels (node->outputs[0].type.dtype, &lowest, &highest);
+  rlx_quantize_get_levels (node->outputs[0].type.dtype, &lowest, &highest);
   return dispatch (lower, node, MODE_QUANTIZE, node->inputs[0], node->inputs[1], node->inputs[2], &node->outputs[0],
                    rlx_node_attr (node, "blocks"), lowest, highest, error);
 }

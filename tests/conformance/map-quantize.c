@@ -171,38 +171,260 @@ get_factor (MapCall *call,
   return node;
 }
 
+/* As above, but an input that must be there. */
+static RlxNode *
+get_needed (MapCall *call,
+            guint    index,
+            gboolean rows,
+            GError **error)
+{
+  if (!map_has_input (call, index))
+    {
+      map_refused (error, "%s: input %u is missing", call->op->name, index);
+      return NULL;
+    }
+  return get_factor (call, index, rows, error);
+}
+
+/* Optional inputs that are absent are NULL; FALSE for an error. */
+static gboolean
+get_optional (MapCall  *call,
+              guint     index,
+              gboolean  rows,
+              RlxNode **node,
+              GError  **error)
+{
+  *node = NULL;
+  if (!map_has_input (call, index))
+    return TRUE;
+  *node = get_factor (call, index, rows, error);
+  return *node != NULL;
+}
+
+/* A vector is a row as first operand and a column as second. */
+static RlxNode *
+get_matrix (MapCall  *call,
+            guint     index,
+            gboolean  second,
+            gboolean *vector,
+            GError  **error)
+{
+  RlxNode *node = map_input (call, index, FALSE, error);
+  const gint64 *shape;
+  gsize rank;
+
+  if (node == NULL)
+    return NULL;
+  shape = rlx_node_get_shape (node, &rank);
+  *vector = rank == 1;
+  if (rank != 1)
+    return node;
+  return map_reshape (call, node, (gint64[]) { second ? shape[0] : 1, second ? 1 : shape[0] }, 2, error);
+}
+
+/* Takes the rows or columns off that vectors did not have. */
+static RlxNode *
+drop_vectors (MapCall *call,
+              RlxNode *node,
+              gboolean first,
+              gboolean second,
+              GError **error)
+{
+  g_autofree gint64 *shape = NULL;
+  gsize rank, n = 0;
+
+  if (node == NULL || (!first && !second))
+    return node;
+  shape = onnx_copy_shape (node, &rank);
+  for (gsize i = 0; i < rank; i++)
+    if (!(first && i == rank - 2) && !(second && i == rank - 1))
+      shape[n++] = shape[i];
+  return map_reshape (call, node, shape, n, error);
+}
+
+/* What a product of integers is to become. */
+typedef struct
+{
+  RlxNode *bias, *scale, *scale_y, *zero_y;
+  gboolean transpose_b;
+} Product;
+
+/* inputs are the operands and their zero points. */
+static RlxNode *
+add_product (MapCall       *call,
+             RlxNode      **inputs,
+             const Product *product,
+             GError       **error)
+{
+  RlxNode *all[8] = { inputs[0], inputs[1], inputs[2], inputs[3], product->bias, product->scale, product->scale_y, product->zero_y };
+  RlxDataType to = product->scale == NULL ? RLX_DATA_TYPE_I32 : product->scale_y == NULL ? RLX_DATA_TYPE_F32
+                   : product->zero_y != NULL ? rlx_node_get_data_type (product->zero_y) : RLX_DATA_TYPE_U8;
+
+  return map_op (call, "qmatmul", all, 8,
+                 map_attrs ("to", map_data_type (to), "transpose_b", g_variant_new_boolean (product->transpose_b), NULL), error);
+}
+
+static gboolean
+is_vector (RlxNode *node)
+{
+  return node == NULL || rlx_node_get_n_dims (node) <= 1;
+}
+
+/* The operators that quantise again, with factors for rows or whole stacks: step
+ * by step. */
+static RlxNode *
+requantize (MapCall *call,
+            RlxNode *sum,
+            RlxNode *scale,
+            RlxNode *scale_y,
+            RlxNode *zero_y,
+            GError **error)
+{
+  RlxDataType to = zero_y != NULL ? rlx_node_get_data_type (zero_y) : RLX_DATA_TYPE_U8;
+  RlxNode *node = map_op2 (call, "dequantize_linear", sum, scale, NULL, error);
+
+  if (node == NULL || scale_y == NULL)
+    return node;
+  return map_op (call, "quantize_linear", (RlxNode *[]) { node, scale_y, zero_y }, zero_y != NULL ? 3 : 2,
+                 map_attrs ("to", map_data_type (to), NULL), error);
+}
+
+/* MatMulInteger and QLinearMatMul. */
 gboolean
 onnx_map_qmatmul (MapCall *call,
                   GError **error)
 {
-  gboolean rescaled = g_str_equal (call->op->name, "QLinearMatMul");
-  RlxNode *inputs[4], *scale_a, *scale_b, *scale_y, *zero_y, *node;
-  GError *local = NULL;
+  gboolean rescaled = g_str_equal (call->op->name, "QLinearMatMul"), first, second;
+  RlxNode *inputs[4], *scale_a, *scale_b, *node;
+  Product product = { NULL, };
 
-  inputs[0] = map_input (call, 0, FALSE, &local);
-  inputs[1] = local == NULL ? map_input (call, rescaled ? 3 : 1, FALSE, &local) : NULL;
-  inputs[2] = local == NULL ? get_factor (call, 2, TRUE, &local) : NULL;
-  inputs[3] = local == NULL ? get_factor (call, rescaled ? 5 : 3, FALSE, &local) : NULL;
-  if (local != NULL)
+  inputs[0] = get_matrix (call, 0, FALSE, &first, error);
+  inputs[1] = inputs[0] != NULL ? get_matrix (call, rescaled ? 3 : 1, TRUE, &second, error) : NULL;
+  if (inputs[1] == NULL ||
+      !get_optional (call, 2, TRUE, &inputs[2], error) ||
+      !get_optional (call, rescaled ? 5 : 3, FALSE, &inputs[3], error))
+    return FALSE;
+  if (!rescaled)
+    return map_return (call, 0, drop_vectors (call, add_product (call, inputs, &product, error), first, second, error));
+
+  scale_a = get_needed (call, 1, TRUE, error);
+  scale_b = scale_a != NULL ? get_needed (call, 4, FALSE, error) : NULL;
+  product.scale_y = scale_b != NULL ? get_needed (call, 6, TRUE, error) : NULL;
+  product.zero_y = product.scale_y != NULL ? get_needed (call, 7, TRUE, error) : NULL;
+  product.scale = product.zero_y != NULL ? map_op2 (call, "mul", scale_a, scale_b, NULL, error) : NULL;
+  if (product.scale == NULL)
+    return FALSE;
+  if (is_vector (product.scale) && rlx_node_get_n_dims (product.scale_y) == 0 && rlx_node_get_n_dims (product.zero_y) == 0)
     {
-      g_propagate_error (error, local);
-      return FALSE;
+      node = add_product (call, inputs, &product, error);
     }
-  node = map_op (call, "qmatmul", inputs, 4, NULL, error);
-  if (node == NULL || !rescaled)
-    return map_return (call, 0, node);
+  else
+    {
+      node = add_product (call, inputs, &(Product) { NULL, }, error);
+      if (node != NULL)
+        node = requantize (call, node, product.scale, product.scale_y, product.zero_y, error);
+    }
+  return map_return (call, 0, drop_vectors (call, node, first, second, error));
+}
 
-  scale_a = get_factor (call, 1, TRUE, error);
-  scale_b = scale_a != NULL ? get_factor (call, 4, FALSE, error) : NULL;
-  scale_y = scale_b != NULL ? get_factor (call, 6, TRUE, error) : NULL;
-  zero_y = scale_y != NULL ? get_factor (call, 7, TRUE, error) : NULL;
-  if (zero_y == NULL)
+/* Y = alpha · scale_a · scale_b · (A · B + C), quantised or not. */
+gboolean
+onnx_map_qgemm (MapCall *call,
+                GError **error)
+{
+  RlxNode *inputs[4], *scale_a, *scale_b, *bias, *node;
+  Product product = { NULL, };
+  gboolean transpose_a, transpose_b;
+  double alpha;
+
+  if (!map_arg_bool (call, "transA", FALSE, &transpose_a, error) ||
+      !map_arg_bool (call, "transB", FALSE, &transpose_b, error) ||
+      !map_arg_double (call, "alpha", 1, &alpha, error))
     return FALSE;
-  scale_a = map_op2 (call, "mul", scale_a, scale_b, NULL, error);
-  if (scale_a != NULL)
-    node = map_op2 (call, "dequantize_linear", node, scale_a, NULL, error);
-  if (scale_a == NULL || node == NULL)
+  inputs[0] = map_input (call, 0, FALSE, error);
+  inputs[1] = inputs[0] != NULL ? map_input (call, 3, FALSE, error) : NULL;
+  if (inputs[1] != NULL && transpose_a)
+    inputs[0] = map_op1 (call, "transpose", inputs[0], map_attrs ("permutation", map_ints ((gint64[]) { 1, 0 }, 2), NULL), error);
+  if (inputs[1] == NULL || inputs[0] == NULL ||
+      !get_optional (call, 2, FALSE, &inputs[2], error) ||
+      !get_optional (call, 5, transpose_b, &inputs[3], error) ||
+      !get_optional (call, 6, FALSE, &bias, error) ||
+      !get_optional (call, 7, FALSE, &product.scale_y, error) ||
+      !get_optional (call, 8, FALSE, &product.zero_y, error))
     return FALSE;
-  return map_return (call, 0, map_op (call, "quantize_linear", (RlxNode *[]) { node, scale_y, zero_y }, 3,
-                                      map_attrs ("to", map_data_type (rlx_node_get_data_type (zero_y)), NULL), error));
+  scale_a = get_needed (call, 1, FALSE, error);
+  scale_b = scale_a != NULL ? get_needed (call, 4, FALSE, error) : NULL;
+  product.scale = scale_b != NULL ? map_op2 (call, "mul", scale_a, scale_b, NULL, error) : NULL;
+  if (product.scale != NULL && alpha != 1)
+    {
+      float value = (float) alpha;
+      g_autoptr(GBytes) bytes = g_bytes_new (&value, sizeof value);
+      g_autoptr(RlxTensor) tensor = rlx_tensor_new_from_bytes (RLX_DATA_TYPE_F32, NULL, 0, bytes, error);
+      RlxNode *factor = tensor != NULL ? map_constant (call, tensor, error) : NULL;
+
+      product.scale = factor != NULL ? map_op2 (call, "mul", product.scale, factor, NULL, error) : NULL;
+    }
+  if (product.scale == NULL)
+    return FALSE;
+  product.transpose_b = transpose_b;
+  if (is_vector (bias))
+    {
+      product.bias = bias;
+      return map_return (call, 0, add_product (call, inputs, &product, error));
+    }
+  node = add_product (call, inputs, &(Product) { .transpose_b = transpose_b }, error);
+  if (node != NULL)
+    node = map_op2 (call, "add", node, bias, NULL, error);
+  return node != NULL &&
+         map_return (call, 0, requantize (call, node, product.scale, product.scale_y, product.zero_y, error));
+}
+
+/* MatMulIntegerToFloat, and DynamicQuantizeMatMul, which quantises its first
+ * operand itself. */
+gboolean
+onnx_map_qmatmul_float (MapCall *call,
+                        GError **error)
+{
+  gboolean dynamic = g_str_equal (call->op->name, "DynamicQuantizeMatMul");
+  RlxNode *inputs[4], *scale_a = NULL, *scale_b, *bias, *node;
+  Product product = { NULL, };
+
+  inputs[0] = map_input (call, 0, FALSE, error);
+  inputs[1] = inputs[0] != NULL ? map_input (call, 1, FALSE, error) : NULL;
+  if (inputs[1] == NULL)
+    return FALSE;
+  if (dynamic)
+    {
+      g_autofree RlxNode **results = NULL;
+      gsize n;
+
+      results = rlx_node_dynamic_quantize (inputs[0], &n, error);
+      if (results == NULL)
+        return FALSE;
+      inputs[0] = results[0];
+      scale_a = results[1];
+      inputs[2] = results[2];
+    }
+  else
+    {
+      scale_a = get_needed (call, 2, TRUE, error);
+    }
+  scale_b = scale_a != NULL ? get_needed (call, dynamic ? 2 : 3, FALSE, error) : NULL;
+  product.scale = scale_b != NULL ? map_op2 (call, "mul", scale_a, scale_b, NULL, error) : NULL;
+  if (product.scale == NULL ||
+      (!dynamic && !get_optional (call, 4, TRUE, &inputs[2], error)) ||
+      !get_optional (call, dynamic ? 3 : 5, FALSE, &inputs[3], error) ||
+      !get_optional (call, dynamic ? 4 : 6, FALSE, &bias, error))
+    return FALSE;
+  if (is_vector (product.scale) && is_vector (bias))
+    {
+      product.bias = bias;
+      return map_return (call, 0, add_product (call, inputs, &product, error));
+    }
+  node = add_product (call, inputs, &(Product) { NULL, }, error);
+  if (node != NULL)
+    node = requantize (call, node, product.scale, NULL, NULL, error);
+  if (node != NULL && bias != NULL)
+    node = map_op2 (call, "add", node, bias, NULL, error);
+  return map_return (call, 0, node);
 }

@@ -15,5 +15,9 @@ gboolean onnx_map_quantize  (MapCall *call,
                              GError **error);
 gboolean onnx_map_qmatmul   (MapCall *call,
                              GError **error);
+gboolean onnx_map_qgemm     (MapCall *call,
+                             GError **error);
+gboolean onnx_map_qmatmul_float (MapCall *call,
+                                 GError **error);
 
 G_END_DECLS

@@ -491,24 +491,18 @@ onnx_activate (MapCall *call,
   return NULL;
 }
 
-/* The operands, and the sizes of the filter. */
+/* The sizes of the filter, which is the second of @inputs. */
 static gboolean
-onnx_conv_inputs (MapCall  *call,
-                  RlxNode  *inputs[3],
-                  gsize    *n_axes,
-                  gint64    window[MAX_AXES],
-                  GError  **error)
+onnx_conv_sizes (MapCall        *call,
+                 RlxNode *const *inputs,
+                 gsize          *n_axes,
+                 gint64          window[MAX_AXES],
+                 GError        **error)
 {
   gint64 kernel[MAX_AXES];
   gboolean has_kernel;
   const gint64 *shape;
   gsize rank;
-
-  inputs[0] = map_input (call, 0, FALSE, error);
-  inputs[1] = inputs[0] != NULL ? map_input (call, 1, FALSE, error) : NULL;
-  inputs[2] = NULL;
-  if (inputs[1] == NULL || (map_has_input (call, 2) && (inputs[2] = map_input (call, 2, FALSE, error)) == NULL))
-    return FALSE;
 
   *n_axes = rlx_node_get_n_dims (inputs[0]) - 2;
   shape = rlx_node_get_shape (inputs[1], &rank);
@@ -527,6 +521,22 @@ onnx_conv_inputs (MapCall  *call,
                             call->op->name, kernel[i], window[i]);
     }
   return TRUE;
+}
+
+/* The operands, and the sizes of the filter. */
+static gboolean
+onnx_conv_inputs (MapCall  *call,
+                  RlxNode  *inputs[3],
+                  gsize    *n_axes,
+                  gint64    window[MAX_AXES],
+                  GError  **error)
+{
+  inputs[0] = map_input (call, 0, FALSE, error);
+  inputs[1] = inputs[0] != NULL ? map_input (call, 1, FALSE, error) : NULL;
+  inputs[2] = NULL;
+  if (inputs[1] == NULL || (map_has_input (call, 2) && (inputs[2] = map_input (call, 2, FALSE, error)) == NULL))
+    return FALSE;
+  return onnx_conv_sizes (call, inputs, n_axes, window, error);
 }
 
 gboolean
@@ -557,6 +567,53 @@ onnx_map_conv (MapCall *call,
       node = sum != NULL ? map_op2 (call, "add", node, sum, NULL, error) : NULL;
     }
   return node != NULL && map_return (call, 0, onnx_activate (call, node, error));
+}
+
+/* ConvInteger and QLinearConv. */
+gboolean
+onnx_map_qconv (MapCall *call,
+                GError **error)
+{
+  /* where the operands are: x, w, their zero points, bias, both scales, those of y */
+  static const guint places[2][9] = {
+    { 0, 1, 2, 3, 99, 99, 99, 99, 99 },
+    { 0, 3, 2, 5, 8, 1, 4, 6, 7 },
+  };
+  gboolean rescaled = g_str_equal (call->op->name, "QLinearConv");
+  g_auto(GVariantDict) attrs = G_VARIANT_DICT_INIT (NULL);
+  RlxNode *found[9] = { NULL, }, *inputs[8];
+  gint64 window[MAX_AXES], groups;
+  AutoPad auto_pad;
+  Moves moves;
+  gsize n_axes;
+
+  for (guint i = 0; i < G_N_ELEMENTS (found); i++)
+    {
+      guint place = places[rescaled][i];
+
+      if (place != 99 && map_has_input (call, place) && (found[i] = map_input (call, place, FALSE, error)) == NULL)
+        return FALSE;
+      if (found[i] == NULL && (i < 2 || (rescaled && i > 4)))
+        return map_refused (error, "%s: input %u is missing", call->op->name, place);
+    }
+  if (!onnx_conv_sizes (call, found, &n_axes, window, error) ||
+      !onnx_moves (call, n_axes, &moves, &auto_pad, error) ||
+      !onnx_pad_same (call, &moves, auto_pad, onnx_sizes (call, found[0]), window, error) ||
+      !map_arg_int (call, "group", 1, &groups, error))
+    return FALSE;
+
+  memcpy (inputs, found, 5 * sizeof (RlxNode *));
+  inputs[5] = rescaled ? map_op2 (call, "mul", found[5], found[6], NULL, error) : NULL;
+  inputs[6] = found[7];
+  inputs[7] = found[8];
+  if (rescaled && inputs[5] == NULL)
+    return FALSE;
+  onnx_layout (call, &attrs);
+  moves_insert (&moves, &attrs);
+  g_variant_dict_insert (&attrs, "groups", "x", groups);
+  if (rescaled)
+    g_variant_dict_insert_value (&attrs, "to", map_data_type (rlx_node_get_data_type (found[8])));
+  return map_return (call, 0, map_op (call, "qconv2d", inputs, 8, g_variant_dict_end (&attrs), error));
 }
 
 gboolean

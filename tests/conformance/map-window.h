@@ -20,6 +20,8 @@ gboolean onnx_map_conv            (MapCall *call,
                                    GError **error);
 gboolean onnx_map_conv_transpose  (MapCall *call,
                                    GError **error);
+gboolean onnx_map_qconv           (MapCall *call,
+                                   GError **error);
 gboolean onnx_map_pool            (MapCall *call,
                                    GError **error);
 gboolean onnx_map_lp_pool         (MapCall *call,

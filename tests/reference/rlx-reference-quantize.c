@@ -285,6 +285,70 @@ fake_quantize (RlxReferenceCall *call)
   while (rlx_reference_next (index, x->shape, x->n_dims));
 }
 
+/* The element of a value that has one, or one for each channel. */
+static Interval
+get_for_channel (const RlxReferenceValue *value,
+                 gsize                    channel)
+{
+  if (value == NULL)
+    return interval (0, 0);
+  return get_interval (value, value->n_elements > 1 ? channel : 0);
+}
+
+void
+rlx_reference_requantize (RlxReferenceCall *call,
+                          gsize             first,
+                          gsize             channel,
+                          gsize             at,
+                          double            sum,
+                          double            bound)
+{
+  const RlxReferenceValue *bias_value = rlx_reference_get_input (call, first);
+  gboolean whole = bias_value != NULL && bias_value->data_type == RLX_DATA_TYPE_I32;
+  Interval bias = get_for_channel (bias_value, channel);
+  Interval scale = get_for_channel (rlx_reference_get_input (call, first + 1), channel);
+  Interval scale_y = get_for_channel (rlx_reference_get_input (call, first + 2), 0);
+  Interval zero_y = get_for_channel (rlx_reference_get_input (call, first + 3), 0);
+  RlxReferenceValue *y = call->output;
+  double number, error;
+
+  if (whole)
+    {
+      sum += bias.value;
+      bound += get_bound (bias);
+    }
+  sum = (double) rlx_reference_wrap (RLX_DATA_TYPE_I32, (gint64) sum);
+  if (y->data_type == RLX_DATA_TYPE_I32)
+    {
+      y->values[at] = sum;
+      y->bounds[at] = bound;
+      return;
+    }
+
+  number = sum * scale.value + (whole ? 0 : bias.value);
+  error = 0x1p-22 * (fabs (sum * scale.value) + fabs (bias.value)) + fabs (sum) * get_bound (scale) +
+          bound * (fabs (scale.value) + get_bound (scale)) + (whole ? 0 : get_bound (bias));
+  if (rlx_reference_is_float (y->data_type))
+    {
+      y->values[at] = number;
+      y->bounds[at] = error;
+    }
+  else
+    {
+      gint64 least, greatest;
+      Interval level;
+
+      rlx_reference_get_range (y->data_type, &least, &greatest);
+      least = CLAMP (rlx_reference_get_int (call, "minimum"), least, greatest);
+      greatest = CLAMP (rlx_reference_get_int (call, "maximum"), least, greatest);
+      level = get_level (interval (number, error), scale_y, zero_y, (double) least, (double) greatest);
+      if (isnan (number / scale_y.value))
+        level = interval (0, 0);
+      y->values[at] = level.value;
+      y->bounds[at] = isfinite (error) ? get_bound (level) : INFINITY;
+    }
+}
+
 /* Where the matrix element of @value is, for @index of the result's stack. */
 static double
 get_element (const RlxReferenceValue *value,
@@ -309,6 +373,7 @@ qmatmul (RlxReferenceCall *call)
   const RlxReferenceValue *a = call->inputs[0], *b = call->inputs[1];
   const RlxReferenceValue *zero_a = rlx_reference_get_input (call, 2), *zero_b = rlx_reference_get_input (call, 3);
   RlxReferenceValue *y = call->output;
+  gboolean transposed = rlx_reference_get_bool (call, "transpose_b");
   gint64 index[RLX_MAX_RANK] = { 0, };
   gsize at = 0, n = y->n_dims;
 
@@ -318,11 +383,14 @@ qmatmul (RlxReferenceCall *call)
     {
       gint64 row = index[n - 2], column = index[n - 1], sum = 0;
       double less_a = zero_a != NULL ? get_element (zero_a, index, n, row, 0) : 0;
-      double less_b = zero_b != NULL ? get_element (zero_b, index, n, 0, column) : 0;
+      double less_b = 0;
 
+      if (zero_b != NULL)
+        less_b = transposed ? get_element (zero_b, index, n, column, 0) : get_element (zero_b, index, n, 0, column);
       for (gint64 k = 0; k < a->shape[a->n_dims - 1]; k++)
-        sum += (gint64) ((get_element (a, index, n, row, k) - less_a) * (get_element (b, index, n, k, column) - less_b));
-      y->values[at++] = (double) rlx_reference_wrap (RLX_DATA_TYPE_I32, sum);
+        sum += (gint64) ((get_element (a, index, n, row, k) - less_a) *
+                         ((transposed ? get_element (b, index, n, column, k) : get_element (b, index, n, k, column)) - less_b));
+      rlx_reference_requantize (call, 4, (gsize) column, at++, (double) sum, 0);
     }
   while (rlx_reference_next (index, y->shape, n));
 }

@@ -241,6 +241,65 @@ conv_forward (RlxReferenceCall *call)
   finish (call, &conv, sizes, count_terms (&conv, channels));
 }
 
+/* @value less its zero point, which is one for each of @channels places along
+ * @axis, or one. */
+static RlxReferenceValue
+take_off (const RlxReferenceValue *value,
+          const RlxReferenceValue *zero,
+          gsize                    axis,
+          gboolean                *known)
+{
+  RlxReferenceValue result = *value;
+  gint64 index[RLX_MAX_RANK] = { 0, };
+  gsize at = 0;
+
+  result.values = g_new (double, value->n_elements + 1);
+  if (value->n_elements == 0)
+    return result;
+  do
+    {
+      gsize from = zero == NULL || zero->n_elements == 1 ? 0 : (gsize) index[axis];
+
+      result.values[at] = value->values[at] - (zero != NULL ? zero->values[from] : 0);
+      *known = *known && value->bounds[at] == 0;
+      at++;
+    }
+  while (rlx_reference_next (index, value->shape, value->n_dims));
+  return result;
+}
+
+static void
+qconv (RlxReferenceCall *call)
+{
+  RlxReferenceCall inner = *call;
+  RlxReferenceValue *y = call->output;
+  gint64 index[RLX_MAX_RANK] = { 0, };
+  gboolean known = TRUE;
+  Conv conv = { 0, };
+  gsize at = 0;
+
+  if (y->n_elements == 0)
+    return;
+  conv_init (&conv, call);
+  {
+    RlxReferenceValue x = take_off (call->inputs[0], rlx_reference_get_input (call, 2), conv.window.channel, &known);
+    RlxReferenceValue filter = take_off (call->inputs[1], rlx_reference_get_input (call, 3), conv.out_axis, &known);
+
+    inner.inputs = (const RlxReferenceValue *const[]) { &x, &filter };
+    inner.n_inputs = 2;
+    conv_forward (&inner);
+    g_free (x.values);
+    g_free (filter.values);
+  }
+  /* 64-bit floats hold every sum, and integers are not rounded on the device */
+  do
+    {
+      rlx_reference_requantize (call, 4, (gsize) index[conv.window.channel], at, y->values[at], known ? 0 : y->bounds[at]);
+      at++;
+    }
+  while (rlx_reference_next (index, y->shape, y->n_dims));
+}
+
 static void
 conv_transpose (RlxReferenceCall *call)
 {
@@ -491,6 +550,7 @@ pool (RlxReferenceCall *call)
 const RlxReferenceRow rlx_reference_window[] = {
   { "conv", conv_forward },
   { "conv_transpose", conv_transpose },
+  { "qconv2d", qconv },
   { "im2col", im2col },
   { "max_pool", pool },
   { "arg_max_pool", pool },

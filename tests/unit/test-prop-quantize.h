@@ -133,15 +133,126 @@ generate_fake_quantize (Call *call)
   return TRUE;
 }
 
+/* The operands after the zero points: what becomes of sums for @channels. */
+static void
+add_requantize (Call  *call,
+                gint64 channels)
+{
+  static const RlxDataType types[] = {
+    RLX_DATA_TYPE_I32, RLX_DATA_TYPE_I8, RLX_DATA_TYPE_F32, RLX_DATA_TYPE_U8, RLX_DATA_TYPE_F16,
+  };
+  RlxDataType to = types[call->variant % G_N_ELEMENTS (types)];
+  gboolean each = prop_chance (call->rand, 0.5);
+
+  g_variant_dict_insert (call->attributes, "to", "s", rlx_data_type_to_string (to));
+  if (prop_chance (call->rand, 0.6))
+    add_input (call, PROP_TAME, to != RLX_DATA_TYPE_I32 && prop_chance (call->rand, 0.5) ? RLX_DATA_TYPE_F32 : RLX_DATA_TYPE_I32,
+               &channels, each ? 1 : 0);
+  else
+    skip_input (call);
+  if (to == RLX_DATA_TYPE_I32)
+    return;
+  add_input (call, PROP_POSITIVE, RLX_DATA_TYPE_F32, &channels, prop_chance (call->rand, 0.5) ? 1 : 0);
+  if (to != RLX_DATA_TYPE_I8 && to != RLX_DATA_TYPE_U8)
+    return;
+  if (prop_chance (call->rand, 0.6))
+    call->constants |= 3u << call->n_inputs;
+  add_input (call, PROP_POSITIVE, RLX_DATA_TYPE_F32, NULL, 0);
+  if (prop_chance (call->rand, 0.7))
+    add_input (call, PROP_WILD, to, NULL, 0);
+  if (prop_chance (call->rand, 0.3))
+    {
+      g_variant_dict_insert (call->attributes, "minimum", "x", prop_pick (call->rand, -200, 20));
+      g_variant_dict_insert (call->attributes, "maximum", "x", prop_pick (call->rand, 20, 200));
+    }
+}
+
+static gboolean
+generate_qconv (Call *call)
+{
+  static const ConvSizes edges[] = {
+    { 1, 1, 8, 20, { 2, TRUE, { 9, 8 }, { 3, 3 }, PLAIN, PLAIN, { 1, 1, 1, 1 } } },   /* whole words */
+    { 2, 3, 4, 4, { 2, TRUE, { 5, 4 }, { 3, 2 }, { 2, 1, 1 }, PLAIN, { 0, 2, 1, 0 } } },
+    { 1, 1, 12, 70, { 1, TRUE, { 3 }, { 2 }, PLAIN, PLAIN, { 0, } } },                /* few positions */
+    { 1, 9, 4, 1, { 2, TRUE, { 6, 5 }, { 3, 2 }, PLAIN, PLAIN, { 0, 2, 1, 0 } } },    /* lanes across groups */
+    { 1, 9, 1, 1, { 2, TRUE, { 6, 5 }, { 3, 2 }, { 2, 1, 1 }, PLAIN, { 0, 2, 1, 0 } } },
+  };
+  gint64 shape[RLX_MAX_RANK], channels;
+  RlxDataType other = call->variant % 3 == 1 ? RLX_DATA_TYPE_U8 : RLX_DATA_TYPE_I8, first = call->data_type;
+  ConvSizes sizes;
+
+  /* Each of them is a kernel of its own, which the driver takes long for. */
+  if (call->variant > (first == RLX_DATA_TYPE_I8 ? 21 : 6))
+    return FALSE;
+
+  if (call->variant < G_N_ELEMENTS (edges))
+    sizes = edges[call->variant];
+  else if (call->variant - G_N_ELEMENTS (edges) < G_N_ELEMENTS (conv_edges))
+    sizes = conv_edges[call->variant - G_N_ELEMENTS (edges)];
+  else
+    {
+      sizes.batch = prop_pick (call->rand, 1, 3);
+      sizes.groups = prop_chance (call->rand, 0.5) ? 1 : prop_pick (call->rand, 2, 4);
+      sizes.in = prop_pick (call->rand, 1, 8);
+      sizes.out = prop_size (call->rand, sizes.groups == 1 ? 17 : 5);
+      random_moves (call, 1 + call->variant % WINDOW_AXES, &sizes.moves);
+    }
+  if (call->variant == 20)
+    {
+      /* Padding alone. */
+      sizes.moves.padding[0] += moves_reach (&sizes.moves, 0);
+      sizes.moves.in[0] = 0;
+    }
+  channels = sizes.out * sizes.groups;
+
+  image_shape (&sizes.moves, sizes.batch, sizes.in * sizes.groups, shape);
+  add_input (call, PROP_WILD, first, shape, sizes.moves.n_axes + 2);
+  if (call->variant < G_N_ELEMENTS (edges))
+    {
+      gsize n = 0;
+
+      shape[n++] = channels;
+      for (gsize i = 0; i < sizes.moves.n_axes; i++)
+        shape[n++] = sizes.moves.window[i];
+      shape[n++] = sizes.in;
+      add_input (call, PROP_WILD, other, shape, n);
+      g_variant_dict_insert (call->attributes, "filter_layout", "s", "osi");
+    }
+  else
+    {
+      call->data_type = other;
+      add_filter (call, PROP_WILD, &sizes.moves, channels, sizes.in);
+      call->data_type = first;
+    }
+  if (prop_chance (call->rand, 0.3))
+    call->constants |= 1u << call->n_inputs;
+  if (prop_chance (call->rand, 0.7))
+    add_input (call, PROP_WILD, first, NULL, 0);
+  else
+    skip_input (call);
+  if (prop_chance (call->rand, 0.7))
+    add_input (call, PROP_WILD, other, &channels, prop_chance (call->rand, 0.5) ? 1 : 0);
+  else
+    skip_input (call);
+  add_requantize (call, channels);
+
+  set_moves (call, &sizes.moves);
+  g_variant_dict_insert (call->attributes, "groups", "x", sizes.groups);
+  g_variant_dict_insert (call->attributes, "layout", "s", sizes.moves.last ? "channels-last" : "channels-first");
+  return TRUE;
+}
+
 static gboolean
 generate_qmatmul (Call *call)
 {
   RlxDataType other = prop_chance (call->rand, 0.5) ? RLX_DATA_TYPE_I8 : RLX_DATA_TYPE_U8;
+  gboolean transposed = prop_chance (call->rand, 0.4);
   Sizes sizes = product_sizes (call);
   gint64 stack[RLX_MAX_RANK], a[RLX_MAX_RANK], b[RLX_MAX_RANK], zero[RLX_MAX_RANK];
   gsize n_stack = 0, n_a, n_b, n_zero;
 
-  if (call->variant > 11)
+  /* Each of them is a kernel of its own, which the driver takes long for. */
+  if (call->variant > (call->data_type == RLX_DATA_TYPE_I8 ? 14 : 4))
     return FALSE;
 
   if (call->variant > 8)
@@ -150,17 +261,20 @@ generate_qmatmul (Call *call)
       for (gsize i = 0; i < n_stack; i++)
         stack[i] = prop_pick (call->rand, 1, 3);
     }
+  if (call->variant > 11)
+    sizes = (Sizes) { prop_pick (call->rand, 1, 20), 4 * prop_pick (call->rand, 1, 9), 4 * prop_pick (call->rand, 1, 9) };
   n_a = random_part (call, stack, n_stack, a);
   n_b = random_part (call, stack, n_stack, b);
   a[n_a++] = sizes.m;
   a[n_a++] = sizes.k;
-  b[n_b++] = sizes.k;
-  b[n_b++] = sizes.n;
+  b[n_b++] = transposed ? sizes.n : sizes.k;
+  b[n_b++] = transposed ? sizes.k : sizes.n;
   add_input (call, PROP_WILD, call->data_type, a, n_a);
   add_input (call, PROP_WILD, other, b, n_b);
+  g_variant_dict_insert (call->attributes, "transpose_b", "b", transposed);
 
   a[n_a - 1] = 1;
-  b[n_b - 2] = 1;
+  b[n_b - (transposed ? 1 : 2)] = 1;
   n_zero = random_part (call, a, n_a, zero);
   if (prop_chance (call->rand, 0.7))
     add_input (call, PROP_WILD, call->data_type, zero, n_zero);
@@ -171,6 +285,7 @@ generate_qmatmul (Call *call)
     add_input (call, PROP_WILD, other, zero, n_zero);
   else
     skip_input (call);
+  add_requantize (call, sizes.n);
 
   return TRUE;
 }

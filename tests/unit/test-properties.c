@@ -824,6 +824,7 @@ static const struct
   { "dequantize_linear", generate_dequantize },
   { "dynamic_quantize", generate_dynamic_quantize },
   { "fake_quantize", generate_fake_quantize },
+  { "qconv2d", generate_qconv },
   { "dequant_matmul", generate_dequant_matmul },
   { "dequantize_blocks", generate_packed },
   { "gather_packed", generate_packed },

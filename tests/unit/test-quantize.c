@@ -274,6 +274,172 @@ test_fake (void)
   rlx_test_compare ("nothing but 0", fourth, "f32[3]", zeros, 0, 0);
 }
 
+/* ---- products of integers -------------------------------------------------------------- */
+
+/* Sums as large as they get, with every pair of types and zero points at the ends
+ * of their ranges: packed and plain, in tiles and split. */
+static void
+test_product_ends (void)
+{
+  static const char *const types[] = { "i8", "u8" };
+  static const struct { int m, k, n; gboolean transposed; } sizes[] = {
+    { 9, 64, 12, FALSE }, { 9, 64, 13, TRUE }, { 9, 64, 13, FALSE }, { 5, 63, 12, FALSE }, { 1, 33025, 1, FALSE },
+  };
+
+  if (rlx_test_device () == NULL)
+    return;
+  for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
+    for (guint t = 0; t < (i < 2 ? 4 : 2); t++)
+      {
+        int m = sizes[i].m, k = sizes[i].k, n = sizes[i].n;
+        const char *type_a = types[t % 2], *type_b = types[(t + 1) / 2 % 2];
+        double least_a = t % 2 ? 0 : -128, least_b = (t + 1) / 2 % 2 ? 0 : -128;
+        g_autofree char *shape_a = g_strdup_printf ("%s[%d,%d]", type_a, m, k);
+        g_autofree char *shape_b = g_strdup_printf ("%s[%d,%d]", type_b, sizes[i].transposed ? n : k, sizes[i].transposed ? k : n);
+        g_autofree char *zero_a_shape = g_strdup_printf ("%s[]", type_a);
+        g_autofree char *zero_b_shape = g_strdup_printf ("%s[]", type_b);
+        g_autofree char *shape_y = g_strdup_printf ("i32[%d,%d]", m, n);
+        g_autofree double *values_a = g_new (double, m * k), *values_b = g_new (double, k * n), *expected = g_new (double, m * n);
+        double zero_a = least_a + 255, zero_b = least_b;
+        g_autoptr (RlxTensor) a = NULL, b = NULL, za = rlx_test_tensor (zero_a_shape, &zero_a), zb = rlx_test_tensor (zero_b_shape, &zero_b);
+        g_autoptr (RlxTensor) y = NULL;
+
+        /* the first row is furthest from its zero point, and so is the first column */
+        for (int j = 0; j < m * k; j++)
+          values_a[j] = j < k ? least_a : least_a + (j * 37 + j / k) % 256;
+        for (int e = 0; e < k; e++)
+          for (int j = 0; j < n; j++)
+            values_b[sizes[i].transposed ? j * k + e : e * n + j] = j == 0 ? least_b + 255 : least_b + (e * 91 + j * 5) % 256;
+        for (int r = 0; r < m; r++)
+          for (int c = 0; c < n; c++)
+            {
+              double sum = 0;
+
+              for (int e = 0; e < k; e++)
+                sum += (values_a[r * k + e] - zero_a) * (values_b[sizes[i].transposed ? c * k + e : e * n + c] - zero_b);
+              expected[r * n + c] = sum;
+            }
+        a = rlx_test_tensor (shape_a, values_a);
+        b = rlx_test_tensor (shape_b, values_b);
+        y = rlx_test_run_op_full ("qmatmul", 4, (RlxTensor *[]) { a, b, za, zb }, t % 2 ? 12 : 0,
+                                  g_variant_new_parsed ("{'transpose_b': <%b>}", sizes[i].transposed));
+        if (y == NULL || !rlx_test_compare (shape_a, y, shape_y, expected, 0, 0))
+          return;
+      }
+}
+
+/* The convolution of @x with @filter, whose channels are last, in groups of
+ * @channels, at a stride of 2 with a padding of 1 and 2. */
+static double *
+convolve (const double *x,
+          const double *filter,
+          int           size,
+          int           groups,
+          int           channels,
+          int           outputs,
+          double        zero_x,
+          double        zero_w,
+          int          *side)
+{
+  int n = (size + 3 - 3) / 2 + 1, all = groups * outputs;
+  double *y = g_new0 (double, n * n * all);
+
+  for (int i = 0; i < n * n * all; i++)
+    {
+      int o = i % all, column = i / all % n * 2 - 1, row = i / all / n * 2 - 1;
+
+      for (int a = 0; a < 3; a++)
+        for (int b = 0; b < 3; b++)
+          for (int c = 0; c < channels; c++)
+            if (row + a >= 0 && row + a < size && column + b >= 0 && column + b < size)
+              y[i] += (x[((row + a) * size + column + b) * groups * channels + o / outputs * channels + c] - zero_x) *
+                      (filter[((o * 3 + a) * 3 + b) * channels + c] - zero_w);
+    }
+  *side = n;
+  return y;
+}
+
+/* Large enough for whole tiles and what is left of them; packed when groups have a
+ * multiple of 4 channels. */
+static void
+test_conv (void)
+{
+  static const struct { int size, groups, channels, outputs; gboolean constant; } sizes[] = {
+    { 40, 1, 16, 36, TRUE }, { 25, 3, 4, 8, FALSE }, { 25, 2, 5, 7, TRUE }, { 23, 40, 1, 1, FALSE }, { 3, 2, 8, 50, TRUE },
+  };
+
+  if (rlx_test_device () == NULL)
+    return;
+  for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
+    {
+      int size = sizes[i].size, groups = sizes[i].groups, channels = sizes[i].channels, outputs = sizes[i].outputs, side;
+      g_autofree char *shape_x = g_strdup_printf ("u8[1,%d,%d,%d]", size, size, groups * channels);
+      g_autofree char *shape_w = g_strdup_printf ("i8[%d,3,3,%d]", groups * outputs, channels);
+      g_autoptr (RlxTensor) x = rlx_test_random (shape_x, 0, 255, 1), w = rlx_test_random (shape_w, -128, 127, 2);
+      g_autoptr (RlxTensor) zero_x = rlx_test_tensor ("u8[]", (double[]) { 131 }), zero_w = rlx_test_tensor ("i8[]", (double[]) { -3 });
+      g_autoptr (RlxTensor) scale = rlx_test_tensor ("f32[]", (double[]) { 0x1p-10 }), scale_y = rlx_test_tensor ("f32[]", (double[]) { 4 });
+      g_autoptr (RlxTensor) zero_y = rlx_test_tensor ("u8[]", (double[]) { 77 });
+      g_autofree double *values_x = rlx_test_get_values (x), *values_w = rlx_test_get_values (w);
+      g_autofree double *sums = convolve (values_x, values_w, size, groups, channels, outputs, 131, -3, &side);
+      g_autofree char *shape_y = g_strdup_printf ("i32[1,%d,%d,%d]", side, side, groups * outputs);
+      g_autofree char *shape_level = g_strdup_printf ("u8[1,%d,%d,%d]", side, side, groups * outputs);
+      g_autoptr (RlxTensor) y = NULL, levels = NULL;
+
+      y = rlx_test_run_op_full ("qconv2d", 4, (RlxTensor *[]) { x, w, zero_x, zero_w }, sizes[i].constant ? 12 : 0,
+                                g_variant_new_parsed ("{'layout': <'channels-last'>, 'filter_layout': <'osi'>, 'strides': <[int64 2, 2]>, "
+                                                      "'padding': <[int64 1, 2, 1, 2]>, 'groups': <%x>}", (gint64) groups));
+      if (y == NULL || !rlx_test_compare (shape_x, y, shape_y, sums, 0, 0))
+        return;
+
+      /* scales are powers of two: nothing is rounded but the level */
+      levels = rlx_test_run_op_full ("qconv2d", 8, (RlxTensor *[]) { x, w, zero_x, zero_w, NULL, scale, scale_y, zero_y },
+                                     sizes[i].constant ? 236 : 0,
+                                     g_variant_new_parsed ("{'layout': <'channels-last'>, 'filter_layout': <'osi'>, 'strides': <[int64 2, 2]>, "
+                                                           "'padding': <[int64 1, 2, 1, 2]>, 'groups': <%x>, 'to': <'u8'>, 'maximum': <int64 200>}",
+                                                           (gint64) groups));
+      for (int j = 0; j < side * side * groups * outputs; j++)
+        sums[j] = CLAMP (nearbyint (sums[j] * 0x1p-12) + 77, 0, 200);
+      if (levels == NULL || !rlx_test_compare (shape_x, levels, shape_level, sums, 0, 0))
+        return;
+    }
+}
+
+static void
+test_product_rules (void)
+{
+#define TO(type) g_variant_new_parsed ("{'to': <" type ">}")
+  rlx_test_infers ("qmatmul", "u8[2,3] i8[3,4] - - i32[4] f32[4] f32[] u8[]", TO ("'u8'"), "u8[2,4]");
+  rlx_test_infers ("qmatmul", "u8[2,3] i8[3,4] - - f32[] f32[1]", TO ("'f16'"), "f16[2,4]");
+  rlx_test_infers ("qmatmul", "u8[7,2,3] i8[4,3] - i8[4,1]", g_variant_new_parsed ("{'transpose_b': <true>}"), "i32[7,2,4]");
+  rlx_test_refuses ("qmatmul", "i8[2,3] i8[3,4]", g_variant_new_parsed ("{'transpose_b': <true>}"), RLX_GRAPH_ERROR_SHAPE, "transposed");
+  rlx_test_refuses ("qmatmul", "i8[2,3] i8[3,4] - - i32[3]", NULL, RLX_GRAPH_ERROR_SHAPE, "bias");
+  rlx_test_refuses ("qmatmul", "i8[2,3] i8[3,4] - - f32[4]", NULL, RLX_GRAPH_ERROR_DATA_TYPE, "bias");
+  rlx_test_refuses ("qmatmul", "i8[2,3] i8[3,4] - - - f32[]", NULL, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "scale");
+  rlx_test_refuses ("qmatmul", "i8[2,3] i8[3,4]", TO ("'f32'"), RLX_GRAPH_ERROR_INVALID_ARGUMENT, "no scale");
+  rlx_test_refuses ("qmatmul", "i8[2,3] i8[3,4] - - - f32[]", TO ("'i8'"), RLX_GRAPH_ERROR_INVALID_ARGUMENT, "no scale_y");
+  rlx_test_refuses ("qmatmul", "i8[2,3] i8[3,4] - - - f32[] f32[4]", TO ("'i8'"), RLX_GRAPH_ERROR_SHAPE, "scale_y");
+  rlx_test_refuses ("qmatmul", "i8[2,3] i8[3,4] - - - f32[] f32[] u8[]", TO ("'i8'"), RLX_GRAPH_ERROR_DATA_TYPE, "zero_y");
+  rlx_test_refuses ("qmatmul", "i8[2,3] i8[3,4] - - - f32[] f32[]", TO ("'f32'"), RLX_GRAPH_ERROR_INVALID_ARGUMENT, "scale_y");
+  rlx_test_refuses ("qmatmul", "i8[2,3] i8[3,4] - - - f32[]", TO ("'u32'"), RLX_GRAPH_ERROR_DATA_TYPE, "u32");
+  rlx_test_refuses ("qmatmul", "i8[2,3] i8[3,4] - - - f32[] f32[]", g_variant_new_parsed ("{'to': <'i8'>, 'minimum': <int64 5>, 'maximum': <int64 4>}"),
+                    RLX_GRAPH_ERROR_INVALID_ARGUMENT, "minimum 5");
+  rlx_test_refuses ("qmatmul", "i8[2,3] i8[3,4]", g_variant_new_parsed ("{'minimum': <int64 5>}"), RLX_GRAPH_ERROR_INVALID_ARGUMENT, "limits");
+
+  rlx_test_infers ("qconv2d", "u8[1,2,5,5] i8[4,2,3,3]", NULL, "i32[1,4,3,3]");
+  rlx_test_infers ("qconv2d", "u8[2,5,8] i8[4,3,4] u8[1] i8[4] i32[4] f32[4] f32[] i8[]",
+                   g_variant_new_parsed ("{'to': <'i8'>, 'groups': <int64 2>, 'layout': <'channels-last'>, 'filter_layout': <'osi'>}"), "i8[2,3,4]");
+  rlx_test_infers ("qconv2d", "u8[0,2,5,5] i8[4,2,3,3]", NULL, "i32[0,4,3,3]");
+  rlx_test_refuses ("qconv2d", "u8[1,2,5,5] i8[4,3,3,3]", NULL, RLX_GRAPH_ERROR_SHAPE, "channels");
+  rlx_test_refuses ("qconv2d", "u8[1,2,5,5] i8[4,2,3,3] u8[2]", NULL, RLX_GRAPH_ERROR_SHAPE, "zero_x");
+  rlx_test_refuses ("qconv2d", "u8[1,2,5,5] i8[4,2,3,3] - i8[2]", NULL, RLX_GRAPH_ERROR_SHAPE, "zero_w");
+  rlx_test_refuses ("qconv2d", "u8[1,2,5,5] i8[4,2,3,3] - u8[]", NULL, RLX_GRAPH_ERROR_DATA_TYPE, "u8");
+  rlx_test_refuses ("qconv2d", "u8[1,2,5,5] i8[4,2,3,3] - - i32[1,4]", NULL, RLX_GRAPH_ERROR_SHAPE, "bias");
+  rlx_test_refuses ("qconv2d", "f32[1,2,5,5] i8[4,2,3,3]", NULL, RLX_GRAPH_ERROR_DATA_TYPE, "f32");
+  rlx_test_refuses ("qconv2d", "u8[1,2,5,5] i8[4,2,7,7]", NULL, RLX_GRAPH_ERROR_SHAPE, "7");
+  rlx_test_refuses ("qconv2d", "u8[2,5] i8[4,2]", NULL, RLX_GRAPH_ERROR_SHAPE, "2 dimensions");
+#undef TO
+}
+
 static void
 test_rules (void)
 {
@@ -316,6 +482,9 @@ main (int   argc,
   g_test_init (&argc, &argv, NULL);
 
   g_test_add_func ("/quantize/rules", test_rules);
+  g_test_add_func ("/quantize/product/rules", test_product_rules);
+  g_test_add_func ("/quantize/product/ends", test_product_ends);
+  g_test_add_func ("/quantize/product/conv", test_conv);
   g_test_add_func ("/quantize/known", test_known);
   g_test_add_func ("/quantize/wide", test_wide);
   g_test_add_func ("/quantize/large", test_large);

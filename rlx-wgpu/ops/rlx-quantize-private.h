@@ -1,0 +1,70 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * What operators on quantised tensors have in common.
+ */
+#pragma once
+
+#include "ops/rlx-index-private.h"
+
+G_BEGIN_DECLS
+
+/* The ends of the range of a quantised type. */
+void     rlx_quantize_get_levels (RlxDataType  dtype,
+                                  double      *lowest,
+                                  double      *highest);
+/* A step that makes integers @y from floats @x. */
+gboolean rlx_quantize_step       (RlxLower         *lower,
+                                  const RlxIrNode  *node,
+                                  const RlxIrValue *x,
+                                  const RlxIrValue *scale,
+                                  const RlxIrValue *zero,
+                                  const RlxIrValue *y,
+                                  double            lowest,
+                                  double            highest,
+                                  GError          **error);
+
+/* ---- sums of products (rlx-requantize.c) ------------------------------------ */
+
+/* Four elements at a time are multiplied and added as i8: whether the elements
+ * of u8 have to move by 128 for that, and what is to be taken off afterwards. */
+typedef struct
+{
+  const char *function;       /* of WGSL */
+  gboolean flip_a, flip_b;
+} RlxPackedDot;
+
+void     rlx_packed_dot_init     (RlxPackedDot *dot,
+                                  RlxDataType   a,
+                                  RlxDataType   b);
+
+/* Input @index, NULL when it is absent. */
+const RlxIrValue *rlx_node_get_input (const RlxIrNode *node,
+                                      guint            index);
+/* As above, but also NULL for a zero point that is known to be 0. */
+const RlxIrValue *rlx_node_get_zero  (const RlxIrNode *node,
+                                      guint            index);
+
+/* Operators that end with bias, scale, scale_y and zero_y, from input @first on,
+ * and have the attributes to, minimum and maximum. @channels is the size that
+ * bias and scale may have. Gives the type of the result. */
+gboolean rlx_requantize_check    (RlxOpCall   *call,
+                                  guint        first,
+                                  gint64       channels,
+                                  RlxDataType *to,
+                                  GError     **error);
+/* Binds what common/requantize.wgsl needs, and y. When that is not the node's
+ * result yet, @y is a temporary. */
+void     rlx_requantize_describe (RlxKernel        *kernel,
+                                  RlxLower         *lower,
+                                  const RlxIrNode  *node,
+                                  guint             first,
+                                  const RlxIrValue **y);
+/* The step after the kernel, if there is one. */
+gboolean rlx_requantize_finish   (RlxLower         *lower,
+                                  const RlxIrNode  *node,
+                                  guint             first,
+                                  const RlxIrValue *y,
+                                  GError          **error);
+
+G_END_DECLS
