@@ -9,6 +9,28 @@
 #include "common/index.wgsl"
 #endif
 
+fn put (y: u32, k: u32, left: u32, v: vec4<f32>) {
+#if TAIL
+#for c in 0..4
+  if (k + $(c)u < left) {
+#if HALF
+    store_y (y + k + $(c)u, f32_to_f16_bits (v[$(c)]));
+#else
+    store_y (y + k + $(c)u, bitcast<u32> (v[$(c)]));
+#endif
+  }
+#endfor
+#elif HALF
+  store_word_y ((y + k) / 2u, f32_to_f16_bits (v.x) | (f32_to_f16_bits (v.y) << 16u));
+  store_word_y ((y + k) / 2u + 1u, f32_to_f16_bits (v.z) | (f32_to_f16_bits (v.w) << 16u));
+#else
+  let bits = bitcast<vec4<u32>> (v);
+#for c in 0..4
+  store_y (y + k + $(c)u, bits[$(c)]);
+#endfor
+#endif
+}
+
 @compute @workgroup_size($(WG))
 fn main (@builtin(workgroup_id) wid: vec3<u32>,
          @builtin(local_invocation_index) lane: u32) {
@@ -20,28 +42,16 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   let chunk = i % p.chunks;
   let row = i / p.chunks;
 #if GATHER
-  let v = decode (limit_index (load_indices (row), p.rows), chunk);
+  let h = head (limit_index (load_indices (row), p.rows), chunk);
 #else
-  let v = decode (row, chunk);
+  let h = head (row, chunk);
 #endif
+  let left = p.k - chunk * 32u;
   let y = row * p.k + chunk * 32u;
-#if TAIL
-  let end = p.k - chunk * 32u;
-#endif
-#for e in 0..8
-#for c in 0..4
-#if TAIL
-  if ($(4 * e + c)u < end)
-#endif
-  {
-#if !HALF
-    store_y (y + $(4 * e + c)u, bitcast<u32> (v[$(e)][$(c)]));
-#elif TAIL
-    store_y (y + $(4 * e + c)u, f32_to_f16_bits (v[$(e)][$(c)]));
-#elif c % 2 == 0
-    store_word_y ((y + $(4 * e + c)u) / 2u, f32_to_f16_bits (v[$(e)][$(c)]) | (f32_to_f16_bits (v[$(e)][$(c + 1)]) << 16u));
-#endif
+  // a number that drivers do not know, or they would write the loop out
+  for (var j = 0u; j < p.parts; j++) {
+    let v = part (h, j);
+    put (y, first (j), left, v.a);
+    put (y, second (j), left, v.b);
   }
-#endfor
-#endfor
 }

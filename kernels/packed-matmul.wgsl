@@ -12,7 +12,9 @@
 // - MODE 2: a workgroup keeps 64 columns and 32 rows of a chunk in its memory and
 //   makes all their products. For many rows on a GPU.
 //
-// Where K is no multiple of 32 (TAIL), what is beyond it counts as 0.
+// Where K is no multiple of 32 (TAIL), what is beyond it counts as 0. Loops over the
+// four parts of a chunk end at p.parts, which drivers do not know: written out they
+// take long to compile, and are no faster but for one row.
 
 #include "packed/decode.wgsl"
 
@@ -23,16 +25,14 @@ fn expert_of (row: u32) -> u32 {
 }
 #endif
 
-fn weights (column: u32, chunk: u32) -> Chunk {
+fn weights (h: Head, chunk: u32, j: u32) -> Part {
 #if TAIL
-  var w = decode (column, chunk);
   let left = vec4<u32> (p.k - chunk * 32u);
-#for e in 0..8
-  w[$(e)] = select (vec4<f32> (0.0), w[$(e)], left > vec4<u32> ($(4 * e)u, $(4 * e + 1)u, $(4 * e + 2)u, $(4 * e + 3)u));
-#endfor
-  return w;
+  let v = part (h, j);
+  return Part (select (vec4<f32> (0.0), v.a, left > vec4<u32> (0u, 1u, 2u, 3u) + first (j)),
+               select (vec4<f32> (0.0), v.b, left > vec4<u32> (0u, 1u, 2u, 3u) + second (j)));
 #else
-  return decode (column, chunk);
+  return part (h, j);
 #endif
 }
 
@@ -111,15 +111,17 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
       break;
     }
     for (var chunk = 0u; chunk < p.chunks; chunk++) {
-      let w = weights (expert * p.n + column, chunk);
-      let k = chunk * 32u;
+      let h = head (expert * p.n + column, chunk);
+      for (var j = 0u; j < p.parts; j++) {
+        let w = weights (h, chunk, j);
+        let a = chunk * 32u + first (j);
+        let b = chunk * 32u + second (j);
 #for i in 0..TM
-      if (expert$(i) == expert) {
-#for e in 0..8
-        sum$(i) = add (sum$(i), x$(i), k + $(4 * e)u, w[$(e)]);
+        if (expert$(i) == expert) {
+          sum$(i) = add (add (sum$(i), x$(i), a, w.a), x$(i), b, w.b);
+        }
 #endfor
       }
-#endfor
     }
 #for i in 0..TM
     todo$(i) = todo$(i) && expert$(i) != expert;
@@ -127,13 +129,22 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   }
 #else
   for (var chunk = 0u; chunk < p.chunks; chunk++) {
-    let w = weights (column, chunk);
-    let k = chunk * 32u;
-#for e in 0..8
+    let h = head (column, chunk);
+#if TM == 1
+#for j in 0..4
+    let w$(j) = weights (h, chunk, $(j)u);
+    sum0 = add (add (sum0, x0, chunk * 32u + first ($(j)u), w$(j).a), x0, chunk * 32u + second ($(j)u), w$(j).b);
+#endfor
+#else
+    for (var j = 0u; j < p.parts; j++) {
+      let w = weights (h, chunk, j);
+      let a = chunk * 32u + first (j);
+      let b = chunk * 32u + second (j);
 #for i in 0..TM
-    sum$(i) = add (sum$(i), x$(i), k + $(4 * e)u, w[$(e)]);
+      sum$(i) = add (add (sum$(i), x$(i), a, w.a), x$(i), b, w.b);
 #endfor
-#endfor
+    }
+#endif
   }
 #endif
 
@@ -182,13 +193,15 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endfor
 
   for (var chunk = lane % $(LANES)u; chunk < p.chunks; chunk += $(LANES)u) {
-    let w = weights (weight_row, chunk);
-    let k = chunk * 32u;
-#for e in 0..8
+    let h = head (weight_row, chunk);
+    for (var j = 0u; j < p.parts; j++) {
+      let w = weights (h, chunk, j);
+      let a = chunk * 32u + first (j);
+      let b = chunk * 32u + second (j);
 #for i in 0..TM
-    sum$(i) = add (sum$(i), x$(i), k + $(4 * e)u, w[$(e)]);
+      sum$(i) = add (add (sum$(i), x$(i), a, w.a), x$(i), b, w.b);
 #endfor
-#endfor
+    }
   }
 
 #for i in 0..TM
@@ -236,8 +249,8 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   let base_row = group % p.tiles_m * 32u;
   let base_column = group / p.tiles_m * 64u;
   // this invocation has 4 rows of every eighth column
-  let mine = lane / 8u * 4u;
-  let first = lane % 8u;
+  let my_row = lane / 8u * 4u;
+  let my_column = lane % 8u;
 #for i in 0..4
 #for j in 0..8
   var sum$(i)_$(j) = 0.0;
@@ -245,22 +258,24 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endfor
 
   for (var chunk = 0u; chunk < p.chunks; chunk++) {
-    let w = weights (min (base_column + lane, p.n - 1u), chunk);
-#for e in 0..8
+    let h = head (min (base_column + lane, p.n - 1u), chunk);
+    for (var j = 0u; j < p.parts; j++) {
+      let w = weights (h, chunk, j);
 #for c in 0..4
-    tile_w[$(64 * (4 * e + c))u + lane] = w[$(e)][$(c)];
+      tile_w[(first (j) + $(c)u) * 64u + lane] = w.a[$(c)];
+      tile_w[(second (j) + $(c)u) * 64u + lane] = w.b[$(c)];
 #endfor
-#endfor
+    }
     for (var i = lane; i < 1024u; i += 64u) {
       tile_x[i] = get_x (min (base_row + i / 32u, p.m - 1u) * p.k, chunk * 32u + i % 32u);
     }
     workgroupBarrier ();
     for (var k = 0u; k < 32u; k++) {
 #for j in 0..8
-      let w$(j) = tile_w[k * 64u + first + $(8 * j)u];
+      let w$(j) = tile_w[k * 64u + my_column + $(8 * j)u];
 #endfor
 #for i in 0..4
-      let x$(i) = tile_x[(mine + $(i)u) * 32u + k];
+      let x$(i) = tile_x[(my_row + $(i)u) * 32u + k];
 #for j in 0..8
       sum$(i)_$(j) = fma (x$(i), w$(j), sum$(i)_$(j));
 #endfor
@@ -271,8 +286,8 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 
 #for i in 0..4
 #for j in 0..8
-  if (base_row + mine + $(i)u < p.m && base_column + first + $(8 * j)u < p.n) {
-    put (base_row + mine + $(i)u, base_column + first + $(8 * j)u, base_column + first + $(8 * j)u, sum$(i)_$(j));
+  if (base_row + my_row + $(i)u < p.m && base_column + my_column + $(8 * j)u < p.n) {
+    put (base_row + my_row + $(i)u, base_column + my_column + $(8 * j)u, base_column + my_column + $(8 * j)u, sum$(i)_$(j));
   }
 #endfor
 #endfor

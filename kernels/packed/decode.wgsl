@@ -1,23 +1,37 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Rows of packed numbers, for kernels that have them as `w`:
+// Rows of packed numbers, for kernels that have them as `w`. Numbers are taken apart
+// in chunks of 32, a chunk in four parts of eight:
 //
-//   decode (row, chunk) -> Chunk     numbers 32 · chunk to 32 · chunk + 31
+//   head (row, chunk) -> Head     what the parts of a chunk have in common
+//   part (head, j) -> Part        numbers first (j) to first (j) + 3 of the chunk, as a, and
+//                                 second (j) to second (j) + 3, as b
 //
-// A file for each family has the layouts: each of them takes 32 numbers of a row
-// apart. TYPE says which layout it is; BYTES and CHUNKS are the size of a block and
-// how many times 32 numbers it has, ALIGNED says that its size is whole words. Rows
-// are p.row_bytes long.
+// first (j) and second (j) say where these are: 4 j and 16 + 4 j, but 8 j and 8 j + 4
+// where numbers come from a grid. A file for each family has the layouts; TYPE says
+// which it is. BYTES and CHUNKS are the size of a block and how many chunks it has,
+// ALIGNED says that its size is whole words. Rows are p.row_bytes long.
 
 #include "packed/types.wgsl"
-
-alias Chunk = array<vec4<f32>, 8>;
 
 // Bytes from any place on, by words. What is beyond the last word is never needed.
 struct Bytes {
   word: u32,
   shift: u32,
+}
+
+// What these are is up to the layouts: scales of both halves, offsets of both halves.
+struct Head {
+  bytes: Bytes,
+  scales: vec2<f32>,
+  offsets: vec2<f32>,
+  bits: vec4<u32>,
+}
+
+struct Part {
+  a: vec4<f32>,
+  b: vec4<f32>,
 }
 
 fn bytes_at (at: u32) -> Bytes {
@@ -68,6 +82,24 @@ fn bits4 (word: u32, bit: u32) -> vec4<u32> {
 
 fn pairs4 (word: u32, bit: u32) -> vec4<u32> {
   return (vec4<u32> (word) >> (vec4<u32> (0u, 2u, 4u, 6u) + bit)) & vec4<u32> (3u);
+}
+
+#define GRID TYPE == IQ2_XXS || TYPE == IQ2_XS || TYPE == IQ2_S || TYPE == IQ3_XXS || TYPE == IQ3_S || TYPE == IQ1_S || TYPE == IQ1_M
+
+fn first (j: u32) -> u32 {
+#if GRID
+  return j * 8u;
+#else
+  return j * 4u;
+#endif
+}
+
+fn second (j: u32) -> u32 {
+#if GRID
+  return j * 8u + 4u;
+#else
+  return j * 4u + 16u;
+#endif
 }
 
 #if TYPE == INT2 || TYPE == INT4 || TYPE == INT8 || TYPE == F8_E4M3 || TYPE == F8_E5M2

@@ -5,17 +5,19 @@
 
 #if TYPE == BF16
 
-fn decode (row: u32, chunk: u32) -> Chunk {
-  let q = bytes_at (row * p.row_bytes + chunk * 64u);
-  var out: Chunk;
-#for i in 0..8
-  {
-    let a = take (q, $(2 * i)u);
-    let b = take (q, $(2 * i + 1)u);
-    out[$(i)] = bitcast<vec4<f32>> (vec4<u32> (a << 16u, a & 0xffff0000u, b << 16u, b & 0xffff0000u));
-  }
-#endfor
-  return out;
+fn head (row: u32, chunk: u32) -> Head {
+  var h: Head;
+  h.bytes = bytes_at (row * p.row_bytes + chunk * 64u);
+  return h;
+}
+
+fn bf16 (low: u32, high: u32) -> vec4<f32> {
+  return bitcast<vec4<f32>> (vec4<u32> (low << 16u, low & 0xffff0000u, high << 16u, high & 0xffff0000u));
+}
+
+fn part (h: Head, j: u32) -> Part {
+  return Part (bf16 (take (h.bytes, j * 2u), take (h.bytes, j * 2u + 1u)),
+               bf16 (take (h.bytes, j * 2u + 8u), take (h.bytes, j * 2u + 9u)));
 }
 
 #else
@@ -28,19 +30,19 @@ fn e2m1 (q: vec4<u32>) -> vec4<f32> {
 }
 
 #if TYPE == MXFP4
-fn decode (row: u32, chunk: u32) -> Chunk {
+fn head (row: u32, chunk: u32) -> Head {
   let at = row * p.row_bytes + chunk * $(BYTES)u;
   let exponent = take_byte (at);
+  var h: Head;
   // half of 2^(exponent - 127), which may be subnormal
-  let d = bitcast<f32> (select ((exponent - 1u) << 23u, 0x200000u << exponent, exponent < 2u));
-  let q = bytes_at (at + 1u);
-  var out: Chunk;
-#for i in 0..4
-  let q$(i) = take (q, $(i)u);
-  out[$(i)] = d * e2m1 (of_bytes (q$(i), 0u, 15u));
-  out[$(i + 4)] = d * e2m1 (of_bytes (q$(i), 4u, 15u));
-#endfor
-  return out;
+  h.scales.x = bitcast<f32> (select ((exponent - 1u) << 23u, 0x200000u << (exponent % 2u), exponent < 2u));
+  h.bytes = bytes_at (at + 1u);
+  return h;
+}
+
+fn part (h: Head, j: u32) -> Part {
+  let q = take (h.bytes, j);
+  return Part (h.scales.x * e2m1 (of_bytes (q, 0u, 15u)), h.scales.x * e2m1 (of_bytes (q, 4u, 15u)));
 }
 #else
 // Half of an e4m3 without sign; what would be NaN is 0.
@@ -52,22 +54,21 @@ fn e4m3_half (bits: u32) -> f32 {
   return select (number, 0.0, bits == 127u);
 }
 
-fn decode (row: u32, chunk: u32) -> Chunk {
-  let block = bytes_at (row * p.row_bytes + chunk / 2u * $(BYTES)u);
-  let part = chunk % 2u;
-  let scales = take (block, 0u) >> (part * 16u);
-  var out: Chunk;
-#for i in 0..2
-  let d$(i) = e4m3_half ((scales >> $(8 * i)u) & 255u);
-#for j in 0..2
-  {
-    let q = take (block, 1u + part * 4u + $(2 * i + j)u);
-    out[$(4 * i + j)] = d$(i) * e2m1 (of_bytes (q, 0u, 15u));
-    out[$(4 * i + 2 + j)] = d$(i) * e2m1 (of_bytes (q, 4u, 15u));
-  }
-#endfor
-#endfor
-  return out;
+fn head (row: u32, chunk: u32) -> Head {
+  let at = row * p.row_bytes + chunk / 2u * $(BYTES)u;
+  let inside = chunk % 2u;
+  let scales = take (bytes_at (at), 0u) >> (inside * 16u);
+  var h: Head;
+  h.scales = vec2<f32> (e4m3_half (scales & 255u), e4m3_half ((scales >> 8u) & 255u));
+  h.bytes = bytes_at (at + 4u + inside * 16u);
+  return h;
+}
+
+// Each 16 have two words: eight lower halves, then eight upper ones.
+fn part (h: Head, j: u32) -> Part {
+  let nibble = j / 2u * 4u;
+  return Part (h.scales.x * e2m1 (of_bytes (take (h.bytes, j % 2u), nibble, 15u)),
+               h.scales.y * e2m1 (of_bytes (take (h.bytes, j % 2u + 2u), nibble, 15u)));
 }
 #endif
 

@@ -8,113 +8,118 @@ fn f16_pair (word: u32) -> vec2<f32> {
   return vec2<f32> (f16_bits_to_f32 (word & 0xffffu), f16_bits_to_f32 (word >> 16u));
 }
 
-#if TYPE == Q4_K || TYPE == Q5_K
-// Eight scales and eight offsets of 6 bits in 12 bytes: the last four of each have
-// their upper bits where the first four leave room.
-fn scale_and_offset (block: Bytes, part: u32) -> vec2<f32> {
-  let scales = f16_pair (take (block, 0u));
-  let bit = part % 4u * 8u;
-  let a = take (block, 1u) >> bit;
-  let b = take (block, 2u) >> bit;
-  let c = take (block, 3u) >> bit;
-  let late = part >= 4u;
-  let scale = select (a & 63u, (c & 15u) | ((a >> 2u) & 48u), late);
-  let offset = select (b & 63u, ((c >> 4u) & 15u) | ((b >> 2u) & 48u), late);
-  return scales * vec2<f32> (vec2<i32> (vec2<u32> (scale, offset)));
-}
-#endif
-
-fn decode (row: u32, chunk: u32) -> Chunk {
+fn head (row: u32, chunk: u32) -> Head {
   let at = row * p.row_bytes + chunk / 8u * $(BYTES)u;
-  let part = chunk % 8u;
+  let inside = chunk % 8u;
   let block = bytes_at (at);
-  let shift = part % 4u * 2u;
-  var out: Chunk;
+  var h: Head;
+
+  // which of the eight it is, and its lowest bit where four share their bytes
+  h.bits.x = inside;
+  h.bits.y = inside % 4u * 2u;
 
 #if TYPE == Q2_K
   let overall = f16_pair (take (block, 20u));
-  let scales = take (block, part / 2u) >> (part % 2u * 16u);
-#for i in 0..2
-  let d$(i) = overall.x * f32 (i32 ((scales >> $(8 * i)u) & 15u));
-  let m$(i) = overall.y * f32 (i32 ((scales >> $(8 * i + 4)u) & 15u));
-#endfor
-#for i in 0..8
-  out[$(i)] = d$(i / 4) * floats (of_bytes (take (block, 4u + part / 4u * 8u + $(i)u), shift, 3u)) - m$(i / 4);
-#endfor
+  let scales = vec2<u32> (take (block, inside / 2u) >> (inside % 2u * 16u)) >> vec2<u32> (0u, 8u);
+  h.scales = overall.x * vec2<f32> (vec2<i32> (scales & vec2<u32> (15u)));
+  h.offsets = overall.y * vec2<f32> (vec2<i32> ((scales >> vec2<u32> (4u)) & vec2<u32> (15u)));
+  h.bytes = bytes_at (at + 16u + inside / 4u * 32u);
 
 #elif TYPE == Q3_K
   // Sixteen scales of 6 bits: 4 bits of each in 8 bytes, 2 bits of each in 4 more.
-  let low = take (block, 24u + part % 4u / 2u) >> (part % 2u * 16u + part / 4u * 4u);
-  let high = take (block, 26u) >> (part % 2u * 16u + part / 2u * 2u);
-  let overall = take_f16 (at + 108u);
-#for i in 0..2
-  let d$(i) = overall * f32 (i32 (((low >> $(8 * i)u) & 15u) | (((high >> $(8 * i)u) & 3u) << 4u)) - 32);
-#endfor
-#for i in 0..8
-  {
-    let two = of_bytes (take (block, 8u + part / 4u * 8u + $(i)u), shift, 3u);
-    let third = of_bytes (take (block, $(i)u), part, 1u);
-    out[$(i)] = d$(i / 4) * (floats (two | (third << vec4<u32> (2u))) - 4.0);
-  }
-#endfor
+  let low = vec2<u32> (take (block, 24u + inside % 4u / 2u) >> (inside % 2u * 16u + inside / 4u * 4u)) >> vec2<u32> (0u, 8u);
+  let high = vec2<u32> (take (block, 26u) >> (inside % 2u * 16u + inside / 2u * 2u)) >> vec2<u32> (0u, 8u);
+  let six = (low & vec2<u32> (15u)) | ((high & vec2<u32> (3u)) << vec2<u32> (4u));
+  h.scales = take_f16 (at + 108u) * vec2<f32> (vec2<i32> (six) - 32);
+  h.bytes = block;
+  h.bits.z = 8u + inside / 4u * 8u;
 
-#elif TYPE == Q4_K
-  let d = scale_and_offset (block, part);
-#for i in 0..8
-  out[$(i)] = d.x * floats (of_bytes (take (block, 4u + part / 2u * 8u + $(i)u), part % 2u * 4u, 15u)) - d.y;
-#endfor
-
-#elif TYPE == Q5_K
-  let d = scale_and_offset (block, part);
-#for i in 0..8
-  {
-    let four = of_bytes (take (block, 12u + part / 2u * 8u + $(i)u), part % 2u * 4u, 15u);
-    let fifth = of_bytes (take (block, 4u + $(i)u), part, 1u);
-    out[$(i)] = d.x * floats (four | (fifth << vec4<u32> (4u))) - d.y;
-  }
-#endfor
+#elif TYPE == Q4_K || TYPE == Q5_K
+  // Eight scales and eight offsets of 6 bits in 12 bytes: the last four of each have
+  // their upper bits where the first four leave room.
+  let overall = f16_pair (take (block, 0u));
+  let bit = inside % 4u * 8u;
+  let a = take (block, 1u) >> bit;
+  let b = take (block, 2u) >> bit;
+  let c = take (block, 3u) >> bit;
+  let late = inside >= 4u;
+  h.scales.x = overall.x * f32 (i32 (select (a & 63u, (c & 15u) | ((a >> 2u) & 48u), late)));
+  h.offsets.x = overall.y * f32 (i32 (select (b & 63u, ((c >> 4u) & 15u) | ((b >> 2u) & 48u), late)));
+  h.bits.y = inside % 2u * 4u;
+#if TYPE == Q4_K
+  h.bytes = bytes_at (at + 16u + inside / 2u * 32u);
+#else
+  h.bytes = block;
+  h.bits.z = 12u + inside / 2u * 8u;
+#endif
 
 #elif TYPE == Q6_K
-  let scales = bitcast<i32> (take_half (at + 192u + part * 2u));
-  let overall = take_f16 (at + 208u);
-  let d0 = overall * f32 ((scales << 24u) >> 24u);
-  let d1 = overall * f32 ((scales << 16u) >> 24u);
-  let low = part / 4u * 16u + part % 2u * 8u;
-#for i in 0..8
-  {
-    let four = of_bytes (take (block, low + $(i)u), part % 4u / 2u * 4u, 15u);
-    let two = of_bytes (take (block, 32u + part / 4u * 8u + $(i)u), shift, 3u);
-    out[$(i)] = d$(i / 4) * (floats (four | (two << vec4<u32> (4u))) - 32.0);
-  }
-#endfor
+  let scales = vec2<i32> (bitcast<i32> (take_half (at + 192u + inside * 2u)));
+  h.scales = take_f16 (at + 208u) * vec2<f32> ((scales << vec2<u32> (24u, 16u)) >> vec2<u32> (24u));
+  h.bytes = block;
+  h.bits.z = inside / 4u * 16u + inside % 2u * 8u;
+  h.bits.w = 32u + inside / 4u * 8u;
 
 #elif TYPE == TQ2_0
-  let d = take_f16 (at + 64u);
-#for i in 0..8
-  out[$(i)] = d * (floats (of_bytes (take (block, part / 4u * 8u + $(i)u), shift, 3u)) - 1.0);
-#endfor
+  h.scales.x = take_f16 (at + 64u);
+  h.bytes = bytes_at (at + inside / 4u * 32u);
 
 #elif TYPE == TQ1_0
-  // Bytes are fractions of 256 in base 3: times 3 to the power of a digit's place,
-  // less whole numbers, the digit comes first. 32 bytes have five digits each, 16
-  // more as well, and the last 4 have four.
-  let d = take_f16 (at + 52u);
-  let early = part < 5u;
-  let last = part == 7u;
-#for i in 0..8
-  {
-#if i < 4
-    let word = select ($(8 + i)u, $(i)u, early);
-    let place = select (select (part * 2u - 10u, 4u, last), part, early);
-#else
-    let word = select (select ($(4 + i)u, 12u, last), $(i)u, early);
-    let place = select (select (part * 2u - 9u, $(i - 4)u, last), part, early);
+  h.scales.x = take_f16 (at + 52u);
+  h.bytes = block;
 #endif
-    let power = select ((0x1b090301u >> (place % 4u * 8u)) & 255u, 81u, place == 4u);
-    let rest = (of_bytes (take (block, word), 0u, 255u) * power) & vec4<u32> (255u);
-    out[$(i)] = d * (floats ((rest * 3u) >> vec4<u32> (8u)) - 1.0);
-  }
-#endfor
+  return h;
+}
+
+#if TYPE == TQ1_0
+// Bytes are fractions of 256 in base 3: times 3 to the power of a digit's place, less
+// whole numbers, the digit comes first.
+fn digits (word: u32, place: u32) -> vec4<f32> {
+  let power = select ((0x1b090301u >> (place % 4u * 8u)) & 255u, 81u, place == 4u);
+  let rest = (of_bytes (word, 0u, 255u) * power) & vec4<u32> (255u);
+  return floats ((rest * 3u) >> vec4<u32> (8u)) - 1.0;
+}
 #endif
-  return out;
+
+fn part (h: Head, j: u32) -> Part {
+  let d = h.scales;
+#if TYPE == Q2_K
+  return Part (d.x * floats (of_bytes (take (h.bytes, j), h.bits.y, 3u)) - h.offsets.x,
+               d.y * floats (of_bytes (take (h.bytes, j + 4u), h.bits.y, 3u)) - h.offsets.y);
+
+#elif TYPE == Q3_K
+  let a = of_bytes (take (h.bytes, h.bits.z + j), h.bits.y, 3u) | (of_bytes (take (h.bytes, j), h.bits.x, 1u) << vec4<u32> (2u));
+  let b = of_bytes (take (h.bytes, h.bits.z + j + 4u), h.bits.y, 3u) | (of_bytes (take (h.bytes, j + 4u), h.bits.x, 1u) << vec4<u32> (2u));
+  return Part (d.x * (floats (a) - 4.0), d.y * (floats (b) - 4.0));
+
+#elif TYPE == Q4_K
+  return Part (d.x * floats (of_bytes (take (h.bytes, j), h.bits.y, 15u)) - h.offsets.x,
+               d.x * floats (of_bytes (take (h.bytes, j + 4u), h.bits.y, 15u)) - h.offsets.x);
+
+#elif TYPE == Q5_K
+  let a = of_bytes (take (h.bytes, h.bits.z + j), h.bits.y, 15u) | (of_bytes (take (h.bytes, 4u + j), h.bits.x, 1u) << vec4<u32> (4u));
+  let b = of_bytes (take (h.bytes, h.bits.z + j + 4u), h.bits.y, 15u) | (of_bytes (take (h.bytes, 8u + j), h.bits.x, 1u) << vec4<u32> (4u));
+  return Part (d.x * floats (a) - h.offsets.x, d.x * floats (b) - h.offsets.x);
+
+#elif TYPE == Q6_K
+  let nibble = h.bits.x % 4u / 2u * 4u;
+  let a = of_bytes (take (h.bytes, h.bits.z + j), nibble, 15u) | (of_bytes (take (h.bytes, h.bits.w + j), h.bits.y, 3u) << vec4<u32> (4u));
+  let b = of_bytes (take (h.bytes, h.bits.z + j + 4u), nibble, 15u) | (of_bytes (take (h.bytes, h.bits.w + j + 4u), h.bits.y, 3u) << vec4<u32> (4u));
+  return Part (d.x * (floats (a) - 32.0), d.y * (floats (b) - 32.0));
+
+#elif TYPE == TQ2_0
+  return Part (d.x * (floats (of_bytes (take (h.bytes, j), h.bits.y, 3u)) - 1.0),
+               d.x * (floats (of_bytes (take (h.bytes, j + 4u), h.bits.y, 3u)) - 1.0));
+
+#elif TYPE == TQ1_0
+  // 32 bytes have five digits each, 16 more as well, and the last 4 have four: chunks
+  // 0 to 4, 5 to 7 but for the last half of 7, and that half.
+  let early = h.bits.x < 5u;
+  let last = h.bits.x == 7u;
+  let word_a = select (8u + j, j, early);
+  let word_b = select (select (8u + j, 12u, last), j + 4u, early);
+  let place_a = select (select (h.bits.x * 2u - 10u, 4u, last), h.bits.x, early);
+  let place_b = select (select (h.bits.x * 2u - 9u, j, last), h.bits.x, early);
+  return Part (d.x * digits (take (h.bytes, word_a), place_a), d.x * digits (take (h.bytes, word_b), place_b));
+#endif
 }

@@ -61,37 +61,72 @@ fn zero_point (row: u32, block: u32) -> f32 {
 }
 #endif
 
-fn decode (row: u32, chunk: u32) -> Chunk {
-  let q = bytes_at (row * p.row_bytes + chunk * $(4 * BITS)u);
-  var out: Chunk;
-
-#for s in 0..SCALES
-  // a chunk may go beyond the end of its row
-  let block$(s) = min ((chunk * 32u + $(32 / SCALES * s)u) / p.block_size, p.blocks - 1u);
+fn scale (row: u32, block: u32) -> f32 {
 #if SCALE
-  let d$(s) = load_scale (row * p.scale_row + block$(s) * p.scale_block);
+  return load_scale (row * p.scale_row + block * p.scale_block);
+#else
+  return 1.0;
 #endif
-#if TYPE != F8_E4M3 && TYPE != F8_E5M2
-  let z$(s) = zero_point (row, block$(s));
-#endif
-#endfor
+}
 
-#for i in 0..8
-#define S i * SCALES / 8
+// The block a number of the chunk is in; a chunk may go beyond the end of its row.
+fn block_of (chunk: u32, number: u32) -> u32 {
+  return min ((chunk * 32u + number) / p.block_size, p.blocks - 1u);
+}
+
+fn zeros (row: u32, block: u32) -> f32 {
 #if TYPE == F8_E4M3 || TYPE == F8_E5M2
-  let v$(i) = f8 (of_bytes (take (q, $(i)u), 0u, 255u));
-#elif BITS == 8
-  let v$(i) = integers (of_bytes (take (q, $(i)u), 0u, 255u)) - z$(S);
-#elif BITS == 4
-  let v$(i) = integers ((vec4<u32> (take (q, $(i / 2)u)) >> vec4<u32> ($(i % 2 * 16)u, $(i % 2 * 16 + 4)u, $(i % 2 * 16 + 8)u, $(i % 2 * 16 + 12)u)) & vec4<u32> (15u)) - z$(S);
+  return 0.0;
 #else
-  let v$(i) = integers (pairs4 (take (q, $(i / 4)u), $(i % 4 * 8)u)) - z$(S);
+  return zero_point (row, block);
+#endif
+}
+
+fn head (row: u32, chunk: u32) -> Head {
+  var h: Head;
+  h.bytes = bytes_at (row * p.row_bytes + chunk * $(4 * BITS)u);
+#if SCALES == 8
+  h.bits = vec4<u32> (row, chunk, 0u, 0u);
+#else
+  let block = block_of (chunk, 0u);
+  h.scales = vec2<f32> (scale (row, block));
+  h.offsets = vec2<f32> (zeros (row, block));
+#if SCALES == 2
+  let next = block_of (chunk, 16u);
+  h.scales.y = scale (row, next);
+  h.offsets.y = zeros (row, next);
+#endif
+#endif
+  return h;
+}
+
+fn part (h: Head, j: u32) -> Part {
+#if SCALES == 8
+  let block_a = block_of (h.bits.y, first (j));
+  let block_b = block_of (h.bits.y, second (j));
+  let d = vec2<f32> (scale (h.bits.x, block_a), scale (h.bits.x, block_b));
+  let z = vec2<f32> (zeros (h.bits.x, block_a), zeros (h.bits.x, block_b));
+#else
+  let d = h.scales;
+  let z = h.offsets;
+#endif
+#if TYPE == F8_E4M3 || TYPE == F8_E5M2
+  let a = f8 (of_bytes (take (h.bytes, j), 0u, 255u));
+  let b = f8 (of_bytes (take (h.bytes, j + 4u), 0u, 255u));
+#elif BITS == 8
+  let a = integers (of_bytes (take (h.bytes, j), 0u, 255u)) - z.x;
+  let b = integers (of_bytes (take (h.bytes, j + 4u), 0u, 255u)) - z.y;
+#elif BITS == 4
+  let bits = vec4<u32> (0u, 4u, 8u, 12u) + j % 2u * 16u;
+  let a = integers ((vec4<u32> (take (h.bytes, j / 2u)) >> bits) & vec4<u32> (15u)) - z.x;
+  let b = integers ((vec4<u32> (take (h.bytes, j / 2u + 2u)) >> bits) & vec4<u32> (15u)) - z.y;
+#else
+  let a = integers (pairs4 (take (h.bytes, 0u), j * 8u)) - z.x;
+  let b = integers (pairs4 (take (h.bytes, 1u), j * 8u)) - z.y;
 #endif
 #if SCALE
-  out[$(i)] = d$(S) * v$(i);
+  return Part (d.x * a, d.y * b);
 #else
-  out[$(i)] = v$(i);
+  return Part (a, b);
 #endif
-#endfor
-  return out;
 }

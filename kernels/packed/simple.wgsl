@@ -3,83 +3,75 @@
 
 // Blocks that have one scale, and some a number to add.
 
-fn decode (row: u32, chunk: u32) -> Chunk {
+fn head (row: u32, chunk: u32) -> Head {
   let at = row * p.row_bytes + chunk / $(CHUNKS)u * $(BYTES)u;
-  let part = chunk % $(CHUNKS)u;
-  var out: Chunk;
+  let inside = chunk % $(CHUNKS)u;
+  var h: Head;
 
-#if TYPE == Q4_0
-  let d = take_f16 (at);
-  let q = bytes_at (at + 2u);
-#for i in 0..4
-  let q$(i) = take (q, $(i)u);
-  out[$(i)] = d * (floats (of_bytes (q$(i), 0u, 15u)) - 8.0);
-  out[$(i + 4)] = d * (floats (of_bytes (q$(i), 4u, 15u)) - 8.0);
-#endfor
+#if TYPE == Q4_0 || TYPE == Q8_0
+  h.scales.x = take_f16 (at);
+  h.bytes = bytes_at (at + 2u);
 
-#elif TYPE == Q4_1
-  let q = bytes_at (at);
-  let scales = take (q, 0u);
-  let d = f16_bits_to_f32 (scales & 0xffffu);
-  let m = f16_bits_to_f32 (scales >> 16u);
-#for i in 0..4
-  let q$(i) = take (q, $(i + 1)u);
-  out[$(i)] = d * floats (of_bytes (q$(i), 0u, 15u)) + m;
-  out[$(i + 4)] = d * floats (of_bytes (q$(i), 4u, 15u)) + m;
-#endfor
+#elif TYPE == Q4_1 || TYPE == Q5_1
+  let both = take (bytes_at (at), 0u);
+  h.scales.x = f16_bits_to_f32 (both & 0xffffu);
+  h.offsets.x = f16_bits_to_f32 (both >> 16u);
+#if TYPE == Q5_1
+  h.bits.x = take (bytes_at (at), 1u);
+  h.bytes = bytes_at (at + 8u);
+#else
+  h.bytes = bytes_at (at + 4u);
+#endif
 
 #elif TYPE == Q5_0
-  let d = take_f16 (at);
-  let q = bytes_at (at + 2u);
-  let high = take (q, 0u);
-#for i in 0..4
-  let q$(i) = take (q, $(i + 1)u);
-  out[$(i)] = d * (floats (of_bytes (q$(i), 0u, 15u) | (bits4 (high, $(4 * i)u) << vec4<u32> (4u))) - 16.0);
-  out[$(i + 4)] = d * (floats (of_bytes (q$(i), 4u, 15u) | (bits4 (high, $(4 * i + 16)u) << vec4<u32> (4u))) - 16.0);
-#endfor
-
-#elif TYPE == Q5_1
-  let q = bytes_at (at);
-  let scales = take (q, 0u);
-  let d = f16_bits_to_f32 (scales & 0xffffu);
-  let m = f16_bits_to_f32 (scales >> 16u);
-  let high = take (q, 1u);
-#for i in 0..4
-  let q$(i) = take (q, $(i + 2)u);
-  out[$(i)] = d * floats (of_bytes (q$(i), 0u, 15u) | (bits4 (high, $(4 * i)u) << vec4<u32> (4u))) + m;
-  out[$(i + 4)] = d * floats (of_bytes (q$(i), 4u, 15u) | (bits4 (high, $(4 * i + 16)u) << vec4<u32> (4u))) + m;
-#endfor
-
-#elif TYPE == Q8_0
-  let d = take_f16 (at);
-  let q = bytes_at (at + 2u);
-#for i in 0..8
-  out[$(i)] = d * signed_bytes (take (q, $(i)u));
-#endfor
+  h.scales.x = take_f16 (at);
+  h.bits.x = take (bytes_at (at + 2u), 0u);
+  h.bytes = bytes_at (at + 6u);
 
 #elif TYPE == Q8_K
-  let d = bitcast<f32> (take (bytes_at (at), 0u));
-  let q = bytes_at (at + 4u + part * 32u);
-#for i in 0..8
-  out[$(i)] = d * signed_bytes (take (q, $(i)u));
-#endfor
+  h.scales.x = bitcast<f32> (take (bytes_at (at), 0u));
+  h.bytes = bytes_at (at + 4u + inside * 32u);
 
 #elif TYPE == Q1_0
-  let d = take_f16 (at);
-  let q = take (bytes_at (at + 2u), part);
-#for i in 0..8
-  out[$(i)] = select (vec4<f32> (-d), vec4<f32> (d), bits4 (q, $(4 * i)u) != vec4<u32> (0u));
-#endfor
+  h.scales.x = take_f16 (at);
+  h.bits.x = take (bytes_at (at + 2u), inside);
 
 #elif TYPE == Q2_0
-  let d = take_f16 (at);
-  let q = bytes_at (at + 2u + part * 8u);
-#for i in 0..2
-  let q$(i) = take (q, $(i)u);
-#for j in 0..4
-  out[$(4 * i + j)] = d * (floats (pairs4 (q$(i), $(8 * j)u)) - 1.0);
-#endfor
-#endfor
+  h.scales.x = take_f16 (at);
+  let q = bytes_at (at + 2u + inside * 8u);
+  h.bits = vec4<u32> (take (q, 0u), take (q, 1u), 0u, 0u);
 #endif
-  return out;
+  return h;
+}
+
+fn part (h: Head, j: u32) -> Part {
+  let d = h.scales.x;
+#if TYPE == Q4_0
+  let q = take (h.bytes, j);
+  return Part (d * (floats (of_bytes (q, 0u, 15u)) - 8.0), d * (floats (of_bytes (q, 4u, 15u)) - 8.0));
+
+#elif TYPE == Q4_1
+  let q = take (h.bytes, j);
+  return Part (d * floats (of_bytes (q, 0u, 15u)) + h.offsets.x, d * floats (of_bytes (q, 4u, 15u)) + h.offsets.x);
+
+#elif TYPE == Q5_0 || TYPE == Q5_1
+  let q = take (h.bytes, j);
+  let a = floats (of_bytes (q, 0u, 15u) | (bits4 (h.bits.x, j * 4u) << vec4<u32> (4u)));
+  let b = floats (of_bytes (q, 4u, 15u) | (bits4 (h.bits.x, j * 4u + 16u) << vec4<u32> (4u)));
+#if TYPE == Q5_0
+  return Part (d * (a - 16.0), d * (b - 16.0));
+#else
+  return Part (d * a + h.offsets.x, d * b + h.offsets.x);
+#endif
+
+#elif TYPE == Q8_0 || TYPE == Q8_K
+  return Part (d * signed_bytes (take (h.bytes, j)), d * signed_bytes (take (h.bytes, j + 4u)));
+
+#elif TYPE == Q1_0
+  return Part (select (vec4<f32> (-d), vec4<f32> (d), bits4 (h.bits.x, j * 4u) != vec4<u32> (0u)),
+               select (vec4<f32> (-d), vec4<f32> (d), bits4 (h.bits.x, j * 4u + 16u) != vec4<u32> (0u)));
+
+#elif TYPE == Q2_0
+  return Part (d * (floats (pairs4 (h.bits.x, j * 8u)) - 1.0), d * (floats (pairs4 (h.bits.y, j * 8u)) - 1.0));
+#endif
 }

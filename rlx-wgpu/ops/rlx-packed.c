@@ -353,6 +353,7 @@ kernel_packed (RlxKernel        *kernel,
   rlx_kernel_define (kernel, "TABLE", format->n_table);
   rlx_kernel_param_u32 (kernel, "k", (guint64) k);
   rlx_kernel_param_u32 (kernel, "chunks", (guint64) (k + CHUNK - 1) / CHUNK);
+  rlx_kernel_param_u32 (kernel, "parts", 4);
   rlx_kernel_param_u32 (kernel, "row_bytes", row_bytes);
   rlx_kernel_param_u32 (kernel, "last_word", MAX (4, (rlx_type_n_elements (type) + 3)) / 4 - 1);
   if (format->table != NULL)

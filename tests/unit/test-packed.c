@@ -1,0 +1,368 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ */
+#include "config.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "rlx-reference.h"
+#include "rlx-test-packed.h"
+
+/* Operators on the same packed rows go into one graph. */
+typedef struct
+{
+  RlxGraph *graph;
+  GPtrArray *texts;    /* what each output is */
+} Build;
+
+static void
+build_init (Build *self)
+{
+  self->graph = rlx_graph_new ();
+  self->texts = g_ptr_array_new_with_free_func (g_free);
+}
+
+/* All operands are constants; takes @text over, and floating @attributes. */
+static void
+build_add (Build            *self,
+           char             *text,
+           const char       *op,
+           RlxTensor *const *inputs,
+           gsize             n_inputs,
+           GVariant         *attributes)
+{
+  g_autofree char *name = g_strdup_printf ("y%u", self->texts->len);
+  g_autofree RlxNode **results = NULL;
+  g_autoptr (GError) error = NULL;
+  RlxNode *nodes[6] = { NULL, };
+  gsize n;
+
+  for (gsize i = 0; i < n_inputs; i++)
+    if (inputs[i] != NULL)
+      nodes[i] = rlx_graph_constant (self->graph, inputs[i], &error);
+  results = rlx_graph_add_op (self->graph, op, nodes, n_inputs, attributes, &n, &error);
+  if (results == NULL)
+    {
+      g_test_message ("%s: %s", text, error->message);
+      g_test_fail ();
+      g_free (text);
+      return;
+    }
+  rlx_graph_output (self->graph, name, results[0]);
+  g_ptr_array_add (self->texts, text);
+}
+
+/* Runs the graph, which is gone then, and compares it with the reference. */
+static void
+build_check (Build *self)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GPtrArray) expected = rlx_reference_run (self->graph, NULL, 0, NULL, NULL, 0, RLX_REFERENCE_NONE, &error);
+  RlxTensor **outputs;
+  gsize n = 0;
+
+  g_assert_no_error (error);
+  outputs = rlx_test_run_graph (self->graph, 0, NULL, &n);
+  for (gsize i = 0; i < n; i++)
+    {
+      const RlxReferenceValue *value = g_ptr_array_index (expected, i);
+      RlxReferenceCheck check;
+
+      if (!rlx_reference_value_check (value, outputs[i], &check))
+        {
+          g_test_message ("%s: element %" G_GSIZE_FORMAT ": expected %.9g, got %.9g (bound %.3g); %" G_GSIZE_FORMAT " of %" G_GSIZE_FORMAT " are wrong",
+                          (char *) g_ptr_array_index (self->texts, (guint) i), check.first_wrong, check.expected, check.got, check.bound,
+                          check.n_wrong, value->n_elements);
+          g_test_fail ();
+        }
+      g_object_unref (outputs[i]);
+    }
+  g_free (outputs);
+  g_ptr_array_unref (self->texts);
+}
+
+static GVariant *
+of_type (const char *name)
+{
+  return g_variant_new_parsed ("{'type': <%s>}", name);
+}
+
+static const RlxTestPacked *
+find_format (const char *name)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS (rlx_test_packed); i++)
+    if (g_str_equal (rlx_test_packed[i].name, name))
+      return &rlx_test_packed[i];
+  g_assert_not_reached ();
+}
+
+/* Every format on any bytes: infinite and other strange scales, indices of all
+ * entries of the grids. Rows of an odd number of blocks start anywhere in a word. */
+static void
+test_formats (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (7);
+  Build build;
+
+  if (rlx_test_device () == NULL)
+    return;
+  build_init (&build);
+  for (gsize i = 0; i < G_N_ELEMENTS (rlx_test_packed); i++)
+    {
+      const RlxTestPacked *format = &rlx_test_packed[i];
+      gsize columns = format->numbers < 32 ? 36 : (gsize) format->numbers * 3;
+      gboolean scaled = i >= RLX_TEST_FIRST_SCALED;
+      g_autoptr (RlxTensor) rows = rlx_test_packed_rows (format, "", 1, 11, columns, FALSE, FALSE, rand);
+      g_autoptr (RlxTensor) scale = scaled ? rlx_test_random ("f32[11]", 0.5, 2, 9) : NULL;
+
+      build_add (&build, g_strdup (format->name), "dequantize_blocks", (RlxTensor *[]) { rows, scale }, 2, of_type (format->name));
+    }
+  build_check (&build);
+}
+
+/* Products of few and of many rows, by all the ways there are to share the work. */
+static void
+test_products (void)
+{
+  static const struct { gsize m, n, k; } sizes[] = { { 1, 70, 64 }, { 3, 1, 96 }, { 7, 33, 32 }, { 41, 67, 96 }, { 2, 2, 512 } };
+  const RlxTestPacked *format = find_format ("q4-0");
+  g_autoptr (GRand) rand = g_rand_new_with_seed (11);
+  Build build;
+
+  if (rlx_test_device () == NULL)
+    return;
+  build_init (&build);
+  for (gsize i = 0; i < G_N_ELEMENTS (sizes); i++)
+    {
+      g_autofree char *x_type = g_strdup_printf ("f32[%" G_GSIZE_FORMAT ",%" G_GSIZE_FORMAT "]", sizes[i].m, sizes[i].k);
+      g_autofree char *bias_type = g_strdup_printf ("f32[%" G_GSIZE_FORMAT "]", sizes[i].n);
+      g_autoptr (RlxTensor) rows = rlx_test_packed_rows (format, "", 1, sizes[i].n, sizes[i].k, FALSE, TRUE, rand);
+      g_autoptr (RlxTensor) x = rlx_test_random (x_type, -1, 1, 3);
+      g_autoptr (RlxTensor) bias = i % 2 == 1 ? rlx_test_random (bias_type, -1, 1, 4) : NULL;
+
+      build_add (&build, g_strdup_printf ("%s q4-0", x_type), "dequant_matmul", (RlxTensor *[]) { x, rows, NULL, NULL, bias, NULL }, 6, of_type ("q4-0"));
+    }
+  build_check (&build);
+}
+
+/* Rows that do not end with a chunk, scales of blocks that do not either, zero points
+ * of each kind, and halves. */
+static void
+test_scaled (void)
+{
+  static const struct
+  {
+    const char *type, *x, *scale, *zero;
+    gsize n, k;
+    gint64 block_size;
+    gboolean is_signed;
+  } cases[] = {
+    { "int4", "f32[3,45]", "f32[9,3]", "u8[9,2]", 9, 45, 16, FALSE },
+    { "int4", "f16[1,45]", "f16[9,3]", NULL, 9, 45, 16, TRUE },
+    { "int8", "f32[2,70]", "f32[5,6]", "f32[5,6]", 5, 70, 12, FALSE },
+    { "int2", "f32[2,50]", "f32[5,2]", "u8[5,1]", 5, 50, 32, FALSE },
+    { "f8-e4m3", "f32[2,33]", NULL, NULL, 5, 33, 0, FALSE },
+    { "f8-e5m2", "f32[2,33]", "f32[]", NULL, 5, 33, 0, FALSE },
+    { "bf16", "f16[2,33]", NULL, NULL, 5, 33, 0, FALSE },
+  };
+  g_autoptr (GRand) rand = g_rand_new_with_seed (13);
+  Build build;
+
+  if (rlx_test_device () == NULL)
+    return;
+  build_init (&build);
+  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      const RlxTestPacked *format = find_format (cases[i].type);
+      g_autoptr (RlxTensor) rows = rlx_test_packed_rows (format, "", 1, cases[i].n, cases[i].k, cases[i].is_signed, TRUE, rand);
+      g_autoptr (RlxTensor) x = rlx_test_random (cases[i].x, -1, 1, 3);
+      g_autoptr (RlxTensor) scale = cases[i].scale ? rlx_test_random (cases[i].scale, -2, 2, 4) : NULL;
+      g_autoptr (RlxTensor) zero = cases[i].zero ? rlx_test_random (cases[i].zero, 0, cases[i].zero[0] == 'u' ? 255 : 9, 5) : NULL;
+
+      build_add (&build, g_strdup_printf ("%s %s", cases[i].x, cases[i].type), "dequant_matmul",
+                 (RlxTensor *[]) { x, rows, scale, zero, NULL, NULL }, 6,
+                 g_variant_new_parsed ("{'type': <%s>, 'block_size': <%x>}", cases[i].type, cases[i].block_size));
+    }
+  build_check (&build);
+}
+
+/* Rows that go to several experts, some to one that does not exist. */
+static void
+test_experts (void)
+{
+  static const double which[] = { 2, 0, 2, -1, 1, 3, 0, 0, 2, 1, 1000000, 2 };
+  const RlxTestPacked *format = find_format ("q8-0");
+  g_autoptr (GRand) rand = g_rand_new_with_seed (17);
+  g_autoptr (RlxTensor) rows = rlx_test_packed_rows (format, "3,", 3, 37, 64, FALSE, TRUE, rand);
+  g_autoptr (RlxTensor) x = rlx_test_random ("f32[2,6,64]", -1, 1, 3);
+  g_autoptr (RlxTensor) bias = rlx_test_random ("f32[3,37]", -1, 1, 4);
+  g_autoptr (RlxTensor) experts = rlx_test_tensor ("i32[2,6]", which);
+  Build build;
+
+  if (rlx_test_device () == NULL)
+    return;
+  build_init (&build);
+  build_add (&build, g_strdup ("experts"), "dequant_matmul", (RlxTensor *[]) { x, rows, NULL, NULL, bias, experts }, 6, of_type ("q8-0"));
+  build_check (&build);
+}
+
+/* Indices of every kind, also with scales beside the table, and f16 results. */
+static void
+test_gather (void)
+{
+  static const double indices[] = { 0, 5, -1, -6, 100, -100 };
+  g_autoptr (GRand) rand = g_rand_new_with_seed (19);
+  g_autoptr (RlxTensor) pick = rlx_test_tensor ("i32[2,3]", indices);
+  g_autoptr (RlxTensor) rows = rlx_test_packed_rows (find_format ("q4-k"), "", 1, 6, 256, FALSE, TRUE, rand);
+  g_autoptr (RlxTensor) integers = rlx_test_packed_rows (find_format ("int4"), "", 1, 6, 40, FALSE, TRUE, rand);
+  g_autoptr (RlxTensor) scale = rlx_test_random ("f16[6,3]", -1, 1, 4);
+  Build build;
+
+  if (rlx_test_device () == NULL)
+    return;
+  build_init (&build);
+  build_add (&build, g_strdup ("q4-k"), "gather_packed", (RlxTensor *[]) { rows, pick }, 2, of_type ("q4-k"));
+  build_add (&build, g_strdup ("int4"), "gather_packed", (RlxTensor *[]) { integers, pick, scale }, 3,
+             g_variant_new_parsed ("{'type': <'int4'>, 'block_size': <int64 16>, 'columns': <int64 39>, 'to': <'f16'>}"));
+  build_check (&build);
+}
+
+/* Nothing to do: no rows, no columns. Without columns a sum is its bias. */
+static void
+test_empty (void)
+{
+  g_autoptr (RlxTensor) x = rlx_test_random ("f32[2,0]", 0, 1, 1);
+  g_autoptr (RlxTensor) none = rlx_test_random ("u8[3,0]", 0, 1, 1);
+  g_autoptr (RlxTensor) bias = rlx_test_random ("f32[3]", -1, 1, 1);
+  g_autoptr (RlxTensor) rows = rlx_test_random ("u8[0,18]", 0, 1, 1);
+  g_autoptr (RlxTensor) full = rlx_test_random ("f32[2,32]", 0, 1, 1);
+  Build build;
+
+  if (rlx_test_device () == NULL)
+    return;
+  build_init (&build);
+  build_add (&build, g_strdup ("no columns"), "dequant_matmul", (RlxTensor *[]) { x, none, NULL, NULL, bias, NULL }, 6, of_type ("q4-0"));
+  build_add (&build, g_strdup ("no rows"), "dequant_matmul", (RlxTensor *[]) { full, rows }, 2, of_type ("q4-0"));
+  build_add (&build, g_strdup ("no numbers"), "dequantize_blocks", (RlxTensor *[]) { none }, 1, of_type ("q4-0"));
+  build_check (&build);
+}
+
+/* A table that takes several bindings of a megabyte where these are small: with rows
+ * and words of two of them. */
+static void
+test_large (void)
+{
+  enum { ROWS = 2600, BLOCKS = 32, BYTES = BLOCKS * 34 };
+  static const gint64 shape[] = { ROWS, BYTES };
+  static const double indices[] = { 0, 962, 963, 1927, 1928, ROWS - 1 };
+  g_autoptr (RlxTensor) pick = rlx_test_tensor ("i32[6]", indices);
+  g_autoptr (RlxTensor) table = NULL, y = NULL;
+  g_autoptr (GError) error = NULL;
+  g_autofree double *expected = NULL;
+  guint8 *bytes;
+
+  if (rlx_test_device () == NULL)
+    return;
+  bytes = g_malloc (ROWS * (gsize) BYTES);
+  for (gsize i = 0; i < ROWS * (gsize) BLOCKS; i++)
+    {
+      memcpy (bytes + i * 34, "\x00\x3c", 2);   /* a scale of 1 */
+      memset (bytes + i * 34 + 2, (int) (i / BLOCKS % 101 + i % BLOCKS % 20), 32);
+    }
+  table = rlx_tensor_new_from_data (RLX_DATA_TYPE_U8, shape, 2, bytes, ROWS * (gsize) BYTES, &error);
+  g_free (bytes);
+  g_assert_no_error (error);
+
+  expected = g_new (double, 6 * BLOCKS * 32);
+  for (gsize i = 0; i < 6 * BLOCKS * 32; i++)
+    expected[i] = (gsize) indices[i / 32 / BLOCKS] % 101 + i / 32 % BLOCKS % 20;
+  y = rlx_test_run_op ("gather_packed", 2, (RlxTensor *[]) { table, pick }, of_type ("q8-0"));
+  if (y != NULL)
+    rlx_test_compare ("a large table", y, "f32[6,1024]", expected, 0, 0);
+}
+
+static void
+refuses (const char   *op,
+         const char   *types,
+         const char   *attributes,
+         RlxGraphError code,
+         const char   *words)
+{
+  rlx_test_refuses (op, types, g_variant_new_parsed (attributes), code, words);
+}
+
+static void
+infers (const char *op,
+        const char *types,
+        const char *attributes,
+        const char *type)
+{
+  rlx_test_infers (op, types, g_variant_new_parsed (attributes), type);
+}
+
+static void
+test_rules (void)
+{
+  infers ("dequant_matmul", "f16[5,2,512] u8[3,288]", "{'type': <'q4-k'>}", "f16[5,2,3]");
+  infers ("dequant_matmul", "f32[32] i8[3,18]", "{'type': <'q4-0'>}", "f32[3]");
+  infers ("dequant_matmul", "f32[4,2,32] u8[7,3,18] - - f32[7,3] i32[4,2]", "{'type': <'q4-0'>}", "f32[4,2,3]");
+  infers ("dequant_matmul", "f32[4,17] u8[3,16] f16[3,2] u8[3,1]", "{'type': <'int4'>, 'block_size': <int64 16>}", "f32[4,3]");
+  infers ("dequant_matmul", "f32[4,17] u8[3,9] f16[6] f16[6]", "{'type': <'int4'>, 'block_size': <int64 16>}", "f32[4,3]");
+  infers ("dequantize_blocks", "u8[2,3,50]", "{'type': <'iq1-s'>, 'to': <'f16'>}", "f16[2,3,256]");
+  infers ("dequantize_blocks", "u8[5] f32[]", "{'type': <'int2'>, 'columns': <int64 18>}", "f32[18]");
+  infers ("gather_packed", "u8[9,34] i64[2,4]", "{'type': <'q8-0'>}", "f32[2,4,32]");
+  infers ("gather_packed", "u8[0,34] i64[2,0]", "{'type': <'q8-0'>}", "f32[2,0,32]");
+
+  refuses ("dequant_matmul", "f32[4,32] u8[3,18]", "{'type': <'q9-9'>}", RLX_GRAPH_ERROR_INVALID_ARGUMENT, "q9-9");
+  refuses ("dequant_matmul", "f32[] u8[3,18]", "{'type': <'q4-0'>}", RLX_GRAPH_ERROR_SHAPE, "scalar");
+  refuses ("dequant_matmul", "f32[4,32] u8[18]", "{'type': <'q4-0'>}", RLX_GRAPH_ERROR_SHAPE, "2 dimensions");
+  refuses ("dequant_matmul", "f32[4,32] u8[3,18] - - - i32[4]", "{'type': <'q4-0'>}", RLX_GRAPH_ERROR_SHAPE, "3 dimensions");
+  refuses ("dequant_matmul", "f32[4,32] u8[3,17]", "{'type': <'q4-0'>}", RLX_GRAPH_ERROR_SHAPE, "17 bytes");
+  refuses ("dequant_matmul", "f32[4,33] u8[3,18]", "{'type': <'q4-0'>}", RLX_GRAPH_ERROR_SHAPE, "32 numbers, not 33");
+  refuses ("dequant_matmul", "f32[4,0] u8[3,18]", "{'type': <'q4-0'>}", RLX_GRAPH_ERROR_SHAPE, "32 numbers");
+  refuses ("dequant_matmul", "f32[4,32] f32[3,18]", "{'type': <'q4-0'>}", RLX_GRAPH_ERROR_DATA_TYPE, "f32");
+  refuses ("dequant_matmul", "f32[4,32] u8[3,18] f32[3]", "{'type': <'q4-0'>}", RLX_GRAPH_ERROR_INVALID_ARGUMENT, "scale");
+  refuses ("dequant_matmul", "f32[4,32] u8[3,18]", "{'type': <'q4-0'>, 'block_size': <int64 32>}", RLX_GRAPH_ERROR_INVALID_ARGUMENT, "block_size");
+  refuses ("dequant_matmul", "f32[4,32] u8[3,18] - - f32[4]", "{'type': <'q4-0'>}", RLX_GRAPH_ERROR_SHAPE, "bias");
+  refuses ("dequant_matmul", "f32[4,32] u8[3,18] - - f16[3]", "{'type': <'q4-0'>}", RLX_GRAPH_ERROR_DATA_TYPE, "bias");
+  refuses ("dequant_matmul", "f32[4,32] u8[2,3,18] - - - i32[5]", "{'type': <'q4-0'>}", RLX_GRAPH_ERROR_SHAPE, "experts");
+  refuses ("dequant_matmul", "f32[4,32] u8[2,3,18] - - f32[3] i32[4]", "{'type': <'q4-0'>}", RLX_GRAPH_ERROR_SHAPE, "bias");
+  refuses ("dequant_matmul", "f32[4,32] u8[3,16]", "{'type': <'int4'>}", RLX_GRAPH_ERROR_INVALID_ARGUMENT, "need a scale");
+  refuses ("dequant_matmul", "f32[4,32] u8[3,16] f32[2]", "{'type': <'int4'>}", RLX_GRAPH_ERROR_SHAPE, "2 elements");
+  refuses ("dequant_matmul", "f32[4,32] u8[3,16] f32[3,2] u8[3,2]", "{'type': <'int4'>, 'block_size': <int64 16>}", RLX_GRAPH_ERROR_SHAPE, "1 bytes");
+  refuses ("dequant_matmul", "f32[4,32] u8[3,16] f32[3,2] f32[3,1]", "{'type': <'int4'>, 'block_size': <int64 16>}", RLX_GRAPH_ERROR_SHAPE, "2 floats");
+  refuses ("dequant_matmul", "f32[4,32] u8[3,16] f32[3]", "{'type': <'int4'>, 'block_size': <int64 -4>}", RLX_GRAPH_ERROR_INVALID_ARGUMENT, "-4");
+  refuses ("dequant_matmul", "f32[4,32] u8[3,16] f32[3]", "{'type': <'int4'>, 'block_size': <int64 6>}", RLX_GRAPH_ERROR_INVALID_ARGUMENT, "6");
+  refuses ("dequant_matmul", "f32[4,16] u8[3,16] f32[3]", "{'type': <'int4'>, 'block_size': <int64 16>}", RLX_GRAPH_ERROR_SHAPE, "not 16");
+  refuses ("dequant_matmul", "f32[4,32] u8[3,32] f32[3] u8[3]", "{'type': <'f8-e4m3'>}", RLX_GRAPH_ERROR_INVALID_ARGUMENT, "zero point");
+  refuses ("dequantize_blocks", "u8[18]", "{'type': <'q4-0'>, 'to': <'i32'>}", RLX_GRAPH_ERROR_DATA_TYPE, "i32");
+  refuses ("dequantize_blocks", "u8[]", "{'type': <'q4-0'>}", RLX_GRAPH_ERROR_SHAPE, "scalar");
+  refuses ("dequantize_blocks", "u8[18]", "{'type': <'q4-0'>, 'columns': <int64 31>}", RLX_GRAPH_ERROR_SHAPE, "not 31");
+  refuses ("dequantize_blocks", "u8[18]", "{'type': <'q4-0'>, 'columns': <int64 -1>}", RLX_GRAPH_ERROR_SHAPE, "not -1");
+  refuses ("dequantize_blocks", "u8[4] f32[]", "{'type': <'int4'>, 'columns': <int64 9>}", RLX_GRAPH_ERROR_SHAPE, "not 9");
+  /* rows that unpack to more than a tensor can have */
+  refuses ("dequantize_blocks", "u8[60000,60000]", "{'type': <'iq1-s'>}", RLX_GRAPH_ERROR_LIMIT, NULL);
+  refuses ("gather_packed", "u8[18] i32[2]", "{'type': <'q4-0'>}", RLX_GRAPH_ERROR_SHAPE, "2 dimensions");
+  refuses ("gather_packed", "u8[0,18] i32[2]", "{'type': <'q4-0'>}", RLX_GRAPH_ERROR_SHAPE, "no rows");
+  refuses ("gather_packed", "u8[2,18] f32[2]", "{'type': <'q4-0'>}", RLX_GRAPH_ERROR_DATA_TYPE, "f32");
+  refuses ("gather_packed", "u8[2,18] i32[1,1,1,1,1,1,1,1]", "{'type': <'q4-0'>}", RLX_GRAPH_ERROR_LIMIT, "9 dimensions");
+}
+
+int
+main (int   argc,
+      char *argv[])
+{
+  g_test_init (&argc, &argv, NULL);
+
+  g_test_add_func ("/packed/rules", test_rules);
+  g_test_add_func ("/packed/formats", test_formats);
+  rlx_test_add_kernels ("/packed/products", test_products);
+  rlx_test_add_kernels ("/packed/scaled", test_scaled);
+  rlx_test_add_kernels ("/packed/experts", test_experts);
+  g_test_add_func ("/packed/gather", test_gather);
+  g_test_add_func ("/packed/empty", test_empty);
+  g_test_add_func ("/packed/large", test_large);
+
+  return g_test_run ();
+}
