@@ -1,0 +1,485 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The rlx-wgpu authors
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Measures how long typical work takes, and with --peers how long it takes others.
+
+Every measurement is made in several processes, those of the contenders in turn, so that neither a lucky start nor what
+else the machine does favours anyone: a figure is the median over the processes of the median over the runs in each.
+All contenders get the same numbers, and each result is compared with one that was computed in double precision. A time
+with a wrong result does not count. Times of runs go from numbers in memory to numbers in memory.
+"""
+
+import argparse
+import array
+import fcntl
+import fnmatch
+import hashlib
+import json
+import operator
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import chart
+import onnx_model
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+ORT = 'onnxruntime-node'
+ORT_VERSION = '1.30.0'
+# Debian's npm is made of hundreds of packages; the corepack of its Node.js gets this one when there is none.
+NPM = ('npm@11.19.1+sha512.cedb312b1b7f92421a02cfb68b4194e88f8346651dacd6acc5364a25ef5309d4a32b19616a1ff8aff865e7280c0fa5c'
+       '0835a99f5cd93368991e2a80ec9da75d2')
+NO_ADAPTER = 77
+PROCESS_TIMEOUT = 900
+
+
+class Failure(Exception):
+    """A contender could not do something; the text says why."""
+
+
+class NoAdapter(Failure):
+    pass
+
+
+# --- Contenders -------------------------------------------------------------------------------------------------------
+
+class Contender:
+    """Who does the work. A process of theirs prints JSON with the time in ms. Before that it may tell when it has its first
+    result, for a clock that runs since before its start."""
+
+    # Whether it adds up f16 in f16.
+    f16_sums = False
+
+    def __init__(self, name, bench):
+        self.name, self.bench = name, bench
+
+    def prepare(self):
+        """Sees to what it needs; fails with the reason if that cannot be had."""
+
+    def takes(self, workload):
+        raise NotImplementedError
+
+    def command(self, workload, output):
+        raise NotImplementedError
+
+    def start(self, workload, output, cache):
+        """Runs one process; returns what it has printed."""
+        env = dict(os.environ, XDG_CACHE_HOME=cache)
+        started, last = None, ''
+        begin = time.monotonic()
+        with tempfile.TemporaryFile('w+') as errors:
+            with subprocess.Popen(self.command(workload, output), env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=errors, text=True) as process:
+                timer = threading.Timer(PROCESS_TIMEOUT, process.kill)
+                timer.start()
+                try:
+                    for last in process.stdout:
+                        if started is None and last == 'started\n':
+                            started = (time.monotonic() - begin) * 1e3
+                except BaseException:
+                    process.kill()
+                    raise
+                finally:
+                    timer.cancel()
+            errors.seek(0)
+            lines = [line.strip() for line in errors if line.strip()]
+        if time.monotonic() - begin >= PROCESS_TIMEOUT:
+            raise Failure(f'no result within {PROCESS_TIMEOUT} s')
+        if process.returncode != 0:
+            reason = next((line for line in lines if 'rror' in line), lines[-1] if lines else f'status {process.returncode}')
+            raise (NoAdapter if process.returncode == NO_ADAPTER else Failure)(reason)
+        result = json.loads(last)
+        if started is not None:
+            result['ms'] = started
+        return result
+
+
+class Program(Contender):
+    """One of the programs here, which have the same arguments."""
+
+    program = None
+
+    def command(self, workload, output):
+        return [os.path.join(self.bench.programs, self.program), '--workload', workload['name'], '--folder', self.bench.data,
+                '--output', output, '--seconds', str(self.bench.seconds)]
+
+
+class Rlx(Program):
+    program = 'rlx-bench'
+
+    def takes(self, workload):
+        return workload['family'] != 'copy'
+
+
+class Memory(Program):
+    program = 'rlx-bench-host'
+
+    def takes(self, workload):
+        return workload['family'] == 'copy'
+
+
+class Dawn(Program):
+    program = 'rlx-bench-dawn'
+
+    def takes(self, workload):
+        return workload['family'] == 'tiny'
+
+
+class OpenBlas(Program):
+    program = 'rlx-bench-host'
+
+    def prepare(self):
+        path = os.path.join(self.bench.programs, self.program)
+        if 'openblas' not in subprocess.run([path, '--list'], capture_output=True, text=True, check=True).stdout.split():
+            raise Failure('OpenBLAS was not found when the programs were built')
+
+    def takes(self, workload):
+        return workload['family'] == 'matmul'
+
+
+class OnnxRuntime(Contender):
+    def __init__(self, name, bench, provider):
+        super().__init__(name, bench)
+        self.provider = provider
+        self.f16_sums = provider == 'webgpu'
+        self.modules = None
+
+    def prepare(self):
+        if shutil.which('node') is None:
+            raise Failure('there is no Node.js')
+        self.modules = install_ort()
+
+    def takes(self, workload):
+        return workload['kind'] != 'compile' and onnx_model.has_model(workload)
+
+    def command(self, workload, output):
+        inputs = [tensor for tensor in workload['tensors'] if tensor['role'] == 'input']
+        configuration = {
+            'modules': self.modules, 'provider': self.provider, 'folder': self.bench.data, 'seconds': self.bench.seconds,
+            'model': onnx_model.write_model(workload, self.bench.data, self.provider), 'output': output,
+            'workload': {'kind': workload['kind'], 'tensors': inputs},
+        }
+        return ['node', os.path.join(FOLDER, 'ort-bench.mjs'), json.dumps(configuration)]
+
+
+def cache_folder():
+    home = os.environ.get('XDG_CACHE_HOME') or os.path.join(os.path.expanduser('~'), '.cache')
+    return os.path.join(home, 'rlx-wgpu')
+
+
+def install_ort():
+    """Installs ONNX Runtime for Node.js into the user's cache, once; returns where."""
+    folder = os.path.join(cache_folder(), f'{ORT}-{ORT_VERSION}')
+    os.makedirs(cache_folder(), exist_ok=True)
+    with open(folder + '.lock', 'w', encoding='utf-8') as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if os.path.isdir(folder):
+            return folder
+        if shutil.which('npm'):
+            npm = ['npm']
+        elif shutil.which('corepack'):
+            npm = ['corepack', NPM]
+        else:
+            raise Failure(f'neither npm nor corepack is there to install {ORT}')
+        print(f'bench: installing {ORT} {ORT_VERSION} into {folder}', file=sys.stderr, flush=True)
+        env = dict(os.environ, COREPACK_ENABLE_DOWNLOAD_PROMPT='0', COREPACK_HOME=os.path.join(cache_folder(), 'corepack'))
+        with tempfile.TemporaryDirectory(dir=cache_folder()) as temporary:
+            modules = os.path.join(temporary, 'modules')
+            os.mkdir(modules)
+            try:
+                result = subprocess.run(
+                    npm + ['install', '--prefix', modules, '--ignore-scripts', '--no-save', '--no-package-lock', '--no-audit',
+                           '--no-fund', f'{ORT}@{ORT_VERSION}'],
+                    cwd=modules, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600, check=False)
+            except subprocess.TimeoutExpired as error:
+                raise Failure(f'installing {ORT} took too long') from error
+            if result.returncode != 0:
+                lines = [line for line in result.stderr.splitlines() if 'rror' in line] or ['no message']
+                raise Failure(f'{ORT} could not be installed: {lines[0].strip()}')
+            # The package has the libraries of all systems.
+            for other in 'darwin', 'win32':
+                shutil.rmtree(os.path.join(modules, 'node_modules', ORT, 'bin', 'napi-v6', other), ignore_errors=True)
+            os.rename(modules, folder)
+    return folder
+
+
+# --- Results ----------------------------------------------------------------------------------------------------------
+
+def read_floats(path):
+    values = array.array('f')
+    with open(path, 'rb') as file:
+        values.frombytes(file.read())
+    return values
+
+
+def largest_error(expected, got):
+    """How far two lists are apart; infinitely if one has what is no number, or another length."""
+    if len(expected) != len(got):
+        return float('inf')
+    errors = array.array('d', map(abs, map(operator.sub, got, expected)))
+    # max() may pass over what is no number, a sum cannot
+    return max(errors, default=0.0) if sum(errors) < float('inf') else float('inf')
+
+
+class Measurement:
+    """Of one workload by one contender."""
+
+    def __init__(self, workload, contender):
+        self.workload, self.contender = workload, contender
+        self.times, self.extra, self.accepted, self.error, self.failure = [], {}, set(), 0.0, None
+
+    def tolerance(self):
+        return self.workload['f16_sums_tolerance' if self.contender.f16_sums else 'tolerance']
+
+    def check(self, path):
+        """Compares a result with what it should be."""
+        with open(path, 'rb') as file:
+            digest = hashlib.sha256(file.read()).digest()
+        if digest in self.accepted:
+            return
+        expected = read_floats(os.path.join(self.contender.bench.data, self.workload['data'] + '.expected'))
+        error = largest_error(expected, read_floats(path))
+        if not error <= self.tolerance():
+            raise Failure(f'wrong result: off by {error:.3g}, rounding explains {self.tolerance():.3g}')
+        self.error = max(self.error, error)
+        self.accepted.add(digest)
+
+    def row(self):
+        row = {
+            'workload': self.workload['name'], 'contender': self.contender.name, 'median_ms': statistics.median(self.times),
+            'min_ms': min(self.times), 'max_ms': max(self.times), 'processes': len(self.times), 'checked': True,
+            'max_error': self.error,
+        }
+        if self.workload['kind'] == 'run' and self.workload['family'] != 'tiny':
+            seconds = row['median_ms'] * 1e-3
+            if self.workload['flops'] > 0:
+                row['gflops'] = self.workload['flops'] * 1e-9 / seconds
+            row['gbytes_per_s'] = self.workload['bytes'] * 1e-9 / seconds
+        row.update(self.extra)
+        return row
+
+
+class Bench:
+    def __init__(self, options):
+        self.programs, self.seconds, self.processes = options.programs, options.seconds, options.processes
+        self.data = options.data or os.path.join(self.programs, 'data')
+        maker = os.path.join(self.programs, 'rlx-bench-data')
+        self.workloads = json.loads(subprocess.run([maker, '--manifest'], capture_output=True, check=True).stdout)
+        self.contenders, self.skipped, self.rows, self.failures = [], [], [], []
+        self.temporary = None
+
+    def find_contenders(self, peers):
+        self.contenders = [Rlx('rlx', self), Memory('memcpy', self)]
+        if not peers:
+            return
+        for peer in (Dawn('dawn', self), OpenBlas('openblas', self), OnnxRuntime('ort-cpu', self, 'cpu'),
+                     OnnxRuntime('ort-webgpu', self, 'webgpu')):
+            try:
+                peer.prepare()
+                self.contenders.append(peer)
+            except Failure as failure:
+                self.skipped.append(f'{peer.name}: {failure}')
+                print(f'skipped {peer.name}: {failure}', flush=True)
+
+    def make_data(self, workload):
+        """Has the numbers made. What another version of the program has made is of no use."""
+        maker = os.path.join(self.programs, 'rlx-bench-data')
+        with open(maker, 'rb') as file:
+            stamp = hashlib.sha256(file.read()).hexdigest()
+        os.makedirs(self.data, exist_ok=True)
+        with open(os.path.join(self.data, 'stamp'), 'a+', encoding='utf-8') as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.seek(0)
+            if file.read() != stamp:
+                for name in os.listdir(self.data):
+                    if name != 'stamp':
+                        os.unlink(os.path.join(self.data, name))
+                file.truncate(0)
+                file.write(stamp)
+                file.flush()
+            subprocess.run([maker, self.data, workload['name']], check=True)
+
+    def cache(self, workload, contender):
+        """A folder for caches: an empty one for a cold start, otherwise always the same."""
+        if workload['cold']:
+            return tempfile.mkdtemp(dir=self.temporary)
+        folder = os.path.join(self.temporary, f'cache-{contender.name}')
+        os.makedirs(folder, exist_ok=True)
+        return folder
+
+    def measure_once(self, measurement):
+        workload, contender = measurement.workload, measurement.contender
+        output = os.path.join(self.temporary, 'output')
+        cache = self.cache(workload, contender)
+        if os.path.exists(output):
+            os.unlink(output)
+        result = contender.start(workload, output, cache)
+        if workload['family'] != 'copy':
+            measurement.check(output)
+        if workload['cold']:
+            shutil.rmtree(cache)
+        return result
+
+    def measure(self, workload):
+        self.make_data(workload)
+        measurements = [Measurement(workload, contender) for contender in self.contenders if contender.takes(workload)]
+        # Those that start from caches need something in these.
+        rounds = range(-1 if workload['kind'] != 'run' and not workload['cold'] else 0, self.processes)
+        for i in rounds:
+            # nobody is always the one after the one who leaves the processor hot
+            for j in range(len(measurements)):
+                measurement = measurements[(i + j) % len(measurements)]
+                if measurement.failure:
+                    continue
+                try:
+                    result = self.measure_once(measurement)
+                    if i >= 0:
+                        measurement.times.append(result.pop('ms'))
+                        result.pop('runs', None)
+                        measurement.extra = result
+                except NoAdapter:
+                    if measurement.contender.name == 'rlx':
+                        raise
+                    measurement.failure = 'no adapter'
+                except Failure as failure:
+                    measurement.failure = str(failure)
+        self.report(workload, measurements)
+
+    def report(self, workload, measurements):
+        own = next((statistics.median(m.times) for m in measurements if m.contender.name == 'rlx' and not m.failure), None)
+        for i, measurement in enumerate(measurements):
+            name = workload['name'] if i == 0 else ''
+            if measurement.failure:
+                print(f'{name:<20} {measurement.contender.name:<10} {measurement.failure}', flush=True)
+                self.failures.append((workload['name'], measurement.contender.name, measurement.failure))
+                continue
+            row = measurement.row()
+            self.rows.append(row)
+            columns = [
+                f'{name:<20} {row["contender"]:<10} {row["median_ms"]:>10.3f}  {row["min_ms"]:>9.3f} … {row["max_ms"]:<9.3f}',
+                f'{row["median_ms"] / own:>8.2f}' if own else f'{"":>8}',
+                f'{row["gflops"]:>8.1f}' if 'gflops' in row else f'{"":>8}',
+                f'{row["gbytes_per_s"]:>7.2f}' if 'gbytes_per_s' in row else f'{"":>7}',
+                f'{row["max_error"]:>9.1e}',
+                workload['what'] if i == 0 else '',
+            ]
+            print(' '.join(columns).rstrip(), flush=True)
+
+
+# --- The end ----------------------------------------------------------------------------------------------------------
+
+def print_heading():
+    print(f'{"workload":<20} {"contender":<10} {"median/ms":>10}  {"range/ms":>21} {"time/rlx":>8} {"GFLOPS":>8} {"GB/s":>7} '
+          f'{"error":>9}')
+
+
+def print_memory(rows):
+    rows = [row for row in rows if row['contender'] == 'rlx' and row.get('dispatches', 0) > 0]
+    if rows:
+        print(f'\n{"of rlx":<20} {"dispatches":>10} {"GPU/ms":>10} {"arena/MB":>10} {"weights/MB":>10}')
+    for row in rows:
+        gpu = f'{row["gpu_ms"]:>10.3f}' if 'gpu_ms' in row else f'{"":>10}'
+        print(f'{row["workload"]:<20} {row["dispatches"]:>10} {gpu} {row["arena_bytes"] * 1e-6:>10.2f} '
+              f'{row["weights_bytes"] * 1e-6:>10.2f}')
+
+
+def print_notes(rows):
+    times = {(row['workload'], row['contender']): row['median_ms'] for row in rows}
+    speed = next((row['gbytes_per_s'] for row in rows if row['contender'] == 'memcpy'), None)
+    print()
+    for half, single in ('matmul-512-f16', 'matmul-512'), ('gemv-4096-f16', 'gemv-4096-f32'):
+        if (half, 'rlx') in times and (single, 'ort-webgpu') in times:
+            print(f'{half} takes ort-webgpu in f32 {times[single, "ort-webgpu"] / times[half, "rlx"]:.1f} times as long as rlx')
+    if speed:
+        print(f'Copying memory moves {speed:.1f} GB/s. GB/s counts what must be moved at least: operands and results, once.')
+    print('The error is the largest difference from a result in double precision.')
+
+
+def print_machine(when):
+    name = 'processor of an unknown kind'
+    try:
+        with open('/proc/cpuinfo', encoding='utf-8') as file:
+            name = next((line.partition(':')[2].strip() for line in file if line.startswith('model name')), name)
+    except OSError:
+        pass
+    count = len(os.sched_getaffinity(0))
+    load = os.getloadavg()[0]
+    busy = ' (busy with other things: times are too long)' if when == 'before' and load > 0.5 * count else ''
+    print(f'{count} × {name}; load {when}: {load:.1f}{busy}')
+
+
+def choose(workloads, patterns):
+    for pattern in patterns:
+        if not any(fnmatch.fnmatchcase(workload['name'], pattern) for workload in workloads):
+            sys.exit(usage_error(f'there is no workload “{pattern}”; --list lists them'))
+    return [workload for workload in workloads
+            if not patterns or any(fnmatch.fnmatchcase(workload['name'], pattern) for pattern in patterns)]
+
+
+def usage_error(text):
+    print(f'bench: {text}', file=sys.stderr)
+    return 2
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(prog='bench', description=__doc__.strip(), allow_abbrev=False,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--programs', required=True, metavar='FOLDER', help='where the programs are: tests/bench of a build')
+    parser.add_argument('--peers', action='store_true',
+                        help='measure others too: bare Dawn, OpenBLAS, and ONNX Runtime on the CPU and on WebGPU')
+    parser.add_argument('--only', nargs='+', action='extend', default=[], metavar='NAME', help='measure these; * and ? are patterns')
+    parser.add_argument('--processes', type=int, default=5, metavar='N', help='how many processes measure each (5)')
+    parser.add_argument('--seconds', type=float, default=0.5, metavar='S', help='how long each of them measures (0.5)')
+    parser.add_argument('--json', metavar='FILE', help='write the results to this file')
+    parser.add_argument('--chart', metavar='FILE', help='where to write the chart (bench.svg beside the programs)')
+    parser.add_argument('--data', metavar='FOLDER', help='where the numbers are (beside the programs)')
+    parser.add_argument('--list', action='store_true', help='list the workloads')
+    options = parser.parse_args(arguments)
+    if not 1 <= options.processes <= 1000 or not 0 <= options.seconds <= 3600:
+        sys.exit(usage_error('--processes can be 1 to 1000, --seconds 0 to 3600'))
+    return options
+
+
+def main(arguments):
+    options = parse(arguments)
+    bench = Bench(options)
+    chosen = choose(bench.workloads, options.only)
+    if options.list:
+        for workload in chosen:
+            print(f'{workload["name"]:<20} {workload["what"]}')
+        return 0
+    print_machine('before')
+    bench.find_contenders(options.peers)
+    print_heading()
+    with tempfile.TemporaryDirectory(prefix='rlx-bench-') as bench.temporary:
+        try:
+            for workload in chosen:
+                bench.measure(workload)
+        except NoAdapter as failure:
+            print(f'bench: {failure}', file=sys.stderr)
+            return NO_ADAPTER
+    print_memory(bench.rows)
+    print_notes(bench.rows)
+    print_machine('after')
+    for skipped in bench.skipped:
+        print(f'skipped {skipped}')
+    for workload, contender, failure in bench.failures:
+        print(f'failed {workload} by {contender}: {failure}')
+    if options.json:
+        with open(options.json, 'w', encoding='utf-8') as file:
+            json.dump(bench.rows, file, indent=1)
+            file.write('\n')
+    path = options.chart or os.path.join(options.programs, 'bench.svg')
+    with open(path, 'w', encoding='utf-8') as file:
+        file.write(chart.draw(bench.rows))
+    print(f'chart: {path}')
+    return 1 if any(contender == 'rlx' for _, contender, _ in bench.failures) else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main(sys.argv[1:]))

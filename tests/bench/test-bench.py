@@ -1,0 +1,207 @@
+# SPDX-FileCopyrightText: The rlx-wgpu authors
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""That the benchmarks measure, check what they measure, and say so. No time is tested.
+
+Usage: test-bench.py FOLDER, where the programs are"""
+import contextlib
+import io
+import json
+import os
+import sys
+import xml.dom.minidom
+
+import tap
+
+programs = os.path.abspath(sys.argv[1])
+here = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, here)
+import bench
+import chart
+import onnx_model
+
+OK, FAILED, USAGE = 0, 1, 2
+data = os.path.join(tap.folder, 'data')
+results = os.path.join(tap.folder, 'results.json')
+picture = os.path.join(tap.folder, 'bench.svg')
+common = ['--data', data, '--processes', '1', '--seconds', '0.02', '--json', results, '--chart', picture]
+
+
+def run(*arguments, status=OK):
+    done = tap.run([sys.executable, '-B', os.path.join(here, 'bench.py'), '--programs', programs, *arguments])
+    if done.returncode == bench.NO_ADAPTER:
+        tap.skip(done.stderr.strip())
+    tap.equal(done.returncode, status, f'the status of {arguments}, which said {done.stderr!r}')
+    return done
+
+
+def measure(*arguments, status=OK):
+    for path in results, picture:
+        if os.path.exists(path):
+            os.unlink(path)
+    done = run(*common, *arguments, status=status)
+    with open(results, encoding='utf-8') as file:
+        return done, json.load(file)
+
+
+@tap.test
+def rows():
+    done, rows = measure('--only', 'tiny-roundtrip')
+    tap.equal(len(rows), 1, 'the number of rows')
+    row = rows[0]
+    tap.equal([row['workload'], row['contender'], row['processes'], row['checked']], ['tiny-roundtrip', 'rlx', 1, True])
+    tap.check(0 < row['min_ms'] <= row['median_ms'] <= row['max_ms'] < 60000, f'times make no sense: {row}')
+    tap.equal(row['max_error'], 0, 'the error of a sum of two equal numbers')
+    tap.contains(done.stdout, 'tiny-roundtrip', 'the table')
+    xml.dom.minidom.parse(picture)
+
+
+@tap.test
+def several_processes():
+    _, rows = measure('--only', 'tiny-*', '--processes', '2')
+    tap.equal(rows[0]['processes'], 2, 'the number of processes')
+
+
+@tap.test
+def bare_calls():
+    """Another contender, the one that is always there, does the same work."""
+    settings = bench.parse(['--programs', programs, *common])
+    bench_ = bench.Bench(settings)
+    contender = bench.Dawn('dawn', bench_)
+    workload = next(workload for workload in bench_.workloads if workload['name'] == 'tiny-roundtrip')
+    bench_.make_data(workload)
+    measurement = bench.Measurement(workload, contender)
+    output = os.path.join(tap.folder, 'output')
+    try:
+        tap.check(contender.start(workload, output, tap.folder)['ms'] > 0, 'there is no time')
+    except bench.NoAdapter as why:
+        tap.skip(why)
+    measurement.check(output)
+
+
+@tap.test
+def start():
+    """From the start of a process to the first result, by a clock outside of it."""
+    _, rows = measure('--only', 'warm-start-tiny')
+    row = rows[0]
+    tap.equal([row['workload'], row['checked'], row['dispatches']], ['warm-start-tiny', True, 1])
+    tap.check(row['median_ms'] > 1, f'no process starts that fast: {row}')
+
+
+@tap.test
+def wrong_result():
+    """A time whose result is wrong does not count."""
+    measure('--only', 'tiny-roundtrip')
+    path = os.path.join(data, 'tiny-roundtrip.expected')
+    with open(path, 'r+b') as file:
+        file.seek(3)
+        file.write(b'\x7e')
+    done, rows = measure('--only', 'tiny-roundtrip', status=FAILED)
+    tap.equal(rows, [], 'the rows')
+    tap.contains(done.stdout, 'wrong result')
+    os.unlink(path)
+
+
+@tap.test
+def comparing():
+    nan, infinity = float('nan'), float('inf')
+    for expected, got, error in (([1, 2], [1, 2], 0), ([1, 2], [1, 2.5], 0.5), ([1, 2], [1], infinity), ([nan], [1], infinity),
+                                 ([1], [nan], infinity), ([1, 2], [nan, 2], infinity), ([1], [infinity], infinity),
+                                 ([infinity], [infinity], infinity), ([], [], 0)):
+        tap.equal(bench.largest_error(expected, got), error, f'the error of {got} for {expected}')
+
+
+@tap.test
+def missing_peer():
+    """One that is not there is named, with the reason."""
+    def fail():
+        raise bench.Failure('it is not there')
+
+    original = bench.OpenBlas.prepare, bench.OnnxRuntime.prepare
+    bench.OpenBlas.prepare = bench.OnnxRuntime.prepare = lambda self: fail()
+    try:
+        bench_ = bench.Bench(bench.parse(['--programs', programs]))
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            bench_.find_contenders(True)
+    finally:
+        bench.OpenBlas.prepare, bench.OnnxRuntime.prepare = original
+    tap.contains(said.getvalue(), 'skipped ort-webgpu: it is not there')
+    tap.equal([contender.name for contender in bench_.contenders], ['rlx', 'memcpy', 'dawn'])
+    tap.equal(bench_.skipped, [f'{name}: it is not there' for name in ('openblas', 'ort-cpu', 'ort-webgpu')])
+
+
+@tap.test
+def arguments():
+    listed = run('--list').stdout
+    for name in ('matmul-512', 'matmul-1024', 'matmul-384x384x1536', 'matmul-128x768x3072', 'matmul-500x499x501', 'matmul-512-f16',
+                 'gemv-4096-f32', 'gemv-4096-f16', 'minilm-b1', 'minilm-b8', 'bert-base-b1', 'attention-4096', 'softmax',
+                 'layer-norm', 'elementwise', 'transpose', 'reduce', 'gather', 'conv3x3', 'resnet-block', 'tiny-roundtrip',
+                 'cold-start-minilm', 'warm-start-minilm', 'compile-minilm'):
+        tap.contains(listed, f'\n{name} ' if name != 'tiny-roundtrip' else name, 'the list')
+    for wrong in (['--only', 'nothing'], ['--processes', '0'], ['--seconds', '-1'], ['--seconds', 'nan'], ['--nothing']):
+        done = run(*wrong, status=USAGE)
+        tap.check(done.stderr, f'{wrong}: no message')
+
+
+def read_message(data):
+    """The fields of a protobuf message, by their numbers."""
+    fields, at = {}, 0
+
+    def varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    while at < len(data):
+        key = varint()
+        if key & 7 == 0:
+            value = varint()
+        elif key & 7 == 5:
+            value, at = data[at:at + 4], at + 4
+        else:
+            tap.equal(key & 7, 2, 'the wire type')
+            length = varint()
+            tap.check(at + length <= len(data), 'a field ends behind its message')
+            value, at = data[at:at + length], at + length
+        fields.setdefault(key >> 3, []).append(value)
+    return fields
+
+
+@tap.test
+def models():
+    """Every name in a model is an input, a constant or an earlier result, and there is one model for each workload."""
+    bench_ = bench.Bench(bench.parse(['--programs', programs]))
+    for workload in bench_.workloads:
+        for provider in ('cpu', 'webgpu') if onnx_model.has_model(workload) else ():
+            with open(onnx_model.write_model(workload, tap.folder, provider), 'rb') as file:
+                graph = read_message(read_message(file.read())[7][0])
+            known = {read_message(value)[1][0] for value in graph[11]}
+            for value in map(read_message, graph.get(5, [])):
+                known.add(value[8][0])
+                size = {1: 4, 7: 8, 10: 2}[value[2][0]]
+                for n in value.get(1, []):
+                    size *= n
+                entries = {entry[1][0]: entry[2][0] for entry in map(read_message, value.get(13, []))}
+                tap.equal(int(entries[b'length']) if entries else len(value[9][0]), size, f'the size of {value[8][0]}')
+            for node in map(read_message, graph[1]):
+                for name in node[1]:
+                    tap.check(name in known, f'{workload["name"]}: {name} comes from nowhere')
+                known.update(node[2])
+            tap.check(read_message(graph[12][0])[1][0] in known, f'{workload["name"]}: there is no result')
+
+
+@tap.test
+def charts():
+    xml.dom.minidom.parseString(chart.draw([]))
+    row = {'workload': '<&>', 'contender': 'rlx', 'median_ms': 5, 'min_ms': 5, 'max_ms': 5}
+    text = chart.draw([row, dict(row, contender='other', min_ms=0.0001, median_ms=123456, max_ms=1e6)])
+    document = xml.dom.minidom.parseString(text)
+    tap.check(len(document.getElementsByTagName('rect')) >= 5, 'bars are missing')
+
+
+tap.main('bench')

@@ -1,0 +1,428 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ */
+#include "config.h"
+
+#include "workloads.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Alignment of tensors in a file, for those who map it. */
+#define ALIGNMENT 4096
+
+/* In a sum of K products of numbers below 1, partial sums are of size √K / 3,
+ * and K roundings of random sign make an error of about K / 3 · 2⁻²⁴. Eight times
+ * K is far more than chance gives, and far less than a wrong kernel does. */
+#define SUM(k) (8.0 * (k) / 16777216.0)
+/* The same where a result of up to 5 √K / 3 is rounded to 11 bits. */
+#define SUM_F16(k, root) (SUM (k) + 5.0 * (root) / 3.0 / 2048.0)
+/* And where every partial sum is. */
+#define F16_SUM(k) (8.0 * (k) / 4096.0)
+/* A sum of √K · 2⁻²⁴ at a time, some 30 or 60 of them in a row, each of which a
+ * layer norm or a softmax may double: the results are of size 1. */
+#define ENCODER_TOLERANCE 2e-4
+
+#define MINILM(batch) { batch, 128, 384, 12, 1536, 6, 30522 }
+#define BERT_BASE(batch) { batch, 128, 768, 12, 3072, 12, 30522 }
+
+const BenchWorkload bench_workloads[] = {
+  { "tiny-roundtrip", BENCH_TINY, .size = { 16 }, .what = "16 numbers there and back" },
+
+  { "matmul-512", BENCH_MATMUL, .size = { 512, 512, 512 }, .tolerance = SUM (512), .what = "[512, 512] × [512, 512]" },
+  { "matmul-1024", BENCH_MATMUL, .size = { 1024, 1024, 1024 }, .tolerance = SUM (1024), .what = "[1024, 1024] × [1024, 1024]" },
+  { "matmul-384x384x1536", BENCH_MATMUL, .size = { 384, 384, 1536 }, .tolerance = SUM (384), .what = "[384, 384] × [384, 1536]" },
+  { "matmul-128x768x3072", BENCH_MATMUL, .size = { 128, 768, 3072 }, .tolerance = SUM (768), .what = "[128, 768] × [768, 3072]" },
+  { "matmul-500x499x501", BENCH_MATMUL, .size = { 500, 499, 501 }, .tolerance = SUM (499), .what = "[500, 499] × [499, 501]" },
+  { "matmul-512-f16", BENCH_MATMUL, .type = BENCH_F16, .size = { 512, 512, 512 }, .tolerance = SUM_F16 (512, 22.6), .f16_sums_tolerance = F16_SUM (512),
+    .what = "[512, 512] × [512, 512] in f16" },
+  { "gemv-4096-f32", BENCH_MATMUL, .size = { 1, 4096, 4096 }, .tolerance = SUM (4096), .what = "[1, 4096] × [4096, 4096]" },
+  { "gemv-4096-f16", BENCH_MATMUL, .type = BENCH_F16, .size = { 1, 4096, 4096 }, .tolerance = SUM_F16 (4096, 64), .f16_sums_tolerance = F16_SUM (4096),
+    .what = "[1, 4096] × [4096, 4096] in f16" },
+
+  { "minilm-b1", BENCH_ENCODER, .size = MINILM (1), .weights = "minilm", .tolerance = ENCODER_TOLERANCE,
+    .what = "6 layers of width 384, 128 tokens" },
+  { "minilm-b8", BENCH_ENCODER, .size = MINILM (8), .weights = "minilm", .tolerance = ENCODER_TOLERANCE,
+    .what = "the same, 8 times 128 tokens" },
+  { "bert-base-b1", BENCH_ENCODER, .size = BERT_BASE (1), .tolerance = ENCODER_TOLERANCE,
+    .what = "12 layers of width 768, 128 tokens" },
+
+  /* Averages of values below 1. */
+  { "attention-128", BENCH_ATTENTION, .size = { 8, 64, 128, 128 }, .tolerance = 1e-5, .what = "8 heads of 64, 128 queries, 128 keys" },
+  { "attention-1024", BENCH_ATTENTION, .size = { 8, 64, 1024, 1024 }, .tolerance = 1e-5, .what = "8 heads of 64, 1024 queries, 1024 keys" },
+  { "attention-4096", BENCH_ATTENTION, .size = { 8, 64, 4096, 4096 }, .tolerance = 1e-5, .what = "8 heads of 64, 4096 queries, 4096 keys" },
+  { "attention-1x128", BENCH_ATTENTION, .size = { 8, 64, 1, 128 }, .tolerance = 1e-5, .what = "8 heads of 64, 1 query, 128 keys" },
+  { "attention-1x1024", BENCH_ATTENTION, .size = { 8, 64, 1, 1024 }, .tolerance = 1e-5, .what = "8 heads of 64, 1 query, 1024 keys" },
+  { "attention-1x4096", BENCH_ATTENTION, .size = { 8, 64, 1, 4096 }, .tolerance = 1e-5, .what = "8 heads of 64, 1 query, 4096 keys" },
+
+  /* Results of at most e / 1024. */
+  { "softmax", BENCH_SOFTMAX, .size = { 1024, 1024 }, .tolerance = 2e-8, .what = "of 1024 rows of 1024" },
+  { "layer-norm", BENCH_LAYER_NORM, .size = { 1024, 768 }, .tolerance = 1e-5, .what = "of 1024 rows of 768" },
+  { "elementwise", BENCH_ELEMENTWISE, .size = { 1024, 1024 }, .tolerance = 1e-5, .what = "8 operators on 1024 × 1024" },
+  { "transpose", BENCH_TRANSPOSE, .size = { 1024, 2048 }, .what = "of 1024 × 2048" },
+  { "reduce", BENCH_REDUCE, .size = { 1024, 2048 }, .tolerance = SUM (2048), .what = "sums of 1024 rows of 2048" },
+  { "gather", BENCH_GATHER, .size = { 30000, 384, 512 }, .what = "512 of 30000 rows of 384" },
+  /* Sums of 576 products, of size 1. */
+  { "conv3x3", BENCH_CONV, .size = { 64, 56 }, .tolerance = SUM (24), .what = "64 to 64 channels, 56 × 56" },
+  { "resnet-block", BENCH_RESNET_BLOCK, .size = { 64, 56 }, .tolerance = SUM (48), .what = "two such with ReLU, and a residual" },
+
+  { "cold-start-tiny", BENCH_TINY, BENCH_START, TRUE, .size = { 16 }, .data = "tiny-roundtrip",
+    .what = "process to first result, nothing cached" },
+  { "warm-start-tiny", BENCH_TINY, BENCH_START, .size = { 16 }, .data = "tiny-roundtrip",
+    .what = "the same, with what the last start left in caches" },
+  { "cold-start-minilm", BENCH_ENCODER, BENCH_START, TRUE, .size = MINILM (1), .data = "minilm-b1", .weights = "minilm",
+    .tolerance = ENCODER_TOLERANCE, .what = "process to first result, nothing cached" },
+  { "warm-start-minilm", BENCH_ENCODER, BENCH_START, .size = MINILM (1), .data = "minilm-b1", .weights = "minilm",
+    .tolerance = ENCODER_TOLERANCE, .what = "the same, with what the last start left in caches" },
+  { "compile-minilm", BENCH_ENCODER, BENCH_COMPILE, TRUE, .size = MINILM (1), .data = "minilm-b1", .weights = "minilm",
+    .tolerance = ENCODER_TOLERANCE, .what = "nothing cached" },
+  { "compile-minilm-warm", BENCH_ENCODER, BENCH_COMPILE, .size = MINILM (1), .data = "minilm-b1", .weights = "minilm",
+    .tolerance = ENCODER_TOLERANCE, .what = "the same, from caches" },
+
+  { "memory-copy", BENCH_COPY, .size = { 1 << 26 }, .what = "256 MiB, by all processors" },
+};
+const gsize bench_n_workloads = G_N_ELEMENTS (bench_workloads);
+
+const BenchWorkload *
+bench_find_workload (const char *name)
+{
+  for (gsize i = 0; i < bench_n_workloads; i++)
+    if (g_str_equal (bench_workloads[i].name, name))
+      return &bench_workloads[i];
+  return NULL;
+}
+
+const char *
+bench_data_name (const BenchWorkload *self)
+{
+  return self->data ? self->data : self->name;
+}
+
+char *
+bench_file_name (const BenchWorkload *self,
+                 BenchRole            role)
+{
+  switch (role)
+    {
+    case BENCH_INPUT:
+      return g_strconcat (bench_data_name (self), ".inputs", NULL);
+    case BENCH_OUTPUT:
+      return g_strconcat (bench_data_name (self), ".expected", NULL);
+    case BENCH_CONSTANT:
+    case BENCH_DERIVED:
+    default:
+      return g_strconcat (self->weights ? self->weights : bench_data_name (self), ".weights", NULL);
+    }
+}
+
+gsize
+bench_tensor_count (const BenchTensor *self)
+{
+  gsize n = 1;
+
+  for (gsize i = 0; i < self->n_dims; i++)
+    n *= (gsize) self->shape[i];
+  return n;
+}
+
+gsize
+bench_tensor_size (const BenchTensor *self)
+{
+  return bench_tensor_count (self) * (self->type == BENCH_F16 ? 2 : 4);
+}
+
+const char *
+bench_type_name (BenchType type)
+{
+  return type == BENCH_F16 ? "f16" : type == BENCH_I32 ? "i32" : "f32";
+}
+
+/* ---- what is in the files ------------------------------------------------------ */
+
+typedef struct
+{
+  GArray *tensors;
+  gsize ends[BENCH_OUTPUT + 1];
+} List;
+
+static BenchTensor *
+add (List        *self,
+     BenchRole    role,
+     BenchType    type,
+     double       low,
+     double       high,
+     gsize        n_dims,
+     const gint64 shape[],
+     const char  *name)
+{
+  BenchTensor tensor = { .role = role, .type = type, .n_dims = n_dims, .low = low, .high = high };
+  gsize *end = &self->ends[role == BENCH_DERIVED ? BENCH_CONSTANT : role];
+
+  g_strlcpy (tensor.name, name, sizeof tensor.name);
+  memcpy (tensor.shape, shape, n_dims * sizeof shape[0]);
+  tensor.offset = *end;
+  *end += (bench_tensor_size (&tensor) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+  g_array_append_val (self->tensors, tensor);
+  return &g_array_index (self->tensors, BenchTensor, self->tensors->len - 1);
+}
+
+#define ADD(list, role, type, low, high, name, ...) \
+  add (list, role, type, low, high, G_N_ELEMENTS (((const gint64[]) { __VA_ARGS__ })), (const gint64[]) { __VA_ARGS__ }, name)
+
+static void
+add_weight (List       *self,
+            const char *prefix,
+            const char *name,
+            gint64      rows,
+            gint64      columns)
+{
+  g_autofree char *weight = g_strdup_printf ("%s%s.weight", prefix, name), *bias = g_strdup_printf ("%s%s.bias", prefix, name);
+  /* uniform, and such that results are of the size of the operands */
+  double limit = sqrt (3.0 / (double) rows);
+
+  ADD (self, BENCH_CONSTANT, BENCH_F32, -limit, limit, weight, rows, columns);
+  ADD (self, BENCH_CONSTANT, BENCH_F32, -0.1, 0.1, bias, columns);
+}
+
+static void
+add_norm (List       *self,
+          const char *prefix,
+          const char *name,
+          gint64      width)
+{
+  g_autofree char *scale = g_strdup_printf ("%s%s.scale", prefix, name), *bias = g_strdup_printf ("%s%s.bias", prefix, name);
+
+  ADD (self, BENCH_CONSTANT, BENCH_F32, 0.9, 1.1, scale, width);
+  ADD (self, BENCH_CONSTANT, BENCH_F32, -0.1, 0.1, bias, width);
+}
+
+static void
+add_encoder (List         *self,
+             const gint64 *size)
+{
+  const gint64 batch = size[0], sequence = size[1], width = size[2], hidden = size[4], layers = size[5], vocabulary = size[6];
+
+  ADD (self, BENCH_INPUT, BENCH_I32, 0, (double) vocabulary, "tokens", batch, sequence);
+  ADD (self, BENCH_CONSTANT, BENCH_F32, -1, 1, "words", vocabulary, width);
+  ADD (self, BENCH_CONSTANT, BENCH_F32, -0.5, 0.5, "positions", sequence, width);
+  add_norm (self, "", "norm", width);
+  for (gint64 i = 0; i < layers; i++)
+    {
+      g_autofree char *prefix = g_strdup_printf ("%d.", (int) i);
+
+      add_weight (self, prefix, "query", width, width);
+      add_weight (self, prefix, "key", width, width);
+      add_weight (self, prefix, "value", width, width);
+      add_weight (self, prefix, "out", width, width);
+      add_norm (self, prefix, "norm1", width);
+      add_weight (self, prefix, "up", width, hidden);
+      add_weight (self, prefix, "down", hidden, width);
+      add_norm (self, prefix, "norm2", width);
+    }
+  /* Query, key and value side by side. */
+  for (gint64 i = 0; i < layers; i++)
+    {
+      g_autofree char *weight = g_strdup_printf ("%d.qkv.weight", (int) i), *bias = g_strdup_printf ("%d.qkv.bias", (int) i);
+
+      ADD (self, BENCH_DERIVED, BENCH_F32, 0, 0, weight, width, 3 * width);
+      ADD (self, BENCH_DERIVED, BENCH_F32, 0, 0, bias, 3 * width);
+    }
+  ADD (self, BENCH_OUTPUT, BENCH_F32, 0, 0, "y", batch, sequence, width);
+}
+
+GArray *
+bench_list_tensors (const BenchWorkload *self)
+{
+  const gint64 *size = self->size;
+  List list = { .tensors = g_array_new (FALSE, FALSE, sizeof (BenchTensor)) };
+
+  switch (self->family)
+    {
+    case BENCH_MATMUL:
+      ADD (&list, BENCH_INPUT, self->type, -1, 1, "x", size[0], size[1]);
+      ADD (&list, BENCH_CONSTANT, self->type, -1, 1, "w", size[1], size[2]);
+      ADD (&list, BENCH_OUTPUT, self->type, 0, 0, "y", size[0], size[2]);
+      break;
+    case BENCH_ENCODER:
+      add_encoder (&list, size);
+      break;
+    case BENCH_ATTENTION:
+      ADD (&list, BENCH_INPUT, BENCH_F32, -1, 1, "q", 1, size[0], size[2], size[1]);
+      ADD (&list, BENCH_INPUT, BENCH_F32, -1, 1, "k", 1, size[0], size[3], size[1]);
+      ADD (&list, BENCH_INPUT, BENCH_F32, -1, 1, "v", 1, size[0], size[3], size[1]);
+      ADD (&list, BENCH_OUTPUT, BENCH_F32, 0, 0, "y", 1, size[0], size[2], size[1]);
+      break;
+    case BENCH_SOFTMAX:
+      ADD (&list, BENCH_INPUT, BENCH_F32, -1, 1, "x", size[0], size[1]);
+      ADD (&list, BENCH_OUTPUT, BENCH_F32, 0, 0, "y", size[0], size[1]);
+      break;
+    case BENCH_LAYER_NORM:
+      ADD (&list, BENCH_INPUT, BENCH_F32, -1, 1, "x", size[0], size[1]);
+      add_norm (&list, "", "norm", size[1]);
+      ADD (&list, BENCH_OUTPUT, BENCH_F32, 0, 0, "y", size[0], size[1]);
+      break;
+    case BENCH_ELEMENTWISE:
+      ADD (&list, BENCH_INPUT, BENCH_F32, -1, 1, "x", size[0], size[1]);
+      ADD (&list, BENCH_CONSTANT, BENCH_F32, -1, 1, "scale", size[1]);
+      ADD (&list, BENCH_CONSTANT, BENCH_F32, -1, 1, "bias", size[1]);
+      ADD (&list, BENCH_OUTPUT, BENCH_F32, 0, 0, "y", size[0], size[1]);
+      break;
+    case BENCH_TRANSPOSE:
+      ADD (&list, BENCH_INPUT, BENCH_F32, -1, 1, "x", size[0], size[1]);
+      ADD (&list, BENCH_OUTPUT, BENCH_F32, 0, 0, "y", size[1], size[0]);
+      break;
+    case BENCH_REDUCE:
+      ADD (&list, BENCH_INPUT, BENCH_F32, -1, 1, "x", size[0], size[1]);
+      ADD (&list, BENCH_OUTPUT, BENCH_F32, 0, 0, "y", size[0]);
+      break;
+    case BENCH_GATHER:
+      ADD (&list, BENCH_INPUT, BENCH_I32, 0, (double) size[0], "indices", size[2]);
+      ADD (&list, BENCH_CONSTANT, BENCH_F32, -1, 1, "table", size[0], size[1]);
+      ADD (&list, BENCH_OUTPUT, BENCH_F32, 0, 0, "y", size[2], size[1]);
+      break;
+    case BENCH_CONV:
+    case BENCH_RESNET_BLOCK:
+      {
+        double limit = sqrt (3.0 / (9.0 * (double) size[0]));
+
+        ADD (&list, BENCH_INPUT, BENCH_F32, -1, 1, "x", 1, size[0], size[1], size[1]);
+        ADD (&list, BENCH_CONSTANT, BENCH_F32, -limit, limit, "filter", size[0], size[0], 3, 3);
+        ADD (&list, BENCH_CONSTANT, BENCH_F32, -0.1, 0.1, "bias", size[0]);
+        if (self->family == BENCH_RESNET_BLOCK)
+          {
+            ADD (&list, BENCH_CONSTANT, BENCH_F32, -limit, limit, "filter2", size[0], size[0], 3, 3);
+            ADD (&list, BENCH_CONSTANT, BENCH_F32, -0.1, 0.1, "bias2", size[0]);
+          }
+        ADD (&list, BENCH_OUTPUT, BENCH_F32, 0, 0, "y", 1, size[0], size[1], size[1]);
+      }
+      break;
+    case BENCH_TINY:
+      ADD (&list, BENCH_INPUT, BENCH_F32, -1, 1, "x", size[0]);
+      ADD (&list, BENCH_OUTPUT, BENCH_F32, 0, 0, "y", size[0]);
+      break;
+    case BENCH_COPY:
+    default:
+      break;
+    }
+  return list.tensors;
+}
+
+const BenchTensor *
+bench_find_tensor (GArray     *tensors,
+                   const char *name)
+{
+  for (guint i = 0; i < tensors->len; i++)
+    if (g_str_equal (g_array_index (tensors, BenchTensor, i).name, name))
+      return &g_array_index (tensors, BenchTensor, i);
+  return NULL;
+}
+
+double
+bench_count_flops (const BenchWorkload *self)
+{
+  const gint64 *size = self->size;
+
+  switch (self->family)
+    {
+    case BENCH_MATMUL:
+      return 2.0 * (double) (size[0] * size[1] * size[2]);
+    case BENCH_ENCODER:
+      {
+        /* four projections, the two of the feed-forward, scores and their use */
+        double tokens = (double) (size[0] * size[1]), width = (double) size[2];
+
+        return tokens * (double) size[5] * width * (8 * width + 4.0 * (double) size[4] + 4.0 * (double) size[1]);
+      }
+    case BENCH_ATTENTION:
+      return 4.0 * (double) (size[0] * size[1] * size[2] * size[3]);
+    case BENCH_CONV:
+      return 18.0 * (double) (size[0] * size[0] * size[1] * size[1]);
+    case BENCH_RESNET_BLOCK:
+      return 36.0 * (double) (size[0] * size[0] * size[1] * size[1]);
+    case BENCH_SOFTMAX:
+    case BENCH_LAYER_NORM:
+    case BENCH_ELEMENTWISE:
+    case BENCH_TRANSPOSE:
+    case BENCH_REDUCE:
+    case BENCH_GATHER:
+    case BENCH_TINY:
+    case BENCH_COPY:
+    default:
+      return 0;
+    }
+}
+
+double
+bench_count_bytes (const BenchWorkload *self)
+{
+  g_autoptr(GArray) tensors = bench_list_tensors (self);
+  double bytes = 0;
+
+  if (self->family == BENCH_COPY)
+    return 8.0 * (double) self->size[0];
+  for (guint i = 0; i < tensors->len; i++)
+    {
+      const BenchTensor *tensor = &g_array_index (tensors, BenchTensor, i);
+
+      /* Of a table only some rows are read: as much as is written. */
+      if (g_str_equal (tensor->name, "table"))
+        bytes += 4.0 * (double) (self->size[1] * self->size[2]);
+      else if (g_str_equal (tensor->name, "words"))
+        bytes += 4.0 * (double) (self->size[0] * self->size[1] * self->size[2]);
+      else if (tensor->role != BENCH_DERIVED)
+        bytes += (double) bench_tensor_size (tensor);
+    }
+  return bytes;
+}
+
+/* ---- what contenders have in common ---------------------------------------------- */
+
+static int
+compare_doubles (const void *a,
+                 const void *b)
+{
+  double x = *(const double *) a, y = *(const double *) b;
+
+  return x < y ? -1 : x > y;
+}
+
+void
+bench_print_times (double     *times,
+                   gsize       n_times,
+                   const char *more)
+{
+  char number[G_ASCII_DTOSTR_BUF_SIZE];
+  double median;
+
+  qsort (times, n_times, sizeof (double), compare_doubles);
+  median = (times[(n_times - 1) / 2] + times[n_times / 2]) / 2;
+  g_print ("{\"ms\": %s, \"runs\": %" G_GSIZE_FORMAT "%s%s}\n", g_ascii_formatd (number, sizeof number, "%.6f", median), n_times,
+           more ? ", " : "", more ? more : "");
+}
+
+gboolean
+bench_continue (gint64 start,
+                double seconds,
+                gsize  n_times)
+{
+  double passed = (double) (g_get_monotonic_time () - start) * 1e-6;
+
+  /* Of what is slow by itself, few runs tell as much as many. */
+  return n_times < 3 || (n_times < BENCH_MAX_RUNS && passed < (n_times < 7 ? 4 * seconds : seconds));
+}
+
+gboolean
+bench_write_floats (const char  *path,
+                    const float *values,
+                    gsize        n_values)
+{
+  g_autoptr(GError) error = NULL;
+
+  if (path == NULL || g_file_set_contents_full (path, (const char *) values, (gssize) (n_values * sizeof (float)),
+                                                G_FILE_SET_CONTENTS_NONE, 0666, &error))
+    return TRUE;
+  g_printerr ("%s: %s\n", g_get_prgname (), error->message);
+  return FALSE;
+}

@@ -1,0 +1,112 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * What is measured: the same numbers for all who take part.
+ */
+#pragma once
+
+#include <gio/gio.h>
+
+G_BEGIN_DECLS
+
+typedef enum
+{
+  BENCH_MATMUL,        /* rows, inner, columns */
+  BENCH_ENCODER,       /* batch, sequence, width, heads, hidden, layers, vocabulary */
+  BENCH_ATTENTION,     /* heads, width, queries, keys */
+  BENCH_SOFTMAX,       /* rows, columns */
+  BENCH_LAYER_NORM,    /* rows, columns */
+  BENCH_ELEMENTWISE,   /* rows, columns */
+  BENCH_TRANSPOSE,     /* rows, columns */
+  BENCH_REDUCE,        /* rows, columns */
+  BENCH_GATHER,        /* rows, columns, indices */
+  BENCH_CONV,          /* channels, height and width */
+  BENCH_RESNET_BLOCK,  /* channels, height and width */
+  BENCH_TINY,          /* elements */
+  BENCH_COPY,          /* elements: no work for a graph, but what the memory can do */
+} BenchFamily;
+
+typedef enum
+{
+  BENCH_RUN,      /* of what is compiled */
+  BENCH_START,    /* from the start of the process to the first result */
+  BENCH_COMPILE,  /* only */
+} BenchKind;
+
+typedef enum
+{
+  BENCH_F32,
+  BENCH_F16,
+  BENCH_I32,
+} BenchType;
+
+typedef struct
+{
+  const char *name;
+  BenchFamily family;
+  BenchKind kind;
+  gboolean cold;       /* nothing is in any cache of shaders */
+  BenchType type;      /* of numbers that are not indices */
+  gint64 size[7];
+  const char *data;    /* whose data it uses, if not its own */
+  const char *weights; /* where its constants are, if several have the same */
+  double tolerance;    /* the largest error that rounding explains */
+  double f16_sums_tolerance;   /* the same for those who add up f16 in f16, if there are such */
+  const char *what;
+} BenchWorkload;
+
+typedef enum
+{
+  BENCH_INPUT,
+  BENCH_CONSTANT,
+  BENCH_DERIVED,   /* a constant that is made of others, for those who want it that way */
+  BENCH_OUTPUT,
+} BenchRole;
+
+typedef struct
+{
+  char name[40];
+  BenchRole role;
+  BenchType type;
+  gsize n_dims;
+  gint64 shape[4];
+  double low, high;   /* uniform; for I32 up to below high */
+  gsize offset;       /* in its file */
+} BenchTensor;
+
+extern const BenchWorkload bench_workloads[];
+extern const gsize bench_n_workloads;
+
+const BenchWorkload * bench_find_workload  (const char          *name);
+const char *          bench_data_name      (const BenchWorkload *self);
+/* Where tensors of this role are: a name in the folder of the data. Free it. */
+char *                bench_file_name      (const BenchWorkload *self,
+                                            BenchRole            role);
+/* All of them, in the order in which they are in their files. (element-type BenchTensor) */
+GArray *              bench_list_tensors   (const BenchWorkload *self);
+const BenchTensor *   bench_find_tensor    (GArray              *tensors,
+                                            const char          *name);
+gsize                 bench_tensor_count   (const BenchTensor   *self);
+gsize                 bench_tensor_size    (const BenchTensor   *self);
+const char *          bench_type_name      (BenchType            type);
+/* How much work it is: floating-point operations (a product and a sum are two),
+ * and the bytes that must at least be moved. */
+double                bench_count_flops    (const BenchWorkload *self);
+double                bench_count_bytes    (const BenchWorkload *self);
+
+/* What a contender has to say about one process: the times of its runs, and
+ * more (numbers as "name": value, …), or NULL. Sorts the times. */
+void                  bench_print_times    (double              *times,
+                                            gsize                n_times,
+                                            const char          *more);
+/* Whether one more run should be timed. */
+gboolean              bench_continue       (gint64               start,
+                                            double               seconds,
+                                            gsize                n_times);
+gboolean              bench_write_floats   (const char          *path,
+                                            const float         *values,
+                                            gsize                n_values);
+
+#define BENCH_MAX_RUNS 2000
+
+G_END_DECLS
