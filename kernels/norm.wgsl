@@ -7,7 +7,7 @@
 //
 // STAGE 0 does everything, LANES invocations to a row. Long rows take three
 // steps: STAGE 1 finds moments of parts of rows, STAGE 2 joins those of a row,
-// and STAGE 3 applies them.
+// and STAGE 3 applies them. STAGE 4 only finds the sum that is normalised.
 //
 // The mean is found twice: the second time as a correction to the first, from
 // the differences that the variance is made of. Those are exact or nearly so
@@ -45,7 +45,7 @@ fn value (k: u32) -> f32 {
 
 #endif
 
-#if STAGE != 3
+#if STAGE < 3
 
 #if STAGE == 2
 // Of part k of the row that has its moments from first_column on.
@@ -167,11 +167,17 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     return;
   }
 
-#if STAGE == 3
+#if STAGE >= 3
   // A workgroup has p.span columns of one row.
   let row = group / p.chunks;
   let chunk = group % p.chunks;
   start_row (row);
+#if STAGE == 4
+  let end = min (p.span, p.columns - chunk * p.span);
+  for (var k = lane; k < end; k += $(WG)u) {
+    store_sum (start0 + column0 (chunk * p.span + k), value (chunk * p.span + k));
+  }
+#else
 #if KIND == 0
   middle = load_moments (row * 3u);
   shift = load_moments (row * 3u + 1u);
@@ -182,6 +188,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   start_factors ();
   let first = chunk * p.span;
   put_columns (first + lane, first + min (p.span, p.columns - first), $(WG)u);
+#endif
 #else
 
   let slot = lane / $(LANES)u;

@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "plan/rlx-plan-private.h"
+
 #define MAX_MAPS RLX_NORM_N_INPUTS
 
 /* ---- description ------------------------------------------------------------------ */
@@ -267,6 +269,7 @@ typedef enum
   STAGE_PARTS,
   STAGE_JOIN,
   STAGE_APPLY,
+  STAGE_SUM,     /* all that is to be normalised, and no more */
 } Stage;
 
 static void
@@ -301,6 +304,7 @@ start_stage (const RlxNorm   *self,
   RlxKernel *kernel = rlx_kernel_new (lower, node, is_softmax (self) ? "softmax" : "norm");
   gboolean reads = stage != STAGE_JOIN;
   gboolean writes = stage == STAGE_ALL || stage == STAGE_APPLY;
+  gboolean whole_rows = stage == STAGE_ALL || stage == STAGE_SUM;
 
   rlx_kernel_define (kernel, "STAGE", stage);
   rlx_kernel_define (kernel, "WG", choice->workgroup_size);
@@ -317,7 +321,7 @@ start_stage (const RlxNorm   *self,
       describe_groups (&rows->kept, rows->n_maps, kernel, "row");
       describe_groups (&rows->reduced, rows->n_maps, kernel, "column");
     }
-  if (stage != STAGE_ALL)
+  if (!whole_rows)
     rlx_kernel_param_u32 (kernel, "span", choice->span);
   if (stage == STAGE_PARTS || stage == STAGE_JOIN)
     rlx_kernel_param_u32 (kernel, "parts", choice->n_chunks * choice->spread);
@@ -337,7 +341,7 @@ start_stage (const RlxNorm   *self,
       rlx_kernel_define (kernel, "KIND", self->kind);
       rlx_kernel_define (kernel, "PLUS_ONE", self->plus_one);
       rlx_kernel_define (kernel, "KEEP_SUM", self->sum != NULL);
-      if (self->kind == RLX_NORM_LAYER && stage != STAGE_APPLY)
+      if (self->kind == RLX_NORM_LAYER && stage != STAGE_APPLY && stage != STAGE_SUM)
         rlx_kernel_param_u32 (kernel, "passes", 2);
       if (self->kind <= RLX_NORM_RMS && (stage == STAGE_ALL || stage == STAGE_JOIN))
         rlx_kernel_param_f32 (kernel, "epsilon", self->epsilon);
@@ -345,14 +349,15 @@ start_stage (const RlxNorm   *self,
       add_input (reads ? self : &none, rows, kernel, RLX_NORM_ADDED, "added");
       add_input (writes ? self : &none, rows, kernel, RLX_NORM_SCALE, "scale");
       add_input (writes ? self : &none, rows, kernel, RLX_NORM_BIAS, "bias");
-      if (writes && self->sum != NULL)
+      if ((writes || stage == STAGE_SUM) && self->sum != NULL)
         rlx_kernel_output (kernel, "sum", self->sum);
     }
   if (writes)
     {
       rlx_kernel_output (kernel, "y", self->result);
       /* An invocation reads no other columns than those it writes in the end. */
-      rlx_kernel_allow_in_place (kernel, "x", "y");
+      if (self->inputs[RLX_NORM_OPERAND]->type.dtype == self->result->type.dtype)
+        rlx_kernel_allow_in_place (kernel, "x", "y");
     }
   return kernel;
 }
@@ -388,6 +393,73 @@ dispatch_units (RlxKernel    *kernel,
   return rlx_kernel_dispatch (kernel, groups, error);
 }
 
+/* A step of its own for the sum @sum. Chunks of rows, as if there were nothing
+ * to be found out about them. */
+static gboolean
+lower_sum (const RlxNorm    *self,
+           RlxLower         *lower,
+           const RlxIrNode  *node,
+           const Rows       *rows,
+           const RlxIrValue *sum,
+           GError          **error)
+{
+  Choice choice = { .lanes = 64, .workgroup_size = 64, .spread = 1, .span = 1024 };
+  RlxNorm plain = *self;
+  RlxKernel *kernel;
+
+  choice.n_chunks = (rows->n_columns + choice.span - 1) / choice.span;
+  plain.sum = sum;
+  kernel = start_stage (&plain, lower, node, rows, &choice, STAGE_SUM);
+  rlx_kernel_param_u32 (kernel, "span", choice.span);
+  rlx_kernel_param_u32 (kernel, "chunks", choice.n_chunks);
+  rlx_kernel_param_u32 (kernel, "groups", rows->n_rows * choice.n_chunks);
+  rlx_kernel_set_cost (kernel, 2.0 * (double) rlx_type_n_elements (&sum->type), count_bytes (self, STAGE_PARTS));
+  return rlx_kernel_dispatch (kernel, rows->n_rows * choice.n_chunks, error);
+}
+
+/* Storage bindings that the last step needs. */
+static guint
+count_bindings (const RlxNorm *self,
+                RlxLower      *lower)
+{
+  const RlxGpuAdapterInfo *adapter = rlx_lower_get_adapter (lower);
+  guint n = rlx_n_segments (rlx_type_device_size (&self->result->type), adapter) * (self->sum != NULL ? 2 : 1);
+
+  for (guint i = 0; i < RLX_NORM_N_INPUTS; i++)
+    if (self->inputs[i] != NULL)
+      n += rlx_n_segments (rlx_type_device_size (&self->inputs[i]->type), adapter);
+  return n;
+}
+
+/* Where the tensors are so large that they do not fit one step, the sum comes
+ * first, in f32 as it is in one step. */
+static gboolean
+lower_sum_first (const RlxNorm   *self,
+                 RlxLower        *lower,
+                 const RlxIrNode *node,
+                 const Rows      *rows,
+                 GError         **error)
+{
+  const RlxIrValue *sum = self->sum;
+  RlxNorm rest = *self;
+
+  if (sum != NULL && !lower_sum (self, lower, node, rows, sum, error))
+    return FALSE;
+  if (sum == NULL || sum->type.dtype != RLX_DATA_TYPE_F32)
+    {
+      RlxTensorType type = self->result->type;
+
+      type.dtype = RLX_DATA_TYPE_F32;
+      sum = rlx_lower_temporary (lower, &type);
+      if (!lower_sum (self, lower, node, rows, sum, error))
+        return FALSE;
+    }
+  rest.inputs[RLX_NORM_OPERAND] = sum;
+  rest.inputs[RLX_NORM_RESIDUAL] = rest.inputs[RLX_NORM_ADDED] = NULL;
+  rest.sum = NULL;
+  return rlx_norm_lower (&rest, lower, node, error);
+}
+
 gboolean
 rlx_norm_lower (const RlxNorm   *self,
                 RlxLower        *lower,
@@ -403,6 +475,10 @@ rlx_norm_lower (const RlxNorm   *self,
   Rows rows;
 
   rows_init (&rows, self);
+  if (self->inputs[RLX_NORM_RESIDUAL] != NULL &&
+      count_bindings (self, lower) > rlx_lower_get_adapter (lower)->limits.max_storage_buffers)
+    return lower_sum_first (self, lower, node, &rows, error);
+
   choose (&rows, lower, &choice);
   if (choice.n_chunks == 0)
     {

@@ -9,12 +9,21 @@
 #include <math.h>
 #include <string.h>
 
-/* What is normalised: the operand, or a sum. */
+/* What is normalised: the operand, or a sum, and over which axes. */
 typedef struct
 {
   double *values;
   double *bounds;
   gsize *rows;        /* which row each element belongs to */
+
+  gboolean lp;
+  gboolean residual;
+  gboolean ada;
+  gsize channel;
+  gint64 per_group;   /* channels that are in one group */
+  gboolean along[RLX_MAX_RANK];
+  gint64 axes[RLX_MAX_RANK];
+  gsize n_axes;       /* of scale and bias, where these have them */
 } Operand;
 
 static void
@@ -25,77 +34,68 @@ operand_clear (Operand *self)
   g_free (self->rows);
 }
 
-static gsize
-get_channel_axis (RlxReferenceCall *call)
+static void
+find_axes (Operand          *self,
+           RlxReferenceCall *call)
 {
+  const RlxReferenceValue *x = call->inputs[0];
   const char *layout = NULL;
 
-  g_variant_lookup (call->attributes, "layout", "&s", &layout);
-  return g_strcmp0 (layout, "channels-last") == 0 ? call->inputs[0]->n_dims - 1 : 1;
+  self->per_group = 1;
+  if (g_variant_lookup (call->attributes, "layout", "&s", &layout))
+    self->channel = strcmp (layout, "channels-last") == 0 ? x->n_dims - 1 : 1;
+  if (self->lp)
+    {
+      gint64 axis = rlx_reference_get_int (call, "axis");
+
+      self->along[axis < 0 ? axis + (gint64) x->n_dims : axis] = TRUE;
+    }
+  else if (strcmp (call->op, "layer_norm_2d") == 0)
+    {
+      self->along[self->channel] = TRUE;
+    }
+  else if (layout != NULL)
+    {
+      for (gsize i = 1; i < x->n_dims; i++)
+        self->along[i] = i != self->channel;
+      if (strcmp (call->op, "group_norm") == 0)
+        self->per_group = x->shape[self->channel] / rlx_reference_get_int (call, "groups");
+    }
+  else
+    {
+      rlx_reference_get_axes (call, "axes", x->n_dims, self->along);
+      rlx_reference_get_ints (call, "axes", self->axes, &self->n_axes);
+      for (gsize i = 0; i < self->n_axes; i++)
+        if (self->axes[i] < 0)
+          self->axes[i] += (gint64) x->n_dims;
+    }
 }
 
 /* The position in a tensor whose axes are those of the attribute. */
 static gsize
-find_factor (RlxReferenceCall *call,
-             const gint64     *index)
+find_factor (const Operand           *self,
+             const RlxReferenceValue *x,
+             const gint64            *index)
 {
-  const RlxReferenceValue *x = call->inputs[0];
-  gint64 list[RLX_MAX_RANK];
-  gsize n, at = 0;
+  gsize at = 0;
 
-  rlx_reference_get_ints (call, "axes", list, &n);
-  for (gsize i = 0; i < n; i++)
-    {
-      gint64 axis = list[i] < 0 ? list[i] + (gint64) x->n_dims : list[i];
-
-      at = at * (gsize) x->shape[axis] + (gsize) index[axis];
-    }
+  for (gsize i = 0; i < self->n_axes; i++)
+    at = at * (gsize) x->shape[self->axes[i]] + (gsize) index[self->axes[i]];
   return at;
 }
 
 /* The number of the row that an element is in. */
 static gsize
-find_row (RlxReferenceCall *call,
-          const gint64     *index)
+find_row (const Operand           *self,
+          const RlxReferenceValue *x,
+          const gint64            *index)
 {
-  const RlxReferenceValue *x = call->inputs[0];
-  gsize channel = x->n_dims > 1 ? get_channel_axis (call) : 0, row = 0;
-  gboolean along[RLX_MAX_RANK] = { FALSE, };
-  gint64 place[RLX_MAX_RANK];
-
-  memcpy (place, index, sizeof place);
-  if (strcmp (call->op, "lp_norm") == 0)
-    {
-      gint64 axis = rlx_reference_get_int (call, "axis");
-
-      along[axis < 0 ? axis + (gint64) x->n_dims : axis] = TRUE;
-    }
-  else if (strcmp (call->op, "layer_norm_2d") == 0)
-    {
-      along[channel] = TRUE;
-    }
-  else if (strcmp (call->op, "instance_norm") == 0 || strcmp (call->op, "group_norm") == 0)
-    {
-      for (gsize i = 1; i < x->n_dims; i++)
-        along[i] = i != channel;
-      if (strcmp (call->op, "group_norm") == 0)
-        place[channel] /= x->shape[channel] / rlx_reference_get_int (call, "groups");
-    }
-  else
-    {
-      rlx_reference_get_axes (call, "axes", x->n_dims, along);
-    }
+  gsize row = 0;
 
   for (gsize i = 0; i < x->n_dims; i++)
-    if (!along[i])
-      row = row * (gsize) x->shape[i] + (gsize) place[i];
+    if (!self->along[i])
+      row = row * (gsize) x->shape[i] + (gsize) (i == self->channel ? index[i] / self->per_group : index[i]);
   return row;
-}
-
-static gboolean
-is_residual (RlxReferenceCall *call)
-{
-  return strcmp (call->op, "residual_layer_norm") == 0 || strcmp (call->op, "residual_rms_norm") == 0;
 }
 
 static void
@@ -107,16 +107,22 @@ operand_init (Operand          *self,
   gint64 index[RLX_MAX_RANK] = { 0, };
   gsize at = 0;
 
-  self->values = g_memdup2 (x->values, x->n_elements * sizeof (double));
-  self->bounds = g_memdup2 (x->bounds, x->n_elements * sizeof (double));
-  self->rows = g_new (gsize, x->n_elements);
-  if (is_residual (call))
+  *self = (Operand) {
+    .values = g_memdup2 (x->values, x->n_elements * sizeof (double)),
+    .bounds = g_memdup2 (x->bounds, x->n_elements * sizeof (double)),
+    .rows = g_new (gsize, x->n_elements),
+    .lp = strcmp (call->op, "lp_norm") == 0,
+    .ada = strcmp (call->op, "ada_layer_norm") == 0,
+    .residual = g_str_has_prefix (call->op, "residual_"),
+  };
+  find_axes (self, call);
+  if (self->residual)
     addend = rlx_reference_get_input (call, strcmp (call->op, "residual_layer_norm") == 0 ? 4 : 3);
 
   do
     {
-      self->rows[at] = find_row (call, index);
-      if (is_residual (call))
+      self->rows[at] = find_row (self, x, index);
+      if (self->residual)
         {
           gsize place = rlx_reference_position (call->inputs[1], index, x->n_dims);
           double size = fabs (x->values[at]) + fabs (call->inputs[1]->values[place]);
@@ -125,7 +131,7 @@ operand_init (Operand          *self,
           self->bounds[at] += call->inputs[1]->bounds[place];
           if (addend != NULL)
             {
-              place = find_factor (call, index);
+              place = find_factor (self, x, index);
               size += fabs (addend->values[place]);
               self->values[at] += addend->values[place];
               self->bounds[at] += addend->bounds[place];
@@ -140,40 +146,29 @@ operand_init (Operand          *self,
 
 /* The factor and the shift of an element, and how wrong they may be. */
 static void
-get_factors (RlxReferenceCall *call,
+get_factors (const Operand    *self,
+             RlxReferenceCall *call,
              const gint64     *index,
+             gsize             n,
              double            factors[2],
              double            bounds[2])
 {
   const RlxReferenceValue *x = call->inputs[0];
-  gboolean ada = strcmp (call->op, "ada_layer_norm") == 0;
-  gsize first = is_residual (call) ? 2 : 1;
-  gsize n = strcmp (call->op, "residual_rms_norm") == 0 ? 1 : 2;
 
-  factors[0] = 1;
-  factors[1] = bounds[0] = bounds[1] = 0;
   for (gsize i = 0; i < n; i++)
     {
-      const RlxReferenceValue *factor = rlx_reference_get_input (call, first + i);
+      const RlxReferenceValue *factor = rlx_reference_get_input (call, (self->residual ? 2 : 1) + i);
       gsize at;
 
       if (factor == NULL)
         continue;
-      if (ada)
-        {
-          at = rlx_reference_position (factor, index, x->n_dims);
-        }
-      else if (is_residual (call))
-        {
-          at = find_factor (call, index);
-        }
+      if (self->ada)
+        at = rlx_reference_position (factor, index, x->n_dims);
+      else if (self->residual)
+        at = find_factor (self, x, index);
       else
-        {
-          gsize axis = get_channel_axis (call);
-
-          at = (gsize) (index[axis] * factor->shape[0] / x->shape[axis]);
-        }
-      factors[i] = factor->values[at] + (ada && i == 0 ? 1 : 0);
+        at = (gsize) (index[self->channel] * factor->shape[0] / x->shape[self->channel]);
+      factors[i] = factor->values[at] + (self->ada && i == 0 ? 1 : 0);
       bounds[i] = factor->bounds[at];
     }
 }
@@ -194,7 +189,8 @@ find_moments (RlxReferenceCall *call,
               gboolean          centred)
 {
   gsize n = call->inputs[0]->n_elements;
-  gboolean lp = strcmp (call->op, "lp_norm") == 0;
+  gboolean lp = operand->lp;
+  double epsilon = lp ? 0 : rlx_reference_get_float (call, "epsilon");
   gint64 p = lp ? rlx_reference_get_int (call, "p") : 2;
   Row *rows = g_new0 (Row, n);
 
@@ -206,7 +202,8 @@ find_moments (RlxReferenceCall *call,
     {
       Row *row = &rows[operand->rows[i]];
 
-      row->square += pow (fabs (operand->values[i] - row->mean), (double) p) / (lp ? 1 : (double) row->n);
+      row->square += (p == 1 ? fabs (operand->values[i]) : (operand->values[i] - row->mean) * (operand->values[i] - row->mean)) /
+                     (lp ? 1 : (double) row->n);
     }
   for (gsize i = 0; i < n; i++)
     {
@@ -215,7 +212,7 @@ find_moments (RlxReferenceCall *call,
       if (lp)
         row->size = p == 1 ? row->square : sqrt (row->square);
       else
-        row->size = sqrt (row->square + rlx_reference_get_float (call, "epsilon"));
+        row->size = sqrt (row->square + epsilon);
     }
   for (gsize i = 0; i < n; i++)
     if (operand->bounds[i] > 0)
@@ -240,8 +237,8 @@ norm (RlxReferenceCall *call)
 {
   const RlxReferenceValue *x = call->inputs[0];
   RlxReferenceValue *y = call->output;
-  gboolean lp = strcmp (call->op, "lp_norm") == 0;
-  gboolean centred = !lp && strcmp (call->op, "residual_rms_norm") != 0;
+  gboolean rms = strcmp (call->op, "residual_rms_norm") == 0;
+  gboolean centred = !rms && strcmp (call->op, "lp_norm") != 0;
   gint64 index[RLX_MAX_RANK] = { 0, };
   g_autofree Row *rows = NULL;
   Operand operand;
@@ -266,10 +263,10 @@ norm (RlxReferenceCall *call)
       double z = (operand.values[at] - row->mean) / row->size;
       double factors[2] = { 1, 0 }, bounds[2] = { 0, 0 }, error = 0;
 
-      if (lp && row->size == 0)
+      if (operand.lp && row->size == 0)
         z = 0;
-      if (!lp)
-        get_factors (call, index, factors, bounds);
+      if (!operand.lp)
+        get_factors (&operand, call, index, rms ? 1 : 2, factors, bounds);
       y->values[at] = z * factors[0] + factors[1];
       if (isfinite (y->values[at]))
         y->bounds[at] = 2e-6 * (fabs (z * factors[0]) + fabs (factors[1]));
@@ -297,6 +294,7 @@ batch_norm (RlxReferenceCall *call)
   const RlxReferenceValue *scale = rlx_reference_get_input (call, 3), *bias = rlx_reference_get_input (call, 4);
   RlxReferenceValue *y = call->output;
   gint64 axis = rlx_reference_get_int (call, "axis");
+  double epsilon = rlx_reference_get_float (call, "epsilon");
   gint64 index[RLX_MAX_RANK] = { 0, };
   gsize at = 0;
 
@@ -308,7 +306,7 @@ batch_norm (RlxReferenceCall *call)
   do
     {
       gsize c = (gsize) index[axis];
-      double square = variance->values[c] + rlx_reference_get_float (call, "epsilon");
+      double square = variance->values[c] + epsilon;
       double factor = (scale != NULL ? scale->values[c] : 1) / sqrt (square);
       double apart = x->values[at] - mean->values[c];
       double shift = bias != NULL ? bias->values[c] : 0;

@@ -1,0 +1,372 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Norms of batches, images, groups and sums, and gates: their rules, and sizes
+ * that the property tests do not reach.
+ */
+#include "config.h"
+#include "rlx-test-util.h"
+
+#include <math.h>
+
+#include "rlx-reference.h"
+#include "util/rlx-debug-private.h"
+
+#define INVALID RLX_GRAPH_ERROR_INVALID_ARGUMENT
+#define SHAPE RLX_GRAPH_ERROR_SHAPE
+#define TYPE RLX_GRAPH_ERROR_DATA_TYPE
+
+/* @op of random operands, the first one between @least and @greatest; "-" is an
+ * operand left out. All results are within the reference's bounds. */
+static void
+check (const char *op,
+       const char *types,
+       const char *attributes,
+       double      least,
+       double      greatest)
+{
+  g_autoptr (RlxGraph) graph = rlx_graph_new ();
+  g_autoptr (GVariant) attrs = g_variant_ref_sink (g_variant_new_parsed (attributes));
+  g_autoptr (GPtrArray) feeds = g_ptr_array_new_with_free_func (g_object_unref);
+  g_autoptr (GPtrArray) nodes = g_ptr_array_new ();
+  g_autoptr (GPtrArray) expected = NULL;
+  g_autoptr (GError) error = NULL;
+  g_autofree RlxNode **results = NULL;
+  g_autofree RlxTensor **outputs = NULL;
+  g_auto (GStrv) words = g_strsplit (types, " ", -1);
+  gsize n_results, n_outputs;
+
+  for (guint i = 0; words[i] != NULL; i++)
+    {
+      g_autofree char *name = g_strdup_printf ("x%u", i);
+      RlxTensor *tensor;
+      const gint64 *shape;
+      gsize n_dims;
+
+      if (g_str_equal (words[i], "-"))
+        {
+          g_ptr_array_add (nodes, NULL);
+          continue;
+        }
+      /* A variance is not negative. */
+      tensor = rlx_test_random (words[i], i == 0 ? least : i == 2 ? 0.5 : -2, i == 0 ? greatest : 2, 100 + i);
+      shape = rlx_tensor_get_shape (tensor, &n_dims);
+      g_ptr_array_add (feeds, tensor);
+      g_ptr_array_add (nodes, rlx_graph_input (graph, name, rlx_tensor_get_data_type (tensor), shape, n_dims, &error));
+      g_assert_no_error (error);
+    }
+  results = rlx_graph_add_op (graph, op, (RlxNode **) nodes->pdata, nodes->len, attrs, &n_results, &error);
+  g_assert_no_error (error);
+  for (gsize i = 0; i < n_results; i++)
+    {
+      g_autofree char *name = g_strdup_printf ("y%" G_GSIZE_FORMAT, i);
+
+      rlx_graph_output (graph, name, results[i]);
+    }
+
+  expected = rlx_reference_run (graph, (RlxTensor **) feeds->pdata, feeds->len, NULL, NULL, 0, RLX_REFERENCE_NONE, &error);
+  g_assert_no_error (error);
+  outputs = rlx_test_run_graph (g_object_ref (graph), feeds->len, (RlxTensor **) feeds->pdata, &n_outputs);
+  if (outputs == NULL)
+    return;
+  for (gsize i = 0; i < n_outputs; i++)
+    {
+      RlxReferenceCheck result;
+
+      if (!rlx_reference_value_check (g_ptr_array_index (expected, i), outputs[i], &result))
+        {
+          g_test_message ("%s %s, result %" G_GSIZE_FORMAT ": element %" G_GSIZE_FORMAT ": expected %.9g, got %.9g (bound %.3g); %"
+                          G_GSIZE_FORMAT " elements are wrong",
+                          op, types, i, result.first_wrong, result.expected, result.got, result.bound, result.n_wrong);
+          g_test_fail ();
+        }
+      g_assert_cmpuint (result.n_unknown, ==, 0);
+      g_object_unref (outputs[i]);
+    }
+}
+
+/* ---- rules --------------------------------------------------------------------------- */
+
+#define ATTRS(text) g_variant_new_parsed (text)
+
+static void
+test_batch_rules (void)
+{
+  const char *op = "batch_norm";
+
+  rlx_test_infers (op, "f32[2,3,4] f32[3] f32[3]", NULL, "f32[2,3,4]");
+  rlx_test_infers (op, "f16[2,3,4] f32[3] f16[3] f32[3] f16[3]", NULL, "f16[2,3,4]");
+  rlx_test_infers (op, "f32[5] f32[5] f32[5] - f32[5]", ATTRS ("{'axis': <int64 0>}"), "f32[5]");
+  rlx_test_infers (op, "f32[2,0] f32[0] f32[0]", ATTRS ("{'axis': <int64 -1>}"), "f32[2,0]");
+  rlx_test_refuses (op, "f32[2,3,4] f32[3]", NULL, INVALID, NULL);
+  rlx_test_refuses (op, "f32[2,3,4] f32[2] f32[3]", NULL, SHAPE, "mean");
+  rlx_test_refuses (op, "f32[2,3,4] f32[3] f32[3,1]", NULL, SHAPE, "variance");
+  rlx_test_refuses (op, "f32[2,3,4] f32[3] f32[3] f32[4]", NULL, SHAPE, "scale");
+  rlx_test_refuses (op, "f32[2,3,4] f32[3] f32[3] f32[3] f32[]", NULL, SHAPE, "bias");
+  rlx_test_refuses (op, "i32[2,3,4] f32[3] f32[3]", NULL, TYPE, NULL);
+  rlx_test_refuses (op, "f32[2,3,4] i32[3] f32[3]", NULL, TYPE, "mean");
+  rlx_test_refuses (op, "f32[3] f32[3] f32[3]", NULL, INVALID, "axis 1");
+  rlx_test_refuses (op, "f32[2,3,4] f32[3] f32[3]", ATTRS ("{'axis': <int64 3>}"), INVALID, "axis 3");
+  rlx_test_refuses (op, "f32[2,3,4] f32[3] f32[3]", ATTRS ("{'epsilon': <-1.0>}"), INVALID, "epsilon");
+}
+
+static void
+test_image_rules (void)
+{
+  static const char *const ops[] = { "instance_norm", "layer_norm_2d" };
+
+  for (gsize i = 0; i < G_N_ELEMENTS (ops); i++)
+    {
+      const char *op = ops[i];
+
+      rlx_test_infers (op, "f32[2,3,4,5]", NULL, "f32[2,3,4,5]");
+      rlx_test_infers (op, "f32[2,3] f32[3]", NULL, "f32[2,3]");
+      rlx_test_infers (op, "f16[2,3,4,5] - f16[5]", ATTRS ("{'layout': <'channels-last'>}"), "f16[2,3,4,5]");
+      rlx_test_infers (op, "f32[2,0,4]", NULL, "f32[2,0,4]");
+      rlx_test_refuses (op, "f32[3]", NULL, SHAPE, "1 dimensions");
+      rlx_test_refuses (op, "f32[]", NULL, SHAPE, "0 dimensions");
+      rlx_test_refuses (op, "f32[2,3,4,5] f32[5]", NULL, SHAPE, "scale");
+      rlx_test_refuses (op, "f32[2,3,4,5] f32[3] f32[1,3]", NULL, SHAPE, "bias");
+      rlx_test_refuses (op, "f32[2,3,4,5] f16[3]", NULL, TYPE, "scale");
+      rlx_test_refuses (op, "u8[2,3,4,5]", NULL, TYPE, NULL);
+      rlx_test_refuses (op, "f32[2,3,4,5]", ATTRS ("{'epsilon': <-0.5>}"), INVALID, "epsilon");
+      rlx_test_refuses (op, "f32[2,3,4,5]", ATTRS ("{'layout': <'sideways'>}"), INVALID, "sideways");
+    }
+
+  rlx_test_infers ("group_norm", "f32[2,6,4] f32[6] f32[3]", ATTRS ("{'groups': <int64 3>}"), "f32[2,6,4]");
+  rlx_test_infers ("group_norm", "f32[2,0,4]", ATTRS ("{'groups': <int64 3>}"), "f32[2,0,4]");
+  rlx_test_refuses ("group_norm", "f32[2,6,4]", NULL, INVALID, "groups");
+  rlx_test_refuses ("group_norm", "f32[2,6,4]", ATTRS ("{'groups': <int64 4>}"), INVALID, "4 groups");
+  rlx_test_refuses ("group_norm", "f32[2,6,4]", ATTRS ("{'groups': <int64 0>}"), INVALID, "0 groups");
+  rlx_test_refuses ("group_norm", "f32[2,6,4]", ATTRS ("{'groups': <int64 -2>}"), INVALID, "-2 groups");
+  rlx_test_refuses ("group_norm", "f32[2,6,4] f32[2]", ATTRS ("{'groups': <int64 3>}"), SHAPE, "scale");
+}
+
+static void
+test_residual_rules (void)
+{
+  static const char *const ops[] = { "residual_layer_norm", "residual_rms_norm" };
+
+  for (gsize i = 0; i < G_N_ELEMENTS (ops); i++)
+    {
+      const char *op = ops[i];
+
+      rlx_test_infers (op, "f32[2,3,4] f32[2,3,4]", NULL, "f32[2,3,4]");
+      rlx_test_infers (op, "f16[2,3,4] f16[3,1] f16[4]", NULL, "f16[2,3,4]");
+      rlx_test_infers (op, "f32[2,3,4] f32[] f32[4,2]", ATTRS ("{'axes': <[int64 2, 0]>}"), "f32[2,3,4]");
+      rlx_test_refuses (op, "f32[2,3,4]", NULL, INVALID, NULL);
+      rlx_test_refuses (op, "f32[2,3,1] f32[2,3,4]", NULL, SHAPE, "residual");
+      rlx_test_refuses (op, "f32[2,3,4] f32[2,2,4]", NULL, SHAPE, "residual");
+      rlx_test_refuses (op, "f32[2,3,4] f32[2,3,4] f32[3]", NULL, SHAPE, "scale");
+      rlx_test_refuses (op, "f32[2,3,4] f32[2,3,4] - f32[3]", NULL, SHAPE, i == 0 ? "bias" : "addend");
+      rlx_test_refuses (op, "f32[2,3,4] f16[2,3,4]", NULL, TYPE, "residual");
+      rlx_test_refuses (op, "f32[2,3,4] f32[2,3,4]", ATTRS ("{'axes': <[int64 3]>}"), INVALID, "axis 3");
+      rlx_test_refuses (op, "f32[2,3,4] f32[2,3,4]", ATTRS ("{'epsilon': <-1.0>}"), INVALID, "epsilon");
+    }
+}
+
+static void
+test_other_rules (void)
+{
+  rlx_test_infers ("ada_layer_norm", "f32[2,3,4] f32[2,1,4] f32[4]", NULL, "f32[2,3,4]");
+  rlx_test_refuses ("ada_layer_norm", "f32[2,3,4] f32[4]", NULL, INVALID, NULL);
+  rlx_test_refuses ("ada_layer_norm", "f32[2,3,4] f32[3] f32[4]", NULL, SHAPE, "scale");
+  rlx_test_refuses ("ada_layer_norm", "f32[3,4] f32[3,4] f32[2,3,4]", NULL, SHAPE, "shift");
+  rlx_test_refuses ("ada_layer_norm", "f32[3,4] f32[4] f16[4]", NULL, TYPE, "shift");
+
+  rlx_test_infers ("lp_norm", "f16[2,3]", NULL, "f16[2,3]");
+  rlx_test_infers ("lp_norm", "f32[2,3]", ATTRS ("{'p': <int64 1>, 'axis': <int64 0>}"), "f32[2,3]");
+  rlx_test_refuses ("lp_norm", "f32[2,3]", ATTRS ("{'p': <int64 3>}"), INVALID, "p is 3");
+  rlx_test_refuses ("lp_norm", "f32[2,3]", ATTRS ("{'axis': <int64 2>}"), INVALID, "axis 2");
+  rlx_test_refuses ("lp_norm", "f32[]", NULL, INVALID, NULL);
+  rlx_test_refuses ("lp_norm", "i8[2,3]", NULL, TYPE, NULL);
+
+  rlx_test_infers ("swiglu", "f32[2,1] f32[3]", NULL, "f32[2,3]");
+  rlx_test_infers ("gated_residual", "f16[2,3,4] f16[2,3,4] f16[2,1,4]", NULL, "f16[2,3,4]");
+  rlx_test_refuses ("geglu", "f32[2] f32[3]", NULL, SHAPE, NULL);
+  rlx_test_refuses ("geglu", "i32[2] i32[2]", NULL, TYPE, NULL);
+}
+
+/* ---- values ---------------------------------------------------------------------------- */
+
+/* All norms share their kernels: one that has everything stands for them. */
+static void
+test_lengths (void)
+{
+  static const int lengths[] = { 1, 7, 63, 64, 65, 1000, 70000 };
+
+  if (rlx_test_device () == NULL)
+    return;
+
+  for (gsize i = 0; i < G_N_ELEMENTS (lengths); i++)
+    {
+      int n = lengths[i], rows = n > 5000 ? 2 : 40;
+      g_autofree char *types = g_strdup_printf ("f32[%d,%d] f32[%d,%d] f32[%d] f32[%d] f32[%d]", rows, n, rows, n, n, n, n);
+
+      check ("residual_layer_norm", types, "{'keep_sum': <true>}", -1, 3);
+    }
+  check ("ada_layer_norm", "f32[2,2,9000] f32[2,1,9000] f32[2,1,1]", "@a{sv} {}", -1, 3);
+  check ("lp_norm", "f32[20,30]", "{'p': <int64 1>}", -1, 3);
+}
+
+static void
+test_images (void)
+{
+  if (rlx_test_device () == NULL)
+    return;
+
+  /* few channels of many pixels, in either layout */
+  check ("instance_norm", "f32[1,3,300,301] f32[3] f32[3]", "@a{sv} {}", -1, 3);
+  check ("group_norm", "f32[1,70,71,8] f32[8] f32[2]", "{'groups': <int64 2>, 'layout': <'channels-last'>}", -1, 3);
+  check ("group_norm", "f32[2,6,5,4] f32[3] f32[3]", "{'groups': <int64 3>}", -1, 3);
+  check ("layer_norm_2d", "f32[2,70,9,11] f32[70] f32[70]", "@a{sv} {}", -1, 3);
+  check ("batch_norm", "f32[2,3,50,51] f32[3] f32[3] f32[3] f32[3]", "@a{sv} {}", -1, 3);
+  check ("batch_norm", "f16[2,50,51,3] f16[3] f16[3] - f16[3]", "{'axis': <int64 -1>}", -1, 3);
+}
+
+/* What all elements have in common must not eat up their variance. */
+static void
+test_offset (void)
+{
+  static const double offsets[] = { 1e3, -1e4 };
+
+  if (rlx_test_device () == NULL)
+    return;
+
+  for (gsize i = 0; i < G_N_ELEMENTS (offsets); i++)
+    {
+      check ("instance_norm", "f32[2,3,100]", "@a{sv} {}", offsets[i] - 1, offsets[i] + 1);
+      check ("instance_norm", "f32[1,2,100001]", "@a{sv} {}", offsets[i] - 1, offsets[i] + 1);
+    }
+}
+
+static void
+test_large (void)
+{
+  if (rlx_test_device () == NULL)
+    return;
+  if (RLX_DEBUG_CHECK (SMALL_LIMITS))
+    {
+      /* More than one step has bindings for. */
+      check ("residual_layer_norm", "f32[400,701] f32[400,701] f32[701] f32[701] f32[701]", "{'keep_sum': <true>}", -1, 3);
+      check ("residual_rms_norm", "f16[800,701] f16[800,701] f16[701] f16[701]", "{'keep_sum': <true>}", -1, 3);
+      return;
+    }
+
+  check ("instance_norm", "f32[1,1,1000000]", "@a{sv} {}", 4, 6);
+  check ("residual_rms_norm", "f32[1000000] f32[1] f32[1000000]", "@a{sv} {}", 4, 6);
+}
+
+static void
+test_lp_special (void)
+{
+  g_autoptr (RlxTensor) x = rlx_test_tensor ("f32[5,3]", (double[]) { 0, 0, 0, 3, 0, -4, 1, NAN, 1, 1, INFINITY, 2, -0.0, 0, 0 });
+  static const double two[] = { 0, 0, 0, 0.6, 0, -0.8, NAN, NAN, NAN, 0, NAN, 0, -0.0, 0, 0 };
+  static const double one[] = { 0, 0, 0, 3 / 7.0, 0, -4 / 7.0, NAN, NAN, NAN, 0, NAN, 0, -0.0, 0, 0 };
+  g_autoptr (RlxTensor) y = NULL;
+  g_autoptr (RlxTensor) z = NULL;
+
+  if (rlx_test_device () == NULL)
+    return;
+  y = rlx_test_run_op ("lp_norm", 1, &x, NULL);
+  z = rlx_test_run_op ("lp_norm", 1, &x, ATTRS ("{'p': <int64 1>}"));
+  if (y != NULL && z != NULL)
+    {
+      rlx_test_compare ("lp_norm, p = 2", y, "f32[5,3]", two, 0, 2e-6);
+      rlx_test_compare ("lp_norm, p = 1", z, "f32[5,3]", one, 0, 2e-6);
+    }
+}
+
+/* A batch_norm whose moments are known is one kernel together with what is
+ * behind it. */
+static void
+test_fusion (void)
+{
+  g_autoptr (RlxGraph) graph = rlx_graph_new ();
+  g_autoptr (RlxTensor) mean = rlx_test_random ("f32[3]", -1, 1, 1);
+  g_autoptr (RlxTensor) variance = rlx_test_random ("f32[3]", 1, 2, 2);
+  g_autoptr (RlxExecutable) executable = NULL;
+  g_autoptr (GError) error = NULL;
+  RlxDevice *device = rlx_test_device ();
+  RlxNode *node, *moments[2];
+
+  if (device == NULL)
+    return;
+  if (RLX_DEBUG_CHECK (NO_FUSE) || RLX_DEBUG_CHECK (NO_FOLD))
+    {
+      g_test_skip ("nothing is fused or folded");
+      return;
+    }
+
+  node = rlx_graph_input (graph, "x", RLX_DATA_TYPE_F16, (gint64[]) { 2, 3, 5, 5 }, 4, &error);
+  moments[0] = rlx_graph_constant (graph, mean, &error);
+  moments[1] = rlx_graph_constant (graph, variance, &error);
+  node = rlx_node_relu (rlx_node_batch_norm (node, moments[0], moments[1], NULL, NULL, &error), &error);
+  g_assert_no_error (error);
+  rlx_graph_output (graph, "y", node);
+  executable = rlx_device_compile (device, graph, NULL, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (rlx_executable_get_n_dispatches (executable), ==, 1);
+}
+
+/* The halves of one tensor are read where they are. */
+static void
+test_gates (void)
+{
+  static const struct { const char *op; double bound; } ops[] = { { "swiglu", 6e-6 }, { "geglu", 4e-7 * 4 } };
+  g_autoptr (RlxTensor) x = rlx_test_random ("f32[5,14]", -3, 3, 9);
+  g_autofree double *values = rlx_test_get_values (x);
+
+  if (rlx_test_device () == NULL)
+    return;
+  for (gsize i = 0; i < G_N_ELEMENTS (ops); i++)
+    {
+      g_autoptr (RlxGraph) graph = rlx_graph_new ();
+      g_autoptr (GError) error = NULL;
+      g_autofree RlxNode **results = NULL;
+      g_autofree RlxTensor **outputs = NULL;
+      RlxNode *node = rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, (gint64[]) { 5, 14 }, 2, &error);
+      RlxNode *halves[2];
+      double expected[35];
+      gsize n;
+
+      halves[0] = rlx_node_slice (node, (gint64[]) { 0, 0 }, 2, (gint64[]) { 5, 7 }, 2, &error);
+      halves[1] = rlx_node_slice (node, (gint64[]) { 0, 7 }, 2, (gint64[]) { 5, 14 }, 2, &error);
+      g_assert_no_error (error);
+      results = rlx_graph_add_op (graph, ops[i].op, halves, 2, NULL, &n, &error);
+      g_assert_no_error (error);
+      rlx_graph_output (graph, "y", results[0]);
+      for (int j = 0; j < 35; j++)
+        {
+          double a = values[j / 7 * 14 + j % 7], b = values[j / 7 * 14 + 7 + j % 7];
+
+          expected[j] = (i == 0 ? a / (1 + exp (-a)) : a / 2 * (1 + erf (a * M_SQRT1_2))) * b;
+        }
+      outputs = rlx_test_run_graph (g_object_ref (graph), 1, &x, &n);
+      if (outputs == NULL)
+        return;
+      rlx_test_compare (ops[i].op, outputs[0], "f32[5,7]", expected, i == 0 ? 0 : ops[i].bound * 3, i == 0 ? ops[i].bound : 0);
+      g_object_unref (outputs[0]);
+    }
+}
+
+int
+main (int   argc,
+      char *argv[])
+{
+  g_test_init (&argc, &argv, NULL);
+
+  g_test_add_func ("/batch/rules", test_batch_rules);
+  g_test_add_func ("/images/rules", test_image_rules);
+  g_test_add_func ("/residual/rules", test_residual_rules);
+  g_test_add_func ("/others/rules", test_other_rules);
+  rlx_test_add_kernels ("/norms/lengths", test_lengths);
+  rlx_test_add_kernels ("/norms/images", test_images);
+  rlx_test_add_kernels ("/norms/offset", test_offset);
+  g_test_add_func ("/norms/large", test_large);
+  g_test_add_func ("/lp/special", test_lp_special);
+  g_test_add_func ("/batch/fusion", test_fusion);
+  g_test_add_func ("/gates/halves", test_gates);
+
+  return g_test_run ();
+}
