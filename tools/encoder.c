@@ -85,7 +85,7 @@ layer (Builder                *self,
   q = split_heads (self, config, linear (self, normal, width, width));
   k = split_heads (self, config, linear (self, normal, width, width));
   v = split_heads (self, config, linear (self, normal, width, width));
-  attended = rlx_node_attention (q, k, v, NULL, error);
+  attended = rlx_node_attention (q, k, v, NULL, NULL, NULL, error);
   attended = rlx_node_reshape (rlx_node_transpose (attended, order, 4, error), flat, 2, error);
   x = rlx_node_add (x, linear (self, attended, width, width), error);
 

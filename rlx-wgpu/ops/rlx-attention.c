@@ -5,6 +5,7 @@
  */
 #include "config.h"
 
+#include "ops/rlx-index-private.h"
 #include "ops/rlx-kernel-private.h"
 
 #include <math.h>
@@ -12,17 +13,39 @@
 gboolean rlx_attention_infer (RlxOpCall *call, GError **error);
 gboolean rlx_attention_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
 
-/* Where the dimensions of query, key and value are. */
+/* The operands. */
 enum
 {
-  BATCH,
-  HEADS,
-  SEQUENCE,
-  WIDTH,
-  RANK,
+  QUERY,
+  KEY,
+  VALUE,
+  MASK,
+  LENGTHS,
+  SINK,
 };
 
-#define WORKGROUP_SIZE 64
+/* The dimensions of query, key, value and result, whatever the layout. */
+typedef struct
+{
+  gint64 batch;
+  gint64 heads;
+  gint64 sequence;
+  gint64 width;
+} Heads;
+
+static Heads
+get_heads (const RlxTensorType *type,
+           gint64               layout)
+{
+  gboolean first = layout == RLX_HEAD_LAYOUT_HEADS_FIRST;
+
+  return (Heads) {
+    .batch = type->dims[0],
+    .heads = type->dims[first ? 1 : 2],
+    .sequence = type->dims[first ? 2 : 1],
+    .width = type->dims[3],
+  };
+}
 
 /* ---- the rule ------------------------------------------------------------------ */
 
@@ -30,185 +53,481 @@ static gboolean
 check_operand (const RlxOpCall     *call,
                const char          *name,
                const RlxTensorType *type,
+               gint64               layout,
                GError             **error)
 {
   g_autofree char *text = NULL;
 
-  if (type->rank == RANK)
+  if (type->rank == 4)
     return TRUE;
 
   text = rlx_type_to_string (type);
-  return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                         "the %s must be [batch, heads, sequence, width], it is %s", name, text);
+  return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the %s must be [batch, %s, width], it is %s",
+                         name, layout == RLX_HEAD_LAYOUT_HEADS_FIRST ? "heads, sequence" : "sequence, heads", text);
 }
 
-/* Dimension @axis of two operands must be the same. */
+/* Two dimensions that must be the same. */
 static gboolean
-check_same (const RlxOpCall     *call,
-            const char          *what,
-            guint                axis,
-            const char          *name_a,
-            const RlxTensorType *a,
-            const char          *name_b,
-            const RlxTensorType *b,
-            GError             **error)
+check_same (const RlxOpCall *call,
+            const char      *what,
+            guint            index_a,
+            gint64           a,
+            guint            index_b,
+            gint64           b,
+            GError         **error)
 {
+  static const char *const names[] = { "query", "key", "value" };
   g_autofree char *text_a = NULL;
   g_autofree char *text_b = NULL;
 
-  if (a->dims[axis] == b->dims[axis])
+  if (a == b)
     return TRUE;
 
-  text_a = rlx_type_to_string (a);
-  text_b = rlx_type_to_string (b);
+  text_a = rlx_type_to_string (call->inputs[index_a]);
+  text_b = rlx_type_to_string (call->inputs[index_b]);
   return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                          "the %s of the %s %s and the %s %s differ: %" G_GINT64_FORMAT " and %" G_GINT64_FORMAT,
-                         what, name_a, text_a, name_b, text_b, a->dims[axis], b->dims[axis]);
+                         what, names[index_a], text_a, names[index_b], text_b, a, b);
+}
+
+static const RlxTensorType *
+get_input (const RlxOpCall *call,
+           guint            index)
+{
+  return index < call->n_inputs ? call->inputs[index] : NULL;
+}
+
+static gboolean
+check_attributes (const RlxOpCall *call,
+                  GError         **error)
+{
+  double scale = rlx_call_attr (call, "scale")->f;
+  double softcap = rlx_call_attr (call, "softcap")->f;
+  gint64 window = rlx_call_attr (call, "window")->i;
+
+  if (!isfinite ((float) scale))
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                           "scale is %g, it must be a finite 32-bit float", scale);
+  if (!isfinite ((float) softcap) || softcap < 0 || (softcap > 0 && (float) softcap < 0x1p-126f))
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                           "softcap is %g, it must be a finite 32-bit float above 0, or 0 for none", softcap);
+  if (window < 0)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                           "window is %" G_GINT64_FORMAT ", it must be at least 1, or 0 for none", window);
+  return TRUE;
+}
+
+/* What is there besides query, key and value. */
+static gboolean
+check_extras (const RlxOpCall *call,
+              const Heads     *query,
+              const Heads     *key,
+              GError         **error)
+{
+  const RlxTensorType *mask = get_input (call, MASK);
+  const RlxTensorType *lengths = get_input (call, LENGTHS);
+  const RlxTensorType *sink = get_input (call, SINK);
+
+  if (mask != NULL)
+    {
+      RlxTensorType scores = { .dtype = mask->dtype, .rank = 4, .dims = { query->batch, query->heads, query->sequence, key->sequence } };
+      RlxTensorType joined = scores;
+
+      if (!rlx_shape_broadcast (mask, &scores, &joined) || !rlx_type_same_shape (&joined, &scores))
+        {
+          g_autofree char *text = rlx_type_to_string (mask);
+
+          return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                                 "the mask %s does not broadcast to [batch, heads, queries, keys], "
+                                 "[%" G_GINT64_FORMAT ", %" G_GINT64_FORMAT ", %" G_GINT64_FORMAT ", %" G_GINT64_FORMAT "]",
+                                 text, scores.dims[0], scores.dims[1], scores.dims[2], scores.dims[3]);
+        }
+    }
+  if (lengths != NULL && (lengths->rank != 1 || lengths->dims[0] != query->batch))
+    {
+      g_autofree char *text = rlx_type_to_string (lengths);
+
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                             "the key lengths must be [%" G_GINT64_FORMAT "], one for each batch, they are %s", query->batch, text);
+    }
+  if (sink != NULL && (sink->rank != 1 || (sink->dims[0] != query->heads && sink->dims[0] != 1)))
+    {
+      g_autofree char *text = rlx_type_to_string (sink);
+
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                             "the sink must be [%" G_GINT64_FORMAT "], one for each head, or [1], it is %s", query->heads, text);
+    }
+  return TRUE;
 }
 
 gboolean
 rlx_attention_infer (RlxOpCall *call,
                      GError   **error)
 {
-  const RlxTensorType *query = call->inputs[0];
-  const RlxTensorType *key = call->inputs[1];
-  const RlxTensorType *value = call->inputs[2];
-  const RlxTensorType *mask = call->n_inputs > 3 ? call->inputs[3] : NULL;
-  double scale = rlx_call_attr (call, "scale")->f;
-  RlxTensorType type = *query;
+  gint64 layout = rlx_call_attr (call, "layout")->i;
+  RlxTensorType type = *call->inputs[QUERY];
+  Heads query, key, value;
 
-  if (!isfinite ((float) scale))
-    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "scale is %g, it must be a finite 32-bit float", scale);
-
-  if (!check_operand (call, "query", query, error) ||
-      !check_operand (call, "key", key, error) ||
-      !check_operand (call, "value", value, error) ||
-      !check_same (call, "batches", BATCH, "query", query, "key", key, error) ||
-      !check_same (call, "batches", BATCH, "key", key, "value", value, error) ||
-      !check_same (call, "heads", HEADS, "key", key, "value", value, error) ||
-      !check_same (call, "sequences", SEQUENCE, "key", key, "value", value, error) ||
-      !check_same (call, "widths", WIDTH, "query", query, "key", key, error))
+  if (!check_attributes (call, error) ||
+      !check_operand (call, "query", call->inputs[QUERY], layout, error) ||
+      !check_operand (call, "key", call->inputs[KEY], layout, error) ||
+      !check_operand (call, "value", call->inputs[VALUE], layout, error))
     return FALSE;
 
-  if (key->dims[HEADS] == 0 || query->dims[HEADS] % key->dims[HEADS] != 0)
+  query = get_heads (call->inputs[QUERY], layout);
+  key = get_heads (call->inputs[KEY], layout);
+  value = get_heads (call->inputs[VALUE], layout);
+  if (!check_same (call, "batches", QUERY, query.batch, KEY, key.batch, error) ||
+      !check_same (call, "batches", KEY, key.batch, VALUE, value.batch, error) ||
+      !check_same (call, "heads", KEY, key.heads, VALUE, value.heads, error) ||
+      !check_same (call, "sequences", KEY, key.sequence, VALUE, value.sequence, error) ||
+      !check_same (call, "widths", QUERY, query.width, KEY, key.width, error))
+    return FALSE;
+
+  if (key.heads == 0 || query.heads % key.heads != 0)
     {
-      g_autofree char *text_query = rlx_type_to_string (query);
-      g_autofree char *text_key = rlx_type_to_string (key);
+      g_autofree char *text_query = rlx_type_to_string (call->inputs[QUERY]);
+      g_autofree char *text_key = rlx_type_to_string (call->inputs[KEY]);
 
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                              "the %" G_GINT64_FORMAT " heads of the query %s are not a multiple of the %" G_GINT64_FORMAT " heads of the key %s",
-                             query->dims[HEADS], text_query, key->dims[HEADS], text_key);
+                             query.heads, text_query, key.heads, text_key);
     }
+  if (!check_extras (call, &query, &key, error))
+    return FALSE;
 
-  if (mask != NULL)
-    {
-      RlxTensorType scores = *query;
-      RlxTensorType joined;
-
-      scores.dims[WIDTH] = key->dims[SEQUENCE];
-      joined = scores;
-      if (!rlx_shape_broadcast (mask, &scores, &joined) || !rlx_type_same_shape (&joined, &scores))
-        {
-          g_autofree char *text_mask = rlx_type_to_string (mask);
-
-          return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                                 "the mask %s does not broadcast to [batch, heads, queries, keys], "
-                                 "[%" G_GINT64_FORMAT ", %" G_GINT64_FORMAT ", %" G_GINT64_FORMAT ", %" G_GINT64_FORMAT "]",
-                                 text_mask, scores.dims[BATCH], scores.dims[HEADS], scores.dims[SEQUENCE], scores.dims[WIDTH]);
-        }
-    }
-
-  type.dims[WIDTH] = value->dims[WIDTH];
+  type.dims[3] = value.width;
   rlx_call_add_output (call, &type);
   return TRUE;
 }
 
 /* ---- the lowering ---------------------------------------------------------------- */
 
+typedef struct
+{
+  const RlxIrNode *node;
+  const RlxIrValue *inputs[6];   /* NULL for one that is left out */
+  const RlxIrValue *y;
+  Heads q, k, v;
+  gint64 layout;
+  guint64 share;                 /* heads of the query for one of the key */
+  double scale;
+  double softcap;
+  guint64 window;                /* 0: none */
+  gboolean causal;
+  double flops;
+  double bytes;
+} Attention;
+
+static void
+attention_init (Attention       *self,
+                const RlxIrNode *node)
+{
+  gint64 window = rlx_node_attr (node, "window")->i;
+  double n_scores;
+
+  *self = (Attention) { .node = node, .y = &node->outputs[0] };
+  for (guint i = 0; i < MIN (node->n_inputs, G_N_ELEMENTS (self->inputs)); i++)
+    {
+      self->inputs[i] = node->inputs[i];
+      if (node->inputs[i] != NULL)
+        self->bytes += (double) rlx_type_n_bytes (&node->inputs[i]->type);
+    }
+  self->bytes += (double) rlx_type_n_bytes (&self->y->type);
+
+  self->layout = rlx_node_attr (node, "layout")->i;
+  self->q = get_heads (&self->inputs[QUERY]->type, self->layout);
+  self->k = get_heads (&self->inputs[KEY]->type, self->layout);
+  self->v = get_heads (&self->inputs[VALUE]->type, self->layout);
+  self->share = self->q.heads / self->k.heads;
+  self->scale = rlx_node_attr (node, "scale")->f;
+  if (self->scale == 0.0)
+    self->scale = self->q.width > 0 ? 1.0 / sqrt ((double) self->q.width) : 1.0;
+  self->softcap = rlx_node_attr (node, "softcap")->f;
+  self->causal = rlx_node_attr (node, "causal")->i != 0;
+  /* A window over everything is none. */
+  self->window = window <= G_MAXUINT32 && window < self->k.sequence + self->q.sequence ? (guint64) window : 0;
+
+  n_scores = (double) self->q.batch * (double) self->q.heads * (double) self->q.sequence * (double) self->k.sequence;
+  self->flops = 2.0 * n_scores * ((double) self->q.width + (double) self->v.width) * (self->causal ? 0.5 : 1.0);
+}
+
+/* How far apart batches, heads and rows of an operand are. */
+static void
+add_strides (const Attention *self,
+             RlxKernel       *kernel,
+             char             prefix,
+             const Heads     *heads)
+{
+  gboolean first = self->layout == RLX_HEAD_LAYOUT_HEADS_FIRST;
+  char name[16];
+
+  g_snprintf (name, sizeof name, "%c_batch", prefix);
+  rlx_kernel_param_u32 (kernel, name, heads->heads * heads->sequence * heads->width);
+  g_snprintf (name, sizeof name, "%c_head", prefix);
+  rlx_kernel_param_u32 (kernel, name, heads->width * (first ? heads->sequence : 1));
+  g_snprintf (name, sizeof name, "%c_row", prefix);
+  rlx_kernel_param_u32 (kernel, name, heads->width * (first ? 1 : heads->heads));
+}
+
+/* The result, and the sink that goes into its denominator. */
+static void
+add_result (const Attention *self,
+            RlxKernel       *kernel)
+{
+  Heads y = self->q;
+
+  y.width = self->v.width;
+  rlx_kernel_define (kernel, "SINK", self->inputs[SINK] != NULL);
+  if (self->inputs[SINK] != NULL)
+    {
+      rlx_kernel_input (kernel, "sink", self->inputs[SINK]);
+      rlx_kernel_param_u32 (kernel, "sink_head", self->inputs[SINK]->type.dims[0] == 1 ? 0 : 1);
+    }
+  add_strides (self, kernel, 'y', &y);
+  rlx_kernel_output (kernel, "y", self->y);
+}
+
+static void
+add_floats (RlxKernel        *kernel,
+            const char       *name,
+            const RlxIrValue *value,
+            gboolean          vectors)
+{
+  if (vectors)
+    rlx_kernel_input_vector (kernel, name, value, 4);
+  else
+    rlx_kernel_input (kernel, name, value);
+}
+
+/* What makes the scores; see common/attention.wgsl. */
+static void
+add_scores (const Attention *self,
+            RlxKernel       *kernel,
+            gboolean         vectors)
+{
+  const RlxIrValue *mask = self->inputs[MASK];
+
+  rlx_kernel_define (kernel, "CAUSAL", self->causal);
+  rlx_kernel_define (kernel, "WINDOW", self->window > 0);
+  rlx_kernel_define (kernel, "LENGTHS", self->inputs[LENGTHS] != NULL);
+  rlx_kernel_define (kernel, "SOFTCAP", self->softcap > 0.0);
+  rlx_kernel_define (kernel, "SCORES", self->q.width > 0);
+  rlx_kernel_define (kernel, "MASK", mask == NULL ? 0 : rlx_data_type_is_float (mask->type.dtype) ? 1 : 2);
+
+  if (self->q.width > 0)
+    {
+      add_floats (kernel, "query", self->inputs[QUERY], vectors);
+      add_floats (kernel, "key", self->inputs[KEY], vectors);
+      add_strides (self, kernel, 'q', &self->q);
+      add_strides (self, kernel, 'k', &self->k);
+      rlx_kernel_param_u32 (kernel, "width", self->q.width);
+    }
+  add_floats (kernel, "value", self->inputs[VALUE], vectors);
+  add_strides (self, kernel, 'v', &self->v);
+  if (self->inputs[LENGTHS] != NULL)
+    rlx_kernel_input (kernel, "lengths", self->inputs[LENGTHS]);
+
+  rlx_kernel_param_u32 (kernel, "queries", self->q.sequence);
+  rlx_kernel_param_u32 (kernel, "keys", self->k.sequence);
+  rlx_kernel_param_u32 (kernel, "share", self->share);
+  rlx_kernel_param_f32 (kernel, "scale", self->softcap > 0.0 ? self->scale / self->softcap : self->scale);
+  if (self->softcap > 0.0)
+    rlx_kernel_param_f32 (kernel, "softcap", self->softcap);
+  if (self->window > 0)
+    rlx_kernel_param_u32 (kernel, "window", self->window);
+
+  if (mask != NULL)
+    {
+      static const char *const names[] = { "mask_key", "mask_query", "mask_head", "mask_batch" };
+      guint64 stride = 1;
+
+      rlx_kernel_input (kernel, "mask", mask);
+      for (guint i = 0; i < G_N_ELEMENTS (names); i++)
+        {
+          guint64 dim = i < mask->type.rank ? mask->type.dims[mask->type.rank - 1 - i] : 1;
+
+          rlx_kernel_param_u32 (kernel, names[i], dim == 1 ? 0 : stride);
+          stride *= dim;
+        }
+    }
+}
+
+static void
+add_tiles (const Attention *self,
+           RlxKernel       *kernel,
+           guint64          n_groups,
+           guint64          tiles,
+           guint64          chunks)
+{
+  rlx_kernel_param_u32 (kernel, "groups", n_groups);
+  rlx_kernel_param_u32 (kernel, "tiles", tiles);
+  rlx_kernel_param_u32 (kernel, "chunks", chunks);
+  rlx_kernel_param_u32 (kernel, "columns", self->v.width);
+}
+
+static gboolean
+mask_has_rows (const RlxIrValue *mask)
+{
+  return mask != NULL && mask->type.rank >= 2 && mask->type.dims[mask->type.rank - 2] != 1;
+}
+
+/* Lanes take queries: attention-rows.wgsl. */
+static gboolean
+lower_rows (const Attention *self,
+            RlxLower        *lower,
+            GError         **error)
+{
+  const guint64 lanes = 8;
+  guint64 tile_r = self->q.sequence > 16 ? 4 : 1;
+  /* More keys at a time save a fifth of the time and take twice as long to
+   * compile. */
+  guint64 tile_k = self->flops > 4e9 ? 16 : 8;
+  guint64 cols = self->v.width <= 64 ? 64 : 256;
+  guint64 tiles = (self->q.sequence - 1) / (lanes * tile_r) + 1;
+  guint64 chunks = (self->v.width - 1) / cols + 1;
+  guint64 n_groups = (guint64) self->q.batch * self->q.heads * tiles * chunks;
+  gboolean vectors = self->q.width % 4 == 0 && self->v.width % 4 == 0;
+  const RlxIrValue *mask = self->inputs[MASK];
+  RlxKernel *kernel = rlx_kernel_new (lower, self->node, "attention-rows");
+
+  rlx_kernel_define (kernel, "WG", lanes);
+  rlx_kernel_define (kernel, "TR", tile_r);
+  rlx_kernel_define (kernel, "TK", tile_k);
+  rlx_kernel_define (kernel, "COLS", cols);
+  rlx_kernel_define (kernel, "VEC", vectors);
+  rlx_kernel_define (kernel, "MASK_ROWS", mask_has_rows (mask));
+  rlx_kernel_define_text (kernel, "MASK_TYPE", mask != NULL && rlx_data_type_is_float (mask->type.dtype) ? "Rows" : "Flags");
+  add_scores (self, kernel, vectors);
+  add_result (self, kernel);
+  add_tiles (self, kernel, n_groups, tiles, chunks);
+  rlx_kernel_param_u32 (kernel, "heads", self->q.heads);
+  rlx_kernel_set_cost (kernel, self->flops, self->bytes);
+  return rlx_kernel_dispatch (kernel, n_groups, error);
+}
+
+/* Tiles in workgroup memory: attention-tile.wgsl. */
+static gboolean
+lower_tile (const Attention *self,
+            RlxLower        *lower,
+            GError         **error)
+{
+  guint64 tile_y = self->q.sequence > 32 ? 16 : 8;
+  guint64 tile_v = self->v.width <= 16 ? 2 : self->v.width <= 32 ? 4 : self->v.width <= 64 ? 8 : 16;
+  guint64 tiles = (self->q.sequence - 1) / (4 * tile_y) + 1;
+  guint64 chunks = (self->v.width - 1) / (8 * tile_v) + 1;
+  guint64 n_groups = (guint64) self->q.batch * self->q.heads * tiles * chunks;
+  /* Queries and keys in pieces of 16, 17 words apart; values in the same place. */
+  guint64 size = (4 * tile_y + 32) * 17;
+  guint64 keys = 32;
+  RlxKernel *kernel = rlx_kernel_new (lower, self->node, "attention-tile");
+
+  while (keys * 8 * tile_v > size)
+    keys /= 2;
+  rlx_kernel_define (kernel, "WG", 8 * tile_y);
+  rlx_kernel_define (kernel, "TY", tile_y);
+  rlx_kernel_define (kernel, "CV", tile_v);
+  rlx_kernel_define (kernel, "KV", keys);
+  rlx_kernel_define (kernel, "SIZE", size);
+  add_scores (self, kernel, FALSE);
+  add_result (self, kernel);
+  add_tiles (self, kernel, n_groups, tiles, chunks);
+  rlx_kernel_param_u32 (kernel, "heads", self->q.heads);
+  rlx_kernel_set_cost (kernel, self->flops, self->bytes);
+  return rlx_kernel_dispatch (kernel, n_groups, error);
+}
+
+/* Few rows: attention-split.wgsl, and attention-merge.wgsl when the keys are
+ * dealt out to several workgroups. */
+static gboolean
+lower_split (const Attention *self,
+             RlxLower        *lower,
+             gboolean         cpu,
+             GError         **error)
+{
+  const guint64 lanes = 64;
+  guint64 rows = self->share * self->q.sequence;
+  guint64 tile_q = rows == 1 ? 1 : rows <= 4 ? 4 : 8;
+  guint64 tile_v = self->v.width > (gint64) lanes ? 2 : 1;
+  guint64 tiles = (rows - 1) / tile_q + 1;
+  guint64 chunks = (self->v.width - 1) / (lanes * tile_v) + 1;
+  guint64 n_groups = (guint64) self->q.batch * self->k.heads * tiles * chunks;
+  /* Enough workgroups for the cores there may be, but at least four blocks of
+   * keys each. */
+  guint64 wanted = ((cpu ? 16 : 256) + n_groups - 1) / n_groups;
+  guint64 blocks = (self->k.sequence - 1) / lanes + 1;
+  guint64 parts = CLAMP (MIN (wanted, blocks / 4), 1, 64);
+  guint64 span = ((blocks - 1) / parts + 1) * lanes;
+  RlxTensorType type = { .dtype = RLX_DATA_TYPE_F32, .rank = 1 };
+  RlxIrValue *sums, *state;
+  RlxKernel *kernel;
+
+  parts = (self->k.sequence - 1) / span + 1;
+  kernel = rlx_kernel_new (lower, self->node, "attention-split");
+  rlx_kernel_define (kernel, "WG", lanes);
+  rlx_kernel_define (kernel, "TQ", tile_q);
+  rlx_kernel_define (kernel, "TV", tile_v);
+  rlx_kernel_define (kernel, "STAGE", !cpu);
+  rlx_kernel_define (kernel, "PARTS", parts > 1);
+  add_scores (self, kernel, FALSE);
+  add_tiles (self, kernel, n_groups * parts, tiles, chunks);
+  rlx_kernel_param_u32 (kernel, "parts", parts);
+  rlx_kernel_param_u32 (kernel, "span", MIN (span, G_MAXUINT32 / 2));
+  rlx_kernel_param_u32 (kernel, "rows", rows);
+  rlx_kernel_param_u32 (kernel, "kv_heads", self->k.heads);
+  rlx_kernel_set_cost (kernel, self->flops, self->bytes);
+  if (parts == 1)
+    {
+      add_result (self, kernel);
+      return rlx_kernel_dispatch (kernel, n_groups, error);
+    }
+
+  type.dims[0] = rlx_type_n_elements (&self->y->type) * parts;
+  sums = rlx_lower_temporary (lower, &type);
+  type.dims[0] = self->q.batch * self->q.heads * self->q.sequence * parts * 2;
+  state = rlx_lower_temporary (lower, &type);
+  rlx_kernel_define (kernel, "SINK", 0);
+  rlx_kernel_output (kernel, "sums", sums);
+  rlx_kernel_output (kernel, "state", state);
+  if (!rlx_kernel_dispatch (kernel, n_groups * parts, error))
+    return FALSE;
+
+  kernel = rlx_kernel_new (lower, self->node, "attention-merge");
+  rlx_kernel_define (kernel, "WG", lanes);
+  rlx_kernel_define (kernel, "LENGTHS", 0);
+  rlx_kernel_define (kernel, "WINDOW", 0);
+  rlx_kernel_define (kernel, "CAUSAL", 0);
+  rlx_kernel_define (kernel, "MASK", 0);
+  rlx_kernel_define (kernel, "SOFTCAP", 0);
+  rlx_kernel_input (kernel, "sums", sums);
+  rlx_kernel_input (kernel, "state", state);
+  add_result (self, kernel);
+  rlx_kernel_param_f32 (kernel, "scale", 1);
+  rlx_kernel_param_u32 (kernel, "keys", self->k.sequence);
+  rlx_kernel_param_u32 (kernel, "elements", rlx_type_n_elements (&self->y->type));
+  rlx_kernel_param_u32 (kernel, "parts", parts);
+  rlx_kernel_param_u32 (kernel, "rows", rows);
+  rlx_kernel_param_u32 (kernel, "share", self->share);
+  rlx_kernel_param_u32 (kernel, "kv_heads", self->k.heads);
+  rlx_kernel_param_u32 (kernel, "columns", self->v.width);
+  return rlx_kernel_dispatch (kernel, (rlx_type_n_elements (&self->y->type) - 1) / lanes + 1, error);
+}
+
 gboolean
 rlx_attention_lower (RlxLower        *lower,
                      const RlxIrNode *node,
                      GError         **error)
 {
-  const RlxIrValue *query = node->inputs[0];
-  const RlxIrValue *key = node->inputs[1];
-  const RlxIrValue *value = node->inputs[2];
-  const RlxIrValue *mask = node->n_inputs > 3 ? node->inputs[3] : NULL;
-  const RlxIrValue *y = &node->outputs[0];
-  const gint64 *dims = query->type.dims;
-  guint64 n_keys = key->type.dims[SEQUENCE];
-  guint64 columns = value->type.dims[WIDTH];
-  double scale = rlx_node_attr (node, "scale")->f;
-  gboolean causal = rlx_node_attr (node, "causal")->i != 0;
-  guint64 tile_q, tile_v, tiles, chunks, n_heads, n_groups;
-  double n_scores;
-  RlxKernel *kernel;
+  gboolean cpu = rlx_lower_get_adapter (lower)->type == RLX_ADAPTER_TYPE_CPU;
+  Attention self;
 
-  if (rlx_type_n_elements (&y->type) == 0)
+  if (rlx_type_n_elements (&node->outputs[0].type) == 0)
     return TRUE;
 
-  if (scale == 0.0)
-    scale = dims[WIDTH] > 0 ? 1.0 / sqrt ((double) dims[WIDTH]) : 1.0;
-  tile_q = dims[SEQUENCE] == 1 ? 1 : 8;
-  tile_v = columns > WORKGROUP_SIZE ? 2 : 1;
-  tiles = (dims[SEQUENCE] - 1) / tile_q + 1;
-  chunks = (columns - 1) / (WORKGROUP_SIZE * tile_v) + 1;
-  n_heads = dims[BATCH] * dims[HEADS];
-  n_groups = n_heads * tiles * chunks;
-
-  kernel = rlx_kernel_new (lower, node, "attention");
-  rlx_kernel_define (kernel, "WG", WORKGROUP_SIZE);
-  rlx_kernel_define (kernel, "TQ", tile_q);
-  rlx_kernel_define (kernel, "TV", tile_v);
-  rlx_kernel_define (kernel, "CAUSAL", causal);
-  rlx_kernel_define (kernel, "KEYS", n_keys > 0);
-  rlx_kernel_define (kernel, "SCORES", dims[WIDTH] > 0);
-  rlx_kernel_define (kernel, "MASK", mask == NULL ? 0 : rlx_data_type_is_float (mask->type.dtype) ? 1 : 2);
-
-  rlx_kernel_param_u32 (kernel, "groups", n_groups);
-  rlx_kernel_param_u32 (kernel, "tiles", tiles);
-  rlx_kernel_param_u32 (kernel, "chunks", chunks);
-  rlx_kernel_param_u32 (kernel, "queries", dims[SEQUENCE]);
-  rlx_kernel_param_u32 (kernel, "columns", columns);
-
-  /* A tensor without elements is not worth a binding. */
-  if (n_keys > 0)
-    {
-      if (dims[WIDTH] > 0)
-        {
-          rlx_kernel_input (kernel, "query", query);
-          rlx_kernel_input (kernel, "key", key);
-          rlx_kernel_param_u32 (kernel, "width", dims[WIDTH]);
-        }
-      rlx_kernel_input (kernel, "value", value);
-      rlx_kernel_param_u32 (kernel, "keys", n_keys);
-      rlx_kernel_param_u32 (kernel, "share", dims[HEADS] / key->type.dims[HEADS]);
-      rlx_kernel_param_f32 (kernel, "scale", scale);
-
-      if (mask != NULL)
-        {
-          static const char *const names[RANK] = { "mask_batch", "mask_head", "mask_query", "mask_key" };
-          guint64 stride = 1;
-
-          rlx_kernel_input (kernel, "mask", mask);
-          rlx_kernel_param_u32 (kernel, "heads", dims[HEADS]);
-          for (guint i = 0; i < RANK; i++)
-            {
-              guint64 dim = i < mask->type.rank ? mask->type.dims[mask->type.rank - 1 - i] : 1;
-
-              rlx_kernel_param_u32 (kernel, names[RANK - 1 - i], dim == 1 ? 0 : stride);
-              stride *= dim;
-            }
-        }
-    }
-  rlx_kernel_output (kernel, "y", y);
-
-  n_scores = (double) n_heads * (double) dims[SEQUENCE] * (double) n_keys;
-  rlx_kernel_set_cost (kernel,
-                       2.0 * n_scores * ((double) dims[WIDTH] * (double) chunks + (double) columns) * (causal ? 0.5 : 1.0),
-                       (double) rlx_type_n_bytes (&query->type) + (double) rlx_type_n_bytes (&key->type) +
-                       (double) rlx_type_n_bytes (&value->type) + (double) rlx_type_n_bytes (&y->type) +
-                       (mask ? (double) rlx_type_n_bytes (&mask->type) : 0.0));
-  return rlx_kernel_dispatch (kernel, n_groups, error);
+  attention_init (&self, node);
+  if (self.k.sequence == 0)
+    return rlx_kernel_dispatch_elements (rlx_kernel_new (lower, node, "fill"), lower, self.y, error);
+  if (self.q.sequence < 8)
+    return lower_split (&self, lower, cpu, error);
+  return cpu ? lower_rows (&self, lower, error) : lower_tile (&self, lower, error);
 }

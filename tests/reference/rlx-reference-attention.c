@@ -6,14 +6,23 @@
 
 #include <math.h>
 
-enum
+/* The dimensions of an operand, whatever the layout. */
+typedef struct
 {
-  BATCH,
-  HEADS,
-  SEQUENCE,
-  WIDTH,
-  RANK,
-};
+  const RlxReferenceValue *value;
+  gint64 batch, heads, sequence, width;
+  gboolean sequence_first;
+} Operand;
+
+typedef struct
+{
+  Operand query, key, values, y;
+  const RlxReferenceValue *mask, *lengths, *sink;
+  gint64 share;
+  double scale, softcap;
+  gint64 window;
+  gboolean causal;
+} Attention;
 
 typedef struct
 {
@@ -22,54 +31,72 @@ typedef struct
   gboolean shown;
 } Score;
 
-static gsize
-find_row (const RlxReferenceValue *value,
-          gint64                   batch,
-          gint64                   head,
-          gint64                   row)
+static Operand
+get_operand (const RlxReferenceValue *value,
+             gboolean                 sequence_first)
 {
-  return (gsize) (((batch * value->shape[HEADS] + head) * value->shape[SEQUENCE] + row) * value->shape[WIDTH]);
+  return (Operand) {
+    value, value->shape[0], value->shape[sequence_first ? 2 : 1], value->shape[sequence_first ? 1 : 2], value->shape[3], sequence_first,
+  };
+}
+
+static gsize
+find_row (const Operand *operand,
+          gint64         batch,
+          gint64         head,
+          gint64         row)
+{
+  gint64 index = operand->sequence_first ? (batch * operand->sequence + row) * operand->heads + head
+                                         : (batch * operand->heads + head) * operand->sequence + row;
+
+  return (gsize) (index * operand->width);
 }
 
 /* @index is that of batch, head, query and key. */
 static Score
-get_score (RlxReferenceCall *call,
-           const gint64     *index,
-           double            scale,
-           gboolean          causal)
+get_score (const Attention *self,
+           const gint64    *index)
 {
-  const RlxReferenceValue *query = call->inputs[0], *key = call->inputs[1];
-  const RlxReferenceValue *mask = rlx_reference_get_input (call, 3);
-  gint64 share = query->shape[HEADS] / key->shape[HEADS];
-  gsize q = find_row (query, index[BATCH], index[HEADS], index[2]);
-  gsize k = find_row (key, index[BATCH], index[HEADS] / share, index[3]);
+  const RlxReferenceValue *query = self->query.value, *key = self->key.value;
+  gsize q = find_row (&self->query, index[0], index[1], index[2]);
+  gsize k = find_row (&self->key, index[0], index[1] / self->share, index[3]);
+  gint64 n_keys = self->key.sequence;
+  gint64 position;
   Score score = { 0, 0, TRUE };
 
-  for (gint64 i = 0; i < query->shape[WIDTH]; i++, q++, k++)
+  for (gint64 i = 0; i < self->query.width; i++, q++, k++)
     {
       score.score += query->values[q] * key->values[k];
       score.error += query->bounds[q] * (fabs (key->values[k]) + key->bounds[k]) +
                      key->bounds[k] * fabs (query->values[q]);
     }
-  score.score *= scale;
-  score.error *= fabs (scale);
+  score.score *= self->scale;
+  score.error *= fabs (self->scale);
+  /* tanh does not make an error larger */
+  if (self->softcap > 0)
+    score.score = self->softcap * tanh (score.score / self->softcap);
 
-  if (causal && index[3] > index[2] + key->shape[SEQUENCE] - query->shape[SEQUENCE])
+  if (self->lengths != NULL)
+    n_keys = (gint64) CLAMP (self->lengths->values[index[0]], 0, (double) n_keys);
+  position = index[2] + n_keys - self->query.sequence;
+  if (index[3] >= n_keys ||
+      (self->causal && index[3] > position) ||
+      (self->window > 0 && ABS (index[3] - position) >= self->window))
     score.shown = FALSE;
-  if (mask != NULL)
+  if (self->mask != NULL)
     {
-      gsize i = rlx_reference_position (mask, index, RANK);
+      gsize i = rlx_reference_position (self->mask, index, 4);
 
-      if (mask->data_type == RLX_DATA_TYPE_BOOL)
+      if (self->mask->data_type == RLX_DATA_TYPE_BOOL)
         {
-          score.shown = score.shown && mask->values[i] != 0;
-          if (mask->bounds[i] > 0)
+          score.shown = score.shown && self->mask->values[i] != 0;
+          if (self->mask->bounds[i] > 0)
             score.error = INFINITY;
         }
       else
         {
-          score.score += mask->values[i];
-          score.error += mask->bounds[i];
+          score.score += self->mask->values[i];
+          score.error += self->mask->bounds[i];
         }
     }
   if (score.score == -INFINITY)
@@ -80,14 +107,15 @@ get_score (RlxReferenceCall *call,
 
 /* One query: all columns of the value, weighted. */
 static void
-attend (const RlxReferenceValue *value,
-        gsize                    first,
-        const Score             *scores,
-        gint64                   n_keys,
-        double                  *y,
-        double                  *bounds)
+attend (const Attention *self,
+        gint64           batch,
+        gint64           head,
+        const Score     *scores,
+        double          *y,
+        double          *bounds)
 {
-  gint64 width = value->shape[WIDTH];
+  const RlxReferenceValue *value = self->values.value;
+  gint64 width = self->values.width, n_keys = self->values.sequence;
   double largest = -INFINITY, total = 0, mean_error = 0, max_value = 0;
 
   for (gint64 j = 0; j < n_keys; j++)
@@ -101,7 +129,15 @@ attend (const RlxReferenceValue *value,
       if (isnan (largest))
         break;
       for (gint64 c = 0; c < width; c++)
-        max_value = fmax (max_value, fabs (value->values[first + (gsize) (j * width + c)]));
+        max_value = fmax (max_value, fabs (value->values[find_row (&self->values, batch, head / self->share, j) + (gsize) c]));
+    }
+  if (self->sink != NULL)
+    {
+      double sink = self->sink->values[self->sink->n_elements == 1 ? 0 : head];
+
+      largest = fmax (largest, sink);
+      total = exp (sink - largest);
+      mean_error += self->sink->bounds[self->sink->n_elements == 1 ? 0 : head];
     }
   for (gint64 j = 0; j < n_keys; j++)
     if (scores[j].shown)
@@ -116,12 +152,12 @@ attend (const RlxReferenceValue *value,
 
       for (gint64 j = 0; j < n_keys; j++)
         if (scores[j].shown)
-          sum += exp (scores[j].score - largest) / total * value->values[first + (gsize) (j * width + c)];
+          sum += exp (scores[j].score - largest) / total * value->values[find_row (&self->values, batch, head / self->share, j) + (gsize) c];
 
       /* A weight changes by its own score's error and by those of the sum. */
       for (gint64 j = 0; j < n_keys; j++)
         {
-          gsize at = first + (gsize) (j * width + c);
+          gsize at = find_row (&self->values, batch, head / self->share, j) + (gsize) c;
           double weight;
 
           if (!scores[j].shown)
@@ -141,36 +177,49 @@ attend (const RlxReferenceValue *value,
     }
 }
 
+static gboolean
+is_sequence_first (RlxReferenceCall *call)
+{
+  const char *layout = "heads-first";
+
+  g_variant_lookup (call->attributes, "layout", "&s", &layout);
+  return g_str_equal (layout, "sequence-first");
+}
+
 static void
 attention (RlxReferenceCall *call)
 {
-  const RlxReferenceValue *query = call->inputs[0], *key = call->inputs[1], *value = call->inputs[2];
-  RlxReferenceValue *y = call->output;
-  gint64 n_keys = key->shape[SEQUENCE];
-  gint64 share;
-  double scale = rlx_reference_get_float (call, "scale");
-  gboolean causal = rlx_reference_get_bool (call, "causal");
-  g_autofree Score *scores = g_new0 (Score, (gsize) n_keys + 1);
+  gboolean sequence_first = is_sequence_first (call);
+  Attention self = {
+    .query = get_operand (call->inputs[0], sequence_first),
+    .key = get_operand (call->inputs[1], sequence_first),
+    .values = get_operand (call->inputs[2], sequence_first),
+    .y = get_operand (call->output, sequence_first),
+    .mask = rlx_reference_get_input (call, 3),
+    .lengths = rlx_reference_get_input (call, 4),
+    .sink = rlx_reference_get_input (call, 5),
+    .scale = rlx_reference_get_float (call, "scale"),
+    .softcap = rlx_reference_get_float (call, "softcap"),
+    .window = rlx_reference_get_int (call, "window"),
+    .causal = rlx_reference_get_bool (call, "causal"),
+  };
+  g_autofree Score *scores = g_new0 (Score, (gsize) self.key.sequence + 1);
 
-  if (y->n_elements == 0)
+  if (call->output->n_elements == 0)
     return;
-  if (scale == 0)
-    scale = query->shape[WIDTH] > 0 ? 1 / sqrt ((double) query->shape[WIDTH]) : 1;
+  if (self.scale == 0)
+    self.scale = self.query.width > 0 ? 1 / sqrt ((double) self.query.width) : 1;
 
-  share = query->shape[HEADS] / key->shape[HEADS];
-  for (gint64 batch = 0; batch < query->shape[BATCH]; batch++)
-    for (gint64 head = 0; head < query->shape[HEADS]; head++)
-      for (gint64 row = 0; row < query->shape[SEQUENCE]; row++)
+  self.share = self.query.heads / self.key.heads;
+  for (gint64 batch = 0; batch < self.query.batch; batch++)
+    for (gint64 head = 0; head < self.query.heads; head++)
+      for (gint64 row = 0; row < self.query.sequence; row++)
         {
-          gsize at = find_row (y, batch, head, row);
+          gsize at = find_row (&self.y, batch, head, row);
 
-          for (gint64 j = 0; j < n_keys; j++)
-            {
-              gint64 index[RANK] = { batch, head, row, j };
-
-              scores[j] = get_score (call, index, scale, causal);
-            }
-          attend (value, find_row (value, batch, head / share, 0), scores, n_keys, y->values + at, y->bounds + at);
+          for (gint64 j = 0; j < self.key.sequence; j++)
+            scores[j] = get_score (&self, (gint64[]) { batch, head, row, j });
+          attend (&self, batch, head, scores, call->output->values + at, call->output->bounds + at);
         }
 }
 

@@ -18,6 +18,11 @@ typedef struct
   const char *data_type;
   int batches, heads, kv_heads, queries, keys, width, columns;
   gboolean causal;
+  gboolean sequence_first;
+  gboolean sink;
+  int window;              /* 0: none */
+  double softcap;          /* 0: none */
+  const double *lengths;   /* nullable */
   const char *mask;        /* type, nullable */
   double scale;            /* 0: the default */
   double range;            /* of query and key; 0: 1 */
@@ -44,6 +49,17 @@ get_bound (gsize    index,
          (expectation->data_type == RLX_DATA_TYPE_F16 ? rlx_test_rounding (RLX_DATA_TYPE_F16, expected) : 0);
 }
 
+static gsize
+find_row (const Case *c,
+          int         heads,
+          int         sequence,
+          int         batch,
+          int         head,
+          int         row)
+{
+  return c->sequence_first ? ((gsize) batch * sequence + row) * heads + head : ((gsize) batch * heads + head) * sequence + row;
+}
+
 /* Where the mask has the element for a score. */
 static gsize
 mask_index (RlxTensor    *mask,
@@ -66,8 +82,10 @@ reference (Expectation *expectation,
            RlxTensor   *query,
            RlxTensor   *key,
            RlxTensor   *value,
-           RlxTensor   *mask)
+           RlxTensor   *mask,
+           RlxTensor   *sink)
 {
+  g_autofree double *sinks = sink != NULL ? rlx_test_get_values (sink) : NULL;
   g_autofree double *q = rlx_test_get_values (query);
   g_autofree double *k = rlx_test_get_values (key);
   g_autofree double *v = rlx_test_get_values (value);
@@ -77,7 +95,6 @@ reference (Expectation *expectation,
   gboolean additive = mask != NULL && rlx_tensor_get_data_type (mask) != RLX_DATA_TYPE_BOOL;
   double scale = c->scale != 0 ? c->scale : c->width > 0 ? 1 / sqrt (c->width) : 1;
   gsize n = (gsize) c->batches * c->heads * c->queries * c->columns;
-  gsize out = 0;
 
   expectation->data_type = rlx_tensor_get_data_type (query);
   expectation->expected = g_new (double, n + 1);
@@ -87,8 +104,11 @@ reference (Expectation *expectation,
     for (int h = 0; h < c->heads; h++)
       for (int s = 0; s < c->queries; s++)
         {
-          gsize kv = (gsize) b * c->kv_heads + h / (c->heads / c->kv_heads);
-          const double *row = q + (((gsize) b * c->heads + h) * c->queries + s) * c->width;
+          int kv_head = h / (c->heads / c->kv_heads);
+          int n_keys = c->lengths != NULL ? (int) CLAMP (c->lengths[b], 0, c->keys) : c->keys;
+          int position = s + n_keys - c->queries;
+          gsize out = find_row (c, c->heads, c->queries, b, h, s) * c->columns;
+          const double *row = q + find_row (c, c->heads, c->queries, b, h, s) * c->width;
           double top = -INFINITY, total = 0, magnitude = 0, offset = 0;
 
           for (int j = 0; j < c->keys; j++)
@@ -98,13 +118,15 @@ reference (Expectation *expectation,
               scores[j] = 0;
               for (int d = 0; d < c->width; d++)
                 {
-                  double product = row[d] * k[(kv * c->keys + j) * c->width + d];
+                  double product = row[d] * k[find_row (c, c->kv_heads, c->keys, b, kv_head, j) * c->width + d];
 
                   scores[j] += product;
                   size += fabs (product);
                 }
               scores[j] *= scale;
-              shown[j] = !c->causal || j <= s + c->keys - c->queries;
+              if (c->softcap > 0)
+                scores[j] = c->softcap * tanh (scores[j] / c->softcap);
+              shown[j] = j < n_keys && (!c->causal || j <= position) && (c->window == 0 || ABS (j - position) < c->window);
               if (mask != NULL)
                 {
                   double element = m[mask_index (mask, (gint64[]) { b, h, s, j })];
@@ -127,6 +149,11 @@ reference (Expectation *expectation,
               top = isnan (scores[j]) || isnan (top) ? NAN : fmax (top, scores[j]);
             }
 
+          if (sinks != NULL)
+            {
+              top = fmax (top, sinks[h]);
+              total = exp (sinks[h] - top);
+            }
           for (int j = 0; j < c->keys; j++)
             if (shown[j])
               total += exp (scores[j] - top);
@@ -138,16 +165,26 @@ reference (Expectation *expectation,
               for (int j = 0; j < c->keys; j++)
                 if (shown[j])
                   {
-                    double element = v[(kv * c->keys + j) * c->columns + i];
+                    double element = v[find_row (c, c->kv_heads, c->keys, b, kv_head, j) * c->columns + i];
 
                     sum += exp (scores[j] - top) * element;
                     largest = fmax (largest, fabs (element));
                   }
               expectation->expected[out] = total == 0 ? 0 : sum / total;
-              expectation->bounds[out] = 2 * UNIT * (c->keys + (c->width + 4) * magnitude + 2 * offset + 64) * largest;
+              expectation->bounds[out] = 2 * UNIT * (c->keys + (c->width + 10) * magnitude + 2 * offset + 64) * largest;
               out++;
             }
         }
+}
+
+static char *
+make_type (const Case *c,
+           int         heads,
+           int         sequence,
+           int         width)
+{
+  return g_strdup_printf ("%s[%d,%d,%d,%d]", c->data_type, c->batches, c->sequence_first ? sequence : heads,
+                          c->sequence_first ? heads : sequence, width);
 }
 
 static void
@@ -157,18 +194,24 @@ compare (const Case *c,
          RlxTensor  *value,
          RlxTensor  *mask)
 {
-  g_autofree char *what = g_strdup_printf ("attention %s B%d H%d/%d S%d K%d D%d/%d%s mask %s scale %g",
+  g_autofree char *what = g_strdup_printf ("attention %s B%d H%d/%d S%d K%d D%d/%d%s mask %s scale %g window %d softcap %g",
                                            c->data_type, c->batches, c->heads, c->kv_heads, c->queries, c->keys,
                                            c->width, c->columns, c->causal ? " causal" : "",
-                                           c->mask != NULL ? c->mask : "none", c->scale);
-  g_autofree char *type = g_strdup_printf ("%s[%d,%d,%d,%d]", c->data_type, c->batches, c->heads, c->queries, c->columns);
+                                           c->mask != NULL ? c->mask : "none", c->scale, c->window, c->softcap);
+  g_autofree char *type = make_type (c, c->heads, c->queries, c->columns);
+  g_autofree char *type_sink = g_strdup_printf ("f32[%d]", c->heads);
+  g_autofree char *type_lengths = g_strdup_printf ("i32[%d]", c->batches);
+  g_autoptr(RlxTensor) lengths = c->lengths != NULL ? rlx_test_tensor (type_lengths, c->lengths) : NULL;
+  g_autoptr(RlxTensor) sink = c->sink ? rlx_test_random (type_sink, -3, 3, 5) : NULL;
   g_autoptr(RlxTensor) y = NULL;
-  RlxTensor *inputs[] = { query, key, value, mask };
+  RlxTensor *inputs[] = { query, key, value, mask, lengths, sink };
   Expectation expectation;
 
-  y = rlx_test_run_op ("attention", mask != NULL ? 4 : 3, inputs,
-                       g_variant_new_parsed ("{'causal': <%b>, 'scale': <%d>}", c->causal, c->scale));
-  reference (&expectation, c, query, key, value, mask);
+  y = rlx_test_run_op ("attention", sink != NULL ? 6 : lengths != NULL ? 5 : mask != NULL ? 4 : 3, inputs,
+                       g_variant_new_parsed ("{'causal': <%b>, 'scale': <%d>, 'window': <%x>, 'softcap': <%d>, 'layout': <%s>}",
+                                             c->causal, c->scale, (gint64) c->window, c->softcap,
+                                             c->sequence_first ? "sequence-first" : "heads-first"));
+  reference (&expectation, c, query, key, value, mask, sink);
   rlx_test_compare_full (what, y, type, expectation.expected, get_bound, &expectation);
   g_free (expectation.expected);
   g_free (expectation.bounds);
@@ -180,9 +223,9 @@ make_operands (const Case *c,
                RlxTensor **key,
                RlxTensor **value)
 {
-  g_autofree char *q = g_strdup_printf ("%s[%d,%d,%d,%d]", c->data_type, c->batches, c->heads, c->queries, c->width);
-  g_autofree char *k = g_strdup_printf ("%s[%d,%d,%d,%d]", c->data_type, c->batches, c->kv_heads, c->keys, c->width);
-  g_autofree char *v = g_strdup_printf ("%s[%d,%d,%d,%d]", c->data_type, c->batches, c->kv_heads, c->keys, c->columns);
+  g_autofree char *q = make_type (c, c->heads, c->queries, c->width);
+  g_autofree char *k = make_type (c, c->kv_heads, c->keys, c->width);
+  g_autofree char *v = make_type (c, c->kv_heads, c->keys, c->columns);
   double range = c->range != 0 ? c->range : 1;
 
   *query = rlx_test_random (q, -range, range, 1);
@@ -207,23 +250,90 @@ check (Case c)
   compare (&c, query, key, value, mask);
 }
 
-/* One beside every size at which the kernel cuts queries, keys or columns. */
+/* One beside every size at which a kernel cuts queries, keys or columns. */
 static void
 test_edges (void)
 {
-  static const int queries[] = { 1, 2, 7, 8, 9, 17 };
-  static const int keys[] = { 1, 2, 63, 64, 65, 129, 200 };
-  static const int widths[] = { 1, 7, 64, 80, 256, 300 };
-  static const int columns[] = { 1, 7, 63, 64, 65, 128, 129, 300 };
+  static const int queries[] = { 1, 7, 8, 16, 17, 31, 33, 65 };
+  static const int keys[] = { 1, 2, 15, 17, 63, 64, 65, 129, 200 };
+  static const int widths[] = { 64, 4, 256, 300 };
+  static const int columns[] = { 64, 4, 60, 48 };
   g_autoptr(GRand) rand = g_rand_new_with_seed (3);
 
-  for (guint i = 0; i < 40; i++)
+  for (guint i = 0; i < 32; i++)
     check ((Case) CASE ("f32", 1, 2, 1,
                         queries[i % G_N_ELEMENTS (queries)],
                         keys[g_rand_int_range (rand, 0, G_N_ELEMENTS (keys))],
                         widths[g_rand_int_range (rand, 0, G_N_ELEMENTS (widths))],
-                        columns[i % G_N_ELEMENTS (columns)],
-                        .causal = g_rand_boolean (rand)));
+                        columns[g_rand_int_range (rand, 0, G_N_ELEMENTS (columns))]));
+}
+
+/* Widths that do not come in fours, and values wider than one workgroup takes. */
+static void
+test_widths (void)
+{
+  static const int columns[] = { 65, 129, 255, 257, 300 };
+
+  check ((Case) CASE ("f32", 1, 2, 1, 9, 66, 7, 5));
+  check ((Case) CASE ("f32", 1, 2, 1, 40, 66, 33, 1));
+  for (guint i = 0; i < G_N_ELEMENTS (columns); i++)
+    check ((Case) CASE ("f32", 1, 1, 1, i % 2 == 0 ? 40 : 3, 70, 5, columns[i]));
+  check ((Case) CASE ("f32", 1, 1, 1, 40, 70, 8, 512));
+}
+
+/* The operands as a projection leaves them. */
+static void
+test_layout (void)
+{
+  check ((Case) CASE ("f32", 2, 6, 3, 40, 70, 8, 12, .sequence_first = TRUE));
+  check ((Case) CASE ("f32", 2, 6, 3, 5, 70, 8, 12, .sequence_first = TRUE));
+  check ((Case) CASE ("f32", 2, 6, 3, 5, 700, 8, 12, .sequence_first = TRUE, .mask = "bool[2,6,5,700]"));
+}
+
+static void
+test_window (void)
+{
+  for (int causal = 0; causal < 2; causal++)
+    {
+      check ((Case) CASE ("f32", 1, 2, 2, 70, 70, 16, 16, .causal = causal, .window = 9));
+      check ((Case) CASE ("f32", 1, 2, 2, 40, 90, 16, 16, .causal = causal, .window = 33));
+      check ((Case) CASE ("f32", 1, 2, 2, 90, 20, 16, 16, .causal = causal, .window = 1));
+      check ((Case) CASE ("f32", 1, 2, 2, 40, 40, 16, 16, .causal = causal, .window = 1000));
+      check ((Case) CASE ("f32", 1, 4, 2, 3, 150, 16, 16, .causal = causal, .window = 70));
+      check ((Case) CASE ("f32", 1, 4, 2, 1, 1500, 16, 16, .causal = causal, .window = 700));
+    }
+}
+
+/* Lengths of a cache, some of them beyond what there is. */
+static void
+test_lengths (void)
+{
+  static const double lengths[] = { 70, 0, 33, -5, 1000, 1 };
+
+  for (int causal = 0; causal < 2; causal++)
+    {
+      check ((Case) CASE ("f32", 6, 2, 1, 20, 70, 16, 16, .causal = causal, .lengths = lengths));
+      check ((Case) CASE ("f32", 6, 4, 2, 2, 700, 16, 16, .causal = causal, .lengths = lengths));
+    }
+  check ((Case) CASE ("f32", 6, 2, 1, 20, 70, 16, 16, .causal = TRUE, .window = 7, .lengths = lengths));
+  check ((Case) CASE ("f32", 6, 2, 1, 1, 70, 16, 16, .mask = "f32[70]", .lengths = lengths));
+}
+
+static void
+test_softcap (void)
+{
+  check ((Case) CASE ("f32", 1, 2, 2, 20, 66, 16, 16, .softcap = 5, .range = 4, .mask = "f32[66]"));
+  check ((Case) CASE ("f32", 1, 2, 2, 1, 66, 16, 16, .softcap = 0.5, .range = 4));
+}
+
+/* One more key without a value; one query alone, in parts, and many. */
+static void
+test_sink (void)
+{
+  check ((Case) CASE ("f32", 2, 4, 2, 20, 66, 16, 16, .sink = TRUE));
+  check ((Case) CASE ("f32", 2, 4, 2, 1, 66, 16, 16, .sink = TRUE));
+  check ((Case) CASE ("f32", 2, 4, 2, 1, 900, 16, 16, .sink = TRUE));
+  check ((Case) CASE ("f32", 2, 4, 2, 20, 9, 16, 16, .sink = TRUE, .causal = TRUE));
 }
 
 static void
@@ -246,7 +356,7 @@ test_causal (void)
   check ((Case) CASE ("f32", 1, 2, 2, 1, 150, 16, 16, .causal = TRUE));
   /* more queries than keys: the first ones see nothing */
   check ((Case) CASE ("f32", 1, 2, 2, 150, 20, 16, 16, .causal = TRUE));
-  check ((Case) CASE ("f32", 1, 1, 1, 9, 1, 16, 70, .causal = TRUE));
+  check ((Case) CASE ("f32", 1, 1, 1, 9, 1, 16, 16, .causal = TRUE));
   check ((Case) CASE ("f32", 2, 2, 1, 40, 70, 16, 16, .causal = TRUE, .mask = "bool[2,1,1,70]"));
   check ((Case) CASE ("f32", 2, 2, 1, 40, 70, 16, 16, .causal = TRUE, .mask = "f32[40,70]"));
 }
@@ -257,26 +367,25 @@ test_masks (void)
   static const char *const shapes[] = {
     "[66]", "[9,66]", "[1,66]", "[9,1]", "[4,9,66]", "[4,1,1]", "[2,4,9,66]", "[2,1,1,66]", "[1,4,9,1]", "[2,1,9,66]", "[1]", "[]",
   };
-  static const char *const types[] = { "bool", "f32", "f16" };
 
   for (guint i = 0; i < G_N_ELEMENTS (shapes); i++)
-    for (guint j = 0; j < G_N_ELEMENTS (types); j++)
-      {
-        g_autofree char *mask = g_strconcat (types[j], shapes[i], NULL);
+    {
+      g_autofree char *mask = g_strconcat (i % 2 == 0 ? "f32" : "bool", shapes[i], NULL);
 
-        check ((Case) CASE ("f32", 2, 4, 2, 9, 66, 10, 5, .mask = mask));
-      }
-  check ((Case) CASE ("f32", 2, 4, 2, 1, 66, 10, 5, .mask = "bool[66]"));
-  check ((Case) CASE ("f32", 2, 4, 2, 1, 66, 10, 5, .mask = "f32[2,1,1,66]"));
+      check ((Case) CASE ("f32", 2, 4, 2, 9, 66, 12, 8, .mask = mask));
+    }
+  check ((Case) CASE ("f32", 2, 4, 2, 9, 66, 12, 8, .mask = "f16[9,66]"));
+  check ((Case) CASE ("f32", 2, 4, 2, 1, 66, 12, 8, .mask = "bool[66]"));
+  check ((Case) CASE ("f32", 2, 4, 2, 1, 66, 12, 8, .mask = "f32[2,1,1,66]"));
 }
 
 static void
 test_f16 (void)
 {
-  check ((Case) CASE ("f16", 2, 4, 2, 9, 66, 33, 65));
+  check ((Case) CASE ("f16", 2, 4, 2, 9, 66, 33, 35));
+  check ((Case) CASE ("f16", 2, 4, 2, 20, 66, 32, 36));
   check ((Case) CASE ("f16", 2, 4, 2, 1, 130, 64, 64, .causal = TRUE));
   check ((Case) CASE ("f16", 1, 2, 2, 9, 66, 16, 16, .mask = "f16[9,66]"));
-  check ((Case) CASE ("f16", 1, 2, 2, 9, 66, 16, 16, .mask = "f32[9,66]"));
   check ((Case) CASE ("f16", 1, 2, 2, 9, 66, 16, 16, .mask = "bool[9,66]"));
 }
 
@@ -444,6 +553,9 @@ test_rule (void)
   rlx_test_infers ("attention", "f32[2,4,5,8] f32[2,2,7,8] f32[2,2,7,3] bool[2,1,1,7]", NULL, "f32[2,4,5,3]");
   rlx_test_infers ("attention", "f32[2,0,5,8] f32[2,2,7,8] f32[2,2,7,3] -", NULL, "f32[2,0,5,3]");
 
+  rlx_test_infers ("attention", "f32[2,5,4,8] f32[2,7,2,8] f32[2,7,2,3] - i32[2] f32[4]",
+                   g_variant_new_parsed ("{'layout': <'sequence-first'>}"), "f32[2,5,4,3]");
+
 #define REFUSES(types, words) rlx_test_refuses ("attention", types, NULL, RLX_GRAPH_ERROR_SHAPE, words)
   REFUSES ("f32[4,5,8] f32[2,4,7,8] f32[2,4,7,3]", "query must be [batch, heads, sequence, width], it is f32[4, 5, 8]");
   REFUSES ("f32[2,4,5,8] f32[7,8] f32[2,4,7,3]", "key must be");
@@ -459,13 +571,25 @@ test_rule (void)
   REFUSES ("f32[2,4,5,8] f32[2,4,7,8] f32[2,4,7,3] bool[5,8]", "mask bool[5, 8]");
   REFUSES ("f32[2,4,5,8] f32[2,4,7,8] f32[2,4,7,3] f32[1,2,4,5,7]", "mask");
   REFUSES ("f32[2,4,1,8] f32[2,4,7,8] f32[2,4,7,3] f32[5,7]", "[2, 4, 1, 7]");
+  REFUSES ("f32[2,4,5,8] f32[2,4,7,8] f32[2,4,7,3] - i32[3]", "key lengths must be [2], one for each batch, they are i32[3]");
+  REFUSES ("f32[2,4,5,8] f32[2,4,7,8] f32[2,4,7,3] - i32[2,1]", "key lengths");
+  REFUSES ("f32[2,4,5,8] f32[2,4,7,8] f32[2,4,7,3] - - f32[2]", "sink must be [4], one for each head, or [1], it is f32[2]");
 #undef REFUSES
 
   rlx_test_refuses ("attention", "f32[2,4,5,8] f16[2,4,7,8] f32[2,4,7,3]", NULL, RLX_GRAPH_ERROR_DATA_TYPE, NULL);
   rlx_test_refuses ("attention", "f32[2,4,5,8] f32[2,4,7,8] f32[2,4,7,3] i32[5,7]", NULL, RLX_GRAPH_ERROR_DATA_TYPE, NULL);
+  rlx_test_refuses ("attention", "f32[2,4,5,8] f32[2,4,7,8] f32[2,4,7,3] - f32[2]", NULL, RLX_GRAPH_ERROR_DATA_TYPE, NULL);
   for (guint i = 0; i < G_N_ELEMENTS (scales); i++)
-    rlx_test_refuses ("attention", "f32[2,4,5,8] f32[2,4,7,8] f32[2,4,7,3]",
-                      g_variant_new_parsed ("{'scale': <%d>}", scales[i]), RLX_GRAPH_ERROR_INVALID_ARGUMENT, "scale");
+    {
+      rlx_test_refuses ("attention", "f32[2,4,5,8] f32[2,4,7,8] f32[2,4,7,3]",
+                        g_variant_new_parsed ("{'scale': <%d>}", scales[i]), RLX_GRAPH_ERROR_INVALID_ARGUMENT, "scale");
+      rlx_test_refuses ("attention", "f32[2,4,5,8] f32[2,4,7,8] f32[2,4,7,3]",
+                        g_variant_new_parsed ("{'softcap': <%d>}", scales[i]), RLX_GRAPH_ERROR_INVALID_ARGUMENT, "softcap");
+    }
+  rlx_test_refuses ("attention", "f32[2,4,5,8] f32[2,4,7,8] f32[2,4,7,3]",
+                    g_variant_new_parsed ("{'softcap': <-1.0>}"), RLX_GRAPH_ERROR_INVALID_ARGUMENT, "softcap is -1");
+  rlx_test_refuses ("attention", "f32[2,4,5,8] f32[2,4,7,8] f32[2,4,7,3]",
+                    g_variant_new_parsed ("{'window': <int64 -1>}"), RLX_GRAPH_ERROR_INVALID_ARGUMENT, "window is -1");
 }
 
 int
@@ -476,7 +600,13 @@ main (int    argc,
 
   g_test_add_func ("/attention/rule", test_rule);
   g_test_add_func ("/attention/edges", test_edges);
+  g_test_add_func ("/attention/widths", test_widths);
   g_test_add_func ("/attention/heads", test_heads);
+  g_test_add_func ("/attention/layout", test_layout);
+  g_test_add_func ("/attention/window", test_window);
+  g_test_add_func ("/attention/lengths", test_lengths);
+  g_test_add_func ("/attention/softcap", test_softcap);
+  g_test_add_func ("/attention/sink", test_sink);
   g_test_add_func ("/attention/causal", test_causal);
   g_test_add_func ("/attention/masks", test_masks);
   g_test_add_func ("/attention/f16", test_f16);

@@ -435,24 +435,23 @@ static gboolean
 generate_attention (Call *call)
 {
   gsize row = call->data_type == RLX_DATA_TYPE_F32 ? call->variant : 3 * call->variant;
-  gint64 mask[4];
-  gsize n_mask;
+  gint64 shape[4];
+  gsize n_dims;
 
   if (row >= G_N_ELEMENTS (attentions))
     return FALSE;
 
-  add_input (call, PROP_TAME, call->data_type,
-             (gint64[]) { attentions[row].batch, attentions[row].heads, attentions[row].queries, attentions[row].width }, 4);
-  add_input (call, PROP_TAME, call->data_type,
-             (gint64[]) { attentions[row].batch, attentions[row].key_heads, attentions[row].keys, attentions[row].width }, 4);
-  add_input (call, PROP_TAME, call->data_type,
-             (gint64[]) { attentions[row].batch, attentions[row].key_heads, attentions[row].keys, attentions[row].value_width }, 4);
-  if (attentions[row].mask > 0)
+  add_heads (call, attentions[row].batch, attentions[row].heads, attentions[row].queries, attentions[row].width, attentions[row].extras);
+  add_heads (call, attentions[row].batch, attentions[row].key_heads, attentions[row].keys, attentions[row].width, attentions[row].extras);
+  add_heads (call, attentions[row].batch, attentions[row].key_heads, attentions[row].keys, attentions[row].value_width, attentions[row].extras);
+  if (attentions[row].mask > 0 || attentions[row].extras)
+  gint64 window;
+  gboolean extras;    /* lengths, a sink, a limit of the scores, and the heads elsewhere */
     {
-      n_mask = random_part (call,
+      n_dims = random_part (call,
                             (gint64[]) { attentions[row].batch, attentions[row].heads, attentions[row].queries, attentions[row].keys },
-                            4, mask);
-      add_input (call, PROP_TAME, attentions[row].mask == 1 ? RLX_DATA_TYPE_BOOL : call->data_type, mask, n_mask);
+                            4, shape);
+      add_input (call, PROP_TAME, attentions[row].mask == 1 ? RLX_DATA_TYPE_BOOL : call->data_type, shape, n_dims);
     }
   g_variant_dict_insert (call->attributes, "causal", "b", attentions[row].causal);
   if (prop_chance (call->rand, 0.4))
@@ -460,6 +459,20 @@ generate_attention (Call *call)
 
   return TRUE;
 }
+/* A query, key or value. */
+static void
+add_heads (Call    *call,
+           gint64   batch,
+           gint64   heads,
+           gint64   sequence,
+           gint64   width,
+           gboolean sequence_first)
+{
+  gint64 shape[] = { batch, sequence_first ? sequence : heads, sequence_first ? heads : sequence, width };
+
+  add_input (call, PROP_TAME, call->data_type, shape, 4);
+}
+
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
@@ -484,6 +497,14 @@ rows_shape (Call   *call,
       while (n < 3 && edges[call->variant][n] > 0)
         {
           shape[n] = edges[call->variant][n];
+  g_variant_dict_insert (call->attributes, "window", "x", attentions[row].window);
+  if (attentions[row].extras)
+    {
+      add_input (call, PROP_WILD, RLX_DATA_TYPE_I32, &attentions[row].batch, 1);
+      add_input (call, PROP_TAME, call->data_type, prop_chance (call->rand, 0.5) ? &attentions[row].heads : (gint64[]) { 1 }, 1);
+      g_variant_dict_insert (call->attributes, "softcap", "d", 1.5);
+      g_variant_dict_insert (call->attributes, "layout", "s", "sequence-first");
+    }
           n++;
         }
       return n;

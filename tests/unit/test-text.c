@@ -169,7 +169,7 @@ make_graph (gboolean with_data)
   y = rlx_node_slice (y, SHAPE (0, 1), SHAPE (2, G_MAXINT64), &error);
   y = rlx_node_reshape (y, SHAPE (1, 2, 5, 1), &error);
   rlx_attention_options_set_causal (attention, TRUE);
-  z = rlx_node_attention_full (y, y, y, NULL, attention, &error);
+  z = rlx_node_attention_full (y, y, y, NULL, NULL, NULL, attention, &error);
   z = rlx_node_cast (z, RLX_DATA_TYPE_F16, &error);
   z = rlx_node_reduce_sum (z, NULL, 0, &error);
   g_assert_no_error (error);

@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: The rlx-wgpu authors
+// SPDX-License-Identifier: LGPL-2.1-or-later
+
+// Joins what the workgroups of attention-split found in their part of the keys:
+// a lane makes one column of one row, the parts in their order.
+//
+// Neighbouring lanes read neighbouring columns; the p.parts largest scores and
+// sums of a row are the same for all of its lanes. There are at most 64 parts,
+// so that this is a small share of what was read before.
+
+#include "common/attention.wgsl"
+
+@compute @workgroup_size($(WG))
+fn main (@builtin(workgroup_id) wid: vec3<u32>,
+         @builtin(local_invocation_index) lane: u32) {
+  let i = workgroup_index (wid) * $(WG)u + lane;
+  if (i >= p.elements) {
+    return;
+  }
+
+  let col = i % p.columns;
+  let index = i / p.columns;
+  let row = index % p.rows;
+  let kv_head = index / p.rows % p.kv_heads;
+  let batch = index / p.rows / p.kv_heads;
+  let head = kv_head * p.share + row % p.share;
+  let first = index * p.parts;
+
+  var top = LOWEST;
+  for (var j = 0u; j < p.parts; j++) {
+    top = max (top, load_state ((first + j) * 2u));
+  }
+#if SINK
+  let sink = load_sink (head * p.sink_head);
+  top = max (top, sink);
+  var total = weigh (sink - top);
+#else
+  var total = 0.0;
+#endif
+  var sum = 0.0;
+  for (var j = 0u; j < p.parts; j++) {
+    let share = load_state ((first + j) * 2u + 1u);
+    // A part in which nothing takes part has no largest score.
+    if (share != 0.0) {
+      let weight = weigh (load_state ((first + j) * 2u) - top);
+      total = fma (weight, share, total);
+      sum = fma (weight, load_sums ((first + j) * p.columns + col), sum);
+    }
+  }
+  store_y (batch * p.y_batch + head * p.y_head + row / p.share * p.y_row + col, select (sum / total, 0.0, total == 0.0));
+}

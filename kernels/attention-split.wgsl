@@ -1,0 +1,255 @@
+// SPDX-FileCopyrightText: The rlx-wgpu authors
+// SPDX-License-Identifier: LGPL-2.1-or-later
+
+// Attention for few queries: y[b, h, q, :] = Σⱼ softmaxⱼ (scale · q·kⱼ + mask) · vⱼ
+//
+// The heads that share keys are rows of the same matrix, query by query, so
+// that keys and values are read once for all of them. A workgroup takes TQ such
+// rows, WG · TV columns of the value and p.span of the keys, and goes through
+// its keys WG at a time. Each block has three parts:
+//
+// 1. a lane multiplies its key with all TQ rows;
+// 2. the lanes split up the rows of that TQ × WG matrix, SHARE lanes to a row,
+//    and turn the products into weights relative to the largest score so far;
+// 3. a lane adds the weighted values to the TQ × TV sums of its columns. What
+//    was summed up before is scaled down when the largest score has grown.
+//
+// With PARTS, the workgroups that share a row leave their sums, the largest
+// score and the sum of the weights for attention-merge, which joins them in a
+// fixed order.
+//
+// Keys and values are read once and nothing of them is used twice by a lane, so
+// the time is that of reading them: 2 · TQ operations per word, far below what
+// any device could compute. What counts is the number of reads in flight, that
+// is of workgroups: a decoding step has as many as heads, and one split for
+// each p.span keys makes enough of them for 20 to 150 cores. Without STAGE a
+// lane walks along its own key, a cache line of its own: right where lanes
+// share an L1 cache that holds WG lines (a CPU, where it saves the barriers).
+// With STAGE a piece of 16 columns of WG keys goes through workgroup memory:
+// 16 neighbouring lanes read 64 neighbouring bytes, in f32; the row there has 17
+// words so that 32 lanes hit 32 banks. Values are read by neighbouring lanes
+// at neighbouring addresses anyway. Workgroup memory: 4 · (TQ · WG + 17 · WG +
+// 16 · TQ + WG + TQ) bytes, 7.2 KB for 8 rows.
+//
+// A key that takes no part is marked as hidden and its value is never
+// multiplied: a NaN there does no harm.
+
+#include "common/attention.wgsl"
+
+#define SHARE WG / TQ
+#define PIECE 16
+#define PITCH PIECE + 1
+
+// The products of a block, then the scores, then the weights.
+var<workgroup> weights: array<u32, $(TQ * WG)>;
+// What each lane found in its share of a row.
+var<workgroup> found: array<f32, $(WG)>;
+// What the sums of each row are multiplied with.
+var<workgroup> factors: array<f32, $(TQ)>;
+#if STAGE && SCORES
+var<workgroup> key_piece: array<f32, $(WG * (PITCH))>;
+var<workgroup> query_piece: array<f32, $(TQ * PIECE)>;
+#endif
+
+#if SCORES
+fn query_at (batch: u32, kv_head: u32, row: u32) -> u32 {
+  return batch * p.q_batch + (kv_head * p.share + row % p.share) * p.q_head + row / p.share * p.q_row;
+}
+#endif
+
+@compute @workgroup_size($(WG))
+fn main (@builtin(workgroup_id) wid: vec3<u32>,
+         @builtin(local_invocation_index) lane: u32) {
+  let group = workgroup_index (wid);
+  if (group >= p.groups) {
+    return;
+  }
+
+  let part_index = group % p.parts;
+  var rest = group / p.parts;
+  let first_col = (rest % p.chunks) * $(WG * TV)u;
+  let cols = p.columns - first_col;
+  rest /= p.chunks;
+  let first_row = (rest % p.tiles) * $(TQ)u;
+  let rows = min (p.rows - first_row, $(TQ)u);
+  rest /= p.tiles;
+  let kv_head = rest % p.kv_heads;
+  let batch = rest / p.kv_heads;
+#for i in 0..TQ
+#for c in 0..TV
+  var sum$(i)_$(c) = 0.0;
+#endfor
+#endfor
+
+#if SCORES
+  let k = batch * p.k_batch + kv_head * p.k_head;
+#endif
+  let v = batch * p.v_batch + kv_head * p.v_head;
+#for c in 0..TV
+  let col$(c) = first_col + min (lane + $(c * WG)u, cols - 1u);
+#endfor
+#if SCORES && !STAGE
+#for i in 0..TQ
+  let q$(i) = query_at (batch, kv_head, first_row + min ($(i)u, rows - 1u));
+#endfor
+#endif
+
+  // The row this lane has a share in.
+  let row = lane / $(SHARE)u;
+  let part = lane % $(SHARE)u;
+  let own_row = first_row + min (row, rows - 1u);
+  let own_query = own_row / p.share;
+  let count = count_keys (batch);
+  let own_first = first_seen (own_query, count);
+  let own_end = end_seen (own_query, count);
+#if MASK
+  let own_mask = mask_row (batch, kv_head * p.share + own_row % p.share, own_query);
+#endif
+  var top = LOWEST;
+  var total = 0.0;
+
+  let begin = max (first_seen (first_row / p.share, count), part_index * p.span);
+  let limit = min (end_seen ((first_row + rows - 1u) / p.share, count), part_index * p.span + p.span);
+  for (var first_key = begin; first_key < limit; first_key += $(WG)u) {
+    let keys = min (limit - first_key, $(WG)u);
+
+#for i in 0..TQ
+    var product$(i) = 0.0;
+#endfor
+#if SCORES && STAGE
+    for (var d = 0u; d < p.width; d += $(PIECE)u) {
+      let left = min (p.width - d, $(PIECE)u);
+      for (var i = lane; i < $(WG * PIECE)u; i += $(WG)u) {
+        let c = i % $(PIECE)u;
+        let j = i / $(PIECE)u;
+        key_piece[j * $(PITCH)u + c] = load_key (k + (first_key + min (j, keys - 1u)) * p.k_row + d + min (c, left - 1u));
+      }
+      for (var i = lane; i < $(TQ * PIECE)u; i += $(WG)u) {
+        let c = i % $(PIECE)u;
+        query_piece[i] = load_query (query_at (batch, kv_head, first_row + min (i / $(PIECE)u, rows - 1u)) + d + min (c, left - 1u));
+      }
+      workgroupBarrier ();
+      for (var c = 0u; c < left; c++) {
+        let x = key_piece[lane * $(PITCH)u + c];
+#for i in 0..TQ
+        product$(i) = fma (query_piece[$(i * PIECE)u + c], x, product$(i));
+#endfor
+      }
+      workgroupBarrier ();
+    }
+#elif SCORES
+    let own_key = k + (first_key + min (lane, keys - 1u)) * p.k_row;
+    for (var d = 0u; d < p.width; d++) {
+      let x = load_key (own_key + d);
+#for i in 0..TQ
+      product$(i) = fma (load_query (q$(i) + d), x, product$(i));
+#endfor
+    }
+#endif
+#for i in 0..TQ
+    weights[$(i * WG)u + lane] = bitcast<u32> (product$(i));
+#endfor
+    workgroupBarrier ();
+
+    var best = LOWEST;
+    for (var j = part; j < keys; j += $(SHARE)u) {
+      let at = row * $(WG)u + j;
+      let key = first_key + j;
+      var score = cap (bitcast<f32> (weights[at]));
+      var shown = key >= own_first && key < own_end;
+#if MASK == 1
+      score += load_mask (own_mask + key * p.mask_key);
+#elif MASK == 2
+      shown = shown && load_mask (own_mask + key * p.mask_key);
+#endif
+      best = select (best, max (best, score), shown);
+      weights[at] = select (NOWHERE, bitcast<u32> (score), shown);
+    }
+    found[lane] = best;
+    workgroupBarrier ();
+
+    best = top;
+    for (var j = 0u; j < $(SHARE)u; j++) {
+      best = max (best, found[row * $(SHARE)u + j]);
+    }
+    let shrink = weigh (top - best);
+    top = best;
+    total *= shrink;
+    for (var j = part; j < keys; j += $(SHARE)u) {
+      let at = row * $(WG)u + j;
+      let score = weights[at];
+      if (score != NOWHERE) {
+        let weight = weigh (bitcast<f32> (score) - best);
+        total += weight;
+        weights[at] = bitcast<u32> (weight);
+      }
+    }
+    if (part == 0u) {
+      factors[row] = shrink;
+    }
+    workgroupBarrier ();
+
+#for i in 0..TQ
+#for c in 0..TV
+    sum$(i)_$(c) *= factors[$(i)];
+#endfor
+#endfor
+    for (var j = 0u; j < keys; j++) {
+      let at = v + (first_key + j) * p.v_row;
+#for c in 0..TV
+      let value$(c) = load_value (at + col$(c));
+#endfor
+#for i in 0..TQ
+      let weight$(i) = weights[$(i * WG)u + j];
+#for c in 0..TV
+      sum$(i)_$(c) = select (fma (bitcast<f32> (weight$(i)), value$(c), sum$(i)_$(c)), sum$(i)_$(c), weight$(i) == NOWHERE);
+#endfor
+#endfor
+    }
+    workgroupBarrier ();
+  }
+
+  found[lane] = total;
+  workgroupBarrier ();
+  if (part == 0u) {
+    for (var j = 1u; j < $(SHARE)u; j++) {
+      total += found[row * $(SHARE)u + j];
+    }
+#if PARTS
+    if (row < rows && first_col == 0u) {
+      let at = (((batch * p.kv_heads + kv_head) * p.rows + own_row) * p.parts + part_index) * 2u;
+      store_state (at, top);
+      store_state (at + 1u, total);
+    }
+#else
+    var factor = 1.0;
+#if SINK
+    let sink = load_sink ((kv_head * p.share + own_row % p.share) * p.sink_head);
+    let best = max (top, sink);
+    factor = weigh (top - best);
+    total = total * factor + weigh (sink - best);
+#endif
+    factors[row] = select (factor / total, 0.0, total == 0.0);
+#endif
+  }
+#if !PARTS
+  workgroupBarrier ();
+#endif
+
+#for i in 0..TQ
+  if ($(i)u < rows) {
+    let r = first_row + $(i)u;
+#for c in 0..TV
+    if (lane + $(c * WG)u < cols) {
+#if PARTS
+      let y = (((batch * p.kv_heads + kv_head) * p.rows + r) * p.parts + part_index) * p.columns;
+      store_sums (y + col$(c), sum$(i)_$(c));
+#else
+      let y = batch * p.y_batch + (kv_head * p.share + r % p.share) * p.y_head + r / p.share * p.y_row;
+      store_y (y + col$(c), sum$(i)_$(c) * factors[$(i)]);
+#endif
+    }
+#endfor
+  }
+#endfor
+}
