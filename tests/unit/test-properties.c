@@ -420,16 +420,33 @@ static const struct
   gint64 batch, heads, key_heads, queries, keys, width, value_width;
   guint mask;         /* 1: boolean, 2: added */
   gboolean causal;
+  gint64 window;
+  gboolean extras;    /* lengths, a sink, a limit of the scores, and the heads elsewhere */
 } attentions[] = {
-  { 1, 4, 2, 17, 65, 33, 7, 0, TRUE },      /* grouped heads, an odd width, another one of values */
-  { 2, 3, 3, 9, 9, 8, 8, 1, FALSE },
-  { 1, 2, 1, 1, 130, 16, 65, 2, FALSE },    /* one query, as in decoding */
-  { 2, 6, 2, 31, 127, 20, 130, 2, TRUE },
-  { 2, 2, 2, 12, 5, 4, 4, 0, TRUE },        /* more queries than keys: some see none */
-  { 1, 1, 1, 3, 0, 4, 5, 0, TRUE },         /* no keys */
-  { 1, 1, 1, 3, 4, 0, 5, 0, TRUE },         /* no width: every score is 0 */
-  { 0, 2, 1, 3, 4, 5, 6, 1, FALSE },
+  { 1, 4, 2, 17, 65, 33, 7, 0, TRUE, 0, FALSE },      /* grouped heads, an odd width, another one of values */
+  { 2, 3, 3, 9, 9, 8, 8, 1, FALSE, 0, FALSE },
+  { 1, 2, 1, 1, 130, 16, 65, 2, FALSE, 0, FALSE },    /* one query, as in decoding */
+  { 2, 6, 2, 31, 127, 20, 40, 2, TRUE, 11, TRUE },
+  { 2, 2, 2, 12, 5, 4, 4, 0, TRUE, 0, FALSE },        /* more queries than keys: some see none */
+  { 1, 1, 1, 3, 0, 4, 5, 0, TRUE, 0, FALSE },         /* no keys */
+  { 1, 1, 1, 3, 4, 0, 5, 0, TRUE, 0, FALSE },         /* no width: every score is 0 */
+  { 0, 2, 1, 3, 4, 5, 6, 1, FALSE, 0, FALSE },
+  { 3, 4, 2, 2, 600, 8, 12, 0, FALSE, 300, TRUE },
 };
+
+/* A query, key or value. */
+static void
+add_heads (Call    *call,
+           gint64   batch,
+           gint64   heads,
+           gint64   sequence,
+           gint64   width,
+           gboolean sequence_first)
+{
+  gint64 shape[] = { batch, sequence_first ? sequence : heads, sequence_first ? heads : sequence, width };
+
+  add_input (call, PROP_TAME, call->data_type, shape, 4);
+}
 
 static gboolean
 generate_attention (Call *call)
@@ -445,8 +462,6 @@ generate_attention (Call *call)
   add_heads (call, attentions[row].batch, attentions[row].key_heads, attentions[row].keys, attentions[row].width, attentions[row].extras);
   add_heads (call, attentions[row].batch, attentions[row].key_heads, attentions[row].keys, attentions[row].value_width, attentions[row].extras);
   if (attentions[row].mask > 0 || attentions[row].extras)
-  gint64 window;
-  gboolean extras;    /* lengths, a sink, a limit of the scores, and the heads elsewhere */
     {
       n_dims = random_part (call,
                             (gint64[]) { attentions[row].batch, attentions[row].heads, attentions[row].queries, attentions[row].keys },
@@ -454,25 +469,19 @@ generate_attention (Call *call)
       add_input (call, PROP_TAME, attentions[row].mask == 1 ? RLX_DATA_TYPE_BOOL : call->data_type, shape, n_dims);
     }
   g_variant_dict_insert (call->attributes, "causal", "b", attentions[row].causal);
+  g_variant_dict_insert (call->attributes, "window", "x", attentions[row].window);
+  if (attentions[row].extras)
+    {
+      add_input (call, PROP_WILD, RLX_DATA_TYPE_I32, &attentions[row].batch, 1);
+      add_input (call, PROP_TAME, call->data_type, prop_chance (call->rand, 0.5) ? &attentions[row].heads : (gint64[]) { 1 }, 1);
+      g_variant_dict_insert (call->attributes, "softcap", "d", 1.5);
+      g_variant_dict_insert (call->attributes, "layout", "s", "sequence-first");
+    }
   if (prop_chance (call->rand, 0.4))
     g_variant_dict_insert (call->attributes, "scale", "d", g_rand_double (call->rand) - 0.5);
 
   return TRUE;
 }
-/* A query, key or value. */
-static void
-add_heads (Call    *call,
-           gint64   batch,
-           gint64   heads,
-           gint64   sequence,
-           gint64   width,
-           gboolean sequence_first)
-{
-  gint64 shape[] = { batch, sequence_first ? sequence : heads, sequence_first ? heads : sequence, width };
-
-  add_input (call, PROP_TAME, call->data_type, shape, 4);
-}
-
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
@@ -497,14 +506,6 @@ rows_shape (Call   *call,
       while (n < 3 && edges[call->variant][n] > 0)
         {
           shape[n] = edges[call->variant][n];
-  g_variant_dict_insert (call->attributes, "window", "x", attentions[row].window);
-  if (attentions[row].extras)
-    {
-      add_input (call, PROP_WILD, RLX_DATA_TYPE_I32, &attentions[row].batch, 1);
-      add_input (call, PROP_TAME, call->data_type, prop_chance (call->rand, 0.5) ? &attentions[row].heads : (gint64[]) { 1 }, 1);
-      g_variant_dict_insert (call->attributes, "softcap", "d", 1.5);
-      g_variant_dict_insert (call->attributes, "layout", "s", "sequence-first");
-    }
           n++;
         }
       return n;
