@@ -108,7 +108,7 @@ generate_recurrent (Call *call)
   double width;
 
   /* Each of them takes two kernels or three. */
-  if (call->variant >= (call->data_type == RLX_DATA_TYPE_F32 ? G_N_ELEMENTS (edges) + 2 : 4))
+  if (call->variant >= (call->data_type == RLX_DATA_TYPE_F32 ? G_N_ELEMENTS (edges) + 1 : 3))
     return FALSE;
   if (call->variant < G_N_ELEMENTS (edges))
     sizes = edges[call->variant];
