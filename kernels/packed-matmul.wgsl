@@ -4,7 +4,7 @@
 // y[m, n] = Σₖ x[m, k] · w[n, k] + bias[n], where w is packed (ops/rlx-packed.c), or
 // w[expert[m], n, k] and bias[expert[m], n]. Three ways to share the work:
 //
-// - MODE 0: an invocation makes TM rows of one column. Rows follow from the workgroup
+// - MODE 0: an invocation makes TM rows of TN columns. Rows follow from the workgroup
 //   alone, so that `x` has the same address in all lanes. For processors that have
 //   few lanes: their caches keep the lines that 8 lanes read from.
 // - MODE 1: LANES invocations share the sums of a column, neighbours take neighbouring
@@ -12,9 +12,10 @@
 // - MODE 2: a workgroup keeps 64 columns and 32 rows of a chunk in its memory and
 //   makes all their products. For many rows on a GPU.
 //
-// Where K is no multiple of 32 (TAIL), what is beyond it counts as 0. Loops over the
-// four parts of a chunk end at p.parts, which drivers do not know: written out they
-// take long to compile, and are no faster but for one row.
+// Where K is no multiple of 32 (TAIL), what is beyond it counts as 0; elsewhere `x` is
+// loaded four at a time (VECTORS). Loops over the four parts of a chunk end at p.parts,
+// which drivers do not know: written out they take long to compile. For one row that
+// pays (UNROLL 4): words that two parts have in common are loaded once.
 
 #include "packed/decode.wgsl"
 
@@ -36,12 +37,22 @@ fn weights (h: Head, chunk: u32, j: u32) -> Part {
 #endif
 }
 
-// x[row, k], for a row that starts at `at`.
+// x[row, k], for a row that starts at `at`, and the three after it.
+#if !VECTORS
 fn get_x (at: u32, k: u32) -> f32 {
 #if TAIL
   return select (0.0, load_x (at + min (k, p.k - 1u)), k < p.k);
 #else
   return load_x (at + k);
+#endif
+}
+#endif
+
+fn get_x4 (at: u32, k: u32) -> vec4<f32> {
+#if VECTORS
+  return load4_x ((at + k) / 4u);
+#else
+  return vec4<f32> (get_x (at, k), get_x (at, k + 1u), get_x (at, k + 2u), get_x (at, k + 3u));
 #endif
 }
 
@@ -54,23 +65,23 @@ fn put (row: u32, column: u32, weight_row: u32, sum: f32) {
 }
 
 #if MODE < 2
-// The sums of TM rows: four each when there are so few that additions would wait for
-// each other.
-#if TM <= 2
+// A sum: four when there are so few that additions would wait for each other.
+#if TM * TN <= 2
 alias Sum = vec4<f32>;
 fn total (sum: Sum) -> f32 {
   return (sum.x + sum.y) + (sum.z + sum.w);
 }
-fn add (sum: Sum, at: u32, k: u32, w: vec4<f32>) -> Sum {
-  return fma (vec4<f32> (get_x (at, k), get_x (at, k + 1u), get_x (at, k + 2u), get_x (at, k + 3u)), w, sum);
+fn add (sum: Sum, a: vec4<f32>, b: vec4<f32>, w: Part) -> Sum {
+  return fma (b, w.b, fma (a, w.a, sum));
 }
 #else
 alias Sum = f32;
 fn total (sum: Sum) -> f32 {
   return sum;
 }
-fn add (sum: Sum, at: u32, k: u32, w: vec4<f32>) -> Sum {
-  return fma (get_x (at, k), w.x, fma (get_x (at, k + 1u), w.y, fma (get_x (at, k + 2u), w.z, fma (get_x (at, k + 3u), w.w, sum))));
+fn add (sum: Sum, a: vec4<f32>, b: vec4<f32>, w: Part) -> Sum {
+  let mid = fma (a.w, w.a.w, fma (a.z, w.a.z, fma (a.y, w.a.y, fma (a.x, w.a.x, sum))));
+  return fma (b.w, w.b.w, fma (b.z, w.b.z, fma (b.y, w.b.y, fma (b.x, w.b.x, mid))));
 }
 #endif
 #endif
@@ -87,13 +98,18 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 
   // Neighbouring workgroups take the same columns: these stay in the cache.
   let base_row = group % p.tiles_m * $(TM)u;
-  let base_column = group / p.tiles_m * $(WG)u;
+  let base_column = group / p.tiles_m * $(WG * TN)u;
   let rows = p.m - base_row;
-  let column = base_column + min (lane, p.n - 1u - base_column);
+#for t in 0..TN
+  let column$(t) = base_column + lane + $(t * WG)u;
+  let weight$(t) = min (column$(t), p.n - 1u);
+#endfor
 #for i in 0..TM
   let row$(i) = base_row + min ($(i)u, rows - 1u);
   let x$(i) = row$(i) * p.k;
-  var sum$(i) = Sum ();
+#for t in 0..TN
+  var sum$(i)_$(t) = Sum ();
+#endfor
 #endfor
 
 #if EXPERT
@@ -111,14 +127,22 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
       break;
     }
     for (var chunk = 0u; chunk < p.chunks; chunk++) {
-      let h = head (expert * p.n + column, chunk);
+#for t in 0..TN
+      let h$(t) = head (expert * p.n + weight$(t), chunk);
+#endfor
       for (var j = 0u; j < p.parts; j++) {
-        let w = weights (h, chunk, j);
-        let a = chunk * 32u + first (j);
-        let b = chunk * 32u + second (j);
+        let k = chunk * 32u + first (j);
+        let l = chunk * 32u + second (j);
+#for t in 0..TN
+        let w$(t) = weights (h$(t), chunk, j);
+#endfor
 #for i in 0..TM
         if (expert$(i) == expert) {
-          sum$(i) = add (add (sum$(i), x$(i), a, w.a), x$(i), b, w.b);
+          let a = get_x4 (x$(i), k);
+          let b = get_x4 (x$(i), l);
+#for t in 0..TN
+          sum$(i)_$(t) = add (sum$(i)_$(t), a, b, w$(t));
+#endfor
         }
 #endfor
       }
@@ -129,40 +153,55 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   }
 #else
   for (var chunk = 0u; chunk < p.chunks; chunk++) {
-    let h = head (column, chunk);
-#if TM == 1
-#for j in 0..4
-    let w$(j) = weights (h, chunk, $(j)u);
-    sum0 = add (add (sum0, x0, chunk * 32u + first ($(j)u), w$(j).a), x0, chunk * 32u + second ($(j)u), w$(j).b);
+#for t in 0..TN
+    let h$(t) = head (weight$(t), chunk);
 #endfor
+#if UNROLL == 4
+    let base = 0u;
+    {
 #else
-    for (var j = 0u; j < p.parts; j++) {
-      let w = weights (h, chunk, j);
-      let a = chunk * 32u + first (j);
-      let b = chunk * 32u + second (j);
+    for (var base = 0u; base < p.parts; base++) {
+#endif
+#for u in 0..UNROLL
+      {
+        // All loads come first, and then row by row the products: this leaves the
+        // sums in registers.
+        let j = base + $(u)u;
+        let k = chunk * 32u + first (j);
+        let l = chunk * 32u + second (j);
 #for i in 0..TM
-      sum$(i) = add (add (sum$(i), x$(i), a, w.a), x$(i), b, w.b);
+        let a$(i) = get_x4 (x$(i), k);
+        let b$(i) = get_x4 (x$(i), l);
+#endfor
+#for t in 0..TN
+        let w$(t) = weights (h$(t), chunk, j);
+#endfor
+#for i in 0..TM
+#for t in 0..TN
+        sum$(i)_$(t) = add (sum$(i)_$(t), a$(i), b$(i), w$(t));
+#endfor
+#endfor
+      }
 #endfor
     }
-#endif
   }
 #endif
 
-  if (base_column + lane < p.n) {
 #for i in 0..TM
-    if ($(i)u < rows) {
+#for t in 0..TN
+  if ($(i)u < rows && column$(t) < p.n) {
 #if EXPERT
-      if (expert$(i) < p.experts) {
-        put (row$(i), column, expert$(i) * p.n + column, total (sum$(i)));
-      } else {
-        store_y (row$(i) * p.n + column, 0.0);
-      }
-#else
-      put (row$(i), column, column, total (sum$(i)));
-#endif
+    if (expert$(i) < p.experts) {
+      put (row$(i), column$(t), expert$(i) * p.n + column$(t), total (sum$(i)_$(t)));
+    } else {
+      store_y (row$(i) * p.n + column$(t), 0.0);
     }
-#endfor
+#else
+    put (row$(i), column$(t), column$(t), total (sum$(i)_$(t)));
+#endif
   }
+#endfor
+#endfor
 }
 
 #elif MODE == 1
@@ -196,10 +235,10 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     let h = head (weight_row, chunk);
     for (var j = 0u; j < p.parts; j++) {
       let w = weights (h, chunk, j);
-      let a = chunk * 32u + first (j);
-      let b = chunk * 32u + second (j);
+      let k = chunk * 32u + first (j);
+      let l = chunk * 32u + second (j);
 #for i in 0..TM
-      sum$(i) = add (add (sum$(i), x$(i), a, w.a), x$(i), b, w.b);
+      sum$(i) = add (sum$(i), get_x4 (x$(i), k), get_x4 (x$(i), l), w);
 #endfor
     }
   }
@@ -266,8 +305,11 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
       tile_w[(second (j) + $(c)u) * 64u + lane] = w.b[$(c)];
 #endfor
     }
-    for (var i = lane; i < 1024u; i += 64u) {
-      tile_x[i] = get_x (min (base_row + i / 32u, p.m - 1u) * p.k, chunk * 32u + i % 32u);
+    for (var i = lane; i < 256u; i += 64u) {
+      let x = get_x4 (min (base_row + i / 8u, p.m - 1u) * p.k, chunk * 32u + i % 8u * 4u);
+#for c in 0..4
+      tile_x[i * 4u + $(c)u] = x[$(c)];
+#endfor
     }
     workgroupBarrier ();
     for (var k = 0u; k < 32u; k++) {

@@ -57,8 +57,16 @@ fn take_byte (at: u32) -> u32 {
   return extractBits (word_w (min (at / 4u, p.last_word)), at % 4u * 8u, 8u);
 }
 
+// Without branches, unlike the function for all purposes: drivers compile it faster.
+fn half (bits: u32) -> f32 {
+  let a = bits & 0x7fffu;
+  let normal = bitcast<f32> ((a << 13u) + select (0x38000000u, 0x70000000u, a >= 0x7c00u));
+  let size = select (normal, f32 (i32 (a)) * 0x1p-24, a < 0x400u);
+  return select (size, -size, (bits & 0x8000u) != 0u);
+}
+
 fn take_f16 (at: u32) -> f32 {
-  return f16_bits_to_f32 (take_half (at));
+  return half (take_half (at));
 }
 
 // Conversions are from signed integers: processors have them for these.

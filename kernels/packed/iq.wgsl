@@ -26,7 +26,7 @@ fn head (row: u32, chunk: u32) -> Head {
   let overall = take (bytes_at (at), 0u);
   let low = (take (bytes_at (at), 1u) >> (inside * 4u)) & 15u;
   let high = (overall >> (16u + inside * 2u)) & 3u;
-  h.scales.x = f16_bits_to_f32 (overall & 0xffffu) * f32 (i32 (low | (high << 4u)) - 32);
+  h.scales.x = half (overall & 0xffffu) * f32 (i32 (low | (high << 4u)) - 32);
   h.bytes = bytes_at (at + 8u + inside * 16u);
 #endif
   return h;
@@ -96,7 +96,7 @@ fn head (row: u32, chunk: u32) -> Head {
   let block = bytes_at (at);
   let s0 = take (block, 12u);
   let s1 = take (block, 13u);
-  let overall = f16_bits_to_f32 (((s0 >> 12u) & 15u) | ((s0 >> 24u) & 0xf0u) | ((s1 >> 4u) & 0xf00u) | ((s1 >> 16u) & 0xf000u));
+  let overall = half (((s0 >> 12u) & 15u) | ((s0 >> 24u) & 0xf0u) | ((s1 >> 4u) & 0xf00u) | ((s1 >> 16u) & 0xf000u));
   let scales = (select (s0, s1, inside >= 4u) >> (inside / 2u % 2u * 16u)) >> (inside % 2u * 6u);
   h.bits = vec4<u32> (take (block, inside), take (block, 8u + inside / 2u) >> (inside % 2u * 16u), 0u, 0u);
   h.scales = overall * vec2<f32> (vec2<i32> (((vec2<u32> (scales) >> vec2<u32> (0u, 3u)) & vec2<u32> (7u)) * 2u + 1u));

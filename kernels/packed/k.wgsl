@@ -5,7 +5,7 @@
 // one in common. And ternary numbers.
 
 fn f16_pair (word: u32) -> vec2<f32> {
-  return vec2<f32> (f16_bits_to_f32 (word & 0xffffu), f16_bits_to_f32 (word >> 16u));
+  return vec2<f32> (half (word & 0xffffu), half (word >> 16u));
 }
 
 fn head (row: u32, chunk: u32) -> Head {

@@ -14,8 +14,8 @@ fn head (row: u32, chunk: u32) -> Head {
 
 #elif TYPE == Q4_1 || TYPE == Q5_1
   let both = take (bytes_at (at), 0u);
-  h.scales.x = f16_bits_to_f32 (both & 0xffffu);
-  h.offsets.x = f16_bits_to_f32 (both >> 16u);
+  h.scales.x = half (both & 0xffffu);
+  h.offsets.x = half (both >> 16u);
 #if TYPE == Q5_1
   h.bits.x = take (bytes_at (at), 1u);
   h.bytes = bytes_at (at + 8u);

@@ -441,7 +441,7 @@ rlx_dequant_matmul_lower (RlxLower        *lower,
   guint64 n = (guint64) weight->type.dims[weight->type.rank - 2];
   guint64 n_outputs = rlx_type_n_elements (&y->type), m, chunks = (guint64) (k + CHUNK - 1) / CHUNK;
   gboolean cpu = rlx_lower_get_adapter (lower)->type == RLX_ADAPTER_TYPE_CPU;
-  guint64 lanes = 64, tile_m, columns, groups;
+  guint64 lanes = 64, tile_m, tile_n = 1, columns, groups;
   guint mode;
   RlxKernel *kernel;
 
@@ -451,7 +451,10 @@ rlx_dequant_matmul_lower (RlxLower        *lower,
   m = n_outputs / n;
   kernel = rlx_kernel_new (lower, node, "packed-matmul");
   kernel_packed (kernel, lower, node, weight, node->inputs[2], node->inputs[3], k);
-  rlx_kernel_input (kernel, "x", x);
+  if (k % CHUNK == 0)
+    rlx_kernel_input_vector (kernel, "x", x, 4);
+  else
+    rlx_kernel_input (kernel, "x", x);
   if (bias != NULL)
     rlx_kernel_input (kernel, "bias", bias);
   if (expert != NULL)
@@ -478,10 +481,14 @@ rlx_dequant_matmul_lower (RlxLower        *lower,
       tile_m = m == 1 || (expert != NULL && mode == 1) ? 1 : m <= 4 ? 4 : 8;
       if (mode == 0)
         {
+          /* More columns share the loads of a row where there are many; taking
+           * numbers apart is most of the work for one row. */
+          if (m > 1 && n >= 512 && expert == NULL)
+            tile_n = 4;
           /* enough workgroups for some cores */
-          while (lanes > 8 && n <= lanes * 4)
+          while (lanes > 8 && n <= lanes * tile_n * 16)
             lanes /= 2;
-          columns = lanes;
+          columns = lanes * tile_n;
         }
       else
         {
@@ -493,9 +500,12 @@ rlx_dequant_matmul_lower (RlxLower        *lower,
           rlx_kernel_define (kernel, "LANES", (gint64) share);
         }
       rlx_kernel_define (kernel, "TM", (gint64) tile_m);
+      rlx_kernel_define (kernel, "TN", (gint64) tile_n);
     }
   rlx_kernel_define (kernel, "WG", (gint64) lanes);
   rlx_kernel_define (kernel, "MODE", mode);
+  rlx_kernel_define (kernel, "UNROLL", tile_m == 1 ? 4 : 1);
+  rlx_kernel_define (kernel, "VECTORS", k % CHUNK == 0);
   rlx_kernel_define (kernel, "BIAS", bias != NULL);
   rlx_kernel_define (kernel, "EXPERT", expert != NULL);
 

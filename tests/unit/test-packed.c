@@ -125,7 +125,7 @@ test_formats (void)
 static void
 test_products (void)
 {
-  static const struct { gsize m, n, k; } sizes[] = { { 1, 70, 64 }, { 3, 1, 96 }, { 7, 33, 32 }, { 41, 67, 96 }, { 2, 2, 512 } };
+  static const struct { gsize m, n, k; } sizes[] = { { 1, 70, 64 }, { 3, 1, 96 }, { 7, 33, 32 }, { 41, 67, 96 }, { 2, 2, 512 }, { 5, 530, 32 } };
   const RlxTestPacked *format = find_format ("q4-0");
   g_autoptr (GRand) rand = g_rand_new_with_seed (11);
   Build build;
