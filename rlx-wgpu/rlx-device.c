@@ -374,6 +374,7 @@ compile_ir (RlxDevice    *self,
   gint64 start = g_get_monotonic_time ();
   g_autoptr(RlxIr) expanded = NULL;
   g_autoptr(RlxIr) simple = NULL;
+  g_autoptr(RlxIr) integers = NULL;
   RlxExecutable *executable;
   RlxIr *fused;
   RlxPlan *plan;
@@ -385,7 +386,8 @@ compile_ir (RlxDevice    *self,
   if (expanded == NULL)
     return NULL;
   simple = rlx_pass_simplify (expanded);
-  fused = rlx_pass_fuse (simple, info);
+  integers = rlx_pass_qdq (simple, info);
+  fused = rlx_pass_fuse (integers != NULL ? integers : simple, info);
   plan = rlx_plan_new (fused, info, cancellable, error);
   if (plan == NULL)
     return NULL;

@@ -19,6 +19,11 @@ RlxIr *     rlx_pass_expand   (const RlxIr *ir,
  * equal nodes. Inputs, parameters and states all stay. */
 RlxIr *     rlx_pass_simplify (const RlxIr *ir);
 
+/* Lets integers that floats stand for do the work, where that gives the same. NULL
+ * when there are none. */
+RlxIr *     rlx_pass_qdq      (const RlxIr             *ir,
+                               const RlxGpuAdapterInfo *adapter);
+
 /* Makes `fused` nodes of all element-wise nodes, as large as the rules allow. */
 RlxIr *     rlx_pass_fuse     (const RlxIr             *ir,
                                const RlxGpuAdapterInfo *adapter);
