@@ -33,6 +33,7 @@ typedef struct
 /* One table per file; they end with a NULL. */
 extern const RlxReferenceRow rlx_reference_attention[];
 extern const RlxReferenceRow rlx_reference_contract[];
+extern const RlxReferenceRow rlx_reference_complex[];
 extern const RlxReferenceRow rlx_reference_index[];
 extern const RlxReferenceRow rlx_reference_linear[];
 extern const RlxReferenceRow rlx_reference_normalise[];

@@ -766,6 +766,8 @@ generate_gather (Call *call)
 
 #include "test-prop-window.h"
 
+#include "test-prop-complex.h"
+
 #include "test-prop-recurrent.h"
 
 #include "test-prop-solve.h"
@@ -801,6 +803,12 @@ static const struct
   { "lora_matmul", generate_lora_matmul },
   { "average_pool", generate_pool },
   { "l2_pool", generate_pool },
+  { "complex", generate_complex },
+  { "real", generate_complex },
+  { "imag", generate_complex },
+  { "conj", generate_complex },
+  { "complex_mul", generate_complex },
+  { "abs_squared", generate_complex },
   { "lstm", generate_recurrent },
   { "gru", generate_recurrent },
   { "rnn", generate_recurrent },
