@@ -470,6 +470,9 @@ rlx_dequant_matmul_lower (RlxLower        *lower,
     mode = n_outputs <= 16 && chunks >= 8 ? 1 : 0;
   else
     mode = m <= 8 || expert != NULL ? 1 : 2;
+  /* Without any experts there is no row that could stand in for the one asked for. */
+  if (expert != NULL && weight->type.dims[0] == 0)
+    mode = 0;
 
   if (mode == 2)
     {

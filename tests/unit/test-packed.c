@@ -139,7 +139,7 @@ test_products (void)
       g_autofree char *bias_type = g_strdup_printf ("f32[%" G_GSIZE_FORMAT "]", sizes[i].n);
       g_autoptr (RlxTensor) rows = rlx_test_packed_rows (format, "", 1, sizes[i].n, sizes[i].k, FALSE, TRUE, rand);
       g_autoptr (RlxTensor) x = rlx_test_random (x_type, -1, 1, 3);
-      g_autoptr (RlxTensor) bias = i % 2 == 1 ? rlx_test_random (bias_type, -1, 1, 4) : NULL;
+      g_autoptr (RlxTensor) bias = rlx_test_random (bias_type, -1, 1, 4);
 
       build_add (&build, g_strdup_printf ("%s q4-0", x_type), "dequant_matmul", (RlxTensor *[]) { x, rows, NULL, NULL, bias, NULL }, 6, of_type ("q4-0"));
     }
@@ -198,12 +198,14 @@ test_experts (void)
   g_autoptr (RlxTensor) x = rlx_test_random ("f32[2,6,64]", -1, 1, 3);
   g_autoptr (RlxTensor) bias = rlx_test_random ("f32[3,37]", -1, 1, 4);
   g_autoptr (RlxTensor) experts = rlx_test_tensor ("i32[2,6]", which);
+  g_autoptr (RlxTensor) none = rlx_test_packed_rows (format, "0,", 0, 37, 64, FALSE, TRUE, rand);
   Build build;
 
   if (rlx_test_device () == NULL)
     return;
   build_init (&build);
   build_add (&build, g_strdup ("experts"), "dequant_matmul", (RlxTensor *[]) { x, rows, NULL, NULL, bias, experts }, 6, of_type ("q8-0"));
+  build_add (&build, g_strdup ("no experts"), "dequant_matmul", (RlxTensor *[]) { x, none, NULL, NULL, NULL, experts }, 6, of_type ("q8-0"));
   build_check (&build);
 }
 
@@ -358,7 +360,7 @@ main (int   argc,
   g_test_add_func ("/packed/rules", test_rules);
   g_test_add_func ("/packed/formats", test_formats);
   rlx_test_add_kernels ("/packed/products", test_products);
-  rlx_test_add_kernels ("/packed/scaled", test_scaled);
+  g_test_add_func ("/packed/scaled", test_scaled);
   rlx_test_add_kernels ("/packed/experts", test_experts);
   g_test_add_func ("/packed/gather", test_gather);
   g_test_add_func ("/packed/empty", test_empty);

@@ -13,7 +13,7 @@ static const RlxTestPacked *
 random_format (Call  *call,
                gsize *columns)
 {
-  static const char *const names[] = { "q4-0", "int4", "f8-e5m2", "q4-k", "iq3-s", "bf16", "mxfp4", "int8", "int2" };
+  static const char *const names[] = { "q4-0", "int4", "f8-e5m2", "q4-k", "iq3-s", "int8" };
   const char *name = names[call->variant % G_N_ELEMENTS (names)];
 
   for (gsize i = 0; i < G_N_ELEMENTS (rlx_test_packed); i++)
@@ -69,7 +69,7 @@ generate_packed (Call *call)
   const RlxTestPacked *format = random_format (call, &columns);
   gint64 shape[] = { prop_pick (call->rand, 0, 3), 5 };
 
-  if (call->variant > 8)
+  if (call->variant > 5)
     return FALSE;
 
   call->inputs[call->n_inputs++] = rlx_test_packed_rows (format, "", 1, rows, columns, is_signed, prop_chance (call->rand, 0.5), call->rand);
@@ -91,7 +91,7 @@ generate_dequant_matmul (Call *call)
   gint64 x[] = { prop_pick (call->rand, 1, 2), prop_pick (call->rand, 1, 10), (gint64) columns };
   gint64 bias[] = { 3, (gint64) n };
 
-  if (call->variant > 8)
+  if (call->variant > 5)
     return FALSE;
 
   if (call->variant == 4)
