@@ -375,6 +375,7 @@ compile_ir (RlxDevice    *self,
   g_autoptr(RlxIr) expanded = NULL;
   g_autoptr(RlxIr) simple = NULL;
   g_autoptr(RlxIr) integers = NULL;
+  g_autoptr(RlxIr) joined = NULL;
   RlxExecutable *executable;
   RlxIr *fused;
   RlxPlan *plan;
@@ -387,7 +388,8 @@ compile_ir (RlxDevice    *self,
     return NULL;
   simple = rlx_pass_simplify (expanded);
   integers = rlx_pass_qdq (simple, info);
-  fused = rlx_pass_fuse (integers != NULL ? integers : simple, info);
+  joined = rlx_pass_join (integers != NULL ? integers : simple);
+  fused = rlx_pass_fuse (joined, info);
   plan = rlx_plan_new (fused, info, cancellable, error);
   if (plan == NULL)
     return NULL;

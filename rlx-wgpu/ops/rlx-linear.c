@@ -13,6 +13,8 @@ gboolean rlx_matmul_infer (RlxOpCall *call, GError **error);
 gboolean rlx_matmul_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
 gboolean rlx_linear_infer (RlxOpCall *call, GError **error);
 gboolean rlx_linear_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
+gboolean rlx_qkv_linear_infer (RlxOpCall *call, GError **error);
+gboolean rlx_qkv_linear_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
 
 /* ---- rules ------------------------------------------------------------------ */
 
@@ -170,6 +172,51 @@ rlx_linear_infer (RlxOpCall *call,
   return TRUE;
 }
 
+gboolean
+rlx_qkv_linear_infer (RlxOpCall *call,
+                      GError   **error)
+{
+  const RlxTensorType *x = call->inputs[0];
+  const RlxTensorType *weight = call->inputs[1];
+  const RlxTensorType *bias = call->n_inputs > 2 ? call->inputs[2] : NULL;
+  gboolean transpose_b = rlx_call_attr (call, "transpose_b")->i != 0;
+  gint64 query = rlx_call_attr (call, "query_size")->i;
+  gint64 key = rlx_call_attr (call, "key_size")->i;
+  RlxTensorType type = *x;
+  gint64 m, n, k_x, k_w;
+
+  if (weight->rank != 2)
+    {
+      g_autofree char *text = rlx_type_to_string (weight);
+
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                             "the weight must have 2 dimensions, it is %s", text);
+    }
+  if (!get_matrix (call, 0, FALSE, &m, &k_x, error) || !get_matrix (call, 1, transpose_b, &k_w, &n, error))
+    return FALSE;
+  if (k_x != k_w)
+    return mismatch (call, x, weight, FALSE, transpose_b, k_x, k_w, error);
+  if (query < 1 || key < 1 || query >= n || key >= n - query)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                           "query_size %" G_GINT64_FORMAT " and key_size %" G_GINT64_FORMAT
+                           " must be at least 1 and leave some of the %" G_GINT64_FORMAT " columns of the weight",
+                           query, key, n);
+  if (bias != NULL && (bias->rank != 1 || bias->dims[0] != n))
+    {
+      g_autofree char *text = rlx_type_to_string (bias);
+
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                             "the bias is %s, it must have one dimension of %" G_GINT64_FORMAT, text, n);
+    }
+
+  for (guint i = 0; i < 3; i++)
+    {
+      type.dims[type.rank - 1] = i == 0 ? query : i == 1 ? key : n - query - key;
+      rlx_call_add_output (call, &type);
+    }
+  return TRUE;
+}
+
 /* ---- lowerings ------------------------------------------------------------------ */
 
 static void
@@ -302,5 +349,29 @@ rlx_linear_lower (RlxLower        *lower,
         product.rows.rank = 0;
     }
 
+  return rlx_lower_product (lower, node, &product, error);
+}
+
+gboolean
+rlx_qkv_linear_lower (RlxLower        *lower,
+                      const RlxIrNode *node,
+                      GError         **error)
+{
+  RlxProduct product = {
+    .y = { &node->outputs[0], &node->outputs[1], &node->outputs[2] },
+    .widths = { (guint64) rlx_node_attr (node, "query_size")->i, (guint64) rlx_node_attr (node, "key_size")->i },
+    .bias = node->n_inputs > 2 ? node->inputs[2] : NULL,
+    .bias_n = 1,
+    .alpha = 1.0,
+    .beta = 1.0,
+  };
+  guint64 n_elements = rlx_type_n_elements (&node->outputs[0].type);
+
+  if (n_elements == 0)
+    return TRUE;
+
+  set_matrix_a (&product, node->inputs[0], FALSE);
+  set_matrix_b (&product, node->inputs[1], rlx_node_attr (node, "transpose_b")->i != 0);
+  product.m = n_elements / product.widths[0];
   return rlx_lower_product (lower, node, &product, error);
 }

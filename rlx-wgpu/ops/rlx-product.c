@@ -98,6 +98,8 @@ prefer_dot (const RlxProduct *product,
 static void
 choose_lanes (Way              *way,
               const RlxProduct *product,
+              guint64           n_batch,
+              guint64           wanted,
               gboolean          cpu)
 {
   guint64 m = product->m, n = product->n;
@@ -118,9 +120,10 @@ choose_lanes (Way              *way,
       /* Wide rows: the more of one is read at once the better, unless it is
        * packed. */
       way->lanes = way->panel ? 8 : 64;
-      while (way->lanes > 8 && way->lanes * 4 > n)
+      while (way->lanes > 8 &&
+             (way->lanes * 4 > n || divide_up (m, way->tm) * divide_up (n, way->lanes * 4) * n_batch < wanted))
         way->lanes /= 2;
-      way->tn = n > 16 ? 4 : n > 8 ? 2 : 1;
+      way->tn = way->panel || n > 16 ? PANEL / 8 : n > 8 ? 2 : 1;
     }
   else
     {
@@ -378,7 +381,7 @@ rlx_lower_product (RlxLower         *lower,
         way.panel = rlx_lower_pack_weight (lower, product.b, product.k, product.n, product.b_k, product.b_n, PANEL);
 
       if (cpu || product.m <= 8)
-        choose_lanes (&way, &product, cpu);
+        choose_lanes (&way, &product, n_batch, wanted, cpu);
       else
         choose_tiles (&way, &product, n_batch, wanted);
       way.n_groups = way.tiles_m * way.tiles_n * n_batch;

@@ -19,6 +19,9 @@ RlxIr *     rlx_pass_expand   (const RlxIr *ir,
  * equal nodes. Inputs, parameters and states all stay. */
 RlxIr *     rlx_pass_simplify (const RlxIr *ir);
 
+/* Makes qkv_linear of products that are split into three. */
+RlxIr *     rlx_pass_join     (const RlxIr *ir);
+
 /* Lets integers that floats stand for do the work, where that gives the same. NULL
  * when there are none. */
 RlxIr *     rlx_pass_qdq      (const RlxIr             *ir,

@@ -165,8 +165,50 @@ linear (RlxReferenceCall *call)
   while (rlx_reference_next (index, y->shape, y->n_dims));
 }
 
+static void
+qkv_linear (RlxReferenceCall *call)
+{
+  const RlxReferenceValue *x = call->inputs[0];
+  const RlxReferenceValue *bias = rlx_reference_get_input (call, 2);
+  RlxReferenceValue *y = call->output;
+  RlxReferenceValue rows = *x;
+  gint64 first = 0, columns;
+  Product product = {
+    .a = &rows,
+    .b = call->inputs[1],
+    .transpose_b = rlx_reference_get_bool (call, "transpose_b"),
+    .k = x->shape[x->n_dims - 1],
+  };
+
+  if (y->n_elements == 0)
+    return;
+
+  if (call->result > 0)
+    first += rlx_reference_get_int (call, "query_size");
+  if (call->result > 1)
+    first += rlx_reference_get_int (call, "key_size");
+  columns = y->shape[y->n_dims - 1];
+  rows.n_dims = 2;
+  rows.shape[0] = (gint64) y->n_elements / columns;
+  rows.shape[1] = product.k;
+  for (gsize i = 0; i < y->n_elements; i++)
+    {
+      gint64 column = first + (gint64) i % columns;
+      Dot dot = multiply (&product, NULL, 0, (gint64) i / columns, column);
+
+      y->values[i] = dot.sum;
+      y->bounds[i] = sum_bound (&dot, product.k) + dot.error;
+      if (bias != NULL)
+        {
+          y->values[i] += bias->values[column];
+          y->bounds[i] += bias->bounds[column] + (isfinite (bias->values[column]) ? 0x1p-23 * fabs (bias->values[column]) : 0);
+        }
+    }
+}
+
 const RlxReferenceRow rlx_reference_linear[] = {
   { "matmul", matmul },
   { "linear", linear },
+  { "qkv_linear", qkv_linear },
   { NULL, NULL },
 };

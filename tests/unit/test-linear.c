@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include "rlx-test-util.h"
+#include "util/rlx-debug-private.h"
 
 #include <math.h>
 #include <string.h>
@@ -680,6 +681,179 @@ test_linear_rule (void)
   rlx_test_refuses ("linear", "f32[2,3] f32[3,4]", linear_attributes (FALSE, FALSE, 1, -INFINITY), RLX_GRAPH_ERROR_INVALID_ARGUMENT, "beta");
 }
 
+/* ---- what follows a product -------------------------------------------------------- */
+
+typedef struct
+{
+  RlxTensor **outputs;
+  gsize n_outputs;
+  guint dispatches;
+} Outcome;
+
+static void
+outcome_clear (Outcome *outcome)
+{
+  for (gsize i = 0; i < outcome->n_outputs; i++)
+    g_object_unref (outcome->outputs[i]);
+  g_free (outcome->outputs);
+}
+
+static Outcome
+run_text (const char *text,
+          RlxTensor **inputs,
+          gsize       n_inputs)
+{
+  g_autoptr(GError) error = NULL;
+  g_autoptr(RlxGraph) graph = rlx_graph_new_from_text (text, &error);
+  g_autoptr(RlxExecutable) executable = NULL;
+  Outcome outcome = { NULL, 0, 0 };
+
+  g_assert_no_error (error);
+  executable = rlx_device_compile (rlx_test_device (), graph, NULL, &error);
+  g_assert_no_error (error);
+  outcome.outputs = rlx_executable_run (executable, inputs, n_inputs, &outcome.n_outputs, NULL, &error);
+  g_assert_no_error (error);
+  outcome.dispatches = rlx_executable_get_n_dispatches (executable);
+  return outcome;
+}
+
+/* With each operator alone, and as the passes have it. */
+static void
+run_both (const char *text,
+          RlxTensor **inputs,
+          gsize       n_inputs,
+          Outcome    *alone,
+          Outcome    *together)
+{
+  RlxDebugFlags flags = rlx_debug_get_flags ();
+
+  rlx_debug_set_flags (flags | RLX_DEBUG_NO_FUSE);
+  *alone = run_text (text, inputs, n_inputs);
+  rlx_debug_set_flags (flags);
+  *together = run_text (text, inputs, n_inputs);
+}
+
+/* A region that follows a product runs in the product's kernel, and gives what it
+ * gives alone. What the rules forbid is not done. */
+static void
+test_epilogue (void)
+{
+  static const struct
+  {
+    const char *x, *w;
+    const char *rest;
+    guint dispatches;
+  } cases[] = {
+    { "f32[33,40]", "f32[40,70]", "%4 = gelu(%3)\n", 1 },
+    { "f32[1,600]", "f32[600,170]", "%4 = relu(%3)\n", 1 },
+    /* shared sums: the second of two kernels has it */
+    { "f32[5,2048]", "f32[2048,33]", "%4 = tanh(%3)\n", 2 },
+    { "f32[2,700]", "f32[700,3]", "%4 = neg(%3)\n", 1 },
+    { "f32[3,16,24]", "f32[24,36]", "%4 = add(%3, %2)\n", 1 },
+    { "f32[3,16,24]", "f32[3,24,36]", "%4 = mul(%3, %3)\n", 1 },
+    /* two products: the later one takes the region */
+    { "f32[20,24]", "f32[24,36]", "%5 = matmul(%0, %0) {transpose_b = true}\n%6 = matmul(%5, %0)\n%7 = matmul(%6, %1)\n"
+                                  "%8 = sigmoid(%3)\n%4 = mul(%7, %8)\n", 4 },
+    /* a cast, and a comparison, change the type of the result */
+    { "f32[20,24]", "f32[24,36]", "%5 = cast(%3) {to = f16}\n%4 = mul(%5, %5)\n", 1 },
+    { "f32[20,24]", "f32[24,36]", "%5 = greater(%3, %2)\n%4 = cast(%5) {to = u8}\n", 1 },
+    /* another shape; a second user */
+    { "f32[20,24]", "f32[24,36]", "%5 = constant f32[2, 1, 1] [1, 2]\n%4 = add(%3, %5)\n", 2 },
+    { "f32[20,24]", "f32[24,36]", "%5 = relu(%3)\n%6 = softmax(%3) {axis = 0}\n%4 = add(%5, %6)\n", 3 },
+  };
+
+  if (rlx_test_device () == NULL)
+    return;
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_autofree char *text = g_strdup_printf ("rlx 1\n%%0 = input \"x\" %s\n%%1 = input \"w\" %s\n%%2 = input \"v\" f32[36]\n"
+                                               "%%3 = matmul(%%0, %%1)\n%soutput \"y\" %%4\n",
+                                               cases[i].x, cases[i].w, cases[i].rest);
+      g_autoptr(RlxTensor) x = rlx_test_random (cases[i].x, -1, 1, i + 20);
+      g_autoptr(RlxTensor) w = rlx_test_random (cases[i].w, -1, 1, i + 40);
+      g_autoptr(RlxTensor) v = rlx_test_random ("f32[36]", -1, 1, i + 60);
+      Outcome alone, together;
+      g_autofree double *want = NULL, *got = NULL;
+
+      run_both (text, (RlxTensor *[]) { x, w, v }, 3, &alone, &together);
+      if (!RLX_DEBUG_CHECK (GPU_KERNELS))
+        g_assert_cmpuint (together.dispatches, ==, cases[i].dispatches);
+      want = rlx_test_get_values (alone.outputs[0]);
+      got = rlx_test_get_values (together.outputs[0]);
+      /* The sums are the same. The rest is one operator or two, which a driver may
+       * contract, and in f16 there is one rounding less. */
+      for (gsize j = 0; j < rlx_tensor_get_n_elements (alone.outputs[0]); j++)
+        if (fabs (got[j] - want[j]) > rlx_test_rounding (rlx_tensor_get_data_type (alone.outputs[0]), want[j]) + 0x1p-20 * MAX (1, fabs (want[j])))
+          g_error ("case %u, element %" G_GSIZE_FORMAT ": %g instead of %g", i, j, got[j], want[j]);
+      outcome_clear (&alone);
+      outcome_clear (&together);
+    }
+}
+
+static GVariant *
+qkv_attributes (gint64 query,
+                gint64 key)
+{
+  return g_variant_new_parsed ("{'query_size': <%x>, 'key_size': <%x>}", query, key);
+}
+
+static void
+test_qkv_rule (void)
+{
+  rlx_test_refuses ("qkv_linear", "f32[2,3] f32[3,4]", qkv_attributes (0, 1), RLX_GRAPH_ERROR_INVALID_ARGUMENT, "query_size 0");
+  rlx_test_refuses ("qkv_linear", "f32[2,3] f32[3,4]", qkv_attributes (2, 2), RLX_GRAPH_ERROR_INVALID_ARGUMENT, "key_size 2");
+  rlx_test_refuses ("qkv_linear", "f32[2,3] f32[3,4]", qkv_attributes (G_MAXINT64, 2), RLX_GRAPH_ERROR_INVALID_ARGUMENT, "4 columns");
+  rlx_test_refuses ("qkv_linear", "f32[2,3] f32[3,4]", qkv_attributes (1, G_MAXINT64), RLX_GRAPH_ERROR_INVALID_ARGUMENT, "4 columns");
+  rlx_test_refuses ("qkv_linear", "f32[2,3] f32[4,4]", qkv_attributes (1, 1), RLX_GRAPH_ERROR_SHAPE, "differ: 3 and 4");
+  rlx_test_refuses ("qkv_linear", "f32[2,3] f32[3,4] f32[3]", qkv_attributes (1, 1), RLX_GRAPH_ERROR_SHAPE, "bias");
+  rlx_test_refuses ("qkv_linear", "f32[2,3] f32[3]", qkv_attributes (1, 1), RLX_GRAPH_ERROR_SHAPE, "2 dimensions");
+  rlx_test_refuses ("qkv_linear", "f32[] f32[3,4]", qkv_attributes (1, 1), RLX_GRAPH_ERROR_SHAPE, "scalar");
+}
+
+/* A projection that is cut into three by a split or by slices is one kernel. */
+static void
+test_qkv (void)
+{
+  static const struct
+  {
+    const char *product;
+    const char *parts;
+    guint dispatches;
+  } cases[] = {
+    { "%3 = linear(%0, %1, %2)\n", "%4, %5, %6 = split(%3) {axis = 2, sizes = [16, 8, 40]}\n", 1 },
+    { "%3 = matmul(%0, %1)\n", "%6 = slice(%3) {starts = [0, 0, 24], ends = [2, 5, 64]}\n"
+                               "%4 = slice(%3) {starts = [0, 0, 0], ends = [2, 5, 16]}\n"
+                               "%5 = slice(%3) {starts = [0, 0, 16], ends = [2, 5, 24]}\n", 1 },
+    { "", "%4, %5, %6 = qkv_linear(%0, %1, %2) {query_size = 16, key_size = 8}\n", 1 },
+    /* parts that overlap */
+    { "%3 = matmul(%0, %1)\n", "%6 = slice(%3) {starts = [0, 0, 24], ends = [2, 5, 64]}\n"
+                               "%4 = slice(%3) {starts = [0, 0, 0], ends = [2, 5, 17]}\n"
+                               "%5 = slice(%3) {starts = [0, 0, 16], ends = [2, 5, 24]}\n", 4 },
+  };
+
+  if (rlx_test_device () == NULL)
+    return;
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_autofree char *text = g_strconcat ("rlx 1\n%0 = input \"x\" f32[2, 5, 32]\n%1 = input \"w\" f32[32, 64]\n"
+                                           "%2 = input \"b\" f32[64]\n", cases[i].product, cases[i].parts,
+                                           "output \"q\" %4\noutput \"k\" %5\noutput \"v\" %6\n", NULL);
+      g_autoptr(RlxTensor) x = rlx_test_random ("f32[2,5,32]", -1, 1, 1);
+      g_autoptr(RlxTensor) w = rlx_test_random ("f32[32,64]", -1, 1, 2);
+      g_autoptr(RlxTensor) b = rlx_test_random ("f32[64]", -1, 1, 3);
+      Outcome alone, together;
+
+      run_both (text, (RlxTensor *[]) { x, w, b }, 3, &alone, &together);
+      g_assert_cmpuint (together.dispatches, ==, cases[i].dispatches);
+      for (gsize j = 0; j < 3; j++)
+        g_assert_true (rlx_tensor_equal (alone.outputs[j], together.outputs[j]));
+      outcome_clear (&alone);
+      outcome_clear (&together);
+    }
+}
+
 int
 main (int    argc,
       char **argv)
@@ -705,6 +879,9 @@ main (int    argc,
   g_test_add_func ("/linear/leading", test_linear_leading);
   g_test_add_func ("/linear/shapes", test_linear_shapes);
   g_test_add_func ("/linear/empty", test_linear_empty);
+  g_test_add_func ("/linear/epilogue", test_epilogue);
+  g_test_add_func ("/linear/qkv-rule", test_qkv_rule);
+  g_test_add_func ("/linear/qkv", test_qkv);
 
   return g_test_run ();
 }

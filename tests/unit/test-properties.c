@@ -414,71 +414,30 @@ generate_linear (Call *call)
   return TRUE;
 }
 
-/* Each of these is a kernel that takes long to compile. */
-static const struct
-{
-  gint64 batch, heads, key_heads, queries, keys, width, value_width;
-  guint mask;         /* 1: boolean, 2: added */
-  gboolean causal;
-  gint64 window;
-  gboolean extras;    /* lengths, a sink, a limit of the scores, and the heads elsewhere */
-} attentions[] = {
-  { 1, 4, 2, 17, 65, 33, 7, 0, TRUE, 0, FALSE },      /* grouped heads, an odd width, another one of values */
-  { 2, 3, 3, 9, 9, 8, 8, 1, FALSE, 0, FALSE },
-  { 1, 2, 1, 1, 130, 16, 65, 2, FALSE, 0, FALSE },    /* one query, as in decoding */
-  { 2, 6, 2, 31, 127, 20, 40, 2, TRUE, 11, TRUE },
-  { 2, 2, 2, 12, 5, 4, 4, 0, TRUE, 0, FALSE },        /* more queries than keys: some see none */
-  { 1, 1, 1, 3, 0, 4, 5, 0, TRUE, 0, FALSE },         /* no keys */
-  { 1, 1, 1, 3, 4, 0, 5, 0, TRUE, 0, FALSE },         /* no width: every score is 0 */
-  { 0, 2, 1, 3, 4, 5, 6, 1, FALSE, 0, FALSE },
-  { 3, 4, 2, 2, 600, 8, 12, 0, FALSE, 300, TRUE },
-};
-
-/* A query, key or value. */
-static void
-add_heads (Call    *call,
-           gint64   batch,
-           gint64   heads,
-           gint64   sequence,
-           gint64   width,
-           gboolean sequence_first)
-{
-  gint64 shape[] = { batch, sequence_first ? sequence : heads, sequence_first ? heads : sequence, width };
-
-  add_input (call, PROP_TAME, call->data_type, shape, 4);
-}
-
 static gboolean
-generate_attention (Call *call)
+generate_qkv_linear (Call *call)
 {
-  gsize row = call->data_type == RLX_DATA_TYPE_F32 ? call->variant : 3 * call->variant;
-  gint64 shape[4];
-  gsize n_dims;
+  Sizes sizes = product_sizes (call);
+  gboolean transpose_b = prop_chance (call->rand, 0.5);
+  gint64 n = MAX (sizes.n, 3) * (call->variant < 3 ? 9 : 1);
+  gint64 query = prop_pick (call->rand, 1, n - 2), key = prop_pick (call->rand, 1, n - query - 1);
+  gint64 x[RLX_MAX_RANK];
+  gsize n_x = 0;
 
-  if (row >= G_N_ELEMENTS (attentions))
+  if (call->variant > 8)
     return FALSE;
 
-  add_heads (call, attentions[row].batch, attentions[row].heads, attentions[row].queries, attentions[row].width, attentions[row].extras);
-  add_heads (call, attentions[row].batch, attentions[row].key_heads, attentions[row].keys, attentions[row].width, attentions[row].extras);
-  add_heads (call, attentions[row].batch, attentions[row].key_heads, attentions[row].keys, attentions[row].value_width, attentions[row].extras);
-  if (attentions[row].mask > 0 || attentions[row].extras)
-    {
-      n_dims = random_part (call,
-                            (gint64[]) { attentions[row].batch, attentions[row].heads, attentions[row].queries, attentions[row].keys },
-                            4, shape);
-      add_input (call, PROP_TAME, attentions[row].mask == 1 ? RLX_DATA_TYPE_BOOL : call->data_type, shape, n_dims);
-    }
-  g_variant_dict_insert (call->attributes, "causal", "b", attentions[row].causal);
-  g_variant_dict_insert (call->attributes, "window", "x", attentions[row].window);
-  if (attentions[row].extras)
-    {
-      add_input (call, PROP_WILD, RLX_DATA_TYPE_I32, &attentions[row].batch, 1);
-      add_input (call, PROP_TAME, call->data_type, prop_chance (call->rand, 0.5) ? &attentions[row].heads : (gint64[]) { 1 }, 1);
-      g_variant_dict_insert (call->attributes, "softcap", "d", 1.5);
-      g_variant_dict_insert (call->attributes, "layout", "s", "sequence-first");
-    }
-  if (prop_chance (call->rand, 0.4))
-    g_variant_dict_insert (call->attributes, "scale", "d", g_rand_double (call->rand) - 0.5);
+  for (gint64 i = prop_pick (call->rand, 0, 2); i > 0; i--)
+    x[n_x++] = prop_pick (call->rand, call->variant == 7 ? 0 : 1, 3);
+  x[n_x++] = sizes.m;
+  x[n_x++] = sizes.k;
+  add_input (call, PROP_TAME, call->data_type, x, n_x);
+  add_input (call, PROP_TAME, call->data_type, (gint64[]) { transpose_b ? n : sizes.k, transpose_b ? sizes.k : n }, 2);
+  if (prop_chance (call->rand, 0.7))
+    add_input (call, PROP_TAME, call->data_type, &n, 1);
+  g_variant_dict_insert (call->attributes, "query_size", "x", query);
+  g_variant_dict_insert (call->attributes, "key_size", "x", key);
+  g_variant_dict_insert (call->attributes, "transpose_b", "b", transpose_b);
 
   return TRUE;
 }
@@ -770,6 +729,7 @@ generate_gather (Call *call)
 
 #include "test-prop-recurrent.h"
 
+#include "test-prop-attention.h"
 #include "test-prop-solve.h"
 #include "test-prop-sort.h"
 
@@ -790,17 +750,25 @@ static const struct
   { "cast", generate_cast },
   { "matmul", generate_matmul },
   { "linear", generate_linear },
-  { "attention", generate_attention },
-  { "conv", generate_conv },
-  { "conv_transpose", generate_conv },
-  { "im2col", generate_im2col },
-  { "max_pool", generate_pool },
-  { "arg_max_pool", generate_pool },
+  { "qkv_linear", generate_qkv_linear },
   { "dot_general", generate_dot_general },
   { "einsum", generate_einsum },
   { "diagonal", generate_diagonal },
   { "grouped_matmul", generate_grouped_matmul },
   { "lora_matmul", generate_lora_matmul },
+  { "cholesky", generate_matrices },
+  { "triangular_solve", generate_system },
+  { "solve", generate_system },
+  { "inverse", generate_matrices },
+  { "determinant", generate_matrices },
+  { "attention", generate_attention },
+  { "rope", generate_rope },
+  { "rope_2d", generate_rope },
+  { "conv", generate_conv },
+  { "conv_transpose", generate_conv },
+  { "im2col", generate_im2col },
+  { "max_pool", generate_pool },
+  { "arg_max_pool", generate_pool },
   { "average_pool", generate_pool },
   { "l2_pool", generate_pool },
   { "complex", generate_complex },
@@ -849,12 +817,12 @@ static const struct
   { "cumprod", generate_scan },
   { "cummax", generate_scan },
   { "cummin", generate_scan },
+  { "qconv2d", generate_qconv },
   { "qmatmul", generate_qmatmul },
   { "quantize_linear", generate_quantize },
   { "dequantize_linear", generate_dequantize },
   { "dynamic_quantize", generate_dynamic_quantize },
   { "fake_quantize", generate_fake_quantize },
-  { "qconv2d", generate_qconv },
   { "dequant_matmul", generate_dequant_matmul },
   { "dequantize_blocks", generate_packed },
   { "gather_packed", generate_packed },
