@@ -127,7 +127,7 @@ class Dawn(Program):
     program = 'rlx-bench-dawn'
 
     def takes(self, workload):
-        return workload['family'] == 'tiny'
+        return workload['family'] == 'tiny' and workload['kind'] == 'run'
 
 
 class OpenBlas(Program):
@@ -227,11 +227,17 @@ def largest_error(expected, got):
 
 
 class Measurement:
-    """Of one workload by one contender."""
+    """One workload by one contender."""
 
     def __init__(self, workload, contender):
         self.workload, self.contender = workload, contender
         self.times, self.extra, self.accepted, self.error, self.failure = [], {}, set(), 0.0, None
+
+    def add(self, result):
+        """Notes what a process has told beside the time."""
+        result.pop('runs', None)
+        for name, value in result.items():
+            self.extra.setdefault(name, []).append(value)
 
     def tolerance(self):
         return self.workload['f16_sums_tolerance' if self.contender.f16_sums else 'tolerance']
@@ -260,7 +266,7 @@ class Measurement:
             if self.workload['flops'] > 0:
                 row['gflops'] = self.workload['flops'] * 1e-9 / seconds
             row['gbytes_per_s'] = self.workload['bytes'] * 1e-9 / seconds
-        row.update(self.extra)
+        row.update((name, statistics.median_low(values)) for name, values in self.extra.items())
         return row
 
 
@@ -340,8 +346,7 @@ class Bench:
                     result = self.measure_once(measurement)
                     if i >= 0:
                         measurement.times.append(result.pop('ms'))
-                        result.pop('runs', None)
-                        measurement.extra = result
+                        measurement.add(result)
                 except NoAdapter:
                     if measurement.contender.name == 'rlx':
                         raise
@@ -363,6 +368,7 @@ class Bench:
             columns = [
                 f'{name:<20} {row["contender"]:<10} {row["median_ms"]:>10.3f}  {row["min_ms"]:>9.3f} … {row["max_ms"]:<9.3f}',
                 f'{row["median_ms"] / own:>8.2f}' if own else f'{"":>8}',
+                f'{row["cpu_ms"]:>10.3f}' if 'cpu_ms' in row else f'{"":>10}',
                 f'{row["gflops"]:>8.1f}' if 'gflops' in row else f'{"":>8}',
                 f'{row["gbytes_per_s"]:>7.2f}' if 'gbytes_per_s' in row else f'{"":>7}',
                 f'{row["max_error"]:>9.1e}',
@@ -374,7 +380,7 @@ class Bench:
 # --- The end ----------------------------------------------------------------------------------------------------------
 
 def print_heading():
-    print(f'{"workload":<20} {"contender":<10} {"median/ms":>10}  {"range/ms":>21} {"time/rlx":>8} {"GFLOPS":>8} {"GB/s":>7} '
+    print(f'{"workload":<20} {"contender":<10} {"median/ms":>10}  {"range/ms":>21} {"time/rlx":>8} {"CPU/ms":>10} {"GFLOPS":>8} {"GB/s":>7} '
           f'{"error":>9}')
 
 
@@ -397,6 +403,7 @@ def print_notes(rows):
             print(f'{half} takes ort-webgpu in f32 {times[single, "ort-webgpu"] / times[half, "rlx"]:.1f} times as long as rlx')
     if speed:
         print(f'Copying memory moves {speed:.1f} GB/s. GB/s counts what must be moved at least: operands and results, once.')
+    print('CPU is what all threads of a process use for one run, whatever else the machine does; who polls uses it, too.')
     print('The error is the largest difference from a result in double precision.')
 
 

@@ -268,7 +268,8 @@ measure (Dawn       *self,
   prepare (self);
   if (!run (self, (const float *) x, y) || !bench_write_floats (output, y, N_ELEMENTS))
     return FALSE;
-  for (guint i = 0; i < 2; i++)
+  begin = g_get_monotonic_time ();
+  for (guint i = 0; bench_warm_up (begin, i); i++)
     if (!run (self, (const float *) x, y))
       return FALSE;
   for (begin = g_get_monotonic_time (); bench_continue (begin, seconds, n);)

@@ -86,7 +86,8 @@ measure_matmul (const BenchWorkload *workload,
   multiply (workload->size, x, w, y);
   if (!bench_write_floats (output, y, n_floats))
     return FALSE;
-  for (guint i = 0; i < 2; i++)
+  begin = g_get_monotonic_time ();
+  for (guint i = 0; bench_warm_up (begin, i); i++)
     multiply (workload->size, x, w, y);
   for (begin = g_get_monotonic_time (); bench_continue (begin, seconds, n);)
     {

@@ -56,10 +56,13 @@ if (output)
   writeFileSync(output, toFloats(first.data));
 
 const times = [];
+const more = {};
 if (workload.kind === 'run') {
-  await run();
-  await run();
-  const from = performance.now();
+  let from = performance.now();
+  for (let i = 0; i < 2 && performance.now() - from < 1000; i++)
+    await run();
+  from = performance.now();
+  const cpuBefore = process.cpuUsage();
   const goOn = () => times.length < 3 ||
     times.length < 2000 && performance.now() - from < 1000 * seconds * (times.length < 7 ? 4 : 1);
   while (goOn()) {
@@ -70,9 +73,11 @@ if (workload.kind === 'run') {
       throw new Error('no result');
     times.push(performance.now() - before);
   }
+  const { user, system } = process.cpuUsage(cpuBefore);
+  more.cpu_ms = (user + system) / 1000 / times.length;
   times.sort((a, b) => a - b);
 } else {
   times.push(start);
 }
 const ms = (times[times.length - 1 >> 1] + times[times.length >> 1]) / 2;
-console.log(JSON.stringify({ ms, runs: times.length }));
+console.log(JSON.stringify({ ms, runs: times.length, ...more }));

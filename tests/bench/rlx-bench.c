@@ -366,8 +366,8 @@ measure (Bench      *self,
 
   if (self->workload->kind == BENCH_RUN)
     {
-      /* the driver gets faster over its first few runs */
-      for (guint i = 0; i < 2; i++)
+      begin = g_get_monotonic_time ();
+      for (guint i = 0; bench_warm_up (begin, i); i++)
         {
           g_autoptr(RlxTensor) y = run (executable, inputs, &self->error);
 

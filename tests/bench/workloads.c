@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 /* Alignment of tensors in a file, for those who map it. */
 #define ALIGNMENT 4096
@@ -388,18 +389,44 @@ compare_doubles (const void *a,
   return x < y ? -1 : x > y;
 }
 
+/* What all threads of this process have used, in ms. */
+static double
+cpu_time (void)
+{
+  struct rusage usage;
+
+  getrusage (RUSAGE_SELF, &usage);
+  return (double) (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1e3 +
+         (double) (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-3;
+}
+
+static double cpu_start, cpu_end;
+
 void
 bench_print_times (double     *times,
                    gsize       n_times,
                    const char *more)
 {
-  char number[G_ASCII_DTOSTR_BUF_SIZE];
+  char number[2][G_ASCII_DTOSTR_BUF_SIZE];
   double median;
 
   qsort (times, n_times, sizeof (double), compare_doubles);
   median = (times[(n_times - 1) / 2] + times[n_times / 2]) / 2;
-  g_print ("{\"ms\": %s, \"runs\": %" G_GSIZE_FORMAT "%s%s}\n", g_ascii_formatd (number, sizeof number, "%.6f", median), n_times,
-           more ? ", " : "", more ? more : "");
+  g_ascii_formatd (number[0], sizeof number[0], "%.6f", median);
+  g_print ("{\"ms\": %s, \"runs\": %" G_GSIZE_FORMAT, number[0], n_times);
+  if (cpu_end > 0)
+    {
+      g_ascii_formatd (number[1], sizeof number[1], "%.6f", (cpu_end - cpu_start) / (double) n_times);
+      g_print (", \"cpu_ms\": %s", number[1]);
+    }
+  g_print ("%s%s}\n", more ? ", " : "", more ? more : "");
+}
+
+gboolean
+bench_warm_up (gint64 start,
+               gsize  n_runs)
+{
+  return n_runs < 2 && g_get_monotonic_time () - start < G_USEC_PER_SEC;
 }
 
 gboolean
@@ -409,8 +436,13 @@ bench_continue (gint64 start,
 {
   double passed = (double) (g_get_monotonic_time () - start) * 1e-6;
 
+  if (n_times == 0)
+    cpu_start = cpu_time ();
   /* Of what is slow by itself, few runs tell as much as many. */
-  return n_times < 3 || (n_times < BENCH_MAX_RUNS && passed < (n_times < 7 ? 4 * seconds : seconds));
+  if (n_times < 3 || (n_times < BENCH_MAX_RUNS && passed < (n_times < 7 ? 4 * seconds : seconds)))
+    return TRUE;
+  cpu_end = cpu_time ();
+  return FALSE;
 }
 
 gboolean

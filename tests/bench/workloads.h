@@ -94,11 +94,16 @@ const char *          bench_type_name      (BenchType            type);
 double                bench_count_flops    (const BenchWorkload *self);
 double                bench_count_bytes    (const BenchWorkload *self);
 
-/* What a contender has to say about one process: the times of its runs, and
- * more (numbers as "name": value, …), or NULL. Sorts the times. */
+/* What a contender has to say about one process: the median time of its runs,
+ * the processor time of each, and more (numbers as "name": value, …), or NULL.
+ * Sorts the times. */
 void                  bench_print_times    (double              *times,
                                             gsize                n_times,
                                             const char          *more);
+/* Whether there should be one more run before any is timed: drivers get faster
+ * over their first few. */
+gboolean              bench_warm_up        (gint64               start,
+                                            gsize                n_runs);
 /* Whether one more run should be timed. */
 gboolean              bench_continue       (gint64               start,
                                             double               seconds,
