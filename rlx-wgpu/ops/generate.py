@@ -474,7 +474,9 @@ def type_words(op):
 
 def example(op):
     args = [i['name'] for i in op.inputs if i['name'] != 'self' and not i['variadic'] and not i['optional']]
-    args += [f"'{a.doc.split('`')[1]}'" if a.type == 'string' else a.name for a in op.required]
+    # what comes after operands that are left out is named
+    named = any(i['optional'] for i in op.inputs)
+    args += [(f'{a.name}=' if named else '') + (f"'{a.doc.split('`')[1]}'" if a.type == 'string' else a.name) for a in op.required]
     result = 'results' if op.many else 'y'
     if op.variadic:
         return f'{result} = graph.{op.name}([a, b], ' + ', '.join(args) + ')'
