@@ -380,8 +380,8 @@ class Bench:
 # --- The end ----------------------------------------------------------------------------------------------------------
 
 def print_heading():
-    print(f'{"workload":<20} {"contender":<10} {"median/ms":>10}  {"range/ms":>21} {"time/rlx":>8} {"CPU/ms":>10} {"GFLOPS":>8} {"GB/s":>7} '
-          f'{"error":>9}')
+    print(f'{"workload":<20} {"contender":<10} {"median/ms":>10}  {"range/ms":>21} {"time/rlx":>8} {"CPU/ms":>10} {"GFLOPS":>8} '
+          f'{"GB/s":>7} {"error":>9}')
 
 
 def print_memory(rows):
@@ -439,7 +439,8 @@ def parse(arguments):
     parser.add_argument('--programs', required=True, metavar='FOLDER', help='where the programs are: tests/bench of a build')
     parser.add_argument('--peers', action='store_true',
                         help='measure others too: bare Dawn, OpenBLAS, and ONNX Runtime on the CPU and on WebGPU')
-    parser.add_argument('--only', nargs='+', action='extend', default=[], metavar='NAME', help='measure these; * and ? are patterns')
+    parser.add_argument('--only', nargs='+', action='extend', default=[], metavar='NAME',
+                        help='measure these; * and ? are patterns')
     parser.add_argument('--processes', type=int, default=5, metavar='N', help='how many processes measure each (5)')
     parser.add_argument('--seconds', type=float, default=0.5, metavar='S', help='how long each of them measures (0.5)')
     parser.add_argument('--json', metavar='FILE', help='write the results to this file')

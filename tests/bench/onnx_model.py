@@ -195,8 +195,8 @@ def has_model(workload):
 
 def write_model(workload, folder, provider):
     """Writes the model into the folder where its data is; returns its path."""
-    # ONNX Runtime 1.30's fused attention for several queries on WebGPU gives wrong results where subgroups are 8 wide, as
-    # on a driver that uses the CPU. There it gets the steps one by one.
+    # ONNX Runtime 1.30's fused attention for several queries gives wrong results on WebGPU with a driver that uses the CPU.
+    # There it gets the steps one by one.
     graph = _Graph(workload, fused_attention=provider == 'cpu')
     _BUILDERS[workload['family']](graph)
     path = os.path.join(folder, f'{workload["data"]}.{provider}.onnx')
