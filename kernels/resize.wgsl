@@ -5,8 +5,11 @@
 // RlxInterpolation, COORDINATES a RlxResizeCoordinates, ROUNDING a
 // RlxResizeRounding. Where EXACT, element r is at (a r + b) / d in integers;
 // otherwise floats have to do.
+//
+// With ANTIALIAS the weights are stretched to where the neighbours of the result
+// are; LANES invocations share the elements of each.
 
-#if MODE == 2
+#if MODE == 2 && !ANTIALIAS
 #include "common/cubic.wgsl"
 #endif
 
@@ -23,6 +26,16 @@ fn divide (a: f32, b: f32) -> f32 {
   let q = a / b;
   let near = round (q);
   return select (q, near, near * b == a);
+}
+#endif
+
+#if !EXACT || ANTIALIAS
+fn axis_scale () -> f32 {
+#if SCALES
+  return load_scales ($(AXIS)u);
+#else
+  return f32 (p.new_size) / f32 (p.size);
+#endif
 }
 #endif
 
@@ -47,11 +60,7 @@ fn locate (r: u32) -> Place {
   }
   let outside = !(x >= 0.0 && x <= last);
 #else
-#if SCALES
-  let scale = load_scales ($(AXIS)u);
-#else
-  let scale = f32 (p.new_size) / f32 (p.size);
-#endif
+  let scale = axis_scale ();
 #if COORDINATES == 4
   var x = divide (f32 (r), scale);
 #elif COORDINATES == 3
@@ -80,6 +89,71 @@ fn locate (r: u32) -> Place {
 fn limit (at: i32) -> u32 {
   return min (u32 (max (at, 0)), p.size - 1u);
 }
+
+#if ANTIALIAS
+
+fn weigh (distance: f32) -> f32 {
+  let d = abs (distance);
+#if MODE == 1
+  return max (1.0 - d, 0.0);
+#else
+  let a = p.cubic_a;
+  let near = ((a + 2.0) * d - (a + 3.0)) * d * d + 1.0;
+  let far = ((a * d - 5.0 * a) * d + 8.0 * a) * d - 4.0 * a;
+  return select (select (0.0, far, d < 2.0), near, d <= 1.0);
+#endif
+}
+
+#if LANES > 1
+var<workgroup> sums: array<vec2<f32>, $(WG)>;
+#endif
+
+@compute @workgroup_size($(WG))
+fn main (@builtin(workgroup_id) wid: vec3<u32>,
+         @builtin(local_invocation_index) lane: u32) {
+  let group = workgroup_index (wid);
+  if (group >= p.groups) {
+    return;
+  }
+
+  let i = group * $(WG / LANES)u + lane / $(LANES)u;
+  let element = min (i, p.n - 1u);
+  let place = locate (element / p.inner % p.new_size);
+  let first = element / p.inner / p.new_size * p.size * p.inner + element % p.inner;
+  let scale = min (axis_scale (), 1.0);
+  // Scales that contradict the sizes must not make this endless.
+  let reach = clamp (i32 (ceil ($(MODE).0 / scale)), 0, i32 (min (p.size, 0x1000000u)) * 32 + 32);
+
+  // The sum, and that of the weights.
+  var sum = vec2<f32> ();
+  for (var k = place.at - reach + i32 (lane % $(LANES)u); k <= place.at + 1 + reach; k += $(LANES)) {
+    var w = weigh ((f32 (k - place.at) - place.part) * scale);
+#if OUTSIDE
+    if (k < 0 || k >= i32 (p.size)) {
+      w = 0.0;
+    }
+#endif
+    if (w != 0.0) {
+      sum += w * vec2<f32> (load_x (first + limit (k) * p.inner), 1.0);
+    }
+  }
+
+#if LANES > 1
+  sums[lane] = sum;
+  for (var width = $(LANES / 2)u; width > 0u; width /= 2u) {
+    workgroupBarrier ();
+    if (lane % $(LANES)u < width) {
+      sums[lane] += sums[lane + width];
+    }
+  }
+  sum = sums[lane];
+#endif
+  if (i < p.n && lane % $(LANES)u == 0u) {
+    store_y (i, select (sum.x / sum.y, p.extrapolation, place.outside));
+  }
+}
+
+#else
 
 @compute @workgroup_size($(WG))
 fn main (@builtin(workgroup_id) wid: vec3<u32>,
@@ -142,3 +216,5 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   store_y (i, sum);
 #endif
 }
+
+#endif

@@ -155,14 +155,19 @@ lower_axis (RlxLower         *lower,
   gint64 coordinates = rlx_node_attr (node, "coordinates")->i;
   gboolean raw = mode == RLX_INTERPOLATION_NEAREST && coordinates != RLX_RESIZE_COORDINATES_TF_CROP_AND_RESIZE;
   guint64 n = rlx_type_n_elements (&y->type);
-  guint64 groups = (n + WORKGROUP_SIZE - 1) / WORKGROUP_SIZE;
+  guint64 groups;
   gint64 size = x->type.dims[axis], new_size = y->type.dims[axis], a = 0, b = 0, d = 1;
   gboolean exact = get_exact_place (node, size, new_size, &a, &b, &d);
   gboolean crop = coordinates == RLX_RESIZE_COORDINATES_TF_CROP_AND_RESIZE;
-  gboolean scales = !exact && !crop && node->inputs[1] != NULL;
+  gboolean antialias = mode != RLX_INTERPOLATION_NEAREST && rlx_node_attr (node, "antialias")->i != 0 &&
+                       (new_size < size || node->inputs[1] != NULL);
+  gboolean scales = (!exact || antialias) && !crop && node->inputs[1] != NULL;
+  /* Where many elements become one, a workgroup shares them. */
+  guint lanes = antialias && size / 16 > new_size ? WORKGROUP_SIZE : 1;
   guint64 inner = 1;
   RlxKernel *kernel = rlx_kernel_new (lower, node, "resize");
 
+  groups = (n + WORKGROUP_SIZE / lanes - 1) / (WORKGROUP_SIZE / lanes);
   for (guint i = (guint) axis + 1; i < x->type.rank; i++)
     inner *= x->type.dims[i];
 
@@ -187,6 +192,8 @@ lower_axis (RlxLower         *lower,
   rlx_kernel_define (kernel, "ROUNDING", rlx_node_attr (node, "rounding")->i);
   rlx_kernel_define (kernel, "OUTSIDE", mode != RLX_INTERPOLATION_NEAREST && rlx_node_attr (node, "exclude_outside")->i != 0);
   rlx_kernel_define (kernel, "EXACT", exact);
+  rlx_kernel_define (kernel, "ANTIALIAS", antialias);
+  rlx_kernel_define (kernel, "LANES", lanes);
   rlx_kernel_define (kernel, "SCALES", scales);
   rlx_kernel_define (kernel, "AXIS", index);
   rlx_kernel_define (kernel, "AXES", rlx_node_attr (node, "sizes")->n_ints);
@@ -200,7 +207,7 @@ lower_axis (RlxLower         *lower,
   rlx_kernel_param_i32 (kernel, "d", d);
   rlx_kernel_param_f32 (kernel, "cubic_a", rlx_node_attr (node, "cubic_a")->f);
   rlx_kernel_param_f32 (kernel, "extrapolation", rlx_node_attr (node, "extrapolation")->f);
-  rlx_kernel_set_cost (kernel, 8.0 * n, 12.0 * n);
+  rlx_kernel_set_cost (kernel, 8.0 * n * (antialias ? 1.0 + 2.0 * (double) size / (double) new_size : 1.0), 12.0 * n);
 
   return rlx_kernel_dispatch (kernel, groups, error);
 }

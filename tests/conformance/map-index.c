@@ -723,9 +723,6 @@ onnx_map_resize (MapCall *call,
       !map_arg_double (call, "extrapolation_value", 0, &extrapolation, error) ||
       !get_resize (call, node, &resize, error))
     return FALSE;
-  if (antialias)
-    return map_unsupported (error, "Resize with antialias");
-
   if (resize.has_scales && (scales = constant_floats (call, resize.scales, resize.n_axes, error)) == NULL)
     return FALSE;
   if (g_str_equal (where, "tf-crop-and-resize"))
@@ -764,7 +761,8 @@ onnx_map_resize (MapCall *call,
                                                  "rounding", g_variant_new_string (rounding),
                                                  "cubic_a", g_variant_new_double (cubic_a),
                                                  "exclude_outside", g_variant_new_boolean (exclude),
-                                                 "extrapolation", g_variant_new_double (extrapolation), NULL),
+                                                 "extrapolation", g_variant_new_double (extrapolation),
+                                                 "antialias", g_variant_new_boolean (antialias), NULL),
                                       error));
 }
 

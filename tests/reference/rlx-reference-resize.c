@@ -80,6 +80,7 @@ typedef struct
   gboolean exclude;
   double extrapolation;
   gboolean scaled;       /* or cropped: places are not exact */
+  gboolean antialias;
 } Resize;
 
 /* Where element r of the result is. */
@@ -122,6 +123,43 @@ round_place (const char *rounding,
   return (gint64) ceil (x - 0.5);
 }
 
+/* All elements that have a weight once the weights are stretched. */
+static void
+average_elements (const Resize            *resize,
+                  const RlxReferenceValue *x,
+                  gsize                    first,
+                  gsize                    stride,
+                  gint64                   size,
+                  double                   place,
+                  double                   scale,
+                  double                  *value,
+                  double                  *bound)
+{
+  gboolean linear = strcmp (resize->mode, "linear") == 0;
+  double reach = (linear ? 1 : 2) / scale, sum = 0, total = 0, size_of_weights = 0, error = 0, largest = 0;
+  guint n = 0;
+
+  for (gint64 k = (gint64) floor (place - reach); k <= (gint64) ceil (place + reach); k++)
+    {
+      double distance = ((double) k - place) * scale;
+      double weight = linear ? fmax (1 - fabs (distance), 0) : cubic (distance, resize->a);
+      gsize at = first + (gsize) CLAMP (k, 0, size - 1) * stride;
+
+      if (weight == 0 || (resize->exclude && (k < 0 || k >= size)))
+        continue;
+      sum += weight * x->values[at];
+      total += weight;
+      size_of_weights += fabs (weight);
+      error += fabs (weight) * x->bounds[at];
+      largest = MAX (largest, fabs (x->values[at]) + x->bounds[at]);
+      n++;
+    }
+  *value = sum / total;
+  *bound = error / fabs (total) +
+           (linear ? 0x1p-19 : 0x1p-17) * (1 + n / 16.0) * (1 + (resize->scaled ? fabs (place) : 0)) * largest *
+           size_of_weights / fabs (total);
+}
+
 static void
 resize_element (const Resize            *resize,
                 const RlxReferenceValue *x,
@@ -129,6 +167,7 @@ resize_element (const Resize            *resize,
                 gsize                    stride,
                 gint64                   size,
                 double                   place,
+                double                   scale,
                 double                  *value,
                 double                  *bound)
 {
@@ -147,6 +186,12 @@ resize_element (const Resize            *resize,
 
       *value = x->values[at];
       *bound = x->bounds[at];
+      return;
+    }
+
+  if (resize->antialias && scale < 1)
+    {
+      average_elements (resize, x, first, stride, size, place, scale, value, bound);
       return;
     }
 
@@ -183,6 +228,7 @@ resize (RlxReferenceCall *call)
     get_word (call, "mode"), get_word (call, "coordinates"), get_word (call, "rounding"),
     rlx_reference_get_float (call, "cubic_a"), rlx_reference_get_bool (call, "exclude_outside"),
     rlx_reference_get_float (call, "extrapolation"), scales != NULL || region != NULL,
+    rlx_reference_get_bool (call, "antialias"),
   };
 
   rlx_reference_get_ints (call, "sizes", sizes, &n);
@@ -218,7 +264,8 @@ resize (RlxReferenceCall *call)
           /* A quotient of integers may miss one by a little. */
           if (scales == NULL && fabs (place * 2 - nearbyint (place * 2)) < 1e-9)
             place = nearbyint (place * 2) / 2;
-          resize_element (&r, &now, outer * (gsize) size * inner + e % inner, inner, size, place, &next.values[e], &next.bounds[e]);
+          resize_element (&r, &now, outer * (gsize) size * inner + e % inner, inner, size, place,
+                          scale, &next.values[e], &next.bounds[e]);
         }
       g_free (now.values);
       g_free (now.bounds);

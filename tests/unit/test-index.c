@@ -335,6 +335,38 @@ test_reverse_view (void)
 
 /* ---- images -------------------------------------------------------------------------------- */
 
+/* The mean of what becomes one, which a workgroup shares where it is much. */
+static void
+test_resize_antialias (void)
+{
+  g_autofree double *values = g_new (double, 2 * 3000);
+  g_autoptr(RlxTensor) x = NULL;
+  g_autoptr(RlxTensor) few = NULL;
+  g_autoptr(RlxTensor) y = NULL;
+  g_autoptr(RlxTensor) z = NULL;
+
+  if (rlx_test_device () == NULL)
+    return;
+
+  for (guint i = 0; i < 3000; i++)
+    {
+      values[i] = i;
+      values[3000 + i] = 3000.0 - i;
+    }
+  /* Weights that are the same on both sides of a place inside leave a straight
+   * line as it is. */
+  x = rlx_test_tensor ("f32[2,3000]", values);
+  y = rlx_test_run_op ("resize", 1, &x, ATTRS ("{'sizes': <[int64 5]>, 'mode': <'linear'>, 'antialias': <true>}"));
+  g_assert_cmpfloat_with_epsilon (rlx_tensor_get_value (y, 2), 1499.5, 0.05);
+  g_assert_cmpfloat_with_epsilon (rlx_tensor_get_value (y, 1), 899.5, 0.05);
+  g_assert_cmpfloat_with_epsilon (rlx_tensor_get_value (y, 7), 1500.5, 0.05);
+
+  /* Weights 1 3 3 1, of which the first and the last are beyond the edge. */
+  few = rlx_test_tensor ("f32[4]", (double[]) { 1, 2, 3, 8 });
+  z = rlx_test_run_op ("resize", 1, &few, ATTRS ("{'sizes': <[int64 2]>, 'mode': <'linear'>, 'antialias': <true>}"));
+  rlx_test_compare ("antialias", z, "f32[2]", (double[]) { (1 + 3 + 6 + 3) / 8.0, (2 + 9 + 24 + 8) / 8.0 }, 1e-6, 1e-6);
+}
+
 static void
 test_resize_values (void)
 {
@@ -493,6 +525,7 @@ main (int   argc,
   g_test_add_func ("/index/split/results", test_split_results);
   g_test_add_func ("/index/reverse/view", test_reverse_view);
   g_test_add_func ("/index/resize/values", test_resize_values);
+  g_test_add_func ("/index/resize/antialias", test_resize_antialias);
   g_test_add_func ("/index/grid-sample/values", test_grid_sample_values);
 
   return g_test_run ();

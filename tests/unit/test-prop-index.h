@@ -387,6 +387,7 @@ generate_resize (Call *call)
   set_word (call, "mode", is_float ? modes[call->variant / 7 % 3] : "nearest");
   set_word (call, "rounding", roundings[prop_pick (call->rand, 0, 3)]);
   g_variant_dict_insert (call->attributes, "exclude_outside", "b", prop_chance (call->rand, 0.3));
+  g_variant_dict_insert (call->attributes, "antialias", "b", call->variant % 3 == 1);
   g_variant_dict_insert (call->attributes, "extrapolation", "d", 7.0);
   if (prop_chance (call->rand, 0.5))
     g_variant_dict_insert (call->attributes, "cubic_a", "d", -0.5);
