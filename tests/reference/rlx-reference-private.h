@@ -45,6 +45,7 @@ extern const RlxReferenceRow rlx_reference_recurrent[];
 extern const RlxReferenceRow rlx_reference_reduce[];
 extern const RlxReferenceRow rlx_reference_resize[];
 extern const RlxReferenceRow rlx_reference_shape[];
+extern const RlxReferenceRow rlx_reference_solve[];
 extern const RlxReferenceRow rlx_reference_sort[];
 extern const RlxReferenceRow rlx_reference_window[];
 

@@ -1,0 +1,495 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Systems of linear equations: factors of matrices, and solving with them. All of
+ * it is in f32: expanding leaves no f16 to the lowerings.
+ */
+#include "config.h"
+
+#include "ops/rlx-expand-private.h"
+#include "ops/rlx-index-private.h"
+
+gboolean rlx_cholesky_infer (RlxOpCall *call, GError **error);
+gboolean rlx_cholesky_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
+RlxIrValue *rlx_cholesky_expand (RlxExpand *expand, GError **error);
+gboolean rlx_triangular_solve_infer (RlxOpCall *call, GError **error);
+gboolean rlx_triangular_solve_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
+RlxIrValue *rlx_triangular_solve_expand (RlxExpand *expand, GError **error);
+gboolean rlx_solve_infer (RlxOpCall *call, GError **error);
+gboolean rlx_solve_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
+RlxIrValue *rlx_solve_expand (RlxExpand *expand, GError **error);
+gboolean rlx_inverse_infer (RlxOpCall *call, GError **error);
+gboolean rlx_inverse_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
+RlxIrValue *rlx_inverse_expand (RlxExpand *expand, GError **error);
+gboolean rlx_determinant_infer (RlxOpCall *call, GError **error);
+gboolean rlx_determinant_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
+RlxIrValue *rlx_determinant_expand (RlxExpand *expand, GError **error);
+
+/* ---- rules --------------------------------------------------------------------- */
+
+static gboolean
+check_square (const RlxOpCall *call,
+              GError         **error)
+{
+  const RlxTensorType *type = call->inputs[0];
+  g_autofree char *text = rlx_type_to_string (type);
+
+  if (type->rank < 2)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                           "the first operand must have at least 2 dimensions, it is %s", text);
+  if (type->dims[type->rank - 1] != type->dims[type->rank - 2])
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                           "the last two dimensions of the first operand must be the same, it is %s", text);
+  return TRUE;
+}
+
+/* @left: the unknowns are columns. */
+static gboolean
+infer_solution (RlxOpCall *call,
+                gboolean   left,
+                GError   **error)
+{
+  const RlxTensorType *a = call->inputs[0], *b = call->inputs[1];
+  RlxTensorType stack_a = *a, stack_b = *b, type = { .dtype = a->dtype };
+  gint64 n, have;
+
+  if (!check_square (call, error))
+    return FALSE;
+  if (b->rank == 0)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                           "the second operand is a scalar, it needs at least one dimension");
+
+  n = a->dims[a->rank - 1];
+  have = b->dims[b->rank == 1 || !left ? b->rank - 1 : b->rank - 2];
+  if (have != n)
+    {
+      g_autofree char *text_a = rlx_type_to_string (a);
+      g_autofree char *text_b = rlx_type_to_string (b);
+
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                             "the %s of %s and the size of the matrices of %s differ: %" G_GINT64_FORMAT " and %" G_GINT64_FORMAT,
+                             left ? "rows" : "columns", text_b, text_a, have, n);
+    }
+
+  stack_a.rank -= 2;
+  stack_b.rank -= MIN (b->rank, 2);
+  if (!rlx_shape_broadcast (&stack_a, &stack_b, &type))
+    {
+      g_autofree char *text_a = rlx_type_to_string (a);
+      g_autofree char *text_b = rlx_type_to_string (b);
+
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                             "the leading dimensions of %s and %s do not broadcast together", text_a, text_b);
+    }
+  for (guint i = b->rank - MIN (b->rank, 2); i < b->rank; i++)
+    {
+      if (type.rank == RLX_MAX_RANK)
+        return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT, "the result has more than %d dimensions", RLX_MAX_RANK);
+      type.dims[type.rank++] = b->dims[i];
+    }
+  rlx_call_add_output (call, &type);
+  return TRUE;
+}
+
+gboolean
+rlx_cholesky_infer (RlxOpCall *call,
+                    GError   **error)
+{
+  if (!check_square (call, error))
+    return FALSE;
+  rlx_call_add_output (call, call->inputs[0]);
+  return TRUE;
+}
+
+gboolean
+rlx_triangular_solve_infer (RlxOpCall *call,
+                            GError   **error)
+{
+  return infer_solution (call, rlx_call_attr (call, "left")->i != 0, error);
+}
+
+gboolean
+rlx_solve_infer (RlxOpCall *call,
+                 GError   **error)
+{
+  return infer_solution (call, TRUE, error);
+}
+
+gboolean
+rlx_inverse_infer (RlxOpCall *call,
+                   GError   **error)
+{
+  return rlx_cholesky_infer (call, error);
+}
+
+gboolean
+rlx_determinant_infer (RlxOpCall *call,
+                       GError   **error)
+{
+  RlxTensorType type = *call->inputs[0];
+
+  if (!check_square (call, error))
+    return FALSE;
+  type.rank -= 2;
+  rlx_call_add_output (call, &type);
+  return TRUE;
+}
+
+RlxIrValue *
+rlx_cholesky_expand (RlxExpand *expand,
+                     GError   **error)
+{
+  return rlx_expand_in_f32 (expand, error);
+}
+
+RlxIrValue *
+rlx_triangular_solve_expand (RlxExpand *expand,
+                             GError   **error)
+{
+  return rlx_expand_in_f32 (expand, error);
+}
+
+RlxIrValue *
+rlx_solve_expand (RlxExpand *expand,
+                  GError   **error)
+{
+  return rlx_expand_in_f32 (expand, error);
+}
+
+RlxIrValue *
+rlx_inverse_expand (RlxExpand *expand,
+                    GError   **error)
+{
+  return rlx_expand_in_f32 (expand, error);
+}
+
+RlxIrValue *
+rlx_determinant_expand (RlxExpand *expand,
+                        GError   **error)
+{
+  return rlx_expand_in_f32 (expand, error);
+}
+
+/* ---- steps ---------------------------------------------------------------------- */
+
+/* Two sizes only: drivers take long to compile kernels with many barriers. */
+static guint
+choose_workgroup (RlxLower *lower,
+                  guint64   rows)
+{
+  guint most = rlx_lower_get_adapter (lower)->limits.max_invocations;
+
+  return rows > 128 && most >= 256 ? 256 : 64;
+}
+
+/* The product of all dimensions but the last two. */
+static guint64
+count_matrices (const RlxTensorType *type)
+{
+  guint64 n = 1;
+
+  for (guint i = 0; i + 2 < type->rank; i++)
+    n *= (guint64) type->dims[i];
+  return n;
+}
+
+gboolean
+rlx_cholesky_lower (RlxLower        *lower,
+                    const RlxIrNode *node,
+                    GError         **error)
+{
+  const RlxTensorType *type = &node->outputs[0].type;
+  guint64 n = type->dims[type->rank - 1], n_groups = count_matrices (type);
+  gboolean upper = rlx_node_attr (node, "upper")->i != 0;
+  RlxKernel *kernel;
+
+  if (rlx_type_n_elements (type) == 0)
+    return TRUE;
+
+  kernel = rlx_kernel_new (lower, node, "cholesky");
+  rlx_kernel_input (kernel, "x", node->inputs[0]);
+  rlx_kernel_output (kernel, "y", &node->outputs[0]);
+  rlx_kernel_define (kernel, "WG", choose_workgroup (lower, n));
+  rlx_kernel_define (kernel, "NB", 8);
+  rlx_kernel_param_u32 (kernel, "n", n);
+  rlx_kernel_param_u32 (kernel, "row", upper ? 1 : n);
+  rlx_kernel_param_u32 (kernel, "column", upper ? n : 1);
+  rlx_kernel_param_u32 (kernel, "groups", n_groups);
+  rlx_kernel_set_cost (kernel, (double) n_groups * (double) n * (double) n * (double) n / 3.0,
+                       2.0 * (double) rlx_type_n_bytes (type));
+  return rlx_kernel_dispatch (kernel, n_groups, error);
+}
+
+/* Both factors of @x, in *@factors, and either the order of its rows (new
+ * value) or the determinants (a result of the node). */
+static gboolean
+lower_lu (RlxLower         *lower,
+          const RlxIrNode  *node,
+          const RlxIrValue *x,
+          RlxIrValue      **factors,
+          RlxIrValue      **order,
+          const RlxIrValue *determinant,
+          GError          **error)
+{
+  guint64 n = x->type.dims[x->type.rank - 1], n_groups = count_matrices (&x->type);
+  RlxKernel *kernel = rlx_kernel_new (lower, node, "lu");
+
+  *factors = rlx_lower_temporary (lower, &x->type);
+  rlx_kernel_input (kernel, "x", x);
+  rlx_kernel_output (kernel, "y", *factors);
+  if (determinant != NULL)
+    {
+      rlx_kernel_output (kernel, "result", determinant);
+    }
+  else
+    {
+      const RlxTensorType type = {
+        .dtype = RLX_DATA_TYPE_U32,
+        .rank = 2,
+        .dims = { (gint64) n_groups, (gint64) n },
+      };
+
+      *order = rlx_lower_temporary (lower, &type);
+      rlx_kernel_output (kernel, "order", *order);
+    }
+  rlx_kernel_define (kernel, "DETERMINANT", determinant != NULL);
+  rlx_kernel_define (kernel, "WG", choose_workgroup (lower, n));
+  rlx_kernel_param_u32 (kernel, "half", choose_workgroup (lower, n) / 2);
+  rlx_kernel_define (kernel, "NB", 8);
+  rlx_kernel_param_u32 (kernel, "n", n);
+  rlx_kernel_param_u32 (kernel, "groups", n_groups);
+  rlx_kernel_set_cost (kernel, (double) n_groups * (double) n * (double) n * (double) n * 2.0 / 3.0,
+                       2.0 * (double) rlx_type_n_bytes (&x->type));
+  return rlx_kernel_dispatch (kernel, n_groups, error);
+}
+
+/* What kernels/triangular-solve.wgsl does: op(a) y = b, where b is a unit matrix
+ * when it is NULL, and has its rows in @order unless that is NULL. */
+typedef struct
+{
+  const RlxIrValue *a;
+  const RlxIrValue *b;
+  const RlxIrValue *order;
+  const RlxIrValue *y;
+  gboolean upper;
+  gboolean transpose;
+  gboolean unit;
+  gboolean left;
+  guint64 columns;           /* of the unknowns, rows where they are to the left */
+} System;
+
+/* How many right sides there are for one matrix. */
+static guint64
+count_columns (const RlxTensorType *b,
+               gboolean             left)
+{
+  return b->rank == 1 ? 1 : (guint64) b->dims[b->rank - (left ? 1 : 2)];
+}
+
+/* Dimension @index of the stack, counted from the last. */
+static guint64
+stack_dim (const RlxTensorType *type,
+           guint                index)
+{
+  return index + 2 < type->rank ? (guint64) type->dims[type->rank - 3 - index] : 1;
+}
+
+/* Matrices of the result in order, and which ones of the operands they need. */
+static void
+describe_stack (RlxKernel           *kernel,
+                const RlxTensorType *a,
+                const RlxTensorType *b)
+{
+  guint64 dims[RLX_MAX_RANK], strides[2][RLX_MAX_RANK];
+  guint64 step_a = 1, step_b = 1;
+  guint rank = 0;
+
+  for (guint i = 0; i + 2 < MAX (a->rank, b->rank); i++)
+    {
+      guint64 dim_a = stack_dim (a, i), dim_b = stack_dim (b, i), dim = MAX (dim_a, dim_b);
+      guint64 stride_a = dim_a == 1 ? 0 : step_a, stride_b = dim_b == 1 ? 0 : step_b;
+
+      step_a *= dim_a;
+      step_b *= dim_b;
+      if (dim == 1)
+        continue;
+      if (rank > 0 && stride_a == strides[0][rank - 1] * dims[rank - 1] && stride_b == strides[1][rank - 1] * dims[rank - 1])
+        {
+          dims[rank - 1] *= dim;
+          continue;
+        }
+      dims[rank] = dim;
+      strides[0][rank] = stride_a;
+      strides[1][rank++] = stride_b;
+    }
+
+  /* Few pipelines serve all: more than two are rare. */
+  for (; rank < 2; rank++)
+    {
+      dims[rank] = 1;
+      strides[0][rank] = strides[1][rank] = 0;
+    }
+  rlx_kernel_define (kernel, "BATCH_DIMS", rank);
+  for (guint i = 0; i < rank; i++)
+    {
+      rlx_kernel_param_indexed (kernel, "batch", i, (gint64) dims[i]);
+      rlx_kernel_param_indexed (kernel, "a_batch", i, (gint64) strides[0][i]);
+      rlx_kernel_param_indexed (kernel, "b_batch", i, (gint64) strides[1][i]);
+    }
+}
+
+static gboolean
+lower_triangular (RlxLower        *lower,
+                  const RlxIrNode *node,
+                  const System    *system,
+                  GError         **error)
+{
+  enum { CHUNK = 32 };
+  const RlxTensorType *a = &system->a->type, *y = &system->y->type;
+  guint64 n = a->dims[a->rank - 1], n_elements = rlx_type_n_elements (y);
+  guint64 columns = system->columns, chunk = MIN (columns, CHUNK), chunks = (columns - 1) / chunk + 1;
+  guint64 n_groups = n_elements / (n * columns) * chunks;
+  gint64 a_row = (gint64) n, a_column = 1, x_row, x_column, a_first = 0, x_first = 0;
+  gboolean upper = system->upper != system->transpose;
+  RlxKernel *kernel;
+
+  x_row = system->left ? (gint64) columns : 1;
+  x_column = system->left ? 1 : (gint64) n;
+
+  /* X op(A) = B is op(A)ᵀ Xᵀ = Bᵀ. */
+  if (!system->left)
+    upper = !upper;
+  if (system->transpose == system->left)
+    {
+      a_row = 1;
+      a_column = (gint64) n;
+    }
+  if (upper)
+    {
+      a_first = (gint64) (n - 1) * (a_row + a_column);
+      x_first = (gint64) (n - 1) * x_row;
+      a_row = -a_row;
+      a_column = -a_column;
+      x_row = -x_row;
+    }
+
+  kernel = rlx_kernel_new (lower, node, "triangular-solve");
+  rlx_kernel_input (kernel, "a", system->a);
+  if (system->b != NULL)
+    rlx_kernel_input (kernel, "b", system->b);
+  if (system->order != NULL)
+    rlx_kernel_input (kernel, "order", system->order);
+  rlx_kernel_output (kernel, "y", system->y);
+  rlx_kernel_define (kernel, "ORDER", system->order != NULL);
+  rlx_kernel_define (kernel, "IDENTITY", system->b == NULL);
+  rlx_kernel_define (kernel, "WG", choose_workgroup (lower, n));
+  rlx_kernel_define (kernel, "NB", 16);
+  rlx_kernel_define (kernel, "CHUNK", CHUNK);
+  describe_stack (kernel, a, system->b != NULL ? &system->b->type : a);
+  rlx_kernel_param_u32 (kernel, "n", n);
+  rlx_kernel_param_u32 (kernel, "columns", columns);
+  rlx_kernel_param_u32 (kernel, "chunk", chunk);
+  rlx_kernel_param_u32 (kernel, "chunks", chunks);
+  rlx_kernel_param_u32 (kernel, "groups", n_groups);
+  rlx_kernel_param_u32 (kernel, "unit", system->unit);
+  rlx_kernel_param_u32 (kernel, "a_first", (guint32) a_first);
+  rlx_kernel_param_u32 (kernel, "a_row", (guint32) a_row);
+  rlx_kernel_param_u32 (kernel, "a_column", (guint32) a_column);
+  rlx_kernel_param_u32 (kernel, "x_first", (guint32) x_first);
+  rlx_kernel_param_u32 (kernel, "x_row", (guint32) x_row);
+  rlx_kernel_param_u32 (kernel, "x_column", (guint32) x_column);
+  rlx_kernel_set_cost (kernel, (double) n_elements * (double) n,
+                       (double) rlx_type_n_bytes (a) + 2.0 * (double) rlx_type_n_bytes (y));
+  return rlx_kernel_dispatch (kernel, n_groups, error);
+}
+
+/* ---- lowerings -------------------------------------------------------------------- */
+
+gboolean
+rlx_triangular_solve_lower (RlxLower        *lower,
+                            const RlxIrNode *node,
+                            GError         **error)
+{
+  const System system = {
+    .a = node->inputs[0],
+    .b = node->inputs[1],
+    .y = &node->outputs[0],
+    .upper = rlx_node_attr (node, "upper")->i != 0,
+    .transpose = rlx_node_attr (node, "transpose")->i != 0,
+    .unit = rlx_node_attr (node, "unit_diagonal")->i != 0,
+    .left = rlx_node_attr (node, "left")->i != 0,
+    .columns = count_columns (&node->inputs[1]->type, rlx_node_attr (node, "left")->i != 0),
+  };
+
+  if (rlx_type_n_elements (&node->outputs[0].type) == 0)
+    return TRUE;
+  return lower_triangular (lower, node, &system, error);
+}
+
+/* P A = L U, then L Z = P B and U X = Z. */
+static gboolean
+lower_solution (RlxLower         *lower,
+                const RlxIrNode  *node,
+                const RlxIrValue *b,
+                GError          **error)
+{
+  const RlxIrValue *y = &node->outputs[0];
+  RlxIrValue *factors, *order, *middle;
+  RlxTensorType type = y->type;
+  System system = {
+    .b = b,
+    .unit = TRUE,
+    .left = TRUE,
+    .columns = count_columns (b != NULL ? &b->type : &y->type, TRUE),
+  };
+
+  if (rlx_type_n_elements (&y->type) == 0)
+    return TRUE;
+  if (!lower_lu (lower, node, node->inputs[0], &factors, &order, NULL, error))
+    return FALSE;
+
+  /* a stack of matrices, also where the result is one of vectors */
+  if (b != NULL && b->type.rank == 1)
+    type.dims[type.rank++] = 1;
+  middle = rlx_lower_temporary (lower, &type);
+  system.a = factors;
+  system.order = order;
+  system.y = middle;
+  if (!lower_triangular (lower, node, &system, error))
+    return FALSE;
+
+  system.b = middle;
+  system.order = NULL;
+  system.y = y;
+  system.upper = TRUE;
+  system.unit = FALSE;
+  return lower_triangular (lower, node, &system, error);
+}
+
+gboolean
+rlx_solve_lower (RlxLower        *lower,
+                 const RlxIrNode *node,
+                 GError         **error)
+{
+  return lower_solution (lower, node, node->inputs[1], error);
+}
+
+gboolean
+rlx_inverse_lower (RlxLower        *lower,
+                   const RlxIrNode *node,
+                   GError         **error)
+{
+  return lower_solution (lower, node, NULL, error);
+}
+
+gboolean
+rlx_determinant_lower (RlxLower        *lower,
+                       const RlxIrNode *node,
+                       GError         **error)
+{
+  RlxIrValue *factors;
+
+  if (rlx_type_n_elements (&node->outputs[0].type) == 0)
+    return TRUE;
+  return lower_lu (lower, node, node->inputs[0], &factors, NULL, &node->outputs[0], error);
+}

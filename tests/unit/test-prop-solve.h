@@ -1,0 +1,117 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Systems of equations for test-properties.c, which includes this.
+ */
+#pragma once
+
+/* Matrices that are far from singular: random ones with a larger diagonal, or
+ * with @symmetric symmetric ones that are positive definite. */
+static void
+add_matrices (Call         *call,
+              const gint64 *stack,
+              gsize         n_stack,
+              gint64        n,
+              gboolean      symmetric)
+{
+  gint64 shape[RLX_MAX_RANK];
+  gsize count = prop_count (stack, n_stack);
+  g_autofree double *values = g_new0 (double, count * (gsize) (n * n) + 1);
+  g_autofree char *type = NULL;
+
+  memcpy (shape, stack, n_stack * sizeof (gint64));
+  shape[n_stack] = shape[n_stack + 1] = n;
+  for (gsize s = 0; s < count; s++)
+    for (gint64 i = 0; i < n; i++)
+      for (gint64 j = 0; j < n; j++)
+        {
+          double *a = &values[s * (gsize) (n * n)];
+
+          a[i * n + j] = prop_float (call->rand, PROP_TAME, FALSE);
+          if (symmetric && j <= i)
+            {
+              a[i * n + j] /= 2;
+              a[j * n + i] = a[i * n + j];
+            }
+          if (i == j)
+            a[i * n + j] = symmetric ? (double) n + 1 : (a[i * n + j] < 0 ? -1 : 1) * (1 + fabs (a[i * n + j]));
+        }
+  type = prop_type_text (call->data_type, shape, n_stack + 2);
+  call->inputs[call->n_inputs++] = rlx_test_tensor (type, values);
+}
+
+static const gint64 system_sizes[] = { 9, 1, 33, 16, 0, 8, 50, 2 };
+
+/* Also gives the number of dimensions of the stack. */
+static gsize
+random_stack (Call   *call,
+              gint64 *stack)
+{
+  gsize n = (gsize) prop_pick (call->rand, 0, 2);
+
+  for (gsize i = 0; i < n; i++)
+    stack[i] = prop_pick (call->rand, 1, 3);
+  return n;
+}
+
+static gboolean
+generate_matrices (Call *call)
+{
+  gint64 stack[RLX_MAX_RANK];
+  gsize n_stack;
+
+  if (call->variant >= G_N_ELEMENTS (system_sizes))
+    return FALSE;
+
+  n_stack = random_stack (call, stack);
+  if (g_str_equal (call->op->name, "cholesky"))
+    {
+      add_matrices (call, stack, n_stack, system_sizes[call->variant], TRUE);
+      g_variant_dict_insert (call->attributes, "upper", "b", call->variant % 2 == 1);
+    }
+  else
+    {
+      add_matrices (call, stack, n_stack, system_sizes[call->variant], FALSE);
+    }
+
+  return TRUE;
+}
+
+static gboolean
+generate_system (Call *call)
+{
+  gint64 stack[RLX_MAX_RANK], own[RLX_MAX_RANK], shape[RLX_MAX_RANK];
+  gint64 n, m = prop_size (call->rand, 40);
+  gboolean left = TRUE;
+  gsize n_stack, n_own, n_dims;
+
+  if (call->variant >= G_N_ELEMENTS (system_sizes))
+    return FALSE;
+
+  n = system_sizes[call->variant];
+  n_stack = random_stack (call, stack);
+  n_own = random_part (call, stack, n_stack, own);
+  n_dims = random_part (call, stack, n_stack, shape);
+  if (g_str_equal (call->op->name, "triangular_solve"))
+    {
+      left = call->variant % 4 < 2;
+      g_variant_dict_insert (call->attributes, "left", "b", left);
+      g_variant_dict_insert (call->attributes, "upper", "b", call->variant % 2 == 1);
+      g_variant_dict_insert (call->attributes, "transpose", "b", prop_chance (call->rand, 0.5));
+      g_variant_dict_insert (call->attributes, "unit_diagonal", "b", n <= 9 && prop_chance (call->rand, 0.5));
+    }
+
+  add_matrices (call, own, n_own, n, FALSE);
+  if (call->variant == 5)
+    {
+      add_input (call, PROP_TAME, call->data_type, &n, 1);
+    }
+  else
+    {
+      shape[n_dims] = left ? n : m;
+      shape[n_dims + 1] = left ? m : n;
+      add_input (call, PROP_TAME, call->data_type, shape, n_dims + 2);
+    }
+
+  return TRUE;
+}
