@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "map-onnx.h"
+#include "map-attention.h"
 #include "map-packed.h"
 #include "map-quantize.h"
 #include "map-recurrent.h"
@@ -635,6 +636,13 @@ const Mapping mappings_onnx[] = {
   ROW ("DynamicQuantizeLinear", "dynamic_quantize"),
   ROW ("QuantizeLinear", "quantize_linear", .func = onnx_map_quantize),
   ROW ("Where", "where"),
+
+  ROW ("Attention", "attention", .func = onnx_map_attention),
+  ROW ("RotaryEmbedding", "rope", .func = onnx_map_rotary_embedding),
+  ROW ("com.microsoft:Attention", "attention", .func = ort_map_attention),
+  ROW ("com.microsoft:GroupQueryAttention", "attention", .func = ort_map_group_query_attention),
+  ROW ("com.microsoft:MultiHeadAttention", "attention", .func = ort_map_multi_head_attention),
+  ROW ("com.microsoft:RotaryEmbedding", "rope", .func = ort_map_rotary_embedding),
 
   ROW ("AveragePool", "average_pool", .func = onnx_map_pool),
   ROW ("Conv", "conv", .func = onnx_map_conv),

@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "map.h"
+#include "map-attention.h"
 #include "map-index.h"
 #include "map-window.h"
 
@@ -65,6 +66,7 @@ const Mapping mappings_ref[] = {
   ROW ("matmul", "matmul", .attrs = "transpose_a/b=0 transpose_b/b=0"),
   ROW ("grouped_matmul", "grouped_matmul"),
   ROW ("attention", "attention", .attrs = "scale/f causal/b window/i softcap/f"),
+  ROW ("rope", "rope", .func = ref_map_rope),
   ROW ("conv1d", "conv", .func = ref_map_conv),
   ROW ("conv2d", "conv", .func = ref_map_conv),
   ROW ("conv3d", "conv", .func = ref_map_conv),

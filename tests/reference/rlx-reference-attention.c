@@ -223,7 +223,111 @@ attention (RlxReferenceCall *call)
         }
 }
 
+/* The angle of @pair, as a cosine and a sine for its first and its second
+ * element; @error is how far these may be off. */
+static void
+get_turn (RlxReferenceCall *call,
+          const gint64     *index,
+          gint64            pair,
+          gint64            n_pairs,
+          gboolean          plane,
+          double            cosines[2],
+          double            sines[2],
+          double           *error)
+{
+  const RlxReferenceValue *positions = rlx_reference_get_input (call, 1);
+  const RlxReferenceValue *cos_table = plane ? NULL : rlx_reference_get_input (call, 2);
+  const RlxReferenceValue *sin_table = plane ? NULL : rlx_reference_get_input (call, 3);
+  gboolean interleaved = rlx_reference_get_bool (call, "interleaved");
+  gint64 columns = plane ? rlx_reference_get_int (call, "columns") : 1;
+  gint64 per_axis = plane ? n_pairs / 2 : n_pairs;
+  gint64 axis = pair / MAX (per_axis, 1);
+  double position = plane ? (axis == 0 ? index[1] / MAX (columns, 1) : index[1] % MAX (columns, 1)) : index[1];
+
+  if (positions != NULL)
+    position = positions->values[rlx_reference_position (positions, (gint64[]) { index[0], index[1], axis }, plane ? 3 : 2)];
+
+  for (guint i = 0; i < 2; i++)
+    if (cos_table != NULL)
+      {
+        gsize rank = cos_table->n_dims;
+        gint64 width = cos_table->shape[rank - 1];
+        gint64 column = width == n_pairs ? pair : interleaved ? 2 * pair + i : pair + i * n_pairs;
+        gsize at;
+
+        if (positions != NULL)
+          at = (gsize) ((gint64) CLAMP (position, 0, (double) cos_table->shape[0] - 1) * width + column);
+        else
+          at = rlx_reference_position (cos_table, (gint64[]) { index[0], index[1], column }, 3);
+        cosines[i] = cos_table->values[at];
+        sines[i] = sin_table->values[at];
+        *error = fmax (*error, fmax (cos_table->bounds[at], sin_table->bounds[at]));
+      }
+    else
+      {
+        double angle = rlx_reference_get_float (call, "scale") * position *
+                       pow (rlx_reference_get_float (call, "base"), -(double) (pair % per_axis) / (double) per_axis);
+
+        cosines[i] = cos (angle);
+        sines[i] = sin (angle);
+        *error = 2e-6;
+      }
+}
+
+static void
+turn_heads (RlxReferenceCall *call,
+            gboolean          plane)
+{
+  const RlxReferenceValue *x = call->inputs[0];
+  RlxReferenceValue *y = call->output;
+  Operand operand = get_operand (x, is_sequence_first (call));
+  gboolean interleaved = rlx_reference_get_bool (call, "interleaved");
+  gint64 rotated = plane ? 0 : rlx_reference_get_int (call, "rotated");
+  gint64 n_pairs = (rotated > 0 ? rotated : operand.width) / 2;
+
+  for (gint64 batch = 0; batch < operand.batch; batch++)
+    for (gint64 head = 0; head < operand.heads; head++)
+      for (gint64 token = 0; token < operand.sequence; token++)
+        {
+          gsize row = find_row (&operand, batch, head, token);
+
+          for (gint64 i = 2 * n_pairs; i < operand.width; i++)
+            {
+              y->values[row + (gsize) i] = x->values[row + (gsize) i];
+              y->bounds[row + (gsize) i] = x->bounds[row + (gsize) i];
+            }
+          for (gint64 pair = 0; pair < n_pairs; pair++)
+            {
+              gsize first = row + (gsize) (interleaved ? 2 * pair : pair);
+              gsize second = row + (gsize) (interleaved ? 2 * pair + 1 : pair + n_pairs);
+              double a = x->values[first], b = x->values[second];
+              double c[2], s[2], error = 0, bound;
+
+              get_turn (call, (gint64[]) { batch, token }, pair, n_pairs, plane, c, s, &error);
+              y->values[first] = a * c[0] - b * s[0];
+              y->values[second] = b * c[1] + a * s[1];
+              bound = (error + 2 * RLX_F32_ULP) * (fabs (a) + fabs (b));
+              for (guint i = 0; i < 2; i++)
+                y->bounds[i == 0 ? first : second] = bound + (fabs (c[i]) + fabs (s[i]) + error) * (x->bounds[first] + x->bounds[second]);
+            }
+        }
+}
+
+static void
+rope (RlxReferenceCall *call)
+{
+  turn_heads (call, FALSE);
+}
+
+static void
+rope_2d (RlxReferenceCall *call)
+{
+  turn_heads (call, TRUE);
+}
+
 const RlxReferenceRow rlx_reference_attention[] = {
   { "attention", attention },
+  { "rope", rope },
+  { "rope_2d", rope_2d },
   { NULL, NULL },
 };
