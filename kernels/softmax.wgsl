@@ -9,7 +9,7 @@
 // steps: STAGE 1 finds the largest element and the sum of parts of rows, STAGE 2
 // joins those of a row, and STAGE 3 applies them.
 
-#use op_exp
+#use op_is_nan math_expm1_poly math_exp_reduce
 #if LOG && STAGE != 1 && STAGE != 3
 #use op_log
 #endif
@@ -20,6 +20,14 @@ alias sum_t = f32;
 var<private> largest: f32;
 var<private> scale: f32;
 var<private> first_column: u32;
+
+// e^x for x <= 0, 2 ulp; numbers that are not normal are 0.
+fn decay (x: f32) -> f32 {
+  let c = max (x, -88.0);
+  let n = round (c * 1.44269504);
+  let y = (1.0 + math_expm1_poly (math_exp_reduce (c, n))) * bitcast<f32> ((i32 (n) + 127) << 23u);
+  return select (y, x, op_is_nan (x));
+}
 
 fn element (k: u32) -> f32 {
 #if STAGE == 2
@@ -33,13 +41,13 @@ fn element (k: u32) -> f32 {
 
 fn term (k: u32) -> f32 {
 #if STAGE == 2
-  return load_parts (first_column + k * 2u + 1u) * op_exp (element (k) - largest);
+  return load_parts (first_column + k * 2u + 1u) * decay (element (k) - largest);
 #else
-  return op_exp (element (k) - largest);
+  return decay (element (k) - largest);
 #endif
 }
 
-#define UNROLL 2
+#define UNROLL 4
 #include "common/sum.wgsl"
 
 #if LANES > 1
@@ -75,14 +83,28 @@ fn find_largest (lane: u32, first: u32, step: u32, n: u32) -> f32 {
 
 #if STAGE == 0 || STAGE == 3
 
-fn put_columns (first: u32, end: u32, step: u32) {
-  for (var k = first; k < end; k += step) {
-    let at = start0 + column0 (k);
+fn put (k: u32) {
+  let at = start0 + column0 (k);
 #if LOG
-    store_y (at, (load_x (at) - largest) - scale);
+  store_y (at, (load_x (at) - largest) - scale);
 #else
-    store_y (at, op_exp (load_x (at) - largest) * scale);
+  store_y (at, decay (load_x (at) - largest) * scale);
 #endif
+}
+
+// Columns first, first + step, … below end.
+fn put_columns (first: u32, end: u32, step: u32) {
+  var k = first;
+  // Four at a time, as long as there are four for every invocation.
+  let whole = (end - min (first, end)) / (step * 4u);
+  for (var i = 0u; i < whole; i++) {
+#for u in 0..4
+    put (k + $(u)u * step);
+#endfor
+    k += step * 4u;
+  }
+  for (; k < end; k += step) {
+    put (k);
   }
 }
 

@@ -199,13 +199,16 @@ typedef struct
 
 /* Rows are done in one step as long as there are enough of them to keep the
  * device busy; on a CPU also only as long as what eight of them need stays in
- * its cache, since a row is read three times. Otherwise rows are cut into chunks,
+ * its cache, since a row is read two or three times. Invocations of a CPU read
+ * neighbouring elements best, so large softmaxes take three steps as well; norms
+ * gain less from it than they lose with their scales. Otherwise rows are cut into chunks,
  * which takes three steps: on a CPU enough for 1,024 invocations and not less than
  * 1,024 columns nor more than 16,384; elsewhere enough for 512 workgroups and not less
  * than 4 columns for each invocation. The choice depends on the shape and on the
  * kind of adapter alone. */
 static void
 choose (const Rows *rows,
+        gboolean    softmax,
         RlxLower   *lower,
         Choice     *choice)
 {
@@ -220,12 +223,12 @@ choose (const Rows *rows,
        * subgroup need none. A workgroup runs on one core. */
       choice->lanes = rows->n_rows >= 16 || n < 1024 ? 1 : 8;
       choice->workgroup_size = rows->n_rows >= 4096 ? 64 : 8;
-      if ((n >= 8192 && rows->n_rows < 512) || n >= 65536)
+      if ((n >= 8192 && rows->n_rows < 512) || n >= 65536 || (softmax && n >= 256 && rows->n_rows * n >= 1 << 18))
         {
           choice->lanes = 1;
           choice->workgroup_size = 8;
           choice->spread = 8;
-          choice->n_chunks = CLAMP ((128 + rows->n_rows - 1) / rows->n_rows, (n + 16383) / 16384, n / 1024);
+          choice->n_chunks = CLAMP ((128 + rows->n_rows - 1) / rows->n_rows, (n + 16383) / 16384, MAX (n / 1024, 1));
         }
     }
   else
@@ -479,7 +482,7 @@ rlx_norm_lower (const RlxNorm   *self,
       count_bindings (self, lower) > rlx_lower_get_adapter (lower)->limits.max_storage_buffers)
     return lower_sum_first (self, lower, node, &rows, error);
 
-  choose (&rows, lower, &choice);
+  choose (&rows, is_softmax (self), lower, &choice);
   if (choice.n_chunks == 0)
     {
       kernel = start_stage (self, lower, node, &rows, &choice, STAGE_ALL);

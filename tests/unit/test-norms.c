@@ -257,6 +257,44 @@ test_large (void)
   check ("residual_rms_norm", "f32[1000000] f32[1] f32[1000000]", "@a{sv} {}", 4, 6);
 }
 
+/* Rows that are cut into parts, some of which have nothing to say. */
+static void
+test_softmax_parts (void)
+{
+  enum { N = 20000 };
+  static const char *const ops[] = { "softmax", "log_softmax" };
+  g_autofree double *values = g_new (double, 4 * N);
+  g_autofree double *expected = g_new (double, 4 * N);
+  g_autofree char *type = g_strdup_printf ("f32[4,%d]", N);
+  g_autoptr (RlxTensor) x = NULL;
+
+  if (rlx_test_device () == NULL)
+    return;
+
+  /* half of the elements, none, a NaN in one place, all the same */
+  for (int i = 0; i < N; i++)
+    {
+      values[i] = i < N / 2 ? -INFINITY : -100;
+      values[N + i] = -INFINITY;
+      values[2 * N + i] = i == N - 3 ? NAN : 1;
+      values[3 * N + i] = 1e30;
+    }
+  x = rlx_test_tensor (type, values);
+  for (gsize i = 0; i < G_N_ELEMENTS (ops); i++)
+    {
+      g_autoptr (RlxTensor) y = rlx_test_run_op (ops[i], 1, &x, ATTRS ("{'axis': <int64 1>}"));
+
+      for (int j = 0; j < N; j++)
+        {
+          expected[j] = i == 0 ? (j < N / 2 ? 0 : 2.0 / N) : (j < N / 2 ? -INFINITY : -log (N / 2));
+          expected[N + j] = expected[2 * N + j] = NAN;
+          expected[3 * N + j] = i == 0 ? 1.0 / N : -log (N);
+        }
+      if (y != NULL)
+        rlx_test_compare (ops[i], y, type, expected, i == 0 ? 0 : 3e-6, 3e-6);
+    }
+}
+
 static void
 test_lp_special (void)
 {
@@ -364,6 +402,7 @@ main (int   argc,
   rlx_test_add_kernels ("/norms/images", test_images);
   rlx_test_add_kernels ("/norms/offset", test_offset);
   g_test_add_func ("/norms/large", test_large);
+  rlx_test_add_kernels ("/softmax/parts", test_softmax_parts);
   g_test_add_func ("/lp/special", test_lp_special);
   g_test_add_func ("/batch/fusion", test_fusion);
   g_test_add_func ("/gates/halves", test_gates);
