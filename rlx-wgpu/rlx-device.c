@@ -11,6 +11,7 @@
 #include "rlx-enum-types.h"
 #include "rlx-graph-private.h"
 #include "util/rlx-debug-private.h"
+#include "util/rlx-mark-private.h"
 
 /**
  * RlxDevice:
@@ -364,6 +365,19 @@ rlx_device_is_available (void)
 
 /* ---- compiling ----------------------------------------------------------------- */
 
+/* RLX_DEBUG=validate: a pass that leaves a graph that is not in order is found at
+ * once, not by what comes of it. */
+static gboolean
+check_pass (const RlxIr *ir,
+            const char  *pass,
+            GError     **error)
+{
+  if (!RLX_DEBUG_CHECK (VALIDATE) || rlx_ir_verify (ir, error))
+    return TRUE;
+  g_prefix_error (error, "after the pass “%s”: ", pass);
+  return FALSE;
+}
+
 static RlxExecutable *
 compile_ir (RlxDevice    *self,
             const RlxIr  *ir,
@@ -379,6 +393,7 @@ compile_ir (RlxDevice    *self,
   RlxExecutable *executable;
   RlxIr *fused;
   RlxPlan *plan;
+  RLX_MARK_BEGIN (compile);
 
   if (g_cancellable_set_error_if_cancelled (cancellable, error) || !rlx_gpu_check_lost (self->gpu, error))
     return NULL;
@@ -389,13 +404,27 @@ compile_ir (RlxDevice    *self,
   simple = rlx_pass_simplify (expanded);
   integers = rlx_pass_qdq (simple, info);
   joined = rlx_pass_join (integers != NULL ? integers : simple);
+  if (!check_pass (expanded, "expand", error) || !check_pass (simple, "simplify", error) ||
+      (integers != NULL && !check_pass (integers, "qdq", error)) || !check_pass (joined, "join", error))
+    return NULL;
   fused = rlx_pass_fuse (joined, info);
+  if (!check_pass (fused, "fuse", error))
+    {
+      rlx_ir_free (fused);
+      return NULL;
+    }
   plan = rlx_plan_new (fused, info, cancellable, error);
   if (plan == NULL)
     return NULL;
+  if (RLX_DEBUG_CHECK (VALIDATE) && !rlx_plan_verify (plan, error))
+    {
+      rlx_plan_free (plan);
+      return NULL;
+    }
   RLX_NOTE (COMPILE, "%u nodes, after passes %u, %u steps, planned in %.2f ms",
             ir->nodes->len, fused->nodes->len, plan->steps->len, (double) (g_get_monotonic_time () - start) * 1e-3);
   executable = rlx_executable_new (self, plan, cancellable, error);
+  RLX_MARK_END (compile, "%u nodes", ir->nodes->len);
   RLX_NOTE (COMPILE, "compiled in %.2f ms", (double) (g_get_monotonic_time () - start) * 1e-3);
   return executable;
 }

@@ -10,6 +10,7 @@
 
 #include "rlx-tensor-private.h"
 #include "util/rlx-debug-private.h"
+#include "util/rlx-mark-private.h"
 
 /**
  * RlxExecutable:
@@ -740,8 +741,14 @@ rlx_run_execute (RlxRun  *run,
         downloads[job.n_downloads++] = (RlxGpuDownload) { get_buffer (self, slot->buffer), slot->offset, size, bytes };
     }
 
-  if (!rlx_gpu_execute (self->shared->gpu, &job, run->cancellable, error))
-    return NULL;
+  {
+    RLX_MARK_BEGIN (run);
+    gboolean executed = rlx_gpu_execute (self->shared->gpu, &job, run->cancellable, error);
+
+    RLX_MARK_END (run, "%u dispatches", job.n_dispatches);
+    if (!executed)
+      return NULL;
+  }
 
   for (guint i = 0; i < plan->outputs->len; i++)
     {

@@ -101,6 +101,10 @@ RlxIrNode * rlx_ir_append_copy (RlxIr             *ir,
                                 const RlxIrNode   *node,
                                 RlxIrValue *const *inputs);
 
+/* Whether all is in order, types included; a failure is a bug of a pass. Slow. */
+gboolean    rlx_ir_verify      (const RlxIr *ir,
+                                GError     **error);
+
 RlxAttrValue *rlx_attrs_copy  (const RlxOp *op, const RlxAttrValue *attrs);
 void          rlx_attrs_free  (const RlxOp *op, RlxAttrValue *attrs);
 gboolean      rlx_attrs_equal (const RlxOp *op, const RlxAttrValue *a, const RlxAttrValue *b);

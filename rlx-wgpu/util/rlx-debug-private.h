@@ -19,7 +19,7 @@ typedef enum
   RLX_DEBUG_DISPATCH      = 1 << 5,
   RLX_DEBUG_CACHE         = 1 << 6,
 
-  RLX_DEBUG_VALIDATE      = 1 << 10, /* flag out-of-range indices, check plans */
+  RLX_DEBUG_VALIDATE      = 1 << 10, /* check graphs and plans */
   RLX_DEBUG_NO_F16        = 1 << 11,
   RLX_DEBUG_NO_SUBGROUPS  = 1 << 12,
   RLX_DEBUG_NO_MATRIX     = 1 << 13,

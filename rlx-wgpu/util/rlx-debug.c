@@ -30,7 +30,7 @@ static const struct
   { "shaders", RLX_DEBUG_SHADERS, "The WGSL text of each kernel" },
   { "dispatch", RLX_DEBUG_DISPATCH, "Each dispatch as it is encoded" },
   { "cache", RLX_DEBUG_CACHE, "What is found in, and written to, the caches" },
-  { "validate", RLX_DEBUG_VALIDATE, "Report indices out of range and check memory plans (slow)" },
+  { "validate", RLX_DEBUG_VALIDATE, "Check the graph after each pass and the memory plan (slow)" },
   { "no-f16", RLX_DEBUG_NO_F16, "Do without 16-bit floats on the device" },
   { "no-subgroups", RLX_DEBUG_NO_SUBGROUPS, "Do without subgroup operations" },
   { "no-matrix", RLX_DEBUG_NO_MATRIX, "Do without cooperative matrices" },
