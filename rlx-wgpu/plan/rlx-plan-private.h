@@ -148,12 +148,12 @@ RlxPlan *  rlx_plan_new   (RlxIr                   *ir,
 void       rlx_plan_free  (RlxPlan *plan);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (RlxPlan, rlx_plan_free)
 
-/* rlx-lower.c: fills steps, slots and ports. */
-gboolean   rlx_lower_ir   (RlxPlan                 *plan,
 /* rlx-verify.c: whether memory is used by one at a time; a failure is a bug. Slow. */
 gboolean   rlx_plan_verify (const RlxPlan *plan,
                             GError       **error);
 
+/* rlx-lower.c: fills steps, slots and ports. */
+gboolean   rlx_lower_ir   (RlxPlan                 *plan,
                            const RlxGpuAdapterInfo *adapter,
                            GCancellable            *cancellable,
                            GError                 **error);
