@@ -81,7 +81,7 @@ fn put (batch: u32, row: u32, col: u32, sum: f32) {
 #endif
 #if PARTS
   // `batch` counts the parts here
-  store_y ((batch * rows + m) * cols + n, sum);
+  store_y0 ((batch * rows + m) * cols + n, sum);
 #else
   var v = sum;
 #if ALPHA
@@ -102,20 +102,20 @@ fn put (batch: u32, row: u32, col: u32, sum: f32) {
   v += load_bias (at);
 #endif
 #endif
-#if OUTPUTS == 3
-  if (n < p.width0) {
-    store_y (m * p.width0 + n, v);
-  } else if (n < p.width0 + p.width1) {
-    store_y1 (m * p.width1 + n - p.width0, v);
-  } else {
-    store_y2 (m * (cols - p.width0 - p.width1) + n - p.width0 - p.width1, v);
+#if OUTPUTS > 1
+  var first = 0u;
+#for o in 0..OUTPUTS
+  if (n >= first && n - first < p.width$(o)) {
+    store_y$(o) (m * p.width$(o) + n - first, v);
   }
+  first += p.width$(o);
+#endfor
 #else
   let y = (batch * rows + m) * cols + n;
 #if EPILOGUE
-  store_y (y, epilogue (y, v));
+  store_y0 (y, epilogue (y, v));
 #else
-  store_y (y, v);
+  store_y0 (y, v);
 #endif
 #endif
 #endif

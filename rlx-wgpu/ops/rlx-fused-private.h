@@ -58,7 +58,7 @@ gboolean    rlx_op_takes_epilogue (const RlxOp *op);
 /* The inputs that the operator itself reads. */
 guint       rlx_node_n_own_inputs (const RlxIrNode *node);
 /* Defines EPILOGUE (0 or 1) and EPILOGUE_TEXT, which has the function
- * epilogue (i: u32, result: f32) -> type_y for element i of the output "y". */
+ * epilogue (i: u32, result: f32) -> T for element i of the node's output. */
 gboolean    rlx_kernel_epilogue   (RlxKernel       *kernel,
                                    const RlxIrNode *node,
                                    GError         **error);

@@ -76,6 +76,22 @@ gboolean    rlx_lower_pack_weight (RlxLower         *lower,
                                    guint64           stride_n,
                                    guint             width);
 
+/* The same for several weights as one, the columns of the second after those of the
+ * first, and so on. @n_n has the columns of each. Ask first whether it can be. */
+gboolean          rlx_lower_can_join_weights (RlxLower                *lower,
+                                              const RlxIrValue *const *values,
+                                              guint                    n_values,
+                                              guint64                  n_k,
+                                              const guint64           *n_n,
+                                              guint                    width);
+const RlxIrValue *rlx_lower_join_weights     (RlxLower                *lower,
+                                              const RlxIrValue *const *values,
+                                              guint                    n_values,
+                                              guint64                  n_k,
+                                              const guint64           *n_n,
+                                              gboolean                 columns_first,
+                                              guint                    width);
+
 RlxKernel * rlx_kernel_new        (RlxLower        *lower,
                                    const RlxIrNode *node,
                                    const char      *file);

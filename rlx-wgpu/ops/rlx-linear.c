@@ -359,7 +359,7 @@ rlx_qkv_linear_lower (RlxLower        *lower,
 {
   RlxProduct product = {
     .y = { &node->outputs[0], &node->outputs[1], &node->outputs[2] },
-    .widths = { (guint64) rlx_node_attr (node, "query_size")->i, (guint64) rlx_node_attr (node, "key_size")->i },
+    .n_outputs = 3,
     .bias = node->n_inputs > 2 ? node->inputs[2] : NULL,
     .bias_n = 1,
     .alpha = 1.0,
@@ -372,6 +372,97 @@ rlx_qkv_linear_lower (RlxLower        *lower,
 
   set_matrix_a (&product, node->inputs[0], FALSE);
   set_matrix_b (&product, node->inputs[1], rlx_node_attr (node, "transpose_b")->i != 0);
+  for (guint i = 0; i < 3; i++)
+    product.widths[i] = (guint64) node->outputs[i].type.dims[node->outputs[i].type.rank - 1];
   product.m = n_elements / product.widths[0];
   return rlx_lower_product (lower, node, &product, error);
+}
+
+/* ---- products that share an operand ------------------------------------------------ */
+
+static gboolean rlx_joint_linear_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
+
+/* Two or three linear operators with the same first operand: x, then a weight for
+ * each, then a bias for each or none. The weights are [K, N], or [N, K]. */
+#define JOINT_LINEAR(name_)                                  \
+  {                                                          \
+    .name = name_,                                           \
+    .family = "Internal",                                    \
+    .summary = "Matrix products with the same first operand.", \
+    .bound = "that of linear",                               \
+    .flags = RLX_OP_INTERNAL,                                \
+    .lower = rlx_joint_linear_lower,                         \
+  }
+
+const RlxOp rlx_op_joint_linear = JOINT_LINEAR ("joint_linear");
+const RlxOp rlx_op_joint_linear_transposed = JOINT_LINEAR ("joint_linear_transposed");
+
+/* One dispatch, where the weights can be made to lie side by side. */
+static gboolean
+lower_joined (RlxLower        *lower,
+              const RlxIrNode *node,
+              gboolean         transpose_b,
+              gboolean        *done,
+              GError         **error)
+{
+  RlxProduct product = { .n_outputs = node->n_outputs, .alpha = 1.0, .beta = 1.0, .bias_n = 1, .packed = TRUE };
+  const RlxIrValue *const *weights, *const *biases;
+  guint n = node->n_outputs;
+
+  *done = FALSE;
+  if (rlx_lower_get_adapter (lower)->type != RLX_ADAPTER_TYPE_CPU)
+    return TRUE;
+
+  set_matrix_a (&product, node->inputs[0], FALSE);
+  for (guint i = 0; i < n; i++)
+    {
+      const RlxTensorType *type = &node->outputs[i].type;
+
+      product.y[i] = &node->outputs[i];
+      product.widths[i] = (guint64) type->dims[type->rank - 1];
+      product.n += product.widths[i];
+      product.m = rlx_type_n_elements (type) / product.widths[i];
+    }
+  weights = (const RlxIrValue *const *) node->inputs + 1;
+  biases = node->n_inputs > 1 + n ? weights + n : NULL;
+  if (!rlx_lower_can_join_weights (lower, weights, n, product.k, product.widths, RLX_PRODUCT_PANEL) ||
+      (biases != NULL && !rlx_lower_can_join_weights (lower, biases, n, 1, product.widths, RLX_PRODUCT_PANEL)))
+    return TRUE;
+
+  product.b = rlx_lower_join_weights (lower, weights, n, product.k, product.widths, transpose_b, RLX_PRODUCT_PANEL);
+  if (biases != NULL)
+    product.bias = rlx_lower_join_weights (lower, biases, n, 1, product.widths, FALSE, RLX_PRODUCT_PANEL);
+  *done = TRUE;
+  return rlx_lower_product (lower, node, &product, error);
+}
+
+static gboolean
+rlx_joint_linear_lower (RlxLower        *lower,
+                        const RlxIrNode *node,
+                        GError         **error)
+{
+  gboolean transpose_b = node->op == &rlx_op_joint_linear_transposed;
+  guint n = node->n_outputs;
+  gboolean done;
+
+  if (!lower_joined (lower, node, transpose_b, &done, error))
+    return FALSE;
+  for (guint i = 0; !done && i < n; i++)
+    {
+      const RlxTensorType *type = &node->outputs[i].type;
+      RlxProduct product = {
+        .y = { &node->outputs[i] },
+        .bias = node->n_inputs > 1 + n ? node->inputs[1 + n + i] : NULL,
+        .bias_n = 1,
+        .alpha = 1.0,
+        .beta = 1.0,
+      };
+
+      set_matrix_a (&product, node->inputs[0], FALSE);
+      set_matrix_b (&product, node->inputs[1 + i], transpose_b);
+      product.m = rlx_type_n_elements (type) / product.n;
+      if (!rlx_lower_product (lower, node, &product, error))
+        return FALSE;
+    }
+  return TRUE;
 }

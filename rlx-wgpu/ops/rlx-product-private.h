@@ -9,6 +9,9 @@
 
 G_BEGIN_DECLS
 
+/* The columns of a panel of weights on a CPU: four vectors of eight. */
+#define RLX_PRODUCT_PANEL 32
+
 /* Dimensions from the innermost to the outermost, with the distance between
  * elements in up to two tensors. */
 typedef struct
@@ -26,8 +29,10 @@ typedef struct
   const RlxIrValue *a;
   const RlxIrValue *b;
   const RlxIrValue *bias;   /* nullable */
-  const RlxIrValue *y[3];   /* one, or three that share the columns; then without batch and epilogue */
-  guint64 widths[2];        /* columns of the first two of three */
+  const RlxIrValue *y[3];   /* one, or up to three that share the columns; then without batch and epilogue */
+  guint n_outputs;          /* 0 stands for 1 */
+  guint64 widths[3];        /* of more than one */
+  gboolean packed;          /* b lies in panels of RLX_PRODUCT_PANEL columns, one after the other */
   guint64 m, n, k;          /* k may be 0 */
   guint64 a_m, a_k;
   guint64 b_k, b_n;
@@ -37,6 +42,9 @@ typedef struct
   double alpha;
   double beta;
 } RlxProduct;
+
+extern const RlxOp rlx_op_joint_linear;
+extern const RlxOp rlx_op_joint_linear_transposed;
 
 /* Adds a dimension outside of those there are, or widens the outermost one when
  * both are one run in either tensor. */

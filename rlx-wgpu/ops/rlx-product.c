@@ -8,9 +8,6 @@
 
 #include "ops/rlx-product-private.h"
 
-/* The columns of a panel of weights on a CPU: four vectors of eight. */
-#define PANEL 32
-
 void
 rlx_product_loop_add (RlxProductLoop *loop,
                       guint64         dim,
@@ -123,7 +120,7 @@ choose_lanes (Way              *way,
       while (way->lanes > 8 &&
              (way->lanes * 4 > n || divide_up (m, way->tm) * divide_up (n, way->lanes * 4) * n_batch < wanted))
         way->lanes /= 2;
-      way->tn = way->panel || n > 16 ? PANEL / 8 : n > 8 ? 2 : 1;
+      way->tn = way->panel || n > 16 ? RLX_PRODUCT_PANEL / 8 : n > 8 ? 2 : 1;
     }
   else
     {
@@ -242,7 +239,7 @@ describe_result (RlxKernel        *kernel,
   rlx_kernel_param_u32 (kernel, "m", product->m);
   rlx_kernel_param_u32 (kernel, "n", product->n);
   rlx_kernel_define (kernel, "SWAP", way->turned);
-  rlx_kernel_define (kernel, "OUTPUTS", product->y[1] ? 3 : 1);
+  rlx_kernel_define (kernel, "OUTPUTS", MAX (product->n_outputs, 1));
   rlx_kernel_define (kernel, "ALPHA", product->alpha != 1.0);
   if (product->alpha != 1.0)
     rlx_kernel_param_f32 (kernel, "alpha", product->alpha);
@@ -264,13 +261,12 @@ describe_result (RlxKernel        *kernel,
   if (!rlx_kernel_epilogue (kernel, node, error))
     return FALSE;
 
-  rlx_kernel_output (kernel, "y", product->y[0]);
-  if (product->y[1] != NULL)
+  rlx_kernel_output (kernel, "y0", product->y[0]);
+  for (guint i = 0; i < product->n_outputs; i++)
     {
-      rlx_kernel_output (kernel, "y1", product->y[1]);
-      rlx_kernel_output (kernel, "y2", product->y[2]);
-      rlx_kernel_param_u32 (kernel, "width0", product->widths[0]);
-      rlx_kernel_param_u32 (kernel, "width1", product->widths[1]);
+      param_indexed (kernel, "width", i, product->widths[i]);
+      if (i > 0)
+        rlx_kernel_output (kernel, i == 1 ? "y1" : "y2", product->y[i]);
     }
   return TRUE;
 }
@@ -357,7 +353,7 @@ rlx_lower_product (RlxLower         *lower,
     n_batch *= product.batch.dims[i];
   n_outputs = product.m * product.n * n_batch;
 
-  if (prefer_dot (&product, n_outputs, cpu))
+  if (!product.packed && prefer_dot (&product, n_outputs, cpu))
     {
       way.kind = DOT;
       way.workgroup = product.k >= 4096 ? 256 : 64;
@@ -365,7 +361,7 @@ rlx_lower_product (RlxLower         *lower,
     }
   else
     {
-      if (product.n < min_lanes && product.n < product.m)
+      if (!product.packed && product.n < min_lanes && product.n < product.m)
         {
           way.turned = TRUE;
           swap (&product.m, &product.n);
@@ -377,8 +373,10 @@ rlx_lower_product (RlxLower         *lower,
             swap (&product.batch.strides[0][i], &product.batch.strides[1][i]);
         }
 
-      if (cpu && !way.turned && product.k > 0 && product.n >= PANEL / 2 && product.batch.rank == 0)
-        way.panel = rlx_lower_pack_weight (lower, product.b, product.k, product.n, product.b_k, product.b_n, PANEL);
+      if (product.packed)
+        way.panel = TRUE;
+      else if (cpu && !way.turned && product.k > 0 && product.n >= RLX_PRODUCT_PANEL / 2 && product.batch.rank == 0)
+        way.panel = rlx_lower_pack_weight (lower, product.b, product.k, product.n, product.b_k, product.b_n, RLX_PRODUCT_PANEL);
 
       if (cpu || product.m <= 8)
         choose_lanes (&way, &product, n_batch, wanted, cpu);
@@ -415,7 +413,7 @@ rlx_lower_product (RlxLower         *lower,
       rlx_kernel_param_u32 (kernel, "n", product.n);
       rlx_kernel_define (kernel, "SWAP", way.turned);
       rlx_kernel_define_text (kernel, "EPILOGUE_TEXT", "");
-      rlx_kernel_output (kernel, "y", parts);
+      rlx_kernel_output (kernel, "y0", parts);
     }
   else if (!describe_result (kernel, node, &product, &way, error))
     {

@@ -19,7 +19,7 @@ RlxIr *     rlx_pass_expand   (const RlxIr *ir,
  * equal nodes. Inputs, parameters and states all stay. */
 RlxIr *     rlx_pass_simplify (const RlxIr *ir);
 
-/* Makes qkv_linear of products that are split into three. */
+/* Makes one node of several in what a transformer's layer is made of. */
 RlxIr *     rlx_pass_join     (const RlxIr *ir);
 
 /* Lets integers that floats stand for do the work, where that gives the same. NULL

@@ -110,6 +110,15 @@ count_uses (const RlxIr      *ir,
   return n;
 }
 
+/* Whether a weight has one user, who may say how it lies. */
+static gboolean
+is_own_weight (RlxLower         *lower,
+               const RlxIrValue *value)
+{
+  return value->node != NULL && (is_leaf (value->node, "parameter") || is_leaf (value->node, "constant")) &&
+         count_uses (lower->plan->ir, value) == 1;
+}
+
 gboolean
 rlx_lower_pack_weight (RlxLower         *lower,
                        const RlxIrValue *value,
@@ -124,8 +133,7 @@ rlx_lower_pack_weight (RlxLower         *lower,
   RlxSlot *slot;
   guint index;
 
-  if (value->node == NULL || (!is_leaf (value->node, "parameter") && !is_leaf (value->node, "constant")) ||
-      count_uses (lower->plan->ir, value) != 1 || !rlx_type_check (&type, NULL))
+  if (!is_own_weight (lower, value) || !rlx_type_check (&type, NULL))
     return FALSE;
 
   /* getting the slot may move all of them */
@@ -134,6 +142,66 @@ rlx_lower_pack_weight (RlxLower         *lower,
   slot->packing = (RlxPacking) { width, n_k, n_n, stride_k, stride_n };
   slot->size = rlx_type_device_size (&type);
   return TRUE;
+}
+
+static RlxTensorType
+joined_type (const RlxIrValue *first,
+             guint             n_values,
+             guint64           n_k,
+             const guint64    *n_n,
+             guint             width)
+{
+  RlxTensorType type = { first->type.dtype, 3, { 0, (gint64) n_k, width } };
+
+  for (guint i = 0; i < n_values; i++)
+    type.dims[0] += (gint64) (n_n[i] / width);
+  return type;
+}
+
+gboolean
+rlx_lower_can_join_weights (RlxLower                *lower,
+                            const RlxIrValue *const *values,
+                            guint                    n_values,
+                            guint64                  n_k,
+                            const guint64           *n_n,
+                            guint                    width)
+{
+  RlxTensorType type = joined_type (values[0], n_values, n_k, n_n, width);
+
+  for (guint i = 0; i < n_values; i++)
+    if (n_n[i] % width != 0 || values[i]->type.dtype != type.dtype || !is_own_weight (lower, values[i]))
+      return FALSE;
+  return rlx_type_check (&type, NULL);
+}
+
+const RlxIrValue *
+rlx_lower_join_weights (RlxLower                *lower,
+                        const RlxIrValue *const *values,
+                        guint                    n_values,
+                        guint64                  n_k,
+                        const guint64           *n_n,
+                        gboolean                 columns_first,
+                        guint                    width)
+{
+  RlxTensorType type = joined_type (values[0], n_values, n_k, n_n, width);
+  RlxIrValue *joined;
+  guint64 first = 0;
+  guint parent;
+
+  joined = rlx_lower_temporary (lower, &type);
+  parent = add_slot (lower, &type, RLX_SLOT_WEIGHT, NULL);
+  g_hash_table_insert (lower->slots, joined, GUINT_TO_POINTER (parent + 1));
+  for (guint i = 0; i < n_values; i++)
+    {
+      guint index = rlx_lower_get_slot (lower, values[i]);
+      RlxSlot *slot = &g_array_index (lower->plan->slots, RlxSlot, index);
+
+      slot->packing = (RlxPacking) { width, n_k, n_n[i], columns_first ? 1 : n_n[i], columns_first ? n_k : 1 };
+      slot->joined = parent + 1;
+      slot->part_offset = first * n_k * rlx_data_type_get_size (type.dtype);
+      first += n_n[i];
+    }
+  return joined;
 }
 
 GBytes *

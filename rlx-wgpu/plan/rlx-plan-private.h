@@ -36,6 +36,8 @@ typedef struct
   RlxSlotKind kind;
   RlxTensorType type;     /* of the value that made the slot */
   RlxPacking packing;     /* weights */
+  guint joined;           /* weights: index + 1 of the slot it is a part of */
+  guint64 part_offset;    /* in that slot */
   guint64 size;           /* bytes on the device, rounded up */
   const RlxIrNode *leaf;  /* inputs, weights and states: the node they come from */
   int first;              /* step that writes it first; -1: before the steps */

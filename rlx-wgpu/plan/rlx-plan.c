@@ -440,7 +440,7 @@ place_static (Planner      *self,
       guint64 size = align_up (slot->size, self->alignment);
       RlxBuffer *buffer;
 
-      if (slot->kind != kind)
+      if (slot->kind != kind || slot->joined > 0)
         continue;
       if (current < 0 || g_array_index (plan->buffers, RlxBuffer, current).size + size > self->adapter->limits.max_buffer_size)
         current = (int) add_buffer (plan, buffer_kind);
@@ -448,6 +448,16 @@ place_static (Planner      *self,
       slot->buffer = (guint) current;
       slot->offset = buffer->size;
       buffer->size += size;
+    }
+  for (guint i = 0; i < plan->slots->len; i++)
+    {
+      RlxSlot *slot = get_slot (plan, i);
+
+      if (slot->kind == kind && slot->joined > 0)
+        {
+          slot->buffer = get_slot (plan, slot->joined - 1)->buffer;
+          slot->offset = get_slot (plan, slot->joined - 1)->offset + slot->part_offset;
+        }
     }
 }
 

@@ -783,9 +783,9 @@ test_epilogue (void)
       got = rlx_test_get_values (together.outputs[0]);
       /* The sums are the same. The rest is one operator or two, which a driver may
        * contract, and in f16 there is one rounding less. */
-      for (gsize j = 0; j < rlx_tensor_get_n_elements (alone.outputs[0]); j++)
+      for (gint64 j = 0; j < rlx_tensor_get_n_elements (alone.outputs[0]); j++)
         if (fabs (got[j] - want[j]) > rlx_test_rounding (rlx_tensor_get_data_type (alone.outputs[0]), want[j]) + 0x1p-20 * MAX (1, fabs (want[j])))
-          g_error ("case %u, element %" G_GSIZE_FORMAT ": %g instead of %g", i, j, got[j], want[j]);
+          g_error ("case %u, element %" G_GINT64_FORMAT ": %g instead of %g", i, j, got[j], want[j]);
       outcome_clear (&alone);
       outcome_clear (&together);
     }
@@ -854,6 +854,122 @@ test_qkv (void)
     }
 }
 
+/* Products of one matrix with several weights are one kernel where the weights can
+ * be put side by side, and the same bits in any case. */
+static void
+test_joint (void)
+{
+  static const struct
+  {
+    gint64 widths[3];
+    guint n;
+    gboolean transpose_b, bias;
+    guint dispatches;
+  } cases[] = {
+    { { 64, 32, 96 }, 3, FALSE, TRUE, 1 },
+    { { 64, 32, 96 }, 3, TRUE, TRUE, 1 },
+    { { 32, 64 }, 2, TRUE, FALSE, 1 },
+    { { 64, 40 }, 2, FALSE, TRUE, 2 },
+  };
+  RlxDebugFlags flags = rlx_debug_get_flags ();
+
+  if (rlx_test_device () == NULL)
+    return;
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      Outcome outcomes[2];
+
+      for (guint j = 0; j < 2; j++)
+        {
+          g_autoptr(GError) error = NULL;
+          g_autoptr(RlxGraph) graph = rlx_graph_new ();
+          g_autoptr(RlxLinearOptions) options = rlx_linear_options_new ();
+          g_autoptr(RlxExecutable) executable = NULL;
+          g_autoptr(GPtrArray) names = g_ptr_array_new_with_free_func (g_free);
+          g_autoptr(GPtrArray) values = g_ptr_array_new_with_free_func (g_object_unref);
+          g_autoptr(RlxTensor) x = rlx_test_random ("f32[3,7,20]", -1, 1, 5);
+          RlxNode *input = rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, (gint64[]) { 3, 7, 20 }, 3, NULL);
+
+          rlx_linear_options_set_transpose_b (options, cases[i].transpose_b);
+          for (guint k = 0; k < cases[i].n; k++)
+            {
+              gint64 n = cases[i].widths[k];
+              const gint64 shape[] = { cases[i].transpose_b ? n : 20, cases[i].transpose_b ? 20 : n };
+              g_autofree char *weight = g_strdup_printf ("w%u", k), *bias = g_strdup_printf ("b%u", k), *output = g_strdup_printf ("y%u", k);
+              g_autofree char *weight_type = g_strdup_printf ("f32[%d,%d]", (int) shape[0], (int) shape[1]), *bias_type = g_strdup_printf ("f32[%d]", (int) n);
+              RlxNode *w = rlx_graph_parameter (graph, weight, RLX_DATA_TYPE_F32, shape, 2, NULL);
+              RlxNode *b = cases[i].bias ? rlx_graph_parameter (graph, bias, RLX_DATA_TYPE_F32, &n, 1, NULL) : NULL;
+
+              g_ptr_array_add (names, g_steal_pointer (&weight));
+              g_ptr_array_add (values, rlx_test_random (weight_type, -1, 1, k + 10));
+              if (b != NULL)
+                {
+                  g_ptr_array_add (names, g_steal_pointer (&bias));
+                  g_ptr_array_add (values, rlx_test_random (bias_type, -1, 1, k + 20));
+                }
+              /* a user that is no epilogue */
+              rlx_graph_output (graph, output, rlx_node_softmax (rlx_node_linear_full (input, w, b, options, &error), -1, &error));
+              g_assert_no_error (error);
+            }
+
+          rlx_debug_set_flags (j == 0 ? flags | RLX_DEBUG_NO_FUSE : flags);
+          executable = rlx_device_compile (rlx_test_device (), graph, NULL, &error);
+          rlx_debug_set_flags (flags);
+          g_assert_no_error (error);
+          g_ptr_array_add (names, NULL);
+          rlx_executable_set_parameters (executable, (const char *const *) names->pdata, (RlxTensor **) values->pdata, values->len, NULL, &error);
+          g_assert_no_error (error);
+          outcomes[j].outputs = rlx_executable_run (executable, &x, 1, &outcomes[j].n_outputs, NULL, &error);
+          g_assert_no_error (error);
+          outcomes[j].dispatches = rlx_executable_get_n_dispatches (executable);
+        }
+
+      if (!RLX_DEBUG_CHECK (GPU_KERNELS))
+        g_assert_cmpuint (outcomes[1].dispatches, ==, cases[i].dispatches + cases[i].n);
+      for (guint k = 0; k < cases[i].n; k++)
+        g_assert_true (rlx_tensor_equal (outcomes[0].outputs[k], outcomes[1].outputs[k]));
+      outcome_clear (&outcomes[0]);
+      outcome_clear (&outcomes[1]);
+    }
+}
+
+/* Attention between transposes takes its operands as they are, if all are. */
+static void
+test_heads (void)
+{
+  static const struct
+  {
+    const char *value, *result;
+    guint dispatches;
+  } cases[] = {
+    { "%5 = transpose(%2) {permutation = [0, 2, 1, -1]}\n", "%7 = transpose(%6) {permutation = [0, 2, 1, 3]}\n", 1 },
+    { "%5 = reshape(%2) {shape = [2, 4, 6, 8]}\n", "%7 = transpose(%6) {permutation = [0, 2, 1, 3]}\n", 4 },
+    { "%5 = transpose(%2) {permutation = [0, 2, 1, 3]}\n", "%7 = softmax(%6) {axis = 1}\n", 5 },
+  };
+
+  if (rlx_test_device () == NULL)
+    return;
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_autofree char *text = g_strconcat ("rlx 1\n%0 = input \"q\" f32[2, 5, 4, 8]\n%1 = input \"k\" f32[2, 6, 4, 8]\n"
+                                           "%2 = input \"v\" f32[2, 6, 4, 8]\n%3 = transpose(%0) {permutation = [0, 2, 1, 3]}\n"
+                                           "%4 = transpose(%1) {permutation = [0, 2, 1, 3]}\n", cases[i].value,
+                                           "%6 = attention(%3, %4, %5)\n", cases[i].result, "output \"y\" %7\n", NULL);
+      g_autoptr(RlxTensor) q = rlx_test_random ("f32[2,5,4,8]", -1, 1, 1);
+      g_autoptr(RlxTensor) k = rlx_test_random ("f32[2,6,4,8]", -1, 1, 2);
+      g_autoptr(RlxTensor) v = rlx_test_random ("f32[2,6,4,8]", -1, 1, 3);
+      Outcome alone, together;
+
+      run_both (text, (RlxTensor *[]) { q, k, v }, 3, &alone, &together);
+      g_assert_cmpuint (together.dispatches, ==, cases[i].dispatches);
+      g_assert_true (rlx_tensor_equal (alone.outputs[0], together.outputs[0]));
+      outcome_clear (&alone);
+      outcome_clear (&together);
+    }
+}
+
 int
 main (int    argc,
       char **argv)
@@ -882,6 +998,8 @@ main (int    argc,
   g_test_add_func ("/linear/epilogue", test_epilogue);
   g_test_add_func ("/linear/qkv-rule", test_qkv_rule);
   g_test_add_func ("/linear/qkv", test_qkv);
+  g_test_add_func ("/linear/joint", test_joint);
+  g_test_add_func ("/linear/heads", test_heads);
 
   return g_test_run ();
 }
