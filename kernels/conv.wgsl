@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// y[n, o, p] = bias[o] + Σ_c Σ_k x[n, c, place (p, k)] · w[o, c, k]
+// y[n, o, p] = epilogue (bias[o] + Σ_c Σ_k x[n, c, place (p, k)] · w[o, c, k])
 //
 // A convolution or, TRANSPOSED, its transpose as a sum over the elements of x
 // that reach a position: nothing is scattered. Spatial axes are numbered from
@@ -22,12 +22,20 @@
 // only that agree with it modulo the stride. Positions that have the same ones,
 // a phase, go to the same workgroup: the others cost nothing.
 
+${EPILOGUE_TEXT}
+
 fn put (g: u32, m: u32, at: u32, sum: f32) {
   let channel = g * p.m + m;
+  let y = at + channel * p.y_channel;
 #if BIAS
-  store_y (at + channel * p.y_channel, sum + load_bias (channel));
+  let v = sum + load_bias (channel);
 #else
-  store_y (at + channel * p.y_channel, sum);
+  let v = sum;
+#endif
+#if EPILOGUE
+  store_y (y, epilogue (y, v));
+#else
+  store_y (y, v);
 #endif
 }
 

@@ -13,6 +13,7 @@ typedef struct
   gboolean transposed;
   RlxWindow window;
   gint64 groups;
+  gboolean shared;       /* the only channel of the operand, by all groups */
   gint64 channels_in;    /* of a group */
   gint64 channels_out;   /* of a group */
   guint out_axis;        /* of the filter */

@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include "ops/rlx-conv-private.h"
+#include "ops/rlx-fused-private.h"
 
 #include "util/rlx-checked-private.h"
 
@@ -79,14 +80,16 @@ conv_init (Conv            *conv,
   if (conv->groups < 1)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
                            "groups is %" G_GINT64_FORMAT ", it must be at least 1", conv->groups);
-  if (conv->window.channels % conv->groups != 0)
+  /* WebNN does not ask for more than this of a transposed convolution. */
+  conv->shared = transposed && conv->window.channels == 1;
+  if (conv->window.channels % conv->groups != 0 && !conv->shared)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                            "the operand has %" G_GINT64_FORMAT " channels, they cannot be divided into %" G_GINT64_FORMAT " groups",
                            conv->window.channels, conv->groups);
 
   filter_in = filter->dims[conv->in_axis];
   filter_out = filter->dims[conv->out_axis];
-  conv->channels_in = conv->window.channels / conv->groups;
+  conv->channels_in = conv->shared ? 1 : conv->window.channels / conv->groups;
   if (transposed)
     {
       if (filter_in != conv->window.channels)
@@ -346,7 +349,7 @@ conv_lower (RlxLower        *lower,
 {
   const RlxIrValue *x = node->inputs[0];
   const RlxIrValue *filter = node->inputs[1];
-  const RlxIrValue *bias = node->n_inputs > 2 ? node->inputs[2] : NULL;
+  const RlxIrValue *bias = rlx_node_n_own_inputs (node) > 2 ? node->inputs[2] : NULL;
   const RlxIrValue *y = &node->outputs[0];
   const RlxTensorType *types[3];
   guint64 filter_strides[RLX_MAX_RANK], stride = 1;
@@ -430,6 +433,8 @@ conv_lower (RlxLower        *lower,
     }
   if (bias != NULL)
     rlx_kernel_input (kernel, "bias", bias);
+  if (!rlx_kernel_epilogue (kernel, node, error))
+    return FALSE;
   rlx_kernel_output (kernel, "y", y);
 
   rlx_window_get_strides (&conv.window, (guint64) conv.window.channels, sizes_in, &x_strides);
@@ -437,15 +442,16 @@ conv_lower (RlxLower        *lower,
   rlx_kernel_param_u32 (kernel, "m", work.m);
   rlx_kernel_param_u32 (kernel, "c", (guint64) conv.channels_in);
   rlx_kernel_param_u32 (kernel, "x_batch", x_strides.batch);
-  rlx_kernel_param_u32 (kernel, "x_channel", x_strides.channel);
+  rlx_kernel_param_u32 (kernel, "x_channel", conv.shared ? 0 : x_strides.channel);
   rlx_kernel_param_u32 (kernel, "y_batch", y_strides.batch);
   rlx_kernel_param_u32 (kernel, "y_channel", y_strides.channel);
   rlx_kernel_param_u32 (kernel, "w_out", filter_strides[conv.out_axis]);
   rlx_kernel_param_u32 (kernel, "w_in", filter_strides[conv.in_axis]);
   /* One of the two channels of the filter runs through all groups. */
   rlx_kernel_param_u32 (kernel, "w_group",
-                        transposed ? (guint64) conv.channels_in * filter_strides[conv.in_axis]
-                                   : work.m * filter_strides[conv.out_axis]);
+                        conv.shared ? 0
+                        : transposed ? (guint64) conv.channels_in * filter_strides[conv.in_axis]
+                                     : work.m * filter_strides[conv.out_axis]);
   for (guint d = 0; d < rank; d++)
     {
       const RlxWindowAxis *axis = &conv.window.axes[rank - 1 - d];

@@ -674,7 +674,9 @@ rlx_epilogue_free (gpointer data)
 gboolean
 rlx_op_takes_epilogue (const RlxOp *op)
 {
-  return g_str_equal (op->name, "matmul") || g_str_equal (op->name, "linear");
+  static const char *const names[] = { "matmul", "linear", "conv", "conv_transpose", NULL };
+
+  return g_strv_contains (names, op->name);
 }
 
 guint

@@ -5,6 +5,8 @@
 
 #include "ops/rlx-window-private.h"
 
+#include "ops/rlx-fused-private.h"
+
 #include "util/rlx-checked-private.h"
 
 /* Kernels count positions with padding in 32-bit signed integers. */
@@ -194,7 +196,9 @@ rlx_window_make_call (RlxOpCall            *call,
                       const RlxIrNode      *node,
                       const RlxTensorType **types)
 {
-  for (guint i = 0; i < node->n_inputs; i++)
+  guint n_inputs = rlx_node_n_own_inputs (node);
+
+  for (guint i = 0; i < n_inputs; i++)
     types[i] = node->inputs[i] != NULL ? &node->inputs[i]->type : NULL;
 
   *call = (RlxOpCall) {
@@ -202,7 +206,7 @@ rlx_window_make_call (RlxOpCall            *call,
     .name = node->name,
     .attrs = node->attrs,
     .inputs = types,
-    .n_inputs = node->n_inputs,
+    .n_inputs = n_inputs,
   };
 }
 

@@ -310,25 +310,28 @@ conv_transpose (RlxReferenceCall *call)
   gint64 channels, outputs;
   Conv conv = { 0, };
   Window *window = &conv.window;
+  gboolean shared;
   gsize at = 0;
 
   if (y->n_elements == 0)
     return;
   conv_init (&conv, call);
-  channels = x->shape[window->channel] / conv.groups;
+  /* One channel is there for all groups. */
+  shared = x->shape[window->channel] == 1;
+  channels = shared ? 1 : x->shape[window->channel] / conv.groups;
   outputs = y->shape[window->channel] / conv.groups;
 
   while (x->n_elements > 0)
     {
       gint64 group = index[window->channel] / channels;
 
-      for (gint64 o = 0; o < outputs; o++)
+      for (gint64 o = 0; o < (shared ? y->shape[window->channel] : outputs); o++)
         {
           gint64 k[MAX_AXES] = { 0, }, to[RLX_MAX_RANK] = { index[0], }, tap[RLX_MAX_RANK] = { 0, };
 
           to[window->channel] = group * outputs + o;
           tap[conv.in_axis] = index[window->channel];
-          tap[conv.out_axis] = o;
+          tap[conv.out_axis] = o % outputs;
           do
             {
               gboolean inside = TRUE;
