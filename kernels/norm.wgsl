@@ -255,8 +255,8 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     sums = row_sum (lane, lane_sum (first, step, n)) / weight;
 #if LANES == 1 && STAGE != 2
     // Nearly always in long rows: the mean of their sample is less than a deviation
-    // away, so the difference of the squares loses a bit at most.
-    if (n >= 64u && 2.0 * sums.x * sums.x <= sums.y) {
+    // away, so the difference of the squares loses a bit at most. Not with infinities.
+    if (n >= 64u && 2.0 * sums.x * sums.x < sums.y) {
       break;
     }
 #endif

@@ -295,6 +295,38 @@ test_softmax_parts (void)
     }
 }
 
+/* An infinity or a NaN makes all of its row NaN, however rows are shared out. */
+static void
+test_special (void)
+{
+  static const int shapes[][2] = { { 20, 100 }, { 3, 20000 } };
+
+  if (rlx_test_device () == NULL)
+    return;
+
+  for (gsize i = 0; i < G_N_ELEMENTS (shapes); i++)
+    {
+      int rows = shapes[i][0], n = shapes[i][1];
+      g_autofree double *values = g_new (double, rows * n);
+      g_autofree double *expected = g_new (double, rows * n);
+      g_autofree char *type = g_strdup_printf ("f32[%d,%d]", rows, n);
+      g_autoptr (RlxTensor) x = NULL;
+      g_autoptr (RlxTensor) y = NULL;
+
+      for (int j = 0; j < rows * n; j++)
+        {
+          values[j] = j % 2 == 0 ? 3 : 5;
+          expected[j] = j < 2 * n ? NAN : j % 2 == 0 ? -1 : 1;
+        }
+      values[n / 2] = INFINITY;
+      values[2 * n - 1] = NAN;
+      x = rlx_test_tensor (type, values);
+      y = rlx_test_run_op ("layer_norm", 1, &x, ATTRS ("{'epsilon': <0.0>}"));
+      if (y != NULL)
+        rlx_test_compare ("layer_norm", y, type, expected, 0, 4e-6);
+    }
+}
+
 static void
 test_lp_special (void)
 {
@@ -402,6 +434,7 @@ main (int   argc,
   rlx_test_add_kernels ("/norms/images", test_images);
   rlx_test_add_kernels ("/norms/offset", test_offset);
   g_test_add_func ("/norms/large", test_large);
+  rlx_test_add_kernels ("/norms/special", test_special);
   rlx_test_add_kernels ("/softmax/parts", test_softmax_parts);
   g_test_add_func ("/lp/special", test_lp_special);
   g_test_add_func ("/batch/fusion", test_fusion);
