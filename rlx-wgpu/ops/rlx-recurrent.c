@@ -285,7 +285,9 @@ typedef struct
   const RlxIrValue *packed;
   const RlxIrValue *inputs;
   const RlxIrValue *recurrent;
-  gboolean transposed;
+  guint64 recurrent_direction;   /* distances between its elements */
+  guint64 recurrent_unit;
+  guint64 recurrent_input;
 } Steps;
 
 static guint64
@@ -406,7 +408,9 @@ lower_inputs (Steps   *self,
   return ok;
 }
 
-/* [directions, gates · hidden, hidden] with the last axes swapped. */
+/* The recurrent weight is [directions, gates · hidden, hidden]. What is uploaded
+ * once may lie as [hidden, directions · gates · hidden], otherwise the last axes are
+ * swapped in each run. */
 static gboolean
 lower_recurrent_weight (Steps   *self,
                         GError **error)
@@ -422,14 +426,26 @@ lower_recurrent_weight (Steps   *self,
   RlxIrValue *turned;
 
   self->recurrent = self->node->inputs[2];
-  self->transposed = shape->steps >= MIN_STEPS_TO_TRANSPOSE && shape->hidden > 1;
-  if (!self->transposed)
+  self->recurrent_direction = (guint64) (rows * columns);
+  self->recurrent_unit = (guint64) columns;
+  self->recurrent_input = 1;
+  if (rlx_lower_pack_weight (self->lower, self->recurrent, (guint64) columns, (guint64) (rows * shape->directions), 1,
+                             (guint64) columns, (guint) (rows * shape->directions)))
+    {
+      self->recurrent_direction = (guint64) rows;
+      self->recurrent_unit = 1;
+      self->recurrent_input = (guint64) (rows * shape->directions);
+      return TRUE;
+    }
+  if (shape->steps < MIN_STEPS_TO_TRANSPOSE || shape->hidden == 1)
     return TRUE;
 
   turned = rlx_lower_temporary (self->lower, &self->recurrent->type);
   if (!rlx_lower_copy (self->lower, self->node, self->recurrent, turned, &copy, error))
     return FALSE;
   self->recurrent = turned;
+  self->recurrent_unit = 1;
+  self->recurrent_input = (guint64) rows;
   return TRUE;
 }
 
@@ -716,9 +732,9 @@ lower_steps (Steps            *self,
   rlx_kernel_param_u32 (kernel, "x_step", shape->batch_first ? columns : columns * (guint64) shape->batch);
   rlx_kernel_param_u32 (kernel, "x_batch", shape->batch_first ? columns * (guint64) shape->steps : columns);
   rlx_kernel_param_u32 (kernel, "x_direction", rows);
-  rlx_kernel_param_u32 (kernel, "r_direction", rows * hidden);
-  rlx_kernel_param_u32 (kernel, "r_unit", self->transposed ? 1 : hidden);
-  rlx_kernel_param_u32 (kernel, "r_input", self->transposed ? rows : 1);
+  rlx_kernel_param_u32 (kernel, "r_direction", self->recurrent_direction);
+  rlx_kernel_param_u32 (kernel, "r_unit", self->recurrent_unit);
+  rlx_kernel_param_u32 (kernel, "r_input", self->recurrent_input);
 
   rlx_kernel_set_cost (kernel, 2.0 * products,
                        4.0 * ((double) columns * (double) hidden + (double) shape->batch * (double) columns) * (double) count);

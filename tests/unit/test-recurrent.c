@@ -27,11 +27,13 @@ parse (const char *text)
 }
 
 /* The operator's results within the bounds of the reference; the number of
- * dispatches it took. Inputs are consumed. */
+ * dispatches it took. Inputs are consumed; those with a bit in @constants are part
+ * of the graph. */
 static guint
 check_op (const char *op,
           gsize       n_inputs,
           RlxTensor **inputs,
+          guint       constants,
           const char *attributes)
 {
   g_autoptr(RlxGraph) graph = rlx_graph_new ();
@@ -53,6 +55,13 @@ check_op (const char *op,
 
       if (inputs[i] == NULL)
         continue;
+      if (constants >> i & 1)
+        {
+          nodes[i] = rlx_graph_constant (graph, inputs[i], &error);
+          g_assert_no_error (error);
+          g_object_unref (inputs[i]);
+          continue;
+        }
       shape = rlx_tensor_get_shape (inputs[i], &n_dims);
       nodes[i] = rlx_graph_input (graph, name, rlx_tensor_get_data_type (inputs[i]), shape, n_dims, &error);
       g_assert_no_error (error);
@@ -105,6 +114,7 @@ typedef struct
   gint64 hidden;
   gboolean optional;     /* with biases, peepholes and states */
   const double *lengths; /* nullable */
+  guint constants;
 } Network;
 
 static RlxTensor *
@@ -153,7 +163,7 @@ check_network (const Network *self,
       n = lstm ? 8 : 6;
       inputs[n++] = rlx_test_tensor (type, self->lengths);
     }
-  return check_op (self->op, n, inputs, attributes);
+  return check_op (self->op, n, inputs, self->constants, attributes);
 }
 
 /* ---- sizes ---------------------------------------------------------------------------- */
@@ -205,6 +215,26 @@ test_batch (void)
   if (rlx_test_device () == NULL)
     return;
   check_network (&lstm, "{'gate_order': <'ifgo'>}");
+}
+
+/* Weights that are part of the graph are put in order once. */
+static void
+test_weights (void)
+{
+  Network gru = { "gru", "f32", 2, 9, 2, 3, 33, TRUE, NULL, 1 << 1 | 1 << 2 | 1 << 3 };
+  Network lstm = { "lstm", "f16", 1, 2, 1, 3, 290, TRUE, NULL, 1 << 1 | 1 << 2 };
+  RlxTensor *same[3];
+
+  if (rlx_test_device () == NULL)
+    return;
+  check_network (&gru, "{'direction': <'both'>}");
+  check_network (&lstm, "@a{sv} {}");
+
+  /* one weight for both */
+  same[0] = rlx_test_random ("f32[10,2,5]", -1, 1, 1);
+  same[1] = rlx_test_random ("f32[1,5,5]", -0.2, 0.2, 2);
+  same[2] = g_object_ref (same[1]);
+  check_op ("rnn", 3, same, 1 << 1 | 1 << 2, "@a{sv} {}");
 }
 
 /* ---- lengths ---------------------------------------------------------------------------- */
@@ -336,6 +366,7 @@ main (int   argc,
   rlx_test_add_kernels ("/recurrent/loop", test_loop);
   rlx_test_add_kernels ("/recurrent/wide", test_wide);
   g_test_add_func ("/recurrent/batch", test_batch);
+  g_test_add_func ("/recurrent/weights", test_weights);
   g_test_add_func ("/recurrent/lengths", test_lengths);
   g_test_add_func ("/recurrent/lengths-of-all", test_lengths_of_all);
   g_test_add_func ("/recurrent/nan", test_nan);
