@@ -378,13 +378,29 @@ onnx_map_dropout (MapCall *call,
 {
   RlxNode *node = map_input (call, 0, FALSE, error);
   g_autofree gint64 *training = NULL;
+  g_autoptr(RlxTensor) ratio = NULL;
   gsize n = 0;
 
   if (node == NULL)
     return FALSE;
-  if (map_has_input (call, 2) && (training = map_input_ints (call, 2, &n, error)) == NULL)
+  if ((map_has_input (call, 2) && (training = map_input_ints (call, 2, &n, error)) == NULL) ||
+      (map_has_input (call, 1) && (ratio = map_input_value (call, 1, error)) == NULL))
     return FALSE;
-  if (map_wants_output (call, 1) || (n > 0 && training[0] != 0))
+  if (n > 0 && training[0] != 0 &&
+      (ratio == NULL || rlx_tensor_get_n_elements (ratio) != 1 || rlx_tensor_get_value (ratio, 0) != 0))
     return map_unsupported (error, "Dropout in training");
+
+  /* nothing is dropped */
+  if (map_wants_output (call, 1))
+    {
+      g_autoptr(RlxTensor) kept = rlx_tensor_new_scalar (RLX_DATA_TYPE_BOOL, 1, error);
+      RlxNode *mask = kept != NULL ? map_constant (call, kept, error) : NULL;
+      gsize rank;
+      const gint64 *shape = rlx_node_get_shape (node, &rank);
+
+      if (mask == NULL ||
+          !map_return (call, 1, map_op1 (call, "expand", mask, map_attrs ("shape", map_ints (shape, rank), NULL), error)))
+        return FALSE;
+    }
   return map_return (call, 0, map_op1 (call, "identity", node, NULL, error));
 }

@@ -41,6 +41,30 @@ gboolean onnx_add_statistics (MapCall      *call,
                               gboolean      rms,
                               GError      **error);
 
+/* Mappings onto several operators. */
+gboolean onnx_map_affine_grid        (MapCall *call,
+                                     GError **error);
+gboolean onnx_map_center_crop_pad    (MapCall *call,
+                                     GError **error);
+gboolean onnx_map_col2im             (MapCall *call,
+                                     GError **error);
+gboolean onnx_map_eye_like           (MapCall *call,
+                                     GError **error);
+gboolean onnx_map_fused_matmul       (MapCall *call,
+                                     GError **error);
+gboolean onnx_map_loss               (MapCall *call,
+                                     GError **error);
+gboolean onnx_map_max_unpool         (MapCall *call,
+                                     GError **error);
+gboolean onnx_map_reverse_sequence   (MapCall *call,
+                                     GError **error);
+gboolean onnx_map_shrink             (MapCall *call,
+                                     GError **error);
+gboolean onnx_map_tensor_scatter     (MapCall *call,
+                                     GError **error);
+gboolean onnx_map_window             (MapCall *call,
+                                     GError **error);
+
 /* Mappings. */
 gboolean onnx_map_top_k             (MapCall *call,
                                      GError **error);

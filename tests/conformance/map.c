@@ -447,6 +447,19 @@ parse_data_type (MapCall     *call,
   return wrong_argument (call, name, "a data type", error);
 }
 
+gboolean
+map_arg_data_type (MapCall     *call,
+                   const char  *name,
+                   RlxDataType  fallback,
+                   RlxDataType *value,
+                   GError     **error)
+{
+  JsonNode *node = map_arg (call, name);
+
+  *value = fallback;
+  return node == NULL || parse_data_type (call, node, name, value, error);
+}
+
 static gboolean
 check_not_negative (MapCall      *call,
                     const char   *name,

@@ -101,6 +101,11 @@ gboolean        map_arg_bool        (MapCall         *call,
                                      gboolean         fallback,
                                      gboolean        *value,
                                      GError         **error);
+gboolean        map_arg_data_type   (MapCall         *call,
+                                     const char      *name,
+                                     RlxDataType      fallback,
+                                     RlxDataType     *value,
+                                     GError         **error);
 /* NULL without an error when it is absent. */
 const char *    map_arg_string      (MapCall         *call,
                                      const char      *name,

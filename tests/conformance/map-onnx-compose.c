@@ -1,0 +1,644 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Operators of ONNX that are several of ours.
+ */
+#include "config.h"
+
+#include "map-onnx.h"
+
+#include <math.h>
+#include <string.h>
+
+static RlxNode *
+constant_floats (MapCall      *call,
+                 const gint64 *shape,
+                 gsize         n_dims,
+                 const float  *values,
+                 RlxDataType   data_type,
+                 GError      **error)
+{
+  g_autoptr(RlxTensor) tensor = rlx_tensor_new_from_floats (shape, n_dims, values, (gsize) onnx_product (shape, 0, n_dims), error);
+  RlxNode *node = tensor != NULL ? map_constant (call, tensor, error) : NULL;
+
+  return node != NULL ? map_cast (call, node, data_type, error) : NULL;
+}
+
+static RlxNode *
+constant_ints (MapCall      *call,
+               RlxDataType   data_type,
+               const gint64 *shape,
+               gsize         n_dims,
+               const gint64 *values,
+               GError      **error)
+{
+  g_autoptr(RlxTensor) tensor = rlx_tensor_new_from_ints (data_type, shape, n_dims, values, (gsize) onnx_product (shape, 0, n_dims), error);
+
+  return tensor != NULL ? map_constant (call, tensor, error) : NULL;
+}
+
+static RlxNode *
+constant_number (MapCall    *call,
+                 RlxDataType data_type,
+                 double      value,
+                 GError    **error)
+{
+  g_autoptr(RlxTensor) tensor = rlx_tensor_new_scalar (data_type, value, error);
+
+  return tensor != NULL ? map_constant (call, tensor, error) : NULL;
+}
+
+/* With an operand that may be NULL, after a failure. */
+static RlxNode *
+apply (MapCall    *call,
+       const char *op,
+       RlxNode    *a,
+       RlxNode    *b,
+       GVariant   *attrs,
+       GError    **error)
+{
+  if (a == NULL || b == NULL)
+    {
+      if (attrs != NULL)
+        g_variant_unref (g_variant_ref_sink (attrs));
+      return NULL;
+    }
+  return map_op2 (call, op, a, b, attrs, error);
+}
+
+static RlxNode *
+choose (MapCall *call,
+        RlxNode *condition,
+        RlxNode *a,
+        RlxNode *b,
+        GError **error)
+{
+  if (condition == NULL || a == NULL || b == NULL)
+    return NULL;
+  return map_op (call, "where", (RlxNode *[]) { condition, a, b }, 3, NULL, error);
+}
+
+static RlxNode *
+expand_to (MapCall      *call,
+           RlxNode      *node,
+           const gint64 *shape,
+           gsize         n_dims,
+           GError      **error)
+{
+  return node != NULL ? map_op1 (call, "expand", node, map_attrs ("shape", map_ints (shape, n_dims), NULL), error) : NULL;
+}
+
+static RlxNode *
+sum_over (MapCall      *call,
+          RlxNode      *node,
+          const gint64 *axes,
+          gsize         n_axes,
+          GError      **error)
+{
+  return node != NULL ? map_op1 (call, "reduce_sum", node, map_attrs ("axes", map_ints (axes, n_axes), NULL), error) : NULL;
+}
+
+/* 0, 1, 2, … */
+static RlxNode *
+count_up (MapCall    *call,
+          RlxDataType data_type,
+          gint64      n,
+          GError    **error)
+{
+  g_autofree gint64 *values = g_new (gint64, n + 1);
+
+  for (gint64 i = 0; i < n; i++)
+    values[i] = i;
+  return constant_ints (call, data_type, &n, 1, values, error);
+}
+
+/* ---- element-wise ------------------------------------------------------------------ */
+
+gboolean
+onnx_map_shrink (MapCall *call,
+                 GError **error)
+{
+  RlxNode *x = map_input (call, 0, FALSE, error);
+  RlxNode *limit, *below, *above, *bias_node, *zero;
+  RlxDataType data_type;
+  double bias, lambda;
+
+  if (x == NULL || !map_arg_double (call, "bias", 0, &bias, error) || !map_arg_double (call, "lambd", 0.5, &lambda, error))
+    return FALSE;
+  data_type = rlx_node_get_data_type (x);
+  bias_node = constant_number (call, data_type, bias, error);
+  zero = constant_number (call, data_type, 0, error);
+  limit = constant_number (call, data_type, lambda, error);
+  above = apply (call, "greater", x, limit, NULL, error);
+  limit = constant_number (call, data_type, -lambda, error);
+  below = apply (call, "less", x, limit, NULL, error);
+  return map_return (call, 0, choose (call, below, apply (call, "add", x, bias_node, NULL, error),
+                                      choose (call, above, apply (call, "sub", x, bias_node, NULL, error), zero, error), error));
+}
+
+/* ---- values that follow from shapes --------------------------------------------------- */
+
+gboolean
+onnx_map_eye_like (MapCall *call,
+                   GError **error)
+{
+  RlxNode *x = map_input (call, 0, FALSE, error);
+  const gint64 *shape;
+  RlxNode *rows, *columns, *one, *zero;
+  RlxDataType data_type;
+  gsize rank;
+  gint64 k;
+
+  if (x == NULL ||
+      !map_arg_int (call, "k", 0, &k, error) ||
+      !map_arg_data_type (call, "dtype", rlx_node_get_data_type (x), &data_type, error))
+    return FALSE;
+  shape = rlx_node_get_shape (x, &rank);
+  if (rank != 2)
+    return map_refused (error, "EyeLike: the operand has %" G_GSIZE_FORMAT " dimensions", rank);
+
+  rows = count_up (call, RLX_DATA_TYPE_I32, shape[0], error);
+  if (rows != NULL)
+    rows = map_reshape (call, rows, (gint64[]) { shape[0], 1 }, 2, error);
+  rows = apply (call, "add", rows, constant_number (call, RLX_DATA_TYPE_I32, (double) k, error), NULL, error);
+  columns = count_up (call, RLX_DATA_TYPE_I32, shape[1], error);
+  one = constant_number (call, data_type, 1, error);
+  zero = constant_number (call, data_type, 0, error);
+  return map_return (call, 0, choose (call, apply (call, "equal", rows, columns, NULL, error), one, zero, error));
+}
+
+/* a0 - a1 cos (2πn / N) + a2 cos (4πn / N) */
+gboolean
+onnx_map_window (MapCall *call,
+                 GError **error)
+{
+  static const struct
+  {
+    const char *name;
+    double a[3];
+  } windows[] = {
+    { "HannWindow", { 0.5, 0.5, 0 } },
+    { "HammingWindow", { 25.0 / 46.0, 21.0 / 46.0, 0 } },
+    { "BlackmanWindow", { 0.42, 0.5, 0.08 } },
+  };
+  g_autofree gint64 *size = NULL;
+  RlxDataType data_type;
+  RlxNode *n, *sum = NULL;
+  gboolean periodic;
+  gsize n_values;
+
+  size = map_input_ints (call, 0, &n_values, error);
+  if (size == NULL ||
+      !map_arg_bool (call, "periodic", TRUE, &periodic, error) ||
+      !map_arg_data_type (call, "output_datatype", RLX_DATA_TYPE_F32, &data_type, error))
+    return FALSE;
+  if (n_values != 1 || size[0] < 0 || size[0] > 1 << 24)
+    return map_refused (error, "%s: the size is not one number from 0 to %d", call->op->name, 1 << 24);
+
+  n = count_up (call, RLX_DATA_TYPE_I32, size[0], error);
+  if (n != NULL)
+    n = map_cast (call, n, RLX_DATA_TYPE_F32, error);
+  for (guint i = 0; i < G_N_ELEMENTS (windows); i++)
+    {
+      double step = 2 * G_PI / (double) MAX (periodic ? size[0] : size[0] - 1, 1);
+
+      if (!g_str_equal (windows[i].name, call->op->name))
+        continue;
+      for (guint k = 1; n != NULL && k < 3 && windows[i].a[k] != 0; k++)
+        {
+          RlxNode *wave = map_op1 (call, "affine", n, map_attrs ("alpha", g_variant_new_double (k * step), NULL), error);
+
+          if (wave != NULL)
+            wave = map_op1 (call, "cos", wave, NULL, error);
+          if (wave != NULL)
+            wave = map_op1 (call, "affine", wave,
+                            map_attrs ("alpha", g_variant_new_double (k == 1 ? -windows[i].a[1] : windows[i].a[2]),
+                                       "beta", g_variant_new_double (k == 1 ? windows[i].a[0] : 0), NULL), error);
+          sum = k == 1 ? wave : apply (call, "add", sum, wave, NULL, error);
+          if (sum == NULL)
+            return FALSE;
+        }
+    }
+  return sum != NULL && map_return (call, 0, map_cast (call, sum, data_type, error));
+}
+
+/* ---- images ------------------------------------------------------------------------- */
+
+gboolean
+onnx_map_affine_grid (MapCall *call,
+                      GError **error)
+{
+  RlxNode *theta = map_input (call, 0, FALSE, error);
+  g_autofree gint64 *size = NULL;
+  g_autofree float *base = NULL;
+  gboolean corners;
+  gsize n, spatial;
+  gint64 points, result[5];
+  RlxNode *grid;
+
+  if (theta == NULL || (size = map_input_ints (call, 1, &n, error)) == NULL ||
+      !map_arg_bool (call, "align_corners", FALSE, &corners, error))
+    return FALSE;
+  if (n != 4 && n != 5)
+    return map_refused (error, "AffineGrid: the size has %" G_GSIZE_FORMAT " numbers", n);
+
+  /* the places of all points, from the last axis to the first, and 1 */
+  spatial = n - 2;
+  points = onnx_product (size, 2, n);
+  base = g_new (float, (gsize) points * (spatial + 1) + 1);
+  for (gint64 i = 0; i < points; i++)
+    {
+      gint64 rest = i;
+
+      for (gsize a = 0; a < spatial; a++)
+        {
+          gint64 dim = size[n - 1 - a], place = rest % dim;
+
+          rest /= dim;
+          base[(gsize) i * (spatial + 1) + a] = (float) (corners ? (dim > 1 ? 2.0 * (double) place / (double) (dim - 1) - 1 : -1)
+                                                                 : (2.0 * (double) place + 1) / (double) dim - 1);
+        }
+      base[(gsize) i * (spatial + 1) + spatial] = 1;
+    }
+  grid = constant_floats (call, (gint64[]) { points, (gint64) spatial + 1 }, 2, base, rlx_node_get_data_type (theta), error);
+  grid = apply (call, "matmul", grid, theta, map_attrs ("transpose_b", g_variant_new_boolean (TRUE), NULL), error);
+  if (grid == NULL)
+    return FALSE;
+  result[0] = size[0];
+  memcpy (result + 1, size + 2, spatial * sizeof (gint64));
+  result[spatial + 1] = (gint64) spatial;
+  return map_return (call, 0, map_reshape (call, grid, result, n, error));
+}
+
+gboolean
+onnx_map_center_crop_pad (MapCall *call,
+                          GError **error)
+{
+  RlxNode *node = map_input (call, 0, FALSE, error);
+  g_autofree gint64 *sizes = NULL, *axes = NULL, *shape = NULL, *starts = NULL, *ends = NULL, *before = NULL, *after = NULL;
+  gsize n_sizes, n_axes = 0, rank;
+
+  if (node == NULL || (sizes = map_input_ints (call, 1, &n_sizes, error)) == NULL)
+    return FALSE;
+  if (map_arg (call, "axes") != NULL && (axes = map_arg_ints (call, "axes", &n_axes, error)) == NULL)
+    return FALSE;
+  shape = onnx_copy_shape (node, &rank);
+  if (n_sizes != (axes != NULL ? n_axes : rank))
+    return map_refused (error, "CenterCropPad: there are %" G_GSIZE_FORMAT " sizes", n_sizes);
+
+  starts = g_new0 (gint64, rank + 1);
+  ends = g_memdup2 (shape, (rank + 1) * sizeof (gint64));
+  before = g_new0 (gint64, rank + 1);
+  after = g_new0 (gint64, rank + 1);
+  for (gsize i = 0; i < n_sizes; i++)
+    {
+      gsize axis;
+
+      if (rank == 0 || !onnx_normalise_axis (call, axes != NULL ? axes[i] : (gint64) i, rank, rank - 1, &axis, error))
+        return FALSE;
+      /* what is odd goes to the end */
+      if (sizes[i] < shape[axis])
+        {
+          starts[axis] = (shape[axis] - sizes[i]) / 2;
+          ends[axis] = starts[axis] + sizes[i];
+        }
+      else
+        {
+          before[axis] = (sizes[i] - shape[axis]) / 2;
+          after[axis] = sizes[i] - shape[axis] - before[axis];
+        }
+    }
+  node = map_op1 (call, "slice", node, map_attrs ("starts", map_ints (starts, rank), "ends", map_ints (ends, rank), NULL), error);
+  return node != NULL && map_return (call, 0, map_op1 (call, "pad", node,
+                                                       map_attrs ("before", map_ints (before, rank), "after", map_ints (after, rank), NULL),
+                                                       error));
+}
+
+/* Each column adds its elements at their places: a transposed convolution whose
+ * filters have a single 1. */
+gboolean
+onnx_map_col2im (MapCall *call,
+                 GError **error)
+{
+  RlxNode *x = map_input (call, 0, FALSE, error), *filter;
+  g_autofree gint64 *image = NULL, *block = NULL, *strides = NULL, *dilations = NULL, *pads = NULL;
+  g_autofree gint64 *shape = NULL, *padding = NULL, *split = NULL, *filter_shape = NULL;
+  g_autofree float *ones = NULL;
+  gsize n, n_block, n_given, rank;
+  gint64 volume, channels;
+
+  if (x == NULL || (image = map_input_ints (call, 1, &n, error)) == NULL ||
+      (block = map_input_ints (call, 2, &n_block, error)) == NULL)
+    return FALSE;
+  if (map_arg (call, "strides") != NULL && ((strides = map_arg_ints (call, "strides", &n_given, error)) == NULL || n_given != n))
+    return FALSE;
+  if (map_arg (call, "dilations") != NULL && ((dilations = map_arg_ints (call, "dilations", &n_given, error)) == NULL || n_given != n))
+    return FALSE;
+  if (map_arg (call, "pads") != NULL && ((pads = map_arg_ints (call, "pads", &n_given, error)) == NULL || n_given != 2 * n))
+    return FALSE;
+  shape = onnx_copy_shape (x, &rank);
+  volume = onnx_product (block, 0, n_block);
+  if (rank != 3 || n != n_block || n < 1 || volume < 1 || shape[1] % volume != 0)
+    return map_refused (error, "Col2Im: the operand does not fit the block");
+  if (n > 3)
+    return map_unsupported (error, "Col2Im with %" G_GSIZE_FORMAT " axes", n);
+
+  channels = shape[1] / volume;
+  split = g_new (gint64, n + 2);
+  filter_shape = g_new (gint64, n + 2);
+  padding = g_new (gint64, 2 * n);
+  split[0] = shape[0];
+  split[1] = shape[1];
+  filter_shape[0] = shape[1];
+  filter_shape[1] = 1;
+  if (strides == NULL || dilations == NULL)
+    {
+      gint64 *list = g_new (gint64, n);
+
+      for (gsize i = 0; i < n; i++)
+        list[i] = 1;
+      if (strides == NULL)
+        strides = g_memdup2 (list, n * sizeof (gint64));
+      if (dilations == NULL)
+        dilations = g_memdup2 (list, n * sizeof (gint64));
+      g_free (list);
+    }
+  for (gsize i = 0; i < n; i++)
+    {
+      padding[2 * i] = pads != NULL ? pads[i] : 0;
+      padding[2 * i + 1] = pads != NULL ? pads[n + i] : 0;
+      filter_shape[2 + i] = block[i];
+      split[2 + i] = (image[i] + padding[2 * i] + padding[2 * i + 1] - dilations[i] * (block[i] - 1) - 1) / strides[i] + 1;
+    }
+  ones = g_new0 (float, (gsize) (shape[1] * volume) + 1);
+  for (gint64 i = 0; i < shape[1]; i++)
+    ones[i * volume + i % volume] = 1;
+  filter = constant_floats (call, filter_shape, n + 2, ones, rlx_node_get_data_type (x), error);
+  x = map_reshape (call, x, split, n + 2, error);
+  return map_return (call, 0, apply (call, "conv_transpose", x, filter,
+                                     map_attrs ("groups", g_variant_new_int64 (channels),
+                                                "strides", map_ints (strides, n),
+                                                "dilations", map_ints (dilations, n),
+                                                "padding", map_ints (padding, 2 * n),
+                                                "output_sizes", map_ints (image, n), NULL),
+                                     error));
+}
+
+/* Indices are places in the result as a whole, before it is made larger. */
+gboolean
+onnx_map_max_unpool (MapCall *call,
+                     GError **error)
+{
+  RlxNode *x = map_input (call, 0, FALSE, error), *indices = x != NULL ? map_input (call, 1, FALSE, error) : NULL;
+  g_autofree gint64 *shape = NULL, *kernel = NULL, *strides = NULL, *pads = NULL, *wanted = NULL, *after = NULL, *before = NULL;
+  gsize rank, n = 0, n_strides = 0, n_pads = 0, n_wanted = 0;
+  gint64 n_from, n_to;
+  RlxNode *y;
+
+  if (indices == NULL || (kernel = map_arg_ints (call, "kernel_shape", &n, error)) == NULL)
+    return FALSE;
+  if ((map_arg (call, "strides") != NULL && (strides = map_arg_ints (call, "strides", &n_strides, error)) == NULL) ||
+      (map_arg (call, "pads") != NULL && (pads = map_arg_ints (call, "pads", &n_pads, error)) == NULL) ||
+      (map_has_input (call, 2) && (wanted = map_input_ints (call, 2, &n_wanted, error)) == NULL))
+    return FALSE;
+  shape = onnx_copy_shape (x, &rank);
+  if (rank != n + 2 || (strides != NULL && n_strides != n) || (pads != NULL && n_pads != 2 * n) || (wanted != NULL && n_wanted != rank))
+    return map_refused (error, "MaxUnpool: the attributes do not fit %" G_GSIZE_FORMAT " dimensions", rank);
+
+  n_from = onnx_product (shape, 0, rank);
+  for (gsize i = 0; i < n; i++)
+    shape[i + 2] = (shape[i + 2] - 1) * (strides != NULL ? strides[i] : 1) + kernel[i] - (pads != NULL ? pads[i] + pads[n + i] : 0);
+  n_to = onnx_product (shape, 0, rank);
+  x = map_reshape (call, x, &n_from, 1, error);
+  indices = x != NULL ? map_reshape (call, indices, &n_from, 1, error) : NULL;
+  y = indices != NULL ? expand_to (call, constant_number (call, rlx_node_get_data_type (x), 0, error), &n_to, 1, error) : NULL;
+  if (y != NULL)
+    y = map_op (call, "scatter_elements", (RlxNode *[]) { y, indices, x }, 3, map_attrs ("axis", g_variant_new_int64 (0), NULL), error);
+  if (y != NULL)
+    y = map_reshape (call, y, shape, rank, error);
+  if (y == NULL || wanted == NULL)
+    return map_return (call, 0, y);
+
+  before = g_new0 (gint64, rank);
+  after = g_new0 (gint64, rank);
+  for (gsize i = 0; i < rank; i++)
+    after[i] = wanted[i] - shape[i];
+  return map_return (call, 0, map_op1 (call, "pad", y,
+                                       map_attrs ("before", map_ints (before, rank), "after", map_ints (after, rank), NULL), error));
+}
+
+/* ---- sequences ------------------------------------------------------------------------ */
+
+/* A vector along one of @rank axes. */
+static RlxNode *
+lay_along (MapCall *call,
+           RlxNode *vector,
+           gsize    axis,
+           gsize    rank,
+           GError **error)
+{
+  g_autofree gint64 *shape = g_new (gint64, rank + 1);
+  gsize n;
+
+  if (vector == NULL)
+    return NULL;
+  for (gsize i = 0; i < rank; i++)
+    shape[i] = i == axis ? rlx_node_get_shape (vector, &n)[0] : 1;
+  return map_reshape (call, vector, shape, rank, error);
+}
+
+gboolean
+onnx_map_reverse_sequence (MapCall *call,
+                           GError **error)
+{
+  RlxNode *x = map_input (call, 0, FALSE, error), *lengths = x != NULL ? map_input (call, 1, FALSE, error) : NULL;
+  g_autofree gint64 *shape = NULL;
+  RlxNode *times, *last, *turned, *indices;
+  gint64 batch_argument, time_argument;
+  gsize rank, batch, time;
+
+  if (lengths == NULL ||
+      !map_arg_int (call, "batch_axis", 1, &batch_argument, error) ||
+      !map_arg_int (call, "time_axis", 0, &time_argument, error))
+    return FALSE;
+  shape = onnx_copy_shape (x, &rank);
+  if (rank < 2 ||
+      !onnx_normalise_axis (call, batch_argument, rank, rank - 1, &batch, error) ||
+      !onnx_normalise_axis (call, time_argument, rank, rank - 1, &time, error))
+    return FALSE;
+
+  times = lay_along (call, count_up (call, RLX_DATA_TYPE_I32, shape[time], error), time, rank, error);
+  lengths = map_cast (call, lengths, RLX_DATA_TYPE_I32, error);
+  lengths = lay_along (call, lengths, batch, rank, error);
+  last = apply (call, "sub", lengths, constant_number (call, RLX_DATA_TYPE_I32, 1, error), NULL, error);
+  turned = apply (call, "sub", last, times, NULL, error);
+  indices = choose (call, apply (call, "less", times, lengths, NULL, error), turned, times, error);
+  indices = expand_to (call, indices, shape, rank, error);
+  return map_return (call, 0, apply (call, "gather_elements", x, indices,
+                                     map_attrs ("axis", g_variant_new_int64 ((gint64) time), NULL), error));
+}
+
+/* A cache with new elements from a place of each batch on, or around its end. */
+gboolean
+onnx_map_tensor_scatter (MapCall *call,
+                         GError **error)
+{
+  RlxNode *cache = map_input (call, 0, FALSE, error), *update = cache != NULL ? map_input (call, 1, FALSE, error) : NULL;
+  const char *mode = map_arg_string (call, "mode", NULL);
+  g_autofree gint64 *shape = NULL, *new_shape = NULL;
+  RlxNode *places, *starts;
+  gint64 argument;
+  gsize rank, axis;
+
+  if (update == NULL || !map_arg_int (call, "axis", -2, &argument, error))
+    return FALSE;
+  shape = onnx_copy_shape (cache, &rank);
+  new_shape = onnx_copy_shape (update, &rank);
+  if (rank < 2 || !onnx_normalise_axis (call, argument, rank, rank - 1, &axis, error))
+    return FALSE;
+
+  places = lay_along (call, count_up (call, RLX_DATA_TYPE_I32, new_shape[axis], error), axis, rank, error);
+  if (map_has_input (call, 2))
+    {
+      starts = map_input (call, 2, FALSE, error);
+      starts = starts != NULL ? map_cast (call, starts, RLX_DATA_TYPE_I32, error) : NULL;
+      places = apply (call, "add", lay_along (call, starts, 0, rank, error), places, NULL, error);
+    }
+  if (g_strcmp0 (mode, "circular") == 0)
+    places = apply (call, "mod", places, constant_number (call, RLX_DATA_TYPE_I32, (double) shape[axis], error), NULL, error);
+  places = expand_to (call, places, new_shape, rank, error);
+  if (places == NULL)
+    return FALSE;
+  return map_return (call, 0, map_op (call, "scatter_elements", (RlxNode *[]) { cache, places, update }, 3,
+                                      map_attrs ("axis", g_variant_new_int64 ((gint64) axis), NULL), error));
+}
+
+/* ---- losses -------------------------------------------------------------------------- */
+
+/* -w[t] · x[n, t, …], summed or divided by the sum of the weights. */
+static RlxNode *
+negative_log_likelihood (MapCall *call,
+                         RlxNode *x,
+                         RlxNode *target,
+                         RlxNode *weight,
+                         GError **error)
+{
+  const char *reduction = map_arg_string (call, "reduction", NULL);
+  RlxDataType data_type = rlx_node_get_data_type (x);
+  g_autofree gint64 *shape = NULL, *picked_shape = NULL, *axes = NULL;
+  RlxNode *picked, *loss, *weights, *ignored = NULL;
+  gsize rank, n;
+  gint64 ignore = 0;
+
+  shape = onnx_copy_shape (target, &rank);
+  picked_shape = onnx_copy_shape (x, &n);
+  if (n != rank + 1 || n < 2)
+    {
+      map_refused (error, "%s: the operands do not fit together", call->op->name);
+      return NULL;
+    }
+  picked_shape[1] = 1;
+  axes = g_new (gint64, rank + 1);
+  for (gsize i = 0; i < rank; i++)
+    axes[i] = (gint64) i;
+
+  target = map_cast (call, target, RLX_DATA_TYPE_I32, error);
+  if (map_arg (call, "ignore_index") != NULL)
+    {
+      RlxNode *zero = constant_number (call, RLX_DATA_TYPE_I32, 0, error);
+
+      if (!map_arg_int (call, "ignore_index", 0, &ignore, error))
+        return NULL;
+      ignored = apply (call, "equal", target, constant_number (call, RLX_DATA_TYPE_I32, (double) ignore, error), NULL, error);
+      target = choose (call, ignored, zero, target, error);
+    }
+  picked = target != NULL ? map_reshape (call, target, picked_shape, n, error) : NULL;
+  picked = apply (call, "gather_elements", x, picked, map_attrs ("axis", g_variant_new_int64 (1), NULL), error);
+  loss = picked != NULL ? map_reshape (call, picked, shape, rank, error) : NULL;
+  loss = loss != NULL ? map_op1 (call, "neg", loss, NULL, error) : NULL;
+
+  if (weight != NULL)
+    weights = apply (call, "gather", weight, target, map_attrs ("axis", g_variant_new_int64 (0), NULL), error);
+  else
+    weights = expand_to (call, constant_number (call, data_type, 1, error), shape, rank, error);
+  if (ignored != NULL)
+    weights = choose (call, ignored, constant_number (call, data_type, 0, error), weights, error);
+  /* an infinite loss that is ignored is none */
+  if (ignored != NULL)
+    loss = choose (call, ignored, constant_number (call, data_type, 0, error), loss, error);
+  loss = apply (call, "mul", loss, weights, NULL, error);
+  if (loss == NULL || g_strcmp0 (reduction, "none") == 0)
+    return loss;
+
+  loss = sum_over (call, loss, axes, rank, error);
+  if (g_strcmp0 (reduction, "sum") == 0)
+    return loss;
+  return apply (call, "div", loss, sum_over (call, weights, axes, rank, error), NULL, error);
+}
+
+gboolean
+onnx_map_loss (MapCall *call,
+               GError **error)
+{
+  RlxNode *x = map_input (call, 0, FALSE, error), *target = x != NULL ? map_input (call, 1, FALSE, error) : NULL;
+  RlxNode *weight = NULL;
+
+  if (target == NULL || (map_has_input (call, 2) && (weight = map_input (call, 2, FALSE, error)) == NULL))
+    return FALSE;
+  if (g_str_equal (call->op->name, "SoftmaxCrossEntropyLoss"))
+    {
+      x = map_op1 (call, "log_softmax", x, map_attrs ("axis", g_variant_new_int64 (1), NULL), error);
+      if (x == NULL || (map_wants_output (call, 1) && !map_return (call, 1, x)))
+        return FALSE;
+    }
+  return map_return (call, 0, negative_log_likelihood (call, x, target, weight, error));
+}
+
+/* ---- products -------------------------------------------------------------------------- */
+
+/* The transposes of a batch bring its first dimension to the end of it. */
+static RlxNode *
+turn_batch (MapCall *call,
+            RlxNode *node,
+            GError **error)
+{
+  gint64 permutation[RLX_MAX_RANK];
+  gsize rank = rlx_node_get_n_dims (node);
+
+  if (rank < 2)
+    return node;
+  for (gsize i = 0; i + 2 < rank; i++)
+    permutation[i] = (gint64) i + 1;
+  permutation[rank - 2] = 0;
+  permutation[rank - 1] = (gint64) rank - 1;
+  return map_op1 (call, "transpose", node, map_attrs ("permutation", map_ints (permutation, rank), NULL), error);
+}
+
+gboolean
+onnx_map_fused_matmul (MapCall *call,
+                       GError **error)
+{
+  RlxNode *a = map_input (call, 0, FALSE, error), *b = a != NULL ? map_input (call, 1, FALSE, error) : NULL, *y;
+  gboolean trans_a, trans_b, batch_a, batch_b;
+  double alpha;
+
+  if (b == NULL ||
+      !map_arg_bool (call, "transA", FALSE, &trans_a, error) ||
+      !map_arg_bool (call, "transB", FALSE, &trans_b, error) ||
+      !map_arg_bool (call, "transBatchA", FALSE, &batch_a, error) ||
+      !map_arg_bool (call, "transBatchB", FALSE, &batch_b, error) ||
+      !map_arg_double (call, "alpha", 1, &alpha, error))
+    return FALSE;
+  if (batch_a)
+    a = turn_batch (call, a, error);
+  if (batch_b && a != NULL)
+    b = turn_batch (call, b, error);
+  /* vectors have nothing to transpose */
+  trans_a = trans_a && a != NULL && rlx_node_get_n_dims (a) > 1;
+  trans_b = trans_b && b != NULL && rlx_node_get_n_dims (b) > 1;
+  y = apply (call, "matmul", a, b, map_attrs ("transpose_a", g_variant_new_boolean (trans_a),
+                                              "transpose_b", g_variant_new_boolean (trans_b), NULL), error);
+  if (y != NULL && alpha != 1)
+    y = map_op1 (call, "affine", y, map_attrs ("alpha", g_variant_new_double (alpha), NULL), error);
+  return map_return (call, 0, y);
+}
