@@ -135,7 +135,6 @@ gboolean rlx_reference_next        (gint64       *index,
 gsize    rlx_reference_position    (const RlxReferenceValue *value,
                                     const gint64            *index,
                                     gsize                    n_dims);
-/* The value rounded to f16. */
 /* Sets element @at of the result of an operator whose operands from @first on are
  * bias, scale, scale_y and zero_y. @sum is of integers, and may be off by @bound. */
 void     rlx_reference_requantize  (RlxReferenceCall *call,
@@ -144,6 +143,7 @@ void     rlx_reference_requantize  (RlxReferenceCall *call,
                                     gsize             at,
                                     double            sum,
                                     double            bound);
+/* The value rounded to f16. */
 double   rlx_reference_round_f16   (double value);
 
 G_END_DECLS
