@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Turns the op table (*.toml) into C, headers and the manual's operator page.
+"""Turns the op table (*.toml) into C, headers, the manual's operator page and what Vala has to know.
 
-    generate.py table|methods.c|methods.h|options.c|options.h|manual OUTPUT TOML...
+    generate.py table|methods.c|methods.h|options.c|options.h|manual|metadata OUTPUT TOML...
 
 A row:
     [op.NAME]
@@ -515,8 +515,30 @@ def manual(ops):
     return '\n'.join(out)
 
 
+# ---- Vala -------------------------------------------------------------------
+
+def metadata(ops):
+    """Default values of operands that may be left out, where nothing that is required follows; and types that are arrays
+    of constants in C, or the C compiler warns about Vala's code."""
+    out = ['', '// From the op table.']
+    for op in ops:
+        for i in [] if op.required or op.variadic else op.inputs:
+            if i['optional']:
+                out += [f'Node.{name}.{i["name"]} default=null' for name in (op.name, op.name + '_full')[:2 if op.options else 1]]
+    out += [f'*Options.get_{name} ctype="const gint64 *"' for name in sorted({a.name for op in ops for a in op.options if a.type == 'ints'})]
+    return '\n'.join(out) + '\n'
+
+
 def main():
     what, path, *files = sys.argv[1:]
+    if what == 'metadata':
+        # what is written by hand comes first
+        hand, *files = files
+        with open(hand, encoding='utf-8') as stream:
+            text = stream.read() + metadata(load(files))
+        with open(path, 'w', encoding='utf-8') as stream:
+            stream.write(text)
+        return
     ops = load(files)
     text = {'table': table, 'methods.h': methods_h, 'methods.c': methods_c,
             'options.h': options_h, 'options.c': options_c, 'manual': manual}[what](ops)
