@@ -97,7 +97,9 @@ rlx_ir_verify (const RlxIr *ir,
             return fail (node, error, "a result is not its own, or has no number of its own");
           seen[value->id] = TRUE;
         }
-      if (node->op->infer != NULL && !(node->op->flags & (RLX_OP_LEAF | RLX_OP_INTERNAL)) && !check_types (node, error))
+      /* The rule knows nothing of an epilogue, its inputs and the type it gives. */
+      if (node->op->infer != NULL && node->payload == NULL &&
+          !(node->op->flags & (RLX_OP_LEAF | RLX_OP_INTERNAL)) && !check_types (node, error))
         return FALSE;
       if (g_str_equal (node->op->name, "constant") && node->data == NULL)
         return fail (node, error, "it has no value");
