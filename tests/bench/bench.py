@@ -395,12 +395,14 @@ def print_memory(rows):
 
 
 def print_notes(rows):
-    times = {(row['workload'], row['contender']): row['median_ms'] for row in rows}
+    times = {(row['workload'], row['contender']): (row['median_ms'], row.get('cpu_ms')) for row in rows}
     speed = next((row['gbytes_per_s'] for row in rows if row['contender'] == 'memcpy'), None)
     print()
     for half, single in ('matmul-512-f16', 'matmul-512'), ('gemv-4096-f16', 'gemv-4096-f32'):
         if (half, 'rlx') in times and (single, 'ort-webgpu') in times:
-            print(f'{half} takes ort-webgpu in f32 {times[single, "ort-webgpu"] / times[half, "rlx"]:.1f} times as long as rlx')
+            others, own = times[single, 'ort-webgpu'], times[half, 'rlx']
+            print(f'{half} takes ort-webgpu in f32 {others[0] / own[0]:.1f} times as long as rlx, '
+                  f'{others[1] / own[1]:.1f} times in CPU time')
     if speed:
         print(f'Copying memory moves {speed:.1f} GB/s. GB/s counts what must be moved at least: operands and results, once.')
     print('CPU is what all threads of a process use for one run, whatever else the machine does; who polls uses it, too.')
