@@ -170,8 +170,12 @@ rlx_ir_append_call (GString         *text,
 
   if ((node->op->flags & RLX_OP_LEAF) == 0)
     {
+      guint n = node->n_inputs;
+
+      while (n > 0 && node->inputs[n - 1] == NULL)
+        n--;
       g_string_append_c (text, '(');
-      for (guint i = 0; i < node->n_inputs; i++)
+      for (guint i = 0; i < n; i++)
         {
           if (i > 0)
             g_string_append (text, ", ");
