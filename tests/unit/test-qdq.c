@@ -352,25 +352,22 @@ static const Case cases[] = {
     "op", "dequantize_linear dequantize_linear conv" },
 };
 
+/* Runs @graph both ways on the same inputs. */
 static void
-test_case (gconstpointer data)
+check_graph (RlxGraph   *graph,
+             const char *name,
+             const Case *expect)
 {
-  const Case *self = data;
   g_autoptr (GError) error = NULL;
-  g_autoptr (RlxGraph) graph = read_graph (self->body);
-  g_autoptr (RlxExecutable) with = NULL, without = NULL;
+  g_autoptr (RlxExecutable) with = compile (graph, TRUE), without = compile (graph, FALSE);
   RlxTensor **inputs, **results, **expected;
   gsize n_inputs, n;
 
-  if (rlx_test_device () == NULL)
-    return;
-  with = compile (graph, TRUE);
-  without = compile (graph, FALSE);
-  if (self->steps != NULL)
+  if (expect != NULL && expect->steps != NULL)
     {
-      g_autofree char *steps = list_steps (with, self->what);
+      g_autofree char *steps = list_steps (with, expect->what);
 
-      g_assert_cmpstr (steps, ==, self->steps);
+      g_assert_cmpstr (steps, ==, expect->steps);
     }
 
   inputs = make_inputs (graph, with, &n_inputs);
@@ -385,8 +382,10 @@ test_case (gconstpointer data)
       for (gint64 j = 0; j < rlx_tensor_get_n_elements (expected[i]); j++)
         if (got[j] != wanted[j])
           {
-            g_test_message ("%s: element %" G_GINT64_FORMAT " of result %" G_GSIZE_FORMAT " is %g instead of %g",
-                            self->name, j, i, got[j], wanted[j]);
+            g_autofree char *text = rlx_graph_to_text (graph);
+
+            g_test_message ("%s: element %" G_GINT64_FORMAT " of result %" G_GSIZE_FORMAT " is %g instead of %g, of\n%s",
+                            name, j, i, got[j], wanted[j], text);
             g_test_fail ();
             break;
           }
@@ -394,6 +393,134 @@ test_case (gconstpointer data)
   free_tensors (inputs, n_inputs);
   free_tensors (results, n);
   free_tensors (expected, n);
+}
+
+static void
+test_case (gconstpointer data)
+{
+  const Case *self = data;
+  g_autoptr (RlxGraph) graph = NULL;
+
+  if (rlx_test_device () == NULL)
+    return;
+  graph = read_graph (self->body);
+  check_graph (graph, self->name, self);
+}
+
+static RlxNode *
+add (RlxGraph   *graph,
+     const char *op,
+     GVariant   *attributes,
+     RlxNode    *a,
+     RlxNode    *b,
+     RlxNode    *c)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree RlxNode **results = NULL;
+  RlxNode *inputs[] = { a, b, c };
+  gsize n;
+
+  results = rlx_graph_add_op (graph, op, inputs, c != NULL ? 3 : b != NULL ? 2 : 1, attributes, &n, &error);
+  g_assert_no_error (error);
+  return results[0];
+}
+
+static RlxNode *
+scalar (RlxGraph   *graph,
+        RlxDataType data_type,
+        double      value)
+{
+  g_autoptr (GError) error = NULL;
+  RlxNode *node = rlx_graph_scalar (graph, data_type, value, &error);
+
+  g_assert_no_error (error);
+  return node;
+}
+
+/* Chains of what can follow each other, quantised and taken back here and there. */
+static void
+test_chains (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (20);
+
+  if (rlx_test_device () == NULL)
+    return;
+  for (guint i = 0; i < 12; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (RlxGraph) graph = rlx_graph_new ();
+      g_autofree char *name = g_strdup_printf ("chain %u", i);
+      RlxDataType data_type = i % 2 ? RLX_DATA_TYPE_U8 : RLX_DATA_TYPE_I8;
+      GVariant *to;
+      RlxNode *x = rlx_graph_input (graph, "x", data_type, (gint64[]) { 1, 4, 7, 6 }, 4, &error);
+      RlxNode *scale = scalar (graph, RLX_DATA_TYPE_F32, 0.5), *zero = scalar (graph, data_type, i % 2 ? 100 : -7);
+
+      g_assert_no_error (error);
+      to = g_variant_ref_sink (g_variant_new_parsed ("{'to': <%s>}", rlx_data_type_to_string (data_type)));
+      x = add (graph, "dequantize_linear", NULL, x, scale, zero);
+      for (guint step = 0; step < 7; step++)
+        {
+          gsize rank;
+          const gint64 *shape = rlx_node_get_shape (x, &rank);
+          double limit = g_rand_double_range (rand, -20, 20);
+
+          switch (g_rand_int_range (rand, 0, 10))
+            {
+            case 0:
+              x = add (graph, "transpose", g_variant_new_parsed ("{'permutation': <[int64 0, 1, 3, 2]>}"), x, NULL, NULL);
+              break;
+            case 1:
+              if (shape[3] > 3)
+                x = add (graph, "slice", g_variant_new_parsed ("{'starts': <[int64 1]>, 'ends': <[int64 9]>, 'axes': <[int64 3]>}"), x, NULL, NULL);
+              break;
+            case 2:
+              x = add (graph, "relu", NULL, x, NULL, NULL);
+              break;
+            case 3:
+              x = add (graph, "clamp", g_variant_new_parsed ("{'minimum': <%d>, 'maximum': <%d>}", limit, limit + 30), x, NULL, NULL);
+              break;
+            case 4:
+              if (shape[2] > 3 && shape[3] > 3)
+                x = add (graph, "max_pool", g_variant_new_parsed ("{'window': <[int64 2, 3]>, 'padding': <[int64 1, 0, 1, 1]>}"), x, NULL, NULL);
+              break;
+            case 5:
+              if (shape[1] <= 8)
+                x = add (graph, "concat", g_variant_new_parsed ("{'axis': <int64 1>}"), x, x, NULL);
+              break;
+            case 6:
+              x = add (graph, "pad", g_variant_new_parsed ("{'before': <[int64 0, 0, 1, 0]>, 'after': <[int64 0, 0, 0, 1]>, 'mode': <%s>}",
+                                                           step % 2 ? "reflect" : "constant"), x, NULL, NULL);
+              break;
+            case 7:
+              x = add (graph, "dequantize_linear", NULL, add (graph, "quantize_linear", to, x, scale, zero), scale, zero);
+              break;
+            case 8:
+              /* other levels; halves are exact */
+              x = add (graph, "add", NULL, x, add (graph, "abs", NULL, x, NULL, NULL), NULL);
+              x = add (graph, "quantize_linear", to, x, scalar (graph, RLX_DATA_TYPE_F32, 1), zero);
+              x = add (graph, "dequantize_linear", NULL, x, scale, zero);
+              break;
+            default:
+              {
+                g_autofree char *filter = g_strdup_printf ("w%u", step);
+                RlxNode *w = rlx_graph_input (graph, filter, RLX_DATA_TYPE_I8, (gint64[]) { 4, shape[1], 2, 2 }, 4, &error);
+
+                g_assert_no_error (error);
+                w = add (graph, "dequantize_linear", NULL, w, scale, NULL);
+                x = add (graph, "conv", g_variant_new_parsed ("{'padding': <[int64 1, 0, 0, 1]>}"), x, w, NULL);
+                if (step % 2)
+                  x = add (graph, "relu", NULL, x, NULL, NULL);
+                x = add (graph, "quantize_linear", to, x, scalar (graph, RLX_DATA_TYPE_F32, 64), zero);
+                x = add (graph, "dequantize_linear", NULL, x, scale, zero);
+              }
+              break;
+            }
+        }
+      x = add (graph, "quantize_linear", to, x, scale, zero);
+      rlx_graph_output (graph, "y", x);
+      g_variant_unref (to);
+      check_graph (graph, name, NULL);
+    }
 }
 
 /* With scales that round, either way is within the stated bounds of the exact
@@ -497,6 +624,7 @@ main (int   argc,
       g_strdelimit (path, " ", '-');
       g_test_add_data_func (path, &cases[i], test_case);
     }
+  g_test_add_func ("/qdq/chains", test_chains);
   g_test_add_func ("/qdq/bounds", test_bounds);
   g_test_add_func ("/qdq/long-sums", test_long_sums);
 
