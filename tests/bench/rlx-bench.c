@@ -4,7 +4,7 @@
  * One process of this library: measures one workload and prints the time as
  * JSON. bench.py starts it.
  *
- *   rlx-bench --workload NAME --folder FOLDER [--output FILE] [--seconds S]
+ *   rlx-bench --workload NAME --folder FOLDER [--output FILE] [--seconds S] [--profile]
  */
 #include "config.h"
 
@@ -329,7 +329,8 @@ describe (RlxExecutable *executable,
 static gboolean
 measure (Bench      *self,
          const char *output,
-         double      seconds)
+         double      seconds,
+         gboolean    show_profile)
 {
   gint64 begin = g_get_monotonic_time (), start;
   g_autoptr(RlxDevice) device = rlx_device_get_default (&self->error);
@@ -392,6 +393,12 @@ measure (Bench      *self,
       if (first == NULL)
         return FALSE;
       profile = rlx_executable_get_profile (executable);
+      if (show_profile && profile != NULL)
+        {
+          g_autofree char *text = rlx_profile_to_string (profile);
+
+          g_printerr ("%s", text);
+        }
     }
   more = describe (executable, profile ? rlx_profile_get_total_time (profile) : 0);
   bench_print_times (times, n, more);
@@ -404,11 +411,13 @@ main (int   argc,
 {
   g_autofree char *name = NULL, *folder = NULL, *output = NULL;
   double seconds = 0.5;
+  gboolean show_profile = FALSE;
   const GOptionEntry entries[] = {
     { "workload", 0, 0, G_OPTION_ARG_STRING, &name, "What to measure", "NAME" },
     { "folder", 0, 0, G_OPTION_ARG_FILENAME, &folder, "Where rlx-bench-data has put its data", "FOLDER" },
     { "output", 0, 0, G_OPTION_ARG_FILENAME, &output, "Write the result to this file", "FILE" },
     { "seconds", 0, 0, G_OPTION_ARG_DOUBLE, &seconds, "How long to measure (0.5)", "S" },
+    { "profile", 0, 0, G_OPTION_ARG_NONE, &show_profile, "Tell how long each kernel takes", NULL },
     G_OPTION_ENTRY_NULL
   };
   g_autoptr(GOptionContext) context = g_option_context_new (NULL);
@@ -423,7 +432,7 @@ main (int   argc,
       return 2;
     }
   self.tensors = bench_list_tensors (self.workload);
-  if (!open_files (&self, folder) || !measure (&self, output, seconds))
+  if (!open_files (&self, folder) || !measure (&self, output, seconds, show_profile))
     {
       status = g_error_matches (self.error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_NO_ADAPTER) ? NO_ADAPTER : 1;
       if (self.error != NULL)
