@@ -3,10 +3,15 @@
 
 // y[m, n] = Σₖ x[m, k] · w[expert[m], k, n], 0 for an expert that is not there
 //
-// A workgroup makes TM rows of WG columns, an invocation TM rows of one column.
-// Rows come in an ORDER that brings those of one expert together: most tiles
-// need one matrix, and the others take one turn for each of theirs. The addresses
-// of x follow from the workgroup alone: one load serves all lanes.
+// A workgroup makes TM rows of WG · TN columns, an invocation TM rows of every
+// WG-th column. Rows come in an order that brings those of one expert together,
+// its segment; the first segment is what is below all experts, the last one what
+// is above. Tiles do not cross segments: `first` says which is the first tile of
+// each, and `start` which is its first row. So all rows of a workgroup share a
+// matrix, the addresses of x follow from the workgroup alone, and one load serves
+// all lanes. Loads of four steps of k come before their products, as in matmul.
+
+#define UNROLL 4
 
 @compute @workgroup_size($(WG))
 fn main (@builtin(workgroup_id) wid: vec3<u32>,
@@ -17,67 +22,86 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   }
 
   // Neighbouring workgroups take the same columns: these stay in the cache.
-  let first = (group % p.tiles_m) * $(TM)u;
-  let column = (group / p.tiles_m) * $(WG)u + lane;
-  let rows = p.m - first;
+  let tile = group % p.tiles_m;
+  let column = (group / p.tiles_m) * $(WG * TN)u + lane;
 
-#for i in 0..TM
-#if ORDER
-  let row$(i) = load_order (first + min ($(i)u, rows - 1u));
-#else
-  let row$(i) = first + min ($(i)u, rows - 1u);
-#endif
-  var sum$(i) = 0.0;
-#endfor
-
-#if PRODUCT
-  let b = min (column, p.n - 1u);
-#for i in 0..TM
-  let expert$(i) = u32 (load_expert (row$(i)));
-  let x$(i) = row$(i) * p.k;
-#endfor
-  // Rows that have not had their turn.
-  let all = (1u << $(TM)u) - 1u;
-  var todo = all;
-  while (todo != 0u) {
-    let next = countTrailingZeros (todo);
-    var expert = expert0;
-    var turn = 0u;
-#for i in 1..TM
-    expert = select (expert, expert$(i), next == $(i)u);
-#endfor
-#for i in 0..TM
-    turn |= select (0u, (1u << $(i)u), expert$(i) == expert);
-#endfor
-    todo &= ~turn;
-    if (expert >= p.experts) {
-      continue;
-    }
-    let w = expert * p.k * p.n + b;
-    if (turn == all) {
-      for (var k = 0u; k < p.k; k++) {
-        let v = load_w (w + k * p.n);
-#for i in 0..TM
-        sum$(i) = fma (load_x (x$(i) + k), v, sum$(i));
-#endfor
-      }
+  // The last segment whose first tile is not behind this one: no empty one, for
+  // that would begin where the next does.
+  var low = 0u;
+  var high = p.experts + 2u;
+  while (high - low > 1u) {
+    let middle = (low + high) / 2u;
+    if (load_first (middle) <= tile) {
+      low = middle;
     } else {
-      for (var k = 0u; k < p.k; k++) {
-        let v = load_w (w + k * p.n);
-#for i in 0..TM
-        if ((turn & (1u << $(i)u)) != 0u) {
-          sum$(i) = fma (load_x (x$(i) + k), v, sum$(i));
-        }
-#endfor
-      }
+      high = middle;
     }
   }
-#endif
+  let begin = load_start (low) + (tile - load_first (low)) * $(TM)u;
+  let end = load_start (low + 1u);
+  // There may be fewer tiles than there could be.
+  if (begin >= end) {
+    return;
+  }
+  let rows = end - begin;
 
-  if (column < p.n) {
 #for i in 0..TM
-    if ($(i)u < rows) {
-      store_y (row$(i) * p.n + column, sum$(i));
+  let row$(i) = load_order (begin + min ($(i)u, rows - 1u));
+#for j in 0..TN
+  var sum$(i)_$(j) = 0.0;
+#endfor
+#endfor
+
+#for i in 0..TM
+  let x$(i) = row$(i) * p.k;
+#endfor
+#for j in 0..TN
+  let w$(j) = clamp (low, 1u, p.experts) * p.k * p.n - p.k * p.n + min (column + $(j * WG)u, p.n - 1u);
+#endfor
+  // No steps for rows without an expert.
+  let steps = select (0u, p.k, low > 0u && low <= p.experts);
+  let whole = steps - steps % $(UNROLL)u;
+  for (var k = 0u; k < whole; k += $(UNROLL)u) {
+#for u in 0..UNROLL
+#for j in 0..TN
+    let b$(u)_$(j) = load_w (w$(j) + (k + $(u)u) * p.n);
+#endfor
+#for i in 0..TM
+    let a$(u)_$(i) = load_x (x$(i) + k + $(u)u);
+#endfor
+#endfor
+#for i in 0..TM
+#for u in 0..UNROLL
+#for j in 0..TN
+    sum$(i)_$(j) = fma (a$(u)_$(i), b$(u)_$(j), sum$(i)_$(j));
+#endfor
+#endfor
+#endfor
+  }
+  for (var k = whole; k < steps; k++) {
+#for j in 0..TN
+    let b$(j) = load_w (w$(j) + k * p.n);
+#endfor
+#for i in 0..TM
+    let a$(i) = load_x (x$(i) + k);
+#for j in 0..TN
+    sum$(i)_$(j) = fma (a$(i), b$(j), sum$(i)_$(j));
+#endfor
+#endfor
+  }
+
+  // In a loop: many stores take long to compile.
+  var sums: array<f32, $(TM * TN)>;
+#for i in 0..TM
+#for j in 0..TN
+  sums[$(i * TN + j)] = sum$(i)_$(j);
+#endfor
+#endfor
+  for (var i = 0u; i < min (rows, $(TM)u); i++) {
+    let row = load_order (begin + i);
+#for j in 0..TN
+    if (column + $(j * WG)u < p.n) {
+      store_y (row * p.n + column + $(j * WG)u, sums[i * $(TN)u + $(j)u]);
     }
 #endfor
   }

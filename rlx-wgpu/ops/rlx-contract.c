@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include "ops/rlx-expand-private.h"
+#include "ops/rlx-index-private.h"
 #include "ops/rlx-shape-private.h"
 #include "ops/rlx-sort-private.h"
 
@@ -156,6 +157,73 @@ rlx_grouped_matmul_infer (RlxOpCall *call,
   return TRUE;
 }
 
+/* For as many rows as one invocation keeps sums of. */
+enum { FEW_ROWS = 8 };
+
+static gboolean
+multiply_few_rows (RlxLower        *lower,
+                   const RlxIrNode *node,
+                   guint64          m,
+                   GError         **error)
+{
+  const RlxTensorType *weight = &node->inputs[1]->type;
+  guint64 experts = weight->dims[0], k = weight->dims[1], n = weight->dims[2];
+  guint64 lanes = 64, n_groups = (n - 1) / lanes + 1;
+  RlxKernel *kernel = rlx_kernel_new (lower, node, "grouped-rows");
+
+  rlx_kernel_input (kernel, "x", node->inputs[0]);
+  rlx_kernel_input (kernel, "w", node->inputs[1]);
+  rlx_kernel_input (kernel, "expert", node->inputs[2]);
+  rlx_kernel_output (kernel, "y", &node->outputs[0]);
+  rlx_kernel_define (kernel, "WG", lanes);
+  rlx_kernel_define (kernel, "TM", m == 1 ? 1 : m <= 4 ? 4 : FEW_ROWS);
+  rlx_kernel_param_u32 (kernel, "m", m);
+  rlx_kernel_param_u32 (kernel, "n", n);
+  rlx_kernel_param_u32 (kernel, "k", k);
+  rlx_kernel_param_u32 (kernel, "experts", experts);
+  rlx_kernel_param_u32 (kernel, "groups", n_groups);
+  rlx_kernel_set_cost (kernel, 2.0 * (double) m * (double) n * (double) k,
+                       (double) MIN (experts, m) * (double) k * (double) n * 4.0);
+  return rlx_kernel_dispatch (kernel, n_groups, error);
+}
+
+/* Rows in the order of their experts, and which of them and which tiles of
+ * @tile rows belong to each. */
+static gboolean
+find_segments (RlxLower         *lower,
+               const RlxIrNode  *node,
+               guint64           m,
+               guint64           experts,
+               guint64           tile,
+               RlxIrValue      **order,
+               RlxIrValue      **start,
+               RlxIrValue      **first,
+               GError          **error)
+{
+  const RlxIrValue *expert = node->inputs[2];
+  const RlxAxis rows = { 1, m, 1 }, segments = { 1, experts + 2, 1 };
+  RlxIrValue *tiles = rlx_axis_temporary (lower, RLX_DATA_TYPE_U32, &segments, experts + 2);
+  RlxKernel *kernel;
+
+  *order = rlx_axis_temporary (lower, RLX_DATA_TYPE_U32, &rows, m);
+  *start = rlx_axis_temporary (lower, RLX_DATA_TYPE_U32, &segments, experts + 3);
+  *first = rlx_axis_temporary (lower, RLX_DATA_TYPE_U32, &segments, experts + 2);
+  if (!rlx_lower_sort (lower, node, expert, &rows, FALSE, m, NULL, *order, error))
+    return FALSE;
+
+  kernel = rlx_kernel_new (lower, node, "grouped-segments");
+  rlx_kernel_input (kernel, "expert", expert);
+  rlx_kernel_input (kernel, "order", *order);
+  rlx_kernel_output (kernel, "start", *start);
+  rlx_kernel_output (kernel, "tiles", tiles);
+  rlx_kernel_define (kernel, "SIGNED", !rlx_data_type_is_unsigned (expert->type.dtype));
+  rlx_kernel_param_u32 (kernel, "m", m);
+  rlx_kernel_param_u32 (kernel, "experts", experts);
+  rlx_kernel_param_u32 (kernel, "tile", tile);
+  return rlx_kernel_dispatch (kernel, (experts + 2) / 64 + 1, error) &&
+         rlx_lower_scan (lower, node, tiles, &segments, RLX_SCAN_SUM, TRUE, FALSE, *first, error);
+}
+
 gboolean
 rlx_grouped_matmul_lower (RlxLower        *lower,
                           const RlxIrNode *node,
@@ -166,45 +234,39 @@ rlx_grouped_matmul_lower (RlxLower        *lower,
   guint64 n_outputs = rlx_type_n_elements (&y->type);
   guint64 experts = weight->dims[0], k = weight->dims[1], n = weight->dims[2];
   gboolean cpu = rlx_lower_get_adapter (lower)->type == RLX_ADAPTER_TYPE_CPU;
-  guint64 m, lanes = 64, tile, tiles_m, tiles_n;
-  RlxIrValue *order = NULL;
+  guint64 m, lanes, tile_m, tile_n, tiles_m, tiles_n;
+  RlxIrValue *order, *start, *first;
   RlxKernel *kernel;
 
   if (n_outputs == 0)
     return TRUE;
 
   m = n_outputs / n;
-  tile = m == 1 ? 1 : m <= 4 ? 4 : 8;
-  while (lanes > (cpu ? 8 : 32) && lanes / 2 >= n)
-    lanes /= 2;
-  tiles_m = (m - 1) / tile + 1;
-  tiles_n = (n - 1) / lanes + 1;
+  if (k == 0 || experts == 0)
+    return rlx_kernel_dispatch_elements (rlx_kernel_new (lower, node, "fill"), lower, y, error);
+  if (m <= FEW_ROWS)
+    return multiply_few_rows (lower, node, m, error);
 
-  /* Rows of one expert next to each other: then most tiles need one matrix. */
-  if (tiles_m > 1 && experts > 1 && k > 0)
-    {
-      const RlxAxis axis = { 1, m, 1 };
-
-      order = rlx_axis_temporary (lower, RLX_DATA_TYPE_U32, &axis, m);
-      if (!rlx_lower_sort (lower, node, node->inputs[2], &axis, FALSE, m, NULL, order, error))
-        return FALSE;
-    }
+  /* Measured on a CPU, where eight lanes fill a core and sums stay in registers. */
+  lanes = cpu ? 8 : 64;
+  tile_n = cpu ? 4 : 2;
+  tile_m = m / experts >= 16 && cpu ? 16 : 8;
+  /* Each segment may have one tile that is not full. */
+  tiles_m = MIN (m, m / tile_m + experts + 2);
+  tiles_n = (n - 1) / (lanes * tile_n) + 1;
+  if (!find_segments (lower, node, m, experts, tile_m, &order, &start, &first, error))
+    return FALSE;
 
   kernel = rlx_kernel_new (lower, node, "grouped-matmul");
-  if (k > 0 && experts > 0)
-    {
-      rlx_kernel_input (kernel, "x", node->inputs[0]);
-      rlx_kernel_input (kernel, "w", node->inputs[1]);
-      rlx_kernel_input (kernel, "expert", node->inputs[2]);
-    }
-  if (order != NULL)
-    rlx_kernel_input (kernel, "order", order);
+  rlx_kernel_input (kernel, "x", node->inputs[0]);
+  rlx_kernel_input (kernel, "w", node->inputs[1]);
+  rlx_kernel_input (kernel, "order", order);
+  rlx_kernel_input (kernel, "start", start);
+  rlx_kernel_input (kernel, "first", first);
   rlx_kernel_output (kernel, "y", y);
-  rlx_kernel_define (kernel, "PRODUCT", k > 0 && experts > 0);
-  rlx_kernel_define (kernel, "ORDER", order != NULL);
   rlx_kernel_define (kernel, "WG", lanes);
-  rlx_kernel_define (kernel, "TM", tile);
-  rlx_kernel_param_u32 (kernel, "m", m);
+  rlx_kernel_define (kernel, "TM", tile_m);
+  rlx_kernel_define (kernel, "TN", tile_n);
   rlx_kernel_param_u32 (kernel, "n", n);
   rlx_kernel_param_u32 (kernel, "k", k);
   rlx_kernel_param_u32 (kernel, "experts", experts);

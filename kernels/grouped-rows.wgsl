@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: The rlx-wgpu authors
+// SPDX-License-Identifier: LGPL-2.1-or-later
+
+// y[m, n] = Σₖ x[m, k] · w[expert[m], k, n], 0 for an expert that is not there
+//
+// For few rows: a workgroup makes all of them, TM at most, in WG columns. Each
+// expert takes one turn for the rows that want it. The addresses of x follow from
+// the workgroup alone: one load serves all lanes.
+
+@compute @workgroup_size($(WG))
+fn main (@builtin(workgroup_id) wid: vec3<u32>,
+         @builtin(local_invocation_index) lane: u32) {
+  let group = workgroup_index (wid);
+  if (group >= p.groups) {
+    return;
+  }
+
+  let column = group * $(WG)u + lane;
+
+#for i in 0..TM
+  let row$(i) = min ($(i)u, p.m - 1u);
+  var sum$(i) = 0.0;
+#endfor
+
+  let b = min (column, p.n - 1u);
+#for i in 0..TM
+  let expert$(i) = u32 (load_expert (row$(i)));
+  let x$(i) = row$(i) * p.k;
+#endfor
+  // Rows that have not had their turn.
+  let all = (1u << $(TM)u) - 1u;
+  var todo = all;
+  while (todo != 0u) {
+    let next = countTrailingZeros (todo);
+    var expert = expert0;
+    var turn = 0u;
+#for i in 1..TM
+    expert = select (expert, expert$(i), next == $(i)u);
+#endfor
+#for i in 0..TM
+    turn |= select (0u, (1u << $(i)u), expert$(i) == expert);
+#endfor
+    todo &= ~turn;
+    if (expert >= p.experts) {
+      continue;
+    }
+    let w = expert * p.k * p.n + b;
+    if (turn == all) {
+      for (var k = 0u; k < p.k; k++) {
+        let v = load_w (w + k * p.n);
+#for i in 0..TM
+        sum$(i) = fma (load_x (x$(i) + k), v, sum$(i));
+#endfor
+      }
+    } else {
+      for (var k = 0u; k < p.k; k++) {
+        let v = load_w (w + k * p.n);
+#for i in 0..TM
+        if ((turn & (1u << $(i)u)) != 0u) {
+          sum$(i) = fma (load_x (x$(i) + k), v, sum$(i));
+        }
+#endfor
+      }
+    }
+  }
+
+  if (column < p.n) {
+#for i in 0..TM
+    if ($(i)u < p.m) {
+      store_y (row$(i) * p.n + column, sum$(i));
+    }
+#endfor
+  }
+}
