@@ -6,11 +6,11 @@
 // The heads that share keys are rows of the same matrix, query by query, so
 // that keys and values are read once for all of them. A workgroup takes TQ such
 // rows, WG · TV columns of the value and p.span of the keys, and goes through
-// its keys WG at a time. Each block has three parts:
+// its keys BLOCK = WG · KPL at a time. Each block has three parts:
 //
-// 1. a lane multiplies its key with all TQ rows;
-// 2. the lanes split up the rows of that TQ × WG matrix, SHARE lanes to a row,
-//    and turn the products into weights relative to the largest score so far;
+// 1. a lane multiplies its KPL keys with all TQ rows;
+// 2. the lanes split up the rows of that TQ × BLOCK matrix, SHARE lanes to a
+//    row, and turn the products into weights relative to the largest score so far;
 // 3. a lane adds the weighted values to the TQ × TV sums of its columns. What
 //    was summed up before is scaled down when the largest score has grown.
 //
@@ -28,20 +28,23 @@
 // With STAGE a piece of 16 columns of WG keys goes through workgroup memory:
 // 16 neighbouring lanes read 64 neighbouring bytes, in f32; the row there has 17
 // words so that 32 lanes hit 32 banks. Values are read by neighbouring lanes
-// at neighbouring addresses anyway. Workgroup memory: 4 · (TQ · WG + 17 · WG +
-// 16 · TQ + WG + TQ) bytes, 7.2 KB for 8 rows.
+// at neighbouring addresses anyway. Workgroup memory: 4 · (TQ · BLOCK + 17 · WG +
+// 16 · TQ + WG + TQ) bytes, 7.2 KB for 8 rows. On a CPU more keys to a lane make
+// fewer of the barriers and of the loops over shares, and steps of four columns
+// and of four keys fewer of the checks that go with a loop.
 //
 // A key that takes no part is marked as hidden and its value is never
 // multiplied: a NaN there does no harm.
 
 #include "common/attention.wgsl"
 
+#define BLOCK WG * KPL
 #define SHARE WG / TQ
 #define PIECE 16
 #define PITCH PIECE + 1
 
 // The products of a block, then the scores, then the weights.
-var<workgroup> weights: array<u32, $(TQ * WG)>;
+var<workgroup> weights: array<u32, $(TQ * (BLOCK))>;
 // What each lane found in its share of a row.
 var<workgroup> found: array<f32, $(WG)>;
 // What the sums of each row are multiplied with.
@@ -95,8 +98,13 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endif
 
   // The row this lane has a share in.
+#if TQ == 1
+  let row = 0u;
+  let part = lane;
+#else
   let row = lane / $(SHARE)u;
   let part = lane % $(SHARE)u;
+#endif
   let own_row = first_row + min (row, rows - 1u);
   let own_query = own_row / p.share;
   let count = count_keys (batch);
@@ -110,11 +118,13 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 
   let begin = max (first_seen (first_row / p.share, count), part_index * p.span);
   let limit = min (end_seen ((first_row + rows - 1u) / p.share, count), part_index * p.span + p.span);
-  for (var first_key = begin; first_key < limit; first_key += $(WG)u) {
-    let keys = min (limit - first_key, $(WG)u);
+  for (var first_key = begin; first_key < limit; first_key += $(BLOCK)u) {
+    let keys = min (limit - first_key, $(BLOCK)u);
 
 #for i in 0..TQ
-    var product$(i) = 0.0;
+#for u in 0..KPL
+    var product$(i)_$(u) = 0.0;
+#endfor
 #endfor
 #if SCORES && STAGE
     for (var d = 0u; d < p.width; d += $(PIECE)u) {
@@ -132,35 +142,62 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
       for (var c = 0u; c < left; c++) {
         let x = key_piece[lane * $(PITCH)u + c];
 #for i in 0..TQ
-        product$(i) = fma (query_piece[$(i * PIECE)u + c], x, product$(i));
+        product$(i)_0 = fma (query_piece[$(i * PIECE)u + c], x, product$(i)_0);
 #endfor
       }
       workgroupBarrier ();
     }
 #elif SCORES
-    let own_key = k + (first_key + min (lane, keys - 1u)) * p.k_row;
-    for (var d = 0u; d < p.width; d++) {
-      let x = load_key (own_key + d);
+#for u in 0..KPL
+    let key$(u) = k + (first_key + min (lane + $(u * WG)u, keys - 1u)) * p.k_row;
+#endfor
+#if VEC
+    for (var d = 0u; d < p.width; d += 4u) {
+#for u in 0..KPL
+      let x$(u) = load4_key ((key$(u) + d) / 4u);
+#endfor
 #for i in 0..TQ
-      product$(i) = fma (load_query (q$(i) + d), x, product$(i));
+      let y$(i) = load4_query ((q$(i) + d) / 4u);
+#endfor
+#for i in 0..TQ
+#for u in 0..KPL
+      product$(i)_$(u) = fma (y$(i).w, x$(u).w, fma (y$(i).z, x$(u).z, fma (y$(i).y, x$(u).y, fma (y$(i).x, x$(u).x, product$(i)_$(u)))));
+#endfor
+#endfor
+    }
+#else
+    for (var d = 0u; d < p.width; d++) {
+#for u in 0..KPL
+      let x$(u) = load_key (key$(u) + d);
+#endfor
+#for i in 0..TQ
+      let y$(i) = load_query (q$(i) + d);
+#for u in 0..KPL
+      product$(i)_$(u) = fma (y$(i), x$(u), product$(i)_$(u));
+#endfor
 #endfor
     }
 #endif
+#endif
 #for i in 0..TQ
-    weights[$(i * WG)u + lane] = bitcast<u32> (product$(i));
+#for u in 0..KPL
+    weights[$(i * (BLOCK) + u * WG)u + lane] = bitcast<u32> (product$(i)_$(u));
+#endfor
 #endfor
     workgroupBarrier ();
 
+    // Four keys at a time below: those that are not there are hidden.
+    let places = (keys + 3u) & 0xfffffffcu;
     var best = LOWEST;
-    for (var j = part; j < keys; j += $(SHARE)u) {
-      let at = row * $(WG)u + j;
+    for (var j = part; j < places; j += $(SHARE)u) {
+      let at = row * $(BLOCK)u + j;
       let key = first_key + j;
       var score = cap (bitcast<f32> (weights[at]));
-      var shown = key >= own_first && key < own_end;
+      var shown = j < keys && key >= own_first && key < own_end;
 #if MASK == 1
-      score += load_mask (own_mask + key * p.mask_key);
+      score += load_mask (own_mask + min (key, limit - 1u) * p.mask_key);
 #elif MASK == 2
-      shown = shown && load_mask (own_mask + key * p.mask_key);
+      shown = shown && load_mask (own_mask + min (key, limit - 1u) * p.mask_key);
 #endif
       best = select (best, max (best, score), shown);
       weights[at] = select (NOWHERE, bitcast<u32> (score), shown);
@@ -176,7 +213,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     top = best;
     total *= shrink;
     for (var j = part; j < keys; j += $(SHARE)u) {
-      let at = row * $(WG)u + j;
+      let at = row * $(BLOCK)u + j;
       let score = weights[at];
       if (score != NOWHERE) {
         let weight = weigh (bitcast<f32> (score) - best);
@@ -194,15 +231,19 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     sum$(i)_$(c) *= factors[$(i)];
 #endfor
 #endfor
-    for (var j = 0u; j < keys; j++) {
-      let at = v + (first_key + j) * p.v_row;
+    for (var j = 0u; j < places; j += 4u) {
+#for u in 0..4
+      let at$(u) = v + (first_key + min (j + $(u)u, keys - 1u)) * p.v_row;
 #for c in 0..TV
-      let value$(c) = load_value (at + col$(c));
+      let value$(u)_$(c) = load_value (at$(u) + col$(c));
+#endfor
 #endfor
 #for i in 0..TQ
-      let weight$(i) = weights[$(i * WG)u + j];
+#for u in 0..4
+      let weight$(i)_$(u) = weights[$(i * (BLOCK) + u)u + j];
 #for c in 0..TV
-      sum$(i)_$(c) = select (fma (bitcast<f32> (weight$(i)), value$(c), sum$(i)_$(c)), sum$(i)_$(c), weight$(i) == NOWHERE);
+      sum$(i)_$(c) = select (fma (bitcast<f32> (weight$(i)_$(u)), value$(u)_$(c), sum$(i)_$(c)), sum$(i)_$(c), weight$(i)_$(u) == NOWHERE);
+#endfor
 #endfor
 #endfor
     }

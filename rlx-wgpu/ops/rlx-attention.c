@@ -304,7 +304,8 @@ add_floats (RlxKernel        *kernel,
 static void
 add_scores (const Attention *self,
             RlxKernel       *kernel,
-            gboolean         vectors)
+            gboolean         vectors,
+            gboolean         value_vectors)
 {
   const RlxIrValue *mask = self->inputs[MASK];
 
@@ -323,7 +324,7 @@ add_scores (const Attention *self,
       add_strides (self, kernel, 'k', &self->k);
       rlx_kernel_param_u32 (kernel, "width", self->q.width);
     }
-  add_floats (kernel, "value", self->inputs[VALUE], vectors);
+  add_floats (kernel, "value", self->inputs[VALUE], value_vectors);
   add_strides (self, kernel, 'v', &self->v);
   if (self->inputs[LENGTHS] != NULL)
     rlx_kernel_input (kernel, "lengths", self->inputs[LENGTHS]);
@@ -398,7 +399,7 @@ lower_rows (const Attention *self,
   rlx_kernel_define (kernel, "VEC", vectors);
   rlx_kernel_define (kernel, "MASK_ROWS", mask_has_rows (mask));
   rlx_kernel_define_text (kernel, "MASK_TYPE", mask != NULL && rlx_data_type_is_float (mask->type.dtype) ? "Rows" : "Flags");
-  add_scores (self, kernel, vectors);
+  add_scores (self, kernel, vectors, vectors);
   add_result (self, kernel);
   add_tiles (self, kernel, n_groups, tiles, chunks);
   rlx_kernel_param_u32 (kernel, "heads", self->q.heads);
@@ -429,7 +430,7 @@ lower_tile (const Attention *self,
   rlx_kernel_define (kernel, "CV", tile_v);
   rlx_kernel_define (kernel, "KV", keys);
   rlx_kernel_define (kernel, "SIZE", size);
-  add_scores (self, kernel, FALSE);
+  add_scores (self, kernel, FALSE, FALSE);
   add_result (self, kernel);
   add_tiles (self, kernel, n_groups, tiles, chunks);
   rlx_kernel_param_u32 (kernel, "heads", self->q.heads);
@@ -458,6 +459,7 @@ lower_split (const Attention *self,
   guint64 blocks = (self->k.sequence - 1) / lanes + 1;
   guint64 parts = CLAMP (MIN (wanted, blocks / 4), 1, 64);
   guint64 span = ((blocks - 1) / parts + 1) * lanes;
+  gboolean vectors = cpu && self->q.width % 4 == 0;
   RlxTensorType type = { .dtype = RLX_DATA_TYPE_F32, .rank = 1 };
   RlxIrValue *sums, *state;
   RlxKernel *kernel;
@@ -468,8 +470,10 @@ lower_split (const Attention *self,
   rlx_kernel_define (kernel, "TQ", tile_q);
   rlx_kernel_define (kernel, "TV", tile_v);
   rlx_kernel_define (kernel, "STAGE", !cpu);
+  rlx_kernel_define (kernel, "KPL", !cpu ? 1 : tile_q == 8 ? 2 : 4);
+  rlx_kernel_define (kernel, "VEC", vectors);
   rlx_kernel_define (kernel, "PARTS", parts > 1);
-  add_scores (self, kernel, FALSE);
+  add_scores (self, kernel, vectors, FALSE);
   add_tiles (self, kernel, n_groups * parts, tiles, chunks);
   rlx_kernel_param_u32 (kernel, "parts", parts);
   rlx_kernel_param_u32 (kernel, "span", MIN (span, G_MAXUINT32 / 2));
