@@ -442,13 +442,13 @@ cancel (RlxQdq          *self,
 static gboolean
 is_simple (const RlxIrNode *node)
 {
-  const RlxIrValue *x = node->inputs[0], *scale;
+  gboolean back = rlx_qdq_is (node, "dequantize_linear");
+  const RlxIrValue *x, *scale;
   const RlxAttrValue *blocks;
-  gboolean back;
 
-  if (!rlx_qdq_is (node, "quantize_linear") && !rlx_qdq_is (node, "dequantize_linear"))
+  if (!back && !rlx_qdq_is (node, "quantize_linear"))
     return FALSE;
-  back = rlx_qdq_is (node, "dequantize_linear");
+  x = node->inputs[0];
   scale = node->inputs[1];
   blocks = rlx_node_attr (node, "blocks");
   if (!is_narrow (back ? x->type.dtype : node->outputs[0].type.dtype) || scale->type.dtype != RLX_DATA_TYPE_F32 ||
