@@ -16,7 +16,9 @@
 //   since all units must be reset before any can use the others.
 //
 // Gates are in a fixed order here (i o f g; z r n); p.gateN tells where each one
-// is in the operands. With FINAL the state goes to the results.
+// is in the operands. With FINAL the state goes to the results. Rows of the
+// recurrent weight, one for each unit of each gate and direction, lie in panels of
+// p.r_width.
 
 #if USE_SIGMOID
 #use op_sigmoid
@@ -66,6 +68,13 @@ fn hidden (pre: f32) -> f32 {
   let x = limited (pre);
   return ${HIDDEN};
 }
+
+// Several sequences are work enough for a load.
+#if TB > 2
+#define UNROLL 2
+#else
+#define UNROLL 4
+#endif
 
 #if LOOP
 #define BUFFER TB * WIDTH
@@ -164,12 +173,37 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
       let j = min (j0 + unit, p.hidden - 1u);
 #if STEPS
 #for g in G0..G1
-      let weight$(g) = d * p.r_direction + (p.gate$(g) + j) * p.r_unit;
+      let line$(g) = d * p.biases + p.gate$(g) + j;
+      let weight$(g) = line$(g) / p.r_width * p.r_panel + line$(g) % p.r_width * p.r_unit;
 #for b in 0..TB
       var sum$(g)_$(b) = 0.0;
 #endfor
 #endfor
-      for (var k = k0; k < k1; k++) {
+      let whole = k0 + (k1 - k0) / $(UNROLL)u * $(UNROLL)u;
+      for (var k = k0; k < whole; k += $(UNROLL)u) {
+#for u in 0..UNROLL
+        {
+#for g in G0..G1
+          let w$(g) = load_recurrent (weight$(g) + (k + $(u)u) * p.r_input);
+#endfor
+#for b in 0..TB
+#if LOOP && phase == 0
+          let h$(b) = shared_hidden[now + $(b * WIDTH)u + k + $(u)u];
+#elif LOOP
+          let h$(b) = shared_other[$(b * WIDTH)u + k + $(u)u];
+#elif phase == 0
+          let h$(b) = load_state (state_at (d, row$(b), k + $(u)u));
+#else
+          let h$(b) = load_reset (p.one_state + state_at (d, row$(b), k + $(u)u));
+#endif
+#for g in G0..G1
+          sum$(g)_$(b) = fma (w$(g), h$(b), sum$(g)_$(b));
+#endfor
+#endfor
+        }
+#endfor
+      }
+      for (var k = whole; k < k1; k++) {
 #for g in G0..G1
         let w$(g) = load_recurrent (weight$(g) + k * p.r_input);
 #endfor

@@ -20,6 +20,9 @@ gboolean rlx_recurrent_lower (RlxLower *lower, const RlxIrNode *node, GError **e
 /* From here on it pays to have the recurrent weight with neighbouring units at
  * neighbouring addresses. */
 #define MIN_STEPS_TO_TRANSPOSE 8
+/* Rows of the recurrent weight that lie side by side: what one goes through for a
+ * unit is near, whatever the number of units. */
+#define PANEL 32
 
 typedef enum
 {
@@ -285,9 +288,7 @@ typedef struct
   const RlxIrValue *packed;
   const RlxIrValue *inputs;
   const RlxIrValue *recurrent;
-  guint64 recurrent_direction;   /* distances between its elements */
-  guint64 recurrent_unit;
-  guint64 recurrent_input;
+  gboolean panels;        /* the recurrent weight lies in panels of rows */
 } Steps;
 
 static guint64
@@ -408,44 +409,43 @@ lower_inputs (Steps   *self,
   return ok;
 }
 
-/* The recurrent weight is [directions, gates · hidden, hidden]. What is uploaded
- * once may lie as [hidden, directions · gates · hidden], otherwise the last axes are
- * swapped in each run. */
+/* The recurrent weight has a row of @hidden elements for each unit of each gate and
+ * direction. What is uploaded once goes into panels then, other weights in each run. */
 static gboolean
 lower_recurrent_weight (Steps   *self,
                         GError **error)
 {
   const Recurrent *shape = &self->shape;
-  gint64 rows = shape->gates * shape->hidden, columns = shape->hidden;
+  gint64 rows = shape->directions * shape->gates * shape->hidden, columns = shape->hidden;
+  gint64 n_panels = (rows + PANEL - 1) / PANEL;
   RlxCopy copy = {
     .rank = 3,
-    .dims = { shape->directions, columns, rows },
-    .from = { rows * columns, 1, columns },
-    .to = { rows * columns, rows, 1 },
+    .dims = { rows / PANEL, columns, PANEL },
+    .from = { PANEL * columns, 1, columns },
+    .to = { PANEL * columns, PANEL, 1 },
   };
   RlxIrValue *turned;
 
   self->recurrent = self->node->inputs[2];
-  self->recurrent_direction = (guint64) (rows * columns);
-  self->recurrent_unit = (guint64) columns;
-  self->recurrent_input = 1;
-  if (rlx_lower_pack_weight (self->lower, self->recurrent, (guint64) columns, (guint64) (rows * shape->directions), 1,
-                             (guint64) columns, (guint) (rows * shape->directions)))
-    {
-      self->recurrent_direction = (guint64) rows;
-      self->recurrent_unit = 1;
-      self->recurrent_input = (guint64) (rows * shape->directions);
-      return TRUE;
-    }
-  if (shape->steps < MIN_STEPS_TO_TRANSPOSE || shape->hidden == 1)
+  self->panels = rlx_lower_pack_weight (self->lower, self->recurrent, (guint64) columns, (guint64) rows, 1,
+                                        (guint64) columns, PANEL);
+  if (self->panels || shape->steps < MIN_STEPS_TO_TRANSPOSE || shape->hidden == 1)
     return TRUE;
 
-  turned = rlx_lower_temporary (self->lower, &self->recurrent->type);
-  if (!rlx_lower_copy (self->lower, self->node, self->recurrent, turned, &copy, error))
+  self->panels = TRUE;
+  turned = temporary (self->lower, self->recurrent->type.dtype, (guint64) (n_panels * PANEL * columns));
+  if (rows >= PANEL && !rlx_lower_copy (self->lower, self->node, self->recurrent, turned, &copy, error))
     return FALSE;
+  /* the last panel may not be full */
+  if (rows % PANEL != 0)
+    {
+      copy.dims[0] = 1;
+      copy.dims[2] = rows % PANEL;
+      copy.from_offset = copy.to_offset = rows / PANEL * PANEL * columns;
+      if (!rlx_lower_copy (self->lower, self->node, self->recurrent, turned, &copy, error))
+        return FALSE;
+    }
   self->recurrent = turned;
-  self->recurrent_unit = 1;
-  self->recurrent_input = (guint64) rows;
   return TRUE;
 }
 
@@ -732,9 +732,10 @@ lower_steps (Steps            *self,
   rlx_kernel_param_u32 (kernel, "x_step", shape->batch_first ? columns : columns * (guint64) shape->batch);
   rlx_kernel_param_u32 (kernel, "x_batch", shape->batch_first ? columns * (guint64) shape->steps : columns);
   rlx_kernel_param_u32 (kernel, "x_direction", rows);
-  rlx_kernel_param_u32 (kernel, "r_direction", self->recurrent_direction);
-  rlx_kernel_param_u32 (kernel, "r_unit", self->recurrent_unit);
-  rlx_kernel_param_u32 (kernel, "r_input", self->recurrent_input);
+  rlx_kernel_param_u32 (kernel, "r_width", self->panels ? PANEL : G_MAXUINT32);
+  rlx_kernel_param_u32 (kernel, "r_panel", self->panels ? PANEL * hidden : 0);
+  rlx_kernel_param_u32 (kernel, "r_unit", self->panels ? 1 : hidden);
+  rlx_kernel_param_u32 (kernel, "r_input", self->panels ? PANEL : 1);
 
   rlx_kernel_set_cost (kernel, 2.0 * products,
                        4.0 * ((double) columns * (double) hidden + (double) shape->batch * (double) columns) * (double) count);

@@ -108,7 +108,7 @@ generate_recurrent (Call *call)
   double width;
 
   /* Each of them takes two kernels or three. */
-  if (call->variant >= (call->data_type == RLX_DATA_TYPE_F32 ? G_N_ELEMENTS (edges) + 1 : 3))
+  if (call->variant >= (call->data_type == RLX_DATA_TYPE_F32 ? G_N_ELEMENTS (edges) + lstm : 1))
     return FALSE;
   if (call->variant < G_N_ELEMENTS (edges))
     sizes = edges[call->variant];
@@ -157,7 +157,7 @@ generate_recurrent_cell (Call *call)
   gint64 rows = recurrent_gates (call) * hidden;
   gboolean lstm = g_str_has_prefix (call->op->name, "lstm");
 
-  if (call->variant > (call->data_type == RLX_DATA_TYPE_F32 ? 7 : 2))
+  if (call->variant > (call->data_type == RLX_DATA_TYPE_F32 ? 5 : 0))
     return FALSE;
 
   add_small (call, 1, (gint64[]) { batch, inputs }, 2);
