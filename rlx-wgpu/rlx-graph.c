@@ -40,11 +40,12 @@
  * ## Errors
  *
  * Every method that adds to the graph can fail with a [error@Rlx.GraphError].
- * The graph also remembers the first failure: [method@Rlx.Graph.check] and
- * compiling report it, so that a program that looked at no error at all does
- * not end up with less than it wrote. A node that is `NULL` where one is
- * required counts as a failure too, though it sets no error: it is taken for
- * the result of a method that failed before, and reported that.
+ * A program that is told can go on as if it had not made the call. The first
+ * failure that nobody was told of, because @error was `NULL`, is remembered:
+ * [method@Rlx.Graph.check] and compiling report it, so that a program that
+ * looked at no error at all does not end up with less than it wrote. A node that
+ * is `NULL` where one is required counts as such a failure: it is taken for the
+ * result of a method that failed before, and reported that.
  *
  * In C, if an error is already stored where @error points, it stays.
  *
@@ -171,11 +172,9 @@ graph_fail (RlxGraph *self,
             GError   *failure,
             GError  **error)
 {
-  /* An edit that comes too late leaves a graph that can be compiled again, so
-   * it is remembered only when nobody would hear of it otherwise. */
-  gboolean sticks = error == NULL || !g_error_matches (failure, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_BUSY);
-
-  if (self != NULL && self->error == NULL && sticks)
+  /* Whoever is told can go on without what failed. What nobody hears of is
+   * remembered, or a graph would be compiled that is not what was meant. */
+  if (self != NULL && self->error == NULL && (error == NULL || *error != NULL))
     self->error = g_error_copy (failure);
 
   /* Calls may be chained without a look at the error in between. */
@@ -1188,7 +1187,10 @@ rlx_graph_add_op (RlxGraph    *self,
  * @self: a graph
  * @error: where to store an error
  *
- * Reports the first error there was in building the graph.
+ * Reports the first error in building the graph that was not reported when it
+ * happened, because the call had no place for it.
+ *
+ * [method@Device.compile] fails with the same error.
  *
  * Returns: true if there was none
  *
