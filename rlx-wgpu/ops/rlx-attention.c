@@ -383,7 +383,7 @@ lower_rows (const Attention *self,
   /* More queries to a lane and more keys at a time save a third and a fifth of
    * the time, but each takes twice as long to compile. */
   guint64 tile_r = self->q.sequence > 16 && self->flops > 1e7 ? 4 : 1;
-  guint64 tile_k = self->flops > 4e9 ? 16 : 8;
+  guint64 tile_k = self->flops > 1e9 ? 16 : 8;
   guint64 cols = self->v.width <= 64 ? 64 : 256;
   guint64 tiles = (self->q.sequence - 1) / (lanes * tile_r) + 1;
   guint64 chunks = (self->v.width - 1) / cols + 1;

@@ -403,6 +403,46 @@ test_large (void)
   check ((Case) CASE ("f32", 1, 1, 1, 19, 4097, 8, 4, .causal = TRUE));
 }
 
+/* So much work that the largest kernel pays, against smaller ones that do half
+ * the heads each. Both are within the bound of the exact result. */
+static void
+test_halves (void)
+{
+  enum { QUERIES = 2090, KEYS = 270, WIDTH = 64, HALF = 4 * QUERIES * WIDTH };
+  g_autoptr(RlxTensor) whole = NULL;
+  RlxTensor *operands[3];
+
+  if (rlx_test_device () == NULL)
+    return;
+
+  for (guint i = 0; i < 3; i++)
+    operands[i] = rlx_test_random (i == 0 ? "f32[1,8,2090,64]" : "f32[1,8,270,64]", -1, 1, i + 1);
+  whole = rlx_test_run_op ("attention", 3, operands, NULL);
+  g_assert_nonnull (whole);
+
+  for (guint half = 0; half < 2; half++)
+    {
+      g_autofree double *expected = rlx_test_get_values (whole);
+      g_autoptr(RlxTensor) y = NULL;
+      RlxTensor *parts[3];
+
+      for (guint i = 0; i < 3; i++)
+        {
+          g_autofree double *values = rlx_test_get_values (operands[i]);
+
+          parts[i] = rlx_test_tensor (i == 0 ? "f32[1,4,2090,64]" : "f32[1,4,270,64]",
+                                      values + half * 4 * WIDTH * (i == 0 ? QUERIES : KEYS));
+        }
+      y = rlx_test_run_op ("attention", 3, parts, NULL);
+      rlx_test_compare ("half of the heads", y, "f32[1,4,2090,64]", expected + half * HALF,
+                        2 * 2 * UNIT * (KEYS + (WIDTH + 10) * WIDTH / 8.0 + 64), 0);
+      for (guint i = 0; i < 3; i++)
+        g_object_unref (parts[i]);
+    }
+  for (guint i = 0; i < 3; i++)
+    g_object_unref (operands[i]);
+}
+
 static void
 test_empty (void)
 {
@@ -603,6 +643,7 @@ main (int    argc,
   g_test_add_func ("/attention/f16", test_f16);
   g_test_add_func ("/attention/scale", test_scale);
   g_test_add_func ("/attention/large", test_large);
+  g_test_add_func ("/attention/halves", test_halves);
   g_test_add_func ("/attention/empty", test_empty);
   g_test_add_func ("/attention/hidden", test_hidden);
   g_test_add_func ("/attention/nan", test_nan);
