@@ -46,10 +46,11 @@ completes ()
 }
 
 echo 'TAP version 14'
-completes 'rlx ' 'devices ops demo run bench compile dot --help --version'
+completes 'rlx ' 'devices calibrate ops demo run bench compile dot --help --version'
 completes 'rlx de' 'devices demo !'
 completes 'rlx ops layer' 'layer_norm !'
 completes 'rlx run --' '--input --parameter --output --profile --json --help !'
+completes 'rlx calibrate --' '--json --help !'
 completes 'rlx compile --w' '--wgsl !'
 completes 'rlx dot g' 'graph.rlx !'
 completes 'rlx run -i x = ' 'x.npy data'

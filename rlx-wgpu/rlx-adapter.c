@@ -6,6 +6,7 @@
 #include "rlx-adapter.h"
 
 #include "rlx-adapter-private.h"
+#include "rlx-calibration-private.h"
 #include "rlx-enum-types.h"
 
 /**
@@ -476,4 +477,26 @@ rlx_adapter_get_limits (RlxAdapter *self)
   g_return_val_if_fail (RLX_IS_ADAPTER (self), NULL);
 
   return self->limits;
+}
+
+/**
+ * rlx_adapter_load_calibration:
+ * @self: an adapter
+ *
+ * Looks up what [method@Rlx.Device.calibrate] found out about the adapter, also
+ * in another process and another time.
+ *
+ * What was measured with another driver or another build of this library, and a
+ * file that is not as it was written, count for nothing.
+ *
+ * Returns: (transfer full) (nullable): the calibration, or %NULL if there is none
+ *
+ * Since: 1.0
+ */
+RlxCalibration *
+rlx_adapter_load_calibration (RlxAdapter *self)
+{
+  g_return_val_if_fail (RLX_IS_ADAPTER (self), NULL);
+
+  return rlx_calibration_load (self->info);
 }

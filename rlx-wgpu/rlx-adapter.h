@@ -33,5 +33,7 @@ RLX_API
 guint64           rlx_adapter_get_memory_size   (RlxAdapter *self);
 RLX_API
 GVariant *        rlx_adapter_get_limits        (RlxAdapter *self);
+RLX_API
+RlxCalibration *  rlx_adapter_load_calibration  (RlxAdapter *self);
 
 G_END_DECLS

@@ -13,14 +13,28 @@ G_BEGIN_DECLS
 
 RlxGpu *        rlx_device_get_gpu   (RlxDevice *self);
 
+/* Compiles for a device with these figures, or with its own when NULL. */
+RlxExecutable * rlx_device_compile_for (RlxDevice           *self,
+                                        RlxGraph            *graph,
+                                        const RlxGpuFigures *figures,
+                                        GCancellable        *cancellable,
+                                        GError             **error);
+/* For what is compiled from now on. Notifies in the main context of the device. */
+void            rlx_device_set_calibration (RlxDevice      *self,
+                                            RlxCalibration *calibration);
+
 /* Makes the GPU objects of @plan (taken over in every case). */
-RlxExecutable * rlx_executable_new   (RlxDevice    *device,
-                                      RlxPlan      *plan,
-                                      GCancellable *cancellable,
-                                      GError      **error);
+RlxExecutable * rlx_executable_new   (RlxDevice           *device,
+                                      RlxPlan             *plan,
+                                      const RlxGpuFigures *figures,
+                                      GCancellable        *cancellable,
+                                      GError             **error);
 /* FALSE for what g_object_new() alone makes: that has nothing to run. */
 gboolean        rlx_executable_is_compiled (RlxExecutable *self);
 const RlxPlan * rlx_executable_peek_plan (RlxExecutable *self);
+/* What a run dispatches. */
+const RlxGpuDispatch * rlx_executable_peek_dispatches (RlxExecutable *self,
+                                                       guint         *n_dispatches);
 
 /* rlx-profile.c: @times are nanoseconds by step of the main part, NULL when the
  * device has no timestamps. */

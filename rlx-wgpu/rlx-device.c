@@ -8,6 +8,7 @@
 #include "passes/rlx-passes-private.h"
 #include "rlx-adapter-private.h"
 #include "rlx-adapter.h"
+#include "rlx-calibration-private.h"
 #include "rlx-enum-types.h"
 #include "rlx-graph-private.h"
 #include "util/rlx-debug-private.h"
@@ -36,12 +37,16 @@ struct _RlxDevice
   RlxGpu *gpu;
   RlxAdapter *adapter;
   GMainContext *context;   /* where signals are emitted */
+
+  GMutex mutex;
+  RlxCalibration *calibration;   /* under the mutex, nullable */
 };
 
 enum
 {
   PROP_0,
   PROP_ADAPTER,
+  PROP_CALIBRATION,
   PROP_FEATURES,
   PROP_LOST,
   PROP_MEMORY_LIMIT,
@@ -67,6 +72,8 @@ rlx_device_finalize (GObject *object)
 
   g_clear_pointer (&self->gpu, rlx_gpu_unref);
   g_clear_object (&self->adapter);
+  g_clear_object (&self->calibration);
+  g_mutex_clear (&self->mutex);
   g_clear_pointer (&self->context, g_main_context_unref);
 
   G_OBJECT_CLASS (rlx_device_parent_class)->finalize (object);
@@ -84,6 +91,9 @@ rlx_device_get_property (GObject    *object,
     {
     case PROP_ADAPTER:
       g_value_set_object (value, self->adapter);
+      break;
+    case PROP_CALIBRATION:
+      g_value_take_object (value, rlx_device_get_calibration (self));
       break;
     case PROP_FEATURES:
       g_value_set_flags (value, rlx_device_get_features (self));
@@ -119,6 +129,18 @@ rlx_device_class_init (RlxDeviceClass *klass)
    * Since: 1.0
    */
   properties[PROP_ADAPTER] = g_param_spec_object ("adapter", NULL, NULL, RLX_TYPE_ADAPTER, flags);
+  /**
+   * RlxDevice:calibration:
+   *
+   * What was measured of the device, or %NULL if nothing was.
+   *
+   * It is looked up when the device is opened, and new after
+   * [method@Rlx.Device.calibrate]. The notification is emitted in the main
+   * context that was the thread-default one where the device was opened.
+   *
+   * Since: 1.0
+   */
+  properties[PROP_CALIBRATION] = g_param_spec_object ("calibration", NULL, NULL, RLX_TYPE_CALIBRATION, flags);
   /**
    * RlxDevice:features:
    *
@@ -177,6 +199,7 @@ static void
 rlx_device_init (RlxDevice *self)
 {
   self->context = g_main_context_ref_thread_default ();
+  g_mutex_init (&self->mutex);
 }
 
 /* ---- loss: told on the device's thread, emitted in the owner's context ------ */
@@ -252,6 +275,7 @@ device_open (RlxGpuAdapterInfo *info,
   self = g_object_new (RLX_TYPE_DEVICE, NULL);
   self->gpu = g_steal_pointer (&gpu);
   self->adapter = rlx_adapter_new ((RlxGpuAdapterInfo *) rlx_gpu_get_info (self->gpu));
+  self->calibration = rlx_calibration_load (rlx_gpu_get_info (self->gpu));
   weak = g_new0 (GWeakRef, 1);
   g_weak_ref_init (weak, self);
   rlx_gpu_set_lost_func (self->gpu, on_lost, weak, free_weak);
@@ -378,13 +402,27 @@ check_pass (const RlxIr *ir,
   return FALSE;
 }
 
-static RlxExecutable *
-compile_ir (RlxDevice    *self,
-            const RlxIr  *ir,
-            GCancellable *cancellable,
-            GError      **error)
+static void
+get_figures (RlxDevice     *self,
+             RlxGpuFigures *figures)
 {
-  const RlxGpuAdapterInfo *info = rlx_gpu_get_info (self->gpu);
+  g_autoptr(RlxCalibration) calibration = rlx_device_get_calibration (self);
+
+  if (calibration != NULL)
+    *figures = *rlx_calibration_get_figures (calibration);
+  else
+    rlx_figures_guess (figures, rlx_gpu_get_info (self->gpu)->type);
+}
+
+static RlxExecutable *
+compile_ir (RlxDevice           *self,
+            const RlxIr         *ir,
+            const RlxGpuFigures *figures,
+            GCancellable        *cancellable,
+            GError             **error)
+{
+  RlxGpuAdapterInfo seen = *rlx_gpu_get_info (self->gpu);
+  const RlxGpuAdapterInfo *info = &seen;
   gint64 start = g_get_monotonic_time ();
   g_autoptr(RlxIr) expanded = NULL;
   g_autoptr(RlxIr) simple = NULL;
@@ -397,6 +435,11 @@ compile_ir (RlxDevice    *self,
 
   if (g_cancellable_set_error_if_cancelled (cancellable, error) || !rlx_gpu_check_lost (self->gpu, error))
     return NULL;
+
+  if (figures != NULL)
+    seen.figures = *figures;
+  else
+    get_figures (self, &seen.figures);
 
   expanded = rlx_pass_expand (ir, error);
   if (expanded == NULL)
@@ -423,7 +466,7 @@ compile_ir (RlxDevice    *self,
     }
   RLX_NOTE (COMPILE, "%u nodes, after passes %u, %u steps, planned in %.2f ms",
             ir->nodes->len, fused->nodes->len, plan->steps->len, (double) (g_get_monotonic_time () - start) * 1e-3);
-  executable = rlx_executable_new (self, plan, cancellable, error);
+  executable = rlx_executable_new (self, plan, &seen.figures, cancellable, error);
   RLX_MARK_END (compile, "%u nodes", ir->nodes->len);
   RLX_NOTE (COMPILE, "compiled in %.2f ms", (double) (g_get_monotonic_time () - start) * 1e-3);
   return executable;
@@ -443,6 +486,18 @@ check_graph (RlxGraph *graph,
       return NULL;
     }
   return ir;
+}
+
+RlxExecutable *
+rlx_device_compile_for (RlxDevice           *self,
+                        RlxGraph            *graph,
+                        const RlxGpuFigures *figures,
+                        GCancellable        *cancellable,
+                        GError             **error)
+{
+  const RlxIr *ir = check_graph (graph, error);
+
+  return ir ? compile_ir (self, ir, figures, cancellable, error) : NULL;
 }
 
 /**
@@ -468,15 +523,12 @@ rlx_device_compile (RlxDevice    *self,
                     GCancellable *cancellable,
                     GError      **error)
 {
-  const RlxIr *ir;
-
   g_return_val_if_fail (RLX_IS_DEVICE (self) && self->gpu != NULL, NULL);
   g_return_val_if_fail (RLX_IS_GRAPH (graph), NULL);
   g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), NULL);
   g_return_val_if_fail (error == NULL || *error == NULL, NULL);
 
-  ir = check_graph (graph, error);
-  return ir ? compile_ir (self, ir, cancellable, error) : NULL;
+  return rlx_device_compile_for (self, graph, NULL, cancellable, error);
 }
 
 static void
@@ -487,8 +539,7 @@ compile_thread (GTask        *task,
 {
   GError *error = NULL;
   /* a frozen graph does not change, so reading it here is safe */
-  const RlxIr *ir = check_graph (RLX_GRAPH (data), &error);
-  RlxExecutable *executable = ir ? compile_ir (RLX_DEVICE (source), ir, cancellable, &error) : NULL;
+  RlxExecutable *executable = rlx_device_compile_for (RLX_DEVICE (source), RLX_GRAPH (data), NULL, cancellable, &error);
 
   if (executable != NULL)
     g_task_return_pointer (task, executable, g_object_unref);
@@ -583,6 +634,57 @@ rlx_device_get_adapter (RlxDevice *self)
   g_return_val_if_fail (RLX_IS_DEVICE (self), NULL);
 
   return self->adapter;
+}
+
+/**
+ * rlx_device_get_calibration: (get-property calibration)
+ * @self: a device
+ *
+ * Gets what was measured of the device.
+ *
+ * Returns: (transfer full) (nullable): the calibration, or %NULL if the device
+ *   was never calibrated
+ *
+ * Since: 1.0
+ */
+RlxCalibration *
+rlx_device_get_calibration (RlxDevice *self)
+{
+  RlxCalibration *calibration;
+
+  g_return_val_if_fail (RLX_IS_DEVICE (self), NULL);
+
+  g_mutex_lock (&self->mutex);
+  calibration = self->calibration ? g_object_ref (self->calibration) : NULL;
+  g_mutex_unlock (&self->mutex);
+  return calibration;
+}
+
+static gboolean
+notify_calibration (gpointer data)
+{
+  g_autoptr(RlxDevice) self = g_weak_ref_get (data);
+
+  if (self != NULL)
+    g_object_notify_by_pspec (G_OBJECT (self), properties[PROP_CALIBRATION]);
+  return G_SOURCE_REMOVE;
+}
+
+void
+rlx_device_set_calibration (RlxDevice      *self,
+                            RlxCalibration *calibration)
+{
+  g_autoptr(GSource) source = g_idle_source_new ();
+  GWeakRef *weak = g_new0 (GWeakRef, 1);
+
+  g_mutex_lock (&self->mutex);
+  g_set_object (&self->calibration, calibration);
+  g_mutex_unlock (&self->mutex);
+
+  /* Nobody may ever run the main context. */
+  g_weak_ref_init (weak, self);
+  g_source_set_callback (source, notify_calibration, weak, free_weak);
+  g_source_attach (source, self->context);
 }
 
 /**

@@ -43,6 +43,22 @@ RlxExecutable *   rlx_device_compile_finish   (RlxDevice           *self,
                                                GError             **error) G_GNUC_WARN_UNUSED_RESULT;
 
 RLX_API
+RlxCalibration *  rlx_device_calibrate        (RlxDevice           *self,
+                                               GCancellable        *cancellable,
+                                               GError             **error) G_GNUC_WARN_UNUSED_RESULT;
+RLX_API
+void              rlx_device_calibrate_async  (RlxDevice           *self,
+                                               GCancellable        *cancellable,
+                                               GAsyncReadyCallback  callback,
+                                               gpointer             user_data);
+RLX_API
+RlxCalibration *  rlx_device_calibrate_finish (RlxDevice           *self,
+                                               GAsyncResult        *result,
+                                               GError             **error) G_GNUC_WARN_UNUSED_RESULT;
+
+RLX_API
+RlxCalibration *  rlx_device_get_calibration  (RlxDevice           *self);
+RLX_API
 RlxAdapter *      rlx_device_get_adapter      (RlxDevice           *self);
 RLX_API
 RlxDeviceFeatures rlx_device_get_features     (RlxDevice           *self);

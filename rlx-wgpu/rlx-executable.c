@@ -37,6 +37,7 @@ typedef struct
   RlxGpuBuffer **buffers;        /* by plan buffer; NULL where each fork has its own */
   RlxGpuBuffer *params;
   RlxGpuPipeline **pipelines;    /* by step, borrowed */
+  RlxGpuFigures figures;         /* the device when it was compiled */
   gboolean *is_set;              /* by parameter; device thread only */
   gboolean stale;                /* the prologue must run (again); device thread only */
 } Shared;
@@ -63,6 +64,7 @@ enum
   PROP_0,
   PROP_ARENA_SIZE,
   PROP_DEVICE,
+  PROP_ESTIMATE,
   PROP_N_DISPATCHES,
   PROP_PROFILING,
   PROP_WEIGHTS_SIZE,
@@ -207,10 +209,11 @@ make_pipelines (Shared       *shared,
 }
 
 static Shared *
-shared_new (RlxGpu       *gpu,
-            RlxPlan      *plan,
-            GCancellable *cancellable,
-            GError      **error)
+shared_new (RlxGpu              *gpu,
+            RlxPlan             *plan,
+            const RlxGpuFigures *figures,
+            GCancellable        *cancellable,
+            GError             **error)
 {
   Shared *shared = g_new0 (Shared, 1);
   gboolean ok = TRUE;
@@ -218,6 +221,7 @@ shared_new (RlxGpu       *gpu,
   g_atomic_ref_count_init (&shared->ref_count);
   shared->plan = plan;
   shared->gpu = rlx_gpu_ref (gpu);
+  shared->figures = *figures;
   shared->buffers = g_new0 (RlxGpuBuffer *, plan->buffers->len + 1);
   shared->pipelines = g_new0 (RlxGpuPipeline *, plan->steps->len + 1);
   shared->is_set = g_new0 (gboolean, plan->parameters->len + 1);
@@ -245,16 +249,13 @@ shared_new (RlxGpu       *gpu,
 
 /* ---- construction ----------------------------------------------------------------- */
 
-/* Seconds a step may take: rough, and only used to cut submits before a
- * driver's watchdog does. */
+/* Seconds a step may take: for people, and to cut submits before a driver's
+ * watchdog does. */
 static double
-estimate (const RlxStep *step,
-          RlxAdapterType type)
+estimate (const RlxStep       *step,
+          const RlxGpuFigures *figures)
 {
-  double flops = type == RLX_ADAPTER_TYPE_DISCRETE ? 1e12 : type == RLX_ADAPTER_TYPE_CPU ? 5e9 : 1e11;
-  double bytes = type == RLX_ADAPTER_TYPE_DISCRETE ? 1e11 : type == RLX_ADAPTER_TYPE_CPU ? 2e9 : 1e10;
-
-  return MAX (step->flops / flops, step->bytes / bytes);
+  return figures->dispatch_time + MAX (step->flops / figures->flops, step->bytes / figures->bandwidth);
 }
 
 static gboolean
@@ -306,7 +307,7 @@ make_bind_groups (RlxExecutable *self,
       self->dispatches[i] = (RlxGpuDispatch) {
         shared->pipelines[i], group,
         { step->grid[0], step->grid[1], step->grid[2] },
-        estimate (step, rlx_gpu_get_info (shared->gpu)->type),
+        estimate (step, &shared->figures),
       };
     }
 
@@ -409,12 +410,13 @@ prologue_call (RlxGpu  *gpu,
 }
 
 RlxExecutable *
-rlx_executable_new (RlxDevice    *device,
-                    RlxPlan      *plan,
-                    GCancellable *cancellable,
-                    GError      **error)
+rlx_executable_new (RlxDevice           *device,
+                    RlxPlan             *plan,
+                    const RlxGpuFigures *figures,
+                    GCancellable        *cancellable,
+                    GError             **error)
 {
-  Shared *shared = shared_new (rlx_device_get_gpu (device), plan, cancellable, error);
+  Shared *shared = shared_new (rlx_device_get_gpu (device), plan, figures, cancellable, error);
   g_autoptr(RlxExecutable) self = shared ? executable_new (device, shared, error) : NULL;
 
   if (self == NULL)
@@ -496,6 +498,9 @@ rlx_executable_get_property (GObject    *object,
     case PROP_DEVICE:
       g_value_set_object (value, self->device);
       break;
+    case PROP_ESTIMATE:
+      g_value_set_double (value, rlx_executable_get_estimate (self));
+      break;
     case PROP_N_DISPATCHES:
       g_value_set_uint (value, rlx_executable_get_n_dispatches (self));
       break;
@@ -552,6 +557,15 @@ rlx_executable_class_init (RlxExecutableClass *klass)
    * Since: 1.0
    */
   properties[PROP_DEVICE] = g_param_spec_object ("device", NULL, NULL, RLX_TYPE_DEVICE, flags);
+  /**
+   * RlxExecutable:estimate:
+   *
+   * How many seconds a run may take, from the size of the work and what is
+   * known of the device.
+   *
+   * Since: 1.0
+   */
+  properties[PROP_ESTIMATE] = g_param_spec_double ("estimate", NULL, NULL, 0, G_MAXDOUBLE, 0, flags);
   /**
    * RlxExecutable:n-dispatches:
    *
@@ -1096,6 +1110,14 @@ rlx_executable_peek_plan (RlxExecutable *self)
   return self->shared->plan;
 }
 
+const RlxGpuDispatch *
+rlx_executable_peek_dispatches (RlxExecutable *self,
+                                guint         *n_dispatches)
+{
+  *n_dispatches = self->shared->plan->steps->len - self->shared->plan->n_prologue;
+  return self->dispatches + self->shared->plan->n_prologue;
+}
+
 /**
  * rlx_executable_get_device: (get-property device)
  * @self: an executable
@@ -1176,6 +1198,48 @@ rlx_executable_get_n_dispatches (RlxExecutable *self)
   g_return_val_if_fail (rlx_executable_is_compiled (self), 0);
 
   return self->shared->plan->steps->len - self->shared->plan->n_prologue;
+}
+
+/**
+ * rlx_executable_get_estimate: (get-property estimate)
+ * @self: an executable
+ *
+ * Estimates how long a run takes.
+ *
+ * The estimate says which of two devices, or of two graphs on one device, is
+ * likely faster; it is not a promise. For each kernel it has the longer of the
+ * time for the arithmetic and the time for the memory, then the time to start
+ * it, and at the end the time that inputs and outputs take on their way. The
+ * speeds are those of the [property@Rlx.Device:calibration] at the time the graph was
+ * compiled. Without one they are typical for the [enum@Rlx.AdapterType], and
+ * the estimate may well be wrong by a factor of ten.
+ *
+ * Returns: seconds
+ *
+ * Since: 1.0
+ */
+double
+rlx_executable_get_estimate (RlxExecutable *self)
+{
+  const RlxGpuFigures *figures;
+  const RlxPlan *plan;
+  double seconds, moved = 0.0;
+
+  g_return_val_if_fail (rlx_executable_is_compiled (self), 0.0);
+
+  figures = &self->shared->figures;
+  plan = self->shared->plan;
+  seconds = figures->round_trip_time;
+  for (guint i = plan->n_prologue; i < plan->steps->len; i++)
+    seconds += estimate (g_ptr_array_index (plan->steps, i), figures);
+  for (guint i = 0; i < plan->copies->len; i++)
+    seconds += 2.0 * (double) get_slot (plan, g_array_index (plan->copies, RlxSlotCopy, i).target)->size / figures->bandwidth;
+  for (guint i = 0; i < plan->inputs->len; i++)
+    moved += (double) rlx_type_n_device_bytes (&g_array_index (plan->inputs, RlxPort, i).type);
+  for (guint i = 0; i < plan->outputs->len; i++)
+    moved += (double) rlx_type_n_device_bytes (&g_array_index (plan->outputs, RlxPort, i).type);
+
+  return seconds + moved / figures->transfer;
 }
 
 guint64

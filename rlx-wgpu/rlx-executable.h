@@ -78,6 +78,8 @@ char **         rlx_executable_get_output_names (RlxExecutable       *self);
 RLX_API
 guint           rlx_executable_get_n_dispatches (RlxExecutable       *self);
 RLX_API
+double          rlx_executable_get_estimate     (RlxExecutable       *self);
+RLX_API
 guint64         rlx_executable_get_arena_size   (RlxExecutable       *self);
 RLX_API
 guint64         rlx_executable_get_weights_size (RlxExecutable       *self);

@@ -13,6 +13,7 @@
 G_BEGIN_DECLS
 
 typedef struct _RlxAdapter RlxAdapter;
+typedef struct _RlxCalibration RlxCalibration;
 typedef struct _RlxDevice RlxDevice;
 typedef struct _RlxExecutable RlxExecutable;
 typedef struct _RlxGraph RlxGraph;

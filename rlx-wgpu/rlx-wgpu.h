@@ -9,6 +9,7 @@
 #include <rlx-wgpu/rlx-types.h>
 #include <rlx-wgpu/rlx-enum-types.h>
 #include <rlx-wgpu/rlx-adapter.h>
+#include <rlx-wgpu/rlx-calibration.h>
 #include <rlx-wgpu/rlx-device.h>
 #include <rlx-wgpu/rlx-executable.h>
 #include <rlx-wgpu/rlx-graph.h>

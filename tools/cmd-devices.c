@@ -35,6 +35,7 @@ describe (RlxAdapter *adapter,
 {
   g_autofree char *features = flags_to_string (RLX_TYPE_DEVICE_FEATURES, rlx_adapter_get_features (adapter));
   g_auto(GStrv) list = g_strsplit (features, " ", -1);
+  g_autoptr(RlxCalibration) calibration = rlx_adapter_load_calibration (adapter);
   GVariantDict dict;
 
   g_variant_dict_init (&dict, NULL);
@@ -47,6 +48,8 @@ describe (RlxAdapter *adapter,
   g_variant_dict_insert_value (&dict, "features", g_variant_new_strv ((const char *const *) list, features[0] ? -1 : 0));
   g_variant_dict_insert (&dict, "memory", "t", rlx_adapter_get_memory_size (adapter));
   g_variant_dict_insert_value (&dict, "limits", rlx_adapter_get_limits (adapter));
+  if (calibration != NULL)
+    g_variant_dict_insert_value (&dict, "calibration", rlx_tool_describe_calibration (calibration));
   return g_variant_dict_end (&dict);
 }
 
@@ -67,6 +70,7 @@ print_adapter (RlxAdapter *adapter,
   if (verbose)
     {
       g_autoptr(GVariant) limits = g_variant_ref_sink (rlx_adapter_get_limits (adapter));
+      g_autoptr(RlxCalibration) calibration = rlx_adapter_load_calibration (adapter);
       GVariantIter iter;
       const char *name;
       GVariant *value;
@@ -77,6 +81,10 @@ print_adapter (RlxAdapter *adapter,
           g_autofree char *text = g_variant_print (value, FALSE);
           g_print ("   %-36s %s\n", name, text);
         }
+      if (calibration != NULL)
+        rlx_tool_print_calibration (calibration);
+      else
+        g_print ("   not calibrated; see rlx calibrate\n");
     }
 }
 
@@ -87,7 +95,7 @@ rlx_tool_devices (int    argc,
   gboolean json = FALSE, verbose = FALSE;
   const GOptionEntry entries[] = {
     { "json", 0, 0, G_OPTION_ARG_NONE, &json, "Print JSON", NULL },
-    { "verbose", 'v', 0, G_OPTION_ARG_NONE, &verbose, "Print limits too", NULL },
+    { "verbose", 'v', 0, G_OPTION_ARG_NONE, &verbose, "Print limits and calibration too", NULL },
     G_OPTION_ENTRY_NULL
   };
   g_autoptr(GError) error = NULL;

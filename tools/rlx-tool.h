@@ -32,6 +32,7 @@ typedef struct
 } RlxToolCommand;
 
 int rlx_tool_bench   (int argc, char **argv);
+int rlx_tool_calibrate (int argc, char **argv);
 int rlx_tool_compile (int argc, char **argv);
 int rlx_tool_demo    (int argc, char **argv);
 int rlx_tool_devices (int argc, char **argv);
@@ -67,6 +68,9 @@ GPtrArray * rlx_tool_random_inputs (RlxGraph        *graph,
 gboolean    rlx_tool_random_parameters (RlxGraph      *graph,
                                         RlxExecutable *executable,
                                         GError       **error);
+/* The figures with their units, as lines and as a dictionary (floating). */
+void        rlx_tool_print_calibration    (RlxCalibration *calibration);
+GVariant *  rlx_tool_describe_calibration (RlxCalibration *calibration);
 double      rlx_tool_median     (double             *values,
                                  guint               n_values);
 

@@ -12,6 +12,7 @@
 
 static const RlxToolCommand commands[] = {
   { "devices", "[--json]", "List the adapters of this system", rlx_tool_devices },
+  { "calibrate", "[--json]", "Measure the adapter, to choose kernels by it", rlx_tool_calibrate },
   { "ops", "[--json] [NAME]", "List the operators, or describe one", rlx_tool_ops },
   { "demo", "[--json]", "Run a small transformer and check it against a reference", rlx_tool_demo },
   { "run", "GRAPH [--input NAME=FILE.npy]…", "Run a graph on .npy files", rlx_tool_run },
@@ -25,7 +26,7 @@ print_help (void)
 {
   g_print ("Usage: rlx COMMAND [ARGUMENTS]\n\nTensor graphs on the GPU.\n\nCommands:\n");
   for (gsize i = 0; i < G_N_ELEMENTS (commands); i++)
-    g_print ("  %-8s %-32s %s\n", commands[i].name, commands[i].arguments, commands[i].summary);
+    g_print ("  %-9s %-32s %s\n", commands[i].name, commands[i].arguments, commands[i].summary);
   g_print ("\n`rlx COMMAND --help` tells more. GRAPH is a file in the text form, - for the\nstandard input. RLX_DEVICE chooses the adapter, RLX_DEBUG=help lists debug keys.\n");
 }
 

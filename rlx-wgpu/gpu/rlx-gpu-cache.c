@@ -128,6 +128,17 @@ find_build_id (struct dl_phdr_info *info,
 }
 #endif
 
+static void
+append_build_id (GString *text G_GNUC_UNUSED,
+                 gsize    address G_GNUC_UNUSED)
+{
+#ifdef __linux__
+  BuildId build_id = { (ElfW(Addr)) address, text };
+
+  dl_iterate_phdr (find_build_id, &build_id);
+#endif
+}
+
 /* A name for what the blobs depend on. Dawn's own keys say which shader and
  * which options, but not which build of Dawn. */
 static char *
@@ -136,11 +147,7 @@ cache_name (const RlxGpuAdapterInfo *info)
   g_autoptr (GString) text = g_string_new (NULL);
   g_autofree char *digest = NULL;
 
-#ifdef __linux__
-  BuildId build_id = { (ElfW(Addr)) (gsize) wgpuCreateInstance, text };
-
-  dl_iterate_phdr (find_build_id, &build_id);
-#endif
+  append_build_id (text, (gsize) wgpuCreateInstance);
   g_string_append_printf (text, "|%s|%s|%s|%s|%x|%x", RLX_VERSION, info->backend, info->name,
                           info->driver, info->vendor_id, info->device_id);
   digest = g_compute_checksum_for_string (G_CHECKSUM_SHA256, text->str, (gssize) text->len);
@@ -300,8 +307,9 @@ clean (RlxGpuCache *cache)
   RLX_NOTE (CACHE, "cleaned to %" G_GUINT64_FORMAT " bytes", total);
 }
 
-RlxGpuCache *
-rlx_gpu_cache_open (const RlxGpuAdapterInfo *info)
+static RlxGpuCache *
+open_cache (const RlxGpuAdapterInfo *info,
+            gboolean                 make)
 {
   const char *base = g_get_user_cache_dir ();
   g_autofree char *name = NULL;
@@ -311,7 +319,7 @@ rlx_gpu_cache_open (const RlxGpuAdapterInfo *info)
   if (RLX_DEBUG_CHECK (NO_CACHE) || base == NULL || !g_path_is_absolute (base))
     return NULL;
 
-  if (g_mkdir_with_parents (base, 0700) != 0)
+  if (make && g_mkdir_with_parents (base, 0700) != 0)
     return NULL;
 
   /* The user's own cache folder may well be a link to another disk. */
@@ -320,20 +328,21 @@ rlx_gpu_cache_open (const RlxGpuAdapterInfo *info)
     return NULL;
 
   name = cache_name (info);
-  own_fd = open_folder (base_fd, "rlx-wgpu", TRUE);
+  own_fd = open_folder (base_fd, "rlx-wgpu", make);
   close (base_fd);
   if (own_fd >= 0)
     {
-      versions_fd = open_folder (own_fd, "v1", TRUE);
+      versions_fd = open_folder (own_fd, "v1", make);
       close (own_fd);
     }
   if (versions_fd >= 0)
-    fd = open_folder (versions_fd, name, TRUE);
+    fd = open_folder (versions_fd, name, make);
   if (fd < 0)
     {
       if (versions_fd >= 0)
         close (versions_fd);
-      RLX_NOTE (CACHE, "no cache: the folder in “%s” cannot be used", base);
+      if (make)
+        RLX_NOTE (CACHE, "no cache: the folder in “%s” cannot be used", base);
       return NULL;
     }
 
@@ -343,7 +352,16 @@ rlx_gpu_cache_open (const RlxGpuAdapterInfo *info)
   g_mutex_init (&cache->lock);
   cache->pending = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, pending_free);
 
-  clean (cache);
+  return cache;
+}
+
+RlxGpuCache *
+rlx_gpu_cache_open (const RlxGpuAdapterInfo *info)
+{
+  RlxGpuCache *cache = open_cache (info, TRUE);
+
+  if (cache != NULL)
+    clean (cache);
 
   return cache;
 }
@@ -614,6 +632,65 @@ rlx_gpu_cache_store (RlxGpuCache  *cache,
     clean (cache);
 }
 
+/* ---- notes ---- */
+
+/* RLX_DEBUG changes which kernels there are. The folder's name is in it against
+ * files that were copied from another one. */
+static char *
+notes_key (const RlxGpuAdapterInfo *info,
+           const char              *name)
+{
+  GString *text = g_string_new (name);
+  g_autofree char *folder = cache_name (info);
+
+  g_string_append_printf (text, "|%s|", folder);
+  append_build_id (text, (gsize) rlx_gpu_notes_load);
+  g_string_append_printf (text, "|%x", rlx_debug_get_flags () & RLX_DEBUG_CHANGES_KERNELS);
+
+  return g_string_free (text, FALSE);
+}
+
+GBytes *
+rlx_gpu_notes_load (const RlxGpuAdapterInfo *info,
+                    const char              *name)
+{
+  RlxGpuCache *cache = open_cache (info, FALSE);
+  g_autofree char *key = notes_key (info, name);
+  g_autofree char *file = g_compute_checksum_for_string (G_CHECKSUM_SHA256, key, -1);
+  GBytes *bytes;
+
+  if (cache == NULL)
+    return NULL;
+
+  bytes = read_entry (cache, file, (const guint8 *) key, strlen (key));
+  RLX_NOTE (CACHE, "%s of “%s”: %s", name, info->name, bytes != NULL ? "found" : "not there");
+  rlx_gpu_cache_free (cache);
+
+  return bytes;
+}
+
+gboolean
+rlx_gpu_notes_store (const RlxGpuAdapterInfo *info,
+                     const char              *name,
+                     GBytes                  *bytes)
+{
+  RlxGpuCache *cache = open_cache (info, TRUE);
+  g_autofree char *key = notes_key (info, name);
+  g_autoptr (GBytes) stored = NULL;
+  gconstpointer data;
+  gsize size;
+
+  if (cache == NULL)
+    return FALSE;
+
+  data = g_bytes_get_data (bytes, &size);
+  rlx_gpu_cache_store (cache, (const guint8 *) key, strlen (key), data, size);
+  rlx_gpu_cache_free (cache);
+  stored = rlx_gpu_notes_load (info, name);
+
+  return stored != NULL && g_bytes_equal (stored, bytes);
+}
+
 #else /* no openat() and no owners to check: no cache */
 
 RlxGpuCache *
@@ -644,6 +721,21 @@ rlx_gpu_cache_store (RlxGpuCache  *cache G_GNUC_UNUSED,
                      const guint8 *value G_GNUC_UNUSED,
                      gsize         value_size G_GNUC_UNUSED)
 {
+}
+
+GBytes *
+rlx_gpu_notes_load (const RlxGpuAdapterInfo *info G_GNUC_UNUSED,
+                    const char              *name G_GNUC_UNUSED)
+{
+  return NULL;
+}
+
+gboolean
+rlx_gpu_notes_store (const RlxGpuAdapterInfo *info G_GNUC_UNUSED,
+                     const char              *name G_GNUC_UNUSED,
+                     GBytes                  *bytes G_GNUC_UNUSED)
+{
+  return FALSE;
 }
 
 #endif

@@ -45,6 +45,34 @@ typedef struct
   guint32 m, n, k;
 } RlxGpuMatrixConfig;
 
+/* The ways to compute a product of matrices that can be chosen between; see
+ * kernels/matmul.wgsl. */
+typedef enum
+{
+  RLX_GPU_PRODUCT_LANES,
+  RLX_GPU_PRODUCT_TILES_128,
+  RLX_GPU_PRODUCT_TILES_64,
+  RLX_GPU_PRODUCT_TILES_32,
+  RLX_GPU_N_PRODUCTS
+} RlxGpuProduct;
+
+/* The rows, columns and inner dimension of the products that were measured. */
+#define RLX_GPU_MEASURED_SIZE 512
+
+/* How fast an adapter is: measured, or guessed from its type. */
+typedef struct
+{
+  gboolean measured;
+  double flops;            /* a second, of products of f32 */
+  double flops_f16;        /* the same, stored as f16 */
+  double bandwidth;        /* bytes a second, of its memory */
+  double transfer;         /* bytes a second, from and to the program */
+  double dispatch_time;    /* seconds to start a kernel after another */
+  double round_trip_time;  /* seconds of a run that does next to nothing */
+  double product_flops[RLX_GPU_N_PRODUCTS];   /* by way; 0: not measured */
+  guint32 banned_products; /* bits 1 << RlxGpuProduct: ways that gave wrong results */
+} RlxGpuFigures;
+
 /* Plain facts about one adapter, refcounted and immutable. */
 typedef struct
 {
@@ -64,6 +92,7 @@ typedef struct
   RlxGpuLimits limits;
   RlxGpuMatrixConfig *matrix_configs;
   guint n_matrix_configs;
+  RlxGpuFigures figures;   /* only set in the copies that graphs are compiled with */
 } RlxGpuAdapterInfo;
 
 RlxGpuAdapterInfo *rlx_gpu_adapter_info_ref   (RlxGpuAdapterInfo *info);
@@ -81,6 +110,15 @@ GPtrArray *rlx_gpu_list_adapters (GError **error);
  * RLX_DEVICE_ERROR_NOT_FOUND names the selector and the adapters there are. */
 RlxGpuAdapterInfo *rlx_gpu_select_adapter (const char *selector,
                                            GError    **error);
+
+/* A few bytes about an adapter that outlive the process. They are kept with the
+ * compiled shaders, as safely, for this driver and this build of the library:
+ * NULL when there are none or when they are not as they were stored. */
+GBytes * rlx_gpu_notes_load  (const RlxGpuAdapterInfo *info,
+                              const char              *name);
+gboolean rlx_gpu_notes_store (const RlxGpuAdapterInfo *info,
+                              const char              *name,
+                              GBytes                  *bytes);
 
 /* ---- an open device ---------------------------------------------------- */
 

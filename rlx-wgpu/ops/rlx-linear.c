@@ -410,7 +410,7 @@ lower_joined (RlxLower        *lower,
   guint n = node->n_outputs;
 
   *done = FALSE;
-  if (rlx_lower_get_adapter (lower)->type != RLX_ADAPTER_TYPE_CPU)
+  if (!rlx_product_can_be_packed (rlx_lower_get_adapter (lower)))
     return TRUE;
 
   set_matrix_a (&product, node->inputs[0], FALSE);

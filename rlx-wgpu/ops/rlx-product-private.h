@@ -53,6 +53,9 @@ void     rlx_product_loop_add (RlxProductLoop *loop,
                                guint64         stride0,
                                guint64         stride1);
 
+/* Whether the adapter takes `packed`. */
+gboolean rlx_product_can_be_packed (const RlxGpuAdapterInfo *adapter);
+
 /* The result must have elements. */
 gboolean rlx_lower_product    (RlxLower         *lower,
                                const RlxIrNode  *node,

@@ -135,35 +135,99 @@ choose_lanes (Way              *way,
   way->tiles_n = divide_up (n, way->lanes * way->tn);
 }
 
-/* The largest tile that leaves every core of the device one, else the
- * smallest. */
-static void
-choose_tiles (Way              *way,
-              const RlxProduct *product,
-              guint64           n_batch,
-              guint64           wanted)
+static const struct
 {
-  static const struct
-  {
-    guint tx, ty, tm, tn, kt;
-  } tiles[] = {
-    { 16, 16, 8, 8, 8 },
-    { 16, 16, 4, 4, 16 },
-    { 8, 8, 4, 4, 16 },
-  };
+  RlxGpuProduct product;
+  guint tx, ty, tm, tn, kt;
+} tiles[] = {
+  { RLX_GPU_PRODUCT_TILES_128, 16, 16, 8, 8, 8 },
+  { RLX_GPU_PRODUCT_TILES_64, 16, 16, 4, 4, 16 },
+  { RLX_GPU_PRODUCT_TILES_32, 8, 8, 4, 4, 16 },
+};
+
+static gboolean
+is_banned (const RlxGpuAdapterInfo *adapter,
+           RlxGpuProduct            product)
+{
+  return (adapter->figures.banned_products >> product & 1) != 0;
+}
+
+/* A difference that is smaller says nothing. */
+#define CLEARLY 1.03
+
+gboolean
+rlx_product_can_be_packed (const RlxGpuAdapterInfo *adapter)
+{
+  return adapter->type == RLX_ADAPTER_TYPE_CPU && !is_banned (adapter, RLX_GPU_PRODUCT_LANES);
+}
+
+/* Whether invocations go side by side along the columns, and not in tiles. */
+static gboolean
+prefer_lanes (const RlxGpuAdapterInfo *adapter,
+              const RlxProduct        *product)
+{
+  const double *flops = adapter->figures.product_flops;
+  gboolean any_tiles = FALSE;
+  double best = 0.0;
+
+  for (guint i = 0; i < G_N_ELEMENTS (tiles); i++)
+    if (!is_banned (adapter, tiles[i].product))
+      {
+        any_tiles = TRUE;
+        best = MAX (best, flops[tiles[i].product]);
+      }
+
+  if (product->packed || !any_tiles)
+    return TRUE;
+  if (is_banned (adapter, RLX_GPU_PRODUCT_LANES))
+    return FALSE;
+  if (product->m <= 8)
+    return TRUE;
+  if (adapter->figures.measured)
+    return best <= flops[RLX_GPU_PRODUCT_LANES] * CLEARLY;
+  return adapter->type == RLX_ADAPTER_TYPE_CPU;
+}
+
+/* The largest tile that leaves every core of the device one, else the smallest;
+ * on a device that was measured the one that takes the least time. What was
+ * measured had too few tiles for the device, too, when they were large. */
+static void
+choose_tiles (Way                     *way,
+              const RlxGpuAdapterInfo *adapter,
+              const RlxProduct        *product,
+              guint64                  n_batch,
+              guint64                  wanted)
+{
+  double least = G_MAXDOUBLE;
 
   way->kind = TILES;
   for (guint i = 0; i < G_N_ELEMENTS (tiles); i++)
     {
+      guint64 rows = tiles[i].ty * tiles[i].tm, cols = tiles[i].tx * tiles[i].tn;
+      guint64 tiles_m = divide_up (product->m, rows), tiles_n = divide_up (product->n, cols);
+      guint64 n_groups = tiles_m * tiles_n * n_batch;
+      guint64 measured = divide_up (RLX_GPU_MEASURED_SIZE, rows) * divide_up (RLX_GPU_MEASURED_SIZE, cols);
+      double time = 1.0;
+
+      if (is_banned (adapter, tiles[i].product))
+        continue;
+      if (adapter->figures.measured)
+        {
+          time = (double) (n_groups * rows * cols) / adapter->figures.product_flops[tiles[i].product] *
+                 (double) MIN (measured, wanted) / (double) MIN (n_groups, wanted);
+          if (way->tx != 0 && time * CLEARLY > least)
+            continue;
+        }
+      least = time;
       way->tx = tiles[i].tx;
       way->ty = tiles[i].ty;
       way->tm = tiles[i].tm;
       way->tn = tiles[i].tn;
       way->kt = tiles[i].kt;
       way->workgroup = way->tx * way->ty;
-      way->tiles_m = divide_up (product->m, way->ty * way->tm);
-      way->tiles_n = divide_up (product->n, way->tx * way->tn);
-      if (way->tiles_m * way->tiles_n * n_batch >= wanted)
+      way->tiles_m = tiles_m;
+      way->tiles_n = tiles_n;
+      if (!adapter->figures.measured && n_groups >= wanted)
         break;
     }
 }
@@ -348,6 +412,7 @@ rlx_lower_product (RlxLower         *lower,
   RlxIrValue *parts = NULL;
   RlxKernel *kernel;
   Way way = { .parts = 1 };
+  gboolean lanes;
 
   for (guint i = 0; i < product.batch.rank; i++)
     n_batch *= product.batch.dims[i];
@@ -373,15 +438,16 @@ rlx_lower_product (RlxLower         *lower,
             swap (&product.batch.strides[0][i], &product.batch.strides[1][i]);
         }
 
+      lanes = prefer_lanes (adapter, &product);
       if (product.packed)
         way.panel = TRUE;
-      else if (cpu && !way.turned && product.k > 0 && product.n >= RLX_PRODUCT_PANEL / 2 && product.batch.rank == 0)
+      else if (cpu && lanes && !way.turned && product.k > 0 && product.n >= RLX_PRODUCT_PANEL / 2 && product.batch.rank == 0)
         way.panel = rlx_lower_pack_weight (lower, product.b, product.k, product.n, product.b_k, product.b_n, RLX_PRODUCT_PANEL);
 
-      if (cpu || product.m <= 8)
+      if (lanes)
         choose_lanes (&way, &product, n_batch, wanted, cpu);
       else
-        choose_tiles (&way, &product, n_batch, wanted);
+        choose_tiles (&way, adapter, &product, n_batch, wanted);
       way.n_groups = way.tiles_m * way.tiles_n * n_batch;
       choose_parts (&way, &product, n_batch, wanted);
       way.n_groups *= way.parts;

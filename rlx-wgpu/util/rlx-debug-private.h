@@ -34,6 +34,11 @@ typedef enum
   RLX_DEBUG_GPU_KERNELS   = 1 << 22, /* those for a GPU, also on a CPU */
 } RlxDebugFlags;
 
+/* What was measured under one of these says nothing about another. */
+#define RLX_DEBUG_CHANGES_KERNELS \
+  (RLX_DEBUG_NO_F16 | RLX_DEBUG_NO_SUBGROUPS | RLX_DEBUG_NO_MATRIX | RLX_DEBUG_NO_ROBUSTNESS | \
+   RLX_DEBUG_SMALL_LIMITS | RLX_DEBUG_NO_DOT | RLX_DEBUG_GPU_KERNELS)
+
 /* Read once; 0 in a set-uid process. */
 RlxDebugFlags rlx_debug_get_flags (void);
 /* What rlx_debug_get_flags() does with the variable's value. @help says whether

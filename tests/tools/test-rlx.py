@@ -80,7 +80,7 @@ def parse(text):
 def help_and_version():
     for option in '--help', '-h', 'help':
         text = run(option).stdout
-        for command in 'devices', 'ops', 'demo', 'run', 'bench', 'compile', 'dot':
+        for command in 'devices', 'calibrate', 'ops', 'demo', 'run', 'bench', 'compile', 'dot':
             tap.contains(text, command)
             tap.contains(run(command, '--help').stdout, 'Usage:')
     tap.check(re.fullmatch(r'rlx \d+\.\d+\.\d+\n', run('--version').stdout), 'the version is no version')
@@ -93,6 +93,7 @@ def wrong_usage():
     refused('“nothing”', 'nothing', status=USAGE)
     refused('nothing', 'devices', '--nothing', status=USAGE)
     refused('too many', 'devices', 'x', status=USAGE)
+    refused('too many', 'calibrate', 'x', status=USAGE)
     refused('too many', 'ops', 'add', 'sub', status=USAGE)
     for command in 'run', 'bench', 'compile', 'dot':
         refused('missing', command, status=USAGE)
@@ -104,7 +105,7 @@ def wrong_usage():
 
 @tap.test
 def completion():
-    tap.equal(run('--complete').stdout.split(), ['devices', 'ops', 'demo', 'run', 'bench', 'compile', 'dot'], 'the commands')
+    tap.equal(run('--complete').stdout.split(), ['devices', 'calibrate', 'ops', 'demo', 'run', 'bench', 'compile', 'dot'], 'the commands')
     names = run('--complete', 'ops').stdout.split()
     tap.check('matmul' in names and 'attention' in names, 'operators are missing')
     tap.equal(run('--complete', 'run').stdout, '', 'what follows run')
@@ -125,6 +126,26 @@ def devices():
         for key in 'index', 'name', 'vendor', 'driver', 'backend', 'type', 'features', 'memory', 'limits':
             tap.check(key in adapter, f'there is no {key}')
         tap.check(adapter['backend'] != 'null', 'the backend computes nothing')
+        tap.check('calibration' not in adapter, 'somebody calibrated where tests run')
+
+
+@tap.test
+def calibrate():
+    # What is measured must not reach other tests.
+    own = {'XDG_CACHE_HOME': tap.path('calibrated'), 'MESA_SHADER_CACHE_DIR': os.environ.get('XDG_CACHE_HOME')}
+    found = parse(run('calibrate', '--json', env=own).stdout)
+    tap.equal(found['stored'], True, 'whether it is stored')
+    figures = found['calibration']
+    for key in 'gflops', 'gflops_f16', 'bandwidth_gb_s', 'transfer_gb_s', 'dispatch_us', 'round_trip_us':
+        tap.check(figures[key] > 0, f'{key} is {figures[key]}')
+    tap.equal(figures['gflops'], max(figures['kernels_gflops'].values()), 'the best')
+    tap.equal(figures['wrong_kernels'], [], 'the wrong ones')
+    default = [adapter for adapter in parse(run('devices', '--json', env=own).stdout) if adapter['name'] == found['adapter']]
+    tap.equal(default[0]['calibration'], figures, 'what is stored')
+    text = run('devices', '-v', env=own).stdout
+    for unit in 'GFLOPS', 'GB/s', 'µs':
+        tap.contains(text, unit)
+    tap.contains(run('devices', '-v').stdout, 'not calibrated')
 
 
 @tap.test
@@ -346,7 +367,7 @@ def full_disk():
 def no_driver():
     for value in '/nonexistent', tap.write('broken.json', '{'), tap.write('gone.json', json.dumps(
             {'file_format_version': '1.0.0', 'ICD': {'library_path': '/nonexistent.so', 'api_version': '1.3.0'}})):
-        for command in ['devices'], ['devices', '--json'], ['demo'], ['compile', graph], ['bench', graph], ['run', simple, '-i', f'x={four}']:
+        for command in ['devices'], ['devices', '--json'], ['calibrate'], ['demo'], ['compile', graph], ['bench', graph], ['run', simple, '-i', f'x={four}']:
             refused(['mesa-vulkan-drivers', 'libvulkan1'], *command, status=NO_ADAPTER, env={'VK_DRIVER_FILES': value})
     # what needs none
     run('ops', env={'VK_DRIVER_FILES': '/nonexistent'})

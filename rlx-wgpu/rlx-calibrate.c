@@ -1,0 +1,738 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Measures a device. Every way to multiply matrices has to give the right result
+ * before its time counts; the operands are whole numbers, chosen so that all
+ * sums are exact in the elements' type, and right means equal.
+ *
+ * Kernels are timed by the clock of the host, many of the same in a row, less
+ * the time that no kernel takes: not every device has a clock, and some are
+ * coarse.
+ */
+#include "config.h"
+
+#include "rlx-calibration-private.h"
+#include "rlx-device-private.h"
+
+#include <stdlib.h>
+
+#include "rlx-graph.h"
+#include "rlx-op-methods.h"
+#include "rlx-tensor.h"
+#include "util/rlx-debug-private.h"
+#include "util/rlx-half-private.h"
+
+#define SIZE RLX_GPU_MEASURED_SIZE
+#define FLOPS (2.0 * SIZE * SIZE * SIZE)
+
+/* Long enough for the clock, short enough for all. */
+#define SAMPLE_SECONDS 0.015
+#define N_SAMPLES 5
+#define MAX_REPEATS 4096
+/* A slow device gets fewer samples: no more are begun after this. */
+#define PRODUCTS_SECONDS 0.5
+#define OTHER_SECONDS 0.15
+/* Times the fastest: not worth another sample. */
+#define FAR_BEHIND 1.5
+
+/* Beyond the caches. */
+#define BANDWIDTH_ELEMENTS (G_GUINT64_CONSTANT (16) << 20)
+#define TRANSFER_ELEMENTS (G_GUINT64_CONSTANT (1) << 20)
+#define TINY_ELEMENTS 64
+#define TINY_REPEATS 256
+#define TINY_RUNS 24
+
+static int faults;         /* atomic */
+static int quick;          /* atomic */
+
+void
+rlx_calibrate_set_test (guint32  wrong,
+                        gboolean one_sample)
+{
+  g_atomic_int_set (&faults, (int) wrong);
+  g_atomic_int_set (&quick, one_sample);
+}
+
+typedef struct
+{
+  RlxDevice *device;
+  RlxGpu *gpu;
+  GCancellable *cancellable;
+  gint64 start;
+  gint64 late;             /* when to take no more samples */
+  double empty;            /* seconds of a job without kernels */
+  RlxGpuFigures figures;
+} Calibrate;
+
+/* ---- numbers ---------------------------------------------------------------------- */
+
+/* Whole numbers in [-@most, @most]. */
+static int *
+make_numbers (guint most,
+              guint seed)
+{
+  int *numbers = g_new (int, SIZE * SIZE);
+  guint32 state = seed;
+
+  for (guint i = 0; i < SIZE * SIZE; i++)
+    {
+      state = state * 1664525u + 1013904223u;
+      numbers[i] = (int) ((state >> 8) % (2 * most + 1)) - (int) most;
+    }
+  return numbers;
+}
+
+static int *
+multiply (const int *a,
+          const int *b)
+{
+  int *c = g_new0 (int, SIZE * SIZE);
+
+  for (guint m = 0; m < SIZE; m++)
+    for (guint k = 0; k < SIZE; k++)
+      {
+        int factor = a[m * SIZE + k];
+        const int *from = b + (gsize) k * SIZE;
+        int *to = c + (gsize) m * SIZE;
+
+        for (guint n = 0; n < SIZE; n++)
+          to[n] += factor * from[n];
+      }
+  return c;
+}
+
+static RlxTensor *
+make_matrix (RlxDataType type,
+             const int  *numbers,
+             GError    **error)
+{
+  const gint64 shape[] = { SIZE, SIZE };
+  g_autofree float *floats = g_new (float, SIZE * SIZE);
+  g_autofree guint16 *halves = NULL;
+
+  for (guint i = 0; i < SIZE * SIZE; i++)
+    floats[i] = (float) numbers[i];
+  if (type == RLX_DATA_TYPE_F32)
+    return rlx_tensor_new_from_floats (shape, 2, floats, SIZE * SIZE, error);
+  halves = g_new (guint16, SIZE * SIZE);
+  rlx_half_from_floats (floats, halves, SIZE * SIZE);
+  return rlx_tensor_new_from_data (type, shape, 2, (const guint8 *) halves, SIZE * SIZE * sizeof (guint16), error);
+}
+
+/* ---- times ------------------------------------------------------------------------ */
+
+typedef struct
+{
+  const RlxGpuJob *job;
+  GCancellable *cancellable;
+  GError **error;
+  double seconds;
+  gboolean ok;
+} TimedJob;
+
+static void
+run_timed_job (RlxGpu  *gpu,
+               gpointer data)
+{
+  TimedJob *timed = data;
+  gint64 start = g_get_monotonic_time ();
+
+  timed->ok = rlx_gpu_execute (gpu, timed->job, timed->cancellable, timed->error);
+  timed->seconds = (double) (g_get_monotonic_time () - start) * 1e-6;
+}
+
+/* Seconds of @repeats runs of the kernels alone; without @executable, of nothing. */
+static gboolean
+time_kernels (Calibrate     *self,
+              RlxExecutable *executable,
+              guint          repeats,
+              double        *seconds,
+              GError       **error)
+{
+  g_autofree RlxGpuDispatch *dispatches = NULL;
+  RlxGpuJob job = { 0 };
+  TimedJob timed = { &job, self->cancellable, error, 0.0, FALSE };
+
+  if (executable != NULL)
+    {
+      guint n;
+      const RlxGpuDispatch *once = rlx_executable_peek_dispatches (executable, &n);
+
+      dispatches = g_new (RlxGpuDispatch, (gsize) n * repeats + 1);
+      for (guint i = 0; i < n * repeats; i++)
+        dispatches[i] = once[i % n];
+      job.dispatches = dispatches;
+      job.n_dispatches = n * repeats;
+    }
+  rlx_gpu_invoke_sync (self->gpu, run_timed_job, &timed);
+  *seconds = timed.seconds;
+  return timed.ok;
+}
+
+static int
+compare_doubles (const void *a,
+                 const void *b)
+{
+  double x = *(const double *) a, y = *(const double *) b;
+
+  return x < y ? -1 : x > y;
+}
+
+/* Others only ever make it slower, so a low one is nearest to what the device can
+ * do; the lowest of all may be a slip of the clock. */
+static double
+lower_quartile (double *values,
+                guint   n_values)
+{
+  qsort (values, n_values, sizeof (double), compare_doubles);
+  return values[n_values / 4];
+}
+
+static double
+kernel_seconds (const Calibrate *self,
+                double           seconds,
+                guint            repeats)
+{
+  /* a clock of microseconds */
+  return MAX (seconds - self->empty, 1e-6) / repeats;
+}
+
+static gboolean
+is_late (const Calibrate *self)
+{
+  return g_atomic_int_get (&quick) || g_get_monotonic_time () > self->late;
+}
+
+/* The kernels of one executable, and what is known of their time. */
+typedef struct
+{
+  RlxExecutable *executable;
+  guint repeats;           /* in a sample */
+  guint n_samples;
+  double samples[N_SAMPLES];
+} Timing;
+
+static gboolean
+take_sample (Calibrate *self,
+             Timing    *timing,
+             GError   **error)
+{
+  double seconds;
+
+  if (!time_kernels (self, timing->executable, timing->repeats, &seconds, error))
+    return FALSE;
+  timing->samples[timing->n_samples++] = kernel_seconds (self, seconds, timing->repeats);
+  return TRUE;
+}
+
+/* All that run have run before: the first time may still compile in the driver.
+ * They take turns, so that what slows the device down for a while slows all down. */
+static gboolean
+time_in_turns (Calibrate            *self,
+               RlxExecutable *const *executables,
+               guint                 n_executables,
+               double                enough,
+               double               *seconds,
+               GError              **error)
+{
+  g_autofree Timing *timings = g_new0 (Timing, n_executables);
+  double least = G_MAXDOUBLE;
+
+  self->late = g_get_monotonic_time () + (gint64) (enough * G_USEC_PER_SEC);
+  for (guint i = 0; i < n_executables; i++)
+    {
+      Timing *timing = &timings[i];
+
+      timing->executable = executables[i];
+      timing->repeats = 1;
+      if (executables[i] == NULL)
+        continue;
+      if (!take_sample (self, timing, error))
+        return FALSE;
+      least = MIN (least, timing->samples[0]);
+      timing->repeats = (guint) CLAMP (SAMPLE_SECONDS / timing->samples[0], 1.0, MAX_REPEATS);
+      /* too short to count, unless there will be no other */
+      if (timing->repeats > 1 && timing->samples[0] <= least * FAR_BEHIND && !is_late (self))
+        timing->n_samples = 0;
+    }
+
+  for (guint round = 0; round < N_SAMPLES && (round == 0 || !is_late (self)); round++)
+    for (guint i = 0; i < n_executables; i++)
+      {
+        Timing *timing = &timings[i];
+        gboolean behind = timing->n_samples > 0 && (is_late (self) || timing->samples[timing->n_samples - 1] > least * FAR_BEHIND);
+
+        if (timing->executable == NULL || behind || timing->n_samples == N_SAMPLES)
+          continue;
+        if (!take_sample (self, timing, error))
+          return FALSE;
+        least = MIN (least, timing->samples[timing->n_samples - 1]);
+      }
+
+  for (guint i = 0; i < n_executables; i++)
+    seconds[i] = timings[i].n_samples > 0 ? lower_quartile (timings[i].samples, timings[i].n_samples) : 0.0;
+  return TRUE;
+}
+
+static gboolean
+run_once (Calibrate     *self,
+          RlxExecutable *executable,
+          RlxTensor     *input,
+          RlxTensor    **output,
+          GError       **error)
+{
+  gsize n;
+  g_autofree RlxTensor **outputs = rlx_executable_run (executable, &input, 1, &n, self->cancellable, error);
+
+  if (outputs == NULL)
+    return FALSE;
+  if (output != NULL)
+    *output = outputs[0];
+  else
+    g_object_unref (outputs[0]);
+  return TRUE;
+}
+
+/* Seconds of whole runs. */
+static gboolean
+time_runs (Calibrate     *self,
+           RlxExecutable *executable,
+           RlxTensor     *input,
+           guint          n_runs,
+           double        *seconds,
+           GError       **error)
+{
+  g_autofree double *samples = g_new (double, n_runs);
+
+  for (guint i = 0; i <= n_runs; i++)
+    {
+      gint64 start = g_get_monotonic_time ();
+
+      if (!run_once (self, executable, input, NULL, error))
+        return FALSE;
+      /* the first one warms up */
+      if (i > 0)
+        samples[i - 1] = (double) MAX (g_get_monotonic_time () - start, 1) * 1e-6;
+    }
+  *seconds = lower_quartile (samples, n_runs);
+  return TRUE;
+}
+
+/* ---- products of matrices ----------------------------------------------------------- */
+
+typedef struct
+{
+  RlxTensor *a;
+  RlxTensor *b;
+  int *expected;
+} Product;
+
+static void
+product_clear (Product *product)
+{
+  g_clear_object (&product->a);
+  g_clear_object (&product->b);
+  g_clear_pointer (&product->expected, g_free);
+}
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Product, product_clear)
+
+static gboolean
+product_init (Product    *product,
+              RlxDataType type,
+              GError    **error)
+{
+  /* 512 · 4095 · 7 < 2²⁴, and 512 · 2 · 2 ≤ 2¹¹: what f32 and f16 hold exactly.
+   * Twelve bits show whether f32 is computed with less. */
+  g_autofree int *a = make_numbers (type == RLX_DATA_TYPE_F32 ? 4095 : 2, 1);
+  g_autofree int *b = make_numbers (type == RLX_DATA_TYPE_F32 ? 7 : 2, 2);
+
+  product->a = make_matrix (type, a, error);
+  product->b = product->a != NULL ? make_matrix (type, b, error) : NULL;
+  if (product->b == NULL)
+    return FALSE;
+  product->expected = multiply (a, b);
+  return TRUE;
+}
+
+/* Compiles the product in this one way. */
+static RlxExecutable *
+compile_product (Calibrate     *self,
+                 const Product *product,
+                 RlxGpuProduct  way,
+                 GError       **error)
+{
+  g_autoptr(RlxGraph) graph = rlx_graph_new ();
+  const gint64 shape[] = { SIZE, SIZE };
+  RlxGpuFigures only;
+  RlxNode *a, *b, *y;
+
+  rlx_figures_guess (&only, rlx_gpu_get_info (self->gpu)->type);
+  only.banned_products = ~(1u << way);
+  a = rlx_graph_input (graph, "a", rlx_tensor_get_data_type (product->a), shape, 2, error);
+  b = a != NULL ? rlx_graph_constant (graph, product->b, error) : NULL;
+  y = b != NULL ? rlx_node_matmul (a, b, error) : NULL;
+  if (y == NULL)
+    return NULL;
+  rlx_graph_output (graph, "y", y);
+  return rlx_device_compile_for (self->device, graph, &only, self->cancellable, error);
+}
+
+static gboolean
+is_right (const Product *product,
+          RlxTensor     *got,
+          RlxGpuProduct  way)
+{
+  gsize n;
+  g_autofree float *values = rlx_tensor_get_floats (got, &n);
+
+  if (n != SIZE * SIZE)
+    return FALSE;
+  if ((guint) g_atomic_int_get (&faults) >> way & 1)
+    values[n - 1] += 1.0f;
+  for (gsize i = 0; i < n; i++)
+    if (values[i] != (float) product->expected[i])
+      return FALSE;
+  return TRUE;
+}
+
+/* An executable, or none in *@executable for a way that does not work here. */
+static gboolean
+try_product (Calibrate      *self,
+             const Product  *product,
+             RlxGpuProduct   way,
+             RlxExecutable **executable,
+             GError        **error)
+{
+  g_autoptr(RlxExecutable) made = NULL;
+  g_autoptr(RlxTensor) result = NULL;
+  g_autoptr(GError) problem = NULL;
+
+  *executable = NULL;
+  made = compile_product (self, product, way, &problem);
+  if (made == NULL && problem->domain != RLX_COMPILE_ERROR)
+    {
+      g_propagate_error (error, g_steal_pointer (&problem));
+      return FALSE;
+    }
+  if (made != NULL && !run_once (self, made, product->a, &result, error))
+    return FALSE;
+  if (made != NULL && is_right (product, result, way))
+    {
+      *executable = g_steal_pointer (&made);
+      return TRUE;
+    }
+
+  self->figures.banned_products |= 1u << way;
+  self->figures.product_flops[way] = 0.0;
+  RLX_NOTE (DEVICE, "products in the way “%s” are not used: %s", rlx_gpu_product_get_name (way),
+            problem != NULL ? problem->message : "a wrong result");
+  return TRUE;
+}
+
+static gboolean
+check_any_left (Calibrate *self,
+                GError   **error)
+{
+  if (self->figures.banned_products != (1u << RLX_GPU_N_PRODUCTS) - 1)
+    return TRUE;
+  g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_FAILED,
+               "The device “%s” multiplies matrices of %u by %u wrongly in all %u ways there are; it should not be used",
+               rlx_gpu_get_info (self->gpu)->name, SIZE, SIZE, RLX_GPU_N_PRODUCTS);
+  return FALSE;
+}
+
+static gboolean
+measure_products (Calibrate *self,
+                  GError   **error)
+{
+  g_auto(Product) product = { 0 };
+  g_autoptr(GPtrArray) owned = g_ptr_array_new_with_free_func (g_object_unref);
+  RlxExecutable *executables[RLX_GPU_N_PRODUCTS] = { 0 };
+  double seconds[RLX_GPU_N_PRODUCTS];
+
+  if (!product_init (&product, RLX_DATA_TYPE_F32, error))
+    return FALSE;
+  for (guint i = 0; i < RLX_GPU_N_PRODUCTS; i++)
+    {
+      if (!try_product (self, &product, i, &executables[i], error))
+        return FALSE;
+      if (executables[i] != NULL)
+        g_ptr_array_add (owned, executables[i]);
+    }
+  if (!check_any_left (self, error) || !time_in_turns (self, executables, RLX_GPU_N_PRODUCTS, PRODUCTS_SECONDS, seconds, error))
+    return FALSE;
+  for (guint i = 0; i < RLX_GPU_N_PRODUCTS; i++)
+    if (executables[i] != NULL)
+      self->figures.product_flops[i] = FLOPS / seconds[i];
+  return TRUE;
+}
+
+/* The fastest way that is right for f32, if it is right for f16. */
+static gboolean
+measure_f16 (Calibrate *self,
+             GError   **error)
+{
+  g_auto(Product) product = { 0 };
+  g_autoptr(RlxExecutable) executable = NULL;
+  double seconds;
+
+  if (!product_init (&product, RLX_DATA_TYPE_F16, error))
+    return FALSE;
+  while (executable == NULL)
+    {
+      double best = rlx_figures_get_best (&self->figures);
+      guint way = 0;
+
+      while (self->figures.product_flops[way] != best)
+        way++;
+      if (!try_product (self, &product, way, &executable, error) || !check_any_left (self, error))
+        return FALSE;
+    }
+  if (!time_in_turns (self, &executable, 1, OTHER_SECONDS, &seconds, error))
+    return FALSE;
+  self->figures.flops_f16 = FLOPS / seconds;
+  self->figures.flops = rlx_figures_get_best (&self->figures);
+  return TRUE;
+}
+
+/* ---- memory and overheads ----------------------------------------------------------- */
+
+/* y = -x: one kernel that reads and writes as much. */
+static RlxExecutable *
+compile_negation (Calibrate *self,
+                  guint64    n_elements,
+                  GError   **error)
+{
+  g_autoptr(RlxGraph) graph = rlx_graph_new ();
+  const gint64 shape[] = { (gint64) n_elements };
+  RlxGpuFigures figures;
+  RlxNode *x = rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, shape, 1, error);
+  RlxNode *y = x != NULL ? rlx_node_neg (x, error) : NULL;
+
+  if (y == NULL)
+    return NULL;
+  rlx_graph_output (graph, "y", y);
+  rlx_figures_guess (&figures, rlx_gpu_get_info (self->gpu)->type);
+  return rlx_device_compile_for (self->device, graph, &figures, self->cancellable, error);
+}
+
+static RlxTensor *
+make_zeros (guint64  n_elements,
+            GError **error)
+{
+  const gint64 shape[] = { (gint64) n_elements };
+  g_autofree float *zeros = g_new0 (float, n_elements);
+
+  return rlx_tensor_new_from_floats (shape, 1, zeros, n_elements, error);
+}
+
+static gboolean
+measure_empty (Calibrate *self,
+               GError   **error)
+{
+  double samples[N_SAMPLES];
+
+  for (guint i = 0; i < N_SAMPLES; i++)
+    if (!time_kernels (self, NULL, 0, &samples[i], error))
+      return FALSE;
+  self->empty = lower_quartile (samples, N_SAMPLES);
+  return TRUE;
+}
+
+static gboolean
+measure_overheads (Calibrate *self,
+                   GError   **error)
+{
+  g_autoptr(RlxExecutable) executable = compile_negation (self, TINY_ELEMENTS, error);
+  g_autoptr(RlxTensor) input = executable != NULL ? make_zeros (TINY_ELEMENTS, error) : NULL;
+  double samples[N_SAMPLES];
+
+  if (input == NULL || !time_runs (self, executable, input, TINY_RUNS, &self->figures.round_trip_time, error))
+    return FALSE;
+  for (guint i = 0; i < N_SAMPLES; i++)
+    {
+      if (!time_kernels (self, executable, TINY_REPEATS, &samples[i], error))
+        return FALSE;
+      samples[i] = kernel_seconds (self, samples[i], TINY_REPEATS);
+    }
+  self->figures.dispatch_time = lower_quartile (samples, N_SAMPLES);
+  return TRUE;
+}
+
+static gboolean
+measure_memory (Calibrate *self,
+                GError   **error)
+{
+  const RlxGpuLimits *limits = &rlx_gpu_get_info (self->gpu)->limits;
+  guint64 free_memory = rlx_gpu_get_memory_limit (self->gpu) - MIN (rlx_gpu_get_memory_used (self->gpu), rlx_gpu_get_memory_limit (self->gpu));
+  guint64 n = MIN (MIN (BANDWIDTH_ELEMENTS, limits->max_storage_binding_size / 4), free_memory / 64);
+  guint64 n_moved = MIN (n, TRANSFER_ELEMENTS);
+  g_autoptr(RlxExecutable) large = compile_negation (self, MAX (n, TINY_ELEMENTS), error);
+  g_autoptr(RlxExecutable) small = large != NULL ? compile_negation (self, MAX (n_moved, TINY_ELEMENTS), error) : NULL;
+  g_autoptr(RlxTensor) input = small != NULL ? make_zeros (MAX (n_moved, TINY_ELEMENTS), error) : NULL;
+  double seconds, kernel;
+
+  if (input == NULL || !time_kernels (self, large, 1, &seconds, error) || !time_in_turns (self, &large, 1, OTHER_SECONDS, &seconds, error))
+    return FALSE;
+  self->figures.bandwidth = 8.0 * (double) MAX (n, TINY_ELEMENTS) / seconds;
+  g_clear_object (&large);
+
+  if (!time_runs (self, small, input, N_SAMPLES, &seconds, error) || !time_in_turns (self, &small, 1, OTHER_SECONDS, &kernel, error))
+    return FALSE;
+  seconds = MAX (seconds - kernel - self->figures.round_trip_time, 1e-6);
+  self->figures.transfer = 8.0 * (double) MAX (n_moved, TINY_ELEMENTS) / seconds;
+  return TRUE;
+}
+
+/* ---- the public part ------------------------------------------------------------------ */
+
+static RlxCalibration *
+calibrate (RlxDevice    *device,
+           GCancellable *cancellable,
+           GError      **error)
+{
+  Calibrate self = {
+    .device = device,
+    .gpu = rlx_device_get_gpu (device),
+    .cancellable = cancellable,
+    .start = g_get_monotonic_time (),
+    .figures.measured = TRUE,
+  };
+  const RlxGpuFigures *figures = &self.figures;
+  g_autoptr(RlxCalibration) made = NULL;
+  g_autoptr(RlxCalibration) calibration = NULL;
+  g_autoptr(GBytes) bytes = NULL;
+  gboolean stored;
+
+  if (g_cancellable_set_error_if_cancelled (cancellable, error) || !rlx_gpu_check_lost (self.gpu, error) ||
+      !measure_empty (&self, error) || !measure_overheads (&self, error) || !measure_products (&self, error) ||
+      !measure_f16 (&self, error) || !measure_memory (&self, error))
+    return NULL;
+
+  /* What would not be believed when it is read is not believed now. */
+  made = rlx_calibration_new (figures);
+  bytes = rlx_calibration_to_bytes (made);
+  calibration = rlx_calibration_from_bytes (bytes);
+  if (calibration == NULL)
+    {
+      g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_FAILED,
+                   "The times of the device “%s” make no sense: %g flop/s, %g with f16, %g and %g bytes/s, %g and %g s",
+                   rlx_gpu_get_info (self.gpu)->name, figures->flops, figures->flops_f16, figures->bandwidth,
+                   figures->transfer, figures->dispatch_time, figures->round_trip_time);
+      return NULL;
+    }
+
+  stored = rlx_calibration_store (calibration, rlx_gpu_get_info (self.gpu));
+  rlx_device_set_calibration (device, calibration);
+  RLX_NOTE (DEVICE, "calibrated in %.2f s (%s): %.1f GFLOPS, %.1f with f16, %.1f GB/s, transfer %.1f GB/s, dispatch %.1f µs, round trip %.1f µs",
+            (double) (g_get_monotonic_time () - self.start) * 1e-6, stored ? "stored" : "not stored",
+            figures->flops * 1e-9, figures->flops_f16 * 1e-9, figures->bandwidth * 1e-9, figures->transfer * 1e-9,
+            figures->dispatch_time * 1e6, figures->round_trip_time * 1e6);
+  return g_steal_pointer (&calibration);
+}
+
+/**
+ * rlx_device_calibrate:
+ * @self: a device
+ * @cancellable: (nullable): a cancellable
+ * @error: return location for an error
+ *
+ * Measures how fast the device is, which takes about two seconds.
+ *
+ * What is compiled afterwards chooses between kernels by what was measured, and
+ * [method@Rlx.Executable.get_estimate] is better. Without it both go by the type
+ * of the adapter. Nothing is ever measured unless this function is called.
+ *
+ * Each way to multiply matrices is also checked against a computation on the
+ * host; one that is wrong on this driver is not used any more.
+ *
+ * The result is stored in the user's cache, for this adapter, this driver and
+ * this build of the library, and is looked up whenever a device is opened on
+ * the adapter. With the same stored calibration a graph gives the same bits in
+ * every process; another calibration may choose other kernels, which round
+ * differently, within the bounds of the operators.
+ *
+ * The device should have nothing else to do meanwhile.
+ *
+ * Returns: (transfer full): the calibration
+ *
+ * Since: 1.0
+ */
+RlxCalibration *
+rlx_device_calibrate (RlxDevice    *self,
+                      GCancellable *cancellable,
+                      GError      **error)
+{
+  g_return_val_if_fail (RLX_IS_DEVICE (self) && rlx_device_get_gpu (self) != NULL, NULL);
+  g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), NULL);
+  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
+
+  return calibrate (self, cancellable, error);
+}
+
+static void
+calibrate_thread (GTask        *task,
+                  gpointer      source,
+                  gpointer      data G_GNUC_UNUSED,
+                  GCancellable *cancellable)
+{
+  GError *error = NULL;
+  RlxCalibration *calibration = calibrate (RLX_DEVICE (source), cancellable, &error);
+
+  if (calibration != NULL)
+    g_task_return_pointer (task, calibration, g_object_unref);
+  else
+    g_task_return_error (task, error);
+}
+
+/**
+ * rlx_device_calibrate_async:
+ * @self: a device
+ * @cancellable: (nullable): a cancellable
+ * @callback: (scope async) (nullable): called when the device is measured
+ * @user_data: data for @callback
+ *
+ * Measures in another thread how fast the device is; see
+ * [method@Rlx.Device.calibrate].
+ *
+ * Since: 1.0
+ */
+void
+rlx_device_calibrate_async (RlxDevice          *self,
+                            GCancellable       *cancellable,
+                            GAsyncReadyCallback callback,
+                            gpointer            user_data)
+{
+  g_autoptr(GTask) task = NULL;
+
+  g_return_if_fail (RLX_IS_DEVICE (self) && rlx_device_get_gpu (self) != NULL);
+  g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
+
+  task = g_task_new (self, cancellable, callback, user_data);
+  g_task_set_source_tag (task, rlx_device_calibrate_async);
+  g_task_run_in_thread (task, calibrate_thread);
+}
+
+/**
+ * rlx_device_calibrate_finish:
+ * @self: a device
+ * @result: the result given to the callback
+ * @error: return location for an error
+ *
+ * Ends what [method@Rlx.Device.calibrate_async] began.
+ *
+ * Returns: (transfer full): the calibration
+ *
+ * Since: 1.0
+ */
+RlxCalibration *
+rlx_device_calibrate_finish (RlxDevice    *self,
+                             GAsyncResult *result,
+                             GError      **error)
+{
+  g_return_val_if_fail (RLX_IS_DEVICE (self), NULL);
+  g_return_val_if_fail (g_task_is_valid (result, self), NULL);
+
+  return g_task_propagate_pointer (G_TASK (result), error);
+}

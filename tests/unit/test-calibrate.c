@@ -1,0 +1,762 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Each test has a cache of its own that is empty at the beginning: nothing that
+ * is measured here reaches another test.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <glib/gstdio.h>
+#include <math.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "rlx-calibration-private.h"
+#include "rlx-device-private.h"
+#include "rlx-test-util.h"
+
+#define ALL_PRODUCTS ((1u << RLX_GPU_N_PRODUCTS) - 1)
+
+static const RlxGpuFigures possible = {
+  .measured = TRUE,
+  .flops = 3e10,
+  .flops_f16 = 4e10,
+  .bandwidth = 5e9,
+  .transfer = 2e9,
+  .dispatch_time = 4e-6,
+  .round_trip_time = 9e-5,
+  .product_flops = { 3e10, 1e10, 2e10, 5e9 },
+};
+
+static void
+remove_tree (const char *path)
+{
+  g_autoptr(GDir) dir = NULL;
+  const char *name;
+
+  if (g_file_test (path, G_FILE_TEST_IS_SYMLINK) || !g_file_test (path, G_FILE_TEST_IS_DIR))
+    {
+      g_unlink (path);
+      return;
+    }
+  dir = g_dir_open (path, 0, NULL);
+  while (dir != NULL && (name = g_dir_read_name (dir)) != NULL)
+    {
+      g_autofree char *child = g_build_filename (path, name, NULL);
+
+      remove_tree (child);
+    }
+  g_rmdir (path);
+}
+
+static GBytes *
+to_bytes (const RlxGpuFigures *figures)
+{
+  g_autoptr(RlxCalibration) calibration = rlx_calibration_new (figures);
+
+  return rlx_calibration_to_bytes (calibration);
+}
+
+static gboolean
+is_believed (const RlxGpuFigures *figures)
+{
+  g_autoptr(GBytes) bytes = to_bytes (figures);
+  g_autoptr(RlxCalibration) calibration = rlx_calibration_from_bytes (bytes);
+
+  return calibration != NULL;
+}
+
+static gboolean
+bytes_are_believed (const guint8 *data,
+                    gsize         size)
+{
+  g_autoptr(GBytes) bytes = g_bytes_new (data, size);
+  g_autoptr(RlxCalibration) calibration = rlx_calibration_from_bytes (bytes);
+
+  return calibration != NULL;
+}
+
+static void
+assert_same (const RlxGpuFigures *a,
+             const RlxGpuFigures *b)
+{
+  g_autoptr(GBytes) bytes_a = to_bytes (a);
+  g_autoptr(GBytes) bytes_b = to_bytes (b);
+
+  g_assert_true (g_bytes_equal (bytes_a, bytes_b));
+  g_assert_cmpint (a->measured, ==, b->measured);
+}
+
+/* ---- the file --------------------------------------------------------------------- */
+
+static void
+test_round_trip (void)
+{
+  RlxGpuFigures figures = possible;
+
+  for (guint banned = 0; banned < ALL_PRODUCTS; banned++)
+    {
+      g_autoptr(GBytes) bytes = NULL;
+      g_autoptr(RlxCalibration) calibration = NULL;
+      g_auto(GStrv) wrong = NULL;
+      g_autoptr(GVariant) kernels = NULL;
+
+      figures.banned_products = banned;
+      for (guint i = 0; i < RLX_GPU_N_PRODUCTS; i++)
+        figures.product_flops[i] = banned >> i & 1 ? 0.0 : possible.product_flops[i];
+      figures.flops = rlx_figures_get_best (&figures);
+      bytes = to_bytes (&figures);
+      calibration = rlx_calibration_from_bytes (bytes);
+      g_assert_nonnull (calibration);
+      assert_same (rlx_calibration_get_figures (calibration), &figures);
+
+      wrong = rlx_calibration_get_wrong_kernels (calibration);
+      kernels = rlx_calibration_get_kernels (calibration);
+      g_assert_cmpuint (g_strv_length (wrong) + g_variant_n_children (kernels), ==, RLX_GPU_N_PRODUCTS);
+    }
+}
+
+static void
+test_units (void)
+{
+  g_autoptr(RlxCalibration) calibration = rlx_calibration_new (&possible);
+  g_autoptr(GVariant) kernels = rlx_calibration_get_kernels (calibration);
+  double rate, dispatch_time;
+
+  g_assert_cmpfloat_with_epsilon (rlx_calibration_get_gflops (calibration), 30.0, 1e-9);
+  g_assert_cmpfloat_with_epsilon (rlx_calibration_get_gflops_f16 (calibration), 40.0, 1e-9);
+  g_assert_cmpfloat_with_epsilon (rlx_calibration_get_bandwidth (calibration), 5.0, 1e-9);
+  g_assert_cmpfloat_with_epsilon (rlx_calibration_get_transfer_rate (calibration), 2.0, 1e-9);
+  g_assert_cmpfloat_with_epsilon (rlx_calibration_get_round_trip_time (calibration), 90.0, 1e-9);
+  g_object_get (calibration, "dispatch-time", &dispatch_time, NULL);
+  g_assert_cmpfloat_with_epsilon (dispatch_time, 4.0, 1e-9);
+  g_assert_true (g_variant_lookup (kernels, "tiles-64", "d", &rate));
+  g_assert_cmpfloat_with_epsilon (rate, 20.0, 1e-9);
+}
+
+static void
+test_impossible (void)
+{
+  static const double bad[] = { NAN, -NAN, INFINITY, -INFINITY, 0.0, -0.0, -1.0, -3e10, 1e300, 1e-300 };
+  RlxGpuFigures figures;
+
+  g_assert_true (is_believed (&possible));
+  for (guint i = 0; i < G_N_ELEMENTS (bad); i++)
+    {
+      double *const places[] = {
+        &figures.flops, &figures.flops_f16, &figures.bandwidth, &figures.transfer,
+        &figures.dispatch_time, &figures.round_trip_time, &figures.product_flops[0], &figures.product_flops[3],
+      };
+
+      for (guint j = 0; j < G_N_ELEMENTS (places); j++)
+        {
+          figures = possible;
+          *places[j] = bad[i];
+          g_assert_false (is_believed (&figures));
+        }
+    }
+
+  /* not the rate of the best one */
+  figures = possible;
+  figures.flops = 2e10;
+  g_assert_false (is_believed (&figures));
+  /* wrong, and yet it has a rate */
+  figures = possible;
+  figures.banned_products = 2;
+  g_assert_false (is_believed (&figures));
+  /* nothing left */
+  figures = possible;
+  figures.banned_products = ALL_PRODUCTS;
+  memset (figures.product_flops, 0, sizeof figures.product_flops);
+  g_assert_false (is_believed (&figures));
+}
+
+static void
+test_damaged_bytes (void)
+{
+  g_autoptr(GBytes) bytes = to_bytes (&possible);
+  g_autoptr(GRand) random = g_rand_new_with_seed (5);
+  gsize size;
+  const guint8 *data = g_bytes_get_data (bytes, &size);
+  g_autofree guint8 *copy = g_malloc0 (size * 100);
+
+  memcpy (copy, data, size);
+  for (gsize i = 0; i < size; i++)
+    g_assert_false (bytes_are_believed (copy, i));
+  for (gsize i = 1; i < 20; i++)
+    g_assert_false (bytes_are_believed (copy, size + i));
+  g_assert_false (bytes_are_believed (copy, size * 100));
+
+  /* another version */
+  copy[0] ^= 2;
+  g_assert_false (bytes_are_believed (copy, size));
+  copy[0] ^= 2;
+  /* another name */
+  for (gsize i = 0; i + 5 < size; i++)
+    if (memcmp (copy + i, "lanes", 5) == 0)
+      {
+        copy[i] = 'p';
+        g_assert_false (bytes_are_believed (copy, size));
+        copy[i] = 'l';
+      }
+  g_assert_true (bytes_are_believed (copy, size));
+
+  /* What looks possible may come through here, but nothing else. */
+  for (guint i = 0; i < 3000; i++)
+    {
+      g_autoptr(GBytes) wild = NULL;
+      g_autoptr(RlxCalibration) calibration = NULL;
+
+      memcpy (copy, data, size);
+      for (guint j = 0; j < 1 + i % 40; j++)
+        copy[g_rand_int_range (random, 0, (gint32) size)] = (guint8) g_rand_int (random);
+      wild = g_bytes_new (copy, size);
+      calibration = rlx_calibration_from_bytes (wild);
+      if (calibration != NULL)
+        g_assert_true (is_believed (rlx_calibration_get_figures (calibration)));
+    }
+}
+
+/* ---- in the cache ------------------------------------------------------------------ */
+
+static RlxGpuAdapterInfo
+fake_adapter (const char *driver)
+{
+  return (RlxGpuAdapterInfo) {
+    .name = (char *) "an adapter", .vendor = (char *) "a vendor", .architecture = (char *) "",
+    .driver = (char *) driver, .backend = (char *) "vulkan", .vendor_id = 1, .device_id = 2,
+  };
+}
+
+/* The only file of the cache. */
+static char *
+find_file (void)
+{
+  g_autofree char *versions = g_build_filename (g_get_user_cache_dir (), "rlx-wgpu", "v1", NULL);
+  g_autoptr(GDir) dir = g_dir_open (versions, 0, NULL);
+  char *found = NULL;
+  const char *folder, *name;
+
+  while ((folder = g_dir_read_name (dir)) != NULL)
+    {
+      g_autofree char *path = g_build_filename (versions, folder, NULL);
+      g_autoptr(GDir) files = g_dir_open (path, 0, NULL);
+
+      while ((name = g_dir_read_name (files)) != NULL)
+        {
+          g_assert_null (found);
+          found = g_build_filename (path, name, NULL);
+        }
+    }
+  return found;
+}
+
+static gboolean
+is_stored (const RlxGpuAdapterInfo *info)
+{
+  g_autoptr(RlxCalibration) calibration = rlx_calibration_load (info);
+
+  return calibration != NULL;
+}
+
+static void
+test_damaged_file (void)
+{
+  RlxGpuAdapterInfo info = fake_adapter ("1.0");
+  g_autoptr(RlxCalibration) calibration = rlx_calibration_new (&possible);
+  g_autoptr(RlxCalibration) loaded = NULL;
+  g_autofree char *path = NULL;
+  g_autofree char *data = NULL;
+  gsize size;
+
+  /* Looking makes nothing. */
+  g_assert_false (is_stored (&info));
+  path = g_build_filename (g_get_user_cache_dir (), "rlx-wgpu", NULL);
+  g_assert_false (g_file_test (path, G_FILE_TEST_EXISTS));
+
+  g_assert_true (rlx_calibration_store (calibration, &info));
+  loaded = rlx_calibration_load (&info);
+  g_assert_nonnull (loaded);
+  assert_same (rlx_calibration_get_figures (loaded), &possible);
+  g_free (path);
+  path = find_file ();
+  g_assert_true (g_file_get_contents (path, &data, &size, NULL));
+
+  for (gsize i = 0; i < size; i++)
+    {
+      data[i] ^= (char) (1 << i % 8);
+      g_assert_true (g_file_set_contents_full (path, data, (gssize) size, G_FILE_SET_CONTENTS_NONE, 0600, NULL));
+      g_assert_false (is_stored (&info));
+      data[i] ^= (char) (1 << i % 8);
+    }
+  for (gsize i = 0; i < size; i += 7)
+    {
+      g_assert_true (g_file_set_contents_full (path, data, (gssize) i, G_FILE_SET_CONTENTS_NONE, 0600, NULL));
+      g_assert_false (is_stored (&info));
+    }
+
+  /* a link, a folder, a pipe */
+  {
+    g_autofree char *elsewhere = g_build_filename (g_get_user_cache_dir (), "elsewhere", NULL);
+
+    g_assert_true (g_file_set_contents_full (elsewhere, data, (gssize) size, G_FILE_SET_CONTENTS_NONE, 0600, NULL));
+    g_assert_cmpint (g_unlink (path), ==, 0);
+    g_assert_cmpint (symlink (elsewhere, path), ==, 0);
+    g_assert_false (is_stored (&info));
+    g_assert_cmpint (g_unlink (path), ==, 0);
+    g_assert_cmpint (mkfifo (path, 0600), ==, 0);
+    g_assert_false (is_stored (&info));
+    g_assert_cmpint (g_unlink (path), ==, 0);
+    g_assert_cmpint (g_mkdir (path, 0700), ==, 0);
+    g_assert_false (is_stored (&info));
+    g_assert_false (rlx_calibration_store (calibration, &info));
+    g_assert_cmpint (g_rmdir (path), ==, 0);
+  }
+
+  /* and whole again */
+  g_assert_true (rlx_calibration_store (calibration, &info));
+  g_assert_true (is_stored (&info));
+}
+
+/* Right checksums, but numbers that were never measured. */
+static void
+test_forged_file (void)
+{
+  RlxGpuAdapterInfo info = fake_adapter ("1.0");
+  RlxGpuFigures forged = possible;
+  g_autoptr(RlxCalibration) calibration = NULL;
+
+  forged.bandwidth = NAN;
+  calibration = rlx_calibration_new (&forged);
+  g_assert_true (rlx_calibration_store (calibration, &info));
+  g_assert_false (is_stored (&info));
+}
+
+static void
+test_other_driver (void)
+{
+  RlxGpuAdapterInfo one = fake_adapter ("1.0");
+  RlxGpuAdapterInfo other = fake_adapter ("1.1");
+  g_autoptr(RlxCalibration) calibration = rlx_calibration_new (&possible);
+  g_autofree char *from = NULL, *to = NULL, *data = NULL;
+  gsize size;
+
+  g_assert_true (rlx_calibration_store (calibration, &one));
+  g_assert_false (is_stored (&other));
+  from = find_file ();
+  g_assert_true (g_file_get_contents (from, &data, &size, NULL));
+  g_assert_cmpint (g_unlink (from), ==, 0);
+
+  /* put where that of the other driver would be */
+  g_assert_true (rlx_calibration_store (calibration, &other));
+  to = find_file ();
+  g_assert_cmpstr (from, !=, to);
+  g_assert_true (is_stored (&other));
+  g_assert_true (g_file_set_contents_full (to, data, (gssize) size, G_FILE_SET_CONTENTS_NONE, 0600, NULL));
+  g_assert_false (is_stored (&other));
+}
+
+/* ---- measuring ---------------------------------------------------------------------- */
+
+static RlxDevice *
+open_device (void)
+{
+  g_autoptr(GError) error = NULL;
+  RlxDevice *device;
+
+  if (rlx_test_device () == NULL)
+    return NULL;
+  device = rlx_device_open (NULL, &error);
+  g_assert_no_error (error);
+  return device;
+}
+
+static RlxGraph *
+matmul_graph (gint64 m,
+              gint64 k,
+              gint64 n)
+{
+  g_autofree char *text = g_strdup_printf ("rlx 1\n%%0 = input \"a\" f32[%d, %d]\n%%1 = input \"b\" f32[%d, %d]\n%%2 = matmul(%%0, %%1)\noutput \"y\" %%2\n",
+                                           (int) m, (int) k, (int) k, (int) n);
+  g_autoptr(GError) error = NULL;
+  RlxGraph *graph = rlx_graph_new_from_text (text, &error);
+
+  g_assert_no_error (error);
+  return graph;
+}
+
+/* Whole numbers, so that there is one right result for every kernel. */
+static GBytes *
+multiply (RlxDevice *device)
+{
+  g_autoptr(RlxGraph) graph = matmul_graph (70, 36, 100);
+  g_autoptr(GError) error = NULL;
+  g_autoptr(RlxExecutable) executable = rlx_device_compile (device, graph, NULL, &error);
+  g_autofree float *a = g_new (float, 70 * 36), *b = g_new (float, 36 * 100);
+  g_autofree float *expected = g_new0 (float, 70 * 100);
+  g_autofree RlxTensor **outputs = NULL;
+  g_autoptr(RlxTensor) x = NULL, w = NULL, y = NULL;
+  GBytes *bytes;
+  gsize n;
+
+  g_assert_no_error (error);
+  for (int i = 0; i < 70 * 36; i++)
+    a[i] = (float) (i * 7 % 31 - 15);
+  for (int i = 0; i < 36 * 100; i++)
+    b[i] = (float) (i * 5 % 23 - 11);
+  for (int i = 0; i < 70; i++)
+    for (int j = 0; j < 100; j++)
+      for (int k = 0; k < 36; k++)
+        expected[i * 100 + j] += a[i * 36 + k] * b[k * 100 + j];
+
+  x = rlx_tensor_new_from_floats ((gint64[]) { 70, 36 }, 2, a, 70 * 36, NULL);
+  w = rlx_tensor_new_from_floats ((gint64[]) { 36, 100 }, 2, b, 36 * 100, NULL);
+  outputs = rlx_executable_run (executable, (RlxTensor *[]) { x, w }, 2, &n, NULL, &error);
+  g_assert_no_error (error);
+  y = outputs[0];
+  bytes = g_bytes_ref (rlx_tensor_get_bytes (y));
+  g_assert_cmpmem (g_bytes_get_data (bytes, NULL), g_bytes_get_size (bytes), expected, 70 * 100 * sizeof (float));
+  return bytes;
+}
+
+static void
+count_notify (GObject    *object G_GNUC_UNUSED,
+              GParamSpec *pspec G_GNUC_UNUSED,
+              gpointer    data)
+{
+  (*(guint *) data)++;
+}
+
+static void
+assert_measured (RlxCalibration *calibration)
+{
+  g_autoptr(GVariant) kernels = rlx_calibration_get_kernels (calibration);
+  g_auto(GStrv) wrong = rlx_calibration_get_wrong_kernels (calibration);
+
+  g_assert_cmpuint (g_variant_n_children (kernels), ==, RLX_GPU_N_PRODUCTS);
+  g_assert_cmpuint (g_strv_length (wrong), ==, 0);
+  /* Within a factor of 1,000 of anything that computes. */
+  g_assert_cmpfloat (rlx_calibration_get_gflops (calibration), >, 0.001);
+  g_assert_cmpfloat (rlx_calibration_get_gflops_f16 (calibration), >, 0.001);
+  g_assert_cmpfloat (rlx_calibration_get_bandwidth (calibration), >, 0.001);
+  g_assert_cmpfloat (rlx_calibration_get_transfer_rate (calibration), >, 0.001);
+  g_assert_cmpfloat (rlx_calibration_get_dispatch_time (calibration), >, 0.0);
+  g_assert_cmpfloat (rlx_calibration_get_round_trip_time (calibration), >, rlx_calibration_get_dispatch_time (calibration) / 100);
+}
+
+/* From nothing to a device that knows itself, to another that is told. */
+static void
+test_device (void)
+{
+  g_autoptr(RlxDevice) device = open_device ();
+  g_autoptr(RlxDevice) again = NULL;
+  g_autoptr(RlxCalibration) none = NULL, calibration = NULL, own = NULL, of_adapter = NULL, of_again = NULL;
+  g_autoptr(GBytes) before = NULL, after = NULL, elsewhere = NULL;
+  g_autoptr(GError) error = NULL;
+  guint n_notified = 0;
+
+  if (device == NULL)
+    return;
+  rlx_calibrate_set_test (0, TRUE);
+  g_assert_null (rlx_device_get_calibration (device));
+  g_assert_null (rlx_adapter_load_calibration (rlx_device_get_adapter (device)));
+  before = multiply (device);
+
+  g_signal_connect (device, "notify::calibration", G_CALLBACK (count_notify), &n_notified);
+  calibration = rlx_device_calibrate (device, NULL, &error);
+  g_assert_no_error (error);
+  assert_measured (calibration);
+  g_object_get (device, "calibration", &own, NULL);
+  g_assert_true (own == calibration);
+  while (n_notified == 0)
+    g_main_context_iteration (NULL, TRUE);
+  g_assert_cmpuint (n_notified, ==, 1);
+
+  of_adapter = rlx_adapter_load_calibration (rlx_device_get_adapter (device));
+  g_assert_nonnull (of_adapter);
+  assert_same (rlx_calibration_get_figures (of_adapter), rlx_calibration_get_figures (calibration));
+  again = open_device ();
+  of_again = rlx_device_get_calibration (again);
+  g_assert_nonnull (of_again);
+  assert_same (rlx_calibration_get_figures (of_again), rlx_calibration_get_figures (calibration));
+
+  after = multiply (device);
+  elsewhere = multiply (again);
+  g_assert_true (g_bytes_equal (before, after));
+  g_assert_true (g_bytes_equal (after, elsewhere));
+}
+
+static void
+on_result (GObject      *source G_GNUC_UNUSED,
+           GAsyncResult *result,
+           gpointer      data)
+{
+  *(GAsyncResult **) data = g_object_ref (result);
+}
+
+/* The kernel for CPUs and the largest tiles are wrong; the file before was damaged. */
+static void
+test_wrong (void)
+{
+  g_autoptr(RlxDevice) device = open_device ();
+  g_autoptr(RlxDevice) again = NULL;
+  g_autoptr(RlxCalibration) bad = NULL, calibration = NULL, found = NULL;
+  g_autoptr(GAsyncResult) result = NULL;
+  g_autoptr(GError) error = NULL;
+  g_autoptr(GBytes) bytes = NULL, again_bytes = NULL;
+  g_auto(GStrv) wrong = NULL;
+  RlxGpuFigures forged = possible;
+
+  if (device == NULL)
+    return;
+  forged.flops = INFINITY;
+  bad = rlx_calibration_new (&forged);
+  g_assert_true (rlx_calibration_store (bad, rlx_gpu_get_info (rlx_device_get_gpu (device))));
+  again = open_device ();
+  g_assert_null (rlx_device_get_calibration (again));
+  g_clear_object (&again);
+
+  rlx_calibrate_set_test (1u << RLX_GPU_PRODUCT_LANES | 1u << RLX_GPU_PRODUCT_TILES_128, TRUE);
+  rlx_device_calibrate_async (device, NULL, on_result, &result);
+  while (result == NULL)
+    g_main_context_iteration (NULL, TRUE);
+  calibration = rlx_device_calibrate_finish (device, result, &error);
+  rlx_calibrate_set_test (0, TRUE);
+  g_assert_no_error (error);
+  wrong = rlx_calibration_get_wrong_kernels (calibration);
+  g_assert_cmpstrv (wrong, ((const char *const[]) { "lanes", "tiles-128", NULL }));
+
+  again = open_device ();
+  found = rlx_device_get_calibration (again);
+  g_assert_nonnull (found);
+  g_assert_cmpuint (rlx_calibration_get_figures (found)->banned_products, ==,
+                    1u << RLX_GPU_PRODUCT_LANES | 1u << RLX_GPU_PRODUCT_TILES_128);
+  bytes = multiply (device);
+  again_bytes = multiply (again);
+  g_assert_true (g_bytes_equal (bytes, again_bytes));
+}
+
+static void
+test_all_wrong (void)
+{
+  g_autoptr(RlxDevice) device = open_device ();
+  g_autoptr(RlxCalibration) calibration = NULL;
+  g_autoptr(GError) error = NULL;
+
+  if (device == NULL)
+    return;
+  rlx_calibrate_set_test (ALL_PRODUCTS, TRUE);
+  calibration = rlx_device_calibrate (device, NULL, &error);
+  rlx_calibrate_set_test (0, TRUE);
+  g_assert_null (calibration);
+  g_assert_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_FAILED);
+  g_assert_nonnull (strstr (error->message, "wrong"));
+  g_assert_null (rlx_device_get_calibration (device));
+  g_assert_null (rlx_adapter_load_calibration (rlx_device_get_adapter (device)));
+}
+
+static gboolean
+cancel_now (gpointer data)
+{
+  g_cancellable_cancel (data);
+  return G_SOURCE_REMOVE;
+}
+
+static void
+test_cancel (void)
+{
+  g_autoptr(RlxDevice) device = open_device ();
+  g_autoptr(GCancellable) cancellable = g_cancellable_new ();
+  g_autoptr(RlxCalibration) calibration = NULL;
+  g_autoptr(GAsyncResult) result = NULL;
+  g_autoptr(GBytes) bytes = NULL;
+  g_autoptr(GError) error = NULL;
+
+  if (device == NULL)
+    return;
+  rlx_calibrate_set_test (0, FALSE);
+  g_timeout_add (30, cancel_now, cancellable);
+  rlx_device_calibrate_async (device, cancellable, on_result, &result);
+  while (result == NULL)
+    g_main_context_iteration (NULL, TRUE);
+  calibration = rlx_device_calibrate_finish (device, result, &error);
+  g_assert_null (calibration);
+  g_assert_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+  g_clear_error (&error);
+
+  calibration = rlx_device_calibrate (device, cancellable, &error);
+  g_assert_null (calibration);
+  g_assert_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+  g_assert_null (rlx_device_get_calibration (device));
+  g_assert_null (rlx_adapter_load_calibration (rlx_device_get_adapter (device)));
+
+  /* The device is as good as before. */
+  bytes = multiply (device);
+}
+
+/* ---- what it is for -------------------------------------------------------------------- */
+
+static RlxExecutable *
+compile_for (RlxDevice           *device,
+             RlxGraph            *graph,
+             const RlxGpuFigures *figures)
+{
+  g_autoptr(GError) error = NULL;
+  RlxExecutable *executable = rlx_device_compile_for (device, graph, figures, NULL, &error);
+
+  g_assert_no_error (error);
+  return executable;
+}
+
+static void
+test_estimate (void)
+{
+  g_autoptr(RlxDevice) device = open_device ();
+  RlxGpuFigures slow = possible, far = possible;
+  double last = 0.0, estimate;
+
+  if (device == NULL)
+    return;
+  for (gint64 size = 16; size <= 512; size *= 2)
+    {
+      g_autoptr(RlxGraph) graph = matmul_graph (size, size, size);
+      g_autoptr(RlxExecutable) executable = compile_for (device, graph, NULL);
+
+      estimate = rlx_executable_get_estimate (executable);
+      g_assert_cmpfloat (estimate, >, last);
+      g_assert_true (isfinite (estimate));
+      last = estimate;
+    }
+
+  /* From the formula: 2 · 512³ operations, 3 · 512² · 4 bytes to move. */
+  {
+    g_autoptr(RlxGraph) graph = matmul_graph (512, 512, 512);
+    g_autoptr(RlxExecutable) executable = compile_for (device, graph, &possible);
+    g_autoptr(RlxExecutable) slowly = NULL, from_afar = NULL, fork = NULL;
+    double expected = 9e-5 + 2.0 * 512 * 512 * 512 / 3e10 + 3.0 * 512 * 512 * 4 / 2e9 + 4e-6 * rlx_executable_get_n_dispatches (executable);
+
+    g_object_get (executable, "estimate", &estimate, NULL);
+    g_assert_cmpfloat_with_epsilon (estimate, expected, expected * 1e-6);
+    fork = rlx_executable_fork (executable, NULL);
+    g_assert_cmpfloat (rlx_executable_get_estimate (fork), ==, estimate);
+
+    for (guint i = 0; i < RLX_GPU_N_PRODUCTS; i++)
+      slow.product_flops[i] /= 10;
+    slow.flops /= 10;
+    slowly = compile_for (device, graph, &slow);
+    g_assert_cmpfloat (rlx_executable_get_estimate (slowly), >, 5 * estimate);
+    far.round_trip_time = 1.0;
+    from_afar = compile_for (device, graph, &far);
+    g_assert_cmpfloat (rlx_executable_get_estimate (from_afar), >, 1.0);
+  }
+
+  /* More kernels, more time. */
+  {
+    g_autoptr(RlxGraph) one = rlx_graph_new_from_text ("rlx 1\n%0 = input \"x\" f32[8, 8]\n%1 = softmax(%0) {axis = 1}\noutput \"y\" %1\n", NULL);
+    g_autoptr(RlxGraph) two = rlx_graph_new_from_text ("rlx 1\n%0 = input \"x\" f32[8, 8]\n%1 = softmax(%0) {axis = 1}\n%2 = softmax(%1) {axis = 1}\noutput \"y\" %2\n", NULL);
+    g_autoptr(RlxExecutable) short_one = compile_for (device, one, &possible);
+    g_autoptr(RlxExecutable) long_one = compile_for (device, two, &possible);
+
+    g_assert_cmpfloat (rlx_executable_get_estimate (long_one), >=, rlx_executable_get_estimate (short_one) + possible.dispatch_time);
+  }
+}
+
+static guint
+count_groups (RlxDevice           *device,
+              RlxGraph            *graph,
+              const RlxGpuFigures *figures)
+{
+  g_autoptr(RlxExecutable) executable = compile_for (device, graph, figures);
+  guint n;
+  const RlxGpuDispatch *dispatches = rlx_executable_peek_dispatches (executable, &n);
+
+  return dispatches[0].grid[0] * dispatches[0].grid[1] * dispatches[0].grid[2];
+}
+
+/* A product of 1024 by 1024 has 64 tiles of 128, 256 of 64, 1024 of 32. With
+ * figures that differ clearly, the fastest is taken. */
+static void
+test_choice (void)
+{
+  g_autoptr(RlxDevice) device = open_device ();
+  g_autoptr(RlxGraph) graph = NULL;
+  RlxGpuFigures figures = possible;
+  guint lanes;
+
+  if (device == NULL)
+    return;
+  graph = matmul_graph (1024, 64, 1024);
+  lanes = count_groups (device, graph, &possible);
+  for (guint i = RLX_GPU_PRODUCT_TILES_128; i < RLX_GPU_N_PRODUCTS; i++)
+    {
+      guint expected = 64u << 2 * (i - RLX_GPU_PRODUCT_TILES_128);
+
+      for (guint j = 0; j < RLX_GPU_N_PRODUCTS; j++)
+        figures.product_flops[j] = j == i ? 1e12 : 1e9;
+      figures.flops = 1e12;
+      figures.banned_products = 0;
+      g_assert_cmpuint (count_groups (device, graph, &figures), ==, expected);
+      /* the same again */
+      g_assert_cmpuint (count_groups (device, graph, &figures), ==, expected);
+
+      /* as the only one that is left, however slow */
+      figures.measured = FALSE;
+      figures.banned_products = ~(1u << i);
+      g_assert_cmpuint (count_groups (device, graph, &figures), ==, expected);
+      figures.measured = TRUE;
+    }
+
+  /* A difference of 2 % changes nothing. */
+  figures = possible;
+  figures.product_flops[RLX_GPU_PRODUCT_TILES_64] = figures.product_flops[RLX_GPU_PRODUCT_LANES] * 1.02;
+  g_assert_cmpuint (count_groups (device, graph, &figures), ==, lanes);
+}
+
+static void
+with_empty_cache (gconstpointer data)
+{
+  g_autofree char *path = g_build_filename (g_get_user_cache_dir (), "rlx-wgpu", NULL);
+
+  remove_tree (path);
+  ((GTestFunc) data) ();
+}
+
+static void
+add_test (const char *path,
+          GTestFunc   func)
+{
+  g_test_add_data_func (path, (gconstpointer) func, with_empty_cache);
+}
+
+int
+main (int   argc,
+      char *argv[])
+{
+  g_autofree char *folder = g_dir_make_tmp ("rlx-test-XXXXXX", NULL);
+  int status;
+
+  /* The driver may keep what it compiles: that takes longest. */
+  g_setenv ("MESA_SHADER_CACHE_DIR", g_getenv ("XDG_CACHE_HOME") ? g_getenv ("XDG_CACHE_HOME") : folder, FALSE);
+  g_setenv ("XDG_CACHE_HOME", folder, TRUE);
+  g_test_init (&argc, &argv, NULL);
+
+  add_test ("/calibrate/round-trip", test_round_trip);
+  add_test ("/calibrate/units", test_units);
+  add_test ("/calibrate/impossible", test_impossible);
+  add_test ("/calibrate/damaged-bytes", test_damaged_bytes);
+  add_test ("/calibrate/damaged-file", test_damaged_file);
+  add_test ("/calibrate/forged-file", test_forged_file);
+  add_test ("/calibrate/other-driver", test_other_driver);
+  add_test ("/calibrate/device", test_device);
+  add_test ("/calibrate/wrong", test_wrong);
+  add_test ("/calibrate/all-wrong", test_all_wrong);
+  add_test ("/calibrate/cancel", test_cancel);
+  add_test ("/calibrate/estimate", test_estimate);
+  add_test ("/calibrate/choice", test_choice);
+
+  status = g_test_run ();
+  remove_tree (folder);
+  return status;
+}
