@@ -142,18 +142,18 @@ rlx_pass_expand (const RlxIr *ir,
   for (guint i = 0; i < ir->nodes->len; i++)
     {
       const RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
-      RlxIrNode *copy;
-
-      g_ptr_array_set_size (inputs, 0);
-      for (guint j = 0; j < node->n_inputs; j++)
-        g_ptr_array_add (inputs, node->inputs[j] != NULL ? map[node->inputs[j]->id] : NULL);
 
       if (node->op->expand != NULL)
         {
-          RlxExpand expand = { out, node, (RlxIrValue **) inputs->pdata };
+          RlxExpand expand = { out, node, NULL };
           GError *failure = NULL;
-          RlxIrValue *value = node->op->expand (&expand, &failure);
+          RlxIrValue *value;
 
+          g_ptr_array_set_size (inputs, 0);
+          for (guint j = 0; j < node->n_inputs; j++)
+            g_ptr_array_add (inputs, node->inputs[j] != NULL ? map[node->inputs[j]->id] : NULL);
+          expand.inputs = (RlxIrValue **) inputs->pdata;
+          value = node->op->expand (&expand, &failure);
           if (failure != NULL)
             {
               g_propagate_prefixed_error (error, failure, "cannot compile %s %%%u: ", node->op->name, node->origin);
@@ -167,20 +167,9 @@ rlx_pass_expand (const RlxIr *ir,
             }
         }
 
-      copy = rlx_ir_append_copy (out, node, (RlxIrValue **) inputs->pdata);
-      for (guint j = 0; j < node->n_outputs; j++)
-        map[node->outputs[j].id] = &copy->outputs[j];
+      rlx_ir_copy_node (out, node, map);
     }
 
-  for (guint i = 0; i < ir->outputs->len; i++)
-    {
-      const RlxIrOutput *output = &g_array_index (ir->outputs, RlxIrOutput, i);
-      rlx_ir_add_output (out, output->name, map[output->value->id]);
-    }
-  for (guint i = 0; i < ir->assigns->len; i++)
-    {
-      const RlxIrAssign *assign = &g_array_index (ir->assigns, RlxIrAssign, i);
-      rlx_ir_add_assign (out, map[assign->state->id], map[assign->value->id]);
-    }
+  rlx_ir_copy_results (out, ir, map);
   return g_steal_pointer (&out);
 }

@@ -440,31 +440,6 @@ build_region (Fuser       *self,
   return node;
 }
 
-static void
-find_users (Fuser *self)
-{
-  const RlxIr *ir = self->ir;
-
-  for (guint i = 0; i < ir->nodes->len; i++)
-    {
-      const RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
-
-      for (guint j = 0; self->live[i] && j < node->n_inputs; j++)
-        {
-          if (node->inputs[j] == NULL)
-            continue;
-          GArray **users = &self->users[node->inputs[j]->id];
-          if (*users == NULL)
-            *users = g_array_new (FALSE, FALSE, sizeof (guint));
-          g_array_append_val (*users, i);
-        }
-    }
-  for (guint i = 0; i < ir->outputs->len; i++)
-    self->pinned[g_array_index (ir->outputs, RlxIrOutput, i).value->id] = TRUE;
-  for (guint i = 0; i < ir->assigns->len; i++)
-    self->pinned[g_array_index (ir->assigns, RlxIrAssign, i).value->id] = TRUE;
-}
-
 RlxIr *
 rlx_pass_fuse (const RlxIr             *ir,
                const RlxGpuAdapterInfo *adapter)
@@ -472,18 +447,15 @@ rlx_pass_fuse (const RlxIr             *ir,
   RlxIr *out = rlx_ir_new ();
   g_autofree gboolean *live = rlx_ir_find_live_nodes (ir);
   g_autofree gboolean *constant = rlx_ir_find_constant_nodes (ir);
-  g_autofree gboolean *pinned = g_new0 (gboolean, ir->n_values + 1);
-  g_autofree GArray **users = g_new0 (GArray *, ir->n_values + 1);
+  g_autofree gboolean *pinned = rlx_ir_find_pinned_values (ir);
+  GArray **users = rlx_ir_find_users (ir, live);
   g_autofree guint *region = g_new0 (guint, ir->nodes->len + 1);
   g_autofree GArray **members = g_new0 (GArray *, ir->nodes->len + 1);
   g_autofree gboolean *through = g_new0 (gboolean, ir->nodes->len + 1);
   g_autofree guint *host = g_new0 (guint, ir->nodes->len + 1);
   g_autofree gboolean *hosting = g_new0 (gboolean, ir->nodes->len + 1);
   g_autofree RlxIrValue **map = g_new0 (RlxIrValue *, ir->n_values + 1);
-  g_autoptr(GPtrArray) inputs = g_ptr_array_new ();
   Fuser self = { ir, adapter, live, constant, pinned, users, region, members, through, host, hosting };
-
-  find_users (&self);
 
   /* Users come after what they use, so backwards every node meets its users'
    * regions. */
@@ -512,7 +484,6 @@ rlx_pass_fuse (const RlxIr             *ir,
   for (guint i = 0; i < ir->nodes->len; i++)
     {
       const RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
-      RlxIrNode *copy;
 
       if (!live[i] || hosting[i])
         continue;
@@ -522,26 +493,11 @@ rlx_pass_fuse (const RlxIr             *ir,
             map[node->outputs[0].id] = &build_region (&self, out, i, map)->outputs[0];
           continue;
         }
-      g_ptr_array_set_size (inputs, 0);
-      for (guint j = 0; j < node->n_inputs; j++)
-        g_ptr_array_add (inputs, node->inputs[j] ? map[node->inputs[j]->id] : NULL);
-      copy = rlx_ir_append_copy (out, node, (RlxIrValue **) inputs->pdata);
-      for (guint j = 0; j < node->n_outputs; j++)
-        map[node->outputs[j].id] = &copy->outputs[j];
+      rlx_ir_copy_node (out, node, map);
     }
 
-  for (guint i = 0; i < ir->outputs->len; i++)
-    {
-      const RlxIrOutput *output = &g_array_index (ir->outputs, RlxIrOutput, i);
-      rlx_ir_add_output (out, output->name, map[output->value->id]);
-    }
-  for (guint i = 0; i < ir->assigns->len; i++)
-    {
-      const RlxIrAssign *assign = &g_array_index (ir->assigns, RlxIrAssign, i);
-      rlx_ir_add_assign (out, map[assign->state->id], map[assign->value->id]);
-    }
-  for (guint i = 0; i < ir->n_values; i++)
-    g_clear_pointer (&users[i], g_array_unref);
+  rlx_ir_copy_results (out, ir, map);
+  rlx_ir_free_users (ir, users);
   for (guint i = 0; i < ir->nodes->len; i++)
     g_clear_pointer (&members[i], g_array_unref);
   return out;

@@ -365,61 +365,19 @@ append_attention (Joiner          *self,
 
 /* ---- the pass ------------------------------------------------------------------------- */
 
-static void
-find_users (Joiner *self)
-{
-  const RlxIr *ir = self->ir;
-
-  for (guint i = 0; i < ir->nodes->len; i++)
-    {
-      const RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
-
-      for (guint j = 0; self->live[i] && j < node->n_inputs; j++)
-        if (node->inputs[j] != NULL)
-          {
-            GArray **users = &self->users[node->inputs[j]->id];
-
-            if (*users == NULL)
-              *users = g_array_new (FALSE, FALSE, sizeof (guint));
-            g_array_append_val (*users, i);
-          }
-    }
-  for (guint i = 0; i < ir->outputs->len; i++)
-    self->pinned[g_array_index (ir->outputs, RlxIrOutput, i).value->id] = TRUE;
-  for (guint i = 0; i < ir->assigns->len; i++)
-    self->pinned[g_array_index (ir->assigns, RlxIrAssign, i).value->id] = TRUE;
-}
-
-static void
-append_node (Joiner          *self,
-             const RlxIrNode *node,
-             GPtrArray       *inputs)
-{
-  RlxIrNode *copy;
-
-  g_ptr_array_set_size (inputs, 0);
-  for (guint j = 0; j < node->n_inputs; j++)
-    g_ptr_array_add (inputs, node->inputs[j] ? self->map[node->inputs[j]->id] : NULL);
-  copy = rlx_ir_append_copy (self->out, node, (RlxIrValue **) inputs->pdata);
-  for (guint j = 0; j < node->n_outputs; j++)
-    self->map[node->outputs[j].id] = &copy->outputs[j];
-}
-
 RlxIr *
 rlx_pass_join (const RlxIr *ir)
 {
   RlxIr *out = rlx_ir_new ();
   g_autofree gboolean *live = rlx_ir_find_live_nodes (ir);
-  g_autofree GArray **users = g_new0 (GArray *, ir->n_values + 1);
-  g_autofree gboolean *pinned = g_new0 (gboolean, ir->n_values + 1);
+  GArray **users = rlx_ir_find_users (ir, live);
+  g_autofree gboolean *pinned = rlx_ir_find_pinned_values (ir);
   g_autofree RlxIrValue **map = g_new0 (RlxIrValue *, ir->n_values + 1);
   g_autoptr(GHashTable) projections = find_projections (ir);
   g_autoptr(GHashTable) joints = g_hash_table_new_full (NULL, NULL, NULL, g_free);
-  g_autoptr(GPtrArray) inputs = g_ptr_array_new ();
   gboolean fuse = !RLX_DEBUG_CHECK (NO_FUSE);
   Joiner self = { ir, out, live, users, pinned, map, projections, joints };
 
-  find_users (&self);
   if (fuse)
     find_joints (&self);
   else
@@ -443,20 +401,10 @@ rlx_pass_join (const RlxIr *ir)
         else if (joint != NULL)
           append_joint (&self, joint);
         else if (!fuse || !append_attention (&self, node))
-          append_node (&self, node, inputs);
+          rlx_ir_copy_node (out, node, map);
       }
 
-  for (guint i = 0; i < ir->outputs->len; i++)
-    {
-      const RlxIrOutput *output = &g_array_index (ir->outputs, RlxIrOutput, i);
-      rlx_ir_add_output (out, output->name, map[output->value->id]);
-    }
-  for (guint i = 0; i < ir->assigns->len; i++)
-    {
-      const RlxIrAssign *assign = &g_array_index (ir->assigns, RlxIrAssign, i);
-      rlx_ir_add_assign (out, map[assign->state->id], map[assign->value->id]);
-    }
-  for (guint i = 0; i < ir->n_values; i++)
-    g_clear_pointer (&users[i], g_array_unref);
+  rlx_ir_copy_results (out, ir, map);
+  rlx_ir_free_users (ir, users);
   return out;
 }

@@ -38,4 +38,23 @@ gboolean *  rlx_ir_find_constant_nodes (const RlxIr *ir);
 /* By node id: whether an output, an assignment or a leaf with a name needs it. */
 gboolean *  rlx_ir_find_live_nodes     (const RlxIr *ir);
 
+/* ---- rlx-rewrite.c: what every pass does --------------------------------------- */
+
+/* By value id: the ids of the live nodes that read it, once for each time; NULL
+ * for none. */
+GArray **   rlx_ir_find_users          (const RlxIr    *ir,
+                                        const gboolean *live);
+void        rlx_ir_free_users          (const RlxIr *ir,
+                                        GArray     **users);
+/* By value id: whether it is an output or assigned to a state. */
+gboolean *  rlx_ir_find_pinned_values  (const RlxIr *ir);
+/* Copies a node to @out. @map has, by value id, what stands for a value there. */
+RlxIrNode * rlx_ir_copy_node           (RlxIr           *out,
+                                        const RlxIrNode *node,
+                                        RlxIrValue     **map);
+/* Copies outputs and assignments, at the end. */
+void        rlx_ir_copy_results        (RlxIr             *out,
+                                        const RlxIr       *ir,
+                                        RlxIrValue *const *map);
+
 G_END_DECLS

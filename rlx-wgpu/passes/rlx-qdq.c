@@ -568,52 +568,8 @@ spell_out (RlxQdq          *self,
 /* ---- the walk ---------------------------------------------------------------------------- */
 
 static void
-find_users (RlxQdq         *self,
-            const gboolean *live)
-{
-  const RlxIr *ir = self->ir;
-
-  for (guint i = 0; i < ir->nodes->len; i++)
-    {
-      const RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
-
-      for (guint j = 0; live[i] && j < node->n_inputs; j++)
-        {
-          GArray **users;
-
-          if (node->inputs[j] == NULL)
-            continue;
-          users = &self->users[node->inputs[j]->id];
-          if (*users == NULL)
-            *users = g_array_new (FALSE, FALSE, sizeof (guint));
-          g_array_append_val (*users, i);
-        }
-    }
-  for (guint i = 0; i < ir->outputs->len; i++)
-    self->pinned[g_array_index (ir->outputs, RlxIrOutput, i).value->id] = TRUE;
-  for (guint i = 0; i < ir->assigns->len; i++)
-    self->pinned[g_array_index (ir->assigns, RlxIrAssign, i).value->id] = TRUE;
-}
-
-static void
-append_copy (RlxQdq          *self,
-             const RlxIrNode *node,
-             GPtrArray       *inputs)
-{
-  RlxIrNode *copy;
-
-  g_ptr_array_set_size (inputs, 0);
-  for (guint j = 0; j < node->n_inputs; j++)
-    g_ptr_array_add (inputs, node->inputs[j] ? self->map[node->inputs[j]->id] : NULL);
-  copy = rlx_ir_append_copy (self->out, node, (RlxIrValue **) inputs->pdata);
-  for (guint j = 0; j < node->n_outputs; j++)
-    self->map[node->outputs[j].id] = &copy->outputs[j];
-}
-
-static void
 walk_node (RlxQdq          *self,
-           const RlxIrNode *node,
-           GPtrArray       *inputs)
+           const RlxIrNode *node)
 {
   RlxQuantized *result = &self->quantized[node->outputs[0].id];
   double scale;
@@ -633,7 +589,7 @@ walk_node (RlxQdq          *self,
       spell_out (self, node);
       return;
     }
-  append_copy (self, node, inputs);
+  rlx_ir_copy_node (self->out, node, self->map);
 }
 
 static gboolean
@@ -654,35 +610,23 @@ rlx_pass_qdq (const RlxIr             *ir,
               const RlxGpuAdapterInfo *adapter)
 {
   g_autofree gboolean *live = rlx_ir_find_live_nodes (ir);
-  g_autofree gboolean *pinned = g_new0 (gboolean, ir->n_values + 1);
-  g_autofree GArray **users = g_new0 (GArray *, ir->n_values + 1);
+  g_autofree gboolean *pinned = rlx_ir_find_pinned_values (ir);
   g_autofree RlxIrValue **map = g_new0 (RlxIrValue *, ir->n_values + 1);
   g_autofree RlxQuantized *quantized = g_new0 (RlxQuantized, ir->n_values + 1);
   g_autofree gboolean *done = g_new0 (gboolean, ir->nodes->len + 1);
   g_autoptr(GHashTable) last = g_hash_table_new (NULL, NULL);
-  g_autoptr(GPtrArray) inputs = g_ptr_array_new ();
-  RlxQdq self = { ir, NULL, adapter, pinned, users, map, quantized, done, last };
+  RlxQdq self = { ir, NULL, adapter, pinned, NULL, map, quantized, done, last };
 
   if (RLX_DEBUG_CHECK (NO_FUSE) || !has_quantized (ir))
     return NULL;
 
   self.out = rlx_ir_new ();
-  find_users (&self, live);
+  self.users = rlx_ir_find_users (ir, live);
   for (guint i = 0; i < ir->nodes->len; i++)
     if (live[i] && !done[i])
-      walk_node (&self, g_ptr_array_index (ir->nodes, i), inputs);
+      walk_node (&self, g_ptr_array_index (ir->nodes, i));
 
-  for (guint i = 0; i < ir->outputs->len; i++)
-    {
-      const RlxIrOutput *output = &g_array_index (ir->outputs, RlxIrOutput, i);
-      rlx_ir_add_output (self.out, output->name, map[output->value->id]);
-    }
-  for (guint i = 0; i < ir->assigns->len; i++)
-    {
-      const RlxIrAssign *assign = &g_array_index (ir->assigns, RlxIrAssign, i);
-      rlx_ir_add_assign (self.out, map[assign->state->id], map[assign->value->id]);
-    }
-  for (guint i = 0; i < ir->n_values; i++)
-    g_clear_pointer (&users[i], g_array_unref);
+  rlx_ir_copy_results (self.out, ir, map);
+  rlx_ir_free_users (ir, self.users);
   return self.out;
 }

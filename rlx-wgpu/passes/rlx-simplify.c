@@ -137,7 +137,6 @@ rlx_pass_simplify (const RlxIr *ir)
   g_autofree gboolean *live = rlx_ir_find_live_nodes (ir);
   g_autofree RlxIrValue **map = g_new0 (RlxIrValue *, ir->n_values + 1);
   g_autoptr(GHashTable) seen = g_hash_table_new (node_hash, node_equal);
-  g_autoptr(GPtrArray) inputs = g_ptr_array_new ();
 
   for (guint i = 0; i < ir->nodes->len; i++)
     {
@@ -152,28 +151,16 @@ rlx_pass_simplify (const RlxIr *ir)
           continue;
         }
 
-      g_ptr_array_set_size (inputs, 0);
-      for (guint j = 0; j < node->n_inputs; j++)
-        g_ptr_array_add (inputs, node->inputs[j] ? map[node->inputs[j]->id] : NULL);
-      copy = rlx_ir_append_copy (out, node, (RlxIrValue **) inputs->pdata);
+      copy = rlx_ir_copy_node (out, node, map);
       same = may_share (node) ? g_hash_table_lookup (seen, copy) : NULL;
       if (same == NULL && may_share (node))
         g_hash_table_add (seen, copy);
       /* A copy that turns out to be a duplicate stays behind without users; the
        * next pass over the graph leaves it out. */
-      for (guint j = 0; j < node->n_outputs; j++)
-        map[node->outputs[j].id] = same ? &same->outputs[j] : &copy->outputs[j];
+      for (guint j = 0; same != NULL && j < node->n_outputs; j++)
+        map[node->outputs[j].id] = &same->outputs[j];
     }
 
-  for (guint i = 0; i < ir->outputs->len; i++)
-    {
-      const RlxIrOutput *output = &g_array_index (ir->outputs, RlxIrOutput, i);
-      rlx_ir_add_output (out, output->name, map[output->value->id]);
-    }
-  for (guint i = 0; i < ir->assigns->len; i++)
-    {
-      const RlxIrAssign *assign = &g_array_index (ir->assigns, RlxIrAssign, i);
-      rlx_ir_add_assign (out, map[assign->state->id], map[assign->value->id]);
-    }
+  rlx_ir_copy_results (out, ir, map);
   return out;
 }
