@@ -48,7 +48,7 @@ completes ()
 echo 'TAP version 14'
 completes 'rlx ' 'devices calibrate ops demo run bench compile dot --help --version'
 completes 'rlx de' 'devices demo !'
-completes 'rlx ops layer' 'layer_norm !'
+completes 'rlx ops layer' 'layer_norm layer_norm_2d !'
 completes 'rlx run --' '--input --parameter --output --profile --json --help !'
 completes 'rlx calibrate --' '--json --help !'
 completes 'rlx compile --w' '--wgsl !'

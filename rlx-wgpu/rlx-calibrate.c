@@ -22,8 +22,8 @@
 #include "util/rlx-debug-private.h"
 #include "util/rlx-half-private.h"
 
-#define SIZE RLX_GPU_MEASURED_SIZE
-#define FLOPS (2.0 * SIZE * SIZE * SIZE)
+/* The largest tile, for tests. */
+#define SMALL_SIZE 128
 
 /* Long enough for the clock, short enough for all. */
 #define SAMPLE_SECONDS 0.015
@@ -43,14 +43,14 @@
 #define TINY_RUNS 24
 
 static int faults;         /* atomic */
-static int quick;          /* atomic */
+static int quick;          /* atomic: less of everything */
 
 void
 rlx_calibrate_set_test (guint32  wrong,
-                        gboolean one_sample)
+                        gboolean is_quick)
 {
   g_atomic_int_set (&faults, (int) wrong);
-  g_atomic_int_set (&quick, one_sample);
+  g_atomic_int_set (&quick, is_quick);
 }
 
 typedef struct
@@ -58,6 +58,7 @@ typedef struct
   RlxDevice *device;
   RlxGpu *gpu;
   GCancellable *cancellable;
+  guint size;              /* of matrices */
   gint64 start;
   gint64 late;             /* when to take no more samples */
   double empty;            /* seconds of a job without kernels */
@@ -68,13 +69,14 @@ typedef struct
 
 /* Whole numbers in [-@most, @most]. */
 static int *
-make_numbers (guint most,
+make_numbers (guint size,
+              guint most,
               guint seed)
 {
-  int *numbers = g_new (int, SIZE * SIZE);
+  int *numbers = g_new (int, size * size);
   guint32 state = seed;
 
-  for (guint i = 0; i < SIZE * SIZE; i++)
+  for (guint i = 0; i < size * size; i++)
     {
       state = state * 1664525u + 1013904223u;
       numbers[i] = (int) ((state >> 8) % (2 * most + 1)) - (int) most;
@@ -83,19 +85,20 @@ make_numbers (guint most,
 }
 
 static int *
-multiply (const int *a,
+multiply (guint      size,
+          const int *a,
           const int *b)
 {
-  int *c = g_new0 (int, SIZE * SIZE);
+  int *c = g_new0 (int, size * size);
 
-  for (guint m = 0; m < SIZE; m++)
-    for (guint k = 0; k < SIZE; k++)
+  for (guint m = 0; m < size; m++)
+    for (guint k = 0; k < size; k++)
       {
-        int factor = a[m * SIZE + k];
-        const int *from = b + (gsize) k * SIZE;
-        int *to = c + (gsize) m * SIZE;
+        int factor = a[m * size + k];
+        const int *from = b + k * size;
+        int *to = c + m * size;
 
-        for (guint n = 0; n < SIZE; n++)
+        for (guint n = 0; n < size; n++)
           to[n] += factor * from[n];
       }
   return c;
@@ -103,20 +106,22 @@ multiply (const int *a,
 
 static RlxTensor *
 make_matrix (RlxDataType type,
+             guint       size,
              const int  *numbers,
              GError    **error)
 {
-  const gint64 shape[] = { SIZE, SIZE };
-  g_autofree float *floats = g_new (float, SIZE * SIZE);
+  const gint64 shape[] = { size, size };
+  gsize n = (gsize) size * size;
+  g_autofree float *floats = g_new (float, n);
   g_autofree guint16 *halves = NULL;
 
-  for (guint i = 0; i < SIZE * SIZE; i++)
+  for (gsize i = 0; i < n; i++)
     floats[i] = (float) numbers[i];
   if (type == RLX_DATA_TYPE_F32)
-    return rlx_tensor_new_from_floats (shape, 2, floats, SIZE * SIZE, error);
-  halves = g_new (guint16, SIZE * SIZE);
-  rlx_half_from_floats (floats, halves, SIZE * SIZE);
-  return rlx_tensor_new_from_data (type, shape, 2, (const guint8 *) halves, SIZE * SIZE * sizeof (guint16), error);
+    return rlx_tensor_new_from_floats (shape, 2, floats, n, error);
+  halves = g_new (guint16, n);
+  rlx_half_from_floats (floats, halves, n);
+  return rlx_tensor_new_from_data (type, shape, 2, (const guint8 *) halves, n * sizeof (guint16), error);
 }
 
 /* ---- times ------------------------------------------------------------------------ */
@@ -322,6 +327,7 @@ time_runs (Calibrate     *self,
 
 typedef struct
 {
+  guint size;
   RlxTensor *a;
   RlxTensor *b;
   int *expected;
@@ -340,18 +346,20 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Product, product_clear)
 static gboolean
 product_init (Product    *product,
               RlxDataType type,
+              guint       size,
               GError    **error)
 {
   /* 512 · 4095 · 7 < 2²⁴, and 512 · 2 · 2 ≤ 2¹¹: what f32 and f16 hold exactly.
    * Twelve bits show whether f32 is computed with less. */
-  g_autofree int *a = make_numbers (type == RLX_DATA_TYPE_F32 ? 4095 : 2, 1);
-  g_autofree int *b = make_numbers (type == RLX_DATA_TYPE_F32 ? 7 : 2, 2);
+  g_autofree int *a = make_numbers (size, type == RLX_DATA_TYPE_F32 ? 4095 : 2, 1);
+  g_autofree int *b = make_numbers (size, type == RLX_DATA_TYPE_F32 ? 7 : 2, 2);
 
-  product->a = make_matrix (type, a, error);
-  product->b = product->a != NULL ? make_matrix (type, b, error) : NULL;
+  product->size = size;
+  product->a = make_matrix (type, size, a, error);
+  product->b = product->a != NULL ? make_matrix (type, size, b, error) : NULL;
   if (product->b == NULL)
     return FALSE;
-  product->expected = multiply (a, b);
+  product->expected = multiply (size, a, b);
   return TRUE;
 }
 
@@ -363,7 +371,7 @@ compile_product (Calibrate     *self,
                  GError       **error)
 {
   g_autoptr(RlxGraph) graph = rlx_graph_new ();
-  const gint64 shape[] = { SIZE, SIZE };
+  const gint64 shape[] = { product->size, product->size };
   RlxGpuFigures only;
   RlxNode *a, *b, *y;
 
@@ -386,7 +394,7 @@ is_right (const Product *product,
   gsize n;
   g_autofree float *values = rlx_tensor_get_floats (got, &n);
 
-  if (n != SIZE * SIZE)
+  if (n != (gsize) product->size * product->size)
     return FALSE;
   if ((guint) g_atomic_int_get (&faults) >> way & 1)
     values[n - 1] += 1.0f;
@@ -438,8 +446,14 @@ check_any_left (Calibrate *self,
     return TRUE;
   g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_FAILED,
                "The device “%s” multiplies matrices of %u by %u wrongly in all %u ways there are; it should not be used",
-               rlx_gpu_get_info (self->gpu)->name, SIZE, SIZE, RLX_GPU_N_PRODUCTS);
+               rlx_gpu_get_info (self->gpu)->name, self->size, self->size, RLX_GPU_N_PRODUCTS);
   return FALSE;
+}
+
+static double
+n_operations (const Calibrate *self)
+{
+  return 2.0 * self->size * self->size * self->size;
 }
 
 static gboolean
@@ -451,7 +465,7 @@ measure_products (Calibrate *self,
   RlxExecutable *executables[RLX_GPU_N_PRODUCTS] = { 0 };
   double seconds[RLX_GPU_N_PRODUCTS];
 
-  if (!product_init (&product, RLX_DATA_TYPE_F32, error))
+  if (!product_init (&product, RLX_DATA_TYPE_F32, self->size, error))
     return FALSE;
   for (guint i = 0; i < RLX_GPU_N_PRODUCTS; i++)
     {
@@ -464,7 +478,7 @@ measure_products (Calibrate *self,
     return FALSE;
   for (guint i = 0; i < RLX_GPU_N_PRODUCTS; i++)
     if (executables[i] != NULL)
-      self->figures.product_flops[i] = FLOPS / seconds[i];
+      self->figures.product_flops[i] = n_operations (self) / seconds[i];
   return TRUE;
 }
 
@@ -477,7 +491,7 @@ measure_f16 (Calibrate *self,
   g_autoptr(RlxExecutable) executable = NULL;
   double seconds;
 
-  if (!product_init (&product, RLX_DATA_TYPE_F16, error))
+  if (!product_init (&product, RLX_DATA_TYPE_F16, self->size, error))
     return FALSE;
   while (executable == NULL)
     {
@@ -491,7 +505,7 @@ measure_f16 (Calibrate *self,
     }
   if (!time_in_turns (self, &executable, 1, OTHER_SECONDS, &seconds, error))
     return FALSE;
-  self->figures.flops_f16 = FLOPS / seconds;
+  self->figures.flops_f16 = n_operations (self) / seconds;
   self->figures.flops = rlx_figures_get_best (&self->figures);
   return TRUE;
 }
@@ -566,7 +580,7 @@ measure_memory (Calibrate *self,
 {
   const RlxGpuLimits *limits = &rlx_gpu_get_info (self->gpu)->limits;
   guint64 free_memory = rlx_gpu_get_memory_limit (self->gpu) - MIN (rlx_gpu_get_memory_used (self->gpu), rlx_gpu_get_memory_limit (self->gpu));
-  guint64 n = MIN (MIN (BANDWIDTH_ELEMENTS, limits->max_storage_binding_size / 4), free_memory / 64);
+  guint64 n = MIN (MIN (g_atomic_int_get (&quick) ? TRANSFER_ELEMENTS : BANDWIDTH_ELEMENTS, limits->max_storage_binding_size / 4), free_memory / 64);
   guint64 n_moved = MIN (n, TRANSFER_ELEMENTS);
   g_autoptr(RlxExecutable) large = compile_negation (self, MAX (n, TINY_ELEMENTS), error);
   g_autoptr(RlxExecutable) small = large != NULL ? compile_negation (self, MAX (n_moved, TINY_ELEMENTS), error) : NULL;
@@ -596,6 +610,7 @@ calibrate (RlxDevice    *device,
     .device = device,
     .gpu = rlx_device_get_gpu (device),
     .cancellable = cancellable,
+    .size = g_atomic_int_get (&quick) ? SMALL_SIZE : RLX_GPU_MEASURED_SIZE,
     .start = g_get_monotonic_time (),
     .figures.measured = TRUE,
   };

@@ -30,8 +30,8 @@ gboolean              rlx_calibration_store       (RlxCalibration          *self
                                                    const RlxGpuAdapterInfo *info);
 
 /* For tests only: from now on these ways, as bits, seem to compute nonsense, and
- * one sample of each time will do. */
+ * small matrices and one sample of each time will do. */
 void                  rlx_calibrate_set_test      (guint32  wrong,
-                                                   gboolean one_sample);
+                                                   gboolean quick);
 
 G_END_DECLS
