@@ -107,7 +107,8 @@ choose_lanes (Way              *way,
     way->tm = 1;
   else if (m <= 4)
     way->tm = 4;
-  else if (m <= 8 || !cpu)
+  /* Sixteen rows take a CPU driver longer to compile than a small product saves. */
+  else if (m <= 8 || !cpu || m * n * n_batch * MAX (product->k, 1) < 1 << 22)
     way->tm = 8;
   else
     way->tm = 16;
