@@ -172,8 +172,8 @@ check_network (const Network *self,
 static void
 test_long (void)
 {
-  Network lstm = { "lstm", "f32", 2, 1500, 1, 3, 9, TRUE, NULL };
-  Network gru = { "gru", "f32", 1, 400, 6, 2, 40, FALSE, NULL };
+  Network lstm = { "lstm", "f32", 2, 1500, 1, 3, 9, TRUE, NULL, 0 };
+  Network gru = { "gru", "f32", 1, 400, 6, 2, 40, FALSE, NULL, 0 };
 
   if (rlx_test_device () == NULL)
     return;
@@ -184,7 +184,7 @@ test_long (void)
 static void
 test_loop (void)
 {
-  Network rnn = { "rnn", "f16", 2, 30, 2, 5, 33, TRUE, NULL };
+  Network rnn = { "rnn", "f16", 2, 30, 2, 5, 33, TRUE, NULL, 0 };
 
   if (rlx_test_device () == NULL)
     return;
@@ -195,8 +195,8 @@ test_loop (void)
 static void
 test_wide (void)
 {
-  Network lstm = { "lstm", "f32", 1, 3, 5, 4, 300, TRUE, NULL };
-  Network gru = { "gru", "f16", 2, 9, 1, 3, 310, TRUE, (const double[]) { 7 } };
+  Network lstm = { "lstm", "f32", 1, 3, 5, 4, 300, TRUE, NULL, 0 };
+  Network gru = { "gru", "f16", 2, 9, 1, 3, 310, TRUE, (const double[]) { 7 }, 0 };
 
   if (rlx_test_device () == NULL)
     return;
@@ -208,7 +208,7 @@ test_wide (void)
 static void
 test_batch (void)
 {
-  Network lstm = { "lstm", "f32", 1, 6, 67, 2, 60, TRUE, NULL };
+  Network lstm = { "lstm", "f32", 1, 6, 67, 2, 60, TRUE, NULL, 0 };
 
   if (rlx_test_device () == NULL)
     return;
@@ -283,7 +283,7 @@ static void
 test_lengths_of_all (void)
 {
   const double lengths[] = { 7, 0, 3, 8, 1 };
-  Network lstm = { "lstm", "f32", 2, 8, 5, 3, 12, TRUE, lengths };
+  Network lstm = { "lstm", "f32", 2, 8, 5, 3, 12, TRUE, lengths, 0 };
 
   if (rlx_test_device () == NULL)
     return;
