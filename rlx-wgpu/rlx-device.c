@@ -684,6 +684,8 @@ rlx_device_set_calibration (RlxDevice      *self,
   /* Nobody may ever run the main context. */
   g_weak_ref_init (weak, self);
   g_source_set_callback (source, notify_calibration, weak, free_weak);
+  /* before the answer of an asynchronous call */
+  g_source_set_priority (source, G_PRIORITY_DEFAULT);
   g_source_attach (source, self->context);
 }
 

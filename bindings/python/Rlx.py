@@ -606,6 +606,10 @@ class Device(Rlx.Device):
     def __init__(self, *args, **kwargs):
         raise TypeError('devices come from Rlx.Device.get_default() and Rlx.Device.open()')
 
+    async def calibrate_future(self, cancellable=None):
+        """Measures without blocking; to be awaited. Cancelling the task ends the wait."""
+        return await _future(cancellable, self.calibrate_async, self.calibrate_finish, self.calibrate)
+
     async def compile_future(self, graph, cancellable=None):
         """Compiles without blocking; to be awaited. Cancelling the task ends the wait."""
         return await _future(cancellable,

@@ -269,6 +269,12 @@ class Calls(unittest.TestCase):
         self.assertTrue(caught.exception.matches(Rlx.DeviceError.quark(), Rlx.DeviceError.NOT_FOUND))
         self.assertIn('no such adapter', caught.exception.message)
 
+    def test_estimate(self):
+        self.assertGreater(self.exe.props.estimate, 0)
+        self.assertEqual(self.exe.get_estimate(), self.exe.props.estimate)
+        # Nothing is measured unless somebody asks.
+        self.assertIsNone(tap.device().props.calibration)
+
     def test_lists(self):
         self.assertIsInstance(list(Rlx.Adapter.list())[0], Rlx.Adapter)
         self.exe.set_profiling(True)
@@ -414,6 +420,13 @@ class Async:
             return await exe.run_future([self.x])
 
         self.assertEqual(self.run_coroutine(main())[0].tolist(), self.expected[0])
+
+    def test_calibrate(self):
+        cancellable = Gio.Cancellable()
+        cancellable.cancel()
+        with self.assertRaises(GLib.Error) as caught:
+            self.run_coroutine(tap.device().calibrate_future(cancellable))
+        self.assertTrue(caught.exception.matches(Gio.io_error_quark(), Gio.IOErrorEnum.CANCELLED))
 
 
 class AsyncGLib(Async, unittest.TestCase):

@@ -148,10 +148,12 @@ function _init() {
         return [op, inputs, attributes];
     });
 
+    Gio._promisify(Device.prototype, 'calibrate_async');
     Gio._promisify(Device.prototype, 'compile_async');
     Gio._promisify(Executable.prototype, 'run_async');
     for (const [prototype, name] of [[Device.prototype, 'compile_async'], [Executable.prototype, 'run_async']])
         guard(prototype, name, (first, cancellable = null, ...rest) => [first, cancellable, ...rest]);
+    guard(Device.prototype, 'calibrate_async', (cancellable = null, ...rest) => [cancellable, ...rest]);
 
     // ---- lists ----
 
