@@ -317,7 +317,7 @@ test_shapes (void)
   rlx_test_infers ("rnn_cell", "f16[0,4] f16[5,4] f16[5,5] f16[0,5] f16[5]", NULL, "f16[0,5]");
   rlx_test_infers ("lstm", "f32[9,3,4] f32[1,20,4] f32[1,20,5]", NULL, "f32[1,3,5]");
   rlx_test_infers ("lstm", "f32[9,3,4] f32[2,20,4] f32[2,20,5] - - - - - u8[9]",
-                   parse ("{'batch_first': <true>, 'direction': <'both'>}"), "f32[9,2,5]");
+                   g_variant_new_parsed ("{'batch_first': <true>, 'direction': <'both'>}"), "f32[9,2,5]");
 }
 
 static void
@@ -327,7 +327,7 @@ test_errors (void)
   rlx_test_refuses ("lstm", "f32[9,3,4] f32[1,20,4] f32[20,5]", NULL, RLX_GRAPH_ERROR_SHAPE, "recurrent_weight is f32[20, 5]");
   rlx_test_refuses ("lstm", "f32[9,3,4] f32[1,20,4] f32[1,15,5]", NULL, RLX_GRAPH_ERROR_SHAPE, "f32[1, 20, 5]");
   rlx_test_refuses ("lstm", "f32[9,3,4] f32[1,20,3] f32[1,20,5]", NULL, RLX_GRAPH_ERROR_SHAPE, "weight is f32[1, 20, 3]");
-  rlx_test_refuses ("lstm", "f32[9,3,4] f32[1,20,4] f32[1,20,5]", parse ("{'direction': <'both'>}"),
+  rlx_test_refuses ("lstm", "f32[9,3,4] f32[1,20,4] f32[1,20,5]", g_variant_new_parsed ("{'direction': <'both'>}"),
                     RLX_GRAPH_ERROR_SHAPE, "f32[2, 20, 5]");
   rlx_test_refuses ("lstm", "f32[9,3,4] f32[1,20,4] f32[1,20,5] f32[20]", NULL, RLX_GRAPH_ERROR_SHAPE, "bias");
   rlx_test_refuses ("lstm", "f32[9,3,4] f32[1,20,4] f32[1,20,5] - - f32[1,20]", NULL, RLX_GRAPH_ERROR_SHAPE, "peephole_weight");
@@ -337,10 +337,10 @@ test_errors (void)
   rlx_test_refuses ("gru", "f32[9,3,4] f32[1,15,4] f16[1,15,5]", NULL, RLX_GRAPH_ERROR_DATA_TYPE, NULL);
   rlx_test_refuses ("gru", "i32[9,3,4] i32[1,15,4] i32[1,15,5]", NULL, RLX_GRAPH_ERROR_DATA_TYPE, NULL);
   rlx_test_refuses ("rnn_cell", "f32[3,4] f32[5,4] f32[5,5] f32[4,5]", NULL, RLX_GRAPH_ERROR_SHAPE, "hidden_state");
-  rlx_test_refuses ("rnn", "f32[9,3,4] f32[1,5,4] f32[1,5,5]", parse ("{'clip': <0.0>}"), RLX_GRAPH_ERROR_INVALID_ARGUMENT, "clip");
-  rlx_test_refuses ("rnn", "f32[9,3,4] f32[1,5,4] f32[1,5,5]", parse ("{'hidden_alpha': <1e300>}"),
+  rlx_test_refuses ("rnn", "f32[9,3,4] f32[1,5,4] f32[1,5,5]", g_variant_new_parsed ("{'clip': <0.0>}"), RLX_GRAPH_ERROR_INVALID_ARGUMENT, "clip");
+  rlx_test_refuses ("rnn", "f32[9,3,4] f32[1,5,4] f32[1,5,5]", g_variant_new_parsed ("{'hidden_alpha': <1e300>}"),
                     RLX_GRAPH_ERROR_INVALID_ARGUMENT, "hidden_alpha");
-  rlx_test_refuses ("rnn", "f32[9,3,4] f32[1,5,4] f32[1,5,5]", parse ("{'hidden_activation': <'gelu'>}"),
+  rlx_test_refuses ("rnn", "f32[9,3,4] f32[1,5,4] f32[1,5,5]", g_variant_new_parsed ("{'hidden_activation': <'gelu'>}"),
                     RLX_GRAPH_ERROR_INVALID_ARGUMENT, "gelu");
 
   /* Each operand is small enough, what is computed from them is not. */
