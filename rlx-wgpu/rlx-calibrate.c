@@ -38,6 +38,7 @@
 /* Beyond the caches. */
 #define BANDWIDTH_ELEMENTS (G_GUINT64_CONSTANT (16) << 20)
 #define TRANSFER_ELEMENTS (G_GUINT64_CONSTANT (1) << 20)
+#define SLOW_SECONDS 0.002
 #define TINY_ELEMENTS 64
 #define TINY_REPEATS 256
 #define TINY_RUNS 24
@@ -574,28 +575,52 @@ measure_overheads (Calibrate *self,
   return TRUE;
 }
 
+/* Tensors that take one binding, and little of the memory that is left. */
+static guint64
+limit_elements (Calibrate *self,
+                guint64    n_elements)
+{
+  guint64 limit = rlx_gpu_get_memory_limit (self->gpu);
+  guint64 left = limit - MIN (rlx_gpu_get_memory_used (self->gpu), limit);
+
+  n_elements = MIN (n_elements, rlx_gpu_get_info (self->gpu)->limits.max_storage_binding_size / 4);
+  return MAX (MIN (n_elements, left / 64), TINY_ELEMENTS);
+}
+
+static gboolean
+measure_transfer (Calibrate *self,
+                  double    *kernel,
+                  GError   **error)
+{
+  guint64 n = limit_elements (self, TRANSFER_ELEMENTS);
+  g_autoptr(RlxExecutable) executable = compile_negation (self, n, error);
+  g_autoptr(RlxTensor) input = executable != NULL ? make_zeros (n, error) : NULL;
+  double seconds;
+
+  if (input == NULL || !time_runs (self, executable, input, N_SAMPLES, &seconds, error) ||
+      !time_in_turns (self, &executable, 1, OTHER_SECONDS, kernel, error))
+    return FALSE;
+  self->figures.transfer = 8.0 * (double) n / MAX (seconds - *kernel - self->figures.round_trip_time, 1e-6);
+  return TRUE;
+}
+
 static gboolean
 measure_memory (Calibrate *self,
                 GError   **error)
 {
-  const RlxGpuLimits *limits = &rlx_gpu_get_info (self->gpu)->limits;
-  guint64 free_memory = rlx_gpu_get_memory_limit (self->gpu) - MIN (rlx_gpu_get_memory_used (self->gpu), rlx_gpu_get_memory_limit (self->gpu));
-  guint64 n = MIN (MIN (g_atomic_int_get (&quick) ? TRANSFER_ELEMENTS : BANDWIDTH_ELEMENTS, limits->max_storage_binding_size / 4), free_memory / 64);
-  guint64 n_moved = MIN (n, TRANSFER_ELEMENTS);
-  g_autoptr(RlxExecutable) large = compile_negation (self, MAX (n, TINY_ELEMENTS), error);
-  g_autoptr(RlxExecutable) small = large != NULL ? compile_negation (self, MAX (n_moved, TINY_ELEMENTS), error) : NULL;
-  g_autoptr(RlxTensor) input = small != NULL ? make_zeros (MAX (n_moved, TINY_ELEMENTS), error) : NULL;
-  double seconds, kernel;
+  g_autoptr(RlxExecutable) executable = NULL;
+  double seconds;
+  guint64 n;
 
-  if (input == NULL || !time_kernels (self, large, 1, &seconds, error) || !time_in_turns (self, &large, 1, OTHER_SECONDS, &seconds, error))
+  if (!measure_transfer (self, &seconds, error))
     return FALSE;
-  self->figures.bandwidth = 8.0 * (double) MAX (n, TINY_ELEMENTS) / seconds;
-  g_clear_object (&large);
-
-  if (!time_runs (self, small, input, N_SAMPLES, &seconds, error) || !time_in_turns (self, &small, 1, OTHER_SECONDS, &kernel, error))
+  /* A device that takes that long has no cache worth the name. */
+  n = limit_elements (self, seconds > SLOW_SECONDS || g_atomic_int_get (&quick) ? 2 * TRANSFER_ELEMENTS : BANDWIDTH_ELEMENTS);
+  executable = compile_negation (self, n, error);
+  if (executable == NULL || !time_kernels (self, executable, 1, &seconds, error) ||
+      !time_in_turns (self, &executable, 1, OTHER_SECONDS, &seconds, error))
     return FALSE;
-  seconds = MAX (seconds - kernel - self->figures.round_trip_time, 1e-6);
-  self->figures.transfer = 8.0 * (double) MAX (n_moved, TINY_ELEMENTS) / seconds;
+  self->figures.bandwidth = 8.0 * (double) n / seconds;
   return TRUE;
 }
 
