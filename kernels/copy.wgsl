@@ -3,7 +3,7 @@
 
 // Copies elements, whatever they are, between two tensors that each have an
 // offset and a distance per dimension (ops/rlx-shape.c). Dimension 0 is the
-// innermost; RANK 0 is a plain copy of n elements.
+// innermost.
 //
 // A workgroup takes a block of consecutive elements of the result, neighbours
 // in neighbouring invocations. Where an element is follows from its index in
@@ -14,12 +14,6 @@
 @compute @workgroup_size($(WG))
 fn main (@builtin(workgroup_id) wid: vec3<u32>,
          @builtin(local_invocation_index) lane: u32) {
-#if RANK == 0
-  let i = workgroup_index (wid) * $(WG)u + lane;
-  if (i < p.n) {
-    store_y (i, load_x (i));
-  }
-#else
   let group = workgroup_index (wid);
   if (group >= p.groups) {
     return;
@@ -97,5 +91,4 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endif
 #endfor
   }
-#endif
 }

@@ -40,11 +40,7 @@ fn weights (h: Head, chunk: u32, j: u32) -> Part {
 // x[row, k], for a row that starts at `at`, and the three after it.
 #if !VECTORS
 fn get_x (at: u32, k: u32) -> f32 {
-#if TAIL
   return select (0.0, load_x (at + min (k, p.k - 1u)), k < p.k);
-#else
-  return load_x (at + k);
-#endif
 }
 #endif
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Contractions for test-properties.c, which includes this.
+ * Contractions for test-prop-calls.h, which includes this.
  */
 #pragma once
 

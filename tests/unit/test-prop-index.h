@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
  * Calls of operators that move, pick, change and resize: a part of
- * test-properties.c.
+ * test-prop-calls.h.
  */
 
 static void

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
  * Norms with factors that are not simply those of the axes; part of
- * test-properties.c.
+ * test-prop-calls.h.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Packed numbers for test-properties.c, which includes this. Every format has kernels
+ * Packed numbers for test-prop-calls.h, which includes this. Every format has kernels
  * of its own: all of them are in test-packed.c, here are some of each family.
  */
 #pragma once

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Quantisation for test-properties.c, which includes this.
+ * Quantisation for test-prop-calls.h, which includes this.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Order and running sums for test-properties.c, which includes this.
+ * Order and running sums for test-prop-calls.h, which includes this.
  */
 #pragma once
 

@@ -1,0 +1,244 @@
+# SPDX-FileCopyrightText: The rlx-wgpu authors
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Graphs for the kernels that the calls of the property tests do not lead to: those for large tensors, for parameters,
+for every packed format, and with other operators fused in."""
+
+FLOATS = 'f32', 'f16'
+# The numbers and bytes of a block.
+PACKED = {
+    'q4-0': (32, 18), 'q4-1': (32, 20), 'q5-0': (32, 22), 'q5-1': (32, 24), 'q8-0': (32, 34), 'q2-k': (256, 84),
+    'q3-k': (256, 110), 'q4-k': (256, 144), 'q5-k': (256, 176), 'q6-k': (256, 210), 'q8-k': (256, 292),
+    'iq2-xxs': (256, 66), 'iq2-xs': (256, 74), 'iq3-xxs': (256, 98), 'iq1-s': (256, 50), 'iq4-nl': (32, 18),
+    'iq3-s': (256, 110), 'iq2-s': (256, 82), 'iq4-xs': (256, 136), 'iq1-m': (256, 56), 'bf16': (1, 2),
+    'tq1-0': (256, 54), 'tq2-0': (256, 66), 'mxfp4': (32, 17), 'nvfp4': (64, 36), 'q1-0': (128, 18), 'q2-0': (64, 18),
+}
+# How many numbers are in a byte; their scales are apart.
+SCALED = {'int2': 4, 'int4': 2, 'int8': 1, 'f8-e4m3': 1, 'f8-e5m2': 1}
+
+
+class Graph:
+    """A graph in text form. Operands are values, types of new inputs, or None."""
+
+    def __init__(self):
+        self.lines = ['rlx 1']
+        self.n_values = 0
+        self.n_outputs = 0
+
+    def leaf(self, kind, type):
+        name = f'%{self.n_values}'
+        self.lines.append(f'{name} = {kind} "x{self.n_values}" {type}')
+        self.n_values += 1
+        return name
+
+    def input(self, type):
+        return self.leaf('input', type)
+
+    def parameter(self, type):
+        return self.leaf('parameter', type)
+
+    def add(self, op, *operands, results=1, **attributes):
+        operands = [self.input(o) if o and o[0] != '%' else o or '_' for o in operands]
+        values = [f'%{self.n_values + i}' for i in range(results)]
+        self.n_values += results
+        text = ', '.join(f'{key} = {str(value).lower()}' for key, value in attributes.items())
+        self.lines.append(f'{", ".join(values)} = {op}({", ".join(operands)})' + (f' {{{text}}}' if text else ''))
+        return values if results > 1 else values[0]
+
+    def output(self, *values):
+        for value in values:
+            self.lines.append(f'output "y{self.n_outputs}" {value}')
+            self.n_outputs += 1
+
+    def call(self, *arguments, **attributes):
+        values = self.add(*arguments, **attributes)
+        self.output(*([values] if isinstance(values, str) else values))
+
+    def __str__(self):
+        return '\n'.join(self.lines) + '\n'
+
+
+def products(g, t):
+    """By parameters, which are packed for a CPU, and of inputs: tiles of each size, long sums, few rows, stacks."""
+    for m, k, n in (1, 1024, 1024), (4, 512, 64), (33, 499, 40), (512, 512, 512):
+        g.call('linear', f'{t}[{m}, {k}]', g.parameter(f'{t}[{k}, {n}]'), g.parameter(f'{t}[{n}]'))
+    g.call('linear', f'{t}[64, 384]', g.parameter(f'{t}[1536, 384]'), transpose_b=True)
+    for a, b in (
+        ('2048, 256', '256, 2048'), ('512, 512', '512, 512'), ('100, 64', '64, 100'), ('64, 4096', '4096, 64'),
+        ('8, 4096', '4096, 4096'), ('1, 4096', '4096, 4096'), ('1, 8192', '8192, 1'), ('500, 499', '499, 3'),
+        ('6, 128, 64', '6, 64, 128'), ('4, 300', '300, 250'), ('2, 66', '66, 250'),
+    ):
+        g.call('matmul', f'{t}[{a}]', f'{t}[{b}]')
+    for a, b in ('512, 256', '512, 256'), ('1, 4096', '4096, 4096'), ('6, 128, 64', '6, 128, 64'):
+        g.call('matmul', f'{t}[{a}]', f'{t}[{b}]', transpose_b=True)
+    g.call('matmul', f'{t}[256, 512]', f'{t}[256, 512]', transpose_a=True)
+
+
+def epilogues(g, t):
+    """What comes after a product or a convolution is done in its kernel."""
+    for m in 1, 64, 300:
+        x = g.input(f'{t}[{m}, 384]')
+        y = g.add('gelu', g.add('linear', x, g.parameter(f'{t}[384, 384]'), g.parameter(f'{t}[384]')))
+        y = g.add('linear', y, g.parameter(f'{t}[384, 384]'), g.parameter(f'{t}[384]'))
+        g.call('add', y, x)
+        g.call('relu', g.add('matmul', x, f'{t}[384, 70]'))
+        g.call('qkv_linear', x, g.parameter(f'{t}[384, 1152]'), g.parameter(f'{t}[1152]'), results=3, query_size=384,
+               key_size=384)
+    for x, f, attributes in (
+        ('16, 56, 56', '32, 16, 3, 3', {'padding': [1, 1, 1, 1]}),
+        ('64, 28, 28', '64, 64, 1, 1', {}),
+        ('32, 28, 28', '32, 1, 3, 3', {'groups': 32}),
+        ('3, 224, 224', '64, 3, 7, 7', {'strides': [2, 2], 'padding': [3, 3, 3, 3]}),
+        ('256, 7, 7', '256, 256, 3, 3', {'padding': [1, 1, 1, 1]}),
+    ):
+        x = g.input(f'{t}[1, {x}]')
+        bias = g.parameter(f'{t}[{f.split(",")[0]}]')
+        g.call('relu', g.add('conv', x, g.parameter(f'{t}[{f}]'), bias, **attributes))
+        g.call('clamp', g.add('conv', x, g.parameter(f'{t}[{f}]'), **attributes), minimum=0, maximum=6)
+
+
+def attention(g, t):
+    """Few and many queries, every width of tiles, all that hides keys."""
+    def call(shape, n_keys, kv_heads, *others, **attributes):
+        batch, heads, queries, width = shape
+        kv = f'{t}[{batch}, {kv_heads}, {n_keys}, {width}]'
+        g.call('attention', f'{t}[{batch}, {heads}, {queries}, {width}]', kv, kv, *others, **attributes)
+
+    for q in 1, 3, 8, 64, 512:
+        for width in 16, 32, 63, 64, 96:
+            call((1, 8, q, width), 1024, 8)
+        call((1, 8, q, 64), 600, 2, 'bool[600]', causal=True)
+        call((1, 8, q, 64), 600, 2, f'bool[{q}, 600]')
+        call((1, 8, q, 64), 600, 8, f'f32[8, {q}, 600]', softcap=30)
+        call((1, 8, q, 64), 600, 8, 'f32[600]')
+        call((1, 8, q, 64), 600, 8, None, 'i32[1]', 'f32[8]', causal=True, window=100)
+        call((1, 8, q, 63), 200, 8, 'bool[200]', None, 'f32[8]', window=100, softcap=5)
+        call((2, 1, q, 30), 200, 1, f'bool[{q}, 200]', None, 'f32[1]')
+    call((1, 12, 2048, 64), 2048, 12)
+    call((1, 12, 2048, 64), 2048, 12, causal=True, softcap=9)
+    call((1, 12, 2048, 66), 2048, 12, 'f32[2048, 2048]')
+
+
+def long_rows(g, t):
+    """Rows that are cut, and rows that are many; then those across."""
+    for m, n in (2, 100000), (300, 1000), (4, 70000):
+        x = g.input(f'{t}[{m}, {n}]')
+        for op in 'softmax', 'log_softmax', 'lp_norm':
+            g.call(op, x, axis=1)
+        g.call('lp_norm', x, axis=1, p=1)
+        g.call('layer_norm', x)
+        g.call('layer_norm', x, f'{t}[{n}]', f'{t}[{n}]')
+        g.call('rms_norm', x, f'{t}[{n}]')
+        g.call('residual_layer_norm', x, f'{t}[{m}, {n}]', f'{t}[{n}]', f'{t}[{n}]', f'{t}[{n}]', results=2,
+               keep_sum=True)
+    x = g.input(f'{t}[70000, 3]')
+    g.call('softmax', x, axis=0)
+    g.call('layer_norm', x, axes=[0])
+
+
+def large_sums(g, t):
+    """Sums that do not fit one step beside their norm where bindings are small."""
+    g.call('residual_layer_norm', f'{t}[800, 1024]', f'{t}[800, 1024]', f'{t}[1024]', f'{t}[1024]', f'{t}[1024]',
+           results=2, keep_sum=True)
+    g.call('residual_rms_norm', f'{t}[2, 300000]', f'{t}[2, 300000]', f'{t}[300000]', results=2, keep_sum=True)
+
+
+def reductions(g):
+    """In several steps, along rows and across."""
+    for op, t in (
+        ('sum', 'f32'), ('mean', 'f16'), ('max', 'f32'), ('min', 'i32'), ('prod', 'f32'), ('log_sum_exp', 'f32'),
+        ('l2', 'f16'), ('sum', 'u8'), ('any', 'bool'),
+    ):
+        for shape, axes in ('2, 100000', [1]), ('100000, 3', [0]), ('40, 50, 60', [0, 2]), ('1000000', [0]):
+            g.call('reduce_' + op, f'{t}[{shape}]', axes=axes)
+
+
+def packed(g):
+    """Rows of every packed format, and products by them for one row, several and many."""
+    for name, (numbers, size) in PACKED.items():
+        weight = g.input(f'u8[640, {512 // numbers * size}]')
+        g.call('dequantize_blocks', weight, type=name)
+        for m in (1, 20) if name in ('q4-0', 'q4-k', 'iq3-s', 'bf16') else (8,):
+            g.call('dequant_matmul', f'f32[{m}, 512]', weight, type=name)
+
+
+def scaled(g):
+    """The same where scales and zero points are apart."""
+    for name, numbers in SCALED.items():
+        for t in 'u8', 'i8':
+            weight = g.input(f'{t}[640, {512 // numbers}]')
+            for block in 512, 32, 16, 4:
+                n = 512 // block
+                g.call('dequantize_blocks', weight, f'f16[640, {n}]', type=name, block_size=block)
+                if name[0] == 'i' and block <= 16:
+                    g.call('dequantize_blocks', weight, f'f16[640, {n}]', f'f32[640, {n}]', type=name, block_size=block,
+                           to='f16')
+                    g.call('dequantize_blocks', weight, f'f16[640, {n}]', f'{t}[640, {-(-n // numbers)}]', type=name,
+                           block_size=block)
+            if name[0] == 'f':
+                g.call('dequantize_blocks', weight, type=name)
+            for m in 1, 3, 64:
+                g.call('dequant_matmul', f'f16[{m}, 512]', weight, 'f32[640, 16]', None, 'f16[640]', type=name,
+                       block_size=32)
+        g.call('dequant_matmul', 'f32[6, 508]', f'u8[24, {508 // numbers}]', 'f32[24, 16]', type=name, block_size=32)
+
+
+def integers(g):
+    for a in 'i8', 'u8':
+        for b in 'i8', 'u8':
+            for m in 1, 4, 600:
+                g.call('qmatmul', f'{a}[{m}, 256]', f'{b}[256, 512]', f'{a}[]', f'{b}[]')
+                g.call('qmatmul', f'{a}[{m}, 256]', f'{b}[512, 256]', None, None, None, 'f32[512]', 'f32[]', f'{a}[]',
+                       to=a, transpose_b=True)
+                g.call('qmatmul', f'{a}[{m}, 255]', f'{b}[255, 33]', f'{a}[{m}, 1]', f'{b}[1, 33]', 'f32[33]',
+                       'f32[33]', to='f32')
+    x = g.input('f32[64, 33]')
+    g.call('quantize_linear', x, 'f32[33]', 'i32[33]', to='i32')
+    g.call('quantize_linear', x, 'f32[33]', to='i32')
+    g.call('fake_quantize', x)
+    g.call('fake_quantize', x, symmetric=False)
+
+
+def recurrent(g, t):
+    """Small ones, and those whose steps do not fit one dispatch."""
+    for hidden in 64, 700, 2048:
+        x = g.input(f'{t}[9, 3, 32]')
+        for op, gates, attributes in (
+            ('rnn', 1, {}), ('gru', 3, {}), ('gru', 3, {'reset_after': False}), ('lstm', 4, {}),
+        ):
+            rows = gates * hidden
+            g.call(op, x, g.parameter(f'{t}[2, {rows}, 32]'), g.parameter(f'{t}[2, {rows}, {hidden}]'),
+                   g.parameter(f'{t}[2, {rows}]'), results=3 if op == 'lstm' else 2, direction='both',
+                   return_sequence=True, **attributes)
+
+
+def resizes(g):
+    """Far down, and in every kind of coordinates."""
+    for mode in 'linear', 'cubic':
+        g.call('resize', 'f32[1, 3, 512, 512]', sizes=[12, 12], mode=mode, antialias=True)
+        g.call('resize', 'f16[1, 3, 512, 512]', sizes=[300, 300], mode=mode, antialias=True, exclude_outside=True)
+    for mode in 'nearest', 'linear', 'cubic':
+        for coordinates in ('half-pixel', 'half-pixel-symmetric', 'pytorch-half-pixel', 'align-corners', 'asymmetric',
+                            'tf-half-pixel-for-nn'):
+            g.call('resize', 'f32[1, 3, 70000, 2]', sizes=[66000, 3], mode=mode, coordinates=coordinates)
+            g.call('resize', 'f32[1, 3, 20, 20]', 'f32[2]', sizes=[27, 31], mode=mode, coordinates=coordinates)
+
+
+def copies(g):
+    """Inputs that are outputs."""
+    for type in 'f32[]', 'f32[1000]', 'u8[1001]', 'f16[1001]':
+        g.output(g.input(type))
+    g.call('reshape', 'f32[1000]', shape=[10, 100])
+
+
+def get_all():
+    texts = []
+    for fill in products, epilogues, attention, long_rows, large_sums, recurrent:
+        for t in FLOATS:
+            g = Graph()
+            fill(g, t)
+            texts.append(str(g))
+    for fill in reductions, packed, scaled, integers, resizes, copies:
+        g = Graph()
+        fill(g)
+        texts.append(str(g))
+    return texts

@@ -1,0 +1,238 @@
+# SPDX-FileCopyrightText: The rlx-wgpu authors
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Every kernel has a way to Vulkan, Metal and Direct3D, whatever adapter is here: its WGSL is valid, the SPIR-V made of
+it is valid too, and can be turned into MSL and HLSL. Nothing runs.
+
+Compilers are slow, and types, ranks and tile sizes make many texts that differ by little. So only those are compiled
+that have a binding or a pair of lines, numbers aside, that none before has. RLX_TEST_FULL=1 compiles all.
+
+Usage: test-kernels.py COLLECT KERNELS"""
+import collections
+import glob
+import math
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import graphs
+import tap
+
+collect, kernels = map(os.path.abspath, sys.argv[1:3])
+# What every WebGPU device has.
+MAX_INVOCATIONS = 256
+MAX_WORKGROUP_BYTES = 16384
+
+Kernel = collections.namedtuple('Kernel', 'name kernel file op adapter text')
+
+COMPILE = '''
+for i in *.wgsl; do
+  i=${i%.wgsl}
+  tint --disable-ir-validation-asserts --format spirv -o $i.spv $i.wgsl >$i.tint 2>&1 || { echo tint $i; rm -f $i.spv; }
+done
+'''
+VALIDATE = '''
+spirv-val --target-env vulkan1.1 . >/dev/null 2>&1 || for i in *.spv; do
+  [ -f $i ] || continue
+  i=${i%.spv}
+  spirv-val --target-env vulkan1.1 $i.spv >$i.spirv-val 2>&1 || echo spirv-val $i
+done
+'''
+TRANSLATE = '''
+for i in *.spv; do
+  [ -f $i ] || continue
+  i=${i%.spv}
+  spirv-cross $i.spv --msl --output $i.metal >$i.msl 2>&1 || echo msl $i
+  spirv-cross $i.spv --hlsl --shader-model ${i#*-} --hlsl-enable-16bit-types --output $i.dx >$i.hlsl 2>&1 || echo hlsl $i
+done
+'''
+
+
+def get_kernels():
+    folder = tap.path('all')
+    os.mkdir(folder)
+    tap.run([collect, tap.write('graphs', '\n'.join(graphs.get_all())), folder], status=0, env={'RLX_DEBUG': None})
+    found = []
+    with open(os.path.join(folder, 'index')) as index:
+        for line in index:
+            fields = line.rstrip('\n').split('\t')
+            with open(os.path.join(folder, fields[0])) as file:
+                found.append(Kernel(*fields, file.read()))
+    return found
+
+
+def get_parts(kernel):
+    """What kernels from one file may have in common."""
+    head, body = re.split(r'(?m)^fn workgroup_index.*\n', re.sub(r'\b\d+(?=u?\b)', 'N', kernel.text))
+    body = [line.strip() for line in body.splitlines()]
+    return {(kernel.file, line) for line in head.splitlines()} | {(kernel.file, *pair) for pair in zip(body, body[1:])}
+
+
+def choose(everything):
+    if 'RLX_TEST_FULL' in os.environ:
+        return everything
+    known = set()
+    chosen = []
+    for kernel in everything:
+        parts = get_parts(kernel)
+        if not parts <= known:
+            known |= parts
+            chosen.append(kernel)
+    return chosen
+
+
+everything = get_kernels()
+chosen = choose(everything)
+print(f'# {len(everything)} kernels, {len(chosen)} of them compiled')
+
+
+def get_stem(kernel):
+    """With the shader model, which has to be newer for products of four integers. Dawn does without where it is not."""
+    return f'{os.path.splitext(kernel.name)[0]}-{64 if "8Packed" in kernel.text else 62}'
+
+
+def compile_all():
+    """By tool, what it says about a kernel it does not take."""
+    by_stem = {get_stem(kernel): kernel for kernel in chosen}
+    script = COMPILE
+    if shutil.which('spirv-val'):
+        script += VALIDATE
+    if shutil.which('spirv-cross'):
+        script += TRANSLATE
+    running = []
+    n_workers = len(os.sched_getaffinity(0))
+    for i in range(n_workers):
+        folder = tap.path(f'part{i}')
+        for kernel in chosen[i::n_workers]:
+            tap.write(f'part{i}/{get_stem(kernel)}.wgsl', kernel.text)
+        running.append((folder, subprocess.Popen(['sh', '-c', script], cwd=folder, stdout=subprocess.PIPE, text=True)))
+
+    refused = collections.defaultdict(list)
+    for folder, process in running:
+        for line in process.communicate()[0].splitlines():
+            tool, stem = line.split()
+            with open(os.path.join(folder, f'{stem}.{tool}'), errors='replace') as file:
+                refused[tool].append((by_stem[stem], file.read().strip()[:1000]))
+        tap.check(process.returncode == 0, f'the compilers’ script ended with status {process.returncode}')
+    return refused
+
+
+def describe(kernel):
+    return f'{kernel.kernel} of {kernel.op} for “{kernel.adapter}”'
+
+
+refused = None
+
+
+def compiles(tool, *programs):
+    global refused
+    for program in 'tint', *programs:
+        if not shutil.which(program):
+            tap.skip(f'{program} is not installed')
+    if refused is None:
+        refused = compile_all()
+    tap.check(not refused[tool], f'{len(refused[tool])} of {len(chosen)} kernels are refused\n' +
+              '\n'.join(f'{describe(kernel)}: {message}' for kernel, message in refused[tool][:5]))
+
+
+def get_pattern(line):
+    """Matches what the template may make of a line."""
+    inner = r'[^()]*'
+    for _ in range(3):
+        inner = rf'(?:[^()]|\({inner}\))*'
+    parts = re.split(rf'(\$\({inner}\)|\$\{{\w+\}})', line)
+    return ''.join('.*' if part.startswith('${') else r'-?\d+' if part.startswith('$(') else re.escape(part)
+                   for part in parts)
+
+
+@tap.test
+def every_file_is_used():
+    files = {os.path.basename(path) for path in glob.glob(os.path.join(kernels, '*.wgsl'))}
+    tap.none(files - {kernel.file for kernel in everything}, 'no graph leads to')
+
+
+@tap.test
+def every_line_is_used():
+    """So no branch of a template is left out."""
+    by_file = collections.defaultdict(set)
+    for kernel in everything:
+        lines = {line.strip() for line in kernel.text.splitlines()}
+        by_file[kernel.file] |= lines
+        by_file[None] |= lines
+
+    missing = []
+    n = 0
+    for path in sorted(glob.glob(os.path.join(kernels, '**', '*.wgsl'), recursive=True)):
+        name = os.path.relpath(path, kernels)
+        lines = by_file[None if os.sep in name else name]
+        text = '\n'.join(lines)
+        with open(path) as file:
+            for number, line in enumerate(file, 1):
+                line = line.strip()
+                if not line or line.startswith(('#', '//')):
+                    continue
+                n += 1
+                if line not in lines and not ('$' in line and re.search(f'(?m)^{get_pattern(line)}$', text)):
+                    missing.append(f'{name}:{number}')
+    print(f'# {n} lines of templates')
+    tap.none(missing, 'no graph leads to')
+
+
+def count_bytes(type, text):
+    """Of a WGSL type that can be in workgroup memory: no less than it takes."""
+    match = re.fullmatch(r'array<(.*), *(\d+)u?>', type)
+    if match:
+        return count_bytes(match[1], text) * int(match[2])
+    match = re.fullmatch(r'vec(\d)<(.*)>', type)
+    if match:
+        return (2 if match[1] == '2' else 4) * count_bytes(match[2], text)
+    match = re.fullmatch(r'atomic<(.*)>', type)
+    if match:
+        return count_bytes(match[1], text)
+    match = re.search(rf'\balias {type} = (.*);', text)
+    if match:
+        return count_bytes(match[1], text)
+    match = re.search(rf'\bstruct {type} \{{(.*?)\}}', text, re.DOTALL)
+    if match:
+        return sum(-(-count_bytes(member, text) // 4) * 4 for member in re.findall(r'\w+ *: *(\w+(?:<\w+>)?)', match[1]))
+    return {'f16': 2, 'f32': 4, 'i32': 4, 'u32': 4, 'bool': 4}[type]
+
+
+@tap.test
+def every_workgroup_fits():
+    wrong = []
+    most = [0, 0]
+    for kernel in everything:
+        sizes = re.search(r'@workgroup_size\(([\d, ]+)\)', kernel.text)
+        invocations = math.prod(map(int, sizes[1].split(',')))
+        shared = re.findall(r'var<workgroup> *\w+ *: *(.*);', kernel.text)
+        size = sum(-(-count_bytes(type, kernel.text) // 16) * 16 for type in shared)
+        most = [max(most[0], invocations), max(most[1], size)]
+        if invocations > MAX_INVOCATIONS or size > MAX_WORKGROUP_BYTES:
+            wrong.append(f'{describe(kernel)} ({invocations} invocations, {size} bytes)')
+    print(f'# at most {most[0]} invocations, {most[1]} bytes')
+    tap.none(wrong, 'more than every device has')
+
+
+@tap.test
+def wgsl():
+    compiles('tint')
+
+
+@tap.test
+def spir_v():
+    compiles('spirv-val', 'spirv-val')
+
+
+@tap.test
+def msl():
+    compiles('msl', 'spirv-cross')
+
+
+@tap.test
+def hlsl():
+    compiles('hlsl', 'spirv-cross')
+
+
+tap.main('kernels')
