@@ -27,8 +27,7 @@
 //   invocation keeps TM · TN sums. For each k it reads TM + TN numbers of
 //   workgroup memory for TM · TN products: 2 products a read for 4 x 4, 4 for
 //   8 x 8. From memory come BM + BN numbers for BM · BN products, so 32 x 32 has
-//   an intensity of 4 flops a byte, 64 x 64 of 8, 128 x 128 of 16: above
-//   what the caches of an integrated GPU, of a discrete one feed.
+//   an intensity of 8 flops a byte, 64 x 64 of 16, 128 x 128 of 32.
 //   Rows of `a` are padded by one word against bank conflicts of its
 //   transposing store; columns of an invocation lie TX apart, so that
 //   neighbours read and write neighbouring words.

@@ -74,8 +74,8 @@ check_outputs (RlxTensor **outputs,
                float       x)
 {
   gsize n, n_twice;
-  const float *y = rlx_tensor_get_floats (outputs[0], &n);
-  const float *twice = rlx_tensor_get_floats (outputs[1], &n_twice);
+  g_autofree float *y = rlx_tensor_get_floats (outputs[0], &n);
+  g_autofree float *twice = rlx_tensor_get_floats (outputs[1], &n_twice);
   float p = twice[0] / 2;
 
   g_assert_cmpuint (n, ==, N);
