@@ -31,11 +31,13 @@ gboolean rlx_gather_nd_infer        (RlxOpCall *call, GError **error);
 gboolean rlx_one_hot_infer          (RlxOpCall *call, GError **error);
 gboolean rlx_scatter_elements_infer (RlxOpCall *call, GError **error);
 gboolean rlx_scatter_nd_infer       (RlxOpCall *call, GError **error);
+gboolean rlx_write_at_infer         (RlxOpCall *call, GError **error);
 gboolean rlx_gather_elements_lower  (RlxLower *lower, const RlxIrNode *node, GError **error);
 gboolean rlx_gather_nd_lower        (RlxLower *lower, const RlxIrNode *node, GError **error);
 gboolean rlx_one_hot_lower          (RlxLower *lower, const RlxIrNode *node, GError **error);
 gboolean rlx_scatter_elements_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
 gboolean rlx_scatter_nd_lower       (RlxLower *lower, const RlxIrNode *node, GError **error);
+gboolean rlx_write_at_lower         (RlxLower *lower, const RlxIrNode *node, GError **error);
 
 /* ---- rules ------------------------------------------------------------------------ */
 
@@ -606,4 +608,62 @@ rlx_scatter_nd_lower (RlxLower        *lower,
   target = words_new (lower, n);
   return lower_tuples (lower, node, target, 0, TRUE, error) &&
          lower_scatter (lower, node, target, n, inner, error);
+}
+
+/* ---- a part at a position ------------------------------------------------------------ */
+
+gboolean
+rlx_write_at_infer (RlxOpCall *call,
+                    GError   **error)
+{
+  const RlxTensorType *x = call->inputs[0], *value = call->inputs[1], *position = call->inputs[2];
+  guint axis;
+
+  if (!rlx_call_axis (call, rlx_call_attr (call, "axis")->i, x->rank, &axis, error))
+    return FALSE;
+  if (value->rank != x->rank)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                           "the value has %u dimensions, the operand %u", value->rank, x->rank);
+  for (guint i = 0; i < x->rank; i++)
+    if (i == axis ? value->dims[i] > x->dims[i] : value->dims[i] != x->dims[i])
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
+                             "dimension %u of the value is %" G_GINT64_FORMAT ", it must be %s%" G_GINT64_FORMAT,
+                             i, value->dims[i], i == axis ? "at most " : "", x->dims[i]);
+  if (rlx_type_n_elements (position) != 1)
+    {
+      g_autofree char *text = rlx_type_to_string (position);
+
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the position is %s, it must be one element", text);
+    }
+  rlx_call_add_output (call, x);
+  return TRUE;
+}
+
+gboolean
+rlx_write_at_lower (RlxLower        *lower,
+                    const RlxIrNode *node,
+                    GError         **error)
+{
+  const RlxTensorType *x = &node->inputs[0]->type;
+  RlxDataType index_type = rlx_data_type_on_device (node->inputs[2]->type.dtype);
+  gint64 axis = rlx_node_attr (node, "axis")->i;
+  guint64 inner = 1;
+  RlxKernel *kernel;
+
+  if (rlx_type_n_elements (x) == 0)
+    return TRUE;
+
+  if (axis < 0)
+    axis += x->rank;
+  for (guint i = (guint) axis + 1; i < x->rank; i++)
+    inner *= (guint64) x->dims[i];
+  kernel = rlx_kernel_new (lower, node, "write-at");
+  rlx_kernel_input_raw (kernel, "x", node->inputs[0]);
+  rlx_kernel_input_raw (kernel, "value", node->inputs[1]);
+  rlx_kernel_input (kernel, "indices", node->inputs[2]);
+  rlx_kernel_define (kernel, "SIGNED", !rlx_data_type_is_unsigned (index_type));
+  rlx_kernel_param_u32 (kernel, "inner", inner);
+  rlx_kernel_param_u32 (kernel, "size", (guint64) x->dims[axis]);
+  rlx_kernel_param_u32 (kernel, "length", (guint64) node->inputs[1]->type.dims[axis]);
+  return rlx_kernel_dispatch_elements (kernel, lower, &node->outputs[0], error);
 }

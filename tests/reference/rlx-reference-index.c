@@ -295,6 +295,32 @@ gather_elements (RlxReferenceCall *call)
   while (rlx_reference_next (index, y->shape, y->n_dims));
 }
 
+static void
+write_at (RlxReferenceCall *call)
+{
+  const RlxReferenceValue *x = call->inputs[0], *value = call->inputs[1];
+  RlxReferenceValue *y = call->output;
+  gsize axis = find_axis (call, x->n_dims), at = 0;
+  gint64 index[RLX_MAX_RANK] = { 0, }, first, length = value->shape[axis];
+
+  if (y->n_elements == 0)
+    return;
+  first = limit_index (call->inputs[2]->values[0], x->shape[axis] - length + 1);
+  do
+    {
+      gint64 from[RLX_MAX_RANK];
+
+      memcpy (from, index, sizeof from);
+      from[axis] -= first;
+      if (from[axis] >= 0 && from[axis] < length)
+        copy_element (y, at, value, rlx_reference_position (value, from, value->n_dims));
+      else
+        copy_element (y, at, x, at);
+      at++;
+    }
+  while (rlx_reference_next (index, y->shape, y->n_dims));
+}
+
 /* The place that tuple number @tuple of @n indices names, among the slices of
  * dimensions @first to @first + @n - 1. */
 static gsize
@@ -495,6 +521,7 @@ const RlxReferenceRow rlx_reference_index[] = {
   { "depth_to_space", depth_or_space },
   { "space_to_depth", depth_or_space },
   { "gather_elements", gather_elements },
+  { "write_at", write_at },
   { "gather_nd", gather_nd },
   { "one_hot", one_hot },
   { "scatter_elements", scatter },

@@ -232,6 +232,60 @@ test_gather_limits (void)
   rlx_test_compare ("pairs", pair_result, "f32[3]", (double[]) { 5, 2, 3 }, 0, 0);
 }
 
+/* A cache: rows are put behind those that are there, run by run. */
+static void
+test_write_at (void)
+{
+  static const char text[] =
+    "rlx 1\n"
+    "%0 = state \"cache\" i8[2, 4] [0, 0, 0, 0, 0, 0, 0, 0]\n"
+    "%1 = input \"row\" i8[2, 1]\n"
+    "%2 = input \"position\" i64[]\n"
+    "%3 = write_at(%0, %1, %2) {axis = 1}\n"
+    "assign %0 %3\n"
+    "output \"y\" %3\n";
+  static const double expected[][8] = {
+    { 1, 0, 0, 0, 2, 0, 0, 0 },
+    { 1, 3, 0, 0, 2, 4, 0, 0 },
+    { 1, 3, 0, 5, 2, 4, 0, 6 },   /* -1: the last place */
+    { 1, 3, 0, 7, 2, 4, 0, 8 },   /* 100: none, so the last */
+    { 9, 3, 0, 7, 10, 4, 0, 8 },
+  };
+  static const double positions[] = { 0, 1, -1, 100, -100 };
+  g_autoptr(GError) error = NULL;
+  g_autoptr(RlxGraph) graph = NULL;
+  g_autoptr(RlxExecutable) executable = NULL;
+
+  rlx_test_infers ("write_at", "f32[2,3] f32[1,3] i32[]", NULL, "f32[2,3]");
+  rlx_test_infers ("write_at", "f32[2,3] f32[0,3] u8[1,1]", NULL, "f32[2,3]");
+  rlx_test_refuses ("write_at", "f32[2,3] f32[3,3] i32[]", NULL, RLX_GRAPH_ERROR_SHAPE, "dimension 0 of the value is 3, it must be at most 2");
+  rlx_test_refuses ("write_at", "f32[2,3] f32[1,2] i32[]", NULL, RLX_GRAPH_ERROR_SHAPE, "it must be 3");
+  rlx_test_refuses ("write_at", "f32[2,3] f32[3] i32[]", NULL, RLX_GRAPH_ERROR_SHAPE, "1 dimensions");
+  rlx_test_refuses ("write_at", "f32[2,3] f32[1,3] i32[2]", NULL, RLX_GRAPH_ERROR_SHAPE, "i32[2]");
+  rlx_test_refuses ("write_at", "f32[] f32[] i32[]", NULL, RLX_GRAPH_ERROR_INVALID_ARGUMENT, NULL);
+  rlx_test_refuses ("write_at", "f32[2] f32[1] f32[]", NULL, RLX_GRAPH_ERROR_DATA_TYPE, NULL);
+
+  if (rlx_test_device () == NULL)
+    return;
+
+  graph = rlx_graph_new_from_text (text, &error);
+  g_assert_no_error (error);
+  executable = rlx_device_compile (rlx_test_device (), graph, NULL, &error);
+  g_assert_no_error (error);
+  for (gsize i = 0; i < G_N_ELEMENTS (expected); i++)
+    {
+      g_autoptr(RlxTensor) row = rlx_test_tensor ("i8[2,1]", (double[]) { 2 * (double) i + 1, 2 * (double) i + 2 });
+      g_autoptr(RlxTensor) position = rlx_test_tensor ("i64[]", &positions[i]);
+      gsize n_outputs;
+      g_autofree RlxTensor **outputs = rlx_executable_run (executable, (RlxTensor *[]) { row, position }, 2, &n_outputs, NULL, &error);
+      g_autoptr(RlxTensor) y = NULL;
+
+      g_assert_no_error (error);
+      y = outputs[0];
+      rlx_test_compare ("cache", y, "i8[2,4]", expected[i], 0, 0);
+    }
+}
+
 /* ---- moves ------------------------------------------------------------------------------- */
 
 static void
@@ -520,6 +574,7 @@ main (int   argc,
   rlx_test_add_kernels ("/index/scatter/collisions", test_scatter_collisions);
   g_test_add_func ("/index/scatter/elements", test_scatter_elements);
   g_test_add_func ("/index/scatter/nan", test_scatter_nan);
+  g_test_add_func ("/index/write-at", test_write_at);
   g_test_add_func ("/index/gather/limits", test_gather_limits);
   g_test_add_func ("/index/pad/values", test_pad_values);
   g_test_add_func ("/index/split/results", test_split_results);

@@ -846,6 +846,7 @@ static const struct
   { "depth_to_space", generate_depth },
   { "space_to_depth", generate_depth },
   { "gather_elements", generate_elements },
+  { "write_at", generate_write_at },
   { "gather_nd", generate_nd },
   { "one_hot", generate_one_hot },
   { "scatter_elements", generate_elements },

@@ -267,6 +267,28 @@ generate_elements (Call *call)
 }
 
 static gboolean
+generate_write_at (Call *call)
+{
+  gint64 shape[RLX_MAX_RANK], axis;
+  gsize n_dims, at;
+
+  if (call->variant > (call->data_type == RLX_DATA_TYPE_F32 ? 12 : 4))
+    return FALSE;
+
+  n_dims = random_shape (call, shape, 1, call->variant == 8 ? 8 : 4);
+  axis = random_axis (call, n_dims);
+  at = (gsize) real_axis (axis, n_dims);
+  add_input (call, PROP_TAME, call->data_type, shape, n_dims);
+  shape[at] = call->variant == 3 ? 0 : prop_pick (call->rand, 0, shape[at]);
+  add_input (call, PROP_TAME, call->data_type, shape, n_dims);
+  /* Often it does not fit there. */
+  add_input (call, call->variant % 2 ? PROP_WILD : PROP_TAME, index_type (call), (gint64[]) { 1 }, call->variant % 3 == 0);
+  g_variant_dict_insert (call->attributes, "axis", "x", axis);
+
+  return TRUE;
+}
+
+static gboolean
 generate_nd (Call *call)
 {
   gboolean scatter = g_str_equal (call->op->name, "scatter_nd");
