@@ -160,6 +160,23 @@ get_params (RlxReferenceCall   *call,
     params->other_flag = detect;
 }
 
+/* A gate that is within its error of zero may be zero, and zero times infinity is
+ * not infinity. */
+static gboolean
+may_vanish (const RlxReferenceFunction *function,
+            const RlxReferenceParams   *params,
+            const char                 *op,
+            const double               *x)
+{
+  const double alone[] = { x[0], 1 };
+  double gate;
+
+  if ((strcmp (op, "swiglu") != 0 && strcmp (op, "geglu") != 0) || !isinf (x[1]))
+    return FALSE;
+  gate = function->f (alone, params);
+  return fabs (gate) <= stated_bound (function, params, alone, gate) + FLT_MIN;
+}
+
 static void
 compute (const RlxReferenceFunction *function,
          const RlxReferenceParams   *params,
@@ -197,7 +214,7 @@ compute (const RlxReferenceFunction *function,
       *bound += FLT_MIN;
   if (may_be_equal (call->op, x, e))
     *bound = 1;
-  if (may_overflow (call->op, x))
+  if (may_overflow (call->op, x) || may_vanish (function, params, call->op, x))
     *bound = INFINITY;
 
   if (params->to == RLX_DATA_TYPE_BOOL)
