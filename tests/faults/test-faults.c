@@ -202,7 +202,9 @@ try_point (RlxFaultPoint point,
         g_error ("%s at %s number %u made no difference", rlx_fault_kind_name (kind), rlx_fault_point_name (point), i);
     }
   g_test_message ("%s at %s: %u of %u calls tried, %u failed", rlx_fault_kind_name (kind), rlx_fault_point_name (point), tried, n, failed);
-  if (failed == 0 && kind != RLX_FAULT_LATE)
+  /* How often is waited, and for what, is a matter of time; waits for an error
+   * that did not come are among those that make no difference. */
+  if (failed == 0 && point != RLX_FAULT_AT_InstanceWaitAny)
     g_error ("%s at %s: no call failed", rlx_fault_kind_name (kind), rlx_fault_point_name (point));
 }
 
@@ -272,7 +274,7 @@ test_silence (void)
   try_point (RLX_FAULT_AT_BufferGetConstMappedRange, RLX_FAULT_NULL, TRUE);
 }
 
-/* A wait that ends too early is no reason to fail; one that fails is. */
+/* A wait that ends too early is no reason to fail; one that fails may be. */
 static void
 test_waits (void)
 {
