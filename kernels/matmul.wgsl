@@ -20,7 +20,7 @@
 //   (measured: 1.65 times as long). The results leave in a loop: unrolled, the 64
 //   stores would be most of the compile time.
 //   With PANEL the weights lie as [columns / (WG · TN)][k][WG · TN], so that a
-//   workgroup reads one stream (measured: 0.7 of the time of rows of 768 or 3072).
+//   workgroup reads one stream (measured: 0.7 to 0.8 of the time of rows of 768 or 3072).
 //   With PAIRS, which is for 16-bit floats, a load brings two columns.
 // - TILES: for a GPU. A workgroup of TX · TY invocations makes a tile of BM · BN;
 //   both operands go through workgroup memory, KT steps of k at a time, an

@@ -24,6 +24,7 @@ struct _RlxLower
   GPtrArray *main_steps;    /* the prologue goes straight into the plan */
   gboolean prologue;        /* the node being lowered is constant */
   guint n_nodes;            /* of the graph; what lowerings add comes after them */
+  const guint *uses;        /* of the graph's values, by id */
 };
 
 guint64
@@ -90,24 +91,25 @@ rlx_lower_get_slot (RlxLower         *lower,
   return slot - 1;
 }
 
-static guint
-count_uses (const RlxIr      *ir,
-            const RlxIrValue *value)
+/* By value id: how often it is used, by nodes or as a result. */
+static guint *
+count_uses (const RlxIr *ir)
 {
-  guint n = 0;
+  guint *uses = g_new0 (guint, ir->n_values + 1);
 
   for (guint i = 0; i < ir->nodes->len; i++)
     {
       const RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
 
       for (guint j = 0; j < node->n_inputs; j++)
-        n += node->inputs[j] == value;
+        if (node->inputs[j] != NULL)
+          uses[node->inputs[j]->id]++;
     }
   for (guint i = 0; i < ir->outputs->len; i++)
-    n += g_array_index (ir->outputs, RlxIrOutput, i).value == value;
+    uses[g_array_index (ir->outputs, RlxIrOutput, i).value->id]++;
   for (guint i = 0; i < ir->assigns->len; i++)
-    n += g_array_index (ir->assigns, RlxIrAssign, i).value == value;
-  return n;
+    uses[g_array_index (ir->assigns, RlxIrAssign, i).value->id]++;
+  return uses;
 }
 
 /* Whether a weight has one user, who may say how it lies. */
@@ -116,7 +118,7 @@ is_own_weight (RlxLower         *lower,
                const RlxIrValue *value)
 {
   return value->node != NULL && (is_leaf (value->node, "parameter") || is_leaf (value->node, "constant")) &&
-         count_uses (lower->plan->ir, value) == 1;
+         value->node->id < lower->n_nodes && lower->uses[value->id] == 1;
 }
 
 gboolean
@@ -228,9 +230,9 @@ rlx_slot_pack (const RlxSlot *slot,
 
           if (packing->stride_n == 1)
             memcpy (target, row, n * element);
-          else if (element == 4)
+          else if (element == 4)   /* a size that is known makes a move of each copy */
             for (guint64 i = 0; i < n; i++)
-              ((guint32 *) target)[i] = ((const guint32 *) row)[i * packing->stride_n];
+              memcpy (target + i * 4, row + i * packing->stride_n * 4, 4);
           else
             for (guint64 i = 0; i < n; i++)
               memcpy (target + i * element, row + i * packing->stride_n * element, element);
@@ -443,8 +445,9 @@ rlx_lower_ir (RlxPlan                 *plan,
   g_autoptr(GPtrArray) main_steps = g_ptr_array_new_with_free_func ((GDestroyNotify) rlx_step_free);
   g_autofree gboolean *constant = rlx_ir_find_constant_nodes (plan->ir);
   g_autofree gboolean *live = rlx_ir_find_live_nodes (plan->ir);
+  g_autofree guint *uses = count_uses (plan->ir);
   RlxGpuAdapterInfo seen = *adapter;
-  RlxLower lower = { plan, &seen, slots, temporaries, main_steps, FALSE, plan->ir->nodes->len };
+  RlxLower lower = { plan, &seen, slots, temporaries, main_steps, FALSE, plan->ir->nodes->len, uses };
   const RlxIr *ir = plan->ir;
 
   if (RLX_DEBUG_CHECK (GPU_KERNELS))

@@ -4,6 +4,8 @@
 #include "config.h"
 #include "rlx-test-util.h"
 
+#include "rlx-reference.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -365,6 +367,48 @@ rlx_test_run_op (const char       *op,
 }
 
 /* ---- shape rules ------------------------------------------------------------ */
+
+void
+rlx_test_check_op (const char       *op,
+                   gsize             n_inputs,
+                   RlxTensor *const *inputs,
+                   GVariant         *attributes)
+{
+  g_autoptr (GVariant) kept = g_variant_ref_sink (attributes);
+  g_autoptr (RlxGraph) graph = rlx_graph_new ();
+  g_autoptr (GPtrArray) expected = NULL;
+  g_autoptr (GError) error = NULL;
+  g_autofree RlxNode **nodes = g_new0 (RlxNode *, n_inputs);
+  g_autofree RlxNode **results = NULL;
+  g_autofree RlxTensor **outputs = NULL;
+  RlxReferenceCheck result;
+  gsize n;
+
+  for (gsize i = 0; i < n_inputs; i++)
+    {
+      g_autofree char *name = g_strdup_printf ("x%" G_GSIZE_FORMAT, i);
+      gsize n_dims;
+      const gint64 *shape = rlx_tensor_get_shape (inputs[i], &n_dims);
+
+      nodes[i] = rlx_graph_input (graph, name, rlx_tensor_get_data_type (inputs[i]), shape, n_dims, &error);
+      g_assert_no_error (error);
+    }
+  results = rlx_graph_add_op (graph, op, nodes, n_inputs, kept, &n, &error);
+  g_assert_no_error (error);
+  rlx_graph_output (graph, "y", results[0]);
+
+  outputs = rlx_test_run_graph (g_object_ref (graph), n_inputs, inputs, &n);
+  g_assert_nonnull (outputs);
+  expected = rlx_reference_run (graph, inputs, n_inputs, NULL, NULL, 0, RLX_REFERENCE_NONE, &error);
+  g_assert_no_error (error);
+  if (!rlx_reference_value_check (g_ptr_array_index (expected, 0), outputs[0], &result))
+    {
+      g_test_message ("%s: element %" G_GSIZE_FORMAT " is %.9g instead of %.9g (bound %.3g), %" G_GSIZE_FORMAT " are wrong",
+                      op, result.first_wrong, result.got, result.expected, result.bound, result.n_wrong);
+      g_test_fail ();
+    }
+  g_object_unref (outputs[0]);
+}
 
 char *
 rlx_test_infer (const char       *op,

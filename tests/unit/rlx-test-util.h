@@ -63,6 +63,13 @@ RlxTensor * rlx_test_run_op       (const char       *op,
                                    RlxTensor *const *inputs,
                                    GVariant         *attributes);
 
+/* Fails the test unless the operator's first result is within the bounds of the
+ * reference. Takes floating @attributes over. */
+void        rlx_test_check_op     (const char       *op,
+                                   gsize             n_inputs,
+                                   RlxTensor *const *inputs,
+                                   GVariant         *attributes);
+
 /* The type that @op gives for operands of @types ("-" for one left out), or
  * NULL and the error; needs no device. Operands are constants when @constants
  * are given (as many as there are types, NULL where it is an input). */

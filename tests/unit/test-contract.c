@@ -39,49 +39,6 @@ axes (gint64 left,
   return g_variant_dict_end (&dict);
 }
 
-/* The operator alone, on the device and by the reference. */
-static void
-check (const char       *op,
-       gsize             n_inputs,
-       RlxTensor *const *inputs,
-       GVariant         *attributes)
-{
-  g_autoptr (GVariant) kept = g_variant_ref_sink (attributes);
-  g_autoptr (RlxGraph) graph = rlx_graph_new ();
-  g_autoptr (GPtrArray) expected = NULL;
-  g_autoptr (GError) error = NULL;
-  g_autofree RlxNode **nodes = g_new0 (RlxNode *, n_inputs);
-  g_autofree RlxNode **results = NULL;
-  g_autofree RlxTensor **outputs = NULL;
-  RlxReferenceCheck result;
-  gsize n;
-
-  for (gsize i = 0; i < n_inputs; i++)
-    {
-      g_autofree char *name = g_strdup_printf ("x%" G_GSIZE_FORMAT, i);
-      gsize n_dims;
-      const gint64 *shape = rlx_tensor_get_shape (inputs[i], &n_dims);
-
-      nodes[i] = rlx_graph_input (graph, name, rlx_tensor_get_data_type (inputs[i]), shape, n_dims, &error);
-      g_assert_no_error (error);
-    }
-  results = rlx_graph_add_op (graph, op, nodes, n_inputs, kept, &n, &error);
-  g_assert_no_error (error);
-  rlx_graph_output (graph, "y", results[0]);
-
-  outputs = rlx_test_run_graph (g_object_ref (graph), n_inputs, inputs, &n);
-  g_assert_nonnull (outputs);
-  expected = rlx_reference_run (graph, inputs, n_inputs, NULL, NULL, 0, RLX_REFERENCE_NONE, &error);
-  g_assert_no_error (error);
-  if (!rlx_reference_value_check (g_ptr_array_index (expected, 0), outputs[0], &result))
-    {
-      g_test_message ("%s: element %" G_GSIZE_FORMAT " is %.9g instead of %.9g (bound %.3g), %" G_GSIZE_FORMAT " are wrong",
-                      op, result.first_wrong, result.got, result.expected, result.bound, result.n_wrong);
-      g_test_fail ();
-    }
-  g_object_unref (outputs[0]);
-}
-
 static void
 check_einsum (const char *text,
               const char *types)
@@ -91,7 +48,7 @@ check_einsum (const char *text,
 
   for (g_auto (GStrv) list = g_strsplit (types, " ", -1); list[n] != NULL; n++)
     inputs[n] = rlx_test_random (list[n], -1, 1, (guint32) n + 1);
-  check ("einsum", n, inputs, equation (text));
+  rlx_test_check_op ("einsum", n, inputs, equation (text));
   for (gsize i = 0; i < n; i++)
     g_object_unref (inputs[i]);
 }
@@ -282,7 +239,7 @@ test_dot_general (void)
   g_variant_dict_insert_value (&dict, "rhs_contracting", rlx_test_ints (2, (gint64[]) { 0, 1 }));
   g_variant_dict_insert_value (&dict, "lhs_batch", rlx_test_ints (1, (gint64[]) { 0 }));
   g_variant_dict_insert_value (&dict, "rhs_batch", rlx_test_ints (1, (gint64[]) { -1 }));
-  check ("dot_general", 2, (RlxTensor *[]) { a, b }, g_variant_dict_end (&dict));
+  rlx_test_check_op ("dot_general", 2, (RlxTensor *[]) { a, b }, g_variant_dict_end (&dict));
 }
 
 static void
@@ -333,7 +290,7 @@ test_grouped_matmul (void)
       g_autoptr (RlxTensor) weight = rlx_test_random (cases[i].weight, -1, 1, 2);
       g_autoptr (RlxTensor) expert = rlx_test_random (cases[i].expert, cases[i].least, cases[i].greatest, 3);
 
-      check ("grouped_matmul", 3, (RlxTensor *[]) { x, weight, expert }, no_attributes ());
+      rlx_test_check_op ("grouped_matmul", 3, (RlxTensor *[]) { x, weight, expert }, no_attributes ());
     }
 }
 

@@ -41,48 +41,6 @@ make_matrices (const char *type,
 }
 
 static void
-check (const char       *op,
-       gsize             n_inputs,
-       RlxTensor *const *inputs,
-       GVariant         *attributes)
-{
-  g_autoptr (GVariant) kept = g_variant_ref_sink (attributes);
-  g_autoptr (RlxGraph) graph = rlx_graph_new ();
-  g_autoptr (GPtrArray) expected = NULL;
-  g_autoptr (GError) error = NULL;
-  g_autofree RlxNode **nodes = g_new0 (RlxNode *, n_inputs);
-  g_autofree RlxNode **results = NULL;
-  g_autofree RlxTensor **outputs = NULL;
-  RlxReferenceCheck result;
-  gsize n;
-
-  for (gsize i = 0; i < n_inputs; i++)
-    {
-      g_autofree char *name = g_strdup_printf ("x%" G_GSIZE_FORMAT, i);
-      gsize n_dims;
-      const gint64 *shape = rlx_tensor_get_shape (inputs[i], &n_dims);
-
-      nodes[i] = rlx_graph_input (graph, name, rlx_tensor_get_data_type (inputs[i]), shape, n_dims, &error);
-      g_assert_no_error (error);
-    }
-  results = rlx_graph_add_op (graph, op, nodes, n_inputs, kept, &n, &error);
-  g_assert_no_error (error);
-  rlx_graph_output (graph, "y", results[0]);
-
-  outputs = rlx_test_run_graph (g_object_ref (graph), n_inputs, inputs, &n);
-  g_assert_nonnull (outputs);
-  expected = rlx_reference_run (graph, inputs, n_inputs, NULL, NULL, 0, RLX_REFERENCE_NONE, &error);
-  g_assert_no_error (error);
-  if (!rlx_reference_value_check (g_ptr_array_index (expected, 0), outputs[0], &result))
-    {
-      g_test_message ("%s: element %" G_GSIZE_FORMAT " is %.9g instead of %.9g (bound %.3g), %" G_GSIZE_FORMAT " are wrong",
-                      op, result.first_wrong, result.got, result.expected, result.bound, result.n_wrong);
-      g_test_fail ();
-    }
-  g_object_unref (outputs[0]);
-}
-
-static void
 test_cholesky (void)
 {
   static const struct
@@ -98,7 +56,7 @@ test_cholesky (void)
     {
       g_autoptr (RlxTensor) a = make_matrices (cases[i].type, cases[i].n, TRUE, (guint32) i + 1);
 
-      check ("cholesky", 1, &a, i % 2 == 1 ? g_variant_new_parsed ("{'upper': <true>}") : no_attributes ());
+      rlx_test_check_op ("cholesky", 1, &a, i % 2 == 1 ? g_variant_new_parsed ("{'upper': <true>}") : no_attributes ());
     }
 }
 
@@ -149,7 +107,7 @@ test_triangular (void)
   wide = rlx_test_random ("f32[2,40,70]", -1, 1, 2);
   tall = rlx_test_random ("f32[2,70,40]", -1, 1, 3);
   for (gsize i = 0; i < G_N_ELEMENTS (attributes); i++)
-    check ("triangular_solve", 2, (RlxTensor *[]) { a, i < 3 ? wide : tall }, g_variant_new_parsed (attributes[i]));
+    rlx_test_check_op ("triangular_solve", 2, (RlxTensor *[]) { a, i < 3 ? wide : tall }, g_variant_new_parsed (attributes[i]));
 
   /* The other triangle, and with ones on it the diagonal, are not looked at. */
   {
@@ -190,7 +148,7 @@ test_solve (void)
       g_autoptr (RlxTensor) a = make_matrices (cases[i].a, cases[i].n, FALSE, (guint32) i + 1);
       g_autoptr (RlxTensor) b = rlx_test_random (cases[i].b, -1, 1, (guint32) i + 50);
 
-      check ("solve", 2, (RlxTensor *[]) { a, b }, no_attributes ());
+      rlx_test_check_op ("solve", 2, (RlxTensor *[]) { a, b }, no_attributes ());
     }
 }
 
