@@ -3,7 +3,7 @@
 
 // y[batch, m, n] = epilogue (alpha · Σₖ a[batch, m, k] · b[batch, k, n] + beta · bias)
 //
-// Ways to share the work, chosen by adapter and shape (ops/rlx-matmul.c):
+// Ways to share the work, chosen by adapter and shape (ops/rlx-product.c):
 //
 // - LANES: a workgroup makes TM rows, an invocation TN columns of each. The row
 //   follows from the workgroup alone, so the address of `a` is the same in all
@@ -22,105 +22,16 @@
 //   With PANEL the weights lie as [columns / (WG · TN)][k][WG · TN], so that a
 //   workgroup reads one stream (measured: 0.7 to 0.8 of the time of rows of 768 or 3072).
 //   With PAIRS, which is for 16-bit floats, a load brings two columns.
-// - TILES: for a GPU. A workgroup of TX · TY invocations makes a tile of BM · BN;
-//   both operands go through workgroup memory, KT steps of k at a time, an
-//   invocation keeps TM · TN sums. For each k it reads TM + TN numbers of
-//   workgroup memory for TM · TN products: 2 products a read for 4 x 4, 4 for
-//   8 x 8. From memory come BM + BN numbers for BM · BN products, so 32 x 32 has
-//   an intensity of 8 flops a byte, 64 x 64 of 16, 128 x 128 of 32.
-//   Rows of `a` are padded by one word against bank conflicts of its
-//   transposing store; columns of an invocation lie TX apart, so that
-//   neighbours read and write neighbouring words.
 // - DOT: a workgroup makes one output, its lanes split up the sum. For few
 //   outputs with long sums.
 // - SUM: adds up the parts of a sum that several workgroups had shared (PARTS),
 //   always in the same order.
 //
-// Operands come with the distance between elements along each of their axes, so
-// a transpose costs nothing here. Rows and columns change places (SWAP) when
-// there are more rows than columns to spread over the lanes. Indices beyond the
-// edge are moved back onto it and only stores are guarded.
-
-#if PRODUCT
-// The first element of each matrix, for one index of the batch.
-struct Origin {
-  a: u32,
-  b: u32,
-}
-
-fn origin (batch: u32) -> Origin {
-  var at = Origin (0u, 0u);
-#if BATCH_DIMS > 0
-  var rest = batch;
-#for d in 0..BATCH_DIMS
-  let c$(d) = rest % p.batch$(d);
-  rest /= p.batch$(d);
-  at.a += c$(d) * p.a_batch$(d);
-  at.b += c$(d) * p.b_batch$(d);
-#endfor
-#endif
-  return at;
-}
-#endif
-
-${EPILOGUE_TEXT}
-
-// Takes coordinates as the loops below have them.
-fn put (batch: u32, row: u32, col: u32, sum: f32) {
-#if SWAP
-  let m = col;
-  let n = row;
-  let rows = p.n;
-  let cols = p.m;
-#else
-  let m = row;
-  let n = col;
-  let rows = p.m;
-  let cols = p.n;
-#endif
-#if PARTS
-  // `batch` counts the parts here
-  store_y0 ((batch * rows + m) * cols + n, sum);
-#else
-  var v = sum;
-#if ALPHA
-  v *= p.alpha;
-#endif
-#if BIAS
-  var at = n * p.bias_n;
-#if BIAS_DIMS > 0
-  var rest = m;
-#for d in 0..BIAS_DIMS
-  at += (rest % p.row$(d)) * p.bias_row$(d);
-  rest /= p.row$(d);
-#endfor
-#endif
-#if BETA
-  v = fma (p.beta, load_bias (at), v);
-#else
-  v += load_bias (at);
-#endif
-#endif
-#if OUTPUTS > 1
-  var first = 0u;
-#for o in 0..OUTPUTS
-  if (n >= first && n - first < p.width$(o)) {
-    store_y$(o) (m * p.width$(o) + n - first, v);
-  }
-  first += p.width$(o);
-#endfor
-#else
-  let y = (batch * rows + m) * cols + n;
-#if EPILOGUE
-  store_y0 (y, epilogue (y, v));
-#else
-  store_y0 (y, v);
-#endif
-#endif
-#endif
-}
+// matmul-tile.wgsl has the tiles for GPUs.
 
 #if SUM
+
+#include "common/product.wgsl"
 
 @compute @workgroup_size($(WG))
 fn main (@builtin(workgroup_id) wid: vec3<u32>,
@@ -139,6 +50,8 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 }
 
 #elif DOT
+
+#include "common/product.wgsl"
 
 var<workgroup> partial: array<f32, $(WG)>;
 
@@ -177,36 +90,9 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 
 #else
 
-#if LANES
 #define BM TM
 #define BN LANES * TN
-#else
-#define BM TM * TY
-#define BN TN * TX
-#endif
-
-// What a workgroup makes.
-struct Place {
-  row: u32,
-  col: u32,
-  batch: u32,   // or the part of the sum
-  k: u32,       // the steps of its sum: from, to
-  k_end: u32,
-}
-
-fn place (group: u32) -> Place {
-  // Neighbouring workgroups take the same columns: these stay in the cache.
-  let rest = group / p.tiles_m;
-  let batch = rest / p.tiles_n;
-#if PARTS
-  let k = batch * p.part_k;
-  return Place ((group % p.tiles_m) * $(BM)u, (rest % p.tiles_n) * $(BN)u, batch, k, min (k + p.part_k, p.k));
-#else
-  return Place ((group % p.tiles_m) * $(BM)u, (rest % p.tiles_n) * $(BN)u, batch, 0u, p.k);
-#endif
-}
-
-#if LANES
+#include "common/product.wgsl"
 
 #if SLICES > 1
 var<workgroup> partial: array<f32, $(WG * TM * TN)>;
@@ -385,85 +271,4 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endif
 }
 
-#else
-
-// [k][m], [k][n]
-var<workgroup> tile_a: array<f32, $(KT * (BM + 1))>;
-var<workgroup> tile_b: array<f32, $(KT * BN)>;
-
-@compute @workgroup_size($(WG))
-fn main (@builtin(workgroup_id) wid: vec3<u32>,
-         @builtin(local_invocation_index) lane: u32) {
-  let group = workgroup_index (wid);
-  if (group >= p.groups) {
-    return;
-  }
-
-  let to = place (group);
-  let tx = lane % $(TX)u;
-  let ty = lane / $(TX)u;
-#for i in 0..TM
-#for j in 0..TN
-  var sum$(i)_$(j) = 0.0;
-#endfor
-#endfor
-
-#if PRODUCT
-#if PARTS
-  let at = Origin (0u, 0u);
-#else
-  let at = origin (to.batch);
-#endif
-  for (var k0 = to.k; k0 < to.k_end; k0 += $(KT)u) {
-    for (var e = lane; e < $(KT * BM)u; e += $(WG)u) {
-#if A_ALONG_K
-      let k = e % $(KT)u;
-      let m = e / $(KT)u;
-#else
-      let m = e % $(BM)u;
-      let k = e / $(BM)u;
-#endif
-      let value = load_a (at.a + min (to.row + m, p.m - 1u) * p.a_m + min (k0 + k, to.k_end - 1u) * p.a_k);
-      // zeros beyond the end make whatever `b` holds there harmless, but not NaN
-      tile_a[k * $(BM + 1)u + m] = select (0.0, value, k0 + k < to.k_end);
-    }
-    for (var e = lane; e < $(KT * BN)u; e += $(WG)u) {
-#if B_ALONG_K
-      let k = e % $(KT)u;
-      let n = e / $(KT)u;
-#else
-      let n = e % $(BN)u;
-      let k = e / $(BN)u;
-#endif
-      let value = load_b (at.b + min (to.col + n, p.n - 1u) * p.b_n + min (k0 + k, to.k_end - 1u) * p.b_k);
-      tile_b[k * $(BN)u + n] = select (0.0, value, k0 + k < to.k_end);
-    }
-    workgroupBarrier ();
-    for (var k = 0u; k < $(KT)u; k++) {
-#for i in 0..TM
-      let x$(i) = tile_a[k * $(BM + 1)u + ty * $(TM)u + $(i)u];
-#endfor
-#for j in 0..TN
-      let y$(j) = tile_b[k * $(BN)u + tx + $(j * TX)u];
-#endfor
-#for i in 0..TM
-#for j in 0..TN
-      sum$(i)_$(j) = fma (x$(i), y$(j), sum$(i)_$(j));
-#endfor
-#endfor
-    }
-    workgroupBarrier ();
-  }
-#endif
-
-#for i in 0..TM
-#for j in 0..TN
-  if (to.row + ty * $(TM)u + $(i)u < p.m && to.col + tx + $(j * TX)u < p.n) {
-    put (to.batch, to.row + ty * $(TM)u + $(i)u, to.col + tx + $(j * TX)u, sum$(i)_$(j));
-  }
-#endfor
-#endfor
-}
-
-#endif
 #endif

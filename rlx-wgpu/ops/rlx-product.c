@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Chooses how the product of two matrices is computed: kernels/matmul.wgsl says
- * what the ways are and why.
+ * Chooses how the product of two matrices is computed: the heads of
+ * kernels/matmul.wgsl and kernels/matmul-tile.wgsl say what the ways are and why.
  */
 #include "config.h"
 
@@ -461,7 +461,7 @@ rlx_lower_product (RlxLower         *lower,
                   (way.panel || (product.b_n == 1 && product.b_k % 2 == 0 && product.n % 2 == 0 && is_even_batch (&product.batch, 1, 2)));
     }
 
-  kernel = rlx_kernel_new (lower, node, "matmul");
+  kernel = rlx_kernel_new (lower, node, way.kind == TILES ? "matmul-tile" : "matmul");
   describe_operands (kernel, &product, &way);
   describe_way (kernel, &way);
   if (way.kind == TILES)

@@ -1,0 +1,118 @@
+// SPDX-FileCopyrightText: The rlx-wgpu authors
+// SPDX-License-Identifier: LGPL-2.1-or-later
+
+// What the kernels of matrix products share:
+//
+//   y[batch, m, n] = epilogue (alpha · Σₖ a[batch, m, k] · b[batch, k, n] + beta · bias)
+//
+// where the matrices of a batch begin, what a workgroup makes (with BM rows and BN
+// columns for each), and what becomes of a sum.
+//
+// Operands come with the distance between elements along each of their axes, so
+// a transpose costs nothing here. Rows and columns change places (SWAP) when
+// there are more rows than columns to spread over the lanes. Indices beyond the
+// edge are moved back onto it and only stores are guarded.
+
+#if PRODUCT
+// The first element of each matrix, for one index of the batch.
+struct Origin {
+  a: u32,
+  b: u32,
+}
+
+fn origin (batch: u32) -> Origin {
+  var at = Origin (0u, 0u);
+#if BATCH_DIMS > 0
+  var rest = batch;
+#for d in 0..BATCH_DIMS
+  let c$(d) = rest % p.batch$(d);
+  rest /= p.batch$(d);
+  at.a += c$(d) * p.a_batch$(d);
+  at.b += c$(d) * p.b_batch$(d);
+#endfor
+#endif
+  return at;
+}
+#endif
+
+${EPILOGUE_TEXT}
+
+// Takes coordinates as the loops below have them.
+fn put (batch: u32, row: u32, col: u32, sum: f32) {
+#if SWAP
+  let m = col;
+  let n = row;
+  let rows = p.n;
+  let cols = p.m;
+#else
+  let m = row;
+  let n = col;
+  let rows = p.m;
+  let cols = p.n;
+#endif
+#if PARTS
+  // `batch` counts the parts here
+  store_y0 ((batch * rows + m) * cols + n, sum);
+#else
+  var v = sum;
+#if ALPHA
+  v *= p.alpha;
+#endif
+#if BIAS
+  var at = n * p.bias_n;
+#if BIAS_DIMS > 0
+  var rest = m;
+#for d in 0..BIAS_DIMS
+  at += (rest % p.row$(d)) * p.bias_row$(d);
+  rest /= p.row$(d);
+#endfor
+#endif
+#if BETA
+  v = fma (p.beta, load_bias (at), v);
+#else
+  v += load_bias (at);
+#endif
+#endif
+#if OUTPUTS > 1
+  var first = 0u;
+#for o in 0..OUTPUTS
+  if (n >= first && n - first < p.width$(o)) {
+    store_y$(o) (m * p.width$(o) + n - first, v);
+  }
+  first += p.width$(o);
+#endfor
+#else
+  let y = (batch * rows + m) * cols + n;
+#if EPILOGUE
+  store_y0 (y, epilogue (y, v));
+#else
+  store_y0 (y, v);
+#endif
+#endif
+#endif
+}
+
+#if defined(BM)
+
+// What a workgroup makes.
+struct Place {
+  row: u32,
+  col: u32,
+  batch: u32,   // or the part of the sum
+  k: u32,       // the steps of its sum: from, to
+  k_end: u32,
+}
+
+fn place (group: u32) -> Place {
+  // Neighbouring workgroups take the same columns: these stay in the cache.
+  let rest = group / p.tiles_m;
+  let batch = rest / p.tiles_n;
+#if PARTS
+  let k = batch * p.part_k;
+  return Place ((group % p.tiles_m) * $(BM)u, (rest % p.tiles_n) * $(BN)u, batch, k, min (k + p.part_k, p.k));
+#else
+  return Place ((group % p.tiles_m) * $(BM)u, (rest % p.tiles_n) * $(BN)u, batch, 0u, p.k);
+#endif
+}
+
+#endif
