@@ -389,19 +389,6 @@ rlx_device_is_available (void)
 
 /* ---- compiling ----------------------------------------------------------------- */
 
-/* RLX_DEBUG=validate: a pass that leaves a graph that is not in order is found at
- * once, not by what comes of it. */
-static gboolean
-check_pass (const RlxIr *ir,
-            const char  *pass,
-            GError     **error)
-{
-  if (!RLX_DEBUG_CHECK (VALIDATE) || rlx_ir_verify (ir, error))
-    return TRUE;
-  g_prefix_error (error, "after the pass “%s”: ", pass);
-  return FALSE;
-}
-
 static void
 get_figures (RlxDevice     *self,
              RlxGpuFigures *figures)
@@ -424,10 +411,6 @@ compile_ir (RlxDevice           *self,
   RlxGpuAdapterInfo seen = *rlx_gpu_get_info (self->gpu);
   const RlxGpuAdapterInfo *info = &seen;
   gint64 start = g_get_monotonic_time ();
-  g_autoptr(RlxIr) expanded = NULL;
-  g_autoptr(RlxIr) simple = NULL;
-  g_autoptr(RlxIr) integers = NULL;
-  g_autoptr(RlxIr) joined = NULL;
   RlxExecutable *executable;
   RlxIr *fused;
   RlxPlan *plan;
@@ -441,21 +424,9 @@ compile_ir (RlxDevice           *self,
   else
     get_figures (self, &seen.figures);
 
-  expanded = rlx_pass_expand (ir, error);
-  if (expanded == NULL)
+  fused = rlx_run_passes (ir, info, error);
+  if (fused == NULL)
     return NULL;
-  simple = rlx_pass_simplify (expanded);
-  integers = rlx_pass_qdq (simple, info);
-  joined = rlx_pass_join (integers != NULL ? integers : simple);
-  if (!check_pass (expanded, "expand", error) || !check_pass (simple, "simplify", error) ||
-      (integers != NULL && !check_pass (integers, "qdq", error)) || !check_pass (joined, "join", error))
-    return NULL;
-  fused = rlx_pass_fuse (joined, info);
-  if (!check_pass (fused, "fuse", error))
-    {
-      rlx_ir_free (fused);
-      return NULL;
-    }
   plan = rlx_plan_new (fused, info, cancellable, error);
   if (plan == NULL)
     return NULL;

@@ -11,6 +11,11 @@
 
 G_BEGIN_DECLS
 
+/* All of them, in the order in which they stand here. */
+RlxIr *     rlx_run_passes    (const RlxIr             *ir,
+                               const RlxGpuAdapterInfo *adapter,
+                               GError                 **error);
+
 /* Puts others in place of operators that are made of them. */
 RlxIr *     rlx_pass_expand   (const RlxIr *ir,
                                GError     **error);
@@ -19,13 +24,17 @@ RlxIr *     rlx_pass_expand   (const RlxIr *ir,
  * equal nodes. Inputs, parameters and states all stay. */
 RlxIr *     rlx_pass_simplify (const RlxIr *ir);
 
-/* Makes one node of several in what a transformer's layer is made of. */
-RlxIr *     rlx_pass_join     (const RlxIr *ir);
-
 /* Lets integers that floats stand for do the work, where that gives the same. NULL
  * when there are none. */
 RlxIr *     rlx_pass_qdq      (const RlxIr             *ir,
                                const RlxGpuAdapterInfo *adapter);
+
+/* Puts one operator in place of several that spell it out. */
+RlxIr *     rlx_pass_recognise (const RlxIr             *ir,
+                                const RlxGpuAdapterInfo *adapter);
+
+/* Makes one node of several in what a transformer's layer is made of. */
+RlxIr *     rlx_pass_join     (const RlxIr *ir);
 
 /* Makes `fused` nodes of all element-wise nodes, as large as the rules allow. */
 RlxIr *     rlx_pass_fuse     (const RlxIr             *ir,

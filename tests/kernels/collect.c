@@ -85,18 +85,9 @@ make_plan (const RlxIr             *ir,
            const RlxGpuAdapterInfo *adapter,
            GError                 **error)
 {
-  g_autoptr (RlxIr) expanded = rlx_pass_expand (ir, error);
-  g_autoptr (RlxIr) simple = NULL;
-  g_autoptr (RlxIr) integers = NULL;
-  g_autoptr (RlxIr) joined = NULL;
+  RlxIr *fused = rlx_run_passes (ir, adapter, error);
 
-  if (expanded == NULL)
-    return NULL;
-  simple = rlx_pass_simplify (expanded);
-  integers = rlx_pass_qdq (simple, adapter);
-  joined = rlx_pass_join (integers != NULL ? integers : simple);
-
-  return rlx_plan_new (rlx_pass_fuse (joined, adapter), adapter, NULL, error);
+  return fused != NULL ? rlx_plan_new (fused, adapter, NULL, error) : NULL;
 }
 
 static void

@@ -1,0 +1,399 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Operators that a graph spells out: which kernels it becomes, and that the
+ * results are those of the graph as it stands.
+ */
+#include "config.h"
+
+#include "rlx-reference.h"
+#include "rlx-test-util.h"
+
+typedef struct
+{
+  const char *name;
+  const char *graph;       /* one node a line; inputs get random numbers */
+  guint dispatches;
+  const char *has;         /* the start of a kernel's name; nullable */
+  const char *has_not;     /* nullable */
+} Case;
+
+#define QKV                                \
+  "%0 = input \"q\" f32[2, 3, 7, 8]\n"     \
+  "%1 = input \"k\" f32[2, 3, 9, 8]\n"     \
+  "%2 = input \"v\" f32[2, 3, 9, 5]\n"
+
+static const Case cases[] = {
+  { "attention/plain",
+    QKV
+    "%3 = matmul(%0, %1) {transpose_b = true}\n"
+    "%4 = softmax(%3) {axis = -1}\n"
+    "%5 = matmul(%4, %2)\n"
+    "output \"y\" %5\n", 1, "attention", "softmax" },
+  { "attention/scale-and-mask",
+    QKV
+    "%3 = input \"mask\" f32[2, 1, 1, 9]\n"
+    "%4 = constant f32[] [0.35355338]\n"
+    "%5 = transpose(%1) {permutation = [0, 1, 3, 2]}\n"
+    "%6 = matmul(%0, %5)\n"
+    "%7 = mul(%6, %4)\n"
+    "%8 = add(%7, %3)\n"
+    "%9 = softmax(%8) {axis = 3}\n"
+    "%10 = matmul(%9, %2)\n"
+    "output \"y\" %10\n", 1, "attention", "softmax" },
+  /* the mask first, of the shape of the scores, and itself a product with a number */
+  { "attention/mask-first",
+    QKV
+    "%3 = input \"mask\" f32[2, 3, 7, 9]\n"
+    "%4 = constant f32[] [-3]\n"
+    "%5 = mul(%3, %4)\n"
+    "%6 = constant f32[] [2.5]\n"
+    "%7 = matmul(%0, %1) {transpose_b = true}\n"
+    "%8 = div(%7, %6)\n"
+    "%9 = add(%5, %8)\n"
+    "%10 = softmax(%9) {axis = -1}\n"
+    "%11 = matmul(%10, %2)\n"
+    "output \"y\" %11\n", 2, "attention", "softmax" },
+  /* the square root of the scale on each side */
+  { "attention/factors-before",
+    QKV
+    "%3 = constant f32[] [0.59]\n"
+    "%4 = mul(%0, %3)\n"
+    "%5 = mul(%3, %1)\n"
+    "%6 = matmul(%4, %5) {transpose_b = true}\n"
+    "%7 = softmax(%6) {axis = -1}\n"
+    "%8 = matmul(%7, %2)\n"
+    "output \"y\" %8\n", 1, "attention", "softmax" },
+  { "attention/three-dimensions",
+    "%0 = input \"q\" f32[4, 7, 8]\n"
+    "%1 = input \"k\" f32[4, 9, 8]\n"
+    "%2 = input \"v\" f32[4, 9, 8]\n"
+    "%3 = input \"mask\" f32[4, 1, 9]\n"
+    "%4 = matmul(%0, %1) {transpose_b = true}\n"
+    "%5 = add(%4, %3)\n"
+    "%6 = softmax(%5) {axis = 2}\n"
+    "%7 = matmul(%6, %2)\n"
+    "output \"y\" %7\n", 1, "attention", "softmax" },
+  { "attention/two-dimensions",
+    "%0 = input \"q\" f16[7, 8]\n"
+    "%1 = input \"k\" f16[9, 8]\n"
+    "%2 = input \"v\" f16[9, 8]\n"
+    "%3 = input \"mask\" f16[7, 9]\n"
+    "%4 = matmul(%0, %1) {transpose_b = true}\n"
+    "%5 = add(%4, %3)\n"
+    "%6 = softmax(%5) {axis = 1}\n"
+    "%7 = matmul(%6, %2)\n"
+    "output \"y\" %7\n", 1, "attention", "softmax" },
+  /* heads are brought forward and back: none of that is left */
+  { "attention/between-transposes",
+    "%0 = input \"q\" f32[2, 7, 3, 8]\n"
+    "%1 = input \"k\" f32[2, 9, 3, 8]\n"
+    "%2 = input \"v\" f32[2, 9, 3, 5]\n"
+    "%3 = transpose(%0) {permutation = [0, 2, 1, 3]}\n"
+    "%4 = transpose(%1) {permutation = [0, 2, 1, 3]}\n"
+    "%5 = transpose(%2) {permutation = [0, 2, 1, 3]}\n"
+    "%6 = matmul(%3, %4) {transpose_b = true}\n"
+    "%7 = softmax(%6) {axis = -1}\n"
+    "%8 = matmul(%7, %5)\n"
+    "%9 = transpose(%8) {permutation = [0, 2, 1, 3]}\n"
+    "output \"y\" %9\n", 1, "attention", "copy" },
+  /* one head of keys for all of the queries */
+  { "attention/shared-keys",
+    "%0 = input \"q\" f32[2, 3, 7, 8]\n"
+    "%1 = input \"k\" f32[2, 1, 9, 8]\n"
+    "%2 = input \"v\" f32[2, 1, 9, 5]\n"
+    "%3 = matmul(%0, %1) {transpose_b = true}\n"
+    "%4 = softmax(%3) {axis = -1}\n"
+    "%5 = matmul(%4, %2)\n"
+    "output \"y\" %5\n", 1, "attention", "softmax" },
+  { "attention/not-if-weights-are-needed",
+    QKV
+    "%3 = matmul(%0, %1) {transpose_b = true}\n"
+    "%4 = softmax(%3) {axis = -1}\n"
+    "%5 = matmul(%4, %2)\n"
+    "output \"y\" %5\n"
+    "output \"weights\" %4\n", 3, "softmax", "attention" },
+  { "attention/not-if-scaled-after-mask",
+    QKV
+    "%3 = input \"mask\" f32[2, 1, 1, 9]\n"
+    "%4 = constant f32[] [0.5]\n"
+    "%5 = matmul(%0, %1) {transpose_b = true}\n"
+    "%6 = add(%5, %3)\n"
+    "%7 = mul(%6, %4)\n"
+    "%8 = softmax(%7) {axis = -1}\n"
+    "%9 = matmul(%8, %2)\n"
+    "output \"y\" %9\n", 3, "softmax", "attention" },
+  { "attention/not-along-another-axis",
+    "%0 = input \"q\" f32[2, 3, 9, 8]\n"
+    "%1 = input \"k\" f32[2, 3, 9, 8]\n"
+    "%2 = input \"v\" f32[2, 3, 9, 5]\n"
+    "%3 = matmul(%0, %1) {transpose_b = true}\n"
+    "%4 = softmax(%3) {axis = 2}\n"
+    "%5 = matmul(%4, %2)\n"
+    "output \"y\" %5\n", 3, "softmax", "attention" },
+  { "attention/not-if-batches-broadcast",
+    "%0 = input \"q\" f32[2, 3, 7, 8]\n"
+    "%1 = input \"k\" f32[1, 3, 9, 8]\n"
+    "%2 = input \"v\" f32[2, 3, 9, 5]\n"
+    "%3 = matmul(%0, %1) {transpose_b = true}\n"
+    "%4 = softmax(%3) {axis = -1}\n"
+    "%5 = matmul(%4, %2)\n"
+    "output \"y\" %5\n", 3, "softmax", "attention" },
+  { "attention/not-with-a-scale-of-zero",
+    QKV
+    "%3 = constant f32[] [0]\n"
+    "%4 = matmul(%0, %1) {transpose_b = true}\n"
+    "%5 = mul(%4, %3)\n"
+    "%6 = softmax(%5) {axis = -1}\n"
+    "%7 = matmul(%6, %2)\n"
+    "output \"y\" %7\n", 3, "softmax", "attention" },
+  { "attention/not-if-wide",
+    "%0 = input \"q\" f32[3, 300]\n"
+    "%1 = input \"k\" f32[9, 300]\n"
+    "%2 = input \"v\" f32[9, 4]\n"
+    "%3 = matmul(%0, %1) {transpose_b = true}\n"
+    "%4 = softmax(%3) {axis = -1}\n"
+    "%5 = matmul(%4, %2)\n"
+    "output \"y\" %5\n", 3, "softmax", "attention" },
+
+  { "packed/matmul",
+    "%0 = input \"x\" f32[3, 64]\n"
+    "%1 = input \"w\" u8[5, 64]\n"
+    "%2 = input \"scale\" f32[5, 2]\n"
+    "%3 = dequantize_blocks(%1, %2) {type = int8, block_size = 32}\n"
+    "%4 = matmul(%0, %3) {transpose_b = true}\n"
+    "output \"y\" %4\n", 1, "packed-matmul", "packed-dequantize" },
+  { "packed/linear",
+    "%0 = input \"x\" f32[3, 64]\n"
+    "%1 = input \"w\" u8[5, 32]\n"
+    "%2 = input \"scale\" f32[5, 2]\n"
+    "%3 = input \"zero\" u8[5, 1]\n"
+    "%4 = input \"bias\" f32[5]\n"
+    "%5 = dequantize_blocks(%1, %2, %3) {type = int4, block_size = 32}\n"
+    "%6 = linear(%0, %5, %4) {transpose_b = true}\n"
+    "output \"y\" %6\n", 2, "packed-matmul", "packed-dequantize" },
+  /* by way of a transpose */
+  { "packed/transposed",
+    "%0 = input \"x\" f32[3, 64]\n"
+    "%1 = input \"w\" u8[5, 64]\n"
+    "%2 = input \"scale\" f32[5, 2]\n"
+    "%3 = dequantize_blocks(%1, %2) {type = int8, block_size = 32}\n"
+    "%4 = transpose(%3) {permutation = [1, 0]}\n"
+    "%5 = matmul(%0, %4)\n"
+    "output \"y\" %5\n", 1, "packed-matmul", "packed-dequantize" },
+  { "packed/gather",
+    "%0 = input \"i\" i32[3]\n"
+    "%1 = input \"w\" u8[5, 64]\n"
+    "%2 = input \"scale\" f32[5, 2]\n"
+    "%3 = dequantize_blocks(%1, %2) {type = int8, block_size = 32}\n"
+    "%4 = gather(%3, %0) {axis = 0}\n"
+    "output \"y\" %4\n", 1, NULL, "gather" },
+  { "packed/not-along-columns",
+    "%0 = input \"x\" f32[3, 5]\n"
+    "%1 = input \"w\" u8[5, 64]\n"
+    "%2 = input \"scale\" f32[5, 2]\n"
+    "%3 = dequantize_blocks(%1, %2) {type = int8, block_size = 32}\n"
+    "%4 = matmul(%0, %3)\n"
+    "output \"y\" %4\n", 2, "packed-dequantize", "packed-matmul" },
+  /* the last byte of a row has room for one more, which is no part of the sum */
+  { "packed/room-left",
+    "%0 = input \"x\" f32[3, 63]\n"
+    "%1 = input \"w\" u8[5, 32]\n"
+    "%2 = input \"scale\" f32[5, 2]\n"
+    "%3 = dequantize_blocks(%1, %2) {type = int4, block_size = 32, columns = 63}\n"
+    "%4 = matmul(%0, %3) {transpose_b = true}\n"
+    "output \"y\" %4\n", 1, "packed-matmul", "packed-dequantize" },
+
+  { "norm/layer",
+    "%0 = input \"x\" f32[6, 20]\n"
+    "%1 = input \"r\" f32[6, 20]\n"
+    "%2 = input \"scale\" f32[20]\n"
+    "%3 = input \"bias\" f32[20]\n"
+    "%4 = add(%0, %1)\n"
+    "%5 = layer_norm(%4, %2, %3) {epsilon = 0.001}\n"
+    "output \"y\" %5\n", 1, "norm", "fused" },
+  /* what broadcasts comes second, and the sum is a result */
+  { "norm/rms-and-sum",
+    "%0 = input \"r\" f32[20]\n"
+    "%1 = input \"x\" f32[6, 20]\n"
+    "%2 = add(%0, %1)\n"
+    "%3 = rms_norm(%2)\n"
+    "%4 = mul(%2, %3)\n"
+    "output \"y\" %4\n"
+    "output \"sum\" %2\n", 2, "norm", NULL },
+  { "norm/axes",
+    "%0 = input \"x\" f32[6, 5, 4]\n"
+    "%1 = input \"r\" f32[6, 5, 4]\n"
+    "%2 = input \"scale\" f32[5, 4]\n"
+    "%3 = add(%0, %1)\n"
+    "%4 = layer_norm(%3, %2) {axes = [1, 2]}\n"
+    "output \"y\" %4\n", 1, "norm", "fused" },
+  /* the sum is an epilogue */
+  { "norm/not-behind-a-product",
+    "%0 = input \"x\" f32[6, 20]\n"
+    "%1 = input \"w\" f32[20, 20]\n"
+    "%2 = matmul(%0, %1)\n"
+    "%3 = add(%2, %0)\n"
+    "%4 = layer_norm(%3)\n"
+    "output \"y\" %4\n", 2, "matmul", "fused" },
+  { "norm/not-if-the-sum-is-needed-before",
+    "%0 = input \"x\" f32[6, 20]\n"
+    "%1 = input \"r\" f32[6, 20]\n"
+    "%2 = add(%0, %1)\n"
+    "%3 = softmax(%2) {axis = -1}\n"
+    "%4 = layer_norm(%2)\n"
+    "%5 = matmul(%4, %3) {transpose_b = true}\n"
+    "output \"y\" %5\n", 4, "softmax", NULL },
+
+  { "transpose/second",
+    "%0 = input \"a\" f32[2, 6, 20]\n"
+    "%1 = input \"b\" f32[2, 40, 20]\n"
+    "%2 = transpose(%1) {permutation = [0, -1, -2]}\n"
+    "%3 = matmul(%0, %2)\n"
+    "output \"y\" %3\n", 1, "matmul", "copy" },
+  { "transpose/back",
+    "%0 = input \"a\" f32[6, 20]\n"
+    "%1 = input \"b\" f32[20, 40]\n"
+    "%2 = transpose(%1) {permutation = []}\n"
+    "%3 = linear(%0, %2) {transpose_b = true}\n"
+    "output \"y\" %3\n", 1, "matmul", "copy" },
+  { "transpose/both",
+    "%0 = input \"a\" f32[20, 6]\n"
+    "%1 = input \"b\" f32[10, 20]\n"
+    "%2 = transpose(%0) {permutation = [1, 0]}\n"
+    "%3 = transpose(%1) {permutation = [1, 0]}\n"
+    "%4 = matmul(%2, %3)\n"
+    "output \"y\" %4\n", 1, "matmul", "copy" },
+  { "transpose/not-of-other-axes",
+    "%0 = input \"a\" f32[2, 6, 20]\n"
+    "%1 = input \"b\" f32[20, 2, 40]\n"
+    "%2 = transpose(%1) {permutation = [1, 0, 2]}\n"
+    "%3 = matmul(%0, %2)\n"
+    "output \"y\" %3\n", 2, "copy", NULL },
+};
+
+/* Whether a kernel of the plan has a name that begins with @start. */
+static gboolean
+has_kernel (RlxExecutable *executable,
+            const char    *start)
+{
+  g_autoptr (GVariant) plan = g_variant_ref_sink (rlx_executable_get_plan (executable));
+  g_autoptr (GVariant) kernels = g_variant_lookup_value (plan, "kernels", G_VARIANT_TYPE ("a{su}"));
+  GVariantIter iter;
+  const char *name;
+  guint32 n;
+
+  g_variant_iter_init (&iter, kernels);
+  while (g_variant_iter_next (&iter, "{&su}", &name, &n))
+    if (g_str_has_prefix (name, start))
+      return TRUE;
+  return FALSE;
+}
+
+static RlxTensor *
+make_input (RlxNode *node,
+            guint    seed)
+{
+  RlxDataType data_type = rlx_node_get_data_type (node);
+  g_autoptr (GString) type = g_string_new (rlx_data_type_to_string (data_type));
+  const gint64 *shape;
+  gsize n_dims;
+
+  shape = rlx_node_get_shape (node, &n_dims);
+  g_string_append_c (type, '[');
+  for (gsize i = 0; i < n_dims; i++)
+    g_string_append_printf (type, "%s%" G_GINT64_FORMAT, i > 0 ? "," : "", shape[i]);
+  g_string_append_c (type, ']');
+  if (data_type == RLX_DATA_TYPE_U8)
+    return rlx_test_random (type->str, 0, 255, seed);
+  return rlx_test_random (type->str, data_type == RLX_DATA_TYPE_I32 ? 0 : -2, data_type == RLX_DATA_TYPE_I32 ? 4 : 2, seed);
+}
+
+static void
+test_case (gconstpointer data)
+{
+  const Case *test = data;
+  g_autofree char *text = g_strconcat ("rlx 1\n", test->graph, NULL);
+  g_autoptr (RlxGraph) graph = NULL;
+  g_autoptr (RlxExecutable) executable = NULL;
+  g_autoptr (GPtrArray) inputs = g_ptr_array_new_with_free_func (g_object_unref);
+  g_autoptr (GPtrArray) expected = NULL;
+  g_autoptr (GError) error = NULL;
+  g_auto (GStrv) names = NULL;
+  g_autofree RlxTensor **outputs = NULL;
+  gsize n_outputs;
+
+  if (rlx_test_device () == NULL)
+    return;
+
+  graph = rlx_graph_new_from_text (text, &error);
+  g_assert_no_error (error);
+  names = rlx_graph_get_input_names (graph);
+  for (guint i = 0; names[i] != NULL; i++)
+    g_ptr_array_add (inputs, make_input (rlx_graph_lookup (graph, names[i]), i + 1));
+  executable = rlx_device_compile (rlx_test_device (), graph, NULL, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (rlx_executable_get_n_dispatches (executable), ==, test->dispatches);
+  g_assert_true (test->has == NULL || has_kernel (executable, test->has));
+  g_assert_false (test->has_not != NULL && has_kernel (executable, test->has_not));
+
+  outputs = rlx_executable_run (executable, (RlxTensor **) inputs->pdata, inputs->len, &n_outputs, NULL, &error);
+  g_assert_no_error (error);
+  expected = rlx_reference_run (graph, (RlxTensor **) inputs->pdata, inputs->len, NULL, NULL, 0, RLX_REFERENCE_NONE, &error);
+  g_assert_no_error (error);
+  for (gsize i = 0; i < n_outputs; i++)
+    {
+      RlxReferenceCheck check;
+
+      if (!rlx_reference_value_check (g_ptr_array_index (expected, i), outputs[i], &check))
+        {
+          g_test_message ("output %" G_GSIZE_FORMAT ": element %" G_GSIZE_FORMAT " is %.9g instead of %.9g (bound %.3g)", i,
+                          check.first_wrong, check.got, check.expected, check.bound);
+          g_test_fail ();
+        }
+      g_assert_cmpuint (check.n_unknown, ==, 0);
+      g_object_unref (outputs[i]);
+    }
+}
+
+/* A chain as long as a hostile graph may have it must not take the stack. */
+static void
+test_long_chain (void)
+{
+  g_autoptr (GString) text = g_string_new ("rlx 1\n%0 = input \"q\" f32[3, 4]\n%1 = input \"v\" f32[3, 4]\n"
+                                           "%2 = constant f32[] [1.0000001]\n%3 = matmul(%0, %1) {transpose_b = true}\n");
+  g_autoptr (RlxGraph) graph = NULL;
+  g_autoptr (RlxExecutable) executable = NULL;
+  g_autoptr (GError) error = NULL;
+  guint n = 20000;
+
+  if (rlx_test_device () == NULL)
+    return;
+
+  for (guint i = 0; i < n; i++)
+    g_string_append_printf (text, "%%%u = mul(%%%u, %%2)\n", 4 + i, 3 + i);
+  g_string_append_printf (text, "%%%u = softmax(%%%u) {axis = -1}\n%%%u = matmul(%%%u, %%1)\noutput \"y\" %%%u\n",
+                          4 + n, 3 + n, 5 + n, 4 + n, 5 + n);
+  graph = rlx_graph_new_from_text (text->str, &error);
+  g_assert_no_error (error);
+  executable = rlx_device_compile (rlx_test_device (), graph, NULL, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (rlx_executable_get_n_dispatches (executable), ==, 1);
+}
+
+int
+main (int   argc,
+      char *argv[])
+{
+  g_test_init (&argc, &argv, NULL);
+
+  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_autofree char *path = g_strconcat ("/recognise/", cases[i].name, NULL);
+
+      g_test_add_data_func (path, &cases[i], test_case);
+    }
+  g_test_add_func ("/recognise/long-chain", test_long_chain);
+
+  return g_test_run ();
+}
