@@ -121,6 +121,8 @@ var<private> row_scale: f32;
 var<private> row_bias: f32;
 #endif
 
+${EPILOGUE_TEXT}
+
 // What is the same for all columns of a row.
 fn start_factors () {
 #if SCALE == 2
@@ -156,7 +158,12 @@ fn put (k: u32) {
 #elif BIAS
   y += load_bias (start$(BIAS_MAP) + column$(BIAS_MAP) (k));
 #endif
-  store_y (start0 + column0 (k), y);
+  let at = start0 + column0 (k);
+#if EPILOGUE
+  store_y (at, epilogue (at, y));
+#else
+  store_y (at, y);
+#endif
 }
 
 // Columns first, first + step, … below end.

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// y[m, n] = Σₖ x[m, k] · w[n, k] + bias[n], where w is packed (ops/rlx-packed.c), or
-// w[expert[m], n, k] and bias[expert[m], n]. Three ways to share the work:
+// y[m, n] = epilogue (Σₖ x[m, k] · w[n, k] + bias[n]), where w is packed
+// (ops/rlx-packed.c), or w[expert[m], n, k] and bias[expert[m], n]. Three ways to
+// share the work:
 //
 // - MODE 0: an invocation makes TM rows of TN columns. Rows follow from the workgroup
 //   alone, so that `x` has the same address in all lanes. For processors that have
@@ -52,12 +53,23 @@ fn get_x4 (at: u32, k: u32) -> vec4<f32> {
 #endif
 }
 
-fn put (row: u32, column: u32, weight_row: u32, sum: f32) {
-  var v = sum;
-#if BIAS
-  v += load_bias (weight_row);
+${EPILOGUE_TEXT}
+
+fn finish (row: u32, column: u32, v: f32) {
+  let y = row * p.n + column;
+#if EPILOGUE
+  store_y (y, epilogue (y, v));
+#else
+  store_y (y, v);
 #endif
-  store_y (row * p.n + column, v);
+}
+
+fn put (row: u32, column: u32, weight_row: u32, sum: f32) {
+#if BIAS
+  finish (row, column, sum + load_bias (weight_row));
+#else
+  finish (row, column, sum);
+#endif
 }
 
 #if MODE < 2
@@ -190,7 +202,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     if (expert$(i) < p.experts) {
       put (row$(i), column$(t), expert$(i) * p.n + column$(t), total (sum$(i)_$(t)));
     } else {
-      store_y (row$(i) * p.n + column$(t), 0.0);
+      finish (row$(i), column$(t), 0.0);
     }
 #else
     put (row$(i), column$(t), column$(t), total (sum$(i)_$(t)));
@@ -258,7 +270,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
       if (expert < p.experts) {
         put (base_row, column, weight_row, partial[lane]);
       } else {
-        store_y (base_row * p.n + column, 0.0);
+        finish (base_row, column, 0.0);
       }
 #else
       put (base_row + $(i)u, column, column, partial[$(i * WG)u + lane]);

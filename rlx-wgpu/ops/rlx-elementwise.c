@@ -674,7 +674,7 @@ rlx_epilogue_free (gpointer data)
 gboolean
 rlx_op_takes_epilogue (const RlxOp *op)
 {
-  static const char *const names[] = { "matmul", "linear", "conv", "conv_transpose", NULL };
+  static const char *const names[] = { "matmul", "linear", "conv", "conv_transpose", "dequant_matmul", "layer_norm", "rms_norm", NULL };
 
   return g_strv_contains (names, op->name);
 }

@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "ops/rlx-kernel-private.h"
+#include "ops/rlx-fused-private.h"
 
 G_BEGIN_DECLS
 

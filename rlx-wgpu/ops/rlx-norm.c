@@ -358,11 +358,30 @@ start_stage (const RlxNorm   *self,
   if (writes)
     {
       rlx_kernel_output (kernel, "y", self->result);
-      /* An invocation reads no other columns than those it writes in the end. */
-      if (self->inputs[RLX_NORM_OPERAND]->type.dtype == self->result->type.dtype)
+      /* An invocation reads no other columns than those it writes in the end. An
+       * epilogue may have the operand as its own, too. */
+      if (self->inputs[RLX_NORM_OPERAND]->type.dtype == self->result->type.dtype && rlx_node_n_own_inputs (node) == node->n_inputs)
         rlx_kernel_allow_in_place (kernel, "x", "y");
     }
   return kernel;
+}
+
+/* The same for a step that writes the result. */
+static RlxKernel *
+start_last_stage (const RlxNorm   *self,
+                  RlxLower        *lower,
+                  const RlxIrNode *node,
+                  const Rows      *rows,
+                  const Choice    *choice,
+                  Stage            stage,
+                  GError         **error)
+{
+  RlxKernel *kernel = start_stage (self, lower, node, rows, choice, stage);
+
+  if (is_softmax (self) || rlx_kernel_epilogue (kernel, node, error))
+    return kernel;
+  rlx_kernel_free (kernel);
+  return NULL;
 }
 
 static double
@@ -485,7 +504,9 @@ rlx_norm_lower (const RlxNorm   *self,
   choose (&rows, is_softmax (self), lower, &choice);
   if (choice.n_chunks == 0)
     {
-      kernel = start_stage (self, lower, node, &rows, &choice, STAGE_ALL);
+      kernel = start_last_stage (self, lower, node, &rows, &choice, STAGE_ALL, error);
+      if (kernel == NULL)
+        return FALSE;
       rlx_kernel_set_cost (kernel, flops * n, count_bytes (self, STAGE_ALL));
       return dispatch_units (kernel, &choice, rows.n_rows, error);
     }
@@ -512,7 +533,9 @@ rlx_norm_lower (const RlxNorm   *self,
   choice.workgroup_size = 64;
   choice.span = MIN (choice.span, 4096);
   choice.n_chunks = (rows.n_columns + choice.span - 1) / choice.span;
-  kernel = start_stage (self, lower, node, &rows, &choice, STAGE_APPLY);
+  kernel = start_last_stage (self, lower, node, &rows, &choice, STAGE_APPLY, error);
+  if (kernel == NULL)
+    return FALSE;
   rlx_kernel_input (kernel, "moments", moments);
   rlx_kernel_param_u32 (kernel, "groups", rows.n_rows * choice.n_chunks);
   rlx_kernel_set_cost (kernel, flops / 2 * n, count_bytes (self, STAGE_APPLY));

@@ -39,7 +39,7 @@ static const RlxIrValue *
 get_input (const RlxIrNode *node,
            guint            index)
 {
-  return index < node->n_inputs ? node->inputs[index] : NULL;
+  return index < rlx_node_n_own_inputs (node) ? node->inputs[index] : NULL;
 }
 
 static gboolean

@@ -6,6 +6,7 @@
  */
 #include "config.h"
 
+#include "ops/rlx-fused-private.h"
 #include "ops/rlx-index-private.h"
 #include "ops/rlx-packed-tables-private.h"
 
@@ -461,6 +462,11 @@ rlx_dequant_matmul_lower (RlxLower        *lower,
     {
       rlx_kernel_input (kernel, "expert", expert);
       rlx_kernel_param_u32 (kernel, "experts", (guint64) weight->type.dims[0]);
+    }
+  if (!rlx_kernel_epilogue (kernel, node, error))
+    {
+      rlx_kernel_free (kernel);
+      return FALSE;
     }
   rlx_kernel_output (kernel, "y", y);
 

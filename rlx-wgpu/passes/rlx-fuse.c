@@ -6,8 +6,8 @@
  * region's operands still fit the device's bindings. Views (transpose, slice,
  * expand, reverse) in front of a region are read through with strides, without a copy.
  *
- * A region that is the only user of a matrix product of its own shape becomes
- * the product's epilogue: its kernel does both.
+ * A region that is the only user of a matrix product, a convolution or a norm of
+ * its own shape becomes its epilogue: one kernel does both.
  */
 #include "config.h"
 
@@ -312,7 +312,7 @@ can_host (Fuser           *self,
   return TRUE;
 }
 
-/* Of several products the last is taken: the others are there when it runs. */
+/* Of several hosts the last is taken: the others are there when it runs. */
 static void
 find_host (Fuser *self,
            guint  root)

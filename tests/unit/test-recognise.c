@@ -171,7 +171,28 @@ static const Case cases[] = {
     "%4 = input \"bias\" f32[5]\n"
     "%5 = dequantize_blocks(%1, %2, %3) {type = int4, block_size = 32}\n"
     "%6 = linear(%0, %5, %4) {transpose_b = true}\n"
-    "output \"y\" %6\n", 2, "packed-matmul", "packed-dequantize" },
+    "output \"y\" %6\n", 1, "packed-matmul", "packed-dequantize" },
+  { "packed/epilogue",
+    "%0 = input \"x\" f32[3, 64]\n"
+    "%1 = input \"w\" u8[5, 64]\n"
+    "%2 = input \"scale\" f32[5, 2]\n"
+    "%3 = input \"gate\" f32[3, 5]\n"
+    "%4 = dequant_matmul(%0, %1, %2) {type = int8, block_size = 32}\n"
+    "%5 = silu(%4)\n"
+    "%6 = mul(%5, %3)\n"
+    "output \"y\" %6\n", 1, "packed-matmul", "fused" },
+  /* rows of experts that do not exist are zeros for the epilogue, too */
+  { "packed/epilogue-of-experts",
+    "%0 = input \"x\" f32[6, 64]\n"
+    "%1 = input \"w\" u8[2, 5, 64]\n"
+    "%2 = input \"scale\" f32[2, 5, 2]\n"
+    "%3 = input \"expert\" i32[6]\n"
+    "%4 = dequant_matmul(%0, %1, %2, _, _, %3) {type = int8, block_size = 32}\n"
+    "%5 = exp(%4)\n"
+    "%6 = constant f32[] [1]\n"
+    "%7 = add(%5, %6)\n"
+    "%8 = reciprocal(%7)\n"
+    "output \"y\" %8\n", 1, "packed-matmul", "fused" },
   /* by way of a transpose */
   { "packed/transposed",
     "%0 = input \"x\" f32[3, 64]\n"
@@ -228,6 +249,33 @@ static const Case cases[] = {
     "%3 = add(%0, %1)\n"
     "%4 = layer_norm(%3, %2) {axes = [1, 2]}\n"
     "output \"y\" %4\n", 1, "norm", "fused" },
+  { "norm/epilogue",
+    "%0 = input \"x\" f32[6, 20]\n"
+    "%1 = input \"scale\" f32[20]\n"
+    "%2 = input \"gate\" f32[6, 1]\n"
+    "%3 = rms_norm(%0, %1)\n"
+    "%4 = mul(%3, %2)\n"
+    "%5 = tanh(%4)\n"
+    "output \"y\" %5\n", 1, "norm", "fused" },
+  /* nothing is overwritten before it is read: the operand is an input of both */
+  { "norm/epilogue-with-operand",
+    "%0 = input \"a\" f32[6, 20]\n"
+    "%1 = input \"b\" f32[20, 20]\n"
+    "%2 = matmul(%0, %1)\n"
+    "%3 = layer_norm(%2)\n"
+    "%4 = add(%3, %2)\n"
+    "output \"y\" %4\n", 2, "norm", "fused" },
+  { "norm/epilogue-of-another-type",
+    "%0 = input \"x\" f32[6, 5, 4]\n"
+    "%1 = layer_norm(%0) {axes = [0, 1]}\n"
+    "%2 = cast(%1) {to = f16}\n"
+    "output \"y\" %2\n", 1, "norm", "fused" },
+  /* rows so long that they take three steps */
+  { "norm/epilogue-of-long-rows",
+    "%0 = input \"x\" f32[2, 40000]\n"
+    "%1 = layer_norm(%0)\n"
+    "%2 = sigmoid(%1)\n"
+    "output \"y\" %2\n", 3, "norm", "fused" },
   /* the sum is an epilogue */
   { "norm/not-behind-a-product",
     "%0 = input \"x\" f32[6, 20]\n"
