@@ -74,7 +74,16 @@ def products(g, t):
 
 
 def epilogues(g, t):
-    """What comes after a product or a convolution is done in its kernel."""
+    """What comes after a product, a convolution or a norm is done in its kernel."""
+    for m, n in (100, 384), (2, 40000):
+        x = g.input(f'{t}[{m}, {n}]')
+        g.call('add', g.add('layer_norm', x), x)
+        g.call('tanh', g.add('rms_norm', x, f'{t}[{n}]'))
+    for m in 1, 4, 64:
+        weight = g.parameter('u8[512, 36]')
+        g.call('silu', g.add('dequant_matmul', f'{t}[{m}, 64]', weight, type='q4-0'))
+        g.call('silu', g.add('dequant_matmul', f'{t}[{m}, 64]', g.parameter('u8[2, 512, 36]'), None, None, None, f'i32[{m}]',
+                             type='q4-0'))
     for m in 1, 64, 300:
         x = g.input(f'{t}[{m}, 384]')
         y = g.add('gelu', g.add('linear', x, g.parameter(f'{t}[384, 384]'), g.parameter(f'{t}[384]')))
