@@ -8,6 +8,8 @@
  *   parts give NaN, and a hidden key takes no part, though its value be NaN.
  * - The product of a matrix with dequantised rows is dequant_matmul, rows picked of
  *   them are gather_packed: the weight stays packed.
+ * - A product with a weight to which a bias is added is linear, which can be joined
+ *   with others.
  * - The norm of a sum of two is a residual norm, unless the sum is better off as
  *   part of what comes before it.
  * - A product reads an operand whose last two axes are exchanged as it was.
@@ -97,6 +99,7 @@ shape_of (const gint64 *dims,
 typedef struct
 {
   const RlxIrValue *query, *key, *value;
+  const RlxIrNode *key_moved;   /* nullable: how axes of the key change places, besides the last two */
   const RlxIrValue *mask;       /* nullable */
   double scale;
 } Attention;
@@ -195,12 +198,13 @@ find_attention (Recogniser      *self,
   found->key = take_factor (self, scores->inputs[1], &found->scale);
   if (rlx_node_attr (scores, "transpose_b")->i == 0)
     {
-      if (!is_matrix_transpose (found->key->node))
+      found->key_moved = is_op (found->key->node, "transpose") ? found->key->node : NULL;
+      if (found->key_moved == NULL)
         {
           RLX_NOTE (FUSE, "%%%u is not taken for attention: its keys are not transposed", node->outputs[0].id);
           return FALSE;
         }
-      found->key = take_factor (self, found->key->node->inputs[0], &found->scale);
+      found->key = take_factor (self, found->key_moved->inputs[0], &found->scale);
     }
   if (rlx_node_attr (node, "transpose_b")->i != 0)
     {
@@ -229,6 +233,28 @@ find_attention (Recogniser      *self,
       return FALSE;
     }
   return TRUE;
+}
+
+/* The key, whose last two axes are the wrong way round once @moved has been at it, in
+ * @out. */
+static RlxIrValue *
+move_key (RlxExpand       *expand,
+          RlxIrValue      *key,
+          const RlxIrNode *moved)
+{
+  const RlxAttrValue *permutation = moved != NULL ? rlx_node_attr (moved, "permutation") : NULL;
+  guint rank = key->type.rank;
+  gint64 axes[RLX_MAX_RANK];
+
+  if (moved == NULL || is_matrix_transpose (moved))
+    return key;
+  for (guint i = 0; i < rank; i++)
+    {
+      guint from = i + 1 == rank ? rank - 2 : i + 2 == rank ? rank - 1 : i;
+
+      axes[i] = permutation->n_ints > 0 ? permutation->ints[from] : (gint64) (rank - 1 - from);
+    }
+  return rlx_expand_ints (expand, "transpose", key, "permutation", axes, rank, NULL);
 }
 
 /* The value in @out as [batch, heads, sequence, width]. */
@@ -263,7 +289,7 @@ append_attention (Recogniser      *self,
     return FALSE;
 
   inputs[0] = with_heads (&expand, self->map[found.query->id]);
-  inputs[1] = with_heads (&expand, self->map[found.key->id]);
+  inputs[1] = with_heads (&expand, move_key (&expand, self->map[found.key->id], found.key_moved));
   inputs[2] = with_heads (&expand, self->map[found.value->id]);
   if (found.mask != NULL)
     inputs[3] = with_heads (&expand, self->map[found.mask->id]);
@@ -358,6 +384,44 @@ append_packed (Recogniser      *self,
   self->map[node->outputs[0].id] = value;
   RLX_NOTE (FUSE, "%%%u: %s leaves its weight packed", node->outputs[0].id, node->op->name);
   return TRUE;
+}
+
+/* ---- biases ---------------------------------------------------------------------------- */
+
+static gboolean
+append_linear (Recogniser      *self,
+               const RlxIrNode *node)
+{
+  const RlxOp *op = rlx_op_lookup ("linear");
+  const RlxTensorType *type = &node->outputs[0].type;
+
+  for (guint i = 0; i < 2 && is_op (node, "add"); i++)
+    {
+      const RlxIrNode *product = self->map[node->inputs[i]->id]->node;
+      const RlxTensorType *bias = &node->inputs[1 - i]->type;
+      RlxIrValue *inputs[3];
+      RlxAttrValue *attrs;
+      RlxIrNode *copy;
+
+      if (!is_op (product, "matmul") || !has_one_user (self, node->inputs[i]) || bias->rank != 1 || type->rank < 2 ||
+          bias->dims[0] != type->dims[type->rank - 1] || product->inputs[1]->type.rank != 2 ||
+          !rlx_type_equal (&product->outputs[0].type, type) ||
+          (rlx_node_attr (product, "transpose_a")->i != 0 && product->inputs[0]->type.rank != 2))
+        continue;
+      inputs[0] = product->inputs[0];
+      inputs[1] = product->inputs[1];
+      inputs[2] = self->map[node->inputs[1 - i]->id];
+      attrs = rlx_attrs_new (op);
+      rlx_attr_set_int (&attrs[rlx_op_find_attr (op, "transpose_a")], rlx_node_attr (product, "transpose_a")->i);
+      rlx_attr_set_int (&attrs[rlx_op_find_attr (op, "transpose_b")], rlx_node_attr (product, "transpose_b")->i);
+      copy = rlx_ir_append (self->out, op, attrs, inputs, 3, type, 1);
+      copy->origin = node->origin;
+      copy->name = g_strdup (product->name != NULL ? product->name : node->name);
+      self->map[node->outputs[0].id] = &copy->outputs[0];
+      RLX_NOTE (FUSE, "%%%u: a product and its bias are linear", node->outputs[0].id);
+      return TRUE;
+    }
+  return FALSE;
 }
 
 /* ---- norms of sums --------------------------------------------------------------------------- */
@@ -508,7 +572,7 @@ rlx_pass_recognise (const RlxIr             *ir,
     {
       const RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
 
-      if (!live[i] || (fuse && (append_attention (&self, node) || append_packed (&self, node) ||
+      if (!live[i] || (fuse && (append_attention (&self, node) || append_packed (&self, node) || append_linear (&self, node) ||
                                 append_residual_norm (&self, node) || append_product (&self, node))))
         continue;
       rlx_ir_copy_node (out, node, map);

@@ -64,6 +64,16 @@ static const Case cases[] = {
     "%7 = softmax(%6) {axis = -1}\n"
     "%8 = matmul(%7, %2)\n"
     "output \"y\" %8\n", 1, "attention", "softmax" },
+  /* heads come forward and keys are transposed at once, whatever else moves */
+  { "attention/keys-moved",
+    "%0 = input \"q\" f32[2, 3, 7, 8]\n"
+    "%1 = input \"k\" f32[8, 9, 2, 3]\n"
+    "%2 = input \"v\" f32[2, 3, 9, 5]\n"
+    "%3 = transpose(%1) {permutation = [2, -1, 0, 1]}\n"
+    "%4 = matmul(%0, %3)\n"
+    "%5 = softmax(%4) {axis = -1}\n"
+    "%6 = matmul(%5, %2)\n"
+    "output \"y\" %6\n", 2, "attention", "softmax" },
   { "attention/three-dimensions",
     "%0 = input \"q\" f32[4, 7, 8]\n"
     "%1 = input \"k\" f32[4, 9, 8]\n"
@@ -225,6 +235,13 @@ static const Case cases[] = {
     "%4 = matmul(%0, %3) {transpose_b = true}\n"
     "output \"y\" %4\n", 1, "packed-matmul", "packed-dequantize" },
 
+  { "bias/product",
+    "%0 = input \"x\" f32[2, 6, 20]\n"
+    "%1 = input \"w\" f32[40, 20]\n"
+    "%2 = input \"b\" f32[40]\n"
+    "%3 = matmul(%0, %1) {transpose_b = true}\n"
+    "%4 = add(%2, %3)\n"
+    "output \"y\" %4\n", 1, "matmul", "fused" },
   { "norm/layer",
     "%0 = input \"x\" f32[6, 20]\n"
     "%1 = input \"r\" f32[6, 20]\n"
@@ -318,6 +335,94 @@ static const Case cases[] = {
     "%2 = transpose(%1) {permutation = [1, 0, 2]}\n"
     "%3 = matmul(%0, %2)\n"
     "output \"y\" %3\n", 2, "copy", NULL },
+
+  /* A layer of an encoder as files have it: keys are transposed at once, biases are added. */
+  { "networks/encoder",
+    "%0 = input \"x\" f32[2, 10, 32]\n"
+    "%1 = input \"mask\" f32[2, 1, 1, 10]\n"
+    "%2 = parameter \"wq\" f32[32, 32]\n"
+    "%3 = parameter \"wk\" f32[32, 32]\n"
+    "%4 = parameter \"wv\" f32[32, 32]\n"
+    "%5 = parameter \"bq\" f32[32]\n"
+    "%6 = parameter \"bk\" f32[32]\n"
+    "%7 = parameter \"bv\" f32[32]\n"
+    "%8 = matmul(%0, %2)\n"
+    "%9 = matmul(%0, %3)\n"
+    "%10 = matmul(%0, %4)\n"
+    "%11 = add(%8, %5)\n"
+    "%12 = add(%9, %6)\n"
+    "%13 = add(%10, %7)\n"
+    "%14 = reshape(%11) {shape = [2, 10, 4, 8]}\n"
+    "%15 = reshape(%12) {shape = [2, 10, 4, 8]}\n"
+    "%16 = reshape(%13) {shape = [2, 10, 4, 8]}\n"
+    "%17 = transpose(%14) {permutation = [0, 2, 1, 3]}\n"
+    "%18 = transpose(%15) {permutation = [0, 2, 3, 1]}\n"
+    "%19 = transpose(%16) {permutation = [0, 2, 1, 3]}\n"
+    "%20 = matmul(%17, %18)\n"
+    "%21 = constant f32[] [2.828427]\n"
+    "%22 = div(%20, %21)\n"
+    "%23 = add(%22, %1)\n"
+    "%24 = softmax(%23) {axis = -1}\n"
+    "%25 = matmul(%24, %19)\n"
+    "%26 = transpose(%25) {permutation = [0, 2, 1, 3]}\n"
+    "%27 = reshape(%26) {shape = [2, 10, 32]}\n"
+    "%28 = parameter \"wo\" f32[32, 32]\n"
+    "%29 = parameter \"bo\" f32[32]\n"
+    "%30 = matmul(%27, %28)\n"
+    "%31 = add(%30, %29)\n"
+    "%32 = add(%31, %0)\n"
+    "%33 = parameter \"s1\" f32[32]\n"
+    "%34 = parameter \"b1\" f32[32]\n"
+    "%35 = layer_norm(%32, %33, %34)\n"
+    "%36 = parameter \"w1\" f32[32, 128]\n"
+    "%37 = parameter \"b2\" f32[128]\n"
+    "%38 = matmul(%35, %36)\n"
+    "%39 = add(%38, %37)\n"
+    "%40 = gelu(%39)\n"
+    "%41 = parameter \"w2\" f32[128, 32]\n"
+    "%42 = parameter \"b3\" f32[32]\n"
+    "%43 = matmul(%40, %41)\n"
+    "%44 = add(%43, %42)\n"
+    "%45 = add(%44, %35)\n"
+    "%46 = parameter \"s2\" f32[32]\n"
+    "%47 = parameter \"b4\" f32[32]\n"
+    "%48 = layer_norm(%45, %46, %47)\n"
+    "output \"y\" %48\n", 7, "attention", "copy" },
+  /* A layer of a decoder: two norms, projections, two times positions, attention,
+   * output, gate, the other side of it, and the way back. */
+  { "networks/decoder",
+    "%0 = input \"x\" f32[1, 1, 64]\n"
+    "%1 = parameter \"n1\" f32[64]\n"
+    "%2 = rms_norm(%0, %1)\n"
+    "%3 = parameter \"wq\" f32[64, 64]\n"
+    "%4 = parameter \"wk\" f32[64, 32]\n"
+    "%5 = parameter \"wv\" f32[64, 32]\n"
+    "%6 = matmul(%2, %3)\n"
+    "%7 = matmul(%2, %4)\n"
+    "%8 = matmul(%2, %5)\n"
+    "%9 = reshape(%6) {shape = [1, 1, 4, 16]}\n"
+    "%10 = reshape(%7) {shape = [1, 1, 2, 16]}\n"
+    "%11 = reshape(%8) {shape = [1, 1, 2, 16]}\n"
+    "%12 = input \"pos\" i32[1, 1]\n"
+    "%13 = rope(%9, %12) {layout = sequence-first}\n"
+    "%14 = rope(%10, %12) {layout = sequence-first}\n"
+    "%15 = attention(%13, %14, %11) {layout = sequence-first, causal = true}\n"
+    "%16 = reshape(%15) {shape = [1, 1, 64]}\n"
+    "%17 = parameter \"wo\" f32[64, 64]\n"
+    "%18 = matmul(%16, %17)\n"
+    "%19 = add(%18, %0)\n"
+    "%20 = parameter \"n2\" f32[64]\n"
+    "%21 = rms_norm(%19, %20)\n"
+    "%22 = parameter \"wg\" f32[64, 128]\n"
+    "%23 = parameter \"wu\" f32[64, 128]\n"
+    "%24 = matmul(%21, %22)\n"
+    "%25 = matmul(%21, %23)\n"
+    "%26 = silu(%24)\n"
+    "%27 = mul(%26, %25)\n"
+    "%28 = parameter \"wd\" f32[128, 64]\n"
+    "%29 = matmul(%27, %28)\n"
+    "%30 = add(%29, %19)\n"
+    "output \"y\" %30\n", 10, "attention", "fused" },
 };
 
 /* Whether a kernel of the plan has a name that begins with @start. */
@@ -340,6 +445,7 @@ has_kernel (RlxExecutable *executable,
 
 static RlxTensor *
 make_input (RlxNode *node,
+            double   size,
             guint    seed)
 {
   RlxDataType data_type = rlx_node_get_data_type (node);
@@ -354,7 +460,25 @@ make_input (RlxNode *node,
   g_string_append_c (type, ']');
   if (data_type == RLX_DATA_TYPE_U8)
     return rlx_test_random (type->str, 0, 255, seed);
-  return rlx_test_random (type->str, data_type == RLX_DATA_TYPE_I32 ? 0 : -2, data_type == RLX_DATA_TYPE_I32 ? 4 : 2, seed);
+  if (data_type == RLX_DATA_TYPE_I32)
+    return rlx_test_random (type->str, 0, 4, seed);
+  return rlx_test_random (type->str, -size, size, seed);
+}
+
+static void
+find_parameters (RlxGraph  *graph,
+                 GPtrArray *names,
+                 GPtrArray *parameters)
+{
+  for (guint i = 0; i < g_list_model_get_n_items (G_LIST_MODEL (graph)); i++)
+    {
+      g_autoptr (RlxNode) node = g_list_model_get_item (G_LIST_MODEL (graph), i);
+
+      if (!g_str_equal (rlx_node_get_op (node), "parameter"))
+        continue;
+      g_ptr_array_add (names, (gpointer) rlx_node_get_name (node));
+      g_ptr_array_add (parameters, make_input (node, 0.2, 100 + i));
+    }
 }
 
 static void
@@ -365,6 +489,8 @@ test_case (gconstpointer data)
   g_autoptr (RlxGraph) graph = NULL;
   g_autoptr (RlxExecutable) executable = NULL;
   g_autoptr (GPtrArray) inputs = g_ptr_array_new_with_free_func (g_object_unref);
+  g_autoptr (GPtrArray) parameter_names = g_ptr_array_new_null_terminated (0, NULL, TRUE);
+  g_autoptr (GPtrArray) parameters = g_ptr_array_new_with_free_func (g_object_unref);
   g_autoptr (GPtrArray) expected = NULL;
   g_autoptr (GError) error = NULL;
   g_auto (GStrv) names = NULL;
@@ -378,16 +504,23 @@ test_case (gconstpointer data)
   g_assert_no_error (error);
   names = rlx_graph_get_input_names (graph);
   for (guint i = 0; names[i] != NULL; i++)
-    g_ptr_array_add (inputs, make_input (rlx_graph_lookup (graph, names[i]), i + 1));
+    g_ptr_array_add (inputs, make_input (rlx_graph_lookup (graph, names[i]), 2, i + 1));
+  find_parameters (graph, parameter_names, parameters);
   executable = rlx_device_compile (rlx_test_device (), graph, NULL, &error);
   g_assert_no_error (error);
   g_assert_cmpuint (rlx_executable_get_n_dispatches (executable), ==, test->dispatches);
   g_assert_true (test->has == NULL || has_kernel (executable, test->has));
   g_assert_false (test->has_not != NULL && has_kernel (executable, test->has_not));
 
+  if (parameters->len > 0)
+    rlx_executable_set_parameters (executable, (const char *const *) parameter_names->pdata, (RlxTensor **) parameters->pdata,
+                                   parameters->len, NULL, &error);
+  g_assert_no_error (error);
   outputs = rlx_executable_run (executable, (RlxTensor **) inputs->pdata, inputs->len, &n_outputs, NULL, &error);
   g_assert_no_error (error);
-  expected = rlx_reference_run (graph, (RlxTensor **) inputs->pdata, inputs->len, NULL, NULL, 0, RLX_REFERENCE_NONE, &error);
+  expected = rlx_reference_run (graph, (RlxTensor **) inputs->pdata, inputs->len,
+                                (const char *const *) parameter_names->pdata, (RlxTensor **) parameters->pdata, parameters->len,
+                                RLX_REFERENCE_NONE, &error);
   g_assert_no_error (error);
   for (gsize i = 0; i < n_outputs; i++)
     {
