@@ -1,93 +1,105 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// A product of matrices on a GPU. A workgroup of TX · TY invocations makes a tile of
-// BM · BN; both operands go through workgroup memory, KT steps of k at a time, an
-// invocation keeps TM · TN sums. For each k it reads TM + TN numbers of workgroup
-// memory for TM · TN products: 2 products a read for 4 x 4, 4 for 8 x 8. From memory
-// come BM + BN numbers for BM · BN products, so 32 x 32 has an intensity of 8 flops
-// a byte, 64 x 64 of 16, 128 x 128 of 32. Rows of `a` are padded by one word against
-// bank conflicts of its transposing store; columns of an invocation lie TX apart, so
-// that neighbours read and write neighbouring words.
+// A product of matrices on a GPU, in tiles: common/tile.wgsl has the inner product,
+// common/product.wgsl the epilogue, and this is the loader.
+//
+// From memory come BM + BN numbers for BM · BN products, so tiles of 32 x 32 have an
+// intensity of 8 flops a byte, 64 x 64 of 16, 128 x 128 of 32, twice that in f16. A vector
+// is one load (A_VECTORS, B_VECTORS) where its four numbers lie side by side and all
+// vectors begin at a multiple of four; else it is four loads. A row of a tile along k is 32
+// (KT 8) or 64 bytes of memory in a row, one across k 128 to 512.
 
 #define BM TM * TY
 #define BN TN * TX
 #include "common/product.wgsl"
 
-// [k][m], [k][n]
-var<workgroup> tile_a: array<f32, $(KT * (BM + 1))>;
-var<workgroup> tile_b: array<f32, $(KT * BN)>;
-
-@compute @workgroup_size($(WG))
-fn main (@builtin(workgroup_id) wid: vec3<u32>,
-         @builtin(local_invocation_index) lane: u32) {
-  let group = workgroup_index (wid);
-  if (group >= p.groups) {
-    return;
-  }
-
-  let to = place (group);
-  let tx = lane % $(TX)u;
-  let ty = lane / $(TX)u;
-#for i in 0..TM
-#for j in 0..TN
-  var sum$(i)_$(j) = 0.0;
-#endfor
-#endfor
-
 #if PRODUCT
+// What an invocation fetches of an operand.
+struct Source {
+  at: u32,      // its address at step 0
+  first: u32,   // the first of four rows or columns that are fetched one by one
+  k: u32,       // from which step of those that are asked for
+}
+
+alias SourceA = Source;
+alias SourceB = Source;
+
+fn begin_a (to: Place, row: u32, k: u32) -> Source {
 #if PARTS
-  let at = Origin (0u, 0u);
+  let at = 0u;
 #else
-  let at = origin (to.batch);
+  let at = origin (to.batch).a;
 #endif
-  for (var k0 = to.k; k0 < to.k_end; k0 += $(KT)u) {
-    for (var e = lane; e < $(KT * BM)u; e += $(WG)u) {
 #if A_ALONG_K
-      let k = e % $(KT)u;
-      let m = e / $(KT)u;
+  return Source (at + min (row, p.m - 1u) * p.a_m, 0u, k);
+#elif A_VECTORS
+  return Source (at + min (row, p.m - 4u), 0u, k);
 #else
-      let m = e % $(BM)u;
-      let k = e / $(BM)u;
+  return Source (at, row, k);
 #endif
-      let value = load_a (at.a + min (to.row + m, p.m - 1u) * p.a_m + min (k0 + k, to.k_end - 1u) * p.a_k);
-      // zeros beyond the end make whatever `b` holds there harmless, but not NaN
-      tile_a[k * $(BM + 1)u + m] = select (0.0, value, k0 + k < to.k_end);
-    }
-    for (var e = lane; e < $(KT * BN)u; e += $(WG)u) {
+}
+
+fn fetch_a (from_a: Source, step: u32, end: u32) -> vec4<f32> {
+  let k = step + from_a.k;
+#if A_ALONG_K && A_VECTORS
+  return select (vec4<f32> (), load4_a ((from_a.at + min (k, p.k - 4u)) / 4u), k < end);
+#elif A_ALONG_K
+  let last = end - 1u;
+  let v = vec4<f32> (load_a (from_a.at + min (k, last) * p.a_k), load_a (from_a.at + min (k + 1u, last) * p.a_k),
+                     load_a (from_a.at + min (k + 2u, last) * p.a_k), load_a (from_a.at + min (k + 3u, last) * p.a_k));
+  return select (vec4<f32> (), v, vec4<u32> (k, k + 1u, k + 2u, k + 3u) < vec4<u32> (end));
+#else
+  let at = from_a.at + min (k, end - 1u) * p.a_k;
+#if A_VECTORS
+  return select (vec4<f32> (), load4_a (at / 4u), k < end);
+#else
+  let last = p.m - 1u;
+  let m = from_a.first;
+  let v = vec4<f32> (load_a (at + min (m, last) * p.a_m), load_a (at + min (m + 1u, last) * p.a_m),
+                     load_a (at + min (m + 2u, last) * p.a_m), load_a (at + min (m + 3u, last) * p.a_m));
+  return select (vec4<f32> (), v, k < end);
+#endif
+#endif
+}
+
+fn begin_b (to: Place, col: u32, k: u32) -> Source {
+#if PARTS
+  let at = 0u;
+#else
+  let at = origin (to.batch).b;
+#endif
 #if B_ALONG_K
-      let k = e % $(KT)u;
-      let n = e / $(KT)u;
+  return Source (at + min (col, p.n - 1u) * p.b_n, 0u, k);
+#elif B_VECTORS
+  return Source (at + min (col, p.n - 4u), 0u, k);
 #else
-      let n = e % $(BN)u;
-      let k = e / $(BN)u;
+  return Source (at, col, k);
 #endif
-      let value = load_b (at.b + min (to.col + n, p.n - 1u) * p.b_n + min (k0 + k, to.k_end - 1u) * p.b_k);
-      tile_b[k * $(BN)u + n] = select (0.0, value, k0 + k < to.k_end);
-    }
-    workgroupBarrier ();
-    for (var k = 0u; k < $(KT)u; k++) {
-#for i in 0..TM
-      let x$(i) = tile_a[k * $(BM + 1)u + ty * $(TM)u + $(i)u];
-#endfor
-#for j in 0..TN
-      let y$(j) = tile_b[k * $(BN)u + tx + $(j * TX)u];
-#endfor
-#for i in 0..TM
-#for j in 0..TN
-      sum$(i)_$(j) = fma (x$(i), y$(j), sum$(i)_$(j));
-#endfor
-#endfor
-    }
-    workgroupBarrier ();
-  }
+}
+
+fn fetch_b (from_b: Source, step: u32, end: u32) -> vec4<f32> {
+  let k = step + from_b.k;
+#if B_ALONG_K && B_VECTORS
+  return select (vec4<f32> (), load4_b ((from_b.at + min (k, p.k - 4u)) / 4u), k < end);
+#elif B_ALONG_K
+  let last = end - 1u;
+  let v = vec4<f32> (load_b (from_b.at + min (k, last) * p.b_k), load_b (from_b.at + min (k + 1u, last) * p.b_k),
+                     load_b (from_b.at + min (k + 2u, last) * p.b_k), load_b (from_b.at + min (k + 3u, last) * p.b_k));
+  return select (vec4<f32> (), v, vec4<u32> (k, k + 1u, k + 2u, k + 3u) < vec4<u32> (end));
+#else
+  let at = from_b.at + min (k, end - 1u) * p.b_k;
+#if B_VECTORS
+  return select (vec4<f32> (), load4_b (at / 4u), k < end);
+#else
+  let last = p.n - 1u;
+  let n = from_b.first;
+  let v = vec4<f32> (load_b (at + min (n, last) * p.b_n), load_b (at + min (n + 1u, last) * p.b_n),
+                     load_b (at + min (n + 2u, last) * p.b_n), load_b (at + min (n + 3u, last) * p.b_n));
+  return select (vec4<f32> (), v, k < end);
+#endif
+#endif
+}
 #endif
 
-#for i in 0..TM
-#for j in 0..TN
-  if (to.row + ty * $(TM)u + $(i)u < p.m && to.col + tx + $(j * TX)u < p.n) {
-    put (to.batch, to.row + ty * $(TM)u + $(i)u, to.col + tx + $(j * TX)u, sum$(i)_$(j));
-  }
-#endfor
-#endfor
-}
+#include "common/tile.wgsl"

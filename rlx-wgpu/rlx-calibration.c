@@ -163,7 +163,7 @@ rlx_figures_guess (RlxGpuFigures *figures,
 const char *
 rlx_gpu_product_get_name (RlxGpuProduct product)
 {
-  static const char *const names[RLX_GPU_N_PRODUCTS] = { "lanes", "tiles-128", "tiles-64", "tiles-32" };
+  static const char *const names[RLX_GPU_N_PRODUCTS] = { "lanes", "tiles-128", "tiles-64", "tiles-32", "registers" };
 
   return names[product];
 }

@@ -53,6 +53,7 @@ typedef enum
   RLX_GPU_PRODUCT_TILES_128,
   RLX_GPU_PRODUCT_TILES_64,
   RLX_GPU_PRODUCT_TILES_32,
+  RLX_GPU_PRODUCT_REGISTERS,
   RLX_GPU_N_PRODUCTS
 } RlxGpuProduct;
 
@@ -98,6 +99,15 @@ typedef struct
 RlxGpuAdapterInfo *rlx_gpu_adapter_info_ref   (RlxGpuAdapterInfo *info);
 void               rlx_gpu_adapter_info_unref (RlxGpuAdapterInfo *info);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (RlxGpuAdapterInfo, rlx_gpu_adapter_info_unref)
+
+/* Facts about a device that it does not tell. */
+typedef struct
+{
+  gboolean workgroup_memory;  /* is faster than the memory it stands for */
+  guint registers;            /* that an invocation may take */
+} RlxGpuTraits;
+
+RlxGpuTraits rlx_gpu_adapter_info_get_traits (const RlxGpuAdapterInfo *info);
 
 /* All usable adapters, best first (discrete, integrated, CPU), the Null
  * backend left out. An empty list is the error RLX_DEVICE_ERROR_NO_ADAPTER,

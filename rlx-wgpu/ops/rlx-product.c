@@ -63,6 +63,8 @@ typedef struct
   guint64 workgroup;
   guint64 lanes, slices;  /* LANES */
   guint64 tx, ty, kt;     /* TILES */
+  gboolean registers;     /* without workgroup memory */
+  gboolean a_along_k, b_along_k, a_vectors, b_vectors;
   guint64 tm, tn;
   guint64 tiles_m, tiles_n;
   guint64 parts, part_k;  /* of the sum */
@@ -136,14 +138,18 @@ choose_lanes (Way              *way,
   way->tiles_n = divide_up (n, way->lanes * way->tn);
 }
 
+/* The last column is how many registers an invocation takes, by estimate: sums, the
+ * operands of four steps, the vectors that come next, and addresses. */
 static const struct
 {
   RlxGpuProduct product;
   guint tx, ty, tm, tn, kt;
+  guint registers;
 } tiles[] = {
-  { RLX_GPU_PRODUCT_TILES_128, 16, 16, 8, 8, 8 },
-  { RLX_GPU_PRODUCT_TILES_64, 16, 16, 4, 4, 16 },
-  { RLX_GPU_PRODUCT_TILES_32, 8, 8, 4, 4, 16 },
+  { RLX_GPU_PRODUCT_TILES_128, 16, 16, 8, 8, 8, 130 },
+  { RLX_GPU_PRODUCT_TILES_64, 16, 16, 4, 4, 16, 60 },
+  { RLX_GPU_PRODUCT_TILES_32, 8, 8, 4, 4, 8, 60 },
+  { RLX_GPU_PRODUCT_REGISTERS, 8, 8, 4, 4, 4, 52 },
 };
 
 static gboolean
@@ -189,6 +195,24 @@ prefer_lanes (const RlxGpuAdapterInfo *adapter,
   return adapter->type == RLX_ADAPTER_TYPE_CPU;
 }
 
+/* Whether a way may be taken at all: for a device that was not measured, only what
+ * suits what is known of it, unless nothing does. */
+static gboolean
+is_candidate (const RlxGpuAdapterInfo *adapter,
+              guint                    index)
+{
+  RlxGpuTraits traits = rlx_gpu_adapter_info_get_traits (adapter);
+  gboolean suits[G_N_ELEMENTS (tiles)], any = FALSE;
+
+  for (guint i = 0; i < G_N_ELEMENTS (tiles); i++)
+    {
+      suits[i] = !is_banned (adapter, tiles[i].product) && tiles[i].registers <= traits.registers &&
+                 (tiles[i].product != RLX_GPU_PRODUCT_REGISTERS) == traits.workgroup_memory;
+      any = any || suits[i];
+    }
+  return any && !adapter->figures.measured ? suits[index] : !is_banned (adapter, tiles[index].product);
+}
+
 /* The largest tile that leaves every core of the device one, else the smallest;
  * on a device that was measured the one that takes the least time. What was
  * measured had too few tiles for the device, too, when they were large. */
@@ -210,7 +234,7 @@ choose_tiles (Way                     *way,
       guint64 measured = divide_up (RLX_GPU_MEASURED_SIZE, rows) * divide_up (RLX_GPU_MEASURED_SIZE, cols);
       double time = 1.0;
 
-      if (is_banned (adapter, tiles[i].product))
+      if (!is_candidate (adapter, i))
         continue;
       if (adapter->figures.measured)
         {
@@ -225,6 +249,7 @@ choose_tiles (Way                     *way,
       way->tm = tiles[i].tm;
       way->tn = tiles[i].tn;
       way->kt = tiles[i].kt;
+      way->registers = tiles[i].product == RLX_GPU_PRODUCT_REGISTERS;
       way->workgroup = way->tx * way->ty;
       way->tiles_m = tiles_m;
       way->tiles_n = tiles_n;
@@ -261,6 +286,23 @@ is_even_batch (const RlxProductLoop *batch,
   return TRUE;
 }
 
+/* Which way the vectors of each operand go, and whether each is one load. */
+static void
+choose_vectors (Way              *way,
+                const RlxProduct *product)
+{
+  way->a_along_k = product->a_k == 1;
+  way->b_along_k = product->b_n != 1 && product->b_k == 1;
+  if (product->k == 0)
+    return;
+  way->a_vectors = is_even_batch (&product->batch, 0, 4) &&
+                   (way->a_along_k ? product->a_m % 4 == 0 && product->k % 4 == 0
+                                   : product->a_m == 1 && product->a_k % 4 == 0 && product->m % 4 == 0);
+  way->b_vectors = is_even_batch (&product->batch, 1, 4) &&
+                   (way->b_along_k ? product->b_n % 4 == 0 && product->k % 4 == 0
+                                   : product->b_n == 1 && product->b_k % 4 == 0 && product->n % 4 == 0);
+}
+
 static void
 describe_operands (RlxKernel        *kernel,
                    const RlxProduct *product,
@@ -268,12 +310,12 @@ describe_operands (RlxKernel        *kernel,
 {
   if (product->k > 0)
     {
-      if (way->vectors)
+      if (way->vectors || way->a_vectors)
         rlx_kernel_input_vector (kernel, "a", product->a, 4);
       else
         rlx_kernel_input (kernel, "a", product->a);
-      if (way->pairs)
-        rlx_kernel_input_vector (kernel, "b", product->b, 2);
+      if (way->pairs || way->b_vectors)
+        rlx_kernel_input_vector (kernel, "b", product->b, way->pairs ? 2 : 4);
       else
         rlx_kernel_input (kernel, "b", product->b);
     }
@@ -367,6 +409,11 @@ describe_way (RlxKernel *kernel,
       rlx_kernel_define (kernel, "TX", (gint64) way->tx);
       rlx_kernel_define (kernel, "TY", (gint64) way->ty);
       rlx_kernel_define (kernel, "KT", (gint64) way->kt);
+      rlx_kernel_define (kernel, "REGISTERS", way->registers);
+      rlx_kernel_define (kernel, "A_ALONG_K", way->a_along_k);
+      rlx_kernel_define (kernel, "B_ALONG_K", way->b_along_k);
+      rlx_kernel_define (kernel, "A_VECTORS", way->a_vectors);
+      rlx_kernel_define (kernel, "B_VECTORS", way->b_vectors);
     }
 }
 
@@ -461,14 +508,12 @@ rlx_lower_product (RlxLower         *lower,
                   (way.panel || (product.b_n == 1 && product.b_k % 2 == 0 && product.n % 2 == 0 && is_even_batch (&product.batch, 1, 2)));
     }
 
-  kernel = rlx_kernel_new (lower, node, way.kind == TILES ? "matmul-tile" : "matmul");
+  if (way.kind == TILES)
+    choose_vectors (&way, &product);
+
+  kernel = rlx_kernel_new (lower, node, way.registers ? "matmul-registers" : way.kind == TILES ? "matmul-tile" : "matmul");
   describe_operands (kernel, &product, &way);
   describe_way (kernel, &way);
-  if (way.kind == TILES)
-    {
-      rlx_kernel_define (kernel, "A_ALONG_K", product.a_k == 1);
-      rlx_kernel_define (kernel, "B_ALONG_K", product.b_n != 1 && product.b_k == 1);
-    }
   if (way.parts > 1)
     {
       RlxTensorType type = { RLX_DATA_TYPE_F32, 3, { (gint64) way.parts, (gint64) original->m, (gint64) original->n } };

@@ -47,6 +47,12 @@ static const RlxGpuAdapterInfo adapters[] = {
     .limits = LIMITS (1 * MIB, 8),
   },
   {
+    .name = (char *) "v3d",
+    .type = RLX_ADAPTER_TYPE_INTEGRATED,
+    .vendor_id = 0x14e4,
+    .limits = LIMITS (128 * MIB, 10),
+  },
+  {
     .name = (char *) "plain-cpu",
     .type = RLX_ADAPTER_TYPE_CPU,
     .limits = LIMITS (1 * MIB, 8),

@@ -27,7 +27,7 @@ static const RlxGpuFigures possible = {
   .transfer = 2e9,
   .dispatch_time = 4e-6,
   .round_trip_time = 9e-5,
-  .product_flops = { 3e10, 1e10, 2e10, 5e9 },
+  .product_flops = { 3e10, 1e10, 2e10, 5e9, 4e9 },
 };
 
 static void
@@ -675,7 +675,8 @@ count_groups (RlxDevice           *device,
   return dispatches[0].grid[0] * dispatches[0].grid[1] * dispatches[0].grid[2];
 }
 
-/* A product of 1024 by 1024 has 64 tiles of 128, 256 of 64, 1024 of 32. With
+/* A product of 1024 by 1024 has 64 tiles of 128, 256 of 64, 1024 of 32, in
+ * workgroup memory or in registers. With
  * figures that differ clearly, the fastest is taken. */
 static void
 test_choice (void)
@@ -691,7 +692,7 @@ test_choice (void)
   lanes = count_groups (device, graph, &possible);
   for (guint i = RLX_GPU_PRODUCT_TILES_128; i < RLX_GPU_N_PRODUCTS; i++)
     {
-      guint expected = 64u << 2 * (i - RLX_GPU_PRODUCT_TILES_128);
+      guint expected = i == RLX_GPU_PRODUCT_REGISTERS ? 1024 : 64u << 2 * (i - RLX_GPU_PRODUCT_TILES_128);
 
       for (guint j = 0; j < RLX_GPU_N_PRODUCTS; j++)
         figures.product_flops[j] = j == i ? 1e12 : 1e9;

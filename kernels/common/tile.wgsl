@@ -1,0 +1,228 @@
+// SPDX-FileCopyrightText: The rlx-wgpu authors
+// SPDX-License-Identifier: LGPL-2.1-or-later
+
+// Sums of products on a GPU: a workgroup of TX · TY invocations makes a tile of BM rows
+// and BN columns, an invocation TM · TN of its sums. What the operands are is up to the
+// kernel that includes this. It has
+//
+//   struct Place and place (group): the tile, and the steps of its sums;
+//   struct SourceA, begin_a (to, row, k) and fetch_a (source, k, end) -> vec4<f32>, and
+//     the same for b: the loader. With A_ALONG_K a vector is four steps of one row, from
+//     `k` on; otherwise it is four rows, from `row` on, at one step. `begin` does what is
+//     the same for all steps, `fetch` gives zeros from the step `end` on, whatever is there;
+//   put (batch, row, col, sum): the epilogue.
+//
+// Tiles go through workgroup memory, KT steps at a time. An invocation brings one vector
+// of each operand and stores it as it is: whichever way an operand lies, nothing is
+// turned, only read otherwise. The words of the next tile are fetched while this one is
+// multiplied: memory has a whole step to answer. Tiles alternate between two halves of
+// workgroup memory, so one barrier a step is enough: who writes a half has passed the
+// barrier that all reach only when they have read that half.
+//
+//   tile            KT   bytes    sums, operands of four steps, next vectors   products
+//    32 (4 x 4)      8    4,096   16 + 20 + 8 registers, 10 to 20 for addresses   8 a read
+//    64 (4 x 4)     16   16,384   the same                                        8
+//   128 (8 x 8)      8   16,384   64 + 40 + 8                                    16
+//
+// A read is that of a vector, of which an issue slot brings four words and the memory at
+// most 32 a clock. 32 invocations are 4 rows of 8 (so is each half of 64), not 2 of 16:
+// what they read are 4 and 8 different vectors, which are 16 and 32 words.
+//
+// Bank conflicts, counted for 32 banks and vectors that are served eight lanes at a time:
+// - An operand along its rows or columns: eight lanes store, and read, eight vectors in a
+//   row, or read one. None.
+// - An operand along k: a row has Q = KT / 4 vectors, and neighbouring lanes read the same
+//   step of neighbouring rows, Q vectors apart: 2 (KT 8) or 4 (KT 16) times the same bank.
+//   So vector q of row n is stored at q ^ (n · Q / 8) % Q. Eight lanes that store are 8 / Q
+//   rows, whole ones: eight different places. Eight that read are Q groups of 8 / Q rows,
+//   which have different places within the row. None, without a word of padding.
+//
+// With REGISTERS there is no workgroup memory and no barrier: an invocation fetches what
+// it needs itself, four steps at a time. For 4 x 4 these are 8 vectors for 64 products, and
+// neighbours fetch the same ones, which is what a cache is for. This is for devices whose
+// workgroup memory is a part of ordinary memory, V3D above all: 16 sums, 20 words of
+// operands and 10 to 20 for addresses are below the 64 registers a lane has there.
+//
+// Results leave row by row in a loop; unrolled, the epilogue would be there TM · TN times.
+
+#if PRODUCT
+#define Q KT / 4
+#if !REGISTERS
+var<workgroup> tile_a: array<vec4<f32>, $(2 * BM * Q)>;
+var<workgroup> tile_b: array<vec4<f32>, $(2 * BN * Q)>;
+
+#if A_ALONG_K || B_ALONG_K
+// Where the steps from 4 · q on of row or column n are.
+fn turn (n: u32, q: u32) -> u32 {
+  return n * $(Q)u + (q ^ (n / $(8 / Q)u % $(Q)u));
+}
+#endif
+#endif
+#endif
+
+@compute @workgroup_size($(WG))
+fn main (@builtin(workgroup_id) wid: vec3<u32>,
+         @builtin(local_invocation_index) lane: u32) {
+  let group = workgroup_index (wid);
+  if (group >= p.groups) {
+    return;
+  }
+
+  let to = place (group);
+#if TX == 16
+  let tx = lane % 8u + lane / 32u % 2u * 8u;
+  let ty = lane / 8u % 4u + lane / 64u * 4u;
+#else
+  let tx = lane % $(TX)u;
+  let ty = lane / $(TX)u;
+#endif
+#for i in 0..TM
+#for g in 0..TN / 4
+  var sum$(i)_$(g) = vec4<f32> ();
+#endfor
+#endfor
+
+#if PRODUCT
+#if REGISTERS
+#if A_ALONG_K
+#for i in 0..TM
+  let source_a$(i) = begin_a (to, to.row + ty + $(i * TY)u, 0u);
+#endfor
+#else
+#for g in 0..TM / 4
+  let source_a$(g) = begin_a (to, to.row + (ty + $(g * TY)u) * 4u, 0u);
+#endfor
+#endif
+#if B_ALONG_K
+#for j in 0..TN
+  let source_b$(j) = begin_b (to, to.col + tx + $(j * TX)u, 0u);
+#endfor
+#else
+#for g in 0..TN / 4
+  let source_b$(g) = begin_b (to, to.col + (tx + $(g * TX)u) * 4u, 0u);
+#endfor
+#endif
+#else
+#if A_ALONG_K
+  let source_a = begin_a (to, to.row + lane / $(Q)u, lane % $(Q)u * 4u);
+  let slot_a = turn (lane / $(Q)u, lane % $(Q)u);
+#else
+  let source_a = begin_a (to, to.row + lane % $(BM / 4)u * 4u, lane / $(BM / 4)u);
+  let slot_a = lane;
+#endif
+#if B_ALONG_K
+  let source_b = begin_b (to, to.col + lane / $(Q)u, lane % $(Q)u * 4u);
+  let slot_b = turn (lane / $(Q)u, lane % $(Q)u);
+#else
+  let source_b = begin_b (to, to.col + lane % $(BN / 4)u * 4u, lane / $(BN / 4)u);
+  let slot_b = lane;
+#endif
+  var next_a = fetch_a (source_a, to.k, to.k_end);
+  var next_b = fetch_b (source_b, to.k, to.k_end);
+  var half = 0u;
+#endif
+
+  for (var k = to.k; k < to.k_end; k += $(KT)u) {
+#if REGISTERS
+    {
+#if A_ALONG_K
+#for i in 0..TM
+      let x$(i) = fetch_a (source_a$(i), k, to.k_end);
+#endfor
+#else
+#for u in 0..4
+#for g in 0..TM / 4
+      let x$(u)_$(g) = fetch_a (source_a$(g), k + $(u)u, to.k_end);
+#endfor
+#endfor
+#endif
+#if B_ALONG_K
+#for j in 0..TN
+      let w$(j) = fetch_b (source_b$(j), k, to.k_end);
+#endfor
+#else
+#for u in 0..4
+#for g in 0..TN / 4
+      let y$(u)_$(g) = fetch_b (source_b$(g), k + $(u)u, to.k_end);
+#endfor
+#endfor
+#endif
+#else
+    let half_a = half * $(BM * Q)u;
+    let half_b = half * $(BN * Q)u;
+    tile_a[half_a + slot_a] = next_a;
+    tile_b[half_b + slot_b] = next_b;
+    workgroupBarrier ();
+    // behind the last step these are zeros, and nobody reads them
+    next_a = fetch_a (source_a, k + $(KT)u, to.k_end);
+    next_b = fetch_b (source_b, k + $(KT)u, to.k_end);
+    half = 1u - half;
+    for (var q = 0u; q < $(Q)u; q++) {
+#if A_ALONG_K
+#for i in 0..TM
+      let x$(i) = tile_a[half_a + turn (ty + $(i * TY)u, q)];
+#endfor
+#else
+#for u in 0..4
+#for g in 0..TM / 4
+      let x$(u)_$(g) = tile_a[half_a + q * $(BM)u + ty + $(u * (BM / 4) + g * TY)u];
+#endfor
+#endfor
+#endif
+#if B_ALONG_K
+#for j in 0..TN
+      let w$(j) = tile_b[half_b + turn (tx + $(j * TX)u, q)];
+#endfor
+#else
+#for u in 0..4
+#for g in 0..TN / 4
+      let y$(u)_$(g) = tile_b[half_b + q * $(BN)u + tx + $(u * (BN / 4) + g * TX)u];
+#endfor
+#endfor
+#endif
+#endif
+#for u in 0..4
+#for g in 0..TN / 4
+#if B_ALONG_K
+      let y$(u)_$(g) = vec4<f32> (w$(g * 4)[$(u)], w$(g * 4 + 1)[$(u)], w$(g * 4 + 2)[$(u)], w$(g * 4 + 3)[$(u)]);
+#endif
+#for i in 0..TM
+#if A_ALONG_K
+      sum$(i)_$(g) = fma (vec4<f32> (x$(i)[$(u)]), y$(u)_$(g), sum$(i)_$(g));
+#else
+      sum$(i)_$(g) = fma (vec4<f32> (x$(u)_$(i / 4)[$(i % 4)]), y$(u)_$(g), sum$(i)_$(g));
+#endif
+#endfor
+#endfor
+#endfor
+    }
+  }
+#endif
+
+  // The first row leaves, the others move up.
+  for (var i = 0u; i < $(TM)u; i++) {
+#if A_ALONG_K
+    let row = to.row + ty + i * $(TY)u;
+#else
+    let row = to.row + (ty + i / 4u * $(TY)u) * 4u + i % 4u;
+#endif
+    if (row < p.m) {
+#for j in 0..TN
+#if B_ALONG_K
+      if (to.col + tx + $(j * TX)u < p.n) {
+        put (to.batch, row, to.col + tx + $(j * TX)u, sum0_$(j / 4)[$(j % 4)]);
+      }
+#else
+      if (to.col + tx * 4u + $(j / 4 * TX * 4 + j % 4)u < p.n) {
+        put (to.batch, row, to.col + tx * 4u + $(j / 4 * TX * 4 + j % 4)u, sum0_$(j / 4)[$(j % 4)]);
+      }
+#endif
+#endfor
+    }
+#for i in 1..TM
+#for g in 0..TN / 4
+    sum$(i - 1)_$(g) = sum$(i)_$(g);
+#endfor
+#endfor
+  }
+}

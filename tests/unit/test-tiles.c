@@ -1,0 +1,238 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Products of matrices in each of the ways for a GPU, whatever the adapter is: all
+ * others are forbidden. Operands are small whole numbers, so that all sums are exact
+ * and right means equal.
+ */
+#include "config.h"
+
+#include "rlx-test-util.h"
+
+#include "rlx-calibration-private.h"
+#include "passes/rlx-passes-private.h"
+#include "plan/rlx-plan-private.h"
+#include "rlx-device-private.h"
+#include "rlx-graph-private.h"
+
+typedef struct
+{
+  const char *type;
+  guint batch;            /* 0: none */
+  guint m, n, k;
+  gboolean transpose_a, transpose_b;
+  gboolean constant_b;
+} Case;
+
+static RlxTensor *
+make_matrices (const Case *self,
+               guint       batch,
+               guint       rows,
+               guint       cols,
+               guint32     seed,
+               int       **numbers)
+{
+  g_autofree char *type = batch > 0 ? g_strdup_printf ("%s[%u,%u,%u]", self->type, batch, rows, cols)
+                                    : g_strdup_printf ("%s[%u,%u]", self->type, rows, cols);
+  gsize n = (gsize) MAX (batch, 1) * rows * cols;
+  g_autofree double *values = g_new (double, n);
+  g_autoptr(GRand) rand = g_rand_new_with_seed (seed);
+
+  *numbers = g_new (int, n);
+  for (gsize i = 0; i < n; i++)
+    values[i] = (*numbers)[i] = g_rand_int_range (rand, -2, 3);
+  return rlx_test_tensor (type, values);
+}
+
+static double *
+multiply (const Case *self,
+          const int  *a,
+          const int  *b)
+{
+  guint m = self->m, n = self->n, k = self->k;
+  double *y = g_new0 (double, (gsize) MAX (self->batch, 1) * m * n);
+
+  for (guint s = 0; s < MAX (self->batch, 1); s++)
+    for (guint i = 0; i < m; i++)
+      for (guint j = 0; j < n; j++)
+        for (guint l = 0; l < k; l++)
+          y[((gsize) s * m + i) * n + j] += a[(gsize) s * m * k + (self->transpose_a ? l * m + i : i * k + l)] *
+                                            b[(gsize) s * k * n + (self->transpose_b ? j * k + l : l * n + j)];
+  return y;
+}
+
+static double
+exactly (gsize    index G_GNUC_UNUSED,
+         double   expected G_GNUC_UNUSED,
+         gpointer user_data G_GNUC_UNUSED)
+{
+  return 0;
+}
+
+static void
+check (const Case   *self,
+       RlxGpuProduct way)
+{
+  gboolean ta = self->transpose_a, tb = self->transpose_b;
+  g_autofree char *what = g_strdup_printf ("%s: %s %u · [%u, %u, %u]%s%s%s", rlx_gpu_product_get_name (way), self->type,
+                                           self->batch, self->m, self->n, self->k, ta ? " aᵀ" : "", tb ? " bᵀ" : "",
+                                           self->constant_b ? " constant" : "");
+  g_autofree int *numbers_a = NULL, *numbers_b = NULL;
+  g_autoptr(RlxTensor) a = make_matrices (self, self->batch, ta ? self->k : self->m, ta ? self->m : self->k, 1, &numbers_a);
+  g_autoptr(RlxTensor) b = make_matrices (self, self->batch, tb ? self->n : self->k, tb ? self->k : self->n, 2, &numbers_b);
+  g_autofree double *expected = multiply (self, numbers_a, numbers_b);
+  g_autoptr(RlxGraph) graph = rlx_graph_new ();
+  g_autoptr(RlxExecutable) executable = NULL;
+  g_autoptr(RlxTensor) y = NULL;
+  g_autoptr(GError) error = NULL;
+  RlxTensor *inputs[] = { a, b };
+  RlxNode *operands[2];
+  g_autofree RlxTensor **outputs = NULL;
+  g_autofree RlxNode **results = NULL;
+  RlxGpuFigures only;
+  gsize n;
+
+  for (guint i = 0; i < 2; i++)
+    {
+      gsize n_dims;
+      const gint64 *shape = rlx_tensor_get_shape (inputs[i], &n_dims);
+
+      operands[i] = i == 1 && self->constant_b
+                      ? rlx_graph_constant (graph, inputs[i], &error)
+                      : rlx_graph_input (graph, i == 0 ? "a" : "b", rlx_tensor_get_data_type (inputs[i]), shape, n_dims, &error);
+      g_assert_no_error (error);
+    }
+  results = rlx_graph_add_op (graph, "matmul", operands, 2,
+                              g_variant_new_parsed ("{'transpose_a': <%b>, 'transpose_b': <%b>}", ta, tb), &n, &error);
+  g_assert_no_error (error);
+  rlx_graph_output (graph, "y", results[0]);
+
+  rlx_figures_guess (&only, RLX_ADAPTER_TYPE_DISCRETE);
+  only.banned_products = ~(1u << way);
+  executable = rlx_device_compile_for (rlx_test_device (), graph, &only, NULL, &error);
+  g_assert_no_error (error);
+  outputs = rlx_executable_run (executable, inputs, self->constant_b ? 1 : 2, &n, NULL, &error);
+  g_assert_no_error (error);
+  y = outputs[0];
+  rlx_test_compare_full (what, y, NULL, expected, exactly, NULL);
+}
+
+/* One beside every size at which rows, columns or steps are cut, and multiples of four,
+ * which are read as vectors. */
+static void
+test_edges (gconstpointer data)
+{
+  static const guint sizes[][3] = {
+    { 1, 1, 1 }, { 3, 5, 2 }, { 4, 4, 4 }, { 7, 9, 9 }, { 32, 32, 8 }, { 33, 31, 17 }, { 36, 44, 12 }, { 64, 64, 16 },
+    { 65, 63, 15 }, { 128, 128, 8 }, { 129, 130, 7 }, { 132, 196, 36 }, { 20, 300, 24 }, { 260, 12, 20 }, { 100, 100, 33 },
+  };
+  RlxGpuProduct way = GPOINTER_TO_UINT (data);
+
+  if (rlx_test_device () == NULL)
+    return;
+  for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
+    for (guint t = 0; t < 8; t++)
+      {
+        Case self = { t & 4 ? "f16" : "f32", 0, sizes[i][0], sizes[i][1], sizes[i][2], t & 1, t & 2, i % 2 };
+
+        check (&self, way);
+      }
+}
+
+/* Stacks of matrices, which begin at multiples of four or not. */
+static void
+test_stacks (gconstpointer data)
+{
+  if (rlx_test_device () == NULL)
+    return;
+  for (guint t = 0; t < 4; t++)
+    {
+      check (&(Case) { "f32", 3, 36, 40, 20, t & 1, t & 2, t == 3 }, GPOINTER_TO_UINT (data));
+      check (&(Case) { "f16", 2, 35, 39, 21, t & 1, t & 2, t == 3 }, GPOINTER_TO_UINT (data));
+      check (&(Case) { "f32", 2, 34, 38, 18, t & 1, t & 2, t == 3 }, GPOINTER_TO_UINT (data));
+    }
+}
+
+/* Sums that several workgroups share. */
+static void
+test_parts (gconstpointer data)
+{
+  if (rlx_test_device () == NULL)
+    return;
+  for (guint t = 0; t < 4; t++)
+    {
+      check (&(Case) { "f32", 0, 20, 24, 1024, t & 1, t & 2, t == 3 }, GPOINTER_TO_UINT (data));
+      check (&(Case) { "f32", 0, 21, 23, 703, t & 1, t & 2, t == 3 }, GPOINTER_TO_UINT (data));
+    }
+}
+
+/* Without a calibration, by what is known of a device. */
+static void
+test_traits (void)
+{
+  static const struct
+  {
+    RlxAdapterType type;
+    guint32 vendor_id;
+    const char *name;
+    const char *architecture;
+    const char *kernel;
+    guint n_groups;       /* 1,024 by 1,024 */
+  } devices[] = {
+    { RLX_ADAPTER_TYPE_INTEGRATED, 0x8086, "Intel(R) Arc(tm) Graphics (LNL)", "xe-2lpg", "matmul-tile", 64 },
+    { RLX_ADAPTER_TYPE_DISCRETE, 0x1002, "AMD Radeon RX 7800 XT", "rdna-3", "matmul-tile", 256 },
+    { RLX_ADAPTER_TYPE_INTEGRATED, 0x14e4, "V3D 7.1.7", "", "matmul-registers", 1024 },
+    { RLX_ADAPTER_TYPE_INTEGRATED, 0, "V3D 4.2", NULL, "matmul-registers", 1024 },
+    { RLX_ADAPTER_TYPE_INTEGRATED, 0, "GPU", "v3d", "matmul-registers", 1024 },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (devices); i++)
+    {
+      RlxGpuAdapterInfo info = {
+        .type = devices[i].type,
+        .vendor_id = devices[i].vendor_id,
+        .name = (char *) devices[i].name,
+        .architecture = (char *) devices[i].architecture,
+        .limits = { .max_storage_binding_size = 128 << 20, .max_buffer_size = 256 << 20, .max_storage_buffers = 8,
+                    .storage_offset_alignment = 256, .uniform_offset_alignment = 256, .max_uniform_binding_size = 65536,
+                    .max_workgroups = 65535 },
+      };
+      g_autoptr(RlxGraph) graph = rlx_graph_new_from_text ("rlx 1\n%0 = input \"a\" f32[1024, 64]\n"
+                                                           "%1 = input \"b\" f32[64, 1024]\n"
+                                                           "%2 = matmul(%0, %1)\noutput \"y\" %2\n", NULL);
+      g_autoptr(GError) error = NULL;
+      g_autoptr(RlxPlan) plan = rlx_plan_new (rlx_pass_simplify (rlx_graph_freeze (graph, NULL)), &info, NULL, &error);
+      const RlxStep *step;
+
+      g_assert_no_error (error);
+      g_assert_cmpuint (plan->steps->len, ==, 1);
+      step = g_ptr_array_index (plan->steps, 0);
+      g_assert_cmpstr (step->kernel, ==, devices[i].kernel);
+      g_assert_cmpuint (step->grid[0] * step->grid[1], ==, devices[i].n_groups);
+    }
+}
+
+int
+main (int   argc,
+      char *argv[])
+{
+  static const struct
+  {
+    const char *name;
+    void (*func) (gconstpointer data);
+  } tests[] = { { "edges", test_edges }, { "stacks", test_stacks }, { "parts", test_parts } };
+
+  g_test_init (&argc, &argv, NULL);
+
+  for (guint way = RLX_GPU_PRODUCT_TILES_128; way < RLX_GPU_N_PRODUCTS; way++)
+    for (guint i = 0; i < G_N_ELEMENTS (tests); i++)
+      {
+        g_autofree char *path = g_strdup_printf ("/tiles/%s/%s", rlx_gpu_product_get_name (way), tests[i].name);
+
+        g_test_add_data_func (path, GUINT_TO_POINTER (way), tests[i].func);
+      }
+
+  g_test_add_func ("/tiles/traits", test_traits);
+
+  return g_test_run ();
+}
