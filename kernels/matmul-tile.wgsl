@@ -9,6 +9,10 @@
 // is one load (A_VECTORS, B_VECTORS) where its four numbers lie side by side and all
 // vectors begin at a multiple of four; else it is four loads. A row of a tile along k is 32
 // (KT 8) or 64 bytes of memory in a row, one across k 128 to 512.
+//
+// With PANEL the weights lie as [columns / 32][k][32], filled up with zeros, b_k is 32 and
+// every vector is one load. So lie those of several products that are made at once, and
+// those that could not be read in vectors as they were.
 
 #define BM TM * TY
 #define BN TN * TX
@@ -64,12 +68,16 @@ fn fetch_a (from_a: Source, step: u32, end: u32) -> vec4<f32> {
 }
 
 fn begin_b (to: Place, col: u32, k: u32) -> Source {
-#if PARTS
+#if PANEL
+#elif PARTS
   let at = 0u;
 #else
   let at = origin (to.batch).b;
 #endif
-#if B_ALONG_K
+#if PANEL
+  let first = min (col, (p.n - 1u) / 4u * 4u);
+  return Source (first / 32u * 32u * p.k + first % 32u, 0u, k);
+#elif B_ALONG_K
   return Source (at + min (col, p.n - 1u) * p.b_n, 0u, k);
 #elif B_VECTORS
   return Source (at + min (col, p.n - 4u), 0u, k);

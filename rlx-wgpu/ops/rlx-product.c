@@ -127,7 +127,7 @@ choose_lanes (Way              *way,
     }
   else
     {
-      way->lanes = 64;
+      way->lanes = way->panel ? RLX_PRODUCT_PANEL : 64;
       while (way->lanes > 32 && way->lanes / 2 >= n)
         way->lanes /= 2;
       way->tn = 1;
@@ -165,7 +165,8 @@ is_banned (const RlxGpuAdapterInfo *adapter,
 gboolean
 rlx_product_can_be_packed (const RlxGpuAdapterInfo *adapter)
 {
-  return adapter->type == RLX_ADAPTER_TYPE_CPU && !is_banned (adapter, RLX_GPU_PRODUCT_LANES);
+  /* For a CPU there is one kernel that takes panels, for a GPU all but dot do. */
+  return adapter->type != RLX_ADAPTER_TYPE_CPU || !is_banned (adapter, RLX_GPU_PRODUCT_LANES);
 }
 
 /* Whether invocations go side by side along the columns, and not in tiles. */
@@ -184,7 +185,7 @@ prefer_lanes (const RlxGpuAdapterInfo *adapter,
         best = MAX (best, flops[tiles[i].product]);
       }
 
-  if (product->packed || !any_tiles)
+  if ((product->packed && adapter->type == RLX_ADAPTER_TYPE_CPU) || !any_tiles)
     return TRUE;
   if (is_banned (adapter, RLX_GPU_PRODUCT_LANES))
     return FALSE;
@@ -292,15 +293,35 @@ choose_vectors (Way              *way,
                 const RlxProduct *product)
 {
   way->a_along_k = product->a_k == 1;
-  way->b_along_k = product->b_n != 1 && product->b_k == 1;
+  way->b_along_k = !way->panel && product->b_n != 1 && product->b_k == 1;
   if (product->k == 0)
     return;
   way->a_vectors = is_even_batch (&product->batch, 0, 4) &&
                    (way->a_along_k ? product->a_m % 4 == 0 && product->k % 4 == 0
                                    : product->a_m == 1 && product->a_k % 4 == 0 && product->m % 4 == 0);
-  way->b_vectors = is_even_batch (&product->batch, 1, 4) &&
-                   (way->b_along_k ? product->b_n % 4 == 0 && product->k % 4 == 0
-                                   : product->b_n == 1 && product->b_k % 4 == 0 && product->n % 4 == 0);
+  way->b_vectors = way->panel ||
+                   (is_even_batch (&product->batch, 1, 4) &&
+                    (way->b_along_k ? product->b_n % 4 == 0 && product->k % 4 == 0
+                                    : product->b_n == 1 && product->b_k % 4 == 0 && product->n % 4 == 0));
+}
+
+/* Whether a GPU reads a weight better in panels. Mostly not: a tile reads 128 bytes or more
+ * of a row, which are whole lines of every cache wherever the rows are, and columns that
+ * lie along k are as good. But neighbouring lanes without tiles want neighbouring columns,
+ * and vectors want a number of columns, or of steps, that is a multiple of four. */
+static gboolean
+gains_by_panels (const Way        *way,
+                 const RlxProduct *product,
+                 gboolean          lanes)
+{
+  Way plain = *way;
+
+  if (way->turned || product->k == 0 || product->n < RLX_PRODUCT_PANEL / 2 || product->batch.rank > 0)
+    return FALSE;
+  if (lanes)
+    return product->b_n != 1;
+  choose_vectors (&plain, product);
+  return !plain.b_vectors;
 }
 
 static void
@@ -397,10 +418,10 @@ describe_way (RlxKernel *kernel,
   rlx_kernel_param_u32 (kernel, "tiles_n", way->tiles_n);
   if (way->parts > 1)
     rlx_kernel_param_u32 (kernel, "part_k", way->part_k);
+  rlx_kernel_define (kernel, "PANEL", way->panel);
   if (way->kind == LANES)
     {
       rlx_kernel_define (kernel, "SLICES", (gint64) way->slices);
-      rlx_kernel_define (kernel, "PANEL", way->panel);
       rlx_kernel_define (kernel, "PAIRS", way->pairs);
       rlx_kernel_define (kernel, "VECTORS", way->vectors);
     }
@@ -491,6 +512,13 @@ rlx_lower_product (RlxLower         *lower,
         way.panel = TRUE;
       else if (cpu && lanes && !way.turned && product.k > 0 && product.n >= RLX_PRODUCT_PANEL / 2 && product.batch.rank == 0)
         way.panel = rlx_lower_pack_weight (lower, product.b, product.k, product.n, product.b_k, product.b_n, RLX_PRODUCT_PANEL);
+      else if (!cpu && gains_by_panels (&way, &product, lanes))
+        way.panel = rlx_lower_pack_weight (lower, product.b, product.k, product.n, product.b_k, product.b_n, RLX_PRODUCT_PANEL);
+      if (way.panel)
+        {
+          product.b_k = RLX_PRODUCT_PANEL;
+          product.b_n = 1;
+        }
 
       if (lanes)
         choose_lanes (&way, &product, n_batch, wanted, cpu);

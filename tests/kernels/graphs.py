@@ -59,9 +59,13 @@ class Graph:
 
 def products(g, t):
     """By parameters, which are packed for a CPU, and of inputs: tiles of each size, long sums, few rows, stacks."""
-    for m, k, n in (1, 1024, 1024), (4, 512, 64), (33, 499, 40), (512, 512, 512):
+    for m, k, n in (1, 1024, 1024), (4, 512, 64), (33, 499, 40), (512, 512, 512), (64, 70, 75):
         g.call('linear', f'{t}[{m}, {k}]', g.parameter(f'{t}[{k}, {n}]'), g.parameter(f'{t}[{n}]'))
-    g.call('linear', f'{t}[64, 384]', g.parameter(f'{t}[1536, 384]'), transpose_b=True)
+    for m in 6, 64:
+        g.call('linear', f'{t}[{m}, 384]', g.parameter(f'{t}[1536, 384]'), transpose_b=True)
+        x = g.input(f'{t}[{m}, 384]')
+        for _ in range(3):
+            g.call('linear', x, g.parameter(f'{t}[384, 384]'), g.parameter(f'{t}[384]'))
     for a, b in (
         ('2048, 256', '256, 2048'), ('512, 512', '512, 512'), ('100, 64', '64, 100'), ('64, 4096', '4096, 64'),
         ('8, 4096', '4096, 4096'), ('1, 4096', '4096, 4096'), ('1, 8192', '8192, 1'), ('500, 499', '499, 3'),

@@ -222,9 +222,10 @@ test_transformer (void)
   one = build_transformer (1);
   all = build_transformer (12);
 
-  /* two norms, six products, attention in at most two steps, an activation, two
-   * sums and four transposes, or less */
-  g_assert_cmpuint (one.dispatches, <=, 17);
+  /* Two norms, four products, of which one makes query, key and value, and attention.
+   * What turns tensors or comes after a product is a part of these. Sums are too short
+   * here to be shared by workgroups, which would be a step more. */
+  g_assert_cmpuint (one.dispatches, <=, 7);
   g_assert_cmpuint (one.pipelines, <=, 10);
   g_assert_cmpuint (all.dispatches, <=, 12 * one.dispatches);
   g_assert_cmpuint (all.pipelines, ==, one.pipelines);
