@@ -37,6 +37,15 @@ gboolean rlx_lower_copy       (RlxLower         *lower,
                                const RlxIrValue *to,
                                const RlxCopy    *copy,
                                GError          **error);
+/* The step of a copy without dimensions to drop or join, on a GPU, if it runs along other
+ * dimensions in operand and result; *@done says whether it was one. */
+gboolean rlx_lower_turn       (RlxLower         *lower,
+                               const RlxIrNode  *node,
+                               const RlxIrValue *from,
+                               const RlxIrValue *to,
+                               const RlxCopy    *copy,
+                               gboolean         *done,
+                               GError          **error);
 /* All elements in order. */
 gboolean rlx_lower_copy_all   (RlxLower         *lower,
                                const RlxIrNode  *node,

@@ -287,9 +287,14 @@ rlx_lower_copy (RlxLower         *lower,
                 GError          **error)
 {
   RlxCopy copy = *original;
+  gboolean done;
   guint near;
 
   if (!simplify_copy (&copy))
+    return TRUE;
+  if (!rlx_lower_turn (lower, node, from, to, &copy, &done, error))
+    return FALSE;
+  if (done)
     return TRUE;
   if (find_tiles (&copy, to, &near))
     return lower_tiled (lower, node, from, to, &copy, near, error);

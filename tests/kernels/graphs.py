@@ -237,7 +237,10 @@ def resizes(g):
 
 
 def copies(g):
-    """Inputs that are outputs."""
+    """Inputs that are outputs, and transposes large enough for tiles."""
+    for type in 'f32', 'f16', 'u8', 'i4':
+        g.call('transpose', f'{type}[3, 64, 128]', permutation=[0, 2, 1])
+        g.call('transpose', f'{type}[100, 2, 64, 3]', permutation=[2, 1, 3, 0])
     for type in 'f32[]', 'f32[1000]', 'u8[1001]', 'f16[1001]':
         g.output(g.input(type))
     g.call('reshape', 'f32[1000]', shape=[10, 100])

@@ -420,6 +420,33 @@ test_transpose (void)
   check_transpose ("f32", &zero, (gint64[]) { 2, 0, 1 });
 }
 
+/* Whole tiles of 32 by 32 elements, and what is left of them; rows of the result that are
+ * a whole number of words for some types only. */
+static void
+test_turn (void)
+{
+  static const struct
+  {
+    Shape from;
+    gint64 permutation[5];
+  } cases[] = {
+    { { 2, { 64, 32 } }, { 1, 0 } },
+    { { 2, { 70, 33 } }, { 1, 0 } },
+    { { 2, { 8, 100 } }, { 1, 0 } },
+    { { 2, { 40, 9 } }, { 1, 0 } },
+    { { 3, { 3, 40, 34 } }, { 0, 2, 1 } },
+    { { 3, { 36, 5, 41 } }, { 2, 1, 0 } },
+    { { 3, { 16, 2, 48 } }, { 1, 2, 0 } },
+    { { 5, { 2, 24, 3, 2, 10 } }, { 3, 0, 4, 2, 1 } },
+  };
+
+  if (rlx_test_device () == NULL)
+    return;
+  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++)
+    for (gsize j = 0; j < G_N_ELEMENTS (all_types); j++)
+      check_transpose (all_types[j], &cases[i].from, cases[i].permutation);
+}
+
 /* The way Python's slice() counts, but with a start that is limited to the axis
  * for either sign of the step, one index after the other. */
 static gint64 *
@@ -806,6 +833,7 @@ main (int   argc,
   g_test_add_func ("/shape/rules/gather", test_rules_gather);
   g_test_add_func ("/shape/reshape", test_reshape);
   g_test_add_func ("/shape/transpose", test_transpose);
+  rlx_test_add_kernels ("/shape/turn", test_turn);
   g_test_add_func ("/shape/slice", test_slice);
   g_test_add_func ("/shape/expand", test_expand);
   g_test_add_func ("/shape/concat", test_concat);
