@@ -60,6 +60,9 @@ fn put (batch: u32, row: u32, col: u32, sum: f32) {
 #endif
 #if BIAS
   var at = n * p.bias_n;
+#if BIAS_GROUPS
+  at += batch % p.bias_groups * p.bias_group;
+#endif
 #if BIAS_DIMS > 0
   var rest = m;
 #for d in 0..BIAS_DIMS

@@ -27,4 +27,12 @@ gboolean rlx_conv_read (RlxConv         *conv,
                         gboolean         transposed,
                         GError         **error);
 
+/* A convolution that has elements, where it is done as a product of matrices: *@done says
+ * whether it is. */
+gboolean rlx_conv_lower_tiles (RlxLower        *lower,
+                               const RlxIrNode *node,
+                               const RlxConv   *conv,
+                               gboolean        *done,
+                               GError         **error);
+
 G_END_DECLS

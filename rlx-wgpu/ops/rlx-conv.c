@@ -356,7 +356,7 @@ conv_lower (RlxLower        *lower,
   guint64 sizes_in[RLX_MAX_SPATIAL], sizes_out[RLX_MAX_SPATIAL];
   RlxWindowStrides x_strides, y_strides;
   guint64 n_groups, channels, n_there = 1;
-  gboolean product, direct;
+  gboolean product, direct, done;
   RlxOpCall call;
   RlxKernel *kernel;
   Conv conv;
@@ -374,6 +374,10 @@ conv_lower (RlxLower        *lower,
   rlx_window_make_call (&call, node, types);
   if (!rlx_conv_read (&conv, &call, transposed, error))
     return FALSE;
+  if (!rlx_conv_lower_tiles (lower, node, &conv, &done, error))
+    return FALSE;
+  if (done)
+    return TRUE;
   rank = conv.window.n_axes;
   channels = (guint64) (conv.channels_out * conv.groups);
   product = rlx_type_n_elements (&x->type) > 0 && rlx_type_n_elements (&filter->type) > 0;

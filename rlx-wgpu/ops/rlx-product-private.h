@@ -21,6 +21,22 @@ typedef struct
   guint64 strides[2][RLX_MAX_RANK];
 } RlxProductLoop;
 
+/* An operand whose element for a position and a step of k is found through a window that
+ * moves over it: a matrix of positions and steps that is not there. A step is a channel
+ * and an element of the window. Axes are numbered from the innermost one. */
+typedef struct
+{
+  const RlxIrValue *x;      /* one of a and b */
+  guint rank;
+  guint64 c;                /* channels */
+  guint64 in[3], out[3], taps[3], strides[3], dilations[3], begins[3];
+  guint64 x_axes[3], x_channel, x_image;
+  gboolean c_inner;         /* channels run faster than elements of the window */
+  gboolean vectors;         /* channels are read by fours */
+  guint64 split;            /* the other operand's faster part of a step, when the slower */
+  guint64 split_stride;     /* one has a distance of its own; else 0 */
+} RlxProductWindow;
+
 /* y[batch, m, n] = alpha · Σₖ a[batch, m, k] · b[batch, k, n] + beta · bias, and
  * what the node has as an epilogue. The distances between elements tell how the
  * operands lie. */
@@ -39,6 +55,9 @@ typedef struct
   RlxProductLoop batch;     /* a, b */
   RlxProductLoop rows;      /* of the bias */
   guint64 bias_n;
+  guint64 bias_groups;      /* 0, or: the bias of matrix b of the batch begins at */
+  guint64 bias_group;       /* b % bias_groups · bias_group */
+  const RlxProductWindow *window;   /* nullable */
   double alpha;
   double beta;
 } RlxProduct;
@@ -55,6 +74,9 @@ void     rlx_product_loop_add (RlxProductLoop *loop,
 
 /* Whether the adapter takes `packed`. */
 gboolean rlx_product_can_be_packed (const RlxGpuAdapterInfo *adapter);
+
+/* Whether the adapter takes a `window`. */
+gboolean rlx_product_takes_windows (const RlxGpuAdapterInfo *adapter);
 
 /* The result must have elements. */
 gboolean rlx_lower_product    (RlxLower         *lower,

@@ -169,6 +169,15 @@ rlx_product_can_be_packed (const RlxGpuAdapterInfo *adapter)
   return adapter->type != RLX_ADAPTER_TYPE_CPU || !is_banned (adapter, RLX_GPU_PRODUCT_LANES);
 }
 
+gboolean
+rlx_product_takes_windows (const RlxGpuAdapterInfo *adapter)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (tiles); i++)
+    if (!is_banned (adapter, tiles[i].product))
+      return adapter->type != RLX_ADAPTER_TYPE_CPU;
+  return FALSE;
+}
+
 /* Whether invocations go side by side along the columns, and not in tiles. */
 static gboolean
 prefer_lanes (const RlxGpuAdapterInfo *adapter,
@@ -187,6 +196,8 @@ prefer_lanes (const RlxGpuAdapterInfo *adapter,
 
   if ((product->packed && adapter->type == RLX_ADAPTER_TYPE_CPU) || !any_tiles)
     return TRUE;
+  if (product->window != NULL)
+    return FALSE;
   if (is_banned (adapter, RLX_GPU_PRODUCT_LANES))
     return FALSE;
   if (product->m <= 8)
@@ -292,6 +303,8 @@ static void
 choose_vectors (Way              *way,
                 const RlxProduct *product)
 {
+  const RlxProductWindow *window = product->window;
+
   way->a_along_k = product->a_k == 1;
   way->b_along_k = !way->panel && product->b_n != 1 && product->b_k == 1;
   if (product->k == 0)
@@ -303,6 +316,16 @@ choose_vectors (Way              *way,
                    (is_even_batch (&product->batch, 1, 4) &&
                     (way->b_along_k ? product->b_n % 4 == 0 && product->k % 4 == 0
                                     : product->b_n == 1 && product->b_k % 4 == 0 && product->n % 4 == 0));
+
+  /* A window reads the one operand in its own way; the other may have steps in two parts. */
+  if (window == NULL)
+    return;
+  if (window->split % 4 != 0 || window->split_stride % 4 != 0)
+    way->a_vectors = way->b_vectors = FALSE;
+  if (window->x == product->a)
+    way->a_along_k = way->a_vectors = window->vectors;
+  else
+    way->b_along_k = way->b_vectors = FALSE;
 }
 
 /* Whether a GPU reads a weight better in panels. Mostly not: a tile reads 128 bytes or more
@@ -316,7 +339,8 @@ gains_by_panels (const Way        *way,
 {
   Way plain = *way;
 
-  if (way->turned || product->k == 0 || product->n < RLX_PRODUCT_PANEL / 2 || product->batch.rank > 0)
+  if (way->turned || product->k == 0 || product->n < RLX_PRODUCT_PANEL / 2 || product->batch.rank > 0 ||
+      (product->window != NULL && (product->window->x == product->b || product->window->split > 0)))
     return FALSE;
   if (lanes)
     return product->b_n != 1;
@@ -325,20 +349,59 @@ gains_by_panels (const Way        *way,
 }
 
 static void
+describe_operand (RlxKernel        *kernel,
+                  const char       *name,
+                  const RlxIrValue *value,
+                  guint             width)
+{
+  if (width > 1)
+    rlx_kernel_input_vector (kernel, name, value, width);
+  else
+    rlx_kernel_input (kernel, name, value);
+}
+
+static void
+describe_window (RlxKernel              *kernel,
+                 const RlxProductWindow *window,
+                 gboolean                is_a)
+{
+  rlx_kernel_define (kernel, "X_A", is_a);
+  rlx_kernel_define (kernel, "X_VECTORS", window->vectors);
+  rlx_kernel_define (kernel, "C_INNER", window->c_inner);
+  rlx_kernel_define (kernel, "RANK", window->rank);
+  rlx_kernel_param_u32 (kernel, "c", window->c);
+  rlx_kernel_param_u32 (kernel, "x_channel", window->x_channel);
+  rlx_kernel_param_u32 (kernel, "x_image", window->x_image);
+  for (guint d = 0; d < window->rank; d++)
+    {
+      param_indexed (kernel, "in", d, window->in[d]);
+      param_indexed (kernel, "out", d, window->out[d]);
+      param_indexed (kernel, "tap", d, window->taps[d]);
+      param_indexed (kernel, "stride", d, window->strides[d]);
+      param_indexed (kernel, "dilation", d, window->dilations[d]);
+      param_indexed (kernel, "begin", d, window->begins[d]);
+      param_indexed (kernel, "x_axis", d, window->x_axes[d]);
+    }
+  if (window->split > 0)
+    {
+      rlx_kernel_param_u32 (kernel, "split", window->split);
+      rlx_kernel_param_u32 (kernel, "split_stride", window->split_stride);
+    }
+}
+
+static void
 describe_operands (RlxKernel        *kernel,
                    const RlxProduct *product,
                    const Way        *way)
 {
+  const RlxProductWindow *window = product->window;
+
   if (product->k > 0)
     {
-      if (way->vectors || way->a_vectors)
-        rlx_kernel_input_vector (kernel, "a", product->a, 4);
-      else
-        rlx_kernel_input (kernel, "a", product->a);
-      if (way->pairs || way->b_vectors)
-        rlx_kernel_input_vector (kernel, "b", product->b, way->pairs ? 2 : 4);
-      else
-        rlx_kernel_input (kernel, "b", product->b);
+      describe_operand (kernel, window && window->x == product->a ? "x" : "a", product->a,
+                        way->vectors || way->a_vectors ? 4 : 1);
+      describe_operand (kernel, window && window->x == product->b ? "x" : "b", product->b,
+                        way->pairs ? 2 : way->b_vectors ? 4 : 1);
     }
   rlx_kernel_define (kernel, "PRODUCT", product->k > 0);
 
@@ -354,6 +417,10 @@ describe_operands (RlxKernel        *kernel,
       param_indexed (kernel, "b_batch", i, product->batch.strides[1][i]);
     }
   rlx_kernel_define (kernel, "BATCH_DIMS", product->batch.rank);
+  rlx_kernel_define (kernel, "A_SPLIT", window != NULL && window->split > 0);
+  rlx_kernel_define (kernel, "B_SPLIT", window != NULL && window->split > 0);
+  if (window != NULL)
+    describe_window (kernel, window, window->x == product->a);
 }
 
 /* What put() in the kernel does with a sum. */
@@ -374,12 +441,18 @@ describe_result (RlxKernel        *kernel,
   rlx_kernel_define (kernel, "BIAS", product->bias != NULL);
   rlx_kernel_define (kernel, "BETA", product->beta != 1.0);
   rlx_kernel_define (kernel, "BIAS_DIMS", product->rows.rank);
+  rlx_kernel_define (kernel, "BIAS_GROUPS", product->bias_groups > 1);
   if (product->bias != NULL)
     {
       rlx_kernel_input (kernel, "bias", product->bias);
       if (product->beta != 1.0)
         rlx_kernel_param_f32 (kernel, "beta", product->beta);
       rlx_kernel_param_u32 (kernel, "bias_n", product->bias_n);
+      if (product->bias_groups > 1)
+        {
+          rlx_kernel_param_u32 (kernel, "bias_groups", product->bias_groups);
+          rlx_kernel_param_u32 (kernel, "bias_group", product->bias_group);
+        }
       for (guint i = 0; i < product->rows.rank; i++)
         {
           param_indexed (kernel, "row", i, product->rows.dims[i]);
@@ -487,7 +560,7 @@ rlx_lower_product (RlxLower         *lower,
     n_batch *= product.batch.dims[i];
   n_outputs = product.m * product.n * n_batch;
 
-  if (!product.packed && prefer_dot (&product, n_outputs, cpu))
+  if (!product.packed && product.window == NULL && prefer_dot (&product, n_outputs, cpu))
     {
       way.kind = DOT;
       way.workgroup = product.k >= 4096 ? 256 : 64;
@@ -495,7 +568,7 @@ rlx_lower_product (RlxLower         *lower,
     }
   else
     {
-      if (!product.packed && product.n < min_lanes && product.n < product.m)
+      if (!product.packed && product.window == NULL && product.n < min_lanes && product.n < product.m)
         {
           way.turned = TRUE;
           swap (&product.m, &product.n);
@@ -539,7 +612,7 @@ rlx_lower_product (RlxLower         *lower,
   if (way.kind == TILES)
     choose_vectors (&way, &product);
 
-  kernel = rlx_kernel_new (lower, node, way.registers ? "matmul-registers" : way.kind == TILES ? "matmul-tile" : "matmul");
+  kernel = rlx_kernel_new (lower, node, product.window ? "conv-tile" : way.registers ? "matmul-registers" : way.kind == TILES ? "matmul-tile" : "matmul");
   describe_operands (kernel, &product, &way);
   describe_way (kernel, &way);
   if (way.parts > 1)

@@ -109,6 +109,23 @@ def epilogues(g, t):
         g.call('clamp', g.add('conv', x, g.parameter(f'{t}[{f}]'), **attributes), minimum=0, maximum=6)
 
 
+def convolutions(g, t):
+    """As products of matrices: every order of axes, groups, sums that are shared."""
+    for m, c in (64, 32), (33, 30):
+        shapes = {'ois': (m, c, 3, 3), 'ios': (c, m, 3, 3), 'osi': (m, 3, 3, c), 'iso': (c, 3, 3, m),
+                  'sio': (3, 3, c, m), 'soi': (3, 3, m, c)}
+        for layout, shape in shapes.items():
+            for size in 7, 64:
+                for x, x_layout in ((c, size, size), 'first'), ((size, size, c), 'last'):
+                    g.call('conv', f'{t}{[1, *x]}', g.parameter(f'{t}{list(shape)}'), g.parameter(f'{t}[{m}]'),
+                           padding=[1, 1, 1, 1], layout=f'channels-{x_layout}', filter_layout=layout)
+    g.call('conv', f'{t}[2, 64, 30, 30]', g.parameter(f'{t}[64, 32, 3, 3]'), g.parameter(f'{t}[64]'), groups=2)
+    g.call('conv', f'{t}[2, 64, 30]', g.parameter(f'{t}[64, 64, 3]'))
+    g.call('conv', f'{t}[2, 64, 9, 9, 9]', g.parameter(f'{t}[64, 64, 3, 3, 3]'))
+    g.call('conv', f'{t}[2, 9, 9, 9, 64]', g.parameter(f'{t}[64, 3, 3, 3, 64]'), layout='channels-last',
+           filter_layout='osi')
+
+
 def attention(g, t):
     """Few and many queries, every width of tiles, all that hides keys."""
     def call(shape, n_keys, kv_heads, *others, **attributes):
@@ -248,7 +265,7 @@ def copies(g):
 
 def get_all():
     texts = []
-    for fill in products, epilogues, attention, long_rows, large_sums, recurrent:
+    for fill in products, epilogues, convolutions, attention, long_rows, large_sums, recurrent:
         for t in FLOATS:
             g = Graph()
             fill(g, t)

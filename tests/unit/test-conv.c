@@ -242,6 +242,92 @@ test_conv_shapes (void)
   check ("conv", "f32[1,2,3] f32[3,2,3]", "{'strides': <[int64 9223372036854775807]>}");
 }
 
+/* Of a filter of 3 by 2 elements. */
+static char *
+filter_type (const char *layout,
+             const char *type,
+             int         m,
+             int         c)
+{
+  g_autoptr(GString) text = g_string_new (NULL);
+
+  for (const char *letter = layout; *letter != '\0'; letter++)
+    {
+      g_string_append (text, letter == layout ? "" : ",");
+      if (*letter == 's')
+        g_string_append (text, "3,2");
+      else
+        g_string_append_printf (text, "%d", *letter == 'o' ? m : c);
+    }
+  return g_strdup_printf ("%s[%s]", type, text->str);
+}
+
+/* Enough of everything for products of matrices, on a GPU: every order of axes, channels
+ * by fours and not, whole tiles and parts of them, sums that workgroups share. */
+static void
+test_conv_tiles (void)
+{
+  static const char *const layouts[] = { "ois", "ios", "osi", "iso", "sio", "soi" };
+  static const int channels[][2] = { { 36, 8 }, { 33, 6 }, { 20, 5 }, { 68, 4 } };
+
+  if (rlx_test_device () == NULL)
+    return;
+
+  for (gsize i = 0; i < G_N_ELEMENTS (layouts); i++)
+    for (guint j = 0; j < 2 * G_N_ELEMENTS (channels); j++)
+      {
+        int m = channels[j / 2][0], c = channels[j / 2][1];
+        const char *type = j / 2 == 1 ? "f16" : "f32";
+        g_autofree char *filter = filter_type (layouts[i], type, m, c);
+        g_autofree char *types = j % 2 ? g_strdup_printf ("%s[2,7,8,%d] %s %s[%d]", type, c, filter, type, m)
+                                       : g_strdup_printf ("%s[2,%d,7,8] %s %s[%d]", type, c, filter, type, m);
+        g_autofree char *attributes = g_strdup_printf ("{'layout': <'channels-%s'>, 'filter_layout': <'%s'>, 'padding': <[int64 0, 1, 2, 0]>}",
+                                                       j % 2 ? "last" : "first", layouts[i]);
+
+        check ("conv", types, attributes);
+      }
+  check ("conv", "f32[2,40,9,10] f32[34,20,3,2] f32[34]",
+         "{'groups': <int64 2>, 'dilations': <[int64 2, 3]>, 'padding': <[int64 2, 0, 1, 3]>, 'strides': <[int64 1, 2]>}");
+  check ("conv", "f32[3,16,70] f32[17,16,5] f32[17]", "{'padding': <[int64 4, 0]>, 'strides': <[int64 2]>}");
+  check ("conv", "f32[1,70,12] f32[20,5,12] f32[20]",
+         "{'layout': <'channels-last'>, 'filter_layout': <'osi'>, 'padding': <[int64 4, 0]>, 'strides': <[int64 3]>}");
+  check ("conv", "f32[1,4,5,6,7] f32[18,4,3,2,3] f32[18]", "{'padding': <[int64 1, 1, 0, 0, 2, 1]>, 'strides': <[int64 1, 2, 1]>}");
+  check ("conv", "f32[1,5,6,7,4] f32[3,2,3,4,18]",
+         "{'layout': <'channels-last'>, 'filter_layout': <'sio'>, 'dilations': <[int64 2, 1, 2]>}");
+  /* one by one: a product, except with what is skipped or added */
+  check ("conv", "f32[2,32,6,6] f32[40,16,1,1] f32[40]", "{'groups': <int64 2>}");
+  check ("conv", "f32[2,6,6,16] f32[40,16,1,1] f32[40]", "{'layout': <'channels-last'>}");
+  check ("conv", "f32[1,16,9,9] f32[20,16,1,1]", "{'strides': <[int64 2, 1]>}");
+  check ("conv", "f32[1,16,2,9] f32[20,16,1,1]", "{'strides': <[int64 2, 1]>, 'padding': <[int64 0, 1, 0, 0]>}");
+  check ("conv", "f32[1,16,9,9] f32[20,16,1,1] f32[20]", "{'padding': <[int64 1, 0, 0, 2]>}");
+  /* few positions and many steps */
+  check ("conv", "f32[1,128,7,7] f32[48,128,3,3] f32[48]", "{'padding': <[int64 1, 1, 1, 1]>}");
+  check ("conv", "f32[1,7,7,128] f32[48,3,3,128] f32[48]",
+         "{'layout': <'channels-last'>, 'filter_layout': <'osi'>, 'padding': <[int64 1, 1, 1, 1]>}");
+}
+
+/* Weights may lie otherwise on the device, and give the same bits. */
+static void
+test_conv_constant (void)
+{
+  static const char *const filters[] = { "f32[3,3,8,37] sio", "f32[37,3,3,8] osi", "f32[37,8,3,3] ois" };
+
+  if (rlx_test_device () == NULL)
+    return;
+  for (gsize i = 0; i < G_N_ELEMENTS (filters); i++)
+    {
+      g_auto(GStrv) words = g_strsplit (filters[i], " ", 2);
+      g_autofree char *attributes = g_strdup_printf ("{'layout': <'channels-last'>, 'filter_layout': <'%s'>}", words[1]);
+      g_autoptr(RlxTensor) x = rlx_test_random ("f32[1,9,9,8]", -1, 1, 1);
+      g_autoptr(RlxTensor) filter = rlx_test_random (words[0], -1, 1, 2);
+      RlxTensor *inputs[] = { x, filter };
+      g_autoptr(RlxTensor) y = rlx_test_run_op_full ("conv", 2, inputs, 0, parse (attributes));
+      g_autoptr(RlxTensor) z = rlx_test_run_op_full ("conv", 2, inputs, 2, parse (attributes));
+
+      g_assert_true (rlx_tensor_equal (y, z));
+    }
+}
+
 static void
 test_conv_large (void)
 {
@@ -548,6 +634,8 @@ main (int   argc,
   rlx_test_add_kernels ("/conv/layouts", test_layouts);
   g_test_add_func ("/conv/epilogue", test_epilogue);
   rlx_test_add_kernels ("/conv/shapes", test_conv_shapes);
+  rlx_test_add_kernels ("/conv/tiles", test_conv_tiles);
+  rlx_test_add_kernels ("/conv/constant", test_conv_constant);
   rlx_test_add_kernels ("/conv/large", test_conv_large);
   rlx_test_add_kernels ("/conv/infinite", test_conv_infinite);
   rlx_test_add_kernels ("/conv-transpose/shapes", test_conv_transpose_shapes);
