@@ -9,7 +9,7 @@
 // steps: STAGE 1 finds the largest element and the sum of parts of rows, STAGE 2
 // joins those of a row, and STAGE 3 applies them.
 
-#use op_is_nan math_expm1_poly math_exp_reduce
+#use op_is_nan math_int math_expm1_poly math_exp_reduce
 #if LOG && STAGE != 1 && STAGE != 3
 #use op_log
 #endif
@@ -25,7 +25,7 @@ var<private> first_column: u32;
 fn decay (x: f32) -> f32 {
   let c = max (x, -88.0);
   let n = round (c * 1.44269504);
-  let y = (1.0 + math_expm1_poly (math_exp_reduce (c, n))) * bitcast<f32> ((i32 (n) + 127) << 23u);
+  let y = (1.0 + math_expm1_poly (math_exp_reduce (c, n))) * bitcast<f32> ((math_int (n) + 127) << 23u);
   return select (y, x, op_is_nan (x));
 }
 

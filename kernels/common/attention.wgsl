@@ -7,7 +7,7 @@
 // The queries sit at the end of the keys, those that count: the last query has
 // the position of the last key.
 
-#use op_is_nan math_expm1_poly math_exp_reduce
+#use op_is_nan math_int math_expm1_poly math_exp_reduce
 #if SOFTCAP
 #use op_tanh
 #endif
@@ -60,7 +60,7 @@ fn mask_row (batch: u32, head: u32, query: u32) -> u32 {
 fn weigh (x: f32) -> f32 {
   let c = max (x, -87.0);
   let n = round (c * 1.44269504);
-  let scale = bitcast<f32> ((i32 (n) + 127) << 23u);
+  let scale = bitcast<f32> ((math_int (n) + 127) << 23u);
   let y = fma (scale, math_expm1_poly (math_exp_reduce (c, n)), scale);
   return select (y, x, op_is_nan (x));
 }
