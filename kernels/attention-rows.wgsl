@@ -11,18 +11,26 @@
 // same address in all lanes.
 //
 // A driver for CPUs runs eight lanes in a vector. There, what a load costs
-// decides: one whose address is the same in all lanes takes about 14
-// instructions, most of them bounds checks, or 25 for four words at once; one
-// with an address for each lane 45 to 60 a word; a multiply and an add two, as
-// they are not fused. For each four columns of the width that makes 16 words
-// of queries for TR = 4, TK times four of keys and 16 · TK products, for each four
-// of the value 16 sums to load and to store: 25 instructions a product (of
-// eight lanes) for TK = 8, 17 for TK = 16, where TR = 1 has 35. Loads come before
-// the products, because each has branches: in one basic block the sums stay in
-// registers. Measured on two cores: 16 to 24 GFLOPS, where lanes that take
-// keys and columns and exchange weights reach 2.5. The sums are an array that is
-// indexed by a loop, which costs a tenth of the time: unrolled, they would be
-// registers, but 64 columns of 16 keys take seconds to compile.
+// decides: one whose address is the same in all lanes takes about 7
+// instructions a word when four come at once, most of them bounds checks; one with
+// an address for each lane 45 to 60; a multiply and an add two, as they are not
+// fused. A turn of a loop takes another 40 to 60, and three for each sum that goes
+// on to the next. Loads come before the products, because each has branches: in
+// one basic block the sums stay in registers.
+//
+// - With WIDTH, which is that of keys and values, there are no loops but that over
+//   the keys. The queries are loaded once, into an array that is only read with
+//   constant indices, as plain vectors then; so are the sums. For each key that
+//   makes 2 · WIDTH words and, of TR = 4, 8 · WIDTH products. TK · WIDTH = 64 is
+//   3,500 instructions a turn; twice that no longer fits the cache of a core
+//   for instructions, and is not faster any more, but takes twice as long to compile.
+//   Measured on one core, 12 heads of 128 queries and keys: 1.25 ms for a width
+//   of 32 and 2.9 for 64, where the loops below take 3.15 and 5.0.
+// - Without, for wide heads and little work, columns are in loops, four at a time:
+//   for each four of the width 16 words of queries for TR = 4, TK times four of keys
+//   and 16 · TK products, for each four of the value 16 sums to load and to store.
+//   Measured on two cores: 16 to 24 GFLOPS, where lanes that take keys and columns
+//   and exchange weights reach 2.5.
 //
 // On a GPU every lane would read the same key, a quarter of its loads would hit
 // different cache lines, and the sums would lie in memory: there
@@ -93,6 +101,10 @@ fn load_mask_rows (at: Places) -> ${MASK_TYPE} {
 }
 #endif
 
+#if WIDTH
+// The columns of a lane's rows. A loop fills it; what else reads it knows the place.
+var<private> queries: array<Rows, $(WIDTH)>;
+#endif
 // The sums of a lane's rows, one column after the other; lanes do not share any.
 var<private> sums: array<Rows, $(COLS)>;
 
@@ -132,6 +144,20 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   let mask = Places (mask_row (batch, head, 0u));
 #endif
 
+#if WIDTH
+  for (var d = 0u; d < p.width; d += 4u) {
+    let qa = load4_query ((q.x + d) / 4u);
+    let qb = load4_query ((q.y + d) / 4u);
+    let qc = load4_query ((q.z + d) / 4u);
+    let qd = load4_query ((q.w + d) / 4u);
+#for u in 0..4
+    queries[d + $(u)u] = Rows (qa[$(u)], qb[$(u)], qc[$(u)], qd[$(u)]);
+#endfor
+  }
+#for c in 0..WIDTH
+  var sum$(c) = Rows (0.0);
+#endfor
+#endif
   var top = Rows (LOWEST);
   var total = Rows (0.0);
   let limit = end_seen (last_query, count);
@@ -142,7 +168,20 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     let row$(j) = block + min ($(j)u, last);
 #endfor
 
-#if SCORES
+#if WIDTH
+#for j in 0..TK
+#for d in 0..WIDTH / 4
+    let k$(j)_$(d) = load4_key ((k + row$(j) * p.k_row) / 4u + $(d)u);
+#endfor
+#endfor
+#for j in 0..TK
+#for d in 0..WIDTH / 4
+#for u in 0..4
+    s$(j) = fma (queries[$(4 * d + u)], Rows (k$(j)_$(d)[$(u)]), s$(j));
+#endfor
+#endfor
+#endfor
+#elif SCORES
     for (var d = 0u; d < p.width; d += $(STEP)u) {
 #if VEC && TR == 4
       let qa = load4_query ((q.x + d) / 4u);
@@ -202,6 +241,27 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     total += s$(j);
 #endfor
 
+#if WIDTH
+#for j in 0..TK
+#for c in 0..WIDTH / 4
+    let v$(j)_$(c) = load4_value ((v + row$(j) * p.v_row) / 4u + $(c)u);
+#endfor
+#endfor
+#for c in 0..WIDTH
+    sum$(c) *= shrink;
+#for j in 0..TK
+#if HIDE
+    sum$(c) = select (fma (s$(j), Rows (v$(j)_$(c / 4)[$(c % 4)]), sum$(c)), sum$(c), hide$(j));
+#else
+    sum$(c) = fma (s$(j), Rows (select (v$(j)_$(c / 4)[$(c % 4)], 0.0, hide$(j))), sum$(c));
+#endif
+#endfor
+#endfor
+  }
+#for c in 0..WIDTH
+  sums[$(c)] = sum$(c);
+#endfor
+#else
     for (var c = 0u; c < cols; c += $(STEP)u) {
 #for j in 0..TK
 #if VEC
@@ -227,6 +287,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endfor
     }
   }
+#endif
 
 #if SINK
   let sink = load_sink (head * p.sink_head);

@@ -383,18 +383,21 @@ lower_rows (const Attention *self,
   /* More queries to a lane and more keys at a time save a third and a fifth of
    * the time, but each takes twice as long to compile. */
   guint64 tile_r = self->q.sequence > 16 && self->flops > 1e7 ? 4 : 1;
-  guint64 tile_k = self->flops > 1e9 ? 16 : 8;
-  guint64 cols = self->v.width <= 64 ? 64 : 256;
+  gboolean vectors = self->q.width % 4 == 0 && self->v.width % 4 == 0;
+  /* Narrow heads get text for each of their columns. */
+  guint64 width = tile_r == 4 && vectors && self->q.width == self->v.width && self->q.width <= 64 ? self->q.width : 0;
+  guint64 tile_k = width > 0 ? MIN (64 / width, 8) : self->flops > 1e9 ? 16 : 8;
+  guint64 cols = width > 0 ? width : self->v.width <= 64 ? 64 : 256;
   guint64 tiles = (self->q.sequence - 1) / (lanes * tile_r) + 1;
   guint64 chunks = (self->v.width - 1) / cols + 1;
   guint64 n_groups = (guint64) self->q.batch * self->q.heads * tiles * chunks;
-  gboolean vectors = self->q.width % 4 == 0 && self->v.width % 4 == 0;
   const RlxIrValue *mask = self->inputs[MASK];
   RlxKernel *kernel = rlx_kernel_new (lower, self->node, "attention-rows");
 
   rlx_kernel_define (kernel, "WG", lanes);
   rlx_kernel_define (kernel, "TR", tile_r);
   rlx_kernel_define (kernel, "TK", tile_k);
+  rlx_kernel_define (kernel, "WIDTH", width);
   rlx_kernel_define (kernel, "COLS", cols);
   rlx_kernel_define (kernel, "VEC", vectors);
   rlx_kernel_define (kernel, "MASK_ROWS", mask_has_rows (mask));

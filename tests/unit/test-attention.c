@@ -316,11 +316,12 @@ test_lengths (void)
 
 static void
 check_all (int queries,
-           int keys)
+           int keys,
+           int columns)
 {
   g_autofree char *mask = g_strdup_printf ("f32[6,1,1,%d]", keys);
 
-  check ((Case) CASE ("f32", 6, 4, 2, queries, keys, 16, 20, .mask = mask, .causal = TRUE, .window = 50, .softcap = 3,
+  check ((Case) CASE ("f32", 6, 4, 2, queries, keys, 16, columns, .mask = mask, .causal = TRUE, .window = 50, .softcap = 3,
                       .range = 3, .lengths = lengths, .sequence_first = TRUE, .sink = TRUE));
 }
 
@@ -329,9 +330,9 @@ check_all (int queries,
 static void
 test_all (void)
 {
-  check_all (20, 70);
-  check_all (2, 70);
-  check_all (2, 700);
+  check_all (20, 70, 20);
+  check_all (2, 70, 20);
+  check_all (2, 700, 20);
   check ((Case) CASE ("f32", 6, 4, 2, 301, 100, 16, 20));
 }
 
@@ -399,10 +400,23 @@ test_scale (void)
 static void
 test_large (void)
 {
-  check_all (301, 100);
+  check_all (301, 100, 20);
   check ((Case) CASE ("f32", 1, 8, 8, 600, 3, 64, 64));
   check ((Case) CASE ("f32", 1, 2, 1, 1, 5000, 64, 64));
   check ((Case) CASE ("f32", 1, 1, 1, 19, 4097, 8, 4, .causal = TRUE));
+}
+
+/* Heads narrow enough for a kernel made for the width, with work enough for it. */
+static void
+test_narrow (void)
+{
+  check_all (301, 100, 16);
+  check ((Case) CASE ("f32", 2, 4, 2, 170, 129, 32, 32, .sequence_first = TRUE));
+  check ((Case) CASE ("f32", 1, 4, 4, 161, 130, 64, 64));
+  check ((Case) CASE ("f32", 2, 4, 1, 170, 131, 20, 20, .scale = 1, .range = 10));
+  check ((Case) CASE ("f32", 2, 4, 2, 170, 129, 32, 32, .causal = TRUE, .mask = "bool[170,129]"));
+  check ((Case) CASE ("f32", 2, 4, 2, 170, 129, 32, 32, .mask = "f32[2,1,1,129]"));
+  check ((Case) CASE ("f16", 2, 4, 2, 170, 129, 36, 36));
 }
 
 /* So much work that the largest kernel pays, against smaller ones that do half
@@ -410,7 +424,7 @@ test_large (void)
 static void
 test_halves (void)
 {
-  enum { QUERIES = 2090, KEYS = 270, WIDTH = 64, HALF = 4 * QUERIES * WIDTH };
+  enum { QUERIES = 2090, KEYS = 270, WIDTH = 68, HALF = 4 * QUERIES * WIDTH };
   g_autoptr(RlxTensor) whole = NULL;
   RlxTensor *operands[3];
 
@@ -423,7 +437,7 @@ test_halves (void)
     }
 
   for (guint i = 0; i < 3; i++)
-    operands[i] = rlx_test_random (i == 0 ? "f32[1,8,2090,64]" : "f32[1,8,270,64]", -1, 1, i + 1);
+    operands[i] = rlx_test_random (i == 0 ? "f32[1,8,2090,68]" : "f32[1,8,270,68]", -1, 1, i + 1);
   whole = rlx_test_run_op ("attention", 3, operands, NULL);
   g_assert_nonnull (whole);
 
@@ -437,11 +451,11 @@ test_halves (void)
         {
           g_autofree double *values = rlx_test_get_values (operands[i]);
 
-          parts[i] = rlx_test_tensor (i == 0 ? "f32[1,4,2090,64]" : "f32[1,4,270,64]",
+          parts[i] = rlx_test_tensor (i == 0 ? "f32[1,4,2090,68]" : "f32[1,4,270,68]",
                                       values + half * 4 * WIDTH * (i == 0 ? QUERIES : KEYS));
         }
       y = rlx_test_run_op ("attention", 3, parts, NULL);
-      rlx_test_compare ("half of the heads", y, "f32[1,4,2090,64]", expected + half * HALF,
+      rlx_test_compare ("half of the heads", y, "f32[1,4,2090,68]", expected + half * HALF,
                         2 * 2 * UNIT * (KEYS + (WIDTH + 10) * WIDTH / 8.0 + 64), 0);
       for (guint i = 0; i < 3; i++)
         g_object_unref (parts[i]);
@@ -650,6 +664,7 @@ main (int    argc,
   g_test_add_func ("/attention/f16", test_f16);
   g_test_add_func ("/attention/scale", test_scale);
   g_test_add_func ("/attention/large", test_large);
+  g_test_add_func ("/attention/narrow", test_narrow);
   g_test_add_func ("/attention/halves", test_halves);
   g_test_add_func ("/attention/empty", test_empty);
   g_test_add_func ("/attention/hidden", test_hidden);
