@@ -8,6 +8,11 @@
 // STAGE 0 does everything, LANES invocations to a row. Long rows take three
 // steps: STAGE 1 finds the largest element and the sum of parts of rows, STAGE 2
 // joins those of a row, and STAGE 3 applies them.
+//
+// On a CPU eight lanes share a row, so that a load brings neighbours: three loads, a
+// store and two exponentials for eight elements. Measured on one core for rows
+// of 256 to 16,384: half the time of three steps, in which a lane has a part of
+// a row to itself.
 
 #use op_is_nan math_int math_expm1_poly math_exp_reduce
 #if LOG && STAGE != 1 && STAGE != 3
@@ -47,7 +52,12 @@ fn term (k: u32) -> f32 {
 #endif
 }
 
+// Eight lanes to a row is what CPUs get: there a turn of a loop costs as much as several loads.
+#if LANES == 8
+#define UNROLL 16
+#else
 #define UNROLL 4
+#endif
 #include "common/sum.wgsl"
 
 #if LANES > 1
@@ -59,11 +69,13 @@ fn find_largest (lane: u32, first: u32, step: u32, n: u32) -> f32 {
   let t = lane % $(LANES)u;
   var mine = element (min (first, n - 1u));
 
-  for (var k = first; k < n; k += step * 4u) {
-#for u in 0..4
+  for (var k = first; k < n; k += step * $(UNROLL)u) {
+#for u in 0..UNROLL
     let x$(u) = element (min (k + $(u)u * step, n - 1u));
 #endfor
-    mine = max (mine, max (max (x0, x1), max (x2, x3)));
+#for u in 0..UNROLL / 4
+    mine = max (mine, max (max (x$(4 * u), x$(4 * u + 1)), max (x$(4 * u + 2), x$(4 * u + 3))));
+#endfor
   }
 #if LANES > 1
   shared_max[lane] = mine;

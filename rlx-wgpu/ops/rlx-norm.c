@@ -200,12 +200,12 @@ typedef struct
 /* Rows are done in one step as long as there are enough of them to keep the
  * device busy; on a CPU also only as long as what eight of them need stays in
  * its cache, since a row is read two or three times. Invocations of a CPU read
- * neighbouring elements best, so large softmaxes take three steps as well; norms
- * gain less from it than they lose with their scales. Otherwise rows are cut into chunks,
- * which takes three steps: on a CPU enough for 1,024 invocations and not less than
- * 1,024 columns nor more than 16,384; elsewhere enough for 512 workgroups and not less
- * than 4 columns for each invocation. The choice depends on the shape and on the
- * kind of adapter alone. */
+ * neighbouring elements best, so eight of them share a row of a softmax, which
+ * then may be as long as it likes; norms gain less from it than they lose with
+ * their barriers. Otherwise rows are cut into chunks, which takes three steps: on a
+ * CPU enough for 1,024 invocations and not less than 1,024 columns nor more than
+ * 16,384; elsewhere enough for 512 workgroups and not less than 4 columns for each
+ * invocation. The choice depends on the shape and on the kind of adapter alone. */
 static void
 choose (const Rows *rows,
         gboolean    softmax,
@@ -221,9 +221,11 @@ choose (const Rows *rows,
     {
       /* A barrier costs much here, in compile time too; eight rows to a
        * subgroup need none. A workgroup runs on one core. */
-      choice->lanes = rows->n_rows >= 16 || n < 1024 ? 1 : 8;
-      choice->workgroup_size = rows->n_rows >= 4096 ? 64 : 8;
-      if ((n >= 8192 && rows->n_rows < 512) || n >= 65536 || (softmax && n >= 256 && rows->n_rows * n >= 1 << 18))
+      gboolean shared = softmax && !across && n >= 256;
+
+      choice->lanes = shared || (rows->n_rows < 16 && n >= 1024) ? 8 : 1;
+      choice->workgroup_size = rows->n_rows >= 4096 && !shared ? 64 : 8;
+      if ((n >= 8192 && rows->n_rows < (shared ? 32 : 512)) || (n >= 65536 && !shared))
         {
           choice->lanes = 1;
           choice->workgroup_size = 8;
