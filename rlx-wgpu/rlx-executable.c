@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "rlx-tensor-private.h"
+#include "rlx-upload-private.h"
 #include "util/rlx-debug-private.h"
 #include "util/rlx-mark-private.h"
 
@@ -139,26 +140,6 @@ new_buffer (Shared  *shared,
 }
 
 static gboolean
-upload_tensor (RlxGpu        *gpu,
-               RlxGpuBuffer  *buffer,
-               const RlxSlot *slot,
-               const char    *name,
-               RlxTensor     *tensor,
-               GError       **error)
-{
-  g_autoptr(GBytes) bytes = rlx_tensor_to_device (tensor, name, error);
-  g_autoptr(GBytes) packed = NULL;
-  gsize size;
-  gconstpointer data;
-
-  if (bytes == NULL)
-    return FALSE;
-  packed = rlx_slot_pack (slot, bytes);
-  data = g_bytes_get_data (packed, &size);
-  return size == 0 || rlx_gpu_buffer_write (gpu, buffer, slot->offset, data, size, error);
-}
-
-static gboolean
 upload_params (Shared  *shared,
                GError **error)
 {
@@ -231,15 +212,16 @@ shared_new (RlxGpu              *gpu,
     if (!is_own_buffer (plan, i))
       ok = (shared->buffers[i] = new_buffer (shared, i, error)) != NULL;
 
-  for (guint i = 0; ok && i < plan->slots->len; i++)
+  if (ok)
     {
-      const RlxSlot *slot = get_slot (plan, i);
+      RlxUpload *upload = rlx_upload_start (gpu, plan, shared->buffers, cancellable);
 
-      if (slot->kind == RLX_SLOT_WEIGHT && slot->leaf != NULL && slot->leaf->data != NULL)
-        ok = upload_tensor (gpu, shared->buffers[slot->buffer], slot, "a constant", slot->leaf->data, error);
+      ok = upload_params (shared, error) && make_pipelines (shared, cancellable, error);
+      /* Of two errors the first stays. */
+      ok = rlx_upload_finish (upload, ok ? error : NULL) && ok;
     }
 
-  if (!ok || !upload_params (shared, error) || !make_pipelines (shared, cancellable, error))
+  if (!ok)
     {
       shared_unref (shared);
       return NULL;
@@ -335,7 +317,7 @@ upload_states (RlxExecutable *self,
       const RlxPort *state = &g_array_index (plan->states, RlxPort, i);
       const RlxSlot *slot = get_slot (plan, state->slot);
 
-      if (!upload_tensor (self->shared->gpu, get_buffer (self, slot->buffer), slot, state->name, slot->leaf->data, error))
+      if (!rlx_upload_tensor (self->shared->gpu, get_buffer (self, slot->buffer), slot, state->name, slot->leaf->data, error))
         return FALSE;
     }
   return TRUE;
@@ -872,12 +854,8 @@ write_call (RlxGpu  *gpu,
   for (guint i = 0; call->ok && i < call->n; i++)
     {
       const RlxSlot *slot = get_slot (plan, call->ports[i]->slot);
-      g_autoptr(GBytes) packed = rlx_slot_pack (slot, g_ptr_array_index (call->bytes, i));
-      gsize size;
-      gconstpointer bytes = g_bytes_get_data (packed, &size);
 
-      if (size > 0)
-        call->ok = rlx_gpu_buffer_write (gpu, get_buffer (self, slot->buffer), slot->offset, bytes, size, call->error);
+      call->ok = rlx_upload_slot (gpu, get_buffer (self, slot->buffer), slot, g_ptr_array_index (call->bytes, i), call->error);
       if (call->ok && call->parameters)
         {
           self->shared->is_set[call->ports[i] - &g_array_index (plan->parameters, RlxPort, 0)] = TRUE;

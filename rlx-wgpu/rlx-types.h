@@ -92,7 +92,7 @@ typedef enum
  * @RLX_DEVICE_FEATURES_SUBGROUPS: subgroup operations
  * @RLX_DEVICE_FEATURES_SUBGROUP_MATRIX: cooperative matrices
  * @RLX_DEVICE_FEATURES_TIMESTAMPS: the GPU's own clock, for profiles
- * @RLX_DEVICE_FEATURES_MAPPED_STORAGE: storage buffers can be mapped directly
+ * @RLX_DEVICE_FEATURES_MAPPED_STORAGE: kernels can work in memory of the program
  * @RLX_DEVICE_FEATURES_PACKED_DOT: products of four 8-bit integers at a time
  *
  * Optional abilities of an adapter or device.

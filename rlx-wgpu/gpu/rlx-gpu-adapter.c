@@ -197,7 +197,8 @@ adapter_features (WGPUAdapter adapter)
       !(debug & RLX_DEBUG_NO_TIMESTAMPS))
     features |= RLX_DEVICE_FEATURES_TIMESTAMPS;
 
-  if (wgpuAdapterHasFeature (adapter, WGPUFeatureName_BufferMapExtendedUsages))
+  if (wgpuAdapterHasFeature (adapter, WGPUFeatureName_HostMappedPointer) &&
+      !(debug & RLX_DEBUG_NO_MAP))
     features |= RLX_DEVICE_FEATURES_MAPPED_STORAGE;
 
   /* A feature of the language, which every adapter of the instance speaks. */

@@ -6,6 +6,9 @@
 #include "rlx-gpu-internal.h"
 
 #include <string.h>
+#ifdef G_OS_UNIX
+#include <sys/mman.h>
+#endif
 
 /* Uploads go through memory of Dawn's that is only given back when the GPU
  * has read it, so a long one is cut and waited for piece by piece. */
@@ -15,16 +18,108 @@
 /* The smallest buffer that can be bound to anything. */
 #define MIN_CAPACITY 16
 
+/* Smaller ones are not worth pages of their own. */
+#define HOST_MIN (G_GUINT64_CONSTANT (16) << 10)
+
+/* ---- memory of the host ---- */
+
+typedef struct
+{
+  void *pages;
+  gsize size;
+} HostMemory;
+
+/* A driver that computes on the host reads and writes the memory of the process
+ * itself, and nothing needs to be copied to it or from it. What a GPU does with
+ * such memory depends on its caches and on what else it could have had. */
+void
+rlx_gpu_find_host_page (RlxGpu *gpu)
+{
+#ifdef G_OS_UNIX
+  WGPULimits limits = WGPU_LIMITS_INIT;
+  WGPUDawnHostMappedPointerLimits host = WGPU_DAWN_HOST_MAPPED_POINTER_LIMITS_INIT;
+
+  limits.nextInChain = &host.chain;
+  if ((gpu->info->features & RLX_DEVICE_FEATURES_MAPPED_STORAGE) &&
+      gpu->info->type == RLX_ADAPTER_TYPE_CPU &&
+      wgpuDeviceGetLimits (gpu->device, &limits) == WGPUStatus_Success &&
+      host.hostMappedPointerAlignment >= 4 && host.hostMappedPointerAlignment <= HOST_MIN)
+    gpu->host_page = host.hostMappedPointerAlignment;
+#endif
+}
+
+#ifdef G_OS_UNIX
+
+static HostMemory *
+host_memory_new (gsize size)
+{
+  HostMemory *memory;
+  void *pages = mmap (NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+  if (pages == MAP_FAILED)
+    return NULL;
+
+  memory = g_new (HostMemory, 1);
+  *memory = (HostMemory) { pages, size };
+  return memory;
+}
+
+/* Called by Dawn when nothing uses the memory any more: at the next submit that
+ * ends, or with the device. */
+static void
+host_memory_free (void *data)
+{
+  HostMemory *memory = data;
+
+  munmap (memory->pages, memory->size);
+  g_free (memory);
+}
+
+/* Nobody wants to know what is in there any more. The pages go now. */
+static void
+host_memory_drop (void *pages,
+                  gsize size)
+{
+  madvise (pages, size, MADV_DONTNEED);
+}
+
+#else
+
+static HostMemory *
+host_memory_new (gsize size G_GNUC_UNUSED)
+{
+  return NULL;
+}
+
+static void
+host_memory_free (void *data G_GNUC_UNUSED)
+{
+}
+
+static void
+host_memory_drop (void *pages G_GNUC_UNUSED,
+                  gsize size G_GNUC_UNUSED)
+{
+}
+
+#endif
+
+/* ---- buffers ---- */
+
 /* A buffer within the budget; its errors are those of the device. @size is
- * what was reserved and is to be given back. */
+ * what was reserved and is to be given back. With @host it is in memory of the
+ * host if the device can, and the size allows it. */
 WGPUBuffer
 rlx_gpu_raw_buffer (RlxGpu         *gpu,
                     guint64         size,
                     WGPUBufferUsage usage,
+                    guint8        **host,
                     const char     *label,
                     GError        **error)
 {
   WGPUBufferDescriptor descriptor = WGPU_BUFFER_DESCRIPTOR_INIT;
+  WGPUBufferHostMappedPointer mapped = WGPU_BUFFER_HOST_MAPPED_POINTER_INIT;
+  HostMemory *memory = NULL;
   WGPUBuffer handle;
 
   if (!rlx_gpu_check_lost (gpu, error) ||
@@ -40,6 +135,18 @@ rlx_gpu_raw_buffer (RlxGpu         *gpu,
   descriptor.label = rlx_gpu_view (label);
   descriptor.usage = usage;
   descriptor.size = size;
+
+  if (host != NULL && gpu->host_page > 0 && size >= HOST_MIN && size % gpu->host_page == 0)
+    memory = host_memory_new ((gsize) size);
+  if (memory != NULL)
+    {
+      mapped.pointer = memory->pages;
+      mapped.disposeCallback = host_memory_free;
+      mapped.userdata = memory;
+      descriptor.nextInChain = &mapped.chain;
+    }
+  if (host != NULL)
+    *host = memory != NULL ? memory->pages : NULL;
 
   rlx_gpu_scopes_push (gpu);
   handle = wgpuDeviceCreateBuffer (gpu->device, &descriptor);
@@ -57,6 +164,10 @@ rlx_gpu_raw_buffer (RlxGpu         *gpu,
 
   if (handle == NULL)
     {
+      /* Dawn does not free it for a buffer that it refuses, and might for one that
+       * fails later: the addresses are left as they are. */
+      if (memory != NULL)
+        host_memory_drop (memory->pages, memory->size);
       rlx_gpu_release_memory (gpu, size);
       return NULL;
     }
@@ -92,6 +203,7 @@ rlx_gpu_buffer_new (RlxGpu           *gpu,
   RlxGpuBuffer *buffer;
   WGPUBuffer handle;
   guint64 capacity;
+  guint8 *host = NULL;
 
   g_return_val_if_fail (gpu != NULL, NULL);
   g_return_val_if_fail (usage != 0, NULL);
@@ -113,7 +225,14 @@ rlx_gpu_buffer_new (RlxGpu           *gpu,
     wanted |= WGPUBufferUsage_Uniform;
 
   capacity = MAX ((size + 3) & ~G_GUINT64_CONSTANT (3), MIN_CAPACITY);
-  handle = rlx_gpu_raw_buffer (gpu, capacity, wanted, label, error);
+  if ((usage & RLX_GPU_BUFFER_STORAGE) && gpu->host_page > 0 && size >= HOST_MIN)
+    {
+      guint64 pages = (capacity + gpu->host_page - 1) / gpu->host_page * gpu->host_page;
+
+      if (pages <= gpu->info->limits.max_buffer_size)
+        capacity = pages;
+    }
+  handle = rlx_gpu_raw_buffer (gpu, capacity, wanted, (usage & RLX_GPU_BUFFER_STORAGE) ? &host : NULL, label, error);
   if (handle == NULL)
     return NULL;
 
@@ -123,6 +242,7 @@ rlx_gpu_buffer_new (RlxGpu           *gpu,
   buffer->size = size;
   buffer->capacity = capacity;
   buffer->usage = usage;
+  buffer->host = host;
 
   return buffer;
 }
@@ -133,6 +253,8 @@ rlx_gpu_buffer_free (RlxGpuBuffer *buffer)
   if (buffer == NULL)
     return;
 
+  if (buffer->host != NULL && !atomic_load (&buffer->gpu->hung))
+    host_memory_drop (buffer->host, (gsize) buffer->capacity);
   rlx_gpu_raw_buffer_free (buffer->gpu, buffer->handle, buffer->capacity);
   rlx_gpu_unref (buffer->gpu);
   g_free (buffer);
@@ -144,6 +266,27 @@ rlx_gpu_buffer_get_size (RlxGpuBuffer *buffer)
   g_return_val_if_fail (buffer != NULL, 0);
 
   return buffer->size;
+}
+
+guint8 *
+rlx_gpu_buffer_get_host (RlxGpuBuffer *buffer)
+{
+  g_return_val_if_fail (buffer != NULL, NULL);
+
+  return buffer->host;
+}
+
+/* Most of the time that new memory takes is for its pages. Asking for all at once
+ * is twice as fast as asking for each when it is first touched. */
+void
+rlx_gpu_buffer_populate (RlxGpuBuffer *buffer)
+{
+  g_return_if_fail (buffer != NULL);
+
+#if defined (G_OS_UNIX) && defined (MADV_POPULATE_WRITE)
+  if (buffer->host != NULL)
+    madvise (buffer->host, (gsize) buffer->capacity, MADV_POPULATE_WRITE);
+#endif
 }
 
 /* Without scopes and waiting: the caller has both. */
@@ -165,6 +308,13 @@ rlx_gpu_write (RlxGpu       *gpu,
                    " does not fit a buffer of %" G_GUINT64_FORMAT " bytes",
                    size, offset, buffer->capacity);
       return FALSE;
+    }
+
+  if (buffer->host != NULL)
+    {
+      memcpy (buffer->host + offset, bytes, size);
+      memset (buffer->host + offset + size, 0, -size & 3);
+      return TRUE;
     }
 
   if (whole > 0)

@@ -369,7 +369,7 @@ request_device (RlxGpu     *gpu,
     { RLX_DEVICE_FEATURES_SUBGROUPS, WGPUFeatureName_Subgroups },
     { RLX_DEVICE_FEATURES_SUBGROUP_MATRIX, WGPUFeatureName_ChromiumExperimentalSubgroupMatrix },
     { RLX_DEVICE_FEATURES_TIMESTAMPS, WGPUFeatureName_TimestampQuery },
-    { RLX_DEVICE_FEATURES_MAPPED_STORAGE, WGPUFeatureName_BufferMapExtendedUsages },
+    { RLX_DEVICE_FEATURES_MAPPED_STORAGE, WGPUFeatureName_HostMappedPointer },
   };
   WGPUInstance instance = rlx_gpu_get_instance (NULL);
   WGPUFeatureName features[G_N_ELEMENTS (wanted) + 1];
@@ -464,6 +464,7 @@ set_device_facts (RlxGpu *gpu)
 
   if (wgpuDeviceGetLimits (gpu->device, &limits) == WGPUStatus_Success)
     rlx_gpu_limits_init (&gpu->info->limits, &limits);
+  rlx_gpu_find_host_page (gpu);
 
   /* Only claimed, so that tests split small tensors. */
   if (RLX_DEBUG_CHECK (SMALL_LIMITS))

@@ -160,7 +160,7 @@ staging_take (RlxGpu        *gpu,
   staging->size = class_size;
   staging->handle = rlx_gpu_raw_buffer (gpu, class_size,
                                         WGPUBufferUsage_MapRead | WGPUBufferUsage_CopyDst,
-                                        "staging", error);
+                                        NULL, "staging", error);
   return staging->handle != NULL;
 }
 
@@ -293,6 +293,14 @@ get_download (Run        *run,
   return FALSE;
 }
 
+/* Needs no staging: it is read where it is once the job is over. */
+static gboolean
+is_direct (const Run *run,
+           guint      index)
+{
+  return index < run->job->n_downloads && run->job->downloads[index].buffer->host != NULL;
+}
+
 static gboolean
 check_downloads (Run     *run,
                  guint64 *total,
@@ -314,7 +322,8 @@ check_downloads (Run     *run,
                        size, offset, capacity);
           return FALSE;
         }
-      *total += size + 2 * SEGMENT_ALIGNMENT;
+      if (!is_direct (run, i))
+        *total += size + 2 * SEGMENT_ALIGNMENT;
     }
 
   return TRUE;
@@ -340,7 +349,7 @@ plan_round (Run *run)
       guint64 left = size - run->next_position;
       guint64 aligned = start & ~G_GUINT64_CONSTANT (3);
 
-      if (left == 0)
+      if (left == 0 || is_direct (run, run->next_download))
         {
           run->next_download++;
           run->next_position = 0;
@@ -378,7 +387,7 @@ downloads_left (Run *run)
 
   while (get_download (run, run->next_download, &source, &capacity, &offset, &size, &target))
     {
-      if (run->next_position < size)
+      if (run->next_position < size && !is_direct (run, run->next_download))
         return TRUE;
       run->next_download++;
       run->next_position = 0;
@@ -746,6 +755,19 @@ read_round (Run     *run,
   return TRUE;
 }
 
+/* What the device wrote into the host's memory. */
+static void
+read_direct (Run *run)
+{
+  for (guint i = 0; i < run->job->n_downloads; i++)
+    {
+      const RlxGpuDownload *download = &run->job->downloads[i];
+
+      if (is_direct (run, i) && download->size > 0)
+        memcpy (download->data, download->buffer->host + download->offset, download->size);
+    }
+}
+
 /* What did not fit the staging memory in the first round. */
 static gboolean
 read_more_rounds (Run     *run,
@@ -803,7 +825,7 @@ prepare_stamps (Run     *run,
     {
       WGPUBuffer resolve = rlx_gpu_raw_buffer (gpu, size,
                                                WGPUBufferUsage_QueryResolve | WGPUBufferUsage_CopySrc,
-                                               "timestamps", error);
+                                               NULL, "timestamps", error);
 
       if (resolve == NULL)
         return FALSE;
@@ -849,7 +871,7 @@ prepare (Run     *run,
     {
       gpu->canary = rlx_gpu_raw_buffer (gpu, SEGMENT_ALIGNMENT,
                                         WGPUBufferUsage_CopySrc | WGPUBufferUsage_CopyDst,
-                                        "canary", error);
+                                        NULL, "canary", error);
       if (gpu->canary == NULL)
         return FALSE;
     }
@@ -886,8 +908,11 @@ run_job (Run          *run,
   if (!wait_in_flight (run, 0, error))
     return FALSE;
 
-  return read_round (run, g_array_index (run->chunks, Chunk, run->chunks->len - 1).allowance, error) &&
-         read_more_rounds (run, error);
+  if (!read_round (run, g_array_index (run->chunks, Chunk, run->chunks->len - 1).allowance, error))
+    return FALSE;
+
+  read_direct (run);
+  return read_more_rounds (run, error);
 }
 
 gboolean

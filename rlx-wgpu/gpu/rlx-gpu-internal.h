@@ -58,6 +58,9 @@ struct _RlxGpu
   gboolean quit;
   atomic_uint n_items;     /* what a thread that has not slept yet looks at */
 
+  /* What buffers in the host's memory are a multiple of; 0: there are none. */
+  guint32 host_page;
+
   atomic_ullong memory_used;
   guint64 memory_limit;
 
@@ -95,6 +98,7 @@ struct _RlxGpuBuffer
   guint64 size;            /* what was asked for */
   guint64 capacity;        /* what there is, a multiple of a word */
   RlxGpuBufferUsage usage;
+  guint8 *host;            /* nullable: its memory */
 };
 
 typedef struct
@@ -200,9 +204,11 @@ gboolean           rlx_gpu_write           (RlxGpu       *gpu,
                                             const void   *data,
                                             gsize         size,
                                             GError      **error);
+void               rlx_gpu_find_host_page  (RlxGpu *gpu);
 WGPUBuffer         rlx_gpu_raw_buffer      (RlxGpu          *gpu,
                                             guint64          size,
                                             WGPUBufferUsage  usage,
+                                            guint8         **host,
                                             const char      *label,
                                             GError         **error);
 void               rlx_gpu_raw_buffer_free (RlxGpu     *gpu,

@@ -216,6 +216,13 @@ gboolean      rlx_gpu_buffer_write (RlxGpu       *gpu,
                                     gsize         size,
                                     GError      **error);
 
+/* The memory of a storage buffer on a device that works in the host's own, else
+ * NULL. Read and write it on the device thread, where no job runs meanwhile, or
+ * before anything uses the buffer. */
+guint8 *      rlx_gpu_buffer_get_host (RlxGpuBuffer *buffer);
+/* All of it is about to be written there. */
+void          rlx_gpu_buffer_populate (RlxGpuBuffer *buffer);
+
 typedef enum
 {
   RLX_GPU_BINDING_READ,        /* var<storage, read> */

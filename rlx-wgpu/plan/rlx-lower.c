@@ -206,19 +206,21 @@ rlx_lower_join_weights (RlxLower                *lower,
   return joined;
 }
 
-GBytes *
-rlx_slot_pack (const RlxSlot *slot,
-               GBytes        *bytes)
+void
+rlx_slot_pack_to (const RlxSlot *slot,
+                  GBytes        *bytes,
+                  guint8        *to)
 {
   const RlxPacking *packing = &slot->packing;
-  gsize element = rlx_data_type_get_size (slot->type.dtype);
-  const guint8 *from = g_bytes_get_data (bytes, NULL);
-  guint8 *to;
+  gsize size, element = rlx_data_type_get_size (slot->type.dtype);
+  const guint8 *from = g_bytes_get_data (bytes, &size);
 
   if (packing->width == 0)
-    return g_bytes_ref (bytes);
+    {
+      memcpy (to, from, size);
+      return;
+    }
 
-  to = g_malloc0 (slot->size);
   for (guint64 first = 0; first < packing->n_n; first += packing->width)
     {
       guint64 n = MIN (packing->width, packing->n_n - first);
@@ -238,6 +240,19 @@ rlx_slot_pack (const RlxSlot *slot,
               memcpy (target + i * element, row + i * packing->stride_n * element, element);
         }
     }
+}
+
+GBytes *
+rlx_slot_pack (const RlxSlot *slot,
+               GBytes        *bytes)
+{
+  guint8 *to;
+
+  if (slot->packing.width == 0)
+    return g_bytes_ref (bytes);
+
+  to = g_malloc0 (slot->size);
+  rlx_slot_pack_to (slot, bytes, to);
   return g_bytes_new_take (to, slot->size);
 }
 

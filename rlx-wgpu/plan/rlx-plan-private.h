@@ -174,6 +174,8 @@ guint64    rlx_type_device_size (const RlxTensorType *type);
 
 /* What is uploaded for a slot, from a tensor's bytes. */
 GBytes *   rlx_slot_pack       (const RlxSlot *slot, GBytes *bytes);
+/* The same, into memory that is there already, of as many bytes as the slot has. */
+void       rlx_slot_pack_to    (const RlxSlot *slot, GBytes *bytes, guint8 *to);
 
 /* The slot a value stands for, for the kernel builder. */
 guint      rlx_lower_get_slot  (RlxLower *lower, const RlxIrValue *value);

@@ -32,6 +32,7 @@ typedef enum
   RLX_DEBUG_SMALL_LIMITS  = 1 << 20, /* the limits every WebGPU device has, and a small binding limit */
   RLX_DEBUG_NO_DOT        = 1 << 21,
   RLX_DEBUG_GPU_KERNELS   = 1 << 22, /* those for a GPU, also on a CPU */
+  RLX_DEBUG_NO_MAP        = 1 << 23, /* device memory of the driver's also where the host's will do */
 } RlxDebugFlags;
 
 /* What was measured under one of these says nothing about another. */

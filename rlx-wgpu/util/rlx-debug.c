@@ -41,6 +41,7 @@ static const struct
   { "no-fold", RLX_DEBUG_NO_FOLD, "Compute constant parts of the graph in each run" },
   { "no-robustness", RLX_DEBUG_NO_ROBUSTNESS, "Drop the bounds checks in kernels (unsafe)" },
   { "no-timestamps", RLX_DEBUG_NO_TIMESTAMPS, "Do without the GPU's own clock" },
+  { "no-map", RLX_DEBUG_NO_MAP, "Copy between host and device also where it is not needed" },
   { "small-limits", RLX_DEBUG_SMALL_LIMITS, "Use only the limits that every WebGPU device has" },
   { "gpu-kernels", RLX_DEBUG_GPU_KERNELS, "Take the kernels for a GPU on every adapter" },
 };

@@ -337,6 +337,82 @@ test_budget (void)
   g_unsetenv ("RLX_MEMORY_LIMIT");
 }
 
+/* Where the driver computes on the host, large buffers are in the program's own
+ * memory: what a job reads and writes is there to see. */
+static void
+test_host_memory (void)
+{
+  const guint n = 10 * 1000 + 3;
+  g_autoptr (GError) error = NULL;
+  g_autofree guint32 *input = make_input (n, 9);
+  g_autofree guint32 *output = g_new0 (guint32, n);
+  RlxGpu *gpu = open_device ();
+  const RlxGpuAdapterInfo *info = rlx_gpu_get_info (gpu);
+  gboolean wanted = info->type == RLX_ADAPTER_TYPE_CPU && (info->features & RLX_DEVICE_FEATURES_MAPPED_STORAGE);
+  RlxGpuBuffer *small;
+  Kernel kernel;
+  guint8 odd[5] = { 1, 2, 3, 4, 5 };
+  guint8 back[12] = { 0 };
+  RlxGpuDownload download;
+  RlxGpuJob job = { .downloads = &download, .n_downloads = 1 };
+
+  if (RLX_DEBUG_CHECK (NO_MAP))
+    g_assert_false (wanted);
+  small = rlx_gpu_buffer_new (gpu, 64, RLX_GPU_BUFFER_STORAGE, "small", &error);
+  g_assert_no_error (error);
+  g_assert_null (rlx_gpu_buffer_get_host (small));
+  rlx_gpu_buffer_populate (small);
+  rlx_gpu_buffer_free (small);
+
+  kernel_init (&kernel, gpu, twice_wgsl, n);
+  g_assert_cmpuint (rlx_gpu_buffer_get_size (kernel.b), ==, n * 4);
+  g_assert_true ((rlx_gpu_buffer_get_host (kernel.b) != NULL) == wanted);
+  rlx_gpu_buffer_populate (kernel.b);
+  /* New memory is all zeros, whoever has it. */
+  download = (RlxGpuDownload) { kernel.b, 0, n * 4, output };
+  output[n - 1] = 1;
+  execute (gpu, &job, NULL, &error);
+  g_assert_no_error (error);
+  for (guint i = 0; i < n; i++)
+    g_assert_cmpuint (output[i], ==, 0);
+
+  /* Again and again, so that a run that reads what the last one left is seen. */
+  for (guint round = 0; round < 20; round++)
+    {
+      input[0] = input[n - 1] = round;
+      run_kernel (&kernel, input, output, &error);
+      g_assert_no_error (error);
+      for (guint i = 0; i < n; i++)
+        g_assert_cmpuint (output[i], ==, input[i] * 2u);
+      if (wanted)
+        {
+          g_assert_cmpmem (rlx_gpu_buffer_get_host (kernel.a), n * 4, input, n * 4);
+          g_assert_cmpmem (rlx_gpu_buffer_get_host (kernel.b), n * 4, output, n * 4);
+        }
+    }
+
+  /* The rest of the last word becomes zeros, and no more than that. */
+  rlx_gpu_buffer_write (gpu, kernel.b, 8, odd, sizeof odd, &error);
+  g_assert_no_error (error);
+  download = (RlxGpuDownload) { kernel.b, 7, sizeof back, back };
+  execute (gpu, &job, NULL, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (back[0], ==, ((guint8 *) output)[7]);
+  g_assert_cmpmem (back + 1, 8, ((guint8[]) { 1, 2, 3, 4, 5, 0, 0, 0 }), 8);
+  g_assert_cmpmem (back + 9, 3, (guint8 *) output + 16, 3);
+
+  /* The memory of one that is gone is not what the next one gets. */
+  kernel_clear (&kernel);
+  kernel_init (&kernel, gpu, twice_wgsl, n);
+  download = (RlxGpuDownload) { kernel.a, 0, n * 4, output };
+  execute (gpu, &job, NULL, &error);
+  g_assert_no_error (error);
+  for (guint i = 0; i < n; i++)
+    g_assert_cmpuint (output[i], ==, 0);
+  kernel_clear (&kernel);
+  rlx_gpu_unref (gpu);
+}
+
 /* Little room for staging: results arrive in several rounds. */
 static void
 test_tight_budget (void)
@@ -979,6 +1055,7 @@ main (int   argc,
   g_test_add_func ("/gpu/two-devices", test_two_devices);
   g_test_add_func ("/gpu/features", test_features);
   g_test_add_func ("/gpu/budget", test_budget);
+  g_test_add_func ("/gpu/host-memory", test_host_memory);
   g_test_add_func ("/gpu/tight-budget", test_tight_budget);
   g_test_add_func ("/gpu/round-trip", test_round_trip);
   g_test_add_func ("/gpu/large-upload", test_large_upload);

@@ -375,9 +375,9 @@ test_debug_parse (void)
     { " ,compile,", RLX_DEBUG_COMPILE, FALSE, NULL },
     { "PLAN,No-F16", RLX_DEBUG_PLAN | RLX_DEBUG_NO_F16, FALSE, NULL },
     { "no_subgroups,small_limits", RLX_DEBUG_NO_SUBGROUPS | RLX_DEBUG_SMALL_LIMITS, FALSE, NULL },
-    { "no-matrix,no-cache,no-fuse,no-alias,no-fold,no-robustness,no-timestamps,validate",
+    { "no-matrix,no-cache,no-fuse,no-alias,no-fold,no-robustness,no-timestamps,no-map,validate",
       RLX_DEBUG_NO_MATRIX | RLX_DEBUG_NO_CACHE | RLX_DEBUG_NO_FUSE | RLX_DEBUG_NO_ALIAS | RLX_DEBUG_NO_FOLD |
-      RLX_DEBUG_NO_ROBUSTNESS | RLX_DEBUG_NO_TIMESTAMPS | RLX_DEBUG_VALIDATE, FALSE, NULL },
+      RLX_DEBUG_NO_ROBUSTNESS | RLX_DEBUG_NO_TIMESTAMPS | RLX_DEBUG_NO_MAP | RLX_DEBUG_VALIDATE, FALSE, NULL },
     { "all", TALKING, FALSE, NULL },
     { "all,no-fuse", TALKING | RLX_DEBUG_NO_FUSE, FALSE, NULL },
     { "help", 0, TRUE, NULL },
@@ -434,7 +434,7 @@ test_debug_help (void)
       g_assert_cmpuint (strlen (g_strstrip (words[1])), >, 5);
     }
 
-  g_assert_cmphex (all, ==, TALKING | (((guint) RLX_DEBUG_GPU_KERNELS << 1) - RLX_DEBUG_VALIDATE));
+  g_assert_cmphex (all, ==, TALKING | (((guint) RLX_DEBUG_NO_MAP << 1) - RLX_DEBUG_VALIDATE));
 }
 
 static void
