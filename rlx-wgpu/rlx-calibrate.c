@@ -347,12 +347,14 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Product, product_clear)
 static gboolean
 product_init (Product    *product,
               RlxDataType type,
+              gboolean    narrow,
               guint       size,
               GError    **error)
 {
   /* 512 · 4095 · 7 < 2²⁴, and 512 · 2 · 2 ≤ 2¹¹: what f32 and f16 hold exactly.
-   * Twelve bits show whether f32 is computed with less. */
-  g_autofree int *a = make_numbers (size, type == RLX_DATA_TYPE_F32 ? 4095 : 2, 1);
+   * Twelve bits show whether f32 is computed with less, eleven do no harm to
+   * products that are (@narrow), and show whether their sums are. */
+  g_autofree int *a = make_numbers (size, type != RLX_DATA_TYPE_F32 ? 2 : narrow ? 2047 : 4095, 1);
   g_autofree int *b = make_numbers (size, type == RLX_DATA_TYPE_F32 ? 7 : 2, 2);
 
   product->size = size;
@@ -378,6 +380,7 @@ compile_product (Calibrate     *self,
 
   rlx_figures_guess (&only, rlx_gpu_get_info (self->gpu)->type);
   only.banned_products = ~(1u << way);
+  rlx_graph_set_precision (graph, way == RLX_GPU_PRODUCT_MATRIX ? RLX_PRECISION_REDUCED : RLX_PRECISION_FULL);
   a = rlx_graph_input (graph, "a", rlx_tensor_get_data_type (product->a), shape, 2, error);
   b = a != NULL ? rlx_graph_constant (graph, product->b, error) : NULL;
   y = b != NULL ? rlx_node_matmul (a, b, error) : NULL;
@@ -443,11 +446,13 @@ static gboolean
 check_any_left (Calibrate *self,
                 GError   **error)
 {
-  if (self->figures.banned_products != (1u << RLX_GPU_N_PRODUCTS) - 1)
+  const guint32 all = (1u << RLX_GPU_PRODUCT_MATRIX) - 1;
+
+  if ((self->figures.banned_products & all) != all)
     return TRUE;
   g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_FAILED,
                "The device “%s” multiplies matrices of %u by %u wrongly in all %u ways there are; it should not be used",
-               rlx_gpu_get_info (self->gpu)->name, self->size, self->size, RLX_GPU_N_PRODUCTS);
+               rlx_gpu_get_info (self->gpu)->name, self->size, self->size, RLX_GPU_PRODUCT_MATRIX);
   return FALSE;
 }
 
@@ -462,15 +467,22 @@ measure_products (Calibrate *self,
                   GError   **error)
 {
   g_auto(Product) product = { 0 };
+  g_auto(Product) narrow = { 0 };
   g_autoptr(GPtrArray) owned = g_ptr_array_new_with_free_func (g_object_unref);
   RlxExecutable *executables[RLX_GPU_N_PRODUCTS] = { 0 };
   double seconds[RLX_GPU_N_PRODUCTS];
+  RlxGpuMatrixConfig config;
+  gboolean has_matrix;
 
-  if (!product_init (&product, RLX_DATA_TYPE_F32, self->size, error))
+  if (!product_init (&product, RLX_DATA_TYPE_F32, FALSE, self->size, error) ||
+      !product_init (&narrow, RLX_DATA_TYPE_F32, TRUE, self->size, error) ||
+      !rlx_device_find_matrix (self->device, &config, &has_matrix, self->cancellable, error))
     return FALSE;
   for (guint i = 0; i < RLX_GPU_N_PRODUCTS; i++)
     {
-      if (!try_product (self, &product, i, &executables[i], error))
+      if (i == RLX_GPU_PRODUCT_MATRIX && !has_matrix)
+        continue;
+      if (!try_product (self, i == RLX_GPU_PRODUCT_MATRIX ? &narrow : &product, i, &executables[i], error))
         return FALSE;
       if (executables[i] != NULL)
         g_ptr_array_add (owned, executables[i]);
@@ -492,7 +504,7 @@ measure_f16 (Calibrate *self,
   g_autoptr(RlxExecutable) executable = NULL;
   double seconds;
 
-  if (!product_init (&product, RLX_DATA_TYPE_F16, self->size, error))
+  if (!product_init (&product, RLX_DATA_TYPE_F16, FALSE, self->size, error))
     return FALSE;
   while (executable == NULL)
     {

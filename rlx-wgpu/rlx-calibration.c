@@ -163,7 +163,7 @@ rlx_figures_guess (RlxGpuFigures *figures,
 const char *
 rlx_gpu_product_get_name (RlxGpuProduct product)
 {
-  static const char *const names[RLX_GPU_N_PRODUCTS] = { "lanes", "tiles-128", "tiles-64", "tiles-32", "registers" };
+  static const char *const names[RLX_GPU_N_PRODUCTS] = { "lanes", "tiles-128", "tiles-64", "tiles-32", "registers", "matrix" };
 
   return names[product];
 }
@@ -173,7 +173,7 @@ rlx_figures_get_best (const RlxGpuFigures *figures)
 {
   double best = 0.0;
 
-  for (guint i = 0; i < RLX_GPU_N_PRODUCTS; i++)
+  for (guint i = 0; i < RLX_GPU_PRODUCT_MATRIX; i++)
     if (!(figures->banned_products >> i & 1))
       best = MAX (best, figures->product_flops[i]);
   return best;
@@ -204,8 +204,15 @@ static gboolean
 is_possible (const RlxGpuFigures *figures)
 {
   for (guint i = 0; i < RLX_GPU_N_PRODUCTS; i++)
-    if (figures->banned_products >> i & 1 ? figures->product_flops[i] != 0.0 : !is_rate (figures->product_flops[i]))
-      return FALSE;
+    {
+      gboolean banned = (figures->banned_products >> i & 1) != 0;
+
+      /* not every device has matrix units */
+      if ((banned || i == RLX_GPU_PRODUCT_MATRIX) && figures->product_flops[i] == 0.0)
+        continue;
+      if (banned || !is_rate (figures->product_flops[i]))
+        return FALSE;
+    }
   /* All ways wrong leaves nothing to compute with. */
   return is_rate (figures->flops) && figures->flops == rlx_figures_get_best (figures) &&
          is_rate (figures->flops_f16) && is_rate (figures->bandwidth) && is_rate (figures->transfer) &&
@@ -426,8 +433,9 @@ rlx_calibration_get_round_trip_time (RlxCalibration *self)
  *
  * The keys are `lanes`, which is made for CPUs, and `tiles-128`, `tiles-64` and
  * `tiles-32`, which are made for GPUs and called by the rows and columns of a
- * tile. All of them multiply matrices of 512 by 512 elements of 32 bits. Those
- * in [method@Rlx.Calibration.get_wrong_kernels] are left out. Which of them a
+ * tile. `matrix` is there for devices with matrix units, and for graphs with
+ * %RLX_PRECISION_REDUCED. All of them multiply matrices of 512 by 512 elements of
+ * 32 bits. Those in [method@Rlx.Calibration.get_wrong_kernels] are left out. Which of them a
  * graph gets depends on the sizes of its matrices, too.
  *
  * Returns: (transfer full): the rates

@@ -19,6 +19,33 @@ RlxExecutable * rlx_device_compile_for (RlxDevice           *self,
                                         const RlxGpuFigures *figures,
                                         GCancellable        *cancellable,
                                         GError             **error);
+/* Compiles for what the device is said to be. */
+RlxExecutable * rlx_device_compile_seen (RlxDevice               *self,
+                                         RlxGraph                *graph,
+                                         const RlxGpuAdapterInfo *seen,
+                                         GCancellable            *cancellable,
+                                         GError                 **error);
+
+/* rlx-matrix-probe.c: what is known of the matrix units. */
+typedef struct
+{
+  GMutex mutex;
+  gboolean done;                 /* under the mutex, as the others */
+  gboolean found;
+  RlxGpuMatrixConfig config;
+} RlxMatrixProbe;
+
+RlxMatrixProbe * rlx_device_get_matrix_probe (RlxDevice *self);
+/* The configuration that products with reduced precision use, if *@found. The first
+ * call tries those there are. FALSE when the device failed or somebody cancelled. */
+gboolean        rlx_device_find_matrix     (RlxDevice          *self,
+                                            RlxGpuMatrixConfig *config,
+                                            gboolean           *found,
+                                            GCancellable       *cancellable,
+                                            GError            **error);
+/* For tests: makes all that is tried from now on look wrong. */
+void            rlx_matrix_probe_set_test  (gboolean wrong);
+
 /* For what is compiled from now on. Notifies in the main context of the device. */
 void            rlx_device_set_calibration (RlxDevice      *self,
                                             RlxCalibration *calibration);
@@ -32,13 +59,17 @@ RlxExecutable * rlx_executable_new   (RlxDevice           *device,
 /* FALSE for what g_object_new() alone makes: that has nothing to run. */
 gboolean        rlx_executable_is_compiled (RlxExecutable *self);
 const RlxPlan * rlx_executable_peek_plan (RlxExecutable *self);
+/* The steps that run, those of the prologue first. (element-type RlxStep) */
+GPtrArray *     rlx_executable_get_steps (RlxExecutable *self);
 /* What a run dispatches. */
 const RlxGpuDispatch * rlx_executable_peek_dispatches (RlxExecutable *self,
                                                        guint         *n_dispatches);
 
-/* rlx-profile.c: @times are nanoseconds by step of the main part, NULL when the
+/* rlx-profile.c: @times are nanoseconds by step of those that ran, NULL when the
  * device has no timestamps. */
 RlxProfile *    rlx_profile_new      (const RlxPlan *plan,
+                                      const guint   *steps,
+                                      guint          n_steps,
                                       const guint64 *times,
                                       double         wall_time);
 

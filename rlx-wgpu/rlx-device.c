@@ -40,6 +40,7 @@ struct _RlxDevice
 
   GMutex mutex;
   RlxCalibration *calibration;   /* under the mutex, nullable */
+  RlxMatrixProbe matrix;
 };
 
 enum
@@ -74,6 +75,7 @@ rlx_device_finalize (GObject *object)
   g_clear_object (&self->adapter);
   g_clear_object (&self->calibration);
   g_mutex_clear (&self->mutex);
+  g_mutex_clear (&self->matrix.mutex);
   g_clear_pointer (&self->context, g_main_context_unref);
 
   G_OBJECT_CLASS (rlx_device_parent_class)->finalize (object);
@@ -200,6 +202,7 @@ rlx_device_init (RlxDevice *self)
 {
   self->context = g_main_context_ref_thread_default ();
   g_mutex_init (&self->mutex);
+  g_mutex_init (&self->matrix.mutex);
 }
 
 /* ---- loss: told on the device's thread, emitted in the owner's context ------ */
@@ -402,14 +405,12 @@ get_figures (RlxDevice     *self,
 }
 
 static RlxExecutable *
-compile_ir (RlxDevice           *self,
-            const RlxIr         *ir,
-            const RlxGpuFigures *figures,
-            GCancellable        *cancellable,
-            GError             **error)
+compile_ir (RlxDevice               *self,
+            const RlxIr             *ir,
+            const RlxGpuAdapterInfo *info,
+            GCancellable            *cancellable,
+            GError                 **error)
 {
-  RlxGpuAdapterInfo seen = *rlx_gpu_get_info (self->gpu);
-  const RlxGpuAdapterInfo *info = &seen;
   gint64 start = g_get_monotonic_time ();
   RlxExecutable *executable;
   RlxIr *fused;
@@ -418,11 +419,6 @@ compile_ir (RlxDevice           *self,
 
   if (g_cancellable_set_error_if_cancelled (cancellable, error) || !rlx_gpu_check_lost (self->gpu, error))
     return NULL;
-
-  if (figures != NULL)
-    seen.figures = *figures;
-  else
-    get_figures (self, &seen.figures);
 
   fused = rlx_run_passes (ir, info, error);
   if (fused == NULL)
@@ -437,7 +433,7 @@ compile_ir (RlxDevice           *self,
     }
   RLX_NOTE (COMPILE, "%u nodes, after passes %u, %u steps, planned in %.2f ms",
             ir->nodes->len, fused->nodes->len, plan->steps->len, (double) (g_get_monotonic_time () - start) * 1e-3);
-  executable = rlx_executable_new (self, plan, &seen.figures, cancellable, error);
+  executable = rlx_executable_new (self, plan, &info->figures, cancellable, error);
   RLX_MARK_END (compile, "%u nodes", ir->nodes->len);
   RLX_NOTE (COMPILE, "compiled in %.2f ms", (double) (g_get_monotonic_time () - start) * 1e-3);
   return executable;
@@ -466,9 +462,40 @@ rlx_device_compile_for (RlxDevice           *self,
                         GCancellable        *cancellable,
                         GError             **error)
 {
+  RlxGpuAdapterInfo seen = *rlx_gpu_get_info (self->gpu);
+  const RlxIr *ir = check_graph (graph, error);
+  RlxGpuMatrixConfig config;
+  gboolean has_matrix = FALSE;
+
+  if (ir == NULL)
+    return NULL;
+  if (ir->precision == RLX_PRECISION_REDUCED && !rlx_device_find_matrix (self, &config, &has_matrix, cancellable, error))
+    return NULL;
+  seen.matrix_configs = &config;
+  seen.n_matrix_configs = has_matrix ? 1 : 0;
+  if (figures != NULL)
+    seen.figures = *figures;
+  else
+    get_figures (self, &seen.figures);
+  return compile_ir (self, ir, &seen, cancellable, error);
+}
+
+RlxExecutable *
+rlx_device_compile_seen (RlxDevice               *self,
+                         RlxGraph                *graph,
+                         const RlxGpuAdapterInfo *seen,
+                         GCancellable            *cancellable,
+                         GError                 **error)
+{
   const RlxIr *ir = check_graph (graph, error);
 
-  return ir ? compile_ir (self, ir, figures, cancellable, error) : NULL;
+  return ir ? compile_ir (self, ir, seen, cancellable, error) : NULL;
+}
+
+RlxMatrixProbe *
+rlx_device_get_matrix_probe (RlxDevice *self)
+{
+  return &self->matrix;
 }
 
 /**

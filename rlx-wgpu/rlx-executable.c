@@ -41,6 +41,14 @@ typedef struct
   RlxGpuFigures figures;         /* the device when it was compiled */
   gboolean *is_set;              /* by parameter; device thread only */
   gboolean stale;                /* the prologue must run (again); device thread only */
+
+  /* Which steps run depends on weights: rlx-narrow.c. The device thread changes it,
+   * between runs and for all forks at once, so that a run finds its list made. */
+  GMutex mutex;
+  gboolean *is_narrow;           /* by narrow of the plan; under the mutex, as what follows */
+  guint *steps;                  /* of the main part, those that run */
+  guint n_steps;
+  GPtrArray *forks;              /* RlxExecutable, not owned */
 } Shared;
 
 struct _RlxExecutable
@@ -52,6 +60,7 @@ struct _RlxExecutable
   RlxGpuBuffer **own;            /* by plan buffer; NULL where shared */
   GPtrArray *groups;             /* RlxGpuBindGroup: steps that bind the same share one */
   RlxGpuDispatch *dispatches;    /* by step */
+  RlxGpuDispatch *running;       /* of the main part, those that run: shared->steps */
   RlxGpuCopy *copies;
   guint64 *times;                /* by main step, while profiling */
 
@@ -112,6 +121,10 @@ shared_unref (Shared *shared)
   g_free (shared->buffers);
   g_free (shared->pipelines);
   g_free (shared->is_set);
+  g_free (shared->is_narrow);
+  g_free (shared->steps);
+  g_ptr_array_unref (shared->forks);
+  g_mutex_clear (&shared->mutex);
   rlx_plan_free (shared->plan);
   rlx_gpu_unref (shared->gpu);
   g_free (shared);
@@ -189,6 +202,31 @@ make_pipelines (Shared       *shared,
   return FALSE;
 }
 
+/* Under the mutex, as the next. */
+static void
+choose_dispatches (RlxExecutable *self)
+{
+  for (guint i = 0; i < self->shared->n_steps; i++)
+    self->running[i] = self->dispatches[self->shared->steps[i]];
+}
+
+static void
+choose_steps (Shared *shared)
+{
+  const RlxPlan *plan = shared->plan;
+
+  shared->n_steps = 0;
+  for (guint i = plan->n_prologue; i < plan->steps->len; i++)
+    {
+      const RlxStep *step = g_ptr_array_index (plan->steps, i);
+
+      if (step->narrow == 0 || shared->is_narrow[step->narrow - 1] == step->if_narrow)
+        shared->steps[shared->n_steps++] = i;
+    }
+  for (guint i = 0; i < shared->forks->len; i++)
+    choose_dispatches (g_ptr_array_index (shared->forks, i));
+}
+
 static Shared *
 shared_new (RlxGpu              *gpu,
             RlxPlan             *plan,
@@ -207,6 +245,11 @@ shared_new (RlxGpu              *gpu,
   shared->pipelines = g_new0 (RlxGpuPipeline *, plan->steps->len + 1);
   shared->is_set = g_new0 (gboolean, plan->parameters->len + 1);
   shared->stale = plan->n_prologue > 0;
+  g_mutex_init (&shared->mutex);
+  shared->is_narrow = g_new0 (gboolean, plan->narrows->len + 1);
+  shared->steps = g_new0 (guint, plan->steps->len + 1);
+  shared->forks = g_ptr_array_new ();
+  choose_steps (shared);
 
   for (guint i = 0; ok && i < plan->buffers->len; i++)
     if (!is_own_buffer (plan, i))
@@ -337,6 +380,7 @@ executable_new (RlxDevice *device,
   self->own = g_new0 (RlxGpuBuffer *, plan->buffers->len + 1);
   self->groups = g_ptr_array_new_with_free_func ((GDestroyNotify) rlx_gpu_bind_group_free);
   self->dispatches = g_new0 (RlxGpuDispatch, plan->steps->len + 1);
+  self->running = g_new0 (RlxGpuDispatch, plan->steps->len + 1);
   self->copies = g_new0 (RlxGpuCopy, plan->copies->len + 1);
   self->times = g_new0 (guint64, plan->steps->len + 1);
 
@@ -351,6 +395,10 @@ executable_new (RlxDevice *device,
       g_object_unref (self);
       return NULL;
     }
+  g_mutex_lock (&shared->mutex);
+  g_ptr_array_add (shared->forks, self);
+  choose_dispatches (self);
+  g_mutex_unlock (&shared->mutex);
   return self;
 }
 
@@ -448,6 +496,9 @@ rlx_executable_finalize (GObject *object)
 
   if (self->shared != NULL)
     {
+      g_mutex_lock (&self->shared->mutex);
+      g_ptr_array_remove_fast (self->shared->forks, self);
+      g_mutex_unlock (&self->shared->mutex);
       g_clear_pointer (&self->groups, g_ptr_array_unref);
       for (guint i = 0; i < self->shared->plan->buffers->len; i++)
         g_clear_pointer (&self->own[i], rlx_gpu_buffer_free);
@@ -455,6 +506,7 @@ rlx_executable_finalize (GObject *object)
     }
   g_free (self->own);
   g_free (self->dispatches);
+  g_free (self->running);
   g_free (self->copies);
   g_free (self->times);
   g_clear_object (&self->profile);
@@ -656,7 +708,7 @@ keep_profile (RlxExecutable *self,
               gboolean       timed,
               gint64         start)
 {
-  RlxProfile *profile = rlx_profile_new (self->shared->plan, timed ? self->times : NULL,
+  RlxProfile *profile = rlx_profile_new (self->shared->plan, self->shared->steps, self->shared->n_steps, timed ? self->times : NULL,
                                          (double) (g_get_monotonic_time () - start) * 1e-6);
 
   g_mutex_lock (&self->mutex);
@@ -698,8 +750,8 @@ rlx_run_execute (RlxRun  *run,
   gint64 start = g_get_monotonic_time ();
   RlxGpuJob job = {
     .uploads = uploads,
-    .dispatches = self->dispatches + plan->n_prologue,
-    .n_dispatches = plan->steps->len - plan->n_prologue,
+    .dispatches = self->running,
+    .n_dispatches = self->shared->n_steps,
     .copies = self->copies,
     .n_copies = plan->copies->len,
     .downloads = downloads,
@@ -837,10 +889,25 @@ typedef struct
   GPtrArray *bytes;
   guint n;
   gboolean parameters;
+  const signed char *narrow;   /* by narrow of the plan: the answer for the new values, -1 for the old ones */
   GCancellable *cancellable;
   GError **error;
   gboolean ok;
 } WriteCall;
+
+/* A write that failed half-way may have left anything: nothing is known of it. */
+static void
+keep_answers (WriteCall *call)
+{
+  Shared *shared = call->self->shared;
+
+  g_mutex_lock (&shared->mutex);
+  for (guint i = 0; i < shared->plan->narrows->len; i++)
+    if (call->narrow[i] >= 0)
+      shared->is_narrow[i] = call->ok && call->narrow[i];
+  choose_steps (shared);
+  g_mutex_unlock (&shared->mutex);
+}
 
 static void
 write_call (RlxGpu  *gpu,
@@ -851,6 +918,8 @@ write_call (RlxGpu  *gpu,
   const RlxPlan *plan = self->shared->plan;
 
   call->ok = !g_cancellable_set_error_if_cancelled (call->cancellable, call->error);
+  if (!call->ok)
+    return;
   for (guint i = 0; call->ok && i < call->n; i++)
     {
       const RlxSlot *slot = get_slot (plan, call->ports[i]->slot);
@@ -862,6 +931,28 @@ write_call (RlxGpu  *gpu,
           self->shared->stale = plan->n_prologue > 0;
         }
     }
+  if (call->narrow != NULL)
+    keep_answers (call);
+}
+
+/* Looks at new weights, on the caller's thread: there may be many. */
+static signed char *
+find_answers (const RlxPlan   *plan,
+              const RlxPort  **ports,
+              const GPtrArray *bytes)
+{
+  signed char *answers = g_malloc (plan->narrows->len + 1);
+
+  for (guint i = 0; i < plan->narrows->len; i++)
+    {
+      const RlxNarrow *narrow = &g_array_index (plan->narrows, RlxNarrow, i);
+
+      answers[i] = -1;
+      for (guint j = 0; j < bytes->len; j++)
+        if (ports[j]->slot == narrow->slot)
+          answers[i] = (signed char) rlx_narrow_decide (narrow, g_ptr_array_index (bytes, j));
+    }
+  return answers;
 }
 
 static gboolean
@@ -876,7 +967,8 @@ write_ports (RlxExecutable     *self,
 {
   g_autofree const RlxPort **found = g_new0 (const RlxPort *, n_values + 1);
   g_autoptr(GPtrArray) bytes = g_ptr_array_new_with_free_func ((GDestroyNotify) g_bytes_unref);
-  WriteCall call = { self, found, bytes, (guint) n_values, ports == self->shared->plan->parameters, cancellable, error, FALSE };
+  g_autofree signed char *answers = NULL;
+  WriteCall call = { self, found, bytes, (guint) n_values, ports == self->shared->plan->parameters, NULL, cancellable, error, FALSE };
 
   /* everything is checked before anything is written */
   for (gsize i = 0; i < n_values; i++)
@@ -896,6 +988,8 @@ write_ports (RlxExecutable     *self,
         return FALSE;
       g_ptr_array_add (bytes, converted);
     }
+  if (call.parameters && self->shared->plan->narrows->len > 0)
+    call.narrow = answers = find_answers (self->shared->plan, found, bytes);
   rlx_gpu_invoke_sync (self->shared->gpu, write_call, &call);
   return call.ok;
 }
@@ -1092,8 +1186,23 @@ const RlxGpuDispatch *
 rlx_executable_peek_dispatches (RlxExecutable *self,
                                 guint         *n_dispatches)
 {
-  *n_dispatches = self->shared->plan->steps->len - self->shared->plan->n_prologue;
-  return self->dispatches + self->shared->plan->n_prologue;
+  *n_dispatches = self->shared->n_steps;
+  return self->running;
+}
+
+GPtrArray *
+rlx_executable_get_steps (RlxExecutable *self)
+{
+  Shared *shared = self->shared;
+  GPtrArray *steps = g_ptr_array_sized_new (shared->plan->steps->len);
+
+  for (guint i = 0; i < shared->plan->n_prologue; i++)
+    g_ptr_array_add (steps, g_ptr_array_index (shared->plan->steps, i));
+  g_mutex_lock (&shared->mutex);
+  for (guint i = 0; i < shared->n_steps; i++)
+    g_ptr_array_add (steps, g_ptr_array_index (shared->plan->steps, shared->steps[i]));
+  g_mutex_unlock (&shared->mutex);
+  return steps;
 }
 
 /**
@@ -1166,6 +1275,8 @@ rlx_executable_get_output_names (RlxExecutable *self)
  *
  * Gets the number of kernels a run starts.
  *
+ * With %RLX_PRECISION_REDUCED it can change when parameters get values.
+ *
  * Returns: the number
  *
  * Since: 1.0
@@ -1173,9 +1284,14 @@ rlx_executable_get_output_names (RlxExecutable *self)
 guint
 rlx_executable_get_n_dispatches (RlxExecutable *self)
 {
+  guint n;
+
   g_return_val_if_fail (rlx_executable_is_compiled (self), 0);
 
-  return self->shared->plan->steps->len - self->shared->plan->n_prologue;
+  g_mutex_lock (&self->shared->mutex);
+  n = self->shared->n_steps;
+  g_mutex_unlock (&self->shared->mutex);
+  return n;
 }
 
 /**
@@ -1199,6 +1315,7 @@ rlx_executable_get_n_dispatches (RlxExecutable *self)
 double
 rlx_executable_get_estimate (RlxExecutable *self)
 {
+  g_autoptr(GPtrArray) steps = NULL;
   const RlxGpuFigures *figures;
   const RlxPlan *plan;
   double seconds, moved = 0.0;
@@ -1208,8 +1325,9 @@ rlx_executable_get_estimate (RlxExecutable *self)
   figures = &self->shared->figures;
   plan = self->shared->plan;
   seconds = figures->round_trip_time;
-  for (guint i = plan->n_prologue; i < plan->steps->len; i++)
-    seconds += estimate (g_ptr_array_index (plan->steps, i), figures);
+  steps = rlx_executable_get_steps (self);
+  for (guint i = plan->n_prologue; i < steps->len; i++)
+    seconds += estimate (g_ptr_array_index (steps, i), figures);
   for (guint i = 0; i < plan->copies->len; i++)
     seconds += 2.0 * (double) get_slot (plan, g_array_index (plan->copies, RlxSlotCopy, i).target)->size / figures->bandwidth;
   for (guint i = 0; i < plan->inputs->len; i++)

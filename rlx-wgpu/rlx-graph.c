@@ -5,6 +5,7 @@
 
 #include "rlx-graph.h"
 
+#include "rlx-enum-types.h"
 #include "rlx-graph-private.h"
 #include "rlx-tensor-private.h"
 #include "util/rlx-debug-private.h"
@@ -84,6 +85,14 @@ struct _RlxGraph
   gboolean frozen;
 };
 
+enum
+{
+  PROP_0,
+  PROP_PRECISION,
+  N_PROPS
+};
+
+static GParamSpec *properties[N_PROPS];
 static guint items_changed_id;
 
 static void list_model_init (GListModelInterface *iface);
@@ -110,11 +119,56 @@ rlx_graph_finalize (GObject *object)
 }
 
 static void
+rlx_graph_get_property (GObject    *object,
+                        guint       id,
+                        GValue     *value,
+                        GParamSpec *pspec)
+{
+  switch (id)
+    {
+    case PROP_PRECISION:
+      g_value_set_enum (value, rlx_graph_get_precision (RLX_GRAPH (object)));
+      break;
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+    }
+}
+
+static void
+rlx_graph_set_property (GObject      *object,
+                        guint         id,
+                        const GValue *value,
+                        GParamSpec   *pspec)
+{
+  switch (id)
+    {
+    case PROP_PRECISION:
+      rlx_graph_set_precision (RLX_GRAPH (object), g_value_get_enum (value));
+      break;
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+    }
+}
+
+static void
 rlx_graph_class_init (RlxGraphClass *klass)
 {
   GObjectClass *object_class = G_OBJECT_CLASS (klass);
 
   object_class->finalize = rlx_graph_finalize;
+  object_class->get_property = rlx_graph_get_property;
+  object_class->set_property = rlx_graph_set_property;
+
+  /**
+   * RlxGraph:precision:
+   *
+   * How exact its products of matrices are.
+   *
+   * Since: 1.0
+   */
+  properties[PROP_PRECISION] = g_param_spec_enum ("precision", NULL, NULL, RLX_TYPE_PRECISION, RLX_PRECISION_FULL,
+                                                  G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | G_PARAM_EXPLICIT_NOTIFY);
+  g_object_class_install_properties (object_class, N_PROPS, properties);
 
   items_changed_id = g_signal_lookup ("items-changed", G_TYPE_LIST_MODEL);
 }
@@ -299,6 +353,55 @@ check_owner (RlxGraph   *self,
                        "%s: operand “%s” (%s) belongs to another graph", what, operand, text);
 
   return FALSE;
+}
+
+/**
+ * rlx_graph_get_precision: (get-property precision)
+ * @self: a graph
+ *
+ * Gets how exact its products of matrices are.
+ *
+ * Returns: the precision
+ *
+ * Since: 1.0
+ */
+RlxPrecision
+rlx_graph_get_precision (RlxGraph *self)
+{
+  g_return_val_if_fail (RLX_IS_GRAPH (self), RLX_PRECISION_FULL);
+
+  return self->ir->precision;
+}
+
+/**
+ * rlx_graph_set_precision: (set-property precision)
+ * @self: a graph
+ * @precision: how exact
+ *
+ * Sets how exact its products of matrices are.
+ *
+ * A graph that has been compiled cannot change any more; see
+ * [method@Rlx.Graph.check].
+ *
+ * Since: 1.0
+ */
+void
+rlx_graph_set_precision (RlxGraph     *self,
+                         RlxPrecision  precision)
+{
+  g_return_if_fail (RLX_IS_GRAPH (self));
+
+  if (!check_editable (self, "precision", NULL))
+    return;
+  if (precision != RLX_PRECISION_FULL && precision != RLX_PRECISION_REDUCED)
+    {
+      graph_fail_printf (self, NULL, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "precision: there is no precision %d", (int) precision);
+      return;
+    }
+  if (self->ir->precision == precision)
+    return;
+  self->ir->precision = precision;
+  g_object_notify_by_pspec (G_OBJECT (self), properties[PROP_PRECISION]);
 }
 
 /* ---- adding nodes -------------------------------------------------------------- */

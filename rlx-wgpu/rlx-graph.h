@@ -22,6 +22,12 @@ RlxGraph *   rlx_graph_new_from_text  (const char    *text,
                                        GError       **error) G_GNUC_WARN_UNUSED_RESULT;
 
 RLX_API
+RlxPrecision rlx_graph_get_precision  (RlxGraph      *self);
+RLX_API
+void         rlx_graph_set_precision  (RlxGraph      *self,
+                                       RlxPrecision   precision);
+
+RLX_API
 RlxNode *    rlx_graph_input          (RlxGraph      *self,
                                        const char    *name,
                                        RlxDataType    data_type,

@@ -121,15 +121,17 @@ rlx_profile_init (RlxProfile *self)
 
 RlxProfile *
 rlx_profile_new (const RlxPlan *plan,
+                 const guint   *steps,
+                 guint          n_steps,
                  const guint64 *times,
                  double         wall_time)
 {
   RlxProfile *self = g_object_new (RLX_TYPE_PROFILE, NULL);
 
   self->wall_time = wall_time;
-  for (guint i = plan->n_prologue; i < plan->steps->len; i++)
+  for (guint i = 0; i < n_steps; i++)
     {
-      const RlxStep *step = g_ptr_array_index (plan->steps, i);
+      const RlxStep *step = g_ptr_array_index (plan->steps, steps[i]);
       RlxProfileStep *item = g_object_new (RLX_TYPE_PROFILE_STEP, NULL);
 
       item->op = g_strdup (step->op);
@@ -137,7 +139,7 @@ rlx_profile_new (const RlxPlan *plan,
       item->node = g_strdup (step->label);
       item->flops = step->flops;
       item->bytes = step->bytes;
-      item->time = times ? (double) times[i - plan->n_prologue] * 1e-9 : 0;
+      item->time = times ? (double) times[i] * 1e-9 : 0;
       self->total_time += item->time;
       g_ptr_array_add (self->steps, item);
     }

@@ -368,6 +368,30 @@ typedef enum
 } RlxHeadLayout;
 
 /**
+ * RlxPrecision:
+ * @RLX_PRECISION_FULL: as exact as the operators state
+ * @RLX_PRECISION_REDUCED: products with weights may round their operands to f16,
+ *   where that does the weights no harm
+ *
+ * How exact the products of matrices in a graph are.
+ *
+ * A device with matrix units (%RLX_DEVICE_FEATURES_SUBGROUP_MATRIX) is several
+ * times as fast with %RLX_PRECISION_REDUCED; on others it changes nothing. Sums are
+ * in f32 all the same. Each element of the result is then at most 2⁻¹⁰ times the sum
+ * of the absolute products further off than the operator states. The weights are
+ * looked at whenever they are given: those that f16 cannot hold, or whose products
+ * live from cancellation (differences, Fourier matrices), keep full precision.
+ * Activations are not looked at: one beyond 65504 becomes infinite.
+ *
+ * Since: 1.0
+ */
+typedef enum
+{
+  RLX_PRECISION_FULL,
+  RLX_PRECISION_REDUCED,
+} RlxPrecision;
+
+/**
  * RlxPackedType:
  * @RLX_PACKED_TYPE_Q4_0: 32 numbers of 4 bits and a scale, 18 bytes
  * @RLX_PACKED_TYPE_Q4_1: 32 numbers of 4 bits, a scale and an offset, 20 bytes

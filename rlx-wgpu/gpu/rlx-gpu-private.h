@@ -54,6 +54,7 @@ typedef enum
   RLX_GPU_PRODUCT_TILES_64,
   RLX_GPU_PRODUCT_TILES_32,
   RLX_GPU_PRODUCT_REGISTERS,
+  RLX_GPU_PRODUCT_MATRIX,   /* with reduced precision only: what is before it can always be used */
   RLX_GPU_N_PRODUCTS
 } RlxGpuProduct;
 

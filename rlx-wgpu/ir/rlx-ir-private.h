@@ -78,6 +78,7 @@ struct _RlxIr
   GArray *outputs;     /* RlxIrOutput */
   GArray *assigns;     /* RlxIrAssign: state takes value at the end of a run */
   guint n_values;
+  RlxPrecision precision;
 };
 
 RlxIr *     rlx_ir_new   (void);

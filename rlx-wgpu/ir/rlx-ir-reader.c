@@ -21,12 +21,14 @@
 #include <string.h>
 
 #define MAX_LABEL_LENGTH 255
+#define LINE_STARTS "a line that starts with %, \"output\", \"assign\" or \"precision\""
 
 typedef struct
 {
   RlxLexer lexer;
   RlxGraph *graph;
   GHashTable *values;   /* number in the text → RlxNode */
+  gboolean has_precision;
 } Reader;
 
 /* "[1, 2]" */
@@ -689,6 +691,31 @@ read_assign (Reader  *reader,
 }
 
 static gboolean
+read_precision (Reader  *reader,
+                GError **error)
+{
+  const char *start;
+  g_autofree char *word = NULL;
+
+  if (reader->has_precision)
+    return rlx_lexer_error (&reader->lexer, reader->lexer.p, error, "the precision is there twice");
+  reader->has_precision = TRUE;
+
+  word = rlx_lexer_read_word (&reader->lexer, "\"full\" or \"reduced\"", error);
+  if (word == NULL)
+    return FALSE;
+  start = reader->lexer.p - strlen (word);
+  if (strcmp (word, "full") != 0 && strcmp (word, "reduced") != 0)
+    {
+      reader->lexer.p = start;
+      return rlx_lexer_expected (&reader->lexer, "\"full\" or \"reduced\"", error);
+    }
+
+  rlx_graph_set_precision (reader->graph, word[0] == 'f' ? RLX_PRECISION_FULL : RLX_PRECISION_REDUCED);
+  return TRUE;
+}
+
+static gboolean
 read_header (Reader  *reader,
              GError **error)
 {
@@ -737,7 +764,7 @@ rlx_graph_read_text (RlxGraph    *self,
         good = read_node (&reader, error);
       else
         {
-          g_autofree char *word = rlx_lexer_read_word (&reader.lexer, "a line that starts with %, \"output\" or \"assign\"", error);
+          g_autofree char *word = rlx_lexer_read_word (&reader.lexer, LINE_STARTS, error);
 
           if (word == NULL)
             return FALSE;
@@ -745,10 +772,12 @@ rlx_graph_read_text (RlxGraph    *self,
             good = read_output (&reader, error);
           else if (strcmp (word, "assign") == 0)
             good = read_assign (&reader, error);
+          else if (strcmp (word, "precision") == 0)
+            good = read_precision (&reader, error);
           else
             {
               reader.lexer.p -= strlen (word);
-              good = rlx_lexer_expected (&reader.lexer, "a line that starts with %, \"output\" or \"assign\"", error);
+              good = rlx_lexer_expected (&reader.lexer, LINE_STARTS, error);
             }
         }
 

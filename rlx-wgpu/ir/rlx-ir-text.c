@@ -5,7 +5,7 @@
  * space is a comment, and so is the rest of a line from a # outside a string.
  *
  *   text       = "rlx" "1" line*
- *   line       = node | "output" string value | "assign" value value
+ *   line       = node | "output" string value | "assign" value value | "precision" ("full" | "reduced")
  *   node       = value ("," value)* "=" (leaf | call) [string]
  *   leaf       = ("input" | "parameter") string type
  *              | "constant" type data | "state" string type data
@@ -17,7 +17,7 @@
  *   value      = "%" digits
  *   string     = as in JSON, on one line and without NUL
  *
- * The string at the end of a node is its label: constants and calls only.
+ * The precision is there once at most. The string at the end of a node is its label: constants and calls only.
  * Numbers of values are free, as long as each is used once; a written graph
  * counts from 0. Data in base64 is in little-endian byte order.
  */
@@ -363,6 +363,8 @@ rlx_ir_to_text (const RlxIr *ir)
 {
   GString *text = g_string_new ("rlx 1\n");
 
+  if (ir->precision == RLX_PRECISION_REDUCED)
+    g_string_append (text, "precision reduced\n");
   for (guint i = 0; i < ir->nodes->len; i++)
     append_node (text, g_ptr_array_index (ir->nodes, i));
 

@@ -52,6 +52,9 @@ typedef struct _RlxKernel RlxKernel;
 /* The facts a lowering may look at to choose a variant. */
 const RlxGpuAdapterInfo *rlx_lower_get_adapter (RlxLower *lower);
 
+/* What the products of the steps being made may do. */
+RlxPrecision rlx_lower_get_precision (RlxLower *lower);
+
 /* A value that lives between two steps of one lowering (multi-pass plans). */
 RlxIrValue *rlx_lower_temporary (RlxLower            *lower,
                                  const RlxTensorType *type);
@@ -92,6 +95,23 @@ const RlxIrValue *rlx_lower_join_weights     (RlxLower                *lower,
                                               gboolean                 columns_first,
                                               guint                    width);
 
+/* Whether a value is a constant or a parameter that lies as it was given. */
+gboolean    rlx_lower_is_weight     (RlxLower *lower, const RlxIrValue *value);
+/* Whether f16 holds such a weight of f32 well enough for products, @n_k · @n_n
+ * matrices as for rlx_lower_pack_weight(). A constant is looked at here. For a
+ * parameter, whose values come later, *@condition is not 0 and stands for the
+ * answer: make steps for both. */
+gboolean    rlx_lower_can_narrow    (RlxLower         *lower,
+                                     const RlxIrNode  *node,
+                                     const RlxIrValue *value,
+                                     guint64           n_k,
+                                     guint64           n_n,
+                                     guint64           stride_k,
+                                     guint64           stride_n,
+                                     guint            *condition);
+/* The steps from here on run only if the answer is @if_narrow; 0 ends that. */
+void        rlx_lower_set_condition (RlxLower *lower, guint condition, gboolean if_narrow);
+
 RlxKernel * rlx_kernel_new        (RlxLower        *lower,
                                    const RlxIrNode *node,
                                    const char      *file);
@@ -106,6 +126,8 @@ void        rlx_kernel_param_i32  (RlxKernel *self, const char *name, gint64 val
 void        rlx_kernel_param_f32  (RlxKernel *self, const char *name, double value);
 void        rlx_kernel_define     (RlxKernel *self, const char *name, gint64 value);
 void        rlx_kernel_define_text (RlxKernel *self, const char *name, const char *text);
+/* A directive that the kernel needs, as "enable f16;". */
+void        rlx_kernel_enable     (RlxKernel *self, const char *directive);
 /* For the profile and for cutting submits. */
 void        rlx_kernel_set_cost   (RlxKernel *self, double flops, double bytes);
 /* Says that input @input may share memory with output @output when it is not

@@ -198,6 +198,16 @@ rlx_kernel_define_text (RlxKernel  *self,
 }
 
 void
+rlx_kernel_enable (RlxKernel  *self,
+                   const char *directive)
+{
+  RlxStep *step = self->step;
+  g_autofree char *before = step->enables;
+
+  step->enables = g_strconcat (before ? before : "", directive, "\n", NULL);
+}
+
+void
 rlx_kernel_set_cost (RlxKernel *self,
                      double     flops,
                      double     bytes)

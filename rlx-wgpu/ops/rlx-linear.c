@@ -410,7 +410,8 @@ lower_joined (RlxLower        *lower,
   guint n = node->n_outputs;
 
   *done = FALSE;
-  if (!rlx_product_can_be_packed (rlx_lower_get_adapter (lower)))
+  /* Matrix units want each weight by itself: one may be narrowed where another is not. */
+  if (!rlx_product_can_be_packed (rlx_lower_get_adapter (lower)) || rlx_product_has_matrix (lower))
     return TRUE;
 
   set_matrix_a (&product, node->inputs[0], FALSE);

@@ -62,6 +62,18 @@ typedef struct
   double beta;
 } RlxProduct;
 
+/* A tile that is made by matrix units; kernels/matmul-matrix.wgsl. */
+typedef struct
+{
+  gboolean half;            /* operands are f16, else f32 */
+  gboolean exact;           /* they were before */
+  guint m, n, k;            /* of one matrix */
+  guint size;               /* of the tile, both ways */
+  guint wm, wn;             /* workers */
+  guint kt;
+  guint workgroup;
+} RlxProductMatrix;
+
 extern const RlxOp rlx_op_joint_linear;
 extern const RlxOp rlx_op_joint_linear_transposed;
 
@@ -77,6 +89,23 @@ gboolean rlx_product_can_be_packed (const RlxGpuAdapterInfo *adapter);
 
 /* Whether the adapter takes a `window`. */
 gboolean rlx_product_takes_windows (const RlxGpuAdapterInfo *adapter);
+/* Whether products may go through the matrix units at all. */
+gboolean rlx_product_has_matrix    (RlxLower *lower);
+/* Whether a product goes through the matrix units, and how. *@condition is as for
+ * rlx_lower_can_narrow(). */
+gboolean rlx_product_choose_matrix (RlxLower         *lower,
+                                    const RlxIrNode  *node,
+                                    const RlxProduct *product,
+                                    guint64           n_batch,
+                                    guint64           wanted,
+                                    RlxProductMatrix *matrix,
+                                    guint            *condition);
+void     rlx_product_describe_matrix (RlxKernel              *kernel,
+                                      const RlxProductMatrix *matrix);
+gboolean rlx_matrix_config_is_usable (const RlxGpuAdapterInfo  *adapter,
+                                      const RlxGpuMatrixConfig *config);
+gboolean rlx_matrix_config_is_better (const RlxGpuMatrixConfig *a,
+                                      const RlxGpuMatrixConfig *b);
 
 /* The result must have elements. */
 gboolean rlx_lower_product    (RlxLower         *lower,

@@ -2,7 +2,8 @@
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
  * Chooses how the product of two matrices is computed: the heads of
- * kernels/matmul.wgsl and kernels/matmul-tile.wgsl say what the ways are and why.
+ * kernels/matmul.wgsl, kernels/matmul-tile.wgsl and kernels/matmul-matrix.wgsl say
+ * what the ways are and why.
  */
 #include "config.h"
 
@@ -58,7 +59,7 @@ swap (guint64 *a,
 /* One way to compute a product, and its numbers. */
 typedef struct
 {
-  enum { LANES, TILES, DOT } kind;
+  enum { LANES, TILES, DOT, MATRIX } kind;
   gboolean turned;        /* rows and columns have changed places */
   guint64 workgroup;
   guint64 lanes, slices;  /* LANES */
@@ -70,6 +71,7 @@ typedef struct
   guint64 parts, part_k;  /* of the sum */
   guint64 n_groups;
   gboolean panel, pairs, vectors;
+  RlxProductMatrix matrix; /* MATRIX */
 } Way;
 
 static guint64
@@ -500,14 +502,23 @@ describe_way (RlxKernel *kernel,
     }
   else
     {
-      rlx_kernel_define (kernel, "TX", (gint64) way->tx);
-      rlx_kernel_define (kernel, "TY", (gint64) way->ty);
-      rlx_kernel_define (kernel, "KT", (gint64) way->kt);
-      rlx_kernel_define (kernel, "REGISTERS", way->registers);
       rlx_kernel_define (kernel, "A_ALONG_K", way->a_along_k);
       rlx_kernel_define (kernel, "B_ALONG_K", way->b_along_k);
       rlx_kernel_define (kernel, "A_VECTORS", way->a_vectors);
       rlx_kernel_define (kernel, "B_VECTORS", way->b_vectors);
+    }
+  if (way->kind == TILES)
+    {
+      rlx_kernel_define (kernel, "TX", (gint64) way->tx);
+      rlx_kernel_define (kernel, "TY", (gint64) way->ty);
+      rlx_kernel_define (kernel, "KT", (gint64) way->kt);
+      rlx_kernel_define (kernel, "REGISTERS", way->registers);
+    }
+  else if (way->kind == MATRIX)
+    {
+      rlx_product_describe_matrix (kernel, &way->matrix);
+      rlx_kernel_define (kernel, "A_WIDTH", way->a_vectors ? 4 : 1);
+      rlx_kernel_define (kernel, "B_WIDTH", way->b_vectors ? 4 : 1);
     }
 }
 
@@ -538,27 +549,83 @@ lower_sum (RlxLower         *lower,
   return rlx_kernel_dispatch (kernel, divide_up (n, 64), error);
 }
 
-gboolean
-rlx_lower_product (RlxLower         *lower,
-                   const RlxIrNode  *node,
-                   const RlxProduct *original,
-                   GError          **error)
+static const char *
+get_file (const RlxProduct *product,
+          const Way        *way)
+{
+  if (product->window != NULL)
+    return "conv-tile";
+  if (way->kind == MATRIX)
+    return "matmul-matrix";
+  if (way->kind == TILES)
+    return way->registers ? "matmul-registers" : "matmul-tile";
+  return "matmul";
+}
+
+/* The steps of one way. @product is @original, or that turned. */
+static gboolean
+lower_way (RlxLower         *lower,
+           const RlxIrNode  *node,
+           const RlxProduct *original,
+           const RlxProduct *product,
+           guint64           n_batch,
+           Way              *way,
+           GError          **error)
+{
+  RlxIrValue *parts = NULL;
+  RlxKernel *kernel;
+
+  kernel = rlx_kernel_new (lower, node, get_file (product, way));
+  describe_operands (kernel, product, way);
+  describe_way (kernel, way);
+  if (way->parts > 1)
+    {
+      RlxTensorType type = { RLX_DATA_TYPE_F32, 3, { (gint64) way->parts, (gint64) original->m, (gint64) original->n } };
+
+      /* A device that cannot hold them cannot hold the operands either: k is far
+       * longer than there are parts. */
+      parts = rlx_lower_temporary (lower, &type);
+      rlx_kernel_param_u32 (kernel, "m", product->m);
+      rlx_kernel_param_u32 (kernel, "n", product->n);
+      rlx_kernel_define (kernel, "SWAP", way->turned);
+      rlx_kernel_define_text (kernel, "EPILOGUE_TEXT", "");
+      rlx_kernel_output (kernel, "y0", parts);
+    }
+  else if (!describe_result (kernel, node, product, way, error))
+    {
+      rlx_kernel_free (kernel);
+      return FALSE;
+    }
+
+  rlx_kernel_set_cost (kernel,
+                       2.0 * (double) (product->m * product->n * n_batch) * (double) product->k,
+                       (double) rlx_type_n_bytes (&product->a->type) + (double) rlx_type_n_bytes (&product->b->type) +
+                       (double) rlx_type_n_bytes (&node->outputs[0].type) +
+                       (product->bias ? (double) rlx_type_n_bytes (&product->bias->type) : 0.0));
+  if (!rlx_kernel_dispatch (kernel, way->n_groups, error))
+    return FALSE;
+  if (parts == NULL)
+    return TRUE;
+  way->turned = FALSE;
+  return lower_sum (lower, node, original, way, parts, error);
+}
+
+static gboolean
+lower_plain (RlxLower         *lower,
+             const RlxIrNode  *node,
+             const RlxProduct *original,
+             guint64           n_batch,
+             guint64           wanted,
+             gboolean          may_pack,
+             GError          **error)
 {
   const RlxGpuAdapterInfo *adapter = rlx_lower_get_adapter (lower);
   gboolean cpu = adapter->type == RLX_ADAPTER_TYPE_CPU;
-  /* Workgroups that keep the whole device busy. */
-  guint64 wanted = cpu ? 4 : adapter->type == RLX_ADAPTER_TYPE_DISCRETE ? 96 : 24;
   guint64 min_lanes = cpu ? 8 : 32;
   RlxProduct product = *original;
-  guint64 n_batch = 1, n_outputs;
-  RlxIrValue *parts = NULL;
-  RlxKernel *kernel;
+  guint64 n_outputs = product.m * product.n * n_batch;
   Way way = { .parts = 1 };
   gboolean lanes;
-
-  for (guint i = 0; i < product.batch.rank; i++)
-    n_batch *= product.batch.dims[i];
-  n_outputs = product.m * product.n * n_batch;
 
   if (!product.packed && product.window == NULL && prefer_dot (&product, n_outputs, cpu))
     {
@@ -585,7 +652,7 @@ rlx_lower_product (RlxLower         *lower,
         way.panel = TRUE;
       else if (cpu && lanes && !way.turned && product.k > 0 && product.n >= RLX_PRODUCT_PANEL / 2 && product.batch.rank == 0)
         way.panel = rlx_lower_pack_weight (lower, product.b, product.k, product.n, product.b_k, product.b_n, RLX_PRODUCT_PANEL);
-      else if (!cpu && gains_by_panels (&way, &product, lanes))
+      else if (!cpu && may_pack && gains_by_panels (&way, &product, lanes))
         way.panel = rlx_lower_pack_weight (lower, product.b, product.k, product.n, product.b_k, product.b_n, RLX_PRODUCT_PANEL);
       if (way.panel)
         {
@@ -611,38 +678,57 @@ rlx_lower_product (RlxLower         *lower,
 
   if (way.kind == TILES)
     choose_vectors (&way, &product);
+  return lower_way (lower, node, original, &product, n_batch, &way, error);
+}
 
-  kernel = rlx_kernel_new (lower, node, product.window ? "conv-tile" : way.registers ? "matmul-registers" : way.kind == TILES ? "matmul-tile" : "matmul");
-  describe_operands (kernel, &product, &way);
-  describe_way (kernel, &way);
-  if (way.parts > 1)
-    {
-      RlxTensorType type = { RLX_DATA_TYPE_F32, 3, { (gint64) way.parts, (gint64) original->m, (gint64) original->n } };
+static gboolean
+lower_matrix (RlxLower               *lower,
+              const RlxIrNode        *node,
+              const RlxProduct       *product,
+              guint64                 n_batch,
+              guint64                 wanted,
+              const RlxProductMatrix *matrix,
+              GError                **error)
+{
+  Way way = { .kind = MATRIX, .matrix = *matrix, .workgroup = matrix->workgroup };
 
-      /* A device that cannot hold them cannot hold the operands either: k is far
-       * longer than there are parts. */
-      parts = rlx_lower_temporary (lower, &type);
-      rlx_kernel_param_u32 (kernel, "m", product.m);
-      rlx_kernel_param_u32 (kernel, "n", product.n);
-      rlx_kernel_define (kernel, "SWAP", way.turned);
-      rlx_kernel_define_text (kernel, "EPILOGUE_TEXT", "");
-      rlx_kernel_output (kernel, "y0", parts);
-    }
-  else if (!describe_result (kernel, node, &product, &way, error))
-    {
-      rlx_kernel_free (kernel);
-      return FALSE;
-    }
+  way.tiles_m = divide_up (product->m, matrix->size);
+  way.tiles_n = divide_up (product->n, matrix->size);
+  way.n_groups = way.tiles_m * way.tiles_n * n_batch;
+  choose_parts (&way, product, n_batch, wanted);
+  way.n_groups *= way.parts;
+  choose_vectors (&way, product);
+  return lower_way (lower, node, product, product, n_batch, &way, error);
+}
 
-  rlx_kernel_set_cost (kernel,
-                       2.0 * (double) n_outputs * (double) product.k,
-                       (double) rlx_type_n_bytes (&product.a->type) + (double) rlx_type_n_bytes (&product.b->type) +
-                       (double) rlx_type_n_bytes (&node->outputs[0].type) +
-                       (product.bias ? (double) rlx_type_n_bytes (&product.bias->type) : 0.0));
-  if (!rlx_kernel_dispatch (kernel, way.n_groups, error))
-    return FALSE;
-  if (parts == NULL)
-    return TRUE;
-  way.turned = FALSE;
-  return lower_sum (lower, node, original, &way, parts, error);
+gboolean
+rlx_lower_product (RlxLower         *lower,
+                   const RlxIrNode  *node,
+                   const RlxProduct *product,
+                   GError          **error)
+{
+  const RlxGpuAdapterInfo *adapter = rlx_lower_get_adapter (lower);
+  gboolean cpu = adapter->type == RLX_ADAPTER_TYPE_CPU;
+  /* Workgroups that keep the whole device busy. */
+  guint64 wanted = cpu ? 4 : adapter->type == RLX_ADAPTER_TYPE_DISCRETE ? 96 : 24;
+  guint64 n_batch = 1;
+  RlxProductMatrix matrix;
+  guint condition;
+  gboolean ok;
+
+  for (guint i = 0; i < product->batch.rank; i++)
+    n_batch *= product->batch.dims[i];
+
+  if (prefer_dot (product, product->m * product->n * n_batch, cpu) ||
+      !rlx_product_choose_matrix (lower, node, product, n_batch, wanted, &matrix, &condition))
+    return lower_plain (lower, node, product, n_batch, wanted, TRUE, error);
+
+  rlx_lower_set_condition (lower, condition, TRUE);
+  ok = lower_matrix (lower, node, product, n_batch, wanted, &matrix, error);
+  rlx_lower_set_condition (lower, condition, FALSE);
+  /* Both read the weight where it is. */
+  if (ok && condition != 0)
+    ok = lower_plain (lower, node, product, n_batch, wanted, FALSE, error);
+  rlx_lower_set_condition (lower, 0, FALSE);
+  return ok;
 }

@@ -72,6 +72,7 @@ rlx_ir_copy_results (RlxIr             *out,
                      const RlxIr       *ir,
                      RlxIrValue *const *map)
 {
+  out->precision = ir->precision;
   for (guint i = 0; i < ir->outputs->len; i++)
     {
       const RlxIrOutput *output = &g_array_index (ir->outputs, RlxIrOutput, i);

@@ -8,14 +8,14 @@
 #include "rlx-run-private.h"
 
 static guint
-count_pipelines (const RlxPlan *plan,
-                 GHashTable    *kernels)
+count_pipelines (const GPtrArray *steps,
+                 GHashTable      *kernels)
 {
   g_autoptr(GHashTable) texts = g_hash_table_new (g_str_hash, g_str_equal);
 
-  for (guint i = 0; i < plan->steps->len; i++)
+  for (guint i = 0; i < steps->len; i++)
     {
-      const RlxStep *step = g_ptr_array_index (plan->steps, i);
+      const RlxStep *step = g_ptr_array_index (steps, i);
       guint n = GPOINTER_TO_UINT (g_hash_table_lookup (kernels, step->kernel));
 
       g_hash_table_add (texts, step->wgsl);
@@ -56,7 +56,8 @@ sorted_keys (GHashTable *table)
  * rlx_executable_get_plan:
  * @self: an executable
  *
- * Gets what a run does, for programs.
+ * Gets what a run does, for programs. With %RLX_PRECISION_REDUCED it can change
+ * when parameters get values.
  *
  * The dictionary has `dispatches`, `prologue`, `pipelines`, `banks`,
  * `arena-bytes`, `live-bytes` (the most that is alive at one time: no plan
@@ -73,7 +74,8 @@ rlx_executable_get_plan (RlxExecutable *self)
 {
   const RlxPlan *plan;
   GVariantDict dict;
-  GVariantBuilder steps, counts;
+  GVariantBuilder entries, counts;
+  g_autoptr(GPtrArray) steps = NULL;
   g_autoptr(GHashTable) kernels = NULL;
   g_autoptr(GPtrArray) names = NULL;
   guint pipelines;
@@ -81,8 +83,9 @@ rlx_executable_get_plan (RlxExecutable *self)
   g_return_val_if_fail (rlx_executable_is_compiled (self), NULL);
 
   plan = rlx_executable_peek_plan (self);
+  steps = rlx_executable_get_steps (self);
   kernels = g_hash_table_new (g_str_hash, g_str_equal);
-  pipelines = count_pipelines (plan, kernels);
+  pipelines = count_pipelines (steps, kernels);
   names = sorted_keys (kernels);
 
   g_variant_builder_init (&counts, G_VARIANT_TYPE ("a{su}"));
@@ -90,10 +93,10 @@ rlx_executable_get_plan (RlxExecutable *self)
     g_variant_builder_add (&counts, "{su}", g_ptr_array_index (names, i),
                            GPOINTER_TO_UINT (g_hash_table_lookup (kernels, g_ptr_array_index (names, i))));
 
-  g_variant_builder_init (&steps, G_VARIANT_TYPE ("aa{sv}"));
-  for (guint i = 0; i < plan->steps->len; i++)
+  g_variant_builder_init (&entries, G_VARIANT_TYPE ("aa{sv}"));
+  for (guint i = 0; i < steps->len; i++)
     {
-      const RlxStep *step = g_ptr_array_index (plan->steps, i);
+      const RlxStep *step = g_ptr_array_index (steps, i);
       GVariantDict entry;
       gboolean in_place = FALSE;
 
@@ -109,11 +112,11 @@ rlx_executable_get_plan (RlxExecutable *self)
       g_variant_dict_insert (&entry, "flops", "d", step->flops);
       g_variant_dict_insert (&entry, "bytes", "d", step->bytes);
       g_variant_dict_insert (&entry, "wgsl", "s", step->wgsl);
-      g_variant_builder_add_value (&steps, g_variant_dict_end (&entry));
+      g_variant_builder_add_value (&entries, g_variant_dict_end (&entry));
     }
 
   g_variant_dict_init (&dict, NULL);
-  g_variant_dict_insert (&dict, "dispatches", "u", plan->steps->len - plan->n_prologue);
+  g_variant_dict_insert (&dict, "dispatches", "u", steps->len - plan->n_prologue);
   g_variant_dict_insert (&dict, "prologue", "u", plan->n_prologue);
   g_variant_dict_insert (&dict, "pipelines", "u", pipelines);
   g_variant_dict_insert (&dict, "banks", "u", count_buffers (plan, RLX_BUFFER_BANK));
@@ -121,7 +124,7 @@ rlx_executable_get_plan (RlxExecutable *self)
   g_variant_dict_insert (&dict, "live-bytes", "t", plan->live_bytes);
   g_variant_dict_insert (&dict, "weight-bytes", "t", rlx_plan_buffer_bytes (plan, FALSE));
   g_variant_dict_insert_value (&dict, "kernels", g_variant_builder_end (&counts));
-  g_variant_dict_insert_value (&dict, "steps", g_variant_builder_end (&steps));
+  g_variant_dict_insert_value (&dict, "steps", g_variant_builder_end (&entries));
   return g_variant_dict_end (&dict);
 }
 
@@ -139,6 +142,7 @@ char *
 rlx_executable_describe_plan (RlxExecutable *self)
 {
   const RlxPlan *plan;
+  g_autoptr(GPtrArray) steps = NULL;
   g_autoptr(GHashTable) kernels = NULL;
   GString *out;
   guint pipelines;
@@ -146,18 +150,19 @@ rlx_executable_describe_plan (RlxExecutable *self)
   g_return_val_if_fail (rlx_executable_is_compiled (self), NULL);
 
   plan = rlx_executable_peek_plan (self);
+  steps = rlx_executable_get_steps (self);
   kernels = g_hash_table_new (g_str_hash, g_str_equal);
-  pipelines = count_pipelines (plan, kernels);
+  pipelines = count_pipelines (steps, kernels);
   out = g_string_new (NULL);
   g_string_append_printf (out,
                           "%u dispatches, %u computed once, %u pipelines, %u banks\n"
                           "arena %" G_GUINT64_FORMAT " bytes (%" G_GUINT64_FORMAT " alive at most), weights %" G_GUINT64_FORMAT " bytes\n",
-                          plan->steps->len - plan->n_prologue, plan->n_prologue, pipelines, count_buffers (plan, RLX_BUFFER_BANK),
+                          steps->len - plan->n_prologue, plan->n_prologue, pipelines, count_buffers (plan, RLX_BUFFER_BANK),
                           rlx_plan_buffer_bytes (plan, TRUE), plan->live_bytes, rlx_plan_buffer_bytes (plan, FALSE));
 
-  for (guint i = 0; i < plan->steps->len; i++)
+  for (guint i = 0; i < steps->len; i++)
     {
-      const RlxStep *step = g_ptr_array_index (plan->steps, i);
+      const RlxStep *step = g_ptr_array_index (steps, i);
 
       g_string_append_printf (out, "%4u %-9s %-16s %-28s grid %u x %u\n", i, step->prologue ? "once" : "", step->label,
                               step->kernel, step->grid[0], step->grid[1]);

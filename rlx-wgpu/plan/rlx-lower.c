@@ -25,6 +25,8 @@ struct _RlxLower
   gboolean prologue;        /* the node being lowered is constant */
   guint n_nodes;            /* of the graph; what lowerings add comes after them */
   const guint *uses;        /* of the graph's values, by id */
+  guint narrow;             /* what the steps being made depend on, as in RlxStep */
+  gboolean if_narrow;
 };
 
 guint64
@@ -40,6 +42,13 @@ const RlxGpuAdapterInfo *
 rlx_lower_get_adapter (RlxLower *lower)
 {
   return lower->adapter;
+}
+
+RlxPrecision
+rlx_lower_get_precision (RlxLower *lower)
+{
+  /* What runs once need not be fast. */
+  return lower->prologue ? RLX_PRECISION_FULL : lower->plan->ir->precision;
 }
 
 static guint
@@ -303,11 +312,61 @@ rlx_lower_constant (RlxLower  *lower,
   return &node->outputs[0];
 }
 
+gboolean
+rlx_lower_is_weight (RlxLower         *lower,
+                     const RlxIrValue *value)
+{
+  /* getting the slot may move all of them */
+  guint index = rlx_lower_get_slot (lower, value);
+  const RlxSlot *slot = &g_array_index (lower->plan->slots, RlxSlot, index);
+
+  return slot->kind == RLX_SLOT_WEIGHT && slot->leaf != NULL && slot->packing.width == 0;
+}
+
+gboolean
+rlx_lower_can_narrow (RlxLower         *lower,
+                      const RlxIrNode  *node,
+                      const RlxIrValue *value,
+                      guint64           n_k,
+                      guint64           n_n,
+                      guint64           stride_k,
+                      guint64           stride_n,
+                      guint            *condition)
+{
+  GArray *narrows = lower->plan->narrows;
+  RlxNarrow narrow = { rlx_lower_get_slot (lower, value), NULL, n_k, n_n, stride_k, stride_n };
+  const RlxSlot *slot = &g_array_index (lower->plan->slots, RlxSlot, narrow.slot);
+
+  narrow.label = node->name ? g_strdup (node->name) : g_strdup_printf ("%%%u", node->origin);
+  if (slot->leaf->data != NULL)
+    {
+      gboolean can = rlx_narrow_decide (&narrow, rlx_tensor_get_bytes (slot->leaf->data));
+
+      g_free (narrow.label);
+      *condition = 0;
+      return can;
+    }
+  g_array_append_val (narrows, narrow);
+  *condition = narrows->len;
+  return TRUE;
+}
+
+void
+rlx_lower_set_condition (RlxLower *lower,
+                         guint     condition,
+                         gboolean  if_narrow)
+{
+  lower->narrow = condition;
+  lower->if_narrow = if_narrow;
+}
+
 void
 rlx_lower_add_step (RlxLower *lower,
                     RlxStep  *step)
 {
   step->prologue = lower->prologue;
+  step->narrow = lower->narrow;
+  step->if_narrow = lower->if_narrow;
   g_ptr_array_add (lower->prologue ? lower->plan->steps : lower->main_steps, step);
 }
 
@@ -462,7 +521,7 @@ rlx_lower_ir (RlxPlan                 *plan,
   g_autofree gboolean *live = rlx_ir_find_live_nodes (plan->ir);
   g_autofree guint *uses = count_uses (plan->ir);
   RlxGpuAdapterInfo seen = *adapter;
-  RlxLower lower = { plan, &seen, slots, temporaries, main_steps, FALSE, plan->ir->nodes->len, uses };
+  RlxLower lower = { plan, &seen, slots, temporaries, main_steps, FALSE, plan->ir->nodes->len, uses, 0, FALSE };
   const RlxIr *ir = plan->ir;
 
   if (RLX_DEBUG_CHECK (GPU_KERNELS))

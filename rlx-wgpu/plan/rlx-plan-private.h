@@ -70,6 +70,16 @@ typedef struct
   guint32 bits;
 } RlxParam;
 
+/* A weight that a product would round to f16: n_k · n_n matrices, one after the
+ * other in a slot. */
+typedef struct
+{
+  guint slot;
+  char *label;            /* of the product, for messages */
+  guint64 n_k, n_n;
+  guint64 stride_k, stride_n;
+} RlxNarrow;
+
 /* One dispatch. */
 typedef struct
 {
@@ -84,6 +94,9 @@ typedef struct
   GArray *params;         /* RlxParam */
   guint32 grid[3];
   gboolean prologue;
+  guint narrow;           /* index + 1 of the weight that decides whether it runs, 0: it always does */
+  gboolean if_narrow;     /* when f16 holds that weight well, else when it does not */
+  char *enables;          /* nullable: directives in front of the WGSL */
   double flops;
   double bytes;
   char *wgsl;             /* by rlx_step_build_source */
@@ -137,6 +150,7 @@ typedef struct
   GArray *states;         /* RlxPort */
   GArray *outputs;        /* RlxPort */
   GArray *copies;         /* RlxSlotCopy: state assignments */
+  GArray *narrows;        /* RlxNarrow: parameters that steps depend on */
   guint64 live_bytes;     /* most activation bytes alive at once: no plan needs less */
   guint64 params_size;
   RlxIr *ir;              /* the graph after the passes; steps point into it */
@@ -176,6 +190,12 @@ guint64    rlx_type_device_size (const RlxTensorType *type);
 GBytes *   rlx_slot_pack       (const RlxSlot *slot, GBytes *bytes);
 /* The same, into memory that is there already, of as many bytes as the slot has. */
 void       rlx_slot_pack_to    (const RlxSlot *slot, GBytes *bytes, guint8 *to);
+
+/* rlx-narrow.c: whether products may round the matrices in @data to f16. When not,
+ * *@reason (nullable) says why. */
+gboolean   rlx_narrow_check    (const RlxNarrow *narrow, const float *data, gsize n_elements, char **reason);
+/* The same for the weight of a slot, as it is uploaded. Says in the log when not. */
+gboolean   rlx_narrow_decide   (const RlxNarrow *narrow, GBytes *bytes);
 
 /* The slot a value stands for, for the kernel builder. */
 guint      rlx_lower_get_slot  (RlxLower *lower, const RlxIrValue *value);

@@ -536,6 +536,12 @@ new_ports (void)
   return ports;
 }
 
+static void
+clear_narrow (gpointer data)
+{
+  g_free (((RlxNarrow *) data)->label);
+}
+
 RlxPlan *
 rlx_plan_new (RlxIr                   *ir,
               const RlxGpuAdapterInfo *adapter,
@@ -562,6 +568,8 @@ rlx_plan_new (RlxIr                   *ir,
   plan->states = new_ports ();
   plan->outputs = new_ports ();
   plan->copies = g_array_new (FALSE, TRUE, sizeof (RlxSlotCopy));
+  plan->narrows = g_array_new (FALSE, TRUE, sizeof (RlxNarrow));
+  g_array_set_clear_func (plan->narrows, clear_narrow);
 
   if (!rlx_lower_ir (plan, adapter, cancellable, error) || !check_slots (&planner, error))
     return NULL;
@@ -603,6 +611,7 @@ rlx_plan_free (RlxPlan *plan)
   g_clear_pointer (&plan->states, g_array_unref);
   g_clear_pointer (&plan->outputs, g_array_unref);
   g_clear_pointer (&plan->copies, g_array_unref);
+  g_clear_pointer (&plan->narrows, g_array_unref);
   g_clear_pointer (&plan->ir, rlx_ir_free);
   g_free (plan);
 }

@@ -334,7 +334,7 @@ rlx_step_build_source (RlxPlan                 *plan,
     }
 
   g_free (step->wgsl);
-  step->wgsl = g_strconcat (f16 ? "enable f16;\n" : "", out->str, half ? half : "", functions->str, body, NULL);
+  step->wgsl = g_strconcat (f16 ? "enable f16;\n" : "", step->enables ? step->enables : "", out->str, half ? half : "", functions->str, body, NULL);
   RLX_NOTE (SHADERS, "%s “%s”:\n%s", step->op, step->label, step->wgsl);
   return TRUE;
 }
@@ -355,6 +355,7 @@ rlx_step_free (RlxStep *step)
   g_free (step->file);
   g_free (step->body);
   g_free (step->kernel);
+  g_free (step->enables);
   g_free (step->wgsl);
   g_free (step);
 }

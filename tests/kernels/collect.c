@@ -28,6 +28,20 @@
   .max_uniform_binding_size = 65536, .storage_offset_alignment = 256, .uniform_offset_alignment = 256, \
   .max_workgroup_storage = 16384, .max_invocations = 256, .max_workgroup_size = { 256, 256, 64 }, .max_workgroups = 65535 }
 
+/* Adapters with matrix units of one kind. */
+#define MATRIX(name_, vendor, min, max, ...) \
+  { \
+    .name = (char *) name_, \
+    .type = RLX_ADAPTER_TYPE_DISCRETE, \
+    .vendor_id = vendor, \
+    .features = RLX_DEVICE_FEATURES_F16 | RLX_DEVICE_FEATURES_SUBGROUPS | RLX_DEVICE_FEATURES_SUBGROUP_MATRIX, \
+    .subgroup_min = min, \
+    .subgroup_max = max, \
+    .limits = LIMITS (128 * MIB, 10), \
+    .matrix_configs = (RlxGpuMatrixConfig[]) { { __VA_ARGS__ } }, \
+    .n_matrix_configs = 1, \
+  }
+
 static const RlxGpuAdapterInfo adapters[] = {
   {
     .name = (char *) "gpu",
@@ -57,6 +71,11 @@ static const RlxGpuAdapterInfo adapters[] = {
     .type = RLX_ADAPTER_TYPE_CPU,
     .limits = LIMITS (1 * MIB, 8),
   },
+  MATRIX ("lavapipe", 0x10005, 8, 8, RLX_GPU_COMPONENT_F16, RLX_GPU_COMPONENT_F32, 8, 8, 8),
+  MATRIX ("xe2", 0x8086, 16, 32, RLX_GPU_COMPONENT_F16, RLX_GPU_COMPONENT_F32, 8, 16, 16),
+  MATRIX ("rdna3", 0x1002, 32, 64, RLX_GPU_COMPONENT_F16, RLX_GPU_COMPONENT_F32, 16, 16, 16),
+  MATRIX ("ada", 0x10de, 32, 32, RLX_GPU_COMPONENT_F16, RLX_GPU_COMPONENT_F32, 16, 16, 16),
+  MATRIX ("apple", 0x106b, 32, 32, RLX_GPU_COMPONENT_F32, RLX_GPU_COMPONENT_F32, 8, 8, 8),
 };
 
 typedef struct
@@ -127,6 +146,8 @@ is_concerned (const RlxGpuAdapterInfo *adapter,
 {
   guint types = get_types (op);
 
+  if (adapter->n_matrix_configs > 0)
+    return FALSE;
   if (data_type == RLX_DATA_TYPE_I64 || data_type == RLX_DATA_TYPE_U64)
     return FALSE;
   if (adapter->features & RLX_DEVICE_FEATURES_F16)
@@ -179,8 +200,10 @@ collect_file (Collection *self,
 
       if (graph == NULL)
         g_error ("%s: %s", texts[i], error->message);
+      /* Reduced precision is for matrix units, and the other way round. */
       for (guint j = 0; j < G_N_ELEMENTS (adapters); j++)
-        collect_graph (self, texts[i], graph, &adapters[j]);
+        if ((adapters[j].n_matrix_configs > 0) == (rlx_graph_get_precision (graph) == RLX_PRECISION_REDUCED))
+          collect_graph (self, texts[i], graph, &adapters[j]);
     }
 }
 

@@ -19,8 +19,8 @@ SCALED = {'int2': 4, 'int4': 2, 'int8': 1, 'f8-e4m3': 1, 'f8-e5m2': 1}
 class Graph:
     """A graph in text form. Operands are values, types of new inputs, or None."""
 
-    def __init__(self):
-        self.lines = ['rlx 1']
+    def __init__(self, precision='full'):
+        self.lines = ['rlx 1', f'precision {precision}']
         self.n_values = 0
         self.n_outputs = 0
 
@@ -124,6 +124,21 @@ def convolutions(g, t):
     g.call('conv', f'{t}[2, 64, 9, 9, 9]', g.parameter(f'{t}[64, 64, 3, 3, 3]'))
     g.call('conv', f'{t}[2, 9, 9, 9, 64]', g.parameter(f'{t}[64, 3, 3, 3, 64]'), layout='channels-last',
            filter_layout='osi')
+
+
+def reduced(g, t):
+    """By matrix units: tiles of each size, edges, either way round, stacks, long sums, and all that follows a product."""
+    for m, k, n in (2048, 256, 2048), (1024, 64, 1024), (64, 128, 96), (101, 63, 93), (64, 4096, 64):
+        g.call('linear', f'{t}[{m}, {k}]', g.parameter(f'{t}[{k}, {n}]'), g.parameter(f'{t}[{n}]'), alpha=0.5, beta=2)
+        g.call('matmul', f'{t}[{k}, {m}]', g.parameter(f'{t}[{n}, {k}]'), transpose_a=True, transpose_b=True)
+        g.call('matmul', g.parameter(f'{t}[{m}, {k}]'), f'{t}[{k}, {n}]')
+    g.call('matmul', f'{t}[6, 128, 64]', g.parameter(f'{t}[6, 64, 128]'))
+    g.call('linear', f'{t}[3, 64, 128]', g.parameter(f'{t}[128, 128]'), f'{t}[64, 1]')
+    x = g.input(f'{t}[128, 384]')
+    y = g.add('gelu', g.add('linear', x, g.parameter(f'{t}[384, 384]'), g.parameter(f'{t}[384]')))
+    g.call('add', g.add('linear', y, g.parameter(f'{t}[384, 384]'), g.parameter(f'{t}[384]')), x)
+    g.call('qkv_linear', x, g.parameter(f'{t}[384, 1152]'), g.parameter(f'{t}[1152]'), results=3, query_size=384,
+           key_size=384)
 
 
 def attention(g, t):
@@ -270,6 +285,10 @@ def get_all():
             g = Graph()
             fill(g, t)
             texts.append(str(g))
+    for t in FLOATS:
+        g = Graph('reduced')
+        reduced(g, t)
+        texts.append(str(g))
     for fill in reductions, packed, scaled, integers, resizes, copies:
         g = Graph()
         fill(g)

@@ -23,6 +23,8 @@ collect, kernels = map(os.path.abspath, sys.argv[1:3])
 # What every WebGPU device has.
 MAX_INVOCATIONS = 256
 MAX_WORKGROUP_BYTES = 16384
+# Not for HLSL, and for MSL only some.
+MATRIX = 'matmul-matrix.wgsl'
 
 Kernel = collections.namedtuple('Kernel', 'name kernel file op adapter text')
 
@@ -43,6 +45,12 @@ TRANSLATE = '''
 for i in *.spv; do
   [ -f $i ] || continue
   i=${i%.spv}
+  case ${i#*-} in
+  matrix) continue ;;
+  matrix8)
+    spirv-cross $i.spv --msl --msl-version 30100 --output $i.metal >$i.msl 2>&1 || echo msl $i
+    continue ;;
+  esac
   spirv-cross $i.spv --msl --output $i.metal >$i.msl 2>&1 || echo msl $i
   spirv-cross $i.spv --hlsl --shader-model ${i#*-} --hlsl-enable-16bit-types --output $i.dx >$i.hlsl 2>&1 || echo hlsl $i
 done
@@ -87,8 +95,16 @@ chosen = choose(everything)
 print(f'# {len(everything)} kernels, {len(chosen)} of them compiled')
 
 
+def is_for_metal(kernel):
+    """Whether all matrices, of a kernel that has some, are 8 by 8."""
+    return set(re.findall(r'subgroup_matrix_\w+<\w+, (\d+), (\d+)>', kernel.text)) == {('8', '8')}
+
+
 def get_stem(kernel):
-    """With the shader model, which has to be newer for products of four integers. Dawn does without where it is not."""
+    """With the shader model, which has to be newer for products of four integers. Dawn does without where it is not.
+    HLSL has no matrix units, and MSL has them from 3.1 on, 8 by 8 only."""
+    if kernel.file == MATRIX:
+        return f'{os.path.splitext(kernel.name)[0]}-matrix{"8" if is_for_metal(kernel) else ""}'
     return f'{os.path.splitext(kernel.name)[0]}-{64 if "8Packed" in kernel.text else 62}'
 
 
@@ -227,11 +243,14 @@ def spir_v():
 
 @tap.test
 def msl():
+    left_out = sum(kernel.file == MATRIX and not is_for_metal(kernel) for kernel in chosen)
+    print(f'# without {left_out} kernels of {MATRIX} whose matrices are not 8 by 8')
     compiles('msl', 'spirv-cross')
 
 
 @tap.test
 def hlsl():
+    print(f'# without {MATRIX}: {sum(kernel.file == MATRIX for kernel in chosen)} kernels')
     compiles('hlsl', 'spirv-cross')
 
 

@@ -17,6 +17,7 @@ typedef struct
   gboolean transpose_a;
   gboolean transpose_b;
   gint64 k;
+  gboolean narrow;
 } Product;
 
 typedef struct
@@ -44,6 +45,22 @@ find_matrix (const RlxReferenceValue *value,
   return rlx_reference_position (&stack, index, n_index) * n;
 }
 
+/* How far an operand may be off: to nearest, but nothing below 2⁻¹⁴ need be kept, and
+ * what is beyond 65504 may be anything. */
+static double
+operand_bound (const Product           *product,
+               const RlxReferenceValue *value,
+               gsize                    i)
+{
+  double size = fabs (value->values[i]) + value->bounds[i];
+
+  if (!product->narrow || value->data_type == RLX_DATA_TYPE_F16 || size == 0 || isnan (value->values[i]))
+    return value->bounds[i];
+  if (size > 65504)
+    return INFINITY;
+  return value->bounds[i] + (size < 0x1p-14 ? size : 0x1p-11 * size);
+}
+
 static Dot
 multiply (const Product *product,
           const gint64  *index,
@@ -62,12 +79,14 @@ multiply (const Product *product,
       gsize i = first_a + (gsize) (product->transpose_a ? k * width_a + row : row * width_a + k);
       gsize j = first_b + (gsize) (product->transpose_b ? column * width_b + k : k * width_b + column);
 
+      double bound_a = operand_bound (product, a, i), bound_b = operand_bound (product, b, j);
+
       dot.sum += a->values[i] * b->values[j];
       dot.size += fabs (a->values[i] * b->values[j]);
-      if (a->bounds[i] > 0)
-        dot.error += a->bounds[i] * (fabs (b->values[j]) + b->bounds[j]);
-      if (b->bounds[j] > 0)
-        dot.error += b->bounds[j] * fabs (a->values[i]);
+      if (bound_a > 0)
+        dot.error += bound_a * (fabs (b->values[j]) + bound_b);
+      if (bound_b > 0)
+        dot.error += bound_b * fabs (a->values[i]);
     }
 
   return dot;
@@ -98,6 +117,7 @@ matmul (RlxReferenceCall *call)
   Product product = {
     .a = a,
     .b = b,
+    .narrow = call->narrow,
     .transpose_a = rlx_reference_get_bool (call, "transpose_a"),
     .transpose_b = rlx_reference_get_bool (call, "transpose_b"),
   };
@@ -132,6 +152,7 @@ linear (RlxReferenceCall *call)
   Product product = {
     .a = &rows,
     .b = call->inputs[1],
+    .narrow = call->narrow,
     .transpose_a = rlx_reference_get_bool (call, "transpose_a"),
     .transpose_b = rlx_reference_get_bool (call, "transpose_b"),
   };
@@ -176,6 +197,7 @@ qkv_linear (RlxReferenceCall *call)
   Product product = {
     .a = &rows,
     .b = call->inputs[1],
+    .narrow = call->narrow,
     .transpose_b = rlx_reference_get_bool (call, "transpose_b"),
     .k = x->shape[x->n_dims - 1],
   };

@@ -20,6 +20,7 @@ typedef struct
   gsize n_inputs;
   RlxReferenceValue *output;              /* type and shape are set; bounds are 0 */
   gsize result;                           /* which one it is of an operator with several */
+  gboolean narrow;                        /* products may round their operands to f16 */
 } RlxReferenceCall;
 
 typedef void (*RlxReferenceFunc) (RlxReferenceCall *call);

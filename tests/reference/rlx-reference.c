@@ -441,7 +441,8 @@ run_operator (Interpreter       *self,
   g_autofree RlxNode **inputs = rlx_node_get_inputs (node, &n_inputs);
   g_autofree const RlxReferenceValue **values = g_new0 (const RlxReferenceValue *, n_inputs + 1);
   g_autoptr (GVariant) attributes = rlx_node_get_attributes (node);
-  RlxReferenceCall call = { rlx_node_get_op (node), attributes, values, n_inputs, output, rlx_node_get_result (node) };
+  RlxReferenceCall call = { rlx_node_get_op (node), attributes, values, n_inputs, output, rlx_node_get_result (node),
+                            (self->flags & RLX_REFERENCE_NARROW) != 0 };
 
   if (func == NULL)
     {

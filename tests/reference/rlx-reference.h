@@ -19,6 +19,8 @@ typedef enum
   /* Round f16 values to what the type can hold after each operator; otherwise
    * only their bounds know of the rounding. */
   RLX_REFERENCE_ROUND_F16 = 1 << 0,
+  /* Let products round their operands to f16: only their bounds know of it. */
+  RLX_REFERENCE_NARROW    = 1 << 1,
 } RlxReferenceFlags;
 
 typedef struct

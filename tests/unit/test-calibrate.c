@@ -16,8 +16,11 @@
 #include "rlx-calibration-private.h"
 #include "rlx-device-private.h"
 #include "rlx-test-util.h"
+#include "util/rlx-debug-private.h"
 
 #define ALL_PRODUCTS ((1u << RLX_GPU_N_PRODUCTS) - 1)
+/* Matrix units do not do everything. */
+#define PLAIN_PRODUCTS ((1u << RLX_GPU_PRODUCT_MATRIX) - 1)
 
 static const RlxGpuFigures possible = {
   .measured = TRUE,
@@ -27,7 +30,7 @@ static const RlxGpuFigures possible = {
   .transfer = 2e9,
   .dispatch_time = 4e-6,
   .round_trip_time = 9e-5,
-  .product_flops = { 3e10, 1e10, 2e10, 5e9, 4e9 },
+  .product_flops = { 3e10, 1e10, 2e10, 5e9, 4e9, 7e10 },
 };
 
 static void
@@ -96,7 +99,7 @@ test_round_trip (void)
 {
   RlxGpuFigures figures = possible;
 
-  for (guint banned = 0; banned < ALL_PRODUCTS; banned++)
+  for (guint banned = 0; banned <= ALL_PRODUCTS; banned++)
     {
       g_autoptr(GBytes) bytes = NULL;
       g_autoptr(RlxCalibration) calibration = NULL;
@@ -109,6 +112,11 @@ test_round_trip (void)
       figures.flops = rlx_figures_get_best (&figures);
       bytes = to_bytes (&figures);
       calibration = rlx_calibration_from_bytes (bytes);
+      if ((banned & PLAIN_PRODUCTS) == PLAIN_PRODUCTS)
+        {
+          g_assert_null (calibration);
+          continue;
+        }
       g_assert_nonnull (calibration);
       assert_same (rlx_calibration_get_figures (calibration), &figures);
 
@@ -116,6 +124,13 @@ test_round_trip (void)
       kernels = rlx_calibration_get_kernels (calibration);
       g_assert_cmpuint (g_strv_length (wrong) + g_variant_n_children (kernels), ==, RLX_GPU_N_PRODUCTS);
     }
+
+  /* a device without matrix units */
+  figures = possible;
+  figures.product_flops[RLX_GPU_PRODUCT_MATRIX] = 0.0;
+  g_assert_true (is_believed (&figures));
+  figures.product_flops[RLX_GPU_PRODUCT_MATRIX] = NAN;
+  g_assert_false (is_believed (&figures));
 }
 
 static void
@@ -433,9 +448,10 @@ static void
 assert_measured (RlxCalibration *calibration)
 {
   g_autoptr(GVariant) kernels = rlx_calibration_get_kernels (calibration);
+  g_autoptr(GVariant) matrix = g_variant_lookup_value (kernels, "matrix", NULL);
   g_auto(GStrv) wrong = rlx_calibration_get_wrong_kernels (calibration);
 
-  g_assert_cmpuint (g_variant_n_children (kernels), ==, RLX_GPU_N_PRODUCTS);
+  g_assert_cmpuint (g_variant_n_children (kernels), ==, RLX_GPU_PRODUCT_MATRIX + (matrix != NULL));
   g_assert_cmpuint (g_strv_length (wrong), ==, 0);
   /* Within a factor of 1,000 of anything that computes. */
   g_assert_cmpfloat (rlx_calibration_get_gflops (calibration), >, 0.001);
@@ -690,7 +706,7 @@ test_choice (void)
     return;
   graph = matmul_graph (1024, 64, 1024);
   lanes = count_groups (device, graph, &possible);
-  for (guint i = RLX_GPU_PRODUCT_TILES_128; i < RLX_GPU_N_PRODUCTS; i++)
+  for (guint i = RLX_GPU_PRODUCT_TILES_128; i < RLX_GPU_PRODUCT_MATRIX; i++)
     {
       guint expected = i == RLX_GPU_PRODUCT_REGISTERS ? 1024 : 64u << 2 * (i - RLX_GPU_PRODUCT_TILES_128);
 
@@ -713,6 +729,68 @@ test_choice (void)
   figures = possible;
   figures.product_flops[RLX_GPU_PRODUCT_TILES_64] = figures.product_flops[RLX_GPU_PRODUCT_LANES] * 1.02;
   g_assert_cmpuint (count_groups (device, graph, &figures), ==, lanes);
+}
+
+static const char *
+get_kernel (RlxDevice           *device,
+            const RlxGpuFigures *figures)
+{
+  g_autoptr(RlxGraph) graph = rlx_graph_new ();
+  g_autoptr(RlxTensor) weight = rlx_test_random ("f32[128,256]", -1, 1, 3);
+  g_autoptr(RlxExecutable) executable = NULL;
+  g_autoptr(GPtrArray) steps = NULL;
+
+  rlx_graph_set_precision (graph, RLX_PRECISION_REDUCED);
+  rlx_graph_output (graph, "y",
+                    rlx_node_matmul (rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, (const gint64[]) { 256, 128 }, 2, NULL),
+                                     rlx_graph_constant (graph, weight, NULL), NULL));
+  executable = compile_for (device, graph, figures);
+  steps = rlx_executable_get_steps (executable);
+  return g_intern_string (((const RlxStep *) g_ptr_array_index (steps, 0))->kernel);
+}
+
+/* Where a CPU counts as a GPU, its matrix units count too: they are measured, checked
+ * and chosen like the other ways. */
+static void
+test_matrix (void)
+{
+  RlxDebugFlags flags = rlx_debug_get_flags ();
+  g_autoptr(RlxDevice) device = NULL;
+  g_autoptr(RlxCalibration) calibration = NULL, bad = NULL;
+  g_autoptr(GVariant) kernels = NULL;
+  g_autoptr(GError) error = NULL;
+  g_auto(GStrv) wrong = NULL;
+  RlxGpuFigures figures = possible;
+  double rate;
+
+  rlx_debug_set_flags (flags | RLX_DEBUG_GPU_KERNELS);
+  device = open_device ();
+  if (device != NULL && (rlx_device_get_features (device) & RLX_DEVICE_FEATURES_SUBGROUP_MATRIX) == 0)
+    g_test_skip ("the device has no matrix units");
+  else if (device != NULL)
+    {
+      rlx_calibrate_set_test (0, TRUE);
+      calibration = rlx_device_calibrate (device, NULL, &error);
+      g_assert_no_error (error);
+      kernels = rlx_calibration_get_kernels (calibration);
+      g_assert_true (g_variant_lookup (kernels, "matrix", "d", &rate));
+      g_assert_cmpfloat (rate, >, 0.001);
+
+      rlx_calibrate_set_test (1u << RLX_GPU_PRODUCT_MATRIX, TRUE);
+      bad = rlx_device_calibrate (device, NULL, &error);
+      rlx_calibrate_set_test (0, TRUE);
+      g_assert_no_error (error);
+      wrong = rlx_calibration_get_wrong_kernels (bad);
+      g_assert_cmpstrv (wrong, ((const char *const[]) { "matrix", NULL }));
+      g_assert_cmpstr (get_kernel (device, rlx_calibration_get_figures (bad)), !=, "matmul-matrix");
+
+      g_assert_cmpstr (get_kernel (device, &figures), ==, "matmul-matrix");
+      figures.product_flops[RLX_GPU_PRODUCT_MATRIX] = 2e10;
+      g_assert_cmpstr (get_kernel (device, &figures), !=, "matmul-matrix");
+      figures.product_flops[RLX_GPU_PRODUCT_MATRIX] = 0;
+      g_assert_cmpstr (get_kernel (device, &figures), !=, "matmul-matrix");
+    }
+  rlx_debug_set_flags (flags);
 }
 
 static void
@@ -756,6 +834,7 @@ main (int   argc,
   add_test ("/calibrate/cancel", test_cancel);
   add_test ("/calibrate/estimate", test_estimate);
   add_test ("/calibrate/choice", test_choice);
+  add_test ("/calibrate/matrix", test_matrix);
 
   status = g_test_run ();
   remove_tree (folder);

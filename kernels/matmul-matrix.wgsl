@@ -1,0 +1,202 @@
+// SPDX-FileCopyrightText: The rlx-wgpu authors
+// SPDX-License-Identifier: LGPL-2.1-or-later
+
+// A product of matrices by the matrix units of a GPU. A subgroup multiplies an
+// M · K matrix by a K · N one with one instruction and adds the result to an M · N
+// one of f32. A workgroup makes a tile of BM · BN; WM · WN workers, which are
+// subgroups, share it, and each keeps SM · SN results in its registers.
+//
+// Operands go through workgroup memory, KT steps of k at a time. That is what lets
+// them be stored as they are (f32 or f16, either way round, any edge): they are
+// rounded to f16 (HALF) on the way. Each small matrix lies in one piece there, so
+// that a load reads one run of words, free of bank conflicts without padding. The
+// results go back through workgroup memory too, a matrix of each worker at a time,
+// since only there it is known which element is which: what put() does to a sum,
+// it does here.
+//
+// For each K a worker reads SM + SN matrices of workgroup memory for SM · SN
+// products. On paper, for tiles of 128 · 128 (64 · 64 have half the intensity):
+//
+//   device        configuration  workers    worker's part  registers of sums  flops a byte, workgroup
+//   Xe2           8 · 16 · 16    16 of 16   32 · 32        64 of 128 (64 B)   16
+//   RDNA3         16 · 16 · 16   4 of 64    64 · 64        64 of 256          32
+//   Ada           16 · 16 · 16   8 of 32    32 · 64        64 of 255          21
+//   Apple, f32    8 · 8 · 8      8 of 32    32 · 64        64 of 128          11
+//
+// From memory come BM + BN elements for BM · BN products: 32 flops a byte of f32,
+// 64 of f16, twice the former being what a plain tile of 128 · 128 in f16 has. So
+// Ada (RTX 4070: 58 Tflop/s with sums in f32, about 2 TB/s from its cache) is bound
+// by the cache before the units, at about 60 % for weights in f16; Xe2 (Arc 140V: 33
+// Tflop/s, 0.13 TB/s, 8 MB of cache) and RDNA3 (RX 7600: 43 Tflop/s of WMMA, 0.9 TB/s
+// of cache) likewise. 256 invocations at 64 registers for sums and about 30 for the
+// rest leave two workgroups or more on a core of each, by 16 KiB of workgroup memory
+// up to six: enough to load one tile while another is multiplied, which is why
+// there is no second buffer here.
+//
+// How many invocations are a subgroup is for the driver to say: WORKERS is a guess,
+// and what fewer subgroups leave over is done in another turn. Too many idle.
+
+#define BM WM * SM * M
+#define BN WN * SN * N
+#define WORKERS WM * WN
+#include "common/product.wgsl"
+
+#if HALF
+alias Element = f16;
+
+// f16() may round either way and give anything beyond 65504: it gets what it can
+// hold, rounded to nearest. Only below 2⁻¹⁴ the driver rounds, or flushes to zero.
+fn narrow (v: f32) -> f16 {
+#if EXACT
+  return f16 (v);
+#else
+  let bits = bitcast<u32>(v);
+  let size = bits & 0x7fffffffu;
+  // infinity, or NaN
+  let large = ((bits >> 16u) & 0x8000u) | select (0x7c00u, 0x7e00u, size > 0x7f800000u);
+  let rounded = bitcast<f32>((bits + 0xfffu + ((bits >> 13u) & 1u)) & 0xffffe000u);
+  return select (f16 (select (0.0, rounded, size < 0x477ff000u)), bitcast<vec2<f16>>(large).x, size >= 0x477ff000u);
+#endif
+}
+#else
+alias Element = f32;
+
+fn narrow (v: f32) -> f32 {
+  return v;
+}
+#endif
+
+// [m / M][k / K][M][K], [k / K][n / N][K][N], and M · N of each worker
+var<workgroup> tile_a: array<Element, $(KT * BM)>;
+var<workgroup> tile_b: array<Element, $(KT * BN)>;
+var<workgroup> tile_c: array<f32, $(WORKERS * M * N)>;
+
+fn spot_a (m: u32, k: u32) -> u32 {
+  return ((m / $(M)u) * $(KT / K)u + k / $(K)u) * $(M * K)u + (m % $(M)u) * $(K)u + k % $(K)u;
+}
+
+fn spot_b (k: u32, n: u32) -> u32 {
+  return ((k / $(K)u) * $(BN / N)u + n / $(N)u) * $(K * N)u + (k % $(K)u) * $(N)u + n % $(N)u;
+}
+
+#if PRODUCT
+fn stage (to: Place, at: Origin, k0: u32, lane: u32) {
+  for (var e = lane; e < $(KT * BM / A_WIDTH)u; e += $(WG)u) {
+#if A_ALONG_K
+    let k = e % $(KT / A_WIDTH)u * $(A_WIDTH)u;
+    let m = e / $(KT / A_WIDTH)u;
+#else
+    let m = e % $(BM / A_WIDTH)u * $(A_WIDTH)u;
+    let k = e / $(BM / A_WIDTH)u;
+#endif
+    let i = at.a + min (to.row + m, p.m - 1u) * p.a_m + min (k0 + k, to.k_end - 1u) * p.a_k;
+    // zeros beyond the end make whatever `b` holds there harmless, but not NaN
+#if A_WIDTH > 1
+    let value = select (type_a (), load4_a (i / 4u), k0 + k < to.k_end);
+#for c in 0..A_WIDTH
+#if A_ALONG_K
+    tile_a[spot_a (m, k + $(c)u)] = narrow (value[$(c)]);
+#else
+    tile_a[spot_a (m + $(c)u, k)] = narrow (value[$(c)]);
+#endif
+#endfor
+#else
+    let value = select (type_a (), load_a (i), k0 + k < to.k_end);
+    tile_a[spot_a (m, k)] = narrow (value);
+#endif
+  }
+  for (var e = lane; e < $(KT * BN / B_WIDTH)u; e += $(WG)u) {
+#if B_ALONG_K
+    let k = e % $(KT / B_WIDTH)u * $(B_WIDTH)u;
+    let n = e / $(KT / B_WIDTH)u;
+#else
+    let n = e % $(BN / B_WIDTH)u * $(B_WIDTH)u;
+    let k = e / $(BN / B_WIDTH)u;
+#endif
+    let i = at.b + min (to.col + n, p.n - 1u) * p.b_n + min (k0 + k, to.k_end - 1u) * p.b_k;
+#if B_WIDTH > 1
+    let value = select (type_b (), load4_b (i / 4u), k0 + k < to.k_end);
+#for c in 0..B_WIDTH
+#if B_ALONG_K
+    tile_b[spot_b (k + $(c)u, n)] = narrow (value[$(c)]);
+#else
+    tile_b[spot_b (k, n + $(c)u)] = narrow (value[$(c)]);
+#endif
+#endfor
+#else
+    let value = select (type_b (), load_b (i), k0 + k < to.k_end);
+    tile_b[spot_b (k, n)] = narrow (value);
+#endif
+  }
+}
+#endif
+
+// Matrix (i, j) of each worker in this turn, `first` and `count` saying of which.
+fn put_all (to: Place, first: u32, count: u32, i: u32, j: u32, lane: u32) {
+  for (var e = lane; e < $(WORKERS * M * N)u; e += $(WG)u) {
+    let worker = e / $(M * N)u;
+    let row = to.row + (worker / $(WN)u * $(SM)u + i) * $(M)u + e % $(M * N)u / $(N)u;
+    let col = to.col + (worker % $(WN)u * $(SN)u + j) * $(N)u + e % $(N)u;
+    if (worker >= first && worker - first < count && row < p.m && col < p.n) {
+      put (to.batch, row, col, tile_c[e]);
+    }
+  }
+}
+
+@compute @workgroup_size($(WG))
+fn main (@builtin(workgroup_id) wid: vec3<u32>,
+         @builtin(local_invocation_index) lane: u32,
+         @builtin(subgroup_id) subgroup: u32,
+         @builtin(num_subgroups) n_subgroups: u32) {
+  let group = workgroup_index (wid);
+  if (group >= p.groups) {
+    return;
+  }
+
+  let to = place (group);
+#if PARTS
+  let at = Origin (0u, 0u);
+#else
+  let at = origin (to.batch);
+#endif
+  for (var first = 0u; first < $(WORKERS)u; first += n_subgroups) {
+    let worker = first + subgroup;
+    let row = worker / $(WN)u * $(SM)u;
+    let col = worker % $(WN)u * $(SN)u;
+#for i in 0..SM
+#for j in 0..SN
+    var sum$(i)_$(j): subgroup_matrix_result<f32, $(N), $(M)>;
+#endfor
+#endfor
+    for (var k0 = to.k; k0 < to.k_end; k0 += $(KT)u) {
+      stage (to, at, k0, lane);
+      workgroupBarrier ();
+      if (worker < $(WORKERS)u) {
+        for (var k = 0u; k < $(KT / K)u; k++) {
+#for i in 0..SM
+          let x$(i) = subgroupMatrixLoad<subgroup_matrix_left<Element, $(K), $(M)>, row_major>(&tile_a, ((row + $(i)u) * $(KT / K)u + k) * $(M * K)u, $(K)u);
+#endfor
+#for j in 0..SN
+          let y$(j) = subgroupMatrixLoad<subgroup_matrix_right<Element, $(N), $(K)>, row_major>(&tile_b, (k * $(BN / N)u + col + $(j)u) * $(K * N)u, $(N)u);
+#endfor
+#for i in 0..SM
+#for j in 0..SN
+          sum$(i)_$(j) = subgroupMatrixMultiplyAccumulate (x$(i), y$(j), sum$(i)_$(j));
+#endfor
+#endfor
+        }
+      }
+      workgroupBarrier ();
+    }
+#for i in 0..SM
+#for j in 0..SN
+    if (worker < $(WORKERS)u) {
+      subgroupMatrixStore<row_major>(&tile_c, worker * $(M * N)u, sum$(i)_$(j), $(N)u);
+    }
+    workgroupBarrier ();
+    put_all (to, first, n_subgroups, $(i)u, $(j)u, lane);
+    workgroupBarrier ();
+#endfor
+#endfor
+  }
+}
