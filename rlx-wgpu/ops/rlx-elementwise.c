@@ -360,7 +360,21 @@ typedef struct
   char **immediates;      /* by operand: what stands for it, or NULL for a load */
   GArray *scalars;
   gboolean indexed;       /* some operand needs the index in each dimension */
+  gboolean vectors;       /* floats that lie in order come as arguments */
 } Region;
+
+/* Below this there may be too few invocations for a GPU, which wants tens of thousands. */
+#define MIN_VECTORS (1 << 14)
+
+static gboolean
+is_vector (const Region *region,
+           guint         index)
+{
+  const RlxOperand *operand = &g_array_index (region->fused->operands, RlxOperand, index);
+
+  return region->vectors && region->contiguous[index] && region->immediates[index] == NULL &&
+         rlx_data_type_is_float (region->node->inputs[operand->input]->type.dtype);
+}
 
 static void
 region_init (Region          *region,
@@ -416,8 +430,8 @@ region_clear (Region *region)
   g_array_unref (region->scalars);
 }
 
-/* fn value (i: u32) -> T, the region's result for element i, or
- * fn epilogue (i: u32, result: f32) -> T. */
+/* fn value (i: u32) -> T, the region's result for element i, with an argument for each
+ * operand that is read in vectors, or fn epilogue (i: u32, result: f32) -> T. */
 static void
 region_write (Region  *region,
               GString *out)
@@ -425,8 +439,11 @@ region_write (Region  *region,
   const RlxFused *fused = region->fused;
   const Loop *loop = &region->loop;
 
-  g_string_append_printf (out, region->result < 0 ? "fn value(i: u32) -> %s {\n" : "fn epilogue(i: u32, result: f32) -> %s {\n",
-                          class_type (type_class (region->node->outputs[0].type.dtype)));
+  g_string_append (out, region->result < 0 ? "fn value(i: u32" : "fn epilogue(i: u32, result: f32");
+  for (guint i = 0; i < fused->operands->len; i++)
+    if (is_vector (region, i))
+      g_string_append_printf (out, ", x%u: f32", i);
+  g_string_append_printf (out, ") -> %s {\n", class_type (type_class (region->node->outputs[0].type.dtype)));
   if (region->indexed && loop->rank > 0)
     {
       g_string_append (out, "  var r = i;\n");
@@ -442,6 +459,8 @@ region_write (Region  *region,
           g_string_append_printf (out, "  let x%u = %s;\n", i, region->immediates[i]);
           continue;
         }
+      if (is_vector (region, i))
+        continue;
       if (region->contiguous[i])
         {
           g_string_append_printf (out, "  let x%u = load_x%u(i);\n", i, i);
@@ -582,7 +601,10 @@ region_describe (Region    *region,
 
       if (region->immediates[i] != NULL)
         continue;
-      rlx_kernel_input (kernel, arg, region->node->inputs[operand->input]);
+      if (is_vector (region, i))
+        rlx_kernel_input_vector (kernel, arg, region->node->inputs[operand->input], 4);
+      else
+        rlx_kernel_input (kernel, arg, region->node->inputs[operand->input]);
       bytes += (double) rlx_type_n_bytes (&region->node->inputs[operand->input]->type);
       if (region->contiguous[i])
         continue;
@@ -596,6 +618,34 @@ region_describe (Region    *region,
         }
     }
   return bytes;
+}
+
+/* The entry point for four elements an invocation. Behind the end are zeros, or what is
+ * left of others, and room for the results. */
+static guint
+write_vectors (GString      *out,
+               const Region *region)
+{
+  g_string_append (out,
+                   "@compute @workgroup_size($(WG))\n"
+                   "fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) lane: u32) {\n"
+                   "  let i = workgroup_index(wid) * $(WG)u + lane;\n"
+                   "  let first = i * 4u;\n"
+                   "  if first >= p.n { return; }\n");
+  for (guint j = 0; j < region->fused->operands->len; j++)
+    if (is_vector (region, j))
+      g_string_append_printf (out, "  let q%u = load4_x%u(i);\n", j, j);
+  g_string_append (out, "  store4_y(i, vec4<f32>(");
+  for (guint e = 0; e < 4; e++)
+    {
+      g_string_append_printf (out, e ? ", value(min(first + %uu, p.n - 1u)" : "value(first", e);
+      for (guint j = 0; j < region->fused->operands->len; j++)
+        if (is_vector (region, j))
+          g_string_append_printf (out, ", q%u[%u]", j, e);
+      g_string_append (out, ")");
+    }
+  g_string_append (out, "));\n}\n");
+  return 4;
 }
 
 static char *
@@ -635,8 +685,11 @@ rlx_fused_lower (RlxLower        *lower,
     return TRUE;
 
   region_init (&region, fused, node, -1);
+  region.vectors = rlx_lower_get_adapter (lower)->type != RLX_ADAPTER_TYPE_CPU && n >= MIN_VECTORS &&
+                   rlx_data_type_is_float (type->dtype);
   region_write (&region, text);
-  per_group = WORKGROUP_SIZE * (guint64) write_main (text, type->dtype, rlx_lower_get_adapter (lower));
+  per_group = WORKGROUP_SIZE * (guint64) (region.vectors ? write_vectors (text, &region)
+                                                         : write_main (text, type->dtype, rlx_lower_get_adapter (lower)));
   if (!prepend_library (text, error))
     {
       region_clear (&region);
@@ -647,7 +700,10 @@ rlx_fused_lower (RlxLower        *lower,
   rlx_kernel_define (k, "WG", WORKGROUP_SIZE);
   rlx_kernel_param_u32 (k, "n", n);
   bytes = region_describe (&region, k);
-  rlx_kernel_output (k, "y", &node->outputs[0]);
+  if (region.vectors)
+    rlx_kernel_output_vector (k, "y", &node->outputs[0]);
+  else
+    rlx_kernel_output (k, "y", &node->outputs[0]);
   for (guint i = 0; i < fused->operands->len; i++)
     if (region.immediates[i] == NULL && region.contiguous[i] &&
         rlx_type_n_elements (&node->inputs[g_array_index (fused->operands, RlxOperand, i).input]->type) == n)

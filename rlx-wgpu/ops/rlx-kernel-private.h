@@ -29,7 +29,8 @@
  *
  * A vector input (of floats) is loaded two or four elements at a time:
  * load2_x (i) or load4_x (i) -> vector of f32, where i counts whole vectors from
- * the tensor's start. The last vector may reach beyond the tensor's end.
+ * the tensor's start. The last vector may reach beyond the tensor's end. A vector
+ * output is stored four elements at a time: store4_y (i, v).
  *
  * A store to an 8-bit or packed 16-bit output may come from any invocation in
  * any order: it is done with atomics on the word. Two invocations must not
@@ -118,6 +119,7 @@ RlxKernel * rlx_kernel_new        (RlxLower        *lower,
 void        rlx_kernel_input      (RlxKernel *self, const char *name, const RlxIrValue *value);
 void        rlx_kernel_input_vector (RlxKernel *self, const char *name, const RlxIrValue *value, guint width);
 void        rlx_kernel_output     (RlxKernel *self, const char *name, const RlxIrValue *value);
+void        rlx_kernel_output_vector (RlxKernel *self, const char *name, const RlxIrValue *value);
 void        rlx_kernel_input_raw  (RlxKernel *self, const char *name, const RlxIrValue *value);
 void        rlx_kernel_output_raw (RlxKernel *self, const char *name, const RlxIrValue *value);
 void        rlx_kernel_output_atomic (RlxKernel *self, const char *name, const RlxIrValue *value);

@@ -113,6 +113,17 @@ rlx_kernel_output (RlxKernel        *self,
 }
 
 void
+rlx_kernel_output_vector (RlxKernel        *self,
+                          const char       *name,
+                          const RlxIrValue *value)
+{
+  g_assert (rlx_data_type_is_float (value->type.dtype));
+
+  kernel_arg (self, name, value, TRUE, FALSE);
+  g_array_index (self->step->args, RlxArg, self->step->args->len - 1).width = 4;
+}
+
+void
 rlx_kernel_input_raw (RlxKernel        *self,
                       const char       *name,
                       const RlxIrValue *value)

@@ -103,9 +103,14 @@ decode (const RlxArg  *arg,
 }
 
 static const char *
-encode (const RlxArg  *arg,
-        const Storage *storage)
+encode (const RlxArg            *arg,
+        const Storage           *storage,
+        const RlxGpuAdapterInfo *adapter)
 {
+  if (arg->width == 4 && arg->dtype == RLX_DATA_TYPE_F16)
+    return adapter->features & RLX_DEVICE_FEATURES_F16
+             ? "bitcast<vec2<u32>>(vec4<f16>(v))"
+             : "vec2<u32>(f32_to_f16_bits(v.x) | (f32_to_f16_bits(v.y) << 16u), f32_to_f16_bits(v.z) | (f32_to_f16_bits(v.w) << 16u))";
   if (arg->raw)
     return storage->bits == 16 ? "v & 0xffffu" : storage->bits == 8 ? "v & 0xffu" : storage->bits == 4 ? "v & 0xfu" : "v";
   switch ((int) arg->dtype)
@@ -196,13 +201,13 @@ write_functions (GString                 *out,
     return;
 
   g_string_append_printf (out, "fn encode_%s(v: %s) -> %s { return %s; }\n",
-                          arg->name, storage.type, storage.element, encode (arg, &storage));
+                          arg->name, storage.type, storage.element, encode (arg, &storage, adapter));
   g_free (head);
   g_free (function);
   if (storage.bits == 0)
     {
       head = g_strdup_printf ("(w: u32, v: %s) {", storage.type);
-      function = g_strdup_printf ("store_%s", arg->name);
+      function = g_strdup_printf (arg->width == 4 ? "store4_%s" : "store_%s", arg->name);
       body = g_strdup_printf (atomic ? "atomicStore(&@[#], encode_%s(v));" : "@[#] = encode_%s(v);", arg->name);
       write_access (out, function, head, home->name, n_segments, per_segment, body, "");
       for (guint i = 0; atomic && i < 2; i++)
@@ -298,8 +303,11 @@ rlx_step_build_source (RlxPlan                 *plan,
       const RlxArg *arg = &g_array_index (step->args, RlxArg, i);
       Storage storage = get_storage (arg, adapter);
 
-      f16 |= g_str_equal (storage.element, "f16");
-      packed_f16 |= arg->dtype == RLX_DATA_TYPE_F16 && storage.bits && !arg->raw;
+      gboolean halves = arg->dtype == RLX_DATA_TYPE_F16 && arg->is_output && arg->width > 1;
+      gboolean native = (adapter->features & RLX_DEVICE_FEATURES_F16) != 0;
+
+      f16 |= g_str_equal (storage.element, "f16") || (halves && native);
+      packed_f16 |= (arg->dtype == RLX_DATA_TYPE_F16 && storage.bits && !arg->raw) || (halves && !native);
       if (!arg->merged)
         add_bindings (plan, step, arg, adapter, out);
       write_functions (functions, plan, step, arg, adapter);

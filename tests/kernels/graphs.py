@@ -180,6 +180,14 @@ def long_rows(g, t):
     g.call('layer_norm', x, axes=[0])
 
 
+def elements(g, t):
+    """Four at a time, or not where they do not lie in order."""
+    x = g.input(f'{t}[300, 301]')
+    g.call('tanh', x)
+    g.call('add', x, f'{t}[301]')
+    g.call('where', 'bool[300, 301]', x, f'{t}[300, 1]')
+
+
 def large_sums(g, t):
     """Sums that do not fit one step beside their norm where bindings are small."""
     g.call('residual_layer_norm', f'{t}[800, 1024]', f'{t}[800, 1024]', f'{t}[1024]', f'{t}[1024]', f'{t}[1024]',
@@ -280,7 +288,7 @@ def copies(g):
 
 def get_all():
     texts = []
-    for fill in products, epilogues, convolutions, attention, long_rows, large_sums, recurrent:
+    for fill in products, epilogues, convolutions, elements, attention, long_rows, large_sums, recurrent:
         for t in FLOATS:
             g = Graph()
             fill(g, t)
