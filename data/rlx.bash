@@ -8,8 +8,11 @@ _rlx ()
   local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} words= files=
 
   COMPREPLY=()
+  if [[ $prev == --precision || $prev == = && ${COMP_WORDS[COMP_CWORD - 2]} == --precision ]]; then
+    [[ $cur != = ]] || cur=
+    words='full reduced'
   # "=" is a word of its own: -i NAME=FILE
-  if [[ $prev == = || $cur == = ]]; then
+  elif [[ $prev == = || $cur == = ]]; then
     [[ $cur != = ]] || cur=
     files='*.npy'
   elif [[ $COMP_CWORD == 1 ]]; then

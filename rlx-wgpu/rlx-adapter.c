@@ -60,9 +60,29 @@ G_DEFINE_FINAL_TYPE (RlxAdapter, rlx_adapter, G_TYPE_OBJECT)
 
 /* ---- the object --------------------------------------------------------- */
 
+/* "f16 8x16x16 f32": the operands, their sizes and the result. */
 static GVariant *
-limits_to_variant (const RlxGpuLimits *limits)
+matrices_to_variant (const RlxGpuAdapterInfo *info)
 {
+  static const char *const components[] = { "f32", "f16", "u32", "i32", "u8", "i8" };
+  GVariantBuilder builder;
+
+  g_variant_builder_init (&builder, G_VARIANT_TYPE_STRING_ARRAY);
+  for (guint i = 0; i < info->n_matrix_configs; i++)
+    {
+      const RlxGpuMatrixConfig *config = &info->matrix_configs[i];
+      g_autofree char *text = g_strdup_printf ("%s %ux%ux%u %s", components[config->component], config->m, config->n, config->k,
+                                               components[config->result]);
+
+      g_variant_builder_add (&builder, "s", text);
+    }
+  return g_variant_builder_end (&builder);
+}
+
+static GVariant *
+limits_to_variant (const RlxGpuAdapterInfo *info)
+{
+  const RlxGpuLimits *limits = &info->limits;
   GVariantDict dict;
 
   g_variant_dict_init (&dict, NULL);
@@ -79,6 +99,9 @@ limits_to_variant (const RlxGpuLimits *limits)
   g_variant_dict_insert (&dict, "max-workgroup-size-z", "u", limits->max_workgroup_size[2]);
   g_variant_dict_insert (&dict, "max-workgroups", "u", limits->max_workgroups);
   g_variant_dict_insert (&dict, "max-immediate-size", "u", limits->max_immediate_size);
+  g_variant_dict_insert (&dict, "min-subgroup-size", "u", info->subgroup_min);
+  g_variant_dict_insert (&dict, "max-subgroup-size", "u", info->subgroup_max);
+  g_variant_dict_insert_value (&dict, "matrices", matrices_to_variant (info));
 
   return g_variant_ref_sink (g_variant_dict_end (&dict));
 }
@@ -90,7 +113,7 @@ set_info (RlxAdapter        *self,
   g_clear_pointer (&self->info, rlx_gpu_adapter_info_unref);
   g_clear_pointer (&self->limits, g_variant_unref);
   self->info = info;
-  self->limits = limits_to_variant (&info->limits);
+  self->limits = limits_to_variant (info);
 }
 
 static void
@@ -466,6 +489,10 @@ rlx_adapter_get_memory_size (RlxAdapter *self)
  *   `max-workgroup-size-z` (`u`): of a workgroup
  * - `max-workgroups` (`u`): of a dispatch, in each dimension
  * - `max-immediate-size` (`u`): bytes that can be set between dispatches
+ * - `min-subgroup-size`, `max-subgroup-size` (`u`): how many invocations run in
+ *   step
+ * - `matrices` (`as`): what its matrix units multiply, as `f16 8x16x16 f32`: the
+ *   operands, 8 rows by 16 columns in 16 steps, and the result
  *
  * Returns: (transfer none): the limits
  *

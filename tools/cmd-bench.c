@@ -13,8 +13,10 @@ rlx_tool_bench (int    argc,
 {
   gboolean json = FALSE;
   int n_runs = 20;
+  g_autofree char *precision = NULL;
   const GOptionEntry entries[] = {
     { "runs", 'n', 0, G_OPTION_ARG_INT, &n_runs, "How many runs to time (20)", "N" },
+    { "precision", 0, 0, G_OPTION_ARG_STRING, &precision, "Let products be full or reduced, instead of what the graph says", "PRECISION" },
     { "json", 0, 0, G_OPTION_ARG_NONE, &json, "Print JSON", NULL },
     G_OPTION_ENTRY_NULL
   };
@@ -35,8 +37,11 @@ rlx_tool_bench (int    argc,
       g_printerr ("%s: --runs is %d, it can be 1 to %d\n", g_get_prgname (), n_runs, MAX_RUNS);
       return RLX_TOOL_USAGE;
     }
-  if ((graph = rlx_tool_load_graph (argv[1], &error)) == NULL ||
-      (device = rlx_device_get_default (&error)) == NULL)
+  if ((graph = rlx_tool_load_graph (argv[1], &error)) == NULL)
+    return rlx_tool_fail (error);
+  if (!rlx_tool_set_precision (graph, precision, &status))
+    return status;
+  if ((device = rlx_device_get_default (&error)) == NULL)
     return rlx_tool_fail (error);
 
   start = g_get_monotonic_time ();

@@ -29,10 +29,12 @@ rlx_tool_compile (int    argc,
                   char **argv)
 {
   gboolean json = FALSE, plan = FALSE, wgsl = FALSE;
+  g_autofree char *precision = NULL;
   const GOptionEntry entries[] = {
     { "plan", 0, 0, G_OPTION_ARG_NONE, &plan, "Print the plan (the default)", NULL },
     { "wgsl", 0, 0, G_OPTION_ARG_NONE, &wgsl, "Print the kernels", NULL },
     { "json", 0, 0, G_OPTION_ARG_NONE, &json, "Print the plan as JSON", NULL },
+    { "precision", 0, 0, G_OPTION_ARG_STRING, &precision, "Let products be full or reduced, instead of what the graph says", "PRECISION" },
     G_OPTION_ENTRY_NULL
   };
   g_autoptr(GError) error = NULL;
@@ -43,9 +45,15 @@ rlx_tool_compile (int    argc,
 
   if (!rlx_tool_parse ("GRAPH", "Compiles a graph and shows what became of it.", entries, &argc, &argv, 1, 1, &status))
     return status;
-  if ((graph = rlx_tool_load_graph (argv[1], &error)) == NULL ||
-      (device = rlx_device_get_default (&error)) == NULL ||
+  if ((graph = rlx_tool_load_graph (argv[1], &error)) == NULL)
+    return rlx_tool_fail (error);
+  if (!rlx_tool_set_precision (graph, precision, &status))
+    return status;
+  if ((device = rlx_device_get_default (&error)) == NULL ||
       (executable = rlx_device_compile (device, graph, NULL, &error)) == NULL)
+    return rlx_tool_fail (error);
+  /* Which kernels run depends on the weights then. */
+  if (rlx_graph_get_precision (graph) == RLX_PRECISION_REDUCED && !rlx_tool_random_parameters (graph, executable, &error))
     return rlx_tool_fail (error);
 
   if (json)

@@ -56,6 +56,10 @@ int         rlx_tool_fail       (const GError       *error);
 void        rlx_tool_print_json (GVariant           *value);
 RlxGraph *  rlx_tool_load_graph (const char         *path,
                                  GError            **error);
+/* What --precision says, if it is there. On FALSE *@status is the exit code. */
+gboolean    rlx_tool_set_precision (RlxGraph        *graph,
+                                    const char      *precision,
+                                    int             *status);
 /* Splits "name=file"; FALSE with an error when there is no "=". */
 gboolean    rlx_tool_split      (const char         *text,
                                  char              **name,

@@ -208,6 +208,27 @@ rlx_tool_load_graph (const char *path,
 }
 
 gboolean
+rlx_tool_set_precision (RlxGraph   *graph,
+                        const char *precision,
+                        int        *status)
+{
+  g_autoptr(GEnumClass) klass = g_type_class_ref (RLX_TYPE_PRECISION);
+  const GEnumValue *value;
+
+  if (precision == NULL)
+    return TRUE;
+  value = g_enum_get_value_by_nick (klass, precision);
+  if (value == NULL)
+    {
+      g_printerr ("%s: --precision is “%s”, it can be full or reduced\n", g_get_prgname (), precision);
+      *status = RLX_TOOL_USAGE;
+      return FALSE;
+    }
+  rlx_graph_set_precision (graph, value->value);
+  return TRUE;
+}
+
+gboolean
 rlx_tool_split (const char *text,
                 char      **name,
                 char      **value,

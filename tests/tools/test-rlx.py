@@ -101,6 +101,8 @@ def wrong_usage():
     refused('--runs', 'bench', graph, '--runs', '0', status=USAGE)
     refused('--runs', 'bench', graph, '--runs', '-5', status=USAGE)
     refused('999999999999', 'bench', graph, '--runs', '999999999999', status=USAGE)
+    for command in 'bench', 'compile':
+        refused('“half”, it can be full or reduced', command, graph, '--precision', 'half', status=USAGE)
 
 
 @tap.test
@@ -249,6 +251,23 @@ def compile_and_look():
     tap.contains(run('compile', '--plan', '--wgsl', graph).stdout, plan)
     found = parse(run('compile', graph, '--json').stdout)
     tap.check(found['dispatches'] >= 1 and found['steps'], 'there are no steps')
+
+
+@tap.test
+def precision():
+    """Where a driver on the CPU counts as a GPU with matrix units."""
+    wide = 'rlx 1\n%0 = input "x" f32[64, 64]\n%1 = parameter "w" f32[64, 64]\n%2 = matmul(%0, %1)\noutput "y" %2\n'
+    units = {'RLX_DEBUG': 'gpu-kernels'}
+    has_units = any('f16' in matrix for matrix in parse(run('devices', '--json').stdout)[0]['limits']['matrices'])
+    for words, reduced in ([], False), (['--precision', 'full'], False), (['--precision=reduced'], True):
+        plan = run('compile', '-', *words, stdin=wide, env=units).stdout
+        tap.equal('matmul-matrix' in plan, reduced and has_units, f'the kernel with {words}')
+        tap.contains(run('bench', '-n', '2', *words, '-', stdin=wide, env=units).stdout, 'median')
+    plan = run('compile', '-', '--precision', 'reduced', stdin=wide).stdout
+    tap.check(has_units and 'matmul-matrix' not in plan, 'a CPU has no matrix units')
+    text = wide.replace('rlx 1', 'rlx 1\nprecision reduced')
+    tap.equal('matmul-matrix' in run('compile', '-', stdin=text, env=units).stdout, has_units, 'the kernel by the text')
+    tap.contains(run('devices', '-v').stdout, 'matrices')
 
 
 @tap.test
