@@ -529,6 +529,12 @@ class Graph(Rlx.Graph):
         if taken is not None or super().get_output(name) is not node:
             self.check()
 
+    def set_precision(self, precision):
+        super().set_precision(precision)
+        # Nor has this one.
+        if super().get_precision() != precision:
+            self.check()
+
     def add_op(self, op, inputs=None, attributes=None):
         return _pin(super().add_op(op, inputs, attributes), self)
 

@@ -148,6 +148,15 @@ test('error classes', () => {
     assertEqual(g.check(), true);
 });
 
+test('precision', () => {
+    assertEqual(new Rlx.Graph().precision, Rlx.Precision.FULL);
+    const g = new Rlx.Graph({precision: Rlx.Precision.REDUCED});
+    assertEqual(g.get_precision(), Rlx.Precision.REDUCED);
+    assertEqual(Rlx.Graph.new_from_text(g.to_text()).precision, Rlx.Precision.REDUCED);
+    g.precision = Rlx.Precision.FULL;
+    assertEqual(g.get_precision(), Rlx.Precision.FULL);
+});
+
 test('hostile arguments', () => {
     const {g, x} = small();
     for (const call of [

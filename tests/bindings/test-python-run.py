@@ -263,6 +263,19 @@ class Calls(unittest.TestCase):
             x.relu()
         self.assertTrue(caught.exception.matches(Rlx.GraphError.quark(), Rlx.GraphError.BUSY))
 
+    def test_precision(self):
+        self.assertEqual(Rlx.Graph().get_precision(), Rlx.Precision.FULL)
+        g = Rlx.Graph(precision=Rlx.Precision.REDUCED)
+        self.assertEqual(g.props.precision, Rlx.Precision.REDUCED)
+        self.assertIn('precision reduced', g.to_text())
+        x = g.input('x', 'f32', [2, 2])
+        g.output('y', x.matmul(g.constant([[1.0, 2.0], [3.0, 4.0]])))
+        y, = tap.device().compile(g).run([Rlx.Tensor.new_from_floats([2, 2], [1, 0, 0, 1])])
+        self.assertEqual(y.get_floats(), [1, 2, 3, 4])
+        with self.assertRaises(GLib.Error) as caught:
+            g.set_precision(Rlx.Precision.FULL)
+        self.assertTrue(caught.exception.matches(Rlx.GraphError.quark(), Rlx.GraphError.BUSY))
+
     def test_device_errors(self):
         with self.assertRaises(GLib.Error) as caught:
             Rlx.Device.open('no such adapter')

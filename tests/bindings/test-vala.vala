@@ -63,6 +63,20 @@ void test_defaults () {
     }
 }
 
+void test_precision () {
+    try {
+        assert (new Rlx.Graph ().precision == Rlx.Precision.FULL);
+        var g = (Rlx.Graph) Object.new (typeof (Rlx.Graph), precision: Rlx.Precision.REDUCED);
+        assert (g.get_precision () == Rlx.Precision.REDUCED);
+        assert (new Rlx.Graph.from_text (g.to_text ()).precision == Rlx.Precision.REDUCED);
+        var h = new Rlx.Graph () { precision = Rlx.Precision.REDUCED };
+        h.precision = Rlx.Precision.FULL;
+        assert (h.check () && h.precision == Rlx.Precision.FULL);
+    } catch (Error e) {
+        assert_not_reached ();
+    }
+}
+
 void test_errors () {
     var caught = 0;
     var g = new Rlx.Graph ();
@@ -210,6 +224,7 @@ int main (string[] args) {
     Test.init (ref args);
     Test.add_func ("/vala/run", test_run);
     Test.add_func ("/vala/defaults", test_defaults);
+    Test.add_func ("/vala/precision", test_precision);
     Test.add_func ("/vala/errors", test_errors);
     Test.add_func ("/vala/bytes", test_bytes);
     Test.add_func ("/vala/lost", test_lost);
