@@ -280,7 +280,10 @@ static double
 estimate (const RlxStep       *step,
           const RlxGpuFigures *figures)
 {
-  return figures->dispatch_time + MAX (step->flops / figures->flops, step->bytes / figures->bandwidth);
+  double by_units = figures->product_flops[RLX_GPU_PRODUCT_MATRIX];
+  double flops = by_units > 0.0 && g_str_equal (step->kernel, "matmul-matrix") ? by_units : figures->flops;
+
+  return figures->dispatch_time + MAX (step->flops / flops, step->bytes / figures->bandwidth);
 }
 
 static gboolean

@@ -733,7 +733,8 @@ test_choice (void)
 
 static const char *
 get_kernel (RlxDevice           *device,
-            const RlxGpuFigures *figures)
+            const RlxGpuFigures *figures,
+            double              *estimate)
 {
   g_autoptr(RlxGraph) graph = rlx_graph_new ();
   g_autoptr(RlxTensor) weight = rlx_test_random ("f32[128,256]", -1, 1, 3);
@@ -746,6 +747,8 @@ get_kernel (RlxDevice           *device,
                                      rlx_graph_constant (graph, weight, NULL), NULL));
   executable = compile_for (device, graph, figures);
   steps = rlx_executable_get_steps (executable);
+  if (estimate != NULL)
+    *estimate = rlx_executable_get_estimate (executable);
   return g_intern_string (((const RlxStep *) g_ptr_array_index (steps, 0))->kernel);
 }
 
@@ -761,7 +764,7 @@ test_matrix (void)
   g_autoptr(GError) error = NULL;
   g_auto(GStrv) wrong = NULL;
   RlxGpuFigures figures = possible;
-  double rate;
+  double rate, seconds, slower;
 
   rlx_debug_set_flags (flags | RLX_DEBUG_GPU_KERNELS);
   device = open_device ();
@@ -782,13 +785,17 @@ test_matrix (void)
       g_assert_no_error (error);
       wrong = rlx_calibration_get_wrong_kernels (bad);
       g_assert_cmpstrv (wrong, ((const char *const[]) { "matrix", NULL }));
-      g_assert_cmpstr (get_kernel (device, rlx_calibration_get_figures (bad)), !=, "matmul-matrix");
+      g_assert_cmpstr (get_kernel (device, rlx_calibration_get_figures (bad), NULL), !=, "matmul-matrix");
 
-      g_assert_cmpstr (get_kernel (device, &figures), ==, "matmul-matrix");
+      g_assert_cmpstr (get_kernel (device, &figures, &seconds), ==, "matmul-matrix");
+      /* the estimate goes by their rate */
+      figures.product_flops[RLX_GPU_PRODUCT_MATRIX] = 3.5e10;
+      g_assert_cmpstr (get_kernel (device, &figures, &slower), ==, "matmul-matrix");
+      g_assert_cmpfloat_with_epsilon (slower - seconds, 2.0 * 256 * 128 * 256 * (1 / 3.5e10 - 1 / 7e10), 1e-9);
       figures.product_flops[RLX_GPU_PRODUCT_MATRIX] = 2e10;
-      g_assert_cmpstr (get_kernel (device, &figures), !=, "matmul-matrix");
+      g_assert_cmpstr (get_kernel (device, &figures, NULL), !=, "matmul-matrix");
       figures.product_flops[RLX_GPU_PRODUCT_MATRIX] = 0;
-      g_assert_cmpstr (get_kernel (device, &figures), !=, "matmul-matrix");
+      g_assert_cmpstr (get_kernel (device, &figures, NULL), !=, "matmul-matrix");
     }
   rlx_debug_set_flags (flags);
 }
