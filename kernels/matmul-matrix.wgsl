@@ -23,15 +23,23 @@
 //   Ada           16 · 16 · 16   8 of 32    32 · 64        64 of 255          21
 //   Apple, f32    8 · 8 · 8      8 of 32    32 · 64        64 of 128          11
 //
-// From memory come BM + BN elements for BM · BN products: 32 flops a byte of f32,
-// 64 of f16, twice the former being what a plain tile of 128 · 128 in f16 has. So
-// Ada (RTX 4070: 58 Tflop/s with sums in f32, about 2 TB/s from its cache) is bound
-// by the cache before the units, at about 60 % for weights in f16; Xe2 (Arc 140V: 33
-// Tflop/s, 0.13 TB/s, 8 MB of cache) and RDNA3 (RX 7600: 43 Tflop/s of WMMA, 0.9 TB/s
-// of cache) likewise. 256 invocations at 64 registers for sums and about 30 for the
-// rest leave two workgroups or more on a core of each, by 16 KiB of workgroup memory
-// up to six: enough to load one tile while another is multiplied, which is why
-// there is no second buffer here.
+// From memory come BM + BN elements for BM · BN products: 32 flops a byte of f32, 64
+// of f16. What a step of 16 along k costs a core, in clocks, for tiles of 128:
+//
+//                            Xe2, a core    RDNA3, a CU    Ada, an SM
+//   524,288 flops of units   244            1,024          1,026
+//   staging, 150 operations
+//   of each invocation       300            600            300
+//   40, 24, 32 KiB through
+//   workgroup memory         320            192 to 384     256
+//   16 KiB from the cache    256            256            256
+//
+// On Ada all of that is hidden behind the units. RDNA3's share the ALUs with what
+// stages. Xe2's are so fast that staging takes longer than the product: weights in
+// f16 (EXACT, half the bytes, no rounding) are worth most there. 256 invocations with
+// 64 registers of sums and about 50 others let two workgroups or more share a core
+// on each, and workgroup memory up to six: one stages while another multiplies, which
+// is why there is no second buffer here.
 //
 // How many invocations are a subgroup is for the driver to say: WORKERS is a guess,
 // and what fewer subgroups leave over is done in another turn. Too many idle.
