@@ -516,6 +516,7 @@ rlx_gpu_teardown (RlxGpu *gpu)
   if (gpu->device != NULL)
     {
       rlx_gpu_execute_clear (gpu);
+      rlx_gpu_warm_clear (gpu);
       rlx_gpu_pipelines_clear (gpu);
       wgpuQueueRelease (gpu->queue);
       wgpuDeviceDestroy (gpu->device);

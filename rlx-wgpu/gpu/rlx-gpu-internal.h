@@ -77,6 +77,8 @@ struct _RlxGpu
   GHashTable *layouts;     /* (element-type GBytes RlxGpuLayout) */
   GPtrArray *abandoned;    /* requests Dawn may still write to */
 
+  WGPUBuffer scratch[2];   /* under pipeline_lock while they are made */
+
   RlxGpuCache *cache;
 
   /* Only touched on the device thread. */
@@ -117,6 +119,7 @@ struct _RlxGpuPipeline
   RlxGpuLayout *layout;    /* borrowed from the device */
   WGPUComputePipeline handle;
   gboolean warm;           /* device thread: dispatched before */
+  int ahead;               /* atomic: was dispatched in order to be compiled */
 };
 
 struct _RlxGpuBindGroup
@@ -218,6 +221,9 @@ void               rlx_gpu_raw_buffer_free (RlxGpu     *gpu,
 /* rlx-gpu-pipeline.c */
 void               rlx_gpu_pipelines_init  (RlxGpu *gpu);
 void               rlx_gpu_pipelines_clear (RlxGpu *gpu);
+
+/* rlx-gpu-warm.c */
+void               rlx_gpu_warm_clear      (RlxGpu *gpu);
 
 /* rlx-gpu-execute.c */
 void               rlx_gpu_execute_clear   (RlxGpu *gpu);

@@ -259,6 +259,17 @@ typedef struct
   guint64 size;
 } RlxGpuBinding;
 
+/* Whether the driver compiles a kernel only when it is first dispatched. */
+gboolean rlx_gpu_compiles_late  (RlxGpu *gpu);
+/* Begins that for @pipelines: one workgroup of each, with the parameters that it
+ * will have (bound to all uniform bindings) and storage that nobody uses. Does
+ * not wait. */
+gboolean rlx_gpu_pipelines_warm (RlxGpu                *gpu,
+                                 RlxGpuPipeline *const *pipelines,
+                                 const RlxGpuBinding   *params,
+                                 guint                  n_pipelines,
+                                 GError               **error);
+
 RlxGpuBindGroup *rlx_gpu_bind_group_new  (RlxGpu              *gpu,
                                           RlxGpuPipeline      *pipeline,
                                           const RlxGpuBinding *bindings,

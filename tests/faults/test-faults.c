@@ -19,6 +19,9 @@
 #define MAX_PER_POINT 10
 #define MAX_ANYWHERE 60
 
+/* How often something is submitted while a graph is compiled: with parameters, nothing
+ * is computed there. */
+static guint n_ahead;
 static GBytes *right;
 /* Calls in the part of a round in which the fault may happen. */
 static guint n_calls;
@@ -66,9 +69,11 @@ compute (RlxDevice *device,
   x = rlx_tensor_new_from_floats (shape, 2, values, G_N_ELEMENTS (values), NULL);
   p = rlx_tensor_new_from_floats (parameter_shape, 1, values, 6, NULL);
 
+  n_ahead = rlx_fault_count (RLX_FAULT_AT_QueueSubmit);
   executable = rlx_device_compile (device, graph, NULL, error);
   if (executable == NULL)
     return NULL;
+  n_ahead = rlx_fault_count (RLX_FAULT_AT_QueueSubmit) - n_ahead;
   if (!rlx_executable_set_parameters (executable, (const char *[]) { "p", NULL }, &p, 1, NULL, error))
     return NULL;
   rlx_executable_set_profiling (executable, profile);
@@ -198,7 +203,8 @@ try_point (RlxFaultPoint point,
     {
       tried++;
       failed += !round_trip (point, i, kind);
-      if (must_fail && rlx_fault_happened () && failed != tried)
+      /* Nobody waits for a result of what is only there to be compiled ahead. */
+      if (must_fail && rlx_fault_happened () && failed + (kind == RLX_FAULT_DROPPED ? n_ahead : 0) < tried)
         g_error ("%s at %s number %u made no difference", rlx_fault_kind_name (kind), rlx_fault_point_name (point), i);
     }
   g_test_message ("%s at %s: %u of %u calls tried, %u failed", rlx_fault_kind_name (kind), rlx_fault_point_name (point), tried, n, failed);
