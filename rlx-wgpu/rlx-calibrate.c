@@ -66,6 +66,21 @@ typedef struct
   RlxGpuFigures figures;
 } Calibrate;
 
+/* How far it is when a part begins. Most of the time goes into compiling the kernels
+ * that are checked, if the driver has not kept them. */
+#define AT_PRODUCTS 0.05
+#define AT_TIMES 0.6
+#define AT_F16 0.8
+#define AT_MEMORY 0.85
+
+static void
+tell (Calibrate  *self,
+      double      fraction,
+      const char *what)
+{
+  rlx_device_tell_calibrating (self->device, fraction, what);
+}
+
 /* ---- numbers ---------------------------------------------------------------------- */
 
 /* Whole numbers in [-@most, @most]. */
@@ -480,13 +495,17 @@ measure_products (Calibrate *self,
     return FALSE;
   for (guint i = 0; i < RLX_GPU_N_PRODUCTS; i++)
     {
+      g_autofree char *what = g_strdup_printf ("checking products of matrices, %s", rlx_gpu_product_get_name (i));
+
       if (i == RLX_GPU_PRODUCT_MATRIX && !has_matrix)
         continue;
+      tell (self, AT_PRODUCTS + (AT_TIMES - AT_PRODUCTS) * i / RLX_GPU_N_PRODUCTS, what);
       if (!try_product (self, i == RLX_GPU_PRODUCT_MATRIX ? &narrow : &product, i, &executables[i], error))
         return FALSE;
       if (executables[i] != NULL)
         g_ptr_array_add (owned, executables[i]);
     }
+  tell (self, AT_TIMES, "timing products of matrices");
   if (!check_any_left (self, error) || !time_in_turns (self, executables, RLX_GPU_N_PRODUCTS, PRODUCTS_SECONDS, seconds, error))
     return FALSE;
   for (guint i = 0; i < RLX_GPU_N_PRODUCTS; i++)
@@ -504,6 +523,7 @@ measure_f16 (Calibrate *self,
   g_autoptr(RlxExecutable) executable = NULL;
   double seconds;
 
+  tell (self, AT_F16, "timing products of f16 matrices");
   if (!product_init (&product, RLX_DATA_TYPE_F16, FALSE, self->size, error))
     return FALSE;
   while (executable == NULL)
@@ -624,6 +644,7 @@ measure_memory (Calibrate *self,
   double seconds;
   guint64 n;
 
+  tell (self, AT_MEMORY, "timing memory");
   if (!measure_transfer (self, &seconds, error))
     return FALSE;
   /* A device that takes that long has no cache worth the name. */
@@ -657,8 +678,10 @@ calibrate (RlxDevice    *device,
   g_autoptr(GBytes) bytes = NULL;
   gboolean stored;
 
-  if (g_cancellable_set_error_if_cancelled (cancellable, error) || !rlx_gpu_check_lost (self.gpu, error) ||
-      !measure_empty (&self, error) || !measure_overheads (&self, error) || !measure_products (&self, error) ||
+  if (g_cancellable_set_error_if_cancelled (cancellable, error) || !rlx_gpu_check_lost (self.gpu, error))
+    return NULL;
+  tell (&self, 0.0, "timing overheads");
+  if (!measure_empty (&self, error) || !measure_overheads (&self, error) || !measure_products (&self, error) ||
       !measure_f16 (&self, error) || !measure_memory (&self, error))
     return NULL;
 
@@ -677,6 +700,7 @@ calibrate (RlxDevice    *device,
 
   stored = rlx_calibration_store (calibration, rlx_gpu_get_info (self.gpu));
   rlx_device_set_calibration (device, calibration);
+  tell (&self, 1.0, "done");
   RLX_NOTE (DEVICE, "calibrated in %.2f s (%s): %.1f GFLOPS, %.1f with f16, %.1f GB/s, transfer %.1f GB/s, dispatch %.1f µs, round trip %.1f µs",
             (double) (g_get_monotonic_time () - self.start) * 1e-6, stored ? "stored" : "not stored",
             figures->flops * 1e-9, figures->flops_f16 * 1e-9, figures->bandwidth * 1e-9, figures->transfer * 1e-9,
@@ -746,7 +770,8 @@ calibrate_thread (GTask        *task,
  * @user_data: data for @callback
  *
  * Measures in another thread how fast the device is; see
- * [method@Rlx.Device.calibrate].
+ * [method@Rlx.Device.calibrate]. [signal@Rlx.Device::calibrating] tells how far it
+ * is.
  *
  * Since: 1.0
  */

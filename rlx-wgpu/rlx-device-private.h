@@ -50,6 +50,11 @@ void            rlx_matrix_probe_set_test  (gboolean wrong);
 void            rlx_device_set_calibration (RlxDevice      *self,
                                             RlxCalibration *calibration);
 
+/* Emits RlxDevice::calibrating there. */
+void            rlx_device_tell_calibrating (RlxDevice  *self,
+                                             double      fraction,
+                                             const char *what);
+
 /* Makes the GPU objects of @plan (taken over in every case). */
 RlxExecutable * rlx_executable_new   (RlxDevice           *device,
                                       RlxPlan             *plan,

@@ -57,6 +57,7 @@ enum
 
 enum
 {
+  CALIBRATING,
   LOST,
   N_SIGNALS
 };
@@ -182,6 +183,28 @@ rlx_device_class_init (RlxDeviceClass *klass)
   g_object_class_install_properties (object_class, N_PROPS, properties);
 
   /**
+   * RlxDevice::calibrating:
+   * @self: the device
+   * @fraction: how much of it is done, from 0 to 1
+   * @what: what is measured now, in English, for people
+   *
+   * A calibration of the device goes on.
+   *
+   * Emitted several times by [method@Rlx.Device.calibrate_async], with 0 first,
+   * never with less than before, and with 1 just before its end if it succeeds. As
+   * a signal it takes no second callback with data of its own, which not all
+   * languages can give to an asynchronous call, and whoever wants to show the
+   * progress need not be the one who began it.
+   *
+   * It is emitted in the main context that was the thread-default one where the
+   * device was opened. A main loop that stands still during
+   * [method@Rlx.Device.calibrate] gets it late.
+   *
+   * Since: 1.0
+   */
+  signals[CALIBRATING] = g_signal_new ("calibrating", RLX_TYPE_DEVICE, G_SIGNAL_RUN_LAST, 0, NULL, NULL, NULL,
+                                       G_TYPE_NONE, 2, G_TYPE_DOUBLE, G_TYPE_STRING);
+  /**
    * RlxDevice::lost:
    * @self: the device
    * @reason: what the driver said
@@ -205,34 +228,53 @@ rlx_device_init (RlxDevice *self)
   g_mutex_init (&self->matrix.mutex);
 }
 
-/* ---- loss: told on the device's thread, emitted in the owner's context ------ */
+/* ---- told on any thread, emitted in the owner's context --------------------- */
 
 typedef struct
 {
-  GWeakRef device;
-  char *reason;
-} LossNotice;
+  GWeakRef device;         /* nobody may ever run the main context */
+  char *text;
+  double fraction;
+} Notice;
 
 static void
-loss_notice_free (gpointer data)
+notice_free (gpointer data)
 {
-  LossNotice *notice = data;
+  Notice *notice = data;
 
   g_weak_ref_clear (&notice->device);
-  g_free (notice->reason);
+  g_free (notice->text);
   g_free (notice);
+}
+
+static void
+notice_post (RlxDevice  *self,
+             GSourceFunc func,
+             int         priority,
+             const char *text,
+             double      fraction)
+{
+  Notice *notice = g_new0 (Notice, 1);
+  g_autoptr(GSource) source = g_idle_source_new ();
+
+  g_weak_ref_init (&notice->device, self);
+  notice->text = g_strdup (text);
+  notice->fraction = fraction;
+  g_source_set_callback (source, func, notice, notice_free);
+  g_source_set_priority (source, priority);
+  g_source_attach (source, self->context);
 }
 
 static gboolean
 emit_lost (gpointer data)
 {
-  LossNotice *notice = data;
+  Notice *notice = data;
   g_autoptr(RlxDevice) self = g_weak_ref_get (&notice->device);
 
   if (self != NULL)
     {
       g_object_notify_by_pspec (G_OBJECT (self), properties[PROP_LOST]);
-      g_signal_emit (self, signals[LOST], 0, notice->reason);
+      g_signal_emit (self, signals[LOST], 0, notice->text);
     }
   return G_SOURCE_REMOVE;
 }
@@ -243,17 +285,9 @@ on_lost (const char *reason,
 {
   GWeakRef *weak = user_data;
   g_autoptr(RlxDevice) self = g_weak_ref_get (weak);
-  LossNotice *notice;
-  g_autoptr(GSource) source = NULL;
 
-  if (self == NULL)
-    return;
-  notice = g_new0 (LossNotice, 1);
-  g_weak_ref_init (&notice->device, self);
-  notice->reason = g_strdup (reason);
-  source = g_idle_source_new ();
-  g_source_set_callback (source, emit_lost, notice, loss_notice_free);
-  g_source_attach (source, self->context);
+  if (self != NULL)
+    notice_post (self, emit_lost, G_PRIORITY_DEFAULT_IDLE, reason, 0.0);
 }
 
 static void
@@ -661,7 +695,8 @@ rlx_device_get_calibration (RlxDevice *self)
 static gboolean
 notify_calibration (gpointer data)
 {
-  g_autoptr(RlxDevice) self = g_weak_ref_get (data);
+  Notice *notice = data;
+  g_autoptr(RlxDevice) self = g_weak_ref_get (&notice->device);
 
   if (self != NULL)
     g_object_notify_by_pspec (G_OBJECT (self), properties[PROP_CALIBRATION]);
@@ -672,19 +707,31 @@ void
 rlx_device_set_calibration (RlxDevice      *self,
                             RlxCalibration *calibration)
 {
-  g_autoptr(GSource) source = g_idle_source_new ();
-  GWeakRef *weak = g_new0 (GWeakRef, 1);
-
   g_mutex_lock (&self->mutex);
   g_set_object (&self->calibration, calibration);
   g_mutex_unlock (&self->mutex);
 
-  /* Nobody may ever run the main context. */
-  g_weak_ref_init (weak, self);
-  g_source_set_callback (source, notify_calibration, weak, free_weak);
   /* before the answer of an asynchronous call */
-  g_source_set_priority (source, G_PRIORITY_DEFAULT);
-  g_source_attach (source, self->context);
+  notice_post (self, notify_calibration, G_PRIORITY_DEFAULT, NULL, 0.0);
+}
+
+static gboolean
+emit_calibrating (gpointer data)
+{
+  Notice *notice = data;
+  g_autoptr(RlxDevice) self = g_weak_ref_get (&notice->device);
+
+  if (self != NULL)
+    g_signal_emit (self, signals[CALIBRATING], 0, notice->fraction, notice->text);
+  return G_SOURCE_REMOVE;
+}
+
+void
+rlx_device_tell_calibrating (RlxDevice  *self,
+                             double      fraction,
+                             const char *what)
+{
+  notice_post (self, emit_calibrating, G_PRIORITY_DEFAULT, what, fraction);
 }
 
 /**

@@ -5,6 +5,8 @@
 
 #include "rlx-tool.h"
 
+#include <unistd.h>
+
 void
 rlx_tool_print_calibration (RlxCalibration *calibration)
 {
@@ -46,6 +48,46 @@ rlx_tool_describe_calibration (RlxCalibration *calibration)
   return g_variant_dict_end (&dict);
 }
 
+/* On one line of the terminal, which is empty in the end. */
+static void
+show_progress (RlxDevice  *device G_GNUC_UNUSED,
+               double      fraction,
+               const char *what,
+               gpointer    data G_GNUC_UNUSED)
+{
+  if (fraction < 1.0)
+    g_printerr ("\r\033[K%3.0f %%  %s", fraction * 100.0, what);
+  else
+    g_printerr ("\r\033[K");
+}
+
+static void
+keep_result (GObject      *source G_GNUC_UNUSED,
+             GAsyncResult *result,
+             gpointer      data)
+{
+  *(GAsyncResult **) data = g_object_ref (result);
+}
+
+static RlxCalibration *
+calibrate (RlxDevice *device,
+           gboolean   show,
+           GError   **error)
+{
+  g_autoptr(GAsyncResult) result = NULL;
+  RlxCalibration *calibration;
+
+  if (show)
+    g_signal_connect (device, "calibrating", G_CALLBACK (show_progress), NULL);
+  rlx_device_calibrate_async (device, NULL, keep_result, &result);
+  while (result == NULL)
+    g_main_context_iteration (NULL, TRUE);
+  calibration = rlx_device_calibrate_finish (device, result, error);
+  if (show && calibration == NULL)
+    g_printerr ("\r\033[K");
+  return calibration;
+}
+
 int
 rlx_tool_calibrate (int    argc,
                     char **argv)
@@ -65,7 +107,7 @@ rlx_tool_calibrate (int    argc,
   if (!rlx_tool_parse (NULL, "Measures the adapter and keeps the figures, by which kernels are chosen from then on.", entries, &argc, &argv, 0, 0, &status))
     return status;
   if ((device = rlx_device_get_default (&error)) == NULL ||
-      (calibration = rlx_device_calibrate (device, NULL, &error)) == NULL)
+      (calibration = calibrate (device, !json && isatty (STDERR_FILENO), &error)) == NULL)
     return rlx_tool_fail (error);
   adapter = rlx_device_get_adapter (device);
   stored = rlx_adapter_load_calibration (adapter);

@@ -451,6 +451,22 @@ class AsyncGLib(Async, unittest.TestCase):
 
         self.assertEqual(self.run_coroutine(main())[0].tolist(), self.expected[0])
 
+    def test_calibrate_progress(self):
+        device = Rlx.Device.open(None)
+        cancellable, seen = Gio.Cancellable(), []
+
+        # As soon as something is told, so that nothing is stored.
+        def on_calibrating(_device, fraction, what):
+            seen.append((fraction, what))
+            cancellable.cancel()
+
+        device.connect('calibrating', on_calibrating)
+        with self.assertRaises(GLib.Error) as caught:
+            self.run_coroutine(device.calibrate_future(cancellable))
+        self.assertTrue(caught.exception.matches(Gio.io_error_quark(), Gio.IOErrorEnum.CANCELLED))
+        self.assertEqual(seen[0][0], 0)
+        self.assertIn('overheads', seen[0][1])
+
 
 class AsyncPlain(Async, unittest.TestCase):
     loop_factory = None

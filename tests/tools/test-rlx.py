@@ -4,10 +4,13 @@
 
 Usage: test-rlx.py RLX"""
 import base64
+import contextlib
 import json
 import os
+import pty
 import re
 import struct
+import subprocess
 import sys
 
 import tap
@@ -148,6 +151,20 @@ def calibrate():
     for unit in 'GFLOPS', 'GB/s', 'µs':
         tap.contains(text, unit)
     tap.contains(run('devices', '-v').stdout, 'not calibrated')
+
+    # Progress is for a terminal alone: the calls above would not have been silent otherwise.
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([rlx, 'calibrate'], env=dict(os.environ, **own), stdout=subprocess.DEVNULL, stderr=theirs) as process:
+        os.close(theirs)
+        shown = b''
+        with contextlib.suppress(OSError):  # what the end of the other side is here
+            while part := os.read(ours, 4096):
+                shown += part
+    os.close(ours)
+    tap.equal(process.returncode, OK, 'the status')
+    percents = [int(found) for found in re.findall(rb'(\d+) %  [a-z]', shown)]
+    tap.check(len(percents) > 4 and percents[0] == 0 and percents == sorted(percents), f'the progress {shown!r}')
+    tap.check(shown.endswith(b'\r\x1b[K'), 'something is left on the line')
 
 
 @tap.test

@@ -554,6 +554,77 @@ test_wrong (void)
   g_assert_true (g_bytes_equal (bytes, again_bytes));
 }
 
+typedef struct
+{
+  GThread *thread;
+  double last;
+  guint n;
+  gboolean finished;
+} Progress;
+
+static void
+on_calibrating (RlxDevice  *device,
+                double      fraction,
+                const char *what,
+                gpointer    data)
+{
+  Progress *progress = data;
+
+  g_assert_true (RLX_IS_DEVICE (device));
+  g_assert_true (g_thread_self () == progress->thread);
+  g_assert_false (progress->finished);
+  g_assert_nonnull (what);
+  g_assert_cmpuint (strlen (what), >, 0);
+  g_assert_cmpfloat (fraction, >=, 0.0);
+  g_assert_cmpfloat (fraction, <=, 1.0);
+  g_assert_true (progress->n == 0 ? fraction == 0.0 : fraction > progress->last);
+  progress->last = fraction;
+  progress->n++;
+}
+
+static void
+on_calibrated (GObject      *source,
+               GAsyncResult *result,
+               gpointer      data)
+{
+  Progress *progress = data;
+  g_autoptr(GError) error = NULL;
+  g_autoptr(RlxCalibration) calibration = rlx_device_calibrate_finish (RLX_DEVICE (source), result, &error);
+
+  g_assert_no_error (error);
+  g_assert_cmpfloat (progress->last, ==, 1.0);
+  progress->finished = TRUE;
+}
+
+static void
+test_progress (void)
+{
+  g_autoptr(RlxDevice) device = open_device ();
+  g_autoptr(GCancellable) cancellable = g_cancellable_new ();
+  g_autoptr(RlxCalibration) calibration = NULL;
+  g_autoptr(GError) error = NULL;
+  Progress progress = { .thread = g_thread_self () };
+
+  if (device == NULL)
+    return;
+  rlx_calibrate_set_test (0, TRUE);
+  g_signal_connect (device, "calibrating", G_CALLBACK (on_calibrating), &progress);
+  rlx_device_calibrate_async (device, NULL, on_calibrated, &progress);
+  while (!progress.finished)
+    g_main_context_iteration (NULL, TRUE);
+  /* more than the ends, and one for each way */
+  g_assert_cmpuint (progress.n, >=, 2 + RLX_GPU_N_PRODUCTS);
+
+  /* What does not begin does not go on either. */
+  progress = (Progress) { .thread = g_thread_self () };
+  g_cancellable_cancel (cancellable);
+  calibration = rlx_device_calibrate (device, cancellable, &error);
+  g_assert_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+  while (g_main_context_iteration (NULL, FALSE))
+    ;
+  g_assert_cmpuint (progress.n, ==, 0);
+}
+
 static void
 test_all_wrong (void)
 {
@@ -837,6 +908,7 @@ main (int   argc,
   add_test ("/calibrate/other-driver", test_other_driver);
   add_test ("/calibrate/device", test_device);
   add_test ("/calibrate/wrong", test_wrong);
+  add_test ("/calibrate/progress", test_progress);
   add_test ("/calibrate/all-wrong", test_all_wrong);
   add_test ("/calibrate/cancel", test_cancel);
   add_test ("/calibrate/estimate", test_estimate);
