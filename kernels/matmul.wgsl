@@ -8,8 +8,9 @@
 // - LANES: a workgroup makes TM rows, an invocation TN columns of each. The row
 //   follows from the workgroup alone, so the address of `a` is the same in all
 //   lanes. There is no workgroup memory and no barrier. This is the kernel for a
-//   CPU, and on a GPU the one for few rows, where SLICES parts of a workgroup
-//   share the sum.
+//   CPU whose driver has no subgroups of eight lanes (matmul-shuffle.wgsl is for
+//   those that have), and on a GPU the one for few rows, where SLICES parts of a
+//   workgroup share the sum.
 //   On a CPU driver each load, of one number for all lanes or of one for each,
 //   takes about eight instructions per number, most of them bounds checks, and a
 //   multiply and an add take two for eight numbers. 16 rows of 4 · 8 columns

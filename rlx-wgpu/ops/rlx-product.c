@@ -2,8 +2,9 @@
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
  * Chooses how the product of two matrices is computed: the heads of
- * kernels/matmul.wgsl, kernels/matmul-tile.wgsl and kernels/matmul-matrix.wgsl say
- * what the ways are and why.
+ * kernels/matmul.wgsl, kernels/matmul-shuffle.wgsl, kernels/matmul-tile.wgsl,
+ * kernels/matmul-registers.wgsl and kernels/matmul-matrix.wgsl say what the ways are
+ * and why.
  */
 #include "config.h"
 
@@ -71,6 +72,9 @@ typedef struct
   guint64 parts, part_k;  /* of the sum */
   guint64 n_groups;
   gboolean panel, pairs, vectors;
+  gboolean shuffle;       /* LANES whose words of a come through shuffles */
+  gboolean a_pairs;
+  guint64 unroll;
   RlxProductMatrix matrix; /* MATRIX */
 } Way;
 
@@ -96,6 +100,26 @@ prefer_dot (const RlxProduct *product,
          MIN (product->m, product->n) <= 4 && product->a_k == 1 && product->b_k == 1;
 }
 
+/* Larger tiles save loads, but they take a CPU driver longer to compile than a small
+ * product saves. */
+static void
+enlarge_tile (Way              *way,
+              const RlxProduct *product,
+              guint64           n_batch,
+              double            n_products)
+{
+  guint64 m = product->m, n = product->n;
+  gboolean half = product->b->type.dtype == RLX_DATA_TYPE_F16;
+
+  if (m > 16 && divide_up (m, 32) * 2 == divide_up (m, 16) && n_products >= 1 << 24)
+    way->tm = 32;
+  /* A gather of half floats has two vectors of columns. */
+  if (n >= 64 && way->tn == 4 &&
+      ((way->tm == 32 && n_products >= 1 << 27) || (way->tm == 1 && half && n_products >= 1 << 21)) &&
+      divide_up (m, way->tm) * divide_up (n, 64) * n_batch >= 16)
+    way->tn = 8;
+}
+
 static void
 choose_lanes (Way              *way,
               const RlxProduct *product,
@@ -104,6 +128,7 @@ choose_lanes (Way              *way,
               gboolean          cpu)
 {
   guint64 m = product->m, n = product->n;
+  double n_products = (double) m * (double) n * (double) n_batch * (double) MAX (product->k, 1);
 
   way->kind = LANES;
   way->slices = 1;
@@ -112,20 +137,23 @@ choose_lanes (Way              *way,
   else if (m <= 4)
     way->tm = 4;
   /* Sixteen rows take a CPU driver longer to compile than a small product saves. */
-  else if (m <= 8 || !cpu || m * n * n_batch * MAX (product->k, 1) < 1 << 22)
+  else if (m <= 8 || !cpu || n_products < 1 << 22)
     way->tm = 8;
   else
     way->tm = 16;
 
   if (cpu)
     {
+      way->tn = way->panel || n > 16 ? RLX_PRODUCT_PANEL / 8 : n > 8 ? 2 : 1;
+      if (way->shuffle)
+        enlarge_tile (way, product, n_batch, n_products);
       /* Wide rows: the more of one is read at once the better, unless it is
        * packed. */
       way->lanes = way->panel ? 8 : 64;
       while (way->lanes > 8 &&
-             (way->lanes * 4 > n || divide_up (m, way->tm) * divide_up (n, way->lanes * 4) * n_batch < wanted))
+             (way->lanes * MAX (way->tn, 4) > n ||
+              divide_up (m, way->tm) * divide_up (n, way->lanes * MAX (way->tn, 4)) * n_batch < wanted))
         way->lanes /= 2;
-      way->tn = way->panel || n > 16 ? RLX_PRODUCT_PANEL / 8 : n > 8 ? 2 : 1;
     }
   else
     {
@@ -178,6 +206,15 @@ rlx_product_takes_windows (const RlxGpuAdapterInfo *adapter)
     if (!is_banned (adapter, tiles[i].product))
       return adapter->type != RLX_ADAPTER_TYPE_CPU;
   return FALSE;
+}
+
+/* Whether the driver runs eight lanes in a vector and can shuffle them. */
+static gboolean
+can_shuffle (const RlxGpuAdapterInfo *adapter,
+             const RlxProduct        *product)
+{
+  return adapter->type == RLX_ADAPTER_TYPE_CPU && (adapter->features & RLX_DEVICE_FEATURES_SUBGROUPS) != 0 &&
+         adapter->subgroup_min == 8 && adapter->subgroup_max == 8 && product->k > 0;
 }
 
 /* Whether invocations go side by side along the columns, and not in tiles. */
@@ -391,6 +428,28 @@ describe_window (RlxKernel              *kernel,
     }
 }
 
+/* How a lane of LANES reads its operands. */
+static void
+choose_loads (Way              *way,
+              const RlxProduct *product)
+{
+  gboolean along_k = product->k > 0 && product->a_k == 1;
+
+  if (product->k == 0)
+    return;
+
+  way->pairs = product->b->type.dtype == RLX_DATA_TYPE_F16 && way->tn % 2 == 0 &&
+               (way->panel || (product->b_n == 1 && product->b_k % 2 == 0 && product->n % 2 == 0 && is_even_batch (&product->batch, 1, 2)));
+  if (way->shuffle)
+    {
+      way->unroll = way->tm == 1 ? 8 : 4;
+      way->a_pairs = product->a->type.dtype == RLX_DATA_TYPE_F16 && along_k && product->a_m % 2 == 0 &&
+                     product->k % way->unroll == 0 && is_even_batch (&product->batch, 0, 2);
+    }
+  else
+    way->vectors = along_k && product->a_m % 4 == 0 && product->k % 4 == 0 && is_even_batch (&product->batch, 0, 4);
+}
+
 static void
 describe_operands (RlxKernel        *kernel,
                    const RlxProduct *product,
@@ -401,7 +460,7 @@ describe_operands (RlxKernel        *kernel,
   if (product->k > 0)
     {
       describe_operand (kernel, window && window->x == product->a ? "x" : "a", product->a,
-                        way->vectors || way->a_vectors ? 4 : 1);
+                        way->a_pairs ? 2 : way->vectors || way->a_vectors ? 4 : 1);
       describe_operand (kernel, window && window->x == product->b ? "x" : "b", product->b,
                         way->pairs ? 2 : way->b_vectors ? 4 : 1);
     }
@@ -423,6 +482,31 @@ describe_operands (RlxKernel        *kernel,
   rlx_kernel_define (kernel, "B_SPLIT", window != NULL && window->split > 0);
   if (window != NULL)
     describe_window (kernel, window, window->x == product->a);
+}
+
+/* What only the kernel with shuffles knows. */
+static void
+describe_shuffles (RlxKernel        *kernel,
+                   const RlxProduct *product,
+                   const Way        *way)
+{
+  guint64 per_a = way->a_pairs ? 2 : 1, per_b = way->pairs ? 2 : 1;
+  guint64 words_a = rlx_type_n_elements (&product->a->type) / per_a;
+  guint64 words_b = rlx_type_n_elements (&product->b->type) / per_b;
+  guint64 block = way->unroll * RLX_PRODUCT_PANEL / per_b;
+
+  if (way->panel)
+    {
+      words_b = divide_up (product->n, RLX_PRODUCT_PANEL) * RLX_PRODUCT_PANEL * product->k / per_b;
+      /* The last words that are loaded ahead. */
+      rlx_kernel_param_u32 (kernel, "b_last", MAX (words_b, block) - block);
+    }
+  rlx_kernel_enable (kernel, "enable subgroups;");
+  rlx_kernel_define (kernel, "UNROLL", (gint64) way->unroll);
+  rlx_kernel_define (kernel, "A_PAIRS", way->a_pairs);
+  rlx_kernel_define (kernel, "WHOLE", product->k % way->unroll == 0);
+  /* Two indices below 2^28 are together less than 2^31 bytes. */
+  rlx_kernel_define (kernel, "SMALL", MAX (words_a, words_b) <= 1 << 28 ? (1 << 28) - 1 : G_MAXUINT32);
 }
 
 /* What put() in the kernel does with a sum. */
@@ -493,7 +577,7 @@ describe_way (RlxKernel *kernel,
   rlx_kernel_param_u32 (kernel, "tiles_n", way->tiles_n);
   if (way->parts > 1)
     rlx_kernel_param_u32 (kernel, "part_k", way->part_k);
-  rlx_kernel_define (kernel, "PANEL", way->panel);
+  rlx_kernel_define (kernel, "PANEL", way->panel ? RLX_PRODUCT_PANEL : 0);
   if (way->kind == LANES)
     {
       rlx_kernel_define (kernel, "SLICES", (gint64) way->slices);
@@ -559,7 +643,7 @@ get_file (const RlxProduct *product,
     return "matmul-matrix";
   if (way->kind == TILES)
     return way->registers ? "matmul-registers" : "matmul-tile";
-  return "matmul";
+  return way->shuffle ? "matmul-shuffle" : "matmul";
 }
 
 /* The steps of one way. @product is @original, or that turned. */
@@ -578,6 +662,8 @@ lower_way (RlxLower         *lower,
   kernel = rlx_kernel_new (lower, node, get_file (product, way));
   describe_operands (kernel, product, way);
   describe_way (kernel, way);
+  if (way->shuffle)
+    describe_shuffles (kernel, product, way);
   if (way->parts > 1)
     {
       RlxTensorType type = { RLX_DATA_TYPE_F32, 3, { (gint64) way->parts, (gint64) original->m, (gint64) original->n } };
@@ -660,6 +746,7 @@ lower_plain (RlxLower         *lower,
           product.b_n = 1;
         }
 
+      way.shuffle = lanes && can_shuffle (adapter, &product);
       if (lanes)
         choose_lanes (&way, &product, n_batch, wanted, cpu);
       else
@@ -670,11 +757,7 @@ lower_plain (RlxLower         *lower,
     }
 
   if (way.kind == LANES)
-    {
-      way.vectors = product.k > 0 && product.a_k == 1 && product.a_m % 4 == 0 && product.k % 4 == 0 && is_even_batch (&product.batch, 0, 4);
-      way.pairs = product.k > 0 && product.b->type.dtype == RLX_DATA_TYPE_F16 && way.tn % 2 == 0 &&
-                  (way.panel || (product.b_n == 1 && product.b_k % 2 == 0 && product.n % 2 == 0 && is_even_batch (&product.batch, 1, 2)));
-    }
+    choose_loads (&way, &product);
 
   if (way.kind == TILES)
     choose_vectors (&way, &product);

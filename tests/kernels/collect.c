@@ -53,6 +53,8 @@ static const RlxGpuAdapterInfo adapters[] = {
     .name = (char *) "cpu",
     .type = RLX_ADAPTER_TYPE_CPU,
     .features = RLX_DEVICE_FEATURES_F16 | RLX_DEVICE_FEATURES_SUBGROUPS | RLX_DEVICE_FEATURES_PACKED_DOT,
+    .subgroup_min = 8,
+    .subgroup_max = 8,
     .limits = LIMITS (128 * MIB, 10),
   },
   {

@@ -77,6 +77,13 @@ def products(g, t):
     g.call('matmul', f'{t}[256, 512]', f'{t}[256, 512]', transpose_a=True)
 
 
+def odd_products(g, t):
+    """Sums that no vector divides, small enough for every device: the last steps are made one by one."""
+    for m in 1, 33:
+        g.call('linear', f'{t}[{m}, 99]', g.parameter(f'{t}[99, 40]'), g.parameter(f'{t}[40]'))
+        g.call('matmul', f'{t}[{m}, 99]', f'{t}[99, 40]')
+
+
 def epilogues(g, t):
     """What comes after a product, a convolution or a norm is done in its kernel."""
     for m, n in (100, 384), (2, 40000):
@@ -288,7 +295,7 @@ def copies(g):
 
 def get_all():
     texts = []
-    for fill in products, epilogues, convolutions, elements, attention, long_rows, large_sums, recurrent:
+    for fill in products, odd_products, epilogues, convolutions, elements, attention, long_rows, large_sums, recurrent:
         for t in FLOATS:
             g = Graph()
             fill(g, t)

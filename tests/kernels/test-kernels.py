@@ -51,7 +51,7 @@ for i in *.spv; do
     spirv-cross $i.spv --msl --msl-version 30100 --output $i.metal >$i.msl 2>&1 || echo msl $i
     continue ;;
   esac
-  spirv-cross $i.spv --msl --output $i.metal >$i.msl 2>&1 || echo msl $i
+  spirv-cross $i.spv --msl --msl-version 20100 --output $i.metal >$i.msl 2>&1 || echo msl $i
   spirv-cross $i.spv --hlsl --shader-model ${i#*-} --hlsl-enable-16bit-types --output $i.dx >$i.hlsl 2>&1 || echo hlsl $i
 done
 '''

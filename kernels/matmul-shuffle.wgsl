@@ -1,0 +1,204 @@
+// SPDX-FileCopyrightText: The rlx-wgpu authors
+// SPDX-License-Identifier: LGPL-2.1-or-later
+
+// y[batch, m, n] = epilogue (alpha · Σₖ a[batch, m, k] · b[batch, k, n] + beta · bias)
+//
+// For drivers on CPUs that have subgroups of eight lanes: a subgroup makes TM rows,
+// a lane TN columns of each, as with LANES in matmul.wgsl. There is no workgroup
+// memory and no barrier.
+//
+// Such a driver turns eight lanes into one vector, and a loop into masked code.
+// What it makes of this was read from its machine code (Mesa 26.1, LLVM 21, a
+// processor with AVX-512) and timed by leaving parts out:
+//
+// - A load with an address for each lane is one gather: 13 cycles for eight words,
+//   whether they lie side by side or not. One with the same address in all lanes
+//   is eight instructions with two branches a word: 3.5 cycles, 2.4 when the index
+//   is known to be small. So `a` is gathered too, UNROLL steps of k of ROWS rows at
+//   a time, and each word is then copied to all lanes by a shuffle. Its index must
+//   not look the same in all lanes, or the driver takes the word out of the vector
+//   and puts it back; but lane >> 3, which is 0, the code generator knows for what
+//   it is, and the shuffle becomes one instruction.
+// - A product is a multiply and an add, which are not fused, and a sum is loaded,
+//   masked and stored once for UNROLL of them: about 1.2 cycles a product of eight
+//   lanes. For each step of k, TM / 8 + TN gathers make TM · TN products, by which
+//   16 rows of 4 vectors take 2.4 cycles a product, 32 rows of 4 take 2.0 and 32
+//   of 8 take 1.8. Larger tiles gain little, and compiling takes longer than in
+//   proportion: 60, 100 and 300 ms for these three.
+// - The sums are an array with constant indices, which is plain memory. Only the
+//   loop at the end, which keeps the code small, has an index that is not: there a
+//   load is a gather.
+// - Gathers do not wake up the prefetcher of a processor. Weights that come from
+//   memory run at 3.3 GB/s a core that way. One load for all lanes from each cache
+//   line, AHEAD words before it is needed, makes it 8 GB/s (measured: 0.45 of the
+//   time for one row, 0.95 for many). What it brings is used for something that
+//   never happens, so that it is not left out.
+//
+// With PANEL the weights lie as [columns / PANEL][k][PANEL], one stream each. With
+// PAIRS and A_PAIRS, which are for 16-bit floats, a word has two columns of b, and
+// two steps of k of a.
+
+#define BM TM
+#define BN LANES * TN
+#include "common/product.wgsl"
+
+#define PER_A 1 + A_PAIRS
+#define PER_B 1 + PAIRS
+#define ALONG UNROLL / PER_A
+#define ROWS 8 / ALONG
+#define GATHERS (TM + ROWS - 1) / ROWS
+#define WORDS PANEL / PER_B
+#define LINE 16
+#define AHEAD 512
+
+// The driver compares the offset in bytes of what is loaded, as a signed number, with
+// 0 and with the size of the tensor. It leaves out the first where it sees that a
+// sum of two such numbers is not negative.
+fn small (i: u32) -> u32 {
+  return i & $(SMALL)u;
+}
+
+@compute @workgroup_size($(WG))
+fn main (@builtin(workgroup_id) wid: vec3<u32>,
+         @builtin(local_invocation_index) lane: u32,
+         @builtin(subgroup_invocation_id) sub: u32) {
+  let group = workgroup_index (wid);
+  if (group >= p.groups) {
+    return;
+  }
+
+  let to = place (group);
+#if PARTS
+  let at = Origin (0u, 0u);
+#else
+  let at = origin (to.batch);
+#endif
+
+#for i in 0..GATHERS
+  let row$(i) = at.a + min (to.row + $(i * ROWS)u + sub / $(ALONG)u, p.m - 1u) * p.a_m;
+  let a$(i) = small ((row$(i) + sub % $(ALONG)u * $(PER_A)u * p.a_k) / $(PER_A)u);
+#endfor
+#if PANEL
+  // Behind the last panel there is none.
+#for q in 0..BN / PANEL
+  let b$(q) = min (to.col + $(q * PANEL)u, (p.n - 1u) / $(PANEL)u * $(PANEL)u) * p.k;
+#endfor
+  var seen = 0u;
+#else
+#for j in 0..TN / PER_B
+  let col$(j) = min (to.col + (lane + $(j * LANES)u) * $(PER_B)u, p.n - $(PER_B)u);
+  let b$(j) = small ((at.b + col$(j) * p.b_n) / $(PER_B)u);
+#endfor
+#endif
+
+  let none = sub >> 3u;
+  var sum: array<f32, $(TM * TN)>;
+  let whole = to.k + (to.k_end - to.k) / $(UNROLL)u * $(UNROLL)u;
+  for (var k = to.k; k < whole; k += $(UNROLL)u) {
+#if PANEL
+#for q in 0..BN / PANEL
+    let w$(q) = small ((b$(q) + k * $(PANEL)u) / $(PER_B)u);
+    let ahead$(q) = min (w$(q) + $(AHEAD)u, p.b_last);
+#for z in 0..UNROLL * WORDS / LINE
+#if PAIRS
+    seen |= bitcast<u32> (load2_b (ahead$(q) + $(z * LINE)u).x);
+#else
+    seen |= bitcast<u32> (load_b (ahead$(q) + $(z * LINE)u));
+#endif
+#endfor
+#endfor
+#endif
+
+    let step = small (k * p.a_k / $(PER_A)u);
+#for i in 0..GATHERS
+#if A_PAIRS
+    let v$(i) = load2_a (a$(i) + step);
+#else
+    let v$(i) = load_a (a$(i) + step);
+#endif
+#endfor
+#for u in 0..UNROLL
+#if !PANEL
+    let down$(u) = small ((k + $(u)u) * p.b_k / $(PER_B)u);
+#endif
+#for j in 0..TN / PER_B
+#if PANEL && PAIRS
+    let y$(u)_$(j) = load2_b (w$(j * LANES / WORDS) + lane + $(u * WORDS + j * LANES % WORDS)u);
+#elif PANEL
+    let y$(u)_$(j) = load_b (w$(j * LANES / WORDS) + lane + $(u * WORDS + j * LANES % WORDS)u);
+#elif PAIRS
+    let y$(u)_$(j) = load2_b (b$(j) + down$(u));
+#else
+    let y$(u)_$(j) = load_b (b$(j) + down$(u));
+#endif
+#endfor
+#endfor
+
+#for i in 0..TM
+#for u in 0..UNROLL
+#if A_PAIRS
+    let x$(i)_$(u) = subgroupShuffle (v$(i / ROWS)[$(u % 2)], none + $(i % ROWS * ALONG + u / 2)u);
+#else
+    let x$(i)_$(u) = subgroupShuffle (v$(i / ROWS), none + $(i % ROWS * ALONG + u)u);
+#endif
+#endfor
+#for j in 0..TN / PER_B
+    let t$(i)_$(j)_0 = x$(i)_0 * y0_$(j);
+#for u in 1..UNROLL
+#if PAIRS
+    let t$(i)_$(j)_$(u) = fma (vec2<f32> (x$(i)_$(u)), y$(u)_$(j), t$(i)_$(j)_$(u - 1));
+#else
+    let t$(i)_$(j)_$(u) = fma (x$(i)_$(u), y$(u)_$(j), t$(i)_$(j)_$(u - 1));
+#endif
+#endfor
+#if PAIRS
+    sum[$(i * TN + j * 2)] += t$(i)_$(j)_$(UNROLL - 1).x;
+    sum[$(i * TN + j * 2 + 1)] += t$(i)_$(j)_$(UNROLL - 1).y;
+#else
+    sum[$(i * TN + j)] += t$(i)_$(j)_$(UNROLL - 1);
+#endif
+#endfor
+#endfor
+  }
+#if PANEL
+  if (p.m == 0u) {
+    sum[0] = bitcast<f32> (seen);
+  }
+#endif
+
+#if !WHOLE
+  // The last few steps.
+  for (var k = whole; k < to.k_end; k++) {
+#for j in 0..TN / PER_B
+#if PANEL && PAIRS
+    let y$(j) = load2_b ((b$(j * LANES / WORDS) + k * $(PANEL)u) / 2u + lane + $(j * LANES % WORDS)u);
+#elif PANEL
+    let y$(j) = load_b (b$(j * LANES / WORDS) + k * $(PANEL)u + lane + $(j * LANES % WORDS)u);
+#elif PAIRS
+    let y$(j) = load2_b (b$(j) + k * p.b_k / 2u);
+#else
+    let y$(j) = load_b (b$(j) + k * p.b_k);
+#endif
+#endfor
+#for i in 0..TM
+    let x$(i) = load_a (at.a + min (to.row + $(i)u, p.m - 1u) * p.a_m + k * p.a_k);
+#for j in 0..TN / PER_B
+#if PAIRS
+    sum[$(i * TN + j * 2)] = fma (x$(i), y$(j).x, sum[$(i * TN + j * 2)]);
+    sum[$(i * TN + j * 2 + 1)] = fma (x$(i), y$(j).y, sum[$(i * TN + j * 2 + 1)]);
+#else
+    sum[$(i * TN + j)] = fma (x$(i), y$(j), sum[$(i * TN + j)]);
+#endif
+#endfor
+#endfor
+  }
+#endif
+
+  for (var i = 0u; i < min ($(TM)u, p.m - to.row) * $(TN)u; i++) {
+    let j = i % $(TN)u;
+    let col = to.col + lane * $(PER_B)u + j / $(PER_B)u * $(PER_B * LANES)u + j % $(PER_B)u;
+    if (col < p.n) {
+      put (to.batch, to.row + i / $(TN)u, col, sum[i]);
+    }
+  }
+}

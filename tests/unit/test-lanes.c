@@ -1,0 +1,179 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Products of matrices in each of the tiles for a CPU, by weights, which lie in
+ * panels, and by inputs, which do not. Operands are -1, 0 and 1, so that all sums are
+ * exact, in f16 as well, and right means equal.
+ */
+#include "config.h"
+
+#include <math.h>
+
+#include "rlx-test-util.h"
+
+static RlxTensor *
+make_matrices (const char *data_type,
+               guint       batch,
+               guint       rows,
+               guint       cols,
+               guint32     seed,
+               gint8     **numbers)
+{
+  g_autofree char *type = batch > 0 ? g_strdup_printf ("%s[%u,%u,%u]", data_type, batch, rows, cols)
+                                    : g_strdup_printf ("%s[%u,%u]", data_type, rows, cols);
+  gsize n = (gsize) MAX (batch, 1) * rows * cols;
+  g_autofree double *values = g_new (double, n);
+  g_autoptr(GRand) rand = g_rand_new_with_seed (seed);
+
+  *numbers = g_new (gint8, n);
+  for (gsize i = 0; i < n; i++)
+    values[i] = (*numbers)[i] = (gint8) g_rand_int_range (rand, -1, 2);
+  return rlx_test_tensor (type, values);
+}
+
+/* @batch 0 stands for none. */
+static void
+check (const char *data_type,
+       guint       batch,
+       guint       m,
+       guint       n,
+       guint       k,
+       gboolean    transpose_a,
+       gboolean    transpose_b,
+       gboolean    weight)
+{
+  g_autofree char *what = g_strdup_printf ("%s %u · [%u, %u, %u]%s%s%s", data_type, batch, m, n, k, transpose_a ? " aᵀ" : "",
+                                           transpose_b ? " bᵀ" : "", weight ? " by a weight" : "");
+  g_autofree gint8 *na = NULL, *nb = NULL;
+  g_autoptr(RlxTensor) a = make_matrices (data_type, batch, transpose_a ? k : m, transpose_a ? m : k, 1, &na);
+  g_autoptr(RlxTensor) b = make_matrices (data_type, batch, transpose_b ? n : k, transpose_b ? k : n, 2, &nb);
+  g_autofree double *expected = g_new0 (double, (gsize) MAX (batch, 1) * m * n);
+  g_autoptr(RlxTensor) y = NULL;
+  RlxTensor *inputs[] = { a, b };
+
+  for (guint s = 0; s < MAX (batch, 1); s++)
+    for (guint i = 0; i < m; i++)
+      for (guint l = 0; l < k; l++)
+        {
+          int x = na[(gsize) s * m * k + (transpose_a ? (gsize) l * m + i : (gsize) i * k + l)];
+
+          for (guint j = 0; j < n; j++)
+            expected[((gsize) s * m + i) * n + j] += x * nb[(gsize) s * k * n + (transpose_b ? (gsize) j * k + l : (gsize) l * n + j)];
+        }
+
+  y = rlx_test_run_op_full ("matmul", 2, inputs, weight ? 2 : 0,
+                            g_variant_new_parsed ("{'transpose_a': <%b>, 'transpose_b': <%b>}", transpose_a, transpose_b));
+  rlx_test_compare (what, y, NULL, expected, 0, 0);
+}
+
+/* One beside every size at which rows, columns or steps are cut. */
+static void
+test_edges (void)
+{
+  static const guint rows[] = { 1, 2, 5, 8, 9, 15, 17, 33 };
+  static const guint cols[] = { 17, 31, 32, 33, 64, 66 };
+  static const guint sums[] = { 1, 3, 4, 7, 8, 9, 16, 18, 64, 70 };
+  guint t = 0;
+
+  if (rlx_test_device () == NULL)
+    return;
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    for (guint j = 0; j < G_N_ELEMENTS (cols); j++)
+      for (guint l = (i + j) % 3; l < G_N_ELEMENTS (sums); l += 3, t++)
+        check (t % 5 < 2 ? "f16" : "f32", 0, rows[i], cols[j], sums[l], t % 7 == 0, t % 3 == 0, t % 2 == 0);
+}
+
+/* The larger tiles are for products that are worth it. */
+static void
+test_large (void)
+{
+  if (rlx_test_device () == NULL)
+    return;
+  for (guint weight = 0; weight < 2; weight++)
+    {
+      /* sixteen rows, where half of a tile of thirty-two would be empty */
+      check ("f32", 0, 48, 330, 320, FALSE, FALSE, weight);
+      check ("f16", 0, 100, 264, 201, FALSE, TRUE, weight);
+      /* thirty-two rows */
+      check ("f32", 0, 130, 345, 384, FALSE, FALSE, weight);
+      check ("f32", 0, 62, 515, 547, TRUE, TRUE, weight);
+      check ("f16", 0, 128, 420, 384, FALSE, FALSE, weight);
+      /* and sixty-four columns, of which the last tile has few: no panel is there
+       * for the others */
+      check ("f32", 0, 257, 520, 1024, FALSE, FALSE, weight);
+      check ("f16", 0, 256, 538, 1000, FALSE, TRUE, weight);
+      /* one row, sixty-four columns */
+      check ("f16", 0, 1, 1028, 2048, FALSE, FALSE, weight);
+      check ("f32", 0, 1, 1028, 1030, FALSE, FALSE, weight);
+    }
+}
+
+/* Stacks of matrices, which begin at even numbers or not. */
+static void
+test_stacks (void)
+{
+  if (rlx_test_device () == NULL)
+    return;
+  for (guint t = 0; t < 8; t++)
+    {
+      const char *type = t & 4 ? "f16" : "f32";
+
+      check (type, 3, 17, 34, 12, t & 1, t & 2, FALSE);
+      check (type, 3, 17, 33, 13, t & 1, t & 2, FALSE);
+      check (type, 6, 64, 96, 512, t & 1, t & 2, FALSE);
+    }
+}
+
+/* What is not a number stays in its row and its column. */
+static void
+test_special (void)
+{
+  static const double bad[] = { NAN, INFINITY };
+  const guint m = 33, n = 40, k = 130;
+
+  if (rlx_test_device () == NULL)
+    return;
+  for (guint t = 0; t < 4; t++)
+    {
+      g_autofree double *va = g_new (double, m * k), *vb = g_new (double, k * n), *expected = g_new (double, m * n);
+      g_autoptr(RlxTensor) a = NULL, b = NULL, y = NULL;
+      RlxTensor *inputs[2];
+
+      for (guint i = 0; i < m * k; i++)
+        va[i] = 1;
+      for (guint i = 0; i < k * n; i++)
+        vb[i] = 1;
+      for (guint i = 0; i < m * n; i++)
+        expected[i] = k;
+      if (t & 2)
+        {
+          va[20 * k + 129] = bad[t & 1];
+          for (guint j = 0; j < n; j++)
+            expected[20 * n + j] = bad[t & 1];
+        }
+      else
+        {
+          vb[5 * n + 37] = bad[t & 1];
+          for (guint i = 0; i < m; i++)
+            expected[i * n + 37] = bad[t & 1];
+        }
+      inputs[0] = a = rlx_test_tensor ("f32[33,130]", va);
+      inputs[1] = b = rlx_test_tensor ("f32[130,40]", vb);
+      y = rlx_test_run_op_full ("matmul", 2, inputs, 2, NULL);
+      rlx_test_compare ("special", y, NULL, expected, 0, 0);
+    }
+}
+
+int
+main (int   argc,
+      char *argv[])
+{
+  g_test_init (&argc, &argv, NULL);
+
+  g_test_add_func ("/lanes/edges", test_edges);
+  g_test_add_func ("/lanes/large", test_large);
+  g_test_add_func ("/lanes/stacks", test_stacks);
+  g_test_add_func ("/lanes/special", test_special);
+
+  return g_test_run ();
+}
