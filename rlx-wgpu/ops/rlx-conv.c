@@ -250,6 +250,7 @@ typedef enum
   PLAN_TILES,
   PLAN_SWAP,    /* tiles with lanes along channels */
   PLAN_ACROSS,  /* tiles with lanes along the channels of all groups */
+  PLAN_PANEL,   /* tiles with packed weights, on a CPU */
   PLAN_DIRECT,
   PLAN_DOT,     /* a workgroup for each element */
 } Plan;
@@ -292,6 +293,53 @@ choose_plan (const Work *work)
   if (work->channels_last && work->filter_last && work->m >= min_lanes)
     return PLAN_SWAP;
   return PLAN_TILES;
+}
+
+/* How many channels a panel has, on a CPU; 0: panels are not for this work. More
+ * take longer to compile. */
+static guint64
+choose_panel (const Work *work)
+{
+  guint64 products = work->n_outputs * work->n_terms;
+
+  if (work->groups > 1 || work->m <= 8 || work->positions < 16 || products < 1 << 20)
+    return 0;
+  return work->m > 16 && products >= 1 << 24 ? 32 : 16;
+}
+
+/* Lets the filter lie in panels, and describes tiles of them. Returns the number of
+ * workgroups, 0 when it cannot be. */
+static guint64
+describe_panels (RlxKernel        *kernel,
+                 RlxLower         *lower,
+                 const Work       *work,
+                 const Conv       *conv,
+                 const RlxIrValue *filter,
+                 const guint64    *strides,
+                 guint64           width)
+{
+  const guint64 lanes = 8;
+  guint64 stride_n = strides[conv->out_axis];
+  /* Output channels are the outermost or the innermost axis, or elements of a filter are no run. */
+  guint64 stride_k = conv->out_axis == 0 ? 1 : stride_n == 1 ? work->m : 0;
+  guint rank = conv->window.n_axes;
+  guint64 tiles = (work->m - 1) / width + 1;
+  guint64 n_groups = tiles * ((work->positions - 1) / (4 * lanes) + 1);
+
+  if (stride_k == 0 || !rlx_lower_pack_weight (lower, filter, work->n_terms, work->m, stride_k, stride_n, (guint) width))
+    return 0;
+
+  rlx_kernel_input_vector (kernel, "w", filter, 4);
+  rlx_kernel_define (kernel, "WG", (gint64) lanes);
+  rlx_kernel_define (kernel, "NC", (gint64) width);
+  rlx_kernel_param_u32 (kernel, "tiles_channel", tiles);
+  rlx_kernel_param_u32 (kernel, "positions", work->positions);
+  rlx_kernel_param_u32 (kernel, "terms", work->n_terms);
+  rlx_kernel_param_u32 (kernel, "panel_in", strides[conv->in_axis] / stride_k * width);
+  for (guint d = 0; d < rank; d++)
+    rlx_window_param (kernel, "panel_axis", d, strides[conv->first_axis + rank - 1 - d] / stride_k * width);
+  rlx_kernel_param_u32 (kernel, "groups", n_groups);
+  return n_groups;
 }
 
 /* Describes tiles, returns the number of workgroups. */
@@ -355,7 +403,7 @@ conv_lower (RlxLower        *lower,
   guint64 filter_strides[RLX_MAX_RANK], stride = 1;
   guint64 sizes_in[RLX_MAX_SPATIAL], sizes_out[RLX_MAX_SPATIAL];
   RlxWindowStrides x_strides, y_strides;
-  guint64 n_groups, channels, n_there = 1;
+  guint64 n_groups = 0, channels, n_there = 1;
   gboolean product, direct, done;
   RlxOpCall call;
   RlxKernel *kernel;
@@ -425,16 +473,22 @@ conv_lower (RlxLower        *lower,
   direct = plan == PLAN_DIRECT || plan == PLAN_DOT;
 
   kernel = rlx_kernel_new (lower, node, "conv");
+  if (work.cpu && product && !direct && !transposed && choose_panel (&work) > 0)
+    {
+      n_groups = describe_panels (kernel, lower, &work, &conv, filter, filter_strides, choose_panel (&work));
+      if (n_groups > 0)
+        plan = PLAN_PANEL;
+    }
   rlx_kernel_define (kernel, "RANK", rank);
   rlx_kernel_define (kernel, "TRANSPOSED", transposed);
   rlx_kernel_define (kernel, "PRODUCT", product);
   rlx_kernel_define (kernel, "BIAS", bias != NULL);
   rlx_kernel_define (kernel, "DIRECT", direct);
+  rlx_kernel_define (kernel, "PANEL", plan == PLAN_PANEL);
   if (product)
-    {
-      rlx_kernel_input (kernel, "x", x);
-      rlx_kernel_input (kernel, "w", filter);
-    }
+    rlx_kernel_input (kernel, "x", x);
+  if (product && plan != PLAN_PANEL)
+    rlx_kernel_input (kernel, "w", filter);
   if (bias != NULL)
     rlx_kernel_input (kernel, "bias", bias);
   if (!rlx_kernel_epilogue (kernel, node, error))
@@ -494,7 +548,8 @@ conv_lower (RlxLower        *lower,
   else
     {
       rlx_kernel_define (kernel, "FEW", conv.channels_in <= MAX_FEW ? conv.channels_in : 0);
-      n_groups = describe_tiles (kernel, &work, plan);
+      if (plan != PLAN_PANEL)
+        n_groups = describe_tiles (kernel, &work, plan);
     }
 
   rlx_kernel_set_cost (kernel, 2.0 * (double) work.n_outputs * (double) work.n_terms / (double) work.phases,
