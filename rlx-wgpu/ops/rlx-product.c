@@ -264,7 +264,8 @@ is_candidate (const RlxGpuAdapterInfo *adapter,
   return any && !adapter->figures.measured ? suits[index] : !is_banned (adapter, tiles[index].product);
 }
 
-/* The largest tile that leaves every core of the device one, else the smallest;
+/* The largest tile that leaves every core of the device one and is not half empty, else the
+ * smallest;
  * on a device that was measured the one that takes the least time. What was
  * measured had too few tiles for the device, too, when they were large. */
 static void
@@ -304,7 +305,7 @@ choose_tiles (Way                     *way,
       way->workgroup = way->tx * way->ty;
       way->tiles_m = tiles_m;
       way->tiles_n = tiles_n;
-      if (!adapter->figures.measured && n_groups >= wanted)
+      if (!adapter->figures.measured && n_groups >= wanted && product->m * 2 > rows && product->n * 2 > cols)
         break;
     }
 }

@@ -178,13 +178,16 @@ test_traits (void)
     const char *name;
     const char *architecture;
     const char *kernel;
-    guint n_groups;       /* 1,024 by 1,024 */
+    guint n_groups;
+    guint m, n;
   } devices[] = {
-    { RLX_ADAPTER_TYPE_INTEGRATED, 0x8086, "Intel(R) Arc(tm) Graphics (LNL)", "xe-2lpg", "matmul-tile", 64 },
-    { RLX_ADAPTER_TYPE_DISCRETE, 0x1002, "AMD Radeon RX 7800 XT", "rdna-3", "matmul-tile", 256 },
-    { RLX_ADAPTER_TYPE_INTEGRATED, 0x14e4, "V3D 7.1.7", "", "matmul-registers", 1024 },
-    { RLX_ADAPTER_TYPE_INTEGRATED, 0, "V3D 4.2", NULL, "matmul-registers", 1024 },
-    { RLX_ADAPTER_TYPE_INTEGRATED, 0, "GPU", "v3d", "matmul-registers", 1024 },
+    { RLX_ADAPTER_TYPE_INTEGRATED, 0x8086, "Intel(R) Arc(tm) Graphics (LNL)", "xe-2lpg", "matmul-tile", 64, 1024, 1024 },
+    /* half of each tile of 128 would be empty */
+    { RLX_ADAPTER_TYPE_INTEGRATED, 0x8086, "Intel(R) Arc(tm) Graphics (LNL)", "xe-2lpg", "matmul-tile", 64, 64, 4096 },
+    { RLX_ADAPTER_TYPE_DISCRETE, 0x1002, "AMD Radeon RX 7800 XT", "rdna-3", "matmul-tile", 256, 1024, 1024 },
+    { RLX_ADAPTER_TYPE_INTEGRATED, 0x14e4, "V3D 7.1.7", "", "matmul-registers", 1024, 1024, 1024 },
+    { RLX_ADAPTER_TYPE_INTEGRATED, 0, "V3D 4.2", NULL, "matmul-registers", 1024, 1024, 1024 },
+    { RLX_ADAPTER_TYPE_INTEGRATED, 0, "GPU", "v3d", "matmul-registers", 1024, 1024, 1024 },
   };
 
   if (RLX_DEBUG_CHECK (GPU_KERNELS))
@@ -203,9 +206,9 @@ test_traits (void)
                     .storage_offset_alignment = 256, .uniform_offset_alignment = 256, .max_uniform_binding_size = 65536,
                     .max_workgroups = 65535 },
       };
-      g_autoptr(RlxGraph) graph = rlx_graph_new_from_text ("rlx 1\n%0 = input \"a\" f32[1024, 64]\n"
-                                                           "%1 = input \"b\" f32[64, 1024]\n"
-                                                           "%2 = matmul(%0, %1)\noutput \"y\" %2\n", NULL);
+      g_autofree char *text = g_strdup_printf ("rlx 1\n%%0 = input \"a\" f32[%u, 64]\n%%1 = input \"b\" f32[64, %u]\n"
+                                               "%%2 = matmul(%%0, %%1)\noutput \"y\" %%2\n", devices[i].m, devices[i].n);
+      g_autoptr(RlxGraph) graph = rlx_graph_new_from_text (text, NULL);
       g_autoptr(GError) error = NULL;
       g_autoptr(RlxPlan) plan = rlx_plan_new (rlx_pass_simplify (rlx_graph_freeze (graph, NULL)), &info, NULL, &error);
       const RlxStep *step;
