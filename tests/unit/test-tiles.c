@@ -132,7 +132,8 @@ test_edges (gconstpointer data)
   if (rlx_test_device () == NULL)
     return;
   for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
-    for (guint t = 0; t < 8; t++)
+    /* f16 only differs in how vectors, or single numbers, are loaded */
+    for (guint t = 0; t < (i % 4 == 2 ? 8 : 4); t++)
       {
         Case self = { t & 4 ? "f16" : "f32", 0, sizes[i][0], sizes[i][1], sizes[i][2], t & 1, t & 2, i % 2 };
 
@@ -150,7 +151,6 @@ test_stacks (gconstpointer data)
     {
       check (&(Case) { "f32", 3, 36, 40, 20, t & 1, t & 2, t == 3 }, GPOINTER_TO_UINT (data));
       check (&(Case) { "f16", 2, 35, 39, 21, t & 1, t & 2, t == 3 }, GPOINTER_TO_UINT (data));
-      check (&(Case) { "f32", 2, 34, 38, 18, t & 1, t & 2, t == 3 }, GPOINTER_TO_UINT (data));
     }
 }
 
