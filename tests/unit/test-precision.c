@@ -559,7 +559,8 @@ set_weight (RlxExecutable *executable,
 }
 
 /* Whatever the weights, the results are within the bounds of full precision when
- * they were not reduced. */
+ * they were not reduced, and, with weights that f16 has to round, beyond them when
+ * they were. */
 static void
 check_run (RlxExecutable *executable,
            RlxGraph      *graph,
@@ -568,17 +569,20 @@ check_run (RlxExecutable *executable,
            guint          n_matrix)
 {
   g_autoptr(RlxTensor) x = rlx_test_random ("f32[48,128]", 0.5, 1.5, 5);
-  g_autoptr(GPtrArray) expected = NULL;
+  g_autoptr(GPtrArray) expected = NULL, exact = NULL;
   g_autoptr(RlxProfile) profile = NULL;
   g_autoptr(GError) error = NULL;
   g_autofree RlxTensor **outputs = NULL;
   RlxGpuCounters before, after;
   RlxGpu *gpu = rlx_device_get_gpu (rlx_executable_get_device (executable));
   guint n_profiled = 0;
-  gsize n;
+  gsize n, n_beyond = 0;
 
   expected = rlx_reference_run (graph, &x, 1, (const char *const[]) { "v", "w", NULL }, (RlxTensor *[]) { v, w }, 2,
                                 n_matrix > 0 ? RLX_REFERENCE_NARROW : RLX_REFERENCE_NONE, &error);
+  g_assert_no_error (error);
+  exact = rlx_reference_run (graph, &x, 1, (const char *const[]) { "v", "w", NULL }, (RlxTensor *[]) { v, w }, 2,
+                             RLX_REFERENCE_NONE, &error);
   g_assert_no_error (error);
   g_assert_cmpuint (count_kernel (executable, MATRIX), ==, n_matrix);
   rlx_gpu_get_counters (gpu, &before);
@@ -611,8 +615,11 @@ check_run (RlxExecutable *executable,
                           i, check.n_wrong, check.first_wrong, check.got, check.expected, check.bound);
           g_test_fail ();
         }
+      rlx_reference_value_check (g_ptr_array_index (exact, i), outputs[i], &check);
+      n_beyond += check.n_wrong;
       g_object_unref (outputs[i]);
     }
+  g_assert_cmpint (n_beyond > 0, ==, n_matrix > 0);
 }
 
 static void
