@@ -171,9 +171,11 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     let worker = first + subgroup;
     let row = worker / $(WN)u * $(SM)u;
     let col = worker % $(WN)u * $(SN)u;
+    // With a value: without one the variable keeps the sums of the turn before on
+    // lavapipe.
 #for i in 0..SM
 #for j in 0..SN
-    var sum$(i)_$(j): subgroup_matrix_result<f32, $(N), $(M)>;
+    var sum$(i)_$(j) = subgroup_matrix_result<f32, $(N), $(M)>();
 #endfor
 #endfor
     for (var k0 = to.k; k0 < to.k_end; k0 += $(KT)u) {

@@ -124,6 +124,8 @@ rlx_narrow_check (const RlxNarrow *narrow,
                   char           **reason)
 {
   guint64 size = narrow->n_k * narrow->n_n;
+  /* columns at a time: they stay in the cache, and so do the lines they are in */
+  guint64 block = narrow->stride_n == 1 ? 256 : 32;
   g_autofree Column *columns = g_new (Column, narrow->n_n);
   g_autofree char *why = NULL;
 
@@ -132,13 +134,15 @@ rlx_narrow_check (const RlxNarrow *narrow,
       guint64 n_columns = 0, n_cancelling = 0, n_oscillating = 0;
 
       memset (columns, 0, narrow->n_n * sizeof (Column));
-      for (guint64 k = 0; why == NULL && k < narrow->n_k; k++)
-        {
-          float bad;
+      for (guint64 n = 0; n < narrow->n_n; n += block)
+        for (guint64 k = 0; why == NULL && k < narrow->n_k; k++)
+          {
+            const float *row = data + first + k * narrow->stride_k + n * narrow->stride_n;
+            float bad;
 
-          if (!add_row (columns, data + first + k * narrow->stride_k, narrow->n_n, narrow->stride_n, &bad))
-            why = g_strdup_printf ("an element is %g, the largest of f16 is 65504", (double) bad);
-        }
+            if (!add_row (columns + n, row, MIN (block, narrow->n_n - n), narrow->stride_n, &bad))
+              why = g_strdup_printf ("an element is %g, the largest of f16 is 65504", (double) bad);
+          }
       for (guint64 n = 0; why == NULL && n < narrow->n_n; n++)
         {
           const Column *column = &columns[n];

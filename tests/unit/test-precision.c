@@ -838,6 +838,61 @@ test_probe (void)
     }
 }
 
+/* How many invocations a subgroup has is a guess: too many leave some idle, too few
+ * take turns, and neither changes a bit. */
+static void
+test_subgroups (void)
+{
+  static const guint sizes[] = { 4, 8, 32 };
+  RlxDevice *device = rlx_test_device ();
+  g_autoptr(RlxTensor) x = rlx_test_random ("f32[90,70]", -1, 1, 1), weight = rlx_test_random ("f32[70,60]", -1, 1, 2);
+  g_autoptr(RlxTensor) first = NULL;
+  g_autoptr(GError) error = NULL;
+
+  if (device == NULL)
+    return;
+  if (!expect_matrix (device))
+    {
+      g_test_skip ("there are no matrix units here");
+      return;
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
+    {
+      RlxGpuAdapterInfo seen = *rlx_gpu_get_info (rlx_device_get_gpu (device));
+      g_autoptr(RlxGraph) graph = parse ("rlx 1\nprecision reduced\n%0 = input \"x\" f32[90, 70]\n%1 = parameter \"w\" f32[70, 60]\n"
+                                         "%2 = matmul(%0, %1)\noutput \"y\" %2\n");
+      g_autoptr(RlxExecutable) executable = NULL;
+      g_autofree RlxTensor **outputs = NULL;
+      g_autoptr(RlxTensor) y = NULL;
+      gsize n;
+
+      seen.subgroup_min = seen.subgroup_max = sizes[i];
+      executable = rlx_device_compile_seen (device, graph, &seen, NULL, &error);
+      g_assert_no_error (error);
+      set_weight (executable, "w", weight);
+      g_assert_cmpuint (count_kernel (executable, MATRIX), ==, 1);
+      outputs = rlx_executable_run (executable, &x, 1, &n, NULL, &error);
+      g_assert_no_error (error);
+      y = outputs[0];
+      if (first == NULL)
+        first = g_object_ref (y);
+      g_test_message ("subgroups of %u: workgroups of %u", sizes[i],
+                      ((const RlxStep *) g_ptr_array_index (rlx_executable_peek_plan (executable)->steps, 0))->workgroup_size);
+      g_assert_true (g_bytes_equal (rlx_tensor_get_bytes (first), rlx_tensor_get_bytes (y)));
+    }
+
+  /* the right one is among them */
+  {
+    g_autoptr(RlxGraph) graph = parse ("rlx 1\n%0 = input \"x\" f32[90, 70]\n%1 = input \"w\" f32[70, 60]\n"
+                                       "%2 = matmul(%0, %1)\noutput \"y\" %2\n");
+    g_autoptr(GPtrArray) expected = rlx_reference_run (graph, (RlxTensor *[]) { x, weight }, 2, NULL, NULL, 0, RLX_REFERENCE_NARROW, &error);
+
+    g_assert_no_error (error);
+    g_object_ref (first);
+    check_outputs ("subgroups", &first, 1, expected);
+  }
+}
+
 int
 main (int   argc,
       char *argv[])
@@ -858,6 +913,7 @@ main (int   argc,
   g_test_add_func ("/precision/full", test_full);
   g_test_add_func ("/precision/overflow", test_overflow);
   g_test_add_func ("/precision/probe", test_probe);
+  g_test_add_func ("/precision/subgroups", test_subgroups);
 
   return g_test_run ();
 }
