@@ -80,8 +80,8 @@ def products(g, t):
 def odd_products(g, t):
     """Sums that no vector divides, small enough for every device: the last steps are made one by one."""
     for m in 1, 33:
-        g.call('linear', f'{t}[{m}, 99]', g.parameter(f'{t}[99, 40]'), g.parameter(f'{t}[40]'))
-        g.call('matmul', f'{t}[{m}, 99]', f'{t}[99, 40]')
+        g.call('linear', f'{t}[{m}, 199]', g.parameter(f'{t}[199, 40]'), g.parameter(f'{t}[40]'))
+        g.call('matmul', f'{t}[{m}, 199]', f'{t}[199, 40]')
 
 
 def epilogues(g, t):
