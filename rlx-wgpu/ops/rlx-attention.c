@@ -441,6 +441,90 @@ lower_tile (const Attention *self,
   return rlx_kernel_dispatch (kernel, n_groups, error);
 }
 
+/* Joins the parts of each row's keys: attention-merge.wgsl. */
+static gboolean
+lower_merge (const Attention  *self,
+             RlxLower         *lower,
+             const RlxIrValue *sums,
+             const RlxIrValue *state,
+             guint64           parts,
+             GError          **error)
+{
+  const guint64 lanes = 64;
+  RlxKernel *kernel = rlx_kernel_new (lower, self->node, "attention-merge");
+
+  rlx_kernel_define (kernel, "WG", lanes);
+  rlx_kernel_define (kernel, "LENGTHS", 0);
+  rlx_kernel_define (kernel, "WINDOW", 0);
+  rlx_kernel_define (kernel, "CAUSAL", 0);
+  rlx_kernel_define (kernel, "MASK", 0);
+  rlx_kernel_define (kernel, "SOFTCAP", 0);
+  rlx_kernel_input (kernel, "sums", sums);
+  rlx_kernel_input (kernel, "state", state);
+  add_result (self, kernel);
+  rlx_kernel_param_f32 (kernel, "scale", 1);
+  rlx_kernel_param_u32 (kernel, "keys", self->k.sequence);
+  rlx_kernel_param_u32 (kernel, "elements", rlx_type_n_elements (&self->y->type));
+  rlx_kernel_param_u32 (kernel, "parts", parts);
+  rlx_kernel_param_u32 (kernel, "rows", self->share * self->q.sequence);
+  rlx_kernel_param_u32 (kernel, "share", self->share);
+  rlx_kernel_param_u32 (kernel, "kv_heads", self->k.heads);
+  rlx_kernel_param_u32 (kernel, "columns", self->v.width);
+  return rlx_kernel_dispatch (kernel, (rlx_type_n_elements (&self->y->type) - 1) / lanes + 1, error);
+}
+
+/* Where the parts leave what they have found, and how many there are. */
+static void
+add_parts (const Attention   *self,
+           RlxLower          *lower,
+           RlxKernel         *kernel,
+           guint64            parts,
+           const RlxIrValue **sums,
+           const RlxIrValue **state)
+{
+  RlxTensorType type = { .dtype = RLX_DATA_TYPE_F32, .rank = 1 };
+
+  type.dims[0] = rlx_type_n_elements (&self->y->type) * parts;
+  *sums = rlx_lower_temporary (lower, &type);
+  type.dims[0] = self->q.batch * self->q.heads * self->q.sequence * parts * 2;
+  *state = rlx_lower_temporary (lower, &type);
+  rlx_kernel_output (kernel, "sums", *sums);
+  rlx_kernel_output (kernel, "state", *state);
+}
+
+/* Few rows on a CPU: attention-keys.wgsl, then attention-merge.wgsl. */
+static gboolean
+lower_keys (const Attention *self,
+            RlxLower        *lower,
+            GError         **error)
+{
+  const guint64 lanes = 8;
+  guint64 rows = self->share * self->q.sequence;
+  guint64 n_groups = (guint64) self->q.batch * self->k.heads * rows;
+  /* Two workgroups for each of eight cores, but at least eight keys for each lane. */
+  guint64 parts = CLAMP (MIN ((16 + n_groups - 1) / n_groups, (guint64) self->k.sequence / 64), 1, 16);
+  guint64 span = (self->k.sequence - 1) / parts + 1;
+  RlxKernel *kernel = rlx_kernel_new (lower, self->node, "attention-keys");
+  const RlxIrValue *sums, *state;
+
+  parts = (self->k.sequence - 1) / span + 1;
+  rlx_kernel_define (kernel, "WG", lanes);
+  rlx_kernel_define (kernel, "WIDTH", self->q.width);
+  rlx_kernel_define (kernel, "COLS", self->v.width);
+  /* As much text as is worth compiling. */
+  rlx_kernel_define (kernel, "TK", self->q.width + self->v.width <= 64 ? 2 : 1);
+  add_scores (self, kernel, TRUE, TRUE);
+  add_tiles (self, kernel, n_groups * parts, 1, 1);
+  rlx_kernel_param_u32 (kernel, "parts", parts);
+  rlx_kernel_param_u32 (kernel, "span", MIN (span, G_MAXUINT32 / 2));
+  rlx_kernel_param_u32 (kernel, "rows", rows);
+  rlx_kernel_param_u32 (kernel, "kv_heads", self->k.heads);
+  rlx_kernel_set_cost (kernel, self->flops, self->bytes);
+  add_parts (self, lower, kernel, parts * lanes, &sums, &state);
+  return rlx_kernel_dispatch (kernel, n_groups * parts, error) &&
+         lower_merge (self, lower, sums, state, parts * lanes, error);
+}
+
 /* Few rows: attention-split.wgsl, and attention-merge.wgsl when the keys are
  * dealt out to several workgroups. */
 static gboolean
@@ -463,8 +547,7 @@ lower_split (const Attention *self,
   guint64 parts = CLAMP (MIN (wanted, blocks / 4), 1, 64);
   guint64 span = ((blocks - 1) / parts + 1) * lanes;
   gboolean vectors = cpu && self->q.width % 4 == 0;
-  RlxTensorType type = { .dtype = RLX_DATA_TYPE_F32, .rank = 1 };
-  RlxIrValue *sums, *state;
+  const RlxIrValue *sums, *state;
   RlxKernel *kernel;
 
   parts = (self->k.sequence - 1) / span + 1;
@@ -489,35 +572,18 @@ lower_split (const Attention *self,
       return rlx_kernel_dispatch (kernel, n_groups, error);
     }
 
-  type.dims[0] = rlx_type_n_elements (&self->y->type) * parts;
-  sums = rlx_lower_temporary (lower, &type);
-  type.dims[0] = self->q.batch * self->q.heads * self->q.sequence * parts * 2;
-  state = rlx_lower_temporary (lower, &type);
   rlx_kernel_define (kernel, "SINK", 0);
-  rlx_kernel_output (kernel, "sums", sums);
-  rlx_kernel_output (kernel, "state", state);
-  if (!rlx_kernel_dispatch (kernel, n_groups * parts, error))
-    return FALSE;
+  add_parts (self, lower, kernel, parts, &sums, &state);
+  return rlx_kernel_dispatch (kernel, n_groups * parts, error) && lower_merge (self, lower, sums, state, parts, error);
+}
 
-  kernel = rlx_kernel_new (lower, self->node, "attention-merge");
-  rlx_kernel_define (kernel, "WG", lanes);
-  rlx_kernel_define (kernel, "LENGTHS", 0);
-  rlx_kernel_define (kernel, "WINDOW", 0);
-  rlx_kernel_define (kernel, "CAUSAL", 0);
-  rlx_kernel_define (kernel, "MASK", 0);
-  rlx_kernel_define (kernel, "SOFTCAP", 0);
-  rlx_kernel_input (kernel, "sums", sums);
-  rlx_kernel_input (kernel, "state", state);
-  add_result (self, kernel);
-  rlx_kernel_param_f32 (kernel, "scale", 1);
-  rlx_kernel_param_u32 (kernel, "keys", self->k.sequence);
-  rlx_kernel_param_u32 (kernel, "elements", rlx_type_n_elements (&self->y->type));
-  rlx_kernel_param_u32 (kernel, "parts", parts);
-  rlx_kernel_param_u32 (kernel, "rows", rows);
-  rlx_kernel_param_u32 (kernel, "share", self->share);
-  rlx_kernel_param_u32 (kernel, "kv_heads", self->k.heads);
-  rlx_kernel_param_u32 (kernel, "columns", self->v.width);
-  return rlx_kernel_dispatch (kernel, (rlx_type_n_elements (&self->y->type) - 1) / lanes + 1, error);
+/* Whether attention-keys.wgsl is for this: few rows, whose keys are read again for each
+ * of them, and columns that can be written out. Twice as many take six times as long. */
+static gboolean
+can_write_out (const Attention *self)
+{
+  return self->share * self->q.sequence <= 4 && self->q.width > 0 && self->q.width % 4 == 0 && self->v.width % 4 == 0 &&
+         self->q.width <= 64 && self->v.width <= 64;
 }
 
 gboolean
@@ -534,6 +600,8 @@ rlx_attention_lower (RlxLower        *lower,
   attention_init (&self, node);
   if (self.k.sequence == 0)
     return rlx_kernel_dispatch_elements (rlx_kernel_new (lower, node, "fill"), lower, self.y, error);
+  if (cpu && can_write_out (&self))
+    return lower_keys (&self, lower, error);
   if (self.q.sequence < 8)
     return lower_split (&self, lower, cpu, error);
   return cpu ? lower_rows (&self, lower, error) : lower_tile (&self, lower, error);
