@@ -448,7 +448,7 @@ region_write (Region  *region,
     {
       g_string_append (out, "  var r = i;\n");
       for (int d = (int) loop->rank - 1; d > 0; d--)
-        g_string_append_printf (out, "  let q%d = r / p.d%d;\n  let i%d = r - q%d * p.d%d;\n  r = q%d;\n", d, d, d, d, d, d);
+        g_string_append_printf (out, "  let q%d = op_quotient(r, p.dm%d, p.dl%d);\n  let i%d = r - q%d * p.d%d;\n  r = q%d;\n", d, d, d, d, d, d, d);
       g_string_append (out, "  let i0 = r;\n");
     }
 
@@ -519,10 +519,13 @@ region_write (Region  *region,
 }
 
 /* The entry point. A result narrower than a word is written by whole words:
- * each invocation computes the elements of one. */
+ * each invocation computes the elements of one. On a CPU, where an invocation costs
+ * as much as several loads, it computes four when each is little work: more would take
+ * long to compile. */
 static guint
 write_main (GString                 *out,
             RlxDataType              dtype,
+            guint                    n_instructions,
             const RlxGpuAdapterInfo *adapter)
 {
   guint per_word = 1;
@@ -534,8 +537,17 @@ write_main (GString                 *out,
 
   g_string_append (out,
                    "@compute @workgroup_size($(WG))\n"
-                   "fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) lane: u32) {\n"
-                   "  let i = workgroup_index(wid) * $(WG)u + lane;\n");
+                   "fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) lane: u32) {\n");
+  if (per_word == 1 && n_instructions <= 4 && adapter->type == RLX_ADAPTER_TYPE_CPU)
+    {
+      g_string_append (out, "  let i = workgroup_index(wid) * 4u * $(WG)u + lane;\n");
+      for (guint j = 0; j < 4; j++)
+        g_string_append_printf (out, "  let i%u = i + %uu * $(WG)u;\n  if i%u < p.n { store_y(i%u, value(i%u)); }\n", j, j, j, j, j);
+      g_string_append (out, "}\n");
+      return 4;
+    }
+
+  g_string_append (out, "  let i = workgroup_index(wid) * $(WG)u + lane;\n");
   if (per_word == 1)
     {
       g_string_append (out, "  if i < p.n { store_y(i, value(i)); }\n}\n");
@@ -571,6 +583,20 @@ prepend_library (GString *text,
   return TRUE;
 }
 
+/* The size of dimension @d, and what op_quotient() needs to divide by it. */
+static void
+param_divisor (RlxKernel *kernel,
+               guint      d,
+               guint64    size)
+{
+  g_autofree char *name = g_strdup_printf ("d%u", d), *multiplier = g_strdup_printf ("dm%u", d), *log = g_strdup_printf ("dl%u", d);
+  guint l = size > 1 ? g_bit_storage (size - 1) : 0;
+
+  rlx_kernel_param_u32 (kernel, name, size);
+  rlx_kernel_param_u32 (kernel, multiplier, ((((guint64) 1 << l) - size) << 32) / size + 1);
+  rlx_kernel_param_u32 (kernel, log, l);
+}
+
 /* The inputs and parameters that the text needs. Returns the bytes read. */
 static double
 region_describe (Region    *region,
@@ -590,10 +616,7 @@ region_describe (Region    *region,
         rlx_kernel_param_i32 (kernel, scalar->name, (gint32) scalar->i);
     }
   for (guint d = 1; region->indexed && d < region->loop.rank; d++)
-    {
-      g_autofree char *param = g_strdup_printf ("d%u", d);
-      rlx_kernel_param_u32 (kernel, param, (guint64) region->loop.dims[d]);
-    }
+    param_divisor (kernel, d, (guint64) region->loop.dims[d]);
   for (guint i = 0; i < region->fused->operands->len; i++)
     {
       const RlxOperand *operand = &g_array_index (region->fused->operands, RlxOperand, i);
@@ -689,7 +712,7 @@ rlx_fused_lower (RlxLower        *lower,
                    rlx_data_type_is_float (type->dtype);
   region_write (&region, text);
   per_group = WORKGROUP_SIZE * (guint64) (region.vectors ? write_vectors (text, &region)
-                                                         : write_main (text, type->dtype, rlx_lower_get_adapter (lower)));
+                                                         : write_main (text, type->dtype, fused->instructions->len, rlx_lower_get_adapter (lower)));
   if (!prepend_library (text, error))
     {
       region_clear (&region);

@@ -938,6 +938,26 @@ test_library (void)
     }
 }
 
+/* So many elements that finding their place in the operands takes more than 16 bits. */
+static void
+test_broadcast (void)
+{
+  static const char *const types[][2] = {
+    { "i32[7,1,97]", "i32[331,1]" }, { "i32[3,1,1,5]", "i32[9973,2,1]" }, { "f32[1,65537]", "f32[3,1]" }, { "i32[70001,1,1]", "i32[1,4,1]" },
+  };
+
+  if (rlx_test_device () == NULL)
+    return;
+
+  for (gsize i = 0; i < G_N_ELEMENTS (types); i++)
+    {
+      g_autoptr(RlxTensor) a = rlx_test_random (types[i][0], -1000, 1000, 1);
+      g_autoptr(RlxTensor) b = rlx_test_random (types[i][1], -1000, 1000, 2);
+
+      rlx_test_check_op ("add", 2, (RlxTensor *[]) { a, b }, g_variant_new_parsed ("@a{sv} {}"));
+    }
+}
+
 int
 main (int   argc,
       char *argv[])
@@ -960,6 +980,7 @@ main (int   argc,
   g_test_add_func ("/math/signed-zero", test_signed_zero);
   g_test_add_func ("/math/signs", test_signs);
   g_test_add_func ("/math/integers", test_integers);
+  g_test_add_func ("/math/broadcast", test_broadcast);
   g_test_add_func ("/math/cast", test_cast);
   g_test_add_func ("/math/half", test_half);
 
