@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Joins what the workgroups of attention-split found in their part of the keys:
-// a lane makes one column of one row, the parts in their order.
+// Joins what the workgroups of attention-split, or the lanes of attention-keys,
+// found in their part of the keys: a lane makes one column of one row, the parts
+// in their order.
 //
 // Neighbouring lanes read neighbouring columns; the p.parts largest scores and
-// sums of a row are the same for all of its lanes. There are at most 64 parts,
+// sums of a row are the same for all of its lanes. There are at most 128 parts,
 // so that this is a small share of what was read before.
 
 #include "common/attention.wgsl"
