@@ -24,6 +24,11 @@
 //   · 8 positions make 36 words for 128 products. All loads come before the products, which
 //   are one basic block then. Measured on one core for 64 to 64 channels, 56 ·
 //   56 positions, 3 · 3: 8.8 ms, with 16 channels 11.5, where the tiles above take 22.3.
+// - DEPTH, for a CPU: each channel of the operand by itself, four positions of one
+//   channel for each of eight lanes. The KX elements of the filter along the innermost
+//   axis are written out, since a turn of a loop costs as much as four loads.
+//   Measured on one core for 64 channels, 56 · 56 positions, 3 · 3: 3.1 ms, where the tiles
+//   above take 6.8.
 // - DIRECT: an invocation makes one element, or LANES of them split up its sum.
 //
 // A transposed convolution reaches a position with those elements of the filter
@@ -210,6 +215,64 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endfor
     put (g, m, y, sum);
   }
+}
+
+#elif DEPTH
+
+@compute @workgroup_size($(WG))
+fn main (@builtin(workgroup_id) wid: vec3<u32>,
+         @builtin(local_invocation_index) lane: u32) {
+  let group = workgroup_index (wid);
+  if (group >= p.groups) {
+    return;
+  }
+
+  let channel = group / p.tiles_position;
+  let position = group % p.tiles_position * $(4 * WG)u + lane + vec4<u32> (0u, $(WG)u, $(2 * WG)u, $(3 * WG)u);
+  var rest = min (position, vec4<u32> (p.positions - 1u));
+#for d in 0..RANK
+  let o$(d) = rest % p.out$(d);
+  rest /= p.out$(d);
+  let h$(d) = o$(d) * p.stride$(d) - p.begin$(d);
+#endfor
+  let x$(RANK) = rest * p.x_batch + channel / p.m * p.x_channel;
+  let there$(RANK) = vec4<bool> (true);
+  let w$(RANK)_at = channel * p.w_out;
+  var sum = vec4<f32> ();
+
+#for e in 0..RANK - 1
+#define D RANK - 1 - e
+#define OUTER D + 1
+  for (var k$(D) = 0u; k$(D) < p.k$(D); k$(D)++) {
+    // below 0 is above everything
+    let i$(D) = h$(D) + k$(D) * p.dilation$(D);
+    let there$(D) = there$(OUTER) & (i$(D) < vec4<u32> (p.in$(D)));
+    let x$(D) = x$(OUTER) + i$(D) * p.x_axis$(D);
+    let w$(D)_at = w$(OUTER)_at + k$(D) * p.w_axis$(D);
+#endfor
+#for t in 0..KX
+    let i_$(t) = h0 + $(t)u * p.dilation0;
+    let there_$(t) = there1 & (i_$(t) < vec4<u32> (p.in0));
+    let at_$(t) = select (vec4<u32> (), x1 + i_$(t) * p.x_axis0, there_$(t));
+    let v$(t) = vec4<f32> (load_x (at_$(t).x), load_x (at_$(t).y), load_x (at_$(t).z), load_x (at_$(t).w));
+    let f$(t) = load_w (w1_at + $(t)u * p.w_axis0);
+#endfor
+#for t in 0..KX
+    sum = fma (select (vec4<f32> (), v$(t), there_$(t)), vec4<f32> (f$(t)), sum);
+#endfor
+#for d in 1..RANK
+  }
+#endfor
+
+  var y = rest * p.y_batch;
+#for d in 0..RANK
+  y += o$(d) * p.y_axis$(d);
+#endfor
+#for i in 0..4
+  if (position[$(i)] < p.positions) {
+    put (0u, channel, y[$(i)], sum[$(i)]);
+  }
+#endfor
 }
 
 #elif PANEL

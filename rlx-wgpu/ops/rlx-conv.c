@@ -14,6 +14,8 @@
 /* Up to this many channels a kernel is made for their number: a loop would
  * cost more than what is in it. */
 #define MAX_FEW 4
+/* The same for elements of a filter along its innermost axis. */
+#define MAX_WRITTEN_OUT 8
 
 gboolean rlx_conv_infer           (RlxOpCall *call, GError **error);
 gboolean rlx_conv_lower           (RlxLower *lower, const RlxIrNode *node, GError **error);
@@ -251,6 +253,7 @@ typedef enum
   PLAN_SWAP,    /* tiles with lanes along channels */
   PLAN_ACROSS,  /* tiles with lanes along the channels of all groups */
   PLAN_PANEL,   /* tiles with packed weights, on a CPU */
+  PLAN_DEPTH,   /* each channel by itself, on a CPU */
   PLAN_DIRECT,
   PLAN_DOT,     /* a workgroup for each element */
 } Plan;
@@ -338,6 +341,33 @@ describe_panels (RlxKernel        *kernel,
   rlx_kernel_param_u32 (kernel, "panel_in", strides[conv->in_axis] / stride_k * width);
   for (guint d = 0; d < rank; d++)
     rlx_window_param (kernel, "panel_axis", d, strides[conv->first_axis + rank - 1 - d] / stride_k * width);
+  rlx_kernel_param_u32 (kernel, "groups", n_groups);
+  return n_groups;
+}
+
+/* Whether each channel is one of the operand by itself, with few elements along a line. */
+static gboolean
+is_depthwise (const Work *work,
+              const Conv *conv)
+{
+  return conv->groups > 1 && conv->channels_in == 1 && work->positions >= 16 && !work->channels_last &&
+         conv->window.axes[conv->window.n_axes - 1].window <= MAX_WRITTEN_OUT;
+}
+
+/* Describes four positions of a channel for each lane, returns the number of workgroups. */
+static guint64
+describe_depth (RlxKernel  *kernel,
+                const Work *work,
+                const Conv *conv)
+{
+  const guint64 lanes = 8;
+  guint64 tiles = (work->positions - 1) / (4 * lanes) + 1;
+  guint64 n_groups = tiles * work->m * work->groups;
+
+  rlx_kernel_define (kernel, "WG", (gint64) lanes);
+  rlx_kernel_define (kernel, "KX", conv->window.axes[conv->window.n_axes - 1].window);
+  rlx_kernel_param_u32 (kernel, "tiles_position", tiles);
+  rlx_kernel_param_u32 (kernel, "positions", work->positions);
   rlx_kernel_param_u32 (kernel, "groups", n_groups);
   return n_groups;
 }
@@ -479,12 +509,18 @@ conv_lower (RlxLower        *lower,
       if (n_groups > 0)
         plan = PLAN_PANEL;
     }
+  else if (work.cpu && product && !direct && !transposed && is_depthwise (&work, &conv))
+    {
+      n_groups = describe_depth (kernel, &work, &conv);
+      plan = PLAN_DEPTH;
+    }
   rlx_kernel_define (kernel, "RANK", rank);
   rlx_kernel_define (kernel, "TRANSPOSED", transposed);
   rlx_kernel_define (kernel, "PRODUCT", product);
   rlx_kernel_define (kernel, "BIAS", bias != NULL);
   rlx_kernel_define (kernel, "DIRECT", direct);
   rlx_kernel_define (kernel, "PANEL", plan == PLAN_PANEL);
+  rlx_kernel_define (kernel, "DEPTH", plan == PLAN_DEPTH);
   if (product)
     rlx_kernel_input (kernel, "x", x);
   if (product && plan != PLAN_PANEL)
@@ -548,7 +584,7 @@ conv_lower (RlxLower        *lower,
   else
     {
       rlx_kernel_define (kernel, "FEW", conv.channels_in <= MAX_FEW ? conv.channels_in : 0);
-      if (plan != PLAN_PANEL)
+      if (plan != PLAN_PANEL && plan != PLAN_DEPTH)
         n_groups = describe_tiles (kernel, &work, plan);
     }
 

@@ -369,6 +369,9 @@ test_conv_large (void)
   check ("conv", "f32[3,20,700] f32[40,20,5] f32[40]", "{'strides': <[int64 2]>, 'dilations': <[int64 3]>, 'padding': <[int64 9, 0]>}");
   check ("conv", "f32[1,6,10,11,12] f32[18,3,3,3,6]", "{'filter_layout': <'osi'>}");
   check ("conv", "f32[2,64,14,14] f32[64,64,1,1]", "{}");
+  check ("conv", "f32[2,5,9,11] f32[10,1,3,4] f32[10]", "{'groups': <int64 5>, 'padding': <[int64 1, 1, 2, 1]>, 'strides': <[int64 1, 2]>}");
+  check ("conv", "f16[1,3,70] f16[3,1,5]", "{'groups': <int64 3>, 'dilations': <[int64 2]>, 'padding': <[int64 4, 3]>}");
+  check ("conv", "f32[1,2,4,5,6] f32[2,3,2,3,1]", "{'groups': <int64 2>, 'filter_layout': <'osi'>}");
   check ("conv", "f32[1,3,60,61] f32[40,3,7,7]", "{'strides': <[int64 2, 2]>, 'padding': <[int64 3, 3, 3, 3]>}");
   check ("conv_transpose", "f32[1,12,17,18] f32[12,20,3,3] f32[20]", "{'strides': <[int64 2, 2]>, 'padding': <[int64 1, 1, 1, 1]>}");
   if (RLX_DEBUG_CHECK (SMALL_LIMITS))
