@@ -217,7 +217,18 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   }
 }
 
-#elif DEPTH
+#elif PANEL || DEPTH
+
+#if PANEL
+#if FEW > 0
+#define UNROLL FEW
+#else
+#define UNROLL 4
+#endif
+
+// The sums of each channel. A loop empties it; what fills it knows the place.
+var<private> sums: array<vec4<f32>, $(NC)>;
+#endif
 
 @compute @workgroup_size($(WG))
 fn main (@builtin(workgroup_id) wid: vec3<u32>,
@@ -227,20 +238,34 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     return;
   }
 
+#if PANEL
+  let channel = group % p.tiles_channel * $(NC)u;
+  let tile = group / p.tiles_channel;
+#else
   let channel = group / p.tiles_position;
-  let position = group % p.tiles_position * $(4 * WG)u + lane + vec4<u32> (0u, $(WG)u, $(2 * WG)u, $(3 * WG)u);
+  let tile = group % p.tiles_position;
+#endif
+  let position = tile * $(4 * WG)u + lane + vec4<u32> (0u, $(WG)u, $(2 * WG)u, $(3 * WG)u);
   var rest = min (position, vec4<u32> (p.positions - 1u));
 #for d in 0..RANK
   let o$(d) = rest % p.out$(d);
   rest /= p.out$(d);
   let h$(d) = o$(d) * p.stride$(d) - p.begin$(d);
 #endfor
-  let x$(RANK) = rest * p.x_batch + channel / p.m * p.x_channel;
   let there$(RANK) = vec4<bool> (true);
+#if PANEL
+  let x$(RANK) = rest * p.x_batch;
+  let w$(RANK)_at = channel * p.terms;
+#for j in 0..NC
+  var sum$(j) = vec4<f32> ();
+#endfor
+#else
+  let x$(RANK) = rest * p.x_batch + channel / p.m * p.x_channel;
   let w$(RANK)_at = channel * p.w_out;
   var sum = vec4<f32> ();
+#endif
 
-#for e in 0..RANK - 1
+#for e in 0..RANK - DEPTH
 #define D RANK - 1 - e
 #define OUTER D + 1
   for (var k$(D) = 0u; k$(D) < p.k$(D); k$(D)++) {
@@ -250,6 +275,8 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     let x$(D) = x$(OUTER) + i$(D) * p.x_axis$(D);
     let w$(D)_at = w$(OUTER)_at + k$(D) * p.w_axis$(D);
 #endfor
+
+#if DEPTH
 #for t in 0..KX
     let i_$(t) = h0 + $(t)u * p.dilation0;
     let there_$(t) = there1 & (i_$(t) < vec4<u32> (p.in0));
@@ -260,66 +287,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #for t in 0..KX
     sum = fma (select (vec4<f32> (), v$(t), there_$(t)), vec4<f32> (f$(t)), sum);
 #endfor
-#for d in 1..RANK
-  }
-#endfor
-
-  var y = rest * p.y_batch;
-#for d in 0..RANK
-  y += o$(d) * p.y_axis$(d);
-#endfor
-#for i in 0..4
-  if (position[$(i)] < p.positions) {
-    put (0u, channel, y[$(i)], sum[$(i)]);
-  }
-#endfor
-}
-
-#elif PANEL
-
-#if FEW > 0
-#define UNROLL FEW
 #else
-#define UNROLL 4
-#endif
-
-// The sums of each channel. A loop empties it; what fills it knows the place.
-var<private> sums: array<vec4<f32>, $(NC)>;
-
-@compute @workgroup_size($(WG))
-fn main (@builtin(workgroup_id) wid: vec3<u32>,
-         @builtin(local_invocation_index) lane: u32) {
-  let group = workgroup_index (wid);
-  if (group >= p.groups) {
-    return;
-  }
-
-  let channel0 = group % p.tiles_channel * $(NC)u;
-  let position = group / p.tiles_channel * $(4 * WG)u + lane + vec4<u32> (0u, $(WG)u, $(2 * WG)u, $(3 * WG)u);
-  var rest = min (position, vec4<u32> (p.positions - 1u));
-#for d in 0..RANK
-  let o$(d) = rest % p.out$(d);
-  rest /= p.out$(d);
-  let h$(d) = o$(d) * p.stride$(d) - p.begin$(d);
-#endfor
-  let x$(RANK) = rest * p.x_batch;
-  let there$(RANK) = vec4<bool> (true);
-  let w$(RANK)_at = channel0 * p.terms;
-#for j in 0..NC
-  var sum$(j) = vec4<f32> ();
-#endfor
-
-#for e in 0..RANK
-#define D RANK - 1 - e
-#define OUTER D + 1
-  for (var k$(D) = 0u; k$(D) < p.k$(D); k$(D)++) {
-    // below 0 is above everything
-    let i$(D) = h$(D) + k$(D) * p.dilation$(D);
-    let there$(D) = there$(OUTER) & (i$(D) < vec4<u32> (p.in$(D)));
-    let x$(D) = x$(OUTER) + i$(D) * p.x_axis$(D);
-    let w$(D)_at = w$(OUTER)_at + k$(D) * p.panel_axis$(D);
-#endfor
-
     let at = select (vec4<u32> (), x0, there0);
 #if FEW > 0
     {
@@ -330,7 +298,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endif
 #for u in 0..UNROLL
       let x_$(u) = at + (c + $(u)u) * p.x_channel;
-      let w_$(u) = (w0_at + (c + $(u)u) * p.panel_in) / 4u;
+      let w_$(u) = (w0_at + (c + $(u)u) * p.w_in) / 4u;
       let v$(u) = vec4<f32> (load_x (x_$(u).x), load_x (x_$(u).y), load_x (x_$(u).z), load_x (x_$(u).w));
 #for j in 0..NC / 4
       let f$(u)_$(j) = load4_w (w_$(u) + $(j)u);
@@ -350,7 +318,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
       let xc = at + c * p.x_channel;
       let v = vec4<f32> (load_x (xc.x), load_x (xc.y), load_x (xc.z), load_x (xc.w));
 #for j in 0..NC / 4
-      let f$(j) = load4_w ((w0_at + c * p.panel_in) / 4u + $(j)u);
+      let f$(j) = load4_w ((w0_at + c * p.w_in) / 4u + $(j)u);
 #endfor
       let y = select (vec4<f32> (), v, there0);
 #for j in 0..NC
@@ -358,22 +326,28 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endfor
     }
 #endif
-#for d in 0..RANK
+#endif
+#for d in DEPTH..RANK
   }
 #endfor
 
-#for j in 0..NC
-  sums[$(j)] = sum$(j);
-#endfor
   var y = rest * p.y_batch;
 #for d in 0..RANK
   y += o$(d) * p.y_axis$(d);
 #endfor
-  for (var j = 0u; j < min ($(NC)u, p.m - channel0); j++) {
+#if PANEL
+#for j in 0..NC
+  sums[$(j)] = sum$(j);
+#endfor
+  for (var j = 0u; j < min ($(NC)u, p.m - channel); j++) {
     let sum = sums[j];
+#else
+  {
+    let j = 0u;
+#endif
 #for i in 0..4
     if (position[$(i)] < p.positions) {
-      put (0u, channel0 + j, y[$(i)], sum[$(i)]);
+      put (0u, channel + j, y[$(i)], sum[$(i)]);
     }
 #endfor
   }

@@ -311,36 +311,35 @@ choose_panel (const Work *work)
 }
 
 /* Lets the filter lie in panels, and describes tiles of them. Returns the number of
- * workgroups, 0 when it cannot be. */
+ * workgroups, 0 when it cannot be; @strides become those within a panel. */
 static guint64
 describe_panels (RlxKernel        *kernel,
                  RlxLower         *lower,
                  const Work       *work,
                  const Conv       *conv,
                  const RlxIrValue *filter,
-                 const guint64    *strides,
+                 guint64          *strides,
                  guint64           width)
 {
   const guint64 lanes = 8;
   guint64 stride_n = strides[conv->out_axis];
   /* Output channels are the outermost or the innermost axis, or elements of a filter are no run. */
   guint64 stride_k = conv->out_axis == 0 ? 1 : stride_n == 1 ? work->m : 0;
-  guint rank = conv->window.n_axes;
   guint64 tiles = (work->m - 1) / width + 1;
   guint64 n_groups = tiles * ((work->positions - 1) / (4 * lanes) + 1);
 
   if (stride_k == 0 || !rlx_lower_pack_weight (lower, filter, work->n_terms, work->m, stride_k, stride_n, (guint) width))
     return 0;
 
+  for (guint i = 0; i < filter->type.rank; i++)
+    if (i != conv->out_axis)
+      strides[i] = strides[i] / stride_k * width;
   rlx_kernel_input_vector (kernel, "w", filter, 4);
   rlx_kernel_define (kernel, "WG", (gint64) lanes);
   rlx_kernel_define (kernel, "NC", (gint64) width);
   rlx_kernel_param_u32 (kernel, "tiles_channel", tiles);
   rlx_kernel_param_u32 (kernel, "positions", work->positions);
   rlx_kernel_param_u32 (kernel, "terms", work->n_terms);
-  rlx_kernel_param_u32 (kernel, "panel_in", strides[conv->in_axis] / stride_k * width);
-  for (guint d = 0; d < rank; d++)
-    rlx_window_param (kernel, "panel_axis", d, strides[conv->first_axis + rank - 1 - d] / stride_k * width);
   rlx_kernel_param_u32 (kernel, "groups", n_groups);
   return n_groups;
 }
