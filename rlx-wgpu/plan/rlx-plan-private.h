@@ -174,10 +174,12 @@ gboolean   rlx_lower_ir   (RlxPlan                 *plan,
                            GCancellable            *cancellable,
                            GError                 **error);
 
-/* rlx-source.c: the text and the bindings of a step, once slots are placed. */
+/* rlx-source.c: the text and the bindings of a step, once slots are placed. @bodies, a
+ * table of strings to strings, keeps what was expanded for other steps. */
 gboolean   rlx_step_build_source (RlxPlan                 *plan,
                                   RlxStep                 *step,
                                   const RlxGpuAdapterInfo *adapter,
+                                  GHashTable              *bodies,
                                   GError                 **error);
 void       rlx_step_free  (RlxStep *step);
 /* The storage bindings an argument of that many bytes takes. */

@@ -548,6 +548,7 @@ rlx_plan_new (RlxIr                   *ir,
               GCancellable            *cancellable,
               GError                 **error)
 {
+  g_autoptr(GHashTable) bodies = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
   g_autoptr(RlxPlan) plan = g_new0 (RlxPlan, 1);
   g_autoptr(GArray) banks = g_array_new (FALSE, TRUE, sizeof (Bank));
   g_autoptr(GArray) folded = g_array_new (FALSE, TRUE, sizeof (Bank));
@@ -592,7 +593,7 @@ rlx_plan_new (RlxIr                   *ir,
     {
       RlxStep *step = g_ptr_array_index (plan->steps, i);
 
-      if (!rlx_step_build_source (plan, step, adapter, error))
+      if (!rlx_step_build_source (plan, step, adapter, bodies, error))
         return NULL;
       place_params (plan, step, blocks, alignment);
     }

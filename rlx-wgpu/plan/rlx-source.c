@@ -272,15 +272,37 @@ param_type (RlxParamKind kind)
   return kind == RLX_PARAM_U32 ? "u32" : kind == RLX_PARAM_I32 ? "i32" : "f32";
 }
 
+/* The step's own text. Networks have many steps of a kind, and expanding a large one
+ * takes milliseconds. */
+static const char *
+expand_body (RlxStep    *step,
+             GHashTable *bodies,
+             GError    **error)
+{
+  g_autofree char *variables = rlx_template_describe (step->template);
+  g_autofree char *key = g_strconcat (step->file ? step->file : step->body, "\n", variables, NULL);
+  char *body = g_hash_table_lookup (bodies, key);
+
+  if (body != NULL)
+    return body;
+  body = step->file ? rlx_template_expand_file (step->template, step->file, error)
+                    : rlx_template_expand (step->template, step->body, step->kernel, error);
+  if (body != NULL)
+    g_hash_table_insert (bodies, g_steal_pointer (&key), body);
+  return body;
+}
+
 gboolean
 rlx_step_build_source (RlxPlan                 *plan,
                        RlxStep                 *step,
                        const RlxGpuAdapterInfo *adapter,
+                       GHashTable              *bodies,
                        GError                 **error)
 {
   g_autoptr(GString) out = g_string_new (NULL);
   g_autoptr(GString) functions = g_string_new (NULL);
-  g_autofree char *body = NULL, *half = NULL;
+  g_autofree char *half = NULL;
+  const char *body;
   gboolean f16 = FALSE, packed_f16 = FALSE;
   RlxStepBinding block = { RLX_GPU_BINDING_UNIFORM, G_MAXUINT, 0, 0 };
 
@@ -324,8 +346,7 @@ rlx_step_build_source (RlxPlan                 *plan,
 
   g_string_append (functions, "fn workgroup_index(wid: vec3<u32>) -> u32 { return wid.y * p.grid_x + wid.x; }\n");
   rlx_template_set_int (step->template, "WG", step->workgroup_size);
-  body = step->file ? rlx_template_expand_file (step->template, step->file, error)
-                    : rlx_template_expand (step->template, step->body, step->kernel, error);
+  body = expand_body (step, bodies, error);
   if (body == NULL)
     {
       g_prefix_error (error, "%s “%s”: ", step->op, step->label);

@@ -787,6 +787,34 @@ rlx_template_set_text (RlxTemplate *self,
   g_hash_table_replace (self->texts, g_strdup (name), g_strdup (text));
 }
 
+static int
+compare_keys (gconstpointer a,
+              gconstpointer b)
+{
+  return strcmp (*(const char *const *) a, *(const char *const *) b);
+}
+
+char *
+rlx_template_describe (RlxTemplate *self)
+{
+  g_autoptr(GPtrArray) ints = g_hash_table_get_keys_as_ptr_array (self->ints);
+  g_autoptr(GPtrArray) texts = g_hash_table_get_keys_as_ptr_array (self->texts);
+  GString *out = g_string_new (NULL);
+
+  g_ptr_array_sort (ints, compare_keys);
+  g_ptr_array_sort (texts, compare_keys);
+  for (guint i = 0; i < ints->len; i++)
+    g_string_append_printf (out, "%s %" G_GINT64_FORMAT "\n", (const char *) g_ptr_array_index (ints, i),
+                            *(const gint64 *) g_hash_table_lookup (self->ints, g_ptr_array_index (ints, i)));
+  for (guint i = 0; i < texts->len; i++)
+    {
+      const char *text = g_hash_table_lookup (self->texts, g_ptr_array_index (texts, i));
+
+      g_string_append_printf (out, "%s %" G_GSIZE_FORMAT " %s\n", (const char *) g_ptr_array_index (texts, i), strlen (text), text);
+    }
+  return g_string_free (out, FALSE);
+}
+
 static char *
 expand (RlxTemplate  *self,
         const char   *text,
