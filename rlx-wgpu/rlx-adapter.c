@@ -7,6 +7,7 @@
 
 #include "rlx-adapter-private.h"
 #include "rlx-calibration-private.h"
+#include "rlx-tuning-private.h"
 #include "rlx-enum-types.h"
 
 /**
@@ -526,4 +527,27 @@ rlx_adapter_load_calibration (RlxAdapter *self)
   g_return_val_if_fail (RLX_IS_ADAPTER (self), NULL);
 
   return rlx_calibration_load (self->info);
+}
+
+/**
+ * rlx_adapter_count_tuned_shapes:
+ * @self: an adapter
+ *
+ * Counts the shapes of products of matrices that are stored for the adapter
+ * because a device with [property@Rlx.Device:tuning] compiled them, also in another
+ * process and another time.
+ *
+ * Returns: the number
+ *
+ * Since: 1.0
+ */
+guint
+rlx_adapter_count_tuned_shapes (RlxAdapter *self)
+{
+  g_autoptr(RlxTuning) tuning = NULL;
+
+  g_return_val_if_fail (RLX_IS_ADAPTER (self), 0);
+
+  tuning = rlx_tuning_load (self->info);
+  return rlx_tuning_get_n_shapes (tuning);
 }

@@ -35,5 +35,7 @@ RLX_API
 GVariant *        rlx_adapter_get_limits        (RlxAdapter *self);
 RLX_API
 RlxCalibration *  rlx_adapter_load_calibration  (RlxAdapter *self);
+RLX_API
+guint             rlx_adapter_count_tuned_shapes (RlxAdapter *self);
 
 G_END_DECLS

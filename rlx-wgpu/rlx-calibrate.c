@@ -54,6 +54,12 @@ rlx_calibrate_set_test (guint32  wrong,
   g_atomic_int_set (&quick, is_quick);
 }
 
+gboolean
+rlx_calibrate_seems_wrong (RlxGpuProduct way)
+{
+  return ((guint) g_atomic_int_get (&faults) >> way & 1) != 0;
+}
+
 typedef struct
 {
   RlxDevice *device;
@@ -83,16 +89,15 @@ tell (Calibrate  *self,
 
 /* ---- numbers ---------------------------------------------------------------------- */
 
-/* Whole numbers in [-@most, @most]. */
-static int *
-make_numbers (guint size,
-              guint most,
-              guint seed)
+int *
+rlx_calibrate_make_numbers (gsize n,
+                            guint most,
+                            guint seed)
 {
-  int *numbers = g_new (int, size * size);
+  int *numbers = g_new (int, n);
   guint32 state = seed;
 
-  for (guint i = 0; i < size * size; i++)
+  for (gsize i = 0; i < n; i++)
     {
       state = state * 1664525u + 1013904223u;
       numbers[i] = (int) ((state >> 8) % (2 * most + 1)) - (int) most;
@@ -120,24 +125,27 @@ multiply (guint      size,
   return c;
 }
 
-static RlxTensor *
-make_matrix (RlxDataType type,
-             guint       size,
-             const int  *numbers,
-             GError    **error)
+RlxTensor *
+rlx_calibrate_make_tensor (RlxDataType   type,
+                           const gint64 *shape,
+                           gsize         n_dims,
+                           const int    *numbers,
+                           GError      **error)
 {
-  const gint64 shape[] = { size, size };
-  gsize n = (gsize) size * size;
-  g_autofree float *floats = g_new (float, n);
+  g_autofree float *floats = NULL;
   g_autofree guint16 *halves = NULL;
+  gsize n = 1;
 
+  for (gsize i = 0; i < n_dims; i++)
+    n *= (gsize) shape[i];
+  floats = g_new (float, n);
   for (gsize i = 0; i < n; i++)
     floats[i] = (float) numbers[i];
   if (type == RLX_DATA_TYPE_F32)
-    return rlx_tensor_new_from_floats (shape, 2, floats, n, error);
+    return rlx_tensor_new_from_floats (shape, n_dims, floats, n, error);
   halves = g_new (guint16, n);
   rlx_half_from_floats (floats, halves, n);
-  return rlx_tensor_new_from_data (type, shape, 2, (const guint8 *) halves, n * sizeof (guint16), error);
+  return rlx_tensor_new_from_data (type, shape, n_dims, (const guint8 *) halves, n * sizeof (guint16), error);
 }
 
 /* ---- times ------------------------------------------------------------------------ */
@@ -369,12 +377,13 @@ product_init (Product    *product,
   /* 512 · 4095 · 7 < 2²⁴, and 512 · 2 · 2 ≤ 2¹¹: what f32 and f16 hold exactly.
    * Twelve bits show whether f32 is computed with less, eleven do no harm to
    * products that are (@narrow), and show whether their sums are. */
-  g_autofree int *a = make_numbers (size, type != RLX_DATA_TYPE_F32 ? 2 : narrow ? 2047 : 4095, 1);
-  g_autofree int *b = make_numbers (size, type == RLX_DATA_TYPE_F32 ? 7 : 2, 2);
+  g_autofree int *a = rlx_calibrate_make_numbers ((gsize) size * size, type != RLX_DATA_TYPE_F32 ? 2 : narrow ? 2047 : 4095, 1);
+  g_autofree int *b = rlx_calibrate_make_numbers ((gsize) size * size, type == RLX_DATA_TYPE_F32 ? 7 : 2, 2);
+  const gint64 shape[] = { size, size };
 
   product->size = size;
-  product->a = make_matrix (type, size, a, error);
-  product->b = product->a != NULL ? make_matrix (type, size, b, error) : NULL;
+  product->a = rlx_calibrate_make_tensor (type, shape, 2, a, error);
+  product->b = product->a != NULL ? rlx_calibrate_make_tensor (type, shape, 2, b, error) : NULL;
   if (product->b == NULL)
     return FALSE;
   product->expected = multiply (size, a, b);
@@ -415,7 +424,7 @@ is_right (const Product *product,
 
   if (n != (gsize) product->size * product->size)
     return FALSE;
-  if ((guint) g_atomic_int_get (&faults) >> way & 1)
+  if (rlx_calibrate_seems_wrong (way))
     values[n - 1] += 1.0f;
   for (gsize i = 0; i < n; i++)
     if (values[i] != (float) product->expected[i])
@@ -585,6 +594,21 @@ measure_empty (Calibrate *self,
       return FALSE;
   self->empty = lower_quartile (samples, N_SAMPLES);
   return TRUE;
+}
+
+gboolean
+rlx_calibrate_time (RlxDevice            *device,
+                    RlxExecutable *const *executables,
+                    guint                 n_executables,
+                    double                enough,
+                    double               *seconds,
+                    GCancellable         *cancellable,
+                    GError              **error)
+{
+  Calibrate self = { .device = device, .gpu = rlx_device_get_gpu (device), .cancellable = cancellable };
+
+  return measure_empty (&self, error) &&
+         time_in_turns (&self, executables, n_executables, enough, seconds, error);
 }
 
 static gboolean

@@ -34,4 +34,25 @@ gboolean              rlx_calibration_store       (RlxCalibration          *self
 void                  rlx_calibrate_set_test      (guint32  wrong,
                                                    gboolean quick);
 
+gboolean              rlx_calibrate_seems_wrong   (RlxGpuProduct way);
+
+/* rlx-calibrate.c, for rlx-tune.c: whole numbers in [-@most, @most], a tensor of
+ * them, and the seconds that each of @executables, some of which may be NULL, takes
+ * for its kernels. */
+int *                 rlx_calibrate_make_numbers  (gsize n,
+                                                   guint most,
+                                                   guint seed);
+RlxTensor *           rlx_calibrate_make_tensor   (RlxDataType   type,
+                                                   const gint64 *shape,
+                                                   gsize         n_dims,
+                                                   const int    *numbers,
+                                                   GError      **error);
+gboolean              rlx_calibrate_time          (RlxDevice            *device,
+                                                   RlxExecutable *const *executables,
+                                                   guint                 n_executables,
+                                                   double                enough,
+                                                   double               *seconds,
+                                                   GCancellable         *cancellable,
+                                                   GError              **error);
+
 G_END_DECLS

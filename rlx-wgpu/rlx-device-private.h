@@ -61,6 +61,9 @@ RlxExecutable * rlx_executable_new   (RlxDevice           *device,
                                       const RlxGpuFigures *figures,
                                       GCancellable        *cancellable,
                                       GError             **error);
+/* Seconds that it may take. */
+double          rlx_step_estimate    (const RlxStep       *step,
+                                      const RlxGpuFigures *figures);
 /* FALSE for what g_object_new() alone makes: that has nothing to run. */
 gboolean        rlx_executable_is_compiled (RlxExecutable *self);
 const RlxPlan * rlx_executable_peek_plan (RlxExecutable *self);

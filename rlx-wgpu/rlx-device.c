@@ -11,6 +11,7 @@
 #include "rlx-calibration-private.h"
 #include "rlx-enum-types.h"
 #include "rlx-graph-private.h"
+#include "rlx-tuning-private.h"
 #include "util/rlx-debug-private.h"
 #include "util/rlx-mark-private.h"
 
@@ -41,6 +42,10 @@ struct _RlxDevice
   GMutex mutex;
   RlxCalibration *calibration;   /* under the mutex, nullable */
   RlxMatrixProbe matrix;
+
+  int tunes;                     /* atomic */
+  GMutex tuning_mutex;           /* one tunes at a time */
+  RlxTuning *tuning;             /* under the tuning mutex, NULL until it is wanted */
 };
 
 enum
@@ -52,6 +57,7 @@ enum
   PROP_LOST,
   PROP_MEMORY_LIMIT,
   PROP_MEMORY_USED,
+  PROP_TUNING,
   N_PROPS
 };
 
@@ -77,6 +83,8 @@ rlx_device_finalize (GObject *object)
   g_clear_object (&self->calibration);
   g_mutex_clear (&self->mutex);
   g_mutex_clear (&self->matrix.mutex);
+  g_clear_pointer (&self->tuning, rlx_tuning_free);
+  g_mutex_clear (&self->tuning_mutex);
   g_clear_pointer (&self->context, g_main_context_unref);
 
   G_OBJECT_CLASS (rlx_device_parent_class)->finalize (object);
@@ -110,6 +118,25 @@ rlx_device_get_property (GObject    *object,
     case PROP_MEMORY_USED:
       g_value_set_uint64 (value, rlx_device_get_memory_used (self));
       break;
+    case PROP_TUNING:
+      g_value_set_boolean (value, rlx_device_get_tuning (self));
+      break;
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+    }
+}
+
+static void
+rlx_device_set_property (GObject      *object,
+                         guint         id,
+                         const GValue *value,
+                         GParamSpec   *pspec)
+{
+  switch (id)
+    {
+    case PROP_TUNING:
+      rlx_device_set_tuning (RLX_DEVICE (object), g_value_get_boolean (value));
+      break;
     default:
       G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
     }
@@ -123,6 +150,7 @@ rlx_device_class_init (RlxDeviceClass *klass)
 
   object_class->finalize = rlx_device_finalize;
   object_class->get_property = rlx_device_get_property;
+  object_class->set_property = rlx_device_set_property;
 
   /**
    * RlxDevice:adapter:
@@ -180,6 +208,15 @@ rlx_device_class_init (RlxDeviceClass *klass)
    * Since: 1.0
    */
   properties[PROP_MEMORY_USED] = g_param_spec_uint64 ("memory-used", NULL, NULL, 0, G_MAXUINT64, 0, flags);
+  /**
+   * RlxDevice:tuning:
+   *
+   * Whether [method@Rlx.Device.compile] measures which kernels are fastest for the
+   * matrices of a graph; see [method@Rlx.Device.set_tuning].
+   *
+   * Since: 1.0
+   */
+  properties[PROP_TUNING] = g_param_spec_boolean ("tuning", NULL, NULL, FALSE, flags | G_PARAM_WRITABLE);
   g_object_class_install_properties (object_class, N_PROPS, properties);
 
   /**
@@ -226,6 +263,7 @@ rlx_device_init (RlxDevice *self)
   self->context = g_main_context_ref_thread_default ();
   g_mutex_init (&self->mutex);
   g_mutex_init (&self->matrix.mutex);
+  g_mutex_init (&self->tuning_mutex);
 }
 
 /* ---- told on any thread, emitted in the owner's context --------------------- */
@@ -438,35 +476,76 @@ get_figures (RlxDevice     *self,
     rlx_figures_guess (figures, rlx_gpu_get_info (self->gpu)->type);
 }
 
+static RlxPlan *
+make_plan (const RlxIr             *ir,
+           const RlxGpuAdapterInfo *info,
+           GCancellable            *cancellable,
+           GError                 **error)
+{
+  RlxIr *fused = rlx_run_passes (ir, info, error);
+  g_autoptr(RlxPlan) plan = fused != NULL ? rlx_plan_new (fused, info, cancellable, error) : NULL;
+
+  if (plan == NULL || (RLX_DEBUG_CHECK (VALIDATE) && !rlx_plan_verify (plan, error)))
+    return NULL;
+  return g_steal_pointer (&plan);
+}
+
+/* The plan tells which products there are. Once those that matter were measured it
+ * is made again. */
+static RlxPlan *
+make_tuned_plan (RlxDevice               *self,
+                 const RlxIr             *ir,
+                 const RlxGpuAdapterInfo *seen,
+                 GCancellable            *cancellable,
+                 GError                 **error)
+{
+  RlxGpuAdapterInfo tuned = *seen, *info = &tuned;
+  g_autoptr(GMutexLocker) locker = g_mutex_locker_new (&self->tuning_mutex);
+  g_autoptr(RlxPlan) plan = NULL;
+  double seconds = 0.0;
+  guint n_measured = 0;
+  gboolean measured;
+
+  if (self->tuning == NULL)
+    self->tuning = rlx_tuning_load (info);
+  info->tuning = self->tuning;
+  plan = make_plan (ir, info, cancellable, error);
+  if (plan != NULL)
+    for (guint i = plan->n_prologue; i < plan->steps->len; i++)
+      seconds += rlx_step_estimate (g_ptr_array_index (plan->steps, i), &info->figures);
+
+  measured = plan != NULL && rlx_tuning_measure (self->tuning, self, &info->figures, seconds, &n_measured, cancellable, error);
+  if (n_measured > 0)
+    {
+      rlx_tuning_store (self->tuning, info);
+      g_clear_pointer (&plan, rlx_plan_free);
+      if (measured)
+        plan = make_plan (ir, info, cancellable, error);
+    }
+  return measured ? g_steal_pointer (&plan) : NULL;
+}
+
 static RlxExecutable *
 compile_ir (RlxDevice               *self,
             const RlxIr             *ir,
             const RlxGpuAdapterInfo *info,
+            gboolean                 tune,
             GCancellable            *cancellable,
             GError                 **error)
 {
   gint64 start = g_get_monotonic_time ();
   RlxExecutable *executable;
-  RlxIr *fused;
   RlxPlan *plan;
   RLX_MARK_BEGIN (compile);
 
   if (g_cancellable_set_error_if_cancelled (cancellable, error) || !rlx_gpu_check_lost (self->gpu, error))
     return NULL;
 
-  fused = rlx_run_passes (ir, info, error);
-  if (fused == NULL)
-    return NULL;
-  plan = rlx_plan_new (fused, info, cancellable, error);
+  plan = tune ? make_tuned_plan (self, ir, info, cancellable, error) : make_plan (ir, info, cancellable, error);
   if (plan == NULL)
     return NULL;
-  if (RLX_DEBUG_CHECK (VALIDATE) && !rlx_plan_verify (plan, error))
-    {
-      rlx_plan_free (plan);
-      return NULL;
-    }
   RLX_NOTE (COMPILE, "%u nodes, after passes %u, %u steps, planned in %.2f ms",
-            ir->nodes->len, fused->nodes->len, plan->steps->len, (double) (g_get_monotonic_time () - start) * 1e-3);
+            ir->nodes->len, plan->ir->nodes->len, plan->steps->len, (double) (g_get_monotonic_time () - start) * 1e-3);
   executable = rlx_executable_new (self, plan, &info->figures, cancellable, error);
   RLX_MARK_END (compile, "%u nodes", ir->nodes->len);
   RLX_NOTE (COMPILE, "compiled in %.2f ms", (double) (g_get_monotonic_time () - start) * 1e-3);
@@ -511,7 +590,8 @@ rlx_device_compile_for (RlxDevice           *self,
     seen.figures = *figures;
   else
     get_figures (self, &seen.figures);
-  return compile_ir (self, ir, &seen, cancellable, error);
+  /* Figures that are given are for one way to be measured. */
+  return compile_ir (self, ir, &seen, figures == NULL && rlx_device_get_tuning (self), cancellable, error);
 }
 
 RlxExecutable *
@@ -523,7 +603,7 @@ rlx_device_compile_seen (RlxDevice               *self,
 {
   const RlxIr *ir = check_graph (graph, error);
 
-  return ir ? compile_ir (self, ir, seen, cancellable, error) : NULL;
+  return ir ? compile_ir (self, ir, seen, FALSE, cancellable, error) : NULL;
 }
 
 RlxMatrixProbe *
@@ -732,6 +812,55 @@ rlx_device_tell_calibrating (RlxDevice  *self,
                              const char *what)
 {
   notice_post (self, emit_calibrating, G_PRIORITY_DEFAULT, what, fraction);
+}
+
+/**
+ * rlx_device_get_tuning: (get-property tuning)
+ * @self: a device
+ *
+ * Whether kernels are measured for the matrices of a graph.
+ *
+ * Returns: %TRUE if they are
+ *
+ * Since: 1.0
+ */
+gboolean
+rlx_device_get_tuning (RlxDevice *self)
+{
+  g_return_val_if_fail (RLX_IS_DEVICE (self), FALSE);
+
+  return g_atomic_int_get (&self->tunes) != 0;
+}
+
+/**
+ * rlx_device_set_tuning: (set-property tuning)
+ * @self: a device
+ * @tuning: whether to measure
+ *
+ * Sets whether [method@Rlx.Device.compile] measures which kernels are fastest for
+ * the matrices of a graph.
+ *
+ * Each shape of a product that takes more than 2 % of the estimated time of the
+ * graph is then computed in every way there is that is right, on numbers of no
+ * meaning, and the fastest way is used for it from then on. That takes up to 0.15
+ * seconds for a shape, up to about two for a graph, and the time to compile the
+ * kernels on top; shapes that it does not get to are chosen as without tuning.
+ *
+ * What was found is stored in the user's cache, for this adapter, this driver and
+ * this build of the library. It is only used by devices that tune: with the same
+ * cache a graph gives the same bits in every process that sets this, and the same
+ * bits as if nobody had ever tuned in every process that does not.
+ *
+ * Since: 1.0
+ */
+void
+rlx_device_set_tuning (RlxDevice *self,
+                       gboolean   tuning)
+{
+  g_return_if_fail (RLX_IS_DEVICE (self));
+
+  if (g_atomic_int_exchange (&self->tunes, tuning != FALSE) != (tuning != FALSE))
+    g_object_notify_by_pspec (G_OBJECT (self), properties[PROP_TUNING]);
 }
 
 /**

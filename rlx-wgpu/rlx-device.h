@@ -59,6 +59,11 @@ RlxCalibration *  rlx_device_calibrate_finish (RlxDevice           *self,
 RLX_API
 RlxCalibration *  rlx_device_get_calibration  (RlxDevice           *self);
 RLX_API
+gboolean          rlx_device_get_tuning       (RlxDevice           *self);
+RLX_API
+void              rlx_device_set_tuning       (RlxDevice           *self,
+                                               gboolean             tuning);
+RLX_API
 RlxAdapter *      rlx_device_get_adapter      (RlxDevice           *self);
 RLX_API
 RlxDeviceFeatures rlx_device_get_features     (RlxDevice           *self);

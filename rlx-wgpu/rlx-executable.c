@@ -352,9 +352,9 @@ shared_new (RlxGpu              *gpu,
 
 /* Seconds a step may take: for people, and to cut submits before a driver's
  * watchdog does. */
-static double
-estimate (const RlxStep       *step,
-          const RlxGpuFigures *figures)
+double
+rlx_step_estimate (const RlxStep       *step,
+                   const RlxGpuFigures *figures)
 {
   double by_units = figures->product_flops[RLX_GPU_PRODUCT_MATRIX];
   double flops = by_units > 0.0 && g_str_equal (step->kernel, "matmul-matrix") ? by_units : figures->flops;
@@ -411,7 +411,7 @@ make_bind_groups (RlxExecutable *self,
       self->dispatches[i] = (RlxGpuDispatch) {
         shared->pipelines[i], group,
         { step->grid[0], step->grid[1], step->grid[2] },
-        estimate (step, &shared->figures),
+        rlx_step_estimate (step, &shared->figures),
       };
     }
 
@@ -1406,7 +1406,7 @@ rlx_executable_get_estimate (RlxExecutable *self)
   seconds = figures->round_trip_time;
   steps = rlx_executable_get_steps (self);
   for (guint i = plan->n_prologue; i < steps->len; i++)
-    seconds += estimate (g_ptr_array_index (steps, i), figures);
+    seconds += rlx_step_estimate (g_ptr_array_index (steps, i), figures);
   for (guint i = 0; i < plan->copies->len; i++)
     seconds += 2.0 * (double) get_slot (plan, g_array_index (plan->copies, RlxSlotCopy, i).target)->size / figures->bandwidth;
   for (guint i = 0; i < plan->inputs->len; i++)

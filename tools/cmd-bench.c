@@ -11,12 +11,13 @@ int
 rlx_tool_bench (int    argc,
                 char **argv)
 {
-  gboolean json = FALSE;
+  gboolean json = FALSE, tune = FALSE;
   int n_runs = 20;
   g_autofree char *precision = NULL;
   const GOptionEntry entries[] = {
     { "runs", 'n', 0, G_OPTION_ARG_INT, &n_runs, "How many runs to time (20)", "N" },
     { "precision", 0, 0, G_OPTION_ARG_STRING, &precision, "Let products be full or reduced, instead of what the graph says", "PRECISION" },
+    { "tune", 0, 0, G_OPTION_ARG_NONE, &tune, RLX_TOOL_TUNE_HELP, NULL },
     { "json", 0, 0, G_OPTION_ARG_NONE, &json, "Print JSON", NULL },
     G_OPTION_ENTRY_NULL
   };
@@ -41,7 +42,7 @@ rlx_tool_bench (int    argc,
     return rlx_tool_fail (error);
   if (!rlx_tool_set_precision (graph, precision, &status))
     return status;
-  if ((device = rlx_device_get_default (&error)) == NULL)
+  if ((device = rlx_tool_open_device (tune, &error)) == NULL)
     return rlx_tool_fail (error);
 
   start = g_get_monotonic_time ();

@@ -28,11 +28,12 @@ int
 rlx_tool_compile (int    argc,
                   char **argv)
 {
-  gboolean json = FALSE, plan = FALSE, wgsl = FALSE;
+  gboolean json = FALSE, plan = FALSE, tune = FALSE, wgsl = FALSE;
   g_autofree char *precision = NULL;
   const GOptionEntry entries[] = {
     { "plan", 0, 0, G_OPTION_ARG_NONE, &plan, "Print the plan (the default)", NULL },
     { "wgsl", 0, 0, G_OPTION_ARG_NONE, &wgsl, "Print the kernels", NULL },
+    { "tune", 0, 0, G_OPTION_ARG_NONE, &tune, RLX_TOOL_TUNE_HELP, NULL },
     { "json", 0, 0, G_OPTION_ARG_NONE, &json, "Print the plan as JSON", NULL },
     { "precision", 0, 0, G_OPTION_ARG_STRING, &precision, "Let products be full or reduced, instead of what the graph says", "PRECISION" },
     G_OPTION_ENTRY_NULL
@@ -49,7 +50,7 @@ rlx_tool_compile (int    argc,
     return rlx_tool_fail (error);
   if (!rlx_tool_set_precision (graph, precision, &status))
     return status;
-  if ((device = rlx_device_get_default (&error)) == NULL ||
+  if ((device = rlx_tool_open_device (tune, &error)) == NULL ||
       (executable = rlx_device_compile (device, graph, NULL, &error)) == NULL)
     return rlx_tool_fail (error);
   /* Which kernels run depends on the weights then. */

@@ -50,6 +50,7 @@ describe (RlxAdapter *adapter,
   g_variant_dict_insert_value (&dict, "limits", rlx_adapter_get_limits (adapter));
   if (calibration != NULL)
     g_variant_dict_insert_value (&dict, "calibration", rlx_tool_describe_calibration (calibration));
+  g_variant_dict_insert (&dict, "tuned_shapes", "u", rlx_adapter_count_tuned_shapes (adapter));
   return g_variant_dict_end (&dict);
 }
 
@@ -71,6 +72,7 @@ print_adapter (RlxAdapter *adapter,
     {
       g_autoptr(GVariant) limits = g_variant_ref_sink (rlx_adapter_get_limits (adapter));
       g_autoptr(RlxCalibration) calibration = rlx_adapter_load_calibration (adapter);
+      guint n_tuned = rlx_adapter_count_tuned_shapes (adapter);
       GVariantIter iter;
       const char *name;
       GVariant *value;
@@ -85,6 +87,8 @@ print_adapter (RlxAdapter *adapter,
         rlx_tool_print_calibration (calibration);
       else
         g_print ("   not calibrated; see rlx calibrate\n");
+      if (n_tuned > 0)
+        g_print ("   shapes of matrices tuned %u\n", n_tuned);
     }
 }
 

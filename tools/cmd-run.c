@@ -85,13 +85,14 @@ int
 rlx_tool_run (int    argc,
               char **argv)
 {
-  gboolean json = FALSE, profile = FALSE;
+  gboolean json = FALSE, profile = FALSE, tune = FALSE;
   g_auto(GStrv) inputs = NULL, parameters = NULL, outputs = NULL;
   const GOptionEntry entries[] = {
     { "input", 'i', 0, G_OPTION_ARG_FILENAME_ARRAY, &inputs, "A value for an input", "NAME=FILE.npy" },
     { "parameter", 'p', 0, G_OPTION_ARG_FILENAME_ARRAY, &parameters, "A value for a parameter", "NAME=FILE.npy" },
     { "output", 'o', 0, G_OPTION_ARG_FILENAME_ARRAY, &outputs, "Where to write an output", "NAME=FILE.npy" },
     { "profile", 0, 0, G_OPTION_ARG_NONE, &profile, "Print the time of each kernel", NULL },
+    { "tune", 0, 0, G_OPTION_ARG_NONE, &tune, RLX_TOOL_TUNE_HELP, NULL },
     { "json", 0, 0, G_OPTION_ARG_NONE, &json, "Print JSON", NULL },
     G_OPTION_ENTRY_NULL
   };
@@ -113,7 +114,7 @@ rlx_tool_run (int    argc,
   if ((graph = rlx_tool_load_graph (argv[1], &error)) == NULL ||
       !load_tensors (inputs, input_names, input_values, &error) ||
       !load_tensors (parameters, parameter_names, parameter_values, &error) ||
-      (device = rlx_device_get_default (&error)) == NULL ||
+      (device = rlx_tool_open_device (tune, &error)) == NULL ||
       (executable = rlx_device_compile (device, graph, NULL, &error)) == NULL ||
       !rlx_executable_set_parameters (executable, (const char *const *) parameter_names->pdata, (RlxTensor **) parameter_values->pdata, parameter_values->len, NULL, &error))
     return rlx_tool_fail (error);

@@ -60,6 +60,10 @@ RlxGraph *  rlx_tool_load_graph (const char         *path,
 gboolean    rlx_tool_set_precision (RlxGraph        *graph,
                                     const char      *precision,
                                     int             *status);
+/* The default device, and what --tune says of it. */
+#define RLX_TOOL_TUNE_HELP "Measure which kernels are fastest for its matrices"
+RlxDevice * rlx_tool_open_device (gboolean          tune,
+                                  GError          **error);
 /* Splits "name=file"; FALSE with an error when there is no "=". */
 gboolean    rlx_tool_split      (const char         *text,
                                  char              **name,

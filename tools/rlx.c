@@ -171,6 +171,17 @@ rlx_tool_print_json (GVariant *value)
   g_print ("%s\n", text);
 }
 
+RlxDevice *
+rlx_tool_open_device (gboolean tune,
+                      GError **error)
+{
+  RlxDevice *device = rlx_device_get_default (error);
+
+  if (device != NULL)
+    rlx_device_set_tuning (device, tune);
+  return device;
+}
+
 RlxGraph *
 rlx_tool_load_graph (const char *path,
                      GError    **error)

@@ -95,6 +95,7 @@ typedef struct
   RlxGpuMatrixConfig *matrix_configs;
   guint n_matrix_configs;
   RlxGpuFigures figures;   /* only set in the copies that graphs are compiled with */
+  struct _RlxTuning *tuning;   /* nullable, borrowed; likewise */
 } RlxGpuAdapterInfo;
 
 RlxGpuAdapterInfo *rlx_gpu_adapter_info_ref   (RlxGpuAdapterInfo *info);

@@ -10,6 +10,8 @@
 
 #include "ops/rlx-product-private.h"
 
+#include "rlx-tuning-private.h"
+
 void
 rlx_product_loop_add (RlxProductLoop *loop,
                       guint64         dim,
@@ -636,6 +638,36 @@ lower_sum (RlxLower         *lower,
   return rlx_kernel_dispatch (kernel, divide_up (n, 64), error);
 }
 
+/* Where somebody had this shape measured, @adapter with nothing but the way that
+ * was fastest; else @adapter. */
+static const RlxGpuAdapterInfo *
+apply_tuning (const RlxGpuAdapterInfo *adapter,
+              const RlxProduct        *product,
+              guint64                  n_batch,
+              RlxGpuAdapterInfo       *tuned)
+{
+  const RlxIrNode *leaf = product->b->node;
+  RlxTunedShape shape = {
+    .m = product->m, .n = product->n, .k = product->k, .n_batch = n_batch,
+    .a_along_k = product->a_k == 1, .b_along_n = product->b_n == 1,
+    .is_weight = leaf != NULL && (g_str_equal (leaf->op->name, "constant") || g_str_equal (leaf->op->name, "parameter")),
+    .data_type = product->b->type.dtype,
+  };
+  RlxGpuProduct way;
+
+  if (adapter->tuning == NULL || product->packed || product->window != NULL || product->k == 0 ||
+      (product->a_k != 1 && product->a_m != 1) || (product->b_k != 1 && product->b_n != 1) ||
+      product->a->type.dtype != shape.data_type ||
+      (shape.data_type != RLX_DATA_TYPE_F32 && shape.data_type != RLX_DATA_TYPE_F16))
+    return adapter;
+  way = rlx_tuning_look_up (adapter->tuning, &shape);
+  if (way == RLX_GPU_N_PRODUCTS || is_banned (adapter, way))
+    return adapter;
+  *tuned = *adapter;
+  tuned->figures.banned_products = ~(1u << way);
+  return tuned;
+}
+
 static const char *
 get_file (const RlxProduct *product,
           const Way        *way)
@@ -714,7 +746,10 @@ lower_plain (RlxLower         *lower,
   RlxProduct product = *original;
   guint64 n_outputs = product.m * product.n * n_batch;
   Way way = { .parts = 1 };
+  RlxGpuAdapterInfo tuned;
   gboolean lanes;
+
+  adapter = apply_tuning (adapter, original, n_batch, &tuned);
 
   if (!product.packed && product.window == NULL && prefer_dot (&product, n_outputs, cpu))
     {

@@ -168,6 +168,27 @@ def calibrate():
 
 
 @tap.test
+def tune():
+    own = {'XDG_CACHE_HOME': tap.path('tuned'), 'MESA_SHADER_CACHE_DIR': os.environ.get('XDG_CACHE_HOME')}
+    product = tap.write('product.rlx', 'rlx 1\n%0 = input "a" f32[96, 64]\n%1 = input "b" f32[64, 160]\n%2 = matmul(%0, %1)\noutput "y" %2\n')
+    for command in 'compile', 'bench', 'run':
+        tap.contains(run(command, '--help').stdout, '--tune')
+
+    def count():
+        return max(adapter['tuned_shapes'] for adapter in parse(run('devices', '--json', env=own).stdout))
+
+    run('compile', product, env=own)
+    tap.equal(count(), 0, 'the shapes that were tuned without being asked')
+    first = run('compile', '--tune', '--wgsl', product, env=own).stdout
+    tap.equal(count(), 1, 'the shapes that were tuned')
+    tap.equal(run('compile', '--tune', '--wgsl', product, env=own).stdout, first, 'the kernels with the same cache')
+    run('bench', '--tune', '-n', '1', product, env=own)
+    tap.equal(count(), 1, 'the shapes that were tuned')
+    tap.contains(run('devices', '-v', env=own).stdout, 'matrices tuned')
+    tap.check('matrices tuned' not in run('devices', '-v').stdout, 'somebody tuned where tests run')
+
+
+@tap.test
 def operators():
     found = parse(run('ops', '--json').stdout)
     names = [op['name'] for op in found]

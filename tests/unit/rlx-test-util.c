@@ -4,6 +4,8 @@
 #include "config.h"
 #include "rlx-test-util.h"
 
+#include <glib/gstdio.h>
+
 #include "rlx-reference.h"
 
 #include <math.h>
@@ -628,4 +630,54 @@ rlx_test_compare (const char   *what,
   };
 
   return rlx_test_compare_full (what, got, type, expected, plain_bound, &plain);
+}
+
+/* ---- caches --------------------------------------------------------------------------- */
+
+void
+rlx_test_remove_tree (const char *path)
+{
+  g_autoptr(GDir) dir = NULL;
+  const char *name;
+
+  if (g_file_test (path, G_FILE_TEST_IS_SYMLINK) || !g_file_test (path, G_FILE_TEST_IS_DIR))
+    {
+      g_unlink (path);
+      return;
+    }
+  dir = g_dir_open (path, 0, NULL);
+  while (dir != NULL && (name = g_dir_read_name (dir)) != NULL)
+    {
+      g_autofree char *child = g_build_filename (path, name, NULL);
+
+      rlx_test_remove_tree (child);
+    }
+  g_rmdir (path);
+}
+
+char *
+rlx_test_use_own_cache (void)
+{
+  char *folder = g_dir_make_tmp ("rlx-test-XXXXXX", NULL);
+
+  /* The driver may keep what it compiles: that takes longest. */
+  g_setenv ("MESA_SHADER_CACHE_DIR", g_getenv ("XDG_CACHE_HOME") ? g_getenv ("XDG_CACHE_HOME") : folder, FALSE);
+  g_setenv ("XDG_CACHE_HOME", folder, TRUE);
+  return folder;
+}
+
+static void
+with_empty_cache (gconstpointer data)
+{
+  g_autofree char *path = g_build_filename (g_get_user_cache_dir (), "rlx-wgpu", NULL);
+
+  rlx_test_remove_tree (path);
+  ((GTestFunc) data) ();
+}
+
+void
+rlx_test_add_with_empty_cache (const char *path,
+                               GTestFunc   func)
+{
+  g_test_add_data_func (path, (gconstpointer) func, with_empty_cache);
 }

@@ -118,4 +118,12 @@ gboolean    rlx_test_compare      (const char       *what,
 double      rlx_test_rounding     (RlxDataType       data_type,
                                    double            value);
 
+/* A folder for caches that nobody else uses, set before anything else is done; it
+ * is removed in the end. Tests that are added in this way find nothing in it that
+ * is ours. */
+char *rlx_test_use_own_cache        (void);
+void  rlx_test_add_with_empty_cache (const char *path,
+                                     GTestFunc   func);
+void  rlx_test_remove_tree          (const char *path);
+
 G_END_DECLS

@@ -33,27 +33,6 @@ static const RlxGpuFigures possible = {
   .product_flops = { 3e10, 1e10, 2e10, 5e9, 4e9, 7e10 },
 };
 
-static void
-remove_tree (const char *path)
-{
-  g_autoptr(GDir) dir = NULL;
-  const char *name;
-
-  if (g_file_test (path, G_FILE_TEST_IS_SYMLINK) || !g_file_test (path, G_FILE_TEST_IS_DIR))
-    {
-      g_unlink (path);
-      return;
-    }
-  dir = g_dir_open (path, 0, NULL);
-  while (dir != NULL && (name = g_dir_read_name (dir)) != NULL)
-    {
-      g_autofree char *child = g_build_filename (path, name, NULL);
-
-      remove_tree (child);
-    }
-  g_rmdir (path);
-}
-
 static GBytes *
 to_bytes (const RlxGpuFigures *figures)
 {
@@ -871,51 +850,32 @@ test_matrix (void)
   rlx_debug_set_flags (flags);
 }
 
-static void
-with_empty_cache (gconstpointer data)
-{
-  g_autofree char *path = g_build_filename (g_get_user_cache_dir (), "rlx-wgpu", NULL);
-
-  remove_tree (path);
-  ((GTestFunc) data) ();
-}
-
-static void
-add_test (const char *path,
-          GTestFunc   func)
-{
-  g_test_add_data_func (path, (gconstpointer) func, with_empty_cache);
-}
-
 int
 main (int   argc,
       char *argv[])
 {
-  g_autofree char *folder = g_dir_make_tmp ("rlx-test-XXXXXX", NULL);
+  g_autofree char *folder = rlx_test_use_own_cache ();
   int status;
 
-  /* The driver may keep what it compiles: that takes longest. */
-  g_setenv ("MESA_SHADER_CACHE_DIR", g_getenv ("XDG_CACHE_HOME") ? g_getenv ("XDG_CACHE_HOME") : folder, FALSE);
-  g_setenv ("XDG_CACHE_HOME", folder, TRUE);
   g_test_init (&argc, &argv, NULL);
 
-  add_test ("/calibrate/round-trip", test_round_trip);
-  add_test ("/calibrate/units", test_units);
-  add_test ("/calibrate/impossible", test_impossible);
-  add_test ("/calibrate/damaged-bytes", test_damaged_bytes);
-  add_test ("/calibrate/damaged-file", test_damaged_file);
-  add_test ("/calibrate/forged-file", test_forged_file);
-  add_test ("/calibrate/other-driver", test_other_driver);
-  add_test ("/calibrate/device", test_device);
-  add_test ("/calibrate/wrong", test_wrong);
-  add_test ("/calibrate/progress", test_progress);
-  add_test ("/calibrate/all-wrong", test_all_wrong);
-  add_test ("/calibrate/cancel", test_cancel);
-  add_test ("/calibrate/estimate", test_estimate);
-  add_test ("/calibrate/choice", test_choice);
-  add_test ("/calibrate/matrix", test_matrix);
+  rlx_test_add_with_empty_cache ("/calibrate/round-trip", test_round_trip);
+  rlx_test_add_with_empty_cache ("/calibrate/units", test_units);
+  rlx_test_add_with_empty_cache ("/calibrate/impossible", test_impossible);
+  rlx_test_add_with_empty_cache ("/calibrate/damaged-bytes", test_damaged_bytes);
+  rlx_test_add_with_empty_cache ("/calibrate/damaged-file", test_damaged_file);
+  rlx_test_add_with_empty_cache ("/calibrate/forged-file", test_forged_file);
+  rlx_test_add_with_empty_cache ("/calibrate/other-driver", test_other_driver);
+  rlx_test_add_with_empty_cache ("/calibrate/device", test_device);
+  rlx_test_add_with_empty_cache ("/calibrate/wrong", test_wrong);
+  rlx_test_add_with_empty_cache ("/calibrate/progress", test_progress);
+  rlx_test_add_with_empty_cache ("/calibrate/all-wrong", test_all_wrong);
+  rlx_test_add_with_empty_cache ("/calibrate/cancel", test_cancel);
+  rlx_test_add_with_empty_cache ("/calibrate/estimate", test_estimate);
+  rlx_test_add_with_empty_cache ("/calibrate/choice", test_choice);
+  rlx_test_add_with_empty_cache ("/calibrate/matrix", test_matrix);
 
   status = g_test_run ();
-  remove_tree (folder);
+  rlx_test_remove_tree (folder);
   return status;
 }
