@@ -681,3 +681,20 @@ rlx_test_add_with_empty_cache (const char *path,
 {
   g_test_add_data_func (path, (gconstpointer) func, with_empty_cache);
 }
+
+/* ---- asynchronous calls ---------------------------------------------------------------- */
+
+void
+rlx_test_keep_result (GObject      *source G_GNUC_UNUSED,
+                      GAsyncResult *result,
+                      gpointer      data)
+{
+  *(GAsyncResult **) data = g_object_ref (result);
+}
+
+gboolean
+rlx_test_cancel (gpointer data)
+{
+  g_cancellable_cancel (data);
+  return G_SOURCE_REMOVE;
+}

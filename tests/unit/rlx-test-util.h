@@ -126,4 +126,11 @@ void  rlx_test_add_with_empty_cache (const char *path,
                                      GTestFunc   func);
 void  rlx_test_remove_tree          (const char *path);
 
+/* A GAsyncReadyCallback that puts the result into *@data, and a GSourceFunc that
+ * cancels. */
+void     rlx_test_keep_result (GObject      *source,
+                               GAsyncResult *result,
+                               gpointer      data);
+gboolean rlx_test_cancel      (gpointer data);
+
 G_END_DECLS

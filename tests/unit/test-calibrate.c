@@ -483,14 +483,6 @@ test_device (void)
   g_assert_true (g_bytes_equal (after, elsewhere));
 }
 
-static void
-on_result (GObject      *source G_GNUC_UNUSED,
-           GAsyncResult *result,
-           gpointer      data)
-{
-  *(GAsyncResult **) data = g_object_ref (result);
-}
-
 /* The kernel for CPUs and the largest tiles are wrong; the file before was damaged. */
 static void
 test_wrong (void)
@@ -514,7 +506,7 @@ test_wrong (void)
   g_clear_object (&again);
 
   rlx_calibrate_set_test (1u << RLX_GPU_PRODUCT_LANES | 1u << RLX_GPU_PRODUCT_TILES_128, TRUE);
-  rlx_device_calibrate_async (device, NULL, on_result, &result);
+  rlx_device_calibrate_async (device, NULL, rlx_test_keep_result, &result);
   while (result == NULL)
     g_main_context_iteration (NULL, TRUE);
   calibration = rlx_device_calibrate_finish (device, result, &error);
@@ -623,13 +615,6 @@ test_all_wrong (void)
   g_assert_null (rlx_adapter_load_calibration (rlx_device_get_adapter (device)));
 }
 
-static gboolean
-cancel_now (gpointer data)
-{
-  g_cancellable_cancel (data);
-  return G_SOURCE_REMOVE;
-}
-
 static void
 test_cancel (void)
 {
@@ -643,8 +628,8 @@ test_cancel (void)
   if (device == NULL)
     return;
   rlx_calibrate_set_test (0, FALSE);
-  g_timeout_add (30, cancel_now, cancellable);
-  rlx_device_calibrate_async (device, cancellable, on_result, &result);
+  g_timeout_add (30, rlx_test_cancel, cancellable);
+  rlx_device_calibrate_async (device, cancellable, rlx_test_keep_result, &result);
   while (result == NULL)
     g_main_context_iteration (NULL, TRUE);
   calibration = rlx_device_calibrate_finish (device, result, &error);

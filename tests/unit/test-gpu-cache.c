@@ -3,6 +3,7 @@
  */
 #include "config.h"
 
+#include "rlx-test-util.h"
 #include "test-gpu-common.h"
 
 #include <errno.h>
@@ -10,28 +11,6 @@
 #include <glib/gstdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static void
-remove_tree (const char *path)
-{
-  g_autoptr (GDir) dir = NULL;
-  const char *name;
-
-  if (g_file_test (path, G_FILE_TEST_IS_SYMLINK) || !g_file_test (path, G_FILE_TEST_IS_DIR))
-    {
-      g_unlink (path);
-      return;
-    }
-
-  dir = g_dir_open (path, 0, NULL);
-  while (dir != NULL && (name = g_dir_read_name (dir)) != NULL)
-    {
-      g_autofree char *child = g_build_filename (path, name, NULL);
-
-      remove_tree (child);
-    }
-  g_rmdir (path);
-}
 
 /* The test again, in a process with a cache of its own. */
 static void
@@ -42,7 +21,7 @@ repeat_with_empty_cache (void)
 
   environment = g_environ_setenv (environment, "XDG_CACHE_HOME", folder, TRUE);
   g_test_trap_subprocess_with_envp (NULL, (const char * const *) environment, 0, G_TEST_SUBPROCESS_INHERIT_STDERR);
-  remove_tree (folder);
+  rlx_test_remove_tree (folder);
   g_test_trap_assert_passed ();
 }
 

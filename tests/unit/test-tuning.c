@@ -367,21 +367,6 @@ test_shapes (void)
 }
 
 static void
-on_result (GObject      *source G_GNUC_UNUSED,
-           GAsyncResult *result,
-           gpointer      data)
-{
-  *(GAsyncResult **) data = g_object_ref (result);
-}
-
-static gboolean
-cancel_now (gpointer data)
-{
-  g_cancellable_cancel (data);
-  return G_SOURCE_REMOVE;
-}
-
-static void
 test_cancel (void)
 {
   g_autoptr(RlxDevice) device = open_device (TRUE);
@@ -395,8 +380,8 @@ test_cancel (void)
     return;
   rlx_calibrate_set_test (0, FALSE);
   graph = make_graph (&large);
-  g_timeout_add (10, cancel_now, cancellable);
-  rlx_device_compile_async (device, graph, cancellable, on_result, &result);
+  g_timeout_add (10, rlx_test_cancel, cancellable);
+  rlx_device_compile_async (device, graph, cancellable, rlx_test_keep_result, &result);
   while (result == NULL)
     g_main_context_iteration (NULL, TRUE);
   executable = rlx_device_compile_finish (device, result, &error);
@@ -408,7 +393,7 @@ test_cancel (void)
   rlx_calibrate_set_test (0, TRUE);
   g_clear_object (&result);
   g_clear_error (&error);
-  rlx_device_compile_async (device, graph, NULL, on_result, &result);
+  rlx_device_compile_async (device, graph, NULL, rlx_test_keep_result, &result);
   while (result == NULL)
     g_main_context_iteration (NULL, TRUE);
   executable = rlx_device_compile_finish (device, result, &error);
