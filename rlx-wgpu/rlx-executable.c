@@ -4,6 +4,7 @@
 #include "config.h"
 
 #include "rlx-device-private.h"
+#include "rlx-program-private.h"
 #include "rlx-run-private.h"
 
 #include <string.h>
@@ -28,44 +29,15 @@
  * Since: 1.0
  */
 
-/* Kernels that are compiled ahead, at a time. */
-#define N_WARM 3
-/* Operations of one workgroup that does not do any good: a few milliseconds. */
-#define MAX_WARM_WORK 1e7
-
-/* What forks share. Weights, folded values and the parameters of the kernels
- * do not change from run to run. */
-typedef struct
-{
-  gatomicrefcount ref_count;
-  RlxPlan *plan;
-  RlxGpu *gpu;
-  RlxGpuBuffer **buffers;        /* by plan buffer; NULL where each fork has its own */
-  RlxGpuBuffer *params;
-  RlxGpuPipeline **pipelines;    /* by step, borrowed */
-  RlxGpuFigures figures;         /* the device when it was compiled */
-  gboolean *is_set;              /* by parameter; device thread only */
-  gboolean stale;                /* the prologue must run (again); device thread only */
-
-  /* Which steps run depends on weights: rlx-narrow.c. The device thread changes it,
-   * between runs and for all forks at once, so that a run finds its list made. */
-  GMutex mutex;
-  gboolean *is_narrow;           /* by narrow of the plan; under the mutex, as what follows */
-  guint *steps;                  /* of the main part, those that run */
-  guint n_steps;
-  GPtrArray *forks;              /* RlxExecutable, not owned */
-} Shared;
-
 struct _RlxExecutable
 {
   GObject parent_instance;
 
   RlxDevice *device;
-  Shared *shared;
+  RlxProgram *shared;
   RlxGpuBuffer **own;            /* by plan buffer; NULL where shared */
   GPtrArray *groups;             /* RlxGpuBindGroup: steps that bind the same share one */
-  RlxGpuDispatch *dispatches;    /* by step */
-  RlxGpuDispatch *running;       /* of the main part, those that run: shared->steps */
+  RlxProgramFork fork;
   RlxGpuCopy *copies;
   guint64 *times;                /* by main step, while profiling */
 
@@ -90,262 +62,11 @@ static GParamSpec *properties[N_PROPS];
 
 G_DEFINE_FINAL_TYPE (RlxExecutable, rlx_executable, G_TYPE_OBJECT)
 
-static const RlxSlot *
-get_slot (const RlxPlan *plan,
-          guint          index)
-{
-  return &g_array_index (plan->slots, RlxSlot, index);
-}
-
-static gboolean
-is_own_buffer (const RlxPlan *plan,
-               guint          index)
-{
-  RlxBufferKind kind = g_array_index (plan->buffers, RlxBuffer, index).kind;
-
-  return kind == RLX_BUFFER_BANK || kind == RLX_BUFFER_STATE;
-}
-
 static RlxGpuBuffer *
 get_buffer (RlxExecutable *self,
             guint          index)
 {
   return self->own[index] ? self->own[index] : self->shared->buffers[index];
-}
-
-/* ---- the shared part ----------------------------------------------------------- */
-
-static void
-shared_unref (Shared *shared)
-{
-  if (!g_atomic_ref_count_dec (&shared->ref_count))
-    return;
-  for (guint i = 0; i < shared->plan->buffers->len; i++)
-    g_clear_pointer (&shared->buffers[i], rlx_gpu_buffer_free);
-  g_clear_pointer (&shared->params, rlx_gpu_buffer_free);
-  g_free (shared->buffers);
-  g_free (shared->pipelines);
-  g_free (shared->is_set);
-  g_free (shared->is_narrow);
-  g_free (shared->steps);
-  g_ptr_array_unref (shared->forks);
-  g_mutex_clear (&shared->mutex);
-  rlx_plan_free (shared->plan);
-  rlx_gpu_unref (shared->gpu);
-  g_free (shared);
-}
-
-static const char *
-buffer_label (RlxBufferKind kind)
-{
-  switch (kind)
-    {
-    case RLX_BUFFER_BANK: return "bank";
-    case RLX_BUFFER_WEIGHTS: return "weights";
-    case RLX_BUFFER_FOLDED: return "folded weights";
-    default: return "state";
-    }
-}
-
-static RlxGpuBuffer *
-new_buffer (Shared  *shared,
-            guint    index,
-            GError **error)
-{
-  const RlxBuffer *buffer = &g_array_index (shared->plan->buffers, RlxBuffer, index);
-
-  return rlx_gpu_buffer_new (shared->gpu, MAX (buffer->size, 16), RLX_GPU_BUFFER_STORAGE, buffer_label (buffer->kind), error);
-}
-
-static gboolean
-upload_params (Shared  *shared,
-               GError **error)
-{
-  const RlxPlan *plan = shared->plan;
-  g_autofree guint8 *data = g_malloc0 (MAX (plan->params_size, 16));
-
-  for (guint i = 0; i < plan->steps->len; i++)
-    {
-      const RlxStep *step = g_ptr_array_index (plan->steps, i);
-
-      for (guint j = 0; j < step->params->len; j++)
-        memcpy (data + step->param_offset + j * 4, &g_array_index (step->params, RlxParam, j).bits, 4);
-    }
-  shared->params = rlx_gpu_buffer_new (shared->gpu, MAX (plan->params_size, 16), RLX_GPU_BUFFER_UNIFORM, "parameters", error);
-  return shared->params != NULL &&
-         rlx_gpu_buffer_write (shared->gpu, shared->params, 0, data, MAX (plan->params_size, 16), error);
-}
-
-/* Long texts take longest to compile, and go first. */
-static int
-compare_texts (gconstpointer a,
-               gconstpointer b)
-{
-  const RlxStep *x = *(const RlxStep *const *) a, *y = *(const RlxStep *const *) b;
-  gsize m = strlen (x->wgsl), n = strlen (y->wgsl);
-
-  return m > n ? -1 : m < n;
-}
-
-static guint
-index_of (GHashTable    *known,
-          const RlxStep *step)
-{
-  return GPOINTER_TO_UINT (g_hash_table_lookup (known, step->wgsl));
-}
-
-/* Makes the pipelines a few at a time, so that the driver is busy with some of them
- * when the next ones are made. */
-static gboolean
-warm_pipelines (Shared                   *shared,
-                const RlxGpuPipelineDesc *descs,
-                guint                    *failed,
-                GCancellable             *cancellable,
-                GError                  **error)
-{
-  const RlxPlan *plan = shared->plan;
-  g_autoptr(GHashTable) known = g_hash_table_new (g_str_hash, g_str_equal);
-  g_autoptr(GPtrArray) steps = g_ptr_array_new ();
-
-  for (guint i = 0; i < plan->steps->len; i++)
-    {
-      const RlxStep *step = g_ptr_array_index (plan->steps, i);
-      double n_workgroups = (double) step->grid[0] * step->grid[1] * step->grid[2];
-
-      if (n_workgroups > 0 && MAX (step->flops, step->bytes) <= MAX_WARM_WORK * n_workgroups &&
-          g_hash_table_insert (known, step->wgsl, GUINT_TO_POINTER (i)))
-        g_ptr_array_add (steps, (gpointer) step);
-    }
-  g_ptr_array_sort (steps, compare_texts);
-
-  for (guint first = 0; first < steps->len; first += N_WARM)
-    {
-      RlxGpuPipelineDesc some[N_WARM];
-      RlxGpuPipeline *pipelines[N_WARM];
-      RlxGpuBinding params[N_WARM];
-      guint n = MIN (N_WARM, steps->len - first);
-
-      for (guint i = 0; i < n; i++)
-        {
-          const RlxStep *step = g_ptr_array_index (steps, first + i);
-
-          some[i] = descs[index_of (known, step)];
-          params[i] = (RlxGpuBinding) { shared->params, step->param_offset, 0 };
-          for (guint j = 0; j < step->bindings->len; j++)
-            if (g_array_index (step->bindings, RlxStepBinding, j).slot == G_MAXUINT)
-              params[i].size = g_array_index (step->bindings, RlxStepBinding, j).size;
-        }
-      if (!rlx_gpu_pipelines_new (shared->gpu, some, n, pipelines, failed, cancellable, error))
-        {
-          *failed = index_of (known, g_ptr_array_index (steps, first + *failed));
-          return FALSE;
-        }
-      if (!rlx_gpu_pipelines_warm (shared->gpu, pipelines, params, n, error))
-        return FALSE;
-    }
-  return TRUE;
-}
-
-static gboolean
-make_pipelines (Shared       *shared,
-                GCancellable *cancellable,
-                GError      **error)
-{
-  const RlxPlan *plan = shared->plan;
-  g_autofree RlxGpuPipelineDesc *descs = g_new0 (RlxGpuPipelineDesc, plan->steps->len);
-  g_autoptr(GPtrArray) kinds = g_ptr_array_new_with_free_func (g_free);
-  guint failed = 0;
-
-  for (guint i = 0; i < plan->steps->len; i++)
-    {
-      const RlxStep *step = g_ptr_array_index (plan->steps, i);
-      RlxGpuBindingKind *bindings = g_new0 (RlxGpuBindingKind, step->bindings->len);
-
-      for (guint j = 0; j < step->bindings->len; j++)
-        bindings[j] = g_array_index (step->bindings, RlxStepBinding, j).kind;
-      g_ptr_array_add (kinds, bindings);
-      descs[i] = (RlxGpuPipelineDesc) { step->kernel, step->wgsl, bindings, step->bindings->len };
-    }
-
-  if ((!rlx_gpu_compiles_late (shared->gpu) || warm_pipelines (shared, descs, &failed, cancellable, error)) &&
-      rlx_gpu_pipelines_new (shared->gpu, descs, plan->steps->len, shared->pipelines, &failed, cancellable, error))
-    return TRUE;
-  if (error != NULL && *error != NULL && (*error)->domain == RLX_COMPILE_ERROR && failed < plan->steps->len)
-    {
-      const RlxStep *step = g_ptr_array_index (plan->steps, failed);
-      g_prefix_error (error, "%s “%s”: ", step->op, step->label);
-    }
-  return FALSE;
-}
-
-/* Under the mutex, as the next. */
-static void
-choose_dispatches (RlxExecutable *self)
-{
-  for (guint i = 0; i < self->shared->n_steps; i++)
-    self->running[i] = self->dispatches[self->shared->steps[i]];
-}
-
-static void
-choose_steps (Shared *shared)
-{
-  const RlxPlan *plan = shared->plan;
-
-  shared->n_steps = 0;
-  for (guint i = plan->n_prologue; i < plan->steps->len; i++)
-    {
-      const RlxStep *step = g_ptr_array_index (plan->steps, i);
-
-      if (step->narrow == 0 || shared->is_narrow[step->narrow - 1] == step->if_narrow)
-        shared->steps[shared->n_steps++] = i;
-    }
-  for (guint i = 0; i < shared->forks->len; i++)
-    choose_dispatches (g_ptr_array_index (shared->forks, i));
-}
-
-static Shared *
-shared_new (RlxGpu              *gpu,
-            RlxPlan             *plan,
-            const RlxGpuFigures *figures,
-            GCancellable        *cancellable,
-            GError             **error)
-{
-  Shared *shared = g_new0 (Shared, 1);
-  gboolean ok = TRUE;
-
-  g_atomic_ref_count_init (&shared->ref_count);
-  shared->plan = plan;
-  shared->gpu = rlx_gpu_ref (gpu);
-  shared->figures = *figures;
-  shared->buffers = g_new0 (RlxGpuBuffer *, plan->buffers->len + 1);
-  shared->pipelines = g_new0 (RlxGpuPipeline *, plan->steps->len + 1);
-  shared->is_set = g_new0 (gboolean, plan->parameters->len + 1);
-  shared->stale = plan->n_prologue > 0;
-  g_mutex_init (&shared->mutex);
-  shared->is_narrow = g_new0 (gboolean, plan->narrows->len + 1);
-  shared->steps = g_new0 (guint, plan->steps->len + 1);
-  shared->forks = g_ptr_array_new ();
-  choose_steps (shared);
-
-  for (guint i = 0; ok && i < plan->buffers->len; i++)
-    if (!is_own_buffer (plan, i))
-      ok = (shared->buffers[i] = new_buffer (shared, i, error)) != NULL;
-
-  if (ok)
-    {
-      RlxUpload *upload = rlx_upload_start (gpu, plan, shared->buffers, cancellable);
-
-      ok = upload_params (shared, error) && make_pipelines (shared, cancellable, error);
-      /* Of two errors the first stays. */
-      ok = rlx_upload_finish (upload, ok ? error : NULL) && ok;
-    }
-
-  if (!ok)
-    {
-      shared_unref (shared);
-      return NULL;
-    }
-  return shared;
 }
 
 /* ---- construction ----------------------------------------------------------------- */
@@ -366,7 +87,7 @@ static gboolean
 make_bind_groups (RlxExecutable *self,
                   GError       **error)
 {
-  Shared *shared = self->shared;
+  RlxProgram *shared = self->shared;
   const RlxPlan *plan = shared->plan;
   g_autoptr(GHashTable) known = g_hash_table_new_full (g_bytes_hash, g_bytes_equal, (GDestroyNotify) g_bytes_unref, NULL);
 
@@ -388,8 +109,8 @@ make_bind_groups (RlxExecutable *self,
               continue;
             }
           bindings[j] = (RlxGpuBinding) {
-            get_buffer (self, get_slot (plan, binding->slot)->buffer),
-            get_slot (plan, binding->slot)->offset + binding->offset,
+            get_buffer (self, rlx_plan_get_slot (plan, binding->slot)->buffer),
+            rlx_plan_get_slot (plan, binding->slot)->offset + binding->offset,
             binding->size,
           };
         }
@@ -408,7 +129,7 @@ make_bind_groups (RlxExecutable *self,
           g_ptr_array_add (self->groups, group);
           g_hash_table_insert (known, g_steal_pointer (&key), group);
         }
-      self->dispatches[i] = (RlxGpuDispatch) {
+      self->fork.dispatches[i] = (RlxGpuDispatch) {
         shared->pipelines[i], group,
         { step->grid[0], step->grid[1], step->grid[2] },
         rlx_step_estimate (step, &shared->figures),
@@ -418,7 +139,7 @@ make_bind_groups (RlxExecutable *self,
   for (guint i = 0; i < plan->copies->len; i++)
     {
       const RlxSlotCopy *copy = &g_array_index (plan->copies, RlxSlotCopy, i);
-      const RlxSlot *source = get_slot (plan, copy->source), *target = get_slot (plan, copy->target);
+      const RlxSlot *source = rlx_plan_get_slot (plan, copy->source), *target = rlx_plan_get_slot (plan, copy->target);
 
       self->copies[i] = (RlxGpuCopy) {
         get_buffer (self, source->buffer), source->offset,
@@ -437,7 +158,7 @@ upload_states (RlxExecutable *self,
   for (guint i = 0; i < plan->states->len; i++)
     {
       const RlxPort *state = &g_array_index (plan->states, RlxPort, i);
-      const RlxSlot *slot = get_slot (plan, state->slot);
+      const RlxSlot *slot = rlx_plan_get_slot (plan, state->slot);
 
       if (!rlx_upload_tensor (self->shared->gpu, get_buffer (self, slot->buffer), slot, state->name, slot->leaf->data, error))
         return FALSE;
@@ -447,9 +168,9 @@ upload_states (RlxExecutable *self,
 
 /* The part that belongs to one executable alone. */
 static RlxExecutable *
-executable_new (RlxDevice *device,
-                Shared    *shared,
-                GError   **error)
+executable_new (RlxDevice  *device,
+                RlxProgram *shared,
+                GError    **error)
 {
   RlxExecutable *self = g_object_new (RLX_TYPE_EXECUTABLE, NULL);
   const RlxPlan *plan = shared->plan;
@@ -458,13 +179,13 @@ executable_new (RlxDevice *device,
   self->shared = shared;
   self->own = g_new0 (RlxGpuBuffer *, plan->buffers->len + 1);
   self->groups = g_ptr_array_new_with_free_func ((GDestroyNotify) rlx_gpu_bind_group_free);
-  self->dispatches = g_new0 (RlxGpuDispatch, plan->steps->len + 1);
-  self->running = g_new0 (RlxGpuDispatch, plan->steps->len + 1);
+  self->fork.dispatches = g_new0 (RlxGpuDispatch, plan->steps->len + 1);
+  self->fork.running = g_new0 (RlxGpuDispatch, plan->steps->len + 1);
   self->copies = g_new0 (RlxGpuCopy, plan->copies->len + 1);
   self->times = g_new0 (guint64, plan->steps->len + 1);
 
   for (guint i = 0; i < plan->buffers->len; i++)
-    if (is_own_buffer (plan, i) && (self->own[i] = new_buffer (shared, i, error)) == NULL)
+    if (rlx_plan_is_own_buffer (plan, i) && (self->own[i] = rlx_program_new_buffer (shared, i, error)) == NULL)
       {
         g_object_unref (self);
         return NULL;
@@ -475,8 +196,8 @@ executable_new (RlxDevice *device,
       return NULL;
     }
   g_mutex_lock (&shared->mutex);
-  g_ptr_array_add (shared->forks, self);
-  choose_dispatches (self);
+  g_ptr_array_add (shared->forks, &self->fork);
+  rlx_program_choose_dispatches (shared, &self->fork);
   g_mutex_unlock (&shared->mutex);
   return self;
 }
@@ -489,7 +210,7 @@ run_prologue (RlxExecutable *self,
               GError       **error)
 {
   RlxGpuJob job = {
-    .dispatches = self->dispatches,
+    .dispatches = self->fork.dispatches,
     .n_dispatches = self->shared->plan->n_prologue,
   };
 
@@ -525,7 +246,7 @@ rlx_executable_new (RlxDevice           *device,
                     GCancellable        *cancellable,
                     GError             **error)
 {
-  Shared *shared = shared_new (rlx_device_get_gpu (device), plan, figures, cancellable, error);
+  RlxProgram *shared = rlx_program_new (rlx_device_get_gpu (device), plan, figures, cancellable, error);
   g_autoptr(RlxExecutable) self = shared ? executable_new (device, shared, error) : NULL;
 
   if (self == NULL)
@@ -576,16 +297,16 @@ rlx_executable_finalize (GObject *object)
   if (self->shared != NULL)
     {
       g_mutex_lock (&self->shared->mutex);
-      g_ptr_array_remove_fast (self->shared->forks, self);
+      g_ptr_array_remove_fast (self->shared->forks, &self->fork);
       g_mutex_unlock (&self->shared->mutex);
       g_clear_pointer (&self->groups, g_ptr_array_unref);
       for (guint i = 0; i < self->shared->plan->buffers->len; i++)
         g_clear_pointer (&self->own[i], rlx_gpu_buffer_free);
-      shared_unref (self->shared);
+      rlx_program_unref (self->shared);
     }
   g_free (self->own);
-  g_free (self->dispatches);
-  g_free (self->running);
+  g_free (self->fork.dispatches);
+  g_free (self->fork.running);
   g_free (self->copies);
   g_free (self->times);
   g_clear_object (&self->profile);
@@ -829,7 +550,7 @@ rlx_run_execute (RlxRun  *run,
   gint64 start = g_get_monotonic_time ();
   RlxGpuJob job = {
     .uploads = uploads,
-    .dispatches = self->running,
+    .dispatches = self->fork.running,
     .n_dispatches = self->shared->n_steps,
     .copies = self->copies,
     .n_copies = plan->copies->len,
@@ -843,7 +564,7 @@ rlx_run_execute (RlxRun  *run,
 
   for (guint i = 0; i < plan->inputs->len; i++)
     {
-      const RlxSlot *slot = get_slot (plan, g_array_index (plan->inputs, RlxPort, i).slot);
+      const RlxSlot *slot = rlx_plan_get_slot (plan, g_array_index (plan->inputs, RlxPort, i).slot);
       gsize size;
       gconstpointer bytes = g_bytes_get_data (g_ptr_array_index (run->inputs, i), &size);
 
@@ -853,7 +574,7 @@ rlx_run_execute (RlxRun  *run,
   for (guint i = 0; i < plan->outputs->len; i++)
     {
       const RlxPort *port = &g_array_index (plan->outputs, RlxPort, i);
-      const RlxSlot *slot = get_slot (plan, port->slot);
+      const RlxSlot *slot = rlx_plan_get_slot (plan, port->slot);
       gsize size = rlx_type_n_device_bytes (&port->type);
       gpointer bytes = size > 0 ? g_try_malloc (size) : NULL;
 
@@ -978,13 +699,13 @@ typedef struct
 static void
 keep_answers (WriteCall *call)
 {
-  Shared *shared = call->self->shared;
+  RlxProgram *shared = call->self->shared;
 
   g_mutex_lock (&shared->mutex);
   for (guint i = 0; i < shared->plan->narrows->len; i++)
     if (call->narrow[i] >= 0)
       shared->is_narrow[i] = call->ok && call->narrow[i];
-  choose_steps (shared);
+  rlx_program_choose_steps (shared);
   g_mutex_unlock (&shared->mutex);
 }
 
@@ -1001,7 +722,7 @@ write_call (RlxGpu  *gpu,
     return;
   for (guint i = 0; call->ok && i < call->n; i++)
     {
-      const RlxSlot *slot = get_slot (plan, call->ports[i]->slot);
+      const RlxSlot *slot = rlx_plan_get_slot (plan, call->ports[i]->slot);
 
       call->ok = rlx_upload_slot (gpu, get_buffer (self, slot->buffer), slot, g_ptr_array_index (call->bytes, i), call->error);
       if (call->ok && call->parameters)
@@ -1172,7 +893,7 @@ rlx_executable_reset_state (RlxExecutable *self,
   for (guint i = 0; i < states->len; i++)
     {
       names[i] = g_array_index (states, RlxPort, i).name;
-      values[i] = get_slot (self->shared->plan, g_array_index (states, RlxPort, i).slot)->leaf->data;
+      values[i] = rlx_plan_get_slot (self->shared->plan, g_array_index (states, RlxPort, i).slot)->leaf->data;
     }
   return write_ports (self, states, "state", names, values, states->len, cancellable, error);
 }
@@ -1228,7 +949,7 @@ rlx_executable_read_state (RlxExecutable *self,
   port = find_port (self->shared->plan->states, "state", name, NULL, error);
   if (port == NULL)
     return NULL;
-  slot = get_slot (self->shared->plan, port->slot);
+  slot = rlx_plan_get_slot (self->shared->plan, port->slot);
   size = rlx_type_n_device_bytes (&port->type);
   if (size > 0)
     {
@@ -1266,13 +987,13 @@ rlx_executable_peek_dispatches (RlxExecutable *self,
                                 guint         *n_dispatches)
 {
   *n_dispatches = self->shared->n_steps;
-  return self->running;
+  return self->fork.running;
 }
 
 GPtrArray *
 rlx_executable_get_steps (RlxExecutable *self)
 {
-  Shared *shared = self->shared;
+  RlxProgram *shared = self->shared;
   GPtrArray *steps = g_ptr_array_sized_new (shared->plan->steps->len);
 
   for (guint i = 0; i < shared->plan->n_prologue; i++)
@@ -1408,7 +1129,7 @@ rlx_executable_get_estimate (RlxExecutable *self)
   for (guint i = plan->n_prologue; i < steps->len; i++)
     seconds += rlx_step_estimate (g_ptr_array_index (steps, i), figures);
   for (guint i = 0; i < plan->copies->len; i++)
-    seconds += 2.0 * (double) get_slot (plan, g_array_index (plan->copies, RlxSlotCopy, i).target)->size / figures->bandwidth;
+    seconds += 2.0 * (double) rlx_plan_get_slot (plan, g_array_index (plan->copies, RlxSlotCopy, i).target)->size / figures->bandwidth;
   for (guint i = 0; i < plan->inputs->len; i++)
     moved += (double) rlx_type_n_device_bytes (&g_array_index (plan->inputs, RlxPort, i).type);
   for (guint i = 0; i < plan->outputs->len; i++)
@@ -1424,7 +1145,7 @@ rlx_plan_buffer_bytes (const RlxPlan *plan,
   guint64 size = 0;
 
   for (guint i = 0; i < plan->buffers->len; i++)
-    if (is_own_buffer (plan, i) == own)
+    if (rlx_plan_is_own_buffer (plan, i) == own)
       size += g_array_index (plan->buffers, RlxBuffer, i).size;
   return size;
 }

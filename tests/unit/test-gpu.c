@@ -82,7 +82,9 @@ test_object (void)
       g_autoptr (GVariant) limits = NULL;
       RlxAdapterType type;
       RlxDeviceFeatures features;
+      g_auto (GStrv) matrices = NULL;
       guint64 memory_size, max_buffer_size;
+      guint32 subgroup;
 
       g_object_get (adapter, "name", &name, "vendor", &vendor, "driver", &driver, "backend", &backend,
                     "adapter-type", &type, "features", &features, "memory-size", &memory_size,
@@ -103,9 +105,13 @@ test_object (void)
       g_assert_cmpuint (memory_size, ==, rlx_adapter_get_memory_size (adapter));
       g_assert_true (g_variant_is_of_type (limits, G_VARIANT_TYPE_VARDICT));
       g_assert_true (g_variant_equal (limits, rlx_adapter_get_limits (adapter)));
-      g_assert_cmpuint (g_variant_n_children (limits), ==, 13);
+      g_assert_cmpuint (g_variant_n_children (limits), ==, 16);
       g_assert_true (g_variant_lookup (limits, "max-buffer-size", "t", &max_buffer_size));
       g_assert_cmpuint (max_buffer_size, ==, info->limits.max_buffer_size);
+      g_assert_true (g_variant_lookup (limits, "max-subgroup-size", "u", &subgroup));
+      g_assert_cmpuint (subgroup, ==, info->subgroup_max);
+      g_assert_true (g_variant_lookup (limits, "matrices", "^as", &matrices));
+      g_assert_cmpuint (g_strv_length (matrices), ==, info->n_matrix_configs);
     }
 
   /* Describes nothing and opens nothing. */

@@ -1,0 +1,76 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * A plan with all that is made of it once: weights, parameters and pipelines.
+ */
+#pragma once
+
+#include "gpu/rlx-gpu-private.h"
+#include "plan/rlx-plan-private.h"
+
+G_BEGIN_DECLS
+
+/* What forks share. Weights, folded values and the parameters of the kernels
+ * do not change from run to run. */
+typedef struct
+{
+  gatomicrefcount ref_count;
+  RlxPlan *plan;
+  RlxGpu *gpu;
+  RlxGpuBuffer **buffers;        /* by plan buffer; NULL where each fork has its own */
+  RlxGpuBuffer *params;
+  RlxGpuPipeline **pipelines;    /* by step, borrowed */
+  RlxGpuFigures figures;         /* the device when it was compiled */
+  gboolean *is_set;              /* by parameter; device thread only */
+  gboolean stale;                /* the prologue must run (again); device thread only */
+
+  /* Which steps run depends on weights: rlx-narrow.c. The device thread changes it,
+   * between runs and for all forks at once, so that a run finds its list made. */
+  GMutex mutex;
+  gboolean *is_narrow;           /* by narrow of the plan; under the mutex, as what follows */
+  guint *steps;                  /* of the main part, those that run */
+  guint n_steps;
+  GPtrArray *forks;              /* RlxProgramFork, not owned */
+} RlxProgram;
+
+/* What each fork has of its own. */
+typedef struct
+{
+  RlxGpuDispatch *dispatches;    /* by step */
+  RlxGpuDispatch *running;       /* of the main part, those that run: steps of the program */
+} RlxProgramFork;
+
+/* Takes @plan over in every case. */
+RlxProgram *   rlx_program_new               (RlxGpu              *gpu,
+                                              RlxPlan             *plan,
+                                              const RlxGpuFigures *figures,
+                                              GCancellable        *cancellable,
+                                              GError             **error);
+void           rlx_program_unref             (RlxProgram          *self);
+/* A buffer as the plan has it. */
+RlxGpuBuffer * rlx_program_new_buffer        (RlxProgram          *self,
+                                              guint                index,
+                                              GError             **error);
+/* Both under the mutex: after a weight has changed, for all forks, and for one. */
+void           rlx_program_choose_steps      (RlxProgram          *self);
+void           rlx_program_choose_dispatches (RlxProgram          *self,
+                                              RlxProgramFork      *fork);
+
+static inline const RlxSlot *
+rlx_plan_get_slot (const RlxPlan *plan,
+                   guint          index)
+{
+  return &g_array_index (plan->slots, RlxSlot, index);
+}
+
+/* Whether each fork has one of its own. */
+static inline gboolean
+rlx_plan_is_own_buffer (const RlxPlan *plan,
+                        guint          index)
+{
+  RlxBufferKind kind = g_array_index (plan->buffers, RlxBuffer, index).kind;
+
+  return kind == RLX_BUFFER_BANK || kind == RLX_BUFFER_STATE;
+}
+
+G_END_DECLS

@@ -1,0 +1,248 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ */
+#include "config.h"
+
+#include "rlx-program-private.h"
+
+#include <string.h>
+
+#include "rlx-upload-private.h"
+
+/* Kernels that are compiled ahead, at a time. */
+#define N_WARM 3
+/* Operations of one workgroup that does not do any good: a few milliseconds. */
+#define MAX_WARM_WORK 1e7
+
+void
+rlx_program_unref (RlxProgram *self)
+{
+  if (!g_atomic_ref_count_dec (&self->ref_count))
+    return;
+  for (guint i = 0; i < self->plan->buffers->len; i++)
+    g_clear_pointer (&self->buffers[i], rlx_gpu_buffer_free);
+  g_clear_pointer (&self->params, rlx_gpu_buffer_free);
+  g_free (self->buffers);
+  g_free (self->pipelines);
+  g_free (self->is_set);
+  g_free (self->is_narrow);
+  g_free (self->steps);
+  g_ptr_array_unref (self->forks);
+  g_mutex_clear (&self->mutex);
+  rlx_plan_free (self->plan);
+  rlx_gpu_unref (self->gpu);
+  g_free (self);
+}
+
+static const char *
+buffer_label (RlxBufferKind kind)
+{
+  switch (kind)
+    {
+    case RLX_BUFFER_BANK: return "bank";
+    case RLX_BUFFER_WEIGHTS: return "weights";
+    case RLX_BUFFER_FOLDED: return "folded weights";
+    default: return "state";
+    }
+}
+
+RlxGpuBuffer *
+rlx_program_new_buffer (RlxProgram *self,
+                        guint       index,
+                        GError    **error)
+{
+  const RlxBuffer *buffer = &g_array_index (self->plan->buffers, RlxBuffer, index);
+
+  return rlx_gpu_buffer_new (self->gpu, MAX (buffer->size, 16), RLX_GPU_BUFFER_STORAGE, buffer_label (buffer->kind), error);
+}
+
+static gboolean
+upload_params (RlxProgram *self,
+               GError    **error)
+{
+  const RlxPlan *plan = self->plan;
+  g_autofree guint8 *data = g_malloc0 (MAX (plan->params_size, 16));
+
+  for (guint i = 0; i < plan->steps->len; i++)
+    {
+      const RlxStep *step = g_ptr_array_index (plan->steps, i);
+
+      for (guint j = 0; j < step->params->len; j++)
+        memcpy (data + step->param_offset + j * 4, &g_array_index (step->params, RlxParam, j).bits, 4);
+    }
+  self->params = rlx_gpu_buffer_new (self->gpu, MAX (plan->params_size, 16), RLX_GPU_BUFFER_UNIFORM, "parameters", error);
+  return self->params != NULL &&
+         rlx_gpu_buffer_write (self->gpu, self->params, 0, data, MAX (plan->params_size, 16), error);
+}
+
+/* Long texts take longest to compile, and go first. */
+static int
+compare_texts (gconstpointer a,
+               gconstpointer b)
+{
+  const RlxStep *x = *(const RlxStep *const *) a, *y = *(const RlxStep *const *) b;
+  gsize m = strlen (x->wgsl), n = strlen (y->wgsl);
+
+  return m > n ? -1 : m < n;
+}
+
+static guint
+index_of (GHashTable    *known,
+          const RlxStep *step)
+{
+  return GPOINTER_TO_UINT (g_hash_table_lookup (known, step->wgsl));
+}
+
+/* Makes the pipelines a few at a time, so that the driver is busy with some of them
+ * when the next ones are made. */
+static gboolean
+warm_pipelines (RlxProgram               *self,
+                const RlxGpuPipelineDesc *descs,
+                guint                    *failed,
+                GCancellable             *cancellable,
+                GError                  **error)
+{
+  const RlxPlan *plan = self->plan;
+  g_autoptr(GHashTable) known = g_hash_table_new (g_str_hash, g_str_equal);
+  g_autoptr(GPtrArray) steps = g_ptr_array_new ();
+
+  for (guint i = 0; i < plan->steps->len; i++)
+    {
+      const RlxStep *step = g_ptr_array_index (plan->steps, i);
+      double n_workgroups = (double) step->grid[0] * step->grid[1] * step->grid[2];
+
+      if (n_workgroups > 0 && MAX (step->flops, step->bytes) <= MAX_WARM_WORK * n_workgroups &&
+          g_hash_table_insert (known, step->wgsl, GUINT_TO_POINTER (i)))
+        g_ptr_array_add (steps, (gpointer) step);
+    }
+  g_ptr_array_sort (steps, compare_texts);
+
+  for (guint first = 0; first < steps->len; first += N_WARM)
+    {
+      RlxGpuPipelineDesc some[N_WARM];
+      RlxGpuPipeline *pipelines[N_WARM];
+      RlxGpuBinding params[N_WARM];
+      guint n = MIN (N_WARM, steps->len - first);
+
+      for (guint i = 0; i < n; i++)
+        {
+          const RlxStep *step = g_ptr_array_index (steps, first + i);
+
+          some[i] = descs[index_of (known, step)];
+          params[i] = (RlxGpuBinding) { self->params, step->param_offset, 0 };
+          for (guint j = 0; j < step->bindings->len; j++)
+            if (g_array_index (step->bindings, RlxStepBinding, j).slot == G_MAXUINT)
+              params[i].size = g_array_index (step->bindings, RlxStepBinding, j).size;
+        }
+      if (!rlx_gpu_pipelines_new (self->gpu, some, n, pipelines, failed, cancellable, error))
+        {
+          *failed = index_of (known, g_ptr_array_index (steps, first + *failed));
+          return FALSE;
+        }
+      if (!rlx_gpu_pipelines_warm (self->gpu, pipelines, params, n, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+static gboolean
+make_pipelines (RlxProgram   *self,
+                GCancellable *cancellable,
+                GError      **error)
+{
+  const RlxPlan *plan = self->plan;
+  g_autofree RlxGpuPipelineDesc *descs = g_new0 (RlxGpuPipelineDesc, plan->steps->len);
+  g_autoptr(GPtrArray) kinds = g_ptr_array_new_with_free_func (g_free);
+  guint failed = 0;
+
+  for (guint i = 0; i < plan->steps->len; i++)
+    {
+      const RlxStep *step = g_ptr_array_index (plan->steps, i);
+      RlxGpuBindingKind *bindings = g_new0 (RlxGpuBindingKind, step->bindings->len);
+
+      for (guint j = 0; j < step->bindings->len; j++)
+        bindings[j] = g_array_index (step->bindings, RlxStepBinding, j).kind;
+      g_ptr_array_add (kinds, bindings);
+      descs[i] = (RlxGpuPipelineDesc) { step->kernel, step->wgsl, bindings, step->bindings->len };
+    }
+
+  if ((!rlx_gpu_compiles_late (self->gpu) || warm_pipelines (self, descs, &failed, cancellable, error)) &&
+      rlx_gpu_pipelines_new (self->gpu, descs, plan->steps->len, self->pipelines, &failed, cancellable, error))
+    return TRUE;
+  if (error != NULL && *error != NULL && (*error)->domain == RLX_COMPILE_ERROR && failed < plan->steps->len)
+    {
+      const RlxStep *step = g_ptr_array_index (plan->steps, failed);
+      g_prefix_error (error, "%s “%s”: ", step->op, step->label);
+    }
+  return FALSE;
+}
+
+void
+rlx_program_choose_dispatches (RlxProgram     *self,
+                               RlxProgramFork *fork)
+{
+  for (guint i = 0; i < self->n_steps; i++)
+    fork->running[i] = fork->dispatches[self->steps[i]];
+}
+
+void
+rlx_program_choose_steps (RlxProgram *self)
+{
+  const RlxPlan *plan = self->plan;
+
+  self->n_steps = 0;
+  for (guint i = plan->n_prologue; i < plan->steps->len; i++)
+    {
+      const RlxStep *step = g_ptr_array_index (plan->steps, i);
+
+      if (step->narrow == 0 || self->is_narrow[step->narrow - 1] == step->if_narrow)
+        self->steps[self->n_steps++] = i;
+    }
+  for (guint i = 0; i < self->forks->len; i++)
+    rlx_program_choose_dispatches (self, g_ptr_array_index (self->forks, i));
+}
+
+RlxProgram *
+rlx_program_new (RlxGpu              *gpu,
+                 RlxPlan             *plan,
+                 const RlxGpuFigures *figures,
+                 GCancellable        *cancellable,
+                 GError             **error)
+{
+  RlxProgram *self = g_new0 (RlxProgram, 1);
+  gboolean ok = TRUE;
+
+  g_atomic_ref_count_init (&self->ref_count);
+  self->plan = plan;
+  self->gpu = rlx_gpu_ref (gpu);
+  self->figures = *figures;
+  self->buffers = g_new0 (RlxGpuBuffer *, plan->buffers->len + 1);
+  self->pipelines = g_new0 (RlxGpuPipeline *, plan->steps->len + 1);
+  self->is_set = g_new0 (gboolean, plan->parameters->len + 1);
+  self->stale = plan->n_prologue > 0;
+  g_mutex_init (&self->mutex);
+  self->is_narrow = g_new0 (gboolean, plan->narrows->len + 1);
+  self->steps = g_new0 (guint, plan->steps->len + 1);
+  self->forks = g_ptr_array_new ();
+  rlx_program_choose_steps (self);
+
+  for (guint i = 0; ok && i < plan->buffers->len; i++)
+    if (!rlx_plan_is_own_buffer (plan, i))
+      ok = (self->buffers[i] = rlx_program_new_buffer (self, i, error)) != NULL;
+
+  if (ok)
+    {
+      RlxUpload *upload = rlx_upload_start (gpu, plan, self->buffers, cancellable);
+
+      ok = upload_params (self, error) && make_pipelines (self, cancellable, error);
+      /* Of two errors the first stays. */
+      ok = rlx_upload_finish (upload, ok ? error : NULL) && ok;
+    }
+
+  if (!ok)
+    {
+      rlx_program_unref (self);
+      return NULL;
+    }
+  return self;
+}
