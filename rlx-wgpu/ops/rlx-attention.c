@@ -386,7 +386,7 @@ lower_rows (const Attention *self,
   gboolean vectors = self->q.width % 4 == 0 && self->v.width % 4 == 0;
   /* Narrow heads get text for each of their columns. */
   guint64 width = tile_r == 4 && vectors && self->q.width == self->v.width && self->q.width <= 64 ? self->q.width : 0;
-  guint64 tile_k = width > 0 ? MIN (64 / width, 8) : self->flops > 1e9 ? 16 : 8;
+  guint64 tile_k = self->flops > 1e9 ? 16 : 8;
   guint64 cols = width > 0 ? width : self->v.width <= 64 ? 64 : 256;
   guint64 tiles = (self->q.sequence - 1) / (lanes * tile_r) + 1;
   guint64 chunks = (self->v.width - 1) / cols + 1;
@@ -394,6 +394,9 @@ lower_rows (const Attention *self,
   const RlxIrValue *mask = self->inputs[MASK];
   RlxKernel *kernel = rlx_kernel_new (lower, self->node, "attention-rows");
 
+  /* Half of the text takes a third less to compile, and a tenth more to run at most. */
+  if (width > 0)
+    tile_k = CLAMP ((self->flops > 1e9 ? 64 : 32) / width, 1, 8);
   rlx_kernel_define (kernel, "WG", lanes);
   rlx_kernel_define (kernel, "TR", tile_r);
   rlx_kernel_define (kernel, "TK", tile_k);
