@@ -527,7 +527,10 @@ conv_lower (RlxLower        *lower,
   if (bias != NULL)
     rlx_kernel_input (kernel, "bias", bias);
   if (!rlx_kernel_epilogue (kernel, node, error))
-    return FALSE;
+    {
+      rlx_kernel_free (kernel);
+      return FALSE;
+    }
   rlx_kernel_output (kernel, "y", y);
 
   rlx_window_get_strides (&conv.window, (guint64) conv.window.channels, sizes_in, &x_strides);

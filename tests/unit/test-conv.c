@@ -84,7 +84,8 @@ check_values (const char       *op,
   /* A filter that is a weight may lie otherwise on the device. */
   if (g_str_equal (op, "conv"))
     {
-      g_autoptr(RlxTensor) y = rlx_test_run_op_full (op, n_inputs, inputs, 1 << 1, parse (attributes));
+      g_autoptr(GVariant) same = parse (attributes);
+      g_autoptr(RlxTensor) y = rlx_test_run_op_full (op, n_inputs, inputs, 1 << 1, same);
 
       g_assert_nonnull (y);
       check_result (op, attributes, g_ptr_array_index (expected, 0), y);
@@ -349,8 +350,9 @@ test_conv_constant (void)
       g_autoptr(RlxTensor) x = rlx_test_random ("f32[1,9,9,8]", -1, 1, 1);
       g_autoptr(RlxTensor) filter = rlx_test_random (words[0], -1, 1, 2);
       RlxTensor *inputs[] = { x, filter };
-      g_autoptr(RlxTensor) y = rlx_test_run_op_full ("conv", 2, inputs, 0, parse (attributes));
-      g_autoptr(RlxTensor) z = rlx_test_run_op_full ("conv", 2, inputs, 2, parse (attributes));
+      g_autoptr(GVariant) attrs = parse (attributes);
+      g_autoptr(RlxTensor) y = rlx_test_run_op_full ("conv", 2, inputs, 0, attrs);
+      g_autoptr(RlxTensor) z = rlx_test_run_op_full ("conv", 2, inputs, 2, attrs);
 
       g_assert_true (rlx_tensor_equal (y, z));
     }

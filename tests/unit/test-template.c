@@ -532,6 +532,45 @@ test_use (void)
   assert_fails ("a\n#use op_none\n", "text:2: common/math.wgsl has no function “op_none”");
 }
 
+static char *
+describe (const char *names,
+          gint64      value,
+          const char *text)
+{
+  g_autoptr(RlxTemplate) template = rlx_template_new ();
+
+  for (; *names != '\0'; names++)
+    rlx_template_set_int (template, (const char[]) { *names, '\0' }, value);
+  if (text != NULL)
+    rlx_template_set_text (template, "T", text);
+  return rlx_template_describe (template);
+}
+
+/* The same for the same settings, whatever their order, and another for others. */
+static void
+test_describe (void)
+{
+  g_autofree char *one = describe ("AB", 7, "x"), *same = describe ("BA", 7, "x");
+  g_autofree char *value = describe ("AB", 8, "x"), *more = describe ("ABC", 7, "x");
+  g_autofree char *text = describe ("AB", 7, "y"), *none = describe ("AB", 7, NULL);
+  /* a text that looks like another variable */
+  g_autofree char *inside = describe ("A", 7, "x\nU 1 y");
+  g_autoptr(RlxTemplate) two = rlx_template_new ();
+  g_autofree char *beside = NULL;
+
+  rlx_template_set_int (two, "A", 7);
+  rlx_template_set_text (two, "T", "x");
+  rlx_template_set_text (two, "U", "y");
+  beside = rlx_template_describe (two);
+
+  g_assert_cmpstr (one, ==, same);
+  g_assert_cmpstr (one, !=, value);
+  g_assert_cmpstr (one, !=, more);
+  g_assert_cmpstr (one, !=, text);
+  g_assert_cmpstr (one, !=, none);
+  g_assert_cmpstr (inside, !=, beside);
+}
+
 int
 main (int   argc,
       char *argv[])
@@ -555,6 +594,7 @@ main (int   argc,
   g_test_add_func ("/template/limits", test_limits);
   g_test_add_func ("/template/include", test_include);
   g_test_add_func ("/template/use", test_use);
+  g_test_add_func ("/template/describe", test_describe);
   g_test_add_func ("/template/library/select", test_library_select);
   g_test_add_func ("/template/library/scan", test_library_scan);
 
