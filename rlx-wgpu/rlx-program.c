@@ -117,13 +117,14 @@ warm_pipelines (RlxProgram               *self,
     }
   g_ptr_array_sort (steps, compare_texts);
 
-  for (guint first = 0; first < steps->len; first += N_WARM)
+  /* One first: until there is something for it, the driver has nothing to do. */
+  for (guint first = 0, n; first < steps->len; first += n)
     {
       RlxGpuPipelineDesc some[N_WARM];
       RlxGpuPipeline *pipelines[N_WARM];
       RlxGpuBinding params[N_WARM];
-      guint n = MIN (N_WARM, steps->len - first);
 
+      n = first == 0 ? 1 : MIN (N_WARM, steps->len - first);
       for (guint i = 0; i < n; i++)
         {
           const RlxStep *step = g_ptr_array_index (steps, first + i);
