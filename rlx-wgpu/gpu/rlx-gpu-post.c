@@ -40,7 +40,8 @@ static const char f16_wgsl[] =
   "}\n";
 
 /* Two answers per invocation: a sum over the subgroup and how many took part
- * in it, which do not depend on how large it is. */
+ * in it, which do not depend on how large it is. The shuffle takes the first one's
+ * value, by an index that a compiler does not see to be 0. */
 static const char subgroups_wgsl[] =
   "enable subgroups;\n"
   "@group(0) @binding(0) var<storage, read> a : array<u32>;\n"
@@ -50,7 +51,7 @@ static const char subgroups_wgsl[] =
   "  let i = id.x;\n"
   "  let n = subgroupAdd(1u);\n"
   "  let sum = subgroupAdd(a[i]);\n"
-  "  let same = subgroupAdd(subgroupBroadcastFirst(a[i]));\n"
+  "  let same = subgroupAdd(subgroupShuffle(a[i], (i >> 6u)));\n"
   "  b[i * 2u] = select(0u, 1u, n <= size && n * subgroupBroadcastFirst(a[i]) == same);\n"
   "  b[i * 2u + 1u] = select(0u, sum, subgroupElect());\n"
   "}\n";
