@@ -417,6 +417,8 @@ test_narrow (void)
   check ((Case) CASE ("f32", 2, 4, 2, 170, 129, 32, 32, .causal = TRUE, .mask = "bool[170,129]"));
   check ((Case) CASE ("f32", 2, 4, 2, 170, 129, 32, 32, .mask = "f32[2,1,1,129]"));
   check ((Case) CASE ("f16", 2, 4, 2, 170, 129, 36, 36));
+  /* several keys at a time, the last block being short of three */
+  check ((Case) CASE ("f32", 2, 4, 2, 600, 129, 8, 8));
 }
 
 /* So much work that the largest kernel pays, against smaller ones that do half
