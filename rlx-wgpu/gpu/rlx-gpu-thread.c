@@ -51,9 +51,12 @@ static void
 on_exit_process (void)
 {
   gint64 until = g_get_monotonic_time () + EXIT_TIMEOUT;
+  guint here = n_inside_here;
 
+  /* Calls that this thread was in do not return. */
+  n_inside_here = 0;
   atomic_store (&exiting, true);
-  while (atomic_load (&n_inside) > n_inside_here && g_get_monotonic_time () < until)
+  while (atomic_load (&n_inside) > here && g_get_monotonic_time () < until)
     g_usleep (500);
 }
 
@@ -72,13 +75,15 @@ rlx_gpu_leave (void)
 }
 
 /* Around everything that calls Dawn and is not on the device thread anyway.
- * FALSE at the end of the process, and then nothing may be called any more. */
+ * FALSE at the end of the process, and then nothing may be called any more,
+ * except by who is inside already and is waited for: a device that is being taken
+ * apart is taken apart to its end. */
 gboolean
 rlx_gpu_enter (GError **error)
 {
   count_in ();
 
-  if (G_LIKELY (!atomic_load (&exiting)))
+  if (G_LIKELY (!atomic_load (&exiting)) || n_inside_here > 1)
     return TRUE;
 
   rlx_gpu_leave ();

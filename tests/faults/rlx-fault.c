@@ -33,7 +33,7 @@ const char *
 rlx_fault_kind_name (RlxFaultKind kind)
 {
   static const char *const names[] = {
-    "nothing", "loss", "a validation error", "no memory", "refusal", "NULL", "silence", "an early end",
+    "nothing", "loss", "a validation error", "no memory", "refusal", "NULL", "silence", "an early end", "a long while",
   };
 
   return names[kind];
@@ -120,6 +120,9 @@ reach (RlxFaultPoint point)
       if (device != NULL)
         wgpuDeviceInjectError (device, kind == RLX_FAULT_MEMORY ? WGPUErrorType_OutOfMemory : WGPUErrorType_Validation,
                                view ("a test said so"));
+      return RLX_FAULT_NONE;
+    case RLX_FAULT_SLOW:
+      g_usleep (50 * 1000);
       return RLX_FAULT_NONE;
     case RLX_FAULT_NONE:
     case RLX_FAULT_REFUSED:
@@ -471,4 +474,11 @@ wgpuBufferUnmap (WGPUBuffer buffer)
 {
   reach (RLX_FAULT_AT_BufferUnmap);
   REAL (wgpuBufferUnmap) (buffer);
+}
+
+void
+wgpuBufferRelease (WGPUBuffer buffer)
+{
+  reach (RLX_FAULT_AT_BufferRelease);
+  REAL (wgpuBufferRelease) (buffer);
 }

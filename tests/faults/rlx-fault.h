@@ -40,7 +40,8 @@ G_BEGIN_DECLS
   point (QueueOnSubmittedWorkDone)         \
   point (BufferMapAsync)                   \
   point (BufferGetConstMappedRange)        \
-  point (BufferUnmap)
+  point (BufferUnmap)                      \
+  point (BufferRelease)
 
 #define RLX_FAULT_ENUM(name) RLX_FAULT_AT_##name,
 typedef enum
@@ -61,6 +62,7 @@ typedef enum
   RLX_FAULT_NULL,        /* NULL comes back */
   RLX_FAULT_DROPPED,     /* nothing happens, and nobody says so */
   RLX_FAULT_LATE,        /* a wait ends before its time */
+  RLX_FAULT_SLOW,        /* the call takes a long while */
 } RlxFaultKind;
 
 const char * rlx_fault_point_name (RlxFaultPoint point);

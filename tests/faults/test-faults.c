@@ -10,7 +10,9 @@
  */
 #include "config.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <rlx-wgpu/rlx-wgpu.h>
 
@@ -288,6 +290,48 @@ test_waits (void)
   try_point (RLX_FAULT_AT_InstanceWaitAny, RLX_FAULT_REFUSED, FALSE);
 }
 
+static guint n_living;
+
+static void
+check_at_exit (void)
+{
+  if (rlx_fault_count (RLX_FAULT_AT_BufferRelease) == n_living)
+    return;
+  g_printerr ("%u of %u buffers were released\n", rlx_fault_count (RLX_FAULT_AT_BufferRelease), n_living);
+  _exit (1);
+}
+
+/* A device that is being closed on its thread when the process ends gets to the
+ * end of it. */
+static void
+test_exit_while_closing (void)
+{
+  if (g_test_subprocess ())
+    {
+      g_autoptr(GError) error = NULL;
+      g_autoptr(RlxDevice) device = NULL;
+      g_autoptr(GBytes) result = NULL;
+
+      /* The first to be registered, it is the last to be called. */
+      atexit (check_at_exit);
+      rlx_fault_arm (RLX_FAULT_ANYWHERE, 0, RLX_FAULT_NONE);
+      device = rlx_device_open (NULL, &error);
+      g_assert_no_error (error);
+      result = compute (device, FALSE, &error);
+      g_assert_no_error (error);
+      n_living = rlx_fault_count (RLX_FAULT_AT_DeviceCreateBuffer) - rlx_fault_count (RLX_FAULT_AT_BufferRelease);
+      g_assert_cmpuint (n_living, >, 1);
+      rlx_fault_arm (RLX_FAULT_AT_BufferRelease, 1, RLX_FAULT_SLOW);
+      g_clear_object (&device);
+      while (!rlx_fault_happened ())
+        g_usleep (100);
+      exit (EXIT_SUCCESS);
+    }
+
+  g_test_trap_subprocess (NULL, 0, G_TEST_SUBPROCESS_DEFAULT);
+  g_test_trap_assert_passed ();
+}
+
 int
 main (int   argc,
       char *argv[])
@@ -301,6 +345,7 @@ main (int   argc,
   g_test_add_func ("/faults/reported", test_reported);
   g_test_add_func ("/faults/silence", test_silence);
   g_test_add_func ("/faults/waits", test_waits);
+  g_test_add_func ("/faults/exit-while-closing", test_exit_while_closing);
 
   return g_test_run ();
 }
