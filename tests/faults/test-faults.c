@@ -319,6 +319,7 @@ test_exit_while_closing (void)
       g_assert_no_error (error);
       result = compute (device, FALSE, &error);
       g_assert_no_error (error);
+      g_clear_pointer (&result, g_bytes_unref);
       n_living = rlx_fault_count (RLX_FAULT_AT_DeviceCreateBuffer) - rlx_fault_count (RLX_FAULT_AT_BufferRelease);
       g_assert_cmpuint (n_living, >, 1);
       rlx_fault_arm (RLX_FAULT_AT_BufferRelease, 1, RLX_FAULT_SLOW);
