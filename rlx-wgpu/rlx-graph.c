@@ -1202,7 +1202,7 @@ rlx_graph_output (RlxGraph   *self,
  * @n_inputs: the number of operands
  * @attributes: (nullable): a dictionary of type `a{sv}` with the operator's
  *   attributes, or %NULL for none
- * @n_outputs: (out): where to store the number of results
+ * @n_outputs: (out) (optional): where to store the number of results
  * @error: where to store an error
  *
  * Adds an operator by its name.

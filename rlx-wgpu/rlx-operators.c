@@ -68,7 +68,7 @@ kind_to_string (const RlxAttrDef *def)
  * `same-as`) and `attributes` (an array of dictionaries with `name`, `type`,
  * `required`, `doc` and, unless it is required, `default`).
  *
- * Returns: (transfer floating): a dictionary `a{sv}`
+ * Returns: (transfer full): a dictionary `a{sv}`
  *
  * Since: 1.0
  */
@@ -143,5 +143,5 @@ rlx_operators_describe (const char *name,
   g_variant_dict_insert (&dict, "variadic", "b", (op->flags & RLX_OP_VARIADIC) != 0);
   g_variant_dict_insert_value (&dict, "inputs", g_variant_builder_end (&inputs));
   g_variant_dict_insert_value (&dict, "attributes", g_variant_builder_end (&attributes));
-  return g_variant_dict_end (&dict);
+  return g_variant_ref_sink (g_variant_dict_end (&dict));
 }

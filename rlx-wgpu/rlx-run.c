@@ -214,7 +214,7 @@ steal_outputs (GPtrArray *outputs,
  * @inputs: (array length=n_inputs): a tensor for each input, in the order of
  *   the graph
  * @n_inputs: the number of @inputs
- * @n_outputs: (out): the number of tensors returned
+ * @n_outputs: (out) (optional): the number of tensors returned
  * @cancellable: (nullable): a cancellable
  * @error: return location for an error
  *
@@ -264,7 +264,7 @@ rlx_executable_run (RlxExecutable *self,
  * @names: (array zero-terminated=1): the names of the inputs, in any order
  * @inputs: (array length=n_inputs): a tensor for each name
  * @n_inputs: the number of @inputs
- * @n_outputs: (out): the number of tensors returned
+ * @n_outputs: (out) (optional): the number of tensors returned
  * @cancellable: (nullable): a cancellable
  * @error: return location for an error
  *
@@ -355,7 +355,7 @@ rlx_executable_run_async (RlxExecutable      *self,
  * rlx_executable_run_finish:
  * @self: an executable
  * @result: the result given to the callback
- * @n_outputs: (out): the number of tensors returned
+ * @n_outputs: (out) (optional): the number of tensors returned
  * @error: return location for an error
  *
  * Ends what [method@Rlx.Executable.run_async] began.

@@ -696,7 +696,7 @@ rlx_tensor_get_n_dims (RlxTensor *self)
 /**
  * rlx_tensor_get_shape:
  * @self: a tensor
- * @n_dims: (out): where to store the number of dimensions
+ * @n_dims: (out) (optional): where to store the number of dimensions
  *
  * Gets the size of each dimension.
  *
@@ -787,7 +787,7 @@ rlx_tensor_peek_data (RlxTensor *self)
 /**
  * rlx_tensor_get_address:
  * @self: a tensor
- * @size: (out): where to store the number of bytes
+ * @size: (out) (optional): where to store the number of bytes
  *
  * Gets the address of the elements.
  *

@@ -59,7 +59,8 @@ rlx_tool_compile (int    argc,
 
   if (json)
     {
-      rlx_tool_print_json (rlx_executable_get_plan (executable));
+      g_autoptr(GVariant) dict = rlx_executable_get_plan (executable);
+      rlx_tool_print_json (dict);
       return RLX_TOOL_OK;
     }
   if (plan || !wgsl)
@@ -69,7 +70,7 @@ rlx_tool_compile (int    argc,
     }
   if (wgsl)
     {
-      g_autoptr(GVariant) dict = g_variant_ref_sink (rlx_executable_get_plan (executable));
+      g_autoptr(GVariant) dict = rlx_executable_get_plan (executable);
       print_wgsl (dict);
     }
   return RLX_TOOL_OK;

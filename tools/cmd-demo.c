@@ -144,7 +144,7 @@ rlx_tool_demo (int    argc,
   good = worst <= MAX_ERROR;
 
   adapter = rlx_device_get_adapter (device);
-  plan = g_variant_ref_sink (rlx_executable_get_plan (executable));
+  plan = rlx_executable_get_plan (executable);
   if (json)
     {
       GVariantDict dict, brief;

@@ -70,7 +70,7 @@ print_adapter (RlxAdapter *adapter,
   g_print ("   memory    %s\n", rlx_adapter_get_memory_size (adapter) ? memory : "unknown");
   if (verbose)
     {
-      g_autoptr(GVariant) limits = g_variant_ref_sink (rlx_adapter_get_limits (adapter));
+      GVariant *limits = rlx_adapter_get_limits (adapter);
       g_autoptr(RlxCalibration) calibration = rlx_adapter_load_calibration (adapter);
       guint n_tuned = rlx_adapter_count_tuned_shapes (adapter);
       GVariantIter iter;

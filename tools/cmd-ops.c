@@ -69,7 +69,6 @@ rlx_tool_ops (int    argc,
 
       if (op == NULL)
         return rlx_tool_fail (error);
-      g_variant_ref_sink (op);
       if (json)
         rlx_tool_print_json (op);
       else
@@ -81,7 +80,7 @@ rlx_tool_ops (int    argc,
   g_variant_builder_init (&list, G_VARIANT_TYPE ("aa{sv}"));
   for (char **name = names; *name; name++)
     {
-      g_autoptr(GVariant) op = g_variant_ref_sink (rlx_operators_describe (*name, NULL));
+      g_autoptr(GVariant) op = rlx_operators_describe (*name, NULL);
 
       if (json)
         {

@@ -256,7 +256,7 @@ def parameters(op, full, error=True):
     if full:
         out.append((op.options_class + ' *', 'options', '(nullable): options, or %NULL for the defaults'))
     if op.many:
-        out.append(('gsize *', 'n_outputs', '(out): the number of nodes returned'))
+        out.append(('gsize *', 'n_outputs', '(out) (optional): the number of nodes returned'))
     out.append(('GError **', 'error', None))
     return out
 

@@ -65,7 +65,7 @@ sorted_keys (GHashTable *table)
  * `steps`, an array of dictionaries with `op`, `node`, `kernel`, `grid`,
  * `prologue`, `in-place`, `flops`, `bytes` and `wgsl`.
  *
- * Returns: (transfer floating): a dictionary `a{sv}`
+ * Returns: (transfer full): a dictionary `a{sv}`
  *
  * Since: 1.0
  */
@@ -125,7 +125,7 @@ rlx_executable_get_plan (RlxExecutable *self)
   g_variant_dict_insert (&dict, "weight-bytes", "t", rlx_plan_buffer_bytes (plan, FALSE));
   g_variant_dict_insert_value (&dict, "kernels", g_variant_builder_end (&counts));
   g_variant_dict_insert_value (&dict, "steps", g_variant_builder_end (&entries));
-  return g_variant_dict_end (&dict);
+  return g_variant_ref_sink (g_variant_dict_end (&dict));
 }
 
 /**

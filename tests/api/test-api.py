@@ -90,6 +90,18 @@ def parameters_and_results_are_documented():
 
 
 @tap.test
+def dictionaries_are_owned():
+    """No floating references, which only C knows: in a GIR they look as if somebody else kept the value."""
+    bad = set()
+    for item in callables:
+        result = item.find('core:return-value', ns)
+        if result.find('core:type[@name="GLib.Variant"]', ns) is not None and item.get(glib + 'get-property') is None:
+            if result.get('transfer-ownership') != 'full':
+                bad.add(name_of(item))
+    tap.none(bad, 'returns a dictionary that is not the caller\'s')
+
+
+@tap.test
 def types_are_documented():
     bad = set()
     for item in namespace:

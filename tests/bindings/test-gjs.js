@@ -291,6 +291,17 @@ test('cancel', async () => {
     assertEqual(exe.run([x])[0].shape, [4]);
 });
 
+test('dictionaries', () => {
+    const exe = compile(x => x.exp());
+    const plan = exe.get_plan();
+    assertEqual(plan.deepUnpack().dispatches.unpack(), exe.n_dispatches);
+    assertEqual(plan.recursiveUnpack().steps.length, exe.n_dispatches);
+    const {adapter} = device();
+    assert(adapter.get_limits().equal(adapter.limits));
+    assert(adapter.limits.recursiveUnpack()['max-buffer-size'] > 0);
+    assertEqual(Rlx.operators_describe('relu').recursiveUnpack().name, 'relu');
+});
+
 test('adapters and profiles are iterable', () => {
     device();
     assert([...Rlx.Adapter.list()].every(adapter => adapter instanceof Rlx.Adapter && adapter.name));

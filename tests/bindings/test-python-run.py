@@ -288,6 +288,20 @@ class Calls(unittest.TestCase):
         # Nothing is measured unless somebody asks.
         self.assertIsNone(tap.device().props.calibration)
 
+    def test_dictionaries(self):
+        g = Rlx.Graph()
+        g.output('y', g.input('x', np.float32, [3]).exp())
+        exe = tap.device().compile(g)
+        n = exe.get_n_dispatches()
+        plan = exe.get_plan()
+        # The dictionary outlives what it came from.
+        del exe, g
+        self.assertEqual(plan['dispatches'], n)
+        self.assertEqual(len(plan['steps']), n)
+        adapter = tap.device().get_adapter()
+        self.assertEqual(adapter.get_limits().unpack(), adapter.props.limits.unpack())
+        self.assertGreater(adapter.get_limits()['max-buffer-size'], 0)
+
     def test_lists(self):
         self.assertIsInstance(list(Rlx.Adapter.list())[0], Rlx.Adapter)
         self.exe.set_profiling(True)

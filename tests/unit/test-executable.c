@@ -104,6 +104,59 @@ test_run (void)
   assert_values (y, "[4, 5, 0, 0]");
 }
 
+/* A list of results ends with NULL, and who knows how many there are need not ask. */
+static void
+test_no_count (void)
+{
+  g_autoptr(RlxExecutable) executable = NULL;
+  g_autoptr(RlxTensor) x = NULL;
+  g_autoptr(GError) error = NULL;
+  g_autoptr(GAsyncResult) result = NULL;
+  RlxTensor *wrong = NULL;
+
+  if (rlx_test_device () == NULL)
+    return;
+  executable = small_executable ();
+  x = floats ("f32[2,3]", (float[]) { 1, 2, 3, -4, -5, -6 });
+  rlx_executable_run_async (executable, &x, 1, NULL, rlx_test_keep_result, &result);
+  while (result == NULL)
+    g_main_context_iteration (NULL, TRUE);
+
+  for (guint i = 0; i < 3; i++)
+    {
+      g_autofree RlxTensor **outputs = NULL;
+
+      if (i == 0)
+        outputs = rlx_executable_run (executable, &x, 1, NULL, NULL, &error);
+      else if (i == 1)
+        outputs = rlx_executable_run_named (executable, (const char *[]) { "x", NULL }, &x, 1, NULL, NULL, &error);
+      else
+        outputs = rlx_executable_run_finish (executable, result, NULL, &error);
+      g_assert_no_error (error);
+      assert_values (outputs[0], "[4, 5, 0, 0]");
+      g_assert_null (outputs[1]);
+      g_object_unref (outputs[0]);
+    }
+
+  g_assert_null (rlx_executable_run (executable, &wrong, 1, NULL, NULL, &error));
+  g_assert_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT);
+}
+
+/* What a run does is the caller's. */
+static void
+test_plan (void)
+{
+  g_autoptr(RlxExecutable) executable = NULL;
+  g_autoptr(GVariant) plan = NULL;
+
+  if (rlx_test_device () == NULL)
+    return;
+  executable = small_executable ();
+  plan = rlx_executable_get_plan (executable);
+  g_assert_false (g_variant_is_floating (plan));
+  g_assert_true (g_variant_is_of_type (plan, G_VARIANT_TYPE_VARDICT));
+}
+
 static void
 expect_run_error (RlxExecutable *executable,
                   RlxTensor    **inputs,
@@ -296,7 +349,7 @@ test_parameters (void)
                                                 rlx_node_sub (squared, squared, NULL), NULL));
   }
   executable = compile (graph);
-  plan = g_variant_ref_sink (rlx_executable_get_plan (executable));
+  plan = rlx_executable_get_plan (executable);
   g_assert_true (g_variant_lookup (plan, "prologue", "u", &prologue));
   if (!RLX_DEBUG_CHECK (NO_FOLD))
     g_assert_cmpuint (prologue, >, 0);
@@ -724,16 +777,6 @@ test_cancel (void)
 }
 
 static void
-on_compiled (GObject      *source,
-             GAsyncResult *result,
-             gpointer      user_data)
-{
-  GAsyncResult **out = user_data;
-
-  *out = g_object_ref (result);
-}
-
-static void
 test_compile_async (void)
 {
   g_autoptr(RlxGraph) graph = rlx_graph_new ();
@@ -746,7 +789,7 @@ test_compile_async (void)
   if (rlx_test_device () == NULL)
     return;
   rlx_graph_output (graph, "y", rlx_node_neg (rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, (gint64[]) { 2 }, 1, NULL), NULL));
-  rlx_device_compile_async (rlx_test_device (), graph, NULL, on_compiled, &result);
+  rlx_device_compile_async (rlx_test_device (), graph, NULL, rlx_test_keep_result, &result);
   while (result == NULL)
     g_main_context_iteration (NULL, TRUE);
   executable = rlx_device_compile_finish (rlx_test_device (), result, &error);
@@ -757,7 +800,7 @@ test_compile_async (void)
 
   g_clear_object (&result);
   g_cancellable_cancel (cancellable);
-  rlx_device_compile_async (rlx_test_device (), graph, cancellable, on_compiled, &result);
+  rlx_device_compile_async (rlx_test_device (), graph, cancellable, rlx_test_keep_result, &result);
   while (result == NULL)
     g_main_context_iteration (NULL, TRUE);
   g_assert_null (rlx_device_compile_finish (rlx_test_device (), result, &error));
@@ -889,7 +932,7 @@ test_long_chain (void)
   x = rlx_tensor_new_from_ints (RLX_DATA_TYPE_I32, (gint64[]) { 3 }, 1, (gint64[]) { 1, -2, 3 }, 3, NULL);
   y = run_one (executable, x);
   assert_values (y, "[1, -2, 3]");
-  plan = g_variant_ref_sink (rlx_executable_get_plan (executable));
+  plan = rlx_executable_get_plan (executable);
   g_assert_true (g_variant_lookup (plan, "pipelines", "u", &pipelines));
   g_assert_cmpuint (pipelines, <=, 4);
 }
@@ -1014,6 +1057,8 @@ main (int   argc,
   g_test_init (&argc, &argv, NULL);
 
   g_test_add_func ("/executable/run", test_run);
+  g_test_add_func ("/executable/no-count", test_no_count);
+  g_test_add_func ("/executable/plan", test_plan);
   g_test_add_func ("/executable/wrong-inputs", test_wrong_inputs);
   g_test_add_func ("/executable/named", test_named);
   g_test_add_func ("/executable/bad-graphs", test_bad_graphs);

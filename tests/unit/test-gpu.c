@@ -105,6 +105,7 @@ test_object (void)
       g_assert_cmpuint (memory_size, ==, rlx_adapter_get_memory_size (adapter));
       g_assert_true (g_variant_is_of_type (limits, G_VARIANT_TYPE_VARDICT));
       g_assert_true (g_variant_equal (limits, rlx_adapter_get_limits (adapter)));
+      g_assert_false (g_variant_is_floating (rlx_adapter_get_limits (adapter)));
       g_assert_cmpuint (g_variant_n_children (limits), ==, 16);
       g_assert_true (g_variant_lookup (limits, "max-buffer-size", "t", &max_buffer_size));
       g_assert_cmpuint (max_buffer_size, ==, info->limits.max_buffer_size);

@@ -1198,6 +1198,47 @@ test_add_op_errors (void)
   assert_refuses ("concat", "f32[2]", "{'axis': <0>, 'axis': <0>}", RLX_GRAPH_ERROR_INVALID_ARGUMENT, "“axis”|twice");
 }
 
+/* Nobody needs to know how many results there are. */
+static void
+test_add_op_no_count (void)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (RlxGraph) graph = rlx_graph_new ();
+  RlxNode *x = rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, SHAPE (2, 3), NULL);
+  g_autofree RlxNode **nodes = rlx_graph_add_op (graph, "relu", &x, 1, NULL, NULL, &error);
+  g_autofree RlxNode **parts = rlx_node_top_k (x, 2, NULL, &error);
+
+  g_assert_no_error (error);
+  g_assert_cmpstr (rlx_node_get_op (nodes[0]), ==, "relu");
+  g_assert_null (nodes[1]);
+  g_assert_cmpint (rlx_node_get_shape (parts[1], NULL)[1], ==, 2);
+  g_assert_null (parts[2]);
+}
+
+/* A description is the caller's, and says what the table says. */
+static void
+test_describe (void)
+{
+  g_autoptr (GError) error = NULL;
+  g_auto (GStrv) names = rlx_operators_list ();
+
+  g_assert_cmpuint (g_strv_length (names), >, 100);
+  for (char **name = names; *name != NULL; name++)
+    {
+      g_autoptr (GVariant) about = rlx_operators_describe (*name, &error);
+      const char *again;
+
+      g_assert_no_error (error);
+      g_assert_false (g_variant_is_floating (about));
+      g_assert_true (g_variant_is_of_type (about, G_VARIANT_TYPE_VARDICT));
+      g_assert_true (g_variant_lookup (about, "name", "&s", &again));
+      g_assert_cmpstr (again, ==, *name);
+    }
+
+  g_assert_null (rlx_operators_describe ("nothing", &error));
+  assert_message (&error, RLX_GRAPH_ERROR_NOT_FOUND, "“nothing”");
+}
+
 static void
 test_add_op_variants (void)
 {
@@ -1837,7 +1878,9 @@ main (int   argc,
   g_test_add_func ("/ops/constant-indices", test_constant_indices);
   g_test_add_func ("/ops/every-operator", test_every_operator);
   g_test_add_func ("/ops/add-op/errors", test_add_op_errors);
+  g_test_add_func ("/ops/add-op/no-count", test_add_op_no_count);
   g_test_add_func ("/ops/add-op/variants", test_add_op_variants);
+  g_test_add_func ("/ops/describe", test_describe);
   g_test_add_func ("/ops/attributes", test_attributes);
   g_test_add_func ("/ops/attributes-in-calls", test_attributes_in_calls);
   g_test_add_func ("/ops/options", test_options);

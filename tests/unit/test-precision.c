@@ -35,7 +35,7 @@ static guint
 count_kernel (RlxExecutable *executable,
               const char    *kernel)
 {
-  g_autoptr(GVariant) plan = g_variant_ref_sink (rlx_executable_get_plan (executable));
+  g_autoptr(GVariant) plan = rlx_executable_get_plan (executable);
   g_autoptr(GVariant) kernels = g_variant_lookup_value (plan, "kernels", NULL);
   guint n = 0;
 

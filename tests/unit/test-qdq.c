@@ -43,7 +43,7 @@ static char *
 list_steps (RlxExecutable *executable,
             const char    *what)
 {
-  g_autoptr (GVariant) plan = g_variant_ref_sink (rlx_executable_get_plan (executable));
+  g_autoptr (GVariant) plan = rlx_executable_get_plan (executable);
   g_autoptr (GVariantIter) steps = NULL;
   GString *list = g_string_new (NULL);
   GVariant *step;

@@ -430,7 +430,7 @@ static gboolean
 has_kernel (RlxExecutable *executable,
             const char    *start)
 {
-  g_autoptr (GVariant) plan = g_variant_ref_sink (rlx_executable_get_plan (executable));
+  g_autoptr (GVariant) plan = rlx_executable_get_plan (executable);
   g_autoptr (GVariant) kernels = g_variant_lookup_value (plan, "kernels", G_VARIANT_TYPE ("a{su}"));
   GVariantIter iter;
   const char *name;

@@ -88,7 +88,7 @@ compile (Net        *net,
   rlx_graph_output (graph, "y", result);
   executable = rlx_device_compile (rlx_test_device (), graph, NULL, &error);
   g_assert_no_error (error);
-  plan = g_variant_ref_sink (rlx_executable_get_plan (executable));
+  plan = rlx_executable_get_plan (executable);
   g_assert_true (g_variant_lookup (plan, "pipelines", "u", &counts.pipelines));
   g_assert_true (g_variant_lookup (plan, "dispatches", "u", &counts.dispatches));
   g_test_message ("%s: %u nodes, %u dispatches, %u pipelines, compiled in %.0f ms", name,
