@@ -51,4 +51,59 @@ RlxIrValue * rlx_node_get_value  (RlxNode *self);   /* NULL once the graph is go
 /* Called when the graph goes away. */
 void         rlx_node_detach     (RlxNode *self);
 
+/* ---- among the files rlx-graph*.c --------------------------------------------- */
+
+struct _RlxGraph
+{
+  GObject parent_instance;
+
+  RlxIr *ir;
+  GPtrArray *nodes;          /* RlxNode, by the id of the value */
+  GHashTable *leaf_names;    /* char * (of the IR) → RlxNode */
+  GHashTable *output_names;  /* char * → RlxNode */
+  GHashTable *assigned;      /* RlxIrValue, those of states that have a new value */
+  GArray *result_types;      /* for rlx_op_infer(), kept to save allocations */
+  GError *error;             /* the first one */
+  gboolean frozen;
+};
+
+/* Takes @failure. The graph may be NULL. */
+void     rlx_graph_fail           (RlxGraph      *self,
+                                   GError        *failure,
+                                   GError       **error);
+void     rlx_graph_fail_printf    (RlxGraph      *self,
+                                   GError       **error,
+                                   RlxGraphError  code,
+                                   const char    *format,
+                                   ...) G_GNUC_PRINTF (4, 5);
+/* A NULL is not reported to the caller: it is the result of a failure that was.
+ * It is remembered in case there was none. */
+void     rlx_graph_note_null      (RlxGraph      *self,
+                                   const char    *what,
+                                   const char    *name);
+
+/* Each fails on behalf of @what. */
+gboolean rlx_graph_check_editable (RlxGraph      *self,
+                                   const char    *what,
+                                   GError       **error);
+/* @taken is leaf_names or output_names. */
+gboolean rlx_graph_check_name     (RlxGraph      *self,
+                                   const char    *what,
+                                   const char    *name,
+                                   GHashTable    *taken,
+                                   GError       **error);
+gboolean rlx_graph_check_owner    (RlxGraph      *self,
+                                   const char    *what,
+                                   const char    *operand,
+                                   RlxNode       *node,
+                                   GError       **error);
+gboolean rlx_graph_check_room     (RlxGraph      *self,
+                                   const char    *what,
+                                   guint          n_values,
+                                   GError       **error);
+
+/* Makes the nodes of what was appended to the IR, and tells who watches. */
+void     rlx_graph_add_nodes      (RlxGraph      *self,
+                                   RlxIrNode     *ir_node);
+
 G_END_DECLS

@@ -10,6 +10,19 @@ G_BEGIN_DECLS
 /* Kernels count elements in 32 bits. */
 #define RLX_MAX_ELEMENTS G_GUINT64_CONSTANT (0xffffffff)
 
+/* For the files rlx-tensor*.c only. */
+struct _RlxTensor
+{
+  GObject parent_instance;
+
+  RlxDataType data_type;
+  guint n_dims;
+  gint64 dims[RLX_MAX_RANK];
+  guint64 n_elements;
+  GBytes *bytes;
+  gconstpointer data;
+};
+
 /* FALSE with RLX_GRAPH_ERROR_DATA_TYPE when @data_type is no data type: values
  * of enumerations arrive from scripts unchecked. */
 gboolean      rlx_data_type_check    (RlxDataType    data_type,

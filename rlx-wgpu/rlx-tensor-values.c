@@ -1,0 +1,402 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * The elements of tensors as numbers: from them, to them, and as text.
+ */
+#include "config.h"
+
+#include "rlx-tensor-private.h"
+
+#include "util/rlx-checked-private.h"
+#include "util/rlx-element-private.h"
+#include "util/rlx-half-private.h"
+
+#include <math.h>
+#include <string.h>
+
+/* What rlx_tensor_to_string() shows. */
+#define MAX_SHOWN 1000
+
+/* ---- tensors of numbers --------------------------------------------------- */
+
+static gboolean
+check_count (RlxDataType    data_type,
+             const gint64  *shape,
+             gsize          n_dims,
+             gsize          given,
+             gsize         *size,
+             GError       **error)
+{
+  guint64 n_elements;
+
+  if (!rlx_shape_n_bytes (data_type, shape, n_dims, &n_elements, size, error))
+    return FALSE;
+
+  if (given != n_elements)
+    {
+      g_autofree char *text = rlx_shape_to_string (shape, n_dims);
+
+      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_SHAPE,
+                   "The shape %s has %" G_GUINT64_FORMAT " elements, but %" G_GSIZE_FORMAT " values were given",
+                   text, n_elements, given);
+      return FALSE;
+    }
+
+  return TRUE;
+}
+
+/**
+ * rlx_tensor_new_from_floats:
+ * @shape: (array length=n_dims) (nullable): the size of each dimension
+ * @n_dims: the number of dimensions; 0 makes a scalar
+ * @values: (array length=n_values) (nullable): the elements
+ * @n_values: the number of elements
+ * @error: where to store an error
+ *
+ * Makes a tensor of type `f32`.
+ *
+ * This is meant for literals and for small arrays.
+ *
+ * Returns: (transfer full): a new tensor, or %NULL with an error
+ *
+ * Since: 1.0
+ */
+RlxTensor *
+rlx_tensor_new_from_floats (const gint64  *shape,
+                            gsize          n_dims,
+                            const float   *values,
+                            gsize          n_values,
+                            GError       **error)
+{
+  gsize size;
+
+  g_return_val_if_fail (shape != NULL || n_dims == 0, NULL);
+  g_return_val_if_fail (values != NULL || n_values == 0, NULL);
+  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
+
+  if (!check_count (RLX_DATA_TYPE_F32, shape, n_dims, n_values, &size, error))
+    return NULL;
+
+  return rlx_tensor_new_from_data (RLX_DATA_TYPE_F32, shape, n_dims,
+                                   (const guint8 *) values, size, error);
+}
+
+/**
+ * rlx_tensor_new_from_ints:
+ * @data_type: the type of the elements
+ * @shape: (array length=n_dims) (nullable): the size of each dimension
+ * @n_dims: the number of dimensions; 0 makes a scalar
+ * @values: (array length=n_values) (nullable): the elements
+ * @n_values: the number of elements
+ * @error: where to store an error
+ *
+ * Makes a tensor of any type from integers.
+ *
+ * A value that is outside the range of @data_type is an error, and for `bool`
+ * only 0 and 1 are in the range. A float type takes the nearest number it has;
+ * integers above 2²⁴ (`f32`) or 2¹¹ (`f16`) may be rounded.
+ *
+ * This is meant for literals and for small arrays.
+ *
+ * Returns: (transfer full): a new tensor, or %NULL with an error
+ *
+ * Since: 1.0
+ */
+RlxTensor *
+rlx_tensor_new_from_ints (RlxDataType    data_type,
+                          const gint64  *shape,
+                          gsize          n_dims,
+                          const gint64  *values,
+                          gsize          n_values,
+                          GError       **error)
+{
+  g_autoptr(GBytes) bytes = NULL;
+  guint8 *data;
+  gsize size;
+  gint64 min;
+  guint64 max;
+
+  g_return_val_if_fail (shape != NULL || n_dims == 0, NULL);
+  g_return_val_if_fail (values != NULL || n_values == 0, NULL);
+  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
+
+  if (!check_count (data_type, shape, n_dims, n_values, &size, error))
+    return NULL;
+
+  rlx_element_get_int_range (data_type, &min, &max);
+  for (gsize i = 0; i < n_values; i++)
+    {
+      if (values[i] < min || (values[i] > 0 && (guint64) values[i] > max))
+        {
+          g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                       "The value %" G_GINT64_FORMAT " at index %" G_GSIZE_FORMAT
+                       " is outside the range of %s, %" G_GINT64_FORMAT " to %" G_GUINT64_FORMAT,
+                       values[i], i, rlx_data_type_to_string (data_type), min, max);
+          return NULL;
+        }
+    }
+
+  data = rlx_try_alloc (size, error);
+  if (data == NULL)
+    return NULL;
+  /* The upper half of the last byte may be no element. */
+  if (size > 0)
+    data[size - 1] = 0;
+
+  for (gsize i = 0; i < n_values; i++)
+    rlx_element_set_int (data_type, data, i, values[i]);
+
+  bytes = g_bytes_new_take (data, size);
+
+  return rlx_tensor_new_from_bytes (data_type, shape, n_dims, bytes, error);
+}
+
+/**
+ * rlx_tensor_new_scalar:
+ * @data_type: the type of the element
+ * @value: the value
+ * @error: where to store an error
+ *
+ * Makes a tensor without dimensions, which has one element.
+ *
+ * For an integer type @value must be a whole number in the range of the type,
+ * for `bool` it must be 0 or 1. A float type takes the nearest number it has;
+ * a finite value it can only represent as infinity is an error.
+ *
+ * Returns: (transfer full): a new tensor, or %NULL with an error
+ *
+ * Since: 1.0
+ */
+RlxTensor *
+rlx_tensor_new_scalar (RlxDataType   data_type,
+                       double        value,
+                       GError      **error)
+{
+  char buffer[G_ASCII_DTOSTR_BUF_SIZE];
+  union
+  {
+    float f32;
+    guint16 f16;
+    guint64 u64;
+    guint8 bytes[8];
+  } element = { .u64 = 0 };
+  gboolean fits;
+  gsize size;
+
+  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
+
+  if (!rlx_data_type_check (data_type, error))
+    return NULL;
+
+  size = MAX (1, rlx_data_type_get_size (data_type));
+
+  if (data_type == RLX_DATA_TYPE_F32)
+    {
+      element.f32 = (float) value;
+      fits = isfinite (element.f32) || !isfinite (value);
+    }
+  else if (data_type == RLX_DATA_TYPE_F16)
+    {
+      element.f16 = rlx_half_from_double (value);
+      fits = (element.f16 & 0x7c00) != 0x7c00 || !isfinite (value);
+    }
+  else
+    {
+      gint64 min;
+      guint64 max;
+
+      rlx_element_get_int_range (data_type, &min, &max);
+
+      /* The upper limits of 64 bits are not doubles; the powers of two above
+       * them are. A NaN fails the comparisons. */
+      if (data_type == RLX_DATA_TYPE_U64)
+        {
+          fits = value >= 0.0 && value < 0x1p64 && (double) (guint64) value == value;
+          if (fits)
+            element.u64 = (guint64) value;
+        }
+      else
+        {
+          fits = value >= (double) min &&
+                 (data_type == RLX_DATA_TYPE_I64 ? value < 0x1p63 : value <= (double) max) &&
+                 (double) (gint64) value == value;
+          if (fits)
+            rlx_element_set_int (data_type, element.bytes, 0, (gint64) value);
+        }
+    }
+
+  if (!fits)
+    {
+      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                   "The value %s cannot be represented in type %s",
+                   g_ascii_dtostr (buffer, sizeof buffer, value),
+                   rlx_data_type_to_string (data_type));
+      return NULL;
+    }
+
+  return rlx_tensor_new_from_data (data_type, NULL, 0, element.bytes, size, error);
+}
+
+/* ---- values ------------------------------------------------------------- */
+
+/**
+ * rlx_tensor_get_floats:
+ * @self: a tensor
+ * @n_values: (out): where to store the number of elements
+ *
+ * Gets the elements of a tensor of any type as floats.
+ *
+ * Integers that a float does not have are rounded to the nearest one it has.
+ *
+ * The array is a copy, and is empty if there is not enough memory for it.
+ * Large tensors are better read with [method@Rlx.Tensor.get_bytes].
+ *
+ * Returns: (array length=n_values) (transfer full): the elements
+ *
+ * Since: 1.0
+ */
+float *
+rlx_tensor_get_floats (RlxTensor *self,
+                       gsize     *n_values)
+{
+  gsize n, size;
+  float *values;
+
+  g_return_val_if_fail (n_values != NULL, NULL);
+
+  *n_values = 0;
+
+  g_return_val_if_fail (RLX_IS_TENSOR (self), NULL);
+
+  n = (gsize) self->n_elements;
+  if (!rlx_mul_size (n, sizeof (float), &size))
+    return NULL;
+
+  values = rlx_try_alloc (size, NULL);
+  if (values == NULL)
+    return NULL;
+
+  if (self->data_type == RLX_DATA_TYPE_F32)
+    memcpy (values, self->data, size);
+  else if (self->data_type == RLX_DATA_TYPE_F16)
+    rlx_half_to_floats (self->data, values, n);
+  else
+    for (gsize i = 0; i < n; i++)
+      values[i] = rlx_element_get_float (self->data_type, self->data, i);
+
+  *n_values = n;
+
+  return values;
+}
+
+/**
+ * rlx_tensor_get_ints:
+ * @self: a tensor
+ * @n_values: (out): where to store the number of elements
+ *
+ * Gets the elements of a tensor of any type as integers.
+ *
+ * Floats lose their fraction, a NaN becomes 0, and values outside the range of
+ * 64-bit signed integers become the nearest end of the range.
+ *
+ * The array is a copy, and is empty if there is not enough memory for it.
+ * Large tensors are better read with [method@Rlx.Tensor.get_bytes].
+ *
+ * Returns: (array length=n_values) (transfer full): the elements
+ *
+ * Since: 1.0
+ */
+gint64 *
+rlx_tensor_get_ints (RlxTensor *self,
+                     gsize     *n_values)
+{
+  gsize n, size;
+  gint64 *values;
+
+  g_return_val_if_fail (n_values != NULL, NULL);
+
+  *n_values = 0;
+
+  g_return_val_if_fail (RLX_IS_TENSOR (self), NULL);
+
+  n = (gsize) self->n_elements;
+  if (!rlx_mul_size (n, sizeof (gint64), &size))
+    return NULL;
+
+  values = rlx_try_alloc (size, NULL);
+  if (values == NULL)
+    return NULL;
+
+  for (gsize i = 0; i < n; i++)
+    values[i] = rlx_element_get_int (self->data_type, self->data, i);
+
+  *n_values = n;
+
+  return values;
+}
+
+/**
+ * rlx_tensor_get_value:
+ * @self: a tensor
+ * @index: the index of an element, counted through all dimensions, the last one
+ *   running fastest
+ *
+ * Gets one element of a tensor of any type.
+ *
+ * 64-bit integers above 2⁵³ may be rounded. It is a programmer error to use an
+ * index that is negative or not below [method@Rlx.Tensor.get_n_elements].
+ *
+ * Returns: the value
+ *
+ * Since: 1.0
+ */
+double
+rlx_tensor_get_value (RlxTensor *self,
+                      gint64     index)
+{
+  g_return_val_if_fail (RLX_IS_TENSOR (self), NAN);
+  g_return_val_if_fail (index >= 0 && (guint64) index < self->n_elements, NAN);
+
+  return rlx_element_get_double (self->data_type, self->data, (gsize) index);
+}
+
+/**
+ * rlx_tensor_to_string:
+ * @self: a tensor
+ *
+ * Writes the elements as text, for people to read.
+ *
+ * The elements are listed flat, whatever the shape is, as in `[4, 5, 0, 0]`; a
+ * scalar is written without the brackets. The text does not depend on the
+ * locale. Floats have as many digits as it takes to tell them from their
+ * neighbours. After a thousand elements an ellipsis stands for the rest.
+ *
+ * Returns: (transfer full): the text
+ *
+ * Since: 1.0
+ */
+char *
+rlx_tensor_to_string (RlxTensor *self)
+{
+  GString *text;
+  gsize n_shown;
+
+  g_return_val_if_fail (RLX_IS_TENSOR (self), NULL);
+
+  n_shown = (gsize) MIN (self->n_elements, MAX_SHOWN);
+  text = g_string_new (self->n_dims > 0 ? "[" : NULL);
+
+  for (gsize i = 0; i < n_shown; i++)
+    {
+      if (i > 0)
+        g_string_append (text, ", ");
+      rlx_element_append (text, self->data_type, self->data, i);
+    }
+
+  if (n_shown < self->n_elements)
+    g_string_append (text, ", …");
+  if (self->n_dims > 0)
+    g_string_append_c (text, ']');
+
+  return g_string_free (text, FALSE);
+}
