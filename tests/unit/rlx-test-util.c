@@ -682,7 +682,7 @@ rlx_test_add_with_empty_cache (const char *path,
   g_test_add_data_func (path, (gconstpointer) func, with_empty_cache);
 }
 
-/* ---- asynchronous calls ---------------------------------------------------------------- */
+/* ---- callbacks ------------------------------------------------------------------------- */
 
 void
 rlx_test_keep_result (GObject      *source G_GNUC_UNUSED,
@@ -697,4 +697,12 @@ rlx_test_cancel (gpointer data)
 {
   g_cancellable_cancel (data);
   return G_SOURCE_REMOVE;
+}
+
+void
+rlx_test_count_notify (GObject    *object G_GNUC_UNUSED,
+                       GParamSpec *pspec G_GNUC_UNUSED,
+                       gpointer    data)
+{
+  ++*(guint *) data;
 }

@@ -126,11 +126,14 @@ void  rlx_test_add_with_empty_cache (const char *path,
                                      GTestFunc   func);
 void  rlx_test_remove_tree          (const char *path);
 
-/* A GAsyncReadyCallback that puts the result into *@data, and a GSourceFunc that
- * cancels. */
-void     rlx_test_keep_result (GObject      *source,
-                               GAsyncResult *result,
-                               gpointer      data);
-gboolean rlx_test_cancel      (gpointer data);
+/* A GAsyncReadyCallback that puts the result into *@data, a GSourceFunc that
+ * cancels, and a handler of notifications that counts them in a guint. */
+void     rlx_test_keep_result  (GObject      *source,
+                                GAsyncResult *result,
+                                gpointer      data);
+gboolean rlx_test_cancel       (gpointer data);
+void     rlx_test_count_notify (GObject      *object,
+                                GParamSpec   *pspec,
+                                gpointer      data);
 
 G_END_DECLS

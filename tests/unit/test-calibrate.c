@@ -417,14 +417,6 @@ multiply (RlxDevice *device)
 }
 
 static void
-count_notify (GObject    *object G_GNUC_UNUSED,
-              GParamSpec *pspec G_GNUC_UNUSED,
-              gpointer    data)
-{
-  (*(guint *) data)++;
-}
-
-static void
 assert_measured (RlxCalibration *calibration)
 {
   g_autoptr(GVariant) kernels = rlx_calibration_get_kernels (calibration);
@@ -460,7 +452,7 @@ test_device (void)
   g_assert_null (rlx_adapter_load_calibration (rlx_device_get_adapter (device)));
   before = multiply (device);
 
-  g_signal_connect (device, "notify::calibration", G_CALLBACK (count_notify), &n_notified);
+  g_signal_connect (device, "notify::calibration", G_CALLBACK (rlx_test_count_notify), &n_notified);
   calibration = rlx_device_calibrate (device, NULL, &error);
   g_assert_no_error (error);
   assert_measured (calibration);

@@ -1,0 +1,109 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * What the tests of graphs and of their operators share: looks at errors and
+ * types, and an operator that the table does not have.
+ */
+#pragma once
+
+#include <rlx-wgpu/rlx-wgpu.h>
+
+#include "ops/rlx-op-private.h"
+#include "rlx-graph-private.h"
+#include "rlx-test-util.h"
+
+#include <string.h>
+
+#define SHAPE(...) \
+  ((const gint64[]) { __VA_ARGS__ }), G_N_ELEMENTS (((const gint64[]) { __VA_ARGS__ }))
+
+/* The error is of the code, and its message has all of the parts, which are
+ * separated by "|". Clears it. */
+static G_GNUC_UNUSED void
+assert_message (GError    **error,
+                int         code,
+                const char *parts)
+{
+  g_auto (GStrv) split = g_strsplit (parts, "|", -1);
+
+  g_assert_error (*error, RLX_GRAPH_ERROR, code);
+  g_assert_true (g_utf8_validate ((*error)->message, -1, NULL));
+  for (guint i = 0; split[i] != NULL; i++)
+    if (strstr ((*error)->message, split[i]) == NULL)
+      g_error ("“%s” does not mention “%s”", (*error)->message, split[i]);
+  g_clear_error (error);
+}
+
+/* The same of a graph's first error. */
+static G_GNUC_UNUSED void
+assert_sticky (RlxGraph   *graph,
+               int         code,
+               const char *parts)
+{
+  g_autoptr (GError) error = NULL;
+
+  g_assert_false (rlx_graph_check (graph, &error));
+  assert_message (&error, code, parts);
+  g_assert_null (rlx_graph_freeze (graph, &error));
+  assert_message (&error, code, parts);
+}
+
+static G_GNUC_UNUSED void
+assert_sound (RlxGraph *graph)
+{
+  g_autoptr (GError) error = NULL;
+
+  rlx_graph_check (graph, &error);
+  g_assert_no_error (error);
+}
+
+static G_GNUC_UNUSED void
+assert_type (RlxNode    *node,
+             const char *expected)
+{
+  g_autofree char *text = rlx_node_to_string (node);
+
+  g_assert_nonnull (text);
+  if (!g_str_has_suffix (text, expected))
+    g_error ("“%s” is not of type %s", text, expected);
+}
+
+/* An operator with an attribute of each kind and as many results as its "count"
+ * says, which the table has none of. */
+static G_GNUC_UNUSED gboolean
+many_infer (RlxOpCall *call,
+            GError   **error)
+{
+  gint64 count = rlx_call_attr (call, "count")->i;
+
+  if (count == 9)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_UNSUPPORTED, "no %d", 9);
+
+  for (gint64 i = 0; i < count; i++)
+    rlx_call_add_output (call, call->inputs[0]);
+
+  return TRUE;
+}
+
+static const RlxInputDef many_inputs[] = {
+  { "self", RLX_TYPES_ANY, FALSE, -1 },
+  { "extra", RLX_TYPES_ANY, TRUE, 0 },
+};
+static const gint64 default_list[] = { 3, 4 };
+static const RlxAttrDef many_attrs[] = {
+  { "flag", RLX_ATTR_BOOL, FALSE, TRUE, 0, NULL, 0, NULL, "a flag" },
+  { "count", RLX_ATTR_INT, FALSE, 3, 0, NULL, 0, NULL, "a count" },
+  { "factor", RLX_ATTR_FLOAT, FALSE, 0, 0.5, NULL, 0, NULL, "a factor" },
+  { "choice", RLX_ATTR_ENUM, FALSE, RLX_ADAPTER_TYPE_CPU, 0, NULL, 0, rlx_adapter_type_get_type, "a choice" },
+  { "type", RLX_ATTR_DATA_TYPE, FALSE, RLX_DATA_TYPE_F16, 0, NULL, 0, NULL, "a type" },
+  { "list", RLX_ATTR_INTS, FALSE, 0, 0, default_list, 2, NULL, "a list" },
+  { "open", RLX_ATTR_INTS, FALSE, 0, 0, NULL, 0, NULL, "a list that may be empty" },
+};
+static const RlxOp many_op = {
+  .name = "many",
+  .inputs = many_inputs,
+  .n_inputs = G_N_ELEMENTS (many_inputs),
+  .attrs = many_attrs,
+  .n_attrs = G_N_ELEMENTS (many_attrs),
+  .infer = many_infer,
+};
