@@ -5,6 +5,7 @@
  * structure, unrolling) is done here. Lines that start with # are directives:
  *
  *   #include "common/name.wgsl"      once per expansion; relative to kernels/
+ *   #include "FILE" N=EXPR T="text"… once per such values, which last to its end
  *   #use NAME NAME…                  functions of common/math.wgsl with what they
  *                                    need, each once per expansion
  *   #define NAME EXPR                an integer, from here on

@@ -29,7 +29,8 @@ struct _RlxTemplate
 typedef struct
 {
   GHashTable *ints;
-  GHashTable *texts;
+  GHashTable *texts;      /* of the template */
+  GHashTable *arguments;  /* texts that a file is included with, in front of those */
   GHashTable *included;
   GHashTable *used;
   GString *output;
@@ -79,6 +80,15 @@ fail (Source      *source,
                "%s:%u: %s", source->label, source->line + 1, message);
 
   return FALSE;
+}
+
+static const char *
+lookup_text (Expansion  *expansion,
+             const char *name)
+{
+  const char *text = g_hash_table_lookup (expansion->arguments, name);
+
+  return text != NULL ? text : g_hash_table_lookup (expansion->texts, name);
 }
 
 /* ---- expressions ---------------------------------------------------------- */
@@ -176,7 +186,7 @@ read_variable (Reader  *reader,
       if (*argument == '\0' || !accept (reader, ")"))
         return fail (reader->source, error, "“defined” takes one name");
       *value = g_hash_table_contains (expansion->ints, argument) ||
-               g_hash_table_contains (expansion->texts, argument);
+               lookup_text (expansion, argument) != NULL;
       return TRUE;
     }
 
@@ -413,7 +423,7 @@ emit_line (Source      *source,
       else if (accept (&reader, "${"))
         {
           g_autofree char *name = read_name (&reader);
-          const char *text = g_hash_table_lookup (source->expansion->texts, name);
+          const char *text = lookup_text (source->expansion, name);
 
           if (!accept (&reader, "}"))
             return fail (source, error, "“}” is missing after “${”");
@@ -498,27 +508,107 @@ run_use (Source  *source,
   return use_blocks (source, (const char *const *) names->pdata, error);
 }
 
+/* What a file is included with. */
+typedef struct
+{
+  char *name;
+  gboolean is_text;
+  gpointer value;   /* a string, or a gint64; NULL: there is none of that name */
+} Argument;
+
+static void
+argument_clear (gpointer data)
+{
+  Argument *argument = data;
+
+  g_free (argument->name);
+  g_free (argument->value);
+}
+
+/* Twice, and all is as before. */
+static void
+exchange_argument (Expansion *expansion,
+                   Argument  *argument)
+{
+  GHashTable *table = argument->is_text ? expansion->arguments : expansion->ints;
+  gpointer name = NULL, hidden = NULL;
+
+  g_hash_table_steal_extended (table, argument->name, &name, &hidden);
+  g_free (name);
+  if (argument->value != NULL)
+    g_hash_table_insert (table, g_strdup (argument->name), argument->value);
+  argument->value = hidden;
+}
+
+/* Reads NAME=EXPR and NAME="text", and adds them to @key, which tells one way to
+ * include a file from another. */
+static gboolean
+read_arguments (Source   *source,
+                Reader   *reader,
+                GArray   *arguments,
+                GString  *key,
+                GError  **error)
+{
+  while (!at_end (reader))
+    {
+      const char *start = reader->p;
+      const char *end;
+      Argument *argument;
+      gint64 number;
+
+      g_array_set_size (arguments, arguments->len + 1);
+      argument = &g_array_index (arguments, Argument, arguments->len - 1);
+      argument->name = read_name (reader);
+      if (*argument->name == '\0' || g_str_equal (argument->name, "defined") || !accept (reader, "="))
+        return fail (source, error, "“%s” is left over after the file name", start);
+
+      if (accept (reader, "\""))
+        {
+          end = strchr (reader->p, '"');
+          if (end == NULL)
+            return fail (source, error, "the text of “%s” has no end", argument->name);
+          argument->is_text = TRUE;
+          argument->value = g_strndup (reader->p, end - reader->p);
+          reader->p = end + 1;
+          g_string_append_printf (key, " %s=\"%s\"", argument->name, (const char *) argument->value);
+        }
+      else
+        {
+          if (!read_binary (reader, 0, &number, error))
+            return FALSE;
+          argument->value = g_memdup2 (&number, sizeof number);
+          g_string_append_printf (key, " %s=%" G_GINT64_FORMAT, argument->name, number);
+        }
+    }
+
+  return TRUE;
+}
+
 static gboolean
 run_include (Source  *source,
              Reader  *reader,
              GError **error)
 {
+  g_autoptr(GArray) arguments = g_array_new (FALSE, TRUE, sizeof (Argument));
+  g_autoptr(GString) key = g_string_new (NULL);
   g_autofree char *file = NULL;
   g_autofree char *text = NULL;
   const char *end;
 
+  g_array_set_clear_func (arguments, argument_clear);
   if (!accept (reader, "\"") || (end = strchr (reader->p, '"')) == NULL || end == reader->p)
     return fail (source, error, "#include needs a file name in quotation marks");
 
   file = g_strndup (reader->p, end - reader->p);
   reader->p = end + 1;
-  if (!at_end (reader))
-    return fail (source, error, "“%s” is left over after the file name", reader->p);
+  g_string_append (key, file);
+  if (!read_arguments (source, reader, arguments, key, error))
+    return FALSE;
 
   if (source->n_includes >= MAX_INCLUDES)
     return fail (source, error, "#include is nested deeper than %d", MAX_INCLUDES);
 
-  if (!g_hash_table_add (source->expansion->included, g_strdup (file)))
+  if (!g_hash_table_add (source->expansion->included, g_strdup (key->str)))
     return TRUE;
 
   /* Some of it may be there already because of a #use. */
@@ -532,8 +622,12 @@ run_include (Source  *source,
       return FALSE;
     }
 
+  for (guint i = 0; i < arguments->len; i++)
+    exchange_argument (source->expansion, &g_array_index (arguments, Argument, i));
   if (!expand_text (source->expansion, text, file, source->n_includes + 1, error))
     return FALSE;
+  for (guint i = arguments->len; i-- > 0;)
+    exchange_argument (source->expansion, &g_array_index (arguments, Argument, i));
 
   /* What follows must not run on in the file's last line. */
   return g_str_has_suffix (source->expansion->output->str, "\n") || emit (source, "\n", 1, error);
@@ -822,12 +916,14 @@ expand (RlxTemplate  *self,
         GError      **error)
 {
   g_autoptr(GHashTable) ints = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
+  g_autoptr(GHashTable) arguments = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
   g_autoptr(GHashTable) included = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   g_autoptr(GHashTable) used = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   g_autoptr(GString) output = g_string_new (NULL);
   Expansion expansion = {
     .ints = ints,
     .texts = self->texts,
+    .arguments = arguments,
     .included = included,
     .used = used,
     .output = output,

@@ -21,6 +21,9 @@ static const struct
   { "leaf.wgsl", "leaf $(N)\n" },
   { "no-newline.wgsl", "tail" },
   { "outer.wgsl", "#include \"unit/leaf.wgsl\"\n#include \"unit/outer.wgsl\"\n#define FROM_OUTER 7\nouter\n" },
+  { "with.wgsl", "${t} $(N + EXTRA)\n#define LAST EXTRA\n" },
+  { "with-outer.wgsl", "#include \"unit/with.wgsl\" t=\"inner\" EXTRA=1\n#include \"unit/with.wgsl\"\n" },
+  { "maybe.wgsl", "$(defined(t)) $(defined(N))\n" },
   { "bad.wgsl", "fine\n$(NOWHERE)\n" },
   { "open-if.wgsl", "#if 1\n" },
   { "close-if.wgsl", "#endif\n" },
@@ -423,6 +426,48 @@ test_include (void)
   g_assert_null (result);
 }
 
+/* Files that are included with values. */
+static void
+test_include_with (void)
+{
+  g_autoptr(RlxTemplate) template = new_template ();
+  g_autoptr(GError) error = NULL;
+  g_autofree char *first = NULL;
+  g_autofree char *second = NULL;
+
+  assert_expands ("#include \"unit/with.wgsl\" t=\"a b\" EXTRA=N * (2 + 1) // not this\n$(LAST)\n", "a b 12\n9\n");
+  /* once per such values, however they are written */
+  assert_expands ("#include \"unit/with.wgsl\" t=\"a\" EXTRA=1\n#include \"unit/with.wgsl\" t = \"a\" EXTRA = 2 - 1\n"
+                  "#include \"unit/with.wgsl\" t=\"b\" EXTRA=1\n#include \"unit/with.wgsl\" t=\"b\" EXTRA=2\n",
+                  "a 4\nb 4\nb 5\n");
+  assert_expands ("#include \"unit/leaf.wgsl\"\n#include \"unit/leaf.wgsl\" N=5\n#include \"unit/leaf.wgsl\" N=6\n$(N)\n",
+                  "leaf 3\nleaf 5\nleaf 6\n3\n");
+  /* those of the file that includes it are seen, and come back */
+  assert_expands ("#include \"unit/with-outer.wgsl\" t=\"outer\" EXTRA=10\n", "inner 4\nouter 13\n");
+  assert_expands ("#define N 8\n#include \"unit/leaf.wgsl\" N=N + 1\n$(N)\n", "leaf 9\n8\n");
+  assert_expands ("#include \"unit/leaf.wgsl\" N=1 N=2\n$(N)\n", "leaf 2\n3\n");
+  assert_expands ("#include \"unit/maybe.wgsl\" t=\"\"\n$(defined(t))\n", "1 1\n0\n");
+
+  assert_fails ("#include \"unit/with.wgsl\" t=\"a\"\n", "unit/with.wgsl:1: “EXTRA” is not defined");
+  assert_fails ("#include \"unit/with.wgsl\" EXTRA=1\n", "unit/with.wgsl:1: the text “t” is not defined");
+  assert_fails ("#include \"unit/with.wgsl\" t=\"a\" EXTRA=1\n${t}\n", "text:2: the text “t” is not defined");
+  assert_fails ("#include \"unit/leaf.wgsl\" N=1 x\n", "text:1: “x” is left over");
+  assert_fails ("#include \"unit/leaf.wgsl\" N=1, x=2\n", "text:1: “, x=2” is left over");
+  assert_fails ("#include \"unit/leaf.wgsl\" defined=1\n", "text:1: “defined=1” is left over");
+  assert_fails ("#include \"unit/leaf.wgsl\" t=\"a\n", "text:1: the text of “t” has no end");
+  assert_fails ("#include \"unit/leaf.wgsl\" N=NOWHERE\n", "text:1: “NOWHERE” is not defined");
+  assert_fails ("#include \"unit/leaf.wgsl\" N=\n", "text:1: ");
+
+  /* A text that the template has is only hidden. */
+  rlx_template_set_text (template, "t", "mine");
+  first = rlx_template_expand (template, "#include \"unit/with.wgsl\" t=\"other\" EXTRA=0\n${t}\n", "text", &error);
+  g_assert_no_error (error);
+  g_assert_cmpstr (first, ==, "other 3\nmine\n");
+  second = rlx_template_expand (template, "${t}\n", "text", &error);
+  g_assert_no_error (error);
+  g_assert_cmpstr (second, ==, "mine\n");
+}
+
 static void
 test_library_select (void)
 {
@@ -593,6 +638,7 @@ main (int   argc,
   g_test_add_func ("/template/for", test_for);
   g_test_add_func ("/template/limits", test_limits);
   g_test_add_func ("/template/include", test_include);
+  g_test_add_func ("/template/include-with", test_include_with);
   g_test_add_func ("/template/use", test_use);
   g_test_add_func ("/template/describe", test_describe);
   g_test_add_func ("/template/library/select", test_library_select);
