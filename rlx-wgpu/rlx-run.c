@@ -5,92 +5,32 @@
  */
 #include "config.h"
 
-#include "rlx-run-private.h"
+#include "rlx-executable-private.h"
+#include "rlx-port-private.h"
+#include "util/rlx-mark-private.h"
 
-#include <string.h>
-
-/* ---- tensors, as the device stores them ------------------------------------------ */
-
-GBytes *
-rlx_tensor_to_device (RlxTensor  *tensor,
-                      const char *name,
-                      GError    **error)
+/* One run on its way through the device's queue. Whoever ends it first, the
+ * device thread or a cancellation, gives the caller the answer. */
+typedef struct
 {
-  RlxDataType dtype = rlx_tensor_get_data_type (tensor);
-  g_autoptr(GBytes) bytes = g_bytes_ref (rlx_tensor_get_bytes (tensor));
-  gsize size;
-  const gint64 *wide;
-  gint32 *narrow;
+  gatomicrefcount ref_count;
+  RlxExecutable *executable;
+  GPtrArray *inputs;          /* GBytes as the device stores them */
+  GCancellable *cancellable;
+  gulong cancel_id;
+  int answered;               /* atomic: somebody has the right to answer */
 
-  if (dtype != RLX_DATA_TYPE_I64 && dtype != RLX_DATA_TYPE_U64)
-    return g_steal_pointer (&bytes);
+  GTask *task;                /* asynchronous runs */
 
-  wide = g_bytes_get_data (bytes, &size);
-  narrow = g_try_malloc (MAX (size / 2, 4));
-  if (narrow == NULL)
-    {
-      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_LIMIT, "no memory for %" G_GSIZE_FORMAT " bytes of “%s”", size / 2, name);
-      return NULL;
-    }
-  for (gsize i = 0; i < size / 8; i++)
-    {
-      gboolean fits = dtype == RLX_DATA_TYPE_I64 ? wide[i] >= G_MININT32 && wide[i] <= G_MAXINT32
-                                                 : wide[i] >= 0 && wide[i] <= G_MAXUINT32;
+  GMutex mutex;               /* synchronous runs */
+  GCond cond;
+  gboolean done;
+  GPtrArray *outputs;
+  GError *error;
+} Run;
 
-      if (!fits)
-        {
-          g_autofree char *value = dtype == RLX_DATA_TYPE_I64 ? g_strdup_printf ("%" G_GINT64_FORMAT, wide[i])
-                                                              : g_strdup_printf ("%" G_GUINT64_FORMAT, (guint64) wide[i]);
-
-          g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_LIMIT,
-                       "element %" G_GSIZE_FORMAT " of “%s” is %s, which does not fit the device's 32-bit integers", i, name, value);
-          g_free (narrow);
-          return NULL;
-        }
-      narrow[i] = (gint32) (guint32) wide[i];
-    }
-  return g_bytes_new_take (narrow, size / 2);
-}
-
-RlxTensor *
-rlx_tensor_new_from_device (RlxDataType   dtype,
-                            const gint64 *dims,
-                            guint         rank,
-                            gpointer      data,
-                            GError      **error)
-{
-  RlxTensorType type = { .dtype = dtype, .rank = rank };
-  g_autoptr(GBytes) bytes = NULL;
-  guint64 n;
-
-  memcpy (type.dims, dims, rank * sizeof (gint64));
-  n = rlx_type_n_elements (&type);
-  if (dtype == RLX_DATA_TYPE_I64 || dtype == RLX_DATA_TYPE_U64)
-    {
-      gint64 *wide = g_try_malloc (MAX (n * 8, 8));
-
-      if (wide == NULL)
-        {
-          g_free (data);
-          g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_LIMIT, "no memory for an output of %" G_GUINT64_FORMAT " bytes", n * 8);
-          return NULL;
-        }
-      for (guint64 i = 0; i < n; i++)
-        wide[i] = dtype == RLX_DATA_TYPE_I64 ? (gint64) ((gint32 *) data)[i] : (gint64) ((guint32 *) data)[i];
-      g_free (data);
-      bytes = g_bytes_new_take (wide, n * 8);
-    }
-  else
-    {
-      bytes = g_bytes_new_take (data, rlx_type_n_bytes (&type));
-    }
-  return rlx_tensor_new_from_bytes (dtype, dims, rank, bytes, error);
-}
-
-/* ---- one run -------------------------------------------------------------------------- */
-
-void
-rlx_run_unref (RlxRun *run)
+static void
+run_unref (Run *run)
 {
   if (!g_atomic_ref_count_dec (&run->ref_count))
     return;
@@ -105,16 +45,175 @@ rlx_run_unref (RlxRun *run)
   g_free (run);
 }
 
-static RlxRun *
-run_ref (RlxRun *run)
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (Run, run_unref)
+
+static Run *
+run_ref (Run *run)
 {
   g_atomic_ref_count_inc (&run->ref_count);
   return run;
 }
 
+/* The caller's part of a run, before it is queued: inputs are checked and
+ * brought into the form the device stores. */
+static Run *
+run_new (RlxExecutable *self,
+         RlxTensor    **inputs,
+         gsize          n_inputs,
+         GCancellable  *cancellable,
+         GError       **error)
+{
+  const RlxPlan *plan = self->shared->plan;
+  g_autoptr(Run) run = g_new0 (Run, 1);
+
+  g_atomic_ref_count_init (&run->ref_count);
+  run->executable = g_object_ref (self);
+  run->cancellable = cancellable ? g_object_ref (cancellable) : NULL;
+  run->inputs = g_ptr_array_new_with_free_func ((GDestroyNotify) g_bytes_unref);
+  g_mutex_init (&run->mutex);
+  g_cond_init (&run->cond);
+
+  if (n_inputs != plan->inputs->len)
+    {
+      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                   "the graph has %u inputs, %" G_GSIZE_FORMAT " were given", plan->inputs->len, n_inputs);
+      return NULL;
+    }
+  for (gsize i = 0; i < n_inputs; i++)
+    {
+      const RlxPort *port = &g_array_index (plan->inputs, RlxPort, i);
+      GBytes *bytes;
+
+      if (!RLX_IS_TENSOR (inputs[i]))
+        {
+          g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "input “%s” is not a tensor", port->name);
+          return NULL;
+        }
+      if (!rlx_port_check (port, "input", inputs[i], error) ||
+          (bytes = rlx_tensor_to_device (inputs[i], port->name, error)) == NULL)
+        return NULL;
+      g_ptr_array_add (run->inputs, bytes);
+    }
+  return g_steal_pointer (&run);
+}
+
+/* ---- what a run does ------------------------------------------------------------------- */
+
+static void
+keep_profile (RlxExecutable *self,
+              gboolean       timed,
+              gint64         start)
+{
+  RlxProfile *profile = rlx_profile_new (self->shared->plan, self->shared->steps, self->shared->n_steps, timed ? self->times : NULL,
+                                         (double) (g_get_monotonic_time () - start) * 1e-6);
+
+  g_mutex_lock (&self->mutex);
+  g_set_object (&self->profile, profile);
+  g_mutex_unlock (&self->mutex);
+  g_object_unref (profile);
+}
+
+static gboolean
+check_parameters (RlxExecutable *self,
+                  GError       **error)
+{
+  const RlxPlan *plan = self->shared->plan;
+
+  for (guint i = 0; i < plan->parameters->len; i++)
+    if (!self->shared->is_set[i])
+      {
+        g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_NOT_FOUND,
+                     "parameter “%s” has no value: give it one with rlx_executable_set_parameters()",
+                     g_array_index (plan->parameters, RlxPort, i).name);
+        return FALSE;
+      }
+  return TRUE;
+}
+
+/* On the device thread. */
+static GPtrArray *
+run_execute (Run     *run,
+             GError **error)
+{
+  RlxExecutable *self = run->executable;
+  const RlxPlan *plan = self->shared->plan;
+  g_autofree RlxGpuUpload *uploads = g_new0 (RlxGpuUpload, plan->inputs->len + 1);
+  g_autofree RlxGpuDownload *downloads = g_new0 (RlxGpuDownload, plan->outputs->len + 1);
+  g_autoptr(GPtrArray) data = g_ptr_array_new_with_free_func (g_free);
+  g_autoptr(GPtrArray) outputs = g_ptr_array_new_with_free_func (g_object_unref);
+  gboolean profiling = g_atomic_int_get (&self->profiling) != 0;
+  gboolean timed = profiling && (rlx_gpu_get_info (self->shared->gpu)->features & RLX_DEVICE_FEATURES_TIMESTAMPS);
+  gint64 start = g_get_monotonic_time ();
+  RlxGpuJob job = {
+    .uploads = uploads,
+    .dispatches = self->fork.running,
+    .n_dispatches = self->shared->n_steps,
+    .copies = self->copies,
+    .n_copies = plan->copies->len,
+    .downloads = downloads,
+    .dispatch_ns = timed ? self->times : NULL,
+  };
+
+  if (g_cancellable_set_error_if_cancelled (run->cancellable, error) || !check_parameters (self, error) ||
+      !rlx_executable_run_prologue (self, run->cancellable, error))
+    return NULL;
+
+  for (guint i = 0; i < plan->inputs->len; i++)
+    {
+      const RlxSlot *slot = rlx_plan_get_slot (plan, g_array_index (plan->inputs, RlxPort, i).slot);
+      gsize size;
+      gconstpointer bytes = g_bytes_get_data (g_ptr_array_index (run->inputs, i), &size);
+
+      if (size > 0)
+        uploads[job.n_uploads++] = (RlxGpuUpload) { rlx_executable_get_buffer (self, slot->buffer), slot->offset, bytes, size };
+    }
+  for (guint i = 0; i < plan->outputs->len; i++)
+    {
+      const RlxPort *port = &g_array_index (plan->outputs, RlxPort, i);
+      const RlxSlot *slot = rlx_plan_get_slot (plan, port->slot);
+      gsize size = rlx_type_n_device_bytes (&port->type);
+      gpointer bytes = size > 0 ? g_try_malloc (size) : NULL;
+
+      if (size > 0 && bytes == NULL)
+        {
+          g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_LIMIT,
+                       "no memory for output “%s” of %" G_GSIZE_FORMAT " bytes", port->name, size);
+          return NULL;
+        }
+      g_ptr_array_add (data, bytes);
+      if (size > 0)
+        downloads[job.n_downloads++] = (RlxGpuDownload) { rlx_executable_get_buffer (self, slot->buffer), slot->offset, size, bytes };
+    }
+
+  {
+    RLX_MARK_BEGIN (run);
+    gboolean executed = rlx_gpu_execute (self->shared->gpu, &job, run->cancellable, error);
+
+    RLX_MARK_END (run, "%u dispatches", job.n_dispatches);
+    if (!executed)
+      return NULL;
+  }
+
+  for (guint i = 0; i < plan->outputs->len; i++)
+    {
+      const RlxPort *port = &g_array_index (plan->outputs, RlxPort, i);
+      RlxTensor *tensor = rlx_tensor_new_from_device (port->type.dtype, port->type.dims, port->type.rank,
+                                                      g_steal_pointer (&g_ptr_array_index (data, i)), error);
+
+      if (tensor == NULL)
+        return NULL;
+      g_ptr_array_add (outputs, tensor);
+    }
+  if (profiling)
+    keep_profile (self, timed, start);
+  return g_steal_pointer (&outputs);
+}
+
+/* ---- who gets the answer --------------------------------------------------------------- */
+
 /* Takes @outputs and @error over. The second answer is dropped. */
 static void
-answer (RlxRun    *run,
+answer (Run    *run,
         GPtrArray *outputs,
         GError    *error)
 {
@@ -153,12 +252,12 @@ static void
 execute (RlxGpu  *gpu,
          gpointer data)
 {
-  g_autoptr(RlxRun) run = data;
+  g_autoptr(Run) run = data;
   GError *error = NULL;
   GPtrArray *outputs = NULL;
 
   if (!g_atomic_int_get (&run->answered))
-    outputs = rlx_run_execute (run, &error);
+    outputs = run_execute (run, &error);
   else
     error = g_error_new_literal (G_IO_ERROR, G_IO_ERROR_CANCELLED, "the run was cancelled");
   g_cancellable_disconnect (run->cancellable, run->cancel_id);
@@ -167,22 +266,22 @@ execute (RlxGpu  *gpu,
 
 /* Takes a reference of its own. */
 static void
-enqueue (RlxRun *run)
+enqueue (Run *run)
 {
   if (run->cancellable != NULL)
     run->cancel_id = g_cancellable_connect (run->cancellable, G_CALLBACK (on_cancelled),
-                                            run_ref (run), (GDestroyNotify) rlx_run_unref);
-  rlx_gpu_invoke (rlx_run_get_gpu (run), execute, run_ref (run));
+                                            run_ref (run), (GDestroyNotify) run_unref);
+  rlx_gpu_invoke (run->executable->shared->gpu, execute, run_ref (run));
 }
 
 /* Without a cancellable the device thread alone can end the wait, and its own
  * way of waking us is the quickest. */
 static void
-execute_and_wait (RlxRun *run)
+execute_and_wait (Run *run)
 {
   if (run->cancellable == NULL)
     {
-      rlx_gpu_invoke_sync (rlx_run_get_gpu (run), execute, run_ref (run));
+      rlx_gpu_invoke_sync (run->executable->shared->gpu, execute, run_ref (run));
       return;
     }
   enqueue (run);
@@ -191,6 +290,8 @@ execute_and_wait (RlxRun *run)
     g_cond_wait (&run->cond, &run->mutex);
   g_mutex_unlock (&run->mutex);
 }
+
+/* ---- calls ------------------------------------------------------------------------------ */
 
 static RlxTensor **
 steal_outputs (GPtrArray *outputs,
@@ -236,7 +337,7 @@ rlx_executable_run (RlxExecutable *self,
                     GCancellable  *cancellable,
                     GError       **error)
 {
-  g_autoptr(RlxRun) run = NULL;
+  g_autoptr(Run) run = NULL;
 
   g_return_val_if_fail (rlx_executable_is_compiled (self), NULL);
   g_return_val_if_fail (inputs != NULL || n_inputs == 0, NULL);
@@ -245,7 +346,7 @@ rlx_executable_run (RlxExecutable *self,
 
   if (n_outputs != NULL)
     *n_outputs = 0;
-  run = rlx_run_new (self, inputs, n_inputs, cancellable, error);
+  run = run_new (self, inputs, n_inputs, cancellable, error);
   if (run == NULL)
     return NULL;
   execute_and_wait (run);
@@ -256,6 +357,45 @@ rlx_executable_run (RlxExecutable *self,
       return NULL;
     }
   return steal_outputs (g_steal_pointer (&run->outputs), n_outputs);
+}
+
+static gboolean
+order_inputs (RlxExecutable     *self,
+              const char *const *names,
+              RlxTensor        **inputs,
+              gsize              n_inputs,
+              RlxTensor        **ordered,
+              GError           **error)
+{
+  const GArray *ports = self->shared->plan->inputs;
+
+  for (gsize i = 0; i < n_inputs; i++)
+    {
+      guint index;
+
+      if (names[i] == NULL)
+        {
+          g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                       "%" G_GSIZE_FORMAT " inputs were given, but only %" G_GSIZE_FORMAT " names", n_inputs, i);
+          return FALSE;
+        }
+      if (rlx_port_find (ports, "input", names[i], &index, error) == NULL)
+        return FALSE;
+      if (ordered[index] != NULL)
+        {
+          g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "input “%s” was given twice", names[i]);
+          return FALSE;
+        }
+      ordered[index] = inputs[i];
+    }
+  for (guint i = 0; i < ports->len; i++)
+    if (ordered[i] == NULL)
+      {
+        g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_NOT_FOUND, "input “%s” was not given",
+                     g_array_index (ports, RlxPort, i).name);
+        return FALSE;
+      }
+  return TRUE;
 }
 
 /**
@@ -301,7 +441,7 @@ rlx_executable_run_named (RlxExecutable     *self,
                    "%u names were given, but only %" G_GSIZE_FORMAT " inputs", g_strv_length ((char **) names), n_inputs);
       return NULL;
     }
-  if (!rlx_executable_order_inputs (self, names, inputs, n_inputs, ordered, error))
+  if (!order_inputs (self, names, inputs, n_inputs, ordered, error))
     return NULL;
   return rlx_executable_run (self, ordered, n, n_outputs, cancellable, error);
 }
@@ -332,7 +472,7 @@ rlx_executable_run_async (RlxExecutable      *self,
                           gpointer            user_data)
 {
   g_autoptr(GTask) task = NULL;
-  g_autoptr(RlxRun) run = NULL;
+  g_autoptr(Run) run = NULL;
   GError *error = NULL;
 
   g_return_if_fail (rlx_executable_is_compiled (self));
@@ -341,7 +481,7 @@ rlx_executable_run_async (RlxExecutable      *self,
 
   task = g_task_new (self, cancellable, callback, user_data);
   g_task_set_source_tag (task, rlx_executable_run_async);
-  run = rlx_run_new (self, inputs, n_inputs, cancellable, &error);
+  run = run_new (self, inputs, n_inputs, cancellable, &error);
   if (run == NULL)
     {
       g_task_return_error (task, error);

@@ -5,7 +5,7 @@
 
 #include "rlx-upload-private.h"
 
-#include "rlx-run-private.h"
+#include "rlx-port-private.h"
 
 /* Less is there sooner than a thread. */
 #define THREAD_BYTES (G_GUINT64_CONSTANT (1) << 20)

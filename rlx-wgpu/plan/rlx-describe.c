@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "rlx-run-private.h"
+#include "rlx-executable-private.h"
 
 static guint
 count_pipelines (const GPtrArray *steps,

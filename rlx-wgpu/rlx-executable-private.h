@@ -1,0 +1,50 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * An executable as its files know it: rlx-executable.c makes it, rlx-run.c runs
+ * it, rlx-executable-values.c has its parameters and states, and
+ * rlx-executable-facts.c tells about it.
+ */
+#pragma once
+
+#include "rlx-device-private.h"
+#include "rlx-program-private.h"
+
+G_BEGIN_DECLS
+
+struct _RlxExecutable
+{
+  GObject parent_instance;
+
+  RlxDevice *device;
+  RlxProgram *shared;
+  RlxGpuBuffer **own;            /* by plan buffer; NULL where shared */
+  GPtrArray *groups;             /* RlxGpuBindGroup: steps that bind the same share one */
+  RlxProgramFork fork;
+  RlxGpuCopy *copies;
+  guint64 *times;                /* by main step, while profiling */
+
+  int profiling;                 /* atomic */
+  GMutex mutex;
+  RlxProfile *profile;           /* under the mutex */
+};
+
+/* The memory of a plan buffer. */
+static inline RlxGpuBuffer *
+rlx_executable_get_buffer (RlxExecutable *self,
+                           guint          index)
+{
+  return self->own[index] ? self->own[index] : self->shared->buffers[index];
+}
+
+/* Computes what depends on constants and parameters alone, when one of these is
+ * new. On the device thread. */
+gboolean rlx_executable_run_prologue (RlxExecutable *self,
+                                      GCancellable  *cancellable,
+                                      GError       **error);
+
+/* Bytes that each fork has of its own, or that all share. */
+guint64  rlx_plan_buffer_bytes       (const RlxPlan *plan,
+                                      gboolean       own);
+
+G_END_DECLS
