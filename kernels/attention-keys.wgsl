@@ -6,9 +6,10 @@
 // A workgroup takes one query of one head and p.span of the keys, of which each of
 // its eight lanes has every eighth to itself: products, weights relative to the largest
 // score so far, weighted values added to the sums, TK keys a turn. Lanes exchange
-// nothing, so there is neither workgroup memory nor a barrier; each leaves its sums, its
-// largest score and the sum of its weights for attention-merge as if it was a
-// part of its own.
+// nothing until the end. With PARTS each leaves its sums, its largest score and the sum
+// of its weights for attention-merge as if it was a part of its own, and there is
+// neither workgroup memory nor a barrier. Else all keys are here: one barrier, and each
+// lane joins the sums of some columns, in the same order and with the same bits.
 //
 // All WIDTH columns of keys and COLS of values are written out: the query and the
 // sums stay in registers or where the compiler puts them, which costs one
@@ -22,8 +23,14 @@
 
 #include "common/attention.wgsl"
 
+#if PARTS
 // A loop empties it; what fills it knows the place.
 var<private> sums: array<f32, $(COLS)>;
+#else
+var<workgroup> sums: array<f32, $(WG * COLS)>;
+var<workgroup> tops: array<f32, $(WG)>;
+var<workgroup> totals: array<f32, $(WG)>;
+#endif
 
 @compute @workgroup_size($(WG))
 fn main (@builtin(workgroup_id) wid: vec3<u32>,
@@ -113,6 +120,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endfor
   }
 
+#if PARTS
   let own = group * $(WG)u + lane;
   store_state (own * 2u, top);
   store_state (own * 2u + 1u, total);
@@ -122,4 +130,38 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   for (var c = 0u; c < p.columns; c++) {
     store_sums (own * p.columns + c, sums[c]);
   }
+#else
+  tops[lane] = top;
+  totals[lane] = total;
+#for c in 0..COLS
+  sums[$(c)u * $(WG)u + lane] = sum$(c);
+#endfor
+  workgroupBarrier ();
+
+  var best = LOWEST;
+#for j in 0..WG
+  best = max (best, tops[$(j)]);
+#endfor
+#if SINK
+  let sink = load_sink (head * p.sink_head);
+  best = max (best, sink);
+  var whole = weigh (sink - best);
+#else
+  var whole = 0.0;
+#endif
+#for j in 0..WG
+  // A lane in which nothing takes part has no largest score.
+  let idle$(j) = totals[$(j)] == 0.0;
+  let share$(j) = weigh (tops[$(j)] - best);
+  whole = select (fma (share$(j), totals[$(j)], whole), whole, idle$(j));
+#endfor
+  let y = batch * p.y_batch + head * p.y_head + query * p.y_row;
+  for (var c = lane; c < p.columns; c += $(WG)u) {
+    var sum = 0.0;
+#for j in 0..WG
+    sum = select (fma (share$(j), sums[c * $(WG)u + $(j)u], sum), sum, idle$(j));
+#endfor
+    store_y (y + c, select (sum / whole, 0.0, whole == 0.0));
+  }
+#endif
 }

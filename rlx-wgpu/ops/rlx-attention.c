@@ -495,7 +495,8 @@ add_parts (const Attention   *self,
   rlx_kernel_output (kernel, "state", *state);
 }
 
-/* Few rows on a CPU: attention-keys.wgsl, then attention-merge.wgsl. */
+/* Few rows on a CPU: attention-keys.wgsl, then attention-merge.wgsl when the keys are
+ * dealt out to several workgroups. */
 static gboolean
 lower_keys (const Attention *self,
             RlxLower        *lower,
@@ -516,6 +517,7 @@ lower_keys (const Attention *self,
   rlx_kernel_define (kernel, "COLS", self->v.width);
   /* As much text as is worth compiling. */
   rlx_kernel_define (kernel, "TK", self->q.width + self->v.width <= 64 ? 2 : 1);
+  rlx_kernel_define (kernel, "PARTS", parts > 1);
   add_scores (self, kernel, TRUE, TRUE);
   add_tiles (self, kernel, n_groups * parts, 1, 1);
   rlx_kernel_param_u32 (kernel, "parts", parts);
@@ -523,6 +525,13 @@ lower_keys (const Attention *self,
   rlx_kernel_param_u32 (kernel, "rows", rows);
   rlx_kernel_param_u32 (kernel, "kv_heads", self->k.heads);
   rlx_kernel_set_cost (kernel, self->flops, self->bytes);
+  if (parts == 1)
+    {
+      add_result (self, kernel);
+      return rlx_kernel_dispatch (kernel, n_groups, error);
+    }
+
+  rlx_kernel_define (kernel, "SINK", 0);
   add_parts (self, lower, kernel, parts * lanes, &sums, &state);
   return rlx_kernel_dispatch (kernel, n_groups * parts, error) &&
          lower_merge (self, lower, sums, state, parts * lanes, error);

@@ -165,6 +165,8 @@ def attention(g, t):
         call((1, 8, q, 64), 600, 8, None, 'i32[1]', 'f32[8]', causal=True, window=100)
         call((1, 8, q, 63), 200, 8, 'bool[200]', None, 'f32[8]', window=100, softcap=5)
         call((2, 1, q, 30), 200, 1, f'bool[{q}, 200]', None, 'f32[1]')
+        call((1, 32, q, 64), 100, 32, None, None, 'f32[32]')
+        call((1, 32, q, 16), 100, 32)
     call((1, 12, 2048, 64), 2048, 12)
     call((1, 12, 2048, 64), 2048, 12, causal=True, softcap=9)
     call((1, 12, 2048, 66), 2048, 12, 'f32[2048, 2048]')

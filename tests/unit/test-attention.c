@@ -647,6 +647,41 @@ test_rule (void)
                     g_variant_new_parsed ("{'window': <int64 -1>}"), RLX_GRAPH_ERROR_INVALID_ARGUMENT, "window is -1");
 }
 
+static guint
+count_dispatches (int heads,
+                  int queries,
+                  int keys)
+{
+  g_autofree char *text = g_strdup_printf ("rlx 1\n"
+                                           "%%0 = input \"q\" f32[1, %d, %d, 16]\n"
+                                           "%%1 = input \"k\" f32[1, %d, %d, 16]\n"
+                                           "%%2 = attention(%%0, %%1, %%1)\n"
+                                           "output \"y\" %%2\n", heads, queries, heads, keys);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (RlxGraph) graph = rlx_graph_new_from_text (text, &error);
+  g_autoptr (RlxExecutable) executable = NULL;
+
+  g_assert_no_error (error);
+  executable = rlx_device_compile (rlx_test_device (), graph, NULL, &error);
+  g_assert_no_error (error);
+  return rlx_executable_get_n_dispatches (executable);
+}
+
+/* Keys are dealt out, and what comes of them joined by a second step, only where they
+ * are many for few rows. */
+static void
+test_dispatches (void)
+{
+  if (rlx_test_device () == NULL)
+    return;
+
+  g_assert_cmpuint (count_dispatches (4, 1, 1), ==, 1);
+  g_assert_cmpuint (count_dispatches (4, 1, 100), ==, 1);
+  g_assert_cmpuint (count_dispatches (4, 4, 100), ==, 1);
+  g_assert_cmpuint (count_dispatches (4, 1, 1000), ==, 2);
+  g_assert_cmpuint (count_dispatches (4, 8, 1000), ==, 1);
+}
+
 int
 main (int    argc,
       char **argv)
@@ -672,6 +707,7 @@ main (int    argc,
   g_test_add_func ("/attention/hidden", test_hidden);
   g_test_add_func ("/attention/nan", test_nan);
   g_test_add_func ("/attention/repeatable", test_repeatable);
+  g_test_add_func ("/attention/dispatches", test_dispatches);
 
   return g_test_run ();
 }
