@@ -10,9 +10,16 @@
 // Long rows are cut into p.parts parts, each of them every p.parts-th column,
 // which leaves a shorter row of partial results for another step. SPLIT 1 has
 // the parts of a row side by side, SPLIT 2 the rows of a part.
-// EMPTY fills the result for rows without columns.
+// EMPTY fills the result for rows without columns. The last step has the EPILOGUE, of
+// floats.
 
+#if EPILOGUE
+alias fold_t = f32;
+#use ${EPILOGUE_USES}
+#else
 alias fold_t = type_y;
+#endif
+${EPILOGUE_TEXT}
 
 fn first_value () -> fold_t {
   return bitcast<fold_t> (p.identity);
@@ -25,7 +32,11 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
          @builtin(local_invocation_index) lane: u32) {
   let group = workgroup_index (wid);
   if (group < p.groups && lane < p.rows - group * $(WG)u) {
+#if EPILOGUE
+    store_y (group * $(WG)u + lane, epilogue (group * $(WG)u + lane, first_value ()));
+#else
     store_y (group * $(WG)u + lane, first_value ());
+#endif
   }
 }
 
@@ -203,7 +214,11 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   value = largest + op_log (value);
 #endif
   if (t == 0u && slot < rows) {
+#if EPILOGUE
+    store_y (row, epilogue (row, value));
+#else
     store_y (row, value);
+#endif
   }
 }
 

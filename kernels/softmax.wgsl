@@ -95,12 +95,20 @@ fn find_largest (lane: u32, first: u32, step: u32, n: u32) -> f32 {
 
 #if STAGE == 0 || STAGE == 3
 
+#use ${EPILOGUE_USES}
+${EPILOGUE_TEXT}
+
 fn put (k: u32) {
   let at = start0 + column0 (k);
 #if LOG
-  store_y (at, (load_x (at) - largest) - scale);
+  let y = (load_x (at) - largest) - scale;
 #else
-  store_y (at, decay (load_x (at) - largest) * scale);
+  let y = decay (load_x (at) - largest) * scale;
+#endif
+#if EPILOGUE
+  store_y (at, epilogue (at, y));
+#else
+  store_y (at, y);
 #endif
 }
 

@@ -63,6 +63,12 @@ gboolean    rlx_kernel_epilogue   (RlxKernel       *kernel,
                                    const RlxIrNode *node,
                                    GError         **error);
 
+/* The same for kernels that have functions of common/math.wgsl themselves, which
+ * must not be there twice: EPILOGUE_USES has the names of those that the text needs. */
+gboolean    rlx_kernel_epilogue_apart (RlxKernel       *kernel,
+                                       const RlxIrNode *node,
+                                       GError         **error);
+
 RlxFused *  rlx_fused_new    (void);
 void        rlx_fused_free   (gpointer fused);
 

@@ -380,7 +380,7 @@ start_last_stage (const RlxNorm   *self,
 {
   RlxKernel *kernel = start_stage (self, lower, node, rows, choice, stage);
 
-  if (is_softmax (self) || rlx_kernel_epilogue (kernel, node, error))
+  if (is_softmax (self) ? rlx_kernel_epilogue_apart (kernel, node, error) : rlx_kernel_epilogue (kernel, node, error))
     return kernel;
   rlx_kernel_free (kernel);
   return NULL;

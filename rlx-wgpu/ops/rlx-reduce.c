@@ -8,6 +8,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/rlx-fused-private.h"
+
 /* An invocation adds up this many elements at most, which bounds the rounding
  * error (kernels/common/sum.wgsl); longer rows are cut into parts. */
 #define MAX_COLUMNS_PER_LANE 4096
@@ -303,9 +305,10 @@ lower_empty (RlxLower        *lower,
 {
   const Reduction *reduction = get_reduction (node->op);
   const RlxIrValue *y = &node->outputs[0];
+  RlxDataType dtype = node->inputs[0]->type.dtype;
   RlxRows rows = { .n_rows = rlx_type_n_elements (&y->type) };
   RlxKernel *kernel = rlx_kernel_new (lower, node, "reduce");
-  guint32 value = get_identity (reduction->fold, y->type.dtype);
+  guint32 value = get_identity (reduction->fold, dtype);
   guint64 groups;
 
   if (reduction->after == AFTER_DIVIDE)
@@ -313,7 +316,12 @@ lower_empty (RlxLower        *lower,
   else if (reduction->after == AFTER_LOG)
     value = float_bits (-INFINITY);
 
-  add_args (kernel, y->type.dtype, NULL, y);
+  add_args (kernel, dtype, NULL, y);
+  if (!rlx_kernel_epilogue_apart (kernel, node, error))
+    {
+      rlx_kernel_free (kernel);
+      return FALSE;
+    }
   rlx_kernel_define (kernel, "EMPTY", 1);
   rlx_kernel_param_u32 (kernel, "identity", value);
   groups = rlx_rows_describe (&rows, kernel, 1, 64);
@@ -335,7 +343,7 @@ lower_step (RlxLower         *lower,
             GError          **error)
 {
   const Reduction *reduction = get_reduction (node->op);
-  RlxDataType dtype = node->outputs[0].type.dtype;
+  RlxDataType dtype = node->inputs[0]->type.dtype;
   Before before = x == node->inputs[0] ? reduction->before : BEFORE_NOTHING;
   After after = y == &node->outputs[0] ? reduction->after : AFTER_NOTHING;
   RlxKernel *kernel = rlx_kernel_new (lower, node, "reduce");
@@ -343,6 +351,18 @@ lower_step (RlxLower         *lower,
   guint64 groups;
 
   add_args (kernel, dtype, x, y);
+  /* Only the last step has it. */
+  if (y != &node->outputs[0])
+    {
+      rlx_kernel_define (kernel, "EPILOGUE", 0);
+      rlx_kernel_define_text (kernel, "EPILOGUE_TEXT", "");
+      rlx_kernel_define_text (kernel, "EPILOGUE_USES", "");
+    }
+  else if (!rlx_kernel_epilogue_apart (kernel, node, error))
+    {
+      rlx_kernel_free (kernel);
+      return FALSE;
+    }
   rlx_kernel_define (kernel, "EMPTY", 0);
   rlx_kernel_define (kernel, "FLOAT", rlx_data_type_is_float (dtype));
   rlx_kernel_define (kernel, "BOOLEAN", dtype == RLX_DATA_TYPE_BOOL);
@@ -452,7 +472,7 @@ rlx_reduce_lower (RlxLower        *lower,
 {
   const RlxIrValue *x = node->inputs[0];
   const RlxIrValue *y = &node->outputs[0];
-  RlxDataType dtype = rlx_data_type_on_device (y->type.dtype);
+  RlxDataType dtype = rlx_data_type_on_device (x->type.dtype);
   RlxTensorType type = x->type;
   const Reduction *reduction = get_reduction (node->op);
   guint mask = rlx_axes_get_mask (rlx_node_attr (node, "axes"), type.rank);
@@ -466,7 +486,7 @@ rlx_reduce_lower (RlxLower        *lower,
       n *= (guint64) type.dims[i];
   if (n == 0)
     return lower_empty (lower, node, error);
-  if (n == 1 && reduction->before == BEFORE_NOTHING && reduction->after != AFTER_LOG)
+  if (n == 1 && reduction->before == BEFORE_NOTHING && reduction->after != AFTER_LOG && node->payload == NULL)
     {
       rlx_lower_alias (lower, y, x);
       return TRUE;

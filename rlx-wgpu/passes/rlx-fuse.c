@@ -6,8 +6,8 @@
  * region's operands still fit the device's bindings. Views (transpose, slice,
  * expand, reverse) in front of a region are read through with strides, without a copy.
  *
- * A region that is the only user of a matrix product, a convolution or a norm of
- * its own shape becomes its epilogue: one kernel does both.
+ * A region that is the only user of a matrix product, a convolution, a norm, a softmax
+ * or a reduction of its own shape becomes its epilogue: one kernel does both.
  */
 #include "config.h"
 
@@ -291,6 +291,12 @@ can_host (Fuser           *self,
   for (guint i = 0; i < users->len; i++)
     if (self->region[g_array_index (users, guint, i)] != root + 1)
       return FALSE;
+  if (!rlx_data_type_is_float (value->type.dtype))
+    {
+      RLX_NOTE (FUSE, "%%%u %s takes no epilogue: its result is %s, not a float", value->id, node->op->name,
+                rlx_data_type_to_string (value->type.dtype));
+      return FALSE;
+    }
   if (self->members[root]->len > MAX_EPILOGUE)
     {
       RLX_NOTE (FUSE, "%%%u %s takes no epilogue: %u operators are more than %u", value->id, node->op->name,

@@ -436,7 +436,8 @@ is_part_of_another (Recogniser      *self,
     {
       const RlxIrNode *from = add->inputs[i]->node;
 
-      if (has_one_user (self, add->inputs[i]) && ((from->op->flags & RLX_OP_ELEMENTWISE) != 0 || rlx_op_takes_epilogue (from->op)))
+      if (has_one_user (self, add->inputs[i]) && rlx_type_same_shape (&add->inputs[i]->type, &add->outputs[0].type) &&
+          ((from->op->flags & RLX_OP_ELEMENTWISE) != 0 || rlx_op_takes_epilogue (from->op)))
         return TRUE;
     }
   return FALSE;

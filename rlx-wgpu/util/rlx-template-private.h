@@ -7,7 +7,8 @@
  *   #include "common/name.wgsl"      once per expansion; relative to kernels/
  *   #include "FILE" N=EXPR T="text"… once per such values, which last to its end
  *   #use NAME NAME…                  functions of common/math.wgsl with what they
- *                                    need, each once per expansion
+ *                                    need, each once per expansion; ${NAME} stands
+ *                                    for the names in a text variable, if any
  *   #define NAME EXPR                an integer, from here on
  *   #if EXPR  #elif EXPR  #else  #endif
  *   #for NAME in A..B  #endfor       repeats its body for A, A+1, … B-1

@@ -492,20 +492,39 @@ run_use (Source  *source,
          GError **error)
 {
   g_autoptr(GPtrArray) names = g_ptr_array_new_null_terminated (0, g_free, TRUE);
+  gboolean some = FALSE;
 
   while (!at_end (reader))
     {
+      gboolean is_text = accept (reader, "${");
       g_autofree char *name = read_name (reader);
 
+      if (is_text)
+        {
+          const char *text = g_hash_table_lookup (source->expansion->texts, name);
+          g_auto(GStrv) words = NULL;
+
+          if (!accept (reader, "}"))
+            return fail (source, error, "“}” is missing after “${”");
+          if (text == NULL)
+            return fail (source, error, "the text “%s” is not defined", name);
+          words = g_strsplit (text, " ", -1);
+          for (gsize i = 0; words[i] != NULL; i++)
+            if (*words[i] != '\0')
+              g_ptr_array_add (names, g_strdup (words[i]));
+          some = TRUE;
+          continue;
+        }
       if (*name == '\0')
         return fail (source, error, "“%s” is not a name", reader->p);
       g_ptr_array_add (names, g_steal_pointer (&name));
     }
 
-  if (names->len == 0)
+  if (names->len == 0 && !some)
     return fail (source, error, "#use needs a name");
 
-  return use_blocks (source, (const char *const *) names->pdata, error);
+  /* no names would mean all */
+  return names->len == 0 || use_blocks (source, (const char *const *) names->pdata, error);
 }
 
 /* What a file is included with. */

@@ -85,11 +85,12 @@ def odd_products(g, t):
 
 
 def epilogues(g, t):
-    """What comes after a product, a convolution or a norm is done in its kernel."""
+    """What comes after a product, a convolution, a norm or a softmax is done in its kernel."""
     for m, n in (100, 384), (2, 40000):
         x = g.input(f'{t}[{m}, {n}]')
         g.call('add', g.add('layer_norm', x), x)
         g.call('tanh', g.add('rms_norm', x, f'{t}[{n}]'))
+        g.call('log', g.add('softmax', x, axis=1))
     for m in 1, 4, 64:
         weight = g.parameter('u8[512, 36]')
         g.call('silu', g.add('dequant_matmul', f'{t}[{m}, 64]', weight, type='q4-0'))
@@ -212,6 +213,9 @@ def reductions(g):
     ):
         for shape, axes in ('2, 100000', [1]), ('100000, 3', [0]), ('40, 50, 60', [0, 2]), ('1000000', [0]):
             g.call('reduce_' + op, f'{t}[{shape}]', axes=axes)
+    for op in 'max', 'log_sum_exp', 'l2':
+        for shape in '2, 100000', '300, 40', '300, 0':
+            g.call('sqrt', g.add('exp', g.add('reduce_' + op, f'f32[{shape}]', axes=[1])))
 
 
 def packed(g):

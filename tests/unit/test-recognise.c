@@ -310,6 +310,109 @@ static const Case cases[] = {
     "%5 = matmul(%4, %3) {transpose_b = true}\n"
     "output \"y\" %5\n", 4, "softmax", NULL },
 
+  { "reduce/bias",
+    "%0 = input \"x\" f32[6, 5, 20]\n"
+    "%1 = input \"bias\" f32[5]\n"
+    "%2 = reduce_sum(%0) {axes = [-1]}\n"
+    "%3 = add(%1, %2)\n"
+    "%4 = relu(%3)\n"
+    "output \"y\" %4\n", 1, "reduce", "add" },
+  /* the root of the mean of squares, in the shape that its operand is divided by */
+  { "reduce/root-of-mean",
+    "%0 = input \"x\" f32[6, 20]\n"
+    "%1 = mul(%0, %0)\n"
+    "%2 = reduce_mean(%1) {axes = [1], keep_dims = true}\n"
+    "%3 = constant f32[] [0.001]\n"
+    "%4 = add(%2, %3)\n"
+    "%5 = rsqrt(%4)\n"
+    "%6 = mul(%0, %5)\n"
+    "output \"y\" %6\n", 3, "reduce", "add" },
+  /* functions that both have are there once */
+  { "reduce/exponentials",
+    "%0 = input \"x\" f32[4, 6, 20]\n"
+    "%2 = reduce_log_sum_exp(%0) {axes = [0, 2], keep_dims = true}\n"
+    "%3 = exp(%2)\n"
+    "%4 = log(%3)\n"
+    "output \"y\" %4\n", 1, "reduce", "exp" },
+  { "reduce/another-type",
+    "%0 = input \"x\" f16[3, 40, 7]\n"
+    "%1 = reduce_max(%0) {axes = [1]}\n"
+    "%2 = constant f16[] [1]\n"
+    "%3 = greater(%1, %2)\n"
+    "output \"y\" %3\n", 1, "reduce", "greater" },
+  /* rows so long that they take two steps, of which the last one has it */
+  { "reduce/long-rows",
+    "%0 = input \"x\" f32[2, 100000]\n"
+    "%1 = input \"z\" f32[2]\n"
+    "%2 = reduce_l2(%0) {axes = [1]}\n"
+    "%3 = sqrt(%2)\n"
+    "%4 = mul(%3, %1)\n"
+    "output \"y\" %4\n", 2, "reduce", "sqrt" },
+  { "reduce/long-rows-to-bytes",
+    "%0 = input \"x\" f32[100000, 3]\n"
+    "%1 = reduce_min(%0) {axes = [0]}\n"
+    "%2 = cast(%1) {to = i8}\n"
+    "output \"y\" %2\n", 2, "reduce", "cast" },
+  { "reduce/no-columns",
+    "%0 = input \"x\" f32[5, 0, 3]\n"
+    "%1 = reduce_prod(%0) {axes = [1]}\n"
+    "%2 = exp(%1)\n"
+    "output \"y\" %2\n", 1, "reduce", "exp" },
+  { "reduce/no-rows",
+    "%0 = input \"x\" f32[0, 7, 3]\n"
+    "%1 = reduce_sum(%0) {axes = [1]}\n"
+    "%2 = exp(%1)\n"
+    "output \"y\" %2\n", 0, NULL, NULL },
+  /* a sum of one is its operand, but for what comes after */
+  { "reduce/one-column",
+    "%0 = input \"x\" f32[5, 1, 3]\n"
+    "%1 = reduce_sum(%0) {axes = [1]}\n"
+    "%2 = exp(%1)\n"
+    "output \"y\" %2\n", 1, "reduce", "exp" },
+  { "reduce/not-of-integers",
+    "%0 = input \"x\" i32[5, 6]\n"
+    "%1 = reduce_sum(%0) {axes = [1]}\n"
+    "%2 = neg(%1)\n"
+    "output \"y\" %2\n", 2, "neg", NULL },
+  { "reduce/not-of-another-shape",
+    "%0 = input \"x\" f32[5, 6]\n"
+    "%1 = reduce_mean(%0) {axes = [1], keep_dims = true}\n"
+    "%2 = sub(%0, %1)\n"
+    "output \"y\" %2\n", 2, "sub", NULL },
+  { "reduce/not-if-it-is-needed",
+    "%0 = input \"x\" f32[5, 6]\n"
+    "%1 = reduce_sum(%0) {axes = [1]}\n"
+    "%2 = exp(%1)\n"
+    "output \"y\" %2\n"
+    "output \"z\" %1\n", 2, "exp", NULL },
+  { "softmax/weighted",
+    "%0 = input \"x\" f32[3, 5, 40]\n"
+    "%1 = input \"z\" f32[5, 1]\n"
+    "%2 = softmax(%0) {axis = -1}\n"
+    "%3 = mul(%2, %1)\n"
+    "%4 = exp(%3)\n"
+    "output \"y\" %4\n", 1, "softmax", "mul" },
+  { "softmax/with-operand",
+    "%0 = input \"x\" f32[3, 40, 5]\n"
+    "%1 = log_softmax(%0) {axis = 1}\n"
+    "%2 = mul(%1, %0)\n"
+    "output \"y\" %2\n", 1, "softmax", "mul" },
+  { "softmax/long-rows",
+    "%0 = input \"x\" f32[2, 100000]\n"
+    "%1 = input \"z\" f32[100000]\n"
+    "%2 = softmax(%0) {axis = 1}\n"
+    "%3 = mul(%2, %1)\n"
+    "%4 = cast(%3) {to = f16}\n"
+    "output \"y\" %4\n", 3, "softmax", "mul" },
+  /* what a sum is broadcast over is no part of it */
+  { "norm/of-a-small-sum",
+    "%0 = input \"x\" f32[6, 20]\n"
+    "%1 = input \"z\" f32[6, 20]\n"
+    "%2 = reduce_sum(%0) {axes = [1], keep_dims = true}\n"
+    "%3 = add(%2, %1)\n"
+    "%4 = rms_norm(%3)\n"
+    "output \"y\" %4\n", 2, "norm", "add" },
+
   { "transpose/second",
     "%0 = input \"a\" f32[2, 6, 20]\n"
     "%1 = input \"b\" f32[2, 40, 20]\n"

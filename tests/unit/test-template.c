@@ -563,6 +563,15 @@ test_use (void)
   g_assert_cmpuint (count (text, "//="), ==, 0);
   g_assert_true (g_str_has_suffix (text, "end\n"));
 
+  g_clear_pointer (&text, g_free);
+  rlx_template_set_text (template, "NAMES", "op_exp op_silu");
+  rlx_template_set_text (template, "NOTHING", "");
+  text = rlx_template_expand (template, "#use ${NOTHING}\n#use op_erf ${NAMES}\n", "text", &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (count (text, "fn op_silu("), ==, 1);
+  g_assert_cmpuint (count (text, "fn op_erf("), ==, 1);
+  g_assert_cmpuint (count (text, "fn op_gelu("), ==, 0);
+
   for (gsize i = 0; i < G_N_ELEMENTS (with_include); i++)
     {
       g_autofree char *all = rlx_template_expand (template, with_include[i], "text", &error);
@@ -573,6 +582,8 @@ test_use (void)
     }
 
   assert_fails ("#use\n", "text:1: #use needs a name");
+  assert_fails ("#use ${NONE}\n", "text:1: the text “NONE” is not defined");
+  assert_fails ("#use ${NONE\n", "text:1: “}” is missing after “${”");
   assert_fails ("#use op_exp, op_log\n", "text:1: “, op_log” is not a name");
   assert_fails ("a\n#use op_none\n", "text:2: common/math.wgsl has no function “op_none”");
 }
