@@ -5,6 +5,10 @@
 // position of their token. A lane turns one pair, or copies one of the elements
 // behind the last pair.
 //
+// There may be several tensors (PARTS), each with workgroups of its own: the first
+// TURNED of them are turned, the others copied, and those from PLAIN on go into a
+// cache, from a position on that is read here. What else is in the cache stays.
+//
 // The angles come from tables, or from a position and turns per position.
 // These are fractions of 64 bits, in two words: whole turns do not matter, so
 // that the product is taken modulo 2³² of the upper word, and a position of a
@@ -13,6 +17,11 @@
 // reads, two writes and either two reads of a table that all heads share or
 // some forty operations, so that the time is that of the memory.
 
+#if PLAIN < PARTS
+#include "common/index.wgsl"
+#endif
+
+#if TURNED > 0
 #if !TABLES
 #use op_sin op_cos
 
@@ -35,40 +44,8 @@ fn get_angle (position: i32, pair: u32) -> f32 {
 }
 #endif
 
-@compute @workgroup_size($(WG))
-fn main (@builtin(workgroup_id) wid: vec3<u32>,
-         @builtin(local_invocation_index) lane: u32) {
-  let index = workgroup_index (wid) * $(WG)u + lane;
-  if (index >= p.units) {
-    return;
-  }
-
-  // Pairs, then single elements, of each head of each token.
-  let unit = index % p.head_units;
-  let head = index / p.head_units;
-  let x = head * p.width;
-#if SEQUENCE_FIRST
-  let token = head / p.heads % p.sequence;
-  let batch = head / p.heads / p.sequence;
-#else
-  let token = head % p.sequence;
-  let batch = head / p.sequence / p.heads;
-#endif
-
-  if (unit >= p.pairs) {
-    let at = x + unit + p.pairs;
-    store_y (at, load_x (at));
-    return;
-  }
-
-#if INTERLEAVED
-  let first = unit * 2u;
-  let second = unit * 2u + 1u;
-#else
-  let first = unit;
-  let second = unit + p.pairs;
-#endif
-
+// How the first and the second element of a pair turn: cosine and sine of each.
+fn get_turn (batch: u32, token: u32, unit: u32, first: u32, second: u32) -> vec4<f32> {
 #if POSITIONS == 2
   // The first half of the pairs takes the first coordinate.
   let axis = select (0u, 1u, unit >= p.pairs / 2u);
@@ -88,26 +65,79 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   let row = batch * p.table_batch + token * p.table_row;
 #endif
 #if WIDE
-  let c1 = load_cos (row + first);
-  let s1 = load_sin (row + first);
-  let c2 = load_cos (row + second);
-  let s2 = load_sin (row + second);
+  return vec4<f32> (load_cos (row + first), load_sin (row + first), load_cos (row + second), load_sin (row + second));
 #else
-  let c1 = load_cos (row + unit);
-  let s1 = load_sin (row + unit);
-  let c2 = c1;
-  let s2 = s1;
+  let c = load_cos (row + unit);
+  let s = load_sin (row + unit);
+  return vec4<f32> (c, s, c, s);
 #endif
 #else
   let angle = get_angle (position, unit);
-  let c1 = op_cos (angle);
-  let s1 = op_sin (angle);
-  let c2 = c1;
-  let s2 = s1;
+  let c = op_cos (angle);
+  let s = op_sin (angle);
+  return vec4<f32> (c, s, c, s);
+#endif
+}
 #endif
 
-  let a = load_x (x + first);
-  let b = load_x (x + second);
-  store_y (x + first, a * c1 - b * s1);
-  store_y (x + second, b * c2 + a * s2);
+#for t in 0..PARTS
+fn part$(t) (index: u32) {
+  if (index >= p.units$(t)) {
+    return;
+  }
+
+  // Pairs, then single elements, of each head of each token.
+  let unit = index % p.head_units$(t);
+  let row = index / p.head_units$(t);
+#if SEQUENCE_FIRST
+  let head = row % p.heads$(t);
+  let token = row / p.heads$(t) % p.sequence$(t);
+  let batch = row / p.heads$(t) / p.sequence$(t);
+#else
+  let token = row % p.sequence$(t);
+  let head = row / p.sequence$(t) % p.heads$(t);
+  let batch = row / p.sequence$(t) / p.heads$(t);
+#endif
+  let x = batch * p.x_batch$(t) + head * p.x_head$(t) + token * p.x_token$(t);
+#if t < PLAIN
+  let y = batch * p.y_batch$(t) + head * p.y_head$(t) + token * p.y_token$(t);
+#else
+  let y = batch * p.y_batch$(t) + head * p.y_head$(t) + token * p.y_token$(t) +
+          limit_index (load_indices (0u), p.size$(t) - p.length$(t) + 1u) * p.step$(t);
+#endif
+
+#if t < TURNED
+  if (unit < p.pairs) {
+#if INTERLEAVED
+    let first = unit * 2u;
+    let second = unit * 2u + 1u;
+#else
+    let first = unit;
+    let second = unit + p.pairs;
+#endif
+    let turn = get_turn (batch, token, unit, first, second);
+    let a = load_x$(t) (x + first);
+    let b = load_x$(t) (x + second);
+    store_y$(t) (y + first, a * turn.x - b * turn.y);
+    store_y$(t) (y + second, b * turn.z + a * turn.w);
+    return;
+  }
+  let at = unit + p.pairs;
+#else
+  let at = unit;
+#endif
+  store_y$(t) (y + at, load_x$(t) (x + at));
+}
+#endfor
+
+@compute @workgroup_size($(WG))
+fn main (@builtin(workgroup_id) wid: vec3<u32>,
+         @builtin(local_invocation_index) lane: u32) {
+  let group = workgroup_index (wid);
+#for t in 0..PARTS
+  // Below the first of them this wraps around.
+  if (group - p.first$(t) < p.groups$(t)) {
+    part$(t) ((group - p.first$(t)) * $(WG)u + lane);
+  }
+#endfor
 }

@@ -3,9 +3,27 @@
 
 // Element i of the result is that of x, or that of value where value has been put:
 // `length` of the `size` places of an axis, from a position on that is read here.
-// `inner` elements lie between two places.
+// `inner` elements lie between two places. With UPDATE the result has been x before,
+// and only the elements of value are written.
 
 #include "common/index.wgsl"
+
+#if UPDATE
+
+@compute @workgroup_size($(WG))
+fn main (@builtin(workgroup_id) wid: vec3<u32>,
+         @builtin(local_invocation_index) lane: u32) {
+  let i = workgroup_index (wid) * $(WG)u + lane;
+  if (i >= p.n) {
+    return;
+  }
+
+  let first = limit_index (load_indices (0u), p.size - p.length + 1u);
+  let row = i / p.inner;
+  store_y ((row / p.length * p.size + first + row % p.length) * p.inner + i % p.inner, load_value (i));
+}
+
+#else
 
 fn element (i: u32) -> u32 {
   let first = limit_index (load_indices (0u), p.size - p.length + 1u);
@@ -17,3 +35,5 @@ fn element (i: u32) -> u32 {
 }
 
 #include "common/elements.wgsl"
+
+#endif

@@ -647,10 +647,15 @@ rlx_write_at_lower (RlxLower        *lower,
   const RlxTensorType *x = &node->inputs[0]->type;
   RlxDataType index_type = rlx_data_type_on_device (node->inputs[2]->type.dtype);
   gint64 axis = rlx_node_attr (node, "axis")->i;
+  guint64 n = rlx_type_n_elements (&node->inputs[1]->type);
   guint64 inner = 1;
   RlxKernel *kernel;
+  gboolean update;
 
   if (rlx_type_n_elements (x) == 0)
+    return TRUE;
+  update = rlx_lower_update_state (lower, node->inputs[0], &node->outputs[0]);
+  if (update && n == 0)
     return TRUE;
 
   if (axis < 0)
@@ -658,12 +663,22 @@ rlx_write_at_lower (RlxLower        *lower,
   for (guint i = (guint) axis + 1; i < x->rank; i++)
     inner *= (guint64) x->dims[i];
   kernel = rlx_kernel_new (lower, node, "write-at");
-  rlx_kernel_input_raw (kernel, "x", node->inputs[0]);
+  rlx_kernel_define (kernel, "UPDATE", update);
+  if (!update)
+    rlx_kernel_input_raw (kernel, "x", node->inputs[0]);
   rlx_kernel_input_raw (kernel, "value", node->inputs[1]);
   rlx_kernel_input (kernel, "indices", node->inputs[2]);
   rlx_kernel_define (kernel, "SIGNED", !rlx_data_type_is_unsigned (index_type));
   rlx_kernel_param_u32 (kernel, "inner", inner);
   rlx_kernel_param_u32 (kernel, "size", (guint64) x->dims[axis]);
   rlx_kernel_param_u32 (kernel, "length", (guint64) node->inputs[1]->type.dims[axis]);
+  if (update)
+    {
+      rlx_kernel_output_raw (kernel, "y", &node->outputs[0]);
+      rlx_kernel_define (kernel, "WG", WORKGROUP_SIZE);
+      rlx_kernel_param_u32 (kernel, "n", n);
+      rlx_kernel_set_cost (kernel, 0, 2.0 * (double) rlx_type_n_bytes (&node->inputs[1]->type));
+      return rlx_kernel_dispatch (kernel, (n + WORKGROUP_SIZE - 1) / WORKGROUP_SIZE, error);
+    }
   return rlx_kernel_dispatch_elements (kernel, lower, &node->outputs[0], error);
 }

@@ -69,6 +69,13 @@ void        rlx_lower_alias     (RlxLower         *lower,
                                  const RlxIrValue *view,
                                  const RlxIrValue *base);
 
+/* Lets @value, what the state @state takes in the end, be the state's own memory, so
+ * that steps write what changes and nothing else. FALSE when something else needs
+ * the state as it was; it has to be copied then. */
+gboolean    rlx_lower_update_state (RlxLower         *lower,
+                                    const RlxIrValue *state,
+                                    const RlxIrValue *value);
+
 /* Lets the weight @value, whose element (k, n) is at k · @stride_k + n · @stride_n,
  * lie on the device as [n / @width][k][@width] instead, filled up with zeros.
  * FALSE when it is not a weight, or when something else uses it too. */

@@ -1,13 +1,16 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Rotary positions.
+ * Rotary positions. The compiler joins several of them, and the writing of their
+ * rows into a cache: rlx-rope-private.h.
  */
 #include "config.h"
 
-#include "ops/rlx-kernel-private.h"
+#include "ops/rlx-rope-private.h"
 
 #include <math.h>
+
+#include "ops/rlx-shape-private.h"
 
 gboolean rlx_rope_infer (RlxOpCall *call, GError **error);
 gboolean rlx_rope_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
@@ -198,16 +201,38 @@ rlx_rope_2d_infer (RlxOpCall *call,
 
 /* ---- lowerings --------------------------------------------------------------------- */
 
+/* How all parts of a step turn. */
+typedef struct
+{
+  const RlxIrValue *positions, *cosines, *sines;   /* nullable */
+  guint64 pairs;
+  guint n_axes;
+  gboolean interleaved;
+  gboolean sequence_first;
+  double base, scale;
+  gint64 columns;
+} Turn;
+
+/* Rows of a tensor, each of a head of a token of a batch, and where they go. */
+typedef struct
+{
+  const RlxIrValue *x, *y;
+  guint64 batches, heads, sequence, width, pairs;
+  guint64 x_batch, x_head, x_token;
+  guint64 y_batch, y_head, y_token;
+  guint64 size, length, step;   /* of the cache along its axis, if there is one */
+  gboolean in_place;            /* elements stay where they are */
+} Part;
+
 /* The turns each pair makes from one position to the next, without the whole
  * ones, in units of 2⁻⁶⁴: first the upper words. */
 static const RlxIrValue *
-make_turns (RlxLower        *lower,
-            const RlxIrNode *node,
-            guint64          pairs,
-            guint64          per_axis)
+make_turns (RlxLower   *lower,
+            const Turn *turn)
 {
-  double base = rlx_node_attr (node, "base")->f;
-  double scale = rlx_node_attr (node, "scale")->f;
+  guint64 pairs = turn->pairs, per_axis = pairs / turn->n_axes;
+  double base = turn->base;
+  double scale = turn->scale;
   gint64 shape[] = { (gint64) pairs, 2 };
   g_autofree guint32 *words = g_new0 (guint32, pairs * 2 + 1);
   g_autoptr(RlxTensor) tensor = NULL;
@@ -250,56 +275,33 @@ add_strides (RlxKernel           *kernel,
     }
 }
 
-static gboolean
-lower_rope (RlxLower        *lower,
-            const RlxIrNode *node,
-            guint64          pairs,
-            guint            n_axes,
-            GError         **error)
+/* What the angles come from. */
+static void
+add_turn (RlxLower   *lower,
+          RlxKernel  *kernel,
+          const Turn *turn)
 {
-  const RlxTensorType *x = &node->inputs[X]->type;
-  const RlxIrValue *positions = node->n_inputs > POSITIONS ? node->inputs[POSITIONS] : NULL;
-  const RlxIrValue *cosines = node->n_inputs > COS ? node->inputs[COS] : NULL;
-  gboolean sequence_first = rlx_node_attr (node, "layout")->i == RLX_HEAD_LAYOUT_SEQUENCE_FIRST;
-  guint64 head_units = (guint64) x->dims[3] - pairs;
-  guint64 units;
-  RlxKernel *kernel;
-
-  if (rlx_type_n_elements (x) == 0)
-    return TRUE;
-
-  units = rlx_type_n_elements (x) / x->dims[3] * head_units;
-  kernel = rlx_kernel_new (lower, node, "rope");
-  rlx_kernel_define (kernel, "WG", WORKGROUP_SIZE);
-  rlx_kernel_define (kernel, "INTERLEAVED", rlx_node_attr (node, "interleaved")->i != 0);
-  rlx_kernel_define (kernel, "SEQUENCE_FIRST", sequence_first);
-  rlx_kernel_define (kernel, "POSITIONS", positions == NULL ? 0 : n_axes);
-  rlx_kernel_define (kernel, "GRID", positions == NULL && n_axes == 2);
-  rlx_kernel_define (kernel, "TABLES", cosines != NULL);
-  rlx_kernel_param_u32 (kernel, "units", units);
-  rlx_kernel_param_u32 (kernel, "head_units", head_units);
-  rlx_kernel_param_u32 (kernel, "pairs", pairs);
-  rlx_kernel_param_u32 (kernel, "width", x->dims[3]);
-  rlx_kernel_param_u32 (kernel, "heads", x->dims[sequence_first ? 2 : 1]);
-  rlx_kernel_param_u32 (kernel, "sequence", x->dims[sequence_first ? 1 : 2]);
-  if (n_axes == 2)
-    rlx_kernel_param_u32 (kernel, "columns", rlx_node_attr (node, "columns")->i);
-
-  rlx_kernel_input (kernel, "x", node->inputs[X]);
-  if (positions != NULL)
+  rlx_kernel_define (kernel, "INTERLEAVED", turn->interleaved);
+  rlx_kernel_define (kernel, "POSITIONS", turn->positions == NULL ? 0 : turn->n_axes);
+  rlx_kernel_define (kernel, "GRID", turn->positions == NULL && turn->n_axes == 2);
+  rlx_kernel_define (kernel, "TABLES", turn->cosines != NULL);
+  rlx_kernel_param_u32 (kernel, "pairs", turn->pairs);
+  if (turn->n_axes == 2)
+    rlx_kernel_param_u32 (kernel, "columns", turn->columns);
+  if (turn->positions != NULL)
     {
-      rlx_kernel_input (kernel, "positions", positions);
-      add_strides (kernel, "position", &positions->type, n_axes - 1);
+      rlx_kernel_input (kernel, "positions", turn->positions);
+      add_strides (kernel, "position", &turn->positions->type, turn->n_axes - 1);
     }
-  if (cosines != NULL)
+  if (turn->cosines != NULL)
     {
-      const RlxTensorType *table = &cosines->type;
+      const RlxTensorType *table = &turn->cosines->type;
       guint64 width = table->dims[table->rank - 1];
 
-      rlx_kernel_define (kernel, "WIDE", width != pairs);
-      rlx_kernel_input (kernel, "cos", cosines);
-      rlx_kernel_input (kernel, "sin", node->inputs[SIN]);
-      if (positions != NULL)
+      rlx_kernel_define (kernel, "WIDE", width != turn->pairs);
+      rlx_kernel_input (kernel, "cos", turn->cosines);
+      rlx_kernel_input (kernel, "sin", turn->sines);
+      if (turn->positions != NULL)
         {
           rlx_kernel_param_u32 (kernel, "table_rows", table->dims[0]);
           rlx_kernel_param_u32 (kernel, "table_width", width);
@@ -311,12 +313,173 @@ lower_rope (RlxLower        *lower,
     }
   else
     {
-      rlx_kernel_input (kernel, "turns", make_turns (lower, node, pairs, pairs / n_axes));
+      rlx_kernel_input (kernel, "turns", make_turns (lower, turn));
     }
-  rlx_kernel_output (kernel, "y", &node->outputs[0]);
-  rlx_kernel_allow_in_place (kernel, "x", "y");
-  rlx_kernel_set_cost (kernel, 3.0 * (double) rlx_type_n_elements (x), 2.0 * (double) rlx_type_n_bytes (x));
-  return rlx_kernel_dispatch (kernel, (units - 1) / WORKGROUP_SIZE + 1, error);
+}
+
+static void
+param_indexed (RlxKernel  *kernel,
+               const char *prefix,
+               guint       index,
+               guint64     value)
+{
+  char name[32];
+
+  g_snprintf (name, sizeof name, "%s%u", prefix, index);
+  rlx_kernel_param_u32 (kernel, name, value);
+}
+
+/* Returns how many workgroups the part takes, of which @first is the first. */
+static guint64
+add_part (RlxKernel  *kernel,
+          guint       index,
+          const Part *part,
+          guint64     first)
+{
+  guint64 units = part->batches * part->heads * part->sequence * (part->width - part->pairs);
+  guint64 groups = (units + WORKGROUP_SIZE - 1) / WORKGROUP_SIZE;
+  char x[8], y[8];
+
+  g_snprintf (x, sizeof x, "x%u", index);
+  g_snprintf (y, sizeof y, "y%u", index);
+  rlx_kernel_input (kernel, x, part->x);
+  rlx_kernel_output (kernel, y, part->y);
+  if (part->in_place)
+    rlx_kernel_allow_in_place (kernel, x, y);
+  param_indexed (kernel, "first", index, first);
+  param_indexed (kernel, "groups", index, groups);
+  param_indexed (kernel, "units", index, units);
+  param_indexed (kernel, "head_units", index, part->width - part->pairs);
+  param_indexed (kernel, "heads", index, part->heads);
+  param_indexed (kernel, "sequence", index, part->sequence);
+  param_indexed (kernel, "x_batch", index, part->x_batch);
+  param_indexed (kernel, "x_head", index, part->x_head);
+  param_indexed (kernel, "x_token", index, part->x_token);
+  param_indexed (kernel, "y_batch", index, part->y_batch);
+  param_indexed (kernel, "y_head", index, part->y_head);
+  param_indexed (kernel, "y_token", index, part->y_token);
+  if (part->step > 0)
+    {
+      param_indexed (kernel, "size", index, part->size);
+      param_indexed (kernel, "length", index, part->length);
+      param_indexed (kernel, "step", index, part->step);
+    }
+  return groups;
+}
+
+/* One step for all parts, which have elements. @index is where rows begin in caches. */
+static gboolean
+lower_parts (RlxLower         *lower,
+             const RlxIrNode  *node,
+             const Turn       *turn,
+             const RlxIrValue *index,
+             const Part       *parts,
+             guint             n_parts,
+             GError          **error)
+{
+  RlxKernel *kernel = rlx_kernel_new (lower, node, "rope");
+  guint n_turned = 0, n_plain = 0;
+  guint64 groups = 0;
+  double elements = 0, bytes = 0;
+
+  for (guint i = 0; i < n_parts; i++)
+    {
+      n_turned += parts[i].pairs > 0;
+      n_plain += parts[i].step == 0;
+    }
+  rlx_kernel_define (kernel, "WG", WORKGROUP_SIZE);
+  rlx_kernel_define (kernel, "PARTS", n_parts);
+  rlx_kernel_define (kernel, "TURNED", n_turned);
+  rlx_kernel_define (kernel, "PLAIN", n_plain);
+  rlx_kernel_define (kernel, "SEQUENCE_FIRST", turn->sequence_first);
+  if (n_turned > 0)
+    add_turn (lower, kernel, turn);
+  if (n_plain < n_parts)
+    {
+      rlx_kernel_input (kernel, "indices", index);
+      rlx_kernel_define (kernel, "SIGNED", !rlx_data_type_is_unsigned (rlx_data_type_on_device (index->type.dtype)));
+    }
+  for (guint i = 0; i < n_parts; i++)
+    {
+      groups += add_part (kernel, i, &parts[i], groups);
+      elements += (double) rlx_type_n_elements (&parts[i].x->type);
+      bytes += 2.0 * (double) rlx_type_n_bytes (&parts[i].x->type);
+    }
+  rlx_kernel_set_cost (kernel, 3.0 * elements, bytes);
+  return rlx_kernel_dispatch (kernel, groups, error);
+}
+
+static void
+turn_init (Turn            *turn,
+           const RlxIrNode *node)
+{
+  *turn = (Turn) {
+    .interleaved = rlx_node_attr (node, "interleaved")->i != 0,
+    .sequence_first = rlx_node_attr (node, "layout")->i == RLX_HEAD_LAYOUT_SEQUENCE_FIRST,
+    .base = rlx_node_attr (node, "base")->f,
+    .scale = rlx_node_attr (node, "scale")->f,
+    .n_axes = 1,
+  };
+}
+
+/* The rows of a tensor of four dimensions, from @type, and where they lie in it. */
+static void
+part_init (Part                *part,
+           const RlxTensorType *type,
+           gboolean             sequence_first,
+           gboolean             swapped)
+{
+  guint64 inner = (guint64) type->dims[3];
+  guint64 middle = (guint64) type->dims[2] * inner;
+
+  part->batches = (guint64) type->dims[0];
+  part->width = inner;
+  part->x_batch = (guint64) type->dims[1] * middle;
+  /* Seen through an exchange, the second axis is the third one in memory. */
+  if (sequence_first != swapped)
+    {
+      part->sequence = (guint64) type->dims[1];
+      part->heads = (guint64) type->dims[2];
+      part->x_token = middle;
+      part->x_head = inner;
+    }
+  else
+    {
+      part->heads = (guint64) type->dims[1];
+      part->sequence = (guint64) type->dims[2];
+      part->x_head = middle;
+      part->x_token = inner;
+    }
+}
+
+static gboolean
+lower_rope (RlxLower        *lower,
+            const RlxIrNode *node,
+            Turn            *turn,
+            GError         **error)
+{
+  const RlxTensorType *type = &node->inputs[X]->type;
+  Part part = { .x = node->inputs[X], .y = &node->outputs[0], .pairs = turn->pairs, .in_place = TRUE };
+
+  if (rlx_type_n_elements (type) == 0)
+    return TRUE;
+
+  turn->positions = node->n_inputs > POSITIONS ? node->inputs[POSITIONS] : NULL;
+  turn->cosines = node->n_inputs > COS ? node->inputs[COS] : NULL;
+  turn->sines = node->n_inputs > SIN ? node->inputs[SIN] : NULL;
+  part_init (&part, type, turn->sequence_first, FALSE);
+  part.y_batch = part.x_batch;
+  part.y_head = part.x_head;
+  part.y_token = part.x_token;
+  return lower_parts (lower, node, turn, NULL, &part, 1, error);
+}
+
+static guint64
+get_rope_pairs (const RlxIrNode *rope)
+{
+  gint64 rotated = rlx_op_find_attr (rope->op, "rotated") >= 0 ? rlx_node_attr (rope, "rotated")->i : 0;
+
+  return (guint64) (rotated != 0 ? rotated : rope->inputs[X]->type.dims[3]) / 2;
 }
 
 gboolean
@@ -324,11 +487,11 @@ rlx_rope_lower (RlxLower        *lower,
                 const RlxIrNode *node,
                 GError         **error)
 {
-  gint64 rotated = rlx_node_attr (node, "rotated")->i;
+  Turn turn;
 
-  if (rotated == 0)
-    rotated = node->inputs[X]->type.dims[3];
-  return lower_rope (lower, node, rotated / 2, 1, error);
+  turn_init (&turn, node);
+  turn.pairs = get_rope_pairs (node);
+  return lower_rope (lower, node, &turn, error);
 }
 
 gboolean
@@ -336,5 +499,168 @@ rlx_rope_2d_lower (RlxLower        *lower,
                    const RlxIrNode *node,
                    GError         **error)
 {
-  return lower_rope (lower, node, node->inputs[X]->type.dims[3] / 2, 2, error);
+  Turn turn;
+
+  turn_init (&turn, node);
+  turn.pairs = get_rope_pairs (node);
+  turn.n_axes = 2;
+  turn.columns = rlx_node_attr (node, "columns")->i;
+  return lower_rope (lower, node, &turn, error);
+}
+
+/* ---- several at once, and rows of caches -------------------------------------------- */
+
+static gboolean rlx_joint_rope_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
+
+static const RlxAttrDef joint_attrs[] = {
+  { .name = "parts", .kind = RLX_ATTR_INTS },
+  { .name = "pairs", .kind = RLX_ATTR_INT },
+  { .name = "axes", .kind = RLX_ATTR_INT, .default_int = 1 },
+  { .name = "columns", .kind = RLX_ATTR_INT },
+  { .name = "interleaved", .kind = RLX_ATTR_BOOL },
+  { .name = "layout", .kind = RLX_ATTR_INT },
+  { .name = "base", .kind = RLX_ATTR_FLOAT },
+  { .name = "scale", .kind = RLX_ATTR_FLOAT },
+};
+
+const RlxOp rlx_op_joint_rope = {
+  .name = "joint_rope",
+  .family = "Internal",
+  .summary = "Rotary positions of several tensors, and rows that are written into caches.",
+  .bound = "that of rope",
+  .flags = RLX_OP_INTERNAL,
+  .attrs = joint_attrs,
+  .n_attrs = G_N_ELEMENTS (joint_attrs),
+  .lower = rlx_joint_rope_lower,
+};
+
+/* A part in the attribute. */
+#define PART_INTS 5
+
+RlxAttrValue *
+rlx_joint_rope_attrs (const RlxIrNode   *rope,
+                      const RlxRopePart *parts,
+                      guint              n_parts)
+{
+  const RlxOp *op = &rlx_op_joint_rope;
+  RlxAttrValue *attrs = rlx_attrs_new (op);
+  gint64 ints[RLX_JOINT_ROPE_MAX_PARTS * PART_INTS];
+  gboolean plane = rope != NULL && rlx_op_find_attr (rope->op, "columns") >= 0;
+
+  for (guint i = 0; i < n_parts; i++)
+    {
+      gint64 *part = ints + i * PART_INTS;
+
+      part[0] = parts[i].turns;
+      part[1] = parts[i].writes;
+      part[2] = parts[i].swap_x;
+      part[3] = parts[i].swap_y;
+      part[4] = parts[i].axis;
+    }
+  rlx_attr_set_ints (&attrs[rlx_op_find_attr (op, "parts")], ints, n_parts * PART_INTS);
+  if (rope == NULL)
+    return attrs;
+
+  rlx_attr_set_int (&attrs[rlx_op_find_attr (op, "pairs")], (gint64) get_rope_pairs (rope));
+  rlx_attr_set_int (&attrs[rlx_op_find_attr (op, "axes")], plane ? 2 : 1);
+  if (plane)
+    rlx_attr_set_int (&attrs[rlx_op_find_attr (op, "columns")], rlx_node_attr (rope, "columns")->i);
+  rlx_attr_set_int (&attrs[rlx_op_find_attr (op, "interleaved")], rlx_node_attr (rope, "interleaved")->i);
+  rlx_attr_set_int (&attrs[rlx_op_find_attr (op, "layout")], rlx_node_attr (rope, "layout")->i);
+  rlx_attr_set_float (&attrs[rlx_op_find_attr (op, "base")], rlx_node_attr (rope, "base")->f);
+  rlx_attr_set_float (&attrs[rlx_op_find_attr (op, "scale")], rlx_node_attr (rope, "scale")->f);
+  return attrs;
+}
+
+/* Rows of any rank that go into a cache in their order. */
+static void
+part_init_plain (Part                *part,
+                 const RlxTensorType *cache,
+                 guint                axis)
+{
+  part->batches = part->width = part->heads = 1;
+  for (guint i = 0; i < axis; i++)
+    part->batches *= (guint64) cache->dims[i];
+  for (guint i = axis + 1; i < cache->rank; i++)
+    part->width *= (guint64) cache->dims[i];
+  part->sequence = part->length;
+  part->x_token = part->y_token = part->step = part->width;
+  part->x_batch = part->length * part->width;
+  part->y_batch = part->size * part->width;
+}
+
+/* Where the rows of a part go. The last axis of a cache may be the one that grows. */
+static void
+part_set_target (Part                *part,
+                 const RlxTensorType *cache,
+                 guint                axis,
+                 gboolean             sequence_first,
+                 gboolean             swapped)
+{
+  Part target = { 0, };
+
+  part_init (&target, cache, sequence_first, swapped);
+  part->y_batch = target.x_batch;
+  part->y_head = target.x_head;
+  part->y_token = target.x_token;
+  part->step = 1;
+  for (guint i = axis + 1; i < cache->rank; i++)
+    part->step *= (guint64) cache->dims[i];
+}
+
+static gboolean
+rlx_joint_rope_lower (RlxLower        *lower,
+                      const RlxIrNode *node,
+                      GError         **error)
+{
+  const RlxAttrValue *ints = rlx_node_attr (node, "parts");
+  guint n_parts = ints->n_ints / PART_INTS;
+  RlxIrValue *const *sources = node->inputs + RLX_JOINT_ROPE_N_SHARED;
+  RlxIrValue *const *caches = sources + n_parts;
+  Part parts[RLX_JOINT_ROPE_MAX_PARTS] = { { 0, }, };
+  Turn turn;
+
+  turn_init (&turn, node);
+  turn.positions = node->inputs[RLX_JOINT_ROPE_POSITIONS];
+  turn.cosines = node->inputs[RLX_JOINT_ROPE_COSINES];
+  turn.sines = node->inputs[RLX_JOINT_ROPE_SINES];
+  turn.pairs = (guint64) rlx_node_attr (node, "pairs")->i;
+  turn.n_axes = (guint) rlx_node_attr (node, "axes")->i;
+  turn.columns = rlx_node_attr (node, "columns")->i;
+
+  for (guint i = 0; i < n_parts; i++)
+    {
+      const gint64 *values = ints->ints + i * PART_INTS;
+      gboolean turns = values[0] != 0, writes = values[1] != 0, swap_x = values[2] != 0, swap_y = values[3] != 0;
+      guint axis = (guint) values[4];
+      const RlxTensorType *type = &sources[i]->type, *target = &node->outputs[i].type;
+      Part *part = &parts[i];
+
+      part->x = sources[i];
+      part->y = &node->outputs[i];
+      if (writes)
+        {
+          guint seen = swap_x != swap_y && (axis == 1 || axis == 2) ? 3 - axis : axis;
+
+          part->size = (guint64) target->dims[axis];
+          part->length = (guint64) type->dims[seen];
+          if (!rlx_lower_update_state (lower, *caches, part->y) && !rlx_lower_copy_all (lower, node, *caches, part->y, error))
+            return FALSE;
+          caches++;
+        }
+      if (turns || swap_x)
+        {
+          part->pairs = turns ? turn.pairs : 0;
+          part_init (part, type, turn.sequence_first, swap_x);
+          part_set_target (part, target, axis, turn.sequence_first, swap_y);
+          if (!writes)
+            part->step = 0;
+          part->in_place = !writes && swap_x == swap_y;
+        }
+      else
+        {
+          part_init_plain (part, target, axis);
+        }
+    }
+  return lower_parts (lower, node, &turn, node->inputs[RLX_JOINT_ROPE_INDEX], parts, n_parts, error);
 }

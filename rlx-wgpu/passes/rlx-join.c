@@ -307,22 +307,6 @@ append_joint (Joiner      *self,
 
 /* ---- attention ----------------------------------------------------------------------- */
 
-/* Whether a node changes the places of heads and sequence, and nothing else. */
-static gboolean
-is_head_swap (const RlxIrNode *node)
-{
-  static const gint64 order[] = { 0, 2, 1, 3 };
-  const RlxAttrValue *permutation;
-
-  if (!g_str_equal (node->op->name, "transpose") || node->outputs[0].type.rank != 4)
-    return FALSE;
-  permutation = rlx_node_attr (node, "permutation");
-  for (guint i = 0; i < 4; i++)
-    if (permutation->n_ints != 4 || (permutation->ints[i] + 4) % 4 != order[i])
-      return FALSE;
-  return TRUE;
-}
-
 static gboolean
 append_attention (Joiner          *self,
                   const RlxIrNode *node)
@@ -337,10 +321,10 @@ append_attention (Joiner          *self,
       rlx_node_attr (node, "layout")->i != RLX_HEAD_LAYOUT_HEADS_FIRST)
     return FALSE;
   user = g_ptr_array_index (self->ir->nodes, g_array_index (users, guint, 0));
-  if (!is_head_swap (user))
+  if (!rlx_node_swaps_middle (user))
     return FALSE;
   for (guint i = 0; i < 3; i++)
-    if (!is_head_swap (node->inputs[i]->node))
+    if (!rlx_node_swaps_middle (node->inputs[i]->node))
       {
         RLX_NOTE (FUSE, "%%%u attention is transposed afterwards, but not each of its operands before", node->outputs[0].id);
         return FALSE;

@@ -36,6 +36,10 @@ RlxIr *     rlx_pass_recognise (const RlxIr             *ir,
 /* Makes one node of several in what a transformer's layer is made of. */
 RlxIr *     rlx_pass_join     (const RlxIr *ir);
 
+/* Makes one node of rotary positions and the writing of rows into caches. */
+RlxIr *     rlx_pass_rotate   (const RlxIr             *ir,
+                               const RlxGpuAdapterInfo *adapter);
+
 /* Makes `fused` nodes of all element-wise nodes, as large as the rules allow. */
 RlxIr *     rlx_pass_fuse     (const RlxIr             *ir,
                                const RlxGpuAdapterInfo *adapter);
@@ -61,6 +65,9 @@ gboolean *  rlx_ir_find_pinned_values  (const RlxIr *ir);
 RlxIrNode * rlx_ir_copy_node           (RlxIr           *out,
                                         const RlxIrNode *node,
                                         RlxIrValue     **map);
+/* Whether a node of four dimensions exchanges the two in the middle, heads and
+ * sequence, and does nothing else. */
+gboolean    rlx_node_swaps_middle      (const RlxIrNode *node);
 /* Copies outputs and assignments, at the end. */
 void        rlx_ir_copy_results        (RlxIr             *out,
                                         const RlxIr       *ir,

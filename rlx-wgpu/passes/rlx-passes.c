@@ -30,6 +30,7 @@ rlx_run_passes (const RlxIr             *ir,
   g_autoptr(RlxIr) integers = NULL;
   g_autoptr(RlxIr) recognised = NULL;
   g_autoptr(RlxIr) joined = NULL;
+  g_autoptr(RlxIr) rotated = NULL;
   g_autoptr(RlxIr) fused = NULL;
 
   if (expanded == NULL)
@@ -38,10 +39,11 @@ rlx_run_passes (const RlxIr             *ir,
   integers = rlx_pass_qdq (simple, adapter);
   recognised = rlx_pass_recognise (integers != NULL ? integers : simple, adapter);
   joined = rlx_pass_join (recognised);
-  fused = rlx_pass_fuse (joined, adapter);
+  rotated = rlx_pass_rotate (joined, adapter);
+  fused = rlx_pass_fuse (rotated, adapter);
   if (!check_pass (expanded, "expand", error) || !check_pass (simple, "simplify", error) ||
       (integers != NULL && !check_pass (integers, "qdq", error)) || !check_pass (recognised, "recognise", error) ||
-      !check_pass (joined, "join", error) || !check_pass (fused, "fuse", error))
+      !check_pass (joined, "join", error) || !check_pass (rotated, "rotate", error) || !check_pass (fused, "fuse", error))
     return NULL;
   return g_steal_pointer (&fused);
 }

@@ -7,6 +7,8 @@
 
 #include "passes/rlx-passes-private.h"
 
+#include "ops/rlx-op-private.h"
+
 GArray **
 rlx_ir_find_users (const RlxIr    *ir,
                    const gboolean *live)
@@ -85,4 +87,19 @@ rlx_ir_copy_results (RlxIr             *out,
 
       rlx_ir_add_assign (out, map[assign->state->id], map[assign->value->id]);
     }
+}
+
+gboolean
+rlx_node_swaps_middle (const RlxIrNode *node)
+{
+  static const gint64 order[] = { 0, 2, 1, 3 };
+  const RlxAttrValue *permutation;
+
+  if (!g_str_equal (node->op->name, "transpose") || node->outputs[0].type.rank != 4)
+    return FALSE;
+  permutation = rlx_node_attr (node, "permutation");
+  for (guint i = 0; i < 4; i++)
+    if (permutation->n_ints != 4 || (permutation->ints[i] + 4) % 4 != order[i])
+      return FALSE;
+  return TRUE;
 }

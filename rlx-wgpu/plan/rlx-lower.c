@@ -275,6 +275,32 @@ rlx_lower_alias (RlxLower         *lower,
   g_hash_table_insert (lower->slots, (gpointer) view, GUINT_TO_POINTER (slot + 1));
 }
 
+/* Who else reads the state may do so later, and by way of a view that nobody knows
+ * here: so there must be nobody. */
+gboolean
+rlx_lower_update_state (RlxLower         *lower,
+                        const RlxIrValue *state,
+                        const RlxIrValue *value)
+{
+  const RlxIr *ir = lower->plan->ir;
+  guint slot;
+
+  if (RLX_DEBUG_CHECK (NO_ALIAS) || !is_leaf (state->node, "state") || lower->uses[state->id] != 1)
+    return FALSE;
+  for (guint i = 0; i < ir->assigns->len; i++)
+    {
+      const RlxIrAssign *assign = &g_array_index (ir->assigns, RlxIrAssign, i);
+
+      if (assign->state != state || assign->value != value)
+        continue;
+      rlx_lower_alias (lower, value, state);
+      slot = rlx_lower_get_slot (lower, state);
+      g_array_index (lower->plan->slots, RlxSlot, slot).updated = TRUE;
+      return TRUE;
+    }
+  return FALSE;
+}
+
 RlxIrValue *
 rlx_lower_temporary (RlxLower            *lower,
                      const RlxTensorType *type)

@@ -20,7 +20,7 @@ typedef enum
   RLX_SLOT_INPUT,      /* uploaded at the start of a run */
   RLX_SLOT_WEIGHT,     /* constant or parameter: uploaded once, read-only */
   RLX_SLOT_FOLDED,     /* computed once from weights, by the prologue */
-  RLX_SLOT_STATE,      /* persists between runs, written by copies only */
+  RLX_SLOT_STATE,      /* persists between runs; written by copies at the end, or by steps that update it */
 } RlxSlotKind;
 
 /* A weight as a kernel wants it: rlx_lower_pack_weight(). */
@@ -44,6 +44,7 @@ typedef struct
   int last;               /* last step that uses it; G_MAXINT: the end of the run */
   guint buffer;           /* index into RlxPlan.buffers */
   guint64 offset;
+  gboolean updated;       /* states: steps write a part of it, for everybody who reads it */
   int shares;             /* slot whose memory it took over in place, -1 */
 } RlxSlot;
 

@@ -425,25 +425,51 @@ place_activations (Planner *self)
     }
 }
 
-/* Slots that never move: one after the other, a new buffer when one is full. */
+/* The first buffer of @kind from @first on that slot @index fits into; -1 for none. */
+static int
+find_static (Planner      *self,
+             guint         index,
+             RlxBufferKind kind,
+             guint         first)
+{
+  const GArray *buffers = self->plan->buffers;
+  guint64 size = align_up (get_slot (self->plan, index)->size, self->alignment);
+
+  for (guint i = first; i < buffers->len; i++)
+    {
+      const RlxBuffer *buffer = &g_array_index (buffers, RlxBuffer, i);
+
+      if (buffer->kind == kind && buffer->size + size <= self->adapter->limits.max_buffer_size && !has_conflict (self, index, i, index))
+        return (int) i;
+    }
+  return -1;
+}
+
+/* Slots that never move: one after the other, a new buffer when one is full. A step
+ * that updates a state may read another: these have buffers of their own. */
 static void
 place_static (Planner      *self,
               RlxSlotKind   kind,
               RlxBufferKind buffer_kind)
 {
   RlxPlan *plan = self->plan;
-  int current = -1;
+  guint first = plan->buffers->len;
 
   for (guint i = 0; i < plan->slots->len; i++)
     {
       RlxSlot *slot = get_slot (plan, i);
       guint64 size = align_up (slot->size, self->alignment);
       RlxBuffer *buffer;
+      int current;
 
       if (slot->kind != kind || slot->joined > 0)
         continue;
-      if (current < 0 || g_array_index (plan->buffers, RlxBuffer, current).size + size > self->adapter->limits.max_buffer_size)
+      current = find_static (self, i, buffer_kind, first);
+      if (current < 0)
         current = (int) add_buffer (plan, buffer_kind);
+      else if (kind != RLX_SLOT_STATE)
+        first = (guint) current;
+      self->placed[i] = kind == RLX_SLOT_STATE;
       buffer = &g_array_index (plan->buffers, RlxBuffer, current);
       slot->buffer = (guint) current;
       slot->offset = buffer->size;

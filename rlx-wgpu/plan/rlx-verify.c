@@ -91,7 +91,7 @@ check_step (const RlxPlan *plan,
 
       if (!arg->is_output && slot->kind == RLX_SLOT_ACTIVATION && (slot->first < 0 || slot->first >= (int) index))
         return fail (error, "step %u (%s) reads slot %u, which step %d writes", index, step->op, arg->slot, slot->first);
-      if (arg->is_output && (slot->kind == RLX_SLOT_WEIGHT || slot->kind == RLX_SLOT_STATE || slot->kind == RLX_SLOT_INPUT) &&
+      if (arg->is_output && (slot->kind == RLX_SLOT_WEIGHT || (slot->kind == RLX_SLOT_STATE && !slot->updated) || slot->kind == RLX_SLOT_INPUT) &&
           slot->first >= 0 && slot->leaf != NULL)
         return fail (error, "step %u (%s) writes slot %u, which is not for steps to write", index, step->op, arg->slot);
       for (guint j = 0; arg->is_output && j < step->args->len; j++)

@@ -3,6 +3,9 @@
 """Graphs for the kernels that the calls of the property tests do not lead to: those for large tensors, for parameters,
 for every packed format, and with other operators fused in."""
 
+import base64
+import math
+
 FLOATS = 'f32', 'f16'
 # The numbers and bytes of a block.
 PACKED = {
@@ -35,6 +38,14 @@ class Graph:
 
     def parameter(self, type):
         return self.leaf('parameter', type)
+
+    def update(self, type, op, *operands, **attributes):
+        """A state of zeros, of a type whose elements have bytes, that takes what an operator makes of it."""
+        size = {'f32': 4, 'f16': 2, 'u8': 1}[type.split('[')[0]] * math.prod(map(int, type.split('[')[1].strip(']').split(',')))
+        state = self.leaf('state', f'{type} base64:"{base64.b64encode(bytes(size)).decode()}"')
+        value = self.add(op, state, *operands, **attributes)
+        self.lines.append(f'assign {state} {value}')
+        return value
 
     def add(self, op, *operands, results=1, **attributes):
         operands = [self.input(o) if o and o[0] != '%' else o or '_' for o in operands]
@@ -173,6 +184,24 @@ def attention(g, t):
     call((1, 12, 2048, 66), 2048, 12, 'f32[2048, 2048]')
 
 
+def caches(g, t):
+    """What a decoder turns and keeps, in both orders of heads and tokens, with angles of every kind."""
+    for tokens in 1, 9:
+        for order, layout in ([1, 8, tokens, 64], 'heads-first'), ([1, tokens, 8, 64], 'sequence-first'):
+            axis = order.index(tokens, 1)
+            cache = f'{t}{[n if i != axis else 100 for i, n in enumerate(order)]}'
+            at, p, cos, sin = g.input('i32[]'), g.input(f'i32[{tokens}]'), g.input('f32[100, 64]'), g.input('f32[100, 64]')
+            for angles in (p,), (p, cos, sin), ():
+                for interleaved in False, True:
+                    def turn(x):
+                        return g.add('rope', x, *angles, layout=layout, interleaved=interleaved)
+                    q, k, v = (g.input(f'{t}{order}') for _ in range(3))
+                    q, k = turn(q), g.update(cache, 'write_at', turn(k), at, axis=axis)
+                    g.output(q, k, g.update(cache, 'write_at', v, at, axis=axis))
+            g.output(g.update(cache, 'write_at', f'{t}{order}', at, axis=axis))
+    g.output(g.update('u8[10, 30]', 'write_at', 'u8[10, 3]', 'u32[]', axis=1))
+
+
 def long_rows(g, t):
     """Rows that are cut, and rows that are many; then those across."""
     for m, n in (2, 100000), (300, 1000), (4, 70000):
@@ -301,7 +330,7 @@ def copies(g):
 
 def get_all():
     texts = []
-    for fill in products, odd_products, epilogues, convolutions, elements, attention, long_rows, large_sums, recurrent:
+    for fill in products, odd_products, epilogues, convolutions, elements, attention, caches, long_rows, large_sums, recurrent:
         for t in FLOATS:
             g = Graph()
             fill(g, t)

@@ -491,7 +491,7 @@ static const Case cases[] = {
     "%47 = parameter \"b4\" f32[32]\n"
     "%48 = layer_norm(%45, %46, %47)\n"
     "output \"y\" %48\n", 7, "attention", "copy" },
-  /* A layer of a decoder: two norms, projections, two times positions, attention,
+  /* A layer of a decoder: two norms, projections, positions, attention,
    * output, gate, the other side of it, and the way back. */
   { "networks/decoder",
     "%0 = input \"x\" f32[1, 5, 64]\n"
@@ -525,7 +525,7 @@ static const Case cases[] = {
     "%28 = parameter \"wd\" f32[128, 64]\n"
     "%29 = matmul(%27, %28)\n"
     "%30 = add(%29, %19)\n"
-    "output \"y\" %30\n", 10, "attention", "fused" },
+    "output \"y\" %30\n", 9, "attention", "fused" },
 };
 
 /* Whether a kernel of the plan has a name that begins with @start. */

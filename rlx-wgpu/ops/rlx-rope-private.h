@@ -1,0 +1,45 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Several rotations in one dispatch, and rows that go straight into a cache.
+ */
+#pragma once
+
+#include "ops/rlx-kernel-private.h"
+
+G_BEGIN_DECLS
+
+#define RLX_JOINT_ROPE_MAX_PARTS 4
+
+/* The first inputs of a joint_rope, each of which may be NULL. What each part reads
+ * follows, then the cache of each part that has one. */
+enum
+{
+  RLX_JOINT_ROPE_POSITIONS,
+  RLX_JOINT_ROPE_COSINES,
+  RLX_JOINT_ROPE_SINES,
+  RLX_JOINT_ROPE_INDEX,      /* where the rows begin in the caches */
+  RLX_JOINT_ROPE_N_SHARED,
+};
+
+/* A part is turned, or written into a cache at a position, or both. Parts without a
+ * cache come first, parts that are not turned last. */
+typedef struct
+{
+  gboolean turns;
+  gboolean writes;
+  gboolean swap_x;   /* the operand is read through an exchange of its two middle axes */
+  gboolean swap_y;   /* and so is what is written */
+  guint axis;        /* of the cache */
+} RlxRopePart;
+
+/* Output i is that of part i: the type of its operand, or of its cache. */
+extern const RlxOp rlx_op_joint_rope;
+
+/* The attributes of a joint_rope whose parts turn as @rope does, which may be NULL
+ * when none turns. */
+RlxAttrValue *rlx_joint_rope_attrs (const RlxIrNode   *rope,
+                                    const RlxRopePart *parts,
+                                    guint              n_parts);
+
+G_END_DECLS
