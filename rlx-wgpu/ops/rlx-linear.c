@@ -358,8 +358,7 @@ rlx_qkv_linear_lower (RlxLower        *lower,
                       GError         **error)
 {
   RlxProduct product = {
-    .y = { &node->outputs[0], &node->outputs[1], &node->outputs[2] },
-    .n_outputs = 3,
+    .n_outputs = node->n_outputs,
     .bias = node->n_inputs > 2 ? node->inputs[2] : NULL,
     .bias_n = 1,
     .alpha = 1.0,
@@ -372,11 +371,29 @@ rlx_qkv_linear_lower (RlxLower        *lower,
 
   set_matrix_a (&product, node->inputs[0], FALSE);
   set_matrix_b (&product, node->inputs[1], rlx_node_attr (node, "transpose_b")->i != 0);
-  for (guint i = 0; i < 3; i++)
-    product.widths[i] = (guint64) node->outputs[i].type.dims[node->outputs[i].type.rank - 1];
+  for (guint i = 0; i < node->n_outputs; i++)
+    {
+      product.y[i] = &node->outputs[i];
+      product.widths[i] = (guint64) node->outputs[i].type.dims[node->outputs[i].type.rank - 1];
+    }
   product.m = n_elements / product.widths[0];
   return rlx_lower_product (lower, node, &product, error);
 }
+
+static const RlxAttrDef split_attrs[] = {
+  { .name = "transpose_b", .kind = RLX_ATTR_BOOL },
+};
+
+const RlxOp rlx_op_split_linear = {
+  .name = "split_linear",
+  .family = "Internal",
+  .summary = "A matrix product whose columns go to several results.",
+  .bound = "that of linear",
+  .flags = RLX_OP_INTERNAL,
+  .attrs = split_attrs,
+  .n_attrs = G_N_ELEMENTS (split_attrs),
+  .lower = rlx_qkv_linear_lower,
+};
 
 /* ---- products that share an operand ------------------------------------------------ */
 

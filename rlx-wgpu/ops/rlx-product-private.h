@@ -74,6 +74,8 @@ typedef struct
   guint workgroup;
 } RlxProductMatrix;
 
+/* As qkv_linear, for any number of results that a product may have. */
+extern const RlxOp rlx_op_split_linear;
 extern const RlxOp rlx_op_joint_linear;
 extern const RlxOp rlx_op_joint_linear_transposed;
 

@@ -33,6 +33,9 @@ RlxIr *     rlx_pass_qdq      (const RlxIr             *ir,
 RlxIr *     rlx_pass_recognise (const RlxIr             *ir,
                                 const RlxGpuAdapterInfo *adapter);
 
+/* Lets products store the parts of their columns that others want by themselves. */
+RlxIr *     rlx_pass_parts    (const RlxIr *ir);
+
 /* Makes one node of several in what a transformer's layer is made of. */
 RlxIr *     rlx_pass_join     (const RlxIr *ir);
 
@@ -68,6 +71,11 @@ RlxIrNode * rlx_ir_copy_node           (RlxIr           *out,
 /* Whether a node of four dimensions exchanges the two in the middle, heads and
  * sequence, and does nothing else. */
 gboolean    rlx_node_swaps_middle      (const RlxIrNode *node);
+/* Whether a node is the product of rows with a weight, with a bias for each column or
+ * none, as qkv_linear is. */
+gboolean    rlx_node_is_projection     (const RlxIrNode *node);
+/* What a value is without reshapes that come to nothing. */
+const RlxIrValue *rlx_value_skip_reshapes (const RlxIrValue *value);
 /* Copies outputs and assignments, at the end. */
 void        rlx_ir_copy_results        (RlxIr             *out,
                                         const RlxIr       *ir,

@@ -29,6 +29,7 @@ rlx_run_passes (const RlxIr             *ir,
   g_autoptr(RlxIr) simple = NULL;
   g_autoptr(RlxIr) integers = NULL;
   g_autoptr(RlxIr) recognised = NULL;
+  g_autoptr(RlxIr) parted = NULL;
   g_autoptr(RlxIr) joined = NULL;
   g_autoptr(RlxIr) rotated = NULL;
   g_autoptr(RlxIr) fused = NULL;
@@ -38,12 +39,13 @@ rlx_run_passes (const RlxIr             *ir,
   simple = rlx_pass_simplify (expanded);
   integers = rlx_pass_qdq (simple, adapter);
   recognised = rlx_pass_recognise (integers != NULL ? integers : simple, adapter);
-  joined = rlx_pass_join (recognised);
+  parted = rlx_pass_parts (recognised);
+  joined = rlx_pass_join (parted);
   rotated = rlx_pass_rotate (joined, adapter);
   fused = rlx_pass_fuse (rotated, adapter);
   if (!check_pass (expanded, "expand", error) || !check_pass (simple, "simplify", error) ||
       (integers != NULL && !check_pass (integers, "qdq", error)) || !check_pass (recognised, "recognise", error) ||
-      !check_pass (joined, "join", error) || !check_pass (rotated, "rotate", error) || !check_pass (fused, "fuse", error))
+      !check_pass (parted, "parts", error) || !check_pass (joined, "join", error) || !check_pass (rotated, "rotate", error) || !check_pass (fused, "fuse", error))
     return NULL;
   return g_steal_pointer (&fused);
 }

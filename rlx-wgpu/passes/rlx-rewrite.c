@@ -103,3 +103,33 @@ rlx_node_swaps_middle (const RlxIrNode *node)
       return FALSE;
   return TRUE;
 }
+
+gboolean
+rlx_node_is_projection (const RlxIrNode *node)
+{
+  const RlxIrValue *bias;
+
+  if (g_str_equal (node->op->name, "matmul"))
+    return node->inputs[1]->type.rank == 2 && node->inputs[0]->type.rank >= 1 && rlx_node_attr (node, "transpose_a")->i == 0;
+  if (!g_str_equal (node->op->name, "linear"))
+    return FALSE;
+  bias = node->n_inputs > 2 ? node->inputs[2] : NULL;
+  return rlx_node_attr (node, "transpose_a")->i == 0 && rlx_node_attr (node, "alpha")->f == 1.0 &&
+         (bias == NULL || (rlx_node_attr (node, "beta")->f == 1.0 && bias->type.rank == 1 &&
+                           bias->type.dims[0] == node->outputs[0].type.dims[node->outputs[0].type.rank - 1]));
+}
+
+const RlxIrValue *
+rlx_value_skip_reshapes (const RlxIrValue *value)
+{
+  const RlxIrValue *found = value, *next = value;
+
+  while (g_str_equal (next->node->op->name, "reshape") || g_str_equal (next->node->op->name, "squeeze") ||
+         g_str_equal (next->node->op->name, "unsqueeze"))
+    {
+      next = next->node->inputs[0];
+      if (rlx_type_same_shape (&next->type, &value->type))
+        found = next;
+    }
+  return found;
+}

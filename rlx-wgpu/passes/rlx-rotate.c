@@ -142,7 +142,7 @@ find_part (Rotator         *self,
       part->write = node;
     }
 
-  part->x = node->inputs[rope ? X : ROWS];
+  part->x = rlx_value_skip_reshapes (node->inputs[rope ? X : ROWS]);
   if (rlx_node_swaps_middle (part->x->node))
     {
       part->how.swap_x = TRUE;

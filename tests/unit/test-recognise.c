@@ -413,6 +413,156 @@ static const Case cases[] = {
     "%4 = rms_norm(%3)\n"
     "output \"y\" %4\n", 2, "norm", "add" },
 
+  { "parts/split",
+    "%0 = input \"x\" f32[2, 5, 32]\n"
+    "%1 = parameter \"w\" f32[32, 48]\n"
+    "%2 = matmul(%0, %1)\n"
+    "%3, %4, %5 = split(%2) {axis = -1, sizes = [16, 24, 8]}\n"
+    "%6 = softmax(%3) {axis = -1}\n"
+    "%7 = softmax(%4) {axis = -1}\n"
+    "%8 = softmax(%5) {axis = -1}\n"
+    "output \"q\" %6\n"
+    "output \"k\" %7\n"
+    "output \"v\" %8\n", 4, "matmul", "copy" },
+  /* As files of image networks have it: the three of them are an axis of their own. */
+  { "parts/picked",
+    "%0 = input \"x\" f32[2, 10, 32]\n"
+    "%1 = parameter \"w\" f32[32, 96]\n"
+    "%2 = parameter \"b\" f32[96]\n"
+    "%3 = linear(%0, %1, %2)\n"
+    "%4 = reshape(%3) {shape = [2, 10, 3, 4, 8]}\n"
+    "%5 = transpose(%4) {permutation = [2, 0, 3, 1, 4]}\n"
+    "%6 = constant i32[] [0]\n"
+    "%7 = constant i32[] [1]\n"
+    "%8 = constant i32[] [-1]\n"
+    "%10 = gather(%5, %6) {axis = 0}\n"
+    "%11 = gather(%5, %7) {axis = 0}\n"
+    "%12 = gather(%5, %8) {axis = 0}\n"
+    "%20 = attention(%10, %11, %12)\n"
+    "%21 = transpose(%20) {permutation = [0, 2, 1, 3]}\n"
+    "%22 = reshape(%21) {shape = [2, 10, 32]}\n"
+    "output \"y\" %22\n", 2, "attention", "copy" },
+  { "parts/sliced-and-squeezed",
+    "%0 = input \"x\" f32[2, 10, 32]\n"
+    "%1 = parameter \"w\" f32[32, 96]\n"
+    "%2 = parameter \"b\" f32[96]\n"
+    "%3 = linear(%0, %1, %2)\n"
+    "%4 = reshape(%3) {shape = [2, 10, 3, 4, 8]}\n"
+    "%5 = transpose(%4) {permutation = [2, 0, 3, 1, 4]}\n"
+    "%6 = slice(%5) {starts = [2], ends = [3]}\n"
+    "%7 = slice(%5) {starts = [0], ends = [1]}\n"
+    "%8 = slice(%5) {starts = [1], ends = [2]}\n"
+    "%10 = squeeze(%7) {axes = [0]}\n"
+    "%11 = squeeze(%8) {axes = [0]}\n"
+    "%12 = reshape(%6) {shape = [2, 4, 10, 8]}\n"
+    "%20 = attention(%10, %11, %12)\n"
+    "%21 = transpose(%20) {permutation = [0, 2, 1, 3]}\n"
+    "%22 = reshape(%21) {shape = [2, 10, 32]}\n"
+    "output \"y\" %22\n", 2, "attention", "copy" },
+  { "parts/split-and-squeezed",
+    "%0 = input \"x\" f32[2, 10, 32]\n"
+    "%1 = parameter \"w\" f32[32, 96]\n"
+    "%2 = parameter \"b\" f32[96]\n"
+    "%3 = linear(%0, %1, %2)\n"
+    "%4 = reshape(%3) {shape = [2, 10, 3, 4, 8]}\n"
+    "%5 = transpose(%4) {permutation = [-3, 0, -2, 1, -1]}\n"
+    "%6, %7, %8 = split(%5) {axis = -5, parts = 3}\n"
+    "%10 = squeeze(%6) {axes = [0]}\n"
+    "%11 = squeeze(%7) {axes = [0]}\n"
+    "%12 = squeeze(%8) {axes = [0]}\n"
+    "%20 = attention(%10, %11, %12)\n"
+    "%21 = transpose(%20) {permutation = [0, 2, 1, 3]}\n"
+    "%22 = reshape(%21) {shape = [2, 10, 32]}\n"
+    "output \"y\" %22\n", 2, "attention", "copy" },
+  /* Heads of keys are fewer; rows become batches on the way. */
+  { "parts/heads",
+    "%0 = input \"x\" f32[20, 32]\n"
+    "%1 = parameter \"w\" f32[48, 32]\n"
+    "%2 = linear(%0, %1) {transpose_b = true}\n"
+    "%3 = reshape(%2) {shape = [2, 10, 6, 8]}\n"
+    "%4, %5, %6 = split(%3) {axis = 2, sizes = [4, 1, 1]}\n"
+    "%7 = attention(%4, %5, %6) {layout = sequence-first}\n"
+    "output \"y\" %7\n", 2, "attention", "copy" },
+  { "parts/heads-come-forward",
+    "%0 = input \"x\" f32[2, 10, 32]\n"
+    "%1 = parameter \"w\" f32[32, 48]\n"
+    "%2 = matmul(%0, %1)\n"
+    "%3 = reshape(%2) {shape = [2, 10, 6, 8]}\n"
+    "%4 = transpose(%3) {permutation = [0, 2, 1, 3]}\n"
+    "%5 = slice(%4) {starts = [0], ends = [4], axes = [1]}\n"
+    "%6 = slice(%4) {starts = [4], ends = [5], axes = [1]}\n"
+    "%7 = slice(%4) {starts = [5], ends = [6], axes = [1]}\n"
+    "%8 = attention(%5, %6, %7)\n"
+    "%9 = transpose(%8) {permutation = [0, 2, 1, 3]}\n"
+    "output \"y\" %9\n", 2, "attention", "copy" },
+  /* A gate and what it lets through. */
+  { "parts/two",
+    "%0 = input \"x\" f32[10, 32]\n"
+    "%1 = parameter \"w\" f32[32, 96]\n"
+    "%2 = matmul(%0, %1)\n"
+    "%3, %4 = split(%2) {axis = 1, parts = 2}\n"
+    "%5 = swiglu(%3, %4)\n"
+    "output \"y\" %5\n", 2, "swiglu", "copy" },
+  { "parts/keys-and-values",
+    "%0 = input \"x\" f32[2, 9, 32]\n"
+    "%1 = input \"q\" f32[2, 4, 7, 8]\n"
+    "%2 = parameter \"w\" f32[32, 64]\n"
+    "%3 = matmul(%0, %2)\n"
+    "%4 = reshape(%3) {shape = [2, 9, 2, 4, 8]}\n"
+    "%5 = transpose(%4) {permutation = [2, 0, 1, 3, 4]}\n"
+    "%6 = constant i64[1] [0]\n"
+    "%7 = constant i64[1] [1]\n"
+    "%8 = gather(%5, %6) {axis = 0}\n"
+    "%9 = gather(%5, %7) {axis = 0}\n"
+    "%10 = reshape(%8) {shape = [2, 9, 4, 8]}\n"
+    "%11 = reshape(%9) {shape = [2, 9, 4, 8]}\n"
+    "%12 = transpose(%1) {permutation = [0, 2, 1, 3]}\n"
+    "%13 = attention(%12, %10, %11) {layout = sequence-first}\n"
+    "output \"y\" %13\n", 3, "attention", "gather" },
+  { "parts/one-row",
+    "%0 = input \"x\" f32[1, 1, 32]\n"
+    "%1 = parameter \"w\" f32[32, 96]\n"
+    "%2 = matmul(%0, %1)\n"
+    "%3 = reshape(%2) {shape = [1, 1, 3, 4, 8]}\n"
+    "%4 = slice(%3) {starts = [0], ends = [1], axes = [2]}\n"
+    "%5 = slice(%3) {starts = [1], ends = [3], axes = [2]}\n"
+    "%6 = softmax(%4) {axis = -1}\n"
+    "%7 = softmax(%5) {axis = -1}\n"
+    "output \"y\" %6\n"
+    "output \"z\" %7\n", 3, "softmax", "copy" },
+  { "parts/not-if-heads-are-slower",
+    "%0 = input \"x\" f32[2, 10, 32]\n"
+    "%1 = parameter \"w\" f32[32, 96]\n"
+    "%2 = matmul(%0, %1)\n"
+    "%3 = reshape(%2) {shape = [2, 10, 4, 3, 8]}\n"
+    "%4, %5, %6 = split(%3) {axis = 3, parts = 3}\n"
+    "%7 = softmax(%4) {axis = -1}\n"
+    "%8 = softmax(%5) {axis = -1}\n"
+    "%9 = softmax(%6) {axis = -1}\n"
+    "output \"q\" %7\n"
+    "output \"k\" %8\n"
+    "output \"v\" %9\n", 7, "copy", NULL },
+  { "parts/not-if-some-are-left-out",
+    "%0 = input \"x\" f32[10, 32]\n"
+    "%1 = parameter \"w\" f32[32, 96]\n"
+    "%2 = matmul(%0, %1)\n"
+    "%3 = slice(%2) {starts = [0], ends = [40], axes = [1]}\n"
+    "%4 = slice(%2) {starts = [39], ends = [96], axes = [1]}\n"
+    "%5 = softmax(%3) {axis = -1}\n"
+    "%6 = softmax(%4) {axis = -1}\n"
+    "output \"y\" %5\n"
+    "output \"z\" %6\n", 5, "copy", NULL },
+  { "parts/not-if-all-is-needed",
+    "%0 = input \"x\" f32[10, 32]\n"
+    "%1 = parameter \"w\" f32[32, 96]\n"
+    "%2 = matmul(%0, %1)\n"
+    "%3, %4 = split(%2) {axis = 1, sizes = [40, 56]}\n"
+    "%5 = softmax(%3) {axis = -1}\n"
+    "%6 = softmax(%4) {axis = -1}\n"
+    "output \"x\" %2\n"
+    "output \"y\" %5\n"
+    "output \"z\" %6\n", 5, "copy", NULL },
+
   { "transpose/second",
     "%0 = input \"a\" f32[2, 6, 20]\n"
     "%1 = input \"b\" f32[2, 40, 20]\n"
