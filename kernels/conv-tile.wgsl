@@ -103,7 +103,7 @@ fn fetch_a (source: SourceX, step: u32, end: u32) -> vec4<f32> {
   return fetch_x (source, step, end);
 }
 
-#include "common/operand-b.wgsl"
+#include "common/operand.wgsl" x="b" X="B" m="n" ALONG_K=B_ALONG_K VECTORS=B_VECTORS SPLIT=B_SPLIT PANEL=PANEL
 #else
 alias SourceB = SourceX;
 
@@ -119,7 +119,7 @@ fn fetch_b (source: SourceX, step: u32, end: u32) -> vec4<f32> {
   return fetch_x (source, step, end);
 }
 
-#include "common/operand-a.wgsl"
+#include "common/operand.wgsl" x="a" X="A" m="m" ALONG_K=A_ALONG_K VECTORS=A_VECTORS SPLIT=A_SPLIT PANEL=0
 #endif
 #endif
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
 // A product of matrices on a GPU, in tiles: common/tile.wgsl has the inner product,
-// common/product.wgsl the epilogue, common/operand-a.wgsl and operand-b.wgsl are the loader.
+// common/product.wgsl the epilogue, common/operand.wgsl is the loader of each operand.
 //
 // From memory come BM + BN numbers for BM · BN products, so tiles of 32 x 32 have an
 // intensity of 8 flops a byte, 64 x 64 of 16, 128 x 128 of 32, twice that in f16. A row of a
@@ -13,7 +13,7 @@
 #include "common/product.wgsl"
 
 #if PRODUCT
-#include "common/operand-a.wgsl"
-#include "common/operand-b.wgsl"
+#include "common/operand.wgsl" x="a" X="A" m="m" ALONG_K=A_ALONG_K VECTORS=A_VECTORS SPLIT=A_SPLIT PANEL=0
+#include "common/operand.wgsl" x="b" X="B" m="n" ALONG_K=B_ALONG_K VECTORS=B_VECTORS SPLIT=B_SPLIT PANEL=PANEL
 #endif
 #include "common/tile.wgsl"

@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The rlx-wgpu authors
+// SPDX-License-Identifier: LGPL-2.1-or-later
+
+// The loader of operand `a` or `b` for common/tile.wgsl: a matrix, by the distances between its
+// elements. A vector is one load (VECTORS) where its four numbers lie side by side and all
+// vectors begin at a multiple of four; else it is four loads. With SPLIT the steps are
+// two dimensions, of which the inner one has p.split.
+//
+// With PANEL the weights lie as [columns / 32][k][32], filled up with zeros, b_k is 32 and
+// every vector is one load. So lie those of several products that are made at once, and
+// those that could not be read in vectors as they were.
+//
+// Included with x and X, the name of the operand; m, that of its rows or columns; and its
+// ALONG_K, VECTORS, SPLIT and PANEL.
+
+// What an invocation fetches.
+struct Source${X} {
+  at: u32,      // its address at step 0
+  first: u32,   // the first of four rows or columns that are fetched one by one
+  k: u32,       // from which step of those that are asked for
+}
+
+fn step_${x} (k: u32) -> u32 {
+#if SPLIT
+  return k / p.split * p.split_stride + k % p.split * p.${x}_k;
+#else
+  return k * p.${x}_k;
+#endif
+}
+
+fn begin_${x} (to: Place, across: u32, k: u32) -> Source${X} {
+#if PANEL
+#elif PARTS
+  let at = 0u;
+#else
+  let at = origin (to.batch).${x};
+#endif
+#if PANEL
+  let first = min (across, (p.${m} - 1u) / 4u * 4u);
+  return Source${X} (first / 32u * 32u * p.k + first % 32u, 0u, k);
+#elif ALONG_K
+  return Source${X} (at + min (across, p.${m} - 1u) * p.${x}_${m}, 0u, k);
+#elif VECTORS
+  return Source${X} (at + min (across, p.${m} - 4u), 0u, k);
+#else
+  return Source${X} (at, across, k);
+#endif
+}
+
+fn fetch_${x} (source: Source${X}, step: u32, end: u32) -> vec4<f32> {
+  let k = step + source.k;
+#if ALONG_K && VECTORS
+  return select (vec4<f32> (), load4_${x} ((source.at + step_${x} (min (k, p.k - 4u))) / 4u), k < end);
+#elif ALONG_K
+  let last = end - 1u;
+  let v = vec4<f32> (load_${x} (source.at + step_${x} (min (k, last))), load_${x} (source.at + step_${x} (min (k + 1u, last))),
+                     load_${x} (source.at + step_${x} (min (k + 2u, last))), load_${x} (source.at + step_${x} (min (k + 3u, last))));
+  return select (vec4<f32> (), v, vec4<u32> (k, k + 1u, k + 2u, k + 3u) < vec4<u32> (end));
+#else
+  let at = source.at + step_${x} (min (k, end - 1u));
+#if VECTORS
+  return select (vec4<f32> (), load4_${x} (at / 4u), k < end);
+#else
+  let last = p.${m} - 1u;
+  let i = source.first;
+  let v = vec4<f32> (load_${x} (at + min (i, last) * p.${x}_${m}), load_${x} (at + min (i + 1u, last) * p.${x}_${m}),
+                     load_${x} (at + min (i + 2u, last) * p.${x}_${m}), load_${x} (at + min (i + 3u, last) * p.${x}_${m}));
+  return select (vec4<f32> (), v, k < end);
+#endif
+#endif
+}
