@@ -231,6 +231,144 @@ test_transformer (void)
   g_assert_cmpuint (all.pipelines, ==, one.pipelines);
 }
 
+/* ---- a decoder ------------------------------------------------------------------------- */
+
+static RlxNode *
+leaf (Net          *net,
+      const char   *name,
+      RlxDataType   data_type,
+      const gint64 *shape,
+      gsize         n_dims)
+{
+  g_autoptr (GError) error = NULL;
+  RlxNode *node = rlx_graph_input (net->graph, name, data_type, shape, n_dims, &error);
+
+  g_assert_no_error (error);
+  return node;
+}
+
+/* A cache of 96 tokens that takes @rows at @position. */
+static RlxNode *
+cache (Net        *net,
+       const char *kind,
+       RlxNode    *rows,
+       RlxNode    *position)
+{
+  const gint64 shape[] = { 1, 96, 2, 16 };
+  g_autofree float *zeros = g_new0 (float, 96 * 2 * 16);
+  g_autofree char *name = g_strdup_printf ("%s%u", kind, net->n_parameters++);
+  g_autoptr (RlxTensor) initial = NULL;
+  g_autoptr (GError) error = NULL;
+  RlxNode *state, *next;
+
+  initial = rlx_tensor_new_from_data (RLX_DATA_TYPE_F32, shape, 4, (const guint8 *) zeros, 96 * 2 * 16 * sizeof (float), &error);
+  g_assert_no_error (error);
+  state = rlx_graph_state (net->graph, name, initial, &error);
+  g_assert_no_error (error);
+  next = add (net, "write_at", "{'axis': <int64 1>}", state, rows, position);
+  rlx_graph_assign (net->graph, state, next, &error);
+  g_assert_no_error (error);
+  return next;
+}
+
+static RlxNode *
+project (Net     *net,
+         RlxNode *x,
+         int      from,
+         int      to)
+{
+  return add (net, "matmul", NULL, x, parameter (net, 2, from, to), NULL);
+}
+
+static RlxNode *
+turn (Net     *net,
+      RlxNode *x,
+      int      tokens,
+      int      n_heads,
+      RlxNode *positions)
+{
+  g_autofree char *shape = g_strdup_printf ("{'shape': <[int64 1, %d, %d, 16]>}", tokens, n_heads);
+
+  x = add (net, "reshape", shape, x, NULL, NULL);
+  return positions != NULL ? add (net, "rope", "{'layout': <'sequence-first'>}", x, positions, NULL) : x;
+}
+
+static RlxNode *
+rms_norm (Net     *net,
+          RlxNode *x)
+{
+  return add (net, "rms_norm", NULL, x, parameter (net, 1, 64), NULL);
+}
+
+static RlxNode *
+attend (Net     *net,
+        RlxNode *q,
+        RlxNode *k,
+        RlxNode *v,
+        RlxNode *lengths)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree RlxNode **results = NULL;
+  RlxNode *inputs[] = { q, k, v, NULL, lengths };
+  gsize n;
+
+  results = rlx_graph_add_op (net->graph, "attention", inputs, 5, g_variant_new_parsed ("{'layout': <'sequence-first'>, 'causal': <true>}"),
+                              &n, &error);
+  g_assert_no_error (error);
+  return results[0];
+}
+
+/* As Llama has it: RMS norm, projections with fewer heads of keys, rotary positions, a
+ * cache for keys and values, attention to it, output and residual; norm, gate, residual. */
+static Counts
+build_decoder (guint n_layers,
+               int   tokens)
+{
+  g_autofree char *name = g_strdup_printf ("decoder of %u layers, %d tokens", n_layers, tokens);
+  g_autofree char *flat = g_strdup_printf ("{'shape': <[int64 1, %d, 64]>}", tokens);
+  Net net = { rlx_graph_new (), 0 };
+  RlxNode *x = input (&net, (gint64[]) { 1, tokens, 64 }, 3);
+  RlxNode *positions = leaf (&net, "positions", RLX_DATA_TYPE_I32, (gint64[]) { tokens }, 1);
+  RlxNode *position = leaf (&net, "position", RLX_DATA_TYPE_I32, NULL, 0);
+  RlxNode *lengths = leaf (&net, "lengths", RLX_DATA_TYPE_I32, (gint64[]) { 1 }, 1);
+
+  for (guint i = 0; i < n_layers; i++)
+    {
+      RlxNode *y = rms_norm (&net, x);
+      RlxNode *q = turn (&net, project (&net, y, 64, 64), tokens, 4, positions);
+      RlxNode *k = turn (&net, project (&net, y, 64, 32), tokens, 2, positions);
+      RlxNode *v = turn (&net, project (&net, y, 64, 32), tokens, 2, NULL);
+
+      y = attend (&net, q, cache (&net, "k", k, position), cache (&net, "v", v, position), lengths);
+      y = add (&net, "reshape", flat, y, NULL, NULL);
+      x = add (&net, "add", NULL, x, project (&net, y, 64, 64), NULL);
+      y = rms_norm (&net, x);
+      y = add (&net, "mul", NULL, add (&net, "silu", NULL, project (&net, y, 64, 128), NULL, NULL), project (&net, y, 64, 128), NULL);
+      x = add (&net, "add", NULL, x, project (&net, y, 128, 64), NULL);
+    }
+  return compile (&net, name, x);
+}
+
+/* Tokens at a time: many for a prompt, then one after the other. */
+static void
+test_decoder (void)
+{
+  static const int tokens[] = { 32, 1 };
+
+  if (rlx_test_device () == NULL)
+    return;
+  for (guint i = 0; i < G_N_ELEMENTS (tokens); i++)
+    {
+      Counts one = build_decoder (1, tokens[i]), all = build_decoder (8, tokens[i]);
+
+      /* Norm; query, key and value; positions and caches; attention; output; norm; gate;
+       * what it lets through; back. */
+      g_assert_cmpuint (one.dispatches, ==, 9);
+      g_assert_cmpuint (all.dispatches, ==, 8 * one.dispatches);
+      g_assert_cmpuint (all.pipelines, ==, one.pipelines);
+    }
+}
+
 /* ---- many nodes --------------------------------------------------------------------------- */
 
 /* Ten operators, a hundred times, each time with other shapes. */
@@ -277,6 +415,7 @@ main (int   argc,
 
   g_test_add_func ("/sharing/residual", test_residual);
   g_test_add_func ("/sharing/transformer", test_transformer);
+  g_test_add_func ("/sharing/decoder", test_decoder);
   g_test_add_func ("/sharing/thousand", test_thousand);
 
   return g_test_run ();
