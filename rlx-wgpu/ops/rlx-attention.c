@@ -505,8 +505,9 @@ lower_keys (const Attention *self,
   const guint64 lanes = 8;
   guint64 rows = self->share * self->q.sequence;
   guint64 n_groups = (guint64) self->q.batch * self->k.heads * rows;
-  /* Two workgroups for each of eight cores, but at least eight keys for each lane. */
-  guint64 parts = CLAMP (MIN ((16 + n_groups - 1) / n_groups, (guint64) self->k.sequence / 64), 1, 16);
+  /* Two workgroups for each of eight cores, but at least 256 keys for each: fewer take less
+   * time than the step that joins them. */
+  guint64 parts = CLAMP (MIN ((16 + n_groups - 1) / n_groups, (guint64) self->k.sequence / 256), 1, 16);
   guint64 span = (self->k.sequence - 1) / parts + 1;
   RlxKernel *kernel = rlx_kernel_new (lower, self->node, "attention-keys");
   const RlxIrValue *sums, *state;

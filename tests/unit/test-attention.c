@@ -333,6 +333,9 @@ test_all (void)
   check_all (20, 70, 20);
   check_all (2, 70, 20);
   check_all (2, 700, 20);
+  /* so few rows that their keys are dealt out */
+  check ((Case) CASE ("f32", 1, 2, 1, 2, 900, 16, 20, .mask = "f32[1,1,1,900]", .causal = TRUE, .window = 700, .softcap = 3,
+                      .range = 3, .lengths = (double[]) { 850 }, .sequence_first = TRUE, .sink = TRUE));
   check ((Case) CASE ("f32", 6, 4, 2, 301, 100, 16, 20));
 }
 
@@ -678,6 +681,7 @@ test_dispatches (void)
   g_assert_cmpuint (count_dispatches (4, 1, 1), ==, 1);
   g_assert_cmpuint (count_dispatches (4, 1, 100), ==, 1);
   g_assert_cmpuint (count_dispatches (4, 4, 100), ==, 1);
+  g_assert_cmpuint (count_dispatches (4, 1, 400), ==, 1);
   g_assert_cmpuint (count_dispatches (4, 1, 1000), ==, 2);
   g_assert_cmpuint (count_dispatches (4, 8, 1000), ==, 1);
 }
