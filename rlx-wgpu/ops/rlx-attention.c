@@ -5,8 +5,8 @@
  */
 #include "config.h"
 
+#include "ops/rlx-attention-private.h"
 #include "ops/rlx-index-private.h"
-#include "ops/rlx-kernel-private.h"
 
 #include <math.h>
 
@@ -23,6 +23,9 @@ enum
   LENGTHS,
   SINK,
 };
+
+/* In lists of layouts. */
+#define RESULT 3
 
 /* The dimensions of query, key, value and result, whatever the layout. */
 typedef struct
@@ -209,7 +212,7 @@ typedef struct
   const RlxIrValue *inputs[6];   /* NULL for one that is left out */
   const RlxIrValue *y;
   Heads q, k, v;
-  gint64 layout;
+  gint64 layouts[4];             /* of query, key, value and result */
   guint64 share;                 /* heads of the query for one of the key */
   double scale;
   double softcap;
@@ -219,11 +222,21 @@ typedef struct
   double bytes;
 } Attention;
 
+static gint64
+get_layout (gint64   layout,
+            gboolean swapped)
+{
+  if (!swapped)
+    return layout;
+  return layout == RLX_HEAD_LAYOUT_HEADS_FIRST ? RLX_HEAD_LAYOUT_SEQUENCE_FIRST : RLX_HEAD_LAYOUT_HEADS_FIRST;
+}
+
 static void
 attention_init (Attention       *self,
                 const RlxIrNode *node)
 {
   gint64 window = rlx_node_attr (node, "window")->i;
+  guint swapped = 0;
   double n_scores;
 
   *self = (Attention) { .node = node, .y = &node->outputs[0] };
@@ -235,10 +248,13 @@ attention_init (Attention       *self,
     }
   self->bytes += (double) rlx_type_n_bytes (&self->y->type);
 
-  self->layout = rlx_node_attr (node, "layout")->i;
-  self->q = get_heads (&self->inputs[QUERY]->type, self->layout);
-  self->k = get_heads (&self->inputs[KEY]->type, self->layout);
-  self->v = get_heads (&self->inputs[VALUE]->type, self->layout);
+  if (node->op == &rlx_op_mixed_attention)
+    swapped = (guint) rlx_node_attr (node, "swapped")->i;
+  for (guint i = 0; i < G_N_ELEMENTS (self->layouts); i++)
+    self->layouts[i] = get_layout (rlx_node_attr (node, "layout")->i, swapped >> i & 1);
+  self->q = get_heads (&self->inputs[QUERY]->type, self->layouts[QUERY]);
+  self->k = get_heads (&self->inputs[KEY]->type, self->layouts[KEY]);
+  self->v = get_heads (&self->inputs[VALUE]->type, self->layouts[VALUE]);
   self->share = self->q.heads / self->k.heads;
   self->scale = rlx_node_attr (node, "scale")->f;
   if (self->scale == 0.0)
@@ -259,7 +275,8 @@ add_strides (const Attention *self,
              char             prefix,
              const Heads     *heads)
 {
-  gboolean first = self->layout == RLX_HEAD_LAYOUT_HEADS_FIRST;
+  guint index = prefix == 'q' ? QUERY : prefix == 'k' ? KEY : prefix == 'v' ? VALUE : RESULT;
+  gboolean first = self->layouts[index] == RLX_HEAD_LAYOUT_HEADS_FIRST;
   char name[16];
 
   g_snprintf (name, sizeof name, "%c_batch", prefix);
@@ -618,4 +635,45 @@ rlx_attention_lower (RlxLower        *lower,
   if (self.q.sequence < 8)
     return lower_split (&self, lower, cpu, error);
   return cpu ? lower_rows (&self, lower, error) : lower_tile (&self, lower, error);
+}
+
+/* ---- of mixed layouts ------------------------------------------------------------------ */
+
+static const RlxAttrDef mixed_attrs[] = {
+  { .name = "scale", .kind = RLX_ATTR_FLOAT },
+  { .name = "softcap", .kind = RLX_ATTR_FLOAT },
+  { .name = "causal", .kind = RLX_ATTR_BOOL },
+  { .name = "window", .kind = RLX_ATTR_INT },
+  { .name = "layout", .kind = RLX_ATTR_INT },
+  { .name = "swapped", .kind = RLX_ATTR_INT },
+};
+
+const RlxOp rlx_op_mixed_attention = {
+  .name = "mixed_attention",
+  .family = "Internal",
+  .summary = "Attention whose operands and result do not all have the same layout.",
+  .bound = "that of attention",
+  .flags = RLX_OP_INTERNAL,
+  .attrs = mixed_attrs,
+  .n_attrs = G_N_ELEMENTS (mixed_attrs),
+  .lower = rlx_attention_lower,
+};
+
+RlxAttrValue *
+rlx_mixed_attention_attrs (const RlxIrNode *attention,
+                           guint            swapped)
+{
+  const RlxOp *op = &rlx_op_mixed_attention;
+  RlxAttrValue *attrs = rlx_attrs_new (op);
+
+  for (guint i = 0; i < op->n_attrs; i++)
+    {
+      if (g_str_equal (op->attrs[i].name, "swapped"))
+        rlx_attr_set_int (&attrs[i], swapped);
+      else if (op->attrs[i].kind == RLX_ATTR_FLOAT)
+        rlx_attr_set_float (&attrs[i], rlx_node_attr (attention, op->attrs[i].name)->f);
+      else
+        rlx_attr_set_int (&attrs[i], rlx_node_attr (attention, op->attrs[i].name)->i);
+    }
+  return attrs;
 }

@@ -5,17 +5,15 @@
  *
  * - Two or three products of one matrix with weights become one joint_linear,
  *   unless what follows one of them can be its epilogue.
- * - Attention between transposes that bring the heads forward and back again
- *   takes its operands as they were.
+ * - Attention takes each of its operands as it was before a transpose that brings the
+ *   heads forward, and leaves its result as it is after one that brings them back.
  */
 #include "config.h"
 
 #include "passes/rlx-passes-private.h"
 
-#include <string.h>
-
+#include "ops/rlx-attention-private.h"
 #include "ops/rlx-product-private.h"
-#include "ops/rlx-shape-private.h"
 #include "util/rlx-debug-private.h"
 
 /* The node that is built for several is built where the first of them stands. */
@@ -135,45 +133,73 @@ append_joint (Joiner      *self,
 
 /* ---- attention ----------------------------------------------------------------------- */
 
+/* The value in front of an exchange of heads and sequence; NULL when there is none. */
+static const RlxIrValue *
+find_unswapped (const RlxIrValue *value)
+{
+  const RlxIrNode *node = rlx_value_skip_reshapes (value)->node;
+
+  return rlx_node_swaps_middle (node) ? node->inputs[0] : NULL;
+}
+
 static gboolean
 append_attention (Joiner          *self,
                   const RlxIrNode *node)
 {
-  const GArray *users = self->users[node->outputs[0].id];
+  const RlxIrValue *result = &node->outputs[0];
+  const GArray *users = self->users[result->id];
   g_autoptr(GPtrArray) inputs = NULL;
-  const RlxIrNode *user;
+  guint swapped = 0;
   RlxIrNode *copy;
-  int layout;
 
-  if (!g_str_equal (node->op->name, "attention") || self->pinned[node->outputs[0].id] || users == NULL || users->len != 1 ||
-      rlx_node_attr (node, "layout")->i != RLX_HEAD_LAYOUT_HEADS_FIRST)
+  if (!g_str_equal (node->op->name, "attention"))
     return FALSE;
-  user = g_ptr_array_index (self->ir->nodes, g_array_index (users, guint, 0));
-  if (!rlx_node_swaps_middle (user))
-    return FALSE;
-  for (guint i = 0; i < 3; i++)
-    if (!rlx_node_swaps_middle (rlx_value_skip_reshapes (node->inputs[i])->node))
-      {
-        RLX_NOTE (FUSE, "%%%u attention is transposed afterwards, but not each of its operands before", node->outputs[0].id);
-        return FALSE;
-      }
 
   inputs = g_ptr_array_new ();
   for (guint i = 0; i < node->n_inputs; i++)
     {
-      const RlxIrValue *value = node->inputs[i];
+      const RlxIrValue *value = node->inputs[i], *unswapped = i < 3 ? find_unswapped (value) : NULL;
 
-      if (i < 3)
-        value = rlx_value_skip_reshapes (value)->node->inputs[0];
+      if (unswapped != NULL)
+        {
+          swapped |= 1u << i;
+          value = unswapped;
+        }
       g_ptr_array_add (inputs, value == NULL ? NULL : self->map[value->id]);
     }
-  copy = rlx_ir_append_copy (self->out, node, (RlxIrValue **) inputs->pdata);
-  layout = rlx_op_find_attr (node->op, "layout");
-  copy->attrs[layout].i = RLX_HEAD_LAYOUT_SEQUENCE_FIRST;
-  copy->attrs[layout].is_set = TRUE;
-  copy->outputs[0].type = user->outputs[0].type;
-  self->map[user->outputs[0].id] = &copy->outputs[0];
-  RLX_NOTE (FUSE, "%%%u: attention takes its operands without the transposes", node->outputs[0].id);
+  if (!self->pinned[result->id] && users != NULL && users->len == 1)
+    {
+      const RlxIrNode *user = g_ptr_array_index (self->ir->nodes, g_array_index (users, guint, 0));
+
+      if (rlx_node_swaps_middle (user))
+        {
+          swapped |= RLX_ATTENTION_SWAPPED_RESULT;
+          result = &user->outputs[0];
+        }
+    }
+  if (swapped == 0)
+    return FALSE;
+
+  if (swapped == RLX_ATTENTION_SWAPPED_ALL)
+    {
+      int layout = rlx_op_find_attr (node->op, "layout");
+
+      copy = rlx_ir_append_copy (self->out, node, (RlxIrValue **) inputs->pdata);
+      copy->outputs[0].type = result->type;
+      rlx_attr_set_int (&copy->attrs[layout], copy->attrs[layout].i == RLX_HEAD_LAYOUT_HEADS_FIRST ? RLX_HEAD_LAYOUT_SEQUENCE_FIRST
+                                                                                               : RLX_HEAD_LAYOUT_HEADS_FIRST);
+    }
+  else
+    {
+      copy = rlx_ir_append (self->out, &rlx_op_mixed_attention, rlx_mixed_attention_attrs (node, swapped),
+                            (RlxIrValue **) inputs->pdata, inputs->len, &result->type, 1);
+      copy->origin = node->origin;
+      copy->name = g_strdup (node->name);
+    }
+  self->map[result->id] = &copy->outputs[0];
+  RLX_NOTE (FUSE, "%%%u: attention does without the transposes of%s%s%s%s", node->outputs[0].id,
+            swapped & RLX_ATTENTION_SWAPPED_QUERY ? " query" : "", swapped & RLX_ATTENTION_SWAPPED_KEY ? " key" : "",
+            swapped & RLX_ATTENTION_SWAPPED_VALUE ? " value" : "", swapped & RLX_ATTENTION_SWAPPED_RESULT ? " result" : "");
   return TRUE;
 }
 

@@ -308,7 +308,7 @@ append_projection (Parter           *self,
   rlx_attr_set_int (&attrs[rlx_op_find_attr (op, "transpose_b")], rlx_node_attr (product, "transpose_b")->i);
   for (guint i = 0; i < MIN (product->n_inputs, 3); i++)
     inputs[i] = product->inputs[i] ? self->map[product->inputs[i]->id] : NULL;
-  node = rlx_ir_append (self->out, op, attrs, inputs, inputs[2] ? 3 : 2, types, found->n_parts);
+  node = rlx_ir_append (self->out, op, attrs, inputs, 3, types, found->n_parts);
   node->origin = product->origin;
   node->name = g_strdup (product->name);
   for (guint i = 0; i < found->n_parts; i++)

@@ -149,7 +149,7 @@ static const Case cases[] = {
     "keep %0 %9\n"
     "keep %1 %10\n"
     "output \"y\" %11\n", 2, 3, 0 },
-  /* As files have it: heads come forward before all else. */
+  /* As files have it: heads come forward before all else, and go back in the end. */
   { "decoder-with-transposes",
     "%0 = cache \"k\" f32[1, 2, 9, 8]\n"
     "%1 = cache \"v\" f32[1, 2, 9, 8]\n"
@@ -166,9 +166,10 @@ static const Case cases[] = {
     "%12 = write_at(%0, %11, %5) {axis = 2}\n"
     "%13 = write_at(%1, %9, %5) {axis = -2}\n"
     "%14 = attention(%10, %12, %13) {causal = true}\n"
+    "%15 = transpose(%14) {permutation = [0, 2, 1, 3]}\n"
     "keep %0 %12\n"
     "keep %1 %13\n"
-    "output \"y\" %14\n", 2, 3, 0 },
+    "output \"y\" %15\n", 2, 3, 0 },
   { "transpose-before-the-cache",
     "%0 = cache \"k\" f32[2, 3, 9, 8]\n"
     "%1 = input \"new k\" f32[2, 2, 3, 8]\n"

@@ -107,6 +107,56 @@ static const Case cases[] = {
     "%8 = matmul(%7, %5)\n"
     "%9 = transpose(%8) {permutation = [0, 2, 1, 3]}\n"
     "output \"y\" %9\n", 1, "attention", "copy" },
+  /* The cache has another layout than what goes in and comes out. */
+  { "attention/mixed-heads-first-7",
+    "%0 = input \"q\" f32[2, 7, 4, 8]\n"
+    "%1 = input \"k\" f32[2, 2, 9, 8]\n"
+    "%2 = input \"v\" f32[2, 2, 9, 5]\n"
+    "%3 = transpose(%0) {permutation = [0, 2, 1, 3]}\n"
+    "%4 = attention(%3, %1, %2) {layout = heads-first, causal = true, softcap = 2, scale = 0.5, window = 6}\n"
+    "%5 = transpose(%4) {permutation = [0, 2, 1, 3]}\n"
+    "output \"y\" %5\n", 1, "attention", "copy" },
+  { "attention/mixed-sequence-first-7",
+    "%0 = input \"q\" f32[2, 4, 7, 8]\n"
+    "%1 = input \"k\" f32[2, 9, 2, 8]\n"
+    "%2 = input \"v\" f32[2, 9, 2, 5]\n"
+    "%3 = transpose(%0) {permutation = [0, 2, 1, 3]}\n"
+    "%4 = attention(%3, %1, %2) {layout = sequence-first, causal = true, softcap = 2, scale = 0.5, window = 6}\n"
+    "%5 = transpose(%4) {permutation = [0, 2, 1, 3]}\n"
+    "output \"y\" %5\n", 1, "attention", "copy" },
+  { "attention/mixed-heads-first-1",
+    "%0 = input \"q\" f32[2, 1, 4, 8]\n"
+    "%1 = input \"k\" f32[2, 2, 9, 8]\n"
+    "%2 = input \"v\" f32[2, 2, 9, 5]\n"
+    "%3 = transpose(%0) {permutation = [0, 2, 1, 3]}\n"
+    "%4 = attention(%3, %1, %2) {layout = heads-first, causal = true, softcap = 2, scale = 0.5, window = 6}\n"
+    "%5 = transpose(%4) {permutation = [0, 2, 1, 3]}\n"
+    "output \"y\" %5\n", 1, "attention", "copy" },
+  { "attention/mixed-sequence-first-1",
+    "%0 = input \"q\" f32[2, 4, 1, 8]\n"
+    "%1 = input \"k\" f32[2, 9, 2, 8]\n"
+    "%2 = input \"v\" f32[2, 9, 2, 5]\n"
+    "%3 = transpose(%0) {permutation = [0, 2, 1, 3]}\n"
+    "%4 = attention(%3, %1, %2) {layout = sequence-first, causal = true, softcap = 2, scale = 0.5, window = 6}\n"
+    "%5 = transpose(%4) {permutation = [0, 2, 1, 3]}\n"
+    "output \"y\" %5\n", 1, "attention", "copy" },
+  { "attention/mixed-keys",
+    "%0 = input \"q\" f32[2, 4, 7, 8]\n"
+    "%1 = input \"k\" f32[2, 9, 2, 8]\n"
+    "%2 = input \"v\" f32[2, 2, 9, 5]\n"
+    "%3 = transpose(%1) {permutation = [0, -2, -3, 3]}\n"
+    "%4 = attention(%0, %3, %2)\n"
+    "output \"y\" %4\n", 1, "attention", "copy" },
+  /* The result is needed as it is, too. */
+  { "attention/mixed-but-needed",
+    "%0 = input \"q\" f32[2, 4, 7, 8]\n"
+    "%1 = input \"k\" f32[2, 2, 9, 8]\n"
+    "%2 = input \"v\" f32[2, 9, 2, 5]\n"
+    "%3 = transpose(%2) {permutation = [0, 2, 1, 3]}\n"
+    "%4 = attention(%0, %1, %3)\n"
+    "%5 = transpose(%4) {permutation = [0, 2, 1, 3]}\n"
+    "output \"x\" %4\n"
+    "output \"y\" %5\n", 2, "attention", NULL },
   /* one head of keys for all of the queries */
   { "attention/shared-keys",
     "%0 = input \"q\" f32[2, 3, 7, 8]\n"
@@ -413,6 +463,44 @@ static const Case cases[] = {
     "%4 = rms_norm(%3)\n"
     "output \"y\" %4\n", 2, "norm", "add" },
 
+  /* A gate is part of the second of two products. */
+  { "gates/silu",
+    "%0 = input \"x\" f32[5, 32]\n"
+    "%1 = parameter \"w\" f32[32, 64]\n"
+    "%2 = parameter \"v\" f32[32, 64]\n"
+    "%3 = matmul(%0, %1)\n"
+    "%4 = matmul(%0, %2)\n"
+    "%5 = sigmoid(%3)\n"
+    "%6 = mul(%3, %5)\n"
+    "%7 = mul(%6, %4)\n"
+    "output \"y\" %7\n", 2, "matmul", "mul" },
+  { "gates/gelu",
+    "%0 = input \"x\" f32[5, 32]\n"
+    "%1 = parameter \"w\" f32[64, 32]\n"
+    "%2 = parameter \"v\" f32[64, 32]\n"
+    "%3 = parameter \"b\" f32[64]\n"
+    "%4 = parameter \"c\" f32[64]\n"
+    "%5 = linear(%0, %1, %3) {transpose_b = true}\n"
+    "%6 = linear(%0, %2, %4) {transpose_b = true}\n"
+    "%7 = constant f32[] [1.4142135]\n"
+    "%8 = constant f32[] [1]\n"
+    "%9 = constant f32[] [0.5]\n"
+    "%10 = div(%5, %7)\n"
+    "%11 = erf(%10)\n"
+    "%12 = add(%11, %8)\n"
+    "%13 = mul(%5, %12)\n"
+    "%14 = mul(%13, %9)\n"
+    "%15 = mul(%14, %6)\n"
+    "output \"y\" %15\n", 2, "matmul", "mul" },
+  { "gates/swiglu",
+    "%0 = input \"x\" f32[5, 32]\n"
+    "%1 = parameter \"w\" f32[32, 64]\n"
+    "%2 = parameter \"v\" f32[32, 64]\n"
+    "%3 = matmul(%0, %1)\n"
+    "%4 = matmul(%0, %2)\n"
+    "%5 = swiglu(%3, %4)\n"
+    "output \"y\" %5\n", 2, "matmul", "swiglu" },
+
   { "parts/split",
     "%0 = input \"x\" f32[2, 5, 32]\n"
     "%1 = parameter \"w\" f32[32, 48]\n"
@@ -518,7 +606,7 @@ static const Case cases[] = {
     "%11 = reshape(%9) {shape = [2, 9, 4, 8]}\n"
     "%12 = transpose(%1) {permutation = [0, 2, 1, 3]}\n"
     "%13 = attention(%12, %10, %11) {layout = sequence-first}\n"
-    "output \"y\" %13\n", 3, "attention", "gather" },
+    "output \"y\" %13\n", 2, "attention", "gather" },
   { "parts/one-row",
     "%0 = input \"x\" f32[1, 1, 32]\n"
     "%1 = parameter \"w\" f32[32, 96]\n"
