@@ -751,12 +751,17 @@ rlx_epilogue_free (gpointer data)
 }
 
 gboolean
+rlx_op_is_norm (const RlxOp *op)
+{
+  return g_str_has_suffix (op->name, "_norm") || g_str_equal (op->name, "layer_norm_2d") || g_str_has_suffix (op->name, "softmax");
+}
+
+gboolean
 rlx_op_takes_epilogue (const RlxOp *op)
 {
-  static const char *const names[] = { "matmul", "linear", "conv", "conv_transpose", "dequant_matmul", "layer_norm", "rms_norm",
-                                       "softmax", "log_softmax", NULL };
+  static const char *const names[] = { "matmul", "linear", "conv", "conv_transpose", "dequant_matmul", NULL };
 
-  return g_strv_contains (names, op->name) || g_str_has_prefix (op->name, "reduce_");
+  return g_strv_contains (names, op->name) || rlx_op_is_norm (op) || g_str_has_prefix (op->name, "reduce_");
 }
 
 guint

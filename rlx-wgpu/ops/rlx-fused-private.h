@@ -55,6 +55,8 @@ typedef struct
 void        rlx_epilogue_free     (gpointer epilogue);
 /* Whether the operator's kernel calls epilogue(). */
 gboolean    rlx_op_takes_epilogue (const RlxOp *op);
+/* Whether it is a norm or a softmax, whose last step may read what others found. */
+gboolean    rlx_op_is_norm        (const RlxOp *op);
 /* The inputs that the operator itself reads. */
 guint       rlx_node_n_own_inputs (const RlxIrNode *node);
 /* Defines EPILOGUE (0 or 1) and EPILOGUE_TEXT, which has the function

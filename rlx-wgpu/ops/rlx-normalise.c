@@ -286,7 +286,7 @@ rlx_residual_norm_lower (RlxLower        *lower,
 
   init_over_axes (&norm, is_rms (node->op) ? RLX_NORM_RMS : RLX_NORM_LAYER, node);
   rlx_norm_broadcast (&norm, RLX_NORM_RESIDUAL, node->inputs[1]);
-  for (guint i = 2; i < node->n_inputs; i++)
+  for (guint i = 2; i < rlx_node_n_own_inputs (node); i++)
     if (node->inputs[i] != NULL)
       set_factor (&norm, inputs[i - 2], node, node->inputs[i]);
   if (node->n_outputs > 1)
@@ -434,7 +434,7 @@ rlx_image_norm_lower (RlxLower        *lower,
 
       rlx_norm_split_axis (&norm, axis, n_groups);
       norm.along[axis + 1] = TRUE;
-      for (guint i = 1; i < node->n_inputs; i++)
+      for (guint i = 1; i < rlx_node_n_own_inputs (node); i++)
         {
           RlxNormInput input = i == 1 ? RLX_NORM_SCALE : RLX_NORM_BIAS;
 
@@ -454,7 +454,7 @@ rlx_image_norm_lower (RlxLower        *lower,
     }
   else
     {
-      for (guint i = 1; i < node->n_inputs; i++)
+      for (guint i = 1; i < rlx_node_n_own_inputs (node); i++)
         if (node->inputs[i] != NULL)
           {
             RlxNormInput input = i == 1 ? RLX_NORM_SCALE : RLX_NORM_BIAS;

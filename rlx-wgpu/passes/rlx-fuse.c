@@ -304,8 +304,9 @@ can_host (Fuser           *self,
       return FALSE;
     }
 
-  /* its own result is in the count as an input, and needs no binding */
-  n = count_bindings (self, root, root) - rlx_n_segments (rlx_type_device_size (&value->type), self->adapter);
+  /* its own result is in the count as an input, and needs no binding; what long rows come
+   * down to needs one */
+  n = count_bindings (self, root, root) - rlx_n_segments (rlx_type_device_size (&value->type), self->adapter) + rlx_op_is_norm (node->op);
   for (guint i = 0; i < node->n_inputs; i++)
     if (node->inputs[i] != NULL)
       n += rlx_n_segments (rlx_type_device_size (&node->inputs[i]->type), self->adapter);

@@ -45,11 +45,11 @@ typedef struct
   const RlxGpuAdapterInfo *adapter;
   RlxIr *out;
   gboolean *live;
+  gboolean *constant;
   GArray **users;
   gboolean *pinned;
   RlxIrValue **map;
   GPtrArray *groups;          /* Group */
-  gboolean *taken;            /* by node id: part of a group */
 } Rotator;
 
 static gboolean
@@ -258,7 +258,9 @@ fits (Rotator     *self,
     {
       const Part *other = g_ptr_array_index (group->parts, i);
 
-      if ((part->rope != NULL && other->rope != NULL && !turn_alike (part->rope, other->rope)) ||
+      /* what is computed once is better computed once */
+      if (self->constant[get_last_node (part)] != self->constant[get_last_node (other)] ||
+          (part->rope != NULL && other->rope != NULL && !turn_alike (part->rope, other->rope)) ||
           (part->write != NULL && other->write != NULL && part->write->inputs[INDEX] != other->write->inputs[INDEX]))
         return FALSE;
       if (!is_needed_after (self, other, last))
@@ -409,13 +411,14 @@ rlx_pass_rotate (const RlxIr             *ir,
 {
   RlxIr *out = rlx_ir_new ();
   g_autofree gboolean *live = rlx_ir_find_live_nodes (ir);
+  g_autofree gboolean *constant = rlx_ir_find_constant_nodes (ir);
   GArray **users = rlx_ir_find_users (ir, live);
   g_autofree gboolean *pinned = rlx_ir_find_pinned_values (ir);
   g_autofree RlxIrValue **map = g_new0 (RlxIrValue *, ir->n_values + 1);
   g_autofree gboolean *taken = g_new0 (gboolean, ir->nodes->len + 1);
   g_autofree Group **at = g_new0 (Group *, ir->nodes->len + 1);
   g_autoptr(GPtrArray) groups = g_ptr_array_new_with_free_func (free_group);
-  Rotator self = { ir, adapter, out, live, users, pinned, map, groups, taken };
+  Rotator self = { ir, adapter, out, live, constant, users, pinned, map, groups };
 
   if (!RLX_DEBUG_CHECK (NO_FUSE))
     find_groups (&self);

@@ -25,6 +25,7 @@ typedef struct
   guint dispatches;
   guint few_bindings;      /* dispatches where there are eight storage bindings */
   guint copies;            /* of states, at the end of a run */
+  guint once;              /* dispatches before the first run */
 } Case;
 
 static const int positions[] = { 0, 3, -1, 100, 2 };
@@ -36,7 +37,7 @@ static const Case cases[] = {
     "%2 = input \"at\" i32[]\n"
     "%3 = write_at(%0, %1, %2) {axis = 1}\n"
     "keep %0 %3\n"
-    "output \"y\" %3\n", 2, 2, 0 },
+    "output \"y\" %3\n", 2, 2, 0, 0 },
   { "bytes",
     "%0 = cache \"c\" u8[3, 7, 3]\n"
     "%1 = input \"x\" u8[3, 2, 3]\n"
@@ -44,7 +45,7 @@ static const Case cases[] = {
     "%3 = write_at(%0, %1, %2) {axis = -2}\n"
     "%4 = cast(%3) {to = f32}\n"
     "keep %0 %3\n"
-    "output \"y\" %4\n", 2, 2, 0 },
+    "output \"y\" %4\n", 2, 2, 0, 0 },
   { "first-axis",
     "%0 = cache \"c\" f16[7, 3]\n"
     "%1 = input \"x\" f16[3, 3]\n"
@@ -52,7 +53,7 @@ static const Case cases[] = {
     "%3 = write_at(%0, %1, %2)\n"
     "%4 = neg(%3)\n"
     "keep %0 %3\n"
-    "output \"y\" %4\n", 2, 2, 0 },
+    "output \"y\" %4\n", 2, 2, 0, 0 },
   { "nothing",
     "%0 = cache \"c\" f32[7, 3]\n"
     "%1 = input \"x\" f32[0, 3]\n"
@@ -60,7 +61,7 @@ static const Case cases[] = {
     "%3 = write_at(%0, %1, %2)\n"
     "%4 = neg(%3)\n"
     "keep %0 %3\n"
-    "output \"y\" %4\n", 1, 1, 0 },
+    "output \"y\" %4\n", 1, 1, 0, 0 },
   /* Keys and values of one layer. */
   { "two",
     "%0 = cache \"k\" f32[2, 7, 3]\n"
@@ -75,7 +76,7 @@ static const Case cases[] = {
     "keep %0 %5\n"
     "keep %1 %6\n"
     "output \"y\" %7\n"
-    "output \"z\" %8\n", 3, 3, 0 },
+    "output \"z\" %8\n", 3, 3, 0, 0 },
   { "two-places",
     "%0 = cache \"k\" f32[7, 3]\n"
     "%1 = cache \"v\" f32[7, 3]\n"
@@ -85,7 +86,7 @@ static const Case cases[] = {
     "%5 = write_at(%0, %2, %3)\n"
     "%6 = write_at(%1, %2, %4)\n"
     "keep %0 %5\n"
-    "keep %1 %6\n", 3, 3, 0 },
+    "keep %1 %6\n", 3, 3, 0, 0 },
   { "turned",
     "%0 = cache \"c\" f32[2, 3, 9, 8]\n"
     "%1 = input \"x\" f32[2, 3, 2, 8]\n"
@@ -93,14 +94,14 @@ static const Case cases[] = {
     "%3 = input \"p\" i32[2, 2]\n"
     "%4 = rope(%1, %3)\n"
     "%5 = write_at(%0, %4, %2) {axis = 2}\n"
-    "keep %0 %5\n", 1, 1, 0 },
+    "keep %0 %5\n", 1, 1, 0, 0 },
   { "turned-f16-and-neighbours",
     "%0 = cache \"c\" f16[2, 9, 3, 7]\n"
     "%1 = input \"x\" f16[2, 2, 3, 7]\n"
     "%2 = input \"at\" i32[]\n"
     "%3 = rope(%1) {layout = sequence-first, interleaved = true, rotated = 4, base = 500, scale = 0.5}\n"
     "%4 = write_at(%0, %3, %2) {axis = 1}\n"
-    "keep %0 %4\n", 1, 1, 0 },
+    "keep %0 %4\n", 1, 1, 0, 0 },
   { "turned-by-tables",
     "%0 = cache \"c\" f32[2, 9, 1, 6]\n"
     "%1 = input \"x\" f32[2, 2, 1, 6]\n"
@@ -109,14 +110,14 @@ static const Case cases[] = {
     "%4 = input \"sin\" f32[2, 2, 6]\n"
     "%5 = rope(%1, _, %3, %4) {layout = sequence-first}\n"
     "%6 = write_at(%0, %5, %2) {axis = -3}\n"
-    "keep %0 %6\n", 1, 1, 0 },
+    "keep %0 %6\n", 1, 1, 0, 0 },
   { "turned-in-a-plane",
     "%0 = cache \"c\" f32[1, 2, 9, 8]\n"
     "%1 = input \"x\" f32[1, 2, 3, 8]\n"
     "%2 = input \"at\" i32[]\n"
     "%3 = rope_2d(%1) {columns = 2}\n"
     "%4 = write_at(%0, %3, %2) {axis = 2}\n"
-    "keep %0 %4\n", 1, 1, 0 },
+    "keep %0 %4\n", 1, 1, 0, 0 },
   /* Other axes grow: of batches, heads and columns. */
   { "turned-batches",
     "%0 = cache \"c\" f32[5, 3, 2, 4]\n"
@@ -124,14 +125,14 @@ static const Case cases[] = {
     "%2 = input \"at\" i32[]\n"
     "%3 = rope(%1)\n"
     "%4 = write_at(%0, %3, %2) {axis = 0}\n"
-    "keep %0 %4\n", 1, 1, 0 },
+    "keep %0 %4\n", 1, 1, 0, 0 },
   { "turned-columns",
     "%0 = cache \"c\" f32[2, 3, 2, 9]\n"
     "%1 = input \"x\" f32[2, 3, 2, 4]\n"
     "%2 = input \"at\" i32[]\n"
     "%3 = rope(%1)\n"
     "%4 = write_at(%0, %3, %2) {axis = 3}\n"
-    "keep %0 %4\n", 1, 1, 0 },
+    "keep %0 %4\n", 1, 1, 0, 0 },
   /* A step of a decoder, as it is best written. Where bindings are few, values go alone. */
   { "decoder",
     "%0 = cache \"k\" f32[1, 9, 2, 8]\n"
@@ -148,7 +149,7 @@ static const Case cases[] = {
     "%11 = attention(%7, %9, %10) {layout = sequence-first, causal = true}\n"
     "keep %0 %9\n"
     "keep %1 %10\n"
-    "output \"y\" %11\n", 2, 3, 0 },
+    "output \"y\" %11\n", 2, 3, 0, 0 },
   /* As files have it: heads come forward before all else, and go back in the end. */
   { "decoder-with-transposes",
     "%0 = cache \"k\" f32[1, 2, 9, 8]\n"
@@ -169,7 +170,7 @@ static const Case cases[] = {
     "%15 = transpose(%14) {permutation = [0, 2, 1, 3]}\n"
     "keep %0 %12\n"
     "keep %1 %13\n"
-    "output \"y\" %15\n", 2, 3, 0 },
+    "output \"y\" %15\n", 2, 3, 0, 0 },
   { "transpose-before-the-cache",
     "%0 = cache \"k\" f32[2, 3, 9, 8]\n"
     "%1 = input \"new k\" f32[2, 2, 3, 8]\n"
@@ -177,7 +178,7 @@ static const Case cases[] = {
     "%3 = rope(%1) {layout = sequence-first, rotated = 6}\n"
     "%4 = transpose(%3) {permutation = [0, -2, 1, -1]}\n"
     "%5 = write_at(%0, %4, %2) {axis = 2}\n"
-    "keep %0 %5\n", 1, 1, 0 },
+    "keep %0 %5\n", 1, 1, 0, 0 },
   { "two-transposes",
     "%0 = cache \"k\" f32[2, 9, 3, 8]\n"
     "%1 = input \"new k\" f32[2, 2, 3, 8]\n"
@@ -186,7 +187,7 @@ static const Case cases[] = {
     "%4 = rope(%3)\n"
     "%5 = transpose(%4) {permutation = [0, 2, 1, 3]}\n"
     "%6 = write_at(%0, %5, %2) {axis = 1}\n"
-    "keep %0 %6\n", 1, 1, 0 },
+    "keep %0 %6\n", 1, 1, 0, 0 },
   /* Several numbers of heads and widths, one rotation. */
   { "heads-differ",
     "%0 = input \"q\" f32[2, 4, 3, 10]\n"
@@ -195,7 +196,7 @@ static const Case cases[] = {
     "%3 = rope(%0, %2) {rotated = 8}\n"
     "%4 = rope(%1, %2)\n"
     "output \"q\" %3\n"
-    "output \"k\" %4\n", 1, 1, 0 },
+    "output \"k\" %4\n", 1, 1, 0, 0 },
   { "not-the-same-angles",
     "%0 = input \"q\" f32[2, 4, 3, 8]\n"
     "%1 = input \"new k\" f32[2, 1, 3, 8]\n"
@@ -205,14 +206,21 @@ static const Case cases[] = {
     "%5 = rope(%1, %2) {interleaved = true}\n"
     "output \"q\" %3\n"
     "output \"k\" %4\n"
-    "output \"l\" %5\n", 3, 3, 0 },
+    "output \"l\" %5\n", 3, 3, 0, 0 },
+  { "not-with-what-is-computed-once",
+    "%0 = input \"q\" f32[1, 1, 3, 4]\n"
+    "%1 = constant f32[1, 1, 3, 4] [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]\n"
+    "%2 = rope(%0)\n"
+    "%3 = rope(%1)\n"
+    "%4 = add(%2, %3)\n"
+    "output \"y\" %4\n", 2, 2, 0, 1 },
   { "not-one-after-the-other",
     "%0 = input \"q\" f32[1, 1, 3, 8]\n"
     "%1 = rope(%0)\n"
     "%2 = rope(%1)\n"
     "%3 = exp(%2)\n"
     "%4 = rope(%3)\n"
-    "output \"y\" %4\n", 4, 4, 0 },
+    "output \"y\" %4\n", 4, 4, 0, 0 },
   { "not-if-the-rotated-is-needed",
     "%0 = cache \"c\" f32[2, 3, 9, 8]\n"
     "%1 = input \"x\" f32[2, 3, 2, 8]\n"
@@ -220,7 +228,7 @@ static const Case cases[] = {
     "%3 = rope(%1)\n"
     "%4 = write_at(%0, %3, %2) {axis = 2}\n"
     "keep %0 %4\n"
-    "output \"y\" %3\n", 2, 2, 0 },
+    "output \"y\" %3\n", 2, 2, 0, 0 },
   /* Somebody sees the state as it was, later on and by way of a view. */
   { "not-if-the-state-is-needed",
     "%0 = cache \"c\" f32[2, 3, 4, 8]\n"
@@ -232,7 +240,7 @@ static const Case cases[] = {
     "%6 = reshape(%5) {shape = [24, 8]}\n"
     "%7 = sub(%6, %3)\n"
     "keep %0 %5\n"
-    "output \"y\" %7\n", 3, 3, 1 },
+    "output \"y\" %7\n", 3, 3, 1, 0 },
   { "not-if-another-state-takes-it",
     "%0 = cache \"c\" f32[4, 3]\n"
     "%1 = cache \"d\" f32[4, 3]\n"
@@ -240,7 +248,7 @@ static const Case cases[] = {
     "%3 = input \"at\" i32[]\n"
     "%4 = write_at(%0, %2, %3)\n"
     "keep %1 %4\n"
-    "keep %0 %1\n", 2, 2, 2 },
+    "keep %0 %1\n", 2, 2, 2, 0 },
   /* What is written is also taken by another state. */
   { "for-two-states",
     "%0 = cache \"c\" f32[4, 3]\n"
@@ -249,14 +257,14 @@ static const Case cases[] = {
     "%3 = input \"at\" i32[]\n"
     "%4 = write_at(%0, %2, %3)\n"
     "keep %0 %4\n"
-    "keep %1 %4\n", 2, 2, 1 },
+    "keep %1 %4\n", 2, 2, 1, 0 },
   { "not-a-state",
     "%0 = input \"c\" f32[2, 3, 9, 8]\n"
     "%1 = input \"x\" f32[2, 3, 2, 8]\n"
     "%2 = input \"at\" i32[]\n"
     "%3 = rope(%1)\n"
     "%4 = write_at(%0, %3, %2) {axis = 2}\n"
-    "output \"y\" %4\n", 2, 2, 0 },
+    "output \"y\" %4\n", 2, 2, 0, 0 },
   /* The place is a state too, which the step reads while it writes another. */
   { "a-place-that-counts",
     "%0 = cache \"n\" i32[]\n"
@@ -268,7 +276,7 @@ static const Case cases[] = {
     "%6 = write_at(%1, %5, %0) {axis = 2}\n"
     "keep %0 %4\n"
     "keep %1 %6\n"
-    "output \"y\" %6\n", 3, 3, 1 },
+    "output \"y\" %6\n", 3, 3, 1, 0 },
   /* Values are made of what the rotated keys are needed for. */
   { "not-in-another-order",
     "%0 = cache \"k\" f32[1, 1, 9, 8]\n"
@@ -280,7 +288,7 @@ static const Case cases[] = {
     "%6 = slice(%5) {starts = [3], ends = [5], axes = [2]}\n"
     "%7 = write_at(%1, %6, %3) {axis = 2}\n"
     "keep %0 %5\n"
-    "keep %1 %7\n", 3, 3, 0 },
+    "keep %1 %7\n", 3, 3, 0, 0 },
 };
 
 static gboolean
@@ -466,6 +474,7 @@ test_case (gconstpointer data)
       g_assert_cmpuint (rlx_executable_get_n_dispatches (executable), ==,
                         has_setting ("small-limits") ? test->few_bindings : test->dispatches);
       g_assert_cmpuint (rlx_executable_peek_plan (executable)->copies->len, ==, test->copies);
+      g_assert_cmpuint (rlx_executable_peek_plan (executable)->n_prologue, ==, test->once);
     }
   for (guint i = 0; i < G_N_ELEMENTS (positions); i++)
     compare_run (test, i, executable, graph, model);

@@ -420,6 +420,51 @@ test_gates (void)
     }
 }
 
+/* What is added to a norm of long rows takes nearly all bindings there are, and what the
+ * rows come down to one more. */
+static void
+test_many_operands (void)
+{
+  enum { N = 6, COLUMNS = 20000 };
+  g_autoptr (GString) text = g_string_new ("rlx 1\n%0 = input \"x\" f32[1, 20000]\n%1 = rms_norm(%0)\n");
+  g_autoptr (RlxGraph) graph = NULL;
+  g_autoptr (GPtrArray) inputs = g_ptr_array_new_with_free_func (g_object_unref);
+  g_autoptr (GError) error = NULL;
+  g_autofree RlxTensor **outputs = NULL;
+  g_autofree double *expected = g_new (double, COLUMNS);
+  gsize n_outputs;
+
+  if (rlx_test_device () == NULL)
+    return;
+
+  for (guint i = 0; i < COLUMNS; i++)
+    expected[i] = i % 2 ? -2 : 2;
+  g_ptr_array_add (inputs, rlx_test_tensor ("f32[1,20000]", expected));
+  for (guint i = 0; i < N; i++)
+    {
+      g_string_append_printf (text, "%%%u = input \"z%u\" f32[1, 20000]\n%%%u = add(%%%u, %%%u)\n", 2 * i + 2, i, 2 * i + 3, 2 * i + 1, 2 * i + 2);
+      for (guint j = 0; j < COLUMNS; j++)
+        expected[j] = (j * (i + 1)) % 50;
+      g_ptr_array_add (inputs, rlx_test_tensor ("f32[1,20000]", expected));
+    }
+  g_string_append_printf (text, "output \"y\" %%%u\n", 2 * N + 1);
+  for (guint j = 0; j < COLUMNS; j++)
+    {
+      expected[j] = j % 2 ? -1 : 1;
+      for (guint i = 0; i < N; i++)
+        expected[j] += (j * (i + 1)) % 50;
+    }
+
+  graph = rlx_graph_new_from_text (text->str, &error);
+  g_assert_no_error (error);
+  outputs = rlx_test_run_graph (g_object_ref (graph), inputs->len, (RlxTensor **) inputs->pdata, &n_outputs);
+  if (outputs == NULL)
+    return;
+  /* each sum is below 512 and rounded once; of the norm that is its epsilon and bound */
+  rlx_test_compare ("rms_norm", outputs[0], "f32[1,20000]", expected, N * 0x1p-16 + 4e-6, 0);
+  g_object_unref (outputs[0]);
+}
+
 int
 main (int   argc,
       char *argv[])
@@ -439,6 +484,7 @@ main (int   argc,
   g_test_add_func ("/lp/special", test_lp_special);
   g_test_add_func ("/batch/fusion", test_fusion);
   g_test_add_func ("/gates/halves", test_gates);
+  rlx_test_add_kernels ("/norms/many-operands", test_many_operands);
 
   return g_test_run ();
 }

@@ -343,6 +343,58 @@ static const Case cases[] = {
     "%1 = layer_norm(%0)\n"
     "%2 = sigmoid(%1)\n"
     "output \"y\" %2\n", 3, "norm", "fused" },
+  { "norm/epilogue-of-groups",
+    "%0 = input \"x\" f32[2, 6, 5, 7]\n"
+    "%1 = input \"scale\" f32[6]\n"
+    "%2 = input \"bias\" f32[6]\n"
+    "%3 = input \"z\" f32[6, 1, 1]\n"
+    "%4 = group_norm(%0, %1, %2) {groups = 3}\n"
+    "%5 = silu(%4)\n"
+    "%6 = add(%5, %3)\n"
+    "output \"y\" %6\n", 1, "norm", "silu" },
+  { "norm/epilogue-of-instances",
+    "%0 = input \"x\" f32[2, 5, 7, 6]\n"
+    "%1 = input \"z\" f32[5, 7, 6]\n"
+    "%2 = instance_norm(%0) {layout = channels-last}\n"
+    "%3 = mul(%2, %1)\n"
+    "%4 = cast(%3) {to = f16}\n"
+    "output \"y\" %4\n", 1, "norm", "mul" },
+  { "norm/epilogue-of-channels",
+    "%0 = input \"x\" f32[2, 6, 5, 7]\n"
+    "%1 = input \"scale\" f32[6]\n"
+    "%2 = layer_norm_2d(%0, %1)\n"
+    "%3 = gelu(%2)\n"
+    "output \"y\" %3\n", 1, "norm", "gelu" },
+  { "norm/epilogue-of-a-sum",
+    "%0 = input \"x\" f32[6, 20]\n"
+    "%1 = input \"r\" f32[6, 20]\n"
+    "%2 = input \"scale\" f32[20]\n"
+    "%3 = input \"z\" f32[6, 1]\n"
+    "%4 = add(%0, %1)\n"
+    "%5 = rms_norm(%4, %2)\n"
+    "%6 = mul(%5, %3)\n"
+    "output \"y\" %6\n", 1, "norm", "mul" },
+  { "norm/not-an-epilogue-of-two-results",
+    "%0 = input \"x\" f32[6, 20]\n"
+    "%1 = input \"r\" f32[6, 20]\n"
+    "%2 = add(%0, %1)\n"
+    "%3 = layer_norm(%2)\n"
+    "%4 = exp(%3)\n"
+    "output \"y\" %4\n"
+    "output \"z\" %2\n", 2, "norm", NULL },
+  { "norm/epilogue-of-factors",
+    "%0 = input \"x\" f32[6, 20]\n"
+    "%1 = input \"scale\" f32[6, 20]\n"
+    "%2 = input \"shift\" f32[6, 20]\n"
+    "%3 = ada_layer_norm(%0, %1, %2)\n"
+    "%4 = add(%3, %0)\n"
+    "output \"y\" %4\n", 1, "norm", "add" },
+  { "norm/epilogue-of-lengths",
+    "%0 = input \"x\" f32[6, 20]\n"
+    "%1 = input \"z\" f32[20]\n"
+    "%2 = lp_norm(%0) {axis = 1}\n"
+    "%3 = mul(%2, %1)\n"
+    "output \"y\" %3\n", 1, "norm", "mul" },
   /* the sum is an epilogue */
   { "norm/not-behind-a-product",
     "%0 = input \"x\" f32[6, 20]\n"
