@@ -9,11 +9,6 @@
 
 #include "rlx-upload-private.h"
 
-/* Kernels that are compiled ahead, at a time. */
-#define N_WARM 3
-/* Operations of one workgroup that does not do any good: a few milliseconds. */
-#define MAX_WARM_WORK 1e7
-
 void
 rlx_program_unref (RlxProgram *self)
 {
@@ -75,77 +70,6 @@ upload_params (RlxProgram *self,
          rlx_gpu_buffer_write (self->gpu, self->params, 0, data, MAX (plan->params_size, 16), error);
 }
 
-/* Long texts take longest to compile, and go first. */
-static int
-compare_texts (gconstpointer a,
-               gconstpointer b)
-{
-  const RlxStep *x = *(const RlxStep *const *) a, *y = *(const RlxStep *const *) b;
-  gsize m = strlen (x->wgsl), n = strlen (y->wgsl);
-
-  return m > n ? -1 : m < n;
-}
-
-static guint
-index_of (GHashTable    *known,
-          const RlxStep *step)
-{
-  return GPOINTER_TO_UINT (g_hash_table_lookup (known, step->wgsl));
-}
-
-/* Makes the pipelines a few at a time, so that the driver is busy with some of them
- * when the next ones are made. */
-static gboolean
-warm_pipelines (RlxProgram               *self,
-                const RlxGpuPipelineDesc *descs,
-                guint                    *failed,
-                GCancellable             *cancellable,
-                GError                  **error)
-{
-  const RlxPlan *plan = self->plan;
-  g_autoptr(GHashTable) known = g_hash_table_new (g_str_hash, g_str_equal);
-  g_autoptr(GPtrArray) steps = g_ptr_array_new ();
-
-  for (guint i = 0; i < plan->steps->len; i++)
-    {
-      const RlxStep *step = g_ptr_array_index (plan->steps, i);
-      double n_workgroups = (double) step->grid[0] * step->grid[1] * step->grid[2];
-
-      if (n_workgroups > 0 && MAX (step->flops, step->bytes) <= MAX_WARM_WORK * n_workgroups &&
-          g_hash_table_insert (known, step->wgsl, GUINT_TO_POINTER (i)))
-        g_ptr_array_add (steps, (gpointer) step);
-    }
-  g_ptr_array_sort (steps, compare_texts);
-
-  /* One first: until there is something for it, the driver has nothing to do. */
-  for (guint first = 0, n; first < steps->len; first += n)
-    {
-      RlxGpuPipelineDesc some[N_WARM];
-      RlxGpuPipeline *pipelines[N_WARM];
-      RlxGpuBinding params[N_WARM];
-
-      n = first == 0 ? 1 : MIN (N_WARM, steps->len - first);
-      for (guint i = 0; i < n; i++)
-        {
-          const RlxStep *step = g_ptr_array_index (steps, first + i);
-
-          some[i] = descs[index_of (known, step)];
-          params[i] = (RlxGpuBinding) { self->params, step->param_offset, 0 };
-          for (guint j = 0; j < step->bindings->len; j++)
-            if (g_array_index (step->bindings, RlxStepBinding, j).slot == G_MAXUINT)
-              params[i].size = g_array_index (step->bindings, RlxStepBinding, j).size;
-        }
-      if (!rlx_gpu_pipelines_new (self->gpu, some, n, pipelines, failed, cancellable, error))
-        {
-          *failed = index_of (known, g_ptr_array_index (steps, first + *failed));
-          return FALSE;
-        }
-      if (!rlx_gpu_pipelines_warm (self->gpu, pipelines, params, n, error))
-        return FALSE;
-    }
-  return TRUE;
-}
-
 static gboolean
 make_pipelines (RlxProgram   *self,
                 GCancellable *cancellable,
@@ -167,7 +91,8 @@ make_pipelines (RlxProgram   *self,
       descs[i] = (RlxGpuPipelineDesc) { step->kernel, step->wgsl, bindings, step->bindings->len };
     }
 
-  if ((!rlx_gpu_compiles_late (self->gpu) || warm_pipelines (self, descs, &failed, cancellable, error)) &&
+  if ((!rlx_gpu_compiles_late (self->gpu) ||
+       rlx_gpu_pipelines_warm (self->gpu, descs, plan->steps->len, &failed, cancellable, error)) &&
       rlx_gpu_pipelines_new (self->gpu, descs, plan->steps->len, self->pipelines, &failed, cancellable, error))
     return TRUE;
   if (error != NULL && *error != NULL && (*error)->domain == RLX_COMPILE_ERROR && failed < plan->steps->len)

@@ -544,10 +544,12 @@ run_known_answers (RlxGpu  *gpu,
 
 static RlxGpu *
 open_adapter (RlxGpuAdapterInfo *info,
+              gboolean           trusted,
               GError           **error)
 {
   WGPULoggingCallbackInfo logging = WGPU_LOGGING_CALLBACK_INFO_INIT;
   KnownAnswers check = { 0 };
+  guint64 hits, misses;
   WGPUAdapter adapter;
   RlxGpu *gpu;
 
@@ -592,9 +594,14 @@ open_adapter (RlxGpuAdapterInfo *info,
       return NULL;
     }
 
+  if (trusted)
+    return gpu;
+
   check.features = gpu->info->features;
   rlx_gpu_invoke_sync (gpu, run_known_answers, &check);
   rlx_gpu_watch_exit ();
+  rlx_gpu_cache_get_stats (gpu->cache, &hits, &misses);
+  atomic_store (&gpu->cold, misses > 0);
   if (!check.result)
     {
       g_propagate_error (error, check.error);
@@ -627,10 +634,26 @@ rlx_gpu_open (RlxGpuAdapterInfo *info,
   if (!rlx_gpu_enter (error))
     return NULL;
 
-  gpu = open_adapter (info, error);
+  gpu = open_adapter (info, FALSE, error);
   rlx_gpu_leave ();
 
   return gpu;
+}
+
+/* Another one on the same adapter, for nothing but kernels to be compiled: nobody
+ * gets a result of it, and so it is asked no questions. */
+RlxGpu *
+rlx_gpu_open_twin (RlxGpu *gpu)
+{
+  RlxGpu *twin;
+
+  if (!rlx_gpu_enter (NULL))
+    return NULL;
+
+  twin = open_adapter (gpu->info, TRUE, NULL);
+  rlx_gpu_leave ();
+
+  return twin;
 }
 
 RlxGpu *
@@ -756,5 +779,6 @@ rlx_gpu_get_counters (RlxGpu         *gpu,
   counters->shader_modules = atomic_load (&gpu->n_shader_modules);
   counters->submits = atomic_load (&gpu->n_submits);
   counters->dispatches = atomic_load (&gpu->n_dispatches);
+  counters->twins = atomic_load (&gpu->n_twins);
   rlx_gpu_cache_get_stats (gpu->cache, &counters->cache_hits, &counters->cache_misses);
 }

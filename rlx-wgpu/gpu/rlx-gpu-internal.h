@@ -71,6 +71,7 @@ struct _RlxGpu
   atomic_ullong n_shader_modules;
   atomic_ullong n_submits;
   atomic_ullong n_dispatches;
+  atomic_ullong n_twins;
 
   GMutex pipeline_lock;
   GHashTable *pipelines;   /* (element-type RlxGpuPipeline RlxGpuPipeline) */
@@ -80,6 +81,7 @@ struct _RlxGpu
   WGPUBuffer scratch[2];   /* under pipeline_lock while they are made */
 
   RlxGpuCache *cache;
+  atomic_bool cold;        /* not even the known answers were in it; until something is compiled */
 
   /* Only touched on the device thread. */
   guint32 sequence;
@@ -156,6 +158,7 @@ void               rlx_gpu_release_memory  (RlxGpu  *gpu,
                                             guint64  size);
 char *             rlx_gpu_steal_uncaptured (RlxGpu *gpu);
 void               rlx_gpu_teardown        (RlxGpu *gpu);
+RlxGpu *           rlx_gpu_open_twin       (RlxGpu *gpu);
 
 /* rlx-gpu-post.c: FALSE when the device computes nonsense; features that do
  * are taken out of @features. */
@@ -221,6 +224,8 @@ void               rlx_gpu_raw_buffer_free (RlxGpu     *gpu,
 /* rlx-gpu-pipeline.c */
 void               rlx_gpu_pipelines_init  (RlxGpu *gpu);
 void               rlx_gpu_pipelines_clear (RlxGpu *gpu);
+gboolean           rlx_gpu_has_pipeline    (RlxGpu                   *gpu,
+                                            const RlxGpuPipelineDesc *desc);
 
 /* rlx-gpu-warm.c */
 void               rlx_gpu_warm_clear      (RlxGpu *gpu);

@@ -223,6 +223,19 @@ get_layout (RlxGpu                  *gpu,
   return other;
 }
 
+gboolean
+rlx_gpu_has_pipeline (RlxGpu                   *gpu,
+                      const RlxGpuPipelineDesc *desc)
+{
+  gboolean found;
+
+  g_mutex_lock (&gpu->pipeline_lock);
+  found = lookup (gpu, desc) != NULL;
+  g_mutex_unlock (&gpu->pipeline_lock);
+
+  return found;
+}
+
 /* ---- making them ---- */
 
 static void

@@ -177,6 +177,7 @@ typedef struct
   guint64 dispatches;
   guint64 cache_hits;
   guint64 cache_misses;
+  guint64 twins;           /* devices that compiled for this one */
 } RlxGpuCounters;
 void rlx_gpu_get_counters (RlxGpu         *gpu,
                            RlxGpuCounters *counters);
@@ -253,23 +254,24 @@ gboolean rlx_gpu_pipelines_new (RlxGpu                   *gpu,
                                 GCancellable             *cancellable,
                                 GError                  **error);
 
+/* Whether the driver compiles a kernel only when it is first dispatched. */
+gboolean rlx_gpu_compiles_late  (RlxGpu *gpu);
+/* Makes them, and begins that for each, so that the driver is busy with some when
+ * the next ones are made. Some may be compiled on a second device, with the help of
+ * the driver's own cache; then this waits for it. */
+gboolean rlx_gpu_pipelines_warm (RlxGpu                   *gpu,
+                                 const RlxGpuPipelineDesc *descs,
+                                 guint                     n_descs,
+                                 guint                    *failed,
+                                 GCancellable             *cancellable,
+                                 GError                  **error);
+
 typedef struct
 {
   RlxGpuBuffer *buffer;
   guint64 offset;
   guint64 size;
 } RlxGpuBinding;
-
-/* Whether the driver compiles a kernel only when it is first dispatched. */
-gboolean rlx_gpu_compiles_late  (RlxGpu *gpu);
-/* Begins that for @pipelines: one workgroup of each, with the parameters that it
- * will have (bound to all uniform bindings) and storage that nobody uses. Does
- * not wait. */
-gboolean rlx_gpu_pipelines_warm (RlxGpu                *gpu,
-                                 RlxGpuPipeline *const *pipelines,
-                                 const RlxGpuBinding   *params,
-                                 guint                  n_pipelines,
-                                 GError               **error);
 
 RlxGpuBindGroup *rlx_gpu_bind_group_new  (RlxGpu              *gpu,
                                           RlxGpuPipeline      *pipeline,

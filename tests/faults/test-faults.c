@@ -21,8 +21,8 @@
 #define MAX_PER_POINT 10
 #define MAX_ANYWHERE 60
 
-/* How often something is submitted while a graph is compiled: with parameters, nothing
- * is computed there. */
+/* How often something is submitted while a graph is first compiled on a device: with
+ * parameters, nothing is computed there. */
 static guint n_ahead;
 static GBytes *right;
 /* Calls in the part of a round in which the fault may happen. */
@@ -64,6 +64,7 @@ compute (RlxDevice *device,
   const gint64 shape[] = { 5, 7 }, parameter_shape[] = { 6 };
   float values[35];
   GByteArray *bytes;
+  guint n_before;
   gsize n;
 
   for (guint i = 0; i < G_N_ELEMENTS (values); i++)
@@ -71,11 +72,12 @@ compute (RlxDevice *device,
   x = rlx_tensor_new_from_floats (shape, 2, values, G_N_ELEMENTS (values), NULL);
   p = rlx_tensor_new_from_floats (parameter_shape, 1, values, 6, NULL);
 
-  n_ahead = rlx_fault_count (RLX_FAULT_AT_QueueSubmit);
+  n_before = rlx_fault_count (RLX_FAULT_AT_QueueSubmit);
   executable = rlx_device_compile (device, graph, NULL, error);
   if (executable == NULL)
     return NULL;
-  n_ahead = rlx_fault_count (RLX_FAULT_AT_QueueSubmit) - n_ahead;
+  if (rlx_fault_count (RLX_FAULT_AT_QueueSubmit) > n_before)
+    n_ahead = rlx_fault_count (RLX_FAULT_AT_QueueSubmit) - n_before;
   if (!rlx_executable_set_parameters (executable, (const char *[]) { "p", NULL }, &p, 1, NULL, error))
     return NULL;
   rlx_executable_set_profiling (executable, profile);

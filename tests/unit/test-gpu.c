@@ -410,56 +410,54 @@ count_dispatches (RlxGpu *gpu)
   return counters.dispatches;
 }
 
-/* Kernels that are compiled ahead see the parameters they will have, and touch
- * nothing that anybody looks at. */
+/* Kernels that are compiled ahead do not run. */
 static void
 test_warm (void)
 {
   static const RlxGpuBindingKind kinds[] = {
     RLX_GPU_BINDING_UNIFORM, RLX_GPU_BINDING_READ, RLX_GPU_BINDING_READ_WRITE, RLX_GPU_BINDING_READ_WRITE,
   };
+  /* It would not come to an end. */
   static const char wgsl[] =
-    "struct P { n : u32, a : u32, b : u32, c : u32 }\n"
+    "struct P { n : array<vec4<u32>, 64> }\n"
     "@group(0) @binding(0) var<uniform> p : P;\n"
     "@group(0) @binding(1) var<storage, read> x : array<vec4<u32>>;\n"
     "@group(0) @binding(2) var<storage, read_write> y : array<u32>;\n"
     "@group(0) @binding(3) var<storage, read_write> z : array<u32>;\n"
     "@compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id : vec3<u32>) {\n"
-    "  for (var i = 0u; i < p.n; i++) { y[i + id.x] = x[i].x + 7u; z[i * 1000u] = p.a; }\n"
+    "  for (var i = 0u; y[i] == 0u; i += p.n[id.x].x) { y[id.x + 1u] = x[i].x; z[i] = i; }\n"
     "}\n";
-  const guint32 numbers[4] = { 5000, 1, 2, 3 };
   g_autoptr (GError) error = NULL;
   RlxGpu *gpu = open_device ();
-  RlxGpuPipelineDesc desc = { "ahead", wgsl, kinds, G_N_ELEMENTS (kinds) };
-  RlxGpuBinding binding = { NULL, 0, sizeof numbers };
-  RlxGpuPipeline *pipelines[2];
+  RlxGpuPipelineDesc descs[] = {
+    { "ahead", wgsl, kinds, G_N_ELEMENTS (kinds) },
+    { "ahead again", wgsl, kinds, G_N_ELEMENTS (kinds) },
+    { "bad", "fn main() {", kinds, 0 },
+  };
   guint64 before, used;
   guint32 input[32] = { 3 }, output[32];
+  guint failed = 0;
   Kernel kernel;
 
   g_assert_true (rlx_gpu_compiles_late (gpu) == (rlx_gpu_get_info (gpu)->type == RLX_ADAPTER_TYPE_CPU));
   kernel_init (&kernel, gpu, twice_wgsl, 32);
-  rlx_gpu_pipelines_new (gpu, &desc, 1, &pipelines[0], NULL, NULL, &error);
-  g_assert_no_error (error);
-  binding.buffer = rlx_gpu_buffer_new (gpu, sizeof numbers, RLX_GPU_BUFFER_UNIFORM, "numbers", &error);
-  g_assert_no_error (error);
-  rlx_gpu_buffer_write (gpu, binding.buffer, 0, numbers, sizeof numbers, &error);
-  g_assert_no_error (error);
 
   before = count_dispatches (gpu);
-  g_assert_true (rlx_gpu_pipelines_warm (gpu, pipelines, &binding, 0, &error));
+  g_assert_true (rlx_gpu_pipelines_warm (gpu, descs, 0, NULL, NULL, &error));
   g_assert_cmpuint (count_dispatches (gpu), ==, before);
-  g_assert_true (rlx_gpu_pipelines_warm (gpu, pipelines, &binding, 1, &error));
+  g_assert_true (rlx_gpu_pipelines_warm (gpu, descs, 2, NULL, NULL, &error));
   g_assert_no_error (error);
   g_assert_cmpuint (count_dispatches (gpu), ==, before + 1);
   /* Once is enough. */
   used = rlx_gpu_get_memory_used (gpu);
-  pipelines[1] = kernel.pipeline;
-  g_assert_true (rlx_gpu_pipelines_warm (gpu, pipelines, (RlxGpuBinding[]) { binding, binding }, 2, &error));
-  g_assert_cmpuint (count_dispatches (gpu), ==, before + 2);
+  g_assert_true (rlx_gpu_pipelines_warm (gpu, descs, 2, NULL, NULL, &error));
+  g_assert_cmpuint (count_dispatches (gpu), ==, before + 1);
   g_assert_cmpuint (rlx_gpu_get_memory_used (gpu), ==, used);
-  /* It may still run when its parameters go. */
-  rlx_gpu_buffer_free (binding.buffer);
+
+  g_assert_false (rlx_gpu_pipelines_warm (gpu, descs, 3, &failed, NULL, &error));
+  g_assert_error (error, RLX_COMPILE_ERROR, RLX_COMPILE_ERROR_INTERNAL);
+  g_assert_cmpuint (failed, ==, 2);
+  g_clear_error (&error);
 
   /* Nothing of it is an error of the next job. */
   run_kernel (&kernel, input, output, &error);
@@ -471,7 +469,7 @@ test_warm (void)
   kernel_init (&kernel, gpu, twice_wgsl, 32);
   rlx_gpu_force_loss (gpu, "for a test");
   before = count_dispatches (gpu);
-  g_assert_false (rlx_gpu_pipelines_warm (gpu, pipelines, &binding, 1, &error));
+  g_assert_false (rlx_gpu_pipelines_warm (gpu, &descs[2], 1, NULL, NULL, &error));
   g_assert_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_LOST);
   g_assert_cmpuint (count_dispatches (gpu), ==, before);
   kernel_clear (&kernel);
