@@ -14,71 +14,67 @@
 
 #define N 64
 
-/* Wrapping integers, shifts, and floats whose results are exact in any order
- * and with or without a fused multiply-add. */
-static const char base_wgsl[] =
-  "@group(0) @binding(0) var<storage, read> a : array<u32>;\n"
-  "@group(0) @binding(1) var<storage, read_write> b : array<u32>;\n"
-  "@compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id : vec3<u32>) {\n"
-  "  let i = id.x;\n"
-  "  let x = a[i];\n"
-  "  let h = (x * 2654435761u) ^ (x >> 7u);\n"
-  "  let f = f32(x & 255u) * 0.5 - 16.0;\n"
-  "  b[i * 2u] = h;\n"
-  "  b[i * 2u + 1u] = bitcast<u32>(select(f * f + 0.25, f, (i & 1u) == 1u));\n"
-  "}\n";
-
-static const char f16_wgsl[] =
-  "enable f16;\n"
-  "@group(0) @binding(0) var<storage, read> a : array<u32>;\n"
-  "@group(0) @binding(1) var<storage, read_write> b : array<f16>;\n"
-  "@compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id : vec3<u32>) {\n"
-  "  let i = id.x;\n"
-  "  let f = f16(a[i] & 31u) * 0.5h - 4.0h;\n"
-  "  b[i * 2u] = f;\n"
-  "  b[i * 2u + 1u] = f16(f32(f) * 2.0 + 1.0);\n"
-  "}\n";
-
-/* Two answers per invocation: a sum over the subgroup and how many took part
- * in it, which do not depend on how large it is. The shuffle takes the first one's
- * value, by an index that a compiler does not see to be 0. */
-static const char subgroups_wgsl[] =
-  "enable subgroups;\n"
-  "@group(0) @binding(0) var<storage, read> a : array<u32>;\n"
-  "@group(0) @binding(1) var<storage, read_write> b : array<u32>;\n"
-  "@compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id : vec3<u32>,\n"
-  "                                     @builtin(subgroup_size) size : u32) {\n"
-  "  let i = id.x;\n"
-  "  let n = subgroupAdd(1u);\n"
-  "  let sum = subgroupAdd(a[i]);\n"
-  "  let same = subgroupAdd(subgroupShuffle(a[i], (i >> 6u)));\n"
-  "  b[i * 2u] = select(0u, 1u, n <= size && n * subgroupBroadcastFirst(a[i]) == same);\n"
-  "  b[i * 2u + 1u] = select(0u, sum, subgroupElect());\n"
-  "}\n";
-
-static const char packed_dot_wgsl[] =
-  "@group(0) @binding(0) var<storage, read> a : array<u32>;\n"
-  "@group(0) @binding(1) var<storage, read_write> b : array<u32>;\n"
-  "@compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id : vec3<u32>) {\n"
-  "  let i = id.x;\n"
-  "  let other = a[63u - i];\n"
-  "  b[i * 2u] = bitcast<u32>(dot4I8Packed(a[i], other));\n"
-  "  b[i * 2u + 1u] = dot4U8Packed(a[i], other);\n"
-  "}\n";
-
 typedef struct
 {
   RlxDeviceFeatures feature;
   const char *label;
-  const char *wgsl;
+  const char *enable;
+  const char *type;        /* of its answers, of which each invocation gives two */
+  const char *body;        /* computes p and q from the invocation's number i */
 } Check;
 
 static const Check checks[] = {
-  { RLX_DEVICE_FEATURES_NONE, "known answers", base_wgsl },
-  { RLX_DEVICE_FEATURES_F16, "known answers in f16", f16_wgsl },
-  { RLX_DEVICE_FEATURES_SUBGROUPS, "known answers of subgroups", subgroups_wgsl },
-  { RLX_DEVICE_FEATURES_PACKED_DOT, "known answers of packed products", packed_dot_wgsl },
+  /* Wrapping integers, shifts, and floats whose results are exact in any order and
+   * with or without a fused multiply-add. */
+  { RLX_DEVICE_FEATURES_NONE, "known answers", "", "u32",
+    "    let x = a[i];\n"
+    "    let f = f32(x & 255u) * 0.5 - 16.0;\n"
+    "    let p = (x * 2654435761u) ^ (x >> 7u);\n"
+    "    let q = bitcast<u32>(select(f * f + 0.25, f, (i & 1u) == 1u));\n" },
+  { RLX_DEVICE_FEATURES_F16, "known answers in f16", "enable f16;\n", "f16",
+    "    let p = f16(a[i] & 31u) * 0.5h - 4.0h;\n"
+    "    let q = f16(f32(p) * 2.0 + 1.0);\n" },
+  /* A sum over the subgroup and how many took part in it, which do not depend on how
+   * large it is. The shuffle takes the first one's value, by an index that a compiler
+   * does not see to be 0. */
+  { RLX_DEVICE_FEATURES_SUBGROUPS, "known answers of subgroups", "enable subgroups;\n", "u32",
+    "    let n = subgroupAdd(1u);\n"
+    "    let sum = subgroupAdd(a[i]);\n"
+    "    let same = subgroupAdd(subgroupShuffle(a[i], (i >> 6u)));\n"
+    "    let p = select(0u, 1u, n <= size && n * subgroupBroadcastFirst(a[i]) == same);\n"
+    "    let q = select(0u, sum, subgroupElect());\n" },
+  { RLX_DEVICE_FEATURES_PACKED_DOT, "known answers of packed products", "", "u32",
+    "    let other = a[63u - i];\n"
+    "    let p = bitcast<u32>(dot4I8Packed(a[i], other));\n"
+    "    let q = dot4U8Packed(a[i], other);\n" },
 };
+
+/* A kernel for those checks that are in @which. */
+static char *
+make_text (const guint *which,
+           guint        n)
+{
+  GString *text = g_string_new (NULL);
+  gboolean subgroups = FALSE;
+
+  for (guint i = 0; i < n; i++)
+    {
+      g_string_append (text, checks[which[i]].enable);
+      subgroups |= checks[which[i]].feature == RLX_DEVICE_FEATURES_SUBGROUPS;
+    }
+  g_string_append (text, "@group(0) @binding(0) var<storage, read> a : array<u32>;\n");
+  for (guint i = 0; i < n; i++)
+    g_string_append_printf (text, "@group(0) @binding(%u) var<storage, read_write> b%u : array<%s>;\n",
+                            i + 1, i, checks[which[i]].type);
+  g_string_append_printf (text,
+                          "@compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id : vec3<u32>%s) {\n"
+                          "  let i = id.x;\n", subgroups ? ", @builtin(subgroup_size) size : u32" : "");
+  for (guint i = 0; i < n; i++)
+    g_string_append_printf (text, "  {\n%s    b%u[i * 2u] = p;\n    b%u[i * 2u + 1u] = q;\n  }\n", checks[which[i]].body, i, i);
+  g_string_append (text, "}\n");
+
+  return g_string_free (text, FALSE);
+}
 
 static guint32
 input_value (guint i)
@@ -185,143 +181,171 @@ is_right (const Check   *check,
     }
 }
 
-/* All at once is faster. Failures are not looked at: whoever asks for a
- * pipeline again gets its error again. */
-static void
-make_pipelines (RlxGpu                  *gpu,
-                const RlxGpuBindingKind *kinds,
-                guint                    n_kinds,
-                RlxDeviceFeatures        features)
+/* Asks for those checks that are in @which; FALSE when there was no answer. *refused
+ * tells whether that was for the kernel. */
+static gboolean
+ask (RlxGpu      *gpu,
+     const guint *which,
+     guint        n,
+     gboolean    *right,
+     gboolean    *refused,
+     GError     **error)
 {
-  RlxGpuPipelineDesc descs[G_N_ELEMENTS (checks)];
-  RlxGpuPipeline *pipelines[G_N_ELEMENTS (checks)];
-  guint n = 0;
+  static const RlxGpuBindingKind kinds[] = {
+    RLX_GPU_BINDING_READ, RLX_GPU_BINDING_READ_WRITE, RLX_GPU_BINDING_READ_WRITE, RLX_GPU_BINDING_READ_WRITE,
+    RLX_GPU_BINDING_READ_WRITE,
+  };
+  const gsize size = 2 * N * sizeof (guint32);
+  const char *label = checks[which[0]].label;
+  g_autofree char *text = make_text (which, n);
+  RlxGpuPipelineDesc desc = { label, text, kinds, n + 1 };
+  RlxGpuBuffer *buffers[G_N_ELEMENTS (checks) + 1] = { NULL };
+  RlxGpuBinding bindings[G_N_ELEMENTS (checks) + 1];
+  RlxGpuDownload downloads[G_N_ELEMENTS (checks)];
+  guint32 data[G_N_ELEMENTS (checks)][2 * N] = { 0 };
+  guint32 values[N];
+  RlxGpuUpload upload;
+  RlxGpuDispatch dispatch;
+  RlxGpuJob job = { .uploads = &upload, .n_uploads = 1, .dispatches = &dispatch, .n_dispatches = 1 };
+  RlxGpuPipeline *pipeline;
+  RlxGpuBindGroup *group = NULL;
+  gboolean result = FALSE;
+
+  G_STATIC_ASSERT (G_N_ELEMENTS (kinds) == G_N_ELEMENTS (checks) + 1);
+
+  *refused = FALSE;
+  for (guint i = 0; i < N; i++)
+    values[i] = input_value (i);
+  for (guint i = 0; i <= n; i++)
+    {
+      buffers[i] = rlx_gpu_buffer_new (gpu, size, RLX_GPU_BUFFER_STORAGE, label, error);
+      if (buffers[i] == NULL)
+        goto out;
+      bindings[i] = (RlxGpuBinding) { buffers[i], 0, size };
+    }
+
+  if (rlx_gpu_pipelines_new (gpu, &desc, 1, &pipeline, NULL, NULL, error))
+    group = rlx_gpu_bind_group_new (gpu, pipeline, bindings, n + 1, label, error);
+  if (group == NULL)
+    {
+      *refused = !rlx_gpu_is_lost (gpu);
+      goto out;
+    }
+
+  upload = (RlxGpuUpload) { buffers[0], 0, values, sizeof values };
+  dispatch = (RlxGpuDispatch) { pipeline, group, { 1, 1, 1 }, 0.0 };
+  for (guint i = 0; i < n; i++)
+    downloads[i] = (RlxGpuDownload) { buffers[i + 1], 0, size, data[i] };
+  job.downloads = downloads;
+  job.n_downloads = n;
+  result = rlx_gpu_execute (gpu, &job, NULL, error);
+  for (guint i = 0; i < n; i++)
+    right[i] = is_right (&checks[which[i]], data[i]);
+
+out:
+  rlx_gpu_bind_group_free (group);
+  for (guint i = 0; i <= n; i++)
+    rlx_gpu_buffer_free (buffers[i]);
+
+  return result;
+}
+
+/* All at once: one kernel is compiled much faster than four. FALSE without an error
+ * when an answer was wrong. */
+static gboolean
+ask_all (RlxGpu           *gpu,
+         RlxDeviceFeatures features,
+         gboolean         *refused,
+         GError          **error)
+{
+  guint which[G_N_ELEMENTS (checks)], n = 0;
+  gboolean right[G_N_ELEMENTS (checks)], result;
 
   for (guint i = 0; i < G_N_ELEMENTS (checks); i++)
     if ((checks[i].feature & ~features) == 0)
-      descs[n++] = (RlxGpuPipelineDesc) { checks[i].label, checks[i].wgsl, kinds, n_kinds };
+      which[n++] = i;
 
-  rlx_gpu_pipelines_new (gpu, descs, n, pipelines, NULL, NULL, NULL);
+  result = ask (gpu, which, n, right, refused, error);
+  for (guint i = 0; result && i < n; i++)
+    result = right[i];
+
+  return result;
 }
 
-/* Runs those checks whose pipelines could be made; one that cannot be made or
- * answers wrongly takes its feature with it. */
-gboolean
-rlx_gpu_known_answers (RlxGpu            *gpu,
-                       RlxDeviceFeatures *features,
-                       GError           **error)
+static void
+set_wrong (GError **error)
 {
-  static const RlxGpuBindingKind kinds[] = { RLX_GPU_BINDING_READ, RLX_GPU_BINDING_READ_WRITE };
-  const gsize size = 2 * N * sizeof (guint32);
-  RlxGpuBuffer *input = NULL;
-  RlxGpuBuffer *outputs[G_N_ELEMENTS (checks)] = { NULL };
-  RlxGpuBindGroup *groups[G_N_ELEMENTS (checks)] = { NULL };
-  RlxGpuPipeline *pipelines[G_N_ELEMENTS (checks)] = { NULL };
-  RlxGpuDispatch dispatches[G_N_ELEMENTS (checks)] = { 0 };
-  RlxGpuDownload downloads[G_N_ELEMENTS (checks)] = { 0 };
-  guint32 data[G_N_ELEMENTS (checks)][2 * N] = { 0 };
-  guint32 values[N];
-  RlxGpuUpload upload = { 0 };
-  RlxGpuJob job = { 0 };
-  guint which[G_N_ELEMENTS (checks)];
-  guint n = 0;
-  gboolean result = FALSE;
-  g_autoptr (GError) local_error = NULL;
+  g_set_error_literal (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_FAILED,
+                       "it gives wrong answers to known questions");
+}
 
-  for (guint i = 0; i < N; i++)
-    values[i] = input_value (i);
-
-  input = rlx_gpu_buffer_new (gpu, sizeof values, RLX_GPU_BUFFER_STORAGE, "known questions", &local_error);
-  if (input == NULL)
-    goto out;
-
-  make_pipelines (gpu, kinds, G_N_ELEMENTS (kinds), *features);
-
+/* A check that cannot be made or is answered wrongly takes its feature with it. */
+static gboolean
+ask_each (RlxGpu            *gpu,
+          RlxDeviceFeatures *features,
+          GError           **error)
+{
   for (guint i = 0; i < G_N_ELEMENTS (checks); i++)
     {
-      RlxGpuPipelineDesc desc = {
-        .label = checks[i].label, .wgsl = checks[i].wgsl,
-        .bindings = kinds, .n_bindings = G_N_ELEMENTS (kinds),
-      };
-      RlxGpuBinding bindings[] = { { input, 0, sizeof values }, { NULL, 0, size } };
+      g_autoptr (GError) local_error = NULL;
+      gboolean right = FALSE, refused;
 
       if ((checks[i].feature & ~*features) != 0)
         continue;
-
-      g_clear_error (&local_error);
-      outputs[i] = rlx_gpu_buffer_new (gpu, size, RLX_GPU_BUFFER_STORAGE, checks[i].label, &local_error);
-      if (outputs[i] == NULL)
-        goto out;
-
-      bindings[1].buffer = outputs[i];
-      if (rlx_gpu_pipelines_new (gpu, &desc, 1, &pipelines[i], NULL, NULL, &local_error))
-        groups[i] = rlx_gpu_bind_group_new (gpu, pipelines[i], bindings, G_N_ELEMENTS (bindings),
-                                            checks[i].label, &local_error);
-      if (groups[i] == NULL)
+      if (!ask (gpu, &i, 1, &right, &refused, &local_error) && (!refused || checks[i].feature == RLX_DEVICE_FEATURES_NONE))
         {
-          if (checks[i].feature == RLX_DEVICE_FEATURES_NONE || rlx_gpu_is_lost (gpu))
-            goto out;
-          RLX_NOTE (DEVICE, "%s: %s", checks[i].label, local_error->message);
-          *features &= ~checks[i].feature;
-          continue;
+          g_propagate_error (error, g_steal_pointer (&local_error));
+          return FALSE;
         }
-
-      dispatches[n] = (RlxGpuDispatch) { pipelines[i], groups[i], { 1, 1, 1 }, 0.0 };
-      downloads[n] = (RlxGpuDownload) { outputs[i], 0, size, data[n] };
-      which[n] = i;
-      n++;
-    }
-
-  g_clear_error (&local_error);
-  upload = (RlxGpuUpload) { input, 0, values, sizeof values };
-  job.uploads = &upload;
-  job.n_uploads = 1;
-  job.dispatches = dispatches;
-  job.n_dispatches = n;
-  job.downloads = downloads;
-  job.n_downloads = n;
-  if (!rlx_gpu_execute (gpu, &job, NULL, &local_error))
-    goto out;
-
-  result = TRUE;
-  for (guint i = 0; i < n; i++)
-    {
-      const Check *check = &checks[which[i]];
-
-      if (is_right (check, data[i]))
+      if (right)
         continue;
 
-      if (check->feature == RLX_DEVICE_FEATURES_NONE)
+      if (checks[i].feature == RLX_DEVICE_FEATURES_NONE)
         {
-          g_set_error_literal (&local_error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_FAILED,
-                               "it gives wrong answers to known questions");
-          result = FALSE;
-          goto out;
+          set_wrong (error);
+          return FALSE;
         }
-      RLX_NOTE (DEVICE, "%s: wrong", check->label);
-      *features &= ~check->feature;
+      RLX_NOTE (DEVICE, "%s: %s", checks[i].label, local_error != NULL ? local_error->message : "wrong");
+      *features &= ~checks[i].feature;
     }
 
   if (!(*features & RLX_DEVICE_FEATURES_SUBGROUPS))
     *features &= ~RLX_DEVICE_FEATURES_SUBGROUP_MATRIX;
 
-out:
-  /* What may pass keeps its code; an adapter that cannot compute is none. */
-  if (!result)
-    g_set_error (error, RLX_DEVICE_ERROR,
-                 g_error_matches (local_error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_LOST) ||
-                 g_error_matches (local_error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_TIMEOUT) ||
-                 g_error_matches (local_error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_OUT_OF_MEMORY)
-                   ? local_error->code : RLX_DEVICE_ERROR_NO_ADAPTER,
-                 "The adapter “%s” (%s) cannot be used: %s",
-                 gpu->info->name, gpu->info->driver, local_error->message);
+  return TRUE;
+}
 
-  for (guint i = 0; i < G_N_ELEMENTS (checks); i++)
+gboolean
+rlx_gpu_known_answers (RlxGpu            *gpu,
+                       RlxDeviceFeatures *features,
+                       GError           **error)
+{
+  g_autoptr (GError) local_error = NULL;
+  RlxDeviceFeatures before = *features;
+  gboolean refused;
+
+  if (ask_all (gpu, *features, &refused, &local_error))
+    return TRUE;
+
+  if (refused || local_error == NULL)
     {
-      rlx_gpu_bind_group_free (groups[i]);
-      rlx_gpu_buffer_free (outputs[i]);
+      g_clear_error (&local_error);
+      if (ask_each (gpu, features, &local_error))
+        {
+          if (refused || *features != before)
+            return TRUE;
+          /* Who is right only sometimes is not to be trusted. */
+          set_wrong (&local_error);
+        }
     }
-  rlx_gpu_buffer_free (input);
 
-  return result;
+  /* What may pass keeps its code; an adapter that cannot compute is none. */
+  g_set_error (error, RLX_DEVICE_ERROR,
+               g_error_matches (local_error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_LOST) ||
+               g_error_matches (local_error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_TIMEOUT) ||
+               g_error_matches (local_error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_OUT_OF_MEMORY)
+                 ? local_error->code : RLX_DEVICE_ERROR_NO_ADAPTER,
+               "The adapter “%s” (%s) cannot be used: %s",
+               gpu->info->name, gpu->info->driver, local_error->message);
+  return FALSE;
 }

@@ -256,6 +256,7 @@ static void
 test_features (void)
 {
   RlxDebugFlags before = rlx_debug_get_flags ();
+  RlxGpuCounters counters;
   RlxGpu *gpu;
 
   rlx_debug_set_flags (before | RLX_DEBUG_NO_F16 | RLX_DEBUG_NO_SUBGROUPS | RLX_DEBUG_NO_TIMESTAMPS);
@@ -273,6 +274,13 @@ test_features (void)
     g_assert_false (rlx_gpu_pipelines_new (gpu, &desc, 1, &pipeline, NULL, NULL, &error));
     g_assert_error (error, RLX_COMPILE_ERROR, RLX_COMPILE_ERROR_INTERNAL);
   }
+  rlx_gpu_unref (gpu);
+
+  rlx_debug_set_flags (before);
+  gpu = open_device ();
+  /* All are checked by one kernel. */
+  rlx_gpu_get_counters (gpu, &counters);
+  g_assert_cmpuint (counters.pipelines, ==, 1);
   rlx_gpu_unref (gpu);
 
   rlx_debug_set_flags (before | RLX_DEBUG_SMALL_LIMITS);
