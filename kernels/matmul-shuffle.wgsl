@@ -25,9 +25,29 @@
 //   for 16 rows of 4 vectors, 29 for 32 of 4 and 34 for 32 of 8, where 16 rows of 4
 //   without shuffles have 20 (512 · 512 · 512). Larger tiles gain little. Compiling
 //   takes 70, 115 and 300 ms for these three, and 105 without shuffles.
+// - What does not help, for 32 rows of 4, which have 30 GFLOPS as they are: 2 steps at
+//   a time (24) or 8 (29; what they load does not fit the registers), the gathers of
+//   `a` among the products that use them (19, one group of rows earlier 30), those of
+//   `b` one turn ahead (21 to 27), another order of the products (30), a bound of the
+//   loop that is a constant (30). 64 rows of 4 are as fast as 32 of 8 (34) and take
+//   0.8 of the time to compile, but rows that lie a multiple of 1 KiB apart share
+//   few lines of the nearest cache, which costs them up to 12 %. 64 of 8 have 29:
+//   too much code. A product alone takes 0.14 ns, fused or not; what limits them is
+//   how many instructions a processor starts at a time, of which a gather has about
+//   fifty. In all, two cores have 64 GFLOPS for 512 · 512 · 512.
+// - Loads from workgroup memory and of variables with an index that is not constant
+//   are checked or gathered as well, so that nothing can be kept at hand.
+// - The driver gives the first half of all workgroups to one thread and the other
+//   half to the next: on a core that has other work, its half takes longer.
 // - The sums are an array with constant indices, which is plain memory. Only the
 //   loop at the end, which keeps the code small, has an index that is not: there a
-//   load is a gather.
+//   load is a gather. It takes that loop to leave them in memory: without it each is
+//   a variable, all of which are copied in every turn, for 1.4 times the time.
+// - The loop at the end takes 27 ns for each vector of results, an eighth of the time
+//   for 384 steps of k. A bound that is a constant saves Tint's counter, which ends
+//   loops that would not, and no branches (EVEN) nearly half of the rest: 14 ns are
+//   left, of which the load takes 9. A bound of 32 or less has the driver unroll it.
+//   Several vectors a turn gain nothing.
 // - Gathers do not wake up the prefetcher of a processor. Weights that come from
 //   memory run at 3.3 GB/s a core that way. One load for all lanes from each cache
 //   line, AHEAD words before it is needed, makes it 8 GB/s (0.45 of the time for one
@@ -58,16 +78,25 @@ fn small (i: u32) -> u32 {
   return i & $(SMALL)u;
 }
 
+// The column of a lane's sum.
+fn column (first: u32, lane: u32, j: u32) -> u32 {
+  return first + lane * $(PER_B)u + j / $(PER_B)u * $(PER_B * LANES)u + j % $(PER_B)u;
+}
+
 @compute @workgroup_size($(WG))
 fn main (@builtin(workgroup_id) wid: vec3<u32>,
          @builtin(local_invocation_index) lane: u32,
          @builtin(subgroup_invocation_id) sub: u32) {
-  // Behind a return everything would run under one more mask. A workgroup too many has
-  // no rows and no steps instead.
   let group = workgroup_index (wid);
   let to = place (group);
+#if EVEN
+  let k_end = to.k_end;
+#else
+  // Behind a return everything would run under one more mask. A workgroup too many has
+  // no rows and no steps instead.
   let rows = select (0u, min ($(TM)u, p.m - to.row), group < p.groups);
   let k_end = select (to.k, to.k_end, rows > 0u);
+#endif
 #if PARTS
   let at = Origin (0u, 0u);
 #else
@@ -194,11 +223,33 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   }
 #endif
 
+#if SPLIT
+  // All columns of a workgroup are of one result.
+  var first = 0u;
+#for o in 0..OUTPUTS
+  if (to.col >= first && to.col - first < p.width$(o)) {
+    for (var i = 0u; i < $(TM * TN)u; i++) {
+      let row = to.row + i / $(TN)u;
+      let col = column (to.col, lane, i % $(TN)u);
+      store_y$(o) (row * p.width$(o) + col - first, biased (to.batch, row, col, sum[i]));
+    }
+  }
+  first += p.width$(o);
+#endfor
+#elif EVEN
+  for (var i = 0u; i < $(TM * TN)u; i++) {
+    put (to.batch, to.row + i / $(TN)u, column (to.col, lane, i % $(TN)u), sum[i]);
+  }
+#else
+#if TM * TN > 32
+  for (var i = 0u; i < $(TM * TN)u; i++) {
+#else
   for (var i = 0u; i < rows * $(TN)u; i++) {
-    let j = i % $(TN)u;
-    let col = to.col + lane * $(PER_B)u + j / $(PER_B)u * $(PER_B * LANES)u + j % $(PER_B)u;
-    if (col < p.n) {
+#endif
+    let col = column (to.col, lane, i % $(TN)u);
+    if (i < rows * $(TN)u && col < p.n) {
       put (to.batch, to.row + i / $(TN)u, col, sum[i]);
     }
   }
+#endif
 }

@@ -37,23 +37,9 @@ fn origin (batch: u32) -> Origin {
 
 ${EPILOGUE_TEXT}
 
-// Takes coordinates as the loops below have them.
-fn put (batch: u32, row: u32, col: u32, sum: f32) {
-#if SWAP
-  let m = col;
-  let n = row;
-  let rows = p.n;
-  let cols = p.m;
-#else
-  let m = row;
-  let n = col;
-  let rows = p.m;
-  let cols = p.n;
-#endif
-#if PARTS
-  // `batch` counts the parts here
-  store_y0 ((batch * rows + m) * cols + n, sum);
-#else
+#if !PARTS
+// A sum before the epilogue. Takes coordinates of the result.
+fn biased (batch: u32, m: u32, n: u32, sum: f32) -> f32 {
   var v = sum;
 #if ALPHA
   v *= p.alpha;
@@ -76,6 +62,28 @@ fn put (batch: u32, row: u32, col: u32, sum: f32) {
   v += load_bias (at);
 #endif
 #endif
+  return v;
+}
+#endif
+
+// Takes coordinates as the loops below have them.
+fn put (batch: u32, row: u32, col: u32, sum: f32) {
+#if SWAP
+  let m = col;
+  let n = row;
+  let rows = p.n;
+  let cols = p.m;
+#else
+  let m = row;
+  let n = col;
+  let rows = p.m;
+  let cols = p.n;
+#endif
+#if PARTS
+  // `batch` counts the parts here
+  store_y0 ((batch * rows + m) * cols + n, sum);
+#else
+  let v = biased (batch, m, n, sum);
 #if OUTPUTS > 1
   var first = 0u;
 #for o in 0..OUTPUTS

@@ -76,6 +76,7 @@ typedef struct
   gboolean panel, pairs, vectors;
   gboolean shuffle;       /* LANES whose words of a come through shuffles */
   gboolean a_pairs;
+  gboolean even;          /* every workgroup has all of its rows and columns, and one result */
   guint64 unroll;
   RlxProductMatrix matrix; /* MATRIX */
 } Way;
@@ -489,6 +490,23 @@ describe_operands (RlxKernel        *kernel,
     describe_window (kernel, window, window->x == product->a);
 }
 
+/* Whether no store needs a guard. The loop over the sums must be too long for the driver
+ * to unroll it: it would keep each sum in a variable of its own then, and take half as
+ * long again. */
+static gboolean
+is_even (const RlxGpuAdapterInfo *adapter,
+         const RlxProduct        *product,
+         const Way               *way)
+{
+  guint64 cols = way->lanes * way->tn;
+
+  for (guint i = 0; i < product->n_outputs; i++)
+    if (product->widths[i] % cols != 0)
+      return FALSE;
+  return way->tm * way->tn > 32 && product->m % way->tm == 0 && product->n % cols == 0 &&
+         way->n_groups <= adapter->limits.max_workgroups;
+}
+
 /* What only the kernel with shuffles knows. */
 static void
 describe_shuffles (RlxKernel        *kernel,
@@ -509,6 +527,8 @@ describe_shuffles (RlxKernel        *kernel,
   rlx_kernel_enable (kernel, "enable subgroups;");
   rlx_kernel_define (kernel, "UNROLL", (gint64) way->unroll);
   rlx_kernel_define (kernel, "A_PAIRS", way->a_pairs);
+  rlx_kernel_define (kernel, "EVEN", way->even);
+  rlx_kernel_define (kernel, "SPLIT", way->even && way->parts == 1 && product->n_outputs > 1);
   rlx_kernel_define (kernel, "WHOLE", product->k % way->unroll == 0);
   /* Two indices below 2^28 are together less than 2^31 bytes. */
   rlx_kernel_define (kernel, "SMALL", MAX (words_a, words_b) <= 1 << 28 ? (1 << 28) - 1 : G_MAXUINT32);
@@ -796,6 +816,7 @@ lower_plain (RlxLower         *lower,
 
   if (way.kind == LANES)
     choose_loads (&way, &product);
+  way.even = way.shuffle && is_even (adapter, &product, &way);
 
   if (way.kind == TILES)
     choose_vectors (&way, &product);

@@ -108,6 +108,77 @@ test_large (void)
     }
 }
 
+/* Tiles that are all full, so that no store has a guard; and parts of long sums. */
+static void
+test_full (void)
+{
+  if (rlx_test_device () == NULL)
+    return;
+  for (guint weight = 0; weight < 2; weight++)
+    {
+      check ("f32", 0, 48, 320, 320, FALSE, FALSE, weight);
+      check ("f32", 0, 64, 256, 1026, FALSE, FALSE, weight);
+      check ("f16", 0, 64, 256, 1024, FALSE, FALSE, weight);
+      check ("f16", 0, 256, 512, 1024, FALSE, FALSE, weight);
+      check ("f32", 0, 16, 64, 8192, FALSE, FALSE, weight);
+      /* rows, or columns, that are not */
+      check ("f32", 0, 40, 320, 400, FALSE, FALSE, weight);
+      check ("f32", 0, 48, 328, 320, FALSE, FALSE, weight);
+    }
+  check ("f32", 2, 32, 256, 1024, FALSE, FALSE, FALSE);
+}
+
+/* Three results of one product, which end where tiles do, or in the middle of one. */
+static void
+test_three (void)
+{
+  static const gint64 widths[][3] = { { 192, 96, 352 }, { 192, 64, 64 }, { 200, 88, 352 }, { 8, 312, 1 } };
+  const guint m = 64, k = 400;
+
+  if (rlx_test_device () == NULL)
+    return;
+  for (guint t = 0; t < G_N_ELEMENTS (widths); t++)
+    {
+      guint n = (guint) (widths[t][0] + widths[t][1] + widths[t][2]);
+      g_autofree char *text = g_strdup_printf ("rlx 1\n%%0 = input \"x\" f32[%u, %u]\n%%1 = input \"w\" f32[%u, %u]\n"
+                                               "%%2 = input \"b\" f32[1, %u]\n%%3 = reshape(%%2) {shape = [%u]}\n"
+                                               "%%4, %%5, %%6 = qkv_linear(%%0, %%1, %%3) {query_size = %d, key_size = %d}\n"
+                                               "output \"q\" %%4\noutput \"k\" %%5\noutput \"v\" %%6\n",
+                                               m, k, k, n, n, n, (int) widths[t][0], (int) widths[t][1]);
+      g_autofree gint8 *nx = NULL, *nw = NULL, *nb = NULL;
+      g_autoptr(RlxTensor) x = make_matrices ("f32", 0, m, k, 3, &nx);
+      g_autoptr(RlxTensor) w = make_matrices ("f32", 0, k, n, 4, &nw);
+      g_autoptr(RlxTensor) b = make_matrices ("f32", 0, 1, n, 5, &nb);
+      g_autofree double *expected = g_new (double, (gsize) m * n);
+      g_autoptr(GError) error = NULL;
+      RlxGraph *graph = rlx_graph_new_from_text (text, &error);
+      g_autofree RlxTensor **y = NULL;
+      guint first = 0;
+      gsize n_outputs;
+
+      g_assert_no_error (error);
+      y = rlx_test_run_graph (graph, 3, (RlxTensor *[]) { x, w, b }, &n_outputs);
+      g_assert_cmpuint (n_outputs, ==, 3);
+      for (guint o = 0; o < 3; o++)
+        {
+          guint width = (guint) widths[t][o];
+
+          for (guint i = 0; i < m; i++)
+            for (guint j = 0; j < width; j++)
+              {
+                double sum = nb[first + j];
+
+                for (guint l = 0; l < k; l++)
+                  sum += nx[i * k + l] * nw[l * n + first + j];
+                expected[i * width + j] = sum;
+              }
+          rlx_test_compare ("three", y[o], NULL, expected, 0, 0);
+          first += width;
+          g_object_unref (y[o]);
+        }
+    }
+}
+
 /* Stacks of matrices, which begin at even numbers or not. */
 static void
 test_stacks (void)
@@ -172,6 +243,8 @@ main (int   argc,
 
   g_test_add_func ("/lanes/edges", test_edges);
   g_test_add_func ("/lanes/large", test_large);
+  g_test_add_func ("/lanes/full", test_full);
+  g_test_add_func ("/lanes/three", test_three);
   g_test_add_func ("/lanes/stacks", test_stacks);
   g_test_add_func ("/lanes/special", test_special);
 
