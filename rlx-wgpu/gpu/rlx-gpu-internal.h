@@ -55,8 +55,11 @@ struct _RlxGpu
   GMutex queue_lock;
   GCond queue_cond;
   GQueue items;
+  _Atomic (GThread *) holder;   /* who works with the device now; taken under the lock */
+  gboolean started;        /* its own thread has done something; read under the lock */
   gboolean quit;
   atomic_uint n_items;     /* what a thread that has not slept yet looks at */
+  atomic_bool slow;        /* the last wait for the GPU was a long one */
 
   /* What buffers in the host's memory are a multiple of; 0: there are none. */
   guint32 host_page;
@@ -83,7 +86,7 @@ struct _RlxGpu
   RlxGpuCache *cache;
   atomic_bool cold;        /* not even the known answers were in it; until something is compiled */
 
-  /* Only touched on the device thread. */
+  /* Only touched by whoever has the device. */
   guint32 sequence;
   WGPUMapAsyncStatus map_status;
   char *map_message;
@@ -180,6 +183,9 @@ gboolean           rlx_gpu_exit_point      (RlxGpu  *gpu,
                                             GError **error);
 void               rlx_gpu_watch_exit      (void);
 void               rlx_gpu_pause           (void);
+guint64            rlx_gpu_get_spin        (RlxGpu *gpu);
+void               rlx_gpu_set_waited      (RlxGpu *gpu,
+                                            guint64 microseconds);
 
 /* rlx-gpu-wait.c */
 guint64            rlx_gpu_get_timeout     (gboolean *given);

@@ -185,8 +185,10 @@ void rlx_gpu_get_counters (RlxGpu         *gpu,
 /* ---- the device thread ------------------------------------------------- */
 
 /* Runs @func on the device's own thread after everything queued before it.
- * _invoke returns at once; _invoke_sync waits for @func to return (and calls
- * it directly when already on that thread). @func holds a reference on gpu. */
+ * _invoke returns at once; _invoke_sync waits for @func to return. It calls it
+ * directly when already on that thread, and also when the device is idle and the
+ * caller's stack has room: until @func returns the caller's is the device thread
+ * then. @func holds a reference on gpu. */
 typedef void (*RlxGpuFunc) (RlxGpu  *gpu,
                             gpointer user_data);
 void rlx_gpu_invoke      (RlxGpu *gpu, RlxGpuFunc func, gpointer user_data);

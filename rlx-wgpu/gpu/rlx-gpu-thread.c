@@ -1,9 +1,11 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * The device's own thread. It runs the jobs one after the other, tells of a
- * loss, and takes the device apart when the last reference is gone, so that
- * none of this ever happens on a thread of the program.
+ * Whose turn it is. One thread at a time works with a device. Mostly it is the
+ * device's own: it runs the jobs one after the other, tells of a loss, and takes
+ * the device apart when the last reference is gone. A thread that would only wait
+ * for its job does it itself when nothing is in front of it, which saves waking
+ * two threads.
  */
 #include "config.h"
 
@@ -11,16 +13,21 @@
 
 #include <stdlib.h>
 #ifdef G_OS_UNIX
+#include <pthread.h>
 #include <sched.h>
 #endif
 
-/* Waking a sleeping thread costs as much as a small job, so both sides stay
- * awake for a moment first. */
-#define SPIN_US 100
+/* Waking a sleeping thread costs as much as a small job, so all sides stay awake
+ * for a moment first. */
+#define SPIN_US 200
 
 /* How long the end of the process waits for others to come to a safe place. A
  * kernel that takes longer to compile is cut off there. */
 #define EXIT_TIMEOUT (1 * G_USEC_PER_SEC)
+
+/* With lavapipe a job takes 10 KiB of a stack, and 250 KiB when it is the first and
+ * the driver loads what it needs. Other drivers may take more. */
+#define STACK_NEEDED (512 * 1024)
 
 typedef struct
 {
@@ -92,6 +99,12 @@ rlx_gpu_enter (GError **error)
   return FALSE;
 }
 
+static gboolean
+is_own_thread (RlxGpu *gpu)
+{
+  return g_thread_self () == gpu->thread;
+}
+
 /* Called while waiting. At the end of the process the device thread stops here
  * for good; other threads are told to give up. */
 gboolean
@@ -101,7 +114,7 @@ rlx_gpu_exit_point (RlxGpu  *gpu,
   if (G_LIKELY (!atomic_load (&exiting)))
     return TRUE;
 
-  if (rlx_gpu_on_thread (gpu))
+  if (is_own_thread (gpu))
     {
       while (n_inside_here > 0)
         rlx_gpu_leave ();
@@ -126,44 +139,77 @@ rlx_gpu_pause (void)
 #endif
 }
 
+/* How long to look again and again before going to sleep: not at all when the last
+ * job was a long one, since it takes the time from a driver that computes on the
+ * same processors. */
+guint64
+rlx_gpu_get_spin (RlxGpu *gpu)
+{
+  return atomic_load (&gpu->slow) ? 0 : SPIN_US;
+}
+
+void
+rlx_gpu_set_waited (RlxGpu *gpu,
+                    guint64 microseconds)
+{
+  gboolean slow = microseconds >= SPIN_US;
+
+  if (atomic_load (&gpu->slow) != slow)
+    atomic_store (&gpu->slow, slow);
+}
+
 gboolean
 rlx_gpu_on_thread (RlxGpu *gpu)
 {
-  return g_thread_self () == gpu->thread;
+  return g_thread_self () == atomic_load (&gpu->holder);
+}
+
+/* ---- the device's own thread ---- */
+
+/* Waits for the next item, and for whoever has the device. NULL in the end. */
+static Item *
+take_item (RlxGpu *gpu)
+{
+  Item *item;
+
+  g_mutex_lock (&gpu->queue_lock);
+  while (!gpu->quit && (g_queue_is_empty (&gpu->items) || atomic_load (&gpu->holder) != NULL))
+    g_cond_wait (&gpu->queue_cond, &gpu->queue_lock);
+  item = g_queue_pop_head (&gpu->items);
+  if (item != NULL)
+    {
+      atomic_fetch_sub (&gpu->n_items, 1);
+      atomic_store (&gpu->holder, gpu->thread);
+    }
+  g_mutex_unlock (&gpu->queue_lock);
+
+  return item;
 }
 
 static gpointer
 device_thread (gpointer data)
 {
   RlxGpu *gpu = data;
+  Item *item;
 
-  for (;;)
+  /* Items hold references, and so do threads that have the device: there are
+   * none left when the last one is dropped. */
+  while ((item = take_item (gpu)) != NULL)
     {
-      gint64 until = g_get_monotonic_time () + SPIN_US;
-      Item *item;
-
-      while (atomic_load (&gpu->n_items) == 0 && g_get_monotonic_time () < until)
-        rlx_gpu_pause ();
-
-      g_mutex_lock (&gpu->queue_lock);
-      while (g_queue_is_empty (&gpu->items) && !gpu->quit)
-        g_cond_wait (&gpu->queue_cond, &gpu->queue_lock);
-      item = g_queue_pop_head (&gpu->items);
-      if (item != NULL)
-        atomic_fetch_sub (&gpu->n_items, 1);
-      g_mutex_unlock (&gpu->queue_lock);
-
-      /* Items hold references, so there are none left when the last one is
-       * dropped. */
-      if (item == NULL)
-        break;
+      gint64 until;
 
       count_in ();
       rlx_gpu_exit_point (gpu, NULL);
       item->func (gpu, item->user_data);
       g_free (item);
+      gpu->started = TRUE;
+      atomic_store (&gpu->holder, NULL);
       rlx_gpu_leave ();
+
+      until = g_get_monotonic_time () + (gint64) rlx_gpu_get_spin (gpu);
       rlx_gpu_unref (gpu);
+      while (atomic_load (&gpu->n_items) == 0 && g_get_monotonic_time () < until)
+        rlx_gpu_pause ();
     }
 
   count_in ();
@@ -222,7 +268,9 @@ rlx_gpu_post (RlxGpu    *gpu,
   g_mutex_lock (&gpu->queue_lock);
   g_queue_push_tail (&gpu->items, item);
   atomic_fetch_add (&gpu->n_items, 1);
-  g_cond_signal (&gpu->queue_cond);
+  /* Otherwise whoever has the device looks for it, or tells. */
+  if (atomic_load (&gpu->holder) == NULL)
+    g_cond_signal (&gpu->queue_cond);
   g_mutex_unlock (&gpu->queue_lock);
 }
 
@@ -235,6 +283,95 @@ rlx_gpu_invoke (RlxGpu    *gpu,
   g_return_if_fail (func != NULL);
 
   rlx_gpu_post (rlx_gpu_ref (gpu), func, user_data);
+}
+
+/* ---- waiting for a call, or making it ---- */
+
+/* Whether Dawn and the driver below it have the room that they may need on the
+ * stack of this thread. How much there is nobody knows of a thread that switches
+ * between stacks of its own. */
+static gboolean
+has_room (void)
+{
+#ifdef HAVE_PTHREAD_GETATTR_NP
+  static _Thread_local gboolean known;
+  static _Thread_local guintptr lowest, highest;
+  guintptr here = (guintptr) __builtin_frame_address (0);
+
+  if (G_UNLIKELY (!known))
+    {
+      pthread_attr_t attributes;
+      void *address;
+      size_t size;
+
+      known = TRUE;
+      if (pthread_getattr_np (pthread_self (), &attributes) == 0)
+        {
+          if (pthread_attr_getstack (&attributes, &address, &size) == 0)
+            {
+              lowest = (guintptr) address;
+              highest = lowest + size;
+            }
+          pthread_attr_destroy (&attributes);
+        }
+    }
+
+  return here > lowest && here < highest && here - lowest >= STACK_NEEDED;
+#else
+  return FALSE;
+#endif
+}
+
+/* Takes the device if nobody has it and nobody is in front. The first call is left
+ * to the device's own thread: it needs most of a stack. */
+static gboolean
+take_device (RlxGpu *gpu)
+{
+  gboolean free;
+
+  g_mutex_lock (&gpu->queue_lock);
+  free = g_queue_is_empty (&gpu->items) && atomic_load (&gpu->holder) == NULL && gpu->started;
+  if (free)
+    atomic_store (&gpu->holder, g_thread_self ());
+  g_mutex_unlock (&gpu->queue_lock);
+
+  return free;
+}
+
+static void
+give_device_back (RlxGpu *gpu)
+{
+  g_mutex_lock (&gpu->queue_lock);
+  atomic_store (&gpu->holder, NULL);
+  if (!g_queue_is_empty (&gpu->items))
+    g_cond_signal (&gpu->queue_cond);
+  g_mutex_unlock (&gpu->queue_lock);
+}
+
+/* Calls @func on this thread, if it may. At the end of the process it is left to
+ * the device thread, which goes no further. */
+static gboolean
+call_here (RlxGpu    *gpu,
+           RlxGpuFunc func,
+           gpointer   user_data)
+{
+  gboolean taken;
+
+  if (!has_room () || !rlx_gpu_enter (NULL))
+    return FALSE;
+
+  taken = take_device (gpu);
+  if (taken)
+    {
+      rlx_gpu_ref (gpu);
+      func (gpu, user_data);
+      give_device_back (gpu);
+    }
+  rlx_gpu_leave ();
+  if (taken)
+    rlx_gpu_unref (gpu);
+
+  return taken;
 }
 
 static void
@@ -268,13 +405,15 @@ rlx_gpu_invoke_sync (RlxGpu    *gpu,
       func (gpu, user_data);
       return;
     }
+  if (call_here (gpu, func, user_data))
+    return;
 
   g_mutex_init (&call.lock);
   g_cond_init (&call.cond);
 
   rlx_gpu_invoke (gpu, sync_call_run, &call);
 
-  until = g_get_monotonic_time () + SPIN_US;
+  until = g_get_monotonic_time () + (gint64) rlx_gpu_get_spin (gpu);
   while (!atomic_load (&call.nearly_done) && g_get_monotonic_time () < until)
     rlx_gpu_pause ();
 

@@ -12,8 +12,6 @@
 #include <string.h>
 
 #define SLICE_NS (G_GUINT64_CONSTANT (100) * 1000000)
-/* Short jobs are over sooner than a sleeping thread wakes up. */
-#define SPIN_US 200
 #define DEFAULT_TIMEOUT_S 60
 #define MAX_TIMEOUT_S 86400
 
@@ -62,7 +60,7 @@ wait_for (RlxGpu     *gpu,
   WGPUInstance instance = rlx_gpu_get_instance (NULL);
   WGPUFutureWaitInfo wait = WGPU_FUTURE_WAIT_INFO_INIT;
   gint64 start = g_get_monotonic_time ();
-  guint64 elapsed = 0;
+  guint64 spin = rlx_gpu_get_spin (gpu), elapsed = 0;
 
   wait.future = future;
 
@@ -71,12 +69,15 @@ wait_for (RlxGpu     *gpu,
       guint64 slice = 0;
       WGPUWaitStatus status;
 
-      if (elapsed >= SPIN_US)
+      if (elapsed >= spin)
         slice = MIN (SLICE_NS, MAX (timeout_us - elapsed, 1) * 1000);
 
       status = wgpuInstanceWaitAny (instance, 1, &wait, slice);
       if (status == WGPUWaitStatus_Success && wait.completed)
-        return rlx_gpu_check_lost (gpu, error);
+        {
+          rlx_gpu_set_waited (gpu, (guint64) (g_get_monotonic_time () - start));
+          return rlx_gpu_check_lost (gpu, error);
+        }
 
       if (!to_end &&
           (!rlx_gpu_exit_point (gpu, error) || !rlx_gpu_check_lost (gpu, error)))

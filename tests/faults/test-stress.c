@@ -199,6 +199,157 @@ test_mixed (void)
   run_and_check (executable, 1);
 }
 
+/* ---- callers that work with the device themselves ------------------------------------- */
+
+typedef struct
+{
+  RlxExecutable *executable;
+  float p;
+  gint n_left;               /* atomic: callers that are not done */
+  guint n_started;
+  guint n_ended;
+  guint n_cancelled;
+} Callers;
+
+/* The parameter does not change here, so there is one right answer to the bit. */
+static void
+check_exactly (RlxTensor **outputs,
+               float       x,
+               float       p)
+{
+  gsize n;
+  g_autofree float *y = rlx_tensor_get_floats (outputs[0], &n);
+
+  for (guint i = 0; i < N; i++)
+    g_assert_cmpfloat (y[i], ==, (x + p) * p);
+  check_outputs (outputs, x);
+}
+
+static gpointer
+caller_thread (gpointer data)
+{
+  Callers *callers = data;
+  g_autoptr(GError) error = NULL;
+  g_autoptr(RlxExecutable) fork = rlx_executable_fork (callers->executable, &error);
+
+  g_assert_no_error (error);
+  for (guint i = 0; i < 5 * N_ROUNDS; i++)
+    {
+      g_autoptr(RlxTensor) x = filled ((float) i);
+      RlxTensor **outputs;
+      gsize n;
+
+      if (i % 16 == 15)
+        {
+          run_and_cancel (fork);
+          continue;
+        }
+      /* now and then the others have nothing to do for a while */
+      if (i % 32 == 0)
+        g_usleep (g_random_int_range (0, 2000));
+      outputs = rlx_executable_run (i % 2 ? fork : callers->executable, &x, 1, &n, NULL, &error);
+      g_assert_no_error (error);
+      check_exactly (outputs, (float) i, callers->p);
+    }
+  g_atomic_int_add (&callers->n_left, -1);
+  return NULL;
+}
+
+static void
+on_between (GObject      *source,
+            GAsyncResult *result,
+            gpointer      user_data)
+{
+  g_autoptr(GError) error = NULL;
+  Callers *callers = user_data;
+  gsize n;
+  RlxTensor **outputs = rlx_executable_run_finish (RLX_EXECUTABLE (source), result, &n, &error);
+
+  if (outputs != NULL)
+    check_exactly (outputs, 9, callers->p);
+  else
+    g_assert_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+  callers->n_cancelled += outputs == NULL;
+  callers->n_ended++;
+}
+
+/* Runs that wait, on several threads, and runs that do not, all on one device. Each
+ * gets its own answer. */
+static void
+test_callers (void)
+{
+  g_autoptr(RlxExecutable) executable = NULL;
+  g_autoptr(RlxTensor) x = filled (9);
+  Callers callers = { .p = 2, .n_left = N_THREADS };
+  GThread *threads[N_THREADS];
+
+  open_device ();
+  executable = make_executable (device);
+  set_parameter (executable, callers.p);
+  callers.executable = executable;
+  for (guint i = 0; i < N_THREADS; i++)
+    threads[i] = g_thread_new ("caller", caller_thread, &callers);
+  while (g_atomic_int_get (&callers.n_left) > 0 || callers.n_ended < callers.n_started)
+    {
+      if (g_atomic_int_get (&callers.n_left) > 0 && callers.n_started < callers.n_ended + 3)
+        {
+          g_autoptr(GCancellable) cancellable = callers.n_started % 5 == 4 ? g_cancellable_new () : NULL;
+
+          rlx_executable_run_async (executable, &x, 1, cancellable, on_between, &callers);
+          callers.n_started++;
+          if (cancellable != NULL)
+            g_cancellable_cancel (cancellable);
+        }
+      g_main_context_iteration (NULL, callers.n_ended < callers.n_started);
+    }
+  for (guint i = 0; i < N_THREADS; i++)
+    g_thread_join (threads[i]);
+  g_test_message ("%u runs between those of the callers, %u of them cancelled", callers.n_ended, callers.n_cancelled);
+  g_assert_cmpuint (callers.n_ended, >, callers.n_cancelled);
+}
+
+typedef struct
+{
+  RlxExecutable *executable;
+  gint running;              /* atomic */
+} Owner;
+
+static gpointer
+owner_thread (gpointer data)
+{
+  Owner *owner = data;
+  RlxTensor *x = filled (6);
+  RlxTensor **outputs;
+  gsize n;
+
+  g_atomic_int_set (&owner->running, TRUE);
+  outputs = rlx_executable_run (owner->executable, &x, 1, &n, NULL, NULL);
+  /* the last one, unless the other thread has it */
+  g_object_unref (owner->executable);
+  check_outputs (outputs, 6);
+  g_object_unref (x);
+  return NULL;
+}
+
+/* Everything but the run itself is let go while a caller is in it. */
+static void
+test_caller_last_reference (void)
+{
+  for (guint i = 0; i < 20; i++)
+    {
+      RlxDevice *own = rlx_device_open (NULL, NULL);
+      Owner owner = { make_executable (own), FALSE };
+      GThread *thread;
+
+      set_parameter (owner.executable, 1);
+      thread = g_thread_new ("owner", owner_thread, &owner);
+      while (!g_atomic_int_get (&owner.running))
+        continue;
+      g_object_unref (own);
+      g_thread_join (thread);
+    }
+}
+
 /* ---- things that go away ---------------------------------------------------------- */
 
 typedef struct
@@ -366,6 +517,8 @@ main (int   argc,
   g_test_init (&argc, &argv, NULL);
 
   g_test_add_func ("/stress/mixed", test_mixed);
+  g_test_add_func ("/stress/callers", test_callers);
+  g_test_add_func ("/stress/caller-last-reference", test_caller_last_reference);
   g_test_add_func ("/stress/last-reference", test_last_reference);
   g_test_add_func ("/stress/from-callback", test_from_callback);
   g_test_add_func ("/stress/many-executables", test_many_executables);

@@ -1,0 +1,375 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Whose turn it is on a device: calls that wait are made on the caller's own
+ * thread where that is possible, and never beside another or before their time.
+ */
+#include "config.h"
+
+#include "test-gpu-common.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#define N_THREADS 4
+#define N_CALLS 200
+
+static void
+note_thread (RlxGpu  *gpu G_GNUC_UNUSED,
+             gpointer user_data)
+{
+  g_atomic_pointer_set ((GThread **) user_data, g_thread_self ());
+}
+
+static GThread *
+find_thread (RlxGpu *gpu)
+{
+  GThread *thread = NULL;
+
+  rlx_gpu_invoke_sync (gpu, note_thread, &thread);
+  g_assert_nonnull (thread);
+  return thread;
+}
+
+/* The device's own thread. It is done with the item in a moment only, so that the
+ * next call may still come too early to find the device idle. */
+static GThread *
+find_own_thread (RlxGpu *gpu)
+{
+  GThread *thread = NULL;
+
+  rlx_gpu_invoke (gpu, note_thread, &thread);
+  while (g_atomic_pointer_get (&thread) == NULL)
+    g_usleep (100);
+#ifdef HAVE_PTHREAD_GETATTR_NP
+  while (find_thread (gpu) != g_thread_self ())
+    g_usleep (100);
+#endif
+  return thread;
+}
+
+static void
+note_threads (RlxGpu  *gpu,
+              gpointer user_data)
+{
+  GThread **threads = user_data;
+
+  threads[0] = g_thread_self ();
+  threads[1] = find_thread (gpu);
+}
+
+static G_GNUC_UNUSED void
+test_idle (void)
+{
+  RlxGpu *gpu = open_device ();
+  GThread *own = find_own_thread (gpu), *threads[2];
+
+  g_assert_true (own != g_thread_self ());
+  g_assert_true (find_thread (gpu) == g_thread_self ());
+  /* a call in a call */
+  rlx_gpu_invoke_sync (gpu, note_threads, threads);
+  g_assert_true (threads[0] == g_thread_self ());
+  g_assert_true (threads[1] == g_thread_self ());
+  rlx_gpu_unref (gpu);
+}
+
+typedef struct
+{
+  atomic_bool entered;
+  atomic_bool open;
+} Gate;
+
+static void
+pass_gate (RlxGpu  *gpu G_GNUC_UNUSED,
+           gpointer user_data)
+{
+  Gate *gate = user_data;
+
+  atomic_store (&gate->entered, true);
+  while (!atomic_load (&gate->open))
+    g_usleep (100);
+}
+
+static gpointer
+open_soon (gpointer data)
+{
+  Gate *gate = data;
+
+  g_usleep (5000);
+  atomic_store (&gate->open, true);
+  return NULL;
+}
+
+static gpointer
+pass_gate_here (gpointer data)
+{
+  gpointer *arguments = data;
+
+  rlx_gpu_invoke_sync (arguments[0], pass_gate, arguments[1]);
+  return NULL;
+}
+
+/* Something is in front: on the device's thread, in the queue, or on the thread of
+ * another caller. */
+static void
+test_busy (void)
+{
+  RlxGpu *gpu = open_device ();
+  GThread *own = find_own_thread (gpu);
+
+  for (guint round = 0; round < 3; round++)
+    {
+      Gate gate = { 0 };
+      gpointer arguments[] = { gpu, &gate };
+      GThread *opener, *other = NULL;
+
+      if (round == 2)
+        other = g_thread_new ("caller", pass_gate_here, arguments);
+      else
+        rlx_gpu_invoke (gpu, pass_gate, &gate);
+      while (round != 1 && !atomic_load (&gate.entered))
+        g_usleep (100);
+      opener = g_thread_new ("open", open_soon, &gate);
+      g_assert_true (find_thread (gpu) == own);
+      g_assert_true (atomic_load (&gate.open));
+      g_thread_join (opener);
+      if (other != NULL)
+        g_thread_join (other);
+      find_own_thread (gpu);
+    }
+  rlx_gpu_unref (gpu);
+}
+
+typedef struct
+{
+  GMutex lock;               /* held while something is posted, so that the order is known */
+  guint n_posted;
+  guint n_done;
+  int n_inside;
+} Turns;
+
+typedef struct
+{
+  Turns *turns;
+  guint number;
+} Turn;
+
+static void
+take_turn (RlxGpu  *gpu G_GNUC_UNUSED,
+           gpointer user_data)
+{
+  Turn *turn = user_data;
+
+  g_assert_cmpint (g_atomic_int_add (&turn->turns->n_inside, 1), ==, 0);
+  /* plain, on purpose: one after the other is what is promised */
+  g_assert_cmpuint (turn->turns->n_done, ==, turn->number);
+  turn->turns->n_done++;
+  g_atomic_int_add (&turn->turns->n_inside, -1);
+}
+
+static void
+take_turn_and_free (RlxGpu  *gpu,
+                    gpointer user_data)
+{
+  take_turn (gpu, user_data);
+  g_free (user_data);
+}
+
+static Turn *
+turn_new (Turns *turns)
+{
+  Turn *turn = g_new (Turn, 1);
+
+  *turn = (Turn) { turns, turns->n_posted++ };
+  return turn;
+}
+
+/* What is posted first is done first, wherever it is done. */
+static void
+test_order (void)
+{
+  RlxGpu *gpu = open_device ();
+  Turns turns = { 0 };
+
+  for (guint i = 0; i < N_CALLS; i++)
+    {
+      for (guint j = g_test_rand_int_range (0, 3); j > 0; j--)
+        rlx_gpu_invoke (gpu, take_turn_and_free, turn_new (&turns));
+      if (g_test_rand_bit ())
+        g_usleep (g_test_rand_int_range (0, 200));
+      rlx_gpu_invoke_sync (gpu, take_turn_and_free, turn_new (&turns));
+      g_assert_cmpuint (turns.n_done, ==, turns.n_posted);
+    }
+  rlx_gpu_unref (gpu);
+}
+
+static void
+count_alone (RlxGpu  *gpu G_GNUC_UNUSED,
+             gpointer user_data)
+{
+  Turns *turns = user_data;
+
+  g_assert_cmpint (g_atomic_int_add (&turns->n_inside, 1), ==, 0);
+  turns->n_done++;
+  g_atomic_int_add (&turns->n_inside, -1);
+}
+
+static gpointer
+count_thread (gpointer data)
+{
+  gpointer *arguments = data;
+
+  for (guint i = 0; i < N_CALLS; i++)
+    if (i % 4 == 0)
+      rlx_gpu_invoke (arguments[0], count_alone, arguments[1]);
+    else
+      rlx_gpu_invoke_sync (arguments[0], count_alone, arguments[1]);
+  return NULL;
+}
+
+/* One at a time, and none is forgotten. */
+static void
+test_alone (void)
+{
+  RlxGpu *gpu = open_device ();
+  Turns turns = { 0 };
+  gpointer arguments[] = { gpu, &turns };
+  GThread *threads[N_THREADS];
+
+  for (guint i = 0; i < N_THREADS; i++)
+    threads[i] = g_thread_new ("count", count_thread, arguments);
+  for (guint i = 0; i < N_THREADS; i++)
+    g_thread_join (threads[i]);
+  find_own_thread (gpu);
+  g_assert_cmpuint (turns.n_done, ==, N_THREADS * N_CALLS);
+  rlx_gpu_unref (gpu);
+}
+
+typedef struct
+{
+  RlxGpu *gpu;
+  gboolean here;
+} StackCall;
+
+static void *
+call_on_stack (void *data)
+{
+  StackCall *call = data;
+
+  call->here = find_thread (call->gpu) == g_thread_self ();
+  return NULL;
+}
+
+/* Dawn is not called where it might not have the room that it needs. */
+static G_GNUC_UNUSED void
+test_stack (void)
+{
+  RlxGpu *gpu = open_device ();
+
+  find_own_thread (gpu);
+  for (guint kib = 64; kib <= 4096; kib *= 8)
+    {
+      StackCall call = { .gpu = gpu };
+      pthread_attr_t attributes;
+      pthread_t thread;
+
+      pthread_attr_init (&attributes);
+      g_assert_cmpint (pthread_attr_setstacksize (&attributes, kib * 1024), ==, 0);
+      g_assert_cmpint (pthread_create (&thread, &attributes, call_on_stack, &call), ==, 0);
+      pthread_join (thread, NULL);
+      pthread_attr_destroy (&attributes);
+      g_assert_cmpint (call.here, ==, kib > 512);
+      find_own_thread (gpu);
+    }
+  rlx_gpu_unref (gpu);
+}
+
+static void
+drop_reference (RlxGpu  *gpu,
+                gpointer user_data)
+{
+  rlx_gpu_unref (gpu);
+  *(gboolean *) user_data = TRUE;
+}
+
+/* The last one, in a call on the caller's thread. */
+static void
+test_last_reference (void)
+{
+  for (guint i = 0; i < 5; i++)
+    {
+      RlxGpu *gpu = open_device ();
+      gboolean dropped = FALSE;
+
+      rlx_gpu_invoke_sync (gpu, drop_reference, &dropped);
+      g_assert_true (dropped);
+    }
+}
+
+typedef struct
+{
+  Kernel kernel;
+  RlxGpuDispatch dispatch;
+  RlxGpuJob job;
+} Work;
+
+static gpointer
+run_until_error (gpointer data)
+{
+  Work *work = data;
+  g_autoptr (GError) error = NULL;
+
+  while (execute (work->kernel.gpu, &work->job, NULL, &error))
+    continue;
+  if (!g_error_matches (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_LOST) ||
+      strstr (error->message, "the process is ending") == NULL)
+    abort ();
+  return NULL;
+}
+
+/* The process ends while a caller works with the device. It is told, or waits for
+ * what does not come any more. */
+static void
+test_exit (void)
+{
+  if (g_test_subprocess ())
+    {
+      /* Used until the very end, and never lost for a leak checker. */
+      static Work work;
+
+      kernel_init (&work.kernel, open_device (), twice_wgsl, 100000);
+      work.dispatch = kernel_dispatch (&work.kernel);
+      work.job = (RlxGpuJob) { .dispatches = &work.dispatch, .n_dispatches = 1 };
+      g_thread_unref (g_thread_new ("caller", run_until_error, &work));
+      g_usleep (g_test_rand_int_range (0, 20) * 1000);
+      exit (0);
+    }
+
+  for (guint i = 0; i < 5; i++)
+    {
+      g_test_trap_subprocess (NULL, 20 * G_USEC_PER_SEC, G_TEST_SUBPROCESS_DEFAULT);
+      g_test_trap_assert_passed ();
+      g_test_trap_assert_stderr ("");
+    }
+}
+
+int
+main (int   argc,
+      char *argv[])
+{
+  g_test_init (&argc, &argv, NULL);
+
+#ifdef HAVE_PTHREAD_GETATTR_NP
+  g_test_add_func ("/gpu-turns/idle", test_idle);
+  g_test_add_func ("/gpu-turns/stack", test_stack);
+#endif
+  g_test_add_func ("/gpu-turns/busy", test_busy);
+  g_test_add_func ("/gpu-turns/order", test_order);
+  g_test_add_func ("/gpu-turns/alone", test_alone);
+  g_test_add_func ("/gpu-turns/last-reference", test_last_reference);
+  g_test_add_func ("/gpu-turns/exit", test_exit);
+
+  return g_test_run ();
+}
