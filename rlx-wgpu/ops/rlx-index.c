@@ -11,6 +11,7 @@
 #include "config.h"
 
 #include "ops/rlx-index-private.h"
+#include "ops/rlx-sort-private.h"
 
 #include <string.h>
 
@@ -327,24 +328,19 @@ rlx_one_hot_lower (RlxLower        *lower,
 {
   const RlxIrValue *indices = node->inputs[0];
   const RlxTensorType *y = &node->outputs[0].type;
-  gint64 axis = rlx_node_attr (node, "axis")->i;
-  guint64 inner = 1;
   RlxKernel *kernel;
+  RlxAxis axis;
 
   if (rlx_type_n_elements (y) == 0)
     return TRUE;
 
-  if (axis < 0)
-    axis += y->rank;
-  for (guint i = (guint) axis + 1; i < y->rank; i++)
-    inner *= y->dims[i];
-
+  rlx_axis_init (&axis, y, rlx_axis_of (node, y));
   kernel = rlx_kernel_new (lower, node, "one-hot");
   rlx_kernel_input (kernel, "indices", indices);
   rlx_kernel_input_raw (kernel, "values", node->inputs[1]);
   rlx_kernel_define (kernel, "SIGNED", !rlx_data_type_is_unsigned (indices->type.dtype));
-  rlx_kernel_param_u32 (kernel, "inner", inner);
-  rlx_kernel_param_u32 (kernel, "depth", y->dims[axis]);
+  rlx_kernel_param_u32 (kernel, "inner", axis.inner);
+  rlx_kernel_param_u32 (kernel, "depth", axis.length);
 
   return rlx_kernel_dispatch_elements (kernel, lower, &node->outputs[0], error);
 }
@@ -646,11 +642,11 @@ rlx_write_at_lower (RlxLower        *lower,
 {
   const RlxTensorType *x = &node->inputs[0]->type;
   RlxDataType index_type = rlx_data_type_on_device (node->inputs[2]->type.dtype);
-  gint64 axis = rlx_node_attr (node, "axis")->i;
   guint64 n = rlx_type_n_elements (&node->inputs[1]->type);
-  guint64 inner = 1;
+  guint index = rlx_axis_of (node, x);
   RlxKernel *kernel;
   gboolean update;
+  RlxAxis axis;
 
   if (rlx_type_n_elements (x) == 0)
     return TRUE;
@@ -658,10 +654,7 @@ rlx_write_at_lower (RlxLower        *lower,
   if (update && n == 0)
     return TRUE;
 
-  if (axis < 0)
-    axis += x->rank;
-  for (guint i = (guint) axis + 1; i < x->rank; i++)
-    inner *= (guint64) x->dims[i];
+  rlx_axis_init (&axis, x, index);
   kernel = rlx_kernel_new (lower, node, "write-at");
   rlx_kernel_define (kernel, "UPDATE", update);
   if (!update)
@@ -669,9 +662,9 @@ rlx_write_at_lower (RlxLower        *lower,
   rlx_kernel_input_raw (kernel, "value", node->inputs[1]);
   rlx_kernel_input (kernel, "indices", node->inputs[2]);
   rlx_kernel_define (kernel, "SIGNED", !rlx_data_type_is_unsigned (index_type));
-  rlx_kernel_param_u32 (kernel, "inner", inner);
-  rlx_kernel_param_u32 (kernel, "size", (guint64) x->dims[axis]);
-  rlx_kernel_param_u32 (kernel, "length", (guint64) node->inputs[1]->type.dims[axis]);
+  rlx_kernel_param_u32 (kernel, "inner", axis.inner);
+  rlx_kernel_param_u32 (kernel, "size", axis.length);
+  rlx_kernel_param_u32 (kernel, "length", (guint64) node->inputs[1]->type.dims[index]);
   if (update)
     {
       rlx_kernel_output_raw (kernel, "y", &node->outputs[0]);

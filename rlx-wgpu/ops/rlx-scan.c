@@ -15,13 +15,7 @@ gboolean
 rlx_scan_infer (RlxOpCall *call,
                 GError   **error)
 {
-  guint axis;
-
-  if (!rlx_call_axis (call, rlx_call_attr (call, "axis")->i, call->inputs[0]->rank, &axis, error))
-    return FALSE;
-
-  rlx_call_add_output (call, call->inputs[0]);
-  return TRUE;
+  return rlx_axis_infer (call, error);
 }
 
 /* The bits of the value that changes nothing, as the kernel's 32-bit type. */

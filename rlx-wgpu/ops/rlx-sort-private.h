@@ -35,6 +35,10 @@ void        rlx_axis_init   (RlxAxis             *axis,
 guint       rlx_axis_of     (const RlxIrNode     *node,
                              const RlxTensorType *type);
 
+/* The rule of what gives a tensor like its operand: checks the attribute. */
+gboolean    rlx_axis_infer  (RlxOpCall           *call,
+                             GError             **error);
+
 /* A value of 32-bit elements, @n of them for each row. */
 RlxIrValue *rlx_axis_temporary (RlxLower         *lower,
                                 RlxDataType       dtype,

@@ -51,6 +51,19 @@ rlx_axis_of (const RlxIrNode     *node,
   return (guint) (axis < 0 ? axis + type->rank : axis);
 }
 
+gboolean
+rlx_axis_infer (RlxOpCall *call,
+                GError   **error)
+{
+  guint axis;
+
+  if (!rlx_call_axis (call, rlx_call_attr (call, "axis")->i, call->inputs[0]->rank, &axis, error))
+    return FALSE;
+
+  rlx_call_add_output (call, call->inputs[0]);
+  return TRUE;
+}
+
 RlxIrValue *
 rlx_axis_temporary (RlxLower      *lower,
                     RlxDataType    dtype,
@@ -220,13 +233,7 @@ gboolean
 rlx_hardmax_infer (RlxOpCall *call,
                    GError   **error)
 {
-  guint axis;
-
-  if (!rlx_call_axis (call, rlx_call_attr (call, "axis")->i, call->inputs[0]->rank, &axis, error))
-    return FALSE;
-
-  rlx_call_add_output (call, call->inputs[0]);
-  return TRUE;
+  return rlx_axis_infer (call, error);
 }
 
 gboolean
@@ -441,13 +448,7 @@ gboolean
 rlx_sort_infer (RlxOpCall *call,
                 GError   **error)
 {
-  guint axis;
-
-  if (!rlx_call_axis (call, rlx_call_attr (call, "axis")->i, call->inputs[0]->rank, &axis, error))
-    return FALSE;
-
-  rlx_call_add_output (call, call->inputs[0]);
-  return TRUE;
+  return rlx_axis_infer (call, error);
 }
 
 static gboolean

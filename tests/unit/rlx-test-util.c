@@ -9,7 +9,9 @@
 #include "rlx-reference.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "rlx-device-private.h"
 
@@ -680,6 +682,19 @@ rlx_test_add_with_empty_cache (const char *path,
                                GTestFunc   func)
 {
   g_test_add_data_func (path, (gconstpointer) func, with_empty_cache);
+}
+
+/* ---- memory ------------------------------------------------------------------------------- */
+
+gsize
+rlx_test_resident_bytes (void)
+{
+  g_autofree char *text = NULL;
+  unsigned long size = 0, resident = 0;
+
+  if (!g_file_get_contents ("/proc/self/statm", &text, NULL, NULL) || sscanf (text, "%lu %lu", &size, &resident) != 2)
+    return 0;
+  return resident * (gsize) sysconf (_SC_PAGESIZE);
 }
 
 /* ---- callbacks ------------------------------------------------------------------------- */

@@ -126,6 +126,9 @@ void  rlx_test_add_with_empty_cache (const char *path,
                                      GTestFunc   func);
 void  rlx_test_remove_tree          (const char *path);
 
+/* How much memory this process uses; 0 where the system does not say. */
+gsize rlx_test_resident_bytes       (void);
+
 /* A GAsyncReadyCallback that puts the result into *@data, a GSourceFunc that
  * cancels, and a handler of notifications that counts them in a guint. */
 void     rlx_test_keep_result  (GObject      *source,

@@ -6,9 +6,6 @@
  */
 #include "config.h"
 
-#include <stdio.h>
-#include <unistd.h>
-
 #include "test-executable-common.h"
 
 #define N_THREADS 8
@@ -75,17 +72,6 @@ test_threads (void)
     g_object_unref (expected[i]);
 }
 
-static gsize
-resident_bytes (void)
-{
-  g_autofree char *text = NULL;
-  unsigned long size = 0, resident = 0;
-
-  if (!g_file_get_contents ("/proc/self/statm", &text, NULL, NULL) || sscanf (text, "%lu %lu", &size, &resident) != 2)
-    return 0;
-  return resident * (gsize) sysconf (_SC_PAGESIZE);
-}
-
 /* 2,000 runs: no GPU object is made, and memory stays where it is. */
 static void
 test_steady (void)
@@ -112,7 +98,7 @@ test_steady (void)
       if (i == 99)
         {
           rlx_gpu_get_counters (gpu, &before);
-          resident = resident_bytes ();
+          resident = rlx_test_resident_bytes ();
         }
     }
   rlx_gpu_get_counters (gpu, &after);
@@ -124,7 +110,7 @@ test_steady (void)
   g_assert_cmpuint (resident, >, 0);
 #ifndef __SANITIZE_ADDRESS__
   /* which keeps what is freed, to see who still uses it */
-  g_assert_cmpuint (resident_bytes (), <=, resident + 512 * 1024);
+  g_assert_cmpuint (rlx_test_resident_bytes (), <=, resident + 512 * 1024);
 #endif
 }
 

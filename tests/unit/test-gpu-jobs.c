@@ -6,9 +6,8 @@
  */
 #include "config.h"
 
+#include "rlx-test-util.h"
 #include "test-gpu-common.h"
-
-#include <unistd.h>
 
 static const char add_wgsl[] =
   "@group(0) @binding(0) var<storage, read> a : array<u32>;\n"
@@ -16,18 +15,6 @@ static const char add_wgsl[] =
   "@compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id : vec3<u32>) {\n"
   "  if (id.x < arrayLength(&b)) { b[id.x] = b[id.x] + a[id.x]; }\n"
   "}\n";
-
-static guint64
-get_rss (void)
-{
-  g_autofree char *text = NULL;
-  guint64 pages;
-
-  g_assert_true (g_file_get_contents ("/proc/self/statm", &text, NULL, NULL));
-  pages = g_ascii_strtoull (strchr (text, ' '), NULL, 10);
-
-  return pages * (guint64) sysconf (_SC_PAGESIZE);
-}
 
 /* ---- jobs --------------------------------------------------------------- */
 
@@ -411,14 +398,14 @@ test_memory_flat (void)
   for (guint i = 0; i < 2000; i++)
     {
       if (i == 200)
-        rss = get_rss ();
+        rss = rlx_test_resident_bytes ();
       run_kernel (&kernel, input, output, &error);
       g_assert_no_error (error);
     }
-  g_test_message ("grew by %" G_GINT64_FORMAT " bytes", (gint64) (get_rss () - rss));
+  g_test_message ("grew by %" G_GINT64_FORMAT " bytes", (gint64) (rlx_test_resident_bytes () - rss));
   /* 200 kB of input and as much output: leaking any of it even once in a
    * hundred runs would be 3.6 MB. */
-  g_assert_cmpuint (get_rss (), <, rss + 512 * 1024);
+  g_assert_cmpuint (rlx_test_resident_bytes (), <, rss + 512 * 1024);
   g_assert_cmpuint (rlx_gpu_get_memory_used (gpu), ==, used);
 
   kernel_clear (&kernel);
