@@ -22,7 +22,6 @@ main (void)
   g_autofree RlxTensor **out = NULL;
   g_autoptr(RlxTensor) y = NULL;
   g_autofree char *text = NULL;
-  gsize n;
 
   rlx_graph_output (g, "y", rlx_node_relu (rlx_node_matmul (x, w, &error), &error));
 
@@ -30,7 +29,7 @@ main (void)
   if (error == NULL)
     exe = rlx_device_compile (device, g, NULL, &error);
   if (exe != NULL)
-    out = rlx_executable_run (exe, &xt, 1, &n, NULL, &error);
+    out = rlx_executable_run (exe, &xt, 1, NULL, NULL, &error);
   if (out == NULL)
     {
       g_printerr ("%s\n", error->message);
