@@ -285,12 +285,16 @@ can_host (Fuser           *self,
     return FALSE;
   value = &node->outputs[0];
   users = self->users[value->id];
-  if (self->pinned[value->id] || self->constant[node->id] != self->constant[root] ||
-      !rlx_type_same_shape (&value->type, &last->outputs[0].type))
+  if (self->pinned[value->id] || self->constant[node->id] != self->constant[root])
     return FALSE;
   for (guint i = 0; i < users->len; i++)
     if (self->region[g_array_index (users, guint, i)] != root + 1)
       return FALSE;
+  if (!rlx_type_same_shape (&value->type, &last->outputs[0].type))
+    {
+      RLX_NOTE (FUSE, "%%%u %s takes no epilogue: its shape is not that of %%%u", value->id, node->op->name, last->outputs[0].id);
+      return FALSE;
+    }
   if (!rlx_data_type_is_float (value->type.dtype))
     {
       RLX_NOTE (FUSE, "%%%u %s takes no epilogue: its result is %s, not a float", value->id, node->op->name,

@@ -8,6 +8,9 @@
  * and nothing twice. Between product and parts there may be a reshape that takes its
  * columns apart, into heads for instance, of which the parts must have the slowest axis,
  * and a transpose; what these do is done to each part instead.
+ *
+ * Any other split becomes slices: those that only element-wise operators want are read
+ * where they are.
  */
 #include "config.h"
 
@@ -317,6 +320,33 @@ append_projection (Parter           *self,
             found->n_parts == 3 ? "three" : "two", op->name);
 }
 
+/* ---- other splits ---------------------------------------------------------------------- */
+
+static void
+append_slices (Parter          *self,
+               const RlxIrNode *split)
+{
+  const RlxOp *op = rlx_op_lookup ("slice");
+  gint64 axis = get_axis (split), first = 0;
+
+  for (guint i = 0; i < split->n_outputs; i++)
+    {
+      const RlxIrValue *part = &split->outputs[i];
+      RlxAttrValue *attrs = rlx_attrs_new (op);
+      gint64 end = first + part->type.dims[axis];
+      RlxIrNode *node;
+
+      rlx_attr_set_ints (&attrs[rlx_op_find_attr (op, "starts")], &first, 1);
+      rlx_attr_set_ints (&attrs[rlx_op_find_attr (op, "ends")], &end, 1);
+      rlx_attr_set_ints (&attrs[rlx_op_find_attr (op, "axes")], &axis, 1);
+      node = rlx_ir_append (self->out, op, attrs, &self->map[split->inputs[0]->id], 1, &part->type, 1);
+      node->origin = split->origin;
+      node->name = g_strdup (split->name);
+      self->map[part->id] = &node->outputs[0];
+      first = end;
+    }
+}
+
 /* ---- the pass ------------------------------------------------------------------------- */
 
 RlxIr *
@@ -338,6 +368,11 @@ rlx_pass_parts (const RlxIr *ir)
 
       if (!live[i] || done[i])
         continue;
+      if (fuse && is_op (node, "split"))
+        {
+          append_slices (&self, node);
+          continue;
+        }
       if (!fuse || !find_projection (&self, node, &found))
         {
           rlx_ir_copy_node (out, node, map);

@@ -89,7 +89,12 @@ updates_state (Rotator         *self,
   if (!is_op (node, "write_at") || RLX_DEBUG_CHECK (NO_ALIAS))
     return FALSE;
   state = node->inputs[CACHE];
-  if (!is_op (state->node, "state") || !rlx_data_type_is_float (state->type.dtype) || rlx_type_n_elements (&node->inputs[ROWS]->type) == 0)
+  if (!is_op (state->node, "state"))
+    {
+      RLX_NOTE (FUSE, "%%%u write_at copies its operand: that is no state", node->outputs[0].id);
+      return FALSE;
+    }
+  if (!rlx_data_type_is_float (state->type.dtype) || rlx_type_n_elements (&node->inputs[ROWS]->type) == 0)
     return FALSE;
   if (get_only_user (self, state) != node)
     {
@@ -103,6 +108,7 @@ updates_state (Rotator         *self,
       if (assign->state == state && assign->value == &node->outputs[0])
         return TRUE;
     }
+  RLX_NOTE (FUSE, "%%%u write_at copies its state: that becomes something else", node->outputs[0].id);
   return FALSE;
 }
 

@@ -643,6 +643,20 @@ static const Case cases[] = {
     "%3, %4 = split(%2) {axis = 1, parts = 2}\n"
     "%5 = swiglu(%3, %4)\n"
     "output \"y\" %5\n", 2, "swiglu", "copy" },
+  { "parts/read-where-they-are",
+    "%0 = input \"x\" f32[5, 12, 7]\n"
+    "%1, %2, %3, %4 = split(%0) {axis = -2, sizes = [4, 4, 0, 4]}\n"
+    "%5 = swiglu(%1, %2)\n"
+    "%6 = add(%5, %4)\n"
+    "output \"y\" %6\n", 1, "swiglu", "copy" },
+  { "parts/some-are-copied",
+    "%0 = input \"x\" f32[5, 12]\n"
+    "%1, %2, %3 = split(%0) {axis = 1, parts = 3}\n"
+    "%4 = exp(%1)\n"
+    "%5 = softmax(%2) {axis = -1}\n"
+    "output \"y\" %4\n"
+    "output \"z\" %5\n"
+    "output \"w\" %3\n", 4, "copy", NULL },
   { "parts/keys-and-values",
     "%0 = input \"x\" f32[2, 9, 32]\n"
     "%1 = input \"q\" f32[2, 4, 7, 8]\n"
