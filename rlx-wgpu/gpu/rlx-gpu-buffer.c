@@ -21,6 +21,9 @@
 /* Smaller ones are not worth pages of their own. */
 #define HOST_MIN (G_GUINT64_CONSTANT (16) << 10)
 
+/* Memory that is asked for at a time. */
+#define POPULATE_PIECE ((gsize) 4 << 20)
+
 /* ---- memory of the host ---- */
 
 typedef struct
@@ -276,16 +279,25 @@ rlx_gpu_buffer_get_host (RlxGpuBuffer *buffer)
   return buffer->host;
 }
 
-/* Most of the time that new memory takes is for its pages. Asking for all at once
- * is twice as fast as asking for each when it is first touched. */
+/* Most of the time that new memory takes is for its pages. Large ones are faster,
+ * and asking for many at once is faster than asking for each when it is first
+ * touched; not for all, since other threads have to wait in the meantime as soon as
+ * one of them needs memory. */
 void
 rlx_gpu_buffer_populate (RlxGpuBuffer *buffer)
 {
   g_return_if_fail (buffer != NULL);
 
 #if defined (G_OS_UNIX) && defined (MADV_POPULATE_WRITE)
-  if (buffer->host != NULL)
-    madvise (buffer->host, (gsize) buffer->capacity, MADV_POPULATE_WRITE);
+  gsize size = buffer->host != NULL ? (gsize) buffer->capacity : 0;
+
+#ifdef MADV_HUGEPAGE
+  if (size > POPULATE_PIECE)
+    madvise (buffer->host, size, MADV_HUGEPAGE);
+#endif
+  for (gsize at = 0; at < size; at += POPULATE_PIECE)
+    if (madvise (buffer->host + at, MIN (size - at, POPULATE_PIECE), MADV_POPULATE_WRITE) != 0)
+      return;
 #endif
 }
 
