@@ -22,7 +22,7 @@
 #define SLOT 1024
 #define N_SLOTS 16
 
-/* Pipelines that are made at a time where there is little to compile. */
+/* Pipelines that are made at a time. */
 #define N_AT_ONCE 3
 
 /* Text that is still to be compiled when a twin is worth opening. This much takes
@@ -353,12 +353,12 @@ list_items (Work                     *work,
   qsort (work->items, work->n_items, sizeof *work->items, compare_items);
 }
 
-/* Those of the twin come last: they only have to be loaded, and the driver writes
- * them to its cache on yet another thread. 0 when there is nothing more to do. */
+/* Up to @n_free that are to be compiled, and as many as there are that only have to
+ * be loaded. 0 when there is nothing more to do. */
 static guint
 take_here (Work         *work,
            Item        **items,
-           guint         n_items,
+           guint         n_free,
            GCancellable *cancellable)
 {
   guint n = 0;
@@ -366,9 +366,9 @@ take_here (Work         *work,
   g_mutex_lock (&work->lock);
   for (;;)
     {
-      while (n < n_items && (items[n] = take (work, ITEM_FREE, ITEM_HERE)) != NULL)
+      while (n < n_free && (items[n] = take (work, ITEM_FREE, ITEM_HERE)) != NULL)
         n++;
-      while (n < n_items && (items[n] = take (work, ITEM_READY, ITEM_HERE)) != NULL)
+      while (n < N_AT_ONCE && (items[n] = take (work, ITEM_READY, ITEM_HERE)) != NULL)
         n++;
       if (n > 0 || work->ended || g_cancellable_is_cancelled (cancellable))
         break;
