@@ -9,6 +9,7 @@
 #include "ops/rlx-fused-private.h"
 #include "ops/rlx-index-private.h"
 #include "ops/rlx-packed-tables-private.h"
+#include "ops/rlx-product-private.h"
 
 gboolean rlx_dequant_matmul_infer    (RlxOpCall *call, GError **error);
 gboolean rlx_dequantize_blocks_infer (RlxOpCall *call, GError **error);
@@ -442,6 +443,7 @@ rlx_dequant_matmul_lower (RlxLower        *lower,
   guint64 n = (guint64) weight->type.dims[weight->type.rank - 2];
   guint64 n_outputs = rlx_type_n_elements (&y->type), m, chunks = (guint64) (k + CHUNK - 1) / CHUNK;
   gboolean cpu = rlx_lower_get_adapter (lower)->type == RLX_ADAPTER_TYPE_CPU;
+  gboolean shuffle;
   guint64 lanes = 64, tile_m, tile_n = 1, columns, groups;
   guint mode;
   RlxKernel *kernel;
@@ -452,7 +454,10 @@ rlx_dequant_matmul_lower (RlxLower        *lower,
   m = n_outputs / n;
   kernel = rlx_kernel_new (lower, node, "packed-matmul");
   kernel_packed (kernel, lower, node, weight, node->inputs[2], node->inputs[3], k);
-  if (k % CHUNK == 0)
+  /* For fewer rows it is no faster: taking numbers apart is most of the work. */
+  shuffle = m > 4 && n >= 32 && chunks >= 4 && k % CHUNK == 0 && expert == NULL &&
+            rlx_product_has_shuffles (rlx_lower_get_adapter (lower));
+  if (k % CHUNK == 0 && !shuffle)
     rlx_kernel_input_vector (kernel, "x", x, 4);
   else
     rlx_kernel_input (kernel, "x", x);
@@ -472,7 +477,9 @@ rlx_dequant_matmul_lower (RlxLower        *lower,
 
   /* On a CPU a core has eight lanes, and columns that are too few for all cores
    * are the exception. On a GPU neighbouring lanes want neighbouring bytes. */
-  if (cpu)
+  if (shuffle)
+    mode = 3;
+  else if (cpu)
     mode = n_outputs <= 16 && chunks >= 8 ? 1 : 0;
   else
     mode = m <= 8 || expert != NULL ? 1 : 2;
@@ -488,11 +495,13 @@ rlx_dequant_matmul_lower (RlxLower        *lower,
   else
     {
       tile_m = m == 1 || (expert != NULL && mode == 1) ? 1 : m <= 4 ? 4 : 8;
-      if (mode == 0)
+      if (mode == 0 || mode == 3)
         {
+          if (shuffle && m > 8)
+            tile_m = 16;
           /* More columns share the loads of a row where there are many; taking
            * numbers apart is most of the work for one row. */
-          if (m > 1 && n >= 512 && expert == NULL)
+          if (shuffle || (m > 1 && n >= 512 && expert == NULL))
             tile_n = 4;
           /* enough workgroups for some cores */
           while (lanes > 8 && n <= lanes * tile_n * 16)
@@ -511,10 +520,12 @@ rlx_dequant_matmul_lower (RlxLower        *lower,
       rlx_kernel_define (kernel, "TM", (gint64) tile_m);
       rlx_kernel_define (kernel, "TN", (gint64) tile_n);
     }
+  if (shuffle)
+    rlx_kernel_enable (kernel, "enable subgroups;");
   rlx_kernel_define (kernel, "WG", (gint64) lanes);
   rlx_kernel_define (kernel, "MODE", mode);
   rlx_kernel_define (kernel, "UNROLL", tile_m == 1 ? 4 : 1);
-  rlx_kernel_define (kernel, "VECTORS", k % CHUNK == 0);
+  rlx_kernel_define (kernel, "VECTORS", k % CHUNK == 0 && !shuffle);
   rlx_kernel_define (kernel, "BIAS", bias != NULL);
   rlx_kernel_define (kernel, "EXPERT", expert != NULL);
 

@@ -86,6 +86,9 @@ void     rlx_product_loop_add (RlxProductLoop *loop,
                                guint64         stride0,
                                guint64         stride1);
 
+/* Whether the driver runs eight lanes in a vector and can shuffle them. */
+gboolean rlx_product_has_shuffles (const RlxGpuAdapterInfo *adapter);
+
 /* Whether the adapter takes `packed`. */
 gboolean rlx_product_can_be_packed (const RlxGpuAdapterInfo *adapter);
 

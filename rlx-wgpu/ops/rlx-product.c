@@ -211,15 +211,20 @@ rlx_product_takes_windows (const RlxGpuAdapterInfo *adapter)
   return FALSE;
 }
 
-/* Whether the driver runs eight lanes in a vector and can shuffle them, and whether
- * the sums are long enough for what that costs before and after them: measured,
- * for 64 steps it takes longer, for 128 0.8 of the time. */
+gboolean
+rlx_product_has_shuffles (const RlxGpuAdapterInfo *adapter)
+{
+  return adapter->type == RLX_ADAPTER_TYPE_CPU && (adapter->features & RLX_DEVICE_FEATURES_SUBGROUPS) != 0 &&
+         adapter->subgroup_min == 8 && adapter->subgroup_max == 8;
+}
+
+/* Whether the sums are long enough for what shuffles cost before and after them:
+ * measured, for 64 steps it takes longer, for 128 0.8 of the time. */
 static gboolean
 can_shuffle (const RlxGpuAdapterInfo *adapter,
              const RlxProduct        *product)
 {
-  return adapter->type == RLX_ADAPTER_TYPE_CPU && (adapter->features & RLX_DEVICE_FEATURES_SUBGROUPS) != 0 &&
-         adapter->subgroup_min == 8 && adapter->subgroup_max == 8 && product->k >= 128;
+  return rlx_product_has_shuffles (adapter) && product->k >= 128;
 }
 
 /* Whether invocations go side by side along the columns, and not in tiles. */

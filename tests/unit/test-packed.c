@@ -125,7 +125,8 @@ test_formats (void)
 static void
 test_products (void)
 {
-  static const struct { gsize m, n, k; } sizes[] = { { 1, 70, 64 }, { 3, 1, 96 }, { 7, 33, 32 }, { 41, 67, 96 }, { 2, 2, 512 }, { 5, 530, 32 } };
+  static const struct { gsize m, n, k; } sizes[] = { { 1, 70, 64 }, { 3, 1, 96 }, { 7, 33, 32 }, { 41, 67, 96 }, { 2, 2, 512 }, { 5, 530, 32 },
+                                                     { 6, 40, 256 }, { 19, 161, 256 } };
   const RlxTestPacked *format = find_format ("q4-0");
   g_autoptr (GRand) rand = g_rand_new_with_seed (11);
   Build build;
@@ -142,6 +143,31 @@ test_products (void)
       g_autoptr (RlxTensor) bias = rlx_test_random (bias_type, -1, 1, 4);
 
       build_add (&build, g_strdup_printf ("%s q4-0", x_type), "dequant_matmul", (RlxTensor *[]) { x, rows, NULL, NULL, bias, NULL }, 6, of_type ("q4-0"));
+    }
+  build_check (&build);
+}
+
+/* Products by each of the formats, with whole chunks and enough rows for shuffles. */
+static void
+test_each (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (13);
+  Build build;
+
+  if (rlx_test_device () == NULL)
+    return;
+  build_init (&build);
+  for (gsize i = 0; i < G_N_ELEMENTS (rlx_test_packed); i++)
+    {
+      const RlxTestPacked *format = &rlx_test_packed[i];
+      gsize k = MAX ((gsize) format->numbers, 128);
+      g_autofree char *x_type = g_strdup_printf ("%s[9,%" G_GSIZE_FORMAT "]", i % 3 == 0 ? "f16" : "f32", k);
+      g_autoptr (RlxTensor) rows = rlx_test_packed_rows (format, "", 1, 35, k, FALSE, TRUE, rand);
+      g_autoptr (RlxTensor) scale = i >= RLX_TEST_FIRST_SCALED ? rlx_test_random ("f32[35]", 0.5, 2, 9) : NULL;
+      g_autoptr (RlxTensor) x = rlx_test_random (x_type, -1, 1, 3);
+
+      build_add (&build, g_strdup_printf ("%s %s", x_type, format->name), "dequant_matmul", (RlxTensor *[]) { x, rows, scale, NULL, NULL, NULL }, 6,
+                 of_type (format->name));
     }
   build_check (&build);
 }
@@ -360,6 +386,7 @@ main (int   argc,
   g_test_add_func ("/packed/rules", test_rules);
   g_test_add_func ("/packed/formats", test_formats);
   rlx_test_add_kernels ("/packed/products", test_products);
+  g_test_add_func ("/packed/each", test_each);
   g_test_add_func ("/packed/scaled", test_scaled);
   rlx_test_add_kernels ("/packed/experts", test_experts);
   g_test_add_func ("/packed/gather", test_gather);
