@@ -141,19 +141,24 @@ on_uncaptured_error (WGPUDevice const *device G_GNUC_UNUSED,
 
   g_mutex_lock (&gpu->lock);
   if (gpu->uncaptured == NULL)
-    gpu->uncaptured = g_steal_pointer (&text);
+    {
+      gpu->uncaptured = g_steal_pointer (&text);
+      gpu->uncaptured_type = type;
+    }
   g_mutex_unlock (&gpu->lock);
 
   g_free (text);
 }
 
 char *
-rlx_gpu_steal_uncaptured (RlxGpu *gpu)
+rlx_gpu_steal_uncaptured (RlxGpu        *gpu,
+                          WGPUErrorType *type)
 {
   char *text;
 
   g_mutex_lock (&gpu->lock);
   text = g_steal_pointer (&gpu->uncaptured);
+  *type = gpu->uncaptured_type;
   g_mutex_unlock (&gpu->lock);
 
   return text;

@@ -33,6 +33,8 @@
 
 /* The canary comes first; segments start at multiples of this. */
 #define SEGMENT_ALIGNMENT 16
+#define CANARIES 256
+#define CANARIES_SIZE (CANARIES * sizeof (guint32))
 
 /* Some drivers compile a shader when it is first dispatched. */
 #define COLD_ALLOWANCE (5 * G_USEC_PER_SEC)
@@ -186,7 +188,7 @@ rlx_gpu_execute_clear (RlxGpu *gpu)
     staging_drop (gpu, gpu->staging->len - 1);
 
   if (gpu->canary != NULL)
-    rlx_gpu_raw_buffer_free (gpu, gpu->canary, SEGMENT_ALIGNMENT);
+    rlx_gpu_raw_buffer_free (gpu, gpu->canary, CANARIES_SIZE);
   if (gpu->resolve != NULL)
     rlx_gpu_raw_buffer_free (gpu, gpu->resolve, gpu->resolve_size);
   gpu->canary = NULL;
@@ -595,18 +597,39 @@ encode_copies (Run                *run,
   return TRUE;
 }
 
-/* Reads back what fits, and behind it a number that was never in that place
- * before. The GPU only gets to copying it after everything in front, so a job
- * that a driver gave up without a word shows in the stale number. A kernel
- * that writes the number would prove little more, as it is no more bound to
- * the fate of the kernels before it than the copy is, and on a CPU driver it
- * costs as much as a small job. */
+/* Copies a number to the place of the last one that was never there before. The
+ * GPU only gets to it after everything in front, so a job that a driver gave up
+ * without a word shows in the stale number. A kernel that writes the number would
+ * prove little more, as it is no more bound to the fate of the kernels before it
+ * than the copy is, and on a CPU driver it costs as much as a small job. The
+ * numbers are sent ahead, many at a time. */
+static void
+encode_canary (Run                *run,
+               WGPUCommandEncoder  encoder)
+{
+  RlxGpu *gpu = run->gpu;
+
+  if (gpu->n_canaries == 0)
+    {
+      guint32 numbers[CANARIES];
+
+      for (guint i = 0; i < CANARIES; i++)
+        numbers[i] = gpu->sequence + 1 + i;
+      wgpuQueueWriteBuffer (gpu->queue, gpu->canary, 0, numbers, sizeof numbers);
+      gpu->n_canaries = CANARIES;
+    }
+
+  run->sequence = ++gpu->sequence;
+  wgpuCommandEncoderCopyBufferToBuffer (encoder, gpu->canary, (CANARIES - gpu->n_canaries) * sizeof run->sequence,
+                                        run->staging.handle, 0, sizeof run->sequence);
+  gpu->n_canaries--;
+}
+
+/* Reads back what fits, and the canary. */
 static void
 encode_round (Run                *run,
               WGPUCommandEncoder  encoder)
 {
-  RlxGpu *gpu = run->gpu;
-
   plan_round (run);
 
   for (guint i = 0; i < run->segments->len; i++)
@@ -618,10 +641,7 @@ encode_round (Run                *run,
                                             segment->length);
     }
 
-  run->sequence = ++gpu->sequence;
-  wgpuQueueWriteBuffer (gpu->queue, gpu->canary, 0, &run->sequence, sizeof run->sequence);
-  wgpuCommandEncoderCopyBufferToBuffer (encoder, gpu->canary, 0, run->staging.handle, 0,
-                                        sizeof run->sequence);
+  encode_canary (run, encoder);
 }
 
 static void
@@ -776,16 +796,14 @@ read_more_rounds (Run     *run,
   while (downloads_left (run))
     {
       WGPUCommandEncoder encoder;
-      gboolean good;
 
-      rlx_gpu_scopes_push (run->gpu);
       encoder = wgpuDeviceCreateCommandEncoder (run->gpu->device, NULL);
       encode_round (run, encoder);
       submit (run->gpu, encoder);
       wgpuCommandEncoderRelease (encoder);
-      good = rlx_gpu_scopes_pop (run->gpu, "reading results", error);
 
-      if (!good || !read_round (run, 0, error))
+      if (!rlx_gpu_check_uncaptured (run->gpu, "reading results", error) ||
+          !read_round (run, 0, error))
         return FALSE;
     }
 
@@ -869,7 +887,7 @@ prepare (Run     *run,
 
   if (gpu->canary == NULL)
     {
-      gpu->canary = rlx_gpu_raw_buffer (gpu, SEGMENT_ALIGNMENT,
+      gpu->canary = rlx_gpu_raw_buffer (gpu, CANARIES_SIZE,
                                         WGPUBufferUsage_CopySrc | WGPUBufferUsage_CopyDst,
                                         NULL, "canary", error);
       if (gpu->canary == NULL)
@@ -887,21 +905,14 @@ run_job (Run          *run,
          GCancellable *cancellable,
          GError      **error)
 {
-  GError *first_error = NULL;
-  gboolean good;
-
-  rlx_gpu_scopes_push (run->gpu);
-  good = write_uploads (run, &first_error) &&
-         submit_chunks (run, cancellable, &first_error);
-  if (!rlx_gpu_scopes_pop (run->gpu, "a job", good ? &first_error : NULL))
-    good = FALSE;
-
   /* What was submitted still uses the caller's buffers. */
-  if (!good)
+  if (!write_uploads (run, error) ||
+      !submit_chunks (run, cancellable, error) ||
+      !rlx_gpu_check_uncaptured (run->gpu, "a job", error) ||
+      !rlx_gpu_check_lost (run->gpu, error))
     {
       if (!rlx_gpu_is_lost (run->gpu))
         wait_in_flight (run, 0, NULL);
-      g_propagate_error (error, first_error);
       return FALSE;
     }
 
@@ -922,8 +933,6 @@ rlx_gpu_execute (RlxGpu          *gpu,
                  GError         **error)
 {
   Run run = { .gpu = gpu, .job = job };
-  g_autofree char *stale = NULL;
-  g_autofree char *uncaptured = NULL;
   gboolean result = FALSE;
 
   g_return_val_if_fail (gpu != NULL, FALSE);
@@ -934,25 +943,15 @@ rlx_gpu_execute (RlxGpu          *gpu,
       !rlx_gpu_check_lost (gpu, error))
     return FALSE;
 
-  stale = rlx_gpu_steal_uncaptured (gpu);
+  /* What a job before it left behind. */
+  rlx_gpu_check_uncaptured (gpu, "a job", NULL);
 
   run.timeout = rlx_gpu_get_timeout (&run.timeout_given);
   run.chunks = g_array_new (FALSE, FALSE, sizeof (Chunk));
   run.segments = g_array_new (FALSE, FALSE, sizeof (Segment));
 
   if (prepare (&run, error))
-    result = run_job (&run, cancellable, error);
-
-  if (result)
-    {
-      uncaptured = rlx_gpu_steal_uncaptured (gpu);
-      if (uncaptured != NULL)
-        {
-          g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_INTERNAL,
-                       "The driver reported an error during a job: %s", uncaptured);
-          result = FALSE;
-        }
-    }
+    result = run_job (&run, cancellable, error) && rlx_gpu_check_uncaptured (gpu, "a job", error);
 
   if (result)
     {
@@ -963,10 +962,13 @@ rlx_gpu_execute (RlxGpu          *gpu,
       staging_give_back (gpu, &run.staging);
       result = rlx_gpu_check_lost (gpu, error);
     }
-  else if (run.staging.handle != NULL)
+  else
     {
       /* It may still be waiting to be mapped, which spoils it for good. */
-      rlx_gpu_raw_buffer_free (gpu, run.staging.handle, run.staging.size);
+      if (run.staging.handle != NULL)
+        rlx_gpu_raw_buffer_free (gpu, run.staging.handle, run.staging.size);
+      /* Nobody knows whether they arrived. */
+      gpu->n_canaries = 0;
     }
 
   g_array_unref (run.chunks);

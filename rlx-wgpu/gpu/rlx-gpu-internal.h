@@ -44,6 +44,7 @@ struct _RlxGpu
   GMutex lock;             /* the strings and the lost func */
   char *lost_reason;
   char *uncaptured;
+  WGPUErrorType uncaptured_type;
   char *last_log;
   RlxGpuLostFunc lost_func;
   gpointer lost_data;
@@ -91,6 +92,7 @@ struct _RlxGpu
   WGPUMapAsyncStatus map_status;
   char *map_message;
   WGPUBuffer canary;
+  guint n_canaries;        /* numbers left in it */
   GArray *staging;         /* RlxGpuStaging */
   guint64 staging_size;
   WGPUQuerySet queries;
@@ -159,7 +161,8 @@ gboolean           rlx_gpu_reserve         (RlxGpu     *gpu,
                                             GError    **error);
 void               rlx_gpu_release_memory  (RlxGpu  *gpu,
                                             guint64  size);
-char *             rlx_gpu_steal_uncaptured (RlxGpu *gpu);
+char *             rlx_gpu_steal_uncaptured (RlxGpu        *gpu,
+                                            WGPUErrorType *type);
 void               rlx_gpu_teardown        (RlxGpu *gpu);
 RlxGpu *           rlx_gpu_open_twin       (RlxGpu *gpu);
 
@@ -206,6 +209,13 @@ WGPUFuture         rlx_gpu_work_done       (RlxGpu *gpu);
  * of in the device's catch-all callback. */
 void               rlx_gpu_scopes_push     (RlxGpu *gpu);
 gboolean           rlx_gpu_scopes_pop      (RlxGpu     *gpu,
+                                            const char *what,
+                                            GError    **error);
+
+/* FALSE when there was an error outside all scopes since the last time. Jobs have
+ * no scopes: these cost a twentieth of a small one. One job runs at a time and
+ * everything else has scopes, so it is known whose error it is. */
+gboolean           rlx_gpu_check_uncaptured (RlxGpu     *gpu,
                                             const char *what,
                                             GError    **error);
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Waiting for futures, and error scopes. A wait is never unbounded: a single
+ * Waiting for futures, and errors. A wait is never unbounded: a single
  * long wait has been seen to hang for ever, and after a loss inside the wait
  * the only sign of it is the device's own flag.
  */
@@ -148,7 +148,7 @@ rlx_gpu_work_done (RlxGpu *gpu)
   return wgpuQueueOnSubmittedWorkDone (gpu->queue, callback);
 }
 
-/* ---- error scopes ---- */
+/* ---- errors ---- */
 
 typedef struct
 {
@@ -175,6 +175,37 @@ on_scope (WGPUPopErrorScopeStatus status,
       scope->type = type;
       scope->message = rlx_gpu_string (message);
     }
+}
+
+/* Exhausted memory is reported as internal when it strikes while a shader or
+ * pipeline is made. */
+static void
+set_refusal (WGPUErrorType type,
+             const char   *message,
+             const char   *what,
+             GError      **error)
+{
+  if (type == WGPUErrorType_OutOfMemory || strstr (message, "_OUT_OF_") != NULL)
+    g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_OUT_OF_MEMORY,
+                 "The device has no memory left for %s: %s", what, message);
+  else
+    g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_INTERNAL,
+                 "The driver refused %s: %s", what, message);
+}
+
+gboolean
+rlx_gpu_check_uncaptured (RlxGpu     *gpu,
+                          const char *what,
+                          GError    **error)
+{
+  WGPUErrorType type;
+  g_autofree char *message = rlx_gpu_steal_uncaptured (gpu, &type);
+
+  if (G_LIKELY (message == NULL))
+    return TRUE;
+
+  set_refusal (type, message, what, error);
+  return FALSE;
 }
 
 static const WGPUErrorFilter filters[] = {
@@ -233,21 +264,11 @@ rlx_gpu_scopes_pop (RlxGpu     *gpu,
     }
 
   for (gsize i = 0; i < G_N_ELEMENTS (filters) && result; i++)
-    {
-      if (scopes[i].type == WGPUErrorType_NoError)
-        continue;
-
-      result = FALSE;
-      /* Exhausted memory is reported as internal when it strikes while a
-       * shader or pipeline is made. */
-      if (scopes[i].type == WGPUErrorType_OutOfMemory ||
-          strstr (scopes[i].message, "_OUT_OF_") != NULL)
-        g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_OUT_OF_MEMORY,
-                     "The device has no memory left for %s: %s", what, scopes[i].message);
-      else
-        g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_INTERNAL,
-                     "The driver refused %s: %s", what, scopes[i].message);
-    }
+    if (scopes[i].type != WGPUErrorType_NoError)
+      {
+        result = FALSE;
+        set_refusal (scopes[i].type, scopes[i].message, what, error);
+      }
 
   for (gsize i = 0; i < G_N_ELEMENTS (filters); i++)
     g_free (scopes[i].message);

@@ -276,6 +276,91 @@ test_reported (void)
     }
 }
 
+/* One run, in which the @nth call at @point goes wrong. */
+static void
+check_run (RlxExecutable *executable,
+           RlxFaultPoint  point,
+           guint          nth,
+           RlxFaultKind   kind,
+           int            code)
+{
+  g_autoptr(GError) error = NULL;
+  g_autoptr(RlxTensor) x = NULL;
+  RlxTensor **outputs;
+  const gint64 shape[] = { 4 };
+  const float values[] = { 1, 2, 3, 4 };
+  gsize n;
+
+  x = rlx_tensor_new_from_floats (shape, 1, values, 4, NULL);
+  rlx_fault_arm (point, nth, kind);
+  outputs = rlx_executable_run (executable, &x, 1, &n, NULL, &error);
+  rlx_fault_disarm ();
+  if (kind != RLX_FAULT_NONE)
+    {
+      g_assert_true (rlx_fault_happened ());
+      g_assert_null (outputs);
+      g_assert_error (error, RLX_DEVICE_ERROR, code);
+      return;
+    }
+  g_assert_no_error (error);
+  for (gsize i = 0; i < n; i++)
+    {
+      gsize n_floats;
+      g_autofree float *y = rlx_tensor_get_floats (outputs[i], &n_floats);
+
+      for (guint j = 0; j < 4; j++)
+        g_assert_cmpfloat (y[j], ==, values[j] + values[j]);
+      g_object_unref (outputs[i]);
+    }
+  g_free (outputs);
+}
+
+/* A run says what the matter was, and the next one knows nothing of it. */
+static void
+test_codes (void)
+{
+  static const struct
+  {
+    RlxFaultPoint point;
+    guint nth;
+    RlxFaultKind kind;
+    int code;
+  } faults[] = {
+    { RLX_FAULT_AT_QueueSubmit, 1, RLX_FAULT_VALIDATION, RLX_DEVICE_ERROR_INTERNAL },
+    { RLX_FAULT_AT_QueueSubmit, 1, RLX_FAULT_MEMORY, RLX_DEVICE_ERROR_OUT_OF_MEMORY },
+    { RLX_FAULT_AT_BufferMapAsync, 1, RLX_FAULT_MEMORY, RLX_DEVICE_ERROR_OUT_OF_MEMORY },
+    { RLX_FAULT_AT_BufferUnmap, 1, RLX_FAULT_VALIDATION, RLX_DEVICE_ERROR_INTERNAL },
+    /* the input, and the numbers that tell whether a job got to its end */
+    { RLX_FAULT_AT_QueueWriteBuffer, 1, RLX_FAULT_REFUSED, RLX_DEVICE_ERROR_INTERNAL },
+    { RLX_FAULT_AT_QueueWriteBuffer, 2, RLX_FAULT_REFUSED, RLX_DEVICE_ERROR_INTERNAL },
+    { RLX_FAULT_AT_QueueSubmit, 1, RLX_FAULT_DROPPED, RLX_DEVICE_ERROR_INTERNAL },
+  };
+  g_autoptr(GError) error = NULL;
+  g_autoptr(RlxDevice) device = NULL;
+  g_autoptr(RlxExecutable) executable = NULL;
+  g_autoptr(RlxGraph) graph = rlx_graph_new ();
+  const gint64 shape[] = { 4 };
+  RlxNode *x = rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, shape, 1, NULL);
+
+  rlx_fault_disarm ();
+  device = rlx_device_open (NULL, &error);
+  g_assert_no_error (error);
+  rlx_graph_output (graph, "y", rlx_node_add (x, x, NULL));
+  executable = rlx_device_compile (device, graph, NULL, &error);
+  g_assert_no_error (error);
+  for (guint i = 0; i < G_N_ELEMENTS (faults); i++)
+    for (guint j = 0; j < G_N_ELEMENTS (faults); j++)
+      {
+        /* those numbers are only sent again after a failure */
+        if (faults[i].nth > 1)
+          continue;
+        check_run (executable, faults[i].point, faults[i].nth, faults[i].kind, faults[i].code);
+        check_run (executable, faults[j].point, faults[j].nth, faults[j].kind, faults[j].code);
+        check_run (executable, RLX_FAULT_ANYWHERE, 0, RLX_FAULT_NONE, 0);
+        check_run (executable, RLX_FAULT_ANYWHERE, 0, RLX_FAULT_NONE, 0);
+      }
+}
+
 /* Work that the driver loses without a word, and memory that is not there. */
 static void
 test_silence (void)
@@ -346,6 +431,7 @@ main (int   argc,
   g_test_add_func ("/faults/refused", test_refused);
   g_test_add_func ("/faults/buffers", test_buffers);
   g_test_add_func ("/faults/reported", test_reported);
+  g_test_add_func ("/faults/codes", test_codes);
   g_test_add_func ("/faults/silence", test_silence);
   g_test_add_func ("/faults/waits", test_waits);
   g_test_add_func ("/faults/exit-while-closing", test_exit_while_closing);
