@@ -12,6 +12,8 @@
 
 G_BEGIN_DECLS
 
+typedef struct _RlxRun RlxRun;
+
 struct _RlxExecutable
 {
   GObject parent_instance;
@@ -23,6 +25,13 @@ struct _RlxExecutable
   RlxProgramFork fork;
   RlxGpuCopy *copies;
   guint64 *times;                /* by main step, while profiling */
+
+  /* What a run fills in, made beforehand. On the device thread. */
+  RlxGpuUpload *uploads;
+  RlxGpuDownload *downloads;
+  gpointer *results;             /* by output, until it is a tensor */
+
+  RlxRun *spare;                 /* atomic, nullable: for the next run */
 
   int profiling;                 /* atomic */
   GMutex mutex;
@@ -42,6 +51,9 @@ rlx_executable_get_buffer (RlxExecutable *self,
 gboolean rlx_executable_run_prologue (RlxExecutable *self,
                                       GCancellable  *cancellable,
                                       GError       **error);
+
+/* What is kept of a run for the next one. */
+void     rlx_run_free                (RlxRun        *run);
 
 /* Bytes that each fork has of its own, or that all share. */
 guint64  rlx_plan_buffer_bytes       (const RlxPlan *plan,

@@ -142,6 +142,9 @@ executable_new (RlxDevice  *device,
   self->fork.running = g_new0 (RlxGpuDispatch, plan->steps->len + 1);
   self->copies = g_new0 (RlxGpuCopy, plan->copies->len + 1);
   self->times = g_new0 (guint64, plan->steps->len + 1);
+  self->uploads = g_new0 (RlxGpuUpload, plan->inputs->len + 1);
+  self->downloads = g_new0 (RlxGpuDownload, plan->outputs->len + 1);
+  self->results = g_new0 (gpointer, plan->outputs->len + 1);
 
   for (guint i = 0; i < plan->buffers->len; i++)
     if (rlx_plan_is_own_buffer (plan, i) && (self->own[i] = rlx_program_new_buffer (shared, i, error)) == NULL)
@@ -266,6 +269,10 @@ rlx_executable_finalize (GObject *object)
   g_free (self->fork.running);
   g_free (self->copies);
   g_free (self->times);
+  g_free (self->uploads);
+  g_free (self->downloads);
+  g_free (self->results);
+  g_clear_pointer (&self->spare, rlx_run_free);
   g_clear_object (&self->profile);
   g_clear_object (&self->device);
   g_mutex_clear (&self->mutex);

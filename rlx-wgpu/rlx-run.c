@@ -11,11 +11,10 @@
 
 /* One run on its way through the device's queue. Whoever ends it first, the
  * device thread or a cancellation, gives the caller the answer. */
-typedef struct
+typedef struct _RlxRun
 {
   gatomicrefcount ref_count;
   RlxExecutable *executable;
-  GPtrArray *inputs;          /* GBytes as the device stores them */
   GCancellable *cancellable;
   gulong cancel_id;
   int answered;               /* atomic: somebody has the right to answer */
@@ -25,24 +24,67 @@ typedef struct
   GMutex mutex;               /* synchronous runs */
   GCond cond;
   gboolean done;
-  GPtrArray *outputs;
+  RlxTensor **outputs;
   GError *error;
+
+  GBytes *inputs[];           /* as the device stores them, one for each of the plan */
 } Run;
+
+static void
+free_outputs (gpointer data)
+{
+  RlxTensor **outputs = data;
+
+  for (gsize i = 0; outputs[i] != NULL; i++)
+    g_object_unref (outputs[i]);
+  g_free (outputs);
+}
+
+void
+rlx_run_free (RlxRun *run)
+{
+  g_mutex_clear (&run->mutex);
+  g_cond_clear (&run->cond);
+  g_free (run);
+}
+
+/* Runs follow each other, so one of them is kept for the next. */
+static Run *
+take_spare (RlxExecutable *self)
+{
+  Run *run = g_atomic_pointer_exchange (&self->spare, NULL);
+
+  if (run == NULL)
+    {
+      run = g_malloc0 (sizeof (Run) + self->shared->plan->inputs->len * sizeof (GBytes *));
+      g_mutex_init (&run->mutex);
+      g_cond_init (&run->cond);
+    }
+  g_atomic_ref_count_init (&run->ref_count);
+  run->executable = g_object_ref (self);
+  return run;
+}
 
 static void
 run_unref (Run *run)
 {
+  RlxExecutable *self = run->executable;
+
   if (!g_atomic_ref_count_dec (&run->ref_count))
     return;
-  g_clear_object (&run->executable);
-  g_clear_pointer (&run->inputs, g_ptr_array_unref);
+  for (guint i = 0; i < self->shared->plan->inputs->len; i++)
+    g_clear_pointer (&run->inputs[i], g_bytes_unref);
   g_clear_object (&run->cancellable);
   g_clear_object (&run->task);
-  g_clear_pointer (&run->outputs, g_ptr_array_unref);
+  g_clear_pointer (&run->outputs, free_outputs);
   g_clear_error (&run->error);
-  g_mutex_clear (&run->mutex);
-  g_cond_clear (&run->cond);
-  g_free (run);
+  run->executable = NULL;
+  run->cancel_id = 0;
+  run->answered = FALSE;
+  run->done = FALSE;
+  if (!g_atomic_pointer_compare_and_exchange (&self->spare, NULL, run))
+    rlx_run_free (run);
+  g_object_unref (self);
 }
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (Run, run_unref)
@@ -64,14 +106,9 @@ run_new (RlxExecutable *self,
          GError       **error)
 {
   const RlxPlan *plan = self->shared->plan;
-  g_autoptr(Run) run = g_new0 (Run, 1);
+  g_autoptr(Run) run = take_spare (self);
 
-  g_atomic_ref_count_init (&run->ref_count);
-  run->executable = g_object_ref (self);
   run->cancellable = cancellable ? g_object_ref (cancellable) : NULL;
-  run->inputs = g_ptr_array_new_with_free_func ((GDestroyNotify) g_bytes_unref);
-  g_mutex_init (&run->mutex);
-  g_cond_init (&run->cond);
 
   if (n_inputs != plan->inputs->len)
     {
@@ -82,7 +119,6 @@ run_new (RlxExecutable *self,
   for (gsize i = 0; i < n_inputs; i++)
     {
       const RlxPort *port = &g_array_index (plan->inputs, RlxPort, i);
-      GBytes *bytes;
 
       if (!RLX_IS_TENSOR (inputs[i]))
         {
@@ -90,9 +126,8 @@ run_new (RlxExecutable *self,
           return NULL;
         }
       if (!rlx_port_check (port, "input", inputs[i], error) ||
-          (bytes = rlx_tensor_to_device (inputs[i], port->name, error)) == NULL)
+          (run->inputs[i] = rlx_tensor_to_device (inputs[i], port->name, error)) == NULL)
         return NULL;
-      g_ptr_array_add (run->inputs, bytes);
     }
   return g_steal_pointer (&run);
 }
@@ -130,27 +165,92 @@ check_parameters (RlxExecutable *self,
   return TRUE;
 }
 
+static void
+fill_uploads (Run       *run,
+              RlxGpuJob *job)
+{
+  RlxExecutable *self = run->executable;
+  const RlxPlan *plan = self->shared->plan;
+
+  for (guint i = 0; i < plan->inputs->len; i++)
+    {
+      const RlxSlot *slot = rlx_plan_get_slot (plan, g_array_index (plan->inputs, RlxPort, i).slot);
+      gsize size;
+      gconstpointer bytes = g_bytes_get_data (run->inputs[i], &size);
+
+      if (size > 0)
+        self->uploads[job->n_uploads++] = (RlxGpuUpload) { rlx_executable_get_buffer (self, slot->buffer), slot->offset, bytes, size };
+    }
+}
+
+/* Memory for the outputs, which they keep. */
+static gboolean
+fill_downloads (RlxExecutable *self,
+                RlxGpuJob     *job,
+                GError       **error)
+{
+  const RlxPlan *plan = self->shared->plan;
+
+  for (guint i = 0; i < plan->outputs->len; i++)
+    {
+      const RlxPort *port = &g_array_index (plan->outputs, RlxPort, i);
+      const RlxSlot *slot = rlx_plan_get_slot (plan, port->slot);
+      gsize size = rlx_type_n_device_bytes (&port->type);
+
+      if (size == 0)
+        continue;
+      self->results[i] = g_try_malloc (size);
+      if (self->results[i] == NULL)
+        {
+          g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_LIMIT,
+                       "no memory for output “%s” of %" G_GSIZE_FORMAT " bytes", port->name, size);
+          return FALSE;
+        }
+      self->downloads[job->n_downloads++] = (RlxGpuDownload) { rlx_executable_get_buffer (self, slot->buffer), slot->offset, size, self->results[i] };
+    }
+  return TRUE;
+}
+
+static RlxTensor **
+make_outputs (RlxExecutable *self,
+              GError       **error)
+{
+  const RlxPlan *plan = self->shared->plan;
+  RlxTensor **outputs = g_new0 (RlxTensor *, plan->outputs->len + 1);
+
+  for (guint i = 0; i < plan->outputs->len; i++)
+    {
+      const RlxPort *port = &g_array_index (plan->outputs, RlxPort, i);
+
+      outputs[i] = rlx_tensor_new_from_device (port->type.dtype, port->type.dims, port->type.rank,
+                                               g_steal_pointer (&self->results[i]), error);
+      if (outputs[i] == NULL)
+        {
+          free_outputs (outputs);
+          return NULL;
+        }
+    }
+  return outputs;
+}
+
 /* On the device thread. */
-static GPtrArray *
+static RlxTensor **
 run_execute (Run     *run,
              GError **error)
 {
   RlxExecutable *self = run->executable;
   const RlxPlan *plan = self->shared->plan;
-  g_autofree RlxGpuUpload *uploads = g_new0 (RlxGpuUpload, plan->inputs->len + 1);
-  g_autofree RlxGpuDownload *downloads = g_new0 (RlxGpuDownload, plan->outputs->len + 1);
-  g_autoptr(GPtrArray) data = g_ptr_array_new_with_free_func (g_free);
-  g_autoptr(GPtrArray) outputs = g_ptr_array_new_with_free_func (g_object_unref);
   gboolean profiling = g_atomic_int_get (&self->profiling) != 0;
   gboolean timed = profiling && (rlx_gpu_get_info (self->shared->gpu)->features & RLX_DEVICE_FEATURES_TIMESTAMPS);
-  gint64 start = g_get_monotonic_time ();
+  gint64 start = profiling ? g_get_monotonic_time () : 0;
+  RlxTensor **outputs = NULL;
   RlxGpuJob job = {
-    .uploads = uploads,
+    .uploads = self->uploads,
     .dispatches = self->fork.running,
     .n_dispatches = self->shared->n_steps,
     .copies = self->copies,
     .n_copies = plan->copies->len,
-    .downloads = downloads,
+    .downloads = self->downloads,
     .dispatch_ns = timed ? self->times : NULL,
   };
 
@@ -158,75 +258,42 @@ run_execute (Run     *run,
       !rlx_executable_run_prologue (self, run->cancellable, error))
     return NULL;
 
-  for (guint i = 0; i < plan->inputs->len; i++)
+  fill_uploads (run, &job);
+  if (fill_downloads (self, &job, error))
     {
-      const RlxSlot *slot = rlx_plan_get_slot (plan, g_array_index (plan->inputs, RlxPort, i).slot);
-      gsize size;
-      gconstpointer bytes = g_bytes_get_data (g_ptr_array_index (run->inputs, i), &size);
+      RLX_MARK_BEGIN (run);
+      gboolean executed = rlx_gpu_execute (self->shared->gpu, &job, run->cancellable, error);
 
-      if (size > 0)
-        uploads[job.n_uploads++] = (RlxGpuUpload) { rlx_executable_get_buffer (self, slot->buffer), slot->offset, bytes, size };
+      RLX_MARK_END (run, "%u dispatches", job.n_dispatches);
+      if (executed)
+        outputs = make_outputs (self, error);
     }
   for (guint i = 0; i < plan->outputs->len; i++)
-    {
-      const RlxPort *port = &g_array_index (plan->outputs, RlxPort, i);
-      const RlxSlot *slot = rlx_plan_get_slot (plan, port->slot);
-      gsize size = rlx_type_n_device_bytes (&port->type);
-      gpointer bytes = size > 0 ? g_try_malloc (size) : NULL;
+    g_clear_pointer (&self->results[i], g_free);
 
-      if (size > 0 && bytes == NULL)
-        {
-          g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_LIMIT,
-                       "no memory for output “%s” of %" G_GSIZE_FORMAT " bytes", port->name, size);
-          return NULL;
-        }
-      g_ptr_array_add (data, bytes);
-      if (size > 0)
-        downloads[job.n_downloads++] = (RlxGpuDownload) { rlx_executable_get_buffer (self, slot->buffer), slot->offset, size, bytes };
-    }
-
-  {
-    RLX_MARK_BEGIN (run);
-    gboolean executed = rlx_gpu_execute (self->shared->gpu, &job, run->cancellable, error);
-
-    RLX_MARK_END (run, "%u dispatches", job.n_dispatches);
-    if (!executed)
-      return NULL;
-  }
-
-  for (guint i = 0; i < plan->outputs->len; i++)
-    {
-      const RlxPort *port = &g_array_index (plan->outputs, RlxPort, i);
-      RlxTensor *tensor = rlx_tensor_new_from_device (port->type.dtype, port->type.dims, port->type.rank,
-                                                      g_steal_pointer (&g_ptr_array_index (data, i)), error);
-
-      if (tensor == NULL)
-        return NULL;
-      g_ptr_array_add (outputs, tensor);
-    }
-  if (profiling)
+  if (outputs != NULL && profiling)
     keep_profile (self, timed, start);
-  return g_steal_pointer (&outputs);
+  return outputs;
 }
 
 /* ---- who gets the answer --------------------------------------------------------------- */
 
 /* Takes @outputs and @error over. The second answer is dropped. */
 static void
-answer (Run    *run,
-        GPtrArray *outputs,
-        GError    *error)
+answer (Run        *run,
+        RlxTensor **outputs,
+        GError     *error)
 {
   if (!g_atomic_int_compare_and_exchange (&run->answered, FALSE, TRUE))
     {
-      g_clear_pointer (&outputs, g_ptr_array_unref);
+      g_clear_pointer (&outputs, free_outputs);
       g_clear_error (&error);
       return;
     }
   if (run->task != NULL)
     {
       if (outputs != NULL)
-        g_task_return_pointer (run->task, outputs, (GDestroyNotify) g_ptr_array_unref);
+        g_task_return_pointer (run->task, outputs, free_outputs);
       else
         g_task_return_error (run->task, error);
       return;
@@ -254,7 +321,7 @@ execute (RlxGpu  *gpu,
 {
   g_autoptr(Run) run = data;
   GError *error = NULL;
-  GPtrArray *outputs = NULL;
+  RlxTensor **outputs = NULL;
 
   if (!g_atomic_int_get (&run->answered))
     outputs = run_execute (run, &error);
@@ -292,22 +359,6 @@ execute_and_wait (Run *run)
 }
 
 /* ---- calls ------------------------------------------------------------------------------ */
-
-static RlxTensor **
-steal_outputs (GPtrArray *outputs,
-               gsize     *n_outputs)
-{
-  gsize n = 0;
-  RlxTensor **tensors;
-
-  g_ptr_array_set_free_func (outputs, NULL);
-  g_ptr_array_add (outputs, NULL);
-  tensors = (RlxTensor **) g_ptr_array_steal (outputs, &n);
-  g_ptr_array_unref (outputs);
-  if (n_outputs != NULL)
-    *n_outputs = n - 1;
-  return tensors;
-}
 
 /**
  * rlx_executable_run:
@@ -356,7 +407,9 @@ rlx_executable_run (RlxExecutable *self,
       g_propagate_error (error, g_steal_pointer (&run->error));
       return NULL;
     }
-  return steal_outputs (g_steal_pointer (&run->outputs), n_outputs);
+  if (n_outputs != NULL)
+    *n_outputs = self->shared->plan->outputs->len;
+  return g_steal_pointer (&run->outputs);
 }
 
 static gboolean
@@ -511,7 +564,7 @@ rlx_executable_run_finish (RlxExecutable *self,
                            gsize         *n_outputs,
                            GError       **error)
 {
-  GPtrArray *outputs;
+  RlxTensor **outputs;
 
   g_return_val_if_fail (rlx_executable_is_compiled (self), NULL);
   g_return_val_if_fail (g_task_is_valid (result, self), NULL);
@@ -519,5 +572,7 @@ rlx_executable_run_finish (RlxExecutable *self,
   if (n_outputs != NULL)
     *n_outputs = 0;
   outputs = g_task_propagate_pointer (G_TASK (result), error);
-  return outputs ? steal_outputs (outputs, n_outputs) : NULL;
+  if (outputs != NULL && n_outputs != NULL)
+    *n_outputs = self->shared->plan->outputs->len;
+  return outputs;
 }

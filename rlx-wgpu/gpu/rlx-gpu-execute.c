@@ -72,7 +72,7 @@ typedef struct
 {
   RlxGpu *gpu;
   const RlxGpuJob *job;
-  GArray *chunks;
+  GArray *chunks;          /* the device's, as the segments */
   guint64 timeout;
   gboolean timeout_given;
 
@@ -194,6 +194,8 @@ rlx_gpu_execute_clear (RlxGpu *gpu)
   gpu->canary = NULL;
   gpu->resolve = NULL;
   g_clear_pointer (&gpu->queries, wgpuQuerySetRelease);
+  g_clear_pointer (&gpu->chunks, g_array_unref);
+  g_clear_pointer (&gpu->segments, g_array_unref);
 }
 
 /* ---- planning ---- */
@@ -878,6 +880,24 @@ read_stamps (Run *run)
 
 /* ---- the whole ---- */
 
+/* They grow once and stay. */
+static void
+take_arrays (Run *run)
+{
+  RlxGpu *gpu = run->gpu;
+
+  if (gpu->chunks == NULL)
+    {
+      gpu->chunks = g_array_new (FALSE, FALSE, sizeof (Chunk));
+      gpu->segments = g_array_new (FALSE, FALSE, sizeof (Segment));
+    }
+
+  run->chunks = gpu->chunks;
+  run->segments = gpu->segments;
+  g_array_set_size (run->chunks, 0);
+  g_array_set_size (run->segments, 0);
+}
+
 static gboolean
 prepare (Run     *run,
          GError **error)
@@ -947,8 +967,7 @@ rlx_gpu_execute (RlxGpu          *gpu,
   rlx_gpu_check_uncaptured (gpu, "a job", NULL);
 
   run.timeout = rlx_gpu_get_timeout (&run.timeout_given);
-  run.chunks = g_array_new (FALSE, FALSE, sizeof (Chunk));
-  run.segments = g_array_new (FALSE, FALSE, sizeof (Segment));
+  take_arrays (&run);
 
   if (prepare (&run, error))
     result = run_job (&run, cancellable, error) && rlx_gpu_check_uncaptured (gpu, "a job", error);
@@ -971,8 +990,6 @@ rlx_gpu_execute (RlxGpu          *gpu,
       gpu->n_canaries = 0;
     }
 
-  g_array_unref (run.chunks);
-  g_array_unref (run.segments);
   g_free (run.stamps);
 
   return result;

@@ -93,6 +93,8 @@ struct _RlxGpu
   char *map_message;
   WGPUBuffer canary;
   guint n_canaries;        /* numbers left in it */
+  GArray *chunks;          /* of the job that runs; see rlx-gpu-execute.c */
+  GArray *segments;
   GArray *staging;         /* RlxGpuStaging */
   guint64 staging_size;
   WGPUQuerySet queries;
