@@ -5,6 +5,7 @@
  */
 #include "config.h"
 
+#include "ops/rlx-product-private.h"
 #include "ops/rlx-quantize-private.h"
 
 #define WORKGROUP_SIZE 64
@@ -173,9 +174,14 @@ rlx_qmatmul_lower (RlxLower        *lower,
     {
       /* More rows per load of `b`, when the longer compilation pays. */
       guint64 tile = m == 1 ? 1 : m <= 4 || elements * k < 1 << 22 ? 4 : 8, lanes = 1, tiles_m, tiles_n;
+      gboolean shuffle;
 
       while (lanes < WORKGROUP_SIZE && lanes * 4 < n)
         lanes *= 2;
+      shuffle = packed && m > 1 && lanes >= 8 && rlx_product_has_shuffles (adapter);
+      if (shuffle)
+        rlx_kernel_enable (kernel, "enable subgroups;");
+      rlx_kernel_define (kernel, "SHUFFLE", shuffle);
       tiles_n = (n - 1) / (lanes * 4) + 1;
       tiles_m = (m - 1) / (tile * (WORKGROUP_SIZE / lanes)) + 1;
       rlx_kernel_define (kernel, "WG", WORKGROUP_SIZE);

@@ -283,13 +283,16 @@ test_product_ends (void)
 {
   static const char *const types[] = { "i8", "u8" };
   static const struct { int m, k, n; gboolean transposed; } sizes[] = {
-    { 9, 64, 12, FALSE }, { 9, 64, 13, TRUE }, { 9, 64, 13, FALSE }, { 5, 63, 12, FALSE }, { 1, 33025, 1, FALSE },
+    { 9, 64, 12, FALSE }, { 9, 64, 13, TRUE },
+    /* eight lanes have the same rows, four or eight of them */
+    { 5, 64, 36, FALSE }, { 13, 64, 37, TRUE }, { 21, 512, 420, FALSE }, { 21, 512, 419, TRUE },
+    { 9, 64, 13, FALSE }, { 5, 63, 12, FALSE }, { 1, 33025, 1, FALSE },
   };
 
   if (rlx_test_device () == NULL)
     return;
   for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
-    for (guint t = 0; t < (i < 2 ? 4 : 2); t++)
+    for (guint t = 0; t < (i < 6 ? 4 : 2); t++)
       {
         int m = sizes[i].m, k = sizes[i].k, n = sizes[i].n;
         const char *type_a = types[t % 2], *type_b = types[(t + 1) / 2 % 2];
