@@ -350,7 +350,8 @@ list_items (Work                     *work,
     if (descs[i].wgsl != NULL && !rlx_gpu_has_pipeline (work->gpu, &descs[i]) &&
         g_hash_table_add (texts, (gpointer) descs[i].wgsl))
       work->items[work->n_items++] = (Item) { &descs[i], i, strlen (descs[i].wgsl), is_slow (&descs[i]), ITEM_FREE };
-  qsort (work->items, work->n_items, sizeof *work->items, compare_items);
+  if (work->n_items > 1)
+    qsort (work->items, work->n_items, sizeof *work->items, compare_items);
 }
 
 /* Up to @n_free that are to be compiled, and as many as there are that only have to
