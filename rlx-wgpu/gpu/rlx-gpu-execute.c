@@ -25,11 +25,6 @@
 
 #define ROUND_MAX (G_GUINT64_CONSTANT (256) << 20)
 #define ROUND_MIN (G_GUINT64_CONSTANT (64) << 10)
-#define STAGING_MIN (G_GUINT64_CONSTANT (64) << 10)
-/* Large staging that nothing used for a while is given back. */
-#define STAGING_LARGE (G_GUINT64_CONSTANT (16) << 20)
-#define STAGING_POOL_MAX (G_GUINT64_CONSTANT (512) << 20)
-#define STAGING_IDLE (30 * G_USEC_PER_SEC)
 
 /* The canary comes first; segments start at multiples of this. */
 #define SEGMENT_ALIGNMENT 16
@@ -91,101 +86,10 @@ typedef struct
   guint32 sequence;
 } Run;
 
-/* ---- staging ---- */
-
-static void
-staging_drop (RlxGpu *gpu,
-              guint   index)
-{
-  RlxGpuStaging *staging = &g_array_index (gpu->staging, RlxGpuStaging, index);
-
-  gpu->staging_size -= staging->size;
-  rlx_gpu_raw_buffer_free (gpu, staging->handle, staging->size);
-  g_array_remove_index_fast (gpu->staging, index);
-}
-
-static void
-staging_trim (RlxGpu  *gpu,
-              guint64  keep)
-{
-  guint64 now = (guint64) g_get_monotonic_time ();
-
-  for (guint i = gpu->staging->len; i > 0; i--)
-    {
-      const RlxGpuStaging *staging = &g_array_index (gpu->staging, RlxGpuStaging, i - 1);
-
-      if (staging->size > STAGING_LARGE && now - staging->last_used > STAGING_IDLE)
-        staging_drop (gpu, i - 1);
-    }
-
-  while (gpu->staging_size > keep)
-    {
-      guint oldest = 0;
-
-      for (guint i = 1; i < gpu->staging->len; i++)
-        if (g_array_index (gpu->staging, RlxGpuStaging, i).last_used <
-            g_array_index (gpu->staging, RlxGpuStaging, oldest).last_used)
-          oldest = i;
-      staging_drop (gpu, oldest);
-    }
-}
-
-static gboolean
-staging_take (RlxGpu        *gpu,
-              guint64        size,
-              RlxGpuStaging *staging,
-              GError       **error)
-{
-  guint best = G_MAXUINT;
-  guint64 class_size = STAGING_MIN;
-
-  for (guint i = 0; i < gpu->staging->len; i++)
-    {
-      guint64 other = g_array_index (gpu->staging, RlxGpuStaging, i).size;
-
-      if (other >= size &&
-          (best == G_MAXUINT || other < g_array_index (gpu->staging, RlxGpuStaging, best).size))
-        best = i;
-    }
-
-  if (best != G_MAXUINT)
-    {
-      *staging = g_array_index (gpu->staging, RlxGpuStaging, best);
-      gpu->staging_size -= staging->size;
-      g_array_remove_index_fast (gpu->staging, best);
-      return TRUE;
-    }
-
-  while (class_size < size)
-    class_size *= 2;
-
-  staging->size = class_size;
-  staging->handle = rlx_gpu_raw_buffer (gpu, class_size,
-                                        WGPUBufferUsage_MapRead | WGPUBufferUsage_CopyDst,
-                                        NULL, "staging", error);
-  return staging->handle != NULL;
-}
-
-static void
-staging_give_back (RlxGpu        *gpu,
-                   RlxGpuStaging *staging)
-{
-  if (staging->handle == NULL)
-    return;
-
-  staging->last_used = (guint64) g_get_monotonic_time ();
-  g_array_append_val (gpu->staging, *staging);
-  gpu->staging_size += staging->size;
-  staging->handle = NULL;
-
-  staging_trim (gpu, STAGING_POOL_MAX);
-}
-
 void
 rlx_gpu_execute_clear (RlxGpu *gpu)
 {
-  while (gpu->staging->len > 0)
-    staging_drop (gpu, gpu->staging->len - 1);
+  rlx_gpu_staging_trim (gpu, 0);
 
   if (gpu->canary != NULL)
     rlx_gpu_raw_buffer_free (gpu, gpu->canary, CANARIES_SIZE);
@@ -412,7 +316,7 @@ take_staging (Run     *run,
   run->round_max = ROUND_MAX;
   for (;;)
     {
-      if (staging_take (run->gpu, MIN (total, run->round_max), &run->staging, &local_error))
+      if (rlx_gpu_staging_take (run->gpu, MIN (total, run->round_max), &run->staging, &local_error))
         return TRUE;
 
       if (!g_error_matches (local_error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_OUT_OF_MEMORY) ||
@@ -420,7 +324,7 @@ take_staging (Run     *run,
         break;
 
       g_clear_error (&local_error);
-      staging_trim (run->gpu, 0);
+      rlx_gpu_staging_trim (run->gpu, 0);
       run->round_max /= 2;
     }
 
@@ -978,7 +882,7 @@ rlx_gpu_execute (RlxGpu          *gpu,
         read_stamps (&run);
       for (guint i = 0; i < job->n_dispatches; i++)
         job->dispatches[i].pipeline->warm = TRUE;
-      staging_give_back (gpu, &run.staging);
+      rlx_gpu_staging_give_back (gpu, &run.staging);
       result = rlx_gpu_check_lost (gpu, error);
     }
   else

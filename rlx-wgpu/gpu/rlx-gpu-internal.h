@@ -248,6 +248,16 @@ gboolean           rlx_gpu_has_pipeline    (RlxGpu                   *gpu,
 /* rlx-gpu-warm.c */
 void               rlx_gpu_warm_clear      (RlxGpu *gpu);
 
+/* rlx-gpu-staging.c: for whoever has the device. */
+gboolean           rlx_gpu_staging_take    (RlxGpu        *gpu,
+                                            guint64        size,
+                                            RlxGpuStaging *staging,
+                                            GError       **error);
+void               rlx_gpu_staging_give_back (RlxGpu        *gpu,
+                                              RlxGpuStaging *staging);
+void               rlx_gpu_staging_trim    (RlxGpu  *gpu,
+                                            guint64  keep);
+
 /* rlx-gpu-execute.c */
 void               rlx_gpu_execute_clear   (RlxGpu *gpu);
 
