@@ -36,7 +36,7 @@ append (RlxExpand         *expand,
       {
         inputs[i] = given[i];
         input_types[i] = &inputs[i]->type;
-        if (g_str_equal (inputs[i]->node->op->name, "constant"))
+        if (rlx_node_is (inputs[i]->node, "constant"))
           constants[i] = inputs[i]->node->data;
       }
 

@@ -49,8 +49,8 @@ is_elementwise (const RlxIrNode *node)
 static gboolean
 is_view (const RlxIrNode *node)
 {
-  return g_str_equal (node->op->name, "transpose") || g_str_equal (node->op->name, "slice") ||
-         g_str_equal (node->op->name, "expand") || g_str_equal (node->op->name, "reverse");
+  return rlx_node_is (node, "transpose") || rlx_node_is (node, "slice") ||
+         rlx_node_is (node, "expand") || rlx_node_is (node, "reverse");
 }
 
 static void
@@ -163,7 +163,7 @@ reads_through (Fuser           *self,
 
   if (RLX_DEBUG_CHECK (NO_FUSE) || !is_view (node) || users == NULL || rlx_type_n_elements (&node->outputs[0].type) == 0)
     return FALSE;
-  if (g_str_equal (node->op->name, "expand"))
+  if (rlx_node_is (node, "expand"))
     return TRUE;
   /* what is computed once is better computed once */
   if (self->pinned[node->outputs[0].id] || self->constant[node->id])
@@ -199,14 +199,14 @@ compose_view (const RlxIrNode *node,
     {
       guint source = d;
 
-      if (g_str_equal (node->op->name, "transpose"))
+      if (rlx_node_is (node, "transpose"))
         {
           const RlxAttrValue *permutation = rlx_node_attr (node, "permutation");
           gint64 axis = permutation->n_ints > 0 ? permutation->ints[d] : (gint64) (in->rank - 1 - d);
 
           source = (guint) (axis < 0 ? axis + in->rank : axis);
         }
-      else if (g_str_equal (node->op->name, "expand"))
+      else if (rlx_node_is (node, "expand"))
         {
           if (d < out->rank - in->rank)
             continue;

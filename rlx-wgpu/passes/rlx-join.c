@@ -41,14 +41,14 @@ typedef struct
 static const RlxIrValue *
 get_bias (const RlxIrNode *node)
 {
-  return g_str_equal (node->op->name, "linear") && node->n_inputs > 2 ? node->inputs[2] : NULL;
+  return rlx_node_is (node, "linear") && node->n_inputs > 2 ? node->inputs[2] : NULL;
 }
 
 static gboolean
 is_own_leaf (Joiner           *self,
              const RlxIrValue *value)
 {
-  return (g_str_equal (value->node->op->name, "parameter") || g_str_equal (value->node->op->name, "constant")) &&
+  return (rlx_node_is (value->node, "parameter") || rlx_node_is (value->node, "constant")) &&
          self->users[value->id]->len == 1 && !self->pinned[value->id];
 }
 
@@ -152,7 +152,7 @@ append_attention (Joiner          *self,
   guint swapped = 0;
   RlxIrNode *copy;
 
-  if (!g_str_equal (node->op->name, "attention"))
+  if (!rlx_node_is (node, "attention"))
     return FALSE;
 
   inputs = g_ptr_array_new ();

@@ -49,13 +49,6 @@ typedef struct
   RlxIrValue **map;
 } Parter;
 
-static gboolean
-is_op (const RlxIrNode *node,
-       const char      *name)
-{
-  return g_str_equal (node->op->name, name);
-}
-
 /* The node that alone reads a value which nothing else needs. */
 static const RlxIrNode *
 get_only_user (Parter           *self,
@@ -125,9 +118,9 @@ add_user (Projection      *found,
   gint64 first = 0, index;
   double number;
 
-  if (is_op (user, "slice"))
+  if (rlx_node_is (user, "slice"))
     return is_slice_of_axis (user, axis, &first) && add_part (found, &user->outputs[0], first, user->outputs[0].type.dims[axis]);
-  if (is_op (user, "split") && get_axis (user) == (gint64) axis)
+  if (rlx_node_is (user, "split") && get_axis (user) == (gint64) axis)
     {
       for (guint i = 0; i < user->n_outputs; i++)
         {
@@ -138,7 +131,7 @@ add_user (Projection      *found,
       return TRUE;
     }
   /* one index, whether it leaves a dimension of 1 or none */
-  return is_op (user, "gather") && get_axis (user) == (gint64) axis && rlx_value_get_immediate (user->inputs[1], &number, &index) &&
+  return rlx_node_is (user, "gather") && get_axis (user) == (gint64) axis && rlx_value_get_immediate (user->inputs[1], &number, &index) &&
          user->inputs[1]->type.rank <= 1 && index >= -type->dims[axis] && index < type->dims[axis] &&
          add_part (found, &user->outputs[0], index < 0 ? index + type->dims[axis] : index, 1);
 }
@@ -196,7 +189,7 @@ find_projection (Parter          *self,
 
   n_rows = rlx_type_n_elements (type) / (guint64) type->dims[type->rank - 1];
   user = get_only_user (self, value);
-  if (user != NULL && is_op (user, "reshape"))
+  if (user != NULL && rlx_node_is (user, "reshape"))
     {
       found->reshape = user;
       value = &user->outputs[0];
@@ -206,7 +199,7 @@ find_projection (Parter          *self,
   if (found->axis == value->type.rank)
     return FALSE;
   axis = found->axis;
-  if (user != NULL && found->reshape != NULL && is_op (user, "transpose"))
+  if (user != NULL && found->reshape != NULL && rlx_node_is (user, "transpose"))
     {
       found->transpose = user;
       axis = find_moved_axis (user, axis);
@@ -214,7 +207,7 @@ find_projection (Parter          *self,
     }
 
   users = self->users[value->id];
-  if (self->pinned[value->id] || users == NULL)
+  if (self->pinned[value->id] || users == NULL || users->len == 0)
     return FALSE;
   for (guint i = 0; i < users->len; i++)
     if (!add_user (found, g_ptr_array_index (self->ir->nodes, g_array_index (users, guint, i)), axis))
@@ -368,7 +361,7 @@ rlx_pass_parts (const RlxIr *ir)
 
       if (!live[i] || done[i])
         continue;
-      if (fuse && is_op (node, "split"))
+      if (fuse && rlx_node_is (node, "split"))
         {
           append_slices (&self, node);
           continue;

@@ -68,6 +68,9 @@ gboolean *  rlx_ir_find_pinned_values  (const RlxIr *ir);
 RlxIrNode * rlx_ir_copy_node           (RlxIr           *out,
                                         const RlxIrNode *node,
                                         RlxIrValue     **map);
+/* Whether a node is of the operator @op. */
+gboolean    rlx_node_is                (const RlxIrNode *node,
+                                        const char      *op);
 /* Whether a node of four dimensions exchanges the two in the middle, heads and
  * sequence, and does nothing else. */
 gboolean    rlx_node_swaps_middle      (const RlxIrNode *node);

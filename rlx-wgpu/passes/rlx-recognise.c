@@ -44,13 +44,6 @@ typedef struct
   RlxIrValue **map;        /* by value id: what stands for it in @out */
 } Recogniser;
 
-static gboolean
-is_op (const RlxIrNode *node,
-       const char      *name)
-{
-  return g_str_equal (node->op->name, name);
-}
-
 /* Whether nothing but one node needs the value. */
 static gboolean
 has_one_user (Recogniser       *self,
@@ -68,7 +61,7 @@ is_matrix_transpose (const RlxIrNode *node)
   const RlxAttrValue *permutation;
   gint64 rank = node->outputs[0].type.rank;
 
-  if (!is_op (node, "transpose") || rank < 2)
+  if (!rlx_node_is (node, "transpose") || rank < 2)
     return FALSE;
   permutation = rlx_node_attr (node, "permutation");
   if (permutation->n_ints == 0)
@@ -110,11 +103,11 @@ static const RlxIrValue *
 without_factor (const RlxIrNode *node,
                 double          *scale)
 {
-  gboolean div = is_op (node, "div");
+  gboolean div = rlx_node_is (node, "div");
   double number;
   gint64 integer;
 
-  if (!div && !is_op (node, "mul"))
+  if (!div && !rlx_node_is (node, "mul"))
     return NULL;
   for (guint i = 0; i < (div ? 1 : 2); i++)
     if (rlx_value_get_immediate (node->inputs[1 - i], &number, &integer) &&
@@ -151,10 +144,10 @@ find_scores (Recogniser       *self,
   node = value->node;
   if (!has_one_user (self, value))
     return NULL;
-  if (is_op (node, "matmul"))
+  if (rlx_node_is (node, "matmul"))
     return node;
   /* The mask is added to what is scaled already, and there is one. */
-  if (!is_op (node, "add") || found->mask != NULL || found->scale != 1.0)
+  if (!rlx_node_is (node, "add") || found->mask != NULL || found->scale != 1.0)
     return NULL;
   for (guint i = 0; i < 2; i++)
     {
@@ -181,7 +174,7 @@ find_attention (Recogniser      *self,
   const RlxTensorType *type = &node->outputs[0].type;
   gint64 axis;
 
-  if (!is_op (node, "matmul") || !is_op (node->inputs[0]->node, "softmax") || !has_one_user (self, node->inputs[0]) ||
+  if (!rlx_node_is (node, "matmul") || !rlx_node_is (node->inputs[0]->node, "softmax") || !has_one_user (self, node->inputs[0]) ||
       rlx_node_attr (node, "transpose_a")->i != 0)
     return FALSE;
   softmax = node->inputs[0]->node;
@@ -198,7 +191,7 @@ find_attention (Recogniser      *self,
   found->key = take_factor (self, scores->inputs[1], &found->scale);
   if (rlx_node_attr (scores, "transpose_b")->i == 0)
     {
-      found->key_moved = is_op (found->key->node, "transpose") ? found->key->node : NULL;
+      found->key_moved = rlx_node_is (found->key->node, "transpose") ? found->key->node : NULL;
       if (found->key_moved == NULL)
         {
           RLX_NOTE (FUSE, "%%%u is not taken for attention: its keys are not transposed", node->outputs[0].id);
@@ -319,14 +312,14 @@ find_packed (const RlxIrValue *value,
 {
   const RlxIrNode *node = value->node;
 
-  return is_op (node, "dequantize_blocks") && node->inputs[0]->type.rank == 2 && value->type.dtype == dtype ? node : NULL;
+  return rlx_node_is (node, "dequantize_blocks") && node->inputs[0]->type.rank == 2 && value->type.dtype == dtype ? node : NULL;
 }
 
 static gboolean
 append_packed (Recogniser      *self,
                const RlxIrNode *node)
 {
-  gboolean gather = is_op (node, "gather"), linear = is_op (node, "linear");
+  gboolean gather = rlx_node_is (node, "gather"), linear = rlx_node_is (node, "linear");
   const RlxIrValue *bias = linear && node->n_inputs > 2 ? node->inputs[2] : NULL;
   const RlxIrValue *weight;
   const RlxIrNode *packed;
@@ -337,7 +330,7 @@ append_packed (Recogniser      *self,
   guint n = 2;
   GVariantDict dict;
 
-  if (!gather && !linear && !is_op (node, "matmul"))
+  if (!gather && !linear && !rlx_node_is (node, "matmul"))
     return FALSE;
   weight = node->inputs[gather ? 0 : 1];
   by_rows = gather || rlx_node_attr (node, "transpose_b")->i != 0;
@@ -395,7 +388,7 @@ append_linear (Recogniser      *self,
   const RlxOp *op = rlx_op_lookup ("linear");
   const RlxTensorType *type = &node->outputs[0].type;
 
-  for (guint i = 0; i < 2 && is_op (node, "add"); i++)
+  for (guint i = 0; i < 2 && rlx_node_is (node, "add"); i++)
     {
       const RlxIrNode *product = self->map[node->inputs[i]->id]->node;
       const RlxTensorType *bias = &node->inputs[1 - i]->type;
@@ -403,7 +396,7 @@ append_linear (Recogniser      *self,
       RlxAttrValue *attrs;
       RlxIrNode *copy;
 
-      if (!is_op (product, "matmul") || !has_one_user (self, node->inputs[i]) || bias->rank != 1 || type->rank < 2 ||
+      if (!rlx_node_is (product, "matmul") || !has_one_user (self, node->inputs[i]) || bias->rank != 1 || type->rank < 2 ||
           bias->dims[0] != type->dims[type->rank - 1] || product->inputs[1]->type.rank != 2 ||
           !rlx_type_equal (&product->outputs[0].type, type) ||
           (rlx_node_attr (product, "transpose_a")->i != 0 && product->inputs[0]->type.rank != 2))
@@ -459,7 +452,7 @@ static gboolean
 append_residual_norm (Recogniser      *self,
                       const RlxIrNode *node)
 {
-  gboolean layer = is_op (node, "layer_norm");
+  gboolean layer = rlx_node_is (node, "layer_norm");
   const RlxOp *op;
   const RlxIrNode *add;
   RlxIrValue *inputs[5] = { NULL, };
@@ -469,7 +462,7 @@ append_residual_norm (Recogniser      *self,
   gboolean keep;
   guint whole;
 
-  if ((!layer && !is_op (node, "rms_norm")) || !is_op (node->inputs[0]->node, "add"))
+  if ((!layer && !rlx_node_is (node, "rms_norm")) || !rlx_node_is (node->inputs[0]->node, "add"))
     return FALSE;
   add = node->inputs[0]->node;
   whole = rlx_type_same_shape (&add->inputs[0]->type, &add->outputs[0].type) ? 0 : 1;
@@ -515,7 +508,7 @@ may_read_transposed (Recogniser      *self,
     return FALSE;
   if (index == 1)
     return TRUE;
-  if (is_op (node, "linear") && node->inputs[0]->type.rank != 2)
+  if (rlx_node_is (node, "linear") && node->inputs[0]->type.rank != 2)
     return FALSE;
   return self->adapter->type != RLX_ADAPTER_TYPE_CPU || type->rank == 0 || type->dims[type->rank - 1] <= MAX_COLUMNS_ON_CPU;
 }
@@ -529,7 +522,7 @@ append_product (Recogniser      *self,
   gboolean transposed[2];
   RlxIrNode *copy;
 
-  if (!is_op (node, "matmul") && !is_op (node, "linear"))
+  if (!rlx_node_is (node, "matmul") && !rlx_node_is (node, "linear"))
     return FALSE;
   for (guint i = 0; i < 2; i++)
     transposed[i] = may_read_transposed (self, node, i);

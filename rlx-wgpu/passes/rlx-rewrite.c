@@ -90,12 +90,19 @@ rlx_ir_copy_results (RlxIr             *out,
 }
 
 gboolean
+rlx_node_is (const RlxIrNode *node,
+             const char      *op)
+{
+  return g_str_equal (node->op->name, op);
+}
+
+gboolean
 rlx_node_swaps_middle (const RlxIrNode *node)
 {
   static const gint64 order[] = { 0, 2, 1, 3 };
   const RlxAttrValue *permutation;
 
-  if (!g_str_equal (node->op->name, "transpose") || node->outputs[0].type.rank != 4)
+  if (!rlx_node_is (node, "transpose") || node->outputs[0].type.rank != 4)
     return FALSE;
   permutation = rlx_node_attr (node, "permutation");
   for (guint i = 0; i < 4; i++)
@@ -109,9 +116,9 @@ rlx_node_is_projection (const RlxIrNode *node)
 {
   const RlxIrValue *bias;
 
-  if (g_str_equal (node->op->name, "matmul"))
+  if (rlx_node_is (node, "matmul"))
     return node->inputs[1]->type.rank == 2 && node->inputs[0]->type.rank >= 1 && rlx_node_attr (node, "transpose_a")->i == 0;
-  if (!g_str_equal (node->op->name, "linear"))
+  if (!rlx_node_is (node, "linear"))
     return FALSE;
   bias = node->n_inputs > 2 ? node->inputs[2] : NULL;
   return rlx_node_attr (node, "transpose_a")->i == 0 && rlx_node_attr (node, "alpha")->f == 1.0 &&
@@ -124,8 +131,8 @@ rlx_value_skip_reshapes (const RlxIrValue *value)
 {
   const RlxIrValue *found = value, *next = value;
 
-  while (g_str_equal (next->node->op->name, "reshape") || g_str_equal (next->node->op->name, "squeeze") ||
-         g_str_equal (next->node->op->name, "unsqueeze"))
+  while (rlx_node_is (next->node, "reshape") || rlx_node_is (next->node, "squeeze") ||
+         rlx_node_is (next->node, "unsqueeze"))
     {
       next = next->node->inputs[0];
       if (rlx_type_same_shape (&next->type, &value->type))

@@ -52,13 +52,6 @@ typedef struct
   GPtrArray *groups;          /* Group */
 } Rotator;
 
-static gboolean
-is_op (const RlxIrNode *node,
-       const char      *name)
-{
-  return g_str_equal (node->op->name, name);
-}
-
 static const RlxIrValue *
 get_input (const RlxIrNode *node,
            guint            index)
@@ -86,10 +79,10 @@ updates_state (Rotator         *self,
 {
   const RlxIrValue *state;
 
-  if (!is_op (node, "write_at") || RLX_DEBUG_CHECK (NO_ALIAS))
+  if (!rlx_node_is (node, "write_at") || RLX_DEBUG_CHECK (NO_ALIAS))
     return FALSE;
   state = node->inputs[CACHE];
-  if (!is_op (state->node, "state"))
+  if (!rlx_node_is (state->node, "state"))
     {
       RLX_NOTE (FUSE, "%%%u write_at copies its operand: that is no state", node->outputs[0].id);
       return FALSE;
@@ -119,7 +112,7 @@ find_part (Rotator         *self,
            const RlxIrNode *node,
            Part            *part)
 {
-  gboolean rope = is_op (node, "rope") || is_op (node, "rope_2d");
+  gboolean rope = rlx_node_is (node, "rope") || rlx_node_is (node, "rope_2d");
   const RlxIrNode *user;
   gint64 axis;
 
@@ -137,7 +130,7 @@ find_part (Rotator         *self,
           user = get_only_user (self, &user->outputs[0]);
           part->how.swap_y = user != NULL;
         }
-      if (user != NULL && is_op (user, "write_at") && user->inputs[ROWS] != user->inputs[CACHE] &&
+      if (user != NULL && rlx_node_is (user, "write_at") && user->inputs[ROWS] != user->inputs[CACHE] &&
           user->inputs[ROWS] == (part->how.swap_y ? &get_only_user (self, part->y)->outputs[0] : part->y) && updates_state (self, user))
         part->write = user;
       else
@@ -201,7 +194,7 @@ turn_alike (const RlxIrNode *a,
   for (guint i = POSITIONS; i <= SINES; i++)
     if (get_input (a, i) != get_input (b, i))
       return FALSE;
-  if (is_op (a, "rope_2d") ? !same_int (a, b, "columns") || type_a->dims[3] != type_b->dims[3]
+  if (rlx_node_is (a, "rope_2d") ? !same_int (a, b, "columns") || type_a->dims[3] != type_b->dims[3]
                            : (rlx_node_attr (a, "rotated")->i ? rlx_node_attr (a, "rotated")->i : type_a->dims[3]) !=
                                (rlx_node_attr (b, "rotated")->i ? rlx_node_attr (b, "rotated")->i : type_b->dims[3]))
     return FALSE;

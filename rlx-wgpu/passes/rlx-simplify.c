@@ -10,13 +10,6 @@
 #include "ops/rlx-op-private.h"
 #include "util/rlx-debug-private.h"
 
-static gboolean
-is_op (const RlxIrNode *node,
-       const char      *name)
-{
-  return g_str_equal (node->op->name, name);
-}
-
 gboolean *
 rlx_ir_find_live_nodes (const RlxIr *ir)
 {
@@ -32,7 +25,7 @@ rlx_ir_find_live_nodes (const RlxIr *ir)
       const RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
 
       /* callers bind these by position or name */
-      if ((node->op->flags & RLX_OP_LEAF) && !is_op (node, "constant"))
+      if ((node->op->flags & RLX_OP_LEAF) && !rlx_node_is (node, "constant"))
         live[i] = TRUE;
       for (guint j = 0; live[i] && j < node->n_inputs; j++)
         if (node->inputs[j] != NULL)
@@ -52,11 +45,11 @@ rlx_ir_find_constant_nodes (const RlxIr *ir)
 
       if (node->op->flags & RLX_OP_LEAF)
         {
-          constant[i] = is_op (node, "constant") || is_op (node, "parameter");
+          constant[i] = rlx_node_is (node, "constant") || rlx_node_is (node, "parameter");
           continue;
         }
       /* An expand only makes memory out of nothing: it is left to its users. */
-      constant[i] = !RLX_DEBUG_CHECK (NO_FOLD) && !is_op (node, "expand");
+      constant[i] = !RLX_DEBUG_CHECK (NO_FOLD) && !rlx_node_is (node, "expand");
       for (guint j = 0; constant[i] && j < node->n_inputs; j++)
         if (node->inputs[j] != NULL)
           constant[i] = constant[node->inputs[j]->node->id];
@@ -70,15 +63,15 @@ is_no_op (const RlxIrNode *node)
 {
   const RlxIrValue *input = node->n_inputs > 0 ? node->inputs[0] : NULL;
 
-  if (is_op (node, "identity"))
+  if (rlx_node_is (node, "identity"))
     return TRUE;
   if (input == NULL || node->n_outputs != 1 || !rlx_type_equal (&input->type, &node->outputs[0].type))
     return FALSE;
-  if (is_op (node, "cast") || is_op (node, "reshape") || is_op (node, "expand"))
+  if (rlx_node_is (node, "cast") || rlx_node_is (node, "reshape") || rlx_node_is (node, "expand"))
     return TRUE;
-  if (is_op (node, "concat"))
+  if (rlx_node_is (node, "concat"))
     return node->n_inputs == 1;
-  if (is_op (node, "transpose"))
+  if (rlx_node_is (node, "transpose"))
     {
       const RlxAttrValue *permutation = rlx_node_attr (node, "permutation");
 
@@ -89,7 +82,7 @@ is_no_op (const RlxIrNode *node)
           return FALSE;
       return TRUE;
     }
-  if (is_op (node, "slice"))
+  if (rlx_node_is (node, "slice"))
     {
       const RlxAttrValue *steps = rlx_node_attr (node, "steps");
 
@@ -127,7 +120,7 @@ node_equal (gconstpointer a,
 static gboolean
 may_share (const RlxIrNode *node)
 {
-  return !(node->op->flags & RLX_OP_INTERNAL) && (is_op (node, "constant") || !(node->op->flags & RLX_OP_LEAF));
+  return !(node->op->flags & RLX_OP_INTERNAL) && (rlx_node_is (node, "constant") || !(node->op->flags & RLX_OP_LEAF));
 }
 
 RlxIr *
