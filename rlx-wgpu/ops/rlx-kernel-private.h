@@ -131,6 +131,8 @@ void        rlx_kernel_input_raw  (RlxKernel *self, const char *name, const RlxI
 void        rlx_kernel_output_raw (RlxKernel *self, const char *name, const RlxIrValue *value);
 void        rlx_kernel_output_atomic (RlxKernel *self, const char *name, const RlxIrValue *value);
 void        rlx_kernel_param_u32  (RlxKernel *self, const char *name, guint64 value); /* < 2^32 */
+/* The same for one of several, “prefix0”, “prefix1”… */
+void        rlx_kernel_param_u32_at (RlxKernel *self, const char *prefix, guint index, guint64 value);
 void        rlx_kernel_param_i32  (RlxKernel *self, const char *name, gint64 value);
 void        rlx_kernel_param_f32  (RlxKernel *self, const char *name, double value);
 void        rlx_kernel_define     (RlxKernel *self, const char *name, gint64 value);

@@ -169,6 +169,18 @@ rlx_kernel_param_u32 (RlxKernel  *self,
 }
 
 void
+rlx_kernel_param_u32_at (RlxKernel  *self,
+                         const char *prefix,
+                         guint       index,
+                         guint64     value)
+{
+  char name[32];
+
+  g_snprintf (name, sizeof name, "%s%u", prefix, index);
+  rlx_kernel_param_u32 (self, name, value);
+}
+
+void
 rlx_kernel_param_i32 (RlxKernel  *self,
                       const char *name,
                       gint64      value)

@@ -38,18 +38,6 @@ rlx_product_loop_add (RlxProductLoop *loop,
 }
 
 static void
-param_indexed (RlxKernel  *kernel,
-               const char *prefix,
-               guint       index,
-               guint64     value)
-{
-  char name[32];
-
-  g_snprintf (name, sizeof name, "%s%u", prefix, index);
-  rlx_kernel_param_u32 (kernel, name, value);
-}
-
-static void
 swap (guint64 *a,
       guint64 *b)
 {
@@ -424,13 +412,13 @@ describe_window (RlxKernel              *kernel,
   rlx_kernel_param_u32 (kernel, "x_image", window->x_image);
   for (guint d = 0; d < window->rank; d++)
     {
-      param_indexed (kernel, "in", d, window->in[d]);
-      param_indexed (kernel, "out", d, window->out[d]);
-      param_indexed (kernel, "tap", d, window->taps[d]);
-      param_indexed (kernel, "stride", d, window->strides[d]);
-      param_indexed (kernel, "dilation", d, window->dilations[d]);
-      param_indexed (kernel, "begin", d, window->begins[d]);
-      param_indexed (kernel, "x_axis", d, window->x_axes[d]);
+      rlx_kernel_param_u32_at (kernel, "in", d, window->in[d]);
+      rlx_kernel_param_u32_at (kernel, "out", d, window->out[d]);
+      rlx_kernel_param_u32_at (kernel, "tap", d, window->taps[d]);
+      rlx_kernel_param_u32_at (kernel, "stride", d, window->strides[d]);
+      rlx_kernel_param_u32_at (kernel, "dilation", d, window->dilations[d]);
+      rlx_kernel_param_u32_at (kernel, "begin", d, window->begins[d]);
+      rlx_kernel_param_u32_at (kernel, "x_axis", d, window->x_axes[d]);
     }
   if (window->split > 0)
     {
@@ -484,9 +472,9 @@ describe_operands (RlxKernel        *kernel,
   rlx_kernel_param_u32 (kernel, "b_n", product->b_n);
   for (guint i = 0; i < product->batch.rank; i++)
     {
-      param_indexed (kernel, "batch", i, product->batch.dims[i]);
-      param_indexed (kernel, "a_batch", i, product->batch.strides[0][i]);
-      param_indexed (kernel, "b_batch", i, product->batch.strides[1][i]);
+      rlx_kernel_param_u32_at (kernel, "batch", i, product->batch.dims[i]);
+      rlx_kernel_param_u32_at (kernel, "a_batch", i, product->batch.strides[0][i]);
+      rlx_kernel_param_u32_at (kernel, "b_batch", i, product->batch.strides[1][i]);
     }
   rlx_kernel_define (kernel, "BATCH_DIMS", product->batch.rank);
   rlx_kernel_define (kernel, "A_SPLIT", window != NULL && window->split > 0);
@@ -571,8 +559,8 @@ describe_result (RlxKernel        *kernel,
         }
       for (guint i = 0; i < product->rows.rank; i++)
         {
-          param_indexed (kernel, "row", i, product->rows.dims[i]);
-          param_indexed (kernel, "bias_row", i, product->rows.strides[0][i]);
+          rlx_kernel_param_u32_at (kernel, "row", i, product->rows.dims[i]);
+          rlx_kernel_param_u32_at (kernel, "bias_row", i, product->rows.strides[0][i]);
         }
     }
   if (!rlx_kernel_epilogue (kernel, node, error))
@@ -581,7 +569,7 @@ describe_result (RlxKernel        *kernel,
   rlx_kernel_output (kernel, "y0", product->y[0]);
   for (guint i = 0; i < product->n_outputs; i++)
     {
-      param_indexed (kernel, "width", i, product->widths[i]);
+      rlx_kernel_param_u32_at (kernel, "width", i, product->widths[i]);
       if (i > 0)
         rlx_kernel_output (kernel, i == 1 ? "y1" : "y2", product->y[i]);
     }

@@ -90,18 +90,6 @@ rlx_rows_choose (const RlxRows *rows,
   *workgroup_size = MAX (*lanes, 64);
 }
 
-static void
-param_indexed (RlxKernel  *kernel,
-               const char *prefix,
-               guint       index,
-               guint64     value)
-{
-  char name[32];
-
-  g_snprintf (name, sizeof name, "%s%u", prefix, index);
-  rlx_kernel_param_u32 (kernel, name, value);
-}
-
 guint64
 rlx_rows_describe (const RlxRows *rows,
                    RlxKernel     *kernel,
@@ -120,13 +108,13 @@ rlx_rows_describe (const RlxRows *rows,
   rlx_kernel_param_u32 (kernel, "columns", rows->n_columns);
   for (guint i = 0; i < rows->n_kept; i++)
     {
-      param_indexed (kernel, "row_dim", i, rows->kept_dims[i]);
-      param_indexed (kernel, "row_stride", i, rows->kept_strides[i]);
+      rlx_kernel_param_u32_at (kernel, "row_dim", i, rows->kept_dims[i]);
+      rlx_kernel_param_u32_at (kernel, "row_stride", i, rows->kept_strides[i]);
     }
   for (guint i = 0; i < rows->n_reduced; i++)
     {
-      param_indexed (kernel, "column_dim", i, rows->reduced_dims[i]);
-      param_indexed (kernel, "column_stride", i, rows->reduced_strides[i]);
+      rlx_kernel_param_u32_at (kernel, "column_dim", i, rows->reduced_dims[i]);
+      rlx_kernel_param_u32_at (kernel, "column_stride", i, rows->reduced_strides[i]);
     }
 
   return groups;

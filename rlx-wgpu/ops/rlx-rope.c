@@ -317,18 +317,6 @@ add_turn (RlxLower   *lower,
     }
 }
 
-static void
-param_indexed (RlxKernel  *kernel,
-               const char *prefix,
-               guint       index,
-               guint64     value)
-{
-  char name[32];
-
-  g_snprintf (name, sizeof name, "%s%u", prefix, index);
-  rlx_kernel_param_u32 (kernel, name, value);
-}
-
 /* Returns how many workgroups the part takes, of which @first is the first. */
 static guint64
 add_part (RlxKernel  *kernel,
@@ -346,23 +334,23 @@ add_part (RlxKernel  *kernel,
   rlx_kernel_output (kernel, y, part->y);
   if (part->in_place)
     rlx_kernel_allow_in_place (kernel, x, y);
-  param_indexed (kernel, "first", index, first);
-  param_indexed (kernel, "groups", index, groups);
-  param_indexed (kernel, "units", index, units);
-  param_indexed (kernel, "head_units", index, part->width - part->pairs);
-  param_indexed (kernel, "heads", index, part->heads);
-  param_indexed (kernel, "sequence", index, part->sequence);
-  param_indexed (kernel, "x_batch", index, part->x_batch);
-  param_indexed (kernel, "x_head", index, part->x_head);
-  param_indexed (kernel, "x_token", index, part->x_token);
-  param_indexed (kernel, "y_batch", index, part->y_batch);
-  param_indexed (kernel, "y_head", index, part->y_head);
-  param_indexed (kernel, "y_token", index, part->y_token);
+  rlx_kernel_param_u32_at (kernel, "first", index, first);
+  rlx_kernel_param_u32_at (kernel, "groups", index, groups);
+  rlx_kernel_param_u32_at (kernel, "units", index, units);
+  rlx_kernel_param_u32_at (kernel, "head_units", index, part->width - part->pairs);
+  rlx_kernel_param_u32_at (kernel, "heads", index, part->heads);
+  rlx_kernel_param_u32_at (kernel, "sequence", index, part->sequence);
+  rlx_kernel_param_u32_at (kernel, "x_batch", index, part->x_batch);
+  rlx_kernel_param_u32_at (kernel, "x_head", index, part->x_head);
+  rlx_kernel_param_u32_at (kernel, "x_token", index, part->x_token);
+  rlx_kernel_param_u32_at (kernel, "y_batch", index, part->y_batch);
+  rlx_kernel_param_u32_at (kernel, "y_head", index, part->y_head);
+  rlx_kernel_param_u32_at (kernel, "y_token", index, part->y_token);
   if (part->step > 0)
     {
-      param_indexed (kernel, "size", index, part->size);
-      param_indexed (kernel, "length", index, part->length);
-      param_indexed (kernel, "step", index, part->step);
+      rlx_kernel_param_u32_at (kernel, "size", index, part->size);
+      rlx_kernel_param_u32_at (kernel, "length", index, part->length);
+      rlx_kernel_param_u32_at (kernel, "step", index, part->step);
     }
   return groups;
 }
