@@ -11,6 +11,9 @@ _rlx ()
   if [[ $prev == --precision || $prev == = && ${COMP_WORDS[COMP_CWORD - 2]} == --precision ]]; then
     [[ $cur != = ]] || cur=
     words='full reduced'
+  elif [[ $prev == --target || $prev == = && ${COMP_WORDS[COMP_CWORD - 2]} == --target ]]; then
+    [[ $cur != = ]] || cur=
+    words=$("$1" --complete targets 2>/dev/null)
   # "=" is a word of its own: -i NAME=FILE
   elif [[ $prev == = || $cur == = ]]; then
     [[ $cur != = ]] || cur=

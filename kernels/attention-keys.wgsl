@@ -89,13 +89,13 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #for j in 0..TK
 #if MASK == 1
     let score$(j) = cap (product$(j)) + mask$(j);
-    let hide$(j) = lane + $(j * WG)u > last || bitcast<u32> (score$(j)) == NOWHERE;
-#elif MASK == 2
-    let score$(j) = cap (product$(j));
-    let hide$(j) = lane + $(j * WG)u > last || !mask$(j);
 #else
     let score$(j) = cap (product$(j));
-    let hide$(j) = lane + $(j * WG)u > last;
+#endif
+#if MASK == 2
+    let hide$(j) = lane + $(j * WG)u > last || bitcast<u32> (score$(j)) == NOWHERE || !mask$(j);
+#else
+    let hide$(j) = lane + $(j * WG)u > last || bitcast<u32> (score$(j)) == NOWHERE;
 #endif
     best = max (best, select (score$(j), LOWEST, hide$(j)));
 #endfor
@@ -151,7 +151,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endif
 #for j in 0..WG
   // A lane in which nothing takes part has no largest score.
-  let idle$(j) = totals[$(j)] == 0.0;
+  let idle$(j) = is_nothing (totals[$(j)]);
   let share$(j) = weigh (tops[$(j)] - best);
   whole = select (fma (share$(j), totals[$(j)], whole), whole, idle$(j));
 #endfor
@@ -161,7 +161,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #for j in 0..WG
     sum = select (fma (share$(j), sums[c * $(WG)u + $(j)u], sum), sum, idle$(j));
 #endfor
-    store_y (y + c, select (sum / whole, 0.0, whole == 0.0));
+    store_y (y + c, select (sum / whole, 0.0, is_nothing (whole)));
   }
 #endif
 }

@@ -42,11 +42,11 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   for (var j = 0u; j < p.parts; j++) {
     let share = load_state ((first + j) * 2u + 1u);
     // A part in which nothing takes part has no largest score.
-    if (share != 0.0) {
+    if (!is_nothing (share)) {
       let weight = weigh (load_state ((first + j) * 2u) - top);
       total = fma (weight, share, total);
       sum = fma (weight, load_sums ((first + j) * p.columns + col), sum);
     }
   }
-  store_y (batch * p.y_batch + head * p.y_head + row / p.share * p.y_row + col, select (sum / total, 0.0, total == 0.0));
+  store_y (batch * p.y_batch + head * p.y_head + row / p.share * p.y_row + col, select (sum / total, 0.0, is_nothing (total)));
 }

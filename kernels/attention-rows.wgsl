@@ -37,7 +37,8 @@
 // attention-tile.wgsl is right.
 //
 // With HIDE a key that takes no part is not multiplied: a NaN there does no harm.
-// Without, only the last block of keys may have places without a key.
+// Without, only the last block of keys may have places without a key, and a score
+// of -∞ comes from an infinite query or key: its weight is 0, which is multiplied.
 
 #include "common/attention.wgsl"
 
@@ -223,11 +224,12 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     s$(j) = cap_rows (s$(j));
 #if MASK == 1
     s$(j) += load_mask_rows (mask + row$(j) * p.mask_key);
-    let hide$(j) = (Places (block + $(j)u) < first) | (Places (block + $(j)u) >= end) | (bitcast<Places> (s$(j)) == Places (NOWHERE));
-#elif MASK == 2
-    let hide$(j) = (Places (block + $(j)u) < first) | (Places (block + $(j)u) >= end) | !load_mask_rows (mask + row$(j) * p.mask_key);
+#endif
+    let gone$(j) = bitcast<Places> (s$(j)) == Places (NOWHERE);
+#if MASK == 2
+    let hide$(j) = (Places (block + $(j)u) < first) | (Places (block + $(j)u) >= end) | gone$(j) | !load_mask_rows (mask + row$(j) * p.mask_key);
 #elif HIDE
-    let hide$(j) = (Places (block + $(j)u) < first) | (Places (block + $(j)u) >= end);
+    let hide$(j) = (Places (block + $(j)u) < first) | (Places (block + $(j)u) >= end) | gone$(j);
 #else
     let hide$(j) = $(j)u > last;
 #endif
@@ -237,7 +239,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     top = best;
     total *= shrink;
 #for j in 0..TK
-    s$(j) = select (weigh_rows (s$(j) - best), Rows (0.0), hide$(j));
+    s$(j) = select (weigh_rows (s$(j) - best), Rows (0.0), gone$(j) | Flags (hide$(j)));
     total += s$(j);
 #endfor
 
@@ -297,7 +299,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #else
   let rest = Rows (1.0);
 #endif
-  let factor = select (rest / total, Rows (0.0), total == Rows (0.0));
+  let factor = select (rest / total, Rows (0.0), bitcast<Places> (total) == Places (0u));
   let y = batch * p.y_batch + head * p.y_head + query * p.y_row + first_col;
   for (var c = 0u; c < cols; c++) {
     let sum = sums[c] * factor;

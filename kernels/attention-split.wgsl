@@ -270,7 +270,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     factor = weigh (top - best);
     total = total * factor + weigh (sink - best);
 #endif
-    factors[row] = select (factor / total, 0.0, total == 0.0);
+    factors[row] = select (factor / total, 0.0, is_nothing (total));
 #endif
   }
 #if !PARTS

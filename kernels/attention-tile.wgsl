@@ -33,7 +33,7 @@
 // 100 KB (Ada, 768 of 1536 lanes), four on one with 64 KB (RDNA3, Xe2); V3D,
 // with 16 KB, runs one and takes TY = 8.
 //
-// A key that takes no part is marked as hidden and its value is never
+// A key that takes no part is marked as hidden and, with HIDE, its value is never
 // multiplied: a NaN there does no harm.
 
 #include "common/attention.wgsl"
@@ -169,6 +169,11 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
         total += weight;
         weights[at] = bitcast<u32> (weight);
       }
+#if !(HIDE)
+      else {
+        weights[at] = 0u;
+      }
+#endif
     }
     if (part == 0u) {
       factors[row] = shrink;
@@ -217,7 +222,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     rest = weigh (top - best);
     total = total * rest + weigh (sink - best);
 #endif
-    factors[row] = select (rest / total, 0.0, total == 0.0);
+    factors[row] = select (rest / total, 0.0, is_nothing (total));
   }
   workgroupBarrier ();
 

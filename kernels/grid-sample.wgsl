@@ -42,16 +42,15 @@ fn unscale (g: f32, size: u32) -> f32 {
   let high = f32 (size) - 0.5;
   var x = ((g + 1.0) * f32 (size) - 1.0) * 0.5;
 #endif
-  if (op_is_nan (g)) {
+  // also for an infinity in a picture of one element
+  if (op_is_nan (g) || op_is_nan (x)) {
     x = -1.0e9;
   }
   x = clamp (x, -1.0e9, 1.0e9);
-#if MODE == 0 && DIMS == 3
-  x = trunc (x + select (-0.5, 0.5, x >= 0.0));
-#elif MODE == 0
+#if MODE == 0
   x = round (x);
 #endif
-#if PADDING == 1
+#if PADDING == 1 && MODE != 2
   x = clamp (x, 0.0, f32 (size) - 1.0);
 #elif PADDING == 2
   x = reflect_at (x, low, high);
@@ -129,9 +128,14 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
       let row = (slice + taps1[b].at) * p.size0;
       for (var a = 0u; a < $(TAPS)u; a++) {
         let weight = weight2 * taps1[b].weight * taps0[a].weight;
+#if MODE == 0
+        // no arithmetic, which might take subnormal numbers for zero
+        sum = select (0.0, load_x (row + taps0[a].at), weight != 0.0);
+#else
         if (weight != 0.0) {
           sum += weight * load_x (row + taps0[a].at);
         }
+#endif
       }
     }
   }

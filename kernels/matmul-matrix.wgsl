@@ -145,9 +145,8 @@ fn put_all (to: Place, first: u32, count: u32, i: u32, j: u32, lane: u32) {
     let worker = e / $(M * N)u;
     let row = to.row + (worker / $(WN)u * $(SM)u + i) * $(M)u + e % $(M * N)u / $(N)u;
     let col = to.col + (worker % $(WN)u * $(SN)u + j) * $(N)u + e % $(N)u;
-    if (worker >= first && worker - first < count && row < p.m && col < p.n) {
-      put (to.batch, row, col, tile_c[e]);
-    }
+    // Below the first worker this wraps around.
+    put_if ((worker - first < count) & (row < p.m) & (col < p.n), to.batch, row, col, tile_c[e]);
   }
 }
 

@@ -224,17 +224,17 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endif
 
 #if SPLIT
-  // All columns of a workgroup are of one result.
-  var first = 0u;
+  // All columns of a workgroup are of one result: the loops of the others have no turn.
+  let first0 = 0u;
+#for o in 1..OUTPUTS
+  let first$(o) = first$(o - 1) + p.width$(o - 1);
+#endfor
 #for o in 0..OUTPUTS
-  if (to.col >= first && to.col - first < p.width$(o)) {
-    for (var i = 0u; i < $(TM * TN)u; i++) {
-      let row = to.row + i / $(TN)u;
-      let col = column (to.col, lane, i % $(TN)u);
-      store_y$(o) (row * p.width$(o) + col - first, biased (to.batch, row, col, sum[i]));
-    }
+  for (var i = select ($(TM * TN)u, 0u, to.col - first$(o) < p.width$(o)); i < $(TM * TN)u; i++) {
+    let row = to.row + i / $(TN)u;
+    let col = column (to.col, lane, i % $(TN)u);
+    store_y$(o) (row * p.width$(o) + col - first$(o), biased (to.batch, row, col, sum[i]));
   }
-  first += p.width$(o);
 #endfor
 #elif EVEN
   for (var i = 0u; i < $(TM * TN)u; i++) {
@@ -247,9 +247,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   for (var i = 0u; i < rows * $(TN)u; i++) {
 #endif
     let col = column (to.col, lane, i % $(TN)u);
-    if (i < rows * $(TN)u && col < p.n) {
-      put (to.batch, to.row + i / $(TN)u, col, sum[i]);
-    }
+    put_if ((i < rows * $(TN)u) & (col < p.n), to.batch, to.row + i / $(TN)u, col, sum[i]);
   }
 #endif
 }

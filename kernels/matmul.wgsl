@@ -39,15 +39,12 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
          @builtin(local_invocation_index) lane: u32) {
   let i = workgroup_index (wid) * $(WG)u + lane;
   let size = p.m * p.n;
-  if (i >= size) {
-    return;
-  }
-
-  var sum = load_x (i);
+  let at = min (i, size - 1u);
+  var sum = load_x (at);
   for (var part = 1u; part < p.parts; part++) {
-    sum += load_x (part * size + i);
+    sum += load_x (part * size + at);
   }
-  put (0u, i / p.n, i % p.n, sum);
+  put_if (i < size, 0u, i / p.n, i % p.n, sum);
 }
 
 #elif DOT
@@ -84,9 +81,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
       partial[lane] += partial[lane + width];
     }
   }
-  if (lane == 0u) {
-    put (batch, row, col, partial[0]);
-  }
+  put_if (lane == 0u, batch, row, col, partial[lane]);
 }
 
 #else
@@ -103,16 +98,19 @@ var<workgroup> partial: array<f32, $(WG * TM * TN)>;
 fn main (@builtin(workgroup_id) wid: vec3<u32>,
          @builtin(local_invocation_index) index: u32) {
   let group = workgroup_index (wid);
-  if (group >= p.groups) {
-    return;
-  }
-
   let to = place (group);
+  // Behind a return everything would run under one more condition. A workgroup too many
+  // has no rows and no steps instead.
+  let there = group < p.groups;
+  let k_end = select (to.k, to.k_end, there);
 #if SLICES > 1
   let lane = index % $(LANES)u;
   let slice = index / $(LANES)u;
+  // The first slice stores.
+  let rows = select (0u, min ($(TM)u, p.m - to.row), there & (slice == 0u));
 #else
   let lane = index;
+  let rows = select (0u, min ($(TM)u, p.m - to.row), there);
 #endif
 #if PAIRS
 #for j in 0..TN
@@ -152,7 +150,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endif
 
 #define UNROLL 4
-  let whole = to.k + (to.k_end - to.k) / $(UNROLL)u * $(UNROLL)u;
+  let whole = to.k + (k_end - to.k) / $(UNROLL)u * $(UNROLL)u;
 #if SLICES > 1
   for (var k = to.k + slice * $(UNROLL)u; k < whole; k += $(UNROLL * SLICES)u) {
 #else
@@ -198,9 +196,9 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #if !VECTORS
   // The last few steps. The first slice makes them.
 #if SLICES > 1
-  for (var k = select (to.k_end, whole, slice == 0u); k < to.k_end; k++) {
+  for (var k = select (k_end, whole, slice == 0u); k < k_end; k++) {
 #else
-  for (var k = whole; k < to.k_end; k++) {
+  for (var k = whole; k < k_end; k++) {
 #endif
 #if PANEL && PAIRS
 #for j in 0..TN / 2
@@ -240,28 +238,21 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endfor
 #endfor
   workgroupBarrier ();
-  if (slice > 0u) {
-    return;
-  }
 #for j in 0..TN
-  for (var i = 0u; i < min ($(TM)u, p.m - to.row); i++) {
+  for (var i = 0u; i < rows; i++) {
     let first = (i * $(TN)u + $(j)u) * $(WG)u + lane;
     var sum = partial[first];
     for (var s = 1u; s < $(SLICES)u; s++) {
       sum += partial[first + s * $(LANES)u];
     }
-    if (col$(j) < p.n) {
-      put (to.batch, to.row + i, col$(j), sum);
-    }
+    put_if (col$(j) < p.n, to.batch, to.row + i, col$(j), sum);
   }
 #endfor
 #else
   // The first row leaves, the others move up.
-  for (var i = 0u; i < min ($(TM)u, p.m - to.row); i++) {
+  for (var i = 0u; i < rows; i++) {
 #for j in 0..TN
-    if (col$(j) < p.n) {
-      put (to.batch, to.row + i, col$(j), sum0_$(j));
-    }
+    put_if (col$(j) < p.n, to.batch, to.row + i, col$(j), sum0_$(j));
 #endfor
 #for i in 1..TM
 #for j in 0..TN

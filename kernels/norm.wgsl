@@ -17,6 +17,9 @@
 // mean is away from it (shift).
 
 #include "common/maps.wgsl"
+#if KIND >= 2
+#use op_is_nan
+#endif
 
 #if KIND == 0
 alias sum_t = vec2<f32>;
@@ -104,9 +107,9 @@ fn get_scale (sum: f32) -> f32 {
 #elif KIND == 1
   return 1.0 / sqrt (sum / f32 (p.columns) + p.epsilon);
 #elif KIND == 2
-  return select (1.0 / sum, 0.0, sum == 0.0);
+  return select (1.0 / sum, 0.0, sum == 0.0 && !op_is_nan (sum));
 #else
-  return select (1.0 / sqrt (sum), 0.0, sum == 0.0);
+  return select (1.0 / sqrt (sum), 0.0, sum == 0.0 && !op_is_nan (sum));
 #endif
 }
 

@@ -12,8 +12,10 @@
 
 alias fold_t = type_x;
 
-#if MAX && FLOAT
-#use op_max op_is_nan
+#if INDICES && FLOAT
+#use op_lt op_eq op_is_nan
+#elif MAX && FLOAT
+#use op_max
 #endif
 #if ROOT
 #use op_sqrt
@@ -37,8 +39,8 @@ fn join (a: Best, b: Best) -> Best {
 #if FLOAT
   let a_nan = op_is_nan (a.value);
   let b_nan = op_is_nan (b.value);
-  let better = (b_nan && !a_nan) || (!a_nan && b.value > a.value);
-  let equal = (a_nan && b_nan) || a.value == b.value;
+  let better = (b_nan && !a_nan) || op_lt (a.value, b.value);
+  let equal = (a_nan && b_nan) || op_eq (a.value, b.value);
 #else
   let better = b.value > a.value;
   let equal = a.value == b.value;

@@ -22,7 +22,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   let scale = select (range / p.levels, 1.0, range == 0.0 && !op_is_nan (range));
   store_scale (0u, scale);
 #if !SYMMETRIC
-  let zero = round (clamp (-low / scale, 0.0, p.levels));
-  store_zero (0u, type_zero (select (zero, 0.0, op_is_nan (scale))));
+  let place = -low / scale;
+  store_zero (0u, type_zero (select (round (clamp (place, 0.0, p.levels)), 0.0, op_is_nan (place))));
 #endif
 }

@@ -6,6 +6,9 @@
 // dimension 0 is the innermost, and RAGGED ones are divided into blocks here.
 
 #use op_is_nan cast_f_i
+#if MODE == 2
+#use math_nan op_is_inf
+#endif
 
 fn scale_index (i: u32) -> u32 {
 #if RANK == 0
@@ -86,8 +89,8 @@ fn element (i: u32) -> u32 {
 #else
   var y = level * scale;
 #endif
-  // a scale of 0 leaves 0
-  y = select (y, 0.0, op_is_nan (quotient));
+  // a scale of 0 leaves 0, an infinite one nothing
+  y = select (y, select (0.0, math_nan (x), op_is_inf (scale, 1, 1)), op_is_nan (quotient));
   y = select (y, x, op_is_nan (x));
   y = select (y, scale, op_is_nan (scale));
 #if HALF

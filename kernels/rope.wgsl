@@ -80,12 +80,17 @@ fn get_turn (batch: u32, token: u32, unit: u32, first: u32, second: u32) -> vec4
 }
 #endif
 
-#for t in 0..PARTS
-fn part$(t) (index: u32) {
-  if (index >= p.units$(t)) {
-    return;
-  }
+// What a lane stores: the first, or both.
+struct Moved {
+  count: u32,
+  first: u32,
+  second: u32,
+  a: f32,
+  b: f32,
+}
 
+#for t in 0..PARTS
+fn part$(t) (index: u32) -> Moved {
   // Pairs, then single elements, of each head of each token.
   let unit = index % p.head_units$(t);
   let row = index / p.head_units$(t);
@@ -118,15 +123,13 @@ fn part$(t) (index: u32) {
     let turn = get_turn (batch, token, unit, first, second);
     let a = load_x$(t) (x + first);
     let b = load_x$(t) (x + second);
-    store_y$(t) (y + first, a * turn.x - b * turn.y);
-    store_y$(t) (y + second, b * turn.z + a * turn.w);
-    return;
+    return Moved (2u, y + first, y + second, a * turn.x - b * turn.y, b * turn.z + a * turn.w);
   }
   let at = unit + p.pairs;
 #else
   let at = unit;
 #endif
-  store_y$(t) (y + at, load_x$(t) (x + at));
+  return Moved (1u, y + at, 0u, load_x$(t) (x + at), 0.0);
 }
 #endfor
 
@@ -134,10 +137,19 @@ fn part$(t) (index: u32) {
 fn main (@builtin(workgroup_id) wid: vec3<u32>,
          @builtin(local_invocation_index) lane: u32) {
   let group = workgroup_index (wid);
+  // Stores to one of several tensors are no deeper than in one condition (product.wgsl).
 #for t in 0..PARTS
+  let index$(t) = (group - p.first$(t)) * $(WG)u + lane;
+  var moved$(t) = Moved (0u, 0u, 0u, 0.0, 0.0);
   // Below the first of them this wraps around.
-  if (group - p.first$(t) < p.groups$(t)) {
-    part$(t) ((group - p.first$(t)) * $(WG)u + lane);
+  if ((group - p.first$(t) < p.groups$(t)) & (index$(t) < p.units$(t))) {
+    moved$(t) = part$(t) (index$(t));
+  }
+  if (moved$(t).count > 0u) {
+    store_y$(t) (moved$(t).first, moved$(t).a);
+  }
+  if (moved$(t).count > 1u) {
+    store_y$(t) (moved$(t).second, moved$(t).b);
   }
 #endfor
 }

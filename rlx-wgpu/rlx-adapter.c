@@ -7,7 +7,8 @@
 
 #include "rlx-adapter-private.h"
 #include "rlx-calibration-private.h"
-#include "rlx-tuning-private.h"
+#include "rlx-job-private.h"
+#include "rlx-tune-private.h"
 #include "rlx-enum-types.h"
 
 /**
@@ -16,7 +17,7 @@
  * A GPU, or a driver that acts as one, that could be opened.
  *
  * An adapter only describes: what it is, who made the driver, which optional
- * features and limits it has. [ctor@Rlx.Device.new_for_adapter] opens it.
+ * features and limits it has. [func@Rlx.Device.open_adapter] opens it.
  *
  * [func@Rlx.Adapter.list] finds the adapters of the system, the one that is
  * likely fastest first. The environment variable `WGPU_BACKEND` restricts it to
@@ -61,52 +62,6 @@ G_DEFINE_FINAL_TYPE (RlxAdapter, rlx_adapter, G_TYPE_OBJECT)
 
 /* ---- the object --------------------------------------------------------- */
 
-/* "f16 8x16x16 f32": the operands, their sizes and the result. */
-static GVariant *
-matrices_to_variant (const RlxGpuAdapterInfo *info)
-{
-  static const char *const components[] = { "f32", "f16", "u32", "i32", "u8", "i8" };
-  GVariantBuilder builder;
-
-  g_variant_builder_init (&builder, G_VARIANT_TYPE_STRING_ARRAY);
-  for (guint i = 0; i < info->n_matrix_configs; i++)
-    {
-      const RlxGpuMatrixConfig *config = &info->matrix_configs[i];
-      g_autofree char *text = g_strdup_printf ("%s %ux%ux%u %s", components[config->component], config->m, config->n, config->k,
-                                               components[config->result]);
-
-      g_variant_builder_add (&builder, "s", text);
-    }
-  return g_variant_builder_end (&builder);
-}
-
-static GVariant *
-limits_to_variant (const RlxGpuAdapterInfo *info)
-{
-  const RlxGpuLimits *limits = &info->limits;
-  GVariantDict dict;
-
-  g_variant_dict_init (&dict, NULL);
-  g_variant_dict_insert (&dict, "max-buffer-size", "t", limits->max_buffer_size);
-  g_variant_dict_insert (&dict, "max-storage-binding-size", "t", limits->max_storage_binding_size);
-  g_variant_dict_insert (&dict, "max-storage-buffers", "u", limits->max_storage_buffers);
-  g_variant_dict_insert (&dict, "max-uniform-binding-size", "u", limits->max_uniform_binding_size);
-  g_variant_dict_insert (&dict, "storage-offset-alignment", "u", limits->storage_offset_alignment);
-  g_variant_dict_insert (&dict, "uniform-offset-alignment", "u", limits->uniform_offset_alignment);
-  g_variant_dict_insert (&dict, "max-workgroup-storage", "u", limits->max_workgroup_storage);
-  g_variant_dict_insert (&dict, "max-invocations", "u", limits->max_invocations);
-  g_variant_dict_insert (&dict, "max-workgroup-size-x", "u", limits->max_workgroup_size[0]);
-  g_variant_dict_insert (&dict, "max-workgroup-size-y", "u", limits->max_workgroup_size[1]);
-  g_variant_dict_insert (&dict, "max-workgroup-size-z", "u", limits->max_workgroup_size[2]);
-  g_variant_dict_insert (&dict, "max-workgroups", "u", limits->max_workgroups);
-  g_variant_dict_insert (&dict, "max-immediate-size", "u", limits->max_immediate_size);
-  g_variant_dict_insert (&dict, "min-subgroup-size", "u", info->subgroup_min);
-  g_variant_dict_insert (&dict, "max-subgroup-size", "u", info->subgroup_max);
-  g_variant_dict_insert_value (&dict, "matrices", matrices_to_variant (info));
-
-  return g_variant_ref_sink (g_variant_dict_end (&dict));
-}
-
 static void
 set_info (RlxAdapter        *self,
           RlxGpuAdapterInfo *info)
@@ -114,7 +69,7 @@ set_info (RlxAdapter        *self,
   g_clear_pointer (&self->info, rlx_gpu_adapter_info_unref);
   g_clear_pointer (&self->limits, g_variant_unref);
   self->info = info;
-  self->limits = limits_to_variant (info);
+  self->limits = rlx_target_limits_to_variant (&info->target);
 }
 
 static void
@@ -159,7 +114,7 @@ rlx_adapter_get_property (GObject    *object,
       break;
 
     case PROP_FEATURES:
-      g_value_set_flags (value, self->info->features);
+      g_value_set_flags (value, self->info->target.features);
       break;
 
     case PROP_MEMORY_SIZE:
@@ -300,8 +255,31 @@ rlx_adapter_get_info (RlxAdapter *self)
 
 /* ---- finding them ------------------------------------------------------- */
 
+static gpointer
+list_adapters (gpointer      data G_GNUC_UNUSED,
+               GCancellable *cancellable G_GNUC_UNUSED,
+               GError      **error)
+{
+  g_autoptr (GPtrArray) infos = rlx_gpu_list_adapters (error);
+  GListStore *store;
+
+  if (infos == NULL)
+    return NULL;
+
+  store = g_list_store_new (RLX_TYPE_ADAPTER);
+  for (guint i = 0; i < infos->len; i++)
+    {
+      g_autoptr (RlxAdapter) adapter = rlx_adapter_new (g_ptr_array_index (infos, i));
+
+      g_list_store_append (store, adapter);
+    }
+
+  return store;
+}
+
 /**
  * rlx_adapter_list:
+ * @cancellable: (nullable): a cancellable
  * @error: where to store an error
  *
  * Finds the adapters of the system.
@@ -318,26 +296,53 @@ rlx_adapter_get_info (RlxAdapter *self)
  * Since: 1.0
  */
 GListModel *
-rlx_adapter_list (GError **error)
+rlx_adapter_list (GCancellable *cancellable,
+                  GError      **error)
 {
-  g_autoptr (GPtrArray) infos = NULL;
-  g_autoptr (GListStore) store = NULL;
-
+  g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), NULL);
   g_return_val_if_fail (error == NULL || *error == NULL, NULL);
 
-  infos = rlx_gpu_list_adapters (error);
-  if (infos == NULL)
-    return NULL;
+  return rlx_thread_wait (list_adapters, g_object_unref, NULL, NULL, cancellable, error);
+}
 
-  store = g_list_store_new (RLX_TYPE_ADAPTER);
-  for (guint i = 0; i < infos->len; i++)
-    {
-      g_autoptr (RlxAdapter) adapter = rlx_adapter_new (g_ptr_array_index (infos, i));
+/**
+ * rlx_adapter_list_async:
+ * @cancellable: (nullable): a cancellable
+ * @callback: (scope async) (nullable): called when the adapters are known
+ * @user_data: data for @callback
+ *
+ * Finds the adapters of the system, without blocking.
+ *
+ * Since: 1.0
+ */
+void
+rlx_adapter_list_async (GCancellable       *cancellable,
+                        GAsyncReadyCallback callback,
+                        gpointer            user_data)
+{
+  g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
 
-      g_list_store_append (store, adapter);
-    }
+  rlx_thread_start (NULL, rlx_adapter_list_async, list_adapters, g_object_unref, NULL, NULL, cancellable, callback, user_data);
+}
 
-  return G_LIST_MODEL (g_steal_pointer (&store));
+/**
+ * rlx_adapter_list_finish:
+ * @result: the result given to the callback
+ * @error: where to store an error
+ *
+ * Ends what [func@Rlx.Adapter.list_async] began.
+ *
+ * Returns: (transfer full): a list of [class@Rlx.Adapter], never empty
+ *
+ * Since: 1.0
+ */
+GListModel *
+rlx_adapter_list_finish (GAsyncResult *result,
+                         GError      **error)
+{
+  g_return_val_if_fail (g_task_is_valid (result, NULL), NULL);
+
+  return g_task_propagate_pointer (G_TASK (result), error);
 }
 
 /* ---- facts -------------------------------------------------------------- */
@@ -450,7 +455,7 @@ rlx_adapter_get_features (RlxAdapter *self)
 {
   g_return_val_if_fail (RLX_IS_ADAPTER (self), RLX_DEVICE_FEATURES_NONE);
 
-  return self->info->features;
+  return self->info->target.features;
 }
 
 /**
@@ -530,12 +535,54 @@ rlx_adapter_load_calibration (RlxAdapter *self)
 }
 
 /**
+ * rlx_adapter_dup_calibration_path:
+ * @self: an adapter
+ *
+ * Gets where the calibration of the adapter is kept, or would be.
+ *
+ * Returns: (transfer full) (nullable) (type filename): the path of the file, or
+ *   %NULL if there is no cache
+ *
+ * Since: 1.0
+ */
+char *
+rlx_adapter_dup_calibration_path (RlxAdapter *self)
+{
+  g_return_val_if_fail (RLX_IS_ADAPTER (self), NULL);
+
+  return rlx_gpu_notes_get_path (self->info, RLX_CALIBRATION_NOTES);
+}
+
+/**
+ * rlx_adapter_forget_calibration:
+ * @self: an adapter
+ * @error: return location for an error
+ *
+ * Deletes what [method@Rlx.Device.calibrate] stored for the adapter.
+ *
+ * Devices that are open go on with it.
+ *
+ * Returns: %TRUE if there is none any more
+ *
+ * Since: 1.0
+ */
+gboolean
+rlx_adapter_forget_calibration (RlxAdapter *self,
+                                GError    **error)
+{
+  g_return_val_if_fail (RLX_IS_ADAPTER (self), FALSE);
+  g_return_val_if_fail (error == NULL || *error == NULL, FALSE);
+
+  return rlx_gpu_notes_remove (self->info, RLX_CALIBRATION_NOTES, error);
+}
+
+/**
  * rlx_adapter_count_tuned_shapes:
  * @self: an adapter
  *
  * Counts the shapes of products of matrices that are stored for the adapter
- * because a device with [property@Rlx.Device:tuning] compiled them, also in another
- * process and another time.
+ * because they were compiled with [property@Rlx.CompileOptions:tuning], also in
+ * another process and another time.
  *
  * Returns: the number
  *

@@ -4,47 +4,36 @@
  * Measures a device. Every way to multiply matrices has to give the right result
  * before its time counts; the operands are whole numbers, chosen so that all
  * sums are exact in the elements' type, and right means equal.
- *
- * Kernels are timed by the clock of the host, many of the same in a row, less
- * the time that no kernel takes: not every device has a clock, and some are
- * coarse.
  */
 #include "config.h"
 
 #include "rlx-calibration-private.h"
 #include "rlx-device-private.h"
 
-#include <stdlib.h>
-
-#include "rlx-graph.h"
+#include "rlx-graph-private.h"
 #include "rlx-op-methods.h"
 #include "rlx-tensor.h"
+#include "rlx-timing-private.h"
 #include "util/rlx-debug-private.h"
 #include "util/rlx-half-private.h"
 
 /* The largest tile, for tests. */
 #define SMALL_SIZE 128
 
-/* Long enough for the clock, short enough for all. */
-#define SAMPLE_SECONDS 0.015
-#define N_SAMPLES 5
-#define MAX_REPEATS 4096
 /* A slow device gets fewer samples: no more are begun after this. */
 #define PRODUCTS_SECONDS 0.5
 #define OTHER_SECONDS 0.15
-/* Times the fastest: not worth another sample. */
-#define FAR_BEHIND 1.5
 
 /* Beyond the caches. */
 #define BANDWIDTH_ELEMENTS (G_GUINT64_CONSTANT (16) << 20)
 #define TRANSFER_ELEMENTS (G_GUINT64_CONSTANT (1) << 20)
 #define SLOW_SECONDS 0.002
 #define TINY_ELEMENTS 64
-#define TINY_REPEATS 256
 #define TINY_RUNS 24
+#define TRANSFER_RUNS 8
 
 static int faults;         /* atomic */
-static int quick;          /* atomic: less of everything */
+static int quick;          /* atomic: small products, and one time of each */
 
 void
 rlx_calibrate_set_test (guint32  wrong,
@@ -55,7 +44,7 @@ rlx_calibrate_set_test (guint32  wrong,
 }
 
 gboolean
-rlx_calibrate_seems_wrong (RlxGpuProduct way)
+rlx_calibrate_seems_wrong (RlxProductVariant way)
 {
   return ((guint) g_atomic_int_get (&faults) >> way & 1) != 0;
 }
@@ -67,9 +56,8 @@ typedef struct
   GCancellable *cancellable;
   guint size;              /* of matrices */
   gint64 start;
-  gint64 late;             /* when to take no more samples */
-  double empty;            /* seconds of a job without kernels */
-  RlxGpuFigures figures;
+  RlxTiming timing;
+  RlxSpeeds speeds;
 } Calibrate;
 
 /* How far it is when a part begins. Most of the time goes into compiling the kernels
@@ -148,159 +136,12 @@ rlx_calibrate_make_tensor (RlxDataType   type,
   return rlx_tensor_new_from_data (type, shape, n_dims, (const guint8 *) halves, n * sizeof (guint16), error);
 }
 
-/* ---- times ------------------------------------------------------------------------ */
-
-typedef struct
-{
-  const RlxGpuJob *job;
-  GCancellable *cancellable;
-  GError **error;
-  double seconds;
-  gboolean ok;
-} TimedJob;
-
-static void
-run_timed_job (RlxGpu  *gpu,
-               gpointer data)
-{
-  TimedJob *timed = data;
-  gint64 start = g_get_monotonic_time ();
-
-  timed->ok = rlx_gpu_execute (gpu, timed->job, timed->cancellable, timed->error);
-  timed->seconds = (double) (g_get_monotonic_time () - start) * 1e-6;
-}
-
-/* Seconds of @repeats runs of the kernels alone; without @executable, of nothing. */
-static gboolean
-time_kernels (Calibrate     *self,
-              RlxExecutable *executable,
-              guint          repeats,
-              double        *seconds,
-              GError       **error)
-{
-  g_autofree RlxGpuDispatch *dispatches = NULL;
-  RlxGpuJob job = { 0 };
-  TimedJob timed = { &job, self->cancellable, error, 0.0, FALSE };
-
-  if (executable != NULL)
-    {
-      guint n;
-      const RlxGpuDispatch *once = rlx_executable_peek_dispatches (executable, &n);
-
-      dispatches = g_new (RlxGpuDispatch, (gsize) n * repeats + 1);
-      for (guint i = 0; i < n * repeats; i++)
-        dispatches[i] = once[i % n];
-      job.dispatches = dispatches;
-      job.n_dispatches = n * repeats;
-    }
-  rlx_gpu_invoke_sync (self->gpu, run_timed_job, &timed);
-  *seconds = timed.seconds;
-  return timed.ok;
-}
-
-static int
-compare_doubles (const void *a,
-                 const void *b)
-{
-  double x = *(const double *) a, y = *(const double *) b;
-
-  return x < y ? -1 : x > y;
-}
-
-/* Others only ever make it slower, so a low one is nearest to what the device can
- * do; the lowest of all may be a slip of the clock. */
-static double
-lower_quartile (double *values,
-                guint   n_values)
-{
-  qsort (values, n_values, sizeof (double), compare_doubles);
-  return values[n_values / 4];
-}
+/* ---- products of matrices ----------------------------------------------------------- */
 
 static double
-kernel_seconds (const Calibrate *self,
-                double           seconds,
-                guint            repeats)
+unless_quick (double seconds)
 {
-  /* a clock of microseconds */
-  return MAX (seconds - self->empty, 1e-6) / repeats;
-}
-
-static gboolean
-is_late (const Calibrate *self)
-{
-  return g_atomic_int_get (&quick) || g_get_monotonic_time () > self->late;
-}
-
-/* The kernels of one executable, and what is known of their time. */
-typedef struct
-{
-  RlxExecutable *executable;
-  guint repeats;           /* in a sample */
-  guint n_samples;
-  double samples[N_SAMPLES];
-} Timing;
-
-static gboolean
-take_sample (Calibrate *self,
-             Timing    *timing,
-             GError   **error)
-{
-  double seconds;
-
-  if (!time_kernels (self, timing->executable, timing->repeats, &seconds, error))
-    return FALSE;
-  timing->samples[timing->n_samples++] = kernel_seconds (self, seconds, timing->repeats);
-  return TRUE;
-}
-
-/* All that run have run before: the first time may still compile in the driver.
- * They take turns, so that what slows the device down for a while slows all down. */
-static gboolean
-time_in_turns (Calibrate            *self,
-               RlxExecutable *const *executables,
-               guint                 n_executables,
-               double                enough,
-               double               *seconds,
-               GError              **error)
-{
-  g_autofree Timing *timings = g_new0 (Timing, n_executables);
-  double least = G_MAXDOUBLE;
-
-  self->late = g_get_monotonic_time () + (gint64) (enough * G_USEC_PER_SEC);
-  for (guint i = 0; i < n_executables; i++)
-    {
-      Timing *timing = &timings[i];
-
-      timing->executable = executables[i];
-      timing->repeats = 1;
-      if (executables[i] == NULL)
-        continue;
-      if (!take_sample (self, timing, error))
-        return FALSE;
-      least = MIN (least, timing->samples[0]);
-      timing->repeats = (guint) CLAMP (SAMPLE_SECONDS / timing->samples[0], 1.0, MAX_REPEATS);
-      /* too short to count, unless there will be no other */
-      if (timing->repeats > 1 && timing->samples[0] <= least * FAR_BEHIND && !is_late (self))
-        timing->n_samples = 0;
-    }
-
-  for (guint round = 0; round < N_SAMPLES && (round == 0 || !is_late (self)); round++)
-    for (guint i = 0; i < n_executables; i++)
-      {
-        Timing *timing = &timings[i];
-        gboolean behind = timing->n_samples > 0 && (is_late (self) || timing->samples[timing->n_samples - 1] > least * FAR_BEHIND);
-
-        if (timing->executable == NULL || behind || timing->n_samples == N_SAMPLES)
-          continue;
-        if (!take_sample (self, timing, error))
-          return FALSE;
-        least = MIN (least, timing->samples[timing->n_samples - 1]);
-      }
-
-  for (guint i = 0; i < n_executables; i++)
-    seconds[i] = timings[i].n_samples > 0 ? lower_quartile (timings[i].samples, timings[i].n_samples) : 0.0;
-  return TRUE;
+  return g_atomic_int_get (&quick) ? 0.0 : seconds;
 }
 
 static gboolean
@@ -321,33 +162,6 @@ run_once (Calibrate     *self,
     g_object_unref (outputs[0]);
   return TRUE;
 }
-
-/* Seconds of whole runs. */
-static gboolean
-time_runs (Calibrate     *self,
-           RlxExecutable *executable,
-           RlxTensor     *input,
-           guint          n_runs,
-           double        *seconds,
-           GError       **error)
-{
-  g_autofree double *samples = g_new (double, n_runs);
-
-  for (guint i = 0; i <= n_runs; i++)
-    {
-      gint64 start = g_get_monotonic_time ();
-
-      if (!run_once (self, executable, input, NULL, error))
-        return FALSE;
-      /* the first one warms up */
-      if (i > 0)
-        samples[i - 1] = (double) MAX (g_get_monotonic_time () - start, 1) * 1e-6;
-    }
-  *seconds = lower_quartile (samples, n_runs);
-  return TRUE;
-}
-
-/* ---- products of matrices ----------------------------------------------------------- */
 
 typedef struct
 {
@@ -392,35 +206,34 @@ product_init (Product    *product,
 
 /* Compiles the product in this one way. */
 static RlxExecutable *
-compile_product (Calibrate     *self,
-                 const Product *product,
-                 RlxGpuProduct  way,
-                 GError       **error)
+compile_product (Calibrate        *self,
+                 const Product    *product,
+                 RlxProductVariant way,
+                 GError          **error)
 {
   g_autoptr(RlxGraph) graph = rlx_graph_new ();
   const gint64 shape[] = { product->size, product->size };
-  RlxGpuFigures only;
+  RlxSpeeds only;
   RlxNode *a, *b, *y;
 
-  rlx_figures_guess (&only, rlx_gpu_get_info (self->gpu)->type);
-  only.banned_products = ~(1u << way);
-  rlx_graph_set_precision (graph, way == RLX_GPU_PRODUCT_MATRIX ? RLX_PRECISION_REDUCED : RLX_PRECISION_FULL);
+  rlx_speeds_guess (&only, rlx_gpu_get_info (self->gpu)->type);
+  only.banned[RLX_FAMILY_PRODUCT] = ~(1u << way);
+  rlx_graph_set_default_precision (graph, way == RLX_PRODUCT_MATRIX ? RLX_PRECISION_REDUCED : RLX_PRECISION_FULL);
   a = rlx_graph_input (graph, "a", rlx_tensor_get_data_type (product->a), shape, 2, error);
   b = a != NULL ? rlx_graph_constant (graph, product->b, error) : NULL;
-  y = b != NULL ? rlx_node_matmul (a, b, error) : NULL;
-  if (y == NULL)
+  y = b != NULL ? rlx_node_matmul (a, b, NULL, error) : NULL;
+  if (y == NULL || !rlx_graph_output (graph, "y", y, error))
     return NULL;
-  rlx_graph_output (graph, "y", y);
   return rlx_device_compile_for (self->device, graph, &only, self->cancellable, error);
 }
 
 static gboolean
-is_right (const Product *product,
-          RlxTensor     *got,
-          RlxGpuProduct  way)
+is_right (const Product    *product,
+          RlxTensor        *got,
+          RlxProductVariant way)
 {
   gsize n;
-  g_autofree float *values = rlx_tensor_get_floats (got, &n);
+  g_autofree float *values = rlx_tensor_to_floats (got, &n, NULL);
 
   if (n != (gsize) product->size * product->size)
     return FALSE;
@@ -434,11 +247,11 @@ is_right (const Product *product,
 
 /* An executable, or none in *@executable for a way that does not work here. */
 static gboolean
-try_product (Calibrate      *self,
-             const Product  *product,
-             RlxGpuProduct   way,
-             RlxExecutable **executable,
-             GError        **error)
+try_product (Calibrate        *self,
+             const Product    *product,
+             RlxProductVariant way,
+             RlxExecutable   **executable,
+             GError          **error)
 {
   g_autoptr(RlxExecutable) made = NULL;
   g_autoptr(RlxTensor) result = NULL;
@@ -459,9 +272,9 @@ try_product (Calibrate      *self,
       return TRUE;
     }
 
-  self->figures.banned_products |= 1u << way;
-  self->figures.product_flops[way] = 0.0;
-  RLX_NOTE (DEVICE, "products in the way “%s” are not used: %s", rlx_gpu_product_get_name (way),
+  self->speeds.banned[RLX_FAMILY_PRODUCT] |= 1u << way;
+  self->speeds.product_flops[way] = 0.0;
+  RLX_NOTE (DEVICE, "products in the way “%s” are not used: %s", rlx_product_variant_get_name (way),
             problem != NULL ? problem->message : "a wrong result");
   return TRUE;
 }
@@ -470,13 +283,13 @@ static gboolean
 check_any_left (Calibrate *self,
                 GError   **error)
 {
-  const guint32 all = (1u << RLX_GPU_PRODUCT_MATRIX) - 1;
+  const guint32 all = ((1u << RLX_N_PRODUCTS) - 1) & ~(1u << RLX_PRODUCT_MATRIX);
 
-  if ((self->figures.banned_products & all) != all)
+  if ((self->speeds.banned[RLX_FAMILY_PRODUCT] & all) != all)
     return TRUE;
   g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_FAILED,
                "The device “%s” multiplies matrices of %u by %u wrongly in all %u ways there are; it should not be used",
-               rlx_gpu_get_info (self->gpu)->name, self->size, self->size, RLX_GPU_PRODUCT_MATRIX);
+               rlx_gpu_get_info (self->gpu)->name, self->size, self->size, RLX_N_PRODUCTS - 1);
   return FALSE;
 }
 
@@ -493,33 +306,34 @@ measure_products (Calibrate *self,
   g_auto(Product) product = { 0 };
   g_auto(Product) narrow = { 0 };
   g_autoptr(GPtrArray) owned = g_ptr_array_new_with_free_func (g_object_unref);
-  RlxExecutable *executables[RLX_GPU_N_PRODUCTS] = { 0 };
-  double seconds[RLX_GPU_N_PRODUCTS];
-  RlxGpuMatrixConfig config;
+  RlxExecutable *executables[RLX_N_PRODUCTS] = { 0 };
+  double seconds[RLX_N_PRODUCTS];
+  RlxMatrixShape config;
   gboolean has_matrix;
 
   if (!product_init (&product, RLX_DATA_TYPE_F32, FALSE, self->size, error) ||
       !product_init (&narrow, RLX_DATA_TYPE_F32, TRUE, self->size, error) ||
       !rlx_device_find_matrix (self->device, &config, &has_matrix, self->cancellable, error))
     return FALSE;
-  for (guint i = 0; i < RLX_GPU_N_PRODUCTS; i++)
+  for (guint i = 0; i < RLX_N_PRODUCTS; i++)
     {
-      g_autofree char *what = g_strdup_printf ("checking products of matrices, %s", rlx_gpu_product_get_name (i));
+      g_autofree char *what = g_strdup_printf ("checking products of matrices, %s", rlx_product_variant_get_name (i));
 
-      if (i == RLX_GPU_PRODUCT_MATRIX && !has_matrix)
+      if (i == RLX_PRODUCT_MATRIX && !has_matrix)
         continue;
-      tell (self, AT_PRODUCTS + (AT_TIMES - AT_PRODUCTS) * i / RLX_GPU_N_PRODUCTS, what);
-      if (!try_product (self, i == RLX_GPU_PRODUCT_MATRIX ? &narrow : &product, i, &executables[i], error))
+      tell (self, AT_PRODUCTS + (AT_TIMES - AT_PRODUCTS) * i / RLX_N_PRODUCTS, what);
+      if (!try_product (self, i == RLX_PRODUCT_MATRIX ? &narrow : &product, i, &executables[i], error))
         return FALSE;
       if (executables[i] != NULL)
         g_ptr_array_add (owned, executables[i]);
     }
   tell (self, AT_TIMES, "timing products of matrices");
-  if (!check_any_left (self, error) || !time_in_turns (self, executables, RLX_GPU_N_PRODUCTS, PRODUCTS_SECONDS, seconds, error))
+  if (!check_any_left (self, error) ||
+      !rlx_timing_time_kernels (&self->timing, executables, RLX_N_PRODUCTS, unless_quick (PRODUCTS_SECONDS), seconds, error))
     return FALSE;
-  for (guint i = 0; i < RLX_GPU_N_PRODUCTS; i++)
+  for (guint i = 0; i < RLX_N_PRODUCTS; i++)
     if (executables[i] != NULL)
-      self->figures.product_flops[i] = n_operations (self) / seconds[i];
+      self->speeds.product_flops[i] = n_operations (self) / seconds[i];
   return TRUE;
 }
 
@@ -537,18 +351,18 @@ measure_f16 (Calibrate *self,
     return FALSE;
   while (executable == NULL)
     {
-      double best = rlx_figures_get_best (&self->figures);
+      double best = rlx_speeds_get_best (&self->speeds);
       guint way = 0;
 
-      while (self->figures.product_flops[way] != best)
+      while (self->speeds.product_flops[way] != best)
         way++;
       if (!try_product (self, &product, way, &executable, error) || !check_any_left (self, error))
         return FALSE;
     }
-  if (!time_in_turns (self, &executable, 1, OTHER_SECONDS, &seconds, error))
+  if (!rlx_timing_time_kernels (&self->timing, &executable, 1, unless_quick (OTHER_SECONDS), &seconds, error))
     return FALSE;
-  self->figures.flops_f16 = n_operations (self) / seconds;
-  self->figures.flops = rlx_figures_get_best (&self->figures);
+  self->speeds.flops_f16 = n_operations (self) / seconds;
+  self->speeds.flops = rlx_speeds_get_best (&self->speeds);
   return TRUE;
 }
 
@@ -562,15 +376,14 @@ compile_negation (Calibrate *self,
 {
   g_autoptr(RlxGraph) graph = rlx_graph_new ();
   const gint64 shape[] = { (gint64) n_elements };
-  RlxGpuFigures figures;
+  RlxSpeeds speeds;
   RlxNode *x = rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, shape, 1, error);
   RlxNode *y = x != NULL ? rlx_node_neg (x, error) : NULL;
 
-  if (y == NULL)
+  if (y == NULL || !rlx_graph_output (graph, "y", y, error))
     return NULL;
-  rlx_graph_output (graph, "y", y);
-  rlx_figures_guess (&figures, rlx_gpu_get_info (self->gpu)->type);
-  return rlx_device_compile_for (self->device, graph, &figures, self->cancellable, error);
+  rlx_speeds_guess (&speeds, rlx_gpu_get_info (self->gpu)->type);
+  return rlx_device_compile_for (self->device, graph, &speeds, self->cancellable, error);
 }
 
 static RlxTensor *
@@ -583,19 +396,6 @@ make_zeros (guint64  n_elements,
   return rlx_tensor_new_from_floats (shape, 1, zeros, n_elements, error);
 }
 
-static gboolean
-measure_empty (Calibrate *self,
-               GError   **error)
-{
-  double samples[N_SAMPLES];
-
-  for (guint i = 0; i < N_SAMPLES; i++)
-    if (!time_kernels (self, NULL, 0, &samples[i], error))
-      return FALSE;
-  self->empty = lower_quartile (samples, N_SAMPLES);
-  return TRUE;
-}
-
 gboolean
 rlx_calibrate_time (RlxDevice            *device,
                     RlxExecutable *const *executables,
@@ -605,10 +405,11 @@ rlx_calibrate_time (RlxDevice            *device,
                     GCancellable         *cancellable,
                     GError              **error)
 {
-  Calibrate self = { .device = device, .gpu = rlx_device_get_gpu (device), .cancellable = cancellable };
+  RlxTiming timing;
 
-  return measure_empty (&self, error) &&
-         time_in_turns (&self, executables, n_executables, enough, seconds, error);
+  /* The fastest of several is looked for, and the rates do not matter. */
+  return rlx_timing_init (&timing, device, FALSE, cancellable, error) &&
+         rlx_timing_time_kernels (&timing, executables, n_executables, unless_quick (enough), seconds, error);
 }
 
 static gboolean
@@ -617,18 +418,10 @@ measure_overheads (Calibrate *self,
 {
   g_autoptr(RlxExecutable) executable = compile_negation (self, TINY_ELEMENTS, error);
   g_autoptr(RlxTensor) input = executable != NULL ? make_zeros (TINY_ELEMENTS, error) : NULL;
-  double samples[N_SAMPLES];
 
-  if (input == NULL || !time_runs (self, executable, input, TINY_RUNS, &self->figures.round_trip_time, error))
-    return FALSE;
-  for (guint i = 0; i < N_SAMPLES; i++)
-    {
-      if (!time_kernels (self, executable, TINY_REPEATS, &samples[i], error))
-        return FALSE;
-      samples[i] = kernel_seconds (self, samples[i], TINY_REPEATS);
-    }
-  self->figures.dispatch_time = lower_quartile (samples, N_SAMPLES);
-  return TRUE;
+  return input != NULL &&
+         rlx_timing_time_runs (&self->timing, executable, input, TINY_RUNS, &self->speeds.round_trip_time, error) &&
+         rlx_timing_time_kernels (&self->timing, &executable, 1, OTHER_SECONDS, &self->speeds.dispatch_time, error);
 }
 
 /* Tensors that take one binding, and little of the memory that is left. */
@@ -639,7 +432,7 @@ limit_elements (Calibrate *self,
   guint64 limit = rlx_gpu_get_memory_limit (self->gpu);
   guint64 left = limit - MIN (rlx_gpu_get_memory_used (self->gpu), limit);
 
-  n_elements = MIN (n_elements, rlx_gpu_get_info (self->gpu)->limits.max_storage_binding_size / 4);
+  n_elements = MIN (n_elements, rlx_gpu_get_info (self->gpu)->target.limits.max_storage_binding_size / 4);
   return MAX (MIN (n_elements, left / 64), TINY_ELEMENTS);
 }
 
@@ -653,10 +446,10 @@ measure_transfer (Calibrate *self,
   g_autoptr(RlxTensor) input = executable != NULL ? make_zeros (n, error) : NULL;
   double seconds;
 
-  if (input == NULL || !time_runs (self, executable, input, N_SAMPLES, &seconds, error) ||
-      !time_in_turns (self, &executable, 1, OTHER_SECONDS, kernel, error))
+  if (input == NULL ||
+      !rlx_timing_time_transfer (&self->timing, executable, input, TRANSFER_RUNS, &seconds, kernel, error))
     return FALSE;
-  self->figures.transfer = 8.0 * (double) n / MAX (seconds - *kernel - self->figures.round_trip_time, 1e-6);
+  self->speeds.transfer = 8.0 * (double) n / seconds;
   return TRUE;
 }
 
@@ -674,10 +467,10 @@ measure_memory (Calibrate *self,
   /* A device that takes that long has no cache worth the name. */
   n = limit_elements (self, seconds > SLOW_SECONDS || g_atomic_int_get (&quick) ? 2 * TRANSFER_ELEMENTS : BANDWIDTH_ELEMENTS);
   executable = compile_negation (self, n, error);
-  if (executable == NULL || !time_kernels (self, executable, 1, &seconds, error) ||
-      !time_in_turns (self, &executable, 1, OTHER_SECONDS, &seconds, error))
+  if (executable == NULL || !rlx_timing_warm_up (&self->timing, executable, error) ||
+      !rlx_timing_time_kernels (&self->timing, &executable, 1, OTHER_SECONDS, &seconds, error))
     return FALSE;
-  self->figures.bandwidth = 8.0 * (double) n / seconds;
+  self->speeds.bandwidth = 8.0 * (double) n / seconds;
   return TRUE;
 }
 
@@ -692,43 +485,41 @@ calibrate (RlxDevice    *device,
     .device = device,
     .gpu = rlx_device_get_gpu (device),
     .cancellable = cancellable,
-    .size = g_atomic_int_get (&quick) ? SMALL_SIZE : RLX_GPU_MEASURED_SIZE,
+    .size = g_atomic_int_get (&quick) ? SMALL_SIZE : RLX_MEASURED_SIZE,
     .start = g_get_monotonic_time (),
-    .figures.measured = TRUE,
+    .speeds.measured = TRUE,
   };
-  const RlxGpuFigures *figures = &self.figures;
-  g_autoptr(RlxCalibration) made = NULL;
+  const RlxSpeeds *speeds = &self.speeds;
   g_autoptr(RlxCalibration) calibration = NULL;
-  g_autoptr(GBytes) bytes = NULL;
+  g_autofree char *problem = NULL;
   gboolean stored;
 
   if (g_cancellable_set_error_if_cancelled (cancellable, error) || !rlx_gpu_check_lost (self.gpu, error))
     return NULL;
   tell (&self, 0.0, "timing overheads");
-  if (!measure_empty (&self, error) || !measure_overheads (&self, error) || !measure_products (&self, error) ||
+  if (!rlx_timing_init (&self.timing, device, !g_atomic_int_get (&quick), cancellable, error) ||
+      !measure_overheads (&self, error) || !measure_products (&self, error) ||
       !measure_f16 (&self, error) || !measure_memory (&self, error))
     return NULL;
-
-  /* What would not be believed when it is read is not believed now. */
-  made = rlx_calibration_new (figures);
-  bytes = rlx_calibration_to_bytes (made);
-  calibration = rlx_calibration_from_bytes (bytes);
-  if (calibration == NULL)
+  /* A round trip has a dispatch in it: if that takes longer alone, it was disturbed. */
+  self.speeds.spread = MAX (self.timing.spread, speeds->dispatch_time / speeds->round_trip_time);
+  problem = rlx_speeds_find_problem (speeds);
+  if (problem != NULL)
     {
       g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_FAILED,
-                   "The times of the device “%s” make no sense: %g flop/s, %g with f16, %g and %g bytes/s, %g and %g s",
-                   rlx_gpu_get_info (self.gpu)->name, figures->flops, figures->flops_f16, figures->bandwidth,
-                   figures->transfer, figures->dispatch_time, figures->round_trip_time);
+                   "The times of the device “%s” make no sense: %s. Try again when the machine has nothing else to do",
+                   rlx_gpu_get_info (self.gpu)->name, problem);
       return NULL;
     }
 
+  calibration = rlx_calibration_new (speeds);
   stored = rlx_calibration_store (calibration, rlx_gpu_get_info (self.gpu));
   rlx_device_set_calibration (device, calibration);
   tell (&self, 1.0, "done");
-  RLX_NOTE (DEVICE, "calibrated in %.2f s (%s): %.1f GFLOPS, %.1f with f16, %.1f GB/s, transfer %.1f GB/s, dispatch %.1f µs, round trip %.1f µs",
+  RLX_NOTE (DEVICE, "calibrated in %.2f s (%s): %.1f GFLOPS, %.1f with f16, %.1f GB/s, transfer %.1f GB/s, dispatch %.1f µs, round trip %.1f µs, spread %.2f",
             (double) (g_get_monotonic_time () - self.start) * 1e-6, stored ? "stored" : "not stored",
-            figures->flops * 1e-9, figures->flops_f16 * 1e-9, figures->bandwidth * 1e-9, figures->transfer * 1e-9,
-            figures->dispatch_time * 1e6, figures->round_trip_time * 1e6);
+            speeds->flops * 1e-9, speeds->flops_f16 * 1e-9, speeds->bandwidth * 1e-9, speeds->transfer * 1e-9,
+            speeds->dispatch_time * 1e6, speeds->round_trip_time * 1e6, speeds->spread);
   return g_steal_pointer (&calibration);
 }
 
@@ -738,7 +529,8 @@ calibrate (RlxDevice    *device,
  * @cancellable: (nullable): a cancellable
  * @error: return location for an error
  *
- * Measures how fast the device is, which takes about two seconds.
+ * Measures how fast the device is, which takes about two seconds, and more on a
+ * machine that is busy.
  *
  * What is compiled afterwards chooses between kernels by what was measured, and
  * [method@Rlx.Executable.get_estimate] is better. Without it both go by the type
@@ -753,7 +545,9 @@ calibrate (RlxDevice    *device,
  * every process; another calibration may choose other kernels, which round
  * differently, within the bounds of the operators.
  *
- * The device should have nothing else to do meanwhile.
+ * The machine should have nothing else to do meanwhile. Times that lie far apart
+ * are taken again, and [method@Rlx.Calibration.get_spread] tells how far they still
+ * are. Where they make no sense, this fails, and what was stored before stays.
  *
  * Returns: (transfer full): the calibration
  *
@@ -806,13 +600,17 @@ rlx_device_calibrate_async (RlxDevice          *self,
                             gpointer            user_data)
 {
   g_autoptr(GTask) task = NULL;
+  GError *error = NULL;
 
   g_return_if_fail (RLX_IS_DEVICE (self) && rlx_device_get_gpu (self) != NULL);
   g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
 
   task = g_task_new (self, cancellable, callback, user_data);
   g_task_set_source_tag (task, rlx_device_calibrate_async);
-  g_task_run_in_thread (task, calibrate_thread);
+  if (rlx_gpu_check_forked (&error))
+    g_task_run_in_thread (task, calibrate_thread);
+  else
+    g_task_return_error (task, error);
 }
 
 /**

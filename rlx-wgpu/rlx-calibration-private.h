@@ -8,15 +8,13 @@
 
 G_BEGIN_DECLS
 
-/* What an adapter of the type may reach, to within a factor of ten. */
-void                  rlx_figures_guess           (RlxGpuFigures *figures,
-                                                   RlxAdapterType type);
 /* The fastest of the right ways, by its rate; 0 when there is none. */
-double                rlx_figures_get_best        (const RlxGpuFigures *figures);
-const char *          rlx_gpu_product_get_name    (RlxGpuProduct product);
+double                rlx_speeds_get_best        (const RlxSpeeds *speeds);
+/* What no device can do, for people; NULL when all is possible. */
+char *                rlx_speeds_find_problem     (const RlxSpeeds *speeds);
 
-RlxCalibration *      rlx_calibration_new         (const RlxGpuFigures *figures);
-const RlxGpuFigures * rlx_calibration_get_figures (RlxCalibration *self);
+RlxCalibration *      rlx_calibration_new         (const RlxSpeeds *speeds);
+const RlxSpeeds * rlx_calibration_get_speeds (RlxCalibration *self);
 
 /* As a file. Reading gives NULL for anything that could not have been measured. */
 GBytes *              rlx_calibration_to_bytes    (RlxCalibration *self);
@@ -34,7 +32,7 @@ gboolean              rlx_calibration_store       (RlxCalibration          *self
 void                  rlx_calibrate_set_test      (guint32  wrong,
                                                    gboolean quick);
 
-gboolean              rlx_calibrate_seems_wrong   (RlxGpuProduct way);
+gboolean              rlx_calibrate_seems_wrong   (RlxProductVariant way);
 
 /* rlx-calibrate.c, for rlx-tune.c: whole numbers in [-@most, @most], a tensor of
  * them, and the seconds that each of @executables, some of which may be NULL, takes

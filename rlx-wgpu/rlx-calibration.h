@@ -12,24 +12,33 @@
 G_BEGIN_DECLS
 
 #define RLX_TYPE_CALIBRATION (rlx_calibration_get_type ())
-RLX_API
+RLX_AVAILABLE_IN_1_0
 G_DECLARE_FINAL_TYPE (RlxCalibration, rlx_calibration, RLX, CALIBRATION, GObject)
 
-RLX_API
-double     rlx_calibration_get_gflops          (RlxCalibration *self);
-RLX_API
-double     rlx_calibration_get_gflops_f16      (RlxCalibration *self);
-RLX_API
-double     rlx_calibration_get_bandwidth       (RlxCalibration *self);
-RLX_API
-double     rlx_calibration_get_transfer_rate   (RlxCalibration *self);
-RLX_API
-double     rlx_calibration_get_dispatch_time   (RlxCalibration *self);
-RLX_API
-double     rlx_calibration_get_round_trip_time (RlxCalibration *self);
-RLX_API
-GVariant * rlx_calibration_get_kernels         (RlxCalibration *self);
-RLX_API
-char **    rlx_calibration_get_wrong_kernels   (RlxCalibration *self);
+#define RLX_TYPE_CALIBRATION_KERNEL (rlx_calibration_kernel_get_type ())
+RLX_AVAILABLE_IN_1_0
+G_DECLARE_FINAL_TYPE (RlxCalibrationKernel, rlx_calibration_kernel, RLX, CALIBRATION_KERNEL, GObject)
+
+RLX_AVAILABLE_IN_1_0
+double       rlx_calibration_get_flops           (RlxCalibration       *self);
+RLX_AVAILABLE_IN_1_0
+double       rlx_calibration_get_flops_f16       (RlxCalibration       *self);
+RLX_AVAILABLE_IN_1_0
+double       rlx_calibration_get_bandwidth       (RlxCalibration       *self);
+RLX_AVAILABLE_IN_1_0
+double       rlx_calibration_get_transfer_rate   (RlxCalibration       *self);
+RLX_AVAILABLE_IN_1_0
+double       rlx_calibration_get_dispatch_time   (RlxCalibration       *self);
+RLX_AVAILABLE_IN_1_0
+double       rlx_calibration_get_round_trip_time (RlxCalibration       *self);
+RLX_AVAILABLE_IN_1_0
+double       rlx_calibration_get_spread          (RlxCalibration       *self);
+
+RLX_AVAILABLE_IN_1_0
+const char * rlx_calibration_kernel_get_name     (RlxCalibrationKernel *self);
+RLX_AVAILABLE_IN_1_0
+double       rlx_calibration_kernel_get_flops    (RlxCalibrationKernel *self);
+RLX_AVAILABLE_IN_1_0
+gboolean     rlx_calibration_kernel_get_wrong    (RlxCalibrationKernel *self);
 
 G_END_DECLS

@@ -5,6 +5,7 @@
 
 #include "gpu/rlx-gpu-private.h"
 #include "plan/rlx-plan-private.h"
+#include "rlx-compile-options-private.h"
 #include "rlx-device.h"
 #include "rlx-executable.h"
 #include "rlx-profile.h"
@@ -13,18 +14,27 @@ G_BEGIN_DECLS
 
 RlxGpu *        rlx_device_get_gpu   (RlxDevice *self);
 
-/* Compiles for a device with these figures, or with its own when NULL. */
-RlxExecutable * rlx_device_compile_for (RlxDevice           *self,
-                                        RlxGraph            *graph,
-                                        const RlxGpuFigures *figures,
-                                        GCancellable        *cancellable,
-                                        GError             **error);
-/* Compiles for what the device is said to be. */
-RlxExecutable * rlx_device_compile_seen (RlxDevice               *self,
-                                         RlxGraph                *graph,
-                                         const RlxGpuAdapterInfo *seen,
-                                         GCancellable            *cancellable,
-                                         GError                 **error);
+/* rlx-device-open.c */
+void            rlx_device_initable_iface_init       (GInitableIface      *iface);
+void            rlx_device_async_initable_iface_init (GAsyncInitableIface *iface);
+/* What the device was made with; nullable. */
+const char *    rlx_device_get_selector (RlxDevice *self);
+/* Makes it a device that is open. Takes @gpu over. */
+void            rlx_device_take_gpu  (RlxDevice *self,
+                                      RlxGpu    *gpu);
+
+/* Compiles for a device with these speeds, or with its own when NULL. */
+RlxExecutable * rlx_device_compile_for (RlxDevice       *self,
+                                        RlxGraph        *graph,
+                                        const RlxSpeeds *speeds,
+                                        GCancellable    *cancellable,
+                                        GError         **error);
+/* Compiles as for another target, which the device must be able to stand in for. */
+RlxExecutable * rlx_device_compile_for_target (RlxDevice       *self,
+                                               RlxGraph        *graph,
+                                               const RlxTarget *target,
+                                               GCancellable    *cancellable,
+                                               GError         **error);
 
 /* rlx-matrix-probe.c: what is known of the matrix units. */
 typedef struct
@@ -32,17 +42,17 @@ typedef struct
   GMutex mutex;
   gboolean done;                 /* under the mutex, as the others */
   gboolean found;
-  RlxGpuMatrixConfig config;
+  RlxMatrixShape config;
 } RlxMatrixProbe;
 
 RlxMatrixProbe * rlx_device_get_matrix_probe (RlxDevice *self);
 /* The configuration that products with reduced precision use, if *@found. The first
  * call tries those there are. FALSE when the device failed or somebody cancelled. */
-gboolean        rlx_device_find_matrix     (RlxDevice          *self,
-                                            RlxGpuMatrixConfig *config,
-                                            gboolean           *found,
-                                            GCancellable       *cancellable,
-                                            GError            **error);
+gboolean        rlx_device_find_matrix     (RlxDevice      *self,
+                                            RlxMatrixShape *config,
+                                            gboolean       *found,
+                                            GCancellable   *cancellable,
+                                            GError        **error);
 /* For tests: makes all that is tried from now on look wrong. */
 void            rlx_matrix_probe_set_test  (gboolean wrong);
 
@@ -56,14 +66,15 @@ void            rlx_device_tell_calibrating (RlxDevice  *self,
                                              const char *what);
 
 /* Makes the GPU objects of @plan (taken over in every case). */
-RlxExecutable * rlx_executable_new   (RlxDevice           *device,
-                                      RlxPlan             *plan,
-                                      const RlxGpuFigures *figures,
-                                      GCancellable        *cancellable,
-                                      GError             **error);
+RlxExecutable * rlx_executable_new   (RlxDevice                *device,
+                                      RlxPlan                  *plan,
+                                      const RlxSpeeds          *speeds,
+                                      const RlxCompileSettings *settings,
+                                      GCancellable             *cancellable,
+                                      GError                  **error);
 /* Seconds that it may take. */
-double          rlx_step_estimate    (const RlxStep       *step,
-                                      const RlxGpuFigures *figures);
+double          rlx_step_estimate    (const RlxStep   *step,
+                                      const RlxSpeeds *speeds);
 /* FALSE for what g_object_new() alone makes: that has nothing to run. */
 gboolean        rlx_executable_is_compiled (RlxExecutable *self);
 const RlxPlan * rlx_executable_peek_plan (RlxExecutable *self);

@@ -11,7 +11,7 @@
 #include "rlx-calibration-private.h"
 #include "rlx-enum-types.h"
 #include "rlx-graph-private.h"
-#include "rlx-tuning-private.h"
+#include "rlx-tune-private.h"
 #include "util/rlx-debug-private.h"
 #include "util/rlx-mark-private.h"
 
@@ -35,15 +35,15 @@ struct _RlxDevice
 {
   GObject parent_instance;
 
-  RlxGpu *gpu;
+  RlxGpu *gpu;             /* NULL until it is open */
   RlxAdapter *adapter;
+  char *selector;          /* nullable */
   GMainContext *context;   /* where signals are emitted */
 
   GMutex mutex;
-  RlxCalibration *calibration;   /* under the mutex, nullable */
+  GPtrArray *calibrations;       /* under the mutex; the last one counts, those before may be in use */
   RlxMatrixProbe matrix;
 
-  int tunes;                     /* atomic */
   GMutex tuning_mutex;           /* one tunes at a time */
   RlxTuning *tuning;             /* under the tuning mutex, NULL until it is wanted */
 };
@@ -55,23 +55,25 @@ enum
   PROP_CALIBRATION,
   PROP_FEATURES,
   PROP_LOST,
+  PROP_LOST_REASON,
   PROP_MEMORY_LIMIT,
   PROP_MEMORY_USED,
-  PROP_TUNING,
+  PROP_SELECTOR,
   N_PROPS
 };
 
 enum
 {
   CALIBRATING,
-  LOST,
   N_SIGNALS
 };
 
 static GParamSpec *properties[N_PROPS];
 static guint signals[N_SIGNALS];
 
-G_DEFINE_FINAL_TYPE (RlxDevice, rlx_device, G_TYPE_OBJECT)
+G_DEFINE_FINAL_TYPE_WITH_CODE (RlxDevice, rlx_device, G_TYPE_OBJECT,
+                               G_IMPLEMENT_INTERFACE (G_TYPE_INITABLE, rlx_device_initable_iface_init)
+                               G_IMPLEMENT_INTERFACE (G_TYPE_ASYNC_INITABLE, rlx_device_async_initable_iface_init))
 
 static void
 rlx_device_finalize (GObject *object)
@@ -80,7 +82,8 @@ rlx_device_finalize (GObject *object)
 
   g_clear_pointer (&self->gpu, rlx_gpu_unref);
   g_clear_object (&self->adapter);
-  g_clear_object (&self->calibration);
+  g_free (self->selector);
+  g_ptr_array_unref (self->calibrations);
   g_mutex_clear (&self->mutex);
   g_mutex_clear (&self->matrix.mutex);
   g_clear_pointer (&self->tuning, rlx_tuning_free);
@@ -104,22 +107,22 @@ rlx_device_get_property (GObject    *object,
       g_value_set_object (value, self->adapter);
       break;
     case PROP_CALIBRATION:
-      g_value_take_object (value, rlx_device_get_calibration (self));
+      g_value_set_object (value, rlx_device_get_calibration (self));
       break;
     case PROP_FEATURES:
-      g_value_set_flags (value, rlx_device_get_features (self));
+      g_value_set_flags (value, self->gpu ? rlx_device_get_features (self) : 0);
       break;
     case PROP_LOST:
       g_value_set_boolean (value, rlx_device_get_lost (self));
+      break;
+    case PROP_LOST_REASON:
+      g_value_set_string (value, rlx_device_get_lost_reason (self));
       break;
     case PROP_MEMORY_LIMIT:
       g_value_set_uint64 (value, rlx_device_get_memory_limit (self));
       break;
     case PROP_MEMORY_USED:
       g_value_set_uint64 (value, rlx_device_get_memory_used (self));
-      break;
-    case PROP_TUNING:
-      g_value_set_boolean (value, rlx_device_get_tuning (self));
       break;
     default:
       G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
@@ -132,10 +135,15 @@ rlx_device_set_property (GObject      *object,
                          const GValue *value,
                          GParamSpec   *pspec)
 {
+  RlxDevice *self = RLX_DEVICE (object);
+
   switch (id)
     {
-    case PROP_TUNING:
-      rlx_device_set_tuning (RLX_DEVICE (object), g_value_get_boolean (value));
+    case PROP_ADAPTER:
+      self->adapter = g_value_dup_object (value);
+      break;
+    case PROP_SELECTOR:
+      self->selector = g_value_dup_string (value);
       break;
     default:
       G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
@@ -147,6 +155,7 @@ rlx_device_class_init (RlxDeviceClass *klass)
 {
   GObjectClass *object_class = G_OBJECT_CLASS (klass);
   const GParamFlags flags = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS | G_PARAM_EXPLICIT_NOTIFY;
+  const GParamFlags construct = G_PARAM_WRITABLE | G_PARAM_CONSTRUCT_ONLY;
 
   object_class->finalize = rlx_device_finalize;
   object_class->get_property = rlx_device_get_property;
@@ -159,7 +168,7 @@ rlx_device_class_init (RlxDeviceClass *klass)
    *
    * Since: 1.0
    */
-  properties[PROP_ADAPTER] = g_param_spec_object ("adapter", NULL, NULL, RLX_TYPE_ADAPTER, flags);
+  properties[PROP_ADAPTER] = g_param_spec_object ("adapter", NULL, NULL, RLX_TYPE_ADAPTER, flags | construct);
   /**
    * RlxDevice:calibration:
    *
@@ -189,9 +198,21 @@ rlx_device_class_init (RlxDeviceClass *klass)
    * Everything that is asked of a lost device fails with
    * %RLX_DEVICE_ERROR_LOST. Open a new one to go on.
    *
+   * The notification is emitted at most once, in the main context that was the
+   * thread-default one where the device was opened.
+   *
    * Since: 1.0
    */
   properties[PROP_LOST] = g_param_spec_boolean ("lost", NULL, NULL, FALSE, flags);
+  /**
+   * RlxDevice:lost-reason:
+   *
+   * Why the device was lost, in the words of the driver, for people; %NULL while
+   * it is not.
+   *
+   * Since: 1.0
+   */
+  properties[PROP_LOST_REASON] = g_param_spec_string ("lost-reason", NULL, NULL, NULL, flags);
   /**
    * RlxDevice:memory-limit:
    *
@@ -209,14 +230,14 @@ rlx_device_class_init (RlxDeviceClass *klass)
    */
   properties[PROP_MEMORY_USED] = g_param_spec_uint64 ("memory-used", NULL, NULL, 0, G_MAXUINT64, 0, flags);
   /**
-   * RlxDevice:tuning:
+   * RlxDevice:selector:
    *
-   * Whether [method@Rlx.Device.compile] measures which kernels are fastest for the
-   * matrices of a graph; see [method@Rlx.Device.set_tuning].
+   * Which adapter to open, where none is given; see [func@Rlx.Device.open].
    *
    * Since: 1.0
    */
-  properties[PROP_TUNING] = g_param_spec_boolean ("tuning", NULL, NULL, FALSE, flags | G_PARAM_WRITABLE);
+  properties[PROP_SELECTOR] = g_param_spec_string ("selector", NULL, NULL, NULL,
+                                                   (flags & ~G_PARAM_READABLE) | construct);
   g_object_class_install_properties (object_class, N_PROPS, properties);
 
   /**
@@ -241,26 +262,13 @@ rlx_device_class_init (RlxDeviceClass *klass)
    */
   signals[CALIBRATING] = g_signal_new ("calibrating", RLX_TYPE_DEVICE, G_SIGNAL_RUN_LAST, 0, NULL, NULL, NULL,
                                        G_TYPE_NONE, 2, G_TYPE_DOUBLE, G_TYPE_STRING);
-  /**
-   * RlxDevice::lost:
-   * @self: the device
-   * @reason: what the driver said
-   *
-   * The device was lost.
-   *
-   * Emitted at most once, in the main context that was the thread-default one
-   * where the device was opened.
-   *
-   * Since: 1.0
-   */
-  signals[LOST] = g_signal_new ("lost", RLX_TYPE_DEVICE, G_SIGNAL_RUN_LAST, 0, NULL, NULL, NULL,
-                                G_TYPE_NONE, 1, G_TYPE_STRING);
 }
 
 static void
 rlx_device_init (RlxDevice *self)
 {
   self->context = g_main_context_ref_thread_default ();
+  self->calibrations = g_ptr_array_new_with_free_func (g_object_unref);
   g_mutex_init (&self->mutex);
   g_mutex_init (&self->matrix.mutex);
   g_mutex_init (&self->tuning_mutex);
@@ -304,28 +312,28 @@ notice_post (RlxDevice  *self,
 }
 
 static gboolean
-emit_lost (gpointer data)
+notify_lost (gpointer data)
 {
   Notice *notice = data;
   g_autoptr(RlxDevice) self = g_weak_ref_get (&notice->device);
 
   if (self != NULL)
     {
+      g_object_notify_by_pspec (G_OBJECT (self), properties[PROP_LOST_REASON]);
       g_object_notify_by_pspec (G_OBJECT (self), properties[PROP_LOST]);
-      g_signal_emit (self, signals[LOST], 0, notice->text);
     }
   return G_SOURCE_REMOVE;
 }
 
 static void
-on_lost (const char *reason,
+on_lost (const char *reason G_GNUC_UNUSED,
          gpointer    user_data)
 {
   GWeakRef *weak = user_data;
   g_autoptr(RlxDevice) self = g_weak_ref_get (weak);
 
   if (self != NULL)
-    notice_post (self, emit_lost, G_PRIORITY_DEFAULT_IDLE, reason, 0.0);
+    notice_post (self, notify_lost, G_PRIORITY_DEFAULT_IDLE, NULL, 0.0);
 }
 
 static void
@@ -335,155 +343,51 @@ free_weak (gpointer data)
   g_free (data);
 }
 
-/* ---- opening ------------------------------------------------------------------ */
-
-static RlxDevice *
-device_open (RlxGpuAdapterInfo *info,
-             GError           **error)
+void
+rlx_device_take_gpu (RlxDevice *self,
+                     RlxGpu    *gpu)
 {
-  g_autoptr(RlxGpu) gpu = rlx_gpu_open (info, error);
-  RlxDevice *self;
-  GWeakRef *weak;
+  RlxCalibration *calibration = rlx_calibration_load (rlx_gpu_get_info (gpu));
+  GWeakRef *weak = g_new0 (GWeakRef, 1);
 
-  if (gpu == NULL)
-    return NULL;
-  self = g_object_new (RLX_TYPE_DEVICE, NULL);
-  self->gpu = g_steal_pointer (&gpu);
-  self->adapter = rlx_adapter_new ((RlxGpuAdapterInfo *) rlx_gpu_get_info (self->gpu));
-  self->calibration = rlx_calibration_load (rlx_gpu_get_info (self->gpu));
-  weak = g_new0 (GWeakRef, 1);
+  self->gpu = gpu;
+  g_clear_object (&self->adapter);
+  self->adapter = rlx_adapter_new ((RlxGpuAdapterInfo *) rlx_gpu_get_info (gpu));
+  if (calibration != NULL)
+    g_ptr_array_add (self->calibrations, calibration);
   g_weak_ref_init (weak, self);
-  rlx_gpu_set_lost_func (self->gpu, on_lost, weak, free_weak);
-  return self;
+  rlx_gpu_set_lost_func (gpu, on_lost, weak, free_weak);
 }
 
-/**
- * rlx_device_open:
- * @selector: (nullable): which adapter, or %NULL for the default choice
- * @error: return location for an error
- *
- * Opens a device.
- *
- * @selector is a kind (`discrete`, `integrated`, `cpu`, or `gpu` for anything
- * but the CPU), a number in the list of [func@Rlx.Adapter.list], or a part of
- * the adapter's name in any case. With %NULL the environment variable
- * `RLX_DEVICE` is looked at in the same way, and without it the best adapter is
- * taken. `WGPU_BACKEND` (`vulkan`, `metal`, `d3d12`) limits the choice.
- *
- * Every call opens a device of its own; see [func@Rlx.Device.get_default] for
- * the shared one.
- *
- * Returns: (transfer full): a new device
- *
- * Since: 1.0
- */
-RlxDevice *
-rlx_device_open (const char *selector,
-                 GError    **error)
+const char *
+rlx_device_get_selector (RlxDevice *self)
 {
-  g_autoptr(RlxGpuAdapterInfo) info = NULL;
-
-  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
-
-  info = rlx_gpu_select_adapter (selector, error);
-  return info ? device_open (info, error) : NULL;
-}
-
-/**
- * rlx_device_new_for_adapter:
- * @adapter: an adapter
- * @error: return location for an error
- *
- * Opens a device on an adapter of [func@Rlx.Adapter.list].
- *
- * Returns: (transfer full): a new device
- *
- * Since: 1.0
- */
-RlxDevice *
-rlx_device_new_for_adapter (RlxAdapter *adapter,
-                            GError    **error)
-{
-  g_return_val_if_fail (RLX_IS_ADAPTER (adapter), NULL);
-  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
-
-  return device_open (rlx_adapter_get_info (adapter), error);
-}
-
-/**
- * rlx_device_get_default:
- * @error: return location for an error
- *
- * Gets the device that everything in this process shares.
- *
- * It is opened by the first call and closed when nobody holds it any more.
- * When it was lost, a new one is opened.
- *
- * Returns: (transfer full): the default device
- *
- * Since: 1.0
- */
-RlxDevice *
-rlx_device_get_default (GError **error)
-{
-  static GMutex mutex;
-  static GWeakRef shared;
-  RlxDevice *self;
-
-  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
-
-  g_mutex_lock (&mutex);
-  self = g_weak_ref_get (&shared);
-  if (self != NULL && rlx_gpu_is_lost (self->gpu))
-    g_clear_object (&self);
-  if (self == NULL)
-    {
-      self = rlx_device_open (NULL, error);
-      g_weak_ref_set (&shared, self);
-    }
-  g_mutex_unlock (&mutex);
-  return self;
-}
-
-/**
- * rlx_device_is_available:
- *
- * Whether there is an adapter that [func@Rlx.Device.get_default] could open.
- *
- * Returns: %TRUE if there is one
- *
- * Since: 1.0
- */
-gboolean
-rlx_device_is_available (void)
-{
-  g_autoptr(RlxGpuAdapterInfo) info = rlx_gpu_select_adapter (NULL, NULL);
-
-  return info != NULL;
+  return self->selector;
 }
 
 /* ---- compiling ----------------------------------------------------------------- */
 
-static void
-get_figures (RlxDevice     *self,
-             RlxGpuFigures *figures)
+/* The device, and what was measured of it. */
+static RlxTarget
+get_target (RlxDevice *self)
 {
-  g_autoptr(RlxCalibration) calibration = rlx_device_get_calibration (self);
+  RlxCalibration *calibration = rlx_device_get_calibration (self);
+  RlxTarget target = rlx_gpu_get_info (self->gpu)->target;
 
   if (calibration != NULL)
-    *figures = *rlx_calibration_get_figures (calibration);
-  else
-    rlx_figures_guess (figures, rlx_gpu_get_info (self->gpu)->type);
+    target.speeds = *rlx_calibration_get_speeds (calibration);
+  return target;
 }
 
+/* Passes and lowering must see the same adapter: what one decides the other relies on. */
 static RlxPlan *
-make_plan (const RlxIr             *ir,
-           const RlxGpuAdapterInfo *info,
-           GCancellable            *cancellable,
-           GError                 **error)
+make_plan (const RlxIr     *ir,
+           const RlxTarget *target,
+           GCancellable    *cancellable,
+           GError         **error)
 {
-  RlxIr *fused = rlx_run_passes (ir, info, error);
-  g_autoptr(RlxPlan) plan = fused != NULL ? rlx_plan_new (fused, info, cancellable, error) : NULL;
+  RlxIr *fused = rlx_run_passes (ir, target, error);
+  g_autoptr(RlxPlan) plan = fused != NULL ? rlx_plan_new (fused, target, cancellable, error) : NULL;
 
   if (plan == NULL || (RLX_DEBUG_CHECK (VALIDATE) && !rlx_plan_verify (plan, error)))
     return NULL;
@@ -493,13 +397,14 @@ make_plan (const RlxIr             *ir,
 /* The plan tells which products there are. Once those that matter were measured it
  * is made again. */
 static RlxPlan *
-make_tuned_plan (RlxDevice               *self,
-                 const RlxIr             *ir,
-                 const RlxGpuAdapterInfo *seen,
-                 GCancellable            *cancellable,
-                 GError                 **error)
+make_tuned_plan (RlxDevice       *self,
+                 const RlxIr     *ir,
+                 const RlxTarget *untuned,
+                 GCancellable    *cancellable,
+                 GError         **error)
 {
-  RlxGpuAdapterInfo tuned = *seen, *info = &tuned;
+  const RlxGpuAdapterInfo *info = rlx_gpu_get_info (self->gpu);
+  RlxTarget target = *untuned;
   g_autoptr(GMutexLocker) locker = g_mutex_locker_new (&self->tuning_mutex);
   g_autoptr(RlxPlan) plan = NULL;
   double seconds = 0.0;
@@ -508,30 +413,30 @@ make_tuned_plan (RlxDevice               *self,
 
   if (self->tuning == NULL)
     self->tuning = rlx_tuning_load (info);
-  info->tuning = self->tuning;
-  plan = make_plan (ir, info, cancellable, error);
+  target.tuning = self->tuning;
+  plan = make_plan (ir, &target, cancellable, error);
   if (plan != NULL)
     for (guint i = plan->n_prologue; i < plan->steps->len; i++)
-      seconds += rlx_step_estimate (g_ptr_array_index (plan->steps, i), &info->figures);
+      seconds += rlx_step_estimate (g_ptr_array_index (plan->steps, i), &target.speeds);
 
-  measured = plan != NULL && rlx_tuning_measure (self->tuning, self, &info->figures, seconds, &n_measured, cancellable, error);
+  measured = plan != NULL && rlx_tuning_measure (self->tuning, self, &target.speeds, seconds, &n_measured, cancellable, error);
   if (n_measured > 0)
     {
       rlx_tuning_store (self->tuning, info);
       g_clear_pointer (&plan, rlx_plan_free);
       if (measured)
-        plan = make_plan (ir, info, cancellable, error);
+        plan = make_plan (ir, &target, cancellable, error);
     }
   return measured ? g_steal_pointer (&plan) : NULL;
 }
 
 static RlxExecutable *
-compile_ir (RlxDevice               *self,
-            const RlxIr             *ir,
-            const RlxGpuAdapterInfo *info,
-            gboolean                 tune,
-            GCancellable            *cancellable,
-            GError                 **error)
+compile_ir (RlxDevice                *self,
+            const RlxIr              *ir,
+            const RlxTarget          *target,
+            const RlxCompileSettings *settings,
+            GCancellable             *cancellable,
+            GError                  **error)
 {
   gint64 start = g_get_monotonic_time ();
   RlxExecutable *executable;
@@ -541,23 +446,24 @@ compile_ir (RlxDevice               *self,
   if (g_cancellable_set_error_if_cancelled (cancellable, error) || !rlx_gpu_check_lost (self->gpu, error))
     return NULL;
 
-  plan = tune ? make_tuned_plan (self, ir, info, cancellable, error) : make_plan (ir, info, cancellable, error);
+  plan = settings->tuning ? make_tuned_plan (self, ir, target, cancellable, error) : make_plan (ir, target, cancellable, error);
   if (plan == NULL)
     return NULL;
   RLX_NOTE (COMPILE, "%u nodes, after passes %u, %u steps, planned in %.2f ms",
             ir->nodes->len, plan->ir->nodes->len, plan->steps->len, (double) (g_get_monotonic_time () - start) * 1e-3);
-  executable = rlx_executable_new (self, plan, &info->figures, cancellable, error);
+  executable = rlx_executable_new (self, plan, &target->speeds, settings, cancellable, error);
   RLX_MARK_END (compile, "%u nodes", ir->nodes->len);
   RLX_NOTE (COMPILE, "compiled in %.2f ms", (double) (g_get_monotonic_time () - start) * 1e-3);
   return executable;
 }
 
-/* The graph's own errors, then the things that only a whole graph can lack. */
-static const RlxIr *
-check_graph (RlxGraph *graph,
-             GError  **error)
+/* What is to be compiled: a copy, so that the graph is its owner's all the time. Its
+ * own errors come first, then the things that only a whole graph can lack. */
+static RlxIr *
+take_graph (RlxGraph *graph,
+            GError  **error)
 {
-  const RlxIr *ir = rlx_graph_freeze (graph, error);
+  g_autoptr(RlxIr) ir = rlx_graph_copy_ir (graph, error);
 
   if (ir != NULL && ir->outputs->len == 0 && ir->assigns->len == 0)
     {
@@ -565,45 +471,85 @@ check_graph (RlxGraph *graph,
                    "the graph has no output: name at least one with rlx_graph_output()");
       return NULL;
     }
-  return ir;
+  return g_steal_pointer (&ir);
 }
 
-RlxExecutable *
-rlx_device_compile_for (RlxDevice           *self,
-                        RlxGraph            *graph,
-                        const RlxGpuFigures *figures,
-                        GCancellable        *cancellable,
-                        GError             **error)
+/* Scripts can give any number. */
+static gboolean
+check_settings (const RlxCompileSettings *settings,
+                GError                  **error)
 {
-  RlxGpuAdapterInfo seen = *rlx_gpu_get_info (self->gpu);
-  const RlxIr *ir = check_graph (graph, error);
-  RlxGpuMatrixConfig config;
+  if ((guint) settings->precision > RLX_PRECISION_REDUCED)
+    {
+      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "there is no precision %d", (int) settings->precision);
+      return FALSE;
+    }
+  /* Written so that NaN fails. */
+  if (!(settings->timeout >= 0.0 && settings->timeout <= RLX_MAX_TIMEOUT))
+    {
+      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                   "the time-out is %g seconds; it can be 0 to %g", settings->timeout, RLX_MAX_TIMEOUT);
+      return FALSE;
+    }
+  return TRUE;
+}
+
+/* @ir is the caller's, to be changed. */
+static RlxExecutable *
+compile_taken (RlxDevice                *self,
+               RlxIr                    *ir,
+               const RlxCompileSettings *settings,
+               const RlxSpeeds          *speeds,
+               GCancellable             *cancellable,
+               GError                  **error)
+{
+  RlxCompileSettings own = *settings;
+  RlxTarget target = get_target (self);
   gboolean has_matrix = FALSE;
 
-  if (ir == NULL)
+  if (!rlx_gpu_check_forked (error) || !check_settings (settings, error))
     return NULL;
-  if (ir->precision == RLX_PRECISION_REDUCED && !rlx_device_find_matrix (self, &config, &has_matrix, cancellable, error))
+  if (settings->precision != RLX_PRECISION_DEFAULT)
+    ir->precision = settings->precision;
+  if (ir->precision == RLX_PRECISION_REDUCED && !rlx_device_find_matrix (self, &target.matrices[0], &has_matrix, cancellable, error))
     return NULL;
-  seen.matrix_configs = &config;
-  seen.n_matrix_configs = has_matrix ? 1 : 0;
-  if (figures != NULL)
-    seen.figures = *figures;
-  else
-    get_figures (self, &seen.figures);
-  /* Figures that are given are for one way to be measured. */
-  return compile_ir (self, ir, &seen, figures == NULL && rlx_device_get_tuning (self), cancellable, error);
+  target.n_matrices = has_matrix ? 1 : 0;
+  if (!rlx_target_restrict (&target, settings->avoided_features, settings->buffer_limit, error))
+    return NULL;
+  if (speeds != NULL)
+    target.speeds = *speeds;
+  /* Speeds that are given are for one variant to be measured, and what was measured is
+   * true of the whole device. */
+  own.tuning = own.tuning && speeds == NULL && settings->avoided_features == 0 && settings->buffer_limit == 0;
+  return compile_ir (self, ir, &target, &own, cancellable, error);
 }
 
 RlxExecutable *
-rlx_device_compile_seen (RlxDevice               *self,
-                         RlxGraph                *graph,
-                         const RlxGpuAdapterInfo *seen,
-                         GCancellable            *cancellable,
-                         GError                 **error)
+rlx_device_compile_for (RlxDevice       *self,
+                        RlxGraph        *graph,
+                        const RlxSpeeds *speeds,
+                        GCancellable    *cancellable,
+                        GError         **error)
 {
-  const RlxIr *ir = check_graph (graph, error);
+  g_autoptr(RlxIr) ir = take_graph (graph, error);
+  RlxCompileSettings settings;
 
-  return ir ? compile_ir (self, ir, seen, FALSE, cancellable, error) : NULL;
+  rlx_compile_options_read (NULL, &settings);
+  return ir ? compile_taken (self, ir, &settings, speeds, cancellable, error) : NULL;
+}
+
+RlxExecutable *
+rlx_device_compile_for_target (RlxDevice       *self,
+                               RlxGraph        *graph,
+                               const RlxTarget *target,
+                               GCancellable    *cancellable,
+                               GError         **error)
+{
+  g_autoptr(RlxIr) ir = take_graph (graph, error);
+  RlxCompileSettings settings;
+
+  rlx_compile_options_read (NULL, &settings);
+  return ir ? compile_ir (self, ir, target, &settings, cancellable, error) : NULL;
 }
 
 RlxMatrixProbe *
@@ -616,31 +562,54 @@ rlx_device_get_matrix_probe (RlxDevice *self)
  * rlx_device_compile:
  * @self: a device
  * @graph: a graph
+ * @options: (nullable): how to compile it, or %NULL for the usual way
  * @cancellable: (nullable): a cancellable
  * @error: return location for an error
  *
  * Compiles a graph for this device.
  *
  * The first error made while building the graph is reported here if it was
- * not looked at before. A compiled graph can be compiled again, but not changed
- * any more.
+ * not looked at before. The graph is compiled as it is now: it can be changed and
+ * compiled again, and what was compiled stays as it is.
  *
  * Returns: (transfer full): the compiled graph
  *
  * Since: 1.0
  */
 RlxExecutable *
-rlx_device_compile (RlxDevice    *self,
-                    RlxGraph     *graph,
-                    GCancellable *cancellable,
-                    GError      **error)
+rlx_device_compile (RlxDevice         *self,
+                    RlxGraph          *graph,
+                    RlxCompileOptions *options,
+                    GCancellable      *cancellable,
+                    GError           **error)
 {
+  g_autoptr(RlxIr) ir = NULL;
+  RlxCompileSettings settings;
+
   g_return_val_if_fail (RLX_IS_DEVICE (self) && self->gpu != NULL, NULL);
   g_return_val_if_fail (RLX_IS_GRAPH (graph), NULL);
+  g_return_val_if_fail (options == NULL || RLX_IS_COMPILE_OPTIONS (options), NULL);
   g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), NULL);
   g_return_val_if_fail (error == NULL || *error == NULL, NULL);
 
-  return rlx_device_compile_for (self, graph, NULL, cancellable, error);
+  rlx_compile_options_read (options, &settings);
+  ir = take_graph (graph, error);
+  return ir ? compile_taken (self, ir, &settings, NULL, cancellable, error) : NULL;
+}
+
+typedef struct
+{
+  RlxIr *ir;
+  RlxCompileSettings settings;
+} CompileCall;
+
+static void
+compile_call_free (gpointer data)
+{
+  CompileCall *call = data;
+
+  rlx_ir_free (call->ir);
+  g_free (call);
 }
 
 static void
@@ -649,9 +618,9 @@ compile_thread (GTask        *task,
                 gpointer      data,
                 GCancellable *cancellable)
 {
+  CompileCall *call = data;
   GError *error = NULL;
-  /* a frozen graph does not change, so reading it here is safe */
-  RlxExecutable *executable = rlx_device_compile_for (RLX_DEVICE (source), RLX_GRAPH (data), NULL, cancellable, &error);
+  RlxExecutable *executable = compile_taken (RLX_DEVICE (source), call->ir, &call->settings, NULL, cancellable, &error);
 
   if (executable != NULL)
     g_task_return_pointer (task, executable, g_object_unref);
@@ -663,39 +632,46 @@ compile_thread (GTask        *task,
  * rlx_device_compile_async:
  * @self: a device
  * @graph: a graph
+ * @options: (nullable): how to compile it, or %NULL for the usual way
  * @cancellable: (nullable): a cancellable
  * @callback: (scope async) (nullable): called when the graph is compiled
  * @user_data: data for @callback
  *
  * Compiles a graph for this device in another thread.
  *
- * The graph cannot be changed from here on.
+ * The graph and the options are taken as they are when this is called.
  *
  * Since: 1.0
  */
 void
 rlx_device_compile_async (RlxDevice          *self,
                           RlxGraph           *graph,
+                          RlxCompileOptions  *options,
                           GCancellable       *cancellable,
                           GAsyncReadyCallback callback,
                           gpointer            user_data)
 {
   g_autoptr(GTask) task = NULL;
   GError *error = NULL;
+  CompileCall *call;
+  RlxIr *ir;
 
   g_return_if_fail (RLX_IS_DEVICE (self) && self->gpu != NULL);
   g_return_if_fail (RLX_IS_GRAPH (graph));
+  g_return_if_fail (options == NULL || RLX_IS_COMPILE_OPTIONS (options));
   g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
 
   task = g_task_new (self, cancellable, callback, user_data);
   g_task_set_source_tag (task, rlx_device_compile_async);
-  /* freeze in the thread that owns the graph */
-  if (check_graph (graph, &error) == NULL)
+  if (!rlx_gpu_check_forked (&error) || (ir = take_graph (graph, &error)) == NULL)
     {
       g_task_return_error (task, error);
       return;
     }
-  g_task_set_task_data (task, g_object_ref (graph), g_object_unref);
+  call = g_new0 (CompileCall, 1);
+  call->ir = ir;
+  rlx_compile_options_read (options, &call->settings);
+  g_task_set_task_data (task, call, compile_call_free);
   g_task_run_in_thread (task, compile_thread);
 }
 
@@ -754,7 +730,9 @@ rlx_device_get_adapter (RlxDevice *self)
  *
  * Gets what was measured of the device.
  *
- * Returns: (transfer full) (nullable): the calibration, or %NULL if the device
+ * Calibrating again gives another one, and the device keeps both.
+ *
+ * Returns: (transfer none) (nullable): the calibration, or %NULL if the device
  *   was never calibrated
  *
  * Since: 1.0
@@ -762,14 +740,12 @@ rlx_device_get_adapter (RlxDevice *self)
 RlxCalibration *
 rlx_device_get_calibration (RlxDevice *self)
 {
-  RlxCalibration *calibration;
+  g_autoptr(GMutexLocker) locker = NULL;
 
   g_return_val_if_fail (RLX_IS_DEVICE (self), NULL);
 
-  g_mutex_lock (&self->mutex);
-  calibration = self->calibration ? g_object_ref (self->calibration) : NULL;
-  g_mutex_unlock (&self->mutex);
-  return calibration;
+  locker = g_mutex_locker_new (&self->mutex);
+  return self->calibrations->len > 0 ? g_ptr_array_index (self->calibrations, self->calibrations->len - 1) : NULL;
 }
 
 static gboolean
@@ -788,7 +764,7 @@ rlx_device_set_calibration (RlxDevice      *self,
                             RlxCalibration *calibration)
 {
   g_mutex_lock (&self->mutex);
-  g_set_object (&self->calibration, calibration);
+  g_ptr_array_add (self->calibrations, g_object_ref (calibration));
   g_mutex_unlock (&self->mutex);
 
   /* before the answer of an asynchronous call */
@@ -815,55 +791,6 @@ rlx_device_tell_calibrating (RlxDevice  *self,
 }
 
 /**
- * rlx_device_get_tuning: (get-property tuning)
- * @self: a device
- *
- * Whether kernels are measured for the matrices of a graph.
- *
- * Returns: %TRUE if they are
- *
- * Since: 1.0
- */
-gboolean
-rlx_device_get_tuning (RlxDevice *self)
-{
-  g_return_val_if_fail (RLX_IS_DEVICE (self), FALSE);
-
-  return g_atomic_int_get (&self->tunes) != 0;
-}
-
-/**
- * rlx_device_set_tuning: (set-property tuning)
- * @self: a device
- * @tuning: whether to measure
- *
- * Sets whether [method@Rlx.Device.compile] measures which kernels are fastest for
- * the matrices of a graph.
- *
- * Each shape of a product that takes more than 2 % of the estimated time of the
- * graph is then computed in every way there is that is right, on numbers of no
- * meaning, and the fastest way is used for it from then on. That takes up to 0.15
- * seconds for a shape, up to about two for a graph, and the time to compile the
- * kernels on top; shapes that it does not get to are chosen as without tuning.
- *
- * What was found is stored in the user's cache, for this adapter, this driver and
- * this build of the library. It is only used by devices that tune: with the same
- * cache a graph gives the same bits in every process that sets this, and the same
- * bits as if nobody had ever tuned in every process that does not.
- *
- * Since: 1.0
- */
-void
-rlx_device_set_tuning (RlxDevice *self,
-                       gboolean   tuning)
-{
-  g_return_if_fail (RLX_IS_DEVICE (self));
-
-  if (g_atomic_int_exchange (&self->tunes, tuning != FALSE) != (tuning != FALSE))
-    g_object_notify_by_pspec (G_OBJECT (self), properties[PROP_TUNING]);
-}
-
-/**
  * rlx_device_get_features: (get-property features)
  * @self: a device
  *
@@ -878,7 +805,7 @@ rlx_device_get_features (RlxDevice *self)
 {
   g_return_val_if_fail (RLX_IS_DEVICE (self) && self->gpu != NULL, RLX_DEVICE_FEATURES_NONE);
 
-  return rlx_gpu_get_info (self->gpu)->features;
+  return rlx_gpu_get_info (self->gpu)->target.features;
 }
 
 /**
@@ -897,6 +824,25 @@ rlx_device_get_lost (RlxDevice *self)
   g_return_val_if_fail (RLX_IS_DEVICE (self) && self->gpu != NULL, FALSE);
 
   return rlx_gpu_is_lost (self->gpu);
+}
+
+/**
+ * rlx_device_get_lost_reason: (get-property lost-reason)
+ * @self: a device
+ *
+ * Gets why the device was lost.
+ *
+ * Returns: (transfer none) (nullable): what the driver said, or %NULL while the
+ *   device is not lost
+ *
+ * Since: 1.0
+ */
+const char *
+rlx_device_get_lost_reason (RlxDevice *self)
+{
+  g_return_val_if_fail (RLX_IS_DEVICE (self) && self->gpu != NULL, NULL);
+
+  return rlx_gpu_get_lost_reason (self->gpu);
 }
 
 /**

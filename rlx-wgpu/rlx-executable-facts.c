@@ -6,17 +6,18 @@
 #include "config.h"
 
 #include "rlx-executable-private.h"
+#include "rlx-port-private.h"
 
 /* Seconds a step may take: for people, and to cut submits before a driver's
  * watchdog does. */
 double
-rlx_step_estimate (const RlxStep       *step,
-                   const RlxGpuFigures *figures)
+rlx_step_estimate (const RlxStep   *step,
+                   const RlxSpeeds *speeds)
 {
-  double by_units = figures->product_flops[RLX_GPU_PRODUCT_MATRIX];
-  double flops = by_units > 0.0 && g_str_equal (step->kernel, "matmul-matrix") ? by_units : figures->flops;
+  double by_units = speeds->product_flops[RLX_PRODUCT_MATRIX];
+  double flops = by_units > 0.0 && g_str_equal (step->kernel, "matmul-matrix") ? by_units : speeds->flops;
 
-  return figures->dispatch_time + MAX (step->flops / flops, step->bytes / figures->bandwidth);
+  return speeds->dispatch_time + MAX (step->flops / flops, step->bytes / speeds->bandwidth);
 }
 
 gboolean
@@ -72,32 +73,22 @@ rlx_executable_get_device (RlxExecutable *self)
   return self->device;
 }
 
-static char **
-port_names (const GArray *ports)
-{
-  char **names = g_new0 (char *, ports->len + 1);
-
-  for (guint i = 0; i < ports->len; i++)
-    names[i] = g_strdup (g_array_index (ports, RlxPort, i).name);
-  return names;
-}
-
 /**
  * rlx_executable_get_input_names:
  * @self: an executable
  *
  * Gets the names of the inputs, in the order a run takes them.
  *
- * Returns: (transfer full) (array zero-terminated=1): the names
+ * Returns: (transfer none) (array zero-terminated=1): the names
  *
  * Since: 1.0
  */
-char **
+const char * const *
 rlx_executable_get_input_names (RlxExecutable *self)
 {
   g_return_val_if_fail (rlx_executable_is_compiled (self), NULL);
 
-  return port_names (self->shared->plan->inputs);
+  return self->shared->input_names;
 }
 
 /**
@@ -106,16 +97,101 @@ rlx_executable_get_input_names (RlxExecutable *self)
  *
  * Gets the names of the outputs, in the order a run gives them.
  *
- * Returns: (transfer full) (array zero-terminated=1): the names
+ * Returns: (transfer none) (array zero-terminated=1): the names
  *
  * Since: 1.0
  */
-char **
+const char * const *
 rlx_executable_get_output_names (RlxExecutable *self)
 {
   g_return_val_if_fail (rlx_executable_is_compiled (self), NULL);
 
-  return port_names (self->shared->plan->outputs);
+  return self->shared->output_names;
+}
+
+/* Hardly anybody asks, and there may be hundreds of parameters. */
+static GListModel *
+get_ports (RlxProgram   *shared,
+           guint         index,
+           const GArray *ports)
+{
+  g_autoptr(GMutexLocker) locker = g_mutex_locker_new (&shared->mutex);
+
+  if (shared->ports[index] == NULL)
+    shared->ports[index] = rlx_port_list_new (ports);
+  return shared->ports[index];
+}
+
+/**
+ * rlx_executable_get_inputs: (get-property inputs)
+ * @self: an executable
+ *
+ * Gets the inputs, in the order a run takes them.
+ *
+ * Returns: (transfer none): a list of [class@Rlx.Port], which does not change
+ *
+ * Since: 1.0
+ */
+GListModel *
+rlx_executable_get_inputs (RlxExecutable *self)
+{
+  g_return_val_if_fail (rlx_executable_is_compiled (self), NULL);
+
+  return get_ports (self->shared, 0, self->shared->plan->inputs);
+}
+
+/**
+ * rlx_executable_get_outputs: (get-property outputs)
+ * @self: an executable
+ *
+ * Gets the outputs, in the order a run gives them.
+ *
+ * Returns: (transfer none): a list of [class@Rlx.Port], which does not change
+ *
+ * Since: 1.0
+ */
+GListModel *
+rlx_executable_get_outputs (RlxExecutable *self)
+{
+  g_return_val_if_fail (rlx_executable_is_compiled (self), NULL);
+
+  return get_ports (self->shared, 1, self->shared->plan->outputs);
+}
+
+/**
+ * rlx_executable_get_parameters: (get-property parameters)
+ * @self: an executable
+ *
+ * Gets the parameters.
+ *
+ * Returns: (transfer none): a list of [class@Rlx.Port], which does not change
+ *
+ * Since: 1.0
+ */
+GListModel *
+rlx_executable_get_parameters (RlxExecutable *self)
+{
+  g_return_val_if_fail (rlx_executable_is_compiled (self), NULL);
+
+  return get_ports (self->shared, 2, self->shared->plan->parameters);
+}
+
+/**
+ * rlx_executable_get_states: (get-property states)
+ * @self: an executable
+ *
+ * Gets the states.
+ *
+ * Returns: (transfer none): a list of [class@Rlx.Port], which does not change
+ *
+ * Since: 1.0
+ */
+GListModel *
+rlx_executable_get_states (RlxExecutable *self)
+{
+  g_return_val_if_fail (rlx_executable_is_compiled (self), NULL);
+
+  return get_ports (self->shared, 3, self->shared->plan->states);
 }
 
 /**
@@ -165,38 +241,26 @@ double
 rlx_executable_get_estimate (RlxExecutable *self)
 {
   g_autoptr(GPtrArray) steps = NULL;
-  const RlxGpuFigures *figures;
+  const RlxSpeeds *speeds;
   const RlxPlan *plan;
   double seconds, moved = 0.0;
 
   g_return_val_if_fail (rlx_executable_is_compiled (self), 0.0);
 
-  figures = &self->shared->figures;
+  speeds = &self->shared->speeds;
   plan = self->shared->plan;
-  seconds = figures->round_trip_time;
+  seconds = speeds->round_trip_time;
   steps = rlx_executable_get_steps (self);
   for (guint i = plan->n_prologue; i < steps->len; i++)
-    seconds += rlx_step_estimate (g_ptr_array_index (steps, i), figures);
+    seconds += rlx_step_estimate (g_ptr_array_index (steps, i), speeds);
   for (guint i = 0; i < plan->copies->len; i++)
-    seconds += 2.0 * (double) rlx_plan_get_slot (plan, g_array_index (plan->copies, RlxSlotCopy, i).target)->size / figures->bandwidth;
+    seconds += 2.0 * (double) rlx_plan_get_slot (plan, g_array_index (plan->copies, RlxSlotCopy, i).target)->size / speeds->bandwidth;
   for (guint i = 0; i < plan->inputs->len; i++)
-    moved += (double) rlx_type_n_device_bytes (&g_array_index (plan->inputs, RlxPort, i).type);
+    moved += (double) rlx_type_n_device_bytes (&g_array_index (plan->inputs, RlxPlanPort, i).type);
   for (guint i = 0; i < plan->outputs->len; i++)
-    moved += (double) rlx_type_n_device_bytes (&g_array_index (plan->outputs, RlxPort, i).type);
+    moved += (double) rlx_type_n_device_bytes (&g_array_index (plan->outputs, RlxPlanPort, i).type);
 
-  return seconds + moved / figures->transfer;
-}
-
-guint64
-rlx_plan_buffer_bytes (const RlxPlan *plan,
-                       gboolean       own)
-{
-  guint64 size = 0;
-
-  for (guint i = 0; i < plan->buffers->len; i++)
-    if (rlx_plan_is_own_buffer (plan, i) == own)
-      size += g_array_index (plan->buffers, RlxBuffer, i).size;
-  return size;
+  return seconds + moved / speeds->transfer;
 }
 
 /**
@@ -259,7 +323,7 @@ rlx_executable_get_profiling (RlxExecutable *self)
  * @profiling: whether to time runs
  *
  * Sets whether runs are timed kernel by kernel; see
- * [method@Rlx.Executable.get_profile].
+ * [method@Rlx.Executable.dup_profile].
  *
  * Since: 1.0
  */
@@ -274,7 +338,7 @@ rlx_executable_set_profiling (RlxExecutable *self,
 }
 
 /**
- * rlx_executable_get_profile:
+ * rlx_executable_dup_profile: (get-property profile)
  * @self: an executable
  *
  * Gets the profile of the last run that was timed.
@@ -285,7 +349,7 @@ rlx_executable_set_profiling (RlxExecutable *self,
  * Since: 1.0
  */
 RlxProfile *
-rlx_executable_get_profile (RlxExecutable *self)
+rlx_executable_dup_profile (RlxExecutable *self)
 {
   RlxProfile *profile;
 
@@ -295,4 +359,55 @@ rlx_executable_get_profile (RlxExecutable *self)
   profile = self->profile ? g_object_ref (self->profile) : NULL;
   g_mutex_unlock (&self->mutex);
   return profile;
+}
+
+/**
+ * rlx_executable_dup_plan:
+ * @self: an executable
+ *
+ * Gets what a run does, for programs. With %RLX_PRECISION_REDUCED it can change
+ * when parameters get values.
+ *
+ * The dictionary has `dispatches`, `prologue`, `pipelines`, `banks`,
+ * `arena-bytes`, `live-bytes` (the most that is alive at one time: no plan
+ * needs less), `weight-bytes`, `kernels` (name to number of dispatches) and
+ * `steps`, an array of dictionaries with `op`, `node`, `kernel`, `grid`,
+ * `prologue`, `in-place`, `operations`, `bytes`, `workgroup-size`,
+ * `parameters` (the numbers it gets, by name), `wgsl` and, where there were
+ * several kernels to choose from, `choice`: what became of each, for people.
+ *
+ * Returns: (transfer full): a dictionary `a{sv}`
+ *
+ * Since: 1.0
+ */
+GVariant *
+rlx_executable_dup_plan (RlxExecutable *self)
+{
+  g_autoptr(GPtrArray) steps = NULL;
+
+  g_return_val_if_fail (rlx_executable_is_compiled (self), NULL);
+
+  steps = rlx_executable_get_steps (self);
+  return rlx_plan_to_variant (rlx_executable_peek_plan (self), steps);
+}
+
+/**
+ * rlx_executable_describe_plan:
+ * @self: an executable
+ *
+ * Describes what a run does, for people: a summary and a line per kernel.
+ *
+ * Returns: (transfer full): the text
+ *
+ * Since: 1.0
+ */
+char *
+rlx_executable_describe_plan (RlxExecutable *self)
+{
+  g_autoptr(GPtrArray) steps = NULL;
+
+  g_return_val_if_fail (rlx_executable_is_compiled (self), NULL);
+
+  steps = rlx_executable_get_steps (self);
+  return rlx_plan_to_text (rlx_executable_peek_plan (self), steps);
 }

@@ -55,8 +55,4 @@ gboolean rlx_executable_run_prologue (RlxExecutable *self,
 /* What is kept of a run for the next one. */
 void     rlx_run_free                (RlxRun        *run);
 
-/* Bytes that each fork has of its own, or that all share. */
-guint64  rlx_plan_buffer_bytes       (const RlxPlan *plan,
-                                      gboolean       own);
-
 G_END_DECLS

@@ -6,67 +6,91 @@
 #include "config.h"
 
 #include "rlx-executable-private.h"
-#include "rlx-port-private.h"
+#include "rlx-job-private.h"
+#include "rlx-plan-port-private.h"
 #include "rlx-upload-private.h"
 
-/* What set_parameters, read_state, write_state and reset_state hand over. */
+/* ---- jobs ---------------------------------------------------------------------------- */
+
+/* What is the same in all of them. */
 typedef struct
 {
-  RlxExecutable *self;
-  const RlxPort **ports;
-  GPtrArray *bytes;
-  guint n;
+  RlxJob job;
+  RlxExecutable *executable;
+} Access;
+
+static gpointer
+access_new (gsize          size,
+            RlxExecutable *self,
+            gpointer     (*work) (RlxJob *job, GError **error),
+            GDestroyNotify free_result,
+            void         (*release) (RlxJob *job),
+            GCancellable  *cancellable)
+{
+  Access *access = g_malloc0 (size);
+
+  rlx_job_init (&access->job);
+  access->job.work = work;
+  access->job.free_result = free_result;
+  access->job.release = release;
+  rlx_job_prepare (&access->job, self->shared->gpu, cancellable);
+  access->executable = g_object_ref (self);
+  return access;
+}
+
+static void
+access_free (Access *access)
+{
+  rlx_job_clear (&access->job);
+  g_object_unref (access->executable);
+  g_free (access);
+}
+
+static gpointer
+access_finish (RlxExecutable *self,
+               GAsyncResult  *result,
+               GError       **error)
+{
+  g_return_val_if_fail (rlx_executable_is_compiled (self), NULL);
+  g_return_val_if_fail (g_task_is_valid (result, self), NULL);
+
+  return g_task_propagate_pointer (G_TASK (result), error);
+}
+
+/* ---- writing --------------------------------------------------------------------------- */
+
+typedef struct
+{
+  Access access;
+  const RlxPlanPort **ports;
+  GPtrArray *bytes;             /* GBytes, one for each port */
   gboolean parameters;
-  const signed char *narrow;   /* by narrow of the plan: the answer for the new values, -1 for the old ones */
-  GCancellable *cancellable;
-  GError **error;
-  gboolean ok;
-} WriteCall;
+  signed char *narrow;          /* by narrow of the plan: the answer for the new values, -1 for the old ones; nullable */
+} Write;
 
-/* A write that failed half-way may have left anything: nothing is known of it. */
 static void
-keep_answers (WriteCall *call)
+write_free (RlxJob *job)
 {
-  RlxProgram *shared = call->self->shared;
+  Write *write = (Write *) job;
 
-  g_mutex_lock (&shared->mutex);
-  for (guint i = 0; i < shared->plan->narrows->len; i++)
-    if (call->narrow[i] >= 0)
-      shared->is_narrow[i] = call->ok && call->narrow[i];
-  rlx_program_choose_steps (shared);
-  g_mutex_unlock (&shared->mutex);
+  g_free (write->ports);
+  g_ptr_array_unref (write->bytes);
+  g_free (write->narrow);
+  access_free (&write->access);
 }
 
 static void
-write_call (RlxGpu  *gpu,
-            gpointer data)
+write_unref (Write *write)
 {
-  WriteCall *call = data;
-  RlxExecutable *self = call->self;
-  const RlxPlan *plan = self->shared->plan;
-
-  call->ok = !g_cancellable_set_error_if_cancelled (call->cancellable, call->error);
-  if (!call->ok)
-    return;
-  for (guint i = 0; call->ok && i < call->n; i++)
-    {
-      const RlxSlot *slot = rlx_plan_get_slot (plan, call->ports[i]->slot);
-
-      call->ok = rlx_upload_slot (gpu, rlx_executable_get_buffer (self, slot->buffer), slot, g_ptr_array_index (call->bytes, i), call->error);
-      if (call->ok && call->parameters)
-        {
-          self->shared->is_set[call->ports[i] - &g_array_index (plan->parameters, RlxPort, 0)] = TRUE;
-          self->shared->stale = plan->n_prologue > 0;
-        }
-    }
-  if (call->narrow != NULL)
-    keep_answers (call);
+  rlx_job_unref (&write->access.job);
 }
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (Write, write_unref)
 
 /* Looks at new weights, on the caller's thread: there may be many. */
 static signed char *
 find_answers (const RlxPlan   *plan,
-              const RlxPort  **ports,
+              const RlxPlanPort  **ports,
               const GPtrArray *bytes)
 {
   signed char *answers = g_malloc (plan->narrows->len + 1);
@@ -83,43 +107,102 @@ find_answers (const RlxPlan   *plan,
   return answers;
 }
 
-static gboolean
-write_ports (RlxExecutable     *self,
-             const GArray      *ports,
-             const char        *what,
-             const char *const *names,
-             RlxTensor        **values,
-             gsize              n_values,
-             GCancellable      *cancellable,
-             GError           **error)
+/* A write that failed half-way may have left anything: nothing is known of it. */
+static void
+keep_answers (Write   *write,
+              gboolean ok)
 {
-  g_autofree const RlxPort **found = g_new0 (const RlxPort *, n_values + 1);
-  g_autoptr(GPtrArray) bytes = g_ptr_array_new_with_free_func ((GDestroyNotify) g_bytes_unref);
-  g_autofree signed char *answers = NULL;
-  WriteCall call = { self, found, bytes, (guint) n_values, ports == self->shared->plan->parameters, NULL, cancellable, error, FALSE };
+  RlxProgram *shared = write->access.executable->shared;
 
-  /* everything is checked before anything is written */
+  g_mutex_lock (&shared->mutex);
+  for (guint i = 0; i < shared->plan->narrows->len; i++)
+    if (write->narrow[i] >= 0)
+      shared->is_narrow[i] = ok && write->narrow[i];
+  rlx_program_choose_steps (shared);
+  g_mutex_unlock (&shared->mutex);
+}
+
+static gpointer
+write_work (RlxJob  *job,
+            GError **error)
+{
+  Write *write = (Write *) job;
+  RlxExecutable *self = write->access.executable;
+  const RlxPlan *plan = self->shared->plan;
+  gboolean ok = TRUE;
+
+  if (g_cancellable_set_error_if_cancelled (job->cancellable, error))
+    return NULL;
+  if (write->parameters && plan->narrows->len > 0 && write->narrow == NULL)
+    write->narrow = find_answers (plan, write->ports, write->bytes);
+  for (guint i = 0; ok && i < write->bytes->len; i++)
+    {
+      const RlxSlot *slot = rlx_plan_get_slot (plan, write->ports[i]->slot);
+
+      ok = rlx_upload_slot (self->shared->gpu, rlx_executable_get_buffer (self, slot->buffer), slot,
+                            g_ptr_array_index (write->bytes, i), error);
+      if (ok && write->parameters)
+        {
+          self->shared->is_set[write->ports[i] - &g_array_index (plan->parameters, RlxPlanPort, 0)] = TRUE;
+          self->shared->stale = plan->n_prologue > 0;
+        }
+    }
+  if (write->narrow != NULL)
+    keep_answers (write, ok);
+  return ok ? self : NULL;
+}
+
+/* Everything is checked before anything is written. */
+static RlxJob *
+write_new (RlxExecutable     *self,
+           const GArray      *ports,
+           const char        *what,
+           const char *const *names,
+           RlxTensor        **values,
+           gsize              n_values,
+           GCancellable      *cancellable,
+           GError           **error)
+{
+  g_autoptr(Write) write = access_new (sizeof (Write), self, write_work, NULL, write_free, cancellable);
+
+  write->ports = g_new0 (const RlxPlanPort *, n_values + 1);
+  write->bytes = g_ptr_array_new_with_free_func ((GDestroyNotify) g_bytes_unref);
+  write->parameters = ports == self->shared->plan->parameters;
   for (gsize i = 0; i < n_values; i++)
     {
       GBytes *converted;
 
-      found[i] = rlx_port_find (ports, what, names[i], NULL, error);
-      if (found[i] == NULL)
-        return FALSE;
+      write->ports[i] = rlx_plan_port_find (ports, what, names[i], NULL, error);
+      if (write->ports[i] == NULL)
+        return NULL;
       if (!RLX_IS_TENSOR (values[i]))
         {
           g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "the value of %s “%s” is not a tensor", what, names[i]);
-          return FALSE;
+          return NULL;
         }
-      if (!rlx_port_check (found[i], what, values[i], error) ||
+      if (!rlx_plan_port_check (write->ports[i], what, values[i], error) ||
           (converted = rlx_tensor_to_device (values[i], names[i], error)) == NULL)
-        return FALSE;
-      g_ptr_array_add (bytes, converted);
+        return NULL;
+      g_ptr_array_add (write->bytes, converted);
     }
-  if (call.parameters && self->shared->plan->narrows->len > 0)
-    call.narrow = answers = find_answers (self->shared->plan, found, bytes);
-  rlx_gpu_invoke_sync (self->shared->gpu, write_call, &call);
-  return call.ok;
+  return &g_steal_pointer (&write)->access.job;
+}
+
+static RlxJob *
+parameters_new (RlxExecutable     *self,
+                const char *const *names,
+                RlxTensor        **values,
+                gsize              n_values,
+                GCancellable      *cancellable,
+                GError           **error)
+{
+  if (g_strv_length ((char **) names) != n_values)
+    {
+      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                   "%u names and %" G_GSIZE_FORMAT " values were given", g_strv_length ((char **) names), n_values);
+      return NULL;
+    }
+  return write_new (self, self->shared->plan->parameters, "parameter", names, values, n_values, cancellable, error);
 }
 
 /**
@@ -135,7 +218,7 @@ write_ports (RlxExecutable     *self,
  *
  * All parameters need a value before the first run. Runs that are queued
  * already still use the old values. On failure no parameter has changed, unless
- * the device itself failed.
+ * the device itself failed; when it was cancelled, all have changed or none.
  *
  * Returns: %TRUE on success
  *
@@ -149,17 +232,79 @@ rlx_executable_set_parameters (RlxExecutable     *self,
                                GCancellable      *cancellable,
                                GError           **error)
 {
+  const RlxPlan *plan;
+  RlxJob *job;
+
   g_return_val_if_fail (rlx_executable_is_compiled (self), FALSE);
   g_return_val_if_fail (names != NULL && (values != NULL || n_values == 0), FALSE);
+  g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), FALSE);
   g_return_val_if_fail (error == NULL || *error == NULL, FALSE);
 
-  if (g_strv_length ((char **) names) != n_values)
-    {
-      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                   "%u names and %" G_GSIZE_FORMAT " values were given", g_strv_length ((char **) names), n_values);
-      return FALSE;
-    }
-  return write_ports (self, self->shared->plan->parameters, "parameter", names, values, n_values, cancellable, error);
+  plan = self->shared->plan;
+  job = parameters_new (self, names, values, n_values, cancellable, error);
+  if (job == NULL)
+    return FALSE;
+  /* Here, where nobody else has to wait. */
+  if (plan->narrows->len > 0)
+    ((Write *) job)->narrow = find_answers (plan, ((Write *) job)->ports, ((Write *) job)->bytes);
+  return rlx_job_wait (job, error) != NULL;
+}
+
+/**
+ * rlx_executable_set_parameters_async:
+ * @self: an executable
+ * @names: (array zero-terminated=1): the names of parameters of the graph
+ * @values: (array length=n_values): a tensor for each name
+ * @n_values: the number of @values
+ * @cancellable: (nullable): a cancellable
+ * @callback: (scope async) (nullable): called when the parameters are set
+ * @user_data: data for @callback
+ *
+ * Gives parameters their values, without blocking.
+ *
+ * Runs that are begun after this call use the new values: nobody needs to wait for
+ * @callback.
+ *
+ * Since: 1.0
+ */
+void
+rlx_executable_set_parameters_async (RlxExecutable      *self,
+                                     const char *const  *names,
+                                     RlxTensor         **values,
+                                     gsize               n_values,
+                                     GCancellable       *cancellable,
+                                     GAsyncReadyCallback callback,
+                                     gpointer            user_data)
+{
+  GError *error = NULL;
+  RlxJob *job;
+
+  g_return_if_fail (rlx_executable_is_compiled (self));
+  g_return_if_fail (names != NULL && (values != NULL || n_values == 0));
+  g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
+
+  job = parameters_new (self, names, values, n_values, cancellable, &error);
+  rlx_job_start (job, error, self, rlx_executable_set_parameters_async, cancellable, callback, user_data);
+}
+
+/**
+ * rlx_executable_set_parameters_finish:
+ * @self: an executable
+ * @result: the result given to the callback
+ * @error: return location for an error
+ *
+ * Ends what [method@Rlx.Executable.set_parameters_async] began.
+ *
+ * Returns: %TRUE on success
+ *
+ * Since: 1.0
+ */
+gboolean
+rlx_executable_set_parameters_finish (RlxExecutable *self,
+                                      GAsyncResult  *result,
+                                      GError       **error)
+{
+  return access_finish (self, result, error) != NULL;
 }
 
 /**
@@ -183,12 +328,86 @@ rlx_executable_write_state (RlxExecutable *self,
                             GCancellable  *cancellable,
                             GError       **error)
 {
+  RlxJob *job;
+
   g_return_val_if_fail (rlx_executable_is_compiled (self), FALSE);
   g_return_val_if_fail (name != NULL, FALSE);
   g_return_val_if_fail (RLX_IS_TENSOR (value), FALSE);
+  g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), FALSE);
   g_return_val_if_fail (error == NULL || *error == NULL, FALSE);
 
-  return write_ports (self, self->shared->plan->states, "state", &name, &value, 1, cancellable, error);
+  job = write_new (self, self->shared->plan->states, "state", &name, &value, 1, cancellable, error);
+  return job != NULL && rlx_job_wait (job, error) != NULL;
+}
+
+/**
+ * rlx_executable_write_state_async:
+ * @self: an executable
+ * @name: the name of a state of the graph
+ * @value: its new value
+ * @cancellable: (nullable): a cancellable
+ * @callback: (scope async) (nullable): called when the state has the value
+ * @user_data: data for @callback
+ *
+ * Replaces the value of a state, without blocking.
+ *
+ * Since: 1.0
+ */
+void
+rlx_executable_write_state_async (RlxExecutable      *self,
+                                  const char         *name,
+                                  RlxTensor          *value,
+                                  GCancellable       *cancellable,
+                                  GAsyncReadyCallback callback,
+                                  gpointer            user_data)
+{
+  GError *error = NULL;
+  RlxJob *job;
+
+  g_return_if_fail (rlx_executable_is_compiled (self));
+  g_return_if_fail (name != NULL);
+  g_return_if_fail (RLX_IS_TENSOR (value));
+  g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
+
+  job = write_new (self, self->shared->plan->states, "state", &name, &value, 1, cancellable, &error);
+  rlx_job_start (job, error, self, rlx_executable_write_state_async, cancellable, callback, user_data);
+}
+
+/**
+ * rlx_executable_write_state_finish:
+ * @self: an executable
+ * @result: the result given to the callback
+ * @error: return location for an error
+ *
+ * Ends what [method@Rlx.Executable.write_state_async] began.
+ *
+ * Returns: %TRUE on success
+ *
+ * Since: 1.0
+ */
+gboolean
+rlx_executable_write_state_finish (RlxExecutable *self,
+                                   GAsyncResult  *result,
+                                   GError       **error)
+{
+  return access_finish (self, result, error) != NULL;
+}
+
+static RlxJob *
+reset_new (RlxExecutable *self,
+           GCancellable  *cancellable,
+           GError       **error)
+{
+  const GArray *states = self->shared->plan->states;
+  g_autofree const char **names = g_new0 (const char *, states->len + 1);
+  g_autofree RlxTensor **values = g_new0 (RlxTensor *, states->len + 1);
+
+  for (guint i = 0; i < states->len; i++)
+    {
+      names[i] = g_array_index (states, RlxPlanPort, i).name;
+      values[i] = rlx_plan_get_slot (self->shared->plan, g_array_index (states, RlxPlanPort, i).slot)->leaf->data;
+    }
+  return write_new (self, states, "state", names, values, states->len, cancellable, error);
 }
 
 /**
@@ -208,41 +427,119 @@ rlx_executable_reset_state (RlxExecutable *self,
                             GCancellable  *cancellable,
                             GError       **error)
 {
-  const GArray *states;
-  g_autofree const char **names = NULL;
-  g_autofree RlxTensor **values = NULL;
+  RlxJob *job;
 
   g_return_val_if_fail (rlx_executable_is_compiled (self), FALSE);
+  g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), FALSE);
   g_return_val_if_fail (error == NULL || *error == NULL, FALSE);
 
-  states = self->shared->plan->states;
-  names = g_new0 (const char *, states->len + 1);
-  values = g_new0 (RlxTensor *, states->len + 1);
-  for (guint i = 0; i < states->len; i++)
-    {
-      names[i] = g_array_index (states, RlxPort, i).name;
-      values[i] = rlx_plan_get_slot (self->shared->plan, g_array_index (states, RlxPort, i).slot)->leaf->data;
-    }
-  return write_ports (self, states, "state", names, values, states->len, cancellable, error);
+  job = reset_new (self, cancellable, error);
+  return job != NULL && rlx_job_wait (job, error) != NULL;
 }
+
+/**
+ * rlx_executable_reset_state_async:
+ * @self: an executable
+ * @cancellable: (nullable): a cancellable
+ * @callback: (scope async) (nullable): called when the states have their values
+ * @user_data: data for @callback
+ *
+ * Gives every state its initial value again, without blocking.
+ *
+ * Since: 1.0
+ */
+void
+rlx_executable_reset_state_async (RlxExecutable      *self,
+                                  GCancellable       *cancellable,
+                                  GAsyncReadyCallback callback,
+                                  gpointer            user_data)
+{
+  GError *error = NULL;
+  RlxJob *job;
+
+  g_return_if_fail (rlx_executable_is_compiled (self));
+  g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
+
+  job = reset_new (self, cancellable, &error);
+  rlx_job_start (job, error, self, rlx_executable_reset_state_async, cancellable, callback, user_data);
+}
+
+/**
+ * rlx_executable_reset_state_finish:
+ * @self: an executable
+ * @result: the result given to the callback
+ * @error: return location for an error
+ *
+ * Ends what [method@Rlx.Executable.reset_state_async] began.
+ *
+ * Returns: %TRUE on success
+ *
+ * Since: 1.0
+ */
+gboolean
+rlx_executable_reset_state_finish (RlxExecutable *self,
+                                   GAsyncResult  *result,
+                                   GError       **error)
+{
+  return access_finish (self, result, error) != NULL;
+}
+
+/* ---- reading --------------------------------------------------------------------------- */
 
 typedef struct
 {
-  RlxExecutable *self;
-  RlxGpuDownload download;
-  GCancellable *cancellable;
-  GError **error;
-  gboolean ok;
-} ReadCall;
+  Access access;
+  const RlxPlanPort *port;
+} Read;
 
 static void
-read_call (RlxGpu  *gpu,
-           gpointer data)
+read_free (RlxJob *job)
 {
-  ReadCall *call = data;
-  RlxGpuJob job = { .downloads = &call->download, .n_downloads = 1 };
+  access_free (&((Read *) job)->access);
+}
 
-  call->ok = rlx_gpu_execute (gpu, &job, call->cancellable, call->error);
+static gpointer
+read_work (RlxJob  *job,
+           GError **error)
+{
+  RlxExecutable *self = ((Read *) job)->access.executable;
+  const RlxPlanPort *port = ((Read *) job)->port;
+  const RlxSlot *slot = rlx_plan_get_slot (self->shared->plan, port->slot);
+  gsize size = rlx_type_n_device_bytes (&port->type);
+  g_autofree gpointer bytes = NULL;
+
+  if (size > 0)
+    {
+      RlxGpuDownload download = { rlx_executable_get_buffer (self, slot->buffer), slot->offset, size, NULL };
+      RlxGpuJob work = { .downloads = &download, .n_downloads = 1, .timeout_us = self->shared->timeout_us };
+
+      download.data = bytes = g_try_malloc (size);
+      if (bytes == NULL)
+        {
+          g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_LIMIT,
+                       "no memory for state “%s” of %" G_GSIZE_FORMAT " bytes", port->name, size);
+          return NULL;
+        }
+      if (!rlx_gpu_execute (self->shared->gpu, &work, job->cancellable, error))
+        return NULL;
+    }
+  return rlx_tensor_new_from_device (port->type.dtype, port->type.dims, port->type.rank, g_steal_pointer (&bytes), error);
+}
+
+static RlxJob *
+read_new (RlxExecutable *self,
+          const char    *name,
+          GCancellable  *cancellable,
+          GError       **error)
+{
+  const RlxPlanPort *port = rlx_plan_port_find (self->shared->plan->states, "state", name, NULL, error);
+  Read *read;
+
+  if (port == NULL)
+    return NULL;
+  read = access_new (sizeof (Read), self, read_work, g_object_unref, read_free, cancellable);
+  read->port = port;
+  return &read->access.job;
 }
 
 /**
@@ -264,34 +561,63 @@ rlx_executable_read_state (RlxExecutable *self,
                            GCancellable  *cancellable,
                            GError       **error)
 {
-  const RlxPort *port;
-  const RlxSlot *slot;
-  g_autofree gpointer bytes = NULL;
-  gsize size;
-  ReadCall call;
+  RlxJob *job;
 
   g_return_val_if_fail (rlx_executable_is_compiled (self), NULL);
   g_return_val_if_fail (name != NULL, NULL);
+  g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), NULL);
   g_return_val_if_fail (error == NULL || *error == NULL, NULL);
 
-  port = rlx_port_find (self->shared->plan->states, "state", name, NULL, error);
-  if (port == NULL)
-    return NULL;
-  slot = rlx_plan_get_slot (self->shared->plan, port->slot);
-  size = rlx_type_n_device_bytes (&port->type);
-  if (size > 0)
-    {
-      bytes = g_try_malloc (size);
-      if (bytes == NULL)
-        {
-          g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_LIMIT,
-                       "no memory for state “%s” of %" G_GSIZE_FORMAT " bytes", name, size);
-          return NULL;
-        }
-      call = (ReadCall) { self, { rlx_executable_get_buffer (self, slot->buffer), slot->offset, size, bytes }, cancellable, error, FALSE };
-      rlx_gpu_invoke_sync (self->shared->gpu, read_call, &call);
-      if (!call.ok)
-        return NULL;
-    }
-  return rlx_tensor_new_from_device (port->type.dtype, port->type.dims, port->type.rank, g_steal_pointer (&bytes), error);
+  job = read_new (self, name, cancellable, error);
+  return job != NULL ? rlx_job_wait (job, error) : NULL;
+}
+
+/**
+ * rlx_executable_read_state_async:
+ * @self: an executable
+ * @name: the name of a state of the graph
+ * @cancellable: (nullable): a cancellable
+ * @callback: (scope async) (nullable): called when the value is there
+ * @user_data: data for @callback
+ *
+ * Gets the value a state has after the runs that are queued now, without blocking.
+ *
+ * Since: 1.0
+ */
+void
+rlx_executable_read_state_async (RlxExecutable      *self,
+                                 const char         *name,
+                                 GCancellable       *cancellable,
+                                 GAsyncReadyCallback callback,
+                                 gpointer            user_data)
+{
+  GError *error = NULL;
+  RlxJob *job;
+
+  g_return_if_fail (rlx_executable_is_compiled (self));
+  g_return_if_fail (name != NULL);
+  g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
+
+  job = read_new (self, name, cancellable, &error);
+  rlx_job_start (job, error, self, rlx_executable_read_state_async, cancellable, callback, user_data);
+}
+
+/**
+ * rlx_executable_read_state_finish:
+ * @self: an executable
+ * @result: the result given to the callback
+ * @error: return location for an error
+ *
+ * Ends what [method@Rlx.Executable.read_state_async] began.
+ *
+ * Returns: (transfer full): the value
+ *
+ * Since: 1.0
+ */
+RlxTensor *
+rlx_executable_read_state_finish (RlxExecutable *self,
+                                  GAsyncResult  *result,
+                                  GError       **error)
+{
+  return access_finish (self, result, error);
 }

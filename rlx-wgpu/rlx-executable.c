@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "rlx-job-private.h"
 #include "rlx-upload-private.h"
 
 /**
@@ -30,8 +31,13 @@ enum
   PROP_ARENA_SIZE,
   PROP_DEVICE,
   PROP_ESTIMATE,
+  PROP_INPUTS,
   PROP_N_DISPATCHES,
+  PROP_OUTPUTS,
+  PROP_PARAMETERS,
+  PROP_PROFILE,
   PROP_PROFILING,
+  PROP_STATES,
   PROP_WEIGHTS_SIZE,
   N_PROPS
 };
@@ -91,7 +97,7 @@ make_bind_groups (RlxExecutable *self,
       self->fork.dispatches[i] = (RlxGpuDispatch) {
         shared->pipelines[i], group,
         { step->grid[0], step->grid[1], step->grid[2] },
-        rlx_step_estimate (step, &shared->figures),
+        rlx_step_estimate (step, &shared->speeds),
       };
     }
 
@@ -116,7 +122,7 @@ upload_states (RlxExecutable *self,
 
   for (guint i = 0; i < plan->states->len; i++)
     {
-      const RlxPort *state = &g_array_index (plan->states, RlxPort, i);
+      const RlxPlanPort *state = &g_array_index (plan->states, RlxPlanPort, i);
       const RlxSlot *slot = rlx_plan_get_slot (plan, state->slot);
 
       if (!rlx_upload_tensor (self->shared->gpu, rlx_executable_get_buffer (self, slot->buffer), slot, state->name, slot->leaf->data, error))
@@ -172,6 +178,7 @@ rlx_executable_run_prologue (RlxExecutable *self,
   RlxGpuJob job = {
     .dispatches = self->fork.dispatches,
     .n_dispatches = self->shared->plan->n_prologue,
+    .timeout_us = self->shared->timeout_us,
   };
 
   if (!self->shared->stale)
@@ -200,17 +207,33 @@ prologue_call (RlxGpu  *gpu,
 }
 
 RlxExecutable *
-rlx_executable_new (RlxDevice           *device,
-                    RlxPlan             *plan,
-                    const RlxGpuFigures *figures,
-                    GCancellable        *cancellable,
-                    GError             **error)
+rlx_executable_new (RlxDevice                *device,
+                    RlxPlan                  *plan,
+                    const RlxSpeeds          *speeds,
+                    const RlxCompileSettings *settings,
+                    GCancellable             *cancellable,
+                    GError                  **error)
 {
-  RlxProgram *shared = rlx_program_new (rlx_device_get_gpu (device), plan, figures, cancellable, error);
-  g_autoptr(RlxExecutable) self = shared ? executable_new (device, shared, error) : NULL;
+  guint64 needed = rlx_plan_buffer_bytes (plan, TRUE) + rlx_plan_buffer_bytes (plan, FALSE);
+  g_autoptr(RlxExecutable) self = NULL;
+  RlxProgram *shared;
 
+  if (settings->memory_limit > 0 && needed > settings->memory_limit)
+    {
+      g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_OUT_OF_MEMORY,
+                   "the graph needs %" G_GUINT64_FORMAT " bytes of device memory; the limit is %" G_GUINT64_FORMAT,
+                   needed, settings->memory_limit);
+      rlx_plan_free (plan);
+      return NULL;
+    }
+  shared = rlx_program_new (rlx_device_get_gpu (device), plan, speeds, cancellable, error);
+  if (shared == NULL)
+    return NULL;
+  shared->timeout_us = (guint64) (settings->timeout * G_USEC_PER_SEC);
+  self = executable_new (device, shared, error);
   if (self == NULL)
     return NULL;
+  self->profiling = settings->profiling;
   /* With parameters the prologue waits until they have values. */
   if (plan->parameters->len == 0)
     {
@@ -223,9 +246,23 @@ rlx_executable_new (RlxDevice           *device,
   return g_steal_pointer (&self);
 }
 
+static gpointer
+make_fork (gpointer      data,
+           GCancellable *cancellable,
+           GError      **error)
+{
+  RlxExecutable *self = data;
+
+  if (g_cancellable_set_error_if_cancelled (cancellable, error))
+    return NULL;
+  g_atomic_ref_count_inc (&self->shared->ref_count);
+  return executable_new (self->device, self->shared, error);
+}
+
 /**
  * rlx_executable_fork:
  * @self: an executable
+ * @cancellable: (nullable): a cancellable
  * @error: return location for an error
  *
  * Makes an executable that shares the weights of this one and has activation
@@ -240,13 +277,62 @@ rlx_executable_new (RlxDevice           *device,
  */
 RlxExecutable *
 rlx_executable_fork (RlxExecutable *self,
+                     GCancellable  *cancellable,
                      GError       **error)
 {
   g_return_val_if_fail (rlx_executable_is_compiled (self), NULL);
+  g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), NULL);
   g_return_val_if_fail (error == NULL || *error == NULL, NULL);
 
-  g_atomic_ref_count_inc (&self->shared->ref_count);
-  return executable_new (self->device, self->shared, error);
+  return rlx_thread_wait (make_fork, g_object_unref, g_object_ref (self), g_object_unref, cancellable, error);
+}
+
+/**
+ * rlx_executable_fork_async:
+ * @self: an executable
+ * @cancellable: (nullable): a cancellable
+ * @callback: (scope async) (nullable): called when the executable is there
+ * @user_data: data for @callback
+ *
+ * Makes an executable that shares the weights of this one, without blocking; see
+ * [method@Rlx.Executable.fork].
+ *
+ * Since: 1.0
+ */
+void
+rlx_executable_fork_async (RlxExecutable      *self,
+                           GCancellable       *cancellable,
+                           GAsyncReadyCallback callback,
+                           gpointer            user_data)
+{
+  g_return_if_fail (rlx_executable_is_compiled (self));
+  g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
+
+  rlx_thread_start (self, rlx_executable_fork_async, make_fork, g_object_unref, g_object_ref (self), g_object_unref,
+                    cancellable, callback, user_data);
+}
+
+/**
+ * rlx_executable_fork_finish:
+ * @self: an executable
+ * @result: the result given to the callback
+ * @error: return location for an error
+ *
+ * Ends what [method@Rlx.Executable.fork_async] began.
+ *
+ * Returns: (transfer full): a new executable
+ *
+ * Since: 1.0
+ */
+RlxExecutable *
+rlx_executable_fork_finish (RlxExecutable *self,
+                            GAsyncResult  *result,
+                            GError       **error)
+{
+  g_return_val_if_fail (rlx_executable_is_compiled (self), NULL);
+  g_return_val_if_fail (g_task_is_valid (result, self), NULL);
+
+  return g_task_propagate_pointer (G_TASK (result), error);
 }
 
 static void
@@ -302,8 +388,23 @@ rlx_executable_get_property (GObject    *object,
     case PROP_N_DISPATCHES:
       g_value_set_uint (value, rlx_executable_get_n_dispatches (self));
       break;
+    case PROP_PROFILE:
+      g_value_take_object (value, rlx_executable_dup_profile (self));
+      break;
     case PROP_PROFILING:
       g_value_set_boolean (value, rlx_executable_get_profiling (self));
+      break;
+    case PROP_INPUTS:
+      g_value_set_object (value, rlx_executable_get_inputs (self));
+      break;
+    case PROP_OUTPUTS:
+      g_value_set_object (value, rlx_executable_get_outputs (self));
+      break;
+    case PROP_PARAMETERS:
+      g_value_set_object (value, rlx_executable_get_parameters (self));
+      break;
+    case PROP_STATES:
+      g_value_set_object (value, rlx_executable_get_states (self));
       break;
     case PROP_WEIGHTS_SIZE:
       g_value_set_uint64 (value, rlx_executable_get_weights_size (self));
@@ -373,6 +474,15 @@ rlx_executable_class_init (RlxExecutableClass *klass)
    */
   properties[PROP_N_DISPATCHES] = g_param_spec_uint ("n-dispatches", NULL, NULL, 0, G_MAXUINT, 0, flags);
   /**
+   * RlxExecutable:profile:
+   *
+   * The profile of the last run that was timed, or %NULL; no notification is
+   * emitted.
+   *
+   * Since: 1.0
+   */
+  properties[PROP_PROFILE] = g_param_spec_object ("profile", NULL, NULL, RLX_TYPE_PROFILE, flags);
+  /**
    * RlxExecutable:profiling:
    *
    * Whether runs are timed kernel by kernel; slower.
@@ -380,6 +490,38 @@ rlx_executable_class_init (RlxExecutableClass *klass)
    * Since: 1.0
    */
   properties[PROP_PROFILING] = g_param_spec_boolean ("profiling", NULL, NULL, FALSE, flags | G_PARAM_WRITABLE);
+  /**
+   * RlxExecutable:inputs:
+   *
+   * The inputs, a list of [class@Rlx.Port] in the order a run takes them.
+   *
+   * Since: 1.0
+   */
+  properties[PROP_INPUTS] = g_param_spec_object ("inputs", NULL, NULL, G_TYPE_LIST_MODEL, flags);
+  /**
+   * RlxExecutable:outputs:
+   *
+   * The outputs, a list of [class@Rlx.Port] in the order a run gives them.
+   *
+   * Since: 1.0
+   */
+  properties[PROP_OUTPUTS] = g_param_spec_object ("outputs", NULL, NULL, G_TYPE_LIST_MODEL, flags);
+  /**
+   * RlxExecutable:parameters:
+   *
+   * The parameters, a list of [class@Rlx.Port].
+   *
+   * Since: 1.0
+   */
+  properties[PROP_PARAMETERS] = g_param_spec_object ("parameters", NULL, NULL, G_TYPE_LIST_MODEL, flags);
+  /**
+   * RlxExecutable:states:
+   *
+   * The states, a list of [class@Rlx.Port].
+   *
+   * Since: 1.0
+   */
+  properties[PROP_STATES] = g_param_spec_object ("states", NULL, NULL, G_TYPE_LIST_MODEL, flags);
   /**
    * RlxExecutable:weights-size:
    *

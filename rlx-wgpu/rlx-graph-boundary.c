@@ -43,12 +43,13 @@ graph_named_leaf (RlxGraph      *self,
                   GError       **error)
 {
   RlxTensorType type = { .dtype = data_type, .rank = (guint) MIN (n_dims, RLX_MAX_RANK) };
+  g_autoptr(RlxGraphLock) lock = NULL;
   GError *failure = NULL;
   guint64 n_elements;
   gsize n_bytes;
 
-  if (!rlx_graph_check_editable (self, op->name, error) ||
-      !rlx_graph_check_name (self, op->name, name, self->leaf_names, error) ||
+  lock = rlx_graph_lock (self);
+  if (!rlx_graph_check_name (self, op->name, name, self->leaf_names, error) ||
       !rlx_graph_check_room (self, op->name, 1, error))
     return NULL;
 
@@ -212,19 +213,20 @@ rlx_graph_constant (RlxGraph   *self,
                     RlxTensor  *tensor,
                     GError    **error)
 {
+  g_autoptr(RlxGraphLock) lock = NULL;
   RlxTensorType type;
 
   g_return_val_if_fail (RLX_IS_GRAPH (self), NULL);
   g_return_val_if_fail (tensor == NULL || RLX_IS_TENSOR (tensor), NULL);
 
+  lock = rlx_graph_lock (self);
   if (tensor == NULL)
     {
       rlx_graph_note_null (self, "constant", "tensor");
       return NULL;
     }
 
-  if (!rlx_graph_check_editable (self, "constant", error) ||
-      !check_narrow (self, "constant", tensor, error) ||
+  if (!check_narrow (self, "constant", tensor, error) ||
       !rlx_graph_check_room (self, "constant", 1, error))
     return NULL;
 
@@ -260,12 +262,11 @@ rlx_graph_scalar (RlxGraph     *self,
 
   g_return_val_if_fail (RLX_IS_GRAPH (self), NULL);
 
-  if (!rlx_graph_check_editable (self, "scalar", error))
-    return NULL;
-
   tensor = rlx_tensor_new_scalar (data_type, value, &failure);
   if (tensor == NULL)
     {
+      g_autoptr(RlxGraphLock) lock = rlx_graph_lock (self);
+
       g_prefix_error (&failure, "scalar: ");
       rlx_graph_fail (self, failure, error);
       return NULL;
@@ -299,20 +300,21 @@ rlx_graph_state (RlxGraph    *self,
                  RlxTensor   *initial,
                  GError     **error)
 {
+  g_autoptr(RlxGraphLock) lock = NULL;
   RlxTensorType type;
 
   g_return_val_if_fail (RLX_IS_GRAPH (self), NULL);
   g_return_val_if_fail (name != NULL, NULL);
   g_return_val_if_fail (initial == NULL || RLX_IS_TENSOR (initial), NULL);
 
+  lock = rlx_graph_lock (self);
   if (initial == NULL)
     {
       rlx_graph_note_null (self, "state", "initial");
       return NULL;
     }
 
-  if (!rlx_graph_check_editable (self, "state", error) ||
-      !rlx_graph_check_name (self, "state", name, self->leaf_names, error) ||
+  if (!rlx_graph_check_name (self, "state", name, self->leaf_names, error) ||
       !check_narrow (self, "state", initial, error) ||
       !rlx_graph_check_room (self, "state", 1, error))
     return NULL;
@@ -350,6 +352,7 @@ rlx_graph_assign (RlxGraph  *self,
                   RlxNode   *value,
                   GError   **error)
 {
+  g_autoptr(RlxGraphLock) lock = NULL;
   RlxIrValue *to, *from;
   g_autofree char *described = NULL;
   g_autofree char *to_type = NULL;
@@ -359,14 +362,14 @@ rlx_graph_assign (RlxGraph  *self,
   g_return_val_if_fail (state == NULL || RLX_IS_NODE (state), FALSE);
   g_return_val_if_fail (value == NULL || RLX_IS_NODE (value), FALSE);
 
+  lock = rlx_graph_lock (self);
   if (state == NULL || value == NULL)
     {
       rlx_graph_note_null (self, "assign", state == NULL ? "state" : "value");
       return FALSE;
     }
 
-  if (!rlx_graph_check_editable (self, "assign", error) ||
-      !rlx_graph_check_owner (self, "assign", "state", state, error) ||
+  if (!rlx_graph_check_owner (self, "assign", "state", state, error) ||
       !rlx_graph_check_owner (self, "assign", "value", value, error))
     return FALSE;
 
@@ -409,47 +412,48 @@ rlx_graph_assign (RlxGraph  *self,
  * @self: a graph
  * @name: the name of the output
  * @node: the value
+ * @error: where to store an error
  *
  * Makes a value a result of the graph.
  *
  * The name is any text of 1 to 255 bytes that no other output has; an output
  * may have the name of an input. A value can be an output under several names.
  *
- * The method cannot report an error. If @node is %NULL, because the method that
- * should have made it failed, or the name cannot be taken, the graph remembers
- * an error, if it does not have one yet: [method@Rlx.Graph.check] and compiling
- * report it.
+ * Returns: true on success, false with an error, and false alone when @node is
+ *   %NULL
  *
  * Since: 1.0
  */
-void
-rlx_graph_output (RlxGraph   *self,
-                  const char *name,
-                  RlxNode    *node)
+gboolean
+rlx_graph_output (RlxGraph    *self,
+                  const char  *name,
+                  RlxNode     *node,
+                  GError     **error)
 {
+  g_autoptr(RlxGraphLock) lock = NULL;
   g_autofree char *quoted = NULL;
   g_autofree char *what = NULL;
 
-  g_return_if_fail (RLX_IS_GRAPH (self));
-  g_return_if_fail (name != NULL);
-  g_return_if_fail (node == NULL || RLX_IS_NODE (node));
+  g_return_val_if_fail (RLX_IS_GRAPH (self), FALSE);
+  g_return_val_if_fail (name != NULL, FALSE);
+  g_return_val_if_fail (node == NULL || RLX_IS_NODE (node), FALSE);
 
   quoted = rlx_quote_text (name, -1);
   what = g_strconcat ("output ", quoted, NULL);
 
-  if (!rlx_graph_check_editable (self, what, NULL))
-    return;
-
+  lock = rlx_graph_lock (self);
   if (node == NULL)
     {
       rlx_graph_note_null (self, what, "node");
-      return;
+      return FALSE;
     }
 
-  if (!rlx_graph_check_name (self, "output", name, self->output_names, NULL) ||
-      !rlx_graph_check_owner (self, what, "node", node, NULL))
-    return;
+  if (!rlx_graph_check_name (self, "output", name, self->output_names, error) ||
+      !rlx_graph_check_owner (self, what, "node", node, error))
+    return FALSE;
 
   rlx_ir_add_output (self->ir, name, rlx_node_get_value (node));
   g_hash_table_insert (self->output_names, g_strdup (name), node);
+
+  return TRUE;
 }

@@ -59,7 +59,7 @@ infer_and_append (RlxGraph      *self,
                   const RlxOp   *op,
                   RlxNode      **inputs,
                   guint          n_given,
-                  RlxAttrValue **attrs,
+                  gpointer      *attrs,
                   GError       **error)
 {
   /* Optional operands at the end may be left out. */
@@ -120,38 +120,47 @@ infer_and_append (RlxGraph      *self,
                         (const RlxTensorType *) self->result_types->data, self->result_types->len);
 }
 
-/* The new node, and in @graph the graph it went into. */
+/* Puts the graph of the first operand that has one where there is none. */
+static gboolean
+find_graph (RlxGraph **graph,
+            RlxNode  **inputs,
+            gsize      n_inputs)
+{
+  g_return_val_if_fail (*graph == NULL || RLX_IS_GRAPH (*graph), FALSE);
+  g_return_val_if_fail (inputs != NULL || n_inputs == 0, FALSE);
+
+  for (gsize i = 0; i < n_inputs; i++)
+    {
+      g_return_val_if_fail (inputs[i] == NULL || RLX_IS_NODE (inputs[i]), FALSE);
+
+      if (*graph == NULL && inputs[i] != NULL)
+        *graph = rlx_node_get_graph (inputs[i]);
+    }
+
+  return TRUE;
+}
+
+/* Called with the lock of @self, if there is a graph. */
 static RlxIrNode *
-graph_call (RlxGraph     **graph,
+graph_call (RlxGraph      *self,
             const RlxOp   *op,
             RlxNode      **inputs,
             gsize          n_inputs,
-            RlxAttrValue **attrs,
+            gpointer      *attrs,
             GError       **error)
 {
-  RlxGraph *self = *graph;
   RlxIrNode *ir_node;
   gboolean variadic = (op->flags & RLX_OP_VARIADIC) != 0;
   gboolean any = FALSE;
   gsize missing = n_inputs;
   gsize n_required = op->n_inputs;
 
-  g_return_val_if_fail (self == NULL || RLX_IS_GRAPH (self), NULL);
-  g_return_val_if_fail (inputs != NULL || n_inputs == 0, NULL);
-
   for (gsize i = 0; i < n_inputs; i++)
     {
-      if (inputs[i] == NULL)
-        {
-          if (missing == n_inputs && !input_def (op, i)->optional)
-            missing = i;
-          continue;
-        }
-
-      g_return_val_if_fail (RLX_IS_NODE (inputs[i]), NULL);
-      any = TRUE;
-      if (self == NULL)
-        self = rlx_node_get_graph (inputs[i]);
+      if (inputs[i] != NULL)
+        any = TRUE;
+      else if (missing == n_inputs && !input_def (op, i)->optional)
+        missing = i;
     }
 
   if (missing < n_inputs)
@@ -164,12 +173,9 @@ graph_call (RlxGraph     **graph,
     {
       if (any)
         rlx_graph_fail_printf (NULL, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                               "%s: the graph of the operands does not exist any more", op->name);
+                               "%s: the operands belong to no graph", op->name);
       return NULL;
     }
-
-  if (!rlx_graph_check_editable (self, op->name, error))
-    return NULL;
 
   while (!variadic && n_required > 0 && op->inputs[n_required - 1].optional)
     n_required--;
@@ -187,24 +193,16 @@ graph_call (RlxGraph     **graph,
   if (n_inputs > MAX_OPERANDS)
     {
       rlx_graph_fail_printf (self, error, RLX_GRAPH_ERROR_LIMIT,
-                             "%s: %" G_GSIZE_FORMAT " operands are given, the limit is %d", op->name, n_inputs, MAX_OPERANDS);
+                             "%s: %" G_GSIZE_FORMAT " operands are given; the limit is %d", op->name, n_inputs, MAX_OPERANDS);
       return NULL;
     }
 
   if (*attrs == NULL && op->n_attrs > 0)
     *attrs = rlx_attrs_new (op);
 
-  /* In C any number is a boolean. */
-  for (guint i = 0; i < op->n_attrs; i++)
-    if (op->attrs[i].kind == RLX_ATTR_BOOL)
-      (*attrs)[i].i = (*attrs)[i].i != 0;
-
   ir_node = infer_and_append (self, op, inputs, (guint) n_inputs, attrs, error);
-  if (ir_node == NULL)
-    return NULL;
-
-  rlx_graph_add_nodes (self, ir_node);
-  *graph = self;
+  if (ir_node != NULL)
+    rlx_graph_add_nodes (self, ir_node);
 
   return ir_node;
 }
@@ -214,11 +212,17 @@ rlx_graph_call (RlxGraph      *graph,
                 const RlxOp   *op,
                 RlxNode      **inputs,
                 gsize          n_inputs,
-                RlxAttrValue  *attrs,
+                gpointer       attrs,
                 GError       **error)
 {
-  RlxIrNode *ir_node = graph_call (&graph, op, inputs, n_inputs, &attrs, error);
+  g_autoptr(RlxGraphLock) lock = NULL;
+  RlxIrNode *ir_node = NULL;
 
+  if (find_graph (&graph, inputs, n_inputs))
+    {
+      lock = graph != NULL ? rlx_graph_lock (graph) : NULL;
+      ir_node = graph_call (graph, op, inputs, n_inputs, &attrs, error);
+    }
   rlx_attrs_free (op, attrs);
 
   return ir_node != NULL ? rlx_graph_get_node (graph, &ir_node->outputs[0]) : NULL;
@@ -229,13 +233,19 @@ rlx_graph_call_many (RlxGraph      *graph,
                      const RlxOp   *op,
                      RlxNode      **inputs,
                      gsize          n_inputs,
-                     RlxAttrValue  *attrs,
+                     gpointer       attrs,
                      gsize         *n_outputs,
                      GError       **error)
 {
-  RlxIrNode *ir_node = graph_call (&graph, op, inputs, n_inputs, &attrs, error);
+  g_autoptr(RlxGraphLock) lock = NULL;
+  RlxIrNode *ir_node = NULL;
   RlxNode **results;
 
+  if (find_graph (&graph, inputs, n_inputs))
+    {
+      lock = graph != NULL ? rlx_graph_lock (graph) : NULL;
+      ir_node = graph_call (graph, op, inputs, n_inputs, &attrs, error);
+    }
   rlx_attrs_free (op, attrs);
   if (n_outputs != NULL)
     *n_outputs = 0;
@@ -302,7 +312,7 @@ rlx_graph_add_op (RlxGraph    *self,
 {
   g_autoptr(GVariant) sunk = attributes != NULL ? g_variant_ref_sink (attributes) : NULL;
   const RlxOp *row;
-  RlxAttrValue *attrs;
+  gpointer attrs;
   GError *failure = NULL;
 
   if (n_outputs != NULL)
@@ -317,6 +327,7 @@ rlx_graph_add_op (RlxGraph    *self,
     {
       g_autofree char *quoted = rlx_quote_text (op, -1);
       const char *close = rlx_op_suggest (op);
+      g_autoptr(RlxGraphLock) lock = rlx_graph_lock (self);
 
       rlx_graph_fail_printf (self, error, RLX_GRAPH_ERROR_NOT_FOUND,
                              "There is no operator %s%s%s%s", quoted,
@@ -326,6 +337,8 @@ rlx_graph_add_op (RlxGraph    *self,
 
   if (row->flags & RLX_OP_LEAF)
     {
+      g_autoptr(RlxGraphLock) lock = rlx_graph_lock (self);
+
       rlx_graph_fail_printf (self, error, RLX_GRAPH_ERROR_UNSUPPORTED,
                              "“%s” cannot be added as an operator: use rlx_graph_%s()", row->name, row->name);
       return NULL;
@@ -334,6 +347,8 @@ rlx_graph_add_op (RlxGraph    *self,
   attrs = rlx_attrs_new_from_variant (row, sunk, &failure);
   if (attrs == NULL)
     {
+      g_autoptr(RlxGraphLock) lock = rlx_graph_lock (self);
+
       rlx_graph_fail (self, failure, error);
       return NULL;
     }

@@ -7,6 +7,7 @@
 
 #include "rlx-enum-types.h"
 #include "rlx-graph-private.h"
+#include "passes/rlx-passes-private.h"
 #include "util/rlx-debug-private.h"
 
 #include <string.h>
@@ -27,7 +28,7 @@
  * RlxNode *x = rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, shape, 2, &error);
  * RlxNode *w = rlx_graph_constant (graph, weights, &error);
  *
- * rlx_graph_output (graph, "y", rlx_node_relu (rlx_node_matmul (x, w, &error), &error));
+ * rlx_graph_output (graph, "y", rlx_node_relu (rlx_node_matmul (x, w, NULL, &error), &error), &error);
  * ```
  *
  * ```python
@@ -47,15 +48,23 @@
  * is `NULL` where one is required counts as such a failure: it is taken for the
  * result of a method that failed before, and reported that.
  *
- * In C, if an error is already stored where @error points, it stays.
+ * In C, if an error is already stored where @error points, it stays: a program may
+ * make many calls and look at the error once. That is so for what adds to a graph
+ * only; all other functions follow the usual rule and want a place that is empty.
  *
  * ## Nodes
  *
  * The graph owns its nodes, and is a [iface@Gio.ListModel] of them, in the order
- * in which they were added. Nodes cannot be removed, and none can be added once
- * the graph has been compiled.
+ * in which they were added. Nodes cannot be removed. Whoever has a reference to a
+ * node has the graph as well: it stays until all of them are given back.
  *
- * A graph is not meant to be used by several threads at a time.
+ * Compiling takes the graph as it is then. Nodes that are added later are in what
+ * is compiled later.
+ *
+ * ## Threads
+ *
+ * Several threads may use a graph and its nodes: their calls take turns. Signals
+ * are emitted by the thread that caused them.
  *
  * Since: 1.0
  */
@@ -79,20 +88,36 @@ static void list_model_init (GListModelInterface *iface);
 G_DEFINE_FINAL_TYPE_WITH_CODE (RlxGraph, rlx_graph, G_TYPE_OBJECT,
                                G_IMPLEMENT_INTERFACE (G_TYPE_LIST_MODEL, list_model_init))
 
+/* A node that somebody has a reference to keeps its graph, but one that only the
+ * graph has does not, or neither would ever go. */
+static void
+on_toggle (gpointer  data,
+           GObject  *node G_GNUC_UNUSED,
+           gboolean  is_last)
+{
+  if (is_last)
+    g_object_unref (data);
+  else
+    g_object_ref (data);
+}
+
 static void
 rlx_graph_finalize (GObject *object)
 {
   RlxGraph *self = RLX_GRAPH (object);
 
+  /* Nobody else has a reference to any of them, or the graph would be kept. */
   for (guint i = 0; i < self->nodes->len; i++)
-    rlx_node_detach (g_ptr_array_index (self->nodes, i));
+    g_object_remove_toggle_ref (g_ptr_array_index (self->nodes, i), on_toggle, self);
   g_ptr_array_unref (self->nodes);
   g_hash_table_unref (self->leaf_names);
   g_hash_table_unref (self->output_names);
   g_hash_table_unref (self->assigned);
   g_array_unref (self->result_types);
+  g_ptr_array_unref (self->old_labels);
   g_clear_error (&self->error);
   rlx_ir_free (self->ir);
+  g_mutex_clear (&self->mutex);
 
   G_OBJECT_CLASS (rlx_graph_parent_class)->finalize (object);
 }
@@ -114,39 +139,23 @@ rlx_graph_get_property (GObject    *object,
 }
 
 static void
-rlx_graph_set_property (GObject      *object,
-                        guint         id,
-                        const GValue *value,
-                        GParamSpec   *pspec)
-{
-  switch (id)
-    {
-    case PROP_PRECISION:
-      rlx_graph_set_precision (RLX_GRAPH (object), g_value_get_enum (value));
-      break;
-    default:
-      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
-    }
-}
-
-static void
 rlx_graph_class_init (RlxGraphClass *klass)
 {
   GObjectClass *object_class = G_OBJECT_CLASS (klass);
 
   object_class->finalize = rlx_graph_finalize;
   object_class->get_property = rlx_graph_get_property;
-  object_class->set_property = rlx_graph_set_property;
 
   /**
    * RlxGraph:precision:
    *
-   * How exact its products of matrices are.
+   * How exact its products of matrices are where the options of compiling do not
+   * say so.
    *
    * Since: 1.0
    */
   properties[PROP_PRECISION] = g_param_spec_enum ("precision", NULL, NULL, RLX_TYPE_PRECISION, RLX_PRECISION_FULL,
-                                                  G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | G_PARAM_EXPLICIT_NOTIFY);
+                                                  G_PARAM_READABLE | G_PARAM_STATIC_STRINGS | G_PARAM_EXPLICIT_NOTIFY);
   g_object_class_install_properties (object_class, N_PROPS, properties);
 
   items_changed_id = g_signal_lookup ("items-changed", G_TYPE_LIST_MODEL);
@@ -155,12 +164,14 @@ rlx_graph_class_init (RlxGraphClass *klass)
 static void
 rlx_graph_init (RlxGraph *self)
 {
+  g_mutex_init (&self->mutex);
   self->ir = rlx_ir_new ();
-  self->nodes = g_ptr_array_new_with_free_func (g_object_unref);
+  self->nodes = g_ptr_array_new ();
   self->leaf_names = g_hash_table_new (g_str_hash, g_str_equal);
   self->output_names = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   self->assigned = g_hash_table_new (NULL, NULL);
   self->result_types = g_array_new (FALSE, FALSE, sizeof (RlxTensorType));
+  self->old_labels = g_ptr_array_new_with_free_func (g_free);
 }
 
 /* ---- the list ------------------------------------------------------------- */
@@ -174,7 +185,10 @@ list_model_get_item_type (GListModel *list G_GNUC_UNUSED)
 static guint
 list_model_get_n_items (GListModel *list)
 {
-  return RLX_GRAPH (list)->nodes->len;
+  RlxGraph *self = RLX_GRAPH (list);
+  g_autoptr(GMutexLocker) locker = g_mutex_locker_new (&self->mutex);
+
+  return self->nodes->len;
 }
 
 static gpointer
@@ -182,6 +196,7 @@ list_model_get_item (GListModel *list,
                      guint       position)
 {
   RlxGraph *self = RLX_GRAPH (list);
+  g_autoptr(GMutexLocker) locker = g_mutex_locker_new (&self->mutex);
 
   if (position >= self->nodes->len)
     return NULL;
@@ -195,6 +210,50 @@ list_model_init (GListModelInterface *iface)
   iface->get_item_type = list_model_get_item_type;
   iface->get_n_items = list_model_get_n_items;
   iface->get_item = list_model_get_item;
+}
+
+/* ---- taking turns ---------------------------------------------------------- */
+
+RlxGraphLock *
+rlx_graph_lock (RlxGraph *self)
+{
+  g_mutex_lock (&self->mutex);
+
+  return self;
+}
+
+void
+rlx_graph_unlock (RlxGraphLock *lock)
+{
+  RlxGraph *self = lock;
+
+  /* Hardly anybody watches a graph being built, and a signal costs more than
+   * the node. */
+  if (self->n_told < self->nodes->len && !g_signal_has_handler_pending (self, items_changed_id, 0, FALSE))
+    self->n_told = self->nodes->len;
+
+  /* What is added meanwhile, by a handler or by another thread, is told next:
+   * watchers count on hearing of changes in their order. */
+  if (self->n_told < self->nodes->len && !self->telling)
+    {
+      g_object_ref (self);
+      self->telling = TRUE;
+      while (self->n_told < self->nodes->len)
+        {
+          guint position = self->n_told;
+          guint n_added = self->nodes->len - position;
+
+          self->n_told += n_added;
+          g_mutex_unlock (&self->mutex);
+          g_list_model_items_changed (G_LIST_MODEL (self), position, 0, n_added);
+          g_mutex_lock (&self->mutex);
+        }
+      self->telling = FALSE;
+      g_mutex_unlock (&self->mutex);
+      g_object_unref (self);
+    }
+  else
+    g_mutex_unlock (&self->mutex);
 }
 
 /* ---- errors ----------------------------------------------------------------- */
@@ -235,25 +294,11 @@ rlx_graph_note_null (RlxGraph   *self,
                      const char *what,
                      const char *name)
 {
-  if (self == NULL || self->error != NULL || self->frozen)
+  if (self == NULL || self->error != NULL)
     return;
 
   self->error = g_error_new (RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
                              "%s: operand “%s” is NULL", what, name);
-}
-
-gboolean
-rlx_graph_check_editable (RlxGraph   *self,
-                          const char *what,
-                          GError    **error)
-{
-  if (!self->frozen)
-    return TRUE;
-
-  rlx_graph_fail_printf (self, error, RLX_GRAPH_ERROR_BUSY,
-                         "%s: the graph has been compiled and cannot change any more", what);
-
-  return FALSE;
 }
 
 gboolean
@@ -276,7 +321,7 @@ rlx_graph_check_name (RlxGraph   *self,
     {
       quoted = rlx_quote_text (name, (gssize) length);
       rlx_graph_fail_printf (self, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                             "%s: the name %s has %" G_GSIZE_FORMAT " bytes, the limit is %d",
+                             "%s: the name %s has %" G_GSIZE_FORMAT " bytes; the limit is %d",
                              what, quoted, length, MAX_NAME_LENGTH);
       return FALSE;
     }
@@ -313,10 +358,10 @@ rlx_graph_check_owner (RlxGraph   *self,
   if (rlx_node_get_graph (node) == self)
     return TRUE;
 
-  text = rlx_node_to_string (node);
+  text = rlx_node_describe_fixed (node);
   if (rlx_node_get_graph (node) == NULL)
     rlx_graph_fail_printf (self, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "%s: the graph of operand “%s” (%s) does not exist any more", what, operand, text);
+                           "%s: operand “%s” (%s) belongs to no graph", what, operand, text);
   else
     rlx_graph_fail_printf (self, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
                            "%s: operand “%s” (%s) belongs to another graph", what, operand, text);
@@ -328,7 +373,10 @@ rlx_graph_check_owner (RlxGraph   *self,
  * rlx_graph_get_precision: (get-property precision)
  * @self: a graph
  *
- * Gets how exact its products of matrices are.
+ * Gets how exact its products of matrices are where
+ * [property@Rlx.CompileOptions:precision] does not say so.
+ *
+ * The text form of a graph can ask for reduced precision.
  *
  * Returns: the precision
  *
@@ -337,40 +385,22 @@ rlx_graph_check_owner (RlxGraph   *self,
 RlxPrecision
 rlx_graph_get_precision (RlxGraph *self)
 {
+  g_autoptr(GMutexLocker) locker = NULL;
+
   g_return_val_if_fail (RLX_IS_GRAPH (self), RLX_PRECISION_FULL);
+
+  locker = g_mutex_locker_new (&self->mutex);
 
   return self->ir->precision;
 }
 
-/**
- * rlx_graph_set_precision: (set-property precision)
- * @self: a graph
- * @precision: how exact
- *
- * Sets how exact its products of matrices are.
- *
- * A graph that has been compiled cannot change any more; see
- * [method@Rlx.Graph.check].
- *
- * Since: 1.0
- */
 void
-rlx_graph_set_precision (RlxGraph     *self,
-                         RlxPrecision  precision)
+rlx_graph_set_default_precision (RlxGraph     *self,
+                                 RlxPrecision  precision)
 {
-  g_return_if_fail (RLX_IS_GRAPH (self));
+  g_autoptr(GMutexLocker) locker = g_mutex_locker_new (&self->mutex);
 
-  if (!rlx_graph_check_editable (self, "precision", NULL))
-    return;
-  if (precision != RLX_PRECISION_FULL && precision != RLX_PRECISION_REDUCED)
-    {
-      rlx_graph_fail_printf (self, NULL, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "precision: there is no precision %d", (int) precision);
-      return;
-    }
-  if (self->ir->precision == precision)
-    return;
   self->ir->precision = precision;
-  g_object_notify_by_pspec (G_OBJECT (self), properties[PROP_PRECISION]);
 }
 
 /* ---- adding nodes -------------------------------------------------------------- */
@@ -379,18 +409,16 @@ void
 rlx_graph_add_nodes (RlxGraph  *self,
                      RlxIrNode *ir_node)
 {
-  guint position = self->nodes->len;
-
   for (guint i = 0; i < ir_node->n_outputs; i++)
-    g_ptr_array_add (self->nodes, rlx_node_new (self, &ir_node->outputs[i]));
-
-  /* Hardly anybody watches a graph being built, and a signal costs more than
-   * the node. */
-  if (g_signal_has_handler_pending (self, items_changed_id, 0, FALSE))
     {
+      RlxNode *node = rlx_node_new (self, &ir_node->outputs[i]);
+
+      /* Ours is a reference like any other up to here, so the node would have the
+       * graph: that ends when it is given back. */
       g_object_ref (self);
-      g_list_model_items_changed (G_LIST_MODEL (self), position, 0, ir_node->n_outputs);
-      g_object_unref (self);
+      g_object_add_toggle_ref (G_OBJECT (node), on_toggle, self);
+      g_ptr_array_add (self->nodes, node);
+      g_object_unref (node);
     }
 }
 
@@ -404,29 +432,48 @@ rlx_graph_check_room (RlxGraph   *self,
     return TRUE;
 
   rlx_graph_fail_printf (self, error, RLX_GRAPH_ERROR_LIMIT,
-                         "%s: the graph has %u values, the limit is %d", what, self->ir->n_values, MAX_VALUES);
+                         "%s: the graph has %u values; the limit is %d", what, self->ir->n_values, MAX_VALUES);
 
   return FALSE;
 }
 
 /* ---- for the compiler ----------------------------------------------------------- */
 
-const RlxIr *
-rlx_graph_freeze (RlxGraph *self,
-                  GError  **error)
+static gboolean
+check_locked (RlxGraph *self,
+              GError  **error)
 {
-  if (!rlx_graph_check (self, error))
-    return NULL;
+  if (self->error != NULL && error != NULL && *error == NULL)
+    *error = g_error_copy (self->error);
 
-  self->frozen = TRUE;
-
-  return self->ir;
+  return self->error == NULL;
 }
 
-gboolean
-rlx_graph_is_frozen (RlxGraph *self)
+RlxIr *
+rlx_graph_copy_ir (RlxGraph *self,
+                   GError  **error)
 {
-  return self->frozen;
+  g_autoptr(GMutexLocker) locker = g_mutex_locker_new (&self->mutex);
+  g_autofree RlxIrValue **map = NULL;
+  RlxIr *copy;
+
+  if (!check_locked (self, error))
+    return NULL;
+
+  copy = rlx_ir_new ();
+  map = g_new0 (RlxIrValue *, (gsize) self->ir->n_values + 1);
+  for (guint i = 0; i < self->ir->nodes->len; i++)
+    rlx_ir_copy_node (copy, g_ptr_array_index (self->ir->nodes, i), map);
+  rlx_ir_copy_results (copy, self->ir, map);
+
+  return copy;
+}
+
+const RlxIr *
+rlx_graph_peek_ir (RlxGraph *self,
+                   GError  **error)
+{
+  return rlx_graph_check (self, error) ? self->ir : NULL;
 }
 
 RlxNode *
@@ -504,22 +551,20 @@ gboolean
 rlx_graph_check (RlxGraph  *self,
                  GError   **error)
 {
+  g_autoptr(GMutexLocker) locker = NULL;
+
   g_return_val_if_fail (RLX_IS_GRAPH (self), FALSE);
 
-  if (self->error == NULL)
-    return TRUE;
+  locker = g_mutex_locker_new (&self->mutex);
 
-  if (error != NULL && *error == NULL)
-    *error = g_error_copy (self->error);
-
-  return FALSE;
+  return check_locked (self, error);
 }
 
 /**
- * rlx_graph_get_input_names:
+ * rlx_graph_dup_input_names:
  * @self: a graph
  *
- * Gets the names of the inputs, in the order in which they were added.
+ * Lists the names of the inputs, in the order in which they were added.
  *
  * Parameters and states are not among them.
  *
@@ -528,12 +573,14 @@ rlx_graph_check (RlxGraph  *self,
  * Since: 1.0
  */
 char **
-rlx_graph_get_input_names (RlxGraph *self)
+rlx_graph_dup_input_names (RlxGraph *self)
 {
+  g_autoptr(GMutexLocker) locker = NULL;
   g_autoptr(GStrvBuilder) names = NULL;
 
   g_return_val_if_fail (RLX_IS_GRAPH (self), NULL);
 
+  locker = g_mutex_locker_new (&self->mutex);
   names = g_strv_builder_new ();
   for (guint i = 0; i < self->ir->nodes->len; i++)
     {
@@ -547,22 +594,24 @@ rlx_graph_get_input_names (RlxGraph *self)
 }
 
 /**
- * rlx_graph_get_output_names:
+ * rlx_graph_dup_output_names:
  * @self: a graph
  *
- * Gets the names of the outputs, in the order in which they were added.
+ * Lists the names of the outputs, in the order in which they were added.
  *
  * Returns: (transfer full) (array zero-terminated=1): the names
  *
  * Since: 1.0
  */
 char **
-rlx_graph_get_output_names (RlxGraph *self)
+rlx_graph_dup_output_names (RlxGraph *self)
 {
+  g_autoptr(GMutexLocker) locker = NULL;
   g_autoptr(GStrvBuilder) names = NULL;
 
   g_return_val_if_fail (RLX_IS_GRAPH (self), NULL);
 
+  locker = g_mutex_locker_new (&self->mutex);
   names = g_strv_builder_new ();
   for (guint i = 0; i < self->ir->outputs->len; i++)
     g_strv_builder_add (names, g_array_index (self->ir->outputs, RlxIrOutput, i).name);
@@ -586,8 +635,12 @@ RlxNode *
 rlx_graph_get_output (RlxGraph   *self,
                       const char *name)
 {
+  g_autoptr(GMutexLocker) locker = NULL;
+
   g_return_val_if_fail (RLX_IS_GRAPH (self), NULL);
   g_return_val_if_fail (name != NULL, NULL);
+
+  locker = g_mutex_locker_new (&self->mutex);
 
   return g_hash_table_lookup (self->output_names, name);
 }
@@ -610,11 +663,13 @@ RlxNode *
 rlx_graph_lookup (RlxGraph   *self,
                   const char *name)
 {
+  g_autoptr(GMutexLocker) locker = NULL;
   RlxNode *node;
 
   g_return_val_if_fail (RLX_IS_GRAPH (self), NULL);
   g_return_val_if_fail (name != NULL, NULL);
 
+  locker = g_mutex_locker_new (&self->mutex);
   node = g_hash_table_lookup (self->leaf_names, name);
 
   return node != NULL ? node : g_hash_table_lookup (self->output_names, name);
@@ -647,7 +702,11 @@ rlx_graph_lookup (RlxGraph   *self,
 char *
 rlx_graph_to_text (RlxGraph *self)
 {
+  g_autoptr(GMutexLocker) locker = NULL;
+
   g_return_val_if_fail (RLX_IS_GRAPH (self), NULL);
+
+  locker = g_mutex_locker_new (&self->mutex);
 
   return rlx_ir_to_text (self->ir);
 }
@@ -665,7 +724,11 @@ rlx_graph_to_text (RlxGraph *self)
 char *
 rlx_graph_to_dot (RlxGraph *self)
 {
+  g_autoptr(GMutexLocker) locker = NULL;
+
   g_return_val_if_fail (RLX_IS_GRAPH (self), NULL);
+
+  locker = g_mutex_locker_new (&self->mutex);
 
   return rlx_ir_to_dot (self->ir);
 }

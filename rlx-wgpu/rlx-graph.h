@@ -12,59 +12,57 @@
 G_BEGIN_DECLS
 
 #define RLX_TYPE_GRAPH (rlx_graph_get_type ())
-RLX_API
+RLX_AVAILABLE_IN_1_0
 G_DECLARE_FINAL_TYPE (RlxGraph, rlx_graph, RLX, GRAPH, GObject)
 
-RLX_API
+RLX_AVAILABLE_IN_1_0
 RlxGraph *   rlx_graph_new            (void);
-RLX_API
+RLX_AVAILABLE_IN_1_0
 RlxGraph *   rlx_graph_new_from_text  (const char    *text,
                                        GError       **error) G_GNUC_WARN_UNUSED_RESULT;
 
-RLX_API
+RLX_AVAILABLE_IN_1_0
 RlxPrecision rlx_graph_get_precision  (RlxGraph      *self);
-RLX_API
-void         rlx_graph_set_precision  (RlxGraph      *self,
-                                       RlxPrecision   precision);
 
-RLX_API
+RLX_AVAILABLE_IN_1_0
 RlxNode *    rlx_graph_input          (RlxGraph      *self,
                                        const char    *name,
                                        RlxDataType    data_type,
                                        const gint64  *shape,
                                        gsize          n_dims,
                                        GError       **error);
-RLX_API
+RLX_AVAILABLE_IN_1_0
 RlxNode *    rlx_graph_parameter      (RlxGraph      *self,
                                        const char    *name,
                                        RlxDataType    data_type,
                                        const gint64  *shape,
                                        gsize          n_dims,
                                        GError       **error);
-RLX_API
+RLX_AVAILABLE_IN_1_0
 RlxNode *    rlx_graph_constant       (RlxGraph      *self,
                                        RlxTensor     *tensor,
                                        GError       **error);
-RLX_API
+RLX_AVAILABLE_IN_1_0
 RlxNode *    rlx_graph_scalar         (RlxGraph      *self,
                                        RlxDataType    data_type,
                                        double         value,
                                        GError       **error);
-RLX_API
+RLX_AVAILABLE_IN_1_0
 RlxNode *    rlx_graph_state          (RlxGraph      *self,
                                        const char    *name,
                                        RlxTensor     *initial,
                                        GError       **error);
-RLX_API
+RLX_AVAILABLE_IN_1_0
 gboolean     rlx_graph_assign         (RlxGraph      *self,
                                        RlxNode       *state,
                                        RlxNode       *value,
                                        GError       **error);
-RLX_API
-void         rlx_graph_output         (RlxGraph      *self,
+RLX_AVAILABLE_IN_1_0
+gboolean     rlx_graph_output         (RlxGraph      *self,
                                        const char    *name,
-                                       RlxNode       *node);
-RLX_API
+                                       RlxNode       *node,
+                                       GError       **error);
+RLX_AVAILABLE_IN_1_0
 RlxNode **   rlx_graph_add_op         (RlxGraph      *self,
                                        const char    *op,
                                        RlxNode      **inputs,
@@ -73,22 +71,22 @@ RlxNode **   rlx_graph_add_op         (RlxGraph      *self,
                                        gsize         *n_outputs,
                                        GError       **error);
 
-RLX_API
+RLX_AVAILABLE_IN_1_0
 gboolean     rlx_graph_check          (RlxGraph      *self,
                                        GError       **error);
-RLX_API
-char **      rlx_graph_get_input_names  (RlxGraph    *self);
-RLX_API
-char **      rlx_graph_get_output_names (RlxGraph    *self);
-RLX_API
+RLX_AVAILABLE_IN_1_0
+char **      rlx_graph_dup_input_names  (RlxGraph    *self);
+RLX_AVAILABLE_IN_1_0
+char **      rlx_graph_dup_output_names (RlxGraph    *self);
+RLX_AVAILABLE_IN_1_0
 RlxNode *    rlx_graph_get_output     (RlxGraph      *self,
                                        const char    *name);
-RLX_API
+RLX_AVAILABLE_IN_1_0
 RlxNode *    rlx_graph_lookup         (RlxGraph      *self,
                                        const char    *name);
-RLX_API
+RLX_AVAILABLE_IN_1_0
 char *       rlx_graph_to_text        (RlxGraph      *self);
-RLX_API
+RLX_AVAILABLE_IN_1_0
 char *       rlx_graph_to_dot         (RlxGraph      *self);
 
 G_END_DECLS

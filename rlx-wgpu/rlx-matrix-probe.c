@@ -17,7 +17,7 @@
 
 #include "ops/rlx-product-private.h"
 #include "rlx-calibration-private.h"
-#include "rlx-graph.h"
+#include "rlx-graph-private.h"
 #include "rlx-op-methods.h"
 #include "rlx-tensor.h"
 #include "util/rlx-debug-private.h"
@@ -55,9 +55,10 @@ is_right (const float *a,
           RlxTensor   *result)
 {
   gsize n;
-  g_autofree float *got = rlx_tensor_get_floats (result, &n);
+  g_autofree float *got = rlx_tensor_to_floats (result, &n, NULL);
 
-  g_assert (n == ROWS * COLUMNS);
+  if (n != ROWS * COLUMNS)
+    return FALSE;
   if (g_atomic_int_get (&wrong))
     got[n - 1] += 1.0f;
   for (guint i = 0; i < ROWS; i++)
@@ -74,42 +75,40 @@ is_right (const float *a,
 }
 
 static RlxExecutable *
-compile_probe (RlxDevice                *self,
-               const RlxGpuMatrixConfig *config,
-               RlxTensor                *weight,
-               GCancellable             *cancellable,
-               GError                  **error)
+compile_probe (RlxDevice            *self,
+               const RlxMatrixShape *config,
+               RlxTensor            *weight,
+               GCancellable         *cancellable,
+               GError              **error)
 {
   g_autoptr(RlxGraph) graph = rlx_graph_new ();
-  RlxGpuAdapterInfo seen = *rlx_gpu_get_info (rlx_device_get_gpu (self));
+  RlxTarget target = rlx_gpu_get_info (rlx_device_get_gpu (self))->target;
   const gint64 shape[] = { ROWS, STEPS };
   RlxNode *a = rlx_graph_input (graph, "a", RLX_DATA_TYPE_F32, shape, 2, error);
   RlxNode *b = a != NULL ? rlx_graph_constant (graph, weight, error) : NULL;
-  RlxNode *y = b != NULL ? rlx_node_matmul (a, b, error) : NULL;
+  RlxNode *y = b != NULL ? rlx_node_matmul (a, b, NULL, error) : NULL;
 
-  if (y == NULL)
+  if (y == NULL || !rlx_graph_output (graph, "y", y, error))
     return NULL;
-  rlx_graph_output (graph, "y", y);
-  rlx_graph_set_precision (graph, RLX_PRECISION_REDUCED);
-  rlx_figures_guess (&seen.figures, seen.type);
-  seen.matrix_configs = (RlxGpuMatrixConfig *) config;
-  seen.n_matrix_configs = 1;
-  return rlx_device_compile_seen (self, graph, &seen, cancellable, error);
+  rlx_graph_set_default_precision (graph, RLX_PRECISION_REDUCED);
+  target.matrices[0] = *config;
+  target.n_matrices = 1;
+  return rlx_device_compile_for_target (self, graph, &target, cancellable, error);
 }
 
 static const char *
-component_name (RlxGpuComponent component)
+component_name (RlxComponent component)
 {
-  return component == RLX_GPU_COMPONENT_F16 ? "f16" : "f32";
+  return component == RLX_COMPONENT_F16 ? "f16" : "f32";
 }
 
 /* *@right is FALSE for a configuration that cannot be used. */
 static gboolean
-try_config (RlxDevice                *self,
-            const RlxGpuMatrixConfig *config,
-            gboolean                 *right,
-            GCancellable             *cancellable,
-            GError                  **error)
+try_config (RlxDevice            *self,
+            const RlxMatrixShape *config,
+            gboolean             *right,
+            GCancellable         *cancellable,
+            GError              **error)
 {
   const gint64 shape_a[] = { ROWS, STEPS }, shape_b[] = { STEPS, COLUMNS };
   float a[ROWS * STEPS], b[STEPS * COLUMNS];
@@ -168,20 +167,19 @@ probe (RlxDevice      *self,
        GCancellable   *cancellable,
        GError        **error)
 {
-  const RlxGpuAdapterInfo *info = rlx_gpu_get_info (rlx_device_get_gpu (self));
-  g_autoptr(GArray) configs = g_array_new (FALSE, FALSE, sizeof (RlxGpuMatrixConfig));
+  const RlxTarget *target = &rlx_gpu_get_info (rlx_device_get_gpu (self))->target;
+  g_autoptr(GArray) configs = g_array_new (FALSE, FALSE, sizeof (RlxMatrixShape));
 
-  /* a driver that computes on the CPU has no such units, whatever it says */
-  if (info->type == RLX_ADAPTER_TYPE_CPU && !RLX_DEBUG_CHECK (GPU_KERNELS))
+  if (!target->matrices_are_fast)
     return TRUE;
-  for (guint i = 0; i < info->n_matrix_configs; i++)
-    if (rlx_matrix_config_is_usable (info, &info->matrix_configs[i]))
-      g_array_append_val (configs, info->matrix_configs[i]);
+  for (guint i = 0; i < target->n_matrices; i++)
+    if (rlx_matrix_config_is_usable (target, &target->matrices[i]))
+      g_array_append_val (configs, target->matrices[i]);
   g_array_sort (configs, compare_configs);
 
   for (guint i = 0; i < configs->len && !known->found; i++)
     {
-      known->config = g_array_index (configs, RlxGpuMatrixConfig, i);
+      known->config = g_array_index (configs, RlxMatrixShape, i);
       if (!try_config (self, &known->config, &known->found, cancellable, error))
         return FALSE;
     }
@@ -192,11 +190,11 @@ probe (RlxDevice      *self,
 }
 
 gboolean
-rlx_device_find_matrix (RlxDevice          *self,
-                        RlxGpuMatrixConfig *config,
-                        gboolean           *found,
-                        GCancellable       *cancellable,
-                        GError            **error)
+rlx_device_find_matrix (RlxDevice      *self,
+                        RlxMatrixShape *config,
+                        gboolean       *found,
+                        GCancellable   *cancellable,
+                        GError        **error)
 {
   RlxMatrixProbe *known = rlx_device_get_matrix_probe (self);
   gboolean ok;

@@ -20,7 +20,7 @@
  * the methods of this class, so that expressions can be written in one go:
  *
  * ```c
- * RlxNode *y = rlx_node_relu (rlx_node_matmul (x, w, &error), &error);
+ * RlxNode *y = rlx_node_relu (rlx_node_matmul (x, w, NULL, &error), &error);
  * ```
  *
  * An operator method returns `NULL` with an error when its operands do not fit,
@@ -28,11 +28,12 @@
  * stored where @error points, it stays. So a chain of calls needs one check, at
  * its end, and shows what went wrong first.
  *
- * Nodes belong to their graph and do not keep it alive. A node that is kept
- * longer than its graph still knows its operator, name, attributes, data type
- * and shape; its graph and its inputs are gone, and operators refuse it.
+ * Nodes belong to their graph: methods return them without a reference, and in C
+ * there is nothing to give back. Whoever takes a reference to a node keeps its
+ * graph, too. One made by `g_object_new()` belongs to no graph, and operators
+ * refuse it.
  *
- * As its graph, a node is meant to be used by one thread at a time.
+ * As its graph, a node may be used by several threads.
  *
  * Since: 1.0
  */
@@ -44,15 +45,19 @@ struct _RlxNode
 {
   GObject parent_instance;
 
-  RlxGraph *graph;     /* not a reference; NULL once the graph is gone */
+  RlxGraph *graph;     /* not a reference; NULL when g_object_new() alone made it */
   RlxIrValue *value;   /* likewise */
   const RlxOp *op;
   /* A copy, so that the pointer rlx_node_get_shape() gave out stays good. */
   RlxTensorType type;
 
+  /* Made when somebody asks, as neither changes. */
+  RlxNode **inputs;        /* under the graph's mutex */
+  GVariant *attributes;    /* atomic */
+
   /* Only once the graph is gone; before, the IR has them. */
   char *name;
-  RlxAttrValue *attrs;
+  gpointer attrs;
 };
 
 enum
@@ -73,9 +78,8 @@ rlx_node_finalize (GObject *object)
 {
   RlxNode *self = RLX_NODE (object);
 
-  if (self->attrs != NULL)
-    rlx_attrs_free (self->op, self->attrs);
-  g_free (self->name);
+  g_free (self->inputs);
+  g_clear_pointer (&self->attributes, g_variant_unref);
 
   G_OBJECT_CLASS (rlx_node_parent_class)->finalize (object);
 }
@@ -153,7 +157,7 @@ rlx_node_class_init (RlxNodeClass *klass)
 static void
 rlx_node_init (RlxNode *self)
 {
-  /* What g_object_new() alone makes is like a node whose graph is gone. */
+  /* Until rlx_node_new() says more. */
   self->op = &rlx_op_constant;
 }
 
@@ -177,28 +181,6 @@ rlx_node_get_value (RlxNode *self)
   return self->value;
 }
 
-void
-rlx_node_detach (RlxNode *self)
-{
-  RlxIrNode *node = self->value->node;
-
-  /* The graph's is about to go. If it is the last there is no use for copies. */
-  if (g_atomic_int_get (&G_OBJECT (self)->ref_count) > 1)
-    {
-      /* Whoever asked for the name may still hold it, so it moves rather than
-       * being copied; the other outputs of the node come before the last. */
-      if (self->value->index == node->n_outputs - 1)
-        self->name = g_steal_pointer (&node->name);
-      else
-        self->name = g_strdup (node->name);
-      if (node->attrs != NULL)
-        self->attrs = rlx_attrs_copy (node->op, node->attrs);
-    }
-
-  self->graph = NULL;
-  self->value = NULL;
-}
-
 /**
  * rlx_node_get_op: (get-property op)
  * @self: a node
@@ -220,6 +202,12 @@ rlx_node_get_op (RlxNode *self)
   return self->op->name;
 }
 
+static gboolean
+has_fixed_name (const RlxOp *op)
+{
+  return (op->flags & RLX_OP_LEAF) != 0 && op != &rlx_op_constant;
+}
+
 /**
  * rlx_node_get_name: (get-property name)
  * @self: a node
@@ -233,9 +221,16 @@ rlx_node_get_op (RlxNode *self)
 const char *
 rlx_node_get_name (RlxNode *self)
 {
+  g_autoptr(GMutexLocker) locker = NULL;
+
   g_return_val_if_fail (RLX_IS_NODE (self), NULL);
 
-  return self->value != NULL ? self->value->node->name : self->name;
+  if (self->value == NULL)
+    return NULL;
+
+  locker = g_mutex_locker_new (&self->graph->mutex);
+
+  return self->value->node->name;
 }
 
 /**
@@ -253,8 +248,7 @@ rlx_node_get_name (RlxNode *self)
  * A label is at most 255 bytes of UTF-8. What is beyond is cut off, and bytes
  * that are not UTF-8 are replaced.
  *
- * Inputs, parameters and states keep the name they were made with, and nodes of
- * a graph that has been compiled, or is gone, keep their label: for them the
+ * Inputs, parameters and states keep the name they were made with: for them the
  * method does nothing.
  *
  * Since: 1.0
@@ -263,16 +257,17 @@ void
 rlx_node_set_name (RlxNode    *self,
                    const char *name)
 {
+  g_autofree RlxNode **renamed = NULL;
   g_autofree char *label = NULL;
   RlxIrNode *node;
 
   g_return_if_fail (RLX_IS_NODE (self));
 
-  if (self->value == NULL || rlx_graph_is_frozen (self->graph))
+  if (self->value == NULL)
     return;
 
   node = self->value->node;
-  if ((node->op->flags & RLX_OP_LEAF) != 0 && node->op != &rlx_op_constant)
+  if (has_fixed_name (node->op))
     return;
 
   if (name != NULL && *name != '\0')
@@ -287,14 +282,20 @@ rlx_node_set_name (RlxNode    *self,
       label[end - label] = '\0';
     }
 
-  if (g_strcmp0 (node->name, label) == 0)
-    return;
+  g_mutex_lock (&self->graph->mutex);
+  if (g_strcmp0 (node->name, label) != 0)
+    {
+      if (node->name != NULL)
+        g_ptr_array_add (self->graph->old_labels, node->name);
+      node->name = g_steal_pointer (&label);
+      renamed = g_new0 (RlxNode *, node->n_outputs);
+      for (guint i = 0; i < node->n_outputs; i++)
+        renamed[i] = rlx_graph_get_node (self->graph, &node->outputs[i]);
+    }
+  g_mutex_unlock (&self->graph->mutex);
 
-  g_free (node->name);
-  node->name = g_steal_pointer (&label);
-
-  for (guint i = 0; i < node->n_outputs; i++)
-    g_object_notify_by_pspec (G_OBJECT (rlx_graph_get_node (self->graph, &node->outputs[i])), properties[PROP_NAME]);
+  for (guint i = 0; renamed != NULL && i < node->n_outputs; i++)
+    g_object_notify_by_pspec (G_OBJECT (renamed[i]), properties[PROP_NAME]);
 }
 
 /**
@@ -368,7 +369,7 @@ rlx_node_get_shape (RlxNode *self,
  *
  * In place of an optional operand that was left out there is %NULL.
  *
- * Returns: (array length=n_inputs) (transfer container): the operands
+ * Returns: (array length=n_inputs) (transfer none): the operands
  *
  * Since: 1.0
  */
@@ -376,8 +377,9 @@ RlxNode **
 rlx_node_get_inputs (RlxNode *self,
                      gsize   *n_inputs)
 {
+  g_autoptr(GMutexLocker) locker = NULL;
+  static RlxNode *none[1] = { NULL };
   const RlxIrNode *node;
-  RlxNode **inputs;
 
   if (n_inputs != NULL)
     *n_inputs = 0;
@@ -385,18 +387,22 @@ rlx_node_get_inputs (RlxNode *self,
   g_return_val_if_fail (RLX_IS_NODE (self), NULL);
 
   if (self->value == NULL)
-    return g_new0 (RlxNode *, 1);
+    return none;
 
+  locker = g_mutex_locker_new (&self->graph->mutex);
   node = self->value->node;
-  inputs = g_new0 (RlxNode *, (gsize) node->n_inputs + 1);
-  for (guint i = 0; i < node->n_inputs; i++)
-    if (node->inputs[i] != NULL)
-      inputs[i] = rlx_graph_get_node (self->graph, node->inputs[i]);
+  if (self->inputs == NULL)
+    {
+      self->inputs = g_new0 (RlxNode *, (gsize) node->n_inputs + 1);
+      for (guint i = 0; i < node->n_inputs; i++)
+        if (node->inputs[i] != NULL)
+          self->inputs[i] = rlx_graph_get_node (self->graph, node->inputs[i]);
+    }
 
   if (n_inputs != NULL)
     *n_inputs = node->n_inputs;
 
-  return inputs;
+  return self->inputs;
 }
 
 /**
@@ -408,7 +414,7 @@ rlx_node_get_inputs (RlxNode *self,
  *
  * The dictionary can be given to [method@Rlx.Graph.add_op].
  *
- * Returns: (transfer full): a dictionary of type `a{sv}`
+ * Returns: (transfer none): a dictionary of type `a{sv}`
  *
  * Since: 1.0
  */
@@ -417,7 +423,15 @@ rlx_node_get_attributes (RlxNode *self)
 {
   g_return_val_if_fail (RLX_IS_NODE (self), NULL);
 
-  return rlx_attrs_to_variant (self->op, self->value != NULL ? self->value->node->attrs : self->attrs);
+  if (g_atomic_pointer_get (&self->attributes) == NULL)
+    {
+      GVariant *attributes = rlx_attrs_to_variant (self->op, self->value != NULL ? self->value->node->attrs : NULL);
+
+      if (!g_atomic_pointer_compare_and_exchange (&self->attributes, NULL, attributes))
+        g_variant_unref (attributes);
+    }
+
+  return g_atomic_pointer_get (&self->attributes);
 }
 
 /**
@@ -426,8 +440,7 @@ rlx_node_get_attributes (RlxNode *self)
  *
  * Gets the value of a constant, or the initial value of a state.
  *
- * Nodes of other operators have no value before a run, and those of a graph
- * that is gone have none any more.
+ * Nodes of other operators have no value before a run.
  *
  * Returns: (transfer none) (nullable): the tensor, or %NULL if there is none
  *
@@ -468,7 +481,8 @@ rlx_node_get_result (RlxNode *self)
  *
  * Gets the graph the node belongs to.
  *
- * Returns: (transfer none) (nullable): the graph, or %NULL if it is gone
+ * Returns: (transfer none) (nullable): the graph, or %NULL if the node was made
+ *   without one
  *
  * Since: 1.0
  */
@@ -478,6 +492,36 @@ rlx_node_get_graph (RlxNode *self)
   g_return_val_if_fail (RLX_IS_NODE (self), NULL);
 
   return self->graph;
+}
+
+/* Labels change, and reading one takes the graph's lock. The rest stays as it is. */
+static char *
+describe (RlxNode *self,
+          gboolean with_label)
+{
+  g_autofree char *type = rlx_type_to_string (&self->type);
+  GString *text;
+
+  if (self->value == NULL)
+    return g_strdup_printf ("%s: %s", self->op->name, type);
+
+  text = g_string_new (NULL);
+  g_string_append_printf (text, "%%%u = ", self->value->id);
+  if (with_label || has_fixed_name (self->op))
+    rlx_ir_append_call (text, self->value->node);
+  else
+    g_string_append (text, self->op->name);
+  if (self->value->node->n_outputs > 1)
+    g_string_append_printf (text, "[%u]", self->value->index);
+  g_string_append_printf (text, ": %s", type);
+
+  return g_string_free (text, FALSE);
+}
+
+char *
+rlx_node_describe_fixed (RlxNode *self)
+{
+  return describe (self, FALSE);
 }
 
 /**
@@ -497,21 +541,12 @@ rlx_node_get_graph (RlxNode *self)
 char *
 rlx_node_to_string (RlxNode *self)
 {
-  g_autofree char *type = NULL;
-  GString *text;
+  g_autoptr(GMutexLocker) locker = NULL;
 
   g_return_val_if_fail (RLX_IS_NODE (self), NULL);
 
-  type = rlx_type_to_string (&self->type);
-  if (self->value == NULL)
-    return g_strdup_printf ("%s: %s", self->op->name, type);
+  if (self->graph != NULL)
+    locker = g_mutex_locker_new (&self->graph->mutex);
 
-  text = g_string_new (NULL);
-  g_string_append_printf (text, "%%%u = ", self->value->id);
-  rlx_ir_append_call (text, self->value->node);
-  if (self->value->node->n_outputs > 1)
-    g_string_append_printf (text, "[%u]", self->value->index);
-  g_string_append_printf (text, ": %s", type);
-
-  return g_string_free (text, FALSE);
+  return describe (self, TRUE);
 }

@@ -3,16 +3,16 @@
  */
 #pragma once
 
-#include "ops/rlx-op-private.h"
+#include "ir/rlx-op-private.h"
 
 G_BEGIN_DECLS
 
 /* A copy of the attributes in an options object (generated), or the defaults. */
-RlxAttrValue *rlx_op_options_get_attrs    (GObject *options, const RlxOp *op);
+gpointer      rlx_op_options_get_attrs    (GObject *options, const RlxOp *op);
 
 /* Properties of options objects: attribute @index of @op. */
-void          rlx_op_options_get_property (const RlxAttrValue *attrs, const RlxOp *op, guint index, GValue *value);
+void          rlx_op_options_get_property (gconstpointer attrs, const RlxOp *op, guint index, GValue *value);
 /* Whether the value changed. */
-gboolean      rlx_op_options_set_property (RlxAttrValue *attrs, const RlxOp *op, guint index, const GValue *value);
+gboolean      rlx_op_options_set_property (gpointer attrs, const RlxOp *op, guint index, const GValue *value);
 
 G_END_DECLS

@@ -5,7 +5,7 @@
 
 #include "rlx-operators.h"
 
-#include "ops/rlx-op-private.h"
+#include "ir/rlx-op-private.h"
 #include "util/rlx-debug-private.h"
 
 /**
@@ -55,6 +55,19 @@ kind_to_string (const RlxAttrDef *def)
     }
 }
 
+static GVariant *
+describe_values (const RlxAttrDef *def)
+{
+  const char *type = g_type_name (def->enum_type ());
+  GVariantBuilder values;
+
+  g_variant_builder_init (&values, G_VARIANT_TYPE ("aa{sv}"));
+  for (const RlxEnumDoc *value = rlx_enum_docs; value->type != NULL; value++)
+    if (g_str_equal (value->type, type))
+      g_variant_builder_add_parsed (&values, "{'name': <%s>, 'doc': <%s>}", value->nick, value->doc);
+  return g_variant_builder_end (&values);
+}
+
 /**
  * rlx_operators_describe:
  * @name: the name of an operator
@@ -62,11 +75,18 @@ kind_to_string (const RlxAttrDef *def)
  *
  * Describes an operator.
  *
- * The dictionary has `name`, `family`, `summary`, `formula`, `bound`,
- * `element-wise`, `variadic`, `inputs` (an array of dictionaries with `name`,
+ * The dictionary has `name`, `family`, `summary`, `doc` (what else there is to
+ * say), `formula`, `example` (a call with types for its operands, and the types of
+ * its results; empty for what is no call), `bound`, `subnormals` (what becomes of
+ * subnormal numbers; empty where no operand has floats), `since` (the first version
+ * of the library that has it), `element-wise`, `variadic`, `inputs` (an array of
+ * dictionaries with `name`,
  * `types`, `optional` and, where an input must have the type of another one,
  * `same-as`) and `attributes` (an array of dictionaries with `name`, `type`,
- * `required`, `doc` and, unless it is required, `default`).
+ * `required`, `doc` and, unless it is required, `default`; an enumeration has
+ * `values`, an array of dictionaries with `name` and `doc`).
+ *
+ * Where there is no such operator, the error names one that is written alike.
  *
  * Returns: (transfer full): a dictionary `a{sv}`
  *
@@ -80,7 +100,6 @@ rlx_operators_describe (const char *name,
   GVariantDict dict;
   GVariantBuilder inputs, attributes;
   g_autoptr(GVariant) defaults = NULL;
-  RlxAttrValue *attrs;
 
   g_return_val_if_fail (name != NULL, NULL);
   g_return_val_if_fail (error == NULL || *error == NULL, NULL);
@@ -90,7 +109,10 @@ rlx_operators_describe (const char *name,
     {
       g_autofree char *quoted = rlx_quote_text (name, -1);
 
-      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_NOT_FOUND, "there is no operator %s", quoted);
+      const char *close = rlx_op_suggest (name);
+
+      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_NOT_FOUND, "there is no operator %s%s%s%s",
+                   quoted, close ? "; did you mean “" : "", close ? close : "", close ? "”?" : "");
       return NULL;
     }
 
@@ -111,17 +133,17 @@ rlx_operators_describe (const char *name,
       g_variant_builder_add_value (&inputs, g_variant_dict_end (&entry));
     }
 
-  attrs = rlx_attrs_new (op);
-  for (guint i = 0; i < op->n_attrs; i++)
-    attrs[i].is_set = TRUE;
-  defaults = rlx_attrs_to_variant (op, attrs);
-  rlx_attrs_free (op, attrs);
+  defaults = rlx_attrs_to_variant (op, op->defaults);
   g_variant_builder_init (&attributes, G_VARIANT_TYPE ("aa{sv}"));
   for (guint i = 0; i < op->n_attrs; i++)
     {
       const RlxAttrDef *def = &op->attrs[i];
       g_autoptr(GVariant) value = g_variant_lookup_value (defaults, def->name, NULL);
       GVariantDict entry;
+
+      /* no list, where one that is empty may mean something else */
+      if (value == NULL && def->kind == RLX_ATTR_INTS)
+        value = g_variant_ref_sink (g_variant_new_array (G_VARIANT_TYPE_INT64, NULL, 0));
 
       g_variant_dict_init (&entry, NULL);
       g_variant_dict_insert (&entry, "name", "s", def->name);
@@ -130,6 +152,8 @@ rlx_operators_describe (const char *name,
       g_variant_dict_insert (&entry, "doc", "s", def->doc);
       if (!def->required && value != NULL)
         g_variant_dict_insert_value (&entry, "default", value);
+      if (def->kind == RLX_ATTR_ENUM)
+        g_variant_dict_insert_value (&entry, "values", describe_values (def));
       g_variant_builder_add_value (&attributes, g_variant_dict_end (&entry));
     }
 
@@ -137,8 +161,12 @@ rlx_operators_describe (const char *name,
   g_variant_dict_insert (&dict, "name", "s", op->name);
   g_variant_dict_insert (&dict, "family", "s", op->family);
   g_variant_dict_insert (&dict, "summary", "s", op->summary);
+  g_variant_dict_insert (&dict, "doc", "s", op->doc);
+  g_variant_dict_insert_value (&dict, "example", g_variant_new_take_string (g_strconcat (op->shapes ? op->name : "", op->shapes, NULL)));
   g_variant_dict_insert (&dict, "formula", "s", op->formula ? op->formula : "");
   g_variant_dict_insert (&dict, "bound", "s", op->bound);
+  g_variant_dict_insert (&dict, "subnormals", "s", op->subnormals ? op->subnormals : "");
+  g_variant_dict_insert (&dict, "since", "s", op->since);
   g_variant_dict_insert (&dict, "element-wise", "b", (op->flags & RLX_OP_ELEMENTWISE) != 0);
   g_variant_dict_insert (&dict, "variadic", "b", (op->flags & RLX_OP_VARIADIC) != 0);
   g_variant_dict_insert_value (&dict, "inputs", g_variant_builder_end (&inputs));

@@ -11,9 +11,9 @@
 
 G_BEGIN_DECLS
 
-RLX_API
+RLX_AVAILABLE_IN_1_0
 char **    rlx_operators_list     (void);
-RLX_API
+RLX_AVAILABLE_IN_1_0
 GVariant * rlx_operators_describe (const char *name,
                                    GError    **error);
 

@@ -5,127 +5,292 @@
 
 #include "rlx-port-private.h"
 
-#include <string.h>
+#include "rlx-enum-types.h"
 
-#include "util/rlx-debug-private.h"
-
-const RlxPort *
-rlx_port_find (const GArray *ports,
-               const char   *what,
-               const char   *name,
-               guint        *index,
-               GError      **error)
+/**
+ * RlxPort:
+ *
+ * Where tensors enter and leave an [class@Rlx.Executable]: an input, an output, a
+ * parameter or a state.
+ *
+ * A port does not change, so it can be shared between threads.
+ *
+ * Since: 1.0
+ */
+struct _RlxPort
 {
-  g_autofree char *quoted = NULL;
+  GObject parent_instance;
+
+  char *name;
+  RlxTensorType type;
+};
+
+enum
+{
+  PROP_0,
+  PROP_DATA_TYPE,
+  PROP_NAME,
+  PROP_SHAPE,
+  N_PROPS
+};
+
+static GParamSpec *properties[N_PROPS];
+
+G_DEFINE_FINAL_TYPE (RlxPort, rlx_port, G_TYPE_OBJECT)
+
+static void
+rlx_port_finalize (GObject *object)
+{
+  g_free (RLX_PORT (object)->name);
+  G_OBJECT_CLASS (rlx_port_parent_class)->finalize (object);
+}
+
+static void
+rlx_port_get_property (GObject    *object,
+                       guint       id,
+                       GValue     *value,
+                       GParamSpec *pspec)
+{
+  RlxPort *self = RLX_PORT (object);
+
+  switch (id)
+    {
+    case PROP_DATA_TYPE:
+      g_value_set_enum (value, self->type.dtype);
+      break;
+    case PROP_NAME:
+      g_value_set_string (value, self->name);
+      break;
+    case PROP_SHAPE:
+      g_value_set_variant (value, g_variant_new_fixed_array (G_VARIANT_TYPE_INT64, self->type.dims, self->type.rank, sizeof (gint64)));
+      break;
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+    }
+}
+
+static void
+rlx_port_class_init (RlxPortClass *klass)
+{
+  GObjectClass *object_class = G_OBJECT_CLASS (klass);
+  const GParamFlags flags = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS | G_PARAM_EXPLICIT_NOTIFY;
+
+  object_class->finalize = rlx_port_finalize;
+  object_class->get_property = rlx_port_get_property;
+
+  /**
+   * RlxPort:data-type:
+   *
+   * The type of the elements.
+   *
+   * Since: 1.0
+   */
+  properties[PROP_DATA_TYPE] = g_param_spec_enum ("data-type", NULL, NULL, RLX_TYPE_DATA_TYPE, RLX_DATA_TYPE_F32, flags);
+  /**
+   * RlxPort:name:
+   *
+   * The name it has in the graph.
+   *
+   * Since: 1.0
+   */
+  properties[PROP_NAME] = g_param_spec_string ("name", NULL, NULL, NULL, flags);
+  /**
+   * RlxPort:shape:
+   *
+   * The size of each dimension, an array of type `ax`.
+   *
+   * Since: 1.0
+   */
+  properties[PROP_SHAPE] = g_param_spec_variant ("shape", NULL, NULL, G_VARIANT_TYPE ("ax"), NULL, flags);
+  g_object_class_install_properties (object_class, N_PROPS, properties);
+}
+
+static void
+rlx_port_init (RlxPort *self G_GNUC_UNUSED)
+{
+}
+
+/**
+ * rlx_port_get_name: (get-property name)
+ * @self: a port
+ *
+ * Gets the name it has in the graph.
+ *
+ * Returns: (transfer none): the name
+ *
+ * Since: 1.0
+ */
+const char *
+rlx_port_get_name (RlxPort *self)
+{
+  g_return_val_if_fail (RLX_IS_PORT (self), NULL);
+
+  return self->name;
+}
+
+/**
+ * rlx_port_get_data_type: (get-property data-type)
+ * @self: a port
+ *
+ * Gets the type of the elements.
+ *
+ * Returns: the data type
+ *
+ * Since: 1.0
+ */
+RlxDataType
+rlx_port_get_data_type (RlxPort *self)
+{
+  g_return_val_if_fail (RLX_IS_PORT (self), RLX_DATA_TYPE_F32);
+
+  return self->type.dtype;
+}
+
+/**
+ * rlx_port_get_n_dims:
+ * @self: a port
+ *
+ * Gets the number of dimensions.
+ *
+ * Returns: the number of dimensions; 0 for a scalar
+ *
+ * Since: 1.0
+ */
+guint
+rlx_port_get_n_dims (RlxPort *self)
+{
+  g_return_val_if_fail (RLX_IS_PORT (self), 0);
+
+  return self->type.rank;
+}
+
+/**
+ * rlx_port_get_shape:
+ * @self: a port
+ * @n_dims: (out) (optional): where to store the number of dimensions
+ *
+ * Gets the shape.
+ *
+ * Returns: (array length=n_dims) (transfer none): the size of each dimension
+ *
+ * Since: 1.0
+ */
+const gint64 *
+rlx_port_get_shape (RlxPort *self,
+                    gsize   *n_dims)
+{
+  if (n_dims != NULL)
+    *n_dims = 0;
+
+  g_return_val_if_fail (RLX_IS_PORT (self), NULL);
+
+  if (n_dims != NULL)
+    *n_dims = self->type.rank;
+  return self->type.dims;
+}
+
+/**
+ * rlx_port_to_string:
+ * @self: a port
+ *
+ * Describes the port in a line of text, for people to read: `x: f32[2, 3]`.
+ *
+ * Returns: (transfer full): the text
+ *
+ * Since: 1.0
+ */
+char *
+rlx_port_to_string (RlxPort *self)
+{
+  g_autofree char *type = NULL;
+
+  g_return_val_if_fail (RLX_IS_PORT (self), NULL);
+
+  type = rlx_type_to_string (&self->type);
+  return g_strdup_printf ("%s: %s", self->name != NULL ? self->name : "", type);
+}
+
+/* ---- lists of them --------------------------------------------------------------- */
+
+/**
+ * RlxPortList:
+ *
+ * The inputs, outputs, parameters or states of an [class@Rlx.Executable]: a list of
+ * [class@Rlx.Port] that does not change.
+ *
+ * Since: 1.0
+ */
+struct _RlxPortList
+{
+  GObject parent_instance;
+
+  GPtrArray *ports;
+};
+
+static GType
+rlx_port_list_get_item_type (GListModel *model G_GNUC_UNUSED)
+{
+  return RLX_TYPE_PORT;
+}
+
+static guint
+rlx_port_list_get_n_items (GListModel *model)
+{
+  return RLX_PORT_LIST (model)->ports->len;
+}
+
+static gpointer
+rlx_port_list_get_item (GListModel *model,
+                        guint       position)
+{
+  RlxPortList *self = RLX_PORT_LIST (model);
+
+  return position < self->ports->len ? g_object_ref (g_ptr_array_index (self->ports, position)) : NULL;
+}
+
+static void
+rlx_port_list_list_model_init (GListModelInterface *iface)
+{
+  iface->get_item_type = rlx_port_list_get_item_type;
+  iface->get_n_items = rlx_port_list_get_n_items;
+  iface->get_item = rlx_port_list_get_item;
+}
+
+G_DEFINE_FINAL_TYPE_WITH_CODE (RlxPortList, rlx_port_list, G_TYPE_OBJECT,
+                               G_IMPLEMENT_INTERFACE (G_TYPE_LIST_MODEL, rlx_port_list_list_model_init))
+
+static void
+rlx_port_list_finalize (GObject *object)
+{
+  g_ptr_array_unref (RLX_PORT_LIST (object)->ports);
+  G_OBJECT_CLASS (rlx_port_list_parent_class)->finalize (object);
+}
+
+static void
+rlx_port_list_class_init (RlxPortListClass *klass)
+{
+  G_OBJECT_CLASS (klass)->finalize = rlx_port_list_finalize;
+}
+
+static void
+rlx_port_list_init (RlxPortList *self)
+{
+  self->ports = g_ptr_array_new_with_free_func (g_object_unref);
+}
+
+GListModel *
+rlx_port_list_new (const GArray *ports)
+{
+  RlxPortList *self = g_object_new (RLX_TYPE_PORT_LIST, NULL);
 
   for (guint i = 0; i < ports->len; i++)
-    if (g_strcmp0 (g_array_index (ports, RlxPort, i).name, name) == 0)
-      {
-        if (index != NULL)
-          *index = i;
-        return &g_array_index (ports, RlxPort, i);
-      }
-  quoted = rlx_quote_text (name ? name : "(null)", -1);
-  g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_NOT_FOUND, "the graph has no %s %s", what, quoted);
-  return NULL;
-}
-
-gboolean
-rlx_port_check (const RlxPort *port,
-                const char    *what,
-                RlxTensor     *tensor,
-                GError       **error)
-{
-  RlxTensorType type = { .dtype = rlx_tensor_get_data_type (tensor) };
-  gsize n_dims;
-  const gint64 *shape = rlx_tensor_get_shape (tensor, &n_dims);
-  g_autofree char *got = NULL, *want = NULL;
-
-  type.rank = (guint) n_dims;
-  memcpy (type.dims, shape, n_dims * sizeof (gint64));
-  if (rlx_type_equal (&type, &port->type))
-    return TRUE;
-
-  got = rlx_type_to_string (&type);
-  want = rlx_type_to_string (&port->type);
-  g_set_error (error, RLX_GRAPH_ERROR,
-               type.dtype != port->type.dtype ? RLX_GRAPH_ERROR_DATA_TYPE : RLX_GRAPH_ERROR_SHAPE,
-               "%s “%s” is %s, the graph declares %s", what, port->name, got, want);
-  return FALSE;
-}
-
-GBytes *
-rlx_tensor_to_device (RlxTensor  *tensor,
-                      const char *name,
-                      GError    **error)
-{
-  RlxDataType dtype = rlx_tensor_get_data_type (tensor);
-  g_autoptr(GBytes) bytes = g_bytes_ref (rlx_tensor_get_bytes (tensor));
-  gsize size;
-  const gint64 *wide;
-  gint32 *narrow;
-
-  if (dtype != RLX_DATA_TYPE_I64 && dtype != RLX_DATA_TYPE_U64)
-    return g_steal_pointer (&bytes);
-
-  wide = g_bytes_get_data (bytes, &size);
-  narrow = g_try_malloc (MAX (size / 2, 4));
-  if (narrow == NULL)
     {
-      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_LIMIT, "no memory for %" G_GSIZE_FORMAT " bytes of “%s”", size / 2, name);
-      return NULL;
+      const RlxPlanPort *from = &g_array_index (ports, RlxPlanPort, i);
+      RlxPort *port = g_object_new (RLX_TYPE_PORT, NULL);
+
+      port->name = g_strdup (from->name);
+      port->type = from->type;
+      g_ptr_array_add (self->ports, port);
     }
-  for (gsize i = 0; i < size / 8; i++)
-    {
-      gboolean fits = dtype == RLX_DATA_TYPE_I64 ? wide[i] >= G_MININT32 && wide[i] <= G_MAXINT32
-                                                 : wide[i] >= 0 && wide[i] <= G_MAXUINT32;
-
-      if (!fits)
-        {
-          g_autofree char *value = dtype == RLX_DATA_TYPE_I64 ? g_strdup_printf ("%" G_GINT64_FORMAT, wide[i])
-                                                              : g_strdup_printf ("%" G_GUINT64_FORMAT, (guint64) wide[i]);
-
-          g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_LIMIT,
-                       "element %" G_GSIZE_FORMAT " of “%s” is %s, which does not fit the device's 32-bit integers", i, name, value);
-          g_free (narrow);
-          return NULL;
-        }
-      narrow[i] = (gint32) (guint32) wide[i];
-    }
-  return g_bytes_new_take (narrow, size / 2);
-}
-
-RlxTensor *
-rlx_tensor_new_from_device (RlxDataType   dtype,
-                            const gint64 *dims,
-                            guint         rank,
-                            gpointer      data,
-                            GError      **error)
-{
-  RlxTensorType type = { .dtype = dtype, .rank = rank };
-  g_autoptr(GBytes) bytes = NULL;
-  guint64 n;
-
-  memcpy (type.dims, dims, rank * sizeof (gint64));
-  n = rlx_type_n_elements (&type);
-  if (dtype == RLX_DATA_TYPE_I64 || dtype == RLX_DATA_TYPE_U64)
-    {
-      gint64 *wide = g_try_malloc (MAX (n * 8, 8));
-
-      if (wide == NULL)
-        {
-          g_free (data);
-          g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_LIMIT, "no memory for an output of %" G_GUINT64_FORMAT " bytes", n * 8);
-          return NULL;
-        }
-      for (guint64 i = 0; i < n; i++)
-        wide[i] = dtype == RLX_DATA_TYPE_I64 ? (gint64) ((gint32 *) data)[i] : (gint64) ((guint32 *) data)[i];
-      g_free (data);
-      bytes = g_bytes_new_take (wide, n * 8);
-    }
-  else
-    {
-      bytes = g_bytes_new_take (data, rlx_type_n_bytes (&type));
-    }
-  return rlx_tensor_new_from_bytes (dtype, dims, rank, bytes, error);
+  return G_LIST_MODEL (self);
 }

@@ -12,7 +12,7 @@
  * kernel in the order they ran.
  *
  * Set [property@Rlx.Executable:profiling] before a run and ask for
- * [method@Rlx.Executable.get_profile] after it.
+ * [method@Rlx.Executable.dup_profile] after it.
  *
  * Since: 1.0
  */
@@ -40,9 +40,23 @@ struct _RlxProfileStep
   char *kernel;
   char *node;
   double time;
-  double flops;
+  double operations;
   double bytes;
 };
+
+enum
+{
+  STEP_PROP_0,
+  STEP_PROP_BYTES,
+  STEP_PROP_KERNEL,
+  STEP_PROP_NODE,
+  STEP_PROP_OP,
+  STEP_PROP_OPERATIONS,
+  STEP_PROP_TIME,
+  N_STEP_PROPS
+};
+
+static GParamSpec *step_properties[N_STEP_PROPS];
 
 G_DEFINE_FINAL_TYPE (RlxProfileStep, rlx_profile_step, G_TYPE_OBJECT)
 
@@ -58,15 +72,114 @@ rlx_profile_step_finalize (GObject *object)
 }
 
 static void
+rlx_profile_step_get_property (GObject    *object,
+                               guint       id,
+                               GValue     *value,
+                               GParamSpec *pspec)
+{
+  RlxProfileStep *self = RLX_PROFILE_STEP (object);
+
+  switch (id)
+    {
+    case STEP_PROP_BYTES:
+      g_value_set_double (value, self->bytes);
+      break;
+    case STEP_PROP_KERNEL:
+      g_value_set_string (value, self->kernel);
+      break;
+    case STEP_PROP_NODE:
+      g_value_set_string (value, self->node);
+      break;
+    case STEP_PROP_OP:
+      g_value_set_string (value, self->op);
+      break;
+    case STEP_PROP_OPERATIONS:
+      g_value_set_double (value, self->operations);
+      break;
+    case STEP_PROP_TIME:
+      g_value_set_double (value, self->time);
+      break;
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+    }
+}
+
+static void
 rlx_profile_step_class_init (RlxProfileStepClass *klass)
 {
-  G_OBJECT_CLASS (klass)->finalize = rlx_profile_step_finalize;
+  GObjectClass *object_class = G_OBJECT_CLASS (klass);
+  const GParamFlags flags = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS | G_PARAM_EXPLICIT_NOTIFY;
+
+  object_class->finalize = rlx_profile_step_finalize;
+  object_class->get_property = rlx_profile_step_get_property;
+
+  /**
+   * RlxProfileStep:bytes:
+   *
+   * How many bytes the kernel has to read and write at least.
+   *
+   * Since: 1.0
+   */
+  step_properties[STEP_PROP_BYTES] = g_param_spec_double ("bytes", NULL, NULL, 0, G_MAXDOUBLE, 0, flags);
+  /**
+   * RlxProfileStep:kernel:
+   *
+   * The name of the kernel.
+   *
+   * Since: 1.0
+   */
+  step_properties[STEP_PROP_KERNEL] = g_param_spec_string ("kernel", NULL, NULL, NULL, flags);
+  /**
+   * RlxProfileStep:node:
+   *
+   * The name of the node, or its number in the graph's text form.
+   *
+   * Since: 1.0
+   */
+  step_properties[STEP_PROP_NODE] = g_param_spec_string ("node", NULL, NULL, NULL, flags);
+  /**
+   * RlxProfileStep:op:
+   *
+   * The name of the operator; `fused` for a region of element-wise ones.
+   *
+   * Since: 1.0
+   */
+  step_properties[STEP_PROP_OP] = g_param_spec_string ("op", NULL, NULL, NULL, flags);
+  /**
+   * RlxProfileStep:operations:
+   *
+   * How many floating-point operations the kernel does.
+   *
+   * Since: 1.0
+   */
+  step_properties[STEP_PROP_OPERATIONS] = g_param_spec_double ("operations", NULL, NULL, 0, G_MAXDOUBLE, 0, flags);
+  /**
+   * RlxProfileStep:time:
+   *
+   * The seconds the kernel took, by the GPU's clock; 0 when the device has none.
+   *
+   * Since: 1.0
+   */
+  step_properties[STEP_PROP_TIME] = g_param_spec_double ("time", NULL, NULL, 0, G_MAXDOUBLE, 0, flags);
+  g_object_class_install_properties (object_class, N_STEP_PROPS, step_properties);
 }
 
 static void
 rlx_profile_step_init (RlxProfileStep *self)
 {
 }
+
+/* ---- the list ------------------------------------------------------------------- */
+
+enum
+{
+  PROP_0,
+  PROP_TOTAL_TIME,
+  PROP_WALL_TIME,
+  N_PROPS
+};
+
+static GParamSpec *properties[N_PROPS];
 
 static GType
 rlx_profile_get_item_type (GListModel *model)
@@ -108,9 +221,53 @@ rlx_profile_finalize (GObject *object)
 }
 
 static void
+rlx_profile_get_property (GObject    *object,
+                          guint       id,
+                          GValue     *value,
+                          GParamSpec *pspec)
+{
+  RlxProfile *self = RLX_PROFILE (object);
+
+  switch (id)
+    {
+    case PROP_TOTAL_TIME:
+      g_value_set_double (value, self->total_time);
+      break;
+    case PROP_WALL_TIME:
+      g_value_set_double (value, self->wall_time);
+      break;
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+    }
+}
+
+static void
 rlx_profile_class_init (RlxProfileClass *klass)
 {
-  G_OBJECT_CLASS (klass)->finalize = rlx_profile_finalize;
+  GObjectClass *object_class = G_OBJECT_CLASS (klass);
+  const GParamFlags flags = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS | G_PARAM_EXPLICIT_NOTIFY;
+
+  object_class->finalize = rlx_profile_finalize;
+  object_class->get_property = rlx_profile_get_property;
+
+  /**
+   * RlxProfile:total-time:
+   *
+   * The seconds all kernels took together, by the GPU's clock; 0 when the device
+   * has none.
+   *
+   * Since: 1.0
+   */
+  properties[PROP_TOTAL_TIME] = g_param_spec_double ("total-time", NULL, NULL, 0, G_MAXDOUBLE, 0, flags);
+  /**
+   * RlxProfile:wall-time:
+   *
+   * The seconds from the start of the upload to the end of the download.
+   *
+   * Since: 1.0
+   */
+  properties[PROP_WALL_TIME] = g_param_spec_double ("wall-time", NULL, NULL, 0, G_MAXDOUBLE, 0, flags);
+  g_object_class_install_properties (object_class, N_PROPS, properties);
 }
 
 static void
@@ -137,7 +294,7 @@ rlx_profile_new (const RlxPlan *plan,
       item->op = g_strdup (step->op);
       item->kernel = g_strdup (step->kernel);
       item->node = g_strdup (step->label);
-      item->flops = step->flops;
+      item->operations = step->flops;
       item->bytes = step->bytes;
       item->time = times ? (double) times[i] * 1e-9 : 0;
       self->total_time += item->time;
@@ -147,7 +304,7 @@ rlx_profile_new (const RlxPlan *plan,
 }
 
 /**
- * rlx_profile_get_total_time:
+ * rlx_profile_get_total_time: (get-property total-time)
  * @self: a profile
  *
  * Gets the time all kernels took together, by the GPU's clock.
@@ -165,7 +322,7 @@ rlx_profile_get_total_time (RlxProfile *self)
 }
 
 /**
- * rlx_profile_get_wall_time:
+ * rlx_profile_get_wall_time: (get-property wall-time)
  * @self: a profile
  *
  * Gets the time from the start of the upload to the end of the download.
@@ -207,14 +364,14 @@ rlx_profile_to_string (RlxProfile *self)
       double scale = step->time > 0 ? 1e-9 / step->time : 0;
 
       g_string_append_printf (out, "%10.1f %9.2f %9.2f  %-28s %s\n", step->time * 1e6,
-                              step->flops * scale, step->bytes * scale, step->kernel, step->node);
+                              step->operations * scale, step->bytes * scale, step->kernel, step->node);
     }
   g_string_append_printf (out, "%10.1f µs in kernels, %.1f µs in all\n", self->total_time * 1e6, self->wall_time * 1e6);
   return g_string_free (out, FALSE);
 }
 
 /**
- * rlx_profile_step_get_op:
+ * rlx_profile_step_get_op: (get-property op)
  * @self: a step
  *
  * Gets the name of the operator; `fused` for a region of element-wise ones.
@@ -232,7 +389,7 @@ rlx_profile_step_get_op (RlxProfileStep *self)
 }
 
 /**
- * rlx_profile_step_get_kernel:
+ * rlx_profile_step_get_kernel: (get-property kernel)
  * @self: a step
  *
  * Gets the name of the kernel.
@@ -250,7 +407,7 @@ rlx_profile_step_get_kernel (RlxProfileStep *self)
 }
 
 /**
- * rlx_profile_step_get_node:
+ * rlx_profile_step_get_node: (get-property node)
  * @self: a step
  *
  * Gets the name of the node, or its number in the graph's text form.
@@ -268,7 +425,7 @@ rlx_profile_step_get_node (RlxProfileStep *self)
 }
 
 /**
- * rlx_profile_step_get_time:
+ * rlx_profile_step_get_time: (get-property time)
  * @self: a step
  *
  * Gets the time the kernel took, by the GPU's clock.
@@ -286,7 +443,7 @@ rlx_profile_step_get_time (RlxProfileStep *self)
 }
 
 /**
- * rlx_profile_step_get_flops:
+ * rlx_profile_step_get_operations: (get-property operations)
  * @self: a step
  *
  * Gets how many floating-point operations the kernel does.
@@ -296,15 +453,15 @@ rlx_profile_step_get_time (RlxProfileStep *self)
  * Since: 1.0
  */
 double
-rlx_profile_step_get_flops (RlxProfileStep *self)
+rlx_profile_step_get_operations (RlxProfileStep *self)
 {
   g_return_val_if_fail (RLX_IS_PROFILE_STEP (self), 0);
 
-  return self->flops;
+  return self->operations;
 }
 
 /**
- * rlx_profile_step_get_bytes:
+ * rlx_profile_step_get_bytes: (get-property bytes)
  * @self: a step
  *
  * Gets how many bytes the kernel has to read and write at least.

@@ -20,14 +20,19 @@ typedef struct
   RlxGpuBuffer **buffers;        /* by plan buffer; NULL where each fork has its own */
   RlxGpuBuffer *params;
   RlxGpuPipeline **pipelines;    /* by step, borrowed */
-  RlxGpuFigures figures;         /* the device when it was compiled */
+  RlxSpeeds speeds;         /* the device when it was compiled */
+  guint64 timeout_us;            /* of a piece of work; 0: the usual one */
+  const char **input_names;      /* ends with NULL; the plan's names */
+  const char **output_names;
   gboolean *is_set;              /* by parameter; device thread only */
   gboolean stale;                /* the prologue must run (again); device thread only */
 
-  /* Which steps run depends on weights: rlx-narrow.c. The device thread changes it,
-   * between runs and for all forks at once, so that a run finds its list made. */
+  /* Of all that follows. Which steps run depends on weights: rlx-narrow.c. The device
+   * thread changes it, between runs and for all forks at once, so that a run finds its
+   * list made. */
   GMutex mutex;
-  gboolean *is_narrow;           /* by narrow of the plan; under the mutex, as what follows */
+  GListModel *ports[4];          /* inputs, outputs, parameters, states; NULL until somebody asks */
+  gboolean *is_narrow;           /* by narrow of the plan */
   guint *steps;                  /* of the main part, those that run */
   guint n_steps;
   GPtrArray *forks;              /* RlxProgramFork, not owned */
@@ -41,16 +46,16 @@ typedef struct
 } RlxProgramFork;
 
 /* Takes @plan over in every case. */
-RlxProgram *   rlx_program_new               (RlxGpu              *gpu,
-                                              RlxPlan             *plan,
-                                              const RlxGpuFigures *figures,
-                                              GCancellable        *cancellable,
-                                              GError             **error);
+RlxProgram *   rlx_program_new               (RlxGpu          *gpu,
+                                              RlxPlan         *plan,
+                                              const RlxSpeeds *speeds,
+                                              GCancellable    *cancellable,
+                                              GError         **error);
 void           rlx_program_unref             (RlxProgram          *self);
 /* A buffer as the plan has it. */
-RlxGpuBuffer * rlx_program_new_buffer        (RlxProgram          *self,
-                                              guint                index,
-                                              GError             **error);
+RlxGpuBuffer * rlx_program_new_buffer        (RlxProgram *self,
+                                              guint       index,
+                                              GError    **error);
 /* Both under the mutex: after a weight has changed, for all forks, and for one. */
 void           rlx_program_choose_steps      (RlxProgram          *self);
 void           rlx_program_choose_dispatches (RlxProgram          *self,
@@ -61,16 +66,6 @@ rlx_plan_get_slot (const RlxPlan *plan,
                    guint          index)
 {
   return &g_array_index (plan->slots, RlxSlot, index);
-}
-
-/* Whether each fork has one of its own. */
-static inline gboolean
-rlx_plan_is_own_buffer (const RlxPlan *plan,
-                        guint          index)
-{
-  RlxBufferKind kind = g_array_index (plan->buffers, RlxBuffer, index).kind;
-
-  return kind == RLX_BUFFER_BANK || kind == RLX_BUFFER_STATE;
 }
 
 G_END_DECLS

@@ -19,6 +19,10 @@ rlx_program_unref (RlxProgram *self)
   g_clear_pointer (&self->params, rlx_gpu_buffer_free);
   g_free (self->buffers);
   g_free (self->pipelines);
+  for (guint i = 0; i < G_N_ELEMENTS (self->ports); i++)
+    g_clear_object (&self->ports[i]);
+  g_free (self->input_names);
+  g_free (self->output_names);
   g_free (self->is_set);
   g_free (self->is_narrow);
   g_free (self->steps);
@@ -128,12 +132,22 @@ rlx_program_choose_steps (RlxProgram *self)
     rlx_program_choose_dispatches (self, g_ptr_array_index (self->forks, i));
 }
 
+static const char **
+port_names (const GArray *ports)
+{
+  const char **names = g_new0 (const char *, ports->len + 1);
+
+  for (guint i = 0; i < ports->len; i++)
+    names[i] = g_array_index (ports, RlxPlanPort, i).name;
+  return names;
+}
+
 RlxProgram *
-rlx_program_new (RlxGpu              *gpu,
-                 RlxPlan             *plan,
-                 const RlxGpuFigures *figures,
-                 GCancellable        *cancellable,
-                 GError             **error)
+rlx_program_new (RlxGpu          *gpu,
+                 RlxPlan         *plan,
+                 const RlxSpeeds *speeds,
+                 GCancellable    *cancellable,
+                 GError         **error)
 {
   RlxProgram *self = g_new0 (RlxProgram, 1);
   gboolean ok = TRUE;
@@ -141,7 +155,9 @@ rlx_program_new (RlxGpu              *gpu,
   g_atomic_ref_count_init (&self->ref_count);
   self->plan = plan;
   self->gpu = rlx_gpu_ref (gpu);
-  self->figures = *figures;
+  self->speeds = *speeds;
+  self->input_names = port_names (plan->inputs);
+  self->output_names = port_names (plan->outputs);
   self->buffers = g_new0 (RlxGpuBuffer *, plan->buffers->len + 1);
   self->pipelines = g_new0 (RlxGpuPipeline *, plan->steps->len + 1);
   self->is_set = g_new0 (gboolean, plan->parameters->len + 1);

@@ -240,24 +240,27 @@ rlx_tensor_new_scalar (RlxDataType   data_type,
 /* ---- values ------------------------------------------------------------- */
 
 /**
- * rlx_tensor_get_floats:
+ * rlx_tensor_to_floats:
  * @self: a tensor
  * @n_values: (out): where to store the number of elements
+ * @error: where to store an error
  *
- * Gets the elements of a tensor of any type as floats.
+ * Converts the elements of a tensor of any type to floats.
  *
  * Integers that a float does not have are rounded to the nearest one it has.
  *
- * The array is a copy, and is empty if there is not enough memory for it.
- * Large tensors are better read with [method@Rlx.Tensor.get_bytes].
+ * The array is a copy: large tensors are better read with
+ * [method@Rlx.Tensor.get_bytes].
  *
- * Returns: (array length=n_values) (transfer full): the elements
+ * Returns: (array length=n_values) (transfer full): the elements, or %NULL with
+ *   an error if there is no memory for them
  *
  * Since: 1.0
  */
 float *
-rlx_tensor_get_floats (RlxTensor *self,
-                       gsize     *n_values)
+rlx_tensor_to_floats (RlxTensor *self,
+                      gsize     *n_values,
+                      GError   **error)
 {
   gsize n, size;
   float *values;
@@ -267,12 +270,13 @@ rlx_tensor_get_floats (RlxTensor *self,
   *n_values = 0;
 
   g_return_val_if_fail (RLX_IS_TENSOR (self), NULL);
+  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
 
   n = (gsize) self->n_elements;
   if (!rlx_mul_size (n, sizeof (float), &size))
-    return NULL;
+    size = G_MAXSIZE;
 
-  values = rlx_try_alloc (size, NULL);
+  values = rlx_try_alloc (size, error);
   if (values == NULL)
     return NULL;
 
@@ -290,25 +294,28 @@ rlx_tensor_get_floats (RlxTensor *self,
 }
 
 /**
- * rlx_tensor_get_ints:
+ * rlx_tensor_to_ints:
  * @self: a tensor
  * @n_values: (out): where to store the number of elements
+ * @error: where to store an error
  *
- * Gets the elements of a tensor of any type as integers.
+ * Converts the elements of a tensor of any type to integers.
  *
  * Floats lose their fraction, a NaN becomes 0, and values outside the range of
  * 64-bit signed integers become the nearest end of the range.
  *
- * The array is a copy, and is empty if there is not enough memory for it.
- * Large tensors are better read with [method@Rlx.Tensor.get_bytes].
+ * The array is a copy: large tensors are better read with
+ * [method@Rlx.Tensor.get_bytes].
  *
- * Returns: (array length=n_values) (transfer full): the elements
+ * Returns: (array length=n_values) (transfer full): the elements, or %NULL with
+ *   an error if there is no memory for them
  *
  * Since: 1.0
  */
 gint64 *
-rlx_tensor_get_ints (RlxTensor *self,
-                     gsize     *n_values)
+rlx_tensor_to_ints (RlxTensor *self,
+                    gsize     *n_values,
+                    GError   **error)
 {
   gsize n, size;
   gint64 *values;
@@ -318,12 +325,13 @@ rlx_tensor_get_ints (RlxTensor *self,
   *n_values = 0;
 
   g_return_val_if_fail (RLX_IS_TENSOR (self), NULL);
+  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
 
   n = (gsize) self->n_elements;
   if (!rlx_mul_size (n, sizeof (gint64), &size))
-    return NULL;
+    size = G_MAXSIZE;
 
-  values = rlx_try_alloc (size, NULL);
+  values = rlx_try_alloc (size, error);
   if (values == NULL)
     return NULL;
 

@@ -381,47 +381,6 @@ rlx_tensor_new_from_data (RlxDataType    data_type,
   return tensor_new_unchecked (data_type, shape, n_dims, n_elements, bytes);
 }
 
-/**
- * rlx_tensor_new_from_address:
- * @data_type: the type of the elements
- * @shape: (array length=n_dims) (nullable): the size of each dimension
- * @n_dims: the number of dimensions; 0 makes a scalar
- * @address: the address of the elements
- * @size: the number of bytes at @address
- * @error: where to store an error
- *
- * Makes a tensor from a copy of the memory at an address.
- *
- * This is meant for language bindings, to take over an array of a library such
- * as numpy in one copy. There must be @size readable bytes at @address. Programs
- * should use [ctor@Rlx.Tensor.new_from_bytes].
- *
- * Returns: (transfer full): a new tensor, or %NULL with an error
- *
- * Since: 1.0
- */
-RlxTensor *
-rlx_tensor_new_from_address (RlxDataType    data_type,
-                             const gint64  *shape,
-                             gsize          n_dims,
-                             guintptr       address,
-                             gsize          size,
-                             GError       **error)
-{
-  g_return_val_if_fail (shape != NULL || n_dims == 0, NULL);
-  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
-
-  if (address == 0 && size > 0)
-    {
-      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                   "The address is 0, but the size is %" G_GSIZE_FORMAT " bytes", size);
-      return NULL;
-    }
-
-  return rlx_tensor_new_from_data (data_type, shape, n_dims,
-                                   (const guint8 *) address, size, error);
-}
-
 /* ---- what a tensor is --------------------------------------------------- */
 
 /**
@@ -551,37 +510,6 @@ rlx_tensor_peek_data (RlxTensor *self)
   return self->data;
 }
 
-/**
- * rlx_tensor_get_address:
- * @self: a tensor
- * @size: (out) (optional): where to store the number of bytes
- *
- * Gets the address of the elements.
- *
- * This is meant for language bindings, to show a tensor to a library such as
- * numpy without a copy. The memory must not be written to, and is valid as long
- * as the tensor. The address is aligned for the type of the elements and is
- * never 0, even if there are none.
- *
- * Returns: the address of the first element
- *
- * Since: 1.0
- */
-guintptr
-rlx_tensor_get_address (RlxTensor *self,
-                        gsize     *size)
-{
-  if (size != NULL)
-    *size = 0;
-
-  g_return_val_if_fail (RLX_IS_TENSOR (self), 0);
-
-  if (size != NULL)
-    *size = g_bytes_get_size (self->bytes);
-
-  return (guintptr) self->data;
-}
-
 /* ---- the rest ----------------------------------------------------------- */
 
 /**
@@ -641,7 +569,7 @@ rlx_tensor_reshape (RlxTensor     *self,
       g_autofree char *text = rlx_shape_to_string (shape, n_dims);
 
       g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_SHAPE,
-                   "No size in place of the -1 gives the shape %s %" G_GUINT64_FORMAT " elements, or many do",
+                   "The dimension of -1 in the shape %s cannot be inferred from %" G_GUINT64_FORMAT " elements",
                    text, self->n_elements);
       return NULL;
     }
@@ -689,4 +617,27 @@ rlx_tensor_equal (RlxTensor *self,
       return FALSE;
 
   return g_bytes_equal (self->bytes, other->bytes);
+}
+
+/**
+ * rlx_tensors_free: (skip)
+ * @tensors: (nullable) (array zero-terminated=1) (transfer full): tensors
+ *
+ * Frees an array of tensors that ends with %NULL, as
+ * [method@Rlx.Executable.run] returns it, and the tensors.
+ *
+ * In C, `g_auto(RlxTensors)` declares a variable that does so by itself:
+ *
+ * ```c
+ * g_auto(RlxTensors) outputs = rlx_executable_run (executable, inputs, n_inputs, NULL, NULL, &error);
+ * ```
+ *
+ * Since: 1.0
+ */
+void
+rlx_tensors_free (RlxTensor **tensors)
+{
+  for (gsize i = 0; tensors != NULL && tensors[i] != NULL; i++)
+    g_object_unref (tensors[i]);
+  g_free (tensors);
 }

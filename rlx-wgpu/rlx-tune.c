@@ -8,7 +8,7 @@
  */
 #include "config.h"
 
-#include "rlx-tuning-private.h"
+#include "rlx-tune-private.h"
 
 #include <string.h>
 
@@ -32,7 +32,7 @@
 typedef struct
 {
   RlxDevice *device;
-  const RlxGpuFigures *figures;
+  const RlxSpeeds *speeds;
   GCancellable *cancellable;
   const RlxTunedShape *shape;
   int *a, *b;              /* numbers */
@@ -72,20 +72,20 @@ tune_init (Tune    *self,
 
 /* Compiles the product in this one way. */
 static RlxExecutable *
-compile_way (Tune         *self,
-             RlxGpuProduct way,
-             GError      **error)
+compile_way (Tune             *self,
+             RlxProductVariant way,
+             GError          **error)
 {
   const RlxTunedShape *shape = self->shape;
   g_autoptr(RlxGraph) graph = rlx_graph_new ();
   g_autofree RlxNode **results = NULL;
-  RlxGpuFigures only = *self->figures;
+  RlxSpeeds only = *self->speeds;
   RlxNode *operands[2];
   GVariantDict attributes;
   gsize n_dims;
   const gint64 *dims;
 
-  only.banned_products = ~(1u << way);
+  only.banned[RLX_FAMILY_PRODUCT] = ~(1u << way);
   dims = rlx_tensor_get_shape (self->ta, &n_dims);
   operands[0] = rlx_graph_input (graph, "a", shape->data_type, dims, n_dims, error);
   dims = rlx_tensor_get_shape (self->tb, &n_dims);
@@ -97,9 +97,8 @@ compile_way (Tune         *self,
   g_variant_dict_insert (&attributes, "transpose_a", "b", !shape->a_along_k);
   g_variant_dict_insert (&attributes, "transpose_b", "b", !shape->b_along_n);
   results = rlx_graph_add_op (graph, "matmul", operands, 2, g_variant_dict_end (&attributes), NULL, error);
-  if (results == NULL)
+  if (results == NULL || !rlx_graph_output (graph, "y", results[0], error))
     return NULL;
-  rlx_graph_output (graph, "y", results[0]);
   return rlx_device_compile_for (self->device, graph, &only, self->cancellable, error);
 }
 
@@ -121,15 +120,15 @@ compute (const Tune *self,
 }
 
 static gboolean
-is_right (Tune         *self,
-          RlxTensor    *got,
-          RlxGpuProduct way)
+is_right (Tune             *self,
+          RlxTensor        *got,
+          RlxProductVariant way)
 {
   const RlxTunedShape *shape = self->shape;
   guint64 n_elements = shape->n_batch * shape->m * shape->n;
   GBytes *bytes = rlx_tensor_get_bytes (got);
   gsize n;
-  g_autofree float *values = rlx_tensor_get_floats (got, &n);
+  g_autofree float *values = rlx_tensor_to_floats (got, &n, NULL);
   guint32 state = 1;
 
   if (n != n_elements || rlx_calibrate_seems_wrong (way))
@@ -152,10 +151,10 @@ is_right (Tune         *self,
 
 /* An executable, or none for a way that does not work. */
 static gboolean
-try_way (Tune           *self,
-         RlxGpuProduct   way,
-         RlxExecutable **executable,
-         GError        **error)
+try_way (Tune             *self,
+         RlxProductVariant way,
+         RlxExecutable   **executable,
+         GError          **error)
 {
   g_autoptr(GError) problem = NULL;
   g_autoptr(RlxExecutable) made = compile_way (self, way, &problem);
@@ -180,21 +179,21 @@ try_way (Tune           *self,
 }
 
 static gboolean
-measure_shape (Tune          *self,
-               RlxGpuProduct *best,
-               GError       **error)
+measure_shape (Tune              *self,
+               RlxProductVariant *best,
+               GError           **error)
 {
   g_autoptr(GPtrArray) owned = g_ptr_array_new_with_free_func (g_object_unref);
-  RlxExecutable *executables[RLX_GPU_N_PRODUCTS] = { 0 };
-  double seconds[RLX_GPU_N_PRODUCTS];
+  RlxExecutable *executables[RLX_N_PRODUCTS] = { 0 };
+  double seconds[RLX_N_PRODUCTS];
 
-  *best = RLX_GPU_N_PRODUCTS;
+  *best = RLX_N_PRODUCTS;
   if (!tune_init (self, error))
     return FALSE;
   /* Matrix units are for graphs that allow them; these products are exact. */
-  for (guint i = 0; i < RLX_GPU_PRODUCT_MATRIX; i++)
+  for (guint i = 0; i < RLX_N_PRODUCTS; i++)
     {
-      if (self->figures->banned_products >> i & 1)
+      if (i == RLX_PRODUCT_MATRIX || (self->speeds->banned[RLX_FAMILY_PRODUCT] >> i & 1))
         continue;
       if (!try_way (self, i, &executables[i], error))
         return FALSE;
@@ -203,14 +202,14 @@ measure_shape (Tune          *self,
     }
   if (owned->len == 0)
     return TRUE;
-  if (!rlx_calibrate_time (self->device, executables, RLX_GPU_N_PRODUCTS, SHAPE_SECONDS, seconds, self->cancellable, error))
+  if (!rlx_calibrate_time (self->device, executables, RLX_N_PRODUCTS, SHAPE_SECONDS, seconds, self->cancellable, error))
     return FALSE;
-  for (guint i = 0; i < RLX_GPU_N_PRODUCTS; i++)
-    if (executables[i] != NULL && (*best == RLX_GPU_N_PRODUCTS || seconds[i] * CLEARLY < seconds[*best]))
+  for (guint i = 0; i < RLX_N_PRODUCTS; i++)
+    if (executables[i] != NULL && (*best == RLX_N_PRODUCTS || seconds[i] * CLEARLY < seconds[*best]))
       *best = i;
   RLX_NOTE (COMPILE, "tuned %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT " x %" G_GUINT64_FORMAT " x %" G_GUINT64_FORMAT
             ": “%s”, %.1f GFLOPS", self->shape->n_batch, self->shape->m, self->shape->n, self->shape->k,
-            rlx_gpu_product_get_name (*best), 2e-9 * (double) self->shape->m * (double) self->shape->n *
+            rlx_product_variant_get_name (*best), 2e-9 * (double) self->shape->m * (double) self->shape->n *
             (double) self->shape->k * (double) self->shape->n_batch / seconds[*best]);
   return TRUE;
 }
@@ -225,7 +224,7 @@ fits (RlxDevice           *device,
   double bytes = 4.0 * (double) shape->n_batch *
                  ((double) shape->m * (double) shape->k + (double) shape->k * (double) shape->n + (double) shape->m * (double) shape->n);
 
-  return bytes * RLX_GPU_N_PRODUCTS <= left / 4;
+  return bytes * RLX_N_PRODUCTS <= left / 4;
 }
 
 static int
@@ -238,13 +237,13 @@ compare_flops (gconstpointer a,
 }
 
 gboolean
-rlx_tuning_measure (RlxTuning           *self,
-                    RlxDevice           *device,
-                    const RlxGpuFigures *figures,
-                    double               seconds,
-                    guint               *n_measured,
-                    GCancellable        *cancellable,
-                    GError             **error)
+rlx_tuning_measure (RlxTuning       *self,
+                    RlxDevice       *device,
+                    const RlxSpeeds *speeds,
+                    double           seconds,
+                    guint           *n_measured,
+                    GCancellable    *cancellable,
+                    GError         **error)
 {
   GArray *missing = rlx_tuning_get_missing (self);
   gint64 late = g_get_monotonic_time () + (gint64) (GRAPH_SECONDS * G_USEC_PER_SEC);
@@ -255,15 +254,15 @@ rlx_tuning_measure (RlxTuning           *self,
   for (guint i = 0; ok && i < missing->len && g_get_monotonic_time () < late; i++)
     {
       const RlxMissingShape *one = &g_array_index (missing, RlxMissingShape, i);
-      g_auto(Tune) tune = { .device = device, .figures = figures, .cancellable = cancellable, .shape = &one->shape };
-      RlxGpuProduct best;
+      g_auto(Tune) tune = { .device = device, .speeds = speeds, .cancellable = cancellable, .shape = &one->shape };
+      RlxProductVariant best;
 
-      if (one->flops / figures->flops < WORTHWHILE * seconds)
+      if (one->flops / speeds->flops < WORTHWHILE * seconds)
         break;
       if (!fits (device, &one->shape))
         continue;
       ok = measure_shape (&tune, &best, error);
-      if (ok && best < RLX_GPU_N_PRODUCTS)
+      if (ok && best < RLX_N_PRODUCTS)
         {
           rlx_tuning_set (self, &one->shape, best);
           ++*n_measured;
@@ -271,4 +270,24 @@ rlx_tuning_measure (RlxTuning           *self,
     }
   g_array_set_size (missing, 0);
   return ok;
+}
+
+/* ---- where it is kept --------------------------------------------------------- */
+
+RlxTuning *
+rlx_tuning_load (const RlxGpuAdapterInfo *info)
+{
+  g_autoptr(GBytes) bytes = rlx_gpu_notes_load (info, RLX_TUNING_NOTES);
+  RlxTuning *self = bytes != NULL ? rlx_tuning_from_bytes (bytes) : NULL;
+
+  return self != NULL ? self : rlx_tuning_new ();
+}
+
+gboolean
+rlx_tuning_store (RlxTuning               *self,
+                  const RlxGpuAdapterInfo *info)
+{
+  g_autoptr(GBytes) bytes = rlx_tuning_to_bytes (self);
+
+  return rlx_gpu_notes_store (info, RLX_TUNING_NOTES, bytes);
 }

@@ -14,10 +14,13 @@ G_BEGIN_DECLS
 
 typedef struct _RlxAdapter RlxAdapter;
 typedef struct _RlxCalibration RlxCalibration;
+typedef struct _RlxCompileOptions RlxCompileOptions;
 typedef struct _RlxDevice RlxDevice;
 typedef struct _RlxExecutable RlxExecutable;
 typedef struct _RlxGraph RlxGraph;
 typedef struct _RlxNode RlxNode;
+typedef struct _RlxPort RlxPort;
+typedef struct _RlxPortList RlxPortList;
 typedef struct _RlxProfile RlxProfile;
 typedef struct _RlxProfileStep RlxProfileStep;
 typedef struct _RlxTensor RlxTensor;
@@ -40,10 +43,10 @@ typedef struct _RlxTensor RlxTensor;
  * @RLX_DATA_TYPE_I8: 8-bit signed integer
  * @RLX_DATA_TYPE_U8: 8-bit unsigned integer
  * @RLX_DATA_TYPE_BOOL: one byte, 0 or 1
- * @RLX_DATA_TYPE_I64: 64-bit signed integer; on the device 32 bits wide, values
- *   outside that range are an error when they are uploaded
- * @RLX_DATA_TYPE_U64: 64-bit unsigned integer; on the device 32 bits wide, values
- *   outside that range are an error when they are uploaded
+ * @RLX_DATA_TYPE_I64: 64-bit signed integer; on the device 32 bits wide: values
+ *   that do not fit are refused when they are uploaded, and results wrap
+ * @RLX_DATA_TYPE_U64: 64-bit unsigned integer; on the device 32 bits wide: values
+ *   that do not fit are refused when they are uploaded, and results wrap
  * @RLX_DATA_TYPE_I4: 4-bit signed integer, two to a byte, the first in its lower half
  * @RLX_DATA_TYPE_U4: 4-bit unsigned integer, two to a byte, the first in its lower half
  *
@@ -139,7 +142,7 @@ typedef enum
  * @RLX_SCATTER_MODE_MAX: the largest of them
  * @RLX_SCATTER_MODE_MIN: the smallest of them
  *
- * What an element becomes that updates go to.
+ * How an element is combined with the updates for it.
  *
  * Since: 1.0
  */
@@ -369,6 +372,8 @@ typedef enum
 
 /**
  * RlxPrecision:
+ * @RLX_PRECISION_DEFAULT: what the graph says, which is full unless its text form
+ *   has another one
  * @RLX_PRECISION_FULL: as exact as the operators state
  * @RLX_PRECISION_REDUCED: products with weights may round their operands to f16,
  *   where that does the weights no harm
@@ -387,6 +392,7 @@ typedef enum
  */
 typedef enum
 {
+  RLX_PRECISION_DEFAULT,
   RLX_PRECISION_FULL,
   RLX_PRECISION_REDUCED,
 } RlxPrecision;
@@ -521,7 +527,6 @@ typedef enum
  * @RLX_GRAPH_ERROR_LIMIT: a size is beyond what the library can address
  * @RLX_GRAPH_ERROR_NOT_FOUND: there is no operator, attribute, input or output of that name
  * @RLX_GRAPH_ERROR_UNSUPPORTED: valid, but not something this library computes
- * @RLX_GRAPH_ERROR_BUSY: the graph has been compiled and cannot change any more
  * @RLX_GRAPH_ERROR_PARSE: the text is not a graph
  *
  * Errors of tensors, of building graphs and of calling executables.
@@ -536,7 +541,6 @@ typedef enum
   RLX_GRAPH_ERROR_LIMIT,
   RLX_GRAPH_ERROR_NOT_FOUND,
   RLX_GRAPH_ERROR_UNSUPPORTED,
-  RLX_GRAPH_ERROR_BUSY,
   RLX_GRAPH_ERROR_PARSE,
 } RlxGraphError;
 
@@ -596,22 +600,22 @@ typedef enum
   RLX_WEIGHTS_ERROR_UNSUPPORTED,
 } RlxWeightsError;
 
-RLX_API
+RLX_AVAILABLE_IN_1_0
 GQuark       rlx_device_error_quark   (void);
-RLX_API
+RLX_AVAILABLE_IN_1_0
 GQuark       rlx_graph_error_quark    (void);
-RLX_API
+RLX_AVAILABLE_IN_1_0
 GQuark       rlx_compile_error_quark  (void);
-RLX_API
+RLX_AVAILABLE_IN_1_0
 GQuark       rlx_weights_error_quark  (void);
 
-RLX_API
+RLX_AVAILABLE_IN_1_0
 gsize        rlx_data_type_get_size   (RlxDataType   data_type);
-RLX_API
+RLX_AVAILABLE_IN_1_0
 guint        rlx_data_type_get_bits   (RlxDataType   data_type);
-RLX_API
+RLX_AVAILABLE_IN_1_0
 const char * rlx_data_type_to_string  (RlxDataType   data_type);
-RLX_API
+RLX_AVAILABLE_IN_1_0
 gboolean     rlx_data_type_from_string (const char   *name,
                                        RlxDataType  *data_type,
                                        GError      **error);

@@ -5,9 +5,9 @@
 
 #include "rlx-upload-private.h"
 
-#include "rlx-port-private.h"
+#include "rlx-plan-port-private.h"
 
-/* Less is there sooner than a thread. */
+/* Uploading less than this takes less time than starting a thread. */
 #define THREAD_BYTES (G_GUINT64_CONSTANT (1) << 20)
 
 struct _RlxUpload

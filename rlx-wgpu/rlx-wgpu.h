@@ -6,10 +6,12 @@
 #define RLX_INSIDE
 #include <rlx-wgpu/rlx-version.h>
 #include <rlx-wgpu/rlx-version-macros.h>
+#include <rlx-wgpu/rlx-run-time.h>
 #include <rlx-wgpu/rlx-types.h>
 #include <rlx-wgpu/rlx-enum-types.h>
 #include <rlx-wgpu/rlx-adapter.h>
 #include <rlx-wgpu/rlx-calibration.h>
+#include <rlx-wgpu/rlx-compile-options.h>
 #include <rlx-wgpu/rlx-device.h>
 #include <rlx-wgpu/rlx-executable.h>
 #include <rlx-wgpu/rlx-graph.h>
@@ -17,6 +19,8 @@
 #include <rlx-wgpu/rlx-op-methods.h>
 #include <rlx-wgpu/rlx-op-options.h>
 #include <rlx-wgpu/rlx-operators.h>
+#include <rlx-wgpu/rlx-port.h>
 #include <rlx-wgpu/rlx-profile.h>
+#include <rlx-wgpu/rlx-target.h>
 #include <rlx-wgpu/rlx-tensor.h>
 #undef RLX_INSIDE

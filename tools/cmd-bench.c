@@ -23,7 +23,8 @@ rlx_tool_bench (int    argc,
   };
   g_autoptr(GError) error = NULL;
   g_autoptr(RlxGraph) graph = NULL;
-  g_autoptr(RlxDevice) device = NULL;
+  g_autoptr(RlxCompileOptions) options = NULL;
+  RlxDevice *device = NULL;
   g_autoptr(RlxExecutable) executable = NULL;
   g_autoptr(GPtrArray) inputs = NULL;
   g_autofree double *times = NULL;
@@ -35,18 +36,18 @@ rlx_tool_bench (int    argc,
     return status;
   if (n_runs < 1 || n_runs > MAX_RUNS)
     {
-      g_printerr ("%s: --runs is %d, it can be 1 to %d\n", g_get_prgname (), n_runs, MAX_RUNS);
+      g_printerr ("%s: --runs is %d; it can be 1 to %d\n", g_get_prgname (), n_runs, MAX_RUNS);
       return RLX_TOOL_USAGE;
     }
   if ((graph = rlx_tool_load_graph (argv[1], &error)) == NULL)
     return rlx_tool_fail (error);
-  if (!rlx_tool_set_precision (graph, precision, &status))
+  if ((options = rlx_tool_get_options (tune, precision, &status)) == NULL)
     return status;
-  if ((device = rlx_tool_open_device (tune, &error)) == NULL)
+  if ((device = rlx_device_get_default (&error)) == NULL)
     return rlx_tool_fail (error);
 
   start = g_get_monotonic_time ();
-  executable = rlx_device_compile (device, graph, NULL, &error);
+  executable = rlx_device_compile (device, graph, options, NULL, &error);
   compile_time = (double) (g_get_monotonic_time () - start) * 1e-3;
   if (executable == NULL || (inputs = rlx_tool_random_inputs (graph, &error)) == NULL ||
       !rlx_tool_random_parameters (graph, executable, &error))

@@ -7,44 +7,61 @@
 
 #include <unistd.h>
 
+/* What the documentation of the spread says. */
+#define STEADY 1.5
+
 void
 rlx_tool_print_calibration (RlxCalibration *calibration)
 {
-  g_autoptr(GVariant) kernels = rlx_calibration_get_kernels (calibration);
-  g_auto(GStrv) wrong = rlx_calibration_get_wrong_kernels (calibration);
-  GVariantIter iter;
-  const char *name;
-  double rate;
+  GListModel *kernels = G_LIST_MODEL (calibration);
 
-  g_print ("   product of f32 matrices  %.1f GFLOPS\n", rlx_calibration_get_gflops (calibration));
-  g_variant_iter_init (&iter, kernels);
-  while (g_variant_iter_next (&iter, "{&sd}", &name, &rate))
-    g_print ("     %-22s %.1f GFLOPS\n", name, rate);
-  for (char **item = wrong; *item != NULL; item++)
-    g_print ("     %-22s wrong on this driver, not used\n", *item);
-  g_print ("   product of f16 matrices  %.1f GFLOPS\n", rlx_calibration_get_gflops_f16 (calibration));
-  g_print ("   memory bandwidth         %.2f GB/s\n", rlx_calibration_get_bandwidth (calibration));
-  g_print ("   transfer rate            %.2f GB/s\n", rlx_calibration_get_transfer_rate (calibration));
-  g_print ("   time of a dispatch       %.2f µs\n", rlx_calibration_get_dispatch_time (calibration));
-  g_print ("   time of a round trip     %.1f µs\n", rlx_calibration_get_round_trip_time (calibration));
+  g_print ("   product of f32 matrices  %.1f GFLOPS\n", rlx_calibration_get_flops (calibration) * 1e-9);
+  for (guint i = 0; i < g_list_model_get_n_items (kernels); i++)
+    {
+      g_autoptr(RlxCalibrationKernel) kernel = g_list_model_get_item (kernels, i);
+
+      if (rlx_calibration_kernel_get_wrong (kernel))
+        g_print ("     %-22s wrong on this driver, not used\n", rlx_calibration_kernel_get_name (kernel));
+      else
+        g_print ("     %-22s %.1f GFLOPS\n", rlx_calibration_kernel_get_name (kernel), rlx_calibration_kernel_get_flops (kernel) * 1e-9);
+    }
+  g_print ("   product of f16 matrices  %.1f GFLOPS\n", rlx_calibration_get_flops_f16 (calibration) * 1e-9);
+  g_print ("   memory bandwidth         %.2f GB/s\n", rlx_calibration_get_bandwidth (calibration) * 1e-9);
+  g_print ("   transfer rate            %.2f GB/s\n", rlx_calibration_get_transfer_rate (calibration) * 1e-9);
+  g_print ("   time of a dispatch       %.2f µs\n", rlx_calibration_get_dispatch_time (calibration) * 1e6);
+  g_print ("   time of a round trip     %.1f µs\n", rlx_calibration_get_round_trip_time (calibration) * 1e6);
+  g_print ("   spread of the times      %.2f\n", rlx_calibration_get_spread (calibration));
 }
 
 GVariant *
 rlx_tool_describe_calibration (RlxCalibration *calibration)
 {
-  g_autoptr(GVariant) kernels = rlx_calibration_get_kernels (calibration);
-  g_auto(GStrv) wrong = rlx_calibration_get_wrong_kernels (calibration);
+  GListModel *kernels = G_LIST_MODEL (calibration);
+  GVariantBuilder right, wrong;
   GVariantDict dict;
 
+  g_variant_builder_init (&right, G_VARIANT_TYPE ("a{sd}"));
+  g_variant_builder_init (&wrong, G_VARIANT_TYPE_STRING_ARRAY);
+  for (guint i = 0; i < g_list_model_get_n_items (kernels); i++)
+    {
+      g_autoptr(RlxCalibrationKernel) kernel = g_list_model_get_item (kernels, i);
+
+      if (rlx_calibration_kernel_get_wrong (kernel))
+        g_variant_builder_add (&wrong, "s", rlx_calibration_kernel_get_name (kernel));
+      else
+        g_variant_builder_add (&right, "{sd}", rlx_calibration_kernel_get_name (kernel), rlx_calibration_kernel_get_flops (kernel));
+    }
+
   g_variant_dict_init (&dict, NULL);
-  g_variant_dict_insert (&dict, "gflops", "d", rlx_calibration_get_gflops (calibration));
-  g_variant_dict_insert (&dict, "gflops_f16", "d", rlx_calibration_get_gflops_f16 (calibration));
-  g_variant_dict_insert (&dict, "bandwidth_gb_s", "d", rlx_calibration_get_bandwidth (calibration));
-  g_variant_dict_insert (&dict, "transfer_gb_s", "d", rlx_calibration_get_transfer_rate (calibration));
-  g_variant_dict_insert (&dict, "dispatch_us", "d", rlx_calibration_get_dispatch_time (calibration));
-  g_variant_dict_insert (&dict, "round_trip_us", "d", rlx_calibration_get_round_trip_time (calibration));
-  g_variant_dict_insert_value (&dict, "kernels_gflops", kernels);
-  g_variant_dict_insert_value (&dict, "wrong_kernels", g_variant_new_strv ((const char *const *) wrong, -1));
+  g_variant_dict_insert (&dict, "flops", "d", rlx_calibration_get_flops (calibration));
+  g_variant_dict_insert (&dict, "flops_f16", "d", rlx_calibration_get_flops_f16 (calibration));
+  g_variant_dict_insert (&dict, "bandwidth", "d", rlx_calibration_get_bandwidth (calibration));
+  g_variant_dict_insert (&dict, "transfer_rate", "d", rlx_calibration_get_transfer_rate (calibration));
+  g_variant_dict_insert (&dict, "dispatch_time", "d", rlx_calibration_get_dispatch_time (calibration));
+  g_variant_dict_insert (&dict, "round_trip_time", "d", rlx_calibration_get_round_trip_time (calibration));
+  g_variant_dict_insert (&dict, "spread", "d", rlx_calibration_get_spread (calibration));
+  g_variant_dict_insert_value (&dict, "kernels", g_variant_builder_end (&right));
+  g_variant_dict_insert_value (&dict, "wrong_kernels", g_variant_builder_end (&wrong));
   return g_variant_dict_end (&dict);
 }
 
@@ -88,46 +105,95 @@ calibrate (RlxDevice *device,
   return calibration;
 }
 
-int
-rlx_tool_calibrate (int    argc,
-                    char **argv)
+static int
+forget (RlxAdapter *adapter,
+        gboolean    json)
 {
-  gboolean json = FALSE;
-  const GOptionEntry entries[] = {
-    { "json", 0, 0, G_OPTION_ARG_NONE, &json, "Print JSON", NULL },
-    G_OPTION_ENTRY_NULL
-  };
+  g_autoptr(RlxCalibration) stored = rlx_adapter_load_calibration (adapter);
   g_autoptr(GError) error = NULL;
-  g_autoptr(RlxDevice) device = NULL;
-  g_autoptr(RlxCalibration) calibration = NULL;
-  g_autoptr(RlxCalibration) stored = NULL;
-  RlxAdapter *adapter;
-  int status;
 
-  if (!rlx_tool_parse (NULL, "Measures the adapter and keeps the figures, by which kernels are chosen from then on.", entries, &argc, &argv, 0, 0, &status))
-    return status;
-  if ((device = rlx_device_get_default (&error)) == NULL ||
-      (calibration = calibrate (device, !json && isatty (STDERR_FILENO), &error)) == NULL)
+  if (!rlx_adapter_forget_calibration (adapter, &error))
     return rlx_tool_fail (error);
-  adapter = rlx_device_get_adapter (device);
-  stored = rlx_adapter_load_calibration (adapter);
-
   if (json)
     {
       GVariantDict dict;
 
       g_variant_dict_init (&dict, NULL);
       g_variant_dict_insert (&dict, "adapter", "s", rlx_adapter_get_name (adapter));
-      g_variant_dict_insert (&dict, "stored", "b", stored != NULL);
-      g_variant_dict_insert_value (&dict, "calibration", rlx_tool_describe_calibration (calibration));
+      g_variant_dict_insert (&dict, "forgotten", "b", stored != NULL);
       rlx_tool_print_json (g_variant_dict_end (&dict));
     }
   else
     {
-      g_print ("%s\n", rlx_adapter_get_name (adapter));
-      rlx_tool_print_calibration (calibration);
-      if (stored == NULL)
-        g_print ("   not stored: the cache cannot be used\n");
+      g_print ("%s\n   %s\n", rlx_adapter_get_name (adapter), stored != NULL ? "its figures are forgotten" : "there were no figures");
     }
+  return RLX_TOOL_OK;
+}
+
+static void
+print_result (RlxAdapter     *adapter,
+              RlxCalibration *calibration,
+              const char     *path,
+              gboolean        json)
+{
+  if (json)
+    {
+      GVariantDict dict;
+
+      g_variant_dict_init (&dict, NULL);
+      g_variant_dict_insert (&dict, "adapter", "s", rlx_adapter_get_name (adapter));
+      g_variant_dict_insert (&dict, "stored", "b", path != NULL);
+      if (path != NULL)
+        g_variant_dict_insert_value (&dict, "file", g_variant_new_take_string (g_filename_display_name (path)));
+      g_variant_dict_insert_value (&dict, "calibration", rlx_tool_describe_calibration (calibration));
+      rlx_tool_print_json (g_variant_dict_end (&dict));
+      return;
+    }
+  g_print ("%s\n", rlx_adapter_get_name (adapter));
+  rlx_tool_print_calibration (calibration);
+  if (rlx_calibration_get_spread (calibration) > STEADY)
+    g_print ("   the machine was busy: measure again when it has nothing else to do\n");
+  if (path != NULL)
+    {
+      g_autofree char *shown = g_filename_display_name (path);
+
+      g_print ("   kept in %s\n   until rlx calibrate --forget\n", shown);
+    }
+  else
+    {
+      g_print ("   not stored: the cache cannot be used\n");
+    }
+}
+
+int
+rlx_tool_calibrate (int    argc,
+                    char **argv)
+{
+  gboolean json = FALSE, forgets = FALSE;
+  const GOptionEntry entries[] = {
+    { "forget", 0, 0, G_OPTION_ARG_NONE, &forgets, "Measure nothing, and delete what is kept", NULL },
+    { "json", 0, 0, G_OPTION_ARG_NONE, &json, "Print JSON", NULL },
+    G_OPTION_ENTRY_NULL
+  };
+  g_autoptr(GError) error = NULL;
+  RlxDevice *device = NULL;
+  g_autoptr(RlxCalibration) calibration = NULL;
+  g_autoptr(RlxCalibration) stored = NULL;
+  g_autofree char *path = NULL;
+  RlxAdapter *adapter;
+  int status;
+
+  if (!rlx_tool_parse (NULL, "Measures the adapter and keeps the speeds, by which kernels are chosen from then on.", entries, &argc, &argv, 0, 0, &status))
+    return status;
+  if ((device = rlx_device_get_default (&error)) == NULL)
+    return rlx_tool_fail (error);
+  adapter = rlx_device_get_adapter (device);
+  if (forgets)
+    return forget (adapter, json);
+  if ((calibration = calibrate (device, !json && isatty (STDERR_FILENO), &error)) == NULL)
+    return rlx_tool_fail (error);
+  stored = rlx_adapter_load_calibration (adapter);
+  path = stored != NULL ? rlx_adapter_dup_calibration_path (adapter) : NULL;
+  print_result (adapter, calibration, path, json);
   return RLX_TOOL_OK;
 }

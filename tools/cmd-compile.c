@@ -24,23 +24,77 @@ print_wgsl (GVariant *plan)
     }
 }
 
+/* Which kernels were looked at for each step, and why the others lost. */
+static void
+print_choices (GVariant *plan)
+{
+  g_autoptr(GVariant) steps = g_variant_lookup_value (plan, "steps", G_VARIANT_TYPE ("aa{sv}"));
+
+  for (gsize i = 0; i < g_variant_n_children (steps); i++)
+    {
+      g_autoptr(GVariant) step = g_variant_get_child_value (steps, i);
+      const char *kernel, *choice;
+
+      if (g_variant_lookup (step, "kernel", "&s", &kernel) && g_variant_lookup (step, "choice", "&s", &choice))
+        g_print ("\n%4u %s\n%s", (guint) i, kernel, choice);
+    }
+}
+
+/* Opens no device. */
+static int
+show_plan_for (RlxGraph          *graph,
+               const char        *target,
+               RlxCompileOptions *options,
+               gboolean           json,
+               gboolean           plan,
+               gboolean           verbose,
+               gboolean           wgsl)
+{
+  g_autoptr(GError) error = NULL;
+  g_autoptr(GVariant) dict = rlx_graph_plan_for (graph, target, options, &error);
+
+  if (dict == NULL)
+    return rlx_tool_fail (error);
+  if (json)
+    {
+      rlx_tool_print_json (dict);
+      return RLX_TOOL_OK;
+    }
+  if (plan)
+    {
+      g_autofree char *text = rlx_graph_describe_plan_for (graph, target, options, &error);
+
+      if (text == NULL)
+        return rlx_tool_fail (error);
+      g_print ("%s", text);
+    }
+  if (verbose)
+    print_choices (dict);
+  if (wgsl)
+    print_wgsl (dict);
+  return RLX_TOOL_OK;
+}
+
 int
 rlx_tool_compile (int    argc,
                   char **argv)
 {
-  gboolean json = FALSE, plan = FALSE, tune = FALSE, wgsl = FALSE;
-  g_autofree char *precision = NULL;
+  gboolean json = FALSE, plan = FALSE, tune = FALSE, verbose = FALSE, wgsl = FALSE;
+  g_autofree char *precision = NULL, *target = NULL;
   const GOptionEntry entries[] = {
     { "plan", 0, 0, G_OPTION_ARG_NONE, &plan, "Print the plan (the default)", NULL },
+    { "verbose", 'v', 0, G_OPTION_ARG_NONE, &verbose, "Print which kernels each step could have had, and why it has not", NULL },
     { "wgsl", 0, 0, G_OPTION_ARG_NONE, &wgsl, "Print the kernels", NULL },
     { "tune", 0, 0, G_OPTION_ARG_NONE, &tune, RLX_TOOL_TUNE_HELP, NULL },
     { "json", 0, 0, G_OPTION_ARG_NONE, &json, "Print the plan as JSON", NULL },
     { "precision", 0, 0, G_OPTION_ARG_STRING, &precision, "Let products be full or reduced, instead of what the graph says", "PRECISION" },
+    { "target", 0, 0, G_OPTION_ARG_STRING, &target, "Compile for this device, which need not be there; see rlx targets", "NAME" },
     G_OPTION_ENTRY_NULL
   };
   g_autoptr(GError) error = NULL;
   g_autoptr(RlxGraph) graph = NULL;
-  g_autoptr(RlxDevice) device = NULL;
+  g_autoptr(RlxCompileOptions) options = NULL;
+  RlxDevice *device = NULL;
   g_autoptr(RlxExecutable) executable = NULL;
   int status;
 
@@ -48,18 +102,22 @@ rlx_tool_compile (int    argc,
     return status;
   if ((graph = rlx_tool_load_graph (argv[1], &error)) == NULL)
     return rlx_tool_fail (error);
-  if (!rlx_tool_set_precision (graph, precision, &status))
+  if ((options = rlx_tool_get_options (tune, precision, &status)) == NULL)
     return status;
-  if ((device = rlx_tool_open_device (tune, &error)) == NULL ||
-      (executable = rlx_device_compile (device, graph, NULL, &error)) == NULL)
+  if (target != NULL)
+    return show_plan_for (graph, target, options, json, plan || !wgsl, verbose, wgsl);
+  if ((device = rlx_device_get_default (&error)) == NULL ||
+      (executable = rlx_device_compile (device, graph, options, NULL, &error)) == NULL)
     return rlx_tool_fail (error);
-  /* Which kernels run depends on the weights then. */
-  if (rlx_graph_get_precision (graph) == RLX_PRECISION_REDUCED && !rlx_tool_random_parameters (graph, executable, &error))
+  /* With reduced precision, which kernels run depends on the weights. */
+  if ((rlx_compile_options_get_precision (options) == RLX_PRECISION_REDUCED ||
+       (precision == NULL && rlx_graph_get_precision (graph) == RLX_PRECISION_REDUCED)) &&
+      !rlx_tool_random_parameters (graph, executable, &error))
     return rlx_tool_fail (error);
 
   if (json)
     {
-      g_autoptr(GVariant) dict = rlx_executable_get_plan (executable);
+      g_autoptr(GVariant) dict = rlx_executable_dup_plan (executable);
       rlx_tool_print_json (dict);
       return RLX_TOOL_OK;
     }
@@ -68,10 +126,14 @@ rlx_tool_compile (int    argc,
       g_autofree char *text = rlx_executable_describe_plan (executable);
       g_print ("%s", text);
     }
-  if (wgsl)
+  if (verbose || wgsl)
     {
-      g_autoptr(GVariant) dict = rlx_executable_get_plan (executable);
-      print_wgsl (dict);
+      g_autoptr(GVariant) dict = rlx_executable_dup_plan (executable);
+
+      if (verbose)
+        print_choices (dict);
+      if (wgsl)
+        print_wgsl (dict);
     }
   return RLX_TOOL_OK;
 }

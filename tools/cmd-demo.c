@@ -89,7 +89,7 @@ rlx_tool_demo (int    argc,
     G_OPTION_ENTRY_NULL
   };
   g_autoptr(GError) error = NULL;
-  g_autoptr(RlxDevice) device = NULL;
+  RlxDevice *device = NULL;
   g_autoptr(RlxGraph) graph = NULL;
   g_autoptr(RlxExecutable) executable = NULL;
   g_autoptr(RlxTensor) tokens = NULL, y = NULL;
@@ -115,7 +115,7 @@ rlx_tool_demo (int    argc,
     return rlx_tool_fail (error);
 
   start = g_get_monotonic_time ();
-  executable = rlx_device_compile (device, graph, NULL, &error);
+  executable = rlx_device_compile (device, graph, NULL, NULL, &error);
   compile_time = milliseconds_since (start);
   if (executable == NULL)
     return rlx_tool_fail (error);
@@ -144,7 +144,7 @@ rlx_tool_demo (int    argc,
   good = worst <= MAX_ERROR;
 
   adapter = rlx_device_get_adapter (device);
-  plan = rlx_executable_get_plan (executable);
+  plan = rlx_executable_dup_plan (executable);
   if (json)
     {
       GVariantDict dict, brief;

@@ -104,13 +104,13 @@ rlx_tool_devices (int    argc,
   };
   g_autoptr(GError) error = NULL;
   g_autoptr(GListModel) adapters = NULL;
-  g_autoptr(RlxDevice) device = NULL;
+  RlxDevice *device = NULL;
   GVariantBuilder list;
   int status;
 
   if (!rlx_tool_parse (NULL, "Lists the adapters of this system, the best first, and which one is used.", entries, &argc, &argv, 0, 0, &status))
     return status;
-  adapters = rlx_adapter_list (&error);
+  adapters = rlx_adapter_list (NULL, &error);
   if (adapters == NULL)
     return rlx_tool_fail (error);
 
@@ -137,4 +137,39 @@ rlx_tool_devices (int    argc,
       print_adapter (adapter, i, chosen, verbose);
     }
   return device ? RLX_TOOL_OK : rlx_tool_fail (error);
+}
+
+int
+rlx_tool_targets (int    argc,
+                  char **argv)
+{
+  gboolean json = FALSE;
+  const GOptionEntry entries[] = {
+    { "json", 0, 0, G_OPTION_ARG_NONE, &json, "Print JSON", NULL },
+    G_OPTION_ENTRY_NULL
+  };
+  g_auto(GStrv) names = NULL;
+  GVariantBuilder list;
+  int status;
+
+  if (!rlx_tool_parse (NULL, "Lists the devices that a graph can be compiled for without having them.", entries, &argc, &argv, 0, 0, &status))
+    return status;
+
+  names = rlx_targets_list ();
+  g_variant_builder_init (&list, G_VARIANT_TYPE ("aa{sv}"));
+  for (guint i = 0; names[i] != NULL; i++)
+    {
+      g_autoptr(GVariant) target = rlx_targets_describe (names[i], NULL);
+      const char *source;
+
+      g_variant_lookup (target, "source", "&s", &source);
+      if (!json)
+        g_print ("%-9s %s\n", names[i], source);
+      g_variant_builder_add_value (&list, target);
+    }
+  if (json)
+    rlx_tool_print_json (g_variant_builder_end (&list));
+  else
+    g_variant_builder_clear (&list);
+  return RLX_TOOL_OK;
 }

@@ -3,6 +3,8 @@
  */
 #include "config.h"
 
+#include <string.h>
+
 #include "rlx-tool.h"
 
 static const char *
@@ -15,6 +17,37 @@ get_string (GVariant   *dict,
   return text;
 }
 
+/* Prints words in lines, which begin with so many spaces; the first line has
+ * @at columns already. Paragraphs stay apart. */
+static void
+print_wrapped (const char *text,
+               guint       indent,
+               glong       at)
+{
+  g_auto(GStrv) words = g_strsplit (text, " ", -1);
+
+  for (char **word = words; *word; word++)
+    {
+      /* what is behind the end of a paragraph */
+      const char *rest = strrchr (*word, '\n');
+      glong width = g_utf8_strlen (*word, rest ? rest - *word : -1);
+
+      if (word != words && at + 1 + width > 96)
+        {
+          g_print ("\n%*s", (int) indent, "");
+          at = indent;
+        }
+      else if (word != words)
+        {
+          g_print (" ");
+          at++;
+        }
+      g_print ("%s", *word);
+      at = rest ? g_utf8_strlen (rest + 1, -1) : at + width;
+    }
+  g_print ("\n");
+}
+
 static void
 print_operator (GVariant *op)
 {
@@ -24,6 +57,11 @@ print_operator (GVariant *op)
   g_print ("%s: %s\n", get_string (op, "name"), get_string (op, "summary"));
   if (get_string (op, "formula")[0])
     g_print ("\n    %s\n", get_string (op, "formula"));
+  if (get_string (op, "doc")[0])
+    {
+      g_print ("\n");
+      print_wrapped (get_string (op, "doc"), 0, 0);
+    }
   for (gsize i = 0; i < g_variant_n_children (inputs); i++)
     {
       g_autoptr(GVariant) input = g_variant_get_child_value (inputs, i);
@@ -37,12 +75,29 @@ print_operator (GVariant *op)
     {
       g_autoptr(GVariant) attribute = g_variant_get_child_value (attributes, i);
       g_autoptr(GVariant) value = g_variant_lookup_value (attribute, "default", NULL);
-      g_autofree char *text = value ? g_variant_print (value, FALSE) : NULL;
+      g_autoptr(GVariant) values = g_variant_lookup_value (attribute, "values", NULL);
+      g_autofree char *text = value ? g_variant_print (value, FALSE) : NULL, *line = NULL;
 
-      g_print ("%s  %-14s %s%s%s: %s\n", i == 0 ? "\nAttributes:\n" : "", get_string (attribute, "name"), get_string (attribute, "type"),
-               text ? ", default " : "", text ? text : "", get_string (attribute, "doc"));
+      g_print ("%s", i == 0 ? "\nAttributes:\n" : "");
+      line = g_strdup_printf ("  %-14s %s%s%s: ", get_string (attribute, "name"), get_string (attribute, "type"),
+                              text ? ", default " : "", text ? text : "");
+      g_print ("%s", line);
+      print_wrapped (get_string (attribute, "doc"), 17, g_utf8_strlen (line, -1));
+      for (gsize j = 0; values != NULL && j < g_variant_n_children (values); j++)
+        {
+          g_autoptr(GVariant) each = g_variant_get_child_value (values, j);
+          g_autofree char *head = g_strdup_printf ("%19s%s: ", "", get_string (each, "name"));
+
+          g_print ("%s", head);
+          print_wrapped (get_string (each, "doc"), 21, g_utf8_strlen (head, -1));
+        }
     }
+  if (get_string (op, "example")[0])
+    g_print ("\nFor example:\n  %s\n", get_string (op, "example"));
   g_print ("\nError bound: %s\n", get_string (op, "bound"));
+  if (get_string (op, "subnormals")[0])
+    g_print ("Subnormal numbers: %s\n", get_string (op, "subnormals"));
+  g_print ("Since: %s\n", get_string (op, "since"));
 }
 
 int

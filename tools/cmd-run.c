@@ -54,10 +54,10 @@ describe_tensor (RlxTensor *tensor)
 }
 
 static gboolean
-save_outputs (char     **arguments,
-              char     **names,
-              GPtrArray *outputs,
-              GError   **error)
+save_outputs (char             **arguments,
+              const char *const *names,
+              GPtrArray         *outputs,
+              GError           **error)
 {
   for (char **argument = arguments; argument && *argument; argument++)
     {
@@ -101,25 +101,27 @@ rlx_tool_run (int    argc,
   g_autoptr(GPtrArray) parameter_names = g_ptr_array_new_with_free_func (g_free), parameter_values = g_ptr_array_new_with_free_func (g_object_unref);
   g_autoptr(GPtrArray) results = g_ptr_array_new_with_free_func (g_object_unref);
   g_autoptr(RlxGraph) graph = NULL;
-  g_autoptr(RlxDevice) device = NULL;
+  g_autoptr(RlxCompileOptions) options = rlx_compile_options_new ();
+  RlxDevice *device = NULL;
   g_autoptr(RlxExecutable) executable = NULL;
   g_autofree RlxTensor **tensors = NULL;
-  g_auto(GStrv) names = NULL;
+  const char *const *names;
   gsize n;
   int status;
 
   if (!rlx_tool_parse ("GRAPH", "Runs a graph on .npy files. Outputs without a file are printed.", entries, &argc, &argv, 1, 1, &status))
     return status;
 
+  rlx_compile_options_set_tuning (options, tune);
+  rlx_compile_options_set_profiling (options, profile);
   if ((graph = rlx_tool_load_graph (argv[1], &error)) == NULL ||
       !load_tensors (inputs, input_names, input_values, &error) ||
       !load_tensors (parameters, parameter_names, parameter_values, &error) ||
-      (device = rlx_tool_open_device (tune, &error)) == NULL ||
-      (executable = rlx_device_compile (device, graph, NULL, &error)) == NULL ||
+      (device = rlx_device_get_default (&error)) == NULL ||
+      (executable = rlx_device_compile (device, graph, options, NULL, &error)) == NULL ||
       !rlx_executable_set_parameters (executable, (const char *const *) parameter_names->pdata, (RlxTensor **) parameter_values->pdata, parameter_values->len, NULL, &error))
     return rlx_tool_fail (error);
 
-  rlx_executable_set_profiling (executable, profile);
   tensors = rlx_executable_run_named (executable, (const char *const *) input_names->pdata, (RlxTensor **) input_values->pdata,
                                       input_values->len, &n, NULL, &error);
   if (tensors == NULL)
@@ -150,7 +152,7 @@ rlx_tool_run (int    argc,
     }
   if (profile)
     {
-      g_autoptr(RlxProfile) times = rlx_executable_get_profile (executable);
+      g_autoptr(RlxProfile) times = rlx_executable_dup_profile (executable);
       g_autofree char *text = rlx_profile_to_string (times);
 
       g_printerr ("%s", text);

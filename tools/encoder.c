@@ -57,7 +57,7 @@ linear (Builder *self,
   RlxNode *w = weights (self, rows, columns, 1.0 / (double) rows);
   RlxNode *b = vector (self, columns, 0);
 
-  return rlx_node_linear (x, w, b, self->error);
+  return rlx_node_linear (x, w, b, NULL, self->error);
 }
 
 /* [sequence, width] to [1, heads, sequence, width / heads] */
@@ -81,15 +81,15 @@ layer (Builder                *self,
   GError **error = self->error;
   RlxNode *normal, *q, *k, *v, *attended, *hidden;
 
-  normal = rlx_node_layer_norm (x, vector (self, width, 1), vector (self, width, 0), error);
+  normal = rlx_node_layer_norm (x, vector (self, width, 1), vector (self, width, 0), NULL, error);
   q = split_heads (self, config, linear (self, normal, width, width));
   k = split_heads (self, config, linear (self, normal, width, width));
   v = split_heads (self, config, linear (self, normal, width, width));
-  attended = rlx_node_attention (q, k, v, NULL, NULL, NULL, error);
+  attended = rlx_node_attention (q, k, v, NULL, NULL, NULL, NULL, error);
   attended = rlx_node_reshape (rlx_node_transpose (attended, order, 4, error), flat, 2, error);
   x = rlx_node_add (x, linear (self, attended, width, width), error);
 
-  normal = rlx_node_layer_norm (x, vector (self, width, 1), vector (self, width, 0), error);
+  normal = rlx_node_layer_norm (x, vector (self, width, 1), vector (self, width, 0), NULL, error);
   hidden = rlx_node_gelu (linear (self, normal, width, config->hidden), error);
   return rlx_node_add (x, linear (self, hidden, config->hidden, width), error);
 }
@@ -103,18 +103,18 @@ rlx_encoder_new (const RlxEncoderConfig *config,
   g_autoptr(GError) local = NULL;
   Builder self = { graph, random, &local };
   RlxNode *x = rlx_node_gather (weights (&self, config->vocabulary, config->width, 1),
-                                rlx_graph_input (graph, "tokens", RLX_DATA_TYPE_I32, &config->sequence, 1, &local), 0, &local);
+                                rlx_graph_input (graph, "tokens", RLX_DATA_TYPE_I32, &config->sequence, 1, &local), 0, NULL, &local);
 
   for (guint i = 0; i < config->layers && local == NULL; i++)
     x = layer (&self, config, x);
   if (local == NULL)
-    x = rlx_node_layer_norm (x, vector (&self, config->width, 1), vector (&self, config->width, 0), &local);
+    x = rlx_node_layer_norm (x, vector (&self, config->width, 1), vector (&self, config->width, 0), NULL, &local);
   if (local != NULL)
     {
       g_propagate_error (error, g_steal_pointer (&local));
       return NULL;
     }
-  rlx_graph_output (graph, "y", x);
+  rlx_graph_output (graph, "y", x, NULL);
   return g_steal_pointer (&graph);
 }
 

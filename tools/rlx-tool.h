@@ -36,6 +36,7 @@ int rlx_tool_calibrate (int argc, char **argv);
 int rlx_tool_compile (int argc, char **argv);
 int rlx_tool_demo    (int argc, char **argv);
 int rlx_tool_devices (int argc, char **argv);
+int rlx_tool_targets (int argc, char **argv);
 int rlx_tool_dot     (int argc, char **argv);
 int rlx_tool_ops     (int argc, char **argv);
 int rlx_tool_run     (int argc, char **argv);
@@ -56,14 +57,11 @@ int         rlx_tool_fail       (const GError       *error);
 void        rlx_tool_print_json (GVariant           *value);
 RlxGraph *  rlx_tool_load_graph (const char         *path,
                                  GError            **error);
-/* What --precision says, if it is there. On FALSE *@status is the exit code. */
-gboolean    rlx_tool_set_precision (RlxGraph        *graph,
-                                    const char      *precision,
-                                    int             *status);
-/* The default device, and what --tune says of it. */
+/* What --tune and --precision (nullable) say. On NULL *@status is the exit code. */
 #define RLX_TOOL_TUNE_HELP "Measure which kernels are fastest for its matrices"
-RlxDevice * rlx_tool_open_device (gboolean          tune,
-                                  GError          **error);
+RlxCompileOptions * rlx_tool_get_options (gboolean    tune,
+                                          const char *precision,
+                                          int        *status);
 /* Splits "name=file"; FALSE with an error when there is no "=". */
 gboolean    rlx_tool_split      (const char         *text,
                                  char              **name,

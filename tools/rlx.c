@@ -12,12 +12,13 @@
 
 static const RlxToolCommand commands[] = {
   { "devices", "[--json]", "List the adapters of this system", rlx_tool_devices },
-  { "calibrate", "[--json]", "Measure the adapter, to choose kernels by it", rlx_tool_calibrate },
+  { "targets", "[--json]", "List the devices that graphs can be compiled for", rlx_tool_targets },
+  { "calibrate", "[--forget] [--json]", "Measure the adapter, to choose kernels by it", rlx_tool_calibrate },
   { "ops", "[--json] [NAME]", "List the operators, or describe one", rlx_tool_ops },
   { "demo", "[--json]", "Run a small transformer and check it against a reference", rlx_tool_demo },
   { "run", "GRAPH [--input NAME=FILE.npy]…", "Run a graph on .npy files", rlx_tool_run },
   { "bench", "GRAPH", "Time a graph on random inputs", rlx_tool_bench },
-  { "compile", "[--plan] [--wgsl] GRAPH", "Compile a graph and show what became of it", rlx_tool_compile },
+  { "compile", "[--plan] [--wgsl] [--target NAME] GRAPH", "Compile a graph and show what became of it", rlx_tool_compile },
   { "dot", "GRAPH", "Write a graph for graphviz", rlx_tool_dot },
 };
 
@@ -30,14 +31,14 @@ print_help (void)
   g_print ("\n`rlx COMMAND --help` tells more. GRAPH is a file in the text form, - for the\nstandard input. RLX_DEVICE chooses the adapter, RLX_DEBUG=help lists debug keys.\n");
 }
 
-/* For the shell's completion: commands, or the operators for `rlx ops`. */
+/* For the shell's completion: commands, operators or targets. */
 static int
 complete (int    argc,
           char **argv)
 {
-  if (argc > 0 && g_str_equal (argv[0], "ops"))
+  if (argc > 0 && (g_str_equal (argv[0], "ops") || g_str_equal (argv[0], "targets")))
     {
-      g_auto(GStrv) names = rlx_operators_list ();
+      g_auto(GStrv) names = argv[0][0] == 'o' ? rlx_operators_list () : rlx_targets_list ();
 
       for (char **name = names; *name; name++)
         g_print ("%s\n", *name);
@@ -171,17 +172,6 @@ rlx_tool_print_json (GVariant *value)
   g_print ("%s\n", text);
 }
 
-RlxDevice *
-rlx_tool_open_device (gboolean tune,
-                      GError **error)
-{
-  RlxDevice *device = rlx_device_get_default (error);
-
-  if (device != NULL)
-    rlx_device_set_tuning (device, tune);
-  return device;
-}
-
 RlxGraph *
 rlx_tool_load_graph (const char *path,
                      GError    **error)
@@ -218,25 +208,22 @@ rlx_tool_load_graph (const char *path,
   return rlx_graph_new_from_text (text, error);
 }
 
-gboolean
-rlx_tool_set_precision (RlxGraph   *graph,
-                        const char *precision,
-                        int        *status)
+RlxCompileOptions *
+rlx_tool_get_options (gboolean    tune,
+                      const char *precision,
+                      int        *status)
 {
   g_autoptr(GEnumClass) klass = g_type_class_ref (RLX_TYPE_PRECISION);
-  const GEnumValue *value;
+  const GEnumValue *value = precision != NULL ? g_enum_get_value_by_nick (klass, precision) : NULL;
 
-  if (precision == NULL)
-    return TRUE;
-  value = g_enum_get_value_by_nick (klass, precision);
-  if (value == NULL)
+  if (precision != NULL && (value == NULL || value->value == RLX_PRECISION_DEFAULT))
     {
-      g_printerr ("%s: --precision is “%s”, it can be full or reduced\n", g_get_prgname (), precision);
+      g_printerr ("%s: --precision is “%s”; it can be full or reduced\n", g_get_prgname (), precision);
       *status = RLX_TOOL_USAGE;
-      return FALSE;
+      return NULL;
     }
-  rlx_graph_set_precision (graph, value->value);
-  return TRUE;
+  return g_object_new (RLX_TYPE_COMPILE_OPTIONS, "tuning", tune,
+                       "precision", value != NULL ? value->value : RLX_PRECISION_DEFAULT, NULL);
 }
 
 gboolean

@@ -15,22 +15,12 @@ typedef struct
 } App;
 
 static void
-free_tensors (RlxTensor **tensors,
-              gsize       n_tensors)
-{
-  for (gsize i = 0; i < n_tensors; i++)
-    g_object_unref (tensors[i]);
-  g_free (tensors);
-}
-
-static void
 cancelled_run_ready_cb (GObject      *source,
                         GAsyncResult *result,
                         gpointer      data)
 {
   App *app = data;
-  gsize n_outputs;
-  RlxTensor **outputs = rlx_executable_run_finish (RLX_EXECUTABLE (source), result, &n_outputs, &app->error);
+  g_auto(RlxTensors) outputs = rlx_executable_run_finish (RLX_EXECUTABLE (source), result, NULL, &app->error);
 
   if (g_error_matches (app->error, G_IO_ERROR, G_IO_ERROR_CANCELLED))
     {
@@ -38,8 +28,6 @@ cancelled_run_ready_cb (GObject      *source,
       g_clear_error (&app->error);
     }
 
-  if (outputs != NULL)
-    free_tensors (outputs, n_outputs);
   g_main_loop_quit (app->loop);
 }
 
@@ -49,8 +37,7 @@ run_ready_cb (GObject      *source,
               gpointer      data)
 {
   App *app = data;
-  gsize n_outputs;
-  RlxTensor **outputs = rlx_executable_run_finish (RLX_EXECUTABLE (source), result, &n_outputs, &app->error);
+  g_auto(RlxTensors) outputs = rlx_executable_run_finish (RLX_EXECUTABLE (source), result, NULL, &app->error);
   g_autofree char *text = NULL;
 
   if (outputs == NULL)
@@ -61,7 +48,6 @@ run_ready_cb (GObject      *source,
 
   text = rlx_tensor_to_string (outputs[0]);
   g_print ("%s\n", text);
-  free_tensors (outputs, n_outputs);
 
   rlx_executable_run_async (app->executable, &app->x, 1, app->cancellable, cancelled_run_ready_cb, app);
   g_cancellable_cancel (app->cancellable);
@@ -85,7 +71,7 @@ int
 main (void)
 {
   App app = { NULL, };
-  g_autoptr(RlxDevice) device = rlx_device_get_default (&app.error);
+  RlxDevice *device = rlx_device_get_default (&app.error);
   g_autoptr(RlxGraph) graph = rlx_graph_new ();
   const gint64 shape[] = { 4 };
   int status;
@@ -94,11 +80,11 @@ main (void)
     {
       RlxNode *x = rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, shape, 1, NULL);
 
-      rlx_graph_output (graph, "y", rlx_node_sqrt (x, NULL));
+      rlx_graph_output (graph, "y", rlx_node_sqrt (x, NULL), NULL);
       app.loop = g_main_loop_new (NULL, FALSE);
       app.cancellable = g_cancellable_new ();
       app.x = rlx_tensor_new_from_floats (shape, 1, (float[]) { 1, 4, 9, 16 }, 4, NULL);
-      rlx_device_compile_async (device, graph, NULL, compile_ready_cb, &app);
+      rlx_device_compile_async (device, graph, NULL, NULL, compile_ready_cb, &app);
       g_main_loop_run (app.loop);
     }
 

@@ -11,7 +11,7 @@ int
 main (void)
 {
   g_autoptr(GError) error = NULL;
-  g_autoptr(RlxDevice) device = rlx_device_get_default (&error);
+  RlxDevice *device = rlx_device_get_default (&error);
   g_autoptr(RlxGraph) g = rlx_graph_new ();
   const gint64 sx[] = { 2, 3 }, sw[] = { 3, 2 };
   g_autoptr(RlxTensor) wt = rlx_tensor_new_from_floats (sw, 2, (float[]) { 1, 0, 0, 1, 1, 1 }, 6, NULL);
@@ -19,15 +19,14 @@ main (void)
   RlxNode *x = rlx_graph_input (g, "x", RLX_DATA_TYPE_F32, sx, 2, &error);
   RlxNode *w = rlx_graph_constant (g, wt, &error);
   g_autoptr(RlxExecutable) exe = NULL;
-  g_autofree RlxTensor **out = NULL;
-  g_autoptr(RlxTensor) y = NULL;
+  g_auto(RlxTensors) out = NULL;
   g_autofree char *text = NULL;
 
-  rlx_graph_output (g, "y", rlx_node_relu (rlx_node_matmul (x, w, &error), &error));
+  rlx_graph_output (g, "y", rlx_node_relu (rlx_node_matmul (x, w, NULL, &error), &error), &error);
 
   /* The first error stays, whatever is called after it: one check will do. */
   if (error == NULL)
-    exe = rlx_device_compile (device, g, NULL, &error);
+    exe = rlx_device_compile (device, g, NULL, NULL, &error);
   if (exe != NULL)
     out = rlx_executable_run (exe, &xt, 1, NULL, NULL, &error);
   if (out == NULL)
@@ -36,8 +35,7 @@ main (void)
       return 1;
     }
 
-  y = out[0];
-  text = rlx_tensor_to_string (y);
+  text = rlx_tensor_to_string (out[0]);
   g_print ("%s\n", text);
   return 0;
 }

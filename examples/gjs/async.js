@@ -8,13 +8,13 @@
 import Gio from 'gi://Gio';
 import Rlx from 'gi://Rlx?version=1.0';
 
-const device = Rlx.Device.get_default();
+const device = await Rlx.Device.get_default_async();
 const g = new Rlx.Graph();
 g.output('y', g.input('x', Rlx.DataType.F32, [4]).sqrt());
-const exe = await device.compile_async(g, null);
+const exe = await device.compile_async(g);
 
 const x = Rlx.Tensor.fromTypedArray(new Float32Array([1, 4, 9, 16]));
-const [y] = await exe.run_async([x], null);
+const [y] = await exe.run_async([x]);
 print(`[${y.toTypedArray().join(', ')}]`);
 
 const cancellable = new Gio.Cancellable();

@@ -15,7 +15,7 @@ from gi.repository import Gio, GLib, Rlx
 
 
 async def main():
-    device = Rlx.Device.get_default()
+    device = await Rlx.Device.get_default_future()
     g = Rlx.Graph()
     g.output('y', g.input('x', 'f32', [4]).sqrt())
     exe = await device.compile_future(g)

@@ -4,7 +4,7 @@
 // Compiles and runs while a main loop goes on, and cancels a run.
 
 async void run () throws Error {
-    var device = Rlx.Device.get_default ();
+    var device = yield Rlx.Device.get_default_async ();
     var g = new Rlx.Graph ();
     var x = g.input ("x", Rlx.DataType.F32, { 4 });
     g.output ("y", x.sqrt ());

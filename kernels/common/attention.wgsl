@@ -65,6 +65,12 @@ fn weigh (x: f32) -> f32 {
   return select (y, x, op_is_nan (x));
 }
 
+// Whether a sum of weights has none. They are never negative, and may be NaN, of
+// which a comparison of floats says anything.
+fn is_nothing (total: f32) -> bool {
+  return bitcast<u32> (total) == 0u;
+}
+
 fn cap (product: f32) -> f32 {
 #if SOFTCAP
   return p.softcap * op_tanh (product * p.scale);

@@ -11,6 +11,10 @@
 // comparison with NaN for anything. Hence numbers are split and classified by
 // their bits, and polynomials were fitted to the interval they are used on.
 //
+// Hardware may take subnormal numbers for zero, and a compiler may turn a test of
+// bits for zero, (bits << 1u) == 0u, into a comparison of floats. Where it matters
+// zeros are therefore told by ranges of bits: bits - 1u < n leaves them out.
+//
 // NaN and infinity cannot be written down: a constant expression must not have
 // such a value, bitcast included. They are made from the bits of an argument.
 
@@ -84,23 +88,35 @@ fn op_clamp(x: f32, low: f32, high: f32) -> f32 {
   return op_min(op_max(x, low), high);
 }
 
-//= op_sign: op_is_nan math_copysign
+//= op_sign: math_copysign
+// Zeros and NaNs are what they were.
 fn op_sign(x: f32) -> f32 {
-  let zero = (bitcast<u32>(x) << 1u) == 0u;
-  return select(math_copysign(1.0, x), x, zero || op_is_nan(x));
+  return select(x, math_copysign(1.0, x), (bitcast<u32>(x) & 0x7fffffffu) - 1u < 0x7f800000u);
 }
 
-//= op_sqrt: math_nan math_high
+//= op_ceil:
+// Subnormals are not zero.
+fn op_ceil(x: f32) -> f32 {
+  return select(ceil(x), 1.0, bitcast<u32>(x) - 1u < 0x007fffffu);
+}
+
+//= op_floor:
+fn op_floor(x: f32) -> f32 {
+  return select(floor(x), -1.0, bitcast<u32>(x) - 0x80000001u < 0x007fffffu);
+}
+
+//= op_sqrt: op_is_nan math_nan math_high
 // Within 1 ulp (0.5 and a little): the built-in one may be 4.5 off, so what its
 // square lacks is added. Done on [1, 4) because the square of the lower half of
 // a small number would vanish.
 fn op_sqrt(x: f32) -> f32 {
   var bits = bitcast<u32>(x);
-  if (bits << 1u) == 0u || bits == 0x7f800000u {
-    return x;
-  }
-  if bits > 0x7f800000u {
+  if bits > 0x80000000u || op_is_nan(x) {
     return math_nan(x);
+  }
+  if bits - 1u >= 0x7f7fffffu {
+    // 0, -0 and infinity
+    return x;
   }
   var e = -127;
   if bits < 0x00800000u {
@@ -228,9 +244,9 @@ fn op_gelu_tanh(x: f32) -> f32 {
 }
 
 //= op_elu: math_expm1
-// 3 ulp.
+// 3 ulp. By its sign, so that a subnormal number is never returned as it is.
 fn op_elu(x: f32, alpha: f32) -> f32 {
-  return select(x, alpha * math_expm1(x), x < 0.0);
+  return select(x, alpha * math_expm1(x), bitcast<u32>(x) > 0x80000000u);
 }
 
 //= op_celu: math_expm1 op_exp
@@ -294,15 +310,16 @@ fn math_split(x: f32) -> MathSplit {
   return MathSplit(bitcast<f32>((t & 0x007fffff) + 0x3f3504f3), f32(k + (t >> 23u)));
 }
 
-//= op_log: math_nan math_split math_atanh
+//= op_log: op_is_nan math_nan math_split math_atanh
 // 5 ulp.
 fn op_log(x: f32) -> f32 {
   let bits = bitcast<u32>(x);
-  if (bits << 1u) == 0u {
-    return bitcast<f32>(bits | 0xff800000u);
+  if bits > 0x80000000u || op_is_nan(x) {
+    return math_nan(x);
   }
-  if bits >= 0x7f800000u {
-    return select(math_nan(x), x, bits == 0x7f800000u);
+  if bits - 1u >= 0x7f7fffffu {
+    // 0, -0 and infinity
+    return select(bitcast<f32>(bits | 0xff800000u), x, bits == 0x7f800000u);
   }
   let a = math_split(x);
   let y = math_atanh(2.0 * (a.m - 1.0) / (a.m + 1.0));
@@ -599,34 +616,46 @@ fn op_atan2(y: f32, x: f32) -> f32 {
 
 // ---- remainders and integers -------------------------------------------------------
 
-//= op_mod: math_nan math_copysign
-// Exact: the long division of the significands, eight bits of the quotient at a
-// time. Only adding b for the sign of the divisor rounds.
+//= op_mod_bits:
+// The bits of m · 2^(e - 150), for m < 2^24 and e > 0: not by a product, which might take a subnormal one for zero.
+fn op_mod_bits(m: u32, e: u32) -> u32 {
+  let shift = min(countLeadingZeros(m) - 8u, e - 1u);
+  return select((m << shift) + ((e - shift - 1u) << 23u), 0u, m == 0u);
+}
+
+//= op_mod: math_nan math_copysign op_mod_bits
+// Exact, for subnormal numbers as well: the long division of the significands, eight bits of the quotient at a time.
+// With the sign of the divisor it is the rest of the divisor, which rounds only where the dividend is smaller than
+// that: small ones are subtracted in units of the least number there is.
 fn op_mod(a: f32, b: f32, floored: i32) -> f32 {
   let x = bitcast<u32>(a) & 0x7fffffffu;
   let y = bitcast<u32>(b) & 0x7fffffffu;
   if x >= 0x7f800000u || y > 0x7f800000u || y == 0u {
     return math_nan(select(a, b, y > 0x7f800000u));
   }
-  var r = a;
+  let ex = max(x >> 23u, 1u);
+  let ey = max(y >> 23u, 1u);
+  let mx = (x & 0x007fffffu) | select(0u, 0x00800000u, x >= 0x00800000u);
+  let my = (y & 0x007fffffu) | select(0u, 0x00800000u, y >= 0x00800000u);
+  let other = floored != 0 && ((bitcast<u32>(a) ^ bitcast<u32>(b)) & 0x80000000u) != 0u;
+  var r = x;
   if x >= y {
-    let ex = max(x >> 23u, 1u);
-    let ey = max(y >> 23u, 1u);
-    let my = (y & 0x007fffffu) | select(0u, 0x00800000u, y >= 0x00800000u);
-    var m = ((x & 0x007fffffu) | select(0u, 0x00800000u, x >= 0x00800000u)) % my;
+    var m = mx % my;
     for (var n = ex - ey; n > 0u;) {
       let step = min(n, 8u);
       m = (m << step) % my;
       n -= step;
     }
-    r = math_copysign(f32(m) * 0x1p-23 * bitcast<f32>(ey << 23u), a);
+    r = op_mod_bits(select(m, my - m, other && m != 0u), ey);
+  } else if other && x != 0u {
+    if ey > 64u {
+      r = bitcast<u32>(bitcast<f32>(y) - bitcast<f32>(x));
+    } else {
+      let d = f32(my) * bitcast<f32>((ey + 126u) << 23u) - f32(mx) * bitcast<f32>((ex + 126u) << 23u);
+      r = select(u32(d), bitcast<u32>(d) - (149u << 23u), d >= 0x1p23);
+    }
   }
-  if floored != 0 {
-    let zero = (bitcast<u32>(r) << 1u) == 0u;
-    let other = ((bitcast<u32>(r) ^ bitcast<u32>(b)) & 0x80000000u) != 0u;
-    r = select(select(r, r + b, other), math_copysign(0.0, b), zero);
-  }
-  return r;
+  return math_copysign(bitcast<f32>(r), select(a, b, floored != 0));
 }
 
 //= op_mod_i:

@@ -66,7 +66,38 @@ fn biased (batch: u32, m: u32, n: u32, sum: f32) -> f32 {
 }
 #endif
 
-// Takes coordinates as the loops below have them.
+// Takes coordinates as the loops below have them, and whether there is such an element.
+//
+// Of several results each has one store, inside one condition. With && in it, and inside a
+// condition of the caller's, a driver lost 16-bit stores to the third of three results.
+fn put_if (there: bool, batch: u32, row: u32, col: u32, sum: f32) {
+#if OUTPUTS > 1
+#if SWAP
+  let m = select (0u, col, there);
+  let n = select (0u, row, there);
+#else
+  let m = select (0u, row, there);
+  let n = select (0u, col, there);
+#endif
+  let v = biased (batch, m, n, sum);
+  let first0 = 0u;
+#for o in 1..OUTPUTS
+  let first$(o) = first$(o - 1) + p.width$(o - 1);
+#endfor
+  // Below the first column this wraps around.
+#for o in 0..OUTPUTS
+  if (there & (n - first$(o) < p.width$(o))) {
+    store_y$(o) (m * p.width$(o) + n - first$(o), v);
+  }
+#endfor
+#else
+  if (there) {
+    put (batch, row, col, sum);
+  }
+#endif
+}
+
+#if OUTPUTS == 1
 fn put (batch: u32, row: u32, col: u32, sum: f32) {
 #if SWAP
   let m = col;
@@ -84,15 +115,6 @@ fn put (batch: u32, row: u32, col: u32, sum: f32) {
   store_y0 ((batch * rows + m) * cols + n, sum);
 #else
   let v = biased (batch, m, n, sum);
-#if OUTPUTS > 1
-  var first = 0u;
-#for o in 0..OUTPUTS
-  if (n >= first && n - first < p.width$(o)) {
-    store_y$(o) (m * p.width$(o) + n - first, v);
-  }
-  first += p.width$(o);
-#endfor
-#else
   let y = (batch * rows + m) * cols + n;
 #if EPILOGUE
   store_y0 (y, epilogue (y, v));
@@ -100,8 +122,8 @@ fn put (batch: u32, row: u32, col: u32, sum: f32) {
   store_y0 (y, v);
 #endif
 #endif
-#endif
 }
+#endif
 
 #if defined(BM)
 

@@ -10,7 +10,7 @@
 //     the same for b: the loader. With A_ALONG_K a vector is four steps of one row, from
 //     `k` on; otherwise it is four rows, from `row` on, at one step. `begin` does what is
 //     the same for all steps, `fetch` gives zeros from the step `end` on, whatever is there;
-//   put (batch, row, col, sum): the epilogue.
+//   put_if (there, batch, row, col, sum): the epilogue.
 //
 // Tiles go through workgroup memory, KT steps at a time. An invocation brings one vector
 // of each operand and stores it as it is: whichever way an operand lies, nothing is
@@ -206,19 +206,14 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #else
     let row = to.row + (ty + i / 4u * $(TY)u) * 4u + i % 4u;
 #endif
-    if (row < p.m) {
 #for j in 0..TN
 #if B_ALONG_K
-      if (to.col + tx + $(j * TX)u < p.n) {
-        put (to.batch, row, to.col + tx + $(j * TX)u, sum0_$(j / 4)[$(j % 4)]);
-      }
+    let col$(j) = to.col + tx + $(j * TX)u;
 #else
-      if (to.col + tx * 4u + $(j / 4 * TX * 4 + j % 4)u < p.n) {
-        put (to.batch, row, to.col + tx * 4u + $(j / 4 * TX * 4 + j % 4)u, sum0_$(j / 4)[$(j % 4)]);
-      }
+    let col$(j) = to.col + tx * 4u + $(j / 4 * TX * 4 + j % 4)u;
 #endif
+    put_if ((row < p.m) & (col$(j) < p.n), to.batch, row, col$(j), sum0_$(j / 4)[$(j % 4)]);
 #endfor
-    }
 #for i in 1..TM
 #for g in 0..TN / 4
     sum$(i - 1)_$(g) = sum$(i)_$(g);

@@ -5,6 +5,7 @@
 
 #include "formats/rlx-npy-private.h"
 
+#include "rlx-job-private.h"
 #include "rlx-tensor-private.h"
 #include "util/rlx-checked-private.h"
 #include "util/rlx-element-private.h"
@@ -257,7 +258,7 @@ open_regular (GFile         *file,
   if (!g_file_info_has_attribute (info, G_FILE_ATTRIBUTE_STANDARD_SIZE))
     {
       g_set_error_literal (error, G_IO_ERROR, G_IO_ERROR_NOT_SUPPORTED,
-                           "The size of the file cannot be found out");
+                           "The size of the file cannot be determined");
       return NULL;
     }
 
@@ -431,18 +432,20 @@ format_header (RlxTensor *self)
 /**
  * rlx_tensor_to_npy:
  * @self: a tensor
+ * @error: where to store an error
  *
  * Makes the contents of a `.npy` file, numpy's format for one array.
  *
  * numpy has no types of 4 bits: `i4` is written as `i8`, and `u4` as `u8`.
  *
- * Returns: (transfer full) (nullable): the contents of the file, or %NULL if
+ * Returns: (transfer full): the contents of the file, or %NULL with an error if
  *   there is not enough memory for another copy of the elements
  *
  * Since: 1.0
  */
 GBytes *
-rlx_tensor_to_npy (RlxTensor *self)
+rlx_tensor_to_npy (RlxTensor  *self,
+                   GError    **error)
 {
   g_autoptr (GByteArray) header = NULL;
   g_autoptr (RlxTensor) whole = NULL;
@@ -450,17 +453,18 @@ rlx_tensor_to_npy (RlxTensor *self)
   gsize size, total;
 
   g_return_val_if_fail (RLX_IS_TENSOR (self), NULL);
+  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
 
-  whole = widen (self, NULL);
+  whole = widen (self, error);
   if (whole == NULL)
     return NULL;
 
   header = format_header (whole);
   size = rlx_tensor_get_size (whole);
   if (!rlx_add_size (header->len, size, &total))
-    return NULL;
+    total = G_MAXSIZE;
 
-  data = rlx_try_alloc (total, NULL);
+  data = rlx_try_alloc (total, error);
   if (data == NULL)
     return NULL;
 
@@ -569,4 +573,138 @@ rlx_tensor_save_npy (RlxTensor     *self,
     }
 
   return TRUE;
+}
+
+/* ---- without blocking ------------------------------------------------------------------ */
+
+static gpointer
+load_in_thread (gpointer      data,
+                GCancellable *cancellable,
+                GError      **error)
+{
+  return rlx_tensor_load_npy (data, cancellable, error);
+}
+
+/**
+ * rlx_tensor_load_npy_async:
+ * @file: a `.npy` file
+ * @cancellable: (nullable): a [class@Gio.Cancellable]
+ * @callback: (scope async) (nullable): called when the tensor is there
+ * @user_data: data for @callback
+ *
+ * Makes a tensor from a `.npy` file, without blocking.
+ *
+ * Since: 1.0
+ */
+void
+rlx_tensor_load_npy_async (GFile               *file,
+                           GCancellable        *cancellable,
+                           GAsyncReadyCallback  callback,
+                           gpointer             user_data)
+{
+  g_return_if_fail (G_IS_FILE (file));
+  g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
+
+  rlx_thread_start (NULL, rlx_tensor_load_npy_async, load_in_thread, g_object_unref, g_object_ref (file), g_object_unref,
+                    cancellable, callback, user_data);
+}
+
+/**
+ * rlx_tensor_load_npy_finish:
+ * @result: the result given to the callback
+ * @error: where to store an error
+ *
+ * Ends what [func@Rlx.Tensor.load_npy_async] began.
+ *
+ * Returns: (transfer full): a new tensor, or %NULL with an error
+ *
+ * Since: 1.0
+ */
+RlxTensor *
+rlx_tensor_load_npy_finish (GAsyncResult  *result,
+                            GError       **error)
+{
+  g_return_val_if_fail (g_task_is_valid (result, NULL), NULL);
+
+  return g_task_propagate_pointer (G_TASK (result), error);
+}
+
+typedef struct
+{
+  RlxTensor *tensor;
+  GFile *file;
+} Saving;
+
+static void
+saving_free (gpointer data)
+{
+  Saving *saving = data;
+
+  g_object_unref (saving->tensor);
+  g_object_unref (saving->file);
+  g_free (saving);
+}
+
+static gpointer
+save_in_thread (gpointer      data,
+                GCancellable *cancellable,
+                GError      **error)
+{
+  Saving *saving = data;
+
+  return rlx_tensor_save_npy (saving->tensor, saving->file, cancellable, error) ? saving : NULL;
+}
+
+/**
+ * rlx_tensor_save_npy_async:
+ * @self: a tensor
+ * @file: the file to write
+ * @cancellable: (nullable): a [class@Gio.Cancellable]
+ * @callback: (scope async) (nullable): called when the file is written
+ * @user_data: data for @callback
+ *
+ * Writes a `.npy` file, without blocking.
+ *
+ * Since: 1.0
+ */
+void
+rlx_tensor_save_npy_async (RlxTensor           *self,
+                           GFile               *file,
+                           GCancellable        *cancellable,
+                           GAsyncReadyCallback  callback,
+                           gpointer             user_data)
+{
+  Saving *saving;
+
+  g_return_if_fail (RLX_IS_TENSOR (self));
+  g_return_if_fail (G_IS_FILE (file));
+  g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
+
+  saving = g_new0 (Saving, 1);
+  saving->tensor = g_object_ref (self);
+  saving->file = g_object_ref (file);
+  rlx_thread_start (self, rlx_tensor_save_npy_async, save_in_thread, NULL, saving, saving_free, cancellable, callback, user_data);
+}
+
+/**
+ * rlx_tensor_save_npy_finish:
+ * @self: a tensor
+ * @result: the result given to the callback
+ * @error: where to store an error
+ *
+ * Ends what [method@Rlx.Tensor.save_npy_async] began.
+ *
+ * Returns: true if the file was written, false with an error if it was not
+ *
+ * Since: 1.0
+ */
+gboolean
+rlx_tensor_save_npy_finish (RlxTensor     *self,
+                            GAsyncResult  *result,
+                            GError       **error)
+{
+  g_return_val_if_fail (RLX_IS_TENSOR (self), FALSE);
+  g_return_val_if_fail (g_task_is_valid (result, self), FALSE);
+
+  return g_task_propagate_pointer (G_TASK (result), error) != NULL;
 }

@@ -4,11 +4,9 @@
 #include "config.h"
 
 #include "rlx-gpu-internal.h"
+#include "util/rlx-os-private.h"
 
 #include <string.h>
-#ifdef __linux__
-#include <sys/auxv.h>
-#endif
 
 /* Longer than any adapter's name; a selector beyond it is a mistake. */
 #define SELECTOR_MAX 256
@@ -23,16 +21,8 @@ static const struct
   const char *alias;
   gboolean by_default;
 } backends[] = {
-#ifdef G_OS_WIN32
-  { WGPUBackendType_D3D12, "d3d12", "dx12", TRUE },
-#else
-  { WGPUBackendType_D3D12, "d3d12", "dx12", FALSE },
-#endif
-#ifdef __APPLE__
-  { WGPUBackendType_Metal, "metal", "mtl", TRUE },
-#else
-  { WGPUBackendType_Metal, "metal", "mtl", FALSE },
-#endif
+  { WGPUBackendType_D3D12, "d3d12", "dx12", RLX_OS_IS_WINDOWS },
+  { WGPUBackendType_Metal, "metal", "mtl", RLX_OS_IS_MACOS },
   { WGPUBackendType_Vulkan, "vulkan", "vk", TRUE },
   { WGPUBackendType_D3D11, "d3d11", "dx11", FALSE },
   { WGPUBackendType_OpenGL, "opengl", "gl", FALSE },
@@ -78,7 +68,6 @@ rlx_gpu_adapter_info_unref (RlxGpuAdapterInfo *info)
   g_free (info->architecture);
   g_free (info->driver);
   g_free (info->backend);
-  g_free (info->matrix_configs);
   g_free (info);
 }
 
@@ -93,14 +82,12 @@ rlx_gpu_adapter_info_copy (const RlxGpuAdapterInfo *info)
   copy->architecture = g_strdup (info->architecture);
   copy->driver = g_strdup (info->driver);
   copy->backend = g_strdup (info->backend);
-  copy->matrix_configs = g_memdup2 (info->matrix_configs,
-                                    info->n_matrix_configs * sizeof *info->matrix_configs);
 
   return copy;
 }
 
 void
-rlx_gpu_limits_init (RlxGpuLimits     *limits,
+rlx_gpu_limits_init (RlxLimits        *limits,
                      const WGPULimits *from)
 {
   limits->max_buffer_size = from->maxBufferSize;
@@ -136,27 +123,27 @@ adapter_type (WGPUAdapterType type)
 
 static gboolean
 component_type (WGPUSubgroupMatrixComponentType type,
-                RlxGpuComponent                *component)
+                RlxComponent                   *component)
 {
   switch (type)
     {
     case WGPUSubgroupMatrixComponentType_F32:
-      *component = RLX_GPU_COMPONENT_F32;
+      *component = RLX_COMPONENT_F32;
       return TRUE;
     case WGPUSubgroupMatrixComponentType_F16:
-      *component = RLX_GPU_COMPONENT_F16;
+      *component = RLX_COMPONENT_F16;
       return TRUE;
     case WGPUSubgroupMatrixComponentType_U32:
-      *component = RLX_GPU_COMPONENT_U32;
+      *component = RLX_COMPONENT_U32;
       return TRUE;
     case WGPUSubgroupMatrixComponentType_I32:
-      *component = RLX_GPU_COMPONENT_I32;
+      *component = RLX_COMPONENT_I32;
       return TRUE;
     case WGPUSubgroupMatrixComponentType_U8:
-      *component = RLX_GPU_COMPONENT_U8;
+      *component = RLX_COMPONENT_U8;
       return TRUE;
     case WGPUSubgroupMatrixComponentType_I8:
-      *component = RLX_GPU_COMPONENT_I8;
+      *component = RLX_COMPONENT_I8;
       return TRUE;
     default:
       return FALSE;
@@ -180,17 +167,14 @@ adapter_features (WGPUAdapter adapter)
   RlxDebugFlags debug = rlx_debug_get_flags ();
   RlxDeviceFeatures features = RLX_DEVICE_FEATURES_NONE;
 
-  if (wgpuAdapterHasFeature (adapter, WGPUFeatureName_ShaderF16) &&
-      !(debug & RLX_DEBUG_NO_F16))
+  if (wgpuAdapterHasFeature (adapter, WGPUFeatureName_ShaderF16))
     features |= RLX_DEVICE_FEATURES_F16;
 
-  if (wgpuAdapterHasFeature (adapter, WGPUFeatureName_Subgroups) &&
-      !(debug & RLX_DEBUG_NO_SUBGROUPS))
+  if (wgpuAdapterHasFeature (adapter, WGPUFeatureName_Subgroups))
     features |= RLX_DEVICE_FEATURES_SUBGROUPS;
 
   if (wgpuAdapterHasFeature (adapter, WGPUFeatureName_ChromiumExperimentalSubgroupMatrix) &&
-      (features & RLX_DEVICE_FEATURES_SUBGROUPS) &&
-      !(debug & RLX_DEBUG_NO_MATRIX))
+      (features & RLX_DEVICE_FEATURES_SUBGROUPS))
     features |= RLX_DEVICE_FEATURES_SUBGROUP_MATRIX;
 
   if (wgpuAdapterHasFeature (adapter, WGPUFeatureName_TimestampQuery) &&
@@ -202,8 +186,7 @@ adapter_features (WGPUAdapter adapter)
     features |= RLX_DEVICE_FEATURES_MAPPED_STORAGE;
 
   /* A feature of the language, which every adapter of the instance speaks. */
-  if (wgpuInstanceHasWGSLLanguageFeature (rlx_gpu_get_instance (NULL), WGPUWGSLLanguageFeatureName_Packed4x8IntegerDotProduct) &&
-      !(debug & RLX_DEBUG_NO_DOT))
+  if (wgpuInstanceHasWGSLLanguageFeature (rlx_gpu_get_instance (NULL), WGPUWGSLLanguageFeatureName_Packed4x8IntegerDotProduct))
     features |= RLX_DEVICE_FEATURES_PACKED_DOT;
 
   return features;
@@ -256,10 +239,10 @@ rlx_gpu_adapter_describe (WGPUAdapter adapter)
   info->vendor_id = from.vendorID;
   info->device_id = from.deviceID;
   info->type = adapter_type (from.adapterType);
-  info->features = adapter_features (adapter);
-  info->subgroup_min = from.subgroupMinSize;
-  info->subgroup_max = from.subgroupMaxSize;
-  rlx_gpu_limits_init (&info->limits, &limits);
+  info->target.features = adapter_features (adapter);
+  info->target.subgroup_min = from.subgroupMinSize;
+  info->target.subgroup_max = from.subgroupMaxSize;
+  rlx_gpu_limits_init (&info->target.limits, &limits);
 
   if (has_heaps)
     {
@@ -271,11 +254,10 @@ rlx_gpu_adapter_describe (WGPUAdapter adapter)
 
   if (has_matrices)
     {
-      info->matrix_configs = g_new0 (RlxGpuMatrixConfig, matrices.configCount);
-      for (gsize i = 0; i < matrices.configCount; i++)
+      for (gsize i = 0; i < matrices.configCount && info->target.n_matrices < RLX_MAX_MATRIX_SHAPES; i++)
         {
           const WGPUSubgroupMatrixConfig *config = &matrices.configs[i];
-          RlxGpuMatrixConfig *to = &info->matrix_configs[info->n_matrix_configs];
+          RlxMatrixShape *to = &info->target.matrices[info->target.n_matrices];
 
           if (component_type (config->componentType, &to->component) &&
               component_type (config->resultComponentType, &to->result))
@@ -283,17 +265,14 @@ rlx_gpu_adapter_describe (WGPUAdapter adapter)
               to->m = config->M;
               to->n = config->N;
               to->k = config->K;
-              info->n_matrix_configs++;
+              info->target.n_matrices++;
             }
         }
       wgpuAdapterPropertiesSubgroupMatrixConfigsFreeMembers (matrices);
     }
 
-  if (!(info->features & RLX_DEVICE_FEATURES_SUBGROUP_MATRIX))
-    {
-      g_clear_pointer (&info->matrix_configs, g_free);
-      info->n_matrix_configs = 0;
-    }
+  rlx_gpu_adapter_info_set_traits (info);
+  rlx_target_apply_debug (&info->target);
 
   wgpuAdapterInfoFreeMembers (from);
 
@@ -325,6 +304,7 @@ rlx_gpu_get_instance (GError **error)
       descriptor.requiredFeatureCount = G_N_ELEMENTS (features);
       descriptor.requiredFeatures = features;
 
+      rlx_gpu_watch_fork ();
       instance = wgpuCreateInstance (&descriptor);
       g_once_init_leave (&initialized, 1);
     }
@@ -339,14 +319,12 @@ rlx_gpu_get_instance (GError **error)
 gboolean
 rlx_gpu_check_secure (GError **error)
 {
-#ifdef __linux__
-  if (getauxval (AT_SECURE) != 0)
+  if (rlx_os_is_privileged ())
     {
       g_set_error_literal (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_FAILED,
                            "A process with set-uid rights gets no device: GPU drivers trust their environment");
       return FALSE;
     }
-#endif
 
   return TRUE;
 }
@@ -644,7 +622,7 @@ rlx_gpu_request_adapter (RlxGpuAdapterInfo *info,
     }
 
   g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_NOT_FOUND,
-               "The adapter “%s” is not there any more", info->name);
+               "The adapter “%s” no longer exists", info->name);
   return NULL;
 }
 

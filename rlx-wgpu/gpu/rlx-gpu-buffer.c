@@ -4,11 +4,9 @@
 #include "config.h"
 
 #include "rlx-gpu-internal.h"
+#include "util/rlx-os-private.h"
 
 #include <string.h>
-#ifdef G_OS_UNIX
-#include <sys/mman.h>
-#endif
 
 /* Uploads go through memory of Dawn's that is only given back when the GPU
  * has read it, so a long one is cut and waited for piece by piece. */
@@ -20,9 +18,6 @@
 
 /* Smaller ones are not worth pages of their own. */
 #define HOST_MIN (G_GUINT64_CONSTANT (16) << 10)
-
-/* Memory that is asked for at a time. */
-#define POPULATE_PIECE ((gsize) 4 << 20)
 
 /* ---- memory of the host ---- */
 
@@ -38,28 +33,24 @@ typedef struct
 void
 rlx_gpu_find_host_page (RlxGpu *gpu)
 {
-#ifdef G_OS_UNIX
   WGPULimits limits = WGPU_LIMITS_INIT;
   WGPUDawnHostMappedPointerLimits host = WGPU_DAWN_HOST_MAPPED_POINTER_LIMITS_INIT;
 
   limits.nextInChain = &host.chain;
-  if ((gpu->info->features & RLX_DEVICE_FEATURES_MAPPED_STORAGE) &&
+  if ((gpu->info->target.features & RLX_DEVICE_FEATURES_MAPPED_STORAGE) &&
       gpu->info->type == RLX_ADAPTER_TYPE_CPU &&
       wgpuDeviceGetLimits (gpu->device, &limits) == WGPUStatus_Success &&
       host.hostMappedPointerAlignment >= 4 && host.hostMappedPointerAlignment <= HOST_MIN)
     gpu->host_page = host.hostMappedPointerAlignment;
-#endif
 }
-
-#ifdef G_OS_UNIX
 
 static HostMemory *
 host_memory_new (gsize size)
 {
   HostMemory *memory;
-  void *pages = mmap (NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  gpointer pages = rlx_os_pages_new (size);
 
-  if (pages == MAP_FAILED)
+  if (pages == NULL)
     return NULL;
 
   memory = g_new (HostMemory, 1);
@@ -74,38 +65,9 @@ host_memory_free (void *data)
 {
   HostMemory *memory = data;
 
-  munmap (memory->pages, memory->size);
+  rlx_os_pages_free (memory->pages, memory->size);
   g_free (memory);
 }
-
-/* Nobody wants to know what is in there any more. The pages go now. */
-static void
-host_memory_drop (void *pages,
-                  gsize size)
-{
-  madvise (pages, size, MADV_DONTNEED);
-}
-
-#else
-
-static HostMemory *
-host_memory_new (gsize size G_GNUC_UNUSED)
-{
-  return NULL;
-}
-
-static void
-host_memory_free (void *data G_GNUC_UNUSED)
-{
-}
-
-static void
-host_memory_drop (void *pages G_GNUC_UNUSED,
-                  gsize size G_GNUC_UNUSED)
-{
-}
-
-#endif
 
 /* ---- buffers ---- */
 
@@ -170,7 +132,7 @@ rlx_gpu_raw_buffer (RlxGpu         *gpu,
       /* Dawn does not free it for a buffer that it refuses, and might for one that
        * fails later: the addresses are left as they are. */
       if (memory != NULL)
-        host_memory_drop (memory->pages, memory->size);
+        rlx_os_pages_drop (memory->pages, memory->size);
       rlx_gpu_release_memory (gpu, size);
       return NULL;
     }
@@ -214,11 +176,11 @@ rlx_gpu_buffer_new (RlxGpu           *gpu,
   if (label == NULL)
     label = "a buffer";
 
-  if (size > (gpu->info->limits.max_buffer_size & ~G_GUINT64_CONSTANT (3)))
+  if (size > (gpu->info->target.limits.max_buffer_size & ~G_GUINT64_CONSTANT (3)))
     {
       g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_OUT_OF_MEMORY,
                    "“%s” needs %" G_GUINT64_FORMAT " bytes; the largest buffer of the device “%s” has %"
-                   G_GUINT64_FORMAT, label, size, gpu->info->name, gpu->info->limits.max_buffer_size);
+                   G_GUINT64_FORMAT, label, size, gpu->info->name, gpu->info->target.limits.max_buffer_size);
       return NULL;
     }
 
@@ -232,7 +194,7 @@ rlx_gpu_buffer_new (RlxGpu           *gpu,
     {
       guint64 pages = (capacity + gpu->host_page - 1) / gpu->host_page * gpu->host_page;
 
-      if (pages <= gpu->info->limits.max_buffer_size)
+      if (pages <= gpu->info->target.limits.max_buffer_size)
         capacity = pages;
     }
   handle = rlx_gpu_raw_buffer (gpu, capacity, wanted, (usage & RLX_GPU_BUFFER_STORAGE) ? &host : NULL, label, error);
@@ -257,7 +219,7 @@ rlx_gpu_buffer_free (RlxGpuBuffer *buffer)
     return;
 
   if (buffer->host != NULL && !atomic_load (&buffer->gpu->hung))
-    host_memory_drop (buffer->host, (gsize) buffer->capacity);
+    rlx_os_pages_drop (buffer->host, (gsize) buffer->capacity);
   rlx_gpu_raw_buffer_free (buffer->gpu, buffer->handle, buffer->capacity);
   rlx_gpu_unref (buffer->gpu);
   g_free (buffer);
@@ -279,26 +241,13 @@ rlx_gpu_buffer_get_host (RlxGpuBuffer *buffer)
   return buffer->host;
 }
 
-/* Most of the time that new memory takes is for its pages. Large ones are faster,
- * and asking for many at once is faster than asking for each when it is first
- * touched; not for all, since other threads have to wait in the meantime as soon as
- * one of them needs memory. */
 void
 rlx_gpu_buffer_populate (RlxGpuBuffer *buffer)
 {
   g_return_if_fail (buffer != NULL);
 
-#if defined (G_OS_UNIX) && defined (MADV_POPULATE_WRITE)
-  gsize size = buffer->host != NULL ? (gsize) buffer->capacity : 0;
-
-#ifdef MADV_HUGEPAGE
-  if (size > POPULATE_PIECE)
-    madvise (buffer->host, size, MADV_HUGEPAGE);
-#endif
-  for (gsize at = 0; at < size; at += POPULATE_PIECE)
-    if (madvise (buffer->host + at, MIN (size - at, POPULATE_PIECE), MADV_POPULATE_WRITE) != 0)
-      return;
-#endif
+  if (buffer->host != NULL)
+    rlx_os_pages_populate (buffer->host, (gsize) buffer->capacity);
 }
 
 /* Without scopes and waiting: the caller has both. */

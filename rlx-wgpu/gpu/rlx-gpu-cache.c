@@ -10,20 +10,13 @@
 
 #include "rlx-gpu-internal.h"
 
+#include "util/rlx-os-private.h"
+
 #include <string.h>
 
-#ifdef G_OS_UNIX
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <sys/stat.h>
-#include <unistd.h>
-#endif
-#ifdef __linux__
-#include <elf.h>
-#include <link.h>
-#endif
+/* In the user's cache. */
+#define FOLDER "rlx-wgpu"
+#define VERSION "v1"
 
 #define MAGIC "RLXBLOB1"
 #define MAGIC_LENGTH 8
@@ -41,8 +34,8 @@
 
 struct _RlxGpuCache
 {
-  int versions_fd;         /* the folder with one folder per driver */
-  int fd;                  /* that of this driver */
+  int versions;            /* the folder with one folder per driver */
+  int folder;              /* that of this driver */
   GMutex lock;
   GHashTable *pending;     /* (element-type utf8 Pending) */
   guint n_stores;
@@ -58,8 +51,6 @@ typedef struct
   guint n_waiting;
 } Pending;
 
-#ifdef G_OS_UNIX
-
 static void
 pending_free (gpointer data)
 {
@@ -71,74 +62,6 @@ pending_free (gpointer data)
 
 /* ---- whose cache ---- */
 
-#ifdef __linux__
-typedef struct
-{
-  ElfW(Addr) address;
-  GString *out;
-} BuildId;
-
-static int
-find_build_id (struct dl_phdr_info *info,
-               size_t               size G_GNUC_UNUSED,
-               void                *data)
-{
-  BuildId *build_id = data;
-  gboolean here = FALSE;
-
-  for (int i = 0; i < info->dlpi_phnum; i++)
-    {
-      const ElfW(Phdr) *header = &info->dlpi_phdr[i];
-      ElfW(Addr) start = info->dlpi_addr + header->p_vaddr;
-
-      if (header->p_type == PT_LOAD &&
-          build_id->address >= start && build_id->address - start < header->p_memsz)
-        here = TRUE;
-    }
-
-  if (!here)
-    return 0;
-
-  for (int i = 0; i < info->dlpi_phnum; i++)
-    {
-      const ElfW(Phdr) *header = &info->dlpi_phdr[i];
-      const guint8 *note = (const guint8 *) (info->dlpi_addr + header->p_vaddr);
-      const guint8 *end = note + header->p_memsz;
-
-      if (header->p_type != PT_NOTE)
-        continue;
-
-      while ((gsize) (end - note) > sizeof (ElfW(Nhdr)))
-        {
-          const ElfW(Nhdr) *entry = (const ElfW(Nhdr) *) note;
-          gsize name = ((gsize) entry->n_namesz + 3) & ~(gsize) 3;
-          gsize body = ((gsize) entry->n_descsz + 3) & ~(gsize) 3;
-          gsize left = (gsize) (end - note) - sizeof *entry;
-
-          if (name > left || body > left - name)
-            break;
-          if (entry->n_type == NT_GNU_BUILD_ID)
-            for (guint b = 0; b < entry->n_descsz; b++)
-              g_string_append_printf (build_id->out, "%02x", note[sizeof *entry + name + b]);
-          note += sizeof *entry + name + body;
-        }
-    }
-
-  return 1;
-}
-#endif
-
-static void
-append_build_id (GString *text G_GNUC_UNUSED,
-                 gsize    address G_GNUC_UNUSED)
-{
-#ifdef __linux__
-  BuildId build_id = { (ElfW(Addr)) address, text };
-
-  dl_iterate_phdr (find_build_id, &build_id);
-#endif
-}
-
 /* A name for what the blobs depend on. Dawn's own keys say which shader and
  * which options, but not which build of Dawn. */
 static char *
@@ -147,7 +70,7 @@ cache_name (const RlxGpuAdapterInfo *info)
   g_autoptr (GString) text = g_string_new (NULL);
   g_autofree char *digest = NULL;
 
-  append_build_id (text, (gsize) wgpuCreateInstance);
+  rlx_os_append_build_id (text, (void (*) (void)) wgpuCreateInstance);
   g_string_append_printf (text, "|%s|%s|%s|%s|%x|%x", RLX_VERSION, info->backend, info->name,
                           info->driver, info->vendor_id, info->device_id);
   digest = g_compute_checksum_for_string (G_CHECKSUM_SHA256, text->str, (gssize) text->len);
@@ -156,37 +79,6 @@ cache_name (const RlxGpuAdapterInfo *info)
 }
 
 /* ---- folders ---- */
-
-static gboolean
-is_ours (int fd)
-{
-  struct stat status;
-
-  return fstat (fd, &status) == 0 &&
-         S_ISDIR (status.st_mode) &&
-         status.st_uid == geteuid () &&
-         (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
-}
-
-static int
-open_folder (int         parent,
-             const char *name,
-             gboolean    make)
-{
-  int fd;
-
-  if (make && mkdirat (parent, name, 0700) != 0 && errno != EEXIST)
-    return -1;
-
-  fd = openat (parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd >= 0 && !is_ours (fd))
-    {
-      close (fd);
-      fd = -1;
-    }
-
-  return fd;
-}
 
 typedef struct
 {
@@ -217,50 +109,37 @@ entry_compare (gconstpointer a,
 
 static void
 list_folder (int         parent,
-             const char *folder,
+             const char *name,
              GArray     *entries,
              guint64    *total)
 {
   gint64 now = g_get_real_time () / G_USEC_PER_SEC;
-  int fd = open_folder (parent, folder, FALSE);
-  struct dirent *item;
-  DIR *stream;
+  int folder = rlx_os_folder_open_own (parent, name, FALSE);
+  g_autoptr (GArray) list = NULL;
 
-  if (fd < 0)
+  if (folder == RLX_OS_NO_FOLDER)
     return;
 
-  stream = fdopendir (fd);
-  if (stream == NULL)
+  list = rlx_os_folder_list (folder);
+  for (guint i = 0; i < list->len; i++)
     {
-      close (fd);
-      return;
-    }
-
-  while ((item = readdir (stream)) != NULL)
-    {
-      struct stat status;
+      RlxOsEntry *item = &g_array_index (list, RlxOsEntry, i);
       Entry entry;
 
-      if (g_str_equal (item->d_name, ".") || g_str_equal (item->d_name, "..") ||
-          fstatat (dirfd (stream), item->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
-          S_ISDIR (status.st_mode))
+      if (item->is_folder)
         continue;
 
-      if (g_str_has_prefix (item->d_name, "tmp-") && now - status.st_mtime > STALE_SECONDS)
+      if (g_str_has_prefix (item->name, RLX_OS_TEMPORARY) && now - item->modified > STALE_SECONDS)
         {
-          unlinkat (dirfd (stream), item->d_name, 0);
+          rlx_os_folder_remove (folder, item->name, NULL);
           continue;
         }
 
-      entry.folder = g_strdup (folder);
-      entry.name = g_strdup (item->d_name);
-      entry.size = (guint64) MAX (status.st_size, 0);
-      entry.modified = status.st_mtime;
+      entry = (Entry) { g_strdup (name), g_steal_pointer (&item->name), item->size, item->modified };
       g_array_append_val (entries, entry);
       *total += entry.size;
     }
-
-  closedir (stream);
+  rlx_os_folder_close (folder);
 }
 
 /* Drops what was not used for longest, over all drivers: nobody else will
@@ -268,25 +147,19 @@ list_folder (int         parent,
 static void
 clean (RlxGpuCache *cache)
 {
+  g_autoptr (GArray) versions = rlx_os_folder_list (cache->versions);
   g_autoptr (GArray) entries = g_array_new (FALSE, FALSE, sizeof (Entry));
-  int fd = openat (cache->versions_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR *stream = fd >= 0 ? fdopendir (fd) : NULL;
-  struct dirent *item;
   guint64 total = 0;
 
   g_array_set_clear_func (entries, entry_clear);
 
-  if (stream == NULL)
+  for (guint i = 0; i < versions->len; i++)
     {
-      if (fd >= 0)
-        close (fd);
-      return;
-    }
+      const RlxOsEntry *item = &g_array_index (versions, RlxOsEntry, i);
 
-  while ((item = readdir (stream)) != NULL)
-    if (item->d_name[0] != '.')
-      list_folder (cache->versions_fd, item->d_name, entries, &total);
-  closedir (stream);
+      if (item->name[0] != '.')
+        list_folder (cache->versions, item->name, entries, &total);
+    }
 
   if (total <= TOTAL_MAX)
     return;
@@ -295,60 +168,64 @@ clean (RlxGpuCache *cache)
   for (guint i = 0; i < entries->len && total > TOTAL_AFTER_CLEANING; i++)
     {
       const Entry *entry = &g_array_index (entries, Entry, i);
-      int folder = open_folder (cache->versions_fd, entry->folder, FALSE);
+      int folder = rlx_os_folder_open_own (cache->versions, entry->folder, FALSE);
 
-      if (folder < 0)
+      if (folder == RLX_OS_NO_FOLDER)
         continue;
-      if (unlinkat (folder, entry->name, 0) == 0)
+      if (rlx_os_folder_remove (folder, entry->name, NULL))
         total -= entry->size;
-      close (folder);
+      rlx_os_folder_close (folder);
     }
 
   RLX_NOTE (CACHE, "cleaned to %" G_GUINT64_FORMAT " bytes", total);
+}
+
+static void
+close_folder (int folder)
+{
+  if (folder != RLX_OS_NO_FOLDER)
+    rlx_os_folder_close (folder);
 }
 
 static RlxGpuCache *
 open_cache (const RlxGpuAdapterInfo *info,
             gboolean                 make)
 {
-  const char *base = g_get_user_cache_dir ();
+  const char *base_path = g_get_user_cache_dir ();
   g_autofree char *name = NULL;
   RlxGpuCache *cache;
-  int base_fd, own_fd, versions_fd = -1, fd = -1;
+  int base, own, versions = RLX_OS_NO_FOLDER, folder = RLX_OS_NO_FOLDER;
 
-  if (RLX_DEBUG_CHECK (NO_CACHE) || base == NULL || !g_path_is_absolute (base))
+  if (RLX_DEBUG_CHECK (NO_CACHE) || base_path == NULL || !g_path_is_absolute (base_path))
     return NULL;
 
-  if (make && g_mkdir_with_parents (base, 0700) != 0)
+  if (make && g_mkdir_with_parents (base_path, 0700) != 0)
     return NULL;
 
   /* The user's own cache folder may well be a link to another disk. */
-  base_fd = open (base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (base_fd < 0)
+  base = rlx_os_folder_open (base_path);
+  if (base == RLX_OS_NO_FOLDER)
     return NULL;
 
   name = cache_name (info);
-  own_fd = open_folder (base_fd, "rlx-wgpu", make);
-  close (base_fd);
-  if (own_fd >= 0)
+  own = rlx_os_folder_open_own (base, "rlx-wgpu", make);
+  if (own != RLX_OS_NO_FOLDER)
+    versions = rlx_os_folder_open_own (own, "v1", make);
+  if (versions != RLX_OS_NO_FOLDER)
+    folder = rlx_os_folder_open_own (versions, name, make);
+  close_folder (base);
+  close_folder (own);
+  if (folder == RLX_OS_NO_FOLDER)
     {
-      versions_fd = open_folder (own_fd, "v1", make);
-      close (own_fd);
-    }
-  if (versions_fd >= 0)
-    fd = open_folder (versions_fd, name, make);
-  if (fd < 0)
-    {
-      if (versions_fd >= 0)
-        close (versions_fd);
+      close_folder (versions);
       if (make)
-        RLX_NOTE (CACHE, "no cache: the folder in “%s” cannot be used", base);
+        RLX_NOTE (CACHE, "no cache: the folder in “%s” cannot be used", base_path);
       return NULL;
     }
 
   cache = g_new0 (RlxGpuCache, 1);
-  cache->versions_fd = versions_fd;
-  cache->fd = fd;
+  cache->versions = versions;
+  cache->folder = folder;
   g_mutex_init (&cache->lock);
   cache->pending = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, pending_free);
 
@@ -372,8 +249,8 @@ rlx_gpu_cache_free (RlxGpuCache *cache)
   if (cache == NULL)
     return;
 
-  close (cache->versions_fd);
-  close (cache->fd);
+  rlx_os_folder_close (cache->versions);
+  rlx_os_folder_close (cache->folder);
   g_hash_table_unref (cache->pending);
   g_mutex_clear (&cache->lock);
   g_free (cache);
@@ -408,46 +285,6 @@ get_digest (const guint8 *data,
 
   g_checksum_update (checksum, data, (gssize) size);
   g_checksum_get_digest (checksum, digest, &length);
-}
-
-static gboolean
-read_all (int     fd,
-          guint8 *data,
-          gsize   size)
-{
-  while (size > 0)
-    {
-      ssize_t n = read (fd, data, size);
-
-      if (n < 0 && errno == EINTR)
-        continue;
-      if (n <= 0)
-        return FALSE;
-      data += n;
-      size -= (gsize) n;
-    }
-
-  return TRUE;
-}
-
-static gboolean
-write_all (int           fd,
-           const guint8 *data,
-           gsize         size)
-{
-  while (size > 0)
-    {
-      ssize_t n = write (fd, data, size);
-
-      if (n < 0 && errno == EINTR)
-        continue;
-      if (n <= 0)
-        return FALSE;
-      data += n;
-      size -= (gsize) n;
-    }
-
-  return TRUE;
 }
 
 /* The payload of a file, or NULL when anything about it is not as it was
@@ -486,30 +323,9 @@ read_entry (RlxGpuCache  *cache,
             const guint8 *key,
             gsize         key_size)
 {
-  struct stat status;
-  guint8 *data = NULL;
-  gsize size = 0;
-  int fd;
-
-  /* O_NONBLOCK for a FIFO that somebody left there. */
-  fd = openat (cache->fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0)
-    return NULL;
-
-  if (fstat (fd, &status) == 0 && S_ISREG (status.st_mode) &&
-      status.st_uid == geteuid () &&
-      status.st_size >= HEADER_LENGTH && (guint64) status.st_size <= ENTRY_MAX)
-    {
-      size = (gsize) status.st_size;
-      data = g_try_malloc (size);
-      if (data != NULL && !read_all (fd, data, size))
-        g_clear_pointer (&data, g_free);
-    }
-
+  gsize size;
   /* The time of the last use decides what is dropped first. */
-  if (data != NULL && g_get_real_time () / G_USEC_PER_SEC - status.st_mtime > STALE_SECONDS)
-    (void) futimens (fd, NULL);
-  close (fd);
+  guint8 *data = rlx_os_folder_read (cache->folder, name, HEADER_LENGTH, ENTRY_MAX, STALE_SECONDS, &size);
 
   return data != NULL ? parse_entry (data, size, key, key_size) : NULL;
 }
@@ -585,13 +401,10 @@ rlx_gpu_cache_store (RlxGpuCache  *cache,
                      const guint8 *value,
                      gsize         value_size)
 {
-  static atomic_uint counter;
   g_autofree char *name = NULL;
-  g_autofree char *temporary = NULL;
   g_autoptr (GByteArray) header = NULL;
   guint8 digest[DIGEST_LENGTH];
-  gboolean good, should_clean;
-  int fd;
+  gboolean should_clean;
 
   if (cache == NULL || key == NULL || key_size == 0 || key_size > KEY_MAX ||
       value == NULL || value_size == 0 ||
@@ -599,9 +412,6 @@ rlx_gpu_cache_store (RlxGpuCache  *cache,
     return;
 
   name = g_compute_checksum_for_data (G_CHECKSUM_SHA256, key, key_size);
-  temporary = g_strdup_printf ("tmp-%ld-%u-%08x", (long) getpid (),
-                               atomic_fetch_add (&counter, 1), g_random_int ());
-
   get_digest (value, value_size, digest);
   header = g_byte_array_sized_new ((guint) (HEADER_LENGTH + key_size));
   g_byte_array_append (header, (const guint8 *) MAGIC, MAGIC_LENGTH);
@@ -610,17 +420,9 @@ rlx_gpu_cache_store (RlxGpuCache  *cache,
   g_byte_array_append (header, digest, sizeof digest);
   g_byte_array_append (header, key, (guint) key_size);
 
-  fd = openat (cache->fd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-  if (fd < 0)
-    return;
-
-  good = write_all (fd, header->data, header->len) && write_all (fd, value, value_size);
-  if (close (fd) != 0)
-    good = FALSE;
   /* Not synced: after a crash the checksum turns a torn entry into a miss. */
-  if (!good || renameat (cache->fd, temporary, cache->fd, name) != 0)
+  if (!rlx_os_folder_write (cache->folder, name, header, value, value_size))
     {
-      unlinkat (cache->fd, temporary, 0);
       RLX_NOTE (CACHE, "cannot store %s", name);
       return;
     }
@@ -644,8 +446,9 @@ notes_key (const RlxGpuAdapterInfo *info,
   g_autofree char *folder = cache_name (info);
 
   g_string_append_printf (text, "|%s|", folder);
-  append_build_id (text, (gsize) rlx_gpu_notes_load);
-  g_string_append_printf (text, "|%x", rlx_debug_get_flags () & RLX_DEBUG_CHANGES_KERNELS);
+  rlx_os_append_build_id (text, (void (*) (void)) rlx_gpu_notes_load);
+  g_string_append_printf (text, "|%x|%s", rlx_debug_get_flags () & RLX_DEBUG_CHANGES_KERNELS,
+                          rlx_debug_get_target () != NULL ? rlx_debug_get_target () : "");
 
   return g_string_free (text, FALSE);
 }
@@ -691,54 +494,41 @@ rlx_gpu_notes_store (const RlxGpuAdapterInfo *info,
   return stored != NULL && g_bytes_equal (stored, bytes);
 }
 
-#else /* no openat() and no owners to check: no cache */
-
-RlxGpuCache *
-rlx_gpu_cache_open (const RlxGpuAdapterInfo *info G_GNUC_UNUSED)
+static char *
+notes_file (const RlxGpuAdapterInfo *info,
+            const char              *name)
 {
-  return NULL;
-}
+  g_autofree char *key = notes_key (info, name);
 
-void
-rlx_gpu_cache_free (RlxGpuCache *cache G_GNUC_UNUSED)
-{
-}
-
-gsize
-rlx_gpu_cache_load (RlxGpuCache  *cache G_GNUC_UNUSED,
-                    const guint8 *key G_GNUC_UNUSED,
-                    gsize         key_size G_GNUC_UNUSED,
-                    guint8       *value G_GNUC_UNUSED,
-                    gsize         value_size G_GNUC_UNUSED)
-{
-  return 0;
-}
-
-void
-rlx_gpu_cache_store (RlxGpuCache  *cache G_GNUC_UNUSED,
-                     const guint8 *key G_GNUC_UNUSED,
-                     gsize         key_size G_GNUC_UNUSED,
-                     const guint8 *value G_GNUC_UNUSED,
-                     gsize         value_size G_GNUC_UNUSED)
-{
-}
-
-GBytes *
-rlx_gpu_notes_load (const RlxGpuAdapterInfo *info G_GNUC_UNUSED,
-                    const char              *name G_GNUC_UNUSED)
-{
-  return NULL;
+  return g_compute_checksum_for_string (G_CHECKSUM_SHA256, key, -1);
 }
 
 gboolean
-rlx_gpu_notes_store (const RlxGpuAdapterInfo *info G_GNUC_UNUSED,
-                     const char              *name G_GNUC_UNUSED,
-                     GBytes                  *bytes G_GNUC_UNUSED)
+rlx_gpu_notes_remove (const RlxGpuAdapterInfo *info,
+                      const char              *name,
+                      GError                 **error)
 {
-  return FALSE;
+  g_autofree char *file = notes_file (info, name);
+  RlxGpuCache *cache = open_cache (info, FALSE);
+  gboolean removed = cache == NULL || rlx_os_folder_remove (cache->folder, file, error);
+
+  rlx_gpu_cache_free (cache);
+  if (!removed)
+    g_prefix_error (error, "“%s” of the adapter “%s” cannot be deleted: ", name, info->name);
+  return removed;
 }
 
-#endif
+char *
+rlx_gpu_notes_get_path (const RlxGpuAdapterInfo *info,
+                        const char              *name)
+{
+  g_autofree char *folder = cache_name (info);
+  g_autofree char *file = notes_file (info, name);
+
+  if (RLX_DEBUG_CHECK (NO_CACHE) || !g_path_is_absolute (g_get_user_cache_dir ()))
+    return NULL;
+  return g_build_filename (g_get_user_cache_dir (), FOLDER, VERSION, folder, file, NULL);
+}
 
 void
 rlx_gpu_cache_get_stats (RlxGpuCache *cache,

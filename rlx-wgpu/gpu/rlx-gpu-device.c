@@ -6,12 +6,9 @@
 #include "config.h"
 
 #include "rlx-gpu-internal.h"
+#include "util/rlx-os-private.h"
 
 #include <string.h>
-#ifdef G_OS_UNIX
-#include <sys/resource.h>
-#include <unistd.h>
-#endif
 
 #define DEVICE_TIMEOUT_NS (G_GUINT64_CONSTANT (30) * 1000000000)
 /* Messages of the driver are kept to quote them, not to be stored. */
@@ -256,20 +253,8 @@ find_memory_limit (const RlxGpuAdapterInfo *info)
   guint64 limit = info->memory_size > 0 ? info->memory_size : G_MAXUINT64;
   const char *value;
 
-#ifdef G_OS_UNIX
   if (info->type != RLX_ADAPTER_TYPE_DISCRETE)
-    {
-      long pages = sysconf (_SC_PHYS_PAGES);
-      long page_size = sysconf (_SC_PAGESIZE);
-      struct rlimit address_space;
-
-      if (pages > 0 && page_size > 0)
-        limit = MIN (limit, (guint64) pages * (guint64) page_size / 2);
-      if (getrlimit (RLIMIT_AS, &address_space) == 0 &&
-          address_space.rlim_cur != RLIM_INFINITY)
-        limit = MIN (limit, (guint64) address_space.rlim_cur / 2);
-    }
-#endif
+    limit = MIN (limit, rlx_os_get_memory_size () / 2);
 
   value = rlx_getenv ("RLX_MEMORY_LIMIT");
   if (value != NULL && *value != '\0')
@@ -286,7 +271,7 @@ find_memory_limit (const RlxGpuAdapterInfo *info)
 
           if (g_once_init_enter (&warned))
             {
-              g_warning ("RLX_MEMORY_LIMIT is not a number of bytes, with K, M or G after it if wanted");
+              g_warning ("RLX_MEMORY_LIMIT is not a number of bytes, optionally followed by K, M or G");
               g_once_init_leave (&warned, 1);
             }
         }
@@ -349,15 +334,23 @@ on_device (WGPURequestDeviceStatus status,
   reply->message = rlx_gpu_string (message);
 }
 
+/* What a target has: Dawn then refuses kernels that need more. */
 static void
-small_limits (WGPULimits *limits)
+ask_for_limits (WGPULimits      *limits,
+                const RlxLimits *from)
 {
-  WGPULimits all = *limits;
-
-  /* Unset members ask for what every WebGPU device has. */
   *limits = (WGPULimits) WGPU_LIMITS_INIT;
-  limits->maxBufferSize = all.maxBufferSize;
-  limits->maxStorageBufferBindingSize = all.maxStorageBufferBindingSize;
+  limits->maxBufferSize = from->max_buffer_size;
+  limits->maxStorageBufferBindingSize = from->max_storage_binding_size;
+  limits->maxStorageBuffersPerShaderStage = from->max_storage_buffers;
+  limits->maxComputeWorkgroupStorageSize = from->max_workgroup_storage;
+  limits->maxComputeInvocationsPerWorkgroup = from->max_invocations;
+  limits->maxComputeWorkgroupSizeX = from->max_workgroup_size[0];
+  limits->maxComputeWorkgroupSizeY = from->max_workgroup_size[1];
+  limits->maxComputeWorkgroupSizeZ = from->max_workgroup_size[2];
+  limits->maxComputeWorkgroupsPerDimension = from->max_workgroups;
+  limits->minStorageBufferOffsetAlignment = from->storage_offset_alignment;
+  limits->minUniformBufferOffsetAlignment = from->uniform_offset_alignment;
 }
 
 static WGPUDevice
@@ -393,7 +386,7 @@ request_device (RlxGpu     *gpu,
   /* Without this one two threads on one device crash Dawn. */
   features[n_features++] = WGPUFeatureName_ImplicitDeviceSynchronization;
   for (gsize i = 0; i < G_N_ELEMENTS (wanted); i++)
-    if (gpu->info->features & wanted[i].ours)
+    if (gpu->info->target.features & wanted[i].ours)
       features[n_features++] = wanted[i].theirs;
 
   enabled[n_enabled++] = "allow_unsafe_apis";
@@ -406,8 +399,8 @@ request_device (RlxGpu     *gpu,
                    "The adapter “%s” does not tell its limits", gpu->info->name);
       return NULL;
     }
-  if (RLX_DEBUG_CHECK (SMALL_LIMITS))
-    small_limits (&limits);
+  if (gpu->info->target.name != NULL)
+    ask_for_limits (&limits, &gpu->info->target.limits);
 
   toggles.enabledToggleCount = n_enabled;
   toggles.enabledToggles = enabled;
@@ -467,13 +460,36 @@ set_device_facts (RlxGpu *gpu)
 {
   WGPULimits limits = WGPU_LIMITS_INIT;
 
-  if (wgpuDeviceGetLimits (gpu->device, &limits) == WGPUStatus_Success)
-    rlx_gpu_limits_init (&gpu->info->limits, &limits);
+  /* A device that stands in for another one may have more than it shows. */
+  if (gpu->info->target.name == NULL && wgpuDeviceGetLimits (gpu->device, &limits) == WGPUStatus_Success)
+    rlx_gpu_limits_init (&gpu->info->target.limits, &limits);
   rlx_gpu_find_host_page (gpu);
+  rlx_target_apply_debug (&gpu->info->target);
+}
 
-  /* Only claimed, so that tests split small tensors. */
-  if (RLX_DEBUG_CHECK (SMALL_LIMITS))
-    gpu->info->limits.max_storage_binding_size = 1024 * 1024;
+/* RLX_DEBUG=target=NAME */
+static gboolean
+pretend_target (RlxGpu  *gpu,
+                GError **error)
+{
+  const char *name = rlx_debug_get_target ();
+  const RlxTarget *target = name != NULL ? rlx_target_lookup (name) : NULL;
+  RlxTarget edited;
+
+  if (name == NULL)
+    return TRUE;
+  if (target == NULL)
+    {
+      g_autofree char *quoted = rlx_quote_text (name, -1), *names = rlx_target_list_names ();
+
+      g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_NOT_FOUND,
+                   "RLX_DEBUG asks for the target %s; there are %s", quoted, names);
+      return FALSE;
+    }
+  /* what the other keys take away from the device, it must not miss */
+  edited = *target;
+  rlx_target_apply_debug (&edited);
+  return rlx_target_pretend (&gpu->info->target, &edited, error);
 }
 
 static void
@@ -491,7 +507,6 @@ free_gpu (RlxGpu *gpu)
   g_clear_pointer (&gpu->layouts, g_hash_table_unref);
   g_clear_pointer (&gpu->staging, g_array_unref);
   g_clear_pointer (&gpu->info, rlx_gpu_adapter_info_unref);
-  g_queue_clear (&gpu->items);
   g_mutex_clear (&gpu->pipeline_lock);
   g_mutex_clear (&gpu->queue_lock);
   g_cond_clear (&gpu->queue_cond);
@@ -521,7 +536,6 @@ rlx_gpu_teardown (RlxGpu *gpu)
   if (gpu->device != NULL)
     {
       rlx_gpu_execute_clear (gpu);
-      rlx_gpu_warm_clear (gpu);
       rlx_gpu_pipelines_clear (gpu);
       wgpuQueueRelease (gpu->queue);
       wgpuDeviceDestroy (gpu->device);
@@ -549,12 +563,10 @@ run_known_answers (RlxGpu  *gpu,
 
 static RlxGpu *
 open_adapter (RlxGpuAdapterInfo *info,
-              gboolean           trusted,
               GError           **error)
 {
   WGPULoggingCallbackInfo logging = WGPU_LOGGING_CALLBACK_INFO_INIT;
   KnownAnswers check = { 0 };
-  guint64 hits, misses;
   WGPUAdapter adapter;
   RlxGpu *gpu;
 
@@ -570,6 +582,7 @@ open_adapter (RlxGpuAdapterInfo *info,
   g_cond_init (&gpu->queue_cond);
   g_mutex_init (&gpu->pipeline_lock);
   g_queue_init (&gpu->items);
+  g_queue_init (&gpu->spare_items);
   gpu->info = rlx_gpu_adapter_describe (adapter);
   if (gpu->info == NULL)
     gpu->info = rlx_gpu_adapter_info_copy (info);
@@ -578,7 +591,9 @@ open_adapter (RlxGpuAdapterInfo *info,
   gpu->cache = rlx_gpu_cache_open (gpu->info);
   rlx_gpu_pipelines_init (gpu);
 
-  gpu->device = request_device (gpu, adapter, error);
+  rlx_gpu_set_used ();
+  if (pretend_target (gpu, error))
+    gpu->device = request_device (gpu, adapter, error);
   wgpuAdapterRelease (adapter);
   if (gpu->device == NULL)
     {
@@ -599,14 +614,9 @@ open_adapter (RlxGpuAdapterInfo *info,
       return NULL;
     }
 
-  if (trusted)
-    return gpu;
-
-  check.features = gpu->info->features;
+  check.features = gpu->info->target.features;
   rlx_gpu_invoke_sync (gpu, run_known_answers, &check);
   rlx_gpu_watch_exit ();
-  rlx_gpu_cache_get_stats (gpu->cache, &hits, &misses);
-  atomic_store (&gpu->cold, misses > 0);
   if (!check.result)
     {
       g_propagate_error (error, check.error);
@@ -614,16 +624,16 @@ open_adapter (RlxGpuAdapterInfo *info,
       return NULL;
     }
 
-  if (check.features != gpu->info->features)
+  if (check.features != gpu->info->target.features)
     {
-      gpu->info->features = check.features;
+      gpu->info->target.features = check.features;
       if (!(check.features & RLX_DEVICE_FEATURES_SUBGROUP_MATRIX))
-        gpu->info->n_matrix_configs = 0;
+        gpu->info->target.n_matrices = 0;
     }
 
   RLX_NOTE (DEVICE, "opened “%s” (%s, %s), features 0x%x, %" G_GUINT64_FORMAT " MiB allowed",
             gpu->info->name, gpu->info->backend, gpu->info->driver,
-            (guint) gpu->info->features, gpu->memory_limit >> 20);
+            (guint) gpu->info->target.features, gpu->memory_limit >> 20);
 
   return gpu;
 }
@@ -639,26 +649,10 @@ rlx_gpu_open (RlxGpuAdapterInfo *info,
   if (!rlx_gpu_enter (error))
     return NULL;
 
-  gpu = open_adapter (info, FALSE, error);
+  gpu = open_adapter (info, error);
   rlx_gpu_leave ();
 
   return gpu;
-}
-
-/* Another one on the same adapter, for nothing but kernels to be compiled: nobody
- * gets a result of it, and so it is asked no questions. */
-RlxGpu *
-rlx_gpu_open_twin (RlxGpu *gpu)
-{
-  RlxGpu *twin;
-
-  if (!rlx_gpu_enter (NULL))
-    return NULL;
-
-  twin = open_adapter (gpu->info, TRUE, NULL);
-  rlx_gpu_leave ();
-
-  return twin;
 }
 
 RlxGpu *
@@ -722,7 +716,22 @@ rlx_gpu_is_lost (RlxGpu *gpu)
 {
   g_return_val_if_fail (gpu != NULL, TRUE);
 
-  return atomic_load (&gpu->lost);
+  return atomic_load (&gpu->lost) || rlx_gpu_is_forked ();
+}
+
+const char *
+rlx_gpu_get_lost_reason (RlxGpu *gpu)
+{
+  const char *reason;
+
+  g_return_val_if_fail (gpu != NULL, NULL);
+
+  if (rlx_gpu_is_forked ())
+    return "it belongs to the process that this one was forked from";
+  g_mutex_lock (&gpu->lock);
+  reason = gpu->lost_reason;
+  g_mutex_unlock (&gpu->lock);
+  return reason;
 }
 
 gboolean
@@ -731,6 +740,8 @@ rlx_gpu_check_lost (RlxGpu  *gpu,
 {
   g_return_val_if_fail (gpu != NULL, FALSE);
 
+  if (!rlx_gpu_check_forked (error))
+    return FALSE;
   if (G_LIKELY (!atomic_load (&gpu->lost)))
     return TRUE;
 
@@ -784,6 +795,5 @@ rlx_gpu_get_counters (RlxGpu         *gpu,
   counters->shader_modules = atomic_load (&gpu->n_shader_modules);
   counters->submits = atomic_load (&gpu->n_submits);
   counters->dispatches = atomic_load (&gpu->n_dispatches);
-  counters->twins = atomic_load (&gpu->n_twins);
   rlx_gpu_cache_get_stats (gpu->cache, &counters->cache_hits, &counters->cache_misses);
 }

@@ -115,7 +115,7 @@ plan_chunks (Run     *run,
              GError **error)
 {
   const RlxGpuJob *job = run->job;
-  guint32 max_workgroups = run->gpu->info->limits.max_workgroups;
+  guint32 max_workgroups = run->gpu->info->target.limits.max_workgroups;
   Chunk chunk = { 0 };
   double seconds = 0.0;
 
@@ -727,7 +727,7 @@ prepare_stamps (Run     *run,
 
   memset (run->job->dispatch_ns, 0, run->job->n_dispatches * sizeof (guint64));
 
-  if (!(gpu->info->features & RLX_DEVICE_FEATURES_TIMESTAMPS) || run->job->n_dispatches == 0)
+  if (!(gpu->info->target.features & RLX_DEVICE_FEATURES_TIMESTAMPS) || run->job->n_dispatches == 0)
     return TRUE;
 
   if (gpu->queries == NULL)
@@ -871,6 +871,11 @@ rlx_gpu_execute (RlxGpu          *gpu,
   rlx_gpu_check_uncaptured (gpu, "a job", NULL);
 
   run.timeout = rlx_gpu_get_timeout (&run.timeout_given);
+  if (!run.timeout_given && job->timeout_us > 0)
+    {
+      run.timeout = job->timeout_us;
+      run.timeout_given = TRUE;
+    }
   take_arrays (&run);
 
   if (prepare (&run, error))

@@ -56,8 +56,7 @@ struct _RlxGpu
   GMutex queue_lock;
   GCond queue_cond;
   GQueue items;
-  _Atomic (GThread *) holder;   /* who works with the device now; taken under the lock */
-  gboolean started;        /* its own thread has done something; read under the lock */
+  GQueue spare_items;      /* what held items before and will again */
   gboolean quit;
   atomic_uint n_items;     /* what a thread that has not slept yet looks at */
   atomic_bool slow;        /* the last wait for the GPU was a long one */
@@ -75,7 +74,6 @@ struct _RlxGpu
   atomic_ullong n_shader_modules;
   atomic_ullong n_submits;
   atomic_ullong n_dispatches;
-  atomic_ullong n_twins;
 
   GMutex pipeline_lock;
   GHashTable *pipelines;   /* (element-type RlxGpuPipeline RlxGpuPipeline) */
@@ -85,9 +83,8 @@ struct _RlxGpu
   WGPUBuffer scratch[2];   /* under pipeline_lock while they are made */
 
   RlxGpuCache *cache;
-  atomic_bool cold;        /* not even the known answers were in it; until something is compiled */
 
-  /* Only touched by whoever has the device. */
+  /* Only touched by the device thread. */
   guint32 sequence;
   WGPUMapAsyncStatus map_status;
   char *map_message;
@@ -141,7 +138,7 @@ struct _RlxGpuBindGroup
 WGPUInstance       rlx_gpu_get_instance    (GError **error);
 WGPUAdapter        rlx_gpu_request_adapter (RlxGpuAdapterInfo *info,
                                             GError           **error);
-void               rlx_gpu_limits_init     (RlxGpuLimits     *limits,
+void               rlx_gpu_limits_init     (RlxLimits        *limits,
                                             const WGPULimits *from);
 RlxGpuAdapterInfo *rlx_gpu_adapter_describe (WGPUAdapter adapter);
 RlxGpuAdapterInfo *rlx_gpu_adapter_info_copy (const RlxGpuAdapterInfo *info);
@@ -166,7 +163,6 @@ void               rlx_gpu_release_memory  (RlxGpu  *gpu,
 char *             rlx_gpu_steal_uncaptured (RlxGpu        *gpu,
                                             WGPUErrorType *type);
 void               rlx_gpu_teardown        (RlxGpu *gpu);
-RlxGpu *           rlx_gpu_open_twin       (RlxGpu *gpu);
 
 /* rlx-gpu-post.c: FALSE when the device computes nonsense; features that do
  * are taken out of @features. */
@@ -187,13 +183,17 @@ void               rlx_gpu_leave           (void);
 gboolean           rlx_gpu_exit_point      (RlxGpu  *gpu,
                                             GError **error);
 void               rlx_gpu_watch_exit      (void);
-void               rlx_gpu_pause           (void);
+void               rlx_gpu_watch_fork      (void);
+void               rlx_gpu_set_used        (void);
+gboolean           rlx_gpu_is_forked       (void);
 guint64            rlx_gpu_get_spin        (RlxGpu *gpu);
 void               rlx_gpu_set_waited      (RlxGpu *gpu,
                                             guint64 microseconds);
 
 /* rlx-gpu-wait.c */
 guint64            rlx_gpu_get_timeout     (gboolean *given);
+guint64            rlx_gpu_count_look      (gint64 *last,
+                                            guint64 meant);
 gboolean           rlx_gpu_wait            (RlxGpu     *gpu,
                                             WGPUFuture  future,
                                             guint64     timeout_us,
@@ -242,13 +242,8 @@ void               rlx_gpu_raw_buffer_free (RlxGpu     *gpu,
 /* rlx-gpu-pipeline.c */
 void               rlx_gpu_pipelines_init  (RlxGpu *gpu);
 void               rlx_gpu_pipelines_clear (RlxGpu *gpu);
-gboolean           rlx_gpu_has_pipeline    (RlxGpu                   *gpu,
-                                            const RlxGpuPipelineDesc *desc);
 
-/* rlx-gpu-warm.c */
-void               rlx_gpu_warm_clear      (RlxGpu *gpu);
-
-/* rlx-gpu-staging.c: for whoever has the device. */
+/* rlx-gpu-staging.c: on the device thread. */
 gboolean           rlx_gpu_staging_take    (RlxGpu        *gpu,
                                             guint64        size,
                                             RlxGpuStaging *staging,

@@ -3,6 +3,11 @@
  *
  * Pipelines, shared by text and bindings for as long as the device lives, and
  * bind groups.
+ *
+ * Drivers that compute on the host compile a kernel when it is first dispatched,
+ * one after the other on a thread of their own, which takes longer than all the
+ * rest of a first start. Here that begins as soon as a pipeline is there, while
+ * the next ones are made and weights are brought in.
  */
 #include "config.h"
 
@@ -13,6 +18,14 @@
 /* Far above what any kernel binds; keeps arrays on the stack small. */
 #define MAX_BIND_GROUPS 40000u
 #define MAX_BINDINGS 64
+
+/* What a binding gets that is dispatched ahead: enough for the elements of any
+ * array. Few kernels have more of them. */
+#define SLOT 1024
+#define N_SLOTS 16
+
+/* Pipelines that are made at a time while the driver compiles others. */
+#define N_AT_ONCE 3
 
 /* A pipeline being made. Filled in by Dawn's callback, so on the heap. */
 typedef struct
@@ -46,8 +59,9 @@ pipeline_equal (gconstpointer a,
 
   return one->hash == other->hash &&
          one->n_bindings == other->n_bindings &&
-         memcmp (one->bindings, other->bindings,
-                 one->n_bindings * sizeof *one->bindings) == 0 &&
+         (one->n_bindings == 0 ||
+          memcmp (one->bindings, other->bindings,
+                  one->n_bindings * sizeof *one->bindings) == 0) &&
          g_str_equal (one->wgsl, other->wgsl);
 }
 
@@ -96,6 +110,9 @@ rlx_gpu_pipelines_init (RlxGpu *gpu)
 void
 rlx_gpu_pipelines_clear (RlxGpu *gpu)
 {
+  for (guint i = 0; i < G_N_ELEMENTS (gpu->scratch); i++)
+    if (gpu->scratch[i] != NULL)
+      rlx_gpu_raw_buffer_free (gpu, g_steal_pointer (&gpu->scratch[i]), SLOT * N_SLOTS);
   g_hash_table_remove_all (gpu->pipelines);
   g_hash_table_remove_all (gpu->layouts);
 }
@@ -221,19 +238,6 @@ get_layout (RlxGpu                  *gpu,
 
   layout_free (layout);
   return other;
-}
-
-gboolean
-rlx_gpu_has_pipeline (RlxGpu                   *gpu,
-                      const RlxGpuPipelineDesc *desc)
-{
-  gboolean found;
-
-  g_mutex_lock (&gpu->pipeline_lock);
-  found = lookup (gpu, desc) != NULL;
-  g_mutex_unlock (&gpu->pipeline_lock);
-
-  return found;
 }
 
 /* ---- making them ---- */
@@ -523,6 +527,172 @@ rlx_gpu_pipelines_new (RlxGpu                   *gpu,
   return result;
 }
 
+/* ---- compiling them ahead ---- */
+
+/* GPUs compile when a pipeline is made. */
+gboolean
+rlx_gpu_compiles_late (RlxGpu *gpu)
+{
+  g_return_val_if_fail (gpu != NULL, FALSE);
+
+  return gpu->info->type == RLX_ADAPTER_TYPE_CPU;
+}
+
+/* One for kernels to read and one for them to write: WebGPU does not let them do
+ * both in one buffer. */
+static gboolean
+make_scratch (RlxGpu  *gpu,
+              GError **error)
+{
+  static const WGPUBufferUsage usages[] = { WGPUBufferUsage_Storage | WGPUBufferUsage_Uniform, WGPUBufferUsage_Storage };
+  gboolean made = TRUE;
+
+  g_mutex_lock (&gpu->pipeline_lock);
+  for (guint i = 0; made && i < G_N_ELEMENTS (gpu->scratch); i++)
+    {
+      if (gpu->scratch[i] == NULL)
+        gpu->scratch[i] = rlx_gpu_raw_buffer (gpu, SLOT * N_SLOTS, usages[i], NULL, "scratch", error);
+      made = gpu->scratch[i] != NULL;
+    }
+  g_mutex_unlock (&gpu->pipeline_lock);
+
+  return made;
+}
+
+static WGPUBindGroup
+make_group (RlxGpu         *gpu,
+            RlxGpuPipeline *pipeline)
+{
+  WGPUBindGroupEntry entries[N_SLOTS];
+  WGPUBindGroupDescriptor descriptor = WGPU_BIND_GROUP_DESCRIPTOR_INIT;
+
+  for (guint i = 0; i < pipeline->n_bindings; i++)
+    {
+      gboolean is_params = pipeline->bindings[i] == RLX_GPU_BINDING_UNIFORM;
+
+      entries[i] = (WGPUBindGroupEntry) WGPU_BIND_GROUP_ENTRY_INIT;
+      entries[i].binding = i;
+      entries[i].buffer = gpu->scratch[pipeline->bindings[i] == RLX_GPU_BINDING_READ_WRITE];
+      entries[i].offset = is_params ? 0 : i * SLOT;
+      entries[i].size = is_params ? SLOT * N_SLOTS : SLOT;
+    }
+  descriptor.layout = pipeline->layout->group;
+  descriptor.entryCount = pipeline->n_bindings;
+  descriptor.entries = entries;
+
+  return wgpuDeviceCreateBindGroup (gpu->device, &descriptor);
+}
+
+/* Without a workgroup nothing runs, but the driver gets ready for it. */
+static void
+encode (RlxGpu                *gpu,
+        RlxGpuPipeline *const *pipelines,
+        guint                  n_pipelines)
+{
+  WGPUCommandEncoder encoder = wgpuDeviceCreateCommandEncoder (gpu->device, NULL);
+  WGPUComputePassEncoder pass = wgpuCommandEncoderBeginComputePass (encoder, NULL);
+  WGPUCommandBuffer commands;
+
+  for (guint i = 0; i < n_pipelines; i++)
+    {
+      WGPUBindGroup group;
+
+      if (pipelines[i]->n_bindings > N_SLOTS || !g_atomic_int_compare_and_exchange (&pipelines[i]->ahead, FALSE, TRUE))
+        continue;
+      group = make_group (gpu, pipelines[i]);
+      wgpuComputePassEncoderSetPipeline (pass, pipelines[i]->handle);
+      wgpuComputePassEncoderSetBindGroup (pass, 0, group, 0, NULL);
+      wgpuComputePassEncoderDispatchWorkgroups (pass, 0, 1, 1);
+      wgpuBindGroupRelease (group);
+      atomic_fetch_add (&gpu->n_dispatches, 1);
+    }
+  wgpuComputePassEncoderEnd (pass);
+  wgpuComputePassEncoderRelease (pass);
+  commands = wgpuCommandEncoderFinish (encoder, NULL);
+  wgpuCommandEncoderRelease (encoder);
+  wgpuQueueSubmit (gpu->queue, 1, &commands);
+  wgpuCommandBufferRelease (commands);
+}
+
+/* Does not wait. */
+static gboolean
+dispatch_ahead (RlxGpu                *gpu,
+                RlxGpuPipeline *const *pipelines,
+                guint                  n_pipelines,
+                GError               **error)
+{
+  gboolean result;
+
+  if (!rlx_gpu_check_lost (gpu, error) || !rlx_gpu_enter (error))
+    return FALSE;
+
+  result = make_scratch (gpu, error);
+  if (result)
+    {
+      rlx_gpu_scopes_push (gpu);
+      encode (gpu, pipelines, n_pipelines);
+      result = rlx_gpu_scopes_pop (gpu, "a first dispatch", error);
+    }
+  rlx_gpu_leave ();
+
+  return result;
+}
+
+/* Lists up to @max descriptions, from *@next on, that there is no pipeline for. */
+static guint
+list_missing (RlxGpu                   *gpu,
+              const RlxGpuPipelineDesc *descs,
+              guint                     n_descs,
+              guint                    *next,
+              guint                     max,
+              guint                    *missing)
+{
+  guint n = 0;
+
+  g_mutex_lock (&gpu->pipeline_lock);
+  for (; n < max && *next < n_descs; (*next)++)
+    if (descs[*next].wgsl == NULL || lookup (gpu, &descs[*next]) == NULL)
+      missing[n++] = *next;
+  g_mutex_unlock (&gpu->pipeline_lock);
+
+  return n;
+}
+
+gboolean
+rlx_gpu_pipelines_warm (RlxGpu                   *gpu,
+                        const RlxGpuPipelineDesc *descs,
+                        guint                     n_descs,
+                        guint                    *failed,
+                        GCancellable             *cancellable,
+                        GError                  **error)
+{
+  /* One first: until there is something for it, the driver has nothing to do. */
+  guint missing[N_AT_ONCE], n, next = 0, at_once = 1;
+
+  g_return_val_if_fail (gpu != NULL, FALSE);
+  g_return_val_if_fail (descs != NULL || n_descs == 0, FALSE);
+
+  for (; (n = list_missing (gpu, descs, n_descs, &next, at_once, missing)) > 0; at_once = N_AT_ONCE)
+    {
+      RlxGpuPipelineDesc some[N_AT_ONCE];
+      RlxGpuPipeline *pipelines[N_AT_ONCE];
+      guint which = 0;
+
+      for (guint i = 0; i < n; i++)
+        some[i] = descs[missing[i]];
+      if (!rlx_gpu_pipelines_new (gpu, some, n, pipelines, &which, cancellable, error))
+        {
+          if (failed != NULL)
+            *failed = missing[which];
+          return FALSE;
+        }
+      if (!dispatch_ahead (gpu, pipelines, n, error))
+        return FALSE;
+    }
+
+  return !g_cancellable_set_error_if_cancelled (cancellable, error);
+}
+
 /* ---- bind groups ---- */
 
 RlxGpuBindGroup *
@@ -588,7 +758,7 @@ rlx_gpu_bind_group_new (RlxGpu              *gpu,
   if (atomic_load (&gpu->n_live_bind_groups) >= MAX_BIND_GROUPS)
     {
       g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_OUT_OF_MEMORY,
-                   "The executables of this device have %u bind groups, which is the most it is trusted with",
+                   "The executables of this device have %u bind groups, which is the limit",
                    MAX_BIND_GROUPS);
       return NULL;
     }

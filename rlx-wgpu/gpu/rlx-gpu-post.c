@@ -13,43 +13,110 @@
 #include <string.h>
 
 #define N 64
+/* Each invocation gives two answers of a kind, of which there are up to three. */
+#define N_ANSWERS (2 * N)
+#define MAX_ANSWERS (3 * N_ANSWERS)
+
+/* What is stored to several results: rows by the columns of each. Eight invocations share
+ * some rows. */
+#define N_RESULTS 3
+#define ROWS_EACH 2u
+#define ROWS (ROWS_EACH * N / 8)
+static const guint widths[N_RESULTS] = { 6, 9, 4 };
 
 typedef struct
 {
-  RlxDeviceFeatures feature;
+  RlxDeviceFeatures feature;      /* what is tried, if it is not something that every device has */
+  RlxDeviceFeatures instead_of;   /* what is only done, and so tried, on devices without this */
   const char *label;
   const char *enable;
-  const char *type;        /* of its answers, of which each invocation gives two */
-  const char *body;        /* computes p and q from the invocation's number i */
+  const char *body;      /* computes p and q from the invocation's number i */
+  const char *type;      /* of the results, where it stores to several … */
+  const char *number;    /* … what x, which is below 32, stands for … */
+  const char *store;     /* … which is v, as 16 bits, element i of @ */
 } Check;
 
 static const Check checks[] = {
   /* Wrapping integers, shifts, and floats whose results are exact in any order and
    * with or without a fused multiply-add. */
-  { RLX_DEVICE_FEATURES_NONE, "known answers", "", "u32",
+  { .label = "arithmetic",
+    .body =
     "    let x = a[i];\n"
     "    let f = f32(x & 255u) * 0.5 - 16.0;\n"
     "    let p = (x * 2654435761u) ^ (x >> 7u);\n"
     "    let q = bitcast<u32>(select(f * f + 0.25, f, (i & 1u) == 1u));\n" },
-  { RLX_DEVICE_FEATURES_F16, "known answers in f16", "enable f16;\n", "f16",
-    "    let p = f16(a[i] & 31u) * 0.5h - 4.0h;\n"
-    "    let q = f16(f32(p) * 2.0 + 1.0);\n" },
+  { .feature = RLX_DEVICE_FEATURES_F16, .label = "f16", .enable = "enable f16;\n",
+    .type = "f16",
+    .number = "f32(f16(x) * 0.5h - 2.75h) * 2.0 + 1.0",
+    .store = "@[i] = f16(v);" },
+  { .instead_of = RLX_DEVICE_FEATURES_F16, .label = "stores to halves of words",
+    .type = "atomic<u32>",
+    .number = "f32(x + 1u)",
+    .store = "let s = (i & 1u) * 16u; atomicAnd(&@[i >> 1u], ~(0xffffu << s)); atomicOr(&@[i >> 1u], u32(v) << s);" },
   /* A sum over the subgroup and how many took part in it, which do not depend on how
    * large it is. The shuffle takes the first one's value, by an index that a compiler
    * does not see to be 0. */
-  { RLX_DEVICE_FEATURES_SUBGROUPS, "known answers of subgroups", "enable subgroups;\n", "u32",
+  { .feature = RLX_DEVICE_FEATURES_SUBGROUPS, .label = "subgroups", .enable = "enable subgroups;\n",
+    .body =
     "    let n = subgroupAdd(1u);\n"
     "    let sum = subgroupAdd(a[i]);\n"
     "    let same = subgroupAdd(subgroupShuffle(a[i], (i >> 6u)));\n"
     "    let p = select(0u, 1u, n <= size && n * subgroupBroadcastFirst(a[i]) == same);\n"
     "    let q = select(0u, sum, subgroupElect());\n" },
-  { RLX_DEVICE_FEATURES_PACKED_DOT, "known answers of packed products", "", "u32",
+  { .feature = RLX_DEVICE_FEATURES_PACKED_DOT, .label = "packed products",
+    .body =
     "    let other = a[63u - i];\n"
     "    let p = bitcast<u32>(dot4I8Packed(a[i], other));\n"
     "    let q = dot4U8Packed(a[i], other);\n" },
 };
 
-/* A kernel for those checks that are in @which. */
+static gboolean
+is_due (const Check      *check,
+        RlxDeviceFeatures features)
+{
+  return (check->feature & ~features) == 0 && (check->instead_of & features) == 0;
+}
+
+/* Elements of 16 bits to one of several results, inside one condition after the other: a
+ * driver lost some of those that were for the third one. Where our kernels do such a thing
+ * (kernels/common/product.wgsl) they ask less of a driver. The sizes are in a word of the
+ * input, so that no compiler knows them. */
+static void
+add_stores (GString     *text,
+            const Check *check)
+{
+  for (guint o = 0; o < N_RESULTS; o++)
+    {
+      g_autoptr(GString) store = g_string_new (check->store);
+      char y[] = { 'y', (char) ('0' + o), '\0' };
+
+      g_string_replace (store, "@", y, 0);
+      g_string_append_printf (text,
+                              "@group(0) @binding(%u) var<storage, read_write> %s : array<%s>;\n"
+                              "fn store%u(i : u32, v : f32) { %s }\n", 2 + o, y, check->type, o, store->str);
+    }
+  g_string_append (text, "fn put(row : u32, col : u32, v : f32, sizes : vec4<u32>) {\n  var first = 0u;\n");
+  for (guint o = 0; o < N_RESULTS; o++)
+    g_string_append_printf (text,
+                            "  if (col >= first && col - first < sizes[%u]) { store%u(row * sizes[%u] + col - first, v); }\n"
+                            "  first += sizes[%u];\n", o, o, o, o);
+  g_string_append_printf (text,
+                          "}\n"
+                          "fn number(x : u32) -> f32 { return %s; }\n"
+                          "fn put_all(i : u32, seed : u32, sizes : vec4<u32>) {\n"
+                          "  for (var j = 0u; j < sizes.w * 2u; j++) {\n"
+                          "    let col = (i & 7u) * 2u + j / 2u * 16u + j %% 2u;\n"
+                          "    for (var r = 0u; r < sizes.w; r++) {\n"
+                          "      if (col < sizes.x + sizes.y + sizes.z) {\n"
+                          "        put((i >> 3u) * sizes.w + r, col, number(((seed >> (col & 15u)) + r) & 31u), sizes);\n"
+                          "      }\n"
+                          "    }\n"
+                          "  }\n"
+                          "}\n", check->number);
+}
+
+/* A kernel for those checks that are in @which, of which one at most stores to several
+ * results. */
 static char *
 make_text (const guint *which,
            guint        n)
@@ -59,18 +126,23 @@ make_text (const guint *which,
 
   for (guint i = 0; i < n; i++)
     {
-      g_string_append (text, checks[which[i]].enable);
+      g_string_append (text, checks[which[i]].enable != NULL ? checks[which[i]].enable : "");
       subgroups |= checks[which[i]].feature == RLX_DEVICE_FEATURES_SUBGROUPS;
     }
-  g_string_append (text, "@group(0) @binding(0) var<storage, read> a : array<u32>;\n");
+  g_string_append (text,
+                   "@group(0) @binding(0) var<storage, read> a : array<u32>;\n"
+                   "@group(0) @binding(1) var<storage, read_write> b : array<vec2<u32>>;\n");
   for (guint i = 0; i < n; i++)
-    g_string_append_printf (text, "@group(0) @binding(%u) var<storage, read_write> b%u : array<%s>;\n",
-                            i + 1, i, checks[which[i]].type);
+    if (checks[which[i]].type != NULL)
+      add_stores (text, &checks[which[i]]);
   g_string_append_printf (text,
                           "@compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id : vec3<u32>%s) {\n"
                           "  let i = id.x;\n", subgroups ? ", @builtin(subgroup_size) size : u32" : "");
-  for (guint i = 0; i < n; i++)
-    g_string_append_printf (text, "  {\n%s    b%u[i * 2u] = p;\n    b%u[i * 2u + 1u] = q;\n  }\n", checks[which[i]].body, i, i);
+  for (guint i = 0, part = 0; i < n; i++)
+    if (checks[which[i]].type != NULL)
+      g_string_append_printf (text, "  put_all(i, a[i], (vec4<u32>(a[%u]) >> vec4<u32>(0u, 8u, 16u, 24u)) & vec4<u32>(255u));\n", N);
+    else
+      g_string_append_printf (text, "  {\n%s    b[%uu + i] = vec2<u32>(p, q);\n  }\n", checks[which[i]].body, N * part++);
   g_string_append (text, "}\n");
 
   return g_string_free (text, FALSE);
@@ -82,15 +154,13 @@ input_value (guint i)
   return i * 2246822519u + 374761393u;
 }
 
-/* The bits of a multiple of 1/2 or of 1 between -64 and 64. */
+/* The bits of a multiple of 1/2 between -64 and 64 that is not 0. */
 static guint16
 half_bits (float value)
 {
   guint32 bits;
 
   memcpy (&bits, &value, sizeof bits);
-  if (value == 0.0f)
-    return 0;
 
   return (guint16) (((bits >> 16) & 0x8000u) |
                     ((((bits >> 23) & 0xffu) - 112u) << 10) |
@@ -116,15 +186,20 @@ base_is_right (const guint32 *output)
 }
 
 static gboolean
-f16_is_right (const guint32 *output)
+stores_are_right (const Check    *check,
+                  const guint32 (*results)[MAX_ANSWERS])
 {
-  for (guint i = 0; i < N; i++)
-    {
-      float f = (float) (input_value (i) & 31u) * 0.5f - 4.0f;
+  for (guint o = 0, first = 0; o < N_RESULTS; first += widths[o], o++)
+    for (guint at = 0; at < ROWS * widths[o]; at++)
+      {
+        guint row = at / widths[o], col = first + at % widths[o];
+        guint32 seed = input_value (row / ROWS_EACH * 8 + (col & 15u) / 2);
+        guint32 x = ((seed >> (col & 15u)) + row % ROWS_EACH) & 31u;
+        guint32 want = check->feature == RLX_DEVICE_FEATURES_F16 ? half_bits ((float) x - 4.5f) : x + 1;
 
-      if (output[i] != ((guint32) half_bits (f) | (guint32) half_bits (f * 2.0f + 1.0f) << 16))
-        return FALSE;
-    }
+        if ((results[o][at / 2] >> at % 2 * 16 & 0xffffu) != want)
+          return FALSE;
+      }
 
   return TRUE;
 }
@@ -164,20 +239,23 @@ packed_dot_is_right (const guint32 *output)
   return TRUE;
 }
 
+/* @answers are those of the check; @results is what was stored to several. */
 static gboolean
-is_right (const Check   *check,
-          const guint32 *output)
+is_right (const Check    *check,
+          const guint32  *answers,
+          const guint32 (*results)[MAX_ANSWERS])
 {
+  if (check->type != NULL)
+    return stores_are_right (check, results);
+
   switch ((guint) check->feature)
     {
-    case RLX_DEVICE_FEATURES_F16:
-      return f16_is_right (output);
     case RLX_DEVICE_FEATURES_SUBGROUPS:
-      return subgroups_are_right (output);
+      return subgroups_are_right (answers);
     case RLX_DEVICE_FEATURES_PACKED_DOT:
-      return packed_dot_is_right (output);
+      return packed_dot_is_right (answers);
     default:
-      return base_is_right (output);
+      return base_is_right (answers);
     }
 }
 
@@ -195,28 +273,29 @@ ask (RlxGpu      *gpu,
     RLX_GPU_BINDING_READ, RLX_GPU_BINDING_READ_WRITE, RLX_GPU_BINDING_READ_WRITE, RLX_GPU_BINDING_READ_WRITE,
     RLX_GPU_BINDING_READ_WRITE,
   };
-  const gsize size = 2 * N * sizeof (guint32);
-  const char *label = checks[which[0]].label;
+  const gsize size = MAX_ANSWERS * sizeof (guint32);
+  const char *label = "known answers";
   g_autofree char *text = make_text (which, n);
-  RlxGpuPipelineDesc desc = { label, text, kinds, n + 1 };
-  RlxGpuBuffer *buffers[G_N_ELEMENTS (checks) + 1] = { NULL };
-  RlxGpuBinding bindings[G_N_ELEMENTS (checks) + 1];
-  RlxGpuDownload downloads[G_N_ELEMENTS (checks)];
-  guint32 data[G_N_ELEMENTS (checks)][2 * N] = { 0 };
-  guint32 values[N];
-  RlxGpuUpload upload;
+  RlxGpuPipelineDesc desc = { label, text, kinds, G_N_ELEMENTS (kinds) };
+  RlxGpuBuffer *buffers[G_N_ELEMENTS (kinds)] = { NULL };
+  RlxGpuBinding bindings[G_N_ELEMENTS (kinds)];
+  RlxGpuDownload downloads[G_N_ELEMENTS (kinds) - 1];
+  guint32 data[G_N_ELEMENTS (kinds) - 1][MAX_ANSWERS] = { 0 };
+  guint32 values[N + 1];
+  RlxGpuUpload uploads[G_N_ELEMENTS (kinds)];
   RlxGpuDispatch dispatch;
-  RlxGpuJob job = { .uploads = &upload, .n_uploads = 1, .dispatches = &dispatch, .n_dispatches = 1 };
+  RlxGpuJob job = { .uploads = uploads, .n_uploads = G_N_ELEMENTS (uploads), .dispatches = &dispatch, .n_dispatches = 1 };
   RlxGpuPipeline *pipeline;
   RlxGpuBindGroup *group = NULL;
   gboolean result = FALSE;
 
-  G_STATIC_ASSERT (G_N_ELEMENTS (kinds) == G_N_ELEMENTS (checks) + 1);
+  G_STATIC_ASSERT (G_N_ELEMENTS (kinds) == 2 + N_RESULTS);
 
   *refused = FALSE;
   for (guint i = 0; i < N; i++)
     values[i] = input_value (i);
-  for (guint i = 0; i <= n; i++)
+  values[N] = widths[0] | widths[1] << 8 | widths[2] << 16 | ROWS_EACH << 24;
+  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
     {
       buffers[i] = rlx_gpu_buffer_new (gpu, size, RLX_GPU_BUFFER_STORAGE, label, error);
       if (buffers[i] == NULL)
@@ -225,61 +304,91 @@ ask (RlxGpu      *gpu,
     }
 
   if (rlx_gpu_pipelines_new (gpu, &desc, 1, &pipeline, NULL, NULL, error))
-    group = rlx_gpu_bind_group_new (gpu, pipeline, bindings, n + 1, label, error);
+    group = rlx_gpu_bind_group_new (gpu, pipeline, bindings, G_N_ELEMENTS (bindings), label, error);
   if (group == NULL)
     {
       *refused = !rlx_gpu_is_lost (gpu);
       goto out;
     }
 
-  upload = (RlxGpuUpload) { buffers[0], 0, values, sizeof values };
+  uploads[0] = (RlxGpuUpload) { buffers[0], 0, values, sizeof values };
   dispatch = (RlxGpuDispatch) { pipeline, group, { 1, 1, 1 }, 0.0 };
-  for (guint i = 0; i < n; i++)
-    downloads[i] = (RlxGpuDownload) { buffers[i + 1], 0, size, data[i] };
+  for (guint i = 0; i < G_N_ELEMENTS (downloads); i++)
+    {
+      /* Right answers of before must not be there. */
+      uploads[i + 1] = (RlxGpuUpload) { buffers[i + 1], 0, data[i], size };
+      downloads[i] = (RlxGpuDownload) { buffers[i + 1], 0, size, data[i] };
+    }
   job.downloads = downloads;
-  job.n_downloads = n;
+  job.n_downloads = G_N_ELEMENTS (downloads);
   result = rlx_gpu_execute (gpu, &job, NULL, error);
-  for (guint i = 0; i < n; i++)
-    right[i] = is_right (&checks[which[i]], data[i]);
+  for (guint i = 0, part = 0; i < n; i++)
+    {
+      right[i] = is_right (&checks[which[i]], &data[0][N_ANSWERS * part], &data[1]);
+      part += checks[which[i]].type == NULL;
+    }
 
 out:
   rlx_gpu_bind_group_free (group);
-  for (guint i = 0; i <= n; i++)
+  for (guint i = 0; i < G_N_ELEMENTS (buffers); i++)
     rlx_gpu_buffer_free (buffers[i]);
 
   return result;
 }
 
-/* All at once: one kernel is compiled much faster than four. FALSE without an error
- * when an answer was wrong. */
+/* A check that cannot be made or is answered wrongly takes its feature with it. FALSE
+ * when it is one that every device must pass. */
 static gboolean
-ask_all (RlxGpu           *gpu,
-         RlxDeviceFeatures features,
-         gboolean         *refused,
-         GError          **error)
+fail_check (const Check       *check,
+            RlxDeviceFeatures *features,
+            const char        *why,
+            GError           **error)
+{
+  if (check->feature == RLX_DEVICE_FEATURES_NONE)
+    {
+      g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_FAILED,
+                   "it gives wrong answers to known questions (%s)", check->label);
+      return FALSE;
+    }
+
+  RLX_NOTE (DEVICE, "known answers, %s: %s", check->label, why);
+  *features &= ~check->feature;
+  if (!(*features & RLX_DEVICE_FEATURES_SUBGROUPS))
+    *features &= ~RLX_DEVICE_FEATURES_SUBGROUP_MATRIX;
+
+  return TRUE;
+}
+
+/* All at once: one kernel is compiled much faster than several. *again: something was
+ * wrong, and what the device is used with now has not been tried. */
+static gboolean
+ask_all (RlxGpu            *gpu,
+         RlxDeviceFeatures *features,
+         gboolean          *again,
+         gboolean          *refused,
+         GError           **error)
 {
   guint which[G_N_ELEMENTS (checks)], n = 0;
-  gboolean right[G_N_ELEMENTS (checks)], result;
+  gboolean right[G_N_ELEMENTS (checks)];
 
+  *again = FALSE;
   for (guint i = 0; i < G_N_ELEMENTS (checks); i++)
-    if ((checks[i].feature & ~features) == 0)
+    if (is_due (&checks[i], *features))
       which[n++] = i;
 
-  result = ask (gpu, which, n, right, refused, error);
-  for (guint i = 0; result && i < n; i++)
-    result = right[i];
+  if (!ask (gpu, which, n, right, refused, error))
+    return FALSE;
+  for (guint i = 0; i < n; i++)
+    if (!right[i])
+      {
+        if (!fail_check (&checks[which[i]], features, "wrong", error))
+          return FALSE;
+        *again = TRUE;
+      }
 
-  return result;
+  return TRUE;
 }
 
-static void
-set_wrong (GError **error)
-{
-  g_set_error_literal (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_FAILED,
-                       "it gives wrong answers to known questions");
-}
-
-/* A check that cannot be made or is answered wrongly takes its feature with it. */
 static gboolean
 ask_each (RlxGpu            *gpu,
           RlxDeviceFeatures *features,
@@ -290,27 +399,16 @@ ask_each (RlxGpu            *gpu,
       g_autoptr (GError) local_error = NULL;
       gboolean right = FALSE, refused;
 
-      if ((checks[i].feature & ~*features) != 0)
+      if (!is_due (&checks[i], *features))
         continue;
       if (!ask (gpu, &i, 1, &right, &refused, &local_error) && (!refused || checks[i].feature == RLX_DEVICE_FEATURES_NONE))
         {
           g_propagate_error (error, g_steal_pointer (&local_error));
           return FALSE;
         }
-      if (right)
-        continue;
-
-      if (checks[i].feature == RLX_DEVICE_FEATURES_NONE)
-        {
-          set_wrong (error);
-          return FALSE;
-        }
-      RLX_NOTE (DEVICE, "%s: %s", checks[i].label, local_error != NULL ? local_error->message : "wrong");
-      *features &= ~checks[i].feature;
+      if (!right && !fail_check (&checks[i], features, local_error != NULL ? local_error->message : "wrong", error))
+        return FALSE;
     }
-
-  if (!(*features & RLX_DEVICE_FEATURES_SUBGROUPS))
-    *features &= ~RLX_DEVICE_FEATURES_SUBGROUP_MATRIX;
 
   return TRUE;
 }
@@ -321,22 +419,20 @@ rlx_gpu_known_answers (RlxGpu            *gpu,
                        GError           **error)
 {
   g_autoptr (GError) local_error = NULL;
-  RlxDeviceFeatures before = *features;
-  gboolean refused;
+  gboolean right, again, refused;
 
-  if (ask_all (gpu, *features, &refused, &local_error))
+  /* Each time around there is a feature less. */
+  do
+    right = ask_all (gpu, features, &again, &refused, &local_error);
+  while (right && again);
+  if (right)
     return TRUE;
 
-  if (refused || local_error == NULL)
+  if (refused)
     {
       g_clear_error (&local_error);
       if (ask_each (gpu, features, &local_error))
-        {
-          if (refused || *features != before)
-            return TRUE;
-          /* Who is right only sometimes is not to be trusted. */
-          set_wrong (&local_error);
-        }
+        return TRUE;
     }
 
   /* What may pass keeps its code; an adapter that cannot compute is none. */

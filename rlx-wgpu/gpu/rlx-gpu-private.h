@@ -8,72 +8,11 @@
 
 #include <gio/gio.h>
 #include "rlx-types.h"
+#include "target/rlx-target-private.h"
 
 G_BEGIN_DECLS
 
 /* ---- adapters ---------------------------------------------------------- */
-
-typedef struct
-{
-  guint64 max_buffer_size;
-  guint64 max_storage_binding_size;
-  guint32 max_storage_buffers;            /* per shader stage */
-  guint32 max_uniform_binding_size;
-  guint32 storage_offset_alignment;
-  guint32 uniform_offset_alignment;
-  guint32 max_workgroup_storage;          /* bytes */
-  guint32 max_invocations;                /* per workgroup */
-  guint32 max_workgroup_size[3];
-  guint32 max_workgroups;                 /* per dimension */
-  guint32 max_immediate_size;
-} RlxGpuLimits;
-
-typedef enum
-{
-  RLX_GPU_COMPONENT_F32,
-  RLX_GPU_COMPONENT_F16,
-  RLX_GPU_COMPONENT_U32,
-  RLX_GPU_COMPONENT_I32,
-  RLX_GPU_COMPONENT_U8,
-  RLX_GPU_COMPONENT_I8,
-} RlxGpuComponent;
-
-typedef struct
-{
-  RlxGpuComponent component;
-  RlxGpuComponent result;
-  guint32 m, n, k;
-} RlxGpuMatrixConfig;
-
-/* The ways to compute a product of matrices that can be chosen between; see
- * kernels/matmul.wgsl. */
-typedef enum
-{
-  RLX_GPU_PRODUCT_LANES,
-  RLX_GPU_PRODUCT_TILES_128,
-  RLX_GPU_PRODUCT_TILES_64,
-  RLX_GPU_PRODUCT_TILES_32,
-  RLX_GPU_PRODUCT_REGISTERS,
-  RLX_GPU_PRODUCT_MATRIX,   /* with reduced precision only: what is before it can always be used */
-  RLX_GPU_N_PRODUCTS
-} RlxGpuProduct;
-
-/* The rows, columns and inner dimension of the products that were measured. */
-#define RLX_GPU_MEASURED_SIZE 512
-
-/* How fast an adapter is: measured, or guessed from its type. */
-typedef struct
-{
-  gboolean measured;
-  double flops;            /* a second, of products of f32 */
-  double flops_f16;        /* the same, stored as f16 */
-  double bandwidth;        /* bytes a second, of its memory */
-  double transfer;         /* bytes a second, from and to the program */
-  double dispatch_time;    /* seconds to start a kernel after another */
-  double round_trip_time;  /* seconds of a run that does next to nothing */
-  double product_flops[RLX_GPU_N_PRODUCTS];   /* by way; 0: not measured */
-  guint32 banned_products; /* bits 1 << RlxGpuProduct: ways that gave wrong results */
-} RlxGpuFigures;
 
 /* Plain facts about one adapter, refcounted and immutable. */
 typedef struct
@@ -87,29 +26,16 @@ typedef struct
   guint32 vendor_id;
   guint32 device_id;
   RlxAdapterType type;
-  RlxDeviceFeatures features;
-  guint32 subgroup_min;
-  guint32 subgroup_max;
   guint64 memory_size;     /* bytes of device-local memory, 0 when unknown */
-  RlxGpuLimits limits;
-  RlxGpuMatrixConfig *matrix_configs;
-  guint n_matrix_configs;
-  RlxGpuFigures figures;   /* only set in the copies that graphs are compiled with */
-  struct _RlxTuning *tuning;   /* nullable, borrowed; likewise */
+  RlxTarget target;        /* what the compiler sees of it */
 } RlxGpuAdapterInfo;
 
 RlxGpuAdapterInfo *rlx_gpu_adapter_info_ref   (RlxGpuAdapterInfo *info);
 void               rlx_gpu_adapter_info_unref (RlxGpuAdapterInfo *info);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (RlxGpuAdapterInfo, rlx_gpu_adapter_info_unref)
 
-/* Facts about a device that it does not tell. */
-typedef struct
-{
-  gboolean workgroup_memory;  /* is faster than the memory it stands for */
-  guint registers;            /* that an invocation may take */
-} RlxGpuTraits;
-
-RlxGpuTraits rlx_gpu_adapter_info_get_traits (const RlxGpuAdapterInfo *info);
+/* rlx-gpu-traits.c: completes the target of an adapter whose other facts are there. */
+void               rlx_gpu_adapter_info_set_traits (RlxGpuAdapterInfo *info);
 
 /* All usable adapters, best first (discrete, integrated, CPU), the Null
  * backend left out. An empty list is the error RLX_DEVICE_ERROR_NO_ADAPTER,
@@ -131,6 +57,13 @@ GBytes * rlx_gpu_notes_load  (const RlxGpuAdapterInfo *info,
 gboolean rlx_gpu_notes_store (const RlxGpuAdapterInfo *info,
                               const char              *name,
                               GBytes                  *bytes);
+/* FALSE when they are still there. */
+gboolean rlx_gpu_notes_remove (const RlxGpuAdapterInfo *info,
+                               const char              *name,
+                               GError                 **error);
+/* Where they are or would be; NULL where there is no cache. */
+char *   rlx_gpu_notes_get_path (const RlxGpuAdapterInfo *info,
+                                 const char              *name);
 
 /* ---- an open device ---------------------------------------------------- */
 
@@ -157,11 +90,17 @@ void                     rlx_gpu_set_lost_func (RlxGpu        *gpu,
  * taken out of features here, as are features the known-answer check rejected. */
 const RlxGpuAdapterInfo *rlx_gpu_get_info      (RlxGpu *gpu);
 gboolean                 rlx_gpu_is_lost       (RlxGpu *gpu);
+/* NULL while it is not lost; then it stays. */
+const char *             rlx_gpu_get_lost_reason (RlxGpu *gpu);
 /* FALSE and RLX_DEVICE_ERROR_LOST with the reason when the device is lost. */
 gboolean                 rlx_gpu_check_lost    (RlxGpu  *gpu,
                                                 GError **error);
 guint64                  rlx_gpu_get_memory_used  (RlxGpu *gpu);
 guint64                  rlx_gpu_get_memory_limit (RlxGpu *gpu);
+/* FALSE and the same error in a process that was made by fork() from one that had
+ * used a device. All devices are lost there, and no other can be opened. Locks may
+ * be held for ever, so this is asked before they are taken. */
+gboolean                 rlx_gpu_check_forked  (GError **error);
 /* For tests of the loss path. */
 void                     rlx_gpu_force_loss    (RlxGpu *gpu, const char *message);
 
@@ -177,7 +116,6 @@ typedef struct
   guint64 dispatches;
   guint64 cache_hits;
   guint64 cache_misses;
-  guint64 twins;           /* devices that compiled for this one */
 } RlxGpuCounters;
 void rlx_gpu_get_counters (RlxGpu         *gpu,
                            RlxGpuCounters *counters);
@@ -185,10 +123,8 @@ void rlx_gpu_get_counters (RlxGpu         *gpu,
 /* ---- the device thread ------------------------------------------------- */
 
 /* Runs @func on the device's own thread after everything queued before it.
- * _invoke returns at once; _invoke_sync waits for @func to return. It calls it
- * directly when already on that thread, and also when the device is idle and the
- * caller's stack has room: until @func returns the caller's is the device thread
- * then. @func holds a reference on gpu. */
+ * _invoke returns at once; _invoke_sync waits for @func to return, and calls it
+ * directly when already on that thread. @func holds a reference on gpu. */
 typedef void (*RlxGpuFunc) (RlxGpu  *gpu,
                             gpointer user_data);
 void rlx_gpu_invoke      (RlxGpu *gpu, RlxGpuFunc func, gpointer user_data);
@@ -259,8 +195,7 @@ gboolean rlx_gpu_pipelines_new (RlxGpu                   *gpu,
 /* Whether the driver compiles a kernel only when it is first dispatched. */
 gboolean rlx_gpu_compiles_late  (RlxGpu *gpu);
 /* Makes them, and begins that for each, so that the driver is busy with some when
- * the next ones are made. Some may be compiled on a second device, with the help of
- * the driver's own cache; then this waits for it. */
+ * the next ones are made. */
 gboolean rlx_gpu_pipelines_warm (RlxGpu                   *gpu,
                                  const RlxGpuPipelineDesc *descs,
                                  guint                     n_descs,
@@ -331,6 +266,8 @@ typedef struct
   /* when not NULL and the device has timestamps: n_dispatches values, GPU
    * nanoseconds of each dispatch (one pass per dispatch then) */
   guint64 *dispatch_ns;
+  /* how long one submit may take, in microseconds; 0: as long as usual */
+  guint64 timeout_us;
 } RlxGpuJob;
 
 /* Encodes, submits in chunks, waits, reads back. Makes no buffer (staging is

@@ -1,21 +1,17 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Whose turn it is. One thread at a time works with a device. Mostly it is the
- * device's own: it runs the jobs one after the other, tells of a loss, and takes
- * the device apart when the last reference is gone. A thread that would only wait
- * for its job does it itself when nothing is in front of it, which saves waking
- * two threads.
+ * Each device has a thread of its own, and nobody else works with the device: it
+ * runs the jobs one after the other, tells of a loss, and takes the device apart
+ * when the last reference is gone.
  */
 #include "config.h"
 
 #include "rlx-gpu-internal.h"
 
+#include "util/rlx-os-private.h"
+
 #include <stdlib.h>
-#ifdef G_OS_UNIX
-#include <pthread.h>
-#include <sched.h>
-#endif
 
 /* Waking a sleeping thread costs as much as a small job, so all sides stay awake
  * for a moment first. */
@@ -24,13 +20,11 @@
 /* How long the end of the process waits for others to come to a safe place. A
  * kernel that takes longer to compile is cut off there. */
 #define EXIT_TIMEOUT (1 * G_USEC_PER_SEC)
-
-/* With lavapipe a job takes 10 KiB of a stack, and 250 KiB when it is the first and
- * the driver loads what it needs. Other drivers may take more. */
-#define STACK_NEEDED (512 * 1024)
+#define EXIT_SLICE 500
 
 typedef struct
 {
+  GList link;
   RlxGpuFunc func;
   gpointer user_data;
 } Item;
@@ -49,7 +43,84 @@ typedef struct
  * to this one. */
 static atomic_uint n_inside;
 static _Thread_local guint n_inside_here;
-static atomic_bool exiting;
+
+/* Why nothing may be called any more. */
+typedef enum
+{
+  SHUT_NOT,
+  SHUT_EXITING,            /* the process is ending */
+  SHUT_FORKED,             /* this is the child of a process that used a device */
+} Shut;
+
+static atomic_int shut;
+static atomic_bool used;     /* for a device, now or before */
+
+static void
+set_shut_error (GError **error)
+{
+  if (rlx_gpu_is_forked ())
+    g_set_error_literal (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_LOST,
+                         "The device was lost: this process was made by fork() after a device had been opened, and "
+                         "the threads that work with it are not here. Start the process anew: with exec(), or in Python "
+                         "with the start method “spawn” or “forkserver” of multiprocessing");
+  else
+    g_set_error_literal (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_LOST,
+                         "The device was lost: the process is ending");
+}
+
+/* ---- fork() ---- */
+
+/* None of the threads is here, and what they held stays locked. As long as there
+ * was no device, and nobody was looking for one, there is nothing to miss. */
+static void
+on_forked (void)
+{
+  if (atomic_load (&used) || atomic_load (&n_inside) > n_inside_here)
+    atomic_store (&shut, SHUT_FORKED);
+  atomic_store (&n_inside, n_inside_here);
+}
+
+/* What the driver does at the end of a process includes waiting for its threads,
+ * which are not here: this is where it ends. What remains to be called was
+ * registered before there was a device. */
+static void
+end_forked (int status)
+{
+  if (rlx_gpu_is_forked ())
+    rlx_os_exit (status);
+}
+
+/* Once, before anything of Dawn is called. */
+void
+rlx_gpu_watch_fork (void)
+{
+  rlx_os_watch_fork (on_forked);
+}
+
+/* Before a device is made: Dawn and the driver start threads for it. */
+void
+rlx_gpu_set_used (void)
+{
+  atomic_store (&used, true);
+}
+
+gboolean
+rlx_gpu_is_forked (void)
+{
+  return atomic_load (&shut) == SHUT_FORKED;
+}
+
+gboolean
+rlx_gpu_check_forked (GError **error)
+{
+  if (G_LIKELY (!rlx_gpu_is_forked ()))
+    return TRUE;
+
+  set_shut_error (error);
+  return FALSE;
+}
+
+/* ---- the end of the process ---- */
 
 /* When the process ends, the libraries below take themselves apart while our
  * threads may still be calling them. This keeps everybody out and waits for
@@ -57,14 +128,21 @@ static atomic_bool exiting;
 static void
 on_exit_process (void)
 {
-  gint64 until = g_get_monotonic_time () + EXIT_TIMEOUT;
+  gint64 last = g_get_monotonic_time ();
+  guint64 elapsed = 0;
   guint here = n_inside_here;
+
+  if (rlx_gpu_is_forked ())
+    return;
 
   /* Calls that this thread was in do not return. */
   n_inside_here = 0;
-  atomic_store (&exiting, true);
-  while (atomic_load (&n_inside) > here && g_get_monotonic_time () < until)
-    g_usleep (500);
+  atomic_store (&shut, SHUT_EXITING);
+  while (atomic_load (&n_inside) > here && elapsed < EXIT_TIMEOUT)
+    {
+      g_usleep (EXIT_SLICE);
+      elapsed += rlx_gpu_count_look (&last, EXIT_SLICE);
+    }
 }
 
 static void
@@ -84,18 +162,18 @@ rlx_gpu_leave (void)
 /* Around everything that calls Dawn and is not on the device thread anyway.
  * FALSE at the end of the process, and then nothing may be called any more,
  * except by who is inside already and is waited for: a device that is being taken
- * apart is taken apart to its end. */
+ * apart is taken apart to its end. FALSE also in a process that was made by fork(),
+ * and there without exception. */
 gboolean
 rlx_gpu_enter (GError **error)
 {
   count_in ();
 
-  if (G_LIKELY (!atomic_load (&exiting)) || n_inside_here > 1)
+  if (G_LIKELY (atomic_load (&shut) == SHUT_NOT) || (n_inside_here > 1 && !rlx_gpu_is_forked ()))
     return TRUE;
 
   rlx_gpu_leave ();
-  g_set_error_literal (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_LOST,
-                       "The device was lost: the process is ending");
+  set_shut_error (error);
   return FALSE;
 }
 
@@ -111,7 +189,7 @@ gboolean
 rlx_gpu_exit_point (RlxGpu  *gpu,
                     GError **error)
 {
-  if (G_LIKELY (!atomic_load (&exiting)))
+  if (G_LIKELY (atomic_load (&shut) == SHUT_NOT))
     return TRUE;
 
   if (is_own_thread (gpu))
@@ -122,21 +200,8 @@ rlx_gpu_exit_point (RlxGpu  *gpu,
         g_usleep (G_USEC_PER_SEC);
     }
 
-  g_set_error_literal (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_LOST,
-                       "The device was lost: the process is ending");
+  set_shut_error (error);
   return FALSE;
-}
-
-/* Lets another thread have the processor. Not g_thread_yield(), which sleeps
- * for longer than it takes to be told. */
-void
-rlx_gpu_pause (void)
-{
-#ifdef G_OS_UNIX
-  sched_yield ();
-#else
-  g_thread_yield ();
-#endif
 }
 
 /* How long to look again and again before going to sleep: not at all when the last
@@ -158,62 +223,72 @@ rlx_gpu_set_waited (RlxGpu *gpu,
     atomic_store (&gpu->slow, slow);
 }
 
+/* After fork() every thread is as good as another: none gets further than to be told. */
 gboolean
 rlx_gpu_on_thread (RlxGpu *gpu)
 {
-  return g_thread_self () == atomic_load (&gpu->holder);
+  return is_own_thread (gpu) || rlx_gpu_is_forked ();
 }
 
 /* ---- the device's own thread ---- */
 
-/* Waits for the next item, and for whoever has the device. NULL in the end. */
-static Item *
-take_item (RlxGpu *gpu)
+/* Waits for the next item. FALSE in the end. What held it is kept for the next
+ * call, so that a run takes nothing from the heap. */
+static gboolean
+take_item (RlxGpu *gpu,
+           Item   *taken)
 {
-  Item *item;
+  GList *link;
 
   g_mutex_lock (&gpu->queue_lock);
-  while (!gpu->quit && (g_queue_is_empty (&gpu->items) || atomic_load (&gpu->holder) != NULL))
+  while (!gpu->quit && g_queue_is_empty (&gpu->items))
     g_cond_wait (&gpu->queue_cond, &gpu->queue_lock);
-  item = g_queue_pop_head (&gpu->items);
-  if (item != NULL)
+  link = g_queue_pop_head_link (&gpu->items);
+  if (link != NULL)
     {
+      *taken = *(Item *) link->data;
+      g_queue_push_head_link (&gpu->spare_items, link);
       atomic_fetch_sub (&gpu->n_items, 1);
-      atomic_store (&gpu->holder, gpu->thread);
     }
   g_mutex_unlock (&gpu->queue_lock);
 
-  return item;
+  return link != NULL;
+}
+
+static void
+free_spare_items (RlxGpu *gpu)
+{
+  GList *link;
+
+  while ((link = g_queue_pop_head_link (&gpu->spare_items)) != NULL)
+    g_free (link->data);
 }
 
 static gpointer
 device_thread (gpointer data)
 {
   RlxGpu *gpu = data;
-  Item *item;
+  Item item;
 
-  /* Items hold references, and so do threads that have the device: there are
-   * none left when the last one is dropped. */
-  while ((item = take_item (gpu)) != NULL)
+  /* Items hold references: there are none left when the last one is dropped. */
+  while (take_item (gpu, &item))
     {
       gint64 until;
 
       count_in ();
       rlx_gpu_exit_point (gpu, NULL);
-      item->func (gpu, item->user_data);
-      g_free (item);
-      gpu->started = TRUE;
-      atomic_store (&gpu->holder, NULL);
+      item.func (gpu, item.user_data);
       rlx_gpu_leave ();
 
       until = g_get_monotonic_time () + (gint64) rlx_gpu_get_spin (gpu);
       rlx_gpu_unref (gpu);
       while (atomic_load (&gpu->n_items) == 0 && g_get_monotonic_time () < until)
-        rlx_gpu_pause ();
+        rlx_os_yield ();
     }
 
   count_in ();
   rlx_gpu_exit_point (gpu, NULL);
+  free_spare_items (gpu);
   rlx_gpu_teardown (gpu);
   rlx_gpu_leave ();
 
@@ -248,6 +323,10 @@ rlx_gpu_thread_start (RlxGpu  *gpu,
 void
 rlx_gpu_thread_quit (RlxGpu *gpu)
 {
+  /* There is no thread that would take it apart, and it is another process's. */
+  if (rlx_gpu_is_forked ())
+    return;
+
   g_mutex_lock (&gpu->queue_lock);
   gpu->quit = TRUE;
   g_cond_signal (&gpu->queue_cond);
@@ -260,17 +339,25 @@ rlx_gpu_post (RlxGpu    *gpu,
               RlxGpuFunc func,
               gpointer   user_data)
 {
-  Item *item = g_new (Item, 1);
+  GList *link;
+  Item *item;
 
-  item->func = func;
-  item->user_data = user_data;
+  if (rlx_gpu_is_forked ())
+    {
+      func (gpu, user_data);
+      rlx_gpu_unref (gpu);
+      return;
+    }
 
   g_mutex_lock (&gpu->queue_lock);
-  g_queue_push_tail (&gpu->items, item);
+  link = g_queue_pop_head_link (&gpu->spare_items);
+  item = link != NULL ? link->data : g_new0 (Item, 1);
+  item->link.data = item;
+  item->func = func;
+  item->user_data = user_data;
+  g_queue_push_tail_link (&gpu->items, &item->link);
   atomic_fetch_add (&gpu->n_items, 1);
-  /* Otherwise whoever has the device looks for it, or tells. */
-  if (atomic_load (&gpu->holder) == NULL)
-    g_cond_signal (&gpu->queue_cond);
+  g_cond_signal (&gpu->queue_cond);
   g_mutex_unlock (&gpu->queue_lock);
 }
 
@@ -285,94 +372,7 @@ rlx_gpu_invoke (RlxGpu    *gpu,
   rlx_gpu_post (rlx_gpu_ref (gpu), func, user_data);
 }
 
-/* ---- waiting for a call, or making it ---- */
-
-/* Whether Dawn and the driver below it have the room that they may need on the
- * stack of this thread. How much there is nobody knows of a thread that switches
- * between stacks of its own. */
-static gboolean
-has_room (void)
-{
-#ifdef HAVE_PTHREAD_GETATTR_NP
-  static _Thread_local gboolean known;
-  static _Thread_local guintptr lowest, highest;
-  guintptr here = (guintptr) __builtin_frame_address (0);
-
-  if (G_UNLIKELY (!known))
-    {
-      pthread_attr_t attributes;
-      void *address;
-      size_t size;
-
-      known = TRUE;
-      if (pthread_getattr_np (pthread_self (), &attributes) == 0)
-        {
-          if (pthread_attr_getstack (&attributes, &address, &size) == 0)
-            {
-              lowest = (guintptr) address;
-              highest = lowest + size;
-            }
-          pthread_attr_destroy (&attributes);
-        }
-    }
-
-  return here > lowest && here < highest && here - lowest >= STACK_NEEDED;
-#else
-  return FALSE;
-#endif
-}
-
-/* Takes the device if nobody has it and nobody is in front. The first call is left
- * to the device's own thread: it needs most of a stack. */
-static gboolean
-take_device (RlxGpu *gpu)
-{
-  gboolean free;
-
-  g_mutex_lock (&gpu->queue_lock);
-  free = g_queue_is_empty (&gpu->items) && atomic_load (&gpu->holder) == NULL && gpu->started;
-  if (free)
-    atomic_store (&gpu->holder, g_thread_self ());
-  g_mutex_unlock (&gpu->queue_lock);
-
-  return free;
-}
-
-static void
-give_device_back (RlxGpu *gpu)
-{
-  g_mutex_lock (&gpu->queue_lock);
-  atomic_store (&gpu->holder, NULL);
-  if (!g_queue_is_empty (&gpu->items))
-    g_cond_signal (&gpu->queue_cond);
-  g_mutex_unlock (&gpu->queue_lock);
-}
-
-/* Calls @func on this thread, if it may. At the end of the process it is left to
- * the device thread, which goes no further. */
-static gboolean
-call_here (RlxGpu    *gpu,
-           RlxGpuFunc func,
-           gpointer   user_data)
-{
-  gboolean taken;
-
-  if (!has_room () || !rlx_gpu_enter (NULL))
-    return FALSE;
-
-  taken = take_device (gpu);
-  if (taken)
-    {
-      rlx_gpu_ref (gpu);
-      func (gpu, user_data);
-      give_device_back (gpu);
-    }
-  rlx_gpu_leave ();
-  if (taken)
-    rlx_gpu_unref (gpu);
-
-  return taken;
-}
+/* ---- waiting for a call ---- */
 
 static void
 sync_call_run (RlxGpu  *gpu,
@@ -405,8 +405,6 @@ rlx_gpu_invoke_sync (RlxGpu    *gpu,
       func (gpu, user_data);
       return;
     }
-  if (call_here (gpu, func, user_data))
-    return;
 
   g_mutex_init (&call.lock);
   g_cond_init (&call.cond);
@@ -415,7 +413,7 @@ rlx_gpu_invoke_sync (RlxGpu    *gpu,
 
   until = g_get_monotonic_time () + (gint64) rlx_gpu_get_spin (gpu);
   while (!atomic_load (&call.nearly_done) && g_get_monotonic_time () < until)
-    rlx_gpu_pause ();
+    rlx_os_yield ();
 
   g_mutex_lock (&call.lock);
   while (!call.done)
@@ -432,11 +430,12 @@ rlx_gpu_invoke_sync (RlxGpu    *gpu,
 void
 rlx_gpu_watch_exit (void)
 {
-  static gsize watched = 0;
+  static gsize done = 0;
 
-  if (g_once_init_enter (&watched))
+  if (g_once_init_enter (&done))
     {
       atexit (on_exit_process);
-      g_once_init_leave (&watched, 1);
+      rlx_os_watch_exit (end_forked);
+      g_once_init_leave (&done, 1);
     }
 }

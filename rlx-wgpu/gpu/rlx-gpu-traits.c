@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define VENDOR_BROADCOM 0x14e4
+#define VENDOR_INTEL 0x8086
 
 static gboolean
 names (const char *text,
@@ -28,16 +29,27 @@ is_v3d (const RlxGpuAdapterInfo *info)
   return info->vendor_id == VENDOR_BROADCOM || names (info->architecture, "v3d") || names (info->name, "v3d");
 }
 
-RlxGpuTraits
-rlx_gpu_adapter_info_get_traits (const RlxGpuAdapterInfo *info)
+/* Where a driver may choose, what Dawn requires of Intel's, and what others take. */
+static guint
+get_subgroup_size (const RlxGpuAdapterInfo *info)
 {
-  /* 128 is what Xe2 has with 16 lanes, and what leaves two workgroups of 256 to a core
-   * of the others. Below that a compiler still finds room for what we count as 140. */
-  RlxGpuTraits traits = { .workgroup_memory = TRUE, .registers = 140 };
+  const RlxTarget *target = &info->target;
 
-  if (info->type == RLX_ADAPTER_TYPE_CPU)
-    traits.workgroup_memory = FALSE;
-  else if (is_v3d (info))
-    traits = (RlxGpuTraits) { .workgroup_memory = FALSE, .registers = 64 };
-  return traits;
+  if (info->vendor_id == VENDOR_INTEL && target->subgroup_min <= 16 && target->subgroup_max >= 16)
+    return 16;
+  return target->subgroup_max;
+}
+
+void
+rlx_gpu_adapter_info_set_traits (RlxGpuAdapterInfo *info)
+{
+  RlxTarget *target = &info->target;
+
+  rlx_target_set_class (target, info->type);
+  target->subgroup_size = get_subgroup_size (info);
+  if (info->type != RLX_ADAPTER_TYPE_CPU && is_v3d (info))
+    {
+      target->workgroup_memory_is_fast = FALSE;
+      target->registers = 64;
+    }
 }

@@ -10,9 +10,9 @@
 
 #include "rlx-gpu-internal.h"
 
-#if defined (G_OS_UNIX) && !defined (__APPLE__)
+#include "util/rlx-os-private.h"
 
-#include <dlfcn.h>
+#ifdef RLX_OS_VULKAN_LOADER
 
 /* The little of Vulkan's interface that is needed, which is fixed for good. */
 
@@ -74,8 +74,8 @@ look (void)
     .type = TYPE_INSTANCE_CREATE_INFO,
     .application_info = &application,
   };
-  void *library;
   GetInstanceProcAddr get_proc;
+  gboolean found;
   CreateInstance create;
   EnumeratePhysicalDevices enumerate;
   gpointer instance = NULL;
@@ -84,13 +84,11 @@ look (void)
 
   /* Never closed: drivers do not like to be unloaded, and Dawn is about to
    * load it too. */
-  library = dlopen ("libvulkan.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (library == NULL)
-    return "the Vulkan loader libvulkan.so.1 is not installed";
-
-  get_proc = (GetInstanceProcAddr) (gsize) dlsym (library, "vkGetInstanceProcAddr");
+  get_proc = (GetInstanceProcAddr) (gsize) rlx_os_find_symbol (RLX_OS_VULKAN_LOADER, "vkGetInstanceProcAddr", &found);
+  if (!found)
+    return "the Vulkan loader " RLX_OS_VULKAN_LOADER " is not installed";
   if (get_proc == NULL)
-    return "libvulkan.so.1 is no Vulkan loader";
+    return RLX_OS_VULKAN_LOADER " is no Vulkan loader";
 
   create = (CreateInstance) get_proc (NULL, "vkCreateInstance");
   if (create == NULL || create (&info, NULL, &instance) != 0 || instance == NULL)

@@ -8,12 +8,16 @@
 #include "config.h"
 
 #include "rlx-gpu-internal.h"
+#include "util/rlx-os-private.h"
 
 #include <string.h>
 
 #define SLICE_NS (G_GUINT64_CONSTANT (100) * 1000000)
+/* Beyond what a look was to take: the process did not run in the meantime. */
+#define OVERSLEPT_US (100 * 1000)
 #define DEFAULT_TIMEOUT_S 60
 #define MAX_TIMEOUT_S 86400
+#define SCOPES_TIMEOUT_US G_USEC_PER_SEC
 
 /* How long one submit may take, in microseconds; *given (nullable) tells
  * whether RLX_TIMEOUT says so. */
@@ -49,6 +53,22 @@ rlx_gpu_get_timeout (gboolean *given)
   return (guint64) (seconds * G_USEC_PER_SEC) + 1;
 }
 
+/* How much of the time since @last, the look before this one, counts as waited,
+ * in microseconds; @meant is what it was to take. A process that was stopped, by a
+ * user or a debugger, could not look, and its driver could not work either. Such a
+ * look counts for something, or a busy machine would wait for ever, but not for
+ * enough to be the last one. */
+guint64
+rlx_gpu_count_look (gint64 *last,
+                    guint64 meant)
+{
+  gint64 now = g_get_monotonic_time ();
+  guint64 passed = (guint64) (now - *last);
+
+  *last = now;
+  return passed <= meant + OVERSLEPT_US ? passed : MAX (meant / 2, 1);
+}
+
 static gboolean
 wait_for (RlxGpu     *gpu,
           WGPUFuture  future,
@@ -59,7 +79,7 @@ wait_for (RlxGpu     *gpu,
 {
   WGPUInstance instance = rlx_gpu_get_instance (NULL);
   WGPUFutureWaitInfo wait = WGPU_FUTURE_WAIT_INFO_INIT;
-  gint64 start = g_get_monotonic_time ();
+  gint64 start = g_get_monotonic_time (), last = start;
   guint64 spin = rlx_gpu_get_spin (gpu), elapsed = 0;
 
   wait.future = future;
@@ -90,11 +110,11 @@ wait_for (RlxGpu     *gpu,
           return FALSE;
         }
 
-      elapsed = (guint64) (g_get_monotonic_time () - start);
+      elapsed += rlx_gpu_count_look (&last, slice / 1000);
       if (elapsed >= timeout_us)
         break;
       if (slice == 0)
-        rlx_gpu_pause ();
+        rlx_os_yield ();
     }
 
   rlx_gpu_mark_lost (gpu, "the GPU did not answer in time", TRUE);
@@ -229,7 +249,8 @@ rlx_gpu_scopes_pop (RlxGpu     *gpu,
   WGPUInstance instance = rlx_gpu_get_instance (NULL);
   Scope *scopes = g_new0 (Scope, G_N_ELEMENTS (filters));
   WGPUFutureWaitInfo waits[G_N_ELEMENTS (filters)];
-  gint64 give_up = g_get_monotonic_time () + G_USEC_PER_SEC;
+  gint64 last = g_get_monotonic_time ();
+  guint64 elapsed = 0;
   gsize done = 0;
   gboolean result = TRUE;
 
@@ -255,7 +276,7 @@ rlx_gpu_scopes_pop (RlxGpu     *gpu,
       for (gsize i = 0; i < G_N_ELEMENTS (filters); i++)
         n += waits[i].completed ? 1 : 0;
       done = n;
-      if (done < G_N_ELEMENTS (filters) && g_get_monotonic_time () > give_up)
+      if (done < G_N_ELEMENTS (filters) && (elapsed += rlx_gpu_count_look (&last, 0)) > SCOPES_TIMEOUT_US)
         {
           g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_INTERNAL,
                        "Asking for the errors of %s took too long", what);

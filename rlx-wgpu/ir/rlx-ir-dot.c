@@ -5,7 +5,7 @@
 
 #include "ir/rlx-ir-private.h"
 
-#include "ops/rlx-op-private.h"
+#include "ir/rlx-op-private.h"
 
 /* Into a string in double quotes. Graphviz gives backslashes a meaning of their
  * own (\N is the name of the node), so none is left single. */

@@ -344,7 +344,7 @@ rlx_lexer_read_number (RlxLexer       *self,
   if (n == 0)
     return rlx_lexer_expected (self, what, error);
   if (n > MAX_NUMBER_LENGTH)
-    return rlx_lexer_error (self, self->p, error, "a number of %" G_GSIZE_FORMAT " characters, the limit is %d",
+    return rlx_lexer_error (self, self->p, error, "a number of %" G_GSIZE_FORMAT " characters; the limit is %d",
                             n, MAX_NUMBER_LENGTH);
 
   memcpy (buffer, self->p, n);

@@ -23,17 +23,16 @@ typedef struct
   gint64 dims[RLX_MAX_RANK];
 } RlxTensorType;
 
-/* An attribute's value; which member holds it follows from the operator's
- * attribute definition. */
+/* A list of integers, as an attribute. */
 typedef struct
 {
-  gint64 i;         /* bool, int, enum, data type */
-  double f;         /* float */
-  gint64 *ints;     /* ints: owned, NULL when n_ints is 0 */
-  guint n_ints;
-  char *string;     /* string: owned, NULL until it is set */
-  gboolean is_set;  /* FALSE: the default of the table */
-} RlxAttrValue;
+  const gint64 *values;   /* NULL when there are none */
+  guint n_values;
+  guint is_set : 1;       /* FALSE: the default of the table; a list that is set may be empty */
+  guint fault : 2;        /* RlxIntsFault */
+} RlxInts;
+
+#define RLX_INTS(values_, n_values_) ((RlxInts) { .values = (values_), .n_values = (n_values_), .is_set = TRUE })
 
 /* One output of a node. */
 struct _RlxIrValue
@@ -50,7 +49,7 @@ struct _RlxIrNode
   guint origin;             /* id of its first output in the graph that was built: what messages call it */
   const RlxOp *op;
   char *name;               /* nullable; unique among inputs, parameters and states */
-  RlxAttrValue *attrs;      /* op->n_attrs of them */
+  gpointer attrs;           /* the operator's own struct, see rlx-op-vocabulary-private.h; NULL when it has no attributes */
   RlxIrValue **inputs;      /* NULL for an optional input that is absent; part of the node's memory */
   guint n_inputs;
   RlxIrValue *outputs;      /* part of the node's memory */
@@ -78,7 +77,7 @@ struct _RlxIr
   GArray *outputs;     /* RlxIrOutput */
   GArray *assigns;     /* RlxIrAssign: state takes value at the end of a run */
   guint n_values;
-  RlxPrecision precision;
+  RlxPrecision precision;   /* full or reduced */
 };
 
 RlxIr *     rlx_ir_new   (void);
@@ -89,7 +88,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (RlxIr, rlx_ir_free)
  * and @inputs are copied. */
 RlxIrNode * rlx_ir_append (RlxIr               *ir,
                            const RlxOp         *op,
-                           RlxAttrValue        *attrs,
+                           gpointer             attrs,
                            RlxIrValue *const   *inputs,
                            guint                n_inputs,
                            const RlxTensorType *types,
@@ -102,20 +101,27 @@ RlxIrNode * rlx_ir_append_copy (RlxIr             *ir,
                                 const RlxIrNode   *node,
                                 RlxIrValue *const *inputs);
 
+/* An element that can be written into the parameters of a kernel instead of being
+ * bound: a constant of one element. */
+gboolean    rlx_ir_value_get_immediate (const RlxIrValue *value,
+                                        double           *number,
+                                        gint64           *integer);
+
 /* Whether all is in order, types included; a failure is a bug of a pass. Slow. */
 gboolean    rlx_ir_verify      (const RlxIr *ir,
                                 GError     **error);
 
-RlxAttrValue *rlx_attrs_copy  (const RlxOp *op, const RlxAttrValue *attrs);
-void          rlx_attrs_free  (const RlxOp *op, RlxAttrValue *attrs);
-gboolean      rlx_attrs_equal (const RlxOp *op, const RlxAttrValue *a, const RlxAttrValue *b);
-guint         rlx_attrs_hash  (const RlxOp *op, const RlxAttrValue *attrs);
+gpointer    rlx_attrs_copy  (const RlxOp *op, gconstpointer attrs);
+void        rlx_attrs_free  (const RlxOp *op, gpointer attrs);
+gboolean    rlx_attrs_equal (const RlxOp *op, gconstpointer a, gconstpointer b);
+guint       rlx_attrs_hash  (const RlxOp *op, gconstpointer attrs);
 
 /* ---- types ------------------------------------------------------------- */
 
 guint64     rlx_type_n_elements (const RlxTensorType *type);   /* < 2^32: verified on creation */
 guint64     rlx_type_n_bytes    (const RlxTensorType *type);   /* on the host */
 guint64     rlx_type_n_device_bytes (const RlxTensorType *type);   /* without padding */
+guint64     rlx_type_device_size (const RlxTensorType *type);      /* rounded to what a binding needs */
 gboolean    rlx_type_equal      (const RlxTensorType *a, const RlxTensorType *b);
 gboolean    rlx_type_same_shape (const RlxTensorType *a, const RlxTensorType *b);
 /* "f32[2, 3]" */

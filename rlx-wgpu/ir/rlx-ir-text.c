@@ -26,7 +26,7 @@
 #include "ir/rlx-ir-lexer-private.h"
 #include "ir/rlx-ir-private.h"
 
-#include "ops/rlx-op-private.h"
+#include "ir/rlx-op-private.h"
 #include "rlx-tensor-private.h"
 #include "util/rlx-debug-private.h"
 #include "util/rlx-element-private.h"
@@ -116,10 +116,10 @@ append_attrs (GString         *text,
   for (guint i = 0; i < node->op->n_attrs; i++)
     {
       const RlxAttrDef *def = &node->op->attrs[i];
-      const RlxAttrValue *attr = &node->attrs[i];
-      const char *nick;
+      const RlxInts *ints;
+      const char *value;
 
-      if (rlx_attr_is_default (def, attr))
+      if (rlx_attr_is_default (node->op, def, node->attrs))
         continue;
 
       g_string_append_printf (text, "%s%s = ", separator, def->name);
@@ -128,29 +128,31 @@ append_attrs (GString         *text,
       switch (def->kind)
         {
         case RLX_ATTR_BOOL:
-          g_string_append (text, attr->i ? "true" : "false");
+          g_string_append (text, rlx_attr_get_int (def, node->attrs) ? "true" : "false");
           break;
 
         case RLX_ATTR_INT:
-          g_string_append_printf (text, "%" G_GINT64_FORMAT, attr->i);
+          g_string_append_printf (text, "%" G_GINT64_FORMAT, rlx_attr_get_int (def, node->attrs));
           break;
 
         case RLX_ATTR_FLOAT:
-          rlx_ir_append_double (text, attr->f);
+          rlx_ir_append_double (text, rlx_attr_get_float (def, node->attrs));
           break;
 
         case RLX_ATTR_ENUM:
         case RLX_ATTR_DATA_TYPE:
-          nick = rlx_attr_get_nick (def, attr);
-          g_string_append (text, nick != NULL ? nick : "invalid");
+          value = rlx_attr_get_nick (def, node->attrs);
+          g_string_append (text, value != NULL ? value : "invalid");
           break;
 
         case RLX_ATTR_INTS:
-          append_ints (text, attr->ints, attr->n_ints);
+          ints = rlx_attr_get_ints (def, node->attrs);
+          append_ints (text, ints->values, ints->n_values);
           break;
 
         case RLX_ATTR_STRING:
-          append_string (text, attr->string != NULL ? attr->string : "");
+          value = rlx_attr_get_string (def, node->attrs);
+          append_string (text, value != NULL ? value : "");
           break;
 
         default:

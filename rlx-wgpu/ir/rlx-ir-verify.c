@@ -7,7 +7,7 @@
 
 #include "ir/rlx-ir-private.h"
 
-#include "ops/rlx-op-private.h"
+#include "ir/rlx-op-private.h"
 
 static gboolean
 fail (const RlxIrNode *node,
@@ -55,7 +55,7 @@ check_types (const RlxIrNode *node,
     if (node->inputs[i] != NULL)
       {
         inputs[i] = &node->inputs[i]->type;
-        if (g_str_equal (node->inputs[i]->node->op->name, "constant"))
+        if (node->inputs[i]->node->op == &rlx_op_constant)
           constants[i] = node->inputs[i]->node->data;
       }
   if (!rlx_op_infer (&call, &local))
@@ -101,7 +101,7 @@ rlx_ir_verify (const RlxIr *ir,
       if (node->op->infer != NULL && node->payload == NULL &&
           !(node->op->flags & (RLX_OP_LEAF | RLX_OP_INTERNAL)) && !check_types (node, error))
         return FALSE;
-      if (g_str_equal (node->op->name, "constant") && node->data == NULL)
+      if (node->op == &rlx_op_constant && node->data == NULL)
         return fail (node, error, "it has no value");
     }
 

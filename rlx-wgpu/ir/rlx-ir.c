@@ -5,8 +5,9 @@
 
 #include "ir/rlx-ir-private.h"
 
-#include "ops/rlx-op-private.h"
+#include "ir/rlx-op-private.h"
 #include "rlx-tensor-private.h"
+#include "util/rlx-element-private.h"
 
 #include <string.h>
 
@@ -38,6 +39,7 @@ rlx_ir_new (void)
 {
   RlxIr *ir = g_new0 (RlxIr, 1);
 
+  ir->precision = RLX_PRECISION_FULL;
   ir->nodes = g_ptr_array_new_with_free_func (node_free);
   ir->outputs = g_array_new (FALSE, FALSE, sizeof (RlxIrOutput));
   g_array_set_clear_func (ir->outputs, output_clear);
@@ -62,7 +64,7 @@ rlx_ir_free (RlxIr *ir)
 static RlxIrNode *
 append_node (RlxIr             *ir,
              const RlxOp       *op,
-             RlxAttrValue      *attrs,
+             gpointer           attrs,
              RlxIrValue *const *inputs,
              guint              n_inputs,
              guint              n_outputs)
@@ -100,7 +102,7 @@ append_node (RlxIr             *ir,
 RlxIrNode *
 rlx_ir_append (RlxIr               *ir,
                const RlxOp         *op,
-               RlxAttrValue        *attrs,
+               gpointer             attrs,
                RlxIrValue *const   *inputs,
                guint                n_inputs,
                const RlxTensorType *types,
@@ -119,7 +121,7 @@ rlx_ir_append_copy (RlxIr             *ir,
                     const RlxIrNode   *node,
                     RlxIrValue *const *inputs)
 {
-  RlxAttrValue *attrs = node->attrs != NULL ? rlx_attrs_copy (node->op, node->attrs) : NULL;
+  gpointer attrs = node->attrs != NULL ? rlx_attrs_copy (node->op, node->attrs) : NULL;
   RlxIrNode *copy = append_node (ir, node->op, attrs, inputs, node->n_inputs, node->n_outputs);
 
   copy->origin = node->origin;
@@ -152,6 +154,21 @@ rlx_ir_add_assign (RlxIr      *ir,
   g_array_append_val (ir->assigns, assign);
 }
 
+gboolean
+rlx_ir_value_get_immediate (const RlxIrValue *value,
+                            double           *number,
+                            gint64           *integer)
+{
+  if (value->node == NULL || value->node->op != &rlx_op_constant || rlx_type_n_elements (&value->type) != 1)
+    return FALSE;
+
+  *number = rlx_tensor_get_value (value->node->data, 0);
+  *integer = 0;
+  if (!rlx_data_type_is_float (value->type.dtype))
+    *integer = rlx_element_get_int (value->type.dtype, rlx_tensor_peek_data (value->node->data), 0);
+  return TRUE;
+}
+
 /* ---- types ----------------------------------------------------------------- */
 
 guint64
@@ -175,6 +192,15 @@ guint64
 rlx_type_n_device_bytes (const RlxTensorType *type)
 {
   return (rlx_type_n_elements (type) * rlx_data_type_get_bits (rlx_data_type_on_device (type->dtype)) + 7) / 8;
+}
+
+guint64
+rlx_type_device_size (const RlxTensorType *type)
+{
+  guint64 bytes = rlx_type_n_device_bytes (type);
+
+  /* Bindings cannot be empty, and copies and bindings count in words. */
+  return MAX (16, (bytes + 15) & ~(guint64) 15);
 }
 
 gboolean

@@ -3,25 +3,41 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Turns the op table (*.toml) into C, headers, the manual's operator page and what Vala has to know.
 
-    generate.py table|methods.c|methods.h|options.c|options.h|manual|metadata OUTPUT TOML...
+    generate.py table|vocabulary.h|build.c|methods.c|methods.h|options.c|options.h|manual|metadata OUTPUT TOML... [HEADER]
+
+The table and the manual take what values of enumerations mean from the header.
 
 A row:
     [op.NAME]
     summary, doc, formula, bound     text for the manual and the methods
+    subnormals                       what becomes of subnormal numbers: "kept", "kept by" values of an attribute, or,
+             by default for what is not exact, "may be taken for zero"
     inputs = ["self:number", "other:same", "bias?:same", "inputs*:any"]
              name, ? optional, * repeats; type set or `same` (as the first
              input) or `sameN` (as input N)
+    shapes = a call by example, with types for operands, as in the text form, and the types of its results: a test
+             checks them. Element-wise operators have one without it
     attrs.NAME = { type = bool|int|float|ints|string|dtype|enum:RlxName, default, doc }
              without default it is required and an argument of the method;
              with one it is a property of the RlxNameOptions object; a
-             string has none
+             string has none; `field` is its name in C, by default the same
+    since = "1.0" (default)          the version that has it first; an attribute
+             that came later says its own
     outputs = 1 (default) or "many"
-    rule = which rlx_RULE_infer and rlx_RULE_lower in C; default NAME
+    rule = which rlx_RULE_infer and rlx_RULE_lower in C; default NAME.
+             Operators of one rule have one struct of attributes, with the
+             members of all; element-wise ones each have their own
+    variants = which rlx_VARIANTS_variants in C: the kernels that its lowering chooses from
+    attrs_of = the rule whose struct of attributes it has, instead of its own
+    traits = ["norm", "epilogue"]    what passes ask of a family, see RlxOpFlags
+    internal = true                  only passes make it, and say the types of
+             its results: no method, no rule, and nothing in the manual
     expand = "always" or "sometimes"   it becomes other operators when it is
              compiled, by rlx_RULE_expand in C; always: it has no lowering
     f, i, u, b, result               element-wise only, see elementwise.toml
 """
 import math
+import re
 import sys
 import tomllib
 
@@ -36,21 +52,40 @@ TYPE_WORDS = {
     'signed': 'f32, f16, i32, i8, i64', 'bool': 'bool', 'any': 'every type but i4 and u4', 'index': 'i32, u32, i8, u8, i64, u64',
     'stored': 'every type', 'quantized': 'i8, u8, i4, u4, i32', 'f32': 'f32', 'f16': 'f16', 'i32': 'i32', 'byte': 'i8, u8',
 }
+FLOATS = {'f32', 'f16'}
 C_TYPES = {'bool': 'gboolean', 'int': 'gint64', 'float': 'double', 'dtype': 'RlxDataType', 'string': 'const char *'}
 KINDS = {'bool': 'BOOL', 'int': 'INT', 'float': 'FLOAT', 'dtype': 'DATA_TYPE', 'ints': 'INTS', 'string': 'STRING'}
 LICENSE = ('SPDX-FileCopyrightText: The rlx-wgpu authors', 'SPDX-License-Identifier: LGPL-2.1-or-later')
 
 
 class Attr:
-    def __init__(self, name, row):
+    def __init__(self, name, row, since):
         self.name = name
+        self.since = row.get('since', since)
         self.type = row['type']
+        self.field = row.get('field', name)
         self.enum = self.type[5:] if self.type.startswith('enum:') else None
         self.required = 'default' not in row
         self.default = row.get('default')
         if self.type == 'string' and not self.required:
             sys.exit(f'{name}: a string has no default')
-        self.doc = row['doc']
+        self.doc = row.get('doc', '')
+
+    @property
+    def member(self):
+        """Its type in the struct of attributes."""
+        return 'RlxInts ' if self.type == 'ints' else self.c_type + ('' if self.c_type.endswith('*') else ' ')
+
+    @property
+    def initial(self):
+        """Its default in C; None where that is all zeros."""
+        if self.required or not self.default:
+            return None
+        if self.type == 'ints':
+            return f'{{ (const gint64[]) {{ {", ".join(map(str, self.default))} }}, {len(self.default)} }}'
+        if self.enum or self.type == 'dtype':
+            return enum_value(self.enum or 'RlxDataType', self.default)
+        return c_inf(self.default) if self.type == 'float' else 'TRUE' if self.type == 'bool' else str(self.default)
 
     @property
     def c_type(self):
@@ -70,33 +105,77 @@ class Op:
         self.name = name
         self.family = file['family']
         self.leaf = file.get('leaf', False)
+        self.internal = row.get('internal', file.get('internal', False))
+        self.attrs_of = row.get('attrs_of')
+        self.traits = row.get('traits', file.get('traits', []))
         self.summary = row['summary']
+        self.since = row.get('since', '1.0')
         self.doc = row.get('doc', '')
         self.formula = row.get('formula')
+        self.shapes = row.get('shapes')
         self.bound = row.get('bound', 'exact')
         self.rule = row.get('rule', file.get('rule', name))
         self.exprs = {k: row.get(k) for k in 'fiub'}
         self.elementwise = any(self.exprs.values())
         self.bool_result = row.get('result') == 'bool'
         self.many = row.get('outputs') == 'many'
+        self.variants = row.get('variants', file.get('variants'))
         self.expand = row.get('expand')
+        self.ruled = not self.leaf and not self.internal
         self.lowered = not self.leaf and not self.elementwise and self.expand != 'always'
         self.inputs = []
-        for text in row['inputs']:
+        for text in row.get('inputs', []) if self.internal else row['inputs']:
             label, types = text.split(':')
             same = -1
             if types.startswith('same'):
                 same = int(types[4:] or 0)
             self.inputs.append({'name': label.rstrip('?*'), 'optional': label.endswith('?'),
                                 'variadic': label.endswith('*'), 'types': types, 'same': same})
+        floats = any(FLOATS & set(TYPE_WORDS[w].replace(',', ' ').split()) or w in ('any', 'stored')
+                     for i in self.inputs if i['same'] < 0 for w in i['types'].split('|'))
+        self.subnormals = None
+        if floats:
+            self.subnormals = row.get('subnormals', 'kept' if self.bound == 'exact' else 'may be taken for zero')
         self.variadic = bool(self.inputs) and self.inputs[-1]['variadic']
-        self.attrs = [Attr(n, r) for n, r in row.get('attrs', {}).items()]
+        self.attrs = [Attr(n, r, self.since) for n, r in row.get('attrs', {}).items()]
+        if self.elementwise and self.shapes is None:
+            self.shapes = self.elementwise_shapes()
+        if self.shapes is None and not self.leaf and not self.internal:
+            sys.exit(f'{self.name} has no shapes')
         self.required = [a for a in self.attrs if a.required]
         self.options = [a for a in self.attrs if not a.required]
+        known = {a.name: f'${i}' for i, a in enumerate(self.attrs)} | {'bits': '$bits'}
+        for k, text in self.exprs.items():
+            # what stands for an attribute in an expression is its number
+            for name in re.findall(r'\$(\w+)', text or ''):
+                if name not in known:
+                    sys.exit(f'{self.name}: {k} has ${name}, which is no attribute')
+            self.exprs[k] = text and re.sub(r'\$(\w+)', lambda match: known[match[1]], text)
+
+    def elementwise_shapes(self):
+        types = []
+        for i in self.inputs:
+            own = i['types'].split('|')[0]
+            types.append(types[i['same']] if i['same'] >= 0 else 'bool' if own == 'bool' else 'i32' if own in ('int', 'index') else 'f32')
+        operands = [f'{dtype}[{"3" if number else "2, 3"}]' for number, dtype in enumerate(types)]
+        return f'({", ".join(operands)}) -> {"bool" if self.bool_result else types[-1]}[2, 3]'
 
     @property
     def camel(self):
-        return ''.join(w.capitalize() for w in self.name.split('_'))
+        return camel(self.name)
+
+    @property
+    def group(self):
+        """What operators with one struct of attributes have in common."""
+        return self.attrs_of or (self.name if self.elementwise else self.rule)
+
+    @property
+    def attrs_type(self):
+        return f'Rlx{camel(self.group)}Attrs'
+
+    @property
+    def id(self):
+        return f'RLX_OP_ID_{self.name.upper()}'
 
     @property
     def options_class(self):
@@ -116,7 +195,28 @@ class Op:
             out.append('RLX_OP_VARIADIC')
         if self.bool_result:
             out.append('RLX_OP_BOOL_RESULT')
+        if self.internal:
+            out.append('RLX_OP_INTERNAL')
+        out += [f'RLX_OP_{trait.upper()}' for trait in self.traits]
         return ' | '.join(out) or '0'
+
+
+def load_enums(headers):
+    """Of each enumeration, the short names of its values and what they mean."""
+    enums = {}
+    for path in headers:
+        with open(path, encoding='utf-8') as stream:
+            text = stream.read()
+        for name, lines in re.findall(r'^/\*\*\n \* (Rlx\w+):\n((?: \* @RLX_.*\n(?: \*   .*\n)*)+)', text, re.M):
+            prefix = snake(name).upper() + '_'
+            enums[name] = [(value.removeprefix(prefix).lower().replace('_', '-'), re.sub(r'\n \*  ', '', doc))
+                           for value, doc in re.findall(r'^ \* @(\w+): (.*(?:\n \*   .*)*)', lines, re.M)]
+    return enums
+
+
+def plain(text):
+    """Without the links of the manual."""
+    return re.sub(r'\[(?:method@(?:Rlx\.)?\w+\.(\w+)|enum@(?:Rlx\.)?(\w+))\]', lambda link: link[1] or 'Rlx' + link[2], text)
 
 
 def load(paths):
@@ -128,13 +228,44 @@ def load(paths):
     names = [op.name for op in ops]
     if len(set(names)) != len(names):
         sys.exit('an operator has two rows: ' + ', '.join(sorted({n for n in names if names.count(n) > 1})))
-    return ops
+    # those that nobody can ask for come last
+    return sorted(ops, key=lambda op: op.internal)
+
+
+def camel(name):
+    return ''.join(w.capitalize() for w in name.split('_'))
+
+
+def attr_groups(ops):
+    """By what operators have in common: the members of their struct of attributes."""
+    groups = {}
+    for op in ops:
+        for a in op.attrs:
+            members = groups.setdefault(op.group, {})
+            first = members.setdefault(a.field, a)
+            if a.type != first.type:
+                sys.exit(f'{op.name}: {a.name} is not what another operator of rule {op.rule} has; give it a `field` of its own')
+    return groups
+
+
+def defaults(op):
+    return ', '.join(f'.{a.field} = {a.initial}' for a in op.attrs if a.initial)
+
+
+def rule_attrs(op, groups):
+    """Whether the rule sees attributes: that of element-wise operators in general does not."""
+    return op.group in groups and (not op.elementwise or op.rule == op.name)
+
+
+def available(thing):
+    """The macro in front of a declaration."""
+    return 'RLX_AVAILABLE_IN_' + thing.since.replace('.', '_')
 
 
 def quote(text):
     if text is None:
         return 'NULL'
-    return '"' + text.replace('\\', '\\\\').replace('"', '\\"').replace('\n', ' ') + '"'
+    return '"' + text.replace('\\', '\\\\').replace('"', '\\"').replace('\n', '\\n') + '"'
 
 
 def c_inf(value):
@@ -150,14 +281,18 @@ def head():
 
 # ---- the table ------------------------------------------------------------
 
-def table(ops):
-    out = [head(), '#include "config.h"', '#include <math.h>', '#include "ops/rlx-op-private.h"', '#include "rlx-enum-types.h"', '']
-    for rule in sorted({op.rule for op in ops if not op.leaf}):
-        out.append(f'gboolean rlx_{rule}_infer (RlxOpCall *call, GError **error);')
-    for rule in sorted({op.rule for op in ops if op.lowered}):
-        out.append(f'gboolean rlx_{rule}_lower (RlxLower *lower, const RlxIrNode *node, GError **error);')
-    for rule in sorted({op.rule for op in ops if op.expand}):
-        out.append(f'RlxIrValue *rlx_{rule}_expand (RlxExpand *expand, GError **error);')
+def rules(ops):
+    """One operator of each rule."""
+    return sorted({op.rule: op for op in ops if not op.leaf}.values(), key=lambda op: op.rule)
+
+
+def table(ops, enums):
+    groups = attr_groups(ops)
+    out = [head(), '#include "config.h"', '#include <math.h>', '#include "rlx-op-vocabulary-private.h"', '#include "rlx-enum-types.h"', '']
+    for op in rules([op for op in ops if op.ruled]):
+        if rule_attrs(op, groups):
+            out += ['static gboolean', f'infer_{op.rule} (RlxOpCall *call, GError **error)', '{',
+                    f'  return rlx_{op.rule}_infer (call, call->attrs, error);', '}', '']
     for op in ops:
         out.append('')
         if op.inputs:
@@ -167,53 +302,133 @@ def table(ops):
                 types = ' | '.join(TYPE_SETS[t] for t in first['types'].split('|'))
                 out.append(f'  {{ "{i["name"]}", {types}, {"TRUE" if i["optional"] else "FALSE"}, {i["same"]} }},')
             out.append('};')
-        for a in op.attrs:
-            if a.type == 'ints' and a.default:
-                out.append(f'static const gint64 {op.name}_{a.name}[] = {{ {", ".join(map(str, a.default))} }};')
         if op.attrs:
+            out.append(f'static const {op.attrs_type} {op.name}_defaults = {{ {defaults(op)} }};')
             out.append(f'static const RlxAttrDef {op.name}_attrs[] = {{')
             for a in op.attrs:
-                i = f = '0'
-                ints, n_ints = 'NULL', 0
-                if not a.required:
-                    if a.type == 'float':
-                        f = c_inf(a.default)
-                    elif a.type == 'ints':
-                        if a.default:
-                            ints, n_ints = f'{op.name}_{a.name}', len(a.default)
-                    elif a.enum:
-                        i = enum_value(a.enum, a.default)
-                    elif a.type == 'dtype':
-                        i = enum_value('RlxDataType', a.default)
-                    elif a.type == 'bool':
-                        i = 'TRUE' if a.default else 'FALSE'
-                    else:
-                        i = str(a.default)
                 getter = enum_getter(a.enum) if a.enum else 'NULL'
-                out.append(f'  {{ "{a.name}", RLX_ATTR_{a.kind}, {"TRUE" if a.required else "FALSE"}, {i}, {f}, {ints}, {n_ints}, {getter},')
-                out.append(f'    {quote(a.doc)} }},')
+                out.append(f'  {{ "{a.name}", RLX_ATTR_{a.kind}, G_STRUCT_OFFSET ({op.attrs_type}, {a.field}), {"TRUE" if a.required else "FALSE"}, {getter},')
+                out.append(f'    {quote(plain(a.doc))} }},')
             out.append('};')
-        infer = 'NULL' if op.leaf else f'rlx_{op.rule}_infer'
-        lower = f'rlx_{op.rule}_lower' if op.lowered else 'NULL'
         out += [f'const RlxOp rlx_op_{op.name} = {{',
+                f'  .id = {op.id},',
                 f'  .name = "{op.name}",',
                 f'  .family = {quote(op.family)},',
                 f'  .summary = {quote(op.summary)},',
+                f'  .doc = {quote(plain(op.doc))},',
+                f'  .shapes = {quote(op.shapes)},',
                 f'  .formula = {quote(op.formula)},',
                 f'  .bound = {quote(op.bound)},',
+                f'  .since = {quote(op.since)},',
+                f'  .subnormals = {quote(op.subnormals)},',
                 f'  .flags = {op.flags()},']
         if op.inputs:
             out += [f'  .inputs = {op.name}_inputs,', f'  .n_inputs = {len(op.inputs)},']
         if op.attrs:
-            out += [f'  .attrs = {op.name}_attrs,', f'  .n_attrs = {len(op.attrs)},']
-        out += [f'  .infer = {infer},', f'  .lower = {lower},']
+            out += [f'  .attrs = {op.name}_attrs,', f'  .n_attrs = {len(op.attrs)},',
+                    f'  .attrs_id = RLX_ATTRS_ID_{op.group.upper()},', f'  .attrs_size = sizeof ({op.attrs_type}),',
+                    f'  .defaults = &{op.name}_defaults,']
+        if op.ruled:
+            out.append(f'  .infer = {f"infer_{op.rule}" if rule_attrs(op, groups) else f"rlx_{op.rule}_infer"},')
+        if op.lowered:
+            out.append(f'  .lower = rlx_{op.rule}_lower,')
+        if op.variants:
+            out.append(f'  .variants = &rlx_{op.variants}_variants,')
         if op.expand:
             out.append(f'  .expand = rlx_{op.rule}_expand,')
         out += [f'  .expr_{k} = {quote(v)},' for k, v in op.exprs.items() if v]
         out.append('};')
+    out += ['', 'const RlxEnumDoc rlx_enum_docs[] = {']
+    out += [f'  {{ {quote(name)}, {quote(nick)}, {quote(plain(doc))} }},'
+            for name in sorted({a.enum for op in ops for a in op.attrs if a.enum}) for nick, doc in enums[name]]
+    out += ['  { NULL, NULL, NULL },', '};']
     out += ['', 'const RlxOp *const rlx_op_table[] = {']
-    out += [f'  &rlx_op_{op.name},' for op in ops]
+    out += [f'  &rlx_op_{op.name},' for op in ops if not op.internal]
     out += ['};', '', 'const guint rlx_n_ops = G_N_ELEMENTS (rlx_op_table);', '']
+    return '\n'.join(out)
+
+
+# ---- what the compiler calls it ----------------------------------------------
+
+def operands(ops):
+    """Names for the positions of operands, of a rule where its operators agree, otherwise of the operator."""
+    out = []
+    for rule in rules(ops):
+        same = [op for op in ops if op.rule == rule.rule and not op.elementwise and not op.variadic]
+        longest = max(same, key=lambda op: len(op.inputs), default=None)
+        if longest is None or len(longest.inputs) < 2:
+            continue
+        names = [i['name'] for i in longest.inputs]
+        if all([i['name'] for i in op.inputs] == names[:len(op.inputs)] for op in same):
+            out.append((rule.rule, names))
+        else:
+            out += [(op.name, [i['name'] for i in op.inputs]) for op in same]
+    return out
+
+
+def build_signature(op):
+    name = f'rlx_build_{op.name}'
+    params = ['RlxBuilder *b']
+    params += ['RlxIrValue *const *inputs', 'guint n_inputs'] if op.variadic else [f'RlxIrValue *{i["name"]}' for i in op.inputs]
+    if op.attrs:
+        params.append(f'const {op.attrs_type} *attrs')
+    return f'{"RlxIrNode" if op.many else "RlxIrValue"} *\n{name} (' + (',\n' + ' ' * (len(name) + 2)).join(params) + ')'
+
+
+def vocabulary_h(ops):
+    groups = attr_groups(ops)
+    out = [head(), '#pragma once', '', '#include <math.h>', '', '#include "ir/rlx-op-private.h"', '', 'G_BEGIN_DECLS', '',
+           '/* Attributes that are named in RLX_NAME_ATTRS() take the place of defaults. */',
+           '#pragma GCC diagnostic ignored "-Woverride-init"', '',
+           'typedef enum', '{', '  RLX_OP_ID_NONE,']
+    out += [f'  {op.id},' for op in ops]
+    out += ['  RLX_N_OP_IDS,', '} RlxOpId;', '']
+    out += [f'extern const RlxOp rlx_op_{op.name};' for op in ops]
+    out += ['', 'static inline gboolean', 'rlx_ir_node_is (const RlxIrNode *node,', '                RlxOpId          id)', '{',
+            '  return node->op->id == id;', '}', '',
+            '/* ---- attributes ---- */', '', 'enum', '{', '  RLX_ATTRS_ID_NONE,']
+    out += [f'  RLX_ATTRS_ID_{group.upper()},' for group in groups]
+    out += ['};', '']
+    for group, members in groups.items():
+        struct = f'Rlx{camel(group)}Attrs'
+        out += ['typedef struct', '{', *(f'  {a.member}{a.field};' for a in members.values()), f'}} {struct};', '',
+                f'static inline const {struct} *', f'rlx_{group}_attrs (const RlxIrNode *node)', '{',
+                f'  return rlx_ir_node_get_attrs (node, RLX_ATTRS_ID_{group.upper()});', '}', '']
+    out += ['/* Attributes of a new node: RLX_CONV_ATTRS (.groups = 2) has the defaults but for that. */']
+    out += [f'#define RLX_{op.name.upper()}_ATTRS(...) (&(const {op.attrs_type}) {{ {defaults(op)}{", " if defaults(op) else ""}__VA_ARGS__ }})'
+            for op in ops if op.attrs]
+    out += ['', '/* ---- operands ---- */', '']
+    for name, names in operands(ops):
+        out += ['enum', '{', *(f'  RLX_{name.upper()}_{i.upper()},' for i in names), '};', '']
+    out += ['/* ---- what is written by hand ---- */', '']
+    for op in rules([op for op in ops if op.ruled]):
+        attrs = f'const {op.attrs_type} *attrs, ' if rule_attrs(op, groups) else ''
+        out.append(f'gboolean rlx_{op.rule}_infer (RlxOpCall *call, {attrs}GError **error);')
+    for op in rules([op for op in ops if op.lowered]):
+        out.append(f'gboolean rlx_{op.rule}_lower (RlxLower *lower, const RlxIrNode *node, GError **error);')
+    out += [f'extern const RlxVariants rlx_{name}_variants;' for name in sorted({op.variants for op in ops if op.variants})]
+    for op in rules([op for op in ops if op.expand]):
+        out.append(f'RlxIrValue *rlx_{op.rule}_expand (RlxBuilder *b, const RlxIrNode *node, RlxIrValue *const *inputs);')
+    out += ['', '/* ---- making nodes: see ops/rlx-builder-private.h ---- */', '']
+    for op in ops:
+        if op.ruled:
+            out += [build_signature(op) + ';', '']
+    out += ['G_END_DECLS', '']
+    return '\n'.join(out)
+
+
+def build_c(ops):
+    out = [head(), '#include "config.h"', '#include "ops/rlx-builder-private.h"', '']
+    for op in ops:
+        if not op.ruled:
+            continue
+        out += [build_signature(op), '{']
+        if op.variadic:
+            inputs = 'inputs, n_inputs'
+        else:
+            out += [f'  RlxIrValue *inputs[] = {{ {", ".join(i["name"] for i in op.inputs)} }};', '']
+            inputs = 'inputs, G_N_ELEMENTS (inputs)'
+        out += [f'  return rlx_builder_append{"" if op.many else "_one"} (b, &rlx_op_{op.name}, {inputs}, {"attrs" if op.attrs else "NULL"});', '}', '']
     return '\n'.join(out)
 
 
@@ -234,7 +449,7 @@ def enum_value(enum, nick):
 
 # ---- methods --------------------------------------------------------------
 
-def parameters(op, full, error=True):
+def parameters(op):
     """(C declaration, name, doc) of each parameter."""
     out = []
     inputs = list(op.inputs)
@@ -253,7 +468,7 @@ def parameters(op, full, error=True):
             out.append(('gsize ', f'n_{a.name}', f'the number of @{a.name}'))
         else:
             out.append((a.c_type + ('' if a.c_type.endswith('*') else ' '), a.name, a.doc))
-    if full:
+    if op.options:
         out.append((op.options_class + ' *', 'options', '(nullable): options, or %NULL for the defaults'))
     if op.many:
         out.append(('gsize *', 'n_outputs', '(out) (optional): the number of nodes returned'))
@@ -261,22 +476,22 @@ def parameters(op, full, error=True):
     return out
 
 
-def method_name(op, full):
-    return f'rlx_{"graph" if op.variadic else "node"}_{op.name}{"_full" if full else ""}'
+def method_name(op):
+    return f'rlx_{"graph" if op.variadic else "node"}_{op.name}'
 
 
-def signature(op, full, semicolon):
-    params = parameters(op, full)
+def signature(op):
+    params = parameters(op)
     ret = 'RlxNode **' if op.many else 'RlxNode *'
-    name = method_name(op, full)
+    name = method_name(op)
     pad = ' ' * (len(name) + 2)
     body = (',\n' + pad).join(f'{t}{n}' for t, n, _ in params)
-    return f'{ret}\n{name} ({body})' + (';' if semicolon else '')
+    return f'{ret}\n{name} ({body})'
 
 
-def method_doc(op, full):
-    out = ['/**', f' * {method_name(op, full)}:']
-    for _, name, doc in parameters(op, full):
+def method_doc(op):
+    out = ['/**', f' * {method_name(op)}:']
+    for _, name, doc in parameters(op):
         if doc is not None:
             out.append(f' * @{name}: {doc}')
     out += [' *', f' * {op.summary}']
@@ -284,12 +499,10 @@ def method_doc(op, full):
         out += [' *', f' *     {op.formula}']
     if op.doc:
         out += [' *', ' * ' + op.doc.replace('\n', '\n * ')]
-    if full:
-        out += [' *', f' * As [method@Rlx.{"Graph" if op.variadic else "Node"}.{op.name}], with options.']
     what = 'the results' if op.many else 'the result'
     annotation = '(array length=n_outputs) (transfer container) (nullable)' if op.many else '(transfer none) (nullable)'
     out += [' *', f' * Returns: {annotation}: {what}; %NULL with @error set on',
-            ' *   failure, and %NULL alone when an operand is %NULL', ' *', ' * Since: 1.0', ' */']
+            ' *   failure, and %NULL alone when an operand is %NULL', ' *', f' * Since: {op.since}', ' */']
     return '\n'.join(out)
 
 
@@ -298,50 +511,42 @@ def methods_h(ops):
            '#error "Only <rlx-wgpu/rlx-wgpu.h> can be included directly."', '#endif', '',
            '#include <rlx-wgpu/rlx-types.h>', '#include <rlx-wgpu/rlx-op-options.h>', '', 'G_BEGIN_DECLS', '']
     for op in ops:
-        if op.leaf:
+        if not op.ruled:
             continue
-        for full in ([False, True] if op.options else [False]):
-            out += ['RLX_API', signature(op, full, True), '']
+        out += [available(op), signature(op) + ';', '']
     out += ['G_END_DECLS', '']
     return '\n'.join(out)
 
 
 def methods_c(ops):
     out = [head(), '#include "config.h"', '#include "rlx-op-methods.h"', '#include "rlx-op-options-private.h"',
-           '#include "rlx-graph-private.h"', '#include "ops/rlx-op-private.h"', '']
+           '#include "rlx-graph-private.h"', '#include "rlx-op-vocabulary-private.h"', '']
     for op in ops:
-        if op.leaf:
+        if not op.ruled:
             continue
-        out.append(f'extern const RlxOp rlx_op_{op.name};')
-    out.append('')
-    for op in ops:
-        if op.leaf:
-            continue
-        for full in ([False, True] if op.options else [False]):
-            out += [method_doc(op, full), signature(op, full, False), '{']
-            if op.attrs:
-                base = f'rlx_op_options_get_attrs ((GObject *) options, &rlx_op_{op.name})' if full else f'rlx_attrs_new (&rlx_op_{op.name})'
-                out.append(f'  RlxAttrValue *attrs = {base};')
-                out.append('')
-                for a in op.required:
-                    index = op.attrs.index(a)
-                    if a.type == 'ints':
-                        out.append(f'  rlx_attr_set_ints (&attrs[{index}], {a.name}, n_{a.name});')
-                    elif a.type in ('float', 'string'):
-                        out.append(f'  rlx_attr_set_{a.type} (&attrs[{index}], {a.name});')
-                    else:
-                        out.append(f'  rlx_attr_set_int (&attrs[{index}], {a.name});')
-            attrs = 'attrs' if op.attrs else 'NULL'
-            n_out = 'n_outputs' if op.many else 'NULL'
-            call = 'rlx_graph_call_many' if op.many else 'rlx_graph_call'
-            if op.variadic:
-                out.append(f'  return {call} (self, &rlx_op_{op.name}, inputs, n_inputs, {attrs}, {n_out + ", " if op.many else ""}error);')
-            else:
-                names = ', '.join(i['name'] for i in op.inputs)
-                out.append(f'  RlxNode *inputs[] = {{ {names} }};')
-                out.append('')
-                out.append(f'  return {call} (NULL, &rlx_op_{op.name}, inputs, G_N_ELEMENTS (inputs), {attrs}, {n_out + ", " if op.many else ""}error);')
-            out += ['}', '']
+        out += [method_doc(op), signature(op), '{']
+        if op.attrs:
+            base = f'rlx_op_options_get_attrs ((GObject *) options, &rlx_op_{op.name})' if op.options else f'rlx_attrs_new (&rlx_op_{op.name})'
+            out.append(f'  {op.attrs_type} *attrs = {base};')
+            out.append('')
+            for a in op.required:
+                if a.type == 'ints':
+                    out.append(f'  rlx_ints_set (&attrs->{a.field}, {a.name}, n_{a.name});')
+                elif a.type == 'string':
+                    out.append(f'  rlx_attr_set_string (&rlx_op_{op.name}.attrs[{op.attrs.index(a)}], attrs, {a.name});')
+                else:
+                    out.append(f'  attrs->{a.field} = {a.name}{" != FALSE" if a.type == "bool" else ""};')
+        attrs = 'attrs' if op.attrs else 'NULL'
+        n_out = 'n_outputs' if op.many else 'NULL'
+        call = 'rlx_graph_call_many' if op.many else 'rlx_graph_call'
+        if op.variadic:
+            out.append(f'  return {call} (self, &rlx_op_{op.name}, inputs, n_inputs, {attrs}, {n_out + ", " if op.many else ""}error);')
+        else:
+            names = ', '.join(i['name'] for i in op.inputs)
+            out.append(f'  RlxNode *inputs[] = {{ {names} }};')
+            out.append('')
+            out.append(f'  return {call} (NULL, &rlx_op_{op.name}, inputs, G_N_ELEMENTS (inputs), {attrs}, {n_out + ", " if op.many else ""}error);')
+        out += ['}', '']
     return '\n'.join(out)
 
 
@@ -352,20 +557,20 @@ def options_h(ops):
            '#error "Only <rlx-wgpu/rlx-wgpu.h> can be included directly."', '#endif', '',
            '#include <rlx-wgpu/rlx-types.h>', '', 'G_BEGIN_DECLS', '']
     for op in ops:
-        if not op.options:
+        if not op.options or op.internal:
             continue
         cls, prefix = op.options_class, op.options_prefix
         upper = f'{op.name.upper()}_OPTIONS'
-        out += [f'#define RLX_TYPE_{upper} ({prefix}_get_type ())', 'RLX_API',
+        out += [f'#define RLX_TYPE_{upper} ({prefix}_get_type ())', available(op),
                 f'G_DECLARE_FINAL_TYPE ({cls}, {prefix}, RLX, {upper}, GObject)', '',
-                'RLX_API', f'{cls} *\n{prefix}_new (void) G_GNUC_WARN_UNUSED_RESULT;', '']
+                available(op), f'{cls} *\n{prefix}_new (void) G_GNUC_WARN_UNUSED_RESULT;', '']
         for a in op.options:
             if a.type == 'ints':
-                out += ['RLX_API', f'const gint64 *\n{prefix}_get_{a.name} ({cls} *self, gsize *n_values);', '',
-                        'RLX_API', f'void\n{prefix}_set_{a.name} ({cls} *self, const gint64 *values, gsize n_values);', '']
+                out += [available(a), f'const gint64 *\n{prefix}_get_{a.name} ({cls} *self, gsize *n_values);', '',
+                        available(a), f'void\n{prefix}_set_{a.name} ({cls} *self, const gint64 *values, gsize n_values);', '']
             else:
-                out += ['RLX_API', f'{a.c_type}\n{prefix}_get_{a.name} ({cls} *self);', '',
-                        'RLX_API', f'void\n{prefix}_set_{a.name} ({cls} *self, {a.c_type} {a.name});', '']
+                out += [available(a), f'{a.c_type}\n{prefix}_get_{a.name} ({cls} *self);', '',
+                        available(a), f'void\n{prefix}_set_{a.name} ({cls} *self, {a.c_type} {a.name});', '']
     out += ['G_END_DECLS', '']
     return '\n'.join(out)
 
@@ -379,6 +584,9 @@ def param_spec(a):
         return f'g_param_spec_enum ({name}, RLX_TYPE_DATA_TYPE, {enum_value("RlxDataType", a.default)}, {flags})'
     if a.type == 'bool':
         return f'g_param_spec_boolean ({name}, {"TRUE" if a.default else "FALSE"}, {flags})'
+    if a.type == 'ints':
+        initial = f'g_variant_new_parsed ("@ax {a.default}")' if a.default else 'NULL'
+        return f'g_param_spec_variant ({name}, G_VARIANT_TYPE ("ax"), {initial}, {flags})'
     if a.type == 'int':
         return f'g_param_spec_int64 ({name}, G_MININT64, G_MAXINT64, {a.default}, {flags})'
     return f'g_param_spec_double ({name}, -INFINITY, INFINITY, {c_inf(a.default)}, {flags})'
@@ -386,38 +594,35 @@ def param_spec(a):
 
 def options_c(ops):
     out = [head(), '#include "config.h"', '#include <math.h>', '#include "rlx-enum-types.h"', '#include "rlx-op-options.h"',
-           '#include "rlx-op-options-private.h"', '#include "ops/rlx-op-private.h"', '']
+           '#include "rlx-op-options-private.h"', '#include "rlx-op-vocabulary-private.h"', '']
     for op in ops:
-        if not op.options:
+        if not op.options or op.internal:
             continue
         cls, prefix = op.options_class, op.options_prefix
-        scalars = [a for a in op.options if a.type != 'ints']
-        out += [f'extern const RlxOp rlx_op_{op.name};', '',
-                '/**', f' * {cls}:', ' *',
-                f' * Options of [method@Rlx.{"Graph" if op.variadic else "Node"}.{op.name}_full].', ' *', ' * Since: 1.0', ' */',
-                f'struct _{cls}', '{', '  GObject parent_instance;', '  RlxAttrValue *attrs;', '};', '',
+        out += ['/**', f' * {cls}:', ' *',
+                f' * Options of [method@Rlx.{"Graph" if op.variadic else "Node"}.{op.name}].', ' *', f' * Since: {op.since}', ' */',
+                f'struct _{cls}', '{', '  GObject parent_instance;', f'  {op.attrs_type} *attrs;', '};', '',
                 f'G_DEFINE_FINAL_TYPE ({cls}, {prefix}, G_TYPE_OBJECT)', '',
                 'static void', f'{prefix}_finalize (GObject *object)', '{',
                 f'  {cls} *self = ({cls} *) object;', '',
                 f'  rlx_attrs_free (&rlx_op_{op.name}, self->attrs);',
-                f'  G_OBJECT_CLASS ({prefix}_parent_class)->finalize (object);', '}', '']
-        if scalars:
-            out += ['static void', f'{prefix}_get_property (GObject *object, guint id, GValue *value, GParamSpec *pspec)', '{',
-                    f'  rlx_op_options_get_property ((({cls} *) object)->attrs, &rlx_op_{op.name}, id - 1, value);', '}', '',
-                    'static void', f'{prefix}_set_property (GObject *object, guint id, const GValue *value, GParamSpec *pspec)', '{',
-                    f'  if (rlx_op_options_set_property ((({cls} *) object)->attrs, &rlx_op_{op.name}, id - 1, value))',
-                    '    g_object_notify_by_pspec (object, pspec);', '}', '']
-        out += ['static void', f'{prefix}_class_init ({cls}Class *klass)', '{',
+                f'  G_OBJECT_CLASS ({prefix}_parent_class)->finalize (object);', '}', '',
+                'static void', f'{prefix}_get_property (GObject *object, guint id, GValue *value, GParamSpec *pspec)', '{',
+                f'  rlx_op_options_get_property ((({cls} *) object)->attrs, &rlx_op_{op.name}, id - 1, value);', '}', '',
+                'static void', f'{prefix}_set_property (GObject *object, guint id, const GValue *value, GParamSpec *pspec)', '{',
+                f'  if (rlx_op_options_set_property ((({cls} *) object)->attrs, &rlx_op_{op.name}, id - 1, value))',
+                '    g_object_notify_by_pspec (object, pspec);', '}', '',
+                'static void', f'{prefix}_class_init ({cls}Class *klass)', '{',
                 '  GObjectClass *object_class = G_OBJECT_CLASS (klass);', '',
-                f'  object_class->finalize = {prefix}_finalize;']
-        if scalars:
-            out += [f'  object_class->get_property = {prefix}_get_property;', f'  object_class->set_property = {prefix}_set_property;', '']
-        for a in scalars:
-            out += ['  /**', f'   * {cls}:{a.prop}:', '   *', f'   * {a.doc[0].upper() + a.doc[1:]}.', '   *', '   * Since: 1.0', '   */',
+                f'  object_class->finalize = {prefix}_finalize;', f'  object_class->get_property = {prefix}_get_property;',
+                f'  object_class->set_property = {prefix}_set_property;', '']
+        for a in op.options:
+            what = ['   *', '   * A variant of type `ax`, numbers of 64 bits.'] if a.type == 'ints' else []
+            out += ['  /**', f'   * {cls}:{a.prop}:', '   *', f'   * {a.doc[0].upper() + a.doc[1:]}.', *what, '   *', f'   * Since: {a.since}', '   */',
                     f'  g_object_class_install_property (object_class, {op.attrs.index(a) + 1},', f'    {param_spec(a)});']
         out += ['}', '', 'static void', f'{prefix}_init ({cls} *self)', '{',
                 f'  self->attrs = rlx_attrs_new (&rlx_op_{op.name});', '}', '',
-                '/**', f' * {prefix}_new:', ' *', ' * Makes options that have the default values.', ' *', ' * Returns: (transfer full): new options', ' *', ' * Since: 1.0', ' */',
+                '/**', f' * {prefix}_new:', ' *', ' * Makes options that have the default values.', ' *', ' * Returns: (transfer full): new options', ' *', f' * Since: {op.since}', ' */',
                 f'{cls} *', f'{prefix}_new (void)', '{', f'  return g_object_new ({prefix}_get_type (), NULL);', '}', '']
         for a in op.options:
             index = op.attrs.index(a)
@@ -425,32 +630,32 @@ def options_c(ops):
             doc = a.doc
             if a.type == 'ints':
                 out += ['/**', f' * {prefix}_get_{a.name}:', ' * @self: options', ' * @n_values: (out): the number of values', ' *',
-                        f' * Gets {doc}.', ' *', ' * Returns: (array length=n_values) (transfer none) (nullable): the values', ' *', ' * Since: 1.0', ' */',
+                        f' * Gets {doc}.', ' *', ' * Returns: (array length=n_values) (transfer none) (nullable): the values', ' *', f' * Since: {a.since}', ' */',
                         'const gint64 *', f'{prefix}_get_{a.name} ({cls} *self, gsize *n_values)', '{',
                         f'  g_return_val_if_fail ({check}, NULL);', '  g_return_val_if_fail (n_values != NULL, NULL);', '',
-                        f'  *n_values = self->attrs[{index}].n_ints;', f'  return self->attrs[{index}].ints;', '}', '',
+                        f'  *n_values = self->attrs->{a.field}.n_values;', f'  return self->attrs->{a.field}.values;', '}', '',
                         '/**', f' * {prefix}_set_{a.name}:', ' * @self: options', ' * @values: (array length=n_values): the values', ' * @n_values: the number of @values', ' *',
-                        f' * Sets {doc}.', ' *', ' * Since: 1.0', ' */',
+                        f' * Sets {doc}.', ' *', f' * Since: {a.since}', ' */',
                         'void', f'{prefix}_set_{a.name} ({cls} *self, const gint64 *values, gsize n_values)', '{',
                         f'  g_return_if_fail ({check});', '  g_return_if_fail (values != NULL || n_values == 0);', '',
-                        f'  rlx_attr_set_ints (&self->attrs[{index}], values, n_values);', '}', '']
+                        f'  if (rlx_attr_set_ints (&rlx_op_{op.name}.attrs[{index}], self->attrs, values, n_values))',
+                        f'    g_object_notify (G_OBJECT (self), "{a.prop}");', '}', '']
             else:
-                field = 'f' if a.type == 'float' else 'i'
                 zero = '0.0' if a.type == 'float' else 'FALSE' if a.type == 'bool' else '0'
                 out += ['/**', f' * {prefix}_get_{a.name}: (get-property {a.prop})', ' * @self: options', ' *', f' * Gets the value of [property@Rlx.{cls[3:]}:{a.prop}].', ' *',
-                        ' * Returns: the value', ' *', ' * Since: 1.0', ' */',
+                        ' * Returns: the value', ' *', f' * Since: {a.since}', ' */',
                         a.c_type, f'{prefix}_get_{a.name} ({cls} *self)', '{',
-                        f'  g_return_val_if_fail ({check}, {zero});', '', f'  return ({a.c_type}) self->attrs[{index}].{field};', '}', '',
+                        f'  g_return_val_if_fail ({check}, {zero});', '', f'  return self->attrs->{a.field};', '}', '',
                         '/**', f' * {prefix}_set_{a.name}: (set-property {a.prop})', ' * @self: options', f' * @{a.name}: {doc}', ' *',
-                        f' * Sets the value of [property@Rlx.{cls[3:]}:{a.prop}].', ' *', ' * Since: 1.0', ' */',
+                        f' * Sets the value of [property@Rlx.{cls[3:]}:{a.prop}].', ' *', f' * Since: {a.since}', ' */',
                         'void', f'{prefix}_set_{a.name} ({cls} *self, {a.c_type} {a.name})', '{',
                         f'  g_return_if_fail ({check});', '',
-                        f'  if (rlx_attr_set_{"float" if a.type == "float" else "int"} (&self->attrs[{index}], {a.name}))',
+                        f'  if (rlx_attr_set_{"float" if a.type == "float" else "int"} (&rlx_op_{op.name}.attrs[{index}], self->attrs, {a.name}))',
                         f'    g_object_notify (G_OBJECT (self), "{a.prop}");', '}', '']
-    out += ['RlxAttrValue *', 'rlx_op_options_get_attrs (GObject *options, const RlxOp *op)', '{',
+    out += ['gpointer', 'rlx_op_options_get_attrs (GObject *options, const RlxOp *op)', '{',
             '  if (options == NULL)', '    return rlx_attrs_new (op);']
     for op in ops:
-        if op.options:
+        if op.options and not op.internal:
             out += [f'  if (op == &rlx_op_{op.name} && RLX_IS_{op.name.upper()}_OPTIONS (options))',
                     f'    return rlx_attrs_copy (op, (({op.options_class} *) options)->attrs);']
     out += ['  g_return_val_if_reached (rlx_attrs_new (op));', '}', '']
@@ -487,15 +692,17 @@ def owner(op):
     return 'Graph' if op.variadic or op.leaf else 'Node'
 
 
-def manual(ops):
+def manual(ops, enums):
     out = ['Title: Operators', 'Slug: operators', '',
            'Every operator there is, by family. The examples are in Python; every language has the same names.',
            'Operands of element-wise operators broadcast as in NumPy. Negative axes count from the end.', '',
-           'Operands and attributes without a default are arguments of the method. In C, Vala and JavaScript, attributes',
-           'that have a default are properties of an object, which a second method takes; in Python they are keyword',
-           'arguments. What the error bounds mean is in [Numerics](numerics.html).', '']
+           'Operands and attributes without a default are arguments of the method. Attributes that have a default are',
+           'properties of an object of options, the last argument, which may be left out (`NULL` in C). In Python they are',
+           'keyword arguments. What the error bounds mean is in [Numerics](numerics.html).', '']
     family = None
     for op in ops:
+        if op.internal:
+            continue
         if op.family != family:
             family = op.family
             out += [f'## {family}', '']
@@ -503,14 +710,18 @@ def manual(ops):
         if op.formula:
             out += [f'    {op.formula}', '']
         out += [f'- Method: [method@Rlx.{owner(op)}.{op.name}]' +
-                (f'; with options: [method@Rlx.{owner(op)}.{op.name}_full]' if op.options else '')]
+                (f'; options: [class@Rlx.{op.options_class[3:]}]' if op.options else '')]
         if op.inputs:
             out += [f'- Types: {type_words(op)}' + ('; the result is bool' if op.bool_result else '')]
         for a in op.attrs:
             default = '' if a.required else f', default {str(a.default).lower() if a.type == "bool" else a.default}'
-            out += [f'- `{a.name}` ({a.type}{default}): {a.doc}']
+            out += [f'- `{a.name}` ({"enum" if a.enum else a.type}{default}): {a.doc}' + ('' if a.since == op.since else f' (since {a.since})')]
+            out += [f'    - `{nick}`: {doc}' for nick, doc in enums[a.enum]] if a.enum else []
         if not op.leaf:
-            out += [f'- Error bound: {op.bound}', '', '```python', example(op), '```']
+            out += [f'- Error bound: {op.bound}']
+            if op.subnormals:
+                out += [f'- Subnormal numbers: {op.subnormals}']
+            out += [f'- Since: {op.since}', f'- For example: `{op.name}{op.shapes}`', '', '```python', example(op), '```']
         out.append('')
     return '\n'.join(out)
 
@@ -518,13 +729,17 @@ def manual(ops):
 # ---- Vala -------------------------------------------------------------------
 
 def metadata(ops):
-    """Default values of operands that may be left out, where nothing that is required follows; and types that are arrays
-    of constants in C, or the C compiler warns about Vala's code."""
+    """Default values of operands that may be left out, where nothing that is required follows, and of options; that lists
+    are variants as properties only; and types that are arrays of constants in C, or the C compiler warns about Vala's
+    code."""
     out = ['', '// From the op table.']
-    for op in ops:
+    for op in [op for op in ops if not op.internal]:
         for i in [] if op.required or op.variadic else op.inputs:
             if i['optional']:
-                out += [f'Node.{name}.{i["name"]} default=null' for name in (op.name, op.name + '_full')[:2 if op.options else 1]]
+                out.append(f'Node.{op.name}.{i["name"]} default=null')
+        if op.options:
+            out.append(f'{owner(op)}.{op.name}.options default=null')
+        out += [f'{op.options_class[3:]}.{a.name}#property no_accessor_method' for a in op.options if a.type == 'ints']
     out += [f'*Options.get_{name} ctype="const gint64 *"' for name in sorted({a.name for op in ops for a in op.options if a.type == 'ints'})]
     return '\n'.join(out) + '\n'
 
@@ -539,9 +754,13 @@ def main():
         with open(path, 'w', encoding='utf-8') as stream:
             stream.write(text)
         return
-    ops = load(files)
-    text = {'table': table, 'methods.h': methods_h, 'methods.c': methods_c,
-            'options.h': options_h, 'options.c': options_c, 'manual': manual}[what](ops)
+    headers = [name for name in files if name.endswith('.h')]
+    ops = load([name for name in files if name not in headers])
+    if what in ('table', 'manual'):
+        text = {'table': table, 'manual': manual}[what](ops, load_enums(headers))
+    else:
+        text = {'vocabulary.h': vocabulary_h, 'build.c': build_c, 'methods.h': methods_h, 'methods.c': methods_c,
+                'options.h': options_h, 'options.c': options_c}[what](ops)
     with open(path, 'w', encoding='utf-8') as stream:
         stream.write(text)
 

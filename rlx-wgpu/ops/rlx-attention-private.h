@@ -9,7 +9,8 @@
 
 G_BEGIN_DECLS
 
-/* Which of them have their heads and their sequence the other way round. */
+/* Which of them have their heads and their sequence the other way round: the
+ * attribute `swapped` of mixed_attention. */
 enum
 {
   RLX_ATTENTION_SWAPPED_QUERY = 1 << 0,
@@ -18,11 +19,5 @@ enum
   RLX_ATTENTION_SWAPPED_RESULT = 1 << 3,
   RLX_ATTENTION_SWAPPED_ALL = (1 << 4) - 1,
 };
-
-extern const RlxOp rlx_op_mixed_attention;
-
-/* The attributes of an attention, with some swapped. */
-RlxAttrValue *rlx_mixed_attention_attrs (const RlxIrNode *attention,
-                                         guint            swapped);
 
 G_END_DECLS

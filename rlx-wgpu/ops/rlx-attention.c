@@ -7,21 +7,19 @@
 
 #include "ops/rlx-attention-private.h"
 #include "ops/rlx-index-private.h"
+#include "ops/rlx-variant-private.h"
 
 #include <math.h>
-
-gboolean rlx_attention_infer (RlxOpCall *call, GError **error);
-gboolean rlx_attention_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
 
 /* The operands. */
 enum
 {
-  QUERY,
-  KEY,
-  VALUE,
-  MASK,
-  LENGTHS,
-  SINK,
+  QUERY = RLX_ATTENTION_SELF,
+  KEY = RLX_ATTENTION_KEY,
+  VALUE = RLX_ATTENTION_VALUE,
+  MASK = RLX_ATTENTION_MASK,
+  LENGTHS = RLX_ATTENTION_KEY_LENGTHS,
+  SINK = RLX_ATTENTION_SINK,
 };
 
 /* In lists of layouts. */
@@ -101,22 +99,23 @@ get_input (const RlxOpCall *call,
 }
 
 static gboolean
-check_attributes (const RlxOpCall *call,
-                  GError         **error)
+check_attributes (const RlxOpCall         *call,
+                  const RlxAttentionAttrs *attrs,
+                  GError                 **error)
 {
-  double scale = rlx_call_attr (call, "scale")->f;
-  double softcap = rlx_call_attr (call, "softcap")->f;
-  gint64 window = rlx_call_attr (call, "window")->i;
+  double scale = attrs->scale;
+  double softcap = attrs->softcap;
+  gint64 window = attrs->window;
 
   if (!isfinite ((float) scale))
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "scale is %g, it must be a finite 32-bit float", scale);
+                           "scale is %g; it must be a finite 32-bit float", scale);
   if (!isfinite ((float) softcap) || softcap < 0 || (softcap > 0 && (float) softcap < 0x1p-126f))
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "softcap is %g, it must be a finite 32-bit float above 0, or 0 for none", softcap);
+                           "softcap is %g; it must be a finite 32-bit float above 0, or 0 for none", softcap);
   if (window < 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "window is %" G_GINT64_FORMAT ", it must be at least 1, or 0 for none", window);
+                           "window is %" G_GINT64_FORMAT "; it must be at least 1, or 0 for none", window);
   return TRUE;
 }
 
@@ -164,14 +163,15 @@ check_extras (const RlxOpCall *call,
 }
 
 gboolean
-rlx_attention_infer (RlxOpCall *call,
-                     GError   **error)
+rlx_attention_infer (RlxOpCall               *call,
+                     const RlxAttentionAttrs *attrs,
+                     GError                 **error)
 {
-  gint64 layout = rlx_call_attr (call, "layout")->i;
+  gint64 layout = attrs->layout;
   RlxTensorType type = *call->inputs[QUERY];
   Heads query, key, value;
 
-  if (!check_attributes (call, error) ||
+  if (!check_attributes (call, attrs, error) ||
       !check_operand (call, "query", call->inputs[QUERY], layout, error) ||
       !check_operand (call, "key", call->inputs[KEY], layout, error) ||
       !check_operand (call, "value", call->inputs[VALUE], layout, error))
@@ -235,8 +235,8 @@ static void
 attention_init (Attention       *self,
                 const RlxIrNode *node)
 {
-  gint64 window = rlx_node_attr (node, "window")->i;
-  guint swapped = 0;
+  const RlxAttentionAttrs *attrs = rlx_attention_attrs (node);
+  gint64 window = attrs->window;
   double n_scores;
 
   *self = (Attention) { .node = node, .y = &node->outputs[0] };
@@ -248,19 +248,17 @@ attention_init (Attention       *self,
     }
   self->bytes += (double) rlx_type_n_bytes (&self->y->type);
 
-  if (node->op == &rlx_op_mixed_attention)
-    swapped = (guint) rlx_node_attr (node, "swapped")->i;
   for (guint i = 0; i < G_N_ELEMENTS (self->layouts); i++)
-    self->layouts[i] = get_layout (rlx_node_attr (node, "layout")->i, swapped >> i & 1);
+    self->layouts[i] = get_layout (attrs->layout, attrs->swapped >> i & 1);
   self->q = get_heads (&self->inputs[QUERY]->type, self->layouts[QUERY]);
   self->k = get_heads (&self->inputs[KEY]->type, self->layouts[KEY]);
   self->v = get_heads (&self->inputs[VALUE]->type, self->layouts[VALUE]);
   self->share = self->q.heads / self->k.heads;
-  self->scale = rlx_node_attr (node, "scale")->f;
+  self->scale = attrs->scale;
   if (self->scale == 0.0)
     self->scale = self->q.width > 0 ? 1.0 / sqrt ((double) self->q.width) : 1.0;
-  self->softcap = rlx_node_attr (node, "softcap")->f;
-  self->causal = rlx_node_attr (node, "causal")->i != 0;
+  self->softcap = attrs->softcap;
+  self->causal = attrs->causal;
   /* A window over everything is none. */
   self->window = window <= G_MAXUINT32 && window < self->k.sequence + self->q.sequence ? (guint64) window : 0;
 
@@ -392,10 +390,13 @@ mask_has_rows (const RlxIrValue *mask)
 
 /* Lanes take queries: attention-rows.wgsl. */
 static gboolean
-lower_rows (const Attention *self,
-            RlxLower        *lower,
-            GError         **error)
+rows_describe (const RlxVariant *variant,
+               RlxLower         *lower,
+               const RlxIrNode  *node,
+               gconstpointer     data,
+               GError          **error)
 {
+  const Attention *self = data;
   const guint64 lanes = 8;
   /* More queries to a lane and more keys at a time save a third and a fifth of
    * the time, but each takes twice as long to compile. */
@@ -432,10 +433,13 @@ lower_rows (const Attention *self,
 
 /* Tiles in workgroup memory: attention-tile.wgsl. */
 static gboolean
-lower_tile (const Attention *self,
-            RlxLower        *lower,
-            GError         **error)
+tile_describe (const RlxVariant *variant,
+               RlxLower         *lower,
+               const RlxIrNode  *node,
+               gconstpointer     data,
+               GError          **error)
 {
+  const Attention *self = data;
   guint64 tile_y = self->q.sequence > 32 ? 16 : 8;
   guint64 tile_v = self->v.width <= 16 ? 2 : self->v.width <= 32 ? 4 : self->v.width <= 64 ? 8 : 16;
   guint64 tiles = (self->q.sequence - 1) / (4 * tile_y) + 1;
@@ -515,10 +519,13 @@ add_parts (const Attention   *self,
 /* Few rows on a CPU: attention-keys.wgsl, then attention-merge.wgsl when the keys are
  * dealt out to several workgroups. */
 static gboolean
-lower_keys (const Attention *self,
-            RlxLower        *lower,
-            GError         **error)
+keys_describe (const RlxVariant *variant,
+               RlxLower         *lower,
+               const RlxIrNode  *node,
+               gconstpointer     data,
+               GError          **error)
 {
+  const Attention *self = data;
   const guint64 lanes = 8;
   guint64 rows = self->share * self->q.sequence;
   guint64 n_groups = (guint64) self->q.batch * self->k.heads * rows;
@@ -558,11 +565,14 @@ lower_keys (const Attention *self,
 /* Few rows: attention-split.wgsl, and attention-merge.wgsl when the keys are
  * dealt out to several workgroups. */
 static gboolean
-lower_split (const Attention *self,
-             RlxLower        *lower,
-             gboolean         cpu,
-             GError         **error)
+split_describe (const RlxVariant *variant,
+                RlxLower         *lower,
+                const RlxIrNode  *node,
+                gconstpointer     data,
+                GError          **error)
 {
+  const Attention *self = data;
+  const RlxTarget *target = rlx_lower_get_target (lower);
   const guint64 lanes = 64;
   guint64 rows = self->share * self->q.sequence;
   guint64 tile_q = rows == 1 ? 1 : rows <= 4 ? 4 : 8;
@@ -572,11 +582,11 @@ lower_split (const Attention *self,
   guint64 n_groups = (guint64) self->q.batch * self->k.heads * tiles * chunks;
   /* Enough workgroups for the cores there may be, but at least four blocks of
    * keys each. */
-  guint64 wanted = ((cpu ? 16 : 256) + n_groups - 1) / n_groups;
+  guint64 wanted = (target->split_workgroups + n_groups - 1) / n_groups;
   guint64 blocks = (self->k.sequence - 1) / lanes + 1;
   guint64 parts = CLAMP (MIN (wanted, blocks / 4), 1, 64);
   guint64 span = ((blocks - 1) / parts + 1) * lanes;
-  gboolean vectors = cpu && self->q.width % 4 == 0;
+  gboolean vectors = !target->loads_coalesce && self->q.width % 4 == 0;
   const RlxIrValue *sums, *state;
   RlxKernel *kernel;
 
@@ -585,8 +595,8 @@ lower_split (const Attention *self,
   rlx_kernel_define (kernel, "WG", lanes);
   rlx_kernel_define (kernel, "TQ", tile_q);
   rlx_kernel_define (kernel, "TV", tile_v);
-  rlx_kernel_define (kernel, "STAGE", !cpu);
-  rlx_kernel_define (kernel, "KPL", !cpu ? 1 : tile_q == 8 ? 2 : 4);
+  rlx_kernel_define (kernel, "STAGE", target->barriers_are_cheap);
+  rlx_kernel_define (kernel, "KPL", target->loads_coalesce ? 1 : tile_q == 8 ? 2 : 4);
   rlx_kernel_define (kernel, "VEC", vectors);
   rlx_kernel_define (kernel, "PARTS", parts > 1);
   add_scores (self, kernel, vectors, FALSE);
@@ -607,21 +617,91 @@ lower_split (const Attention *self,
   return rlx_kernel_dispatch (kernel, n_groups * parts, error) && lower_merge (self, lower, sums, state, parts, error);
 }
 
-/* Whether attention-keys.wgsl is for this: few rows, whose keys are read again for each
- * of them, and columns that can be written out. Twice as many take six times as long. */
-static gboolean
-can_write_out (const Attention *self)
+/* ---- the variants ------------------------------------------------------------------ */
+
+static char *
+print_attention (gconstpointer data)
 {
-  return self->share * self->q.sequence <= 4 && self->q.width > 0 && self->q.width % 4 == 0 && self->v.width % 4 == 0 &&
-         self->q.width <= 64 && self->v.width <= 64;
+  const Attention *self = data;
+
+  return g_strdup_printf ("%" G_GINT64_FORMAT " of %" G_GINT64_FORMAT " heads, %" G_GINT64_FORMAT " queries of %" G_GINT64_FORMAT
+                          ", %" G_GINT64_FORMAT " keys, values of %" G_GINT64_FORMAT ", %s",
+                          self->q.batch, self->q.heads, self->q.sequence, self->q.width, self->k.sequence, self->v.width,
+                          rlx_data_type_to_string (self->y->type.dtype));
 }
+
+static double
+attention_cost (const RlxVariant *variant,
+                const RlxTarget  *target,
+                gconstpointer     data)
+{
+  const Attention *self = data;
+
+  return rlx_target_get_seconds (target, self->flops, self->bytes);
+}
+
+/* Keys are read again for each row, and columns are written out: twice as many take six times
+ * as long. */
+static RlxFit
+keys_fits (const RlxVariant *variant,
+           const RlxTarget  *target,
+           gconstpointer     data,
+           const char      **why)
+{
+  const Attention *self = data;
+
+  if (self->q.width == 0 || self->q.width % 4 != 0 || self->v.width % 4 != 0 || self->q.width > 64 || self->v.width > 64)
+    return rlx_variant_cannot ("heads are not 4, 8 … 64 wide", why);
+  if (self->share * self->q.sequence > 4)
+    return rlx_variant_poorly ("more than 4 rows for the same keys", why);
+  return target->barriers_are_cheap ? rlx_variant_poorly ("made for the eight lanes of a CPU", why) : RLX_FIT_WELL;
+}
+
+static RlxFit
+split_fits (const RlxVariant *variant,
+            const RlxTarget  *target,
+            gconstpointer     data,
+            const char      **why)
+{
+  const Attention *self = data;
+
+  return self->q.sequence < 8 ? RLX_FIT_WELL : rlx_variant_poorly ("8 queries or more", why);
+}
+
+static RlxFit
+tile_fits (const RlxVariant *variant,
+           const RlxTarget  *target,
+           gconstpointer     data,
+           const char      **why)
+{
+  return target->barriers_are_cheap ? RLX_FIT_WELL : rlx_variant_poorly ("a barrier costs much here", why);
+}
+
+static RlxFit
+rows_fits (const RlxVariant *variant,
+           const RlxTarget  *target,
+           gconstpointer     data,
+           const char      **why)
+{
+  return target->barriers_are_cheap ? rlx_variant_poorly ("made for the eight lanes of a CPU", why) : RLX_FIT_WELL;
+}
+
+static const RlxVariant variants[] = {
+  { "keys", keys_fits, attention_cost, NULL, keys_describe, NULL },
+  { "split", split_fits, attention_cost, NULL, split_describe, NULL },
+  { "tile", tile_fits, attention_cost, NULL, tile_describe, NULL },
+  { "rows", rows_fits, attention_cost, NULL, rows_describe, NULL },
+};
+
+const RlxVariants rlx_attention_variants = {
+  RLX_FAMILY_ATTENTION, "attention", variants, G_N_ELEMENTS (variants), print_attention, NULL,
+};
 
 gboolean
 rlx_attention_lower (RlxLower        *lower,
                      const RlxIrNode *node,
                      GError         **error)
 {
-  gboolean cpu = rlx_lower_get_adapter (lower)->type == RLX_ADAPTER_TYPE_CPU;
   Attention self;
 
   if (rlx_type_n_elements (&node->outputs[0].type) == 0)
@@ -630,50 +710,5 @@ rlx_attention_lower (RlxLower        *lower,
   attention_init (&self, node);
   if (self.k.sequence == 0)
     return rlx_kernel_dispatch_elements (rlx_kernel_new (lower, node, "fill"), lower, self.y, error);
-  if (cpu && can_write_out (&self))
-    return lower_keys (&self, lower, error);
-  if (self.q.sequence < 8)
-    return lower_split (&self, lower, cpu, error);
-  return cpu ? lower_rows (&self, lower, error) : lower_tile (&self, lower, error);
-}
-
-/* ---- of mixed layouts ------------------------------------------------------------------ */
-
-static const RlxAttrDef mixed_attrs[] = {
-  { .name = "scale", .kind = RLX_ATTR_FLOAT },
-  { .name = "softcap", .kind = RLX_ATTR_FLOAT },
-  { .name = "causal", .kind = RLX_ATTR_BOOL },
-  { .name = "window", .kind = RLX_ATTR_INT },
-  { .name = "layout", .kind = RLX_ATTR_INT },
-  { .name = "swapped", .kind = RLX_ATTR_INT },
-};
-
-const RlxOp rlx_op_mixed_attention = {
-  .name = "mixed_attention",
-  .family = "Internal",
-  .summary = "Attention whose operands and result do not all have the same layout.",
-  .bound = "that of attention",
-  .flags = RLX_OP_INTERNAL,
-  .attrs = mixed_attrs,
-  .n_attrs = G_N_ELEMENTS (mixed_attrs),
-  .lower = rlx_attention_lower,
-};
-
-RlxAttrValue *
-rlx_mixed_attention_attrs (const RlxIrNode *attention,
-                           guint            swapped)
-{
-  const RlxOp *op = &rlx_op_mixed_attention;
-  RlxAttrValue *attrs = rlx_attrs_new (op);
-
-  for (guint i = 0; i < op->n_attrs; i++)
-    {
-      if (g_str_equal (op->attrs[i].name, "swapped"))
-        rlx_attr_set_int (&attrs[i], swapped);
-      else if (op->attrs[i].kind == RLX_ATTR_FLOAT)
-        rlx_attr_set_float (&attrs[i], rlx_node_attr (attention, op->attrs[i].name)->f);
-      else
-        rlx_attr_set_int (&attrs[i], rlx_node_attr (attention, op->attrs[i].name)->i);
-    }
-  return attrs;
+  return rlx_lower_choose (lower, node, &rlx_attention_variants, &self, error);
 }

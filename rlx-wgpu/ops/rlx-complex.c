@@ -7,18 +7,9 @@
  */
 #include "config.h"
 
-#include "ops/rlx-expand-private.h"
+#include "ops/rlx-builder-private.h"
 
 #include <string.h>
-
-gboolean    rlx_complex_infer        (RlxOpCall *call, GError **error);
-RlxIrValue *rlx_complex_expand       (RlxExpand *expand, GError **error);
-gboolean    rlx_complex_part_infer   (RlxOpCall *call, GError **error);
-RlxIrValue *rlx_complex_part_expand  (RlxExpand *expand, GError **error);
-gboolean    rlx_conj_infer           (RlxOpCall *call, GError **error);
-RlxIrValue *rlx_conj_expand          (RlxExpand *expand, GError **error);
-gboolean    rlx_complex_mul_infer    (RlxOpCall *call, GError **error);
-RlxIrValue *rlx_complex_mul_expand   (RlxExpand *expand, GError **error);
 
 /* ---- rules ---------------------------------------------------------------------- */
 
@@ -109,182 +100,112 @@ rlx_complex_mul_infer (RlxOpCall *call,
 
 /* ---- what they are made of ------------------------------------------------------- */
 
+/* [-1, 1] */
 static RlxIrValue *
-append_constant (RlxExpand *expand,
-                 RlxTensor *tensor,
-                 RlxDataType dtype)
+signs (RlxBuilder *b)
 {
-  RlxTensorType type = { .dtype = dtype, .rank = 1, .dims = { 2 } };
-  RlxIrNode *node = rlx_ir_append (expand->ir, &rlx_op_constant, NULL, NULL, 0, &type, 1);
-
-  node->origin = expand->node->origin;
-  node->data = tensor;
-  return &node->outputs[0];
-}
-
-/* [first, second], of the float type of the operands. */
-static RlxIrValue *
-signs (RlxExpand  *expand,
-       RlxDataType dtype,
-       float       first,
-       float       second,
-       GError    **error)
-{
-  const float values[] = { first, second };
-  RlxTensor *tensor = rlx_tensor_new_from_floats ((gint64[]) { 2 }, 1, values, 2, error);
-  RlxIrValue *value;
-
-  if (tensor == NULL)
-    return NULL;
-  value = append_constant (expand, tensor, RLX_DATA_TYPE_F32);
-  return dtype == RLX_DATA_TYPE_F32 ? value : rlx_expand_cast (expand, value, dtype, error);
+  return rlx_build_constant (b, rlx_tensor_new_from_floats ((gint64[]) { 2 }, 1, (const float[]) { -1, 1 }, 2, NULL));
 }
 
 /* [true, false] */
 static RlxIrValue *
-first_of_two (RlxExpand *expand,
-              GError   **error)
+first_of_two (RlxBuilder *b)
 {
-  RlxTensor *tensor = rlx_tensor_new_from_ints (RLX_DATA_TYPE_BOOL, (gint64[]) { 2 }, 1, (const gint64[]) { 1, 0 }, 2, error);
-
-  return tensor != NULL ? append_constant (expand, tensor, RLX_DATA_TYPE_BOOL) : NULL;
+  return rlx_build_constant (b, rlx_tensor_new_from_ints (RLX_DATA_TYPE_BOOL, (gint64[]) { 2 }, 1, (const gint64[]) { 1, 0 }, 2, NULL));
 }
 
 /* x[…, part : part + 1] */
 static RlxIrValue *
-take_part (RlxExpand  *expand,
+take_part (RlxBuilder *b,
            RlxIrValue *x,
-           gint64      part,
-           GError    **error)
+           gint64      part)
 {
-  gint64 axis = x != NULL ? (gint64) x->type.rank - 1 : 0, end = part + 1;
-  GVariantDict dict;
+  gint64 axis = -1, end = part + 1;
 
-  g_variant_dict_init (&dict, NULL);
-  g_variant_dict_insert_value (&dict, "starts", g_variant_new_fixed_array (G_VARIANT_TYPE_INT64, &part, 1, sizeof (gint64)));
-  g_variant_dict_insert_value (&dict, "ends", g_variant_new_fixed_array (G_VARIANT_TYPE_INT64, &end, 1, sizeof (gint64)));
-  g_variant_dict_insert_value (&dict, "axes", g_variant_new_fixed_array (G_VARIANT_TYPE_INT64, &axis, 1, sizeof (gint64)));
-  return rlx_expand_op (expand, "slice", &x, 1, g_variant_dict_end (&dict), error);
-}
-
-static RlxIrValue *
-join (RlxExpand  *expand,
-      const char *op,
-      RlxIrValue *a,
-      RlxIrValue *b,
-      GError    **error)
-{
-  return rlx_expand_op (expand, op, (RlxIrValue *[]) { a, b }, 2, NULL, error);
+  return rlx_build_slice (b, x, RLX_SLICE_ATTRS (.starts = RLX_INTS (&part, 1), .ends = RLX_INTS (&end, 1),
+                                                 .axes = RLX_INTS (&axis, 1)));
 }
 
 /* Sums of f16 products are made in f32. */
 static RlxIrValue *
-widen (RlxExpand  *expand,
-       RlxIrValue *x,
-       GError    **error)
+widen (RlxBuilder *b,
+       RlxIrValue *x)
 {
-  return x->type.dtype == RLX_DATA_TYPE_F16 ? rlx_expand_cast (expand, x, RLX_DATA_TYPE_F32, error) : x;
+  return rlx_build_as (b, x, RLX_DATA_TYPE_F32);
 }
 
 static RlxIrValue *
-narrow (RlxExpand  *expand,
-        RlxIrValue *y,
-        GError    **error)
-{
-  RlxDataType dtype = expand->node->outputs[0].type.dtype;
-
-  return y == NULL || y->type.dtype == dtype ? y : rlx_expand_cast (expand, y, dtype, error);
-}
-
-static RlxIrValue *
-reshape (RlxExpand    *expand,
-         RlxIrValue   *x,
-         const gint64 *dims,
-         guint         rank,
-         GError      **error)
-{
-  return x != NULL ? rlx_expand_ints (expand, "reshape", x, "shape", dims, rank, error) : NULL;
-}
-
-static RlxIrValue *
-add_last_dimension (RlxExpand  *expand,
-                    RlxIrValue *x,
-                    GError    **error)
+add_last_dimension (RlxBuilder *b,
+                    RlxIrValue *x)
 {
   gint64 dims[RLX_MAX_RANK];
 
   memcpy (dims, x->type.dims, x->type.rank * sizeof (gint64));
   dims[x->type.rank] = 1;
-  return reshape (expand, x, dims, x->type.rank + 1, error);
+  return rlx_build_reshape (b, x, RLX_RESHAPE_ATTRS (.shape = RLX_INTS (dims, x->type.rank + 1)));
 }
 
 RlxIrValue *
-rlx_complex_expand (RlxExpand *expand,
-                    GError   **error)
+rlx_complex_expand (RlxBuilder        *b,
+                    const RlxIrNode   *node,
+                    RlxIrValue *const *inputs)
 {
-  RlxIrValue *parts[3];
+  RlxIrValue *real = add_last_dimension (b, inputs[RLX_COMPLEX_SELF]);
+  RlxIrValue *imaginary = add_last_dimension (b, inputs[RLX_COMPLEX_IMAGINARY]);
 
-  parts[0] = first_of_two (expand, error);
-  parts[1] = parts[0] != NULL ? add_last_dimension (expand, expand->inputs[0], error) : NULL;
-  parts[2] = parts[1] != NULL ? add_last_dimension (expand, expand->inputs[1], error) : NULL;
-  return rlx_expand_op (expand, "where", parts, 3, NULL, error);
+  return rlx_build_where (b, first_of_two (b), real, imaginary);
 }
 
 RlxIrValue *
-rlx_complex_part_expand (RlxExpand *expand,
-                         GError   **error)
+rlx_complex_part_expand (RlxBuilder        *b,
+                         const RlxIrNode   *node,
+                         RlxIrValue *const *inputs)
 {
-  const RlxTensorType *type = &expand->node->outputs[0].type;
-  const char *name = expand->node->op->name;
-  RlxIrValue *x = expand->inputs[0];
-  RlxIrValue *y, *other;
+  const RlxTensorType *type = &node->outputs[0].type;
+  RlxIrValue *x = inputs[0], *y;
 
-  if (strcmp (name, "abs_squared") != 0)
+  if (rlx_ir_node_is (node, RLX_OP_ID_ABS_SQUARED))
     {
-      y = take_part (expand, x, strcmp (name, "imag") == 0, error);
+      RlxIrValue *real, *imaginary;
+
+      x = widen (b, x);
+      real = take_part (b, x, 0);
+      imaginary = take_part (b, x, 1);
+      real = rlx_build_mul (b, real, real);
+      imaginary = rlx_build_mul (b, imaginary, imaginary);
+      y = rlx_build_as (b, rlx_build_add (b, real, imaginary), type->dtype);
     }
   else
     {
-      x = widen (expand, x, error);
-      y = x != NULL ? take_part (expand, x, 0, error) : NULL;
-      other = y != NULL ? take_part (expand, x, 1, error) : NULL;
-      y = other != NULL ? join (expand, "mul", y, y, error) : NULL;
-      other = y != NULL ? join (expand, "mul", other, other, error) : NULL;
-      y = narrow (expand, other != NULL ? join (expand, "add", y, other, error) : NULL, error);
+      y = take_part (b, x, rlx_ir_node_is (node, RLX_OP_ID_IMAG));
     }
-  return reshape (expand, y, type->dims, type->rank, error);
+  return rlx_build_reshape (b, y, RLX_RESHAPE_ATTRS (.shape = RLX_INTS (type->dims, type->rank)));
 }
 
 RlxIrValue *
-rlx_conj_expand (RlxExpand *expand,
-                 GError   **error)
+rlx_conj_expand (RlxBuilder        *b,
+                 const RlxIrNode   *node,
+                 RlxIrValue *const *inputs)
 {
-  RlxIrValue *x = expand->inputs[0];
-  RlxIrValue *sign = signs (expand, x->type.dtype, 1, -1, error);
-
-  return sign != NULL ? join (expand, "mul", x, sign, error) : NULL;
+  /* not a product with 1 and -1, which might take subnormals for zero */
+  return rlx_build_where (b, first_of_two (b), inputs[0], rlx_build_neg (b, inputs[0]));
 }
 
 /* a₀ [b₀, b₁] + a₁ [-b₁, b₀] */
 RlxIrValue *
-rlx_complex_mul_expand (RlxExpand *expand,
-                        GError   **error)
+rlx_complex_mul_expand (RlxBuilder        *b,
+                        const RlxIrNode   *node,
+                        RlxIrValue *const *inputs)
 {
-  RlxIrValue *a = widen (expand, expand->inputs[0], error);
-  RlxIrValue *b = a != NULL ? widen (expand, expand->inputs[1], error) : NULL;
-  RlxIrValue *first, *second, *turned, *sign;
-  gint64 axis;
+  RlxIrValue *x = widen (b, inputs[RLX_COMPLEX_MUL_SELF]);
+  RlxIrValue *y = widen (b, inputs[RLX_COMPLEX_MUL_OTHER]);
+  RlxIrValue *sign = signs (b);
+  RlxIrValue *first = rlx_build_mul (b, take_part (b, x, 0), y);
+  gint64 axis = -1;
+  RlxIrValue *turned = rlx_build_reverse (b, y, RLX_REVERSE_ATTRS (.axes = RLX_INTS (&axis, 1)));
+  RlxIrValue *second = rlx_build_mul (b, take_part (b, x, 1), turned);
 
-  if (b == NULL)
-    return NULL;
-  axis = (gint64) b->type.rank - 1;
-  sign = signs (expand, RLX_DATA_TYPE_F32, -1, 1, error);
-  first = sign != NULL ? take_part (expand, a, 0, error) : NULL;
-  first = first != NULL ? join (expand, "mul", first, b, error) : NULL;
-  turned = first != NULL ? rlx_expand_ints (expand, "reverse", b, "axes", &axis, 1, error) : NULL;
-  second = turned != NULL ? take_part (expand, a, 1, error) : NULL;
-  second = second != NULL ? join (expand, "mul", second, turned, error) : NULL;
   /* Last, so that there is nothing smaller than the result to be made before. */
-  second = second != NULL ? join (expand, "mul", second, sign, error) : NULL;
-  return narrow (expand, second != NULL ? join (expand, "add", first, second, error) : NULL, error);
+  second = rlx_build_mul (b, second, sign);
+  return rlx_build_as (b, rlx_build_add (b, first, second), node->outputs[0].type.dtype);
 }

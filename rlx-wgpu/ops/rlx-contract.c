@@ -5,19 +5,12 @@
  */
 #include "config.h"
 
-#include "ops/rlx-expand-private.h"
+#include "ops/rlx-builder-private.h"
 #include "ops/rlx-index-private.h"
 #include "ops/rlx-shape-private.h"
 #include "ops/rlx-sort-private.h"
 
 #include <math.h>
-
-gboolean rlx_diagonal_infer (RlxOpCall *call, GError **error);
-gboolean rlx_diagonal_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean rlx_grouped_matmul_infer (RlxOpCall *call, GError **error);
-gboolean rlx_grouped_matmul_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean rlx_lora_matmul_infer (RlxOpCall *call, GError **error);
-RlxIrValue *rlx_lora_matmul_expand (RlxExpand *expand, GError **error);
 
 static gboolean
 check_rank (const RlxOpCall *call,
@@ -53,20 +46,21 @@ check_sizes (const RlxOpCall *call,
 /* ---- diagonal --------------------------------------------------------------------- */
 
 gboolean
-rlx_diagonal_infer (RlxOpCall *call,
-                    GError   **error)
+rlx_diagonal_infer (RlxOpCall              *call,
+                    const RlxDiagonalAttrs *attrs,
+                    GError                **error)
 {
   const RlxTensorType *x = call->inputs[0];
   RlxTensorType type = { .dtype = x->dtype };
-  gint64 offset = rlx_call_attr (call, "offset")->i;
+  gint64 offset = attrs->offset;
   gint64 rows, columns;
   guint axis1, axis2;
 
   if (x->rank < 2)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                           "the operand has %u dimensions, it needs at least 2", x->rank);
-  if (!rlx_call_axis (call, rlx_call_attr (call, "axis1")->i, x->rank, &axis1, error) ||
-      !rlx_call_axis (call, rlx_call_attr (call, "axis2")->i, x->rank, &axis2, error))
+                           "the operand has %u dimensions; it needs at least 2", x->rank);
+  if (!rlx_call_axis (call, attrs->axis1, x->rank, &axis1, error) ||
+      !rlx_call_axis (call, attrs->axis2, x->rank, &axis2, error))
     return FALSE;
   if (axis1 == axis2)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "axis1 and axis2 are both %u", axis1);
@@ -89,10 +83,11 @@ rlx_diagonal_lower (RlxLower        *lower,
                     const RlxIrNode *node,
                     GError         **error)
 {
+  const RlxDiagonalAttrs *attrs = rlx_diagonal_attrs (node);
   const RlxTensorType *x = &node->inputs[0]->type;
   const RlxTensorType *y = &node->outputs[0].type;
-  gint64 offset = rlx_node_attr (node, "offset")->i;
-  gint64 axis1 = rlx_node_attr (node, "axis1")->i, axis2 = rlx_node_attr (node, "axis2")->i;
+  gint64 offset = attrs->offset;
+  gint64 axis1 = attrs->axis1, axis2 = attrs->axis2;
   gint64 strides[RLX_MAX_RANK], stride = 1;
   RlxCopy copy = { .rank = y->rank };
   guint n = 0;
@@ -131,12 +126,12 @@ rlx_grouped_matmul_infer (RlxOpCall *call,
 {
   const RlxTensorType *x = call->inputs[0];
   const RlxTensorType *weight = call->inputs[1];
-  const RlxTensorType *expert = call->inputs[2];
+  const RlxTensorType *expert = call->inputs[RLX_GROUPED_MATMUL_EXPERT];
   RlxTensorType type = *x, rows = *x;
 
   if (x->rank == 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                           "the first operand is a scalar, it needs at least one dimension");
+                           "the first operand is a scalar; it needs at least one dimension");
   if (!check_rank (call, 1, 3, error) ||
       !check_sizes (call, "the last dimension of the first operand", x->dims[x->rank - 1],
                     "the rows of the weight", weight->dims[1], error))
@@ -173,7 +168,7 @@ multiply_few_rows (RlxLower        *lower,
 
   rlx_kernel_input (kernel, "x", node->inputs[0]);
   rlx_kernel_input (kernel, "w", node->inputs[1]);
-  rlx_kernel_input (kernel, "expert", node->inputs[2]);
+  rlx_kernel_input (kernel, "expert", node->inputs[RLX_GROUPED_MATMUL_EXPERT]);
   rlx_kernel_output (kernel, "y", &node->outputs[0]);
   rlx_kernel_define (kernel, "WG", lanes);
   rlx_kernel_define (kernel, "TM", m == 1 ? 1 : m <= 4 ? 4 : FEW_ROWS);
@@ -200,7 +195,7 @@ find_segments (RlxLower         *lower,
                RlxIrValue      **first,
                GError          **error)
 {
-  const RlxIrValue *expert = node->inputs[2];
+  const RlxIrValue *expert = node->inputs[RLX_GROUPED_MATMUL_EXPERT];
   const RlxAxis rows = { 1, m, 1 }, segments = { 1, experts + 2, 1 };
   RlxIrValue *tiles = rlx_axis_temporary (lower, RLX_DATA_TYPE_U32, &segments, experts + 2);
   RlxKernel *kernel;
@@ -233,7 +228,7 @@ rlx_grouped_matmul_lower (RlxLower        *lower,
   const RlxIrValue *y = &node->outputs[0];
   guint64 n_outputs = rlx_type_n_elements (&y->type);
   guint64 experts = weight->dims[0], k = weight->dims[1], n = weight->dims[2];
-  gboolean cpu = rlx_lower_get_adapter (lower)->type == RLX_ADAPTER_TYPE_CPU;
+  gboolean coalesce = rlx_lower_get_target (lower)->loads_coalesce;
   guint64 m, lanes, tile_m, tile_n, tiles_m, tiles_n;
   RlxIrValue *order, *start, *first;
   RlxKernel *kernel;
@@ -248,9 +243,9 @@ rlx_grouped_matmul_lower (RlxLower        *lower,
     return multiply_few_rows (lower, node, m, error);
 
   /* Measured on a CPU, where eight lanes fill a core and sums stay in registers. */
-  lanes = cpu ? 8 : 64;
-  tile_n = cpu ? 4 : 2;
-  tile_m = m / experts >= 16 && cpu ? 16 : 8;
+  lanes = coalesce ? 64 : 8;
+  tile_n = coalesce ? 2 : 4;
+  tile_m = m / experts >= 16 && !coalesce ? 16 : 8;
   /* Each segment may have one tile that is not full. */
   tiles_m = MIN (m, m / tile_m + experts + 2);
   tiles_n = (n - 1) / (lanes * tile_n) + 1;
@@ -283,20 +278,22 @@ rlx_grouped_matmul_lower (RlxLower        *lower,
 /* ---- lora matmul --------------------------------------------------------------------- */
 
 gboolean
-rlx_lora_matmul_infer (RlxOpCall *call,
-                       GError   **error)
+rlx_lora_matmul_infer (RlxOpCall                *call,
+                       const RlxLoraMatmulAttrs *attrs,
+                       GError                  **error)
 {
   const RlxTensorType *x = call->inputs[0];
-  const RlxTensorType *weight = call->inputs[1], *down = call->inputs[2], *up = call->inputs[3];
+  const RlxTensorType *weight = call->inputs[RLX_LORA_MATMUL_WEIGHT];
+  const RlxTensorType *down = call->inputs[RLX_LORA_MATMUL_DOWN], *up = call->inputs[RLX_LORA_MATMUL_UP];
   RlxTensorType type = *x;
-  double scale = rlx_call_attr (call, "scale")->f;
+  double scale = attrs->scale;
 
   if (!isfinite ((float) scale))
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "scale is %g, it must be a finite 32-bit float", scale);
+                           "scale is %g; it must be a finite 32-bit float", scale);
   if (x->rank == 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                           "the first operand is a scalar, it needs at least one dimension");
+                           "the first operand is a scalar; it needs at least one dimension");
   if (!check_rank (call, 1, 2, error) || !check_rank (call, 2, 2, error) || !check_rank (call, 3, 2, error) ||
       !check_sizes (call, "the last dimension of the first operand", x->dims[x->rank - 1],
                     "the rows of the weight", weight->dims[0], error) ||
@@ -312,23 +309,15 @@ rlx_lora_matmul_infer (RlxOpCall *call,
 }
 
 RlxIrValue *
-rlx_lora_matmul_expand (RlxExpand *expand,
-                        GError   **error)
+rlx_lora_matmul_expand (RlxBuilder        *b,
+                        const RlxIrNode   *node,
+                        RlxIrValue *const *inputs)
 {
-  RlxIrValue *const *inputs = expand->inputs;
-  RlxIrValue *values[3];
-  GVariantDict dict;
-
-  values[0] = rlx_expand_op (expand, "linear", (RlxIrValue *[]) { inputs[0], inputs[2] }, 2, NULL, error);
-  if (values[0] == NULL)
-    return NULL;
-  values[1] = inputs[3];
-  values[2] = rlx_expand_op (expand, "linear", (RlxIrValue *[]) { inputs[0], inputs[1] }, 2, NULL, error);
-  if (values[2] == NULL)
-    return NULL;
+  RlxIrValue *x = inputs[RLX_LORA_MATMUL_SELF];
+  RlxIrValue *down = rlx_build_linear (b, x, inputs[RLX_LORA_MATMUL_DOWN], NULL, NULL);
+  RlxIrValue *y = rlx_build_linear (b, x, inputs[RLX_LORA_MATMUL_WEIGHT], NULL, NULL);
 
   /* The large product is the bias of the last one. */
-  g_variant_dict_init (&dict, NULL);
-  g_variant_dict_insert (&dict, "alpha", "d", rlx_node_attr (expand->node, "scale")->f);
-  return rlx_expand_op (expand, "linear", values, 3, g_variant_dict_end (&dict), error);
+  return rlx_build_linear (b, down, inputs[RLX_LORA_MATMUL_UP], y,
+                           RLX_LINEAR_ATTRS (.alpha = rlx_lora_matmul_attrs (node)->scale));
 }

@@ -21,18 +21,22 @@ typedef struct
   guint first_axis;      /* the first spatial one */
 } RlxConv;
 
-/* From the operand, the filter and the attributes of either operator. */
-gboolean rlx_conv_read (RlxConv         *conv,
-                        const RlxOpCall *call,
-                        gboolean         transposed,
-                        GError         **error);
+/* From the operand, the filter and the attributes of any of these operators. */
+gboolean rlx_conv_read (RlxConv            *conv,
+                        const RlxOpCall    *call,
+                        const RlxConvAttrs *attrs,
+                        GError            **error);
 
-/* A convolution that has elements, where it is done as a product of matrices: *@done says
- * whether it is. */
-gboolean rlx_conv_lower_tiles (RlxLower        *lower,
-                               const RlxIrNode *node,
-                               const RlxConv   *conv,
-                               gboolean        *done,
-                               GError         **error);
+/* rlx-conv-tile.c: what speaks against a convolution as a product of matrices: for good, or
+ * for want of speed. Neither is touched where nothing does. */
+void     rlx_conv_check_product (const RlxConv   *conv,
+                                 const RlxTarget *target,
+                                 const char     **cannot,
+                                 const char     **poorly);
+/* Its steps. */
+gboolean rlx_conv_lower_product (RlxLower        *lower,
+                                 const RlxIrNode *node,
+                                 const RlxConv   *conv,
+                                 GError         **error);
 
 G_END_DECLS

@@ -41,12 +41,39 @@ is_mostly_padding (const RlxWindow *window)
   return n_taps / 8 >= n_there;
 }
 
+void
+rlx_conv_check_product (const RlxConv   *conv,
+                        const RlxTarget *target,
+                        const char     **cannot,
+                        const char     **poorly)
+{
+  const RlxWindow *window = &conv->window;
+  guint64 n_taps = 1, n_positions = window->channels_last ? (guint64) window->batch : 1;
+
+  for (guint i = 0; i < window->n_axes; i++)
+    {
+      n_taps *= (guint64) window->axes[i].window;
+      n_positions *= (guint64) window->axes[i].out;
+    }
+  if (conv->transposed)
+    *cannot = "it is transposed";
+  else if (window->channels_last && conv->groups > 1)
+    *cannot = "groups lie side by side";
+  else if (!is_plain (window) && rlx_product_has_no_tiles (target))
+    *cannot = "all tiles are banned";
+  else if (!target->barriers_are_cheap || rlx_product_has_no_tiles (target))
+    *poorly = "a barrier costs much here";
+  else if (is_mostly_padding (window))
+    *poorly = "most of the window is padding, which it reads as well";
+  else if (conv->channels_out < MIN_SIDE || n_positions < MIN_SIDE || (guint64) conv->channels_in * n_taps < MIN_SIDE)
+    *poorly = "too few channels, positions or steps to fill a tile";
+}
+
 gboolean
-rlx_conv_lower_tiles (RlxLower        *lower,
-                      const RlxIrNode *node,
-                      const RlxConv   *conv,
-                      gboolean        *done,
-                      GError         **error)
+rlx_conv_lower_product (RlxLower        *lower,
+                        const RlxIrNode *node,
+                        const RlxConv   *conv,
+                        GError         **error)
 {
   const RlxWindow *window = &conv->window;
   const RlxIrValue *filter = node->inputs[1];
@@ -59,13 +86,12 @@ rlx_conv_lower_tiles (RlxLower        *lower,
   RlxProductWindow x = { .rank = rank, .x = node->inputs[0], .c = c };
   RlxProduct product = {
     .y = { &node->outputs[0] },
-    .bias = rlx_node_n_own_inputs (node) > 2 ? node->inputs[2] : NULL,
+    .bias = node->inputs[RLX_CONV_BIAS],
     .alpha = 1.0,
     .beta = 1.0,
   };
   guint64 w_k, w_group;
 
-  *done = FALSE;
   for (guint d = 0; d < rank; d++)
     {
       const RlxWindowAxis *axis = &window->axes[rank - 1 - d];
@@ -82,10 +108,6 @@ rlx_conv_lower_tiles (RlxLower        *lower,
     }
   if (last)
     n_positions *= (guint64) window->batch;
-  if (rlx_type_n_elements (&node->inputs[0]->type) == 0 || rlx_type_n_elements (&filter->type) == 0 || conv->transposed ||
-      is_mostly_padding (window) || !rlx_product_takes_windows (rlx_lower_get_adapter (lower)) || (last && groups > 1) ||
-      m < MIN_SIDE || n_positions < MIN_SIDE || c * n_taps < MIN_SIDE)
-    return TRUE;
 
   for (guint i = filter->type.rank - 1; i > conv->out_axis; i--)
     w_out *= (guint64) filter->type.dims[i];
@@ -143,6 +165,5 @@ rlx_conv_lower_tiles (RlxLower        *lower,
   if (!is_plain (window))
     product.window = &x;
 
-  *done = TRUE;
   return rlx_lower_product (lower, node, &product, error);
 }

@@ -7,6 +7,7 @@
 
 #include "ops/rlx-conv-private.h"
 #include "ops/rlx-fused-private.h"
+#include "ops/rlx-variant-private.h"
 
 #include "util/rlx-checked-private.h"
 
@@ -16,13 +17,8 @@
 #define MAX_FEW 4
 /* The same for elements of a filter along its innermost axis. */
 #define MAX_WRITTEN_OUT 8
-
-gboolean rlx_conv_infer           (RlxOpCall *call, GError **error);
-gboolean rlx_conv_lower           (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean rlx_conv_transpose_infer (RlxOpCall *call, GError **error);
-gboolean rlx_conv_transpose_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean rlx_im2col_infer         (RlxOpCall *call, GError **error);
-gboolean rlx_im2col_lower         (RlxLower *lower, const RlxIrNode *node, GError **error);
+/* The most channels of a panel. */
+#define MAX_PANEL 32
 
 /* ---- rules ---------------------------------------------------------------------- */
 
@@ -31,6 +27,7 @@ typedef RlxConv Conv;
 static gboolean
 find_filter_axes (Conv            *conv,
                   const RlxOpCall *call,
+                  RlxFilterLayout  layout,
                   GError         **error)
 {
   static const struct { guint8 out, in, spatial; } layouts[] = {
@@ -42,7 +39,6 @@ find_filter_axes (Conv            *conv,
     [RLX_FILTER_LAYOUT_SIO] = { 3, 2, 0 },
     [RLX_FILTER_LAYOUT_SOI] = { 2, 3, 0 },
   };
-  gint64 layout = rlx_call_attr (call, "filter_layout")->i;
   guint n_axes;
   guint last;
 
@@ -65,28 +61,30 @@ find_filter_axes (Conv            *conv,
 }
 
 static gboolean
-conv_init (Conv            *conv,
-           const RlxOpCall *call,
-           gboolean         transposed,
-           GError         **error)
+conv_init (Conv               *conv,
+           const RlxOpCall    *call,
+           const RlxConvAttrs *attrs,
+           GError            **error)
 {
-  const RlxTensorType *filter = call->inputs[1];
+  const RlxWindowSteps steps = { attrs->strides, attrs->dilations, attrs->padding, attrs->layout };
+  gboolean transposed = call->op->id == RLX_OP_ID_CONV_TRANSPOSE;
+  const RlxTensorType *filter = call->inputs[RLX_CONV_FILTER];
   gint64 filter_in, filter_out;
 
   *conv = (Conv) { .transposed = transposed };
-  if (!find_filter_axes (conv, call, error) ||
-      !rlx_window_init (&conv->window, call, filter->dims + conv->first_axis, "the filter", error))
+  if (!find_filter_axes (conv, call, attrs->filter_layout, error) ||
+      !rlx_window_init (&conv->window, call, &steps, filter->dims + conv->first_axis, "the filter", error))
     return FALSE;
 
-  conv->groups = rlx_call_attr (call, "groups")->i;
+  conv->groups = attrs->groups;
   if (conv->groups < 1)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "groups is %" G_GINT64_FORMAT ", it must be at least 1", conv->groups);
+                           "groups is %" G_GINT64_FORMAT "; it must be at least 1", conv->groups);
   /* WebNN does not ask for more than this of a transposed convolution. */
   conv->shared = transposed && conv->window.channels == 1;
   if (conv->window.channels % conv->groups != 0 && !conv->shared)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                           "the operand has %" G_GINT64_FORMAT " channels, they cannot be divided into %" G_GINT64_FORMAT " groups",
+                           "the operand has %" G_GINT64_FORMAT " channels; they cannot be divided into %" G_GINT64_FORMAT " groups",
                            conv->window.channels, conv->groups);
 
   filter_in = filter->dims[conv->in_axis];
@@ -109,7 +107,7 @@ conv_init (Conv            *conv,
                                filter_in, conv->channels_in, conv->groups);
       if (filter_out % conv->groups != 0)
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                               "the filter has %" G_GINT64_FORMAT " output channels, they cannot be divided into %" G_GINT64_FORMAT
+                               "the filter has %" G_GINT64_FORMAT " output channels; they cannot be divided into %" G_GINT64_FORMAT
                                " groups", filter_out, conv->groups);
       conv->channels_out = filter_out / conv->groups;
     }
@@ -119,16 +117,17 @@ conv_init (Conv            *conv,
 
 /* How long the axes of a transposed convolution become. */
 static gboolean
-conv_spread (Conv            *conv,
-             const RlxOpCall *call,
-             GError         **error)
+conv_spread (Conv               *conv,
+             const RlxOpCall    *call,
+             const RlxConvAttrs *attrs,
+             GError            **error)
 {
   RlxWindow *window = &conv->window;
   const gint64 *output_padding, *output_sizes;
   g_autoptr(GError) local = NULL;
 
-  if ((!rlx_window_get_list (call, "output_padding", window->n_axes, 0, &output_padding, &local) && local != NULL) ||
-      (!rlx_window_get_list (call, "output_sizes", window->n_axes, 1, &output_sizes, &local) && local != NULL))
+  if ((!rlx_window_get_list (call, "output_padding", &attrs->output_padding, window->n_axes, 0, &output_padding, &local) && local != NULL) ||
+      (!rlx_window_get_list (call, "output_sizes", &attrs->output_sizes, window->n_axes, 1, &output_sizes, &local) && local != NULL))
     {
       g_propagate_error (error, g_steal_pointer (&local));
       return FALSE;
@@ -145,7 +144,7 @@ conv_spread (Conv            *conv,
                                "the operand has no elements along spatial axis %u", i);
       if (output_padding != NULL && output_sizes == NULL && output_padding[i] > most)
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                               "output_padding[%u] is %" G_GINT64_FORMAT ", it must be less than the stride %" G_GINT64_FORMAT
+                               "output_padding[%u] is %" G_GINT64_FORMAT "; it must be less than the stride %" G_GINT64_FORMAT
                                " or the dilation %" G_GINT64_FORMAT,
                                i, output_padding[i], axis->stride, axis->dilation);
       if (!rlx_mul_i64 (axis->in - 1, axis->stride, &all) ||
@@ -169,7 +168,7 @@ conv_spread (Conv            *conv,
 
           if (output_sizes[i] < least || output_sizes[i] > greatest)
             return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                                   "output_sizes[%u] is %" G_GINT64_FORMAT ", it must be from %" G_GINT64_FORMAT
+                                   "output_sizes[%u] is %" G_GINT64_FORMAT "; it must be from %" G_GINT64_FORMAT
                                    " to %" G_GINT64_FORMAT,
                                    i, output_sizes[i], least, greatest);
           if (output_sizes[i] > G_MAXINT32 - axis->begin)
@@ -181,36 +180,36 @@ conv_spread (Conv            *conv,
         }
       if (axis->out < 1)
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                               "of %" G_GINT64_FORMAT " elements along spatial axis %u a padding of %" G_GINT64_FORMAT
-                               " and %" G_GINT64_FORMAT " leaves none",
-                               all, i, axis->begin, axis->end);
+                               "spatial axis %u has %" G_GINT64_FORMAT " elements, and a padding of %" G_GINT64_FORMAT
+                               " and %" G_GINT64_FORMAT " removes all of them",
+                               i, all, axis->begin, axis->end);
     }
 
   return TRUE;
 }
 
 gboolean
-rlx_conv_read (RlxConv         *conv,
-               const RlxOpCall *call,
-               gboolean         transposed,
-               GError         **error)
+rlx_conv_read (RlxConv            *conv,
+               const RlxOpCall    *call,
+               const RlxConvAttrs *attrs,
+               GError            **error)
 {
-  if (!conv_init (conv, call, transposed, error))
+  if (!conv_init (conv, call, attrs, error))
     return FALSE;
-  return transposed ? conv_spread (conv, call, error) : rlx_window_slide (&conv->window, call, error);
+  return conv->transposed ? conv_spread (conv, call, attrs, error) : rlx_window_slide (&conv->window, call, error);
 }
 
-static gboolean
-conv_infer (RlxOpCall *call,
-            gboolean   transposed,
-            GError   **error)
+gboolean
+rlx_conv_infer (RlxOpCall          *call,
+                const RlxConvAttrs *attrs,
+                GError            **error)
 {
-  const RlxTensorType *bias = call->inputs[2];
+  const RlxTensorType *bias = call->inputs[RLX_CONV_BIAS];
   RlxTensorType type;
   gint64 channels;
   Conv conv;
 
-  if (!rlx_conv_read (&conv, call, transposed, error))
+  if (!rlx_conv_read (&conv, call, attrs, error))
     return FALSE;
 
   if (!rlx_mul_i64 (conv.channels_out, conv.groups, &channels))
@@ -222,7 +221,7 @@ conv_infer (RlxOpCall *call,
       g_autofree char *text = rlx_type_to_string (bias);
 
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                             "the bias is %s, it must have one dimension of %" G_GINT64_FORMAT ", the output channels",
+                             "the bias is %s; it must have one dimension of %" G_GINT64_FORMAT ", the output channels",
                              text, channels);
     }
 
@@ -232,35 +231,23 @@ conv_infer (RlxOpCall *call,
 }
 
 gboolean
-rlx_conv_infer (RlxOpCall *call,
-                GError   **error)
+rlx_conv_transpose_infer (RlxOpCall          *call,
+                          const RlxConvAttrs *attrs,
+                          GError            **error)
 {
-  return conv_infer (call, FALSE, error);
+  return rlx_conv_infer (call, attrs, error);
 }
 
-gboolean
-rlx_conv_transpose_infer (RlxOpCall *call,
-                          GError   **error)
-{
-  return conv_infer (call, TRUE, error);
-}
+/* ---- the problem --------------------------------------------------------------------- */
 
-/* ---- lowering ---------------------------------------------------------------------- */
-
-typedef enum
-{
-  PLAN_TILES,
-  PLAN_SWAP,    /* tiles with lanes along channels */
-  PLAN_ACROSS,  /* tiles with lanes along the channels of all groups */
-  PLAN_PANEL,   /* tiles with packed weights, on a CPU */
-  PLAN_DEPTH,   /* each channel by itself, on a CPU */
-  PLAN_DIRECT,
-  PLAN_DOT,     /* a workgroup for each element */
-} Plan;
-
-/* The sizes that decide about the work, spatial axes innermost first. */
+/* What the choice is made from, and what the kernels are described by. Spatial axes are
+ * numbered from the innermost one. */
 typedef struct
 {
+  const RlxIrNode *node;
+  const RlxIrValue *x, *filter, *bias, *y;
+  Conv conv;
+  gboolean product;       /* there is something to add up */
   guint64 n_outputs;
   guint64 n_terms;        /* of each sum */
   gboolean mostly_padding; /* most terms of each sum */
@@ -268,340 +255,533 @@ typedef struct
   guint64 phases;
   guint64 m;              /* channels of a group */
   guint64 groups;
-  gboolean channels_last;
   gboolean filter_last;   /* output channels are neighbours in the filter */
-  gboolean cpu;
-} Work;
-
-static Plan
-choose_plan (const Work *work)
-{
-  guint64 min_lanes = work->cpu ? 8 : 32;
-
-  if (work->n_terms >= 256 && work->n_outputs <= (work->cpu ? 16 : 2048))
-    return PLAN_DOT;
-
-  /* Visits what there is and nothing else. */
-  if (work->mostly_padding)
-    return PLAN_DIRECT;
-  /* Few channels per group: those of the next group may be their neighbours. */
-  if ((work->positions < min_lanes || work->channels_last) && work->m < min_lanes &&
-      work->groups > 1 && work->m * work->groups >= min_lanes)
-    return PLAN_ACROSS;
-  if (work->positions < min_lanes && work->m < min_lanes)
-    return PLAN_DIRECT;
-
-  if (work->positions < min_lanes && work->positions < work->m)
-    return PLAN_SWAP;
-  if (work->channels_last && work->filter_last && work->m >= min_lanes)
-    return PLAN_SWAP;
-  return PLAN_TILES;
-}
-
-/* How many channels a panel has, on a CPU; 0: panels are not for this work. More
- * take longer to compile. */
-static guint64
-choose_panel (const Work *work)
-{
-  guint64 products = work->n_outputs * work->n_terms;
-
-  if (work->groups > 1 || work->m <= 8 || work->positions < 16 || products < 1 << 20)
-    return 0;
-  return work->m > 16 && products >= 1 << 24 ? 32 : 16;
-}
-
-/* Lets the filter lie in panels, and describes tiles of them. Returns the number of
- * workgroups, 0 when it cannot be; @strides become those within a panel. */
-static guint64
-describe_panels (RlxKernel        *kernel,
-                 RlxLower         *lower,
-                 const Work       *work,
-                 const Conv       *conv,
-                 const RlxIrValue *filter,
-                 guint64          *strides,
-                 guint64           width)
-{
-  const guint64 lanes = 8;
-  guint64 stride_n = strides[conv->out_axis];
-  /* Output channels are the outermost or the innermost axis, or elements of a filter are no run. */
-  guint64 stride_k = conv->out_axis == 0 ? 1 : stride_n == 1 ? work->m : 0;
-  guint64 tiles = (work->m - 1) / width + 1;
-  guint64 n_groups = tiles * ((work->positions - 1) / (4 * lanes) + 1);
-
-  if (stride_k == 0 || !rlx_lower_pack_weight (lower, filter, work->n_terms, work->m, stride_k, stride_n, (guint) width))
-    return 0;
-
-  for (guint i = 0; i < filter->type.rank; i++)
-    if (i != conv->out_axis)
-      strides[i] = strides[i] / stride_k * width;
-  rlx_kernel_input_vector (kernel, "w", filter, 4);
-  rlx_kernel_define (kernel, "WG", (gint64) lanes);
-  rlx_kernel_define (kernel, "NC", (gint64) width);
-  rlx_kernel_param_u32 (kernel, "tiles_channel", tiles);
-  rlx_kernel_param_u32 (kernel, "positions", work->positions);
-  rlx_kernel_param_u32 (kernel, "terms", work->n_terms);
-  rlx_kernel_param_u32 (kernel, "groups", n_groups);
-  return n_groups;
-}
-
-/* Whether each channel is one of the operand by itself, with few elements along a line. */
-static gboolean
-is_depthwise (const Work *work,
-              const Conv *conv)
-{
-  return conv->groups > 1 && conv->channels_in == 1 && work->positions >= 16 && !work->channels_last &&
-         conv->window.axes[conv->window.n_axes - 1].window <= MAX_WRITTEN_OUT;
-}
-
-/* Describes four positions of a channel for each lane, returns the number of workgroups. */
-static guint64
-describe_depth (RlxKernel  *kernel,
-                const Work *work,
-                const Conv *conv)
-{
-  const guint64 lanes = 8;
-  guint64 tiles = (work->positions - 1) / (4 * lanes) + 1;
-  guint64 n_groups = tiles * work->m * work->groups;
-
-  rlx_kernel_define (kernel, "WG", (gint64) lanes);
-  rlx_kernel_define (kernel, "KX", conv->window.axes[conv->window.n_axes - 1].window);
-  rlx_kernel_param_u32 (kernel, "tiles_position", tiles);
-  rlx_kernel_param_u32 (kernel, "positions", work->positions);
-  rlx_kernel_param_u32 (kernel, "groups", n_groups);
-  return n_groups;
-}
-
-/* Describes tiles, returns the number of workgroups. */
-static guint64
-describe_tiles (RlxKernel  *kernel,
-                const Work *work,
-                Plan        plan)
-{
-  gboolean swap = plan != PLAN_TILES;
-  guint64 min_lanes = work->cpu ? 8 : 32;
-  guint64 groups = plan == PLAN_ACROSS ? 1 : work->groups;
-  guint64 channels = plan == PLAN_ACROSS ? work->m * work->groups : work->m;
-  guint64 along = swap ? channels : work->positions;
-  guint64 across = swap ? work->positions : channels;
-  guint64 lanes = 64, tile, tile_lane, tiles_along, tiles_across, n_groups;
-
-  while (lanes > min_lanes && lanes / 2 >= along)
-    lanes /= 2;
-  tile_lane = along > lanes ? 2 : 1;
-  tiles_along = (along - 1) / (lanes * tile_lane) + 1;
-
-  if (across == 1)
-    tile = 1;
-  else if (across <= 4)
-    tile = 4;
-  else
-    tile = 8;
-  /* More rows per load, as long as every core has work and the longer
-   * compilation pays. */
-  if (!swap && across >= 16 && work->n_outputs * work->n_terms >= 1 << 22 &&
-      ((across - 1) / 16 + 1) * tiles_along * work->phases * groups >= 32)
-    tile = 16;
-  tiles_across = (across - 1) / tile + 1;
-
-  rlx_kernel_define (kernel, "WG", (gint64) lanes);
-  rlx_kernel_define (kernel, "SWAP", swap);
-  rlx_kernel_define (kernel, "ACROSS", plan == PLAN_ACROSS);
-  rlx_kernel_define (kernel, "NP", (gint64) (swap ? tile : tile_lane));
-  rlx_kernel_define (kernel, "NC", (gint64) (swap ? tile_lane : tile));
-  rlx_kernel_param_u32 (kernel, "tiles_channel", swap ? tiles_along : tiles_across);
-  rlx_kernel_param_u32 (kernel, "tiles_position", swap ? tiles_across : tiles_along);
-  rlx_kernel_param_u32 (kernel, "tile_channels", channels);
-  rlx_kernel_param_u32 (kernel, "positions", work->positions);
-
-  n_groups = tiles_along * tiles_across * work->phases * groups;
-  rlx_kernel_param_u32 (kernel, "groups", n_groups);
-  return n_groups;
-}
-
-static gboolean
-conv_lower (RlxLower        *lower,
-            const RlxIrNode *node,
-            gboolean         transposed,
-            GError         **error)
-{
-  const RlxIrValue *x = node->inputs[0];
-  const RlxIrValue *filter = node->inputs[1];
-  const RlxIrValue *bias = rlx_node_n_own_inputs (node) > 2 ? node->inputs[2] : NULL;
-  const RlxIrValue *y = &node->outputs[0];
-  const RlxTensorType *types[3];
-  guint64 filter_strides[RLX_MAX_RANK], stride = 1;
+  gboolean own_filter;    /* it can lie as a kernel wants it */
+  guint64 filter_strides[RLX_MAX_RANK];
   guint64 sizes_in[RLX_MAX_SPATIAL], sizes_out[RLX_MAX_SPATIAL];
-  RlxWindowStrides x_strides, y_strides;
-  guint64 n_groups = 0, channels, n_there = 1;
-  gboolean product, direct, done;
+} Problem;
+
+static gboolean
+problem_init (Problem         *self,
+              RlxLower        *lower,
+              const RlxIrNode *node,
+              GError         **error)
+{
+  const RlxIrValue *filter = node->inputs[RLX_CONV_FILTER];
+  const RlxTensorType *types[3];
+  guint64 stride = 1, n_there = 1;
   RlxOpCall call;
-  RlxKernel *kernel;
-  Conv conv;
-  Plan plan;
   guint rank;
-  Work work = {
-    .n_outputs = rlx_type_n_elements (&y->type),
-    .cpu = rlx_lower_get_adapter (lower)->type == RLX_ADAPTER_TYPE_CPU,
+
+  *self = (Problem) {
+    .node = node,
+    .x = node->inputs[RLX_CONV_SELF],
+    .filter = filter,
+    .bias = node->inputs[RLX_CONV_BIAS],
+    .y = &node->outputs[0],
+    .n_outputs = rlx_type_n_elements (&node->outputs[0].type),
     .phases = 1,
   };
-
-  if (work.n_outputs == 0)
-    return TRUE;
-
   rlx_window_make_call (&call, node, types);
-  if (!rlx_conv_read (&conv, &call, transposed, error))
+  if (!rlx_conv_read (&self->conv, &call, rlx_conv_attrs (node), error))
     return FALSE;
-  if (!rlx_conv_lower_tiles (lower, node, &conv, &done, error))
-    return FALSE;
-  if (done)
-    return TRUE;
-  rank = conv.window.n_axes;
-  channels = (guint64) (conv.channels_out * conv.groups);
-  product = rlx_type_n_elements (&x->type) > 0 && rlx_type_n_elements (&filter->type) > 0;
 
   for (guint i = filter->type.rank; i-- > 0;)
     {
-      filter_strides[i] = stride;
+      self->filter_strides[i] = stride;
       stride *= (guint64) filter->type.dims[i];
     }
-
-  work.m = (guint64) conv.channels_out;
-  work.groups = (guint64) conv.groups;
-  work.channels_last = conv.window.channels_last;
-  work.filter_last = filter_strides[conv.out_axis] == 1;
-  work.positions = (guint64) conv.window.batch;
-  work.n_terms = (guint64) conv.channels_in;
+  rank = self->conv.window.n_axes;
+  self->product = rlx_type_n_elements (&self->x->type) > 0 && rlx_type_n_elements (&filter->type) > 0;
+  self->m = (guint64) self->conv.channels_out;
+  self->groups = (guint64) self->conv.groups;
+  self->filter_last = self->filter_strides[self->conv.out_axis] == 1;
+  self->positions = (guint64) self->conv.window.batch;
+  self->n_terms = (guint64) self->conv.channels_in;
   for (guint d = 0; d < rank; d++)
     {
-      RlxWindowAxis *axis = &conv.window.axes[rank - 1 - d];
+      RlxWindowAxis *axis = &self->conv.window.axes[rank - 1 - d];
+      gboolean transposed = self->conv.transposed;
+      gint64 phases;
 
-      sizes_in[d] = (guint64) axis->in;
-      sizes_out[d] = (guint64) axis->out;
-      work.n_terms *= (guint64) axis->window;
+      self->sizes_in[d] = (guint64) axis->in;
+      self->sizes_out[d] = (guint64) axis->out;
+      self->n_terms *= (guint64) axis->window;
       n_there *= (guint64) MIN (axis->window, transposed ? axis->in : (axis->in - 1) / axis->dilation + 1);
       /* Where a stride has nothing to part it may be beyond 32 bits. */
       if ((transposed ? axis->in : axis->out) == 1)
         axis->stride = 1;
-      if (transposed)
-        {
-          gint64 phases = MIN (axis->stride, axis->out);
-
-          work.phases *= (guint64) phases;
-          work.positions *= (guint64) ((axis->out - 1) / phases + 1);
-        }
-      else
-        {
-          work.positions *= (guint64) axis->out;
-        }
+      phases = transposed ? MIN (axis->stride, axis->out) : 1;
+      self->phases *= (guint64) phases;
+      self->positions *= (guint64) ((axis->out - 1) / phases + 1);
     }
-  if (!product)
-    work.n_terms = 0;
-  work.mostly_padding = work.n_terms / 8 >= n_there * (guint64) conv.channels_in && product;
+  if (!self->product)
+    self->n_terms = 0;
+  self->mostly_padding = self->n_terms / 8 >= n_there * (guint64) self->conv.channels_in && self->product;
+  self->own_filter = rlx_lower_can_pack_weight (lower, filter, self->n_terms, self->m, MAX_PANEL);
+  return TRUE;
+}
 
-  plan = choose_plan (&work);
-  direct = plan == PLAN_DIRECT || plan == PLAN_DOT;
+static char *
+print_problem (gconstpointer data)
+{
+  const Problem *self = data;
 
-  kernel = rlx_kernel_new (lower, node, "conv");
-  if (work.cpu && product && !direct && !transposed && choose_panel (&work) > 0)
-    {
-      n_groups = describe_panels (kernel, lower, &work, &conv, filter, filter_strides, choose_panel (&work));
-      if (n_groups > 0)
-        plan = PLAN_PANEL;
-    }
-  else if (work.cpu && product && !direct && !transposed && is_depthwise (&work, &conv))
-    {
-      n_groups = describe_depth (kernel, &work, &conv);
-      plan = PLAN_DEPTH;
-    }
+  return g_strdup_printf ("%" G_GUINT64_FORMAT " groups of %" G_GINT64_FORMAT " to %" G_GUINT64_FORMAT " channels, %" G_GUINT64_FORMAT
+                          " positions, sums of %" G_GUINT64_FORMAT ", %s%s%s",
+                          self->groups, self->conv.channels_in, self->m, self->positions * self->phases, self->n_terms,
+                          rlx_data_type_to_string (self->x->type.dtype), self->conv.window.channels_last ? ", channels last" : "",
+                          self->conv.transposed ? ", transposed" : "");
+}
+
+/* ---- fits and costs ------------------------------------------------------------------ */
+
+static RlxFit
+fit (const char  *cannot,
+     const char  *poorly,
+     const char **why)
+{
+  *why = cannot != NULL ? cannot : poorly;
+  return cannot != NULL ? RLX_FIT_NO : poorly != NULL ? RLX_FIT_POORLY : RLX_FIT_WELL;
+}
+
+static double
+get_operations (const Problem *self)
+{
+  return 2.0 * (double) self->n_outputs * (double) self->n_terms / (double) self->phases;
+}
+
+static double
+get_bytes (const Problem *self)
+{
+  return (double) rlx_type_n_bytes (&self->x->type) + (double) rlx_type_n_bytes (&self->filter->type) +
+         (double) rlx_type_n_bytes (&self->y->type);
+}
+
+/* Where all is well with several, the earlier one is known to be the better. */
+static double
+conv_cost (const RlxVariant *self,
+           const RlxTarget  *target,
+           gconstpointer     data)
+{
+  return rlx_target_get_seconds (target, get_operations (data), get_bytes (data));
+}
+
+static gboolean
+is_small (const RlxTarget *target,
+          const Problem   *problem)
+{
+  return problem->positions < target->lanes && problem->m < target->lanes;
+}
+
+static const char too_sparse[] = "most of the window is padding, which it reads as well";
+
+static RlxFit
+product_fits (const RlxVariant *self,
+              const RlxTarget  *target,
+              gconstpointer     data,
+              const char      **why)
+{
+  const Problem *problem = data;
+  const char *cannot = NULL, *poorly = NULL;
+
+  if (!problem->product)
+    cannot = "there is nothing to multiply";
+  else
+    rlx_conv_check_product (&problem->conv, target, &cannot, &poorly);
+  return fit (cannot, poorly, why);
+}
+
+static gboolean
+product_describe (const RlxVariant *self,
+                  RlxLower         *lower,
+                  const RlxIrNode  *node,
+                  gconstpointer     data,
+                  GError          **error)
+{
+  return rlx_conv_lower_product (lower, node, &((const Problem *) data)->conv, error);
+}
+
+/* How many channels a panel has; 0: they are too few. More take longer to compile. */
+static guint
+panel_width (const RlxVariant *self,
+             const RlxTarget  *target,
+             gconstpointer     data)
+{
+  const Problem *problem = data;
+  guint64 products = problem->n_outputs * problem->n_terms;
+
+  if (problem->positions < 16 || problem->m <= 8 || products < 1 << 20)
+    return 0;
+  return problem->m > 16 && products >= 1 << 24 ? MAX_PANEL : 16;
+}
+
+/* The distance of the filter's elements that follow each other in a sum; 0: they are no run, as
+ * output channels are neither the outermost nor the innermost axis. */
+static guint64
+get_panel_stride (const Problem *problem)
+{
+  return problem->conv.out_axis == 0 ? 1 : problem->filter_last ? problem->m : 0;
+}
+
+static RlxFit
+panel_fits (const RlxVariant *self,
+            const RlxTarget  *target,
+            gconstpointer     data,
+            const char      **why)
+{
+  const Problem *problem = data;
+  const char *cannot = NULL, *poorly = NULL;
+
+  if (!problem->product || problem->conv.transposed || problem->groups > 1)
+    cannot = "for one group that is not transposed";
+  else if (!problem->own_filter || get_panel_stride (problem) == 0)
+    cannot = "the filter cannot lie in panels";
+  else if (panel_width (self, target, problem) == 0)
+    cannot = "too few channels, positions or products";
+  else if (target->loads_coalesce)
+    poorly = "made for the eight lanes of a CPU";
+  else if (problem->mostly_padding)
+    poorly = too_sparse;
+  return fit (cannot, poorly, why);
+}
+
+static RlxFit
+depth_fits (const RlxVariant *self,
+            const RlxTarget  *target,
+            gconstpointer     data,
+            const char      **why)
+{
+  const Problem *problem = data;
+  const Conv *conv = &problem->conv;
+  const char *cannot = NULL, *poorly = NULL;
+
+  if (!problem->product || conv->transposed || conv->groups == 1 || conv->channels_in != 1)
+    cannot = "for groups of one channel that are not transposed";
+  else if (conv->window.axes[conv->window.n_axes - 1].window > MAX_WRITTEN_OUT)
+    cannot = "the filter has too many elements along a line";
+  else if (conv->window.channels_last)
+    cannot = "channels lie side by side";
+  else if (problem->positions < 16)
+    poorly = "too few positions";
+  else if (target->loads_coalesce)
+    poorly = "made for the eight lanes of a CPU";
+  else if (problem->mostly_padding)
+    poorly = too_sparse;
+  return fit (cannot, poorly, why);
+}
+
+static RlxFit
+dot_fits (const RlxVariant *self,
+          const RlxTarget  *target,
+          gconstpointer     data,
+          const char      **why)
+{
+  const Problem *problem = data;
+
+  return fit (problem->product ? NULL : "there is nothing to add up",
+              problem->n_terms < 256 || problem->n_outputs > target->busy_invocations
+                ? "too many results, or too short sums, for a workgroup each" : NULL, why);
+}
+
+/* Few channels in a group: those of the next group may be their neighbours. */
+static RlxFit
+across_fits (const RlxVariant *self,
+             const RlxTarget  *target,
+             gconstpointer     data,
+             const char      **why)
+{
+  const Problem *problem = data;
+  const char *poorly = NULL;
+
+  if (problem->mostly_padding)
+    poorly = too_sparse;
+  else if (problem->positions >= target->lanes && !problem->conv.window.channels_last)
+    poorly = "positions lie side by side";
+  else if (problem->m >= target->lanes || problem->m * problem->groups < target->lanes)
+    poorly = "the channels of one group are enough, or those of all too few";
+  return fit (problem->groups > 1 ? NULL : "there is one group", poorly, why);
+}
+
+static RlxFit
+swap_fits (const RlxVariant *self,
+           const RlxTarget  *target,
+           gconstpointer     data,
+           const char      **why)
+{
+  const Problem *problem = data;
+  const char *poorly = NULL;
+
+  if (problem->mostly_padding)
+    poorly = too_sparse;
+  else if (is_small (target, problem))
+    poorly = "too few channels and positions";
+  else if (!(problem->positions < target->lanes && problem->positions < problem->m) &&
+           !(problem->conv.window.channels_last && problem->filter_last && problem->m >= target->lanes))
+    poorly = "channels do not lie side by side, and there are enough positions";
+  return fit (NULL, poorly, why);
+}
+
+static RlxFit
+tiles_fits (const RlxVariant *self,
+            const RlxTarget  *target,
+            gconstpointer     data,
+            const char      **why)
+{
+  const Problem *problem = data;
+
+  return fit (NULL, problem->mostly_padding ? too_sparse : is_small (target, problem) ? "too few channels and positions" : NULL, why);
+}
+
+/* Visits what there is and nothing else. */
+static RlxFit
+direct_fits (const RlxVariant *self,
+             const RlxTarget  *target,
+             gconstpointer     data,
+             const char      **why)
+{
+  const Problem *problem = data;
+
+  return fit (NULL, problem->mostly_padding || is_small (target, problem) ? NULL : "loads operands anew for each element", why);
+}
+
+/* ---- steps -------------------------------------------------------------------------- */
+
+/* What all kernels but that for products have in common. @filter_strides are those of the
+ * filter as it lies on the device. */
+static gboolean
+describe (RlxKernel     *kernel,
+          const Problem *self,
+          const guint64 *filter_strides,
+          gboolean       direct,
+          gboolean       panel,
+          gboolean       depth,
+          GError       **error)
+{
+  const Conv *conv = &self->conv;
+  guint rank = conv->window.n_axes;
+  guint64 channels = self->m * self->groups;
+  RlxWindowStrides x_strides, y_strides;
+
   rlx_kernel_define (kernel, "RANK", rank);
-  rlx_kernel_define (kernel, "TRANSPOSED", transposed);
-  rlx_kernel_define (kernel, "PRODUCT", product);
-  rlx_kernel_define (kernel, "BIAS", bias != NULL);
+  rlx_kernel_define (kernel, "TRANSPOSED", conv->transposed);
+  rlx_kernel_define (kernel, "PRODUCT", self->product);
+  rlx_kernel_define (kernel, "BIAS", self->bias != NULL);
   rlx_kernel_define (kernel, "DIRECT", direct);
-  rlx_kernel_define (kernel, "PANEL", plan == PLAN_PANEL);
-  rlx_kernel_define (kernel, "DEPTH", plan == PLAN_DEPTH);
-  if (product)
-    rlx_kernel_input (kernel, "x", x);
-  if (product && plan != PLAN_PANEL)
-    rlx_kernel_input (kernel, "w", filter);
-  if (bias != NULL)
-    rlx_kernel_input (kernel, "bias", bias);
-  if (!rlx_kernel_epilogue (kernel, node, error))
+  rlx_kernel_define (kernel, "PANEL", panel);
+  rlx_kernel_define (kernel, "DEPTH", depth);
+  if (self->product)
+    rlx_kernel_input (kernel, "x", self->x);
+  if (self->product && !panel)
+    rlx_kernel_input (kernel, "w", self->filter);
+  if (self->bias != NULL)
+    rlx_kernel_input (kernel, "bias", self->bias);
+  if (!rlx_kernel_epilogue (kernel, self->node, error))
     {
       rlx_kernel_free (kernel);
       return FALSE;
     }
-  rlx_kernel_output (kernel, "y", y);
+  rlx_kernel_output (kernel, "y", self->y);
 
-  rlx_window_get_strides (&conv.window, (guint64) conv.window.channels, sizes_in, &x_strides);
-  rlx_window_get_strides (&conv.window, channels, sizes_out, &y_strides);
-  rlx_kernel_param_u32 (kernel, "m", work.m);
-  rlx_kernel_param_u32 (kernel, "c", (guint64) conv.channels_in);
+  rlx_window_get_strides (&conv->window, (guint64) conv->window.channels, self->sizes_in, &x_strides);
+  rlx_window_get_strides (&conv->window, channels, self->sizes_out, &y_strides);
+  rlx_kernel_param_u32 (kernel, "m", self->m);
+  rlx_kernel_param_u32 (kernel, "c", (guint64) conv->channels_in);
   rlx_kernel_param_u32 (kernel, "x_batch", x_strides.batch);
-  rlx_kernel_param_u32 (kernel, "x_channel", conv.shared ? 0 : x_strides.channel);
+  rlx_kernel_param_u32 (kernel, "x_channel", conv->shared ? 0 : x_strides.channel);
   rlx_kernel_param_u32 (kernel, "y_batch", y_strides.batch);
   rlx_kernel_param_u32 (kernel, "y_channel", y_strides.channel);
-  rlx_kernel_param_u32 (kernel, "w_out", filter_strides[conv.out_axis]);
-  rlx_kernel_param_u32 (kernel, "w_in", filter_strides[conv.in_axis]);
+  rlx_kernel_param_u32 (kernel, "w_out", filter_strides[conv->out_axis]);
+  rlx_kernel_param_u32 (kernel, "w_in", filter_strides[conv->in_axis]);
   /* One of the two channels of the filter runs through all groups. */
   rlx_kernel_param_u32 (kernel, "w_group",
-                        conv.shared ? 0
-                        : transposed ? (guint64) conv.channels_in * filter_strides[conv.in_axis]
-                                     : work.m * filter_strides[conv.out_axis]);
+                        conv->shared ? 0
+                        : conv->transposed ? (guint64) conv->channels_in * filter_strides[conv->in_axis]
+                                     : self->m * filter_strides[conv->out_axis]);
   for (guint d = 0; d < rank; d++)
     {
-      const RlxWindowAxis *axis = &conv.window.axes[rank - 1 - d];
+      const RlxWindowAxis *axis = &conv->window.axes[rank - 1 - d];
+      gint64 phases = conv->transposed ? MIN (axis->stride, axis->out) : 1;
 
-      rlx_window_param (kernel, "in", d, sizes_in[d]);
-      rlx_window_param (kernel, "out", d, sizes_out[d]);
+      rlx_window_param (kernel, "in", d, self->sizes_in[d]);
+      rlx_window_param (kernel, "out", d, self->sizes_out[d]);
       rlx_window_param (kernel, "k", d, (guint64) axis->window);
       rlx_window_param (kernel, "stride", d, (guint64) axis->stride);
       rlx_window_param (kernel, "dilation", d, (guint64) axis->dilation);
       rlx_window_param (kernel, "begin", d, (guint64) axis->begin);
       rlx_window_param (kernel, "x_axis", d, x_strides.axes[d]);
       rlx_window_param (kernel, "y_axis", d, y_strides.axes[d]);
-      rlx_window_param (kernel, "w_axis", d, filter_strides[conv.first_axis + rank - 1 - d]);
+      rlx_window_param (kernel, "w_axis", d, filter_strides[conv->first_axis + rank - 1 - d]);
       if (!direct)
         {
-          gint64 phases = transposed ? MIN (axis->stride, axis->out) : 1;
-
           rlx_window_param (kernel, "phases", d, (guint64) phases);
           rlx_window_param (kernel, "places", d, (guint64) ((axis->out - 1) / phases + 1));
         }
     }
+  if (!direct)
+    rlx_kernel_define (kernel, "FEW", conv->channels_in <= MAX_FEW ? conv->channels_in : 0);
+  rlx_kernel_set_cost (kernel, get_operations (self), get_bytes (self));
+  return TRUE;
+}
 
-  if (direct)
-    {
-      guint lanes = plan == PLAN_DIRECT ? 1 : work.n_terms >= 4096 ? 256 : WORKGROUP_SIZE;
+/* Tiles of packed weights, on a CPU. */
+static gboolean
+panel_describe (const RlxVariant *self,
+                RlxLower         *lower,
+                const RlxIrNode  *node,
+                gconstpointer     data,
+                GError          **error)
+{
+  const guint64 lanes = 8;
+  const Problem *problem = data;
+  const RlxIrValue *filter = problem->filter;
+  guint out_axis = problem->conv.out_axis;
+  guint64 width = self->panel (self, rlx_lower_get_target (lower), problem), stride_k = get_panel_stride (problem);
+  guint64 tiles = (problem->m - 1) / width + 1;
+  guint64 n_groups = tiles * ((problem->positions - 1) / (4 * lanes) + 1);
+  guint64 strides[RLX_MAX_RANK];
+  RlxKernel *kernel;
 
-      rlx_kernel_define (kernel, "LAST", conv.window.channels_last);
-      rlx_kernel_define (kernel, "LANES", lanes);
-      rlx_kernel_define (kernel, "WG", MAX (lanes, WORKGROUP_SIZE));
-      rlx_kernel_param_u32 (kernel, "channels", channels);
-      rlx_kernel_param_u32 (kernel, "elements", work.n_outputs);
-      rlx_kernel_param_u32 (kernel, "terms", work.n_terms);
-      n_groups = lanes > 1 ? work.n_outputs : (work.n_outputs - 1) / WORKGROUP_SIZE + 1;
-      rlx_kernel_param_u32 (kernel, "groups", n_groups);
-    }
-  else
-    {
-      rlx_kernel_define (kernel, "FEW", conv.channels_in <= MAX_FEW ? conv.channels_in : 0);
-      if (plan != PLAN_PANEL && plan != PLAN_DEPTH)
-        n_groups = describe_tiles (kernel, &work, plan);
-    }
+  rlx_lower_pack_weight (lower, filter, problem->n_terms, problem->m, stride_k, problem->filter_strides[out_axis], (guint) width);
+  for (guint i = 0; i < filter->type.rank; i++)
+    strides[i] = i == out_axis ? problem->filter_strides[i] : problem->filter_strides[i] / stride_k * width;
+  kernel = rlx_kernel_new (lower, node, "conv");
+  rlx_kernel_input_vector (kernel, "w", filter, 4);
+  rlx_kernel_define (kernel, "WG", (gint64) lanes);
+  rlx_kernel_define (kernel, "NC", (gint64) width);
+  rlx_kernel_param_u32 (kernel, "tiles_channel", tiles);
+  rlx_kernel_param_u32 (kernel, "positions", problem->positions);
+  rlx_kernel_param_u32 (kernel, "terms", problem->n_terms);
+  rlx_kernel_param_u32 (kernel, "groups", n_groups);
+  return describe (kernel, problem, strides, FALSE, TRUE, FALSE, error) && rlx_kernel_dispatch (kernel, n_groups, error);
+}
 
-  rlx_kernel_set_cost (kernel, 2.0 * (double) work.n_outputs * (double) work.n_terms / (double) work.phases,
-                       (double) rlx_type_n_bytes (&x->type) + (double) rlx_type_n_bytes (&filter->type) +
-                       (double) rlx_type_n_bytes (&y->type));
+/* Four positions of a channel for each lane. */
+static gboolean
+depth_describe (const RlxVariant *self,
+                RlxLower         *lower,
+                const RlxIrNode  *node,
+                gconstpointer     data,
+                GError          **error)
+{
+  const guint64 lanes = 8;
+  const Problem *problem = data;
+  const RlxWindow *window = &problem->conv.window;
+  guint64 tiles = (problem->positions - 1) / (4 * lanes) + 1;
+  guint64 n_groups = tiles * problem->m * problem->groups;
+  RlxKernel *kernel = rlx_kernel_new (lower, node, "conv");
+
+  rlx_kernel_define (kernel, "WG", (gint64) lanes);
+  rlx_kernel_define (kernel, "KX", window->axes[window->n_axes - 1].window);
+  rlx_kernel_param_u32 (kernel, "tiles_position", tiles);
+  rlx_kernel_param_u32 (kernel, "positions", problem->positions);
+  rlx_kernel_param_u32 (kernel, "groups", n_groups);
+  return describe (kernel, problem, problem->filter_strides, FALSE, FALSE, TRUE, error) && rlx_kernel_dispatch (kernel, n_groups, error);
+}
+
+typedef struct
+{
+  gboolean swap;      /* lanes go along channels */
+  gboolean across;    /* those of all groups */
+} Tiles;
+
+static const Tiles plain_tiles = { FALSE, FALSE }, swap_tiles = { TRUE, FALSE }, across_tiles = { TRUE, TRUE };
+
+static gboolean
+tiles_describe (const RlxVariant *self,
+                RlxLower         *lower,
+                const RlxIrNode  *node,
+                gconstpointer     data,
+                GError          **error)
+{
+  const Problem *problem = data;
+  const Tiles *how = self->data;
+  guint64 min_lanes = rlx_lower_get_target (lower)->lanes;
+  guint64 groups = how->across ? 1 : problem->groups;
+  guint64 channels = how->across ? problem->m * problem->groups : problem->m;
+  guint64 along = how->swap ? channels : problem->positions;
+  guint64 across = how->swap ? problem->positions : channels;
+  guint64 lanes = 64, tile, tile_lane, tiles_along, tiles_across, n_groups;
+  RlxKernel *kernel = rlx_kernel_new (lower, node, "conv");
+
+  if (!describe (kernel, problem, problem->filter_strides, FALSE, FALSE, FALSE, error))
+    return FALSE;
+  while (lanes > min_lanes && lanes / 2 >= along)
+    lanes /= 2;
+  tile_lane = along > lanes ? 2 : 1;
+  tiles_along = (along - 1) / (lanes * tile_lane) + 1;
+  tile = across == 1 ? 1 : across <= 4 ? 4 : 8;
+  /* More rows per load, as long as every core has work and the longer
+   * compilation pays. */
+  if (!how->swap && across >= 16 && problem->n_outputs * problem->n_terms >= 1 << 22 &&
+      ((across - 1) / 16 + 1) * tiles_along * problem->phases * groups >= 32)
+    tile = 16;
+  tiles_across = (across - 1) / tile + 1;
+  n_groups = tiles_along * tiles_across * problem->phases * groups;
+
+  rlx_kernel_define (kernel, "WG", (gint64) lanes);
+  rlx_kernel_define (kernel, "SWAP", how->swap);
+  rlx_kernel_define (kernel, "ACROSS", how->across);
+  rlx_kernel_define (kernel, "NP", (gint64) (how->swap ? tile : tile_lane));
+  rlx_kernel_define (kernel, "NC", (gint64) (how->swap ? tile_lane : tile));
+  rlx_kernel_param_u32 (kernel, "tiles_channel", how->swap ? tiles_along : tiles_across);
+  rlx_kernel_param_u32 (kernel, "tiles_position", how->swap ? tiles_across : tiles_along);
+  rlx_kernel_param_u32 (kernel, "tile_channels", channels);
+  rlx_kernel_param_u32 (kernel, "positions", problem->positions);
+  rlx_kernel_param_u32 (kernel, "groups", n_groups);
   return rlx_kernel_dispatch (kernel, n_groups, error);
 }
+
+/* Element by element; @self->data says whether a workgroup shares the sum of each. */
+static gboolean
+direct_describe (const RlxVariant *self,
+                 RlxLower         *lower,
+                 const RlxIrNode  *node,
+                 gconstpointer     data,
+                 GError          **error)
+{
+  const Problem *problem = data;
+  guint lanes = self->data == NULL ? 1 : problem->n_terms >= 4096 ? 256 : WORKGROUP_SIZE;
+  guint64 n_groups = lanes > 1 ? problem->n_outputs : (problem->n_outputs - 1) / WORKGROUP_SIZE + 1;
+  RlxKernel *kernel = rlx_kernel_new (lower, node, "conv");
+
+  if (!describe (kernel, problem, problem->filter_strides, TRUE, FALSE, FALSE, error))
+    return FALSE;
+  rlx_kernel_define (kernel, "LAST", problem->conv.window.channels_last);
+  rlx_kernel_define (kernel, "LANES", lanes);
+  rlx_kernel_define (kernel, "WG", MAX (lanes, WORKGROUP_SIZE));
+  rlx_kernel_param_u32 (kernel, "channels", problem->m * problem->groups);
+  rlx_kernel_param_u32 (kernel, "elements", problem->n_outputs);
+  rlx_kernel_param_u32 (kernel, "terms", problem->n_terms);
+  rlx_kernel_param_u32 (kernel, "groups", n_groups);
+  return rlx_kernel_dispatch (kernel, n_groups, error);
+}
+
+static const RlxVariant variants[] = {
+  { "product", product_fits, conv_cost, NULL, product_describe, NULL },
+  { "panel", panel_fits, conv_cost, panel_width, panel_describe, NULL },
+  { "depth", depth_fits, conv_cost, NULL, depth_describe, NULL },
+  { "dot", dot_fits, conv_cost, NULL, direct_describe, variants },
+  { "across", across_fits, conv_cost, NULL, tiles_describe, &across_tiles },
+  { "swap", swap_fits, conv_cost, NULL, tiles_describe, &swap_tiles },
+  { "tiles", tiles_fits, conv_cost, NULL, tiles_describe, &plain_tiles },
+  { "direct", direct_fits, conv_cost, NULL, direct_describe, NULL },
+};
+
+const RlxVariants rlx_conv_variants = {
+  RLX_FAMILY_CONV, "conv", variants, G_N_ELEMENTS (variants), print_problem, NULL,
+};
 
 gboolean
 rlx_conv_lower (RlxLower        *lower,
                 const RlxIrNode *node,
                 GError         **error)
 {
-  return conv_lower (lower, node, FALSE, error);
+  Problem problem;
+
+  if (rlx_type_n_elements (&node->outputs[0].type) == 0)
+    return TRUE;
+  return problem_init (&problem, lower, node, error) && rlx_lower_choose (lower, node, &rlx_conv_variants, &problem, error);
 }
 
 gboolean
@@ -609,44 +789,47 @@ rlx_conv_transpose_lower (RlxLower        *lower,
                           const RlxIrNode *node,
                           GError         **error)
 {
-  return conv_lower (lower, node, TRUE, error);
+  return rlx_conv_lower (lower, node, error);
 }
 
 /* ---- im2col ------------------------------------------------------------------------- */
 
 static gboolean
-im2col_read (RlxWindow       *window,
-             const RlxOpCall *call,
-             GError         **error)
+im2col_read (RlxWindow            *window,
+             const RlxOpCall      *call,
+             const RlxIm2colAttrs *attrs,
+             GError              **error)
 {
+  const RlxWindowSteps steps = { attrs->strides, attrs->dilations, attrs->padding, RLX_LAYOUT_CHANNELS_FIRST };
   const gint64 *sizes;
   guint n_axes;
   g_autoptr(GError) local = NULL;
 
   if (!rlx_window_check_rank (call, &n_axes, error))
     return FALSE;
-  if (!rlx_window_get_list (call, "window", n_axes, 1, &sizes, &local))
+  if (!rlx_window_get_list (call, "window", &attrs->window, n_axes, 1, &sizes, &local))
     {
       if (local == NULL)
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                               "window has no values, it must have %u", n_axes);
+                               "window has no values; it must have %u", n_axes);
       g_propagate_error (error, g_steal_pointer (&local));
       return FALSE;
     }
 
-  return rlx_window_init (window, call, sizes, "the window", error) &&
+  return rlx_window_init (window, call, &steps, sizes, "the window", error) &&
          rlx_window_slide (window, call, error);
 }
 
 gboolean
-rlx_im2col_infer (RlxOpCall *call,
-                  GError   **error)
+rlx_im2col_infer (RlxOpCall            *call,
+                  const RlxIm2colAttrs *attrs,
+                  GError              **error)
 {
   RlxTensorType type = { .dtype = call->inputs[0]->dtype, .rank = 2 };
   RlxWindow window;
   gboolean fits = TRUE;
 
-  if (!im2col_read (&window, call, error))
+  if (!im2col_read (&window, call, attrs, error))
     return FALSE;
 
   type.dims[0] = window.batch;
@@ -682,7 +865,7 @@ rlx_im2col_lower (RlxLower        *lower,
     return TRUE;
 
   rlx_window_make_call (&call, node, types);
-  if (!im2col_read (&window, &call, error))
+  if (!im2col_read (&window, &call, rlx_im2col_attrs (node), error))
     return FALSE;
 
   n_groups = (n_elements - 1) / WORKGROUP_SIZE + 1;

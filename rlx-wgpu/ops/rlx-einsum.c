@@ -7,14 +7,9 @@
  */
 #include "config.h"
 
-#include "ops/rlx-expand-private.h"
+#include "ops/rlx-builder-private.h"
 
 #include <string.h>
-
-gboolean rlx_einsum_infer (RlxOpCall *call, GError **error);
-RlxIrValue *rlx_einsum_expand (RlxExpand *expand, GError **error);
-gboolean rlx_dot_general_infer (RlxOpCall *call, GError **error);
-RlxIrValue *rlx_dot_general_expand (RlxExpand *expand, GError **error);
 
 /* 52 letters, then the dimensions an ellipsis stands for, which align at the
  * end. A set of labels is a word of bits. */
@@ -233,10 +228,10 @@ add_term (const RlxOpCall *call,
 
 static gboolean
 parse (const RlxOpCall *call,
+       const char      *text,
        Equation        *equation,
        GError         **error)
 {
-  const char *text = rlx_call_attr (call, "equation")->string;
   const char *p = text;
   Piece piece;
   guint64 known = 0, once = 0, again = 0;
@@ -246,7 +241,7 @@ parse (const RlxOpCall *call,
 
   if (call->n_inputs > MAX_TERMS)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
-                           "there are %u operands, the limit is %d", call->n_inputs, MAX_TERMS);
+                           "there are %u operands; the limit is %d", call->n_inputs, MAX_TERMS);
   for (guint i = 1; i < call->n_inputs; i++)
     if (call->inputs[i]->dtype != call->inputs[0]->dtype)
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_DATA_TYPE,
@@ -324,7 +319,7 @@ parse (const RlxOpCall *call,
 
           if (seen & BIT (label))
             return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                                   "%s is twice in the result of the equation", name);
+                                   "%s appears twice in the result of the equation", name);
           if (!(known & BIT (label)))
             return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
                                    "%s is in the result of the equation, but in no operand", name);
@@ -350,8 +345,9 @@ typedef struct
   const RlxOpCall *call;
   const Equation *equation;
   RlxDataType dtype;
-  RlxExpand *expand;     /* NULL: a dry run, which only tells whether it can be done */
-  GError **error;
+  RlxBuilder *b;         /* NULL: a dry run, which only tells whether it can be done */
+  RlxIrValue *const *inputs;
+  GError **error;        /* the builder's, if there is one */
   guint n_sums;          /* steps so far that round their result */
 } Work;
 
@@ -372,10 +368,10 @@ part_reshape (const Work   *work,
               const gint64 *dims,
               guint         rank)
 {
-  if (work->expand == NULL)
+  if (work->b == NULL)
     return TRUE;
 
-  part->value = rlx_expand_ints (work->expand, "reshape", part->value, "shape", dims, rank, work->error);
+  part->value = rlx_build_reshape (work->b, part->value, RLX_RESHAPE_ATTRS (.shape = RLX_INTS (dims, rank)));
   return part->value != NULL;
 }
 
@@ -388,14 +384,14 @@ part_transpose (Work *work,
   Term before = part->term;
 
   part->term = *order;
-  if (work->expand == NULL || term_equal (&before, order))
+  if (work->b == NULL || term_equal (&before, order))
     return TRUE;
 
   for (guint i = 0; i < order->n; i++)
     for (guint j = 0; j < before.n; j++)
       if (before.labels[j] == order->labels[i])
         permutation[i] = j;
-  part->value = rlx_expand_ints (work->expand, "transpose", part->value, "permutation", permutation, order->n, work->error);
+  part->value = rlx_build_transpose (work->b, part->value, RLX_TRANSPOSE_ATTRS (.permutation = RLX_INTS (permutation, order->n)));
   return part->value != NULL;
 }
 
@@ -414,13 +410,13 @@ part_sum (Work *work,
   if (part->term.n == before.n)
     return TRUE;
   work->n_sums++;
-  if (work->expand == NULL)
+  if (work->b == NULL)
     return TRUE;
 
   for (guint i = 0; i < before.n; i++)
     if (!(keep & BIT (before.labels[i])))
       axes[n_axes++] = i;
-  part->value = rlx_expand_ints (work->expand, "reduce_sum", part->value, "axes", axes, n_axes, work->error);
+  part->value = rlx_build_reduce_sum (work->b, part->value, RLX_REDUCE_SUM_ATTRS (.axes = RLX_INTS (axes, n_axes)));
   return part->value != NULL;
 }
 
@@ -450,30 +446,18 @@ part_init (Work *work,
   Term term;
 
   part->term = work->equation->terms[index];
-  part->value = work->expand != NULL ? work->expand->inputs[index] : NULL;
-  if (part->value != NULL && part->value->type.dtype != work->dtype)
-    {
-      part->value = rlx_expand_cast (work->expand, part->value, work->dtype, work->error);
-      if (part->value == NULL)
-        return FALSE;
-    }
+  part->value = work->b != NULL ? work->inputs[index] : NULL;
+  if (part->value != NULL)
+    part->value = rlx_build_as (work->b, part->value, work->dtype);
   memcpy (dims, type->dims, type->rank * sizeof (gint64));
 
   while (find_repeated (&part->term, &first, &second))
     {
       guint8 label = part->term.labels[first];
       gint64 dim = dims[first];
-      GVariantDict dict;
 
-      if (work->expand != NULL)
-        {
-          g_variant_dict_init (&dict, NULL);
-          g_variant_dict_insert (&dict, "axis1", "x", (gint64) first);
-          g_variant_dict_insert (&dict, "axis2", "x", (gint64) second);
-          part->value = rlx_expand_op (work->expand, "diagonal", &part->value, 1, g_variant_dict_end (&dict), work->error);
-          if (part->value == NULL)
-            return FALSE;
-        }
+      if (work->b != NULL)
+        part->value = rlx_build_diagonal (work->b, part->value, RLX_DIAGONAL_ATTRS (.axis1 = first, .axis2 = second));
 
       /* The diagonal is the last dimension now. */
       n = 0;
@@ -508,7 +492,6 @@ multiply_elements (Work *work,
                    const Term *order)
 {
   Part *parts[] = { a, b };
-  RlxIrValue *values[2];
 
   for (guint i = 0; i < 2; i++)
     {
@@ -523,13 +506,12 @@ multiply_elements (Work *work,
         dims[j] = set & BIT (order->labels[j]) ? work->equation->dims[order->labels[j]] : 1;
       if (own.n < order->n && !part_reshape (work, parts[i], dims, order->n))
         return FALSE;
-      values[i] = parts[i]->value;
     }
 
   a->term = *order;
-  if (work->expand == NULL)
+  if (work->b == NULL)
     return TRUE;
-  a->value = rlx_expand_op (work->expand, "mul", values, 2, NULL, work->error);
+  a->value = rlx_build_mul (work->b, a->value, b->value);
   return a->value != NULL;
 }
 
@@ -604,8 +586,6 @@ multiply_matrices (Work *work,
   guint best = G_MAXUINT, batch = 0, sum = 0;
   gboolean swapped[2];
   gint64 dims[RLX_MAX_RANK];
-  RlxIrValue *values[2];
-  GVariantDict dict;
 
   for (guint i = 0; i < 2; i++)
     {
@@ -637,15 +617,11 @@ multiply_matrices (Work *work,
   a->term = batches[batch];
   term_add (&a->term, &rows, ~(guint64) 0);
   term_add (&a->term, &columns, ~(guint64) 0);
-  if (work->expand == NULL)
+  if (work->b == NULL)
     return TRUE;
 
-  values[0] = a->value;
-  values[1] = b->value;
-  g_variant_dict_init (&dict, NULL);
-  g_variant_dict_insert (&dict, "transpose_a", "b", swapped[0]);
-  g_variant_dict_insert (&dict, "transpose_b", "b", swapped[1]);
-  a->value = rlx_expand_op (work->expand, "matmul", values, 2, g_variant_dict_end (&dict), work->error);
+  a->value = rlx_build_matmul (work->b, a->value, b->value,
+                               RLX_MATMUL_ATTRS (.transpose_a = swapped[0], .transpose_b = swapped[1]));
   if (a->value == NULL)
     return FALSE;
 
@@ -800,19 +776,19 @@ infer_result (RlxOpCall      *call,
               GError        **error)
 {
   GError *failure = NULL;
-  Work work = { call, equation, call->inputs[0]->dtype, NULL, &failure, 0 };
+  Work work = { call, equation, call->inputs[0]->dtype, NULL, NULL, &failure, 0 };
   RlxTensorType type;
 
   if (!term_to_type (equation, &equation->output, call->inputs[0]->dtype, &type))
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
-                           "the result has %u dimensions, the limit is %d", equation->output.n, RLX_MAX_RANK);
+                           "the result has %u dimensions; the limit is %d", equation->output.n, RLX_MAX_RANK);
 
   contract (&work);
   if (failure != NULL)
     {
       /* that of a type does not say what it is about */
       if (!g_str_has_prefix (failure->message, call->op->name))
-        g_prefix_error (&failure, "%s: a product on the way is too large: ", call->op->name);
+        g_prefix_error (&failure, "%s: an intermediate product is too large: ", call->op->name);
       g_propagate_error (error, failure);
       return FALSE;
     }
@@ -836,47 +812,71 @@ get_call (const RlxIrNode      *node,
   };
 }
 
+/* Whether the result is sums without terms. Factor by factor one of these zeros could
+ * meet an infinity or a NaN. */
+static gboolean
+sums_nothing (const Equation *equation)
+{
+  guint64 output = term_get_set (&equation->output);
+
+  for (guint i = 0; i < equation->n_terms; i++)
+    for (guint j = 0; j < equation->terms[i].n; j++)
+      {
+        guint8 label = equation->terms[i].labels[j];
+
+        if (equation->dims[label] == 0 && !(output & BIT (label)))
+          return TRUE;
+      }
+  return FALSE;
+}
+
 static RlxIrValue *
-expand_result (const RlxOpCall *call,
-               const Equation  *equation,
-               RlxExpand       *expand,
-               GError         **error)
+expand_result (const RlxOpCall   *call,
+               const Equation    *equation,
+               RlxBuilder        *b,
+               RlxIrValue *const *inputs)
 {
   RlxDataType dtype = call->inputs[0]->dtype;
-  Work dry = { call, equation, dtype, NULL, error, 0 };
-  Work work = { call, equation, dtype, expand, error, 0 };
-  RlxIrValue *value;
+  Work dry = { call, equation, dtype, NULL, NULL, &b->error, 0 };
+  Work work = { call, equation, dtype, b, inputs, &b->error, 0 };
+
+  if (sums_nothing (equation))
+    {
+      RlxTensorType type = { .rank = 0 };
+
+      term_to_type (equation, &equation->output, dtype, &type);
+      return rlx_build_expand (b, rlx_build_constant (b, rlx_tensor_new_scalar (dtype, 0, NULL)), RLX_EXPAND_ATTRS (.shape = RLX_INTS (type.dims, type.rank)));
+    }
 
   /* f16 is for what is stored, not for what is on the way. */
   contract (&dry);
   if (dry.n_sums > 1)
     work.dtype = RLX_DATA_TYPE_F32;
-  value = contract (&work);
-  if (value != NULL && work.dtype != dtype)
-    value = rlx_expand_cast (expand, value, dtype, error);
-  return value;
+  return rlx_build_as (b, contract (&work), dtype);
 }
 
 /* ---- einsum ------------------------------------------------------------------------ */
 
 gboolean
-rlx_einsum_infer (RlxOpCall *call,
-                  GError   **error)
+rlx_einsum_infer (RlxOpCall            *call,
+                  const RlxEinsumAttrs *attrs,
+                  GError              **error)
 {
   g_autofree Equation *equation = g_new0 (Equation, 1);
 
-  return parse (call, equation, error) && infer_result (call, equation, error);
+  return parse (call, attrs->equation, equation, error) && infer_result (call, equation, error);
 }
 
 RlxIrValue *
-rlx_einsum_expand (RlxExpand *expand,
-                   GError   **error)
+rlx_einsum_expand (RlxBuilder        *b,
+                   const RlxIrNode   *node,
+                   RlxIrValue *const *inputs)
 {
   const RlxTensorType *types[MAX_TERMS];
-  const RlxOpCall call = get_call (expand->node, types);
+  const RlxOpCall call = get_call (node, types);
   g_autofree Equation *equation = g_new0 (Equation, 1);
 
-  return parse (&call, equation, error) ? expand_result (&call, equation, expand, error) : NULL;
+  return parse (&call, rlx_einsum_attrs (node)->equation, equation, &b->error) ? expand_result (&call, equation, b, inputs) : NULL;
 }
 
 /* ---- dot_general ------------------------------------------------------------------- */
@@ -886,25 +886,27 @@ static gboolean
 pair_axes (const RlxOpCall *call,
            Equation        *equation,
            const char      *name_a,
+           const RlxInts   *axes_a,
            const char      *name_b,
+           const RlxInts   *axes_b,
            Term            *batch,
            GError         **error)
 {
-  const RlxAttrValue *attrs[] = { rlx_call_attr (call, name_a), rlx_call_attr (call, name_b) };
+  const RlxInts *lists[] = { axes_a, axes_b };
   const char *names[] = { name_a, name_b };
 
-  if (attrs[0]->n_ints != attrs[1]->n_ints)
+  if (lists[0]->n_values != lists[1]->n_values)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "%s has %u axes, but %s has %u", name_a, attrs[0]->n_ints, name_b, attrs[1]->n_ints);
+                           "%s has %u axes, but %s has %u", name_a, lists[0]->n_values, name_b, lists[1]->n_values);
 
-  for (guint i = 0; i < attrs[0]->n_ints; i++)
+  for (guint i = 0; i < lists[0]->n_values; i++)
     {
       guint axes[2];
       guint8 label;
 
       for (guint j = 0; j < 2; j++)
         {
-          if (!rlx_call_axis (call, attrs[j]->ints[i], call->inputs[j]->rank, &axes[j], error))
+          if (!rlx_call_axis (call, lists[j]->values[i], call->inputs[j]->rank, &axes[j], error))
             return FALSE;
           if (equation->terms[j].labels[axes[j]] != N_LABELS)
             return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
@@ -929,9 +931,10 @@ pair_axes (const RlxOpCall *call,
 }
 
 static gboolean
-get_dimension_numbers (const RlxOpCall *call,
-                       Equation        *equation,
-                       GError         **error)
+get_dimension_numbers (const RlxOpCall          *call,
+                       const RlxDotGeneralAttrs *attrs,
+                       Equation                 *equation,
+                       GError                  **error)
 {
   *equation = (Equation) { .n_terms = 2 };
 
@@ -941,8 +944,8 @@ get_dimension_numbers (const RlxOpCall *call,
       memset (equation->terms[j].labels, N_LABELS, call->inputs[j]->rank);
     }
 
-  if (!pair_axes (call, equation, "lhs_contracting", "rhs_contracting", NULL, error) ||
-      !pair_axes (call, equation, "lhs_batch", "rhs_batch", &equation->output, error))
+  if (!pair_axes (call, equation, "lhs_contracting", &attrs->lhs_contracting, "rhs_contracting", &attrs->rhs_contracting, NULL, error) ||
+      !pair_axes (call, equation, "lhs_batch", &attrs->lhs_batch, "rhs_batch", &attrs->rhs_batch, &equation->output, error))
     return FALSE;
 
   for (guint j = 0; j < 2; j++)
@@ -959,21 +962,25 @@ get_dimension_numbers (const RlxOpCall *call,
 }
 
 gboolean
-rlx_dot_general_infer (RlxOpCall *call,
-                       GError   **error)
+rlx_dot_general_infer (RlxOpCall                *call,
+                       const RlxDotGeneralAttrs *attrs,
+                       GError                  **error)
 {
   g_autofree Equation *equation = g_new0 (Equation, 1);
 
-  return get_dimension_numbers (call, equation, error) && infer_result (call, equation, error);
+  return get_dimension_numbers (call, attrs, equation, error) && infer_result (call, equation, error);
 }
 
 RlxIrValue *
-rlx_dot_general_expand (RlxExpand *expand,
-                        GError   **error)
+rlx_dot_general_expand (RlxBuilder        *b,
+                        const RlxIrNode   *node,
+                        RlxIrValue *const *inputs)
 {
   const RlxTensorType *types[2];
-  const RlxOpCall call = get_call (expand->node, types);
+  const RlxOpCall call = get_call (node, types);
   g_autofree Equation *equation = g_new0 (Equation, 1);
 
-  return get_dimension_numbers (&call, equation, error) ? expand_result (&call, equation, expand, error) : NULL;
+  if (!get_dimension_numbers (&call, rlx_dot_general_attrs (node), equation, &b->error))
+    return NULL;
+  return expand_result (&call, equation, b, inputs);
 }

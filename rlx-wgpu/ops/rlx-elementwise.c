@@ -9,27 +9,11 @@
 #include "ops/rlx-fused-private.h"
 
 #include <math.h>
-#include <string.h>
 
-#include "plan/rlx-plan-private.h"
+#include "ops/rlx-step-private.h"
 #include "util/rlx-wgsl-library-private.h"
 
 #define WORKGROUP_SIZE 64
-
-gboolean rlx_elementwise_infer (RlxOpCall *call, GError **error);
-gboolean rlx_cast_infer (RlxOpCall *call, GError **error);
-gboolean rlx_clamp_infer (RlxOpCall *call, GError **error);
-gboolean rlx_celu_infer (RlxOpCall *call, GError **error);
-static gboolean rlx_fused_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
-
-const RlxOp rlx_op_fused = {
-  .name = "fused",
-  .family = "Internal",
-  .summary = "A region of element-wise operators.",
-  .bound = "that of its operators",
-  .flags = RLX_OP_INTERNAL,
-  .lower = rlx_fused_lower,
-};
 
 /* ---- rules ------------------------------------------------------------------ */
 
@@ -59,22 +43,24 @@ rlx_elementwise_infer (RlxOpCall *call,
 }
 
 gboolean
-rlx_cast_infer (RlxOpCall *call,
-                GError   **error)
+rlx_cast_infer (RlxOpCall          *call,
+                const RlxCastAttrs *attrs,
+                GError            **error)
 {
   RlxTensorType type = *call->inputs[0];
 
-  type.dtype = (RlxDataType) rlx_call_attr (call, "to")->i;
+  type.dtype = attrs->to;
   rlx_call_add_output (call, &type);
   return TRUE;
 }
 
 gboolean
-rlx_clamp_infer (RlxOpCall *call,
-                 GError   **error)
+rlx_clamp_infer (RlxOpCall           *call,
+                 const RlxClampAttrs *attrs,
+                 GError             **error)
 {
-  double minimum = rlx_call_attr (call, "minimum")->f;
-  double maximum = rlx_call_attr (call, "maximum")->f;
+  double minimum = attrs->minimum;
+  double maximum = attrs->maximum;
 
   if (minimum > maximum)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
@@ -83,10 +69,11 @@ rlx_clamp_infer (RlxOpCall *call,
 }
 
 gboolean
-rlx_celu_infer (RlxOpCall *call,
-                GError   **error)
+rlx_celu_infer (RlxOpCall          *call,
+                const RlxCeluAttrs *attrs,
+                GError            **error)
 {
-  if (rlx_call_attr (call, "alpha")->f == 0.0)
+  if (attrs->alpha == 0.0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "alpha is 0");
   return rlx_elementwise_infer (call, error);
 }
@@ -271,19 +258,20 @@ attribute_text (GArray               *scalars,
                 guint                 index)
 {
   const RlxAttrDef *def = &instruction->op->attrs[index];
-  const RlxAttrValue *value = &instruction->attrs[index];
   char class = type_class (instruction->operand_type);
+  double value;
 
   if (def->kind != RLX_ATTR_FLOAT)
-    return add_scalar (scalars, 'i', 0, value->i);
+    return add_scalar (scalars, 'i', 0, rlx_attr_get_int (def, instruction->attrs));
+  value = rlx_attr_get_float (def, instruction->attrs);
   if (class == 'i')
-    return add_scalar (scalars, 'i', 0, saturate (value->f, G_MININT32, G_MAXINT32));
+    return add_scalar (scalars, 'i', 0, saturate (value, G_MININT32, G_MAXINT32));
   if (class == 'u')
-    return add_scalar (scalars, 'u', 0, saturate (value->f, 0, G_MAXUINT32));
-  return add_scalar (scalars, 'f', value->f, 0);
+    return add_scalar (scalars, 'u', 0, saturate (value, 0, G_MAXUINT32));
+  return add_scalar (scalars, 'f', value, 0);
 }
 
-/* Replaces a, b, c and $name in an operator's expression. */
+/* Replaces a, b, c, the numbers of attributes and $bits in an operator's expression. */
 static char *
 expand_expression (const RlxInstruction *instruction,
                    const char           *expression,
@@ -297,23 +285,17 @@ expand_expression (const RlxInstruction *instruction,
       if (*s == '$')
         {
           const char *end = s + 1;
-          g_autofree char *name = NULL;
-          int index;
 
-          while (g_ascii_isalnum (*end) || *end == '_')
+          while (g_ascii_isalnum (*end))
             end++;
-          name = g_strndup (s + 1, end - s - 1);
-          index = rlx_op_find_attr (instruction->op, name);
-          if (index >= 0)
+          if (g_ascii_isdigit (s[1]))
             {
-              g_autofree char *text = attribute_text (scalars, instruction, (guint) index);
+              g_autofree char *text = attribute_text (scalars, instruction, (guint) g_ascii_strtoull (s + 1, NULL, 10));
+
               g_string_append (out, text);
             }
           else
-            {
-              g_assert (g_str_equal (name, "bits"));
-              g_string_append_printf (out, "%uu", type_bits (instruction->operand_type));
-            }
+            g_string_append_printf (out, "%uu", type_bits (instruction->operand_type));
           s = end;
         }
       else if (g_ascii_isalpha (*s) || *s == '_')
@@ -410,7 +392,7 @@ region_init (Region          *region,
         }
       value = node->inputs[operand->input];
       region->contiguous[i] = is_contiguous (&region->loop, operand, i);
-      if (rlx_value_get_immediate (value, &number, &integer))
+      if (rlx_ir_value_get_immediate (value, &number, &integer))
         region->immediates[i] = add_scalar (region->scalars, type_class (value->type.dtype), number, integer);
       else
         region->indexed |= !region->contiguous[i];
@@ -481,7 +463,7 @@ region_write (Region  *region,
       for (guint j = 0; j < instruction->n_args; j++)
         args[j] = instruction->args[j] >= 0 ? g_strdup_printf ("v%d", instruction->args[j])
                                             : g_strdup_printf ("x%d", -1 - instruction->args[j]);
-      if (g_str_equal (instruction->op->name, "cast"))
+      if (instruction->op->id == RLX_OP_ID_CAST)
         {
           text = cast_expression (args[0], instruction->operand_type, instruction->type);
           /* a cast in the middle rounds, though nothing is stored there */
@@ -523,22 +505,22 @@ region_write (Region  *region,
  * as much as several loads, it computes four when each is little work: more would take
  * long to compile. */
 static guint
-write_main (GString                 *out,
-            RlxDataType              dtype,
-            guint                    n_instructions,
-            const RlxGpuAdapterInfo *adapter)
+write_main (GString         *out,
+            RlxDataType      dtype,
+            guint            n_instructions,
+            const RlxTarget *target)
 {
   guint per_word = 1;
 
   if (type_bits (dtype) < 16)
     per_word = 32 / type_bits (dtype);
-  else if (dtype == RLX_DATA_TYPE_F16 && !(adapter->features & RLX_DEVICE_FEATURES_F16))
+  else if (dtype == RLX_DATA_TYPE_F16 && !(target->features & RLX_DEVICE_FEATURES_F16))
     per_word = 2;
 
   g_string_append (out,
                    "@compute @workgroup_size($(WG))\n"
                    "fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) lane: u32) {\n");
-  if (per_word == 1 && n_instructions <= 4 && adapter->type == RLX_ADAPTER_TYPE_CPU)
+  if (per_word == 1 && n_instructions <= 4 && !target->loads_coalesce)
     {
       g_string_append (out, "  let i = workgroup_index(wid) * 4u * $(WG)u + lane;\n");
       for (guint j = 0; j < 4; j++)
@@ -690,7 +672,7 @@ kernel_name (const RlxFused *fused)
   return g_string_free (name, FALSE);
 }
 
-static gboolean
+gboolean
 rlx_fused_lower (RlxLower        *lower,
                  const RlxIrNode *node,
                  GError         **error)
@@ -708,11 +690,11 @@ rlx_fused_lower (RlxLower        *lower,
     return TRUE;
 
   region_init (&region, fused, node, -1);
-  region.vectors = rlx_lower_get_adapter (lower)->type != RLX_ADAPTER_TYPE_CPU && n >= MIN_VECTORS &&
+  region.vectors = rlx_lower_get_target (lower)->loads_coalesce && n >= MIN_VECTORS &&
                    rlx_data_type_is_float (type->dtype);
   region_write (&region, text);
   per_group = WORKGROUP_SIZE * (guint64) (region.vectors ? write_vectors (text, &region)
-                                                         : write_main (text, type->dtype, fused->instructions->len, rlx_lower_get_adapter (lower)));
+                                                         : write_main (text, type->dtype, fused->instructions->len, rlx_lower_get_target (lower)));
   if (!prepend_library (text, error))
     {
       region_clear (&region);
@@ -750,22 +732,8 @@ rlx_epilogue_free (gpointer data)
   g_free (epilogue);
 }
 
-gboolean
-rlx_op_is_norm (const RlxOp *op)
-{
-  return g_str_has_suffix (op->name, "_norm") || g_str_equal (op->name, "layer_norm_2d") || g_str_has_suffix (op->name, "softmax");
-}
-
-gboolean
-rlx_op_takes_epilogue (const RlxOp *op)
-{
-  static const char *const names[] = { "matmul", "linear", "conv", "conv_transpose", "dequant_matmul", NULL };
-
-  return g_strv_contains (names, op->name) || rlx_op_is_norm (op) || g_str_has_prefix (op->name, "reduce_");
-}
-
 guint
-rlx_node_n_own_inputs (const RlxIrNode *node)
+rlx_ir_node_n_own_inputs (const RlxIrNode *node)
 {
   return node->payload_free == rlx_epilogue_free ? ((const RlxEpilogue *) node->payload)->n_own_inputs : node->n_inputs;
 }

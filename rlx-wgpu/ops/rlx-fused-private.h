@@ -26,7 +26,7 @@ typedef struct
 typedef struct
 {
   const RlxOp *op;
-  RlxAttrValue *attrs;            /* owned */
+  gpointer attrs;                 /* owned */
   RlxDataType type;               /* of the result */
   RlxDataType operand_type;       /* of the last argument: picks the expression */
   int args[RLX_FUSED_MAX_ARGS];
@@ -40,8 +40,6 @@ typedef struct
   GArray *instructions;   /* RlxInstruction; the last one is the result */
 } RlxFused;
 
-extern const RlxOp rlx_op_fused;
-
 /* Payload of a node of another operator that has taken over the region that was
  * its only user: each element goes through it before it is stored. The region's
  * inputs follow the node's own, and its operands count from the first of all. */
@@ -53,12 +51,8 @@ typedef struct
 } RlxEpilogue;
 
 void        rlx_epilogue_free     (gpointer epilogue);
-/* Whether the operator's kernel calls epilogue(). */
-gboolean    rlx_op_takes_epilogue (const RlxOp *op);
-/* Whether it is a norm or a softmax, whose last step may read what others found. */
-gboolean    rlx_op_is_norm        (const RlxOp *op);
 /* The inputs that the operator itself reads. */
-guint       rlx_node_n_own_inputs (const RlxIrNode *node);
+guint       rlx_ir_node_n_own_inputs (const RlxIrNode *node);
 /* Defines EPILOGUE (0 or 1) and EPILOGUE_TEXT, which has the function
  * epilogue (i: u32, result: f32) -> T for element i of the node's output. */
 gboolean    rlx_kernel_epilogue   (RlxKernel       *kernel,

@@ -13,8 +13,6 @@
 #include "ops/rlx-index-private.h"
 #include "ops/rlx-sort-private.h"
 
-#include <string.h>
-
 #include "util/rlx-checked-private.h"
 
 #define WORKGROUP_SIZE 64
@@ -27,30 +25,18 @@
  * each of its invocations then has one. */
 #define MANY_UPDATES 64
 
-gboolean rlx_gather_elements_infer  (RlxOpCall *call, GError **error);
-gboolean rlx_gather_nd_infer        (RlxOpCall *call, GError **error);
-gboolean rlx_one_hot_infer          (RlxOpCall *call, GError **error);
-gboolean rlx_scatter_elements_infer (RlxOpCall *call, GError **error);
-gboolean rlx_scatter_nd_infer       (RlxOpCall *call, GError **error);
-gboolean rlx_write_at_infer         (RlxOpCall *call, GError **error);
-gboolean rlx_gather_elements_lower  (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean rlx_gather_nd_lower        (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean rlx_one_hot_lower          (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean rlx_scatter_elements_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean rlx_scatter_nd_lower       (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean rlx_write_at_lower         (RlxLower *lower, const RlxIrNode *node, GError **error);
-
 /* ---- rules ------------------------------------------------------------------------ */
 
 /* Indices of elements along an axis. */
 static gboolean
 check_elements (RlxOpCall *call,
+                gint64     wanted_axis,
                 GError   **error)
 {
   const RlxTensorType *x = call->inputs[0], *indices = call->inputs[1];
   guint axis;
 
-  if (!rlx_call_axis (call, rlx_call_attr (call, "axis")->i, x->rank, &axis, error))
+  if (!rlx_call_axis (call, wanted_axis, x->rank, &axis, error))
     return FALSE;
   if (indices->rank != x->rank)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
@@ -62,19 +48,20 @@ check_elements (RlxOpCall *call,
                              i, indices->dims[i], x->dims[i]);
   if (x->dims[axis] == 0 && rlx_type_n_elements (indices) > 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                           "dimension %u of the operand is 0, there is no place for %" G_GUINT64_FORMAT " indices to name",
+                           "dimension %u of the operand is 0, so %" G_GUINT64_FORMAT " indices have nothing to select",
                            axis, rlx_type_n_elements (indices));
 
   return TRUE;
 }
 
 gboolean
-rlx_gather_elements_infer (RlxOpCall *call,
-                           GError   **error)
+rlx_gather_elements_infer (RlxOpCall                    *call,
+                           const RlxGatherElementsAttrs *attrs,
+                           GError                      **error)
 {
   RlxTensorType type = *call->inputs[1];
 
-  if (!check_elements (call, error))
+  if (!check_elements (call, attrs->axis, error))
     return FALSE;
 
   type.dtype = call->inputs[0]->dtype;
@@ -96,10 +83,10 @@ check_tuples (RlxOpCall     *call,
 
   if (x->rank == 0 || indices->rank == 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                           "operand and indices have %u and %u dimensions, at least 1 is needed", x->rank, indices->rank);
+                           "operand and indices have %u and %u dimensions; at least 1 is needed", x->rank, indices->rank);
   if (batch_dims < 0 || batch_dims >= MIN (x->rank, indices->rank))
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "%" G_GINT64_FORMAT " dimensions are to be in common, operand and indices have %u and %u",
+                           "%" G_GINT64_FORMAT " shared dimensions are asked for, but operand and indices have %u and %u",
                            batch_dims, x->rank, indices->rank);
   for (guint i = 0; i < batch_dims; i++)
     if (x->dims[i] != indices->dims[i])
@@ -114,11 +101,11 @@ check_tuples (RlxOpCall     *call,
   rank = indices->rank - 1 + x->rank - (guint) batch_dims - (guint) n;
   if (rank > RLX_MAX_RANK)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
-                           "there would be %u dimensions, the limit is %d", rank, RLX_MAX_RANK);
+                           "there would be %u dimensions; the limit is %d", rank, RLX_MAX_RANK);
   for (guint i = (guint) batch_dims; i < batch_dims + n; i++)
     if (x->dims[i] == 0 && rlx_type_n_elements (indices) > 0)
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                             "dimension %u of the operand is 0, there is no place for an index to name", i);
+                             "dimension %u of the operand is 0, there is nothing to index", i);
 
   for (guint i = 0; i + 1 < indices->rank; i++)
     type.dims[type.rank++] = indices->dims[i];
@@ -130,12 +117,13 @@ check_tuples (RlxOpCall     *call,
 }
 
 gboolean
-rlx_gather_nd_infer (RlxOpCall *call,
-                     GError   **error)
+rlx_gather_nd_infer (RlxOpCall              *call,
+                     const RlxGatherNdAttrs *attrs,
+                     GError                **error)
 {
   RlxTensorType type;
 
-  if (!check_tuples (call, rlx_call_attr (call, "batch_dims")->i, &type, error))
+  if (!check_tuples (call, attrs->batch_dims, &type, error))
     return FALSE;
 
   rlx_call_add_output (call, &type);
@@ -143,11 +131,12 @@ rlx_gather_nd_infer (RlxOpCall *call,
 }
 
 gboolean
-rlx_one_hot_infer (RlxOpCall *call,
-                   GError   **error)
+rlx_one_hot_infer (RlxOpCall            *call,
+                   const RlxOneHotAttrs *attrs,
+                   GError              **error)
 {
   const RlxTensorType *indices = call->inputs[0], *values = call->inputs[1];
-  gint64 depth = rlx_call_attr (call, "depth")->i;
+  gint64 depth = attrs->depth;
   RlxTensorType type = { .dtype = values->dtype };
   guint axis;
 
@@ -156,14 +145,14 @@ rlx_one_hot_infer (RlxOpCall *call,
       g_autofree char *text = rlx_type_to_string (values);
 
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                             "the values are %s, there must be two: that of other places and that of the place marked", text);
+                             "the values are %s; there must be two: that of other places and that of the place marked", text);
     }
   if (depth < 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "the depth is %" G_GINT64_FORMAT, depth);
   if (indices->rank == RLX_MAX_RANK)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
-                           "there would be %u dimensions, the limit is %d", indices->rank + 1, RLX_MAX_RANK);
-  if (!rlx_call_axis (call, rlx_call_attr (call, "axis")->i, indices->rank + 1, &axis, error))
+                           "there would be %u dimensions; the limit is %d", indices->rank + 1, RLX_MAX_RANK);
+  if (!rlx_call_axis (call, attrs->axis, indices->rank + 1, &axis, error))
     return FALSE;
 
   type.rank = indices->rank + 1;
@@ -176,42 +165,43 @@ rlx_one_hot_infer (RlxOpCall *call,
 
 static gboolean
 check_updates (RlxOpCall           *call,
+               RlxScatterMode       mode,
                const RlxTensorType *wanted,
                GError             **error)
 {
-  RlxScatterMode mode = (RlxScatterMode) rlx_call_attr (call, "mode")->i;
-
-  if (!rlx_type_same_shape (call->inputs[2], wanted))
+  if (!rlx_type_same_shape (call->inputs[RLX_SCATTER_ELEMENTS_UPDATES], wanted))
     {
-      g_autofree char *is = rlx_type_to_string (call->inputs[2]);
+      g_autofree char *is = rlx_type_to_string (call->inputs[RLX_SCATTER_ELEMENTS_UPDATES]);
       g_autofree char *should = rlx_type_to_string (wanted);
 
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the updates are %s, not %s", is, should);
     }
   if (mode != RLX_SCATTER_MODE_REPLACE && call->inputs[0]->dtype == RLX_DATA_TYPE_BOOL)
-    return rlx_call_error (call, error, RLX_GRAPH_ERROR_DATA_TYPE, "elements of type bool can be replaced only");
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_DATA_TYPE, "elements of type bool can only be replaced");
 
   rlx_call_add_output (call, call->inputs[0]);
   return TRUE;
 }
 
 gboolean
-rlx_scatter_elements_infer (RlxOpCall *call,
-                            GError   **error)
+rlx_scatter_elements_infer (RlxOpCall                     *call,
+                            const RlxScatterElementsAttrs *attrs,
+                            GError                       **error)
 {
   RlxTensorType wanted = *call->inputs[1];
 
   wanted.dtype = call->inputs[0]->dtype;
-  return check_elements (call, error) && check_updates (call, &wanted, error);
+  return check_elements (call, attrs->axis, error) && check_updates (call, attrs->mode, &wanted, error);
 }
 
 gboolean
-rlx_scatter_nd_infer (RlxOpCall *call,
-                      GError   **error)
+rlx_scatter_nd_infer (RlxOpCall                     *call,
+                      const RlxScatterElementsAttrs *attrs,
+                      GError                       **error)
 {
   RlxTensorType wanted;
 
-  return check_tuples (call, 0, &wanted, error) && check_updates (call, &wanted, error);
+  return check_tuples (call, 0, &wanted, error) && check_updates (call, attrs->mode, &wanted, error);
 }
 
 /* ---- gathering -------------------------------------------------------------------------- */
@@ -236,13 +226,13 @@ index_kernel_new (RlxLower        *lower,
 static gboolean
 lower_elements (RlxLower         *lower,
                 const RlxIrNode  *node,
+                gint64            axis,
                 const RlxIrValue *y,
                 gboolean          target,
                 GError          **error)
 {
   const RlxTensorType *x = &node->inputs[0]->type, *indices = &node->inputs[1]->type;
   RlxKernel *kernel = index_kernel_new (lower, node, "gather-elements", target);
-  gint64 axis = rlx_node_attr (node, "axis")->i;
   gint64 strides[RLX_MAX_RANK];
 
   if (axis < 0)
@@ -307,7 +297,7 @@ rlx_gather_elements_lower (RlxLower        *lower,
   if (rlx_type_n_elements (&node->outputs[0].type) == 0)
     return TRUE;
 
-  return lower_elements (lower, node, &node->outputs[0], FALSE, error);
+  return lower_elements (lower, node, rlx_gather_elements_attrs (node)->axis, &node->outputs[0], FALSE, error);
 }
 
 gboolean
@@ -318,7 +308,7 @@ rlx_gather_nd_lower (RlxLower        *lower,
   if (rlx_type_n_elements (&node->outputs[0].type) == 0)
     return TRUE;
 
-  return lower_tuples (lower, node, &node->outputs[0], (guint) rlx_node_attr (node, "batch_dims")->i, FALSE, error);
+  return lower_tuples (lower, node, &node->outputs[0], (guint) rlx_gather_nd_attrs (node)->batch_dims, FALSE, error);
 }
 
 gboolean
@@ -334,7 +324,7 @@ rlx_one_hot_lower (RlxLower        *lower,
   if (rlx_type_n_elements (y) == 0)
     return TRUE;
 
-  rlx_axis_init (&axis, y, rlx_axis_of (node, y));
+  rlx_axis_init (&axis, y, rlx_axis_of (rlx_one_hot_attrs (node)->axis, y));
   kernel = rlx_kernel_new (lower, node, "one-hot");
   rlx_kernel_input (kernel, "indices", indices);
   rlx_kernel_input_raw (kernel, "values", node->inputs[1]);
@@ -395,7 +385,7 @@ lower_replace (RlxLower         *lower,
 
   kernel = rlx_kernel_new (lower, node, "scatter-replace");
   rlx_kernel_input_raw (kernel, "x", node->inputs[0]);
-  rlx_kernel_input_raw (kernel, "updates", node->inputs[2]);
+  rlx_kernel_input_raw (kernel, "updates", node->inputs[RLX_SCATTER_ELEMENTS_UPDATES]);
   rlx_kernel_input_raw (kernel, "last", last);
   rlx_kernel_param_u32 (kernel, "inner", inner);
   return rlx_kernel_dispatch_elements (kernel, lower, y, error);
@@ -487,11 +477,11 @@ define_combine (RlxKernel        *kernel,
   rlx_kernel_input_raw (kernel, "target", target);
   if (order != NULL)
     rlx_kernel_input_raw (kernel, "order", order);
-  rlx_kernel_input (kernel, "updates", node->inputs[2]);
+  rlx_kernel_input (kernel, "updates", node->inputs[RLX_SCATTER_ELEMENTS_UPDATES]);
   rlx_kernel_output (kernel, "y", &node->outputs[0]);
   rlx_kernel_define (kernel, "WG", WORKGROUP_SIZE);
-  rlx_kernel_define (kernel, "MODE", rlx_node_attr (node, "mode")->i);
-  rlx_kernel_define (kernel, "FLOAT", rlx_data_type_is_float (node->inputs[2]->type.dtype));
+  rlx_kernel_define (kernel, "MODE", rlx_scatter_elements_attrs (node)->mode);
+  rlx_kernel_define (kernel, "FLOAT", rlx_data_type_is_float (node->inputs[RLX_SCATTER_ELEMENTS_UPDATES]->type.dtype));
   rlx_kernel_define (kernel, "SORTED", order != NULL);
 }
 
@@ -557,7 +547,7 @@ lower_scatter (RlxLower         *lower,
                guint64           inner,
                GError          **error)
 {
-  if (rlx_node_attr (node, "mode")->i == RLX_SCATTER_MODE_REPLACE)
+  if (rlx_scatter_elements_attrs (node)->mode == RLX_SCATTER_MODE_REPLACE)
     return lower_replace (lower, node, target, n, inner, error);
 
   return lower_combine (lower, node, target, n, inner, error);
@@ -578,7 +568,7 @@ rlx_scatter_elements_lower (RlxLower        *lower,
     }
 
   target = words_new (lower, n);
-  return lower_elements (lower, node, target, TRUE, error) &&
+  return lower_elements (lower, node, rlx_scatter_elements_attrs (node)->axis, target, TRUE, error) &&
          lower_scatter (lower, node, target, n, 1, error);
 }
 
@@ -591,7 +581,7 @@ rlx_scatter_nd_lower (RlxLower        *lower,
   guint64 n = 1, inner = 1;
   RlxIrValue *target;
 
-  if (rlx_type_n_elements (&node->inputs[2]->type) == 0)
+  if (rlx_type_n_elements (&node->inputs[RLX_SCATTER_ELEMENTS_UPDATES]->type) == 0)
     {
       rlx_lower_alias (lower, &node->outputs[0], node->inputs[0]);
       return TRUE;
@@ -609,13 +599,14 @@ rlx_scatter_nd_lower (RlxLower        *lower,
 /* ---- a part at a position ------------------------------------------------------------ */
 
 gboolean
-rlx_write_at_infer (RlxOpCall *call,
-                    GError   **error)
+rlx_write_at_infer (RlxOpCall             *call,
+                    const RlxWriteAtAttrs *attrs,
+                    GError               **error)
 {
-  const RlxTensorType *x = call->inputs[0], *value = call->inputs[1], *position = call->inputs[2];
+  const RlxTensorType *x = call->inputs[0], *value = call->inputs[RLX_WRITE_AT_VALUE], *position = call->inputs[RLX_WRITE_AT_POSITION];
   guint axis;
 
-  if (!rlx_call_axis (call, rlx_call_attr (call, "axis")->i, x->rank, &axis, error))
+  if (!rlx_call_axis (call, attrs->axis, x->rank, &axis, error))
     return FALSE;
   if (value->rank != x->rank)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
@@ -623,13 +614,13 @@ rlx_write_at_infer (RlxOpCall *call,
   for (guint i = 0; i < x->rank; i++)
     if (i == axis ? value->dims[i] > x->dims[i] : value->dims[i] != x->dims[i])
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                             "dimension %u of the value is %" G_GINT64_FORMAT ", it must be %s%" G_GINT64_FORMAT,
+                             "dimension %u of the value is %" G_GINT64_FORMAT "; it must be %s%" G_GINT64_FORMAT,
                              i, value->dims[i], i == axis ? "at most " : "", x->dims[i]);
   if (rlx_type_n_elements (position) != 1)
     {
       g_autofree char *text = rlx_type_to_string (position);
 
-      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the position is %s, it must be one element", text);
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the position is %s; it must be one element", text);
     }
   rlx_call_add_output (call, x);
   return TRUE;
@@ -641,9 +632,9 @@ rlx_write_at_lower (RlxLower        *lower,
                     GError         **error)
 {
   const RlxTensorType *x = &node->inputs[0]->type;
-  RlxDataType index_type = rlx_data_type_on_device (node->inputs[2]->type.dtype);
-  guint64 n = rlx_type_n_elements (&node->inputs[1]->type);
-  guint index = rlx_axis_of (node, x);
+  RlxDataType index_type = rlx_data_type_on_device (node->inputs[RLX_WRITE_AT_POSITION]->type.dtype);
+  guint64 n = rlx_type_n_elements (&node->inputs[RLX_WRITE_AT_VALUE]->type);
+  guint index = rlx_axis_of (rlx_write_at_attrs (node)->axis, x);
   RlxKernel *kernel;
   gboolean update;
   RlxAxis axis;
@@ -659,18 +650,18 @@ rlx_write_at_lower (RlxLower        *lower,
   rlx_kernel_define (kernel, "UPDATE", update);
   if (!update)
     rlx_kernel_input_raw (kernel, "x", node->inputs[0]);
-  rlx_kernel_input_raw (kernel, "value", node->inputs[1]);
-  rlx_kernel_input (kernel, "indices", node->inputs[2]);
+  rlx_kernel_input_raw (kernel, "value", node->inputs[RLX_WRITE_AT_VALUE]);
+  rlx_kernel_input (kernel, "indices", node->inputs[RLX_WRITE_AT_POSITION]);
   rlx_kernel_define (kernel, "SIGNED", !rlx_data_type_is_unsigned (index_type));
   rlx_kernel_param_u32 (kernel, "inner", axis.inner);
   rlx_kernel_param_u32 (kernel, "size", axis.length);
-  rlx_kernel_param_u32 (kernel, "length", (guint64) node->inputs[1]->type.dims[index]);
+  rlx_kernel_param_u32 (kernel, "length", (guint64) node->inputs[RLX_WRITE_AT_VALUE]->type.dims[index]);
   if (update)
     {
       rlx_kernel_output_raw (kernel, "y", &node->outputs[0]);
       rlx_kernel_define (kernel, "WG", WORKGROUP_SIZE);
       rlx_kernel_param_u32 (kernel, "n", n);
-      rlx_kernel_set_cost (kernel, 0, 2.0 * (double) rlx_type_n_bytes (&node->inputs[1]->type));
+      rlx_kernel_set_cost (kernel, 0, 2.0 * (double) rlx_type_n_bytes (&node->inputs[RLX_WRITE_AT_VALUE]->type));
       return rlx_kernel_dispatch (kernel, (n + WORKGROUP_SIZE - 1) / WORKGROUP_SIZE, error);
     }
   return rlx_kernel_dispatch_elements (kernel, lower, &node->outputs[0], error);

@@ -21,7 +21,7 @@
  *   - p.NAME for each parameter;
  *   - workgroup_index (wid: vec3<u32>) -> u32, the linear index of the
  *     workgroup, at most n_workgroups - 1 being meant: the grid is folded, so a
- *     kernel must return when the index is not less than its count;
+ *     kernel must do nothing when the index is not less than its count;
  *   - $(NAME) for each define, also NAME in #if; WG is always defined: the
  *     workgroup size to use in @workgroup_size($(WG)) (default 64).
  * and must have the entry point `main`. Shapes go into parameters, not
@@ -36,6 +36,11 @@
  * any order: it is done with atomics on the word. Two invocations must not
  * store to the same element.
  *
+ * Where a kernel has several outputs whose elements are less than a word, a store to
+ * one of them is inside one condition at most, which has no && or ||. A driver lost
+ * 16-bit stores that were deeper. So conditions become numbers first, and stores come
+ * last: put_if () in kernels/common/product.wgsl does that.
+ *
  * An atomic output is for what invocations do share: its elements are u32 (the
  * value has 32-bit elements), and besides load_NAME and store_NAME it has
  * atomic_add_NAME and atomic_max_NAME (i: u32, v: u32) -> u32, which return what
@@ -43,7 +48,7 @@
  */
 #pragma once
 
-#include "ops/rlx-op-private.h"
+#include "rlx-op-vocabulary-private.h"
 #include "gpu/rlx-gpu-private.h"
 
 G_BEGIN_DECLS
@@ -51,7 +56,7 @@ G_BEGIN_DECLS
 typedef struct _RlxKernel RlxKernel;
 
 /* The facts a lowering may look at to choose a variant. */
-const RlxGpuAdapterInfo *rlx_lower_get_adapter (RlxLower *lower);
+const RlxTarget *rlx_lower_get_target (RlxLower *lower);
 
 /* What the products of the steps being made may do. */
 RlxPrecision rlx_lower_get_precision (RlxLower *lower);
@@ -86,6 +91,13 @@ gboolean    rlx_lower_pack_weight (RlxLower         *lower,
                                    guint64           stride_k,
                                    guint64           stride_n,
                                    guint             width);
+
+/* Whether it can. */
+gboolean    rlx_lower_can_pack_weight (RlxLower         *lower,
+                                       const RlxIrValue *value,
+                                       guint64           n_k,
+                                       guint64           n_n,
+                                       guint             width);
 
 /* The same for several weights as one, the columns of the second after those of the
  * first, and so on. @n_n has the columns of each. Ask first whether it can be. */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "ops/rlx-fused-private.h"
-#include "plan/rlx-plan-private.h"
+#include "ops/rlx-step-private.h"
 
 #define DEFAULT_WORKGROUP_SIZE 64
 
@@ -17,6 +17,7 @@ struct _RlxKernel
 {
   RlxLower *lower;
   RlxStep *step;
+  char *excess;       /* the first parameter that has no room in 32 bits; nullable */
 };
 
 static RlxKernel *
@@ -148,6 +149,18 @@ rlx_kernel_output_atomic (RlxKernel        *self,
   g_array_index (self->step->args, RlxArg, self->step->args->len - 1).atomic = TRUE;
 }
 
+/* Sizes and attributes come from outside: rlx_kernel_dispatch() refuses the step. */
+static gboolean
+check_param (RlxKernel  *self,
+             const char *name,
+             gboolean    fits,
+             gint64      value)
+{
+  if (!fits && self->excess == NULL)
+    self->excess = g_strdup_printf ("%s of %" G_GINT64_FORMAT, name, value);
+  return fits;
+}
+
 static void
 kernel_param (RlxKernel   *self,
               const char  *name,
@@ -164,8 +177,8 @@ rlx_kernel_param_u32 (RlxKernel  *self,
                       const char *name,
                       guint64     value)
 {
-  g_assert (value <= G_MAXUINT32);
-  kernel_param (self, name, RLX_PARAM_U32, (guint32) value);
+  if (check_param (self, name, value <= G_MAXUINT32, (gint64) value))
+    kernel_param (self, name, RLX_PARAM_U32, (guint32) value);
 }
 
 void
@@ -185,8 +198,8 @@ rlx_kernel_param_i32 (RlxKernel  *self,
                       const char *name,
                       gint64      value)
 {
-  g_assert (value >= G_MININT32 && value <= G_MAXINT32);
-  kernel_param (self, name, RLX_PARAM_I32, (guint32) (gint32) value);
+  if (check_param (self, name, value >= G_MININT32 && value <= G_MAXINT32, value))
+    kernel_param (self, name, RLX_PARAM_I32, (guint32) (gint32) value);
 }
 
 void
@@ -263,6 +276,7 @@ void
 rlx_kernel_free (RlxKernel *self)
 {
   rlx_step_free (self->step);
+  g_free (self->excess);
   g_free (self);
 }
 
@@ -273,9 +287,17 @@ rlx_kernel_dispatch (RlxKernel *self,
 {
   RlxStep *step = self->step;
   RlxLower *lower = self->lower;
-  guint64 width = rlx_lower_get_adapter (lower)->limits.max_workgroups;
+  guint64 width = rlx_lower_get_target (lower)->limits.max_workgroups;
   guint64 height = 1;
 
+  if (self->excess != NULL)
+    {
+      g_set_error (error, RLX_COMPILE_ERROR, RLX_COMPILE_ERROR_LIMIT,
+                   "%s “%s”: the kernel “%s” takes numbers of 32 bits, which is too little for its parameter %s",
+                   step->op, step->label, step->kernel, self->excess);
+      rlx_kernel_free (self);
+      return FALSE;
+    }
   g_free (self);
   if (n_workgroups == 0)
     {
@@ -293,11 +315,11 @@ rlx_kernel_dispatch (RlxKernel *self,
     {
       width = n_workgroups;
     }
-  if (height > rlx_lower_get_adapter (lower)->limits.max_workgroups)
+  if (height > rlx_lower_get_target (lower)->limits.max_workgroups)
     {
       g_set_error (error, RLX_COMPILE_ERROR, RLX_COMPILE_ERROR_LIMIT,
                    "%s “%s” needs %" G_GUINT64_FORMAT " workgroups, the device allows %u squared (maxComputeWorkgroupsPerDimension)",
-                   step->op, step->label, n_workgroups, rlx_lower_get_adapter (lower)->limits.max_workgroups);
+                   step->op, step->label, n_workgroups, rlx_lower_get_target (lower)->limits.max_workgroups);
       rlx_step_free (step);
       return FALSE;
     }

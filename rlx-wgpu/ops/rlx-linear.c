@@ -9,13 +9,6 @@
 
 #include <math.h>
 
-gboolean rlx_matmul_infer (RlxOpCall *call, GError **error);
-gboolean rlx_matmul_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean rlx_linear_infer (RlxOpCall *call, GError **error);
-gboolean rlx_linear_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean rlx_qkv_linear_infer (RlxOpCall *call, GError **error);
-gboolean rlx_qkv_linear_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
-
 /* ---- rules ------------------------------------------------------------------ */
 
 static gboolean
@@ -52,7 +45,7 @@ get_matrix (const RlxOpCall *call,
 
   if (type->rank == 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                           "the %s operand is a scalar, it needs at least one dimension", which);
+                           "the %s operand is a scalar; it needs at least one dimension", which);
 
   if (type->rank == 1)
     {
@@ -71,13 +64,14 @@ get_matrix (const RlxOpCall *call,
 }
 
 gboolean
-rlx_matmul_infer (RlxOpCall *call,
-                  GError   **error)
+rlx_matmul_infer (RlxOpCall            *call,
+                  const RlxMatmulAttrs *attrs,
+                  GError              **error)
 {
   const RlxTensorType *a = call->inputs[0];
   const RlxTensorType *b = call->inputs[1];
-  gboolean transpose_a = rlx_call_attr (call, "transpose_a")->i != 0;
-  gboolean transpose_b = rlx_call_attr (call, "transpose_b")->i != 0;
+  gboolean transpose_a = attrs->transpose_a;
+  gboolean transpose_b = attrs->transpose_b;
   RlxTensorType stack_a = *a, stack_b = *b;
   RlxTensorType type = { .dtype = a->dtype };
   gint64 m, n, k_a, k_b;
@@ -110,29 +104,29 @@ rlx_matmul_infer (RlxOpCall *call,
 static gboolean
 check_finite (const RlxOpCall *call,
               const char      *name,
+              double           value,
               GError         **error)
 {
-  double value = rlx_call_attr (call, name)->f;
-
   if (isfinite ((float) value))
     return TRUE;
   return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                         "%s is %g, it must be a finite 32-bit float", name, value);
+                         "%s is %g; it must be a finite 32-bit float", name, value);
 }
 
 gboolean
-rlx_linear_infer (RlxOpCall *call,
-                  GError   **error)
+rlx_linear_infer (RlxOpCall            *call,
+                  const RlxLinearAttrs *attrs,
+                  GError              **error)
 {
   const RlxTensorType *a = call->inputs[0];
   const RlxTensorType *weight = call->inputs[1];
-  const RlxTensorType *bias = call->n_inputs > 2 ? call->inputs[2] : NULL;
-  gboolean transpose_a = rlx_call_attr (call, "transpose_a")->i != 0;
-  gboolean transpose_b = rlx_call_attr (call, "transpose_b")->i != 0;
+  const RlxTensorType *bias = call->inputs[RLX_LINEAR_BIAS];
+  gboolean transpose_a = attrs->transpose_a;
+  gboolean transpose_b = attrs->transpose_b;
   RlxTensorType type = *a;
   gint64 m, n, k_a, k_b;
 
-  if (!check_finite (call, "alpha", error) || !check_finite (call, "beta", error))
+  if (!check_finite (call, "alpha", attrs->alpha, error) || !check_finite (call, "beta", attrs->beta, error))
     return FALSE;
   if (transpose_a && a->rank != 2)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
@@ -173,15 +167,16 @@ rlx_linear_infer (RlxOpCall *call,
 }
 
 gboolean
-rlx_qkv_linear_infer (RlxOpCall *call,
-                      GError   **error)
+rlx_qkv_linear_infer (RlxOpCall               *call,
+                      const RlxQkvLinearAttrs *attrs,
+                      GError                 **error)
 {
   const RlxTensorType *x = call->inputs[0];
   const RlxTensorType *weight = call->inputs[1];
-  const RlxTensorType *bias = call->n_inputs > 2 ? call->inputs[2] : NULL;
-  gboolean transpose_b = rlx_call_attr (call, "transpose_b")->i != 0;
-  gint64 query = rlx_call_attr (call, "query_size")->i;
-  gint64 key = rlx_call_attr (call, "key_size")->i;
+  const RlxTensorType *bias = call->inputs[RLX_LINEAR_BIAS];
+  gboolean transpose_b = attrs->transpose_b;
+  gint64 query = attrs->query_size;
+  gint64 key = attrs->key_size;
   RlxTensorType type = *x;
   gint64 m, n, k_x, k_w;
 
@@ -206,7 +201,7 @@ rlx_qkv_linear_infer (RlxOpCall *call,
       g_autofree char *text = rlx_type_to_string (bias);
 
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                             "the bias is %s, it must have one dimension of %" G_GINT64_FORMAT, text, n);
+                             "the bias is %s; it must have one dimension of %" G_GINT64_FORMAT, text, n);
     }
 
   for (guint i = 0; i < 3; i++)
@@ -276,6 +271,7 @@ rlx_matmul_lower (RlxLower        *lower,
                   const RlxIrNode *node,
                   GError         **error)
 {
+  const RlxMatmulAttrs *attrs = rlx_matmul_attrs (node);
   const RlxTensorType *a = &node->inputs[0]->type;
   const RlxTensorType *b = &node->inputs[1]->type;
   RlxProduct product = { .y = { &node->outputs[0] }, .alpha = 1.0, .beta = 1.0 };
@@ -284,8 +280,8 @@ rlx_matmul_lower (RlxLower        *lower,
   if (rlx_type_n_elements (&node->outputs[0].type) == 0)
     return TRUE;
 
-  set_matrix_a (&product, node->inputs[0], rlx_node_attr (node, "transpose_a")->i != 0);
-  set_matrix_b (&product, node->inputs[1], rlx_node_attr (node, "transpose_b")->i != 0);
+  set_matrix_a (&product, node->inputs[0], attrs->transpose_a);
+  set_matrix_b (&product, node->inputs[1], attrs->transpose_b);
 
   a_stride = product.m * product.k;
   b_stride = product.k * product.n;
@@ -316,22 +312,23 @@ rlx_linear_lower (RlxLower        *lower,
                   const RlxIrNode *node,
                   GError         **error)
 {
+  const RlxLinearAttrs *attrs = rlx_linear_attrs (node);
   const RlxTensorType *type = &node->outputs[0].type;
   RlxProduct product = {
     .y = { &node->outputs[0] },
-    .alpha = rlx_node_attr (node, "alpha")->f,
-    .beta = rlx_node_attr (node, "beta")->f,
+    .alpha = attrs->alpha,
+    .beta = attrs->beta,
   };
   guint64 n_elements = rlx_type_n_elements (type);
 
   if (n_elements == 0)
     return TRUE;
 
-  set_matrix_a (&product, node->inputs[0], rlx_node_attr (node, "transpose_a")->i != 0);
-  set_matrix_b (&product, node->inputs[1], rlx_node_attr (node, "transpose_b")->i != 0);
+  set_matrix_a (&product, node->inputs[0], attrs->transpose_a);
+  set_matrix_b (&product, node->inputs[1], attrs->transpose_b);
   product.m = n_elements / product.n;
 
-  product.bias = rlx_node_n_own_inputs (node) > 2 ? node->inputs[2] : NULL;
+  product.bias = node->inputs[RLX_LINEAR_BIAS];
   if (product.bias != NULL)
     {
       const RlxTensorType *bias = &product.bias->type;
@@ -359,7 +356,7 @@ rlx_qkv_linear_lower (RlxLower        *lower,
 {
   RlxProduct product = {
     .n_outputs = node->n_outputs,
-    .bias = node->n_inputs > 2 ? node->inputs[2] : NULL,
+    .bias = node->inputs[RLX_QKV_LINEAR_BIAS],
     .bias_n = 1,
     .alpha = 1.0,
     .beta = 1.0,
@@ -370,7 +367,7 @@ rlx_qkv_linear_lower (RlxLower        *lower,
     return TRUE;
 
   set_matrix_a (&product, node->inputs[0], FALSE);
-  set_matrix_b (&product, node->inputs[1], rlx_node_attr (node, "transpose_b")->i != 0);
+  set_matrix_b (&product, node->inputs[1], rlx_qkv_linear_attrs (node)->transpose_b);
   for (guint i = 0; i < node->n_outputs; i++)
     {
       product.y[i] = &node->outputs[i];
@@ -380,39 +377,7 @@ rlx_qkv_linear_lower (RlxLower        *lower,
   return rlx_lower_product (lower, node, &product, error);
 }
 
-static const RlxAttrDef split_attrs[] = {
-  { .name = "transpose_b", .kind = RLX_ATTR_BOOL },
-};
-
-const RlxOp rlx_op_split_linear = {
-  .name = "split_linear",
-  .family = "Internal",
-  .summary = "A matrix product whose columns go to several results.",
-  .bound = "that of linear",
-  .flags = RLX_OP_INTERNAL,
-  .attrs = split_attrs,
-  .n_attrs = G_N_ELEMENTS (split_attrs),
-  .lower = rlx_qkv_linear_lower,
-};
-
 /* ---- products that share an operand ------------------------------------------------ */
-
-static gboolean rlx_joint_linear_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
-
-/* Two or three linear operators with the same first operand: x, then a weight for
- * each, then a bias for each or none. The weights are [K, N], or [N, K]. */
-#define JOINT_LINEAR(name_)                                  \
-  {                                                          \
-    .name = name_,                                           \
-    .family = "Internal",                                    \
-    .summary = "Matrix products with the same first operand.", \
-    .bound = "that of linear",                               \
-    .flags = RLX_OP_INTERNAL,                                \
-    .lower = rlx_joint_linear_lower,                         \
-  }
-
-const RlxOp rlx_op_joint_linear = JOINT_LINEAR ("joint_linear");
-const RlxOp rlx_op_joint_linear_transposed = JOINT_LINEAR ("joint_linear_transposed");
 
 /* One dispatch, where the weights can be made to lie side by side. */
 static gboolean
@@ -428,7 +393,7 @@ lower_joined (RlxLower        *lower,
 
   *done = FALSE;
   /* Matrix units want each weight by itself: one may be narrowed where another is not. */
-  if (!rlx_product_can_be_packed (rlx_lower_get_adapter (lower)) || rlx_product_has_matrix (lower))
+  if (!rlx_product_can_be_packed (rlx_lower_get_target (lower)) || rlx_product_has_matrix (lower))
     return TRUE;
 
   set_matrix_a (&product, node->inputs[0], FALSE);
@@ -454,12 +419,12 @@ lower_joined (RlxLower        *lower,
   return rlx_lower_product (lower, node, &product, error);
 }
 
-static gboolean
+gboolean
 rlx_joint_linear_lower (RlxLower        *lower,
                         const RlxIrNode *node,
                         GError         **error)
 {
-  gboolean transpose_b = node->op == &rlx_op_joint_linear_transposed;
+  gboolean transpose_b = rlx_ir_node_is (node, RLX_OP_ID_JOINT_LINEAR_TRANSPOSED);
   guint n = node->n_outputs;
   gboolean done;
 

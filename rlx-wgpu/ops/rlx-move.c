@@ -15,25 +15,6 @@
 #define WORKGROUP_SIZE 64
 #define MAX_PARTS RLX_MAX_ATTR_INTS
 
-gboolean rlx_split_infer          (RlxOpCall *call, GError **error);
-gboolean rlx_tile_infer           (RlxOpCall *call, GError **error);
-gboolean rlx_pad_infer            (RlxOpCall *call, GError **error);
-gboolean rlx_roll_infer           (RlxOpCall *call, GError **error);
-gboolean rlx_squeeze_infer        (RlxOpCall *call, GError **error);
-gboolean rlx_unsqueeze_infer      (RlxOpCall *call, GError **error);
-gboolean rlx_triangular_infer     (RlxOpCall *call, GError **error);
-gboolean rlx_depth_to_space_infer (RlxOpCall *call, GError **error);
-gboolean rlx_space_to_depth_infer (RlxOpCall *call, GError **error);
-gboolean rlx_split_lower          (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean rlx_tile_lower           (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean rlx_pad_lower            (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean rlx_roll_lower           (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean rlx_squeeze_lower        (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean rlx_unsqueeze_lower      (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean rlx_triangular_lower     (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean rlx_depth_to_space_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean rlx_space_to_depth_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
-
 /* ---- helpers -------------------------------------------------------------------- */
 
 void
@@ -73,7 +54,7 @@ rlx_kernel_dispatch_elements (RlxKernel        *self,
   guint64 words = (n + pack - 1) / pack;
   /* Enough words to make the start of a workgroup cheap, few enough to keep
    * every core busy. */
-  guint64 groups = rlx_lower_get_adapter (lower)->type == RLX_ADAPTER_TYPE_CPU ? 32 : 1024;
+  guint64 groups = rlx_lower_get_target (lower)->copy_workgroups;
   guint64 block = CLAMP (words / (WORKGROUP_SIZE * groups), 1, 16) * WORKGROUP_SIZE;
 
   groups = (words + block - 1) / block;
@@ -93,40 +74,41 @@ rlx_kernel_dispatch_elements (RlxKernel        *self,
 /* ---- split ------------------------------------------------------------------------ */
 
 gboolean
-rlx_split_infer (RlxOpCall *call,
-                 GError   **error)
+rlx_split_infer (RlxOpCall           *call,
+                 const RlxSplitAttrs *attrs,
+                 GError             **error)
 {
-  const RlxAttrValue *sizes = rlx_call_attr (call, "sizes");
-  gint64 parts = rlx_call_attr (call, "parts")->i;
+  const RlxInts *sizes = &attrs->sizes;
+  gint64 parts = attrs->parts;
   RlxTensorType type = *call->inputs[0];
   gint64 size, sum = 0;
   guint axis;
 
-  if (!rlx_call_axis (call, rlx_call_attr (call, "axis")->i, type.rank, &axis, error))
+  if (!rlx_call_axis (call, attrs->axis, type.rank, &axis, error))
     return FALSE;
   size = type.dims[axis];
 
-  if (sizes->n_ints > 0)
+  if (sizes->n_values > 0)
     {
       if (parts != 0)
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                               "there are both %u sizes and a number of parts (%" G_GINT64_FORMAT ")", sizes->n_ints, parts);
-      for (guint i = 0; i < sizes->n_ints; i++)
+                               "there are both %u sizes and a number of parts (%" G_GINT64_FORMAT ")", sizes->n_values, parts);
+      for (guint i = 0; i < sizes->n_values; i++)
         {
-          if (sizes->ints[i] < 0)
+          if (sizes->values[i] < 0)
             return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                                   "size %u is %" G_GINT64_FORMAT, i, sizes->ints[i]);
-          if (sizes->ints[i] > size - sum)
+                                   "size %u is %" G_GINT64_FORMAT, i, sizes->values[i]);
+          if (sizes->values[i] > size - sum)
             return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                                    "the sizes add up to more than the %" G_GINT64_FORMAT " of axis %u", size, axis);
-          sum += sizes->ints[i];
+          sum += sizes->values[i];
         }
       if (sum != size)
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                                "the sizes add up to %" G_GINT64_FORMAT ", axis %u has %" G_GINT64_FORMAT, sum, axis, size);
-      for (guint i = 0; i < sizes->n_ints; i++)
+      for (guint i = 0; i < sizes->n_values; i++)
         {
-          type.dims[axis] = sizes->ints[i];
+          type.dims[axis] = sizes->values[i];
           rlx_call_add_output (call, &type);
         }
       return TRUE;
@@ -137,7 +119,7 @@ rlx_split_infer (RlxOpCall *call,
                            "there are no sizes, and the number of parts is %" G_GINT64_FORMAT, parts);
   if (parts > MAX_PARTS)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
-                           "%" G_GINT64_FORMAT " parts are wanted, the limit is %u", parts, MAX_PARTS);
+                           "%" G_GINT64_FORMAT " parts are wanted; the limit is %u", parts, MAX_PARTS);
   if (size % parts != 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                            "the %" G_GINT64_FORMAT " elements of axis %u do not make %" G_GINT64_FORMAT " equal parts", size, axis, parts);
@@ -154,7 +136,7 @@ rlx_split_lower (RlxLower        *lower,
                  GError         **error)
 {
   const RlxIrValue *x = node->inputs[0];
-  gint64 axis = rlx_node_attr (node, "axis")->i;
+  gint64 axis = rlx_split_attrs (node)->axis;
   gint64 start = 0;
 
   if (axis < 0)
@@ -292,34 +274,35 @@ get_pad_part (gint64 size,
 }
 
 gboolean
-rlx_pad_infer (RlxOpCall *call,
-               GError   **error)
+rlx_pad_infer (RlxOpCall         *call,
+               const RlxPadAttrs *attrs,
+               GError           **error)
 {
-  const RlxAttrValue *before = rlx_call_attr (call, "before");
-  const RlxAttrValue *after = rlx_call_attr (call, "after");
-  RlxPadMode mode = (RlxPadMode) rlx_call_attr (call, "mode")->i;
+  const RlxInts *before = &attrs->before;
+  const RlxInts *after = &attrs->after;
+  RlxPadMode mode = attrs->mode;
   const RlxTensorType *value = call->inputs[1];
   RlxTensorType type = *call->inputs[0];
 
-  if (before->n_ints != type.rank || after->n_ints != type.rank)
+  if (before->n_values != type.rank || after->n_values != type.rank)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
                            "there are %u and %u numbers of elements for %u dimensions",
-                           before->n_ints, after->n_ints, type.rank);
+                           before->n_values, after->n_values, type.rank);
   if (value != NULL && rlx_type_n_elements (value) != 1)
     {
       g_autofree char *text = rlx_type_to_string (value);
 
-      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the value is %s, it must have one element", text);
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the value is %s; it must have one element", text);
     }
 
   for (guint i = 0; i < type.rank; i++)
     {
-      gint64 size = type.dims[i], b = before->ints[i], a = after->ints[i];
+      gint64 size = type.dims[i], b = before->values[i], a = after->values[i];
       Part part;
 
       if (b > G_MAXUINT32 || a > G_MAXUINT32)
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
-                               "%" G_GINT64_FORMAT " elements are to be added to dimension %u, the limit is %u",
+                               "%" G_GINT64_FORMAT " elements are to be added to dimension %u; the limit is %u",
                                MAX (a, b), i, G_MAXUINT32);
       if (b < -size || a < -size || MIN (b, 0) + MIN (a, 0) < -size)
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
@@ -332,7 +315,7 @@ rlx_pad_infer (RlxOpCall *call,
                                MAX (a, b), i);
       if ((mode == RLX_PAD_MODE_REFLECT || mode == RLX_PAD_MODE_SYMMETRIC) && part.size > MAX_MIRRORED)
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
-                               "%" G_GINT64_FORMAT " elements of dimension %u are to be mirrored, the limit is %d",
+                               "%" G_GINT64_FORMAT " elements of dimension %u are to be mirrored; the limit is %d",
                                part.size, i, MAX_MIRRORED);
       type.dims[i] = size + b + a;
     }
@@ -346,37 +329,39 @@ rlx_pad_lower (RlxLower        *lower,
                const RlxIrNode *node,
                GError         **error)
 {
-  const RlxAttrValue *before = rlx_node_attr (node, "before");
-  const RlxAttrValue *after = rlx_node_attr (node, "after");
-  RlxPadMode mode = (RlxPadMode) rlx_node_attr (node, "mode")->i;
+  const RlxPadAttrs *attrs = rlx_pad_attrs (node);
+  const RlxInts *before = &attrs->before;
+  const RlxInts *after = &attrs->after;
+  RlxPadMode mode = attrs->mode;
   const RlxTensorType *x = &node->inputs[0]->type;
   Part parts[RLX_MAX_RANK];
 
   for (guint i = 0; i < x->rank; i++)
-    get_pad_part (x->dims[i], before->ints[i], after->ints[i], &parts[i]);
+    get_pad_part (x->dims[i], before->values[i], after->values[i], &parts[i]);
 
   return lower_parts (lower, node, mode == RLX_PAD_MODE_CONSTANT ? node->inputs[1] : NULL, parts, mode, error);
 }
 
 gboolean
-rlx_tile_infer (RlxOpCall *call,
-                GError   **error)
+rlx_tile_infer (RlxOpCall          *call,
+                const RlxTileAttrs *attrs,
+                GError            **error)
 {
-  const RlxAttrValue *repetitions = rlx_call_attr (call, "repetitions");
+  const RlxInts *repetitions = &attrs->repetitions;
   RlxTensorType type = *call->inputs[0];
 
-  if (repetitions->n_ints != type.rank)
+  if (repetitions->n_values != type.rank)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "there are %u repetitions for %u dimensions", repetitions->n_ints, type.rank);
+                           "there are %u repetitions for %u dimensions", repetitions->n_values, type.rank);
   for (guint i = 0; i < type.rank; i++)
     {
-      if (repetitions->ints[i] < 0)
+      if (repetitions->values[i] < 0)
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                               "repetition %u is %" G_GINT64_FORMAT, i, repetitions->ints[i]);
-      if (!rlx_mul_i64 (type.dims[i], repetitions->ints[i], &type.dims[i]))
+                               "repetition %u is %" G_GINT64_FORMAT, i, repetitions->values[i]);
+      if (!rlx_mul_i64 (type.dims[i], repetitions->values[i], &type.dims[i]))
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
                                "dimension %u would have %" G_GINT64_FORMAT " times %" G_GINT64_FORMAT " elements",
-                               i, repetitions->ints[i], type.dims[i]);
+                               i, repetitions->values[i], type.dims[i]);
     }
 
   rlx_call_add_output (call, &type);
@@ -398,16 +383,17 @@ rlx_tile_lower (RlxLower        *lower,
 }
 
 gboolean
-rlx_roll_infer (RlxOpCall *call,
-                GError   **error)
+rlx_roll_infer (RlxOpCall          *call,
+                const RlxRollAttrs *attrs,
+                GError            **error)
 {
-  const RlxAttrValue *shifts = rlx_call_attr (call, "shifts");
-  const RlxAttrValue *axes = rlx_call_attr (call, "axes");
+  const RlxInts *shifts = &attrs->shifts;
+  const RlxInts *axes = &attrs->axes;
   guint mask;
 
-  if (shifts->n_ints != axes->n_ints)
+  if (shifts->n_values != axes->n_values)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "there are %u shifts for %u axes", shifts->n_ints, axes->n_ints);
+                           "there are %u shifts for %u axes", shifts->n_values, axes->n_values);
   if (!rlx_call_axes (call, axes, call->inputs[0]->rank, FALSE, &mask, error))
     return FALSE;
 
@@ -420,21 +406,22 @@ rlx_roll_lower (RlxLower        *lower,
                 const RlxIrNode *node,
                 GError         **error)
 {
-  const RlxAttrValue *shifts = rlx_node_attr (node, "shifts");
-  const RlxAttrValue *axes = rlx_node_attr (node, "axes");
+  const RlxRollAttrs *attrs = rlx_roll_attrs (node);
+  const RlxInts *shifts = &attrs->shifts;
+  const RlxInts *axes = &attrs->axes;
   const RlxTensorType *x = &node->inputs[0]->type;
   Part parts[RLX_MAX_RANK];
 
   for (guint i = 0; i < x->rank; i++)
     parts[i] = (Part) { 0, x->dims[i], 0 };
-  for (guint i = 0; i < axes->n_ints; i++)
+  for (guint i = 0; i < axes->n_values; i++)
     {
-      gint64 axis = axes->ints[i] < 0 ? axes->ints[i] + x->rank : axes->ints[i];
+      gint64 axis = axes->values[i] < 0 ? axes->values[i] + x->rank : axes->values[i];
       gint64 size = x->dims[axis];
 
       if (size > 0)
         {
-          gint64 shift = shifts->ints[i] % size;
+          gint64 shift = shifts->values[i] % size;
 
           parts[axis].before = shift < 0 ? shift + size : shift;
         }
@@ -446,10 +433,11 @@ rlx_roll_lower (RlxLower        *lower,
 /* ---- squeeze, unsqueeze --------------------------------------------------------------- */
 
 gboolean
-rlx_squeeze_infer (RlxOpCall *call,
-                   GError   **error)
+rlx_squeeze_infer (RlxOpCall             *call,
+                   const RlxSqueezeAttrs *attrs,
+                   GError               **error)
 {
-  const RlxAttrValue *axes = rlx_call_attr (call, "axes");
+  const RlxInts *axes = &attrs->axes;
   const RlxTensorType *x = call->inputs[0];
   RlxTensorType type = { .dtype = x->dtype };
   guint mask = 0;
@@ -458,7 +446,7 @@ rlx_squeeze_infer (RlxOpCall *call,
     return FALSE;
   for (guint i = 0; i < x->rank; i++)
     {
-      gboolean drop = axes->n_ints > 0 ? (mask & 1u << i) != 0 : x->dims[i] == 1;
+      gboolean drop = axes->n_values > 0 ? (mask & 1u << i) != 0 : x->dims[i] == 1;
 
       if (drop && x->dims[i] != 1)
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
@@ -481,18 +469,19 @@ rlx_squeeze_lower (RlxLower        *lower,
 }
 
 gboolean
-rlx_unsqueeze_infer (RlxOpCall *call,
-                     GError   **error)
+rlx_unsqueeze_infer (RlxOpCall               *call,
+                     const RlxUnsqueezeAttrs *attrs,
+                     GError                 **error)
 {
-  const RlxAttrValue *axes = rlx_call_attr (call, "axes");
+  const RlxInts *axes = &attrs->axes;
   const RlxTensorType *x = call->inputs[0];
   RlxTensorType type = { .dtype = x->dtype };
   guint mask = 0, from = 0;
 
-  if (axes->n_ints > RLX_MAX_RANK - x->rank)
+  if (axes->n_values > RLX_MAX_RANK - x->rank)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
-                           "%u dimensions and %u more are above the limit of %d", x->rank, axes->n_ints, RLX_MAX_RANK);
-  type.rank = x->rank + axes->n_ints;
+                           "%u dimensions and %u more are above the limit of %d", x->rank, axes->n_values, RLX_MAX_RANK);
+  type.rank = x->rank + axes->n_values;
   if (!rlx_call_axes (call, axes, type.rank, FALSE, &mask, error))
     return FALSE;
   for (guint i = 0; i < type.rank; i++)
@@ -514,8 +503,9 @@ rlx_unsqueeze_lower (RlxLower        *lower,
 /* ---- triangular -------------------------------------------------------------------------- */
 
 gboolean
-rlx_triangular_infer (RlxOpCall *call,
-                      GError   **error)
+rlx_triangular_infer (RlxOpCall                *call,
+                      const RlxTriangularAttrs *attrs,
+                      GError                  **error)
 {
   const RlxTensorType *x = call->inputs[0];
 
@@ -532,8 +522,9 @@ rlx_triangular_lower (RlxLower        *lower,
                       const RlxIrNode *node,
                       GError         **error)
 {
+  const RlxTriangularAttrs *attrs = rlx_triangular_attrs (node);
   const RlxTensorType *x = &node->inputs[0]->type;
-  gint64 diagonal = rlx_node_attr (node, "diagonal")->i;
+  gint64 diagonal = attrs->diagonal;
   guint64 distance = diagonal < 0 ? -(guint64) diagonal : (guint64) diagonal;
   RlxKernel *kernel;
 
@@ -542,7 +533,7 @@ rlx_triangular_lower (RlxLower        *lower,
 
   kernel = rlx_kernel_new (lower, node, "triangular");
   rlx_kernel_input_raw (kernel, "x", node->inputs[0]);
-  rlx_kernel_define (kernel, "UPPER", rlx_node_attr (node, "upper")->i != 0);
+  rlx_kernel_define (kernel, "UPPER", attrs->upper);
   rlx_kernel_define (kernel, "BELOW", diagonal < 0);
   rlx_kernel_param_u32 (kernel, "rows", x->dims[x->rank - 2]);
   rlx_kernel_param_u32 (kernel, "columns", x->dims[x->rank - 1]);
@@ -555,31 +546,31 @@ rlx_triangular_lower (RlxLower        *lower,
 
 static gboolean
 check_block (RlxOpCall *call,
-             gint64    *block,
+             gint64     block,
              GError   **error)
 {
   const RlxTensorType *x = call->inputs[0];
 
-  *block = rlx_call_attr (call, "block")->i;
   if (x->rank != 4)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                            "the operand has %u dimensions, not batch, channels, height and width", x->rank);
-  if (*block < 1)
-    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "the block is %" G_GINT64_FORMAT, *block);
-  if (*block > G_MAXUINT16)
+  if (block < 1)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "the block is %" G_GINT64_FORMAT, block);
+  if (block > G_MAXUINT16)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
-                           "the block is %" G_GINT64_FORMAT ", the limit is %u", *block, G_MAXUINT16);
+                           "the block is %" G_GINT64_FORMAT "; the limit is %u", block, G_MAXUINT16);
   return TRUE;
 }
 
 gboolean
-rlx_depth_to_space_infer (RlxOpCall *call,
-                          GError   **error)
+rlx_depth_to_space_infer (RlxOpCall                  *call,
+                          const RlxDepthToSpaceAttrs *attrs,
+                          GError                    **error)
 {
   RlxTensorType type = *call->inputs[0];
-  gint64 block;
+  gint64 block = attrs->block;
 
-  if (!check_block (call, &block, error))
+  if (!check_block (call, block, error))
     return FALSE;
   if (type.dims[1] % (block * block) != 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
@@ -597,13 +588,14 @@ rlx_depth_to_space_infer (RlxOpCall *call,
 }
 
 gboolean
-rlx_space_to_depth_infer (RlxOpCall *call,
-                          GError   **error)
+rlx_space_to_depth_infer (RlxOpCall                  *call,
+                          const RlxSpaceToDepthAttrs *attrs,
+                          GError                    **error)
 {
   RlxTensorType type = *call->inputs[0];
-  gint64 block;
+  gint64 block = attrs->block;
 
-  if (!check_block (call, &block, error))
+  if (!check_block (call, block, error))
     return FALSE;
   if (type.dims[2] % block != 0 || type.dims[3] % block != 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
@@ -643,9 +635,10 @@ rlx_depth_to_space_lower (RlxLower        *lower,
                           const RlxIrNode *node,
                           GError         **error)
 {
+  const RlxDepthToSpaceAttrs *attrs = rlx_depth_to_space_attrs (node);
   const RlxTensorType *x = &node->inputs[0]->type;
-  gint64 block = rlx_node_attr (node, "block")->i;
-  gboolean first = rlx_node_attr (node, "blocks_first")->i != 0;
+  gint64 block = attrs->block;
+  gboolean first = attrs->blocks_first;
   gint64 channels = x->dims[1] / (block * block);
   gint64 plane = x->dims[2] * x->dims[3];
   RlxCopy copy = {
@@ -666,9 +659,10 @@ rlx_space_to_depth_lower (RlxLower        *lower,
                           const RlxIrNode *node,
                           GError         **error)
 {
+  const RlxSpaceToDepthAttrs *attrs = rlx_space_to_depth_attrs (node);
   const RlxTensorType *x = &node->inputs[0]->type;
-  gint64 block = rlx_node_attr (node, "block")->i;
-  guint channel = rlx_node_attr (node, "blocks_first")->i != 0 ? 3 : 1;
+  gint64 block = attrs->block;
+  guint channel = attrs->blocks_first ? 3 : 1;
   guint row = channel == 3 ? 1 : 2;
   RlxCopy copy = { .rank = 6 };
 

@@ -7,7 +7,6 @@
 
 #include <string.h>
 
-#include "plan/rlx-plan-private.h"
 
 #define MAX_MAPS RLX_NORM_N_INPUTS
 
@@ -205,19 +204,19 @@ typedef struct
  * their barriers. Otherwise rows are cut into chunks, which takes three steps: on a
  * CPU enough for 1,024 invocations and not less than 1,024 columns nor more than
  * 16,384; elsewhere enough for 512 workgroups and not less than 4 columns for each
- * invocation. The choice depends on the shape and on the kind of adapter alone. */
+ * invocation. The choice depends on the shape and on the target alone. */
 static void
 choose (const Rows *rows,
         gboolean    softmax,
         RlxLower   *lower,
         Choice     *choice)
 {
-  guint most = MIN (256, rlx_lower_get_adapter (lower)->limits.max_invocations);
+  guint most = MIN (256, rlx_lower_get_target (lower)->limits.max_invocations);
   gboolean across = rows->kept.n > 0 && rows->kept.strides[0][0] == 1;
   guint64 n = rows->n_columns;
 
   *choice = (Choice) { .spread = 1 };
-  if (rlx_lower_get_adapter (lower)->type == RLX_ADAPTER_TYPE_CPU)
+  if (!rlx_lower_get_target (lower)->barriers_are_cheap)
     {
       /* A barrier costs much here, in compile time too; eight rows to a
        * subgroup need none. A workgroup runs on one core. */
@@ -362,7 +361,7 @@ start_stage (const RlxNorm   *self,
       rlx_kernel_output (kernel, "y", self->result);
       /* An invocation reads no other columns than those it writes in the end. An
        * epilogue may have the operand as its own, too. */
-      if (self->inputs[RLX_NORM_OPERAND]->type.dtype == self->result->type.dtype && rlx_node_n_own_inputs (node) == node->n_inputs)
+      if (self->inputs[RLX_NORM_OPERAND]->type.dtype == self->result->type.dtype && rlx_ir_node_n_own_inputs (node) == node->n_inputs)
         rlx_kernel_allow_in_place (kernel, "x", "y");
     }
   return kernel;
@@ -446,12 +445,12 @@ static guint
 count_bindings (const RlxNorm *self,
                 RlxLower      *lower)
 {
-  const RlxGpuAdapterInfo *adapter = rlx_lower_get_adapter (lower);
-  guint n = rlx_n_segments (rlx_type_device_size (&self->result->type), adapter) * (self->sum != NULL ? 2 : 1);
+  const RlxTarget *target = rlx_lower_get_target (lower);
+  guint n = rlx_target_get_n_segments (target, rlx_type_device_size (&self->result->type)) * (self->sum != NULL ? 2 : 1);
 
   for (guint i = 0; i < RLX_NORM_N_INPUTS; i++)
     if (self->inputs[i] != NULL)
-      n += rlx_n_segments (rlx_type_device_size (&self->inputs[i]->type), adapter);
+      n += rlx_target_get_n_segments (target, rlx_type_device_size (&self->inputs[i]->type));
   return n;
 }
 
@@ -500,7 +499,7 @@ rlx_norm_lower (const RlxNorm   *self,
 
   rows_init (&rows, self);
   if (self->inputs[RLX_NORM_RESIDUAL] != NULL &&
-      count_bindings (self, lower) > rlx_lower_get_adapter (lower)->limits.max_storage_buffers)
+      count_bindings (self, lower) > rlx_lower_get_target (lower)->limits.max_storage_buffers)
     return lower_sum_first (self, lower, node, &rows, error);
 
   choose (&rows, is_softmax (self), lower, &choice);

@@ -6,27 +6,9 @@
 #include "ops/rlx-norm-private.h"
 
 #include <math.h>
-#include <string.h>
 
-#include "ops/rlx-expand-private.h"
+#include "ops/rlx-builder-private.h"
 #include "ops/rlx-reduce-private.h"
-
-gboolean    rlx_softmax_infer        (RlxOpCall *call, GError **error);
-gboolean    rlx_softmax_lower        (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean    rlx_layer_norm_infer     (RlxOpCall *call, GError **error);
-gboolean    rlx_layer_norm_lower     (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean    rlx_rms_norm_infer       (RlxOpCall *call, GError **error);
-gboolean    rlx_rms_norm_lower       (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean    rlx_residual_norm_infer  (RlxOpCall *call, GError **error);
-gboolean    rlx_residual_norm_lower  (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean    rlx_ada_layer_norm_infer (RlxOpCall *call, GError **error);
-gboolean    rlx_ada_layer_norm_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean    rlx_lp_norm_infer        (RlxOpCall *call, GError **error);
-gboolean    rlx_lp_norm_lower        (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean    rlx_image_norm_infer     (RlxOpCall *call, GError **error);
-gboolean    rlx_image_norm_lower     (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean    rlx_batch_norm_infer     (RlxOpCall *call, GError **error);
-RlxIrValue *rlx_batch_norm_expand    (RlxExpand *expand, GError **error);
 
 static guint
 get_axis (gint64               axis,
@@ -39,18 +21,17 @@ static const RlxIrValue *
 get_input (const RlxIrNode *node,
            guint            index)
 {
-  return index < rlx_node_n_own_inputs (node) ? node->inputs[index] : NULL;
+  return index < rlx_ir_node_n_own_inputs (node) ? node->inputs[index] : NULL;
 }
 
 static gboolean
 check_epsilon (RlxOpCall *call,
+               double     epsilon,
                GError   **error)
 {
-  double epsilon = rlx_call_attr (call, "epsilon")->f;
-
   if (!isfinite (epsilon) || epsilon < 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "epsilon is %g, it must be a finite number that is not negative", epsilon);
+                           "epsilon is %g; it must be a finite number that is not negative", epsilon);
   return TRUE;
 }
 
@@ -97,13 +78,14 @@ check_broadcast (RlxOpCall *call,
 /* ---- softmax ------------------------------------------------------------------- */
 
 gboolean
-rlx_softmax_infer (RlxOpCall *call,
-                   GError   **error)
+rlx_softmax_infer (RlxOpCall             *call,
+                   const RlxSoftmaxAttrs *attrs,
+                   GError               **error)
 {
   const RlxTensorType *x = call->inputs[0];
   guint axis;
 
-  if (!rlx_call_axis (call, rlx_call_attr (call, "axis")->i, x->rank, &axis, error))
+  if (!rlx_call_axis (call, attrs->axis, x->rank, &axis, error))
     return FALSE;
 
   rlx_call_add_output (call, x);
@@ -116,14 +98,14 @@ rlx_softmax_lower (RlxLower        *lower,
                    GError         **error)
 {
   const RlxIrValue *x = node->inputs[0];
-  gboolean log = strcmp (node->op->name, "log_softmax") == 0;
+  gboolean log = rlx_ir_node_is (node, RLX_OP_ID_LOG_SOFTMAX);
   RlxNorm norm;
 
   if (rlx_type_n_elements (&x->type) == 0)
     return TRUE;
 
   rlx_norm_init (&norm, log ? RLX_NORM_LOG_SOFTMAX : RLX_NORM_SOFTMAX, x, &node->outputs[0],
-                 1u << get_axis (rlx_node_attr (node, "axis")->i, &x->type));
+                 1u << get_axis (rlx_softmax_attrs (node)->axis, &x->type));
   return rlx_norm_lower (&norm, lower, node, error);
 }
 
@@ -131,30 +113,32 @@ rlx_softmax_lower (RlxLower        *lower,
 
 /* What scale and bias look like: the axes in the order they are given. */
 static gboolean
-check_axes (RlxOpCall     *call,
-            RlxTensorType *factor,
-            GError       **error)
+check_axes (RlxOpCall               *call,
+            const RlxLayerNormAttrs *attrs,
+            RlxTensorType           *factor,
+            GError                 **error)
 {
   const RlxTensorType *x = call->inputs[0];
-  const RlxAttrValue *axes = rlx_call_attr (call, "axes");
+  const RlxInts *axes = &attrs->axes;
   guint mask;
 
-  if (!rlx_call_axes (call, axes, x->rank, FALSE, &mask, error) || !check_epsilon (call, error))
+  if (!rlx_call_axes (call, axes, x->rank, FALSE, &mask, error) || !check_epsilon (call, attrs->epsilon, error))
     return FALSE;
 
   *factor = (RlxTensorType) { .dtype = x->dtype };
-  for (guint i = 0; i < axes->n_ints; i++)
-    factor->dims[factor->rank++] = x->dims[get_axis (axes->ints[i], x)];
+  for (guint i = 0; i < axes->n_values; i++)
+    factor->dims[factor->rank++] = x->dims[get_axis (axes->values[i], x)];
   return TRUE;
 }
 
-static gboolean
-check_norm (RlxOpCall *call,
-            GError   **error)
+gboolean
+rlx_layer_norm_infer (RlxOpCall               *call,
+                      const RlxLayerNormAttrs *attrs,
+                      GError                 **error)
 {
   RlxTensorType factor;
 
-  if (!check_axes (call, &factor, error))
+  if (!check_axes (call, attrs, &factor, error))
     return FALSE;
   for (guint i = 1; i < call->n_inputs; i++)
     if (!check_shape (call, i, &factor, "the axes make it", error))
@@ -165,17 +149,11 @@ check_norm (RlxOpCall *call,
 }
 
 gboolean
-rlx_layer_norm_infer (RlxOpCall *call,
-                      GError   **error)
+rlx_rms_norm_infer (RlxOpCall               *call,
+                    const RlxLayerNormAttrs *attrs,
+                    GError                 **error)
 {
-  return check_norm (call, error);
-}
-
-gboolean
-rlx_rms_norm_infer (RlxOpCall *call,
-                    GError   **error)
-{
-  return check_norm (call, error);
+  return rlx_layer_norm_infer (call, attrs, error);
 }
 
 /* A tensor whose axes are those of the attribute, in its order. */
@@ -186,13 +164,13 @@ set_factor (RlxNorm          *norm,
             const RlxIrValue *value)
 {
   const RlxTensorType *x = &node->inputs[0]->type;
-  const RlxAttrValue *axes = rlx_node_attr (node, "axes");
+  const RlxInts *axes = &rlx_layer_norm_attrs (node)->axes;
   gint64 stride = 1;
 
   norm->inputs[input] = value;
-  for (guint i = axes->n_ints; i-- > 0;)
+  for (guint i = axes->n_values; i-- > 0;)
     {
-      guint axis = get_axis (axes->ints[i], x);
+      guint axis = get_axis (axes->values[i], x);
 
       norm->strides[input][axis] = stride;
       stride *= x->dims[axis];
@@ -204,10 +182,11 @@ init_over_axes (RlxNorm         *norm,
                 RlxNormKind      kind,
                 const RlxIrNode *node)
 {
+  const RlxLayerNormAttrs *attrs = rlx_layer_norm_attrs (node);
   const RlxIrValue *x = node->inputs[0];
 
-  rlx_norm_init (norm, kind, x, &node->outputs[0], rlx_axes_get_mask (rlx_node_attr (node, "axes"), x->type.rank));
-  norm->epsilon = rlx_node_attr (node, "epsilon")->f;
+  rlx_norm_init (norm, kind, x, &node->outputs[0], rlx_axes_get_mask (&attrs->axes, x->type.rank));
+  norm->epsilon = attrs->epsilon;
 }
 
 static gboolean
@@ -222,10 +201,10 @@ lower_norm (RlxLower        *lower,
     return TRUE;
 
   init_over_axes (&norm, kind, node);
-  if (get_input (node, 1) != NULL)
-    set_factor (&norm, RLX_NORM_SCALE, node, node->inputs[1]);
-  if (get_input (node, 2) != NULL)
-    set_factor (&norm, RLX_NORM_BIAS, node, node->inputs[2]);
+  if (get_input (node, RLX_LAYER_NORM_SCALE) != NULL)
+    set_factor (&norm, RLX_NORM_SCALE, node, node->inputs[RLX_LAYER_NORM_SCALE]);
+  if (get_input (node, RLX_LAYER_NORM_BIAS) != NULL)
+    set_factor (&norm, RLX_NORM_BIAS, node, node->inputs[RLX_LAYER_NORM_BIAS]);
   return rlx_norm_lower (&norm, lower, node, error);
 }
 
@@ -250,23 +229,24 @@ rlx_rms_norm_lower (RlxLower        *lower,
 static gboolean
 is_rms (const RlxOp *op)
 {
-  return strcmp (op->name, "residual_rms_norm") == 0;
+  return op->id == RLX_OP_ID_RESIDUAL_RMS_NORM;
 }
 
 gboolean
-rlx_residual_norm_infer (RlxOpCall *call,
-                         GError   **error)
+rlx_residual_norm_infer (RlxOpCall               *call,
+                         const RlxLayerNormAttrs *attrs,
+                         GError                 **error)
 {
   RlxTensorType factor;
 
-  if (!check_axes (call, &factor, error) || !check_broadcast (call, 1, error))
+  if (!check_axes (call, attrs, &factor, error) || !check_broadcast (call, 1, error))
     return FALSE;
   for (guint i = 2; i < call->n_inputs; i++)
     if (!check_shape (call, i, &factor, "the axes make it", error))
       return FALSE;
 
   rlx_call_add_output (call, call->inputs[0]);
-  if (rlx_call_attr (call, "keep_sum")->i)
+  if (attrs->keep_sum)
     rlx_call_add_output (call, call->inputs[0]);
   return TRUE;
 }
@@ -286,7 +266,7 @@ rlx_residual_norm_lower (RlxLower        *lower,
 
   init_over_axes (&norm, is_rms (node->op) ? RLX_NORM_RMS : RLX_NORM_LAYER, node);
   rlx_norm_broadcast (&norm, RLX_NORM_RESIDUAL, node->inputs[1]);
-  for (guint i = 2; i < rlx_node_n_own_inputs (node); i++)
+  for (guint i = 2; i < rlx_ir_node_n_own_inputs (node); i++)
     if (node->inputs[i] != NULL)
       set_factor (&norm, inputs[i - 2], node, node->inputs[i]);
   if (node->n_outputs > 1)
@@ -297,12 +277,13 @@ rlx_residual_norm_lower (RlxLower        *lower,
 /* ---- with factors for each element ----------------------------------------------------- */
 
 gboolean
-rlx_ada_layer_norm_infer (RlxOpCall *call,
-                          GError   **error)
+rlx_ada_layer_norm_infer (RlxOpCall               *call,
+                          const RlxLayerNormAttrs *attrs,
+                          GError                 **error)
 {
   RlxTensorType factor;
 
-  if (!check_axes (call, &factor, error) || !check_broadcast (call, 1, error) || !check_broadcast (call, 2, error))
+  if (!check_axes (call, attrs, &factor, error) || !check_broadcast (call, 1, error) || !check_broadcast (call, 2, error))
     return FALSE;
 
   rlx_call_add_output (call, call->inputs[0]);
@@ -321,26 +302,27 @@ rlx_ada_layer_norm_lower (RlxLower        *lower,
 
   init_over_axes (&norm, RLX_NORM_LAYER, node);
   norm.plus_one = TRUE;
-  rlx_norm_broadcast (&norm, RLX_NORM_SCALE, node->inputs[1]);
-  rlx_norm_broadcast (&norm, RLX_NORM_BIAS, node->inputs[2]);
+  rlx_norm_broadcast (&norm, RLX_NORM_SCALE, node->inputs[RLX_ADA_LAYER_NORM_SCALE]);
+  rlx_norm_broadcast (&norm, RLX_NORM_BIAS, node->inputs[RLX_ADA_LAYER_NORM_SHIFT]);
   return rlx_norm_lower (&norm, lower, node, error);
 }
 
 /* ---- lp_norm ------------------------------------------------------------------------------ */
 
 gboolean
-rlx_lp_norm_infer (RlxOpCall *call,
-                   GError   **error)
+rlx_lp_norm_infer (RlxOpCall            *call,
+                   const RlxLpNormAttrs *attrs,
+                   GError              **error)
 {
   const RlxTensorType *x = call->inputs[0];
-  gint64 p = rlx_call_attr (call, "p")->i;
+  gint64 p = attrs->p;
   guint axis;
 
-  if (!rlx_call_axis (call, rlx_call_attr (call, "axis")->i, x->rank, &axis, error))
+  if (!rlx_call_axis (call, attrs->axis, x->rank, &axis, error))
     return FALSE;
   if (p != 1 && p != 2)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "p is %" G_GINT64_FORMAT ", it must be 1 or 2", p);
+                           "p is %" G_GINT64_FORMAT "; it must be 1 or 2", p);
 
   rlx_call_add_output (call, x);
   return TRUE;
@@ -351,45 +333,47 @@ rlx_lp_norm_lower (RlxLower        *lower,
                    const RlxIrNode *node,
                    GError         **error)
 {
+  const RlxLpNormAttrs *attrs = rlx_lp_norm_attrs (node);
   const RlxIrValue *x = node->inputs[0];
   RlxNorm norm;
 
   if (rlx_type_n_elements (&x->type) == 0)
     return TRUE;
 
-  rlx_norm_init (&norm, rlx_node_attr (node, "p")->i == 1 ? RLX_NORM_L1 : RLX_NORM_L2, x, &node->outputs[0],
-                 1u << get_axis (rlx_node_attr (node, "axis")->i, &x->type));
+  rlx_norm_init (&norm, attrs->p == 1 ? RLX_NORM_L1 : RLX_NORM_L2, x, &node->outputs[0],
+                 1u << get_axis (attrs->axis, &x->type));
   return rlx_norm_lower (&norm, lower, node, error);
 }
 
 /* ---- images: instance_norm, group_norm, layer_norm_2d ------------------------------------- */
 
 static guint
-get_channel_axis (const RlxAttrValue  *layout,
+get_channel_axis (RlxLayout            layout,
                   const RlxTensorType *type)
 {
-  return layout->i == RLX_LAYOUT_CHANNELS_LAST ? type->rank - 1 : 1;
+  return layout == RLX_LAYOUT_CHANNELS_LAST ? type->rank - 1 : 1;
 }
 
 gboolean
-rlx_image_norm_infer (RlxOpCall *call,
-                      GError   **error)
+rlx_image_norm_infer (RlxOpCall               *call,
+                      const RlxImageNormAttrs *attrs,
+                      GError                 **error)
 {
   const RlxTensorType *x = call->inputs[0];
-  gboolean groups = strcmp (call->op->name, "group_norm") == 0;
+  gboolean groups = call->op->id == RLX_OP_ID_GROUP_NORM;
   RlxTensorType factor = { .dtype = x->dtype, .rank = 1 };
   gint64 n_groups = 0;
 
   if (x->rank < 2)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                            "the operand has %u dimensions, at least 2 are needed: a batch and channels", x->rank);
-  if (!check_epsilon (call, error))
+  if (!check_epsilon (call, attrs->epsilon, error))
     return FALSE;
 
-  factor.dims[0] = x->dims[get_channel_axis (rlx_call_attr (call, "layout"), x)];
+  factor.dims[0] = x->dims[get_channel_axis (attrs->layout, x)];
   if (groups)
     {
-      n_groups = rlx_call_attr (call, "groups")->i;
+      n_groups = attrs->groups;
       if (n_groups < 1 || factor.dims[0] % n_groups != 0)
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
                                "%" G_GINT64_FORMAT " channels cannot be divided into %" G_GINT64_FORMAT " groups",
@@ -413,8 +397,9 @@ rlx_image_norm_lower (RlxLower        *lower,
                       const RlxIrNode *node,
                       GError         **error)
 {
+  const RlxImageNormAttrs *attrs = rlx_image_norm_attrs (node);
   const RlxIrValue *x = node->inputs[0];
-  guint axis = get_channel_axis (rlx_node_attr (node, "layout"), &x->type);
+  guint axis = get_channel_axis (attrs->layout, &x->type);
   guint all = (1u << x->type.rank) - 1;
   gint64 n_channels = x->type.dims[axis];
   RlxNorm norm;
@@ -422,19 +407,19 @@ rlx_image_norm_lower (RlxLower        *lower,
   if (rlx_type_n_elements (&x->type) == 0)
     return TRUE;
 
-  if (strcmp (node->op->name, "layer_norm_2d") == 0)
+  if (rlx_ir_node_is (node, RLX_OP_ID_LAYER_NORM_2D))
     rlx_norm_init (&norm, RLX_NORM_LAYER, x, &node->outputs[0], 1u << axis);
   else
     rlx_norm_init (&norm, RLX_NORM_LAYER, x, &node->outputs[0], all & ~1u & ~(1u << axis));
-  norm.epsilon = rlx_node_attr (node, "epsilon")->f;
+  norm.epsilon = attrs->epsilon;
 
-  if (strcmp (node->op->name, "group_norm") == 0)
+  if (rlx_ir_node_is (node, RLX_OP_ID_GROUP_NORM))
     {
-      gint64 n_groups = rlx_node_attr (node, "groups")->i;
+      gint64 n_groups = attrs->groups;
 
       rlx_norm_split_axis (&norm, axis, n_groups);
       norm.along[axis + 1] = TRUE;
-      for (guint i = 1; i < rlx_node_n_own_inputs (node); i++)
+      for (guint i = 1; i < rlx_ir_node_n_own_inputs (node); i++)
         {
           RlxNormInput input = i == 1 ? RLX_NORM_SCALE : RLX_NORM_BIAS;
 
@@ -454,7 +439,7 @@ rlx_image_norm_lower (RlxLower        *lower,
     }
   else
     {
-      for (guint i = 1; i < rlx_node_n_own_inputs (node); i++)
+      for (guint i = 1; i < rlx_ir_node_n_own_inputs (node); i++)
         if (node->inputs[i] != NULL)
           {
             RlxNormInput input = i == 1 ? RLX_NORM_SCALE : RLX_NORM_BIAS;
@@ -469,14 +454,15 @@ rlx_image_norm_lower (RlxLower        *lower,
 /* ---- batch_norm --------------------------------------------------------------------------- */
 
 gboolean
-rlx_batch_norm_infer (RlxOpCall *call,
-                      GError   **error)
+rlx_batch_norm_infer (RlxOpCall               *call,
+                      const RlxBatchNormAttrs *attrs,
+                      GError                 **error)
 {
   const RlxTensorType *x = call->inputs[0];
   RlxTensorType factor = { .dtype = x->dtype, .rank = 1 };
   guint axis;
 
-  if (!rlx_call_axis (call, rlx_call_attr (call, "axis")->i, x->rank, &axis, error) || !check_epsilon (call, error))
+  if (!rlx_call_axis (call, attrs->axis, x->rank, &axis, error) || !check_epsilon (call, attrs->epsilon, error))
     return FALSE;
 
   factor.dims[0] = x->dims[axis];
@@ -491,45 +477,37 @@ rlx_batch_norm_infer (RlxOpCall *call,
 /* Element-wise operators, in f32: they join what is in front and behind, and
  * where the factor is known it is computed once. */
 RlxIrValue *
-rlx_batch_norm_expand (RlxExpand *expand,
-                       GError   **error)
+rlx_batch_norm_expand (RlxBuilder        *b,
+                       const RlxIrNode   *node,
+                       RlxIrValue *const *inputs)
 {
-  const RlxIrNode *node = expand->node;
-  RlxIrValue *x = expand->inputs[0], *factors[4] = { NULL, }, *factor;
-  guint axis = get_axis (rlx_node_attr (node, "axis")->i, &x->type);
+  const RlxBatchNormAttrs *attrs = rlx_batch_norm_attrs (node);
+  RlxIrValue *x = inputs[RLX_BATCH_NORM_SELF], *factors[RLX_BATCH_NORM_BIAS + 1] = { NULL, }, *factor;
+  guint axis = get_axis (attrs->axis, &x->type);
   gint64 shape[RLX_MAX_RANK];
   RlxDataType dtype = x->type.dtype;
-  GVariantDict dict;
 
   /* The axis, and a 1 for each behind it. */
   shape[0] = x->type.dims[axis];
   for (guint i = 1; i < x->type.rank - axis; i++)
     shape[i] = 1;
 
-  for (guint i = 0; i < 4 && i + 1 < node->n_inputs; i++)
-    {
-      factors[i] = expand->inputs[i + 1];
-      if (factors[i] == NULL)
-        continue;
-      factors[i] = rlx_expand_ints (expand, "reshape", factors[i], "shape", shape, x->type.rank - axis, error);
-      if (factors[i] == NULL || (factors[i] = rlx_expand_cast (expand, factors[i], RLX_DATA_TYPE_F32, error)) == NULL)
-        return NULL;
-    }
+  for (guint i = RLX_BATCH_NORM_MEAN; i <= RLX_BATCH_NORM_BIAS; i++)
+    if (inputs[i] != NULL)
+      {
+        factors[i] = rlx_build_reshape (b, inputs[i], RLX_RESHAPE_ATTRS (.shape = RLX_INTS (shape, x->type.rank - axis)));
+        factors[i] = rlx_build_cast (b, factors[i], RLX_CAST_ATTRS (.to = RLX_DATA_TYPE_F32));
+      }
 
-  g_variant_dict_init (&dict, NULL);
-  g_variant_dict_insert (&dict, "beta", "d", rlx_node_attr (node, "epsilon")->f);
-  factor = rlx_expand_op (expand, "affine", &factors[1], 1, g_variant_dict_end (&dict), error);
-  if (factor != NULL)
-    factor = rlx_expand_op (expand, "rsqrt", &factor, 1, NULL, error);
-  if (factor != NULL && factors[2] != NULL)
-    factor = rlx_expand_op (expand, "mul", (RlxIrValue *[]) { factor, factors[2] }, 2, NULL, error);
-  if (factor == NULL)
-    return NULL;
+  factor = rlx_build_affine (b, factors[RLX_BATCH_NORM_VARIANCE], RLX_AFFINE_ATTRS (.beta = attrs->epsilon));
+  factor = rlx_build_rsqrt (b, factor);
+  if (factors[RLX_BATCH_NORM_SCALE] != NULL)
+    factor = rlx_build_mul (b, factor, factors[RLX_BATCH_NORM_SCALE]);
 
-  x = rlx_expand_cast (expand, x, RLX_DATA_TYPE_F32, error);
-  x = rlx_expand_op (expand, "sub", (RlxIrValue *[]) { x, factors[0] }, 2, NULL, error);
-  x = rlx_expand_op (expand, "mul", (RlxIrValue *[]) { x, factor }, 2, NULL, error);
-  if (factors[3] != NULL)
-    x = rlx_expand_op (expand, "add", (RlxIrValue *[]) { x, factors[3] }, 2, NULL, error);
-  return x != NULL ? rlx_expand_cast (expand, x, dtype, error) : NULL;
+  x = rlx_build_cast (b, x, RLX_CAST_ATTRS (.to = RLX_DATA_TYPE_F32));
+  x = rlx_build_sub (b, x, factors[RLX_BATCH_NORM_MEAN]);
+  x = rlx_build_mul (b, x, factor);
+  if (factors[RLX_BATCH_NORM_BIAS] != NULL)
+    x = rlx_build_add (b, x, factors[RLX_BATCH_NORM_BIAS]);
+  return rlx_build_cast (b, x, RLX_CAST_ATTRS (.to = dtype));
 }

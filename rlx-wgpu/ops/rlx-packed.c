@@ -10,16 +10,13 @@
 #include "ops/rlx-index-private.h"
 #include "ops/rlx-packed-tables-private.h"
 #include "ops/rlx-product-private.h"
-
-gboolean rlx_dequant_matmul_infer    (RlxOpCall *call, GError **error);
-gboolean rlx_dequantize_blocks_infer (RlxOpCall *call, GError **error);
-gboolean rlx_gather_packed_infer     (RlxOpCall *call, GError **error);
-gboolean rlx_dequant_matmul_lower    (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean rlx_dequantize_blocks_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean rlx_gather_packed_lower     (RlxLower *lower, const RlxIrNode *node, GError **error);
+#include "ops/rlx-variant-private.h"
 
 /* What kernels/packed/decode.wgsl takes apart at a time. */
 #define CHUNK 32
+
+/* What kernels/packed-matmul.wgsl calls its parts. */
+enum { MODE_LANES, MODE_SHARE, MODE_TILE, MODE_SHUFFLE };
 
 typedef struct
 {
@@ -183,19 +180,21 @@ get_columns (RlxOpCall           *call,
 }
 
 gboolean
-rlx_dequant_matmul_infer (RlxOpCall *call,
-                          GError   **error)
+rlx_dequant_matmul_infer (RlxOpCall                      *call,
+                          const RlxDequantizeBlocksAttrs *attrs,
+                          GError                        **error)
 {
-  const RlxTensorType *x = call->inputs[0], *weight = call->inputs[1], *bias = call->inputs[4], *expert = call->inputs[5];
-  const Format *format = find_format (rlx_call_attr (call, "type")->i);
-  gint64 block_size = rlx_call_attr (call, "block_size")->i;
+  const RlxTensorType *x = call->inputs[RLX_DEQUANT_MATMUL_SELF], *weight = call->inputs[RLX_DEQUANT_MATMUL_WEIGHT];
+  const RlxTensorType *bias = call->inputs[RLX_DEQUANT_MATMUL_BIAS], *expert = call->inputs[RLX_DEQUANT_MATMUL_EXPERT];
+  const Format *format = find_format (attrs->type);
+  gint64 block_size = attrs->block_size;
   guint rank = expert != NULL ? 3 : 2;
   RlxTensorType type = *x;
   gint64 columns, k, n;
 
   g_assert (format != NULL);
   if (x->rank == 0)
-    return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the first operand is a scalar, it needs at least one dimension");
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the first operand is a scalar; it needs at least one dimension");
   if (weight->rank != rank)
     {
       g_autofree char *text = rlx_type_to_string (weight);
@@ -209,7 +208,8 @@ rlx_dequant_matmul_infer (RlxOpCall *call,
   if (columns != k)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                            "the rows of the weight have %" G_GINT64_FORMAT " numbers, those of the first operand %" G_GINT64_FORMAT, columns, k);
-  if (!check_scales (call, format, call->inputs[2], call->inputs[3], (expert != NULL ? weight->dims[0] : 1) * n, k, block_size, error))
+  if (!check_scales (call, format, call->inputs[RLX_DEQUANT_MATMUL_SCALE], call->inputs[RLX_DEQUANT_MATMUL_ZERO_POINT],
+                     (expert != NULL ? weight->dims[0] : 1) * n, k, block_size, error))
     return FALSE;
 
   if (expert != NULL)
@@ -243,17 +243,18 @@ rlx_dequant_matmul_infer (RlxOpCall *call,
 /* What dequantize_blocks and gather_packed have in common: the result has @shape
  * and one more dimension. */
 static gboolean
-infer_rows (RlxOpCall           *call,
-            const RlxTensorType *scale,
-            const RlxTensorType *zero,
-            const RlxTensorType *shape,
-            guint                rank,
-            GError             **error)
+infer_rows (RlxOpCall                      *call,
+            const RlxDequantizeBlocksAttrs *attrs,
+            const RlxTensorType            *scale,
+            const RlxTensorType            *zero,
+            const RlxTensorType            *shape,
+            guint                           rank,
+            GError                        **error)
 {
   const RlxTensorType *packed = call->inputs[0];
-  const Format *format = find_format (rlx_call_attr (call, "type")->i);
-  RlxDataType to = (RlxDataType) rlx_call_attr (call, "to")->i;
-  gint64 block_size = rlx_call_attr (call, "block_size")->i;
+  const Format *format = find_format (attrs->type);
+  RlxDataType to = attrs->to;
+  gint64 block_size = attrs->block_size;
   gint64 rows = 1;
   RlxTensorType type = *shape;
 
@@ -263,8 +264,8 @@ infer_rows (RlxOpCall           *call,
                            "the result cannot be of type %s; it can be f32 or f16", rlx_data_type_to_string (to));
   if (rank == RLX_MAX_RANK)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
-                           "the result would have %u dimensions, the limit is %u", rank + 1, RLX_MAX_RANK);
-  if (!get_columns (call, packed, format, block_size, rlx_call_attr (call, "columns")->i, &type.dims[rank], error))
+                           "the result would have %u dimensions; the limit is %u", rank + 1, RLX_MAX_RANK);
+  if (!get_columns (call, packed, format, block_size, attrs->columns, &type.dims[rank], error))
     return FALSE;
   for (guint i = 0; i + 1 < packed->rank; i++)
     rows *= packed->dims[i];
@@ -278,19 +279,22 @@ infer_rows (RlxOpCall           *call,
 }
 
 gboolean
-rlx_dequantize_blocks_infer (RlxOpCall *call,
-                             GError   **error)
+rlx_dequantize_blocks_infer (RlxOpCall                      *call,
+                             const RlxDequantizeBlocksAttrs *attrs,
+                             GError                        **error)
 {
   const RlxTensorType *packed = call->inputs[0];
 
   if (packed->rank == 0)
-    return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the operand is a scalar, it needs at least one dimension");
-  return infer_rows (call, call->inputs[1], call->inputs[2], packed, packed->rank - 1, error);
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the operand is a scalar; it needs at least one dimension");
+  return infer_rows (call, attrs, call->inputs[RLX_DEQUANTIZE_BLOCKS_SCALE], call->inputs[RLX_DEQUANTIZE_BLOCKS_ZERO_POINT],
+                     packed, packed->rank - 1, error);
 }
 
 gboolean
-rlx_gather_packed_infer (RlxOpCall *call,
-                         GError   **error)
+rlx_gather_packed_infer (RlxOpCall                      *call,
+                         const RlxDequantizeBlocksAttrs *attrs,
+                         GError                        **error)
 {
   const RlxTensorType *packed = call->inputs[0], *indices = call->inputs[1];
 
@@ -302,7 +306,8 @@ rlx_gather_packed_infer (RlxOpCall *call,
     }
   if (packed->dims[0] == 0 && rlx_type_n_elements (indices) > 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "there are indices, but the table has no rows");
-  return infer_rows (call, call->inputs[2], call->inputs[3], indices, indices->rank, error);
+  return infer_rows (call, attrs, call->inputs[RLX_GATHER_PACKED_SCALE], call->inputs[RLX_GATHER_PACKED_ZERO_POINT],
+                     indices, indices->rank, error);
 }
 
 /* ---- lowering --------------------------------------------------------------- */
@@ -341,8 +346,9 @@ kernel_packed (RlxKernel        *kernel,
                gint64            k)
 {
   const RlxTensorType *type = &packed->type;
-  const Format *format = find_format (rlx_node_attr (node, "type")->i);
-  gint64 block_size = rlx_node_attr (node, "block_size")->i;
+  const RlxDequantizeBlocksAttrs *attrs = rlx_dequantize_blocks_attrs (node);
+  const Format *format = find_format (attrs->type);
+  gint64 block_size = attrs->block_size;
   guint64 row_bytes = (guint64) type->dims[type->rank - 1];
   guint64 blocks = (guint64) count_blocks (k, block_size);
 
@@ -421,7 +427,8 @@ rlx_dequantize_blocks_lower (RlxLower        *lower,
                              const RlxIrNode *node,
                              GError         **error)
 {
-  return lower_rows (lower, node, NULL, node->inputs[1], node->inputs[2], error);
+  return lower_rows (lower, node, NULL, node->inputs[RLX_DEQUANTIZE_BLOCKS_SCALE],
+                     node->inputs[RLX_DEQUANTIZE_BLOCKS_ZERO_POINT], error);
 }
 
 gboolean
@@ -429,113 +436,248 @@ rlx_gather_packed_lower (RlxLower        *lower,
                          const RlxIrNode *node,
                          GError         **error)
 {
-  return lower_rows (lower, node, node->inputs[1], node->inputs[2], node->inputs[3], error);
+  return lower_rows (lower, node, node->inputs[RLX_GATHER_PACKED_INDICES], node->inputs[RLX_GATHER_PACKED_SCALE],
+                     node->inputs[RLX_GATHER_PACKED_ZERO_POINT], error);
 }
+
+/* ---- products ------------------------------------------------------------------ */
+
+typedef struct
+{
+  const RlxIrNode *node;
+  const RlxIrValue *x, *weight, *bias, *expert, *y;   /* bias and expert are nullable */
+  gint64 k;
+  guint64 m, n, chunks;
+} Problem;
+
+static char *
+print_problem (gconstpointer data)
+{
+  const Problem *self = data;
+
+  const Format *format = find_format (rlx_dequantize_blocks_attrs (self->node)->type);
+
+  return g_strdup_printf ("[%" G_GUINT64_FORMAT ", %" G_GINT64_FORMAT "] · [%" G_GINT64_FORMAT ", %" G_GUINT64_FORMAT
+                          "], %u numbers in %u bytes%s", self->m, self->k, self->k, self->n, format->numbers, format->bytes,
+                          self->expert != NULL ? ", by experts" : "");
+}
+
+static double
+packed_cost (const RlxVariant *self,
+             const RlxTarget  *target,
+             gconstpointer     data)
+{
+  const Problem *problem = data;
+
+  return rlx_target_get_seconds (target, 2.0 * (double) (problem->m * problem->n) * (double) problem->k,
+                                 (double) rlx_type_n_bytes (&problem->weight->type));
+}
+
+/* Without any experts there is no row that could stand in for the one asked for. */
+static gboolean
+has_rows (const Problem *problem)
+{
+  return problem->expert == NULL || problem->weight->type.dims[0] > 0;
+}
+
+/* For fewer rows it is no faster: taking numbers apart is most of the work. */
+static RlxFit
+shuffle_fits (const RlxVariant *self,
+              const RlxTarget  *target,
+              gconstpointer     data,
+              const char      **why)
+{
+  const Problem *problem = data;
+
+  if (!rlx_product_has_shuffles (target))
+    return rlx_variant_cannot ("needs subgroups of 8, on a CPU", why);
+  if (problem->k % CHUNK != 0 || problem->expert != NULL)
+    return rlx_variant_cannot ("rows are no whole chunks, or chosen by experts", why);
+  return problem->m > 4 && problem->n >= 32 && problem->chunks >= 4 ? RLX_FIT_WELL : rlx_variant_poorly ("too few rows or columns", why);
+}
+
+/* On a CPU columns that are too few for all cores are the exception. */
+static RlxFit
+share_fits (const RlxVariant *self,
+            const RlxTarget  *target,
+            gconstpointer     data,
+            const char      **why)
+{
+  const Problem *problem = data;
+
+  if (!has_rows (problem))
+    return rlx_variant_cannot ("there are no experts", why);
+  if (!target->loads_coalesce)
+    return problem->m * problem->n <= 16 && problem->chunks >= 8 ? RLX_FIT_WELL : rlx_variant_poorly ("more than 16 results", why);
+  return problem->m <= 8 || problem->expert != NULL ? RLX_FIT_WELL : rlx_variant_poorly ("more than 8 rows", why);
+}
+
+static RlxFit
+tile_fits (const RlxVariant *self,
+           const RlxTarget  *target,
+           gconstpointer     data,
+           const char      **why)
+{
+  const Problem *problem = data;
+
+  if (problem->expert != NULL)
+    return rlx_variant_cannot ("rows have weights of their own", why);
+  return target->loads_coalesce ? RLX_FIT_WELL : rlx_variant_poorly ("a barrier costs much here", why);
+}
+
+/* On a GPU neighbouring lanes want neighbouring bytes. */
+static RlxFit
+lanes_fits (const RlxVariant *self,
+            const RlxTarget  *target,
+            gconstpointer     data,
+            const char      **why)
+{
+  return target->loads_coalesce ? rlx_variant_poorly ("neighbouring lanes read rows that are apart", why) : RLX_FIT_WELL;
+}
+
+/* What all kernels have in common: tiles of @tile_m rows and @columns. */
+static gboolean
+lower_product (RlxLower      *lower,
+               const Problem *self,
+               RlxKernel     *kernel,
+               guint          mode,
+               guint64        lanes,
+               guint64        tile_m,
+               guint64        columns,
+               GError       **error)
+{
+  gboolean shuffle = mode == MODE_SHUFFLE, vectors = self->k % CHUNK == 0 && !shuffle;
+  guint64 tiles_m = (self->m - 1) / tile_m + 1, groups = tiles_m * ((self->n - 1) / columns + 1);
+
+  kernel_packed (kernel, lower, self->node, self->weight, self->node->inputs[RLX_DEQUANT_MATMUL_SCALE],
+                 self->node->inputs[RLX_DEQUANT_MATMUL_ZERO_POINT], self->k);
+  if (vectors)
+    rlx_kernel_input_vector (kernel, "x", self->x, 4);
+  else
+    rlx_kernel_input (kernel, "x", self->x);
+  if (self->bias != NULL)
+    rlx_kernel_input (kernel, "bias", self->bias);
+  if (self->expert != NULL)
+    {
+      rlx_kernel_input (kernel, "expert", self->expert);
+      rlx_kernel_param_u32 (kernel, "experts", (guint64) self->weight->type.dims[0]);
+    }
+  if (!rlx_kernel_epilogue (kernel, self->node, error))
+    {
+      rlx_kernel_free (kernel);
+      return FALSE;
+    }
+  rlx_kernel_output (kernel, "y", self->y);
+  rlx_kernel_define (kernel, "WG", (gint64) lanes);
+  rlx_kernel_define (kernel, "MODE", mode);
+  rlx_kernel_define (kernel, "UNROLL", tile_m == 1 ? 4 : 1);
+  rlx_kernel_define (kernel, "VECTORS", vectors);
+  rlx_kernel_define (kernel, "BIAS", self->bias != NULL);
+  rlx_kernel_define (kernel, "EXPERT", self->expert != NULL);
+  rlx_kernel_param_u32 (kernel, "m", self->m);
+  rlx_kernel_param_u32 (kernel, "n", self->n);
+  rlx_kernel_param_u32 (kernel, "tiles_m", tiles_m);
+  rlx_kernel_param_u32 (kernel, "groups", groups);
+  rlx_kernel_set_cost (kernel, 2.0 * (double) rlx_type_n_elements (&self->y->type) * (double) self->k,
+                       (double) rlx_type_n_bytes (&self->x->type) + (double) rlx_type_n_bytes (&self->weight->type) +
+                       (double) rlx_type_n_bytes (&self->y->type));
+  return rlx_kernel_dispatch (kernel, groups, error);
+}
+
+static guint64
+choose_rows (const Problem *problem)
+{
+  return problem->m == 1 ? 1 : problem->m <= 4 ? 4 : 8;
+}
+
+/* Columns side by side; with shuffles where self->data is not NULL. */
+static gboolean
+lanes_describe (const RlxVariant *self,
+                RlxLower         *lower,
+                const RlxIrNode  *node,
+                gconstpointer     data,
+                GError          **error)
+{
+  const Problem *problem = data;
+  gboolean shuffle = self->data != NULL;
+  guint64 tile_m = shuffle && problem->m > 8 ? 16 : choose_rows (problem), lanes = 64;
+  /* More columns share the loads of a row where there are many; taking
+   * numbers apart is most of the work for one row. */
+  guint64 tile_n = shuffle || (problem->m > 1 && problem->n >= 512 && problem->expert == NULL) ? 4 : 1;
+  RlxKernel *kernel = rlx_kernel_new (lower, node, "packed-matmul");
+
+  /* enough workgroups for some cores */
+  while (lanes > 8 && problem->n <= lanes * tile_n * 16)
+    lanes /= 2;
+  rlx_kernel_define (kernel, "TM", (gint64) tile_m);
+  rlx_kernel_define (kernel, "TN", (gint64) tile_n);
+  if (shuffle)
+    rlx_kernel_enable (kernel, "enable subgroups;");
+  return lower_product (lower, problem, kernel, shuffle ? MODE_SHUFFLE : MODE_LANES, lanes, tile_m, lanes * tile_n, error);
+}
+
+/* Lanes share the sums. */
+static gboolean
+share_describe (const RlxVariant *self,
+                RlxLower         *lower,
+                const RlxIrNode  *node,
+                gconstpointer     data,
+                GError          **error)
+{
+  const guint64 lanes = 64;
+  const Problem *problem = data;
+  guint64 tile_m = problem->expert != NULL ? 1 : choose_rows (problem), share = 32;
+  RlxKernel *kernel = rlx_kernel_new (lower, node, "packed-matmul");
+
+  while (share > 4 && share / 2 >= problem->chunks)
+    share /= 2;
+  rlx_kernel_define (kernel, "LANES", (gint64) share);
+  rlx_kernel_define (kernel, "TM", (gint64) tile_m);
+  rlx_kernel_define (kernel, "TN", 1);
+  return lower_product (lower, problem, kernel, MODE_SHARE, lanes, tile_m, lanes / share, error);
+}
+
+/* Tiles in workgroup memory. */
+static gboolean
+tile_describe (const RlxVariant *self,
+               RlxLower         *lower,
+               const RlxIrNode  *node,
+               gconstpointer     data,
+               GError          **error)
+{
+  return lower_product (lower, data, rlx_kernel_new (lower, node, "packed-matmul"), MODE_TILE, 64, 32, 64, error);
+}
+
+static const RlxVariant variants[] = {
+  { "shuffle", shuffle_fits, packed_cost, NULL, lanes_describe, variants },
+  { "share", share_fits, packed_cost, NULL, share_describe, NULL },
+  { "tile", tile_fits, packed_cost, NULL, tile_describe, NULL },
+  { "lanes", lanes_fits, packed_cost, NULL, lanes_describe, NULL },
+};
+
+const RlxVariants rlx_packed_variants = {
+  RLX_FAMILY_PACKED, "packed product", variants, G_N_ELEMENTS (variants), print_problem, NULL,
+};
 
 gboolean
 rlx_dequant_matmul_lower (RlxLower        *lower,
                           const RlxIrNode *node,
                           GError         **error)
 {
-  const RlxIrValue *x = node->inputs[0], *weight = node->inputs[1], *bias = node->inputs[4], *expert = node->inputs[5];
-  const RlxIrValue *y = &node->outputs[0];
-  gint64 k = x->type.dims[x->type.rank - 1];
-  guint64 n = (guint64) weight->type.dims[weight->type.rank - 2];
-  guint64 n_outputs = rlx_type_n_elements (&y->type), m, chunks = (guint64) (k + CHUNK - 1) / CHUNK;
-  gboolean cpu = rlx_lower_get_adapter (lower)->type == RLX_ADAPTER_TYPE_CPU;
-  gboolean shuffle;
-  guint64 lanes = 64, tile_m, tile_n = 1, columns, groups;
-  guint mode;
-  RlxKernel *kernel;
+  const RlxIrValue *x = node->inputs[RLX_DEQUANT_MATMUL_SELF], *weight = node->inputs[RLX_DEQUANT_MATMUL_WEIGHT];
+  Problem problem = {
+    .node = node, .x = x, .weight = weight,
+    .bias = node->inputs[RLX_DEQUANT_MATMUL_BIAS],
+    .expert = node->inputs[RLX_DEQUANT_MATMUL_EXPERT],
+    .y = &node->outputs[0],
+    .k = x->type.dims[x->type.rank - 1],
+    .n = (guint64) weight->type.dims[weight->type.rank - 2],
+  };
+  guint64 n_outputs = rlx_type_n_elements (&node->outputs[0].type);
 
   if (n_outputs == 0)
     return TRUE;
-
-  m = n_outputs / n;
-  kernel = rlx_kernel_new (lower, node, "packed-matmul");
-  kernel_packed (kernel, lower, node, weight, node->inputs[2], node->inputs[3], k);
-  /* For fewer rows it is no faster: taking numbers apart is most of the work. */
-  shuffle = m > 4 && n >= 32 && chunks >= 4 && k % CHUNK == 0 && expert == NULL &&
-            rlx_product_has_shuffles (rlx_lower_get_adapter (lower));
-  if (k % CHUNK == 0 && !shuffle)
-    rlx_kernel_input_vector (kernel, "x", x, 4);
-  else
-    rlx_kernel_input (kernel, "x", x);
-  if (bias != NULL)
-    rlx_kernel_input (kernel, "bias", bias);
-  if (expert != NULL)
-    {
-      rlx_kernel_input (kernel, "expert", expert);
-      rlx_kernel_param_u32 (kernel, "experts", (guint64) weight->type.dims[0]);
-    }
-  if (!rlx_kernel_epilogue (kernel, node, error))
-    {
-      rlx_kernel_free (kernel);
-      return FALSE;
-    }
-  rlx_kernel_output (kernel, "y", y);
-
-  /* On a CPU a core has eight lanes, and columns that are too few for all cores
-   * are the exception. On a GPU neighbouring lanes want neighbouring bytes. */
-  if (shuffle)
-    mode = 3;
-  else if (cpu)
-    mode = n_outputs <= 16 && chunks >= 8 ? 1 : 0;
-  else
-    mode = m <= 8 || expert != NULL ? 1 : 2;
-  /* Without any experts there is no row that could stand in for the one asked for. */
-  if (expert != NULL && weight->type.dims[0] == 0)
-    mode = 0;
-
-  if (mode == 2)
-    {
-      tile_m = 32;
-      columns = 64;
-    }
-  else
-    {
-      tile_m = m == 1 || (expert != NULL && mode == 1) ? 1 : m <= 4 ? 4 : 8;
-      if (mode == 0 || mode == 3)
-        {
-          if (shuffle && m > 8)
-            tile_m = 16;
-          /* More columns share the loads of a row where there are many; taking
-           * numbers apart is most of the work for one row. */
-          if (shuffle || (m > 1 && n >= 512 && expert == NULL))
-            tile_n = 4;
-          /* enough workgroups for some cores */
-          while (lanes > 8 && n <= lanes * tile_n * 16)
-            lanes /= 2;
-          columns = lanes * tile_n;
-        }
-      else
-        {
-          guint64 share = 32;
-
-          while (share > 4 && share / 2 >= chunks)
-            share /= 2;
-          columns = lanes / share;
-          rlx_kernel_define (kernel, "LANES", (gint64) share);
-        }
-      rlx_kernel_define (kernel, "TM", (gint64) tile_m);
-      rlx_kernel_define (kernel, "TN", (gint64) tile_n);
-    }
-  if (shuffle)
-    rlx_kernel_enable (kernel, "enable subgroups;");
-  rlx_kernel_define (kernel, "WG", (gint64) lanes);
-  rlx_kernel_define (kernel, "MODE", mode);
-  rlx_kernel_define (kernel, "UNROLL", tile_m == 1 ? 4 : 1);
-  rlx_kernel_define (kernel, "VECTORS", k % CHUNK == 0 && !shuffle);
-  rlx_kernel_define (kernel, "BIAS", bias != NULL);
-  rlx_kernel_define (kernel, "EXPERT", expert != NULL);
-
-  groups = ((m - 1) / tile_m + 1) * ((n - 1) / columns + 1);
-  rlx_kernel_param_u32 (kernel, "m", m);
-  rlx_kernel_param_u32 (kernel, "n", n);
-  rlx_kernel_param_u32 (kernel, "tiles_m", (m - 1) / tile_m + 1);
-  rlx_kernel_param_u32 (kernel, "groups", groups);
-  rlx_kernel_set_cost (kernel, 2.0 * (double) n_outputs * (double) k,
-                       (double) rlx_type_n_bytes (&x->type) + (double) rlx_type_n_bytes (&weight->type) +
-                       (double) rlx_type_n_bytes (&y->type));
-  return rlx_kernel_dispatch (kernel, groups, error);
+  problem.m = n_outputs / problem.n;
+  problem.chunks = (guint64) (problem.k + CHUNK - 1) / CHUNK;
+  return rlx_lower_choose (lower, node, &rlx_packed_variants, &problem, error);
 }

@@ -8,7 +8,6 @@
 #include "ops/rlx-window-private.h"
 
 #include <math.h>
-#include <string.h>
 
 #define WORKGROUP_SIZE 64
 
@@ -16,30 +15,28 @@
  * workgroup. */
 #define MAX_WINDOW 1024
 
-gboolean rlx_pool_infer (RlxOpCall *call, GError **error);
-gboolean rlx_pool_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
-
 /* ---- rule --------------------------------------------------------------------------- */
 
 static gboolean
-pool_read (RlxWindow       *window,
-           const RlxOpCall *call,
-           GError         **error)
+pool_read (RlxWindow          *window,
+           const RlxOpCall    *call,
+           const RlxPoolAttrs *attrs,
+           GError            **error)
 {
-  gboolean ceil_mode = rlx_call_attr (call, "ceil_mode")->i != 0;
+  const RlxWindowSteps steps = { attrs->strides, attrs->dilations, attrs->padding, attrs->layout };
   const gint64 *sizes, *output_sizes;
   g_autoptr(GError) local = NULL;
   guint n_axes;
 
   if (!rlx_window_check_rank (call, &n_axes, error))
     return FALSE;
-  if ((!rlx_window_get_list (call, "window", n_axes, 1, &sizes, &local) && local != NULL) ||
-      (!rlx_window_get_list (call, "output_sizes", n_axes, 1, &output_sizes, &local) && local != NULL))
+  if ((!rlx_window_get_list (call, "window", &attrs->window, n_axes, 1, &sizes, &local) && local != NULL) ||
+      (!rlx_window_get_list (call, "output_sizes", &attrs->output_sizes, n_axes, 1, &output_sizes, &local) && local != NULL))
     {
       g_propagate_error (error, g_steal_pointer (&local));
       return FALSE;
     }
-  if (!rlx_window_init (window, call, sizes, "the window", error) ||
+  if (!rlx_window_init (window, call, &steps, sizes, "the window", error) ||
       !rlx_window_slide (window, call, error))
     return FALSE;
 
@@ -53,12 +50,12 @@ pool_read (RlxWindow       *window,
         {
           if (output_sizes[i] < axis->out || output_sizes[i] > axis->out + more)
             return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                                   "output_sizes[%u] is %" G_GINT64_FORMAT ", it must be %" G_GINT64_FORMAT
+                                   "output_sizes[%u] is %" G_GINT64_FORMAT "; it must be %" G_GINT64_FORMAT
                                    " or, with a last window that is not all inside, %" G_GINT64_FORMAT,
                                    i, output_sizes[i], axis->out, axis->out + more);
           axis->out = output_sizes[i];
         }
-      else if (ceil_mode && more)
+      else if (attrs->ceil_mode && more)
         {
           /* out · stride is at most padded. */
           axis->out += axis->stride < axis->in + axis->begin &&
@@ -72,18 +69,19 @@ pool_read (RlxWindow       *window,
 static gboolean
 is_arg (const RlxOp *op)
 {
-  return strcmp (op->name, "arg_max_pool") == 0;
+  return op->id == RLX_OP_ID_ARG_MAX_POOL;
 }
 
 gboolean
-rlx_pool_infer (RlxOpCall *call,
-                GError   **error)
+rlx_pool_infer (RlxOpCall          *call,
+                const RlxPoolAttrs *attrs,
+                GError            **error)
 {
   const RlxTensorType *x = call->inputs[0];
   RlxTensorType type;
   RlxWindow window;
 
-  if (!pool_read (&window, call, error))
+  if (!pool_read (&window, call, attrs, error))
     return FALSE;
   if (is_arg (call->op) && rlx_type_n_elements (x) > G_MAXINT32)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
@@ -297,7 +295,6 @@ rlx_pool_lower (RlxLower        *lower,
                 GError         **error)
 {
   const RlxIrValue *y = &node->outputs[0];
-  const char *name = node->op->name;
   const RlxTensorType *types[1];
   RlxWindow window;
   RlxOpCall call;
@@ -308,14 +305,14 @@ rlx_pool_lower (RlxLower        *lower,
     return TRUE;
 
   rlx_window_make_call (&call, node, types);
-  if (!pool_read (&window, &call, error))
+  if (!pool_read (&window, &call, rlx_pool_attrs (node), error))
     return FALSE;
 
-  if (strcmp (name, "average_pool") == 0)
+  if (rlx_ir_node_is (node, RLX_OP_ID_AVERAGE_POOL))
     {
-      fold.divide = rlx_node_attr (node, "count_include_pad")->i != 0 ? DIVIDE_PADDED : DIVIDE_COUNT;
+      fold.divide = rlx_pool_attrs (node)->count_include_pad ? DIVIDE_PADDED : DIVIDE_COUNT;
     }
-  else if (strcmp (name, "l2_pool") == 0)
+  else if (rlx_ir_node_is (node, RLX_OP_ID_L2_POOL))
     {
       fold.square = TRUE;
       fold.root = TRUE;

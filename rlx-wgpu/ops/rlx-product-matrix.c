@@ -28,61 +28,52 @@ round_up (guint64 a,
 }
 
 gboolean
-rlx_matrix_config_is_usable (const RlxGpuAdapterInfo  *adapter,
-                             const RlxGpuMatrixConfig *config)
+rlx_matrix_config_is_usable (const RlxTarget      *target,
+                             const RlxMatrixShape *config)
 {
-  if (config->result != RLX_GPU_COMPONENT_F32)
+  if (config->result != RLX_COMPONENT_F32)
     return FALSE;
-  if (config->component == RLX_GPU_COMPONENT_F16)
-    return (adapter->features & RLX_DEVICE_FEATURES_F16) != 0;
-  return config->component == RLX_GPU_COMPONENT_F32;
+  if (config->component == RLX_COMPONENT_F16)
+    return (target->features & RLX_DEVICE_FEATURES_F16) != 0;
+  return config->component == RLX_COMPONENT_F32;
 }
 
 gboolean
-rlx_matrix_config_is_better (const RlxGpuMatrixConfig *a,
-                             const RlxGpuMatrixConfig *b)
+rlx_matrix_config_is_better (const RlxMatrixShape *a,
+                             const RlxMatrixShape *b)
 {
   /* Half the bytes before more products at once. */
   if (a->component != b->component)
-    return a->component == RLX_GPU_COMPONENT_F16;
+    return a->component == RLX_COMPONENT_F16;
   return a->m * a->n * a->k > b->m * b->n * b->k;
 }
 
-static const RlxGpuMatrixConfig *
-find_config (const RlxGpuAdapterInfo *adapter)
+static const RlxMatrixShape *
+find_config (const RlxTarget *target)
 {
-  const RlxGpuMatrixConfig *best = NULL;
+  const RlxMatrixShape *best = NULL;
 
-  if (!(adapter->features & RLX_DEVICE_FEATURES_SUBGROUP_MATRIX))
+  if (!(target->features & RLX_DEVICE_FEATURES_SUBGROUP_MATRIX))
     return NULL;
-  for (guint i = 0; i < adapter->n_matrix_configs; i++)
+  for (guint i = 0; i < target->n_matrices; i++)
     {
-      const RlxGpuMatrixConfig *config = &adapter->matrix_configs[i];
+      const RlxMatrixShape *config = &target->matrices[i];
 
-      if (rlx_matrix_config_is_usable (adapter, config) && (best == NULL || rlx_matrix_config_is_better (config, best)))
+      if (rlx_matrix_config_is_usable (target, config) && (best == NULL || rlx_matrix_config_is_better (config, best)))
         best = config;
     }
   return best;
 }
 
-/* Where the driver may choose, what Dawn asks of Intel's, and what others give. */
-static guint
-guess_subgroup (const RlxGpuAdapterInfo *adapter)
-{
-  if (adapter->vendor_id == 0x8086 && adapter->subgroup_min <= 16 && adapter->subgroup_max >= 16)
-    return 16;
-  return adapter->subgroup_max;
-}
-
 /* As few workers as keep the sums in registers, four if there is room. */
 static gboolean
-fill_tile (RlxProductMatrix         *matrix,
-           const RlxGpuAdapterInfo  *adapter,
-           const RlxGpuMatrixConfig *config,
-           guint                     size)
+fill_tile (RlxProductMatrix     *matrix,
+           const RlxTarget      *target,
+           const RlxMatrixShape *config,
+           guint                 size)
 {
-  guint subgroup = guess_subgroup (adapter);
-  guint max_invocations = MIN (MAX_INVOCATIONS, MIN (adapter->limits.max_invocations, adapter->limits.max_workgroup_size[0]));
+  guint subgroup = target->subgroup_size;
+  guint max_invocations = MIN (MAX_INVOCATIONS, MIN (target->limits.max_invocations, target->limits.max_workgroup_size[0]));
   guint workers, storage;
 
   if (subgroup == 0 || subgroup > max_invocations || config->m == 0 || config->n == 0 || config->k == 0)
@@ -91,7 +82,7 @@ fill_tile (RlxProductMatrix         *matrix,
   while (size * size > workers * subgroup * MAX_SUMS)
     workers *= 2;
 
-  matrix->half = config->component == RLX_GPU_COMPONENT_F16;
+  matrix->half = config->component == RLX_COMPONENT_F16;
   matrix->m = config->m;
   matrix->n = config->n;
   matrix->k = config->k;
@@ -101,19 +92,19 @@ fill_tile (RlxProductMatrix         *matrix,
   matrix->kt = MAX (config->k, (size == 128 ? 8 : 16) * (matrix->half ? 2 : 1));
   matrix->workgroup = workers * subgroup;
   storage = 2 * size * matrix->kt * (matrix->half ? 2 : 4) + workers * config->m * config->n * 4;
-  return matrix->workgroup <= max_invocations && storage <= MIN (MAX_STORAGE, adapter->limits.max_workgroup_storage) &&
+  return matrix->workgroup <= max_invocations && storage <= MIN (MAX_STORAGE, target->limits.max_workgroup_storage) &&
          size % (matrix->wm * config->m) == 0 && size % (matrix->wn * config->n) == 0 && matrix->kt % config->k == 0 &&
          config->k % 4 == 0 && config->n % 4 == 0 && config->m % 4 == 0;
 }
 
 /* The largest tile that leaves every core of the device one, else the smallest. */
 static gboolean
-choose_tile (RlxProductMatrix         *matrix,
-             const RlxGpuAdapterInfo  *adapter,
-             const RlxGpuMatrixConfig *config,
-             const RlxProduct         *product,
-             guint64                   n_batch,
-             guint64                   wanted)
+choose_tile (RlxProductMatrix     *matrix,
+             const RlxTarget      *target,
+             const RlxMatrixShape *config,
+             const RlxProduct     *product,
+             guint64               n_batch,
+             guint64               wanted)
 {
   gboolean found = FALSE;
 
@@ -122,7 +113,7 @@ choose_tile (RlxProductMatrix         *matrix,
       guint size = tile_sizes[i];
       RlxProductMatrix tile;
 
-      if (!fill_tile (&tile, adapter, config, size))
+      if (!fill_tile (&tile, target, config, size))
         continue;
       *matrix = tile;
       found = TRUE;
@@ -146,19 +137,19 @@ is_worth_it (const RlxProduct *product)
 gboolean
 rlx_product_has_matrix (RlxLower *lower)
 {
-  const RlxGpuAdapterInfo *adapter = rlx_lower_get_adapter (lower);
+  const RlxTarget *target = rlx_lower_get_target (lower);
 
-  if (rlx_lower_get_precision (lower) != RLX_PRECISION_REDUCED || adapter->type == RLX_ADAPTER_TYPE_CPU ||
-      (adapter->figures.banned_products >> RLX_GPU_PRODUCT_MATRIX & 1) != 0 || find_config (adapter) == NULL)
+  if (rlx_lower_get_precision (lower) != RLX_PRECISION_REDUCED || !target->matrices_are_fast ||
+      (target->speeds.banned[RLX_FAMILY_PRODUCT] >> RLX_PRODUCT_MATRIX & 1) != 0 || find_config (target) == NULL)
     return FALSE;
-  if (adapter->figures.measured)
-    for (guint i = 0; i < RLX_GPU_PRODUCT_MATRIX; i++)
-      if (adapter->figures.product_flops[i] >= adapter->figures.product_flops[RLX_GPU_PRODUCT_MATRIX])
+  if (target->speeds.measured)
+    for (guint i = 0; i < RLX_N_PRODUCTS; i++)
+      if (i != RLX_PRODUCT_MATRIX && target->speeds.product_flops[i] >= target->speeds.product_flops[RLX_PRODUCT_MATRIX])
         return FALSE;
   return TRUE;
 }
 
-gboolean
+const char *
 rlx_product_choose_matrix (RlxLower         *lower,
                            const RlxIrNode  *node,
                            const RlxProduct *product,
@@ -167,24 +158,32 @@ rlx_product_choose_matrix (RlxLower         *lower,
                            RlxProductMatrix *matrix,
                            guint            *condition)
 {
-  const RlxGpuAdapterInfo *adapter = rlx_lower_get_adapter (lower);
+  static const char not_well[] = "f16 does not hold the weight well enough";
+  const RlxTarget *target = rlx_lower_get_target (lower);
 
   *condition = 0;
-  if (product->packed || product->window != NULL || !rlx_product_has_matrix (lower) || !is_worth_it (product) ||
-      !choose_tile (matrix, adapter, find_config (adapter), product, n_batch, wanted))
-    return FALSE;
+  if (product->packed || product->window != NULL)
+    return "reads neither panels nor through windows";
+  if (rlx_lower_get_precision (lower) != RLX_PRECISION_REDUCED)
+    return "the graph wants full precision";
+  if (!rlx_product_has_matrix (lower))
+    return "no matrix units that are faster";
+  if (!is_worth_it (product))
+    return "too small for tiles of matrices";
+  if (!choose_tile (matrix, target, find_config (target), product, n_batch, wanted))
+    return "no tile fits the limits of the device";
 
   /* Nothing is rounded, or nothing that was not. */
   matrix->exact = product->a->type.dtype == RLX_DATA_TYPE_F16 && product->b->type.dtype == RLX_DATA_TYPE_F16;
   if (!matrix->half || matrix->exact)
-    return TRUE;
+    return NULL;
   if (product->a->type.dtype != RLX_DATA_TYPE_F32 || product->b->type.dtype != RLX_DATA_TYPE_F32)
-    return FALSE;
+    return "operands of different types";
   if (rlx_lower_is_weight (lower, product->b))
-    return rlx_lower_can_narrow (lower, node, product->b, product->k, product->n, product->b_k, product->b_n, condition);
+    return rlx_lower_can_narrow (lower, node, product->b, product->k, product->n, product->b_k, product->b_n, condition) ? NULL : not_well;
   if (rlx_lower_is_weight (lower, product->a))
-    return rlx_lower_can_narrow (lower, node, product->a, product->k, product->m, product->a_k, product->a_m, condition);
-  return FALSE;
+    return rlx_lower_can_narrow (lower, node, product->a, product->k, product->m, product->a_k, product->a_m, condition) ? NULL : not_well;
+  return "no operand is a weight";
 }
 
 void

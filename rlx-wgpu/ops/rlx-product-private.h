@@ -74,10 +74,34 @@ typedef struct
   guint workgroup;
 } RlxProductMatrix;
 
-/* As qkv_linear, for any number of results that a product may have. */
-extern const RlxOp rlx_op_split_linear;
-extern const RlxOp rlx_op_joint_linear;
-extern const RlxOp rlx_op_joint_linear_transposed;
+/* A kernel, and its numbers. */
+typedef struct
+{
+  enum { RLX_PRODUCT_BY_LANES, RLX_PRODUCT_BY_TILES, RLX_PRODUCT_BY_DOT, RLX_PRODUCT_BY_MATRIX } kind;
+  gboolean turned;        /* rows and columns have changed places */
+  guint64 workgroup;
+  guint64 lanes, slices;  /* lanes */
+  guint64 tx, ty, kt;     /* tiles */
+  gboolean registers;     /* without workgroup memory */
+  gboolean a_along_k, b_along_k, a_vectors, b_vectors;
+  guint64 tm, tn;
+  guint64 tiles_m, tiles_n;
+  guint64 parts, part_k;  /* of the sum */
+  guint64 n_groups;
+  gboolean panel, pairs, vectors;
+  gboolean shuffle;       /* lanes whose words of a come through shuffles */
+  gboolean a_pairs;
+  gboolean even;          /* every workgroup has all of its rows and columns, and one result */
+  guint64 unroll;
+  RlxProductMatrix matrix; 
+} RlxProductKernel;
+
+static inline guint64
+rlx_divide_up (guint64 a,
+               guint64 b)
+{
+  return (a + b - 1) / b;
+}
 
 /* Adds a dimension outside of those there are, or widens the outermost one when
  * both are one run in either tensor. */
@@ -87,30 +111,40 @@ void     rlx_product_loop_add (RlxProductLoop *loop,
                                guint64         stride1);
 
 /* Whether the driver runs eight lanes in a vector and can shuffle them. */
-gboolean rlx_product_has_shuffles (const RlxGpuAdapterInfo *adapter);
+gboolean rlx_product_has_shuffles (const RlxTarget *target);
 
-/* Whether the adapter takes `packed`. */
-gboolean rlx_product_can_be_packed (const RlxGpuAdapterInfo *adapter);
+/* Whether the target takes `packed`. */
+gboolean rlx_product_can_be_packed (const RlxTarget *target);
 
-/* Whether the adapter takes a `window`. */
-gboolean rlx_product_takes_windows (const RlxGpuAdapterInfo *adapter);
+/* Whether all tiles are banned, without which nothing takes a `window`. */
+gboolean rlx_product_has_no_tiles  (const RlxTarget *target);
+
 /* Whether products may go through the matrix units at all. */
 gboolean rlx_product_has_matrix    (RlxLower *lower);
-/* Whether a product goes through the matrix units, and how. *@condition is as for
- * rlx_lower_can_narrow(). */
-gboolean rlx_product_choose_matrix (RlxLower         *lower,
-                                    const RlxIrNode  *node,
-                                    const RlxProduct *product,
-                                    guint64           n_batch,
-                                    guint64           wanted,
-                                    RlxProductMatrix *matrix,
-                                    guint            *condition);
+/* How a product goes through the matrix units; where it cannot, why. *@condition is as
+ * for rlx_lower_can_narrow(). */
+const char *rlx_product_choose_matrix (RlxLower         *lower,
+                                       const RlxIrNode  *node,
+                                       const RlxProduct *product,
+                                       guint64           n_batch,
+                                       guint64           wanted,
+                                       RlxProductMatrix *matrix,
+                                       guint            *condition);
 void     rlx_product_describe_matrix (RlxKernel              *kernel,
                                       const RlxProductMatrix *matrix);
-gboolean rlx_matrix_config_is_usable (const RlxGpuAdapterInfo  *adapter,
-                                      const RlxGpuMatrixConfig *config);
-gboolean rlx_matrix_config_is_better (const RlxGpuMatrixConfig *a,
-                                      const RlxGpuMatrixConfig *b);
+gboolean rlx_matrix_config_is_usable (const RlxTarget      *target,
+                                      const RlxMatrixShape *config);
+gboolean rlx_matrix_config_is_better (const RlxMatrixShape *a,
+                                      const RlxMatrixShape *b);
+
+/* rlx-product-steps.c: the steps of a kernel. @product is @original, or that turned. */
+gboolean rlx_lower_product_kernel (RlxLower         *lower,
+                                   const RlxIrNode  *node,
+                                   const RlxProduct *original,
+                                   const RlxProduct *product,
+                                   guint64           n_batch,
+                                   RlxProductKernel *way,
+                                   GError          **error);
 
 /* The result must have elements. */
 gboolean rlx_lower_product    (RlxLower         *lower,

@@ -8,15 +8,11 @@
 #include "ops/rlx-conv-private.h"
 #include "ops/rlx-quantize-private.h"
 
-#include "plan/rlx-plan-private.h"
 
 #define WORKGROUP_SIZE 64
 /* The inputs after the operands and their zero points. */
-#define FIRST_INPUT 4
-#define MAX_INPUTS 8
-
-gboolean rlx_qconv2d_infer (RlxOpCall *call, GError **error);
-gboolean rlx_qconv2d_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
+#define FIRST_INPUT RLX_QCONV2D_BIAS
+#define MAX_INPUTS (RLX_QCONV2D_ZERO_Y + 1)
 
 static gboolean
 check_zero (RlxOpCall  *call,
@@ -31,28 +27,28 @@ check_zero (RlxOpCall  *call,
   if (zero == NULL || zero->rank == 0 || (zero->rank == 1 && (zero->dims[0] == 1 || zero->dims[0] == channels)))
     return TRUE;
   text = rlx_type_to_string (zero);
-  return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "%s is %s, it must have %s",
+  return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "%s is %s; it must have %s",
                          call->op->inputs[index].name, text, wanted);
 }
 
 gboolean
-rlx_qconv2d_infer (RlxOpCall *call,
-                   GError   **error)
+rlx_qconv2d_infer (RlxOpCall          *call,
+                   const RlxConvAttrs *attrs,
+                   GError            **error)
 {
   RlxTensorType type;
-  RlxDataType to;
   gint64 channels;
   RlxConv conv;
 
-  if (!rlx_conv_read (&conv, call, FALSE, error))
+  if (!rlx_conv_read (&conv, call, attrs, error))
     return FALSE;
   channels = conv.channels_out * conv.groups;
-  if (!check_zero (call, 2, 1, "one element", error) ||
-      !check_zero (call, 3, channels, "one element or one for each output channel", error) ||
-      !rlx_requantize_check (call, FIRST_INPUT, channels, &to, error))
+  if (!check_zero (call, RLX_QCONV2D_ZERO_X, 1, "one element", error) ||
+      !check_zero (call, RLX_QCONV2D_ZERO_W, channels, "one element or one for each output channel", error) ||
+      !rlx_requantize_check (call, FIRST_INPUT, channels, attrs->to, attrs->minimum, attrs->maximum, error))
     return FALSE;
 
-  rlx_window_get_type (&conv.window, to, channels, &type);
+  rlx_window_get_type (&conv.window, attrs->to, channels, &type);
   rlx_call_add_output (call, &type);
   return TRUE;
 }
@@ -72,9 +68,9 @@ choose_plan (guint64  positions,
              guint64  groups,
              guint64  work,
              gboolean channels_last,
-             gboolean cpu)
+             guint64  min_lanes)
 {
-  guint64 min_lanes = cpu ? 8 : 32, along;
+  guint64 along;
   Plan plan = { .lanes = WORKGROUP_SIZE };
 
   plan.swap = (positions < min_lanes && m * groups > positions) ||
@@ -104,9 +100,9 @@ rlx_qconv2d_lower (RlxLower        *lower,
                    const RlxIrNode *node,
                    GError         **error)
 {
-  const RlxGpuAdapterInfo *adapter = rlx_lower_get_adapter (lower);
-  const RlxIrValue *x = node->inputs[0], *filter = node->inputs[1];
-  const RlxIrValue *zero_x = rlx_node_get_zero (node, 2), *zero_w = rlx_node_get_zero (node, 3);
+  const RlxTarget *target = rlx_lower_get_target (lower);
+  const RlxIrValue *x = node->inputs[RLX_QCONV2D_SELF], *filter = node->inputs[RLX_QCONV2D_FILTER];
+  const RlxIrValue *zero_x = rlx_ir_node_get_zero (node, RLX_QCONV2D_ZERO_X), *zero_w = rlx_ir_node_get_zero (node, RLX_QCONV2D_ZERO_W);
   const RlxTensorType *types[MAX_INPUTS];
   guint64 filter_strides[RLX_MAX_RANK], stride = 1;
   guint64 sizes_in[RLX_MAX_SPATIAL], sizes_out[RLX_MAX_SPATIAL];
@@ -128,7 +124,7 @@ rlx_qconv2d_lower (RlxLower        *lower,
     return TRUE;
 
   rlx_window_make_call (&call, node, types);
-  if (!rlx_conv_read (&conv, &call, FALSE, error))
+  if (!rlx_conv_read (&conv, &call, rlx_conv_attrs (node), error))
     return FALSE;
   rank = conv.window.n_axes;
   m = (guint64) conv.channels_out;
@@ -157,9 +153,8 @@ rlx_qconv2d_lower (RlxLower        *lower,
   rlx_window_get_strides (&conv.window, (guint64) conv.window.channels, sizes_in, &x_strides);
   rlx_window_get_strides (&conv.window, channels, sizes_out, &y_strides);
 
-  plan = choose_plan (positions, m, (guint64) conv.groups, n_outputs * terms, conv.window.channels_last,
-                      adapter->type == RLX_ADAPTER_TYPE_CPU);
-  packed = product && (adapter->features & RLX_DEVICE_FEATURES_PACKED_DOT) && is_packable (&conv, filter_strides);
+  plan = choose_plan (positions, m, (guint64) conv.groups, n_outputs * terms, conv.window.channels_last, target->lanes);
+  packed = product && (target->features & RLX_DEVICE_FEATURES_PACKED_DOT) && is_packable (&conv, filter_strides);
   rlx_packed_dot_init (&dot, x->type.dtype, filter->type.dtype);
 
   kernel = rlx_kernel_new (lower, node, "qconv");
@@ -182,7 +177,7 @@ rlx_qconv2d_lower (RlxLower        *lower,
 
   if (product)
     {
-      gboolean known = zero_x != NULL && rlx_value_get_immediate (zero_x, &number, &known_zero);
+      gboolean known = zero_x != NULL && rlx_ir_value_get_immediate (zero_x, &number, &known_zero);
 
       rlx_kernel_input (kernel, "x", x);
       rlx_kernel_input (kernel, "w", filter);

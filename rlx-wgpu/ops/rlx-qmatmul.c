@@ -10,10 +10,7 @@
 
 #define WORKGROUP_SIZE 64
 /* The inputs after the operands and their zero points. */
-#define FIRST_INPUT 4
-
-gboolean rlx_qmatmul_infer (RlxOpCall *call, GError **error);
-gboolean rlx_qmatmul_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
+#define FIRST_INPUT RLX_QMATMUL_BIAS
 
 /* Whether @zero broadcasts to @type with size 1 along @axis, which is summed over. */
 static gboolean
@@ -38,11 +35,12 @@ check_zero (RlxOpCall           *call,
 }
 
 gboolean
-rlx_qmatmul_infer (RlxOpCall *call,
-                   GError   **error)
+rlx_qmatmul_infer (RlxOpCall             *call,
+                   const RlxQmatmulAttrs *attrs,
+                   GError               **error)
 {
   const RlxTensorType *a = call->inputs[0], *b = call->inputs[1];
-  guint transposed = rlx_call_attr (call, "transpose_b")->i != 0 ? 1 : 0;
+  guint transposed = attrs->transpose_b ? 1 : 0;
   RlxTensorType stack_a = *a, stack_b = *b, type = { 0 };
   gint64 columns;
 
@@ -68,11 +66,12 @@ rlx_qmatmul_infer (RlxOpCall *call,
                              "the leading dimensions of %s and %s do not broadcast together", text_a, text_b);
     }
   columns = b->dims[b->rank - 1 - transposed];
-  if (!check_zero (call, 2, a, a->rank - 1, error) ||
-      !check_zero (call, 3, b, b->rank - 2 + transposed, error) ||
-      !rlx_requantize_check (call, FIRST_INPUT, columns, &type.dtype, error))
+  if (!check_zero (call, RLX_QMATMUL_ZERO_A, a, a->rank - 1, error) ||
+      !check_zero (call, RLX_QMATMUL_ZERO_B, b, b->rank - 2 + transposed, error) ||
+      !rlx_requantize_check (call, FIRST_INPUT, columns, attrs->to, attrs->minimum, attrs->maximum, error))
     return FALSE;
 
+  type.dtype = attrs->to;
   type.dims[type.rank++] = a->dims[a->rank - 2];
   type.dims[type.rank++] = columns;
   rlx_call_add_output (call, &type);
@@ -100,13 +99,12 @@ rlx_qmatmul_lower (RlxLower        *lower,
                    const RlxIrNode *node,
                    GError         **error)
 {
-  const RlxGpuAdapterInfo *adapter = rlx_lower_get_adapter (lower);
+  const RlxTarget *target = rlx_lower_get_target (lower);
   const RlxIrValue *a = node->inputs[0], *b = node->inputs[1];
-  const RlxIrValue *zero_a = rlx_node_get_zero (node, 2), *zero_b = rlx_node_get_zero (node, 3);
+  const RlxIrValue *zero_a = rlx_ir_node_get_zero (node, RLX_QMATMUL_ZERO_A), *zero_b = rlx_ir_node_get_zero (node, RLX_QMATMUL_ZERO_B);
   const RlxTensorType *type = &node->outputs[0].type;
   const RlxIrValue *y;
-  gboolean transposed = rlx_node_attr (node, "transpose_b")->i != 0;
-  gboolean cpu = adapter->type == RLX_ADAPTER_TYPE_CPU;
+  gboolean transposed = rlx_qmatmul_attrs (node)->transpose_b;
   guint64 m = (guint64) type->dims[type->rank - 2], n = (guint64) type->dims[type->rank - 1];
   guint64 k = (guint64) a->type.dims[a->type.rank - 1];
   guint64 elements = rlx_type_n_elements (type), stacks, groups;
@@ -128,8 +126,8 @@ rlx_qmatmul_lower (RlxLower        *lower,
       rank = 0;
     }
 
-  split = k >= 256 && elements <= (cpu ? 16 : 2048);
-  packed = (adapter->features & RLX_DEVICE_FEATURES_PACKED_DOT) && !split &&
+  split = k >= 256 && elements <= target->busy_invocations;
+  packed = (target->features & RLX_DEVICE_FEATURES_PACKED_DOT) && !split &&
            k % 4 == 0 && k > 0 && (transposed || n % 4 == 0);
   rlx_packed_dot_init (&dot, a->type.dtype, b->type.dtype);
 
@@ -178,7 +176,7 @@ rlx_qmatmul_lower (RlxLower        *lower,
 
       while (lanes < WORKGROUP_SIZE && lanes * 4 < n)
         lanes *= 2;
-      shuffle = packed && m > 1 && lanes >= 8 && rlx_product_has_shuffles (adapter);
+      shuffle = packed && m > 1 && lanes >= 8 && rlx_product_has_shuffles (target);
       if (shuffle)
         rlx_kernel_enable (kernel, "enable subgroups;");
       rlx_kernel_define (kernel, "SHUFFLE", shuffle);

@@ -39,19 +39,21 @@ void     rlx_packed_dot_init     (RlxPackedDot *dot,
                                   RlxDataType   b);
 
 /* Input @index, NULL when it is absent. */
-const RlxIrValue *rlx_node_get_input (const RlxIrNode *node,
-                                      guint            index);
+const RlxIrValue *rlx_ir_node_get_input (const RlxIrNode *node,
+                                         guint            index);
 /* As above, but also NULL for a zero point that is known to be 0. */
-const RlxIrValue *rlx_node_get_zero  (const RlxIrNode *node,
+const RlxIrValue *rlx_ir_node_get_zero  (const RlxIrNode *node,
                                       guint            index);
 
 /* Operators that end with bias, scale, scale_y and zero_y, from input @first on,
  * and have the attributes to, minimum and maximum. @channels is the size that
- * bias and scale may have. Gives the type of the result. */
+ * bias and scale may have. */
 gboolean rlx_requantize_check    (RlxOpCall   *call,
                                   guint        first,
                                   gint64       channels,
-                                  RlxDataType *to,
+                                  RlxDataType  to,
+                                  gint64       minimum,
+                                  gint64       maximum,
                                   GError     **error);
 /* Binds what common/requantize.wgsl needs, and y. When that is not the node's
  * result yet, @y is a temporary. */

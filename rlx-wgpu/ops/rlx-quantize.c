@@ -10,19 +10,6 @@
 
 #include <math.h>
 
-gboolean rlx_quantize_linear_infer   (RlxOpCall *call, GError **error);
-gboolean rlx_dequantize_linear_infer (RlxOpCall *call, GError **error);
-gboolean rlx_dynamic_quantize_infer  (RlxOpCall *call, GError **error);
-gboolean rlx_fake_quantize_infer     (RlxOpCall *call, GError **error);
-gboolean rlx_quantize_linear_lower   (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean rlx_dequantize_linear_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean rlx_dynamic_quantize_lower  (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean rlx_fake_quantize_lower     (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean rlx_reduce_lower            (RlxLower *lower, const RlxIrNode *node, GError **error);
-
-extern const RlxOp rlx_op_reduce_max;
-extern const RlxOp rlx_op_reduce_min;
-
 /* What kernels/quantize.wgsl does. */
 typedef enum
 {
@@ -38,8 +25,12 @@ get_scale_dim (const RlxTensorType *x,
                const RlxTensorType *scale,
                guint                axis)
 {
-  guint missing = x->rank - scale->rank;
+  guint missing;
 
+  /* a single one for all */
+  if (scale->rank > x->rank)
+    return 1;
+  missing = x->rank - scale->rank;
   return axis < missing ? 1 : scale->dims[axis - missing];
 }
 
@@ -48,25 +39,25 @@ static gboolean
 check_blocks (RlxOpCall           *call,
               const RlxTensorType *scale,
               const RlxTensorType *zero,
-              const RlxAttrValue  *blocks,
+              const RlxInts       *blocks,
               GError             **error)
 {
   const RlxTensorType *x = call->inputs[0];
 
-  if (blocks != NULL && blocks->n_ints > 0 && blocks->n_ints != x->rank)
+  if (blocks != NULL && blocks->n_values > 0 && blocks->n_values != x->rank)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "there are %u sizes of blocks for the %u dimensions of the operand", blocks->n_ints, x->rank);
-  if (scale->rank > x->rank)
+                           "there are %u sizes of blocks for the %u dimensions of the operand", blocks->n_values, x->rank);
+  if (scale->rank > x->rank && rlx_type_n_elements (scale) != 1)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                           "the scale has %u dimensions, the operand has %u", scale->rank, x->rank);
+                           "the scale has %u dimensions and more than one element or none, the operand has %u dimensions", scale->rank, x->rank);
 
   for (guint i = 0; i < x->rank; i++)
     {
       gint64 size = x->dims[i], n = get_scale_dim (x, scale, i);
 
-      if (blocks != NULL && blocks->n_ints > 0)
+      if (blocks != NULL && blocks->n_values > 0)
         {
-          gint64 block = blocks->ints[i];
+          gint64 block = blocks->values[i];
 
           if (block < 1)
             return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
@@ -95,11 +86,12 @@ check_blocks (RlxOpCall           *call,
 }
 
 gboolean
-rlx_quantize_linear_infer (RlxOpCall *call,
-                           GError   **error)
+rlx_quantize_linear_infer (RlxOpCall                    *call,
+                           const RlxQuantizeLinearAttrs *attrs,
+                           GError                      **error)
 {
-  RlxDataType to = (RlxDataType) rlx_call_attr (call, "to")->i;
-  const RlxTensorType *zero = call->inputs[2];
+  RlxDataType to = attrs->to;
+  const RlxTensorType *zero = call->inputs[RLX_QUANTIZE_LINEAR_ZERO_POINT];
   RlxTensorType type = *call->inputs[0];
 
   if ((RLX_TYPES_QUANTIZED >> to & 1) == 0)
@@ -109,7 +101,7 @@ rlx_quantize_linear_infer (RlxOpCall *call,
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_DATA_TYPE,
                            "the zero point is of type %s, but the result of type %s",
                            rlx_data_type_to_string (zero->dtype), rlx_data_type_to_string (to));
-  if (!check_blocks (call, call->inputs[1], zero, rlx_call_attr (call, "blocks"), error))
+  if (!check_blocks (call, call->inputs[RLX_QUANTIZE_LINEAR_SCALE], zero, &attrs->blocks, error))
     return FALSE;
 
   type.dtype = to;
@@ -118,15 +110,17 @@ rlx_quantize_linear_infer (RlxOpCall *call,
 }
 
 gboolean
-rlx_dequantize_linear_infer (RlxOpCall *call,
-                             GError   **error)
+rlx_dequantize_linear_infer (RlxOpCall                      *call,
+                             const RlxDequantizeLinearAttrs *attrs,
+                             GError                        **error)
 {
   RlxTensorType type = *call->inputs[0];
 
-  if (!check_blocks (call, call->inputs[1], call->inputs[2], rlx_call_attr (call, "blocks"), error))
+  if (!check_blocks (call, call->inputs[RLX_DEQUANTIZE_LINEAR_SCALE], call->inputs[RLX_DEQUANTIZE_LINEAR_ZERO_POINT],
+                     &attrs->blocks, error))
     return FALSE;
 
-  type.dtype = call->inputs[1]->dtype;
+  type.dtype = call->inputs[RLX_DEQUANTIZE_LINEAR_SCALE]->dtype;
   rlx_call_add_output (call, &type);
   return TRUE;
 }
@@ -145,19 +139,20 @@ rlx_dynamic_quantize_infer (RlxOpCall *call,
 }
 
 gboolean
-rlx_fake_quantize_infer (RlxOpCall *call,
-                         GError   **error)
+rlx_fake_quantize_infer (RlxOpCall                  *call,
+                         const RlxFakeQuantizeAttrs *attrs,
+                         GError                    **error)
 {
-  gint64 bits = rlx_call_attr (call, "bits")->i;
-  const RlxTensorType *scale = call->inputs[1];
-  const RlxTensorType *zero = call->inputs[2];
+  gint64 bits = attrs->bits;
+  const RlxTensorType *scale = call->inputs[RLX_FAKE_QUANTIZE_SCALE];
+  const RlxTensorType *zero = call->inputs[RLX_FAKE_QUANTIZE_ZERO_POINT];
 
   if (bits < 2 || bits > 16)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
                            "the number of bits is %" G_GINT64_FORMAT "; it can be 2 to 16", bits);
   if (zero != NULL && scale == NULL)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "there is a zero point, but no scale");
-  if (zero != NULL && rlx_call_attr (call, "symmetric")->i)
+  if (zero != NULL && attrs->symmetric)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "there is a zero point, but levels are symmetric");
   if (scale != NULL && !check_blocks (call, scale, zero, NULL, error))
     return FALSE;
@@ -206,7 +201,7 @@ static void
 find_blocks (Blocks              *self,
              const RlxTensorType *x,
              const RlxTensorType *scale,
-             const RlxAttrValue  *blocks)
+             const RlxInts       *blocks)
 {
   gint64 strides[RLX_MAX_RANK];
 
@@ -216,7 +211,7 @@ find_blocks (Blocks              *self,
     {
       gint64 size = x->dims[i], n = get_scale_dim (x, scale, i);
       gint64 stride = n == 1 ? 0 : strides[i - (x->rank - scale->rank)];
-      gint64 block = blocks != NULL && blocks->n_ints > 0 ? MIN (blocks->ints[i], size) : size / n;
+      gint64 block = blocks != NULL && blocks->n_values > 0 ? MIN (blocks->values[i], size) : size / n;
 
       if (n == 1)
         add_dim (self, size, 0, 1);
@@ -234,17 +229,17 @@ find_blocks (Blocks              *self,
 }
 
 static gboolean
-dispatch (RlxLower           *lower,
-          const RlxIrNode    *node,
-          Mode                mode,
-          const RlxIrValue   *x,
-          const RlxIrValue   *scale,
-          const RlxIrValue   *zero,
-          const RlxIrValue   *y,
-          const RlxAttrValue *block_sizes,
-          double              lowest,
-          double              highest,
-          GError            **error)
+dispatch (RlxLower         *lower,
+          const RlxIrNode  *node,
+          Mode              mode,
+          const RlxIrValue *x,
+          const RlxIrValue *scale,
+          const RlxIrValue *zero,
+          const RlxIrValue *y,
+          const RlxInts    *block_sizes,
+          double            lowest,
+          double            highest,
+          GError          **error)
 {
   RlxDataType integers = mode == MODE_DEQUANTIZE ? x->type.dtype : y->type.dtype;
   RlxKernel *kernel;
@@ -316,8 +311,9 @@ rlx_quantize_linear_lower (RlxLower        *lower,
   double lowest, highest;
 
   rlx_quantize_get_levels (node->outputs[0].type.dtype, &lowest, &highest);
-  return dispatch (lower, node, MODE_QUANTIZE, node->inputs[0], node->inputs[1], node->inputs[2], &node->outputs[0],
-                   rlx_node_attr (node, "blocks"), lowest, highest, error);
+  return dispatch (lower, node, MODE_QUANTIZE, node->inputs[RLX_QUANTIZE_LINEAR_SELF], node->inputs[RLX_QUANTIZE_LINEAR_SCALE],
+                   node->inputs[RLX_QUANTIZE_LINEAR_ZERO_POINT], &node->outputs[0],
+                   &rlx_quantize_linear_attrs (node)->blocks, lowest, highest, error);
 }
 
 gboolean
@@ -325,8 +321,9 @@ rlx_dequantize_linear_lower (RlxLower        *lower,
                              const RlxIrNode *node,
                              GError         **error)
 {
-  return dispatch (lower, node, MODE_DEQUANTIZE, node->inputs[0], node->inputs[1], node->inputs[2], &node->outputs[0],
-                   rlx_node_attr (node, "blocks"), 0, 0, error);
+  return dispatch (lower, node, MODE_DEQUANTIZE, node->inputs[RLX_DEQUANTIZE_LINEAR_SELF], node->inputs[RLX_DEQUANTIZE_LINEAR_SCALE],
+                   node->inputs[RLX_DEQUANTIZE_LINEAR_ZERO_POINT], &node->outputs[0],
+                   &rlx_dequantize_linear_attrs (node)->blocks, 0, 0, error);
 }
 
 /* The smallest or largest element of @x. */
@@ -339,28 +336,23 @@ reduce (RlxLower         *lower,
 {
   RlxIrValue *result = rlx_lower_temporary (lower, &(RlxTensorType) { .dtype = x->type.dtype });
   RlxIrValue *inputs[] = { (RlxIrValue *) x };
-  RlxAttrValue *attrs = rlx_attrs_new (op);
   gint64 axes[RLX_MAX_RANK];
+  RlxReduceAttrs attrs = { .axes = RLX_INTS (axes, x->type.rank) };
   RlxIrNode inner = {
     .id = node->id,
     .origin = node->origin,
     .op = op,
     .name = node->name,
-    .attrs = attrs,
+    .attrs = &attrs,
     .inputs = inputs,
     .n_inputs = 1,
     .outputs = result,
     .n_outputs = 1,
   };
-  gboolean done;
 
   for (guint i = 0; i < x->type.rank; i++)
     axes[i] = i;
-  rlx_attr_set_ints (&attrs[rlx_op_find_attr (op, "axes")], axes, x->type.rank);
-  done = rlx_reduce_lower (lower, &inner, error);
-  rlx_attrs_free (op, attrs);
-
-  return done ? result : NULL;
+  return rlx_reduce_lower (lower, &inner, error) ? result : NULL;
 }
 
 /* Scale and zero point (nullable when levels are symmetric) that fit @x. */
@@ -410,11 +402,12 @@ rlx_fake_quantize_lower (RlxLower        *lower,
                          const RlxIrNode *node,
                          GError         **error)
 {
+  const RlxFakeQuantizeAttrs *attrs = rlx_fake_quantize_attrs (node);
   const RlxIrValue *x = node->inputs[0];
-  const RlxIrValue *scale = node->inputs[1];
-  const RlxIrValue *zero = node->inputs[2];
-  gboolean symmetric = rlx_node_attr (node, "symmetric")->i != 0;
-  int bits = (int) rlx_node_attr (node, "bits")->i;
+  const RlxIrValue *scale = node->inputs[RLX_FAKE_QUANTIZE_SCALE];
+  const RlxIrValue *zero = node->inputs[RLX_FAKE_QUANTIZE_ZERO_POINT];
+  gboolean symmetric = attrs->symmetric;
+  int bits = (int) attrs->bits;
   double highest = ldexp (1, symmetric ? bits - 1 : bits) - 1;
 
   if (rlx_type_n_elements (&x->type) == 0)

@@ -6,14 +6,6 @@
 #include "ops/rlx-sort-private.h"
 
 #include <math.h>
-#include <string.h>
-
-gboolean rlx_random_infer (RlxOpCall *call, GError **error);
-gboolean rlx_random_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean rlx_dropout_infer (RlxOpCall *call, GError **error);
-gboolean rlx_dropout_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean rlx_sample_infer (RlxOpCall *call, GError **error);
-gboolean rlx_sample_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
 
 /* As kernels/random.wgsl has them. */
 typedef enum
@@ -29,22 +21,22 @@ typedef enum
 static gboolean
 check_key (const RlxOpCall *call,
            guint            input,
+           const RlxInts   *counter,
            GError         **error)
 {
   const RlxTensorType *key = call->inputs[input];
-  const RlxAttrValue *counter = rlx_call_attr (call, "counter");
   guint64 n = rlx_type_n_elements (key);
 
   if (n != 1 && n != 2)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                            "the key has %" G_GUINT64_FORMAT " elements, not 1 or 2", n);
-  if (counter->n_ints > 4)
+  if (counter->n_values > 4)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "counter has %u words; there are at most 4", counter->n_ints);
-  for (guint i = 0; i < counter->n_ints; i++)
-    if (counter->ints[i] < 0 || counter->ints[i] > G_MAXUINT32)
+                           "counter has %u words; there are at most 4", counter->n_values);
+  for (guint i = 0; i < counter->n_values; i++)
+    if (counter->values[i] < 0 || counter->values[i] > G_MAXUINT32)
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                             "word %u of counter is %" G_GINT64_FORMAT "; it can be 0 to %u", i, counter->ints[i], G_MAXUINT32);
+                             "word %u of counter is %" G_GINT64_FORMAT "; it can be 0 to %u", i, counter->values[i], G_MAXUINT32);
 
   return TRUE;
 }
@@ -52,11 +44,9 @@ check_key (const RlxOpCall *call,
 /* What kernels/common/philox.wgsl needs. */
 static void
 add_key (RlxKernel        *kernel,
-         const RlxIrNode  *node,
-         const RlxIrValue *key)
+         const RlxIrValue *key,
+         const RlxInts    *counter)
 {
-  const RlxAttrValue *counter = rlx_node_attr (node, "counter");
-
   rlx_kernel_input (kernel, "key", key);
   rlx_kernel_define (kernel, "KEYS", (gint64) rlx_type_n_elements (&key->type));
   for (guint i = 0; i < 4; i++)
@@ -64,17 +54,16 @@ add_key (RlxKernel        *kernel,
       char name[16];
 
       g_snprintf (name, sizeof name, "counter%u", i);
-      rlx_kernel_param_u32 (kernel, name, i < counter->n_ints ? (guint64) counter->ints[i] : 0);
+      rlx_kernel_param_u32 (kernel, name, i < counter->n_values ? (guint64) counter->values[i] : 0);
     }
 }
 
 static gboolean
 check_finite (const RlxOpCall *call,
               const char      *name,
+              double           value,
               GError         **error)
 {
-  double value = rlx_call_attr (call, name)->f;
-
   if (!isfinite ((float) value))
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "%s is %g; it must be finite in f32", name, value);
 
@@ -84,12 +73,11 @@ check_finite (const RlxOpCall *call,
 static gboolean
 check_range (const RlxOpCall *call,
              const char      *name,
+             double           value,
              double           least,
              double           most,
              GError         **error)
 {
-  double value = rlx_call_attr (call, name)->f;
-
   if (!(value >= least && value <= most))
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "%s is %g; it can be %g to %g", name, value, least, most);
 
@@ -101,55 +89,61 @@ check_range (const RlxOpCall *call,
 static Mode
 get_mode (const RlxOp *op)
 {
-  static const char *const names[] = { "random_bits", "random_uniform", "random_normal", "dropout" };
-  guint mode = 0;
-
-  while (!g_str_equal (op->name, names[mode]))
-    mode++;
-
-  return (Mode) mode;
+  switch (op->id)
+    {
+    case RLX_OP_ID_RANDOM_UNIFORM:
+      return MODE_UNIFORM;
+    case RLX_OP_ID_RANDOM_NORMAL:
+      return MODE_NORMAL;
+    case RLX_OP_ID_DROPOUT:
+      return MODE_DROPOUT;
+    case RLX_OP_ID_RANDOM_BITS:
+    default:
+      return MODE_BITS;
+    }
 }
 
 gboolean
-rlx_random_infer (RlxOpCall *call,
-                  GError   **error)
+rlx_random_infer (RlxOpCall            *call,
+                  const RlxRandomAttrs *attrs,
+                  GError              **error)
 {
-  const RlxAttrValue *shape = rlx_call_attr (call, "shape");
-  RlxTensorType type = { .dtype = RLX_DATA_TYPE_U32, .rank = shape->n_ints };
+  const RlxInts *shape = &attrs->shape;
+  RlxTensorType type = { .dtype = RLX_DATA_TYPE_U32, .rank = shape->n_values };
   Mode mode = get_mode (call->op);
 
-  if (!check_key (call, 0, error))
+  if (!check_key (call, 0, &attrs->counter, error))
     return FALSE;
-  if (shape->n_ints > RLX_MAX_RANK)
+  if (shape->n_values > RLX_MAX_RANK)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
-                           "shape has %u dimensions; there are at most %d", shape->n_ints, RLX_MAX_RANK);
-  for (guint i = 0; i < shape->n_ints; i++)
+                           "shape has %u dimensions; there are at most %d", shape->n_values, RLX_MAX_RANK);
+  for (guint i = 0; i < shape->n_values; i++)
     {
-      if (shape->ints[i] < 0)
+      if (shape->values[i] < 0)
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                               "dimension %u of shape is %" G_GINT64_FORMAT, i, shape->ints[i]);
-      type.dims[i] = shape->ints[i];
+                               "dimension %u of shape is %" G_GINT64_FORMAT, i, shape->values[i]);
+      type.dims[i] = shape->values[i];
     }
 
   if (mode != MODE_BITS)
     {
-      type.dtype = (RlxDataType) rlx_call_attr (call, "data_type")->i;
+      type.dtype = attrs->data_type;
       if (!rlx_data_type_is_float (type.dtype))
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_DATA_TYPE,
                                "data_type is %s; it can be f32 or f16", rlx_data_type_to_string (type.dtype));
     }
   if (mode == MODE_UNIFORM)
     {
-      double low = rlx_call_attr (call, "low")->f, high = rlx_call_attr (call, "high")->f;
+      double low = attrs->low, high = attrs->high;
 
-      if (!check_finite (call, "low", error) || !check_finite (call, "high", error))
+      if (!check_finite (call, "low", attrs->low, error) || !check_finite (call, "high", attrs->high, error))
         return FALSE;
       if (low > high || !isfinite ((float) (high - low)))
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
                                "low is %g, high is %g: that is not a range of f32", low, high);
     }
   if (mode == MODE_NORMAL &&
-      (!check_finite (call, "mean", error) || !check_finite (call, "scale", error)))
+      (!check_finite (call, "mean", attrs->mean, error) || !check_finite (call, "scale", attrs->scale, error)))
     return FALSE;
 
   rlx_call_add_output (call, &type);
@@ -162,6 +156,7 @@ lower_random (RlxLower         *lower,
               const RlxIrValue *key,
               GError          **error)
 {
+  const RlxRandomAttrs *attrs = rlx_random_attrs (node);
   const RlxIrValue *y = &node->outputs[0];
   guint64 n = rlx_type_n_elements (&y->type);
   guint64 blocks = (n + 3) / 4, groups = (blocks + 63) / 64;
@@ -172,7 +167,7 @@ lower_random (RlxLower         *lower,
     return TRUE;
 
   kernel = rlx_kernel_new (lower, node, "random");
-  add_key (kernel, node, key);
+  add_key (kernel, key, &attrs->counter);
   rlx_kernel_output (kernel, "y", y);
   rlx_kernel_define (kernel, "MODE", mode);
   rlx_kernel_param_u32 (kernel, "groups", groups);
@@ -180,23 +175,19 @@ lower_random (RlxLower         *lower,
   rlx_kernel_param_u32 (kernel, "n", n);
   if (mode == MODE_UNIFORM)
     {
-      double low = rlx_node_attr (node, "low")->f;
-
-      rlx_kernel_param_f32 (kernel, "low", low);
-      rlx_kernel_param_f32 (kernel, "width", rlx_node_attr (node, "high")->f - low);
+      rlx_kernel_param_f32 (kernel, "low", attrs->low);
+      rlx_kernel_param_f32 (kernel, "width", attrs->high - attrs->low);
     }
   else if (mode == MODE_NORMAL)
     {
-      rlx_kernel_param_f32 (kernel, "mean", rlx_node_attr (node, "mean")->f);
-      rlx_kernel_param_f32 (kernel, "scale", rlx_node_attr (node, "scale")->f);
+      rlx_kernel_param_f32 (kernel, "mean", attrs->mean);
+      rlx_kernel_param_f32 (kernel, "scale", attrs->scale);
     }
   else if (mode == MODE_DROPOUT)
     {
-      double ratio = rlx_node_attr (node, "ratio")->f;
-
       rlx_kernel_input (kernel, "x", node->inputs[0]);
-      rlx_kernel_param_u32 (kernel, "threshold", (guint64) (ratio * 0x1p32));
-      rlx_kernel_param_f32 (kernel, "scale", 1 / (1 - ratio));
+      rlx_kernel_param_u32 (kernel, "threshold", (guint64) (attrs->ratio * 0x1p32));
+      rlx_kernel_param_f32 (kernel, "scale", 1 / (1 - attrs->ratio));
     }
   rlx_kernel_set_cost (kernel, 100.0 * blocks, 8.0 * n);
 
@@ -212,12 +203,13 @@ rlx_random_lower (RlxLower        *lower,
 }
 
 gboolean
-rlx_dropout_infer (RlxOpCall *call,
-                   GError   **error)
+rlx_dropout_infer (RlxOpCall            *call,
+                   const RlxRandomAttrs *attrs,
+                   GError              **error)
 {
-  double ratio = rlx_call_attr (call, "ratio")->f;
+  double ratio = attrs->ratio;
 
-  if (!check_key (call, 1, error))
+  if (!check_key (call, RLX_DROPOUT_KEY, &attrs->counter, error))
     return FALSE;
   if (!(ratio >= 0 && ratio < 1) || !isfinite ((float) (1 / (1 - ratio))))
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
@@ -232,28 +224,29 @@ rlx_dropout_lower (RlxLower        *lower,
                    const RlxIrNode *node,
                    GError         **error)
 {
-  return lower_random (lower, node, node->inputs[1], error);
+  return lower_random (lower, node, node->inputs[RLX_DROPOUT_KEY], error);
 }
 
 /* ---- sampling --------------------------------------------------------------------------- */
 
 gboolean
-rlx_sample_infer (RlxOpCall *call,
-                  GError   **error)
+rlx_sample_infer (RlxOpCall            *call,
+                  const RlxSampleAttrs *attrs,
+                  GError              **error)
 {
   const RlxTensorType *x = call->inputs[0];
   RlxTensorType type = *x;
-  gint64 top_k = rlx_call_attr (call, "top_k")->i;
+  gint64 top_k = attrs->top_k;
 
   if (x->rank == 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "logits have no dimensions");
   if (x->dims[x->rank - 1] == 0 || x->dims[x->rank - 1] > G_MAXINT32)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                            "the last axis has %" G_GINT64_FORMAT " tokens; there can be 1 to %d", x->dims[x->rank - 1], G_MAXINT32);
-  if (!check_key (call, 1, error) ||
-      !check_range (call, "temperature", 0, 1e30, error) ||
-      !check_range (call, "top_p", 0, 1, error) ||
-      !check_range (call, "min_p", 0, 1, error))
+  if (!check_key (call, RLX_SAMPLE_KEY, &attrs->counter, error) ||
+      !check_range (call, "temperature", attrs->temperature, 0, 1e30, error) ||
+      !check_range (call, "top_p", attrs->top_p, 0, 1, error) ||
+      !check_range (call, "min_p", attrs->min_p, 0, 1, error))
     return FALSE;
   if (top_k < 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
@@ -291,10 +284,11 @@ rlx_sample_lower (RlxLower        *lower,
                   const RlxIrNode *node,
                   GError         **error)
 {
+  const RlxSampleAttrs *attrs = rlx_sample_attrs (node);
   const RlxIrValue *x = node->inputs[0], *y = &node->outputs[0];
-  double temperature = rlx_node_attr (node, "temperature")->f;
-  double top_p = rlx_node_attr (node, "top_p")->f, min_p = rlx_node_attr (node, "min_p")->f;
-  guint64 top_k = (guint64) rlx_node_attr (node, "top_k")->i;
+  double temperature = attrs->temperature;
+  double top_p = attrs->top_p, min_p = attrs->min_p;
+  guint64 top_k = (guint64) attrs->top_k;
   const RlxIrValue *indices = NULL, *place = NULL, *sums = NULL, *scores;
   guint64 tokens, n, groups;
   gboolean sorted;
@@ -362,7 +356,7 @@ rlx_sample_lower (RlxLower        *lower,
     }
   if (min_p > 0)
     rlx_kernel_param_f32 (kernel, "min_p", min_p);
-  add_key (kernel, node, node->inputs[1]);
+  add_key (kernel, node->inputs[RLX_SAMPLE_KEY], &attrs->counter);
   rlx_kernel_param_u32 (kernel, "tokens", tokens);
   rlx_kernel_param_f32 (kernel, "inverse_temperature", 1 / temperature);
   scores = rlx_axis_temporary (lower, RLX_DATA_TYPE_F32, &axis, axis.length);

@@ -13,9 +13,6 @@
 
 #include "util/rlx-checked-private.h"
 
-gboolean rlx_recurrent_infer (RlxOpCall *call, GError **error);
-gboolean rlx_recurrent_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
-
 #define MAX_GATES 4
 /* From here on it pays to have the recurrent weight with neighbouring units at
  * neighbouring addresses. */
@@ -49,33 +46,72 @@ typedef struct
 static Kind
 get_kind (const RlxOp *op)
 {
-  return g_str_has_prefix (op->name, "lstm") ? KIND_LSTM : g_str_has_prefix (op->name, "gru") ? KIND_GRU : KIND_RNN;
+  switch (op->id)
+    {
+    case RLX_OP_ID_LSTM:
+    case RLX_OP_ID_LSTM_CELL:
+      return KIND_LSTM;
+    case RLX_OP_ID_GRU:
+    case RLX_OP_ID_GRU_CELL:
+      return KIND_GRU;
+    default:
+      return KIND_RNN;
+    }
 }
 
-static int
-find_input (const RlxOp *op,
-            const char  *name)
+/* Where the operands are that not all operators have, or not at the same place; 0,
+ * which is that of x, for those that an operator has not. The weights are where those
+ * of lstm are. */
+typedef struct
 {
-  for (guint i = 0; i < op->n_inputs; i++)
-    if (strcmp (op->inputs[i].name, name) == 0)
-      return (int) i;
-  return -1;
+  guint8 bias, recurrent_bias, peephole_weight, hidden_state, cell_state, sequence_lengths;
+} Operands;
+
+static const Operands *
+get_operands (const RlxOp *op)
+{
+  static const Operands lstm = { RLX_LSTM_BIAS, RLX_LSTM_RECURRENT_BIAS, RLX_LSTM_PEEPHOLE_WEIGHT,
+                                 RLX_LSTM_INITIAL_HIDDEN_STATE, RLX_LSTM_INITIAL_CELL_STATE, RLX_LSTM_SEQUENCE_LENGTHS };
+  static const Operands gru = { RLX_GRU_BIAS, RLX_GRU_RECURRENT_BIAS, 0,
+                                RLX_GRU_INITIAL_HIDDEN_STATE, 0, RLX_GRU_SEQUENCE_LENGTHS };
+  static const Operands rnn = { RLX_RNN_BIAS, RLX_RNN_RECURRENT_BIAS, 0,
+                                RLX_RNN_INITIAL_HIDDEN_STATE, 0, RLX_RNN_SEQUENCE_LENGTHS };
+  static const Operands lstm_cell = { RLX_LSTM_CELL_BIAS, RLX_LSTM_CELL_RECURRENT_BIAS, RLX_LSTM_CELL_PEEPHOLE_WEIGHT,
+                                      RLX_LSTM_CELL_HIDDEN_STATE, RLX_LSTM_CELL_CELL_STATE, 0 };
+  static const Operands gru_cell = { RLX_GRU_CELL_BIAS, RLX_GRU_CELL_RECURRENT_BIAS, 0, RLX_GRU_CELL_HIDDEN_STATE, 0, 0 };
+  static const Operands rnn_cell = { RLX_RNN_CELL_BIAS, RLX_RNN_CELL_RECURRENT_BIAS, 0, RLX_RNN_CELL_HIDDEN_STATE, 0, 0 };
+
+  switch (op->id)
+    {
+    case RLX_OP_ID_LSTM:
+      return &lstm;
+    case RLX_OP_ID_GRU:
+      return &gru;
+    case RLX_OP_ID_RNN:
+      return &rnn;
+    case RLX_OP_ID_LSTM_CELL:
+      return &lstm_cell;
+    case RLX_OP_ID_GRU_CELL:
+      return &gru_cell;
+    case RLX_OP_ID_RNN_CELL:
+    default:
+      return &rnn_cell;
+    }
 }
 
 /* ---- the rule --------------------------------------------------------------------- */
 
 static gboolean
 check_shape (RlxOpCall    *call,
-             const char   *name,
+             guint         index,
              guint         rank,
              const gint64 *dims,
              const char   *meaning,
              GError      **error)
 {
-  int index = find_input (call->op, name);
   RlxTensorType wanted = { .rank = rank };
 
-  if (index < 0 || (guint) index >= call->n_inputs || call->inputs[index] == NULL)
+  if (index == 0 || call->inputs[index] == NULL)
     return TRUE;
 
   wanted.dtype = call->inputs[index]->dtype;
@@ -86,7 +122,7 @@ check_shape (RlxOpCall    *call,
       g_autofree char *text = rlx_type_to_string (&wanted);
 
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                             "%s is %s, it must be %s: %s", name, got, text, meaning);
+                             "%s is %s; it must be %s: %s", call->op->inputs[index].name, got, text, meaning);
     }
   return TRUE;
 }
@@ -103,64 +139,61 @@ check_rank (RlxOpCall  *call,
       g_autofree char *text = rlx_type_to_string (call->inputs[index]);
 
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                             "%s is %s, it must have %u dimensions: %s",
+                             "%s is %s; it must have %u dimensions: %s",
                              index == 0 ? "the operand" : call->op->inputs[index].name, text, rank, meaning);
     }
   return TRUE;
 }
 
 static gboolean
-check_attrs (RlxOpCall *call,
-             GError   **error)
+check_attrs (RlxOpCall               *call,
+             const RlxRecurrentAttrs *attrs,
+             GError                 **error)
 {
-  for (guint i = 0; i < call->op->n_attrs; i++)
-    {
-      const RlxAttrDef *def = &call->op->attrs[i];
-      double value = call->attrs[i].f;
+  /* Those that an operator does not have are 0. */
+  const struct { const char *name; double value; } numbers[] = {
+    { "gate_alpha", attrs->gate_alpha }, { "gate_beta", attrs->gate_beta },
+    { "cell_alpha", attrs->cell_alpha }, { "cell_beta", attrs->cell_beta },
+    { "hidden_alpha", attrs->hidden_alpha }, { "hidden_beta", attrs->hidden_beta },
+  };
 
-      if (def->kind != RLX_ATTR_FLOAT)
-        continue;
-      if (strcmp (def->name, "clip") == 0)
-        {
-          if (!(value > 0))
-            return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                                   "clip is %g, it must be greater than 0", value);
-        }
-      else if (!isfinite ((float) value))
-        {
-          return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                                 "%s is %g, it must be a finite 32-bit float", def->name, value);
-        }
-    }
+  for (guint i = 0; i < G_N_ELEMENTS (numbers); i++)
+    if (!isfinite ((float) numbers[i].value))
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                             "%s is %g; it must be a finite 32-bit float", numbers[i].name, numbers[i].value);
+  if (!(attrs->clip > 0))
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                           "clip is %g; it must be greater than 0", attrs->clip);
   return TRUE;
 }
 
 /* Looks at the three operands that are always there. */
 static gboolean
-recurrent_init (Recurrent *self,
-                RlxOpCall *call,
-                GError   **error)
+recurrent_init (Recurrent               *self,
+                RlxOpCall               *call,
+                const RlxRecurrentAttrs *attrs,
+                GError                 **error)
 {
   static const gint64 n_gates[] = { 1, 4, 3 };
   const RlxTensorType *x = call->inputs[0];
-  const RlxTensorType *recurrent = call->inputs[2];
+  const RlxTensorType *recurrent = call->inputs[RLX_LSTM_RECURRENT_WEIGHT];
   gint64 rows, words, all;
 
   *self = (Recurrent) { .kind = get_kind (call->op), .directions = 1, .steps = 1 };
-  self->cell = g_str_has_suffix (call->op->name, "_cell");
+  self->cell = call->op->id == RLX_OP_ID_LSTM_CELL || call->op->id == RLX_OP_ID_GRU_CELL || call->op->id == RLX_OP_ID_RNN_CELL;
   self->gates = n_gates[self->kind];
 
   if (!check_rank (call, 0, self->cell ? 2 : 3, self->cell ? "batch, inputs" : "steps, batch, inputs", error) ||
-      !check_rank (call, 2, self->cell ? 2 : 3, self->cell ? "gates, hidden" : "directions, gates, hidden", error))
+      !check_rank (call, RLX_LSTM_RECURRENT_WEIGHT, self->cell ? 2 : 3, self->cell ? "gates, hidden" : "directions, gates, hidden", error))
     return FALSE;
 
   self->inputs = x->dims[x->rank - 1];
   self->batch = x->dims[0];
   if (!self->cell)
     {
-      self->batch_first = rlx_call_attr (call, "batch_first")->i != 0;
-      self->sequence = rlx_call_attr (call, "return_sequence")->i != 0;
-      self->directions = rlx_call_attr (call, "direction")->i == RLX_RECURRENT_DIRECTION_BOTH ? 2 : 1;
+      self->batch_first = attrs->batch_first;
+      self->sequence = attrs->return_sequence;
+      self->directions = attrs->direction == RLX_RECURRENT_DIRECTION_BOTH ? 2 : 1;
       self->steps = x->dims[self->batch_first ? 1 : 0];
       self->batch = x->dims[self->batch_first ? 0 : 1];
     }
@@ -186,6 +219,7 @@ check_operands (Recurrent *self,
                 RlxOpCall *call,
                 GError   **error)
 {
+  const Operands *operands = get_operands (call->op);
   gint64 rows = self->gates * self->hidden;
   gint64 state[] = { self->directions, self->batch, self->hidden };
 
@@ -196,37 +230,38 @@ check_operands (Recurrent *self,
     }
   /* A cell has no axis for directions. */
   if (self->cell)
-    return check_shape (call, "recurrent_weight", 2, (gint64[]) { rows, self->hidden }, "gates, hidden", error) &&
-           check_shape (call, "weight", 2, (gint64[]) { rows, self->inputs }, "gates, inputs", error) &&
-           check_shape (call, "bias", 1, &rows, "gates", error) &&
-           check_shape (call, "recurrent_bias", 1, &rows, "gates", error) &&
-           check_shape (call, "peephole_weight", 1, (gint64[]) { 3 * self->hidden }, "three gates", error) &&
-           check_shape (call, "hidden_state", 2, state + 1, "batch, hidden", error) &&
-           check_shape (call, "cell_state", 2, state + 1, "batch, hidden", error);
+    return check_shape (call, RLX_LSTM_RECURRENT_WEIGHT, 2, (gint64[]) { rows, self->hidden }, "gates, hidden", error) &&
+           check_shape (call, RLX_LSTM_WEIGHT, 2, (gint64[]) { rows, self->inputs }, "gates, inputs", error) &&
+           check_shape (call, operands->bias, 1, &rows, "gates", error) &&
+           check_shape (call, operands->recurrent_bias, 1, &rows, "gates", error) &&
+           check_shape (call, operands->peephole_weight, 1, (gint64[]) { 3 * self->hidden }, "three gates", error) &&
+           check_shape (call, operands->hidden_state, 2, state + 1, "batch, hidden", error) &&
+           check_shape (call, operands->cell_state, 2, state + 1, "batch, hidden", error);
 
-  return check_shape (call, "recurrent_weight", 3, (gint64[]) { self->directions, rows, self->hidden },
+  return check_shape (call, RLX_LSTM_RECURRENT_WEIGHT, 3, (gint64[]) { self->directions, rows, self->hidden },
                       "directions, gates, hidden", error) &&
-         check_shape (call, "weight", 3, (gint64[]) { self->directions, rows, self->inputs },
+         check_shape (call, RLX_LSTM_WEIGHT, 3, (gint64[]) { self->directions, rows, self->inputs },
                       "directions, gates, inputs", error) &&
-         check_shape (call, "bias", 2, (gint64[]) { self->directions, rows }, "directions, gates", error) &&
-         check_shape (call, "recurrent_bias", 2, (gint64[]) { self->directions, rows }, "directions, gates", error) &&
-         check_shape (call, "peephole_weight", 2, (gint64[]) { self->directions, 3 * self->hidden },
+         check_shape (call, operands->bias, 2, (gint64[]) { self->directions, rows }, "directions, gates", error) &&
+         check_shape (call, operands->recurrent_bias, 2, (gint64[]) { self->directions, rows }, "directions, gates", error) &&
+         check_shape (call, operands->peephole_weight, 2, (gint64[]) { self->directions, 3 * self->hidden },
                       "directions, three gates", error) &&
-         check_shape (call, "initial_hidden_state", 3, state,
+         check_shape (call, operands->hidden_state, 3, state,
                       self->batch_first ? "batch, directions, hidden" : "directions, batch, hidden", error) &&
-         check_shape (call, "initial_cell_state", 3, state,
+         check_shape (call, operands->cell_state, 3, state,
                       self->batch_first ? "batch, directions, hidden" : "directions, batch, hidden", error) &&
-         check_shape (call, "sequence_lengths", 1, &self->batch, "batch", error);
+         check_shape (call, operands->sequence_lengths, 1, &self->batch, "batch", error);
 }
 
 gboolean
-rlx_recurrent_infer (RlxOpCall *call,
-                     GError   **error)
+rlx_recurrent_infer (RlxOpCall               *call,
+                     const RlxRecurrentAttrs *attrs,
+                     GError                 **error)
 {
   RlxTensorType type = { .dtype = call->inputs[0]->dtype };
   Recurrent self;
 
-  if (!check_attrs (call, error) || !recurrent_init (&self, call, error) || !check_operands (&self, call, error))
+  if (!check_attrs (call, attrs, error) || !recurrent_init (&self, call, attrs, error) || !check_operands (&self, call, error))
     return FALSE;
 
   if (self.batch_first)
@@ -301,13 +336,12 @@ round_up_to_power (guint64 value)
   return power;
 }
 
+/* Operand @index of get_operands(). */
 static const RlxIrValue *
 get_value (const RlxIrNode *node,
-           const char      *name)
+           guint            index)
 {
-  int index = find_input (node->op, name);
-
-  return index >= 0 && (guint) index < node->n_inputs ? node->inputs[index] : NULL;
+  return index > 0 ? node->inputs[index] : NULL;
 }
 
 static Way
@@ -316,14 +350,14 @@ choose_way (const Recurrent *shape,
 {
   /* 16 KiB are 4096 floats: three rows of the state and sums, or sums alone. */
   const guint64 most_state = 1024, most_sums = 1024, most_sums_alone = 4096;
-  gboolean cpu = rlx_lower_get_adapter (lower)->type == RLX_ADAPTER_TYPE_CPU;
+  gboolean barriers = rlx_lower_get_target (lower)->barriers_are_cheap;
   guint64 hidden = (guint64) shape->hidden, batch = (guint64) shape->batch, gates = (guint64) shape->gates;
   guint64 power = round_up_to_power (hidden);
   guint64 tiles, work, most;
   Way way = { .width = MAX (32, power), .parts = 1 };
 
   way.tile = batch >= 3 ? 4 : batch;
-  way.units = cpu ? CLAMP (power, 8, 64) : CLAMP (power, 32, 256);
+  way.units = barriers ? CLAMP (power, 32, 256) : CLAMP (power, 8, 64);
   while (way.tile > 1 && (way.width * way.tile > most_state || gates * way.tile * way.units > most_sums))
     way.tile /= 2;
   tiles = (batch + way.tile - 1) / way.tile * (guint64) shape->directions;
@@ -337,10 +371,10 @@ choose_way (const Recurrent *shape,
   if (!way.loop)
     {
       way.tile = batch >= 3 ? 4 : batch;
-      way.units = MIN (way.units, cpu ? 64 : 32);
+      way.units = MIN (way.units, barriers ? 32 : 64);
       most = most_sums_alone;
     }
-  while (!cpu && way.parts < 8 && way.parts * 2 <= hidden && way.units * way.parts * 2 <= 256 &&
+  while (barriers && way.parts < 8 && way.parts * 2 <= hidden && way.units * way.parts * 2 <= 256 &&
          gates * way.tile * way.units * way.parts * 2 <= most)
     way.parts *= 2;
 
@@ -380,33 +414,28 @@ lower_inputs (Steps   *self,
               GError **error)
 {
   const Recurrent *shape = &self->shape;
-  const RlxOp *op = rlx_op_lookup ("matmul");
   gint64 rows = shape->steps * shape->batch, columns = shape->directions * shape->gates * shape->hidden;
   RlxTensorType type = { .dtype = RLX_DATA_TYPE_F32, .rank = 2, .dims = { rows, columns } };
   RlxIrValue *product = rlx_lower_temporary (self->lower, &type);
   RlxIrValue *operands[2] = {
     as_matrix (self->lower, self->node->inputs[0], rows, shape->inputs),
-    as_matrix (self->lower, self->node->inputs[1], columns, shape->inputs),
+    as_matrix (self->lower, self->node->inputs[RLX_LSTM_WEIGHT], columns, shape->inputs),
   };
-  RlxAttrValue *attrs = rlx_attrs_new (op);
+  RlxMatmulAttrs attrs = { .transpose_b = TRUE };
   RlxIrNode node = {
     .id = self->node->id,
     .origin = self->node->origin,
-    .op = op,
+    .op = &rlx_op_matmul,
     .name = self->node->name,
-    .attrs = attrs,
+    .attrs = &attrs,
     .inputs = operands,
     .n_inputs = G_N_ELEMENTS (operands),
     .outputs = product,
     .n_outputs = 1,
   };
-  gboolean ok;
 
-  rlx_attr_set_int (&attrs[rlx_op_find_attr (op, "transpose_b")], TRUE);
   self->inputs = product;
-  ok = op->lower (self->lower, &node, error);
-  rlx_attrs_free (op, attrs);
-  return ok;
+  return rlx_matmul_lower (self->lower, &node, error);
 }
 
 /* The recurrent weight has a row of @hidden elements for each unit of each gate and
@@ -426,7 +455,7 @@ lower_recurrent_weight (Steps   *self,
   };
   RlxIrValue *turned;
 
-  self->recurrent = self->node->inputs[2];
+  self->recurrent = self->node->inputs[RLX_LSTM_RECURRENT_WEIGHT];
   self->panels = rlx_lower_pack_weight (self->lower, self->recurrent, (guint64) columns, (guint64) rows, 1,
                                         (guint64) columns, PANEL);
   if (self->panels || shape->steps < MIN_STEPS_TO_TRANSPOSE || shape->hidden == 1)
@@ -456,12 +485,13 @@ lower_pack (Steps            *self,
 {
   const Recurrent *shape = &self->shape;
   const RlxIrNode *node = self->node;
-  const RlxIrValue *bias = get_value (node, "bias");
-  const RlxIrValue *recurrent_bias = get_value (node, "recurrent_bias");
-  const RlxIrValue *peephole = get_value (node, "peephole_weight");
-  const RlxIrValue *lengths = get_value (node, "sequence_lengths");
-  const RlxIrValue *hidden = get_value (node, shape->cell ? "hidden_state" : "initial_hidden_state");
-  const RlxIrValue *cell = get_value (node, shape->cell ? "cell_state" : "initial_cell_state");
+  const Operands *operands = get_operands (node->op);
+  const RlxIrValue *bias = get_value (node, operands->bias);
+  const RlxIrValue *recurrent_bias = get_value (node, operands->recurrent_bias);
+  const RlxIrValue *peephole = get_value (node, operands->peephole_weight);
+  const RlxIrValue *lengths = get_value (node, operands->sequence_lengths);
+  const RlxIrValue *hidden = get_value (node, operands->hidden_state);
+  const RlxIrValue *cell = get_value (node, operands->cell_state);
   gboolean apart = shape->kind == KIND_GRU && !self->before;
   guint64 units = shape->hidden, all = shape->directions * units;
   guint64 n_states = rlx_type_n_elements (&state->type);
@@ -518,18 +548,20 @@ lower_pack (Steps            *self,
 
 /* The text of an activation of x, and what it needs. */
 static void
-define_activation (RlxKernel       *kernel,
-                   const RlxIrNode *node,
-                   const char      *place,
-                   const char      *macro,
-                   guint           *uses)
+define_activation (RlxKernel              *kernel,
+                   const char             *place,
+                   const char             *macro,
+                   RlxRecurrentActivation  activation,
+                   double                  alpha,
+                   double                  beta,
+                   guint                  *uses)
 {
   static const struct { const char *text; guint uses; guint numbers; } activations[] = {
     /* uses: bits in the order of the names below; numbers: alpha, beta */
     [RLX_RECURRENT_ACTIVATION_SIGMOID] = { "op_sigmoid (x)", 1 << 0, 0 },
     [RLX_RECURRENT_ACTIVATION_TANH] = { "op_tanh (x)", 1 << 1, 0 },
     [RLX_RECURRENT_ACTIVATION_RELU] = { "op_max (x, 0.0)", 1 << 2, 0 },
-    [RLX_RECURRENT_ACTIVATION_LEAKY_RELU] = { "select (x, p.%s_alpha * x, x < 0.0)", 0, 1 },
+    [RLX_RECURRENT_ACTIVATION_LEAKY_RELU] = { "x * select (1.0, p.%s_alpha, x < 0.0)", 0, 1 },
     [RLX_RECURRENT_ACTIVATION_THRESHOLDED_RELU] = { "select (0.0, x, x > p.%s_alpha)", 0, 1 },
     [RLX_RECURRENT_ACTIVATION_HARD_SIGMOID] = { "op_clamp (p.%s_alpha * x + p.%s_beta, 0.0, 1.0)", 1 << 3, 2 },
     [RLX_RECURRENT_ACTIVATION_ELU] = { "op_elu (x, p.%s_alpha)", 1 << 4, 1 },
@@ -539,8 +571,7 @@ define_activation (RlxKernel       *kernel,
     [RLX_RECURRENT_ACTIVATION_SCALED_TANH] = { "p.%s_alpha * op_tanh (p.%s_beta * x)", 1 << 1, 2 },
   };
   static const char *const suffixes[] = { "alpha", "beta" };
-  g_autofree char *attr = g_strdup_printf ("%s_activation", place);
-  gint64 activation = rlx_node_attr (node, attr)->i;
+  const double numbers[] = { alpha, beta };
   g_auto(GStrv) parts = g_strsplit (activations[activation].text, "%s", -1);
   g_autofree char *text = g_strjoinv (place, parts);
 
@@ -550,7 +581,7 @@ define_activation (RlxKernel       *kernel,
     {
       g_autofree char *name = g_strdup_printf ("%s_%s", place, suffixes[i]);
 
-      rlx_kernel_param_f32 (kernel, name, rlx_node_attr (node, name)->f);
+      rlx_kernel_param_f32 (kernel, name, numbers[i]);
     }
 }
 
@@ -562,14 +593,15 @@ define_activations (RlxKernel       *kernel,
   static const char *const names[] = {
     "USE_SIGMOID", "USE_TANH", "USE_MAX", "USE_CLAMP", "USE_ELU", "USE_SOFTSIGN", "USE_SOFTPLUS",
   };
-  double clip = rlx_node_attr (node, "clip")->f;
+  const RlxRecurrentAttrs *attrs = rlx_recurrent_attrs (node);
+  double clip = attrs->clip;
   guint uses = 0;
 
   if (kind != KIND_RNN)
-    define_activation (kernel, node, "gate", "GATE", &uses);
+    define_activation (kernel, "gate", "GATE", attrs->gate_activation, attrs->gate_alpha, attrs->gate_beta, &uses);
   if (kind == KIND_LSTM)
-    define_activation (kernel, node, "cell", "CELL", &uses);
-  define_activation (kernel, node, "hidden", "HIDDEN", &uses);
+    define_activation (kernel, "cell", "CELL", attrs->cell_activation, attrs->cell_alpha, attrs->cell_beta, &uses);
+  define_activation (kernel, "hidden", "HIDDEN", attrs->hidden_activation, attrs->hidden_alpha, attrs->hidden_beta, &uses);
 
   rlx_kernel_define (kernel, "CLIP", isfinite ((float) clip));
   if (isfinite ((float) clip))
@@ -594,7 +626,8 @@ param_gates (RlxKernel       *kernel,
     [KIND_GRU] = { [RLX_GRU_GATES_ZRN] = { 0, 1, 2 }, [RLX_GRU_GATES_RZN] = { 1, 0, 2 } },
   };
   static const char *const names[] = { "gate0", "gate1", "gate2", "gate3" };
-  gint64 order = kind == KIND_RNN ? 0 : rlx_node_attr (node, "gate_order")->i;
+  const RlxRecurrentAttrs *attrs = rlx_recurrent_attrs (node);
+  guint order = kind == KIND_LSTM ? (guint) attrs->lstm_gates : kind == KIND_GRU ? (guint) attrs->gru_gates : 0;
 
   for (guint i = 0; i < MAX_GATES; i++)
     rlx_kernel_param_u32 (kernel, names[i], orders[kind][order][i] * hidden);
@@ -658,12 +691,13 @@ lower_steps (Steps            *self,
 {
   const Recurrent *shape = &self->shape;
   const RlxIrNode *node = self->node;
+  const Operands *operands = get_operands (node->op);
   const Way *way = &self->way;
   /* Without steps the state just goes through. */
   gboolean any = shape->steps > 0;
   Kind kind = any || shape->kind == KIND_LSTM ? shape->kind : KIND_RNN;
-  gboolean peephole = any && get_value (node, "peephole_weight") != NULL;
-  gboolean lengths = any && get_value (node, "sequence_lengths") != NULL;
+  gboolean peephole = any && get_value (node, operands->peephole_weight) != NULL;
+  gboolean lengths = any && get_value (node, operands->sequence_lengths) != NULL;
   gboolean writes_state = phase1 == 2 || !self->before;
   guint64 hidden = shape->hidden, rows = (guint64) shape->gates * hidden, columns = rows * (guint64) shape->directions;
   guint64 tiles = ((guint64) shape->batch + way->tile - 1) / way->tile;
@@ -688,7 +722,7 @@ lower_steps (Steps            *self,
   rlx_kernel_define (kernel, "STEPS", any);
   rlx_kernel_define (kernel, "LENGTHS", lengths);
   rlx_kernel_define (kernel, "PEEPHOLE", peephole);
-  rlx_kernel_define (kernel, "INPUT_FORGET", kind == KIND_LSTM && rlx_node_attr (node, "input_forget")->i != 0);
+  rlx_kernel_define (kernel, "INPUT_FORGET", kind == KIND_LSTM && rlx_recurrent_attrs (node)->input_forget);
   rlx_kernel_define (kernel, "SEQUENCE", any && writes_state && shape->sequence);
 
   if (any)
@@ -723,7 +757,7 @@ lower_steps (Steps            *self,
   rlx_kernel_param_u32 (kernel, "first", first);
   rlx_kernel_param_u32 (kernel, "count", count);
   rlx_kernel_param_u32 (kernel, "forward",
-                        !shape->cell && rlx_node_attr (node, "direction")->i == RLX_RECURRENT_DIRECTION_BACKWARD);
+                        !shape->cell && rlx_recurrent_attrs (node)->direction == RLX_RECURRENT_DIRECTION_BACKWARD);
   rlx_kernel_param_u32 (kernel, "one_state", self->one_state);
   rlx_kernel_param_u32 (kernel, "biases", rows);
   rlx_kernel_param_u32 (kernel, "at_apart", self->words.apart);
@@ -764,14 +798,14 @@ rlx_recurrent_lower (RlxLower        *lower,
   g_assert (node->n_inputs <= G_N_ELEMENTS (types));
   for (guint i = 0; i < node->n_inputs; i++)
     types[i] = node->inputs[i] != NULL ? &node->inputs[i]->type : NULL;
-  if (!recurrent_init (&self.shape, &call, error))
+  if (!recurrent_init (&self.shape, &call, rlx_recurrent_attrs (node), error))
     return FALSE;
 
   self.one_state = (guint64) self.shape.directions * (guint64) self.shape.batch * (guint64) self.shape.hidden;
   if (self.one_state == 0)
     return TRUE;
 
-  self.before = self.shape.kind == KIND_GRU && rlx_node_attr (node, "reset_after")->i == 0;
+  self.before = self.shape.kind == KIND_GRU && !rlx_recurrent_attrs (node)->reset_after;
   self.way = choose_way (&self.shape, lower);
   steps = (guint64) self.shape.steps;
   n_states = self.one_state * (self.shape.kind == KIND_LSTM ? 2 : 1);

@@ -47,7 +47,7 @@ guint64  rlx_rows_describe (const RlxRows *rows,
                             guint          workgroup_size);
 
 /* The mask of a list of axes that has been checked. */
-guint    rlx_axes_get_mask (const RlxAttrValue *axes,
-                            guint               rank);
+guint    rlx_axes_get_mask (const RlxInts *axes,
+                            guint          rank);
 
 G_END_DECLS

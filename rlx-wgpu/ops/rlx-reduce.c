@@ -14,9 +14,6 @@
  * error (kernels/common/sum.wgsl); longer rows are cut into parts. */
 #define MAX_COLUMNS_PER_LANE 4096
 
-gboolean rlx_reduce_infer (RlxOpCall *call, GError **error);
-gboolean rlx_reduce_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
-
 /* ---- rows and columns ----------------------------------------------------------- */
 
 void
@@ -65,10 +62,10 @@ rlx_rows_choose (const RlxRows *rows,
                  guint         *lanes,
                  guint         *workgroup_size)
 {
-  guint most = MIN (256, rlx_lower_get_adapter (lower)->limits.max_invocations);
+  guint most = MIN (256, rlx_lower_get_target (lower)->limits.max_invocations);
   gboolean across = rows->n_kept > 0 && rows->kept_strides[0] == 1;
 
-  if (rlx_lower_get_adapter (lower)->type == RLX_ADAPTER_TYPE_CPU)
+  if (!rlx_lower_get_target (lower)->barriers_are_cheap)
     {
       /* A barrier costs much here, in compile time too; eight rows to a
        * subgroup need none. A workgroup runs on one core. */
@@ -121,13 +118,13 @@ rlx_rows_describe (const RlxRows *rows,
 }
 
 guint
-rlx_axes_get_mask (const RlxAttrValue *axes,
-                   guint               rank)
+rlx_axes_get_mask (const RlxInts *axes,
+                   guint          rank)
 {
   guint mask = 0;
 
-  for (guint i = 0; i < axes->n_ints; i++)
-    mask |= 1u << (axes->ints[i] < 0 ? axes->ints[i] + rank : axes->ints[i]);
+  for (guint i = 0; i < axes->n_values; i++)
+    mask |= 1u << (axes->values[i] < 0 ? axes->values[i] + rank : axes->values[i]);
 
   return mask;
 }
@@ -135,15 +132,16 @@ rlx_axes_get_mask (const RlxAttrValue *axes,
 /* ---- rule ------------------------------------------------------------------------ */
 
 gboolean
-rlx_reduce_infer (RlxOpCall *call,
-                  GError   **error)
+rlx_reduce_infer (RlxOpCall            *call,
+                  const RlxReduceAttrs *attrs,
+                  GError              **error)
 {
   const RlxTensorType *x = call->inputs[0];
-  gboolean keep_dims = rlx_call_attr (call, "keep_dims")->i != 0;
+  gboolean keep_dims = attrs->keep_dims;
   RlxTensorType type = { .dtype = x->dtype };
   guint mask;
 
-  if (!rlx_call_axes (call, rlx_call_attr (call, "axes"), x->rank, FALSE, &mask, error))
+  if (!rlx_call_axes (call, &attrs->axes, x->rank, FALSE, &mask, error))
     return FALSE;
 
   for (guint i = 0; i < x->rank; i++)
@@ -186,7 +184,7 @@ typedef enum
 
 typedef struct
 {
-  const char *op;
+  guint op;
   Fold fold;
   Before before;   /* what the first step does with each element */
   After after;     /* what the last one does with the result */
@@ -196,22 +194,22 @@ static const Reduction *
 get_reduction (const RlxOp *op)
 {
   static const Reduction reductions[] = {
-    { "reduce_sum", FOLD_SUM, BEFORE_NOTHING, AFTER_NOTHING },
-    { "reduce_mean", FOLD_SUM, BEFORE_NOTHING, AFTER_DIVIDE },
-    { "reduce_max", FOLD_MAX, BEFORE_NOTHING, AFTER_NOTHING },
-    { "reduce_min", FOLD_MIN, BEFORE_NOTHING, AFTER_NOTHING },
-    { "reduce_prod", FOLD_PROD, BEFORE_NOTHING, AFTER_NOTHING },
-    { "reduce_l1", FOLD_SUM, BEFORE_ABS, AFTER_NOTHING },
-    { "reduce_l2", FOLD_SUM, BEFORE_SQUARE, AFTER_ROOT },
-    { "reduce_sum_square", FOLD_SUM, BEFORE_SQUARE, AFTER_NOTHING },
-    { "reduce_log_sum", FOLD_SUM, BEFORE_NOTHING, AFTER_LOG },
-    { "reduce_log_sum_exp", FOLD_LOG_SUM_EXP, BEFORE_NOTHING, AFTER_NOTHING },
-    { "reduce_any", FOLD_MAX, BEFORE_NOTHING, AFTER_NOTHING },
-    { "reduce_all", FOLD_MIN, BEFORE_NOTHING, AFTER_NOTHING },
+    { RLX_OP_ID_REDUCE_SUM, FOLD_SUM, BEFORE_NOTHING, AFTER_NOTHING },
+    { RLX_OP_ID_REDUCE_MEAN, FOLD_SUM, BEFORE_NOTHING, AFTER_DIVIDE },
+    { RLX_OP_ID_REDUCE_MAX, FOLD_MAX, BEFORE_NOTHING, AFTER_NOTHING },
+    { RLX_OP_ID_REDUCE_MIN, FOLD_MIN, BEFORE_NOTHING, AFTER_NOTHING },
+    { RLX_OP_ID_REDUCE_PROD, FOLD_PROD, BEFORE_NOTHING, AFTER_NOTHING },
+    { RLX_OP_ID_REDUCE_L1, FOLD_SUM, BEFORE_ABS, AFTER_NOTHING },
+    { RLX_OP_ID_REDUCE_L2, FOLD_SUM, BEFORE_SQUARE, AFTER_ROOT },
+    { RLX_OP_ID_REDUCE_SUM_SQUARE, FOLD_SUM, BEFORE_SQUARE, AFTER_NOTHING },
+    { RLX_OP_ID_REDUCE_LOG_SUM, FOLD_SUM, BEFORE_NOTHING, AFTER_LOG },
+    { RLX_OP_ID_REDUCE_LOG_SUM_EXP, FOLD_LOG_SUM_EXP, BEFORE_NOTHING, AFTER_NOTHING },
+    { RLX_OP_ID_REDUCE_ANY, FOLD_MAX, BEFORE_NOTHING, AFTER_NOTHING },
+    { RLX_OP_ID_REDUCE_ALL, FOLD_MIN, BEFORE_NOTHING, AFTER_NOTHING },
   };
 
   for (guint i = 0; i < G_N_ELEMENTS (reductions); i++)
-    if (strcmp (op->name, reductions[i].op) == 0)
+    if (op->id == reductions[i].op)
       return &reductions[i];
 
   g_assert_not_reached ();
@@ -437,7 +435,7 @@ choose_parts (const RlxRows *rows,
   parts = (n + MAX_COLUMNS_PER_LANE * *lanes - 1) / (MAX_COLUMNS_PER_LANE * *lanes);
 
   /* Few long rows leave most of the device without work. */
-  if (rlx_lower_get_adapter (lower)->type == RLX_ADAPTER_TYPE_CPU)
+  if (!rlx_lower_get_target (lower)->barriers_are_cheap)
     {
       if (rows->n_rows < 16 && n >= 8192)
         {
@@ -463,7 +461,7 @@ rlx_reduce_lower (RlxLower        *lower,
   RlxDataType dtype = rlx_data_type_on_device (x->type.dtype);
   RlxTensorType type = x->type;
   const Reduction *reduction = get_reduction (node->op);
-  guint mask = rlx_axes_get_mask (rlx_node_attr (node, "axes"), type.rank);
+  guint mask = rlx_axes_get_mask (&rlx_reduce_attrs (node)->axes, type.rank);
   guint64 n = 1;
   RlxRows rows;
 

@@ -8,7 +8,6 @@
 
 #include "ops/rlx-quantize-private.h"
 
-#include "plan/rlx-plan-private.h"
 
 enum
 {
@@ -39,21 +38,21 @@ rlx_packed_dot_init (RlxPackedDot *dot,
 }
 
 const RlxIrValue *
-rlx_node_get_input (const RlxIrNode *node,
-                    guint            index)
+rlx_ir_node_get_input (const RlxIrNode *node,
+                       guint            index)
 {
   return index < node->n_inputs ? node->inputs[index] : NULL;
 }
 
 const RlxIrValue *
-rlx_node_get_zero (const RlxIrNode *node,
-                   guint            index)
+rlx_ir_node_get_zero (const RlxIrNode *node,
+                      guint            index)
 {
-  const RlxIrValue *zero = rlx_node_get_input (node, index);
+  const RlxIrValue *zero = rlx_ir_node_get_input (node, index);
   double number;
   gint64 integer;
 
-  if (zero != NULL && rlx_value_get_immediate (zero, &number, &integer) && integer == 0)
+  if (zero != NULL && rlx_ir_value_get_immediate (zero, &number, &integer) && integer == 0)
     return NULL;
   return zero;
 }
@@ -79,7 +78,7 @@ check_vector (RlxOpCall  *call,
     return TRUE;
   text = rlx_type_to_string (type);
   return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                         "%s is %s, it must have one element or one dimension of %" G_GINT64_FORMAT,
+                         "%s is %s; it must have one element or one dimension of %" G_GINT64_FORMAT,
                          call->op->inputs[index].name, text, channels);
 }
 
@@ -109,67 +108,58 @@ check_present (RlxOpCall  *call,
                          call->op->inputs[index].name, rlx_data_type_to_string (to));
 }
 
-static gboolean
-is_default (const RlxOpCall *call,
-            const char      *name)
-{
-  int index = rlx_op_find_attr (call->op, name);
-
-  return rlx_attr_is_default (&call->op->attrs[index], &call->attrs[index]);
-}
-
 gboolean
 rlx_requantize_check (RlxOpCall   *call,
                       guint        first,
                       gint64       channels,
-                      RlxDataType *to,
+                      RlxDataType  to,
+                      gint64       minimum,
+                      gint64       maximum,
                       GError     **error)
 {
-  gint64 minimum = rlx_call_attr (call, "minimum")->i, maximum = rlx_call_attr (call, "maximum")->i;
   const RlxTensorType *bias = get_type (call, first + BIAS), *zero = get_type (call, first + ZERO_Y);
 
-  *to = (RlxDataType) rlx_call_attr (call, "to")->i;
   if (!check_vector (call, first + BIAS, channels, error) ||
       !check_vector (call, first + SCALE, channels, error) ||
       !check_vector (call, first + SCALE_Y, 1, error) ||
       !check_vector (call, first + ZERO_Y, 1, error))
     return FALSE;
 
-  if (*to == RLX_DATA_TYPE_I32)
+  if (to == RLX_DATA_TYPE_I32)
     {
-      if (!check_absent (call, first + SCALE, *to, error))
+      if (!check_absent (call, first + SCALE, to, error))
         return FALSE;
       if (bias != NULL && bias->dtype != RLX_DATA_TYPE_I32)
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_DATA_TYPE,
                                "the bias is of type %s, but the result of type i32", rlx_data_type_to_string (bias->dtype));
     }
-  else if (!check_present (call, first + SCALE, *to, error))
+  else if (!check_present (call, first + SCALE, to, error))
     {
       return FALSE;
     }
 
-  if (*to == RLX_DATA_TYPE_I8 || *to == RLX_DATA_TYPE_U8)
+  if (to == RLX_DATA_TYPE_I8 || to == RLX_DATA_TYPE_U8)
     {
-      if (!check_present (call, first + SCALE_Y, *to, error))
+      if (!check_present (call, first + SCALE_Y, to, error))
         return FALSE;
-      if (zero != NULL && zero->dtype != *to)
+      if (zero != NULL && zero->dtype != to)
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_DATA_TYPE,
                                "zero_y is of type %s, but the result of type %s",
-                               rlx_data_type_to_string (zero->dtype), rlx_data_type_to_string (*to));
+                               rlx_data_type_to_string (zero->dtype), rlx_data_type_to_string (to));
       if (minimum > maximum)
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
                                "minimum %" G_GINT64_FORMAT " is greater than maximum %" G_GINT64_FORMAT, minimum, maximum);
       return TRUE;
     }
 
-  if (!rlx_data_type_is_float (*to) && *to != RLX_DATA_TYPE_I32)
+  if (!rlx_data_type_is_float (to) && to != RLX_DATA_TYPE_I32)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_DATA_TYPE,
-                           "the result cannot be of type %s; it can be i32, f32, f16, i8 or u8", rlx_data_type_to_string (*to));
-  if (!check_absent (call, first + SCALE_Y, *to, error) || !check_absent (call, first + ZERO_Y, *to, error))
+                           "the result cannot be of type %s; it can be i32, f32, f16, i8 or u8", rlx_data_type_to_string (to));
+  if (!check_absent (call, first + SCALE_Y, to, error) || !check_absent (call, first + ZERO_Y, to, error))
     return FALSE;
-  if (!is_default (call, "minimum") || !is_default (call, "maximum"))
+  if (minimum != RLX_QMATMUL_ATTRS ()->minimum || maximum != RLX_QMATMUL_ATTRS ()->maximum)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "there are limits, but the result is of type %s", rlx_data_type_to_string (*to));
+                           "there are limits, but the result is of type %s", rlx_data_type_to_string (to));
   return TRUE;
 }
 
@@ -178,7 +168,9 @@ get_limits (const RlxIrNode *node,
             double          *lowest,
             double          *highest)
 {
-  double minimum = (double) rlx_node_attr (node, "minimum")->i, maximum = (double) rlx_node_attr (node, "maximum")->i;
+  gboolean matmul = rlx_ir_node_is (node, RLX_OP_ID_QMATMUL);
+  double minimum = (double) (matmul ? rlx_qmatmul_attrs (node)->minimum : rlx_conv_attrs (node)->minimum);
+  double maximum = (double) (matmul ? rlx_qmatmul_attrs (node)->maximum : rlx_conv_attrs (node)->maximum);
   double least, greatest;
 
   rlx_quantize_get_levels (node->outputs[0].type.dtype, &least, &greatest);
@@ -193,12 +185,12 @@ has_known_levels (const RlxIrNode *node,
                   double          *scale,
                   double          *zero)
 {
-  const RlxIrValue *scale_y = rlx_node_get_input (node, first + SCALE_Y), *zero_y = rlx_node_get_input (node, first + ZERO_Y);
+  const RlxIrValue *scale_y = rlx_ir_node_get_input (node, first + SCALE_Y), *zero_y = rlx_ir_node_get_input (node, first + ZERO_Y);
   gint64 integer = 0;
 
   *zero = 0;
-  return rlx_value_get_immediate (scale_y, scale, &integer) &&
-         (zero_y == NULL || rlx_value_get_immediate (zero_y, zero, &integer));
+  return rlx_ir_value_get_immediate (scale_y, scale, &integer) &&
+         (zero_y == NULL || rlx_ir_value_get_immediate (zero_y, zero, &integer));
 }
 
 void
@@ -208,7 +200,7 @@ rlx_requantize_describe (RlxKernel         *kernel,
                          guint              first,
                          const RlxIrValue **y)
 {
-  const RlxIrValue *bias = rlx_node_get_input (node, first + BIAS), *scale = rlx_node_get_input (node, first + SCALE);
+  const RlxIrValue *bias = rlx_ir_node_get_input (node, first + BIAS), *scale = rlx_ir_node_get_input (node, first + SCALE);
   RlxDataType to = node->outputs[0].type.dtype;
   gboolean is_float = bias != NULL && bias->type.dtype == RLX_DATA_TYPE_F32;
   guint kind = to == RLX_DATA_TYPE_I32 ? TO_SUM : rlx_data_type_is_float (to) ? TO_FLOAT : TO_LEVEL;
@@ -261,6 +253,6 @@ rlx_requantize_finish (RlxLower         *lower,
   if (y == &node->outputs[0])
     return TRUE;
   get_limits (node, &lowest, &highest);
-  return rlx_quantize_step (lower, node, y, node->inputs[first + SCALE_Y], rlx_node_get_input (node, first + ZERO_Y),
+  return rlx_quantize_step (lower, node, y, node->inputs[first + SCALE_Y], rlx_ir_node_get_input (node, first + ZERO_Y),
                             &node->outputs[0], lowest, highest, error);
 }

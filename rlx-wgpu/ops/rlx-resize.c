@@ -11,68 +11,64 @@
 
 #define WORKGROUP_SIZE 64
 
-gboolean rlx_resize_infer      (RlxOpCall *call, GError **error);
-gboolean rlx_grid_sample_infer (RlxOpCall *call, GError **error);
-gboolean rlx_resize_lower      (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean rlx_grid_sample_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
-
 /* ---- resize --------------------------------------------------------------------- */
 
 static gint64
-get_resize_axis (const RlxAttrValue *axes,
-                 guint               index,
-                 guint               n,
-                 guint               rank)
+get_resize_axis (const RlxInts *axes,
+                 guint          index,
+                 guint          n,
+                 guint          rank)
 {
-  gint64 axis = axes->n_ints > 0 ? axes->ints[index] : (gint64) rank - n + index;
+  gint64 axis = axes->n_values > 0 ? axes->values[index] : (gint64) rank - n + index;
 
   return axis < 0 ? axis + rank : axis;
 }
 
 gboolean
-rlx_resize_infer (RlxOpCall *call,
-                  GError   **error)
+rlx_resize_infer (RlxOpCall            *call,
+                  const RlxResizeAttrs *attrs,
+                  GError              **error)
 {
-  const RlxAttrValue *sizes = rlx_call_attr (call, "sizes");
-  const RlxAttrValue *axes = rlx_call_attr (call, "axes");
-  const RlxTensorType *scales = call->inputs[1], *region = call->inputs[2];
-  gboolean crop = rlx_call_attr (call, "coordinates")->i == RLX_RESIZE_COORDINATES_TF_CROP_AND_RESIZE;
+  const RlxInts *sizes = &attrs->sizes;
+  const RlxInts *axes = &attrs->axes;
+  const RlxTensorType *scales = call->inputs[RLX_RESIZE_SCALES], *region = call->inputs[RLX_RESIZE_REGION];
+  gboolean crop = attrs->coordinates == RLX_RESIZE_COORDINATES_TF_CROP_AND_RESIZE;
   RlxTensorType type = *call->inputs[0];
   guint mask;
 
-  if (sizes->n_ints > type.rank)
+  if (sizes->n_values > type.rank)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "there are %u sizes, the operand has %u dimensions", sizes->n_ints, type.rank);
-  if (axes->n_ints > 0 && axes->n_ints != sizes->n_ints)
+                           "there are %u sizes, the operand has %u dimensions", sizes->n_values, type.rank);
+  if (axes->n_values > 0 && axes->n_values != sizes->n_values)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "there are %u sizes for %u axes", sizes->n_ints, axes->n_ints);
+                           "there are %u sizes for %u axes", sizes->n_values, axes->n_values);
   if (!rlx_call_axes (call, axes, type.rank, FALSE, &mask, error))
     return FALSE;
-  if (!rlx_data_type_is_float (type.dtype) && rlx_call_attr (call, "mode")->i != RLX_INTERPOLATION_NEAREST)
+  if (!rlx_data_type_is_float (type.dtype) && attrs->mode != RLX_INTERPOLATION_NEAREST)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_DATA_TYPE,
-                           "the operand is %s: only floats have values in between, others the nearest",
+                           "the operand is %s: only floats can be interpolated, other types take the nearest element",
                            rlx_data_type_to_string (type.dtype));
-  if (scales != NULL && rlx_type_n_elements (scales) != sizes->n_ints)
+  if (scales != NULL && rlx_type_n_elements (scales) != sizes->n_values)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                           "there are %" G_GUINT64_FORMAT " scales for %u sizes", rlx_type_n_elements (scales), sizes->n_ints);
+                           "there are %" G_GUINT64_FORMAT " scales for %u sizes", rlx_type_n_elements (scales), sizes->n_values);
   if (crop && region == NULL)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "there is no region to resize");
-  if (region != NULL && rlx_type_n_elements (region) != 2 * (guint64) sizes->n_ints)
+  if (region != NULL && rlx_type_n_elements (region) != 2 * (guint64) sizes->n_values)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                            "the region has %" G_GUINT64_FORMAT " numbers, a start and an end are needed for each of %u sizes",
-                           rlx_type_n_elements (region), sizes->n_ints);
+                           rlx_type_n_elements (region), sizes->n_values);
 
-  for (guint i = 0; i < sizes->n_ints; i++)
+  for (guint i = 0; i < sizes->n_values; i++)
     {
-      gint64 axis = get_resize_axis (axes, i, sizes->n_ints, type.rank);
+      gint64 axis = get_resize_axis (axes, i, sizes->n_values, type.rank);
 
-      if (sizes->ints[i] < 0)
+      if (sizes->values[i] < 0)
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                               "size %u is %" G_GINT64_FORMAT, i, sizes->ints[i]);
-      if (type.dims[axis] == 0 && sizes->ints[i] > 0)
+                               "size %u is %" G_GINT64_FORMAT, i, sizes->values[i]);
+      if (type.dims[axis] == 0 && sizes->values[i] > 0)
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                               "dimension %" G_GINT64_FORMAT " is 0, nothing can be made of it", axis);
-      type.dims[axis] = sizes->ints[i];
+                               "dimension %" G_GINT64_FORMAT " is 0 and cannot be resized", axis);
+      type.dims[axis] = sizes->values[i];
     }
 
   rlx_call_add_output (call, &type);
@@ -95,7 +91,7 @@ get_exact_place (const RlxIrNode *node,
     return FALSE;
 
   *b = 0;
-  switch ((RlxResizeCoordinates) rlx_node_attr (node, "coordinates")->i)
+  switch (rlx_resize_attrs (node)->coordinates)
     {
     case RLX_RESIZE_COORDINATES_ALIGN_CORNERS:
       *a = new_size > 1 ? size - 1 : 0;
@@ -134,7 +130,7 @@ get_exact_place (const RlxIrNode *node,
     }
 
   /* With scales only this one does not depend on them. */
-  if (node->inputs[1] != NULL && rlx_node_attr (node, "coordinates")->i != RLX_RESIZE_COORDINATES_ALIGN_CORNERS)
+  if (node->inputs[RLX_RESIZE_SCALES] != NULL && rlx_resize_attrs (node)->coordinates != RLX_RESIZE_COORDINATES_ALIGN_CORNERS)
     return FALSE;
 
   largest = new_size * *a + ABS (*b) + 2 * *d;
@@ -151,17 +147,19 @@ lower_axis (RlxLower         *lower,
             gint64            axis,
             GError          **error)
 {
-  gint64 mode = rlx_node_attr (node, "mode")->i;
-  gint64 coordinates = rlx_node_attr (node, "coordinates")->i;
+  const RlxResizeAttrs *attrs = rlx_resize_attrs (node);
+  RlxInterpolation mode = attrs->mode;
+  RlxResizeCoordinates coordinates = attrs->coordinates;
   gboolean raw = mode == RLX_INTERPOLATION_NEAREST && coordinates != RLX_RESIZE_COORDINATES_TF_CROP_AND_RESIZE;
   guint64 n = rlx_type_n_elements (&y->type);
   guint64 groups;
   gint64 size = x->type.dims[axis], new_size = y->type.dims[axis], a = 0, b = 0, d = 1;
-  gboolean exact = get_exact_place (node, size, new_size, &a, &b, &d);
+  gint64 exact_a, exact_b, exact_d;
+  gboolean exact = get_exact_place (node, size, new_size, &exact_a, &exact_b, &exact_d);
   gboolean crop = coordinates == RLX_RESIZE_COORDINATES_TF_CROP_AND_RESIZE;
-  gboolean antialias = mode != RLX_INTERPOLATION_NEAREST && rlx_node_attr (node, "antialias")->i != 0 &&
-                       (new_size < size || node->inputs[1] != NULL);
-  gboolean scales = (!exact || antialias) && !crop && node->inputs[1] != NULL;
+  gboolean antialias = mode != RLX_INTERPOLATION_NEAREST && attrs->antialias &&
+                       (new_size < size || node->inputs[RLX_RESIZE_SCALES] != NULL);
+  gboolean scales = (!exact || antialias) && !crop && node->inputs[RLX_RESIZE_SCALES] != NULL;
   /* Where many elements become one, a workgroup shares them. */
   guint lanes = antialias && size / 16 > new_size ? WORKGROUP_SIZE : 1;
   guint64 inner = 1;
@@ -170,6 +168,13 @@ lower_axis (RlxLower         *lower,
   groups = (n + WORKGROUP_SIZE / lanes - 1) / (WORKGROUP_SIZE / lanes);
   for (guint i = (guint) axis + 1; i < x->type.rank; i++)
     inner *= x->type.dims[i];
+  /* Otherwise there may be no room for them, and no use. */
+  if (exact)
+    {
+      a = exact_a;
+      b = exact_b;
+      d = exact_d;
+    }
 
   if (raw)
     {
@@ -182,21 +187,21 @@ lower_axis (RlxLower         *lower,
       rlx_kernel_output (kernel, "y", y);
     }
   if (scales)
-    rlx_kernel_input (kernel, "scales", node->inputs[1]);
+    rlx_kernel_input (kernel, "scales", node->inputs[RLX_RESIZE_SCALES]);
   if (crop)
-    rlx_kernel_input (kernel, "region", node->inputs[2]);
+    rlx_kernel_input (kernel, "region", node->inputs[RLX_RESIZE_REGION]);
 
   rlx_kernel_define (kernel, "WG", WORKGROUP_SIZE);
   rlx_kernel_define (kernel, "MODE", mode);
   rlx_kernel_define (kernel, "COORDINATES", coordinates);
-  rlx_kernel_define (kernel, "ROUNDING", rlx_node_attr (node, "rounding")->i);
-  rlx_kernel_define (kernel, "OUTSIDE", mode != RLX_INTERPOLATION_NEAREST && rlx_node_attr (node, "exclude_outside")->i != 0);
+  rlx_kernel_define (kernel, "ROUNDING", attrs->rounding);
+  rlx_kernel_define (kernel, "OUTSIDE", mode != RLX_INTERPOLATION_NEAREST && attrs->exclude_outside);
   rlx_kernel_define (kernel, "EXACT", exact);
   rlx_kernel_define (kernel, "ANTIALIAS", antialias);
   rlx_kernel_define (kernel, "LANES", lanes);
   rlx_kernel_define (kernel, "SCALES", scales);
   rlx_kernel_define (kernel, "AXIS", index);
-  rlx_kernel_define (kernel, "AXES", rlx_node_attr (node, "sizes")->n_ints);
+  rlx_kernel_define (kernel, "AXES", attrs->sizes.n_values);
   rlx_kernel_param_u32 (kernel, "n", n);
   rlx_kernel_param_u32 (kernel, "groups", groups);
   rlx_kernel_param_u32 (kernel, "size", size);
@@ -205,8 +210,8 @@ lower_axis (RlxLower         *lower,
   rlx_kernel_param_i32 (kernel, "a", a);
   rlx_kernel_param_i32 (kernel, "b", b);
   rlx_kernel_param_i32 (kernel, "d", d);
-  rlx_kernel_param_f32 (kernel, "cubic_a", rlx_node_attr (node, "cubic_a")->f);
-  rlx_kernel_param_f32 (kernel, "extrapolation", rlx_node_attr (node, "extrapolation")->f);
+  rlx_kernel_param_f32 (kernel, "cubic_a", attrs->cubic_a);
+  rlx_kernel_param_f32 (kernel, "extrapolation", attrs->extrapolation);
   rlx_kernel_set_cost (kernel, 8.0 * n * (antialias ? 1.0 + 2.0 * (double) size / (double) new_size : 1.0), 12.0 * n);
 
   return rlx_kernel_dispatch (kernel, groups, error);
@@ -217,24 +222,25 @@ rlx_resize_lower (RlxLower        *lower,
                   const RlxIrNode *node,
                   GError         **error)
 {
-  const RlxAttrValue *sizes = rlx_node_attr (node, "sizes");
-  const RlxAttrValue *axes = rlx_node_attr (node, "axes");
-  gint64 coordinates = rlx_node_attr (node, "coordinates")->i;
-  gboolean nearest = rlx_node_attr (node, "mode")->i == RLX_INTERPOLATION_NEAREST;
+  const RlxResizeAttrs *attrs = rlx_resize_attrs (node);
+  const RlxInts *sizes = &attrs->sizes;
+  const RlxInts *axes = &attrs->axes;
+  gint64 coordinates = attrs->coordinates;
+  gboolean nearest = attrs->mode == RLX_INTERPOLATION_NEAREST;
   const RlxIrValue *x = node->inputs[0], *y = &node->outputs[0];
   guint todo[RLX_MAX_RANK], n = 0;
 
   if (rlx_type_n_elements (&y->type) == 0)
     return TRUE;
 
-  for (guint i = 0; i < sizes->n_ints; i++)
+  for (guint i = 0; i < sizes->n_values; i++)
     {
-      gint64 axis = get_resize_axis (axes, i, sizes->n_ints, x->type.rank);
+      gint64 axis = get_resize_axis (axes, i, sizes->n_values, x->type.rank);
       gint64 a, b, d;
 
       /* An axis whose elements stay where they are needs nothing done. */
-      if (x->type.dims[axis] == sizes->ints[i] && coordinates != RLX_RESIZE_COORDINATES_TF_HALF_PIXEL_FOR_NN &&
-          get_exact_place (node, x->type.dims[axis], sizes->ints[i], &a, &b, &d))
+      if (x->type.dims[axis] == sizes->values[i] && coordinates != RLX_RESIZE_COORDINATES_TF_HALF_PIXEL_FOR_NN &&
+          get_exact_place (node, x->type.dims[axis], sizes->values[i], &a, &b, &d))
         continue;
       todo[n++] = i;
     }
@@ -246,7 +252,7 @@ rlx_resize_lower (RlxLower        *lower,
 
   for (guint i = 0; i < n; i++)
     {
-      gint64 axis = get_resize_axis (axes, todo[i], sizes->n_ints, x->type.rank);
+      gint64 axis = get_resize_axis (axes, todo[i], sizes->n_values, x->type.rank);
       const RlxIrValue *next = y;
 
       if (i + 1 < n)
@@ -255,7 +261,7 @@ rlx_resize_lower (RlxLower        *lower,
 
           /* what is in between is rounded at the end only */
           type.dtype = nearest ? type.dtype : RLX_DATA_TYPE_F32;
-          type.dims[axis] = sizes->ints[todo[i]];
+          type.dims[axis] = sizes->values[todo[i]];
           if (!rlx_type_check (&type, error))
             return FALSE;
           next = rlx_lower_temporary (lower, &type);
@@ -271,15 +277,16 @@ rlx_resize_lower (RlxLower        *lower,
 /* ---- grid_sample ------------------------------------------------------------------- */
 
 gboolean
-rlx_grid_sample_infer (RlxOpCall *call,
-                       GError   **error)
+rlx_grid_sample_infer (RlxOpCall                *call,
+                       const RlxGridSampleAttrs *attrs,
+                       GError                  **error)
 {
   const RlxTensorType *x = call->inputs[0], *grid = call->inputs[1];
   RlxTensorType type = *x;
 
   if (x->rank != 4 && x->rank != 5)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                           "the operand has %u dimensions, not batch, channels and 2 or 3 of a picture", x->rank);
+                           "the operand has %u dimensions; it must have a batch, channels and 2 or 3 spatial axes", x->rank);
   if (grid->rank != x->rank || grid->dims[grid->rank - 1] != x->rank - 2 || grid->dims[0] != x->dims[0])
     {
       g_autofree char *a = rlx_type_to_string (x);
@@ -289,7 +296,7 @@ rlx_grid_sample_infer (RlxOpCall *call,
                              "the grid %s does not fit the operand %s: it must have as many dimensions, the same batch and %u numbers for each place",
                              b, a, x->rank - 2);
     }
-  if (x->rank == 5 && rlx_call_attr (call, "mode")->i == RLX_INTERPOLATION_CUBIC)
+  if (x->rank == 5 && attrs->mode == RLX_INTERPOLATION_CUBIC)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_UNSUPPORTED, "cubic interpolation is for planes only");
   for (guint i = 2; i < x->rank; i++)
     {
@@ -297,7 +304,7 @@ rlx_grid_sample_infer (RlxOpCall *call,
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "dimension %u is 0, there is nothing to sample", i);
       if (x->dims[i] > 1 << 24)
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
-                               "dimension %u is %" G_GINT64_FORMAT ", the limit is %d", i, x->dims[i], 1 << 24);
+                               "dimension %u is %" G_GINT64_FORMAT "; the limit is %d", i, x->dims[i], 1 << 24);
       type.dims[i] = grid->dims[i - 1];
     }
 
@@ -310,6 +317,7 @@ rlx_grid_sample_lower (RlxLower        *lower,
                        const RlxIrNode *node,
                        GError         **error)
 {
+  const RlxGridSampleAttrs *attrs = rlx_grid_sample_attrs (node);
   const RlxTensorType *x = &node->inputs[0]->type, *y = &node->outputs[0].type;
   guint64 n = rlx_type_n_elements (y);
   guint64 groups = (n + WORKGROUP_SIZE - 1) / WORKGROUP_SIZE;
@@ -327,9 +335,9 @@ rlx_grid_sample_lower (RlxLower        *lower,
   rlx_kernel_output (kernel, "y", &node->outputs[0]);
   rlx_kernel_define (kernel, "WG", WORKGROUP_SIZE);
   rlx_kernel_define (kernel, "DIMS", x->rank - 2);
-  rlx_kernel_define (kernel, "MODE", rlx_node_attr (node, "mode")->i);
-  rlx_kernel_define (kernel, "PADDING", rlx_node_attr (node, "padding")->i);
-  rlx_kernel_define (kernel, "ALIGN", rlx_node_attr (node, "align_corners")->i != 0);
+  rlx_kernel_define (kernel, "MODE", attrs->mode);
+  rlx_kernel_define (kernel, "PADDING", attrs->padding);
+  rlx_kernel_define (kernel, "ALIGN", attrs->align_corners);
   rlx_kernel_param_u32 (kernel, "n", n);
   rlx_kernel_param_u32 (kernel, "groups", groups);
   rlx_kernel_param_u32 (kernel, "places", places);

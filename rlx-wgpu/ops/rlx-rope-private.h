@@ -33,13 +33,11 @@ typedef struct
   guint axis;        /* of the cache */
 } RlxRopePart;
 
-/* Output i is that of part i: the type of its operand, or of its cache. */
-extern const RlxOp rlx_op_joint_rope;
-
-/* The attributes of a joint_rope whose parts turn as @rope does, which may be NULL
- * when none turns. */
-RlxAttrValue *rlx_joint_rope_attrs (const RlxIrNode   *rope,
-                                    const RlxRopePart *parts,
-                                    guint              n_parts);
+/* Output i is that of part i: the type of its operand, or of its cache. The new
+ * attributes are those of a joint_rope whose parts turn as @rope does, which may be
+ * NULL when none turns. */
+gpointer rlx_joint_rope_attrs_new (const RlxIrNode   *rope,
+                                   const RlxRopePart *parts,
+                                   guint              n_parts);
 
 G_END_DECLS

@@ -12,20 +12,15 @@
 
 #include "ops/rlx-shape-private.h"
 
-gboolean rlx_rope_infer (RlxOpCall *call, GError **error);
-gboolean rlx_rope_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean rlx_rope_2d_infer (RlxOpCall *call, GError **error);
-gboolean rlx_rope_2d_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
-
 #define WORKGROUP_SIZE 64
 
-/* The operands; rope_2d has no tables. */
+/* The operands; rope_2d has the first two. */
 enum
 {
-  X,
-  POSITIONS,
-  COS,
-  SIN,
+  X = RLX_ROPE_SELF,
+  POSITIONS = RLX_ROPE_POSITIONS,
+  COS = RLX_ROPE_COSINES,
+  SIN = RLX_ROPE_SINES,
 };
 
 /* ---- rules ----------------------------------------------------------------------- */
@@ -45,42 +40,41 @@ get_input (const RlxOpCall *call,
 }
 
 static gboolean
-check_operand (const RlxOpCall *call,
-               GError         **error)
+check_operand (const RlxOpCall    *call,
+               const RlxRopeAttrs *attrs,
+               GError            **error)
 {
-  gint64 layout = rlx_call_attr (call, "layout")->i;
-  double base = rlx_call_attr (call, "base")->f;
-  double scale = rlx_call_attr (call, "scale")->f;
+  double base = attrs->base, scale = attrs->scale;
 
   if (call->inputs[X]->rank != 4)
     {
       g_autofree char *text = rlx_type_to_string (call->inputs[X]);
 
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the operand must be [batch, %s, width], it is %s",
-                             layout == RLX_HEAD_LAYOUT_HEADS_FIRST ? "heads, sequence" : "sequence, heads", text);
+                             attrs->layout == RLX_HEAD_LAYOUT_HEADS_FIRST ? "heads, sequence" : "sequence, heads", text);
     }
   if (!isfinite ((float) base) || base < 1)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "base is %g, it must be a finite 32-bit float from 1", base);
+                           "base is %g; it must be a finite 32-bit float from 1", base);
   if (!isfinite ((float) scale))
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "scale is %g, it must be a finite 32-bit float", scale);
+                           "scale is %g; it must be a finite 32-bit float", scale);
   return TRUE;
 }
 
 /* [sequence] or [batch, sequence], with @n_axes coordinates each when that is
  * above 1; a dimension of 1 is for all. */
 static gboolean
-check_positions (const RlxOpCall *call,
-                 guint            n_axes,
-                 GError         **error)
+check_positions (const RlxOpCall    *call,
+                 const RlxRopeAttrs *attrs,
+                 guint               n_axes,
+                 GError            **error)
 {
   const RlxTensorType *positions = get_input (call, POSITIONS);
-  gint64 layout = rlx_call_attr (call, "layout")->i;
   RlxTensorType all = {
     .dtype = RLX_DATA_TYPE_I32,
     .rank = n_axes > 1 ? 3 : 2,
-    .dims = { call->inputs[X]->dims[0], get_sequence (call->inputs[X], layout), n_axes },
+    .dims = { call->inputs[X]->dims[0], get_sequence (call->inputs[X], attrs->layout), n_axes },
   };
   RlxTensorType joined = all;
   g_autofree char *text = NULL;
@@ -99,13 +93,13 @@ check_positions (const RlxOpCall *call,
 }
 
 static gboolean
-check_tables (const RlxOpCall *call,
-              gint64           rotated,
-              GError         **error)
+check_tables (const RlxOpCall    *call,
+              const RlxRopeAttrs *attrs,
+              gint64              rotated,
+              GError            **error)
 {
   const RlxTensorType *cosines = get_input (call, COS);
   const RlxTensorType *sines = get_input (call, SIN);
-  gint64 layout = rlx_call_attr (call, "layout")->i;
   g_autofree char *text_cos = NULL;
   g_autofree char *text_sin = NULL;
   gint64 width;
@@ -137,7 +131,7 @@ check_tables (const RlxOpCall *call,
       RlxTensorType all = {
         .dtype = cosines->dtype,
         .rank = 3,
-        .dims = { call->inputs[X]->dims[0], get_sequence (call->inputs[X], layout), width },
+        .dims = { call->inputs[X]->dims[0], get_sequence (call->inputs[X], attrs->layout), width },
       };
       RlxTensorType joined = all;
 
@@ -151,25 +145,26 @@ check_tables (const RlxOpCall *call,
 }
 
 gboolean
-rlx_rope_infer (RlxOpCall *call,
-                GError   **error)
+rlx_rope_infer (RlxOpCall          *call,
+                const RlxRopeAttrs *attrs,
+                GError            **error)
 {
-  gint64 rotated = rlx_call_attr (call, "rotated")->i;
+  gint64 rotated = attrs->rotated;
   gint64 width;
 
-  if (!check_operand (call, error))
+  if (!check_operand (call, attrs, error))
     return FALSE;
 
   width = call->inputs[X]->dims[3];
   if (rotated < 0 || rotated > width)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "rotated is %" G_GINT64_FORMAT ", it must be between 0 and the width, %" G_GINT64_FORMAT, rotated, width);
+                           "rotated is %" G_GINT64_FORMAT "; it must be between 0 and the width, %" G_GINT64_FORMAT, rotated, width);
   if (rotated == 0)
     rotated = width;
   if (rotated % 2 != 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                            "%" G_GINT64_FORMAT " rotated elements do not make pairs", rotated);
-  if (!check_positions (call, 1, error) || !check_tables (call, rotated, error))
+  if (!check_positions (call, attrs, 1, error) || !check_tables (call, attrs, rotated, error))
     return FALSE;
 
   rlx_call_add_output (call, call->inputs[X]);
@@ -177,20 +172,21 @@ rlx_rope_infer (RlxOpCall *call,
 }
 
 gboolean
-rlx_rope_2d_infer (RlxOpCall *call,
-                   GError   **error)
+rlx_rope_2d_infer (RlxOpCall          *call,
+                   const RlxRopeAttrs *attrs,
+                   GError            **error)
 {
-  gint64 columns = rlx_call_attr (call, "columns")->i;
+  gint64 columns = attrs->columns;
   gboolean has_positions = get_input (call, POSITIONS) != NULL;
 
-  if (!check_operand (call, error) || !check_positions (call, 2, error))
+  if (!check_operand (call, attrs, error) || !check_positions (call, attrs, 2, error))
     return FALSE;
   if (call->inputs[X]->dims[3] % 4 != 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                            "a width of %" G_GINT64_FORMAT " does not make pairs for two axes", call->inputs[X]->dims[3]);
   if (columns < 0 || columns > G_MAXINT32)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "columns is %" G_GINT64_FORMAT ", it must be between 1 and %d", columns, G_MAXINT32);
+                           "columns is %" G_GINT64_FORMAT "; it must be between 1 and %d", columns, G_MAXINT32);
   if (has_positions == (columns > 0))
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
                            "there are %s positions %s columns", has_positions ? "both" : "neither", has_positions ? "and" : "nor");
@@ -401,11 +397,13 @@ static void
 turn_init (Turn            *turn,
            const RlxIrNode *node)
 {
+  const RlxRopeAttrs *attrs = rlx_rope_attrs (node);
+
   *turn = (Turn) {
-    .interleaved = rlx_node_attr (node, "interleaved")->i != 0,
-    .sequence_first = rlx_node_attr (node, "layout")->i == RLX_HEAD_LAYOUT_SEQUENCE_FIRST,
-    .base = rlx_node_attr (node, "base")->f,
-    .scale = rlx_node_attr (node, "scale")->f,
+    .interleaved = attrs->interleaved,
+    .sequence_first = attrs->layout == RLX_HEAD_LAYOUT_SEQUENCE_FIRST,
+    .base = attrs->base,
+    .scale = attrs->scale,
     .n_axes = 1,
   };
 }
@@ -465,7 +463,7 @@ lower_rope (RlxLower        *lower,
 static guint64
 get_rope_pairs (const RlxIrNode *rope)
 {
-  gint64 rotated = rlx_op_find_attr (rope->op, "rotated") >= 0 ? rlx_node_attr (rope, "rotated")->i : 0;
+  gint64 rotated = rlx_rope_attrs (rope)->rotated;
 
   return (guint64) (rotated != 0 ? rotated : rope->inputs[X]->type.dims[3]) / 2;
 }
@@ -492,48 +490,22 @@ rlx_rope_2d_lower (RlxLower        *lower,
   turn_init (&turn, node);
   turn.pairs = get_rope_pairs (node);
   turn.n_axes = 2;
-  turn.columns = rlx_node_attr (node, "columns")->i;
+  turn.columns = rlx_rope_attrs (node)->columns;
   return lower_rope (lower, node, &turn, error);
 }
 
 /* ---- several at once, and rows of caches -------------------------------------------- */
 
-static gboolean rlx_joint_rope_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
-
-static const RlxAttrDef joint_attrs[] = {
-  { .name = "parts", .kind = RLX_ATTR_INTS },
-  { .name = "pairs", .kind = RLX_ATTR_INT },
-  { .name = "axes", .kind = RLX_ATTR_INT, .default_int = 1 },
-  { .name = "columns", .kind = RLX_ATTR_INT },
-  { .name = "interleaved", .kind = RLX_ATTR_BOOL },
-  { .name = "layout", .kind = RLX_ATTR_INT },
-  { .name = "base", .kind = RLX_ATTR_FLOAT },
-  { .name = "scale", .kind = RLX_ATTR_FLOAT },
-};
-
-const RlxOp rlx_op_joint_rope = {
-  .name = "joint_rope",
-  .family = "Internal",
-  .summary = "Rotary positions of several tensors, and rows that are written into caches.",
-  .bound = "that of rope",
-  .flags = RLX_OP_INTERNAL,
-  .attrs = joint_attrs,
-  .n_attrs = G_N_ELEMENTS (joint_attrs),
-  .lower = rlx_joint_rope_lower,
-};
-
 /* A part in the attribute. */
 #define PART_INTS 5
 
-RlxAttrValue *
-rlx_joint_rope_attrs (const RlxIrNode   *rope,
-                      const RlxRopePart *parts,
-                      guint              n_parts)
+gpointer
+rlx_joint_rope_attrs_new (const RlxIrNode   *rope,
+                          const RlxRopePart *parts,
+                          guint              n_parts)
 {
-  const RlxOp *op = &rlx_op_joint_rope;
-  RlxAttrValue *attrs = rlx_attrs_new (op);
   gint64 ints[RLX_JOINT_ROPE_MAX_PARTS * PART_INTS];
-  gboolean plane = rope != NULL && rlx_op_find_attr (rope->op, "columns") >= 0;
+  RlxJointRopeAttrs attrs = { .parts = RLX_INTS (ints, n_parts * PART_INTS), .axes = 1 };
 
   for (guint i = 0; i < n_parts; i++)
     {
@@ -545,19 +517,19 @@ rlx_joint_rope_attrs (const RlxIrNode   *rope,
       part[3] = parts[i].swap_y;
       part[4] = parts[i].axis;
     }
-  rlx_attr_set_ints (&attrs[rlx_op_find_attr (op, "parts")], ints, n_parts * PART_INTS);
-  if (rope == NULL)
-    return attrs;
+  if (rope != NULL)
+    {
+      const RlxRopeAttrs *from = rlx_rope_attrs (rope);
 
-  rlx_attr_set_int (&attrs[rlx_op_find_attr (op, "pairs")], (gint64) get_rope_pairs (rope));
-  rlx_attr_set_int (&attrs[rlx_op_find_attr (op, "axes")], plane ? 2 : 1);
-  if (plane)
-    rlx_attr_set_int (&attrs[rlx_op_find_attr (op, "columns")], rlx_node_attr (rope, "columns")->i);
-  rlx_attr_set_int (&attrs[rlx_op_find_attr (op, "interleaved")], rlx_node_attr (rope, "interleaved")->i);
-  rlx_attr_set_int (&attrs[rlx_op_find_attr (op, "layout")], rlx_node_attr (rope, "layout")->i);
-  rlx_attr_set_float (&attrs[rlx_op_find_attr (op, "base")], rlx_node_attr (rope, "base")->f);
-  rlx_attr_set_float (&attrs[rlx_op_find_attr (op, "scale")], rlx_node_attr (rope, "scale")->f);
-  return attrs;
+      attrs.pairs = (gint64) get_rope_pairs (rope);
+      attrs.axes = rlx_ir_node_is (rope, RLX_OP_ID_ROPE_2D) ? 2 : 1;
+      attrs.columns = from->columns;
+      attrs.interleaved = from->interleaved;
+      attrs.layout = from->layout;
+      attrs.base = from->base;
+      attrs.scale = from->scale;
+    }
+  return rlx_attrs_copy (&rlx_op_joint_rope, &attrs);
 }
 
 /* Rows of any rank that go into a cache in their order. */
@@ -596,29 +568,33 @@ part_set_target (Part                *part,
     part->step *= (guint64) cache->dims[i];
 }
 
-static gboolean
+gboolean
 rlx_joint_rope_lower (RlxLower        *lower,
                       const RlxIrNode *node,
                       GError         **error)
 {
-  const RlxAttrValue *ints = rlx_node_attr (node, "parts");
-  guint n_parts = ints->n_ints / PART_INTS;
+  const RlxJointRopeAttrs *attrs = rlx_joint_rope_attrs (node);
+  const RlxInts *ints = &attrs->parts;
+  guint n_parts = ints->n_values / PART_INTS;
   RlxIrValue *const *sources = node->inputs + RLX_JOINT_ROPE_N_SHARED;
   RlxIrValue *const *caches = sources + n_parts;
   Part parts[RLX_JOINT_ROPE_MAX_PARTS] = { { 0, }, };
-  Turn turn;
-
-  turn_init (&turn, node);
-  turn.positions = node->inputs[RLX_JOINT_ROPE_POSITIONS];
-  turn.cosines = node->inputs[RLX_JOINT_ROPE_COSINES];
-  turn.sines = node->inputs[RLX_JOINT_ROPE_SINES];
-  turn.pairs = (guint64) rlx_node_attr (node, "pairs")->i;
-  turn.n_axes = (guint) rlx_node_attr (node, "axes")->i;
-  turn.columns = rlx_node_attr (node, "columns")->i;
+  Turn turn = {
+    .positions = node->inputs[RLX_JOINT_ROPE_POSITIONS],
+    .cosines = node->inputs[RLX_JOINT_ROPE_COSINES],
+    .sines = node->inputs[RLX_JOINT_ROPE_SINES],
+    .interleaved = attrs->interleaved,
+    .sequence_first = attrs->layout == RLX_HEAD_LAYOUT_SEQUENCE_FIRST,
+    .base = attrs->base,
+    .scale = attrs->scale,
+    .pairs = (guint64) attrs->pairs,
+    .n_axes = (guint) attrs->axes,
+    .columns = attrs->columns,
+  };
 
   for (guint i = 0; i < n_parts; i++)
     {
-      const gint64 *values = ints->ints + i * PART_INTS;
+      const gint64 *values = ints->values + i * PART_INTS;
       gboolean turns = values[0] != 0, writes = values[1] != 0, swap_x = values[2] != 0, swap_y = values[3] != 0;
       guint axis = (guint) values[4];
       const RlxTensorType *type = &sources[i]->type, *target = &node->outputs[i].type;

@@ -8,14 +8,12 @@
 #include <math.h>
 #include <string.h>
 
-gboolean rlx_scan_infer (RlxOpCall *call, GError **error);
-gboolean rlx_scan_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
-
 gboolean
-rlx_scan_infer (RlxOpCall *call,
-                GError   **error)
+rlx_scan_infer (RlxOpCall          *call,
+                const RlxScanAttrs *attrs,
+                GError            **error)
 {
-  return rlx_axis_infer (call, error);
+  return rlx_axis_infer (call, attrs->axis, error);
 }
 
 /* The bits of the value that changes nothing, as the kernel's 32-bit type. */
@@ -66,7 +64,7 @@ choose_cut (RlxLower      *lower,
 
   /* A barrier costs much on a CPU. Neighbouring invocations should read
    * neighbouring elements. */
-  if (rlx_lower_get_adapter (lower)->type != RLX_ADAPTER_TYPE_CPU &&
+  if (rlx_lower_get_target (lower)->barriers_are_cheap &&
       axis->length > 64 && !(axis->inner > 1 && axis->n_rows >= 4096))
     cut = (Cut) { 64, 16, 1 };
   cut.blocks = (axis->length + cut.lanes * cut.items - 1) / (cut.lanes * cut.items);
@@ -159,16 +157,30 @@ rlx_scan_lower (RlxLower        *lower,
                 const RlxIrNode *node,
                 GError         **error)
 {
-  static const char *const names[] = { "cumsum", "cumprod", "cummax", "cummin" };
+  const RlxScanAttrs *attrs = rlx_scan_attrs (node);
   const RlxIrValue *x = node->inputs[0];
+  RlxScanKind kind;
   RlxAxis axis;
-  guint kind = 0;
 
-  while (!g_str_equal (node->op->name, names[kind]))
-    kind++;
+  switch (node->op->id)
+    {
+    case RLX_OP_ID_CUMPROD:
+      kind = RLX_SCAN_PROD;
+      break;
+    case RLX_OP_ID_CUMMAX:
+      kind = RLX_SCAN_MAX;
+      break;
+    case RLX_OP_ID_CUMMIN:
+      kind = RLX_SCAN_MIN;
+      break;
+    case RLX_OP_ID_CUMSUM:
+    default:
+      kind = RLX_SCAN_SUM;
+      break;
+    }
 
-  rlx_axis_init (&axis, &x->type, rlx_axis_of (node, &x->type));
+  rlx_axis_init (&axis, &x->type, rlx_axis_of (attrs->axis, &x->type));
 
-  return rlx_lower_scan (lower, node, x, &axis, (RlxScanKind) kind, rlx_node_attr (node, "exclusive")->i != 0,
-                         rlx_node_attr (node, "reverse")->i != 0, &node->outputs[0], error);
+  return rlx_lower_scan (lower, node, x, &axis, kind, attrs->exclusive,
+                         attrs->reverse, &node->outputs[0], error);
 }

@@ -15,21 +15,6 @@
 
 #define WORKGROUP_SIZE 64
 
-gboolean rlx_reshape_infer   (RlxOpCall *call, GError **error);
-gboolean rlx_transpose_infer (RlxOpCall *call, GError **error);
-gboolean rlx_slice_infer     (RlxOpCall *call, GError **error);
-gboolean rlx_concat_infer    (RlxOpCall *call, GError **error);
-gboolean rlx_expand_infer    (RlxOpCall *call, GError **error);
-gboolean rlx_gather_infer    (RlxOpCall *call, GError **error);
-gboolean rlx_reverse_infer   (RlxOpCall *call, GError **error);
-gboolean rlx_reshape_lower   (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean rlx_transpose_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean rlx_slice_lower     (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean rlx_concat_lower    (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean rlx_expand_lower    (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean rlx_gather_lower    (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean rlx_reverse_lower   (RlxLower *lower, const RlxIrNode *node, GError **error);
-
 static void
 get_strides (const RlxTensorType *type,
              gint64               strides[RLX_MAX_RANK])
@@ -49,7 +34,7 @@ static guint64
 choose_block (RlxLower *lower,
               guint64   n_units)
 {
-  guint64 groups = rlx_lower_get_adapter (lower)->type == RLX_ADAPTER_TYPE_CPU ? 32 : 1024;
+  guint64 groups = rlx_lower_get_target (lower)->copy_workgroups;
   guint64 rounds = CLAMP (n_units / (WORKGROUP_SIZE * groups), 1, 16);
 
   return rounds * WORKGROUP_SIZE;
@@ -322,31 +307,32 @@ rlx_lower_copy_all (RlxLower         *lower,
 /* ---- reshape -------------------------------------------------------------------- */
 
 gboolean
-rlx_reshape_infer (RlxOpCall *call,
-                   GError   **error)
+rlx_reshape_infer (RlxOpCall             *call,
+                   const RlxReshapeAttrs *attrs,
+                   GError               **error)
 {
-  const RlxAttrValue *shape = rlx_call_attr (call, "shape");
+  const RlxInts *shape = &attrs->shape;
   const RlxTensorType *x = call->inputs[0];
-  RlxTensorType type = { .dtype = x->dtype, .rank = shape->n_ints };
+  RlxTensorType type = { .dtype = x->dtype, .rank = shape->n_values };
   guint64 n = rlx_type_n_elements (x);
   guint64 product = 1;
   gboolean fits = TRUE, has_zero = FALSE;
   int inferred = -1;
 
-  if (shape->n_ints > RLX_MAX_RANK)
+  if (shape->n_values > RLX_MAX_RANK)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
-                           "the shape has %u dimensions, the limit is %d", shape->n_ints, RLX_MAX_RANK);
+                           "the shape has %u dimensions; the limit is %d", shape->n_values, RLX_MAX_RANK);
 
-  for (guint i = 0; i < shape->n_ints; i++)
+  for (guint i = 0; i < shape->n_values; i++)
     {
-      gint64 dim = shape->ints[i];
+      gint64 dim = shape->values[i];
 
       type.dims[i] = dim;
       if (dim == -1)
         {
           if (inferred >= 0)
             return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                                   "dimensions %d and %u of the shape are both -1, only one can be inferred", inferred, i);
+                                   "dimensions %d and %u of the shape are both -1; only one can be inferred", inferred, i);
           inferred = (int) i;
         }
       else if (dim < 0)
@@ -378,7 +364,7 @@ rlx_reshape_infer (RlxOpCall *call,
   if (has_zero ? n != 0 : !fits || product != n)
     {
       g_autofree char *from = rlx_type_to_string (x);
-      g_autofree char *to = rlx_shape_to_string (shape->ints, shape->n_ints);
+      g_autofree char *to = rlx_shape_to_string (shape->values, shape->n_values);
 
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                              "%s has %" G_GUINT64_FORMAT " elements, which do not fit the shape %s", from, n, to);
@@ -400,29 +386,30 @@ rlx_reshape_lower (RlxLower        *lower,
 /* ---- views ------------------------------------------------------------------------ */
 
 gboolean
-rlx_transpose_infer (RlxOpCall *call,
-                     GError   **error)
+rlx_transpose_infer (RlxOpCall               *call,
+                     const RlxTransposeAttrs *attrs,
+                     GError                 **error)
 {
-  const RlxAttrValue *permutation = rlx_call_attr (call, "permutation");
+  const RlxInts *permutation = &attrs->permutation;
   const RlxTensorType *x = call->inputs[0];
   RlxTensorType type = *x;
   guint seen = 0;
 
-  if (permutation->n_ints == 0)
+  if (permutation->n_values == 0)
     {
       for (guint i = 0; i < x->rank; i++)
         type.dims[i] = x->dims[x->rank - 1 - i];
     }
   else
     {
-      if (permutation->n_ints != x->rank)
+      if (permutation->n_values != x->rank)
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                               "the permutation has %u entries, the operand %u dimensions", permutation->n_ints, x->rank);
+                               "the permutation has %u entries, the operand %u dimensions", permutation->n_values, x->rank);
       for (guint i = 0; i < x->rank; i++)
         {
           guint axis;
 
-          if (!rlx_call_axis (call, permutation->ints[i], x->rank, &axis, error))
+          if (!rlx_call_axis (call, permutation->values[i], x->rank, &axis, error))
             return FALSE;
           if (seen & (1u << axis))
             return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
@@ -440,14 +427,14 @@ static void
 transpose_get_strides (const RlxIrNode *node,
                        gint64           strides[RLX_MAX_RANK])
 {
-  const RlxAttrValue *permutation = rlx_node_attr (node, "permutation");
+  const RlxInts *permutation = &rlx_transpose_attrs (node)->permutation;
   const RlxTensorType *x = &node->inputs[0]->type;
   gint64 from[RLX_MAX_RANK];
 
   get_strides (x, from);
   for (guint i = 0; i < x->rank; i++)
     {
-      gint64 axis = permutation->n_ints == 0 ? (gint64) x->rank - 1 - i : permutation->ints[i];
+      gint64 axis = permutation->n_values == 0 ? (gint64) x->rank - 1 - i : permutation->values[i];
 
       strides[i] = from[axis < 0 ? axis + x->rank : axis];
     }
@@ -495,59 +482,57 @@ get_range (gint64 start,
 /* The range of every axis; the numbers have been checked. */
 static void
 get_ranges (const RlxTensorType *x,
-            const RlxAttrValue  *starts,
-            const RlxAttrValue  *ends,
-            const RlxAttrValue  *axes,
-            const RlxAttrValue  *steps,
+            const RlxSliceAttrs *attrs,
             Range                ranges[RLX_MAX_RANK])
 {
   for (guint i = 0; i < x->rank; i++)
     ranges[i] = (Range) { 0, 1, x->dims[i] };
 
-  for (guint i = 0; i < starts->n_ints; i++)
+  for (guint i = 0; i < attrs->starts.n_values; i++)
     {
-      gint64 axis = axes->n_ints > 0 ? axes->ints[i] : i;
+      gint64 axis = attrs->axes.n_values > 0 ? attrs->axes.values[i] : i;
 
       if (axis < 0)
         axis += x->rank;
       if (x->dims[axis] > 0)
-        ranges[axis] = get_range (starts->ints[i], ends->ints[i],
-                                  steps->n_ints > 0 ? steps->ints[i] : 1, x->dims[axis]);
+        ranges[axis] = get_range (attrs->starts.values[i], attrs->ends.values[i],
+                                  attrs->steps.n_values > 0 ? attrs->steps.values[i] : 1, x->dims[axis]);
     }
 }
 
 gboolean
-rlx_slice_infer (RlxOpCall *call,
-                 GError   **error)
+rlx_slice_infer (RlxOpCall           *call,
+                 const RlxSliceAttrs *attrs,
+                 GError             **error)
 {
-  const RlxAttrValue *starts = rlx_call_attr (call, "starts");
-  const RlxAttrValue *ends = rlx_call_attr (call, "ends");
-  const RlxAttrValue *axes = rlx_call_attr (call, "axes");
-  const RlxAttrValue *steps = rlx_call_attr (call, "steps");
+  const RlxInts *starts = &attrs->starts;
+  const RlxInts *ends = &attrs->ends;
+  const RlxInts *axes = &attrs->axes;
+  const RlxInts *steps = &attrs->steps;
   const RlxTensorType *x = call->inputs[0];
   RlxTensorType type = *x;
   Range ranges[RLX_MAX_RANK];
   guint mask;
 
-  if (ends->n_ints != starts->n_ints)
+  if (ends->n_values != starts->n_values)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "there are %u starts and %u ends", starts->n_ints, ends->n_ints);
-  if (axes->n_ints > 0 && axes->n_ints != starts->n_ints)
+                           "there are %u starts and %u ends", starts->n_values, ends->n_values);
+  if (axes->n_values > 0 && axes->n_values != starts->n_values)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "there are %u starts and %u axes", starts->n_ints, axes->n_ints);
-  if (steps->n_ints > 0 && steps->n_ints != starts->n_ints)
+                           "there are %u starts and %u axes", starts->n_values, axes->n_values);
+  if (steps->n_values > 0 && steps->n_values != starts->n_values)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "there are %u starts and %u steps", starts->n_ints, steps->n_ints);
-  if (starts->n_ints > x->rank)
+                           "there are %u starts and %u steps", starts->n_values, steps->n_values);
+  if (starts->n_values > x->rank)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "there are %u starts, the operand has %u dimensions", starts->n_ints, x->rank);
-  if (axes->n_ints > 0 && !rlx_call_axes (call, axes, x->rank, FALSE, &mask, error))
+                           "there are %u starts, the operand has %u dimensions", starts->n_values, x->rank);
+  if (axes->n_values > 0 && !rlx_call_axes (call, axes, x->rank, FALSE, &mask, error))
     return FALSE;
-  for (guint i = 0; i < steps->n_ints; i++)
-    if (steps->ints[i] == 0)
+  for (guint i = 0; i < steps->n_values; i++)
+    if (steps->values[i] == 0)
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "step %u is 0", i);
 
-  get_ranges (x, starts, ends, axes, steps, ranges);
+  get_ranges (x, attrs, ranges);
   for (guint i = 0; i < x->rank; i++)
     type.dims[i] = ranges[i].length;
 
@@ -565,8 +550,7 @@ slice_get_strides (const RlxIrNode *node,
   Range ranges[RLX_MAX_RANK];
 
   get_strides (x, from);
-  get_ranges (x, rlx_node_attr (node, "starts"), rlx_node_attr (node, "ends"),
-              rlx_node_attr (node, "axes"), rlx_node_attr (node, "steps"), ranges);
+  get_ranges (x, rlx_slice_attrs (node), ranges);
 
   *offset = 0;
   for (guint i = 0; i < x->rank; i++)
@@ -577,24 +561,25 @@ slice_get_strides (const RlxIrNode *node,
 }
 
 gboolean
-rlx_expand_infer (RlxOpCall *call,
-                  GError   **error)
+rlx_expand_infer (RlxOpCall            *call,
+                  const RlxExpandAttrs *attrs,
+                  GError              **error)
 {
-  const RlxAttrValue *shape = rlx_call_attr (call, "shape");
+  const RlxInts *shape = &attrs->shape;
   const RlxTensorType *x = call->inputs[0];
-  RlxTensorType type = { .dtype = x->dtype, .rank = shape->n_ints };
-  gboolean fits = shape->n_ints >= x->rank;
+  RlxTensorType type = { .dtype = x->dtype, .rank = shape->n_values };
+  gboolean fits = shape->n_values >= x->rank;
 
-  if (shape->n_ints > RLX_MAX_RANK)
+  if (shape->n_values > RLX_MAX_RANK)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
-                           "the shape has %u dimensions, the limit is %d", shape->n_ints, RLX_MAX_RANK);
+                           "the shape has %u dimensions; the limit is %d", shape->n_values, RLX_MAX_RANK);
 
-  for (guint i = 0; i < shape->n_ints; i++)
+  for (guint i = 0; i < shape->n_values; i++)
     {
-      if (shape->ints[i] < 0)
+      if (shape->values[i] < 0)
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                               "dimension %u of the shape is %" G_GINT64_FORMAT, i, shape->ints[i]);
-      type.dims[i] = shape->ints[i];
+                               "dimension %u of the shape is %" G_GINT64_FORMAT, i, shape->values[i]);
+      type.dims[i] = shape->values[i];
     }
   for (guint i = 0; fits && i < x->rank; i++)
     {
@@ -605,7 +590,7 @@ rlx_expand_infer (RlxOpCall *call,
   if (!fits)
     {
       g_autofree char *from = rlx_type_to_string (x);
-      g_autofree char *to = rlx_shape_to_string (shape->ints, shape->n_ints);
+      g_autofree char *to = rlx_shape_to_string (shape->values, shape->n_values);
 
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "%s does not broadcast to the shape %s", from, to);
     }
@@ -629,12 +614,13 @@ expand_get_strides (const RlxIrNode *node,
 }
 
 gboolean
-rlx_reverse_infer (RlxOpCall *call,
-                   GError   **error)
+rlx_reverse_infer (RlxOpCall             *call,
+                   const RlxReverseAttrs *attrs,
+                   GError               **error)
 {
   guint mask;
 
-  if (!rlx_call_axes (call, rlx_call_attr (call, "axes"), call->inputs[0]->rank, FALSE, &mask, error))
+  if (!rlx_call_axes (call, &attrs->axes, call->inputs[0]->rank, FALSE, &mask, error))
     return FALSE;
 
   rlx_call_add_output (call, call->inputs[0]);
@@ -646,13 +632,13 @@ reverse_get_strides (const RlxIrNode *node,
                      gint64          *offset,
                      gint64           strides[RLX_MAX_RANK])
 {
-  const RlxAttrValue *axes = rlx_node_attr (node, "axes");
+  const RlxInts *axes = &rlx_reverse_attrs (node)->axes;
   const RlxTensorType *x = &node->inputs[0]->type;
 
   get_strides (x, strides);
-  for (guint i = 0; i < axes->n_ints; i++)
+  for (guint i = 0; i < axes->n_values; i++)
     {
-      gint64 axis = axes->ints[i] < 0 ? axes->ints[i] + x->rank : axes->ints[i];
+      gint64 axis = axes->values[i] < 0 ? axes->values[i] + x->rank : axes->values[i];
 
       *offset += (x->dims[axis] - 1) * strides[axis];
       strides[axis] = -strides[axis];
@@ -665,18 +651,23 @@ rlx_view_get_strides (const RlxIrNode *node,
                       gint64           strides[RLX_MAX_RANK])
 {
   *offset = 0;
-  if (node->op->infer == rlx_transpose_infer)
-    transpose_get_strides (node, strides);
-  else if (node->op->infer == rlx_slice_infer)
-    slice_get_strides (node, offset, strides);
-  else if (node->op->infer == rlx_expand_infer)
-    expand_get_strides (node, strides);
-  else if (node->op->infer == rlx_reverse_infer)
-    reverse_get_strides (node, offset, strides);
-  else
-    return FALSE;
-
-  return TRUE;
+  switch (node->op->id)
+    {
+    case RLX_OP_ID_TRANSPOSE:
+      transpose_get_strides (node, strides);
+      return TRUE;
+    case RLX_OP_ID_SLICE:
+      slice_get_strides (node, offset, strides);
+      return TRUE;
+    case RLX_OP_ID_EXPAND:
+      expand_get_strides (node, strides);
+      return TRUE;
+    case RLX_OP_ID_REVERSE:
+      reverse_get_strides (node, offset, strides);
+      return TRUE;
+    default:
+      return FALSE;
+    }
 }
 
 static gboolean
@@ -742,13 +733,14 @@ rlx_reverse_lower (RlxLower        *lower,
 /* ---- concat ----------------------------------------------------------------------- */
 
 gboolean
-rlx_concat_infer (RlxOpCall *call,
-                  GError   **error)
+rlx_concat_infer (RlxOpCall            *call,
+                  const RlxConcatAttrs *attrs,
+                  GError              **error)
 {
   RlxTensorType type = *call->inputs[0];
   guint axis;
 
-  if (!rlx_call_axis (call, rlx_call_attr (call, "axis")->i, type.rank, &axis, error))
+  if (!rlx_call_axis (call, attrs->axis, type.rank, &axis, error))
     return FALSE;
 
   for (guint i = 1; i < call->n_inputs; i++)
@@ -784,7 +776,7 @@ rlx_concat_lower (RlxLower        *lower,
                   GError         **error)
 {
   const RlxIrValue *y = &node->outputs[0];
-  gint64 axis = rlx_node_attr (node, "axis")->i;
+  gint64 axis = rlx_concat_attrs (node)->axis;
   gint64 to[RLX_MAX_RANK];
   gint64 start = 0;
 
@@ -818,8 +810,9 @@ rlx_concat_lower (RlxLower        *lower,
 /* ---- gather ------------------------------------------------------------------------- */
 
 gboolean
-rlx_gather_infer (RlxOpCall *call,
-                  GError   **error)
+rlx_gather_infer (RlxOpCall            *call,
+                  const RlxGatherAttrs *attrs,
+                  GError              **error)
 {
   const RlxTensorType *x = call->inputs[0];
   const RlxTensorType *indices = call->inputs[1];
@@ -828,20 +821,20 @@ rlx_gather_infer (RlxOpCall *call,
   gint64 size;
   guint64 n = rlx_type_n_elements (indices);
 
-  if (!rlx_call_axis (call, rlx_call_attr (call, "axis")->i, x->rank, &axis, error))
+  if (!rlx_call_axis (call, attrs->axis, x->rank, &axis, error))
     return FALSE;
 
   rank = x->rank - 1 + indices->rank;
   if (rank > RLX_MAX_RANK)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
-                           "the result would have %u dimensions, the limit is %d", rank, RLX_MAX_RANK);
+                           "the result would have %u dimensions; the limit is %d", rank, RLX_MAX_RANK);
 
   size = x->dims[axis];
   if (size == 0 && n > 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                            "there is nothing to pick: dimension %u of the operand is 0 and there are %" G_GUINT64_FORMAT " indices", axis, n);
 
-  if (call->constants != NULL && call->constants[1] != NULL && !rlx_call_attr (call, "clamp")->i)
+  if (call->constants != NULL && call->constants[1] != NULL && !attrs->clamp)
     {
       gconstpointer data = rlx_tensor_peek_data (call->constants[1]);
 
@@ -879,7 +872,7 @@ rlx_gather_lower (RlxLower        *lower,
   guint64 n_indices = rlx_type_n_elements (&indices->type);
   guint bits = rlx_data_type_get_bits (rlx_data_type_on_device (x->type.dtype));
   guint pack = 32 / bits;
-  gint64 axis = rlx_node_attr (node, "axis")->i;
+  gint64 axis = rlx_gather_attrs (node)->axis;
   guint64 inner = 1, next, block, groups;
   RlxKernel *kernel;
 

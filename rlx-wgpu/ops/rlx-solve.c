@@ -6,24 +6,8 @@
  */
 #include "config.h"
 
-#include "ops/rlx-expand-private.h"
+#include "ops/rlx-builder-private.h"
 #include "ops/rlx-index-private.h"
-
-gboolean rlx_cholesky_infer (RlxOpCall *call, GError **error);
-gboolean rlx_cholesky_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
-RlxIrValue *rlx_cholesky_expand (RlxExpand *expand, GError **error);
-gboolean rlx_triangular_solve_infer (RlxOpCall *call, GError **error);
-gboolean rlx_triangular_solve_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
-RlxIrValue *rlx_triangular_solve_expand (RlxExpand *expand, GError **error);
-gboolean rlx_solve_infer (RlxOpCall *call, GError **error);
-gboolean rlx_solve_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
-RlxIrValue *rlx_solve_expand (RlxExpand *expand, GError **error);
-gboolean rlx_inverse_infer (RlxOpCall *call, GError **error);
-gboolean rlx_inverse_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
-RlxIrValue *rlx_inverse_expand (RlxExpand *expand, GError **error);
-gboolean rlx_determinant_infer (RlxOpCall *call, GError **error);
-gboolean rlx_determinant_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
-RlxIrValue *rlx_determinant_expand (RlxExpand *expand, GError **error);
 
 /* ---- rules --------------------------------------------------------------------- */
 
@@ -57,7 +41,7 @@ infer_solution (RlxOpCall *call,
     return FALSE;
   if (b->rank == 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                           "the second operand is a scalar, it needs at least one dimension");
+                           "the second operand is a scalar; it needs at least one dimension");
 
   n = a->dims[a->rank - 1];
   have = b->dims[b->rank == 1 || !left ? b->rank - 1 : b->rank - 2];
@@ -92,8 +76,9 @@ infer_solution (RlxOpCall *call,
 }
 
 gboolean
-rlx_cholesky_infer (RlxOpCall *call,
-                    GError   **error)
+rlx_cholesky_infer (RlxOpCall              *call,
+                    const RlxCholeskyAttrs *attrs,
+                    GError                **error)
 {
   if (!check_square (call, error))
     return FALSE;
@@ -102,10 +87,11 @@ rlx_cholesky_infer (RlxOpCall *call,
 }
 
 gboolean
-rlx_triangular_solve_infer (RlxOpCall *call,
-                            GError   **error)
+rlx_triangular_solve_infer (RlxOpCall                     *call,
+                            const RlxTriangularSolveAttrs *attrs,
+                            GError                       **error)
 {
-  return infer_solution (call, rlx_call_attr (call, "left")->i != 0, error);
+  return infer_solution (call, attrs->left, error);
 }
 
 gboolean
@@ -119,7 +105,10 @@ gboolean
 rlx_inverse_infer (RlxOpCall *call,
                    GError   **error)
 {
-  return rlx_cholesky_infer (call, error);
+  if (!check_square (call, error))
+    return FALSE;
+  rlx_call_add_output (call, call->inputs[0]);
+  return TRUE;
 }
 
 gboolean
@@ -136,38 +125,43 @@ rlx_determinant_infer (RlxOpCall *call,
 }
 
 RlxIrValue *
-rlx_cholesky_expand (RlxExpand *expand,
-                     GError   **error)
+rlx_cholesky_expand (RlxBuilder        *b,
+                     const RlxIrNode   *node,
+                     RlxIrValue *const *inputs)
 {
-  return rlx_expand_in_f32 (expand, error);
+  return rlx_build_in_f32 (b, node, inputs);
 }
 
 RlxIrValue *
-rlx_triangular_solve_expand (RlxExpand *expand,
-                             GError   **error)
+rlx_triangular_solve_expand (RlxBuilder        *b,
+                             const RlxIrNode   *node,
+                             RlxIrValue *const *inputs)
 {
-  return rlx_expand_in_f32 (expand, error);
+  return rlx_build_in_f32 (b, node, inputs);
 }
 
 RlxIrValue *
-rlx_solve_expand (RlxExpand *expand,
-                  GError   **error)
+rlx_solve_expand (RlxBuilder        *b,
+                  const RlxIrNode   *node,
+                  RlxIrValue *const *inputs)
 {
-  return rlx_expand_in_f32 (expand, error);
+  return rlx_build_in_f32 (b, node, inputs);
 }
 
 RlxIrValue *
-rlx_inverse_expand (RlxExpand *expand,
-                    GError   **error)
+rlx_inverse_expand (RlxBuilder        *b,
+                    const RlxIrNode   *node,
+                    RlxIrValue *const *inputs)
 {
-  return rlx_expand_in_f32 (expand, error);
+  return rlx_build_in_f32 (b, node, inputs);
 }
 
 RlxIrValue *
-rlx_determinant_expand (RlxExpand *expand,
-                        GError   **error)
+rlx_determinant_expand (RlxBuilder        *b,
+                        const RlxIrNode   *node,
+                        RlxIrValue *const *inputs)
 {
-  return rlx_expand_in_f32 (expand, error);
+  return rlx_build_in_f32 (b, node, inputs);
 }
 
 /* ---- steps ---------------------------------------------------------------------- */
@@ -177,7 +171,7 @@ static guint
 choose_workgroup (RlxLower *lower,
                   guint64   rows)
 {
-  guint most = rlx_lower_get_adapter (lower)->limits.max_invocations;
+  guint most = rlx_lower_get_target (lower)->limits.max_invocations;
 
   return rows > 128 && most >= 256 ? 256 : 64;
 }
@@ -200,7 +194,7 @@ rlx_cholesky_lower (RlxLower        *lower,
 {
   const RlxTensorType *type = &node->outputs[0].type;
   guint64 n = type->dims[type->rank - 1], n_groups = count_matrices (type);
-  gboolean upper = rlx_node_attr (node, "upper")->i != 0;
+  gboolean upper = rlx_cholesky_attrs (node)->upper;
   RlxKernel *kernel;
 
   if (rlx_type_n_elements (type) == 0)
@@ -410,15 +404,16 @@ rlx_triangular_solve_lower (RlxLower        *lower,
                             const RlxIrNode *node,
                             GError         **error)
 {
+  const RlxTriangularSolveAttrs *attrs = rlx_triangular_solve_attrs (node);
   const System system = {
     .a = node->inputs[0],
     .b = node->inputs[1],
     .y = &node->outputs[0],
-    .upper = rlx_node_attr (node, "upper")->i != 0,
-    .transpose = rlx_node_attr (node, "transpose")->i != 0,
-    .unit = rlx_node_attr (node, "unit_diagonal")->i != 0,
-    .left = rlx_node_attr (node, "left")->i != 0,
-    .columns = count_columns (&node->inputs[1]->type, rlx_node_attr (node, "left")->i != 0),
+    .upper = attrs->upper,
+    .transpose = attrs->transpose,
+    .unit = attrs->unit_diagonal,
+    .left = attrs->left,
+    .columns = count_columns (&node->inputs[1]->type, attrs->left),
   };
 
   if (rlx_type_n_elements (&node->outputs[0].type) == 0)

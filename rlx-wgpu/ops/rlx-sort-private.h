@@ -32,11 +32,12 @@ void        rlx_axis_init   (RlxAxis             *axis,
                              guint                index);
 
 /* The axis of an attribute that has been checked. */
-guint       rlx_axis_of     (const RlxIrNode     *node,
+guint       rlx_axis_of     (gint64               axis,
                              const RlxTensorType *type);
 
 /* The rule of what gives a tensor like its operand: checks the attribute. */
 gboolean    rlx_axis_infer  (RlxOpCall           *call,
+                             gint64               axis,
                              GError             **error);
 
 /* A value of 32-bit elements, @n of them for each row. */

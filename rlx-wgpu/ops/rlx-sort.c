@@ -5,24 +5,11 @@
 
 #include "ops/rlx-sort-private.h"
 
-#include <string.h>
-
 /* Elements that are sorted in workgroup memory: 8 KiB of pairs. */
 #define MAX_BLOCK 1024
 
 /* An invocation looks at about this many elements; longer rows are cut. */
 #define MAX_COLUMNS_PER_LANE 1024
-
-gboolean rlx_arg_infer (RlxOpCall *call, GError **error);
-gboolean rlx_arg_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean rlx_hardmax_infer (RlxOpCall *call, GError **error);
-gboolean rlx_hardmax_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean rlx_sort_infer (RlxOpCall *call, GError **error);
-gboolean rlx_sort_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean rlx_arg_sort_infer (RlxOpCall *call, GError **error);
-gboolean rlx_arg_sort_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
-gboolean rlx_top_k_infer (RlxOpCall *call, GError **error);
-gboolean rlx_top_k_lower (RlxLower *lower, const RlxIrNode *node, GError **error);
 
 /* ---- rows along an axis ----------------------------------------------------------- */
 
@@ -43,21 +30,20 @@ rlx_axis_init (RlxAxis             *axis,
 }
 
 guint
-rlx_axis_of (const RlxIrNode     *node,
+rlx_axis_of (gint64               axis,
              const RlxTensorType *type)
 {
-  gint64 axis = rlx_node_attr (node, "axis")->i;
-
   return (guint) (axis < 0 ? axis + type->rank : axis);
 }
 
 gboolean
 rlx_axis_infer (RlxOpCall *call,
+                gint64     axis,
                 GError   **error)
 {
-  guint axis;
+  guint found;
 
-  if (!rlx_call_axis (call, rlx_call_attr (call, "axis")->i, call->inputs[0]->rank, &axis, error))
+  if (!rlx_call_axis (call, axis, call->inputs[0]->rank, &found, error))
     return FALSE;
 
   rlx_call_add_output (call, call->inputs[0]);
@@ -80,14 +66,12 @@ rlx_axis_temporary (RlxLower      *lower,
 static gboolean
 check_index_type (const RlxOpCall *call,
                   gint64           length,
-                  RlxDataType     *dtype,
+                  RlxDataType      dtype,
                   GError         **error)
 {
-  *dtype = (RlxDataType) rlx_call_attr (call, "index_type")->i;
-
-  if (*dtype != RLX_DATA_TYPE_I32 && *dtype != RLX_DATA_TYPE_I64)
+  if (dtype != RLX_DATA_TYPE_I32 && dtype != RLX_DATA_TYPE_I64)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_DATA_TYPE,
-                           "index_type is %s; it can be i32 or i64", rlx_data_type_to_string (*dtype));
+                           "index_type is %s; it can be i32 or i64", rlx_data_type_to_string (dtype));
   if (length > G_MAXINT32)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
                            "the axis has %" G_GINT64_FORMAT " elements; indices go up to %d", length, G_MAXINT32);
@@ -110,16 +94,17 @@ define_order (RlxKernel  *kernel,
 /* ---- the place of an extreme ---------------------------------------------------------- */
 
 gboolean
-rlx_arg_infer (RlxOpCall *call,
-               GError   **error)
+rlx_arg_infer (RlxOpCall         *call,
+               const RlxArgAttrs *attrs,
+               GError           **error)
 {
   const RlxTensorType *x = call->inputs[0];
-  gboolean keep_dims = rlx_call_attr (call, "keep_dims")->i != 0;
-  RlxTensorType type = { .rank = 0 };
+  gboolean keep_dims = attrs->keep_dims;
+  RlxTensorType type = { .dtype = attrs->index_type };
   guint axis;
 
-  if (!rlx_call_axis (call, rlx_call_attr (call, "axis")->i, x->rank, &axis, error) ||
-      !check_index_type (call, x->dims[axis], &type.dtype, error))
+  if (!rlx_call_axis (call, attrs->axis, x->rank, &axis, error) ||
+      !check_index_type (call, x->dims[axis], attrs->index_type, error))
     return FALSE;
   if (x->dims[axis] == 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
@@ -147,14 +132,13 @@ rlx_lower_arg (RlxLower         *lower,
                const RlxIrValue *indices,
                GError          **error)
 {
-  gboolean cpu = rlx_lower_get_adapter (lower)->type == RLX_ADAPTER_TYPE_CPU;
+  gboolean barriers = rlx_lower_get_target (lower)->barriers_are_cheap;
   guint64 n = axis->length, inner = axis->inner;
   const RlxIrValue *pair_keys = NULL, *pair_indices = NULL;
 
   for (;;)
     {
-      /* A barrier costs much on a CPU. */
-      guint lanes = cpu || n < 64 || (inner > 1 && axis->n_rows >= 4096) ? 1 : 64;
+      guint lanes = !barriers || n < 64 || (inner > 1 && axis->n_rows >= 4096) ? 1 : 64;
       guint64 parts = 1, items, per_group, groups;
       const guint workgroup_size = 64;
       RlxKernel *kernel = rlx_kernel_new (lower, node, "arg");
@@ -164,7 +148,7 @@ rlx_lower_arg (RlxLower         *lower,
       /* Few long rows leave most of the device without work. */
       if (lanes > 1 && axis->n_rows < 64 && n >= 16384)
         parts = MAX (parts, MIN (n / (lanes * 16), 1024));
-      else if (cpu && axis->n_rows < 16 && n >= 4096)
+      else if (!barriers && axis->n_rows < 16 && n >= 4096)
         parts = MAX (parts, 128);
       items = axis->n_rows * parts;
       per_group = workgroup_size / lanes;
@@ -218,22 +202,24 @@ rlx_arg_lower (RlxLower        *lower,
                const RlxIrNode *node,
                GError         **error)
 {
+  const RlxArgAttrs *attrs = rlx_arg_attrs (node);
   const RlxIrValue *x = node->inputs[0];
   RlxAxis axis;
 
-  rlx_axis_init (&axis, &x->type, rlx_axis_of (node, &x->type));
+  rlx_axis_init (&axis, &x->type, rlx_axis_of (attrs->axis, &x->type));
   if (axis.n_rows == 0)
     return TRUE;
 
-  return rlx_lower_arg (lower, node, x, &axis, g_str_equal (node->op->name, "arg_min"),
-                        rlx_node_attr (node, "select_last_index")->i != 0, &node->outputs[0], error);
+  return rlx_lower_arg (lower, node, x, &axis, rlx_ir_node_is (node, RLX_OP_ID_ARG_MIN),
+                        attrs->select_last_index, &node->outputs[0], error);
 }
 
 gboolean
-rlx_hardmax_infer (RlxOpCall *call,
-                   GError   **error)
+rlx_hardmax_infer (RlxOpCall             *call,
+                   const RlxHardmaxAttrs *attrs,
+                   GError               **error)
 {
-  return rlx_axis_infer (call, error);
+  return rlx_axis_infer (call, attrs->axis, error);
 }
 
 gboolean
@@ -251,7 +237,7 @@ rlx_hardmax_lower (RlxLower        *lower,
   if (n == 0)
     return TRUE;
 
-  rlx_axis_init (&axis, &x->type, rlx_axis_of (node, &x->type));
+  rlx_axis_init (&axis, &x->type, rlx_axis_of (rlx_hardmax_attrs (node)->axis, &x->type));
   indices = rlx_axis_temporary (lower, RLX_DATA_TYPE_U32, &axis, 1);
   if (!rlx_lower_arg (lower, node, x, &axis, FALSE, FALSE, indices, error))
     return FALSE;
@@ -346,8 +332,7 @@ sort_blocks (Sort    *sort,
              guint64  keep,
              GError **error)
 {
-  gboolean cpu = rlx_lower_get_adapter (sort->lower)->type == RLX_ADAPTER_TYPE_CPU;
-  guint most = MIN (256, rlx_lower_get_adapter (sort->lower)->limits.max_invocations);
+  const RlxTarget *target = rlx_lower_get_target (sort->lower);
   RlxKernel *kernel = rlx_kernel_new (sort->lower, sort->node, "sort");
   guint64 size = 1, log_size = 0, capacity, blocks, items, groups, last, kept = 0;
   guint workgroup_size;
@@ -358,7 +343,7 @@ sort_blocks (Sort    *sort,
       log_size++;
     }
   capacity = MAX (size, MAX_BLOCK / 4);
-  workgroup_size = cpu ? 32 : most;
+  workgroup_size = target->barriers_are_cheap ? MIN (256, target->limits.max_invocations) : 32;
   blocks = (sort->n + size - 1) / size;
   items = sort->axis->n_rows * blocks;
   groups = (items + capacity / size - 1) / (capacity / size);
@@ -445,10 +430,11 @@ rlx_lower_sort (RlxLower         *lower,
 }
 
 gboolean
-rlx_sort_infer (RlxOpCall *call,
-                GError   **error)
+rlx_sort_infer (RlxOpCall          *call,
+                const RlxSortAttrs *attrs,
+                GError            **error)
 {
-  return rlx_axis_infer (call, error);
+  return rlx_axis_infer (call, attrs->axis, error);
 }
 
 static gboolean
@@ -458,12 +444,13 @@ lower_whole (RlxLower         *lower,
              const RlxIrValue *indices,
              GError          **error)
 {
+  const RlxSortAttrs *attrs = rlx_sort_attrs (node);
   const RlxIrValue *x = node->inputs[0];
   RlxAxis axis;
 
-  rlx_axis_init (&axis, &x->type, rlx_axis_of (node, &x->type));
+  rlx_axis_init (&axis, &x->type, rlx_axis_of (attrs->axis, &x->type));
 
-  return rlx_lower_sort (lower, node, x, &axis, rlx_node_attr (node, "descending")->i != 0, axis.length,
+  return rlx_lower_sort (lower, node, x, &axis, attrs->descending, axis.length,
                          values, indices, error);
 }
 
@@ -476,16 +463,18 @@ rlx_sort_lower (RlxLower        *lower,
 }
 
 gboolean
-rlx_arg_sort_infer (RlxOpCall *call,
-                    GError   **error)
+rlx_arg_sort_infer (RlxOpCall          *call,
+                    const RlxSortAttrs *attrs,
+                    GError            **error)
 {
   RlxTensorType type = *call->inputs[0];
   guint axis;
 
-  if (!rlx_call_axis (call, rlx_call_attr (call, "axis")->i, type.rank, &axis, error) ||
-      !check_index_type (call, type.dims[axis], &type.dtype, error))
+  if (!rlx_call_axis (call, attrs->axis, type.rank, &axis, error) ||
+      !check_index_type (call, type.dims[axis], attrs->index_type, error))
     return FALSE;
 
+  type.dtype = attrs->index_type;
   rlx_call_add_output (call, &type);
   return TRUE;
 }
@@ -499,16 +488,16 @@ rlx_arg_sort_lower (RlxLower        *lower,
 }
 
 gboolean
-rlx_top_k_infer (RlxOpCall *call,
-                 GError   **error)
+rlx_top_k_infer (RlxOpCall          *call,
+                 const RlxTopKAttrs *attrs,
+                 GError            **error)
 {
   RlxTensorType type = *call->inputs[0];
-  gint64 k = rlx_call_attr (call, "k")->i;
-  RlxDataType index_type;
+  gint64 k = attrs->k;
   guint axis;
 
-  if (!rlx_call_axis (call, rlx_call_attr (call, "axis")->i, type.rank, &axis, error) ||
-      !check_index_type (call, type.dims[axis], &index_type, error))
+  if (!rlx_call_axis (call, attrs->axis, type.rank, &axis, error) ||
+      !check_index_type (call, type.dims[axis], attrs->index_type, error))
     return FALSE;
   if (k < 0 || k > type.dims[axis])
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
@@ -516,7 +505,7 @@ rlx_top_k_infer (RlxOpCall *call,
 
   type.dims[axis] = k;
   rlx_call_add_output (call, &type);
-  type.dtype = index_type;
+  type.dtype = attrs->index_type;
   rlx_call_add_output (call, &type);
   return TRUE;
 }
@@ -526,11 +515,12 @@ rlx_top_k_lower (RlxLower        *lower,
                  const RlxIrNode *node,
                  GError         **error)
 {
+  const RlxTopKAttrs *attrs = rlx_top_k_attrs (node);
   const RlxIrValue *x = node->inputs[0];
   RlxAxis axis;
 
-  rlx_axis_init (&axis, &x->type, rlx_axis_of (node, &x->type));
+  rlx_axis_init (&axis, &x->type, rlx_axis_of (attrs->axis, &x->type));
 
-  return rlx_lower_sort (lower, node, x, &axis, rlx_node_attr (node, "largest")->i != 0,
-                         (guint64) rlx_node_attr (node, "k")->i, &node->outputs[0], &node->outputs[1], error);
+  return rlx_lower_sort (lower, node, x, &axis, attrs->largest,
+                         (guint64) attrs->k, &node->outputs[0], &node->outputs[1], error);
 }

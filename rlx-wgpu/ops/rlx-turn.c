@@ -69,7 +69,7 @@ rlx_lower_turn (RlxLower         *lower,
   guint64 n_groups, n = 1, tiles_near, tiles_far;
   RlxKernel *kernel;
 
-  *done = rlx_lower_get_adapter (lower)->type != RLX_ADAPTER_TYPE_CPU && find_near (copy, pack, &near);
+  *done = rlx_lower_get_target (lower)->barriers_are_cheap && find_near (copy, pack, &near);
   if (!*done)
     return TRUE;
 

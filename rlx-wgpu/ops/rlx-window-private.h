@@ -34,14 +34,21 @@ typedef struct
   RlxWindowAxis axes[RLX_MAX_SPATIAL];   /* in the tensor's order */
 } RlxWindow;
 
-/* Reads the operand and the attributes layout, strides, dilations and padding,
- * as far as the operator has them. @sizes are those of the window, by default
+/* The attributes that all operators with windows have. */
+typedef struct
+{
+  RlxInts strides, dilations, padding;
+  RlxLayout layout;
+} RlxWindowSteps;
+
+/* Reads the operand and the attributes. @sizes are those of the window, by default
  * the operand's own; @what says in messages whose they are. */
-gboolean rlx_window_init       (RlxWindow       *self,
-                                const RlxOpCall *call,
-                                const gint64    *sizes,
-                                const char      *what,
-                                GError         **error);
+gboolean rlx_window_init       (RlxWindow            *self,
+                                const RlxOpCall      *call,
+                                const RlxWindowSteps *steps,
+                                const gint64         *sizes,
+                                const char           *what,
+                                GError              **error);
 /* Sets how often the window fits in, a last part left out. */
 gboolean rlx_window_slide      (RlxWindow       *self,
                                 const RlxOpCall *call,
@@ -51,10 +58,11 @@ gboolean rlx_window_slide      (RlxWindow       *self,
 gboolean rlx_window_check_rank (const RlxOpCall *call,
                                 guint           *n_axes,
                                 GError         **error);
-/* A list with one value for each axis. An empty one gives FALSE without an
- * error. */
+/* A list with one value for each axis, which messages call @name. An empty one gives
+ * FALSE without an error. */
 gboolean rlx_window_get_list   (const RlxOpCall *call,
                                 const char      *name,
+                                const RlxInts   *list,
                                 guint            n_values,
                                 gint64           least,
                                 const gint64   **values,

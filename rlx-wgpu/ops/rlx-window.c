@@ -24,7 +24,7 @@ rlx_window_check_rank (const RlxOpCall *call,
       g_autofree char *text = rlx_type_to_string (x);
 
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                             "the operand %s has %u dimensions, it must have a batch, channels and 1 to %u spatial axes",
+                             "the operand %s has %u dimensions; it must have a batch, channels and 1 to %u spatial axes",
                              text, x->rank, RLX_MAX_SPATIAL);
     }
 
@@ -35,29 +35,28 @@ rlx_window_check_rank (const RlxOpCall *call,
 gboolean
 rlx_window_get_list (const RlxOpCall *call,
                      const char      *name,
+                     const RlxInts   *list,
                      guint            n_values,
                      gint64           least,
                      const gint64   **values,
                      GError         **error)
 {
-  const RlxAttrValue *attr = rlx_call_attr (call, name);
-
   *values = NULL;
-  if (attr->n_ints == 0)
+  if (list->n_values == 0)
     return FALSE;
 
-  if (attr->n_ints != n_values)
+  if (list->n_values != n_values)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "%s has %u values, it must have %u for %u spatial axes",
-                           name, attr->n_ints, n_values, call->inputs[0]->rank - 2);
+                           "%s has %u values; it must have %u for %u spatial axes",
+                           name, list->n_values, n_values, call->inputs[0]->rank - 2);
 
   for (guint i = 0; i < n_values; i++)
-    if (attr->ints[i] < least)
+    if (list->values[i] < least)
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                             "%s[%u] is %" G_GINT64_FORMAT ", it must be at least %" G_GINT64_FORMAT,
-                             name, i, attr->ints[i], least);
+                             "%s[%u] is %" G_GINT64_FORMAT "; it must be at least %" G_GINT64_FORMAT,
+                             name, i, list->values[i], least);
 
-  *values = attr->ints;
+  *values = list->values;
   return TRUE;
 }
 
@@ -65,6 +64,7 @@ rlx_window_get_list (const RlxOpCall *call,
 static gboolean
 get_optional (const RlxOpCall *call,
               const char      *name,
+              const RlxInts   *list,
               guint            n_values,
               gint64           least,
               const gint64   **values,
@@ -72,7 +72,7 @@ get_optional (const RlxOpCall *call,
 {
   g_autoptr(GError) local = NULL;
 
-  if (rlx_window_get_list (call, name, n_values, least, values, &local) || local == NULL)
+  if (rlx_window_get_list (call, name, list, n_values, least, values, &local) || local == NULL)
     return TRUE;
 
   g_propagate_error (error, g_steal_pointer (&local));
@@ -90,7 +90,7 @@ init_axis (RlxWindowAxis   *axis,
 
   if (axis->window < 1)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                           "%s has %" G_GINT64_FORMAT " elements along spatial axis %u, it must have at least 1",
+                           "%s has %" G_GINT64_FORMAT " elements along spatial axis %u; it must have at least 1",
                            what, axis->window, index);
 
   if (!rlx_add_i64 (axis->in, axis->begin, &padded) ||
@@ -104,7 +104,7 @@ init_axis (RlxWindowAxis   *axis,
   if (!rlx_mul_i64 (axis->window - 1, axis->dilation, &reach) || reach >= MAX_PADDED)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
                            "%s has %" G_GINT64_FORMAT " elements at a distance of %" G_GINT64_FORMAT
-                           " along spatial axis %u, it must not reach over more than %d",
+                           " along spatial axis %u; it must not reach over more than %d",
                            what, axis->window, axis->dilation, index, MAX_PADDED);
   axis->reach = reach + 1;
   /* No distance where there is nothing to be distant from. */
@@ -115,11 +115,12 @@ init_axis (RlxWindowAxis   *axis,
 }
 
 gboolean
-rlx_window_init (RlxWindow       *self,
-                 const RlxOpCall *call,
-                 const gint64    *sizes,
-                 const char      *what,
-                 GError         **error)
+rlx_window_init (RlxWindow            *self,
+                 const RlxOpCall      *call,
+                 const RlxWindowSteps *steps,
+                 const gint64         *sizes,
+                 const char           *what,
+                 GError              **error)
 {
   const RlxTensorType *x = call->inputs[0];
   const gint64 *strides, *dilations, *padding;
@@ -127,13 +128,12 @@ rlx_window_init (RlxWindow       *self,
 
   *self = (RlxWindow) { 0, };
   if (!rlx_window_check_rank (call, &self->n_axes, error) ||
-      !get_optional (call, "strides", self->n_axes, 1, &strides, error) ||
-      !get_optional (call, "dilations", self->n_axes, 1, &dilations, error) ||
-      !get_optional (call, "padding", 2 * self->n_axes, 0, &padding, error))
+      !get_optional (call, "strides", &steps->strides, self->n_axes, 1, &strides, error) ||
+      !get_optional (call, "dilations", &steps->dilations, self->n_axes, 1, &dilations, error) ||
+      !get_optional (call, "padding", &steps->padding, 2 * self->n_axes, 0, &padding, error))
     return FALSE;
 
-  if (rlx_op_find_attr (call->op, "layout") >= 0)
-    self->channels_last = rlx_call_attr (call, "layout")->i == RLX_LAYOUT_CHANNELS_LAST;
+  self->channels_last = steps->layout == RLX_LAYOUT_CHANNELS_LAST;
   self->batch = x->dims[0];
   self->channels = x->dims[self->channels_last ? x->rank - 1 : 1];
 
@@ -196,7 +196,7 @@ rlx_window_make_call (RlxOpCall            *call,
                       const RlxIrNode      *node,
                       const RlxTensorType **types)
 {
-  guint n_inputs = rlx_node_n_own_inputs (node);
+  guint n_inputs = rlx_ir_node_n_own_inputs (node);
 
   for (guint i = 0; i < n_inputs; i++)
     types[i] = node->inputs[i] != NULL ? &node->inputs[i]->type : NULL;

@@ -17,7 +17,6 @@
 
 #include "ops/rlx-fused-private.h"
 #include "ops/rlx-shape-private.h"
-#include "plan/rlx-plan-private.h"
 #include "util/rlx-debug-private.h"
 
 /* Beyond this a kernel's compile time costs more than a dispatch. */
@@ -27,12 +26,8 @@
 
 typedef struct
 {
-  const RlxIr *ir;
-  const RlxGpuAdapterInfo *adapter;
-  gboolean *live;
-  gboolean *constant;
-  gboolean *pinned;       /* by value id: an output or an assigned value */
-  GArray **users;         /* by value id: ids of nodes that read it */
+  RlxRewrite *base;
+  gboolean *constant;     /* by node id */
   guint *region;          /* by node id: id of the region's last node + 1 */
   GArray **members;       /* by region's last node: node ids, last first */
   gboolean *through;      /* by node id: a view that regions read through */
@@ -49,8 +44,8 @@ is_elementwise (const RlxIrNode *node)
 static gboolean
 is_view (const RlxIrNode *node)
 {
-  return rlx_node_is (node, "transpose") || rlx_node_is (node, "slice") ||
-         rlx_node_is (node, "expand") || rlx_node_is (node, "reverse");
+  return rlx_ir_node_is (node, RLX_OP_ID_TRANSPOSE) || rlx_ir_node_is (node, RLX_OP_ID_SLICE) ||
+         rlx_ir_node_is (node, RLX_OP_ID_EXPAND) || rlx_ir_node_is (node, RLX_OP_ID_REVERSE);
 }
 
 static void
@@ -68,9 +63,9 @@ count_inputs (Fuser           *self,
       gint64 integer;
 
       if (self->region[value->node->id] == root + 1 || value->node->id == extra ||
-          rlx_value_get_immediate (value, &number, &integer) || !g_hash_table_add (seen, (gpointer) value))
+          rlx_ir_value_get_immediate (value, &number, &integer) || !g_hash_table_add (seen, (gpointer) value))
         continue;
-      *n += rlx_n_segments (rlx_type_device_size (&value->type), self->adapter);
+      *n += rlx_target_get_n_segments (self->base->target, rlx_type_device_size (&value->type));
     }
 }
 
@@ -82,12 +77,12 @@ count_bindings (Fuser *self,
                 guint  extra)
 {
   g_autoptr(GHashTable) seen = g_hash_table_new (NULL, NULL);
-  const RlxIrNode *last = g_ptr_array_index (self->ir->nodes, root);
-  guint n = rlx_n_segments (rlx_type_device_size (&last->outputs[0].type), self->adapter);
+  const RlxIrNode *last = g_ptr_array_index (self->base->ir->nodes, root);
+  guint n = rlx_target_get_n_segments (self->base->target, rlx_type_device_size (&last->outputs[0].type));
 
   for (guint i = 0; i < self->members[root]->len; i++)
-    count_inputs (self, g_ptr_array_index (self->ir->nodes, g_array_index (self->members[root], guint, i)), root, extra, seen, &n);
-  count_inputs (self, g_ptr_array_index (self->ir->nodes, extra), root, extra, seen, &n);
+    count_inputs (self, g_ptr_array_index (self->base->ir->nodes, g_array_index (self->members[root], guint, i)), root, extra, seen, &n);
+  count_inputs (self, g_ptr_array_index (self->base->ir->nodes, extra), root, extra, seen, &n);
   return n;
 }
 
@@ -97,11 +92,11 @@ find_region (Fuser           *self,
              const RlxIrNode *node)
 {
   const RlxIrValue *value = &node->outputs[0];
-  const GArray *users = self->users[value->id];
+  const GArray *users = self->base->users[value->id];
   const RlxIrNode *root;
   guint region;
 
-  if (RLX_DEBUG_CHECK (NO_FUSE) || self->pinned[value->id] || users == NULL || users->len == 0)
+  if (RLX_DEBUG_CHECK (NO_FUSE) || self->base->pinned[value->id] || users == NULL || users->len == 0)
     return 0;
   region = self->region[g_array_index (users, guint, 0)];
   if (region == 0)
@@ -113,7 +108,7 @@ find_region (Fuser           *self,
         return 0;
       }
 
-  root = g_ptr_array_index (self->ir->nodes, region - 1);
+  root = g_ptr_array_index (self->base->ir->nodes, region - 1);
   if (!rlx_type_same_shape (&root->outputs[0].type, &value->type))
     {
       RLX_NOTE (FUSE, "%%%u %s stays alone: its shape is not that of %%%u", value->id, node->op->name, root->outputs[0].id);
@@ -129,10 +124,10 @@ find_region (Fuser           *self,
       RLX_NOTE (FUSE, "%%%u %s stays alone: the region has %u operators already", value->id, node->op->name, MAX_INSTRUCTIONS);
       return 0;
     }
-  if (count_bindings (self, region - 1, node->id) > self->adapter->limits.max_storage_buffers)
+  if (count_bindings (self, region - 1, node->id) > self->base->target->limits.max_storage_buffers)
     {
       RLX_NOTE (FUSE, "%%%u %s stays alone: the region would need more than %u storage bindings",
-                value->id, node->op->name, self->adapter->limits.max_storage_buffers);
+                value->id, node->op->name, self->base->target->limits.max_storage_buffers);
       return 0;
     }
   return region;
@@ -159,18 +154,18 @@ static gboolean
 reads_through (Fuser           *self,
                const RlxIrNode *node)
 {
-  const GArray *users = self->users[node->outputs[0].id];
+  const GArray *users = self->base->users[node->outputs[0].id];
 
   if (RLX_DEBUG_CHECK (NO_FUSE) || !is_view (node) || users == NULL || rlx_type_n_elements (&node->outputs[0].type) == 0)
     return FALSE;
-  if (rlx_node_is (node, "expand"))
+  if (rlx_ir_node_is (node, RLX_OP_ID_EXPAND))
     return TRUE;
   /* what is computed once is better computed once */
-  if (self->pinned[node->outputs[0].id] || self->constant[node->id])
+  if (self->base->pinned[node->outputs[0].id] || self->constant[node->id])
     return FALSE;
   for (guint i = 0; i < users->len; i++)
     {
-      const RlxIrNode *user = g_ptr_array_index (self->ir->nodes, g_array_index (users, guint, i));
+      const RlxIrNode *user = g_ptr_array_index (self->base->ir->nodes, g_array_index (users, guint, i));
 
       if (!is_elementwise (user) && !self->through[user->id])
         return FALSE;
@@ -199,14 +194,9 @@ compose_view (const RlxIrNode *node,
     {
       guint source = d;
 
-      if (rlx_node_is (node, "transpose"))
-        {
-          const RlxAttrValue *permutation = rlx_node_attr (node, "permutation");
-          gint64 axis = permutation->n_ints > 0 ? permutation->ints[d] : (gint64) (in->rank - 1 - d);
-
-          source = (guint) (axis < 0 ? axis + in->rank : axis);
-        }
-      else if (rlx_node_is (node, "expand"))
+      if (rlx_ir_node_is (node, RLX_OP_ID_TRANSPOSE))
+        source = rlx_transpose_get_axis (node, d);
+      else if (rlx_ir_node_is (node, RLX_OP_ID_EXPAND))
         {
           if (d < out->rank - in->rank)
             continue;
@@ -276,16 +266,16 @@ can_host (Fuser           *self,
           const RlxIrNode *node,
           guint            root)
 {
-  const RlxIrNode *last = g_ptr_array_index (self->ir->nodes, root);
+  const RlxIrNode *last = g_ptr_array_index (self->base->ir->nodes, root);
   const RlxIrValue *value;
   const GArray *users;
   guint n;
 
-  if (node->n_outputs != 1 || !rlx_op_takes_epilogue (node->op))
+  if (node->n_outputs != 1 || !(node->op->flags & RLX_OP_EPILOGUE))
     return FALSE;
   value = &node->outputs[0];
-  users = self->users[value->id];
-  if (self->pinned[value->id] || self->constant[node->id] != self->constant[root])
+  users = self->base->users[value->id];
+  if (self->base->pinned[value->id] || self->constant[node->id] != self->constant[root])
     return FALSE;
   for (guint i = 0; i < users->len; i++)
     if (self->region[g_array_index (users, guint, i)] != root + 1)
@@ -310,14 +300,15 @@ can_host (Fuser           *self,
 
   /* its own result is in the count as an input, and needs no binding; what long rows come
    * down to needs one */
-  n = count_bindings (self, root, root) - rlx_n_segments (rlx_type_device_size (&value->type), self->adapter) + rlx_op_is_norm (node->op);
+  n = count_bindings (self, root, root) - rlx_target_get_n_segments (self->base->target, rlx_type_device_size (&value->type)) +
+      ((node->op->flags & RLX_OP_NORM) != 0);
   for (guint i = 0; i < node->n_inputs; i++)
     if (node->inputs[i] != NULL)
-      n += rlx_n_segments (rlx_type_device_size (&node->inputs[i]->type), self->adapter);
-  if (n > self->adapter->limits.max_storage_buffers)
+      n += rlx_target_get_n_segments (self->base->target, rlx_type_device_size (&node->inputs[i]->type));
+  if (n > self->base->target->limits.max_storage_buffers)
     {
       RLX_NOTE (FUSE, "%%%u %s takes no epilogue: it would need %u storage bindings, there are %u",
-                value->id, node->op->name, n, self->adapter->limits.max_storage_buffers);
+                value->id, node->op->name, n, self->base->target->limits.max_storage_buffers);
       return FALSE;
     }
   return TRUE;
@@ -332,7 +323,7 @@ find_host (Fuser *self,
 
   for (guint i = 0; i < self->members[root]->len; i++)
     {
-      const RlxIrNode *member = g_ptr_array_index (self->ir->nodes, g_array_index (self->members[root], guint, i));
+      const RlxIrNode *member = g_ptr_array_index (self->base->ir->nodes, g_array_index (self->members[root], guint, i));
 
       for (guint j = 0; j < member->n_inputs; j++)
         {
@@ -351,20 +342,18 @@ find_host (Fuser *self,
 /* Turns the fused node that was just built into an epilogue of its host. */
 static RlxIrNode *
 build_epilogue (Fuser           *self,
-                RlxIr           *out,
                 const RlxIrNode *host,
                 const RlxIrNode *last,
                 RlxFused        *fused,
                 GPtrArray       *region_inputs,
-                guint            result,
-                RlxIrValue     **map)
+                guint            result)
 {
   RlxEpilogue *epilogue = g_new0 (RlxEpilogue, 1);
   g_autoptr(GPtrArray) inputs = g_ptr_array_new ();
   RlxIrNode *node;
 
   for (guint i = 0; i < host->n_inputs; i++)
-    g_ptr_array_add (inputs, host->inputs[i] ? map[host->inputs[i]->id] : NULL);
+    g_ptr_array_add (inputs, host->inputs[i] ? self->base->map[host->inputs[i]->id] : NULL);
   g_ptr_array_extend (inputs, region_inputs, NULL, NULL);
   for (guint i = 0; i < fused->operands->len; i++)
     g_array_index (fused->operands, RlxOperand, i).input += host->n_inputs;
@@ -372,8 +361,8 @@ build_epilogue (Fuser           *self,
   epilogue->fused = fused;
   epilogue->n_own_inputs = host->n_inputs;
   epilogue->result = result;
-  node = rlx_ir_append (out, host->op, rlx_attrs_copy (host->op, host->attrs), (RlxIrValue **) inputs->pdata, inputs->len,
-                        &last->outputs[0].type, 1);
+  node = rlx_ir_append (self->base->out, host->op, rlx_attrs_copy (host->op, host->attrs), (RlxIrValue **) inputs->pdata,
+                        inputs->len, &last->outputs[0].type, 1);
   node->origin = last->origin;
   node->name = g_strdup (host->name ? host->name : last->name);
   node->payload = epilogue;
@@ -383,23 +372,21 @@ build_epilogue (Fuser           *self,
 }
 
 static RlxIrNode *
-build_region (Fuser       *self,
-              RlxIr       *out,
-              guint        root,
-              RlxIrValue **map)
+build_region (Fuser *self,
+              guint  root)
 {
-  const RlxIrNode *last = g_ptr_array_index (self->ir->nodes, root);
+  const RlxIrNode *last = g_ptr_array_index (self->base->ir->nodes, root);
   RlxFused *fused = rlx_fused_new ();
   g_autoptr(GPtrArray) inputs = g_ptr_array_new ();
   const GArray *members = self->members[root];
   g_autoptr(GHashTable) numbers = g_hash_table_new (NULL, NULL);
-  const RlxIrNode *host = self->host[root] ? g_ptr_array_index (self->ir->nodes, self->host[root] - 1) : NULL;
+  const RlxIrNode *host = self->host[root] ? g_ptr_array_index (self->base->ir->nodes, self->host[root] - 1) : NULL;
   int result = -1;
   RlxIrNode *node;
 
   for (guint i = 0; i < members->len; i++)
     {
-      const RlxIrNode *member = g_ptr_array_index (self->ir->nodes, g_array_index (members, guint, members->len - 1 - i));
+      const RlxIrNode *member = g_ptr_array_index (self->base->ir->nodes, g_array_index (members, guint, members->len - 1 - i));
       RlxInstruction instruction = {
         .op = member->op,
         .attrs = rlx_attrs_copy (member->op, member->attrs),
@@ -432,16 +419,16 @@ build_region (Fuser       *self,
               continue;
             }
           operand = make_operand (self, value, &last->outputs[0].type, &base);
-          instruction.args[j] = -1 - (int) add_operand (fused, inputs, &operand, map[base->id], (guint) result);
+          instruction.args[j] = -1 - (int) add_operand (fused, inputs, &operand, self->base->map[base->id], (guint) result);
         }
       g_array_append_val (fused->instructions, instruction);
       g_hash_table_insert (numbers, (gpointer) &member->outputs[0], GINT_TO_POINTER ((int) i + 1));
     }
 
   if (host != NULL)
-    return build_epilogue (self, out, host, last, fused, inputs, (guint) result, map);
+    return build_epilogue (self, host, last, fused, inputs, (guint) result);
 
-  node = rlx_ir_append (out, &rlx_op_fused, NULL, (RlxIrValue **) inputs->pdata, inputs->len, &last->outputs[0].type, 1);
+  node = rlx_ir_append (self->base->out, &rlx_op_fused, NULL, (RlxIrValue **) inputs->pdata, inputs->len, &last->outputs[0].type, 1);
   node->origin = last->origin;
   node->name = g_strdup (last->name);
   node->payload = fused;
@@ -452,29 +439,27 @@ build_region (Fuser       *self,
 }
 
 RlxIr *
-rlx_pass_fuse (const RlxIr             *ir,
-               const RlxGpuAdapterInfo *adapter)
+rlx_pass_fuse (const RlxIr     *ir,
+               const RlxTarget *target,
+               GError         **error)
 {
-  RlxIr *out = rlx_ir_new ();
-  g_autofree gboolean *live = rlx_ir_find_live_nodes (ir);
+  g_auto(RlxRewrite) base = { 0, };
   g_autofree gboolean *constant = rlx_ir_find_constant_nodes (ir);
-  g_autofree gboolean *pinned = rlx_ir_find_pinned_values (ir);
-  GArray **users = rlx_ir_find_users (ir, live);
   g_autofree guint *region = g_new0 (guint, ir->nodes->len + 1);
   g_autofree GArray **members = g_new0 (GArray *, ir->nodes->len + 1);
   g_autofree gboolean *through = g_new0 (gboolean, ir->nodes->len + 1);
   g_autofree guint *host = g_new0 (guint, ir->nodes->len + 1);
   g_autofree gboolean *hosting = g_new0 (gboolean, ir->nodes->len + 1);
-  g_autofree RlxIrValue **map = g_new0 (RlxIrValue *, ir->n_values + 1);
-  Fuser self = { ir, adapter, live, constant, pinned, users, region, members, through, host, hosting };
+  Fuser self = { &base, constant, region, members, through, host, hosting };
 
+  rlx_rewrite_init (&base, ir, target);
   /* Users come after what they use, so backwards every node meets its users'
    * regions. */
   for (guint i = ir->nodes->len; i-- > 0;)
     {
       const RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
 
-      if (!live[i])
+      if (!base.live[i])
         continue;
       through[i] = node->n_outputs == 1 && reads_through (&self, node);
       if (!is_elementwise (node))
@@ -496,20 +481,18 @@ rlx_pass_fuse (const RlxIr             *ir,
     {
       const RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
 
-      if (!live[i] || hosting[i])
+      if (!base.live[i] || hosting[i])
         continue;
       if (region[i] != 0)
         {
           if (region[i] == i + 1)
-            map[node->outputs[0].id] = &build_region (&self, out, i, map)->outputs[0];
+            base.map[node->outputs[0].id] = &build_region (&self, i)->outputs[0];
           continue;
         }
-      rlx_ir_copy_node (out, node, map);
+      rlx_rewrite_copy (&base, node);
     }
 
-  rlx_ir_copy_results (out, ir, map);
-  rlx_ir_free_users (ir, users);
   for (guint i = 0; i < ir->nodes->len; i++)
     g_clear_pointer (&members[i], g_array_unref);
-  return out;
+  return rlx_rewrite_end (&base);
 }

@@ -13,6 +13,7 @@
 #include "passes/rlx-passes-private.h"
 
 #include "ops/rlx-attention-private.h"
+#include "ops/rlx-builder-private.h"
 #include "ops/rlx-product-private.h"
 #include "util/rlx-debug-private.h"
 
@@ -27,29 +28,18 @@ typedef struct
 
 typedef struct
 {
-  const RlxIr *ir;
-  RlxIr *out;
-  gboolean *live;
-  GArray **users;          /* by value id: ids of live nodes that read it */
-  gboolean *pinned;        /* by value id: an output or an assigned value */
-  RlxIrValue **map;        /* by value id: what stands for it in @out */
+  RlxRewrite *base;
   GHashTable *joints;      /* RlxIrNode, the first → Joint */
 } Joiner;
 
 /* ---- products that share an operand ------------------------------------------------ */
 
-static const RlxIrValue *
-get_bias (const RlxIrNode *node)
-{
-  return rlx_node_is (node, "linear") && node->n_inputs > 2 ? node->inputs[2] : NULL;
-}
-
 static gboolean
 is_own_leaf (Joiner           *self,
              const RlxIrValue *value)
 {
-  return (rlx_node_is (value->node, "parameter") || rlx_node_is (value->node, "constant")) &&
-         self->users[value->id]->len == 1 && !self->pinned[value->id];
+  return (rlx_ir_node_is (value->node, RLX_OP_ID_PARAMETER) || rlx_ir_node_is (value->node, RLX_OP_ID_CONSTANT)) &&
+         rlx_rewrite_get_only_user (self->base, value) != NULL;
 }
 
 /* Whether @node may be one of several. An element-wise user would rather be its
@@ -59,15 +49,15 @@ can_join (Joiner          *self,
           const RlxIrNode *node)
 {
   const RlxIrValue *value = &node->outputs[0];
-  const GArray *users = self->users[value->id];
+  const GArray *users = self->base->users[value->id];
 
-  if (!rlx_node_is_projection (node) || rlx_type_n_elements (&value->type) == 0 || node->inputs[0]->type.rank < 2 ||
-      self->pinned[value->id] || users == NULL ||
-      !is_own_leaf (self, node->inputs[1]) || (get_bias (node) != NULL && !is_own_leaf (self, get_bias (node))))
+  if (!rlx_ir_node_is_projection (node) || rlx_type_n_elements (&value->type) == 0 || node->inputs[0]->type.rank < 2 ||
+      self->base->pinned[value->id] || users == NULL ||
+      !is_own_leaf (self, node->inputs[1]) || (rlx_ir_node_get_bias (node) != NULL && !is_own_leaf (self, rlx_ir_node_get_bias (node))))
     return FALSE;
   for (guint i = 0; i < users->len; i++)
     {
-      const RlxIrNode *user = g_ptr_array_index (self->ir->nodes, g_array_index (users, guint, i));
+      const RlxIrNode *user = g_ptr_array_index (self->base->ir->nodes, g_array_index (users, guint, i));
 
       if (user->op->flags & RLX_OP_ELEMENTWISE)
         return FALSE;
@@ -79,21 +69,21 @@ static gboolean
 fit_together (const RlxIrNode *a,
               const RlxIrNode *b)
 {
-  return a->inputs[1]->type.dtype == b->inputs[1]->type.dtype && (get_bias (a) == NULL) == (get_bias (b) == NULL) &&
-         rlx_node_attr (a, "transpose_b")->i == rlx_node_attr (b, "transpose_b")->i;
+  return a->inputs[1]->type.dtype == b->inputs[1]->type.dtype && (rlx_ir_node_get_bias (a) == NULL) == (rlx_ir_node_get_bias (b) == NULL) &&
+         rlx_ir_node_as_linear (a).transpose_b == rlx_ir_node_as_linear (b).transpose_b;
 }
 
 static void
 find_joints (Joiner *self)
 {
-  for (guint i = 0; i < self->ir->n_values; i++)
+  for (guint i = 0; i < self->base->ir->n_values; i++)
     {
-      const GArray *users = self->users[i];
+      const GArray *users = self->base->users[i];
       Joint joint = { { NULL, }, 0 };
 
       for (guint j = 0; users != NULL && j < users->len && joint.n < MAX_JOINT; j++)
         {
-          const RlxIrNode *user = g_ptr_array_index (self->ir->nodes, g_array_index (users, guint, j));
+          const RlxIrNode *user = g_ptr_array_index (self->base->ir->nodes, g_array_index (users, guint, j));
 
           if (user->n_inputs >= 2 && user->inputs[0] != NULL && user->inputs[0]->id == i && can_join (self, user) &&
               (joint.n == 0 || fit_together (joint.nodes[0], user)))
@@ -109,25 +99,25 @@ append_joint (Joiner      *self,
               const Joint *joint)
 {
   const RlxIrNode *first = joint->nodes[0];
-  RlxIrValue *inputs[1 + 2 * MAX_JOINT] = { self->map[first->inputs[0]->id], };
+  RlxIrValue *inputs[1 + 2 * MAX_JOINT] = { self->base->map[first->inputs[0]->id], };
   RlxTensorType types[MAX_JOINT];
   guint n = joint->n;
   RlxIrNode *node;
 
   for (guint i = 0; i < n; i++)
     {
-      inputs[1 + i] = self->map[joint->nodes[i]->inputs[1]->id];
-      if (get_bias (first) != NULL)
-        inputs[1 + n + i] = self->map[get_bias (joint->nodes[i])->id];
+      inputs[1 + i] = self->base->map[joint->nodes[i]->inputs[1]->id];
+      if (rlx_ir_node_get_bias (first) != NULL)
+        inputs[1 + n + i] = self->base->map[rlx_ir_node_get_bias (joint->nodes[i])->id];
       types[i] = joint->nodes[i]->outputs[0].type;
     }
-  node = rlx_ir_append (self->out,
-                        rlx_node_attr (first, "transpose_b")->i != 0 ? &rlx_op_joint_linear_transposed : &rlx_op_joint_linear,
-                        NULL, inputs, get_bias (first) ? 1 + 2 * n : 1 + n, types, n);
+  node = rlx_ir_append (self->base->out,
+                        rlx_ir_node_as_linear (first).transpose_b ? &rlx_op_joint_linear_transposed : &rlx_op_joint_linear,
+                        NULL, inputs, rlx_ir_node_get_bias (first) ? 1 + 2 * n : 1 + n, types, n);
   node->origin = first->origin;
   node->name = g_strdup (first->name);
   for (guint i = 0; i < n; i++)
-    self->map[joint->nodes[i]->outputs[0].id] = &node->outputs[i];
+    self->base->map[joint->nodes[i]->outputs[0].id] = &node->outputs[i];
   RLX_NOTE (FUSE, "%%%u: %u products share their first operand", first->outputs[0].id, n);
 }
 
@@ -139,7 +129,7 @@ find_unswapped (const RlxIrValue *value)
 {
   const RlxIrNode *node = rlx_value_skip_reshapes (value)->node;
 
-  return rlx_node_swaps_middle (node) ? node->inputs[0] : NULL;
+  return rlx_ir_node_swaps_middle (node) ? node->inputs[0] : NULL;
 }
 
 static gboolean
@@ -147,12 +137,14 @@ append_attention (Joiner          *self,
                   const RlxIrNode *node)
 {
   const RlxIrValue *result = &node->outputs[0];
-  const GArray *users = self->users[result->id];
+  const RlxIrNode *user = rlx_rewrite_get_only_user (self->base, result);
   g_autoptr(GPtrArray) inputs = NULL;
+  g_auto(RlxBuilder) b = RLX_BUILDER (self->base->out, node);
+  RlxAttentionAttrs attrs;
   guint swapped = 0;
   RlxIrNode *copy;
 
-  if (!rlx_node_is (node, "attention"))
+  if (!rlx_ir_node_is (node, RLX_OP_ID_ATTENTION))
     return FALSE;
 
   inputs = g_ptr_array_new ();
@@ -165,38 +157,33 @@ append_attention (Joiner          *self,
           swapped |= 1u << i;
           value = unswapped;
         }
-      g_ptr_array_add (inputs, value == NULL ? NULL : self->map[value->id]);
+      g_ptr_array_add (inputs, value == NULL ? NULL : self->base->map[value->id]);
     }
-  if (!self->pinned[result->id] && users != NULL && users->len == 1)
+  if (user != NULL && rlx_ir_node_swaps_middle (user))
     {
-      const RlxIrNode *user = g_ptr_array_index (self->ir->nodes, g_array_index (users, guint, 0));
-
-      if (rlx_node_swaps_middle (user))
-        {
-          swapped |= RLX_ATTENTION_SWAPPED_RESULT;
-          result = &user->outputs[0];
-        }
+      swapped |= RLX_ATTENTION_SWAPPED_RESULT;
+      result = &user->outputs[0];
     }
   if (swapped == 0)
     return FALSE;
 
+  attrs = *rlx_attention_attrs (node);
   if (swapped == RLX_ATTENTION_SWAPPED_ALL)
     {
-      int layout = rlx_op_find_attr (node->op, "layout");
-
-      copy = rlx_ir_append_copy (self->out, node, (RlxIrValue **) inputs->pdata);
-      copy->outputs[0].type = result->type;
-      rlx_attr_set_int (&copy->attrs[layout], copy->attrs[layout].i == RLX_HEAD_LAYOUT_HEADS_FIRST ? RLX_HEAD_LAYOUT_SEQUENCE_FIRST
-                                                                                               : RLX_HEAD_LAYOUT_HEADS_FIRST);
+      attrs.layout = attrs.layout == RLX_HEAD_LAYOUT_HEADS_FIRST ? RLX_HEAD_LAYOUT_SEQUENCE_FIRST : RLX_HEAD_LAYOUT_HEADS_FIRST;
+      copy = rlx_builder_append (&b, &rlx_op_attention, (RlxIrValue **) inputs->pdata, inputs->len, &attrs);
+      if (copy == NULL)
+        return FALSE;
     }
   else
     {
-      copy = rlx_ir_append (self->out, &rlx_op_mixed_attention, rlx_mixed_attention_attrs (node, swapped),
+      attrs.swapped = swapped;
+      copy = rlx_ir_append (self->base->out, &rlx_op_mixed_attention, rlx_attrs_copy (&rlx_op_mixed_attention, &attrs),
                             (RlxIrValue **) inputs->pdata, inputs->len, &result->type, 1);
       copy->origin = node->origin;
-      copy->name = g_strdup (node->name);
     }
-  self->map[result->id] = &copy->outputs[0];
+  copy->name = g_strdup (node->name);
+  self->base->map[result->id] = &copy->outputs[0];
   RLX_NOTE (FUSE, "%%%u: attention does without the transposes of%s%s%s%s", node->outputs[0].id,
             swapped & RLX_ATTENTION_SWAPPED_QUERY ? " query" : "", swapped & RLX_ATTENTION_SWAPPED_KEY ? " key" : "",
             swapped & RLX_ATTENTION_SWAPPED_VALUE ? " value" : "", swapped & RLX_ATTENTION_SWAPPED_RESULT ? " result" : "");
@@ -206,19 +193,17 @@ append_attention (Joiner          *self,
 /* ---- the pass ------------------------------------------------------------------------- */
 
 RlxIr *
-rlx_pass_join (const RlxIr *ir)
+rlx_pass_join (const RlxIr     *ir,
+               const RlxTarget *target,
+               GError         **error)
 {
-  RlxIr *out = rlx_ir_new ();
-  g_autofree gboolean *live = rlx_ir_find_live_nodes (ir);
-  GArray **users = rlx_ir_find_users (ir, live);
-  g_autofree gboolean *pinned = rlx_ir_find_pinned_values (ir);
-  g_autofree RlxIrValue **map = g_new0 (RlxIrValue *, ir->n_values + 1);
+  g_auto(RlxRewrite) base = { 0, };
   g_autoptr(GHashTable) joints = g_hash_table_new_full (NULL, NULL, NULL, g_free);
-  gboolean fuse = !RLX_DEBUG_CHECK (NO_FUSE);
-  Joiner self = { ir, out, live, users, pinned, map, joints };
+  Joiner self;
 
-  if (fuse)
-    find_joints (&self);
+  rlx_rewrite_init (&base, ir, target);
+  self = (Joiner) { &base, joints };
+  find_joints (&self);
 
   /* Leaves first: what is built for several nodes needs the weights of all. */
   for (guint leaves = 2; leaves-- > 0;)
@@ -228,16 +213,14 @@ rlx_pass_join (const RlxIr *ir)
         const Joint *joint;
 
         /* some were made already, together with others */
-        if (!live[i] || ((node->op->flags & RLX_OP_LEAF) != 0) != (leaves == 1) || map[node->outputs[0].id] != NULL)
+        if (!base.live[i] || ((node->op->flags & RLX_OP_LEAF) != 0) != (leaves == 1) || base.map[node->outputs[0].id] != NULL)
           continue;
         joint = g_hash_table_lookup (joints, node);
         if (joint != NULL)
           append_joint (&self, joint);
-        else if (!fuse || !append_attention (&self, node))
-          rlx_ir_copy_node (out, node, map);
+        else if (!append_attention (&self, node))
+          rlx_rewrite_copy (&base, node);
       }
 
-  rlx_ir_copy_results (out, ir, map);
-  rlx_ir_free_users (ir, users);
-  return out;
+  return rlx_rewrite_end (&base);
 }

@@ -16,10 +16,9 @@
 
 #include "passes/rlx-passes-private.h"
 
-#include "ops/rlx-expand-private.h"
+#include "ops/rlx-builder-private.h"
 #include "ops/rlx-product-private.h"
 #include "ops/rlx-shape-private.h"
-#include "plan/rlx-plan-private.h"
 #include "util/rlx-debug-private.h"
 
 #define MAX_PARTS 3
@@ -40,31 +39,11 @@ typedef struct
   guint n_parts;
 } Projection;
 
-typedef struct
-{
-  const RlxIr *ir;
-  RlxIr *out;
-  GArray **users;
-  gboolean *pinned;
-  RlxIrValue **map;
-} Parter;
-
-/* The node that alone reads a value which nothing else needs. */
-static const RlxIrNode *
-get_only_user (Parter           *self,
-               const RlxIrValue *value)
-{
-  const GArray *users = self->users[value->id];
-
-  if (self->pinned[value->id] || users == NULL || users->len != 1)
-    return NULL;
-  return g_ptr_array_index (self->ir->nodes, g_array_index (users, guint, 0));
-}
-
+/* That of a split or a gather. */
 static gint64
 get_axis (const RlxIrNode *node)
 {
-  gint64 axis = rlx_node_attr (node, "axis")->i;
+  gint64 axis = rlx_ir_node_is (node, RLX_OP_ID_SPLIT) ? rlx_split_attrs (node)->axis : rlx_gather_attrs (node)->axis;
 
   return axis < 0 ? axis + node->inputs[0]->type.rank : axis;
 }
@@ -118,9 +97,9 @@ add_user (Projection      *found,
   gint64 first = 0, index;
   double number;
 
-  if (rlx_node_is (user, "slice"))
+  if (rlx_ir_node_is (user, RLX_OP_ID_SLICE))
     return is_slice_of_axis (user, axis, &first) && add_part (found, &user->outputs[0], first, user->outputs[0].type.dims[axis]);
-  if (rlx_node_is (user, "split") && get_axis (user) == (gint64) axis)
+  if (rlx_ir_node_is (user, RLX_OP_ID_SPLIT) && get_axis (user) == (gint64) axis)
     {
       for (guint i = 0; i < user->n_outputs; i++)
         {
@@ -131,7 +110,7 @@ add_user (Projection      *found,
       return TRUE;
     }
   /* one index, whether it leaves a dimension of 1 or none */
-  return rlx_node_is (user, "gather") && get_axis (user) == (gint64) axis && rlx_value_get_immediate (user->inputs[1], &number, &index) &&
+  return rlx_ir_node_is (user, RLX_OP_ID_GATHER) && get_axis (user) == (gint64) axis && rlx_ir_value_get_immediate (user->inputs[1], &number, &index) &&
          user->inputs[1]->type.rank <= 1 && index >= -type->dims[axis] && index < type->dims[axis] &&
          add_part (found, &user->outputs[0], index < 0 ? index + type->dims[axis] : index, 1);
 }
@@ -157,21 +136,14 @@ static guint
 find_moved_axis (const RlxIrNode *transpose,
                  guint            axis)
 {
-  const RlxAttrValue *permutation = rlx_node_attr (transpose, "permutation");
-  guint rank = transpose->outputs[0].type.rank;
-
-  for (guint d = 0; d < rank; d++)
-    {
-      gint64 source = permutation->n_ints > 0 ? permutation->ints[d] : (gint64) (rank - 1 - d);
-
-      if ((source < 0 ? source + rank : source) == (gint64) axis)
-        return d;
-    }
+  for (guint d = 0; d < transpose->outputs[0].type.rank; d++)
+    if (rlx_transpose_get_axis (transpose, d) == axis)
+      return d;
   g_assert_not_reached ();
 }
 
 static gboolean
-find_projection (Parter          *self,
+find_projection (RlxRewrite      *self,
                  const RlxIrNode *product,
                  Projection      *found)
 {
@@ -184,22 +156,22 @@ find_projection (Parter          *self,
   guint axis;
 
   *found = (Projection) { .product = product };
-  if (!rlx_node_is_projection (product) || type->rank == 0 || rlx_type_n_elements (type) == 0)
+  if (!rlx_ir_node_is_projection (product) || type->rank == 0 || rlx_type_n_elements (type) == 0)
     return FALSE;
 
   n_rows = rlx_type_n_elements (type) / (guint64) type->dims[type->rank - 1];
-  user = get_only_user (self, value);
-  if (user != NULL && rlx_node_is (user, "reshape"))
+  user = rlx_rewrite_get_only_user (self, value);
+  if (user != NULL && rlx_ir_node_is (user, RLX_OP_ID_RESHAPE))
     {
       found->reshape = user;
       value = &user->outputs[0];
-      user = get_only_user (self, value);
+      user = rlx_rewrite_get_only_user (self, value);
     }
   found->axis = find_axis (&value->type, n_rows);
   if (found->axis == value->type.rank)
     return FALSE;
   axis = found->axis;
-  if (user != NULL && found->reshape != NULL && rlx_node_is (user, "transpose"))
+  if (user != NULL && found->reshape != NULL && rlx_ir_node_is (user, RLX_OP_ID_TRANSPOSE))
     {
       found->transpose = user;
       axis = find_moved_axis (user, axis);
@@ -237,7 +209,7 @@ find_projection (Parter          *self,
  * An axis that is there for the parts alone is left out as long as it can be: heads
  * are easier to see without it. */
 static RlxIrValue *
-shape_part (Parter           *self,
+shape_part (RlxBuilder       *b,
             const Projection *found,
             const Part       *part,
             RlxIrValue       *value)
@@ -245,7 +217,6 @@ shape_part (Parter           *self,
   const RlxTensorType *type = found->reshape != NULL ? &found->reshape->outputs[0].type : NULL;
   const RlxTensorType *result = &part->value->type;
   gboolean drop = TRUE;
-  RlxExpand expand = { self->out, found->product, NULL };
   gint64 dims[RLX_MAX_RANK], axes[RLX_MAX_RANK];
   guint n = 0;
 
@@ -255,38 +226,41 @@ shape_part (Parter           *self,
     if (d != found->axis || !drop)
       dims[n++] = d == found->axis ? part->size : type->dims[d];
   if (type != NULL)
-    value = rlx_expand_ints (&expand, "reshape", value, "shape", dims, n, NULL);
+    value = rlx_build_reshape (b, value, RLX_RESHAPE_ATTRS (.shape = RLX_INTS (dims, n)));
   if (found->transpose != NULL)
     {
-      const RlxAttrValue *permutation = rlx_node_attr (found->transpose, "permutation");
-
       n = 0;
       for (guint d = 0; d < type->rank; d++)
         {
-          gint64 axis = permutation->n_ints > 0 ? permutation->ints[d] : (gint64) (type->rank - 1 - d);
+          guint axis = rlx_transpose_get_axis (found->transpose, d);
 
-          axis = axis < 0 ? axis + type->rank : axis;
-          if (axis != (gint64) found->axis || !drop)
-            axes[n++] = drop && axis > (gint64) found->axis ? axis - 1 : axis;
+          if (axis != found->axis || !drop)
+            axes[n++] = drop && axis > found->axis ? axis - 1 : axis;
         }
-      value = rlx_expand_ints (&expand, "transpose", value, "permutation", axes, n, NULL);
+      value = rlx_build_transpose (b, value, RLX_TRANSPOSE_ATTRS (.permutation = RLX_INTS (axes, n)));
     }
-  if (!rlx_type_same_shape (&value->type, result))
-    value = rlx_expand_ints (&expand, "reshape", value, "shape", result->dims, result->rank, NULL);
+  if (value != NULL && !rlx_type_same_shape (&value->type, result))
+    value = rlx_build_reshape (b, value, RLX_RESHAPE_ATTRS (.shape = RLX_INTS (result->dims, result->rank)));
   return value;
 }
 
 static void
-append_projection (Parter           *self,
-                   const Projection *found)
+append_projection (RlxRewrite       *self,
+                   const Projection *found,
+                   GError          **error)
 {
   const RlxIrNode *product = found->product;
-  const RlxOp *op = found->n_parts == 3 ? rlx_op_lookup ("qkv_linear") : &rlx_op_split_linear;
   const RlxTensorType *type = &product->outputs[0].type;
+  g_auto(RlxBuilder) b = RLX_BUILDER (self->out, product);
+  gboolean transpose_b = rlx_ir_node_as_linear (product).transpose_b;
+  RlxIrValue *bias = rlx_ir_node_get_bias (product);
+  RlxIrValue *inputs[] = {
+    [RLX_QKV_LINEAR_SELF] = self->map[product->inputs[RLX_LINEAR_SELF]->id],
+    [RLX_QKV_LINEAR_WEIGHT] = self->map[product->inputs[RLX_LINEAR_WEIGHT]->id],
+    [RLX_QKV_LINEAR_BIAS] = bias != NULL ? self->map[bias->id] : NULL,
+  };
   gint64 n_columns = type->dims[type->rank - 1], n = 0;
-  RlxIrValue *inputs[3] = { NULL, };
   RlxTensorType types[MAX_PARTS];
-  RlxAttrValue *attrs = rlx_attrs_new (op);
   RlxIrNode *node;
 
   for (guint i = 0; i < found->n_parts; i++)
@@ -298,80 +272,88 @@ append_projection (Parter           *self,
     }
   if (found->n_parts == 3)
     {
-      rlx_attr_set_int (&attrs[rlx_op_find_attr (op, "query_size")], types[0].dims[type->rank - 1]);
-      rlx_attr_set_int (&attrs[rlx_op_find_attr (op, "key_size")], types[1].dims[type->rank - 1]);
+      node = rlx_build_qkv_linear (&b, inputs[RLX_QKV_LINEAR_SELF], inputs[RLX_QKV_LINEAR_WEIGHT], inputs[RLX_QKV_LINEAR_BIAS],
+                                   RLX_QKV_LINEAR_ATTRS (.query_size = types[0].dims[type->rank - 1],
+                                                         .key_size = types[1].dims[type->rank - 1],
+                                                         .transpose_b = transpose_b));
     }
-  rlx_attr_set_int (&attrs[rlx_op_find_attr (op, "transpose_b")], rlx_node_attr (product, "transpose_b")->i);
-  for (guint i = 0; i < MIN (product->n_inputs, 3); i++)
-    inputs[i] = product->inputs[i] ? self->map[product->inputs[i]->id] : NULL;
-  node = rlx_ir_append (self->out, op, attrs, inputs, 3, types, found->n_parts);
-  node->origin = product->origin;
+  else
+    {
+      const RlxOp *op = &rlx_op_split_linear;
+
+      node = rlx_ir_append (self->out, op, rlx_attrs_copy (op, RLX_SPLIT_LINEAR_ATTRS (.transpose_b = transpose_b)),
+                            inputs, G_N_ELEMENTS (inputs), types, found->n_parts);
+      node->origin = product->origin;
+    }
+  for (guint i = 0; node != NULL && i < found->n_parts; i++)
+    self->map[found->parts[i].value->id] = shape_part (&b, found, &found->parts[i], &node->outputs[i]);
+  if (b.error != NULL)
+    {
+      g_propagate_error (error, g_steal_pointer (&b.error));
+      return;
+    }
   node->name = g_strdup (product->name);
-  for (guint i = 0; i < found->n_parts; i++)
-    self->map[found->parts[i].value->id] = shape_part (self, found, &found->parts[i], &node->outputs[i]);
   RLX_NOTE (FUSE, "%%%u: %s and its %s parts become one %s", product->outputs[0].id, product->op->name,
-            found->n_parts == 3 ? "three" : "two", op->name);
+            found->n_parts == 3 ? "three" : "two", node->op->name);
 }
 
 /* ---- other splits ---------------------------------------------------------------------- */
 
 static void
-append_slices (Parter          *self,
-               const RlxIrNode *split)
+append_slices (RlxRewrite      *self,
+               const RlxIrNode *split,
+               GError         **error)
 {
-  const RlxOp *op = rlx_op_lookup ("slice");
+  g_auto(RlxBuilder) b = RLX_BUILDER (self->out, split);
   gint64 axis = get_axis (split), first = 0;
 
-  for (guint i = 0; i < split->n_outputs; i++)
+  for (guint i = 0; b.error == NULL && i < split->n_outputs; i++)
     {
       const RlxIrValue *part = &split->outputs[i];
-      RlxAttrValue *attrs = rlx_attrs_new (op);
       gint64 end = first + part->type.dims[axis];
-      RlxIrNode *node;
+      RlxIrValue *slice = rlx_build_slice (&b, self->map[split->inputs[0]->id],
+                                           RLX_SLICE_ATTRS (.starts = RLX_INTS (&first, 1), .ends = RLX_INTS (&end, 1),
+                                                            .axes = RLX_INTS (&axis, 1)));
 
-      rlx_attr_set_ints (&attrs[rlx_op_find_attr (op, "starts")], &first, 1);
-      rlx_attr_set_ints (&attrs[rlx_op_find_attr (op, "ends")], &end, 1);
-      rlx_attr_set_ints (&attrs[rlx_op_find_attr (op, "axes")], &axis, 1);
-      node = rlx_ir_append (self->out, op, attrs, &self->map[split->inputs[0]->id], 1, &part->type, 1);
-      node->origin = split->origin;
-      node->name = g_strdup (split->name);
-      self->map[part->id] = &node->outputs[0];
+      if (slice != NULL)
+        slice->node->name = g_strdup (split->name);
+      self->map[part->id] = slice;
       first = end;
     }
+  if (b.error != NULL)
+    g_propagate_error (error, g_steal_pointer (&b.error));
 }
 
 /* ---- the pass ------------------------------------------------------------------------- */
 
 RlxIr *
-rlx_pass_parts (const RlxIr *ir)
+rlx_pass_parts (const RlxIr     *ir,
+                const RlxTarget *target,
+                GError         **error)
 {
-  RlxIr *out = rlx_ir_new ();
-  g_autofree gboolean *live = rlx_ir_find_live_nodes (ir);
-  GArray **users = rlx_ir_find_users (ir, live);
-  g_autofree gboolean *pinned = rlx_ir_find_pinned_values (ir);
-  g_autofree RlxIrValue **map = g_new0 (RlxIrValue *, ir->n_values + 1);
+  g_auto(RlxRewrite) self = { 0, };
   g_autofree gboolean *done = g_new0 (gboolean, ir->nodes->len + 1);
-  gboolean fuse = !RLX_DEBUG_CHECK (NO_FUSE);
-  Parter self = { ir, out, users, pinned, map };
+  GError *failure = NULL;
 
-  for (guint i = 0; i < ir->nodes->len; i++)
+  rlx_rewrite_init (&self, ir, target);
+  for (guint i = 0; failure == NULL && i < ir->nodes->len; i++)
     {
       const RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
       Projection found;
 
-      if (!live[i] || done[i])
+      if (!self.live[i] || done[i])
         continue;
-      if (fuse && rlx_node_is (node, "split"))
+      if (rlx_ir_node_is (node, RLX_OP_ID_SPLIT))
         {
-          append_slices (&self, node);
+          append_slices (&self, node, &failure);
           continue;
         }
-      if (!fuse || !find_projection (&self, node, &found))
+      if (!find_projection (&self, node, &found))
         {
-          rlx_ir_copy_node (out, node, map);
+          rlx_rewrite_copy (&self, node);
           continue;
         }
-      append_projection (&self, &found);
+      append_projection (&self, &found, &failure);
       if (found.reshape != NULL)
         done[found.reshape->id] = TRUE;
       if (found.transpose != NULL)
@@ -380,7 +362,10 @@ rlx_pass_parts (const RlxIr *ir)
         done[found.parts[j].value->node->id] = TRUE;
     }
 
-  rlx_ir_copy_results (out, ir, map);
-  rlx_ir_free_users (ir, users);
-  return out;
+  if (failure != NULL)
+    {
+      g_propagate_error (error, failure);
+      return NULL;
+    }
+  return rlx_rewrite_end (&self);
 }

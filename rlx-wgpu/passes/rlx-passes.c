@@ -7,45 +7,53 @@
 
 #include "util/rlx-debug-private.h"
 
-/* RLX_DEBUG=validate: a pass that leaves a graph that is not in order is found at
- * once, not by what comes of it. */
-static gboolean
-check_pass (const RlxIr *ir,
-            const char  *pass,
-            GError     **error)
+/* In their order. Those with a flag only make graphs faster, and RLX_DEBUG=no-NAME, or no-fuse, leaves them out. */
+static const struct
 {
-  if (!RLX_DEBUG_CHECK (VALIDATE) || rlx_ir_verify (ir, error))
-    return TRUE;
-  g_prefix_error (error, "after the pass “%s”: ", pass);
-  return FALSE;
-}
+  const char *name;
+  RlxPassFunc run;
+  RlxDebugFlags left_out;
+} passes[] = {
+  { "expand", rlx_pass_expand, 0 },
+  { "simplify", rlx_pass_simplify, 0 },
+#define PASS(NAME, name) { #name, rlx_pass_##name, RLX_DEBUG_NO_##NAME | RLX_DEBUG_NO_FUSE },
+  RLX_OPTIONAL_PASSES (PASS)
+#undef PASS
+  /* needed for what is not fused as well */
+  { "fuse", rlx_pass_fuse, 0 },
+};
 
 RlxIr *
-rlx_run_passes (const RlxIr             *ir,
-                const RlxGpuAdapterInfo *adapter,
-                GError                 **error)
+rlx_run_passes (const RlxIr     *ir,
+                const RlxTarget *target,
+                GError         **error)
 {
-  g_autoptr(RlxIr) expanded = rlx_pass_expand (ir, error);
-  g_autoptr(RlxIr) simple = NULL;
-  g_autoptr(RlxIr) integers = NULL;
-  g_autoptr(RlxIr) recognised = NULL;
-  g_autoptr(RlxIr) parted = NULL;
-  g_autoptr(RlxIr) joined = NULL;
-  g_autoptr(RlxIr) rotated = NULL;
-  g_autoptr(RlxIr) fused = NULL;
+  g_autoptr(RlxIr) last = NULL;
 
-  if (expanded == NULL)
-    return NULL;
-  simple = rlx_pass_simplify (expanded);
-  integers = rlx_pass_qdq (simple, adapter);
-  recognised = rlx_pass_recognise (integers != NULL ? integers : simple, adapter);
-  parted = rlx_pass_parts (recognised);
-  joined = rlx_pass_join (parted);
-  rotated = rlx_pass_rotate (joined, adapter);
-  fused = rlx_pass_fuse (rotated, adapter);
-  if (!check_pass (expanded, "expand", error) || !check_pass (simple, "simplify", error) ||
-      (integers != NULL && !check_pass (integers, "qdq", error)) || !check_pass (recognised, "recognise", error) ||
-      !check_pass (parted, "parts", error) || !check_pass (joined, "join", error) || !check_pass (rotated, "rotate", error) || !check_pass (fused, "fuse", error))
-    return NULL;
-  return g_steal_pointer (&fused);
+  for (guint i = 0; i < G_N_ELEMENTS (passes); i++)
+    {
+      GError *failure = NULL;
+      RlxIr *next;
+
+      if (rlx_debug_get_flags () & passes[i].left_out)
+        continue;
+      next = passes[i].run (last != NULL ? last : ir, target, &failure);
+      if (failure != NULL)
+        {
+          g_propagate_error (error, failure);
+          return NULL;
+        }
+      if (next == NULL)
+        continue;
+      rlx_ir_free (last);
+      last = next;
+      /* A pass that leaves a graph that is not in order is found at once, not by what
+       * comes of it. */
+      if (RLX_DEBUG_CHECK (VALIDATE) && !rlx_ir_verify (last, error))
+        {
+          g_prefix_error (error, "after the pass “%s”: ", passes[i].name);
+          return NULL;
+        }
+    }
+  return g_steal_pointer (&last);
 }

@@ -8,7 +8,7 @@
 
 #include "passes/rlx-passes-private.h"
 
-#include "ops/rlx-op-private.h"
+#include "ops/rlx-builder-private.h"
 
 G_BEGIN_DECLS
 
@@ -26,12 +26,8 @@ typedef struct
 
 typedef struct
 {
-  const RlxIr *ir;
-  RlxIr *out;
-  const RlxGpuAdapterInfo *adapter;
-  gboolean *pinned;         /* by value id: an output or an assigned value */
-  GArray **users;           /* by value id: ids of nodes that read it */
-  RlxIrValue **map;         /* by value id: in the new graph */
+  RlxRewrite *base;
+  RlxBuilder b;             /* of the new graph, for the node that is looked at */
   RlxQuantized *quantized;  /* by value id */
   gboolean *done;           /* by node id: it is part of a node in the new graph */
   GHashTable *last;         /* new value with channels first → the same with channels last */
@@ -54,36 +50,9 @@ gboolean       rlx_qdq_get_level      (double           number,
                                        gint64           zero,
                                        RlxDataType      dtype,
                                        gint64          *level);
-/* The only node that reads @value, or NULL. */
-RlxIrNode *    rlx_qdq_get_user       (RlxQdq           *self,
-                                       const RlxIrValue *value);
-/* Takes @attrs over. Optional inputs at the end may be left out. */
-RlxIrValue *   rlx_qdq_append         (RlxQdq              *self,
-                                       const RlxIrNode     *origin,
-                                       const char          *op,
-                                       RlxAttrValue        *attrs,
-                                       RlxIrValue *const   *inputs,
-                                       guint                n_inputs,
-                                       const RlxTensorType *type);
-/* Takes @tensor over. */
-RlxIrValue *   rlx_qdq_append_constant (RlxQdq          *self,
-                                        const RlxIrNode *origin,
-                                        RlxTensor       *tensor);
-void           rlx_qdq_set_int        (RlxAttrValue *attrs,
-                                       const char   *op,
-                                       const char   *name,
-                                       gint64        value);
-
 /* Makes an integer kernel of a conv, matmul or linear, and of what follows up to
- * a quantize_linear. FALSE when it stays as it is. */
+ * a quantize_linear. FALSE when it stays as it is, or nothing can be built. */
 gboolean       rlx_qdq_multiply       (RlxQdq          *self,
                                        const RlxIrNode *node);
-
-static inline gboolean
-rlx_qdq_is (const RlxIrNode *node,
-            const char      *op)
-{
-  return g_str_equal (node->op->name, op);
-}
 
 G_END_DECLS

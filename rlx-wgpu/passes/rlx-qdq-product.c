@@ -20,26 +20,13 @@
 #include "passes/rlx-qdq-private.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "ops/rlx-conv-private.h"
+#include "rlx-tensor-private.h"
 #include "util/rlx-debug-private.h"
+#include "util/rlx-element-private.h"
 
 #define MAX_TERMS 33025
-/* The operands of both operators. */
-enum
-{
-  INPUT_X,
-  INPUT_W,
-  INPUT_ZERO_X,
-  INPUT_ZERO_W,
-  INPUT_BIAS,
-  INPUT_SCALE,
-  INPUT_SCALE_Y,
-  INPUT_ZERO_Y,
-  N_INPUTS,
-};
-
 /* Above this many products a plain kernel is slower on a CPU than floats are. */
 #define MAX_PLAIN_WORK (1 << 20)
 /* Below this, moving the channels costs more than it gains. */
@@ -72,8 +59,6 @@ get_weights (RlxQdq           *self,
   const RlxIrNode *node = value->node;
   const RlxTensorType *scale, *type = &value->type;
   RlxTensor *scales, *zeros = NULL;
-  g_autofree gint64 *ints = NULL;
-  gsize n_ints = 0;
 
   *weights = (Weights) { 0 };
   if (known->value != NULL && !known->levels_only)
@@ -85,13 +70,14 @@ get_weights (RlxQdq           *self,
       return TRUE;
     }
 
-  if (!rlx_qdq_is (node, "dequantize_linear") || rlx_node_attr (node, "blocks")->n_ints > 0)
+  if (!rlx_ir_node_is (node, RLX_OP_ID_DEQUANTIZE_LINEAR) || rlx_dequantize_linear_attrs (node)->blocks.n_values > 0)
     return FALSE;
-  scale = &node->inputs[1]->type;
-  scales = rlx_qdq_get_constant (node->inputs[1]);
-  if (node->inputs[2] != NULL)
-    zeros = rlx_qdq_get_constant (node->inputs[2]);
-  if (scales == NULL || (node->inputs[2] != NULL && zeros == NULL) || rlx_data_type_get_bits (node->inputs[0]->type.dtype) != 8)
+  scale = &node->inputs[RLX_DEQUANTIZE_LINEAR_SCALE]->type;
+  scales = rlx_qdq_get_constant (node->inputs[RLX_DEQUANTIZE_LINEAR_SCALE]);
+  if (node->inputs[RLX_DEQUANTIZE_LINEAR_ZERO_POINT] != NULL)
+    zeros = rlx_qdq_get_constant (node->inputs[RLX_DEQUANTIZE_LINEAR_ZERO_POINT]);
+  if (scales == NULL || (node->inputs[RLX_DEQUANTIZE_LINEAR_ZERO_POINT] != NULL && zeros == NULL) ||
+      rlx_data_type_get_bits (node->inputs[0]->type.dtype) != 8)
     return FALSE;
   for (guint i = 0; i < scale->rank; i++)
     {
@@ -101,17 +87,15 @@ get_weights (RlxQdq           *self,
         return FALSE;
     }
 
-  weights->value = self->map[node->inputs[0]->id];
+  weights->value = self->base->map[node->inputs[0]->id];
   weights->n = rlx_type_n_elements (scale);
   weights->scales = g_new (double, weights->n + 1);
   weights->zeros = g_new0 (gint64, weights->n + 1);
-  if (zeros != NULL)
-    ints = rlx_tensor_get_ints (zeros, &n_ints);
   for (gsize i = 0; i < weights->n; i++)
     {
       weights->scales[i] = rlx_tensor_get_value (scales, i);
       if (zeros != NULL)
-        weights->zeros[i] = ints[i];
+        weights->zeros[i] = rlx_element_get_int (rlx_tensor_get_data_type (zeros), rlx_tensor_peek_data (zeros), i);
       if (!rlx_qdq_is_scale (weights->scales[i], RLX_DATA_TYPE_F32))
         {
           weights_clear (weights);
@@ -139,25 +123,25 @@ find_ending (RlxQdq          *self,
   double least = -INFINITY, greatest = INFINITY;
 
   *ending = (Ending) { 0 };
-  while ((node = rlx_qdq_get_user (self, &node->outputs[0])) != NULL)
+  while ((node = rlx_rewrite_get_only_user (self->base, &node->outputs[0])) != NULL)
     {
       RlxDataType to = node->outputs[0].type.dtype;
 
-      if (rlx_qdq_is (node, "relu"))
+      if (rlx_ir_node_is (node, RLX_OP_ID_RELU))
         {
           least = MAX (least, 0);
           greatest = MAX (greatest, 0);
         }
-      else if (rlx_qdq_is (node, "clamp"))
+      else if (rlx_ir_node_is (node, RLX_OP_ID_CLAMP))
         {
-          double low = rlx_node_attr (node, "minimum")->f, high = rlx_node_attr (node, "maximum")->f;
+          double low = rlx_clamp_attrs (node)->minimum, high = rlx_clamp_attrs (node)->maximum;
 
           least = CLAMP (least, low, high);
           greatest = CLAMP (greatest, low, high);
         }
       else
         {
-          if (!rlx_qdq_is (node, "quantize_linear"))
+          if (!rlx_ir_node_is (node, RLX_OP_ID_QUANTIZE_LINEAR))
             return;
           if ((to != RLX_DATA_TYPE_I8 && to != RLX_DATA_TYPE_U8) ||
               !rlx_qdq_get_levels (node, &ending->scale, &ending->zero) ||
@@ -193,46 +177,53 @@ new_vector (RlxDataType   dtype,
   return rlx_tensor_new_from_ints (dtype, shape, 1, ints, n, NULL);
 }
 
-/* The inputs from the zero points on, and the type and the limits of the result. */
-static void
-set_inputs (RlxQdq             *self,
-            const RlxIrNode    *node,
-            const RlxQuantized *x,
-            const Weights      *weights,
-            RlxIrValue         *bias,
-            const Ending       *ending,
-            RlxIrValue        **inputs,
-            RlxAttrValue       *attrs,
-            const char         *op)
+/* What qmatmul and qconv2d have besides their attributes for themselves. */
+typedef struct
 {
+  RlxIrValue *zero_x, *zero_w, *scale, *scale_y, *zero_y;   /* all but scale are nullable */
+  RlxDataType to;
+  gint64 minimum, maximum;
+} Levels;
+
+static RlxIrValue *
+build_scalar (RlxQdq      *self,
+              RlxDataType  dtype,
+              double       value)
+{
+  return rlx_build_constant (&self->b, rlx_tensor_new_scalar (dtype, value, NULL));
+}
+
+static Levels
+build_levels (RlxQdq             *self,
+              const RlxQuantized *x,
+              const Weights      *weights,
+              const Ending       *ending)
+{
+  /* Limits are for integers only. */
+  Levels levels = { .to = RLX_DATA_TYPE_F32, .minimum = RLX_QMATMUL_ATTRS ()->minimum, .maximum = RLX_QMATMUL_ATTRS ()->maximum };
   g_autofree double *scales = g_new (double, weights->n);
   gboolean any = FALSE;
 
-  inputs[INPUT_X] = x->value;
-  inputs[INPUT_W] = weights->value;
-  inputs[INPUT_BIAS] = bias;
   if (x->zero != 0)
-    inputs[INPUT_ZERO_X] = rlx_qdq_append_constant (self, node, rlx_tensor_new_scalar (x->value->type.dtype, (double) x->zero, NULL));
+    levels.zero_x = build_scalar (self, x->value->type.dtype, (double) x->zero);
   for (gsize i = 0; i < weights->n; i++)
     {
       any |= weights->zeros[i] != 0;
       scales[i] = x->scale * weights->scales[i];
     }
   if (any)
-    inputs[INPUT_ZERO_W] = rlx_qdq_append_constant (self, node, new_vector (weights->value->type.dtype, NULL, weights->zeros, weights->n));
-  inputs[INPUT_SCALE] = rlx_qdq_append_constant (self, node, new_vector (RLX_DATA_TYPE_F32, scales, NULL, weights->n));
+    levels.zero_w = rlx_build_constant (&self->b, new_vector (weights->value->type.dtype, NULL, weights->zeros, weights->n));
+  levels.scale = rlx_build_constant (&self->b, new_vector (RLX_DATA_TYPE_F32, scales, NULL, weights->n));
 
   if (ending->quantize == NULL)
-    {
-      rlx_qdq_set_int (attrs, op, "to", RLX_DATA_TYPE_F32);
-      return;
-    }
-  inputs[INPUT_SCALE_Y] = rlx_qdq_append_constant (self, node, rlx_tensor_new_scalar (RLX_DATA_TYPE_F32, ending->scale, NULL));
+    return levels;
+  levels.to = ending->quantize->outputs[0].type.dtype;
+  levels.minimum = ending->minimum;
+  levels.maximum = ending->maximum;
+  levels.scale_y = build_scalar (self, RLX_DATA_TYPE_F32, ending->scale);
   if (ending->zero != 0)
-    inputs[INPUT_ZERO_Y] = rlx_qdq_append_constant (self, node, rlx_tensor_new_scalar (ending->quantize->outputs[0].type.dtype, (double) ending->zero, NULL));
-  rlx_qdq_set_int (attrs, op, "to", ending->quantize->outputs[0].type.dtype);
-  rlx_qdq_set_int (attrs, op, "minimum", ending->minimum);
-  rlx_qdq_set_int (attrs, op, "maximum", ending->maximum);
+    levels.zero_y = build_scalar (self, levels.to, (double) ending->zero);
+  return levels;
 }
 
 /* @result stands for what the product or its ending gave. */
@@ -244,21 +235,15 @@ set_result (RlxQdq          *self,
 {
   const RlxIrNode *end = ending->quantize != NULL ? ending->quantize : node;
 
-  self->map[end->outputs[0].id] = result;
+  self->base->map[end->outputs[0].id] = result;
   RLX_NOTE (FUSE, "%%%u %s: integers are multiplied%s", node->outputs[0].id, node->op->name,
             ending->quantize != NULL ? " and the sums quantised" : "");
   while (node != end)
     {
       self->done[node->id] = TRUE;
-      node = rlx_qdq_get_user (self, &node->outputs[0]);
+      node = rlx_rewrite_get_only_user (self->base, &node->outputs[0]);
     }
   self->done[end->id] = TRUE;
-}
-
-static gboolean
-is_cpu (RlxQdq *self)
-{
-  return self->adapter->type == RLX_ADAPTER_TYPE_CPU;
 }
 
 /* ---- products of matrices ------------------------------------------------------------- */
@@ -266,25 +251,17 @@ is_cpu (RlxQdq *self)
 /* A bias of N elements or one, in one dimension or none; FALSE for another. */
 static gboolean
 get_bias (RlxQdq           *self,
-          const RlxIrNode  *node,
           const RlxIrValue *bias,
           gint64            columns,
           RlxIrValue      **result)
 {
-  RlxTensorType type = { .dtype = RLX_DATA_TYPE_F32 };
-  guint64 n = rlx_type_n_elements (&bias->type);
-  RlxAttrValue *attrs;
+  gint64 n = (gint64) rlx_type_n_elements (&bias->type);
 
-  if (n != 1 && (n != (guint64) columns || bias->type.dims[bias->type.rank - 1] != columns))
+  if (n != 1 && (n != columns || bias->type.dims[bias->type.rank - 1] != columns))
     return FALSE;
-  *result = self->map[bias->id];
-  if (bias->type.rank <= 1)
-    return TRUE;
-  type.rank = 1;
-  type.dims[0] = (gint64) n;
-  attrs = rlx_attrs_new (rlx_op_lookup ("reshape"));
-  rlx_attr_set_ints (&attrs[rlx_op_find_attr (rlx_op_lookup ("reshape"), "shape")], type.dims, 1);
-  *result = rlx_qdq_append (self, node, "reshape", attrs, result, 1, &type);
+  *result = self->base->map[bias->id];
+  if (bias->type.rank > 1)
+    *result = rlx_build_reshape (&self->b, *result, RLX_RESHAPE_ATTRS (.shape = RLX_INTS (&n, 1)));
   return TRUE;
 }
 
@@ -292,34 +269,34 @@ static gboolean
 multiply_matrices (RlxQdq          *self,
                    const RlxIrNode *node)
 {
-  const RlxIrValue *a = node->inputs[0], *b = node->inputs[1];
-  const RlxIrValue *bias = rlx_qdq_is (node, "linear") && node->n_inputs > 2 ? node->inputs[2] : NULL;
-  gboolean transpose_b = rlx_node_attr (node, "transpose_b")->i != 0;
+  const RlxIrValue *a = node->inputs[RLX_LINEAR_SELF], *b = node->inputs[RLX_LINEAR_WEIGHT];
+  const RlxIrValue *bias = rlx_ir_node_get_bias (node);
+  const RlxLinearAttrs attrs = rlx_ir_node_as_linear (node);
+  const RlxTensorType *type = &node->outputs[0].type;
   const RlxQuantized *x = &self->quantized[a->id];
-  RlxIrValue *inputs[N_INPUTS] = { NULL, }, *addend = NULL;
-  RlxTensorType type = node->outputs[0].type;
-  RlxAttrValue *attrs;
+  RlxIrValue *addend = NULL, *result;
   gint64 k, n;
   Weights weights;
   Ending ending;
+  Levels levels;
 
   if (x->value == NULL || x->levels_only)
     return FALSE;
-  if (b->type.rank < 2 || !get_weights (self, b, b->type.rank - (transpose_b ? 2 : 1), &weights))
+  if (b->type.rank < 2 || !get_weights (self, b, b->type.rank - (attrs.transpose_b ? 2 : 1), &weights))
     {
       RLX_NOTE (FUSE, "%%%u %s stays one of floats: the second operand is not quantised, or not for each column with scales that are known",
                 node->outputs[0].id, node->op->name);
       return FALSE;
     }
   k = a->type.dims[a->type.rank - 1];
-  n = type.dims[type.rank - 1];
-  if (a->type.rank < 2 || rlx_node_attr (node, "transpose_a")->i != 0 || a->type.dtype != RLX_DATA_TYPE_F32 ||
+  n = type->dims[type->rank - 1];
+  if (a->type.rank < 2 || attrs.transpose_a || a->type.dtype != RLX_DATA_TYPE_F32 ||
       rlx_data_type_get_bits (x->value->type.dtype) != 8 || rlx_data_type_get_bits (weights.value->type.dtype) != 8 ||
       k > MAX_TERMS ||
-      (rlx_qdq_is (node, "linear") && (rlx_node_attr (node, "alpha")->f != 1 || (bias != NULL && rlx_node_attr (node, "beta")->f != 1))) ||
-      (is_cpu (self) && (k % 4 != 0 || (n % 4 != 0 && !transpose_b)) &&
-       rlx_type_n_elements (&type) * (guint64) k > MAX_PLAIN_WORK) ||
-      (bias != NULL && !get_bias (self, node, bias, n, &addend)))
+      attrs.alpha != 1 || (bias != NULL && attrs.beta != 1) ||
+      (!self->base->target->loads_coalesce && (k % 4 != 0 || (n % 4 != 0 && !attrs.transpose_b)) &&
+       rlx_type_n_elements (type) * (guint64) k > MAX_PLAIN_WORK) ||
+      (bias != NULL && !get_bias (self, bias, n, &addend)))
     {
       RLX_NOTE (FUSE, "%%%u %s of integers stays one of floats: the first operand is transposed or a vector, elements are not 8-bit integers, there are factors or a whole matrix to add, sums have more than %d products, or rows are not whole words",
                 node->outputs[0].id, node->op->name, MAX_TERMS);
@@ -328,47 +305,36 @@ multiply_matrices (RlxQdq          *self,
     }
 
   find_ending (self, node, &ending);
-  attrs = rlx_attrs_new (rlx_op_lookup ("qmatmul"));
-  set_inputs (self, node, x, &weights, addend, &ending, inputs, attrs, "qmatmul");
+  levels = build_levels (self, x, &weights, &ending);
   /* zero points of columns lie as the columns do */
-  if (inputs[INPUT_ZERO_W] != NULL && weights.n > 1 && transpose_b)
-    {
-      RlxAttrValue *shape = rlx_attrs_new (rlx_op_lookup ("reshape"));
-      RlxTensorType column = { .dtype = weights.value->type.dtype, .rank = 2, .dims = { (gint64) weights.n, 1 } };
-
-      rlx_attr_set_ints (&shape[rlx_op_find_attr (rlx_op_lookup ("reshape"), "shape")], column.dims, 2);
-      inputs[INPUT_ZERO_W] = rlx_qdq_append (self, node, "reshape", shape, &inputs[INPUT_ZERO_W], 1, &column);
-    }
-  rlx_qdq_set_int (attrs, "qmatmul", "transpose_b", transpose_b);
-  if (ending.quantize != NULL)
-    type.dtype = ending.quantize->outputs[0].type.dtype;
-  set_result (self, node, &ending, rlx_qdq_append (self, node, "qmatmul", attrs, inputs, N_INPUTS, &type));
+  if (levels.zero_w != NULL && weights.n > 1 && attrs.transpose_b)
+    levels.zero_w = rlx_build_reshape (&self->b, levels.zero_w,
+                                       RLX_RESHAPE_ATTRS (.shape = RLX_INTS (((gint64[]) { (gint64) weights.n, 1 }), 2)));
+  result = rlx_build_qmatmul (&self->b, x->value, weights.value, levels.zero_x, levels.zero_w, addend, levels.scale,
+                              levels.scale_y, levels.zero_y,
+                              RLX_QMATMUL_ATTRS (.to = levels.to, .transpose_b = attrs.transpose_b,
+                                                 .minimum = levels.minimum, .maximum = levels.maximum));
   weights_clear (&weights);
+  if (result == NULL)
+    return FALSE;
+  set_result (self, node, &ending, result);
   return TRUE;
 }
 
 /* ---- convolutions ---------------------------------------------------------------------- */
 
 static RlxIrValue *
-append_transpose (RlxQdq          *self,
-                  const RlxIrNode *node,
-                  RlxIrValue      *x,
-                  const gint64    *permutation)
+build_transpose (RlxQdq       *self,
+                 RlxIrValue   *x,
+                 const gint64 *permutation)
 {
-  RlxAttrValue *attrs = rlx_attrs_new (rlx_op_lookup ("transpose"));
-  RlxTensorType type = x->type;
-
-  for (guint i = 0; i < type.rank; i++)
-    type.dims[i] = x->type.dims[permutation[i]];
-  rlx_attr_set_ints (&attrs[rlx_op_find_attr (rlx_op_lookup ("transpose"), "permutation")], permutation, type.rank);
-  return rlx_qdq_append (self, node, "transpose", attrs, &x, 1, &type);
+  return rlx_build_transpose (&self->b, x, RLX_TRANSPOSE_ATTRS (.permutation = RLX_INTS (permutation, x->type.rank)));
 }
 
 /* Channels first, channels last. A tensor that came from there goes back for free. */
 static RlxIrValue *
-move_channels (RlxQdq          *self,
-               const RlxIrNode *node,
-               RlxIrValue      *x)
+move_channels (RlxQdq     *self,
+               RlxIrValue *x)
 {
   RlxIrValue *moved = g_hash_table_lookup (self->last, x);
   gint64 permutation[RLX_MAX_RANK];
@@ -380,15 +346,14 @@ move_channels (RlxQdq          *self,
   for (guint i = 2; i < rank; i++)
     permutation[i - 1] = i;
   permutation[rank - 1] = 1;
-  moved = append_transpose (self, node, x, permutation);
+  moved = build_transpose (self, x, permutation);
   g_hash_table_insert (self->last, x, moved);
   return moved;
 }
 
 static RlxIrValue *
-move_channels_back (RlxQdq          *self,
-                    const RlxIrNode *node,
-                    RlxIrValue      *y)
+move_channels_back (RlxQdq     *self,
+                    RlxIrValue *y)
 {
   gint64 permutation[RLX_MAX_RANK];
   guint rank = y->type.rank;
@@ -398,7 +363,7 @@ move_channels_back (RlxQdq          *self,
   permutation[1] = rank - 1;
   for (guint i = 2; i < rank; i++)
     permutation[i] = i - 1;
-  moved = append_transpose (self, node, y, permutation);
+  moved = build_transpose (self, y, permutation);
   g_hash_table_insert (self->last, moved, y);
   return moved;
 }
@@ -406,10 +371,9 @@ move_channels_back (RlxQdq          *self,
 /* A filter with output channels first and input channels last; constant ones are
  * moved once. */
 static RlxIrValue *
-move_filter (RlxQdq          *self,
-             const RlxIrNode *node,
-             const RlxConv   *conv,
-             RlxIrValue      *filter)
+move_filter (RlxQdq        *self,
+             const RlxConv *conv,
+             RlxIrValue    *filter)
 {
   gint64 permutation[RLX_MAX_RANK];
   guint rank = filter->type.rank;
@@ -420,49 +384,30 @@ move_filter (RlxQdq          *self,
   for (guint i = 0; i + 2 < rank; i++)
     permutation[i + 1] = conv->first_axis + i;
   permutation[rank - 1] = conv->in_axis;
-  return append_transpose (self, node, filter, permutation);
-}
-
-static void
-copy_attrs (const RlxIrNode *node,
-            RlxAttrValue    *attrs)
-{
-  static const char *const names[] = { "strides", "dilations", "padding", "groups", "layout", "filter_layout" };
-  const RlxOp *op = rlx_op_lookup ("qconv2d");
-
-  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
-    {
-      RlxAttrValue *to = &attrs[rlx_op_find_attr (op, names[i])];
-      const RlxAttrValue *from = rlx_node_attr (node, names[i]);
-
-      if (i < 3)
-        rlx_attr_set_ints (to, from->ints, from->n_ints);
-      else
-        rlx_attr_set_int (to, from->i);
-    }
+  return build_transpose (self, filter, permutation);
 }
 
 static gboolean
 convolve (RlxQdq          *self,
           const RlxIrNode *node)
 {
-  const RlxQuantized *x = &self->quantized[node->inputs[0]->id];
-  const RlxIrValue *bias = node->n_inputs > 2 ? node->inputs[2] : NULL;
-  RlxIrValue *inputs[N_INPUTS] = { NULL, }, *result;
-  RlxTensorType type = node->outputs[0].type;
+  const RlxQuantized *x = &self->quantized[node->inputs[RLX_CONV_SELF]->id];
+  const RlxIrValue *bias = node->inputs[RLX_CONV_BIAS];
+  RlxConvAttrs attrs = *rlx_conv_attrs (node);
+  RlxIrValue *input, *filter, *result;
   const RlxTensorType *types[3];
-  gboolean last, packable, moved = FALSE;
+  gboolean packable, moved = FALSE;
   double terms, work;
-  RlxAttrValue *attrs;
   RlxOpCall call;
   RlxConv conv;
   Weights weights;
   Ending ending;
+  Levels levels;
 
   if (x->value == NULL || x->levels_only || node->inputs[0]->type.dtype != RLX_DATA_TYPE_F32)
     return FALSE;
   rlx_window_make_call (&call, node, types);
-  if (!rlx_conv_read (&conv, &call, FALSE, NULL) || !get_weights (self, node->inputs[1], conv.out_axis, &weights))
+  if (!rlx_conv_read (&conv, &call, &attrs, NULL) || !get_weights (self, node->inputs[RLX_CONV_FILTER], conv.out_axis, &weights))
     {
       RLX_NOTE (FUSE, "%%%u conv stays one of floats: the filter is not quantised, or not for each output channel with scales that are known",
                 node->outputs[0].id);
@@ -472,12 +417,11 @@ convolve (RlxQdq          *self,
   terms = (double) conv.channels_in;
   for (guint i = 0; i < conv.window.n_axes; i++)
     terms *= (double) conv.window.axes[i].window;
-  work = terms * (double) rlx_type_n_elements (&type);
-  last = conv.window.channels_last;
+  work = terms * (double) rlx_type_n_elements (&node->outputs[0].type);
   packable = conv.channels_in % 4 == 0;
   if (terms > MAX_TERMS || rlx_data_type_get_bits (x->value->type.dtype) != 8 ||
       rlx_data_type_get_bits (weights.value->type.dtype) != 8 ||
-      (is_cpu (self) && !packable && work > MAX_PLAIN_WORK))
+      (!self->base->target->loads_coalesce && !packable && work > MAX_PLAIN_WORK))
     {
       RLX_NOTE (FUSE, "%%%u conv of integers stays one of floats: sums have more than %d products, elements are not 8-bit integers, or channels are not whole words",
                 node->outputs[0].id, MAX_TERMS);
@@ -486,31 +430,31 @@ convolve (RlxQdq          *self,
     }
 
   find_ending (self, node, &ending);
-  attrs = rlx_attrs_new (rlx_op_lookup ("qconv2d"));
-  copy_attrs (node, attrs);
-  set_inputs (self, node, x, &weights, bias != NULL ? self->map[bias->id] : NULL, &ending, inputs, attrs, "qconv2d");
-  if (ending.quantize != NULL)
-    type.dtype = ending.quantize->outputs[0].type.dtype;
+  levels = build_levels (self, x, &weights, &ending);
+  attrs.to = levels.to;
+  attrs.minimum = levels.minimum;
+  attrs.maximum = levels.maximum;
+  input = x->value;
+  filter = weights.value;
   if (packable && work >= MIN_MOVED_WORK)
     {
-      inputs[INPUT_W] = move_filter (self, node, &conv, inputs[INPUT_W]);
-      rlx_qdq_set_int (attrs, "qconv2d", "filter_layout", RLX_FILTER_LAYOUT_OSI);
-      if (!last)
+      filter = move_filter (self, &conv, filter);
+      attrs.filter_layout = RLX_FILTER_LAYOUT_OSI;
+      if (!conv.window.channels_last)
         {
-          gint64 channels = type.dims[1];
-
           moved = TRUE;
-          inputs[INPUT_X] = move_channels (self, node, inputs[INPUT_X]);
-          rlx_qdq_set_int (attrs, "qconv2d", "layout", RLX_LAYOUT_CHANNELS_LAST);
-          memmove (type.dims + 1, type.dims + 2, (type.rank - 2) * sizeof (gint64));
-          type.dims[type.rank - 1] = channels;
+          input = move_channels (self, input);
+          attrs.layout = RLX_LAYOUT_CHANNELS_LAST;
         }
     }
-  result = rlx_qdq_append (self, node, "qconv2d", attrs, inputs, N_INPUTS, &type);
-  if (moved)
-    result = move_channels_back (self, node, result);
-  set_result (self, node, &ending, result);
   weights_clear (&weights);
+  result = rlx_build_qconv2d (&self->b, input, filter, levels.zero_x, levels.zero_w, bias != NULL ? self->base->map[bias->id] : NULL,
+                              levels.scale, levels.scale_y, levels.zero_y, &attrs);
+  if (result != NULL && moved)
+    result = move_channels_back (self, result);
+  if (result == NULL)
+    return FALSE;
+  set_result (self, node, &ending, result);
   return TRUE;
 }
 
@@ -518,9 +462,9 @@ gboolean
 rlx_qdq_multiply (RlxQdq          *self,
                   const RlxIrNode *node)
 {
-  if (rlx_qdq_is (node, "conv"))
+  if (rlx_ir_node_is (node, RLX_OP_ID_CONV))
     return convolve (self, node);
-  if (rlx_qdq_is (node, "matmul") || rlx_qdq_is (node, "linear"))
+  if (rlx_ir_node_is (node, RLX_OP_ID_MATMUL) || rlx_ir_node_is (node, RLX_OP_ID_LINEAR))
     return multiply_matrices (self, node);
   return FALSE;
 }

@@ -24,18 +24,19 @@
 #include "passes/rlx-qdq-private.h"
 
 #include <math.h>
-#include <string.h>
 
+#include "rlx-tensor-private.h"
 #include "util/rlx-debug-private.h"
+#include "util/rlx-element-private.h"
 
 /* ---- facts ---------------------------------------------------------------------- */
 
 RlxTensor *
 rlx_qdq_get_constant (const RlxIrValue *value)
 {
-  while (rlx_qdq_is (value->node, "reshape"))
+  while (rlx_ir_node_is (value->node, RLX_OP_ID_RESHAPE))
     value = value->node->inputs[0];
-  return rlx_qdq_is (value->node, "constant") ? value->node->data : NULL;
+  return rlx_ir_node_is (value->node, RLX_OP_ID_CONSTANT) ? value->node->data : NULL;
 }
 
 gboolean
@@ -75,17 +76,18 @@ rlx_qdq_get_levels (const RlxIrNode *node,
                     double          *scale,
                     gint64          *zero)
 {
-  gboolean back = rlx_qdq_is (node, "dequantize_linear");
+  /* both directions have them at the same places */
+  const RlxIrValue *scales = node->inputs[RLX_QUANTIZE_LINEAR_SCALE], *zeros = node->inputs[RLX_QUANTIZE_LINEAR_ZERO_POINT];
+  gboolean back = rlx_ir_node_is (node, RLX_OP_ID_DEQUANTIZE_LINEAR);
   const RlxIrValue *x = back ? node->inputs[0] : &node->outputs[0];
   const RlxIrValue *floats = back ? &node->outputs[0] : node->inputs[0];
   double number = 0;
 
-  if (!is_narrow (x->type.dtype) || floats->type.dtype != node->inputs[1]->type.dtype ||
-      !get_only_value (node->inputs[1], scale) ||
-      (node->inputs[2] != NULL && !get_only_value (node->inputs[2], &number)))
+  if (!is_narrow (x->type.dtype) || floats->type.dtype != scales->type.dtype || !get_only_value (scales, scale) ||
+      (zeros != NULL && !get_only_value (zeros, &number)))
     return FALSE;
   *zero = (gint64) number;
-  return rlx_qdq_is_scale (*scale, node->inputs[1]->type.dtype);
+  return rlx_qdq_is_scale (*scale, scales->type.dtype);
 }
 
 static void
@@ -125,68 +127,6 @@ rlx_qdq_get_level (double      number,
   return TRUE;
 }
 
-RlxIrNode *
-rlx_qdq_get_user (RlxQdq           *self,
-                  const RlxIrValue *value)
-{
-  const GArray *users = self->users[value->id];
-
-  if (self->pinned[value->id] || users == NULL || users->len != 1)
-    return NULL;
-  return g_ptr_array_index (self->ir->nodes, g_array_index (users, guint, 0));
-}
-
-/* ---- new nodes -------------------------------------------------------------------- */
-
-RlxIrValue *
-rlx_qdq_append (RlxQdq              *self,
-                const RlxIrNode     *origin,
-                const char          *name,
-                RlxAttrValue        *attrs,
-                RlxIrValue *const   *inputs,
-                guint                n_inputs,
-                const RlxTensorType *type)
-{
-  const RlxOp *op = rlx_op_lookup (name);
-  guint n_all = MAX (n_inputs, op->n_inputs);
-  g_autofree RlxIrValue **all = g_new0 (RlxIrValue *, n_all + 1);
-  RlxIrNode *node;
-
-  memcpy (all, inputs, n_inputs * sizeof (RlxIrValue *));
-  node = rlx_ir_append (self->out, op, attrs != NULL ? attrs : rlx_attrs_new (op), all, n_all, type, 1);
-  node->origin = origin->origin;
-  return &node->outputs[0];
-}
-
-RlxIrValue *
-rlx_qdq_append_constant (RlxQdq          *self,
-                         const RlxIrNode *origin,
-                         RlxTensor       *tensor)
-{
-  RlxTensorType type = { .dtype = rlx_tensor_get_data_type (tensor) };
-  const gint64 *shape;
-  RlxIrNode *node;
-  gsize rank;
-
-  shape = rlx_tensor_get_shape (tensor, &rank);
-  type.rank = (guint) rank;
-  for (gsize i = 0; i < rank; i++)
-    type.dims[i] = shape[i];
-  node = rlx_ir_append (self->out, &rlx_op_constant, NULL, NULL, 0, &type, 1);
-  node->origin = origin->origin;
-  node->data = tensor;
-  return &node->outputs[0];
-}
-
-void
-rlx_qdq_set_int (RlxAttrValue *attrs,
-                 const char   *op,
-                 const char   *name,
-                 gint64        value)
-{
-  rlx_attr_set_int (&attrs[rlx_op_find_attr (rlx_op_lookup (op), name)], value);
-}
-
 /* ---- moving and picking integers ----------------------------------------------------- */
 
 typedef enum
@@ -202,24 +142,50 @@ typedef enum
 static Kind
 get_kind (const RlxIrNode *node)
 {
-  static const struct { const char *op; Kind kind; } kinds[] = {
-    { "reshape", KIND_MOVE }, { "transpose", KIND_MOVE }, { "slice", KIND_MOVE }, { "expand", KIND_MOVE },
-    { "reverse", KIND_MOVE }, { "roll", KIND_MOVE }, { "split", KIND_MOVE }, { "tile", KIND_MOVE },
-    { "squeeze", KIND_MOVE }, { "unsqueeze", KIND_MOVE },
-    { "gather", KIND_MOVE }, { "gather_elements", KIND_MOVE }, { "gather_nd", KIND_MOVE },
-    { "depth_to_space", KIND_MOVE }, { "space_to_depth", KIND_MOVE },
-    { "concat", KIND_JOIN },
-    { "max", KIND_PICK }, { "min", KIND_PICK },
-    { "reduce_max", KIND_PICK_ONE }, { "reduce_min", KIND_PICK_ONE }, { "max_pool", KIND_PICK_ONE },
-    { "equal", KIND_COMPARE }, { "not_equal", KIND_COMPARE }, { "less", KIND_COMPARE },
-    { "less_equal", KIND_COMPARE }, { "greater", KIND_COMPARE }, { "greater_equal", KIND_COMPARE },
-    { "arg_max", KIND_COMPARE }, { "arg_min", KIND_COMPARE },
-  };
+  switch (node->op->id)
+    {
+    case RLX_OP_ID_RESHAPE:
+    case RLX_OP_ID_TRANSPOSE:
+    case RLX_OP_ID_SLICE:
+    case RLX_OP_ID_EXPAND:
+    case RLX_OP_ID_REVERSE:
+    case RLX_OP_ID_ROLL:
+    case RLX_OP_ID_SPLIT:
+    case RLX_OP_ID_TILE:
+    case RLX_OP_ID_SQUEEZE:
+    case RLX_OP_ID_UNSQUEEZE:
+    case RLX_OP_ID_GATHER:
+    case RLX_OP_ID_GATHER_ELEMENTS:
+    case RLX_OP_ID_GATHER_ND:
+    case RLX_OP_ID_DEPTH_TO_SPACE:
+    case RLX_OP_ID_SPACE_TO_DEPTH:
+      return KIND_MOVE;
 
-  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
-    if (rlx_qdq_is (node, kinds[i].op))
-      return kinds[i].kind;
-  return KIND_NONE;
+    case RLX_OP_ID_CONCAT:
+      return KIND_JOIN;
+
+    case RLX_OP_ID_MAX:
+    case RLX_OP_ID_MIN:
+      return KIND_PICK;
+
+    case RLX_OP_ID_REDUCE_MAX:
+    case RLX_OP_ID_REDUCE_MIN:
+    case RLX_OP_ID_MAX_POOL:
+      return KIND_PICK_ONE;
+
+    case RLX_OP_ID_EQUAL:
+    case RLX_OP_ID_NOT_EQUAL:
+    case RLX_OP_ID_LESS:
+    case RLX_OP_ID_LESS_EQUAL:
+    case RLX_OP_ID_GREATER:
+    case RLX_OP_ID_GREATER_EQUAL:
+    case RLX_OP_ID_ARG_MAX:
+    case RLX_OP_ID_ARG_MIN:
+      return KIND_COMPARE;
+
+    default:
+      return KIND_NONE;
+    }
 }
 
 /* What is of no element has a result that is no integer of the kind: a window of
@@ -227,21 +193,19 @@ get_kind (const RlxIrNode *node)
 static gboolean
 picks_something (const RlxIrNode *node)
 {
-  const RlxAttrValue *padding, *window, *dilations;
+  const RlxPoolAttrs *attrs;
 
   if (rlx_type_n_elements (&node->inputs[0]->type) == 0)
     return FALSE;
-  if (!rlx_qdq_is (node, "max_pool"))
+  if (!rlx_ir_node_is (node, RLX_OP_ID_MAX_POOL))
     return TRUE;
-  padding = rlx_node_attr (node, "padding");
-  window = rlx_node_attr (node, "window");
-  dilations = rlx_node_attr (node, "dilations");
-  for (guint i = 0; i < padding->n_ints; i++)
-    if (padding->ints[i] > 0 &&
-        (window->n_ints == 0 || padding->ints[i] >= window->ints[i / 2] ||
-         (dilations->n_ints > 0 && dilations->ints[i / 2] != 1)))
+  attrs = rlx_pool_attrs (node);
+  for (guint i = 0; i < attrs->padding.n_values; i++)
+    if (attrs->padding.values[i] > 0 &&
+        (attrs->window.n_values == 0 || attrs->padding.values[i] >= attrs->window.values[i / 2] ||
+         (attrs->dilations.n_values > 0 && attrs->dilations.values[i / 2] != 1)))
       return FALSE;
-  return rlx_node_attr (node, "output_sizes")->n_ints == 0 && rlx_node_attr (node, "ceil_mode")->i == 0;
+  return attrs->output_sizes.n_values == 0 && !attrs->ceil_mode;
 }
 
 /* The integers of the first @n inputs, when all have the same scale. */
@@ -267,34 +231,31 @@ get_common (RlxQdq          *self,
   return first;
 }
 
+static gboolean
+takes_type (const RlxOp *op,
+            guint        input,
+            RlxDataType  dtype)
+{
+  return (op->inputs[MIN (input, op->n_inputs - 1)].types >> dtype & 1) != 0;
+}
+
 /* A copy of @node that computes with integers in its first @n inputs. */
 static RlxIrNode *
 append_integers (RlxQdq          *self,
                  const RlxIrNode *node,
-                 guint            n,
-                 gboolean         same_result)
+                 guint            n)
 {
   g_autofree RlxIrValue **inputs = g_new0 (RlxIrValue *, node->n_inputs + 1);
-  g_autofree RlxTensorType *types = g_new0 (RlxTensorType, node->n_outputs + 1);
   RlxDataType dtype = self->quantized[node->inputs[0]->id].value->type.dtype;
-  RlxIrNode *copy;
 
   for (guint i = 0; i < node->n_inputs; i++)
     {
       if (node->inputs[i] != NULL)
-        inputs[i] = i < n ? self->quantized[node->inputs[i]->id].value : self->map[node->inputs[i]->id];
-      if (i < n && (node->op->inputs[MIN (i, node->op->n_inputs - 1)].types >> dtype & 1) == 0)
+        inputs[i] = i < n ? self->quantized[node->inputs[i]->id].value : self->base->map[node->inputs[i]->id];
+      if (i < n && !takes_type (node->op, i, dtype))
         return NULL;
     }
-  for (guint i = 0; i < node->n_outputs; i++)
-    {
-      types[i] = node->outputs[i].type;
-      if (!same_result)
-        types[i].dtype = dtype;
-    }
-  copy = rlx_ir_append (self->out, node->op, rlx_attrs_copy (node->op, node->attrs), inputs, node->n_inputs, types, node->n_outputs);
-  copy->origin = node->origin;
-  return copy;
+  return rlx_builder_append (&self->b, node->op, inputs, node->n_inputs, node->attrs);
 }
 
 /* Padding with a number is padding with its level. */
@@ -302,40 +263,33 @@ static void
 follow_pad (RlxQdq          *self,
             const RlxIrNode *node)
 {
-  const RlxQuantized *x = &self->quantized[node->inputs[0]->id];
-  gboolean constant = rlx_node_attr (node, "mode")->i == RLX_PAD_MODE_CONSTANT;
-  const RlxIrValue *filling = node->n_inputs > 1 ? node->inputs[1] : NULL;
-  RlxTensorType type = node->outputs[0].type;
-  RlxIrValue *inputs[2];
-  RlxTensor *known;
+  const RlxQuantized *x = &self->quantized[node->inputs[RLX_PAD_SELF]->id];
+  gboolean constant = rlx_pad_attrs (node)->mode == RLX_PAD_MODE_CONSTANT;
+  const RlxIrValue *filling = node->inputs[RLX_PAD_VALUE];
+  RlxIrValue *level_value = NULL;
+  RlxDataType dtype;
   double number = 0;
   gint64 level = 0;
 
-  if (x->value == NULL)
+  if (x->value == NULL || !takes_type (node->op, RLX_PAD_SELF, x->value->type.dtype))
     return;
-  type.dtype = x->value->type.dtype;
-  inputs[0] = x->value;
-  inputs[1] = NULL;
+  dtype = x->value->type.dtype;
   if (constant)
     {
       if (filling != NULL)
         {
-          known = rlx_qdq_get_constant (filling);
+          RlxTensor *known = rlx_qdq_get_constant (filling);
+
           if (known == NULL)
             return;
           number = rlx_tensor_get_value (known, 0);
         }
-      if (!rlx_qdq_get_level (number, x->scale, x->zero, type.dtype, &level) ||
-          (rlx_op_lookup ("pad")->inputs[0].types >> type.dtype & 1) == 0)
+      if (!rlx_qdq_get_level (number, x->scale, x->zero, dtype, &level))
         return;
-      inputs[1] = rlx_qdq_append_constant (self, node, rlx_tensor_new_scalar (type.dtype, (double) level, NULL));
-    }
-  else if ((rlx_op_lookup ("pad")->inputs[0].types >> type.dtype & 1) == 0)
-    {
-      return;
+      level_value = rlx_build_constant (&self->b, rlx_tensor_new_scalar (dtype, (double) level, NULL));
     }
   self->quantized[node->outputs[0].id] = (RlxQuantized) {
-    .value = rlx_qdq_append (self, node, "pad", rlx_attrs_copy (node->op, node->attrs), inputs, 2, &type),
+    .value = rlx_build_pad (&self->b, x->value, level_value, rlx_pad_attrs (node)),
     .scale = x->scale,
     .zero = x->zero,
     .levels_only = x->levels_only || (constant && number != 0),
@@ -348,29 +302,24 @@ follow_clamp (RlxQdq          *self,
               const RlxIrNode *node)
 {
   const RlxQuantized *x = &self->quantized[node->inputs[0]->id];
-  gboolean relu = rlx_qdq_is (node, "relu");
-  double minimum = relu ? 0 : rlx_node_attr (node, "minimum")->f, maximum = relu ? INFINITY : rlx_node_attr (node, "maximum")->f;
-  const RlxOp *clamp = rlx_op_lookup ("clamp");
-  RlxTensorType type = node->outputs[0].type;
-  RlxAttrValue *attrs;
+  gboolean relu = rlx_ir_node_is (node, RLX_OP_ID_RELU);
+  double minimum = relu ? 0 : rlx_clamp_attrs (node)->minimum, maximum = relu ? INFINITY : rlx_clamp_attrs (node)->maximum;
+  RlxDataType dtype;
   gint64 least, greatest;
 
   /* 16-bit floats round the limits, too */
-  if (x->value == NULL || (!relu && type.dtype != RLX_DATA_TYPE_F32))
+  if (x->value == NULL || (!relu && node->outputs[0].type.dtype != RLX_DATA_TYPE_F32))
     return;
-  type.dtype = x->value->type.dtype;
-  if ((clamp->inputs[0].types >> type.dtype & 1) == 0 ||
-      !rlx_qdq_get_level (minimum, x->scale, x->zero, type.dtype, &least) ||
-      !rlx_qdq_get_level (maximum, x->scale, x->zero, type.dtype, &greatest))
+  dtype = x->value->type.dtype;
+  if (!takes_type (&rlx_op_clamp, 0, dtype) ||
+      !rlx_qdq_get_level (minimum, x->scale, x->zero, dtype, &least) ||
+      !rlx_qdq_get_level (maximum, x->scale, x->zero, dtype, &greatest))
     {
       RLX_NOTE (FUSE, "%%%u %s is not done to integers: a limit is half-way between two of them", node->outputs[0].id, node->op->name);
       return;
     }
-  attrs = rlx_attrs_new (clamp);
-  rlx_attr_set_float (&attrs[rlx_op_find_attr (clamp, "minimum")], (double) least);
-  rlx_attr_set_float (&attrs[rlx_op_find_attr (clamp, "maximum")], (double) greatest);
   self->quantized[node->outputs[0].id] = (RlxQuantized) {
-    .value = rlx_qdq_append (self, node, "clamp", attrs, &x->value, 1, &type),
+    .value = rlx_build_clamp (&self->b, x->value, RLX_CLAMP_ATTRS (.minimum = (double) least, .maximum = (double) greatest)),
     .scale = x->scale,
     .zero = x->zero,
     .levels_only = x->levels_only || !relu,
@@ -388,9 +337,9 @@ follow (RlxQdq          *self,
   const RlxQuantized *x;
   RlxIrNode *copy;
 
-  if (rlx_qdq_is (node, "pad"))
+  if (rlx_ir_node_is (node, RLX_OP_ID_PAD))
     follow_pad (self, node);
-  else if (rlx_qdq_is (node, "clamp") || rlx_qdq_is (node, "relu"))
+  else if (rlx_ir_node_is (node, RLX_OP_ID_CLAMP) || rlx_ir_node_is (node, RLX_OP_ID_RELU))
     follow_clamp (self, node);
   if (kind == KIND_NONE || node->n_inputs == 0)
     return FALSE;
@@ -398,13 +347,13 @@ follow (RlxQdq          *self,
   x = get_common (self, node, n);
   if (x == NULL || (kind == KIND_PICK_ONE && !picks_something (node)) || (kind == KIND_COMPARE && x->levels_only))
     return FALSE;
-  copy = append_integers (self, node, n, kind == KIND_COMPARE);
+  copy = append_integers (self, node, n);
   if (copy == NULL)
     return FALSE;
   for (guint i = 0; i < node->n_outputs; i++)
     {
       if (kind == KIND_COMPARE)
-        self->map[node->outputs[i].id] = &copy->outputs[i];
+        self->base->map[node->outputs[i].id] = &copy->outputs[i];
       else
         self->quantized[node->outputs[i].id] = (RlxQuantized) { &copy->outputs[i], x->scale, x->zero, x->levels_only };
     }
@@ -430,7 +379,7 @@ cancel (RlxQdq          *self,
       RLX_NOTE (FUSE, "%%%u quantize_linear stays: its scale, zero point or type is not that of its operand", node->outputs[0].id);
       return FALSE;
     }
-  self->map[node->outputs[0].id] = x->value;
+  self->base->map[node->outputs[0].id] = x->value;
   RLX_NOTE (FUSE, "%%%u quantize_linear: what it quantises are integers already", node->outputs[0].id);
   return TRUE;
 }
@@ -442,17 +391,19 @@ cancel (RlxQdq          *self,
 static gboolean
 is_simple (const RlxIrNode *node)
 {
-  gboolean back = rlx_qdq_is (node, "dequantize_linear");
+  gboolean back = rlx_ir_node_is (node, RLX_OP_ID_DEQUANTIZE_LINEAR);
   const RlxIrValue *x, *scale;
-  const RlxAttrValue *blocks;
 
-  if (!back && !rlx_qdq_is (node, "quantize_linear"))
+  if (!back && !rlx_ir_node_is (node, RLX_OP_ID_QUANTIZE_LINEAR))
     return FALSE;
   x = node->inputs[0];
   scale = node->inputs[1];
-  blocks = rlx_node_attr (node, "blocks");
   if (!is_narrow (back ? x->type.dtype : node->outputs[0].type.dtype) || scale->type.dtype != RLX_DATA_TYPE_F32 ||
-      (!back && x->type.dtype != RLX_DATA_TYPE_F32) || blocks->n_ints > 0)
+      (!back && x->type.dtype != RLX_DATA_TYPE_F32) ||
+      (back ? rlx_dequantize_linear_attrs (node)->blocks : rlx_quantize_linear_attrs (node)->blocks).n_values > 0)
+    return FALSE;
+  /* broadcasting would give the result the dimensions of the scale */
+  if (scale->type.rank > x->type.rank)
     return FALSE;
   for (guint i = 0; i < scale->type.rank; i++)
     if (scale->type.dims[i] != 1 && scale->type.dims[i] != x->type.dims[x->type.rank - scale->type.rank + i])
@@ -470,71 +421,47 @@ static gboolean
 has_elementwise_user (RlxQdq           *self,
                       const RlxIrValue *value)
 {
-  const GArray *users = self->users[value->id];
+  const GArray *users = self->base->users[value->id];
 
   for (guint i = 0; users != NULL && i < users->len; i++)
-    if (is_elementwise (g_ptr_array_index (self->ir->nodes, g_array_index (users, guint, i))))
+    if (is_elementwise (g_ptr_array_index (self->base->ir->nodes, g_array_index (users, guint, i))))
       return TRUE;
   return FALSE;
 }
 
-static RlxIrValue *
-append_cast (RlxQdq          *self,
-             const RlxIrNode *origin,
-             RlxIrValue      *x,
-             RlxDataType      to)
-{
-  RlxAttrValue *attrs = rlx_attrs_new (rlx_op_lookup ("cast"));
-  RlxTensorType type = x->type;
-
-  rlx_qdq_set_int (attrs, "cast", "to", to);
-  type.dtype = to;
-  return rlx_qdq_append (self, origin, "cast", attrs, &x, 1, &type);
-}
-
 /* The zero point as numbers, or NULL when it is 0. */
 static RlxIrValue *
-append_zero (RlxQdq          *self,
-             const RlxIrNode *node)
+build_zero (RlxQdq          *self,
+            const RlxIrNode *node)
 {
+  const RlxIrValue *zero = node->inputs[RLX_QUANTIZE_LINEAR_ZERO_POINT];
   RlxTensor *known;
-  gsize n;
 
-  if (node->inputs[2] == NULL)
+  if (zero == NULL)
     return NULL;
-  known = rlx_qdq_get_constant (node->inputs[2]);
-  if (known != NULL && rlx_type_n_elements (&node->inputs[2]->type) == 1)
+  known = rlx_qdq_get_constant (zero);
+  if (known != NULL && rlx_type_n_elements (&zero->type) == 1)
     {
-      g_autofree gint64 *zero = rlx_tensor_get_ints (known, &n);
+      gint64 level = rlx_element_get_int (zero->type.dtype, rlx_tensor_peek_data (known), 0);
 
-      if (zero[0] == 0)
+      if (level == 0)
         return NULL;
-      return rlx_qdq_append_constant (self, node, rlx_tensor_new_scalar (RLX_DATA_TYPE_F32, (double) zero[0], NULL));
+      return rlx_build_constant (&self->b, rlx_tensor_new_scalar (RLX_DATA_TYPE_F32, (double) level, NULL));
     }
-  return append_cast (self, node, self->map[node->inputs[2]->id], RLX_DATA_TYPE_F32);
+  return rlx_build_cast (&self->b, self->base->map[zero->id], RLX_CAST_ATTRS (.to = RLX_DATA_TYPE_F32));
 }
 
 /* The scale; a single one as a number, which kernels take as a parameter. */
 static RlxIrValue *
-append_scale (RlxQdq          *self,
-              const RlxIrNode *node)
+build_scale (RlxQdq          *self,
+             const RlxIrNode *node)
 {
-  RlxTensor *known = rlx_qdq_get_constant (node->inputs[1]);
+  const RlxIrValue *scale = node->inputs[RLX_QUANTIZE_LINEAR_SCALE];
+  RlxTensor *known = rlx_qdq_get_constant (scale);
 
-  if (known == NULL || rlx_type_n_elements (&node->inputs[1]->type) != 1)
-    return self->map[node->inputs[1]->id];
-  return rlx_qdq_append_constant (self, node, rlx_tensor_new_scalar (RLX_DATA_TYPE_F32, rlx_tensor_get_value (known, 0), NULL));
-}
-
-static RlxIrValue *
-append_binary (RlxQdq              *self,
-               const RlxIrNode     *origin,
-               const char          *op,
-               RlxIrValue          *a,
-               RlxIrValue          *b,
-               const RlxTensorType *type)
-{
-  return rlx_qdq_append (self, origin, op, NULL, (RlxIrValue *[]) { a, b }, 2, type);
+  if (known == NULL || rlx_type_n_elements (&scale->type) != 1)
+    return self->base->map[scale->id];
+  return rlx_build_constant (&self->b, rlx_tensor_new_scalar (RLX_DATA_TYPE_F32, rlx_tensor_get_value (known, 0), NULL));
 }
 
 /* What quantize_linear and dequantize_linear do, operator by operator: the same
@@ -543,26 +470,24 @@ static void
 spell_out (RlxQdq          *self,
            const RlxIrNode *node)
 {
-  RlxIrValue *x = self->map[node->inputs[0]->id], *zero = append_zero (self, node), *scale = append_scale (self, node);
-  RlxTensorType type = node->inputs[0]->type;
+  RlxIrValue *x = self->base->map[node->inputs[0]->id], *zero = build_zero (self, node), *scale = build_scale (self, node);
+  RlxBuilder *b = &self->b;
 
-  type.dtype = RLX_DATA_TYPE_F32;
-  if (rlx_qdq_is (node, "dequantize_linear"))
+  if (rlx_ir_node_is (node, RLX_OP_ID_DEQUANTIZE_LINEAR))
     {
-      x = append_cast (self, node, x, RLX_DATA_TYPE_F32);
+      x = rlx_build_cast (b, x, RLX_CAST_ATTRS (.to = RLX_DATA_TYPE_F32));
       if (zero != NULL)
-        x = append_binary (self, node, "sub", x, zero, &type);
-      x = append_binary (self, node, "mul", x, scale, &type);
+        x = rlx_build_sub (b, x, zero);
+      x = rlx_build_mul (b, x, scale);
     }
   else
     {
-      x = append_binary (self, node, "div", x, scale, &type);
-      x = rlx_qdq_append (self, node, "round_even", NULL, &x, 1, &type);
+      x = rlx_build_round_even (b, rlx_build_div (b, x, scale));
       if (zero != NULL)
-        x = append_binary (self, node, "add", x, zero, &type);
-      x = append_cast (self, node, x, node->outputs[0].type.dtype);
+        x = rlx_build_add (b, x, zero);
+      x = rlx_build_cast (b, x, RLX_CAST_ATTRS (.to = node->outputs[0].type.dtype));
     }
-  self->map[node->outputs[0].id] = x;
+  self->base->map[node->outputs[0].id] = x;
 }
 
 /* ---- the walk ---------------------------------------------------------------------------- */
@@ -575,21 +500,22 @@ walk_node (RlxQdq          *self,
   double scale;
   gint64 zero;
 
-  if (rlx_qdq_is (node, "dequantize_linear") && rlx_qdq_get_levels (node, &scale, &zero))
-    *result = (RlxQuantized) { self->map[node->inputs[0]->id], scale, zero, FALSE };
+  self->b.origin = node->origin;
+  if (rlx_ir_node_is (node, RLX_OP_ID_DEQUANTIZE_LINEAR) && rlx_qdq_get_levels (node, &scale, &zero))
+    *result = (RlxQuantized) { self->base->map[node->inputs[0]->id], scale, zero, FALSE };
 
-  if (rlx_qdq_is (node, "quantize_linear") && cancel (self, node))
+  if (rlx_ir_node_is (node, RLX_OP_ID_QUANTIZE_LINEAR) && cancel (self, node))
     return;
   if (rlx_qdq_multiply (self, node) || follow (self, node))
     return;
   if (is_simple (node) &&
-      (rlx_qdq_is (node, "dequantize_linear") ? has_elementwise_user (self, &node->outputs[0])
+      (rlx_ir_node_is (node, RLX_OP_ID_DEQUANTIZE_LINEAR) ? has_elementwise_user (self, &node->outputs[0])
                                               : is_elementwise (node->inputs[0]->node)))
     {
       spell_out (self, node);
       return;
     }
-  rlx_ir_copy_node (self->out, node, self->map);
+  rlx_rewrite_copy (self->base, node);
 }
 
 static gboolean
@@ -599,34 +525,36 @@ has_quantized (const RlxIr *ir)
     {
       const RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
 
-      if (rlx_qdq_is (node, "dequantize_linear") || rlx_qdq_is (node, "quantize_linear"))
+      if (rlx_ir_node_is (node, RLX_OP_ID_DEQUANTIZE_LINEAR) || rlx_ir_node_is (node, RLX_OP_ID_QUANTIZE_LINEAR))
         return TRUE;
     }
   return FALSE;
 }
 
 RlxIr *
-rlx_pass_qdq (const RlxIr             *ir,
-              const RlxGpuAdapterInfo *adapter)
+rlx_pass_qdq (const RlxIr     *ir,
+              const RlxTarget *target,
+              GError         **error)
 {
-  g_autofree gboolean *live = rlx_ir_find_live_nodes (ir);
-  g_autofree gboolean *pinned = rlx_ir_find_pinned_values (ir);
-  g_autofree RlxIrValue **map = g_new0 (RlxIrValue *, ir->n_values + 1);
+  g_auto(RlxRewrite) base = { 0, };
   g_autofree RlxQuantized *quantized = g_new0 (RlxQuantized, ir->n_values + 1);
   g_autofree gboolean *done = g_new0 (gboolean, ir->nodes->len + 1);
   g_autoptr(GHashTable) last = g_hash_table_new (NULL, NULL);
-  RlxQdq self = { ir, NULL, adapter, pinned, NULL, map, quantized, done, last };
+  RlxQdq self = { &base, { 0, }, quantized, done, last };
 
-  if (RLX_DEBUG_CHECK (NO_FUSE) || !has_quantized (ir))
+  if (!has_quantized (ir))
     return NULL;
 
-  self.out = rlx_ir_new ();
-  self.users = rlx_ir_find_users (ir, live);
-  for (guint i = 0; i < ir->nodes->len; i++)
-    if (live[i] && !done[i])
+  rlx_rewrite_init (&base, ir, target);
+  self.b.ir = base.out;
+  for (guint i = 0; self.b.error == NULL && i < ir->nodes->len; i++)
+    if (base.live[i] && !done[i])
       walk_node (&self, g_ptr_array_index (ir->nodes, i));
 
-  rlx_ir_copy_results (self.out, ir, map);
-  rlx_ir_free_users (ir, self.users);
-  return self.out;
+  if (self.b.error != NULL)
+    {
+      g_propagate_error (error, self.b.error);
+      return NULL;
+    }
+  return rlx_rewrite_end (&base);
 }

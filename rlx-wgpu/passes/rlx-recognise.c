@@ -22,69 +22,36 @@
 
 #include <math.h>
 
-#include "ops/rlx-expand-private.h"
+#include "ops/rlx-builder-private.h"
 #include "ops/rlx-fused-private.h"
-#include "plan/rlx-plan-private.h"
 #include "util/rlx-debug-private.h"
 
-/* On a CPU, reading a transposed first operand costs each element of it as many
+/* Where loads do not coalesce, a transposed first operand costs each element of it as many
  * loads as four of one in order; beyond so many columns a copy is cheaper. */
-#define MAX_COLUMNS_ON_CPU 32
+#define MAX_GATHERED_COLUMNS 32
 
 /* Wider than heads are: two products and a softmax have more reuse. */
 #define MAX_WIDTH 256
 
-typedef struct
+static RlxIrValue *
+find_mapped (RlxRewrite       *self,
+             const RlxIrValue *value)
 {
-  const RlxIr *ir;
-  RlxIr *out;
-  const RlxGpuAdapterInfo *adapter;
-  GArray **users;          /* by value id: ids of live nodes that read it */
-  gboolean *pinned;        /* by value id: an output or an assigned value */
-  RlxIrValue **map;        /* by value id: what stands for it in @out */
-} Recogniser;
-
-/* Whether nothing but one node needs the value. */
-static gboolean
-has_one_user (Recogniser       *self,
-              const RlxIrValue *value)
-{
-  const GArray *users = self->users[value->id];
-
-  return !self->pinned[value->id] && users != NULL && users->len == 1;
+  return value != NULL ? self->map[value->id] : NULL;
 }
 
 /* Whether a node exchanges the last two axes, and nothing else. */
 static gboolean
 is_matrix_transpose (const RlxIrNode *node)
 {
-  const RlxAttrValue *permutation;
-  gint64 rank = node->outputs[0].type.rank;
+  guint rank = node->outputs[0].type.rank;
 
-  if (!rlx_node_is (node, "transpose") || rank < 2)
+  if (!rlx_ir_node_is (node, RLX_OP_ID_TRANSPOSE) || rank < 2)
     return FALSE;
-  permutation = rlx_node_attr (node, "permutation");
-  if (permutation->n_ints == 0)
-    return rank == 2;
-  for (gint64 i = 0; i < rank; i++)
-    {
-      gint64 from = permutation->ints[i] < 0 ? permutation->ints[i] + rank : permutation->ints[i];
-
-      if (from != (i == rank - 1 ? rank - 2 : i == rank - 2 ? rank - 1 : i))
-        return FALSE;
-    }
+  for (guint i = 0; i < rank; i++)
+    if (rlx_transpose_get_axis (node, i) != (i == rank - 1 ? rank - 2 : i == rank - 2 ? rank - 1 : i))
+      return FALSE;
   return TRUE;
-}
-
-static GVariant *
-shape_of (const gint64 *dims,
-          guint         rank)
-{
-  GVariantDict dict;
-
-  g_variant_dict_init (&dict, NULL);
-  g_variant_dict_insert_value (&dict, "shape", g_variant_new_fixed_array (G_VARIANT_TYPE_INT64, dims, rank, sizeof (gint64)));
-  return g_variant_dict_end (&dict);
 }
 
 /* ---- attention ------------------------------------------------------------------------ */
@@ -103,14 +70,14 @@ static const RlxIrValue *
 without_factor (const RlxIrNode *node,
                 double          *scale)
 {
-  gboolean div = rlx_node_is (node, "div");
+  gboolean div = rlx_ir_node_is (node, RLX_OP_ID_DIV);
   double number;
   gint64 integer;
 
-  if (!div && !rlx_node_is (node, "mul"))
+  if (!div && !rlx_ir_node_is (node, RLX_OP_ID_MUL))
     return NULL;
   for (guint i = 0; i < (div ? 1 : 2); i++)
-    if (rlx_value_get_immediate (node->inputs[1 - i], &number, &integer) &&
+    if (rlx_ir_value_get_immediate (node->inputs[1 - i], &number, &integer) &&
         rlx_type_same_shape (&node->inputs[i]->type, &node->outputs[0].type))
       {
         *scale = div ? *scale / number : *scale * number;
@@ -121,20 +88,20 @@ without_factor (const RlxIrNode *node,
 
 /* What is left of a value that only one node needs without its factors. */
 static const RlxIrValue *
-take_factor (Recogniser       *self,
+take_factor (RlxRewrite       *self,
              const RlxIrValue *value,
              double           *scale)
 {
   const RlxIrValue *next;
 
-  while (has_one_user (self, value) && (next = without_factor (value->node, scale)) != NULL)
+  while (rlx_rewrite_get_only_user (self, value) != NULL && (next = without_factor (value->node, scale)) != NULL)
     value = next;
   return value;
 }
 
 /* Walks up from what softmax is taken of to the product of queries and keys. */
 static const RlxIrNode *
-find_scores (Recogniser       *self,
+find_scores (RlxRewrite       *self,
              const RlxIrValue *value,
              Attention        *found)
 {
@@ -142,12 +109,12 @@ find_scores (Recogniser       *self,
 
   value = take_factor (self, value, &found->scale);
   node = value->node;
-  if (!has_one_user (self, value))
+  if (rlx_rewrite_get_only_user (self, value) == NULL)
     return NULL;
-  if (rlx_node_is (node, "matmul"))
+  if (rlx_ir_node_is (node, RLX_OP_ID_MATMUL))
     return node;
   /* The mask is added to what is scaled already, and there is one. */
-  if (!rlx_node_is (node, "add") || found->mask != NULL || found->scale != 1.0)
+  if (!rlx_ir_node_is (node, RLX_OP_ID_ADD) || found->mask != NULL || found->scale != 1.0)
     return NULL;
   for (guint i = 0; i < 2; i++)
     {
@@ -166,7 +133,7 @@ find_scores (Recogniser       *self,
 }
 
 static gboolean
-find_attention (Recogniser      *self,
+find_attention (RlxRewrite      *self,
                 const RlxIrNode *node,
                 Attention       *found)
 {
@@ -174,24 +141,24 @@ find_attention (Recogniser      *self,
   const RlxTensorType *type = &node->outputs[0].type;
   gint64 axis;
 
-  if (!rlx_node_is (node, "matmul") || !rlx_node_is (node->inputs[0]->node, "softmax") || !has_one_user (self, node->inputs[0]) ||
-      rlx_node_attr (node, "transpose_a")->i != 0)
+  if (!rlx_ir_node_is (node, RLX_OP_ID_MATMUL) || !rlx_ir_node_is (node->inputs[0]->node, RLX_OP_ID_SOFTMAX) ||
+      rlx_rewrite_get_only_user (self, node->inputs[0]) == NULL || rlx_matmul_attrs (node)->transpose_a)
     return FALSE;
   softmax = node->inputs[0]->node;
-  axis = rlx_node_attr (softmax, "axis")->i;
+  axis = rlx_softmax_attrs (softmax)->axis;
   if (axis != -1 && axis != (gint64) softmax->outputs[0].type.rank - 1)
     return FALSE;
 
   *found = (Attention) { .value = node->inputs[1], .scale = 1.0 };
   scores = find_scores (self, softmax->inputs[0], found);
-  if (scores == NULL || rlx_node_attr (scores, "transpose_a")->i != 0)
+  if (scores == NULL || rlx_matmul_attrs (scores)->transpose_a)
     return FALSE;
   /* Queries and keys may have their share of the scale. */
   found->query = take_factor (self, scores->inputs[0], &found->scale);
   found->key = take_factor (self, scores->inputs[1], &found->scale);
-  if (rlx_node_attr (scores, "transpose_b")->i == 0)
+  if (!rlx_matmul_attrs (scores)->transpose_b)
     {
-      found->key_moved = rlx_node_is (found->key->node, "transpose") ? found->key->node : NULL;
+      found->key_moved = rlx_ir_node_is (found->key->node, RLX_OP_ID_TRANSPOSE) ? found->key->node : NULL;
       if (found->key_moved == NULL)
         {
           RLX_NOTE (FUSE, "%%%u is not taken for attention: its keys are not transposed", node->outputs[0].id);
@@ -199,7 +166,7 @@ find_attention (Recogniser      *self,
         }
       found->key = take_factor (self, found->key_moved->inputs[0], &found->scale);
     }
-  if (rlx_node_attr (node, "transpose_b")->i != 0)
+  if (rlx_matmul_attrs (node)->transpose_b)
     {
       if (!is_matrix_transpose (found->value->node))
         {
@@ -231,73 +198,65 @@ find_attention (Recogniser      *self,
 /* The key, whose last two axes are the wrong way round once @moved has been at it, in
  * @out. */
 static RlxIrValue *
-move_key (RlxExpand       *expand,
+move_key (RlxBuilder      *b,
           RlxIrValue      *key,
           const RlxIrNode *moved)
 {
-  const RlxAttrValue *permutation = moved != NULL ? rlx_node_attr (moved, "permutation") : NULL;
   guint rank = key->type.rank;
   gint64 axes[RLX_MAX_RANK];
 
   if (moved == NULL || is_matrix_transpose (moved))
     return key;
   for (guint i = 0; i < rank; i++)
-    {
-      guint from = i + 1 == rank ? rank - 2 : i + 2 == rank ? rank - 1 : i;
-
-      axes[i] = permutation->n_ints > 0 ? permutation->ints[from] : (gint64) (rank - 1 - from);
-    }
-  return rlx_expand_ints (expand, "transpose", key, "permutation", axes, rank, NULL);
+    axes[i] = rlx_transpose_get_axis (moved, i + 1 == rank ? rank - 2 : i + 2 == rank ? rank - 1 : i);
+  return rlx_build_transpose (b, key, RLX_TRANSPOSE_ATTRS (.permutation = RLX_INTS (axes, rank)));
 }
 
 /* The value in @out as [batch, heads, sequence, width]. */
 static RlxIrValue *
-with_heads (RlxExpand  *expand,
+with_heads (RlxBuilder *b,
             RlxIrValue *value)
 {
-  const RlxTensorType *type = &value->type;
   gint64 dims[4] = { 1, 1, 1, 1 };
+  const RlxTensorType *type;
 
-  if (type->rank == 4)
+  if (value == NULL || value->type.rank == 4)
     return value;
+  type = &value->type;
   for (guint i = 0; i < 2 && i < type->rank; i++)
     dims[3 - i] = type->dims[type->rank - 1 - i];
   if (type->rank == 3)
     dims[0] = type->dims[0];
-  return rlx_expand_op (expand, "reshape", &value, 1, shape_of (dims, 4), NULL);
+  return rlx_build_reshape (b, value, RLX_RESHAPE_ATTRS (.shape = RLX_INTS (dims, 4)));
 }
 
 static gboolean
-append_attention (Recogniser      *self,
+append_attention (RlxRewrite      *self,
                   const RlxIrNode *node)
 {
   const RlxTensorType *type = &node->outputs[0].type;
-  RlxExpand expand = { self->out, node, NULL };
-  g_autoptr(GError) error = NULL;
-  RlxIrValue *inputs[4], *value;
-  GVariantDict dict;
+  g_auto(RlxBuilder) b = RLX_BUILDER (self->out, node);
+  RlxIrValue *query, *key, *value, *mask = NULL, *result;
   Attention found;
 
   if (!find_attention (self, node, &found))
     return FALSE;
 
-  inputs[0] = with_heads (&expand, self->map[found.query->id]);
-  inputs[1] = with_heads (&expand, move_key (&expand, self->map[found.key->id], found.key_moved));
-  inputs[2] = with_heads (&expand, self->map[found.value->id]);
+  query = with_heads (&b, self->map[found.query->id]);
+  key = with_heads (&b, move_key (&b, self->map[found.key->id], found.key_moved));
+  value = with_heads (&b, self->map[found.value->id]);
   if (found.mask != NULL)
-    inputs[3] = with_heads (&expand, self->map[found.mask->id]);
-  g_variant_dict_init (&dict, NULL);
-  g_variant_dict_insert (&dict, "scale", "d", found.scale);
+    mask = with_heads (&b, self->map[found.mask->id]);
   /* What broadcasts in a product need not do so here: then it stays as it is. */
-  value = rlx_expand_op (&expand, "attention", inputs, found.mask != NULL ? 4 : 3, g_variant_dict_end (&dict), &error);
-  if (value == NULL || rlx_type_n_elements (&value->type) != rlx_type_n_elements (type))
+  result = rlx_build_attention (&b, query, key, value, mask, NULL, NULL, RLX_ATTENTION_ATTRS (.scale = found.scale));
+  if (result != NULL && rlx_type_n_elements (&result->type) == rlx_type_n_elements (type) && type->rank != 4)
+    result = rlx_build_reshape (&b, result, RLX_RESHAPE_ATTRS (.shape = RLX_INTS (type->dims, type->rank)));
+  if (result == NULL || !rlx_type_equal (&result->type, type))
     {
-      RLX_NOTE (FUSE, "%%%u is not taken for attention: %s", node->outputs[0].id, error != NULL ? error->message : "its operands broadcast");
+      RLX_NOTE (FUSE, "%%%u is not taken for attention: %s", node->outputs[0].id, b.error != NULL ? b.error->message : "its operands broadcast");
       return FALSE;
     }
-  if (type->rank != 4)
-    value = rlx_expand_op (&expand, "reshape", &value, 1, shape_of (type->dims, type->rank), NULL);
-  self->map[node->outputs[0].id] = value;
+  self->map[node->outputs[0].id] = result;
   RLX_NOTE (FUSE, "%%%u: %s is attention", node->outputs[0].id,
             found.mask != NULL ? "a softmax of masked scores" : "a softmax of scores");
   return TRUE;
@@ -312,68 +271,74 @@ find_packed (const RlxIrValue *value,
 {
   const RlxIrNode *node = value->node;
 
-  return rlx_node_is (node, "dequantize_blocks") && node->inputs[0]->type.rank == 2 && value->type.dtype == dtype ? node : NULL;
+  return rlx_ir_node_is (node, RLX_OP_ID_DEQUANTIZE_BLOCKS) && node->inputs[0]->type.rank == 2 && value->type.dtype == dtype ? node : NULL;
 }
 
 static gboolean
-append_packed (Recogniser      *self,
+append_packed (RlxRewrite      *self,
                const RlxIrNode *node)
 {
-  gboolean gather = rlx_node_is (node, "gather"), linear = rlx_node_is (node, "linear");
-  const RlxIrValue *bias = linear && node->n_inputs > 2 ? node->inputs[2] : NULL;
-  const RlxIrValue *weight;
+  gboolean gather = rlx_ir_node_is (node, RLX_OP_ID_GATHER);
+  const RlxTensorType *type = &node->outputs[0].type;
+  const RlxDequantizeBlocksAttrs *attrs;
+  const RlxIrValue *weight, *bias = NULL;
   const RlxIrNode *packed;
-  gboolean by_rows;
-  RlxExpand expand = { self->out, node, NULL };
-  g_autoptr(GError) error = NULL;
-  RlxIrValue *inputs[5] = { NULL, }, *value;
-  guint n = 2;
-  GVariantDict dict;
+  gboolean by_rows = TRUE, plain;
+  g_auto(RlxBuilder) b = RLX_BUILDER (self->out, node);
+  RlxIrValue *rows, *scale, *zero, *value;
 
-  if (!gather && !linear && !rlx_node_is (node, "matmul"))
+  if (!gather && !rlx_ir_node_is (node, RLX_OP_ID_LINEAR) && !rlx_ir_node_is (node, RLX_OP_ID_MATMUL))
     return FALSE;
-  weight = node->inputs[gather ? 0 : 1];
-  by_rows = gather || rlx_node_attr (node, "transpose_b")->i != 0;
-  if (!gather && is_matrix_transpose (weight->node))
+  if (gather)
     {
-      weight = weight->node->inputs[0];
-      by_rows = !by_rows;
+      gint64 axis = rlx_gather_attrs (node)->axis;
+
+      weight = node->inputs[RLX_GATHER_SELF];
+      plain = axis == 0 || axis == -2;
     }
-  packed = find_packed (weight, node->outputs[0].type.dtype);
+  else
+    {
+      const RlxLinearAttrs product = rlx_ir_node_as_linear (node);
+
+      weight = node->inputs[RLX_LINEAR_WEIGHT];
+      bias = rlx_ir_node_get_bias (node);
+      by_rows = product.transpose_b;
+      if (is_matrix_transpose (weight->node))
+        {
+          weight = weight->node->inputs[0];
+          by_rows = !by_rows;
+        }
+      plain = !product.transpose_a && product.alpha == 1.0 && (bias == NULL || product.beta == 1.0);
+    }
+  packed = find_packed (weight, type->dtype);
   if (packed == NULL)
     return FALSE;
-  if (!by_rows || (gather ? rlx_node_attr (node, "axis")->i != 0 && rlx_node_attr (node, "axis")->i != -2
-                          : rlx_node_attr (node, "transpose_a")->i != 0) ||
-      (linear && (rlx_node_attr (node, "alpha")->f != 1.0 || (bias != NULL && rlx_node_attr (node, "beta")->f != 1.0))))
+  if (!by_rows || !plain)
     {
       RLX_NOTE (FUSE, "%%%u %s unpacks its weight first: rows are not along the sum, or there are factors",
                 node->outputs[0].id, node->op->name);
       return FALSE;
     }
 
-  inputs[0] = self->map[gather ? packed->inputs[0]->id : node->inputs[0]->id];
-  inputs[1] = self->map[gather ? node->inputs[1]->id : packed->inputs[0]->id];
-  /* An operand that is absent has none behind it that is there. */
-  for (guint i = 1; i < packed->n_inputs && packed->inputs[i] != NULL; i++)
-    inputs[n++] = self->map[packed->inputs[i]->id];
-  g_variant_dict_init (&dict, NULL);
-  g_variant_dict_insert (&dict, "type", "s", rlx_attr_get_nick (&packed->op->attrs[rlx_op_find_attr (packed->op, "type")],
-                                                                rlx_node_attr (packed, "type")));
-  g_variant_dict_insert (&dict, "block_size", "x", rlx_node_attr (packed, "block_size")->i);
+  attrs = rlx_dequantize_blocks_attrs (packed);
+  rows = self->map[packed->inputs[RLX_DEQUANTIZE_BLOCKS_SELF]->id];
+  scale = find_mapped (self, packed->inputs[RLX_DEQUANTIZE_BLOCKS_SCALE]);
+  zero = find_mapped (self, packed->inputs[RLX_DEQUANTIZE_BLOCKS_ZERO_POINT]);
   if (gather)
-    {
-      g_variant_dict_insert (&dict, "columns", "x", rlx_node_attr (packed, "columns")->i);
-      g_variant_dict_insert (&dict, "to", "s", rlx_data_type_to_string (node->outputs[0].type.dtype));
-    }
-  value = rlx_expand_op (&expand, gather ? "gather_packed" : "dequant_matmul", inputs, n, g_variant_dict_end (&dict), &error);
-  if (value == NULL || !rlx_type_equal (&value->type, &node->outputs[0].type))
+    value = rlx_build_gather_packed (&b, rows, self->map[node->inputs[RLX_GATHER_INDICES]->id], scale, zero,
+                                     RLX_GATHER_PACKED_ATTRS (.type = attrs->type, .block_size = attrs->block_size,
+                                                              .columns = attrs->columns, .to = type->dtype));
+  else
+    value = rlx_build_dequant_matmul (&b, self->map[node->inputs[RLX_LINEAR_SELF]->id], rows, scale, zero, NULL, NULL,
+                                      RLX_DEQUANT_MATMUL_ATTRS (.type = attrs->type, .block_size = attrs->block_size));
+  if (value != NULL && bias != NULL && rlx_type_equal (&value->type, type))
+    value = rlx_build_add (&b, value, self->map[bias->id]);
+  if (value == NULL || !rlx_type_equal (&value->type, type))
     {
       RLX_NOTE (FUSE, "%%%u %s unpacks its weight first: %s", node->outputs[0].id, node->op->name,
-                error != NULL ? error->message : "rows have room for more");
+                b.error != NULL ? b.error->message : "rows have room for more");
       return FALSE;
     }
-  if (bias != NULL)
-    value = rlx_expand_op (&expand, "add", (RlxIrValue *[]) { value, self->map[bias->id] }, 2, NULL, NULL);
   self->map[node->outputs[0].id] = value;
   RLX_NOTE (FUSE, "%%%u: %s leaves its weight packed", node->outputs[0].id, node->op->name);
   return TRUE;
@@ -382,35 +347,31 @@ append_packed (Recogniser      *self,
 /* ---- biases ---------------------------------------------------------------------------- */
 
 static gboolean
-append_linear (Recogniser      *self,
+append_linear (RlxRewrite      *self,
                const RlxIrNode *node)
 {
-  const RlxOp *op = rlx_op_lookup ("linear");
   const RlxTensorType *type = &node->outputs[0].type;
 
-  for (guint i = 0; i < 2 && rlx_node_is (node, "add"); i++)
+  for (guint i = 0; i < 2 && rlx_ir_node_is (node, RLX_OP_ID_ADD); i++)
     {
       const RlxIrNode *product = self->map[node->inputs[i]->id]->node;
       const RlxTensorType *bias = &node->inputs[1 - i]->type;
-      RlxIrValue *inputs[3];
-      RlxAttrValue *attrs;
-      RlxIrNode *copy;
+      g_auto(RlxBuilder) b = RLX_BUILDER (self->out, node);
+      RlxLinearAttrs attrs;
+      RlxIrValue *value;
 
-      if (!rlx_node_is (product, "matmul") || !has_one_user (self, node->inputs[i]) || bias->rank != 1 || type->rank < 2 ||
+      if (!rlx_ir_node_is (product, RLX_OP_ID_MATMUL) || rlx_rewrite_get_only_user (self, node->inputs[i]) == NULL ||
+          bias->rank != 1 || type->rank < 2 ||
           bias->dims[0] != type->dims[type->rank - 1] || product->inputs[1]->type.rank != 2 ||
           !rlx_type_equal (&product->outputs[0].type, type) ||
-          (rlx_node_attr (product, "transpose_a")->i != 0 && product->inputs[0]->type.rank != 2))
+          (rlx_matmul_attrs (product)->transpose_a && product->inputs[0]->type.rank != 2))
         continue;
-      inputs[0] = product->inputs[0];
-      inputs[1] = product->inputs[1];
-      inputs[2] = self->map[node->inputs[1 - i]->id];
-      attrs = rlx_attrs_new (op);
-      rlx_attr_set_int (&attrs[rlx_op_find_attr (op, "transpose_a")], rlx_node_attr (product, "transpose_a")->i);
-      rlx_attr_set_int (&attrs[rlx_op_find_attr (op, "transpose_b")], rlx_node_attr (product, "transpose_b")->i);
-      copy = rlx_ir_append (self->out, op, attrs, inputs, 3, type, 1);
-      copy->origin = node->origin;
-      copy->name = g_strdup (product->name != NULL ? product->name : node->name);
-      self->map[node->outputs[0].id] = &copy->outputs[0];
+      attrs = rlx_ir_node_as_linear (product);
+      value = rlx_build_linear (&b, product->inputs[0], product->inputs[1], self->map[node->inputs[1 - i]->id], &attrs);
+      if (value == NULL)
+        continue;
+      value->node->name = g_strdup (product->name != NULL ? product->name : node->name);
+      self->map[node->outputs[0].id] = value;
       RLX_NOTE (FUSE, "%%%u: a product and its bias are linear", node->outputs[0].id);
       return TRUE;
     }
@@ -422,15 +383,15 @@ append_linear (Recogniser      *self,
 /* Whether the sum would be no kernel of its own anyway: part of what makes one of
  * its operands, or of a region. */
 static gboolean
-is_part_of_another (Recogniser      *self,
+is_part_of_another (RlxRewrite      *self,
                     const RlxIrNode *add)
 {
   for (guint i = 0; i < 2; i++)
     {
       const RlxIrNode *from = add->inputs[i]->node;
 
-      if (has_one_user (self, add->inputs[i]) && rlx_type_same_shape (&add->inputs[i]->type, &add->outputs[0].type) &&
-          ((from->op->flags & RLX_OP_ELEMENTWISE) != 0 || rlx_op_takes_epilogue (from->op)))
+      if (rlx_rewrite_get_only_user (self, add->inputs[i]) != NULL && rlx_type_same_shape (&add->inputs[i]->type, &add->outputs[0].type) &&
+          (from->op->flags & (RLX_OP_ELEMENTWISE | RLX_OP_EPILOGUE)) != 0)
         return TRUE;
     }
   return FALSE;
@@ -438,7 +399,7 @@ is_part_of_another (Recogniser      *self,
 
 /* Whether what else needs the sum comes after the norm, which has it then. */
 static gboolean
-is_first_user (Recogniser       *self,
+is_first_user (RlxRewrite       *self,
                const RlxIrValue *sum,
                const RlxIrNode  *node)
 {
@@ -449,20 +410,18 @@ is_first_user (Recogniser       *self,
 }
 
 static gboolean
-append_residual_norm (Recogniser      *self,
+append_residual_norm (RlxRewrite      *self,
                       const RlxIrNode *node)
 {
-  gboolean layer = rlx_node_is (node, "layer_norm");
-  const RlxOp *op;
+  gboolean layer = rlx_ir_node_is (node, RLX_OP_ID_LAYER_NORM);
+  g_auto(RlxBuilder) b = RLX_BUILDER (self->out, node);
+  RlxIrValue *sum, *residual, *scale, *bias;
   const RlxIrNode *add;
-  RlxIrValue *inputs[5] = { NULL, };
-  RlxTensorType types[2];
-  RlxAttrValue *attrs;
-  RlxIrNode *copy;
-  gboolean keep;
+  RlxLayerNormAttrs attrs;
+  RlxIrNode *norm;
   guint whole;
 
-  if ((!layer && !rlx_node_is (node, "rms_norm")) || !rlx_node_is (node->inputs[0]->node, "add"))
+  if ((!layer && !rlx_ir_node_is (node, RLX_OP_ID_RMS_NORM)) || !rlx_ir_node_is (node->inputs[0]->node, RLX_OP_ID_ADD))
     return FALSE;
   add = node->inputs[0]->node;
   whole = rlx_type_same_shape (&add->inputs[0]->type, &add->outputs[0].type) ? 0 : 1;
@@ -474,23 +433,20 @@ append_residual_norm (Recogniser      *self,
       return FALSE;
     }
 
-  op = rlx_op_lookup (layer ? "residual_layer_norm" : "residual_rms_norm");
-  keep = !has_one_user (self, &add->outputs[0]);
-  inputs[0] = self->map[add->inputs[whole]->id];
-  inputs[1] = self->map[add->inputs[1 - whole]->id];
-  for (guint i = 1; i < node->n_inputs; i++)
-    inputs[1 + i] = node->inputs[i] != NULL ? self->map[node->inputs[i]->id] : NULL;
-  attrs = rlx_attrs_new (op);
-  rlx_attr_set_ints (&attrs[rlx_op_find_attr (op, "axes")], rlx_node_attr (node, "axes")->ints, rlx_node_attr (node, "axes")->n_ints);
-  rlx_attr_set_float (&attrs[rlx_op_find_attr (op, "epsilon")], rlx_node_attr (node, "epsilon")->f);
-  rlx_attr_set_int (&attrs[rlx_op_find_attr (op, "keep_sum")], keep);
-  types[0] = types[1] = node->outputs[0].type;
-  copy = rlx_ir_append (self->out, op, attrs, inputs, op->n_inputs, types, keep ? 2 : 1);
-  copy->origin = node->origin;
-  copy->name = g_strdup (node->name);
-  self->map[node->outputs[0].id] = &copy->outputs[0];
-  if (keep)
-    self->map[add->outputs[0].id] = &copy->outputs[1];
+  sum = self->map[add->inputs[whole]->id];
+  residual = self->map[add->inputs[1 - whole]->id];
+  scale = find_mapped (self, node->inputs[RLX_LAYER_NORM_SCALE]);
+  bias = layer ? find_mapped (self, node->inputs[RLX_LAYER_NORM_BIAS]) : NULL;
+  attrs = *rlx_layer_norm_attrs (node);
+  attrs.keep_sum = rlx_rewrite_get_only_user (self, &add->outputs[0]) == NULL;
+  norm = layer ? rlx_build_residual_layer_norm (&b, sum, residual, scale, bias, NULL, &attrs)
+               : rlx_build_residual_rms_norm (&b, sum, residual, scale, NULL, &attrs);
+  if (norm == NULL)
+    return FALSE;
+  norm->name = g_strdup (node->name);
+  self->map[node->outputs[0].id] = &norm->outputs[0];
+  if (attrs.keep_sum)
+    self->map[add->outputs[0].id] = &norm->outputs[1];
   RLX_NOTE (FUSE, "%%%u: %s adds up what it normalises", node->outputs[0].id, node->op->name);
   return TRUE;
 }
@@ -498,7 +454,7 @@ append_residual_norm (Recogniser      *self,
 /* ---- transposed operands ----------------------------------------------------------------------- */
 
 static gboolean
-may_read_transposed (Recogniser      *self,
+may_read_transposed (RlxRewrite      *self,
                      const RlxIrNode *node,
                      guint            index)
 {
@@ -508,41 +464,42 @@ may_read_transposed (Recogniser      *self,
     return FALSE;
   if (index == 1)
     return TRUE;
-  if (rlx_node_is (node, "linear") && node->inputs[0]->type.rank != 2)
+  if (rlx_ir_node_is (node, RLX_OP_ID_LINEAR) && node->inputs[0]->type.rank != 2)
     return FALSE;
-  return self->adapter->type != RLX_ADAPTER_TYPE_CPU || type->rank == 0 || type->dims[type->rank - 1] <= MAX_COLUMNS_ON_CPU;
+  return self->target->loads_coalesce || type->rank == 0 || type->dims[type->rank - 1] <= MAX_GATHERED_COLUMNS;
 }
 
 static gboolean
-append_product (Recogniser      *self,
+append_product (RlxRewrite      *self,
                 const RlxIrNode *node)
 {
-  static const char *const names[] = { "transpose_a", "transpose_b" };
-  g_autoptr(GPtrArray) inputs = NULL;
+  g_auto(RlxBuilder) b = RLX_BUILDER (self->out, node);
+  RlxIrValue *inputs[2], *value;
   gboolean transposed[2];
-  RlxIrNode *copy;
+  RlxLinearAttrs attrs;
 
-  if (!rlx_node_is (node, "matmul") && !rlx_node_is (node, "linear"))
+  if (!rlx_ir_node_is (node, RLX_OP_ID_MATMUL) && !rlx_ir_node_is (node, RLX_OP_ID_LINEAR))
     return FALSE;
   for (guint i = 0; i < 2; i++)
-    transposed[i] = may_read_transposed (self, node, i);
+    {
+      transposed[i] = may_read_transposed (self, node, i);
+      inputs[i] = self->map[transposed[i] ? node->inputs[i]->node->inputs[0]->id : node->inputs[i]->id];
+    }
   if (!transposed[0] && !transposed[1])
     return FALSE;
 
-  inputs = g_ptr_array_new ();
-  for (guint i = 0; i < node->n_inputs; i++)
-    {
-      const RlxIrValue *value = node->inputs[i];
-
-      if (i < 2 && transposed[i])
-        value = value->node->inputs[0];
-      g_ptr_array_add (inputs, value != NULL ? self->map[value->id] : NULL);
-    }
-  copy = rlx_ir_append_copy (self->out, node, (RlxIrValue **) inputs->pdata);
-  for (guint i = 0; i < 2; i++)
-    if (transposed[i])
-      rlx_attr_set_int (&copy->attrs[rlx_op_find_attr (node->op, names[i])], rlx_node_attr (node, names[i])->i == 0);
-  self->map[node->outputs[0].id] = &copy->outputs[0];
+  attrs = rlx_ir_node_as_linear (node);
+  attrs.transpose_a ^= transposed[0];
+  attrs.transpose_b ^= transposed[1];
+  if (rlx_ir_node_is (node, RLX_OP_ID_LINEAR))
+    value = rlx_build_linear (&b, inputs[0], inputs[1], find_mapped (self, node->inputs[RLX_LINEAR_BIAS]), &attrs);
+  else
+    value = rlx_build_matmul (&b, inputs[0], inputs[1],
+                              RLX_MATMUL_ATTRS (.transpose_a = attrs.transpose_a, .transpose_b = attrs.transpose_b));
+  if (value == NULL)
+    return FALSE;
+  value->node->name = g_strdup (node->name);
+  self->map[node->outputs[0].id] = value;
   RLX_NOTE (FUSE, "%%%u: %s reads its %s operand as it was before the transpose", node->outputs[0].id, node->op->name,
             transposed[0] && transposed[1] ? "first and second" : transposed[0] ? "first" : "second");
   return TRUE;
@@ -551,28 +508,22 @@ append_product (Recogniser      *self,
 /* ---- the pass --------------------------------------------------------------------------------- */
 
 RlxIr *
-rlx_pass_recognise (const RlxIr             *ir,
-                    const RlxGpuAdapterInfo *adapter)
+rlx_pass_recognise (const RlxIr     *ir,
+                    const RlxTarget *target,
+                    GError         **error)
 {
-  RlxIr *out = rlx_ir_new ();
-  g_autofree gboolean *live = rlx_ir_find_live_nodes (ir);
-  GArray **users = rlx_ir_find_users (ir, live);
-  g_autofree gboolean *pinned = rlx_ir_find_pinned_values (ir);
-  g_autofree RlxIrValue **map = g_new0 (RlxIrValue *, ir->n_values + 1);
-  gboolean fuse = !RLX_DEBUG_CHECK (NO_FUSE);
-  Recogniser self = { ir, out, adapter, users, pinned, map };
+  g_auto(RlxRewrite) self = { 0, };
 
+  rlx_rewrite_init (&self, ir, target);
   for (guint i = 0; i < ir->nodes->len; i++)
     {
       const RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
 
-      if (!live[i] || (fuse && (append_attention (&self, node) || append_packed (&self, node) || append_linear (&self, node) ||
-                                append_residual_norm (&self, node) || append_product (&self, node))))
+      if (!self.live[i] || append_attention (&self, node) || append_packed (&self, node) || append_linear (&self, node) ||
+          append_residual_norm (&self, node) || append_product (&self, node))
         continue;
-      rlx_ir_copy_node (out, node, map);
+      rlx_rewrite_copy (&self, node);
     }
 
-  rlx_ir_copy_results (out, ir, map);
-  rlx_ir_free_users (ir, users);
-  return out;
+  return rlx_rewrite_end (&self);
 }

@@ -7,11 +7,11 @@
 
 #include "passes/rlx-passes-private.h"
 
-#include "ops/rlx-op-private.h"
+#include "ir/rlx-op-private.h"
 
-GArray **
-rlx_ir_find_users (const RlxIr    *ir,
-                   const gboolean *live)
+static GArray **
+find_users (const RlxIr    *ir,
+            const gboolean *live)
 {
   GArray **users = g_new0 (GArray *, ir->n_values + 1);
 
@@ -32,17 +32,8 @@ rlx_ir_find_users (const RlxIr    *ir,
   return users;
 }
 
-void
-rlx_ir_free_users (const RlxIr *ir,
-                   GArray     **users)
-{
-  for (guint i = 0; i < ir->n_values; i++)
-    g_clear_pointer (&users[i], g_array_unref);
-  g_free (users);
-}
-
-gboolean *
-rlx_ir_find_pinned_values (const RlxIr *ir)
+static gboolean *
+find_pinned_values (const RlxIr *ir)
 {
   gboolean *pinned = g_new0 (gboolean, ir->n_values + 1);
 
@@ -89,41 +80,119 @@ rlx_ir_copy_results (RlxIr             *out,
     }
 }
 
-gboolean
-rlx_node_is (const RlxIrNode *node,
-             const char      *op)
+void
+rlx_rewrite_init (RlxRewrite      *self,
+                  const RlxIr     *ir,
+                  const RlxTarget *target)
 {
-  return g_str_equal (node->op->name, op);
+  gboolean *live = rlx_ir_find_live_nodes (ir);
+
+  *self = (RlxRewrite) {
+    .ir = ir,
+    .target = target,
+    .out = rlx_ir_new (),
+    .live = live,
+    .users = find_users (ir, live),
+    .pinned = find_pinned_values (ir),
+    .map = g_new0 (RlxIrValue *, ir->n_values + 1),
+  };
+}
+
+void
+rlx_rewrite_clear (RlxRewrite *self)
+{
+  for (guint i = 0; self->users != NULL && i < self->ir->n_values; i++)
+    g_clear_pointer (&self->users[i], g_array_unref);
+  g_clear_pointer (&self->users, g_free);
+  g_clear_pointer (&self->live, g_free);
+  g_clear_pointer (&self->pinned, g_free);
+  g_clear_pointer (&self->map, g_free);
+  g_clear_pointer (&self->out, rlx_ir_free);
+}
+
+RlxIr *
+rlx_rewrite_end (RlxRewrite *self)
+{
+  rlx_ir_copy_results (self->out, self->ir, self->map);
+  return g_steal_pointer (&self->out);
+}
+
+RlxIrNode *
+rlx_rewrite_copy (RlxRewrite      *self,
+                  const RlxIrNode *node)
+{
+  return rlx_ir_copy_node (self->out, node, self->map);
+}
+
+const RlxIrNode *
+rlx_rewrite_get_only_user (const RlxRewrite *self,
+                           const RlxIrValue *value)
+{
+  const GArray *users = self->users[value->id];
+
+  if (self->pinned[value->id] || users == NULL || users->len != 1)
+    return NULL;
+  return g_ptr_array_index (self->ir->nodes, g_array_index (users, guint, 0));
 }
 
 gboolean
-rlx_node_swaps_middle (const RlxIrNode *node)
+rlx_ir_node_swaps_middle (const RlxIrNode *node)
 {
-  static const gint64 order[] = { 0, 2, 1, 3 };
-  const RlxAttrValue *permutation;
+  static const guint order[] = { 0, 2, 1, 3 };
 
-  if (!rlx_node_is (node, "transpose") || node->outputs[0].type.rank != 4)
+  if (!rlx_ir_node_is (node, RLX_OP_ID_TRANSPOSE) || node->outputs[0].type.rank != 4)
     return FALSE;
-  permutation = rlx_node_attr (node, "permutation");
   for (guint i = 0; i < 4; i++)
-    if (permutation->n_ints != 4 || (permutation->ints[i] + 4) % 4 != order[i])
+    if (rlx_transpose_get_axis (node, i) != order[i])
       return FALSE;
   return TRUE;
 }
 
 gboolean
-rlx_node_is_projection (const RlxIrNode *node)
+rlx_ir_node_is_projection (const RlxIrNode *node)
 {
+  const RlxTensorType *type = &node->outputs[0].type;
   const RlxIrValue *bias;
+  RlxLinearAttrs attrs;
 
-  if (rlx_node_is (node, "matmul"))
-    return node->inputs[1]->type.rank == 2 && node->inputs[0]->type.rank >= 1 && rlx_node_attr (node, "transpose_a")->i == 0;
-  if (!rlx_node_is (node, "linear"))
+  if (rlx_ir_node_is (node, RLX_OP_ID_MATMUL))
+    return node->inputs[RLX_MATMUL_OTHER]->type.rank == 2 && node->inputs[RLX_MATMUL_SELF]->type.rank >= 1 &&
+           !rlx_matmul_attrs (node)->transpose_a;
+  if (!rlx_ir_node_is (node, RLX_OP_ID_LINEAR))
     return FALSE;
-  bias = node->n_inputs > 2 ? node->inputs[2] : NULL;
-  return rlx_node_attr (node, "transpose_a")->i == 0 && rlx_node_attr (node, "alpha")->f == 1.0 &&
-         (bias == NULL || (rlx_node_attr (node, "beta")->f == 1.0 && bias->type.rank == 1 &&
-                           bias->type.dims[0] == node->outputs[0].type.dims[node->outputs[0].type.rank - 1]));
+  attrs = *rlx_linear_attrs (node);
+  bias = node->inputs[RLX_LINEAR_BIAS];
+  return !attrs.transpose_a && attrs.alpha == 1.0 &&
+         (bias == NULL || (attrs.beta == 1.0 && bias->type.rank == 1 && bias->type.dims[0] == type->dims[type->rank - 1]));
+}
+
+RlxLinearAttrs
+rlx_ir_node_as_linear (const RlxIrNode *node)
+{
+  const RlxMatmulAttrs *attrs;
+
+  if (rlx_ir_node_is (node, RLX_OP_ID_LINEAR))
+    return *rlx_linear_attrs (node);
+  attrs = rlx_matmul_attrs (node);
+  return *RLX_LINEAR_ATTRS (.transpose_a = attrs->transpose_a, .transpose_b = attrs->transpose_b);
+}
+
+RlxIrValue *
+rlx_ir_node_get_bias (const RlxIrNode *node)
+{
+  return rlx_ir_node_is (node, RLX_OP_ID_LINEAR) ? node->inputs[RLX_LINEAR_BIAS] : NULL;
+}
+
+guint
+rlx_transpose_get_axis (const RlxIrNode *node,
+                        guint            axis)
+{
+  const RlxInts *permutation = &rlx_transpose_attrs (node)->permutation;
+  guint rank = node->outputs[0].type.rank;
+
+  if (permutation->n_values == 0)
+    return rank - 1 - axis;
+  return (guint) (permutation->values[axis] < 0 ? permutation->values[axis] + rank : permutation->values[axis]);
 }
 
 const RlxIrValue *
@@ -131,8 +200,8 @@ rlx_value_skip_reshapes (const RlxIrValue *value)
 {
   const RlxIrValue *found = value, *next = value;
 
-  while (rlx_node_is (next->node, "reshape") || rlx_node_is (next->node, "squeeze") ||
-         rlx_node_is (next->node, "unsqueeze"))
+  while (rlx_ir_node_is (next->node, RLX_OP_ID_RESHAPE) || rlx_ir_node_is (next->node, RLX_OP_ID_SQUEEZE) ||
+         rlx_ir_node_is (next->node, RLX_OP_ID_UNSQUEEZE))
     {
       next = next->node->inputs[0];
       if (rlx_type_same_shape (&next->type, &value->type))

@@ -17,12 +17,11 @@
 
 #include "ops/rlx-rope-private.h"
 #include "ops/rlx-shape-private.h"
-#include "plan/rlx-plan-private.h"
 #include "util/rlx-debug-private.h"
 
 /* The operands of rope, rope_2d and write_at. */
-enum { X, POSITIONS, COSINES, SINES };
-enum { CACHE, ROWS, INDEX };
+enum { X = RLX_ROPE_SELF, POSITIONS = RLX_ROPE_POSITIONS, COSINES = RLX_ROPE_COSINES, SINES = RLX_ROPE_SINES };
+enum { CACHE = RLX_WRITE_AT_SELF, ROWS = RLX_WRITE_AT_VALUE, INDEX = RLX_WRITE_AT_POSITION };
 
 typedef struct
 {
@@ -41,14 +40,8 @@ typedef struct
 
 typedef struct
 {
-  const RlxIr *ir;
-  const RlxGpuAdapterInfo *adapter;
-  RlxIr *out;
-  gboolean *live;
-  gboolean *constant;
-  GArray **users;
-  gboolean *pinned;
-  RlxIrValue **map;
+  RlxRewrite *base;
+  gboolean *constant;         /* by node id */
   GPtrArray *groups;          /* Group */
 } Rotator;
 
@@ -59,18 +52,6 @@ get_input (const RlxIrNode *node,
   return node != NULL && index < node->n_inputs ? node->inputs[index] : NULL;
 }
 
-/* The node that alone reads a value which nothing else needs. */
-static const RlxIrNode *
-get_only_user (Rotator          *self,
-               const RlxIrValue *value)
-{
-  const GArray *users = self->users[value->id];
-
-  if (self->pinned[value->id] || users == NULL || users->len != 1)
-    return NULL;
-  return g_ptr_array_index (self->ir->nodes, g_array_index (users, guint, 0));
-}
-
 /* Whether a write_at makes the next value of the state that it alone reads, so that
  * it need not copy it. */
 static gboolean
@@ -79,24 +60,24 @@ updates_state (Rotator         *self,
 {
   const RlxIrValue *state;
 
-  if (!rlx_node_is (node, "write_at") || RLX_DEBUG_CHECK (NO_ALIAS))
+  if (!rlx_ir_node_is (node, RLX_OP_ID_WRITE_AT) || RLX_DEBUG_CHECK (NO_ALIAS))
     return FALSE;
   state = node->inputs[CACHE];
-  if (!rlx_node_is (state->node, "state"))
+  if (!rlx_ir_node_is (state->node, RLX_OP_ID_STATE))
     {
       RLX_NOTE (FUSE, "%%%u write_at copies its operand: that is no state", node->outputs[0].id);
       return FALSE;
     }
   if (!rlx_data_type_is_float (state->type.dtype) || rlx_type_n_elements (&node->inputs[ROWS]->type) == 0)
     return FALSE;
-  if (get_only_user (self, state) != node)
+  if (rlx_rewrite_get_only_user (self->base, state) != node)
     {
       RLX_NOTE (FUSE, "%%%u write_at copies its state: something else needs that", node->outputs[0].id);
       return FALSE;
     }
-  for (guint i = 0; i < self->ir->assigns->len; i++)
+  for (guint i = 0; i < self->base->ir->assigns->len; i++)
     {
-      const RlxIrAssign *assign = &g_array_index (self->ir->assigns, RlxIrAssign, i);
+      const RlxIrAssign *assign = &g_array_index (self->base->ir->assigns, RlxIrAssign, i);
 
       if (assign->state == state && assign->value == &node->outputs[0])
         return TRUE;
@@ -112,7 +93,7 @@ find_part (Rotator         *self,
            const RlxIrNode *node,
            Part            *part)
 {
-  gboolean rope = rlx_node_is (node, "rope") || rlx_node_is (node, "rope_2d");
+  gboolean rope = rlx_ir_node_is (node, RLX_OP_ID_ROPE) || rlx_ir_node_is (node, RLX_OP_ID_ROPE_2D);
   const RlxIrNode *user;
   gint64 axis;
 
@@ -124,14 +105,14 @@ find_part (Rotator         *self,
       part->rope = node;
       part->how.turns = TRUE;
       part->y = &node->outputs[0];
-      user = get_only_user (self, part->y);
-      if (user != NULL && rlx_node_swaps_middle (user))
+      user = rlx_rewrite_get_only_user (self->base, part->y);
+      if (user != NULL && rlx_ir_node_swaps_middle (user))
         {
-          user = get_only_user (self, &user->outputs[0]);
+          user = rlx_rewrite_get_only_user (self->base, &user->outputs[0]);
           part->how.swap_y = user != NULL;
         }
-      if (user != NULL && rlx_node_is (user, "write_at") && user->inputs[ROWS] != user->inputs[CACHE] &&
-          user->inputs[ROWS] == (part->how.swap_y ? &get_only_user (self, part->y)->outputs[0] : part->y) && updates_state (self, user))
+      if (user != NULL && rlx_ir_node_is (user, RLX_OP_ID_WRITE_AT) && user->inputs[ROWS] != user->inputs[CACHE] &&
+          user->inputs[ROWS] == (part->how.swap_y ? &rlx_rewrite_get_only_user (self->base, part->y)->outputs[0] : part->y) && updates_state (self, user))
         part->write = user;
       else
         part->how.swap_y = FALSE;
@@ -142,7 +123,7 @@ find_part (Rotator         *self,
     }
 
   part->x = rlx_value_skip_reshapes (node->inputs[rope ? X : ROWS]);
-  if (rlx_node_swaps_middle (part->x->node))
+  if (rlx_ir_node_swaps_middle (part->x->node))
     {
       part->how.swap_x = TRUE;
       part->x = part->x->node->inputs[0];
@@ -151,7 +132,7 @@ find_part (Rotator         *self,
     {
       part->y = &part->write->outputs[0];
       part->how.writes = TRUE;
-      axis = rlx_node_attr (part->write, "axis")->i;
+      axis = rlx_write_at_attrs (part->write)->axis;
       part->how.axis = (guint) (axis < 0 ? axis + part->y->type.rank : axis);
     }
   return TRUE;
@@ -165,20 +146,13 @@ get_last_node (const Part *part)
 
 /* ---- groups ------------------------------------------------------------------------- */
 
-static gboolean
-same_float (const RlxIrNode *a,
-            const RlxIrNode *b,
-            const char      *name)
+/* How many elements of the width turn. */
+static gint64
+get_rotated (const RlxIrNode *rope)
 {
-  return rlx_node_attr (a, name)->f == rlx_node_attr (b, name)->f;
-}
+  gint64 rotated = rlx_rope_attrs (rope)->rotated;
 
-static gboolean
-same_int (const RlxIrNode *a,
-          const RlxIrNode *b,
-          const char      *name)
-{
-  return rlx_node_attr (a, name)->i == rlx_node_attr (b, name)->i;
+  return rotated != 0 ? rotated : rope->inputs[X]->type.dims[3];
 }
 
 /* Whether two nodes turn their tokens by the same angles. Heads may differ in number. */
@@ -187,18 +161,20 @@ turn_alike (const RlxIrNode *a,
             const RlxIrNode *b)
 {
   const RlxTensorType *type_a = &a->inputs[X]->type, *type_b = &b->inputs[X]->type;
+  const RlxRopeAttrs *attrs_a, *attrs_b;
   guint sequence;
 
-  if (a->op != b->op || !same_int (a, b, "layout") || !same_int (a, b, "interleaved") || !same_float (a, b, "base") || !same_float (a, b, "scale"))
+  if (a->op != b->op)
+    return FALSE;
+  attrs_a = rlx_rope_attrs (a);
+  attrs_b = rlx_rope_attrs (b);
+  if (attrs_a->layout != attrs_b->layout || attrs_a->interleaved != attrs_b->interleaved || attrs_a->base != attrs_b->base ||
+      attrs_a->scale != attrs_b->scale || attrs_a->columns != attrs_b->columns || get_rotated (a) != get_rotated (b))
     return FALSE;
   for (guint i = POSITIONS; i <= SINES; i++)
     if (get_input (a, i) != get_input (b, i))
       return FALSE;
-  if (rlx_node_is (a, "rope_2d") ? !same_int (a, b, "columns") || type_a->dims[3] != type_b->dims[3]
-                           : (rlx_node_attr (a, "rotated")->i ? rlx_node_attr (a, "rotated")->i : type_a->dims[3]) !=
-                               (rlx_node_attr (b, "rotated")->i ? rlx_node_attr (b, "rotated")->i : type_b->dims[3]))
-    return FALSE;
-  sequence = rlx_node_attr (a, "layout")->i == RLX_HEAD_LAYOUT_HEADS_FIRST ? 2 : 1;
+  sequence = attrs_a->layout == RLX_HEAD_LAYOUT_HEADS_FIRST ? 2 : 1;
   return type_a->dims[0] == type_b->dims[0] && type_a->dims[sequence] == type_b->dims[sequence];
 }
 
@@ -206,7 +182,7 @@ static guint
 count_segments (Rotator          *self,
                 const RlxIrValue *value)
 {
-  return value != NULL ? rlx_n_segments (rlx_type_device_size (&value->type), self->adapter) : 0;
+  return value != NULL ? rlx_target_get_n_segments (self->base->target, rlx_type_device_size (&value->type)) : 0;
 }
 
 /* The storage bindings that parts need, with what they share. */
@@ -238,7 +214,7 @@ is_needed_after (Rotator    *self,
                  const Part *part,
                  guint       last)
 {
-  const GArray *users = self->users[part->y->id];
+  const GArray *users = self->base->users[part->y->id];
 
   for (guint i = 0; users != NULL && i < users->len; i++)
     if (g_array_index (users, guint, i) <= last)
@@ -271,10 +247,10 @@ fits (Rotator     *self,
   if (!is_needed_after (self, part, last) || group->parts->len == RLX_JOINT_ROPE_MAX_PARTS)
     return FALSE;
   n = count_bindings (self, group->parts, part);
-  if (n > self->adapter->limits.max_storage_buffers)
+  if (n > self->base->target->limits.max_storage_buffers)
     {
       RLX_NOTE (FUSE, "%%%u is not made with others: they would need %u storage bindings, there are %u", part->y->id, n,
-                self->adapter->limits.max_storage_buffers);
+                self->base->target->limits.max_storage_buffers);
       return FALSE;
     }
   return TRUE;
@@ -312,14 +288,14 @@ add_to_group (Rotator    *self,
 static void
 find_groups (Rotator *self)
 {
-  g_autofree gboolean *seen = g_new0 (gboolean, self->ir->nodes->len + 1);
+  g_autofree gboolean *seen = g_new0 (gboolean, self->base->ir->nodes->len + 1);
 
-  for (guint i = 0; i < self->ir->nodes->len; i++)
+  for (guint i = 0; i < self->base->ir->nodes->len; i++)
     {
-      const RlxIrNode *node = g_ptr_array_index (self->ir->nodes, i);
+      const RlxIrNode *node = g_ptr_array_index (self->base->ir->nodes, i);
       Part part;
 
-      if (!self->live[i] || seen[i] || !find_part (self, node, &part))
+      if (!self->base->live[i] || seen[i] || !find_part (self, node, &part))
         continue;
       if (part.write != NULL)
         seen[part.write->id] = TRUE;
@@ -350,7 +326,7 @@ static RlxIrValue *
 find_mapped (Rotator          *self,
              const RlxIrValue *value)
 {
-  return value != NULL ? self->map[value->id] : NULL;
+  return value != NULL ? self->base->map[value->id] : NULL;
 }
 
 static void
@@ -387,7 +363,7 @@ append_group (Rotator *self,
         g_ptr_array_add (inputs, find_mapped (self, part->write->inputs[CACHE]));
     }
 
-  node = rlx_ir_append (self->out, &rlx_op_joint_rope, rlx_joint_rope_attrs (rope, parts, n), (RlxIrValue **) inputs->pdata, inputs->len, types, n);
+  node = rlx_ir_append (self->base->out, &rlx_op_joint_rope, rlx_joint_rope_attrs_new (rope, parts, n), (RlxIrValue **) inputs->pdata, inputs->len, types, n);
   first = rope != NULL ? rope : write;
   node->origin = first->origin;
   node->name = g_strdup (first->name);
@@ -395,7 +371,7 @@ append_group (Rotator *self,
     {
       const Part *part = g_ptr_array_index (group->parts, i);
 
-      self->map[part->y->id] = &node->outputs[i];
+      self->base->map[part->y->id] = &node->outputs[i];
       RLX_NOTE (FUSE, "%%%u: %s%s%s%s", part->y->id, part->rope != NULL ? "positions are turned" : "rows are moved",
                 part->how.swap_x ? " as they are before the transpose" : "", part->write != NULL ? " into their state" : "",
                 n > 1 ? ", with others" : "");
@@ -405,22 +381,19 @@ append_group (Rotator *self,
 /* ---- the pass ------------------------------------------------------------------------- */
 
 RlxIr *
-rlx_pass_rotate (const RlxIr             *ir,
-                 const RlxGpuAdapterInfo *adapter)
+rlx_pass_rotate (const RlxIr     *ir,
+                 const RlxTarget *target,
+                 GError         **error)
 {
-  RlxIr *out = rlx_ir_new ();
-  g_autofree gboolean *live = rlx_ir_find_live_nodes (ir);
+  g_auto(RlxRewrite) base = { 0, };
   g_autofree gboolean *constant = rlx_ir_find_constant_nodes (ir);
-  GArray **users = rlx_ir_find_users (ir, live);
-  g_autofree gboolean *pinned = rlx_ir_find_pinned_values (ir);
-  g_autofree RlxIrValue **map = g_new0 (RlxIrValue *, ir->n_values + 1);
   g_autofree gboolean *taken = g_new0 (gboolean, ir->nodes->len + 1);
   g_autofree Group **at = g_new0 (Group *, ir->nodes->len + 1);
   g_autoptr(GPtrArray) groups = g_ptr_array_new_with_free_func (free_group);
-  Rotator self = { ir, adapter, out, live, constant, users, pinned, map, groups };
+  Rotator self = { &base, constant, groups };
 
-  if (!RLX_DEBUG_CHECK (NO_FUSE))
-    find_groups (&self);
+  rlx_rewrite_init (&base, ir, target);
+  find_groups (&self);
   for (guint i = 0; i < groups->len; i++)
     {
       Group *group = g_ptr_array_index (groups, i);
@@ -446,12 +419,10 @@ rlx_pass_rotate (const RlxIr             *ir,
       if (at[i] != NULL)
         append_group (&self, at[i]);
       /* An exchange between rotation and cache is left without its operand. */
-      if (!live[i] || taken[i] || (rlx_node_swaps_middle (node) && map[node->inputs[0]->id] == NULL))
+      if (!base.live[i] || taken[i] || (rlx_ir_node_swaps_middle (node) && base.map[node->inputs[0]->id] == NULL))
         continue;
-      rlx_ir_copy_node (out, node, map);
+      rlx_rewrite_copy (&base, node);
     }
 
-  rlx_ir_copy_results (out, ir, map);
-  rlx_ir_free_users (ir, users);
-  return out;
+  return rlx_rewrite_end (&base);
 }

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "ops/rlx-op-private.h"
+#include "ir/rlx-op-private.h"
 #include "util/rlx-debug-private.h"
 
 gboolean *
@@ -25,7 +25,7 @@ rlx_ir_find_live_nodes (const RlxIr *ir)
       const RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
 
       /* callers bind these by position or name */
-      if ((node->op->flags & RLX_OP_LEAF) && !rlx_node_is (node, "constant"))
+      if ((node->op->flags & RLX_OP_LEAF) && !rlx_ir_node_is (node, RLX_OP_ID_CONSTANT))
         live[i] = TRUE;
       for (guint j = 0; live[i] && j < node->n_inputs; j++)
         if (node->inputs[j] != NULL)
@@ -45,11 +45,11 @@ rlx_ir_find_constant_nodes (const RlxIr *ir)
 
       if (node->op->flags & RLX_OP_LEAF)
         {
-          constant[i] = rlx_node_is (node, "constant") || rlx_node_is (node, "parameter");
+          constant[i] = rlx_ir_node_is (node, RLX_OP_ID_CONSTANT) || rlx_ir_node_is (node, RLX_OP_ID_PARAMETER);
           continue;
         }
       /* An expand only makes memory out of nothing: it is left to its users. */
-      constant[i] = !RLX_DEBUG_CHECK (NO_FOLD) && !rlx_node_is (node, "expand");
+      constant[i] = !RLX_DEBUG_CHECK (NO_FOLD) && !rlx_ir_node_is (node, RLX_OP_ID_EXPAND);
       for (guint j = 0; constant[i] && j < node->n_inputs; j++)
         if (node->inputs[j] != NULL)
           constant[i] = constant[node->inputs[j]->node->id];
@@ -63,32 +63,28 @@ is_no_op (const RlxIrNode *node)
 {
   const RlxIrValue *input = node->n_inputs > 0 ? node->inputs[0] : NULL;
 
-  if (rlx_node_is (node, "identity"))
+  if (rlx_ir_node_is (node, RLX_OP_ID_IDENTITY))
     return TRUE;
   if (input == NULL || node->n_outputs != 1 || !rlx_type_equal (&input->type, &node->outputs[0].type))
     return FALSE;
-  if (rlx_node_is (node, "cast") || rlx_node_is (node, "reshape") || rlx_node_is (node, "expand"))
+  if (rlx_ir_node_is (node, RLX_OP_ID_CAST) || rlx_ir_node_is (node, RLX_OP_ID_RESHAPE) || rlx_ir_node_is (node, RLX_OP_ID_EXPAND))
     return TRUE;
-  if (rlx_node_is (node, "concat"))
+  if (rlx_ir_node_is (node, RLX_OP_ID_CONCAT))
     return node->n_inputs == 1;
-  if (rlx_node_is (node, "transpose"))
+  if (rlx_ir_node_is (node, RLX_OP_ID_TRANSPOSE))
     {
-      const RlxAttrValue *permutation = rlx_node_attr (node, "permutation");
-
-      if (permutation->n_ints == 0)
-        return input->type.rank < 2;
-      for (guint i = 0; i < permutation->n_ints; i++)
-        if (permutation->ints[i] != i && permutation->ints[i] != (gint64) i - input->type.rank)
+      for (guint i = 0; i < input->type.rank; i++)
+        if (rlx_transpose_get_axis (node, i) != i)
           return FALSE;
       return TRUE;
     }
-  if (rlx_node_is (node, "slice"))
+  if (rlx_ir_node_is (node, RLX_OP_ID_SLICE))
     {
-      const RlxAttrValue *steps = rlx_node_attr (node, "steps");
+      const RlxInts *steps = &rlx_slice_attrs (node)->steps;
 
       /* whole axes: forwards only when nothing is reversed */
-      for (guint i = 0; i < steps->n_ints; i++)
-        if (steps->ints[i] < 0)
+      for (guint i = 0; i < steps->n_values; i++)
+        if (steps->values[i] < 0)
           return FALSE;
       return TRUE;
     }
@@ -120,40 +116,40 @@ node_equal (gconstpointer a,
 static gboolean
 may_share (const RlxIrNode *node)
 {
-  return !(node->op->flags & RLX_OP_INTERNAL) && (rlx_node_is (node, "constant") || !(node->op->flags & RLX_OP_LEAF));
+  return !(node->op->flags & RLX_OP_INTERNAL) && (rlx_ir_node_is (node, RLX_OP_ID_CONSTANT) || !(node->op->flags & RLX_OP_LEAF));
 }
 
 RlxIr *
-rlx_pass_simplify (const RlxIr *ir)
+rlx_pass_simplify (const RlxIr     *ir,
+                   const RlxTarget *target,
+                   GError         **error)
 {
-  RlxIr *out = rlx_ir_new ();
-  g_autofree gboolean *live = rlx_ir_find_live_nodes (ir);
-  g_autofree RlxIrValue **map = g_new0 (RlxIrValue *, ir->n_values + 1);
+  g_auto(RlxRewrite) self = { 0, };
   g_autoptr(GHashTable) seen = g_hash_table_new (node_hash, node_equal);
 
+  rlx_rewrite_init (&self, ir, target);
   for (guint i = 0; i < ir->nodes->len; i++)
     {
       const RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
       RlxIrNode *copy, *same;
 
-      if (!live[i])
+      if (!self.live[i])
         continue;
       if (is_no_op (node))
         {
-          map[node->outputs[0].id] = map[node->inputs[0]->id];
+          self.map[node->outputs[0].id] = self.map[node->inputs[0]->id];
           continue;
         }
 
-      copy = rlx_ir_copy_node (out, node, map);
+      copy = rlx_rewrite_copy (&self, node);
       same = may_share (node) ? g_hash_table_lookup (seen, copy) : NULL;
       if (same == NULL && may_share (node))
         g_hash_table_add (seen, copy);
       /* A copy that turns out to be a duplicate stays behind without users; the
        * next pass over the graph leaves it out. */
       for (guint j = 0; same != NULL && j < node->n_outputs; j++)
-        map[node->outputs[j].id] = &same->outputs[j];
+        self.map[node->outputs[j].id] = &same->outputs[j];
     }
 
-  rlx_ir_copy_results (out, ir, map);
-  return out;
+  return rlx_rewrite_end (&self);
 }

@@ -5,7 +5,9 @@
  */
 #include "config.h"
 
-#include "rlx-executable-private.h"
+#include "plan/rlx-plan-private.h"
+
+#include <string.h>
 
 static guint
 count_pipelines (const GPtrArray *steps,
@@ -52,41 +54,38 @@ sorted_keys (GHashTable *table)
   return keys;
 }
 
-/**
- * rlx_executable_get_plan:
- * @self: an executable
- *
- * Gets what a run does, for programs. With %RLX_PRECISION_REDUCED it can change
- * when parameters get values.
- *
- * The dictionary has `dispatches`, `prologue`, `pipelines`, `banks`,
- * `arena-bytes`, `live-bytes` (the most that is alive at one time: no plan
- * needs less), `weight-bytes`, `kernels` (name to number of dispatches) and
- * `steps`, an array of dictionaries with `op`, `node`, `kernel`, `grid`,
- * `prologue`, `in-place`, `flops`, `bytes` and `wgsl`.
- *
- * Returns: (transfer full): a dictionary `a{sv}`
- *
- * Since: 1.0
- */
-GVariant *
-rlx_executable_get_plan (RlxExecutable *self)
+/* The numbers that a kernel gets, by name. */
+static GVariant *
+parameters_to_variant (const RlxStep *step)
 {
-  const RlxPlan *plan;
+  GVariantDict dict;
+
+  g_variant_dict_init (&dict, NULL);
+  for (guint i = 0; i < step->params->len; i++)
+    {
+      const RlxParam *param = &g_array_index (step->params, RlxParam, i);
+      float value;
+
+      memcpy (&value, &param->bits, sizeof value);
+      if (param->kind == RLX_PARAM_F32)
+        g_variant_dict_insert (&dict, param->name, "d", (double) value);
+      else if (param->kind == RLX_PARAM_I32)
+        g_variant_dict_insert (&dict, param->name, "i", (gint32) param->bits);
+      else
+        g_variant_dict_insert (&dict, param->name, "u", param->bits);
+    }
+  return g_variant_dict_end (&dict);
+}
+
+GVariant *
+rlx_plan_to_variant (const RlxPlan *plan,
+                     GPtrArray     *steps)
+{
+  g_autoptr(GHashTable) kernels = g_hash_table_new (g_str_hash, g_str_equal);
+  guint pipelines = count_pipelines (steps, kernels);
+  g_autoptr(GPtrArray) names = sorted_keys (kernels);
   GVariantDict dict;
   GVariantBuilder entries, counts;
-  g_autoptr(GPtrArray) steps = NULL;
-  g_autoptr(GHashTable) kernels = NULL;
-  g_autoptr(GPtrArray) names = NULL;
-  guint pipelines;
-
-  g_return_val_if_fail (rlx_executable_is_compiled (self), NULL);
-
-  plan = rlx_executable_peek_plan (self);
-  steps = rlx_executable_get_steps (self);
-  kernels = g_hash_table_new (g_str_hash, g_str_equal);
-  pipelines = count_pipelines (steps, kernels);
-  names = sorted_keys (kernels);
 
   g_variant_builder_init (&counts, G_VARIANT_TYPE ("a{su}"));
   for (guint i = 0; i < names->len; i++)
@@ -109,9 +108,13 @@ rlx_executable_get_plan (RlxExecutable *self)
       g_variant_dict_insert (&entry, "grid", "(uuu)", step->grid[0], step->grid[1], step->grid[2]);
       g_variant_dict_insert (&entry, "prologue", "b", step->prologue);
       g_variant_dict_insert (&entry, "in-place", "b", in_place);
-      g_variant_dict_insert (&entry, "flops", "d", step->flops);
+      g_variant_dict_insert (&entry, "operations", "d", step->flops);
       g_variant_dict_insert (&entry, "bytes", "d", step->bytes);
+      g_variant_dict_insert (&entry, "workgroup-size", "u", step->workgroup_size);
+      g_variant_dict_insert_value (&entry, "parameters", parameters_to_variant (step));
       g_variant_dict_insert (&entry, "wgsl", "s", step->wgsl);
+      if (step->choice != NULL)
+        g_variant_dict_insert (&entry, "choice", "s", step->choice);
       g_variant_builder_add_value (&entries, g_variant_dict_end (&entry));
     }
 
@@ -128,32 +131,14 @@ rlx_executable_get_plan (RlxExecutable *self)
   return g_variant_ref_sink (g_variant_dict_end (&dict));
 }
 
-/**
- * rlx_executable_describe_plan:
- * @self: an executable
- *
- * Describes what a run does, for people: a summary and a line per kernel.
- *
- * Returns: (transfer full): the text
- *
- * Since: 1.0
- */
 char *
-rlx_executable_describe_plan (RlxExecutable *self)
+rlx_plan_to_text (const RlxPlan *plan,
+                  GPtrArray     *steps)
 {
-  const RlxPlan *plan;
-  g_autoptr(GPtrArray) steps = NULL;
-  g_autoptr(GHashTable) kernels = NULL;
-  GString *out;
-  guint pipelines;
+  g_autoptr(GHashTable) kernels = g_hash_table_new (g_str_hash, g_str_equal);
+  guint pipelines = count_pipelines (steps, kernels);
+  GString *out = g_string_new (NULL);
 
-  g_return_val_if_fail (rlx_executable_is_compiled (self), NULL);
-
-  plan = rlx_executable_peek_plan (self);
-  steps = rlx_executable_get_steps (self);
-  kernels = g_hash_table_new (g_str_hash, g_str_equal);
-  pipelines = count_pipelines (steps, kernels);
-  out = g_string_new (NULL);
   g_string_append_printf (out,
                           "%u dispatches, %u computed once, %u pipelines, %u banks\n"
                           "arena %" G_GUINT64_FORMAT " bytes (%" G_GUINT64_FORMAT " alive at most), weights %" G_GUINT64_FORMAT " bytes\n",

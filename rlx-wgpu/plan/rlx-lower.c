@@ -11,14 +11,16 @@
 
 #include <string.h>
 
+#include "ops/rlx-builder-private.h"
 #include "ops/rlx-shape-private.h"
+#include "ops/rlx-variant-private.h"
 #include "passes/rlx-passes-private.h"
 #include "util/rlx-debug-private.h"
 
 struct _RlxLower
 {
   RlxPlan *plan;
-  const RlxGpuAdapterInfo *adapter;
+  const RlxTarget *target;
   GHashTable *slots;        /* RlxIrValue → slot + 1 */
   GPtrArray *temporaries;   /* RlxIrValue */
   GPtrArray *main_steps;    /* the prologue goes straight into the plan */
@@ -27,21 +29,13 @@ struct _RlxLower
   const guint *uses;        /* of the graph's values, by id */
   guint narrow;             /* what the steps being made depend on, as in RlxStep */
   gboolean if_narrow;
+  GString *choice;          /* of the variant that makes steps now */
 };
 
-guint64
-rlx_type_device_size (const RlxTensorType *type)
+const RlxTarget *
+rlx_lower_get_target (RlxLower *lower)
 {
-  guint64 bytes = rlx_type_n_device_bytes (type);
-
-  /* Bindings cannot be empty, and copies and bindings count in words. */
-  return MAX (16, (bytes + 15) & ~(guint64) 15);
-}
-
-const RlxGpuAdapterInfo *
-rlx_lower_get_adapter (RlxLower *lower)
-{
-  return lower->adapter;
+  return lower->target;
 }
 
 RlxPrecision
@@ -49,6 +43,12 @@ rlx_lower_get_precision (RlxLower *lower)
 {
   /* What runs once need not be fast. */
   return lower->prologue ? RLX_PRECISION_FULL : lower->plan->ir->precision;
+}
+
+GString *
+rlx_lower_get_choice (RlxLower *lower)
+{
+  return lower->choice;
 }
 
 static guint
@@ -71,13 +71,6 @@ add_slot (RlxLower            *lower,
   return lower->plan->slots->len - 1;
 }
 
-static gboolean
-is_leaf (const RlxIrNode *node,
-         const char      *op)
-{
-  return g_str_equal (node->op->name, op);
-}
-
 /* Slots are made when a value is first touched: constants that end up as
  * numbers in parameter blocks never get one. */
 guint
@@ -92,7 +85,7 @@ rlx_lower_get_slot (RlxLower         *lower,
       RlxSlotKind kind = RLX_SLOT_ACTIVATION;
 
       if (node != NULL && (node->op->flags & RLX_OP_LEAF))
-        kind = is_leaf (node, "input") ? RLX_SLOT_INPUT : is_leaf (node, "state") ? RLX_SLOT_STATE : RLX_SLOT_WEIGHT;
+        kind = rlx_ir_node_is (node, RLX_OP_ID_INPUT) ? RLX_SLOT_INPUT : rlx_ir_node_is (node, RLX_OP_ID_STATE) ? RLX_SLOT_STATE : RLX_SLOT_WEIGHT;
       slot = add_slot (lower, &value->type, kind, kind == RLX_SLOT_ACTIVATION ? NULL : node) + 1;
       g_hash_table_insert (lower->slots, (gpointer) value, GUINT_TO_POINTER (slot));
     }
@@ -126,8 +119,29 @@ static gboolean
 is_own_weight (RlxLower         *lower,
                const RlxIrValue *value)
 {
-  return value->node != NULL && (is_leaf (value->node, "parameter") || is_leaf (value->node, "constant")) &&
+  return value->node != NULL && (rlx_ir_node_is (value->node, RLX_OP_ID_PARAMETER) || rlx_ir_node_is (value->node, RLX_OP_ID_CONSTANT)) &&
          value->node->id < lower->n_nodes && lower->uses[value->id] == 1;
+}
+
+static RlxTensorType
+packed_type (const RlxIrValue *value,
+             guint64           n_k,
+             guint64           n_n,
+             guint             width)
+{
+  return (RlxTensorType) { value->type.dtype, 3, { (gint64) ((n_n + width - 1) / width), (gint64) n_k, width } };
+}
+
+gboolean
+rlx_lower_can_pack_weight (RlxLower         *lower,
+                           const RlxIrValue *value,
+                           guint64           n_k,
+                           guint64           n_n,
+                           guint             width)
+{
+  RlxTensorType type = packed_type (value, n_k, n_n, width);
+
+  return is_own_weight (lower, value) && rlx_type_check (&type, NULL);
 }
 
 gboolean
@@ -139,12 +153,11 @@ rlx_lower_pack_weight (RlxLower         *lower,
                        guint64           stride_n,
                        guint             width)
 {
-  guint64 n_panels = (n_n + width - 1) / width;
-  RlxTensorType type = { value->type.dtype, 3, { (gint64) n_panels, (gint64) n_k, width } };
+  RlxTensorType type = packed_type (value, n_k, n_n, width);
   RlxSlot *slot;
   guint index;
 
-  if (!is_own_weight (lower, value) || !rlx_type_check (&type, NULL))
+  if (!rlx_lower_can_pack_weight (lower, value, n_k, n_n, width))
     return FALSE;
 
   /* getting the slot may move all of them */
@@ -285,7 +298,7 @@ rlx_lower_update_state (RlxLower         *lower,
   const RlxIr *ir = lower->plan->ir;
   guint slot;
 
-  if (RLX_DEBUG_CHECK (NO_ALIAS) || !is_leaf (state->node, "state") || lower->uses[state->id] != 1)
+  if (RLX_DEBUG_CHECK (NO_ALIAS) || !rlx_ir_node_is (state->node, RLX_OP_ID_STATE) || lower->uses[state->id] != 1)
     return FALSE;
   for (guint i = 0; i < ir->assigns->len; i++)
     {
@@ -317,25 +330,16 @@ rlx_lower_constant (RlxLower  *lower,
                     RlxTensor *tensor)
 {
   RlxIr *ir = lower->plan->ir;
-  RlxTensorType type = { .dtype = rlx_tensor_get_data_type (tensor) };
-  const gint64 *shape;
-  RlxIrNode *node;
-  gsize n_dims;
+  RlxBuilder b = { .ir = ir, .origin = ir->n_values };
 
   for (guint i = lower->n_nodes; i < ir->nodes->len; i++)
     {
-      node = g_ptr_array_index (ir->nodes, i);
+      RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
+
       if (node->data == tensor)
         return &node->outputs[0];
     }
-
-  shape = rlx_tensor_get_shape (tensor, &n_dims);
-  type.rank = (guint) n_dims;
-  for (gsize i = 0; i < n_dims; i++)
-    type.dims[i] = shape[i];
-  node = rlx_ir_append (ir, &rlx_op_constant, NULL, NULL, 0, &type, 1);
-  node->data = g_object_ref (tensor);
-  return &node->outputs[0];
+  return rlx_build_constant (&b, g_object_ref (tensor));
 }
 
 gboolean
@@ -393,27 +397,8 @@ rlx_lower_add_step (RlxLower *lower,
   step->prologue = lower->prologue;
   step->narrow = lower->narrow;
   step->if_narrow = lower->if_narrow;
+  step->choice = lower->choice->len > 0 ? g_strdup (lower->choice->str) : NULL;
   g_ptr_array_add (lower->prologue ? lower->plan->steps : lower->main_steps, step);
-}
-
-gboolean
-rlx_value_get_immediate (const RlxIrValue *value,
-                         double           *number,
-                         gint64           *integer)
-{
-  gsize n;
-
-  if (value->node == NULL || !is_leaf (value->node, "constant") || rlx_type_n_elements (&value->type) != 1)
-    return FALSE;
-
-  *number = rlx_tensor_get_value (value->node->data, 0);
-  *integer = 0;
-  if (!rlx_data_type_is_float (value->type.dtype))
-    {
-      g_autofree gint64 *ints = rlx_tensor_get_ints (value->node->data, &n);
-      *integer = ints[0];
-    }
-  return TRUE;
 }
 
 static void
@@ -422,7 +407,7 @@ add_port (GArray           *ports,
           const RlxIrValue *value,
           guint             slot)
 {
-  RlxPort port = { g_strdup (name), slot, value->type };
+  RlxPlanPort port = { g_strdup (name), slot, value->type };
 
   g_array_append_val (ports, port);
 }
@@ -513,7 +498,7 @@ find_lifetimes (RlxPlan *plan)
         }
     }
   for (guint i = 0; i < plan->outputs->len; i++)
-    note_use (plan, g_array_index (plan->outputs, RlxPort, i).slot, G_MAXINT);
+    note_use (plan, g_array_index (plan->outputs, RlxPlanPort, i).slot, G_MAXINT);
   for (guint i = 0; i < plan->copies->len; i++)
     note_use (plan, g_array_index (plan->copies, RlxSlotCopy, i).source, G_MAXINT);
 
@@ -535,10 +520,10 @@ find_lifetimes (RlxPlan *plan)
 }
 
 gboolean
-rlx_lower_ir (RlxPlan                 *plan,
-              const RlxGpuAdapterInfo *adapter,
-              GCancellable            *cancellable,
-              GError                 **error)
+rlx_lower_ir (RlxPlan         *plan,
+              const RlxTarget *target,
+              GCancellable    *cancellable,
+              GError         **error)
 {
   g_autoptr(GHashTable) slots = g_hash_table_new (NULL, NULL);
   g_autoptr(GPtrArray) temporaries = g_ptr_array_new_with_free_func (g_free);
@@ -546,12 +531,9 @@ rlx_lower_ir (RlxPlan                 *plan,
   g_autofree gboolean *constant = rlx_ir_find_constant_nodes (plan->ir);
   g_autofree gboolean *live = rlx_ir_find_live_nodes (plan->ir);
   g_autofree guint *uses = count_uses (plan->ir);
-  RlxGpuAdapterInfo seen = *adapter;
-  RlxLower lower = { plan, &seen, slots, temporaries, main_steps, FALSE, plan->ir->nodes->len, uses, 0, FALSE };
+  g_autoptr(GString) choice = g_string_new (NULL);
+  RlxLower lower = { plan, target, slots, temporaries, main_steps, FALSE, plan->ir->nodes->len, uses, 0, FALSE, choice };
   const RlxIr *ir = plan->ir;
-
-  if (RLX_DEBUG_CHECK (GPU_KERNELS))
-    seen.type = RLX_ADAPTER_TYPE_DISCRETE;
 
   for (guint i = 0; i < lower.n_nodes; i++)
     {
@@ -566,11 +548,11 @@ rlx_lower_ir (RlxPlan                 *plan,
           const RlxIrValue *value = &node->outputs[0];
 
           /* Inputs keep their place in the list even when nothing uses them. */
-          if (is_leaf (node, "input"))
+          if (rlx_ir_node_is (node, RLX_OP_ID_INPUT))
             add_port (plan->inputs, node->name, value, rlx_lower_get_slot (&lower, value));
-          else if (is_leaf (node, "parameter"))
+          else if (rlx_ir_node_is (node, RLX_OP_ID_PARAMETER))
             add_port (plan->parameters, node->name, value, rlx_lower_get_slot (&lower, value));
-          else if (is_leaf (node, "state"))
+          else if (rlx_ir_node_is (node, RLX_OP_ID_STATE))
             add_port (plan->states, node->name, value, rlx_lower_get_slot (&lower, value));
           continue;
         }

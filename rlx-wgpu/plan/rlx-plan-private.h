@@ -9,7 +9,7 @@
 
 #include "ir/rlx-ir-private.h"
 #include "ops/rlx-kernel-private.h"
-#include "util/rlx-template-private.h"
+#include "ops/rlx-step-private.h"
 
 G_BEGIN_DECLS
 
@@ -48,29 +48,6 @@ typedef struct
   int shares;             /* slot whose memory it took over in place, -1 */
 } RlxSlot;
 
-typedef struct
-{
-  char *name;
-  RlxDataType dtype;      /* on the device */
-  gboolean raw;
-  gboolean atomic;        /* output of words that invocations share */
-  guint width;            /* elements of a vector the kernel loads at once: 1, 2 or 4 */
-  gboolean is_output;
-  guint slot;
-  guint64 n_elements;
-  int in_place;           /* inputs: argument that may take over the memory, -1 */
-  gboolean merged;        /* input: the planner let the output take it over */
-} RlxArg;
-
-typedef enum { RLX_PARAM_U32, RLX_PARAM_I32, RLX_PARAM_F32 } RlxParamKind;
-
-typedef struct
-{
-  char *name;
-  RlxParamKind kind;
-  guint32 bits;
-} RlxParam;
-
 /* A weight that a product would round to f16: n_k · n_n matrices, one after the
  * other in a slot. */
 typedef struct
@@ -80,30 +57,6 @@ typedef struct
   guint64 n_k, n_n;
   guint64 stride_k, stride_n;
 } RlxNarrow;
-
-/* One dispatch. */
-typedef struct
-{
-  char *op;               /* operator's name, for people */
-  char *label;            /* node's name or number, for messages */
-  char *file;             /* kernel file, or NULL when body is generated */
-  char *body;             /* generated WGSL, expanded like a file */
-  char *kernel;           /* what the plan and the profile call it */
-  RlxTemplate *template;
-  guint workgroup_size;
-  GArray *args;           /* RlxArg */
-  GArray *params;         /* RlxParam */
-  guint32 grid[3];
-  gboolean prologue;
-  guint narrow;           /* index + 1 of the weight that decides whether it runs, 0: it always does */
-  gboolean if_narrow;     /* when f16 holds that weight well, else when it does not */
-  char *enables;          /* nullable: directives in front of the WGSL */
-  double flops;
-  double bytes;
-  char *wgsl;             /* by rlx_step_build_source */
-  GArray *bindings;       /* RlxStepBinding, in order */
-  guint64 param_offset;   /* in the parameter buffer */
-} RlxStep;
 
 typedef struct
 {
@@ -132,7 +85,7 @@ typedef struct
   char *name;
   guint slot;
   RlxTensorType type;
-} RlxPort;
+} RlxPlanPort;
 
 typedef struct
 {
@@ -146,10 +99,10 @@ typedef struct
   guint n_prologue;
   GArray *slots;          /* RlxSlot */
   GArray *buffers;        /* RlxBuffer */
-  GArray *inputs;         /* RlxPort, in the order of the graph */
-  GArray *parameters;     /* RlxPort */
-  GArray *states;         /* RlxPort */
-  GArray *outputs;        /* RlxPort */
+  GArray *inputs;         /* RlxPlanPort, in the order of the graph */
+  GArray *parameters;     /* RlxPlanPort */
+  GArray *states;         /* RlxPlanPort */
+  GArray *outputs;        /* RlxPlanPort */
   GArray *copies;         /* RlxSlotCopy: state assignments */
   GArray *narrows;        /* RlxNarrow: parameters that steps depend on */
   guint64 live_bytes;     /* most activation bytes alive at once: no plan needs less */
@@ -157,37 +110,52 @@ typedef struct
   RlxIr *ir;              /* the graph after the passes; steps point into it */
 } RlxPlan;
 
-/* Lowers @ir (taken over in every case) for an adapter and places everything. */
-RlxPlan *  rlx_plan_new   (RlxIr                   *ir,
-                           const RlxGpuAdapterInfo *adapter,
-                           GCancellable            *cancellable,
-                           GError                 **error);
+/* Lowers @ir (taken over in every case) for a target and places everything. */
+RlxPlan *  rlx_plan_new   (RlxIr           *ir,
+                           const RlxTarget *target,
+                           GCancellable    *cancellable,
+                           GError         **error);
 void       rlx_plan_free  (RlxPlan *plan);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (RlxPlan, rlx_plan_free)
+
+/* Whether each fork has one of its own. */
+static inline gboolean
+rlx_plan_is_own_buffer (const RlxPlan *plan,
+                        guint          index)
+{
+  RlxBufferKind kind = g_array_index (plan->buffers, RlxBuffer, index).kind;
+
+  return kind == RLX_BUFFER_BANK || kind == RLX_BUFFER_STATE;
+}
+
+/* Bytes that each fork has of its own, or that all share. */
+guint64    rlx_plan_buffer_bytes (const RlxPlan *plan,
+                                  gboolean       own);
 
 /* rlx-verify.c: whether memory is used by one at a time; a failure is a bug. Slow. */
 gboolean   rlx_plan_verify (const RlxPlan *plan,
                             GError       **error);
 
+/* rlx-describe.c: for programs, as rlx_executable_dup_plan(), and for people. @steps are
+ * those of the plan that are run. */
+GVariant * rlx_plan_to_variant (const RlxPlan *plan,
+                                GPtrArray     *steps);
+char *     rlx_plan_to_text    (const RlxPlan *plan,
+                                GPtrArray     *steps);
+
 /* rlx-lower.c: fills steps, slots and ports. */
-gboolean   rlx_lower_ir   (RlxPlan                 *plan,
-                           const RlxGpuAdapterInfo *adapter,
-                           GCancellable            *cancellable,
-                           GError                 **error);
+gboolean   rlx_lower_ir   (RlxPlan         *plan,
+                           const RlxTarget *target,
+                           GCancellable    *cancellable,
+                           GError         **error);
 
 /* rlx-source.c: the text and the bindings of a step, once slots are placed. @bodies, a
  * table of strings to strings, keeps what was expanded for other steps. */
-gboolean   rlx_step_build_source (RlxPlan                 *plan,
-                                  RlxStep                 *step,
-                                  const RlxGpuAdapterInfo *adapter,
-                                  GHashTable              *bodies,
-                                  GError                 **error);
-void       rlx_step_free  (RlxStep *step);
-/* The storage bindings an argument of that many bytes takes. */
-guint      rlx_n_segments (guint64 size, const RlxGpuAdapterInfo *adapter);
-
-/* Bytes a value takes on the device, rounded to what a binding needs. */
-guint64    rlx_type_device_size (const RlxTensorType *type);
+gboolean   rlx_step_build_source (RlxPlan         *plan,
+                                  RlxStep         *step,
+                                  const RlxTarget *target,
+                                  GHashTable      *bodies,
+                                  GError         **error);
 
 /* What is uploaded for a slot, from a tensor's bytes. */
 GBytes *   rlx_slot_pack       (const RlxSlot *slot, GBytes *bytes);
@@ -200,11 +168,5 @@ gboolean   rlx_narrow_check    (const RlxNarrow *narrow, const float *data, gsiz
 /* The same for the weight of a slot, as it is uploaded. Says in the log when not. */
 gboolean   rlx_narrow_decide   (const RlxNarrow *narrow, GBytes *bytes);
 
-/* The slot a value stands for, for the kernel builder. */
-guint      rlx_lower_get_slot  (RlxLower *lower, const RlxIrValue *value);
-void       rlx_lower_add_step  (RlxLower *lower, RlxStep *step);
-/* An element that can be written into the parameters instead of a binding:
- * constants of one element. */
-gboolean   rlx_value_get_immediate (const RlxIrValue *value, double *number, gint64 *integer);
 
 G_END_DECLS

@@ -39,7 +39,7 @@ typedef struct
 typedef struct
 {
   RlxPlan *plan;
-  const RlxGpuAdapterInfo *adapter;
+  const RlxTarget *target;
   guint64 alignment;
   GArray *banks;      /* Bank: activations */
   GArray *folded;     /* Bank: what the prologue leaves behind */
@@ -246,7 +246,7 @@ place (Planner *self,
   gboolean is_folded = slot->kind == RLX_SLOT_FOLDED;
   GArray *banks = is_folded ? self->folded : self->banks;
   guint64 size = align_up (slot->size, self->alignment);
-  guint64 limit = self->adapter->limits.max_buffer_size;
+  guint64 limit = self->target->limits.max_buffer_size;
   int best = -1;
   guint64 best_growth = G_MAXUINT64;
 
@@ -439,7 +439,7 @@ find_static (Planner      *self,
     {
       const RlxBuffer *buffer = &g_array_index (buffers, RlxBuffer, i);
 
-      if (buffer->kind == kind && buffer->size + size <= self->adapter->limits.max_buffer_size && !has_conflict (self, index, i, index))
+      if (buffer->kind == kind && buffer->size + size <= self->target->limits.max_buffer_size && !has_conflict (self, index, i, index))
         return (int) i;
     }
   return -1;
@@ -495,14 +495,14 @@ check_slots (Planner *self,
     {
       const RlxSlot *slot = get_slot (self->plan, i);
 
-      if (align_up (slot->size, self->alignment) > self->adapter->limits.max_buffer_size)
+      if (align_up (slot->size, self->alignment) > self->target->limits.max_buffer_size)
         {
           g_autofree char *type = rlx_type_to_string (&slot->type);
 
           g_set_error (error, RLX_COMPILE_ERROR, RLX_COMPILE_ERROR_LIMIT,
                        "a tensor %s%s%s%s needs %" G_GUINT64_FORMAT " bytes, the device's buffers have at most %" G_GUINT64_FORMAT " (maxBufferSize)",
                        type, slot->leaf && slot->leaf->name ? " “" : "", slot->leaf && slot->leaf->name ? slot->leaf->name : "",
-                       slot->leaf && slot->leaf->name ? "”" : "", slot->size, self->adapter->limits.max_buffer_size);
+                       slot->leaf && slot->leaf->name ? "”" : "", slot->size, self->target->limits.max_buffer_size);
           return FALSE;
         }
     }
@@ -550,13 +550,13 @@ describe (const RlxPlan *plan)
 static void
 clear_port (gpointer data)
 {
-  g_free (((RlxPort *) data)->name);
+  g_free (((RlxPlanPort *) data)->name);
 }
 
 static GArray *
 new_ports (void)
 {
-  GArray *ports = g_array_new (FALSE, TRUE, sizeof (RlxPort));
+  GArray *ports = g_array_new (FALSE, TRUE, sizeof (RlxPlanPort));
 
   g_array_set_clear_func (ports, clear_port);
   return ports;
@@ -569,10 +569,10 @@ clear_narrow (gpointer data)
 }
 
 RlxPlan *
-rlx_plan_new (RlxIr                   *ir,
-              const RlxGpuAdapterInfo *adapter,
-              GCancellable            *cancellable,
-              GError                 **error)
+rlx_plan_new (RlxIr           *ir,
+              const RlxTarget *target,
+              GCancellable    *cancellable,
+              GError         **error)
 {
   g_autoptr(GHashTable) bodies = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
   g_autoptr(RlxPlan) plan = g_new0 (RlxPlan, 1);
@@ -580,8 +580,8 @@ rlx_plan_new (RlxIr                   *ir,
   g_autoptr(GArray) folded = g_array_new (FALSE, TRUE, sizeof (Bank));
   g_autoptr(GPtrArray) conflicts = NULL;
   g_autofree gboolean *placed = NULL;
-  Planner planner = { plan, adapter, MAX (16, adapter->limits.storage_offset_alignment), banks, folded, NULL, NULL };
-  guint64 alignment = MAX (16, adapter->limits.uniform_offset_alignment);
+  Planner planner = { plan, target, MAX (16, target->limits.storage_offset_alignment), banks, folded, NULL, NULL };
+  guint64 alignment = MAX (16, target->limits.uniform_offset_alignment);
   g_autoptr(GHashTable) blocks = g_hash_table_new_full (g_bytes_hash, g_bytes_equal, (GDestroyNotify) g_bytes_unref, NULL);
 
   g_array_set_clear_func (banks, clear_bank);
@@ -598,7 +598,7 @@ rlx_plan_new (RlxIr                   *ir,
   plan->narrows = g_array_new (FALSE, TRUE, sizeof (RlxNarrow));
   g_array_set_clear_func (plan->narrows, clear_narrow);
 
-  if (!rlx_lower_ir (plan, adapter, cancellable, error) || !check_slots (&planner, error))
+  if (!rlx_lower_ir (plan, target, cancellable, error) || !check_slots (&planner, error))
     return NULL;
 
   find_conflicts (&planner);
@@ -619,7 +619,7 @@ rlx_plan_new (RlxIr                   *ir,
     {
       RlxStep *step = g_ptr_array_index (plan->steps, i);
 
-      if (!rlx_step_build_source (plan, step, adapter, bodies, error))
+      if (!rlx_step_build_source (plan, step, target, bodies, error))
         return NULL;
       place_params (plan, step, blocks, alignment);
     }
@@ -641,4 +641,16 @@ rlx_plan_free (RlxPlan *plan)
   g_clear_pointer (&plan->narrows, g_array_unref);
   g_clear_pointer (&plan->ir, rlx_ir_free);
   g_free (plan);
+}
+
+guint64
+rlx_plan_buffer_bytes (const RlxPlan *plan,
+                       gboolean       own)
+{
+  guint64 size = 0;
+
+  for (guint i = 0; i < plan->buffers->len; i++)
+    if (rlx_plan_is_own_buffer (plan, i) == own)
+      size += g_array_index (plan->buffers, RlxBuffer, i).size;
+  return size;
 }

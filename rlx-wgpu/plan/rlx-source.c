@@ -13,22 +13,6 @@
 #include "util/rlx-debug-private.h"
 #include "util/rlx-wgsl-library-private.h"
 
-/* Bytes of one binding of a tensor that needs several. */
-static guint64
-segment_size (const RlxGpuAdapterInfo *adapter)
-{
-  return adapter->limits.max_storage_binding_size & ~(guint64) 255;
-}
-
-guint
-rlx_n_segments (guint64                  size,
-                const RlxGpuAdapterInfo *adapter)
-{
-  if (size <= adapter->limits.max_storage_binding_size)
-    return 1;
-  return (guint) ((size + segment_size (adapter) - 1) / segment_size (adapter));
-}
-
 /* How an argument's elements lie in its words. */
 typedef struct
 {
@@ -49,10 +33,10 @@ get_vector_storage (const RlxArg *arg)
 }
 
 static Storage
-get_storage (const RlxArg            *arg,
-             const RlxGpuAdapterInfo *adapter)
+get_storage (const RlxArg    *arg,
+             const RlxTarget *target)
 {
-  gboolean f16 = (adapter->features & RLX_DEVICE_FEATURES_F16) != 0;
+  gboolean f16 = (target->features & RLX_DEVICE_FEATURES_F16) != 0;
 
   if (arg->width > 1)
     return get_vector_storage (arg);
@@ -103,12 +87,12 @@ decode (const RlxArg  *arg,
 }
 
 static const char *
-encode (const RlxArg            *arg,
-        const Storage           *storage,
-        const RlxGpuAdapterInfo *adapter)
+encode (const RlxArg    *arg,
+        const Storage   *storage,
+        const RlxTarget *target)
 {
   if (arg->width == 4 && arg->dtype == RLX_DATA_TYPE_F16)
-    return adapter->features & RLX_DEVICE_FEATURES_F16
+    return target->features & RLX_DEVICE_FEATURES_F16
              ? "bitcast<vec2<u32>>(vec4<f16>(v))"
              : "vec2<u32>(f32_to_f16_bits(v.x) | (f32_to_f16_bits(v.y) << 16u), f32_to_f16_bits(v.z) | (f32_to_f16_bits(v.w) << 16u))";
   if (arg->raw)
@@ -134,6 +118,8 @@ buffers_of (const RlxStep *step,
   return arg->merged ? &g_array_index (step->args, RlxArg, arg->in_place) : arg;
 }
 
+/* Each part of a large tensor is a variable of its own. Of the accesses to them none is
+ * inside the condition of another (kernels/common/product.wgsl says why). */
 static void
 write_access (GString       *out,
               const char    *function,
@@ -155,10 +141,8 @@ write_access (GString       *out,
       g_string_replace (entry, "#", index, 0);
       if (n_segments == 1)
         g_string_append_printf (out, "  %s\n", entry->str);
-      else if (s + 1 < n_segments)
-        g_string_append_printf (out, "  %sif w < %" G_GUINT64_FORMAT "u { %s }\n", s ? "else " : "", (s + 1) * per_segment, entry->str);
       else
-        g_string_append_printf (out, "  else { %s }\n", entry->str);
+        g_string_append_printf (out, "  if %s < %" G_GUINT64_FORMAT "u { %s }\n", index, per_segment, entry->str);
     }
   g_string_append_printf (out, "%s}\n", tail);
 }
@@ -166,18 +150,18 @@ write_access (GString       *out,
 /* load_NAME, and store_NAME for outputs. An output narrower than a word is an
  * array of atomics: two invocations may own neighbours in one word. */
 static void
-write_functions (GString                 *out,
-                 const RlxPlan           *plan,
-                 const RlxStep           *step,
-                 const RlxArg            *arg,
-                 const RlxGpuAdapterInfo *adapter)
+write_functions (GString         *out,
+                 const RlxPlan   *plan,
+                 const RlxStep   *step,
+                 const RlxArg    *arg,
+                 const RlxTarget *target)
 {
   const RlxArg *home = buffers_of (step, arg);
-  Storage storage = get_storage (arg, adapter);
+  Storage storage = get_storage (arg, target);
   guint64 size = g_array_index (plan->slots, RlxSlot, home->slot).size;
-  guint n_segments = rlx_n_segments (size, adapter);
+  guint n_segments = rlx_target_get_n_segments (target, size);
   guint shift = storage.bits == 16 ? 1 : storage.bits == 8 ? 2 : 3;   /* 2^shift elements in a word */
-  guint64 per_segment = segment_size (adapter) / storage.size;
+  guint64 per_segment = rlx_target_get_segment_size (target) / storage.size;
   gboolean atomic = home->is_output && (storage.bits != 0 || home->atomic);
   g_autofree char *head = NULL, *load = NULL, *function = NULL, *body = NULL;
 
@@ -201,7 +185,7 @@ write_functions (GString                 *out,
     return;
 
   g_string_append_printf (out, "fn encode_%s(v: %s) -> %s { return %s; }\n",
-                          arg->name, storage.type, storage.element, encode (arg, &storage, adapter));
+                          arg->name, storage.type, storage.element, encode (arg, &storage, target));
   g_free (head);
   g_free (function);
   if (storage.bits == 0)
@@ -238,25 +222,25 @@ write_functions (GString                 *out,
 }
 
 static void
-add_bindings (RlxPlan                 *plan,
-              RlxStep                 *step,
-              const RlxArg            *arg,
-              const RlxGpuAdapterInfo *adapter,
-              GString                 *out)
+add_bindings (RlxPlan         *plan,
+              RlxStep         *step,
+              const RlxArg    *arg,
+              const RlxTarget *target,
+              GString         *out)
 {
-  Storage storage = get_storage (arg, adapter);
+  Storage storage = get_storage (arg, target);
   guint64 size = g_array_index (plan->slots, RlxSlot, arg->slot).size;
-  guint n = rlx_n_segments (size, adapter);
+  guint n = rlx_target_get_n_segments (target, size);
   gboolean atomic = arg->is_output && (storage.bits != 0 || arg->atomic);
 
   for (guint s = 0; s < n; s++)
     {
-      guint64 offset = s * segment_size (adapter);
+      guint64 offset = s * rlx_target_get_segment_size (target);
       RlxStepBinding binding = {
         .kind = arg->is_output ? RLX_GPU_BINDING_READ_WRITE : RLX_GPU_BINDING_READ,
         .slot = arg->slot,
         .offset = offset,
-        .size = n == 1 ? size : MIN (segment_size (adapter), size - offset),
+        .size = n == 1 ? size : MIN (rlx_target_get_segment_size (target), size - offset),
       };
 
       g_string_append_printf (out, "@group(0) @binding(%u) var<storage, %s> %s_%u: array<%s%s%s>;\n",
@@ -293,11 +277,11 @@ expand_body (RlxStep    *step,
 }
 
 gboolean
-rlx_step_build_source (RlxPlan                 *plan,
-                       RlxStep                 *step,
-                       const RlxGpuAdapterInfo *adapter,
-                       GHashTable              *bodies,
-                       GError                 **error)
+rlx_step_build_source (RlxPlan         *plan,
+                       RlxStep         *step,
+                       const RlxTarget *target,
+                       GHashTable      *bodies,
+                       GError         **error)
 {
   g_autoptr(GString) out = g_string_new (NULL);
   g_autoptr(GString) functions = g_string_new (NULL);
@@ -323,24 +307,24 @@ rlx_step_build_source (RlxPlan                 *plan,
   for (guint i = 0; i < step->args->len; i++)
     {
       const RlxArg *arg = &g_array_index (step->args, RlxArg, i);
-      Storage storage = get_storage (arg, adapter);
+      Storage storage = get_storage (arg, target);
 
       gboolean halves = arg->dtype == RLX_DATA_TYPE_F16 && arg->is_output && arg->width > 1;
-      gboolean native = (adapter->features & RLX_DEVICE_FEATURES_F16) != 0;
+      gboolean native = (target->features & RLX_DEVICE_FEATURES_F16) != 0;
 
       f16 |= g_str_equal (storage.element, "f16") || (halves && native);
       packed_f16 |= (arg->dtype == RLX_DATA_TYPE_F16 && storage.bits && !arg->raw) || (halves && !native);
       if (!arg->merged)
-        add_bindings (plan, step, arg, adapter, out);
-      write_functions (functions, plan, step, arg, adapter);
+        add_bindings (plan, step, arg, target, out);
+      write_functions (functions, plan, step, arg, target);
     }
 
-  if (step->bindings->len - 1 > adapter->limits.max_storage_buffers)
+  if (step->bindings->len - 1 > target->limits.max_storage_buffers)
     {
       g_set_error (error, RLX_COMPILE_ERROR, RLX_COMPILE_ERROR_LIMIT,
                    "%s “%s” needs %u storage bindings of at most %" G_GUINT64_FORMAT " bytes each, the device has %u (maxStorageBuffersPerShaderStage, maxStorageBufferBindingSize)",
-                   step->op, step->label, step->bindings->len - 1, adapter->limits.max_storage_binding_size,
-                   adapter->limits.max_storage_buffers);
+                   step->op, step->label, step->bindings->len - 1, target->limits.max_storage_binding_size,
+                   target->limits.max_storage_buffers);
       return FALSE;
     }
 
@@ -384,6 +368,7 @@ rlx_step_free (RlxStep *step)
   g_free (step->file);
   g_free (step->body);
   g_free (step->kernel);
+  g_free (step->choice);
   g_free (step->enables);
   g_free (step->wgsl);
   g_free (step);

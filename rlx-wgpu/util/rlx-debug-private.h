@@ -7,6 +7,22 @@
 
 G_BEGIN_DECLS
 
+/* The passes that only make graphs faster, in their order: a flag and a key no-NAME for each, here and in the compiler's
+ * table of passes. */
+#define RLX_OPTIONAL_PASSES(PASS) \
+  PASS (QDQ, qdq) \
+  PASS (RECOGNISE, recognise) \
+  PASS (PARTS, parts) \
+  PASS (JOIN, join) \
+  PASS (ROTATE, rotate)
+
+enum
+{
+#define PASS(NAME, name) RLX_DEBUG_BIT_##NAME,
+  RLX_OPTIONAL_PASSES (PASS)
+#undef PASS
+};
+
 /* Keys of RLX_DEBUG. The first group talks, the second changes behaviour and
  * exists so that tests and bug reports can take one thing out at a time. */
 typedef enum
@@ -29,27 +45,34 @@ typedef enum
   RLX_DEBUG_NO_FOLD       = 1 << 17,
   RLX_DEBUG_NO_ROBUSTNESS = 1 << 18,
   RLX_DEBUG_NO_TIMESTAMPS = 1 << 19,
-  RLX_DEBUG_SMALL_LIMITS  = 1 << 20, /* the limits every WebGPU device has, and a small binding limit */
+  RLX_DEBUG_SMALL_BINDINGS = 1 << 20, /* so that small tensors are split */
   RLX_DEBUG_NO_DOT        = 1 << 21,
-  RLX_DEBUG_GPU_KERNELS   = 1 << 22, /* those for a GPU, also on a CPU */
-  RLX_DEBUG_NO_MAP        = 1 << 23, /* device memory of the driver's also where the host's will do */
+  RLX_DEBUG_NO_MAP        = 1 << 22, /* device memory of the driver's also where the host's will do */
+#define PASS(NAME, name) RLX_DEBUG_NO_##NAME = 1 << (23 + RLX_DEBUG_BIT_##NAME),
+  RLX_OPTIONAL_PASSES (PASS)
+#undef PASS
 } RlxDebugFlags;
 
 /* What was measured under one of these says nothing about another. */
 #define RLX_DEBUG_CHANGES_KERNELS \
   (RLX_DEBUG_NO_F16 | RLX_DEBUG_NO_SUBGROUPS | RLX_DEBUG_NO_MATRIX | RLX_DEBUG_NO_ROBUSTNESS | \
-   RLX_DEBUG_SMALL_LIMITS | RLX_DEBUG_NO_DOT | RLX_DEBUG_GPU_KERNELS)
+   RLX_DEBUG_SMALL_BINDINGS | RLX_DEBUG_NO_DOT)
 
 /* Read once; 0 in a set-uid process. */
 RlxDebugFlags rlx_debug_get_flags (void);
-/* What rlx_debug_get_flags() does with the variable's value. @help says whether
- * "help" was among the keys; @unknown is the quoted list of those that do not
- * exist, or NULL. */
+/* The name behind the key "target=", or NULL. Read once as well. */
+const char *  rlx_debug_get_target (void);
+/* What rlx_debug_get_flags() does with the variable's value. @target is the name
+ * behind the last key "target=", or NULL; @help says whether "help" was among the
+ * keys; @unknown is the quoted list of those that do not exist, or NULL. */
 RlxDebugFlags rlx_debug_parse     (const char *string,
+                                   char      **target,
                                    gboolean   *help,
                                    char      **unknown);
 /* The table that "help" prints. */
 char *        rlx_debug_help      (void);
+/* For tests only: replaces the target from now on; NULL for none. @target is not copied. */
+void          rlx_debug_set_target (const char *target);
 /* For tests only: replaces the flags from now on. */
 void          rlx_debug_set_flags (RlxDebugFlags flags);
 

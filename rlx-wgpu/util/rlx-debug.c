@@ -4,18 +4,16 @@
 #include "config.h"
 
 #include "util/rlx-debug-private.h"
+#include "util/rlx-os-private.h"
 
 #include <string.h>
-
-#ifdef __linux__
-#include <sys/auxv.h>
-#else
-#include <unistd.h>
-#endif
 
 /* Messages are for people; nobody reads more of a bad value than this. */
 #define QUOTE_MAX_CHARS 64
 #define UNKNOWN_MAX_KEYS 4
+
+/* Followed by a name. */
+#define TARGET_KEY "target="
 
 static const struct
 {
@@ -37,13 +35,15 @@ static const struct
   { "no-dot", RLX_DEBUG_NO_DOT, "Do without products of four 8-bit integers at a time" },
   { "no-cache", RLX_DEBUG_NO_CACHE, "Neither read nor write the caches" },
   { "no-fuse", RLX_DEBUG_NO_FUSE, "Give each operator a kernel of its own" },
+#define PASS(NAME, name) { "no-" #name, RLX_DEBUG_NO_##NAME, "Leave out the pass “" #name "”" },
+  RLX_OPTIONAL_PASSES (PASS)
+#undef PASS
   { "no-alias", RLX_DEBUG_NO_ALIAS, "Neither work in place nor use memory again" },
   { "no-fold", RLX_DEBUG_NO_FOLD, "Compute constant parts of the graph in each run" },
   { "no-robustness", RLX_DEBUG_NO_ROBUSTNESS, "Drop the bounds checks in kernels (unsafe)" },
   { "no-timestamps", RLX_DEBUG_NO_TIMESTAMPS, "Do without the GPU's own clock" },
   { "no-map", RLX_DEBUG_NO_MAP, "Copy between host and device also where it is not needed" },
-  { "small-limits", RLX_DEBUG_SMALL_LIMITS, "Use only the limits that every WebGPU device has" },
-  { "gpu-kernels", RLX_DEBUG_GPU_KERNELS, "Take the kernels for a GPU on every adapter" },
+  { "small-bindings", RLX_DEBUG_SMALL_BINDINGS, "Claim that bindings have 1 MiB at most" },
 };
 
 /* The keys that only talk; "all" must not change any result. */
@@ -51,20 +51,10 @@ static const struct
   (RLX_DEBUG_DEVICE | RLX_DEBUG_COMPILE | RLX_DEBUG_FUSE | RLX_DEBUG_PLAN | \
    RLX_DEBUG_SHADERS | RLX_DEBUG_DISPATCH | RLX_DEBUG_CACHE)
 
-static gboolean
-is_secure_process (void)
-{
-#ifdef __linux__
-  return getauxval (AT_SECURE) != 0;
-#else
-  return getuid () != geteuid () || getgid () != getegid ();
-#endif
-}
-
 const char *
 rlx_getenv (const char *name)
 {
-  if (is_secure_process ())
+  if (rlx_os_is_privileged ())
     return NULL;
 
   return g_getenv (name);
@@ -122,6 +112,7 @@ key_matches (const char *key,
 
 RlxDebugFlags
 rlx_debug_parse (const char *string,
+                 char      **target,
                  gboolean   *help,
                  char      **unknown)
 {
@@ -130,6 +121,7 @@ rlx_debug_parse (const char *string,
   guint n_unknown = 0;
   GString *list = g_string_new (NULL);
 
+  *target = NULL;
   *help = FALSE;
 
   while (*string != '\0')
@@ -149,6 +141,11 @@ rlx_debug_parse (const char *string,
 
       if (i < G_N_ELEMENTS (debug_keys))
         flags |= debug_keys[i].flag;
+      else if (length > strlen (TARGET_KEY) && key_matches (TARGET_KEY, string, strlen (TARGET_KEY)))
+        {
+          g_free (*target);
+          *target = g_strndup (string + strlen (TARGET_KEY), length - strlen (TARGET_KEY));
+        }
       else if (key_matches ("all", string, length))
         flags |= RLX_DEBUG_TALKING;
       else if (key_matches ("help", string, length))
@@ -178,6 +175,7 @@ rlx_debug_help (void)
 
   for (gsize i = 0; i < G_N_ELEMENTS (debug_keys); i++)
     g_string_append_printf (text, "  %-15s %s\n", debug_keys[i].key, debug_keys[i].help);
+  g_string_append_printf (text, "  %-15s %s\n", TARGET_KEY "NAME", "Stand in for this target; `rlx targets` lists them");
   g_string_append_printf (text, "  %-15s %s\n", "all", "Everything above that only talks");
   g_string_append_printf (text, "  %-15s %s\n", "help", "This list");
 
@@ -185,6 +183,7 @@ rlx_debug_help (void)
 }
 
 static gint debug_flags;
+static const char *debug_target;   /* atomic */
 
 RlxDebugFlags
 rlx_debug_get_flags (void)
@@ -195,10 +194,12 @@ rlx_debug_get_flags (void)
     {
       const char *value = rlx_getenv ("RLX_DEBUG");
       g_autofree char *unknown = NULL;
+      char *target = NULL;
       gboolean help = FALSE;
 
       if (value != NULL)
-        g_atomic_int_set (&debug_flags, (gint) rlx_debug_parse (value, &help, &unknown));
+        g_atomic_int_set (&debug_flags, (gint) rlx_debug_parse (value, &target, &help, &unknown));
+      g_atomic_pointer_set (&debug_target, target);
 
       /* Before anything is said: a log writer of the application may come back
        * here, and must not wait for itself. */
@@ -215,6 +216,21 @@ rlx_debug_get_flags (void)
     }
 
   return (RlxDebugFlags) g_atomic_int_get (&debug_flags);
+}
+
+const char *
+rlx_debug_get_target (void)
+{
+  rlx_debug_get_flags ();
+  return g_atomic_pointer_get (&debug_target);
+}
+
+void
+rlx_debug_set_target (const char *target)
+{
+  /* Otherwise the first reader would put the environment's target back. */
+  rlx_debug_get_flags ();
+  g_atomic_pointer_set (&debug_target, target);
 }
 
 void

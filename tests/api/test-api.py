@@ -3,11 +3,13 @@
 """What is exported is what is declared is what is documented; the headers stand for themselves.
 
 Usage: test-api.py LIBRARY GIR BUILD_ROOT SOURCE_ROOT"""
+import ctypes
 import glob
 import json
 import os
 import re
 import shlex
+import shutil
 import sys
 import xml.etree.ElementTree as xml
 
@@ -24,13 +26,20 @@ callables = [item for tag in ('function', 'method', 'constructor') for item in n
              if item.get(c + 'identifier')]
 # Where there is something to say: an error domain is described with its codes, and what moved to a type is there twice.
 described = [item for item in callables if not item.get(c + 'identifier').endswith('_error_quark') and not item.get('moved-to')]
+# What stands in front of declarations is for headers.
+public = [item for item in namespace if not re.match('RLX_(DEPRECATED|UNAVAILABLE)_', item.get(c + 'identifier') or '')]
 in_gir = {item.get(c + 'identifier') for item in callables}
 in_gir |= {item.get(glib + 'get-type') for item in namespace if item.get(glib + 'get-type')}
 
 
-def exported():
+def all_exported():
     lines = tap.run(['nm', '-D', '--defined-only', library], status=0).stdout.splitlines()
     return {line.split()[2] for line in lines}
+
+
+def exported():
+    """But for what the overrides alone need, which is in a typelib of its own."""
+    return {name for name in all_exported() if not name.startswith('rlx_private_')}
 
 
 def installed_headers():
@@ -60,8 +69,22 @@ def exported_is_introspected():
 
 
 @tap.test
+def addresses_are_private():
+    """A script that can make a pointer of a number can crash."""
+    bad = {name_of(item) for item in callables for value in item.iter()
+           if value.tag in (core + 'parameter', core + 'return-value') and value.get('name') != 'user_data'
+           and value.find('core:type', ns) is not None
+           and value.find('core:type', ns).get('name') in ('guintptr', 'gintptr', 'gpointer')}
+    tap.none(bad, 'takes or gives an address')
+    private = {name for name in all_exported() if name.startswith('rlx_private_')}
+    known = {item.get(c + 'identifier') for item in xml.parse(os.path.join(os.path.dirname(gir_path), 'RlxPrivate-1.0.gir'))
+             .getroot().iter(core + 'function')}
+    tap.equal(private, known, 'what is private')
+
+
+@tap.test
 def introspected_is_exported():
-    tap.none(in_gir - exported(), 'in the GIR, but not exported: RLX_API is missing')
+    tap.none(in_gir - exported(), 'in the GIR, but not exported: RLX_AVAILABLE_IN_… is missing')
 
 
 @tap.test
@@ -69,6 +92,79 @@ def exported_is_declared():
     text = compile_text('#include <rlx-wgpu/rlx-wgpu.h>\n', '-E').stdout
     declared = set(re.findall(r'\b(rlx_\w+)\s*\(', text))
     tap.none(exported() - declared, 'exported, but in no installed header')
+
+
+def described_abi():
+    """What programs are compiled against, a line each: functions as C declares them, and the values of enumerations."""
+    text = compile_text('#include <rlx-wgpu/rlx-wgpu.h>\n', '-E', '-P').stdout
+    functions = re.findall(r'\bextern\s+([^;{}()]*?\brlx_\w+\s*\([^;{}]*?\))\s*(?:__attribute__[^;]*)?;', text)
+    values = [f'{kind.get(c + "type")}: {member.get(c + "identifier")} = {member.get("value")}'
+              for tag in ('enumeration', 'bitfield') for kind in namespace.findall('core:' + tag, ns)
+              for member in kind.findall('core:member', ns)]
+    functions = {re.sub(r'\* ', '*', ' '.join(function.split())) for function in functions}
+    return values + sorted(functions, key=lambda line: re.search(r'\w+ \(', line)[0])
+
+
+def stored_abi():
+    with open(os.path.join(source, 'tests', 'api', 'abi.txt'), encoding='utf-8') as file:
+        return [line.rstrip('\n') for line in file if not line.startswith('#')]
+
+
+def function_names(lines):
+    return {re.search(r'(\w+) \(', line)[1] for line in lines if '(' in line}
+
+
+@tap.test
+def the_abi_is_the_stored_one():
+    """A line that is gone or another one breaks programs. RLX_UPDATE_ABI=1 stores what there is."""
+    lines = described_abi()
+    tap.equal(function_names(lines), exported(), 'what is declared')
+    if os.environ.get('RLX_UPDATE_ABI'):
+        path = os.path.join(source, 'tests', 'api', 'abi.txt')
+        with open(path, encoding='utf-8') as file:
+            head = [line for line in file if line.startswith('#')]
+        with open(path, 'w', encoding='utf-8') as file:
+            file.writelines(head + [line + '\n' for line in lines])
+    tap.none(set(stored_abi()) - set(lines), 'in tests/api/abi.txt, but gone from the library')
+    tap.none(set(lines) - set(stored_abi()), 'not in tests/api/abi.txt (RLX_UPDATE_ABI=1 adds it)')
+
+
+def stub(lines):
+    """A library with that ABI and nothing in it."""
+    functions = [line for line in lines if '(' in line]
+    enumerations = {}
+    for line in lines:
+        if '(' not in line:
+            kind, _, member = line.partition(': ')
+            enumerations.setdefault(kind, []).append(member)
+    text = '#include <gio/gio.h>\n'
+    for kind, members in enumerations.items():
+        text += f'typedef enum {{ {", ".join(members)} }} {kind};\n'
+    for kind in sorted(set(re.findall(r'\bRlx\w+', ' '.join(functions))) - set(enumerations)):
+        text += f'typedef struct _{kind} {kind};\n'
+    for function in functions:
+        text += f'{function} {{ __builtin_trap (); }}\n'
+    path = tap.path('stub.so')
+    done = compile_text(text, '-g', '-shared', '-fPIC', '-w', '-Wl,-soname,librlx-wgpu-1.0.so.0', '-o', path)
+    tap.equal(done.returncode, 0, f'the compiler says {done.stderr!r} and its status')
+    return path
+
+
+@tap.test
+def abidiff_finds_no_difference():
+    """That the library is what its headers say, as far as debugging information tells."""
+    if shutil.which('abidiff') is None:
+        tap.skip('there is no abidiff')
+    if '.debug_info' not in tap.run(['readelf', '-SW', library], status=0).stdout:
+        tap.skip('the library has no debugging information')
+    private = tap.write('private.suppr', '[suppress_function]\nname_regexp = ^rlx_private_\n')
+    command = ['abidiff', '--suppressions', private]
+    done = tap.run([*command, stub(stored_abi()), library])
+    tap.equal(done.returncode, 0, f'abidiff says {done.stdout[-2000:]!r} and its status')
+    # And it would find one.
+    other = [line.replace('gint64 axis', 'int axis') if 'rlx_node_softmax ' in line else line for line in stored_abi()]
+    said = tap.run([*command, stub(other), library]).stdout
+    tap.contains(said, '0 Removed, 1 Changed', 'what abidiff says of an int instead of a gint64')
 
 
 @tap.test
@@ -90,12 +186,23 @@ def parameters_and_results_are_documented():
 
 
 @tap.test
+def getters_give_nothing_away():
+    """What is the caller's is made by dup_, to_, new_ or another verb."""
+    bad = set()
+    for item in callables:
+        result = item.find('core:return-value', ns)
+        if '_get_' in item.get(c + 'identifier') and result.get('transfer-ownership') != 'none':
+            bad.add(name_of(item))
+    tap.none(bad, 'is called get_, and yet what it returns is the caller\'s')
+
+
+@tap.test
 def dictionaries_are_owned():
     """No floating references, which only C knows: in a GIR they look as if somebody else kept the value."""
     bad = set()
     for item in callables:
         result = item.find('core:return-value', ns)
-        if result.find('core:type[@name="GLib.Variant"]', ns) is not None and item.get(glib + 'get-property') is None:
+        if result.find('core:type[@name="GLib.Variant"]', ns) is not None and '_get_' not in item.get(c + 'identifier'):
             if result.get('transfer-ownership') != 'full':
                 bad.add(name_of(item))
     tap.none(bad, 'returns a dictionary that is not the caller\'s')
@@ -104,7 +211,7 @@ def dictionaries_are_owned():
 @tap.test
 def types_are_documented():
     bad = set()
-    for item in namespace:
+    for item in public:
         if item.tag in (core + 'class', core + 'interface', core + 'record', core + 'enumeration', core + 'bitfield'):
             if item.get(glib + 'is-gtype-struct-for') or item.get('disguised'):
                 continue
@@ -123,7 +230,7 @@ def types_are_documented():
 def everything_says_since_when():
     bad = set()
     things = list(described)
-    for item in namespace:
+    for item in public:
         if item.get(glib + 'is-gtype-struct-for') or item.get('disguised') or item.tag in (core + 'function', core + 'docsection'):
             continue
         things.append(item)
@@ -212,6 +319,49 @@ def versions_agree():
     tap.equal(compile_text(text, '-fsyntax-only').stderr, '', 'what the compiler says to RLX_CHECK_VERSION')
     tap.equal(namespace.get('version'), '1.0', 'the version of the GIR')
     tap.equal([item.get('name') for item in tree.findall('core:package', ns)], ['rlx-wgpu-1.0'], 'the package of the GIR')
+
+
+@tap.test
+def versions_at_run_time():
+    with open(os.path.join(build, 'meson-info', 'intro-projectinfo.json'), encoding='utf-8') as file:
+        numbers = [int(number) for number in json.load(file)['version'].split('.')]
+    loaded = ctypes.CDLL(library)
+    tap.equal([getattr(loaded, f'rlx_get_{which}_version')() for which in ('major', 'minor', 'micro')], numbers, 'the version')
+    # Another major version is another library, so only what is below may differ.
+    for delta, expected in ([0, 0, 0], 1), ([0, -1, 9], 1), ([0, 1, 0], 0), ([0, 0, 1], 0), ([1, 0, 0], 0), ([-1, 0, 0], 0):
+        asked = [number + change for number, change in zip(numbers, delta)]
+        tap.equal(loaded.rlx_check_version(*(ctypes.c_uint(number) for number in asked)), expected, f'for {asked}')
+
+
+@tap.test
+def programs_choose_what_they_are_warned_of():
+    include = '#include <rlx-wgpu/rlx-wgpu.h>\n'
+    use = 'int main (void) { return (int) old (); }\n'
+    flags = '-Wall', '-Wextra', '-Werror', '-Wundef', '-fsyntax-only'
+    for declaration in 'RLX_DEPRECATED_IN_1_0 guint old (void);\n', 'RLX_DEPRECATED_IN_1_0_FOR (rlx_check_version) guint old (void);\n':
+        for option, warns in ([], True), (['-DRLX_DISABLE_DEPRECATION_WARNINGS'], False), (['-DRLX_VERSION_MIN_REQUIRED=RLX_VERSION_1_0'], True):
+            said = compile_text(include + declaration + use, *flags, *option).stderr
+            tap.equal('deprecated' in said, warns, f'{declaration.strip()} with {option}')
+    said = compile_text(include + '_RLX_UNAVAILABLE (1, 9) guint old (void);\n' + use, *flags).stderr
+    tap.contains(said, '1.9', 'what is said of functions that are too new')
+    for option in ('MIN_REQUIRED=G_ENCODE_VERSION(0,9)', 'MAX_ALLOWED=G_ENCODE_VERSION(0,9)', 'MIN_REQUIRED=G_ENCODE_VERSION(9,0)'):
+        said = compile_text(include, *flags, f'-DRLX_VERSION_{option}').stderr
+        tap.contains(said, 'RLX_VERSION_' + option.partition('=')[0] + ' is', f'{option}')
+    for option in 'MIN_REQUIRED', 'MAX_ALLOWED':
+        tap.equal(compile_text(include, *flags, f'-DRLX_VERSION_{option}=RLX_VERSION_1_0').stderr, '', f'{option} is 1.0')
+
+
+@tap.test
+def headers_say_since_when():
+    """The same as the documentation."""
+    declared = {}
+    for path in installed_headers():
+        with open(path, encoding='utf-8') as file:
+            text = file.read()
+        declared |= {name: version.replace('_', '.')
+                     for version, name in re.findall(r'^RLX_AVAILABLE_IN_(\w+)\n[^;(]*?(\brlx_\w+)\s*\(', text, re.MULTILINE)}
+    tap.equal({name_of(item): declared.get(name_of(item)) for item in described},
+              {name_of(item): item.get('version') for item in described}, 'since when there are functions')
 
 
 @tap.test

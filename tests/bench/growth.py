@@ -171,7 +171,7 @@ def print_memory():
     print('|---|---:|---:|---:|---:|---:|---:|')
     for name, make in graphs:
         built = make()
-        plan = device.compile(built.graph).get_plan().unpack()
+        plan = device.compile(built.graph).dup_plan().unpack()
         arena, live, weights = (plan[key] for key in ('arena-bytes', 'live-bytes', 'weight-bytes'))
         print(f'| {name} | {arena / 2 ** 20:.2f} | {live / 2 ** 20:.2f} | {arena / live:.2f} | {weights / 2 ** 20:.1f} '
               f'| {plan["banks"]} | {plan["dispatches"]} |')

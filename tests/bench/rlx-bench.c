@@ -80,7 +80,7 @@ linear (Bench      *self,
 {
   RlxNode *weight = part (self, prefix, name, ".weight"), *bias = part (self, prefix, name, ".bias");
 
-  return self->error ? NULL : rlx_node_linear (x, weight, bias, &self->error);
+  return self->error ? NULL : rlx_node_linear (x, weight, bias, NULL, &self->error);
 }
 
 static RlxNode *
@@ -91,7 +91,7 @@ norm (Bench      *self,
 {
   RlxNode *scale = part (self, prefix, name, ".scale"), *bias = part (self, prefix, name, ".bias");
 
-  return self->error ? NULL : rlx_node_layer_norm (x, scale, bias, &self->error);
+  return self->error ? NULL : rlx_node_layer_norm (x, scale, bias, NULL, &self->error);
 }
 
 /* [batch, sequence, width] to [batch, heads, sequence, width / heads] */
@@ -140,7 +140,7 @@ static RlxNode *
 build_encoder (Bench *self)
 {
   RlxNode *words = leaf (self, "words"), *tokens = leaf (self, "tokens"), *positions = leaf (self, "positions");
-  RlxNode *x = self->error ? NULL : rlx_node_gather (words, tokens, 0, &self->error);
+  RlxNode *x = self->error ? NULL : rlx_node_gather (words, tokens, 0, NULL, &self->error);
 
   x = norm (self, add (self, x, positions), "", "norm");
   for (int i = 0; i < (int) self->workload->size[5] && self->error == NULL; i++)
@@ -171,7 +171,7 @@ convolve (Bench      *self,
   g_autoptr(RlxConvOptions) options = rlx_conv_options_new ();
 
   rlx_conv_options_set_padding (options, (const gint64[]) { 1, 1, 1, 1 }, 4);
-  return self->error ? NULL : rlx_node_conv_full (x, f, b, options, &self->error);
+  return self->error ? NULL : rlx_node_conv (x, f, b, options, &self->error);
 }
 
 static RlxNode *
@@ -207,7 +207,7 @@ build (Bench *self)
     {
     case BENCH_MATMUL:
       a = leaf (self, "x"), b = leaf (self, "w");
-      return *error ? NULL : rlx_node_matmul (a, b, error);
+      return *error ? NULL : rlx_node_matmul (a, b, NULL, error);
     case BENCH_ENCODER:
       return build_encoder (self);
     case BENCH_ATTENTION:
@@ -225,10 +225,10 @@ build (Bench *self)
       return a ? rlx_node_transpose (a, (const gint64[]) { 1, 0 }, 2, error) : NULL;
     case BENCH_REDUCE:
       a = leaf (self, "x");
-      return a ? rlx_node_reduce_sum (a, (const gint64[]) { -1 }, 1, error) : NULL;
+      return a ? rlx_node_reduce_sum (a, (const gint64[]) { -1 }, 1, NULL, error) : NULL;
     case BENCH_GATHER:
       a = leaf (self, "table"), b = leaf (self, "indices");
-      return *error ? NULL : rlx_node_gather (a, b, 0, error);
+      return *error ? NULL : rlx_node_gather (a, b, 0, NULL, error);
     case BENCH_CONV:
       return convolve (self, leaf (self, "x"), "filter", "bias");
     case BENCH_RESNET_BLOCK:
@@ -251,7 +251,7 @@ make_graph (Bench *self)
   self->graph = rlx_graph_new ();
   y = build (self);
   if (y != NULL)
-    rlx_graph_output (self->graph, "y", y);
+    rlx_graph_output (self->graph, "y", y, NULL);
   return y != NULL;
 }
 
@@ -283,9 +283,9 @@ make_inputs (Bench         *self,
              RlxExecutable *executable)
 {
   g_autoptr(GPtrArray) inputs = g_ptr_array_new_with_free_func (g_object_unref);
-  g_auto(GStrv) names = rlx_executable_get_input_names (executable);
+  const char *const *names = rlx_executable_get_input_names (executable);
 
-  for (char **name = names; *name; name++)
+  for (const char *const *name = names; *name; name++)
     {
       RlxTensor *tensor = load (self, bench_find_tensor (self->tensors, *name));
 
@@ -302,11 +302,11 @@ run (RlxExecutable *executable,
      GPtrArray     *inputs,
      GError       **error)
 {
-  gsize n, size;
+  gsize n;
   g_autofree RlxTensor **outputs = rlx_executable_run (executable, (RlxTensor **) inputs->pdata, inputs->len, &n, NULL, error);
 
   if (outputs != NULL)
-    g_assert (rlx_tensor_get_address (outputs[0], &size) != 0 && size > 0);
+    g_assert (g_bytes_get_size (rlx_tensor_get_bytes (outputs[0])) > 0);
   return outputs ? outputs[0] : NULL;
 }
 
@@ -333,7 +333,7 @@ measure (Bench      *self,
          gboolean    show_profile)
 {
   gint64 begin = g_get_monotonic_time (), start;
-  g_autoptr(RlxDevice) device = rlx_device_get_default (&self->error);
+  RlxDevice *device = rlx_device_get_default (&self->error);
   g_autoptr(RlxExecutable) executable = NULL;
   g_autoptr(GPtrArray) inputs = NULL;
   g_autoptr(RlxTensor) first = NULL;
@@ -347,7 +347,7 @@ measure (Bench      *self,
   if (device == NULL || !make_graph (self))
     return FALSE;
   start = g_get_monotonic_time ();
-  executable = rlx_device_compile (device, self->graph, NULL, &self->error);
+  executable = rlx_device_compile (device, self->graph, NULL, NULL, &self->error);
   compile_time = (double) (g_get_monotonic_time () - start) * 1e-3;
   inputs = executable ? make_inputs (self, executable) : NULL;
   first = inputs ? run (executable, inputs, &self->error) : NULL;
@@ -361,7 +361,7 @@ measure (Bench      *self,
       puts ("started");
       fflush (stdout);
     }
-  floats = rlx_tensor_get_floats (first, &n_floats);
+  floats = rlx_tensor_to_floats (first, &n_floats, NULL);
   if (!bench_write_floats (output, floats, n_floats))
     return FALSE;
 
@@ -392,7 +392,7 @@ measure (Bench      *self,
       first = run (executable, inputs, &self->error);
       if (first == NULL)
         return FALSE;
-      profile = rlx_executable_get_profile (executable);
+      profile = rlx_executable_dup_profile (executable);
       if (show_profile && profile != NULL)
         {
           g_autofree char *text = rlx_profile_to_string (profile);

@@ -9,7 +9,7 @@ int
 main (void)
 {
   g_autoptr(GError) error = NULL;
-  g_autoptr(RlxDevice) device = rlx_device_get_default (&error);
+  RlxDevice *device = rlx_device_get_default (&error);
 
   if (device != NULL || !g_error_matches (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_NO_ADAPTER))
     return 1;

@@ -6,6 +6,7 @@ import asyncio
 import functools
 import math
 import operator
+import tempfile
 import threading
 import unittest
 import unittest.mock
@@ -255,26 +256,52 @@ class Calls(unittest.TestCase):
         for wrong in (None, 3, 'graph'):
             with self.assertRaises(TypeError):
                 tap.device().compile(wrong)
+
+    def test_compile_again(self):
         g = Rlx.Graph()
         x = g.input('x', 'f32', [1])
+        with self.assertRaises(GLib.Error):
+            tap.device().compile(g)
         g.output('y', x.relu())
-        tap.device().compile(g)
-        with self.assertRaises(GLib.Error) as caught:
-            x.relu()
-        self.assertTrue(caught.exception.matches(Rlx.GraphError.quark(), Rlx.GraphError.BUSY))
+        first = tap.device().compile(g)
+        g.output('z', -x)
+        second = tap.device().compile(g)
+        self.assertEqual([y.tolist() for y in first([2.0])], [[2]])
+        self.assertEqual([y.tolist() for y in second([2.0])], [[2], [-2]])
 
     def test_precision(self):
         self.assertEqual(Rlx.Graph().get_precision(), Rlx.Precision.FULL)
-        g = Rlx.Graph(precision=Rlx.Precision.REDUCED)
+        g = Rlx.Graph.new_from_text('rlx 1\nprecision reduced\n')
         self.assertEqual(g.props.precision, Rlx.Precision.REDUCED)
         self.assertIn('precision reduced', g.to_text())
         x = g.input('x', 'f32', [2, 2])
         g.output('y', x.matmul(g.constant([[1.0, 2.0], [3.0, 4.0]])))
         y, = tap.device().compile(g).run([Rlx.Tensor.new_from_floats([2, 2], [1, 0, 0, 1])])
-        self.assertEqual(y.get_floats(), [1, 2, 3, 4])
+        self.assertEqual(y.to_floats(), [1, 2, 3, 4])
+
+    def test_ports(self):
+        self.assertEqual([(port.get_name(), port.dtype, port.shape) for port in self.exe.get_inputs()],
+                         [('a', Rlx.DataType.F32, (3,)), ('b', Rlx.DataType.F32, (3,))])
+        self.assertEqual([port.props.shape.unpack() for port in self.exe.props.inputs], [[3], [3]])
+        self.assertEqual(repr(self.exe.props.inputs[0]), '<Rlx.Port a: f32[3]>')
+        self.assertEqual(len(self.exe.props.parameters) + len(self.exe.props.states), 0)
+
+    def test_compile_options(self):
+        g = Rlx.Graph()
+        g.output('y', g.input('x', 'f32', [2, 2]).exp())
+        options = Rlx.CompileOptions(precision='reduced', tuning=True, profiling=True, memory_limit=10 ** 9, timeout=5.5)
+        self.assertEqual((options.props.precision, options.props.tuning, options.props.timeout),
+                         (Rlx.Precision.REDUCED, True, 5.5))
+        self.assertTrue(tap.device().compile(g, Rlx.CompileOptions(profiling=True)).get_profiling())
+        self.assertTrue(tap.device().compile(g, profiling=True, precision='full').get_profiling())
+        self.assertTrue(asyncio.run(tap.device().compile_future(g, profiling=True)).get_profiling())
         with self.assertRaises(GLib.Error) as caught:
-            g.set_precision(Rlx.Precision.FULL)
-        self.assertTrue(caught.exception.matches(Rlx.GraphError.quark(), Rlx.GraphError.BUSY))
+            tap.device().compile(g, memory_limit=1)
+        self.assertTrue(caught.exception.matches(Rlx.DeviceError.quark(), Rlx.DeviceError.OUT_OF_MEMORY))
+        self.assertIn('limit is 1', caught.exception.message)
+        for wrong in ({'precision': 'half'}, {'nonsense': 1}, {'options': options, 'tuning': True}, {'timeout': 'x'}):
+            with self.subTest(wrong), self.assertRaises(TypeError):
+                tap.device().compile(g, **wrong)
 
     def test_device_errors(self):
         with self.assertRaises(GLib.Error) as caught:
@@ -293,7 +320,7 @@ class Calls(unittest.TestCase):
         g.output('y', g.input('x', np.float32, [3]).exp())
         exe = tap.device().compile(g)
         n = exe.get_n_dispatches()
-        plan = exe.get_plan()
+        plan = exe.dup_plan()
         # The dictionary outlives what it came from.
         del exe, g
         self.assertEqual(plan['dispatches'], n)
@@ -307,7 +334,9 @@ class Calls(unittest.TestCase):
         self.exe.set_profiling(True)
         try:
             self.exe([1.0] * 3, [2.0] * 3)
-            steps = list(self.exe.get_profile())
+            steps = list(self.exe.props.profile)
+            self.assertTrue(all(step.props.op and step.props.kernel and step.props.bytes > 0 and step.props.time >= 0
+                                for step in steps))
             self.assertEqual(len(steps), self.exe.get_n_dispatches())
             self.assertGreaterEqual(steps[0].get_time(), 0)
         finally:
@@ -447,6 +476,37 @@ class Async:
             return await exe.run_future([self.x])
 
         self.assertEqual(self.run_coroutine(main())[0].tolist(), self.expected[0])
+
+    def test_everything_that_blocks_has_a_future(self):
+        async def main():
+            device = await Rlx.Device.open_future(None)
+            self.assertIs(await Rlx.Device.get_default_future(), tap.device())
+            self.assertGreater(len(await Rlx.Adapter.list_future()), 0)
+            g = Rlx.Graph()
+            total = g.state('total', [0.0, 0.0])
+            g.assign(total, total + g.input('x', 'f32', [2]) * g.parameter('p', 'f32', []))
+            exe = await device.compile_future(g)
+            await exe.set_parameters_future(['p'], [2.0])
+            await exe.run_named_future(['x'], [[1.0, 2.0]])
+            self.assertEqual((await exe.read_state_future('total')).tolist(), [2, 4])
+            await exe.write_state_future('total', [5.0, 6.0])
+            self.assertEqual((await exe.read_state_future('total')).tolist(), [5, 6])
+            await exe.reset_state_future()
+            fork = await exe.fork_future()
+            self.assertEqual((await fork.read_state_future('total')).tolist(), [0, 0])
+            cancellable = Gio.Cancellable()
+            cancellable.cancel()
+            for wait in (exe.read_state_future('total', cancellable=cancellable),
+                         Rlx.Device.open_future(None, cancellable=cancellable)):
+                with self.assertRaises(GLib.Error) as caught:
+                    await wait
+                self.assertTrue(caught.exception.matches(Gio.io_error_quark(), Gio.IOErrorEnum.CANCELLED))
+            with tempfile.TemporaryDirectory() as folder:
+                file = Gio.File.new_for_path(folder + '/x.npy')
+                await Rlx.Tensor.from_array([1.0, 2.0]).save_npy_future(file)
+                self.assertEqual((await Rlx.Tensor.load_npy_future(file)).tolist(), [1, 2])
+
+        self.run_coroutine(main())
 
     def test_calibrate(self):
         cancellable = Gio.Cancellable()

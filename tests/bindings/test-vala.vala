@@ -49,11 +49,17 @@ void test_defaults () {
         assert (g.concat (parts, 1).get_shape ()[1] == 6);
         assert (x.layer_norm ().get_shape ().length == 2);
         assert (x.rms_norm ().get_inputs ()[1] == null);
-        assert (x.matmul_full (x, new Rlx.MatmulOptions () { transpose_b = true }).get_shape ()[1] == 2);
-        assert (x.clamp_full ().op == "clamp");
-        var options = new Rlx.LayerNormOptions () { epsilon = 0.5 };
-        options.set_axes ({ 0, 1 });
-        assert (x.layer_norm_full (null, null, options).get_attributes ().lookup_value ("epsilon", null).get_double () == 0.5);
+        assert (x.matmul (x, new Rlx.MatmulOptions () { transpose_b = true }).get_shape ()[1] == 2);
+        assert (x.clamp ().op == "clamp");
+        var options = new Rlx.LayerNormOptions () { epsilon = 0.5, axes = new int64[] { 0, 1 } };
+        assert (options.get_axes ().length == 2 && options.axes.equal (new int64[] { 0, 1 }));
+        assert (x.layer_norm (null, null, options).get_attributes ().lookup_value ("epsilon", null).get_double () == 0.5);
+        options.set_axes ({ 1 });
+        assert (((int64[]) options.axes)[0] == 1 && options.axes.n_children () == 1);
+        var image = g.input ("image", Rlx.DataType.F32, { 1, 2, 5, 5 });
+        var filter = g.input ("filter", Rlx.DataType.F32, { 3, 2, 3, 3 });
+        var padded = image.conv (filter, null, new Rlx.ConvOptions () { padding = new int64[] { 1, 1, 1, 1 } });
+        assert (padded.get_shape ()[3] == 5 && image.conv (filter).get_shape ()[3] == 3);
         assert (g.add_op ("relu", { x }).length == 1);
         assert (x.data_type == Rlx.DataType.F32 && x.data_type.to_string () == "f32");
         for (uint i = 0; i < g.get_n_items (); i++)
@@ -63,15 +69,33 @@ void test_defaults () {
     }
 }
 
+int n_gone = 0;
+
+void test_graphs_are_freed () {
+    try {
+        for (var i = 0; i < 10000; i++) {
+            var g = new Rlx.Graph ();
+            g.weak_ref ((object) => n_gone++);
+            var x = g.input ("x", Rlx.DataType.F32, { 2 });
+            var y = x.add (x).relu ();
+            g.output ("y", y);
+            // The node alone keeps it.
+            g = null;
+            assert (n_gone == i && y.get_graph ().check ());
+        }
+    } catch (Error e) {
+        assert_not_reached ();
+    }
+    assert (n_gone == 10000);
+}
+
 void test_precision () {
     try {
         assert (new Rlx.Graph ().precision == Rlx.Precision.FULL);
-        var g = (Rlx.Graph) Object.new (typeof (Rlx.Graph), precision: Rlx.Precision.REDUCED);
-        assert (g.get_precision () == Rlx.Precision.REDUCED);
-        assert (new Rlx.Graph.from_text (g.to_text ()).precision == Rlx.Precision.REDUCED);
-        var h = new Rlx.Graph () { precision = Rlx.Precision.REDUCED };
-        h.precision = Rlx.Precision.FULL;
-        assert (h.check () && h.precision == Rlx.Precision.FULL);
+        assert (new Rlx.Graph.from_text ("rlx 1\nprecision reduced\n").precision == Rlx.Precision.REDUCED);
+        var options = new Rlx.CompileOptions () { precision = Rlx.Precision.REDUCED, timeout = 5.5, memory_limit = 1000 };
+        assert (options.precision == Rlx.Precision.REDUCED && options.timeout == 5.5 && options.memory_limit == 1000);
+        assert (!options.tuning && !options.profiling);
     } catch (Error e) {
         assert_not_reached ();
     }
@@ -151,9 +175,9 @@ void test_lost () {
     var device = open_device ();
     if (device == null)
         return;
-    // The signal has another name than the property.
-    var id = device.device_lost.connect ((reason) => Test.message ("%s", reason));
+    var id = device.notify["lost"].connect (() => Test.message ("%s", device.lost_reason));
     assert (!device.lost);
+    assert (device.lost_reason == null);
     device.disconnect (id);
 }
 
@@ -179,7 +203,7 @@ async void run_and_cancel (Rlx.Device device) throws Error {
         cancelled++;
     }
     try {
-        yield device.compile_async (g, cancellable);
+        yield device.compile_async (g, null, cancellable);
     } catch (IOError.CANCELLED e) {
         cancelled++;
     }
@@ -225,6 +249,7 @@ int main (string[] args) {
     Test.add_func ("/vala/run", test_run);
     Test.add_func ("/vala/defaults", test_defaults);
     Test.add_func ("/vala/precision", test_precision);
+    Test.add_func ("/vala/graphs-are-freed", test_graphs_are_freed);
     Test.add_func ("/vala/errors", test_errors);
     Test.add_func ("/vala/bytes", test_bytes);
     Test.add_func ("/vala/lost", test_lost);

@@ -192,7 +192,7 @@ build_evaluate (Build      *self,
   node = build_get (part, name, error);
   if (node == NULL)
     return NULL;
-  rlx_graph_output (part->graph, name, node);
+  rlx_graph_output (part->graph, name, node, NULL);
   outputs = build_run (part, &names, &n_outputs, error);
   if (outputs == NULL)
     return NULL;
@@ -214,7 +214,7 @@ build_run (Build     *self,
   RlxTensor **outputs;
   GError *local = NULL;
 
-  executable = rlx_device_compile (self->device, self->graph, NULL, error);
+  executable = rlx_device_compile (self->device, self->graph, NULL, NULL, error);
   if (executable == NULL)
     return NULL;
 
@@ -238,6 +238,6 @@ build_run (Build     *self,
       g_propagate_error (error, local);
       return NULL;
     }
-  *names = rlx_executable_get_output_names (executable);
+  *names = g_strdupv ((char **) rlx_executable_get_output_names (executable));
   return outputs;
 }

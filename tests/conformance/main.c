@@ -54,6 +54,7 @@ typedef struct
   gboolean json;
   gboolean list;
   gboolean verbose;
+  gboolean strict;
   char *filter;
   char *known_file;
   GStrv folders;
@@ -185,7 +186,7 @@ ensure_device (Runner *self)
   g_autoptr(GError) error = NULL;
 
   if (self->device != NULL && rlx_device_get_lost (self->device))
-    g_clear_object (&self->device);
+    self->device = NULL;
   if (self->device != NULL)
     return TRUE;
   self->device = rlx_device_get_default (&error);
@@ -249,6 +250,8 @@ take_case (Runner     *self,
 
   start = g_get_monotonic_time ();
   result = run_case (test, self->device, &reason, &by_mapping);
+  if (self->strict && result == RESULT_UNSUPPORTED)
+    result = RESULT_FAIL;
   if (self->verbose)
     g_printerr ("%-11s %8.1f ms  %s (%s)%s%s\n", result_to_string (result),
                 (double) (g_get_monotonic_time () - start) / 1000, test->id, test->op,
@@ -596,6 +599,7 @@ parse_arguments (Runner *self,
       "Only cases whose identifier, SUITE/OPERATOR or operator matches", "GLOB" },
     { "known", 0, 0, G_OPTION_ARG_FILENAME, &self->known_file,
       "Cases that are wrong themselves, to report apart: lines of an identifier and why", "FILE" },
+    { "strict", 0, 0, G_OPTION_ARG_NONE, &self->strict, "Take what is unsupported for a failure", NULL },
     { "verbose", 0, 0, G_OPTION_ARG_NONE, &self->verbose,
       "Print every case as it runs, all failures and what is unsupported", NULL },
     { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &self->folders, NULL, "DIR…" },
@@ -673,7 +677,6 @@ main (int    argc,
   g_ptr_array_unref (self.quirks);
   g_hash_table_unref (self.missing);
   g_hash_table_unref (self.known);
-  g_clear_object (&self.device);
   g_free (self.filter);
   g_free (self.known_file);
   g_strfreev (self.folders);

@@ -221,6 +221,11 @@ ort_map_multi_head_attention (MapCall *call,
       if (heads.k == NULL || heads.v == NULL)
         return FALSE;
     }
+  else
+    {
+      map_ignore_input (call, 6);
+      map_ignore_input (call, 7);
+    }
   if (!get_ort_mask (call, 4, heads.q, past, get_dim (heads.k, 2), filter, &heads.mask, error) ||
       !add_ort_bias (call, 5, &heads.mask, error))
     return FALSE;

@@ -160,25 +160,57 @@ get_onnx_mask (MapCall  *call,
   return node != NULL;
 }
 
-/* Query i sees the keys up to i + @offset. */
+/* The place of each query among the keys: they come after @past keys, or are the
+ * last of as many keys as each batch has. */
 static RlxNode *
-hide_future (MapCall *call,
+get_places (MapCall     *call,
+            const Heads *heads,
+            gint64       past,
+            GError     **error)
+{
+  gint64 batch = get_dim (heads->q, 0), queries = get_dim (heads->q, 2);
+  RlxNode *places = reshape4 (call, constant_range (call, queries, error), 1, 1, queries, 1, error);
+
+  if (heads->lengths == NULL || past > 0)
+    return op2 (call, "add", places, constant_scalar (call, RLX_DATA_TYPE_I32, (double) past, error), NULL, error);
+  places = op2 (call, "add", places, reshape4 (call, heads->lengths, batch, 1, 1, 1, error), NULL, error);
+  return op2 (call, "sub", places, constant_scalar (call, RLX_DATA_TYPE_I32, (double) queries, error), NULL, error);
+}
+
+/* Hides keys that are more than @left before the place of a query or more than
+ * @right after it; -1 is no limit. */
+static gboolean
+hide_beyond (MapCall *call,
              Heads   *heads,
-             gint64   offset,
+             gint64   past,
+             gint64   left,
+             gint64   right,
              GError **error)
 {
-  gint64 queries = get_dim (heads->q, 2), total = get_dim (heads->k, 2);
-  RlxNode *rows = constant_range (call, queries, error);
-  RlxNode *shown;
+  const struct { gint64 size; int sign; const char *op; } sides[] = {
+    { left, -1, "greater_equal" }, { right, 1, "less_equal" },
+  };
 
-  rows = rows != NULL ? map_reshape (call, rows, (gint64[]) { queries, 1 }, 2, error) : NULL;
-  rows = op2 (call, "add", rows, constant_scalar (call, RLX_DATA_TYPE_I32, (double) offset, error), NULL, error);
-  shown = op2 (call, "less_equal", constant_range (call, total, error), rows, NULL, error);
-  if (heads->mask == NULL)
-    return shown;
-  if (rlx_node_get_data_type (heads->mask) == RLX_DATA_TYPE_BOOL)
-    return op2 (call, "logical_and", heads->mask, shown, NULL, error);
-  return op2 (call, "add", heads->mask, make_bias (call, shown, rlx_node_get_data_type (heads->mask), -INFINITY, error), NULL, error);
+  for (guint i = 0; i < G_N_ELEMENTS (sides); i++)
+    {
+      RlxNode *end, *shown;
+
+      if (sides[i].size < 0)
+        continue;
+      end = op2 (call, "add", get_places (call, heads, past, error),
+                 constant_scalar (call, RLX_DATA_TYPE_I32, sides[i].sign * (double) sides[i].size, error), NULL, error);
+      shown = op2 (call, sides[i].op, constant_range (call, get_dim (heads->k, 2), error), end, NULL, error);
+      if (heads->mask == NULL)
+        heads->mask = shown;
+      else if (rlx_node_get_data_type (heads->mask) == RLX_DATA_TYPE_BOOL)
+        heads->mask = op2 (call, "logical_and", heads->mask, shown, NULL, error);
+      else
+        heads->mask = op2 (call, "add", heads->mask,
+                           make_bias (call, shown, rlx_node_get_data_type (heads->mask), -INFINITY, error), NULL, error);
+      if (heads->mask == NULL)
+        return FALSE;
+    }
+  return TRUE;
 }
 
 /* The mask as it is added, all hidden keys at -∞. */
@@ -194,30 +226,41 @@ get_full_bias (MapCall     *call,
     bias = make_bias (call, bias, data_type, -INFINITY, error);
   if (heads->lengths != NULL)
     {
-      gint64 batch = get_dim (heads->q, 0), queries = get_dim (heads->q, 2);
       RlxNode *range = constant_range (call, get_dim (heads->k, 2), error);
-      RlxNode *lengths = reshape4 (call, heads->lengths, batch, 1, 1, 1, error);
+      RlxNode *lengths = reshape4 (call, heads->lengths, get_dim (heads->q, 0), 1, 1, 1, error);
       RlxNode *shown = op2 (call, "less", range, lengths, NULL, error);
 
       if (heads->causal)
-        {
-          RlxNode *rows = reshape4 (call, constant_range (call, queries, error), 1, 1, queries, 1, error);
-
-          rows = op2 (call, "add", rows, lengths, NULL, error);
-          rows = op2 (call, "sub", rows, constant_scalar (call, RLX_DATA_TYPE_I32, (double) queries, error), NULL, error);
-          shown = op2 (call, "logical_and", shown, op2 (call, "less_equal", range, rows, NULL, error), NULL, error);
-        }
+        shown = op2 (call, "logical_and", shown,
+                     op2 (call, "less_equal", range, get_places (call, heads, 0, error), NULL, error), NULL, error);
       shown = make_bias (call, shown, data_type, -INFINITY, error);
       bias = bias != NULL ? op2 (call, "add", bias, shown, NULL, error) : shown;
     }
   return bias;
 }
 
+/* As softmax, but of a query that sees no key all weights are 0. */
+static RlxNode *
+get_weights (MapCall *call,
+             RlxNode *scores,
+             GError **error)
+{
+  RlxNode *weights = op1 (call, "softmax", scores, map_attrs ("axis", g_variant_new_int64 (-1), NULL), error);
+  RlxNode *most = op1 (call, "reduce_max", scores,
+                       map_attrs ("axes", map_ints ((gint64[]) { -1 }, 1), "keep_dims", g_variant_new_boolean (TRUE), NULL), error);
+  RlxNode *none = weights != NULL && most != NULL
+                    ? constant_scalar (call, rlx_node_get_data_type (scores), -INFINITY, error) : NULL;
+  RlxNode *blind = op2 (call, "equal", most, none, NULL, error);
+  RlxNode *zero = blind != NULL ? constant_scalar (call, rlx_node_get_data_type (scores), 0, error) : NULL;
+
+  return zero != NULL ? map_op (call, "where", (RlxNode *[]) { blind, zero, weights }, 3, NULL, error) : NULL;
+}
+
 /* The scores on their way, and the result when its order of steps is not that of
  * the operator. First the limit came after the mask; with the change of that
- * order modes 1 and 2 changed places. Only with the old numbers does it make
- * sense to ask for scores with the mask by 1 where there is no limit, or for
- * limited scores by 2. */
+ * order modes 1 and 2 changed places. Before opset 25 either may be meant: only
+ * with the old numbers does it make sense to ask for scores with the mask by 1
+ * where there is no limit, or for limited scores by 2. */
 static gboolean
 return_scores (MapCall     *call,
                const Heads *heads,
@@ -226,7 +269,7 @@ return_scores (MapCall     *call,
                GError     **error)
 {
   gboolean capped = heads->softcap > 0;
-  gboolean limit_last = capped && mode == 2;
+  gboolean limit_last = capped && mode == 2 && call->opset < 25;
   gboolean has_bias = heads->mask != NULL || heads->lengths != NULL;
   RlxNode *bias = has_bias ? get_full_bias (call, heads, error) : NULL;
   RlxNode *scores = get_products (call, heads, error);
@@ -240,14 +283,14 @@ return_scores (MapCall     *call,
     wanted = scores;
   if (bias != NULL)
     scores = op2 (call, "add", scores, bias, NULL, error);
-  if (mode == 1 && !capped)
+  if (mode == 1 && !capped && call->opset < 25)
     wanted = scores;
   if (limit_last)
     scores = limit_scores (call, scores, heads->softcap, error);
   if (mode == 2)
     wanted = scores;
   if (mode == 3 || limit_last)
-    scores = op1 (call, "softmax", scores, map_attrs ("axis", g_variant_new_int64 (-1), NULL), error);
+    scores = get_weights (call, scores, error);
   if (mode == 3)
     wanted = scores;
   if (limit_last)
@@ -266,7 +309,7 @@ onnx_map_attention (MapCall *call,
   RlxNode *inputs[3];
   RlxNode *result = NULL;
   Heads heads = { NULL };
-  gint64 n_heads, kv_heads, mode, past = 0;
+  gint64 n_heads, kv_heads, mode, left, right, past = 0;
   gboolean causal, flat;
 
   for (guint i = 0; i < 3; i++)
@@ -275,10 +318,14 @@ onnx_map_attention (MapCall *call,
   if (!map_arg_int (call, "q_num_heads", 0, &n_heads, error) ||
       !map_arg_int (call, "kv_num_heads", 0, &kv_heads, error) ||
       !map_arg_int (call, "qk_matmul_output_mode", 0, &mode, error) ||
+      !map_arg_int (call, "left_window_size", -1, &left, error) ||
+      !map_arg_int (call, "right_window_size", -1, &right, error) ||
       !map_arg_double (call, "scale", 0, &heads.scale, error) ||
       !map_arg_double (call, "softcap", 0, &heads.softcap, error) ||
       !map_arg_bool (call, "is_causal", FALSE, &causal, error))
     return FALSE;
+  if (left < -1 || right < -1)
+    return map_refused (error, "Attention: a window of %" G_GINT64_FORMAT " keys before and %" G_GINT64_FORMAT " after", left, right);
 
   flat = rlx_node_get_n_dims (inputs[0]) == 3;
   heads.q = flat ? split_heads (call, inputs[0], n_heads, error) : inputs[0];
@@ -310,7 +357,9 @@ onnx_map_attention (MapCall *call,
     }
   if (causal && heads.lengths != NULL && past == 0)
     heads.causal = TRUE;
-  else if (causal && (heads.mask = hide_future (call, &heads, past, error)) == NULL)
+  else if (causal)
+    right = 0;
+  if (!hide_beyond (call, &heads, past, left, right, error))
     return FALSE;
 
   if (map_wants_output (call, 3) && !return_scores (call, &heads, mode, &result, error))

@@ -311,6 +311,8 @@ webnn_map_resample (MapCall *call,
 
   if (map_arg (call, "sizes") != NULL)
     {
+      /* these say all there is to say */
+      map_arg (call, "scales");
       sizes = map_arg_ints (call, "sizes", &n, error);
       if (sizes == NULL)
         return FALSE;
@@ -752,6 +754,11 @@ onnx_map_resize (MapCall *call,
       region = constant_floats (call, roi, 2 * kept, error);
       if (region == NULL)
         return FALSE;
+    }
+  else if (!old)
+    {
+      /* the region, which is for that mode alone */
+      map_ignore_input (call, 1);
     }
   return map_return (call, 0, map_op (call, "resize", (RlxNode *[]) { node, scales, region }, 3,
                                       map_attrs ("sizes", map_ints (resize.sizes, resize.n_axes),

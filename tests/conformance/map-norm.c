@@ -192,17 +192,20 @@ onnx_map_batch_norm (MapCall *call,
   RlxNode *x = map_input (call, 0, FALSE, error);
   RlxNode *factors[4], *moments[2], *result;
   g_autofree gint64 *shape = NULL;
-  gboolean spatial, training;
+  gboolean spatial, training, test;
   gint64 axis;
   double epsilon;
   gsize rank;
 
   if (x == NULL ||
+      !map_arg_bool (call, "is_test", FALSE, &test, error) ||
       !get_inputs (call, 1, 4, factors, error) ||
       !map_arg_double (call, "epsilon", 1e-5, &epsilon, error) ||
       !map_arg_bool (call, "spatial", TRUE, &spatial, error) ||
       !map_arg_bool (call, "training_mode", FALSE, &training, error))
     return FALSE;
+  if (call->opset < 7 && !test)
+    return map_unsupported (error, "BatchNormalization in training before opset 7");
   for (guint i = 0; i < 4; i++)
     if (factors[i] == NULL)
       return map_refused (error, "BatchNormalization: input %u is missing", i + 1);

@@ -379,15 +379,17 @@ onnx_map_dropout (MapCall *call,
   RlxNode *node = map_input (call, 0, FALSE, error);
   g_autofree gint64 *training = NULL;
   g_autoptr(RlxTensor) ratio = NULL;
+  gboolean test;
   gsize n = 0;
 
-  if (node == NULL)
+  if (node == NULL || !map_arg_bool (call, "is_test", FALSE, &test, error))
     return FALSE;
   if ((map_has_input (call, 2) && (training = map_input_ints (call, 2, &n, error)) == NULL) ||
       (map_has_input (call, 1) && (ratio = map_input_value (call, 1, error)) == NULL))
     return FALSE;
-  if (n > 0 && training[0] != 0 &&
-      (ratio == NULL || rlx_tensor_get_n_elements (ratio) != 1 || rlx_tensor_get_value (ratio, 0) != 0))
+  if ((call->opset < 7 && !test) ||
+      (n > 0 && training[0] != 0 &&
+       (ratio == NULL || rlx_tensor_get_n_elements (ratio) != 1 || rlx_tensor_get_value (ratio, 0) != 0)))
     return map_unsupported (error, "Dropout in training");
 
   /* nothing is dropped */

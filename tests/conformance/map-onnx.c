@@ -86,7 +86,24 @@ onnx_get_ints (MapCall    *call,
 
 /* ---- element-wise --------------------------------------------------------------- */
 
-/* Before opset 7 the second operand broadcast only when asked to, from a given axis. */
+/* Before opset 7 an operand broadcast only when asked to. */
+static gboolean
+check_broadcast (MapCall *call,
+                 gboolean same,
+                 GError **error)
+{
+  gboolean broadcast;
+
+  if (call->opset >= 7)
+    return TRUE;
+  if (!map_arg_bool (call, "broadcast", FALSE, &broadcast, error))
+    return FALSE;
+  if (!same && !broadcast)
+    return map_refused (error, "%s: the operands differ in shape, and do not broadcast before opset 7", call->op->name);
+  return TRUE;
+}
+
+/* Before opset 7 the second operand began at a given axis. */
 static RlxNode *
 align_second (MapCall *call,
               RlxNode *a,
@@ -98,7 +115,11 @@ align_second (MapCall *call,
   gsize rank_b, rank_a = rlx_node_get_n_dims (a), axis;
   gint64 argument;
 
-  if (call->opset >= 7 || map_arg (call, "axis") == NULL)
+  if (call->opset >= 7)
+    return b;
+  if (!check_broadcast (call, map_same_shape (a, b), error))
+    return NULL;
+  if (map_arg (call, "axis") == NULL)
     return b;
   b_shape = rlx_node_get_shape (b, &rank_b);
   if (!map_arg_int (call, "axis", 0, &argument, error) ||
@@ -124,7 +145,30 @@ map_binary (MapCall *call,
 
   if (b != NULL)
     b = align_second (call, a, b, error);
-  return b != NULL && map_return (call, 0, map_op2 (call, call->mapping->op, a, b, NULL, error));
+  if (b == NULL)
+    return FALSE;
+  return map_return (call, 0, call->opset < 7 ? map_op2_onto (call, call->mapping->op, a, b, error)
+                                              : map_op2 (call, call->mapping->op, a, b, NULL, error));
+}
+
+/* The slope broadcasts to x; before opset 7 it was one number or one for each channel. */
+static gboolean
+map_prelu (MapCall *call,
+           GError **error)
+{
+  RlxNode *x = map_input (call, 0, FALSE, error);
+  RlxNode *slope = x != NULL ? map_input (call, 1, FALSE, error) : NULL;
+  gint64 shape[RLX_MAX_RANK];
+  gsize rank = x != NULL ? rlx_node_get_n_dims (x) : 0;
+
+  if (slope != NULL && call->opset < 7 && rank > 2 && rlx_node_get_n_dims (slope) == 1)
+    {
+      for (gsize i = 0; i < rank - 1; i++)
+        shape[i] = 1;
+      shape[0] = rlx_node_get_shape (slope, NULL)[0];
+      slope = map_reshape (call, slope, shape, rank - 1, error);
+    }
+  return slope != NULL && map_return (call, 0, map_op2_onto (call, "prelu", x, slope, error));
 }
 
 static gboolean
@@ -325,7 +369,7 @@ map_gemm (MapCall *call,
 {
   RlxNode *a = map_input (call, 0, FALSE, error);
   RlxNode *b = a != NULL ? map_input (call, 1, FALSE, error) : NULL;
-  RlxNode *c = NULL;
+  RlxNode *c = NULL, *result;
   gboolean transpose_a, transpose_b;
   double alpha, beta;
 
@@ -338,12 +382,14 @@ map_gemm (MapCall *call,
       !map_arg_double (call, "alpha", 1, &alpha, error) ||
       !map_arg_double (call, "beta", 1, &beta, error))
     return FALSE;
-  return map_return (call, 0, map_op (call, "linear", (RlxNode *[]) { a, b, c }, 3,
-                                      map_attrs ("transpose_a", g_variant_new_boolean (transpose_a),
-                                                 "transpose_b", g_variant_new_boolean (transpose_b),
-                                                 "alpha", g_variant_new_double (alpha),
-                                                 "beta", g_variant_new_double (beta), NULL),
-                                      error));
+  result = map_op (call, "linear", (RlxNode *[]) { a, b, c }, 3,
+                   map_attrs ("transpose_a", g_variant_new_boolean (transpose_a),
+                              "transpose_b", g_variant_new_boolean (transpose_b),
+                              "alpha", g_variant_new_double (alpha),
+                              "beta", g_variant_new_double (beta), NULL),
+                   error);
+  return result != NULL && check_broadcast (call, c == NULL || map_same_shape (result, c), error) &&
+         map_return (call, 0, result);
 }
 
 static gboolean
@@ -591,7 +637,7 @@ const Mapping mappings_onnx[] = {
   ROW ("HardSwish", "hard_swish"),
   ROW ("LeakyRelu", "leaky_relu", .attrs = "alpha/f=0.01"),
   ROW ("Mish", "mish"),
-  ROW ("PRelu", "prelu", .func = map_binary),
+  ROW ("PRelu", "prelu", .func = map_prelu),
   ROW ("Relu", "relu"),
   ROW ("Selu", "selu", .attrs = "alpha/f=1.67326319217681884765625 gamma/f=1.05070102214813232421875"),
   ROW ("Softplus", "softplus"),
@@ -628,19 +674,21 @@ const Mapping mappings_onnx[] = {
   ROW ("Xor", "logical_xor", .func = map_binary),
   ROW ("com.microsoft:BiasAdd", "add", .flags = MAP_FOLD),
 
-  ROW ("Cast", "cast", .attrs = "to/t"),
-  ROW ("CastLike", "cast", .func = map_cast_like),
+  /* What these two ignore is about floats of 8 bits. */
+  ROW ("Cast", "cast", .attrs = "to/t", .ignored = "round_mode saturate"),
+  ROW ("CastLike", "cast", .func = map_cast_like, .ignored = "round_mode saturate"),
   ROW ("Clip", "clamp", .func = map_clip),
-  ROW ("Dropout", "identity", .func = onnx_map_dropout),
+  ROW ("Dropout", "identity", .func = onnx_map_dropout, .ignored = "ratio seed"),
   ROW ("DequantizeLinear", "dequantize_linear", .func = onnx_map_quantize),
   ROW ("DynamicQuantizeLinear", "dynamic_quantize"),
-  ROW ("QuantizeLinear", "quantize_linear", .func = onnx_map_quantize),
+  ROW ("QuantizeLinear", "quantize_linear", .func = onnx_map_quantize, .ignored = "saturate"),
   ROW ("Where", "where"),
   ROW ("Shrink", "where", .func = onnx_map_shrink),
   ROW ("NegativeLogLikelihoodLoss", "gather_elements", .func = onnx_map_loss),
   ROW ("SoftmaxCrossEntropyLoss", "log_softmax", .func = onnx_map_loss),
 
-  ROW ("Attention", "attention", .func = onnx_map_attention),
+  /* Here and in the norms: what is summed is summed in f32. */
+  ROW ("Attention", "attention", .func = onnx_map_attention, .ignored = "softmax_precision"),
   ROW ("RotaryEmbedding", "rope", .func = onnx_map_rotary_embedding),
   ROW ("com.microsoft:Attention", "attention", .func = ort_map_attention),
   ROW ("com.microsoft:GroupQueryAttention", "attention", .func = ort_map_group_query_attention),
@@ -660,7 +708,7 @@ const Mapping mappings_onnx[] = {
   ROW ("GlobalMaxPool", "max_pool", .func = onnx_map_pool),
   ROW ("LpPool", "l2_pool", .func = onnx_map_lp_pool),
   ROW ("MaxPool", "max_pool", .func = onnx_map_pool),
-  ROW ("com.microsoft:MatMulNBits", "dequant_matmul", .func = onnx_map_matmul_nbits),
+  ROW ("com.microsoft:MatMulNBits", "dequant_matmul", .func = onnx_map_matmul_nbits, .ignored = "accuracy_level"),
   ROW ("com.microsoft:Inverse", "inverse"),
   ROW ("com.microsoft:FusedConv", "conv", .func = onnx_map_conv),
   ROW ("com.ms.internal.nhwc:AveragePool", "average_pool", .func = onnx_map_pool),
@@ -669,10 +717,10 @@ const Mapping mappings_onnx[] = {
   ROW ("com.ms.internal.nhwc:GlobalAveragePool", "average_pool", .func = onnx_map_pool),
   ROW ("com.ms.internal.nhwc:GlobalMaxPool", "max_pool", .func = onnx_map_pool),
   ROW ("com.ms.internal.nhwc:MaxPool", "max_pool", .func = onnx_map_pool),
-  ROW ("LayerNormalization", "layer_norm", .func = map_norm),
-  ROW ("BatchNormalization", "batch_norm", .func = onnx_map_batch_norm),
-  ROW ("com.ms.internal.nhwc:BatchNormalization", "batch_norm", .func = onnx_map_batch_norm),
-  ROW ("GroupNormalization", "group_norm", .func = onnx_map_group_norm),
+  ROW ("LayerNormalization", "layer_norm", .func = map_norm, .ignored = "stash_type"),
+  ROW ("BatchNormalization", "batch_norm", .func = onnx_map_batch_norm, .ignored = "momentum"),
+  ROW ("com.ms.internal.nhwc:BatchNormalization", "batch_norm", .func = onnx_map_batch_norm, .ignored = "momentum"),
+  ROW ("GroupNormalization", "group_norm", .func = onnx_map_group_norm, .ignored = "stash_type"),
   ROW ("ImageScaler", "affine", .func = onnx_map_image_scaler),
   ROW ("InstanceNormalization", "instance_norm", .func = onnx_map_instance_norm),
   ROW ("com.ms.internal.nhwc:InstanceNormalization", "instance_norm", .func = onnx_map_instance_norm),
@@ -692,8 +740,8 @@ const Mapping mappings_onnx[] = {
   ROW ("com.microsoft:QGemm", "qmatmul", .func = onnx_map_qgemm),
   ROW ("ConvInteger", "qconv2d", .func = onnx_map_qconv),
   ROW ("QLinearConv", "qconv2d", .func = onnx_map_qconv),
-  ROW ("RMSNormalization", "rms_norm", .func = map_norm),
-  ROW ("SimplifiedLayerNormalization", "rms_norm", .func = map_norm),
+  ROW ("RMSNormalization", "rms_norm", .func = map_norm, .ignored = "stash_type"),
+  ROW ("SimplifiedLayerNormalization", "rms_norm", .func = map_norm, .ignored = "stash_type"),
   ROW ("Softmax", "softmax", .func = map_softmax),
 
   REDUCE ("ReduceL1", "reduce_l1"),
@@ -711,7 +759,8 @@ const Mapping mappings_onnx[] = {
   ROW ("CumProd", "cumprod", .func = map_cumsum),
   ROW ("CumSum", "cumsum", .func = map_cumsum),
   ROW ("Hardmax", "hardmax", .func = map_softmax),
-  ROW ("TopK", "top_k", .func = onnx_map_top_k),
+  /* Sorted is also an order where any would do. */
+  ROW ("TopK", "top_k", .func = onnx_map_top_k, .ignored = "sorted"),
 
   ROW ("Concat", "concat", .func = onnx_map_concat),
   ROW ("Expand", "expand", .func = onnx_map_expand),
@@ -760,8 +809,8 @@ const Mapping mappings_onnx[] = {
   ROW ("com.microsoft:Range", NULL, .func = onnx_map_range),
   ROW ("Shape", NULL, .func = onnx_map_shape),
   ROW ("Size", NULL, .func = onnx_map_size),
-  ROW ("GRU", "gru", .func = onnx_map_recurrent),
-  ROW ("LSTM", "lstm", .func = onnx_map_recurrent),
-  ROW ("RNN", "rnn", .func = onnx_map_recurrent),
+  ROW ("GRU", "gru", .func = onnx_map_recurrent, .ignored = "output_sequence"),
+  ROW ("LSTM", "lstm", .func = onnx_map_recurrent, .ignored = "output_sequence"),
+  ROW ("RNN", "rnn", .func = onnx_map_recurrent, .ignored = "output_sequence"),
   { .name = NULL }
 };

@@ -94,7 +94,7 @@ add_check (RlxGraph    *graph,
   node = add_node (graph, check->op, inputs, n, map_attrs ("type", g_variant_new_string (type), NULL), error);
   if (node == NULL)
     return FALSE;
-  rlx_graph_output (graph, check->output, node);
+  rlx_graph_output (graph, check->output, node, NULL);
   if (check->rows == NULL)
     return TRUE;
 
@@ -102,7 +102,7 @@ add_check (RlxGraph    *graph,
   node = inputs[0] != NULL ? add_node (graph, check->op, inputs, n, map_attrs ("type", g_variant_new_string (type), NULL), error) : NULL;
   if (node == NULL)
     return FALSE;
-  rlx_graph_output (graph, "first row", node);
+  rlx_graph_output (graph, "first row", node, NULL);
   return TRUE;
 }
 
@@ -162,7 +162,7 @@ run_packed (const Case *test,
     if (has_tensors (test, &checks[i]))
       add_check (graph, test, &checks[i], type, &error);
   if (error == NULL)
-    executable = rlx_device_compile (device, graph, NULL, &error);
+    executable = rlx_device_compile (device, graph, NULL, NULL, &error);
   if (executable != NULL)
     outputs = rlx_executable_run (executable, NULL, 0, &n_outputs, NULL, &error);
 

@@ -89,7 +89,7 @@ onnx_map_quantize (MapCall *call,
   gint64 blocks[RLX_MAX_RANK];
   gsize rank, scale_rank, n_blocks = 0, at = 0;
   gint64 axis, block_size;
-  RlxDataType to;
+  RlxDataType to, precision;
 
   if (scale == NULL)
     return FALSE;
@@ -100,10 +100,15 @@ onnx_map_quantize (MapCall *call,
         return FALSE;
     }
   to = back ? rlx_node_get_data_type (scale) : zero != NULL ? rlx_node_get_data_type (zero) : RLX_DATA_TYPE_U8;
+  precision = rlx_node_get_data_type (scale);
   if (!map_arg_int (call, "axis", 1, &axis, error) ||
       !map_arg_int (call, "block_size", 0, &block_size, error) ||
+      !get_data_type (call, "precision", &precision, error) ||
       !get_data_type (call, "output_dtype", &to, error))
     return FALSE;
+  /* Of the quotient; here it is that of f32. */
+  if (precision != rlx_node_get_data_type (scale) && precision != RLX_DATA_TYPE_F32)
+    return map_unsupported (error, "%s with a quotient of type %s", call->op->name, rlx_data_type_to_string (precision));
 
   shape = onnx_copy_shape (x, &rank);
   scale_shape = onnx_copy_shape (scale, &scale_rank);
@@ -184,6 +189,16 @@ get_needed (MapCall *call,
       return NULL;
     }
   return get_factor (call, index, rows, error);
+}
+
+/* As above, but a scale: of type f16 it is multiplied as f32 all the same. */
+static RlxNode *
+get_scale (MapCall *call,
+           guint    index,
+           gboolean rows,
+           GError **error)
+{
+  return map_cast (call, get_needed (call, index, rows, error), RLX_DATA_TYPE_F32, error);
 }
 
 /* Optional inputs that are absent are NULL; FALSE for an error. */
@@ -307,9 +322,9 @@ onnx_map_qmatmul (MapCall *call,
   if (!rescaled)
     return map_return (call, 0, drop_vectors (call, add_product (call, inputs, &product, error), first, second, error));
 
-  scale_a = get_needed (call, 1, TRUE, error);
-  scale_b = scale_a != NULL ? get_needed (call, 4, FALSE, error) : NULL;
-  product.scale_y = scale_b != NULL ? get_needed (call, 6, TRUE, error) : NULL;
+  scale_a = get_scale (call, 1, TRUE, error);
+  scale_b = scale_a != NULL ? get_scale (call, 4, FALSE, error) : NULL;
+  product.scale_y = scale_b != NULL ? get_scale (call, 6, TRUE, error) : NULL;
   product.zero_y = product.scale_y != NULL ? get_needed (call, 7, TRUE, error) : NULL;
   product.scale = product.zero_y != NULL ? map_op2 (call, "mul", scale_a, scale_b, NULL, error) : NULL;
   if (product.scale == NULL)
@@ -352,8 +367,8 @@ onnx_map_qgemm (MapCall *call,
       !get_optional (call, 7, FALSE, &product.scale_y, error) ||
       !get_optional (call, 8, FALSE, &product.zero_y, error))
     return FALSE;
-  scale_a = get_needed (call, 1, FALSE, error);
-  scale_b = scale_a != NULL ? get_needed (call, 4, FALSE, error) : NULL;
+  scale_a = get_scale (call, 1, FALSE, error);
+  scale_b = scale_a != NULL ? get_scale (call, 4, FALSE, error) : NULL;
   product.scale = scale_b != NULL ? map_op2 (call, "mul", scale_a, scale_b, NULL, error) : NULL;
   if (product.scale != NULL && alpha != 1)
     {
@@ -388,6 +403,7 @@ onnx_map_qmatmul_float (MapCall *call,
   gboolean dynamic = g_str_equal (call->op->name, "DynamicQuantizeMatMul");
   RlxNode *inputs[4], *scale_a = NULL, *scale_b, *bias, *node;
   Product product = { NULL, };
+  RlxDataType to = RLX_DATA_TYPE_F32;
 
   inputs[0] = map_input (call, 0, FALSE, error);
   inputs[1] = inputs[0] != NULL ? map_input (call, 1, FALSE, error) : NULL;
@@ -408,23 +424,27 @@ onnx_map_qmatmul_float (MapCall *call,
   else
     {
       scale_a = get_needed (call, 2, TRUE, error);
+      if (scale_a != NULL)
+        to = rlx_node_get_data_type (scale_a);
+      scale_a = map_cast (call, scale_a, RLX_DATA_TYPE_F32, error);
     }
-  scale_b = scale_a != NULL ? get_needed (call, dynamic ? 2 : 3, FALSE, error) : NULL;
+  scale_b = scale_a != NULL ? get_scale (call, dynamic ? 2 : 3, FALSE, error) : NULL;
   product.scale = scale_b != NULL ? map_op2 (call, "mul", scale_a, scale_b, NULL, error) : NULL;
   if (product.scale == NULL ||
       (!dynamic && !get_optional (call, 4, TRUE, &inputs[2], error)) ||
       !get_optional (call, dynamic ? 3 : 5, FALSE, &inputs[3], error) ||
-      !get_optional (call, dynamic ? 4 : 6, FALSE, &bias, error))
+      !get_optional (call, dynamic ? 4 : 6, FALSE, &bias, error) ||
+      (bias != NULL && (bias = map_cast (call, bias, RLX_DATA_TYPE_F32, error)) == NULL))
     return FALSE;
   if (is_vector (product.scale) && is_vector (bias))
     {
       product.bias = bias;
-      return map_return (call, 0, add_product (call, inputs, &product, error));
+      return map_return (call, 0, map_cast (call, add_product (call, inputs, &product, error), to, error));
     }
   node = add_product (call, inputs, &(Product) { NULL, }, error);
   if (node != NULL)
     node = requantize (call, node, product.scale, NULL, NULL, error);
   if (node != NULL && bias != NULL)
     node = map_op2 (call, "add", node, bias, NULL, error);
-  return map_return (call, 0, node);
+  return map_return (call, 0, map_cast (call, node, to, error));
 }

@@ -225,32 +225,13 @@ map_layer_normalization (MapCall *call,
 }
 
 static gboolean
-same_shape (RlxNode *a,
-            RlxNode *b)
-{
-  gsize n_a, n_b;
-  const gint64 *shape_a = rlx_node_get_shape (a, &n_a);
-  const gint64 *shape_b = rlx_node_get_shape (b, &n_b);
-
-  if (n_a != n_b)
-    return FALSE;
-  for (gsize i = 0; i < n_a; i++)
-    if (shape_a[i] != shape_b[i])
-      return FALSE;
-  return TRUE;
-}
-
-static gboolean
 map_prelu (MapCall *call,
            GError **error)
 {
   RlxNode *input = map_operand (call, "input", FALSE, error);
   RlxNode *slope = input != NULL ? map_operand (call, "slope", FALSE, error) : NULL;
-  RlxNode *result = slope != NULL ? map_op2 (call, "prelu", input, slope, NULL, error) : NULL;
 
-  if (result != NULL && !same_shape (result, input))
-    return map_refused (error, "prelu: the slope does not broadcast to the input");
-  return map_return (call, 0, result);
+  return slope != NULL && map_return (call, 0, map_op2_onto (call, "prelu", input, slope, error));
 }
 
 static gboolean
@@ -297,9 +278,10 @@ map_slice (MapCall *call,
         return map_refused (error, "slice: %" G_GINT64_FORMAT " elements from %" G_GINT64_FORMAT
                             " are not within the %" G_GINT64_FORMAT " of dimension %" G_GSIZE_FORMAT,
                             sizes[i], starts[i], shape[i], i);
-      if (strides[i] < 1)
+      /* The draft asks for 1 at least, browsers for no step out of the window too. */
+      if (strides[i] < 1 || strides[i] > sizes[i])
         return map_refused (error, "slice: the stride %" G_GINT64_FORMAT " of dimension %" G_GSIZE_FORMAT
-                            " is less than 1", strides[i], i);
+                            " is not within the %" G_GINT64_FORMAT " elements", strides[i], i, sizes[i]);
       sizes[i] += starts[i];
     }
   return map_return (call, 0, map_op1 (call, "slice", input,

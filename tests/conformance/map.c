@@ -58,7 +58,10 @@ map_arg (MapCall    *call,
 {
   JsonNode *node = json_object_get_member (call->op->args, name);
 
-  return node != NULL && !JSON_NODE_HOLDS_NULL (node) ? node : NULL;
+  if (node == NULL || JSON_NODE_HOLDS_NULL (node))
+    return NULL;
+  g_hash_table_add (call->used, node);
+  return node;
 }
 
 gboolean
@@ -184,6 +187,7 @@ map_operand_node (MapCall    *call,
       wrong_argument (call, what, "an operand", error);
       return NULL;
     }
+  g_hash_table_add (call->used, node);
   return build_get (call->build, name, error);
 }
 
@@ -236,6 +240,13 @@ map_has_input (MapCall *call,
   return get_input (call, index) != NULL;
 }
 
+void
+map_ignore_input (MapCall *call,
+                  guint    index)
+{
+  g_hash_table_add (call->used, get_input (call, index));
+}
+
 RlxNode *
 map_input (MapCall *call,
            guint    index,
@@ -259,13 +270,15 @@ map_input_value (MapCall *call,
                  guint    index,
                  GError **error)
 {
-  const char *name = get_ref (get_input (call, index));
+  JsonNode *node = get_input (call, index);
+  const char *name = get_ref (node);
 
   if (name == NULL)
     {
       map_refused (error, "%s: input %u is missing", call->op->name, index);
       return NULL;
     }
+  g_hash_table_add (call->used, node);
   return build_evaluate (call->build, name, error);
 }
 
@@ -280,7 +293,7 @@ map_input_ints (MapCall *call,
   *n_values = 0;
   if (tensor == NULL)
     return NULL;
-  return rlx_tensor_get_ints (tensor, n_values);
+  return rlx_tensor_to_ints (tensor, n_values, NULL);
 }
 
 /* ---- nodes ------------------------------------------------------------------------ */
@@ -337,6 +350,34 @@ map_op2 (MapCall    *call,
   RlxNode *inputs[] = { a, b };
 
   return map_op (call, op, inputs, G_N_ELEMENTS (inputs), attrs, error);
+}
+
+gboolean
+map_same_shape (RlxNode *a,
+                RlxNode *b)
+{
+  gsize n_a, n_b;
+  const gint64 *shape_a = rlx_node_get_shape (a, &n_a);
+  const gint64 *shape_b = rlx_node_get_shape (b, &n_b);
+
+  return n_a == n_b && (n_a == 0 || memcmp (shape_a, shape_b, n_a * sizeof *shape_a) == 0);
+}
+
+RlxNode *
+map_op2_onto (MapCall    *call,
+              const char *op,
+              RlxNode    *a,
+              RlxNode    *b,
+              GError    **error)
+{
+  RlxNode *result = map_op2 (call, op, a, b, NULL, error);
+
+  if (result != NULL && !map_same_shape (result, a))
+    {
+      map_refused (error, "%s: the second operand does not broadcast to the first", call->op->name);
+      return NULL;
+    }
+  return result;
 }
 
 GVariant *
@@ -737,14 +778,51 @@ mapping_find (Family        family,
   return NULL;
 }
 
+static gboolean
+is_ignored (MapCall    *call,
+            const char *name)
+{
+  g_auto(GStrv) names = NULL;
+
+  /* What WebNN calls a node in its messages, and a hint of ONNX's first opset. */
+  if (g_str_equal (name, "label") || g_str_equal (name, "consumed_inputs"))
+    return TRUE;
+  if (call->mapping->ignored == NULL)
+    return FALSE;
+  names = g_strsplit (call->mapping->ignored, " ", -1);
+  return g_strv_contains ((const char *const *) names, name);
+}
+
+/* What the mapping did not ask for could change the result: that it does not is
+ * for the row to say. */
+static gboolean
+check_all_used (MapCall *call,
+                GError **error)
+{
+  JsonObjectIter iter;
+  const char *name;
+  JsonNode *node;
+
+  for (guint i = 0; i < map_n_inputs (call); i++)
+    if (map_has_input (call, i) && !g_hash_table_contains (call->used, get_input (call, i)))
+      return map_unsupported (error, "input %u of %s", i, call->mapping->name);
+  json_object_iter_init_ordered (&iter, call->op->args);
+  while (json_object_iter_next_ordered (&iter, &name, &node))
+    if (!JSON_NODE_HOLDS_NULL (node) && !g_hash_table_contains (call->used, node) && !is_ignored (call, name))
+      return map_unsupported (error, "attribute “%s” of %s", name, call->mapping->name);
+  return TRUE;
+}
+
 gboolean
 mapping_call (MapCall *call,
               GError **error)
 {
+  g_autoptr(GHashTable) used = g_hash_table_new (NULL, NULL);
   GError *local = NULL;
 
+  call->used = used;
   if (call->mapping->func != NULL ? call->mapping->func (call, &local) : call_row (call, &local))
-    return TRUE;
+    return check_all_used (call, error);
   if (local == NULL)
     return map_refused (error, "%s: an argument is missing", call->op->name);
   g_propagate_error (error, local);

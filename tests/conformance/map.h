@@ -53,6 +53,10 @@ struct _Mapping
    *   X  as U, by default all axes of the first operand */
   const char *attrs;
 
+  /* Attributes that change no number, separated by spaces. Any other that the
+   * mapping does not ask for makes the case unsupported. */
+  const char *ignored;
+
   guint flags;          /* MapFlags */
   guint types;          /* what the first operand may be there, by TYPE_BIT; 0: what the op table says */
   MapFunc func;         /* instead of all that */
@@ -66,6 +70,7 @@ struct _MapCall
   const CaseOp *op;
   const Mapping *mapping;
   int opset;
+  GHashTable *used;     /* JsonNode: the arguments and inputs that were asked for */
 };
 
 /* Ends with a row whose name is NULL. */
@@ -83,7 +88,7 @@ gboolean        mapping_has_target  (const Mapping   *mapping);
 
 /* ---- arguments --------------------------------------------------------------- */
 
-/* The member, or NULL when it is absent or null. */
+/* The member, or NULL when it is absent or null. To ask is to know it. */
 JsonNode *      map_arg             (MapCall         *call,
                                      const char      *name);
 gboolean        map_arg_int         (MapCall         *call,
@@ -126,8 +131,11 @@ RlxNode *       map_operand_node    (MapCall         *call,
                                      const char      *what,
                                      GError         **error);
 guint           map_n_inputs        (MapCall         *call);
-/* Whether there is one at that place. */
+/* Whether there is one at that place; what it is must still be asked. */
 gboolean        map_has_input       (MapCall         *call,
+                                     guint            index);
+/* The input at that place, if any, changes no number. */
+void            map_ignore_input    (MapCall         *call,
                                      guint            index);
 RlxNode *       map_input           (MapCall         *call,
                                      guint            index,
@@ -162,6 +170,14 @@ RlxNode *       map_op2             (MapCall         *call,
                                      RlxNode         *b,
                                      GVariant        *attrs,
                                      GError         **error);
+/* As map_op2(), but refused where the result has not the shape of @a. */
+RlxNode *       map_op2_onto        (MapCall         *call,
+                                     const char      *op,
+                                     RlxNode         *a,
+                                     RlxNode         *b,
+                                     GError         **error);
+gboolean        map_same_shape      (RlxNode         *a,
+                                     RlxNode         *b);
 RlxNode *       map_cast            (MapCall         *call,
                                      RlxNode         *node,
                                      RlxDataType      data_type,

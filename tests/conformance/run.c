@@ -140,7 +140,7 @@ add_outputs (Build      *build,
           *reason = g_strdup_printf ("output “%s” is %s instead of %s", want->name, is, wanted);
           return FALSE;
         }
-      rlx_graph_output (build_get_graph (build), want->name, node);
+      rlx_graph_output (build_get_graph (build), want->name, node, NULL);
     }
   return TRUE;
 }
@@ -303,10 +303,10 @@ run_refusal (const Case *test,
             RlxNode *node = build_get (build, last->outputs[i], NULL);
 
             if (node != NULL)
-              rlx_graph_output (build_get_graph (build), last->outputs[i], node);
+              rlx_graph_output (build_get_graph (build), last->outputs[i], node, NULL);
           }
       if (rlx_graph_check (build_get_graph (build), &error))
-        executable = rlx_device_compile (device, build_get_graph (build), NULL, &error);
+        executable = rlx_device_compile (device, build_get_graph (build), NULL, NULL, &error);
     }
 
   if (error == NULL)

@@ -38,14 +38,16 @@ output () {
   fi
 }
 
-# make FILE OPERATOR WANT [MORE]: a file with one case, [1, -2] through the operator
+# make FILE OPERATOR WANT [MORE [SUITE ARGUMENTS]]: a file with one case, [1, -2] through the operator
 make () {
+  suite=${5:-webnn}
+  args=${6:-'"input": {"ref": "x"}'}
   mkdir -p "$(dirname "$folder/$1")"
   cat > "$folder/$1" <<END
-{"suite": "webnn", "op": "$2", "source": "here", "cases": [
-{"suite": "webnn", "op": "$2", "id": "webnn/$2/here", "inputs":
+{"suite": "$suite", "op": "$2", "source": "here", "cases": [
+{"suite": "$suite", "op": "$2", "id": "$suite/$2/here", "inputs":
 {"x": {"dtype": "f32", "shape": [2], "data": [1, -2], "constant": false}},
-"ops": [{"name": "$2", "args": {"input": {"ref": "x"}}, "outputs": ["y"]}],
+"ops": [{"name": "$2", "args": {$args}, "outputs": ["y"]}],
 "outputs": {"y": {"dtype": "f32", "shape": [2], "data": [$3]}}${4:+, $4},
 "tolerance": {"kind": "ulp", "value": 0}}]}
 END
@@ -78,6 +80,25 @@ echo 'webnn/abs/here it is not so' > "$folder/known"
 expect 0 "a failure that is known" --known "$folder/known" "$folder/bad"
 output 'webnn/abs/here (fail): it is not so' "reason of the quirk"
 expect 2 "no such list" --known "$folder/unknown" "$folder/bad"
+
+# What a mapping does not know could change the result, even where the result is right.
+make strange/webnn.json abs "1, 2" "" webnn '"input": {"ref": "x"}, "sideways": 1'
+make strange/webnn-func.json clamp "1, -2" "" webnn '"input": {"ref": "x"}, "sideways": 1'
+make strange/onnx.json Abs "1, 2" "" onnx '"inputs": [{"ref": "x"}], "sideways": 0'
+make strange/onnx-func.json Clip "1, -2" "" onnx '"inputs": [{"ref": "x"}], "sideways": []'
+make strange/onnx-input.json Gelu "1, -2" "" onnx '"inputs": [{"ref": "x"}, {"ref": "x"}]'
+make strange/ref.json abs "1, 2" "" ref '"inputs": [{"ref": "x"}], "sideways": 1'
+expect 0 "attributes that no mapping knows" --verbose "$folder/strange"
+output '^total: 0 pass, 0 fail, 6 unsupported, 0 quirk$' "none of them passes"
+output 'attribute “sideways” of clamp' "reason of the unsupported one"
+output 'input 1 of Gelu' "reason of the unsupported one, for an input"
+expect 1 "the same where all is to be supported" --strict "$folder/strange"
+output 'ref/abs/here: .*attribute “sideways” of abs' "reason of the failure"
+
+make plain/webnn.json abs "1, 2" "" webnn '"input": {"ref": "x"}, "label": "absolute", "sideways": null'
+make plain/onnx.json Cast "1, -2" "" onnx '"inputs": [{"ref": "x"}, null], "to": 1, "saturate": 1'
+expect 0 "attributes that change no number" "$folder/plain"
+output '^total: 2 pass, 0 fail, 0 unsupported, 0 quirk$' "they pass"
 
 make broken/abs.json abs "1, 2"
 echo '{"suite": "webnn", "cases": [' > "$folder/broken/ceil.json"

@@ -38,9 +38,9 @@ make_graph (GError **error)
     values[i] = (float) ((int) (i * 7 % 11) - 5) / 8;
   weights = rlx_tensor_new_from_floats (weights_shape, 2, values, G_N_ELEMENTS (values), error);
   x = rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, shape, 2, error);
-  y = rlx_node_matmul (x, rlx_graph_constant (graph, weights, error), error);
+  y = rlx_node_matmul (x, rlx_graph_constant (graph, weights, error), NULL, error);
   y = rlx_node_softmax (rlx_node_gelu (y, error), -1, error);
-  rlx_graph_output (graph, "y", y);
+  rlx_graph_output (graph, "y", y, NULL);
   return g_steal_pointer (&graph);
 }
 
@@ -77,7 +77,7 @@ compute (GError **error)
 {
   const RlxEncoderConfig config = { .vocabulary = 100, .sequence = 24, .width = 64, .heads = 4, .hidden = 128, .layers = 2 };
   g_autoptr(GMainContext) context = g_main_context_new ();
-  g_autoptr(RlxDevice) device = rlx_device_get_default (error);
+  RlxDevice *device = rlx_device_get_default (error);
   g_autoptr(RlxGraph) graph = NULL;
   g_autoptr(RlxExecutable) executable = NULL;
   g_autoptr(RlxTensor) input = NULL;
@@ -96,7 +96,7 @@ compute (GError **error)
     return NULL;
   if (wait_for_line && getchar () == EOF)
     return NULL;
-  executable = rlx_device_compile (device, graph, NULL, error);
+  executable = rlx_device_compile (device, graph, NULL, NULL, error);
   if (executable == NULL)
     return NULL;
   for (guint i = 0; i < G_N_ELEMENTS (values); i++)

@@ -6,6 +6,9 @@
 #include "rlx-fault.h"
 
 #include <dlfcn.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <webgpu/webgpu.h>
 
 static GMutex lock;
@@ -18,6 +21,13 @@ static struct
   RlxFaultKind kind;
   gboolean happened;
 } armed;
+
+static struct
+{
+  GRegex *pattern;
+  const char *other;
+  guint n_kernels;
+} miscompiled;
 
 const char *
 rlx_fault_point_name (RlxFaultPoint point)
@@ -34,6 +44,7 @@ rlx_fault_kind_name (RlxFaultKind kind)
 {
   static const char *const names[] = {
     "nothing", "loss", "a validation error", "no memory", "refusal", "NULL", "silence", "an early end", "a long while",
+    "a stopped process",
   };
 
   return names[kind];
@@ -84,10 +95,73 @@ rlx_fault_count (RlxFaultPoint point)
   return count;
 }
 
+void
+rlx_fault_miscompile (const char *pattern,
+                      const char *other)
+{
+  g_mutex_lock (&lock);
+  g_clear_pointer (&miscompiled.pattern, g_regex_unref);
+  if (pattern != NULL)
+    miscompiled.pattern = g_regex_new (pattern, 0, 0, NULL);
+  g_assert (pattern == NULL || miscompiled.pattern != NULL);
+  miscompiled.other = other;
+  miscompiled.n_kernels = 0;
+  g_mutex_unlock (&lock);
+}
+
+guint
+rlx_fault_n_miscompiled (void)
+{
+  guint n;
+
+  g_mutex_lock (&lock);
+  n = miscompiled.n_kernels;
+  g_mutex_unlock (&lock);
+  return n;
+}
+
+/* What the driver takes @descriptor's kernel for, or NULL for what it is. */
+static char *
+miscompile (const WGPUShaderModuleDescriptor *descriptor)
+{
+  const WGPUShaderSourceWGSL *source = (const WGPUShaderSourceWGSL *) descriptor->nextInChain;
+  char *code = NULL;
+
+  g_mutex_lock (&lock);
+  if (miscompiled.pattern != NULL && source->chain.sType == WGPUSType_ShaderSourceWGSL)
+    {
+      gssize length = source->code.length == WGPU_STRLEN ? -1 : (gssize) source->code.length;
+
+      if (g_regex_match_full (miscompiled.pattern, source->code.data, length, 0, 0, NULL, NULL))
+        {
+          code = g_regex_replace (miscompiled.pattern, source->code.data, length, 0, miscompiled.other, 0, NULL);
+          miscompiled.n_kernels++;
+        }
+    }
+  g_mutex_unlock (&lock);
+  return code;
+}
+
 static WGPUStringView
 view (const char *text)
 {
   return (WGPUStringView) { text, WGPU_STRLEN };
+}
+
+/* Somebody has to be left who lets it go on. */
+static void
+stop_process (void)
+{
+  pid_t pid = getpid (), other = fork ();
+
+  if (other == 0)
+    {
+      usleep (RLX_FAULT_STOP_MS * 1000);
+      kill (pid, SIGCONT);
+      _exit (0);
+    }
+  kill (pid, SIGSTOP);
+  waitpid (other, NULL, 0);
 }
 
 /* What is to happen in this call, unless it is something that happens before
@@ -124,6 +198,9 @@ reach (RlxFaultPoint point)
     case RLX_FAULT_SLOW:
       g_usleep (50 * 1000);
       return RLX_FAULT_NONE;
+    case RLX_FAULT_STOPPED:
+      stop_process ();
+      return RLX_FAULT_LATE;
     case RLX_FAULT_NONE:
     case RLX_FAULT_REFUSED:
     case RLX_FAULT_NULL:
@@ -283,12 +360,14 @@ wgpuDeviceCreateShaderModule (WGPUDevice                        device,
 {
   WGPUShaderSourceWGSL source = WGPU_SHADER_SOURCE_WGSL_INIT;
   WGPUShaderModuleDescriptor other = *descriptor;
+  g_autofree char *code = miscompile (descriptor);
 
   if (reach (RLX_FAULT_AT_DeviceCreateShaderModule) == RLX_FAULT_REFUSED)
-    {
-      source.code = view ("this is not WGSL");
-      other.nextInChain = &source.chain;
-    }
+    source.code = view ("this is not WGSL");
+  else if (code != NULL)
+    source.code = view (code);
+  if (source.code.data != NULL)
+    other.nextInChain = &source.chain;
   return REAL (wgpuDeviceCreateShaderModule) (device, &other);
 }
 

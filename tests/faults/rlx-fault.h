@@ -63,7 +63,10 @@ typedef enum
   RLX_FAULT_DROPPED,     /* nothing happens, and nobody says so */
   RLX_FAULT_LATE,        /* a wait ends before its time */
   RLX_FAULT_SLOW,        /* the call takes a long while */
+  RLX_FAULT_STOPPED,     /* the process is stopped for a long while, and a wait ends with it */
 } RlxFaultKind;
+
+#define RLX_FAULT_STOP_MS 2500
 
 const char * rlx_fault_point_name (RlxFaultPoint point);
 const char * rlx_fault_kind_name  (RlxFaultKind  kind);
@@ -77,5 +80,12 @@ void         rlx_fault_disarm     (void);
 gboolean     rlx_fault_happened   (void);
 /* Calls at @point since the last rlx_fault_arm(). */
 guint        rlx_fault_count      (RlxFaultPoint point);
+
+/* From now on the driver takes every kernel for one in which what matches @pattern, a regular
+ * expression, is replaced by @other: results are wrong, and nobody says so. NULL ends that. */
+void         rlx_fault_miscompile (const char *pattern,
+                                   const char *other);
+/* In how many kernels there was something to replace since then. */
+guint        rlx_fault_n_miscompiled (void);
 
 G_END_DECLS

@@ -17,6 +17,7 @@
 #include <rlx-wgpu/rlx-wgpu.h>
 
 #include "rlx-fault.h"
+#include "util/rlx-half-private.h"
 
 #define MAX_PER_POINT 10
 #define MAX_ANYWHERE 60
@@ -43,10 +44,10 @@ make_graph (void)
   weights = rlx_tensor_new_from_floats (weights_shape, 2, values, G_N_ELEMENTS (values), &error);
   x = rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, shape, 2, &error);
   p = rlx_graph_parameter (graph, "p", RLX_DATA_TYPE_F32, &weights_shape[1], 1, &error);
-  y = rlx_node_matmul (x, rlx_graph_constant (graph, weights, &error), &error);
+  y = rlx_node_matmul (x, rlx_graph_constant (graph, weights, &error), NULL, &error);
   y = rlx_node_softmax (rlx_node_add (y, rlx_node_exp (p, &error), &error), -1, &error);
-  rlx_graph_output (graph, "y", y);
-  rlx_graph_output (graph, "sum", rlx_node_reduce_sum (y, (gint64[]) { 0 }, 1, &error));
+  rlx_graph_output (graph, "y", y, NULL);
+  rlx_graph_output (graph, "sum", rlx_node_reduce_sum (y, (gint64[]) { 0 }, 1, NULL, &error), &error);
   g_assert_no_error (error);
   return graph;
 }
@@ -73,7 +74,7 @@ compute (RlxDevice *device,
   p = rlx_tensor_new_from_floats (parameter_shape, 1, values, 6, NULL);
 
   n_before = rlx_fault_count (RLX_FAULT_AT_QueueSubmit);
-  executable = rlx_device_compile (device, graph, NULL, error);
+  executable = rlx_device_compile (device, graph, NULL, NULL, error);
   if (executable == NULL)
     return NULL;
   if (rlx_fault_count (RLX_FAULT_AT_QueueSubmit) > n_before)
@@ -140,7 +141,7 @@ round_trip (RlxFaultPoint point,
   gboolean good, lost;
 
   rlx_fault_arm (point, nth, kind);
-  device = rlx_device_open (NULL, &error);
+  device = rlx_device_open (NULL, NULL, &error);
   if (device == NULL)
     {
       check_error (error, what);
@@ -175,7 +176,7 @@ find_right_result (void)
   if (right != NULL)
     return;
   rlx_fault_arm (RLX_FAULT_ANYWHERE, 0, RLX_FAULT_NONE);
-  device = rlx_device_open (NULL, &error);
+  device = rlx_device_open (NULL, NULL, &error);
   g_assert_no_error (error);
   right = compute (device, TRUE, &error);
   g_assert_no_error (error);
@@ -276,7 +277,162 @@ test_reported (void)
     }
 }
 
-/* One run, in which the @nth call at @point goes wrong. */
+/* ---- a driver that miscompiles ---- */
+
+static RlxTensor *
+make_halves (gint64       rows,
+             gint64       columns,
+             const float *values)
+{
+  const gint64 shape[] = { rows, columns };
+  gsize n = (gsize) (rows * columns);
+  g_autofree guint16 *halves = g_new (guint16, n);
+  RlxTensor *tensor;
+
+  for (gsize i = 0; i < n; i++)
+    halves[i] = rlx_half_from_float (values[i]);
+  tensor = rlx_tensor_new_from_data (RLX_DATA_TYPE_F16, shape, 2, (const guint8 *) halves, n * sizeof (guint16), NULL);
+  g_assert_nonnull (tensor);
+  return tensor;
+}
+
+/* Three results of 16-bit floats, of which each element is the number of its row plus that
+ * of its column, and not 0. */
+static void
+check_three (RlxDevice *device)
+{
+  enum { ROWS = 13, COLUMNS = 19 };
+  static const guint widths[] = { 6, 9, 4 };
+  const gint64 shape[] = { ROWS, 2 };
+  float rows[ROWS * 2], columns[2 * COLUMNS];
+  g_autoptr(GError) error = NULL;
+  g_autoptr(RlxGraph) graph = rlx_graph_new ();
+  g_autoptr(RlxExecutable) executable = NULL;
+  g_autoptr(RlxTensor) x = NULL, w = NULL;
+  g_autofree RlxNode **results = NULL;
+  g_autofree RlxTensor **outputs = NULL;
+  guint first = 0;
+  gsize n;
+
+  for (guint i = 0; i < ROWS; i++)
+    {
+      rows[i * 2] = (float) i;
+      rows[i * 2 + 1] = 1;
+    }
+  for (guint i = 0; i < COLUMNS; i++)
+    {
+      columns[i] = 1;
+      columns[COLUMNS + i] = (float) i + 1;
+    }
+  x = make_halves (ROWS, 2, rows);
+  w = make_halves (2, COLUMNS, columns);
+  results = rlx_node_qkv_linear (rlx_graph_input (graph, "x", RLX_DATA_TYPE_F16, shape, 2, &error),
+                                 rlx_graph_constant (graph, w, &error), NULL, widths[0], widths[1], NULL, &n, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (n, ==, 3);
+  rlx_graph_output (graph, "q", results[0], NULL);
+  rlx_graph_output (graph, "k", results[1], NULL);
+  rlx_graph_output (graph, "v", results[2], NULL);
+  executable = rlx_device_compile (device, graph, NULL, NULL, &error);
+  g_assert_no_error (error);
+  outputs = rlx_executable_run (executable, &x, 1, &n, NULL, &error);
+  g_assert_no_error (error);
+
+  for (guint o = 0; o < 3; first += widths[o], o++)
+    {
+      for (guint i = 0; i < ROWS * widths[o]; i++)
+        g_assert_cmpfloat (rlx_tensor_get_value (outputs[o], i), ==, i / widths[o] + first + i % widths[o] + 1);
+      g_object_unref (outputs[o]);
+    }
+}
+
+/* A device that gives wrong answers is not handed out, or without what they were about. */
+static void
+test_miscompiled (void)
+{
+  static const struct
+  {
+    const char *pattern, *other;
+    RlxDeviceFeatures lost;
+    const char *message;    /* of the error, if it must be one */
+  } faults[] = {
+    { "2654435761u", "2654435763u", 0, "arithmetic" },
+    { "f32\\(x & 255u\\)", "f32(x & 127u)", 0, "arithmetic" },
+    /* Stores to the third of several results: those of some columns, or rows, or all. They
+     * are lost in other kernels as well. */
+    { "y2(_0)?\\[(\\w+)\\] = ", "if ((\\2 % 4u) != 1u) { return; } \\0", RLX_DEVICE_FEATURES_F16, NULL },
+    { "y2(_0)?\\[(\\w+)\\] = ", "if (\\2 > 50u) { return; } \\0", RLX_DEVICE_FEATURES_F16, NULL },
+    { "y2(_0)?\\[(\\w+)\\] = ", "let lost = ", RLX_DEVICE_FEATURES_F16, NULL },
+    /* Of any width, where it is done with words as well. */
+    { "y2\\[i\\] = [^;]*;|atomicOr\\(&y2\\[i[^;]*;", ";", 0, "halves of words" },
+    /* Here the kernel for 16-bit floats is not even valid any more. */
+    { "y0\\[i\\] = [^;]*;|atomicAnd\\(&y0\\[i[^;]*;", "atomicOr(&y0[i >> 1u], 64u << s);", 0, "halves of words" },
+    { "subgroupAdd\\(a", "subgroupMax(a", RLX_DEVICE_FEATURES_SUBGROUPS | RLX_DEVICE_FEATURES_SUBGROUP_MATRIX, NULL },
+    { "dot4U8Packed\\(a\\[i\\]", "dot4U8Packed(1u + a[i]", RLX_DEVICE_FEATURES_PACKED_DOT, NULL },
+  };
+  g_autoptr(GError) error = NULL;
+  g_autoptr(RlxDevice) good = rlx_device_open (NULL, NULL, &error);
+  RlxDeviceFeatures features;
+
+  g_assert_no_error (error);
+  features = rlx_device_get_features (good);
+  check_three (good);
+
+  for (gsize i = 0; i < G_N_ELEMENTS (faults); i++)
+    {
+      g_autoptr(RlxDevice) device = NULL;
+
+      g_test_message ("“%s” is taken for “%s”", faults[i].pattern, faults[i].other);
+      if ((faults[i].lost & ~features) != 0)
+        continue;
+      rlx_fault_miscompile (faults[i].pattern, faults[i].other);
+      device = rlx_device_open (NULL, NULL, &error);
+      g_assert_cmpuint (rlx_fault_n_miscompiled (), >, 0);
+      if (faults[i].message != NULL)
+        {
+          g_assert_null (device);
+          g_assert_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_NO_ADAPTER);
+          g_assert_nonnull (strstr (error->message, "wrong answers"));
+          g_assert_nonnull (strstr (error->message, faults[i].message));
+          g_clear_error (&error);
+        }
+      else
+        {
+          g_assert_no_error (error);
+          g_assert_cmphex (rlx_device_get_features (device), ==, features & ~faults[i].lost);
+          check_three (device);
+        }
+      rlx_fault_miscompile (NULL, NULL);
+    }
+
+  /* Nobody remembers it. */
+  g_clear_object (&good);
+  good = rlx_device_open (NULL, NULL, &error);
+  g_assert_no_error (error);
+  g_assert_cmphex (rlx_device_get_features (good), ==, features);
+}
+
+static RlxExecutable *
+compile_doubling (void)
+{
+  g_autoptr(GError) error = NULL;
+  g_autoptr(RlxDevice) device = NULL;
+  g_autoptr(RlxGraph) graph = rlx_graph_new ();
+  RlxExecutable *executable;
+  const gint64 shape[] = { 4 };
+  RlxNode *x = rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, shape, 1, NULL);
+
+  rlx_fault_disarm ();
+  device = rlx_device_open (NULL, NULL, &error);
+  g_assert_no_error (error);
+  rlx_graph_output (graph, "y", rlx_node_add (x, x, NULL), NULL);
+  executable = rlx_device_compile (device, graph, NULL, NULL, &error);
+  g_assert_no_error (error);
+  return executable;
+}
+
+/* One run, in which the @nth call at @point goes wrong; it fails with @code, unless
+ * that is 0. */
 static void
 check_run (RlxExecutable *executable,
            RlxFaultPoint  point,
@@ -295,9 +451,9 @@ check_run (RlxExecutable *executable,
   rlx_fault_arm (point, nth, kind);
   outputs = rlx_executable_run (executable, &x, 1, &n, NULL, &error);
   rlx_fault_disarm ();
-  if (kind != RLX_FAULT_NONE)
+  g_assert_true (rlx_fault_happened () == (kind != RLX_FAULT_NONE));
+  if (code != 0)
     {
-      g_assert_true (rlx_fault_happened ());
       g_assert_null (outputs);
       g_assert_error (error, RLX_DEVICE_ERROR, code);
       return;
@@ -306,7 +462,7 @@ check_run (RlxExecutable *executable,
   for (gsize i = 0; i < n; i++)
     {
       gsize n_floats;
-      g_autofree float *y = rlx_tensor_get_floats (outputs[i], &n_floats);
+      g_autofree float *y = rlx_tensor_to_floats (outputs[i], &n_floats, NULL);
 
       for (guint j = 0; j < 4; j++)
         g_assert_cmpfloat (y[j], ==, values[j] + values[j]);
@@ -335,19 +491,8 @@ test_codes (void)
     { RLX_FAULT_AT_QueueWriteBuffer, 2, RLX_FAULT_REFUSED, RLX_DEVICE_ERROR_INTERNAL },
     { RLX_FAULT_AT_QueueSubmit, 1, RLX_FAULT_DROPPED, RLX_DEVICE_ERROR_INTERNAL },
   };
-  g_autoptr(GError) error = NULL;
-  g_autoptr(RlxDevice) device = NULL;
-  g_autoptr(RlxExecutable) executable = NULL;
-  g_autoptr(RlxGraph) graph = rlx_graph_new ();
-  const gint64 shape[] = { 4 };
-  RlxNode *x = rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, shape, 1, NULL);
+  g_autoptr(RlxExecutable) executable = compile_doubling ();
 
-  rlx_fault_disarm ();
-  device = rlx_device_open (NULL, &error);
-  g_assert_no_error (error);
-  rlx_graph_output (graph, "y", rlx_node_add (x, x, NULL));
-  executable = rlx_device_compile (device, graph, NULL, &error);
-  g_assert_no_error (error);
   for (guint i = 0; i < G_N_ELEMENTS (faults); i++)
     for (guint j = 0; j < G_N_ELEMENTS (faults); j++)
       {
@@ -377,6 +522,20 @@ test_waits (void)
   try_point (RLX_FAULT_AT_InstanceWaitAny, RLX_FAULT_REFUSED, FALSE);
 }
 
+/* A process that is stopped for longer than the time-out has lost nothing. */
+static void
+test_stopped (void)
+{
+  g_autoptr(RlxExecutable) executable = NULL;
+  g_autofree char *timeout = g_strdup_printf ("%g", RLX_FAULT_STOP_MS * 0.8e-3);
+
+  g_setenv ("RLX_TIMEOUT", timeout, TRUE);
+  executable = compile_doubling ();
+  check_run (executable, RLX_FAULT_AT_InstanceWaitAny, 1, RLX_FAULT_STOPPED, 0);
+  check_run (executable, RLX_FAULT_ANYWHERE, 0, RLX_FAULT_NONE, 0);
+  g_unsetenv ("RLX_TIMEOUT");
+}
+
 static guint n_living;
 
 static void
@@ -402,7 +561,7 @@ test_exit_while_closing (void)
       /* The first to be registered, it is the last to be called. */
       atexit (check_at_exit);
       rlx_fault_arm (RLX_FAULT_ANYWHERE, 0, RLX_FAULT_NONE);
-      device = rlx_device_open (NULL, &error);
+      device = rlx_device_open (NULL, NULL, &error);
       g_assert_no_error (error);
       result = compute (device, FALSE, &error);
       g_assert_no_error (error);
@@ -433,7 +592,9 @@ main (int   argc,
   g_test_add_func ("/faults/reported", test_reported);
   g_test_add_func ("/faults/codes", test_codes);
   g_test_add_func ("/faults/silence", test_silence);
+  g_test_add_func ("/faults/miscompiled", test_miscompiled);
   g_test_add_func ("/faults/waits", test_waits);
+  g_test_add_func ("/faults/stopped", test_stopped);
   g_test_add_func ("/faults/exit-while-closing", test_exit_while_closing);
 
   return g_test_run ();

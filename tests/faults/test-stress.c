@@ -39,9 +39,9 @@ make_executable (RlxDevice *here)
   RlxNode *p = rlx_graph_parameter (graph, "p", RLX_DATA_TYPE_F32, shape, 1, NULL);
   RlxExecutable *executable;
 
-  rlx_graph_output (graph, "y", rlx_node_mul (rlx_node_add (x, p, NULL), p, NULL));
-  rlx_graph_output (graph, "twice", rlx_node_add (p, p, NULL));
-  executable = rlx_device_compile (here, graph, NULL, &error);
+  rlx_graph_output (graph, "y", rlx_node_mul (rlx_node_add (x, p, NULL), p, NULL), NULL);
+  rlx_graph_output (graph, "twice", rlx_node_add (p, p, NULL), NULL);
+  executable = rlx_device_compile (here, graph, NULL, NULL, &error);
   g_assert_no_error (error);
   return executable;
 }
@@ -74,8 +74,8 @@ check_outputs (RlxTensor **outputs,
                float       x)
 {
   gsize n, n_twice;
-  g_autofree float *y = rlx_tensor_get_floats (outputs[0], &n);
-  g_autofree float *twice = rlx_tensor_get_floats (outputs[1], &n_twice);
+  g_autofree float *y = rlx_tensor_to_floats (outputs[0], &n, NULL);
+  g_autofree float *twice = rlx_tensor_to_floats (outputs[1], &n_twice, NULL);
   float p = twice[0] / 2;
 
   g_assert_cmpuint (n, ==, N);
@@ -157,7 +157,7 @@ mixed_thread (gpointer data)
       case 3:
         {
           g_autoptr(GError) error = NULL;
-          g_autoptr(RlxExecutable) fork = rlx_executable_fork (executable, &error);
+          g_autoptr(RlxExecutable) fork = rlx_executable_fork (executable, NULL, &error);
 
           g_assert_no_error (error);
           run_and_check (fork, 5);
@@ -169,7 +169,7 @@ mixed_thread (gpointer data)
       case 5:
         rlx_executable_set_profiling (executable, g_random_boolean ());
         {
-          g_autoptr(RlxProfile) profile = rlx_executable_get_profile (executable);
+          g_autoptr(RlxProfile) profile = rlx_executable_dup_profile (executable);
           g_autofree char *text = profile ? rlx_profile_to_string (profile) : NULL;
           g_autofree char *plan = rlx_executable_describe_plan (executable);
 
@@ -218,7 +218,7 @@ check_exactly (RlxTensor **outputs,
                float       p)
 {
   gsize n;
-  g_autofree float *y = rlx_tensor_get_floats (outputs[0], &n);
+  g_autofree float *y = rlx_tensor_to_floats (outputs[0], &n, NULL);
 
   for (guint i = 0; i < N; i++)
     g_assert_cmpfloat (y[i], ==, (x + p) * p);
@@ -230,7 +230,7 @@ caller_thread (gpointer data)
 {
   Callers *callers = data;
   g_autoptr(GError) error = NULL;
-  g_autoptr(RlxExecutable) fork = rlx_executable_fork (callers->executable, &error);
+  g_autoptr(RlxExecutable) fork = rlx_executable_fork (callers->executable, NULL, &error);
 
   g_assert_no_error (error);
   for (guint i = 0; i < 5 * N_ROUNDS; i++)
@@ -337,7 +337,7 @@ test_caller_last_reference (void)
 {
   for (guint i = 0; i < 20; i++)
     {
-      RlxDevice *own = rlx_device_open (NULL, NULL);
+      RlxDevice *own = rlx_device_open (NULL, NULL, NULL);
       Owner owner = { make_executable (own), FALSE };
       GThread *thread;
 
@@ -382,7 +382,7 @@ test_last_reference (void)
   open_device ();
   for (guint i = 0; i < 20; i++)
     {
-      RlxDevice *own = rlx_device_open (NULL, NULL);
+      RlxDevice *own = rlx_device_open (NULL, NULL, NULL);
       RlxExecutable *executable = make_executable (own);
       RlxTensor *x = filled (4);
 
@@ -490,7 +490,7 @@ test_many_devices (void)
   for (guint i = 0; i < rounds; i++)
     {
       g_autoptr(GError) error = NULL;
-      g_autoptr(RlxDevice) own = rlx_device_open (NULL, &error);
+      g_autoptr(RlxDevice) own = rlx_device_open (NULL, NULL, &error);
       g_autoptr(RlxExecutable) executable = NULL;
 
       g_assert_no_error (error);
@@ -525,6 +525,5 @@ main (int   argc,
   g_test_add_func ("/stress/many-devices", test_many_devices);
 
   status = g_test_run ();
-  g_clear_object (&device);
   return status;
 }

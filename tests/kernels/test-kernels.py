@@ -18,6 +18,7 @@ import sys
 
 import graphs
 import tap
+import wgsl as traps
 
 collect, kernels = map(os.path.abspath, sys.argv[1:3])
 # What every WebGPU device has.
@@ -229,6 +230,58 @@ def every_workgroup_fits():
             wrong.append(f'{describe(kernel)} ({invocations} invocations, {size} bytes)')
     print(f'# at most {most[0]} invocations, {most[1]} bytes')
     tap.none(wrong, 'more than every device has')
+
+
+# With what is found in them.
+STORES = '''
+@group(0) @binding(1) var<storage, read_write> y0_0: array<f16>;
+@group(0) @binding(2) var<storage, read_write> y1_0: array<f16>;
+fn store_y0(w: u32, v: f32) { y0_0[w] = f16(v); }
+fn store_y1(w: u32, v: f32) { y1_0[w] = f16(v); }
+fn put (i: u32) { if (i < 8u) { store_y0 (i, 0.0); } if (i >= 8u) { store_y1 (i - 8u, 0.0); } }
+'''
+STORE_SAMPLES = {
+    'fn main () { put (1u); }': [],
+    'fn main () { for (var i = 0u; i < 9u; i++) { put (i); } if (true) { other (); } }': [],
+    'fn main () { if (p.n > 1u) { put (1u); } }': ['store_y0', 'store_y1'],
+    'fn all () { put (1u); }\nfn main () { switch (p.n) { case 1u: { all (); } default: { } } }': ['store_y0', 'store_y1'],
+    'fn main () { if (p.n > 1u && p.m > 1u) { store_y1 (1u, 0.0); } }': ['store_y1'],
+    'fn main () { if (p.n > 1u) { } else { store_y1 (1u, 0.0); } }': [],
+    'fn main () { if (p.n > 1u) { } else if (p.m > 1u) { store_y1 (1u, 0.0); } }': ['store_y1'],
+}
+UNSET_SAMPLES = {
+    'fn f () { var v: f32; for (var i = 0u; i < 4u; i++) { var w = 0.0; var x: u32 = select (0u, 1u, i <= 2u); v += w; } }': [],
+    'fn f () { for (var i = 0u; i < 4u; i++) { v += 1.0; } var v: f32; if (v == 1.0) { var w: f32; } }': [],
+    'fn f () { loop { /* var v: f32; /* */ var w: f32; */ // var x: f32;\n break; } }\nfn g () { var v: array<f32, 4>; }': [],
+    'var<private> v: f32;\nfn f () { for (var i: u32; i < 4u; i++) { i = 1u; } }': [],
+    'fn f () { for (var i = 0u; i < 4u; i++) { var v: f32; v += 1.0; } }': ['v'],
+    'fn f () { while (a <= b) { if (a == b) { var v: array<vec2<f32>, 4>; var w = v[0]; } } }': ['v'],
+    'fn f () { loop { var<function> v: u32; { var w: u32 ; } continuing { var x: u32; } } }': ['v', 'w', 'x'],
+    'fn f () { @diagnostic (off, a) for (; i == 1u;) { for (var j: u32; j < 4u; j++) { } } }': ['j'],
+}
+
+
+def check_samples(find, samples):
+    for text, expected in samples.items():
+        tap.equal(find(text), expected, f'what is found in “{text}”')
+
+
+@tap.test
+def no_variable_of_a_loop_is_unset():
+    """Tint sets it to zero before the loop, and not in each turn."""
+    check_samples(traps.find_unset, UNSET_SAMPLES)
+    # Most functions are in many kernels.
+    pieces = {piece: kernel for kernel in everything for piece in re.split(r'(?m)^(?=fn )', kernel.text)}
+    tap.none({f'{name} in {describe(kernel)}' for piece, kernel in pieces.items() for name in traps.find_unset(piece)},
+             'without an initialiser in a loop')
+
+
+@tap.test
+def no_store_to_one_of_several_results_is_deep():
+    """A driver lost such stores, of 16 bits, that were inside several conditions."""
+    check_samples(traps.find_deep_stores, {STORES + text: expected for text, expected in STORE_SAMPLES.items()})
+    tap.none({f'{name} in {describe(kernel)}' for kernel in everything for name in traps.find_deep_stores(kernel.text)},
+             'inside more than one condition')
 
 
 @tap.test

@@ -29,6 +29,7 @@ typedef struct
   double score;
   double error;
   gboolean shown;
+  gboolean weightless;   /* its value may be multiplied by 0 */
 } Score;
 
 static Operand
@@ -62,13 +63,15 @@ get_score (const Attention *self,
   gsize k = find_row (&self->key, index[0], index[1] / self->share, index[3]);
   gint64 n_keys = self->key.sequence;
   gint64 position;
-  Score score = { 0, 0, TRUE };
+  Score score = { .shown = TRUE };
 
   for (gint64 i = 0; i < self->query.width; i++, q++, k++)
     {
       score.score += query->values[q] * key->values[k];
-      score.error += query->bounds[q] * (fabs (key->values[k]) + key->bounds[k]) +
-                     key->bounds[k] * fabs (query->values[q]);
+      if (query->bounds[q] > 0)
+        score.error += query->bounds[q] * (fabs (key->values[k]) + key->bounds[k]);
+      if (key->bounds[k] > 0)
+        score.error += key->bounds[k] * fabs (query->values[q]);
     }
   score.score *= self->scale;
   score.error *= fabs (self->scale);
@@ -100,7 +103,10 @@ get_score (const Attention *self,
         }
     }
   if (score.score == -INFINITY)
-    score.shown = FALSE;
+    {
+      score.weightless = score.shown && self->mask == NULL && !self->causal && self->window == 0;
+      score.shown = FALSE;
+    }
 
   return score;
 }
@@ -116,7 +122,7 @@ attend (const Attention *self,
 {
   const RlxReferenceValue *value = self->values.value;
   gint64 width = self->values.width, n_keys = self->values.sequence;
-  double largest = -INFINITY, total = 0, mean_error = 0, max_value = 0;
+  double largest = -INFINITY, total = 0, mean_error = 0;
 
   for (gint64 j = 0; j < n_keys; j++)
     {
@@ -128,15 +134,13 @@ attend (const Attention *self,
       largest = isnan (scores[j].score) ? scores[j].score : fmax (largest, scores[j].score);
       if (isnan (largest))
         break;
-      for (gint64 c = 0; c < width; c++)
-        max_value = fmax (max_value, fabs (value->values[find_row (&self->values, batch, head / self->share, j) + (gsize) c]));
     }
   if (self->sink != NULL)
     {
       double sink = self->sink->values[self->sink->n_elements == 1 ? 0 : head];
 
       largest = fmax (largest, sink);
-      total = exp (sink - largest);
+      total = sink == -INFINITY ? 0 : exp (sink - largest);
       mean_error += self->sink->bounds[self->sink->n_elements == 1 ? 0 : head];
     }
   for (gint64 j = 0; j < n_keys; j++)
@@ -148,7 +152,7 @@ attend (const Attention *self,
 
   for (gint64 c = 0; c < width; c++)
     {
-      double sum = 0, error = 0;
+      double sum = 0, error = 0, max_value = 0;
 
       for (gint64 j = 0; j < n_keys; j++)
         if (scores[j].shown)
@@ -160,17 +164,25 @@ attend (const Attention *self,
           gsize at = find_row (&self->values, batch, head / self->share, j) + (gsize) c;
           double weight;
 
+          if (scores[j].weightless && !isfinite (value->values[at]))
+            error = INFINITY;
           if (!scores[j].shown)
             continue;
           weight = exp (scores[j].score - largest) / total;
-          error += weight * value->bounds[at];
+          max_value = fmax (max_value, fabs (value->values[at]));
+          if (value->bounds[at] > 0)
+            error += weight * value->bounds[at];
+          /* a weight that may vanish, and then makes NaN of an infinity */
+          if (isinf (value->values[at]) && weight < 0x1p-120)
+            error = INFINITY;
           if (scores[j].error + mean_error > 0)
             error += weight * fabs (value->values[at] - sum) * expm1 (2 * (scores[j].error + mean_error));
         }
 
-      y[c] = total == 0 ? 0 : sum;
+      /* a sink that is not a number, or infinite, beside no key */
+      y[c] = total == 0 ? 0 : isnan (total) ? (double) NAN : sum;
       bounds[c] = error + (isfinite (max_value) ? 1e-5 * max_value : 0);
-      if (total == 0 && mean_error == 0)
+      if (total == 0 && mean_error == 0 && isfinite (error))
         bounds[c] = 0;
       if (isinf (mean_error))
         bounds[c] = INFINITY;
@@ -308,7 +320,14 @@ turn_heads (RlxReferenceCall *call,
               y->values[second] = b * c[1] + a * s[1];
               bound = (error + 2 * RLX_F32_ULP) * (fabs (a) + fabs (b));
               for (guint i = 0; i < 2; i++)
-                y->bounds[i == 0 ? first : second] = bound + (fabs (c[i]) + fabs (s[i]) + error) * (x->bounds[first] + x->bounds[second]);
+                {
+                  gsize at = i == 0 ? first : second;
+
+                  y->bounds[at] = bound + (fabs (c[i]) + fabs (s[i]) + error) * (x->bounds[first] + x->bounds[second]);
+                  /* A factor that may be 0 may make NaN of an infinity. */
+                  if (!isfinite (y->values[at]) && x->bounds[first] + x->bounds[second] == 0)
+                    y->bounds[at] = fmin (fabs (c[i]), fabs (s[i])) > 2 * error || error == 0 ? 0 : INFINITY;
+                }
             }
         }
 }

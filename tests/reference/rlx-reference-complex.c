@@ -31,6 +31,13 @@ set_number (RlxReferenceValue *y,
   y->bounds[at] = number.error;
 }
 
+/* What is finite here may be infinite on the device. */
+static gboolean
+is_large (double size)
+{
+  return isfinite (size) && size >= 0x1p127;
+}
+
 /* a b + sign · c d */
 static Number
 sum_two (Number a,
@@ -39,7 +46,7 @@ sum_two (Number a,
          Number d,
          double sign)
 {
-  double size = fabs (a.value * b.value) + fabs (c.value * d.value);
+  double first = fabs (a.value * b.value), second = fabs (c.value * d.value), size = first + second;
   Number y = { a.value * b.value + sign * c.value * d.value, 0 };
 
   if (a.error > 0)
@@ -52,8 +59,8 @@ sum_two (Number a,
     y.error += d.error * fabs (c.value);
   if (isfinite (size))
     y.error += 4 * RLX_F32_EPSILON * size + (size > 0 ? 0x1p-125 : 0);
-  /* A sum that is large on the way may be infinite on the device. */
-  if (isfinite (size) && size >= 0x1p127)
+  /* Also beside an infinity, which may be of the other sign. */
+  if (!isnan (y.value) && (is_large (first) || is_large (second) || is_large (size)))
     y.error = INFINITY;
   return y;
 }

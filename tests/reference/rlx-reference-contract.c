@@ -37,6 +37,24 @@ sum_bound (double size,
   return 2 * k * (RLX_F32_EPSILON * size + (size > 0 ? 0x1p-126 : 0)) + error;
 }
 
+/* Whether some of a sum may be taken before all is multiplied. */
+static gboolean
+may_sum_first (RlxReferenceCall *call,
+               const Terms      *terms,
+               int               label)
+{
+  gsize n = 0;
+
+  for (gsize i = 0; i < terms->n_output; i++)
+    if (terms->output[i] == label)
+      return FALSE;
+  for (gsize i = 0; i < terms->n_operands; i++)
+    for (gsize j = 0; j < call->inputs[i]->n_dims; j++)
+      n += terms->labels[i][j] == label && call->inputs[i]->shape[j] > 1;
+
+  return n > 0 && n < terms->n_operands;
+}
+
 static void
 contract (RlxReferenceCall *call,
           const Terms      *terms)
@@ -48,10 +66,13 @@ contract (RlxReferenceCall *call,
   gint64 place[N_LABELS] = { 0, };
   gsize n_loops = 0, n_sums = 1;
   g_autofree double *sizes = g_new0 (double, y->n_elements + 1);
-  gboolean empty = FALSE;
+  gboolean empty = FALSE, early = FALSE;
 
   for (int i = 0; i < N_LABELS; i++)
-    dims[i] = -1;
+    {
+      dims[i] = -1;
+      early = early || may_sum_first (call, terms, i);
+    }
   for (gsize i = 0; i < terms->n_operands; i++)
     for (gsize j = 0; j < call->inputs[i]->n_dims; j++)
       {
@@ -106,8 +127,10 @@ contract (RlxReferenceCall *call,
     }
   while (rlx_reference_next (index, shape, n_loops));
 
+  /* Infinity times zero is not infinity times a sum that is not. */
   for (gsize i = 0; i < y->n_elements; i++)
-    y->bounds[i] = sum_bound (sizes[i], y->bounds[i], (double) (n_sums + terms->n_operands));
+    y->bounds[i] = early && !isfinite (sizes[i]) ? INFINITY
+                 : sum_bound (sizes[i], y->bounds[i], (double) (n_sums + terms->n_operands));
 }
 
 static void

@@ -12,8 +12,8 @@
 
 #define MAX_OPERANDS 3
 
-/* Two values an operand may have on the device; one when it is certain. NaN
- * stands for not knowing it at all. */
+/* Two values an operand may have on the device; one when it is certain. NaN and
+ * an ordinary number stand for not knowing it at all. */
 static gsize
 get_ends (RlxDataType  data_type,
           double       value,
@@ -34,7 +34,8 @@ get_ends (RlxDataType  data_type,
   if (!isfinite (bound) || !isfinite (value))
     {
       ends[0] = NAN;
-      return 1;
+      ends[1] = 0.5;
+      return 2;
     }
 
   ends[0] = value - bound;
@@ -55,6 +56,43 @@ distance (double a,
   return isnan (d) ? INFINITY : d;
 }
 
+/* Whether a function may jump, have a pole or turn round within the intervals of
+ * its operands, so that their ends say nothing. */
+static gboolean
+may_jump (const RlxReferenceFunction *function,
+          const RlxReferenceCall     *call,
+          const double               *x,
+          const double               *e)
+{
+  const char *op = call->op;
+
+  for (gsize j = 0; j < call->n_inputs; j++)
+    if (function->curved && isfinite (e[j]) && e[j] > 0.05 * (1 + fabs (x[j])))
+      return TRUE;
+  if (strcmp (op, "reciprocal") == 0)
+    return e[0] > 0 && fabs (x[0]) <= e[0];
+  /* Both ends may be where there is no value. */
+  if (strcmp (op, "asin") == 0 || strcmp (op, "acos") == 0 || strcmp (op, "atanh") == 0)
+    return fabs (x[0]) + e[0] > 1 && fabs (x[0]) - e[0] <= 1;
+  if (strcmp (op, "tan") == 0)
+    return floor ((x[0] - e[0]) / G_PI + 0.5) != floor ((x[0] + e[0]) / G_PI + 0.5);
+  if (strcmp (op, "div") == 0 || strcmp (op, "mod") == 0)
+    {
+      double least = (fabs (x[0]) - e[0]) / (fabs (x[1]) + e[1]), greatest = (fabs (x[0]) + e[0]) / (fabs (x[1]) - e[1]);
+
+      if (e[1] > 0 && fabs (x[1]) <= e[1])
+        return TRUE;
+      return op[0] == 'm' && e[0] + e[1] > 0 && isfinite (e[0] + e[1]) && !(least > 0 && floor (least) == floor (greatest));
+    }
+  /* A negative number has a power only if the exponent is whole, and zero none that
+   * is negative. */
+  if (strcmp (op, "pow") == 0)
+    return (x[0] - e[0] < 0 && e[1] > 0 && floor (x[1] + e[1]) >= ceil (x[1] - e[1])) ||
+           (e[0] > 0 && fabs (x[0]) <= e[0] && x[1] - e[1] < 0);
+
+  return FALSE;
+}
+
 /* The largest difference that the errors of the operands make: tried out at
  * the ends of their intervals, which is where functions that only rise or fall
  * have it, and half way. */
@@ -68,6 +106,12 @@ propagate (const RlxReferenceFunction *function,
 {
   double ends[MAX_OPERANDS][2], worst = 0;
   gsize n_ends[MAX_OPERANDS], n = 1;
+
+  /* These go round and round, but nowhere faster than their operand. */
+  if (isfinite (e[0]) && isfinite (x[0]) && (strcmp (call->op, "sin") == 0 || strcmp (call->op, "cos") == 0))
+    return fmin (e[0], 2);
+  if (may_jump (function, call, x, e))
+    return INFINITY;
 
   for (gsize j = 0; j < call->n_inputs; j++)
     {
@@ -131,6 +175,45 @@ may_overflow (const char   *op,
     return may_overflow ("fma", (double[]) { x[1], x[2], x[0] });
   return strcmp (op, "fma") == 0 && isfinite (x[0]) && isfinite (x[1]) && fabs (x[0] * x[1]) >= FLT_MAX &&
          (x[0] * x[1] < 0) != (x[2] < 0);
+}
+
+/* The sign of a zero that was computed is anyone's guess, and some tell it. */
+static gboolean
+may_change_sign (const RlxReferenceCall *call,
+                 const double           *x)
+{
+  const char *op = call->op;
+  gsize divisor = strcmp (op, "div") == 0 ? 1 : 0;
+
+  if (strcmp (op, "atan2") == 0)
+    return x[0] == 0 && x[1] <= 0 && !(call->inputs[0]->leaf && call->inputs[1]->leaf);
+  if (strcmp (op, "div") != 0 && strcmp (op, "reciprocal") != 0 && strcmp (op, "rsqrt") != 0 &&
+      !(strcmp (op, "pow") == 0 && x[1] < 0))
+    return FALSE;
+  return x[divisor] == 0 && !call->inputs[divisor]->leaf;
+}
+
+/* A compiler may take a difference of what it knows to be the same for 0, and a
+ * quotient for 1, also of infinities and NaN. */
+static gboolean
+may_cancel (const RlxReferenceCall *call,
+            const double           *x,
+            double                  y)
+{
+  static const char *const ops[] = { "add", "sub", "mul", "div", "fma", "gated_residual" };
+  gboolean leaves = TRUE;
+  gsize n = 0;
+
+  for (gsize j = 0; j < call->n_inputs; j++)
+    {
+      n += isnan (x[j]) ? 1 : 0;
+      leaves = leaves && call->inputs[j]->leaf && (j == 0 || call->inputs[j] != call->inputs[j - 1]);
+    }
+  for (gsize i = 0; isnan (y) && n != 1 && !leaves && i < G_N_ELEMENTS (ops); i++)
+    if (strcmp (call->op, ops[i]) == 0)
+      return TRUE;
+
+  return FALSE;
 }
 
 static void
@@ -214,7 +297,8 @@ compute (const RlxReferenceFunction *function,
       *bound += FLT_MIN;
   if (may_be_equal (call->op, x, e))
     *bound = 1;
-  if (may_overflow (call->op, x) || may_vanish (function, params, call->op, x))
+  if (may_overflow (call->op, x) || may_vanish (function, params, call->op, x) || may_change_sign (call, x) ||
+      may_cancel (call, x, *value))
     *bound = INFINITY;
 
   if (params->to == RLX_DATA_TYPE_BOOL)

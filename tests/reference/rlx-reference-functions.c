@@ -9,6 +9,7 @@
 #include "config.h"
 #include "rlx-reference-private.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -56,11 +57,18 @@ bound_mod (const double             *x,
   return params->flag && (x[0] < 0) != (x[1] < 0) ? RLX_F32_EPSILON * fabs (f_mod (x, params)) : 0;
 }
 
+/* What goes missing where a device takes a subnormal product for zero. */
+static double
+vanishing (double product)
+{
+  return fabs (product) < FLT_MIN ? fabs (product) : 0;
+}
+
 static double
 bound_fma (const double                           *x,
            const RlxReferenceParams *params G_GNUC_UNUSED)
 {
-  return RLX_F32_ULP * fmax (fabs (x[0] * x[1]), fabs (x[0] * x[1] + x[2]));
+  return RLX_F32_ULP * fmax (fabs (x[0] * x[1]), fabs (x[0] * x[1] + x[2])) + vanishing (x[0] * x[1]);
 }
 
 /* ---- comparison and logic ------------------------------------------------------ */
@@ -187,14 +195,14 @@ static double
 bound_gelu (const double                           *x,
             const RlxReferenceParams *params G_GNUC_UNUSED)
 {
-  return 2e-7 * fabs (x[0]) + 1e-7;
+  return isinf (x[0]) ? 0 : 2e-7 * fabs (x[0]) + 1e-7;
 }
 
 static double
 bound_gelu_tanh (const double                           *x,
                  const RlxReferenceParams *params G_GNUC_UNUSED)
 {
-  return 2e-6 * fabs (x[0]);
+  return isinf (x[0]) ? 0 : 2e-6 * fabs (x[0]);
 }
 
 /* A gate that is too small for a normal number may be 0. */
@@ -209,14 +217,14 @@ static double
 bound_geglu (const double                           *x,
              const RlxReferenceParams *params G_GNUC_UNUSED)
 {
-  return (3e-7 * fabs (x[0]) + 1e-7) * fabs (x[1]);
+  return isinf (x[0]) ? 0 : (3e-7 * fabs (x[0]) + 1e-7) * fabs (x[1]);
 }
 
 static double
 bound_gated_residual (const double                           *x,
                       const RlxReferenceParams *params G_GNUC_UNUSED)
 {
-  return RLX_F32_ULP * (fabs (x[0]) + fabs (x[1] * x[2]));
+  return RLX_F32_ULP * (fabs (x[0]) + fabs (x[1] * x[2])) + vanishing (x[1] * x[2]);
 }
 
 /* "2 ulp of the largest term", of alpha · x + beta. */
@@ -224,7 +232,8 @@ static double
 bound_affine (const double             *x,
               const RlxReferenceParams *params)
 {
-  return 2 * RLX_F32_ULP * fmax (fabs (params->p * x[0] + params->q), fmax (fabs (params->p * x[0]), fabs (params->q)));
+  return 2 * RLX_F32_ULP * fmax (fabs (params->p * x[0] + params->q), fmax (fabs (params->p * x[0]), fabs (params->q))) +
+         vanishing (params->p * x[0]);
 }
 
 /* What is beyond the limits is exact. */
@@ -234,7 +243,7 @@ bound_hard_sigmoid (const double             *x,
 {
   double bound = bound_affine (x, params), y = params->p * x[0] + params->q;
 
-  return y < -bound || y > 1 + bound ? 0 : bound;
+  return isinf (y) || y < -bound || y > 1 + bound ? 0 : bound;
 }
 
 /* ---- the table ------------------------------------------------------------------------ */

@@ -276,6 +276,9 @@ norm (RlxReferenceCall *call)
         error = (operand.bounds[at] + (centred ? row->mean_error : 0) + fabs (z) * row->mean_turn) / row->size;
       if (isinf (row->mean_error))
         error = INFINITY;
+      /* squares may be too small for f32 */
+      if (operand.lp && rlx_reference_get_int (call, "p") == 2 && row->size > 0 && row->size < 0x1p-50)
+        error = INFINITY;
       if (error > 0)
         y->bounds[at] += 2 * error * fabs (factors[0]);
       if (bounds[0] > 0)

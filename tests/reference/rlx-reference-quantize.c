@@ -43,6 +43,8 @@ scale_position (RlxReferenceCall        *call,
   gint64 blocks[RLX_MAX_RANK];
   gsize n, position = 0;
 
+  if (scale->n_elements == 1)
+    return 0;
   rlx_reference_get_ints (call, "blocks", blocks, &n);
   for (gsize i = 0; i < scale->n_dims; i++)
     {
@@ -100,7 +102,10 @@ get_level (Interval x,
 static double
 get_bound (Interval x)
 {
-  return fmax (x.most - x.value, x.value - x.least);
+  if (isnan (x.value))
+    return 0;
+  /* The difference of two infinities is NaN. */
+  return fmax (x.most == x.value ? 0 : x.most - x.value, x.value == x.least ? 0 : x.value - x.least);
 }
 
 static void
@@ -161,7 +166,9 @@ dequantize_linear (RlxReferenceCall *call)
       double difference = x->values[at] - (zero != NULL ? zero->values[from] : 0);
 
       y->values[at] = difference * scale->values[from];
-      y->bounds[at] = relative * fabs (y->values[at]) + fabs (difference) * scale->bounds[from];
+      y->bounds[at] = isfinite (y->values[at]) ? relative * fabs (y->values[at]) : 0;
+      if (scale->bounds[from] > 0)
+        y->bounds[at] += fabs (difference) * scale->bounds[from];
       if (x->bounds[at] > 0)
         y->bounds[at] += x->bounds[at] * (fabs (scale->values[from]) + scale->bounds[from]);
       at++;
@@ -200,7 +207,7 @@ find_range (const RlxReferenceValue *x,
       *zero = interval (0, 0);
       return;
     }
-  *scale = interval (range / levels, 4 * RLX_F32_ULP * range / levels + 2 * error / levels);
+  *scale = interval (range / levels, isfinite (range) ? 4 * RLX_F32_ULP * range / levels + 2 * error / levels : 0);
   *zero = interval (0, 0);
   if (!symmetric && !isnan (range))
     *zero = get_level (interval (-least, error), *scale, *zero, 0, levels);
@@ -274,9 +281,10 @@ fake_quantize (RlxReferenceCall *call)
         {
           double steps = level.value - zero.value;
 
-          y->values[at] = isnan (x->values[at] / scale.value) ? 0 : steps * scale.value;
-          y->bounds[at] = RLX_F32_EPSILON * fabs (y->values[at]) + fabs (steps) * get_bound (scale) +
-                          (get_bound (level) + get_bound (zero)) * (fabs (scale.value) + get_bound (scale));
+          y->values[at] = scale.value == 0 && x->values[at] == 0 ? 0 : isnan (x->values[at] / scale.value) ? (double) NAN : steps * scale.value;
+          if (isfinite (y->values[at]))
+            y->bounds[at] = RLX_F32_EPSILON * fabs (y->values[at]) + fabs (steps) * get_bound (scale) +
+                            (get_bound (level) + get_bound (zero)) * (fabs (scale.value) + get_bound (scale));
         }
       if (!isfinite (x->bounds[at]))
         y->bounds[at] = INFINITY;
@@ -328,6 +336,8 @@ rlx_reference_requantize (RlxReferenceCall *call,
   number = sum * scale.value + (whole ? 0 : bias.value);
   error = 0x1p-22 * (fabs (sum * scale.value) + fabs (bias.value)) + fabs (sum) * get_bound (scale) +
           bound * (fabs (scale.value) + get_bound (scale)) + (whole ? 0 : get_bound (bias));
+  if (!isfinite (number) && get_bound (scale) + bound + get_bound (bias) == 0)
+    error = 0;
   if (rlx_reference_is_float (y->data_type))
     {
       y->values[at] = number;

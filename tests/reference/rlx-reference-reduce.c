@@ -110,7 +110,8 @@ visit_square (const RlxReferenceValue *x,
 
   y->values[to] += value * value;
   sizes[to] += value * value;
-  y->bounds[to] += (2 * fabs (value) + bound) * bound;
+  if (bound > 0)
+    y->bounds[to] += (2 * fabs (value) + bound) * bound;
   /* too small for f32 */
   if (value * value < 0x1p-126)
     y->bounds[to] += value * value;

@@ -28,6 +28,41 @@ get_word (RlxReferenceCall *call,
   return word;
 }
 
+/* A weighted sum of neighbours. */
+typedef struct
+{
+  double value;
+  double bound;       /* from those of the neighbours */
+  double largest;     /* of them */
+  gboolean open;      /* what is not finite may have a weight of 0 or not */
+} Mix;
+
+static void
+mix_add (Mix                     *self,
+         const RlxReferenceValue *x,
+         gsize                    at,
+         double                   weight)
+{
+  if (!isfinite (x->values[at]) && fabs (weight) < 0x1p-16)
+    self->open = TRUE;
+  if (weight == 0)
+    return;
+  self->value += weight * x->values[at];
+  self->bound += fabs (weight) * x->bounds[at];
+  self->largest = MAX (self->largest, fabs (x->values[at]) + x->bounds[at]);
+}
+
+/* The bound, where the weights make an error of @relative times the largest. */
+static double
+mix_bound (const Mix *self,
+           double     relative)
+{
+  if (self->open)
+    return INFINITY;
+  /* comparisons with NaN are false */
+  return isfinite (self->value) && self->largest < INFINITY ? self->bound + relative * self->largest : self->bound;
+}
+
 /* Cubic convolution: the weight at a distance. */
 static double
 cubic (double distance,
@@ -136,28 +171,25 @@ average_elements (const Resize            *resize,
                   double                  *bound)
 {
   gboolean linear = strcmp (resize->mode, "linear") == 0;
-  double reach = (linear ? 1 : 2) / scale, sum = 0, total = 0, size_of_weights = 0, error = 0, largest = 0;
+  double reach = (linear ? 1 : 2) / scale, total = 0, size_of_weights = 0;
+  Mix mix = { 0, };
   guint n = 0;
 
   for (gint64 k = (gint64) floor (place - reach); k <= (gint64) ceil (place + reach); k++)
     {
       double distance = ((double) k - place) * scale;
       double weight = linear ? fmax (1 - fabs (distance), 0) : cubic (distance, resize->a);
-      gsize at = first + (gsize) CLAMP (k, 0, size - 1) * stride;
 
-      if (weight == 0 || (resize->exclude && (k < 0 || k >= size)))
+      if (resize->exclude && (k < 0 || k >= size))
         continue;
-      sum += weight * x->values[at];
+      mix_add (&mix, x, first + (gsize) CLAMP (k, 0, size - 1) * stride, weight);
       total += weight;
       size_of_weights += fabs (weight);
-      error += fabs (weight) * x->bounds[at];
-      largest = MAX (largest, fabs (x->values[at]) + x->bounds[at]);
-      n++;
+      n += weight != 0;
     }
-  *value = sum / total;
-  *bound = error / fabs (total) +
-           (linear ? 0x1p-19 : 0x1p-17) * (1 + n / 16.0) * (1 + (resize->scaled ? fabs (place) : 0)) * largest *
-           size_of_weights / fabs (total);
+  *value = mix.value / total;
+  *bound = mix_bound (&mix, (linear ? 0x1p-19 : 0x1p-17) * (1 + n / 16.0) * (1 + (resize->scaled ? fabs (place) : 0)) * size_of_weights) /
+           fabs (total);
 }
 
 static void
@@ -172,7 +204,8 @@ resize_element (const Resize            *resize,
                 double                  *bound)
 {
   Taps taps;
-  double total = 0, largest = 0;
+  double total = 0;
+  Mix mix = { 0, };
 
   *value = *bound = 0;
   if (strcmp (resize->coordinates, "tf-crop-and-resize") == 0 && !(place >= 0 && place <= (double) (size - 1)))
@@ -205,14 +238,11 @@ resize_element (const Resize            *resize,
   for (guint i = 0; i < taps.n; i++)
     {
       gsize at = first + (gsize) CLAMP (taps.at[i], 0, size - 1) * stride;
-      double weight = resize->exclude ? taps.weight[i] / total : taps.weight[i];
 
-      if (weight != 0)
-        *value += weight * x->values[at];
-      *bound += fabs (weight) * x->bounds[at];
-      largest = MAX (largest, fabs (x->values[at]) + x->bounds[at]);
+      mix_add (&mix, x, at, resize->exclude ? taps.weight[i] / total : taps.weight[i]);
     }
-  *bound += (taps.n == 2 ? 0x1p-19 : 0x1p-17) * (1 + (resize->scaled ? fabs (place) : 0)) * largest;
+  *value = mix.value;
+  *bound = mix_bound (&mix, (taps.n == 2 ? 0x1p-19 : 0x1p-17) * (1 + (resize->scaled ? fabs (place) : 0)));
 }
 
 static void
@@ -318,7 +348,8 @@ grid_sample (RlxReferenceCall *call)
       gsize g = (plane / (gsize) x->shape[1] * places + i % places) * dims;
       Taps taps[3];
       guint pick[3] = { 0, 0, 0 };
-      double largest = 0, sizes = 0;
+      double sizes = 0;
+      Mix mix = { 0, };
       gboolean more = TRUE;
 
       for (gsize d = 0; d < dims; d++)
@@ -327,12 +358,18 @@ grid_sample (RlxReferenceCall *call)
           double low = align ? 0 : -0.5, high = size - (align ? 1 : 0.5);
           double place = align ? (grid->values[g + d] + 1) / 2 * (size - 1) : ((grid->values[g + d] + 1) * size - 1) / 2;
 
-          if (isnan (grid->values[g + d]))
+          if (isnan (place))
             place = -1e9;
+          /* Farther away it is still outside, but no longer an integer. */
+          place = CLAMP (place, -1e9, 1e9);
           if (nearest)
-            place = dims == 3 ? round (place) : nearbyint (place);
+            place = nearbyint (place);
           if (strcmp (padding, "border") == 0)
-            place = CLAMP (place, 0, size - 1);
+            {
+              /* The curve goes on behind the last element, through elements like it. */
+              if (strcmp (mode, "cubic") != 0)
+                place = CLAMP (place, 0, size - 1);
+            }
           else if (strcmp (padding, "reflection") == 0)
             place = mirror (place, low, high);
           if (nearest)
@@ -362,10 +399,7 @@ grid_sample (RlxReferenceCall *call)
               at = at * (gsize) x->shape[x->n_dims - 1 - d] + (gsize) taps[d].at[pick[d]];
             }
           at += plane * picture;
-          if (weight != 0)
-            y->values[i] += weight * x->values[at];
-          y->bounds[i] += fabs (weight) * x->bounds[at];
-          largest = MAX (largest, fabs (x->values[at]) + x->bounds[at]);
+          mix_add (&mix, x, at, weight);
 
           more = FALSE;
           for (gsize d = 0; d < dims && !more; d++)
@@ -375,8 +409,10 @@ grid_sample (RlxReferenceCall *call)
                 pick[d] = 0;
             }
         }
-      if (!nearest)
-        y->bounds[i] += (strcmp (mode, "cubic") == 0 ? 0x1p-18 : 0x1p-20) * sizes * largest;
+      if (nearest)
+        mix.open = FALSE;
+      y->values[i] = mix.value;
+      y->bounds[i] = mix_bound (&mix, nearest ? 0 : (strcmp (mode, "cubic") == 0 ? 0x1p-18 : 0x1p-20) * sizes);
     }
 }
 

@@ -295,6 +295,9 @@ qconv (RlxReferenceCall *call)
   do
     {
       rlx_reference_requantize (call, 4, (gsize) index[conv.window.channel], at, y->values[at], known ? 0 : y->bounds[at]);
+      /* A zero that a compiler knows may be one times infinity, too. */
+      if (call->inputs[0]->n_elements == 0 && isnan (y->values[at]))
+        y->bounds[at] = INFINITY;
       at++;
     }
   while (rlx_reference_next (index, y->shape, y->n_dims));

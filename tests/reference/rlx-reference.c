@@ -140,23 +140,25 @@ rlx_reference_decode (RlxTensor *tensor,
   return values;
 }
 
-static gboolean
-value_set (RlxReferenceValue *self,
-           RlxTensor         *tensor,
-           const char        *what,
-           GError           **error)
+RlxReferenceValue *
+rlx_reference_value_new_leaf (RlxNode    *leaf,
+                              RlxTensor  *tensor,
+                              GError    **error)
 {
+  RlxReferenceValue *self = value_new (leaf);
   gsize n_dims;
   const gint64 *shape = rlx_tensor_get_shape (tensor, &n_dims);
 
   if (rlx_tensor_get_data_type (tensor) != self->data_type || n_dims != self->n_dims ||
       (n_dims > 0 && memcmp (shape, self->shape, n_dims * sizeof (gint64)) != 0))
     {
-      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_SHAPE,
-                   "Reference: the tensor for “%s” is not of its type and shape", what);
-      return FALSE;
+      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_SHAPE, "Reference: the tensor for “%s” is not of its type and shape",
+                   rlx_node_get_name (leaf) != NULL ? rlx_node_get_name (leaf) : rlx_node_get_op (leaf));
+      rlx_reference_value_free (self);
+      return NULL;
     }
 
+  self->stored = self->leaf = TRUE;
   g_free (self->values);
   self->values = rlx_reference_decode (tensor, NULL);
   /* A device may take subnormal numbers for zero. */
@@ -164,14 +166,41 @@ value_set (RlxReferenceValue *self,
     if (fabs (self->values[i]) < FLT_MIN)
       self->bounds[i] = fabs (self->values[i]);
 
-  return TRUE;
+  return self;
+}
+
+/* Those of a leaf, where the flags say what a device does with them. */
+static void
+settle_subnormals (RlxReferenceValue *self,
+                   RlxReferenceFlags  flags)
+{
+  if (self->data_type != RLX_DATA_TYPE_F32 || !(flags & (RLX_REFERENCE_KEEP | RLX_REFERENCE_FLUSH)))
+    return;
+  for (gsize i = 0; i < self->n_elements; i++)
+    if (fabs (self->values[i]) < FLT_MIN)
+      {
+        self->bounds[i] = 0;
+        if (flags & RLX_REFERENCE_FLUSH)
+          self->values[i] = copysign (0, self->values[i]);
+      }
+}
+
+RlxReferenceValue *
+rlx_reference_value_new_state (const RlxReferenceValue *self)
+{
+  RlxReferenceValue *state = value_copy (self);
+
+  state->stored = TRUE;
+  state->leaf = FALSE;
+  return state;
 }
 
 /* ---- what the type of a result does to it ------------------------------------------- */
 
 static void
-finish_f32 (double *value,
-            double *bound)
+finish_f32 (double            *value,
+            double            *bound,
+            RlxReferenceFlags  flags)
 {
   double size = fabs (*value);
 
@@ -179,7 +208,7 @@ finish_f32 (double *value,
     return;
 
   if (*value != 0 && size - *bound < FLT_MIN)
-    *bound += FLT_MIN;
+    *bound += flags & RLX_REFERENCE_KEEP ? (*bound > 0 ? 0x1p-149 : 0) : FLT_MIN;
   if (size - *bound >= F32_OVERFLOW)
     {
       *value = copysign (INFINITY, *value);
@@ -193,13 +222,13 @@ finish_f32 (double *value,
 
 /* The device computes in f32 and rounds when the result is stored. */
 static void
-finish_f16 (double   *value,
-            double   *bound,
-            gboolean  round)
+finish_f16 (double            *value,
+            double            *bound,
+            RlxReferenceFlags  flags)
 {
   double rounded;
 
-  finish_f32 (value, bound);
+  finish_f32 (value, bound, flags);
   if (!isfinite (*value))
     return;
 
@@ -214,7 +243,7 @@ finish_f16 (double   *value,
       else if (size + before >= F16_OVERFLOW)
         *bound = INFINITY;
     }
-  if (round || fabs (*value) - *bound >= F16_OVERFLOW)
+  if (flags & RLX_REFERENCE_ROUND_F16 || fabs (*value) - *bound >= F16_OVERFLOW)
     *value = rounded;
 }
 
@@ -227,24 +256,31 @@ finish (RlxReferenceValue *self,
       if (isnan (self->bounds[i]))
         self->bounds[i] = INFINITY;
       if (self->data_type == RLX_DATA_TYPE_F32)
-        finish_f32 (&self->values[i], &self->bounds[i]);
+        finish_f32 (&self->values[i], &self->bounds[i], flags);
       else if (self->data_type == RLX_DATA_TYPE_F16)
-        finish_f16 (&self->values[i], &self->bounds[i], (flags & RLX_REFERENCE_ROUND_F16) != 0);
+        finish_f16 (&self->values[i], &self->bounds[i], flags);
     }
 }
 
 /* A fused kernel keeps an f16 value in f32, so that it is infinite only if it
- * is stored. */
-static void
-forget_f16_overflows (RlxReferenceValue *self,
-                      gboolean           leaf)
+ * is stored. NULL where that makes no difference. */
+static RlxReferenceValue *
+forget_f16_overflows (const RlxReferenceValue *self)
 {
-  if (self->data_type != RLX_DATA_TYPE_F16 || leaf)
-    return;
+  RlxReferenceValue *copy = NULL;
+
+  if (self->data_type != RLX_DATA_TYPE_F16 || self->stored)
+    return NULL;
 
   for (gsize i = 0; i < self->n_elements; i++)
     if (isinf (self->values[i]) || fabs (self->values[i]) > F16_MAX)
-      self->bounds[i] = INFINITY;
+      {
+        if (copy == NULL)
+          copy = value_copy (self);
+        copy->bounds[i] = INFINITY;
+      }
+
+  return copy;
 }
 
 /* ---- helpers of operators -------------------------------------------------------------- */
@@ -356,6 +392,17 @@ rlx_reference_position (const RlxReferenceValue *value,
 /* ---- the table ------------------------------------------------------------------------- */
 
 static RlxReferenceFunc
+find_row (const RlxReferenceRow *table,
+          const char            *op)
+{
+  for (const RlxReferenceRow *row = table; row->op != NULL; row++)
+    if (strcmp (row->op, op) == 0)
+      return row->func;
+
+  return NULL;
+}
+
+static RlxReferenceFunc
 find_op (const char *op)
 {
   static const RlxReferenceRow *const tables[] = {
@@ -384,9 +431,8 @@ find_op (const char *op)
     return rlx_reference_elementwise;
 
   for (gsize i = 0; i < G_N_ELEMENTS (tables); i++)
-    for (const RlxReferenceRow *row = tables[i]; row->op != NULL; row++)
-      if (strcmp (row->op, op) == 0)
-        return row->func;
+    if (find_row (tables[i], op) != NULL)
+      return find_row (tables[i], op);
 
   return NULL;
 }
@@ -430,39 +476,88 @@ get_position (Interpreter *self,
   return GPOINTER_TO_UINT (g_hash_table_lookup (self->positions, node)) - 1;
 }
 
+/* Whether an operand that an operator takes for certain is not: only these reckon
+ * with integers that may be others. */
 static gboolean
-run_operator (Interpreter       *self,
-              RlxNode           *node,
-              RlxReferenceValue *output,
-              GError           **error)
+is_uncertain (const RlxReferenceCall *call)
 {
-  RlxReferenceFunc func = find_op (rlx_node_get_op (node));
+  if (rlx_reference_find_function (call->op) != NULL || strcmp (call->op, "cast") == 0 ||
+      find_row (rlx_reference_shape, call->op) != NULL || find_row (rlx_reference_sort, call->op) != NULL)
+    return FALSE;
+
+  for (gsize i = 0; i < call->n_inputs; i++)
+    for (gsize j = 0; call->inputs[i] != NULL && j < call->inputs[i]->n_elements; j++)
+      if (!rlx_reference_is_float (call->inputs[i]->data_type) && call->inputs[i]->bounds[j] > 0)
+        return TRUE;
+
+  return FALSE;
+}
+
+RlxReferenceValue *
+rlx_reference_value_new_result (RlxNode                        *result,
+                                const RlxReferenceValue *const *inputs,
+                                RlxReferenceFlags               flags,
+                                GError                        **error)
+{
+  RlxReferenceFunc func = find_op (rlx_node_get_op (result));
+  g_autofree const RlxReferenceValue **values = NULL;
+  g_autoptr (GPtrArray) copies = g_ptr_array_new_with_free_func (rlx_reference_value_free);
+  GVariant *attributes = rlx_node_get_attributes (result);
   gsize n_inputs;
-  g_autofree RlxNode **inputs = rlx_node_get_inputs (node, &n_inputs);
-  g_autofree const RlxReferenceValue **values = g_new0 (const RlxReferenceValue *, n_inputs + 1);
-  g_autoptr (GVariant) attributes = rlx_node_get_attributes (node);
-  RlxReferenceCall call = { rlx_node_get_op (node), attributes, values, n_inputs, output, rlx_node_get_result (node),
-                            (self->flags & RLX_REFERENCE_NARROW) != 0 };
+  RlxReferenceCall call;
+
+  rlx_node_get_inputs (result, &n_inputs);
+  values = g_new0 (const RlxReferenceValue *, n_inputs + 1);
+  call = (RlxReferenceCall) { rlx_node_get_op (result), attributes, values, n_inputs, NULL, rlx_node_get_result (result),
+                              (flags & RLX_REFERENCE_NARROW) != 0 };
 
   if (func == NULL)
     {
       g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_UNSUPPORTED,
                    "Reference: the operator “%s” is unknown", call.op);
-      return FALSE;
+      return NULL;
     }
 
   for (gsize i = 0; i < n_inputs; i++)
     if (inputs[i] != NULL)
-      values[i] = self->values[get_position (self, inputs[i])];
+      {
+        RlxReferenceValue *copy = forget_f16_overflows (inputs[i]);
+
+        values[i] = copy != NULL ? copy : inputs[i];
+        if (copy != NULL)
+          g_ptr_array_add (copies, copy);
+      }
+  call.output = value_new (result);
   func (&call);
-  finish (output, self->flags);
+  if (is_uncertain (&call))
+    for (gsize i = 0; i < call.output->n_elements; i++)
+      call.output->bounds[i] = INFINITY;
+  finish (call.output, flags);
+
+  return call.output;
+}
+
+static RlxReferenceValue *
+run_operator (Interpreter  *self,
+              RlxNode      *node,
+              GError      **error)
+{
+  gsize n_inputs;
+  RlxNode **inputs = rlx_node_get_inputs (node, &n_inputs);
+  g_autofree const RlxReferenceValue **values = g_new0 (const RlxReferenceValue *, n_inputs + 1);
+  RlxReferenceValue *result;
+
+  for (gsize i = 0; i < n_inputs; i++)
+    if (inputs[i] != NULL)
+      values[i] = self->values[get_position (self, inputs[i])];
+  result = rlx_reference_value_new_result (node, values, self->flags, error);
 
   /* Long graphs would not fit into memory otherwise. */
   for (gsize i = 0; i < n_inputs; i++)
     if (inputs[i] != NULL && --self->n_users[get_position (self, inputs[i])] == 0)
       g_clear_pointer (&self->values[get_position (self, inputs[i])], rlx_reference_value_free);
 
-  return TRUE;
+  return result;
 }
 
 static void
@@ -473,7 +568,7 @@ count_users (Interpreter *self,
     {
       g_autoptr (RlxNode) node = g_list_model_get_item (G_LIST_MODEL (self->graph), i);
       gsize n_inputs;
-      g_autofree RlxNode **inputs = rlx_node_get_inputs (node, &n_inputs);
+      RlxNode **inputs = rlx_node_get_inputs (node, &n_inputs);
 
       g_hash_table_insert (self->positions, node, GUINT_TO_POINTER (i + 1));
       for (gsize j = 0; j < n_inputs; j++)
@@ -496,7 +591,7 @@ rlx_reference_run (RlxGraph           *graph,
   g_autoptr (GHashTable) positions = g_hash_table_new (NULL, NULL);
   g_autofree RlxReferenceValue **values = g_new0 (RlxReferenceValue *, n_nodes + 1);
   g_autofree guint *n_users = g_new0 (guint, n_nodes + 1);
-  g_auto (GStrv) names = rlx_graph_get_output_names (graph);
+  g_auto (GStrv) names = rlx_graph_dup_output_names (graph);
   g_autoptr (GPtrArray) outputs = g_ptr_array_new_with_free_func (rlx_reference_value_free);
   Interpreter self = { graph, positions, values, n_users, flags };
   gboolean ok;
@@ -513,7 +608,6 @@ rlx_reference_run (RlxGraph           *graph,
       gboolean leaf = TRUE;
       RlxTensor *tensor = NULL;
 
-      values[i] = value_new (node);
       if (strcmp (op, "input") == 0)
         tensor = next_input < n_inputs ? inputs[next_input++] : NULL;
       else if (strcmp (op, "parameter") == 0)
@@ -531,8 +625,10 @@ rlx_reference_run (RlxGraph           *graph,
         }
       else
         {
-          ok = leaf ? value_set (values[i], tensor, name != NULL ? name : op, error)
-                    : run_operator (&self, node, values[i], error);
+          values[i] = leaf ? rlx_reference_value_new_leaf (node, tensor, error) : run_operator (&self, node, error);
+          ok = values[i] != NULL;
+          if (ok && leaf)
+            settle_subnormals (values[i], flags);
         }
       if (!ok)
         break;
@@ -541,7 +637,6 @@ rlx_reference_run (RlxGraph           *graph,
         if (rlx_graph_get_output (graph, names[j]) == node)
           outputs->pdata[j] = value_copy (values[i]);
 
-      forget_f16_overflows (values[i], leaf);
       if (n_users[i] == 0)
         g_clear_pointer (&values[i], rlx_reference_value_free);
     }
@@ -553,6 +648,41 @@ rlx_reference_run (RlxGraph           *graph,
 }
 
 /* ---- comparing ---------------------------------------------------------------------------- */
+
+static gboolean
+is_same (double a,
+         double b)
+{
+  return isnan (a) ? isnan (b) : a == b;
+}
+
+/* An infinity is not near any number. */
+static gboolean
+is_within (const RlxReferenceValue *self,
+           gsize                    at,
+           double                   got)
+{
+  return is_same (self->values[at], got) ||
+         (isfinite (self->values[at]) && fabs (got - self->values[at]) <= self->bounds[at]);
+}
+
+void
+rlx_reference_value_relent (RlxReferenceValue       *self,
+                            const RlxReferenceValue *other,
+                            RlxTensor               *tensor)
+{
+  g_autofree double *values = NULL;
+
+  if ((gsize) rlx_tensor_get_n_elements (tensor) != self->n_elements)
+    return;
+  values = rlx_reference_decode (tensor, NULL);
+  for (gsize i = 0; i < self->n_elements; i++)
+    if (isfinite (self->bounds[i]) && !is_within (self, i, values[i]) && is_within (other, i, values[i]))
+      {
+        self->values[i] = other->values[i];
+        self->bounds[i] = other->bounds[i];
+      }
+}
 
 gboolean
 rlx_reference_value_check (const RlxReferenceValue *self,
@@ -575,7 +705,7 @@ rlx_reference_value_check (const RlxReferenceValue *self,
   for (gsize i = 0; i < self->n_elements; i++)
     {
       double expected = self->values[i], got = values[i], bound = self->bounds[i];
-      gboolean same = isnan (expected) ? isnan (got) : got == expected;
+      gboolean same = is_same (expected, got);
       double error = same ? 0 : fabs (got - expected);
       double ratio;
 
@@ -585,8 +715,7 @@ rlx_reference_value_check (const RlxReferenceValue *self,
           continue;
         }
 
-      /* Not so when either is a NaN or an infinity. */
-      if (!same && !(error <= bound && isfinite (expected)))
+      if (!is_within (self, i, got))
         {
           if (check->n_wrong == 0)
             {

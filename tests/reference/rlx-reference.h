@@ -21,6 +21,10 @@ typedef enum
   RLX_REFERENCE_ROUND_F16 = 1 << 0,
   /* Let products round their operands to f16: only their bounds know of it. */
   RLX_REFERENCE_NARROW    = 1 << 1,
+  /* What a device does with subnormal f32 numbers is not known, but for these:
+   * operands and results keep them, or operands are taken for zero. */
+  RLX_REFERENCE_KEEP      = 1 << 2,
+  RLX_REFERENCE_FLUSH     = 1 << 3,
 } RlxReferenceFlags;
 
 typedef struct
@@ -31,6 +35,8 @@ typedef struct
   gsize n_elements;
   double *values;   /* integers and booleans (0, 1) exactly */
   double *bounds;   /* 0: must be the same; INFINITY: nothing is known */
+  gboolean stored;  /* in memory: no fused kernel has it with more digits */
+  gboolean leaf;    /* given: zeros have their sign, and nothing cancels it */
 } RlxReferenceValue;
 
 /* How a tensor compares with what it should be. */
@@ -62,12 +68,31 @@ GPtrArray *         rlx_reference_run          (RlxGraph                *graph,
                                                 RlxReferenceFlags        flags,
                                                 GError                 **error);
 
+/* The same one node at a time: for a graph that is being made, and for the runs of
+ * one that has states. The value of a leaf is that of @tensor; the value of a
+ * result comes from those of its operands, NULL for one that is left out. NULL with
+ * an error. */
+RlxReferenceValue * rlx_reference_value_new_leaf   (RlxNode                        *leaf,
+                                                    RlxTensor                      *tensor,
+                                                    GError                        **error);
+RlxReferenceValue * rlx_reference_value_new_result (RlxNode                        *result,
+                                                    const RlxReferenceValue *const *inputs,
+                                                    RlxReferenceFlags               flags,
+                                                    GError                        **error);
+/* What a state has become to which @self was assigned. */
+RlxReferenceValue * rlx_reference_value_new_state  (const RlxReferenceValue        *self);
+
 /* Whether all elements of @tensor are within the bounds: NaN where there should
  * be one, the same infinities. FALSE also when type or shape differ (then
  * n_wrong is the number of elements). */
 gboolean            rlx_reference_value_check  (const RlxReferenceValue *self,
                                                 RlxTensor               *tensor,
                                                 RlxReferenceCheck       *check);
+/* Takes over the elements of @other that @tensor is within the bounds of, where it
+ * is not within those of @self. */
+void                rlx_reference_value_relent (RlxReferenceValue       *self,
+                                                const RlxReferenceValue *other,
+                                                RlxTensor               *tensor);
 void                rlx_reference_value_free   (gpointer                 value);
 
 /* The elements of @tensor. */

@@ -14,15 +14,25 @@
 
 #include <rlx-wgpu/rlx-wgpu.h>
 
+#include "target/rlx-target-private.h"
+
 G_BEGIN_DECLS
 
 /* The device of this process. Without an adapter the test fails, or is skipped
  * when RLX_TEST_SKIP_NO_ADAPTER=1 is set, and NULL is returned. */
 RlxDevice * rlx_test_device       (void);
 
-/* Adds @func as @path, and once more as @path/gpu, where kernels are chosen as if
- * a driver on the CPU were a GPU. The second one only without RLX_DEBUG: it
- * takes long. */
+/* What it is to the compiler. */
+const RlxTarget *rlx_test_target  (void);
+/* Whether tensors above a megabyte take several bindings, as with RLX_DEBUG=target=small. */
+gboolean    rlx_test_has_small_bindings (void);
+
+/* Whether to try all cases: repetitions under RLX_DEBUG may take samples, except in the suite slow. */
+gboolean    rlx_test_is_thorough  (void);
+
+/* Adds @func as @path, and once more as @path/gpu, where the device stands in for a
+ * GPU. The second one only without RLX_DEBUG: it takes long. For programs that do not run under
+ * RLX_DEBUG=target=navi31 as a whole. */
 void        rlx_test_add_kernels  (const char   *path,
                                    GTestFunc     func);
 

@@ -401,10 +401,10 @@ compare_run (const Case    *test,
   g_autoptr (GPtrArray) model_inputs = g_ptr_array_new_with_free_func (g_object_unref);
   g_autoptr (GPtrArray) expected = NULL;
   g_autoptr (GError) error = NULL;
-  g_auto (GStrv) names = rlx_graph_get_input_names (graph);
-  g_auto (GStrv) model_names = rlx_graph_get_input_names (model);
+  g_auto (GStrv) names = rlx_graph_dup_input_names (graph);
+  g_auto (GStrv) model_names = rlx_graph_dup_input_names (model);
   g_auto (GStrv) lines = g_strsplit (test->graph, "\n", -1);
-  g_auto (GStrv) output_names = rlx_graph_get_output_names (model);
+  g_auto (GStrv) output_names = rlx_graph_dup_output_names (model);
   g_autofree RlxTensor **outputs = NULL;
   gsize n_outputs, next = 0;
 
@@ -465,14 +465,14 @@ test_case (gconstpointer data)
 
   graph = read_graph (test, TRUE);
   model = read_graph (test, FALSE);
-  executable = rlx_device_compile (rlx_test_device (), graph, NULL, &error);
+  executable = rlx_device_compile (rlx_test_device (), graph, NULL, NULL, &error);
   g_assert_no_error (error);
   g_assert_true (rlx_plan_verify (rlx_executable_peek_plan (executable), &error));
   g_assert_no_error (error);
   if (!has_setting ("no-fuse") && !has_setting ("no-alias"))
     {
       g_assert_cmpuint (rlx_executable_get_n_dispatches (executable), ==,
-                        has_setting ("small-limits") ? test->few_bindings : test->dispatches);
+                        rlx_test_has_small_bindings () ? test->few_bindings : test->dispatches);
       g_assert_cmpuint (rlx_executable_peek_plan (executable)->copies->len, ==, test->copies);
       g_assert_cmpuint (rlx_executable_peek_plan (executable)->n_prologue, ==, test->once);
     }

@@ -76,8 +76,8 @@ test_fusion (void)
   b = rlx_graph_input (graph, "b", RLX_DATA_TYPE_F32, (gint64[]) { 50, 2 }, 2, &error);
   y = rlx_node_complex_mul (a, b, &error);
   g_assert_no_error (error);
-  rlx_graph_output (graph, "y", y);
-  executable = rlx_device_compile (rlx_test_device (), graph, NULL, &error);
+  rlx_graph_output (graph, "y", y, NULL);
+  executable = rlx_device_compile (rlx_test_device (), graph, NULL, NULL, &error);
   g_assert_no_error (error);
   g_assert_cmpuint (rlx_executable_get_n_dispatches (executable), ==, 1);
 }

@@ -216,17 +216,90 @@ test_cancel (void)
   g_main_loop_run (loop);
   g_assert_cmpuint (data.done, <, 100);
   g_assert_error (data.error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+  g_assert_cmpstr (data.error->message, ==, "Operation was cancelled");
   g_clear_error (&data.error);
   g_clear_object (&data.first);
 
   /* before */
   g_assert_null (rlx_executable_run (executable, &x, 1, &n, cancellable, &error));
   g_assert_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+  g_assert_cmpstr (error->message, ==, "Operation was cancelled");
   g_clear_error (&error);
 
   /* and it still works */
   y = run_one (executable, x);
   assert_values (y, "[4, 5, 0, 0]");
+}
+
+typedef struct
+{
+  RlxExecutable *executable;
+  RlxTensor *x;
+  GAsyncResult *result;
+  guint n_calls;
+} Handler;
+
+/* Everything works here, with a cancellable of its own, and is cancelled with this one. */
+static void
+on_cancelled (GCancellable *cancellable,
+              gpointer      user_data)
+{
+  Handler *handler = user_data;
+  g_autoptr(GCancellable) other = g_cancellable_new ();
+  g_autoptr(RlxExecutable) compiled = small_executable ();
+  g_autoptr(RlxTensor) y = run_one (compiled, handler->x);
+  g_autoptr(GError) error = NULL;
+  RlxTensor **outputs;
+
+  assert_values (y, "[4, 5, 0, 0]");
+  outputs = rlx_executable_run (handler->executable, &handler->x, 1, NULL, other, &error);
+  g_assert_no_error (error);
+  g_object_unref (outputs[0]);
+  g_free (outputs);
+  g_assert_null (rlx_executable_run (handler->executable, &handler->x, 1, NULL, cancellable, &error));
+  g_assert_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+  if (handler->n_calls++ == 0)
+    rlx_executable_run_async (handler->executable, &handler->x, 1, cancellable, rlx_test_keep_result, &handler->result);
+}
+
+/* Runs in handlers of the signal, before and after those that were there for the
+ * runs that are cancelled. */
+static void
+test_cancelled_handler (void)
+{
+  g_autoptr(GMainLoop) loop = g_main_loop_new (NULL, FALSE);
+  g_autoptr(GCancellable) cancellable = g_cancellable_new ();
+  g_autoptr(GError) error = NULL;
+  AsyncData data = { loop, 100, 0, g_thread_self (), NULL, NULL };
+  Handler handler = { 0 };
+
+  if (!g_test_subprocess ())
+    {
+      g_test_trap_subprocess (NULL, 60 * G_USEC_PER_SEC, G_TEST_SUBPROCESS_INHERIT_STDERR);
+      g_test_trap_assert_passed ();
+      return;
+    }
+  if (rlx_test_device () == NULL)
+    return;
+  handler.executable = small_executable ();
+  handler.x = floats ("f32[2,3]", (float[]) { 1, 2, 3, -4, -5, -6 });
+  g_cancellable_connect (cancellable, G_CALLBACK (on_cancelled), &handler, NULL);
+  for (guint i = 0; i < 100; i++)
+    rlx_executable_run_async (handler.executable, &handler.x, 1, cancellable, on_ran, &data);
+  g_signal_connect (cancellable, "cancelled", G_CALLBACK (on_cancelled), &handler);
+  g_cancellable_cancel (cancellable);
+  g_assert_cmpuint (handler.n_calls, ==, 2);
+  g_main_loop_run (loop);
+  g_assert_error (data.error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+  while (handler.result == NULL)
+    g_main_context_iteration (NULL, TRUE);
+  g_assert_null (rlx_executable_run_finish (handler.executable, handler.result, NULL, &error));
+  g_assert_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+  g_clear_error (&data.error);
+  g_clear_object (&data.first);
+  g_object_unref (handler.result);
+  g_object_unref (handler.executable);
+  g_object_unref (handler.x);
 }
 
 static void
@@ -241,8 +314,8 @@ test_compile_async (void)
 
   if (rlx_test_device () == NULL)
     return;
-  rlx_graph_output (graph, "y", rlx_node_neg (rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, (gint64[]) { 2 }, 1, NULL), NULL));
-  rlx_device_compile_async (rlx_test_device (), graph, NULL, rlx_test_keep_result, &result);
+  rlx_graph_output (graph, "y", rlx_node_neg (rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, (gint64[]) { 2 }, 1, NULL), NULL), NULL);
+  rlx_device_compile_async (rlx_test_device (), graph, NULL, NULL, rlx_test_keep_result, &result);
   while (result == NULL)
     g_main_context_iteration (NULL, TRUE);
   executable = rlx_device_compile_finish (rlx_test_device (), result, &error);
@@ -253,7 +326,7 @@ test_compile_async (void)
 
   g_clear_object (&result);
   g_cancellable_cancel (cancellable);
-  rlx_device_compile_async (rlx_test_device (), graph, cancellable, rlx_test_keep_result, &result);
+  rlx_device_compile_async (rlx_test_device (), graph, NULL, cancellable, rlx_test_keep_result, &result);
   while (result == NULL)
     g_main_context_iteration (NULL, TRUE);
   g_assert_null (rlx_device_compile_finish (rlx_test_device (), result, &error));
@@ -270,6 +343,7 @@ main (int    argc,
   g_test_add_func ("/executable/steady", test_steady);
   g_test_add_func ("/executable/async", test_async);
   g_test_add_func ("/executable/cancel", test_cancel);
+  g_test_add_func ("/executable/cancelled-handler", test_cancelled_handler);
   g_test_add_func ("/executable/compile-async", test_compile_async);
 
   return g_test_run ();

@@ -88,6 +88,23 @@ test_einsum_zeros (void)
   check_einsum ("ij,jk->ik", "f32[3,1] f32[0,4]");
 }
 
+/* A sum without terms is zero, whatever the factors are that it does not have. */
+static void
+test_einsum_nothing (void)
+{
+  g_autoptr (RlxTensor) a = rlx_test_tensor ("f32[2,0]", NULL);
+  g_autoptr (RlxTensor) b = rlx_test_tensor ("f32[0,3]", NULL);
+  g_autoptr (RlxTensor) c = rlx_test_tensor ("f32[3,2]", (const double[]) { 1, NAN, INFINITY, 2, -INFINITY, 3 });
+  g_autoptr (RlxTensor) row = rlx_test_tensor ("f32[1,2]", (const double[]) { NAN, INFINITY });
+
+  if (rlx_test_device () == NULL)
+    return;
+
+  rlx_test_check_op ("einsum", 3, (RlxTensor *[]) { a, b, c }, equation ("ij,jk,kl->il"));
+  rlx_test_check_op ("einsum", 2, (RlxTensor *[]) { a, row }, equation ("ij,jk->ik"));
+  rlx_test_check_op ("einsum", 2, (RlxTensor *[]) { a, c }, equation ("ij,kl->kl"));
+}
+
 /* Sizes of 1 are the same for both sides. */
 static void
 test_einsum_broadcast (void)
@@ -149,7 +166,7 @@ test_einsum_refused (void)
     { "f32[2,3]", "ij->i,j", RLX_GRAPH_ERROR_INVALID_ARGUMENT, "character 6" },
     { "f32[2,3]", "i..j", RLX_GRAPH_ERROR_INVALID_ARGUMENT, "dot at character 2" },
     { "f32[2,3]", "...i...", RLX_GRAPH_ERROR_INVALID_ARGUMENT, "character 5" },
-    { "f32[2,3]", "ij->ii", RLX_GRAPH_ERROR_INVALID_ARGUMENT, "the label “i” is twice" },
+    { "f32[2,3]", "ij->ii", RLX_GRAPH_ERROR_INVALID_ARGUMENT, "the label “i” appears twice" },
     { "f32[2,3]", "ij->ik", RLX_GRAPH_ERROR_INVALID_ARGUMENT, "the label “k” is in the result" },
     { "f32[2,3]", "ij,jk", RLX_GRAPH_ERROR_INVALID_ARGUMENT, "more terms" },
     { "f32[2,3] f32[3,4]", "ij", RLX_GRAPH_ERROR_INVALID_ARGUMENT, "1 terms, but there are 2 operands" },
@@ -175,7 +192,7 @@ test_einsum_refused (void)
 
   for (guint i = 0; i < 65; i++)
     g_string_append (many, i > 0 ? " f32[]" : "f32[]");
-  rlx_test_refuses ("einsum", many->str, equation (""), RLX_GRAPH_ERROR_LIMIT, "65 operands, the limit is 64");
+  rlx_test_refuses ("einsum", many->str, equation (""), RLX_GRAPH_ERROR_LIMIT, "65 operands; the limit is 64");
   for (guint i = 0; i < 6000; i++)
     g_string_append_c (many, ' ');
   rlx_test_refuses ("einsum", "f32[]", equation (many->str), RLX_GRAPH_ERROR_LIMIT, "4096 bytes");
@@ -194,7 +211,7 @@ test_einsum_method (void)
   RlxNode *y = rlx_graph_einsum (graph, &x, 1, "ii -> i", &error);
 
   g_assert_no_error (error);
-  rlx_graph_output (graph, "y", y);
+  rlx_graph_output (graph, "y", y, NULL);
   text = rlx_graph_to_text (graph);
   g_assert_nonnull (strstr (text, "einsum(%0) {equation = \"ii -> i\"}"));
   again = rlx_graph_new_from_text (text, &error);
@@ -341,6 +358,7 @@ main (int   argc,
 
   g_test_add_func ("/contract/einsum/sizes", test_einsum_sizes);
   g_test_add_func ("/contract/einsum/zeros", test_einsum_zeros);
+  g_test_add_func ("/contract/einsum/nothing", test_einsum_nothing);
   g_test_add_func ("/contract/einsum/broadcast", test_einsum_broadcast);
   g_test_add_func ("/contract/einsum/f16", test_einsum_f16);
   g_test_add_func ("/contract/einsum/rule", test_einsum_rule);

@@ -30,7 +30,7 @@ static G_GNUC_UNUSED RlxExecutable *
 compile (RlxGraph *graph)
 {
   g_autoptr(GError) error = NULL;
-  RlxExecutable *executable = rlx_device_compile (rlx_test_device (), graph, NULL, &error);
+  RlxExecutable *executable = rlx_device_compile (rlx_test_device (), graph, NULL, NULL, &error);
 
   g_assert_no_error (error);
   g_assert_nonnull (executable);
@@ -47,7 +47,7 @@ small_executable (void)
   RlxNode *x = rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, shape, 2, NULL);
   RlxNode *w = rlx_graph_constant (graph, weights, NULL);
 
-  rlx_graph_output (graph, "y", rlx_node_relu (rlx_node_matmul (x, w, NULL), NULL));
+  rlx_graph_output (graph, "y", rlx_node_relu (rlx_node_matmul (x, w, NULL, NULL), NULL), NULL);
   return compile (graph);
 }
 
@@ -82,9 +82,9 @@ busy_executable (void)
   const gint64 shape[] = { 17, 33 };
   g_autoptr(RlxTensor) weights = rlx_test_random ("f32[33,33]", -1, 1, 3);
   RlxNode *x = rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, shape, 2, NULL);
-  RlxNode *h = rlx_node_gelu (rlx_node_matmul (x, rlx_graph_constant (graph, weights, NULL), NULL), NULL);
+  RlxNode *h = rlx_node_gelu (rlx_node_matmul (x, rlx_graph_constant (graph, weights, NULL), NULL, NULL), NULL);
 
-  rlx_graph_output (graph, "y", rlx_node_softmax (rlx_node_add (h, x, NULL), -1, NULL));
-  rlx_graph_output (graph, "z", rlx_node_reduce_sum (h, (gint64[]) { 0 }, 1, NULL));
+  rlx_graph_output (graph, "y", rlx_node_softmax (rlx_node_add (h, x, NULL), -1, NULL), NULL);
+  rlx_graph_output (graph, "z", rlx_node_reduce_sum (h, (gint64[]) { 0 }, 1, NULL, NULL), NULL);
   return compile (graph);
 }

@@ -47,6 +47,7 @@ typedef struct
   RlxGpuBuffer *b;
   RlxGpuBindGroup *group;
   guint n;
+  guint64 timeout_us;      /* of its jobs */
 } Kernel;
 
 static G_GNUC_UNUSED void
@@ -62,6 +63,7 @@ kernel_init (Kernel     *kernel,
 
   kernel->gpu = gpu;
   kernel->n = n;
+  kernel->timeout_us = 0;
   rlx_gpu_pipelines_new (gpu, &desc, 1, &kernel->pipeline, NULL, NULL, &error);
   g_assert_no_error (error);
   kernel->a = rlx_gpu_buffer_new (gpu, size, RLX_GPU_BUFFER_STORAGE, "a", &error);
@@ -134,6 +136,7 @@ run_kernel (Kernel        *kernel,
     .uploads = &upload, .n_uploads = 1,
     .dispatches = &dispatch, .n_dispatches = 1,
     .downloads = &download, .n_downloads = 1,
+    .timeout_us = kernel->timeout_us,
   };
 
   return execute (kernel->gpu, &job, NULL, error);

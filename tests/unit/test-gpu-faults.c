@@ -163,8 +163,9 @@ test_loss_in_job (void)
     }
 }
 
+/* The time-out is that of the environment, or that of the job. */
 static void
-test_hang (void)
+test_hang (gconstpointer by_job)
 {
   if (g_test_subprocess ())
     {
@@ -174,9 +175,11 @@ test_hang (void)
       gint64 start;
       Kernel kernel;
 
-      g_setenv ("RLX_TIMEOUT", "0.5", TRUE);
+      if (by_job == NULL)
+        g_setenv ("RLX_TIMEOUT", "0.5", TRUE);
       gpu = open_device ();
       kernel_init (&kernel, gpu, hang_wgsl, 4);
+      kernel.timeout_us = by_job != NULL ? G_USEC_PER_SEC / 2 : 0;
       start = g_get_monotonic_time ();
       g_assert_false (run_kernel (&kernel, input, output, &error));
       g_assert_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_TIMEOUT);
@@ -246,7 +249,8 @@ main (int   argc,
 
   g_test_add_func ("/gpu-faults/loss", test_loss);
   g_test_add_func ("/gpu-faults/loss-in-job", test_loss_in_job);
-  g_test_add_func ("/gpu-faults/hang", test_hang);
+  g_test_add_data_func ("/gpu-faults/hang", NULL, test_hang);
+  g_test_add_data_func ("/gpu-faults/hang-of-job", "", test_hang);
   g_test_add_func ("/gpu-faults/exit", test_exit);
 
   return g_test_run ();

@@ -244,7 +244,7 @@ test_bad_jobs (void)
           copy.target = kernel.a;
           break;
         case 7:
-          dispatch.grid[2] = rlx_gpu_get_info (gpu)->limits.max_workgroups + 1;
+          dispatch.grid[2] = rlx_gpu_get_info (gpu)->target.limits.max_workgroups + 1;
           break;
         case 8:
           dispatch.group = NULL;
@@ -420,7 +420,7 @@ test_timestamps (void)
   g_autofree guint64 *ns = g_new (guint64, 600);
   RlxGpu *gpu = open_device ();
   RlxGpuJob job = { .dispatches = dispatches, .n_dispatches = 600, .dispatch_ns = ns };
-  gboolean has = (rlx_gpu_get_info (gpu)->features & RLX_DEVICE_FEATURES_TIMESTAMPS) != 0;
+  gboolean has = (rlx_gpu_get_info (gpu)->target.features & RLX_DEVICE_FEATURES_TIMESTAMPS) != 0;
   gint64 start, end;
   guint64 sum = 0;
   guint n_zero = 0;

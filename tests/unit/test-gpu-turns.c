@@ -1,14 +1,13 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Whose turn it is on a device: calls that wait are made on the caller's own
- * thread where that is possible, and never beside another or before their time.
+ * Whose turn it is on a device: all calls are made on its own thread, and never
+ * beside another or before their time.
  */
 #include "config.h"
 
 #include "test-gpu-common.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -33,23 +32,6 @@ find_thread (RlxGpu *gpu)
   return thread;
 }
 
-/* The device's own thread. It is done with the item in a moment only, so that the
- * next call may still come too early to find the device idle. */
-static GThread *
-find_own_thread (RlxGpu *gpu)
-{
-  GThread *thread = NULL;
-
-  rlx_gpu_invoke (gpu, note_thread, &thread);
-  while (g_atomic_pointer_get (&thread) == NULL)
-    g_usleep (100);
-#ifdef HAVE_PTHREAD_GETATTR_NP
-  while (find_thread (gpu) != g_thread_self ())
-    g_usleep (100);
-#endif
-  return thread;
-}
-
 static void
 note_threads (RlxGpu  *gpu,
               gpointer user_data)
@@ -60,18 +42,18 @@ note_threads (RlxGpu  *gpu,
   threads[1] = find_thread (gpu);
 }
 
-static G_GNUC_UNUSED void
+static void
 test_idle (void)
 {
   RlxGpu *gpu = open_device ();
-  GThread *own = find_own_thread (gpu), *threads[2];
+  GThread *own = find_thread (gpu), *threads[2];
 
   g_assert_true (own != g_thread_self ());
-  g_assert_true (find_thread (gpu) == g_thread_self ());
+  g_assert_true (find_thread (gpu) == own);
   /* a call in a call */
   rlx_gpu_invoke_sync (gpu, note_threads, threads);
-  g_assert_true (threads[0] == g_thread_self ());
-  g_assert_true (threads[1] == g_thread_self ());
+  g_assert_true (threads[0] == own);
+  g_assert_true (threads[1] == own);
   rlx_gpu_unref (gpu);
 }
 
@@ -111,13 +93,13 @@ pass_gate_here (gpointer data)
   return NULL;
 }
 
-/* Something is in front: on the device's thread, in the queue, or on the thread of
- * another caller. */
+/* Something is in front: on the device's thread, in the queue, or with another
+ * caller that waits for it. */
 static void
 test_busy (void)
 {
   RlxGpu *gpu = open_device ();
-  GThread *own = find_own_thread (gpu);
+  GThread *own = find_thread (gpu);
 
   for (guint round = 0; round < 3; round++)
     {
@@ -137,7 +119,6 @@ test_busy (void)
       g_thread_join (opener);
       if (other != NULL)
         g_thread_join (other);
-      find_own_thread (gpu);
     }
   rlx_gpu_unref (gpu);
 }
@@ -186,7 +167,7 @@ turn_new (Turns *turns)
   return turn;
 }
 
-/* What is posted first is done first, wherever it is done. */
+/* What is posted first is done first, whether somebody waits for it or not. */
 static void
 test_order (void)
 {
@@ -242,47 +223,9 @@ test_alone (void)
     threads[i] = g_thread_new ("count", count_thread, arguments);
   for (guint i = 0; i < N_THREADS; i++)
     g_thread_join (threads[i]);
-  find_own_thread (gpu);
+  /* after what nobody waited for */
+  find_thread (gpu);
   g_assert_cmpuint (turns.n_done, ==, N_THREADS * N_CALLS);
-  rlx_gpu_unref (gpu);
-}
-
-typedef struct
-{
-  RlxGpu *gpu;
-  gboolean here;
-} StackCall;
-
-static void *
-call_on_stack (void *data)
-{
-  StackCall *call = data;
-
-  call->here = find_thread (call->gpu) == g_thread_self ();
-  return NULL;
-}
-
-/* Dawn is not called where it might not have the room that it needs. */
-static G_GNUC_UNUSED void
-test_stack (void)
-{
-  RlxGpu *gpu = open_device ();
-
-  find_own_thread (gpu);
-  for (guint kib = 64; kib <= 4096; kib *= 8)
-    {
-      StackCall call = { .gpu = gpu };
-      pthread_attr_t attributes;
-      pthread_t thread;
-
-      pthread_attr_init (&attributes);
-      g_assert_cmpint (pthread_attr_setstacksize (&attributes, kib * 1024), ==, 0);
-      g_assert_cmpint (pthread_create (&thread, &attributes, call_on_stack, &call), ==, 0);
-      pthread_join (thread, NULL);
-      pthread_attr_destroy (&attributes);
-      g_assert_cmpint (call.here, ==, kib > 512);
-      find_own_thread (gpu);
-    }
   rlx_gpu_unref (gpu);
 }
 
@@ -294,7 +237,7 @@ drop_reference (RlxGpu  *gpu,
   *(gboolean *) user_data = TRUE;
 }
 
-/* The last one, in a call on the caller's thread. */
+/* The last one, in a call. */
 static void
 test_last_reference (void)
 {
@@ -329,7 +272,7 @@ run_until_error (gpointer data)
   return NULL;
 }
 
-/* The process ends while a caller works with the device. It is told, or waits for
+/* The process ends while a caller has the device work for it. It is told, or waits for
  * what does not come any more. */
 static void
 test_exit (void)
@@ -361,10 +304,7 @@ main (int   argc,
 {
   g_test_init (&argc, &argv, NULL);
 
-#ifdef HAVE_PTHREAD_GETATTR_NP
   g_test_add_func ("/gpu-turns/idle", test_idle);
-  g_test_add_func ("/gpu-turns/stack", test_stack);
-#endif
   g_test_add_func ("/gpu-turns/busy", test_busy);
   g_test_add_func ("/gpu-turns/order", test_order);
   g_test_add_func ("/gpu-turns/alone", test_alone);

@@ -27,20 +27,20 @@ test_list (void)
 
       g_assert_cmpstr (info->name, !=, "");
       g_assert_cmpstr (info->backend, !=, "null");
-      g_assert_cmpuint (info->limits.max_buffer_size, >=, 256 * 1024 * 1024);
-      g_assert_cmpuint (info->limits.max_storage_buffers, >=, 8);
-      g_assert_cmpuint (info->limits.max_invocations, >=, 128);
-      g_assert_cmpuint (info->limits.max_workgroups, >=, 65535);
+      g_assert_cmpuint (info->target.limits.max_buffer_size, >=, 256 * 1024 * 1024);
+      g_assert_cmpuint (info->target.limits.max_storage_buffers, >=, 8);
+      g_assert_cmpuint (info->target.limits.max_invocations, >=, 128);
+      g_assert_cmpuint (info->target.limits.max_workgroups, >=, 65535);
       if (i > 0)
         {
           const RlxGpuAdapterInfo *before = g_ptr_array_index (list, i - 1);
 
           g_assert_cmpint (rank[before->type], <=, rank[info->type]);
         }
-      if (info->features & RLX_DEVICE_FEATURES_SUBGROUP_MATRIX)
-        g_assert_cmpuint (info->n_matrix_configs, >, 0);
+      if (info->target.features & RLX_DEVICE_FEATURES_SUBGROUP_MATRIX)
+        g_assert_cmpuint (info->target.n_matrices, >, 0);
       else
-        g_assert_cmpuint (info->n_matrix_configs, ==, 0);
+        g_assert_cmpuint (info->target.n_matrices, ==, 0);
     }
 }
 
@@ -49,7 +49,7 @@ test_object (void)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GPtrArray) infos = rlx_gpu_list_adapters (NULL);
-  g_autoptr (GListModel) list = rlx_adapter_list (&error);
+  g_autoptr (GListModel) list = rlx_adapter_list (NULL, &error);
   g_autoptr (RlxAdapter) nothing = g_object_new (RLX_TYPE_ADAPTER, NULL);
 
   g_assert_no_error (error);
@@ -80,7 +80,7 @@ test_object (void)
       g_assert_cmpstr (backend, ==, rlx_adapter_get_backend (adapter));
       g_assert_cmpint (type, ==, info->type);
       g_assert_cmpint (type, ==, rlx_adapter_get_adapter_type (adapter));
-      g_assert_cmpuint (features, ==, info->features);
+      g_assert_cmpuint (features, ==, info->target.features);
       g_assert_cmpuint (features, ==, rlx_adapter_get_features (adapter));
       g_assert_cmpuint (memory_size, ==, info->memory_size);
       g_assert_cmpuint (memory_size, ==, rlx_adapter_get_memory_size (adapter));
@@ -89,11 +89,11 @@ test_object (void)
       g_assert_false (g_variant_is_floating (rlx_adapter_get_limits (adapter)));
       g_assert_cmpuint (g_variant_n_children (limits), ==, 16);
       g_assert_true (g_variant_lookup (limits, "max-buffer-size", "t", &max_buffer_size));
-      g_assert_cmpuint (max_buffer_size, ==, info->limits.max_buffer_size);
+      g_assert_cmpuint (max_buffer_size, ==, info->target.limits.max_buffer_size);
       g_assert_true (g_variant_lookup (limits, "max-subgroup-size", "u", &subgroup));
-      g_assert_cmpuint (subgroup, ==, info->subgroup_max);
+      g_assert_cmpuint (subgroup, ==, info->target.subgroup_max);
       g_assert_true (g_variant_lookup (limits, "matrices", "^as", &matrices));
-      g_assert_cmpuint (g_strv_length (matrices), ==, info->n_matrix_configs);
+      g_assert_cmpuint (g_strv_length (matrices), ==, info->target.n_matrices);
     }
 
   /* Describes nothing and opens nothing. */
@@ -261,10 +261,10 @@ test_features (void)
 
   rlx_debug_set_flags (before | RLX_DEBUG_NO_F16 | RLX_DEBUG_NO_SUBGROUPS | RLX_DEBUG_NO_TIMESTAMPS);
   gpu = open_device ();
-  g_assert_cmpuint (rlx_gpu_get_info (gpu)->features &
+  g_assert_cmpuint (rlx_gpu_get_info (gpu)->target.features &
                     (RLX_DEVICE_FEATURES_F16 | RLX_DEVICE_FEATURES_SUBGROUPS |
                      RLX_DEVICE_FEATURES_SUBGROUP_MATRIX | RLX_DEVICE_FEATURES_TIMESTAMPS), ==, 0);
-  g_assert_cmpuint (rlx_gpu_get_info (gpu)->n_matrix_configs, ==, 0);
+  g_assert_cmpuint (rlx_gpu_get_info (gpu)->target.n_matrices, ==, 0);
 
   {
     g_autoptr (GError) error = NULL;
@@ -283,15 +283,16 @@ test_features (void)
   g_assert_cmpuint (counters.pipelines, ==, 1);
   rlx_gpu_unref (gpu);
 
-  rlx_debug_set_flags (before | RLX_DEBUG_SMALL_LIMITS);
+  rlx_debug_set_flags (before);
+  rlx_debug_set_target ("small");
   gpu = open_device ();
-  g_assert_cmpuint (rlx_gpu_get_info (gpu)->limits.max_invocations, ==, 256);
-  g_assert_cmpuint (rlx_gpu_get_info (gpu)->limits.max_workgroup_storage, ==, 16384);
-  g_assert_cmpuint (rlx_gpu_get_info (gpu)->limits.max_storage_buffers, ==, 8);
-  g_assert_cmpuint (rlx_gpu_get_info (gpu)->limits.max_storage_binding_size, ==, 1024 * 1024);
+  g_assert_cmpuint (rlx_gpu_get_info (gpu)->target.limits.max_invocations, ==, 256);
+  g_assert_cmpuint (rlx_gpu_get_info (gpu)->target.limits.max_workgroup_storage, ==, 16384);
+  g_assert_cmpuint (rlx_gpu_get_info (gpu)->target.limits.max_storage_buffers, ==, 8);
+  g_assert_cmpuint (rlx_gpu_get_info (gpu)->target.limits.max_storage_binding_size, ==, 1024 * 1024);
   rlx_gpu_unref (gpu);
 
-  rlx_debug_set_flags (before);
+  rlx_debug_set_target (NULL);
 }
 
 static void
@@ -344,7 +345,7 @@ test_host_memory (void)
   g_autofree guint32 *output = g_new0 (guint32, n);
   RlxGpu *gpu = open_device ();
   const RlxGpuAdapterInfo *info = rlx_gpu_get_info (gpu);
-  gboolean wanted = info->type == RLX_ADAPTER_TYPE_CPU && (info->features & RLX_DEVICE_FEATURES_MAPPED_STORAGE);
+  gboolean wanted = info->type == RLX_ADAPTER_TYPE_CPU && (info->target.features & RLX_DEVICE_FEATURES_MAPPED_STORAGE);
   RlxGpuBuffer *small;
   Kernel kernel;
   guint8 odd[5] = { 1, 2, 3, 4, 5 };
@@ -442,6 +443,10 @@ test_warm (void)
     { "ahead again", wgsl, kinds, G_N_ELEMENTS (kinds) },
     { "bad", "fn main() {", kinds, 0 },
   };
+  /* More than are made at a time. */
+  RlxGpuPipelineDesc many[8];
+  char *texts[G_N_ELEMENTS (many) - 1];
+  g_autoptr (GCancellable) cancelled = g_cancellable_new ();
   guint64 before, used;
   guint32 input[32] = { 3 }, output[32];
   guint failed = 0;
@@ -466,6 +471,26 @@ test_warm (void)
   g_assert_error (error, RLX_COMPILE_ERROR, RLX_COMPILE_ERROR_INTERNAL);
   g_assert_cmpuint (failed, ==, 2);
   g_clear_error (&error);
+
+  for (guint i = 0; i < G_N_ELEMENTS (texts); i++)
+    {
+      texts[i] = g_strdup_printf ("@compute @workgroup_size(%u) fn main() {}", i + 1);
+      many[i] = (RlxGpuPipelineDesc) { "one of many", texts[i], kinds, 0 };
+    }
+  many[G_N_ELEMENTS (texts)] = descs[2];
+  before = count_dispatches (gpu);
+  g_assert_false (rlx_gpu_pipelines_warm (gpu, many, G_N_ELEMENTS (many), &failed, NULL, &error));
+  g_assert_error (error, RLX_COMPILE_ERROR, RLX_COMPILE_ERROR_INTERNAL);
+  g_assert_cmpuint (failed, ==, G_N_ELEMENTS (texts));
+  g_clear_error (&error);
+  g_assert_cmpuint (count_dispatches (gpu), ==, before + G_N_ELEMENTS (texts));
+
+  g_cancellable_cancel (cancelled);
+  g_assert_false (rlx_gpu_pipelines_warm (gpu, many, G_N_ELEMENTS (texts), NULL, cancelled, &error));
+  g_assert_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+  g_clear_error (&error);
+  for (guint i = 0; i < G_N_ELEMENTS (texts); i++)
+    g_free (texts[i]);
 
   /* Nothing of it is an error of the next job. */
   run_kernel (&kernel, input, output, &error);

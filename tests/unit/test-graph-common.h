@@ -8,8 +8,8 @@
 
 #include <rlx-wgpu/rlx-wgpu.h>
 
-#include "ops/rlx-op-private.h"
 #include "rlx-graph-private.h"
+#include "rlx-op-vocabulary-private.h"
 #include "rlx-test-util.h"
 
 #include <string.h>
@@ -44,7 +44,7 @@ assert_sticky (RlxGraph   *graph,
 
   g_assert_false (rlx_graph_check (graph, &error));
   assert_message (&error, code, parts);
-  g_assert_null (rlx_graph_freeze (graph, &error));
+  g_assert_null (rlx_graph_peek_ir (graph, &error));
   assert_message (&error, code, parts);
 }
 
@@ -68,13 +68,23 @@ assert_type (RlxNode    *node,
     g_error ("“%s” is not of type %s", text, expected);
 }
 
+typedef struct
+{
+  gboolean flag;
+  gint64 count;
+  double factor;
+  RlxAdapterType choice;
+  RlxDataType type;
+  RlxInts list, open;
+} ManyAttrs;
+
 /* An operator with an attribute of each kind and as many results as its "count"
  * says, which the table has none of. */
 static G_GNUC_UNUSED gboolean
 many_infer (RlxOpCall *call,
             GError   **error)
 {
-  gint64 count = rlx_call_attr (call, "count")->i;
+  gint64 count = ((const ManyAttrs *) call->attrs)->count;
 
   if (count == 9)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_UNSUPPORTED, "no %d", 9);
@@ -91,13 +101,17 @@ static const RlxInputDef many_inputs[] = {
 };
 static const gint64 default_list[] = { 3, 4 };
 static const RlxAttrDef many_attrs[] = {
-  { "flag", RLX_ATTR_BOOL, FALSE, TRUE, 0, NULL, 0, NULL, "a flag" },
-  { "count", RLX_ATTR_INT, FALSE, 3, 0, NULL, 0, NULL, "a count" },
-  { "factor", RLX_ATTR_FLOAT, FALSE, 0, 0.5, NULL, 0, NULL, "a factor" },
-  { "choice", RLX_ATTR_ENUM, FALSE, RLX_ADAPTER_TYPE_CPU, 0, NULL, 0, rlx_adapter_type_get_type, "a choice" },
-  { "type", RLX_ATTR_DATA_TYPE, FALSE, RLX_DATA_TYPE_F16, 0, NULL, 0, NULL, "a type" },
-  { "list", RLX_ATTR_INTS, FALSE, 0, 0, default_list, 2, NULL, "a list" },
-  { "open", RLX_ATTR_INTS, FALSE, 0, 0, NULL, 0, NULL, "a list that may be empty" },
+  { "flag", RLX_ATTR_BOOL, G_STRUCT_OFFSET (ManyAttrs, flag), FALSE, NULL, "a flag" },
+  { "count", RLX_ATTR_INT, G_STRUCT_OFFSET (ManyAttrs, count), FALSE, NULL, "a count" },
+  { "factor", RLX_ATTR_FLOAT, G_STRUCT_OFFSET (ManyAttrs, factor), FALSE, NULL, "a factor" },
+  { "choice", RLX_ATTR_ENUM, G_STRUCT_OFFSET (ManyAttrs, choice), FALSE, rlx_adapter_type_get_type, "a choice" },
+  { "type", RLX_ATTR_DATA_TYPE, G_STRUCT_OFFSET (ManyAttrs, type), FALSE, NULL, "a type" },
+  { "list", RLX_ATTR_INTS, G_STRUCT_OFFSET (ManyAttrs, list), FALSE, NULL, "a list" },
+  { "open", RLX_ATTR_INTS, G_STRUCT_OFFSET (ManyAttrs, open), FALSE, NULL, "a list that may be empty" },
+};
+static const ManyAttrs many_defaults = {
+  .flag = TRUE, .count = 3, .factor = 0.5, .choice = RLX_ADAPTER_TYPE_CPU, .type = RLX_DATA_TYPE_F16,
+  .list = { default_list, G_N_ELEMENTS (default_list) },
 };
 static const RlxOp many_op = {
   .name = "many",
@@ -105,5 +119,7 @@ static const RlxOp many_op = {
   .n_inputs = G_N_ELEMENTS (many_inputs),
   .attrs = many_attrs,
   .n_attrs = G_N_ELEMENTS (many_attrs),
+  .attrs_size = sizeof (ManyAttrs),
+  .defaults = &many_defaults,
   .infer = many_infer,
 };

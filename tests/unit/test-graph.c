@@ -19,8 +19,8 @@ static void
 test_empty (void)
 {
   g_autoptr (RlxGraph) graph = rlx_graph_new ();
-  g_auto (GStrv) inputs = rlx_graph_get_input_names (graph);
-  g_auto (GStrv) outputs = rlx_graph_get_output_names (graph);
+  g_auto (GStrv) inputs = rlx_graph_dup_input_names (graph);
+  g_auto (GStrv) outputs = rlx_graph_dup_output_names (graph);
   g_autofree char *text = rlx_graph_to_text (graph);
 
   g_assert_cmpuint (g_list_model_get_item_type (G_LIST_MODEL (graph)), ==, RLX_TYPE_NODE);
@@ -31,7 +31,7 @@ test_empty (void)
   g_assert_null (rlx_graph_lookup (graph, ""));
   g_assert_cmpstr (text, ==, "rlx 1\n");
   assert_sound (graph);
-  g_assert_nonnull (rlx_graph_freeze (graph, NULL));
+  g_assert_nonnull (rlx_graph_peek_ir (graph, NULL));
 }
 
 static void
@@ -42,13 +42,13 @@ test_example (void)
   g_autoptr (RlxTensor) weights = rlx_tensor_new_from_floats (SHAPE (3, 2), (float[]) { 1, 0, 0, 1, 1, 1 }, 6, NULL);
   RlxNode *x = rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, SHAPE (2, 3), &error);
   RlxNode *w = rlx_graph_constant (graph, weights, &error);
-  RlxNode *product = rlx_node_matmul (x, w, &error);
+  RlxNode *product = rlx_node_matmul (x, w, NULL, &error);
   RlxNode *y = rlx_node_relu (product, &error);
-  g_autofree RlxNode **operands = NULL;
+  RlxNode **operands;
   g_autofree char *text = NULL;
   g_autofree char *op = NULL;
   g_autofree char *name = NULL;
-  g_autoptr (GVariant) attributes = NULL;
+  GVariant *attributes;
   g_auto (GStrv) inputs = NULL;
   g_auto (GStrv) outputs = NULL;
   const gint64 *shape;
@@ -56,7 +56,7 @@ test_example (void)
   RlxDataType data_type;
 
   g_assert_no_error (error);
-  rlx_graph_output (graph, "y", y);
+  rlx_graph_output (graph, "y", y, NULL);
   assert_sound (graph);
 
   g_assert_cmpstr (rlx_node_get_op (x), ==, "input");
@@ -97,8 +97,8 @@ test_example (void)
   g_assert_null (rlx_node_get_tensor (x));
   g_assert_null (rlx_node_get_tensor (y));
 
-  inputs = rlx_graph_get_input_names (graph);
-  outputs = rlx_graph_get_output_names (graph);
+  inputs = rlx_graph_dup_input_names (graph);
+  outputs = rlx_graph_dup_output_names (graph);
   g_assert_cmpstrv (inputs, ((const char *[]) { "x", NULL }));
   g_assert_cmpstrv (outputs, ((const char *[]) { "y", NULL }));
 }
@@ -218,10 +218,10 @@ test_names (void)
       x = rlx_graph_input (graph, good[i], RLX_DATA_TYPE_F32, NULL, 0, &error);
       g_assert_no_error (error);
       g_assert_cmpstr (rlx_node_get_name (x), ==, good[i]);
-      rlx_graph_output (graph, good[i], x);
+      rlx_graph_output (graph, good[i], x, NULL);
       g_assert_true (rlx_graph_lookup (graph, good[i]) == x);
     }
-  rlx_graph_output (graph, longest, rlx_graph_parameter (graph, longest, RLX_DATA_TYPE_F32, NULL, 0, &error));
+  rlx_graph_output (graph, longest, rlx_graph_parameter (graph, longest, RLX_DATA_TYPE_F32, NULL, 0, &error), &error);
   g_assert_no_error (error);
   assert_sound (graph);
 
@@ -246,7 +246,7 @@ test_names (void)
           g_autoptr (RlxGraph) other = rlx_graph_new ();
           RlxNode *node = rlx_graph_input (other, "fn", RLX_DATA_TYPE_F32, NULL, 0, &error);
 
-          rlx_graph_output (other, "fn", node);
+          rlx_graph_output (other, "fn", node, NULL);
           g_assert_no_error (error);
 
           if (kind == 0)
@@ -256,7 +256,7 @@ test_names (void)
           else if (kind == 2)
             node = rlx_graph_state (other, name, zero, &error);
           else
-            rlx_graph_output (other, name, node);
+            rlx_graph_output (other, name, node, NULL);
 
           if (kind < 3)
             {
@@ -276,24 +276,38 @@ test_output (void)
   g_autoptr (RlxGraph) graph = rlx_graph_new ();
   g_autoptr (RlxGraph) other = rlx_graph_new ();
   RlxNode *x = rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, SHAPE (2), NULL);
+  g_autoptr (GError) error = NULL;
   g_auto (GStrv) names = NULL;
 
   /* An input that is an output, under two names, one of them its own. */
-  rlx_graph_output (graph, "b", x);
-  rlx_graph_output (graph, "a", x);
-  rlx_graph_output (graph, "x", x);
+  rlx_graph_output (graph, "b", x, NULL);
+  rlx_graph_output (graph, "a", x, NULL);
+  rlx_graph_output (graph, "x", x, NULL);
   assert_sound (graph);
-  names = rlx_graph_get_output_names (graph);
+  names = rlx_graph_dup_output_names (graph);
   g_assert_cmpstrv (names, ((const char *[]) { "b", "a", "x", NULL }));
 
-  rlx_graph_output (other, "y", x);
+  /* Who is told can go on. */
+  g_assert_false (rlx_graph_output (other, "y", x, &error));
+  assert_message (&error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "“y”|%0|\"x\"|another graph");
+  g_assert_false (rlx_graph_output (graph, "a", x, &error));
+  assert_message (&error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "“a”|taken");
+  g_assert_false (rlx_graph_output (graph, "", x, &error));
+  assert_message (&error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "empty");
+  assert_sound (graph);
+  assert_sound (other);
+  g_assert_true (rlx_graph_output (graph, "d", x, &error));
+  g_assert_no_error (error);
+
+  rlx_graph_output (other, "y", x, NULL);
   assert_sticky (other, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "“y”|%0|\"x\"|another graph");
   g_assert_null (rlx_graph_lookup (other, "y"));
 
   /* Only the first error counts. */
-  rlx_graph_output (graph, "c", NULL);
+  g_assert_false (rlx_graph_output (graph, "c", NULL, &error));
+  g_assert_no_error (error);
   assert_sticky (graph, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "“c”|NULL");
-  rlx_graph_output (graph, "a", x);
+  rlx_graph_output (graph, "a", x, NULL);
   assert_sticky (graph, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "“c”|NULL");
 }
 
@@ -403,7 +417,7 @@ test_states (void)
   g_assert_true (rlx_graph_assign (graph, other_state, state, &error));
   g_assert_no_error (error);
   assert_sound (graph);
-  ir = rlx_graph_freeze (graph, &error);
+  ir = rlx_graph_peek_ir (graph, &error);
   g_assert_no_error (error);
   g_assert_cmpuint (ir->assigns->len, ==, 2);
 
@@ -469,7 +483,7 @@ test_sticky (void)
   g_assert_null (sum);
   g_assert_null (rlx_node_relu (sum, NULL));
   g_assert_null (rlx_graph_input (graph, "a", RLX_DATA_TYPE_F32, NULL, 0, NULL));
-  rlx_graph_output (graph, "y", NULL);
+  rlx_graph_output (graph, "y", NULL, NULL);
   assert_sticky (graph, RLX_GRAPH_ERROR_SHAPE, "add|f32[2, 3]|f32[4]|%0 “a”|%1 “b”");
 
   /* What fits is still taken. */
@@ -478,7 +492,7 @@ test_sticky (void)
 
   /* A chain that shares one error: it stays the first one. */
   sum = rlx_node_add (a, b, &error);
-  g_assert_null (rlx_node_matmul (rlx_node_relu (sum, &error), b, &error));
+  g_assert_null (rlx_node_matmul (rlx_node_relu (sum, &error), b, NULL, &error));
   g_assert_null (rlx_node_add (a, b, &error));
   g_assert_null (rlx_graph_input (graph, "", RLX_DATA_TYPE_F32, NULL, 0, &error));
   g_assert_null (rlx_graph_add_op (graph, "nothing", NULL, 0, NULL, NULL, &error));
@@ -555,9 +569,9 @@ test_null_operands (void)
   {
     g_autoptr (RlxGraph) graph = rlx_graph_new ();
     RlxNode *x = rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, SHAPE (2, 2), &error);
-    RlxNode *y = rlx_node_linear (x, x, NULL, &error);
-    g_autofree RlxNode **inputs = NULL;
+    RlxNode *y = rlx_node_linear (x, x, NULL, NULL, &error);
     g_autofree RlxNode **short_form = NULL;
+    RlxNode **inputs;
     g_autofree char *text = NULL;
     g_autofree char *short_text = NULL;
     RlxNode *operands[] = { x, x, x, x };
@@ -611,7 +625,7 @@ test_programmer_errors (void)
   g_assert_null (rlx_graph_add_op ((RlxGraph *) thing, "add", NULL, 0, NULL, &n, NULL));
   g_assert_cmpuint (n, ==, 0);
   expect_critical ("*RLX_IS_NODE*");
-  rlx_graph_output (graph, "y", (RlxNode *) thing);
+  rlx_graph_output (graph, "y", (RlxNode *) thing, NULL);
   expect_critical ("*RLX_IS_NODE*");
   g_assert_null (rlx_node_relu ((RlxNode *) thing, NULL));
   expect_critical ("*RLX_IS_TENSOR*");
@@ -629,59 +643,202 @@ test_programmer_errors (void)
   g_assert_cmpuint (g_list_model_get_n_items (G_LIST_MODEL (graph)), ==, 0);
 }
 
-/* ---- once compiled -------------------------------------------------------------------------- */
+/* ---- what the compiler takes ----------------------------------------------------------------- */
 
 static void
-test_frozen (void)
+test_copy (void)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (RlxTensor) tensor = rlx_tensor_new_from_floats (SHAPE (2), (float[]) { 0, 0 }, 2, NULL);
   g_autoptr (RlxGraph) graph = rlx_graph_new ();
-  RlxNode *x = rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, SHAPE (2), NULL);
-  RlxNode *state = rlx_graph_state (graph, "s", tensor, NULL);
-  RlxNode *y = rlx_node_relu (x, NULL);
-  const RlxIr *ir = rlx_graph_freeze (graph, &error);
-  guint n = g_list_model_get_n_items (G_LIST_MODEL (graph));
+  RlxNode *x = rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, SHAPE (2), &error);
+  RlxNode *state = rlx_graph_state (graph, "s", tensor, &error);
+  RlxNode *y = rlx_node_relu (rlx_node_add (x, state, &error), &error);
+  g_autofree char *before = NULL, *copied = NULL;
+  g_autoptr (RlxIr) ir = NULL;
 
-  g_assert_no_error (error);
-  g_assert_true (rlx_graph_is_frozen (graph));
-
-  g_assert_null (rlx_graph_input (graph, "new", RLX_DATA_TYPE_F32, NULL, 0, &error));
-  assert_message (&error, RLX_GRAPH_ERROR_BUSY, "input|compiled");
-  g_assert_null (rlx_graph_parameter (graph, "new", RLX_DATA_TYPE_F32, NULL, 0, &error));
-  assert_message (&error, RLX_GRAPH_ERROR_BUSY, "parameter");
-  g_assert_null (rlx_graph_constant (graph, tensor, &error));
-  assert_message (&error, RLX_GRAPH_ERROR_BUSY, "constant");
-  g_assert_null (rlx_graph_scalar (graph, RLX_DATA_TYPE_F32, 1, &error));
-  assert_message (&error, RLX_GRAPH_ERROR_BUSY, "scalar");
-  g_assert_null (rlx_graph_state (graph, "new", tensor, &error));
-  assert_message (&error, RLX_GRAPH_ERROR_BUSY, "state");
-  g_assert_false (rlx_graph_assign (graph, state, x, &error));
-  assert_message (&error, RLX_GRAPH_ERROR_BUSY, "assign");
-  g_assert_null (rlx_node_relu (x, &error));
-  assert_message (&error, RLX_GRAPH_ERROR_BUSY, "relu");
-  g_assert_null (rlx_graph_add_op (graph, "relu", &x, 1, NULL, NULL, &error));
-  assert_message (&error, RLX_GRAPH_ERROR_BUSY, "relu");
+  rlx_graph_assign (graph, state, y, &error);
   rlx_node_set_name (y, "label");
-  g_assert_null (rlx_node_get_name (y));
+  rlx_graph_output (graph, "y", y, NULL);
+  g_assert_no_error (error);
+  before = rlx_graph_to_text (graph);
+  ir = rlx_graph_copy_ir (graph, &error);
+  g_assert_no_error (error);
 
-  /* All of that was reported: the graph is as good as before. */
-  g_assert_cmpuint (g_list_model_get_n_items (G_LIST_MODEL (graph)), ==, n);
+  /* The graph goes on, and the copy knows nothing of it. */
+  rlx_graph_output (graph, "z", rlx_node_neg (y, &error), &error);
+  rlx_node_set_name (y, "another");
+  g_assert_no_error (error);
   assert_sound (graph);
-  g_assert_true (rlx_graph_freeze (graph, &error) == ir);
+  copied = rlx_ir_to_text (ir);
+  g_assert_cmpstr (copied, ==, before);
+  g_assert_cmpuint (g_list_model_get_n_items (G_LIST_MODEL (graph)), ==, 5);
 
-  /* An output that comes too late is not. */
-  rlx_graph_output (graph, "late", x);
-  assert_sticky (graph, RLX_GRAPH_ERROR_BUSY, "“late”|compiled");
+  rlx_graph_output (graph, "z", x, NULL);
+  g_assert_null (rlx_graph_copy_ir (graph, &error));
+  assert_message (&error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "“z”|taken");
+}
 
-  {
-    g_autoptr (RlxGraph) other = rlx_graph_new ();
-    RlxNode *z = rlx_graph_input (other, "z", RLX_DATA_TYPE_F32, SHAPE (2), NULL);
+/* ---- several threads ------------------------------------------------------------------------- */
 
-    g_assert_nonnull (rlx_graph_freeze (other, NULL));
-    g_assert_null (rlx_node_relu (z, NULL));
-    assert_sticky (other, RLX_GRAPH_ERROR_BUSY, "relu");
-  }
+#define BUILDERS 4
+#define ROUNDS 800
+
+typedef struct
+{
+  RlxGraph *graph;
+  RlxNode *shared;
+  int number;
+} Builder;
+
+/* Every method of a graph and its nodes. */
+static gpointer
+build_along (gpointer data)
+{
+  const Builder *builder = data;
+  RlxGraph *graph = builder->graph;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (RlxTensor) tensor = rlx_tensor_new_from_floats (SHAPE (2), (float[]) { 1, 2 }, 2, NULL);
+  g_autofree char *own = g_strdup_printf ("p%d", builder->number);
+  RlxNode *node = rlx_graph_parameter (graph, own, RLX_DATA_TYPE_F32, SHAPE (2), &error);
+
+  for (guint i = 0; i < ROUNDS; i++)
+    {
+      g_autofree char *name = g_strdup_printf ("%d.%u", builder->number, i);
+      g_autofree RlxNode **added = NULL;
+      g_autofree char *text = NULL;
+      g_autoptr (RlxNode) item = NULL;
+      RlxNode *state;
+      gsize n;
+
+      node = rlx_node_add (node, rlx_node_mul (builder->shared, rlx_graph_constant (graph, tensor, &error), &error), &error);
+      g_assert_no_error (error);
+      /* Whose label it is just now is open, but it is one. */
+      rlx_node_set_name (builder->shared, name);
+      g_assert_nonnull (strchr (rlx_node_get_name (builder->shared), '.'));
+      rlx_node_get_inputs (node, &n);
+      g_assert_cmpuint (n, ==, 2);
+      text = rlx_node_to_string (node);
+      g_assert_nonnull (strstr (text, "add"));
+      item = g_list_model_get_item (G_LIST_MODEL (graph), g_list_model_get_n_items (G_LIST_MODEL (graph)) - 1);
+      g_assert_nonnull (item);
+      if (i % 20 != 0)
+        continue;
+
+      added = rlx_graph_add_op (graph, "exp", &node, 1, NULL, NULL, &error);
+      g_assert_no_error (error);
+      rlx_graph_output (graph, name, added[0], NULL);
+      g_assert_true (rlx_graph_get_output (graph, name) == added[0]);
+      g_assert_true (rlx_graph_lookup (graph, own) != NULL);
+      state = rlx_graph_state (graph, name, tensor, &error);
+      g_assert_true (rlx_graph_assign (graph, state, node, &error));
+      g_assert_nonnull (rlx_graph_input (graph, text, RLX_DATA_TYPE_F32, SHAPE (2), &error));
+      g_assert_nonnull (rlx_graph_scalar (graph, RLX_DATA_TYPE_F32, 1, &error));
+      g_assert_no_error (error);
+      g_assert_null (rlx_graph_add_op (graph, "no such operator", NULL, 0, NULL, NULL, &error));
+      g_clear_error (&error);
+      g_assert_true (rlx_graph_check (graph, NULL));
+      if (i % 400 == 0)
+        {
+          g_autofree char *all = rlx_graph_to_text (graph), *dot = rlx_graph_to_dot (graph);
+          g_auto (GStrv) input_names = rlx_graph_dup_input_names (graph), output_names = rlx_graph_dup_output_names (graph);
+          g_autoptr (RlxIr) ir = rlx_graph_copy_ir (graph, &error);
+
+          g_assert_no_error (error);
+          g_assert_true (rlx_ir_verify (ir, &error));
+          g_assert_cmpuint (ir->outputs->len, >=, g_strv_length (output_names));
+          g_assert_cmpuint (g_strv_length (input_names), >, 0);
+          g_assert_true (g_str_has_prefix (all, "rlx 1\n") && dot[0] != '\0');
+        }
+    }
+  return NULL;
+}
+
+static void
+count_items (GListModel *list,
+             guint       position,
+             guint       n_removed,
+             guint       n_added,
+             gpointer    data)
+{
+  guint *n_known = data;
+
+  g_assert_cmpuint (position, ==, *n_known);
+  g_assert_cmpuint (n_removed, ==, 0);
+  g_assert_cmpuint (g_list_model_get_n_items (list), >=, position + n_added);
+  *n_known += n_added;
+}
+
+static void
+test_threads (void)
+{
+  for (guint watched = 0; watched < 2; watched++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (RlxGraph) graph = rlx_graph_new ();
+      g_autoptr (RlxGraph) again = NULL;
+      RlxNode *shared = rlx_node_relu (rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, SHAPE (2), &error), &error);
+      g_autofree char *text = NULL;
+      Builder builders[BUILDERS];
+      GThread *threads[BUILDERS];
+      guint n_known = 2;
+
+      g_assert_no_error (error);
+      if (watched)
+        g_signal_connect (graph, "items-changed", G_CALLBACK (count_items), &n_known);
+      for (int i = 0; i < BUILDERS; i++)
+        {
+          builders[i] = (Builder) { graph, shared, i };
+          threads[i] = g_thread_new ("builder", build_along, &builders[i]);
+        }
+      for (guint i = 0; i < BUILDERS; i++)
+        g_thread_join (threads[i]);
+
+      assert_sound (graph);
+      /* mul, constant and add in each round, four more in some, and the one of the thread */
+      g_assert_cmpuint (g_list_model_get_n_items (G_LIST_MODEL (graph)), ==,
+                        2 + BUILDERS * (1 + 3 * ROUNDS + 4 * (ROUNDS / 20)));
+      if (watched)
+        g_assert_cmpuint (n_known, ==, g_list_model_get_n_items (G_LIST_MODEL (graph)));
+      text = rlx_graph_to_text (graph);
+      again = rlx_graph_new_from_text (text, &error);
+      g_assert_no_error (error);
+    }
+}
+
+typedef struct
+{
+  RlxNode *ours;
+  RlxNode *theirs;
+} Pair;
+
+/* What belongs to another graph is refused, with both of them in use. */
+static gpointer
+confuse (gpointer data)
+{
+  const Pair *pair = data;
+
+  for (guint i = 0; i < ROUNDS; i++)
+    {
+      g_autoptr (GError) error = NULL;
+
+      g_assert_null (rlx_node_add (pair->ours, pair->theirs, &error));
+      assert_message (&error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "add|%1 = relu|another graph");
+    }
+  return NULL;
+}
+
+static void
+test_threads_of_two (void)
+{
+  g_autoptr (RlxGraph) a = rlx_graph_new (), b = rlx_graph_new ();
+  RlxNode *x = rlx_node_relu (rlx_graph_input (a, "x", RLX_DATA_TYPE_F32, SHAPE (2), NULL), NULL);
+  RlxNode *y = rlx_node_relu (rlx_graph_input (b, "y", RLX_DATA_TYPE_F32, SHAPE (2), NULL), NULL);
+  Pair one = { x, y }, two = { y, x };
+  GThread *first = g_thread_new ("one", confuse, &one), *second = g_thread_new ("two", confuse, &two);
+
+  g_thread_join (first);
+  g_thread_join (second);
 }
 
 /* ---- size ------------------------------------------------------------------------------------------------ */
@@ -704,9 +861,9 @@ long_chain (gpointer data G_GNUC_UNUSED)
   for (guint i = 0; i < CHAIN; i++)
     node = i % 2 == 0 ? rlx_node_add (node, x, &error) : rlx_node_relu (node, &error);
   g_assert_no_error (error);
-  rlx_graph_output (graph, "y", node);
+  rlx_graph_output (graph, "y", node, NULL);
   g_assert_cmpuint (g_list_model_get_n_items (G_LIST_MODEL (graph)), ==, CHAIN + 1);
-  g_assert_nonnull (rlx_graph_freeze (graph, &error));
+  g_assert_nonnull (rlx_graph_peek_ir (graph, &error));
 
   text = rlx_graph_to_text (graph);
   dot = rlx_graph_to_dot (graph);
@@ -777,7 +934,9 @@ main (int   argc,
   g_test_add_func ("/graph/sticky", test_sticky);
   g_test_add_func ("/graph/null-operands", test_null_operands);
   g_test_add_func ("/graph/programmer-errors", test_programmer_errors);
-  g_test_add_func ("/graph/frozen", test_frozen);
+  g_test_add_func ("/graph/copy", test_copy);
+  g_test_add_func ("/graph/threads", test_threads);
+  g_test_add_func ("/graph/threads-of-two", test_threads_of_two);
   g_test_add_func ("/graph/long-chain", test_long_chain);
   g_test_add_func ("/graph/many-operands", test_many_operands);
 

@@ -128,27 +128,39 @@ test_full (void)
   check ("f32", 2, 32, 256, 1024, FALSE, FALSE, FALSE);
 }
 
-/* Three results of one product, which end where tiles do, or in the middle of one. */
+/* Three results of one product, which end where tiles do, or in the middle of one. In f16 the
+ * small ones, with a lane's columns in pairs, once lost elements of the third result. */
 static void
 test_three (void)
 {
-  static const gint64 widths[][3] = { { 192, 96, 352 }, { 192, 64, 64 }, { 200, 88, 352 }, { 8, 312, 1 } };
-  const guint m = 64, k = 400;
+  static const struct
+  {
+    const char *data_type;
+    guint m, k;
+    guint widths[3];
+  } cases[] = {
+    { "f32", 64, 400, { 192, 96, 352 } }, { "f32", 64, 400, { 192, 64, 64 } }, { "f32", 64, 400, { 200, 88, 352 } },
+    { "f32", 64, 400, { 8, 312, 1 } }, { "f32", 40, 24, { 11, 1, 30 } }, { "f16", 13, 13, { 6, 9, 4 } },
+    { "f16", 216, 6, { 9, 9, 8 } }, { "f16", 300, 30, { 1, 40, 23 } }, { "f16", 64, 400, { 192, 96, 352 } },
+    { "f16", 61, 400, { 200, 88, 350 } },
+  };
 
   if (rlx_test_device () == NULL)
     return;
-  for (guint t = 0; t < G_N_ELEMENTS (widths); t++)
+  for (guint t = 0; t < G_N_ELEMENTS (cases); t++)
     {
-      guint n = (guint) (widths[t][0] + widths[t][1] + widths[t][2]);
-      g_autofree char *text = g_strdup_printf ("rlx 1\n%%0 = input \"x\" f32[%u, %u]\n%%1 = input \"w\" f32[%u, %u]\n"
-                                               "%%2 = input \"b\" f32[1, %u]\n%%3 = reshape(%%2) {shape = [%u]}\n"
-                                               "%%4, %%5, %%6 = qkv_linear(%%0, %%1, %%3) {query_size = %d, key_size = %d}\n"
+      const char *type = cases[t].data_type;
+      const guint m = cases[t].m, k = cases[t].k, *widths = cases[t].widths;
+      guint n = widths[0] + widths[1] + widths[2];
+      g_autofree char *text = g_strdup_printf ("rlx 1\n%%0 = input \"x\" %s[%u, %u]\n%%1 = input \"w\" %s[%u, %u]\n"
+                                               "%%2 = input \"b\" %s[1, %u]\n%%3 = reshape(%%2) {shape = [%u]}\n"
+                                               "%%4, %%5, %%6 = qkv_linear(%%0, %%1, %%3) {query_size = %u, key_size = %u}\n"
                                                "output \"q\" %%4\noutput \"k\" %%5\noutput \"v\" %%6\n",
-                                               m, k, k, n, n, n, (int) widths[t][0], (int) widths[t][1]);
+                                               type, m, k, type, k, n, type, n, n, widths[0], widths[1]);
       g_autofree gint8 *nx = NULL, *nw = NULL, *nb = NULL;
-      g_autoptr(RlxTensor) x = make_matrices ("f32", 0, m, k, 3, &nx);
-      g_autoptr(RlxTensor) w = make_matrices ("f32", 0, k, n, 4, &nw);
-      g_autoptr(RlxTensor) b = make_matrices ("f32", 0, 1, n, 5, &nb);
+      g_autoptr(RlxTensor) x = make_matrices (type, 0, m, k, 3, &nx);
+      g_autoptr(RlxTensor) w = make_matrices (type, 0, k, n, 4, &nw);
+      g_autoptr(RlxTensor) b = make_matrices (type, 0, 1, n, 5, &nb);
       g_autofree double *expected = g_new (double, (gsize) m * n);
       g_autoptr(GError) error = NULL;
       RlxGraph *graph = rlx_graph_new_from_text (text, &error);
@@ -161,7 +173,7 @@ test_three (void)
       g_assert_cmpuint (n_outputs, ==, 3);
       for (guint o = 0; o < 3; o++)
         {
-          guint width = (guint) widths[t][o];
+          guint width = widths[o];
 
           for (guint i = 0; i < m; i++)
             for (guint j = 0; j < width; j++)

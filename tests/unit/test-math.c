@@ -8,7 +8,7 @@
 #include "config.h"
 #include "rlx-test-util.h"
 
-#include "ops/rlx-op-private.h"
+#include "ir/rlx-op-private.h"
 #include "util/rlx-half-private.h"
 #include "util/rlx-wgsl-library-private.h"
 

@@ -529,7 +529,7 @@ test_norm_special (void)
         g_assert_no_error (error);
         node = results[0];
       }
-    rlx_graph_output (graph, "y", node);
+    rlx_graph_output (graph, "y", node, NULL);
     for (int turn = 0; turn < 2; turn++)
       {
         square = 0;
@@ -590,10 +590,10 @@ test_in_place (void)
       RlxNode *node = rlx_graph_input (graph, "x", rlx_tensor_get_data_type (x), dims, rank, &error);
 
       node = rlx_node_softmax (node, 1, &error);
-      node = rlx_node_layer_norm (node, NULL, NULL, &error);
+      node = rlx_node_layer_norm (node, NULL, NULL, NULL, &error);
       node = rlx_node_softmax (node, 0, &error);
       g_assert_no_error (error);
-      rlx_graph_output (graph, "y", node);
+      rlx_graph_output (graph, "y", node, NULL);
       outputs = rlx_test_run_graph (g_object_ref (graph), 1, &x, &n);
       if (outputs == NULL)
         continue;
@@ -609,17 +609,17 @@ main (int   argc,
   g_test_init (&argc, &argv, NULL);
 
   g_test_add_func ("/softmax/rules", test_softmax_rules);
-  rlx_test_add_kernels ("/softmax/lengths", test_softmax_lengths);
+  g_test_add_func ("/softmax/lengths", test_softmax_lengths);
   g_test_add_func ("/softmax/axes", test_softmax_axes);
-  rlx_test_add_kernels ("/softmax/large", test_softmax_large);
-  rlx_test_add_kernels ("/softmax/special", test_softmax_special);
+  g_test_add_func ("/softmax/large", test_softmax_large);
+  g_test_add_func ("/softmax/special", test_softmax_special);
   g_test_add_func ("/norm/rules", test_norm_rules);
-  rlx_test_add_kernels ("/norm/lengths", test_norm_lengths);
-  rlx_test_add_kernels ("/norm/axes", test_norm_axes);
-  rlx_test_add_kernels ("/norm/offset", test_norm_offset);
+  g_test_add_func ("/norm/lengths", test_norm_lengths);
+  g_test_add_func ("/norm/axes", test_norm_axes);
+  g_test_add_func ("/norm/offset", test_norm_offset);
   g_test_add_func ("/norm/special", test_norm_special);
   g_test_add_func ("/norm/large", test_norm_large);
-  rlx_test_add_kernels ("/norm/in-place", test_in_place);
+  g_test_add_func ("/norm/in-place", test_in_place);
 
   return g_test_run ();
 }

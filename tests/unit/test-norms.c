@@ -61,7 +61,7 @@ check (const char *op,
     {
       g_autofree char *name = g_strdup_printf ("y%" G_GSIZE_FORMAT, i);
 
-      rlx_graph_output (graph, name, results[i]);
+      rlx_graph_output (graph, name, results[i], NULL);
     }
 
   expected = rlx_reference_run (graph, (RlxTensor **) feeds->pdata, feeds->len, NULL, NULL, 0, RLX_REFERENCE_NONE, &error);
@@ -245,7 +245,7 @@ test_large (void)
 {
   if (rlx_test_device () == NULL)
     return;
-  if (RLX_DEBUG_CHECK (SMALL_LIMITS))
+  if (rlx_test_has_small_bindings ())
     {
       /* More than one step has bindings for. */
       check ("residual_layer_norm", "f32[400,701] f32[400,701] f32[701] f32[701] f32[701]", "{'keep_sum': <true>}", -1, 3);
@@ -371,10 +371,10 @@ test_fusion (void)
   node = rlx_graph_input (graph, "x", RLX_DATA_TYPE_F16, (gint64[]) { 2, 3, 5, 5 }, 4, &error);
   moments[0] = rlx_graph_constant (graph, mean, &error);
   moments[1] = rlx_graph_constant (graph, variance, &error);
-  node = rlx_node_relu (rlx_node_batch_norm (node, moments[0], moments[1], NULL, NULL, &error), &error);
+  node = rlx_node_relu (rlx_node_batch_norm (node, moments[0], moments[1], NULL, NULL, NULL, &error), &error);
   g_assert_no_error (error);
-  rlx_graph_output (graph, "y", node);
-  executable = rlx_device_compile (device, graph, NULL, &error);
+  rlx_graph_output (graph, "y", node, NULL);
+  executable = rlx_device_compile (device, graph, NULL, NULL, &error);
   g_assert_no_error (error);
   g_assert_cmpuint (rlx_executable_get_n_dispatches (executable), ==, 1);
 }
@@ -400,12 +400,12 @@ test_gates (void)
       double expected[35];
       gsize n;
 
-      halves[0] = rlx_node_slice (node, (gint64[]) { 0, 0 }, 2, (gint64[]) { 5, 7 }, 2, &error);
-      halves[1] = rlx_node_slice (node, (gint64[]) { 0, 7 }, 2, (gint64[]) { 5, 14 }, 2, &error);
+      halves[0] = rlx_node_slice (node, (gint64[]) { 0, 0 }, 2, (gint64[]) { 5, 7 }, 2, NULL, &error);
+      halves[1] = rlx_node_slice (node, (gint64[]) { 0, 7 }, 2, (gint64[]) { 5, 14 }, 2, NULL, &error);
       g_assert_no_error (error);
       results = rlx_graph_add_op (graph, ops[i].op, halves, 2, NULL, &n, &error);
       g_assert_no_error (error);
-      rlx_graph_output (graph, "y", results[0]);
+      rlx_graph_output (graph, "y", results[0], NULL);
       for (int j = 0; j < 35; j++)
         {
           double a = values[j / 7 * 14 + j % 7], b = values[j / 7 * 14 + 7 + j % 7];

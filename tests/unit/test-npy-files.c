@@ -94,7 +94,7 @@ test_save (Fixture       *fixture,
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GFile) file = file_in (fixture, "größe.npy");
-  g_autoptr (GBytes) expected = rlx_tensor_to_npy (fixture->tensor);
+  g_autoptr (GBytes) expected = rlx_tensor_to_npy (fixture->tensor, NULL);
   g_autoptr (GBytes) contents = NULL;
   g_autoptr (RlxTensor) back = NULL;
   g_autoptr (RlxTensor) again = NULL;
@@ -461,7 +461,7 @@ static void
 test_changing (Fixture       *fixture,
                gconstpointer  data G_GNUC_UNUSED)
 {
-  g_autoptr (GBytes) whole = rlx_tensor_to_npy (fixture->tensor);
+  g_autoptr (GBytes) whole = rlx_tensor_to_npy (fixture->tensor, NULL);
   gsize size = g_bytes_get_size (whole);
   OddFile *odd = g_object_new (odd_file_get_type (), NULL);
   g_autoptr (GFile) file = G_FILE (odd);

@@ -66,7 +66,7 @@ test_numpy_bytes (void)
   g_autoptr (RlxTensor) tensor =
     rlx_tensor_new_from_data (RLX_DATA_TYPE_F32, SHAPE (2, 3), (const guint8 *) values, sizeof values, &error);
   g_autoptr (RlxTensor) back = NULL;
-  g_autoptr (GBytes) written = rlx_tensor_to_npy (tensor);
+  g_autoptr (GBytes) written = rlx_tensor_to_npy (tensor, NULL);
   g_autoptr (GBytes) expected =
     make_file (1,
                "{'descr': '" NATIVE "f4', 'fortran_order': False, 'shape': (2, 3), }"
@@ -120,7 +120,7 @@ test_round_trip (void)
 
         tensor = rlx_tensor_new_from_data (data_type, shapes[i].dims, shapes[i].rank, data, size, &error);
         g_assert_no_error (error);
-        npy = rlx_tensor_to_npy (tensor);
+        npy = rlx_tensor_to_npy (tensor, NULL);
         g_assert_cmpuint ((g_bytes_get_size (npy) - size) % 64, ==, 0);
         back = read_both (npy, &error);
         g_assert_no_error (error);
@@ -138,8 +138,8 @@ test_half_bytes (void)
   g_autoptr (RlxTensor) b = rlx_tensor_new_from_ints (RLX_DATA_TYPE_I8, SHAPE (3), values, 3, &error);
   g_autoptr (RlxTensor) c = rlx_tensor_new_from_ints (RLX_DATA_TYPE_U4, SHAPE (3, 1), unsigned_values, 3, &error);
   g_autoptr (RlxTensor) d = rlx_tensor_new_from_ints (RLX_DATA_TYPE_U8, SHAPE (3, 1), unsigned_values, 3, &error);
-  g_autoptr (GBytes) a_npy = rlx_tensor_to_npy (a);
-  g_autoptr (GBytes) c_npy = rlx_tensor_to_npy (c);
+  g_autoptr (GBytes) a_npy = rlx_tensor_to_npy (a, NULL);
+  g_autoptr (GBytes) c_npy = rlx_tensor_to_npy (c, NULL);
   g_autoptr (RlxTensor) a_back = read_both (a_npy, &error);
   g_autoptr (RlxTensor) c_back = read_both (c_npy, &error);
 
@@ -155,7 +155,7 @@ test_shared (void)
   g_autoptr (GError) error = NULL;
   const gint64 values[] = { 1, 2, 3 };
   g_autoptr (RlxTensor) tensor = rlx_tensor_new_from_ints (RLX_DATA_TYPE_I32, SHAPE (3), values, 3, &error);
-  g_autoptr (GBytes) npy = rlx_tensor_to_npy (tensor);
+  g_autoptr (GBytes) npy = rlx_tensor_to_npy (tensor, NULL);
   g_autoptr (RlxTensor) back = rlx_tensor_new_from_npy (npy, &error);
 
   g_assert_no_error (error);

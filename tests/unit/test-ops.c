@@ -6,6 +6,7 @@
  */
 #include "config.h"
 
+#include "ops/rlx-builder-private.h"
 #include "test-graph-common.h"
 
 #include <math.h>
@@ -217,7 +218,7 @@ test_constant_indices (void)
       RlxNode *indices = rlx_graph_constant (graph, tensor, NULL);
       g_autofree char *number = g_strdup_printf ("gather|%" G_GINT64_FORMAT, wrong[i]);
 
-      g_assert_null (rlx_node_gather (x, indices, 0, &error));
+      g_assert_null (rlx_node_gather (x, indices, 0, NULL, &error));
       assert_message (&error, RLX_GRAPH_ERROR_SHAPE, number);
     }
 }
@@ -235,7 +236,8 @@ test_every_operator (void)
     {
       const RlxOp *op = rlx_op_table[i];
 
-      g_assert_true (rlx_op_lookup (op->name) == ((op->flags & RLX_OP_INTERNAL) == 0 ? op : NULL));
+      g_assert_true (rlx_op_lookup (op->name) == op);
+      g_assert_cmpuint (op->flags & RLX_OP_INTERNAL, ==, 0);
 
       for (guint n = 0; n < 5; n++)
         for (guint t = 0; t < G_N_ELEMENTS (types); t++)
@@ -246,7 +248,7 @@ test_every_operator (void)
               g_autoptr (GString) list = g_string_new (NULL);
               g_autoptr (RlxGraph) graph = NULL;
               g_autofree RlxNode **nodes = NULL;
-              RlxAttrValue *attrs = rlx_attrs_new (op);
+              gpointer attrs = rlx_attrs_new (op);
               gsize n_nodes;
 
               for (guint j = 0; j < n; j++)
@@ -258,14 +260,14 @@ test_every_operator (void)
                   const gint64 values[] = { variant == 0 ? 0 : G_MININT64, variant == 1 ? 1 : G_MAXINT64, -1 };
 
                   if (op->attrs[j].kind == RLX_ATTR_INTS)
-                    rlx_attr_set_ints (&attrs[j], values, (t + j) % 4);
+                    rlx_ints_set ((RlxInts *) rlx_attr_get_ints (&op->attrs[j], attrs), values, (t + j) % 4);
                   else if (op->attrs[j].kind == RLX_ATTR_FLOAT)
-                    rlx_attr_set_float (&attrs[j], variant == 0 ? 1e300 : variant == 1 ? -INFINITY : 0.0);
-                  else
-                    rlx_attr_set_int (&attrs[j], variant == 0 ? 0 : values[t % 2]);
+                    rlx_attr_set_float (&op->attrs[j], attrs, variant == 0 ? 1e300 : variant == 1 ? -INFINITY : 0.0);
+                  else if (op->attrs[j].kind != RLX_ATTR_STRING)
+                    rlx_attr_set_int (&op->attrs[j], attrs, variant == 0 ? 0 : values[t % 2]);
                 }
 
-              if (op->flags & (RLX_OP_LEAF | RLX_OP_INTERNAL))
+              if (op->flags & RLX_OP_LEAF)
                 {
                   rlx_attrs_free (op, attrs);
                   continue;
@@ -329,7 +331,7 @@ test_add_op_no_count (void)
   g_autoptr (RlxGraph) graph = rlx_graph_new ();
   RlxNode *x = rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, SHAPE (2, 3), NULL);
   g_autofree RlxNode **nodes = rlx_graph_add_op (graph, "relu", &x, 1, NULL, NULL, &error);
-  g_autofree RlxNode **parts = rlx_node_top_k (x, 2, NULL, &error);
+  g_autofree RlxNode **parts = rlx_node_top_k (x, 2, NULL, NULL, &error);
 
   g_assert_no_error (error);
   g_assert_cmpstr (rlx_node_get_op (nodes[0]), ==, "relu");
@@ -360,6 +362,70 @@ test_describe (void)
 
   g_assert_null (rlx_operators_describe ("nothing", &error));
   assert_message (&error, RLX_GRAPH_ERROR_NOT_FOUND, "“nothing”");
+  g_assert_null (rlx_operators_describe ("matmu", &error));
+  assert_message (&error, RLX_GRAPH_ERROR_NOT_FOUND, "did you mean “matmul”?");
+}
+
+/* The example of an operator, "name(types) {attributes} -> types", is a graph once
+ * its operands are inputs, and its results have those types. */
+static void
+test_examples (void)
+{
+  g_auto (GStrv) names = rlx_operators_list ();
+  guint n_examples = 0;
+
+  for (char **name = names; *name != NULL; name++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GVariant) about = rlx_operators_describe (*name, &error);
+      g_autoptr (GString) text = g_string_new ("rlx 1\n"), found = g_string_new (NULL);
+      g_autoptr (RlxGraph) graph = NULL;
+      const char *example, *open, *close, *arrow;
+      guint n_operands = 0, n_results = 0;
+
+      g_assert_no_error (error);
+      g_assert_true (g_variant_lookup (about, "example", "&s", &example));
+      if (example[0] == '\0')
+        {
+          g_variant_lookup (about, "family", "&s", &example);
+          g_assert_cmpstr (example, ==, "Leaves");
+          continue;
+        }
+      g_assert_true (g_str_has_prefix (example, *name));
+      open = example + strlen (*name);
+      close = strchr (open, ')');
+      arrow = g_strrstr (example, " -> ");
+      for (const char *type = open + 1; type < close; type = strchr (type, ']') + 1)
+        {
+          type += strspn (type, ", ");
+          g_string_append_printf (text, "%%%u = input \"%u\" %.*s]\n", n_operands, n_operands, (int) (strchr (type, ']') - type), type);
+          n_operands++;
+        }
+      for (const char *type = arrow; (type = strchr (type + 1, '[')) != NULL; n_results++)
+        g_string_append_printf (text, "%s%%%u", n_results ? ", " : "", 100 + n_results);
+      g_string_append_printf (text, " = %s(", *name);
+      for (guint i = 0; i < n_operands; i++)
+        g_string_append_printf (text, "%s%%%u", i ? ", " : "", i);
+      g_string_append_printf (text, "%.*s\n", (int) (arrow - close), close);
+      for (guint i = 0; i < n_results; i++)
+        g_string_append_printf (text, "output \"y%u\" %%%u\n", i, 100 + i);
+
+      graph = rlx_graph_new_from_text (text->str, &error);
+      g_assert_no_error (error);
+      for (guint i = 0; i < n_results; i++)
+        {
+          g_autofree char *output = g_strdup_printf ("y%u", i);
+          RlxNode *node = rlx_graph_get_output (graph, output);
+          g_autofree char *described = NULL;
+
+          g_assert_nonnull (node);
+          described = rlx_node_to_string (node);
+          g_string_append_printf (found, "%s%s", i ? ", " : "", g_strrstr (described, ": ") + 2);
+        }
+      g_assert_cmpstr (found->str, ==, arrow + 4);
+      n_examples++;
+    }
+  g_assert_cmpuint (n_examples, >, 150);
 }
 
 static void
@@ -396,7 +462,7 @@ test_add_op_variants (void)
     g_autoptr (RlxGraph) graph = rlx_graph_new ();
     RlxNode *x = rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, SHAPE (2, 3), NULL);
     GVariant *attributes = g_variant_ref (g_variant_new_parsed ("{'axes': <[0]>, 'keep_dims': <true>}"));
-    g_autoptr (GVariant) back = NULL;
+    GVariant *back;
     g_autofree RlxNode **nodes = NULL;
     g_autofree RlxNode **more = NULL;
     g_autofree char *printed = NULL;
@@ -429,9 +495,9 @@ test_attributes (void)
   g_autoptr (GVariant) defaults = NULL;
   g_autofree char *printed = NULL;
   g_autofree char *printed_defaults = NULL;
-  RlxAttrValue *attrs = rlx_attrs_new_from_variant (&many_op, in, &error);
-  RlxAttrValue *copy = rlx_attrs_copy (&many_op, attrs);
-  RlxAttrValue *plain = rlx_attrs_new (&many_op);
+  ManyAttrs *attrs = rlx_attrs_new_from_variant (&many_op, in, &error);
+  ManyAttrs *copy = rlx_attrs_copy (&many_op, attrs);
+  ManyAttrs *plain = rlx_attrs_new (&many_op);
 
   g_assert_no_error (error);
   out = rlx_attrs_to_variant (&many_op, attrs);
@@ -452,25 +518,25 @@ test_attributes (void)
   /* Each one counts. */
   for (guint i = 0; i < many_op.n_attrs; i++)
     {
-      RlxAttrValue *changed = rlx_attrs_copy (&many_op, plain);
+      ManyAttrs *changed = rlx_attrs_copy (&many_op, plain);
 
-      g_assert_true (rlx_attr_is_default (&many_attrs[i], &plain[i]));
+      g_assert_true (rlx_attr_is_default (&many_op, &many_attrs[i], plain));
       if (many_attrs[i].kind == RLX_ATTR_INTS)
-        rlx_attr_set_ints (&changed[i], (gint64[]) { 3, 5 }, 2);
+        rlx_ints_set ((RlxInts *) rlx_attr_get_ints (&many_attrs[i], changed), (gint64[]) { 3, 5 }, 2);
       else if (many_attrs[i].kind == RLX_ATTR_FLOAT)
-        rlx_attr_set_float (&changed[i], 0.25);
+        g_assert_true (rlx_attr_set_float (&many_attrs[i], changed, 0.25));
       else
-        rlx_attr_set_int (&changed[i], 0);
+        g_assert_true (rlx_attr_set_int (&many_attrs[i], changed, 0));
       g_assert_false (rlx_attrs_equal (&many_op, plain, changed));
       g_assert_cmpuint (rlx_attrs_hash (&many_op, plain), !=, rlx_attrs_hash (&many_op, changed));
-      g_assert_false (rlx_attr_is_default (&many_attrs[i], &changed[i]));
+      g_assert_false (rlx_attr_is_default (&many_op, &many_attrs[i], changed));
       rlx_attrs_free (&many_op, changed);
     }
 
   /* A list may be set from itself, and is gone when it is too long. */
-  rlx_attr_set_ints (&copy[5], copy[5].ints + 1, 2);
-  g_assert_cmpuint (copy[5].n_ints, ==, 2);
-  g_assert_cmpint (copy[5].ints[1], ==, 3);
+  rlx_ints_set (&copy->list, copy->list.values + 1, 2);
+  g_assert_cmpuint (copy->list.n_values, ==, 2);
+  g_assert_cmpint (copy->list.values[1], ==, 3);
 
   rlx_attrs_free (&many_op, attrs);
   rlx_attrs_free (&many_op, copy);
@@ -496,56 +562,60 @@ test_attributes_in_calls (void)
   } bad[] = {
     { 2, 0, NAN, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "many|“factor”|not a number" },
     { 3, 4, 0, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "“choice”|4" },
-    { 3, G_MAXINT64, 0, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "“choice”|9223372036854775807" },
+    { 3, G_MININT, 0, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "“choice”|-2147483648" },
     { 4, -1, 0, RLX_GRAPH_ERROR_DATA_TYPE, "“type”|-1" },
-    { 4, G_GINT64_CONSTANT (0x100000000), 0, RLX_GRAPH_ERROR_DATA_TYPE, "“type”|4294967296" },
+    { 4, G_MAXINT, 0, RLX_GRAPH_ERROR_DATA_TYPE, "“type”|2147483647" },
     { 1, 9, 0, RLX_GRAPH_ERROR_UNSUPPORTED, "many: no 9 (%0 “x” f32[2], _)" },
   };
   g_autoptr (GError) error = NULL;
   g_autoptr (RlxGraph) graph = rlx_graph_new ();
   RlxNode *x = rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, SHAPE (2), NULL);
   g_autofree gint64 *values = g_new0 (gint64, RLX_MAX_ATTR_INTS + 1);
-  RlxAttrValue *attrs;
+  ManyAttrs *attrs;
   RlxNode *node;
 
   for (guint i = 0; i < G_N_ELEMENTS (bad); i++)
     {
       attrs = rlx_attrs_new (&many_op);
-      attrs[bad[i].index].i = bad[i].i;
-      attrs[bad[i].index].f = bad[i].f;
+      if (many_attrs[bad[i].index].kind == RLX_ATTR_FLOAT)
+        rlx_attr_set_float (&many_attrs[bad[i].index], attrs, bad[i].f);
+      else
+        rlx_attr_set_int (&many_attrs[bad[i].index], attrs, bad[i].i);
       g_assert_null (rlx_graph_call (NULL, &many_op, &x, 1, attrs, &error));
       assert_message (&error, bad[i].code, bad[i].parts);
     }
 
   attrs = rlx_attrs_new (&many_op);
-  rlx_attr_set_ints (&attrs[5], values, RLX_MAX_ATTR_INTS + 1);
-  g_assert_cmpuint (attrs[5].n_ints, ==, 0);
-  g_assert_null (attrs[5].ints);
+  rlx_ints_set (&attrs->list, values, RLX_MAX_ATTR_INTS + 1);
+  g_assert_cmpuint (attrs->list.n_values, ==, 0);
+  g_assert_null (attrs->list.values);
   g_assert_null (rlx_graph_call (NULL, &many_op, &x, 1, attrs, &error));
   assert_message (&error, RLX_GRAPH_ERROR_LIMIT, "“list”|65536");
 
   attrs = rlx_attrs_new (&many_op);
-  rlx_attr_set_ints (&attrs[5], values, G_MAXSIZE);
+  rlx_ints_set (&attrs->list, values, G_MAXSIZE);
   g_assert_null (rlx_graph_call (NULL, &many_op, &x, 1, attrs, &error));
   assert_message (&error, RLX_GRAPH_ERROR_LIMIT, "“list”|65536");
 
   attrs = rlx_attrs_new (&many_op);
-  rlx_attr_set_ints (&attrs[5], NULL, 1);
+  rlx_ints_set (&attrs->list, NULL, 1);
   g_assert_null (rlx_graph_call (NULL, &many_op, &x, 1, attrs, &error));
   assert_message (&error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "“list”");
 
   attrs = rlx_attrs_new (&many_op);
-  rlx_attr_set_ints (&attrs[5], values, RLX_MAX_ATTR_INTS);
-  rlx_attr_set_int (&attrs[0], 77);
+  rlx_ints_set (&attrs->list, values, RLX_MAX_ATTR_INTS);
+  rlx_attr_set_int (&many_attrs[0], attrs, 77);
   node = rlx_graph_call (NULL, &many_op, &x, 1, attrs, &error);
   g_assert_no_error (error);
   /* In C anything but 0 is true; from here on it is 1. */
-  g_assert_cmpint (rlx_node_attr (rlx_node_get_value (node)->node, "flag")->i, ==, 1);
+  attrs = rlx_node_get_value (node)->node->attrs;
+  g_assert_cmpint (attrs->flag, ==, TRUE);
 
   /* Attributes that are not given are the defaults. */
   node = rlx_graph_call (graph, &many_op, &x, 1, NULL, &error);
   g_assert_no_error (error);
-  g_assert_cmpint (rlx_node_attr (rlx_node_get_value (node)->node, "count")->i, ==, 3);
+  attrs = rlx_node_get_value (node)->node->attrs;
+  g_assert_cmpint (attrs->count, ==, 3);
 }
 
 static void
@@ -575,16 +645,77 @@ test_options (void)
   g_assert_cmpfloat (epsilon, ==, 0.25);
 
   /* The node has a copy. */
-  y = rlx_node_layer_norm_full (x, NULL, NULL, options, &error);
+  y = rlx_node_layer_norm (x, NULL, NULL, options, &error);
   g_assert_no_error (error);
   rlx_layer_norm_options_set_epsilon (options, 0.5);
-  g_assert_cmpfloat (rlx_node_attr (rlx_node_get_value (y)->node, "epsilon")->f, ==, 0.25);
+  g_assert_cmpfloat (rlx_layer_norm_attrs (rlx_node_get_value (y)->node)->epsilon, ==, 0.25);
 
   rlx_layer_norm_options_set_axes (options, SHAPE (0, 5));
-  g_assert_null (rlx_node_layer_norm_full (x, NULL, NULL, options, &error));
+  g_assert_null (rlx_node_layer_norm (x, NULL, NULL, options, &error));
   assert_message (&error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "axis 5");
 
-  g_assert_nonnull (rlx_node_layer_norm_full (x, NULL, NULL, NULL, &error));
+  g_assert_nonnull (rlx_node_layer_norm (x, NULL, NULL, NULL, &error));
+  g_assert_no_error (error);
+}
+
+static void
+test_options_lists (void)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (RlxGraph) graph = rlx_graph_new ();
+  g_autoptr (RlxConvOptions) options = g_object_new (RLX_TYPE_CONV_OPTIONS,
+                                                     "padding", g_variant_new_parsed ("[int64 1, 1, 0, 0]"),
+                                                     NULL);
+  g_autoptr (GVariant) padding = NULL;
+  g_autoptr (GVariant) expected = g_variant_ref_sink (g_variant_new_parsed ("[int64 1, 1, 0, 0]"));
+  g_autofree gint64 *many = g_new0 (gint64, RLX_MAX_ATTR_INTS + 1);
+  RlxNode *x = rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, SHAPE (1, 2, 5, 5), NULL);
+  RlxNode *w = rlx_graph_input (graph, "w", RLX_DATA_TYPE_F32, SHAPE (3, 2, 3, 3), NULL);
+  RlxNode *y;
+  const gint64 *values;
+  guint n_notified = 0;
+  gsize n;
+
+  y = rlx_node_conv (x, w, NULL, options, &error);
+  g_assert_no_error (error);
+  g_assert_cmpint (rlx_node_get_shape (y, &n)[2], ==, 5);
+  g_assert_cmpint (rlx_node_get_shape (y, &n)[3], ==, 3);
+  g_object_get (options, "padding", &padding, NULL);
+  g_assert_true (g_variant_equal (padding, expected));
+
+  /* By either way, and told once. */
+  g_signal_connect (options, "notify::padding", G_CALLBACK (rlx_test_count_notify), &n_notified);
+  g_object_set (options, "padding", expected, NULL);
+  rlx_conv_options_set_padding (options, SHAPE (1, 1, 0, 0));
+  g_assert_cmpuint (n_notified, ==, 0);
+  rlx_conv_options_set_padding (options, SHAPE (1, 1, 0, 2));
+  g_assert_cmpuint (n_notified, ==, 1);
+  values = rlx_conv_options_get_padding (options, &n);
+  g_assert_cmpuint (n, ==, 4);
+  g_assert_cmpint (values[3], ==, 2);
+
+  /* From what it returned itself. */
+  rlx_conv_options_set_padding (options, values, 3);
+  g_assert_cmpuint (n_notified, ==, 2);
+  values = rlx_conv_options_get_padding (options, &n);
+  g_assert_cmpuint (n, ==, 3);
+  g_assert_cmpint (values[0], ==, 1);
+
+  g_object_set (options, "padding", NULL, NULL);
+  rlx_conv_options_get_padding (options, &n);
+  g_assert_cmpuint (n, ==, 0);
+  g_clear_pointer (&padding, g_variant_unref);
+  g_object_get (options, "padding", &padding, NULL);
+  g_assert_null (padding);
+  rlx_conv_options_set_padding (options, NULL, 0);
+  g_object_get (options, "padding", &padding, NULL);
+  g_assert_cmpuint (g_variant_n_children (padding), ==, 0);
+
+  g_object_set (options, "padding", g_variant_new_fixed_array (G_VARIANT_TYPE_INT64, many, RLX_MAX_ATTR_INTS + 1, sizeof (gint64)), NULL);
+  g_assert_null (rlx_node_conv (x, w, NULL, options, &error));
+  assert_message (&error, RLX_GRAPH_ERROR_LIMIT, "“padding”|65536");
+  rlx_conv_options_set_padding (options, NULL, 0);
+  g_assert_nonnull (rlx_node_conv (x, w, NULL, options, &error));
   g_assert_no_error (error);
 }
 
@@ -640,7 +771,7 @@ test_axes (void)
 {
   g_autoptr (GError) error = NULL;
   const RlxOpCall call = { .op = &many_op, .name = "la\nbel" };
-  RlxAttrValue axes = { 0 };
+  RlxInts axes = { 0 };
   guint mask = 77, axis = 77;
 
   g_assert_true (rlx_call_axes (&call, &axes, 3, TRUE, &mask, &error));
@@ -652,7 +783,7 @@ test_axes (void)
   axes.is_set = TRUE;
   g_assert_true (rlx_call_axes (&call, &axes, 3, TRUE, &mask, &error));
   g_assert_cmpuint (mask, ==, 0);
-  rlx_attr_set_ints (&axes, SHAPE (-1, 0));
+  rlx_ints_set (&axes, SHAPE (-1, 0));
   g_assert_true (rlx_call_axes (&call, &axes, 8, TRUE, &mask, &error));
   g_assert_cmpuint (mask, ==, 129);
   g_assert_true (rlx_call_axis (&call, -3, 3, &axis, &error));
@@ -665,7 +796,73 @@ test_axes (void)
   assert_message (&error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "-9223372036854775808");
   g_assert_false (rlx_call_axis (&call, -1, 0, &axis, &error));
   assert_message (&error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "no dimensions");
-  g_free (axes.ints);
+  g_free ((gpointer) axes.values);
+}
+
+static void
+test_vocabulary (void)
+{
+  static const RlxOp *const internal[] = { &rlx_op_fused, &rlx_op_mixed_attention, &rlx_op_split_linear, &rlx_op_joint_rope };
+
+  for (guint i = 0; i < rlx_n_ops; i++)
+    g_assert_cmpuint (rlx_op_table[i]->id, ==, RLX_OP_ID_NONE + 1 + i);
+  /* Passes make these, nobody else can. */
+  for (guint i = 0; i < G_N_ELEMENTS (internal); i++)
+    {
+      g_assert_cmpuint (internal[i]->id, >, rlx_n_ops);
+      g_assert_cmpuint (internal[i]->id, <, RLX_N_OP_IDS);
+      g_assert_cmpuint (internal[i]->flags & RLX_OP_INTERNAL, !=, 0);
+      g_assert_null (rlx_op_lookup (internal[i]->name));
+    }
+
+  g_assert_cmpuint (rlx_op_reduce_max.flags & (RLX_OP_EPILOGUE | RLX_OP_NORM), ==, RLX_OP_EPILOGUE);
+  g_assert_cmpuint (rlx_op_softmax.flags & (RLX_OP_EPILOGUE | RLX_OP_NORM), ==, RLX_OP_EPILOGUE | RLX_OP_NORM);
+  g_assert_cmpuint (rlx_op_qmatmul.flags & (RLX_OP_EPILOGUE | RLX_OP_NORM), ==, 0);
+}
+
+static void
+test_builder (void)
+{
+  g_autoptr (RlxIr) ir = rlx_ir_new ();
+  RlxIrNode *leaf = rlx_ir_append (ir, &rlx_op_input, NULL, NULL, 0, &(RlxTensorType) { RLX_DATA_TYPE_F32, 2, { 2, 3 } }, 1);
+  RlxIrValue *x = &leaf->outputs[0], *y;
+  g_autofree char *text = NULL;
+
+  leaf->origin = 77;
+  {
+    g_auto (RlxBuilder) b = RLX_BUILDER (ir, leaf);
+    gint64 shape[] = { 3, 2 };
+
+    y = rlx_build_reshape (&b, x, RLX_RESHAPE_ATTRS (.shape = RLX_INTS (shape, 2)));
+    /* The node has a copy, and what messages call it. */
+    shape[0] = 99;
+    g_assert_no_error (b.error);
+    g_assert_cmpint (rlx_reshape_attrs (y->node)->shape.values[0], ==, 3);
+    g_assert_cmpuint (y->node->origin, ==, 77);
+
+    /* Operands that are left out are there, attributes that are left out are the defaults. */
+    y = rlx_build_linear (&b, x, y, NULL, RLX_LINEAR_ATTRS (.alpha = 2.0));
+    g_assert_no_error (b.error);
+    g_assert_cmpuint (y->node->n_inputs, ==, 3);
+    g_assert_null (y->node->inputs[RLX_LINEAR_BIAS]);
+    g_assert_cmpfloat (rlx_linear_attrs (y->node)->alpha, ==, 2.0);
+    g_assert_cmpfloat (rlx_linear_attrs (y->node)->beta, ==, 1.0);
+    text = rlx_type_to_string (&y->type);
+    g_assert_cmpstr (text, ==, "f32[2, 2]");
+    g_assert_true (rlx_build_as (&b, y, RLX_DATA_TYPE_F32) == y);
+  }
+  {
+    g_auto (RlxBuilder) b = RLX_BUILDER (ir, leaf);
+    guint n = ir->nodes->len;
+
+    /* The first error stays, and nothing is made from then on. */
+    g_assert_null (rlx_build_matmul (&b, x, x, NULL));
+    g_assert_error (b.error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_SHAPE);
+    g_assert_null (rlx_build_relu (&b, rlx_build_softmax (&b, x, RLX_SOFTMAX_ATTRS (.axis = 9))));
+    g_assert_null (rlx_build_constant (&b, rlx_tensor_new_scalar (RLX_DATA_TYPE_F32, 1, NULL)));
+    g_assert_error (b.error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_SHAPE);
+    g_assert_cmpuint (ir->nodes->len, ==, n);
+  }
 }
 
 static void
@@ -680,13 +877,13 @@ test_ir_copy (void)
   RlxNode *x = rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, SHAPE (2), &error);
   RlxNode *one = rlx_graph_scalar (graph, RLX_DATA_TYPE_F32, 1, &error);
   RlxNode *y = rlx_node_add (x, one, &error);
-  RlxNode *z = rlx_node_reduce_sum (y, SHAPE (0), &error);
+  RlxNode *z = rlx_node_reduce_sum (y, SHAPE (0), NULL, &error);
   const RlxIr *ir;
 
   rlx_node_set_name (y, "label");
   rlx_graph_call (graph, &many_op, &z, 1, NULL, &error);
-  rlx_graph_output (graph, "z", z);
-  ir = rlx_graph_freeze (graph, &error);
+  rlx_graph_output (graph, "z", z, NULL);
+  ir = rlx_graph_peek_ir (graph, &error);
   g_assert_no_error (error);
 
   for (guint i = 0; i < ir->nodes->len; i++)
@@ -730,11 +927,15 @@ main (int    argc,
   g_test_add_func ("/ops/add-op/no-count", test_add_op_no_count);
   g_test_add_func ("/ops/add-op/variants", test_add_op_variants);
   g_test_add_func ("/ops/describe", test_describe);
+  g_test_add_func ("/ops/examples", test_examples);
   g_test_add_func ("/ops/attributes", test_attributes);
   g_test_add_func ("/ops/attributes-in-calls", test_attributes_in_calls);
   g_test_add_func ("/ops/options", test_options);
+  g_test_add_func ("/ops/options/lists", test_options_lists);
   g_test_add_func ("/ir/types", test_types);
   g_test_add_func ("/ir/axes", test_axes);
+  g_test_add_func ("/ir/vocabulary", test_vocabulary);
+  g_test_add_func ("/ir/builder", test_builder);
   g_test_add_func ("/ir/copy", test_ir_copy);
 
   return g_test_run ();

@@ -49,7 +49,7 @@ build_add (Build            *self,
       g_free (text);
       return;
     }
-  rlx_graph_output (self->graph, name, results[0]);
+  rlx_graph_output (self->graph, name, results[0], NULL);
   g_ptr_array_add (self->texts, text);
 }
 

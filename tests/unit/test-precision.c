@@ -4,7 +4,7 @@
  * Reduced precision: which weights may be rounded to f16, that the products are
  * within their bounds when they are, and that nothing is rounded that may not.
  *
- * With RLX_DEBUG=gpu-kernels lavapipe's matrix units are used; without, or without
+ * With RLX_DEBUG=target=navi31 lavapipe's matrix units are used; without, or without
  * f16 or the feature, the same graphs give full precision.
  */
 #include "config.h"
@@ -28,14 +28,14 @@ expect_matrix (RlxDevice *device)
 {
   RlxDeviceFeatures needed = RLX_DEVICE_FEATURES_SUBGROUP_MATRIX | RLX_DEVICE_FEATURES_F16;
 
-  return RLX_DEBUG_CHECK (GPU_KERNELS) && (rlx_device_get_features (device) & needed) == needed;
+  return rlx_gpu_get_info (rlx_device_get_gpu (device))->target.matrices_are_fast && (rlx_device_get_features (device) & needed) == needed;
 }
 
 static guint
 count_kernel (RlxExecutable *executable,
               const char    *kernel)
 {
-  g_autoptr(GVariant) plan = rlx_executable_get_plan (executable);
+  g_autoptr(GVariant) plan = rlx_executable_dup_plan (executable);
   g_autoptr(GVariant) kernels = g_variant_lookup_value (plan, "kernels", NULL);
   guint n = 0;
 
@@ -56,38 +56,36 @@ parse (const char *text)
 }
 
 static void
-test_property (void)
+test_options (void)
 {
-  g_autoptr(RlxGraph) graph = rlx_graph_new ();
-  g_autoptr(RlxGraph) made = g_object_new (RLX_TYPE_GRAPH, "precision", RLX_PRECISION_REDUCED, NULL);
-  g_autoptr(RlxGraph) odd = rlx_graph_new ();
+  g_autoptr(RlxGraph) graph = parse ("rlx 1\nprecision reduced\n%0 = input \"x\" f32[2]\noutput \"y\" %0\n");
+  g_autoptr(RlxGraph) plain = rlx_graph_new ();
+  g_autoptr(RlxCompileOptions) options = rlx_compile_options_new ();
   g_autoptr(GError) error = NULL;
   RlxPrecision precision;
   guint n_notified = 0;
 
-  g_assert_cmpint (rlx_graph_get_precision (graph), ==, RLX_PRECISION_FULL);
-  g_assert_cmpint (rlx_graph_get_precision (made), ==, RLX_PRECISION_REDUCED);
-  g_signal_connect_swapped (graph, "notify::precision", G_CALLBACK (g_atomic_int_inc), &n_notified);
-  rlx_graph_set_precision (graph, RLX_PRECISION_FULL);
-  g_assert_cmpuint (n_notified, ==, 0);
-  rlx_graph_set_precision (graph, RLX_PRECISION_REDUCED);
-  g_assert_cmpuint (n_notified, ==, 1);
-  g_object_get (graph, "precision", &precision, NULL);
-  g_assert_cmpint (precision, ==, RLX_PRECISION_REDUCED);
-  g_assert_true (rlx_graph_check (graph, NULL));
-
-  /* as every other change after it was compiled */
-  g_assert_nonnull (rlx_graph_freeze (graph, &error));
-  rlx_graph_set_precision (graph, RLX_PRECISION_FULL);
+  g_assert_cmpint (rlx_graph_get_precision (plain), ==, RLX_PRECISION_FULL);
   g_assert_cmpint (rlx_graph_get_precision (graph), ==, RLX_PRECISION_REDUCED);
-  g_assert_false (rlx_graph_check (graph, &error));
-  g_assert_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_BUSY);
-  g_assert_nonnull (strstr (error->message, "precision"));
-  g_clear_error (&error);
+  g_assert_cmpint (rlx_compile_options_get_precision (options), ==, RLX_PRECISION_DEFAULT);
+  g_signal_connect_swapped (options, "notify::precision", G_CALLBACK (g_atomic_int_inc), &n_notified);
+  rlx_compile_options_set_precision (options, RLX_PRECISION_DEFAULT);
+  g_assert_cmpuint (n_notified, ==, 0);
+  rlx_compile_options_set_precision (options, RLX_PRECISION_REDUCED);
+  g_assert_cmpuint (n_notified, ==, 1);
+  g_object_get (options, "precision", &precision, NULL);
+  g_assert_cmpint (precision, ==, RLX_PRECISION_REDUCED);
 
-  rlx_graph_set_precision (odd, 7);
-  g_assert_cmpint (rlx_graph_get_precision (odd), ==, RLX_PRECISION_FULL);
-  g_assert_false (rlx_graph_check (odd, &error));
+  if (rlx_test_device () == NULL)
+    return;
+  rlx_compile_options_set_precision (options, 7);
+  g_assert_null (rlx_device_compile (rlx_test_device (), graph, options, NULL, &error));
+  g_assert_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT);
+  g_assert_nonnull (strstr (error->message, "7"));
+  g_clear_error (&error);
+  rlx_compile_options_set_precision (options, RLX_PRECISION_DEFAULT);
+  rlx_compile_options_set_timeout (options, NAN);
+  g_assert_null (rlx_device_compile (rlx_test_device (), graph, options, NULL, &error));
   g_assert_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT);
 }
 
@@ -294,7 +292,7 @@ round_tensor (RlxTensor *tensor)
 {
   gsize n_dims, n;
   const gint64 *shape = rlx_tensor_get_shape (tensor, &n_dims);
-  g_autofree float *values = rlx_tensor_get_floats (tensor, &n);
+  g_autofree float *values = rlx_tensor_to_floats (tensor, &n, NULL);
 
   if (rlx_tensor_get_data_type (tensor) != RLX_DATA_TYPE_F32)
     return g_object_ref (tensor);
@@ -417,7 +415,7 @@ check_products (const char *name,
     }
   else
     to_run = g_object_ref (graph);
-  executable = rlx_device_compile (device, to_run, NULL, &error);
+  executable = rlx_device_compile (device, to_run, NULL, NULL, &error);
   g_assert_no_error (error);
   if (weights == AS_PARAMETERS)
     {
@@ -595,7 +593,7 @@ check_run (RlxExecutable *executable,
   g_assert_cmpuint (after.bind_groups, ==, before.bind_groups);
 
   /* the profile knows what ran */
-  profile = rlx_executable_get_profile (executable);
+  profile = rlx_executable_dup_profile (executable);
   g_assert_cmpuint (g_list_model_get_n_items (G_LIST_MODEL (profile)), ==, rlx_executable_get_n_dispatches (executable));
   for (guint i = 0; i < g_list_model_get_n_items (G_LIST_MODEL (profile)); i++)
     {
@@ -637,9 +635,9 @@ test_exchange (void)
   if (device == NULL)
     return;
   one = expect_matrix (device);
-  executable = rlx_device_compile (device, graph, NULL, &error);
+  executable = rlx_device_compile (device, graph, NULL, NULL, &error);
   g_assert_no_error (error);
-  fork = rlx_executable_fork (executable, &error);
+  fork = rlx_executable_fork (executable, NULL, &error);
   g_assert_no_error (error);
   /* nothing is known of the weights yet */
   g_assert_cmpuint (count_kernel (executable, MATRIX), ==, 0);
@@ -687,7 +685,7 @@ test_exchange (void)
   }
 
   /* forks that come later, and outlive the first */
-  late = rlx_executable_fork (executable, &error);
+  late = rlx_executable_fork (executable, NULL, &error);
   g_assert_no_error (error);
   g_clear_object (&executable);
   set_weight (late, "v", other);
@@ -708,15 +706,15 @@ test_constants (void)
   for (guint i = 0; i < 2; i++)
     {
       g_autoptr(RlxTensor) weight = make_weight (i == 0 ? fill_normal : fill_fourier);
+      g_autoptr(RlxCompileOptions) options = g_object_new (RLX_TYPE_COMPILE_OPTIONS, "precision", RLX_PRECISION_REDUCED, NULL);
       g_autoptr(RlxGraph) graph = rlx_graph_new ();
       g_autoptr(RlxExecutable) executable = NULL;
       g_autoptr(GError) error = NULL;
 
-      rlx_graph_set_precision (graph, RLX_PRECISION_REDUCED);
       rlx_graph_output (graph, "y",
                         rlx_node_matmul (rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, (const gint64[]) { ROWS, STEPS }, 2, NULL),
-                                         rlx_graph_constant (graph, weight, NULL), NULL));
-      executable = rlx_device_compile (device, graph, NULL, &error);
+                                         rlx_graph_constant (graph, weight, NULL), NULL, NULL), NULL);
+      executable = rlx_device_compile (device, graph, options, NULL, &error);
       g_assert_no_error (error);
       g_assert_cmpuint (rlx_executable_peek_plan (executable)->steps->len, ==, 1);
       g_assert_cmpuint (count_kernel (executable, MATRIX), ==, i == 0 && expect_matrix (device));
@@ -728,6 +726,7 @@ test_full (void)
 {
   RlxDevice *device = rlx_test_device ();
   g_autofree char *text = g_strdup (two);
+  g_autoptr(RlxCompileOptions) options = g_object_new (RLX_TYPE_COMPILE_OPTIONS, "precision", RLX_PRECISION_FULL, NULL);
   g_autoptr(RlxGraph) graph = NULL;
   g_autoptr(RlxExecutable) executable = NULL;
   g_autoptr(RlxTensor) good = make_weight (fill_normal);
@@ -736,8 +735,7 @@ test_full (void)
   if (device == NULL)
     return;
   graph = parse (two);
-  rlx_graph_set_precision (graph, RLX_PRECISION_FULL);
-  executable = rlx_device_compile (device, graph, NULL, &error);
+  executable = rlx_device_compile (device, graph, options, NULL, &error);
   g_assert_no_error (error);
   set_weight (executable, "v", good);
   set_weight (executable, "w", good);
@@ -769,12 +767,12 @@ test_overflow (void)
     values[i] = i % 64 == 0 && i / 64 < G_N_ELEMENTS (large) ? large[i / 64] : 0.0f;
   memcpy (&values[31 * 64 + 5], &bits, sizeof bits);
   x = rlx_tensor_new_from_floats ((const gint64[]) { 32, 64 }, 2, values, G_N_ELEMENTS (values), NULL);
-  executable = rlx_device_compile (device, graph, NULL, &error);
+  executable = rlx_device_compile (device, graph, NULL, NULL, &error);
   g_assert_no_error (error);
   set_weight (executable, "w", weight);
   outputs = rlx_executable_run (executable, &x, 1, &n, NULL, &error);
   g_assert_no_error (error);
-  y = rlx_tensor_get_floats (outputs[0], &n);
+  y = rlx_tensor_to_floats (outputs[0], &n, NULL);
   g_object_unref (outputs[0]);
 
   for (guint i = 0; i < G_N_ELEMENTS (large); i++)
@@ -807,7 +805,7 @@ test_probe (void)
     return;
   for (guint wrong = 2; wrong-- > 0;)
     {
-      g_autoptr(RlxDevice) device = rlx_device_open (NULL, &error);
+      g_autoptr(RlxDevice) device = rlx_device_open (NULL, NULL, &error);
       g_autoptr(RlxExecutable) executable = NULL, again = NULL;
       g_autoptr(GCancellable) cancellable = g_cancellable_new ();
       RlxGpuCounters before, after;
@@ -815,12 +813,12 @@ test_probe (void)
       g_assert_no_error (error);
       /* one that was cancelled says nothing */
       g_cancellable_cancel (cancellable);
-      g_assert_null (rlx_device_compile (device, graph, cancellable, &error));
+      g_assert_null (rlx_device_compile (device, graph, NULL, cancellable, &error));
       g_assert_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
       g_clear_error (&error);
 
       rlx_matrix_probe_set_test (wrong);
-      executable = rlx_device_compile (device, graph, NULL, &error);
+      executable = rlx_device_compile (device, graph, NULL, NULL, &error);
       rlx_matrix_probe_set_test (FALSE);
       g_assert_no_error (error);
       set_weight (executable, "v", good);
@@ -829,7 +827,7 @@ test_probe (void)
 
       /* once for a device */
       rlx_gpu_get_counters (rlx_device_get_gpu (device), &before);
-      again = rlx_device_compile (device, graph, NULL, &error);
+      again = rlx_device_compile (device, graph, NULL, NULL, &error);
       g_assert_no_error (error);
       rlx_gpu_get_counters (rlx_device_get_gpu (device), &after);
       g_assert_cmpuint (after.dispatches, ==, before.dispatches);
@@ -858,7 +856,7 @@ test_subgroups (void)
     }
   for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
     {
-      RlxGpuAdapterInfo seen = *rlx_gpu_get_info (rlx_device_get_gpu (device));
+      RlxTarget target = rlx_gpu_get_info (rlx_device_get_gpu (device))->target;
       g_autoptr(RlxGraph) graph = parse ("rlx 1\nprecision reduced\n%0 = input \"x\" f32[90, 70]\n%1 = parameter \"w\" f32[70, 60]\n"
                                          "%2 = matmul(%0, %1)\noutput \"y\" %2\n");
       g_autoptr(RlxExecutable) executable = NULL;
@@ -866,8 +864,8 @@ test_subgroups (void)
       g_autoptr(RlxTensor) y = NULL;
       gsize n;
 
-      seen.subgroup_min = seen.subgroup_max = sizes[i];
-      executable = rlx_device_compile_seen (device, graph, &seen, NULL, &error);
+      target.subgroup_min = target.subgroup_max = target.subgroup_size = sizes[i];
+      executable = rlx_device_compile_for_target (device, graph, &target, NULL, &error);
       g_assert_no_error (error);
       set_weight (executable, "w", weight);
       g_assert_cmpuint (count_kernel (executable, MATRIX), ==, 1);
@@ -899,7 +897,7 @@ main (int   argc,
 {
   g_test_init (&argc, &argv, NULL);
 
-  g_test_add_func ("/precision/property", test_property);
+  g_test_add_func ("/precision/options", test_options);
   g_test_add_func ("/precision/text", test_text);
   g_test_add_func ("/precision/decision", test_decision);
   for (guint i = 0; i < G_N_ELEMENTS (products); i++)

@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "ops/rlx-op-private.h"
+#include "ir/rlx-op-private.h"
 #include "test-prop-common.h"
 
 G_BEGIN_DECLS
@@ -24,6 +24,7 @@ typedef struct
   guint variant;           /* counts the calls of this graph */
 
   RlxTensor *inputs[MAX_OPERANDS];
+  PropKind kinds[MAX_OPERANDS];
   gsize n_inputs;
   guint constants;         /* a bit for each operand that is part of the graph */
   GVariantDict *attributes;
@@ -42,6 +43,7 @@ add_input (Call         *call,
            gsize         n_dims)
 {
   g_assert_cmpuint (call->n_inputs, <, MAX_OPERANDS);
+  call->kinds[call->n_inputs] = kind;
   call->inputs[call->n_inputs++] = prop_tensor (call->rand, kind, data_type, shape, n_dims);
 }
 
@@ -154,7 +156,7 @@ random_attributes (Call *call)
         }
       else if (attr->kind == RLX_ATTR_FLOAT)
         {
-          first = attr->default_float;
+          first = rlx_attr_get_float (attr, call->op->defaults);
         }
       else if (attr->kind == RLX_ATTR_DATA_TYPE)
         {
@@ -872,7 +874,35 @@ typedef struct
   RlxGraph *graph;
   GPtrArray *feeds;    /* RlxTensor */
   GPtrArray *texts;    /* what each output is */
+  GArray *kinds;       /* PropKind of each of the feeds; nullable */
+  GArray *keep;        /* for each output, whether subnormal numbers stay what they are; nullable */
 } Build;
+
+/* What the op table says: "kept", or "kept by" words that are values of an attribute. */
+static gboolean
+keeps_subnormals (const RlxOp *op,
+                  GVariant    *attributes)
+{
+  g_auto (GStrv) words = NULL;
+  GVariantIter iter;
+  const char *name;
+  GVariant *value;
+  gboolean kept = FALSE;
+
+  if (op->subnormals == NULL || !g_str_has_prefix (op->subnormals, "kept by "))
+    return g_strcmp0 (op->subnormals, "kept") == 0;
+
+  words = g_strsplit_set (op->subnormals, ", ", -1);
+  g_variant_iter_init (&iter, attributes);
+  while (g_variant_iter_next (&iter, "{&sv}", &name, &value))
+    {
+      kept = kept || (g_variant_is_of_type (value, G_VARIANT_TYPE_STRING) &&
+                      g_strv_contains ((const char *const *) words, g_variant_get_string (value, NULL)));
+      g_variant_unref (value);
+    }
+
+  return kept;
+}
 
 static gboolean
 add_call (Build *build,
@@ -885,6 +915,7 @@ add_call (Build *build,
   g_autofree RlxNode **results = NULL;
   RlxNode *nodes[MAX_OPERANDS] = { NULL, };
   GString *text = g_string_new (call->op->name);
+  gboolean keep;
   gsize n_results;
 
   for (gsize i = 0; i < call->n_inputs; i++)
@@ -910,6 +941,8 @@ add_call (Build *build,
         {
           nodes[i] = rlx_graph_input (build->graph, name, rlx_tensor_get_data_type (call->inputs[i]), shape, n_dims, &error);
           g_ptr_array_add (build->feeds, g_object_ref (call->inputs[i]));
+          if (build->kinds != NULL)
+            g_array_append_val (build->kinds, call->kinds[i]);
         }
       g_assert_no_error (error);
     }
@@ -923,12 +956,15 @@ add_call (Build *build,
       g_test_fail ();
       return FALSE;
     }
-  rlx_graph_output (build->graph, output, results[0]);
+  keep = keeps_subnormals (call->op, attributes);
+  for (gsize i = 0; i < n_results && build->keep != NULL; i++)
+    g_array_append_val (build->keep, keep);
+  rlx_graph_output (build->graph, output, results[0], NULL);
   for (gsize i = 1; i < n_results; i++)
     {
       g_autofree char *name = g_strdup_printf ("%s_%" G_GSIZE_FORMAT, output, i);
 
-      rlx_graph_output (build->graph, name, results[i]);
+      rlx_graph_output (build->graph, name, results[i], NULL);
       g_ptr_array_add (build->texts, g_strdup_printf ("%s, result %" G_GSIZE_FORMAT,
                                                       (char *) g_ptr_array_index (build->texts, build->texts->len - 1), i));
     }
@@ -967,7 +1003,7 @@ is_drawn (const RlxOp *op,
 }
 
 /* Adds the calls of an operator with a data type to a graph. */
-static void
+static G_GNUC_UNUSED void
 add_calls (Build       *build,
            const RlxOp *op,
            Generator    generator,

@@ -59,10 +59,13 @@ prop_count (const gint64 *shape,
 /* What kind of numbers a tensor has. */
 typedef enum
 {
+  PROP_GIVEN,      /* not drawn: as a generator has made them */
   PROP_TAME,       /* floats within ±2, small integers */
   PROP_WILD,       /* every magnitude, infinities and NaN; every integer */
   PROP_POSITIVE,   /* floats from ½ to 2 */
-  PROP_SPOILT,     /* tame with an infinity or a NaN here and there */
+  PROP_ODD,        /* tame floats with many zeros of both signs, subnormals and halves */
+  PROP_SPOILT,     /* the same with an infinity or a NaN here and there */
+  PROP_SPOILT_POSITIVE,
 } PropKind;
 
 static inline double
@@ -72,18 +75,23 @@ prop_float (GRand   *rand,
 {
   static const double special[] = {
     0, -0.0, 1, -1, 0.5, -0.5, 1.5, 2.5, -2.5, 3, -3, 100, INFINITY, -INFINITY, NAN, 65504, -65504, 1e-5, 6e-8,
-    1e-40, -1e-40, 1.2e-38, FLT_MAX, -FLT_MAX, 16777216, 16777217, 1e5, 2147483648.0, 4294967296.0, -2147483648.0, 88.7, -103.9,
+    1e-40, -1e-40, 1e-45, -1.17e-38, 1.2e-38, FLT_MAX, -FLT_MAX, 16777216, 16777217, 1e5, 2147483648.0, 4294967296.0, -2147483648.0, 88.7, -103.9,
   };
+  static const double odd[] = { INFINITY, -INFINITY, NAN, 0, -0.0, 0.5, -0.5, 1, -1, 1.5, -1.5, 1e-45, -1e-40, 1e-39, -1.17e-38, 6e-8, -6e-5 };
   double unit = g_rand_double (rand);
 
   switch (kind)
     {
     case PROP_POSITIVE:
       return 0.5 + 1.5 * unit;
+    case PROP_SPOILT_POSITIVE:
+      return prop_chance (rand, 0.03) ? odd[prop_pick (rand, 0, G_N_ELEMENTS (odd) - 1)] : 0.5 + 1.5 * unit;
     case PROP_SPOILT:
       if (prop_chance (rand, 0.01))
-        return special[prop_pick (rand, 12, 14)];
-      return 4 * unit - 2;
+        return odd[prop_pick (rand, 0, 2)];
+      G_GNUC_FALLTHROUGH;
+    case PROP_ODD:
+      return prop_chance (rand, 0.4) ? odd[prop_pick (rand, 3, G_N_ELEMENTS (odd) - 1)] : 4 * unit - 2;
     case PROP_WILD:
       if (prop_chance (rand, 0.2))
         return special[prop_pick (rand, 0, G_N_ELEMENTS (special) - 1)];
@@ -92,6 +100,7 @@ prop_float (GRand   *rand,
       if (prop_chance (rand, 0.4))
         return (prop_chance (rand, 0.5) ? -1 : 1) * exp2 ((half ? 44 : 60) * unit - (half ? 28 : 30));
       return 8 * unit - 4;
+    case PROP_GIVEN:
     case PROP_TAME:
     default:
       return 4 * unit - 2;
@@ -158,6 +167,14 @@ prop_tensor (GRand        *rand,
       else
         values[i] = (double) prop_int (rand, kind, data_type);
     }
+  /* One at the end of the range may become infinite with every element of another
+   * operand, so that nothing would be known of the result. */
+  if (n == 1 && fabs (values[0]) == FLT_MAX)
+    values[0] = copysign (0x1p64, values[0]);
+  /* Those of few elements would seldom have one. */
+  if ((kind == PROP_SPOILT || kind == PROP_SPOILT_POSITIVE) && n > 0 && prop_chance (rand, 0.5) &&
+      (data_type == RLX_DATA_TYPE_F32 || data_type == RLX_DATA_TYPE_F16))
+    values[prop_pick (rand, 0, (gint64) n - 1)] = ((double[]) { INFINITY, -INFINITY, NAN })[prop_pick (rand, 0, 2)];
 
   return rlx_test_tensor (type, values);
 }

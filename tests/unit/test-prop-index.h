@@ -427,6 +427,7 @@ generate_grid_sample (Call *call)
   static const char *const paddings[] = { "zeros", "border", "reflection" };
   gboolean volume = call->variant % 4 == 3, align = prop_chance (call->rand, 0.5);
   guint mode = call->variant % 3;
+  gboolean ties = mode == 0 && (volume || call->variant >= 12);
   gsize dims = volume ? 3 : 2;
   gint64 shape[5] = { prop_pick (call->rand, 1, 3), prop_pick (call->rand, 1, 3) };
   gint64 grid[5] = { shape[0] };
@@ -441,13 +442,14 @@ generate_grid_sample (Call *call)
     mode = 1;
   for (gsize i = 0; i < dims; i++)
     {
-      shape[2 + i] = prop_pick (call->rand, 1, 9);
+      shape[2 + i] = ties ? (1 << prop_pick (call->rand, 0, 3)) + align : prop_pick (call->rand, 1, 9);
       grid[1 + i] = prop_pick (call->rand, call->variant == 20 ? 0 : 1, 9);
     }
   grid[1 + dims] = (gint64) dims;
 
-  /* Places at a distance from the middle between elements: which is the nearest
-   * is not a matter of rounding. */
+  /* Places at a distance from the middle between elements, so that which is the
+   * nearest is not a matter of rounding; or else places and sizes that are exact,
+   * where every other one is in the middle. */
   n = prop_count (grid, 2 + dims);
   values = g_new0 (double, n + 1);
   for (gsize i = 0; i < n; i++)
@@ -455,7 +457,12 @@ generate_grid_sample (Call *call)
       double size = (double) shape[2 + dims - 1 - i % dims];
       double place = (double) prop_pick (call->rand, -12, (gint64) size + 12) + 0.6 * g_rand_double (call->rand) - 0.3;
 
+      if (ties)
+        place = (double) prop_pick (call->rand, -24, 2 * (gint64) size + 24) / 2;
       values[i] = align ? 2 * place / MAX (size - 1, 1) - 1 : (2 * place + 1) / size - 1;
+      /* Where the far ones come to lie is only defined without reflection. */
+      if (call->variant / 3 % 3 != 2 && prop_chance (call->rand, 0.05))
+        values[i] = ((double[]) { NAN, INFINITY, -INFINITY, FLT_MAX, 1e-40, -1e-40 })[prop_pick (call->rand, 0, ties ? 3 : 5)];
     }
   type = prop_type_text (RLX_DATA_TYPE_F32, grid, 2 + dims);
 

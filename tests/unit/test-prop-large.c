@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
  * Tensors that need more than one binding where bindings are small
- * (RLX_DEBUG=small-limits makes them 1 MiB), and more workgroups than one
+ * (RLX_DEBUG=target=small makes them 1 MiB), and more workgroups than one
  * dimension of a dispatch has.
  */
 #include "config.h"
@@ -76,7 +76,7 @@ test_large (gconstpointer data)
 
   if (rlx_test_device () == NULL)
     return;
-  if (RLX_DEBUG_CHECK (SMALL_LIMITS) && g_str_equal (large->name, "dispatch"))
+  if (rlx_test_has_small_bindings () && g_str_equal (large->name, "dispatch"))
     {
       g_test_skip ("more bindings than such a device has");
       return;
@@ -92,7 +92,7 @@ test_large (gconstpointer data)
     }
   results = rlx_graph_add_op (graph, large->op, (RlxNode **) nodes->pdata, nodes->len, attributes, &n_results, &error);
   g_assert_no_error (error);
-  rlx_graph_output (graph, "y", results[0]);
+  rlx_graph_output (graph, "y", results[0], NULL);
 
   expected = rlx_reference_run (graph, (RlxTensor **) feeds->pdata, feeds->len, NULL, NULL, 0, RLX_REFERENCE_NONE, &error);
   g_assert_no_error (error);
@@ -139,7 +139,7 @@ test_fused (void)
         sum = rlx_node_tanh (sum, &error);
       g_assert_no_error (error);
     }
-  rlx_graph_output (graph, "y", sum);
+  rlx_graph_output (graph, "y", sum, NULL);
 
   expected = rlx_reference_run (graph, (RlxTensor **) feeds->pdata, feeds->len, NULL, NULL, 0, RLX_REFERENCE_NONE, &error);
   g_assert_no_error (error);

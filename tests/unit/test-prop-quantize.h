@@ -33,6 +33,12 @@ random_scale (Call         *call,
     set_ints (call, "blocks", blocks, n_dims);
   else if (prop_chance (call->rand, 0.3))
     return 0;
+  /* One for all may have more dimensions than there are. */
+  if (n_dims == 0 && prop_chance (call->rand, 0.7))
+    {
+      scale[0] = 1;
+      return 1;
+    }
 
   return n_dims;
 }

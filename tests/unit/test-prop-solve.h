@@ -12,7 +12,8 @@ add_matrices (Call         *call,
               const gint64 *stack,
               gsize         n_stack,
               gint64        n,
-              gboolean      symmetric)
+              gboolean      symmetric,
+              gboolean      spoilt)
 {
   gint64 shape[RLX_MAX_RANK];
   gsize count = prop_count (stack, n_stack);
@@ -27,7 +28,7 @@ add_matrices (Call         *call,
         {
           double *a = &values[s * (gsize) (n * n)];
 
-          a[i * n + j] = prop_float (call->rand, PROP_TAME, FALSE);
+          a[i * n + j] = prop_float (call->rand, i == j ? PROP_TAME : PROP_ODD, FALSE);
           if (symmetric && j <= i)
             {
               a[i * n + j] /= 2;
@@ -36,6 +37,9 @@ add_matrices (Call         *call,
           if (i == j)
             a[i * n + j] = symmetric ? (double) n + 1 : (a[i * n + j] < 0 ? -1 : 1) * (1 + fabs (a[i * n + j]));
         }
+  /* One matrix of a stack may be spoilt, and only that one. */
+  if (spoilt && count > 2 && n > 0)
+    values[prop_pick (call->rand, 0, n * n - 1)] = ((double[]) { INFINITY, -INFINITY, NAN })[prop_pick (call->rand, 0, 2)];
   type = prop_type_text (call->data_type, shape, n_stack + 2);
   call->inputs[call->n_inputs++] = rlx_test_tensor (type, values);
 }
@@ -66,12 +70,12 @@ generate_matrices (Call *call)
   n_stack = random_stack (call, stack);
   if (g_str_equal (call->op->name, "cholesky"))
     {
-      add_matrices (call, stack, n_stack, system_sizes[call->variant], TRUE);
+      add_matrices (call, stack, n_stack, system_sizes[call->variant], TRUE, call->variant % 4 == 3);
       g_variant_dict_insert (call->attributes, "upper", "b", call->variant % 2 == 1);
     }
   else
     {
-      add_matrices (call, stack, n_stack, system_sizes[call->variant], FALSE);
+      add_matrices (call, stack, n_stack, system_sizes[call->variant], FALSE, call->variant % 4 == 3);
     }
 
   return TRUE;
@@ -101,7 +105,7 @@ generate_system (Call *call)
       g_variant_dict_insert (call->attributes, "unit_diagonal", "b", n <= 9 && prop_chance (call->rand, 0.5));
     }
 
-  add_matrices (call, own, n_own, n, FALSE);
+  add_matrices (call, own, n_own, n, FALSE, call->variant % 4 == 3);
   if (call->variant == 5)
     {
       add_input (call, PROP_TAME, call->data_type, &n, 1);

@@ -115,7 +115,7 @@ generate_scan (Call *call)
 {
   gint64 shape[RLX_MAX_RANK], axis;
   gsize n_dims;
-  PropKind kind = call->variant % 3 == 2 ? PROP_SPOILT : g_str_equal (call->op->name, "cumprod") ? PROP_POSITIVE : PROP_TAME;
+  PropKind kind = call->variant % 3 == 2 ? PROP_SPOILT : PROP_TAME;
 
   if (call->variant > 11)
     return FALSE;
@@ -123,7 +123,10 @@ generate_scan (Call *call)
   n_dims = axis_shape (call, shape, &axis);
   /* Long products leave the range of floats. */
   if (g_str_equal (call->op->name, "cumprod"))
-    shape[axis < 0 ? axis + (gint64) n_dims : axis] = prop_pick (call->rand, 1, 150);
+    {
+      kind = PROP_POSITIVE;
+      shape[axis < 0 ? axis + (gint64) n_dims : axis] = prop_pick (call->rand, 1, 150);
+    }
   add_input (call, kind, call->data_type, shape, n_dims);
   g_variant_dict_insert (call->attributes, "axis", "x", axis);
   g_variant_dict_insert (call->attributes, "exclusive", "b", prop_chance (call->rand, 0.4));

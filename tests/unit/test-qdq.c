@@ -32,7 +32,7 @@ compile (RlxGraph *graph,
   RlxExecutable *executable;
 
   rlx_debug_set_flags (fuse ? flags & ~RLX_DEBUG_NO_FUSE : flags | RLX_DEBUG_NO_FUSE);
-  executable = rlx_device_compile (rlx_test_device (), graph, NULL, &error);
+  executable = rlx_device_compile (rlx_test_device (), graph, NULL, NULL, &error);
   rlx_debug_set_flags (flags);
   g_assert_no_error (error);
   return executable;
@@ -43,7 +43,7 @@ static char *
 list_steps (RlxExecutable *executable,
             const char    *what)
 {
-  g_autoptr (GVariant) plan = rlx_executable_get_plan (executable);
+  g_autoptr (GVariant) plan = rlx_executable_dup_plan (executable);
   g_autoptr (GVariantIter) steps = NULL;
   GString *list = g_string_new (NULL);
   GVariant *step;
@@ -69,7 +69,7 @@ make_inputs (RlxGraph      *graph,
              RlxExecutable *executable,
              gsize         *n_inputs)
 {
-  g_auto (GStrv) names = rlx_executable_get_input_names (executable);
+  const char *const *names = rlx_executable_get_input_names (executable);
   GPtrArray *inputs = g_ptr_array_new ();
 
   for (guint i = 0; names[i] != NULL; i++)
@@ -279,6 +279,14 @@ static const Case cases[] = {
     "%12 = quantize_linear(%11, %6) {to = u4}\n"
     "output \"y\" %12\n",
     "kernel", "cast+mul+abs+div+round_even+cast" },
+  { "a scalar with a scale that is a vector",
+    "%0 = input \"x\" i8[]\n"
+    "%1 = input \"s\" f32[1]\n"
+    "%2 = dequantize_linear(%0, %1)\n"
+    "%3 = exp(%2)\n"
+    "%4 = quantize_linear(%3, %1) {to = i8}\n"
+    "output \"y\" %4\n",
+    "op", "dequantize_linear fused quantize_linear" },
   { "a product of matrices",
     "%0 = input \"x\" u8[2, 9, 64]\n"
     "%1 = input \"w\" i8[12, 64]\n"
@@ -517,7 +525,7 @@ test_chains (void)
             }
         }
       x = add (graph, "quantize_linear", to, x, scale, zero);
-      rlx_graph_output (graph, "y", x);
+      rlx_graph_output (graph, "y", x, NULL);
       g_variant_unref (to);
       check_graph (graph, name, NULL);
     }

@@ -56,6 +56,26 @@ test_known (void)
   quantize_known ("i32[5]", "i8", 2, -1, integers, from_i32);
 }
 
+/* A scale of one element is for all, whatever dimensions it has. */
+static void
+test_scalar (void)
+{
+  g_autoptr (RlxTensor) x = rlx_test_tensor ("f32[]", (double[]) { 7 });
+  g_autoptr (RlxTensor) scale = rlx_test_tensor ("f32[1]", (double[]) { 2 });
+  g_autoptr (RlxTensor) zero = rlx_test_tensor ("i8[1]", (double[]) { 3 });
+  g_autoptr (RlxTensor) y = NULL;
+  g_autoptr (RlxTensor) back = NULL;
+
+  if (rlx_test_device () == NULL)
+    return;
+  y = rlx_test_run_op ("quantize_linear", 3, (RlxTensor *[]) { x, scale, zero }, to_type ("i8"));
+  g_assert_nonnull (y);
+  rlx_test_compare ("quantised", y, "i8[]", (double[]) { 7 }, 0, 0);
+  back = rlx_test_run_op ("dequantize_linear", 3, (RlxTensor *[]) { y, scale, zero }, NULL);
+  g_assert_nonnull (back);
+  rlx_test_compare ("back", back, "f32[]", (double[]) { 8 }, 0, 0);
+}
+
 /* Differences that take more than 32 bits. */
 static void
 test_wide (void)
@@ -143,17 +163,17 @@ test_moves (void)
   if (rlx_test_device () == NULL)
     return;
   /* columns 1, 3 and 5, transposed and twice; then 4 more from the last row */
-  part = rlx_node_slice (node, (gint64[]) { 0, 1 }, 2, (gint64[]) { 5, 7 }, 2, &error);
+  part = rlx_node_slice (node, (gint64[]) { 0, 1 }, 2, (gint64[]) { 5, 7 }, 2, NULL, &error);
   g_assert_no_error (error);
   part = rlx_node_transpose (part, NULL, 0, &error);
-  part = rlx_node_gather (part, rlx_graph_constant (graph, places, &error), 0, &error);
+  part = rlx_node_gather (part, rlx_graph_constant (graph, places, &error), 0, NULL, &error);
   part = rlx_node_expand (part, (gint64[]) { 2, 3, 5 }, 3, &error);
   part = rlx_node_reshape (part, (gint64[]) { -1 }, 1, &error);
   rest = rlx_node_reshape (node, (gint64[]) { 35 }, 1, &error);
-  rest = rlx_node_slice (rest, (gint64[]) { 31 }, 1, (gint64[]) { 35 }, 1, &error);
+  rest = rlx_node_slice (rest, (gint64[]) { 31 }, 1, (gint64[]) { 35 }, 1, NULL, &error);
   node = rlx_graph_concat (graph, (RlxNode *[]) { rest, part }, 2, 0, &error);
   g_assert_no_error (error);
-  rlx_graph_output (graph, "y", node);
+  rlx_graph_output (graph, "y", node, NULL);
 
   for (guint i = 0; i < 4; i++)
     expected[i] = values[31 + i];
@@ -188,8 +208,8 @@ test_state (void)
   g_assert_no_error (error);
   rlx_graph_assign (graph, state, next, &error);
   g_assert_no_error (error);
-  rlx_graph_output (graph, "y", state);
-  executable = rlx_device_compile (rlx_test_device (), graph, NULL, &error);
+  rlx_graph_output (graph, "y", state, NULL);
+  executable = rlx_device_compile (rlx_test_device (), graph, NULL, NULL, &error);
   g_assert_no_error (error);
   outputs = rlx_executable_run (executable, NULL, 0, &n_outputs, NULL, &error);
   g_assert_no_error (error);
@@ -228,9 +248,9 @@ test_dynamic (void)
         results = rlx_node_dynamic_quantize (node, &n, &error);
         g_assert_no_error (error);
         g_assert_cmpuint (n, ==, 3);
-        rlx_graph_output (graph, "y", results[0]);
-        rlx_graph_output (graph, "scale", results[1]);
-        rlx_graph_output (graph, "zero", results[2]);
+        rlx_graph_output (graph, "y", results[0], NULL);
+        rlx_graph_output (graph, "scale", results[1], NULL);
+        rlx_graph_output (graph, "zero", results[2], NULL);
         outputs = rlx_test_run_graph (g_object_ref (graph), 1, &x, &n);
         if (outputs == NULL)
           return;
@@ -449,7 +469,9 @@ test_rules (void)
   rlx_test_infers ("quantize_linear", "f32[6,4] f32[3,2] i4[3,2]", to_type ("i4"), "i4[6,4]");
   rlx_test_infers ("quantize_linear", "f16[2,3] f32[3]", to_type ("u8"), "u8[2,3]");
   rlx_test_infers ("quantize_linear", "i32[0,3] f32[0,1]", to_type ("u8"), "u8[0,3]");
+  rlx_test_infers ("quantize_linear", "f32[] f32[1] i8[1]", to_type ("i8"), "i8[]");
   rlx_test_infers ("dequantize_linear", "u4[5] f16[]", NULL, "f16[5]");
+  rlx_test_infers ("dequantize_linear", "i8[] f32[1,1] i8[1,1]", NULL, "f32[]");
   rlx_test_infers ("dequantize_linear", "i8[5] f32[2]", g_variant_new_parsed ("{'blocks': <[int64 4]>}"), "f32[5]");
 
   rlx_test_refuses ("quantize_linear", "f32[4] f32[]", to_type ("f32"), RLX_GRAPH_ERROR_DATA_TYPE, "f32");
@@ -489,6 +511,7 @@ main (int   argc,
   g_test_add_func ("/quantize/product/ends", test_product_ends);
   g_test_add_func ("/quantize/product/conv", test_conv);
   g_test_add_func ("/quantize/known", test_known);
+  g_test_add_func ("/quantize/scalar", test_scalar);
   g_test_add_func ("/quantize/wide", test_wide);
   g_test_add_func ("/quantize/large", test_large);
   g_test_add_func ("/quantize/moves", test_moves);

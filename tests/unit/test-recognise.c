@@ -8,6 +8,7 @@
 
 #include "rlx-reference.h"
 #include "rlx-test-util.h"
+#include "util/rlx-debug-private.h"
 
 typedef struct
 {
@@ -837,7 +838,7 @@ static gboolean
 has_kernel (RlxExecutable *executable,
             const char    *start)
 {
-  g_autoptr (GVariant) plan = rlx_executable_get_plan (executable);
+  g_autoptr (GVariant) plan = rlx_executable_dup_plan (executable);
   g_autoptr (GVariant) kernels = g_variant_lookup_value (plan, "kernels", G_VARIANT_TYPE ("a{su}"));
   GVariantIter iter;
   const char *name;
@@ -909,11 +910,11 @@ test_case (gconstpointer data)
 
   graph = rlx_graph_new_from_text (text, &error);
   g_assert_no_error (error);
-  names = rlx_graph_get_input_names (graph);
+  names = rlx_graph_dup_input_names (graph);
   for (guint i = 0; names[i] != NULL; i++)
     g_ptr_array_add (inputs, make_input (rlx_graph_lookup (graph, names[i]), 2, i + 1));
   find_parameters (graph, parameter_names, parameters);
-  executable = rlx_device_compile (rlx_test_device (), graph, NULL, &error);
+  executable = rlx_device_compile (rlx_test_device (), graph, NULL, NULL, &error);
   g_assert_no_error (error);
   g_assert_cmpuint (rlx_executable_get_n_dispatches (executable), ==, test->dispatches);
   g_assert_true (test->has == NULL || has_kernel (executable, test->has));
@@ -944,6 +945,31 @@ test_case (gconstpointer data)
     }
 }
 
+/* A pass that is left out leaves the graph as it stands. */
+static void
+test_left_out (void)
+{
+  g_autofree char *text = g_strconcat ("rlx 1\n", cases[0].graph, NULL);
+  g_autoptr (RlxGraph) graph = rlx_graph_new_from_text (text, NULL);
+  RlxDebugFlags flags = rlx_debug_get_flags ();
+
+  if (rlx_test_device () == NULL)
+    return;
+
+  for (guint i = 0; i < 2; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (RlxExecutable) executable = NULL;
+
+      rlx_debug_set_flags (flags | (i == 0 ? RLX_DEBUG_NO_RECOGNISE : RLX_DEBUG_NO_JOIN));
+      executable = rlx_device_compile (rlx_test_device (), graph, NULL, NULL, &error);
+      rlx_debug_set_flags (flags);
+      g_assert_no_error (error);
+      g_assert_true (has_kernel (executable, "softmax") == (i == 0));
+      g_assert_true (has_kernel (executable, "attention") == (i == 1));
+    }
+}
+
 /* A chain as long as a hostile graph may have it must not take the stack. */
 static void
 test_long_chain (void)
@@ -964,7 +990,7 @@ test_long_chain (void)
                           4 + n, 3 + n, 5 + n, 4 + n, 5 + n);
   graph = rlx_graph_new_from_text (text->str, &error);
   g_assert_no_error (error);
-  executable = rlx_device_compile (rlx_test_device (), graph, NULL, &error);
+  executable = rlx_device_compile (rlx_test_device (), graph, NULL, NULL, &error);
   g_assert_no_error (error);
   g_assert_true (has_kernel (executable, "attention"));
   g_assert_false (has_kernel (executable, "softmax"));
@@ -982,6 +1008,7 @@ main (int   argc,
 
       g_test_add_data_func (path, &cases[i], test_case);
     }
+  g_test_add_func ("/recognise/left-out", test_left_out);
   g_test_add_func ("/recognise/long-chain", test_long_chain);
 
   return g_test_run ();

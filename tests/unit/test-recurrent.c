@@ -73,12 +73,12 @@ check_op (const char *op,
     {
       g_autofree char *name = g_strdup_printf ("y%" G_GSIZE_FORMAT, i);
 
-      rlx_graph_output (graph, name, results[i]);
+      rlx_graph_output (graph, name, results[i], NULL);
     }
 
   expected = rlx_reference_run (graph, (RlxTensor **) feeds->pdata, feeds->len, NULL, NULL, 0, RLX_REFERENCE_NONE, &error);
   g_assert_no_error (error);
-  executable = rlx_device_compile (rlx_test_device (), graph, NULL, &error);
+  executable = rlx_device_compile (rlx_test_device (), graph, NULL, NULL, &error);
   g_assert_no_error (error);
   outputs = rlx_executable_run (executable, (RlxTensor **) feeds->pdata, feeds->len, &n_outputs, NULL, &error);
   g_assert_no_error (error);
@@ -264,8 +264,8 @@ test_lengths (void)
   results = rlx_graph_add_op (graph, "rnn", nodes, 7, attrs, &n_results, &error);
   g_assert_no_error (error);
   g_assert_cmpuint (n_results, ==, 2);
-  rlx_graph_output (graph, "state", results[0]);
-  rlx_graph_output (graph, "sequence", results[1]);
+  rlx_graph_output (graph, "state", results[0], NULL);
+  rlx_graph_output (graph, "sequence", results[1], NULL);
 
   outputs = rlx_test_run_graph (g_steal_pointer (&graph), 4, inputs, &n_outputs);
   if (outputs == NULL)

@@ -122,7 +122,7 @@ test_rule (void)
   REFUSES ("rope", "f32[4,5,8]", "@a{sv} {}", SHAPE, "operand must be [batch, heads, sequence, width], it is f32[4, 5, 8]");
   REFUSES ("rope", "f32[2,4,5,7]", "@a{sv} {}", SHAPE, "7 rotated elements do not make pairs");
   REFUSES ("rope", "f32[2,4,5,8]", "{'rotated': <int64 3>}", SHAPE, "3 rotated");
-  REFUSES ("rope", "f32[2,4,5,8]", "{'rotated': <int64 10>}", INVALID_ARGUMENT, "rotated is 10, it must be between 0 and the width, 8");
+  REFUSES ("rope", "f32[2,4,5,8]", "{'rotated': <int64 10>}", INVALID_ARGUMENT, "rotated is 10; it must be between 0 and the width, 8");
   REFUSES ("rope", "f32[2,4,5,8]", "{'rotated': <int64 -2>}", INVALID_ARGUMENT, "rotated is -2");
   REFUSES ("rope", "f32[2,4,5,8]", "{'base': <0.5>}", INVALID_ARGUMENT, "base is 0.5");
   REFUSES ("rope", "f32[2,4,5,8]", "{'base': <1e39>}", INVALID_ARGUMENT, "base");

@@ -675,7 +675,7 @@ check_gather (const char  *data_type,
   gsize n_picks, outer = 1, inner = 1, width, to_rank = 0;
   Shape to = { 0, { 0 } };
 
-  picks = rlx_tensor_get_ints (indices, &n_picks);
+  picks = rlx_tensor_to_ints (indices, &n_picks, NULL);
   for (gsize d = 0; d < real; d++)
     {
       to.dims[to_rank++] = from->dims[d];
@@ -760,7 +760,7 @@ test_chain (void)
     return;
 
   x = make_tensor ("f32", &from, 9);
-  values = rlx_tensor_get_floats (x, &n);
+  values = rlx_tensor_to_floats (x, &n, NULL);
   node = rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, from.dims, from.rank, &error);
   g_assert_no_error (error);
   {
@@ -777,7 +777,7 @@ test_chain (void)
 
         g_assert_no_error (error);
         node = results[0];
-        rlx_graph_output (graph, steps[i].op, node);
+        rlx_graph_output (graph, steps[i].op, node, NULL);
       }
   }
 
@@ -798,8 +798,8 @@ test_chain (void)
 static void
 test_large (void)
 {
-  /* With small-limits a tensor takes several bindings, of which there are few. */
-  gboolean small = (rlx_debug_get_flags () & RLX_DEBUG_SMALL_LIMITS) != 0;
+  /* With small bindings a tensor takes several bindings, of which there are few. */
+  gboolean small = rlx_test_has_small_bindings ();
   const Shape matrix = { 2, { small ? 700 : 2500, small ? 1000 : 2001 } };
   const Shape bytes = { 2, { small ? 1900 : 2500, 2001 } };
   const Shape rows = { 1, { small ? 10000 : 70000 } };
@@ -833,7 +833,7 @@ main (int   argc,
   g_test_add_func ("/shape/rules/gather", test_rules_gather);
   g_test_add_func ("/shape/reshape", test_reshape);
   g_test_add_func ("/shape/transpose", test_transpose);
-  rlx_test_add_kernels ("/shape/turn", test_turn);
+  g_test_add_func ("/shape/turn", test_turn);
   g_test_add_func ("/shape/slice", test_slice);
   g_test_add_func ("/shape/expand", test_expand);
   g_test_add_func ("/shape/concat", test_concat);

@@ -85,10 +85,10 @@ compile (Net        *net,
   gint64 start = g_get_monotonic_time ();
   Counts counts = { 0, 0 };
 
-  rlx_graph_output (graph, "y", result);
-  executable = rlx_device_compile (rlx_test_device (), graph, NULL, &error);
+  rlx_graph_output (graph, "y", result, NULL);
+  executable = rlx_device_compile (rlx_test_device (), graph, NULL, NULL, &error);
   g_assert_no_error (error);
-  plan = rlx_executable_get_plan (executable);
+  plan = rlx_executable_dup_plan (executable);
   g_assert_true (g_variant_lookup (plan, "pipelines", "u", &counts.pipelines));
   g_assert_true (g_variant_lookup (plan, "dispatches", "u", &counts.dispatches));
   g_test_message ("%s: %u nodes, %u dispatches, %u pipelines, compiled in %.0f ms", name,

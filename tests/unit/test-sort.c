@@ -106,10 +106,10 @@ run_sorts (RlxTensor *x,
   g_assert_no_error (error);
   top = rlx_graph_add_op (graph, "top_k", &node, 1, g_variant_new_parsed ("{'largest': <%b>, 'k': <%x>}", descending, k), &n, &error);
   g_assert_no_error (error);
-  rlx_graph_output (graph, "sorted", sorted[0]);
-  rlx_graph_output (graph, "indices", indices[0]);
-  rlx_graph_output (graph, "top", top[0]);
-  rlx_graph_output (graph, "top-indices", top[1]);
+  rlx_graph_output (graph, "sorted", sorted[0], NULL);
+  rlx_graph_output (graph, "indices", indices[0], NULL);
+  rlx_graph_output (graph, "top", top[0], NULL);
+  rlx_graph_output (graph, "top-indices", top[1], NULL);
 
   return rlx_test_run_graph (g_object_ref (graph), 1, &x, n_outputs);
 }
@@ -207,7 +207,7 @@ test_million (void)
 
   if (rlx_test_device () == NULL)
     return;
-  if (rlx_debug_get_flags () & RLX_DEBUG_SMALL_LIMITS)
+  if (rlx_test_has_small_bindings ())
     {
       g_test_skip ("needs more bindings than there are");
       return;
@@ -452,7 +452,7 @@ test_cumsum (void)
   for (gsize i = 0; i < G_N_ELEMENTS (lengths); i++)
     check_cumsum (2, lengths[i], i % 2 + 1, i & 1, i & 2);
   /* These need more bindings than small limits have. */
-  if (rlx_debug_get_flags () & RLX_DEBUG_SMALL_LIMITS)
+  if (rlx_test_has_small_bindings ())
     return;
   check_cumsum (1, 1000000, 1, FALSE, FALSE);
   check_cumsum (1, 1000000, 1, TRUE, TRUE);

@@ -116,7 +116,7 @@ test_int_ranges (void)
       gsize n;
 
       g_assert_no_error (error);
-      back = rlx_tensor_get_ints (tensor, &n);
+      back = rlx_tensor_to_ints (tensor, &n, NULL);
       g_assert_cmpuint (n, ==, 2);
       if (ranges[i].data_type == RLX_DATA_TYPE_F16)
         {
@@ -207,8 +207,8 @@ test_values (void)
       gsize n_floats, n_ints;
 
       g_assert_no_error (error);
-      floats = rlx_tensor_get_floats (tensor, &n_floats);
-      ints = rlx_tensor_get_ints (tensor, &n_ints);
+      floats = rlx_tensor_to_floats (tensor, &n_floats, NULL);
+      ints = rlx_tensor_to_ints (tensor, &n_ints, NULL);
       g_assert_cmpuint (n_floats, ==, 6);
       g_assert_cmpuint (n_ints, ==, 6);
       for (guint j = 0; j < 6; j++)
@@ -244,18 +244,18 @@ test_conversions (void)
 
   g_assert_no_error (error);
 
-  a = rlx_tensor_get_ints (floats, &n);
+  a = rlx_tensor_to_ints (floats, &n, NULL);
   g_assert_cmpmem (a, n * sizeof *a, expected, sizeof expected);
 
-  b = rlx_tensor_get_ints (unsigned_ints, &n);
+  b = rlx_tensor_to_ints (unsigned_ints, &n, NULL);
   for (guint i = 0; i < 3; i++)
     g_assert_cmpint (b[i], ==, G_MAXINT64);
-  c = rlx_tensor_get_floats (unsigned_ints, &n);
+  c = rlx_tensor_to_floats (unsigned_ints, &n, NULL);
   g_assert_true (c[0] == 0x1p64f);
   g_assert_true (rlx_tensor_get_value (unsigned_ints, 0) == 0x1p64);
   assert_text (unsigned_ints, "[18446744073709551615, 9223372036854775808, 9223372036854775807]");
 
-  d = rlx_tensor_get_floats (sticky, &n);
+  d = rlx_tensor_to_floats (sticky, &n, NULL);
   g_assert_true (d[0] == (float) halfway);
 }
 

@@ -5,8 +5,8 @@
 
 #include <rlx-wgpu/rlx-wgpu.h>
 
-#include "ops/rlx-op-private.h"
 #include "rlx-graph-private.h"
+#include "rlx-op-vocabulary-private.h"
 
 #include <locale.h>
 #include <math.h>
@@ -131,7 +131,7 @@ assert_round_trip (RlxGraph *graph)
   g_assert_no_error (error);
   text_again = rlx_graph_to_text (again);
   g_assert_cmpstr (text, ==, text_again);
-  assert_same_ir (rlx_graph_freeze (graph, NULL), rlx_graph_freeze (again, NULL));
+  assert_same_ir (rlx_graph_peek_ir (graph, NULL), rlx_graph_peek_ir (again, NULL));
 }
 
 /* Something of everything. */
@@ -160,28 +160,28 @@ make_graph (gboolean with_data)
   g_assert_no_error (error);
 
   rlx_linear_options_set_alpha (linear, 1.0 / 3);
-  y = rlx_node_linear_full (x, w, p, linear, &error);
+  y = rlx_node_linear (x, w, p, linear, &error);
   rlx_node_set_name (y, "a \"label\"");
   rlx_layer_norm_options_set_axes (norm, SHAPE (0, -1));
   rlx_layer_norm_options_set_epsilon (norm, 1e-3);
-  y = rlx_node_layer_norm_full (y, NULL, NULL, norm, &error);
+  y = rlx_node_layer_norm (y, NULL, NULL, norm, &error);
   y = rlx_graph_concat (graph, (RlxNode *[]) { y, y, y }, 3, -1, &error);
-  y = rlx_node_slice (y, SHAPE (0, 1), SHAPE (2, G_MAXINT64), &error);
+  y = rlx_node_slice (y, SHAPE (0, 1), SHAPE (2, G_MAXINT64), NULL, &error);
   y = rlx_node_reshape (y, SHAPE (1, 2, 5, 1), &error);
   rlx_attention_options_set_causal (attention, TRUE);
-  z = rlx_node_attention_full (y, y, y, NULL, NULL, NULL, attention, &error);
+  z = rlx_node_attention (y, y, y, NULL, NULL, NULL, attention, &error);
   z = rlx_node_cast (z, RLX_DATA_TYPE_F16, &error);
-  z = rlx_node_reduce_sum (z, NULL, 0, &error);
+  z = rlx_node_reduce_sum (z, NULL, 0, NULL, &error);
   g_assert_no_error (error);
   rlx_graph_assign (graph, s, rlx_node_identity (s, &error), &error);
-  rlx_graph_output (graph, "y", y);
-  rlx_graph_output (graph, "z", z);
-  rlx_graph_output (graph, "again", z);
+  rlx_graph_output (graph, "y", y, NULL);
+  rlx_graph_output (graph, "z", z, NULL);
+  rlx_graph_output (graph, "again", z, NULL);
   if (with_data)
     {
       big = rlx_graph_constant (graph, large, &error);
       rlx_node_set_name (big, "large");
-      rlx_graph_output (graph, "big", rlx_node_softmax (big, 0, &error));
+      rlx_graph_output (graph, "big", rlx_node_softmax (big, 0, &error), &error);
     }
   g_assert_no_error (error);
   g_assert_true (rlx_graph_check (graph, &error));
@@ -332,8 +332,8 @@ test_doubles (void)
 
       body = g_strdup_printf ("%%0 = input \"x\" f32[]\n%%1 = leaky_relu(%%0) {alpha = %s}\n", text->str);
       graph = read_body (body);
-      ir = rlx_graph_freeze (graph, NULL);
-      back = rlx_node_attr (g_ptr_array_index (ir->nodes, 1), "alpha")->f;
+      ir = rlx_graph_peek_ir (graph, NULL);
+      back = rlx_leaky_relu_attrs (g_ptr_array_index (ir->nodes, 1))->alpha;
       g_assert_cmpmem (&back, sizeof back, &cases[i].value, sizeof (double));
     }
 }
@@ -351,7 +351,7 @@ test_attribute_defaults (void)
    * show. */
   rlx_slice_options_set_axes (options, NULL, 0);
   rlx_slice_options_set_steps (options, SHAPE (1));
-  rlx_node_slice_full (x, SHAPE (0), SHAPE (1), options, &error);
+  rlx_node_slice (x, SHAPE (0), SHAPE (1), options, &error);
   nodes = rlx_graph_add_op (graph, "clamp", &x, 1, g_variant_new_parsed ("{'minimum': <-inf>, 'maximum': <7>}"), NULL, &error);
   g_assert_no_error (error);
   assert_body (graph,
@@ -398,7 +398,7 @@ test_dot (void)
   g_autofree char *dot = NULL;
 
   rlx_graph_assign (graph, s, y, &error);
-  rlx_graph_output (graph, "\"out\"", y);
+  rlx_graph_output (graph, "\"out\"", y, NULL);
   g_assert_no_error (error);
   dot = rlx_graph_to_dot (graph);
   g_assert_true (g_str_has_prefix (dot, "digraph rlx {\n"));
@@ -446,7 +446,7 @@ test_read (void)
   /* It is a graph as any other. */
   graph = (g_object_unref (graph), read_body ("%0 = input \"x\" f32[2]\n"));
   x = rlx_graph_lookup (graph, "x");
-  rlx_graph_output (graph, "y", rlx_node_relu (x, &error));
+  rlx_graph_output (graph, "y", rlx_node_relu (x, &error), &error);
   g_assert_no_error (error);
   assert_body (graph, "%0 = input \"x\" f32[2]\n%1 = relu(%0)\noutput \"y\" %1\n");
 }

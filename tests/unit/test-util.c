@@ -374,10 +374,12 @@ test_debug_parse (void)
       RLX_DEBUG_PLAN | RLX_DEBUG_DEVICE | RLX_DEBUG_FUSE | RLX_DEBUG_CACHE | RLX_DEBUG_SHADERS | RLX_DEBUG_DISPATCH, FALSE, NULL },
     { " ,compile,", RLX_DEBUG_COMPILE, FALSE, NULL },
     { "PLAN,No-F16", RLX_DEBUG_PLAN | RLX_DEBUG_NO_F16, FALSE, NULL },
-    { "no_subgroups,small_limits", RLX_DEBUG_NO_SUBGROUPS | RLX_DEBUG_SMALL_LIMITS, FALSE, NULL },
+    { "no_subgroups,small_bindings", RLX_DEBUG_NO_SUBGROUPS | RLX_DEBUG_SMALL_BINDINGS, FALSE, NULL },
     { "no-matrix,no-cache,no-fuse,no-alias,no-fold,no-robustness,no-timestamps,no-map,validate",
       RLX_DEBUG_NO_MATRIX | RLX_DEBUG_NO_CACHE | RLX_DEBUG_NO_FUSE | RLX_DEBUG_NO_ALIAS | RLX_DEBUG_NO_FOLD |
       RLX_DEBUG_NO_ROBUSTNESS | RLX_DEBUG_NO_TIMESTAMPS | RLX_DEBUG_NO_MAP | RLX_DEBUG_VALIDATE, FALSE, NULL },
+    { "no-qdq,no-recognise,no-parts,no-join,no-rotate",
+      RLX_DEBUG_NO_QDQ | RLX_DEBUG_NO_RECOGNISE | RLX_DEBUG_NO_PARTS | RLX_DEBUG_NO_JOIN | RLX_DEBUG_NO_ROTATE, FALSE, NULL },
     { "all", TALKING, FALSE, NULL },
     { "all,no-fuse", TALKING | RLX_DEBUG_NO_FUSE, FALSE, NULL },
     { "help", 0, TRUE, NULL },
@@ -393,12 +395,13 @@ test_debug_parse (void)
 
   for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
     {
-      g_autofree char *unknown = NULL;
+      g_autofree char *unknown = NULL, *target = NULL;
       gboolean help = 2;
 
-      g_assert_cmphex (rlx_debug_parse (cases[i].string, &help, &unknown), ==, cases[i].flags);
+      g_assert_cmphex (rlx_debug_parse (cases[i].string, &target, &help, &unknown), ==, cases[i].flags);
       g_assert_cmpint (help, ==, cases[i].help);
       g_assert_cmpstr (unknown, ==, cases[i].unknown);
+      g_assert_null (target);
     }
 }
 
@@ -406,10 +409,10 @@ static void
 test_debug_parse_long (void)
 {
   g_autofree char *value = g_strnfill (1 << 20, 'x');
-  g_autofree char *unknown = NULL;
+  g_autofree char *unknown = NULL, *target = NULL;
   gboolean help;
 
-  g_assert_cmphex (rlx_debug_parse (value, &help, &unknown), ==, 0);
+  g_assert_cmphex (rlx_debug_parse (value, &target, &help, &unknown), ==, 0);
   g_assert_cmpuint (strlen (unknown), <, 100);
   g_assert_true (g_str_has_suffix (unknown, "x…”"));
 }
@@ -425,16 +428,16 @@ test_debug_help (void)
   for (guint i = 1; lines[i] != NULL && lines[i][0] != '\0'; i++)
     {
       g_auto (GStrv) words = g_strsplit_set (g_strchug (lines[i]), " ", 2);
-      g_autofree char *unknown = NULL;
+      g_autofree char *unknown = NULL, *target = NULL;
       gboolean help;
 
       g_assert_cmpuint (g_strv_length (words), ==, 2);
-      all |= rlx_debug_parse (words[0], &help, &unknown);
+      all |= rlx_debug_parse (words[0], &target, &help, &unknown);
       g_assert_null (unknown);
       g_assert_cmpuint (strlen (g_strstrip (words[1])), >, 5);
     }
 
-  g_assert_cmphex (all, ==, TALKING | (((guint) RLX_DEBUG_NO_MAP << 1) - RLX_DEBUG_VALIDATE));
+  g_assert_cmphex (all, ==, TALKING | (((guint) RLX_DEBUG_NO_ROTATE << 1) - RLX_DEBUG_VALIDATE));
 }
 
 static void

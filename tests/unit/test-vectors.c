@@ -88,8 +88,8 @@ main (int   argc,
 {
   g_test_init (&argc, &argv, NULL);
 
-  rlx_test_add_kernels ("/vectors/operands", test_operands);
-  rlx_test_add_kernels ("/vectors/in-place", test_in_place);
+  g_test_add_func ("/vectors/operands", test_operands);
+  g_test_add_func ("/vectors/in-place", test_in_place);
 
   return g_test_run ();
 }

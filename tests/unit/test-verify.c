@@ -9,7 +9,8 @@
 
 #include "rlx-test-util.h"
 
-#include "ops/rlx-op-private.h"
+#include "ir/rlx-op-private.h"
+#include "ops/rlx-kernel-private.h"
 #include "passes/rlx-passes-private.h"
 #include "plan/rlx-plan-private.h"
 #include "rlx-graph-private.h"
@@ -36,9 +37,9 @@ make_ir (RlxGraph **graph)
 
   *graph = rlx_graph_new_from_text (text, &error);
   g_assert_no_error (error);
-  ir = rlx_graph_freeze (*graph, &error);
+  ir = rlx_graph_peek_ir (*graph, &error);
   g_assert_no_error (error);
-  return rlx_pass_simplify (ir);
+  return rlx_pass_simplify (ir, NULL, NULL);
 }
 
 typedef enum
@@ -72,7 +73,7 @@ test_graphs (void)
       g_autoptr (GError) error = NULL;
       g_autoptr (RlxGraph) graph = NULL;
       g_autoptr (RlxIr) ir = make_ir (&graph);
-      g_autoptr (RlxIr) other = rlx_pass_simplify (ir);
+      g_autoptr (RlxIr) other = rlx_pass_simplify (ir, NULL, NULL);
       RlxIrNode *sum = NULL;
       gboolean right;
 
@@ -135,7 +136,7 @@ test_plans (void)
 
   if (rlx_test_device () == NULL)
     return;
-  plan = rlx_plan_new (rlx_pass_fuse (ir, adapter), adapter, NULL, &error);
+  plan = rlx_plan_new (rlx_pass_fuse (ir, &adapter->target, NULL), &adapter->target, NULL, &error);
   g_assert_no_error (error);
   g_assert_true (rlx_plan_verify (plan, &error));
   g_assert_no_error (error);
@@ -191,9 +192,67 @@ test_compile (void)
   if (rlx_test_device () == NULL)
     return;
   rlx_debug_set_flags (flags | RLX_DEBUG_VALIDATE);
-  executable = rlx_device_compile (rlx_test_device (), graph, NULL, &error);
+  executable = rlx_device_compile (rlx_test_device (), graph, NULL, NULL, &error);
   rlx_debug_set_flags (flags);
   g_assert_no_error (error);
+}
+
+/* ---- what has no room in a kernel ---------------------------------------------------------- */
+
+static gint64 tried;
+static gboolean is_signed;
+
+static gboolean
+lower_with_parameter (RlxLower        *lower,
+                      const RlxIrNode *node,
+                      GError         **error)
+{
+  RlxKernel *kernel = rlx_kernel_new (lower, node, "copy");
+
+  rlx_kernel_input (kernel, "x", node->inputs[0]);
+  rlx_kernel_output (kernel, "y", &node->outputs[0]);
+  if (is_signed)
+    rlx_kernel_param_i32 (kernel, "distance", tried);
+  else
+    rlx_kernel_param_u32 (kernel, "distance", (guint64) tried);
+  /* The first is the one that is told. */
+  rlx_kernel_param_u32 (kernel, "another", G_MAXUINT64);
+  return rlx_kernel_dispatch (kernel, 1, error);
+}
+
+/* Numbers that a graph leads to are refused with an error. */
+static void
+test_parameters (void)
+{
+  static const struct { gint64 value; gboolean is_signed; } rows[] = {
+    { G_GINT64_CONSTANT (4294967296), FALSE },
+    { G_GINT64_CONSTANT (2147483648), TRUE },
+    { G_GINT64_CONSTANT (-2147483649), TRUE },
+  };
+  if (rlx_test_device () == NULL)
+    return;
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (RlxPlan) plan = NULL;
+      RlxTensorType type = { .dtype = RLX_DATA_TYPE_F32, .rank = 1, .dims = { 4 } };
+      RlxOp op = *rlx_op_lookup ("transpose");
+      g_autofree char *number = g_strdup_printf ("distance of %" G_GINT64_FORMAT, rows[i].value);
+      RlxIr *ir = rlx_ir_new ();
+      RlxIrNode *x = rlx_ir_append (ir, &rlx_op_input, NULL, NULL, 0, &type, 1);
+      RlxIrValue *operand = &x->outputs[0];
+
+      tried = rows[i].value;
+      is_signed = rows[i].is_signed;
+      x->name = g_strdup ("x");
+      op.lower = lower_with_parameter;
+      rlx_ir_add_output (ir, "y", &rlx_ir_append (ir, &op, NULL, &operand, 1, &type, 1)->outputs[0]);
+      plan = rlx_plan_new (ir, rlx_test_target (), NULL, &error);
+      g_assert_null (plan);
+      g_assert_error (error, RLX_COMPILE_ERROR, RLX_COMPILE_ERROR_LIMIT);
+      g_assert_nonnull (strstr (error->message, "transpose"));
+      g_assert_nonnull (strstr (error->message, number));
+    }
 }
 
 int
@@ -205,6 +264,7 @@ main (int   argc,
   g_test_add_func ("/verify/graphs", test_graphs);
   g_test_add_func ("/verify/plans", test_plans);
   g_test_add_func ("/verify/compile", test_compile);
+  g_test_add_func ("/verify/parameters", test_parameters);
 
   return g_test_run ();
 }

@@ -6,8 +6,7 @@
  */
 #pragma once
 
-#include "gpu/rlx-gpu-private.h"
-#include "rlx-device.h"
+#include "target/rlx-target-private.h"
 
 G_BEGIN_DECLS
 
@@ -24,36 +23,23 @@ typedef struct
 
 typedef struct _RlxTuning RlxTuning;
 
-/* What is stored for an adapter: empty when nothing is, or when it is damaged. */
-RlxTuning * rlx_tuning_load         (const RlxGpuAdapterInfo *info);
-gboolean    rlx_tuning_store        (RlxTuning               *self,
-                                     const RlxGpuAdapterInfo *info);
+RlxTuning * rlx_tuning_new          (void);
 void        rlx_tuning_free         (RlxTuning *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (RlxTuning, rlx_tuning_free)
 
-#define RLX_TUNING_NOTES "tuning"
 #define RLX_TUNING_MAX_SHAPES 1024
 GBytes *    rlx_tuning_to_bytes     (RlxTuning *self);
 RlxTuning * rlx_tuning_from_bytes   (GBytes *bytes);
 guint       rlx_tuning_get_n_shapes (RlxTuning *self);
 void        rlx_tuning_set          (RlxTuning           *self,
                                      const RlxTunedShape *shape,
-                                     RlxGpuProduct        way);
+                                     RlxProductVariant    way);
 
-/* The way for a shape, or RLX_GPU_N_PRODUCTS if it was not measured; then it is
+/* The way for a shape, or RLX_N_PRODUCTS if it was not measured; then it is
  * remembered as missing. */
-RlxGpuProduct rlx_tuning_look_up    (RlxTuning           *self,
+RlxProductVariant rlx_tuning_look_up    (RlxTuning           *self,
                                      const RlxTunedShape *shape);
 
-/* rlx-tune.c: measures what is missing and matters to a graph that takes
- * @seconds in all, and forgets what else is missing. *@n_measured are new. */
-gboolean    rlx_tuning_measure      (RlxTuning           *self,
-                                     RlxDevice           *device,
-                                     const RlxGpuFigures *figures,
-                                     double               seconds,
-                                     guint               *n_measured,
-                                     GCancellable        *cancellable,
-                                     GError             **error);
 /* Those that are missing, with the operations of all products of the shape
  * together. (element-type RlxMissingShape) */
 typedef struct

@@ -3,126 +3,251 @@
  */
 #include "config.h"
 
-#include "ops/rlx-op-private.h"
+#include "ir/rlx-op-private.h"
 
-#include "rlx-op-options-private.h"
 #include "rlx-tensor-private.h"
 #include "util/rlx-debug-private.h"
 
 #include <math.h>
 #include <string.h>
 
-/* What rlx_attr_set_ints() leaves in RlxAttrValue.i when it could not keep the
- * values: it has no way to fail, rlx_op_infer() reports it. */
-enum
+/* What rlx_ints_set() leaves behind when it could not keep the values: it has no way
+ * to fail, rlx_op_infer() reports it. */
+typedef enum
 {
   INTS_GOOD = 0,
   INTS_TOO_MANY = 1,
   INTS_NULL = 2,
-};
+} RlxIntsFault;
 
-static void
-attr_clear (RlxAttrValue *attr)
+/* ---- members of a struct ------------------------------------------------------ */
+
+/* Enumerations are as large as integers, so that one function can do for all. */
+G_STATIC_ASSERT (sizeof (RlxDataType) == sizeof (int));
+
+#define MEMBER(def, attrs, type) ((type *) ((char *) (attrs) + (def)->offset))
+#define MEMBER_CONST(def, attrs, type) ((const type *) ((const char *) (attrs) + (def)->offset))
+
+gint64
+rlx_attr_get_int (const RlxAttrDef *def,
+                  gconstpointer     attrs)
 {
-  g_clear_pointer (&attr->ints, g_free);
-  g_clear_pointer (&attr->string, g_free);
-  attr->n_ints = 0;
+  return def->kind == RLX_ATTR_INT ? *MEMBER_CONST (def, attrs, gint64) : *MEMBER_CONST (def, attrs, int);
 }
 
-RlxAttrValue *
+double
+rlx_attr_get_float (const RlxAttrDef *def,
+                    gconstpointer     attrs)
+{
+  return *MEMBER_CONST (def, attrs, double);
+}
+
+const RlxInts *
+rlx_attr_get_ints (const RlxAttrDef *def,
+                   gconstpointer     attrs)
+{
+  return MEMBER_CONST (def, attrs, RlxInts);
+}
+
+const char *
+rlx_attr_get_string (const RlxAttrDef *def,
+                     gconstpointer     attrs)
+{
+  return *MEMBER_CONST (def, attrs, char *);
+}
+
+gboolean
+rlx_attr_set_int (const RlxAttrDef *def,
+                  gpointer          attrs,
+                  gint64            value)
+{
+  gint64 old = rlx_attr_get_int (def, attrs);
+
+  if (def->kind == RLX_ATTR_INT)
+    *MEMBER (def, attrs, gint64) = value;
+  else
+    *MEMBER (def, attrs, int) = def->kind == RLX_ATTR_BOOL ? value != 0 : (int) value;
+  return rlx_attr_get_int (def, attrs) != old;
+}
+
+gboolean
+rlx_attr_set_float (const RlxAttrDef *def,
+                    gpointer          attrs,
+                    double            value)
+{
+  double *member = MEMBER (def, attrs, double);
+  /* NaN is no number, but it does not change either: it is refused later */
+  gboolean changed = memcmp (member, &value, sizeof value) != 0;
+
+  *member = value;
+  return changed;
+}
+
+void
+rlx_ints_set (RlxInts      *ints,
+              const gint64 *values,
+              gsize         n_values)
+{
+  RlxIntsFault fault = INTS_GOOD;
+  gint64 *copy;
+
+  if (n_values > RLX_MAX_ATTR_INTS)
+    fault = INTS_TOO_MANY;
+  else if (values == NULL && n_values > 0)
+    fault = INTS_NULL;
+  if (fault != INTS_GOOD)
+    n_values = 0;
+
+  /* Before the old ones go: they may be the same. */
+  copy = g_memdup2 (values, n_values * sizeof (gint64));
+  g_free ((gpointer) ints->values);
+  *ints = RLX_INTS (copy, (guint) n_values);
+  ints->fault = fault;
+}
+
+gboolean
+rlx_attr_set_ints (const RlxAttrDef *def,
+                   gpointer          attrs,
+                   const gint64     *values,
+                   gsize             n_values)
+{
+  RlxInts *member = MEMBER (def, attrs, RlxInts);
+  /* An empty list is not the same as none. */
+  gboolean same = member->fault == INTS_GOOD && member->n_values == n_values &&
+                  (n_values == 0 ? member->is_set : memcmp (member->values, values, n_values * sizeof (gint64)) == 0);
+
+  if (!same)
+    rlx_ints_set (member, values, n_values);
+  return !same;
+}
+
+/* Back to the default of the table, which may be no list at all. */
+gboolean
+rlx_attr_reset_ints (const RlxAttrDef *def,
+                     gpointer          attrs,
+                     const RlxOp      *op)
+{
+  RlxInts *member = MEMBER (def, attrs, RlxInts);
+  const RlxInts *initial = MEMBER_CONST (def, op->defaults, RlxInts);
+  gboolean same = !member->is_set;
+
+  if (!same)
+    {
+      rlx_ints_set (member, initial->values, initial->n_values);
+      member->is_set = FALSE;
+    }
+  return !same;
+}
+
+void
+rlx_attr_set_string (const RlxAttrDef *def,
+                     gpointer          attrs,
+                     const char       *value)
+{
+  char *copy = value != NULL ? g_strndup (value, RLX_MAX_ATTR_STRING + 1) : NULL;
+
+  g_free (*MEMBER (def, attrs, char *));
+  *MEMBER (def, attrs, char *) = copy;
+}
+
+/* ---- structs -------------------------------------------------------------------- */
+
+gpointer
 rlx_attrs_new (const RlxOp *op)
 {
-  /* never NULL, which stands for a failure */
-  RlxAttrValue *attrs = g_new0 (RlxAttrValue, MAX (op->n_attrs, 1));
+  return rlx_attrs_copy (op, NULL);
+}
 
+gpointer
+rlx_attrs_copy (const RlxOp  *op,
+                gconstpointer attrs)
+{
+  gpointer copy;
+
+  /* never NULL, which stands for a failure */
+  if (op->n_attrs == 0)
+    return g_malloc0 (1);
+
+  copy = g_memdup2 (attrs != NULL ? attrs : op->defaults, op->attrs_size);
   for (guint i = 0; i < op->n_attrs; i++)
     {
       const RlxAttrDef *def = &op->attrs[i];
 
       if (def->kind == RLX_ATTR_INTS)
         {
-          attrs[i].n_ints = def->n_default_ints;
-          attrs[i].ints = g_memdup2 (def->default_ints, def->n_default_ints * sizeof (gint64));
+          RlxInts *ints = MEMBER (def, copy, RlxInts);
+
+          ints->values = g_memdup2 (ints->values, ints->n_values * sizeof (gint64));
         }
-      else if (def->kind == RLX_ATTR_FLOAT)
-        attrs[i].f = def->default_float;
-      else
-        attrs[i].i = def->default_int;
-    }
-
-  return attrs;
-}
-
-RlxAttrValue *
-rlx_attrs_copy (const RlxOp        *op,
-                const RlxAttrValue *attrs)
-{
-  RlxAttrValue *copy;
-
-  if (attrs == NULL)
-    return rlx_attrs_new (op);
-
-  copy = g_memdup2 (attrs, op->n_attrs * sizeof (RlxAttrValue));
-  for (guint i = 0; i < op->n_attrs; i++)
-    {
-      copy[i].ints = g_memdup2 (attrs[i].ints, attrs[i].n_ints * sizeof (gint64));
-      copy[i].string = g_strdup (attrs[i].string);
+      else if (def->kind == RLX_ATTR_STRING)
+        *MEMBER (def, copy, char *) = g_strdup (*MEMBER (def, copy, char *));
     }
 
   return copy;
 }
 
 void
-rlx_attrs_free (const RlxOp  *op,
-                RlxAttrValue *attrs)
+rlx_attrs_free (const RlxOp *op,
+                gpointer     attrs)
 {
   if (attrs == NULL)
     return;
 
   for (guint i = 0; i < op->n_attrs; i++)
-    attr_clear (&attrs[i]);
+    {
+      const RlxAttrDef *def = &op->attrs[i];
+
+      if (def->kind == RLX_ATTR_INTS)
+        g_free ((gpointer) MEMBER (def, attrs, RlxInts)->values);
+      else if (def->kind == RLX_ATTR_STRING)
+        g_free (*MEMBER (def, attrs, char *));
+    }
   g_free (attrs);
 }
 
 gboolean
-rlx_attr_equal (const RlxAttrDef   *def,
-                const RlxAttrValue *a,
-                const RlxAttrValue *b)
+rlx_attr_equal (const RlxAttrDef *def,
+                gconstpointer     a,
+                gconstpointer     b)
 {
+  const RlxInts *x, *y;
+
   switch (def->kind)
     {
     case RLX_ATTR_FLOAT:
       /* By bits: -0.0 is not 0.0, and a NaN equals itself. */
-      return memcmp (&a->f, &b->f, sizeof (double)) == 0;
+      return memcmp (MEMBER_CONST (def, a, double), MEMBER_CONST (def, b, double), sizeof (double)) == 0;
 
     case RLX_ATTR_INTS:
+      x = rlx_attr_get_ints (def, a);
+      y = rlx_attr_get_ints (def, b);
       /* For rules, an empty list is not always the same as no list. */
-      if (a->n_ints == 0 && b->n_ints == 0)
-        return !a->is_set == !b->is_set && a->i == b->i;
-      return a->n_ints == b->n_ints &&
-             memcmp (a->ints, b->ints, a->n_ints * sizeof (gint64)) == 0;
+      if (x->n_values == 0 && y->n_values == 0)
+        return x->is_set == y->is_set && x->fault == y->fault;
+      return x->n_values == y->n_values &&
+             memcmp (x->values, y->values, x->n_values * sizeof (gint64)) == 0;
 
     case RLX_ATTR_STRING:
-      return g_strcmp0 (a->string, b->string) == 0;
+      return g_strcmp0 (rlx_attr_get_string (def, a), rlx_attr_get_string (def, b)) == 0;
 
     case RLX_ATTR_BOOL:
-      return !a->i == !b->i;
+      return !rlx_attr_get_int (def, a) == !rlx_attr_get_int (def, b);
 
     case RLX_ATTR_INT:
     case RLX_ATTR_ENUM:
     case RLX_ATTR_DATA_TYPE:
     default:
-      return a->i == b->i;
+      return rlx_attr_get_int (def, a) == rlx_attr_get_int (def, b);
     }
 }
 
 gboolean
-rlx_attrs_equal (const RlxOp        *op,
-                 const RlxAttrValue *a,
-                 const RlxAttrValue *b)
+rlx_attrs_equal (const RlxOp  *op,
+                 gconstpointer a,
+                 gconstpointer b)
 {
   for (guint i = 0; i < op->n_attrs; i++)
-    if (!rlx_attr_equal (&op->attrs[i], &a[i], &b[i]))
+    if (!rlx_attr_equal (&op->attrs[i], a, b))
       return FALSE;
 
   return TRUE;
@@ -138,41 +263,46 @@ hash_mix (guint   hash,
 }
 
 guint
-rlx_attrs_hash (const RlxOp        *op,
-                const RlxAttrValue *attrs)
+rlx_attrs_hash (const RlxOp  *op,
+                gconstpointer attrs)
 {
   guint hash = g_str_hash (op->name);
 
   for (guint i = 0; i < op->n_attrs; i++)
     {
+      const RlxAttrDef *def = &op->attrs[i];
+      const RlxInts *ints;
+      const char *string;
       guint64 bits;
 
-      switch (op->attrs[i].kind)
+      switch (def->kind)
         {
         case RLX_ATTR_FLOAT:
-          memcpy (&bits, &attrs[i].f, sizeof bits);
+          memcpy (&bits, MEMBER_CONST (def, attrs, double), sizeof bits);
           hash = hash_mix (hash, bits);
           break;
 
         case RLX_ATTR_INTS:
-          hash = hash_mix (hash, attrs[i].n_ints);
-          for (guint j = 0; j < attrs[i].n_ints; j++)
-            hash = hash_mix (hash, (guint64) attrs[i].ints[j]);
+          ints = rlx_attr_get_ints (def, attrs);
+          hash = hash_mix (hash, ints->n_values);
+          for (guint j = 0; j < ints->n_values; j++)
+            hash = hash_mix (hash, (guint64) ints->values[j]);
           break;
 
         case RLX_ATTR_STRING:
-          hash = hash_mix (hash, attrs[i].string != NULL ? g_str_hash (attrs[i].string) : 0);
+          string = rlx_attr_get_string (def, attrs);
+          hash = hash_mix (hash, string != NULL ? g_str_hash (string) : 0);
           break;
 
         case RLX_ATTR_BOOL:
-          hash = hash_mix (hash, attrs[i].i != 0);
+          hash = hash_mix (hash, rlx_attr_get_int (def, attrs) != 0);
           break;
 
         case RLX_ATTR_INT:
         case RLX_ATTR_ENUM:
         case RLX_ATTR_DATA_TYPE:
         default:
-          hash = hash_mix (hash, (guint64) attrs[i].i);
+          hash = hash_mix (hash, (guint64) rlx_attr_get_int (def, attrs));
           break;
         }
     }
@@ -181,76 +311,11 @@ rlx_attrs_hash (const RlxOp        *op,
 }
 
 gboolean
-rlx_attr_set_int (RlxAttrValue *attr,
-                  gint64        value)
+rlx_attr_is_default (const RlxOp      *op,
+                     const RlxAttrDef *def,
+                     gconstpointer     attrs)
 {
-  gboolean changed = attr->i != value;
-
-  attr->i = value;
-  attr->is_set = TRUE;
-  return changed;
-}
-
-gboolean
-rlx_attr_set_float (RlxAttrValue *attr,
-                    double        value)
-{
-  /* NaN is no number, but it does not change either: it is refused later */
-  gboolean changed = memcmp (&attr->f, &value, sizeof value) != 0;
-
-  attr->f = value;
-  attr->is_set = TRUE;
-  return changed;
-}
-
-void
-rlx_attr_set_ints (RlxAttrValue *attr,
-                   const gint64 *values,
-                   gsize         n_values)
-{
-  gint64 *copy = NULL;
-
-  attr->i = INTS_GOOD;
-  if (n_values > RLX_MAX_ATTR_INTS)
-    attr->i = INTS_TOO_MANY;
-  else if (values == NULL && n_values > 0)
-    attr->i = INTS_NULL;
-
-  if (attr->i != INTS_GOOD)
-    n_values = 0;
-
-  /* Before the old ones go: they may be the same. */
-  copy = g_memdup2 (values, n_values * sizeof (gint64));
-  attr_clear (attr);
-  attr->ints = copy;
-  attr->n_ints = (guint) n_values;
-  attr->is_set = TRUE;
-}
-
-void
-rlx_attr_set_string (RlxAttrValue *attr,
-                     const char   *value)
-{
-  char *copy = value != NULL ? g_strndup (value, RLX_MAX_ATTR_STRING + 1) : NULL;
-
-  attr_clear (attr);
-  attr->string = copy;
-  attr->is_set = TRUE;
-}
-
-gboolean
-rlx_attr_is_default (const RlxAttrDef   *def,
-                     const RlxAttrValue *attr)
-{
-  const RlxAttrValue value = {
-    .i = def->kind == RLX_ATTR_INTS ? INTS_GOOD : def->default_int,
-    .f = def->default_float,
-    .ints = (gint64 *) def->default_ints,
-    .n_ints = def->n_default_ints,
-    .is_set = FALSE,
-  };
-
-  return !def->required && rlx_attr_equal (def, attr, &value);
+  return !def->required && rlx_attr_equal (def, attrs, op->defaults);
 }
 
 gboolean
@@ -260,45 +325,48 @@ rlx_call_check_attrs (const RlxOpCall *call,
   for (guint i = 0; i < call->op->n_attrs; i++)
     {
       const RlxAttrDef *def = &call->op->attrs[i];
-      const RlxAttrValue *attr = &call->attrs[i];
+      const char *string;
 
       switch (def->kind)
         {
         case RLX_ATTR_FLOAT:
-          if (isnan (attr->f))
+          if (isnan (rlx_attr_get_float (def, call->attrs)))
             return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
                                    "the attribute “%s” is not a number", def->name);
           break;
 
         case RLX_ATTR_ENUM:
-          if (rlx_attr_get_nick (def, attr) == NULL)
+          if (rlx_attr_get_nick (def, call->attrs) == NULL)
             return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                                   "the attribute “%s” has the unknown value %" G_GINT64_FORMAT, def->name, attr->i);
+                                   "the attribute “%s” has the unknown value %" G_GINT64_FORMAT, def->name,
+                                   rlx_attr_get_int (def, call->attrs));
           break;
 
         case RLX_ATTR_DATA_TYPE:
-          if (attr->i < G_MININT || attr->i > G_MAXINT || !rlx_data_type_check ((RlxDataType) attr->i, NULL))
+          if (!rlx_data_type_check ((RlxDataType) rlx_attr_get_int (def, call->attrs), NULL))
             return rlx_call_error (call, error, RLX_GRAPH_ERROR_DATA_TYPE,
-                                   "the attribute “%s” has the value %" G_GINT64_FORMAT ", which is no data type", def->name, attr->i);
+                                   "the attribute “%s” has the value %" G_GINT64_FORMAT ", which is not a data type", def->name,
+                                   rlx_attr_get_int (def, call->attrs));
           break;
 
         case RLX_ATTR_INTS:
-          if (attr->i == INTS_TOO_MANY)
+          if (rlx_attr_get_ints (def, call->attrs)->fault == INTS_TOO_MANY)
             return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
                                    "the attribute “%s” has more values than the limit of %u", def->name, RLX_MAX_ATTR_INTS);
-          if (attr->i == INTS_NULL)
+          if (rlx_attr_get_ints (def, call->attrs)->fault == INTS_NULL)
             return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
                                    "the attribute “%s” has a number of values but no values", def->name);
           break;
 
         case RLX_ATTR_STRING:
-          if (attr->string == NULL)
+          string = rlx_attr_get_string (def, call->attrs);
+          if (string == NULL)
             return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
                                    "the attribute “%s” has no value", def->name);
-          if (strlen (attr->string) > RLX_MAX_ATTR_STRING)
+          if (strlen (string) > RLX_MAX_ATTR_STRING)
             return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
                                    "the attribute “%s” is longer than the limit of %u bytes", def->name, RLX_MAX_ATTR_STRING);
-          if (!g_utf8_validate (attr->string, -1, NULL))
+          if (!g_utf8_validate (string, -1, NULL))
             return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
                                    "the attribute “%s” is not valid UTF-8", def->name);
           break;
@@ -440,7 +508,7 @@ attr_wrong_type (const RlxOp      *op,
 static gboolean
 attr_set_ints_from_variant (const RlxOp      *op,
                             const RlxAttrDef *def,
-                            RlxAttrValue     *attr,
+                            gpointer          attrs,
                             GVariant         *value,
                             GError          **error)
 {
@@ -453,7 +521,7 @@ attr_set_ints_from_variant (const RlxOp      *op,
   n = g_variant_n_children (value);
   if (n > RLX_MAX_ATTR_INTS)
     return attr_error (op, def, error, RLX_GRAPH_ERROR_LIMIT,
-                       "has %" G_GSIZE_FORMAT " values, the limit is %u", n, RLX_MAX_ATTR_INTS);
+                       "has %" G_GSIZE_FORMAT " values; the limit is %u", n, RLX_MAX_ATTR_INTS);
 
   ints = g_array_sized_new (FALSE, FALSE, sizeof (gint64), (guint) n);
   for (gsize i = 0; i < n; i++)
@@ -486,7 +554,7 @@ attr_set_ints_from_variant (const RlxOp      *op,
         }
     }
 
-  rlx_attr_set_ints (attr, (const gint64 *) ints->data, n);
+  rlx_ints_set (MEMBER (def, attrs, RlxInts), (const gint64 *) ints->data, n);
 
   return TRUE;
 }
@@ -494,7 +562,7 @@ attr_set_ints_from_variant (const RlxOp      *op,
 static gboolean
 attr_set_name_from_variant (const RlxOp      *op,
                             const RlxAttrDef *def,
-                            RlxAttrValue     *attr,
+                            gpointer          attrs,
                             GVariant         *value,
                             GError          **error)
 {
@@ -516,7 +584,7 @@ attr_set_name_from_variant (const RlxOp      *op,
       if (!rlx_data_type_from_string (name, &data_type, &local))
         return attr_error (op, def, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "is wrong: %s", local->message);
 
-      rlx_attr_set_int (attr, data_type);
+      rlx_attr_set_int (def, attrs, data_type);
       return TRUE;
     }
 
@@ -524,7 +592,7 @@ attr_set_name_from_variant (const RlxOp      *op,
   enum_value = g_enum_get_value_by_nick (enum_class, name);
   if (enum_value != NULL)
     {
-      rlx_attr_set_int (attr, enum_value->value);
+      rlx_attr_set_int (def, attrs, enum_value->value);
       return TRUE;
     }
 
@@ -540,7 +608,7 @@ attr_set_name_from_variant (const RlxOp      *op,
 static gboolean
 attr_set_from_variant (const RlxOp      *op,
                        const RlxAttrDef *def,
-                       RlxAttrValue     *attr,
+                       gpointer          attrs,
                        GVariant         *value,
                        GError          **error)
 {
@@ -551,16 +619,16 @@ attr_set_from_variant (const RlxOp      *op,
     case RLX_ATTR_BOOL:
       if (!g_variant_is_of_type (value, G_VARIANT_TYPE_BOOLEAN))
         return attr_wrong_type (op, def, value, error);
-      rlx_attr_set_int (attr, g_variant_get_boolean (value));
+      rlx_attr_set_int (def, attrs, g_variant_get_boolean (value));
       return TRUE;
 
     case RLX_ATTR_FLOAT:
       if (g_variant_is_of_type (value, G_VARIANT_TYPE_DOUBLE))
-        rlx_attr_set_float (attr, g_variant_get_double (value));
+        rlx_attr_set_float (def, attrs, g_variant_get_double (value));
       else if (variant_get_any_int (value, &element) == INT_FOUND)
-        rlx_attr_set_float (attr, (double) element);
+        rlx_attr_set_float (def, attrs, (double) element);
       else if (g_variant_is_of_type (value, G_VARIANT_TYPE_UINT64))
-        rlx_attr_set_float (attr, (double) g_variant_get_uint64 (value));
+        rlx_attr_set_float (def, attrs, (double) g_variant_get_uint64 (value));
       else
         return attr_wrong_type (op, def, value, error);
       return TRUE;
@@ -569,7 +637,7 @@ attr_set_from_variant (const RlxOp      *op,
       switch (variant_get_any_int (value, &element))
         {
         case INT_FOUND:
-          rlx_attr_set_int (attr, element);
+          rlx_attr_set_int (def, attrs, element);
           return TRUE;
 
         case INT_OUT_OF_RANGE:
@@ -584,15 +652,15 @@ attr_set_from_variant (const RlxOp      *op,
 
     case RLX_ATTR_ENUM:
     case RLX_ATTR_DATA_TYPE:
-      return attr_set_name_from_variant (op, def, attr, value, error);
+      return attr_set_name_from_variant (op, def, attrs, value, error);
 
     case RLX_ATTR_INTS:
-      return attr_set_ints_from_variant (op, def, attr, value, error);
+      return attr_set_ints_from_variant (op, def, attrs, value, error);
 
     case RLX_ATTR_STRING:
       if (!g_variant_is_of_type (value, G_VARIANT_TYPE_STRING))
         return attr_wrong_type (op, def, value, error);
-      rlx_attr_set_string (attr, g_variant_get_string (value, NULL));
+      rlx_attr_set_string (def, attrs, g_variant_get_string (value, NULL));
       return TRUE;
 
     default:
@@ -619,12 +687,13 @@ set_unknown_attr_error (const RlxOp *op,
                  "%s: there is no attribute %s; the operator has none", op->name, quoted);
 }
 
-RlxAttrValue *
+gpointer
 rlx_attrs_new_from_variant (const RlxOp *op,
                             GVariant    *attributes,
                             GError     **error)
 {
-  RlxAttrValue *attrs = rlx_attrs_new (op);
+  gpointer attrs = rlx_attrs_new (op);
+  g_autofree gboolean *given = g_new0 (gboolean, op->n_attrs + 1);
 
   if (attributes != NULL)
     {
@@ -653,20 +722,21 @@ rlx_attrs_new_from_variant (const RlxOp *op,
               goto failed;
             }
 
-          if (attrs[index].is_set)
+          if (given[index])
             {
               attr_error (op, &op->attrs[index], error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "is given twice");
               goto failed;
             }
 
-          if (!attr_set_from_variant (op, &op->attrs[index], &attrs[index], value, error))
+          if (!attr_set_from_variant (op, &op->attrs[index], attrs, value, error))
             goto failed;
+          given[index] = TRUE;
         }
     }
 
   for (guint i = 0; i < op->n_attrs; i++)
     {
-      if (op->attrs[i].required && !attrs[i].is_set)
+      if (op->attrs[i].required && !given[i])
         {
           attr_error (op, &op->attrs[i], error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
                       "is missing: %s is expected", kind_expectation (op->attrs[i].kind));
@@ -682,27 +752,25 @@ failed:
 }
 
 const char *
-rlx_attr_get_nick (const RlxAttrDef   *def,
-                   const RlxAttrValue *attr)
+rlx_attr_get_nick (const RlxAttrDef *def,
+                   gconstpointer     attrs)
 {
   g_autoptr(GEnumClass) enum_class = NULL;
   const GEnumValue *enum_value;
 
   if (def->kind == RLX_ATTR_DATA_TYPE)
-    return rlx_data_type_to_string ((RlxDataType) attr->i);
+    return rlx_data_type_to_string ((RlxDataType) rlx_attr_get_int (def, attrs));
 
   /* The names are static, and stay when the class goes. */
   enum_class = g_type_class_ref (def->enum_type ());
-  if (attr->i < G_MININT || attr->i > G_MAXINT)
-    return NULL;
-  enum_value = g_enum_get_value (enum_class, (int) attr->i);
+  enum_value = g_enum_get_value (enum_class, (int) rlx_attr_get_int (def, attrs));
 
   return enum_value != NULL ? enum_value->value_nick : NULL;
 }
 
 GVariant *
-rlx_attrs_to_variant (const RlxOp        *op,
-                      const RlxAttrValue *attrs)
+rlx_attrs_to_variant (const RlxOp  *op,
+                      gconstpointer attrs)
 {
   GVariantBuilder builder;
 
@@ -711,37 +779,40 @@ rlx_attrs_to_variant (const RlxOp        *op,
   for (guint i = 0; i < op->n_attrs; i++)
     {
       const RlxAttrDef *def = &op->attrs[i];
-      const char *nick;
+      const RlxInts *ints;
+      const char *text;
       GVariant *value = NULL;
 
       switch (def->kind)
         {
         case RLX_ATTR_BOOL:
-          value = g_variant_new_boolean (attrs[i].i != 0);
+          value = g_variant_new_boolean (rlx_attr_get_int (def, attrs) != 0);
           break;
 
         case RLX_ATTR_INT:
-          value = g_variant_new_int64 (attrs[i].i);
+          value = g_variant_new_int64 (rlx_attr_get_int (def, attrs));
           break;
 
         case RLX_ATTR_FLOAT:
-          value = g_variant_new_double (attrs[i].f);
+          value = g_variant_new_double (rlx_attr_get_float (def, attrs));
           break;
 
         case RLX_ATTR_ENUM:
         case RLX_ATTR_DATA_TYPE:
-          nick = rlx_attr_get_nick (def, &attrs[i]);
-          value = nick != NULL ? g_variant_new_string (nick) : NULL;
+          text = rlx_attr_get_nick (def, attrs);
+          value = text != NULL ? g_variant_new_string (text) : NULL;
           break;
 
         case RLX_ATTR_INTS:
           /* No list is not the same as an empty one: leave it out. */
-          if (attrs[i].is_set || attrs[i].n_ints > 0)
-            value = g_variant_new_fixed_array (G_VARIANT_TYPE_INT64, attrs[i].ints, attrs[i].n_ints, sizeof (gint64));
+          ints = rlx_attr_get_ints (def, attrs);
+          if (ints->is_set || ints->n_values > 0)
+            value = g_variant_new_fixed_array (G_VARIANT_TYPE_INT64, ints->values, ints->n_values, sizeof (gint64));
           break;
 
         case RLX_ATTR_STRING:
-          value = attrs[i].string != NULL ? g_variant_new_string (attrs[i].string) : NULL;
+          text = rlx_attr_get_string (def, attrs);
+          value = text != NULL ? g_variant_new_string (text) : NULL;
           break;
 
         default:
@@ -753,86 +824,4 @@ rlx_attrs_to_variant (const RlxOp        *op,
     }
 
   return g_variant_ref_sink (g_variant_builder_end (&builder));
-}
-
-/* ---- options objects -------------------------------------------------------- */
-
-void
-rlx_op_options_get_property (const RlxAttrValue *attrs,
-                             const RlxOp        *op,
-                             guint               index,
-                             GValue             *value)
-{
-  g_return_if_fail (index < op->n_attrs);
-
-  switch (op->attrs[index].kind)
-    {
-    case RLX_ATTR_BOOL:
-      g_value_set_boolean (value, attrs[index].i != 0);
-      break;
-
-    case RLX_ATTR_INT:
-      g_value_set_int64 (value, attrs[index].i);
-      break;
-
-    case RLX_ATTR_FLOAT:
-      g_value_set_double (value, attrs[index].f);
-      break;
-
-    case RLX_ATTR_ENUM:
-    case RLX_ATTR_DATA_TYPE:
-      g_value_set_enum (value, (int) attrs[index].i);
-      break;
-
-    case RLX_ATTR_INTS:
-    case RLX_ATTR_STRING:
-    default:
-      g_return_if_reached ();
-    }
-}
-
-gboolean
-rlx_op_options_set_property (RlxAttrValue *attrs,
-                             const RlxOp  *op,
-                             guint         index,
-                             const GValue *value)
-{
-  RlxAttrValue changed = { 0 };
-
-  g_return_val_if_fail (index < op->n_attrs, FALSE);
-
-  switch (op->attrs[index].kind)
-    {
-    case RLX_ATTR_BOOL:
-      rlx_attr_set_int (&changed, g_value_get_boolean (value) != FALSE);
-      break;
-
-    case RLX_ATTR_INT:
-      rlx_attr_set_int (&changed, g_value_get_int64 (value));
-      break;
-
-    case RLX_ATTR_FLOAT:
-      rlx_attr_set_float (&changed, g_value_get_double (value));
-      break;
-
-    case RLX_ATTR_ENUM:
-    case RLX_ATTR_DATA_TYPE:
-      rlx_attr_set_int (&changed, g_value_get_enum (value));
-      break;
-
-    case RLX_ATTR_INTS:
-    case RLX_ATTR_STRING:
-    default:
-      g_return_val_if_reached (FALSE);
-    }
-
-  if (rlx_attr_equal (&op->attrs[index], &attrs[index], &changed))
-    {
-      attrs[index].is_set = TRUE;
-      return FALSE;
-    }
-
-  attrs[index] = changed;
-
-  return TRUE;
 }

@@ -8,12 +8,9 @@
  */
 #include "config.h"
 
-#include "rlx-tuning-private.h"
+#include "target/rlx-tuning-private.h"
 
 #include <string.h>
-
-#include "rlx-calibration-private.h"
-#include "rlx-types.h"
 
 /* Version; the shapes with the names of their ways. */
 #define FILE_TYPE "(ua(ss))"
@@ -23,12 +20,12 @@
 
 struct _RlxTuning
 {
-  GHashTable *ways;        /* key to RlxGpuProduct */
+  GHashTable *ways;        /* key to RlxProductVariant */
   GArray *missing;         /* RlxMissingShape */
 };
 
-static RlxTuning *
-tuning_new (void)
+RlxTuning *
+rlx_tuning_new (void)
 {
   RlxTuning *self = g_new0 (RlxTuning, 1);
 
@@ -53,12 +50,12 @@ make_key (const RlxTunedShape *shape)
                           shape->a_along_k ? 'n' : 't', shape->b_along_n ? 'n' : 't', shape->is_weight ? " weight" : "");
 }
 
-static RlxGpuProduct
+static RlxProductVariant
 find_way (const char *name)
 {
   guint way = 0;
 
-  while (way < RLX_GPU_N_PRODUCTS && !g_str_equal (name, rlx_gpu_product_get_name (way)))
+  while (way < RLX_N_PRODUCTS && !g_str_equal (name, rlx_product_variant_get_name (way)))
     way++;
   return way;
 }
@@ -95,7 +92,7 @@ rlx_tuning_to_bytes (RlxTuning *self)
   g_variant_builder_init (&builder, G_VARIANT_TYPE ("a(ss)"));
   for (guint i = 0; i < n; i++)
     g_variant_builder_add (&builder, "(ss)", keys[i],
-                           rlx_gpu_product_get_name (GPOINTER_TO_UINT (g_hash_table_lookup (self->ways, keys[i]))));
+                           rlx_product_variant_get_name (GPOINTER_TO_UINT (g_hash_table_lookup (self->ways, keys[i]))));
   variant = g_variant_ref_sink (g_variant_new (FILE_TYPE, FILE_VERSION, &builder));
   return g_variant_get_data_as_bytes (variant);
 }
@@ -103,7 +100,7 @@ rlx_tuning_to_bytes (RlxTuning *self)
 RlxTuning *
 rlx_tuning_from_bytes (GBytes *bytes)
 {
-  g_autoptr(RlxTuning) self = tuning_new ();
+  g_autoptr(RlxTuning) self = rlx_tuning_new ();
   g_autoptr(GVariant) variant = NULL;
   g_autoptr(GVariant) shapes = NULL;
   guint32 version;
@@ -119,33 +116,15 @@ rlx_tuning_from_bytes (GBytes *bytes)
   for (gsize i = 0; i < g_variant_n_children (shapes); i++)
     {
       const char *key, *name;
-      RlxGpuProduct way;
+      RlxProductVariant way;
 
       g_variant_get_child (shapes, i, "(&s&s)", &key, &name);
       way = find_way (name);
-      if (way == RLX_GPU_N_PRODUCTS || !is_key (key) ||
+      if (way == RLX_N_PRODUCTS || !is_key (key) ||
           !g_hash_table_insert (self->ways, g_strdup (key), GUINT_TO_POINTER (way)))
         return NULL;
     }
   return g_steal_pointer (&self);
-}
-
-RlxTuning *
-rlx_tuning_load (const RlxGpuAdapterInfo *info)
-{
-  g_autoptr(GBytes) bytes = rlx_gpu_notes_load (info, RLX_TUNING_NOTES);
-  RlxTuning *self = bytes != NULL ? rlx_tuning_from_bytes (bytes) : NULL;
-
-  return self != NULL ? self : tuning_new ();
-}
-
-gboolean
-rlx_tuning_store (RlxTuning               *self,
-                  const RlxGpuAdapterInfo *info)
-{
-  g_autoptr(GBytes) bytes = rlx_tuning_to_bytes (self);
-
-  return rlx_gpu_notes_store (info, RLX_TUNING_NOTES, bytes);
 }
 
 guint
@@ -157,7 +136,7 @@ rlx_tuning_get_n_shapes (RlxTuning *self)
 void
 rlx_tuning_set (RlxTuning           *self,
                 const RlxTunedShape *shape,
-                RlxGpuProduct        way)
+                RlxProductVariant    way)
 {
   /* Whoever has that many needs others by now. */
   if (g_hash_table_size (self->ways) >= RLX_TUNING_MAX_SHAPES)
@@ -165,7 +144,7 @@ rlx_tuning_set (RlxTuning           *self,
   g_hash_table_replace (self->ways, make_key (shape), GUINT_TO_POINTER (way));
 }
 
-RlxGpuProduct
+RlxProductVariant
 rlx_tuning_look_up (RlxTuning           *self,
                     const RlxTunedShape *shape)
 {
@@ -184,12 +163,12 @@ rlx_tuning_look_up (RlxTuning           *self,
       if (g_str_equal (other, key))
         {
           missing->flops += flops;
-          return RLX_GPU_N_PRODUCTS;
+          return RLX_N_PRODUCTS;
         }
     }
   new.flops = flops;
   g_array_append_val (self->missing, new);
-  return RLX_GPU_N_PRODUCTS;
+  return RLX_N_PRODUCTS;
 }
 
 GArray *

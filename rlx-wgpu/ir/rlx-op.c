@@ -3,7 +3,7 @@
  */
 #include "config.h"
 
-#include "ops/rlx-op-private.h"
+#include "ir/rlx-op-private.h"
 
 #include "util/rlx-debug-private.h"
 
@@ -21,8 +21,7 @@ rlx_op_lookup (const char *name)
     {
       by_name = g_hash_table_new (g_str_hash, g_str_equal);
       for (guint i = 0; i < rlx_n_ops; i++)
-        if ((rlx_op_table[i]->flags & RLX_OP_INTERNAL) == 0)
-          g_hash_table_insert (by_name, (gpointer) rlx_op_table[i]->name, (gpointer) rlx_op_table[i]);
+        g_hash_table_insert (by_name, (gpointer) rlx_op_table[i]->name, (gpointer) rlx_op_table[i]);
       g_once_init_leave (&initialized, 1);
     }
 
@@ -71,12 +70,8 @@ rlx_op_suggest (const char *name)
 
   for (guint i = 0; i < rlx_n_ops; i++)
     {
-      guint distance;
+      guint distance = edit_distance (name, rlx_op_table[i]->name);
 
-      if (rlx_op_table[i]->flags & RLX_OP_INTERNAL)
-        continue;
-
-      distance = edit_distance (name, rlx_op_table[i]->name);
       if (distance < best_distance)
         {
           best = rlx_op_table[i]->name;
@@ -99,34 +94,6 @@ rlx_op_find_attr (const RlxOp *op,
 }
 
 /* ---- helpers of rules --------------------------------------------------------- */
-
-static const RlxAttrValue *
-find_attr (const RlxOp        *op,
-           const RlxAttrValue *attrs,
-           const char         *name)
-{
-  static const RlxAttrValue none = { 0 };
-  int index = rlx_op_find_attr (op, name);
-
-  g_return_val_if_fail (index >= 0, &none);
-  g_return_val_if_fail (attrs != NULL, &none);
-
-  return &attrs[index];
-}
-
-const RlxAttrValue *
-rlx_call_attr (const RlxOpCall *call,
-               const char      *name)
-{
-  return find_attr (call->op, call->attrs, name);
-}
-
-const RlxAttrValue *
-rlx_node_attr (const RlxIrNode *node,
-               const char      *name)
-{
-  return find_attr (node->op, node->attrs, name);
-}
 
 gboolean
 rlx_call_error (const RlxOpCall *call,
@@ -176,12 +143,12 @@ rlx_call_axis (const RlxOpCall *call,
 }
 
 gboolean
-rlx_call_axes (const RlxOpCall    *call,
-               const RlxAttrValue *axes,
-               guint               rank,
-               gboolean            all_by_default,
-               guint              *mask,
-               GError            **error)
+rlx_call_axes (const RlxOpCall *call,
+               const RlxInts   *axes,
+               guint            rank,
+               gboolean         all_by_default,
+               guint           *mask,
+               GError         **error)
 {
   *mask = 0;
 
@@ -191,16 +158,16 @@ rlx_call_axes (const RlxOpCall    *call,
       return TRUE;
     }
 
-  for (guint i = 0; i < axes->n_ints; i++)
+  for (guint i = 0; i < axes->n_values; i++)
     {
       guint axis;
 
-      if (!rlx_call_axis (call, axes->ints[i], rank, &axis, error))
+      if (!rlx_call_axis (call, axes->values[i], rank, &axis, error))
         return FALSE;
 
       if (*mask & (1u << axis))
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                               "axis %" G_GINT64_FORMAT " is listed twice", axes->ints[i]);
+                               "axis %" G_GINT64_FORMAT " is listed twice", axes->values[i]);
       *mask |= 1u << axis;
     }
 

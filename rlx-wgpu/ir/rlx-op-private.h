@@ -12,7 +12,7 @@ G_BEGIN_DECLS
 
 typedef struct _RlxOpCall RlxOpCall;
 typedef struct _RlxLower RlxLower;
-typedef struct _RlxExpand RlxExpand;
+typedef struct _RlxBuilder RlxBuilder;
 
 typedef enum
 {
@@ -25,15 +25,14 @@ typedef enum
   RLX_ATTR_STRING,   /* always required */
 } RlxAttrKind;
 
+/* What is generic about an attribute: the text form, bindings and options find it
+ * by this. Rules, lowerings and passes know the struct. */
 typedef struct
 {
   const char *name;
   RlxAttrKind kind;
+  gsize offset;              /* in the operator's struct of attributes */
   gboolean required;
-  gint64 default_int;
-  double default_float;
-  const gint64 *default_ints;
-  guint n_default_ints;
   GType (*enum_type) (void);
   const char *doc;
 } RlxAttrDef;
@@ -73,6 +72,8 @@ typedef enum
   RLX_OP_VARIADIC    = 1 << 2, /* the last input may repeat */
   RLX_OP_INTERNAL    = 1 << 3, /* made by the compiler only */
   RLX_OP_BOOL_RESULT = 1 << 4, /* element-wise with a bool result */
+  RLX_OP_EPILOGUE    = 1 << 5, /* its kernel calls epilogue() */
+  RLX_OP_NORM        = 1 << 6, /* a norm or a softmax, whose last step may read what others found */
 } RlxOpFlags;
 
 typedef gboolean (*RlxInferFunc) (RlxOpCall *call,
@@ -80,27 +81,41 @@ typedef gboolean (*RlxInferFunc) (RlxOpCall *call,
 typedef gboolean (*RlxLowerFunc) (RlxLower        *lower,
                                   const RlxIrNode *node,
                                   GError         **error);
-/* See ops/rlx-expand-private.h. */
-typedef RlxIrValue *(*RlxExpandFunc) (RlxExpand *expand,
-                                      GError   **error);
+/* See ops/rlx-builder-private.h. */
+typedef RlxIrValue *(*RlxExpandFunc) (RlxBuilder        *b,
+                                      const RlxIrNode   *node,
+                                      RlxIrValue *const *inputs);
+
+/* ops/rlx-variant-private.h */
+typedef struct _RlxVariants RlxVariants;
 
 struct _RlxOp
 {
+  guint id;                   /* RlxOpId */
   const char *name;
   const char *family;
   const char *summary;
+  const char *doc;            /* what else there is to say, "" if nothing */
+  const char *shapes;         /* a call by example, as in the text form, and its results; NULL for leaves */
   const char *formula;        /* nullable */
   const char *bound;          /* stated error bound */
+  const char *since;          /* the version that has it first */
+  const char *subnormals;     /* what becomes of them: "kept…" or not; NULL without floats */
   guint flags;                /* RlxOpFlags */
   const RlxInputDef *inputs;
   guint n_inputs;
   const RlxAttrDef *attrs;
   guint n_attrs;
-  RlxInferFunc infer;
+  guint attrs_id;             /* which struct of attributes it has */
+  gsize attrs_size;
+  gconstpointer defaults;     /* its attributes when none is given */
+  RlxInferFunc infer;         /* NULL for leaves and what passes make */
   RlxLowerFunc lower;         /* NULL where expand leaves nothing to lower */
+  const RlxVariants *variants; /* the kernels its lowering chooses from; nullable */
   RlxExpandFunc expand;       /* nullable */
-  /* element-wise: WGSL expressions in a, b, c and $attribute for floats,
-   * signed, unsigned and bool operands; NULL where the type is not taken */
+  /* element-wise: WGSL expressions in a, b, c, $ and the number of an attribute,
+   * and $bits, for floats, signed, unsigned and bool operands; NULL where the type
+   * is not taken */
   const char *expr_f;
   const char *expr_i;
   const char *expr_u;
@@ -112,7 +127,7 @@ struct _RlxOpCall
 {
   const RlxOp *op;
   const char *name;                    /* of the node, nullable, for messages */
-  const RlxAttrValue *attrs;
+  gconstpointer attrs;                 /* the operator's struct of attributes */
   const RlxTensorType *const *inputs;  /* NULL for an absent optional input */
   RlxTensor *const *constants;         /* value of an input that is a constant, else NULL */
   guint n_inputs;
@@ -121,6 +136,17 @@ struct _RlxOpCall
 
 /* ---- the table ----------------------------------------------------------- */
 
+/* What values of enumerations mean; the last one has no name. */
+typedef struct
+{
+  const char *type;           /* RlxLayout */
+  const char *nick;           /* channels-first */
+  const char *doc;
+} RlxEnumDoc;
+
+extern const RlxEnumDoc rlx_enum_docs[];
+
+/* Those that a graph can have. */
 extern const RlxOp *const rlx_op_table[];
 extern const guint rlx_n_ops;
 const RlxOp * rlx_op_lookup (const char *name);        /* NULL when there is none */
@@ -128,16 +154,14 @@ int           rlx_op_find_attr (const RlxOp *op, const char *name);  /* -1 */
 /* The operator whose name is most like @name, NULL when none is close. */
 const char *  rlx_op_suggest (const char *name);
 
+/* What graphs make by methods of their own. The vocabulary of the compiler has all
+ * operators. */
 extern const RlxOp rlx_op_input;
 extern const RlxOp rlx_op_parameter;
 extern const RlxOp rlx_op_constant;
 extern const RlxOp rlx_op_state;
 
 /* ---- helpers of rules ------------------------------------------------------ */
-
-/* The attribute by name: aborts in tests when the table has no such row. */
-const RlxAttrValue *rlx_call_attr (const RlxOpCall *call, const char *name);
-const RlxAttrValue *rlx_node_attr (const RlxIrNode *node, const char *name);
 
 /* Sets an error that starts with the operator and the node's name. Returns FALSE. */
 gboolean rlx_call_error (const RlxOpCall *call,
@@ -153,12 +177,12 @@ gboolean rlx_call_axis  (const RlxOpCall *call,
                          GError         **error);
 /* Normalises a list of axes into a mask; duplicates are an error; an unset
  * attribute means all axes when @all_by_default. */
-gboolean rlx_call_axes  (const RlxOpCall    *call,
-                         const RlxAttrValue *axes,
-                         guint               rank,
-                         gboolean            all_by_default,
-                         guint              *mask,
-                         GError            **error);
+gboolean rlx_call_axes  (const RlxOpCall *call,
+                         const RlxInts   *axes,
+                         guint            rank,
+                         gboolean         all_by_default,
+                         guint           *mask,
+                         GError         **error);
 /* Number and data types of the inputs against the table row, then the rule,
  * then the limits of the result. The one entry point for inference. */
 gboolean rlx_op_infer   (RlxOpCall *call,
@@ -170,30 +194,52 @@ gboolean rlx_call_check_attrs (const RlxOpCall *call,
 
 /* ---- attributes (rlx-attrs.c) ------------------------------------------------ */
 
+/* Structs of attributes are made, copied and freed by their operator's table of
+ * attributes. Of a node they are read by rlx_NAME_attrs(). */
+
+/* All defaults. Never NULL. */
+gpointer      rlx_attrs_new              (const RlxOp *op);
 /* From a{sv}: every attribute known, of the right type, required ones there. */
-RlxAttrValue *rlx_attrs_new_from_variant (const RlxOp *op,
+gpointer      rlx_attrs_new_from_variant (const RlxOp *op,
                                           GVariant    *attributes,
                                           GError     **error);
 /* Not floating. */
-GVariant *    rlx_attrs_to_variant       (const RlxOp        *op,
-                                          const RlxAttrValue *attrs);
-/* All defaults. */
-RlxAttrValue *rlx_attrs_new              (const RlxOp *op);
+GVariant *    rlx_attrs_to_variant       (const RlxOp  *op,
+                                          gconstpointer attrs);
+
+/* Of bool, int, enum or data type. */
+gint64        rlx_attr_get_int           (const RlxAttrDef *def, gconstpointer attrs);
+double        rlx_attr_get_float         (const RlxAttrDef *def, gconstpointer attrs);
+const RlxInts *rlx_attr_get_ints         (const RlxAttrDef *def, gconstpointer attrs);
+const char *  rlx_attr_get_string        (const RlxAttrDef *def, gconstpointer attrs);
 /* Whether the value is another one now. */
-gboolean      rlx_attr_set_int           (RlxAttrValue *attr, gint64 value);
-gboolean      rlx_attr_set_float         (RlxAttrValue *attr, double value);
-/* Keeps a copy of at most RLX_MAX_ATTR_INTS values; more, or NULL with a number
- * above 0, are an error when the node is made. */
-void          rlx_attr_set_ints          (RlxAttrValue *attr, const gint64 *values, gsize n_values);
-#define RLX_MAX_ATTR_INTS 65536u
+gboolean      rlx_attr_set_int           (const RlxAttrDef *def, gpointer attrs, gint64 value);
+gboolean      rlx_attr_set_float         (const RlxAttrDef *def, gpointer attrs, double value);
+gboolean      rlx_attr_set_ints          (const RlxAttrDef *def, gpointer attrs, const gint64 *values, gsize n_values);
+gboolean      rlx_attr_reset_ints        (const RlxAttrDef *def, gpointer attrs, const RlxOp *op);
 /* Keeps a copy; NULL, text that is too long or not UTF-8 is an error when the
  * node is made. */
-void          rlx_attr_set_string        (RlxAttrValue *attr, const char *value);
+void          rlx_attr_set_string        (const RlxAttrDef *def, gpointer attrs, const char *value);
 #define RLX_MAX_ATTR_STRING 4096u
-gboolean      rlx_attr_equal             (const RlxAttrDef *def, const RlxAttrValue *a, const RlxAttrValue *b);
+/* Keeps a copy of at most RLX_MAX_ATTR_INTS values; more, or NULL with a number
+ * above 0, are an error when the node is made. */
+void          rlx_ints_set               (RlxInts *ints, const gint64 *values, gsize n_values);
+#define RLX_MAX_ATTR_INTS 65536u
+gboolean      rlx_attr_equal             (const RlxAttrDef *def, gconstpointer a, gconstpointer b);
 /* Whether leaving the attribute out means the same. */
-gboolean      rlx_attr_is_default        (const RlxAttrDef *def, const RlxAttrValue *attr);
+gboolean      rlx_attr_is_default        (const RlxOp *op, const RlxAttrDef *def, gconstpointer attrs);
 /* The name of an enumeration's value or of a data type; NULL when there is none. */
-const char *  rlx_attr_get_nick          (const RlxAttrDef *def, const RlxAttrValue *attr);
+const char *  rlx_attr_get_nick          (const RlxAttrDef *def, gconstpointer attrs);
+
+/* The struct of attributes of a node, which must have that one. */
+static inline gconstpointer
+rlx_ir_node_get_attrs (const RlxIrNode *node,
+                       guint            attrs_id)
+{
+#ifndef NDEBUG
+  g_assert (node->op->attrs_id == attrs_id);
+#endif
+  return node->attrs;
+}
 
 G_END_DECLS

@@ -1,17 +1,16 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * The reader of the text form; rlx-ir-text.c says what that is. It takes
+ * The reader of the text form; ir/rlx-ir-text.c says what that is. It takes
  * nothing on trust: it does not recurse, and memory follows the length of the
  * text, never a number in it.
  */
 #include "config.h"
 
-#include "ir/rlx-ir-lexer-private.h"
-#include "ir/rlx-ir-private.h"
-
-#include "ops/rlx-op-private.h"
 #include "rlx-graph-private.h"
+
+#include "ir/rlx-ir-lexer-private.h"
+#include "ir/rlx-op-private.h"
 #include "rlx-tensor-private.h"
 #include "util/rlx-debug-private.h"
 #include "util/rlx-element-private.h"
@@ -284,13 +283,13 @@ read_base64_data (Reader  *reader,
           if (j > n)
             value = reader->lexer.p[j] == '=' ? 0 : -1;
           if (value < 0)
-            return rlx_lexer_error (&reader->lexer, reader->lexer.p + j, error, "not what base64 has at this place");
+            return rlx_lexer_error (&reader->lexer, reader->lexer.p + j, error, "not valid base64 here");
           bits = bits << 6 | (guint32) value;
         }
 
       /* Bits that belong to no byte: two texts must not mean the same. */
       if ((n == 1 && (bits & 0xffff) != 0) || (n == 2 && (bits & 0xff) != 0))
-        return rlx_lexer_error (&reader->lexer, reader->lexer.p, error, "not what base64 has at this place");
+        return rlx_lexer_error (&reader->lexer, reader->lexer.p, error, "not valid base64 here");
 
       for (gsize j = 0; j < n; j++)
         data[i + j] = (guint8) (bits >> (16 - 8 * j));
@@ -625,7 +624,7 @@ read_node (Reader  *reader,
 
   for (gsize i = 0; i < n_nodes; i++)
     if (!g_hash_table_insert (reader->values, GUINT_TO_POINTER (g_array_index (numbers, guint, i)), nodes[i]))
-      return rlx_lexer_error (&reader->lexer, start, error, "the value %%%u is there twice", g_array_index (numbers, guint, i));
+      return rlx_lexer_error (&reader->lexer, start, error, "the value %%%u is defined twice", g_array_index (numbers, guint, i));
 
   if (!rlx_lexer_at_line_end (&reader->lexer) && *reader->lexer.p == '"')
     {
@@ -662,8 +661,7 @@ read_output (Reader  *reader,
   if (node == NULL)
     return FALSE;
 
-  rlx_graph_output (reader->graph, name, node);
-  if (!rlx_graph_check (reader->graph, &failure))
+  if (!rlx_graph_output (reader->graph, name, node, &failure))
     return statement_error (reader, failure, error);
 
   return TRUE;
@@ -698,7 +696,7 @@ read_precision (Reader  *reader,
   g_autofree char *word = NULL;
 
   if (reader->has_precision)
-    return rlx_lexer_error (&reader->lexer, reader->lexer.p, error, "the precision is there twice");
+    return rlx_lexer_error (&reader->lexer, reader->lexer.p, error, "the precision is given twice");
   reader->has_precision = TRUE;
 
   word = rlx_lexer_read_word (&reader->lexer, "\"full\" or \"reduced\"", error);
@@ -711,7 +709,7 @@ read_precision (Reader  *reader,
       return rlx_lexer_expected (&reader->lexer, "\"full\" or \"reduced\"", error);
     }
 
-  rlx_graph_set_precision (reader->graph, word[0] == 'f' ? RLX_PRECISION_FULL : RLX_PRECISION_REDUCED);
+  rlx_graph_set_default_precision (reader->graph, word[0] == 'f' ? RLX_PRECISION_FULL : RLX_PRECISION_REDUCED);
   return TRUE;
 }
 

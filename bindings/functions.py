@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The rlx-wgpu authors
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Puts into an override what it cannot ask for, or not in every version: what functions take.
+
+    functions.py GIR TEMPLATE OUTPUT
+
+The table has, by the name of the class ('' for none), in JSON:
+
+    {"Graph": {"methods": {"input": {"enums": {"data_type": [1, "DataType"]}}},
+               "functions": {},
+               "properties": {"layout": "Layout", "padding": "ints"}},
+     "Device": {"methods": {"compile_async": {"cancellable": 2, "optional": 1, "finish": "compile_finish"}}, …}}
+
+- enums: arguments that are enumerations. GJS turns what is no number into 0, the first value, and PyGObject takes the
+  members of any enumeration.
+- cancellable: which argument it is. optional: from which one on all up to it may be null.
+- finish: what ends an asynchronous function.
+
+Arguments count from 0, without the object of a method. Functions of which there is nothing to say are left out, and so
+are properties that cannot be set, or are neither an enumeration nor a list of integers, which is a variant that has a
+method to set it from an array.
+"""
+import json
+import sys
+import xml.etree.ElementTree
+
+CORE = '{http://www.gtk.org/introspection/core/1.0}'
+
+
+def enumeration(element, names):
+    kind = element.find(CORE + 'type')
+    return kind.get('name') if kind is not None and kind.get('name') in names else None
+
+
+def is_list(prop, owner):
+    """Whether a property is a list of integers."""
+    kind = prop.find(CORE + 'type')
+    name = 'set_' + prop.get('name').replace('-', '_')
+    return kind is not None and kind.get('name') == 'GLib.Variant' and any(
+        method.get('name') == name and method.find(f'{CORE}parameters/{CORE}parameter/{CORE}array') is not None
+        for method in owner.findall(CORE + 'method'))
+
+
+def properties(owner, names):
+    found = {prop.get('name'): 'ints' if is_list(prop, owner) else enumeration(prop, names)
+             for prop in owner.findall(CORE + 'property') if prop.get('writable')}
+    return {name: kind for name, kind in found.items() if kind}
+
+
+def given_arguments(function):
+    """What a script gives: no lengths, and no data of callbacks."""
+    parameters = function.findall(f'{CORE}parameters/{CORE}parameter')
+    values = parameters + function.findall(CORE + 'return-value')
+    hidden = {int(array.get('length')) for value in values for array in value.findall(CORE + 'array') if array.get('length')}
+    hidden |= {int(value.get('closure')) for value in parameters if value.get('closure')}
+    return [value for i, value in enumerate(parameters) if i not in hidden and value.get('direction', 'in') != 'out']
+
+
+def describe(function, names):
+    given = given_arguments(function)
+    row = {}
+    enums = {value.get('name'): [i, enumeration(value, names)] for i, value in enumerate(given) if enumeration(value, names)}
+    if enums:
+        row['enums'] = enums
+    for i, value in enumerate(given):
+        if value.get('name') == 'cancellable':
+            row['cancellable'] = row['optional'] = i
+            while row['optional'] > 0 and given[row['optional'] - 1].get('nullable'):
+                row['optional'] -= 1
+    name = function.get('name')
+    if name.endswith('_async'):
+        row['finish'] = name.removesuffix('_async') + '_finish'
+    return row
+
+
+def table(path):
+    namespace = xml.etree.ElementTree.parse(path).getroot().find(CORE + 'namespace')
+    names = {element.get('name') for element in namespace.findall(CORE + 'enumeration')}
+    rows = {}
+    for owner in [namespace, *namespace]:
+        def functions(*kinds):
+            found = {function.get('name'): describe(function, names)
+                     for kind in kinds for function in owner.findall(CORE + kind) if not function.get('moved-to')}
+            return {name: row for name, row in found.items() if row}
+
+        row = {'methods': functions('method'), 'functions': functions('constructor', 'function'),
+               'properties': properties(owner, names)}
+        if any(row.values()):
+            rows['' if owner is namespace else owner.get('name')] = row
+    return rows
+
+
+def main():
+    gir, template, output = sys.argv[1:]
+    with open(template, encoding='utf-8') as stream:
+        text = stream.read()
+    with open(output, 'w', encoding='utf-8') as stream:
+        stream.write(text.replace('@FUNCTIONS@', json.dumps(table(gir))))
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,74 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * How passes and expansions make nodes. There is a function for each operator,
+ * rlx_build_NAME(), generated from the op table: it runs the operator's rule, so
+ * nobody says the type of a result by hand.
+ *
+ *   g_auto(RlxBuilder) b = RLX_BUILDER (ir, node);
+ *   RlxIrValue *centred = rlx_build_sub (&b, x, mean);
+ *   RlxIrValue *y = rlx_build_matmul (&b, centred, w, RLX_MATMUL_ATTRS (.transpose_b = TRUE));
+ *
+ * A builder remembers its first error. From then on it makes nothing, and all its
+ * functions return NULL, so it is enough to look at the end.
+ *
+ * An operator that is made of others has `expand` in its row, and a function
+ *
+ *   RlxIrValue *
+ *   rlx_NAME_expand (RlxBuilder *b, const RlxIrNode *node, RlxIrValue *const *inputs)
+ *
+ * which returns what stands for the node's only result, of the same type. @inputs
+ * are those of the node in the new graph, NULL for absent ones. NULL without an error
+ * of the builder leaves the node as it is. The others take its place before the graph
+ * is simplified and fused, so they share in all of that.
+ */
+#pragma once
+
+#include "rlx-op-vocabulary-private.h"
+
+G_BEGIN_DECLS
+
+struct _RlxBuilder
+{
+  RlxIr *ir;                   /* where nodes go to */
+  guint origin;                /* what messages call them */
+  GError *error;               /* the first */
+};
+
+/* Nodes that stand for @node, or for part of it. */
+#define RLX_BUILDER(ir_, node) { .ir = (ir_), .origin = (node)->origin }
+
+static inline void
+rlx_builder_clear (RlxBuilder *b)
+{
+  g_clear_error (&b->error);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (RlxBuilder, rlx_builder_clear)
+
+/* What all the generated functions do. Optional inputs at the end may be left out; @attrs
+ * is copied, NULL for defaults. */
+RlxIrNode *  rlx_builder_append     (RlxBuilder        *b,
+                                     const RlxOp       *op,
+                                     RlxIrValue *const *inputs,
+                                     guint              n_inputs,
+                                     gconstpointer      attrs);
+/* The only result. */
+RlxIrValue * rlx_builder_append_one (RlxBuilder        *b,
+                                     const RlxOp       *op,
+                                     RlxIrValue *const *inputs,
+                                     guint              n_inputs,
+                                     gconstpointer      attrs);
+/* Takes @tensor over; NULL, which could not be made, is a failure. */
+RlxIrValue * rlx_build_constant     (RlxBuilder        *b,
+                                     RlxTensor         *tensor);
+/* A cast, unless it is of that type already. */
+RlxIrValue * rlx_build_as           (RlxBuilder        *b,
+                                     RlxIrValue        *x,
+                                     RlxDataType        dtype);
+/* The same node in f32: its f16 inputs are converted, and so is the result.
+ * NULL when it has no f16 inputs. */
+RlxIrValue * rlx_build_in_f32       (RlxBuilder        *b,
+                                     const RlxIrNode   *node,
+                                     RlxIrValue *const *inputs);
+
+G_END_DECLS

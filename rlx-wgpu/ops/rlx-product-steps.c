@@ -1,0 +1,297 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * The steps of a product of two matrices, once its kernel is chosen.
+ */
+#include "config.h"
+
+#include "ops/rlx-product-private.h"
+
+static void
+describe_operand (RlxKernel        *kernel,
+                  const char       *name,
+                  const RlxIrValue *value,
+                  guint             width)
+{
+  if (width > 1)
+    rlx_kernel_input_vector (kernel, name, value, width);
+  else
+    rlx_kernel_input (kernel, name, value);
+}
+
+static void
+describe_window (RlxKernel              *kernel,
+                 const RlxProductWindow *window,
+                 gboolean                is_a)
+{
+  rlx_kernel_define (kernel, "X_A", is_a);
+  rlx_kernel_define (kernel, "X_VECTORS", window->vectors);
+  rlx_kernel_define (kernel, "C_INNER", window->c_inner);
+  rlx_kernel_define (kernel, "RANK", window->rank);
+  rlx_kernel_param_u32 (kernel, "c", window->c);
+  rlx_kernel_param_u32 (kernel, "x_channel", window->x_channel);
+  rlx_kernel_param_u32 (kernel, "x_image", window->x_image);
+  for (guint d = 0; d < window->rank; d++)
+    {
+      rlx_kernel_param_u32_at (kernel, "in", d, window->in[d]);
+      rlx_kernel_param_u32_at (kernel, "out", d, window->out[d]);
+      rlx_kernel_param_u32_at (kernel, "tap", d, window->taps[d]);
+      rlx_kernel_param_u32_at (kernel, "stride", d, window->strides[d]);
+      rlx_kernel_param_u32_at (kernel, "dilation", d, window->dilations[d]);
+      rlx_kernel_param_u32_at (kernel, "begin", d, window->begins[d]);
+      rlx_kernel_param_u32_at (kernel, "x_axis", d, window->x_axes[d]);
+    }
+  if (window->split > 0)
+    {
+      rlx_kernel_param_u32 (kernel, "split", window->split);
+      rlx_kernel_param_u32 (kernel, "split_stride", window->split_stride);
+    }
+}
+
+static void
+describe_operands (RlxKernel        *kernel,
+                   const RlxProduct *product,
+                   const RlxProductKernel        *way)
+{
+  const RlxProductWindow *window = product->window;
+
+  if (product->k > 0)
+    {
+      describe_operand (kernel, window && window->x == product->a ? "x" : "a", product->a,
+                        way->a_pairs ? 2 : way->vectors || way->a_vectors ? 4 : 1);
+      describe_operand (kernel, window && window->x == product->b ? "x" : "b", product->b,
+                        way->pairs ? 2 : way->b_vectors ? 4 : 1);
+    }
+  rlx_kernel_define (kernel, "PRODUCT", product->k > 0);
+
+  rlx_kernel_param_u32 (kernel, "k", product->k);
+  rlx_kernel_param_u32 (kernel, "a_m", product->a_m);
+  rlx_kernel_param_u32 (kernel, "a_k", product->a_k);
+  rlx_kernel_param_u32 (kernel, "b_k", product->b_k);
+  rlx_kernel_param_u32 (kernel, "b_n", product->b_n);
+  for (guint i = 0; i < product->batch.rank; i++)
+    {
+      rlx_kernel_param_u32_at (kernel, "batch", i, product->batch.dims[i]);
+      rlx_kernel_param_u32_at (kernel, "a_batch", i, product->batch.strides[0][i]);
+      rlx_kernel_param_u32_at (kernel, "b_batch", i, product->batch.strides[1][i]);
+    }
+  rlx_kernel_define (kernel, "BATCH_DIMS", product->batch.rank);
+  rlx_kernel_define (kernel, "A_SPLIT", window != NULL && window->split > 0);
+  rlx_kernel_define (kernel, "B_SPLIT", window != NULL && window->split > 0);
+  if (window != NULL)
+    describe_window (kernel, window, window->x == product->a);
+}
+
+/* What only the kernel with shuffles knows. */
+static void
+describe_shuffles (RlxKernel        *kernel,
+                   const RlxProduct *product,
+                   const RlxProductKernel        *way)
+{
+  guint64 per_a = way->a_pairs ? 2 : 1, per_b = way->pairs ? 2 : 1;
+  guint64 words_a = rlx_type_n_elements (&product->a->type) / per_a;
+  guint64 words_b = rlx_type_n_elements (&product->b->type) / per_b;
+  guint64 block = way->unroll * RLX_PRODUCT_PANEL / per_b;
+
+  if (way->panel)
+    {
+      words_b = rlx_divide_up (product->n, RLX_PRODUCT_PANEL) * RLX_PRODUCT_PANEL * product->k / per_b;
+      /* The last words that are loaded ahead. */
+      rlx_kernel_param_u32 (kernel, "b_last", MAX (words_b, block) - block);
+    }
+  rlx_kernel_enable (kernel, "enable subgroups;");
+  rlx_kernel_define (kernel, "UNROLL", (gint64) way->unroll);
+  rlx_kernel_define (kernel, "A_PAIRS", way->a_pairs);
+  rlx_kernel_define (kernel, "EVEN", way->even);
+  rlx_kernel_define (kernel, "SPLIT", way->even && way->parts == 1 && product->n_outputs > 1);
+  rlx_kernel_define (kernel, "WHOLE", product->k % way->unroll == 0);
+  /* Two indices below 2^28 are together less than 2^31 bytes. */
+  rlx_kernel_define (kernel, "SMALL", MAX (words_a, words_b) <= 1 << 28 ? (1 << 28) - 1 : G_MAXUINT32);
+}
+
+/* What put() in the kernel does with a sum. */
+static gboolean
+describe_result (RlxKernel        *kernel,
+                 const RlxIrNode  *node,
+                 const RlxProduct *product,
+                 const RlxProductKernel        *way,
+                 GError          **error)
+{
+  rlx_kernel_param_u32 (kernel, "m", product->m);
+  rlx_kernel_param_u32 (kernel, "n", product->n);
+  rlx_kernel_define (kernel, "SWAP", way->turned);
+  rlx_kernel_define (kernel, "OUTPUTS", MAX (product->n_outputs, 1));
+  rlx_kernel_define (kernel, "ALPHA", product->alpha != 1.0);
+  if (product->alpha != 1.0)
+    rlx_kernel_param_f32 (kernel, "alpha", product->alpha);
+  rlx_kernel_define (kernel, "BIAS", product->bias != NULL);
+  rlx_kernel_define (kernel, "BETA", product->beta != 1.0);
+  rlx_kernel_define (kernel, "BIAS_DIMS", product->rows.rank);
+  rlx_kernel_define (kernel, "BIAS_GROUPS", product->bias_groups > 1);
+  if (product->bias != NULL)
+    {
+      rlx_kernel_input (kernel, "bias", product->bias);
+      if (product->beta != 1.0)
+        rlx_kernel_param_f32 (kernel, "beta", product->beta);
+      rlx_kernel_param_u32 (kernel, "bias_n", product->bias_n);
+      if (product->bias_groups > 1)
+        {
+          rlx_kernel_param_u32 (kernel, "bias_groups", product->bias_groups);
+          rlx_kernel_param_u32 (kernel, "bias_group", product->bias_group);
+        }
+      for (guint i = 0; i < product->rows.rank; i++)
+        {
+          rlx_kernel_param_u32_at (kernel, "row", i, product->rows.dims[i]);
+          rlx_kernel_param_u32_at (kernel, "bias_row", i, product->rows.strides[0][i]);
+        }
+    }
+  if (!rlx_kernel_epilogue (kernel, node, error))
+    return FALSE;
+
+  rlx_kernel_output (kernel, "y0", product->y[0]);
+  for (guint i = 0; i < product->n_outputs; i++)
+    {
+      rlx_kernel_param_u32_at (kernel, "width", i, product->widths[i]);
+      if (i > 0)
+        rlx_kernel_output (kernel, i == 1 ? "y1" : "y2", product->y[i]);
+    }
+  return TRUE;
+}
+
+static void
+describe_way (RlxKernel *kernel,
+              const RlxProductKernel *way)
+{
+  rlx_kernel_define (kernel, "SUM", 0);
+  rlx_kernel_define (kernel, "DOT", way->kind == RLX_PRODUCT_BY_DOT);
+  rlx_kernel_define (kernel, "WG", (gint64) way->workgroup);
+  rlx_kernel_define (kernel, "LANES", way->kind == RLX_PRODUCT_BY_LANES ? (gint64) way->lanes : 0);
+  rlx_kernel_define (kernel, "PARTS", way->parts > 1);
+  rlx_kernel_param_u32 (kernel, "groups", way->n_groups);
+  if (way->kind == RLX_PRODUCT_BY_DOT)
+    return;
+
+  rlx_kernel_define (kernel, "TM", (gint64) way->tm);
+  rlx_kernel_define (kernel, "TN", (gint64) way->tn);
+  rlx_kernel_param_u32 (kernel, "tiles_m", way->tiles_m);
+  rlx_kernel_param_u32 (kernel, "tiles_n", way->tiles_n);
+  if (way->parts > 1)
+    rlx_kernel_param_u32 (kernel, "part_k", way->part_k);
+  rlx_kernel_define (kernel, "PANEL", way->panel ? RLX_PRODUCT_PANEL : 0);
+  if (way->kind == RLX_PRODUCT_BY_LANES)
+    {
+      rlx_kernel_define (kernel, "SLICES", (gint64) way->slices);
+      rlx_kernel_define (kernel, "PAIRS", way->pairs);
+      rlx_kernel_define (kernel, "VECTORS", way->vectors);
+    }
+  else
+    {
+      rlx_kernel_define (kernel, "A_ALONG_K", way->a_along_k);
+      rlx_kernel_define (kernel, "B_ALONG_K", way->b_along_k);
+      rlx_kernel_define (kernel, "A_VECTORS", way->a_vectors);
+      rlx_kernel_define (kernel, "B_VECTORS", way->b_vectors);
+    }
+  if (way->kind == RLX_PRODUCT_BY_TILES)
+    {
+      rlx_kernel_define (kernel, "TX", (gint64) way->tx);
+      rlx_kernel_define (kernel, "TY", (gint64) way->ty);
+      rlx_kernel_define (kernel, "KT", (gint64) way->kt);
+      rlx_kernel_define (kernel, "REGISTERS", way->registers);
+    }
+  else if (way->kind == RLX_PRODUCT_BY_MATRIX)
+    {
+      rlx_product_describe_matrix (kernel, &way->matrix);
+      rlx_kernel_define (kernel, "A_WIDTH", way->a_vectors ? 4 : 1);
+      rlx_kernel_define (kernel, "B_WIDTH", way->b_vectors ? 4 : 1);
+    }
+}
+
+/* Adds up the parts of the sums. */
+static gboolean
+lower_sum (RlxLower         *lower,
+           const RlxIrNode  *node,
+           const RlxProduct *product,
+           const RlxProductKernel        *way,
+           const RlxIrValue *parts,
+           GError          **error)
+{
+  RlxKernel *kernel = rlx_kernel_new (lower, node, "matmul");
+  guint64 n = product->m * product->n;
+
+  rlx_kernel_input (kernel, "x", parts);
+  if (!describe_result (kernel, node, product, way, error))
+    {
+      rlx_kernel_free (kernel);
+      return FALSE;
+    }
+  rlx_kernel_define (kernel, "PRODUCT", 0);
+  rlx_kernel_define (kernel, "SUM", 1);
+  rlx_kernel_define (kernel, "PARTS", 0);
+  rlx_kernel_define (kernel, "WG", 64);
+  rlx_kernel_param_u32 (kernel, "parts", way->parts);
+  rlx_kernel_set_cost (kernel, (double) way->parts * (double) n, (double) (way->parts + 1) * (double) n * 4);
+  return rlx_kernel_dispatch (kernel, rlx_divide_up (n, 64), error);
+}
+
+static const char *
+get_file (const RlxProduct *product,
+          const RlxProductKernel        *way)
+{
+  if (product->window != NULL)
+    return "conv-tile";
+  if (way->kind == RLX_PRODUCT_BY_MATRIX)
+    return "matmul-matrix";
+  if (way->kind == RLX_PRODUCT_BY_TILES)
+    return way->registers ? "matmul-registers" : "matmul-tile";
+  return way->shuffle ? "matmul-shuffle" : "matmul";
+}
+
+gboolean
+rlx_lower_product_kernel (RlxLower         *lower,
+           const RlxIrNode  *node,
+           const RlxProduct *original,
+           const RlxProduct *product,
+           guint64           n_batch,
+           RlxProductKernel              *way,
+           GError          **error)
+{
+  RlxIrValue *parts = NULL;
+  RlxKernel *kernel;
+
+  kernel = rlx_kernel_new (lower, node, get_file (product, way));
+  describe_operands (kernel, product, way);
+  describe_way (kernel, way);
+  if (way->shuffle)
+    describe_shuffles (kernel, product, way);
+  if (way->parts > 1)
+    {
+      RlxTensorType type = { RLX_DATA_TYPE_F32, 3, { (gint64) way->parts, (gint64) original->m, (gint64) original->n } };
+
+      /* A device that cannot hold them cannot hold the operands either: k is far
+       * longer than there are parts. */
+      parts = rlx_lower_temporary (lower, &type);
+      rlx_kernel_param_u32 (kernel, "m", product->m);
+      rlx_kernel_param_u32 (kernel, "n", product->n);
+      rlx_kernel_define (kernel, "SWAP", way->turned);
+      rlx_kernel_define (kernel, "OUTPUTS", 1);
+      rlx_kernel_define_text (kernel, "EPILOGUE_TEXT", "");
+      rlx_kernel_output (kernel, "y0", parts);
+    }
+  else if (!describe_result (kernel, node, product, way, error))
+    {
+      rlx_kernel_free (kernel);
+      return FALSE;
+    }
+
+  rlx_kernel_set_cost (kernel,
+                       2.0 * (double) (product->m * product->n * n_batch) * (double) product->k,
+                       (double) rlx_type_n_bytes (&product->a->type) + (double) rlx_type_n_bytes (&product->b->type) +
+                       (double) rlx_type_n_bytes (&node->outputs[0].type) +
+                       (product->bias ? (double) rlx_type_n_bytes (&product->bias->type) : 0.0));
+  if (!rlx_kernel_dispatch (kernel, way->n_groups, error))
+    return FALSE;
+  if (parts == NULL)
+    return TRUE;
+  way->turned = FALSE;
+  return lower_sum (lower, node, original, way, parts, error);
+}

@@ -1,0 +1,68 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * What the kernel builder makes: one dispatch, which the plan places, gives a text
+ * and binds.
+ */
+#pragma once
+
+#include "ops/rlx-kernel-private.h"
+#include "util/rlx-template-private.h"
+
+G_BEGIN_DECLS
+
+typedef struct
+{
+  char *name;
+  RlxDataType dtype;      /* on the device */
+  gboolean raw;
+  gboolean atomic;        /* output of words that invocations share */
+  guint width;            /* elements of a vector the kernel loads at once: 1, 2 or 4 */
+  gboolean is_output;
+  guint slot;
+  guint64 n_elements;
+  int in_place;           /* inputs: argument that may take over the memory, -1 */
+  gboolean merged;        /* input: the planner let the output take it over */
+} RlxArg;
+
+typedef enum { RLX_PARAM_U32, RLX_PARAM_I32, RLX_PARAM_F32 } RlxParamKind;
+
+typedef struct
+{
+  char *name;
+  RlxParamKind kind;
+  guint32 bits;
+} RlxParam;
+
+/* One dispatch. */
+typedef struct
+{
+  char *op;               /* operator's name, for people */
+  char *label;            /* node's name or number, for messages */
+  char *file;             /* kernel file, or NULL when body is generated */
+  char *body;             /* generated WGSL, expanded like a file */
+  char *kernel;           /* what the plan and the profile call it */
+  RlxTemplate *template;
+  guint workgroup_size;
+  GArray *args;           /* RlxArg */
+  GArray *params;         /* RlxParam */
+  guint32 grid[3];
+  gboolean prologue;
+  guint narrow;           /* index + 1 of the weight that decides whether it runs, 0: it always does */
+  gboolean if_narrow;     /* when f16 holds that weight well, else when it does not */
+  char *choice;           /* nullable: the variants that were looked at, for people */
+  char *enables;          /* nullable: directives in front of the WGSL */
+  double flops;
+  double bytes;
+  char *wgsl;             /* by rlx_step_build_source */
+  GArray *bindings;       /* RlxStepBinding, in order */
+  guint64 param_offset;   /* in the parameter buffer */
+} RlxStep;
+
+void       rlx_step_free       (RlxStep *step);
+
+/* plan/rlx-lower.c: the slot a value stands for. */
+guint      rlx_lower_get_slot  (RlxLower *lower, const RlxIrValue *value);
+void       rlx_lower_add_step  (RlxLower *lower, RlxStep *step);
+
+G_END_DECLS

@@ -1,0 +1,59 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ */
+#include "config.h"
+
+#include "rlx-private.h"
+
+#include "rlx-tensor-private.h"
+
+/**
+ * rlx_private_tensor_new_from_address:
+ * @data_type: the type of the elements
+ * @shape: (array length=n_dims) (nullable): the size of each dimension
+ * @n_dims: the number of dimensions; 0 makes a scalar
+ * @address: the address of the elements
+ * @size: the number of bytes at @address, all of which can be read
+ * @error: where to store an error
+ *
+ * Makes a tensor from a copy of the memory at an address, such as that of an array
+ * of numpy.
+ *
+ * Returns: (transfer full): a new tensor, or %NULL with an error
+ */
+RlxTensor *
+rlx_private_tensor_new_from_address (RlxDataType    data_type,
+                                     const gint64  *shape,
+                                     gsize          n_dims,
+                                     guintptr       address,
+                                     gsize          size,
+                                     GError       **error)
+{
+  g_return_val_if_fail (shape != NULL || n_dims == 0, NULL);
+  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
+
+  if (address == 0 && size > 0)
+    {
+      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                   "The address is 0, but the size is %" G_GSIZE_FORMAT " bytes", size);
+      return NULL;
+    }
+
+  return rlx_tensor_new_from_data (data_type, shape, n_dims, (const guint8 *) address, size, error);
+}
+
+/**
+ * rlx_private_tensor_get_address:
+ * @tensor: a tensor
+ *
+ * Gets where the elements are.
+ *
+ * Returns: the address, which is good for as long as the tensor
+ */
+guintptr
+rlx_private_tensor_get_address (RlxTensor *tensor)
+{
+  g_return_val_if_fail (RLX_IS_TENSOR (tensor), 0);
+
+  return (guintptr) rlx_tensor_peek_data (tensor);
+}

@@ -1,0 +1,180 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * What a device is to the compiler. Passes and lowering see a RlxTarget and nothing
+ * else of a device, so a graph can be compiled for any device anywhere: gpu/ makes a
+ * target from an adapter, rlx-target-table.c has named ones.
+ *
+ * A target is a plain value. Whoever wants another one copies it and changes the copy.
+ */
+#pragma once
+
+#include "rlx-types.h"
+
+G_BEGIN_DECLS
+
+/* As WebGPU has them. */
+typedef struct
+{
+  guint64 max_buffer_size;
+  guint64 max_storage_binding_size;
+  guint32 max_storage_buffers;            /* per shader stage */
+  guint32 max_uniform_binding_size;
+  guint32 storage_offset_alignment;
+  guint32 uniform_offset_alignment;
+  guint32 max_workgroup_storage;          /* bytes */
+  guint32 max_invocations;                /* per workgroup */
+  guint32 max_workgroup_size[3];
+  guint32 max_workgroups;                 /* per dimension */
+  guint32 max_immediate_size;
+} RlxLimits;
+
+typedef enum
+{
+  RLX_COMPONENT_F32,
+  RLX_COMPONENT_F16,
+  RLX_COMPONENT_U32,
+  RLX_COMPONENT_I32,
+  RLX_COMPONENT_U8,
+  RLX_COMPONENT_I8,
+} RlxComponent;
+
+/* What a matrix unit multiplies at once: m x k by k x n. */
+typedef struct
+{
+  RlxComponent component;
+  RlxComponent result;
+  guint32 m, n, k;
+} RlxMatrixShape;
+
+#define RLX_MAX_MATRIX_SHAPES 32
+
+/* Tables of variants, see ops/rlx-variant-private.h: whoever bans one names its family
+ * and its row. */
+typedef enum
+{
+  RLX_FAMILY_PRODUCT,
+  RLX_FAMILY_CONV,
+  RLX_FAMILY_ATTENTION,
+  RLX_FAMILY_PACKED,
+  RLX_N_FAMILIES
+} RlxFamily;
+
+/* The rows of the table for products of matrices; see kernels/matmul.wgsl. */
+typedef enum
+{
+  RLX_PRODUCT_MATRIX,   /* with reduced precision only */
+  RLX_PRODUCT_TILES_128,
+  RLX_PRODUCT_TILES_64,
+  RLX_PRODUCT_TILES_32,
+  RLX_PRODUCT_REGISTERS,
+  RLX_PRODUCT_DOT,
+  RLX_PRODUCT_LANES,
+  RLX_N_PRODUCTS
+} RlxProductVariant;
+
+const char * rlx_product_variant_get_name (RlxProductVariant product);
+
+/* The rows, columns and inner dimension of the products that were measured. */
+#define RLX_MEASURED_SIZE 512
+
+/* How fast a device is: measured, or guessed from its class. */
+typedef struct
+{
+  gboolean measured;
+  double flops;            /* a second, of products of f32 */
+  double flops_f16;        /* the same, stored as f16 */
+  double bandwidth;        /* bytes a second, of its memory */
+  double transfer;         /* bytes a second, from and to the program */
+  double dispatch_time;    /* seconds to start a kernel after another */
+  double round_trip_time;  /* seconds of a run that does next to nothing */
+  double spread;           /* of the times, as a factor; 1: all were the same */
+  double product_flops[RLX_N_PRODUCTS];   /* 0: not measured */
+  guint32 banned[RLX_N_FAMILIES];   /* bits, by row: variants that gave wrong results */
+} RlxSpeeds;
+
+typedef struct
+{
+  const char *name;        /* "navi31"; NULL for the device that is there */
+
+  RlxLimits limits;
+  RlxDeviceFeatures features;
+  guint subgroup_min, subgroup_max;   /* what the driver may choose from */
+  guint subgroup_size;     /* what it does choose: where there is a choice, what Dawn requires */
+  RlxMatrixShape matrices[RLX_MAX_MATRIX_SHAPES];
+  guint n_matrices;
+
+  guint lanes;             /* fewer invocations side by side leave a core partly idle */
+  guint busy_invocations;  /* fewer leave most of the device idle */
+  guint busy_workgroups;   /* fewer leave cores idle */
+  guint split_workgroups;  /* so many hide the latency of memory where each has little to do */
+  guint copy_workgroups;   /* more make a copy no faster */
+  guint registers;         /* of 32 bits, that an invocation may take */
+  gboolean barriers_are_cheap;        /* else a workgroup had better do without */
+  gboolean workgroup_memory_is_fast;  /* faster than the memory it stands for */
+  gboolean loads_coalesce; /* what neighbouring invocations read side by side is one load, as a vector is;
+                            * else only what all of them read alike is cheap */
+  gboolean matrices_are_fast;         /* else they are emulated, which only tests want */
+
+  RlxSpeeds speeds;
+  struct _RlxTuning *tuning;   /* nullable, borrowed: what was measured for single shapes */
+} RlxTarget;
+
+/* A tensor that is longer than a binding may be is bound in segments: the bytes of each
+ * but the last, and how many there are. */
+static inline guint64
+rlx_target_get_segment_size (const RlxTarget *self)
+{
+  return self->limits.max_storage_binding_size & ~(guint64) 255;
+}
+
+static inline guint
+rlx_target_get_n_segments (const RlxTarget *self,
+                           guint64          size)
+{
+  if (size <= self->limits.max_storage_binding_size)
+    return 1;
+  return (guint) ((size + rlx_target_get_segment_size (self) - 1) / rlx_target_get_segment_size (self));
+}
+
+/* What is not said by the device itself but follows from its class: everything from
+ * `lanes` on. */
+void              rlx_target_set_class  (RlxTarget     *self,
+                                         RlxAdapterType type);
+
+/* What a device of the class may reach, to within a factor of ten. */
+void              rlx_speeds_guess      (RlxSpeeds     *speeds,
+                                         RlxAdapterType type);
+
+/* rlx-target-table.c: by name; NULL when there is none. They live for ever. */
+const RlxTarget * rlx_target_lookup     (const char *name);
+/* All of them, in a fixed order; NULL after the last. */
+const RlxTarget * rlx_target_get_named  (guint index);
+/* "lavapipe, minimum, …", for messages. */
+char *            rlx_target_list_names (void);
+/* Where the numbers of a named one come from. */
+const char *      rlx_target_get_source (const RlxTarget *named);
+
+/* Limits, subgroups and matrices as rlx_adapter_get_limits() gives them; not floating. */
+GVariant *        rlx_target_limits_to_variant (const RlxTarget *self);
+
+/* Takes away what the keys no-f16, no-subgroups, no-matrix and no-dot of RLX_DEBUG
+ * name. */
+void              rlx_target_apply_debug (RlxTarget *self);
+
+/* Takes away what a program wants to do without: @features, and buffers and bindings
+ * of more than @buffer_limit bytes, if it is not 0. */
+gboolean          rlx_target_restrict    (RlxTarget        *self,
+                                          RlxDeviceFeatures features,
+                                          guint64           buffer_limit,
+                                          GError          **error);
+
+/* Turns @device, what is there, into @named as far as a device can play another one:
+ * its choices, its limits, the features it has. The sizes of subgroups and matrices
+ * stay those of the device, which a kernel cannot pretend. FALSE, with an error that
+ * lists what is missing, when the device has less than @named. */
+gboolean          rlx_target_pretend    (RlxTarget       *device,
+                                         const RlxTarget *named,
+                                         GError         **error);
+
+G_END_DECLS

@@ -1,0 +1,86 @@
+# SPDX-FileCopyrightText: The rlx-wgpu authors
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The folders of the library stand on each other in one order, and what depends on the system is in one file.
+
+Usage: test-rooms.py SOURCE_ROOT"""
+import os
+import re
+import sys
+
+import tap
+
+library = os.path.join(os.path.abspath(sys.argv[1]), 'rlx-wgpu')
+
+# A file includes headers of its own folder and of those before it. '' is the library's own, with the public classes;
+# formats/ adds methods to these.
+ROOMS = ['util', 'target', 'gpu', 'ir', 'ops', 'passes', 'plan', '', 'formats']
+
+# What all rooms speak of, though it lies with the public classes. These include nothing but each other.
+WORDS = {'rlx-types.h', 'rlx-tensor.h', 'rlx-tensor-private.h', 'rlx-version-macros.h', 'rlx-enum-types.h'}
+
+# What the generator makes of the op table lies in the build; it belongs to these rooms.
+GENERATED = {'rlx-op-vocabulary-private.h': 'ops', 'rlx-op-options.h': '', 'rlx-op-methods.h': ''}
+
+# Every system has these.
+STANDARD = {'math.h', 'stdatomic.h', 'stdbool.h', 'stdio.h', 'stdlib.h', 'string.h', 'glib.h', 'gio/gio.h',
+            'sysprof-capture.h'}
+
+
+def list_files():
+    """Path below the library's folder: what it includes, with what is between quotes resolved where it is a file."""
+    paths = [os.path.relpath(os.path.join(folder, name), library) for folder, _, names in os.walk(library)
+             for name in names if name.endswith(('.c', '.h'))]
+    files = {}
+    for path in paths:
+        with open(os.path.join(library, path), encoding='utf-8') as file:
+            text = file.read()
+        own, system = set(), set()
+        for kind, name in re.findall(r'^#\s*include\s+(["<])([^">]+)', text, re.M):
+            name = name.removeprefix('rlx-wgpu/')
+            beside = os.path.join(os.path.dirname(path), name)
+            found = next((place for place in (beside, name) if place in paths or place in GENERATED), None)
+            if found:
+                own.add(found)
+            elif kind == '<' and not name.startswith('rlx-'):
+                system.add(name)
+        files[path] = own, system
+    return files
+
+
+files = list_files()
+
+
+def room(path):
+    return GENERATED.get(path, os.path.dirname(path))
+
+
+def stands_above(name, path):
+    return ROOMS.index(room(name)) > ROOMS.index(room(path))
+
+
+@tap.test
+def all_rooms_are_known():
+    tap.check(len(files) > 100, f'only {len(files)} files were found in {library}')
+    tap.none({room(path) for path in files} - set(ROOMS), 'folders that have no place in the order')
+
+
+@tap.test
+def rooms_stand_on_each_other():
+    tap.none((f'{path} includes {name}' for path in files for name in files[path][0] - WORDS if stands_above(name, path)),
+             'includes of what stands above: what is needed of it is in the wrong place')
+
+
+@tap.test
+def words_stand_alone():
+    tap.none((f'{path} includes {name}' for path in WORDS & set(files) for name in files[path][0] - WORDS),
+             'includes of what all rooms speak of')
+
+
+@tap.test
+def systems_differ_in_one_file():
+    tap.none((f'{path} includes {name}' for path in files if path != 'util/rlx-os.c'
+              for name in files[path][1] - STANDARD if not (room(path) == 'gpu' and name == 'webgpu/webgpu.h')),
+             'includes of what not every system has')
+
+
+tap.main('rooms')

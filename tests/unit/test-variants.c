@@ -1,0 +1,197 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Tables of variants: the chooser, and every row of every table. Each operator that
+ * names a table is computed by each of its rows, the others being banned, and compared
+ * with the reference.
+ */
+#include "config.h"
+
+#include <string.h>
+
+#include "ops/rlx-variant-private.h"
+#include "rlx-device-private.h"
+#include "rlx-executable-private.h"
+#include "test-prop-calls.h"
+
+/* ---- the chooser --------------------------------------------------------------------- */
+
+/* What each row of a table of three answers. */
+typedef struct
+{
+  RlxFit fits[3];
+  double costs[3];
+} Answers;
+
+static guint
+get_row (const RlxVariant *self)
+{
+  return (guint) (self->name[0] - 'a');
+}
+
+static RlxFit
+answer_fits (const RlxVariant *self,
+             const RlxTarget  *target G_GNUC_UNUSED,
+             gconstpointer     problem,
+             const char      **why)
+{
+  *why = "so it is";
+  return ((const Answers *) problem)->fits[get_row (self)];
+}
+
+static double
+answer_cost (const RlxVariant *self,
+             const RlxTarget  *target G_GNUC_UNUSED,
+             gconstpointer     problem)
+{
+  return ((const Answers *) problem)->costs[get_row (self)];
+}
+
+static void
+test_pick (void)
+{
+  static const RlxVariant rows[] = {
+    { .name = "a", .fits = answer_fits, .cost = answer_cost },
+    { .name = "b", .fits = answer_fits, .cost = answer_cost },
+    { .name = "c", .fits = answer_fits, .cost = answer_cost },
+  };
+  static const RlxVariants table = { .family = RLX_FAMILY_CONV, .variants = rows, .n_variants = 3 };
+  static const struct
+  {
+    Answers answers;
+    guint32 banned;
+    int expected;
+  } cases[] = {
+    /* the cheapest, and of those that cost the same, the first */
+    { { { RLX_FIT_WELL, RLX_FIT_WELL, RLX_FIT_WELL }, { 3, 1, 2 } }, 0, 1 },
+    { { { RLX_FIT_WELL, RLX_FIT_WELL, RLX_FIT_WELL }, { 2, 1, 1 } }, 0, 1 },
+    { { { RLX_FIT_WELL, RLX_FIT_WELL, RLX_FIT_WELL }, { 1, 0.99, 0.98 } }, 0, 0 },
+    /* well before poorly, however cheap; poorly before nothing */
+    { { { RLX_FIT_POORLY, RLX_FIT_WELL, RLX_FIT_WELL }, { 1, 9, 8 } }, 0, 2 },
+    { { { RLX_FIT_POORLY, RLX_FIT_NO, RLX_FIT_POORLY }, { 2, 0, 1 } }, 0, 2 },
+    /* not what is banned, unless there is nothing else: then the last */
+    { { { RLX_FIT_WELL, RLX_FIT_WELL, RLX_FIT_WELL }, { 1, 2, 3 } }, 1, 1 },
+    { { { RLX_FIT_WELL, RLX_FIT_POORLY, RLX_FIT_NO }, { 1, 2, 3 } }, 1, 1 },
+    { { { RLX_FIT_WELL, RLX_FIT_POORLY, RLX_FIT_NO }, { 1, 2, 3 } }, 7, 1 },
+    { { { RLX_FIT_NO, RLX_FIT_NO, RLX_FIT_NO }, { 0, 0, 0 } }, 0, -1 },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      RlxTarget target = *rlx_target_lookup ("minimum");
+      RlxVerdict verdicts[3];
+
+      target.speeds.banned[RLX_FAMILY_CONV] = cases[i].banned;
+      g_assert_cmpint (rlx_variants_pick (&table, &target, &cases[i].answers, verdicts), ==, cases[i].expected);
+      g_assert_cmpint (rlx_variants_pick (&table, &target, &cases[i].answers, NULL), ==, cases[i].expected);
+      for (guint j = 0; j < 3; j++)
+        {
+          g_assert_cmpint (verdicts[j].fit, ==, cases[i].answers.fits[j]);
+          g_assert_cmpint (verdicts[j].banned, ==, cases[i].banned >> j & 1);
+        }
+    }
+}
+
+/* ---- every row ------------------------------------------------------------------------- */
+
+typedef struct
+{
+  const RlxOp *op;
+  guint row;
+} Case;
+
+/* Whether one of the steps was made by the row. */
+static gboolean
+is_used (RlxExecutable *executable,
+         const char    *name)
+{
+  g_autoptr (GPtrArray) steps = rlx_executable_get_steps (executable);
+  g_autofree char *line = g_strdup_printf ("  * %s ", name);
+
+  for (guint i = 0; i < steps->len; i++)
+    {
+      const RlxStep *step = g_ptr_array_index (steps, i);
+
+      if (step->choice != NULL && strstr (step->choice, line) != NULL)
+        return TRUE;
+    }
+  return FALSE;
+}
+
+static void
+test_row (gconstpointer data)
+{
+  const Case *self = data;
+  const RlxVariants *table = self->op->variants;
+  const char *name = table->variants[self->row].name;
+  RlxDevice *device = rlx_test_device ();
+  RlxDataType data_type = RLX_DATA_TYPE_F32;
+  g_autoptr (GRand) rand = g_rand_new_with_seed (prop_seed (self->op->name));
+  g_autoptr (RlxGraph) graph = rlx_graph_new ();
+  g_autoptr (GPtrArray) feeds = g_ptr_array_new_with_free_func (g_object_unref);
+  g_autoptr (GPtrArray) texts = g_ptr_array_new_with_free_func (g_free);
+  g_autoptr (GPtrArray) expected = NULL;
+  g_autoptr (RlxExecutable) executable = NULL;
+  g_autoptr (GError) error = NULL;
+  Build build = { .graph = graph, .feeds = feeds, .texts = texts };
+  RlxTensor **outputs;
+  RlxSpeeds only;
+  gsize n;
+
+  if (device == NULL)
+    return;
+  only = rlx_gpu_get_info (rlx_device_get_gpu (device))->target.speeds;
+  only.banned[table->family] = ~(1u << self->row);
+  while (!(get_types (self->op) >> data_type & 1))
+    data_type++;
+  add_calls (&build, self->op, find_generator (self->op), data_type, rand);
+  executable = rlx_device_compile_for (device, graph, &only, NULL, &error);
+  g_assert_no_error (error);
+  if (!is_used (executable, name))
+    {
+      g_test_skip ("it fits none of the calls on this device");
+      return;
+    }
+
+  expected = rlx_reference_run (graph, (RlxTensor **) feeds->pdata, feeds->len, NULL, NULL, 0, RLX_REFERENCE_NONE, &error);
+  g_assert_no_error (error);
+  outputs = rlx_executable_run (executable, (RlxTensor **) feeds->pdata, feeds->len, &n, NULL, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (n, ==, expected->len);
+  for (gsize i = 0; i < n; i++)
+    {
+      RlxReferenceCheck check;
+
+      if (!rlx_reference_value_check (g_ptr_array_index (expected, i), outputs[i], &check))
+        {
+          g_test_message ("%s: element %" G_GSIZE_FORMAT ": expected %.9g, got %.9g (bound %.3g)",
+                          (char *) g_ptr_array_index (texts, i), check.first_wrong, check.expected, check.got, check.bound);
+          g_test_fail ();
+        }
+      g_object_unref (outputs[i]);
+    }
+  g_free (outputs);
+}
+
+int
+main (int   argc,
+      char *argv[])
+{
+  g_test_init (&argc, &argv, NULL);
+
+  g_test_add_func ("/variants/pick", test_pick);
+  for (guint i = 0; i < rlx_n_ops; i++)
+    {
+      const RlxOp *op = rlx_op_table[i];
+
+      for (guint row = 0; op->variants != NULL && row < op->variants->n_variants; row++)
+        {
+          g_autofree char *path = g_strdup_printf ("/variants/%s/%s", op->name, op->variants->variants[row].name);
+          Case *one = g_new (Case, 1);
+
+          *one = (Case) { op, row };
+          g_test_add_data_func_full (path, one, test_row, g_free);
+        }
+    }
+  return g_test_run ();
+}
