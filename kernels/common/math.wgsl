@@ -243,6 +243,12 @@ fn op_gelu_tanh(x: f32) -> f32 {
   return op_mul_sigmoid(x, 1.59576912 * (x + 0.044715 * x * x * x));
 }
 
+//= op_leaky:
+// By its sign: what compares may take subnormal numbers for zero, and what multiplies keep them.
+fn op_leaky(x: f32, slope: f32) -> f32 {
+  return x * select(1.0, slope, bitcast<u32>(x) > 0x80000000u);
+}
+
 //= op_elu: math_expm1
 // 3 ulp. By its sign, so that a subnormal number is never returned as it is.
 fn op_elu(x: f32, alpha: f32) -> f32 {
