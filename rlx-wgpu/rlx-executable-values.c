@@ -523,7 +523,7 @@ read_work (RlxJob  *job,
       if (!rlx_gpu_execute (self->shared->gpu, &work, job->cancellable, error))
         return NULL;
     }
-  return rlx_tensor_new_from_device (port->type.dtype, port->type.dims, port->type.rank, g_steal_pointer (&bytes), error);
+  return rlx_tensor_new_from_device (port->type.data_type, port->type.shape, port->type.n_dims, g_steal_pointer (&bytes), error);
 }
 
 static RlxJob *

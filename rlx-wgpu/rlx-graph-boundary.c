@@ -42,7 +42,7 @@ graph_named_leaf (RlxGraph      *self,
                   gsize          n_dims,
                   GError       **error)
 {
-  RlxTensorType type = { .dtype = data_type, .rank = (guint) MIN (n_dims, RLX_MAX_RANK) };
+  RlxTensorType type = { .data_type = data_type, .n_dims = (guint) MIN (n_dims, RLX_MAX_DIMS) };
   g_autoptr(RlxGraphLock) lock = NULL;
   GError *failure = NULL;
   guint64 n_elements;
@@ -62,8 +62,8 @@ graph_named_leaf (RlxGraph      *self,
       return NULL;
     }
 
-  for (guint i = 0; i < type.rank; i++)
-    type.dims[i] = shape[i];
+  for (guint i = 0; i < type.n_dims; i++)
+    type.shape[i] = shape[i];
 
   return append_leaf (self, op, name, &type, NULL);
 }
@@ -188,9 +188,9 @@ type_from_tensor (RlxTensorType *type,
   gsize n_dims;
   const gint64 *shape = rlx_tensor_get_shape (tensor, &n_dims);
 
-  *type = (RlxTensorType) { .dtype = rlx_tensor_get_data_type (tensor), .rank = (guint) n_dims };
+  *type = (RlxTensorType) { .data_type = rlx_tensor_get_data_type (tensor), .n_dims = (guint) n_dims };
   for (gsize i = 0; i < n_dims; i++)
-    type->dims[i] = shape[i];
+    type->shape[i] = shape[i];
 }
 
 /**
@@ -396,7 +396,7 @@ rlx_graph_assign (RlxGraph  *self,
       to_type = rlx_type_to_string (&to->type);
       from_type = rlx_type_to_string (&from->type);
       rlx_graph_fail_printf (self, error,
-                             to->type.dtype != from->type.dtype ? RLX_GRAPH_ERROR_DATA_TYPE : RLX_GRAPH_ERROR_SHAPE,
+                             to->type.data_type != from->type.data_type ? RLX_GRAPH_ERROR_DATA_TYPE : RLX_GRAPH_ERROR_SHAPE,
                              "assign: the state %s is %s, but the value %s", described, to_type, from_type);
       return FALSE;
     }

@@ -103,7 +103,7 @@ rlx_node_get_property (GObject    *object,
       break;
 
     case PROP_DATA_TYPE:
-      g_value_set_enum (value, self->type.dtype);
+      g_value_set_enum (value, self->type.data_type);
       break;
 
     default:
@@ -313,7 +313,7 @@ rlx_node_get_data_type (RlxNode *self)
 {
   g_return_val_if_fail (RLX_IS_NODE (self), RLX_DATA_TYPE_F32);
 
-  return self->type.dtype;
+  return self->type.data_type;
 }
 
 /**
@@ -331,7 +331,7 @@ rlx_node_get_n_dims (RlxNode *self)
 {
   g_return_val_if_fail (RLX_IS_NODE (self), 0);
 
-  return self->type.rank;
+  return self->type.n_dims;
 }
 
 /**
@@ -355,9 +355,9 @@ rlx_node_get_shape (RlxNode *self,
   g_return_val_if_fail (RLX_IS_NODE (self), NULL);
 
   if (n_dims != NULL)
-    *n_dims = self->type.rank;
+    *n_dims = self->type.n_dims;
 
-  return self->type.dims;
+  return self->type.shape;
 }
 
 /**

@@ -30,9 +30,9 @@ GBytes *        rlx_tensor_to_device       (RlxTensor    *tensor,
                                             const char   *name,
                                             GError      **error);
 /* The way back; takes @data over. */
-RlxTensor *     rlx_tensor_new_from_device (RlxDataType   dtype,
-                                            const gint64 *dims,
-                                            guint         rank,
+RlxTensor *     rlx_tensor_new_from_device (RlxDataType   data_type,
+                                            const gint64 *shape,
+                                            guint         n_dims,
                                             gpointer      data,
                                             GError      **error);
 

@@ -36,20 +36,20 @@ rlx_plan_port_check (const RlxPlanPort *port,
                      RlxTensor         *tensor,
                      GError           **error)
 {
-  RlxTensorType type = { .dtype = rlx_tensor_get_data_type (tensor) };
+  RlxTensorType type = { .data_type = rlx_tensor_get_data_type (tensor) };
   gsize n_dims;
   const gint64 *shape = rlx_tensor_get_shape (tensor, &n_dims);
   g_autofree char *got = NULL, *want = NULL;
 
-  type.rank = (guint) n_dims;
-  memcpy (type.dims, shape, n_dims * sizeof (gint64));
+  type.n_dims = (guint) n_dims;
+  memcpy (type.shape, shape, n_dims * sizeof (gint64));
   if (rlx_type_equal (&type, &port->type))
     return TRUE;
 
   got = rlx_type_to_string (&type);
   want = rlx_type_to_string (&port->type);
   g_set_error (error, RLX_GRAPH_ERROR,
-               type.dtype != port->type.dtype ? RLX_GRAPH_ERROR_DATA_TYPE : RLX_GRAPH_ERROR_SHAPE,
+               type.data_type != port->type.data_type ? RLX_GRAPH_ERROR_DATA_TYPE : RLX_GRAPH_ERROR_SHAPE,
                "%s “%s” is %s, the graph declares %s", what, port->name, got, want);
   return FALSE;
 }
@@ -59,13 +59,13 @@ rlx_tensor_to_device (RlxTensor  *tensor,
                       const char *name,
                       GError    **error)
 {
-  RlxDataType dtype = rlx_tensor_get_data_type (tensor);
+  RlxDataType data_type = rlx_tensor_get_data_type (tensor);
   g_autoptr(GBytes) bytes = g_bytes_ref (rlx_tensor_get_bytes (tensor));
   gsize size;
   const gint64 *wide;
   gint32 *narrow;
 
-  if (dtype != RLX_DATA_TYPE_I64 && dtype != RLX_DATA_TYPE_U64)
+  if (data_type != RLX_DATA_TYPE_I64 && data_type != RLX_DATA_TYPE_U64)
     return g_steal_pointer (&bytes);
 
   wide = g_bytes_get_data (bytes, &size);
@@ -77,12 +77,12 @@ rlx_tensor_to_device (RlxTensor  *tensor,
     }
   for (gsize i = 0; i < size / 8; i++)
     {
-      gboolean fits = dtype == RLX_DATA_TYPE_I64 ? wide[i] >= G_MININT32 && wide[i] <= G_MAXINT32
+      gboolean fits = data_type == RLX_DATA_TYPE_I64 ? wide[i] >= G_MININT32 && wide[i] <= G_MAXINT32
                                                  : wide[i] >= 0 && wide[i] <= G_MAXUINT32;
 
       if (!fits)
         {
-          g_autofree char *value = dtype == RLX_DATA_TYPE_I64 ? g_strdup_printf ("%" G_GINT64_FORMAT, wide[i])
+          g_autofree char *value = data_type == RLX_DATA_TYPE_I64 ? g_strdup_printf ("%" G_GINT64_FORMAT, wide[i])
                                                               : g_strdup_printf ("%" G_GUINT64_FORMAT, (guint64) wide[i]);
 
           g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_LIMIT,
@@ -96,19 +96,19 @@ rlx_tensor_to_device (RlxTensor  *tensor,
 }
 
 RlxTensor *
-rlx_tensor_new_from_device (RlxDataType   dtype,
-                            const gint64 *dims,
-                            guint         rank,
+rlx_tensor_new_from_device (RlxDataType   data_type,
+                            const gint64 *shape,
+                            guint         n_dims,
                             gpointer      data,
                             GError      **error)
 {
-  RlxTensorType type = { .dtype = dtype, .rank = rank };
+  RlxTensorType type = { .data_type = data_type, .n_dims = n_dims };
   g_autoptr(GBytes) bytes = NULL;
   guint64 n;
 
-  memcpy (type.dims, dims, rank * sizeof (gint64));
+  memcpy (type.shape, shape, n_dims * sizeof (gint64));
   n = rlx_type_n_elements (&type);
-  if (dtype == RLX_DATA_TYPE_I64 || dtype == RLX_DATA_TYPE_U64)
+  if (data_type == RLX_DATA_TYPE_I64 || data_type == RLX_DATA_TYPE_U64)
     {
       gint64 *wide = g_try_malloc (MAX (n * 8, 8));
 
@@ -119,7 +119,7 @@ rlx_tensor_new_from_device (RlxDataType   dtype,
           return NULL;
         }
       for (guint64 i = 0; i < n; i++)
-        wide[i] = dtype == RLX_DATA_TYPE_I64 ? (gint64) ((gint32 *) data)[i] : (gint64) ((guint32 *) data)[i];
+        wide[i] = data_type == RLX_DATA_TYPE_I64 ? (gint64) ((gint32 *) data)[i] : (gint64) ((guint32 *) data)[i];
       g_free (data);
       bytes = g_bytes_new_take (wide, n * 8);
     }
@@ -127,5 +127,5 @@ rlx_tensor_new_from_device (RlxDataType   dtype,
     {
       bytes = g_bytes_new_take (data, rlx_type_n_bytes (&type));
     }
-  return rlx_tensor_new_from_bytes (dtype, dims, rank, bytes, error);
+  return rlx_tensor_new_from_bytes (data_type, shape, n_dims, bytes, error);
 }

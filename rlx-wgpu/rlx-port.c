@@ -56,13 +56,13 @@ rlx_port_get_property (GObject    *object,
   switch (id)
     {
     case PROP_DATA_TYPE:
-      g_value_set_enum (value, self->type.dtype);
+      g_value_set_enum (value, self->type.data_type);
       break;
     case PROP_NAME:
       g_value_set_string (value, self->name);
       break;
     case PROP_SHAPE:
-      g_value_set_variant (value, g_variant_new_fixed_array (G_VARIANT_TYPE_INT64, self->type.dims, self->type.rank, sizeof (gint64)));
+      g_value_set_variant (value, g_variant_new_fixed_array (G_VARIANT_TYPE_INT64, self->type.shape, self->type.n_dims, sizeof (gint64)));
       break;
     default:
       G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
@@ -143,7 +143,7 @@ rlx_port_get_data_type (RlxPort *self)
 {
   g_return_val_if_fail (RLX_IS_PORT (self), RLX_DATA_TYPE_F32);
 
-  return self->type.dtype;
+  return self->type.data_type;
 }
 
 /**
@@ -161,7 +161,7 @@ rlx_port_get_n_dims (RlxPort *self)
 {
   g_return_val_if_fail (RLX_IS_PORT (self), 0);
 
-  return self->type.rank;
+  return self->type.n_dims;
 }
 
 /**
@@ -185,8 +185,8 @@ rlx_port_get_shape (RlxPort *self,
   g_return_val_if_fail (RLX_IS_PORT (self), NULL);
 
   if (n_dims != NULL)
-    *n_dims = self->type.rank;
-  return self->type.dims;
+    *n_dims = self->type.n_dims;
+  return self->type.shape;
 }
 
 /**

@@ -192,7 +192,7 @@ make_outputs (RlxExecutable *self,
     {
       const RlxPlanPort *port = &g_array_index (plan->outputs, RlxPlanPort, i);
 
-      outputs[i] = rlx_tensor_new_from_device (port->type.dtype, port->type.dims, port->type.rank,
+      outputs[i] = rlx_tensor_new_from_device (port->type.data_type, port->type.shape, port->type.n_dims,
                                                g_steal_pointer (&self->results[i]), error);
       if (outputs[i] == NULL)
         {

@@ -17,7 +17,7 @@ struct _RlxTensor
 
   RlxDataType data_type;
   guint n_dims;
-  gint64 dims[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS];
   guint64 n_elements;
   GBytes *bytes;
   gconstpointer data;
@@ -30,24 +30,24 @@ gboolean      rlx_data_type_check    (RlxDataType    data_type,
 
 /* Checks a shape and counts its elements.
  *
- * A negative dimension is RLX_GRAPH_ERROR_SHAPE. More than RLX_MAX_RANK
+ * A negative dimension is RLX_GRAPH_ERROR_SHAPE. More than RLX_MAX_DIMS
  * dimensions or RLX_MAX_ELEMENTS elements are RLX_GRAPH_ERROR_LIMIT, and a zero
  * does not excuse its neighbours: the product of the other dimensions has to
  * stay within the limit too, so that strides can be computed without care. */
-gboolean      rlx_shape_n_elements   (const gint64  *dims,
-                                      gsize          rank,
+gboolean      rlx_shape_n_elements   (const gint64  *shape,
+                                      gsize          n_dims,
                                       guint64       *n_elements,
                                       GError       **error);
 /* The same, and the size in bytes. */
 gboolean      rlx_shape_n_bytes      (RlxDataType    data_type,
-                                      const gint64  *dims,
-                                      gsize          rank,
+                                      const gint64  *shape,
+                                      gsize          n_dims,
                                       guint64       *n_elements,
                                       gsize         *n_bytes,
                                       GError       **error);
 /* "[2, 3]" */
-char *        rlx_shape_to_string    (const gint64  *dims,
-                                      gsize          rank);
+char *        rlx_shape_to_string    (const gint64  *shape,
+                                      gsize          n_dims);
 
 /* Memory whose size somebody else decided: RLX_GRAPH_ERROR_LIMIT instead of the
  * end of the process. Freed with g_free(); never NULL for a size of 0. */

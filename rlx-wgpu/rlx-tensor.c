@@ -128,7 +128,7 @@ rlx_tensor_class_init (RlxTensorClass *klass)
    * Since: 1.0
    */
   properties[PROP_N_DIMS] =
-    g_param_spec_uint ("n-dims", NULL, NULL, 0, RLX_MAX_RANK, 0, flags);
+    g_param_spec_uint ("n-dims", NULL, NULL, 0, RLX_MAX_DIMS, 0, flags);
 
   /**
    * RlxTensor:n-elements: (getter get_n_elements)
@@ -185,9 +185,9 @@ tensor_new_unchecked (RlxDataType   data_type,
   self->data_type = data_type;
   self->n_dims = (guint) n_dims;
   for (gsize i = 0; i < n_dims; i++)
-    self->dims[i] = shape[i];
-  for (gsize i = n_dims; i < RLX_MAX_RANK; i++)
-    self->dims[i] = 0;
+    self->shape[i] = shape[i];
+  for (gsize i = n_dims; i < RLX_MAX_DIMS; i++)
+    self->shape[i] = 0;
   self->n_elements = n_elements;
 
   g_bytes_unref (self->bytes);
@@ -443,7 +443,7 @@ rlx_tensor_get_shape (RlxTensor *self,
   if (n_dims != NULL)
     *n_dims = self->n_dims;
 
-  return self->dims;
+  return self->shape;
 }
 
 /**
@@ -534,9 +534,9 @@ rlx_tensor_reshape (RlxTensor     *self,
                     gsize          n_dims,
                     GError       **error)
 {
-  gint64 dims[RLX_MAX_RANK];
-  gsize inferred = RLX_MAX_RANK;
-  gsize rank = MIN (n_dims, RLX_MAX_RANK);
+  gint64 dims[RLX_MAX_DIMS];
+  gsize inferred = RLX_MAX_DIMS;
+  gsize rank = MIN (n_dims, RLX_MAX_DIMS);
   guint64 n_elements;
 
   g_return_val_if_fail (RLX_IS_TENSOR (self), NULL);
@@ -547,7 +547,7 @@ rlx_tensor_reshape (RlxTensor     *self,
     {
       dims[i] = shape[i];
       /* Only the first: a second -1 stays and is refused as a negative size. */
-      if (dims[i] == -1 && inferred == RLX_MAX_RANK)
+      if (dims[i] == -1 && inferred == RLX_MAX_DIMS)
         {
           inferred = i;
           dims[i] = 1;
@@ -559,12 +559,12 @@ rlx_tensor_reshape (RlxTensor     *self,
   if (!rlx_shape_n_elements (dims, n_dims, &n_elements, error))
     return NULL;
 
-  if (inferred < RLX_MAX_RANK && n_elements > 0 && self->n_elements % n_elements == 0)
+  if (inferred < RLX_MAX_DIMS && n_elements > 0 && self->n_elements % n_elements == 0)
     {
       dims[inferred] = (gint64) (self->n_elements / n_elements);
       n_elements = self->n_elements;
     }
-  else if (inferred < RLX_MAX_RANK)
+  else if (inferred < RLX_MAX_DIMS)
     {
       g_autofree char *text = rlx_shape_to_string (shape, n_dims);
 
@@ -613,7 +613,7 @@ rlx_tensor_equal (RlxTensor *self,
     return FALSE;
 
   for (guint i = 0; i < self->n_dims; i++)
-    if (self->dims[i] != other->dims[i])
+    if (self->shape[i] != other->shape[i])
       return FALSE;
 
   return g_bytes_equal (self->bytes, other->bytes);

@@ -190,21 +190,21 @@ rlx_data_type_from_string (const char   *name,
 /* ---- shapes ------------------------------------------------------------- */
 
 char *
-rlx_shape_to_string (const gint64 *dims,
-                     gsize         rank)
+rlx_shape_to_string (const gint64 *shape,
+                     gsize         n_dims)
 {
   GString *text = g_string_new ("[");
 
-  for (gsize i = 0; i < rank; i++)
-    g_string_append_printf (text, "%s%" G_GINT64_FORMAT, i > 0 ? ", " : "", dims[i]);
+  for (gsize i = 0; i < n_dims; i++)
+    g_string_append_printf (text, "%s%" G_GINT64_FORMAT, i > 0 ? ", " : "", shape[i]);
   g_string_append_c (text, ']');
 
   return g_string_free (text, FALSE);
 }
 
 gboolean
-rlx_shape_n_elements (const gint64  *dims,
-                      gsize          rank,
+rlx_shape_n_elements (const gint64  *shape,
+                      gsize          n_dims,
                       guint64       *n_elements,
                       GError       **error)
 {
@@ -212,33 +212,33 @@ rlx_shape_n_elements (const gint64  *dims,
   gboolean fits = TRUE;
   gboolean empty = FALSE;
 
-  if (rank > RLX_MAX_RANK)
+  if (n_dims > RLX_MAX_DIMS)
     {
       g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_LIMIT,
                    "A shape of %" G_GSIZE_FORMAT " dimensions is beyond the limit of %d",
-                   rank, RLX_MAX_RANK);
+                   n_dims, RLX_MAX_DIMS);
       return FALSE;
     }
 
-  for (gsize i = 0; i < rank; i++)
+  for (gsize i = 0; i < n_dims; i++)
     {
-      if (dims[i] < 0)
+      if (shape[i] < 0)
         {
           g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_SHAPE,
                        "Axis %" G_GSIZE_FORMAT " of the shape has the negative size %" G_GINT64_FORMAT,
-                       i, dims[i]);
+                       i, shape[i]);
           return FALSE;
         }
 
-      if (dims[i] == 0)
+      if (shape[i] == 0)
         empty = TRUE;
-      else if (!rlx_mul_u64 (product, (guint64) dims[i], &product) || product > RLX_MAX_ELEMENTS)
+      else if (!rlx_mul_u64 (product, (guint64) shape[i], &product) || product > RLX_MAX_ELEMENTS)
         fits = FALSE;
     }
 
   if (!fits)
     {
-      g_autofree char *text = rlx_shape_to_string (dims, rank);
+      g_autofree char *text = rlx_shape_to_string (shape, n_dims);
 
       g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_LIMIT,
                    "The shape %s is beyond the limit of %" G_GUINT64_FORMAT " elements",
@@ -253,8 +253,8 @@ rlx_shape_n_elements (const gint64  *dims,
 
 gboolean
 rlx_shape_n_bytes (RlxDataType    data_type,
-                   const gint64  *dims,
-                   gsize          rank,
+                   const gint64  *shape,
+                   gsize          n_dims,
                    guint64       *n_elements,
                    gsize         *n_bytes,
                    GError       **error)
@@ -262,14 +262,14 @@ rlx_shape_n_bytes (RlxDataType    data_type,
   guint64 n, size;
 
   if (!rlx_data_type_check (data_type, error) ||
-      !rlx_shape_n_elements (dims, rank, &n, error))
+      !rlx_shape_n_elements (shape, n_dims, &n, error))
     return FALSE;
 
   /* Only an address space of 32 bits can say no here. */
   if (!rlx_mul_u64 (n, rlx_data_type_get_bits (data_type), &size) ||
       !rlx_u64_to_size (size / 8 + (size % 8 != 0), n_bytes))
     {
-      g_autofree char *text = rlx_shape_to_string (dims, rank);
+      g_autofree char *text = rlx_shape_to_string (shape, n_dims);
 
       g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_LIMIT,
                    "The shape %s of type %s does not fit into the address space",

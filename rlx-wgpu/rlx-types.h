@@ -26,13 +26,13 @@ typedef struct _RlxProfileStep RlxProfileStep;
 typedef struct _RlxTensor RlxTensor;
 
 /**
- * RLX_MAX_RANK:
+ * RLX_MAX_DIMS:
  *
  * The largest number of dimensions a tensor can have.
  *
  * Since: 1.0
  */
-#define RLX_MAX_RANK 8
+#define RLX_MAX_DIMS 8
 
 /**
  * RlxDataType:

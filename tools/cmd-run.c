@@ -47,7 +47,7 @@ describe_tensor (RlxTensor *tensor)
   for (gsize i = 0; i < n; i++)
     g_variant_builder_add (&values, "d", rlx_tensor_get_value (tensor, (gint64) i));
   g_variant_dict_init (&dict, NULL);
-  g_variant_dict_insert (&dict, "dtype", "s", rlx_data_type_to_string (rlx_tensor_get_data_type (tensor)));
+  g_variant_dict_insert (&dict, "data_type", "s", rlx_data_type_to_string (rlx_tensor_get_data_type (tensor)));
   g_variant_dict_insert_value (&dict, "shape", g_variant_new_fixed_array (G_VARIANT_TYPE_INT64, shape, n_dims, sizeof (gint64)));
   g_variant_dict_insert_value (&dict, "data", g_variant_builder_end (&values));
   return g_variant_dict_end (&dict);

@@ -252,11 +252,11 @@ random_tensor (RlxNode *node,
 {
   gsize n_dims, n = 1;
   const gint64 *shape = rlx_node_get_shape (node, &n_dims);
-  RlxDataType dtype = rlx_node_get_data_type (node);
+  RlxDataType data_type = rlx_node_get_data_type (node);
 
   for (gsize i = 0; i < n_dims; i++)
     n *= (gsize) shape[i];
-  if (dtype == RLX_DATA_TYPE_F32)
+  if (data_type == RLX_DATA_TYPE_F32)
     {
       g_autofree float *values = g_new (float, n + 1);
 
@@ -267,11 +267,11 @@ random_tensor (RlxNode *node,
   else
     {
       g_autofree gint64 *values = g_new (gint64, n + 1);
-      gint64 high = dtype == RLX_DATA_TYPE_BOOL ? 2 : 8;
+      gint64 high = data_type == RLX_DATA_TYPE_BOOL ? 2 : 8;
 
       for (gsize i = 0; i < n; i++)
         values[i] = g_rand_int_range (random, 0, (gint32) high);
-      return rlx_tensor_new_from_ints (dtype, shape, n_dims, values, n, error);
+      return rlx_tensor_new_from_ints (data_type, shape, n_dims, values, n, error);
     }
 }
 

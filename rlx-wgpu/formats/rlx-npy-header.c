@@ -291,15 +291,15 @@ parse_shape (Cursor        *cursor,
       if (n > 0 && !comma)
         return parse_error (cursor, error, "“,” is missing in “shape”");
 
-      if (n == RLX_MAX_RANK)
+      if (n == RLX_MAX_DIMS)
         {
           g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_LIMIT,
                        "The array in the file has more dimensions than the limit of %d",
-                       RLX_MAX_RANK);
+                       RLX_MAX_DIMS);
           return FALSE;
         }
 
-      if (!parse_int (cursor, &header->dims[n], error))
+      if (!parse_int (cursor, &header->shape[n], error))
         return FALSE;
       n++;
 
@@ -461,7 +461,7 @@ rlx_npy_parse_text (const char    *text,
 
   /* The same rules as for any shape, reported as what they are here: something
    * that is wrong with a file. */
-  if (!rlx_shape_n_bytes (header->data_type, header->dims, header->n_dims,
+  if (!rlx_shape_n_bytes (header->data_type, header->shape, header->n_dims,
                           &header->n_elements, &header->n_bytes, &local_error))
     {
       g_set_error_literal (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_LIMIT, local_error->message);

@@ -33,7 +33,7 @@ typedef struct
   RlxDataType data_type;
   gboolean fortran_order;
   guint n_dims;
-  gint64 dims[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS];
   guint64 n_elements;
   gsize n_bytes;
 } RlxNpyHeader;

@@ -61,8 +61,8 @@ from_fortran_order (const RlxNpyHeader  *header,
 {
   const guint8 *from = g_bytes_get_data (bytes, NULL);
   gsize element = rlx_data_type_get_size (header->data_type);
-  gsize strides[RLX_MAX_RANK];
-  gint64 index[RLX_MAX_RANK] = { 0 };
+  gsize strides[RLX_MAX_DIMS];
+  gint64 index[RLX_MAX_DIMS] = { 0 };
   gsize stride = element;
   gsize offset = 0;
   guint8 *data;
@@ -75,7 +75,7 @@ from_fortran_order (const RlxNpyHeader  *header,
   for (guint i = 0; i < header->n_dims; i++)
     {
       strides[i] = stride;
-      stride *= (gsize) header->dims[i];
+      stride *= (gsize) header->shape[i];
     }
 
   for (guint64 n = 0; n < header->n_elements; n++)
@@ -85,9 +85,9 @@ from_fortran_order (const RlxNpyHeader  *header,
       for (guint i = header->n_dims; i-- > 0;)
         {
           offset += strides[i];
-          if (++index[i] < header->dims[i])
+          if (++index[i] < header->shape[i])
             break;
-          offset -= strides[i] * (gsize) header->dims[i];
+          offset -= strides[i] * (gsize) header->shape[i];
           index[i] = 0;
         }
     }
@@ -113,7 +113,7 @@ tensor_from_elements (const RlxNpyHeader  *header,
       bytes = ordered;
     }
 
-  tensor = rlx_tensor_new_from_bytes (header->data_type, header->dims, header->n_dims,
+  tensor = rlx_tensor_new_from_bytes (header->data_type, header->shape, header->n_dims,
                                       bytes, &local_error);
 
   /* All that is left to go wrong is a lack of memory. */
@@ -365,7 +365,7 @@ widen (RlxTensor  *self,
 {
   RlxDataType data_type = rlx_tensor_get_data_type (self);
   gsize n = (gsize) rlx_tensor_get_n_elements (self), n_dims;
-  const gint64 *dims = rlx_tensor_get_shape (self, &n_dims);
+  const gint64 *shape = rlx_tensor_get_shape (self, &n_dims);
   g_autoptr (GBytes) bytes = NULL;
   guint8 *data;
 
@@ -379,7 +379,7 @@ widen (RlxTensor  *self,
     data[i] = (guint8) rlx_element_get_int (data_type, rlx_tensor_peek_data (self), i);
   bytes = g_bytes_new_take (data, n);
 
-  return rlx_tensor_new_from_bytes (data_type == RLX_DATA_TYPE_I4 ? RLX_DATA_TYPE_I8 : RLX_DATA_TYPE_U8, dims, n_dims, bytes, error);
+  return rlx_tensor_new_from_bytes (data_type == RLX_DATA_TYPE_I4 ? RLX_DATA_TYPE_I8 : RLX_DATA_TYPE_U8, shape, n_dims, bytes, error);
 }
 
 /* Everything before the elements. */
@@ -400,16 +400,16 @@ format_header (RlxTensor *self)
   RlxDataType data_type = rlx_tensor_get_data_type (self);
   g_autoptr (GString) text = g_string_new (NULL);
   GByteArray *header = g_byte_array_new ();
-  const gint64 *dims;
+  const gint64 *shape;
   gsize n_dims, padding;
   guint8 length[2];
 
   g_string_append_printf (text, "{'descr': '%c%s', 'fortran_order': False, 'shape': (",
                           rlx_data_type_get_size (data_type) > 1 ? RLX_NPY_NATIVE_ORDER : '|',
                           codes[data_type]);
-  dims = rlx_tensor_get_shape (self, &n_dims);
+  shape = rlx_tensor_get_shape (self, &n_dims);
   for (gsize i = 0; i < n_dims; i++)
-    g_string_append_printf (text, "%s%" G_GINT64_FORMAT, i > 0 ? ", " : "", dims[i]);
+    g_string_append_printf (text, "%s%" G_GINT64_FORMAT, i > 0 ? ", " : "", shape[i]);
   g_string_append (text, n_dims == 1 ? ",), }" : "), }");
 
   /* At most a few hundred bytes with eight dimensions, so neither this nor the

@@ -18,9 +18,9 @@ typedef struct _RlxIrValue RlxIrValue;
 
 typedef struct
 {
-  RlxDataType dtype;
-  guint rank;
-  gint64 dims[RLX_MAX_RANK];
+  RlxDataType data_type;
+  guint n_dims;
+  gint64 shape[RLX_MAX_DIMS];
 } RlxTensorType;
 
 /* A list of integers, as an attribute. */
@@ -133,32 +133,32 @@ gboolean    rlx_shape_broadcast (const RlxTensorType *a, const RlxTensorType *b,
 
 /* The type a value has on the device: 64-bit integers are stored narrow. */
 static inline RlxDataType
-rlx_data_type_on_device (RlxDataType dtype)
+rlx_data_type_on_device (RlxDataType data_type)
 {
-  switch ((int) dtype)
+  switch ((int) data_type)
     {
     case RLX_DATA_TYPE_I64: return RLX_DATA_TYPE_I32;
     case RLX_DATA_TYPE_U64: return RLX_DATA_TYPE_U32;
-    default: return dtype;
+    default: return data_type;
     }
 }
 
 static inline gboolean
-rlx_data_type_is_float (RlxDataType dtype)
+rlx_data_type_is_float (RlxDataType data_type)
 {
-  return dtype == RLX_DATA_TYPE_F32 || dtype == RLX_DATA_TYPE_F16;
+  return data_type == RLX_DATA_TYPE_F32 || data_type == RLX_DATA_TYPE_F16;
 }
 
 static inline gboolean
-rlx_data_type_is_unsigned (RlxDataType dtype)
+rlx_data_type_is_unsigned (RlxDataType data_type)
 {
-  return dtype == RLX_DATA_TYPE_U32 || dtype == RLX_DATA_TYPE_U8 || dtype == RLX_DATA_TYPE_U64 || dtype == RLX_DATA_TYPE_U4;
+  return data_type == RLX_DATA_TYPE_U32 || data_type == RLX_DATA_TYPE_U8 || data_type == RLX_DATA_TYPE_U64 || data_type == RLX_DATA_TYPE_U4;
 }
 
 static inline gboolean
-rlx_data_type_is_int (RlxDataType dtype)
+rlx_data_type_is_int (RlxDataType data_type)
 {
-  return !rlx_data_type_is_float (dtype) && dtype != RLX_DATA_TYPE_BOOL;
+  return !rlx_data_type_is_float (data_type) && data_type != RLX_DATA_TYPE_BOOL;
 }
 
 /* ---- text and dot (rlx-ir-text.c, rlx-ir-dot.c) -------------------------- */

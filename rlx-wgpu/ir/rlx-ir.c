@@ -164,8 +164,8 @@ rlx_ir_value_get_immediate (const RlxIrValue *value,
 
   *number = rlx_tensor_get_value (value->node->data, 0);
   *integer = 0;
-  if (!rlx_data_type_is_float (value->type.dtype))
-    *integer = rlx_element_get_int (value->type.dtype, rlx_tensor_peek_data (value->node->data), 0);
+  if (!rlx_data_type_is_float (value->type.data_type))
+    *integer = rlx_element_get_int (value->type.data_type, rlx_tensor_peek_data (value->node->data), 0);
   return TRUE;
 }
 
@@ -176,8 +176,8 @@ rlx_type_n_elements (const RlxTensorType *type)
 {
   guint64 n = 1;
 
-  for (guint i = 0; i < type->rank; i++)
-    n *= (guint64) type->dims[i];
+  for (guint i = 0; i < type->n_dims; i++)
+    n *= (guint64) type->shape[i];
 
   return n;
 }
@@ -185,13 +185,13 @@ rlx_type_n_elements (const RlxTensorType *type)
 guint64
 rlx_type_n_bytes (const RlxTensorType *type)
 {
-  return (rlx_type_n_elements (type) * rlx_data_type_get_bits (type->dtype) + 7) / 8;
+  return (rlx_type_n_elements (type) * rlx_data_type_get_bits (type->data_type) + 7) / 8;
 }
 
 guint64
 rlx_type_n_device_bytes (const RlxTensorType *type)
 {
-  return (rlx_type_n_elements (type) * rlx_data_type_get_bits (rlx_data_type_on_device (type->dtype)) + 7) / 8;
+  return (rlx_type_n_elements (type) * rlx_data_type_get_bits (rlx_data_type_on_device (type->data_type)) + 7) / 8;
 }
 
 guint64
@@ -207,22 +207,22 @@ gboolean
 rlx_type_same_shape (const RlxTensorType *a,
                      const RlxTensorType *b)
 {
-  return a->rank == b->rank && memcmp (a->dims, b->dims, a->rank * sizeof (gint64)) == 0;
+  return a->n_dims == b->n_dims && memcmp (a->shape, b->shape, a->n_dims * sizeof (gint64)) == 0;
 }
 
 gboolean
 rlx_type_equal (const RlxTensorType *a,
                 const RlxTensorType *b)
 {
-  return a->dtype == b->dtype && rlx_type_same_shape (a, b);
+  return a->data_type == b->data_type && rlx_type_same_shape (a, b);
 }
 
 char *
 rlx_type_to_string (const RlxTensorType *type)
 {
-  g_autofree char *shape = rlx_shape_to_string (type->dims, MIN (type->rank, RLX_MAX_RANK));
+  g_autofree char *shape = rlx_shape_to_string (type->shape, MIN (type->n_dims, RLX_MAX_DIMS));
 
-  return g_strconcat (rlx_data_type_to_string (type->dtype), shape, NULL);
+  return g_strconcat (rlx_data_type_to_string (type->data_type), shape, NULL);
 }
 
 gboolean
@@ -233,7 +233,7 @@ rlx_type_check (const RlxTensorType *type,
   gsize n_bytes;
 
   /* Fewer than 2^32 elements of at most 8 bytes: bytes need no limit of their own. */
-  return rlx_shape_n_bytes (type->dtype, type->dims, type->rank, &n_elements, &n_bytes, error);
+  return rlx_shape_n_bytes (type->data_type, type->shape, type->n_dims, &n_elements, &n_bytes, error);
 }
 
 gboolean
@@ -241,22 +241,22 @@ rlx_shape_broadcast (const RlxTensorType *a,
                      const RlxTensorType *b,
                      RlxTensorType       *out)
 {
-  guint rank = MAX (a->rank, b->rank);
-  gint64 dims[RLX_MAX_RANK] = { 0 };
+  guint n_dims = MAX (a->n_dims, b->n_dims);
+  gint64 shape[RLX_MAX_DIMS] = { 0 };
 
   /* Into a copy: @out may be @a or @b. */
-  for (guint i = 0; i < rank; i++)
+  for (guint i = 0; i < n_dims; i++)
     {
-      gint64 da = i < a->rank ? a->dims[a->rank - 1 - i] : 1;
-      gint64 db = i < b->rank ? b->dims[b->rank - 1 - i] : 1;
+      gint64 da = i < a->n_dims ? a->shape[a->n_dims - 1 - i] : 1;
+      gint64 db = i < b->n_dims ? b->shape[b->n_dims - 1 - i] : 1;
 
       if (da != db && da != 1 && db != 1)
         return FALSE;
-      dims[rank - 1 - i] = da == 1 ? db : da;
+      shape[n_dims - 1 - i] = da == 1 ? db : da;
     }
 
-  out->rank = rank;
-  memcpy (out->dims, dims, sizeof dims);
+  out->n_dims = n_dims;
+  memcpy (out->shape, shape, sizeof shape);
 
   return TRUE;
 }

@@ -172,14 +172,14 @@ gboolean rlx_call_error (const RlxOpCall *call,
 /* Negative axes count from the end; error when outside the rank. */
 gboolean rlx_call_axis  (const RlxOpCall *call,
                          gint64           axis,
-                         guint            rank,
+                         guint            n_dims,
                          guint           *out,
                          GError         **error);
 /* Normalises a list of axes into a mask; duplicates are an error; an unset
  * attribute means all axes when @all_by_default. */
 gboolean rlx_call_axes  (const RlxOpCall *call,
                          const RlxInts   *axes,
-                         guint            rank,
+                         guint            n_dims,
                          gboolean         all_by_default,
                          guint           *mask,
                          GError         **error);

@@ -124,20 +124,20 @@ rlx_call_error (const RlxOpCall *call,
 gboolean
 rlx_call_axis (const RlxOpCall *call,
                gint64           axis,
-               guint            rank,
+               guint            n_dims,
                guint           *out,
                GError         **error)
 {
-  if (rank == 0)
+  if (n_dims == 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
                            "there is no axis %" G_GINT64_FORMAT ": the operand has no dimensions", axis);
 
-  if (axis < -(gint64) rank || axis >= (gint64) rank)
+  if (axis < -(gint64) n_dims || axis >= (gint64) n_dims)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
                            "there is no axis %" G_GINT64_FORMAT ": with %u dimensions axes go from %d to %u",
-                           axis, rank, -(int) rank, rank - 1);
+                           axis, n_dims, -(int) n_dims, n_dims - 1);
 
-  *out = (guint) (axis < 0 ? axis + rank : axis);
+  *out = (guint) (axis < 0 ? axis + n_dims : axis);
 
   return TRUE;
 }
@@ -145,7 +145,7 @@ rlx_call_axis (const RlxOpCall *call,
 gboolean
 rlx_call_axes (const RlxOpCall *call,
                const RlxInts   *axes,
-               guint            rank,
+               guint            n_dims,
                gboolean         all_by_default,
                guint           *mask,
                GError         **error)
@@ -154,7 +154,7 @@ rlx_call_axes (const RlxOpCall *call,
 
   if (!axes->is_set && all_by_default)
     {
-      *mask = (1u << rank) - 1;
+      *mask = (1u << n_dims) - 1;
       return TRUE;
     }
 
@@ -162,7 +162,7 @@ rlx_call_axes (const RlxOpCall *call,
     {
       guint axis;
 
-      if (!rlx_call_axis (call, axes->values[i], rank, &axis, error))
+      if (!rlx_call_axis (call, axes->values[i], n_dims, &axis, error))
         return FALSE;
 
       if (*mask & (1u << axis))
@@ -215,22 +215,22 @@ check_input (const RlxOpCall *call,
 
   if (def->same_as >= 0 && (guint) def->same_as < call->n_inputs && call->inputs[def->same_as] != NULL)
     {
-      RlxDataType wanted = call->inputs[def->same_as]->dtype;
+      RlxDataType wanted = call->inputs[def->same_as]->data_type;
 
-      if (type->dtype != wanted)
+      if (type->data_type != wanted)
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_DATA_TYPE,
                                "operand %u (%s) is of type %s, but operand %d (%s) of type %s",
-                               index + 1, def->name, rlx_data_type_to_string (type->dtype),
+                               index + 1, def->name, rlx_data_type_to_string (type->data_type),
                                def->same_as + 1, op->inputs[def->same_as].name, rlx_data_type_to_string (wanted));
     }
 
-  if ((def->types & (1u << type->dtype)) == 0)
+  if ((def->types & (1u << type->data_type)) == 0)
     {
       g_autofree char *taken = type_set_to_string (def->types);
 
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_DATA_TYPE,
                              "operand %u (%s) is of type %s; it can be %s",
-                             index + 1, def->name, rlx_data_type_to_string (type->dtype), taken);
+                             index + 1, def->name, rlx_data_type_to_string (type->data_type), taken);
     }
 
   return TRUE;

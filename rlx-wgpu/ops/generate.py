@@ -17,7 +17,7 @@ A row:
              input) or `sameN` (as input N)
     shapes = a call by example, with types for operands, as in the text form, and the types of its results: a test
              checks them. Element-wise operators have one without it
-    attrs.NAME = { type = bool|int|float|ints|string|dtype|enum:RlxName, default, doc }
+    attrs.NAME = { type = bool|int|float|ints|string|data_type|enum:RlxName, default, doc }
              without default it is required and an argument of the method;
              with one it is a property of the RlxNameOptions object; a
              string has none; `field` is its name in C, by default the same
@@ -53,8 +53,8 @@ TYPE_WORDS = {
     'stored': 'every type', 'quantized': 'i8, u8, i4, u4, i32', 'f32': 'f32', 'f16': 'f16', 'i32': 'i32', 'byte': 'i8, u8',
 }
 FLOATS = {'f32', 'f16'}
-C_TYPES = {'bool': 'gboolean', 'int': 'gint64', 'float': 'double', 'dtype': 'RlxDataType', 'string': 'const char *'}
-KINDS = {'bool': 'BOOL', 'int': 'INT', 'float': 'FLOAT', 'dtype': 'DATA_TYPE', 'ints': 'INTS', 'string': 'STRING'}
+C_TYPES = {'bool': 'gboolean', 'int': 'gint64', 'float': 'double', 'data_type': 'RlxDataType', 'string': 'const char *'}
+KINDS = {'bool': 'BOOL', 'int': 'INT', 'float': 'FLOAT', 'data_type': 'DATA_TYPE', 'ints': 'INTS', 'string': 'STRING'}
 LICENSE = ('SPDX-FileCopyrightText: The rlx-wgpu authors', 'SPDX-License-Identifier: LGPL-2.1-or-later')
 
 
@@ -83,7 +83,7 @@ class Attr:
             return None
         if self.type == 'ints':
             return f'{{ (const gint64[]) {{ {", ".join(map(str, self.default))} }}, {len(self.default)} }}'
-        if self.enum or self.type == 'dtype':
+        if self.enum or self.type == 'data_type':
             return enum_value(self.enum or 'RlxDataType', self.default)
         return c_inf(self.default) if self.type == 'float' else 'TRUE' if self.type == 'bool' else str(self.default)
 
@@ -157,7 +157,7 @@ class Op:
         for i in self.inputs:
             own = i['types'].split('|')[0]
             types.append(types[i['same']] if i['same'] >= 0 else 'bool' if own == 'bool' else 'i32' if own in ('int', 'index') else 'f32')
-        operands = [f'{dtype}[{"3" if number else "2, 3"}]' for number, dtype in enumerate(types)]
+        operands = [f'{data_type}[{"3" if number else "2, 3"}]' for number, data_type in enumerate(types)]
         return f'({", ".join(operands)}) -> {"bool" if self.bool_result else types[-1]}[2, 3]'
 
     @property
@@ -580,7 +580,7 @@ def param_spec(a):
     name = f'"{a.prop}", NULL, NULL'
     if a.enum:
         return f'g_param_spec_enum ({name}, {enum_getter(a.enum)} (), {enum_value(a.enum, a.default)}, {flags})'
-    if a.type == 'dtype':
+    if a.type == 'data_type':
         return f'g_param_spec_enum ({name}, RLX_TYPE_DATA_TYPE, {enum_value("RlxDataType", a.default)}, {flags})'
     if a.type == 'bool':
         return f'g_param_spec_boolean ({name}, {"TRUE" if a.default else "FALSE"}, {flags})'

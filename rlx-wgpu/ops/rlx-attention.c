@@ -41,10 +41,10 @@ get_heads (const RlxTensorType *type,
   gboolean first = layout == RLX_HEAD_LAYOUT_HEADS_FIRST;
 
   return (Heads) {
-    .batch = type->dims[0],
-    .heads = type->dims[first ? 1 : 2],
-    .sequence = type->dims[first ? 2 : 1],
-    .width = type->dims[3],
+    .batch = type->shape[0],
+    .heads = type->shape[first ? 1 : 2],
+    .sequence = type->shape[first ? 2 : 1],
+    .width = type->shape[3],
   };
 }
 
@@ -59,7 +59,7 @@ check_operand (const RlxOpCall     *call,
 {
   g_autofree char *text = NULL;
 
-  if (type->rank == 4)
+  if (type->n_dims == 4)
     return TRUE;
 
   text = rlx_type_to_string (type);
@@ -132,7 +132,7 @@ check_extras (const RlxOpCall *call,
 
   if (mask != NULL)
     {
-      RlxTensorType scores = { .dtype = mask->dtype, .rank = 4, .dims = { query->batch, query->heads, query->sequence, key->sequence } };
+      RlxTensorType scores = { .data_type = mask->data_type, .n_dims = 4, .shape = { query->batch, query->heads, query->sequence, key->sequence } };
       RlxTensorType joined = scores;
 
       if (!rlx_shape_broadcast (mask, &scores, &joined) || !rlx_type_same_shape (&joined, &scores))
@@ -142,17 +142,17 @@ check_extras (const RlxOpCall *call,
           return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                                  "the mask %s does not broadcast to [batch, heads, queries, keys], "
                                  "[%" G_GINT64_FORMAT ", %" G_GINT64_FORMAT ", %" G_GINT64_FORMAT ", %" G_GINT64_FORMAT "]",
-                                 text, scores.dims[0], scores.dims[1], scores.dims[2], scores.dims[3]);
+                                 text, scores.shape[0], scores.shape[1], scores.shape[2], scores.shape[3]);
         }
     }
-  if (lengths != NULL && (lengths->rank != 1 || lengths->dims[0] != query->batch))
+  if (lengths != NULL && (lengths->n_dims != 1 || lengths->shape[0] != query->batch))
     {
       g_autofree char *text = rlx_type_to_string (lengths);
 
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                              "the key lengths must be [%" G_GINT64_FORMAT "], one for each batch, they are %s", query->batch, text);
     }
-  if (sink != NULL && (sink->rank != 1 || (sink->dims[0] != query->heads && sink->dims[0] != 1)))
+  if (sink != NULL && (sink->n_dims != 1 || (sink->shape[0] != query->heads && sink->shape[0] != 1)))
     {
       g_autofree char *text = rlx_type_to_string (sink);
 
@@ -199,7 +199,7 @@ rlx_attention_infer (RlxOpCall               *call,
   if (!check_extras (call, &query, &key, error))
     return FALSE;
 
-  type.dims[3] = value.width;
+  type.shape[3] = value.width;
   rlx_call_add_output (call, &type);
   return TRUE;
 }
@@ -297,7 +297,7 @@ add_result (const Attention *self,
   if (self->inputs[SINK] != NULL)
     {
       rlx_kernel_input (kernel, "sink", self->inputs[SINK]);
-      rlx_kernel_param_u32 (kernel, "sink_head", self->inputs[SINK]->type.dims[0] == 1 ? 0 : 1);
+      rlx_kernel_param_u32 (kernel, "sink_head", self->inputs[SINK]->type.shape[0] == 1 ? 0 : 1);
     }
   add_strides (self, kernel, 'y', &y);
   rlx_kernel_output (kernel, "y", self->y);
@@ -329,7 +329,7 @@ add_scores (const Attention *self,
   rlx_kernel_define (kernel, "LENGTHS", self->inputs[LENGTHS] != NULL);
   rlx_kernel_define (kernel, "SOFTCAP", self->softcap > 0.0);
   rlx_kernel_define (kernel, "SCORES", self->q.width > 0);
-  rlx_kernel_define (kernel, "MASK", mask == NULL ? 0 : rlx_data_type_is_float (mask->type.dtype) ? 1 : 2);
+  rlx_kernel_define (kernel, "MASK", mask == NULL ? 0 : rlx_data_type_is_float (mask->type.data_type) ? 1 : 2);
 
   if (self->q.width > 0)
     {
@@ -361,7 +361,7 @@ add_scores (const Attention *self,
       rlx_kernel_input (kernel, "mask", mask);
       for (guint i = 0; i < G_N_ELEMENTS (names); i++)
         {
-          guint64 dim = i < mask->type.rank ? mask->type.dims[mask->type.rank - 1 - i] : 1;
+          guint64 dim = i < mask->type.n_dims ? mask->type.shape[mask->type.n_dims - 1 - i] : 1;
 
           rlx_kernel_param_u32 (kernel, names[i], dim == 1 ? 0 : stride);
           stride *= dim;
@@ -385,7 +385,7 @@ add_tiles (const Attention *self,
 static gboolean
 mask_has_rows (const RlxIrValue *mask)
 {
-  return mask != NULL && mask->type.rank >= 2 && mask->type.dims[mask->type.rank - 2] != 1;
+  return mask != NULL && mask->type.n_dims >= 2 && mask->type.shape[mask->type.n_dims - 2] != 1;
 }
 
 /* Lanes take queries: attention-rows.wgsl. */
@@ -422,7 +422,7 @@ rows_describe (const RlxVariant *variant,
   rlx_kernel_define (kernel, "COLS", cols);
   rlx_kernel_define (kernel, "VEC", vectors);
   rlx_kernel_define (kernel, "MASK_ROWS", mask_has_rows (mask));
-  rlx_kernel_define_text (kernel, "MASK_TYPE", mask != NULL && rlx_data_type_is_float (mask->type.dtype) ? "Rows" : "Flags");
+  rlx_kernel_define_text (kernel, "MASK_TYPE", mask != NULL && rlx_data_type_is_float (mask->type.data_type) ? "Rows" : "Flags");
   add_scores (self, kernel, vectors, vectors);
   add_result (self, kernel);
   add_tiles (self, kernel, n_groups, tiles, chunks);
@@ -506,11 +506,11 @@ add_parts (const Attention   *self,
            const RlxIrValue **sums,
            const RlxIrValue **state)
 {
-  RlxTensorType type = { .dtype = RLX_DATA_TYPE_F32, .rank = 1 };
+  RlxTensorType type = { .data_type = RLX_DATA_TYPE_F32, .n_dims = 1 };
 
-  type.dims[0] = rlx_type_n_elements (&self->y->type) * parts;
+  type.shape[0] = rlx_type_n_elements (&self->y->type) * parts;
   *sums = rlx_lower_temporary (lower, &type);
-  type.dims[0] = self->q.batch * self->q.heads * self->q.sequence * parts * 2;
+  type.shape[0] = self->q.batch * self->q.heads * self->q.sequence * parts * 2;
   *state = rlx_lower_temporary (lower, &type);
   rlx_kernel_output (kernel, "sums", *sums);
   rlx_kernel_output (kernel, "state", *state);
@@ -627,7 +627,7 @@ print_attention (gconstpointer data)
   return g_strdup_printf ("%" G_GINT64_FORMAT " of %" G_GINT64_FORMAT " heads, %" G_GINT64_FORMAT " queries of %" G_GINT64_FORMAT
                           ", %" G_GINT64_FORMAT " keys, values of %" G_GINT64_FORMAT ", %s",
                           self->q.batch, self->q.heads, self->q.sequence, self->q.width, self->k.sequence, self->v.width,
-                          rlx_data_type_to_string (self->y->type.dtype));
+                          rlx_data_type_to_string (self->y->type.data_type));
 }
 
 static double

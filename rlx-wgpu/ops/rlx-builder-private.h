@@ -64,7 +64,7 @@ RlxIrValue * rlx_build_constant     (RlxBuilder        *b,
 /* A cast, unless it is of that type already. */
 RlxIrValue * rlx_build_as           (RlxBuilder        *b,
                                      RlxIrValue        *x,
-                                     RlxDataType        dtype);
+                                     RlxDataType        data_type);
 /* The same node in f32: its f16 inputs are converted, and so is the result.
  * NULL when it has no f16 inputs. */
 RlxIrValue * rlx_build_in_f32       (RlxBuilder        *b,

@@ -72,7 +72,7 @@ rlx_build_constant (RlxBuilder *b,
   RlxTensorType type;
   const gint64 *shape;
   RlxIrNode *node;
-  gsize rank;
+  gsize n_dims;
 
   if (b->error != NULL || tensor == NULL)
     {
@@ -82,10 +82,10 @@ rlx_build_constant (RlxBuilder *b,
       return NULL;
     }
 
-  shape = rlx_tensor_get_shape (tensor, &rank);
-  type = (RlxTensorType) { .dtype = rlx_tensor_get_data_type (tensor), .rank = (guint) rank };
-  for (gsize i = 0; i < rank; i++)
-    type.dims[i] = shape[i];
+  shape = rlx_tensor_get_shape (tensor, &n_dims);
+  type = (RlxTensorType) { .data_type = rlx_tensor_get_data_type (tensor), .n_dims = (guint) n_dims };
+  for (gsize i = 0; i < n_dims; i++)
+    type.shape[i] = shape[i];
   node = rlx_ir_append (b->ir, &rlx_op_constant, NULL, NULL, 0, &type, 1);
   node->origin = b->origin;
   node->data = tensor;
@@ -95,9 +95,9 @@ rlx_build_constant (RlxBuilder *b,
 RlxIrValue *
 rlx_build_as (RlxBuilder  *b,
               RlxIrValue  *x,
-              RlxDataType  dtype)
+              RlxDataType  data_type)
 {
-  return x == NULL || x->type.dtype == dtype ? x : rlx_build_cast (b, x, RLX_CAST_ATTRS (.to = dtype));
+  return x == NULL || x->type.data_type == data_type ? x : rlx_build_cast (b, x, RLX_CAST_ATTRS (.to = data_type));
 }
 
 RlxIrValue *
@@ -112,7 +112,7 @@ rlx_build_in_f32 (RlxBuilder        *b,
   for (guint i = 0; i < node->n_inputs; i++)
     {
       wide[i] = inputs[i];
-      if (inputs[i] == NULL || inputs[i]->type.dtype != RLX_DATA_TYPE_F16)
+      if (inputs[i] == NULL || inputs[i]->type.data_type != RLX_DATA_TYPE_F16)
         continue;
       wide[i] = rlx_build_as (b, inputs[i], RLX_DATA_TYPE_F32);
       any = TRUE;

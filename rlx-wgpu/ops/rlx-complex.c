@@ -21,7 +21,7 @@ check_pairs (const RlxOpCall *call,
   const RlxTensorType *x = call->inputs[index];
   g_autofree char *text = NULL;
 
-  if (x->rank > 0 && x->dims[x->rank - 1] == 2)
+  if (x->n_dims > 0 && x->shape[x->n_dims - 1] == 2)
     return TRUE;
 
   text = rlx_type_to_string (x);
@@ -54,11 +54,11 @@ rlx_complex_infer (RlxOpCall *call,
 
   if (!check_broadcast (call, &type, error))
     return FALSE;
-  if (type.rank == RLX_MAX_RANK)
+  if (type.n_dims == RLX_MAX_DIMS)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
                            "the parts have %u dimensions, with one more that is beyond the limit of %u",
-                           type.rank, RLX_MAX_RANK);
-  type.dims[type.rank++] = 2;
+                           type.n_dims, RLX_MAX_DIMS);
+  type.shape[type.n_dims++] = 2;
   rlx_call_add_output (call, &type);
   return TRUE;
 }
@@ -71,7 +71,7 @@ rlx_complex_part_infer (RlxOpCall *call,
 
   if (!check_pairs (call, 0, error))
     return FALSE;
-  type.rank--;
+  type.n_dims--;
   rlx_call_add_output (call, &type);
   return TRUE;
 }
@@ -138,11 +138,11 @@ static RlxIrValue *
 add_last_dimension (RlxBuilder *b,
                     RlxIrValue *x)
 {
-  gint64 dims[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS];
 
-  memcpy (dims, x->type.dims, x->type.rank * sizeof (gint64));
-  dims[x->type.rank] = 1;
-  return rlx_build_reshape (b, x, RLX_RESHAPE_ATTRS (.shape = RLX_INTS (dims, x->type.rank + 1)));
+  memcpy (shape, x->type.shape, x->type.n_dims * sizeof (gint64));
+  shape[x->type.n_dims] = 1;
+  return rlx_build_reshape (b, x, RLX_RESHAPE_ATTRS (.shape = RLX_INTS (shape, x->type.n_dims + 1)));
 }
 
 RlxIrValue *
@@ -173,13 +173,13 @@ rlx_complex_part_expand (RlxBuilder        *b,
       imaginary = take_part (b, x, 1);
       real = rlx_build_mul (b, real, real);
       imaginary = rlx_build_mul (b, imaginary, imaginary);
-      y = rlx_build_as (b, rlx_build_add (b, real, imaginary), type->dtype);
+      y = rlx_build_as (b, rlx_build_add (b, real, imaginary), type->data_type);
     }
   else
     {
       y = take_part (b, x, rlx_ir_node_is (node, RLX_OP_ID_IMAG));
     }
-  return rlx_build_reshape (b, y, RLX_RESHAPE_ATTRS (.shape = RLX_INTS (type->dims, type->rank)));
+  return rlx_build_reshape (b, y, RLX_RESHAPE_ATTRS (.shape = RLX_INTS (type->shape, type->n_dims)));
 }
 
 RlxIrValue *
@@ -207,5 +207,5 @@ rlx_complex_mul_expand (RlxBuilder        *b,
 
   /* Last, so that there is nothing smaller than the result to be made before. */
   second = rlx_build_mul (b, second, sign);
-  return rlx_build_as (b, rlx_build_add (b, first, second), node->outputs[0].type.dtype);
+  return rlx_build_as (b, rlx_build_add (b, first, second), node->outputs[0].type.data_type);
 }

@@ -15,17 +15,17 @@
 static gboolean
 check_rank (const RlxOpCall *call,
             guint            index,
-            guint            rank,
+            guint            n_dims,
             GError         **error)
 {
   g_autofree char *text = NULL;
 
-  if (call->inputs[index]->rank == rank)
+  if (call->inputs[index]->n_dims == n_dims)
     return TRUE;
 
   text = rlx_type_to_string (call->inputs[index]);
   return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                         "%s must have %u dimensions, it is %s", call->op->inputs[index].name, rank, text);
+                         "%s must have %u dimensions, it is %s", call->op->inputs[index].name, n_dims, text);
 }
 
 /* Two sizes that must be the same. */
@@ -51,29 +51,29 @@ rlx_diagonal_infer (RlxOpCall              *call,
                     GError                **error)
 {
   const RlxTensorType *x = call->inputs[0];
-  RlxTensorType type = { .dtype = x->dtype };
+  RlxTensorType type = { .data_type = x->data_type };
   gint64 offset = attrs->offset;
   gint64 rows, columns;
   guint axis1, axis2;
 
-  if (x->rank < 2)
+  if (x->n_dims < 2)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                           "the operand has %u dimensions; it needs at least 2", x->rank);
-  if (!rlx_call_axis (call, attrs->axis1, x->rank, &axis1, error) ||
-      !rlx_call_axis (call, attrs->axis2, x->rank, &axis2, error))
+                           "the operand has %u dimensions; it needs at least 2", x->n_dims);
+  if (!rlx_call_axis (call, attrs->axis1, x->n_dims, &axis1, error) ||
+      !rlx_call_axis (call, attrs->axis2, x->n_dims, &axis2, error))
     return FALSE;
   if (axis1 == axis2)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "axis1 and axis2 are both %u", axis1);
 
-  for (guint i = 0; i < x->rank; i++)
+  for (guint i = 0; i < x->n_dims; i++)
     if (i != axis1 && i != axis2)
-      type.dims[type.rank++] = x->dims[i];
+      type.shape[type.n_dims++] = x->shape[i];
 
   /* Sizes are below 2³², but the offset can be anything. */
-  offset = CLAMP (offset, -x->dims[axis1], x->dims[axis2]);
-  rows = x->dims[axis1] - MAX (-offset, 0);
-  columns = x->dims[axis2] - MAX (offset, 0);
-  type.dims[type.rank++] = MIN (rows, columns);
+  offset = CLAMP (offset, -x->shape[axis1], x->shape[axis2]);
+  rows = x->shape[axis1] - MAX (-offset, 0);
+  columns = x->shape[axis2] - MAX (offset, 0);
+  type.shape[type.n_dims++] = MIN (rows, columns);
   rlx_call_add_output (call, &type);
   return TRUE;
 }
@@ -88,32 +88,32 @@ rlx_diagonal_lower (RlxLower        *lower,
   const RlxTensorType *y = &node->outputs[0].type;
   gint64 offset = attrs->offset;
   gint64 axis1 = attrs->axis1, axis2 = attrs->axis2;
-  gint64 strides[RLX_MAX_RANK], stride = 1;
-  RlxCopy copy = { .rank = y->rank };
+  gint64 strides[RLX_MAX_DIMS], stride = 1;
+  RlxCopy copy = { .n_dims = y->n_dims };
   guint n = 0;
 
   if (rlx_type_n_elements (y) == 0)
     return TRUE;
 
-  axis1 += axis1 < 0 ? x->rank : 0;
-  axis2 += axis2 < 0 ? x->rank : 0;
-  for (guint i = x->rank; i-- > 0;)
+  axis1 += axis1 < 0 ? x->n_dims : 0;
+  axis2 += axis2 < 0 ? x->n_dims : 0;
+  for (guint i = x->n_dims; i-- > 0;)
     {
       strides[i] = stride;
-      stride *= x->dims[i];
+      stride *= x->shape[i];
     }
-  for (guint i = 0; i < x->rank; i++)
+  for (guint i = 0; i < x->n_dims; i++)
     if (i != axis1 && i != axis2)
       copy.from[n++] = strides[i];
   copy.from[n] = strides[axis1] + strides[axis2];
   copy.from_offset = offset < 0 ? -offset * strides[axis1] : offset * strides[axis2];
 
   stride = 1;
-  for (guint i = y->rank; i-- > 0;)
+  for (guint i = y->n_dims; i-- > 0;)
     {
-      copy.dims[i] = y->dims[i];
+      copy.shape[i] = y->shape[i];
       copy.to[i] = stride;
-      stride *= y->dims[i];
+      stride *= y->shape[i];
     }
   return rlx_lower_copy (lower, node, node->inputs[0], &node->outputs[0], &copy, error);
 }
@@ -129,15 +129,15 @@ rlx_grouped_matmul_infer (RlxOpCall *call,
   const RlxTensorType *expert = call->inputs[RLX_GROUPED_MATMUL_EXPERT];
   RlxTensorType type = *x, rows = *x;
 
-  if (x->rank == 0)
+  if (x->n_dims == 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                            "the first operand is a scalar; it needs at least one dimension");
   if (!check_rank (call, 1, 3, error) ||
-      !check_sizes (call, "the last dimension of the first operand", x->dims[x->rank - 1],
-                    "the rows of the weight", weight->dims[1], error))
+      !check_sizes (call, "the last dimension of the first operand", x->shape[x->n_dims - 1],
+                    "the rows of the weight", weight->shape[1], error))
     return FALSE;
 
-  rows.rank--;
+  rows.n_dims--;
   if (!rlx_type_same_shape (&rows, expert))
     {
       g_autofree char *text_x = rlx_type_to_string (x);
@@ -147,7 +147,7 @@ rlx_grouped_matmul_infer (RlxOpCall *call,
                              "expert must have the dimensions of the first operand %s but the last one, it is %s", text_x, text);
     }
 
-  type.dims[type.rank - 1] = weight->dims[2];
+  type.shape[type.n_dims - 1] = weight->shape[2];
   rlx_call_add_output (call, &type);
   return TRUE;
 }
@@ -162,7 +162,7 @@ multiply_few_rows (RlxLower        *lower,
                    GError         **error)
 {
   const RlxTensorType *weight = &node->inputs[1]->type;
-  guint64 experts = weight->dims[0], k = weight->dims[1], n = weight->dims[2];
+  guint64 experts = weight->shape[0], k = weight->shape[1], n = weight->shape[2];
   guint64 lanes = 64, n_groups = (n - 1) / lanes + 1;
   RlxKernel *kernel = rlx_kernel_new (lower, node, "grouped-rows");
 
@@ -211,7 +211,7 @@ find_segments (RlxLower         *lower,
   rlx_kernel_input (kernel, "order", *order);
   rlx_kernel_output (kernel, "start", *start);
   rlx_kernel_output (kernel, "tiles", tiles);
-  rlx_kernel_define (kernel, "SIGNED", !rlx_data_type_is_unsigned (expert->type.dtype));
+  rlx_kernel_define (kernel, "SIGNED", !rlx_data_type_is_unsigned (expert->type.data_type));
   rlx_kernel_param_u32 (kernel, "m", m);
   rlx_kernel_param_u32 (kernel, "experts", experts);
   rlx_kernel_param_u32 (kernel, "tile", tile);
@@ -227,7 +227,7 @@ rlx_grouped_matmul_lower (RlxLower        *lower,
   const RlxTensorType *weight = &node->inputs[1]->type;
   const RlxIrValue *y = &node->outputs[0];
   guint64 n_outputs = rlx_type_n_elements (&y->type);
-  guint64 experts = weight->dims[0], k = weight->dims[1], n = weight->dims[2];
+  guint64 experts = weight->shape[0], k = weight->shape[1], n = weight->shape[2];
   gboolean coalesce = rlx_lower_get_target (lower)->loads_coalesce;
   guint64 m, lanes, tile_m, tile_n, tiles_m, tiles_n;
   RlxIrValue *order, *start, *first;
@@ -291,19 +291,19 @@ rlx_lora_matmul_infer (RlxOpCall                *call,
   if (!isfinite ((float) scale))
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
                            "scale is %g; it must be a finite 32-bit float", scale);
-  if (x->rank == 0)
+  if (x->n_dims == 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                            "the first operand is a scalar; it needs at least one dimension");
   if (!check_rank (call, 1, 2, error) || !check_rank (call, 2, 2, error) || !check_rank (call, 3, 2, error) ||
-      !check_sizes (call, "the last dimension of the first operand", x->dims[x->rank - 1],
-                    "the rows of the weight", weight->dims[0], error) ||
-      !check_sizes (call, "the last dimension of the first operand", x->dims[x->rank - 1],
-                    "the rows of down", down->dims[0], error) ||
-      !check_sizes (call, "the columns of down", down->dims[1], "the rows of up", up->dims[0], error) ||
-      !check_sizes (call, "the columns of the weight", weight->dims[1], "the columns of up", up->dims[1], error))
+      !check_sizes (call, "the last dimension of the first operand", x->shape[x->n_dims - 1],
+                    "the rows of the weight", weight->shape[0], error) ||
+      !check_sizes (call, "the last dimension of the first operand", x->shape[x->n_dims - 1],
+                    "the rows of down", down->shape[0], error) ||
+      !check_sizes (call, "the columns of down", down->shape[1], "the rows of up", up->shape[0], error) ||
+      !check_sizes (call, "the columns of the weight", weight->shape[1], "the columns of up", up->shape[1], error))
     return FALSE;
 
-  type.dims[type.rank - 1] = weight->dims[1];
+  type.shape[type.n_dims - 1] = weight->shape[1];
   rlx_call_add_output (call, &type);
   return TRUE;
 }

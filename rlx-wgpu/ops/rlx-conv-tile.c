@@ -78,12 +78,12 @@ rlx_conv_lower_product (RlxLower        *lower,
   const RlxWindow *window = &conv->window;
   const RlxIrValue *filter = node->inputs[1];
   gboolean last = window->channels_last;
-  guint rank = window->n_axes;
+  guint n_dims = window->n_axes;
   guint64 m = (guint64) conv->channels_out, c = (guint64) conv->channels_in, groups = (guint64) conv->groups;
   guint64 n_taps = 1, n_positions = 1, w_in = 1, w_out = 1, w_tap = 1;
   guint64 sizes[RLX_MAX_SPATIAL];
   RlxWindowStrides strides;
-  RlxProductWindow x = { .rank = rank, .x = node->inputs[0], .c = c };
+  RlxProductWindow x = { .n_dims = n_dims, .x = node->inputs[0], .c = c };
   RlxProduct product = {
     .y = { &node->outputs[0] },
     .bias = node->inputs[RLX_CONV_BIAS],
@@ -92,9 +92,9 @@ rlx_conv_lower_product (RlxLower        *lower,
   };
   guint64 w_k, w_group;
 
-  for (guint d = 0; d < rank; d++)
+  for (guint d = 0; d < n_dims; d++)
     {
-      const RlxWindowAxis *axis = &window->axes[rank - 1 - d];
+      const RlxWindowAxis *axis = &window->axes[n_dims - 1 - d];
 
       sizes[d] = x.in[d] = (guint64) axis->in;
       x.out[d] = (guint64) axis->out;
@@ -109,18 +109,18 @@ rlx_conv_lower_product (RlxLower        *lower,
   if (last)
     n_positions *= (guint64) window->batch;
 
-  for (guint i = filter->type.rank - 1; i > conv->out_axis; i--)
-    w_out *= (guint64) filter->type.dims[i];
-  for (guint i = filter->type.rank - 1; i > conv->in_axis; i--)
-    w_in *= (guint64) filter->type.dims[i];
-  for (guint i = filter->type.rank - 1; i > conv->first_axis + rank - 1; i--)
-    w_tap *= (guint64) filter->type.dims[i];
+  for (guint i = filter->type.n_dims - 1; i > conv->out_axis; i--)
+    w_out *= (guint64) filter->type.shape[i];
+  for (guint i = filter->type.n_dims - 1; i > conv->in_axis; i--)
+    w_in *= (guint64) filter->type.shape[i];
+  for (guint i = filter->type.n_dims - 1; i > conv->first_axis + n_dims - 1; i--)
+    w_tap *= (guint64) filter->type.shape[i];
   w_group = m * w_out;
 
   rlx_window_get_strides (window, (guint64) window->channels, sizes, &strides);
   x.x_channel = strides.channel;
   x.x_image = last ? strides.batch : 0;
-  for (guint d = 0; d < rank; d++)
+  for (guint d = 0; d < n_dims; d++)
     x.x_axes[d] = strides.axes[d];
   x.vectors = last && c % 4 == 0;
   x.c_inner = x.vectors || n_taps == 1 || w_in < w_tap;

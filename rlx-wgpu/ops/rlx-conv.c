@@ -44,13 +44,13 @@ find_filter_axes (Conv            *conv,
 
   if (!rlx_window_check_rank (call, &n_axes, error))
     return FALSE;
-  if (call->inputs[1]->rank != n_axes + 2)
+  if (call->inputs[1]->n_dims != n_axes + 2)
     {
       g_autofree char *text = rlx_type_to_string (call->inputs[1]);
 
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                              "the filter %s has %u dimensions, the operand has %u",
-                             text, call->inputs[1]->rank, n_axes + 2);
+                             text, call->inputs[1]->n_dims, n_axes + 2);
     }
 
   last = n_axes + 1;
@@ -73,7 +73,7 @@ conv_init (Conv               *conv,
 
   *conv = (Conv) { .transposed = transposed };
   if (!find_filter_axes (conv, call, attrs->filter_layout, error) ||
-      !rlx_window_init (&conv->window, call, &steps, filter->dims + conv->first_axis, "the filter", error))
+      !rlx_window_init (&conv->window, call, &steps, filter->shape + conv->first_axis, "the filter", error))
     return FALSE;
 
   conv->groups = attrs->groups;
@@ -87,8 +87,8 @@ conv_init (Conv               *conv,
                            "the operand has %" G_GINT64_FORMAT " channels; they cannot be divided into %" G_GINT64_FORMAT " groups",
                            conv->window.channels, conv->groups);
 
-  filter_in = filter->dims[conv->in_axis];
-  filter_out = filter->dims[conv->out_axis];
+  filter_in = filter->shape[conv->in_axis];
+  filter_out = filter->shape[conv->out_axis];
   conv->channels_in = conv->shared ? 1 : conv->window.channels / conv->groups;
   if (transposed)
     {
@@ -216,7 +216,7 @@ rlx_conv_infer (RlxOpCall          *call,
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
                            "%" G_GINT64_FORMAT " groups of %" G_GINT64_FORMAT " channels are too many",
                            conv.groups, conv.channels_out);
-  if (bias != NULL && (bias->rank != 1 || bias->dims[0] != channels))
+  if (bias != NULL && (bias->n_dims != 1 || bias->shape[0] != channels))
     {
       g_autofree char *text = rlx_type_to_string (bias);
 
@@ -225,7 +225,7 @@ rlx_conv_infer (RlxOpCall          *call,
                              text, channels);
     }
 
-  rlx_window_get_type (&conv.window, call->inputs[0]->dtype, channels, &type);
+  rlx_window_get_type (&conv.window, call->inputs[0]->data_type, channels, &type);
   rlx_call_add_output (call, &type);
   return TRUE;
 }
@@ -257,7 +257,7 @@ typedef struct
   guint64 groups;
   gboolean filter_last;   /* output channels are neighbours in the filter */
   gboolean own_filter;    /* it can lie as a kernel wants it */
-  guint64 filter_strides[RLX_MAX_RANK];
+  guint64 filter_strides[RLX_MAX_DIMS];
   guint64 sizes_in[RLX_MAX_SPATIAL], sizes_out[RLX_MAX_SPATIAL];
 } Problem;
 
@@ -271,7 +271,7 @@ problem_init (Problem         *self,
   const RlxTensorType *types[3];
   guint64 stride = 1, n_there = 1;
   RlxOpCall call;
-  guint rank;
+  guint n_dims;
 
   *self = (Problem) {
     .node = node,
@@ -286,21 +286,21 @@ problem_init (Problem         *self,
   if (!rlx_conv_read (&self->conv, &call, rlx_conv_attrs (node), error))
     return FALSE;
 
-  for (guint i = filter->type.rank; i-- > 0;)
+  for (guint i = filter->type.n_dims; i-- > 0;)
     {
       self->filter_strides[i] = stride;
-      stride *= (guint64) filter->type.dims[i];
+      stride *= (guint64) filter->type.shape[i];
     }
-  rank = self->conv.window.n_axes;
+  n_dims = self->conv.window.n_axes;
   self->product = rlx_type_n_elements (&self->x->type) > 0 && rlx_type_n_elements (&filter->type) > 0;
   self->m = (guint64) self->conv.channels_out;
   self->groups = (guint64) self->conv.groups;
   self->filter_last = self->filter_strides[self->conv.out_axis] == 1;
   self->positions = (guint64) self->conv.window.batch;
   self->n_terms = (guint64) self->conv.channels_in;
-  for (guint d = 0; d < rank; d++)
+  for (guint d = 0; d < n_dims; d++)
     {
-      RlxWindowAxis *axis = &self->conv.window.axes[rank - 1 - d];
+      RlxWindowAxis *axis = &self->conv.window.axes[n_dims - 1 - d];
       gboolean transposed = self->conv.transposed;
       gint64 phases;
 
@@ -330,7 +330,7 @@ print_problem (gconstpointer data)
   return g_strdup_printf ("%" G_GUINT64_FORMAT " groups of %" G_GINT64_FORMAT " to %" G_GUINT64_FORMAT " channels, %" G_GUINT64_FORMAT
                           " positions, sums of %" G_GUINT64_FORMAT ", %s%s%s",
                           self->groups, self->conv.channels_in, self->m, self->positions * self->phases, self->n_terms,
-                          rlx_data_type_to_string (self->x->type.dtype), self->conv.window.channels_last ? ", channels last" : "",
+                          rlx_data_type_to_string (self->x->type.data_type), self->conv.window.channels_last ? ", channels last" : "",
                           self->conv.transposed ? ", transposed" : "");
 }
 
@@ -559,11 +559,11 @@ describe (RlxKernel     *kernel,
           GError       **error)
 {
   const Conv *conv = &self->conv;
-  guint rank = conv->window.n_axes;
+  guint n_dims = conv->window.n_axes;
   guint64 channels = self->m * self->groups;
   RlxWindowStrides x_strides, y_strides;
 
-  rlx_kernel_define (kernel, "RANK", rank);
+  rlx_kernel_define (kernel, "RANK", n_dims);
   rlx_kernel_define (kernel, "TRANSPOSED", conv->transposed);
   rlx_kernel_define (kernel, "PRODUCT", self->product);
   rlx_kernel_define (kernel, "BIAS", self->bias != NULL);
@@ -598,9 +598,9 @@ describe (RlxKernel     *kernel,
                         conv->shared ? 0
                         : conv->transposed ? (guint64) conv->channels_in * filter_strides[conv->in_axis]
                                      : self->m * filter_strides[conv->out_axis]);
-  for (guint d = 0; d < rank; d++)
+  for (guint d = 0; d < n_dims; d++)
     {
-      const RlxWindowAxis *axis = &conv->window.axes[rank - 1 - d];
+      const RlxWindowAxis *axis = &conv->window.axes[n_dims - 1 - d];
       gint64 phases = conv->transposed ? MIN (axis->stride, axis->out) : 1;
 
       rlx_window_param (kernel, "in", d, self->sizes_in[d]);
@@ -611,7 +611,7 @@ describe (RlxKernel     *kernel,
       rlx_window_param (kernel, "begin", d, (guint64) axis->begin);
       rlx_window_param (kernel, "x_axis", d, x_strides.axes[d]);
       rlx_window_param (kernel, "y_axis", d, y_strides.axes[d]);
-      rlx_window_param (kernel, "w_axis", d, filter_strides[conv->first_axis + rank - 1 - d]);
+      rlx_window_param (kernel, "w_axis", d, filter_strides[conv->first_axis + n_dims - 1 - d]);
       if (!direct)
         {
           rlx_window_param (kernel, "phases", d, (guint64) phases);
@@ -639,11 +639,11 @@ panel_describe (const RlxVariant *self,
   guint64 width = self->panel (self, rlx_lower_get_target (lower), problem), stride_k = get_panel_stride (problem);
   guint64 tiles = (problem->m - 1) / width + 1;
   guint64 n_groups = tiles * ((problem->positions - 1) / (4 * lanes) + 1);
-  guint64 strides[RLX_MAX_RANK];
+  guint64 strides[RLX_MAX_DIMS];
   RlxKernel *kernel;
 
   rlx_lower_pack_weight (lower, filter, problem->n_terms, problem->m, stride_k, problem->filter_strides[out_axis], (guint) width);
-  for (guint i = 0; i < filter->type.rank; i++)
+  for (guint i = 0; i < filter->type.n_dims; i++)
     strides[i] = i == out_axis ? problem->filter_strides[i] : problem->filter_strides[i] / stride_k * width;
   kernel = rlx_kernel_new (lower, node, "conv");
   rlx_kernel_input_vector (kernel, "w", filter, 4);
@@ -825,18 +825,18 @@ rlx_im2col_infer (RlxOpCall            *call,
                   const RlxIm2colAttrs *attrs,
                   GError              **error)
 {
-  RlxTensorType type = { .dtype = call->inputs[0]->dtype, .rank = 2 };
+  RlxTensorType type = { .data_type = call->inputs[0]->data_type, .n_dims = 2 };
   RlxWindow window;
   gboolean fits = TRUE;
 
   if (!im2col_read (&window, call, attrs, error))
     return FALSE;
 
-  type.dims[0] = window.batch;
-  type.dims[1] = window.channels;
+  type.shape[0] = window.batch;
+  type.shape[1] = window.channels;
   for (guint i = 0; i < window.n_axes; i++)
-    fits = fits && rlx_mul_i64 (type.dims[0], window.axes[i].out, &type.dims[0]) &&
-           rlx_mul_i64 (type.dims[1], window.axes[i].window, &type.dims[1]);
+    fits = fits && rlx_mul_i64 (type.shape[0], window.axes[i].out, &type.shape[0]) &&
+           rlx_mul_i64 (type.shape[1], window.axes[i].window, &type.shape[1]);
   if (!fits)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT, "the result has more rows or columns than 2⁶³");
 

@@ -14,7 +14,7 @@
 /* 52 letters, then the dimensions an ellipsis stands for, which align at the
  * end. A set of labels is a word of bits. */
 #define N_LETTERS 52
-#define N_LABELS (N_LETTERS + RLX_MAX_RANK)
+#define N_LABELS (N_LETTERS + RLX_MAX_DIMS)
 /* Each operand takes another look at all pairs of them. */
 #define MAX_TERMS 64
 
@@ -32,7 +32,7 @@ typedef struct
   guint n_terms;
   Term terms[MAX_TERMS];
   Term output;
-  gint64 dims[N_LABELS];
+  gint64 shape[N_LABELS];
 } Equation;
 
 static guint64
@@ -66,15 +66,15 @@ term_equal (const Term *a,
 static gboolean
 term_to_type (const Equation  *equation,
               const Term      *term,
-              RlxDataType      dtype,
+              RlxDataType      data_type,
               RlxTensorType   *type)
 {
-  if (term->n > RLX_MAX_RANK)
+  if (term->n > RLX_MAX_DIMS)
     return FALSE;
 
-  *type = (RlxTensorType) { .dtype = dtype, .rank = term->n };
+  *type = (RlxTensorType) { .data_type = data_type, .n_dims = term->n };
   for (guint i = 0; i < term->n; i++)
-    type->dims[i] = equation->dims[term->labels[i]];
+    type->shape[i] = equation->shape[term->labels[i]];
   return TRUE;
 }
 
@@ -194,31 +194,31 @@ add_term (const RlxOpCall *call,
   for (guint i = 0; i < term->n; i++)
     {
       guint label = term->labels[i];
-      gint64 dim = type->dims[i];
+      gint64 dim = type->shape[i];
 
       for (guint j = 0; (seen & BIT (label)) && j < i; j++)
-        if (term->labels[j] == label && type->dims[j] != dim)
+        if (term->labels[j] == label && type->shape[j] != dim)
           {
             g_autofree char *name = label_to_string (label);
 
             return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                                    "%s is repeated in operand %u, with the sizes %" G_GINT64_FORMAT " and %" G_GINT64_FORMAT,
-                                   name, index, type->dims[j], dim);
+                                   name, index, type->shape[j], dim);
           }
       seen |= BIT (label);
 
-      if (!(*known & BIT (label)) || equation->dims[label] == 1)
+      if (!(*known & BIT (label)) || equation->shape[label] == 1)
         {
           *known |= BIT (label);
-          equation->dims[label] = dim;
+          equation->shape[label] = dim;
         }
-      else if (dim != 1 && dim != equation->dims[label])
+      else if (dim != 1 && dim != equation->shape[label])
         {
           g_autofree char *name = label_to_string (label);
 
           return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                                  "%s has the size %" G_GINT64_FORMAT " in operand %u, but %" G_GINT64_FORMAT " in one before",
-                                 name, dim, index, equation->dims[label]);
+                                 name, dim, index, equation->shape[label]);
         }
     }
 
@@ -243,10 +243,10 @@ parse (const RlxOpCall *call,
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
                            "there are %u operands; the limit is %d", call->n_inputs, MAX_TERMS);
   for (guint i = 1; i < call->n_inputs; i++)
-    if (call->inputs[i]->dtype != call->inputs[0]->dtype)
+    if (call->inputs[i]->data_type != call->inputs[0]->data_type)
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_DATA_TYPE,
                              "operand %u is of type %s, but the first one is %s", i,
-                             rlx_data_type_to_string (call->inputs[i]->dtype), rlx_data_type_to_string (call->inputs[0]->dtype));
+                             rlx_data_type_to_string (call->inputs[i]->data_type), rlx_data_type_to_string (call->inputs[0]->data_type));
 
   for (;; p++)
     {
@@ -262,9 +262,9 @@ parse (const RlxOpCall *call,
                                "the equation has more terms than there are operands, which are %u", call->n_inputs);
 
       type = call->inputs[index];
-      if (piece.ellipsis >= 0 && type->rank >= piece.letters.n)
-        here = type->rank - piece.letters.n;
-      if (piece.letters.n + here != type->rank)
+      if (piece.ellipsis >= 0 && type->n_dims >= piece.letters.n)
+        here = type->n_dims - piece.letters.n;
+      if (piece.letters.n + here != type->n_dims)
         {
           g_autofree char *shape = rlx_type_to_string (type);
           g_autofree char *quoted = g_strndup (piece.start, (gsize) (piece.end - piece.start));
@@ -344,7 +344,7 @@ typedef struct
 {
   const RlxOpCall *call;
   const Equation *equation;
-  RlxDataType dtype;
+  RlxDataType data_type;
   RlxBuilder *b;         /* NULL: a dry run, which only tells whether it can be done */
   RlxIrValue *const *inputs;
   GError **error;        /* the builder's, if there is one */
@@ -358,20 +358,20 @@ term_n_elements (Work *work,
   guint64 n = 1;
 
   for (guint i = 0; i < term->n; i++)
-    n *= (guint64) work->equation->dims[term->labels[i]];
+    n *= (guint64) work->equation->shape[term->labels[i]];
   return n;
 }
 
 static gboolean
 part_reshape (const Work   *work,
               Part         *part,
-              const gint64 *dims,
-              guint         rank)
+              const gint64 *shape,
+              guint         n_dims)
 {
   if (work->b == NULL)
     return TRUE;
 
-  part->value = rlx_build_reshape (work->b, part->value, RLX_RESHAPE_ATTRS (.shape = RLX_INTS (dims, rank)));
+  part->value = rlx_build_reshape (work->b, part->value, RLX_RESHAPE_ATTRS (.shape = RLX_INTS (shape, n_dims)));
   return part->value != NULL;
 }
 
@@ -380,7 +380,7 @@ part_transpose (Work *work,
                 Part       *part,
                 const Term *order)
 {
-  gint64 permutation[RLX_MAX_RANK];
+  gint64 permutation[RLX_MAX_DIMS];
   Term before = part->term;
 
   part->term = *order;
@@ -401,7 +401,7 @@ part_sum (Work *work,
           Part       *part,
           guint64     keep)
 {
-  gint64 axes[RLX_MAX_RANK];
+  gint64 axes[RLX_MAX_DIMS];
   guint n_axes = 0;
   Term before = part->term;
 
@@ -441,20 +441,20 @@ part_init (Work *work,
            Part       *part)
 {
   const RlxTensorType *type = work->call->inputs[index];
-  gint64 dims[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS];
   guint n = 0, first, second;
   Term term;
 
   part->term = work->equation->terms[index];
   part->value = work->b != NULL ? work->inputs[index] : NULL;
   if (part->value != NULL)
-    part->value = rlx_build_as (work->b, part->value, work->dtype);
-  memcpy (dims, type->dims, type->rank * sizeof (gint64));
+    part->value = rlx_build_as (work->b, part->value, work->data_type);
+  memcpy (shape, type->shape, type->n_dims * sizeof (gint64));
 
   while (find_repeated (&part->term, &first, &second))
     {
       guint8 label = part->term.labels[first];
-      gint64 dim = dims[first];
+      gint64 dim = shape[first];
 
       if (work->b != NULL)
         part->value = rlx_build_diagonal (work->b, part->value, RLX_DIAGONAL_ATTRS (.axis1 = first, .axis2 = second));
@@ -464,10 +464,10 @@ part_init (Work *work,
       for (guint i = 0; i < part->term.n; i++)
         if (i != first && i != second)
           {
-            dims[n] = dims[i];
+            shape[n] = shape[i];
             part->term.labels[n++] = part->term.labels[i];
           }
-      dims[n] = dim;
+      shape[n] = dim;
       part->term.labels[n++] = label;
       part->term.n = n;
     }
@@ -475,13 +475,13 @@ part_init (Work *work,
   term = part->term;
   n = 0;
   for (guint i = 0; i < term.n; i++)
-    if (dims[i] != 1)
+    if (shape[i] != 1)
       {
-        dims[n] = dims[i];
+        shape[n] = shape[i];
         part->term.labels[n++] = term.labels[i];
       }
   part->term.n = n;
-  return n == term.n || part_reshape (work, part, dims, n);
+  return n == term.n || part_reshape (work, part, shape, n);
 }
 
 /* The product when nothing is summed: dimensions that one lacks have size 1. */
@@ -496,15 +496,15 @@ multiply_elements (Work *work,
   for (guint i = 0; i < 2; i++)
     {
       guint64 set = term_get_set (&parts[i]->term);
-      gint64 dims[RLX_MAX_RANK];
+      gint64 shape[RLX_MAX_DIMS];
       Term own = { 0 };
 
       term_add (&own, order, set);
       if (!part_transpose (work, parts[i], &own))
         return FALSE;
       for (guint j = 0; j < order->n; j++)
-        dims[j] = set & BIT (order->labels[j]) ? work->equation->dims[order->labels[j]] : 1;
-      if (own.n < order->n && !part_reshape (work, parts[i], dims, order->n))
+        shape[j] = set & BIT (order->labels[j]) ? work->equation->shape[order->labels[j]] : 1;
+      if (own.n < order->n && !part_reshape (work, parts[i], shape, order->n))
         return FALSE;
     }
 
@@ -552,8 +552,8 @@ make_matrices (Work *work,
                const Term *columns,
                gboolean   *swapped)
 {
-  gint64 dims[3];
-  guint rank = 0;
+  gint64 shape[3];
+  guint n_dims = 0;
   Lie lie = get_lie (part, batch, rows, columns);
   Term order = { 0 };
 
@@ -568,10 +568,10 @@ make_matrices (Work *work,
 
   *swapped = lie == LIES_SWAPPED;
   if (batch->n > 0)
-    dims[rank++] = (gint64) term_n_elements (work, batch);
-  dims[rank++] = (gint64) term_n_elements (work, *swapped ? columns : rows);
-  dims[rank++] = (gint64) term_n_elements (work, *swapped ? rows : columns);
-  return part_reshape (work, part, dims, rank);
+    shape[n_dims++] = (gint64) term_n_elements (work, batch);
+  shape[n_dims++] = (gint64) term_n_elements (work, *swapped ? columns : rows);
+  shape[n_dims++] = (gint64) term_n_elements (work, *swapped ? rows : columns);
+  return part_reshape (work, part, shape, n_dims);
 }
 
 static gboolean
@@ -585,7 +585,7 @@ multiply_matrices (Work *work,
   Term batches[2] = { 0 }, sums[2] = { 0 }, rows = { 0 }, columns = { 0 };
   guint best = G_MAXUINT, batch = 0, sum = 0;
   gboolean swapped[2];
-  gint64 dims[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS];
 
   for (guint i = 0; i < 2; i++)
     {
@@ -626,8 +626,8 @@ multiply_matrices (Work *work,
     return FALSE;
 
   for (guint i = 0; i < a->term.n; i++)
-    dims[i] = work->equation->dims[a->term.labels[i]];
-  return part_reshape (work, a, dims, a->term.n);
+    shape[i] = work->equation->shape[a->term.labels[i]];
+  return part_reshape (work, a, shape, a->term.n);
 }
 
 /* Joins two parts in the first one. @order, if not NULL, is best for what comes
@@ -680,7 +680,7 @@ choose_pair (Work *work,
       {
         guint64 keep = output;
         guint64 set;
-        guint rank = 0;
+        guint n_dims = 0;
         double size = 1.0, gain;
 
         for (guint k = 0; k < n_parts; k++)
@@ -690,11 +690,11 @@ choose_pair (Work *work,
         for (guint label = 0; label < N_LABELS; label++)
           if (set & BIT (label))
             {
-              rank++;
-              size *= (double) work->equation->dims[label];
+              n_dims++;
+              size *= (double) work->equation->shape[label];
             }
         gain = size - (double) term_n_elements (work, &parts[i].term) - (double) term_n_elements (work, &parts[j].term);
-        if (rank <= RLX_MAX_RANK && gain < best)
+        if (n_dims <= RLX_MAX_DIMS && gain < best)
           {
             best = gain;
             *first = i;
@@ -712,7 +712,7 @@ contract (Work *work)
   const Term *output = &work->equation->output;
   guint n_parts = work->equation->n_terms;
   guint64 wanted = term_get_set (output);
-  gint64 dims[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS];
   Term order = { 0 };
 
   for (guint i = 0; i < n_parts; i++)
@@ -720,7 +720,7 @@ contract (Work *work)
       return NULL;
 
   for (guint i = 0; i < output->n; i++)
-    if (work->equation->dims[output->labels[i]] != 1)
+    if (work->equation->shape[output->labels[i]] != 1)
       order.labels[order.n++] = output->labels[i];
 
   for (guint i = 0; i < n_parts; i++)
@@ -744,7 +744,7 @@ contract (Work *work)
         {
           rlx_call_error (work->call, work->error, RLX_GRAPH_ERROR_LIMIT,
                           "the product of any two of %u tensors that are left has more than %d dimensions",
-                          n_parts, RLX_MAX_RANK);
+                          n_parts, RLX_MAX_DIMS);
           return NULL;
         }
 
@@ -753,7 +753,7 @@ contract (Work *work)
           keep |= term_get_set (&parts[k].term);
       if (!join (work, &parts[first], &parts[second], keep, n_parts == 2 ? &order : NULL))
         return NULL;
-      term_to_type (work->equation, &parts[first].term, work->dtype, &type);
+      term_to_type (work->equation, &parts[first].term, work->data_type, &type);
       if (!rlx_type_check (&type, work->error))
         return NULL;
       memmove (&parts[second], &parts[second + 1], (n_parts - second - 1) * sizeof (Part));
@@ -763,8 +763,8 @@ contract (Work *work)
   if (!part_transpose (work, &parts[0], &order))
     return NULL;
   for (guint i = 0; i < output->n; i++)
-    dims[i] = work->equation->dims[output->labels[i]];
-  if (order.n < output->n && !part_reshape (work, &parts[0], dims, output->n))
+    shape[i] = work->equation->shape[output->labels[i]];
+  if (order.n < output->n && !part_reshape (work, &parts[0], shape, output->n))
     return NULL;
   return parts[0].value;
 }
@@ -776,12 +776,12 @@ infer_result (RlxOpCall      *call,
               GError        **error)
 {
   GError *failure = NULL;
-  Work work = { call, equation, call->inputs[0]->dtype, NULL, NULL, &failure, 0 };
+  Work work = { call, equation, call->inputs[0]->data_type, NULL, NULL, &failure, 0 };
   RlxTensorType type;
 
-  if (!term_to_type (equation, &equation->output, call->inputs[0]->dtype, &type))
+  if (!term_to_type (equation, &equation->output, call->inputs[0]->data_type, &type))
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
-                           "the result has %u dimensions; the limit is %d", equation->output.n, RLX_MAX_RANK);
+                           "the result has %u dimensions; the limit is %d", equation->output.n, RLX_MAX_DIMS);
 
   contract (&work);
   if (failure != NULL)
@@ -824,7 +824,7 @@ sums_nothing (const Equation *equation)
       {
         guint8 label = equation->terms[i].labels[j];
 
-        if (equation->dims[label] == 0 && !(output & BIT (label)))
+        if (equation->shape[label] == 0 && !(output & BIT (label)))
           return TRUE;
       }
   return FALSE;
@@ -836,23 +836,23 @@ expand_result (const RlxOpCall   *call,
                RlxBuilder        *b,
                RlxIrValue *const *inputs)
 {
-  RlxDataType dtype = call->inputs[0]->dtype;
-  Work dry = { call, equation, dtype, NULL, NULL, &b->error, 0 };
-  Work work = { call, equation, dtype, b, inputs, &b->error, 0 };
+  RlxDataType data_type = call->inputs[0]->data_type;
+  Work dry = { call, equation, data_type, NULL, NULL, &b->error, 0 };
+  Work work = { call, equation, data_type, b, inputs, &b->error, 0 };
 
   if (sums_nothing (equation))
     {
-      RlxTensorType type = { .rank = 0 };
+      RlxTensorType type = { .n_dims = 0 };
 
-      term_to_type (equation, &equation->output, dtype, &type);
-      return rlx_build_expand (b, rlx_build_constant (b, rlx_tensor_new_scalar (dtype, 0, NULL)), RLX_EXPAND_ATTRS (.shape = RLX_INTS (type.dims, type.rank)));
+      term_to_type (equation, &equation->output, data_type, &type);
+      return rlx_build_expand (b, rlx_build_constant (b, rlx_tensor_new_scalar (data_type, 0, NULL)), RLX_EXPAND_ATTRS (.shape = RLX_INTS (type.shape, type.n_dims)));
     }
 
   /* f16 is for what is stored, not for what is on the way. */
   contract (&dry);
   if (dry.n_sums > 1)
-    work.dtype = RLX_DATA_TYPE_F32;
-  return rlx_build_as (b, contract (&work), dtype);
+    work.data_type = RLX_DATA_TYPE_F32;
+  return rlx_build_as (b, contract (&work), data_type);
 }
 
 /* ---- einsum ------------------------------------------------------------------------ */
@@ -906,24 +906,24 @@ pair_axes (const RlxOpCall *call,
 
       for (guint j = 0; j < 2; j++)
         {
-          if (!rlx_call_axis (call, lists[j]->values[i], call->inputs[j]->rank, &axes[j], error))
+          if (!rlx_call_axis (call, lists[j]->values[i], call->inputs[j]->n_dims, &axes[j], error))
             return FALSE;
           if (equation->terms[j].labels[axes[j]] != N_LABELS)
             return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
                                    "%s has the axis %u, which is given twice", names[j], axes[j]);
           equation->terms[j].labels[axes[j]] = 0;
         }
-      if (call->inputs[0]->dims[axes[0]] != call->inputs[1]->dims[axes[1]])
+      if (call->inputs[0]->shape[axes[0]] != call->inputs[1]->shape[axes[1]])
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                                "axis %u of the first operand (%s) and axis %u of the second (%s) have different sizes: %"
                                G_GINT64_FORMAT " and %" G_GINT64_FORMAT,
                                axes[0], name_a, axes[1], name_b,
-                               call->inputs[0]->dims[axes[0]], call->inputs[1]->dims[axes[1]]);
+                               call->inputs[0]->shape[axes[0]], call->inputs[1]->shape[axes[1]]);
 
       label = (guint8) axes[0];
       equation->terms[0].labels[axes[0]] = label;
       equation->terms[1].labels[axes[1]] = label;
-      equation->dims[label] = call->inputs[0]->dims[axes[0]];
+      equation->shape[label] = call->inputs[0]->shape[axes[0]];
       if (batch != NULL)
         batch->labels[batch->n++] = label;
     }
@@ -940,8 +940,8 @@ get_dimension_numbers (const RlxOpCall          *call,
 
   for (guint j = 0; j < 2; j++)
     {
-      equation->terms[j].n = call->inputs[j]->rank;
-      memset (equation->terms[j].labels, N_LABELS, call->inputs[j]->rank);
+      equation->terms[j].n = call->inputs[j]->n_dims;
+      memset (equation->terms[j].labels, N_LABELS, call->inputs[j]->n_dims);
     }
 
   if (!pair_axes (call, equation, "lhs_contracting", &attrs->lhs_contracting, "rhs_contracting", &attrs->rhs_contracting, NULL, error) ||
@@ -952,10 +952,10 @@ get_dimension_numbers (const RlxOpCall          *call,
     for (guint i = 0; i < equation->terms[j].n; i++)
       if (equation->terms[j].labels[i] == N_LABELS)
         {
-          guint8 label = (guint8) (j * RLX_MAX_RANK + i);
+          guint8 label = (guint8) (j * RLX_MAX_DIMS + i);
 
           equation->terms[j].labels[i] = label;
-          equation->dims[label] = call->inputs[j]->dims[i];
+          equation->shape[label] = call->inputs[j]->shape[i];
           equation->output.labels[equation->output.n++] = label;
         }
   return TRUE;

@@ -37,7 +37,7 @@ rlx_elementwise_infer (RlxOpCall *call,
       type = joined;
     }
 
-  type.dtype = call->op->flags & RLX_OP_BOOL_RESULT ? RLX_DATA_TYPE_BOOL : call->inputs[call->n_inputs - 1]->dtype;
+  type.data_type = call->op->flags & RLX_OP_BOOL_RESULT ? RLX_DATA_TYPE_BOOL : call->inputs[call->n_inputs - 1]->data_type;
   rlx_call_add_output (call, &type);
   return TRUE;
 }
@@ -49,7 +49,7 @@ rlx_cast_infer (RlxOpCall          *call,
 {
   RlxTensorType type = *call->inputs[0];
 
-  type.dtype = attrs->to;
+  type.data_type = attrs->to;
   rlx_call_add_output (call, &type);
   return TRUE;
 }
@@ -113,9 +113,9 @@ rlx_fused_free (gpointer data)
  * every operand steps through both at once. */
 typedef struct
 {
-  guint rank;
-  gint64 dims[RLX_MAX_RANK];
-  gint64 (*strides)[RLX_MAX_RANK];   /* of each operand */
+  guint n_dims;
+  gint64 shape[RLX_MAX_DIMS];
+  gint64 (*strides)[RLX_MAX_DIMS];   /* of each operand */
 } Loop;
 
 static void
@@ -125,24 +125,24 @@ collapse (Loop                *loop,
 {
   guint n = fused->operands->len;
 
-  loop->rank = 0;
-  for (guint d = 0; d < type->rank; d++)
+  loop->n_dims = 0;
+  for (guint d = 0; d < type->n_dims; d++)
     {
-      gboolean join = loop->rank > 0;
+      gboolean join = loop->n_dims > 0;
 
-      if (type->dims[d] == 1)
+      if (type->shape[d] == 1)
         continue;
       for (guint i = 0; join && i < n; i++)
         {
           const RlxOperand *operand = &g_array_index (fused->operands, RlxOperand, i);
-          join = loop->strides[i][loop->rank - 1] == operand->strides[d] * type->dims[d];
+          join = loop->strides[i][loop->n_dims - 1] == operand->strides[d] * type->shape[d];
         }
       if (join)
-        loop->dims[loop->rank - 1] *= type->dims[d];
+        loop->shape[loop->n_dims - 1] *= type->shape[d];
       else
-        loop->dims[loop->rank++] = type->dims[d];
+        loop->shape[loop->n_dims++] = type->shape[d];
       for (guint i = 0; i < n; i++)
-        loop->strides[i][loop->rank - 1] = g_array_index (fused->operands, RlxOperand, i).strides[d];
+        loop->strides[i][loop->n_dims - 1] = g_array_index (fused->operands, RlxOperand, i).strides[d];
     }
 }
 
@@ -151,33 +151,33 @@ is_contiguous (const Loop       *loop,
                const RlxOperand *operand,
                guint             index)
 {
-  return operand->offset == 0 && (loop->rank == 0 || (loop->rank == 1 && loop->strides[index][0] == 1));
+  return operand->offset == 0 && (loop->n_dims == 0 || (loop->n_dims == 1 && loop->strides[index][0] == 1));
 }
 
 /* ---- text -------------------------------------------------------------------------- */
 
 /* Which of the four kinds of 32-bit value a type computes in. */
 static char
-type_class (RlxDataType dtype)
+type_class (RlxDataType data_type)
 {
-  if (rlx_data_type_is_float (dtype))
+  if (rlx_data_type_is_float (data_type))
     return 'f';
-  if (dtype == RLX_DATA_TYPE_BOOL)
+  if (data_type == RLX_DATA_TYPE_BOOL)
     return 'b';
-  return rlx_data_type_is_unsigned (dtype) ? 'u' : 'i';
+  return rlx_data_type_is_unsigned (data_type) ? 'u' : 'i';
 }
 
 static guint
-type_bits (RlxDataType dtype)
+type_bits (RlxDataType data_type)
 {
-  return rlx_data_type_get_bits (rlx_data_type_on_device (dtype));
+  return rlx_data_type_get_bits (rlx_data_type_on_device (data_type));
 }
 
 static const char *
 class_expression (const RlxOp *op,
-                  RlxDataType  dtype)
+                  RlxDataType  data_type)
 {
-  switch (type_class (dtype))
+  switch (type_class (data_type))
     {
     case 'f': return op->expr_f;
     case 'i': return op->expr_i;
@@ -355,7 +355,7 @@ is_vector (const Region *region,
   const RlxOperand *operand = &g_array_index (region->fused->operands, RlxOperand, index);
 
   return region->vectors && region->contiguous[index] && region->immediates[index] == NULL &&
-         rlx_data_type_is_float (region->node->inputs[operand->input]->type.dtype);
+         rlx_data_type_is_float (region->node->inputs[operand->input]->type.data_type);
 }
 
 static void
@@ -370,12 +370,12 @@ region_init (Region          *region,
     .fused = fused,
     .node = node,
     .result = result,
-    .strides = g_new0 (gint64, (n + 1) * RLX_MAX_RANK),
+    .strides = g_new0 (gint64, (n + 1) * RLX_MAX_DIMS),
     .contiguous = g_new0 (gboolean, n + 1),
     .immediates = g_new0 (char *, n + 1),
     .scalars = g_array_new (FALSE, TRUE, sizeof (Scalar)),
   };
-  region->loop.strides = (gint64 (*)[RLX_MAX_RANK]) region->strides;
+  region->loop.strides = (gint64 (*)[RLX_MAX_DIMS]) region->strides;
   collapse (&region->loop, &node->outputs[0].type, fused);
 
   for (guint i = 0; i < n; i++)
@@ -393,7 +393,7 @@ region_init (Region          *region,
       value = node->inputs[operand->input];
       region->contiguous[i] = is_contiguous (&region->loop, operand, i);
       if (rlx_ir_value_get_immediate (value, &number, &integer))
-        region->immediates[i] = add_scalar (region->scalars, type_class (value->type.dtype), number, integer);
+        region->immediates[i] = add_scalar (region->scalars, type_class (value->type.data_type), number, integer);
       else
         region->indexed |= !region->contiguous[i];
     }
@@ -425,11 +425,11 @@ region_write (Region  *region,
   for (guint i = 0; i < fused->operands->len; i++)
     if (is_vector (region, i))
       g_string_append_printf (out, ", x%u: f32", i);
-  g_string_append_printf (out, ") -> %s {\n", class_type (type_class (region->node->outputs[0].type.dtype)));
-  if (region->indexed && loop->rank > 0)
+  g_string_append_printf (out, ") -> %s {\n", class_type (type_class (region->node->outputs[0].type.data_type)));
+  if (region->indexed && loop->n_dims > 0)
     {
       g_string_append (out, "  var r = i;\n");
-      for (int d = (int) loop->rank - 1; d > 0; d--)
+      for (int d = (int) loop->n_dims - 1; d > 0; d--)
         g_string_append_printf (out, "  let q%d = op_quotient(r, p.dm%d, p.dl%d);\n  let i%d = r - q%d * p.d%d;\n  r = q%d;\n", d, d, d, d, d, d, d);
       g_string_append (out, "  let i0 = r;\n");
     }
@@ -449,7 +449,7 @@ region_write (Region  *region,
           continue;
         }
       g_string_append_printf (out, "  let x%u = load_x%u(p.o%u", i, i, i);
-      for (guint d = 0; d < loop->rank; d++)
+      for (guint d = 0; d < loop->n_dims; d++)
         g_string_append_printf (out, " + i%u * p.t%u_%u", d, i, d);
       g_string_append (out, ");\n");
     }
@@ -506,15 +506,15 @@ region_write (Region  *region,
  * long to compile. */
 static guint
 write_main (GString         *out,
-            RlxDataType      dtype,
+            RlxDataType      data_type,
             guint            n_instructions,
             const RlxTarget *target)
 {
   guint per_word = 1;
 
-  if (type_bits (dtype) < 16)
-    per_word = 32 / type_bits (dtype);
-  else if (dtype == RLX_DATA_TYPE_F16 && !(target->features & RLX_DEVICE_FEATURES_F16))
+  if (type_bits (data_type) < 16)
+    per_word = 32 / type_bits (data_type);
+  else if (data_type == RLX_DATA_TYPE_F16 && !(target->features & RLX_DEVICE_FEATURES_F16))
     per_word = 2;
 
   g_string_append (out,
@@ -597,8 +597,8 @@ region_describe (Region    *region,
       else
         rlx_kernel_param_i32 (kernel, scalar->name, (gint32) scalar->i);
     }
-  for (guint d = 1; region->indexed && d < region->loop.rank; d++)
-    param_divisor (kernel, d, (guint64) region->loop.dims[d]);
+  for (guint d = 1; region->indexed && d < region->loop.n_dims; d++)
+    param_divisor (kernel, d, (guint64) region->loop.shape[d]);
   for (guint i = 0; i < region->fused->operands->len; i++)
     {
       const RlxOperand *operand = &g_array_index (region->fused->operands, RlxOperand, i);
@@ -616,7 +616,7 @@ region_describe (Region    *region,
       /* Negative strides count on 32-bit arithmetic wrapping around. */
       g_autofree char *offset = g_strdup_printf ("o%u", i);
       rlx_kernel_param_u32 (kernel, offset, (guint32) operand->offset);
-      for (guint d = 0; d < region->loop.rank; d++)
+      for (guint d = 0; d < region->loop.n_dims; d++)
         {
           g_autofree char *stride = g_strdup_printf ("t%u_%u", i, d);
           rlx_kernel_param_u32 (kernel, stride, (guint32) region->loop.strides[i][d]);
@@ -691,10 +691,10 @@ rlx_fused_lower (RlxLower        *lower,
 
   region_init (&region, fused, node, -1);
   region.vectors = rlx_lower_get_target (lower)->loads_coalesce && n >= MIN_VECTORS &&
-                   rlx_data_type_is_float (type->dtype);
+                   rlx_data_type_is_float (type->data_type);
   region_write (&region, text);
   per_group = WORKGROUP_SIZE * (guint64) (region.vectors ? write_vectors (text, &region)
-                                                         : write_main (text, type->dtype, fused->instructions->len, rlx_lower_get_target (lower)));
+                                                         : write_main (text, type->data_type, fused->instructions->len, rlx_lower_get_target (lower)));
   if (!prepend_library (text, error))
     {
       region_clear (&region);

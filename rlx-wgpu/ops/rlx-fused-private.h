@@ -18,7 +18,7 @@ typedef struct
 {
   guint input;
   gint64 offset;
-  gint64 strides[RLX_MAX_RANK];
+  gint64 strides[RLX_MAX_DIMS];
 } RlxOperand;
 
 /* One operator of a region. An argument >= 0 is an earlier instruction, below

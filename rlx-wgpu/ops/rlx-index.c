@@ -36,17 +36,17 @@ check_elements (RlxOpCall *call,
   const RlxTensorType *x = call->inputs[0], *indices = call->inputs[1];
   guint axis;
 
-  if (!rlx_call_axis (call, wanted_axis, x->rank, &axis, error))
+  if (!rlx_call_axis (call, wanted_axis, x->n_dims, &axis, error))
     return FALSE;
-  if (indices->rank != x->rank)
+  if (indices->n_dims != x->n_dims)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                           "the indices have %u dimensions, the operand %u", indices->rank, x->rank);
-  for (guint i = 0; i < x->rank; i++)
-    if (i != axis && indices->dims[i] > x->dims[i])
+                           "the indices have %u dimensions, the operand %u", indices->n_dims, x->n_dims);
+  for (guint i = 0; i < x->n_dims; i++)
+    if (i != axis && indices->shape[i] > x->shape[i])
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                              "dimension %u of the indices is %" G_GINT64_FORMAT ", that of the operand %" G_GINT64_FORMAT,
-                             i, indices->dims[i], x->dims[i]);
-  if (x->dims[axis] == 0 && rlx_type_n_elements (indices) > 0)
+                             i, indices->shape[i], x->shape[i]);
+  if (x->shape[axis] == 0 && rlx_type_n_elements (indices) > 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                            "dimension %u of the operand is 0, so %" G_GUINT64_FORMAT " indices have nothing to select",
                            axis, rlx_type_n_elements (indices));
@@ -64,7 +64,7 @@ rlx_gather_elements_infer (RlxOpCall                    *call,
   if (!check_elements (call, attrs->axis, error))
     return FALSE;
 
-  type.dtype = call->inputs[0]->dtype;
+  type.data_type = call->inputs[0]->data_type;
   rlx_call_add_output (call, &type);
   return TRUE;
 }
@@ -77,40 +77,40 @@ check_tuples (RlxOpCall     *call,
               GError       **error)
 {
   const RlxTensorType *x = call->inputs[0], *indices = call->inputs[1];
-  RlxTensorType type = { .dtype = x->dtype };
+  RlxTensorType type = { .data_type = x->data_type };
   gint64 n;
-  guint rank;
+  guint n_dims;
 
-  if (x->rank == 0 || indices->rank == 0)
+  if (x->n_dims == 0 || indices->n_dims == 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                           "operand and indices have %u and %u dimensions; at least 1 is needed", x->rank, indices->rank);
-  if (batch_dims < 0 || batch_dims >= MIN (x->rank, indices->rank))
+                           "operand and indices have %u and %u dimensions; at least 1 is needed", x->n_dims, indices->n_dims);
+  if (batch_dims < 0 || batch_dims >= MIN (x->n_dims, indices->n_dims))
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
                            "%" G_GINT64_FORMAT " shared dimensions are asked for, but operand and indices have %u and %u",
-                           batch_dims, x->rank, indices->rank);
+                           batch_dims, x->n_dims, indices->n_dims);
   for (guint i = 0; i < batch_dims; i++)
-    if (x->dims[i] != indices->dims[i])
+    if (x->shape[i] != indices->shape[i])
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                              "dimension %u is in common, but %" G_GINT64_FORMAT " in the operand and %" G_GINT64_FORMAT " in the indices",
-                             i, x->dims[i], indices->dims[i]);
-  n = indices->dims[indices->rank - 1];
-  if (n > x->rank - batch_dims)
+                             i, x->shape[i], indices->shape[i]);
+  n = indices->shape[indices->n_dims - 1];
+  if (n > x->n_dims - batch_dims)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                            "the last dimension of the indices is %" G_GINT64_FORMAT ", there are %" G_GINT64_FORMAT " dimensions to index",
-                           n, x->rank - batch_dims);
-  rank = indices->rank - 1 + x->rank - (guint) batch_dims - (guint) n;
-  if (rank > RLX_MAX_RANK)
+                           n, x->n_dims - batch_dims);
+  n_dims = indices->n_dims - 1 + x->n_dims - (guint) batch_dims - (guint) n;
+  if (n_dims > RLX_MAX_DIMS)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
-                           "there would be %u dimensions; the limit is %d", rank, RLX_MAX_RANK);
+                           "there would be %u dimensions; the limit is %d", n_dims, RLX_MAX_DIMS);
   for (guint i = (guint) batch_dims; i < batch_dims + n; i++)
-    if (x->dims[i] == 0 && rlx_type_n_elements (indices) > 0)
+    if (x->shape[i] == 0 && rlx_type_n_elements (indices) > 0)
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                              "dimension %u of the operand is 0, there is nothing to index", i);
 
-  for (guint i = 0; i + 1 < indices->rank; i++)
-    type.dims[type.rank++] = indices->dims[i];
-  for (guint i = (guint) (batch_dims + n); i < x->rank; i++)
-    type.dims[type.rank++] = x->dims[i];
+  for (guint i = 0; i + 1 < indices->n_dims; i++)
+    type.shape[type.n_dims++] = indices->shape[i];
+  for (guint i = (guint) (batch_dims + n); i < x->n_dims; i++)
+    type.shape[type.n_dims++] = x->shape[i];
 
   *slices = type;
   return TRUE;
@@ -137,7 +137,7 @@ rlx_one_hot_infer (RlxOpCall            *call,
 {
   const RlxTensorType *indices = call->inputs[0], *values = call->inputs[1];
   gint64 depth = attrs->depth;
-  RlxTensorType type = { .dtype = values->dtype };
+  RlxTensorType type = { .data_type = values->data_type };
   guint axis;
 
   if (rlx_type_n_elements (values) != 2)
@@ -149,15 +149,15 @@ rlx_one_hot_infer (RlxOpCall            *call,
     }
   if (depth < 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "the depth is %" G_GINT64_FORMAT, depth);
-  if (indices->rank == RLX_MAX_RANK)
+  if (indices->n_dims == RLX_MAX_DIMS)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
-                           "there would be %u dimensions; the limit is %d", indices->rank + 1, RLX_MAX_RANK);
-  if (!rlx_call_axis (call, attrs->axis, indices->rank + 1, &axis, error))
+                           "there would be %u dimensions; the limit is %d", indices->n_dims + 1, RLX_MAX_DIMS);
+  if (!rlx_call_axis (call, attrs->axis, indices->n_dims + 1, &axis, error))
     return FALSE;
 
-  type.rank = indices->rank + 1;
-  for (guint i = 0; i < type.rank; i++)
-    type.dims[i] = i < axis ? indices->dims[i] : i == axis ? depth : indices->dims[i - 1];
+  type.n_dims = indices->n_dims + 1;
+  for (guint i = 0; i < type.n_dims; i++)
+    type.shape[i] = i < axis ? indices->shape[i] : i == axis ? depth : indices->shape[i - 1];
 
   rlx_call_add_output (call, &type);
   return TRUE;
@@ -176,7 +176,7 @@ check_updates (RlxOpCall           *call,
 
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the updates are %s, not %s", is, should);
     }
-  if (mode != RLX_SCATTER_MODE_REPLACE && call->inputs[0]->dtype == RLX_DATA_TYPE_BOOL)
+  if (mode != RLX_SCATTER_MODE_REPLACE && call->inputs[0]->data_type == RLX_DATA_TYPE_BOOL)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_DATA_TYPE, "elements of type bool can only be replaced");
 
   rlx_call_add_output (call, call->inputs[0]);
@@ -190,7 +190,7 @@ rlx_scatter_elements_infer (RlxOpCall                     *call,
 {
   RlxTensorType wanted = *call->inputs[1];
 
-  wanted.dtype = call->inputs[0]->dtype;
+  wanted.data_type = call->inputs[0]->data_type;
   return check_elements (call, attrs->axis, error) && check_updates (call, attrs->mode, &wanted, error);
 }
 
@@ -219,7 +219,7 @@ index_kernel_new (RlxLower        *lower,
     rlx_kernel_input_raw (kernel, "x", node->inputs[0]);
   rlx_kernel_input (kernel, "indices", node->inputs[1]);
   rlx_kernel_define (kernel, "TARGET", target);
-  rlx_kernel_define (kernel, "SIGNED", !rlx_data_type_is_unsigned (node->inputs[1]->type.dtype));
+  rlx_kernel_define (kernel, "SIGNED", !rlx_data_type_is_unsigned (node->inputs[1]->type.data_type));
   return kernel;
 }
 
@@ -233,18 +233,18 @@ lower_elements (RlxLower         *lower,
 {
   const RlxTensorType *x = &node->inputs[0]->type, *indices = &node->inputs[1]->type;
   RlxKernel *kernel = index_kernel_new (lower, node, "gather-elements", target);
-  gint64 strides[RLX_MAX_RANK];
+  gint64 strides[RLX_MAX_DIMS];
 
   if (axis < 0)
-    axis += x->rank;
+    axis += x->n_dims;
   rlx_type_get_strides (x, strides);
-  rlx_kernel_define (kernel, "RANK", x->rank);
-  rlx_kernel_define (kernel, "AXIS", x->rank - 1 - axis);
-  rlx_kernel_param_u32 (kernel, "size", x->dims[axis]);
-  for (guint i = 0; i < x->rank; i++)
+  rlx_kernel_define (kernel, "RANK", x->n_dims);
+  rlx_kernel_define (kernel, "AXIS", x->n_dims - 1 - axis);
+  rlx_kernel_param_u32 (kernel, "size", x->shape[axis]);
+  for (guint i = 0; i < x->n_dims; i++)
     {
-      rlx_kernel_param_indexed (kernel, "dim", i, indices->dims[x->rank - 1 - i]);
-      rlx_kernel_param_indexed (kernel, "stride", i, strides[x->rank - 1 - i]);
+      rlx_kernel_param_indexed (kernel, "dim", i, indices->shape[x->n_dims - 1 - i]);
+      rlx_kernel_param_indexed (kernel, "stride", i, strides[x->n_dims - 1 - i]);
     }
 
   return rlx_kernel_dispatch_elements (kernel, lower, y, error);
@@ -261,17 +261,17 @@ lower_tuples (RlxLower         *lower,
 {
   const RlxTensorType *x = &node->inputs[0]->type, *indices = &node->inputs[1]->type;
   RlxKernel *kernel = index_kernel_new (lower, node, "gather-nd", target);
-  guint n = (guint) indices->dims[indices->rank - 1];
+  guint n = (guint) indices->shape[indices->n_dims - 1];
   guint64 inner = 1, batch_stride = 1, per_batch = 1;
-  gint64 strides[RLX_MAX_RANK];
+  gint64 strides[RLX_MAX_DIMS];
 
   rlx_type_get_strides (x, strides);
-  for (guint i = batch_dims; i < x->rank; i++)
-    batch_stride *= x->dims[i];
-  for (guint i = batch_dims + n; i < x->rank; i++)
-    inner *= x->dims[i];
-  for (guint i = batch_dims; i + 1 < indices->rank; i++)
-    per_batch *= indices->dims[i];
+  for (guint i = batch_dims; i < x->n_dims; i++)
+    batch_stride *= x->shape[i];
+  for (guint i = batch_dims + n; i < x->n_dims; i++)
+    inner *= x->shape[i];
+  for (guint i = batch_dims; i + 1 < indices->n_dims; i++)
+    per_batch *= indices->shape[i];
 
   rlx_kernel_define (kernel, "K", n);
   if (!target)
@@ -282,7 +282,7 @@ lower_tuples (RlxLower         *lower,
     }
   for (guint i = 0; i < n; i++)
     {
-      rlx_kernel_param_indexed (kernel, "size", i, x->dims[batch_dims + i]);
+      rlx_kernel_param_indexed (kernel, "size", i, x->shape[batch_dims + i]);
       rlx_kernel_param_indexed (kernel, "stride", i, strides[batch_dims + i] / (target ? (gint64) inner : 1));
     }
 
@@ -328,7 +328,7 @@ rlx_one_hot_lower (RlxLower        *lower,
   kernel = rlx_kernel_new (lower, node, "one-hot");
   rlx_kernel_input (kernel, "indices", indices);
   rlx_kernel_input_raw (kernel, "values", node->inputs[1]);
-  rlx_kernel_define (kernel, "SIGNED", !rlx_data_type_is_unsigned (indices->type.dtype));
+  rlx_kernel_define (kernel, "SIGNED", !rlx_data_type_is_unsigned (indices->type.data_type));
   rlx_kernel_param_u32 (kernel, "inner", axis.inner);
   rlx_kernel_param_u32 (kernel, "depth", axis.length);
 
@@ -341,7 +341,7 @@ static RlxIrValue *
 words_new (RlxLower *lower,
            guint64   n)
 {
-  RlxTensorType type = { .dtype = RLX_DATA_TYPE_U32, .rank = 1, .dims = { (gint64) n } };
+  RlxTensorType type = { .data_type = RLX_DATA_TYPE_U32, .n_dims = 1, .shape = { (gint64) n } };
 
   return rlx_lower_temporary (lower, &type);
 }
@@ -481,7 +481,7 @@ define_combine (RlxKernel        *kernel,
   rlx_kernel_output (kernel, "y", &node->outputs[0]);
   rlx_kernel_define (kernel, "WG", WORKGROUP_SIZE);
   rlx_kernel_define (kernel, "MODE", rlx_scatter_elements_attrs (node)->mode);
-  rlx_kernel_define (kernel, "FLOAT", rlx_data_type_is_float (node->inputs[RLX_SCATTER_ELEMENTS_UPDATES]->type.dtype));
+  rlx_kernel_define (kernel, "FLOAT", rlx_data_type_is_float (node->inputs[RLX_SCATTER_ELEMENTS_UPDATES]->type.data_type));
   rlx_kernel_define (kernel, "SORTED", order != NULL);
 }
 
@@ -587,10 +587,10 @@ rlx_scatter_nd_lower (RlxLower        *lower,
       return TRUE;
     }
 
-  for (guint i = 0; i + 1 < indices->rank; i++)
-    n *= indices->dims[i];
-  for (guint i = (guint) indices->dims[indices->rank - 1]; i < x->rank; i++)
-    inner *= x->dims[i];
+  for (guint i = 0; i + 1 < indices->n_dims; i++)
+    n *= indices->shape[i];
+  for (guint i = (guint) indices->shape[indices->n_dims - 1]; i < x->n_dims; i++)
+    inner *= x->shape[i];
   target = words_new (lower, n);
   return lower_tuples (lower, node, target, 0, TRUE, error) &&
          lower_scatter (lower, node, target, n, inner, error);
@@ -606,16 +606,16 @@ rlx_write_at_infer (RlxOpCall             *call,
   const RlxTensorType *x = call->inputs[0], *value = call->inputs[RLX_WRITE_AT_VALUE], *position = call->inputs[RLX_WRITE_AT_POSITION];
   guint axis;
 
-  if (!rlx_call_axis (call, attrs->axis, x->rank, &axis, error))
+  if (!rlx_call_axis (call, attrs->axis, x->n_dims, &axis, error))
     return FALSE;
-  if (value->rank != x->rank)
+  if (value->n_dims != x->n_dims)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                           "the value has %u dimensions, the operand %u", value->rank, x->rank);
-  for (guint i = 0; i < x->rank; i++)
-    if (i == axis ? value->dims[i] > x->dims[i] : value->dims[i] != x->dims[i])
+                           "the value has %u dimensions, the operand %u", value->n_dims, x->n_dims);
+  for (guint i = 0; i < x->n_dims; i++)
+    if (i == axis ? value->shape[i] > x->shape[i] : value->shape[i] != x->shape[i])
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                              "dimension %u of the value is %" G_GINT64_FORMAT "; it must be %s%" G_GINT64_FORMAT,
-                             i, value->dims[i], i == axis ? "at most " : "", x->dims[i]);
+                             i, value->shape[i], i == axis ? "at most " : "", x->shape[i]);
   if (rlx_type_n_elements (position) != 1)
     {
       g_autofree char *text = rlx_type_to_string (position);
@@ -632,7 +632,7 @@ rlx_write_at_lower (RlxLower        *lower,
                     GError         **error)
 {
   const RlxTensorType *x = &node->inputs[0]->type;
-  RlxDataType index_type = rlx_data_type_on_device (node->inputs[RLX_WRITE_AT_POSITION]->type.dtype);
+  RlxDataType index_type = rlx_data_type_on_device (node->inputs[RLX_WRITE_AT_POSITION]->type.data_type);
   guint64 n = rlx_type_n_elements (&node->inputs[RLX_WRITE_AT_VALUE]->type);
   guint index = rlx_axis_of (rlx_write_at_attrs (node)->axis, x);
   RlxKernel *kernel;
@@ -655,7 +655,7 @@ rlx_write_at_lower (RlxLower        *lower,
   rlx_kernel_define (kernel, "SIGNED", !rlx_data_type_is_unsigned (index_type));
   rlx_kernel_param_u32 (kernel, "inner", axis.inner);
   rlx_kernel_param_u32 (kernel, "size", axis.length);
-  rlx_kernel_param_u32 (kernel, "length", (guint64) node->inputs[RLX_WRITE_AT_VALUE]->type.dims[index]);
+  rlx_kernel_param_u32 (kernel, "length", (guint64) node->inputs[RLX_WRITE_AT_VALUE]->type.shape[index]);
   if (update)
     {
       rlx_kernel_output_raw (kernel, "y", &node->outputs[0]);

@@ -72,7 +72,7 @@ kernel_arg (RlxKernel        *self,
 {
   RlxArg arg = {
     .name = g_strdup (name),
-    .dtype = rlx_data_type_on_device (value->type.dtype),
+    .data_type = rlx_data_type_on_device (value->type.data_type),
     .raw = raw,
     .width = 1,
     .is_output = is_output,
@@ -99,7 +99,7 @@ rlx_kernel_input_vector (RlxKernel        *self,
                          guint             width)
 {
   g_assert (width == 2 || width == 4);
-  g_assert (rlx_data_type_is_float (value->type.dtype));
+  g_assert (rlx_data_type_is_float (value->type.data_type));
 
   kernel_arg (self, name, value, FALSE, FALSE);
   g_array_index (self->step->args, RlxArg, self->step->args->len - 1).width = width;
@@ -118,7 +118,7 @@ rlx_kernel_output_vector (RlxKernel        *self,
                           const char       *name,
                           const RlxIrValue *value)
 {
-  g_assert (rlx_data_type_is_float (value->type.dtype));
+  g_assert (rlx_data_type_is_float (value->type.data_type));
 
   kernel_arg (self, name, value, TRUE, FALSE);
   g_array_index (self->step->args, RlxArg, self->step->args->len - 1).width = 4;

@@ -43,23 +43,23 @@ get_matrix (const RlxOpCall *call,
   const RlxTensorType *type = call->inputs[index];
   const char *which = index == 0 ? "first" : "second";
 
-  if (type->rank == 0)
+  if (type->n_dims == 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                            "the %s operand is a scalar; it needs at least one dimension", which);
 
-  if (type->rank == 1)
+  if (type->n_dims == 1)
     {
       if (transpose)
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
                                "transpose_%c is set, but the %s operand has one dimension only",
                                index == 0 ? 'a' : 'b', which);
-      *rows = index == 0 ? 1 : type->dims[0];
-      *cols = index == 0 ? type->dims[0] : 1;
+      *rows = index == 0 ? 1 : type->shape[0];
+      *cols = index == 0 ? type->shape[0] : 1;
       return TRUE;
     }
 
-  *rows = type->dims[type->rank - (transpose ? 1 : 2)];
-  *cols = type->dims[type->rank - (transpose ? 2 : 1)];
+  *rows = type->shape[type->n_dims - (transpose ? 1 : 2)];
+  *cols = type->shape[type->n_dims - (transpose ? 2 : 1)];
   return TRUE;
 }
 
@@ -73,7 +73,7 @@ rlx_matmul_infer (RlxOpCall            *call,
   gboolean transpose_a = attrs->transpose_a;
   gboolean transpose_b = attrs->transpose_b;
   RlxTensorType stack_a = *a, stack_b = *b;
-  RlxTensorType type = { .dtype = a->dtype };
+  RlxTensorType type = { .data_type = a->data_type };
   gint64 m, n, k_a, k_b;
 
   if (!get_matrix (call, 0, transpose_a, &m, &k_a, error) ||
@@ -82,8 +82,8 @@ rlx_matmul_infer (RlxOpCall            *call,
   if (k_a != k_b)
     return mismatch (call, a, b, transpose_a, transpose_b, k_a, k_b, error);
 
-  stack_a.rank = a->rank > 2 ? a->rank - 2 : 0;
-  stack_b.rank = b->rank > 2 ? b->rank - 2 : 0;
+  stack_a.n_dims = a->n_dims > 2 ? a->n_dims - 2 : 0;
+  stack_b.n_dims = b->n_dims > 2 ? b->n_dims - 2 : 0;
   if (!rlx_shape_broadcast (&stack_a, &stack_b, &type))
     {
       g_autofree char *text_a = rlx_type_to_string (a);
@@ -93,10 +93,10 @@ rlx_matmul_infer (RlxOpCall            *call,
                              "the leading dimensions of %s and %s do not broadcast together", text_a, text_b);
     }
 
-  if (a->rank > 1)
-    type.dims[type.rank++] = m;
-  if (b->rank > 1)
-    type.dims[type.rank++] = n;
+  if (a->n_dims > 1)
+    type.shape[type.n_dims++] = m;
+  if (b->n_dims > 1)
+    type.shape[type.n_dims++] = n;
   rlx_call_add_output (call, &type);
   return TRUE;
 }
@@ -128,10 +128,10 @@ rlx_linear_infer (RlxOpCall            *call,
 
   if (!check_finite (call, "alpha", attrs->alpha, error) || !check_finite (call, "beta", attrs->beta, error))
     return FALSE;
-  if (transpose_a && a->rank != 2)
+  if (transpose_a && a->n_dims != 2)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "transpose_a is set, but the first operand has %u dimensions instead of 2", a->rank);
-  if (weight->rank != 2)
+                           "transpose_a is set, but the first operand has %u dimensions instead of 2", a->n_dims);
+  if (weight->n_dims != 2)
     {
       g_autofree char *text = rlx_type_to_string (weight);
 
@@ -144,9 +144,9 @@ rlx_linear_infer (RlxOpCall            *call,
   if (k_a != k_b)
     return mismatch (call, a, weight, transpose_a, transpose_b, k_a, k_b, error);
 
-  if (a->rank == 2)
-    type.dims[0] = m;
-  type.dims[type.rank - 1] = n;
+  if (a->n_dims == 2)
+    type.shape[0] = m;
+  type.shape[type.n_dims - 1] = n;
 
   if (bias != NULL)
     {
@@ -180,7 +180,7 @@ rlx_qkv_linear_infer (RlxOpCall               *call,
   RlxTensorType type = *x;
   gint64 m, n, k_x, k_w;
 
-  if (weight->rank != 2)
+  if (weight->n_dims != 2)
     {
       g_autofree char *text = rlx_type_to_string (weight);
 
@@ -196,7 +196,7 @@ rlx_qkv_linear_infer (RlxOpCall               *call,
                            "query_size %" G_GINT64_FORMAT " and key_size %" G_GINT64_FORMAT
                            " must be at least 1 and leave some of the %" G_GINT64_FORMAT " columns of the weight",
                            query, key, n);
-  if (bias != NULL && (bias->rank != 1 || bias->dims[0] != n))
+  if (bias != NULL && (bias->n_dims != 1 || bias->shape[0] != n))
     {
       g_autofree char *text = rlx_type_to_string (bias);
 
@@ -206,7 +206,7 @@ rlx_qkv_linear_infer (RlxOpCall               *call,
 
   for (guint i = 0; i < 3; i++)
     {
-      type.dims[type.rank - 1] = i == 0 ? query : i == 1 ? key : n - query - key;
+      type.shape[type.n_dims - 1] = i == 0 ? query : i == 1 ? key : n - query - key;
       rlx_call_add_output (call, &type);
     }
   return TRUE;
@@ -230,10 +230,10 @@ set_matrix_a (RlxProduct         *product,
               gboolean            transpose)
 {
   const RlxTensorType *type = &a->type;
-  guint64 cols = type->dims[type->rank - 1];
+  guint64 cols = type->shape[type->n_dims - 1];
 
   product->a = a;
-  product->m = type->rank > 1 ? type->dims[type->rank - 2] : 1;
+  product->m = type->n_dims > 1 ? type->shape[type->n_dims - 2] : 1;
   product->k = cols;
   product->a_m = cols;
   product->a_k = 1;
@@ -252,7 +252,7 @@ set_matrix_b (RlxProduct         *product,
   const RlxTensorType *type = &b->type;
 
   product->b = b;
-  product->n = type->rank > 1 ? type->dims[type->rank - (transpose ? 2 : 1)] : 1;
+  product->n = type->n_dims > 1 ? type->shape[type->n_dims - (transpose ? 2 : 1)] : 1;
   product->b_k = transpose ? 1 : product->n;
   product->b_n = transpose ? product->k : 1;
 }
@@ -263,7 +263,7 @@ dim_from_end (const RlxTensorType *type,
               guint                skip,
               guint                index)
 {
-  return skip + index < type->rank ? type->dims[type->rank - 1 - skip - index] : 1;
+  return skip + index < type->n_dims ? type->shape[type->n_dims - 1 - skip - index] : 1;
 }
 
 gboolean
@@ -285,7 +285,7 @@ rlx_matmul_lower (RlxLower        *lower,
 
   a_stride = product.m * product.k;
   b_stride = product.k * product.n;
-  for (guint i = 0; i + 2 < MAX (a->rank, b->rank); i++)
+  for (guint i = 0; i + 2 < MAX (a->n_dims, b->n_dims); i++)
     {
       guint64 dim_a = dim_from_end (a, 2, i);
       guint64 dim_b = dim_from_end (b, 2, i);
@@ -296,12 +296,12 @@ rlx_matmul_lower (RlxLower        *lower,
     }
 
   /* A stack of matrices times one matrix is one taller matrix. */
-  if (product.batch.rank == 1 &&
+  if (product.batch.n_dims == 1 &&
       product.batch.strides[0][0] == product.m * product.a_m &&
       product.batch.strides[1][0] == 0)
     {
-      product.m *= product.batch.dims[0];
-      product.batch.rank = 0;
+      product.m *= product.batch.shape[0];
+      product.batch.n_dims = 0;
     }
 
   return rlx_lower_product (lower, node, &product, error);
@@ -335,15 +335,15 @@ rlx_linear_lower (RlxLower        *lower,
       guint64 stride = dim_from_end (bias, 0, 0);
 
       product.bias_n = stride == 1 ? 0 : 1;
-      for (guint i = 0; i + 1 < type->rank; i++)
+      for (guint i = 0; i + 1 < type->n_dims; i++)
         {
           guint64 dim = dim_from_end (bias, 1, i);
 
           rlx_product_loop_add (&product.rows, dim_from_end (type, 1, i), dim == 1 ? 0 : stride, 0);
           stride *= dim;
         }
-      if (product.rows.rank == 1 && product.rows.strides[0][0] == 0)
-        product.rows.rank = 0;
+      if (product.rows.n_dims == 1 && product.rows.strides[0][0] == 0)
+        product.rows.n_dims = 0;
     }
 
   return rlx_lower_product (lower, node, &product, error);
@@ -371,7 +371,7 @@ rlx_qkv_linear_lower (RlxLower        *lower,
   for (guint i = 0; i < node->n_outputs; i++)
     {
       product.y[i] = &node->outputs[i];
-      product.widths[i] = (guint64) node->outputs[i].type.dims[node->outputs[i].type.rank - 1];
+      product.widths[i] = (guint64) node->outputs[i].type.shape[node->outputs[i].type.n_dims - 1];
     }
   product.m = n_elements / product.widths[0];
   return rlx_lower_product (lower, node, &product, error);
@@ -402,7 +402,7 @@ lower_joined (RlxLower        *lower,
       const RlxTensorType *type = &node->outputs[i].type;
 
       product.y[i] = &node->outputs[i];
-      product.widths[i] = (guint64) type->dims[type->rank - 1];
+      product.widths[i] = (guint64) type->shape[type->n_dims - 1];
       product.n += product.widths[i];
       product.m = rlx_type_n_elements (type) / product.widths[i];
     }

@@ -19,14 +19,14 @@
 
 void
 rlx_type_get_strides (const RlxTensorType *type,
-                      gint64               strides[RLX_MAX_RANK])
+                      gint64               strides[RLX_MAX_DIMS])
 {
   gint64 stride = 1;
 
-  for (guint i = type->rank; i-- > 0;)
+  for (guint i = type->n_dims; i-- > 0;)
     {
       strides[i] = stride;
-      stride *= type->dims[i];
+      stride *= type->shape[i];
     }
 }
 
@@ -48,7 +48,7 @@ rlx_kernel_dispatch_elements (RlxKernel        *self,
                               const RlxIrValue *y,
                               GError          **error)
 {
-  guint bits = rlx_data_type_get_bits (rlx_data_type_on_device (y->type.dtype));
+  guint bits = rlx_data_type_get_bits (rlx_data_type_on_device (y->type.data_type));
   guint pack = 32 / bits;
   guint64 n = rlx_type_n_elements (&y->type);
   guint64 words = (n + pack - 1) / pack;
@@ -84,9 +84,9 @@ rlx_split_infer (RlxOpCall           *call,
   gint64 size, sum = 0;
   guint axis;
 
-  if (!rlx_call_axis (call, attrs->axis, type.rank, &axis, error))
+  if (!rlx_call_axis (call, attrs->axis, type.n_dims, &axis, error))
     return FALSE;
-  size = type.dims[axis];
+  size = type.shape[axis];
 
   if (sizes->n_values > 0)
     {
@@ -108,7 +108,7 @@ rlx_split_infer (RlxOpCall           *call,
                                "the sizes add up to %" G_GINT64_FORMAT ", axis %u has %" G_GINT64_FORMAT, sum, axis, size);
       for (guint i = 0; i < sizes->n_values; i++)
         {
-          type.dims[axis] = sizes->values[i];
+          type.shape[axis] = sizes->values[i];
           rlx_call_add_output (call, &type);
         }
       return TRUE;
@@ -124,7 +124,7 @@ rlx_split_infer (RlxOpCall           *call,
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                            "the %" G_GINT64_FORMAT " elements of axis %u do not make %" G_GINT64_FORMAT " equal parts", size, axis, parts);
 
-  type.dims[axis] = size / parts;
+  type.shape[axis] = size / parts;
   for (gint64 i = 0; i < parts; i++)
     rlx_call_add_output (call, &type);
   return TRUE;
@@ -140,25 +140,25 @@ rlx_split_lower (RlxLower        *lower,
   gint64 start = 0;
 
   if (axis < 0)
-    axis += x->type.rank;
+    axis += x->type.n_dims;
 
   for (guint i = 0; i < node->n_outputs; i++)
     {
       const RlxIrValue *y = &node->outputs[i];
-      RlxCopy copy = { .rank = y->type.rank };
+      RlxCopy copy = { .n_dims = y->type.n_dims };
 
       if (rlx_type_n_elements (&y->type) == rlx_type_n_elements (&x->type))
         {
           rlx_lower_alias (lower, y, x);
           continue;
         }
-      memcpy (copy.dims, y->type.dims, sizeof copy.dims);
+      memcpy (copy.shape, y->type.shape, sizeof copy.shape);
       rlx_type_get_strides (&x->type, copy.from);
       rlx_type_get_strides (&y->type, copy.to);
       copy.from_offset = start * copy.from[axis];
       if (!rlx_lower_copy (lower, node, x, y, &copy, error))
         return FALSE;
-      start += y->type.dims[axis];
+      start += y->type.shape[axis];
     }
 
   return TRUE;
@@ -203,11 +203,11 @@ lower_parts (RlxLower         *lower,
              GError          **error)
 {
   const RlxIrValue *x = node->inputs[0], *y = &node->outputs[0];
-  gint64 strides[RLX_MAX_RANK], dims[RLX_MAX_RANK], offset = 0;
-  Part joined[RLX_MAX_RANK];
-  gint64 stride[RLX_MAX_RANK];
-  gboolean plain[RLX_MAX_RANK];
-  guint rank = 0;
+  gint64 strides[RLX_MAX_DIMS], shape[RLX_MAX_DIMS], offset = 0;
+  Part joined[RLX_MAX_DIMS];
+  gint64 stride[RLX_MAX_DIMS];
+  gboolean plain[RLX_MAX_DIMS];
+  guint n_dims = 0;
   RlxKernel *kernel;
 
   if (rlx_type_n_elements (&y->type) == 0)
@@ -215,25 +215,25 @@ lower_parts (RlxLower         *lower,
 
   /* Innermost first; neighbours that are taken as they are become one. */
   rlx_type_get_strides (&x->type, strides);
-  for (guint i = x->type.rank; i-- > 0;)
+  for (guint i = x->type.n_dims; i-- > 0;)
     {
       gboolean whole = parts[i].start == 0 && parts[i].before == 0 &&
-                       parts[i].size == x->type.dims[i] && y->type.dims[i] == x->type.dims[i];
+                       parts[i].size == x->type.shape[i] && y->type.shape[i] == x->type.shape[i];
 
-      if (whole && rank > 0 && plain[rank - 1])
+      if (whole && n_dims > 0 && plain[n_dims - 1])
         {
-          dims[rank - 1] *= y->type.dims[i];
-          joined[rank - 1].size *= parts[i].size;
+          shape[n_dims - 1] *= y->type.shape[i];
+          joined[n_dims - 1].size *= parts[i].size;
           continue;
         }
       offset += parts[i].start * strides[i];
-      dims[rank] = y->type.dims[i];
-      stride[rank] = strides[i];
-      joined[rank] = parts[i];
-      plain[rank] = whole;
-      rank++;
+      shape[n_dims] = y->type.shape[i];
+      stride[n_dims] = strides[i];
+      joined[n_dims] = parts[i];
+      plain[n_dims] = whole;
+      n_dims++;
     }
-  if (rank == 0 || (rank == 1 && plain[0]))
+  if (n_dims == 0 || (n_dims == 1 && plain[0]))
     {
       rlx_lower_alias (lower, y, x);
       return TRUE;
@@ -245,14 +245,14 @@ lower_parts (RlxLower         *lower,
     rlx_kernel_input_raw (kernel, "value", value);
   rlx_kernel_define (kernel, "VALUE", value != NULL);
   rlx_kernel_define (kernel, "MODE", mode);
-  rlx_kernel_define (kernel, "RANK", rank);
+  rlx_kernel_define (kernel, "RANK", n_dims);
   rlx_kernel_param_u32 (kernel, "offset", (guint32) offset);
-  for (guint i = 0; i < rank; i++)
+  for (guint i = 0; i < n_dims; i++)
     {
       /* what is taken as it is never comes again */
       gint64 period = plain[i] ? G_MAXUINT32 : get_period (mode, joined[i].size);
 
-      rlx_kernel_param_indexed (kernel, "dim", i, dims[i]);
+      rlx_kernel_param_indexed (kernel, "dim", i, shape[i]);
       rlx_kernel_param_indexed (kernel, "before", i, period > 0 ? joined[i].before % period : joined[i].before);
       rlx_kernel_param_indexed (kernel, "period", i, period);
       rlx_kernel_param_indexed (kernel, "size", i, joined[i].size);
@@ -284,10 +284,10 @@ rlx_pad_infer (RlxOpCall         *call,
   const RlxTensorType *value = call->inputs[1];
   RlxTensorType type = *call->inputs[0];
 
-  if (before->n_values != type.rank || after->n_values != type.rank)
+  if (before->n_values != type.n_dims || after->n_values != type.n_dims)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
                            "there are %u and %u numbers of elements for %u dimensions",
-                           before->n_values, after->n_values, type.rank);
+                           before->n_values, after->n_values, type.n_dims);
   if (value != NULL && rlx_type_n_elements (value) != 1)
     {
       g_autofree char *text = rlx_type_to_string (value);
@@ -295,9 +295,9 @@ rlx_pad_infer (RlxOpCall         *call,
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the value is %s; it must have one element", text);
     }
 
-  for (guint i = 0; i < type.rank; i++)
+  for (guint i = 0; i < type.n_dims; i++)
     {
-      gint64 size = type.dims[i], b = before->values[i], a = after->values[i];
+      gint64 size = type.shape[i], b = before->values[i], a = after->values[i];
       Part part;
 
       if (b > G_MAXUINT32 || a > G_MAXUINT32)
@@ -317,7 +317,7 @@ rlx_pad_infer (RlxOpCall         *call,
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
                                "%" G_GINT64_FORMAT " elements of dimension %u are to be mirrored; the limit is %d",
                                part.size, i, MAX_MIRRORED);
-      type.dims[i] = size + b + a;
+      type.shape[i] = size + b + a;
     }
 
   rlx_call_add_output (call, &type);
@@ -334,10 +334,10 @@ rlx_pad_lower (RlxLower        *lower,
   const RlxInts *after = &attrs->after;
   RlxPadMode mode = attrs->mode;
   const RlxTensorType *x = &node->inputs[0]->type;
-  Part parts[RLX_MAX_RANK];
+  Part parts[RLX_MAX_DIMS];
 
-  for (guint i = 0; i < x->rank; i++)
-    get_pad_part (x->dims[i], before->values[i], after->values[i], &parts[i]);
+  for (guint i = 0; i < x->n_dims; i++)
+    get_pad_part (x->shape[i], before->values[i], after->values[i], &parts[i]);
 
   return lower_parts (lower, node, mode == RLX_PAD_MODE_CONSTANT ? node->inputs[1] : NULL, parts, mode, error);
 }
@@ -350,18 +350,18 @@ rlx_tile_infer (RlxOpCall          *call,
   const RlxInts *repetitions = &attrs->repetitions;
   RlxTensorType type = *call->inputs[0];
 
-  if (repetitions->n_values != type.rank)
+  if (repetitions->n_values != type.n_dims)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "there are %u repetitions for %u dimensions", repetitions->n_values, type.rank);
-  for (guint i = 0; i < type.rank; i++)
+                           "there are %u repetitions for %u dimensions", repetitions->n_values, type.n_dims);
+  for (guint i = 0; i < type.n_dims; i++)
     {
       if (repetitions->values[i] < 0)
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
                                "repetition %u is %" G_GINT64_FORMAT, i, repetitions->values[i]);
-      if (!rlx_mul_i64 (type.dims[i], repetitions->values[i], &type.dims[i]))
+      if (!rlx_mul_i64 (type.shape[i], repetitions->values[i], &type.shape[i]))
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
                                "dimension %u would have %" G_GINT64_FORMAT " times %" G_GINT64_FORMAT " elements",
-                               i, repetitions->values[i], type.dims[i]);
+                               i, repetitions->values[i], type.shape[i]);
     }
 
   rlx_call_add_output (call, &type);
@@ -374,10 +374,10 @@ rlx_tile_lower (RlxLower        *lower,
                 GError         **error)
 {
   const RlxTensorType *x = &node->inputs[0]->type;
-  Part parts[RLX_MAX_RANK];
+  Part parts[RLX_MAX_DIMS];
 
-  for (guint i = 0; i < x->rank; i++)
-    parts[i] = (Part) { 0, x->dims[i], 0 };
+  for (guint i = 0; i < x->n_dims; i++)
+    parts[i] = (Part) { 0, x->shape[i], 0 };
 
   return lower_parts (lower, node, NULL, parts, RLX_PAD_MODE_WRAP, error);
 }
@@ -394,7 +394,7 @@ rlx_roll_infer (RlxOpCall          *call,
   if (shifts->n_values != axes->n_values)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
                            "there are %u shifts for %u axes", shifts->n_values, axes->n_values);
-  if (!rlx_call_axes (call, axes, call->inputs[0]->rank, FALSE, &mask, error))
+  if (!rlx_call_axes (call, axes, call->inputs[0]->n_dims, FALSE, &mask, error))
     return FALSE;
 
   rlx_call_add_output (call, call->inputs[0]);
@@ -410,14 +410,14 @@ rlx_roll_lower (RlxLower        *lower,
   const RlxInts *shifts = &attrs->shifts;
   const RlxInts *axes = &attrs->axes;
   const RlxTensorType *x = &node->inputs[0]->type;
-  Part parts[RLX_MAX_RANK];
+  Part parts[RLX_MAX_DIMS];
 
-  for (guint i = 0; i < x->rank; i++)
-    parts[i] = (Part) { 0, x->dims[i], 0 };
+  for (guint i = 0; i < x->n_dims; i++)
+    parts[i] = (Part) { 0, x->shape[i], 0 };
   for (guint i = 0; i < axes->n_values; i++)
     {
-      gint64 axis = axes->values[i] < 0 ? axes->values[i] + x->rank : axes->values[i];
-      gint64 size = x->dims[axis];
+      gint64 axis = axes->values[i] < 0 ? axes->values[i] + x->n_dims : axes->values[i];
+      gint64 size = x->shape[axis];
 
       if (size > 0)
         {
@@ -439,20 +439,20 @@ rlx_squeeze_infer (RlxOpCall             *call,
 {
   const RlxInts *axes = &attrs->axes;
   const RlxTensorType *x = call->inputs[0];
-  RlxTensorType type = { .dtype = x->dtype };
+  RlxTensorType type = { .data_type = x->data_type };
   guint mask = 0;
 
-  if (!rlx_call_axes (call, axes, x->rank, FALSE, &mask, error))
+  if (!rlx_call_axes (call, axes, x->n_dims, FALSE, &mask, error))
     return FALSE;
-  for (guint i = 0; i < x->rank; i++)
+  for (guint i = 0; i < x->n_dims; i++)
     {
-      gboolean drop = axes->n_values > 0 ? (mask & 1u << i) != 0 : x->dims[i] == 1;
+      gboolean drop = axes->n_values > 0 ? (mask & 1u << i) != 0 : x->shape[i] == 1;
 
-      if (drop && x->dims[i] != 1)
+      if (drop && x->shape[i] != 1)
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                               "dimension %u cannot be left out: its size is %" G_GINT64_FORMAT, i, x->dims[i]);
+                               "dimension %u cannot be left out: its size is %" G_GINT64_FORMAT, i, x->shape[i]);
       if (!drop)
-        type.dims[type.rank++] = x->dims[i];
+        type.shape[type.n_dims++] = x->shape[i];
     }
 
   rlx_call_add_output (call, &type);
@@ -475,17 +475,17 @@ rlx_unsqueeze_infer (RlxOpCall               *call,
 {
   const RlxInts *axes = &attrs->axes;
   const RlxTensorType *x = call->inputs[0];
-  RlxTensorType type = { .dtype = x->dtype };
+  RlxTensorType type = { .data_type = x->data_type };
   guint mask = 0, from = 0;
 
-  if (axes->n_values > RLX_MAX_RANK - x->rank)
+  if (axes->n_values > RLX_MAX_DIMS - x->n_dims)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
-                           "%u dimensions and %u more are above the limit of %d", x->rank, axes->n_values, RLX_MAX_RANK);
-  type.rank = x->rank + axes->n_values;
-  if (!rlx_call_axes (call, axes, type.rank, FALSE, &mask, error))
+                           "%u dimensions and %u more are above the limit of %d", x->n_dims, axes->n_values, RLX_MAX_DIMS);
+  type.n_dims = x->n_dims + axes->n_values;
+  if (!rlx_call_axes (call, axes, type.n_dims, FALSE, &mask, error))
     return FALSE;
-  for (guint i = 0; i < type.rank; i++)
-    type.dims[i] = mask & 1u << i ? 1 : x->dims[from++];
+  for (guint i = 0; i < type.n_dims; i++)
+    type.shape[i] = mask & 1u << i ? 1 : x->shape[from++];
 
   rlx_call_add_output (call, &type);
   return TRUE;
@@ -509,9 +509,9 @@ rlx_triangular_infer (RlxOpCall                *call,
 {
   const RlxTensorType *x = call->inputs[0];
 
-  if (x->rank < 2)
+  if (x->n_dims < 2)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                           "a matrix is needed, the operand has %u dimensions", x->rank);
+                           "a matrix is needed, the operand has %u dimensions", x->n_dims);
 
   rlx_call_add_output (call, x);
   return TRUE;
@@ -535,8 +535,8 @@ rlx_triangular_lower (RlxLower        *lower,
   rlx_kernel_input_raw (kernel, "x", node->inputs[0]);
   rlx_kernel_define (kernel, "UPPER", attrs->upper);
   rlx_kernel_define (kernel, "BELOW", diagonal < 0);
-  rlx_kernel_param_u32 (kernel, "rows", x->dims[x->rank - 2]);
-  rlx_kernel_param_u32 (kernel, "columns", x->dims[x->rank - 1]);
+  rlx_kernel_param_u32 (kernel, "rows", x->shape[x->n_dims - 2]);
+  rlx_kernel_param_u32 (kernel, "columns", x->shape[x->n_dims - 1]);
   rlx_kernel_param_u32 (kernel, "distance", MIN (distance, G_MAXUINT32));
 
   return rlx_kernel_dispatch_elements (kernel, lower, &node->outputs[0], error);
@@ -551,9 +551,9 @@ check_block (RlxOpCall *call,
 {
   const RlxTensorType *x = call->inputs[0];
 
-  if (x->rank != 4)
+  if (x->n_dims != 4)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                           "the operand has %u dimensions, not batch, channels, height and width", x->rank);
+                           "the operand has %u dimensions, not batch, channels, height and width", x->n_dims);
   if (block < 1)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "the block is %" G_GINT64_FORMAT, block);
   if (block > G_MAXUINT16)
@@ -572,16 +572,16 @@ rlx_depth_to_space_infer (RlxOpCall                  *call,
 
   if (!check_block (call, block, error))
     return FALSE;
-  if (type.dims[1] % (block * block) != 0)
+  if (type.shape[1] % (block * block) != 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                            "%" G_GINT64_FORMAT " channels do not make blocks of %" G_GINT64_FORMAT " · %" G_GINT64_FORMAT,
-                           type.dims[1], block, block);
-  type.dims[1] /= block * block;
+                           type.shape[1], block, block);
+  type.shape[1] /= block * block;
   for (guint i = 2; i < 4; i++)
-    if (!rlx_mul_i64 (type.dims[i], block, &type.dims[i]))
+    if (!rlx_mul_i64 (type.shape[i], block, &type.shape[i]))
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
                              "dimension %u would have %" G_GINT64_FORMAT " times %" G_GINT64_FORMAT " elements",
-                             i, block, type.dims[i]);
+                             i, block, type.shape[i]);
 
   rlx_call_add_output (call, &type);
   return TRUE;
@@ -597,16 +597,16 @@ rlx_space_to_depth_infer (RlxOpCall                  *call,
 
   if (!check_block (call, block, error))
     return FALSE;
-  if (type.dims[2] % block != 0 || type.dims[3] % block != 0)
+  if (type.shape[2] % block != 0 || type.shape[3] % block != 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                            "a plane of %" G_GINT64_FORMAT " · %" G_GINT64_FORMAT " does not make blocks of %" G_GINT64_FORMAT,
-                           type.dims[2], type.dims[3], block);
-  type.dims[2] /= block;
-  type.dims[3] /= block;
-  if (!rlx_mul_i64 (type.dims[1], block * block, &type.dims[1]))
+                           type.shape[2], type.shape[3], block);
+  type.shape[2] /= block;
+  type.shape[3] /= block;
+  if (!rlx_mul_i64 (type.shape[1], block * block, &type.shape[1]))
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
                            "there would be %" G_GINT64_FORMAT " · %" G_GINT64_FORMAT " times %" G_GINT64_FORMAT " channels",
-                           block, block, type.dims[1]);
+                           block, block, type.shape[1]);
 
   rlx_call_add_output (call, &type);
   return TRUE;
@@ -621,10 +621,10 @@ lower_in_order (RlxLower        *lower,
 {
   gint64 stride = 1;
 
-  for (guint i = copy->rank; i-- > 0;)
+  for (guint i = copy->n_dims; i-- > 0;)
     {
       copy->to[i] = stride;
-      stride *= copy->dims[i];
+      stride *= copy->shape[i];
     }
 
   return rlx_lower_copy (lower, node, node->inputs[0], &node->outputs[0], copy, error);
@@ -639,14 +639,14 @@ rlx_depth_to_space_lower (RlxLower        *lower,
   const RlxTensorType *x = &node->inputs[0]->type;
   gint64 block = attrs->block;
   gboolean first = attrs->blocks_first;
-  gint64 channels = x->dims[1] / (block * block);
-  gint64 plane = x->dims[2] * x->dims[3];
+  gint64 channels = x->shape[1] / (block * block);
+  gint64 plane = x->shape[2] * x->shape[3];
   RlxCopy copy = {
-    .rank = 6,
-    .dims = { x->dims[0], channels, x->dims[2], block, x->dims[3], block },
+    .n_dims = 6,
+    .shape = { x->shape[0], channels, x->shape[2], block, x->shape[3], block },
     .from = {
-      x->dims[1] * plane, first ? plane : plane * block * block,
-      x->dims[3], first ? plane * channels * block : plane * block,
+      x->shape[1] * plane, first ? plane : plane * block * block,
+      x->shape[3], first ? plane * channels * block : plane * block,
       1, first ? plane * channels : plane,
     },
   };
@@ -664,18 +664,18 @@ rlx_space_to_depth_lower (RlxLower        *lower,
   gint64 block = attrs->block;
   guint channel = attrs->blocks_first ? 3 : 1;
   guint row = channel == 3 ? 1 : 2;
-  RlxCopy copy = { .rank = 6 };
+  RlxCopy copy = { .n_dims = 6 };
 
-  copy.dims[0] = x->dims[0];
-  copy.from[0] = x->dims[1] * x->dims[2] * x->dims[3];
-  copy.dims[channel] = x->dims[1];
-  copy.from[channel] = x->dims[2] * x->dims[3];
-  copy.dims[row] = copy.dims[row + 1] = block;
-  copy.from[row] = x->dims[3];
+  copy.shape[0] = x->shape[0];
+  copy.from[0] = x->shape[1] * x->shape[2] * x->shape[3];
+  copy.shape[channel] = x->shape[1];
+  copy.from[channel] = x->shape[2] * x->shape[3];
+  copy.shape[row] = copy.shape[row + 1] = block;
+  copy.from[row] = x->shape[3];
   copy.from[row + 1] = 1;
-  copy.dims[4] = x->dims[2] / block;
-  copy.from[4] = block * x->dims[3];
-  copy.dims[5] = x->dims[3] / block;
+  copy.shape[4] = x->shape[2] / block;
+  copy.from[4] = block * x->shape[3];
+  copy.shape[5] = x->shape[3] / block;
   copy.from[5] = block;
 
   return lower_in_order (lower, node, &copy, error);

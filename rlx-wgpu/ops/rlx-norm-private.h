@@ -32,7 +32,7 @@ typedef enum
 } RlxNormInput;
 
 /* One axis may be split in two. */
-#define RLX_NORM_MAX_RANK (RLX_MAX_RANK + 1)
+#define RLX_NORM_MAX_DIMS (RLX_MAX_DIMS + 1)
 
 typedef struct
 {
@@ -40,12 +40,12 @@ typedef struct
   double epsilon;
   gboolean plus_one;                 /* the factor is 1 + scale */
 
-  guint rank;
-  gint64 dims[RLX_NORM_MAX_RANK];
-  gboolean along[RLX_NORM_MAX_RANK]; /* columns run over this axis */
+  guint n_dims;
+  gint64 shape[RLX_NORM_MAX_DIMS];
+  gboolean along[RLX_NORM_MAX_DIMS]; /* columns run over this axis */
 
   const RlxIrValue *inputs[RLX_NORM_N_INPUTS];
-  gint64 strides[RLX_NORM_N_INPUTS][RLX_NORM_MAX_RANK];
+  gint64 strides[RLX_NORM_N_INPUTS][RLX_NORM_MAX_DIMS];
   const RlxIrValue *result;
   const RlxIrValue *sum;             /* nullable: takes operand + residual + added */
 } RlxNorm;

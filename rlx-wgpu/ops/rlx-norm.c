@@ -22,14 +22,14 @@ rlx_norm_init (RlxNorm          *self,
   const RlxTensorType *type = &operand->type;
   gint64 stride = 1;
 
-  *self = (RlxNorm) { .kind = kind, .rank = type->rank, .result = result };
+  *self = (RlxNorm) { .kind = kind, .n_dims = type->n_dims, .result = result };
   self->inputs[RLX_NORM_OPERAND] = operand;
-  for (guint i = type->rank; i-- > 0;)
+  for (guint i = type->n_dims; i-- > 0;)
     {
-      self->dims[i] = type->dims[i];
+      self->shape[i] = type->shape[i];
       self->along[i] = mask >> i & 1;
       self->strides[RLX_NORM_OPERAND][i] = stride;
-      stride *= type->dims[i];
+      stride *= type->shape[i];
     }
 }
 
@@ -38,19 +38,19 @@ rlx_norm_split_axis (RlxNorm *self,
                      guint    axis,
                      gint64   outer)
 {
-  gint64 inner = self->dims[axis] / outer;
+  gint64 inner = self->shape[axis] / outer;
 
-  g_assert (self->rank < RLX_NORM_MAX_RANK);
-  for (guint i = self->rank; i > axis; i--)
+  g_assert (self->n_dims < RLX_NORM_MAX_DIMS);
+  for (guint i = self->n_dims; i > axis; i--)
     {
-      self->dims[i] = self->dims[i - 1];
+      self->shape[i] = self->shape[i - 1];
       self->along[i] = self->along[i - 1];
       for (guint j = 0; j < RLX_NORM_N_INPUTS; j++)
         self->strides[j][i] = self->strides[j][i - 1];
     }
-  self->rank++;
-  self->dims[axis] = outer;
-  self->dims[axis + 1] = inner;
+  self->n_dims++;
+  self->shape[axis] = outer;
+  self->shape[axis + 1] = inner;
   for (guint j = 0; j < RLX_NORM_N_INPUTS; j++)
     self->strides[j][axis] *= inner;
 }
@@ -63,10 +63,10 @@ rlx_norm_broadcast (RlxNorm          *self,
   gint64 stride = 1;
 
   self->inputs[input] = value;
-  for (guint i = value->type.rank; i-- > 0;)
+  for (guint i = value->type.n_dims; i-- > 0;)
     {
-      self->strides[input][self->rank - value->type.rank + i] = value->type.dims[i] == 1 ? 0 : stride;
-      stride *= value->type.dims[i];
+      self->strides[input][self->n_dims - value->type.n_dims + i] = value->type.shape[i] == 1 ? 0 : stride;
+      stride *= value->type.shape[i];
     }
 }
 
@@ -77,8 +77,8 @@ rlx_norm_broadcast (RlxNorm          *self,
 typedef struct
 {
   guint n;
-  guint64 dims[RLX_NORM_MAX_RANK];
-  guint64 strides[MAX_MAPS][RLX_NORM_MAX_RANK];
+  guint64 shape[RLX_NORM_MAX_DIMS];
+  guint64 strides[MAX_MAPS][RLX_NORM_MAX_DIMS];
 } Groups;
 
 typedef struct
@@ -101,7 +101,7 @@ joins (const Groups  *groups,
   if (groups->n == 0)
     return FALSE;
   for (guint m = 0; m < n_maps; m++)
-    if (strides[m] != groups->strides[m][last] * groups->dims[last])
+    if (strides[m] != groups->strides[m][last] * groups->shape[last])
       return FALSE;
   return TRUE;
 }
@@ -127,10 +127,10 @@ rows_init (Rows          *self,
       self->map[i] = m;
     }
 
-  for (guint i = norm->rank; i-- > 0;)
+  for (guint i = norm->n_dims; i-- > 0;)
     {
       Groups *groups = norm->along[i] ? &self->reduced : &self->kept;
-      guint64 dim = (guint64) norm->dims[i];
+      guint64 dim = (guint64) norm->shape[i];
       guint64 strides[MAX_MAPS];
 
       *(norm->along[i] ? &self->n_columns : &self->n_rows) *= dim;
@@ -140,10 +140,10 @@ rows_init (Rows          *self,
         strides[m] = (guint64) norm->strides[first[m]][i];
       if (joins (groups, strides, self->n_maps))
         {
-          groups->dims[groups->n - 1] *= dim;
+          groups->shape[groups->n - 1] *= dim;
           continue;
         }
-      groups->dims[groups->n] = dim;
+      groups->shape[groups->n] = dim;
       for (guint m = 0; m < self->n_maps; m++)
         groups->strides[m][groups->n] = strides[m];
       groups->n++;
@@ -175,7 +175,7 @@ describe_groups (const Groups *groups,
   for (guint i = 0; i < groups->n; i++)
     {
       g_snprintf (name, sizeof name, "%s_dim%u", what, i);
-      rlx_kernel_param_u32 (kernel, name, groups->dims[i]);
+      rlx_kernel_param_u32 (kernel, name, groups->shape[i]);
       for (guint m = 0; m < n_maps; m++)
         {
           g_snprintf (name, sizeof name, "%s_stride%u_%u", what, m, i);
@@ -361,7 +361,7 @@ start_stage (const RlxNorm   *self,
       rlx_kernel_output (kernel, "y", self->result);
       /* An invocation reads no other columns than those it writes in the end. An
        * epilogue may have the operand as its own, too. */
-      if (self->inputs[RLX_NORM_OPERAND]->type.dtype == self->result->type.dtype && rlx_ir_node_n_own_inputs (node) == node->n_inputs)
+      if (self->inputs[RLX_NORM_OPERAND]->type.data_type == self->result->type.data_type && rlx_ir_node_n_own_inputs (node) == node->n_inputs)
         rlx_kernel_allow_in_place (kernel, "x", "y");
     }
   return kernel;
@@ -468,11 +468,11 @@ lower_sum_first (const RlxNorm   *self,
 
   if (sum != NULL && !lower_sum (self, lower, node, rows, sum, error))
     return FALSE;
-  if (sum == NULL || sum->type.dtype != RLX_DATA_TYPE_F32)
+  if (sum == NULL || sum->type.data_type != RLX_DATA_TYPE_F32)
     {
       RlxTensorType type = self->result->type;
 
-      type.dtype = RLX_DATA_TYPE_F32;
+      type.data_type = RLX_DATA_TYPE_F32;
       sum = rlx_lower_temporary (lower, &type);
       if (!lower_sum (self, lower, node, rows, sum, error))
         return FALSE;
@@ -491,7 +491,7 @@ rlx_norm_lower (const RlxNorm   *self,
 {
   double n = (double) rlx_type_n_elements (&self->result->type);
   double flops = is_softmax (self) ? 20 : 10;
-  RlxTensorType type = { .dtype = RLX_DATA_TYPE_F32, .rank = 1 };
+  RlxTensorType type = { .data_type = RLX_DATA_TYPE_F32, .n_dims = 1 };
   const RlxIrValue *parts, *moments;
   RlxKernel *kernel;
   Choice choice, join;
@@ -512,9 +512,9 @@ rlx_norm_lower (const RlxNorm   *self,
       return dispatch_units (kernel, &choice, rows.n_rows, error);
     }
 
-  type.dims[0] = (gint64) (rows.n_rows * choice.n_chunks * choice.spread * n_moments (self));
+  type.shape[0] = (gint64) (rows.n_rows * choice.n_chunks * choice.spread * n_moments (self));
   parts = rlx_lower_temporary (lower, &type);
-  type.dims[0] = (gint64) (rows.n_rows * n_moments (self));
+  type.shape[0] = (gint64) (rows.n_rows * n_moments (self));
   moments = rlx_lower_temporary (lower, &type);
 
   kernel = start_stage (self, lower, node, &rows, &choice, STAGE_PARTS);

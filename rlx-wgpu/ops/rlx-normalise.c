@@ -14,7 +14,7 @@ static guint
 get_axis (gint64               axis,
           const RlxTensorType *type)
 {
-  return (guint) (axis < 0 ? axis + type->rank : axis);
+  return (guint) (axis < 0 ? axis + type->n_dims : axis);
 }
 
 static const RlxIrValue *
@@ -51,7 +51,7 @@ check_shape (RlxOpCall           *call,
     return TRUE;
 
   got = rlx_type_to_string (call->inputs[index]);
-  type.dtype = call->inputs[index]->dtype;
+  type.data_type = call->inputs[index]->data_type;
   text = rlx_type_to_string (&type);
   return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                          "the %s is %s, %s %s", call->op->inputs[index].name, got, reason, text);
@@ -85,7 +85,7 @@ rlx_softmax_infer (RlxOpCall             *call,
   const RlxTensorType *x = call->inputs[0];
   guint axis;
 
-  if (!rlx_call_axis (call, attrs->axis, x->rank, &axis, error))
+  if (!rlx_call_axis (call, attrs->axis, x->n_dims, &axis, error))
     return FALSE;
 
   rlx_call_add_output (call, x);
@@ -122,12 +122,12 @@ check_axes (RlxOpCall               *call,
   const RlxInts *axes = &attrs->axes;
   guint mask;
 
-  if (!rlx_call_axes (call, axes, x->rank, FALSE, &mask, error) || !check_epsilon (call, attrs->epsilon, error))
+  if (!rlx_call_axes (call, axes, x->n_dims, FALSE, &mask, error) || !check_epsilon (call, attrs->epsilon, error))
     return FALSE;
 
-  *factor = (RlxTensorType) { .dtype = x->dtype };
+  *factor = (RlxTensorType) { .data_type = x->data_type };
   for (guint i = 0; i < axes->n_values; i++)
-    factor->dims[factor->rank++] = x->dims[get_axis (axes->values[i], x)];
+    factor->shape[factor->n_dims++] = x->shape[get_axis (axes->values[i], x)];
   return TRUE;
 }
 
@@ -173,7 +173,7 @@ set_factor (RlxNorm          *norm,
       guint axis = get_axis (axes->values[i], x);
 
       norm->strides[input][axis] = stride;
-      stride *= x->dims[axis];
+      stride *= x->shape[axis];
     }
 }
 
@@ -185,7 +185,7 @@ init_over_axes (RlxNorm         *norm,
   const RlxLayerNormAttrs *attrs = rlx_layer_norm_attrs (node);
   const RlxIrValue *x = node->inputs[0];
 
-  rlx_norm_init (norm, kind, x, &node->outputs[0], rlx_axes_get_mask (&attrs->axes, x->type.rank));
+  rlx_norm_init (norm, kind, x, &node->outputs[0], rlx_axes_get_mask (&attrs->axes, x->type.n_dims));
   norm->epsilon = attrs->epsilon;
 }
 
@@ -318,7 +318,7 @@ rlx_lp_norm_infer (RlxOpCall            *call,
   gint64 p = attrs->p;
   guint axis;
 
-  if (!rlx_call_axis (call, attrs->axis, x->rank, &axis, error))
+  if (!rlx_call_axis (call, attrs->axis, x->n_dims, &axis, error))
     return FALSE;
   if (p != 1 && p != 2)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
@@ -351,7 +351,7 @@ static guint
 get_channel_axis (RlxLayout            layout,
                   const RlxTensorType *type)
 {
-  return layout == RLX_LAYOUT_CHANNELS_LAST ? type->rank - 1 : 1;
+  return layout == RLX_LAYOUT_CHANNELS_LAST ? type->n_dims - 1 : 1;
 }
 
 gboolean
@@ -361,28 +361,28 @@ rlx_image_norm_infer (RlxOpCall               *call,
 {
   const RlxTensorType *x = call->inputs[0];
   gboolean groups = call->op->id == RLX_OP_ID_GROUP_NORM;
-  RlxTensorType factor = { .dtype = x->dtype, .rank = 1 };
+  RlxTensorType factor = { .data_type = x->data_type, .n_dims = 1 };
   gint64 n_groups = 0;
 
-  if (x->rank < 2)
+  if (x->n_dims < 2)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                           "the operand has %u dimensions, at least 2 are needed: a batch and channels", x->rank);
+                           "the operand has %u dimensions, at least 2 are needed: a batch and channels", x->n_dims);
   if (!check_epsilon (call, attrs->epsilon, error))
     return FALSE;
 
-  factor.dims[0] = x->dims[get_channel_axis (attrs->layout, x)];
+  factor.shape[0] = x->shape[get_channel_axis (attrs->layout, x)];
   if (groups)
     {
       n_groups = attrs->groups;
-      if (n_groups < 1 || factor.dims[0] % n_groups != 0)
+      if (n_groups < 1 || factor.shape[0] % n_groups != 0)
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
                                "%" G_GINT64_FORMAT " channels cannot be divided into %" G_GINT64_FORMAT " groups",
-                               factor.dims[0], n_groups);
+                               factor.shape[0], n_groups);
     }
   for (guint i = 1; i < call->n_inputs; i++)
     {
       /* One for each group will do. */
-      if (groups && call->inputs[i] != NULL && call->inputs[i]->rank == 1 && call->inputs[i]->dims[0] == n_groups)
+      if (groups && call->inputs[i] != NULL && call->inputs[i]->n_dims == 1 && call->inputs[i]->shape[0] == n_groups)
         continue;
       if (!check_shape (call, i, &factor, "the channels make it", error))
         return FALSE;
@@ -400,8 +400,8 @@ rlx_image_norm_lower (RlxLower        *lower,
   const RlxImageNormAttrs *attrs = rlx_image_norm_attrs (node);
   const RlxIrValue *x = node->inputs[0];
   guint axis = get_channel_axis (attrs->layout, &x->type);
-  guint all = (1u << x->type.rank) - 1;
-  gint64 n_channels = x->type.dims[axis];
+  guint all = (1u << x->type.n_dims) - 1;
+  gint64 n_channels = x->type.shape[axis];
   RlxNorm norm;
 
   if (rlx_type_n_elements (&x->type) == 0)
@@ -426,7 +426,7 @@ rlx_image_norm_lower (RlxLower        *lower,
           if (node->inputs[i] == NULL)
             continue;
           norm.inputs[input] = node->inputs[i];
-          if (node->inputs[i]->type.dims[0] == n_channels)
+          if (node->inputs[i]->type.shape[0] == n_channels)
             {
               norm.strides[input][axis] = n_channels / n_groups;
               norm.strides[input][axis + 1] = 1;
@@ -459,13 +459,13 @@ rlx_batch_norm_infer (RlxOpCall               *call,
                       GError                 **error)
 {
   const RlxTensorType *x = call->inputs[0];
-  RlxTensorType factor = { .dtype = x->dtype, .rank = 1 };
+  RlxTensorType factor = { .data_type = x->data_type, .n_dims = 1 };
   guint axis;
 
-  if (!rlx_call_axis (call, attrs->axis, x->rank, &axis, error) || !check_epsilon (call, attrs->epsilon, error))
+  if (!rlx_call_axis (call, attrs->axis, x->n_dims, &axis, error) || !check_epsilon (call, attrs->epsilon, error))
     return FALSE;
 
-  factor.dims[0] = x->dims[axis];
+  factor.shape[0] = x->shape[axis];
   for (guint i = 1; i < call->n_inputs; i++)
     if (!check_shape (call, i, &factor, "the axis makes it", error))
       return FALSE;
@@ -484,18 +484,18 @@ rlx_batch_norm_expand (RlxBuilder        *b,
   const RlxBatchNormAttrs *attrs = rlx_batch_norm_attrs (node);
   RlxIrValue *x = inputs[RLX_BATCH_NORM_SELF], *factors[RLX_BATCH_NORM_BIAS + 1] = { NULL, }, *factor;
   guint axis = get_axis (attrs->axis, &x->type);
-  gint64 shape[RLX_MAX_RANK];
-  RlxDataType dtype = x->type.dtype;
+  gint64 shape[RLX_MAX_DIMS];
+  RlxDataType data_type = x->type.data_type;
 
   /* The axis, and a 1 for each behind it. */
-  shape[0] = x->type.dims[axis];
-  for (guint i = 1; i < x->type.rank - axis; i++)
+  shape[0] = x->type.shape[axis];
+  for (guint i = 1; i < x->type.n_dims - axis; i++)
     shape[i] = 1;
 
   for (guint i = RLX_BATCH_NORM_MEAN; i <= RLX_BATCH_NORM_BIAS; i++)
     if (inputs[i] != NULL)
       {
-        factors[i] = rlx_build_reshape (b, inputs[i], RLX_RESHAPE_ATTRS (.shape = RLX_INTS (shape, x->type.rank - axis)));
+        factors[i] = rlx_build_reshape (b, inputs[i], RLX_RESHAPE_ATTRS (.shape = RLX_INTS (shape, x->type.n_dims - axis)));
         factors[i] = rlx_build_cast (b, factors[i], RLX_CAST_ATTRS (.to = RLX_DATA_TYPE_F32));
       }
 
@@ -509,5 +509,5 @@ rlx_batch_norm_expand (RlxBuilder        *b,
   x = rlx_build_mul (b, x, factor);
   if (factors[RLX_BATCH_NORM_BIAS] != NULL)
     x = rlx_build_add (b, x, factors[RLX_BATCH_NORM_BIAS]);
-  return rlx_build_cast (b, x, RLX_CAST_ATTRS (.to = dtype));
+  return rlx_build_cast (b, x, RLX_CAST_ATTRS (.to = data_type));
 }

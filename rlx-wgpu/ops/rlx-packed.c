@@ -131,7 +131,7 @@ check_scales (RlxOpCall           *call,
     }
   if (zero != NULL)
     {
-      gboolean floats = rlx_data_type_is_float (zero->dtype);
+      gboolean floats = rlx_data_type_is_float (zero->data_type);
       guint64 per_row = floats ? (guint64) blocks : ((guint64) blocks * format->bits + 7) / 8;
 
       n = rlx_type_n_elements (zero);
@@ -154,7 +154,7 @@ get_columns (RlxOpCall           *call,
              gint64              *columns,
              GError             **error)
 {
-  gint64 bytes = packed->dims[packed->rank - 1], room;
+  gint64 bytes = packed->shape[packed->n_dims - 1], room;
 
   if (block_size < 0 || block_size % 4 != 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
@@ -188,35 +188,35 @@ rlx_dequant_matmul_infer (RlxOpCall                      *call,
   const RlxTensorType *bias = call->inputs[RLX_DEQUANT_MATMUL_BIAS], *expert = call->inputs[RLX_DEQUANT_MATMUL_EXPERT];
   const Format *format = find_format (attrs->type);
   gint64 block_size = attrs->block_size;
-  guint rank = expert != NULL ? 3 : 2;
+  guint n_dims = expert != NULL ? 3 : 2;
   RlxTensorType type = *x;
   gint64 columns, k, n;
 
   g_assert (format != NULL);
-  if (x->rank == 0)
+  if (x->n_dims == 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the first operand is a scalar; it needs at least one dimension");
-  if (weight->rank != rank)
+  if (weight->n_dims != n_dims)
     {
       g_autofree char *text = rlx_type_to_string (weight);
 
-      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the weight must have %u dimensions, it is %s", rank, text);
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the weight must have %u dimensions, it is %s", n_dims, text);
     }
-  k = x->dims[x->rank - 1];
-  n = weight->dims[rank - 2];
+  k = x->shape[x->n_dims - 1];
+  n = weight->shape[n_dims - 2];
   if (!get_columns (call, weight, format, block_size, k, &columns, error))
     return FALSE;
   if (columns != k)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                            "the rows of the weight have %" G_GINT64_FORMAT " numbers, those of the first operand %" G_GINT64_FORMAT, columns, k);
   if (!check_scales (call, format, call->inputs[RLX_DEQUANT_MATMUL_SCALE], call->inputs[RLX_DEQUANT_MATMUL_ZERO_POINT],
-                     (expert != NULL ? weight->dims[0] : 1) * n, k, block_size, error))
+                     (expert != NULL ? weight->shape[0] : 1) * n, k, block_size, error))
     return FALSE;
 
   if (expert != NULL)
     {
       RlxTensorType rows = *x;
 
-      rows.rank--;
+      rows.n_dims--;
       if (!rlx_type_same_shape (expert, &rows))
         {
           g_autofree char *text = rlx_type_to_string (expert);
@@ -226,7 +226,7 @@ rlx_dequant_matmul_infer (RlxOpCall                      *call,
                                  "the experts are %s, the rows of the first operand %s", text, wanted);
         }
     }
-  if (bias != NULL && (bias->rank != rank - 1 || bias->dims[rank - 2] != n || (expert != NULL && bias->dims[0] != weight->dims[0])))
+  if (bias != NULL && (bias->n_dims != n_dims - 1 || bias->shape[n_dims - 2] != n || (expert != NULL && bias->shape[0] != weight->shape[0])))
     {
       g_autofree char *text = rlx_type_to_string (bias);
       g_autofree char *rows = rlx_type_to_string (weight);
@@ -235,7 +235,7 @@ rlx_dequant_matmul_infer (RlxOpCall                      *call,
                              "the bias is %s; it must have the dimensions of the weight, which is %s, but the last", text, rows);
     }
 
-  type.dims[type.rank - 1] = n;
+  type.shape[type.n_dims - 1] = n;
   rlx_call_add_output (call, &type);
   return TRUE;
 }
@@ -248,7 +248,7 @@ infer_rows (RlxOpCall                      *call,
             const RlxTensorType            *scale,
             const RlxTensorType            *zero,
             const RlxTensorType            *shape,
-            guint                           rank,
+            guint                           n_dims,
             GError                        **error)
 {
   const RlxTensorType *packed = call->inputs[0];
@@ -262,18 +262,18 @@ infer_rows (RlxOpCall                      *call,
   if (!rlx_data_type_is_float (to))
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_DATA_TYPE,
                            "the result cannot be of type %s; it can be f32 or f16", rlx_data_type_to_string (to));
-  if (rank == RLX_MAX_RANK)
+  if (n_dims == RLX_MAX_DIMS)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
-                           "the result would have %u dimensions; the limit is %u", rank + 1, RLX_MAX_RANK);
-  if (!get_columns (call, packed, format, block_size, attrs->columns, &type.dims[rank], error))
+                           "the result would have %u dimensions; the limit is %u", n_dims + 1, RLX_MAX_DIMS);
+  if (!get_columns (call, packed, format, block_size, attrs->columns, &type.shape[n_dims], error))
     return FALSE;
-  for (guint i = 0; i + 1 < packed->rank; i++)
-    rows *= packed->dims[i];
-  if (!check_scales (call, format, scale, zero, rows, type.dims[rank], block_size, error))
+  for (guint i = 0; i + 1 < packed->n_dims; i++)
+    rows *= packed->shape[i];
+  if (!check_scales (call, format, scale, zero, rows, type.shape[n_dims], block_size, error))
     return FALSE;
 
-  type.rank = rank + 1;
-  type.dtype = to;
+  type.n_dims = n_dims + 1;
+  type.data_type = to;
   rlx_call_add_output (call, &type);
   return TRUE;
 }
@@ -285,10 +285,10 @@ rlx_dequantize_blocks_infer (RlxOpCall                      *call,
 {
   const RlxTensorType *packed = call->inputs[0];
 
-  if (packed->rank == 0)
+  if (packed->n_dims == 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the operand is a scalar; it needs at least one dimension");
   return infer_rows (call, attrs, call->inputs[RLX_DEQUANTIZE_BLOCKS_SCALE], call->inputs[RLX_DEQUANTIZE_BLOCKS_ZERO_POINT],
-                     packed, packed->rank - 1, error);
+                     packed, packed->n_dims - 1, error);
 }
 
 gboolean
@@ -298,16 +298,16 @@ rlx_gather_packed_infer (RlxOpCall                      *call,
 {
   const RlxTensorType *packed = call->inputs[0], *indices = call->inputs[1];
 
-  if (packed->rank != 2)
+  if (packed->n_dims != 2)
     {
       g_autofree char *text = rlx_type_to_string (packed);
 
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the table must have 2 dimensions, it is %s", text);
     }
-  if (packed->dims[0] == 0 && rlx_type_n_elements (indices) > 0)
+  if (packed->shape[0] == 0 && rlx_type_n_elements (indices) > 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "there are indices, but the table has no rows");
   return infer_rows (call, attrs, call->inputs[RLX_GATHER_PACKED_SCALE], call->inputs[RLX_GATHER_PACKED_ZERO_POINT],
-                     indices, indices->rank, error);
+                     indices, indices->n_dims, error);
 }
 
 /* ---- lowering --------------------------------------------------------------- */
@@ -349,7 +349,7 @@ kernel_packed (RlxKernel        *kernel,
   const RlxDequantizeBlocksAttrs *attrs = rlx_dequantize_blocks_attrs (node);
   const Format *format = find_format (attrs->type);
   gint64 block_size = attrs->block_size;
-  guint64 row_bytes = (guint64) type->dims[type->rank - 1];
+  guint64 row_bytes = (guint64) type->shape[type->n_dims - 1];
   guint64 blocks = (guint64) count_blocks (k, block_size);
 
   rlx_kernel_input (kernel, "w", packed);
@@ -377,8 +377,8 @@ kernel_packed (RlxKernel        *kernel,
       if (zero != NULL)
         rlx_kernel_input (kernel, "zero", zero);
       rlx_kernel_define (kernel, "SCALE", scale != NULL);
-      rlx_kernel_define (kernel, "ZERO", zero == NULL ? 0 : rlx_data_type_is_float (zero->type.dtype) ? 2 : 1);
-      rlx_kernel_define (kernel, "SIGNED_BYTES", type->dtype == RLX_DATA_TYPE_I8);
+      rlx_kernel_define (kernel, "ZERO", zero == NULL ? 0 : rlx_data_type_is_float (zero->type.data_type) ? 2 : 1);
+      rlx_kernel_define (kernel, "SIGNED_BYTES", type->data_type == RLX_DATA_TYPE_I8);
       rlx_kernel_define (kernel, "SCALES", blocks == 1 || block_size % CHUNK == 0 ? 1 : block_size % 16 == 0 ? 2 : 8);
       rlx_kernel_param_u32 (kernel, "blocks", blocks);
       rlx_kernel_param_u32 (kernel, "block_size", blocks == 1 ? G_MAXUINT32 : (guint64) block_size);
@@ -397,7 +397,7 @@ lower_rows (RlxLower         *lower,
             GError          **error)
 {
   const RlxIrValue *packed = node->inputs[0], *y = &node->outputs[0];
-  gint64 k = y->type.dims[y->type.rank - 1];
+  gint64 k = y->type.shape[y->type.n_dims - 1];
   guint64 n = rlx_type_n_elements (&y->type), count;
   RlxKernel *kernel;
 
@@ -410,15 +410,15 @@ lower_rows (RlxLower         *lower,
   if (indices != NULL)
     {
       rlx_kernel_input (kernel, "indices", indices);
-      rlx_kernel_param_u32 (kernel, "rows", (guint64) packed->type.dims[0]);
-      rlx_kernel_define (kernel, "SIGNED", !rlx_data_type_is_unsigned (indices->type.dtype));
+      rlx_kernel_param_u32 (kernel, "rows", (guint64) packed->type.shape[0]);
+      rlx_kernel_define (kernel, "SIGNED", !rlx_data_type_is_unsigned (indices->type.data_type));
     }
   rlx_kernel_output_raw (kernel, "y", y);
   rlx_kernel_define (kernel, "GATHER", indices != NULL);
-  rlx_kernel_define (kernel, "HALF", y->type.dtype == RLX_DATA_TYPE_F16);
+  rlx_kernel_define (kernel, "HALF", y->type.data_type == RLX_DATA_TYPE_F16);
   rlx_kernel_param_u32 (kernel, "count", count);
   rlx_kernel_set_cost (kernel, (double) n,
-                       (double) rlx_type_n_bytes (&y->type) + (double) n / (double) k * (double) packed->type.dims[packed->type.rank - 1]);
+                       (double) rlx_type_n_bytes (&y->type) + (double) n / (double) k * (double) packed->type.shape[packed->type.n_dims - 1]);
   return rlx_kernel_dispatch (kernel, (count + 63) / 64, error);
 }
 
@@ -477,7 +477,7 @@ packed_cost (const RlxVariant *self,
 static gboolean
 has_rows (const Problem *problem)
 {
-  return problem->expert == NULL || problem->weight->type.dims[0] > 0;
+  return problem->expert == NULL || problem->weight->type.shape[0] > 0;
 }
 
 /* For fewer rows it is no faster: taking numbers apart is most of the work. */
@@ -560,7 +560,7 @@ lower_product (RlxLower      *lower,
   if (self->expert != NULL)
     {
       rlx_kernel_input (kernel, "expert", self->expert);
-      rlx_kernel_param_u32 (kernel, "experts", (guint64) self->weight->type.dims[0]);
+      rlx_kernel_param_u32 (kernel, "experts", (guint64) self->weight->type.shape[0]);
     }
   if (!rlx_kernel_epilogue (kernel, self->node, error))
     {
@@ -670,8 +670,8 @@ rlx_dequant_matmul_lower (RlxLower        *lower,
     .bias = node->inputs[RLX_DEQUANT_MATMUL_BIAS],
     .expert = node->inputs[RLX_DEQUANT_MATMUL_EXPERT],
     .y = &node->outputs[0],
-    .k = x->type.dims[x->type.rank - 1],
-    .n = (guint64) weight->type.dims[weight->type.rank - 2],
+    .k = x->type.shape[x->type.n_dims - 1],
+    .n = (guint64) weight->type.shape[weight->type.n_dims - 2],
   };
   guint64 n_outputs = rlx_type_n_elements (&node->outputs[0].type);
 

@@ -88,7 +88,7 @@ rlx_pool_infer (RlxOpCall          *call,
                            "the operand has %" G_GUINT64_FORMAT " elements, positions go up to %d only",
                            rlx_type_n_elements (x), G_MAXINT32);
 
-  rlx_window_get_type (&window, is_arg (call->op) ? RLX_DATA_TYPE_I32 : x->dtype, window.channels, &type);
+  rlx_window_get_type (&window, is_arg (call->op) ? RLX_DATA_TYPE_I32 : x->data_type, window.channels, &type);
   rlx_call_add_output (call, &type);
   return TRUE;
 }
@@ -117,15 +117,15 @@ typedef struct
 /* The bits of the value that changes nothing, as the kernel's 32-bit type. */
 static guint32
 get_identity (const Fold *fold,
-              RlxDataType dtype)
+              RlxDataType data_type)
 {
   const float least = -INFINITY;
   guint32 bits;
 
-  if (!fold->max || rlx_data_type_is_unsigned (dtype))
+  if (!fold->max || rlx_data_type_is_unsigned (data_type))
     return 0;
-  if (!rlx_data_type_is_float (dtype))
-    return dtype == RLX_DATA_TYPE_I8 ? (guint32) G_MININT8 : (guint32) G_MININT32;
+  if (!rlx_data_type_is_float (data_type))
+    return data_type == RLX_DATA_TYPE_I8 ? (guint32) G_MININT8 : (guint32) G_MININT32;
 
   memcpy (&bits, &least, sizeof bits);
   return bits;
@@ -163,14 +163,14 @@ lower_step (RlxLower         *lower,
   rlx_kernel_define (kernel, "LANES", lanes);
   rlx_kernel_define (kernel, "RANK", window->n_axes);
   rlx_kernel_define (kernel, "LAST", window->channels_last);
-  rlx_kernel_define (kernel, "FLOAT", rlx_data_type_is_float (x->type.dtype));
+  rlx_kernel_define (kernel, "FLOAT", rlx_data_type_is_float (x->type.data_type));
   rlx_kernel_define (kernel, "MAX", fold->max);
   rlx_kernel_define (kernel, "INDICES", fold->indices);
   rlx_kernel_define (kernel, "SUM", !fold->max);
   rlx_kernel_define (kernel, "SQUARE", fold->square);
   rlx_kernel_define (kernel, "DIVIDE", fold->divide);
   rlx_kernel_define (kernel, "ROOT", fold->root);
-  rlx_kernel_param_u32 (kernel, "identity", get_identity (fold, x->type.dtype));
+  rlx_kernel_param_u32 (kernel, "identity", get_identity (fold, x->type.data_type));
   if (fold->divide == DIVIDE_NUMBER)
     rlx_kernel_param_f32 (kernel, "divisor", (double) fold->divisor);
 
@@ -251,16 +251,16 @@ lower_global (RlxLower        *lower,
               GError         **error)
 {
   const RlxIrValue *x = node->inputs[0];
-  RlxDataType dtype = rlx_data_type_on_device (x->type.dtype);
+  RlxDataType data_type = rlx_data_type_on_device (x->type.data_type);
   Fold part = { .max = fold.max, .square = fold.square };
   RlxWindow flat;
 
-  if (dtype == RLX_DATA_TYPE_F16)
-    dtype = RLX_DATA_TYPE_F32;
-  else if (dtype == RLX_DATA_TYPE_I8)
-    dtype = RLX_DATA_TYPE_I32;
-  else if (dtype == RLX_DATA_TYPE_U8)
-    dtype = RLX_DATA_TYPE_U32;
+  if (data_type == RLX_DATA_TYPE_F16)
+    data_type = RLX_DATA_TYPE_F32;
+  else if (data_type == RLX_DATA_TYPE_I8)
+    data_type = RLX_DATA_TYPE_I32;
+  else if (data_type == RLX_DATA_TYPE_U8)
+    data_type = RLX_DATA_TYPE_U32;
 
   if (fold.divide != DIVIDE_NOT)
     {
@@ -275,7 +275,7 @@ lower_global (RlxLower        *lower,
       RlxTensorType type;
 
       window_flatten (&flat, window, length, size);
-      rlx_window_get_type (&flat, dtype, window->channels, &type);
+      rlx_window_get_type (&flat, data_type, window->channels, &type);
       parts = rlx_lower_temporary (lower, &type);
       if (!lower_step (lower, node, &flat, &part, x, parts, error))
         return FALSE;

@@ -174,10 +174,10 @@ rlx_product_choose_matrix (RlxLower         *lower,
     return "no tile fits the limits of the device";
 
   /* Nothing is rounded, or nothing that was not. */
-  matrix->exact = product->a->type.dtype == RLX_DATA_TYPE_F16 && product->b->type.dtype == RLX_DATA_TYPE_F16;
+  matrix->exact = product->a->type.data_type == RLX_DATA_TYPE_F16 && product->b->type.data_type == RLX_DATA_TYPE_F16;
   if (!matrix->half || matrix->exact)
     return NULL;
-  if (product->a->type.dtype != RLX_DATA_TYPE_F32 || product->b->type.dtype != RLX_DATA_TYPE_F32)
+  if (product->a->type.data_type != RLX_DATA_TYPE_F32 || product->b->type.data_type != RLX_DATA_TYPE_F32)
     return "operands of different types";
   if (rlx_lower_is_weight (lower, product->b))
     return rlx_lower_can_narrow (lower, node, product->b, product->k, product->n, product->b_k, product->b_n, condition) ? NULL : not_well;

@@ -16,9 +16,9 @@ G_BEGIN_DECLS
  * elements in up to two tensors. */
 typedef struct
 {
-  guint rank;
-  guint64 dims[RLX_MAX_RANK];
-  guint64 strides[2][RLX_MAX_RANK];
+  guint n_dims;
+  guint64 shape[RLX_MAX_DIMS];
+  guint64 strides[2][RLX_MAX_DIMS];
 } RlxProductLoop;
 
 /* An operand whose element for a position and a step of k is found through a window that
@@ -27,7 +27,7 @@ typedef struct
 typedef struct
 {
   const RlxIrValue *x;      /* one of a and b */
-  guint rank;
+  guint n_dims;
   guint64 c;                /* channels */
   guint64 in[3], out[3], taps[3], strides[3], dilations[3], begins[3];
   guint64 x_axes[3], x_channel, x_image;

@@ -27,11 +27,11 @@ describe_window (RlxKernel              *kernel,
   rlx_kernel_define (kernel, "X_A", is_a);
   rlx_kernel_define (kernel, "X_VECTORS", window->vectors);
   rlx_kernel_define (kernel, "C_INNER", window->c_inner);
-  rlx_kernel_define (kernel, "RANK", window->rank);
+  rlx_kernel_define (kernel, "RANK", window->n_dims);
   rlx_kernel_param_u32 (kernel, "c", window->c);
   rlx_kernel_param_u32 (kernel, "x_channel", window->x_channel);
   rlx_kernel_param_u32 (kernel, "x_image", window->x_image);
-  for (guint d = 0; d < window->rank; d++)
+  for (guint d = 0; d < window->n_dims; d++)
     {
       rlx_kernel_param_u32_at (kernel, "in", d, window->in[d]);
       rlx_kernel_param_u32_at (kernel, "out", d, window->out[d]);
@@ -69,13 +69,13 @@ describe_operands (RlxKernel        *kernel,
   rlx_kernel_param_u32 (kernel, "a_k", product->a_k);
   rlx_kernel_param_u32 (kernel, "b_k", product->b_k);
   rlx_kernel_param_u32 (kernel, "b_n", product->b_n);
-  for (guint i = 0; i < product->batch.rank; i++)
+  for (guint i = 0; i < product->batch.n_dims; i++)
     {
-      rlx_kernel_param_u32_at (kernel, "batch", i, product->batch.dims[i]);
+      rlx_kernel_param_u32_at (kernel, "batch", i, product->batch.shape[i]);
       rlx_kernel_param_u32_at (kernel, "a_batch", i, product->batch.strides[0][i]);
       rlx_kernel_param_u32_at (kernel, "b_batch", i, product->batch.strides[1][i]);
     }
-  rlx_kernel_define (kernel, "BATCH_DIMS", product->batch.rank);
+  rlx_kernel_define (kernel, "BATCH_DIMS", product->batch.n_dims);
   rlx_kernel_define (kernel, "A_SPLIT", window != NULL && window->split > 0);
   rlx_kernel_define (kernel, "B_SPLIT", window != NULL && window->split > 0);
   if (window != NULL)
@@ -126,7 +126,7 @@ describe_result (RlxKernel        *kernel,
     rlx_kernel_param_f32 (kernel, "alpha", product->alpha);
   rlx_kernel_define (kernel, "BIAS", product->bias != NULL);
   rlx_kernel_define (kernel, "BETA", product->beta != 1.0);
-  rlx_kernel_define (kernel, "BIAS_DIMS", product->rows.rank);
+  rlx_kernel_define (kernel, "BIAS_DIMS", product->rows.n_dims);
   rlx_kernel_define (kernel, "BIAS_GROUPS", product->bias_groups > 1);
   if (product->bias != NULL)
     {
@@ -139,9 +139,9 @@ describe_result (RlxKernel        *kernel,
           rlx_kernel_param_u32 (kernel, "bias_groups", product->bias_groups);
           rlx_kernel_param_u32 (kernel, "bias_group", product->bias_group);
         }
-      for (guint i = 0; i < product->rows.rank; i++)
+      for (guint i = 0; i < product->rows.n_dims; i++)
         {
-          rlx_kernel_param_u32_at (kernel, "row", i, product->rows.dims[i]);
+          rlx_kernel_param_u32_at (kernel, "row", i, product->rows.shape[i]);
           rlx_kernel_param_u32_at (kernel, "bias_row", i, product->rows.strides[0][i]);
         }
     }

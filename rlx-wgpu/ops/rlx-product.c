@@ -18,23 +18,23 @@ rlx_product_loop_add (RlxProductLoop *loop,
                       guint64         stride0,
                       guint64         stride1)
 {
-  guint last = loop->rank - 1;
+  guint last = loop->n_dims - 1;
 
   if (dim == 1)
     return;
 
-  if (loop->rank > 0 &&
-      stride0 == loop->strides[0][last] * loop->dims[last] &&
-      stride1 == loop->strides[1][last] * loop->dims[last])
+  if (loop->n_dims > 0 &&
+      stride0 == loop->strides[0][last] * loop->shape[last] &&
+      stride1 == loop->strides[1][last] * loop->shape[last])
     {
-      loop->dims[last] *= dim;
+      loop->shape[last] *= dim;
       return;
     }
 
-  loop->dims[loop->rank] = dim;
-  loop->strides[0][loop->rank] = stride0;
-  loop->strides[1][loop->rank] = stride1;
-  loop->rank++;
+  loop->shape[loop->n_dims] = dim;
+  loop->strides[0][loop->n_dims] = stride0;
+  loop->strides[1][loop->n_dims] = stride1;
+  loop->n_dims++;
 }
 
 static void
@@ -71,7 +71,7 @@ enlarge_tile (RlxProductKernel              *way,
               double            n_products)
 {
   guint64 m = product->m, n = product->n;
-  gboolean half = product->b->type.dtype == RLX_DATA_TYPE_F16;
+  gboolean half = product->b->type.data_type == RLX_DATA_TYPE_F16;
 
   if (m > 16 && rlx_divide_up (m, 32) * 2 == rlx_divide_up (m, 16) && n_products >= 1 << 24)
     way->tm = 32;
@@ -205,7 +205,7 @@ is_even_batch (const RlxProductLoop *batch,
                guint                 index,
                guint64               unit)
 {
-  for (guint i = 0; i < batch->rank; i++)
+  for (guint i = 0; i < batch->n_dims; i++)
     if (batch->strides[index][i] % unit != 0)
       return FALSE;
   return TRUE;
@@ -251,12 +251,12 @@ choose_loads (RlxProductKernel              *way,
   if (product->k == 0)
     return;
 
-  way->pairs = product->b->type.dtype == RLX_DATA_TYPE_F16 && way->tn % 2 == 0 &&
+  way->pairs = product->b->type.data_type == RLX_DATA_TYPE_F16 && way->tn % 2 == 0 &&
                (way->panel || (product->b_n == 1 && product->b_k % 2 == 0 && product->n % 2 == 0 && is_even_batch (&product->batch, 1, 2)));
   if (way->shuffle)
     {
       way->unroll = way->tm == 1 ? 8 : 4;
-      way->a_pairs = product->a->type.dtype == RLX_DATA_TYPE_F16 && along_k && product->a_m % 2 == 0 &&
+      way->a_pairs = product->a->type.data_type == RLX_DATA_TYPE_F16 && along_k && product->a_m % 2 == 0 &&
                      product->k % way->unroll == 0 && is_even_batch (&product->batch, 0, 2);
     }
   else
@@ -308,7 +308,7 @@ turn (Problem *problem)
   swap (&product->a_k, &product->b_k);
   product->a = problem->given->b;
   product->b = problem->given->a;
-  for (guint i = 0; i < product->batch.rank; i++)
+  for (guint i = 0; i < product->batch.n_dims; i++)
     swap (&product->batch.strides[0][i], &product->batch.strides[1][i]);
 }
 
@@ -322,8 +322,8 @@ problem_init (Problem          *self,
   gboolean plain = !product->packed && product->window == NULL;
 
   *self = (Problem) { .given = product, .product = *product, .n_batch = 1, .may_pack = TRUE };
-  for (guint i = 0; i < product->batch.rank; i++)
-    self->n_batch *= product->batch.dims[i];
+  for (guint i = 0; i < product->batch.n_dims; i++)
+    self->n_batch *= product->batch.shape[i];
   self->few_results = plain && prefer_dot (product, product->m * product->n * self->n_batch, target);
   if (plain && product->n < target->lanes && product->n < product->m)
     turn (self);
@@ -341,7 +341,7 @@ print_problem (gconstpointer data)
   const RlxProduct *product = self->given;
 
   return g_strdup_printf ("%" G_GUINT64_FORMAT " of [%" G_GUINT64_FORMAT ", %" G_GUINT64_FORMAT "] · [%" G_GUINT64_FORMAT ", %" G_GUINT64_FORMAT "], %s%s%s",
-                          self->n_batch, product->m, product->k, product->k, product->n, rlx_data_type_to_string (product->b->type.dtype),
+                          self->n_batch, product->m, product->k, product->k, product->n, rlx_data_type_to_string (product->b->type.data_type),
                           product->packed ? ", packed" : "", product->window != NULL ? ", by a window" : "");
 }
 
@@ -525,7 +525,7 @@ can_use_panels (const Problem *problem)
   const RlxProduct *product = &problem->product;
 
   return problem->may_pack && !product->packed && !problem->is_turned && product->k > 0 &&
-         product->n >= RLX_PRODUCT_PANEL / 2 && product->batch.rank == 0;
+         product->n >= RLX_PRODUCT_PANEL / 2 && product->batch.n_dims == 0;
 }
 
 /* Lanes of a CPU read eight columns at once, and rows that follow each other; those of a GPU
@@ -697,13 +697,13 @@ get_tuned (const RlxTarget *target,
     .m = product->m, .n = product->n, .k = product->k, .n_batch = problem->n_batch,
     .a_along_k = product->a_k == 1, .b_along_n = product->b_n == 1,
     .is_weight = leaf != NULL && (rlx_ir_node_is (leaf, RLX_OP_ID_CONSTANT) || rlx_ir_node_is (leaf, RLX_OP_ID_PARAMETER)),
-    .data_type = product->b->type.dtype,
+    .data_type = product->b->type.data_type,
   };
   RlxProductVariant row;
 
   if (target->tuning == NULL || problem->no_matrix == NULL || product->packed || product->window != NULL || product->k == 0 ||
       (product->a_k != 1 && product->a_m != 1) || (product->b_k != 1 && product->b_n != 1) ||
-      product->a->type.dtype != shape.data_type ||
+      product->a->type.data_type != shape.data_type ||
       (shape.data_type != RLX_DATA_TYPE_F32 && shape.data_type != RLX_DATA_TYPE_F16))
     return -1;
   row = rlx_tuning_look_up (target->tuning, &shape);

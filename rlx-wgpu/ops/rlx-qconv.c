@@ -24,7 +24,7 @@ check_zero (RlxOpCall  *call,
   const RlxTensorType *zero = index < call->n_inputs ? call->inputs[index] : NULL;
   g_autofree char *text = NULL;
 
-  if (zero == NULL || zero->rank == 0 || (zero->rank == 1 && (zero->dims[0] == 1 || zero->dims[0] == channels)))
+  if (zero == NULL || zero->n_dims == 0 || (zero->n_dims == 1 && (zero->shape[0] == 1 || zero->shape[0] == channels)))
     return TRUE;
   text = rlx_type_to_string (zero);
   return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "%s is %s; it must have %s",
@@ -104,7 +104,7 @@ rlx_qconv2d_lower (RlxLower        *lower,
   const RlxIrValue *x = node->inputs[RLX_QCONV2D_SELF], *filter = node->inputs[RLX_QCONV2D_FILTER];
   const RlxIrValue *zero_x = rlx_ir_node_get_zero (node, RLX_QCONV2D_ZERO_X), *zero_w = rlx_ir_node_get_zero (node, RLX_QCONV2D_ZERO_W);
   const RlxTensorType *types[MAX_INPUTS];
-  guint64 filter_strides[RLX_MAX_RANK], stride = 1;
+  guint64 filter_strides[RLX_MAX_DIMS], stride = 1;
   guint64 sizes_in[RLX_MAX_SPATIAL], sizes_out[RLX_MAX_SPATIAL];
   guint64 n_outputs = rlx_type_n_elements (&node->outputs[0].type);
   guint64 positions, terms, m, channels, tile_channels, tiles_channel, tiles_position, n_groups;
@@ -118,7 +118,7 @@ rlx_qconv2d_lower (RlxLower        *lower,
   RlxOpCall call;
   RlxConv conv;
   Plan plan;
-  guint rank;
+  guint n_dims;
 
   if (n_outputs == 0)
     return TRUE;
@@ -126,21 +126,21 @@ rlx_qconv2d_lower (RlxLower        *lower,
   rlx_window_make_call (&call, node, types);
   if (!rlx_conv_read (&conv, &call, rlx_conv_attrs (node), error))
     return FALSE;
-  rank = conv.window.n_axes;
+  n_dims = conv.window.n_axes;
   m = (guint64) conv.channels_out;
   channels = m * (guint64) conv.groups;
   product = rlx_type_n_elements (&x->type) > 0 && rlx_type_n_elements (&filter->type) > 0;
-  for (guint i = filter->type.rank; i-- > 0;)
+  for (guint i = filter->type.n_dims; i-- > 0;)
     {
       filter_strides[i] = stride;
-      stride *= (guint64) filter->type.dims[i];
+      stride *= (guint64) filter->type.shape[i];
     }
 
   positions = (guint64) conv.window.batch;
   terms = (guint64) conv.channels_in;
-  for (guint d = 0; d < rank; d++)
+  for (guint d = 0; d < n_dims; d++)
     {
-      RlxWindowAxis *axis = &conv.window.axes[rank - 1 - d];
+      RlxWindowAxis *axis = &conv.window.axes[n_dims - 1 - d];
 
       sizes_in[d] = (guint64) axis->in;
       sizes_out[d] = (guint64) axis->out;
@@ -155,13 +155,13 @@ rlx_qconv2d_lower (RlxLower        *lower,
 
   plan = choose_plan (positions, m, (guint64) conv.groups, n_outputs * terms, conv.window.channels_last, target->lanes);
   packed = product && (target->features & RLX_DEVICE_FEATURES_PACKED_DOT) && is_packable (&conv, filter_strides);
-  rlx_packed_dot_init (&dot, x->type.dtype, filter->type.dtype);
+  rlx_packed_dot_init (&dot, x->type.data_type, filter->type.data_type);
 
   kernel = rlx_kernel_new (lower, node, "qconv");
   rlx_requantize_describe (kernel, lower, node, FIRST_INPUT, &y);
-  words = !plan.swap && plan.tile % 4 == 0 && rlx_data_type_get_bits (y->type.dtype) == 8 &&
+  words = !plan.swap && plan.tile % 4 == 0 && rlx_data_type_get_bits (y->type.data_type) == 8 &&
           conv.window.channels_last && m % 4 == 0;
-  rlx_kernel_define (kernel, "RANK", rank);
+  rlx_kernel_define (kernel, "RANK", n_dims);
   rlx_kernel_define (kernel, "PRODUCT", product);
   rlx_kernel_define (kernel, "PACKED", packed);
   rlx_kernel_define (kernel, "SWAP", plan.swap);
@@ -211,9 +211,9 @@ rlx_qconv2d_lower (RlxLower        *lower,
   rlx_kernel_param_u32 (kernel, "y_channel", y_strides.channel);
   rlx_kernel_param_u32 (kernel, "w_out", filter_strides[conv.out_axis]);
   rlx_kernel_param_u32 (kernel, "w_in", filter_strides[conv.in_axis]);
-  for (guint d = 0; d < rank; d++)
+  for (guint d = 0; d < n_dims; d++)
     {
-      const RlxWindowAxis *axis = &conv.window.axes[rank - 1 - d];
+      const RlxWindowAxis *axis = &conv.window.axes[n_dims - 1 - d];
 
       rlx_window_param (kernel, "in", d, sizes_in[d]);
       rlx_window_param (kernel, "out", d, sizes_out[d]);
@@ -223,7 +223,7 @@ rlx_qconv2d_lower (RlxLower        *lower,
       rlx_window_param (kernel, "begin", d, (guint64) axis->begin);
       rlx_window_param (kernel, "x_axis", d, x_strides.axes[d]);
       rlx_window_param (kernel, "y_axis", d, y_strides.axes[d]);
-      rlx_window_param (kernel, "w_axis", d, filter_strides[conv.first_axis + rank - 1 - d]);
+      rlx_window_param (kernel, "w_axis", d, filter_strides[conv.first_axis + n_dims - 1 - d]);
     }
 
   rlx_kernel_set_cost (kernel, product ? 2.0 * (double) n_outputs * (double) terms : 0,

@@ -26,7 +26,7 @@ check_zero (RlxOpCall           *call,
 
   if (zero == NULL)
     return TRUE;
-  wanted.dims[axis] = 1;
+  wanted.shape[axis] = 1;
   if (rlx_shape_broadcast (&wanted, zero, &joined) && rlx_type_same_shape (&wanted, &joined))
     return TRUE;
   text = rlx_type_to_string (zero);
@@ -44,10 +44,10 @@ rlx_qmatmul_infer (RlxOpCall             *call,
   RlxTensorType stack_a = *a, stack_b = *b, type = { 0 };
   gint64 columns;
 
-  if (a->rank < 2 || b->rank < 2)
+  if (a->n_dims < 2 || b->n_dims < 2)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                           "the operands have %u and %u dimensions, they need at least 2", a->rank, b->rank);
-  if (a->dims[a->rank - 1] != b->dims[b->rank - 2 + transposed])
+                           "the operands have %u and %u dimensions, they need at least 2", a->n_dims, b->n_dims);
+  if (a->shape[a->n_dims - 1] != b->shape[b->n_dims - 2 + transposed])
     {
       g_autofree char *text_a = rlx_type_to_string (a);
       g_autofree char *text_b = rlx_type_to_string (b);
@@ -55,8 +55,8 @@ rlx_qmatmul_infer (RlxOpCall             *call,
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the columns of %s and the rows of %s%s differ",
                              text_a, text_b, transposed ? " (transposed)" : "");
     }
-  stack_a.rank -= 2;
-  stack_b.rank -= 2;
+  stack_a.n_dims -= 2;
+  stack_b.n_dims -= 2;
   if (!rlx_shape_broadcast (&stack_a, &stack_b, &type))
     {
       g_autofree char *text_a = rlx_type_to_string (a);
@@ -65,15 +65,15 @@ rlx_qmatmul_infer (RlxOpCall             *call,
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                              "the leading dimensions of %s and %s do not broadcast together", text_a, text_b);
     }
-  columns = b->dims[b->rank - 1 - transposed];
-  if (!check_zero (call, RLX_QMATMUL_ZERO_A, a, a->rank - 1, error) ||
-      !check_zero (call, RLX_QMATMUL_ZERO_B, b, b->rank - 2 + transposed, error) ||
+  columns = b->shape[b->n_dims - 1 - transposed];
+  if (!check_zero (call, RLX_QMATMUL_ZERO_A, a, a->n_dims - 1, error) ||
+      !check_zero (call, RLX_QMATMUL_ZERO_B, b, b->n_dims - 2 + transposed, error) ||
       !rlx_requantize_check (call, FIRST_INPUT, columns, attrs->to, attrs->minimum, attrs->maximum, error))
     return FALSE;
 
-  type.dtype = attrs->to;
-  type.dims[type.rank++] = a->dims[a->rank - 2];
-  type.dims[type.rank++] = columns;
+  type.data_type = attrs->to;
+  type.shape[type.n_dims++] = a->shape[a->n_dims - 2];
+  type.shape[type.n_dims++] = columns;
   rlx_call_add_output (call, &type);
   return TRUE;
 }
@@ -84,14 +84,14 @@ static gint64
 get_stride (const RlxIrValue *value,
             guint             from_end)
 {
-  gint64 strides[RLX_MAX_RANK];
+  gint64 strides[RLX_MAX_DIMS];
   guint d;
 
-  if (value == NULL || from_end >= value->type.rank)
+  if (value == NULL || from_end >= value->type.n_dims)
     return 0;
-  d = value->type.rank - 1 - from_end;
+  d = value->type.n_dims - 1 - from_end;
   rlx_type_get_strides (&value->type, strides);
-  return value->type.dims[d] == 1 ? 0 : strides[d];
+  return value->type.shape[d] == 1 ? 0 : strides[d];
 }
 
 gboolean
@@ -105,10 +105,10 @@ rlx_qmatmul_lower (RlxLower        *lower,
   const RlxTensorType *type = &node->outputs[0].type;
   const RlxIrValue *y;
   gboolean transposed = rlx_qmatmul_attrs (node)->transpose_b;
-  guint64 m = (guint64) type->dims[type->rank - 2], n = (guint64) type->dims[type->rank - 1];
-  guint64 k = (guint64) a->type.dims[a->type.rank - 1];
+  guint64 m = (guint64) type->shape[type->n_dims - 2], n = (guint64) type->shape[type->n_dims - 1];
+  guint64 k = (guint64) a->type.shape[a->type.n_dims - 1];
   guint64 elements = rlx_type_n_elements (type), stacks, groups;
-  guint rank = type->rank - 2;
+  guint n_dims = type->n_dims - 2;
   gboolean split, packed;
   RlxPackedDot dot;
   RlxKernel *kernel;
@@ -123,13 +123,13 @@ rlx_qmatmul_lower (RlxLower        *lower,
     {
       m *= stacks;
       stacks = 1;
-      rank = 0;
+      n_dims = 0;
     }
 
   split = k >= 256 && elements <= target->busy_invocations;
   packed = (target->features & RLX_DEVICE_FEATURES_PACKED_DOT) && !split &&
            k % 4 == 0 && k > 0 && (transposed || n % 4 == 0);
-  rlx_packed_dot_init (&dot, a->type.dtype, b->type.dtype);
+  rlx_packed_dot_init (&dot, a->type.data_type, b->type.data_type);
 
   kernel = rlx_kernel_new (lower, node, "qmatmul");
   rlx_requantize_describe (kernel, lower, node, FIRST_INPUT, &y);
@@ -143,7 +143,7 @@ rlx_qmatmul_lower (RlxLower        *lower,
     rlx_kernel_input (kernel, "zero_a", zero_a);
   if (zero_b != NULL)
     rlx_kernel_input (kernel, "zero_b", zero_b);
-  rlx_kernel_define (kernel, "RANK", rank);
+  rlx_kernel_define (kernel, "RANK", n_dims);
   rlx_kernel_define (kernel, "ZERO_A", zero_a != NULL);
   rlx_kernel_define (kernel, "ZERO_B", zero_b != NULL);
   rlx_kernel_define (kernel, "SPLIT", split);
@@ -154,9 +154,9 @@ rlx_qmatmul_lower (RlxLower        *lower,
   rlx_kernel_param_u32 (kernel, "b_n", transposed ? k : 1);
   rlx_kernel_param_u32 (kernel, "za_row", (guint32) get_stride (zero_a, 1));
   rlx_kernel_param_u32 (kernel, "zb_column", (guint32) get_stride (zero_b, transposed ? 1 : 0));
-  for (guint i = 0; i < rank; i++)
+  for (guint i = 0; i < n_dims; i++)
     {
-      rlx_kernel_param_indexed (kernel, "dim", i, type->dims[type->rank - 3 - i]);
+      rlx_kernel_param_indexed (kernel, "dim", i, type->shape[type->n_dims - 3 - i]);
       rlx_kernel_param_indexed (kernel, "a", i, get_stride (a, i + 2));
       rlx_kernel_param_indexed (kernel, "b", i, get_stride (b, i + 2));
       rlx_kernel_param_indexed (kernel, "za", i, get_stride (zero_a, i + 2));
@@ -191,7 +191,7 @@ rlx_qmatmul_lower (RlxLower        *lower,
       rlx_kernel_define (kernel, "FLIP_B", dot.flip_b);
       rlx_kernel_define (kernel, "OFFSET_A", zero_a != NULL || dot.flip_a);
       rlx_kernel_define (kernel, "OFFSET_B", zero_b != NULL || dot.flip_b);
-      rlx_kernel_define (kernel, "WORDS", rlx_data_type_get_bits (y->type.dtype) == 8 && n % 4 == 0);
+      rlx_kernel_define (kernel, "WORDS", rlx_data_type_get_bits (y->type.data_type) == 8 && n % 4 == 0);
       rlx_kernel_param_u32 (kernel, "lanes", lanes);
       rlx_kernel_param_u32 (kernel, "tiles_m", tiles_m);
       rlx_kernel_param_u32 (kernel, "tiles_n", tiles_n);

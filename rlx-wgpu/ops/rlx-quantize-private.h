@@ -10,7 +10,7 @@
 G_BEGIN_DECLS
 
 /* The ends of the range of a quantised type. */
-void     rlx_quantize_get_levels (RlxDataType  dtype,
+void     rlx_quantize_get_levels (RlxDataType  data_type,
                                   double      *lowest,
                                   double      *highest);
 /* A step that makes integers @y from floats @x. */

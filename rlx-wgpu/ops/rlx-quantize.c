@@ -28,10 +28,10 @@ get_scale_dim (const RlxTensorType *x,
   guint missing;
 
   /* a single one for all */
-  if (scale->rank > x->rank)
+  if (scale->n_dims > x->n_dims)
     return 1;
-  missing = x->rank - scale->rank;
-  return axis < missing ? 1 : scale->dims[axis - missing];
+  missing = x->n_dims - scale->n_dims;
+  return axis < missing ? 1 : scale->shape[axis - missing];
 }
 
 /* The scale against the operand, the zero point (nullable) against the scale. */
@@ -44,16 +44,16 @@ check_blocks (RlxOpCall           *call,
 {
   const RlxTensorType *x = call->inputs[0];
 
-  if (blocks != NULL && blocks->n_values > 0 && blocks->n_values != x->rank)
+  if (blocks != NULL && blocks->n_values > 0 && blocks->n_values != x->n_dims)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "there are %u sizes of blocks for the %u dimensions of the operand", blocks->n_values, x->rank);
-  if (scale->rank > x->rank && rlx_type_n_elements (scale) != 1)
+                           "there are %u sizes of blocks for the %u dimensions of the operand", blocks->n_values, x->n_dims);
+  if (scale->n_dims > x->n_dims && rlx_type_n_elements (scale) != 1)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                           "the scale has %u dimensions and more than one element or none, the operand has %u dimensions", scale->rank, x->rank);
+                           "the scale has %u dimensions and more than one element or none, the operand has %u dimensions", scale->n_dims, x->n_dims);
 
-  for (guint i = 0; i < x->rank; i++)
+  for (guint i = 0; i < x->n_dims; i++)
     {
-      gint64 size = x->dims[i], n = get_scale_dim (x, scale, i);
+      gint64 size = x->shape[i], n = get_scale_dim (x, scale, i);
 
       if (blocks != NULL && blocks->n_values > 0)
         {
@@ -97,14 +97,14 @@ rlx_quantize_linear_infer (RlxOpCall                    *call,
   if ((RLX_TYPES_QUANTIZED >> to & 1) == 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_DATA_TYPE,
                            "the result cannot be of type %s; it can be i8, u8, i4, u4 or i32", rlx_data_type_to_string (to));
-  if (zero != NULL && zero->dtype != to)
+  if (zero != NULL && zero->data_type != to)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_DATA_TYPE,
                            "the zero point is of type %s, but the result of type %s",
-                           rlx_data_type_to_string (zero->dtype), rlx_data_type_to_string (to));
+                           rlx_data_type_to_string (zero->data_type), rlx_data_type_to_string (to));
   if (!check_blocks (call, call->inputs[RLX_QUANTIZE_LINEAR_SCALE], zero, &attrs->blocks, error))
     return FALSE;
 
-  type.dtype = to;
+  type.data_type = to;
   rlx_call_add_output (call, &type);
   return TRUE;
 }
@@ -120,7 +120,7 @@ rlx_dequantize_linear_infer (RlxOpCall                      *call,
                      &attrs->blocks, error))
     return FALSE;
 
-  type.dtype = call->inputs[RLX_DEQUANTIZE_LINEAR_SCALE]->dtype;
+  type.data_type = call->inputs[RLX_DEQUANTIZE_LINEAR_SCALE]->data_type;
   rlx_call_add_output (call, &type);
   return TRUE;
 }
@@ -131,10 +131,10 @@ rlx_dynamic_quantize_infer (RlxOpCall *call,
 {
   RlxTensorType type = *call->inputs[0];
 
-  type.dtype = RLX_DATA_TYPE_U8;
+  type.data_type = RLX_DATA_TYPE_U8;
   rlx_call_add_output (call, &type);
-  rlx_call_add_output (call, &(RlxTensorType) { .dtype = RLX_DATA_TYPE_F32 });
-  rlx_call_add_output (call, &(RlxTensorType) { .dtype = RLX_DATA_TYPE_U8 });
+  rlx_call_add_output (call, &(RlxTensorType) { .data_type = RLX_DATA_TYPE_F32 });
+  rlx_call_add_output (call, &(RlxTensorType) { .data_type = RLX_DATA_TYPE_U8 });
   return TRUE;
 }
 
@@ -167,10 +167,10 @@ rlx_fake_quantize_infer (RlxOpCall                  *call,
  * an axis of whole blocks is two, the blocks and what is in them. */
 typedef struct
 {
-  guint rank;
-  gint64 dims[2 * RLX_MAX_RANK];
-  gint64 strides[2 * RLX_MAX_RANK];
-  gint64 blocks[2 * RLX_MAX_RANK];   /* 1, but for an axis that does not come out even */
+  guint n_dims;
+  gint64 shape[2 * RLX_MAX_DIMS];
+  gint64 strides[2 * RLX_MAX_DIMS];
+  gint64 blocks[2 * RLX_MAX_DIMS];   /* 1, but for an axis that does not come out even */
   gboolean ragged;
 } Blocks;
 
@@ -180,21 +180,21 @@ add_dim (Blocks *self,
          gint64  stride,
          gint64  block)
 {
-  guint last = self->rank - 1;
+  guint last = self->n_dims - 1;
 
   if (dim == 1)
     return;
-  if (self->rank > 0 && block == 1 && self->blocks[last] == 1 && self->strides[last] == stride * dim)
+  if (self->n_dims > 0 && block == 1 && self->blocks[last] == 1 && self->strides[last] == stride * dim)
     {
-      self->dims[last] *= dim;
+      self->shape[last] *= dim;
       self->strides[last] = stride;
       return;
     }
-  self->dims[self->rank] = dim;
-  self->strides[self->rank] = stride;
-  self->blocks[self->rank] = block;
+  self->shape[self->n_dims] = dim;
+  self->strides[self->n_dims] = stride;
+  self->blocks[self->n_dims] = block;
   self->ragged |= block > 1;
-  self->rank++;
+  self->n_dims++;
 }
 
 static void
@@ -203,14 +203,14 @@ find_blocks (Blocks              *self,
              const RlxTensorType *scale,
              const RlxInts       *blocks)
 {
-  gint64 strides[RLX_MAX_RANK];
+  gint64 strides[RLX_MAX_DIMS];
 
   *self = (Blocks) { 0 };
   rlx_type_get_strides (scale, strides);
-  for (guint i = 0; i < x->rank; i++)
+  for (guint i = 0; i < x->n_dims; i++)
     {
-      gint64 size = x->dims[i], n = get_scale_dim (x, scale, i);
-      gint64 stride = n == 1 ? 0 : strides[i - (x->rank - scale->rank)];
+      gint64 size = x->shape[i], n = get_scale_dim (x, scale, i);
+      gint64 stride = n == 1 ? 0 : strides[i - (x->n_dims - scale->n_dims)];
       gint64 block = blocks != NULL && blocks->n_values > 0 ? MIN (blocks->values[i], size) : size / n;
 
       if (n == 1)
@@ -224,8 +224,8 @@ find_blocks (Blocks              *self,
         add_dim (self, size, stride, block);
     }
 
-  if (self->rank == 1 && self->strides[0] == 0)
-    self->rank = 0;
+  if (self->n_dims == 1 && self->strides[0] == 0)
+    self->n_dims = 0;
 }
 
 static gboolean
@@ -241,7 +241,7 @@ dispatch (RlxLower         *lower,
           double            highest,
           GError          **error)
 {
-  RlxDataType integers = mode == MODE_DEQUANTIZE ? x->type.dtype : y->type.dtype;
+  RlxDataType integers = mode == MODE_DEQUANTIZE ? x->type.data_type : y->type.data_type;
   RlxKernel *kernel;
   Blocks blocks;
 
@@ -255,22 +255,22 @@ dispatch (RlxLower         *lower,
   if (zero != NULL)
     rlx_kernel_input (kernel, "zero", zero);
   rlx_kernel_define (kernel, "MODE", mode);
-  rlx_kernel_define (kernel, "RANK", blocks.rank);
+  rlx_kernel_define (kernel, "RANK", blocks.n_dims);
   rlx_kernel_define (kernel, "RAGGED", blocks.ragged);
   rlx_kernel_define (kernel, "ZERO", zero != NULL);
   rlx_kernel_define (kernel, "WIDE", integers == RLX_DATA_TYPE_I32);
-  rlx_kernel_define (kernel, "HALF", y->type.dtype == RLX_DATA_TYPE_F16);
+  rlx_kernel_define (kernel, "HALF", y->type.data_type == RLX_DATA_TYPE_F16);
   rlx_kernel_define (kernel, "MASK", rlx_data_type_get_bits (integers) == 4 ? 0xf : 0xff);
   if (mode != MODE_DEQUANTIZE)
     {
       rlx_kernel_param_f32 (kernel, "lowest", lowest);
       rlx_kernel_param_f32 (kernel, "highest", highest);
     }
-  for (guint i = 0; i < blocks.rank; i++)
+  for (guint i = 0; i < blocks.n_dims; i++)
     {
-      guint d = blocks.rank - 1 - i;
+      guint d = blocks.n_dims - 1 - i;
 
-      rlx_kernel_param_indexed (kernel, "dim", i, blocks.dims[d]);
+      rlx_kernel_param_indexed (kernel, "dim", i, blocks.shape[d]);
       rlx_kernel_param_indexed (kernel, "stride", i, blocks.strides[d]);
       if (blocks.ragged)
         rlx_kernel_param_indexed (kernel, "block", i, blocks.blocks[d]);
@@ -279,13 +279,13 @@ dispatch (RlxLower         *lower,
 }
 
 void
-rlx_quantize_get_levels (RlxDataType  dtype,
+rlx_quantize_get_levels (RlxDataType  data_type,
                          double      *lowest,
                          double      *highest)
 {
-  guint bits = rlx_data_type_get_bits (dtype);
+  guint bits = rlx_data_type_get_bits (data_type);
 
-  *lowest = rlx_data_type_is_unsigned (dtype) ? 0 : -ldexp (1, (int) bits - 1);
+  *lowest = rlx_data_type_is_unsigned (data_type) ? 0 : -ldexp (1, (int) bits - 1);
   *highest = *lowest + ldexp (1, (int) bits) - 1;
 }
 
@@ -310,7 +310,7 @@ rlx_quantize_linear_lower (RlxLower        *lower,
 {
   double lowest, highest;
 
-  rlx_quantize_get_levels (node->outputs[0].type.dtype, &lowest, &highest);
+  rlx_quantize_get_levels (node->outputs[0].type.data_type, &lowest, &highest);
   return dispatch (lower, node, MODE_QUANTIZE, node->inputs[RLX_QUANTIZE_LINEAR_SELF], node->inputs[RLX_QUANTIZE_LINEAR_SCALE],
                    node->inputs[RLX_QUANTIZE_LINEAR_ZERO_POINT], &node->outputs[0],
                    &rlx_quantize_linear_attrs (node)->blocks, lowest, highest, error);
@@ -334,10 +334,10 @@ reduce (RlxLower         *lower,
         const RlxIrValue *x,
         GError          **error)
 {
-  RlxIrValue *result = rlx_lower_temporary (lower, &(RlxTensorType) { .dtype = x->type.dtype });
+  RlxIrValue *result = rlx_lower_temporary (lower, &(RlxTensorType) { .data_type = x->type.data_type });
   RlxIrValue *inputs[] = { (RlxIrValue *) x };
-  gint64 axes[RLX_MAX_RANK];
-  RlxReduceAttrs attrs = { .axes = RLX_INTS (axes, x->type.rank) };
+  gint64 axes[RLX_MAX_DIMS];
+  RlxReduceAttrs attrs = { .axes = RLX_INTS (axes, x->type.n_dims) };
   RlxIrNode inner = {
     .id = node->id,
     .origin = node->origin,
@@ -350,7 +350,7 @@ reduce (RlxLower         *lower,
     .n_outputs = 1,
   };
 
-  for (guint i = 0; i < x->type.rank; i++)
+  for (guint i = 0; i < x->type.n_dims; i++)
     axes[i] = i;
   return rlx_reduce_lower (lower, &inner, error) ? result : NULL;
 }
@@ -414,9 +414,9 @@ rlx_fake_quantize_lower (RlxLower        *lower,
     return TRUE;
   if (scale == NULL)
     {
-      scale = rlx_lower_temporary (lower, &(RlxTensorType) { .dtype = RLX_DATA_TYPE_F32 });
+      scale = rlx_lower_temporary (lower, &(RlxTensorType) { .data_type = RLX_DATA_TYPE_F32 });
       if (!symmetric)
-        zero = rlx_lower_temporary (lower, &(RlxTensorType) { .dtype = RLX_DATA_TYPE_I32 });
+        zero = rlx_lower_temporary (lower, &(RlxTensorType) { .data_type = RLX_DATA_TYPE_I32 });
       if (!find_range (lower, node, x, highest, scale, zero, error))
         return FALSE;
     }

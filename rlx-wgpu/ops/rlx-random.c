@@ -109,28 +109,28 @@ rlx_random_infer (RlxOpCall            *call,
                   GError              **error)
 {
   const RlxInts *shape = &attrs->shape;
-  RlxTensorType type = { .dtype = RLX_DATA_TYPE_U32, .rank = shape->n_values };
+  RlxTensorType type = { .data_type = RLX_DATA_TYPE_U32, .n_dims = shape->n_values };
   Mode mode = get_mode (call->op);
 
   if (!check_key (call, 0, &attrs->counter, error))
     return FALSE;
-  if (shape->n_values > RLX_MAX_RANK)
+  if (shape->n_values > RLX_MAX_DIMS)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
-                           "shape has %u dimensions; there are at most %d", shape->n_values, RLX_MAX_RANK);
+                           "shape has %u dimensions; there are at most %d", shape->n_values, RLX_MAX_DIMS);
   for (guint i = 0; i < shape->n_values; i++)
     {
       if (shape->values[i] < 0)
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
                                "dimension %u of shape is %" G_GINT64_FORMAT, i, shape->values[i]);
-      type.dims[i] = shape->values[i];
+      type.shape[i] = shape->values[i];
     }
 
   if (mode != MODE_BITS)
     {
-      type.dtype = attrs->data_type;
-      if (!rlx_data_type_is_float (type.dtype))
+      type.data_type = attrs->data_type;
+      if (!rlx_data_type_is_float (type.data_type))
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_DATA_TYPE,
-                               "data_type is %s; it can be f32 or f16", rlx_data_type_to_string (type.dtype));
+                               "data_type is %s; it can be f32 or f16", rlx_data_type_to_string (type.data_type));
     }
   if (mode == MODE_UNIFORM)
     {
@@ -238,11 +238,11 @@ rlx_sample_infer (RlxOpCall            *call,
   RlxTensorType type = *x;
   gint64 top_k = attrs->top_k;
 
-  if (x->rank == 0)
+  if (x->n_dims == 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "logits have no dimensions");
-  if (x->dims[x->rank - 1] == 0 || x->dims[x->rank - 1] > G_MAXINT32)
+  if (x->shape[x->n_dims - 1] == 0 || x->shape[x->n_dims - 1] > G_MAXINT32)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                           "the last axis has %" G_GINT64_FORMAT " tokens; there can be 1 to %d", x->dims[x->rank - 1], G_MAXINT32);
+                           "the last axis has %" G_GINT64_FORMAT " tokens; there can be 1 to %d", x->shape[x->n_dims - 1], G_MAXINT32);
   if (!check_key (call, RLX_SAMPLE_KEY, &attrs->counter, error) ||
       !check_range (call, "temperature", attrs->temperature, 0, 1e30, error) ||
       !check_range (call, "top_p", attrs->top_p, 0, 1, error) ||
@@ -252,8 +252,8 @@ rlx_sample_infer (RlxOpCall            *call,
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
                            "top_k is %" G_GINT64_FORMAT "; it cannot be negative", top_k);
 
-  type.dtype = RLX_DATA_TYPE_I32;
-  type.rank--;
+  type.data_type = RLX_DATA_TYPE_I32;
+  type.n_dims--;
   rlx_call_add_output (call, &type);
   return TRUE;
 }
@@ -295,7 +295,7 @@ rlx_sample_lower (RlxLower        *lower,
   RlxKernel *kernel;
   RlxAxis axis;
 
-  rlx_axis_init (&axis, &x->type, x->type.rank - 1);
+  rlx_axis_init (&axis, &x->type, x->type.n_dims - 1);
   tokens = axis.length;
   if (axis.n_rows == 0)
     return TRUE;
@@ -309,7 +309,7 @@ rlx_sample_lower (RlxLower        *lower,
   if (sorted)
     {
       guint64 keep = top_k > 0 ? top_k : tokens;
-      const RlxIrValue *values = rlx_axis_temporary (lower, x->type.dtype, &axis, keep);
+      const RlxIrValue *values = rlx_axis_temporary (lower, x->type.data_type, &axis, keep);
 
       indices = rlx_axis_temporary (lower, RLX_DATA_TYPE_I32, &axis, keep);
       if (!rlx_lower_sort (lower, node, x, &axis, TRUE, keep, values, indices, error))

@@ -104,18 +104,18 @@ get_operands (const RlxOp *op)
 static gboolean
 check_shape (RlxOpCall    *call,
              guint         index,
-             guint         rank,
-             const gint64 *dims,
+             guint         n_dims,
+             const gint64 *shape,
              const char   *meaning,
              GError      **error)
 {
-  RlxTensorType wanted = { .rank = rank };
+  RlxTensorType wanted = { .n_dims = n_dims };
 
   if (index == 0 || call->inputs[index] == NULL)
     return TRUE;
 
-  wanted.dtype = call->inputs[index]->dtype;
-  memcpy (wanted.dims, dims, rank * sizeof (gint64));
+  wanted.data_type = call->inputs[index]->data_type;
+  memcpy (wanted.shape, shape, n_dims * sizeof (gint64));
   if (!rlx_type_same_shape (call->inputs[index], &wanted))
     {
       g_autofree char *got = rlx_type_to_string (call->inputs[index]);
@@ -130,17 +130,17 @@ check_shape (RlxOpCall    *call,
 static gboolean
 check_rank (RlxOpCall  *call,
             guint       index,
-            guint       rank,
+            guint       n_dims,
             const char *meaning,
             GError    **error)
 {
-  if (call->inputs[index]->rank != rank)
+  if (call->inputs[index]->n_dims != n_dims)
     {
       g_autofree char *text = rlx_type_to_string (call->inputs[index]);
 
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                              "%s is %s; it must have %u dimensions: %s",
-                             index == 0 ? "the operand" : call->op->inputs[index].name, text, rank, meaning);
+                             index == 0 ? "the operand" : call->op->inputs[index].name, text, n_dims, meaning);
     }
   return TRUE;
 }
@@ -187,17 +187,17 @@ recurrent_init (Recurrent               *self,
       !check_rank (call, RLX_LSTM_RECURRENT_WEIGHT, self->cell ? 2 : 3, self->cell ? "gates, hidden" : "directions, gates, hidden", error))
     return FALSE;
 
-  self->inputs = x->dims[x->rank - 1];
-  self->batch = x->dims[0];
+  self->inputs = x->shape[x->n_dims - 1];
+  self->batch = x->shape[0];
   if (!self->cell)
     {
       self->batch_first = attrs->batch_first;
       self->sequence = attrs->return_sequence;
       self->directions = attrs->direction == RLX_RECURRENT_DIRECTION_BOTH ? 2 : 1;
-      self->steps = x->dims[self->batch_first ? 1 : 0];
-      self->batch = x->dims[self->batch_first ? 0 : 1];
+      self->steps = x->shape[self->batch_first ? 1 : 0];
+      self->batch = x->shape[self->batch_first ? 0 : 1];
     }
-  self->hidden = recurrent->dims[recurrent->rank - 1];
+  self->hidden = recurrent->shape[recurrent->n_dims - 1];
 
   /* Everything else fits when these do. */
   if (!rlx_mul_i64 (self->gates, self->hidden, &rows) ||
@@ -258,19 +258,19 @@ rlx_recurrent_infer (RlxOpCall               *call,
                      const RlxRecurrentAttrs *attrs,
                      GError                 **error)
 {
-  RlxTensorType type = { .dtype = call->inputs[0]->dtype };
+  RlxTensorType type = { .data_type = call->inputs[0]->data_type };
   Recurrent self;
 
   if (!check_attrs (call, attrs, error) || !recurrent_init (&self, call, attrs, error) || !check_operands (&self, call, error))
     return FALSE;
 
   if (self.batch_first)
-    type.dims[type.rank++] = self.batch;
+    type.shape[type.n_dims++] = self.batch;
   if (!self.cell)
-    type.dims[type.rank++] = self.directions;
+    type.shape[type.n_dims++] = self.directions;
   if (!self.batch_first)
-    type.dims[type.rank++] = self.batch;
-  type.dims[type.rank++] = self.hidden;
+    type.shape[type.n_dims++] = self.batch;
+  type.shape[type.n_dims++] = self.hidden;
   rlx_call_add_output (call, &type);
   if (self.kind == KIND_LSTM)
     rlx_call_add_output (call, &type);
@@ -280,9 +280,9 @@ rlx_recurrent_infer (RlxOpCall               *call,
       /* The state with an axis more, behind the batch when that is first. */
       guint axis = self.batch_first ? 1 : 0;
 
-      memmove (type.dims + axis + 1, type.dims + axis, (type.rank - axis) * sizeof (gint64));
-      type.dims[axis] = self.steps;
-      type.rank++;
+      memmove (type.shape + axis + 1, type.shape + axis, (type.n_dims - axis) * sizeof (gint64));
+      type.shape[axis] = self.steps;
+      type.n_dims++;
       rlx_call_add_output (call, &type);
     }
   return TRUE;
@@ -386,10 +386,10 @@ choose_way (const Recurrent *shape,
 
 static RlxIrValue *
 temporary (RlxLower   *lower,
-           RlxDataType dtype,
+           RlxDataType data_type,
            guint64     n_elements)
 {
-  RlxTensorType type = { .dtype = dtype, .rank = 1, .dims = { (gint64) n_elements } };
+  RlxTensorType type = { .data_type = data_type, .n_dims = 1, .shape = { (gint64) n_elements } };
 
   return rlx_lower_temporary (lower, &type);
 }
@@ -401,7 +401,7 @@ as_matrix (RlxLower         *lower,
            gint64            rows,
            gint64            columns)
 {
-  RlxTensorType type = { .dtype = value->type.dtype, .rank = 2, .dims = { rows, columns } };
+  RlxTensorType type = { .data_type = value->type.data_type, .n_dims = 2, .shape = { rows, columns } };
   RlxIrValue *view = rlx_lower_temporary (lower, &type);
 
   rlx_lower_alias (lower, view, value);
@@ -415,7 +415,7 @@ lower_inputs (Steps   *self,
 {
   const Recurrent *shape = &self->shape;
   gint64 rows = shape->steps * shape->batch, columns = shape->directions * shape->gates * shape->hidden;
-  RlxTensorType type = { .dtype = RLX_DATA_TYPE_F32, .rank = 2, .dims = { rows, columns } };
+  RlxTensorType type = { .data_type = RLX_DATA_TYPE_F32, .n_dims = 2, .shape = { rows, columns } };
   RlxIrValue *product = rlx_lower_temporary (self->lower, &type);
   RlxIrValue *operands[2] = {
     as_matrix (self->lower, self->node->inputs[0], rows, shape->inputs),
@@ -448,8 +448,8 @@ lower_recurrent_weight (Steps   *self,
   gint64 rows = shape->directions * shape->gates * shape->hidden, columns = shape->hidden;
   gint64 n_panels = (rows + PANEL - 1) / PANEL;
   RlxCopy copy = {
-    .rank = 3,
-    .dims = { rows / PANEL, columns, PANEL },
+    .n_dims = 3,
+    .shape = { rows / PANEL, columns, PANEL },
     .from = { PANEL * columns, 1, columns },
     .to = { PANEL * columns, PANEL, 1 },
   };
@@ -462,14 +462,14 @@ lower_recurrent_weight (Steps   *self,
     return TRUE;
 
   self->panels = TRUE;
-  turned = temporary (self->lower, self->recurrent->type.dtype, (guint64) (n_panels * PANEL * columns));
+  turned = temporary (self->lower, self->recurrent->type.data_type, (guint64) (n_panels * PANEL * columns));
   if (rows >= PANEL && !rlx_lower_copy (self->lower, self->node, self->recurrent, turned, &copy, error))
     return FALSE;
   /* the last panel may not be full */
   if (rows % PANEL != 0)
     {
-      copy.dims[0] = 1;
-      copy.dims[2] = rows % PANEL;
+      copy.shape[0] = 1;
+      copy.shape[2] = rows % PANEL;
       copy.from_offset = copy.to_offset = rows / PANEL * PANEL * columns;
       if (!rlx_lower_copy (self->lower, self->node, self->recurrent, turned, &copy, error))
         return FALSE;

@@ -15,12 +15,12 @@ G_BEGIN_DECLS
 typedef struct
 {
   guint n_kept;
-  guint64 kept_dims[RLX_MAX_RANK];
-  guint64 kept_strides[RLX_MAX_RANK];
+  guint64 kept_dims[RLX_MAX_DIMS];
+  guint64 kept_strides[RLX_MAX_DIMS];
   guint n_reduced;
-  guint64 reduced_dims[RLX_MAX_RANK];
-  guint64 reduced_strides[RLX_MAX_RANK];
-  guint64 factor_strides[RLX_MAX_RANK];
+  guint64 reduced_dims[RLX_MAX_DIMS];
+  guint64 reduced_strides[RLX_MAX_DIMS];
+  guint64 factor_strides[RLX_MAX_DIMS];
   guint64 n_rows;
   guint64 n_columns;
 } RlxRows;
@@ -48,6 +48,6 @@ guint64  rlx_rows_describe (const RlxRows *rows,
 
 /* The mask of a list of axes that has been checked. */
 guint    rlx_axes_get_mask (const RlxInts *axes,
-                            guint          rank);
+                            guint          n_dims);
 
 G_END_DECLS

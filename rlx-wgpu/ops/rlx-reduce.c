@@ -26,29 +26,29 @@ rlx_rows_init (RlxRows             *rows,
 
   *rows = (RlxRows) { .n_rows = 1, .n_columns = 1 };
 
-  for (guint i = type->rank; i-- > 0;)
+  for (guint i = type->n_dims; i-- > 0;)
     {
       gboolean reduced = mask >> i & 1;
-      guint64 dim = (guint64) type->dims[i];
+      guint64 dim = (guint64) type->shape[i];
       guint64 factor = reduced && factor_strides != NULL ? (guint64) factor_strides[i] : 0;
       guint *n = reduced ? &rows->n_reduced : &rows->n_kept;
-      guint64 *dims = reduced ? rows->reduced_dims : rows->kept_dims;
+      guint64 *shape = reduced ? rows->reduced_dims : rows->kept_dims;
       guint64 *strides = reduced ? rows->reduced_strides : rows->kept_strides;
 
       *(reduced ? &rows->n_columns : &rows->n_rows) *= dim;
       if (dim == 1)
         continue;
 
-      if (*n > 0 && stride == strides[*n - 1] * dims[*n - 1] &&
-          (!reduced || factor == rows->factor_strides[*n - 1] * dims[*n - 1]))
+      if (*n > 0 && stride == strides[*n - 1] * shape[*n - 1] &&
+          (!reduced || factor == rows->factor_strides[*n - 1] * shape[*n - 1]))
         {
-          dims[*n - 1] *= dim;
+          shape[*n - 1] *= dim;
         }
       else
         {
           if (reduced)
             rows->factor_strides[*n] = factor;
-          dims[*n] = dim;
+          shape[*n] = dim;
           strides[*n] = stride;
           (*n)++;
         }
@@ -119,12 +119,12 @@ rlx_rows_describe (const RlxRows *rows,
 
 guint
 rlx_axes_get_mask (const RlxInts *axes,
-                   guint          rank)
+                   guint          n_dims)
 {
   guint mask = 0;
 
   for (guint i = 0; i < axes->n_values; i++)
-    mask |= 1u << (axes->values[i] < 0 ? axes->values[i] + rank : axes->values[i]);
+    mask |= 1u << (axes->values[i] < 0 ? axes->values[i] + n_dims : axes->values[i]);
 
   return mask;
 }
@@ -138,18 +138,18 @@ rlx_reduce_infer (RlxOpCall            *call,
 {
   const RlxTensorType *x = call->inputs[0];
   gboolean keep_dims = attrs->keep_dims;
-  RlxTensorType type = { .dtype = x->dtype };
+  RlxTensorType type = { .data_type = x->data_type };
   guint mask;
 
-  if (!rlx_call_axes (call, &attrs->axes, x->rank, FALSE, &mask, error))
+  if (!rlx_call_axes (call, &attrs->axes, x->n_dims, FALSE, &mask, error))
     return FALSE;
 
-  for (guint i = 0; i < x->rank; i++)
+  for (guint i = 0; i < x->n_dims; i++)
     {
       if ((mask >> i & 1) == 0)
-        type.dims[type.rank++] = x->dims[i];
+        type.shape[type.n_dims++] = x->shape[i];
       else if (keep_dims)
-        type.dims[type.rank++] = 1;
+        type.shape[type.n_dims++] = 1;
     }
 
   rlx_call_add_output (call, &type);
@@ -227,9 +227,9 @@ float_bits (float value)
 /* The bits of the value that changes nothing, as the kernel's 32-bit type. */
 static guint32
 get_identity (Fold        fold,
-              RlxDataType dtype)
+              RlxDataType data_type)
 {
-  gboolean is_float = rlx_data_type_is_float (dtype);
+  gboolean is_float = rlx_data_type_is_float (data_type);
 
   switch (fold)
     {
@@ -246,31 +246,31 @@ get_identity (Fold        fold,
     case FOLD_MAX:
       if (is_float)
         return float_bits (-INFINITY);
-      if (rlx_data_type_is_unsigned (dtype))
+      if (rlx_data_type_is_unsigned (data_type))
         return 0;
-      if (dtype == RLX_DATA_TYPE_BOOL)
+      if (data_type == RLX_DATA_TYPE_BOOL)
         return 0;
-      return dtype == RLX_DATA_TYPE_I8 ? (guint32) G_MININT8 : (guint32) G_MININT32;
+      return data_type == RLX_DATA_TYPE_I8 ? (guint32) G_MININT8 : (guint32) G_MININT32;
 
     case FOLD_MIN:
       if (is_float)
         return float_bits (INFINITY);
-      if (rlx_data_type_is_unsigned (dtype))
-        return dtype == RLX_DATA_TYPE_U8 ? G_MAXUINT8 : G_MAXUINT32;
-      if (dtype == RLX_DATA_TYPE_BOOL)
+      if (rlx_data_type_is_unsigned (data_type))
+        return data_type == RLX_DATA_TYPE_U8 ? G_MAXUINT8 : G_MAXUINT32;
+      if (data_type == RLX_DATA_TYPE_BOOL)
         return 1;
-      return dtype == RLX_DATA_TYPE_I8 ? G_MAXINT8 : G_MAXINT32;
+      return data_type == RLX_DATA_TYPE_I8 ? G_MAXINT8 : G_MAXINT32;
     }
 }
 
 /* Booleans are folded as the numbers 0 and 1. */
 static void
 add_args (RlxKernel        *kernel,
-          RlxDataType       dtype,
+          RlxDataType       data_type,
           const RlxIrValue *x,
           const RlxIrValue *y)
 {
-  if (dtype == RLX_DATA_TYPE_BOOL)
+  if (data_type == RLX_DATA_TYPE_BOOL)
     {
       if (x != NULL)
         rlx_kernel_input_raw (kernel, "x", x);
@@ -291,10 +291,10 @@ lower_empty (RlxLower        *lower,
 {
   const Reduction *reduction = get_reduction (node->op);
   const RlxIrValue *y = &node->outputs[0];
-  RlxDataType dtype = node->inputs[0]->type.dtype;
+  RlxDataType data_type = node->inputs[0]->type.data_type;
   RlxRows rows = { .n_rows = rlx_type_n_elements (&y->type) };
   RlxKernel *kernel = rlx_kernel_new (lower, node, "reduce");
-  guint32 value = get_identity (reduction->fold, dtype);
+  guint32 value = get_identity (reduction->fold, data_type);
   guint64 groups;
 
   if (reduction->after == AFTER_DIVIDE)
@@ -302,7 +302,7 @@ lower_empty (RlxLower        *lower,
   else if (reduction->after == AFTER_LOG)
     value = float_bits (-INFINITY);
 
-  add_args (kernel, dtype, NULL, y);
+  add_args (kernel, data_type, NULL, y);
   if (!rlx_kernel_epilogue_apart (kernel, node, error))
     {
       rlx_kernel_free (kernel);
@@ -329,14 +329,14 @@ lower_step (RlxLower         *lower,
             GError          **error)
 {
   const Reduction *reduction = get_reduction (node->op);
-  RlxDataType dtype = node->inputs[0]->type.dtype;
+  RlxDataType data_type = node->inputs[0]->type.data_type;
   Before before = x == node->inputs[0] ? reduction->before : BEFORE_NOTHING;
   After after = y == &node->outputs[0] ? reduction->after : AFTER_NOTHING;
   RlxKernel *kernel = rlx_kernel_new (lower, node, "reduce");
   RlxRows rows = *kept;
   guint64 groups;
 
-  add_args (kernel, dtype, x, y);
+  add_args (kernel, data_type, x, y);
   /* Only the last step has it. */
   if (y != &node->outputs[0])
     {
@@ -350,8 +350,8 @@ lower_step (RlxLower         *lower,
       return FALSE;
     }
   rlx_kernel_define (kernel, "EMPTY", 0);
-  rlx_kernel_define (kernel, "FLOAT", rlx_data_type_is_float (dtype));
-  rlx_kernel_define (kernel, "BOOLEAN", dtype == RLX_DATA_TYPE_BOOL);
+  rlx_kernel_define (kernel, "FLOAT", rlx_data_type_is_float (data_type));
+  rlx_kernel_define (kernel, "BOOLEAN", data_type == RLX_DATA_TYPE_BOOL);
   rlx_kernel_define (kernel, "SUM", reduction->fold == FOLD_SUM || reduction->fold == FOLD_LOG_SUM_EXP);
   rlx_kernel_define (kernel, "PROD", reduction->fold == FOLD_PROD);
   rlx_kernel_define (kernel, "MAX", reduction->fold == FOLD_MAX);
@@ -362,7 +362,7 @@ lower_step (RlxLower         *lower,
   rlx_kernel_define (kernel, "DIVIDE", after == AFTER_DIVIDE);
   rlx_kernel_define (kernel, "ROOT", after == AFTER_ROOT);
   rlx_kernel_define (kernel, "LOG", after == AFTER_LOG);
-  rlx_kernel_param_u32 (kernel, "identity", get_identity (reduction->fold, x->type.dtype));
+  rlx_kernel_param_u32 (kernel, "identity", get_identity (reduction->fold, x->type.data_type));
   if (after == AFTER_DIVIDE)
     rlx_kernel_param_f32 (kernel, "divisor", (double) divisor);
 
@@ -376,7 +376,7 @@ lower_step (RlxLower         *lower,
   rows.n_rows *= parts;
   groups = rlx_rows_describe (&rows, kernel, lanes, workgroup_size);
   rlx_kernel_set_cost (kernel, (double) kept->n_rows * kept->n_columns,
-                       (double) kept->n_rows * kept->n_columns * rlx_data_type_get_size (rlx_data_type_on_device (x->type.dtype)));
+                       (double) kept->n_rows * kept->n_columns * rlx_data_type_get_size (rlx_data_type_on_device (x->type.data_type)));
 
   return rlx_kernel_dispatch (kernel, groups, error);
 }
@@ -386,22 +386,22 @@ static void
 join_axes (RlxTensorType *type,
            guint         *mask)
 {
-  RlxTensorType joined = { .dtype = type->dtype };
+  RlxTensorType joined = { .data_type = type->data_type };
   guint joined_mask = 0;
 
-  for (guint i = 0; i < type->rank; i++)
+  for (guint i = 0; i < type->n_dims; i++)
     {
       guint bit = *mask >> i & 1;
 
-      if (type->dims[i] == 1)
+      if (type->shape[i] == 1)
         continue;
-      if (joined.rank > 0 && (joined_mask >> (joined.rank - 1) & 1) == bit)
+      if (joined.n_dims > 0 && (joined_mask >> (joined.n_dims - 1) & 1) == bit)
         {
-          joined.dims[joined.rank - 1] *= type->dims[i];
+          joined.shape[joined.n_dims - 1] *= type->shape[i];
           continue;
         }
-      joined_mask |= bit << joined.rank;
-      joined.dims[joined.rank++] = type->dims[i];
+      joined_mask |= bit << joined.n_dims;
+      joined.shape[joined.n_dims++] = type->shape[i];
     }
   *type = joined;
   *mask = joined_mask;
@@ -415,9 +415,9 @@ drop_axis (RlxTensorType *type,
 {
   guint low = (1u << axis) - 1;
 
-  for (guint i = axis + 1; i < type->rank; i++)
-    type->dims[i - 1] = type->dims[i];
-  type->rank--;
+  for (guint i = axis + 1; i < type->n_dims; i++)
+    type->shape[i - 1] = type->shape[i];
+  type->n_dims--;
   *mask = (*mask & low) | (*mask >> 1 & ~low);
 }
 
@@ -458,18 +458,18 @@ rlx_reduce_lower (RlxLower        *lower,
 {
   const RlxIrValue *x = node->inputs[0];
   const RlxIrValue *y = &node->outputs[0];
-  RlxDataType dtype = rlx_data_type_on_device (x->type.dtype);
+  RlxDataType data_type = rlx_data_type_on_device (x->type.data_type);
   RlxTensorType type = x->type;
   const Reduction *reduction = get_reduction (node->op);
-  guint mask = rlx_axes_get_mask (&rlx_reduce_attrs (node)->axes, type.rank);
+  guint mask = rlx_axes_get_mask (&rlx_reduce_attrs (node)->axes, type.n_dims);
   guint64 n = 1;
   RlxRows rows;
 
   if (rlx_type_n_elements (&y->type) == 0)
     return TRUE;
-  for (guint i = 0; i < type.rank; i++)
+  for (guint i = 0; i < type.n_dims; i++)
     if (mask >> i & 1)
-      n *= (guint64) type.dims[i];
+      n *= (guint64) type.shape[i];
   if (n == 0)
     return lower_empty (lower, node, error);
   if (n == 1 && reduction->before == BEFORE_NOTHING && reduction->after != AFTER_LOG && node->payload == NULL)
@@ -478,12 +478,12 @@ rlx_reduce_lower (RlxLower        *lower,
       return TRUE;
     }
 
-  if (dtype == RLX_DATA_TYPE_F16)
-    dtype = RLX_DATA_TYPE_F32;
-  else if (dtype == RLX_DATA_TYPE_I8)
-    dtype = RLX_DATA_TYPE_I32;
-  else if (dtype == RLX_DATA_TYPE_U8 || dtype == RLX_DATA_TYPE_BOOL)
-    dtype = RLX_DATA_TYPE_U32;
+  if (data_type == RLX_DATA_TYPE_F16)
+    data_type = RLX_DATA_TYPE_F32;
+  else if (data_type == RLX_DATA_TYPE_I8)
+    data_type = RLX_DATA_TYPE_I32;
+  else if (data_type == RLX_DATA_TYPE_U8 || data_type == RLX_DATA_TYPE_BOOL)
+    data_type = RLX_DATA_TYPE_U32;
 
   /* Each step but the last leaves partial results in 32 bits. */
   for (;;)
@@ -500,7 +500,7 @@ rlx_reduce_lower (RlxLower        *lower,
 
       next = type;
       next_mask = mask;
-      next.dtype = dtype;
+      next.data_type = data_type;
       if (rows.n_reduced > 1 && (parts > 1 || lanes > 1) && rows.n_columns >= 8192)
         {
           /* Invocations that share columns in several groups would have to
@@ -508,11 +508,11 @@ rlx_reduce_lower (RlxLower        *lower,
           guint axis = 0;
           gint64 longest = 0;
 
-          for (guint i = 0; i < type.rank; i++)
-            if ((mask >> i & 1) && type.dims[i] > longest)
+          for (guint i = 0; i < type.n_dims; i++)
+            if ((mask >> i & 1) && type.shape[i] > longest)
               {
                 axis = i;
-                longest = type.dims[i];
+                longest = type.shape[i];
               }
           rlx_rows_init (&rows, &type, 1u << axis, NULL);
           parts = choose_parts (&rows, lower, &lanes, &workgroup_size);
@@ -520,13 +520,13 @@ rlx_reduce_lower (RlxLower        *lower,
           if (parts > 1)
             {
               gboolean inner = rows.reduced_strides[0] == 1;
-              guint at = inner ? next.rank : 0;
+              guint at = inner ? next.n_dims : 0;
 
               /* The parts are an axis of their own, in the place that SPLIT
                * gives them. */
-              memmove (next.dims + at + 1, next.dims + at, (next.rank - at) * sizeof (gint64));
-              next.dims[at] = (gint64) parts;
-              next.rank++;
+              memmove (next.shape + at + 1, next.shape + at, (next.n_dims - at) * sizeof (gint64));
+              next.shape[at] = (gint64) parts;
+              next.n_dims++;
               next_mask = inner ? next_mask | 1u << at : next_mask << 1 | 1u;
             }
         }
@@ -534,9 +534,9 @@ rlx_reduce_lower (RlxLower        *lower,
         {
           gboolean inner = rows.reduced_strides[0] == 1;
 
-          next.rank = 2;
-          next.dims[inner ? 0 : 1] = (gint64) rows.n_rows;
-          next.dims[inner ? 1 : 0] = (gint64) parts;
+          next.n_dims = 2;
+          next.shape[inner ? 0 : 1] = (gint64) rows.n_rows;
+          next.shape[inner ? 1 : 0] = (gint64) parts;
           next_mask = inner ? 2 : 1;
         }
       else

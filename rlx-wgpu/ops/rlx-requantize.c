@@ -74,7 +74,7 @@ check_vector (RlxOpCall  *call,
   const RlxTensorType *type = get_type (call, index);
   g_autofree char *text = NULL;
 
-  if (type == NULL || type->rank == 0 || (type->rank == 1 && (type->dims[0] == channels || type->dims[0] == 1)))
+  if (type == NULL || type->n_dims == 0 || (type->n_dims == 1 && (type->shape[0] == channels || type->shape[0] == 1)))
     return TRUE;
   text = rlx_type_to_string (type);
   return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
@@ -129,9 +129,9 @@ rlx_requantize_check (RlxOpCall   *call,
     {
       if (!check_absent (call, first + SCALE, to, error))
         return FALSE;
-      if (bias != NULL && bias->dtype != RLX_DATA_TYPE_I32)
+      if (bias != NULL && bias->data_type != RLX_DATA_TYPE_I32)
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_DATA_TYPE,
-                               "the bias is of type %s, but the result of type i32", rlx_data_type_to_string (bias->dtype));
+                               "the bias is of type %s, but the result of type i32", rlx_data_type_to_string (bias->data_type));
     }
   else if (!check_present (call, first + SCALE, to, error))
     {
@@ -142,10 +142,10 @@ rlx_requantize_check (RlxOpCall   *call,
     {
       if (!check_present (call, first + SCALE_Y, to, error))
         return FALSE;
-      if (zero != NULL && zero->dtype != to)
+      if (zero != NULL && zero->data_type != to)
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_DATA_TYPE,
                                "zero_y is of type %s, but the result of type %s",
-                               rlx_data_type_to_string (zero->dtype), rlx_data_type_to_string (to));
+                               rlx_data_type_to_string (zero->data_type), rlx_data_type_to_string (to));
       if (minimum > maximum)
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
                                "minimum %" G_GINT64_FORMAT " is greater than maximum %" G_GINT64_FORMAT, minimum, maximum);
@@ -173,7 +173,7 @@ get_limits (const RlxIrNode *node,
   double maximum = (double) (matmul ? rlx_qmatmul_attrs (node)->maximum : rlx_conv_attrs (node)->maximum);
   double least, greatest;
 
-  rlx_quantize_get_levels (node->outputs[0].type.dtype, &least, &greatest);
+  rlx_quantize_get_levels (node->outputs[0].type.data_type, &least, &greatest);
   *lowest = CLAMP (minimum, least, greatest);
   *highest = CLAMP (maximum, least, greatest);
 }
@@ -201,8 +201,8 @@ rlx_requantize_describe (RlxKernel         *kernel,
                          const RlxIrValue **y)
 {
   const RlxIrValue *bias = rlx_ir_node_get_input (node, first + BIAS), *scale = rlx_ir_node_get_input (node, first + SCALE);
-  RlxDataType to = node->outputs[0].type.dtype;
-  gboolean is_float = bias != NULL && bias->type.dtype == RLX_DATA_TYPE_F32;
+  RlxDataType to = node->outputs[0].type.data_type;
+  gboolean is_float = bias != NULL && bias->type.data_type == RLX_DATA_TYPE_F32;
   guint kind = to == RLX_DATA_TYPE_I32 ? TO_SUM : rlx_data_type_is_float (to) ? TO_FLOAT : TO_LEVEL;
   double scale_y, zero_y;
 
@@ -221,7 +221,7 @@ rlx_requantize_describe (RlxKernel         *kernel,
     {
       RlxTensorType type = node->outputs[0].type;
 
-      type.dtype = RLX_DATA_TYPE_F32;
+      type.data_type = RLX_DATA_TYPE_F32;
       *y = rlx_lower_temporary (lower, &type);
       kind = TO_FLOAT;
     }

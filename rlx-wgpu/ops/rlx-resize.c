@@ -17,11 +17,11 @@ static gint64
 get_resize_axis (const RlxInts *axes,
                  guint          index,
                  guint          n,
-                 guint          rank)
+                 guint          n_dims)
 {
-  gint64 axis = axes->n_values > 0 ? axes->values[index] : (gint64) rank - n + index;
+  gint64 axis = axes->n_values > 0 ? axes->values[index] : (gint64) n_dims - n + index;
 
-  return axis < 0 ? axis + rank : axis;
+  return axis < 0 ? axis + n_dims : axis;
 }
 
 gboolean
@@ -36,18 +36,18 @@ rlx_resize_infer (RlxOpCall            *call,
   RlxTensorType type = *call->inputs[0];
   guint mask;
 
-  if (sizes->n_values > type.rank)
+  if (sizes->n_values > type.n_dims)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "there are %u sizes, the operand has %u dimensions", sizes->n_values, type.rank);
+                           "there are %u sizes, the operand has %u dimensions", sizes->n_values, type.n_dims);
   if (axes->n_values > 0 && axes->n_values != sizes->n_values)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
                            "there are %u sizes for %u axes", sizes->n_values, axes->n_values);
-  if (!rlx_call_axes (call, axes, type.rank, FALSE, &mask, error))
+  if (!rlx_call_axes (call, axes, type.n_dims, FALSE, &mask, error))
     return FALSE;
-  if (!rlx_data_type_is_float (type.dtype) && attrs->mode != RLX_INTERPOLATION_NEAREST)
+  if (!rlx_data_type_is_float (type.data_type) && attrs->mode != RLX_INTERPOLATION_NEAREST)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_DATA_TYPE,
                            "the operand is %s: only floats can be interpolated, other types take the nearest element",
-                           rlx_data_type_to_string (type.dtype));
+                           rlx_data_type_to_string (type.data_type));
   if (scales != NULL && rlx_type_n_elements (scales) != sizes->n_values)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                            "there are %" G_GUINT64_FORMAT " scales for %u sizes", rlx_type_n_elements (scales), sizes->n_values);
@@ -60,15 +60,15 @@ rlx_resize_infer (RlxOpCall            *call,
 
   for (guint i = 0; i < sizes->n_values; i++)
     {
-      gint64 axis = get_resize_axis (axes, i, sizes->n_values, type.rank);
+      gint64 axis = get_resize_axis (axes, i, sizes->n_values, type.n_dims);
 
       if (sizes->values[i] < 0)
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
                                "size %u is %" G_GINT64_FORMAT, i, sizes->values[i]);
-      if (type.dims[axis] == 0 && sizes->values[i] > 0)
+      if (type.shape[axis] == 0 && sizes->values[i] > 0)
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                                "dimension %" G_GINT64_FORMAT " is 0 and cannot be resized", axis);
-      type.dims[axis] = sizes->values[i];
+      type.shape[axis] = sizes->values[i];
     }
 
   rlx_call_add_output (call, &type);
@@ -153,7 +153,7 @@ lower_axis (RlxLower         *lower,
   gboolean raw = mode == RLX_INTERPOLATION_NEAREST && coordinates != RLX_RESIZE_COORDINATES_TF_CROP_AND_RESIZE;
   guint64 n = rlx_type_n_elements (&y->type);
   guint64 groups;
-  gint64 size = x->type.dims[axis], new_size = y->type.dims[axis], a = 0, b = 0, d = 1;
+  gint64 size = x->type.shape[axis], new_size = y->type.shape[axis], a = 0, b = 0, d = 1;
   gint64 exact_a, exact_b, exact_d;
   gboolean exact = get_exact_place (node, size, new_size, &exact_a, &exact_b, &exact_d);
   gboolean crop = coordinates == RLX_RESIZE_COORDINATES_TF_CROP_AND_RESIZE;
@@ -166,8 +166,8 @@ lower_axis (RlxLower         *lower,
   RlxKernel *kernel = rlx_kernel_new (lower, node, "resize");
 
   groups = (n + WORKGROUP_SIZE / lanes - 1) / (WORKGROUP_SIZE / lanes);
-  for (guint i = (guint) axis + 1; i < x->type.rank; i++)
-    inner *= x->type.dims[i];
+  for (guint i = (guint) axis + 1; i < x->type.n_dims; i++)
+    inner *= x->type.shape[i];
   /* Otherwise there may be no room for them, and no use. */
   if (exact)
     {
@@ -228,19 +228,19 @@ rlx_resize_lower (RlxLower        *lower,
   gint64 coordinates = attrs->coordinates;
   gboolean nearest = attrs->mode == RLX_INTERPOLATION_NEAREST;
   const RlxIrValue *x = node->inputs[0], *y = &node->outputs[0];
-  guint todo[RLX_MAX_RANK], n = 0;
+  guint todo[RLX_MAX_DIMS], n = 0;
 
   if (rlx_type_n_elements (&y->type) == 0)
     return TRUE;
 
   for (guint i = 0; i < sizes->n_values; i++)
     {
-      gint64 axis = get_resize_axis (axes, i, sizes->n_values, x->type.rank);
+      gint64 axis = get_resize_axis (axes, i, sizes->n_values, x->type.n_dims);
       gint64 a, b, d;
 
       /* An axis whose elements stay where they are needs nothing done. */
-      if (x->type.dims[axis] == sizes->values[i] && coordinates != RLX_RESIZE_COORDINATES_TF_HALF_PIXEL_FOR_NN &&
-          get_exact_place (node, x->type.dims[axis], sizes->values[i], &a, &b, &d))
+      if (x->type.shape[axis] == sizes->values[i] && coordinates != RLX_RESIZE_COORDINATES_TF_HALF_PIXEL_FOR_NN &&
+          get_exact_place (node, x->type.shape[axis], sizes->values[i], &a, &b, &d))
         continue;
       todo[n++] = i;
     }
@@ -252,7 +252,7 @@ rlx_resize_lower (RlxLower        *lower,
 
   for (guint i = 0; i < n; i++)
     {
-      gint64 axis = get_resize_axis (axes, todo[i], sizes->n_values, x->type.rank);
+      gint64 axis = get_resize_axis (axes, todo[i], sizes->n_values, x->type.n_dims);
       const RlxIrValue *next = y;
 
       if (i + 1 < n)
@@ -260,8 +260,8 @@ rlx_resize_lower (RlxLower        *lower,
           RlxTensorType type = x->type;
 
           /* what is in between is rounded at the end only */
-          type.dtype = nearest ? type.dtype : RLX_DATA_TYPE_F32;
-          type.dims[axis] = sizes->values[todo[i]];
+          type.data_type = nearest ? type.data_type : RLX_DATA_TYPE_F32;
+          type.shape[axis] = sizes->values[todo[i]];
           if (!rlx_type_check (&type, error))
             return FALSE;
           next = rlx_lower_temporary (lower, &type);
@@ -284,28 +284,28 @@ rlx_grid_sample_infer (RlxOpCall                *call,
   const RlxTensorType *x = call->inputs[0], *grid = call->inputs[1];
   RlxTensorType type = *x;
 
-  if (x->rank != 4 && x->rank != 5)
+  if (x->n_dims != 4 && x->n_dims != 5)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                           "the operand has %u dimensions; it must have a batch, channels and 2 or 3 spatial axes", x->rank);
-  if (grid->rank != x->rank || grid->dims[grid->rank - 1] != x->rank - 2 || grid->dims[0] != x->dims[0])
+                           "the operand has %u dimensions; it must have a batch, channels and 2 or 3 spatial axes", x->n_dims);
+  if (grid->n_dims != x->n_dims || grid->shape[grid->n_dims - 1] != x->n_dims - 2 || grid->shape[0] != x->shape[0])
     {
       g_autofree char *a = rlx_type_to_string (x);
       g_autofree char *b = rlx_type_to_string (grid);
 
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                              "the grid %s does not fit the operand %s: it must have as many dimensions, the same batch and %u numbers for each place",
-                             b, a, x->rank - 2);
+                             b, a, x->n_dims - 2);
     }
-  if (x->rank == 5 && attrs->mode == RLX_INTERPOLATION_CUBIC)
+  if (x->n_dims == 5 && attrs->mode == RLX_INTERPOLATION_CUBIC)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_UNSUPPORTED, "cubic interpolation is for planes only");
-  for (guint i = 2; i < x->rank; i++)
+  for (guint i = 2; i < x->n_dims; i++)
     {
-      if (x->dims[i] == 0)
+      if (x->shape[i] == 0)
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "dimension %u is 0, there is nothing to sample", i);
-      if (x->dims[i] > 1 << 24)
+      if (x->shape[i] > 1 << 24)
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
-                               "dimension %u is %" G_GINT64_FORMAT "; the limit is %d", i, x->dims[i], 1 << 24);
-      type.dims[i] = grid->dims[i - 1];
+                               "dimension %u is %" G_GINT64_FORMAT "; the limit is %d", i, x->shape[i], 1 << 24);
+      type.shape[i] = grid->shape[i - 1];
     }
 
   rlx_call_add_output (call, &type);
@@ -326,24 +326,24 @@ rlx_grid_sample_lower (RlxLower        *lower,
 
   if (n == 0)
     return TRUE;
-  for (guint i = 2; i < y->rank; i++)
-    places *= y->dims[i];
+  for (guint i = 2; i < y->n_dims; i++)
+    places *= y->shape[i];
 
   kernel = rlx_kernel_new (lower, node, "grid-sample");
   rlx_kernel_input (kernel, "x", node->inputs[0]);
   rlx_kernel_input (kernel, "grid", node->inputs[1]);
   rlx_kernel_output (kernel, "y", &node->outputs[0]);
   rlx_kernel_define (kernel, "WG", WORKGROUP_SIZE);
-  rlx_kernel_define (kernel, "DIMS", x->rank - 2);
+  rlx_kernel_define (kernel, "DIMS", x->n_dims - 2);
   rlx_kernel_define (kernel, "MODE", attrs->mode);
   rlx_kernel_define (kernel, "PADDING", attrs->padding);
   rlx_kernel_define (kernel, "ALIGN", attrs->align_corners);
   rlx_kernel_param_u32 (kernel, "n", n);
   rlx_kernel_param_u32 (kernel, "groups", groups);
   rlx_kernel_param_u32 (kernel, "places", places);
-  rlx_kernel_param_u32 (kernel, "channels", x->dims[1]);
-  for (guint i = 0; i < x->rank - 2; i++)
-    rlx_kernel_param_indexed (kernel, "size", i, x->dims[x->rank - 1 - i]);
+  rlx_kernel_param_u32 (kernel, "channels", x->shape[1]);
+  for (guint i = 0; i < x->n_dims - 2; i++)
+    rlx_kernel_param_indexed (kernel, "size", i, x->shape[x->n_dims - 1 - i]);
   rlx_kernel_set_cost (kernel, 16.0 * n, 16.0 * n);
 
   return rlx_kernel_dispatch (kernel, groups, error);

@@ -29,7 +29,7 @@ static gint64
 get_sequence (const RlxTensorType *type,
               gint64               layout)
 {
-  return type->dims[layout == RLX_HEAD_LAYOUT_HEADS_FIRST ? 2 : 1];
+  return type->shape[layout == RLX_HEAD_LAYOUT_HEADS_FIRST ? 2 : 1];
 }
 
 static const RlxTensorType *
@@ -46,7 +46,7 @@ check_operand (const RlxOpCall    *call,
 {
   double base = attrs->base, scale = attrs->scale;
 
-  if (call->inputs[X]->rank != 4)
+  if (call->inputs[X]->n_dims != 4)
     {
       g_autofree char *text = rlx_type_to_string (call->inputs[X]);
 
@@ -72,9 +72,9 @@ check_positions (const RlxOpCall    *call,
 {
   const RlxTensorType *positions = get_input (call, POSITIONS);
   RlxTensorType all = {
-    .dtype = RLX_DATA_TYPE_I32,
-    .rank = n_axes > 1 ? 3 : 2,
-    .dims = { call->inputs[X]->dims[0], get_sequence (call->inputs[X], attrs->layout), n_axes },
+    .data_type = RLX_DATA_TYPE_I32,
+    .n_dims = n_axes > 1 ? 3 : 2,
+    .shape = { call->inputs[X]->shape[0], get_sequence (call->inputs[X], attrs->layout), n_axes },
   };
   RlxTensorType joined = all;
   g_autofree char *text = NULL;
@@ -82,7 +82,7 @@ check_positions (const RlxOpCall    *call,
 
   if (positions == NULL)
     return TRUE;
-  if ((n_axes == 1 || (positions->rank > 0 && positions->dims[positions->rank - 1] == (gint64) n_axes)) &&
+  if ((n_axes == 1 || (positions->n_dims > 0 && positions->shape[positions->n_dims - 1] == (gint64) n_axes)) &&
       rlx_shape_broadcast (positions, &all, &joined) && rlx_type_same_shape (&joined, &all))
     return TRUE;
 
@@ -114,24 +114,24 @@ check_tables (const RlxOpCall    *call,
   text_sin = rlx_type_to_string (sines);
   if (!rlx_type_equal (cosines, sines))
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the cosines %s and the sines %s differ", text_cos, text_sin);
-  width = cosines->rank > 0 ? cosines->dims[cosines->rank - 1] : 0;
-  if (cosines->rank < 1 || (width != rotated / 2 && width != rotated))
+  width = cosines->n_dims > 0 ? cosines->shape[cosines->n_dims - 1] : 0;
+  if (cosines->n_dims < 1 || (width != rotated / 2 && width != rotated))
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                            "the tables %s have rows of neither %" G_GINT64_FORMAT " nor %" G_GINT64_FORMAT " elements",
                            text_cos, rotated / 2, rotated);
 
   if (get_input (call, POSITIONS) != NULL)
     {
-      if (cosines->rank != 2 || cosines->dims[0] == 0)
+      if (cosines->n_dims != 2 || cosines->shape[0] == 0)
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                                "the tables %s must have 2 dimensions, with a row for each position", text_cos);
     }
   else
     {
       RlxTensorType all = {
-        .dtype = cosines->dtype,
-        .rank = 3,
-        .dims = { call->inputs[X]->dims[0], get_sequence (call->inputs[X], attrs->layout), width },
+        .data_type = cosines->data_type,
+        .n_dims = 3,
+        .shape = { call->inputs[X]->shape[0], get_sequence (call->inputs[X], attrs->layout), width },
       };
       RlxTensorType joined = all;
 
@@ -139,7 +139,7 @@ check_tables (const RlxOpCall    *call,
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                                "the tables %s do not broadcast to [batch, sequence, pairs], "
                                "[%" G_GINT64_FORMAT ", %" G_GINT64_FORMAT ", %" G_GINT64_FORMAT "]",
-                               text_cos, all.dims[0], all.dims[1], all.dims[2]);
+                               text_cos, all.shape[0], all.shape[1], all.shape[2]);
     }
   return TRUE;
 }
@@ -155,7 +155,7 @@ rlx_rope_infer (RlxOpCall          *call,
   if (!check_operand (call, attrs, error))
     return FALSE;
 
-  width = call->inputs[X]->dims[3];
+  width = call->inputs[X]->shape[3];
   if (rotated < 0 || rotated > width)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
                            "rotated is %" G_GINT64_FORMAT "; it must be between 0 and the width, %" G_GINT64_FORMAT, rotated, width);
@@ -181,9 +181,9 @@ rlx_rope_2d_infer (RlxOpCall          *call,
 
   if (!check_operand (call, attrs, error) || !check_positions (call, attrs, 2, error))
     return FALSE;
-  if (call->inputs[X]->dims[3] % 4 != 0)
+  if (call->inputs[X]->shape[3] % 4 != 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                           "a width of %" G_GINT64_FORMAT " does not make pairs for two axes", call->inputs[X]->dims[3]);
+                           "a width of %" G_GINT64_FORMAT " does not make pairs for two axes", call->inputs[X]->shape[3]);
   if (columns < 0 || columns > G_MAXINT32)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
                            "columns is %" G_GINT64_FORMAT "; it must be between 1 and %d", columns, G_MAXINT32);
@@ -260,7 +260,7 @@ add_strides (RlxKernel           *kernel,
 
   for (guint i = 0; i < skip + 2; i++)
     {
-      guint64 dim = i < type->rank ? type->dims[type->rank - 1 - i] : 1;
+      guint64 dim = i < type->n_dims ? type->shape[type->n_dims - 1 - i] : 1;
 
       if (i >= skip)
         {
@@ -292,14 +292,14 @@ add_turn (RlxLower   *lower,
   if (turn->cosines != NULL)
     {
       const RlxTensorType *table = &turn->cosines->type;
-      guint64 width = table->dims[table->rank - 1];
+      guint64 width = table->shape[table->n_dims - 1];
 
       rlx_kernel_define (kernel, "WIDE", width != turn->pairs);
       rlx_kernel_input (kernel, "cos", turn->cosines);
       rlx_kernel_input (kernel, "sin", turn->sines);
       if (turn->positions != NULL)
         {
-          rlx_kernel_param_u32 (kernel, "table_rows", table->dims[0]);
+          rlx_kernel_param_u32 (kernel, "table_rows", table->shape[0]);
           rlx_kernel_param_u32 (kernel, "table_width", width);
         }
       else
@@ -381,7 +381,7 @@ lower_parts (RlxLower         *lower,
   if (n_plain < n_parts)
     {
       rlx_kernel_input (kernel, "indices", index);
-      rlx_kernel_define (kernel, "SIGNED", !rlx_data_type_is_unsigned (rlx_data_type_on_device (index->type.dtype)));
+      rlx_kernel_define (kernel, "SIGNED", !rlx_data_type_is_unsigned (rlx_data_type_on_device (index->type.data_type)));
     }
   for (guint i = 0; i < n_parts; i++)
     {
@@ -415,24 +415,24 @@ part_init (Part                *part,
            gboolean             sequence_first,
            gboolean             swapped)
 {
-  guint64 inner = (guint64) type->dims[3];
-  guint64 middle = (guint64) type->dims[2] * inner;
+  guint64 inner = (guint64) type->shape[3];
+  guint64 middle = (guint64) type->shape[2] * inner;
 
-  part->batches = (guint64) type->dims[0];
+  part->batches = (guint64) type->shape[0];
   part->width = inner;
-  part->x_batch = (guint64) type->dims[1] * middle;
+  part->x_batch = (guint64) type->shape[1] * middle;
   /* Seen through an exchange, the second axis is the third one in memory. */
   if (sequence_first != swapped)
     {
-      part->sequence = (guint64) type->dims[1];
-      part->heads = (guint64) type->dims[2];
+      part->sequence = (guint64) type->shape[1];
+      part->heads = (guint64) type->shape[2];
       part->x_token = middle;
       part->x_head = inner;
     }
   else
     {
-      part->heads = (guint64) type->dims[1];
-      part->sequence = (guint64) type->dims[2];
+      part->heads = (guint64) type->shape[1];
+      part->sequence = (guint64) type->shape[2];
       part->x_head = middle;
       part->x_token = inner;
     }
@@ -465,7 +465,7 @@ get_rope_pairs (const RlxIrNode *rope)
 {
   gint64 rotated = rlx_rope_attrs (rope)->rotated;
 
-  return (guint64) (rotated != 0 ? rotated : rope->inputs[X]->type.dims[3]) / 2;
+  return (guint64) (rotated != 0 ? rotated : rope->inputs[X]->type.shape[3]) / 2;
 }
 
 gboolean
@@ -540,9 +540,9 @@ part_init_plain (Part                *part,
 {
   part->batches = part->width = part->heads = 1;
   for (guint i = 0; i < axis; i++)
-    part->batches *= (guint64) cache->dims[i];
-  for (guint i = axis + 1; i < cache->rank; i++)
-    part->width *= (guint64) cache->dims[i];
+    part->batches *= (guint64) cache->shape[i];
+  for (guint i = axis + 1; i < cache->n_dims; i++)
+    part->width *= (guint64) cache->shape[i];
   part->sequence = part->length;
   part->x_token = part->y_token = part->step = part->width;
   part->x_batch = part->length * part->width;
@@ -564,8 +564,8 @@ part_set_target (Part                *part,
   part->y_head = target.x_head;
   part->y_token = target.x_token;
   part->step = 1;
-  for (guint i = axis + 1; i < cache->rank; i++)
-    part->step *= (guint64) cache->dims[i];
+  for (guint i = axis + 1; i < cache->n_dims; i++)
+    part->step *= (guint64) cache->shape[i];
 }
 
 gboolean
@@ -606,8 +606,8 @@ rlx_joint_rope_lower (RlxLower        *lower,
         {
           guint seen = swap_x != swap_y && (axis == 1 || axis == 2) ? 3 - axis : axis;
 
-          part->size = (guint64) target->dims[axis];
-          part->length = (guint64) type->dims[seen];
+          part->size = (guint64) target->shape[axis];
+          part->length = (guint64) type->shape[seen];
           if (!rlx_lower_update_state (lower, *caches, part->y) && !rlx_lower_copy_all (lower, node, *caches, part->y, error))
             return FALSE;
           caches++;

@@ -19,9 +19,9 @@ rlx_scan_infer (RlxOpCall          *call,
 /* The bits of the value that changes nothing, as the kernel's 32-bit type. */
 static guint32
 get_identity (RlxScanKind kind,
-              RlxDataType dtype)
+              RlxDataType data_type)
 {
-  if (rlx_data_type_is_float (dtype))
+  if (rlx_data_type_is_float (data_type))
     {
       static const float values[] = { 0, 1, -INFINITY, INFINITY };
       guint32 bits;
@@ -35,13 +35,13 @@ get_identity (RlxScanKind kind,
     case RLX_SCAN_PROD:
       return 1;
     case RLX_SCAN_MAX:
-      if (rlx_data_type_is_unsigned (dtype))
+      if (rlx_data_type_is_unsigned (data_type))
         return 0;
-      return dtype == RLX_DATA_TYPE_I8 ? (guint32) G_MININT8 : (guint32) G_MININT32;
+      return data_type == RLX_DATA_TYPE_I8 ? (guint32) G_MININT8 : (guint32) G_MININT32;
     case RLX_SCAN_MIN:
-      if (rlx_data_type_is_unsigned (dtype))
-        return dtype == RLX_DATA_TYPE_U8 ? G_MAXUINT8 : G_MAXUINT32;
-      return dtype == RLX_DATA_TYPE_I8 ? G_MAXINT8 : G_MAXINT32;
+      if (rlx_data_type_is_unsigned (data_type))
+        return data_type == RLX_DATA_TYPE_U8 ? G_MAXUINT8 : G_MAXUINT32;
+      return data_type == RLX_DATA_TYPE_I8 ? G_MAXINT8 : G_MAXINT32;
     case RLX_SCAN_SUM:
     default:
       return 0;
@@ -98,7 +98,7 @@ lower_step (RlxLower         *lower,
   rlx_kernel_output (kernel, "y", y);
   rlx_kernel_define (kernel, "WG", workgroup_size);
   rlx_kernel_define (kernel, "LANES", cut->lanes);
-  rlx_kernel_define (kernel, "FLOAT", rlx_data_type_is_float (x->type.dtype));
+  rlx_kernel_define (kernel, "FLOAT", rlx_data_type_is_float (x->type.data_type));
   rlx_kernel_define (kernel, "SUM", kind == RLX_SCAN_SUM);
   rlx_kernel_define (kernel, "PROD", kind == RLX_SCAN_PROD);
   rlx_kernel_define (kernel, "MAX", kind == RLX_SCAN_MAX);
@@ -113,7 +113,7 @@ lower_step (RlxLower         *lower,
   rlx_kernel_param_u32 (kernel, "blocks", cut->blocks);
   rlx_kernel_param_u32 (kernel, "columns", axis->length);
   rlx_kernel_param_u32 (kernel, "inner", axis->inner);
-  rlx_kernel_param_u32 (kernel, "identity", get_identity (kind, x->type.dtype));
+  rlx_kernel_param_u32 (kernel, "identity", get_identity (kind, x->type.data_type));
   rlx_kernel_set_cost (kernel, (double) axis->n_rows * axis->length, 8.0 * axis->n_rows * axis->length);
 
   return rlx_kernel_dispatch (kernel, groups, error);
@@ -138,12 +138,12 @@ rlx_lower_scan (RlxLower         *lower,
 
   if (cut.blocks > 1)
     {
-      RlxDataType dtype = rlx_data_type_is_float (x->type.dtype) ? RLX_DATA_TYPE_F32
-                          : rlx_data_type_is_unsigned (x->type.dtype) ? RLX_DATA_TYPE_U32 : RLX_DATA_TYPE_I32;
+      RlxDataType data_type = rlx_data_type_is_float (x->type.data_type) ? RLX_DATA_TYPE_F32
+                          : rlx_data_type_is_unsigned (x->type.data_type) ? RLX_DATA_TYPE_U32 : RLX_DATA_TYPE_I32;
       RlxAxis block_axis = { axis->n_rows, cut.blocks, 1 };
-      const RlxIrValue *totals = rlx_axis_temporary (lower, dtype, axis, cut.blocks);
+      const RlxIrValue *totals = rlx_axis_temporary (lower, data_type, axis, cut.blocks);
 
-      carry = rlx_axis_temporary (lower, dtype, axis, cut.blocks);
+      carry = rlx_axis_temporary (lower, data_type, axis, cut.blocks);
       if (!lower_step (lower, node, x, axis, &cut, kind, TRUE, NULL, FALSE, reverse, totals, error) ||
           !rlx_lower_scan (lower, node, totals, &block_axis, kind, TRUE, FALSE, carry, error))
         return FALSE;

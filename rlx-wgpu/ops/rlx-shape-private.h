@@ -16,18 +16,18 @@ G_BEGIN_DECLS
  * reversed. FALSE for every other operator. */
 gboolean rlx_view_get_strides (const RlxIrNode *node,
                                gint64          *offset,
-                               gint64           strides[RLX_MAX_RANK]);
+                               gint64           strides[RLX_MAX_DIMS]);
 
-/* A copy of dims elements between two tensors, each with an offset and a
+/* A copy of shape elements between two tensors, each with an offset and a
  * distance per dimension, in elements. */
 typedef struct
 {
-  guint rank;
-  gint64 dims[RLX_MAX_RANK];
+  guint n_dims;
+  gint64 shape[RLX_MAX_DIMS];
   gint64 from_offset;
-  gint64 from[RLX_MAX_RANK];
+  gint64 from[RLX_MAX_DIMS];
   gint64 to_offset;
-  gint64 to[RLX_MAX_RANK];
+  gint64 to[RLX_MAX_DIMS];
 } RlxCopy;
 
 /* Adds the steps of a copy of raw elements; the types have the same size. */

@@ -17,14 +17,14 @@
 
 static void
 get_strides (const RlxTensorType *type,
-             gint64               strides[RLX_MAX_RANK])
+             gint64               strides[RLX_MAX_DIMS])
 {
   gint64 stride = 1;
 
-  for (guint i = type->rank; i-- > 0;)
+  for (guint i = type->n_dims; i-- > 0;)
     {
       strides[i] = stride;
-      stride *= type->dims[i];
+      stride *= type->shape[i];
     }
 }
 
@@ -47,36 +47,36 @@ choose_block (RlxLower *lower,
 static gboolean
 simplify_copy (RlxCopy *copy)
 {
-  guint rank = 0;
+  guint n_dims = 0;
 
-  for (guint i = 0; i < copy->rank; i++)
+  for (guint i = 0; i < copy->n_dims; i++)
     {
-      if (copy->dims[i] == 0)
+      if (copy->shape[i] == 0)
         return FALSE;
-      if (copy->dims[i] == 1)
+      if (copy->shape[i] == 1)
         continue;
 
-      if (rank > 0 &&
-          copy->from[rank - 1] == copy->from[i] * copy->dims[i] &&
-          copy->to[rank - 1] == copy->to[i] * copy->dims[i])
+      if (n_dims > 0 &&
+          copy->from[n_dims - 1] == copy->from[i] * copy->shape[i] &&
+          copy->to[n_dims - 1] == copy->to[i] * copy->shape[i])
         {
-          copy->dims[rank - 1] *= copy->dims[i];
+          copy->shape[n_dims - 1] *= copy->shape[i];
         }
       else
         {
-          copy->dims[rank] = copy->dims[i];
-          rank++;
+          copy->shape[n_dims] = copy->shape[i];
+          n_dims++;
         }
-      copy->from[rank - 1] = copy->from[i];
-      copy->to[rank - 1] = copy->to[i];
+      copy->from[n_dims - 1] = copy->from[i];
+      copy->to[n_dims - 1] = copy->to[i];
     }
 
-  if (rank == 0)
+  if (n_dims == 0)
     {
-      copy->dims[0] = copy->from[0] = copy->to[0] = 1;
-      rank = 1;
+      copy->shape[0] = copy->from[0] = copy->to[0] = 1;
+      n_dims = 1;
     }
-  copy->rank = rank;
+  copy->n_dims = n_dims;
 
   return TRUE;
 }
@@ -86,8 +86,8 @@ count_elements (const RlxCopy *copy)
 {
   guint64 n = 1;
 
-  for (guint i = 0; i < copy->rank; i++)
-    n *= copy->dims[i];
+  for (guint i = 0; i < copy->n_dims; i++)
+    n *= copy->shape[i];
 
   return n;
 }
@@ -114,7 +114,7 @@ dispatch_copy (RlxLower         *lower,
                const RlxCopy    *copy,
                GError          **error)
 {
-  guint bits = rlx_data_type_get_bits (rlx_data_type_on_device (to->type.dtype));
+  guint bits = rlx_data_type_get_bits (rlx_data_type_on_device (to->type.data_type));
   guint64 n, block, groups, inner = 1;
   gint64 next_from = 0, next_to = 0;
   gboolean in_order;
@@ -125,10 +125,10 @@ dispatch_copy (RlxLower         *lower,
    * no atomics; the words behind the end are padding. */
   n = count_elements (copy);
   in_order = copy->to_offset == 0 && n == rlx_type_n_elements (&to->type);
-  for (guint i = copy->rank; in_order && i-- > 0;)
+  for (guint i = copy->n_dims; in_order && i-- > 0;)
     {
       in_order = copy->to[i] == (gint64) inner;
-      inner *= copy->dims[i];
+      inner *= copy->shape[i];
     }
   pack = in_order ? 32 / bits : 1;
 
@@ -136,7 +136,7 @@ dispatch_copy (RlxLower         *lower,
   rlx_kernel_input_raw (kernel, "x", from);
   rlx_kernel_output_raw (kernel, "y", to);
   rlx_kernel_define (kernel, "WG", WORKGROUP_SIZE);
-  rlx_kernel_define (kernel, "RANK", copy->rank);
+  rlx_kernel_define (kernel, "RANK", copy->n_dims);
   rlx_kernel_define (kernel, "PACK", pack);
   rlx_kernel_define (kernel, "BITS", bits);
   rlx_kernel_define (kernel, "IN_ORDER", in_order);
@@ -154,19 +154,19 @@ dispatch_copy (RlxLower         *lower,
    * mixed radix: adding digits takes no division, and where an element is takes
    * no multiplication when each carry has its own distance. */
   inner = 1;
-  for (guint i = 0; i < copy->rank; i++)
+  for (guint i = 0; i < copy->n_dims; i++)
     {
-      guint d = copy->rank - 1 - i;
+      guint d = copy->n_dims - 1 - i;
       guint64 next = (guint64) WORKGROUP_SIZE * pack / inner;
 
-      if (i + 1 < copy->rank)
+      if (i + 1 < copy->n_dims)
         {
-          next %= copy->dims[d];
-          param_indexed (kernel, "carry_from", i, copy->from[d - 1] - copy->dims[d] * copy->from[d]);
+          next %= copy->shape[d];
+          param_indexed (kernel, "carry_from", i, copy->from[d - 1] - copy->shape[d] * copy->from[d]);
           if (!in_order)
-            param_indexed (kernel, "carry_to", i, copy->to[d - 1] - copy->dims[d] * copy->to[d]);
+            param_indexed (kernel, "carry_to", i, copy->to[d - 1] - copy->shape[d] * copy->to[d]);
         }
-      param_indexed (kernel, "dim", i, copy->dims[d]);
+      param_indexed (kernel, "dim", i, copy->shape[d]);
       param_indexed (kernel, "next", i, next);
       param_indexed (kernel, "from", i, copy->from[d]);
       next_from += next * copy->from[d];
@@ -175,7 +175,7 @@ dispatch_copy (RlxLower         *lower,
           param_indexed (kernel, "to", i, copy->to[d]);
           next_to += next * copy->to[d];
         }
-      inner *= copy->dims[d];
+      inner *= copy->shape[d];
     }
   rlx_kernel_param_u32 (kernel, "next_from", (guint32) next_from);
   if (!in_order)
@@ -197,17 +197,17 @@ find_tiles (const RlxCopy    *copy,
             const RlxIrValue *value,
             guint            *near)
 {
-  guint last = copy->rank - 1;
+  guint last = copy->n_dims - 1;
 
   /* Smaller elements would need atomics, smaller copies fit into a cache. */
-  if (rlx_data_type_get_bits (rlx_data_type_on_device (value->type.dtype)) != 32 || count_elements (copy) < (1 << 18))
+  if (rlx_data_type_get_bits (rlx_data_type_on_device (value->type.data_type)) != 32 || count_elements (copy) < (1 << 18))
     return FALSE;
-  if (copy->rank < 2 || copy->rank + 2 > RLX_MAX_RANK ||
-      ABS (copy->from[last]) < TILE || copy->dims[last] < TILE)
+  if (copy->n_dims < 2 || copy->n_dims + 2 > RLX_MAX_DIMS ||
+      ABS (copy->from[last]) < TILE || copy->shape[last] < TILE)
     return FALSE;
 
   for (guint i = 0; i < last; i++)
-    if (ABS (copy->from[i]) == 1 && copy->dims[i] >= TILE)
+    if (ABS (copy->from[i]) == 1 && copy->shape[i] >= TILE)
       {
         *near = i;
         return TRUE;
@@ -225,37 +225,37 @@ lower_tiled (RlxLower         *lower,
              guint             near,
              GError          **error)
 {
-  const guint axes[] = { near, copy->rank - 1 };
+  const guint axes[] = { near, copy->n_dims - 1 };
   RlxCopy tiles = *copy;
 
   /* Cut off what is no whole tile. */
   for (guint i = 0; i < G_N_ELEMENTS (axes); i++)
     {
       guint d = axes[i];
-      gint64 whole = tiles.dims[d] / TILE * TILE;
+      gint64 whole = tiles.shape[d] / TILE * TILE;
 
-      if (whole < tiles.dims[d])
+      if (whole < tiles.shape[d])
         {
           RlxCopy rest = tiles;
 
-          rest.dims[d] -= whole;
+          rest.shape[d] -= whole;
           rest.from_offset += whole * rest.from[d];
           rest.to_offset += whole * rest.to[d];
           if (!simplify_copy (&rest) || !dispatch_copy (lower, node, from, to, &rest, error))
             return FALSE;
         }
-      tiles.dims[d] = whole;
+      tiles.shape[d] = whole;
     }
 
   for (guint i = 0; i < G_N_ELEMENTS (axes); i++)
     {
       guint d = axes[i];
 
-      tiles.dims[tiles.rank] = TILE;
-      tiles.from[tiles.rank] = tiles.from[d];
-      tiles.to[tiles.rank] = tiles.to[d];
-      tiles.rank++;
-      tiles.dims[d] /= TILE;
+      tiles.shape[tiles.n_dims] = TILE;
+      tiles.from[tiles.n_dims] = tiles.from[d];
+      tiles.to[tiles.n_dims] = tiles.to[d];
+      tiles.n_dims++;
+      tiles.shape[d] /= TILE;
       tiles.from[d] *= TILE;
       tiles.to[d] *= TILE;
     }
@@ -295,8 +295,8 @@ rlx_lower_copy_all (RlxLower         *lower,
                     GError          **error)
 {
   RlxCopy copy = {
-    .rank = 1,
-    .dims = { (gint64) rlx_type_n_elements (&to->type) },
+    .n_dims = 1,
+    .shape = { (gint64) rlx_type_n_elements (&to->type) },
     .from = { 1 },
     .to = { 1 },
   };
@@ -313,21 +313,21 @@ rlx_reshape_infer (RlxOpCall             *call,
 {
   const RlxInts *shape = &attrs->shape;
   const RlxTensorType *x = call->inputs[0];
-  RlxTensorType type = { .dtype = x->dtype, .rank = shape->n_values };
+  RlxTensorType type = { .data_type = x->data_type, .n_dims = shape->n_values };
   guint64 n = rlx_type_n_elements (x);
   guint64 product = 1;
   gboolean fits = TRUE, has_zero = FALSE;
   int inferred = -1;
 
-  if (shape->n_values > RLX_MAX_RANK)
+  if (shape->n_values > RLX_MAX_DIMS)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
-                           "the shape has %u dimensions; the limit is %d", shape->n_values, RLX_MAX_RANK);
+                           "the shape has %u dimensions; the limit is %d", shape->n_values, RLX_MAX_DIMS);
 
   for (guint i = 0; i < shape->n_values; i++)
     {
       gint64 dim = shape->values[i];
 
-      type.dims[i] = dim;
+      type.shape[i] = dim;
       if (dim == -1)
         {
           if (inferred >= 0)
@@ -351,7 +351,7 @@ rlx_reshape_infer (RlxOpCall             *call,
                                "dimension %d of the shape cannot be inferred next to a dimension of 0", inferred);
       if (fits && n % product == 0)
         {
-          type.dims[inferred] = (gint64) (n / product);
+          type.shape[inferred] = (gint64) (n / product);
           product = n;
         }
       else
@@ -397,25 +397,25 @@ rlx_transpose_infer (RlxOpCall               *call,
 
   if (permutation->n_values == 0)
     {
-      for (guint i = 0; i < x->rank; i++)
-        type.dims[i] = x->dims[x->rank - 1 - i];
+      for (guint i = 0; i < x->n_dims; i++)
+        type.shape[i] = x->shape[x->n_dims - 1 - i];
     }
   else
     {
-      if (permutation->n_values != x->rank)
+      if (permutation->n_values != x->n_dims)
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                               "the permutation has %u entries, the operand %u dimensions", permutation->n_values, x->rank);
-      for (guint i = 0; i < x->rank; i++)
+                               "the permutation has %u entries, the operand %u dimensions", permutation->n_values, x->n_dims);
+      for (guint i = 0; i < x->n_dims; i++)
         {
           guint axis;
 
-          if (!rlx_call_axis (call, permutation->values[i], x->rank, &axis, error))
+          if (!rlx_call_axis (call, permutation->values[i], x->n_dims, &axis, error))
             return FALSE;
           if (seen & (1u << axis))
             return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
                                    "dimension %u is in the permutation twice", axis);
           seen |= 1u << axis;
-          type.dims[i] = x->dims[axis];
+          type.shape[i] = x->shape[axis];
         }
     }
 
@@ -425,18 +425,18 @@ rlx_transpose_infer (RlxOpCall               *call,
 
 static void
 transpose_get_strides (const RlxIrNode *node,
-                       gint64           strides[RLX_MAX_RANK])
+                       gint64           strides[RLX_MAX_DIMS])
 {
   const RlxInts *permutation = &rlx_transpose_attrs (node)->permutation;
   const RlxTensorType *x = &node->inputs[0]->type;
-  gint64 from[RLX_MAX_RANK];
+  gint64 from[RLX_MAX_DIMS];
 
   get_strides (x, from);
-  for (guint i = 0; i < x->rank; i++)
+  for (guint i = 0; i < x->n_dims; i++)
     {
-      gint64 axis = permutation->n_values == 0 ? (gint64) x->rank - 1 - i : permutation->values[i];
+      gint64 axis = permutation->n_values == 0 ? (gint64) x->n_dims - 1 - i : permutation->values[i];
 
-      strides[i] = from[axis < 0 ? axis + x->rank : axis];
+      strides[i] = from[axis < 0 ? axis + x->n_dims : axis];
     }
 }
 
@@ -483,20 +483,20 @@ get_range (gint64 start,
 static void
 get_ranges (const RlxTensorType *x,
             const RlxSliceAttrs *attrs,
-            Range                ranges[RLX_MAX_RANK])
+            Range                ranges[RLX_MAX_DIMS])
 {
-  for (guint i = 0; i < x->rank; i++)
-    ranges[i] = (Range) { 0, 1, x->dims[i] };
+  for (guint i = 0; i < x->n_dims; i++)
+    ranges[i] = (Range) { 0, 1, x->shape[i] };
 
   for (guint i = 0; i < attrs->starts.n_values; i++)
     {
       gint64 axis = attrs->axes.n_values > 0 ? attrs->axes.values[i] : i;
 
       if (axis < 0)
-        axis += x->rank;
-      if (x->dims[axis] > 0)
+        axis += x->n_dims;
+      if (x->shape[axis] > 0)
         ranges[axis] = get_range (attrs->starts.values[i], attrs->ends.values[i],
-                                  attrs->steps.n_values > 0 ? attrs->steps.values[i] : 1, x->dims[axis]);
+                                  attrs->steps.n_values > 0 ? attrs->steps.values[i] : 1, x->shape[axis]);
     }
 }
 
@@ -511,7 +511,7 @@ rlx_slice_infer (RlxOpCall           *call,
   const RlxInts *steps = &attrs->steps;
   const RlxTensorType *x = call->inputs[0];
   RlxTensorType type = *x;
-  Range ranges[RLX_MAX_RANK];
+  Range ranges[RLX_MAX_DIMS];
   guint mask;
 
   if (ends->n_values != starts->n_values)
@@ -523,18 +523,18 @@ rlx_slice_infer (RlxOpCall           *call,
   if (steps->n_values > 0 && steps->n_values != starts->n_values)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
                            "there are %u starts and %u steps", starts->n_values, steps->n_values);
-  if (starts->n_values > x->rank)
+  if (starts->n_values > x->n_dims)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "there are %u starts, the operand has %u dimensions", starts->n_values, x->rank);
-  if (axes->n_values > 0 && !rlx_call_axes (call, axes, x->rank, FALSE, &mask, error))
+                           "there are %u starts, the operand has %u dimensions", starts->n_values, x->n_dims);
+  if (axes->n_values > 0 && !rlx_call_axes (call, axes, x->n_dims, FALSE, &mask, error))
     return FALSE;
   for (guint i = 0; i < steps->n_values; i++)
     if (steps->values[i] == 0)
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "step %u is 0", i);
 
   get_ranges (x, attrs, ranges);
-  for (guint i = 0; i < x->rank; i++)
-    type.dims[i] = ranges[i].length;
+  for (guint i = 0; i < x->n_dims; i++)
+    type.shape[i] = ranges[i].length;
 
   rlx_call_add_output (call, &type);
   return TRUE;
@@ -543,17 +543,17 @@ rlx_slice_infer (RlxOpCall           *call,
 static void
 slice_get_strides (const RlxIrNode *node,
                    gint64          *offset,
-                   gint64           strides[RLX_MAX_RANK])
+                   gint64           strides[RLX_MAX_DIMS])
 {
   const RlxTensorType *x = &node->inputs[0]->type;
-  gint64 from[RLX_MAX_RANK];
-  Range ranges[RLX_MAX_RANK];
+  gint64 from[RLX_MAX_DIMS];
+  Range ranges[RLX_MAX_DIMS];
 
   get_strides (x, from);
   get_ranges (x, rlx_slice_attrs (node), ranges);
 
   *offset = 0;
-  for (guint i = 0; i < x->rank; i++)
+  for (guint i = 0; i < x->n_dims; i++)
     {
       *offset += ranges[i].start * from[i];
       strides[i] = ranges[i].step * from[i];
@@ -567,25 +567,25 @@ rlx_expand_infer (RlxOpCall            *call,
 {
   const RlxInts *shape = &attrs->shape;
   const RlxTensorType *x = call->inputs[0];
-  RlxTensorType type = { .dtype = x->dtype, .rank = shape->n_values };
-  gboolean fits = shape->n_values >= x->rank;
+  RlxTensorType type = { .data_type = x->data_type, .n_dims = shape->n_values };
+  gboolean fits = shape->n_values >= x->n_dims;
 
-  if (shape->n_values > RLX_MAX_RANK)
+  if (shape->n_values > RLX_MAX_DIMS)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
-                           "the shape has %u dimensions; the limit is %d", shape->n_values, RLX_MAX_RANK);
+                           "the shape has %u dimensions; the limit is %d", shape->n_values, RLX_MAX_DIMS);
 
   for (guint i = 0; i < shape->n_values; i++)
     {
       if (shape->values[i] < 0)
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
                                "dimension %u of the shape is %" G_GINT64_FORMAT, i, shape->values[i]);
-      type.dims[i] = shape->values[i];
+      type.shape[i] = shape->values[i];
     }
-  for (guint i = 0; fits && i < x->rank; i++)
+  for (guint i = 0; fits && i < x->n_dims; i++)
     {
-      gint64 dim = type.dims[type.rank - x->rank + i];
+      gint64 dim = type.shape[type.n_dims - x->n_dims + i];
 
-      fits = x->dims[i] == dim || x->dims[i] == 1;
+      fits = x->shape[i] == dim || x->shape[i] == 1;
     }
   if (!fits)
     {
@@ -601,16 +601,16 @@ rlx_expand_infer (RlxOpCall            *call,
 
 static void
 expand_get_strides (const RlxIrNode *node,
-                    gint64           strides[RLX_MAX_RANK])
+                    gint64           strides[RLX_MAX_DIMS])
 {
   const RlxTensorType *x = &node->inputs[0]->type;
   const RlxTensorType *y = &node->outputs[0].type;
-  guint missing = y->rank - x->rank;
-  gint64 from[RLX_MAX_RANK];
+  guint missing = y->n_dims - x->n_dims;
+  gint64 from[RLX_MAX_DIMS];
 
   get_strides (x, from);
-  for (guint i = 0; i < y->rank; i++)
-    strides[i] = i < missing || x->dims[i - missing] == 1 ? 0 : from[i - missing];
+  for (guint i = 0; i < y->n_dims; i++)
+    strides[i] = i < missing || x->shape[i - missing] == 1 ? 0 : from[i - missing];
 }
 
 gboolean
@@ -620,7 +620,7 @@ rlx_reverse_infer (RlxOpCall             *call,
 {
   guint mask;
 
-  if (!rlx_call_axes (call, &attrs->axes, call->inputs[0]->rank, FALSE, &mask, error))
+  if (!rlx_call_axes (call, &attrs->axes, call->inputs[0]->n_dims, FALSE, &mask, error))
     return FALSE;
 
   rlx_call_add_output (call, call->inputs[0]);
@@ -630,7 +630,7 @@ rlx_reverse_infer (RlxOpCall             *call,
 static void
 reverse_get_strides (const RlxIrNode *node,
                      gint64          *offset,
-                     gint64           strides[RLX_MAX_RANK])
+                     gint64           strides[RLX_MAX_DIMS])
 {
   const RlxInts *axes = &rlx_reverse_attrs (node)->axes;
   const RlxTensorType *x = &node->inputs[0]->type;
@@ -638,9 +638,9 @@ reverse_get_strides (const RlxIrNode *node,
   get_strides (x, strides);
   for (guint i = 0; i < axes->n_values; i++)
     {
-      gint64 axis = axes->values[i] < 0 ? axes->values[i] + x->rank : axes->values[i];
+      gint64 axis = axes->values[i] < 0 ? axes->values[i] + x->n_dims : axes->values[i];
 
-      *offset += (x->dims[axis] - 1) * strides[axis];
+      *offset += (x->shape[axis] - 1) * strides[axis];
       strides[axis] = -strides[axis];
     }
 }
@@ -648,7 +648,7 @@ reverse_get_strides (const RlxIrNode *node,
 gboolean
 rlx_view_get_strides (const RlxIrNode *node,
                       gint64          *offset,
-                      gint64           strides[RLX_MAX_RANK])
+                      gint64           strides[RLX_MAX_DIMS])
 {
   *offset = 0;
   switch (node->op->id)
@@ -677,10 +677,10 @@ lower_view (RlxLower        *lower,
 {
   const RlxTensorType *x = &node->inputs[0]->type;
   const RlxTensorType *y = &node->outputs[0].type;
-  RlxCopy copy = { .rank = y->rank };
+  RlxCopy copy = { .n_dims = y->n_dims };
 
   rlx_view_get_strides (node, &copy.from_offset, copy.from);
-  memcpy (copy.dims, y->dims, sizeof copy.dims);
+  memcpy (copy.shape, y->shape, sizeof copy.shape);
   get_strides (y, copy.to);
 
   /* What keeps all elements in their order is no more than a reshape. */
@@ -688,7 +688,7 @@ lower_view (RlxLower        *lower,
     {
       RlxCopy simple = copy;
 
-      if (!simplify_copy (&simple) || (simple.rank == 1 && (simple.from[0] == 1 || simple.dims[0] == 1)))
+      if (!simplify_copy (&simple) || (simple.n_dims == 1 && (simple.from[0] == 1 || simple.shape[0] == 1)))
         {
           rlx_lower_alias (lower, &node->outputs[0], node->inputs[0]);
           return TRUE;
@@ -740,20 +740,20 @@ rlx_concat_infer (RlxOpCall            *call,
   RlxTensorType type = *call->inputs[0];
   guint axis;
 
-  if (!rlx_call_axis (call, attrs->axis, type.rank, &axis, error))
+  if (!rlx_call_axis (call, attrs->axis, type.n_dims, &axis, error))
     return FALSE;
 
   for (guint i = 1; i < call->n_inputs; i++)
     {
       const RlxTensorType *x = call->inputs[i];
-      gboolean fits = x->rank == type.rank;
+      gboolean fits = x->n_dims == type.n_dims;
 
-      if (x->dtype != type.dtype)
+      if (x->data_type != type.data_type)
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_DATA_TYPE,
                                "input %u is %s, input 0 is %s", i,
-                               rlx_data_type_to_string (x->dtype), rlx_data_type_to_string (type.dtype));
-      for (guint d = 0; fits && d < type.rank; d++)
-        fits = d == axis || x->dims[d] == type.dims[d];
+                               rlx_data_type_to_string (x->data_type), rlx_data_type_to_string (type.data_type));
+      for (guint d = 0; fits && d < type.n_dims; d++)
+        fits = d == axis || x->shape[d] == type.shape[d];
       if (!fits)
         {
           g_autofree char *a = rlx_type_to_string (call->inputs[0]);
@@ -762,7 +762,7 @@ rlx_concat_infer (RlxOpCall            *call,
           return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                                  "input %u is %s, input 0 is %s: only dimension %u may differ", i, b, a, axis);
         }
-      if (!rlx_add_i64 (type.dims[axis], x->dims[axis], &type.dims[axis]))
+      if (!rlx_add_i64 (type.shape[axis], x->shape[axis], &type.shape[axis]))
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT, "the sizes of dimension %u have too large a sum", axis);
     }
 
@@ -777,17 +777,17 @@ rlx_concat_lower (RlxLower        *lower,
 {
   const RlxIrValue *y = &node->outputs[0];
   gint64 axis = rlx_concat_attrs (node)->axis;
-  gint64 to[RLX_MAX_RANK];
+  gint64 to[RLX_MAX_DIMS];
   gint64 start = 0;
 
   if (axis < 0)
-    axis += y->type.rank;
+    axis += y->type.n_dims;
   get_strides (&y->type, to);
 
   for (guint i = 0; i < node->n_inputs; i++)
     {
       const RlxIrValue *x = node->inputs[i];
-      RlxCopy copy = { .rank = y->type.rank, .to_offset = start * to[axis] };
+      RlxCopy copy = { .n_dims = y->type.n_dims, .to_offset = start * to[axis] };
 
       /* All there is comes from this one. */
       if (rlx_type_n_elements (&x->type) == rlx_type_n_elements (&y->type))
@@ -796,12 +796,12 @@ rlx_concat_lower (RlxLower        *lower,
           return TRUE;
         }
 
-      memcpy (copy.dims, x->type.dims, sizeof copy.dims);
+      memcpy (copy.shape, x->type.shape, sizeof copy.shape);
       memcpy (copy.to, to, sizeof copy.to);
       get_strides (&x->type, copy.from);
       if (!rlx_lower_copy (lower, node, x, y, &copy, error))
         return FALSE;
-      start += x->type.dims[axis];
+      start += x->type.shape[axis];
     }
 
   return TRUE;
@@ -816,20 +816,20 @@ rlx_gather_infer (RlxOpCall            *call,
 {
   const RlxTensorType *x = call->inputs[0];
   const RlxTensorType *indices = call->inputs[1];
-  RlxTensorType type = { .dtype = x->dtype };
-  guint axis, rank;
+  RlxTensorType type = { .data_type = x->data_type };
+  guint axis, n_dims;
   gint64 size;
   guint64 n = rlx_type_n_elements (indices);
 
-  if (!rlx_call_axis (call, attrs->axis, x->rank, &axis, error))
+  if (!rlx_call_axis (call, attrs->axis, x->n_dims, &axis, error))
     return FALSE;
 
-  rank = x->rank - 1 + indices->rank;
-  if (rank > RLX_MAX_RANK)
+  n_dims = x->n_dims - 1 + indices->n_dims;
+  if (n_dims > RLX_MAX_DIMS)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
-                           "the result would have %u dimensions; the limit is %d", rank, RLX_MAX_RANK);
+                           "the result would have %u dimensions; the limit is %d", n_dims, RLX_MAX_DIMS);
 
-  size = x->dims[axis];
+  size = x->shape[axis];
   if (size == 0 && n > 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                            "there is nothing to pick: dimension %u of the operand is 0 and there are %" G_GUINT64_FORMAT " indices", axis, n);
@@ -840,7 +840,7 @@ rlx_gather_infer (RlxOpCall            *call,
 
       for (guint64 i = 0; i < n; i++)
         {
-          gint64 index = rlx_element_get_int (indices->dtype, data, i);
+          gint64 index = rlx_element_get_int (indices->data_type, data, i);
 
           if (index < -size || index >= size)
             return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
@@ -850,11 +850,11 @@ rlx_gather_infer (RlxOpCall            *call,
     }
 
   for (guint i = 0; i < axis; i++)
-    type.dims[type.rank++] = x->dims[i];
-  for (guint i = 0; i < indices->rank; i++)
-    type.dims[type.rank++] = indices->dims[i];
-  for (guint i = axis + 1; i < x->rank; i++)
-    type.dims[type.rank++] = x->dims[i];
+    type.shape[type.n_dims++] = x->shape[i];
+  for (guint i = 0; i < indices->n_dims; i++)
+    type.shape[type.n_dims++] = indices->shape[i];
+  for (guint i = axis + 1; i < x->n_dims; i++)
+    type.shape[type.n_dims++] = x->shape[i];
 
   rlx_call_add_output (call, &type);
   return TRUE;
@@ -870,7 +870,7 @@ rlx_gather_lower (RlxLower        *lower,
   const RlxIrValue *y = &node->outputs[0];
   guint64 n = rlx_type_n_elements (&y->type);
   guint64 n_indices = rlx_type_n_elements (&indices->type);
-  guint bits = rlx_data_type_get_bits (rlx_data_type_on_device (x->type.dtype));
+  guint bits = rlx_data_type_get_bits (rlx_data_type_on_device (x->type.data_type));
   guint pack = 32 / bits;
   gint64 axis = rlx_gather_attrs (node)->axis;
   guint64 inner = 1, next, block, groups;
@@ -880,9 +880,9 @@ rlx_gather_lower (RlxLower        *lower,
     return TRUE;
 
   if (axis < 0)
-    axis += x->type.rank;
-  for (guint i = axis + 1; i < x->type.rank; i++)
-    inner *= x->type.dims[i];
+    axis += x->type.n_dims;
+  for (guint i = axis + 1; i < x->type.n_dims; i++)
+    inner *= x->type.shape[i];
 
   kernel = rlx_kernel_new (lower, node, "gather");
   rlx_kernel_input_raw (kernel, "x", x);
@@ -891,7 +891,7 @@ rlx_gather_lower (RlxLower        *lower,
   rlx_kernel_define (kernel, "WG", WORKGROUP_SIZE);
   rlx_kernel_define (kernel, "PACK", pack);
   rlx_kernel_define (kernel, "BITS", bits);
-  rlx_kernel_define (kernel, "SIGNED", !rlx_data_type_is_unsigned (indices->type.dtype));
+  rlx_kernel_define (kernel, "SIGNED", !rlx_data_type_is_unsigned (indices->type.data_type));
 
   block = choose_block (lower, (n + pack - 1) / pack) * pack;
   groups = (n + block - 1) / block;
@@ -900,7 +900,7 @@ rlx_gather_lower (RlxLower        *lower,
   rlx_kernel_param_u32 (kernel, "n", n);
   rlx_kernel_param_u32 (kernel, "block", block);
   rlx_kernel_param_u32 (kernel, "groups", groups);
-  rlx_kernel_param_u32 (kernel, "size", x->type.dims[axis]);
+  rlx_kernel_param_u32 (kernel, "size", x->type.shape[axis]);
   rlx_kernel_param_u32 (kernel, "inner", inner);
   rlx_kernel_param_u32 (kernel, "n_indices", n_indices);
   rlx_kernel_param_u32 (kernel, "next_inner", next % inner);

@@ -18,10 +18,10 @@ check_square (const RlxOpCall *call,
   const RlxTensorType *type = call->inputs[0];
   g_autofree char *text = rlx_type_to_string (type);
 
-  if (type->rank < 2)
+  if (type->n_dims < 2)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                            "the first operand must have at least 2 dimensions, it is %s", text);
-  if (type->dims[type->rank - 1] != type->dims[type->rank - 2])
+  if (type->shape[type->n_dims - 1] != type->shape[type->n_dims - 2])
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                            "the last two dimensions of the first operand must be the same, it is %s", text);
   return TRUE;
@@ -34,17 +34,17 @@ infer_solution (RlxOpCall *call,
                 GError   **error)
 {
   const RlxTensorType *a = call->inputs[0], *b = call->inputs[1];
-  RlxTensorType stack_a = *a, stack_b = *b, type = { .dtype = a->dtype };
+  RlxTensorType stack_a = *a, stack_b = *b, type = { .data_type = a->data_type };
   gint64 n, have;
 
   if (!check_square (call, error))
     return FALSE;
-  if (b->rank == 0)
+  if (b->n_dims == 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                            "the second operand is a scalar; it needs at least one dimension");
 
-  n = a->dims[a->rank - 1];
-  have = b->dims[b->rank == 1 || !left ? b->rank - 1 : b->rank - 2];
+  n = a->shape[a->n_dims - 1];
+  have = b->shape[b->n_dims == 1 || !left ? b->n_dims - 1 : b->n_dims - 2];
   if (have != n)
     {
       g_autofree char *text_a = rlx_type_to_string (a);
@@ -55,8 +55,8 @@ infer_solution (RlxOpCall *call,
                              left ? "rows" : "columns", text_b, text_a, have, n);
     }
 
-  stack_a.rank -= 2;
-  stack_b.rank -= MIN (b->rank, 2);
+  stack_a.n_dims -= 2;
+  stack_b.n_dims -= MIN (b->n_dims, 2);
   if (!rlx_shape_broadcast (&stack_a, &stack_b, &type))
     {
       g_autofree char *text_a = rlx_type_to_string (a);
@@ -65,11 +65,11 @@ infer_solution (RlxOpCall *call,
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                              "the leading dimensions of %s and %s do not broadcast together", text_a, text_b);
     }
-  for (guint i = b->rank - MIN (b->rank, 2); i < b->rank; i++)
+  for (guint i = b->n_dims - MIN (b->n_dims, 2); i < b->n_dims; i++)
     {
-      if (type.rank == RLX_MAX_RANK)
-        return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT, "the result has more than %d dimensions", RLX_MAX_RANK);
-      type.dims[type.rank++] = b->dims[i];
+      if (type.n_dims == RLX_MAX_DIMS)
+        return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT, "the result has more than %d dimensions", RLX_MAX_DIMS);
+      type.shape[type.n_dims++] = b->shape[i];
     }
   rlx_call_add_output (call, &type);
   return TRUE;
@@ -119,7 +119,7 @@ rlx_determinant_infer (RlxOpCall *call,
 
   if (!check_square (call, error))
     return FALSE;
-  type.rank -= 2;
+  type.n_dims -= 2;
   rlx_call_add_output (call, &type);
   return TRUE;
 }
@@ -182,8 +182,8 @@ count_matrices (const RlxTensorType *type)
 {
   guint64 n = 1;
 
-  for (guint i = 0; i + 2 < type->rank; i++)
-    n *= (guint64) type->dims[i];
+  for (guint i = 0; i + 2 < type->n_dims; i++)
+    n *= (guint64) type->shape[i];
   return n;
 }
 
@@ -193,7 +193,7 @@ rlx_cholesky_lower (RlxLower        *lower,
                     GError         **error)
 {
   const RlxTensorType *type = &node->outputs[0].type;
-  guint64 n = type->dims[type->rank - 1], n_groups = count_matrices (type);
+  guint64 n = type->shape[type->n_dims - 1], n_groups = count_matrices (type);
   gboolean upper = rlx_cholesky_attrs (node)->upper;
   RlxKernel *kernel;
 
@@ -225,7 +225,7 @@ lower_lu (RlxLower         *lower,
           const RlxIrValue *determinant,
           GError          **error)
 {
-  guint64 n = x->type.dims[x->type.rank - 1], n_groups = count_matrices (&x->type);
+  guint64 n = x->type.shape[x->type.n_dims - 1], n_groups = count_matrices (&x->type);
   RlxKernel *kernel = rlx_kernel_new (lower, node, "lu");
 
   *factors = rlx_lower_temporary (lower, &x->type);
@@ -238,9 +238,9 @@ lower_lu (RlxLower         *lower,
   else
     {
       const RlxTensorType type = {
-        .dtype = RLX_DATA_TYPE_U32,
-        .rank = 2,
-        .dims = { (gint64) n_groups, (gint64) n },
+        .data_type = RLX_DATA_TYPE_U32,
+        .n_dims = 2,
+        .shape = { (gint64) n_groups, (gint64) n },
       };
 
       *order = rlx_lower_temporary (lower, &type);
@@ -277,7 +277,7 @@ static guint64
 count_columns (const RlxTensorType *b,
                gboolean             left)
 {
-  return b->rank == 1 ? 1 : (guint64) b->dims[b->rank - (left ? 1 : 2)];
+  return b->n_dims == 1 ? 1 : (guint64) b->shape[b->n_dims - (left ? 1 : 2)];
 }
 
 /* Dimension @index of the stack, counted from the last. */
@@ -285,7 +285,7 @@ static guint64
 stack_dim (const RlxTensorType *type,
            guint                index)
 {
-  return index + 2 < type->rank ? (guint64) type->dims[type->rank - 3 - index] : 1;
+  return index + 2 < type->n_dims ? (guint64) type->shape[type->n_dims - 3 - index] : 1;
 }
 
 /* Matrices of the result in order, and which ones of the operands they need. */
@@ -294,11 +294,11 @@ describe_stack (RlxKernel           *kernel,
                 const RlxTensorType *a,
                 const RlxTensorType *b)
 {
-  guint64 dims[RLX_MAX_RANK], strides[2][RLX_MAX_RANK];
+  guint64 shape[RLX_MAX_DIMS], strides[2][RLX_MAX_DIMS];
   guint64 step_a = 1, step_b = 1;
-  guint rank = 0;
+  guint n_dims = 0;
 
-  for (guint i = 0; i + 2 < MAX (a->rank, b->rank); i++)
+  for (guint i = 0; i + 2 < MAX (a->n_dims, b->n_dims); i++)
     {
       guint64 dim_a = stack_dim (a, i), dim_b = stack_dim (b, i), dim = MAX (dim_a, dim_b);
       guint64 stride_a = dim_a == 1 ? 0 : step_a, stride_b = dim_b == 1 ? 0 : step_b;
@@ -307,26 +307,26 @@ describe_stack (RlxKernel           *kernel,
       step_b *= dim_b;
       if (dim == 1)
         continue;
-      if (rank > 0 && stride_a == strides[0][rank - 1] * dims[rank - 1] && stride_b == strides[1][rank - 1] * dims[rank - 1])
+      if (n_dims > 0 && stride_a == strides[0][n_dims - 1] * shape[n_dims - 1] && stride_b == strides[1][n_dims - 1] * shape[n_dims - 1])
         {
-          dims[rank - 1] *= dim;
+          shape[n_dims - 1] *= dim;
           continue;
         }
-      dims[rank] = dim;
-      strides[0][rank] = stride_a;
-      strides[1][rank++] = stride_b;
+      shape[n_dims] = dim;
+      strides[0][n_dims] = stride_a;
+      strides[1][n_dims++] = stride_b;
     }
 
   /* Few pipelines serve all: more than two are rare. */
-  for (; rank < 2; rank++)
+  for (; n_dims < 2; n_dims++)
     {
-      dims[rank] = 1;
-      strides[0][rank] = strides[1][rank] = 0;
+      shape[n_dims] = 1;
+      strides[0][n_dims] = strides[1][n_dims] = 0;
     }
-  rlx_kernel_define (kernel, "BATCH_DIMS", rank);
-  for (guint i = 0; i < rank; i++)
+  rlx_kernel_define (kernel, "BATCH_DIMS", n_dims);
+  for (guint i = 0; i < n_dims; i++)
     {
-      rlx_kernel_param_indexed (kernel, "batch", i, (gint64) dims[i]);
+      rlx_kernel_param_indexed (kernel, "batch", i, (gint64) shape[i]);
       rlx_kernel_param_indexed (kernel, "a_batch", i, (gint64) strides[0][i]);
       rlx_kernel_param_indexed (kernel, "b_batch", i, (gint64) strides[1][i]);
     }
@@ -340,7 +340,7 @@ lower_triangular (RlxLower        *lower,
 {
   enum { CHUNK = 32 };
   const RlxTensorType *a = &system->a->type, *y = &system->y->type;
-  guint64 n = a->dims[a->rank - 1], n_elements = rlx_type_n_elements (y);
+  guint64 n = a->shape[a->n_dims - 1], n_elements = rlx_type_n_elements (y);
   guint64 columns = system->columns, chunk = MIN (columns, CHUNK), chunks = (columns - 1) / chunk + 1;
   guint64 n_groups = n_elements / (n * columns) * chunks;
   gint64 a_row = (gint64) n, a_column = 1, x_row, x_column, a_first = 0, x_first = 0;
@@ -444,8 +444,8 @@ lower_solution (RlxLower         *lower,
     return FALSE;
 
   /* a stack of matrices, also where the result is one of vectors */
-  if (b != NULL && b->type.rank == 1)
-    type.dims[type.rank++] = 1;
+  if (b != NULL && b->type.n_dims == 1)
+    type.shape[type.n_dims++] = 1;
   middle = rlx_lower_temporary (lower, &type);
   system.a = factors;
   system.order = order;

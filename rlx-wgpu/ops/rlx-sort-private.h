@@ -42,7 +42,7 @@ gboolean    rlx_axis_infer  (RlxOpCall           *call,
 
 /* A value of 32-bit elements, @n of them for each row. */
 RlxIrValue *rlx_axis_temporary (RlxLower         *lower,
-                                RlxDataType       dtype,
+                                RlxDataType       data_type,
                                 const RlxAxis    *axis,
                                 guint64           n);
 

@@ -18,14 +18,14 @@ rlx_axis_init (RlxAxis             *axis,
                const RlxTensorType *type,
                guint                index)
 {
-  *axis = (RlxAxis) { .n_rows = 1, .length = (guint64) type->dims[index], .inner = 1 };
+  *axis = (RlxAxis) { .n_rows = 1, .length = (guint64) type->shape[index], .inner = 1 };
 
-  for (guint i = 0; i < type->rank; i++)
+  for (guint i = 0; i < type->n_dims; i++)
     {
       if (i != index)
-        axis->n_rows *= (guint64) type->dims[i];
+        axis->n_rows *= (guint64) type->shape[i];
       if (i > index)
-        axis->inner *= (guint64) type->dims[i];
+        axis->inner *= (guint64) type->shape[i];
     }
 }
 
@@ -33,7 +33,7 @@ guint
 rlx_axis_of (gint64               axis,
              const RlxTensorType *type)
 {
-  return (guint) (axis < 0 ? axis + type->rank : axis);
+  return (guint) (axis < 0 ? axis + type->n_dims : axis);
 }
 
 gboolean
@@ -43,7 +43,7 @@ rlx_axis_infer (RlxOpCall *call,
 {
   guint found;
 
-  if (!rlx_call_axis (call, axis, call->inputs[0]->rank, &found, error))
+  if (!rlx_call_axis (call, axis, call->inputs[0]->n_dims, &found, error))
     return FALSE;
 
   rlx_call_add_output (call, call->inputs[0]);
@@ -52,11 +52,11 @@ rlx_axis_infer (RlxOpCall *call,
 
 RlxIrValue *
 rlx_axis_temporary (RlxLower      *lower,
-                    RlxDataType    dtype,
+                    RlxDataType    data_type,
                     const RlxAxis *axis,
                     guint64        n)
 {
-  RlxTensorType type = { .dtype = dtype, .rank = 2, .dims = { (gint64) axis->n_rows, (gint64) n } };
+  RlxTensorType type = { .data_type = data_type, .n_dims = 2, .shape = { (gint64) axis->n_rows, (gint64) n } };
 
   return rlx_lower_temporary (lower, &type);
 }
@@ -66,12 +66,12 @@ rlx_axis_temporary (RlxLower      *lower,
 static gboolean
 check_index_type (const RlxOpCall *call,
                   gint64           length,
-                  RlxDataType      dtype,
+                  RlxDataType      data_type,
                   GError         **error)
 {
-  if (dtype != RLX_DATA_TYPE_I32 && dtype != RLX_DATA_TYPE_I64)
+  if (data_type != RLX_DATA_TYPE_I32 && data_type != RLX_DATA_TYPE_I64)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_DATA_TYPE,
-                           "index_type is %s; it can be i32 or i64", rlx_data_type_to_string (dtype));
+                           "index_type is %s; it can be i32 or i64", rlx_data_type_to_string (data_type));
   if (length > G_MAXINT32)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
                            "the axis has %" G_GINT64_FORMAT " elements; indices go up to %d", length, G_MAXINT32);
@@ -82,13 +82,13 @@ check_index_type (const RlxOpCall *call,
 /* What kernels/common/order.wgsl needs to know of raw elements. */
 static void
 define_order (RlxKernel  *kernel,
-              RlxDataType dtype)
+              RlxDataType data_type)
 {
-  dtype = rlx_data_type_on_device (dtype);
+  data_type = rlx_data_type_on_device (data_type);
 
   rlx_kernel_define (kernel, "KIND",
-                     rlx_data_type_is_float (dtype) ? 2 : dtype == RLX_DATA_TYPE_I32 || dtype == RLX_DATA_TYPE_I8 ? 1 : 0);
-  rlx_kernel_define (kernel, "BITS", 8 * (gint64) rlx_data_type_get_size (dtype));
+                     rlx_data_type_is_float (data_type) ? 2 : data_type == RLX_DATA_TYPE_I32 || data_type == RLX_DATA_TYPE_I8 ? 1 : 0);
+  rlx_kernel_define (kernel, "BITS", 8 * (gint64) rlx_data_type_get_size (data_type));
 }
 
 /* ---- the place of an extreme ---------------------------------------------------------- */
@@ -100,22 +100,22 @@ rlx_arg_infer (RlxOpCall         *call,
 {
   const RlxTensorType *x = call->inputs[0];
   gboolean keep_dims = attrs->keep_dims;
-  RlxTensorType type = { .dtype = attrs->index_type };
+  RlxTensorType type = { .data_type = attrs->index_type };
   guint axis;
 
-  if (!rlx_call_axis (call, attrs->axis, x->rank, &axis, error) ||
-      !check_index_type (call, x->dims[axis], attrs->index_type, error))
+  if (!rlx_call_axis (call, attrs->axis, x->n_dims, &axis, error) ||
+      !check_index_type (call, x->shape[axis], attrs->index_type, error))
     return FALSE;
-  if (x->dims[axis] == 0)
+  if (x->shape[axis] == 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                            "axis %u has no elements: there is no index to give", axis);
 
-  for (guint i = 0; i < x->rank; i++)
+  for (guint i = 0; i < x->n_dims; i++)
     {
       if (i != axis)
-        type.dims[type.rank++] = x->dims[i];
+        type.shape[type.n_dims++] = x->shape[i];
       else if (keep_dims)
-        type.dims[type.rank++] = 1;
+        type.shape[type.n_dims++] = 1;
     }
 
   rlx_call_add_output (call, &type);
@@ -168,7 +168,7 @@ rlx_lower_arg (RlxLower         *lower,
       else
         {
           rlx_kernel_input_raw (kernel, "x", x);
-          define_order (kernel, x->type.dtype);
+          define_order (kernel, x->type.data_type);
         }
       if (parts > 1)
         {
@@ -288,7 +288,7 @@ add_source (Sort      *sort,
     }
   else
     {
-      define_order (kernel, sort->x->type.dtype);
+      define_order (kernel, sort->x->type.data_type);
       rlx_kernel_param_u32 (kernel, "flip", sort->descending ? G_MAXUINT32 : 0);
     }
   if (sort->pair_keys == NULL || takes_values)
@@ -470,11 +470,11 @@ rlx_arg_sort_infer (RlxOpCall          *call,
   RlxTensorType type = *call->inputs[0];
   guint axis;
 
-  if (!rlx_call_axis (call, attrs->axis, type.rank, &axis, error) ||
-      !check_index_type (call, type.dims[axis], attrs->index_type, error))
+  if (!rlx_call_axis (call, attrs->axis, type.n_dims, &axis, error) ||
+      !check_index_type (call, type.shape[axis], attrs->index_type, error))
     return FALSE;
 
-  type.dtype = attrs->index_type;
+  type.data_type = attrs->index_type;
   rlx_call_add_output (call, &type);
   return TRUE;
 }
@@ -496,16 +496,16 @@ rlx_top_k_infer (RlxOpCall          *call,
   gint64 k = attrs->k;
   guint axis;
 
-  if (!rlx_call_axis (call, attrs->axis, type.rank, &axis, error) ||
-      !check_index_type (call, type.dims[axis], attrs->index_type, error))
+  if (!rlx_call_axis (call, attrs->axis, type.n_dims, &axis, error) ||
+      !check_index_type (call, type.shape[axis], attrs->index_type, error))
     return FALSE;
-  if (k < 0 || k > type.dims[axis])
+  if (k < 0 || k > type.shape[axis])
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "k is %" G_GINT64_FORMAT "; axis %u has %" G_GINT64_FORMAT " elements", k, axis, type.dims[axis]);
+                           "k is %" G_GINT64_FORMAT "; axis %u has %" G_GINT64_FORMAT " elements", k, axis, type.shape[axis]);
 
-  type.dims[axis] = k;
+  type.shape[axis] = k;
   rlx_call_add_output (call, &type);
-  type.dtype = attrs->index_type;
+  type.data_type = attrs->index_type;
   rlx_call_add_output (call, &type);
   return TRUE;
 }

@@ -14,7 +14,7 @@ G_BEGIN_DECLS
 typedef struct
 {
   char *name;
-  RlxDataType dtype;      /* on the device */
+  RlxDataType data_type;      /* on the device */
   gboolean raw;
   gboolean atomic;        /* output of words that invocations share */
   guint width;            /* elements of a vector the kernel loads at once: 1, 2 or 4 */

@@ -17,9 +17,9 @@ static gboolean
 is_multiple (const RlxCopy *copy,
              guint          pack)
 {
-  if (copy->to_offset % pack != 0 || copy->dims[copy->rank - 1] % pack != 0)
+  if (copy->to_offset % pack != 0 || copy->shape[copy->n_dims - 1] % pack != 0)
     return FALSE;
-  for (guint i = 0; i + 1 < copy->rank; i++)
+  for (guint i = 0; i + 1 < copy->n_dims; i++)
     if (copy->to[i] % pack != 0)
       return FALSE;
   return TRUE;
@@ -31,13 +31,13 @@ find_near (const RlxCopy *copy,
            guint          pack,
            guint         *near)
 {
-  guint far = copy->rank - 1;
+  guint far = copy->n_dims - 1;
 
-  if (copy->rank < 2 || copy->to[far] != 1 || ABS (copy->from[far]) < MIN_SIDE || copy->dims[far] < MIN_SIDE ||
+  if (copy->n_dims < 2 || copy->to[far] != 1 || ABS (copy->from[far]) < MIN_SIDE || copy->shape[far] < MIN_SIDE ||
       !is_multiple (copy, pack))
     return FALSE;
   for (guint i = 0; i < far; i++)
-    if (ABS (copy->from[i]) == 1 && copy->dims[i] >= MIN_SIDE)
+    if (ABS (copy->from[i]) == 1 && copy->shape[i] >= MIN_SIDE)
       {
         *near = i;
         return TRUE;
@@ -63,9 +63,9 @@ rlx_lower_turn (RlxLower         *lower,
                 gboolean         *done,
                 GError          **error)
 {
-  guint bits = rlx_data_type_get_bits (rlx_data_type_on_device (to->type.dtype));
+  guint bits = rlx_data_type_get_bits (rlx_data_type_on_device (to->type.data_type));
   guint pack = 32 / bits;
-  guint far = copy->rank - 1, near, n_others = 0;
+  guint far = copy->n_dims - 1, near, n_others = 0;
   guint64 n_groups, n = 1, tiles_near, tiles_far;
   RlxKernel *kernel;
 
@@ -73,8 +73,8 @@ rlx_lower_turn (RlxLower         *lower,
   if (!*done)
     return TRUE;
 
-  tiles_near = ((guint64) copy->dims[near] + TILE - 1) / TILE;
-  tiles_far = ((guint64) copy->dims[far] + TILE - 1) / TILE;
+  tiles_near = ((guint64) copy->shape[near] + TILE - 1) / TILE;
+  tiles_far = ((guint64) copy->shape[far] + TILE - 1) / TILE;
   n_groups = tiles_near * tiles_far;
 
   kernel = rlx_kernel_new (lower, node, "turn");
@@ -83,28 +83,28 @@ rlx_lower_turn (RlxLower         *lower,
   rlx_kernel_define (kernel, "WG", WORKGROUP_SIZE);
   rlx_kernel_define (kernel, "PACK", pack);
   rlx_kernel_define (kernel, "BITS", bits);
-  for (guint i = copy->rank; i-- > 0;)
+  for (guint i = copy->n_dims; i-- > 0;)
     {
       char name[16];
 
-      n *= (guint64) copy->dims[i];
+      n *= (guint64) copy->shape[i];
       if (i == near || i == far)
         continue;
       g_snprintf (name, sizeof name, "dim%u", n_others);
-      param (kernel, name, copy->dims[i]);
+      param (kernel, name, copy->shape[i]);
       g_snprintf (name, sizeof name, "from%u", n_others);
       param (kernel, name, copy->from[i]);
       g_snprintf (name, sizeof name, "to%u", n_others);
       param (kernel, name, copy->to[i]);
-      n_groups *= (guint64) copy->dims[i];
+      n_groups *= (guint64) copy->shape[i];
       n_others++;
     }
   rlx_kernel_define (kernel, "OTHERS", n_others);
   rlx_kernel_param_u32 (kernel, "groups", n_groups);
   rlx_kernel_param_u32 (kernel, "tiles_near", tiles_near);
   rlx_kernel_param_u32 (kernel, "tiles_far", tiles_far);
-  param (kernel, "near", copy->dims[near]);
-  param (kernel, "far", copy->dims[far]);
+  param (kernel, "near", copy->shape[near]);
+  param (kernel, "far", copy->shape[far]);
   param (kernel, "from_offset", copy->from_offset);
   param (kernel, "from_near", copy->from[near]);
   param (kernel, "from_far", copy->from[far]);

@@ -69,7 +69,7 @@ gboolean rlx_window_get_list   (const RlxOpCall *call,
                                 GError         **error);
 /* The result, of @channels channels. */
 void     rlx_window_get_type   (const RlxWindow *self,
-                                RlxDataType      dtype,
+                                RlxDataType      data_type,
                                 gint64           channels,
                                 RlxTensorType   *type);
 /* What a rule sees, for a lowering that needs the same facts. @types has room

@@ -19,16 +19,16 @@ rlx_window_check_rank (const RlxOpCall *call,
 {
   const RlxTensorType *x = call->inputs[0];
 
-  if (x->rank < 3 || x->rank > 2 + RLX_MAX_SPATIAL)
+  if (x->n_dims < 3 || x->n_dims > 2 + RLX_MAX_SPATIAL)
     {
       g_autofree char *text = rlx_type_to_string (x);
 
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                              "the operand %s has %u dimensions; it must have a batch, channels and 1 to %u spatial axes",
-                             text, x->rank, RLX_MAX_SPATIAL);
+                             text, x->n_dims, RLX_MAX_SPATIAL);
     }
 
-  *n_axes = x->rank - 2;
+  *n_axes = x->n_dims - 2;
   return TRUE;
 }
 
@@ -48,7 +48,7 @@ rlx_window_get_list (const RlxOpCall *call,
   if (list->n_values != n_values)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
                            "%s has %u values; it must have %u for %u spatial axes",
-                           name, list->n_values, n_values, call->inputs[0]->rank - 2);
+                           name, list->n_values, n_values, call->inputs[0]->n_dims - 2);
 
   for (guint i = 0; i < n_values; i++)
     if (list->values[i] < least)
@@ -134,14 +134,14 @@ rlx_window_init (RlxWindow            *self,
     return FALSE;
 
   self->channels_last = steps->layout == RLX_LAYOUT_CHANNELS_LAST;
-  self->batch = x->dims[0];
-  self->channels = x->dims[self->channels_last ? x->rank - 1 : 1];
+  self->batch = x->shape[0];
+  self->channels = x->shape[self->channels_last ? x->n_dims - 1 : 1];
 
   for (guint i = 0; i < self->n_axes; i++)
     {
       RlxWindowAxis *axis = &self->axes[i];
 
-      axis->in = x->dims[i + (self->channels_last ? 1 : 2)];
+      axis->in = x->shape[i + (self->channels_last ? 1 : 2)];
       axis->window = sizes != NULL ? sizes[i] : axis->in;
       axis->stride = strides != NULL ? strides[i] : 1;
       axis->dilation = dilations != NULL ? dilations[i] : 1;
@@ -180,15 +180,15 @@ rlx_window_slide (RlxWindow       *self,
 
 void
 rlx_window_get_type (const RlxWindow *self,
-                     RlxDataType      dtype,
+                     RlxDataType      data_type,
                      gint64           channels,
                      RlxTensorType   *type)
 {
-  *type = (RlxTensorType) { .dtype = dtype, .rank = self->n_axes + 2 };
-  type->dims[0] = self->batch;
-  type->dims[self->channels_last ? self->n_axes + 1 : 1] = channels;
+  *type = (RlxTensorType) { .data_type = data_type, .n_dims = self->n_axes + 2 };
+  type->shape[0] = self->batch;
+  type->shape[self->channels_last ? self->n_axes + 1 : 1] = channels;
   for (guint i = 0; i < self->n_axes; i++)
-    type->dims[i + (self->channels_last ? 1 : 2)] = self->axes[i].out;
+    type->shape[i + (self->channels_last ? 1 : 2)] = self->axes[i].out;
 }
 
 void

@@ -141,10 +141,10 @@ contiguous_strides (const RlxTensorType *type,
 {
   gint64 stride = 1;
 
-  for (int d = (int) type->rank - 1; d >= 0; d--)
+  for (int d = (int) type->n_dims - 1; d >= 0; d--)
     {
       strides[d] = stride;
-      stride *= type->dims[d];
+      stride *= type->shape[d];
     }
 }
 
@@ -182,15 +182,15 @@ compose_view (const RlxIrNode *node,
               gint64          *strides)
 {
   const RlxTensorType *in = &node->inputs[0]->type, *out = &node->outputs[0].type;
-  gint64 view_offset, view[RLX_MAX_RANK], plain[RLX_MAX_RANK], result[RLX_MAX_RANK] = { 0, };
+  gint64 view_offset, view[RLX_MAX_DIMS], plain[RLX_MAX_DIMS], result[RLX_MAX_DIMS] = { 0, };
 
   rlx_view_get_strides (node, &view_offset, view);
   contiguous_strides (in, plain);
 
-  for (guint d = 0; d < in->rank; d++)
-    *offset += view_offset / plain[d] % in->dims[d] * strides[d];
+  for (guint d = 0; d < in->n_dims; d++)
+    *offset += view_offset / plain[d] % in->shape[d] * strides[d];
 
-  for (guint d = 0; d < out->rank; d++)
+  for (guint d = 0; d < out->n_dims; d++)
     {
       guint source = d;
 
@@ -198,9 +198,9 @@ compose_view (const RlxIrNode *node,
         source = rlx_transpose_get_axis (node, d);
       else if (rlx_ir_node_is (node, RLX_OP_ID_EXPAND))
         {
-          if (d < out->rank - in->rank)
+          if (d < out->n_dims - in->n_dims)
             continue;
-          source = d - (out->rank - in->rank);
+          source = d - (out->n_dims - in->n_dims);
         }
       result[d] = view[d] / plain[source] * strides[source];
     }
@@ -214,7 +214,7 @@ make_operand (Fuser               *self,
               const RlxIrValue   **base)
 {
   RlxOperand operand = { 0, };
-  gint64 strides[RLX_MAX_RANK];
+  gint64 strides[RLX_MAX_DIMS];
   g_autoptr(GPtrArray) chain = g_ptr_array_new ();
   const RlxTensorType *seen = &value->type;
 
@@ -231,8 +231,8 @@ make_operand (Fuser               *self,
     compose_view (g_ptr_array_index (chain, i), &operand.offset, strides);
 
   /* Broadcast to the loop. */
-  for (guint d = 0; d < seen->rank; d++)
-    operand.strides[loop->rank - seen->rank + d] = seen->dims[d] == 1 ? 0 : strides[d];
+  for (guint d = 0; d < seen->n_dims; d++)
+    operand.strides[loop->n_dims - seen->n_dims + d] = seen->shape[d] == 1 ? 0 : strides[d];
   return operand;
 }
 
@@ -285,10 +285,10 @@ can_host (Fuser           *self,
       RLX_NOTE (FUSE, "%%%u %s takes no epilogue: its shape is not that of %%%u", value->id, node->op->name, last->outputs[0].id);
       return FALSE;
     }
-  if (!rlx_data_type_is_float (value->type.dtype))
+  if (!rlx_data_type_is_float (value->type.data_type))
     {
       RLX_NOTE (FUSE, "%%%u %s takes no epilogue: its result is %s, not a float", value->id, node->op->name,
-                rlx_data_type_to_string (value->type.dtype));
+                rlx_data_type_to_string (value->type.data_type));
       return FALSE;
     }
   if (self->members[root]->len > MAX_EPILOGUE)
@@ -390,8 +390,8 @@ build_region (Fuser *self,
       RlxInstruction instruction = {
         .op = member->op,
         .attrs = rlx_attrs_copy (member->op, member->attrs),
-        .type = member->outputs[0].type.dtype,
-        .operand_type = member->inputs[member->n_inputs - 1]->type.dtype,
+        .type = member->outputs[0].type.data_type,
+        .operand_type = member->inputs[member->n_inputs - 1]->type.data_type,
         .n_args = member->n_inputs,
       };
 

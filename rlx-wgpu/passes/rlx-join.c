@@ -51,7 +51,7 @@ can_join (Joiner          *self,
   const RlxIrValue *value = &node->outputs[0];
   const GArray *users = self->base->users[value->id];
 
-  if (!rlx_ir_node_is_projection (node) || rlx_type_n_elements (&value->type) == 0 || node->inputs[0]->type.rank < 2 ||
+  if (!rlx_ir_node_is_projection (node) || rlx_type_n_elements (&value->type) == 0 || node->inputs[0]->type.n_dims < 2 ||
       self->base->pinned[value->id] || users == NULL ||
       !is_own_leaf (self, node->inputs[1]) || (rlx_ir_node_get_bias (node) != NULL && !is_own_leaf (self, rlx_ir_node_get_bias (node))))
     return FALSE;
@@ -69,7 +69,7 @@ static gboolean
 fit_together (const RlxIrNode *a,
               const RlxIrNode *b)
 {
-  return a->inputs[1]->type.dtype == b->inputs[1]->type.dtype && (rlx_ir_node_get_bias (a) == NULL) == (rlx_ir_node_get_bias (b) == NULL) &&
+  return a->inputs[1]->type.data_type == b->inputs[1]->type.data_type && (rlx_ir_node_get_bias (a) == NULL) == (rlx_ir_node_get_bias (b) == NULL) &&
          rlx_ir_node_as_linear (a).transpose_b == rlx_ir_node_as_linear (b).transpose_b;
 }
 

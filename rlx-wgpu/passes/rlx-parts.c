@@ -45,7 +45,7 @@ get_axis (const RlxIrNode *node)
 {
   gint64 axis = rlx_ir_node_is (node, RLX_OP_ID_SPLIT) ? rlx_split_attrs (node)->axis : rlx_gather_attrs (node)->axis;
 
-  return axis < 0 ? axis + node->inputs[0]->type.rank : axis;
+  return axis < 0 ? axis + node->inputs[0]->type.n_dims : axis;
 }
 
 /* ---- finding them -------------------------------------------------------------------- */
@@ -57,12 +57,12 @@ is_slice_of_axis (const RlxIrNode *node,
                   gint64          *first)
 {
   const RlxTensorType *in = &node->inputs[0]->type, *out = &node->outputs[0].type;
-  gint64 offset, strides[RLX_MAX_RANK], stride = 1;
+  gint64 offset, strides[RLX_MAX_DIMS], stride = 1;
 
   rlx_view_get_strides (node, &offset, strides);
-  for (guint d = in->rank; d-- > 0; stride *= in->dims[d])
+  for (guint d = in->n_dims; d-- > 0; stride *= in->shape[d])
     {
-      if ((out->dims[d] > 1 && strides[d] != stride) || (d != axis && out->dims[d] != in->dims[d]))
+      if ((out->shape[d] > 1 && strides[d] != stride) || (d != axis && out->shape[d] != in->shape[d]))
         return FALSE;
       if (d == axis)
         *first = offset / stride;
@@ -98,21 +98,21 @@ add_user (Projection      *found,
   double number;
 
   if (rlx_ir_node_is (user, RLX_OP_ID_SLICE))
-    return is_slice_of_axis (user, axis, &first) && add_part (found, &user->outputs[0], first, user->outputs[0].type.dims[axis]);
+    return is_slice_of_axis (user, axis, &first) && add_part (found, &user->outputs[0], first, user->outputs[0].type.shape[axis]);
   if (rlx_ir_node_is (user, RLX_OP_ID_SPLIT) && get_axis (user) == (gint64) axis)
     {
       for (guint i = 0; i < user->n_outputs; i++)
         {
-          if (!add_part (found, &user->outputs[i], first, user->outputs[i].type.dims[axis]))
+          if (!add_part (found, &user->outputs[i], first, user->outputs[i].type.shape[axis]))
             return FALSE;
-          first += user->outputs[i].type.dims[axis];
+          first += user->outputs[i].type.shape[axis];
         }
       return TRUE;
     }
   /* one index, whether it leaves a dimension of 1 or none */
   return rlx_ir_node_is (user, RLX_OP_ID_GATHER) && get_axis (user) == (gint64) axis && rlx_ir_value_get_immediate (user->inputs[1], &number, &index) &&
-         user->inputs[1]->type.rank <= 1 && index >= -type->dims[axis] && index < type->dims[axis] &&
-         add_part (found, &user->outputs[0], index < 0 ? index + type->dims[axis] : index, 1);
+         user->inputs[1]->type.n_dims <= 1 && index >= -type->shape[axis] && index < type->shape[axis] &&
+         add_part (found, &user->outputs[0], index < 0 ? index + type->shape[axis] : index, 1);
 }
 
 /* The last axis that all rows are in front of; its elements are runs of columns. */
@@ -121,13 +121,13 @@ find_axis (const RlxTensorType *type,
            guint64              n_rows)
 {
   guint64 before = 1;
-  guint axis = type->rank;
+  guint axis = type->n_dims;
 
-  for (guint d = 0; d < type->rank; d++)
+  for (guint d = 0; d < type->n_dims; d++)
     {
       if (before == n_rows)
         axis = d;
-      before *= (guint64) type->dims[d];
+      before *= (guint64) type->shape[d];
     }
   return axis;
 }
@@ -136,7 +136,7 @@ static guint
 find_moved_axis (const RlxIrNode *transpose,
                  guint            axis)
 {
-  for (guint d = 0; d < transpose->outputs[0].type.rank; d++)
+  for (guint d = 0; d < transpose->outputs[0].type.n_dims; d++)
     if (rlx_transpose_get_axis (transpose, d) == axis)
       return d;
   g_assert_not_reached ();
@@ -156,10 +156,10 @@ find_projection (RlxRewrite      *self,
   guint axis;
 
   *found = (Projection) { .product = product };
-  if (!rlx_ir_node_is_projection (product) || type->rank == 0 || rlx_type_n_elements (type) == 0)
+  if (!rlx_ir_node_is_projection (product) || type->n_dims == 0 || rlx_type_n_elements (type) == 0)
     return FALSE;
 
-  n_rows = rlx_type_n_elements (type) / (guint64) type->dims[type->rank - 1];
+  n_rows = rlx_type_n_elements (type) / (guint64) type->shape[type->n_dims - 1];
   user = rlx_rewrite_get_only_user (self, value);
   if (user != NULL && rlx_ir_node_is (user, RLX_OP_ID_RESHAPE))
     {
@@ -168,7 +168,7 @@ find_projection (RlxRewrite      *self,
       user = rlx_rewrite_get_only_user (self, value);
     }
   found->axis = find_axis (&value->type, n_rows);
-  if (found->axis == value->type.rank)
+  if (found->axis == value->type.n_dims)
     return FALSE;
   axis = found->axis;
   if (user != NULL && found->reshape != NULL && rlx_ir_node_is (user, RLX_OP_ID_TRANSPOSE))
@@ -195,7 +195,7 @@ find_projection (RlxRewrite      *self,
         break;
       sum += found->parts[i].size;
     }
-  if (found->n_parts < 2 || sum != value->type.dims[axis])
+  if (found->n_parts < 2 || sum != value->type.shape[axis])
     {
       RLX_NOTE (FUSE, "%%%u %s is not stored in parts: they leave something out, or have it twice", product->outputs[0].id, product->op->name);
       return FALSE;
@@ -217,20 +217,20 @@ shape_part (RlxBuilder       *b,
   const RlxTensorType *type = found->reshape != NULL ? &found->reshape->outputs[0].type : NULL;
   const RlxTensorType *result = &part->value->type;
   gboolean drop = TRUE;
-  gint64 dims[RLX_MAX_RANK], axes[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS], axes[RLX_MAX_DIMS];
   guint n = 0;
 
   for (guint i = 0; i < found->n_parts; i++)
     drop &= found->parts[i].size == 1;
-  for (guint d = 0; type != NULL && d < type->rank; d++)
+  for (guint d = 0; type != NULL && d < type->n_dims; d++)
     if (d != found->axis || !drop)
-      dims[n++] = d == found->axis ? part->size : type->dims[d];
+      shape[n++] = d == found->axis ? part->size : type->shape[d];
   if (type != NULL)
-    value = rlx_build_reshape (b, value, RLX_RESHAPE_ATTRS (.shape = RLX_INTS (dims, n)));
+    value = rlx_build_reshape (b, value, RLX_RESHAPE_ATTRS (.shape = RLX_INTS (shape, n)));
   if (found->transpose != NULL)
     {
       n = 0;
-      for (guint d = 0; d < type->rank; d++)
+      for (guint d = 0; d < type->n_dims; d++)
         {
           guint axis = rlx_transpose_get_axis (found->transpose, d);
 
@@ -240,7 +240,7 @@ shape_part (RlxBuilder       *b,
       value = rlx_build_transpose (b, value, RLX_TRANSPOSE_ATTRS (.permutation = RLX_INTS (axes, n)));
     }
   if (value != NULL && !rlx_type_same_shape (&value->type, result))
-    value = rlx_build_reshape (b, value, RLX_RESHAPE_ATTRS (.shape = RLX_INTS (result->dims, result->rank)));
+    value = rlx_build_reshape (b, value, RLX_RESHAPE_ATTRS (.shape = RLX_INTS (result->shape, result->n_dims)));
   return value;
 }
 
@@ -259,7 +259,7 @@ append_projection (RlxRewrite       *self,
     [RLX_QKV_LINEAR_WEIGHT] = self->map[product->inputs[RLX_LINEAR_WEIGHT]->id],
     [RLX_QKV_LINEAR_BIAS] = bias != NULL ? self->map[bias->id] : NULL,
   };
-  gint64 n_columns = type->dims[type->rank - 1], n = 0;
+  gint64 n_columns = type->shape[type->n_dims - 1], n = 0;
   RlxTensorType types[MAX_PARTS];
   RlxIrNode *node;
 
@@ -268,13 +268,13 @@ append_projection (RlxRewrite       *self,
   for (guint i = 0; i < found->n_parts; i++)
     {
       types[i] = *type;
-      types[i].dims[type->rank - 1] = n_columns / n * found->parts[i].size;
+      types[i].shape[type->n_dims - 1] = n_columns / n * found->parts[i].size;
     }
   if (found->n_parts == 3)
     {
       node = rlx_build_qkv_linear (&b, inputs[RLX_QKV_LINEAR_SELF], inputs[RLX_QKV_LINEAR_WEIGHT], inputs[RLX_QKV_LINEAR_BIAS],
-                                   RLX_QKV_LINEAR_ATTRS (.query_size = types[0].dims[type->rank - 1],
-                                                         .key_size = types[1].dims[type->rank - 1],
+                                   RLX_QKV_LINEAR_ATTRS (.query_size = types[0].shape[type->n_dims - 1],
+                                                         .key_size = types[1].shape[type->n_dims - 1],
                                                          .transpose_b = transpose_b));
     }
   else
@@ -310,7 +310,7 @@ append_slices (RlxRewrite      *self,
   for (guint i = 0; b.error == NULL && i < split->n_outputs; i++)
     {
       const RlxIrValue *part = &split->outputs[i];
-      gint64 end = first + part->type.dims[axis];
+      gint64 end = first + part->type.shape[axis];
       RlxIrValue *slice = rlx_build_slice (&b, self->map[split->inputs[0]->id],
                                            RLX_SLICE_ATTRS (.starts = RLX_INTS (&first, 1), .ends = RLX_INTS (&end, 1),
                                                             .axes = RLX_INTS (&axis, 1)));

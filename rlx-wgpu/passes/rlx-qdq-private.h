@@ -43,12 +43,12 @@ gboolean       rlx_qdq_get_levels     (const RlxIrNode *node,
                                        gint64          *zero);
 /* As above, for scales of 32-bit floats. */
 gboolean       rlx_qdq_is_scale       (double           scale,
-                                       RlxDataType      dtype);
+                                       RlxDataType      data_type);
 /* The level of @number; FALSE when the device might round to the next one. */
 gboolean       rlx_qdq_get_level      (double           number,
                                        double           scale,
                                        gint64           zero,
-                                       RlxDataType      dtype,
+                                       RlxDataType      data_type,
                                        gint64          *level);
 /* Makes an integer kernel of a conv, matmul or linear, and of what follows up to
  * a quantize_linear. FALSE when it stays as it is, or nothing can be built. */

@@ -77,13 +77,13 @@ get_weights (RlxQdq           *self,
   if (node->inputs[RLX_DEQUANTIZE_LINEAR_ZERO_POINT] != NULL)
     zeros = rlx_qdq_get_constant (node->inputs[RLX_DEQUANTIZE_LINEAR_ZERO_POINT]);
   if (scales == NULL || (node->inputs[RLX_DEQUANTIZE_LINEAR_ZERO_POINT] != NULL && zeros == NULL) ||
-      rlx_data_type_get_bits (node->inputs[0]->type.dtype) != 8)
+      rlx_data_type_get_bits (node->inputs[0]->type.data_type) != 8)
     return FALSE;
-  for (guint i = 0; i < scale->rank; i++)
+  for (guint i = 0; i < scale->n_dims; i++)
     {
-      guint at = type->rank - scale->rank + i;
+      guint at = type->n_dims - scale->n_dims + i;
 
-      if (scale->dims[i] != (at == axis ? type->dims[axis] : 1))
+      if (scale->shape[i] != (at == axis ? type->shape[axis] : 1))
         return FALSE;
     }
 
@@ -125,7 +125,7 @@ find_ending (RlxQdq          *self,
   *ending = (Ending) { 0 };
   while ((node = rlx_rewrite_get_only_user (self->base, &node->outputs[0])) != NULL)
     {
-      RlxDataType to = node->outputs[0].type.dtype;
+      RlxDataType to = node->outputs[0].type.data_type;
 
       if (rlx_ir_node_is (node, RLX_OP_ID_RELU))
         {
@@ -159,7 +159,7 @@ find_ending (RlxQdq          *self,
 }
 
 static RlxTensor *
-new_vector (RlxDataType   dtype,
+new_vector (RlxDataType   data_type,
             const double *floats,
             const gint64 *ints,
             gsize         n)
@@ -174,7 +174,7 @@ new_vector (RlxDataType   dtype,
         values[i] = (float) floats[i];
       return rlx_tensor_new_from_floats (shape, 1, values, n, NULL);
     }
-  return rlx_tensor_new_from_ints (dtype, shape, 1, ints, n, NULL);
+  return rlx_tensor_new_from_ints (data_type, shape, 1, ints, n, NULL);
 }
 
 /* What qmatmul and qconv2d have besides their attributes for themselves. */
@@ -187,10 +187,10 @@ typedef struct
 
 static RlxIrValue *
 build_scalar (RlxQdq      *self,
-              RlxDataType  dtype,
+              RlxDataType  data_type,
               double       value)
 {
-  return rlx_build_constant (&self->b, rlx_tensor_new_scalar (dtype, value, NULL));
+  return rlx_build_constant (&self->b, rlx_tensor_new_scalar (data_type, value, NULL));
 }
 
 static Levels
@@ -205,19 +205,19 @@ build_levels (RlxQdq             *self,
   gboolean any = FALSE;
 
   if (x->zero != 0)
-    levels.zero_x = build_scalar (self, x->value->type.dtype, (double) x->zero);
+    levels.zero_x = build_scalar (self, x->value->type.data_type, (double) x->zero);
   for (gsize i = 0; i < weights->n; i++)
     {
       any |= weights->zeros[i] != 0;
       scales[i] = x->scale * weights->scales[i];
     }
   if (any)
-    levels.zero_w = rlx_build_constant (&self->b, new_vector (weights->value->type.dtype, NULL, weights->zeros, weights->n));
+    levels.zero_w = rlx_build_constant (&self->b, new_vector (weights->value->type.data_type, NULL, weights->zeros, weights->n));
   levels.scale = rlx_build_constant (&self->b, new_vector (RLX_DATA_TYPE_F32, scales, NULL, weights->n));
 
   if (ending->quantize == NULL)
     return levels;
-  levels.to = ending->quantize->outputs[0].type.dtype;
+  levels.to = ending->quantize->outputs[0].type.data_type;
   levels.minimum = ending->minimum;
   levels.maximum = ending->maximum;
   levels.scale_y = build_scalar (self, RLX_DATA_TYPE_F32, ending->scale);
@@ -257,10 +257,10 @@ get_bias (RlxQdq           *self,
 {
   gint64 n = (gint64) rlx_type_n_elements (&bias->type);
 
-  if (n != 1 && (n != columns || bias->type.dims[bias->type.rank - 1] != columns))
+  if (n != 1 && (n != columns || bias->type.shape[bias->type.n_dims - 1] != columns))
     return FALSE;
   *result = self->base->map[bias->id];
-  if (bias->type.rank > 1)
+  if (bias->type.n_dims > 1)
     *result = rlx_build_reshape (&self->b, *result, RLX_RESHAPE_ATTRS (.shape = RLX_INTS (&n, 1)));
   return TRUE;
 }
@@ -282,16 +282,16 @@ multiply_matrices (RlxQdq          *self,
 
   if (x->value == NULL || x->levels_only)
     return FALSE;
-  if (b->type.rank < 2 || !get_weights (self, b, b->type.rank - (attrs.transpose_b ? 2 : 1), &weights))
+  if (b->type.n_dims < 2 || !get_weights (self, b, b->type.n_dims - (attrs.transpose_b ? 2 : 1), &weights))
     {
       RLX_NOTE (FUSE, "%%%u %s stays one of floats: the second operand is not quantised, or not for each column with scales that are known",
                 node->outputs[0].id, node->op->name);
       return FALSE;
     }
-  k = a->type.dims[a->type.rank - 1];
-  n = type->dims[type->rank - 1];
-  if (a->type.rank < 2 || attrs.transpose_a || a->type.dtype != RLX_DATA_TYPE_F32 ||
-      rlx_data_type_get_bits (x->value->type.dtype) != 8 || rlx_data_type_get_bits (weights.value->type.dtype) != 8 ||
+  k = a->type.shape[a->type.n_dims - 1];
+  n = type->shape[type->n_dims - 1];
+  if (a->type.n_dims < 2 || attrs.transpose_a || a->type.data_type != RLX_DATA_TYPE_F32 ||
+      rlx_data_type_get_bits (x->value->type.data_type) != 8 || rlx_data_type_get_bits (weights.value->type.data_type) != 8 ||
       k > MAX_TERMS ||
       attrs.alpha != 1 || (bias != NULL && attrs.beta != 1) ||
       (!self->base->target->loads_coalesce && (k % 4 != 0 || (n % 4 != 0 && !attrs.transpose_b)) &&
@@ -328,7 +328,7 @@ build_transpose (RlxQdq       *self,
                  RlxIrValue   *x,
                  const gint64 *permutation)
 {
-  return rlx_build_transpose (&self->b, x, RLX_TRANSPOSE_ATTRS (.permutation = RLX_INTS (permutation, x->type.rank)));
+  return rlx_build_transpose (&self->b, x, RLX_TRANSPOSE_ATTRS (.permutation = RLX_INTS (permutation, x->type.n_dims)));
 }
 
 /* Channels first, channels last. A tensor that came from there goes back for free. */
@@ -337,15 +337,15 @@ move_channels (RlxQdq     *self,
                RlxIrValue *x)
 {
   RlxIrValue *moved = g_hash_table_lookup (self->last, x);
-  gint64 permutation[RLX_MAX_RANK];
-  guint rank = x->type.rank;
+  gint64 permutation[RLX_MAX_DIMS];
+  guint n_dims = x->type.n_dims;
 
   if (moved != NULL)
     return moved;
   permutation[0] = 0;
-  for (guint i = 2; i < rank; i++)
+  for (guint i = 2; i < n_dims; i++)
     permutation[i - 1] = i;
-  permutation[rank - 1] = 1;
+  permutation[n_dims - 1] = 1;
   moved = build_transpose (self, x, permutation);
   g_hash_table_insert (self->last, x, moved);
   return moved;
@@ -355,13 +355,13 @@ static RlxIrValue *
 move_channels_back (RlxQdq     *self,
                     RlxIrValue *y)
 {
-  gint64 permutation[RLX_MAX_RANK];
-  guint rank = y->type.rank;
+  gint64 permutation[RLX_MAX_DIMS];
+  guint n_dims = y->type.n_dims;
   RlxIrValue *moved;
 
   permutation[0] = 0;
-  permutation[1] = rank - 1;
-  for (guint i = 2; i < rank; i++)
+  permutation[1] = n_dims - 1;
+  for (guint i = 2; i < n_dims; i++)
     permutation[i] = i - 1;
   moved = build_transpose (self, y, permutation);
   g_hash_table_insert (self->last, moved, y);
@@ -375,15 +375,15 @@ move_filter (RlxQdq        *self,
              const RlxConv *conv,
              RlxIrValue    *filter)
 {
-  gint64 permutation[RLX_MAX_RANK];
-  guint rank = filter->type.rank;
+  gint64 permutation[RLX_MAX_DIMS];
+  guint n_dims = filter->type.n_dims;
 
-  if (conv->out_axis == 0 && conv->in_axis == rank - 1)
+  if (conv->out_axis == 0 && conv->in_axis == n_dims - 1)
     return filter;
   permutation[0] = conv->out_axis;
-  for (guint i = 0; i + 2 < rank; i++)
+  for (guint i = 0; i + 2 < n_dims; i++)
     permutation[i + 1] = conv->first_axis + i;
-  permutation[rank - 1] = conv->in_axis;
+  permutation[n_dims - 1] = conv->in_axis;
   return build_transpose (self, filter, permutation);
 }
 
@@ -404,7 +404,7 @@ convolve (RlxQdq          *self,
   Ending ending;
   Levels levels;
 
-  if (x->value == NULL || x->levels_only || node->inputs[0]->type.dtype != RLX_DATA_TYPE_F32)
+  if (x->value == NULL || x->levels_only || node->inputs[0]->type.data_type != RLX_DATA_TYPE_F32)
     return FALSE;
   rlx_window_make_call (&call, node, types);
   if (!rlx_conv_read (&conv, &call, &attrs, NULL) || !get_weights (self, node->inputs[RLX_CONV_FILTER], conv.out_axis, &weights))
@@ -419,8 +419,8 @@ convolve (RlxQdq          *self,
     terms *= (double) conv.window.axes[i].window;
   work = terms * (double) rlx_type_n_elements (&node->outputs[0].type);
   packable = conv.channels_in % 4 == 0;
-  if (terms > MAX_TERMS || rlx_data_type_get_bits (x->value->type.dtype) != 8 ||
-      rlx_data_type_get_bits (weights.value->type.dtype) != 8 ||
+  if (terms > MAX_TERMS || rlx_data_type_get_bits (x->value->type.data_type) != 8 ||
+      rlx_data_type_get_bits (weights.value->type.data_type) != 8 ||
       (!self->base->target->loads_coalesce && !packable && work > MAX_PLAIN_WORK))
     {
       RLX_NOTE (FUSE, "%%%u conv of integers stays one of floats: sums have more than %d products, elements are not 8-bit integers, or channels are not whole words",

@@ -41,17 +41,17 @@ rlx_qdq_get_constant (const RlxIrValue *value)
 
 gboolean
 rlx_qdq_is_scale (double      scale,
-                  RlxDataType dtype)
+                  RlxDataType data_type)
 {
-  if (dtype == RLX_DATA_TYPE_F16)
+  if (data_type == RLX_DATA_TYPE_F16)
     return scale >= 0x1p-10 && scale <= 0x1p7;
   return scale >= 0x1p-40 && scale <= 0x1p40;
 }
 
 static gboolean
-is_narrow (RlxDataType dtype)
+is_narrow (RlxDataType data_type)
 {
-  return rlx_data_type_is_int (dtype) && rlx_data_type_get_bits (dtype) <= 8;
+  return rlx_data_type_is_int (data_type) && rlx_data_type_get_bits (data_type) <= 8;
 }
 
 /* The value that all elements of a constant have. */
@@ -83,21 +83,21 @@ rlx_qdq_get_levels (const RlxIrNode *node,
   const RlxIrValue *floats = back ? &node->outputs[0] : node->inputs[0];
   double number = 0;
 
-  if (!is_narrow (x->type.dtype) || floats->type.dtype != scales->type.dtype || !get_only_value (scales, scale) ||
+  if (!is_narrow (x->type.data_type) || floats->type.data_type != scales->type.data_type || !get_only_value (scales, scale) ||
       (zeros != NULL && !get_only_value (zeros, &number)))
     return FALSE;
   *zero = (gint64) number;
-  return rlx_qdq_is_scale (*scale, scales->type.dtype);
+  return rlx_qdq_is_scale (*scale, scales->type.data_type);
 }
 
 static void
-get_range (RlxDataType dtype,
+get_range (RlxDataType data_type,
            gint64     *least,
            gint64     *greatest)
 {
-  guint bits = rlx_data_type_get_bits (dtype);
+  guint bits = rlx_data_type_get_bits (data_type);
 
-  *least = rlx_data_type_is_unsigned (dtype) ? 0 : -((gint64) 1 << (bits - 1));
+  *least = rlx_data_type_is_unsigned (data_type) ? 0 : -((gint64) 1 << (bits - 1));
   *greatest = *least + ((gint64) 1 << bits) - 1;
 }
 
@@ -105,13 +105,13 @@ gboolean
 rlx_qdq_get_level (double      number,
                    double      scale,
                    gint64      zero,
-                   RlxDataType dtype,
+                   RlxDataType data_type,
                    gint64     *level)
 {
   double quotient = (double) (float) number / scale, off;
   gint64 least, greatest;
 
-  get_range (dtype, &least, &greatest);
+  get_range (data_type, &least, &greatest);
   if (isnan (quotient))
     return FALSE;
   if (fabs (quotient) > 512)
@@ -223,7 +223,7 @@ get_common (RlxQdq          *self,
       if (here == NULL || here->value == NULL)
         return NULL;
       if (first != NULL && (here->scale != first->scale || here->zero != first->zero ||
-                            here->value->type.dtype != first->value->type.dtype))
+                            here->value->type.data_type != first->value->type.data_type))
         return NULL;
       if (first == NULL || here->levels_only)
         first = here;
@@ -234,9 +234,9 @@ get_common (RlxQdq          *self,
 static gboolean
 takes_type (const RlxOp *op,
             guint        input,
-            RlxDataType  dtype)
+            RlxDataType  data_type)
 {
-  return (op->inputs[MIN (input, op->n_inputs - 1)].types >> dtype & 1) != 0;
+  return (op->inputs[MIN (input, op->n_inputs - 1)].types >> data_type & 1) != 0;
 }
 
 /* A copy of @node that computes with integers in its first @n inputs. */
@@ -246,13 +246,13 @@ append_integers (RlxQdq          *self,
                  guint            n)
 {
   g_autofree RlxIrValue **inputs = g_new0 (RlxIrValue *, node->n_inputs + 1);
-  RlxDataType dtype = self->quantized[node->inputs[0]->id].value->type.dtype;
+  RlxDataType data_type = self->quantized[node->inputs[0]->id].value->type.data_type;
 
   for (guint i = 0; i < node->n_inputs; i++)
     {
       if (node->inputs[i] != NULL)
         inputs[i] = i < n ? self->quantized[node->inputs[i]->id].value : self->base->map[node->inputs[i]->id];
-      if (i < n && !takes_type (node->op, i, dtype))
+      if (i < n && !takes_type (node->op, i, data_type))
         return NULL;
     }
   return rlx_builder_append (&self->b, node->op, inputs, node->n_inputs, node->attrs);
@@ -267,13 +267,13 @@ follow_pad (RlxQdq          *self,
   gboolean constant = rlx_pad_attrs (node)->mode == RLX_PAD_MODE_CONSTANT;
   const RlxIrValue *filling = node->inputs[RLX_PAD_VALUE];
   RlxIrValue *level_value = NULL;
-  RlxDataType dtype;
+  RlxDataType data_type;
   double number = 0;
   gint64 level = 0;
 
-  if (x->value == NULL || !takes_type (node->op, RLX_PAD_SELF, x->value->type.dtype))
+  if (x->value == NULL || !takes_type (node->op, RLX_PAD_SELF, x->value->type.data_type))
     return;
-  dtype = x->value->type.dtype;
+  data_type = x->value->type.data_type;
   if (constant)
     {
       if (filling != NULL)
@@ -284,9 +284,9 @@ follow_pad (RlxQdq          *self,
             return;
           number = rlx_tensor_get_value (known, 0);
         }
-      if (!rlx_qdq_get_level (number, x->scale, x->zero, dtype, &level))
+      if (!rlx_qdq_get_level (number, x->scale, x->zero, data_type, &level))
         return;
-      level_value = rlx_build_constant (&self->b, rlx_tensor_new_scalar (dtype, (double) level, NULL));
+      level_value = rlx_build_constant (&self->b, rlx_tensor_new_scalar (data_type, (double) level, NULL));
     }
   self->quantized[node->outputs[0].id] = (RlxQuantized) {
     .value = rlx_build_pad (&self->b, x->value, level_value, rlx_pad_attrs (node)),
@@ -304,16 +304,16 @@ follow_clamp (RlxQdq          *self,
   const RlxQuantized *x = &self->quantized[node->inputs[0]->id];
   gboolean relu = rlx_ir_node_is (node, RLX_OP_ID_RELU);
   double minimum = relu ? 0 : rlx_clamp_attrs (node)->minimum, maximum = relu ? INFINITY : rlx_clamp_attrs (node)->maximum;
-  RlxDataType dtype;
+  RlxDataType data_type;
   gint64 least, greatest;
 
   /* 16-bit floats round the limits, too */
-  if (x->value == NULL || (!relu && node->outputs[0].type.dtype != RLX_DATA_TYPE_F32))
+  if (x->value == NULL || (!relu && node->outputs[0].type.data_type != RLX_DATA_TYPE_F32))
     return;
-  dtype = x->value->type.dtype;
-  if (!takes_type (&rlx_op_clamp, 0, dtype) ||
-      !rlx_qdq_get_level (minimum, x->scale, x->zero, dtype, &least) ||
-      !rlx_qdq_get_level (maximum, x->scale, x->zero, dtype, &greatest))
+  data_type = x->value->type.data_type;
+  if (!takes_type (&rlx_op_clamp, 0, data_type) ||
+      !rlx_qdq_get_level (minimum, x->scale, x->zero, data_type, &least) ||
+      !rlx_qdq_get_level (maximum, x->scale, x->zero, data_type, &greatest))
     {
       RLX_NOTE (FUSE, "%%%u %s is not done to integers: a limit is half-way between two of them", node->outputs[0].id, node->op->name);
       return;
@@ -374,7 +374,7 @@ cancel (RlxQdq          *self,
   if (x->value == NULL)
     return FALSE;
   if (!rlx_qdq_get_levels (node, &scale, &zero) || scale != x->scale || zero != x->zero ||
-      node->outputs[0].type.dtype != x->value->type.dtype)
+      node->outputs[0].type.data_type != x->value->type.data_type)
     {
       RLX_NOTE (FUSE, "%%%u quantize_linear stays: its scale, zero point or type is not that of its operand", node->outputs[0].id);
       return FALSE;
@@ -398,15 +398,15 @@ is_simple (const RlxIrNode *node)
     return FALSE;
   x = node->inputs[0];
   scale = node->inputs[1];
-  if (!is_narrow (back ? x->type.dtype : node->outputs[0].type.dtype) || scale->type.dtype != RLX_DATA_TYPE_F32 ||
-      (!back && x->type.dtype != RLX_DATA_TYPE_F32) ||
+  if (!is_narrow (back ? x->type.data_type : node->outputs[0].type.data_type) || scale->type.data_type != RLX_DATA_TYPE_F32 ||
+      (!back && x->type.data_type != RLX_DATA_TYPE_F32) ||
       (back ? rlx_dequantize_linear_attrs (node)->blocks : rlx_quantize_linear_attrs (node)->blocks).n_values > 0)
     return FALSE;
   /* broadcasting would give the result the dimensions of the scale */
-  if (scale->type.rank > x->type.rank)
+  if (scale->type.n_dims > x->type.n_dims)
     return FALSE;
-  for (guint i = 0; i < scale->type.rank; i++)
-    if (scale->type.dims[i] != 1 && scale->type.dims[i] != x->type.dims[x->type.rank - scale->type.rank + i])
+  for (guint i = 0; i < scale->type.n_dims; i++)
+    if (scale->type.shape[i] != 1 && scale->type.shape[i] != x->type.shape[x->type.n_dims - scale->type.n_dims + i])
       return FALSE;
   return TRUE;
 }
@@ -442,7 +442,7 @@ build_zero (RlxQdq          *self,
   known = rlx_qdq_get_constant (zero);
   if (known != NULL && rlx_type_n_elements (&zero->type) == 1)
     {
-      gint64 level = rlx_element_get_int (zero->type.dtype, rlx_tensor_peek_data (known), 0);
+      gint64 level = rlx_element_get_int (zero->type.data_type, rlx_tensor_peek_data (known), 0);
 
       if (level == 0)
         return NULL;
@@ -485,7 +485,7 @@ spell_out (RlxQdq          *self,
       x = rlx_build_round_even (b, rlx_build_div (b, x, scale));
       if (zero != NULL)
         x = rlx_build_add (b, x, zero);
-      x = rlx_build_cast (b, x, RLX_CAST_ATTRS (.to = node->outputs[0].type.dtype));
+      x = rlx_build_cast (b, x, RLX_CAST_ATTRS (.to = node->outputs[0].type.data_type));
     }
   self->base->map[node->outputs[0].id] = x;
 }

@@ -44,12 +44,12 @@ find_mapped (RlxRewrite       *self,
 static gboolean
 is_matrix_transpose (const RlxIrNode *node)
 {
-  guint rank = node->outputs[0].type.rank;
+  guint n_dims = node->outputs[0].type.n_dims;
 
-  if (!rlx_ir_node_is (node, RLX_OP_ID_TRANSPOSE) || rank < 2)
+  if (!rlx_ir_node_is (node, RLX_OP_ID_TRANSPOSE) || n_dims < 2)
     return FALSE;
-  for (guint i = 0; i < rank; i++)
-    if (rlx_transpose_get_axis (node, i) != (i == rank - 1 ? rank - 2 : i == rank - 2 ? rank - 1 : i))
+  for (guint i = 0; i < n_dims; i++)
+    if (rlx_transpose_get_axis (node, i) != (i == n_dims - 1 ? n_dims - 2 : i == n_dims - 2 ? n_dims - 1 : i))
       return FALSE;
   return TRUE;
 }
@@ -146,7 +146,7 @@ find_attention (RlxRewrite      *self,
     return FALSE;
   softmax = node->inputs[0]->node;
   axis = rlx_softmax_attrs (softmax)->axis;
-  if (axis != -1 && axis != (gint64) softmax->outputs[0].type.rank - 1)
+  if (axis != -1 && axis != (gint64) softmax->outputs[0].type.n_dims - 1)
     return FALSE;
 
   *found = (Attention) { .value = node->inputs[1], .scale = 1.0 };
@@ -178,16 +178,16 @@ find_attention (RlxRewrite      *self,
 
   /* 0 stands for another scale. */
   if (rlx_type_n_elements (type) == 0 || !isfinite ((float) found->scale) || (float) found->scale == 0.0f ||
-      (found->mask != NULL && !rlx_data_type_is_float (found->mask->type.dtype)))
+      (found->mask != NULL && !rlx_data_type_is_float (found->mask->type.data_type)))
     return FALSE;
-  if (type->rank < 2 || type->rank > 4 || found->query->type.rank != type->rank || found->key->type.rank != type->rank ||
-      found->value->type.rank != type->rank)
+  if (type->n_dims < 2 || type->n_dims > 4 || found->query->type.n_dims != type->n_dims || found->key->type.n_dims != type->n_dims ||
+      found->value->type.n_dims != type->n_dims)
     {
       RLX_NOTE (FUSE, "%%%u is not taken for attention: its operands have different ranks, or more than four dimensions",
                 node->outputs[0].id);
       return FALSE;
     }
-  if (MAX (type->dims[type->rank - 1], found->query->type.dims[type->rank - 1]) > MAX_WIDTH)
+  if (MAX (type->shape[type->n_dims - 1], found->query->type.shape[type->n_dims - 1]) > MAX_WIDTH)
     {
       RLX_NOTE (FUSE, "%%%u is not taken for attention: it is wider than %d", node->outputs[0].id, MAX_WIDTH);
       return FALSE;
@@ -202,14 +202,14 @@ move_key (RlxBuilder      *b,
           RlxIrValue      *key,
           const RlxIrNode *moved)
 {
-  guint rank = key->type.rank;
-  gint64 axes[RLX_MAX_RANK];
+  guint n_dims = key->type.n_dims;
+  gint64 axes[RLX_MAX_DIMS];
 
   if (moved == NULL || is_matrix_transpose (moved))
     return key;
-  for (guint i = 0; i < rank; i++)
-    axes[i] = rlx_transpose_get_axis (moved, i + 1 == rank ? rank - 2 : i + 2 == rank ? rank - 1 : i);
-  return rlx_build_transpose (b, key, RLX_TRANSPOSE_ATTRS (.permutation = RLX_INTS (axes, rank)));
+  for (guint i = 0; i < n_dims; i++)
+    axes[i] = rlx_transpose_get_axis (moved, i + 1 == n_dims ? n_dims - 2 : i + 2 == n_dims ? n_dims - 1 : i);
+  return rlx_build_transpose (b, key, RLX_TRANSPOSE_ATTRS (.permutation = RLX_INTS (axes, n_dims)));
 }
 
 /* The value in @out as [batch, heads, sequence, width]. */
@@ -217,17 +217,17 @@ static RlxIrValue *
 with_heads (RlxBuilder *b,
             RlxIrValue *value)
 {
-  gint64 dims[4] = { 1, 1, 1, 1 };
+  gint64 shape[4] = { 1, 1, 1, 1 };
   const RlxTensorType *type;
 
-  if (value == NULL || value->type.rank == 4)
+  if (value == NULL || value->type.n_dims == 4)
     return value;
   type = &value->type;
-  for (guint i = 0; i < 2 && i < type->rank; i++)
-    dims[3 - i] = type->dims[type->rank - 1 - i];
-  if (type->rank == 3)
-    dims[0] = type->dims[0];
-  return rlx_build_reshape (b, value, RLX_RESHAPE_ATTRS (.shape = RLX_INTS (dims, 4)));
+  for (guint i = 0; i < 2 && i < type->n_dims; i++)
+    shape[3 - i] = type->shape[type->n_dims - 1 - i];
+  if (type->n_dims == 3)
+    shape[0] = type->shape[0];
+  return rlx_build_reshape (b, value, RLX_RESHAPE_ATTRS (.shape = RLX_INTS (shape, 4)));
 }
 
 static gboolean
@@ -249,8 +249,8 @@ append_attention (RlxRewrite      *self,
     mask = with_heads (&b, self->map[found.mask->id]);
   /* What broadcasts in a product need not do so here: then it stays as it is. */
   result = rlx_build_attention (&b, query, key, value, mask, NULL, NULL, RLX_ATTENTION_ATTRS (.scale = found.scale));
-  if (result != NULL && rlx_type_n_elements (&result->type) == rlx_type_n_elements (type) && type->rank != 4)
-    result = rlx_build_reshape (&b, result, RLX_RESHAPE_ATTRS (.shape = RLX_INTS (type->dims, type->rank)));
+  if (result != NULL && rlx_type_n_elements (&result->type) == rlx_type_n_elements (type) && type->n_dims != 4)
+    result = rlx_build_reshape (&b, result, RLX_RESHAPE_ATTRS (.shape = RLX_INTS (type->shape, type->n_dims)));
   if (result == NULL || !rlx_type_equal (&result->type, type))
     {
       RLX_NOTE (FUSE, "%%%u is not taken for attention: %s", node->outputs[0].id, b.error != NULL ? b.error->message : "its operands broadcast");
@@ -267,11 +267,11 @@ append_attention (RlxRewrite      *self,
 /* The node that unpacks @value, all of it. */
 static const RlxIrNode *
 find_packed (const RlxIrValue *value,
-             RlxDataType       dtype)
+             RlxDataType       data_type)
 {
   const RlxIrNode *node = value->node;
 
-  return rlx_ir_node_is (node, RLX_OP_ID_DEQUANTIZE_BLOCKS) && node->inputs[0]->type.rank == 2 && value->type.dtype == dtype ? node : NULL;
+  return rlx_ir_node_is (node, RLX_OP_ID_DEQUANTIZE_BLOCKS) && node->inputs[0]->type.n_dims == 2 && value->type.data_type == data_type ? node : NULL;
 }
 
 static gboolean
@@ -310,7 +310,7 @@ append_packed (RlxRewrite      *self,
         }
       plain = !product.transpose_a && product.alpha == 1.0 && (bias == NULL || product.beta == 1.0);
     }
-  packed = find_packed (weight, type->dtype);
+  packed = find_packed (weight, type->data_type);
   if (packed == NULL)
     return FALSE;
   if (!by_rows || !plain)
@@ -327,7 +327,7 @@ append_packed (RlxRewrite      *self,
   if (gather)
     value = rlx_build_gather_packed (&b, rows, self->map[node->inputs[RLX_GATHER_INDICES]->id], scale, zero,
                                      RLX_GATHER_PACKED_ATTRS (.type = attrs->type, .block_size = attrs->block_size,
-                                                              .columns = attrs->columns, .to = type->dtype));
+                                                              .columns = attrs->columns, .to = type->data_type));
   else
     value = rlx_build_dequant_matmul (&b, self->map[node->inputs[RLX_LINEAR_SELF]->id], rows, scale, zero, NULL, NULL,
                                       RLX_DEQUANT_MATMUL_ATTRS (.type = attrs->type, .block_size = attrs->block_size));
@@ -361,10 +361,10 @@ append_linear (RlxRewrite      *self,
       RlxIrValue *value;
 
       if (!rlx_ir_node_is (product, RLX_OP_ID_MATMUL) || rlx_rewrite_get_only_user (self, node->inputs[i]) == NULL ||
-          bias->rank != 1 || type->rank < 2 ||
-          bias->dims[0] != type->dims[type->rank - 1] || product->inputs[1]->type.rank != 2 ||
+          bias->n_dims != 1 || type->n_dims < 2 ||
+          bias->shape[0] != type->shape[type->n_dims - 1] || product->inputs[1]->type.n_dims != 2 ||
           !rlx_type_equal (&product->outputs[0].type, type) ||
-          (rlx_matmul_attrs (product)->transpose_a && product->inputs[0]->type.rank != 2))
+          (rlx_matmul_attrs (product)->transpose_a && product->inputs[0]->type.n_dims != 2))
         continue;
       attrs = rlx_ir_node_as_linear (product);
       value = rlx_build_linear (&b, product->inputs[0], product->inputs[1], self->map[node->inputs[1 - i]->id], &attrs);
@@ -464,9 +464,9 @@ may_read_transposed (RlxRewrite      *self,
     return FALSE;
   if (index == 1)
     return TRUE;
-  if (rlx_ir_node_is (node, RLX_OP_ID_LINEAR) && node->inputs[0]->type.rank != 2)
+  if (rlx_ir_node_is (node, RLX_OP_ID_LINEAR) && node->inputs[0]->type.n_dims != 2)
     return FALSE;
-  return self->target->loads_coalesce || type->rank == 0 || type->dims[type->rank - 1] <= MAX_GATHERED_COLUMNS;
+  return self->target->loads_coalesce || type->n_dims == 0 || type->shape[type->n_dims - 1] <= MAX_GATHERED_COLUMNS;
 }
 
 static gboolean

@@ -140,7 +140,7 @@ rlx_ir_node_swaps_middle (const RlxIrNode *node)
 {
   static const guint order[] = { 0, 2, 1, 3 };
 
-  if (!rlx_ir_node_is (node, RLX_OP_ID_TRANSPOSE) || node->outputs[0].type.rank != 4)
+  if (!rlx_ir_node_is (node, RLX_OP_ID_TRANSPOSE) || node->outputs[0].type.n_dims != 4)
     return FALSE;
   for (guint i = 0; i < 4; i++)
     if (rlx_transpose_get_axis (node, i) != order[i])
@@ -156,14 +156,14 @@ rlx_ir_node_is_projection (const RlxIrNode *node)
   RlxLinearAttrs attrs;
 
   if (rlx_ir_node_is (node, RLX_OP_ID_MATMUL))
-    return node->inputs[RLX_MATMUL_OTHER]->type.rank == 2 && node->inputs[RLX_MATMUL_SELF]->type.rank >= 1 &&
+    return node->inputs[RLX_MATMUL_OTHER]->type.n_dims == 2 && node->inputs[RLX_MATMUL_SELF]->type.n_dims >= 1 &&
            !rlx_matmul_attrs (node)->transpose_a;
   if (!rlx_ir_node_is (node, RLX_OP_ID_LINEAR))
     return FALSE;
   attrs = *rlx_linear_attrs (node);
   bias = node->inputs[RLX_LINEAR_BIAS];
   return !attrs.transpose_a && attrs.alpha == 1.0 &&
-         (bias == NULL || (attrs.beta == 1.0 && bias->type.rank == 1 && bias->type.dims[0] == type->dims[type->rank - 1]));
+         (bias == NULL || (attrs.beta == 1.0 && bias->type.n_dims == 1 && bias->type.shape[0] == type->shape[type->n_dims - 1]));
 }
 
 RlxLinearAttrs
@@ -188,11 +188,11 @@ rlx_transpose_get_axis (const RlxIrNode *node,
                         guint            axis)
 {
   const RlxInts *permutation = &rlx_transpose_attrs (node)->permutation;
-  guint rank = node->outputs[0].type.rank;
+  guint n_dims = node->outputs[0].type.n_dims;
 
   if (permutation->n_values == 0)
-    return rank - 1 - axis;
-  return (guint) (permutation->values[axis] < 0 ? permutation->values[axis] + rank : permutation->values[axis]);
+    return n_dims - 1 - axis;
+  return (guint) (permutation->values[axis] < 0 ? permutation->values[axis] + n_dims : permutation->values[axis]);
 }
 
 const RlxIrValue *

@@ -68,7 +68,7 @@ updates_state (Rotator         *self,
       RLX_NOTE (FUSE, "%%%u write_at copies its operand: that is no state", node->outputs[0].id);
       return FALSE;
     }
-  if (!rlx_data_type_is_float (state->type.dtype) || rlx_type_n_elements (&node->inputs[ROWS]->type) == 0)
+  if (!rlx_data_type_is_float (state->type.data_type) || rlx_type_n_elements (&node->inputs[ROWS]->type) == 0)
     return FALSE;
   if (rlx_rewrite_get_only_user (self->base, state) != node)
     {
@@ -133,7 +133,7 @@ find_part (Rotator         *self,
       part->y = &part->write->outputs[0];
       part->how.writes = TRUE;
       axis = rlx_write_at_attrs (part->write)->axis;
-      part->how.axis = (guint) (axis < 0 ? axis + part->y->type.rank : axis);
+      part->how.axis = (guint) (axis < 0 ? axis + part->y->type.n_dims : axis);
     }
   return TRUE;
 }
@@ -152,7 +152,7 @@ get_rotated (const RlxIrNode *rope)
 {
   gint64 rotated = rlx_rope_attrs (rope)->rotated;
 
-  return rotated != 0 ? rotated : rope->inputs[X]->type.dims[3];
+  return rotated != 0 ? rotated : rope->inputs[X]->type.shape[3];
 }
 
 /* Whether two nodes turn their tokens by the same angles. Heads may differ in number. */
@@ -175,7 +175,7 @@ turn_alike (const RlxIrNode *a,
     if (get_input (a, i) != get_input (b, i))
       return FALSE;
   sequence = attrs_a->layout == RLX_HEAD_LAYOUT_HEADS_FIRST ? 2 : 1;
-  return type_a->dims[0] == type_b->dims[0] && type_a->dims[sequence] == type_b->dims[sequence];
+  return type_a->shape[0] == type_b->shape[0] && type_a->shape[sequence] == type_b->shape[sequence];
 }
 
 static guint

@@ -73,7 +73,7 @@ is_no_op (const RlxIrNode *node)
     return node->n_inputs == 1;
   if (rlx_ir_node_is (node, RLX_OP_ID_TRANSPOSE))
     {
-      for (guint i = 0; i < input->type.rank; i++)
+      for (guint i = 0; i < input->type.n_dims; i++)
         if (rlx_transpose_get_axis (node, i) != i)
           return FALSE;
       return TRUE;

@@ -129,7 +129,7 @@ packed_type (const RlxIrValue *value,
              guint64           n_n,
              guint             width)
 {
-  return (RlxTensorType) { value->type.dtype, 3, { (gint64) ((n_n + width - 1) / width), (gint64) n_k, width } };
+  return (RlxTensorType) { value->type.data_type, 3, { (gint64) ((n_n + width - 1) / width), (gint64) n_k, width } };
 }
 
 gboolean
@@ -175,10 +175,10 @@ joined_type (const RlxIrValue *first,
              const guint64    *n_n,
              guint             width)
 {
-  RlxTensorType type = { first->type.dtype, 3, { 0, (gint64) n_k, width } };
+  RlxTensorType type = { first->type.data_type, 3, { 0, (gint64) n_k, width } };
 
   for (guint i = 0; i < n_values; i++)
-    type.dims[0] += (gint64) (n_n[i] / width);
+    type.shape[0] += (gint64) (n_n[i] / width);
   return type;
 }
 
@@ -193,7 +193,7 @@ rlx_lower_can_join_weights (RlxLower                *lower,
   RlxTensorType type = joined_type (values[0], n_values, n_k, n_n, width);
 
   for (guint i = 0; i < n_values; i++)
-    if (n_n[i] % width != 0 || values[i]->type.dtype != type.dtype || !is_own_weight (lower, values[i]))
+    if (n_n[i] % width != 0 || values[i]->type.data_type != type.data_type || !is_own_weight (lower, values[i]))
       return FALSE;
   return rlx_type_check (&type, NULL);
 }
@@ -222,7 +222,7 @@ rlx_lower_join_weights (RlxLower                *lower,
 
       slot->packing = (RlxPacking) { width, n_k, n_n[i], columns_first ? 1 : n_n[i], columns_first ? n_k : 1 };
       slot->joined = parent + 1;
-      slot->part_offset = first * n_k * rlx_data_type_get_size (type.dtype);
+      slot->part_offset = first * n_k * rlx_data_type_get_size (type.data_type);
       first += n_n[i];
     }
   return joined;
@@ -234,7 +234,7 @@ rlx_slot_pack_to (const RlxSlot *slot,
                   guint8        *to)
 {
   const RlxPacking *packing = &slot->packing;
-  gsize size, element = rlx_data_type_get_size (slot->type.dtype);
+  gsize size, element = rlx_data_type_get_size (slot->type.data_type);
   const guint8 *from = g_bytes_get_data (bytes, &size);
 
   if (packing->width == 0)

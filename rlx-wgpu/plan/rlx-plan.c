@@ -310,7 +310,7 @@ place_in_place (Planner *self,
       RlxSlot *source = get_slot (plan, arg->slot);
       guint uses = 0;
 
-      if (arg->is_output || arg->merged || arg->in_place != (int) output || arg->dtype != out->dtype || arg->raw != out->raw || arg->width != out->width ||
+      if (arg->is_output || arg->merged || arg->in_place != (int) output || arg->data_type != out->data_type || arg->raw != out->raw || arg->width != out->width ||
           (source->kind != RLX_SLOT_ACTIVATION && source->kind != RLX_SLOT_INPUT) ||
           source->last != (int) at || source->size != target->size)
         continue;

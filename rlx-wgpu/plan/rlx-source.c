@@ -27,7 +27,7 @@ typedef struct
 static Storage
 get_vector_storage (const RlxArg *arg)
 {
-  if (arg->dtype == RLX_DATA_TYPE_F16)
+  if (arg->data_type == RLX_DATA_TYPE_F16)
     return arg->width == 4 ? (Storage) { "vec2<u32>", "vec4<f32>", 0, 8 } : (Storage) { "u32", "vec2<f32>", 0, 4 };
   return arg->width == 4 ? (Storage) { "vec4<f32>", "vec4<f32>", 0, 16 } : (Storage) { "vec2<f32>", "vec2<f32>", 0, 8 };
 }
@@ -41,7 +41,7 @@ get_storage (const RlxArg    *arg,
   if (arg->width > 1)
     return get_vector_storage (arg);
 
-  switch ((int) arg->dtype)
+  switch ((int) arg->data_type)
     {
     case RLX_DATA_TYPE_F32:
       return arg->raw ? (Storage) { "u32", "u32", 0, 4 } : (Storage) { "f32", "f32", 0, 4 };
@@ -74,9 +74,9 @@ decode (const RlxArg  *arg,
   if (arg->raw)
     return "v";
   if (arg->width > 1)
-    return arg->dtype != RLX_DATA_TYPE_F16 ? "v" :
+    return arg->data_type != RLX_DATA_TYPE_F16 ? "v" :
            arg->width == 4 ? "vec4<f32>(unpack2x16float(v.x), unpack2x16float(v.y))" : "unpack2x16float(v)";
-  switch ((int) arg->dtype)
+  switch ((int) arg->data_type)
     {
     case RLX_DATA_TYPE_F16: return storage->bits ? "f16_bits_to_f32(v)" : "f32(v)";
     case RLX_DATA_TYPE_I8: return "bitcast<i32>(v << 24u) >> 24u";
@@ -91,13 +91,13 @@ encode (const RlxArg    *arg,
         const Storage   *storage,
         const RlxTarget *target)
 {
-  if (arg->width == 4 && arg->dtype == RLX_DATA_TYPE_F16)
+  if (arg->width == 4 && arg->data_type == RLX_DATA_TYPE_F16)
     return target->features & RLX_DEVICE_FEATURES_F16
              ? "bitcast<vec2<u32>>(vec4<f16>(v))"
              : "vec2<u32>(f32_to_f16_bits(v.x) | (f32_to_f16_bits(v.y) << 16u), f32_to_f16_bits(v.z) | (f32_to_f16_bits(v.w) << 16u))";
   if (arg->raw)
     return storage->bits == 16 ? "v & 0xffffu" : storage->bits == 8 ? "v & 0xffu" : storage->bits == 4 ? "v & 0xfu" : "v";
-  switch ((int) arg->dtype)
+  switch ((int) arg->data_type)
     {
     case RLX_DATA_TYPE_F16: return storage->bits ? "f32_to_f16_bits(v)" : "f16(v)";
     case RLX_DATA_TYPE_I8: return "bitcast<u32>(v) & 0xffu";
@@ -309,11 +309,11 @@ rlx_step_build_source (RlxPlan         *plan,
       const RlxArg *arg = &g_array_index (step->args, RlxArg, i);
       Storage storage = get_storage (arg, target);
 
-      gboolean halves = arg->dtype == RLX_DATA_TYPE_F16 && arg->is_output && arg->width > 1;
+      gboolean halves = arg->data_type == RLX_DATA_TYPE_F16 && arg->is_output && arg->width > 1;
       gboolean native = (target->features & RLX_DEVICE_FEATURES_F16) != 0;
 
       f16 |= g_str_equal (storage.element, "f16") || (halves && native);
-      packed_f16 |= (arg->dtype == RLX_DATA_TYPE_F16 && storage.bits && !arg->raw) || (halves && !native);
+      packed_f16 |= (arg->data_type == RLX_DATA_TYPE_F16 && storage.bits && !arg->raw) || (halves && !native);
       if (!arg->merged)
         add_bindings (plan, step, arg, target, out);
       write_functions (functions, plan, step, arg, target);

@@ -97,10 +97,10 @@ take_part (MapCall *call,
            GError **error)
 {
   gint64 shape[8];
-  gsize rank, n = 0;
-  const gint64 *is = rlx_node_get_shape (node, &rank);
+  gsize n_dims, n = 0;
+  const gint64 *is = rlx_node_get_shape (node, &n_dims);
 
-  for (gsize i = 0; i < rank; i++)
+  for (gsize i = 0; i < n_dims; i++)
     if ((gint64) i != axis)
       shape[n++] = is[i];
   node = slice (call, node, axis, index, index + 1, error);

@@ -46,10 +46,10 @@ map_rotary (MapCall *call,
               error);
   if (y != NULL && flat)
     {
-      gsize rank;
-      const gint64 *shape = rlx_node_get_shape (x, &rank);
+      gsize n_dims;
+      const gint64 *shape = rlx_node_get_shape (x, &n_dims);
 
-      y = map_reshape (call, y, shape, rank, error);
+      y = map_reshape (call, y, shape, n_dims, error);
     }
   return map_return (call, 0, y);
 }
@@ -137,7 +137,7 @@ get_onnx_mask (MapCall  *call,
                GError  **error)
 {
   RlxNode *node;
-  gsize rank;
+  gsize n_dims;
   gint64 after[8] = { 0 };
   const gint64 before[8] = { 0 };
 
@@ -147,14 +147,14 @@ get_onnx_mask (MapCall  *call,
   node = map_input (call, 3, FALSE, error);
   if (node == NULL)
     return FALSE;
-  rank = rlx_node_get_n_dims (node);
-  if (rank > 0 && rank <= 4 && get_dim (node, (gint64) rank - 1) < total && get_dim (node, (gint64) rank - 1) > 1)
+  n_dims = rlx_node_get_n_dims (node);
+  if (n_dims > 0 && n_dims <= 4 && get_dim (node, (gint64) n_dims - 1) < total && get_dim (node, (gint64) n_dims - 1) > 1)
     {
       RlxDataType data_type = rlx_node_get_data_type (node);
       RlxNode *value = constant_scalar (call, data_type, data_type == RLX_DATA_TYPE_BOOL ? 0 : -INFINITY, error);
 
-      after[rank - 1] = total - get_dim (node, (gint64) rank - 1);
-      node = op2 (call, "pad", node, value, map_attrs ("before", map_ints (before, rank), "after", map_ints (after, rank), NULL), error);
+      after[n_dims - 1] = total - get_dim (node, (gint64) n_dims - 1);
+      node = op2 (call, "pad", node, value, map_attrs ("before", map_ints (before, n_dims), "after", map_ints (after, n_dims), NULL), error);
     }
   *mask = node;
   return node != NULL;

@@ -86,10 +86,10 @@ static G_GNUC_UNUSED gint64
 get_dim (RlxNode *node,
          gint64   axis)
 {
-  gsize rank;
-  const gint64 *shape = rlx_node_get_shape (node, &rank);
+  gsize n_dims;
+  const gint64 *shape = rlx_node_get_shape (node, &n_dims);
 
-  return axis < (gint64) rank ? shape[axis] : 1;
+  return axis < (gint64) n_dims ? shape[axis] : 1;
 }
 
 static G_GNUC_UNUSED RlxNode *

@@ -99,13 +99,13 @@ check_other_axes (MapCall *call,
                   gint64   axis,
                   GError **error)
 {
-  gsize rank, n;
-  const gint64 *shape = rlx_node_get_shape (input, &rank);
+  gsize n_dims, n;
+  const gint64 *shape = rlx_node_get_shape (input, &n_dims);
   const gint64 *is = rlx_node_get_shape (indices, &n);
 
   if (axis < 0)
     return map_refused (error, "%s: the axis is %" G_GINT64_FORMAT, call->op->name, axis);
-  for (gsize i = 0; n == rank && i < n; i++)
+  for (gsize i = 0; n == n_dims && i < n; i++)
     if ((gint64) i != axis && is[i] != shape[i])
       return map_refused (error, "%s: dimension %" G_GSIZE_FORMAT " of the indices is %" G_GINT64_FORMAT ", not %" G_GINT64_FORMAT,
                           call->op->name, i, is[i], shape[i]);
@@ -183,10 +183,10 @@ webnn_map_pad (MapCall *call,
                           before[i], after[i], i);
   if (g_str_equal (mode, "reflect"))
     {
-      gsize rank;
-      const gint64 *shape = rlx_node_get_shape (input, &rank);
+      gsize n_dims;
+      const gint64 *shape = rlx_node_get_shape (input, &n_dims);
 
-      for (gsize i = 0; i < MIN (rank, MIN (n_before, n_after)); i++)
+      for (gsize i = 0; i < MIN (n_dims, MIN (n_before, n_after)); i++)
         if (before[i] >= shape[i] || after[i] >= shape[i])
           return map_refused (error, "pad: %" G_GINT64_FORMAT " and %" G_GINT64_FORMAT " reflected elements of %" G_GINT64_FORMAT,
                               before[i], after[i], shape[i]);
@@ -291,15 +291,15 @@ webnn_map_resample (MapCall *call,
   RlxNode *scales = NULL;
   const gint64 *shape;
   const char *mode;
-  gsize rank, n = 2;
+  gsize n_dims, n = 2;
 
   if (input == NULL || (mode = find_word (call, "mode", modes, "nearest", error)) == NULL)
     return FALSE;
   if (!(TYPES_FLOAT & 1u << rlx_node_get_data_type (input)))
     return map_refused (error, "resample2d: the input is %s", rlx_data_type_to_string (rlx_node_get_data_type (input)));
-  shape = rlx_node_get_shape (input, &rank);
-  if (rank != 4)
-    return map_refused (error, "resample2d: the input has %" G_GSIZE_FORMAT " dimensions, not 4", rank);
+  shape = rlx_node_get_shape (input, &n_dims);
+  if (n_dims != 4)
+    return map_refused (error, "resample2d: the input has %" G_GSIZE_FORMAT " dimensions, not 4", n_dims);
   if (map_arg (call, "axes") != NULL)
     axes = map_arg_ints (call, "axes", &n, error);
   else
@@ -358,16 +358,16 @@ onnx_map_split (MapCall *call,
   g_autofree gint64 *sizes = NULL;
   const gint64 *shape;
   gint64 axis, parts;
-  gsize rank, place, n;
+  gsize n_dims, place, n;
   gboolean present;
 
   if (node == NULL || !map_arg_int (call, "axis", 0, &axis, error) ||
       !onnx_get_ints (call, "split", 1, &sizes, &n, &present, error))
     return FALSE;
-  shape = rlx_node_get_shape (node, &rank);
-  if (!onnx_normalise_axis (call, axis, rank, rank > 0 ? rank - 1 : 0, &place, error))
+  shape = rlx_node_get_shape (node, &n_dims);
+  if (!onnx_normalise_axis (call, axis, n_dims, n_dims > 0 ? n_dims - 1 : 0, &place, error))
     return FALSE;
-  if (rank == 0)
+  if (n_dims == 0)
     return map_refused (error, "Split: the operand has no dimensions");
   if (!present)
     {
@@ -400,7 +400,7 @@ onnx_map_pad (MapCall *call,
   g_autofree gint64 *axes = NULL;
   g_autofree gint64 *both = NULL;
   const char *mode;
-  gsize rank, n_pads, n_axes = 0;
+  gsize n_dims, n_pads, n_axes = 0;
   gboolean present;
 
   if (node == NULL ||
@@ -411,19 +411,19 @@ onnx_map_pad (MapCall *call,
     return map_refused (error, "Pad: there are no pads");
   if (map_has_input (call, 3) && (axes = map_input_ints (call, 3, &n_axes, error)) == NULL && n_axes > 0)
     return FALSE;
-  rlx_node_get_shape (node, &rank);
-  if (n_pads != 2 * (axes != NULL ? n_axes : rank))
+  rlx_node_get_shape (node, &n_dims);
+  if (n_pads != 2 * (axes != NULL ? n_axes : n_dims))
     return map_refused (error, "Pad: there are %" G_GSIZE_FORMAT " pads for %" G_GSIZE_FORMAT " axes",
-                        n_pads, axes != NULL ? n_axes : rank);
-  both = g_new0 (gint64, 2 * rank + 1);
+                        n_pads, axes != NULL ? n_axes : n_dims);
+  both = g_new0 (gint64, 2 * n_dims + 1);
   for (gsize i = 0; i < n_pads / 2; i++)
     {
       gsize place = i;
 
-      if (axes != NULL && !onnx_normalise_axis (call, axes[i], rank, rank - 1, &place, error))
+      if (axes != NULL && !onnx_normalise_axis (call, axes[i], n_dims, n_dims - 1, &place, error))
         return FALSE;
       both[place] = pads[i];
-      both[rank + place] = pads[n_pads / 2 + i];
+      both[n_dims + place] = pads[n_pads / 2 + i];
     }
 
   if (map_has_input (call, 2))
@@ -443,7 +443,7 @@ onnx_map_pad (MapCall *call,
         return FALSE;
     }
   return map_return (call, 0, map_op2 (call, "pad", node, value,
-                                       map_attrs ("before", map_ints (both, rank), "after", map_ints (both + rank, rank),
+                                       map_attrs ("before", map_ints (both, n_dims), "after", map_ints (both + n_dims, n_dims),
                                                   "mode", g_variant_new_string (mode), NULL),
                                        error));
 }
@@ -605,10 +605,10 @@ get_numbers (MapCall  *call,
 
 typedef struct
 {
-  gint64 axes[RLX_MAX_RANK];
+  gint64 axes[RLX_MAX_DIMS];
   gsize n_axes;
-  gint64 sizes[RLX_MAX_RANK];
-  double scales[RLX_MAX_RANK];
+  gint64 sizes[RLX_MAX_DIMS];
+  double scales[RLX_MAX_DIMS];
   gboolean has_scales;
 } Resize;
 
@@ -624,24 +624,24 @@ get_resize (MapCall *call,
   g_autofree double *sizes = NULL;
   g_autofree gint64 *axes = NULL;
   const char *policy = find_word (call, "keep_aspect_ratio_policy", policies, "stretch", error);
-  gsize rank, n_scales = 0, n_sizes = 0;
-  const gint64 *shape = rlx_node_get_shape (node, &rank);
+  gsize n_dims, n_scales = 0, n_sizes = 0;
+  const gint64 *shape = rlx_node_get_shape (node, &n_dims);
 
   if (policy == NULL)
     return FALSE;
-  resize->n_axes = rank;
-  for (gsize i = 0; i < rank; i++)
+  resize->n_axes = n_dims;
+  for (gsize i = 0; i < n_dims; i++)
     resize->axes[i] = (gint64) i;
   if (map_arg (call, "axes") != NULL)
     {
       gsize place;
 
       axes = map_arg_ints (call, "axes", &resize->n_axes, error);
-      if (axes == NULL || resize->n_axes > rank)
+      if (axes == NULL || resize->n_axes > n_dims)
         return axes != NULL && map_refused (error, "Resize: there are %" G_GSIZE_FORMAT " axes", resize->n_axes);
       for (gsize i = 0; i < resize->n_axes; i++)
         {
-          if (!onnx_normalise_axis (call, axes[i], rank, rank - 1, &place, error))
+          if (!onnx_normalise_axis (call, axes[i], n_dims, n_dims - 1, &place, error))
             return FALSE;
           resize->axes[i] = (gint64) place;
         }
@@ -784,19 +784,19 @@ ref_map_scatter_add_rows (MapCall *call,
   g_autoptr(RlxTensor) zero = NULL;
   g_autofree gint64 *shape = NULL;
   RlxNode *node;
-  gsize rank;
+  gsize n_dims;
   gint64 rows, n;
 
   if (indices == NULL || !map_arg_int (call, "rows", 0, &rows, error) ||
       (zero = rlx_tensor_new_scalar (rlx_node_get_data_type (updates), 0, error)) == NULL ||
       (node = map_constant (call, zero, error)) == NULL)
     return FALSE;
-  shape = onnx_copy_shape (updates, &rank);
-  if (rank == 0)
+  shape = onnx_copy_shape (updates, &n_dims);
+  if (n_dims == 0)
     return map_refused (error, "scatter_add_rows: there are no rows");
   n = shape[0];
   shape[0] = rows;
-  node = map_op1 (call, "expand", node, map_attrs ("shape", map_ints (shape, rank), NULL), error);
+  node = map_op1 (call, "expand", node, map_attrs ("shape", map_ints (shape, n_dims), NULL), error);
   indices = node != NULL ? map_reshape (call, indices, (gint64[]) { n, 1 }, 2, error) : NULL;
   if (indices == NULL)
     return FALSE;

@@ -144,8 +144,8 @@ use_batch_statistics (MapCall  *call,
                       GError  **error)
 {
   RlxNode *running[2] = { moments[0], moments[1] };
-  gint64 axes[RLX_MAX_RANK];
-  gsize n = 0, rank = rlx_node_get_n_dims (x);
+  gint64 axes[RLX_MAX_DIMS];
+  gsize n = 0, n_dims = rlx_node_get_n_dims (x);
   RlxDataType data_type = rlx_node_get_data_type (moments[0]);
   g_autoptr(GVariant) flat = NULL;
   g_autoptr(GVariant) kept = NULL;
@@ -154,7 +154,7 @@ use_batch_statistics (MapCall  *call,
 
   if (!map_arg_double (call, "momentum", 0.9, &momentum, error))
     return FALSE;
-  for (gsize i = 0; i < rank; i++)
+  for (gsize i = 0; i < n_dims; i++)
     if ((gint64) i != axis)
       axes[n++] = (gint64) i;
   flat = g_variant_ref_sink (map_attrs ("axes", map_ints (axes, n), NULL));
@@ -195,7 +195,7 @@ onnx_map_batch_norm (MapCall *call,
   gboolean spatial, training, test;
   gint64 axis;
   double epsilon;
-  gsize rank;
+  gsize n_dims;
 
   if (x == NULL ||
       !map_arg_bool (call, "is_test", FALSE, &test, error) ||
@@ -210,14 +210,14 @@ onnx_map_batch_norm (MapCall *call,
     if (factors[i] == NULL)
       return map_refused (error, "BatchNormalization: input %u is missing", i + 1);
 
-  shape = onnx_copy_shape (x, &rank);
-  if (rank == 0)
+  shape = onnx_copy_shape (x, &n_dims);
+  if (n_dims == 0)
     return map_refused (error, "BatchNormalization: the input is a number");
-  axis = is_channels_last (call) ? (gint64) rank - 1 : 1;
-  if (rank == 1 || !spatial)
+  axis = is_channels_last (call) ? (gint64) n_dims - 1 : 1;
+  if (n_dims == 1 || !spatial)
     {
       /* one channel, or one for each place */
-      gint64 n = rank == 1 ? 1 : onnx_product (shape, 1, rank);
+      gint64 n = n_dims == 1 ? 1 : onnx_product (shape, 1, n_dims);
 
       axis = 1;
       x = map_reshape (call, x, (gint64[]) { shape[0], n }, 2, error);
@@ -234,7 +234,7 @@ onnx_map_batch_norm (MapCall *call,
     return FALSE;
   result = map_op (call, "batch_norm", (RlxNode *[]) { x, moments[0], moments[1], factors[0], factors[1] }, 5,
                    map_attrs ("axis", g_variant_new_int64 (axis), "epsilon", g_variant_new_double (epsilon), NULL), error);
-  return result != NULL && map_return (call, 0, map_reshape (call, result, shape, rank, error));
+  return result != NULL && map_return (call, 0, map_reshape (call, result, shape, n_dims, error));
 }
 
 gboolean
@@ -296,12 +296,12 @@ onnx_map_ms_group_norm (MapCall *call,
   for (guint i = 3; i < 5; i++)
     if (inputs[i] != NULL)
       {
-        gsize rank, n;
+        gsize n_dims, n;
         const gint64 *shape = rlx_node_get_shape (inputs[i], &n);
 
         /* [N, C] is meant for all places */
-        rank = rlx_node_get_n_dims (node);
-        if (n == 2 && rank == 4)
+        n_dims = rlx_node_get_n_dims (node);
+        if (n == 2 && n_dims == 4)
           inputs[i] = map_reshape (call, inputs[i],
                                    last ? (gint64[]) { shape[0], 1, 1, shape[1] } : (gint64[]) { shape[0], shape[1], 1, 1 },
                                    4, error);
@@ -370,7 +370,7 @@ onnx_map_bias_split_gelu (MapCall *call,
 {
   RlxNode *inputs[2], *node, *halves[2];
   const gint64 *shape;
-  gsize rank;
+  gsize n_dims;
 
   if (!get_inputs (call, 0, 2, inputs, error))
     return FALSE;
@@ -379,13 +379,13 @@ onnx_map_bias_split_gelu (MapCall *call,
   node = map_op2 (call, "add", inputs[0], inputs[1], NULL, error);
   if (node == NULL)
     return FALSE;
-  shape = rlx_node_get_shape (node, &rank);
-  if (rank == 0 || shape[rank - 1] % 2 != 0)
+  shape = rlx_node_get_shape (node, &n_dims);
+  if (n_dims == 0 || shape[n_dims - 1] % 2 != 0)
     return map_refused (error, "BiasSplitGelu: the last dimension has no halves");
 
   for (gint64 i = 0; i < 2; i++)
     {
-      gint64 axis = -1, start = i * (shape[rank - 1] / 2), end = (i + 1) * (shape[rank - 1] / 2);
+      gint64 axis = -1, start = i * (shape[n_dims - 1] / 2), end = (i + 1) * (shape[n_dims - 1] / 2);
 
       halves[i] = map_op1 (call, "slice", node,
                            map_attrs ("starts", map_ints (&start, 1), "ends", map_ints (&end, 1),
@@ -409,12 +409,12 @@ onnx_map_image_scaler (MapCall *call,
   g_autoptr(RlxTensor) tensor = NULL;
   const gint64 *shape;
   double scale;
-  gsize rank;
+  gsize n_dims;
 
   if (x == NULL || !map_arg_double (call, "scale", 1, &scale, error))
     return FALSE;
-  shape = rlx_node_get_shape (x, &rank);
-  if (rank < 2)
+  shape = rlx_node_get_shape (x, &n_dims);
+  if (n_dims < 2)
     return map_refused (error, "ImageScaler: the input has no channels");
   if (list == NULL || !JSON_NODE_HOLDS_ARRAY (list) || json_array_get_length (json_node_get_array (list)) < shape[1])
     return map_refused (error, "ImageScaler: there is not a bias for each channel");
@@ -429,9 +429,9 @@ onnx_map_image_scaler (MapCall *call,
       values[i] = (float) value;
     }
   {
-    gint64 place[RLX_MAX_RANK] = { shape[1], 1, 1, 1, 1, 1, 1 };
+    gint64 place[RLX_MAX_DIMS] = { shape[1], 1, 1, 1, 1, 1, 1 };
 
-    tensor = rlx_tensor_new_from_floats (place, rank - 1, values, (gsize) shape[1], error);
+    tensor = rlx_tensor_new_from_floats (place, n_dims - 1, values, (gsize) shape[1], error);
   }
   if (tensor == NULL || (bias = map_constant (call, tensor, error)) == NULL ||
       (bias = map_cast (call, bias, rlx_node_get_data_type (x), error)) == NULL)
@@ -474,7 +474,7 @@ onnx_map_local_response (MapCall *call,
   g_autofree gint64 *shape = NULL;
   double alpha, beta, bias;
   gint64 size;
-  gsize rank;
+  gsize n_dims;
 
   if (x == NULL ||
       !map_arg_double (call, "alpha", 1e-4, &alpha, error) ||
@@ -482,13 +482,13 @@ onnx_map_local_response (MapCall *call,
       !map_arg_double (call, "bias", 1, &bias, error) ||
       !map_arg_int (call, "size", 0, &size, error))
     return FALSE;
-  shape = onnx_copy_shape (x, &rank);
-  if (rank < 2 || size < 1)
-    return map_refused (error, "LRN: %" G_GINT64_FORMAT " channels of %" G_GSIZE_FORMAT " dimensions", size, rank);
+  shape = onnx_copy_shape (x, &n_dims);
+  if (n_dims < 2 || size < 1)
+    return map_refused (error, "LRN: %" G_GINT64_FORMAT " channels of %" G_GSIZE_FORMAT " dimensions", size, n_dims);
 
   node = map_op2 (call, "mul", x, x, NULL, error);
   if (node != NULL)
-    node = map_reshape (call, node, (gint64[]) { shape[0], 1, shape[1], onnx_product (shape, 2, rank) }, 4, error);
+    node = map_reshape (call, node, (gint64[]) { shape[0], 1, shape[1], onnx_product (shape, 2, n_dims) }, 4, error);
   if (node != NULL)
     node = map_op1 (call, "average_pool", node,
                     map_attrs ("window", map_ints ((gint64[]) { size, 1 }, 2),
@@ -496,7 +496,7 @@ onnx_map_local_response (MapCall *call,
                                "count_include_pad", g_variant_new_boolean (TRUE), NULL),
                     error);
   if (node != NULL)
-    node = map_reshape (call, node, shape, rank, error);
+    node = map_reshape (call, node, shape, n_dims, error);
   if (node != NULL)
     node = map_op1 (call, "affine", node, map_attrs ("alpha", g_variant_new_double (alpha),
                                                      "beta", g_variant_new_double (bias), NULL), error);

@@ -146,16 +146,16 @@ onnx_map_eye_like (MapCall *call,
   const gint64 *shape;
   RlxNode *rows, *columns, *one, *zero;
   RlxDataType data_type;
-  gsize rank;
+  gsize n_dims;
   gint64 k;
 
   if (x == NULL ||
       !map_arg_int (call, "k", 0, &k, error) ||
       !map_arg_data_type (call, "dtype", rlx_node_get_data_type (x), &data_type, error))
     return FALSE;
-  shape = rlx_node_get_shape (x, &rank);
-  if (rank != 2)
-    return map_refused (error, "EyeLike: the operand has %" G_GSIZE_FORMAT " dimensions", rank);
+  shape = rlx_node_get_shape (x, &n_dims);
+  if (n_dims != 2)
+    return map_refused (error, "EyeLike: the operand has %" G_GSIZE_FORMAT " dimensions", n_dims);
 
   rows = count_up (call, RLX_DATA_TYPE_I32, shape[0], error);
   if (rows != NULL)
@@ -276,25 +276,25 @@ onnx_map_center_crop_pad (MapCall *call,
 {
   RlxNode *node = map_input (call, 0, FALSE, error);
   g_autofree gint64 *sizes = NULL, *axes = NULL, *shape = NULL, *starts = NULL, *ends = NULL, *before = NULL, *after = NULL;
-  gsize n_sizes, n_axes = 0, rank;
+  gsize n_sizes, n_axes = 0, n_dims;
 
   if (node == NULL || (sizes = map_input_ints (call, 1, &n_sizes, error)) == NULL)
     return FALSE;
   if (map_arg (call, "axes") != NULL && (axes = map_arg_ints (call, "axes", &n_axes, error)) == NULL)
     return FALSE;
-  shape = onnx_copy_shape (node, &rank);
-  if (n_sizes != (axes != NULL ? n_axes : rank))
+  shape = onnx_copy_shape (node, &n_dims);
+  if (n_sizes != (axes != NULL ? n_axes : n_dims))
     return map_refused (error, "CenterCropPad: there are %" G_GSIZE_FORMAT " sizes", n_sizes);
 
-  starts = g_new0 (gint64, rank + 1);
-  ends = g_memdup2 (shape, (rank + 1) * sizeof (gint64));
-  before = g_new0 (gint64, rank + 1);
-  after = g_new0 (gint64, rank + 1);
+  starts = g_new0 (gint64, n_dims + 1);
+  ends = g_memdup2 (shape, (n_dims + 1) * sizeof (gint64));
+  before = g_new0 (gint64, n_dims + 1);
+  after = g_new0 (gint64, n_dims + 1);
   for (gsize i = 0; i < n_sizes; i++)
     {
       gsize axis;
 
-      if (rank == 0 || !onnx_normalise_axis (call, axes != NULL ? axes[i] : (gint64) i, rank, rank - 1, &axis, error))
+      if (n_dims == 0 || !onnx_normalise_axis (call, axes != NULL ? axes[i] : (gint64) i, n_dims, n_dims - 1, &axis, error))
         return FALSE;
       /* what is odd goes to the end */
       if (sizes[i] < shape[axis])
@@ -308,9 +308,9 @@ onnx_map_center_crop_pad (MapCall *call,
           after[axis] = sizes[i] - shape[axis] - before[axis];
         }
     }
-  node = map_op1 (call, "slice", node, map_attrs ("starts", map_ints (starts, rank), "ends", map_ints (ends, rank), NULL), error);
+  node = map_op1 (call, "slice", node, map_attrs ("starts", map_ints (starts, n_dims), "ends", map_ints (ends, n_dims), NULL), error);
   return node != NULL && map_return (call, 0, map_op1 (call, "pad", node,
-                                                       map_attrs ("before", map_ints (before, rank), "after", map_ints (after, rank), NULL),
+                                                       map_attrs ("before", map_ints (before, n_dims), "after", map_ints (after, n_dims), NULL),
                                                        error));
 }
 
@@ -324,7 +324,7 @@ onnx_map_col2im (MapCall *call,
   g_autofree gint64 *image = NULL, *block = NULL, *strides = NULL, *dilations = NULL, *pads = NULL;
   g_autofree gint64 *shape = NULL, *padding = NULL, *split = NULL, *filter_shape = NULL;
   g_autofree float *ones = NULL;
-  gsize n, n_block, n_given, rank;
+  gsize n, n_block, n_given, n_dims;
   gint64 volume, channels;
 
   if (x == NULL || (image = map_input_ints (call, 1, &n, error)) == NULL ||
@@ -336,9 +336,9 @@ onnx_map_col2im (MapCall *call,
     return FALSE;
   if (map_arg (call, "pads") != NULL && ((pads = map_arg_ints (call, "pads", &n_given, error)) == NULL || n_given != 2 * n))
     return FALSE;
-  shape = onnx_copy_shape (x, &rank);
+  shape = onnx_copy_shape (x, &n_dims);
   volume = onnx_product (block, 0, n_block);
-  if (rank != 3 || n != n_block || n < 1 || volume < 1 || shape[1] % volume != 0)
+  if (n_dims != 3 || n != n_block || n < 1 || volume < 1 || shape[1] % volume != 0)
     return map_refused (error, "Col2Im: the operand does not fit the block");
   if (n > 3)
     return map_unsupported (error, "Col2Im with %" G_GSIZE_FORMAT " axes", n);
@@ -391,7 +391,7 @@ onnx_map_max_unpool (MapCall *call,
 {
   RlxNode *x = map_input (call, 0, FALSE, error), *indices = x != NULL ? map_input (call, 1, FALSE, error) : NULL;
   g_autofree gint64 *shape = NULL, *kernel = NULL, *strides = NULL, *pads = NULL, *wanted = NULL, *after = NULL, *before = NULL;
-  gsize rank, n = 0, n_strides = 0, n_pads = 0, n_wanted = 0;
+  gsize n_dims, n = 0, n_strides = 0, n_pads = 0, n_wanted = 0;
   gint64 n_from, n_to;
   RlxNode *y;
 
@@ -401,30 +401,30 @@ onnx_map_max_unpool (MapCall *call,
       (map_arg (call, "pads") != NULL && (pads = map_arg_ints (call, "pads", &n_pads, error)) == NULL) ||
       (map_has_input (call, 2) && (wanted = map_input_ints (call, 2, &n_wanted, error)) == NULL))
     return FALSE;
-  shape = onnx_copy_shape (x, &rank);
-  if (rank != n + 2 || (strides != NULL && n_strides != n) || (pads != NULL && n_pads != 2 * n) || (wanted != NULL && n_wanted != rank))
-    return map_refused (error, "MaxUnpool: the attributes do not fit %" G_GSIZE_FORMAT " dimensions", rank);
+  shape = onnx_copy_shape (x, &n_dims);
+  if (n_dims != n + 2 || (strides != NULL && n_strides != n) || (pads != NULL && n_pads != 2 * n) || (wanted != NULL && n_wanted != n_dims))
+    return map_refused (error, "MaxUnpool: the attributes do not fit %" G_GSIZE_FORMAT " dimensions", n_dims);
 
-  n_from = onnx_product (shape, 0, rank);
+  n_from = onnx_product (shape, 0, n_dims);
   for (gsize i = 0; i < n; i++)
     shape[i + 2] = (shape[i + 2] - 1) * (strides != NULL ? strides[i] : 1) + kernel[i] - (pads != NULL ? pads[i] + pads[n + i] : 0);
-  n_to = onnx_product (shape, 0, rank);
+  n_to = onnx_product (shape, 0, n_dims);
   x = map_reshape (call, x, &n_from, 1, error);
   indices = x != NULL ? map_reshape (call, indices, &n_from, 1, error) : NULL;
   y = indices != NULL ? expand_to (call, constant_number (call, rlx_node_get_data_type (x), 0, error), &n_to, 1, error) : NULL;
   if (y != NULL)
     y = map_op (call, "scatter_elements", (RlxNode *[]) { y, indices, x }, 3, map_attrs ("axis", g_variant_new_int64 (0), NULL), error);
   if (y != NULL)
-    y = map_reshape (call, y, shape, rank, error);
+    y = map_reshape (call, y, shape, n_dims, error);
   if (y == NULL || wanted == NULL)
     return map_return (call, 0, y);
 
-  before = g_new0 (gint64, rank);
-  after = g_new0 (gint64, rank);
-  for (gsize i = 0; i < rank; i++)
+  before = g_new0 (gint64, n_dims);
+  after = g_new0 (gint64, n_dims);
+  for (gsize i = 0; i < n_dims; i++)
     after[i] = wanted[i] - shape[i];
   return map_return (call, 0, map_op1 (call, "pad", y,
-                                       map_attrs ("before", map_ints (before, rank), "after", map_ints (after, rank), NULL), error));
+                                       map_attrs ("before", map_ints (before, n_dims), "after", map_ints (after, n_dims), NULL), error));
 }
 
 /* ---- sequences ------------------------------------------------------------------------ */
@@ -434,17 +434,17 @@ static RlxNode *
 lay_along (MapCall *call,
            RlxNode *vector,
            gsize    axis,
-           gsize    rank,
+           gsize    n_dims,
            GError **error)
 {
-  g_autofree gint64 *shape = g_new (gint64, rank + 1);
+  g_autofree gint64 *shape = g_new (gint64, n_dims + 1);
   gsize n;
 
   if (vector == NULL)
     return NULL;
-  for (gsize i = 0; i < rank; i++)
+  for (gsize i = 0; i < n_dims; i++)
     shape[i] = i == axis ? rlx_node_get_shape (vector, &n)[0] : 1;
-  return map_reshape (call, vector, shape, rank, error);
+  return map_reshape (call, vector, shape, n_dims, error);
 }
 
 gboolean
@@ -455,25 +455,25 @@ onnx_map_reverse_sequence (MapCall *call,
   g_autofree gint64 *shape = NULL;
   RlxNode *times, *last, *turned, *indices;
   gint64 batch_argument, time_argument;
-  gsize rank, batch, time;
+  gsize n_dims, batch, time;
 
   if (lengths == NULL ||
       !map_arg_int (call, "batch_axis", 1, &batch_argument, error) ||
       !map_arg_int (call, "time_axis", 0, &time_argument, error))
     return FALSE;
-  shape = onnx_copy_shape (x, &rank);
-  if (rank < 2 ||
-      !onnx_normalise_axis (call, batch_argument, rank, rank - 1, &batch, error) ||
-      !onnx_normalise_axis (call, time_argument, rank, rank - 1, &time, error))
+  shape = onnx_copy_shape (x, &n_dims);
+  if (n_dims < 2 ||
+      !onnx_normalise_axis (call, batch_argument, n_dims, n_dims - 1, &batch, error) ||
+      !onnx_normalise_axis (call, time_argument, n_dims, n_dims - 1, &time, error))
     return FALSE;
 
-  times = lay_along (call, count_up (call, RLX_DATA_TYPE_I32, shape[time], error), time, rank, error);
+  times = lay_along (call, count_up (call, RLX_DATA_TYPE_I32, shape[time], error), time, n_dims, error);
   lengths = map_cast (call, lengths, RLX_DATA_TYPE_I32, error);
-  lengths = lay_along (call, lengths, batch, rank, error);
+  lengths = lay_along (call, lengths, batch, n_dims, error);
   last = apply (call, "sub", lengths, constant_number (call, RLX_DATA_TYPE_I32, 1, error), NULL, error);
   turned = apply (call, "sub", last, times, NULL, error);
   indices = choose (call, apply (call, "less", times, lengths, NULL, error), turned, times, error);
-  indices = expand_to (call, indices, shape, rank, error);
+  indices = expand_to (call, indices, shape, n_dims, error);
   return map_return (call, 0, apply (call, "gather_elements", x, indices,
                                      map_attrs ("axis", g_variant_new_int64 ((gint64) time), NULL), error));
 }
@@ -488,25 +488,25 @@ onnx_map_tensor_scatter (MapCall *call,
   g_autofree gint64 *shape = NULL, *new_shape = NULL;
   RlxNode *places, *starts;
   gint64 argument;
-  gsize rank, axis;
+  gsize n_dims, axis;
 
   if (update == NULL || !map_arg_int (call, "axis", -2, &argument, error))
     return FALSE;
-  shape = onnx_copy_shape (cache, &rank);
-  new_shape = onnx_copy_shape (update, &rank);
-  if (rank < 2 || !onnx_normalise_axis (call, argument, rank, rank - 1, &axis, error))
+  shape = onnx_copy_shape (cache, &n_dims);
+  new_shape = onnx_copy_shape (update, &n_dims);
+  if (n_dims < 2 || !onnx_normalise_axis (call, argument, n_dims, n_dims - 1, &axis, error))
     return FALSE;
 
-  places = lay_along (call, count_up (call, RLX_DATA_TYPE_I32, new_shape[axis], error), axis, rank, error);
+  places = lay_along (call, count_up (call, RLX_DATA_TYPE_I32, new_shape[axis], error), axis, n_dims, error);
   if (map_has_input (call, 2))
     {
       starts = map_input (call, 2, FALSE, error);
       starts = starts != NULL ? map_cast (call, starts, RLX_DATA_TYPE_I32, error) : NULL;
-      places = apply (call, "add", lay_along (call, starts, 0, rank, error), places, NULL, error);
+      places = apply (call, "add", lay_along (call, starts, 0, n_dims, error), places, NULL, error);
     }
   if (g_strcmp0 (mode, "circular") == 0)
     places = apply (call, "mod", places, constant_number (call, RLX_DATA_TYPE_I32, (double) shape[axis], error), NULL, error);
-  places = expand_to (call, places, new_shape, rank, error);
+  places = expand_to (call, places, new_shape, n_dims, error);
   if (places == NULL)
     return FALSE;
   return map_return (call, 0, map_op (call, "scatter_elements", (RlxNode *[]) { cache, places, update }, 3,
@@ -527,19 +527,19 @@ negative_log_likelihood (MapCall *call,
   RlxDataType data_type = rlx_node_get_data_type (x);
   g_autofree gint64 *shape = NULL, *picked_shape = NULL, *axes = NULL;
   RlxNode *picked, *loss, *weights, *ignored = NULL;
-  gsize rank, n;
+  gsize n_dims, n;
   gint64 ignore = 0;
 
-  shape = onnx_copy_shape (target, &rank);
+  shape = onnx_copy_shape (target, &n_dims);
   picked_shape = onnx_copy_shape (x, &n);
-  if (n != rank + 1 || n < 2)
+  if (n != n_dims + 1 || n < 2)
     {
       map_refused (error, "%s: the operands do not fit together", call->op->name);
       return NULL;
     }
   picked_shape[1] = 1;
-  axes = g_new (gint64, rank + 1);
-  for (gsize i = 0; i < rank; i++)
+  axes = g_new (gint64, n_dims + 1);
+  for (gsize i = 0; i < n_dims; i++)
     axes[i] = (gint64) i;
 
   target = map_cast (call, target, RLX_DATA_TYPE_I32, error);
@@ -554,13 +554,13 @@ negative_log_likelihood (MapCall *call,
     }
   picked = target != NULL ? map_reshape (call, target, picked_shape, n, error) : NULL;
   picked = apply (call, "gather_elements", x, picked, map_attrs ("axis", g_variant_new_int64 (1), NULL), error);
-  loss = picked != NULL ? map_reshape (call, picked, shape, rank, error) : NULL;
+  loss = picked != NULL ? map_reshape (call, picked, shape, n_dims, error) : NULL;
   loss = loss != NULL ? map_op1 (call, "neg", loss, NULL, error) : NULL;
 
   if (weight != NULL)
     weights = apply (call, "gather", weight, target, map_attrs ("axis", g_variant_new_int64 (0), NULL), error);
   else
-    weights = expand_to (call, constant_number (call, data_type, 1, error), shape, rank, error);
+    weights = expand_to (call, constant_number (call, data_type, 1, error), shape, n_dims, error);
   if (ignored != NULL)
     weights = choose (call, ignored, constant_number (call, data_type, 0, error), weights, error);
   /* an infinite loss that is ignored is none */
@@ -570,10 +570,10 @@ negative_log_likelihood (MapCall *call,
   if (loss == NULL || g_strcmp0 (reduction, "none") == 0)
     return loss;
 
-  loss = sum_over (call, loss, axes, rank, error);
+  loss = sum_over (call, loss, axes, n_dims, error);
   if (g_strcmp0 (reduction, "sum") == 0)
     return loss;
-  return apply (call, "div", loss, sum_over (call, weights, axes, rank, error), NULL, error);
+  return apply (call, "div", loss, sum_over (call, weights, axes, n_dims, error), NULL, error);
 }
 
 gboolean
@@ -602,16 +602,16 @@ turn_batch (MapCall *call,
             RlxNode *node,
             GError **error)
 {
-  gint64 permutation[RLX_MAX_RANK];
-  gsize rank = rlx_node_get_n_dims (node);
+  gint64 permutation[RLX_MAX_DIMS];
+  gsize n_dims = rlx_node_get_n_dims (node);
 
-  if (rank < 2)
+  if (n_dims < 2)
     return node;
-  for (gsize i = 0; i + 2 < rank; i++)
+  for (gsize i = 0; i + 2 < n_dims; i++)
     permutation[i] = (gint64) i + 1;
-  permutation[rank - 2] = 0;
-  permutation[rank - 1] = (gint64) rank - 1;
-  return map_op1 (call, "transpose", node, map_attrs ("permutation", map_ints (permutation, rank), NULL), error);
+  permutation[n_dims - 2] = 0;
+  permutation[n_dims - 1] = (gint64) n_dims - 1;
+  return map_op1 (call, "transpose", node, map_attrs ("permutation", map_ints (permutation, n_dims), NULL), error);
 }
 
 gboolean

@@ -43,16 +43,16 @@ onnx_map_flatten (MapCall *call,
 {
   RlxNode *node = map_input (call, 0, FALSE, error);
   const gint64 *shape;
-  gsize rank, place;
+  gsize n_dims, place;
   gint64 axis;
 
   if (node == NULL || !map_arg_int (call, "axis", 1, &axis, error))
     return FALSE;
-  shape = rlx_node_get_shape (node, &rank);
-  if (!onnx_normalise_axis (call, axis, rank, rank, &place, error))
+  shape = rlx_node_get_shape (node, &n_dims);
+  if (!onnx_normalise_axis (call, axis, n_dims, n_dims, &place, error))
     return FALSE;
   return map_return (call, 0, map_reshape (call, node,
-                                           (gint64[]) { onnx_product (shape, 0, place), onnx_product (shape, place, rank) },
+                                           (gint64[]) { onnx_product (shape, 0, place), onnx_product (shape, place, n_dims) },
                                            2, error));
 }
 
@@ -65,23 +65,23 @@ onnx_map_squeeze (MapCall *call,
   g_autofree gint64 *result = NULL;
   g_autofree gboolean *drop = NULL;
   const gint64 *shape;
-  gsize rank, n_axes, n = 0;
+  gsize n_dims, n_axes, n = 0;
   gboolean present;
 
   if (node == NULL || !onnx_get_ints (call, "axes", 1, &axes, &n_axes, &present, error))
     return FALSE;
-  shape = rlx_node_get_shape (node, &rank);
-  drop = g_new0 (gboolean, rank + 1);
+  shape = rlx_node_get_shape (node, &n_dims);
+  drop = g_new0 (gboolean, n_dims + 1);
   for (gsize i = 0; i < n_axes; i++)
     {
       gsize place;
 
-      if (!onnx_normalise_axis (call, axes[i], rank, rank - 1, &place, error))
+      if (!onnx_normalise_axis (call, axes[i], n_dims, n_dims - 1, &place, error))
         return FALSE;
       drop[place] = TRUE;
     }
-  result = g_new (gint64, rank + 1);
-  for (gsize i = 0; i < rank; i++)
+  result = g_new (gint64, n_dims + 1);
+  for (gsize i = 0; i < n_dims; i++)
     if (present ? !drop[i] : shape[i] != 1)
       result[n++] = shape[i];
     else if (shape[i] != 1)
@@ -97,15 +97,15 @@ onnx_map_unsqueeze (MapCall *call,
   g_autofree gint64 *axes = NULL;
   g_autofree gint64 *result = NULL;
   const gint64 *shape;
-  gsize rank, n_axes, total, from = 0;
+  gsize n_dims, n_axes, total, from = 0;
   gboolean present;
 
   if (node == NULL || !onnx_get_ints (call, "axes", 1, &axes, &n_axes, &present, error))
     return FALSE;
   if (!present)
     return map_refused (error, "Unsqueeze: there are no axes");
-  shape = rlx_node_get_shape (node, &rank);
-  total = rank + n_axes;
+  shape = rlx_node_get_shape (node, &n_dims);
+  total = n_dims + n_axes;
   result = g_new0 (gint64, total + 1);
   for (gsize i = 0; i < n_axes; i++)
     {
@@ -272,12 +272,12 @@ onnx_map_size (MapCall *call,
 {
   RlxNode *node = map_input (call, 0, FALSE, error);
   const gint64 *shape;
-  gsize rank;
+  gsize n_dims;
 
   if (node == NULL)
     return FALSE;
-  shape = rlx_node_get_shape (node, &rank);
-  return return_ints (call, NULL, 0, (gint64[]) { onnx_product (shape, 0, rank) }, 1, error);
+  shape = rlx_node_get_shape (node, &n_dims);
+  return return_ints (call, NULL, 0, (gint64[]) { onnx_product (shape, 0, n_dims) }, 1, error);
 }
 
 /* The tensor of an attribute {"tensor": TENSOR}; NULL without an error when absent. */
@@ -397,11 +397,11 @@ onnx_map_dropout (MapCall *call,
     {
       g_autoptr(RlxTensor) kept = rlx_tensor_new_scalar (RLX_DATA_TYPE_BOOL, 1, error);
       RlxNode *mask = kept != NULL ? map_constant (call, kept, error) : NULL;
-      gsize rank;
-      const gint64 *shape = rlx_node_get_shape (node, &rank);
+      gsize n_dims;
+      const gint64 *shape = rlx_node_get_shape (node, &n_dims);
 
       if (mask == NULL ||
-          !map_return (call, 1, map_op1 (call, "expand", mask, map_attrs ("shape", map_ints (shape, rank), NULL), error)))
+          !map_return (call, 1, map_op1 (call, "expand", mask, map_attrs ("shape", map_ints (shape, n_dims), NULL), error)))
         return FALSE;
     }
   return map_return (call, 0, map_op1 (call, "identity", node, NULL, error));

@@ -32,12 +32,12 @@ onnx_product (const gint64 *values,
 
 gint64 *
 onnx_copy_shape (RlxNode *node,
-                 gsize   *rank)
+                 gsize   *n_dims)
 {
-  const gint64 *shape = rlx_node_get_shape (node, rank);
-  gint64 *copy = g_new0 (gint64, *rank + 1);
+  const gint64 *shape = rlx_node_get_shape (node, n_dims);
+  gint64 *copy = g_new0 (gint64, *n_dims + 1);
 
-  for (gsize i = 0; i < *rank; i++)
+  for (gsize i = 0; i < *n_dims; i++)
     copy[i] = shape[i];
   return copy;
 }
@@ -45,17 +45,17 @@ onnx_copy_shape (RlxNode *node,
 gboolean
 onnx_normalise_axis (MapCall *call,
                      gint64   axis,
-                     gsize    rank,
+                     gsize    n_dims,
                      gsize    limit,
                      gsize   *out,
                      GError **error)
 {
-  gint64 value = axis < 0 ? axis + (gint64) rank : axis;
+  gint64 value = axis < 0 ? axis + (gint64) n_dims : axis;
 
   *out = 0;
   if (value < 0 || value > (gint64) limit)
     return map_refused (error, "%s: the axis %" G_GINT64_FORMAT " is beyond %" G_GSIZE_FORMAT " dimensions",
-                        call->op->name, axis, rank);
+                        call->op->name, axis, n_dims);
   *out = (gsize) value;
   return TRUE;
 }
@@ -158,15 +158,15 @@ map_prelu (MapCall *call,
 {
   RlxNode *x = map_input (call, 0, FALSE, error);
   RlxNode *slope = x != NULL ? map_input (call, 1, FALSE, error) : NULL;
-  gint64 shape[RLX_MAX_RANK];
-  gsize rank = x != NULL ? rlx_node_get_n_dims (x) : 0;
+  gint64 shape[RLX_MAX_DIMS];
+  gsize n_dims = x != NULL ? rlx_node_get_n_dims (x) : 0;
 
-  if (slope != NULL && call->opset < 7 && rank > 2 && rlx_node_get_n_dims (slope) == 1)
+  if (slope != NULL && call->opset < 7 && n_dims > 2 && rlx_node_get_n_dims (slope) == 1)
     {
-      for (gsize i = 0; i < rank - 1; i++)
+      for (gsize i = 0; i < n_dims - 1; i++)
         shape[i] = 1;
       shape[0] = rlx_node_get_shape (slope, NULL)[0];
-      slope = map_reshape (call, slope, shape, rank - 1, error);
+      slope = map_reshape (call, slope, shape, n_dims - 1, error);
     }
   return slope != NULL && map_return (call, 0, map_op2_onto (call, "prelu", x, slope, error));
 }
@@ -320,15 +320,15 @@ repeat_bias (MapCall *call,
   g_autoptr(RlxTensor) tensor = NULL;
   RlxNode *positions;
   const gint64 *bias_shape;
-  gsize rank, bias_rank;
+  gsize n_dims, bias_rank;
   gint64 n;
 
-  shape = onnx_copy_shape (node, &rank);
+  shape = onnx_copy_shape (node, &n_dims);
   bias_shape = rlx_node_get_shape (bias, &bias_rank);
-  if (bias_rank != 1 || bias_shape[0] < 1 || (rank > 0 && shape[rank - 1] == bias_shape[0]))
+  if (bias_rank != 1 || bias_shape[0] < 1 || (n_dims > 0 && shape[n_dims - 1] == bias_shape[0]))
     return bias;
 
-  n = onnx_product (shape, 0, rank);
+  n = onnx_product (shape, 0, n_dims);
   if (n > G_MAXUINT16)
     {
       map_unsupported (error, "%s with a bias that does not fit, on a large tensor", call->op->name);
@@ -337,7 +337,7 @@ repeat_bias (MapCall *call,
   indices = g_new (gint64, n + 1);
   for (gint64 i = 0; i < n; i++)
     indices[i] = i % bias_shape[0];
-  tensor = rlx_tensor_new_from_ints (RLX_DATA_TYPE_I32, shape, rank, indices, (gsize) n, error);
+  tensor = rlx_tensor_new_from_ints (RLX_DATA_TYPE_I32, shape, n_dims, indices, (gsize) n, error);
   if (tensor == NULL || (positions = map_constant (call, tensor, error)) == NULL)
     return NULL;
   return map_op2 (call, "gather", bias, positions, map_attrs ("axis", g_variant_new_int64 (0), NULL), error);
@@ -398,7 +398,7 @@ map_softmax (MapCall *call,
 {
   RlxNode *node = map_input (call, 0, FALSE, error);
   g_autofree gint64 *shape = NULL;
-  gsize rank, place;
+  gsize n_dims, place;
   gint64 axis;
 
   if (node == NULL || !map_arg_int (call, "axis", call->opset < 13 ? 1 : -1, &axis, error))
@@ -408,13 +408,13 @@ map_softmax (MapCall *call,
                                          map_attrs ("axis", g_variant_new_int64 (axis), NULL), error));
 
   /* over all dimensions from the axis on */
-  shape = onnx_copy_shape (node, &rank);
-  if (!onnx_normalise_axis (call, axis, rank, rank, &place, error))
+  shape = onnx_copy_shape (node, &n_dims);
+  if (!onnx_normalise_axis (call, axis, n_dims, n_dims, &place, error))
     return FALSE;
-  node = map_reshape (call, node, (gint64[]) { onnx_product (shape, 0, place), onnx_product (shape, place, rank) }, 2, error);
+  node = map_reshape (call, node, (gint64[]) { onnx_product (shape, 0, place), onnx_product (shape, place, n_dims) }, 2, error);
   if (node != NULL)
     node = map_op1 (call, call->mapping->op, node, map_attrs ("axis", g_variant_new_int64 (1), NULL), error);
-  return node != NULL && map_return (call, 0, map_reshape (call, node, shape, rank, error));
+  return node != NULL && map_return (call, 0, map_reshape (call, node, shape, n_dims, error));
 }
 
 /* A scale or bias may broadcast to the axes there; here it has their shape. */
@@ -480,7 +480,7 @@ map_norm (MapCall *call,
   guint n_inputs = g_str_equal (call->mapping->op, "rms_norm") ? 2 : 3;
   g_autofree gint64 *shape = NULL;
   g_autofree gint64 *axes = NULL;
-  gsize rank, place;
+  gsize n_dims, place;
   gint64 axis;
   double epsilon;
 
@@ -488,11 +488,11 @@ map_norm (MapCall *call,
       !map_arg_int (call, "axis", -1, &axis, error) ||
       !map_arg_double (call, "epsilon", 1e-5, &epsilon, error))
     return FALSE;
-  shape = onnx_copy_shape (inputs[0], &rank);
-  if (!onnx_normalise_axis (call, axis, rank, rank, &place, error))
+  shape = onnx_copy_shape (inputs[0], &n_dims);
+  if (!onnx_normalise_axis (call, axis, n_dims, n_dims, &place, error))
     return FALSE;
-  axes = g_new (gint64, rank + 1);
-  for (gsize i = place; i < rank; i++)
+  axes = g_new (gint64, n_dims + 1);
+  for (gsize i = place; i < n_dims; i++)
     axes[i - place] = (gint64) i;
 
   for (guint i = 1; i < n_inputs; i++)
@@ -500,15 +500,15 @@ map_norm (MapCall *call,
       {
         inputs[i] = map_input (call, i, FALSE, error);
         if (inputs[i] != NULL)
-          inputs[i] = expand_to (call, inputs[i], shape + place, rank - place, error);
+          inputs[i] = expand_to (call, inputs[i], shape + place, n_dims - place, error);
         if (inputs[i] == NULL)
           return FALSE;
       }
   if ((map_wants_output (call, 1) || map_wants_output (call, 2)) &&
-      !onnx_add_statistics (call, inputs[0], axes, rank - place, epsilon, FALSE, error))
+      !onnx_add_statistics (call, inputs[0], axes, n_dims - place, epsilon, FALSE, error))
     return FALSE;
   return map_return (call, 0, map_op (call, call->mapping->op, inputs, n_inputs,
-                                      map_attrs ("axes", map_ints (axes, rank - place),
+                                      map_attrs ("axes", map_ints (axes, n_dims - place),
                                                  "epsilon", g_variant_new_double (epsilon), NULL),
                                       error));
 }

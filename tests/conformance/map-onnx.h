@@ -13,11 +13,11 @@ gint64   onnx_product        (const gint64 *values,
                               gsize         first,
                               gsize         end);
 gint64 * onnx_copy_shape     (RlxNode      *node,
-                              gsize        *rank);
+                              gsize        *n_dims);
 /* Counts from the end when negative. An error beyond @limit. */
 gboolean onnx_normalise_axis (MapCall      *call,
                               gint64        axis,
-                              gsize         rank,
+                              gsize         n_dims,
                               gsize         limit,
                               gsize        *out,
                               GError      **error);

@@ -194,7 +194,7 @@ onnx_map_matmul_nbits (MapCall *call,
   gint64 k, n, bits, block_size, prepacked;
   gint64 shape[2];
   const gint64 *dims;
-  gsize rank;
+  gsize n_dims;
 
   if (!map_arg_int (call, "K", 0, &k, error) || !map_arg_int (call, "N", 0, &n, error) ||
       !map_arg_int (call, "bits", 4, &bits, error) || !map_arg_int (call, "block_size", 0, &block_size, error) ||
@@ -213,8 +213,8 @@ onnx_map_matmul_nbits (MapCall *call,
   for (guint i = 0; i < G_N_ELEMENTS (places); i++)
     if ((i < 3 || map_has_input (call, places[i])) && (inputs[i] = map_input (call, places[i], FALSE, error)) == NULL)
       return FALSE;
-  dims = rlx_node_get_shape (inputs[0], &rank);
-  if (rank == 0 || dims[rank - 1] != k)
+  dims = rlx_node_get_shape (inputs[0], &n_dims);
+  if (n_dims == 0 || dims[n_dims - 1] != k)
     return map_refused (error, "%s: the columns of A are not K", call->op->name);
 
   shape[0] = n;
@@ -238,13 +238,13 @@ dequantize (MapCall *call,
             GError **error)
 {
   RlxNode *inputs[] = { data, scale, zero };
-  gint64 blocks[RLX_MAX_RANK];
-  gsize rank = rlx_node_get_n_dims (data);
+  gint64 blocks[RLX_MAX_DIMS];
+  gsize n_dims = rlx_node_get_n_dims (data);
 
-  for (gsize i = 0; i < rank; i++)
+  for (gsize i = 0; i < n_dims; i++)
     blocks[i] = i == axis ? block_size : 1;
   return map_op (call, "dequantize_linear", inputs, zero != NULL ? 3 : 2,
-                 map_attrs ("blocks", map_ints (blocks, rank), NULL), error);
+                 map_attrs ("blocks", map_ints (blocks, n_dims), NULL), error);
 }
 
 gboolean
@@ -254,7 +254,7 @@ onnx_map_gather_quantized (MapCall *call,
   RlxNode *parts[3] = { NULL, NULL, NULL };   /* data, scales, zero points */
   RlxNode *indices, *node;
   gint64 gather_axis, quantize_axis, block_size, bits;
-  gsize rank, at, along;
+  gsize n_dims, at, along;
   gboolean bytes;
   const gint64 *shape;
 
@@ -263,19 +263,19 @@ onnx_map_gather_quantized (MapCall *call,
   parts[1] = indices != NULL ? map_input (call, 2, FALSE, error) : NULL;
   if (parts[1] == NULL || (map_has_input (call, 3) && (parts[2] = map_input (call, 3, FALSE, error)) == NULL))
     return FALSE;
-  shape = rlx_node_get_shape (parts[0], &rank);
+  shape = rlx_node_get_shape (parts[0], &n_dims);
   if (!map_arg_int (call, "gather_axis", 0, &gather_axis, error) ||
       !map_arg_int (call, "quantize_axis", 1, &quantize_axis, error) ||
       !map_arg_int (call, "block_size", 128, &block_size, error) ||
       !map_arg_int (call, "bits", 4, &bits, error) ||
-      !onnx_normalise_axis (call, gather_axis, rank, rank - 1, &at, error) ||
-      !onnx_normalise_axis (call, quantize_axis, rank, rank - 1, &along, error))
+      !onnx_normalise_axis (call, gather_axis, n_dims, n_dims - 1, &at, error) ||
+      !onnx_normalise_axis (call, quantize_axis, n_dims, n_dims - 1, &along, error))
     return FALSE;
   if (block_size < 16 || (block_size & (block_size - 1)) != 0)
     return map_refused (error, "%s: the block size is %" G_GINT64_FORMAT, call->op->name, block_size);
 
   bytes = rlx_node_get_data_type (parts[0]) == RLX_DATA_TYPE_U8;
-  if (bytes && (packed_integers (bits) == NULL || along != rank - 1 || at == along))
+  if (bytes && (packed_integers (bits) == NULL || along != n_dims - 1 || at == along))
     return map_refused (error, "%s: bytes have %" G_GINT64_FORMAT " bits, are gathered along axis %" G_GINT64_FORMAT " and quantised along %" G_GINT64_FORMAT,
                         call->op->name, bits, gather_axis, quantize_axis);
 
@@ -287,7 +287,7 @@ onnx_map_gather_quantized (MapCall *call,
                                            map_attrs ("axis", g_variant_new_int64 (gather_axis), NULL), error));
     }
 
-  if (bytes && rank == 2)
+  if (bytes && n_dims == 2)
     {
       RlxNode *inputs[] = { parts[0], indices, parts[1], parts[2] };
 

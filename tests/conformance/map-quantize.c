@@ -86,8 +86,8 @@ onnx_map_quantize (MapCall *call,
   RlxNode *result;
   g_autofree gint64 *shape = NULL;
   g_autofree gint64 *scale_shape = NULL;
-  gint64 blocks[RLX_MAX_RANK];
-  gsize rank, scale_rank, n_blocks = 0, at = 0;
+  gint64 blocks[RLX_MAX_DIMS];
+  gsize n_dims, scale_rank, n_blocks = 0, at = 0;
   gint64 axis, block_size;
   RlxDataType to, precision;
 
@@ -110,7 +110,7 @@ onnx_map_quantize (MapCall *call,
   if (precision != rlx_node_get_data_type (scale) && precision != RLX_DATA_TYPE_F32)
     return map_unsupported (error, "%s with a quotient of type %s", call->op->name, rlx_data_type_to_string (precision));
 
-  shape = onnx_copy_shape (x, &rank);
+  shape = onnx_copy_shape (x, &n_dims);
   scale_shape = onnx_copy_shape (scale, &scale_rank);
   if (onnx_product (scale_shape, 0, scale_rank) == 1 && block_size == 0)
     {
@@ -121,27 +121,27 @@ onnx_map_quantize (MapCall *call,
   else
     {
       /* a vector has one axis, whatever its number is said to be */
-      if (rank == 1)
+      if (n_dims == 1)
         axis = 0;
-      if (!onnx_normalise_axis (call, axis, rank, rank - 1, &at, error))
+      if (!onnx_normalise_axis (call, axis, n_dims, n_dims - 1, &at, error))
         return FALSE;
       if (block_size == 0 && scale_rank == 1)
         {
-          gint64 along[RLX_MAX_RANK];
+          gint64 along[RLX_MAX_DIMS];
 
-          for (gsize i = 0; i < rank; i++)
+          for (gsize i = 0; i < n_dims; i++)
             along[i] = i == at ? scale_shape[0] : 1;
           if (scale_shape[0] != shape[at])
             return map_refused (error, "%s: %" G_GINT64_FORMAT " scales for the %" G_GINT64_FORMAT " places of an axis",
                                 call->op->name, scale_shape[0], shape[at]);
-          scale = map_reshape (call, scale, along, rank, error);
+          scale = map_reshape (call, scale, along, n_dims, error);
           if (zero != NULL)
-            zero = map_reshape (call, zero, along, rank, error);
+            zero = map_reshape (call, zero, along, n_dims, error);
         }
       else if (block_size > 0)
         {
-          n_blocks = rank;
-          for (gsize i = 0; i < rank; i++)
+          n_blocks = n_dims;
+          for (gsize i = 0; i < n_dims; i++)
             blocks[i] = i == at ? block_size : 1;
         }
     }
@@ -164,14 +164,14 @@ get_factor (MapCall *call,
 {
   RlxNode *node = map_has_input (call, index) ? map_input (call, index, FALSE, error) : NULL;
   const gint64 *shape;
-  gsize rank;
+  gsize n_dims;
 
   if (node == NULL)
     return NULL;
-  shape = rlx_node_get_shape (node, &rank);
-  if (rank == 1 && shape[0] == 1)
+  shape = rlx_node_get_shape (node, &n_dims);
+  if (n_dims == 1 && shape[0] == 1)
     return map_reshape (call, node, NULL, 0, error);
-  if (rank == 1 && rows)
+  if (n_dims == 1 && rows)
     return map_reshape (call, node, (gint64[]) { shape[0], 1 }, 2, error);
   return node;
 }
@@ -226,13 +226,13 @@ get_matrix (MapCall  *call,
 {
   RlxNode *node = map_input (call, index, FALSE, error);
   const gint64 *shape;
-  gsize rank;
+  gsize n_dims;
 
   if (node == NULL)
     return NULL;
-  shape = rlx_node_get_shape (node, &rank);
-  *vector = rank == 1;
-  if (rank != 1)
+  shape = rlx_node_get_shape (node, &n_dims);
+  *vector = n_dims == 1;
+  if (n_dims != 1)
     return node;
   return map_reshape (call, node, (gint64[]) { second ? shape[0] : 1, second ? 1 : shape[0] }, 2, error);
 }
@@ -246,13 +246,13 @@ drop_vectors (MapCall *call,
               GError **error)
 {
   g_autofree gint64 *shape = NULL;
-  gsize rank, n = 0;
+  gsize n_dims, n = 0;
 
   if (node == NULL || (!first && !second))
     return node;
-  shape = onnx_copy_shape (node, &rank);
-  for (gsize i = 0; i < rank; i++)
-    if (!(first && i == rank - 2) && !(second && i == rank - 1))
+  shape = onnx_copy_shape (node, &n_dims);
+  for (gsize i = 0; i < n_dims; i++)
+    if (!(first && i == n_dims - 2) && !(second && i == n_dims - 1))
       shape[n++] = shape[i];
   return map_reshape (call, node, shape, n, error);
 }

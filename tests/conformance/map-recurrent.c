@@ -146,14 +146,14 @@ webnn_check_size (MapCall    *call,
                   GError    **error)
 {
   gint64 value;
-  gsize rank;
-  const gint64 *shape = rlx_node_get_shape (node, &rank);
+  gsize n_dims;
+  const gint64 *shape = rlx_node_get_shape (node, &n_dims);
 
   if (!map_arg_int (call, name, 0, &value, error))
     return FALSE;
   if (value < 1)
     return map_refused (error, "%s: %s is %" G_GINT64_FORMAT, call->op->name, name, value);
-  if (axis < rank && shape[axis] != value)
+  if (axis < n_dims && shape[axis] != value)
     return map_refused (error, "%s: %s is %" G_GINT64_FORMAT ", the operand has %" G_GINT64_FORMAT, call->op->name, name,
                         value, shape[axis]);
   return TRUE;
@@ -327,13 +327,13 @@ cut (MapCall  *call,
      GError  **error)
 {
   gint64 end = start + size;
-  gsize rank;
+  gsize n_dims;
   const gint64 *shape;
 
   if (*node == NULL)
     return TRUE;
-  shape = rlx_node_get_shape (*node, &rank);
-  if ((gsize) axis >= rank || end > shape[axis])
+  shape = rlx_node_get_shape (*node, &n_dims);
+  if ((gsize) axis >= n_dims || end > shape[axis])
     return map_refused (error, "%s: an operand is too short", call->op->name);
   *node = map_op1 (call, "slice", *node,
                    map_attrs ("starts", map_ints (&start, 1), "ends", map_ints (&end, 1), "axes", map_ints (&axis, 1), NULL),
@@ -348,14 +348,14 @@ onnx_split_bias (MapCall  *call,
                  RlxNode **recurrent_bias,
                  GError  **error)
 {
-  gsize rank;
+  gsize n_dims;
   const gint64 *shape;
 
   *recurrent_bias = *bias;
   if (*bias == NULL)
     return TRUE;
-  shape = rlx_node_get_shape (*bias, &rank);
-  if (rank != 2 || shape[1] % 2 != 0)
+  shape = rlx_node_get_shape (*bias, &n_dims);
+  if (n_dims != 2 || shape[1] % 2 != 0)
     return map_refused (error, "%s: B cannot be divided in two", call->op->name);
   return cut (call, recurrent_bias, 1, shape[1] / 2, shape[1] / 2, error) &&
          cut (call, bias, 1, 0, shape[1] / 2, error);
@@ -459,7 +459,7 @@ onnx_map_recurrent (MapCall *call,
   RlxNode *operands[N_PLACES] = { NULL, };
   Activation activations[2 * MAX_ACTIVATIONS];
   const char *const *places;
-  gsize n_activations = get_places (call->mapping->op, &places), n_results, rank;
+  gsize n_activations = get_places (call->mapping->op, &places), n_results, n_dims;
   gboolean input_forget, reset_after, given, both, batch_first;
   const char *direction;
   gint64 layout, hidden;
@@ -476,9 +476,9 @@ onnx_map_recurrent (MapCall *call,
     return map_refused (error, "%s: the layout is %" G_GINT64_FORMAT, call->op->name, layout);
   if (hidden != 0)
     {
-      const gint64 *shape = rlx_node_get_shape (operands[R], &rank);
+      const gint64 *shape = rlx_node_get_shape (operands[R], &n_dims);
 
-      if (rank == 3 && shape[2] != hidden)
+      if (n_dims == 3 && shape[2] != hidden)
         return map_refused (error, "%s: hidden_size is %" G_GINT64_FORMAT ", R has %" G_GINT64_FORMAT, call->op->name,
                             hidden, shape[2]);
     }

@@ -212,10 +212,10 @@ map_layer_normalization (MapCall *call,
     }
   else
     {
-      guint rank = rlx_node_get_n_dims (input);
+      guint n_dims = rlx_node_get_n_dims (input);
 
-      axes = g_new0 (gint64, rank + 1);
-      for (guint i = 1; i < rank; i++)
+      axes = g_new0 (gint64, n_dims + 1);
+      for (guint i = 1; i < n_dims; i++)
         axes[n_axes++] = i;
     }
   return map_return (call, 0, map_op (call, "layer_norm", (RlxNode *[]) { input, scale, bias }, 3,
@@ -243,11 +243,11 @@ map_slice (MapCall *call,
   g_autofree gint64 *sizes = NULL;
   g_autofree gint64 *strides = NULL;
   const gint64 *shape;
-  gsize rank, n_starts, n_sizes, n_strides = 0;
+  gsize n_dims, n_starts, n_sizes, n_strides = 0;
 
   if (input == NULL)
     return FALSE;
-  shape = rlx_node_get_shape (input, &rank);
+  shape = rlx_node_get_shape (input, &n_dims);
   starts = map_arg_ints (call, "starts", &n_starts, error);
   if (starts == NULL)
     return FALSE;
@@ -262,17 +262,17 @@ map_slice (MapCall *call,
     }
   else
     {
-      n_strides = rank;
-      strides = g_new (gint64, rank + 1);
-      for (gsize i = 0; i < rank; i++)
+      n_strides = n_dims;
+      strides = g_new (gint64, n_dims + 1);
+      for (gsize i = 0; i < n_dims; i++)
         strides[i] = 1;
     }
 
-  if (n_starts != rank || n_sizes != rank || n_strides != rank)
+  if (n_starts != n_dims || n_sizes != n_dims || n_strides != n_dims)
     return map_refused (error, "slice: there are %" G_GSIZE_FORMAT " starts, %" G_GSIZE_FORMAT " sizes and %"
                         G_GSIZE_FORMAT " strides for %" G_GSIZE_FORMAT " dimensions",
-                        n_starts, n_sizes, n_strides, rank);
-  for (gsize i = 0; i < rank; i++)
+                        n_starts, n_sizes, n_strides, n_dims);
+  for (gsize i = 0; i < n_dims; i++)
     {
       if (starts[i] < 0 || sizes[i] < 1 || starts[i] > shape[i] || sizes[i] > shape[i] - starts[i])
         return map_refused (error, "slice: %" G_GINT64_FORMAT " elements from %" G_GINT64_FORMAT
@@ -285,9 +285,9 @@ map_slice (MapCall *call,
       sizes[i] += starts[i];
     }
   return map_return (call, 0, map_op1 (call, "slice", input,
-                                       map_attrs ("starts", map_ints (starts, rank),
-                                                  "ends", map_ints (sizes, rank),
-                                                  "steps", map_ints (strides, rank), NULL),
+                                       map_attrs ("starts", map_ints (starts, n_dims),
+                                                  "ends", map_ints (sizes, n_dims),
+                                                  "steps", map_ints (strides, n_dims), NULL),
                                        error));
 }
 

@@ -236,14 +236,14 @@ webnn_map_conv (MapCall *call,
   g_auto(GVariantDict) attrs = G_VARIANT_DICT_INIT (NULL);
   gboolean channels_last;
   RlxNode *node, *input;
-  gsize rank;
+  gsize n_dims;
   Moves moves;
 
   node = webnn_conv (call, FALSE, &attrs, &moves, &channels_last, error);
   if (node == NULL)
     return FALSE;
   input = webnn_input (call, "input", error);
-  if (input == NULL || !webnn_check_padded (call, &moves, rlx_node_get_shape (input, &rank), channels_last, error))
+  if (input == NULL || !webnn_check_padded (call, &moves, rlx_node_get_shape (input, &n_dims), channels_last, error))
     return FALSE;
   return map_return (call, 0, node);
 }
@@ -257,7 +257,7 @@ webnn_map_conv_transpose (MapCall *call,
   gboolean channels_last, has_padding, has_sizes;
   const gint64 *shape;
   RlxNode *node;
-  gsize rank;
+  gsize n_dims;
   Moves moves;
 
   if (!get_list (call, "outputPadding", 2, output_padding, &has_padding, error) ||
@@ -272,7 +272,7 @@ webnn_map_conv_transpose (MapCall *call,
   if (node == NULL)
     return FALSE;
 
-  shape = rlx_node_get_shape (node, &rank);
+  shape = rlx_node_get_shape (node, &n_dims);
   for (gsize i = 0; i < 2; i++)
     {
       if (!webnn_check_steps (call, &moves, i, (double) shape[i + (channels_last ? 1 : 2)], error))
@@ -295,7 +295,7 @@ webnn_map_pool (MapCall *call,
   gboolean channels_last, has_window, has_sizes;
   const gint64 *shape;
   RlxNode *node;
-  gsize rank, first;
+  gsize n_dims, first;
   Moves moves;
 
   if (input == NULL || !webnn_moves (call, &moves, error) ||
@@ -307,7 +307,7 @@ webnn_map_pool (MapCall *call,
       g_strcmp0 (rounding, "floor") != 0 && g_strcmp0 (rounding, "ceil") != 0)
     return map_refused (error, "%s: there is no rounding “%s”", call->op->name, rounding ? rounding : "");
 
-  shape = rlx_node_get_shape (input, &rank);
+  shape = rlx_node_get_shape (input, &n_dims);
   first = channels_last ? 1 : 2;
   if (!webnn_check_padded (call, &moves, shape, channels_last, error))
     return FALSE;
@@ -349,9 +349,9 @@ static const gint64 *
 onnx_sizes (MapCall *call,
             RlxNode *node)
 {
-  gsize rank;
+  gsize n_dims;
 
-  return rlx_node_get_shape (node, &rank) + (onnx_channels_last (call) ? 1 : 2);
+  return rlx_node_get_shape (node, &n_dims) + (onnx_channels_last (call) ? 1 : 2);
 }
 
 static void
@@ -502,13 +502,13 @@ onnx_conv_sizes (MapCall        *call,
   gint64 kernel[MAX_AXES];
   gboolean has_kernel;
   const gint64 *shape;
-  gsize rank;
+  gsize n_dims;
 
   *n_axes = rlx_node_get_n_dims (inputs[0]) - 2;
-  shape = rlx_node_get_shape (inputs[1], &rank);
-  if (rlx_node_get_n_dims (inputs[0]) < 3 || rank != *n_axes + 2)
+  shape = rlx_node_get_shape (inputs[1], &n_dims);
+  if (rlx_node_get_n_dims (inputs[0]) < 3 || n_dims != *n_axes + 2)
     return map_refused (error, "%s: the operands have %" G_GSIZE_FORMAT " and %" G_GSIZE_FORMAT " dimensions",
-                        call->op->name, *n_axes + 2, rank);
+                        call->op->name, *n_axes + 2, n_dims);
   if (*n_axes > MAX_AXES)
     return map_unsupported (error, "%s over %" G_GSIZE_FORMAT " axes", call->op->name, *n_axes);
   if (!get_list (call, "kernel_shape", *n_axes, kernel, &has_kernel, error))
@@ -676,20 +676,20 @@ onnx_pool_attrs (MapCall      *call,
   gint64 window[MAX_AXES];
   AutoPad auto_pad;
   Moves moves;
-  gsize rank = rlx_node_get_n_dims (node);
+  gsize n_dims = rlx_node_get_n_dims (node);
 
   onnx_layout (call, attrs);
-  if (rank < 3)
-    return map_refused (error, "%s: the operand has %" G_GSIZE_FORMAT " dimensions", call->op->name, rank);
+  if (n_dims < 3)
+    return map_refused (error, "%s: the operand has %" G_GSIZE_FORMAT " dimensions", call->op->name, n_dims);
   if (g_str_has_prefix (call->op->name, "Global"))
     {
-      if (rank > 2 + MAX_AXES)
-        return map_unsupported (error, "%s over %" G_GSIZE_FORMAT " axes", call->op->name, rank - 2);
+      if (n_dims > 2 + MAX_AXES)
+        return map_unsupported (error, "%s over %" G_GSIZE_FORMAT " axes", call->op->name, n_dims - 2);
       return TRUE;
     }
 
-  if (!onnx_moves (call, rank - 2, &moves, &auto_pad, error) ||
-      !get_list (call, "kernel_shape", rank - 2, window, &has_window, error) ||
+  if (!onnx_moves (call, n_dims - 2, &moves, &auto_pad, error) ||
+      !get_list (call, "kernel_shape", n_dims - 2, window, &has_window, error) ||
       !map_arg_bool (call, "ceil_mode", FALSE, &ceil_mode, error) ||
       !map_arg_bool (call, "count_include_pad", FALSE, &include, error))
     return FALSE;
@@ -699,7 +699,7 @@ onnx_pool_attrs (MapCall      *call,
     return FALSE;
 
   moves_insert (&moves, attrs);
-  insert_ints (attrs, "window", window, rank - 2);
+  insert_ints (attrs, "window", window, n_dims - 2);
   /* With a padding that is made to fit, there are no more windows. */
   g_variant_dict_insert (attrs, "ceil_mode", "b", ceil_mode && (auto_pad == PAD_EXPLICIT || auto_pad == PAD_NONE));
   if (average)
@@ -761,7 +761,7 @@ onnx_map_pool (MapCall *call,
   g_autoptr(GVariant) end = NULL;
   RlxNode *positions;
   gint64 order;
-  gsize rank;
+  gsize n_dims;
 
   if (input == NULL ||
       !onnx_pool_attrs (call, input, g_str_equal (call->mapping->op, "average_pool"), &attrs, error) ||
@@ -776,10 +776,10 @@ onnx_map_pool (MapCall *call,
   positions = map_op1 (call, "arg_max_pool", input, end, error);
   if (positions != NULL && order == 1)
     {
-      const gint64 *shape = rlx_node_get_shape (input, &rank);
+      const gint64 *shape = rlx_node_get_shape (input, &n_dims);
 
-      if (rank != 4 || onnx_channels_last (call))
-        return map_unsupported (error, "%s with a storage_order over %" G_GSIZE_FORMAT " axes or channels last", call->op->name, rank - 2);
+      if (n_dims != 4 || onnx_channels_last (call))
+        return map_unsupported (error, "%s with a storage_order over %" G_GSIZE_FORMAT " axes or channels last", call->op->name, n_dims - 2);
       positions = turn_positions (call, positions, shape[2], shape[3], error);
     }
   return positions != NULL && map_return (call, 1, map_cast (call, positions, RLX_DATA_TYPE_I64, error));

@@ -262,8 +262,8 @@ get_turn (RlxReferenceCall *call,
   for (guint i = 0; i < 2; i++)
     if (cos_table != NULL)
       {
-        gsize rank = cos_table->n_dims;
-        gint64 width = cos_table->shape[rank - 1];
+        gsize n_dims = cos_table->n_dims;
+        gint64 width = cos_table->shape[n_dims - 1];
         gint64 column = width == n_pairs ? pair : interleaved ? 2 * pair + i : pair + i * n_pairs;
         gsize at;
 

@@ -82,7 +82,7 @@ static void
 join (RlxReferenceCall *call)
 {
   RlxReferenceValue *y = call->output;
-  gint64 index[RLX_MAX_RANK] = { 0, };
+  gint64 index[RLX_MAX_DIMS] = { 0, };
   gsize at = 0;
 
   if (y->n_elements == 0)
@@ -134,7 +134,7 @@ static void
 multiply (RlxReferenceCall *call)
 {
   RlxReferenceValue *y = call->output;
-  gint64 index[RLX_MAX_RANK] = { 0, };
+  gint64 index[RLX_MAX_DIMS] = { 0, };
   gsize at = 0;
 
   if (y->n_elements == 0)

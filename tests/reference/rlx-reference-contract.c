@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* Letters, then the dimensions of an ellipsis, the last one last. */
-#define N_LABELS (128 + RLX_MAX_RANK)
+#define N_LABELS (128 + RLX_MAX_DIMS)
 #define MAX_OPERANDS 8
 #define MAX_LOOPS 24
 
@@ -18,8 +18,8 @@ typedef struct
 {
   gsize n_operands;
   /* by operand: a label for each dimension */
-  int labels[MAX_OPERANDS][RLX_MAX_RANK];
-  int output[RLX_MAX_RANK];
+  int labels[MAX_OPERANDS][RLX_MAX_DIMS];
+  int output[RLX_MAX_DIMS];
   gsize n_output;
 } Terms;
 
@@ -207,7 +207,7 @@ dot_general (RlxReferenceCall *call)
   memset (terms.labels, -1, sizeof terms.labels);
   for (gsize list = 0; list < 2; list++)
     {
-      gint64 axes[2][RLX_MAX_RANK];
+      gint64 axes[2][RLX_MAX_DIMS];
       gsize n[2] = { 0, 0 };
 
       for (gsize i = 0; i < 2; i++)
@@ -239,7 +239,7 @@ diagonal (RlxReferenceCall *call)
   RlxReferenceValue *y = call->output;
   gint64 offset = rlx_reference_get_int (call, "offset");
   gint64 axis1 = rlx_reference_get_int (call, "axis1"), axis2 = rlx_reference_get_int (call, "axis2");
-  gint64 index[RLX_MAX_RANK] = { 0, };
+  gint64 index[RLX_MAX_DIMS] = { 0, };
   gsize at = 0;
 
   if (y->n_elements == 0)

@@ -313,7 +313,7 @@ rlx_reference_elementwise (RlxReferenceCall *call)
   const RlxReferenceFunction *function = rlx_reference_find_function (call->op);
   RlxReferenceValue *y = call->output;
   RlxReferenceParams params;
-  gint64 index[RLX_MAX_RANK] = { 0, };
+  gint64 index[RLX_MAX_DIMS] = { 0, };
   gsize at = 0;
 
   g_return_if_fail (call->n_inputs > 0 && call->n_inputs <= MAX_OPERANDS);

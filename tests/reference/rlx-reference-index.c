@@ -42,7 +42,7 @@ move (RlxReferenceCall *call,
 {
   const RlxReferenceValue *x = call->inputs[0];
   RlxReferenceValue *y = call->output;
-  gint64 index[RLX_MAX_RANK] = { 0, }, from[RLX_MAX_RANK];
+  gint64 index[RLX_MAX_DIMS] = { 0, }, from[RLX_MAX_DIMS];
   gsize at = 0;
 
   if (y->n_elements == 0)
@@ -68,10 +68,10 @@ copy_all (RlxReferenceCall *call)
 typedef struct
 {
   const RlxReferenceValue *x;
-  gint64 first[RLX_MAX_RANK];   /* of the result, in the operand */
-  gint64 start[RLX_MAX_RANK];   /* what of the operand there is */
-  gint64 size[RLX_MAX_RANK];
-  gboolean mirror[RLX_MAX_RANK];
+  gint64 first[RLX_MAX_DIMS];   /* of the result, in the operand */
+  gint64 start[RLX_MAX_DIMS];   /* what of the operand there is */
+  gint64 size[RLX_MAX_DIMS];
+  gboolean mirror[RLX_MAX_DIMS];
   const char *mode;
   gint64 block;
   gboolean blocks_first;
@@ -127,7 +127,7 @@ split (RlxReferenceCall *call)
 {
   Move m;
   gsize axis = find_axis (call, call->inputs[0]->n_dims), n;
-  gint64 sizes[RLX_MAX_RANK], parts = rlx_reference_get_int (call, "parts");
+  gint64 sizes[RLX_MAX_DIMS], parts = rlx_reference_get_int (call, "parts");
 
   init_move (call, &m);
   rlx_reference_get_ints (call, "sizes", sizes, &n);
@@ -150,7 +150,7 @@ static void
 pad (RlxReferenceCall *call)
 {
   const RlxReferenceValue *value = rlx_reference_get_input (call, 1);
-  gint64 before[RLX_MAX_RANK], after[RLX_MAX_RANK];
+  gint64 before[RLX_MAX_DIMS], after[RLX_MAX_DIMS];
   Move m;
   gsize n;
 
@@ -180,7 +180,7 @@ reverse (RlxReferenceCall *call)
 static void
 roll (RlxReferenceCall *call)
 {
-  gint64 shifts[RLX_MAX_RANK], axes[RLX_MAX_RANK];
+  gint64 shifts[RLX_MAX_DIMS], axes[RLX_MAX_DIMS];
   Move m;
   gsize n;
 
@@ -279,13 +279,13 @@ gather_elements (RlxReferenceCall *call)
   const RlxReferenceValue *x = call->inputs[0], *indices = call->inputs[1];
   RlxReferenceValue *y = call->output;
   gsize axis = find_axis (call, x->n_dims), at = 0;
-  gint64 index[RLX_MAX_RANK] = { 0, };
+  gint64 index[RLX_MAX_DIMS] = { 0, };
 
   if (y->n_elements == 0)
     return;
   do
     {
-      gint64 from[RLX_MAX_RANK];
+      gint64 from[RLX_MAX_DIMS];
 
       memcpy (from, index, sizeof from);
       from[axis] = limit_index (indices->values[at], x->shape[axis]);
@@ -301,14 +301,14 @@ write_at (RlxReferenceCall *call)
   const RlxReferenceValue *x = call->inputs[0], *value = call->inputs[1];
   RlxReferenceValue *y = call->output;
   gsize axis = find_axis (call, x->n_dims), at = 0;
-  gint64 index[RLX_MAX_RANK] = { 0, }, first, length = value->shape[axis];
+  gint64 index[RLX_MAX_DIMS] = { 0, }, first, length = value->shape[axis];
 
   if (y->n_elements == 0)
     return;
   first = limit_index (call->inputs[2]->values[0], x->shape[axis] - length + 1);
   do
     {
-      gint64 from[RLX_MAX_RANK];
+      gint64 from[RLX_MAX_DIMS];
 
       memcpy (from, index, sizeof from);
       from[axis] -= first;
@@ -467,7 +467,7 @@ scatter (RlxReferenceCall *call)
   RlxReferenceValue *y = call->output;
   g_autofree Tally *tallies = g_new0 (Tally, y->n_elements + 1);
   gboolean elements = strcmp (call->op, "scatter_elements") == 0;
-  gint64 index[RLX_MAX_RANK] = { 0, };
+  gint64 index[RLX_MAX_DIMS] = { 0, };
   gsize axis = 0, inner = 1, n = 1, at = 0;
   const char *mode = "replace";
 
@@ -490,7 +490,7 @@ scatter (RlxReferenceCall *call)
 
         if (elements)
           {
-            gint64 place[RLX_MAX_RANK];
+            gint64 place[RLX_MAX_DIMS];
 
             memcpy (place, index, sizeof place);
             place[axis] = limit_index (indices->values[at], x->shape[axis]);

@@ -112,7 +112,7 @@ matmul (RlxReferenceCall *call)
   const RlxReferenceValue *a = call->inputs[0], *b = call->inputs[1];
   RlxReferenceValue *y = call->output;
   gsize n_matrix = (a->n_dims > 1) + (b->n_dims > 1);
-  gint64 index[RLX_MAX_RANK] = { 0, };
+  gint64 index[RLX_MAX_DIMS] = { 0, };
   gsize at = 0;
   Product product = {
     .a = a,
@@ -146,7 +146,7 @@ linear (RlxReferenceCall *call)
   const RlxReferenceValue *bias = rlx_reference_get_input (call, 2);
   RlxReferenceValue *y = call->output;
   double alpha = rlx_reference_get_float (call, "alpha"), beta = rlx_reference_get_float (call, "beta");
-  gint64 index[RLX_MAX_RANK] = { 0, };
+  gint64 index[RLX_MAX_DIMS] = { 0, };
   RlxReferenceValue rows = *a;
   gsize at = 0;
   Product product = {

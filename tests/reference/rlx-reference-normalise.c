@@ -21,7 +21,7 @@ find_factor (RlxReferenceCall *call,
              const gint64     *index)
 {
   const RlxReferenceValue *x = call->inputs[0];
-  gint64 list[RLX_MAX_RANK];
+  gint64 list[RLX_MAX_DIMS];
   gsize n, at = 0;
 
   if (!rlx_reference_get_ints (call, "axes", list, &n))
@@ -42,7 +42,7 @@ for_each_row (RlxReferenceCall *call,
               RowFunc           func)
 {
   const RlxReferenceValue *x = call->inputs[0];
-  gint64 outer_shape[RLX_MAX_RANK], inner_shape[RLX_MAX_RANK], outer[RLX_MAX_RANK] = { 0, };
+  gint64 outer_shape[RLX_MAX_DIMS], inner_shape[RLX_MAX_DIMS], outer[RLX_MAX_DIMS] = { 0, };
   g_autofree gsize *positions = NULL;
   g_autofree gsize *factors = NULL;
   gsize n = 1;
@@ -60,12 +60,12 @@ for_each_row (RlxReferenceCall *call,
 
   do
     {
-      gint64 inner[RLX_MAX_RANK] = { 0, };
+      gint64 inner[RLX_MAX_DIMS] = { 0, };
       gsize i = 0;
 
       do
         {
-          gint64 index[RLX_MAX_RANK];
+          gint64 index[RLX_MAX_DIMS];
 
           for (gsize d = 0; d < x->n_dims; d++)
             index[d] = outer[d] + inner[d];
@@ -132,7 +132,7 @@ softmax_row (RlxReferenceCall               *call,
 static void
 softmax (RlxReferenceCall *call)
 {
-  gboolean axes[RLX_MAX_RANK] = { FALSE, };
+  gboolean axes[RLX_MAX_DIMS] = { FALSE, };
   gint64 axis = rlx_reference_get_int (call, "axis");
 
   axes[axis < 0 ? axis + (gint64) call->inputs[0]->n_dims : axis] = TRUE;
@@ -200,7 +200,7 @@ norm_row (RlxReferenceCall *call,
 static void
 norm (RlxReferenceCall *call)
 {
-  gboolean axes[RLX_MAX_RANK];
+  gboolean axes[RLX_MAX_DIMS];
 
   rlx_reference_get_axes (call, "axes", call->inputs[0]->n_dims, axes);
   for_each_row (call, axes, norm_row);

@@ -21,8 +21,8 @@ typedef struct
   gboolean ada;
   gsize channel;
   gint64 per_group;   /* channels that are in one group */
-  gboolean along[RLX_MAX_RANK];
-  gint64 axes[RLX_MAX_RANK];
+  gboolean along[RLX_MAX_DIMS];
+  gint64 axes[RLX_MAX_DIMS];
   gsize n_axes;       /* of scale and bias, where these have them */
 } Operand;
 
@@ -104,7 +104,7 @@ operand_init (Operand          *self,
 {
   const RlxReferenceValue *x = call->inputs[0];
   const RlxReferenceValue *addend = NULL;
-  gint64 index[RLX_MAX_RANK] = { 0, };
+  gint64 index[RLX_MAX_DIMS] = { 0, };
   gsize at = 0;
 
   *self = (Operand) {
@@ -239,7 +239,7 @@ norm (RlxReferenceCall *call)
   RlxReferenceValue *y = call->output;
   gboolean rms = strcmp (call->op, "residual_rms_norm") == 0;
   gboolean centred = !rms && strcmp (call->op, "lp_norm") != 0;
-  gint64 index[RLX_MAX_RANK] = { 0, };
+  gint64 index[RLX_MAX_DIMS] = { 0, };
   g_autofree Row *rows = NULL;
   Operand operand;
   gsize at = 0;
@@ -298,7 +298,7 @@ batch_norm (RlxReferenceCall *call)
   RlxReferenceValue *y = call->output;
   gint64 axis = rlx_reference_get_int (call, "axis");
   double epsilon = rlx_reference_get_float (call, "epsilon");
-  gint64 index[RLX_MAX_RANK] = { 0, };
+  gint64 index[RLX_MAX_DIMS] = { 0, };
   gsize at = 0;
 
   if (x->n_elements == 0)

@@ -117,13 +117,13 @@ double   rlx_reference_get_float   (RlxReferenceCall *call, const char *name);
 /* NULL and 0 for an empty list, FALSE when there is none. */
 gboolean rlx_reference_get_ints    (RlxReferenceCall *call,
                                     const char       *name,
-                                    gint64            values[RLX_MAX_RANK],
+                                    gint64            values[RLX_MAX_DIMS],
                                     gsize            *n_values);
 /* Marks the axes of a list of them. */
 void     rlx_reference_get_axes    (RlxReferenceCall *call,
                                     const char       *name,
-                                    gsize             rank,
-                                    gboolean          axes[RLX_MAX_RANK]);
+                                    gsize             n_dims,
+                                    gboolean          axes[RLX_MAX_DIMS]);
 
 const RlxReferenceValue *rlx_reference_get_input (RlxReferenceCall *call, gsize index);
 

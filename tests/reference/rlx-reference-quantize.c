@@ -40,7 +40,7 @@ scale_position (RlxReferenceCall        *call,
                 const RlxReferenceValue *scale,
                 const gint64            *index)
 {
-  gint64 blocks[RLX_MAX_RANK];
+  gint64 blocks[RLX_MAX_DIMS];
   gsize n, position = 0;
 
   if (scale->n_elements == 1)
@@ -113,7 +113,7 @@ quantize_linear (RlxReferenceCall *call)
 {
   const RlxReferenceValue *x = call->inputs[0], *scale = call->inputs[1], *zero = rlx_reference_get_input (call, 2);
   RlxReferenceValue *y = call->output;
-  gint64 index[RLX_MAX_RANK] = { 0, }, least, greatest;
+  gint64 index[RLX_MAX_DIMS] = { 0, }, least, greatest;
   gsize at = 0;
 
   rlx_reference_get_range (y->data_type, &least, &greatest);
@@ -154,7 +154,7 @@ dequantize_linear (RlxReferenceCall *call)
 {
   const RlxReferenceValue *x = call->inputs[0], *scale = call->inputs[1], *zero = rlx_reference_get_input (call, 2);
   RlxReferenceValue *y = call->output;
-  gint64 index[RLX_MAX_RANK] = { 0, };
+  gint64 index[RLX_MAX_DIMS] = { 0, };
   gsize at = 0;
   double relative = x->data_type == RLX_DATA_TYPE_I32 ? 0x1p-22 : RLX_F32_EPSILON;
 
@@ -252,7 +252,7 @@ fake_quantize (RlxReferenceCall *call)
   gboolean symmetric = rlx_reference_get_bool (call, "symmetric");
   int bits = (int) rlx_reference_get_int (call, "bits");
   double highest = pow (2, symmetric ? bits - 1 : bits) - 1;
-  gint64 index[RLX_MAX_RANK] = { 0, };
+  gint64 index[RLX_MAX_DIMS] = { 0, };
   Interval scale = { 0, }, zero = { 0, };
   gsize at = 0;
 
@@ -367,7 +367,7 @@ get_element (const RlxReferenceValue *value,
              gint64                   row,
              gint64                   column)
 {
-  gint64 at[RLX_MAX_RANK];
+  gint64 at[RLX_MAX_DIMS];
 
   for (gsize i = 0; i + 2 < n_dims; i++)
     at[i] = index[i];
@@ -384,7 +384,7 @@ qmatmul (RlxReferenceCall *call)
   const RlxReferenceValue *zero_a = rlx_reference_get_input (call, 2), *zero_b = rlx_reference_get_input (call, 3);
   RlxReferenceValue *y = call->output;
   gboolean transposed = rlx_reference_get_bool (call, "transpose_b");
-  gint64 index[RLX_MAX_RANK] = { 0, };
+  gint64 index[RLX_MAX_DIMS] = { 0, };
   gsize at = 0, n = y->n_dims;
 
   if (y->n_elements == 0)

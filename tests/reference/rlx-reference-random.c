@@ -36,7 +36,7 @@ get_word (RlxReferenceCall        *call,
           const RlxReferenceValue *keys,
           gsize                    index)
 {
-  gint64 start[RLX_MAX_RANK] = { 0, };
+  gint64 start[RLX_MAX_DIMS] = { 0, };
   guint32 key[2] = { 0, 0 }, counter[4], words[4];
   guint64 carry = index / 4;
   gsize n;

@@ -21,8 +21,8 @@ visit_all (RlxReferenceCall *call,
 {
   const RlxReferenceValue *x = call->inputs[0];
   RlxReferenceValue *y = call->output;
-  gboolean axes[RLX_MAX_RANK];
-  gint64 index[RLX_MAX_RANK] = { 0, };
+  gboolean axes[RLX_MAX_DIMS];
+  gint64 index[RLX_MAX_DIMS] = { 0, };
   gsize from = 0, n = 1;
 
   rlx_reference_get_axes (call, "axes", x->n_dims, axes);

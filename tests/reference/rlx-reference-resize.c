@@ -252,7 +252,7 @@ resize (RlxReferenceCall *call)
   const RlxReferenceValue *scales = rlx_reference_get_input (call, 1), *region = rlx_reference_get_input (call, 2);
   RlxReferenceValue *y = call->output;
   RlxReferenceValue now = *x, next;
-  gint64 sizes[RLX_MAX_RANK], axes[RLX_MAX_RANK];
+  gint64 sizes[RLX_MAX_DIMS], axes[RLX_MAX_DIMS];
   gsize n, n_axes;
   Resize r = {
     get_word (call, "mode"), get_word (call, "coordinates"), get_word (call, "rounding"),
@@ -334,9 +334,9 @@ grid_sample (RlxReferenceCall *call)
   RlxReferenceValue *y = call->output;
   const char *mode = get_word (call, "mode"), *padding = get_word (call, "padding");
   gboolean align = rlx_reference_get_bool (call, "align_corners"), nearest = strcmp (mode, "nearest") == 0;
-  gsize dims = x->n_dims - 2, places = 1, picture = 1;
+  gsize n_axes = x->n_dims - 2, places = 1, picture = 1;
 
-  for (gsize d = 0; d < dims; d++)
+  for (gsize d = 0; d < n_axes; d++)
     {
       places *= (gsize) y->shape[2 + d];
       picture *= (gsize) x->shape[2 + d];
@@ -345,14 +345,14 @@ grid_sample (RlxReferenceCall *call)
   for (gsize i = 0; i < y->n_elements; i++)
     {
       gsize plane = i / places;
-      gsize g = (plane / (gsize) x->shape[1] * places + i % places) * dims;
+      gsize g = (plane / (gsize) x->shape[1] * places + i % places) * n_axes;
       Taps taps[3];
       guint pick[3] = { 0, 0, 0 };
       double sizes = 0;
       Mix mix = { 0, };
       gboolean more = TRUE;
 
-      for (gsize d = 0; d < dims; d++)
+      for (gsize d = 0; d < n_axes; d++)
         {
           double size = (double) x->shape[x->n_dims - 1 - d];
           double low = align ? 0 : -0.5, high = size - (align ? 1 : 0.5);
@@ -393,7 +393,7 @@ grid_sample (RlxReferenceCall *call)
           double weight = 1;
           gsize at = 0;
 
-          for (gsize d = dims; d-- > 0;)
+          for (gsize d = n_axes; d-- > 0;)
             {
               weight *= taps[d].weight[pick[d]];
               at = at * (gsize) x->shape[x->n_dims - 1 - d] + (gsize) taps[d].at[pick[d]];
@@ -402,7 +402,7 @@ grid_sample (RlxReferenceCall *call)
           mix_add (&mix, x, at, weight);
 
           more = FALSE;
-          for (gsize d = 0; d < dims && !more; d++)
+          for (gsize d = 0; d < n_axes && !more; d++)
             {
               more = ++pick[d] < taps[d].n;
               if (!more)

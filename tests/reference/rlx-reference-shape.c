@@ -40,7 +40,7 @@ transpose (RlxReferenceCall *call)
 {
   const RlxReferenceValue *x = call->inputs[0];
   RlxReferenceValue *y = call->output;
-  gint64 permutation[RLX_MAX_RANK], index[RLX_MAX_RANK] = { 0, };
+  gint64 permutation[RLX_MAX_DIMS], index[RLX_MAX_DIMS] = { 0, };
   gsize n, at = 0;
 
   if (y->n_elements == 0)
@@ -48,7 +48,7 @@ transpose (RlxReferenceCall *call)
   rlx_reference_get_ints (call, "permutation", permutation, &n);
   do
     {
-      gint64 from[RLX_MAX_RANK];
+      gint64 from[RLX_MAX_DIMS];
 
       for (gsize i = 0; i < x->n_dims; i++)
         {
@@ -81,8 +81,8 @@ slice (RlxReferenceCall *call)
 {
   const RlxReferenceValue *x = call->inputs[0];
   RlxReferenceValue *y = call->output;
-  gint64 starts[RLX_MAX_RANK], axes[RLX_MAX_RANK], steps[RLX_MAX_RANK], index[RLX_MAX_RANK] = { 0, };
-  gint64 start[RLX_MAX_RANK] = { 0, }, step[RLX_MAX_RANK];
+  gint64 starts[RLX_MAX_DIMS], axes[RLX_MAX_DIMS], steps[RLX_MAX_DIMS], index[RLX_MAX_DIMS] = { 0, };
+  gint64 start[RLX_MAX_DIMS] = { 0, }, step[RLX_MAX_DIMS];
   gsize n, n_axes, n_steps, at = 0;
 
   if (y->n_elements == 0)
@@ -102,7 +102,7 @@ slice (RlxReferenceCall *call)
 
   do
     {
-      gint64 from[RLX_MAX_RANK];
+      gint64 from[RLX_MAX_DIMS];
 
       for (gsize i = 0; i < x->n_dims; i++)
         from[i] = index[i] == 0 ? start[i] : start[i] + index[i] * step[i];
@@ -121,13 +121,13 @@ concat (RlxReferenceCall *call)
   for (gsize i = 0; i < call->n_inputs; i++)
     {
       const RlxReferenceValue *x = call->inputs[i];
-      gint64 index[RLX_MAX_RANK] = { 0, };
+      gint64 index[RLX_MAX_DIMS] = { 0, };
       gsize from = 0;
 
       if (x->n_elements > 0)
         do
           {
-            gint64 to[RLX_MAX_RANK];
+            gint64 to[RLX_MAX_DIMS];
 
             for (gsize d = 0; d < x->n_dims; d++)
               to[d] = index[d] + (d == axis ? first : 0);
@@ -142,7 +142,7 @@ static void
 expand (RlxReferenceCall *call)
 {
   RlxReferenceValue *y = call->output;
-  gint64 index[RLX_MAX_RANK] = { 0, };
+  gint64 index[RLX_MAX_DIMS] = { 0, };
   gsize at = 0;
 
   if (y->n_elements == 0)
@@ -158,14 +158,14 @@ gather (RlxReferenceCall *call)
   const RlxReferenceValue *x = call->inputs[0], *indices = call->inputs[1];
   RlxReferenceValue *y = call->output;
   gsize axis = find_axis (call, x);
-  gint64 index[RLX_MAX_RANK] = { 0, };
+  gint64 index[RLX_MAX_DIMS] = { 0, };
   gsize at = 0;
 
   if (y->n_elements == 0)
     return;
   do
     {
-      gint64 from[RLX_MAX_RANK];
+      gint64 from[RLX_MAX_DIMS];
       gsize which = rlx_reference_position (indices, index + axis, indices->n_dims);
       gint64 number = (gint64) indices->values[which];
 

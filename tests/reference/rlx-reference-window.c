@@ -42,7 +42,7 @@ window_init (Window           *window,
 {
   const RlxReferenceValue *x = call->inputs[0];
   gboolean last = is_word (call, "layout", "channels-last");
-  gint64 values[RLX_MAX_RANK];
+  gint64 values[RLX_MAX_DIMS];
   gsize n;
 
   window->n_axes = x->n_dims - 2;
@@ -145,7 +145,7 @@ finish (RlxReferenceCall *call,
 {
   const RlxReferenceValue *bias = rlx_reference_get_input (call, 2);
   RlxReferenceValue *y = call->output;
-  gint64 index[RLX_MAX_RANK] = { 0, };
+  gint64 index[RLX_MAX_DIMS] = { 0, };
   gsize at = 0;
 
   do
@@ -189,7 +189,7 @@ conv_forward (RlxReferenceCall *call)
   const RlxReferenceValue *x = call->inputs[0], *filter = call->inputs[1];
   RlxReferenceValue *y = call->output;
   g_autofree double *sizes = g_new0 (double, y->n_elements + 1);
-  gint64 index[RLX_MAX_RANK] = { 0, };
+  gint64 index[RLX_MAX_DIMS] = { 0, };
   gint64 channels, outputs;
   Conv conv = { 0, };
   Window *window = &conv.window;
@@ -203,7 +203,7 @@ conv_forward (RlxReferenceCall *call)
 
   do
     {
-      gint64 from[RLX_MAX_RANK] = { index[0], }, tap[RLX_MAX_RANK] = { 0, };
+      gint64 from[RLX_MAX_DIMS] = { index[0], }, tap[RLX_MAX_DIMS] = { 0, };
       gint64 group = index[window->channel] / outputs;
 
       tap[conv.out_axis] = index[window->channel];
@@ -250,7 +250,7 @@ take_off (const RlxReferenceValue *value,
           gboolean                *known)
 {
   RlxReferenceValue result = *value;
-  gint64 index[RLX_MAX_RANK] = { 0, };
+  gint64 index[RLX_MAX_DIMS] = { 0, };
   gsize at = 0;
 
   result.values = g_new (double, value->n_elements + 1);
@@ -273,7 +273,7 @@ qconv (RlxReferenceCall *call)
 {
   RlxReferenceCall inner = *call;
   RlxReferenceValue *y = call->output;
-  gint64 index[RLX_MAX_RANK] = { 0, };
+  gint64 index[RLX_MAX_DIMS] = { 0, };
   gboolean known = TRUE;
   Conv conv = { 0, };
   gsize at = 0;
@@ -309,7 +309,7 @@ conv_transpose (RlxReferenceCall *call)
   const RlxReferenceValue *x = call->inputs[0], *filter = call->inputs[1];
   RlxReferenceValue *y = call->output;
   g_autofree double *sizes = g_new0 (double, y->n_elements + 1);
-  gint64 index[RLX_MAX_RANK] = { 0, };
+  gint64 index[RLX_MAX_DIMS] = { 0, };
   gint64 channels, outputs;
   Conv conv = { 0, };
   Window *window = &conv.window;
@@ -330,7 +330,7 @@ conv_transpose (RlxReferenceCall *call)
 
       for (gint64 o = 0; o < (shared ? y->shape[window->channel] : outputs); o++)
         {
-          gint64 k[MAX_AXES] = { 0, }, to[RLX_MAX_RANK] = { index[0], }, tap[RLX_MAX_RANK] = { 0, };
+          gint64 k[MAX_AXES] = { 0, }, to[RLX_MAX_DIMS] = { index[0], }, tap[RLX_MAX_DIMS] = { 0, };
 
           to[window->channel] = group * outputs + o;
           tap[conv.in_axis] = index[window->channel];
@@ -365,8 +365,8 @@ im2col (RlxReferenceCall *call)
 {
   const RlxReferenceValue *x = call->inputs[0];
   RlxReferenceValue *y = call->output;
-  gint64 outer[RLX_MAX_RANK] = { 0, }, outer_shape[RLX_MAX_RANK];
-  gint64 inner[RLX_MAX_RANK] = { 0, }, inner_shape[RLX_MAX_RANK];
+  gint64 outer[RLX_MAX_DIMS] = { 0, }, outer_shape[RLX_MAX_DIMS];
+  gint64 inner[RLX_MAX_DIMS] = { 0, }, inner_shape[RLX_MAX_DIMS];
   Window window;
   gsize at = 0;
 
@@ -387,7 +387,7 @@ im2col (RlxReferenceCall *call)
     {
       do
         {
-          gint64 from[RLX_MAX_RANK] = { outer[0], inner[0], };
+          gint64 from[RLX_MAX_DIMS] = { outer[0], inner[0], };
           gboolean inside = TRUE;
 
           for (gsize i = 0; i < window.n_axes; i++)
@@ -455,7 +455,7 @@ pool_window (const Window            *window,
 
   do
     {
-      gint64 from[RLX_MAX_RANK] = { 0, };
+      gint64 from[RLX_MAX_DIMS] = { 0, };
       gboolean inside = TRUE, padded = TRUE;
 
       from[0] = index[0];
@@ -495,7 +495,7 @@ pool (RlxReferenceCall *call)
 {
   const RlxReferenceValue *x = call->inputs[0];
   RlxReferenceValue *y = call->output;
-  gint64 index[RLX_MAX_RANK] = { 0, };
+  gint64 index[RLX_MAX_DIMS] = { 0, };
   gboolean is_float = rlx_reference_is_float (x->data_type);
   double least = -INFINITY, n_window = 1;
   Window window;

@@ -318,7 +318,7 @@ rlx_reference_get_float (RlxReferenceCall *call,
 gboolean
 rlx_reference_get_ints (RlxReferenceCall *call,
                         const char       *name,
-                        gint64            values[RLX_MAX_RANK],
+                        gint64            values[RLX_MAX_DIMS],
                         gsize            *n_values)
 {
   g_autoptr (GVariant) list = g_variant_lookup_value (call->attributes, name, G_VARIANT_TYPE ("ax"));
@@ -329,7 +329,7 @@ rlx_reference_get_ints (RlxReferenceCall *call,
     return FALSE;
 
   numbers = g_variant_get_fixed_array (list, n_values, sizeof (gint64));
-  for (gsize i = 0; i < *n_values && i < RLX_MAX_RANK; i++)
+  for (gsize i = 0; i < *n_values && i < RLX_MAX_DIMS; i++)
     values[i] = numbers[i];
 
   return TRUE;
@@ -338,16 +338,16 @@ rlx_reference_get_ints (RlxReferenceCall *call,
 void
 rlx_reference_get_axes (RlxReferenceCall *call,
                         const char       *name,
-                        gsize             rank,
-                        gboolean          axes[RLX_MAX_RANK])
+                        gsize             n_dims,
+                        gboolean          axes[RLX_MAX_DIMS])
 {
-  gint64 list[RLX_MAX_RANK];
+  gint64 list[RLX_MAX_DIMS];
   gsize n;
 
-  memset (axes, 0, RLX_MAX_RANK * sizeof (gboolean));
+  memset (axes, 0, RLX_MAX_DIMS * sizeof (gboolean));
   rlx_reference_get_ints (call, name, list, &n);
   for (gsize i = 0; i < n; i++)
-    axes[list[i] < 0 ? list[i] + (gint64) rank : list[i]] = TRUE;
+    axes[list[i] < 0 ? list[i] + (gint64) n_dims : list[i]] = TRUE;
 }
 
 const RlxReferenceValue *

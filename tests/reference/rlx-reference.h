@@ -31,7 +31,7 @@ typedef struct
 {
   RlxDataType data_type;
   gsize n_dims;
-  gint64 shape[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS];
   gsize n_elements;
   double *values;   /* integers and booleans (0, 1) exactly */
   double *bounds;   /* 0: must be the same; INFINITY: nothing is known */

@@ -291,7 +291,7 @@ def run_with_arrays_of_numpy():
 @tap.test
 def run_json():
     found = parse(run('run', simple, '-i', f'x={four}', '--json').stdout)
-    tap.equal(found['twice'], {'dtype': 'f32', 'shape': [4], 'data': [2, 0, -2, 8]}, 'twice')
+    tap.equal(found['twice'], {'data_type': 'f32', 'shape': [4], 'data': [2, 0, -2, 8]}, 'twice')
     # what JSON has no numbers for
     tap.equal(found['log']['data'][:3], [0, '-Infinity', 'NaN'], 'the logarithm')
 

@@ -110,7 +110,7 @@ rlx_test_add_kernels (const char *path,
 gboolean
 rlx_test_next_type (const char  **text,
                     RlxDataType  *data_type,
-                    gint64        shape[RLX_MAX_RANK],
+                    gint64        shape[RLX_MAX_DIMS],
                     gsize        *n_dims)
 {
   const char *s = *text;
@@ -135,7 +135,7 @@ rlx_test_next_type (const char  **text,
     {
       char *end;
 
-      g_assert_cmpuint (*n_dims, <, RLX_MAX_RANK);
+      g_assert_cmpuint (*n_dims, <, RLX_MAX_DIMS);
       shape[(*n_dims)++] = g_ascii_strtoll (s, &end, 10);
       g_assert_true (end != s);
       s = end;
@@ -150,7 +150,7 @@ rlx_test_next_type (const char  **text,
 static gsize
 parse_one (const char  *type,
            RlxDataType *data_type,
-           gint64       shape[RLX_MAX_RANK],
+           gint64       shape[RLX_MAX_DIMS],
            gsize       *n_dims)
 {
   gsize n = 1;
@@ -200,7 +200,7 @@ rlx_test_tensor (const char   *type,
                  const double *values)
 {
   RlxDataType data_type;
-  gint64 shape[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS];
   gsize n_dims;
   gsize n = parse_one (type, &data_type, shape, &n_dims);
   gsize size = (n * rlx_data_type_get_bits (data_type) + 7) / 8;
@@ -238,7 +238,7 @@ rlx_test_random (const char *type,
                  guint32     seed)
 {
   RlxDataType data_type;
-  gint64 shape[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS];
   gsize n_dims;
   gsize n = parse_one (type, &data_type, shape, &n_dims);
   g_autofree double *values = g_new (double, MAX (n, 1));
@@ -456,7 +456,7 @@ rlx_test_infer (const char       *op,
       g_autofree char *name = g_strdup_printf ("input%u", i);
       g_autoptr (GError) local_error = NULL;
       RlxDataType data_type;
-      gint64 dims[RLX_MAX_RANK];
+      gint64 dims[RLX_MAX_DIMS];
       RlxNode *node;
 
       while (*types == ' ')
@@ -578,7 +578,7 @@ rlx_test_compare_full (const char   *what,
   if (type != NULL)
     {
       RlxDataType data_type;
-      gint64 dims[RLX_MAX_RANK];
+      gint64 dims[RLX_MAX_DIMS];
       gsize n_dims, n_got;
       const gint64 *shape = rlx_tensor_get_shape (got, &n_got);
 

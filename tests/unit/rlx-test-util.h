@@ -39,7 +39,7 @@ void        rlx_test_add_kernels  (const char   *path,
 /* Parses the type at *@text and moves *@text behind it; FALSE at the end. */
 gboolean    rlx_test_next_type    (const char  **text,
                                    RlxDataType  *data_type,
-                                   gint64        shape[RLX_MAX_RANK],
+                                   gint64        shape[RLX_MAX_DIMS],
                                    gsize        *n_dims);
 
 /* Each value is rounded to the nearest of the type. */

@@ -67,11 +67,11 @@ static gsize
 mask_index (RlxTensor    *mask,
             const gint64  at[4])
 {
-  gsize rank, index = 0;
-  const gint64 *dims = rlx_tensor_get_shape (mask, &rank);
+  gsize n_dims, index = 0;
+  const gint64 *shape = rlx_tensor_get_shape (mask, &n_dims);
 
-  for (gsize i = 0; i < rank; i++)
-    index = index * dims[i] + (dims[i] == 1 ? 0 : at[4 - rank + i]);
+  for (gsize i = 0; i < n_dims; i++)
+    index = index * shape[i] + (shape[i] == 1 ? 0 : at[4 - n_dims + i]);
 
   return index;
 }

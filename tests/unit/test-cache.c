@@ -318,7 +318,7 @@ read_graph (const Case *test,
         {
           const char *type = strrchr (lines[i], '"') + 1;
           RlxDataType data_type;
-          gint64 shape[RLX_MAX_RANK], n = 1;
+          gint64 shape[RLX_MAX_DIMS], n = 1;
           gsize n_dims;
           g_autoptr (GString) compact = g_string_new (type);
           const char *rest;

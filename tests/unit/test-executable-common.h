@@ -12,13 +12,13 @@ static G_GNUC_UNUSED RlxTensor *
 floats (const char  *type,
         const float *values)
 {
-  gint64 shape[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS];
   gsize n_dims, n = 1;
-  RlxDataType dtype;
+  RlxDataType data_type;
   g_autoptr(GError) error = NULL;
   RlxTensor *tensor;
 
-  g_assert_true (rlx_test_next_type (&type, &dtype, shape, &n_dims));
+  g_assert_true (rlx_test_next_type (&type, &data_type, shape, &n_dims));
   for (gsize i = 0; i < n_dims; i++)
     n *= (gsize) shape[i];
   tensor = rlx_tensor_new_from_floats (shape, n_dims, values, n, &error);

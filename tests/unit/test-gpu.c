@@ -14,7 +14,7 @@
 static void
 test_list (void)
 {
-  static const int rank[] = { 2, 0, 1, 3 };
+  static const int n_dims[] = { 2, 0, 1, 3 };
   g_autoptr (GError) error = NULL;
   g_autoptr (GPtrArray) list = rlx_gpu_list_adapters (&error);
 
@@ -35,7 +35,7 @@ test_list (void)
         {
           const RlxGpuAdapterInfo *before = g_ptr_array_index (list, i - 1);
 
-          g_assert_cmpint (rank[before->type], <=, rank[info->type]);
+          g_assert_cmpint (n_dims[before->type], <=, n_dims[info->type]);
         }
       if (info->target.features & RLX_DEVICE_FEATURES_SUBGROUP_MATRIX)
         g_assert_cmpuint (info->target.n_matrices, >, 0);

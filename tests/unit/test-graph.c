@@ -111,7 +111,7 @@ check_shapes (MakeLeaf make)
   static const struct
   {
     gsize n_dims;
-    gint64 dims[10];
+    gint64 shape[10];
     int code;           /* -1: fine */
     const char *parts;
   } cases[] = {
@@ -136,7 +136,7 @@ check_shapes (MakeLeaf make)
     {
       g_autoptr (GError) error = NULL;
       g_autoptr (RlxGraph) graph = rlx_graph_new ();
-      RlxNode *node = make (graph, "x", RLX_DATA_TYPE_U64, cases[i].dims, cases[i].n_dims, &error);
+      RlxNode *node = make (graph, "x", RLX_DATA_TYPE_U64, cases[i].shape, cases[i].n_dims, &error);
 
       if (cases[i].code < 0)
         {
@@ -145,7 +145,7 @@ check_shapes (MakeLeaf make)
 
           g_assert_no_error (error);
           shape = rlx_node_get_shape (node, &n_dims);
-          g_assert_cmpmem (shape, n_dims * sizeof (gint64), cases[i].dims, cases[i].n_dims * sizeof (gint64));
+          g_assert_cmpmem (shape, n_dims * sizeof (gint64), cases[i].shape, cases[i].n_dims * sizeof (gint64));
           assert_sound (graph);
         }
       else

@@ -20,8 +20,8 @@
 
 typedef struct
 {
-  gsize rank;
-  gint64 dims[RLX_MAX_RANK];
+  gsize n_dims;
+  gint64 shape[RLX_MAX_DIMS];
   double *values;
 } Array;
 
@@ -29,27 +29,27 @@ static void
 array_init (Array     *array,
             RlxTensor *tensor)
 {
-  const gint64 *shape = rlx_tensor_get_shape (tensor, &array->rank);
+  const gint64 *shape = rlx_tensor_get_shape (tensor, &array->n_dims);
 
-  memset (array->dims, 0, sizeof array->dims);
-  for (gsize i = 0; i < array->rank; i++)
-    array->dims[i] = shape[i];
+  memset (array->shape, 0, sizeof array->shape);
+  for (gsize i = 0; i < array->n_dims; i++)
+    array->shape[i] = shape[i];
   array->values = rlx_test_get_values (tensor);
 }
 
 /* Element of @array at @index of a shape it broadcasts to. */
 static double
 array_at (const Array  *array,
-          gsize         rank,
+          gsize         n_dims,
           const gint64 *index)
 {
   gint64 at = 0;
 
-  for (gsize i = 0; i < array->rank; i++)
+  for (gsize i = 0; i < array->n_dims; i++)
     {
-      gint64 dim = array->dims[i];
+      gint64 dim = array->shape[i];
 
-      at = at * dim + (dim == 1 ? 0 : index[rank - array->rank + i]);
+      at = at * dim + (dim == 1 ? 0 : index[n_dims - array->n_dims + i]);
     }
 
   return array->values[at];
@@ -60,21 +60,21 @@ static void
 array_insert (Array *array,
               gsize  axis)
 {
-  for (gsize i = array->rank++; i > axis; i--)
-    array->dims[i] = array->dims[i - 1];
-  array->dims[axis] = 1;
+  for (gsize i = array->n_dims++; i > axis; i--)
+    array->shape[i] = array->shape[i - 1];
+  array->shape[axis] = 1;
 }
 
 static void
 array_transpose (Array *array)
 {
-  gint64 rows = array->dims[array->rank - 2];
-  gint64 cols = array->dims[array->rank - 1];
+  gint64 rows = array->shape[array->n_dims - 2];
+  gint64 cols = array->shape[array->n_dims - 1];
   gsize n = 1;
   double *values;
 
-  for (gsize i = 0; i < array->rank; i++)
-    n *= array->dims[i];
+  for (gsize i = 0; i < array->n_dims; i++)
+    n *= array->shape[i];
   values = g_new (double, MAX (n, 1));
   for (gsize first = 0; first < n; first += rows * cols)
     for (gint64 i = 0; i < rows; i++)
@@ -82,8 +82,8 @@ array_transpose (Array *array)
         values[first + j * rows + i] = array->values[first + i * cols + j];
   g_free (array->values);
   array->values = values;
-  array->dims[array->rank - 2] = cols;
-  array->dims[array->rank - 1] = rows;
+  array->shape[array->n_dims - 2] = cols;
+  array->shape[array->n_dims - 1] = rows;
 }
 
 typedef struct
@@ -125,32 +125,32 @@ reference (Expectation *expectation,
 {
   gboolean scaled = tbias != NULL || alpha != 1 || beta != 1;
   Array a, b, bias = { 0 };
-  gint64 shape[RLX_MAX_RANK + 2] = { 0 };
-  gint64 index[RLX_MAX_RANK + 2];
-  gsize rank, n = 1;
+  gint64 shape[RLX_MAX_DIMS + 2] = { 0 };
+  gint64 index[RLX_MAX_DIMS + 2];
+  gsize n_dims, n = 1;
   gint64 k;
 
   array_init (&a, ta);
   array_init (&b, tb);
   if (tbias != NULL)
     array_init (&bias, tbias);
-  if (a.rank == 1)
+  if (a.n_dims == 1)
     array_insert (&a, 0);
-  if (b.rank == 1)
+  if (b.n_dims == 1)
     array_insert (&b, 1);
   if (transpose_a)
     array_transpose (&a);
   if (transpose_b)
     array_transpose (&b);
 
-  rank = MAX (a.rank, b.rank);
-  k = a.dims[a.rank - 1];
-  for (gsize i = 0; i < rank; i++)
+  n_dims = MAX (a.n_dims, b.n_dims);
+  k = a.shape[a.n_dims - 1];
+  for (gsize i = 0; i < n_dims; i++)
     {
-      gint64 da = i + a.rank >= rank ? a.dims[i + a.rank - rank] : 1;
-      gint64 db = i + b.rank >= rank ? b.dims[i + b.rank - rank] : 1;
+      gint64 da = i + a.n_dims >= n_dims ? a.shape[i + a.n_dims - n_dims] : 1;
+      gint64 db = i + b.n_dims >= n_dims ? b.shape[i + b.n_dims - n_dims] : 1;
 
-      shape[i] = i == rank - 2 ? da : i == rank - 1 ? db : da == 1 ? db : da;
+      shape[i] = i == n_dims - 2 ? da : i == n_dims - 1 ? db : da == 1 ? db : da;
       n *= shape[i];
     }
 
@@ -159,11 +159,11 @@ reference (Expectation *expectation,
   expectation->bounds = g_new (double, MAX (n, 1));
   for (gsize i = 0; i < n; i++)
     {
-      gint64 at_a[RLX_MAX_RANK + 2], at_b[RLX_MAX_RANK + 2];
+      gint64 at_a[RLX_MAX_DIMS + 2], at_b[RLX_MAX_DIMS + 2];
       double sum = 0, magnitude = 0;
       gsize rest = i;
 
-      for (gsize d = rank; d-- > 0;)
+      for (gsize d = n_dims; d-- > 0;)
         {
           index[d] = rest % shape[d];
           rest /= shape[d];
@@ -174,8 +174,8 @@ reference (Expectation *expectation,
         {
           double product;
 
-          at_a[rank - 1] = at_b[rank - 2] = j;
-          product = array_at (&a, rank, at_a) * array_at (&b, rank, at_b);
+          at_a[n_dims - 1] = at_b[n_dims - 2] = j;
+          product = array_at (&a, n_dims, at_a) * array_at (&b, n_dims, at_b);
           sum += product;
           magnitude += fabs (product);
         }
@@ -183,7 +183,7 @@ reference (Expectation *expectation,
       expectation->bounds[i] = 2 * k * UNIT * magnitude;
       if (scaled)
         {
-          double offset = tbias != NULL ? beta * array_at (&bias, rank, index) : 0;
+          double offset = tbias != NULL ? beta * array_at (&bias, n_dims, index) : 0;
 
           expectation->expected[i] = alpha * sum + offset;
           expectation->bounds[i] = 2 * (k + 2) * UNIT * fabs (alpha) * magnitude + 4 * UNIT * fabs (offset);

@@ -33,33 +33,33 @@ rows_init (Rows         *rows,
            gsize         n_axes,
            const gint64 *axes)
 {
-  gsize rank;
-  const gint64 *dims = rlx_tensor_get_shape (x, &rank);
+  gsize n_dims;
+  const gint64 *shape = rlx_tensor_get_shape (x, &n_dims);
   gsize n = rlx_tensor_get_n_elements (x);
-  gsize strides[RLX_MAX_RANK], stride = 1;
-  gsize kept[RLX_MAX_RANK], n_kept = 0;
+  gsize strides[RLX_MAX_DIMS], stride = 1;
+  gsize kept[RLX_MAX_DIMS], n_kept = 0;
 
   rows->n_rows = 1;
   rows->n_columns = 1;
-  for (gsize d = rank; d-- > 0;)
+  for (gsize d = n_dims; d-- > 0;)
     {
       strides[d] = stride;
-      stride *= dims[d];
+      stride *= shape[d];
     }
-  for (gsize d = 0; d < rank; d++)
+  for (gsize d = 0; d < n_dims; d++)
     {
       gboolean found = FALSE;
 
       for (gsize i = 0; i < n_axes; i++)
-        found |= (gint64) d == (axes[i] < 0 ? axes[i] + (gint64) rank : axes[i]);
+        found |= (gint64) d == (axes[i] < 0 ? axes[i] + (gint64) n_dims : axes[i]);
       if (!found)
         {
           kept[n_kept++] = d;
-          rows->n_rows *= dims[d];
+          rows->n_rows *= shape[d];
         }
     }
   for (gsize i = 0; i < n_axes; i++)
-    rows->n_columns *= dims[axes[i] < 0 ? axes[i] + (gint64) rank : axes[i]];
+    rows->n_columns *= shape[axes[i] < 0 ? axes[i] + (gint64) n_dims : axes[i]];
 
   /* Columns in the order of the axes given: that of scale and bias. */
   rows->places = g_new (gsize, MAX (n, 1));
@@ -72,16 +72,16 @@ rows_init (Rows         *rows,
 
         for (gsize i = n_kept; i-- > 0;)
           {
-            at += rest % dims[kept[i]] * strides[kept[i]];
-            rest /= dims[kept[i]];
+            at += rest % shape[kept[i]] * strides[kept[i]];
+            rest /= shape[kept[i]];
           }
         rest = c;
         for (gsize i = n_axes; i-- > 0;)
           {
-            gsize axis = (gsize) (axes[i] < 0 ? axes[i] + (gint64) rank : axes[i]);
+            gsize axis = (gsize) (axes[i] < 0 ? axes[i] + (gint64) n_dims : axes[i]);
 
-            at += rest % dims[axis] * strides[axis];
-            rest /= dims[axis];
+            at += rest % shape[axis] * strides[axis];
+            rest /= shape[axis];
           }
         rows->places[r * rows->n_columns + c] = at;
       }
@@ -90,13 +90,13 @@ rows_init (Rows         *rows,
 static char *
 get_type (RlxTensor *x)
 {
-  gsize rank;
-  const gint64 *dims = rlx_tensor_get_shape (x, &rank);
+  gsize n_dims;
+  const gint64 *shape = rlx_tensor_get_shape (x, &n_dims);
   GString *text = g_string_new (rlx_data_type_to_string (rlx_tensor_get_data_type (x)));
 
   g_string_append_c (text, '[');
-  for (gsize i = 0; i < rank; i++)
-    g_string_append_printf (text, "%" G_GINT64_FORMAT ",", dims[i]);
+  for (gsize i = 0; i < n_dims; i++)
+    g_string_append_printf (text, "%" G_GINT64_FORMAT ",", shape[i]);
   g_string_append_c (text, ']');
 
   return g_string_free (text, FALSE);
@@ -351,15 +351,15 @@ check_norms (RlxTensor    *x,
              gsize         n_axes,
              const gint64 *axes)
 {
-  gsize rank;
-  const gint64 *dims = rlx_tensor_get_shape (x, &rank);
+  gsize n_dims;
+  const gint64 *shape = rlx_tensor_get_shape (x, &n_dims);
   g_autoptr (GString) type = g_string_new (rlx_data_type_to_string (rlx_tensor_get_data_type (x)));
   g_autoptr (RlxTensor) scale = NULL;
   g_autoptr (RlxTensor) bias = NULL;
 
   g_string_append_c (type, '[');
   for (gsize i = 0; i < n_axes; i++)
-    g_string_append_printf (type, "%" G_GINT64_FORMAT ",", dims[axes[i] < 0 ? axes[i] + (gint64) rank : axes[i]]);
+    g_string_append_printf (type, "%" G_GINT64_FORMAT ",", shape[axes[i] < 0 ? axes[i] + (gint64) n_dims : axes[i]]);
   g_string_append_c (type, ']');
   scale = rlx_test_random (type->str, -2, 2, 21);
   bias = rlx_test_random (type->str, -1, 1, 22);
@@ -585,9 +585,9 @@ test_in_place (void)
       g_autoptr (RlxGraph) graph = rlx_graph_new ();
       g_autoptr (GError) error = NULL;
       g_autofree RlxTensor **outputs = NULL;
-      gsize rank, n;
-      const gint64 *dims = rlx_tensor_get_shape (x, &rank);
-      RlxNode *node = rlx_graph_input (graph, "x", rlx_tensor_get_data_type (x), dims, rank, &error);
+      gsize n_dims, n;
+      const gint64 *shape = rlx_tensor_get_shape (x, &n_dims);
+      RlxNode *node = rlx_graph_input (graph, "x", rlx_tensor_get_data_type (x), shape, n_dims, &error);
 
       node = rlx_node_softmax (node, 1, &error);
       node = rlx_node_layer_norm (node, NULL, NULL, NULL, &error);

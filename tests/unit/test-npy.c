@@ -88,8 +88,8 @@ test_round_trip (void)
 {
   static const struct
   {
-    gint64 dims[8];
-    gsize rank;
+    gint64 shape[8];
+    gsize n_dims;
   } shapes[] = {
     { { 0 }, 0 },
     { { 1 }, 1 },
@@ -113,12 +113,12 @@ test_round_trip (void)
         g_autoptr (RlxTensor) back = NULL;
         g_autoptr (GBytes) npy = NULL;
 
-        g_assert_true (rlx_shape_n_bytes (data_type, shapes[i].dims, shapes[i].rank, &n_elements, &size, &error));
+        g_assert_true (rlx_shape_n_bytes (data_type, shapes[i].shape, shapes[i].n_dims, &n_elements, &size, &error));
         data = g_malloc (MAX (size, 1));
         for (gsize j = 0; j < size; j++)
           data[j] = (guint8) (data_type == RLX_DATA_TYPE_BOOL ? j % 2 : j * 37);
 
-        tensor = rlx_tensor_new_from_data (data_type, shapes[i].dims, shapes[i].rank, data, size, &error);
+        tensor = rlx_tensor_new_from_data (data_type, shapes[i].shape, shapes[i].n_dims, data, size, &error);
         g_assert_no_error (error);
         npy = rlx_tensor_to_npy (tensor, NULL);
         g_assert_cmpuint ((g_bytes_get_size (npy) - size) % 64, ==, 0);

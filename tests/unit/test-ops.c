@@ -735,7 +735,7 @@ test_types (void)
   g_autoptr (GError) error = NULL;
 
   g_assert_true (rlx_shape_broadcast (&a, &b, &joined));
-  g_assert_cmpint (joined.dtype, ==, RLX_DATA_TYPE_F32);
+  g_assert_cmpint (joined.data_type, ==, RLX_DATA_TYPE_F32);
   text = rlx_type_to_string (&joined);
   g_assert_cmpstr (text, ==, "f32[2, 3, 4]");
   g_assert_cmpstr (scalar_text, ==, "f16[]");
@@ -776,7 +776,7 @@ test_axes (void)
 
   g_assert_true (rlx_call_axes (&call, &axes, 3, TRUE, &mask, &error));
   g_assert_cmpuint (mask, ==, 7);
-  g_assert_true (rlx_call_axes (&call, &axes, RLX_MAX_RANK, TRUE, &mask, &error));
+  g_assert_true (rlx_call_axes (&call, &axes, RLX_MAX_DIMS, TRUE, &mask, &error));
   g_assert_cmpuint (mask, ==, 255);
   g_assert_true (rlx_call_axes (&call, &axes, 3, FALSE, &mask, &error));
   g_assert_cmpuint (mask, ==, 0);

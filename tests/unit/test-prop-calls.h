@@ -188,7 +188,7 @@ elementwise_inputs (Call         *call,
 
   for (guint i = 0; i < call->op->n_inputs; i++)
     {
-      gint64 part[RLX_MAX_RANK];
+      gint64 part[RLX_MAX_DIMS];
       gsize n_part = n_dims;
 
       /* With two operands, each may have to be stretched. */
@@ -203,7 +203,7 @@ elementwise_inputs (Call         *call,
 static gboolean
 generate_elementwise (Call *call)
 {
-  gint64 shape[RLX_MAX_RANK] = { 0, };
+  gint64 shape[RLX_MAX_DIMS] = { 0, };
   gsize n_dims = 1;
 
   switch (call->variant)
@@ -255,7 +255,7 @@ generate_elementwise (Call *call)
 static gboolean
 generate_broadcast (Call *call)
 {
-  gint64 shape[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS];
   gsize n_dims;
 
   if (call->variant < 5)
@@ -322,7 +322,7 @@ generate_matmul (Call *call)
   Sizes sizes = product_sizes (call);
   gboolean transpose_a = prop_chance (call->rand, 0.4), transpose_b = prop_chance (call->rand, 0.4);
   PropKind kind = call->variant == 9 ? PROP_SPOILT : PROP_TAME;
-  gint64 stack[RLX_MAX_RANK], a[RLX_MAX_RANK], b[RLX_MAX_RANK];
+  gint64 stack[RLX_MAX_DIMS], a[RLX_MAX_DIMS], b[RLX_MAX_DIMS];
   gsize n_stack = 0, n_a = 0, n_b = 0;
 
   if (call->variant > 13)
@@ -375,7 +375,7 @@ generate_linear (Call *call)
 {
   Sizes sizes = product_sizes (call);
   gboolean transpose_a = FALSE, transpose_b = prop_chance (call->rand, 0.5);
-  gint64 a[RLX_MAX_RANK], y[RLX_MAX_RANK], bias[RLX_MAX_RANK];
+  gint64 a[RLX_MAX_DIMS], y[RLX_MAX_DIMS], bias[RLX_MAX_DIMS];
   gsize n_a = 0, n_bias;
 
   if (call->variant > 12)
@@ -421,7 +421,7 @@ generate_qkv_linear (Call *call)
   gboolean transpose_b = prop_chance (call->rand, 0.5);
   gint64 n = MAX (sizes.n, 3) * (call->variant < 3 ? 9 : 1);
   gint64 query = prop_pick (call->rand, 1, n - 2), key = prop_pick (call->rand, 1, n - query - 1);
-  gint64 x[RLX_MAX_RANK];
+  gint64 x[RLX_MAX_DIMS];
   gsize n_x = 0;
 
   if (call->variant > 8)
@@ -476,7 +476,7 @@ rows_shape (Call   *call,
 static gboolean
 generate_softmax (Call *call)
 {
-  gint64 shape[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS];
   gsize n_dims;
 
   if (call->variant > 10)
@@ -492,7 +492,7 @@ generate_softmax (Call *call)
 static gboolean
 generate_norm (Call *call)
 {
-  gint64 shape[RLX_MAX_RANK], axes[RLX_MAX_RANK], factor[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS], axes[RLX_MAX_DIMS], factor[RLX_MAX_DIMS];
   gsize n_dims, n_axes = 1;
 
   if (call->variant > 9)
@@ -525,7 +525,7 @@ generate_norm (Call *call)
 static gboolean
 generate_reduce (Call *call)
 {
-  gint64 shape[RLX_MAX_RANK], axes[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS], axes[RLX_MAX_DIMS];
   gsize n_dims, n_axes;
   gboolean product = g_str_equal (call->op->name, "reduce_prod") || g_str_equal (call->op->name, "reduce_log_sum");
 
@@ -558,7 +558,7 @@ generate_reduce (Call *call)
 static gboolean
 generate_reshape (Call *call)
 {
-  gint64 shape[RLX_MAX_RANK], to[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS], to[RLX_MAX_DIMS];
   gsize n_dims, n_to = 0;
   gint64 n;
 
@@ -588,7 +588,7 @@ generate_reshape (Call *call)
 static gboolean
 generate_transpose (Call *call)
 {
-  gint64 shape[RLX_MAX_RANK], permutation[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS], permutation[RLX_MAX_DIMS];
   gsize n_dims;
 
   if (call->variant > 7)
@@ -611,7 +611,7 @@ generate_transpose (Call *call)
 static gboolean
 generate_slice (Call *call)
 {
-  gint64 shape[RLX_MAX_RANK], starts[RLX_MAX_RANK], ends[RLX_MAX_RANK], axes[RLX_MAX_RANK], steps[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS], starts[RLX_MAX_DIMS], ends[RLX_MAX_DIMS], axes[RLX_MAX_DIMS], steps[RLX_MAX_DIMS];
   gsize n_dims, n_axes;
 
   if (call->variant > 9)
@@ -653,7 +653,7 @@ generate_slice (Call *call)
 static gboolean
 generate_concat (Call *call)
 {
-  gint64 shape[RLX_MAX_RANK], axis;
+  gint64 shape[RLX_MAX_DIMS], axis;
   gsize n_dims, n;
 
   if (call->variant > 6)
@@ -675,7 +675,7 @@ generate_concat (Call *call)
 static gboolean
 generate_expand (Call *call)
 {
-  gint64 shape[RLX_MAX_RANK], part[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS], part[RLX_MAX_DIMS];
   gsize n_dims, n_part;
 
   if (call->variant > 7)
@@ -696,7 +696,7 @@ generate_gather (Call *call)
     RLX_DATA_TYPE_I32, RLX_DATA_TYPE_U32, RLX_DATA_TYPE_I8, RLX_DATA_TYPE_U8, RLX_DATA_TYPE_I64, RLX_DATA_TYPE_U64,
   };
   RlxDataType index_type = types[call->variant % G_N_ELEMENTS (types)];
-  gint64 shape[RLX_MAX_RANK], indices[RLX_MAX_RANK], axis;
+  gint64 shape[RLX_MAX_DIMS], indices[RLX_MAX_DIMS], axis;
   gsize n_dims, n_indices = (gsize) prop_pick (call->rand, 0, 2);
 
   if (call->variant > 11)

@@ -11,7 +11,7 @@ generate_complex (Call *call)
   gboolean joins = g_str_equal (call->op->name, "complex");
   gboolean two = joins || g_str_equal (call->op->name, "complex_mul");
   PropKind kind = call->variant == 2 ? PROP_WILD : PROP_TAME;
-  gint64 shape[RLX_MAX_RANK], part[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS], part[RLX_MAX_DIMS];
   gsize n_dims, n_part;
 
   if (call->variant > 6)

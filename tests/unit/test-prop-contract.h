@@ -41,7 +41,7 @@ add_term (Call       *call,
           const char *term,
           gsize       length)
 {
-  gint64 shape[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS];
   gsize n = 0;
 
   for (gsize i = 0; i < length; i++)
@@ -135,7 +135,7 @@ static gboolean
 generate_dot_general (Call *call)
 {
   gsize n_batch = (gsize) prop_pick (call->rand, 0, 2), n_sum = (gsize) prop_pick (call->rand, 0, 2);
-  gint64 shapes[2][RLX_MAX_RANK], axes[2][2][RLX_MAX_RANK];
+  gint64 shapes[2][RLX_MAX_DIMS], axes[2][2][RLX_MAX_DIMS];
   gsize n[2];
 
   if (call->variant > 9)
@@ -143,7 +143,7 @@ generate_dot_general (Call *call)
 
   for (gsize i = 0; i < 2; i++)
     {
-      gboolean used[RLX_MAX_RANK] = { FALSE, };
+      gboolean used[RLX_MAX_DIMS] = { FALSE, };
 
       n[i] = n_batch + n_sum + (gsize) prop_pick (call->rand, 0, 2);
       for (gsize j = 0; j < n[i]; j++)
@@ -180,7 +180,7 @@ generate_dot_general (Call *call)
 static gboolean
 generate_diagonal (Call *call)
 {
-  gint64 shape[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS];
   gsize n_dims;
   gint64 axis1, axis2;
 
@@ -221,7 +221,7 @@ generate_grouped_matmul (Call *call)
     { 8, 40, 30, 5 },
     { 40, 7, 5, 1 },
   };
-  gint64 rows[RLX_MAX_RANK], x[RLX_MAX_RANK];
+  gint64 rows[RLX_MAX_DIMS], x[RLX_MAX_DIMS];
   gsize n_rows = 1;
 
   if (call->variant >= G_N_ELEMENTS (sizes))
@@ -250,9 +250,9 @@ generate_lora_matmul (Call *call)
 {
   static const struct
   {
-    gint64 k, n, rank;
+    gint64 k, n, n_dims;
   } sizes[] = { { 40, 30, 4 }, { 40, 30, 0 }, { 0, 30, 4 }, { 40, 0, 4 } };
-  gint64 x[RLX_MAX_RANK];
+  gint64 x[RLX_MAX_DIMS];
   gsize n_x = 0;
 
   if (call->variant >= G_N_ELEMENTS (sizes))
@@ -264,8 +264,8 @@ generate_lora_matmul (Call *call)
   x[n_x++] = sizes[call->variant].k;
   add_input (call, PROP_TAME, call->data_type, x, n_x);
   add_input (call, PROP_TAME, call->data_type, (gint64[]) { sizes[call->variant].k, sizes[call->variant].n }, 2);
-  add_input (call, PROP_TAME, call->data_type, (gint64[]) { sizes[call->variant].k, sizes[call->variant].rank }, 2);
-  add_input (call, PROP_TAME, call->data_type, (gint64[]) { sizes[call->variant].rank, sizes[call->variant].n }, 2);
+  add_input (call, PROP_TAME, call->data_type, (gint64[]) { sizes[call->variant].k, sizes[call->variant].n_dims }, 2);
+  add_input (call, PROP_TAME, call->data_type, (gint64[]) { sizes[call->variant].n_dims, sizes[call->variant].n }, 2);
   if (call->variant % 2 == 0)
     g_variant_dict_insert (call->attributes, "scale", "d", 0.25);
 

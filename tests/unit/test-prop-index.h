@@ -23,7 +23,7 @@ real_axis (gint64 axis,
 static gboolean
 generate_split (Call *call)
 {
-  gint64 shape[RLX_MAX_RANK], sizes[RLX_MAX_RANK], axis, sum = 0;
+  gint64 shape[RLX_MAX_DIMS], sizes[RLX_MAX_DIMS], axis, sum = 0;
   gsize n_dims, n;
 
   if (call->variant > 7)
@@ -53,7 +53,7 @@ generate_split (Call *call)
 static gboolean
 generate_tile (Call *call)
 {
-  gint64 shape[RLX_MAX_RANK], repetitions[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS], repetitions[RLX_MAX_DIMS];
   gsize n_dims;
 
   if (call->variant > 7)
@@ -73,7 +73,7 @@ generate_pad (Call *call)
 {
   static const char *const modes[] = { "constant", "edge", "reflect", "symmetric", "wrap" };
   const char *mode = modes[call->variant % 5];
-  gint64 shape[RLX_MAX_RANK], pads[2][RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS], pads[2][RLX_MAX_DIMS];
   gsize n_dims;
 
   if (call->variant > (call->data_type == RLX_DATA_TYPE_F32 ? 19 : 9))
@@ -108,7 +108,7 @@ generate_pad (Call *call)
 static gboolean
 generate_reverse (Call *call)
 {
-  gint64 shape[RLX_MAX_RANK], axes[RLX_MAX_RANK], shifts[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS], axes[RLX_MAX_DIMS], shifts[RLX_MAX_DIMS];
   gsize n_dims, n_axes;
 
   if (call->variant > 7)
@@ -131,7 +131,7 @@ generate_reverse (Call *call)
 static gboolean
 generate_squeeze (Call *call)
 {
-  gint64 shape[RLX_MAX_RANK], axes[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS], axes[RLX_MAX_DIMS];
   gsize n_dims, n_axes;
 
   if (call->variant > 5)
@@ -167,7 +167,7 @@ generate_squeeze (Call *call)
 static gboolean
 generate_triangular (Call *call)
 {
-  gint64 shape[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS];
   gsize n_dims;
 
   if (call->variant > 9)
@@ -239,7 +239,7 @@ static gboolean
 generate_elements (Call *call)
 {
   gboolean scatter = g_str_equal (call->op->name, "scatter_elements");
-  gint64 shape[RLX_MAX_RANK], indices[RLX_MAX_RANK] = { 0, }, axis;
+  gint64 shape[RLX_MAX_DIMS], indices[RLX_MAX_DIMS] = { 0, }, axis;
   gsize n_dims, at;
 
   if (call->variant > (call->data_type == RLX_DATA_TYPE_F32 ? 14 : 5))
@@ -269,7 +269,7 @@ generate_elements (Call *call)
 static gboolean
 generate_write_at (Call *call)
 {
-  gint64 shape[RLX_MAX_RANK], axis;
+  gint64 shape[RLX_MAX_DIMS], axis;
   gsize n_dims, at;
 
   if (call->variant > (call->data_type == RLX_DATA_TYPE_F32 ? 12 : 4))
@@ -292,7 +292,7 @@ static gboolean
 generate_nd (Call *call)
 {
   gboolean scatter = g_str_equal (call->op->name, "scatter_nd");
-  gint64 shape[RLX_MAX_RANK], indices[RLX_MAX_RANK] = { 0, }, updates[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS], indices[RLX_MAX_DIMS] = { 0, }, updates[RLX_MAX_DIMS];
   gsize n_dims, n_batch, n_indices, n, n_updates;
 
   if (call->variant > 14)
@@ -331,7 +331,7 @@ generate_nd (Call *call)
 static gboolean
 generate_one_hot (Call *call)
 {
-  gint64 shape[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS];
   gsize n_dims;
 
   if (call->variant > 8)
@@ -362,8 +362,8 @@ generate_resize (Call *call)
   gboolean is_float = call->data_type == RLX_DATA_TYPE_F32 || call->data_type == RLX_DATA_TYPE_F16;
   const char *where = coordinates[call->variant % G_N_ELEMENTS (coordinates)];
   gboolean crop = g_str_equal (where, "tf-crop-and-resize"), scaled = call->data_type == RLX_DATA_TYPE_F32 ? call->variant >= 21 : call->variant % 2 == 1;
-  gint64 shape[RLX_MAX_RANK], sizes[RLX_MAX_RANK], axes[RLX_MAX_RANK];
-  double scales[RLX_MAX_RANK], region[2 * RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS], sizes[RLX_MAX_DIMS], axes[RLX_MAX_DIMS];
+  double scales[RLX_MAX_DIMS], region[2 * RLX_MAX_DIMS];
   gsize n_dims, n;
 
   if (call->variant >= (call->data_type == RLX_DATA_TYPE_F32 ? 42 : is_float ? 21 : 7))

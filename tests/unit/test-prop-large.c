@@ -71,7 +71,7 @@ test_large (gconstpointer data)
   const char *types = large->types;
   RlxReferenceCheck check;
   RlxDataType data_type;
-  gint64 shape[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS];
   gsize n_dims, n_results, n_outputs;
 
   if (rlx_test_device () == NULL)

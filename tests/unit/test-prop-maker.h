@@ -238,7 +238,7 @@ add_operand (Maker     *self,
 {
   gsize n, n_dims, n_more, row;
   const gint64 *shape = rlx_tensor_get_shape (tensor, &n_dims);
-  gint64 dims[RLX_MAX_RANK];
+  gint64 dims[RLX_MAX_DIMS];
   g_autofree double *values = NULL, *other = NULL;
   g_autofree char *type = NULL;
   g_autoptr (RlxTensor) leaf = NULL;
@@ -260,7 +260,7 @@ add_operand (Maker     *self,
   if (way == 1)
     {
       /* All axes the other way round. */
-      gint64 index[RLX_MAX_RANK] = { 0, };
+      gint64 index[RLX_MAX_DIMS] = { 0, };
 
       for (gsize i = 0; i < n_dims; i++)
         dims[i] = shape[n_dims - 1 - i];
@@ -388,7 +388,7 @@ shuffle (Maker        *self,
          gint64       *moved,
          gint64       *back)
 {
-  gint64 order[RLX_MAX_RANK];
+  gint64 order[RLX_MAX_DIMS];
 
   for (gsize i = 0; i < n_dims; i++)
     {
@@ -429,7 +429,7 @@ fit_shape (Maker        *self,
   gsize n_old;
   const gint64 *old = rlx_node_get_shape (node, &n_old);
   gint64 m = (gint64) count (self, node), n = (gint64) prop_count (shape, n_dims);
-  gint64 moved[RLX_MAX_RANK], back[RLX_MAX_RANK];
+  gint64 moved[RLX_MAX_DIMS], back[RLX_MAX_DIMS];
 
   if (n_old == n_dims && memcmp (old, shape, n_dims * sizeof (gint64)) == 0)
     return node;
@@ -654,7 +654,7 @@ take_partner (Maker      *self,
 {
   gsize n_dims, n_part;
   const gint64 *shape = rlx_node_get_shape (node, &n_dims);
-  gint64 part[RLX_MAX_RANK];
+  gint64 part[RLX_MAX_DIMS];
   g_autoptr (RlxTensor) tensor = NULL;
 
   for (guint i = 0; i < 6; i++)
@@ -715,7 +715,7 @@ write_rows (Maker   *self,
 {
   gsize n_dims;
   const gint64 *shape = rlx_node_get_shape (state, &n_dims);
-  gint64 part[RLX_MAX_RANK];
+  gint64 part[RLX_MAX_DIMS];
   RlxNode *rows, *position;
   g_autoptr (RlxTensor) tensor = NULL;
 

@@ -33,7 +33,7 @@ random_image (Call   *call,
 static gboolean
 generate_image_norm (Call *call)
 {
-  gint64 shape[RLX_MAX_RANK], factor, groups = 0;
+  gint64 shape[RLX_MAX_DIMS], factor, groups = 0;
   gboolean last = call->variant % 2 == 0;
   gsize n_dims, axis;
 
@@ -71,7 +71,7 @@ generate_image_norm (Call *call)
 static gboolean
 generate_ada_norm (Call *call)
 {
-  gint64 shape[RLX_MAX_RANK], part[RLX_MAX_RANK], axes[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS], part[RLX_MAX_DIMS], axes[RLX_MAX_DIMS];
   gsize n_dims, n_part;
 
   if (call->variant > 7)
@@ -94,7 +94,7 @@ generate_ada_norm (Call *call)
 static gboolean
 generate_residual_norm (Call *call)
 {
-  gint64 shape[RLX_MAX_RANK], part[RLX_MAX_RANK], axes[RLX_MAX_RANK] = { -1 }, factor[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS], part[RLX_MAX_DIMS], axes[RLX_MAX_DIMS] = { -1 }, factor[RLX_MAX_DIMS];
   gsize n_dims, n_part, n_axes = 1;
 
   if (call->variant > 7)
@@ -135,7 +135,7 @@ generate_residual_norm (Call *call)
 static gboolean
 generate_lp_norm (Call *call)
 {
-  gint64 shape[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS];
   gsize n_dims;
 
   if (call->variant > 8)
@@ -152,7 +152,7 @@ generate_lp_norm (Call *call)
 static gboolean
 generate_batch_norm (Call *call)
 {
-  gint64 shape[RLX_MAX_RANK], axis;
+  gint64 shape[RLX_MAX_DIMS], axis;
   RlxDataType other = call->variant % 3 == 1 ? RLX_DATA_TYPE_F32 : call->data_type;
   gsize n_dims;
 

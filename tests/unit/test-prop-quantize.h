@@ -18,7 +18,7 @@ random_scale (Call         *call,
               gboolean      ragged,
               gint64       *scale)
 {
-  gint64 blocks[RLX_MAX_RANK];
+  gint64 blocks[RLX_MAX_DIMS];
 
   for (gsize i = 0; i < n_dims; i++)
     {
@@ -60,7 +60,7 @@ generate_quantize (Call *call)
 {
   RlxDataType to = quantized_types[call->variant % G_N_ELEMENTS (quantized_types)];
   RlxDataType scale_type = prop_chance (call->rand, 0.7) ? RLX_DATA_TYPE_F32 : RLX_DATA_TYPE_F16;
-  gint64 shape[RLX_MAX_RANK], scale[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS], scale[RLX_MAX_DIMS];
   gsize n_dims, n_scale;
 
   if (call->variant > 14)
@@ -81,7 +81,7 @@ static gboolean
 generate_dequantize (Call *call)
 {
   RlxDataType scale_type = prop_chance (call->rand, 0.7) ? RLX_DATA_TYPE_F32 : RLX_DATA_TYPE_F16;
-  gint64 shape[RLX_MAX_RANK], scale[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS], scale[RLX_MAX_DIMS];
   gsize n_dims, n_scale;
 
   if (call->variant > 9)
@@ -100,7 +100,7 @@ generate_dequantize (Call *call)
 static gboolean
 generate_dynamic_quantize (Call *call)
 {
-  gint64 shape[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS];
   gsize n_dims;
 
   if (call->variant > 7)
@@ -117,7 +117,7 @@ generate_dynamic_quantize (Call *call)
 static gboolean
 generate_fake_quantize (Call *call)
 {
-  gint64 shape[RLX_MAX_RANK], scale[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS], scale[RLX_MAX_DIMS];
   gboolean symmetric = prop_chance (call->rand, 0.5);
   gsize n_dims, n_scale;
 
@@ -183,7 +183,7 @@ generate_qconv (Call *call)
     { 1, 9, 4, 1, { 2, TRUE, { 6, 5 }, { 3, 2 }, PLAIN, PLAIN, { 0, 2, 1, 0 } } },    /* lanes across groups */
     { 1, 9, 1, 1, { 2, TRUE, { 6, 5 }, { 3, 2 }, { 2, 1, 1 }, PLAIN, { 0, 2, 1, 0 } } },
   };
-  gint64 shape[RLX_MAX_RANK], channels;
+  gint64 shape[RLX_MAX_DIMS], channels;
   RlxDataType other = call->variant % 3 == 1 ? RLX_DATA_TYPE_U8 : RLX_DATA_TYPE_I8, first = call->data_type;
   ConvSizes sizes;
 
@@ -254,7 +254,7 @@ generate_qmatmul (Call *call)
   RlxDataType other = prop_chance (call->rand, 0.5) ? RLX_DATA_TYPE_I8 : RLX_DATA_TYPE_U8;
   gboolean transposed = prop_chance (call->rand, 0.4);
   Sizes sizes = product_sizes (call);
-  gint64 stack[RLX_MAX_RANK], a[RLX_MAX_RANK], b[RLX_MAX_RANK], zero[RLX_MAX_RANK];
+  gint64 stack[RLX_MAX_DIMS], a[RLX_MAX_DIMS], b[RLX_MAX_DIMS], zero[RLX_MAX_DIMS];
   gsize n_stack = 0, n_a, n_b, n_zero;
 
   /* Each of them is a kernel of its own, which the driver takes long for. */

@@ -15,7 +15,7 @@ add_matrices (Call         *call,
               gboolean      symmetric,
               gboolean      spoilt)
 {
-  gint64 shape[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS];
   gsize count = prop_count (stack, n_stack);
   g_autofree double *values = g_new0 (double, count * (gsize) (n * n) + 1);
   g_autofree char *type = NULL;
@@ -61,7 +61,7 @@ random_stack (Call   *call,
 static gboolean
 generate_matrices (Call *call)
 {
-  gint64 stack[RLX_MAX_RANK];
+  gint64 stack[RLX_MAX_DIMS];
   gsize n_stack;
 
   if (call->variant >= G_N_ELEMENTS (system_sizes))
@@ -84,7 +84,7 @@ generate_matrices (Call *call)
 static gboolean
 generate_system (Call *call)
 {
-  gint64 stack[RLX_MAX_RANK], own[RLX_MAX_RANK], shape[RLX_MAX_RANK];
+  gint64 stack[RLX_MAX_DIMS], own[RLX_MAX_DIMS], shape[RLX_MAX_DIMS];
   gint64 n, m = prop_size (call->rand, 40);
   gboolean left = TRUE;
   gsize n_stack, n_own, n_dims;

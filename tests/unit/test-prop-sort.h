@@ -58,7 +58,7 @@ random_index_type (Call *call)
 static gboolean
 generate_arg (Call *call)
 {
-  gint64 shape[RLX_MAX_RANK], axis, *length;
+  gint64 shape[RLX_MAX_DIMS], axis, *length;
   gsize n_dims;
 
   if (call->variant > 11)
@@ -82,7 +82,7 @@ generate_arg (Call *call)
 static gboolean
 generate_sort (Call *call)
 {
-  gint64 shape[RLX_MAX_RANK], axis;
+  gint64 shape[RLX_MAX_DIMS], axis;
   gsize n_dims;
 
   if (call->variant > 11)
@@ -113,7 +113,7 @@ generate_sort (Call *call)
 static gboolean
 generate_scan (Call *call)
 {
-  gint64 shape[RLX_MAX_RANK], axis;
+  gint64 shape[RLX_MAX_DIMS], axis;
   gsize n_dims;
   PropKind kind = call->variant % 3 == 2 ? PROP_SPOILT : PROP_TAME;
 
@@ -161,7 +161,7 @@ add_key (Call       *call,
 static gboolean
 generate_random (Call *call)
 {
-  gint64 shape[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS];
   gsize n_dims;
   gboolean has_type = !g_str_equal (call->op->name, "random_bits");
 
@@ -193,7 +193,7 @@ generate_random (Call *call)
 static gboolean
 generate_dropout (Call *call)
 {
-  gint64 shape[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS];
   gsize n_dims;
 
   if (call->variant > 6)

@@ -108,7 +108,7 @@ add_filter (Call        *call,
 {
   static const char *const layouts[] = { "ois", "ios", "osi", "iso", "sio", "soi" };
   const char *layout = layouts[prop_pick (call->rand, 0, G_N_ELEMENTS (layouts) - 1)];
-  gint64 shape[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS];
   gsize n = 0;
 
   for (const char *letter = layout; *letter != '\0'; letter++)
@@ -154,7 +154,7 @@ generate_conv (Call *call)
 {
   gboolean transposed = g_str_equal (call->op->name, "conv_transpose");
   PropKind kind = call->variant == 16 ? PROP_SPOILT : PROP_TAME;
-  gint64 shape[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS];
   ConvSizes sizes;
 
   /* Each of them is a kernel of its own, which the driver takes long for. */
@@ -200,7 +200,7 @@ generate_conv (Call *call)
 static gboolean
 generate_im2col (Call *call)
 {
-  gint64 shape[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS];
   Moves moves;
 
   if (call->variant > 7)
@@ -223,7 +223,7 @@ generate_im2col (Call *call)
 static gboolean
 generate_pool (Call *call)
 {
-  gint64 shape[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS];
   gboolean max = strstr (call->op->name, "max") != NULL;
   gboolean all = FALSE;
   Moves moves;

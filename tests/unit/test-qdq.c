@@ -78,12 +78,12 @@ make_inputs (RlxGraph      *graph,
       RlxNode *node = rlx_graph_lookup (graph, names[i]);
       RlxDataType data_type = rlx_node_get_data_type (node);
       const gint64 *shape;
-      gsize rank;
+      gsize n_dims;
       double least, most;
 
-      shape = rlx_node_get_shape (node, &rank);
+      shape = rlx_node_get_shape (node, &n_dims);
       g_string_append_printf (type, "%s[", rlx_data_type_to_string (data_type));
-      for (gsize j = 0; j < rank; j++)
+      for (gsize j = 0; j < n_dims; j++)
         g_string_append_printf (type, "%s%" G_GINT64_FORMAT, j > 0 ? "," : "", shape[j]);
       g_string_append (type, "]");
       least = data_type == RLX_DATA_TYPE_U8 || data_type == RLX_DATA_TYPE_U4 ? 0 : data_type == RLX_DATA_TYPE_I8 ? -128 : -8;
@@ -468,8 +468,8 @@ test_chains (void)
       x = add (graph, "dequantize_linear", NULL, x, scale, zero);
       for (guint step = 0; step < 7; step++)
         {
-          gsize rank;
-          const gint64 *shape = rlx_node_get_shape (x, &rank);
+          gsize n_dims;
+          const gint64 *shape = rlx_node_get_shape (x, &n_dims);
           double limit = g_rand_double_range (rand, -20, 20);
 
           switch (g_rand_int_range (rand, 0, 10))

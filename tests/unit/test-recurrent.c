@@ -106,7 +106,7 @@ check_op (const char *op,
 typedef struct
 {
   const char *op;
-  const char *dtype;
+  const char *data_type;
   gint64 directions;
   gint64 steps;
   gint64 batch;
@@ -124,7 +124,7 @@ random_tensor (const Network *self,
                const gint64  *shape,
                gsize          n_dims)
 {
-  g_autoptr(GString) type = g_string_new (self->dtype);
+  g_autoptr(GString) type = g_string_new (self->data_type);
 
   for (gsize i = 0; i < n_dims; i++)
     g_string_append_printf (type, "%s%" G_GINT64_FORMAT, i == 0 ? "[" : ",", shape[i]);

@@ -129,30 +129,30 @@ fold_axes (int           op,
            guint         mask,
            Folded       *out)
 {
-  gsize rank;
-  const gint64 *dims = rlx_tensor_get_shape (x, &rank);
+  gsize n_dims;
+  const gint64 *shape = rlx_tensor_get_shape (x, &n_dims);
   gsize total = rlx_tensor_get_n_elements (x);
   g_autofree double *sorted = g_new (double, MAX (total, 1));
   g_autofree gsize *fill = NULL;
 
   out->n = 1;
   out->n_outputs = 1;
-  for (gsize d = 0; d < rank; d++)
-    *(mask >> d & 1 ? &out->n : &out->n_outputs) *= dims[d];
+  for (gsize d = 0; d < n_dims; d++)
+    *(mask >> d & 1 ? &out->n : &out->n_outputs) *= shape[d];
 
   fill = g_new0 (gsize, MAX (out->n_outputs, 1));
   for (gsize i = 0; i < total; i++)
     {
       gsize rest = i, output = 0, scale = 1;
 
-      for (gsize d = rank; d-- > 0;)
+      for (gsize d = n_dims; d-- > 0;)
         {
           if ((mask >> d & 1) == 0)
             {
-              output += rest % dims[d] * scale;
-              scale *= dims[d];
+              output += rest % shape[d] * scale;
+              scale *= shape[d];
             }
-          rest /= dims[d];
+          rest /= shape[d];
         }
       sorted[output * out->n + fill[output]++] = values[i];
     }
@@ -201,17 +201,17 @@ bound (gsize    index,
 
 static GVariant *
 make_attributes (guint    mask,
-                 gsize    rank,
+                 gsize    n_dims,
                  gboolean keep_dims)
 {
-  gint64 axes[RLX_MAX_RANK];
+  gint64 axes[RLX_MAX_DIMS];
   gsize n = 0;
   GVariantDict dict;
 
   /* Order and sign of axes mean nothing. */
-  for (gsize d = rank; d-- > 0;)
+  for (gsize d = n_dims; d-- > 0;)
     if (mask >> d & 1)
-      axes[n++] = d % 2 ? (gint64) d : (gint64) d - (gint64) rank;
+      axes[n++] = d % 2 ? (gint64) d : (gint64) d - (gint64) n_dims;
 
   g_variant_dict_init (&dict, NULL);
   g_variant_dict_insert_value (&dict, "axes", rlx_test_ints (n, axes));
@@ -235,24 +235,24 @@ check_all (RlxTensor *x,
   g_autoptr (GVariant) attributes = NULL;
   g_autofree double *values = rlx_test_get_values (x);
   g_autofree RlxTensor **outputs = NULL;
-  gsize rank, n_outputs, output = 0;
-  const gint64 *dims = rlx_tensor_get_shape (x, &rank);
+  gsize n_dims, n_outputs, output = 0;
+  const gint64 *shape = rlx_tensor_get_shape (x, &n_dims);
   g_autoptr (GString) type = g_string_new (rlx_data_type_to_string (data_type));
   g_autofree char *from = rlx_tensor_to_string (x);
   RlxNode *node;
 
   if (!is_float)
     which &= ~(1u << MEAN | 1u << L2 | 1u << LOG_SUM_EXP);
-  attributes = make_attributes (mask, rank, keep_dims);
+  attributes = make_attributes (mask, n_dims, keep_dims);
   g_string_append_c (type, '[');
-  for (gsize d = 0; d < rank; d++)
+  for (gsize d = 0; d < n_dims; d++)
     if ((mask >> d & 1) == 0)
-      g_string_append_printf (type, "%" G_GINT64_FORMAT ",", dims[d]);
+      g_string_append_printf (type, "%" G_GINT64_FORMAT ",", shape[d]);
     else if (keep_dims)
       g_string_append (type, "1,");
   g_string_append_c (type, ']');
 
-  node = rlx_graph_input (graph, "x", data_type, dims, rank, &error);
+  node = rlx_graph_input (graph, "x", data_type, shape, n_dims, &error);
   g_assert_no_error (error);
   for (gsize op = 0; op < G_N_ELEMENTS (ops); op++)
     if (which >> op & 1)

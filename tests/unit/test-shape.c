@@ -12,8 +12,8 @@ static const char *const all_types[] = { "f32", "f16", "i32", "u32", "i8", "u8",
 
 typedef struct
 {
-  gsize rank;
-  gint64 dims[RLX_MAX_RANK];
+  gsize n_dims;
+  gint64 shape[RLX_MAX_DIMS];
 } Shape;
 
 static gsize
@@ -21,8 +21,8 @@ count (const Shape *shape)
 {
   gsize n = 1;
 
-  for (gsize i = 0; i < shape->rank; i++)
-    n *= shape->dims[i];
+  for (gsize i = 0; i < shape->n_dims; i++)
+    n *= shape->shape[i];
 
   return n;
 }
@@ -34,8 +34,8 @@ make_type (const char  *data_type,
   GString *text = g_string_new (data_type);
 
   g_string_append_c (text, '[');
-  for (gsize i = 0; i < shape->rank; i++)
-    g_string_append_printf (text, "%s%" G_GINT64_FORMAT, i > 0 ? "," : "", shape->dims[i]);
+  for (gsize i = 0; i < shape->n_dims; i++)
+    g_string_append_printf (text, "%s%" G_GINT64_FORMAT, i > 0 ? "," : "", shape->shape[i]);
   g_string_append_c (text, ']');
 
   return g_string_free (text, FALSE);
@@ -75,8 +75,8 @@ check_bytes (const char    *what,
   bytes = rlx_tensor_get_bytes (got);
   data = g_bytes_get_data (bytes, &size);
   if (size != count (shape) * rlx_data_type_get_size (rlx_tensor_get_data_type (got)) ||
-      rlx_tensor_get_n_dims (got) != shape->rank ||
-      (shape->rank > 0 && memcmp (rlx_tensor_get_shape (got, NULL), shape->dims, shape->rank * sizeof (gint64)) != 0))
+      rlx_tensor_get_n_dims (got) != shape->n_dims ||
+      (shape->n_dims > 0 && memcmp (rlx_tensor_get_shape (got, NULL), shape->shape, shape->n_dims * sizeof (gint64)) != 0))
     {
       g_autofree char *text = rlx_tensor_to_string (got);
 
@@ -113,7 +113,7 @@ check_view (const char  *what,
   const gint64 *dims = rlx_tensor_get_shape (x, &n_dims);
   gsize n = count (shape);
   g_autofree guint8 *expected = g_malloc (MAX (n * size, 1));
-  gint64 strides[RLX_MAX_RANK], stride = 1;
+  gint64 strides[RLX_MAX_DIMS], stride = 1;
 
   for (gsize d = n_dims; d-- > 0;)
     {
@@ -125,11 +125,11 @@ check_view (const char  *what,
     {
       gsize rest = i, at = 0;
 
-      for (gsize d = shape->rank; d-- > 0;)
+      for (gsize d = shape->n_dims; d-- > 0;)
         {
-          gint64 c = rest % shape->dims[d];
+          gint64 c = rest % shape->shape[d];
 
-          rest /= shape->dims[d];
+          rest /= shape->shape[d];
           if (axes[d] != G_MAXSIZE)
             at += strides[axes[d]] * indices[d][c];
         }
@@ -152,9 +152,9 @@ range (gint64 n)
 
 static void
 clear_indices (gint64 **indices,
-               gsize    rank)
+               gsize    n_dims)
 {
-  for (gsize i = 0; i < rank; i++)
+  for (gsize i = 0; i < n_dims; i++)
     g_free (indices[i]);
 }
 
@@ -362,21 +362,21 @@ check_transpose (const char   *data_type,
                  const gint64 *permutation)
 {
   g_autoptr (RlxTensor) x = make_tensor (data_type, from, 3);
-  g_autoptr (RlxTensor) y = rlx_test_run_op ("transpose", 1, &x, attr_ints ("permutation", from->rank, permutation));
+  g_autoptr (RlxTensor) y = rlx_test_run_op ("transpose", 1, &x, attr_ints ("permutation", from->n_dims, permutation));
   g_autoptr (GString) what = g_string_new ("transpose");
-  gint64 *indices[RLX_MAX_RANK];
-  gsize axes[RLX_MAX_RANK] = { 0 };
-  Shape to = { from->rank, { 0 } };
+  gint64 *indices[RLX_MAX_DIMS];
+  gsize axes[RLX_MAX_DIMS] = { 0 };
+  Shape to = { from->n_dims, { 0 } };
 
-  for (gsize d = 0; d < from->rank; d++)
+  for (gsize d = 0; d < from->n_dims; d++)
     {
-      axes[d] = (gsize) (permutation[d] < 0 ? permutation[d] + (gint64) from->rank : permutation[d]);
-      to.dims[d] = from->dims[axes[d]];
-      indices[d] = range (to.dims[d]);
+      axes[d] = (gsize) (permutation[d] < 0 ? permutation[d] + (gint64) from->n_dims : permutation[d]);
+      to.shape[d] = from->shape[axes[d]];
+      indices[d] = range (to.shape[d]);
       g_string_append_printf (what, " %" G_GINT64_FORMAT, permutation[d]);
     }
   check_view (what->str, y, x, data_type, &to, axes, indices);
-  clear_indices (indices, from->rank);
+  clear_indices (indices, from->n_dims);
 }
 
 static void
@@ -497,23 +497,23 @@ test_slice (void)
       static const gint64 extremes[] = { G_MININT64, G_MININT64 + 1, G_MAXINT64, G_MAXINT64 - 1, G_MININT32, G_MAXINT32, 0, -1 };
       const char *data_type = all_types[round % G_N_ELEMENTS (all_types)];
       Shape from = { g_rand_int_range (rand, 1, 6), { 0 } }, to;
-      gint64 starts[RLX_MAX_RANK], ends[RLX_MAX_RANK], steps[RLX_MAX_RANK], names[RLX_MAX_RANK];
-      gint64 *indices[RLX_MAX_RANK];
-      gsize axes[RLX_MAX_RANK] = { 0 };
+      gint64 starts[RLX_MAX_DIMS], ends[RLX_MAX_DIMS], steps[RLX_MAX_DIMS], names[RLX_MAX_DIMS];
+      gint64 *indices[RLX_MAX_DIMS];
+      gsize axes[RLX_MAX_DIMS] = { 0 };
       g_autoptr (RlxTensor) x = NULL, y = NULL;
       g_autoptr (GString) what = g_string_new ("slice");
       GVariantDict dict;
 
-      for (gsize d = 0; d < from.rank; d++)
-        from.dims[d] = g_rand_int_range (rand, round % 10 == 0 ? 0 : 1, 9);
+      for (gsize d = 0; d < from.n_dims; d++)
+        from.shape[d] = g_rand_int_range (rand, round % 10 == 0 ? 0 : 1, 9);
       to = from;
-      for (gsize i = 0; i < from.rank; i++)
+      for (gsize i = 0; i < from.n_dims; i++)
         {
           /* all axes, last first */
-          gsize axis = from.rank - 1 - i;
-          int size = (int) from.dims[axis];
+          gsize axis = from.n_dims - 1 - i;
+          int size = (int) from.shape[axis];
 
-          names[i] = i % 2 ? (gint64) axis : (gint64) axis - (gint64) from.rank;
+          names[i] = i % 2 ? (gint64) axis : (gint64) axis - (gint64) from.n_dims;
           steps[i] = g_rand_boolean (rand) ? 1 : g_rand_int_range (rand, 1, 4);
           if (g_rand_boolean (rand))
             steps[i] = -steps[i];
@@ -527,18 +527,18 @@ test_slice (void)
             steps[i] = extremes[g_rand_int_range (rand, 0, 6)];
           g_string_append_printf (what, " %" G_GINT64_FORMAT ":%" G_GINT64_FORMAT ":%" G_GINT64_FORMAT, starts[i], ends[i], steps[i]);
           axes[axis] = axis;
-          indices[axis] = slice_indices (starts[i], ends[i], steps[i], from.dims[axis], &to.dims[axis]);
+          indices[axis] = slice_indices (starts[i], ends[i], steps[i], from.shape[axis], &to.shape[axis]);
         }
 
       g_variant_dict_init (&dict, NULL);
-      g_variant_dict_insert_value (&dict, "starts", rlx_test_ints (from.rank, starts));
-      g_variant_dict_insert_value (&dict, "ends", rlx_test_ints (from.rank, ends));
-      g_variant_dict_insert_value (&dict, "steps", rlx_test_ints (from.rank, steps));
-      g_variant_dict_insert_value (&dict, "axes", rlx_test_ints (from.rank, names));
+      g_variant_dict_insert_value (&dict, "starts", rlx_test_ints (from.n_dims, starts));
+      g_variant_dict_insert_value (&dict, "ends", rlx_test_ints (from.n_dims, ends));
+      g_variant_dict_insert_value (&dict, "steps", rlx_test_ints (from.n_dims, steps));
+      g_variant_dict_insert_value (&dict, "axes", rlx_test_ints (from.n_dims, names));
       x = make_tensor (data_type, &from, round);
       y = rlx_test_run_op ("slice", 1, &x, g_variant_dict_end (&dict));
       check_view (what->str, y, x, data_type, &to, axes, indices);
-      clear_indices (indices, from.rank);
+      clear_indices (indices, from.n_dims);
     }
 }
 
@@ -564,25 +564,25 @@ test_expand (void)
       const char *data_type = all_types[i % G_N_ELEMENTS (all_types)];
       const Shape *from = &cases[i].from, *to = &cases[i].to;
       g_autoptr (RlxTensor) x = make_tensor (data_type, from, 17);
-      g_autoptr (RlxTensor) y = rlx_test_run_op ("expand", 1, &x, attr_ints ("shape", to->rank, to->dims));
-      gint64 *indices[RLX_MAX_RANK];
-      gsize axes[RLX_MAX_RANK] = { 0 };
-      gsize missing = to->rank - from->rank;
+      g_autoptr (RlxTensor) y = rlx_test_run_op ("expand", 1, &x, attr_ints ("shape", to->n_dims, to->shape));
+      gint64 *indices[RLX_MAX_DIMS];
+      gsize axes[RLX_MAX_DIMS] = { 0 };
+      gsize missing = to->n_dims - from->n_dims;
 
-      for (gsize d = 0; d < to->rank; d++)
+      for (gsize d = 0; d < to->n_dims; d++)
         {
-          axes[d] = d < missing || from->dims[d - missing] == 1 ? G_MAXSIZE : d - missing;
-          indices[d] = range (to->dims[d]);
+          axes[d] = d < missing || from->shape[d - missing] == 1 ? G_MAXSIZE : d - missing;
+          indices[d] = range (to->shape[d]);
         }
       check_view ("expand", y, x, data_type, to, axes, indices);
-      clear_indices (indices, to->rank);
+      clear_indices (indices, to->n_dims);
     }
 }
 
 static void
 check_concat (const char *data_type,
               gsize       n_inputs,
-              gsize       rank,
+              gsize       n_dims,
               gint64      axis,
               GRand      *rand)
 {
@@ -590,28 +590,28 @@ check_concat (const char *data_type,
   g_autoptr (RlxTensor) y = NULL;
   g_autofree guint8 *expected = NULL;
   g_autofree char *what = g_strdup_printf ("concat of %" G_GSIZE_FORMAT " along %" G_GINT64_FORMAT, n_inputs, axis);
-  gsize real = (gsize) (axis < 0 ? axis + (gint64) rank : axis);
+  gsize real = (gsize) (axis < 0 ? axis + (gint64) n_dims : axis);
   gsize size = 0, outer = 1, inner = 1, at = 0;
-  Shape to = { rank, { 0 } };
+  Shape to = { n_dims, { 0 } };
 
-  for (gsize d = 0; d < rank; d++)
+  for (gsize d = 0; d < n_dims; d++)
     {
-      to.dims[d] = g_rand_int_range (rand, 1, 6);
+      to.shape[d] = g_rand_int_range (rand, 1, 6);
       if (d < real)
-        outer *= to.dims[d];
+        outer *= to.shape[d];
       else if (d > real)
-        inner *= to.dims[d];
+        inner *= to.shape[d];
     }
-  to.dims[real] = 0;
+  to.shape[real] = 0;
   for (gsize i = 0; i < n_inputs; i++)
     {
       Shape from = to;
 
-      from.dims[real] = g_rand_int_range (rand, 0, 5);
+      from.shape[real] = g_rand_int_range (rand, 0, 5);
       inputs[i] = make_tensor (data_type, &from, 100 + i);
     }
   for (gsize i = 0; i < n_inputs; i++)
-    to.dims[real] += rlx_tensor_get_shape (inputs[i], NULL)[real];
+    to.shape[real] += rlx_tensor_get_shape (inputs[i], NULL)[real];
 
   size = rlx_data_type_get_size (rlx_tensor_get_data_type (inputs[0]));
   expected = g_malloc (MAX (count (&to) * size, 1));
@@ -642,10 +642,10 @@ test_concat (void)
 
   for (int round = 0; round < 36; round++)
     {
-      gsize rank = g_rand_int_range (rand, 1, 5);
+      gsize n_dims = g_rand_int_range (rand, 1, 5);
 
-      check_concat (all_types[round % G_N_ELEMENTS (all_types)], g_rand_int_range (rand, 1, 6), rank,
-                    g_rand_int_range (rand, -(int) rank, (int) rank), rand);
+      check_concat (all_types[round % G_N_ELEMENTS (all_types)], g_rand_int_range (rand, 1, 6), n_dims,
+                    g_rand_int_range (rand, -(int) n_dims, (int) n_dims), rand);
     }
   check_concat ("f32", 100, 2, 1, rand);
   check_concat ("u8", 100, 3, 2, rand);
@@ -660,8 +660,8 @@ check_gather (const char  *data_type,
               gboolean     in_range,
               guint32      seed)
 {
-  gint64 size = from->dims[axis < 0 ? axis + (gint64) from->rank : axis];
-  gsize real = (gsize) (axis < 0 ? axis + (gint64) from->rank : axis);
+  gint64 size = from->shape[axis < 0 ? axis + (gint64) from->n_dims : axis];
+  gsize real = (gsize) (axis < 0 ? axis + (gint64) from->n_dims : axis);
   gboolean has_sign = index_type[0] == 'i';
   gint64 reach = in_range ? 0 : 3;
   g_autofree char *type = make_type (index_type, at);
@@ -678,17 +678,17 @@ check_gather (const char  *data_type,
   picks = rlx_tensor_to_ints (indices, &n_picks, NULL);
   for (gsize d = 0; d < real; d++)
     {
-      to.dims[to_rank++] = from->dims[d];
-      outer *= from->dims[d];
+      to.shape[to_rank++] = from->shape[d];
+      outer *= from->shape[d];
     }
-  for (gsize d = 0; d < at->rank; d++)
-    to.dims[to_rank++] = at->dims[d];
-  for (gsize d = real + 1; d < from->rank; d++)
+  for (gsize d = 0; d < at->n_dims; d++)
+    to.shape[to_rank++] = at->shape[d];
+  for (gsize d = real + 1; d < from->n_dims; d++)
     {
-      to.dims[to_rank++] = from->dims[d];
-      inner *= from->dims[d];
+      to.shape[to_rank++] = from->shape[d];
+      inner *= from->shape[d];
     }
-  to.rank = to_rank;
+  to.n_dims = to_rank;
 
   width = inner * rlx_data_type_get_size (rlx_tensor_get_data_type (x));
   expected = g_malloc (MAX (outer * n_picks * width, 1));
@@ -761,7 +761,7 @@ test_chain (void)
 
   x = make_tensor ("f32", &from, 9);
   values = rlx_tensor_to_floats (x, &n, NULL);
-  node = rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, from.dims, from.rank, &error);
+  node = rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, from.shape, from.n_dims, &error);
   g_assert_no_error (error);
   {
     static const struct { const char *op, *attributes; } steps[] = {

@@ -42,7 +42,7 @@ parameter (Net   *net,
 {
   g_autoptr (GError) error = NULL;
   g_autofree char *name = g_strdup_printf ("w%u", net->n_parameters++);
-  gint64 shape[RLX_MAX_RANK];
+  gint64 shape[RLX_MAX_DIMS];
   RlxNode *node;
   va_list args;
 

@@ -95,9 +95,9 @@ run_sorts (RlxTensor *x,
 {
   g_autoptr (RlxGraph) graph = rlx_graph_new ();
   g_autoptr (GError) error = NULL;
-  gsize rank, n;
-  const gint64 *shape = rlx_tensor_get_shape (x, &rank);
-  RlxNode *node = rlx_graph_input (graph, "x", rlx_tensor_get_data_type (x), shape, rank, &error);
+  gsize n_dims, n;
+  const gint64 *shape = rlx_tensor_get_shape (x, &n_dims);
+  RlxNode *node = rlx_graph_input (graph, "x", rlx_tensor_get_data_type (x), shape, n_dims, &error);
   g_autofree RlxNode **sorted = NULL, **indices = NULL, **top = NULL;
 
   sorted = rlx_graph_add_op (graph, "sort", &node, 1, g_variant_new_parsed ("{'descending': <%b>}", descending), &n, &error);

@@ -77,8 +77,8 @@ test_shape (void)
 {
   static const struct
   {
-    gint64 dims[9];
-    gsize rank;
+    gint64 shape[9];
+    gsize n_dims;
     guint64 n;       /* G_MAXUINT64: an error is expected */
     int code;
     const char *parts;
@@ -117,7 +117,7 @@ test_shape (void)
   for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
     {
       guint64 n = 42;
-      gboolean ok = rlx_shape_n_elements (cases[i].dims, cases[i].rank, &n, &error);
+      gboolean ok = rlx_shape_n_elements (cases[i].shape, cases[i].n_dims, &n, &error);
 
       if (cases[i].n != G_MAXUINT64)
         {
@@ -130,7 +130,7 @@ test_shape (void)
           g_assert_false (ok);
           g_assert_cmpuint (n, ==, 42);
           assert_failed (NULL, &error, cases[i].code, cases[i].parts);
-          g_assert_false (rlx_shape_n_elements (cases[i].dims, cases[i].rank, &n, NULL));
+          g_assert_false (rlx_shape_n_elements (cases[i].shape, cases[i].n_dims, &n, NULL));
         }
     }
 
@@ -149,25 +149,25 @@ static void
 test_shape_bytes (void)
 {
   g_autoptr (GError) error = NULL;
-  const gint64 dims[] = { G_MAXUINT32 };
+  const gint64 shape[] = { G_MAXUINT32 };
   guint64 n;
   gsize size;
 
-  g_assert_true (rlx_shape_n_bytes (RLX_DATA_TYPE_U64, dims, 1, &n, &size, &error));
+  g_assert_true (rlx_shape_n_bytes (RLX_DATA_TYPE_U64, shape, 1, &n, &size, &error));
   g_assert_no_error (error);
   g_assert_cmpuint (n, ==, G_MAXUINT32);
   g_assert_cmpuint (size, ==, (gsize) G_MAXUINT32 * 8);
 
-  g_assert_false (rlx_shape_n_bytes ((RlxDataType) 77, dims, 1, &n, &size, &error));
+  g_assert_false (rlx_shape_n_bytes ((RlxDataType) 77, shape, 1, &n, &size, &error));
   assert_failed (NULL, &error, RLX_GRAPH_ERROR_DATA_TYPE, "77");
 }
 
 static void
 test_shape_text (void)
 {
-  const gint64 dims[] = { 2, G_MININT64, 0 };
+  const gint64 shape[] = { 2, G_MININT64, 0 };
   g_autofree char *none = rlx_shape_to_string (NULL, 0);
-  g_autofree char *some = rlx_shape_to_string (dims, 3);
+  g_autofree char *some = rlx_shape_to_string (shape, 3);
 
   g_assert_cmpstr (none, ==, "[]");
   g_assert_cmpstr (some, ==, "[2, -9223372036854775808, 0]");

@@ -89,10 +89,10 @@ test_graphs (void)
       switch (rows[i].what)
         {
         case BREAK_TYPE:
-          sum->outputs[0].type.dtype = RLX_DATA_TYPE_I32;
+          sum->outputs[0].type.data_type = RLX_DATA_TYPE_I32;
           break;
         case BREAK_SHAPE:
-          sum->outputs[0].type.dims[1] = 15;
+          sum->outputs[0].type.shape[1] = 15;
           break;
         case BREAK_ORDER:
           sum->inputs[0] = &((RlxIrNode *) g_ptr_array_index (ir->nodes, sum->id + 1))->outputs[0];
@@ -235,7 +235,7 @@ test_parameters (void)
     {
       g_autoptr (GError) error = NULL;
       g_autoptr (RlxPlan) plan = NULL;
-      RlxTensorType type = { .dtype = RLX_DATA_TYPE_F32, .rank = 1, .dims = { 4 } };
+      RlxTensorType type = { .data_type = RLX_DATA_TYPE_F32, .n_dims = 1, .shape = { 4 } };
       RlxOp op = *rlx_op_lookup ("transpose");
       g_autofree char *number = g_strdup_printf ("distance of %" G_GINT64_FORMAT, rows[i].value);
       RlxIr *ir = rlx_ir_new ();
