@@ -192,7 +192,7 @@ rlx_gpu_buffer_new (RlxGpu           *gpu,
   capacity = MAX ((size + 3) & ~G_GUINT64_CONSTANT (3), MIN_CAPACITY);
   if ((usage & RLX_GPU_BUFFER_STORAGE) && gpu->host_page > 0 && size >= HOST_MIN)
     {
-      guint64 pages = (capacity + gpu->host_page - 1) / gpu->host_page * gpu->host_page;
+      guint64 pages = rlx_divide_up (capacity, gpu->host_page) * gpu->host_page;
 
       if (pages <= gpu->info->target.limits.max_buffer_size)
         capacity = pages;

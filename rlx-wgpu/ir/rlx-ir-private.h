@@ -131,6 +131,17 @@ gboolean    rlx_type_check      (const RlxTensorType *type, GError **error);
 /* NumPy broadcasting of two shapes; FALSE when they do not fit. */
 gboolean    rlx_shape_broadcast (const RlxTensorType *a, const RlxTensorType *b, RlxTensorType *out);
 
+/* How far apart the elements along each axis are, in elements, in row-major order. */
+void        rlx_type_get_strides (const RlxTensorType *type, gint64 strides[RLX_MAX_DIMS]);
+
+/* Of an attribute that a rule let pass: negative axes count from the end. */
+static inline guint
+rlx_type_get_axis (const RlxTensorType *type,
+                   gint64               axis)
+{
+  return (guint) (axis < 0 ? axis + type->n_dims : axis);
+}
+
 /* The type a value has on the device: 64-bit integers are stored narrow. */
 static inline RlxDataType
 rlx_data_type_on_device (RlxDataType data_type)

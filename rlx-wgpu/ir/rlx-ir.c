@@ -210,6 +210,19 @@ rlx_type_same_shape (const RlxTensorType *a,
   return a->n_dims == b->n_dims && memcmp (a->shape, b->shape, a->n_dims * sizeof (gint64)) == 0;
 }
 
+void
+rlx_type_get_strides (const RlxTensorType *type,
+                      gint64               strides[RLX_MAX_DIMS])
+{
+  gint64 stride = 1;
+
+  for (guint i = type->n_dims; i-- > 0;)
+    {
+      strides[i] = stride;
+      stride *= type->shape[i];
+    }
+}
+
 gboolean
 rlx_type_equal (const RlxTensorType *a,
                 const RlxTensorType *b)

@@ -9,9 +9,6 @@
 
 G_BEGIN_DECLS
 
-/* The distances of elements in row-major order. */
-void     rlx_type_get_strides         (const RlxTensorType *type,
-                                       gint64               strides[RLX_MAX_DIMS]);
 /* A parameter whose name ends with a number; the value is taken modulo 2³². */
 void     rlx_kernel_param_indexed     (RlxKernel           *self,
                                        const char          *prefix,

@@ -18,19 +18,6 @@
 /* ---- helpers -------------------------------------------------------------------- */
 
 void
-rlx_type_get_strides (const RlxTensorType *type,
-                      gint64               strides[RLX_MAX_DIMS])
-{
-  gint64 stride = 1;
-
-  for (guint i = type->n_dims; i-- > 0;)
-    {
-      strides[i] = stride;
-      stride *= type->shape[i];
-    }
-}
-
-void
 rlx_kernel_param_indexed (RlxKernel  *self,
                           const char *prefix,
                           guint       index,

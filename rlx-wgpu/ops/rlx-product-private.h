@@ -96,13 +96,6 @@ typedef struct
   RlxProductMatrix matrix; 
 } RlxProductKernel;
 
-static inline guint64
-rlx_divide_up (guint64 a,
-               guint64 b)
-{
-  return (a + b - 1) / b;
-}
-
 /* Adds a dimension outside of those there are, or widens the outermost one when
  * both are one run in either tensor. */
 void     rlx_product_loop_add (RlxProductLoop *loop,

@@ -135,19 +135,6 @@ find_region (Fuser           *self,
 
 /* ---- operands -------------------------------------------------------------- */
 
-static void
-contiguous_strides (const RlxTensorType *type,
-                    gint64              *strides)
-{
-  gint64 stride = 1;
-
-  for (int d = (int) type->n_dims - 1; d >= 0; d--)
-    {
-      strides[d] = stride;
-      stride *= type->shape[d];
-    }
-}
-
 /* Whether reading through a view pays: somebody who needs it in memory makes
  * the copy anyway, and then reading that is better. */
 static gboolean
@@ -185,7 +172,7 @@ compose_view (const RlxIrNode *node,
   gint64 view_offset, view[RLX_MAX_DIMS], plain[RLX_MAX_DIMS], result[RLX_MAX_DIMS] = { 0, };
 
   rlx_view_get_strides (node, &view_offset, view);
-  contiguous_strides (in, plain);
+  rlx_type_get_strides (in, plain);
 
   for (guint d = 0; d < in->n_dims; d++)
     *offset += view_offset / plain[d] % in->shape[d] * strides[d];
@@ -226,7 +213,7 @@ make_operand (Fuser               *self,
   *base = value;
 
   /* From the base outwards: strides over each view's own dimensions. */
-  contiguous_strides (&value->type, strides);
+  rlx_type_get_strides (&value->type, strides);
   for (guint i = chain->len; i-- > 0;)
     compose_view (g_ptr_array_index (chain, i), &operand.offset, strides);
 
@@ -411,7 +398,7 @@ build_region (Fuser *self,
                 {
                   /* it is nobody's input */
                   operand = (RlxOperand) { .input = 0 };
-                  contiguous_strides (&value->type, operand.strides);
+                  rlx_type_get_strides (&value->type, operand.strides);
                   g_array_append_val (fused->operands, operand);
                   result = (int) fused->operands->len - 1;
                 }

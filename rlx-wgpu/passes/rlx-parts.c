@@ -40,12 +40,11 @@ typedef struct
 } Projection;
 
 /* That of a split or a gather. */
-static gint64
+static guint
 get_axis (const RlxIrNode *node)
 {
-  gint64 axis = rlx_ir_node_is (node, RLX_OP_ID_SPLIT) ? rlx_split_attrs (node)->axis : rlx_gather_attrs (node)->axis;
-
-  return axis < 0 ? axis + node->inputs[0]->type.n_dims : axis;
+  return rlx_type_get_axis (&node->inputs[0]->type,
+                            rlx_ir_node_is (node, RLX_OP_ID_SPLIT) ? rlx_split_attrs (node)->axis : rlx_gather_attrs (node)->axis);
 }
 
 /* ---- finding them -------------------------------------------------------------------- */
@@ -99,7 +98,7 @@ add_user (Projection      *found,
 
   if (rlx_ir_node_is (user, RLX_OP_ID_SLICE))
     return is_slice_of_axis (user, axis, &first) && add_part (found, &user->outputs[0], first, user->outputs[0].type.shape[axis]);
-  if (rlx_ir_node_is (user, RLX_OP_ID_SPLIT) && get_axis (user) == (gint64) axis)
+  if (rlx_ir_node_is (user, RLX_OP_ID_SPLIT) && get_axis (user) == axis)
     {
       for (guint i = 0; i < user->n_outputs; i++)
         {
@@ -110,7 +109,7 @@ add_user (Projection      *found,
       return TRUE;
     }
   /* one index, whether it leaves a dimension of 1 or none */
-  return rlx_ir_node_is (user, RLX_OP_ID_GATHER) && get_axis (user) == (gint64) axis && rlx_ir_value_get_immediate (user->inputs[1], &number, &index) &&
+  return rlx_ir_node_is (user, RLX_OP_ID_GATHER) && get_axis (user) == axis && rlx_ir_value_get_immediate (user->inputs[1], &number, &index) &&
          user->inputs[1]->type.n_dims <= 1 && index >= -type->shape[axis] && index < type->shape[axis] &&
          add_part (found, &user->outputs[0], index < 0 ? index + type->shape[axis] : index, 1);
 }

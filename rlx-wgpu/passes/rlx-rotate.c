@@ -95,7 +95,6 @@ find_part (Rotator         *self,
 {
   gboolean rope = rlx_ir_node_is (node, RLX_OP_ID_ROPE) || rlx_ir_node_is (node, RLX_OP_ID_ROPE_2D);
   const RlxIrNode *user;
-  gint64 axis;
 
   *part = (Part) { 0, };
   if (rlx_type_n_elements (&node->outputs[0].type) == 0 || (!rope && !updates_state (self, node)))
@@ -132,8 +131,7 @@ find_part (Rotator         *self,
     {
       part->y = &part->write->outputs[0];
       part->how.writes = TRUE;
-      axis = rlx_write_at_attrs (part->write)->axis;
-      part->how.axis = (guint) (axis < 0 ? axis + part->y->type.n_dims : axis);
+      part->how.axis = rlx_type_get_axis (&part->y->type, rlx_write_at_attrs (part->write)->axis);
     }
   return TRUE;
 }

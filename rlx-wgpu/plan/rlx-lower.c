@@ -129,7 +129,7 @@ packed_type (const RlxIrValue *value,
              guint64           n_n,
              guint             width)
 {
-  return (RlxTensorType) { value->type.data_type, 3, { (gint64) ((n_n + width - 1) / width), (gint64) n_k, width } };
+  return (RlxTensorType) { value->type.data_type, 3, { (gint64) rlx_divide_up (n_n, width), (gint64) n_k, width } };
 }
 
 gboolean

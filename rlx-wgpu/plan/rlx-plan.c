@@ -92,7 +92,7 @@ static guint64
 align_up (guint64 value,
           guint64 alignment)
 {
-  return (value + alignment - 1) / alignment * alignment;
+  return rlx_divide_up (value, alignment) * alignment;
 }
 
 /* The smallest gap that holds @size; -1 when there is none. */

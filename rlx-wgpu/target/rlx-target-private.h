@@ -10,6 +10,7 @@
 #pragma once
 
 #include "rlx-types.h"
+#include "util/rlx-checked-private.h"
 
 G_BEGIN_DECLS
 
@@ -134,7 +135,7 @@ rlx_target_get_n_segments (const RlxTarget *self,
 {
   if (size <= self->limits.max_storage_binding_size)
     return 1;
-  return (guint) ((size + rlx_target_get_segment_size (self) - 1) / rlx_target_get_segment_size (self));
+  return (guint) rlx_divide_up (size, rlx_target_get_segment_size (self));
 }
 
 /* What is not said by the device itself but follows from its class: everything from

@@ -58,6 +58,15 @@ RLX_CHECKED_ROUND_UP_ (rlx_round_up_u64,  guint64, rlx_add_u64)
 
 #undef RLX_CHECKED_ROUND_UP_
 
+/* How many pieces of @size there are in @value, the last one of them perhaps
+ * smaller. Cannot overflow; @size is not 0. */
+static inline guint64
+rlx_divide_up (guint64 value,
+               guint64 size)
+{
+  return value / size + (value % size != 0);
+}
+
 /* Narrowing, with the value kept or refused. */
 G_GNUC_WARN_UNUSED_RESULT G_GNUC_UNUSED
 static inline gboolean
