@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-#include "../unit/test-prop-calls.h"
+#include "rlx-prop-calls.h"
 #include "passes/rlx-passes-private.h"
 #include "plan/rlx-plan-private.h"
 #include "rlx-graph-private.h"

@@ -6,7 +6,7 @@
  */
 #include "config.h"
 
-#include "test-executable-common.h"
+#include "rlx-test-executable.h"
 
 #include <glib/gstdio.h>
 

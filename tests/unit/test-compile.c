@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "test-executable-common.h"
+#include "rlx-test-executable.h"
 
 static void
 assert_ports (GListModel *ports,

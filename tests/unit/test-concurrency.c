@@ -6,7 +6,7 @@
  */
 #include "config.h"
 
-#include "test-executable-common.h"
+#include "rlx-test-executable.h"
 
 #define N_THREADS 8
 #define N_RUNS 200

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "test-executable-common.h"
+#include "rlx-test-executable.h"
 #include "util/rlx-debug-private.h"
 
 static void

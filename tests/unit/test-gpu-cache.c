@@ -4,7 +4,7 @@
 #include "config.h"
 
 #include "rlx-test-util.h"
-#include "test-gpu-common.h"
+#include "rlx-test-gpu.h"
 
 #include <errno.h>
 #include <fcntl.h>

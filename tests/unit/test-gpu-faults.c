@@ -3,7 +3,7 @@
  */
 #include "config.h"
 
-#include "test-gpu-common.h"
+#include "rlx-test-gpu.h"
 
 #include <stdlib.h>
 

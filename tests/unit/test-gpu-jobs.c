@@ -7,7 +7,7 @@
 #include "config.h"
 
 #include "rlx-test-util.h"
-#include "test-gpu-common.h"
+#include "rlx-test-gpu.h"
 
 static const char add_wgsl[] =
   "@group(0) @binding(0) var<storage, read> a : array<u32>;\n"

@@ -6,7 +6,7 @@
  */
 #include "config.h"
 
-#include "test-gpu-common.h"
+#include "rlx-test-gpu.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

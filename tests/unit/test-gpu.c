@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "test-gpu-common.h"
+#include "rlx-test-gpu.h"
 
 #include "rlx-adapter-private.h"
 

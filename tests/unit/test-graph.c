@@ -7,7 +7,7 @@
 
 #include <rlx-wgpu/rlx-wgpu.h>
 
-#include "test-graph-common.h"
+#include "rlx-test-graph.h"
 
 #include <math.h>
 #include <pthread.h>

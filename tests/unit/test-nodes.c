@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "test-graph-common.h"
+#include "rlx-test-graph.h"
 
 /* ---- whose node ------------------------------------------------------------------------ */
 

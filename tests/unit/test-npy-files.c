@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "test-npy-common.h"
+#include "rlx-test-npy.h"
 
 #include <fcntl.h>
 #include <glib/gstdio.h>

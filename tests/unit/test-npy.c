@@ -3,7 +3,7 @@
  */
 #include "config.h"
 
-#include "test-npy-common.h"
+#include "rlx-test-npy.h"
 
 static void
 assert_text (RlxTensor  *tensor,

@@ -7,7 +7,7 @@
 #include "config.h"
 
 #include "ops/rlx-builder-private.h"
-#include "test-graph-common.h"
+#include "rlx-test-graph.h"
 
 #include <math.h>
 
@@ -520,16 +520,16 @@ test_attributes (void)
     {
       ManyAttrs *changed = rlx_attrs_copy (&many_op, plain);
 
-      g_assert_true (rlx_attr_is_default (&many_op, &many_attrs[i], plain));
-      if (many_attrs[i].kind == RLX_ATTR_INTS)
-        rlx_ints_set ((RlxInts *) rlx_attr_get_ints (&many_attrs[i], changed), (gint64[]) { 3, 5 }, 2);
-      else if (many_attrs[i].kind == RLX_ATTR_FLOAT)
-        g_assert_true (rlx_attr_set_float (&many_attrs[i], changed, 0.25));
+      g_assert_true (rlx_attr_is_default (&many_op, &many_op.attrs[i], plain));
+      if (many_op.attrs[i].kind == RLX_ATTR_INTS)
+        rlx_ints_set ((RlxInts *) rlx_attr_get_ints (&many_op.attrs[i], changed), (gint64[]) { 3, 5 }, 2);
+      else if (many_op.attrs[i].kind == RLX_ATTR_FLOAT)
+        g_assert_true (rlx_attr_set_float (&many_op.attrs[i], changed, 0.25));
       else
-        g_assert_true (rlx_attr_set_int (&many_attrs[i], changed, 0));
+        g_assert_true (rlx_attr_set_int (&many_op.attrs[i], changed, 0));
       g_assert_false (rlx_attrs_equal (&many_op, plain, changed));
       g_assert_cmpuint (rlx_attrs_hash (&many_op, plain), !=, rlx_attrs_hash (&many_op, changed));
-      g_assert_false (rlx_attr_is_default (&many_op, &many_attrs[i], changed));
+      g_assert_false (rlx_attr_is_default (&many_op, &many_op.attrs[i], changed));
       rlx_attrs_free (&many_op, changed);
     }
 
@@ -577,10 +577,10 @@ test_attributes_in_calls (void)
   for (guint i = 0; i < G_N_ELEMENTS (bad); i++)
     {
       attrs = rlx_attrs_new (&many_op);
-      if (many_attrs[bad[i].index].kind == RLX_ATTR_FLOAT)
-        rlx_attr_set_float (&many_attrs[bad[i].index], attrs, bad[i].f);
+      if (many_op.attrs[bad[i].index].kind == RLX_ATTR_FLOAT)
+        rlx_attr_set_float (&many_op.attrs[bad[i].index], attrs, bad[i].f);
       else
-        rlx_attr_set_int (&many_attrs[bad[i].index], attrs, bad[i].i);
+        rlx_attr_set_int (&many_op.attrs[bad[i].index], attrs, bad[i].i);
       g_assert_null (rlx_graph_call (NULL, &many_op, &x, 1, attrs, &error));
       assert_message (&error, bad[i].code, bad[i].parts);
     }
@@ -604,7 +604,7 @@ test_attributes_in_calls (void)
 
   attrs = rlx_attrs_new (&many_op);
   rlx_ints_set (&attrs->list, values, RLX_MAX_ATTR_INTS);
-  rlx_attr_set_int (&many_attrs[0], attrs, 77);
+  rlx_attr_set_int (&many_op.attrs[0], attrs, 77);
   node = rlx_graph_call (NULL, &many_op, &x, 1, attrs, &error);
   g_assert_no_error (error);
   /* In C anything but 0 is true; from here on it is 1. */

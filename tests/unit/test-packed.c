@@ -91,7 +91,7 @@ of_type (const char *name)
 static const RlxTestPacked *
 find_format (const char *name)
 {
-  for (gsize i = 0; i < G_N_ELEMENTS (rlx_test_packed); i++)
+  for (gsize i = 0; i < RLX_TEST_N_PACKED; i++)
     if (g_str_equal (rlx_test_packed[i].name, name))
       return &rlx_test_packed[i];
   g_assert_not_reached ();
@@ -108,7 +108,7 @@ test_formats (void)
   if (rlx_test_device () == NULL)
     return;
   build_init (&build);
-  for (gsize i = 0; i < G_N_ELEMENTS (rlx_test_packed); i++)
+  for (gsize i = 0; i < RLX_TEST_N_PACKED; i++)
     {
       const RlxTestPacked *format = &rlx_test_packed[i];
       gsize columns = format->numbers < 32 ? 36 : (gsize) format->numbers * 3;
@@ -157,7 +157,7 @@ test_each (void)
   if (rlx_test_device () == NULL)
     return;
   build_init (&build);
-  for (gsize i = 0; i < G_N_ELEMENTS (rlx_test_packed); i++)
+  for (gsize i = 0; i < RLX_TEST_N_PACKED; i++)
     {
       const RlxTestPacked *format = &rlx_test_packed[i];
       gsize k = MAX ((gsize) format->numbers, 128);

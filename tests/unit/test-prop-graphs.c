@@ -13,7 +13,7 @@
  */
 #include "config.h"
 
-#include "test-prop-maker.h"
+#include "rlx-prop-maker.h"
 #include "util/rlx-debug-private.h"
 
 #define N_GRAPHS 40

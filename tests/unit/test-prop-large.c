@@ -7,7 +7,7 @@
  */
 #include "config.h"
 
-#include "test-prop-common.h"
+#include "rlx-prop-common.h"
 #include "util/rlx-debug-private.h"
 
 typedef struct

@@ -12,7 +12,7 @@
  */
 #include "config.h"
 
-#include "test-prop-calls.h"
+#include "rlx-prop-calls.h"
 #include "util/rlx-debug-private.h"
 
 static void

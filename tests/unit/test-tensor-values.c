@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "test-tensor-common.h"
+#include "rlx-test-tensor.h"
 
 #include <locale.h>
 #include <math.h>

@@ -5,7 +5,7 @@
 
 #include "rlx-enum-types.h"
 #include "rlx-private.h"
-#include "test-tensor-common.h"
+#include "rlx-test-tensor.h"
 
 #include <math.h>
 #include <sys/mman.h>

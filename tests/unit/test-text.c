@@ -7,30 +7,13 @@
 
 #include "rlx-graph-private.h"
 #include "rlx-op-vocabulary-private.h"
+#include "rlx-test-graph.h"
 
 #include <locale.h>
 #include <math.h>
 #include <string.h>
 
-#define SHAPE(...) \
-  ((const gint64[]) { __VA_ARGS__ }), G_N_ELEMENTS (((const gint64[]) { __VA_ARGS__ }))
-
 /* ---- helpers ------------------------------------------------------------------ */
-
-static void
-assert_message (GError    **error,
-                int         code,
-                const char *parts)
-{
-  g_auto (GStrv) split = g_strsplit (parts, "|", -1);
-
-  g_assert_error (*error, RLX_GRAPH_ERROR, code);
-  g_assert_true (g_utf8_validate ((*error)->message, -1, NULL));
-  for (guint i = 0; split[i] != NULL; i++)
-    if (strstr ((*error)->message, split[i]) == NULL)
-      g_error ("“%s” does not mention “%s”", (*error)->message, split[i]);
-  g_clear_error (error);
-}
 
 static void
 assert_refused (const char *text,

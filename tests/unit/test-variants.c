@@ -12,7 +12,7 @@
 #include "ops/rlx-variant-private.h"
 #include "rlx-device-private.h"
 #include "rlx-executable-private.h"
-#include "test-prop-calls.h"
+#include "rlx-prop-calls.h"
 
 /* ---- the chooser --------------------------------------------------------------------- */
 

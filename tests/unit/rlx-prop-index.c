@@ -1,9 +1,11 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Calls of operators that move, pick, change and resize: a part of
- * test-prop-calls.h.
+ * Calls of operators that move, pick, change and resize.
  */
+#include "config.h"
+
+#include "rlx-prop-calls.h"
 
 static void
 set_word (Call       *call,
@@ -474,3 +476,25 @@ generate_grid_sample (Call *call)
 
   return TRUE;
 }
+
+const PropRow prop_index_rows[] = {
+  { "split", generate_split },
+  { "tile", generate_tile },
+  { "pad", generate_pad },
+  { "reverse", generate_reverse },
+  { "roll", generate_reverse },
+  { "squeeze", generate_squeeze },
+  { "unsqueeze", generate_squeeze },
+  { "triangular", generate_triangular },
+  { "depth_to_space", generate_depth },
+  { "space_to_depth", generate_depth },
+  { "gather_elements", generate_elements },
+  { "write_at", generate_write_at },
+  { "gather_nd", generate_nd },
+  { "one_hot", generate_one_hot },
+  { "scatter_elements", generate_elements },
+  { "scatter_nd", generate_nd },
+  { "resize", generate_resize },
+  { "grid_sample", generate_grid_sample },
+  { NULL, NULL },
+};

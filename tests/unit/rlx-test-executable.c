@@ -1,14 +1,13 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * What the tests of executables share: small ones, and their results.
+ * Small executables for tests.
  */
-#pragma once
+#include "config.h"
 
-#include "rlx-device-private.h"
-#include "rlx-test-util.h"
+#include "rlx-test-executable.h"
 
-static G_GNUC_UNUSED RlxTensor *
+RlxTensor *
 floats (const char  *type,
         const float *values)
 {
@@ -26,7 +25,7 @@ floats (const char  *type,
   return tensor;
 }
 
-static G_GNUC_UNUSED RlxExecutable *
+RlxExecutable *
 compile (RlxGraph *graph)
 {
   g_autoptr(GError) error = NULL;
@@ -37,8 +36,7 @@ compile (RlxGraph *graph)
   return executable;
 }
 
-/* y = relu(x w + b) with x [2, 3], w constant. */
-static G_GNUC_UNUSED RlxExecutable *
+RlxExecutable *
 small_executable (void)
 {
   g_autoptr(RlxGraph) graph = rlx_graph_new ();
@@ -51,7 +49,7 @@ small_executable (void)
   return compile (graph);
 }
 
-static G_GNUC_UNUSED RlxTensor *
+RlxTensor *
 run_one (RlxExecutable *executable,
          RlxTensor     *input)
 {
@@ -64,7 +62,7 @@ run_one (RlxExecutable *executable,
   return outputs[0];
 }
 
-static G_GNUC_UNUSED void
+void
 assert_values (RlxTensor  *tensor,
                const char *text)
 {
@@ -73,9 +71,7 @@ assert_values (RlxTensor  *tensor,
   g_assert_cmpstr (got, ==, text);
 }
 
-/* A graph with several kinds of kernels, so that runs would disturb each other
- * if they could. */
-static G_GNUC_UNUSED RlxExecutable *
+RlxExecutable *
 busy_executable (void)
 {
   g_autoptr(RlxGraph) graph = rlx_graph_new ();

@@ -1,21 +1,13 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * What the property tests draw: sizes at the edges of tiles, and tensors with
- * the values that break things.
+ * What property tests draw.
  */
-#pragma once
+#include "config.h"
 
-#include <float.h>
-#include <math.h>
-#include <string.h>
+#include "rlx-prop-common.h"
 
-#include "rlx-reference.h"
-#include "rlx-test-util.h"
-
-G_BEGIN_DECLS
-
-static inline gint64
+gint64
 prop_pick (GRand *rand,
            gint64 least,
            gint64 greatest)
@@ -23,7 +15,7 @@ prop_pick (GRand *rand,
   return least + (gint64) floor (g_rand_double (rand) * (double) (greatest - least + 1));
 }
 
-static inline gboolean
+gboolean
 prop_chance (GRand *rand,
              double probability)
 {
@@ -31,7 +23,7 @@ prop_chance (GRand *rand,
 }
 
 /* A size near the edge of something. */
-static inline gint64
+gint64
 prop_size (GRand *rand,
            gint64 most)
 {
@@ -44,7 +36,7 @@ prop_size (GRand *rand,
   return edges[prop_pick (rand, 0, (gint64) n - 1)];
 }
 
-static inline gsize
+gsize
 prop_count (const gint64 *shape,
             gsize         n_dims)
 {
@@ -56,19 +48,7 @@ prop_count (const gint64 *shape,
   return n;
 }
 
-/* What kind of numbers a tensor has. */
-typedef enum
-{
-  PROP_GIVEN,      /* not drawn: as a generator has made them */
-  PROP_TAME,       /* floats within ±2, small integers */
-  PROP_WILD,       /* every magnitude, infinities and NaN; every integer */
-  PROP_POSITIVE,   /* floats from ½ to 2 */
-  PROP_ODD,        /* tame floats with many zeros of both signs, subnormals and halves */
-  PROP_SPOILT,     /* the same with an infinity or a NaN here and there */
-  PROP_SPOILT_POSITIVE,
-} PropKind;
-
-static inline double
+double
 prop_float (GRand   *rand,
             PropKind kind,
             gboolean half)
@@ -107,7 +87,7 @@ prop_float (GRand   *rand,
     }
 }
 
-static inline gint64
+gint64
 prop_int (GRand      *rand,
           PropKind    kind,
           RlxDataType data_type)
@@ -134,7 +114,7 @@ prop_int (GRand      *rand,
   return prop_pick (rand, MAX (least, -9), MIN (greatest, 9));
 }
 
-static inline char *
+char *
 prop_type_text (RlxDataType   data_type,
                 const gint64 *shape,
                 gsize         n_dims)
@@ -149,7 +129,7 @@ prop_type_text (RlxDataType   data_type,
   return g_string_free (text, FALSE);
 }
 
-static inline RlxTensor *
+RlxTensor *
 prop_tensor (GRand        *rand,
              PropKind      kind,
              RlxDataType   data_type,
@@ -180,12 +160,10 @@ prop_tensor (GRand        *rand,
 }
 
 /* Seeds are fixed, so that a failure stays; RLX_TEST_SEED draws anew. */
-static inline guint32
+guint32
 prop_seed (const char *what)
 {
   const char *seed = g_getenv ("RLX_TEST_SEED");
 
   return g_str_hash (what) ^ (seed != NULL ? (guint32) g_ascii_strtoull (seed, NULL, 10) * 2654435761u : 0);
 }
-
-G_END_DECLS

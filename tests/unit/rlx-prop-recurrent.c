@@ -1,9 +1,11 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Recurrent networks for test-prop-calls.h, which includes this.
+ * Calls of recurrent networks.
  */
-#pragma once
+#include "config.h"
+
+#include "rlx-prop-calls.h"
 
 typedef struct
 {
@@ -173,3 +175,13 @@ generate_recurrent_cell (Call *call)
   random_recurrent_attributes (call);
   return TRUE;
 }
+
+const PropRow prop_recurrent_rows[] = {
+  { "lstm", generate_recurrent },
+  { "gru", generate_recurrent },
+  { "rnn", generate_recurrent },
+  { "lstm_cell", generate_recurrent_cell },
+  { "gru_cell", generate_recurrent_cell },
+  { "rnn_cell", generate_recurrent_cell },
+  { NULL, NULL },
+};

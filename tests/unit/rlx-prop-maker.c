@@ -1,40 +1,16 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Random graphs of all operators of the table. The calls are those of
- * test-prop-calls.h; what makes graphs of them is that operands are results of
- * other calls, by way of views where shapes differ.
- *
- * Every node has its value as soon as it is there. Results that are known well are
- * taken up by others, so that bounds stay tight however long a graph is.
+ * Making them, node by node.
  */
-#pragma once
+#include "config.h"
 
-#include "test-prop-calls.h"
+#include "rlx-prop-maker.h"
 #include "rlx-graph-private.h"
 
-G_BEGIN_DECLS
-
 #define MAX_ELEMENTS 4000
-#define MAX_OUTPUTS 10
 
-typedef struct
-{
-  GRand *rand;
-  RlxGraph *graph;
-  GPtrArray *pool;         /* RlxNode: what operators may take */
-  GHashTable *used;        /* RlxNode: those that have been taken */
-  GHashTable *values;      /* RlxNode → RlxReferenceValue, in the first run */
-  GPtrArray *feeds[2];     /* RlxTensor, for two kinds of runs */
-  GPtrArray *names;        /* of parameters */
-  GPtrArray *parameters;   /* RlxTensor */
-  GPtrArray *states;       /* RlxNode */
-  GHashTable *assigned;    /* RlxNode of a state → RlxNode */
-  guint n_leaves;
-  RlxReferenceFlags flags;
-} Maker;
-
-static void
+void
 maker_init (Maker  *self,
             guint32 seed)
 {
@@ -52,7 +28,7 @@ maker_init (Maker  *self,
   };
 }
 
-static void
+void
 maker_clear (Maker *self)
 {
   g_rand_free (self->rand);
@@ -91,7 +67,7 @@ is_small (RlxDataType data_type)
 }
 
 /* The value of a node of an operator, from those in @values. */
-static RlxReferenceValue *
+RlxReferenceValue *
 compute_value (Maker      *self,
                GHashTable *values,
                RlxNode    *node)
@@ -797,7 +773,7 @@ pick_op (Maker *self,
   return op;
 }
 
-static void
+void
 make_graph (Maker *self)
 {
   guint n_calls = (guint) (prop_pick (self->rand, 1, 3) + prop_pick (self->rand, 0, 3));
@@ -823,5 +799,3 @@ make_graph (Maker *self)
   assign_states (self);
   add_outputs (self);
 }
-
-G_END_DECLS

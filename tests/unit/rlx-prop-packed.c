@@ -1,11 +1,12 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Packed numbers for test-prop-calls.h, which includes this. Every format has kernels
- * of its own: all of them are in test-packed.c, here are some of each family.
+ * Calls with packed numbers. Every format has kernels of its own: all of them are in
+ * test-packed.c, here are some of each family.
  */
-#pragma once
+#include "config.h"
 
+#include "rlx-prop-calls.h"
 #include "rlx-test-packed.h"
 
 /* A format of which there are so many variants, and how many numbers a row has. */
@@ -16,7 +17,7 @@ random_format (Call  *call,
   static const char *const names[] = { "q4-0", "int4", "f8-e5m2", "q4-k", "iq3-s", "int8" };
   const char *name = names[call->variant % G_N_ELEMENTS (names)];
 
-  for (gsize i = 0; i < G_N_ELEMENTS (rlx_test_packed); i++)
+  for (gsize i = 0; i < RLX_TEST_N_PACKED; i++)
     if (g_str_equal (rlx_test_packed[i].name, name))
       {
         int numbers = rlx_test_packed[i].numbers;
@@ -117,3 +118,10 @@ generate_dequant_matmul (Call *call)
   g_variant_dict_insert (call->attributes, "type", "s", format->name);
   return TRUE;
 }
+
+const PropRow prop_packed_rows[] = {
+  { "dequant_matmul", generate_dequant_matmul },
+  { "dequantize_blocks", generate_packed },
+  { "gather_packed", generate_packed },
+  { NULL, NULL },
+};

@@ -1,9 +1,11 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Attention and positions for test-prop-calls.h, which includes this.
+ * Calls of attention and of positions.
  */
-#pragma once
+#include "config.h"
+
+#include "rlx-prop-calls.h"
 
 /* Each of these is a kernel that takes long to compile. */
 static const struct
@@ -120,3 +122,10 @@ generate_rope (Call *call)
 
   return TRUE;
 }
+
+const PropRow prop_attention_rows[] = {
+  { "attention", generate_attention },
+  { "rope", generate_rope },
+  { "rope_2d", generate_rope },
+  { NULL, NULL },
+};

@@ -1,9 +1,11 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Quantisation for test-prop-calls.h, which includes this.
+ * Calls of quantisation.
  */
-#pragma once
+#include "config.h"
+
+#include "rlx-prop-window.h"
 
 static const RlxDataType quantized_types[] = {
   RLX_DATA_TYPE_I8, RLX_DATA_TYPE_U8, RLX_DATA_TYPE_I4, RLX_DATA_TYPE_U4, RLX_DATA_TYPE_I32,
@@ -193,7 +195,7 @@ generate_qconv (Call *call)
 
   if (call->variant < G_N_ELEMENTS (edges))
     sizes = edges[call->variant];
-  else if (call->variant - G_N_ELEMENTS (edges) < G_N_ELEMENTS (conv_edges))
+  else if (call->variant - G_N_ELEMENTS (edges) < N_CONV_EDGES)
     sizes = conv_edges[call->variant - G_N_ELEMENTS (edges)];
   else
     {
@@ -295,3 +297,13 @@ generate_qmatmul (Call *call)
 
   return TRUE;
 }
+
+const PropRow prop_quantize_rows[] = {
+  { "qconv2d", generate_qconv },
+  { "qmatmul", generate_qmatmul },
+  { "quantize_linear", generate_quantize },
+  { "dequantize_linear", generate_dequantize },
+  { "dynamic_quantize", generate_dynamic_quantize },
+  { "fake_quantize", generate_fake_quantize },
+  { NULL, NULL },
+};

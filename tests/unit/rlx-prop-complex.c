@@ -1,9 +1,11 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Complex numbers for test-prop-calls.h, which includes this.
+ * Calls with complex numbers.
  */
-#pragma once
+#include "config.h"
+
+#include "rlx-prop-calls.h"
 
 static gboolean
 generate_complex (Call *call)
@@ -29,3 +31,13 @@ generate_complex (Call *call)
     add_input (call, kind, call->data_type, part, n_part);
   return TRUE;
 }
+
+const PropRow prop_complex_rows[] = {
+  { "complex", generate_complex },
+  { "real", generate_complex },
+  { "imag", generate_complex },
+  { "conj", generate_complex },
+  { "complex_mul", generate_complex },
+  { "abs_squared", generate_complex },
+  { NULL, NULL },
+};

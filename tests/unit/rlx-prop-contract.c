@@ -1,9 +1,11 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Contractions for test-prop-calls.h, which includes this.
+ * Calls of contractions.
  */
-#pragma once
+#include "config.h"
+
+#include "rlx-prop-calls.h"
 
 /* Equations that take ways of their own; then anything. Letters are sizes. */
 static const char *const einsum_equations[] = {
@@ -271,3 +273,12 @@ generate_lora_matmul (Call *call)
 
   return TRUE;
 }
+
+const PropRow prop_contract_rows[] = {
+  { "dot_general", generate_dot_general },
+  { "einsum", generate_einsum },
+  { "diagonal", generate_diagonal },
+  { "grouped_matmul", generate_grouped_matmul },
+  { "lora_matmul", generate_lora_matmul },
+  { NULL, NULL },
+};

@@ -1,9 +1,11 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Order and running sums for test-prop-calls.h, which includes this.
+ * Calls of sorting, of running sums and of random numbers.
  */
-#pragma once
+#include "config.h"
+
+#include "rlx-prop-calls.h"
 
 /* A shape and an axis of it; rows that fit into a block, and longer ones. */
 static gsize
@@ -233,3 +235,22 @@ generate_sample (Call *call)
 
   return TRUE;
 }
+
+const PropRow prop_sort_rows[] = {
+  { "arg_max", generate_arg },
+  { "arg_min", generate_arg },
+  { "hardmax", generate_arg },
+  { "sort", generate_sort },
+  { "arg_sort", generate_sort },
+  { "top_k", generate_sort },
+  { "cumsum", generate_scan },
+  { "cumprod", generate_scan },
+  { "cummax", generate_scan },
+  { "cummin", generate_scan },
+  { "random_bits", generate_random },
+  { "random_uniform", generate_random },
+  { "random_normal", generate_random },
+  { "dropout", generate_dropout },
+  { "sample", generate_sample },
+  { NULL, NULL },
+};

@@ -1,32 +1,21 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Convolutions and pools for test-prop-calls.h, which includes this.
+ * Calls of convolutions and pools.
  */
-#pragma once
+#include "config.h"
 
-#define WINDOW_AXES 3
-
-typedef struct
-{
-  gsize n_axes;
-  gboolean last;             /* channels */
-  gint64 in[WINDOW_AXES];
-  gint64 window[WINDOW_AXES];
-  gint64 stride[WINDOW_AXES];
-  gint64 dilation[WINDOW_AXES];
-  gint64 padding[2 * WINDOW_AXES];
-} Moves;
+#include "rlx-prop-window.h"
 
 /* How far a window goes. */
-static gint64
+gint64
 moves_reach (const Moves *moves,
              gsize        axis)
 {
   return (moves->window[axis] - 1) * moves->dilation[axis] + 1;
 }
 
-static void
+void
 random_moves (Call  *call,
               gsize  n_axes,
               Moves *moves)
@@ -49,7 +38,7 @@ random_moves (Call  *call,
     }
 }
 
-static void
+void
 set_moves (Call        *call,
            const Moves *moves)
 {
@@ -58,7 +47,7 @@ set_moves (Call        *call,
   set_ints (call, "padding", moves->padding, 2 * moves->n_axes);
 }
 
-static void
+void
 image_shape (const Moves *moves,
              gint64       batch,
              gint64       channels,
@@ -70,19 +59,8 @@ image_shape (const Moves *moves,
     shape[i + (moves->last ? 1 : 2)] = moves->in[i];
 }
 
-typedef struct
-{
-  gint64 batch;
-  gint64 groups;
-  gint64 in;         /* channels of a group */
-  gint64 out;
-  Moves moves;
-} ConvSizes;
-
-#define PLAIN { 1, 1, 1 }
-
 /* The sizes that take different ways through the kernel. */
-static const ConvSizes conv_edges[] = {
+const ConvSizes conv_edges[N_CONV_EDGES] = {
   { 1, 1, 5, 33, { 2, FALSE, { 8, 9 }, { 1, 1 }, PLAIN, PLAIN, { 0, } } },
   { 1, 1, 70, 2, { 2, FALSE, { 3, 3 }, { 3, 3 }, PLAIN, PLAIN, { 0, } } },                /* long sums */
   { 2, 1, 3, 40, { 2, TRUE, { 5, 4 }, { 3, 2 }, PLAIN, PLAIN, { 1, 0, 0, 1 } } },         /* lanes along channels */
@@ -99,7 +77,7 @@ static const ConvSizes conv_edges[] = {
 };
 
 /* A place for the channels of a filter of these sizes. */
-static void
+void
 add_filter (Call        *call,
             PropKind     kind,
             const Moves *moves,
@@ -161,7 +139,7 @@ generate_conv (Call *call)
   if (call->variant > (call->data_type == RLX_DATA_TYPE_F32 ? 20 : 5))
     return FALSE;
 
-  if (call->variant < G_N_ELEMENTS (conv_edges))
+  if (call->variant < N_CONV_EDGES)
     {
       sizes = conv_edges[call->variant];
     }
@@ -272,3 +250,14 @@ generate_pool (Call *call)
     g_variant_dict_insert (call->attributes, "count_include_pad", "b", prop_chance (call->rand, 0.5));
   return TRUE;
 }
+
+const PropRow prop_window_rows[] = {
+  { "conv", generate_conv },
+  { "conv_transpose", generate_conv },
+  { "im2col", generate_im2col },
+  { "max_pool", generate_pool },
+  { "arg_max_pool", generate_pool },
+  { "average_pool", generate_pool },
+  { "l2_pool", generate_pool },
+  { NULL, NULL },
+};

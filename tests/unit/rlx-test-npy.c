@@ -1,29 +1,13 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * What the tests of .npy files share: such files.
+ * Files in .npy format for tests.
  */
-#pragma once
+#include "config.h"
 
-#include "rlx-tensor-private.h"
+#include "rlx-test-npy.h"
 
-#include "formats/rlx-npy-private.h"
-
-#include <string.h>
-
-#if G_BYTE_ORDER == G_LITTLE_ENDIAN
-#define NATIVE "<"
-#define FOREIGN ">"
-#else
-#define NATIVE ">"
-#define FOREIGN "<"
-#endif
-
-#define SHAPE(...) \
-  ((const gint64[]) { __VA_ARGS__ }), G_N_ELEMENTS (((const gint64[]) { __VA_ARGS__ }))
-
-/* A file of which everything can be wrong. */
-static G_GNUC_UNUSED GBytes *
+GBytes *
 make_file (guint8      major,
            const char *text,
            gssize      text_length,
@@ -45,7 +29,7 @@ make_file (guint8      major,
   return g_byte_array_free_to_bytes (file);
 }
 
-static G_GNUC_UNUSED GBytes *
+GBytes *
 make_simple (const char *descr,
              const char *order,
              const char *shape,

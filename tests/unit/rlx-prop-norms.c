@@ -1,10 +1,11 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Norms with factors that are not simply those of the axes; part of
- * test-prop-calls.h.
+ * Calls of norms with factors that are not simply those of the axes.
  */
-#pragma once
+#include "config.h"
+
+#include "rlx-prop-calls.h"
 
 static void
 random_epsilon (Call *call)
@@ -178,3 +179,15 @@ generate_batch_norm (Call *call)
 
   return TRUE;
 }
+
+const PropRow prop_norms_rows[] = {
+  { "batch_norm", generate_batch_norm },
+  { "instance_norm", generate_image_norm },
+  { "group_norm", generate_image_norm },
+  { "layer_norm_2d", generate_image_norm },
+  { "ada_layer_norm", generate_ada_norm },
+  { "lp_norm", generate_lp_norm },
+  { "residual_layer_norm", generate_residual_norm },
+  { "residual_rms_norm", generate_residual_norm },
+  { NULL, NULL },
+};

@@ -1,29 +1,25 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * What the tests of the GPU room share: a device, a kernel with its buffers,
- * and jobs from any thread.
+ * A device, a kernel and jobs for tests of the GPU room.
  */
-#pragma once
+#include "config.h"
 
-#include "gpu/rlx-gpu-private.h"
-#include "util/rlx-debug-private.h"
+#include "rlx-test-gpu.h"
 
-#include <string.h>
-
-static const RlxGpuBindingKind read_write_pair[] = {
+const RlxGpuBindingKind read_write_pair[2] = {
   RLX_GPU_BINDING_READ,
   RLX_GPU_BINDING_READ_WRITE,
 };
 
-static const char twice_wgsl[] =
+const char twice_wgsl[] =
   "@group(0) @binding(0) var<storage, read> a : array<u32>;\n"
   "@group(0) @binding(1) var<storage, read_write> b : array<u32>;\n"
   "@compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id : vec3<u32>) {\n"
   "  if (id.x < arrayLength(&b)) { b[id.x] = a[id.x] * 2u; }\n"
   "}\n";
 
-static G_GNUC_UNUSED RlxGpu *
+RlxGpu *
 open_device (void)
 {
   g_autoptr (GError) error = NULL;
@@ -38,19 +34,7 @@ open_device (void)
   return gpu;
 }
 
-/* A kernel with its two buffers. */
-typedef struct
-{
-  RlxGpu *gpu;
-  RlxGpuPipeline *pipeline;
-  RlxGpuBuffer *a;
-  RlxGpuBuffer *b;
-  RlxGpuBindGroup *group;
-  guint n;
-  guint64 timeout_us;      /* of its jobs */
-} Kernel;
-
-static G_GNUC_UNUSED void
+void
 kernel_init (Kernel     *kernel,
              RlxGpu     *gpu,
              const char *wgsl,
@@ -76,7 +60,7 @@ kernel_init (Kernel     *kernel,
   g_assert_no_error (error);
 }
 
-static G_GNUC_UNUSED void
+void
 kernel_clear (Kernel *kernel)
 {
   rlx_gpu_bind_group_free (kernel->group);
@@ -84,22 +68,13 @@ kernel_clear (Kernel *kernel)
   rlx_gpu_buffer_free (kernel->b);
 }
 
-static G_GNUC_UNUSED RlxGpuDispatch
+RlxGpuDispatch
 kernel_dispatch (const Kernel *kernel)
 {
   return (RlxGpuDispatch) { kernel->pipeline, kernel->group, { (kernel->n + 63) / 64, 1, 1 }, 0.0 };
 }
 
-/* rlx_gpu_execute() from any thread. */
-typedef struct
-{
-  const RlxGpuJob *job;
-  GCancellable *cancellable;
-  gboolean result;
-  GError *error;
-} Call;
-
-static G_GNUC_UNUSED void
+void
 call_run (RlxGpu  *gpu,
           gpointer user_data)
 {
@@ -108,7 +83,7 @@ call_run (RlxGpu  *gpu,
   call->result = rlx_gpu_execute (gpu, call->job, call->cancellable, &call->error);
 }
 
-static G_GNUC_UNUSED gboolean
+gboolean
 execute (RlxGpu          *gpu,
          const RlxGpuJob *job,
          GCancellable    *cancellable,
@@ -123,7 +98,7 @@ execute (RlxGpu          *gpu,
   return call.result;
 }
 
-static G_GNUC_UNUSED gboolean
+gboolean
 run_kernel (Kernel        *kernel,
             const guint32 *input,
             guint32       *output,
@@ -142,7 +117,7 @@ run_kernel (Kernel        *kernel,
   return execute (kernel->gpu, &job, NULL, error);
 }
 
-static G_GNUC_UNUSED guint32 *
+guint32 *
 make_input (guint n,
             guint seed)
 {
@@ -154,7 +129,7 @@ make_input (guint n,
   return input;
 }
 
-static G_GNUC_UNUSED void
+void
 check_twice (Kernel *kernel,
              guint   seed)
 {

@@ -1,25 +1,13 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * What the tests of graphs and of their operators share: looks at errors and
- * types, and an operator that the table does not have.
+ * Looks at graphs for tests.
  */
-#pragma once
+#include "config.h"
 
-#include <rlx-wgpu/rlx-wgpu.h>
+#include "rlx-test-graph.h"
 
-#include "rlx-graph-private.h"
-#include "rlx-op-vocabulary-private.h"
-#include "rlx-test-util.h"
-
-#include <string.h>
-
-#define SHAPE(...) \
-  ((const gint64[]) { __VA_ARGS__ }), G_N_ELEMENTS (((const gint64[]) { __VA_ARGS__ }))
-
-/* The error is of the code, and its message has all of the parts, which are
- * separated by "|". Clears it. */
-static G_GNUC_UNUSED void
+void
 assert_message (GError    **error,
                 int         code,
                 const char *parts)
@@ -34,8 +22,7 @@ assert_message (GError    **error,
   g_clear_error (error);
 }
 
-/* The same of a graph's first error. */
-static G_GNUC_UNUSED void
+void
 assert_sticky (RlxGraph   *graph,
                int         code,
                const char *parts)
@@ -48,7 +35,7 @@ assert_sticky (RlxGraph   *graph,
   assert_message (&error, code, parts);
 }
 
-static G_GNUC_UNUSED void
+void
 assert_sound (RlxGraph *graph)
 {
   g_autoptr (GError) error = NULL;
@@ -57,7 +44,7 @@ assert_sound (RlxGraph *graph)
   g_assert_no_error (error);
 }
 
-static G_GNUC_UNUSED void
+void
 assert_type (RlxNode    *node,
              const char *expected)
 {
@@ -68,19 +55,7 @@ assert_type (RlxNode    *node,
     g_error ("“%s” is not of type %s", text, expected);
 }
 
-typedef struct
-{
-  gboolean flag;
-  gint64 count;
-  double factor;
-  RlxAdapterType choice;
-  RlxDataType type;
-  RlxInts list, open;
-} ManyAttrs;
-
-/* An operator with an attribute of each kind and as many results as its "count"
- * says, which the table has none of. */
-static G_GNUC_UNUSED gboolean
+static gboolean
 many_infer (RlxOpCall *call,
             GError   **error)
 {
@@ -113,7 +88,7 @@ static const ManyAttrs many_defaults = {
   .flag = TRUE, .count = 3, .factor = 0.5, .choice = RLX_ADAPTER_TYPE_CPU, .type = RLX_DATA_TYPE_F16,
   .list = { default_list, G_N_ELEMENTS (default_list) },
 };
-static const RlxOp many_op = {
+const RlxOp many_op = {
   .name = "many",
   .inputs = many_inputs,
   .n_inputs = G_N_ELEMENTS (many_inputs),

@@ -1,9 +1,11 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Systems of equations for test-prop-calls.h, which includes this.
+ * Calls with systems of equations.
  */
-#pragma once
+#include "config.h"
+
+#include "rlx-prop-calls.h"
 
 /* Matrices that are far from singular: random ones with a larger diagonal, or
  * with @symmetric symmetric ones that are positive definite. */
@@ -119,3 +121,12 @@ generate_system (Call *call)
 
   return TRUE;
 }
+
+const PropRow prop_solve_rows[] = {
+  { "cholesky", generate_matrices },
+  { "triangular_solve", generate_system },
+  { "solve", generate_system },
+  { "inverse", generate_matrices },
+  { "determinant", generate_matrices },
+  { NULL, NULL },
+};

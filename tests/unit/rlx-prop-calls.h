@@ -1,0 +1,102 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Calls of every operator, with every data type it takes, on random shapes and
+ * values, and graphs of them.
+ *
+ * Compiling kernels is what takes time: all calls are made for the first type
+ * only, and a quarter of them for each of the others. RLX_TEST_FULL=1 makes all.
+ */
+#pragma once
+
+#include "ir/rlx-op-private.h"
+#include "rlx-prop-common.h"
+
+G_BEGIN_DECLS
+
+#define MAX_OPERANDS 9
+
+typedef struct
+{
+  const RlxOp *op;
+  RlxDataType data_type;   /* of the operand that has a choice */
+  GRand *rand;
+  guint variant;           /* counts the calls of this graph */
+
+  RlxTensor *inputs[MAX_OPERANDS];
+  PropKind kinds[MAX_OPERANDS];
+  gsize n_inputs;
+  guint constants;         /* a bit for each operand that is part of the graph */
+  GVariantDict *attributes;
+} Call;
+
+/* Fills in operands and attributes; FALSE when there are no more variants. */
+typedef gboolean (*Generator) (Call *call);
+
+/* What makes the calls of an operator: a row in the table of its family. */
+typedef struct
+{
+  const char *op;
+  Generator generator;
+} PropRow;
+
+extern const PropRow prop_attention_rows[];
+extern const PropRow prop_complex_rows[];
+extern const PropRow prop_contract_rows[];
+extern const PropRow prop_elementwise_rows[];
+extern const PropRow prop_index_rows[];
+extern const PropRow prop_linear_rows[];
+extern const PropRow prop_norms_rows[];
+extern const PropRow prop_packed_rows[];
+extern const PropRow prop_quantize_rows[];
+extern const PropRow prop_recurrent_rows[];
+extern const PropRow prop_rows_rows[];
+extern const PropRow prop_shape_rows[];
+extern const PropRow prop_solve_rows[];
+extern const PropRow prop_sort_rows[];
+extern const PropRow prop_window_rows[];
+
+/* Of an element-wise operator that has none of its own. */
+gboolean generate_elementwise (Call *call);
+/* NULL for an operator that no table has. */
+Generator find_generator (const RlxOp *op);
+
+/* ---- filling in calls ----------------------------------------------------------- */
+
+void add_input (Call *call, PropKind kind, RlxDataType data_type, const gint64 *shape, gsize n_dims);
+void skip_input (Call *call);
+void set_ints (Call *call, const char *name, const gint64 *values, gsize n_values);
+gsize random_shape (Call *call, gint64 *shape, gsize least, gsize most);
+gint64 random_axis (Call *call, gsize n_dims);
+gsize random_axes (Call *call, gsize n_dims, gint64 *axes);
+void random_attributes (Call *call);
+RlxDataType get_operand_type (const Call *call, guint index);
+gsize rows_shape (Call *call, gint64 *shape);
+gsize random_part (Call *call, const gint64 *shape, gsize n_dims, gint64 *part);
+
+/* A product of m × k by k × n. */
+typedef struct
+{
+  gint64 m, k, n;
+} Sizes;
+
+Sizes product_sizes (Call *call);
+
+/* ---- graphs of calls ------------------------------------------------------------- */
+
+typedef struct
+{
+  RlxGraph *graph;
+  GPtrArray *feeds;    /* RlxTensor */
+  GPtrArray *texts;    /* what each output is */
+  GArray *kinds;       /* PropKind of each of the feeds; nullable */
+  GArray *keep;        /* for each output, whether subnormal numbers stay what they are; nullable */
+} Build;
+
+gboolean keeps_subnormals (const RlxOp *op, GVariant *attributes);
+gboolean add_call (Build *build, Call *call);
+guint get_types (const RlxOp *op);
+gboolean is_drawn (const RlxOp *op, RlxDataType data_type, guint variant);
+void add_calls (Build *build, const RlxOp *op, Generator generator, RlxDataType data_type, GRand *rand);
+
+G_END_DECLS
