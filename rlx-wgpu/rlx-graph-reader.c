@@ -164,7 +164,7 @@ store_element (Reader                *reader,
   if (number->overflow && rlx_data_type_is_float (data_type))
     return rlx_lexer_error (&reader->lexer, number->start, error, "the number is outside the range of %s", name);
 
-  switch (data_type)
+  switch ((int) data_type)
     {
     case RLX_DATA_TYPE_F32:
       if (number->kind == RLX_LEXER_BOOL)
@@ -191,14 +191,6 @@ store_element (Reader                *reader,
       data[index] = number->f != 0;
       return TRUE;
 
-    case RLX_DATA_TYPE_I32:
-    case RLX_DATA_TYPE_U32:
-    case RLX_DATA_TYPE_I8:
-    case RLX_DATA_TYPE_U8:
-    case RLX_DATA_TYPE_I64:
-    case RLX_DATA_TYPE_U64:
-    case RLX_DATA_TYPE_I4:
-    case RLX_DATA_TYPE_U4:
     default:
       if (number->kind != RLX_LEXER_SIGNED && number->kind != RLX_LEXER_UNSIGNED)
         break;

@@ -27,18 +27,6 @@ rlx_operators_list (void)
   return names;
 }
 
-/* "f32 f16" */
-static char *
-type_set_to_string (guint types)
-{
-  GString *out = g_string_new (NULL);
-
-  for (guint i = 0; i <= RLX_DATA_TYPE_U4; i++)
-    if (types & (1u << i))
-      g_string_append_printf (out, "%s%s", out->len ? " " : "", rlx_data_type_to_string ((RlxDataType) i));
-  return g_string_free (out, FALSE);
-}
-
 static const char *
 kind_to_string (const RlxAttrDef *def)
 {
@@ -121,7 +109,7 @@ rlx_operators_describe (const char *name,
     {
       const RlxInputDef *input = &op->inputs[i];
       const RlxInputDef *typed = input->same_as >= 0 ? &op->inputs[input->same_as] : input;
-      g_autofree char *types = type_set_to_string (typed->types);
+      g_autofree char *types = rlx_data_types_to_string (typed->types, " ");
       GVariantDict entry;
 
       g_variant_dict_init (&entry, NULL);

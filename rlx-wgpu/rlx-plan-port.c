@@ -65,7 +65,7 @@ rlx_tensor_to_device (RlxTensor  *tensor,
   const gint64 *wide;
   gint32 *narrow;
 
-  if (data_type != RLX_DATA_TYPE_I64 && data_type != RLX_DATA_TYPE_U64)
+  if (rlx_data_type_on_device (data_type) == data_type)
     return g_steal_pointer (&bytes);
 
   wide = g_bytes_get_data (bytes, &size);

@@ -7,6 +7,7 @@
 
 #include "rlx-tensor-private.h"
 #include "util/rlx-checked-private.h"
+#include "util/rlx-data-type-private.h"
 #include "util/rlx-debug-private.h"
 
 #include <string.h>
@@ -54,32 +55,11 @@ G_DEFINE_QUARK (rlx-compile-error-quark, rlx_compile_error)
 G_DEFINE_QUARK (rlx-weights-error-quark, rlx_weights_error)
 /* clang-format on */
 
-static const struct
-{
-  const char *name;
-  guint bits;
-} data_types[] = {
-  [RLX_DATA_TYPE_F32] = { "f32", 32 },
-  [RLX_DATA_TYPE_F16] = { "f16", 16 },
-  [RLX_DATA_TYPE_I32] = { "i32", 32 },
-  [RLX_DATA_TYPE_U32] = { "u32", 32 },
-  [RLX_DATA_TYPE_I8] = { "i8", 8 },
-  [RLX_DATA_TYPE_U8] = { "u8", 8 },
-  [RLX_DATA_TYPE_BOOL] = { "bool", 8 },
-  [RLX_DATA_TYPE_I64] = { "i64", 64 },
-  [RLX_DATA_TYPE_U64] = { "u64", 64 },
-  [RLX_DATA_TYPE_I4] = { "i4", 4 },
-  [RLX_DATA_TYPE_U4] = { "u4", 4 },
-};
-
-/* Also right when the compiler makes the enumeration signed. */
-#define IS_DATA_TYPE(data_type) ((guint) (data_type) < G_N_ELEMENTS (data_types))
-
 gboolean
 rlx_data_type_check (RlxDataType   data_type,
                      GError      **error)
 {
-  if (IS_DATA_TYPE (data_type))
+  if (RLX_IS_DATA_TYPE (data_type))
     return TRUE;
 
   g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_DATA_TYPE,
@@ -123,7 +103,7 @@ rlx_data_type_get_size (RlxDataType data_type)
 guint
 rlx_data_type_get_bits (RlxDataType data_type)
 {
-  return IS_DATA_TYPE (data_type) ? data_types[data_type].bits : 0;
+  return rlx_data_type_get_info (data_type)->bits;
 }
 
 /**
@@ -143,7 +123,7 @@ rlx_data_type_get_bits (RlxDataType data_type)
 const char *
 rlx_data_type_to_string (RlxDataType data_type)
 {
-  return IS_DATA_TYPE (data_type) ? data_types[data_type].name : "invalid";
+  return rlx_data_type_get_info (data_type)->name;
 }
 
 /**
@@ -164,15 +144,15 @@ rlx_data_type_from_string (const char   *name,
                            RlxDataType  *data_type,
                            GError      **error)
 {
-  g_autofree char *quoted = NULL;
+  g_autofree char *quoted = NULL, *names = NULL;
 
   g_return_val_if_fail (name != NULL, FALSE);
   g_return_val_if_fail (data_type != NULL, FALSE);
   g_return_val_if_fail (error == NULL || *error == NULL, FALSE);
 
-  for (guint i = 0; i < G_N_ELEMENTS (data_types); i++)
+  for (guint i = 0; i < RLX_N_DATA_TYPES; i++)
     {
-      if (strcmp (name, data_types[i].name) == 0)
+      if (strcmp (name, rlx_data_types[i].name) == 0)
         {
           *data_type = (RlxDataType) i;
           return TRUE;
@@ -180,9 +160,9 @@ rlx_data_type_from_string (const char   *name,
     }
 
   quoted = rlx_quote_text (name, -1);
+  names = rlx_data_types_to_string ((1u << RLX_N_DATA_TYPES) - 1, ", ");
   g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-               "%s is not the name of a data type; they are f32, f16, i32, u32, i8, u8, bool, i64, u64, i4 and u4",
-               quoted);
+               "%s is not the name of a data type; they are %s", quoted, names);
 
   return FALSE;
 }

@@ -7,6 +7,7 @@
 
 #include "rlx-tensor-private.h"
 #include "util/rlx-checked-private.h"
+#include "util/rlx-data-type-private.h"
 #include "util/rlx-debug-private.h"
 
 #include <string.h>
@@ -320,21 +321,6 @@ parse_descr (Cursor       *cursor,
              RlxDataType  *data_type,
              GError      **error)
 {
-  static const struct
-  {
-    const char *code;
-    RlxDataType data_type;
-  } codes[] = {
-    { "f4", RLX_DATA_TYPE_F32 },
-    { "f2", RLX_DATA_TYPE_F16 },
-    { "i4", RLX_DATA_TYPE_I32 },
-    { "u4", RLX_DATA_TYPE_U32 },
-    { "i1", RLX_DATA_TYPE_I8 },
-    { "u1", RLX_DATA_TYPE_U8 },
-    { "b1", RLX_DATA_TYPE_BOOL },
-    { "i8", RLX_DATA_TYPE_I64 },
-    { "u8", RLX_DATA_TYPE_U64 },
-  };
   g_autofree char *quoted = NULL;
   const char *descr;
   const char *code;
@@ -364,14 +350,15 @@ parse_descr (Cursor       *cursor,
   if (length == 0 || !(g_ascii_isalpha (*code) || *code == '?'))
     return parse_error (cursor, error, "“descr” is %s, which is not a data type", quoted);
 
-  for (gsize i = 0; i < G_N_ELEMENTS (codes); i++)
+  for (guint i = 0; i < RLX_N_DATA_TYPES; i++)
     {
-      if (length != strlen (codes[i].code) || memcmp (code, codes[i].code, length) != 0)
+      const char *npy = rlx_data_types[i].npy;
+
+      if (npy == NULL || length != strlen (npy) || memcmp (code, npy, length) != 0)
         continue;
 
       /* '=' and '|' mean that there is nothing to say about the order. */
-      if (order != RLX_NPY_NATIVE_ORDER && order != '=' && order != '|' &&
-          rlx_data_type_get_size (codes[i].data_type) > 1)
+      if (order != RLX_NPY_NATIVE_ORDER && order != '=' && order != '|' && rlx_data_types[i].bits > 8)
         {
           g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_UNSUPPORTED,
                        "The array in the file is of type %s, which is not in the byte order of this computer",
@@ -379,7 +366,7 @@ parse_descr (Cursor       *cursor,
           return FALSE;
         }
 
-      *data_type = codes[i].data_type;
+      *data_type = (RlxDataType) i;
       return TRUE;
     }
 

@@ -369,7 +369,7 @@ widen (RlxTensor  *self,
   g_autoptr (GBytes) bytes = NULL;
   guint8 *data;
 
-  if (rlx_data_type_get_bits (data_type) != 4)
+  if (rlx_data_types[data_type].in_files == data_type)
     return g_object_ref (self);
 
   data = rlx_try_alloc (n, error);
@@ -379,24 +379,13 @@ widen (RlxTensor  *self,
     data[i] = (guint8) rlx_element_get_int (data_type, rlx_tensor_peek_data (self), i);
   bytes = g_bytes_new_take (data, n);
 
-  return rlx_tensor_new_from_bytes (data_type == RLX_DATA_TYPE_I4 ? RLX_DATA_TYPE_I8 : RLX_DATA_TYPE_U8, shape, n_dims, bytes, error);
+  return rlx_tensor_new_from_bytes (rlx_data_types[data_type].in_files, shape, n_dims, bytes, error);
 }
 
 /* Everything before the elements. */
 static GByteArray *
 format_header (RlxTensor *self)
 {
-  static const char * const codes[] = {
-    [RLX_DATA_TYPE_F32] = "f4",
-    [RLX_DATA_TYPE_F16] = "f2",
-    [RLX_DATA_TYPE_I32] = "i4",
-    [RLX_DATA_TYPE_U32] = "u4",
-    [RLX_DATA_TYPE_I8] = "i1",
-    [RLX_DATA_TYPE_U8] = "u1",
-    [RLX_DATA_TYPE_BOOL] = "b1",
-    [RLX_DATA_TYPE_I64] = "i8",
-    [RLX_DATA_TYPE_U64] = "u8",
-  };
   RlxDataType data_type = rlx_tensor_get_data_type (self);
   g_autoptr (GString) text = g_string_new (NULL);
   GByteArray *header = g_byte_array_new ();
@@ -406,7 +395,7 @@ format_header (RlxTensor *self)
 
   g_string_append_printf (text, "{'descr': '%c%s', 'fortran_order': False, 'shape': (",
                           rlx_data_type_get_size (data_type) > 1 ? RLX_NPY_NATIVE_ORDER : '|',
-                          codes[data_type]);
+                          rlx_data_types[data_type].npy);
   shape = rlx_tensor_get_shape (self, &n_dims);
   for (gsize i = 0; i < n_dims; i++)
     g_string_append_printf (text, "%s%" G_GINT64_FORMAT, i > 0 ? ", " : "", shape[i]);

@@ -8,6 +8,7 @@
 
 #include "rlx-types.h"
 #include "rlx-tensor.h"
+#include "util/rlx-data-type-private.h"
 
 G_BEGIN_DECLS
 
@@ -140,36 +141,6 @@ rlx_type_get_axis (const RlxTensorType *type,
                    gint64               axis)
 {
   return (guint) (axis < 0 ? axis + type->n_dims : axis);
-}
-
-/* The type a value has on the device: 64-bit integers are stored narrow. */
-static inline RlxDataType
-rlx_data_type_on_device (RlxDataType data_type)
-{
-  switch ((int) data_type)
-    {
-    case RLX_DATA_TYPE_I64: return RLX_DATA_TYPE_I32;
-    case RLX_DATA_TYPE_U64: return RLX_DATA_TYPE_U32;
-    default: return data_type;
-    }
-}
-
-static inline gboolean
-rlx_data_type_is_float (RlxDataType data_type)
-{
-  return data_type == RLX_DATA_TYPE_F32 || data_type == RLX_DATA_TYPE_F16;
-}
-
-static inline gboolean
-rlx_data_type_is_unsigned (RlxDataType data_type)
-{
-  return data_type == RLX_DATA_TYPE_U32 || data_type == RLX_DATA_TYPE_U8 || data_type == RLX_DATA_TYPE_U64 || data_type == RLX_DATA_TYPE_U4;
-}
-
-static inline gboolean
-rlx_data_type_is_int (RlxDataType data_type)
-{
-  return !rlx_data_type_is_float (data_type) && data_type != RLX_DATA_TYPE_BOOL;
 }
 
 /* ---- text and dot (rlx-ir-text.c, rlx-ir-dot.c) -------------------------- */

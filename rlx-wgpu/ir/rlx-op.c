@@ -183,18 +183,6 @@ rlx_call_add_output (RlxOpCall           *call,
 
 /* ---- inference ------------------------------------------------------------------ */
 
-static char *
-type_set_to_string (guint types)
-{
-  GString *text = g_string_new (NULL);
-
-  for (guint i = 0; i <= RLX_DATA_TYPE_U4; i++)
-    if (types & (1u << i))
-      g_string_append_printf (text, "%s%s", text->len > 0 ? ", " : "", rlx_data_type_to_string ((RlxDataType) i));
-
-  return g_string_free (text, FALSE);
-}
-
 static gboolean
 check_input (const RlxOpCall *call,
              guint            index,
@@ -226,7 +214,7 @@ check_input (const RlxOpCall *call,
 
   if ((def->types & (1u << type->data_type)) == 0)
     {
-      g_autofree char *taken = type_set_to_string (def->types);
+      g_autofree char *taken = rlx_data_types_to_string (def->types, ", ");
 
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_DATA_TYPE,
                              "operand %u (%s) is of type %s; it can be %s",

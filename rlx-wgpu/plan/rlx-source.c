@@ -36,77 +36,56 @@ static Storage
 get_storage (const RlxArg    *arg,
              const RlxTarget *target)
 {
+  const RlxDataTypeInfo *info = rlx_data_type_get_info (arg->data_type);
   gboolean f16 = (target->features & RLX_DEVICE_FEATURES_F16) != 0;
 
   if (arg->width > 1)
     return get_vector_storage (arg);
 
-  switch ((int) arg->data_type)
-    {
-    case RLX_DATA_TYPE_F32:
-      return arg->raw ? (Storage) { "u32", "u32", 0, 4 } : (Storage) { "f32", "f32", 0, 4 };
-    case RLX_DATA_TYPE_I32:
-      return arg->raw ? (Storage) { "u32", "u32", 0, 4 } : (Storage) { "i32", "i32", 0, 4 };
-    case RLX_DATA_TYPE_U32:
-      return (Storage) { "u32", "u32", 0, 4 };
-    case RLX_DATA_TYPE_F16:
-      if (arg->raw)
-        return (Storage) { "u32", "u32", 16, 4 };
-      return f16 ? (Storage) { "f16", "f32", 0, 2 } : (Storage) { "u32", "f32", 16, 4 };
-    case RLX_DATA_TYPE_I8:
-      return (Storage) { "u32", arg->raw ? "u32" : "i32", 8, 4 };
-    case RLX_DATA_TYPE_U8:
-      return (Storage) { "u32", "u32", 8, 4 };
-    case RLX_DATA_TYPE_I4:
-      return (Storage) { "u32", arg->raw ? "u32" : "i32", 4, 4 };
-    case RLX_DATA_TYPE_U4:
-      return (Storage) { "u32", "u32", 4, 4 };
-    default:
-      return (Storage) { "u32", arg->raw ? "u32" : "bool", 8, 4 };
-    }
+  if (arg->data_type == RLX_DATA_TYPE_F16 && f16 && !arg->raw)
+    return (Storage) { "f16", "f32", 0, 2 };
+  if (info->bits == 32)
+    return (Storage) { arg->raw ? "u32" : info->wgsl, arg->raw ? "u32" : info->wgsl, 0, 4 };
+  return (Storage) { "u32", arg->raw ? "u32" : info->wgsl, info->bits, 4 };
 }
 
 /* The expression that turns loaded bits (or an entry) into the kernel's type. */
-static const char *
+static char *
 decode (const RlxArg  *arg,
         const Storage *storage)
 {
-  if (arg->raw)
-    return "v";
+  RlxNumberClass number = rlx_data_type_get_info (arg->data_type)->number;
+
   if (arg->width > 1)
-    return arg->data_type != RLX_DATA_TYPE_F16 ? "v" :
-           arg->width == 4 ? "vec4<f32>(unpack2x16float(v.x), unpack2x16float(v.y))" : "unpack2x16float(v)";
-  switch ((int) arg->data_type)
-    {
-    case RLX_DATA_TYPE_F16: return storage->bits ? "f16_bits_to_f32(v)" : "f32(v)";
-    case RLX_DATA_TYPE_I8: return "bitcast<i32>(v << 24u) >> 24u";
-    case RLX_DATA_TYPE_I4: return "bitcast<i32>(v << 28u) >> 28u";
-    case RLX_DATA_TYPE_BOOL: return "v != 0u";
-    default: return "v";
-    }
+    return g_strdup (arg->raw || arg->data_type != RLX_DATA_TYPE_F16 ? "v" :
+                     arg->width == 4 ? "vec4<f32>(unpack2x16float(v.x), unpack2x16float(v.y))" : "unpack2x16float(v)");
+  if (arg->data_type == RLX_DATA_TYPE_F16 && !arg->raw)
+    return g_strdup (storage->bits ? "f16_bits_to_f32(v)" : "f32(v)");
+  if (arg->raw || storage->bits == 0 || number == RLX_NUMBER_UNSIGNED)
+    return g_strdup ("v");
+  if (number == RLX_NUMBER_BOOL)
+    return g_strdup ("v != 0u");
+  return g_strdup_printf ("bitcast<i32>(v << %uu) >> %uu", 32 - storage->bits, 32 - storage->bits);
 }
 
-static const char *
+static char *
 encode (const RlxArg    *arg,
         const Storage   *storage,
         const RlxTarget *target)
 {
+  RlxNumberClass number = rlx_data_type_get_info (arg->data_type)->number;
+
   if (arg->width == 4 && arg->data_type == RLX_DATA_TYPE_F16)
-    return target->features & RLX_DEVICE_FEATURES_F16
-             ? "bitcast<vec2<u32>>(vec4<f16>(v))"
-             : "vec2<u32>(f32_to_f16_bits(v.x) | (f32_to_f16_bits(v.y) << 16u), f32_to_f16_bits(v.z) | (f32_to_f16_bits(v.w) << 16u))";
-  if (arg->raw)
-    return storage->bits == 16 ? "v & 0xffffu" : storage->bits == 8 ? "v & 0xffu" : storage->bits == 4 ? "v & 0xfu" : "v";
-  switch ((int) arg->data_type)
-    {
-    case RLX_DATA_TYPE_F16: return storage->bits ? "f32_to_f16_bits(v)" : "f16(v)";
-    case RLX_DATA_TYPE_I8: return "bitcast<u32>(v) & 0xffu";
-    case RLX_DATA_TYPE_U8: return "v & 0xffu";
-    case RLX_DATA_TYPE_I4: return "bitcast<u32>(v) & 0xfu";
-    case RLX_DATA_TYPE_U4: return "v & 0xfu";
-    case RLX_DATA_TYPE_BOOL: return "select(0u, 1u, v)";
-    default: return "v";
-    }
+    return g_strdup (target->features & RLX_DEVICE_FEATURES_F16
+                       ? "bitcast<vec2<u32>>(vec4<f16>(v))"
+                       : "vec2<u32>(f32_to_f16_bits(v.x) | (f32_to_f16_bits(v.y) << 16u), f32_to_f16_bits(v.z) | (f32_to_f16_bits(v.w) << 16u))");
+  if (arg->data_type == RLX_DATA_TYPE_F16 && !arg->raw)
+    return g_strdup (storage->bits ? "f32_to_f16_bits(v)" : "f16(v)");
+  if (storage->bits == 0)
+    return g_strdup ("v");
+  if (number == RLX_NUMBER_BOOL && !arg->raw)
+    return g_strdup ("select(0u, 1u, v)");
+  return g_strdup_printf (number == RLX_NUMBER_SIGNED && !arg->raw ? "bitcast<u32>(v) & 0x%xu" : "v & 0x%xu", (1u << storage->bits) - 1);
 }
 
 /* The argument whose buffers @arg lives in: itself, or the output that took
@@ -163,6 +142,7 @@ write_functions (GString         *out,
   guint shift = storage.bits == 16 ? 1 : storage.bits == 8 ? 2 : 3;   /* 2^shift elements in a word */
   guint64 per_segment = rlx_target_get_segment_size (target) / storage.size;
   gboolean atomic = home->is_output && (storage.bits != 0 || home->atomic);
+  g_autofree char *decoded = decode (arg, &storage), *encoded = NULL;
   g_autofree char *head = NULL, *load = NULL, *function = NULL, *body = NULL;
 
   g_string_append_printf (out, "alias type_%s = %s;\n", arg->name, storage.type);
@@ -176,16 +156,16 @@ write_functions (GString         *out,
   if (storage.bits == 0)
     g_string_append_printf (out, "fn load%s_%s(i: u32) -> %s { let v = word_%s(i); return %s; }\n",
                             arg->width == 4 ? "4" : arg->width == 2 ? "2" : "", arg->name, storage.type, arg->name,
-                            decode (arg, &storage));
+                            decoded);
   else
     g_string_append_printf (out, "fn load_%s(i: u32) -> %s { let v = extractBits(word_%s(i >> %uu), (i & %uu) * %uu, %uu); return %s; }\n",
-                            arg->name, storage.type, arg->name, shift, (1u << shift) - 1, storage.bits, storage.bits, decode (arg, &storage));
+                            arg->name, storage.type, arg->name, shift, (1u << shift) - 1, storage.bits, storage.bits, decoded);
 
   if (!arg->is_output)
     return;
 
-  g_string_append_printf (out, "fn encode_%s(v: %s) -> %s { return %s; }\n",
-                          arg->name, storage.type, storage.element, encode (arg, &storage, target));
+  encoded = encode (arg, &storage, target);
+  g_string_append_printf (out, "fn encode_%s(v: %s) -> %s { return %s; }\n", arg->name, storage.type, storage.element, encoded);
   g_free (head);
   g_free (function);
   if (storage.bits == 0)

@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "rlx-types.h"
+#include "util/rlx-data-type-private.h"
 
 G_BEGIN_DECLS
 

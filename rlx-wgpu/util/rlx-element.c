@@ -14,60 +14,8 @@ rlx_element_get_int_range (RlxDataType  data_type,
                            gint64      *min,
                            guint64     *max)
 {
-  switch (data_type)
-    {
-    case RLX_DATA_TYPE_I32:
-      *min = G_MININT32;
-      *max = G_MAXINT32;
-      break;
-
-    case RLX_DATA_TYPE_U32:
-      *min = 0;
-      *max = G_MAXUINT32;
-      break;
-
-    case RLX_DATA_TYPE_I8:
-      *min = G_MININT8;
-      *max = G_MAXINT8;
-      break;
-
-    case RLX_DATA_TYPE_U8:
-      *min = 0;
-      *max = G_MAXUINT8;
-      break;
-
-    case RLX_DATA_TYPE_BOOL:
-      *min = 0;
-      *max = 1;
-      break;
-
-    case RLX_DATA_TYPE_I4:
-      *min = -8;
-      *max = 7;
-      break;
-
-    case RLX_DATA_TYPE_U4:
-      *min = 0;
-      *max = 15;
-      break;
-
-    case RLX_DATA_TYPE_U64:
-      *min = 0;
-      *max = G_MAXUINT64;
-      break;
-
-    case RLX_DATA_TYPE_F16:
-      *min = -65519;
-      *max = 65519;
-      break;
-
-    case RLX_DATA_TYPE_F32:
-    case RLX_DATA_TYPE_I64:
-    default:
-      *min = G_MININT64;
-      *max = G_MAXINT64;
-      break;
-    }
+  *min = rlx_data_type_get_info (data_type)->min;
+  *max = rlx_data_type_get_info (data_type)->max;
 }
 
 void
@@ -76,43 +24,23 @@ rlx_element_set_int (RlxDataType data_type,
                      gsize       index,
                      gint64      value)
 {
-  switch (data_type)
+  const RlxDataTypeInfo *info = rlx_data_type_get_info (data_type);
+
+  if (data_type == RLX_DATA_TYPE_F32)
     {
-    case RLX_DATA_TYPE_F32:
       ((float *) data)[index] = (float) value;
-      break;
-
-    case RLX_DATA_TYPE_F16:
+      return;
+    }
+  if (data_type == RLX_DATA_TYPE_F16)
+    {
       ((guint16 *) data)[index] = rlx_half_from_double ((double) value);
-      break;
+      return;
+    }
 
-    case RLX_DATA_TYPE_I32:
-      ((gint32 *) data)[index] = (gint32) value;
-      break;
-
-    case RLX_DATA_TYPE_U32:
-      ((guint32 *) data)[index] = (guint32) value;
-      break;
-
-    case RLX_DATA_TYPE_I8:
-      ((gint8 *) data)[index] = (gint8) value;
-      break;
-
-    case RLX_DATA_TYPE_U8:
-    case RLX_DATA_TYPE_BOOL:
-      ((guint8 *) data)[index] = (guint8) value;
-      break;
-
-    case RLX_DATA_TYPE_I64:
-      ((gint64 *) data)[index] = value;
-      break;
-
-    case RLX_DATA_TYPE_U64:
-      ((guint64 *) data)[index] = (guint64) value;
-      break;
-
-    case RLX_DATA_TYPE_I4:
-    case RLX_DATA_TYPE_U4:
+  g_return_if_fail (info->number != RLX_NUMBER_FLOAT);
+  switch (info->bits)
+    {
+    case 4:
       {
         guint8 *byte = (guint8 *) data + index / 2;
         guint shift = index % 2 * 4;
@@ -121,16 +49,41 @@ rlx_element_set_int (RlxDataType data_type,
         break;
       }
 
+    case 8:
+      ((guint8 *) data)[index] = (guint8) value;
+      break;
+
+    case 32:
+      ((guint32 *) data)[index] = (guint32) value;
+      break;
+
+    case 64:
+      ((gint64 *) data)[index] = value;
+      break;
+
     default:
       g_return_if_reached ();
     }
 }
 
-static int
-get_half_byte (const guint8 *data,
-               gsize         index)
+/* An integer, its bits taken for those of an unsigned one where it is. */
+static gint64
+get_integer (const RlxDataTypeInfo *info,
+             gconstpointer          data,
+             gsize                  index)
 {
-  return data[index / 2] >> (index % 2 * 4) & 0xf;
+  guint64 bits;
+
+  switch (info->bits)
+    {
+    case 4: bits = ((const guint8 *) data)[index / 2] >> (index % 2 * 4) & 0xf; break;
+    case 8: bits = ((const guint8 *) data)[index]; break;
+    case 32: bits = ((const guint32 *) data)[index]; break;
+    case 64: bits = ((const guint64 *) data)[index]; break;
+    default: g_return_val_if_reached (0);
+    }
+
+  return info->number == RLX_NUMBER_SIGNED ? (gint64) (bits << (64 - info->bits)) >> (64 - info->bits) : (gint64) bits;
 }
 
 double
@@ -138,42 +91,16 @@ rlx_element_get_double (RlxDataType   data_type,
                         gconstpointer data,
                         gsize         index)
 {
-  switch (data_type)
-    {
-    case RLX_DATA_TYPE_F32:
-      return ((const float *) data)[index];
+  const RlxDataTypeInfo *info = rlx_data_type_get_info (data_type);
 
-    case RLX_DATA_TYPE_F16:
-      return rlx_half_to_float (((const guint16 *) data)[index]);
+  if (data_type == RLX_DATA_TYPE_F32)
+    return ((const float *) data)[index];
+  if (data_type == RLX_DATA_TYPE_F16)
+    return rlx_half_to_float (((const guint16 *) data)[index]);
 
-    case RLX_DATA_TYPE_I32:
-      return ((const gint32 *) data)[index];
-
-    case RLX_DATA_TYPE_U32:
-      return ((const guint32 *) data)[index];
-
-    case RLX_DATA_TYPE_I8:
-      return ((const gint8 *) data)[index];
-
-    case RLX_DATA_TYPE_U8:
-    case RLX_DATA_TYPE_BOOL:
-      return ((const guint8 *) data)[index];
-
-    case RLX_DATA_TYPE_I64:
-      return (double) ((const gint64 *) data)[index];
-
-    case RLX_DATA_TYPE_U64:
-      return (double) ((const guint64 *) data)[index];
-
-    case RLX_DATA_TYPE_I4:
-      return (get_half_byte (data, index) ^ 8) - 8;
-
-    case RLX_DATA_TYPE_U4:
-      return get_half_byte (data, index);
-
-    default:
-      g_return_val_if_reached (NAN);
-    }
+  g_return_val_if_fail (info->number != RLX_NUMBER_FLOAT, NAN);
+  return info->number == RLX_NUMBER_SIGNED ? (double) get_integer (info, data, index)
+                                           : (double) (guint64) get_integer (info, data, index);
 }
 
 /* 64-bit integers straight to float: by way of double they would be rounded
@@ -183,26 +110,13 @@ rlx_element_get_float (RlxDataType   data_type,
                        gconstpointer data,
                        gsize         index)
 {
-  switch (data_type)
-    {
-    case RLX_DATA_TYPE_I64:
-      return (float) ((const gint64 *) data)[index];
+  const RlxDataTypeInfo *info = rlx_data_type_get_info (data_type);
 
-    case RLX_DATA_TYPE_U64:
-      return (float) ((const guint64 *) data)[index];
+  if (info->bits < 64)
+    return (float) rlx_element_get_double (data_type, data, index);
 
-    case RLX_DATA_TYPE_F32:
-    case RLX_DATA_TYPE_F16:
-    case RLX_DATA_TYPE_I32:
-    case RLX_DATA_TYPE_U32:
-    case RLX_DATA_TYPE_I8:
-    case RLX_DATA_TYPE_U8:
-    case RLX_DATA_TYPE_BOOL:
-    case RLX_DATA_TYPE_I4:
-    case RLX_DATA_TYPE_U4:
-    default:
-      return (float) rlx_element_get_double (data_type, data, index);
-    }
+  return info->number == RLX_NUMBER_SIGNED ? (float) get_integer (info, data, index)
+                                           : (float) (guint64) get_integer (info, data, index);
 }
 
 gint64
@@ -210,35 +124,22 @@ rlx_element_get_int (RlxDataType   data_type,
                      gconstpointer data,
                      gsize         index)
 {
+  const RlxDataTypeInfo *info = rlx_data_type_get_info (data_type);
   double value;
 
-  switch (data_type)
-    {
-    case RLX_DATA_TYPE_I64:
-      return ((const gint64 *) data)[index];
+  if (info->number == RLX_NUMBER_SIGNED)
+    return get_integer (info, data, index);
+  if (info->number != RLX_NUMBER_FLOAT)
+    return (gint64) MIN ((guint64) get_integer (info, data, index), (guint64) G_MAXINT64);
 
-    case RLX_DATA_TYPE_U64:
-      return (gint64) MIN (((const guint64 *) data)[index], (guint64) G_MAXINT64);
-
-    case RLX_DATA_TYPE_F32:
-    case RLX_DATA_TYPE_F16:
-    case RLX_DATA_TYPE_I32:
-    case RLX_DATA_TYPE_U32:
-    case RLX_DATA_TYPE_I8:
-    case RLX_DATA_TYPE_U8:
-    case RLX_DATA_TYPE_BOOL:
-    case RLX_DATA_TYPE_I4:
-    case RLX_DATA_TYPE_U4:
-    default:
-      value = rlx_element_get_double (data_type, data, index);
-      if (isnan (value))
-        return 0;
-      if (value >= 0x1p63)
-        return G_MAXINT64;
-      if (value < -0x1p63)
-        return G_MININT64;
-      return (gint64) value;
-    }
+  value = rlx_element_get_double (data_type, data, index);
+  if (isnan (value))
+    return 0;
+  if (value >= 0x1p63)
+    return G_MAXINT64;
+  if (value < -0x1p63)
+    return G_MININT64;
+  return (gint64) value;
 }
 
 /* The shortest decimal number that is read back as the same float: 0.1, not
@@ -290,30 +191,28 @@ rlx_element_append (GString       *text,
                     gconstpointer  data,
                     gsize          index)
 {
-  switch (data_type)
+  const RlxDataTypeInfo *info = rlx_data_type_get_info (data_type);
+
+  switch (info->number)
     {
-    case RLX_DATA_TYPE_F32:
-    case RLX_DATA_TYPE_F16:
+    case RLX_NUMBER_FLOAT:
       append_float (text, rlx_element_get_float (data_type, data, index), data_type == RLX_DATA_TYPE_F16);
       break;
 
-    case RLX_DATA_TYPE_BOOL:
-      g_string_append (text, rlx_element_get_int (data_type, data, index) != 0 ? "true" : "false");
+    case RLX_NUMBER_BOOL:
+      g_string_append (text, get_integer (info, data, index) != 0 ? "true" : "false");
       break;
 
-    case RLX_DATA_TYPE_U64:
-      g_string_append_printf (text, "%" G_GUINT64_FORMAT, ((const guint64 *) data)[index]);
+    case RLX_NUMBER_UNSIGNED:
+      g_string_append_printf (text, "%" G_GUINT64_FORMAT, (guint64) get_integer (info, data, index));
       break;
 
-    case RLX_DATA_TYPE_I32:
-    case RLX_DATA_TYPE_U32:
-    case RLX_DATA_TYPE_I8:
-    case RLX_DATA_TYPE_U8:
-    case RLX_DATA_TYPE_I64:
-    case RLX_DATA_TYPE_I4:
-    case RLX_DATA_TYPE_U4:
+    case RLX_NUMBER_SIGNED:
+      g_string_append_printf (text, "%" G_GINT64_FORMAT, get_integer (info, data, index));
+      break;
+
+    case RLX_NUMBER_NONE:
     default:
-      g_string_append_printf (text, "%" G_GINT64_FORMAT, rlx_element_get_int (data_type, data, index));
-      break;
+      g_return_if_reached ();
     }
 }

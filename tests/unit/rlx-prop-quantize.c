@@ -20,7 +20,7 @@ random_scale (Call         *call,
               gboolean      ragged,
               gint64       *scale)
 {
-  gint64 blocks[RLX_MAX_DIMS];
+  gint64 blocks[RLX_MAX_DIMS] = { 0, };
 
   for (gsize i = 0; i < n_dims; i++)
     {

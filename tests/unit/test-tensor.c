@@ -6,6 +6,7 @@
 #include "rlx-enum-types.h"
 #include "rlx-private.h"
 #include "rlx-test-tensor.h"
+#include "util/rlx-data-type-private.h"
 
 #include <math.h>
 #include <sys/mman.h>
@@ -23,6 +24,7 @@ test_data_type (void)
   g_autoptr (GEnumClass) klass = g_type_class_ref (RLX_TYPE_DATA_TYPE);
 
   g_assert_cmpuint (klass->n_values, ==, G_N_ELEMENTS (all_types));
+  g_assert_cmpuint (klass->n_values, ==, RLX_N_DATA_TYPES);
 
   for (guint i = 0; i < G_N_ELEMENTS (all_types); i++)
     {
@@ -34,6 +36,8 @@ test_data_type (void)
       g_assert_no_error (error);
       g_assert_cmpint (data_type, ==, all_types[i]);
       g_assert_true (rlx_data_type_check (all_types[i], &error));
+      g_assert_nonnull (rlx_data_types[rlx_data_types[i].in_files].npy);
+      g_assert_cmpuint (rlx_data_types[rlx_data_types[i].on_device].bits, <=, 32);
 
       /* The names are those of the enumeration. */
       g_assert_cmpstr (g_enum_get_value (klass, all_types[i])->value_nick, ==,

@@ -1,0 +1,79 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * What is known of each data type: the one table that the host, the text form,
+ * files and the WGSL around kernels are written from.
+ */
+#pragma once
+
+#include "rlx-types.h"
+
+G_BEGIN_DECLS
+
+typedef enum
+{
+  RLX_NUMBER_NONE,     /* no data type at all */
+  RLX_NUMBER_FLOAT,
+  RLX_NUMBER_SIGNED,
+  RLX_NUMBER_UNSIGNED,
+  RLX_NUMBER_BOOL,
+} RlxNumberClass;
+
+typedef struct
+{
+  const char *name;           /* as in the text form */
+  RlxNumberClass number;
+  guint bits;                 /* of an element on the host */
+  RlxDataType on_device;      /* what the device stores instead; mostly the same */
+  RlxDataType in_files;       /* what .npy has instead; mostly the same */
+  const char *npy;            /* its code there; NULL where in_files differs */
+  const char *wgsl;           /* the type kernels compute with */
+  /* The integers it can hold; of a float that is narrower than 32 bits those that do
+   * not round to infinity. */
+  gint64 min;
+  guint64 max;
+} RlxDataTypeInfo;
+
+#define RLX_N_DATA_TYPES (RLX_DATA_TYPE_U4 + 1)
+extern const RlxDataTypeInfo rlx_data_types[RLX_N_DATA_TYPES + 1];
+
+/* Also right when the compiler makes the enumeration signed. */
+#define RLX_IS_DATA_TYPE(data_type) ((guint) (data_type) < RLX_N_DATA_TYPES)
+
+/* Of what is no data type, a row that says so. */
+static inline const RlxDataTypeInfo *
+rlx_data_type_get_info (RlxDataType data_type)
+{
+  return &rlx_data_types[MIN ((guint) data_type, RLX_N_DATA_TYPES)];
+}
+
+/* The type a value has on the device: 64-bit integers are stored in 32 bits. */
+static inline RlxDataType
+rlx_data_type_on_device (RlxDataType data_type)
+{
+  return rlx_data_type_get_info (data_type)->on_device;
+}
+
+static inline gboolean
+rlx_data_type_is_float (RlxDataType data_type)
+{
+  return rlx_data_type_get_info (data_type)->number == RLX_NUMBER_FLOAT;
+}
+
+static inline gboolean
+rlx_data_type_is_unsigned (RlxDataType data_type)
+{
+  return rlx_data_type_get_info (data_type)->number == RLX_NUMBER_UNSIGNED;
+}
+
+static inline gboolean
+rlx_data_type_is_int (RlxDataType data_type)
+{
+  return rlx_data_type_get_info (data_type)->number == RLX_NUMBER_SIGNED || rlx_data_type_is_unsigned (data_type);
+}
+
+/* The names of a set of types, by bit. */
+char *rlx_data_types_to_string (guint       types,
+                                const char *separator);
+
+G_END_DECLS
