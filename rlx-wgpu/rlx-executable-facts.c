@@ -370,7 +370,9 @@ rlx_executable_dup_profile (RlxExecutable *self)
  *
  * The dictionary has `dispatches`, `prologue`, `pipelines`, `banks`,
  * `arena-bytes`, `live-bytes` (the most that is alive at one time: no plan
- * needs less), `weight-bytes`, `kernels` (name to number of dispatches) and
+ * needs less), `weight-bytes`, of these `found-bytes` (other executables of the
+ * device had brought them there) and `relaid-bytes` (the device has the same
+ * tensors in another layout, too), `kernels` (name to number of dispatches) and
  * `steps`, an array of dictionaries with `op`, `node`, `kernel`, `grid`,
  * `prologue`, `in-place`, `operations`, `bytes`, `workgroup-size`,
  * `parameters` (the numbers it gets, by name), `wgsl` and, where there were
@@ -384,18 +386,26 @@ GVariant *
 rlx_executable_dup_plan (RlxExecutable *self)
 {
   g_autoptr(GPtrArray) steps = NULL;
+  g_autoptr(GVariant) plan = NULL;
+  GVariantDict dict;
 
   g_return_val_if_fail (rlx_executable_is_compiled (self), NULL);
 
   steps = rlx_executable_get_steps (self);
-  return rlx_plan_to_variant (rlx_executable_peek_plan (self), steps);
+  plan = rlx_plan_to_variant (rlx_executable_peek_plan (self), steps);
+  g_variant_dict_init (&dict, plan);
+  g_variant_dict_insert (&dict, "found-bytes", "t", self->shared->found_bytes);
+  g_variant_dict_insert (&dict, "relaid-bytes", "t", self->shared->relaid_bytes);
+  return g_variant_ref_sink (g_variant_dict_end (&dict));
 }
 
 /**
  * rlx_executable_describe_plan:
  * @self: an executable
  *
- * Describes what a run does, for people: a summary and a line per kernel.
+ * Describes what a run does, for people: a summary and a line per kernel; then
+ * which weights other executables had brought to the device, and which it has in
+ * another layout, too.
  *
  * Returns: (transfer full): the text
  *
@@ -405,9 +415,12 @@ char *
 rlx_executable_describe_plan (RlxExecutable *self)
 {
   g_autoptr(GPtrArray) steps = NULL;
+  g_autofree char *text = NULL, *weights = NULL;
 
   g_return_val_if_fail (rlx_executable_is_compiled (self), NULL);
 
   steps = rlx_executable_get_steps (self);
-  return rlx_plan_to_text (rlx_executable_peek_plan (self), steps);
+  text = rlx_plan_to_text (rlx_executable_peek_plan (self), steps);
+  weights = rlx_program_describe_weights (self->shared);
+  return g_strconcat (text, weights, NULL);
 }

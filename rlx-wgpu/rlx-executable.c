@@ -526,7 +526,8 @@ rlx_executable_class_init (RlxExecutableClass *klass)
    * RlxExecutable:weights-size:
    *
    * Bytes of device memory for constants, parameters and what is computed from
-   * them once.
+   * them once. Constants that other executables of the device use, too, are counted
+   * for each of them here, and once in [property@Rlx.Device:memory-used].
    *
    * Since: 1.0
    */

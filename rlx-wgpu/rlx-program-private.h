@@ -7,6 +7,7 @@
 
 #include "gpu/rlx-gpu-private.h"
 #include "plan/rlx-plan-private.h"
+#include "rlx-resident-private.h"
 
 G_BEGIN_DECLS
 
@@ -18,6 +19,10 @@ typedef struct
   RlxPlan *plan;
   RlxGpu *gpu;
   RlxGpuBuffer **buffers;        /* by plan buffer; NULL where each fork has its own */
+  RlxResident **residents;       /* by plan buffer; where there is one, the buffer is its */
+  guint64 found_bytes;           /* of constants that the device had already */
+  guint64 relaid_bytes;          /* of constants that it has in another layout, too */
+  GString *relaid;               /* a line for each of these */
   RlxGpuBuffer *params;
   RlxGpuPipeline **pipelines;    /* by step, borrowed */
   RlxSpeeds speeds;         /* the device when it was compiled */
@@ -52,6 +57,8 @@ RlxProgram *   rlx_program_new               (RlxGpu          *gpu,
                                               GCancellable    *cancellable,
                                               GError         **error);
 void           rlx_program_unref             (RlxProgram          *self);
+/* Lines about weights that lie on the device for others, too. */
+char *         rlx_program_describe_weights  (RlxProgram          *self);
 /* A buffer as the plan has it. */
 RlxGpuBuffer * rlx_program_new_buffer        (RlxProgram *self,
                                               guint       index,

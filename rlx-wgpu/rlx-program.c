@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "rlx-tensor-private.h"
 #include "rlx-upload-private.h"
 
 void
@@ -15,9 +16,15 @@ rlx_program_unref (RlxProgram *self)
   if (!g_atomic_ref_count_dec (&self->ref_count))
     return;
   for (guint i = 0; i < self->plan->buffers->len; i++)
-    g_clear_pointer (&self->buffers[i], rlx_gpu_buffer_free);
+    {
+      if (self->residents[i] == NULL)
+        rlx_gpu_buffer_free (self->buffers[i]);
+      g_clear_pointer (&self->residents[i], rlx_resident_release);
+    }
   g_clear_pointer (&self->params, rlx_gpu_buffer_free);
   g_free (self->buffers);
+  g_free (self->residents);
+  g_string_free (self->relaid, TRUE);
   g_free (self->pipelines);
   for (guint i = 0; i < G_N_ELEMENTS (self->ports); i++)
     g_clear_object (&self->ports[i]);
@@ -53,6 +60,76 @@ rlx_program_new_buffer (RlxProgram *self,
   const RlxBuffer *buffer = &g_array_index (self->plan->buffers, RlxBuffer, index);
 
   return rlx_gpu_buffer_new (self->gpu, MAX (buffer->size, 16), RLX_GPU_BUFFER_STORAGE, buffer_label (buffer->kind), error);
+}
+
+/* For people: what the layout is, and what it takes. */
+static void
+note_relaid (RlxProgram            *self,
+             const RlxResidentPart *parts,
+             guint                  n_parts,
+             guint64                size)
+{
+  g_autoptr(GString) layout = g_string_new (NULL);
+
+  if (parts[0].packing.width == 0)
+    g_string_append (layout, "as it is given");
+  else
+    g_string_append_printf (layout, "in panels of %u", parts[0].packing.width);
+  if (n_parts > 1)
+    g_string_append_printf (layout, ", joined with %u others", n_parts - 1);
+  for (guint i = 0; i < n_parts; i++)
+    {
+      gsize n_dims;
+      const gint64 *shape = rlx_tensor_get_shape (parts[i].tensor, &n_dims);
+      g_autofree char *text = rlx_shape_to_string (shape, n_dims);
+
+      g_string_append_printf (self->relaid, "second layout of %s%s: %s, %" G_GUINT64_FORMAT " bytes\n",
+                              rlx_data_type_to_string (rlx_tensor_get_data_type (parts[i].tensor)), text, layout->str,
+                              i + 1 < n_parts ? parts[i + 1].offset - parts[i].offset : size - parts[i].offset);
+    }
+}
+
+char *
+rlx_program_describe_weights (RlxProgram *self)
+{
+  GString *out = g_string_new (NULL);
+
+  if (self->found_bytes > 0)
+    g_string_append_printf (out, "%" G_GUINT64_FORMAT " bytes of weights were on the device\n", self->found_bytes);
+  g_string_append (out, self->relaid->str);
+  return g_string_free (out, FALSE);
+}
+
+/* Memory for a constant, with that of others if they have it. */
+static gboolean
+find_resident (RlxProgram *self,
+               guint       index,
+               GError    **error)
+{
+  const RlxPlan *plan = self->plan;
+  const RlxBuffer *buffer = &g_array_index (plan->buffers, RlxBuffer, index);
+  g_autofree RlxResidentPart *parts = g_new0 (RlxResidentPart, buffer->n_constants);
+  RlxResidentOrigin origin;
+
+  for (guint i = 0; i < buffer->n_constants; i++)
+    {
+      const RlxSlot *slot = rlx_plan_get_slot (plan, g_array_index (plan->constants, guint, buffer->first_constant + i));
+
+      parts[i] = (RlxResidentPart) { slot->leaf->data, slot->packing, slot->offset };
+    }
+  self->residents[index] = rlx_resident_get (self->gpu, parts, buffer->n_constants, buffer->size, &origin, error);
+  if (self->residents[index] == NULL)
+    return FALSE;
+
+  self->buffers[index] = rlx_resident_get_buffer (self->residents[index]);
+  if (origin == RLX_RESIDENT_FOUND)
+    self->found_bytes += buffer->size;
+  else if (origin == RLX_RESIDENT_RELAID)
+    {
+      self->relaid_bytes += buffer->size;
+      note_relaid (self, parts, buffer->n_constants, buffer->size);
+    }
+  return TRUE;
 }
 
 static gboolean
@@ -159,6 +236,8 @@ rlx_program_new (RlxGpu          *gpu,
   self->input_names = port_names (plan->inputs);
   self->output_names = port_names (plan->outputs);
   self->buffers = g_new0 (RlxGpuBuffer *, plan->buffers->len + 1);
+  self->relaid = g_string_new (NULL);
+  self->residents = g_new0 (RlxResident *, plan->buffers->len + 1);
   self->pipelines = g_new0 (RlxGpuPipeline *, plan->steps->len + 1);
   self->is_set = g_new0 (gboolean, plan->parameters->len + 1);
   self->stale = plan->n_prologue > 0;
@@ -169,12 +248,14 @@ rlx_program_new (RlxGpu          *gpu,
   rlx_program_choose_steps (self);
 
   for (guint i = 0; ok && i < plan->buffers->len; i++)
-    if (!rlx_plan_is_own_buffer (plan, i))
+    if (g_array_index (plan->buffers, RlxBuffer, i).kind == RLX_BUFFER_CONSTANT)
+      ok = find_resident (self, i, error);
+    else if (!rlx_plan_is_own_buffer (plan, i))
       ok = (self->buffers[i] = rlx_program_new_buffer (self, i, error)) != NULL;
 
   if (ok)
     {
-      RlxUpload *upload = rlx_upload_start (gpu, plan, self->buffers, cancellable);
+      RlxUpload *upload = rlx_upload_start (gpu, plan, self->buffers, self->residents, cancellable);
 
       ok = upload_params (self, error) && make_pipelines (self, cancellable, error);
       /* Of two errors the first stays. */

@@ -21,6 +21,9 @@ struct _RlxTensor
   guint64 n_elements;
   GBytes *bytes;
   gconstpointer data;
+
+  GSList *residents;       /* what devices have of it; rlx-tensor-resident.c has the lock */
+  gboolean was_resident;   /* there ever was one */
 };
 
 /* FALSE with RLX_GRAPH_ERROR_DATA_TYPE when @data_type is no data type: values

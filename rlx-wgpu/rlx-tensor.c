@@ -6,6 +6,7 @@
 #include "rlx-tensor.h"
 
 #include "rlx-enum-types.h"
+#include "rlx-resident-private.h"
 #include "rlx-tensor-private.h"
 
 #include <string.h>
@@ -60,6 +61,7 @@ rlx_tensor_finalize (GObject *object)
 {
   RlxTensor *self = RLX_TENSOR (object);
 
+  rlx_resident_forget (self);
   g_bytes_unref (self->bytes);
 
   G_OBJECT_CLASS (rlx_tensor_parent_class)->finalize (object);

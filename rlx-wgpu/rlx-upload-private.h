@@ -7,6 +7,7 @@
 
 #include "gpu/rlx-gpu-private.h"
 #include "plan/rlx-plan-private.h"
+#include "rlx-resident-private.h"
 
 G_BEGIN_DECLS
 
@@ -24,13 +25,15 @@ gboolean    rlx_upload_tensor (RlxGpu        *gpu,
                                RlxTensor     *tensor,
                                GError       **error);
 
-/* All constants of @plan, in a thread of their own where that is worth it. Until
- * _finish(), which is always called, nothing may use @buffers (by plan buffer). */
+/* All constants of @plan that are not on the device, in a thread of their own where that
+ * is worth it. Until _finish(), which is always called, nothing may use @buffers (by plan
+ * buffer, as @residents). */
 typedef struct _RlxUpload RlxUpload;
 
 RlxUpload * rlx_upload_start  (RlxGpu              *gpu,
                                const RlxPlan       *plan,
                                RlxGpuBuffer *const *buffers,
+                               RlxResident *const  *residents,
                                GCancellable        *cancellable);
 gboolean    rlx_upload_finish (RlxUpload *upload,
                                GError   **error);

@@ -15,6 +15,7 @@ struct _RlxUpload
   RlxGpu *gpu;
   const RlxPlan *plan;
   RlxGpuBuffer *const *buffers;
+  RlxResident *const *residents;
   GCancellable *cancellable;
   GThread *thread;               /* nullable */
   GError *error;
@@ -55,27 +56,58 @@ rlx_upload_tensor (RlxGpu        *gpu,
   return bytes != NULL && rlx_upload_slot (gpu, buffer, slot, bytes, error);
 }
 
+/* The constants in one buffer. */
 static gboolean
-is_constant (const RlxSlot *slot)
+upload_buffer (RlxUpload *self,
+               guint      index,
+               GError   **error)
 {
-  return slot->kind == RLX_SLOT_WEIGHT && slot->leaf != NULL && slot->leaf->data != NULL;
+  const RlxPlan *plan = self->plan;
+  const RlxBuffer *buffer = &g_array_index (plan->buffers, RlxBuffer, index);
+
+  if (buffer->n_constants > 0)
+    rlx_gpu_buffer_populate (self->buffers[index]);
+  for (guint i = 0; i < buffer->n_constants; i++)
+    {
+      guint at = g_array_index (plan->constants, guint, buffer->first_constant + i);
+      const RlxSlot *slot = &g_array_index (plan->slots, RlxSlot, at);
+
+      if (g_cancellable_set_error_if_cancelled (self->cancellable, error) ||
+          !rlx_upload_tensor (self->gpu, self->buffers[index], slot, "a constant", slot->leaf->data, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+/* One that other executables may have, and may be about to upload. */
+static gboolean
+upload_resident (RlxUpload *self,
+                 guint      index,
+                 GError   **error)
+{
+  gboolean upload, ok;
+
+  if (!rlx_resident_begin (self->residents[index], &upload, self->cancellable, error))
+    return FALSE;
+  if (!upload)
+    return TRUE;
+  ok = upload_buffer (self, index, error);
+  rlx_resident_end (self->residents[index], ok);
+  return ok;
 }
 
 static gpointer
 upload_constants (gpointer data)
 {
   RlxUpload *self = data;
+  gboolean ok = TRUE;
 
-  for (guint i = 0; i < self->plan->buffers->len; i++)
-    if (g_array_index (self->plan->buffers, RlxBuffer, i).kind == RLX_BUFFER_WEIGHTS)
-      rlx_gpu_buffer_populate (self->buffers[i]);
-
-  for (guint i = 0; i < self->plan->slots->len && self->error == NULL; i++)
+  for (guint i = 0; ok && i < self->plan->buffers->len; i++)
     {
-      const RlxSlot *slot = &g_array_index (self->plan->slots, RlxSlot, i);
-
-      if (is_constant (slot) && !g_cancellable_set_error_if_cancelled (self->cancellable, &self->error))
-        rlx_upload_tensor (self->gpu, self->buffers[slot->buffer], slot, "a constant", slot->leaf->data, &self->error);
+      if (self->residents[i] != NULL)
+        ok = upload_resident (self, i, &self->error);
+      else
+        ok = upload_buffer (self, i, &self->error);
     }
   return NULL;
 }
@@ -84,15 +116,20 @@ RlxUpload *
 rlx_upload_start (RlxGpu              *gpu,
                   const RlxPlan       *plan,
                   RlxGpuBuffer *const *buffers,
+                  RlxResident *const  *residents,
                   GCancellable        *cancellable)
 {
   RlxUpload *self = g_new0 (RlxUpload, 1);
   guint64 size = 0;
 
-  *self = (RlxUpload) { .gpu = gpu, .plan = plan, .buffers = buffers, .cancellable = cancellable };
-  for (guint i = 0; i < plan->slots->len; i++)
-    if (is_constant (&g_array_index (plan->slots, RlxSlot, i)))
-      size += g_array_index (plan->slots, RlxSlot, i).size;
+  *self = (RlxUpload) { .gpu = gpu, .plan = plan, .buffers = buffers, .residents = residents, .cancellable = cancellable };
+  for (guint i = 0; i < plan->buffers->len; i++)
+    {
+      const RlxBuffer *buffer = &g_array_index (plan->buffers, RlxBuffer, i);
+
+      if (buffer->n_constants > 0 && (residents[i] == NULL || !rlx_resident_is_loaded (residents[i])))
+        size += buffer->size;
+    }
 
   if (size >= THREAD_BYTES)
     self->thread = g_thread_try_new ("rlx-upload", upload_constants, self, NULL);

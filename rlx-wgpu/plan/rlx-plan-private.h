@@ -70,6 +70,7 @@ typedef enum
 {
   RLX_BUFFER_BANK,        /* activations, one set per executable */
   RLX_BUFFER_WEIGHTS,     /* shared by forks */
+  RLX_BUFFER_CONSTANT,    /* one constant, or several that are joined: shared by all executables of a device */
   RLX_BUFFER_FOLDED,      /* shared by forks */
   RLX_BUFFER_STATE,       /* one set per executable */
 } RlxBufferKind;
@@ -78,7 +79,13 @@ typedef struct
 {
   RlxBufferKind kind;
   guint64 size;
+  guint first_constant;   /* in RlxPlan.constants */
+  guint n_constants;
 } RlxBuffer;
+
+/* Constants of fewer bytes lie together: a buffer for each costs more than a copy for
+ * each executable. */
+#define RLX_CONSTANT_MIN 1024
 
 typedef struct
 {
@@ -99,6 +106,7 @@ typedef struct
   guint n_prologue;
   GArray *slots;          /* RlxSlot */
   GArray *buffers;        /* RlxBuffer */
+  GArray *constants;      /* guint: slots that are uploaded once, buffer by buffer */
   GArray *inputs;         /* RlxPlanPort, in the order of the graph */
   GArray *parameters;     /* RlxPlanPort */
   GArray *states;         /* RlxPlanPort */

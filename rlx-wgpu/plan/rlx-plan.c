@@ -71,7 +71,7 @@ static guint
 add_buffer (RlxPlan      *plan,
             RlxBufferKind kind)
 {
-  RlxBuffer buffer = { kind, 0 };
+  RlxBuffer buffer = { .kind = kind };
 
   g_array_append_val (plan->buffers, buffer);
   return plan->buffers->len - 1;
@@ -445,6 +445,35 @@ find_static (Planner      *self,
   return -1;
 }
 
+static gboolean
+is_constant (const RlxSlot *slot)
+{
+  return slot->kind == RLX_SLOT_WEIGHT && slot->leaf != NULL && slot->leaf->data != NULL;
+}
+
+/* By slot: whether it is a constant, or joined from nothing else. */
+static gboolean *
+find_constants (const RlxPlan *plan)
+{
+  gboolean *constant = g_new0 (gboolean, plan->slots->len + 1);
+
+  for (guint i = 0; i < plan->slots->len; i++)
+    {
+      const RlxSlot *slot = &g_array_index (plan->slots, RlxSlot, i);
+
+      if (is_constant (slot))
+        constant[slot->joined > 0 ? slot->joined - 1 : i] = TRUE;
+    }
+  for (guint i = 0; i < plan->slots->len; i++)
+    {
+      const RlxSlot *slot = &g_array_index (plan->slots, RlxSlot, i);
+
+      if (slot->joined > 0 && !is_constant (slot))
+        constant[slot->joined - 1] = FALSE;
+    }
+  return constant;
+}
+
 /* Slots that never move: one after the other, a new buffer when one is full. A step
  * that updates a state may read another: these have buffers of their own. */
 static void
@@ -453,6 +482,7 @@ place_static (Planner      *self,
               RlxBufferKind buffer_kind)
 {
   RlxPlan *plan = self->plan;
+  g_autofree gboolean *constant = find_constants (plan);
   guint first = plan->buffers->len;
 
   for (guint i = 0; i < plan->slots->len; i++)
@@ -464,6 +494,13 @@ place_static (Planner      *self,
 
       if (slot->kind != kind || slot->joined > 0)
         continue;
+      if (constant[i] && slot->size >= RLX_CONSTANT_MIN)
+        {
+          slot->buffer = add_buffer (plan, RLX_BUFFER_CONSTANT);
+          slot->offset = 0;
+          g_array_index (plan->buffers, RlxBuffer, slot->buffer).size = size;
+          continue;
+        }
       current = find_static (self, i, buffer_kind, first);
       if (current < 0)
         current = (int) add_buffer (plan, buffer_kind);
@@ -485,6 +522,33 @@ place_static (Planner      *self,
           slot->offset = get_slot (plan, slot->joined - 1)->offset + slot->part_offset;
         }
     }
+}
+
+/* The slots of constants, by buffer. */
+static void
+list_constants (RlxPlan *plan)
+{
+  guint next = 0;
+
+  for (guint i = 0; i < plan->slots->len; i++)
+    if (is_constant (get_slot (plan, i)))
+      g_array_index (plan->buffers, RlxBuffer, get_slot (plan, i)->buffer).n_constants++;
+  for (guint i = 0; i < plan->buffers->len; i++)
+    {
+      RlxBuffer *buffer = &g_array_index (plan->buffers, RlxBuffer, i);
+
+      buffer->first_constant = next;
+      next += buffer->n_constants;
+      buffer->n_constants = 0;
+    }
+  g_array_set_size (plan->constants, next);
+  for (guint i = 0; i < plan->slots->len; i++)
+    if (is_constant (get_slot (plan, i)))
+      {
+        RlxBuffer *buffer = &g_array_index (plan->buffers, RlxBuffer, get_slot (plan, i)->buffer);
+
+        g_array_index (plan->constants, guint, buffer->first_constant + buffer->n_constants++) = i;
+      }
 }
 
 static gboolean
@@ -590,6 +654,7 @@ rlx_plan_new (RlxIr           *ir,
   plan->steps = g_ptr_array_new_with_free_func ((GDestroyNotify) rlx_step_free);
   plan->slots = g_array_new (FALSE, TRUE, sizeof (RlxSlot));
   plan->buffers = g_array_new (FALSE, TRUE, sizeof (RlxBuffer));
+  plan->constants = g_array_new (FALSE, TRUE, sizeof (guint));
   plan->inputs = new_ports ();
   plan->parameters = new_ports ();
   plan->states = new_ports ();
@@ -605,6 +670,7 @@ rlx_plan_new (RlxIr           *ir,
   conflicts = planner.conflicts;
   placed = planner.placed = g_new0 (gboolean, plan->slots->len);
   place_static (&planner, RLX_SLOT_WEIGHT, RLX_BUFFER_WEIGHTS);
+  list_constants (plan);
   place_static (&planner, RLX_SLOT_STATE, RLX_BUFFER_STATE);
   place_activations (&planner);
   for (guint i = 0; i < banks->len; i++)
@@ -633,6 +699,7 @@ rlx_plan_free (RlxPlan *plan)
   g_clear_pointer (&plan->steps, g_ptr_array_unref);
   g_clear_pointer (&plan->slots, g_array_unref);
   g_clear_pointer (&plan->buffers, g_array_unref);
+  g_clear_pointer (&plan->constants, g_array_unref);
   g_clear_pointer (&plan->inputs, g_array_unref);
   g_clear_pointer (&plan->parameters, g_array_unref);
   g_clear_pointer (&plan->states, g_array_unref);
