@@ -55,7 +55,7 @@ var<workgroup> found: array<f32, $(WG)>;
 // What the sums of each query are multiplied with.
 var<workgroup> factors: array<f32, $(BQ)>;
 
-@compute @workgroup_size($(WG))
+@compute @workgroup_size($(WG))${SUBGROUP_SIZE}
 fn main (@builtin(workgroup_id) wid: vec3<u32>,
          @builtin(local_invocation_index) lane: u32) {
   let group = workgroup_index (wid);

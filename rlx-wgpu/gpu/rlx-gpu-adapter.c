@@ -242,6 +242,8 @@ rlx_gpu_adapter_describe (WGPUAdapter adapter)
   info->target.features = adapter_features (adapter);
   info->target.subgroup_min = from.subgroupMinSize;
   info->target.subgroup_max = from.subgroupMaxSize;
+  info->target.subgroup_sizes_can_be_set = (info->target.features & RLX_DEVICE_FEATURES_SUBGROUPS) != 0 &&
+                                           wgpuAdapterHasFeature (adapter, WGPUFeatureName_SubgroupSizeControl);
   rlx_gpu_limits_init (&info->target.limits, &limits);
 
   if (has_heaps)

@@ -370,7 +370,7 @@ request_device (RlxGpu     *gpu,
     { RLX_DEVICE_FEATURES_MAPPED_STORAGE, WGPUFeatureName_HostMappedPointer },
   };
   WGPUInstance instance = rlx_gpu_get_instance (NULL);
-  WGPUFeatureName features[G_N_ELEMENTS (wanted) + 1];
+  WGPUFeatureName features[G_N_ELEMENTS (wanted) + 2];
   const char *enabled[2];
   static const char * const disabled[] = { "timestamp_quantization" };
   WGPUDawnTogglesDescriptor toggles = WGPU_DAWN_TOGGLES_DESCRIPTOR_INIT;
@@ -388,6 +388,8 @@ request_device (RlxGpu     *gpu,
   for (gsize i = 0; i < G_N_ELEMENTS (wanted); i++)
     if (gpu->info->target.features & wanted[i].ours)
       features[n_features++] = wanted[i].theirs;
+  if (gpu->info->target.subgroup_sizes_can_be_set)
+    features[n_features++] = WGPUFeatureName_SubgroupSizeControl;
 
   enabled[n_enabled++] = "allow_unsafe_apis";
   if (RLX_DEBUG_CHECK (NO_ROBUSTNESS))
@@ -629,6 +631,8 @@ open_adapter (RlxGpuAdapterInfo *info,
       gpu->info->target.features = check.features;
       if (!(check.features & RLX_DEVICE_FEATURES_SUBGROUP_MATRIX))
         gpu->info->target.n_matrices = 0;
+      if (!(check.features & RLX_DEVICE_FEATURES_SUBGROUPS))
+        gpu->info->target.subgroup_sizes_can_be_set = FALSE;
     }
 
   RLX_NOTE (DEVICE, "opened “%s” (%s, %s), features 0x%x, %" G_GUINT64_FORMAT " MiB allowed",

@@ -29,13 +29,14 @@ is_v3d (const RlxGpuAdapterInfo *info)
   return info->vendor_id == VENDOR_BROADCOM || names (info->architecture, "v3d") || names (info->name, "v3d");
 }
 
-/* Where a driver may choose, what Dawn requires of Intel's, and what others take. */
+/* Where a driver may choose, what Dawn requires of Intel's, and what others take. From Xe2 on the
+ * smallest size is 16, and it requires 32. */
 static guint
 get_subgroup_size (const RlxGpuAdapterInfo *info)
 {
   const RlxTarget *target = &info->target;
 
-  if (info->vendor_id == VENDOR_INTEL && target->subgroup_min <= 16 && target->subgroup_max >= 16)
+  if (info->vendor_id == VENDOR_INTEL && target->subgroup_min <= 8 && target->subgroup_max >= 16)
     return 16;
   return target->subgroup_max;
 }
@@ -47,6 +48,12 @@ rlx_gpu_adapter_info_set_traits (RlxGpuAdapterInfo *info)
 
   rlx_target_set_class (target, info->type);
   target->subgroup_size = get_subgroup_size (info);
+  /* 128 registers of a thread, as wide as the smallest subgroup. */
+  if (info->vendor_id == VENDOR_INTEL && info->type != RLX_ADAPTER_TYPE_CPU && target->subgroup_size > 0)
+    {
+      target->registers = 128 * target->subgroup_min / target->subgroup_size;
+      target->registers_are_shared = TRUE;
+    }
   if (info->type != RLX_ADAPTER_TYPE_CPU && is_v3d (info))
     {
       target->workgroup_memory_is_fast = FALSE;

@@ -25,6 +25,9 @@ enum
 /* In lists of layouts. */
 #define RESULT 3
 
+/* Of a lane of attention-tile.wgsl: 64 sums, 16 scores, operands, and addresses. */
+#define TILE_REGISTERS 120
+
 /* The dimensions of query, key, value and result, whatever the layout. */
 typedef struct
 {
@@ -453,6 +456,7 @@ tile_describe (const RlxVariant *variant,
   while (keys * 8 * tile_v > size)
     keys /= 2;
   rlx_kernel_define (kernel, "WG", 8 * tile_y);
+  rlx_kernel_set_subgroup_size (kernel, rlx_target_choose_subgroup_size (rlx_lower_get_target (lower), TILE_REGISTERS));
   rlx_kernel_define (kernel, "TY", tile_y);
   rlx_kernel_define (kernel, "CV", tile_v);
   rlx_kernel_define (kernel, "KV", keys);

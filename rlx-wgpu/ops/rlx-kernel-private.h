@@ -151,6 +151,9 @@ void        rlx_kernel_define     (RlxKernel *self, const char *name, gint64 val
 void        rlx_kernel_define_text (RlxKernel *self, const char *name, const char *text);
 /* A directive that the kernel needs, as "enable f16;". */
 void        rlx_kernel_enable     (RlxKernel *self, const char *directive);
+/* Asks the driver for subgroups of @size; 0: takes what comes. The entry point has
+ * @compute @workgroup_size($(WG))${SUBGROUP_SIZE}. */
+void        rlx_kernel_set_subgroup_size (RlxKernel *self, guint size);
 /* For the profile and for cutting submits. */
 void        rlx_kernel_set_cost   (RlxKernel *self, double flops, double bytes);
 /* Says that input @input may share memory with output @output when it is not

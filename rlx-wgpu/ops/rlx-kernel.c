@@ -244,6 +244,13 @@ rlx_kernel_enable (RlxKernel  *self,
 }
 
 void
+rlx_kernel_set_subgroup_size (RlxKernel *self,
+                              guint      size)
+{
+  self->step->subgroup_size = size;
+}
+
+void
 rlx_kernel_set_cost (RlxKernel *self,
                      double     flops,
                      double     bytes)

@@ -80,6 +80,7 @@ typedef struct
   enum { RLX_PRODUCT_BY_LANES, RLX_PRODUCT_BY_TILES, RLX_PRODUCT_BY_DOT, RLX_PRODUCT_BY_MATRIX } kind;
   gboolean turned;        /* rows and columns have changed places */
   guint64 workgroup;
+  guint subgroup;         /* what to ask for; 0: nothing */
   guint64 lanes, slices;  /* lanes */
   guint64 tx, ty, kt;     /* tiles */
   gboolean registers;     /* without workgroup memory */

@@ -165,6 +165,7 @@ describe_way (RlxKernel *kernel,
   rlx_kernel_define (kernel, "SUM", 0);
   rlx_kernel_define (kernel, "DOT", way->kind == RLX_PRODUCT_BY_DOT);
   rlx_kernel_define (kernel, "WG", (gint64) way->workgroup);
+  rlx_kernel_set_subgroup_size (kernel, way->subgroup);
   rlx_kernel_define (kernel, "LANES", way->kind == RLX_PRODUCT_BY_LANES ? (gint64) way->lanes : 0);
   rlx_kernel_define (kernel, "PARTS", way->parts > 1);
   rlx_kernel_param_u32 (kernel, "groups", way->n_groups);

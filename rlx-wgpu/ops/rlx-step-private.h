@@ -44,6 +44,7 @@ typedef struct
   char *kernel;           /* what the plan and the profile call it */
   RlxTemplate *template;
   guint workgroup_size;
+  guint subgroup_size;    /* that the driver is asked for; 0: none */
   GArray *args;           /* RlxArg */
   GArray *params;         /* RlxParam */
   guint32 grid[3];

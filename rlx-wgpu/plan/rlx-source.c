@@ -256,6 +256,14 @@ expand_body (RlxStep    *step,
   return body;
 }
 
+static void
+set_subgroup_size (RlxStep *step)
+{
+  g_autofree char *attribute = step->subgroup_size > 0 ? g_strdup_printf (" @subgroup_size(%u)", step->subgroup_size) : NULL;
+
+  rlx_template_set_text (step->template, "SUBGROUP_SIZE", attribute ? attribute : "");
+}
+
 gboolean
 rlx_step_build_source (RlxPlan         *plan,
                        RlxStep         *step,
@@ -310,6 +318,7 @@ rlx_step_build_source (RlxPlan         *plan,
 
   g_string_append (functions, "fn workgroup_index(wid: vec3<u32>) -> u32 { return wid.y * p.grid_x + wid.x; }\n");
   rlx_template_set_int (step->template, "WG", step->workgroup_size);
+  set_subgroup_size (step);
   body = expand_body (step, bodies, error);
   if (body == NULL)
     {
@@ -327,7 +336,8 @@ rlx_step_build_source (RlxPlan         *plan,
     }
 
   g_free (step->wgsl);
-  step->wgsl = g_strconcat (f16 ? "enable f16;\n" : "", step->enables ? step->enables : "", out->str, half ? half : "", functions->str, body, NULL);
+  step->wgsl = g_strconcat (f16 ? "enable f16;\n" : "", step->subgroup_size > 0 ? "enable subgroups;\nenable subgroup_size_control;\n" : "",
+                            step->enables ? step->enables : "", out->str, half ? half : "", functions->str, body, NULL);
   RLX_NOTE (SHADERS, "%s “%s”:\n%s", step->op, step->label, step->wgsl);
   return TRUE;
 }

@@ -36,8 +36,8 @@ rlx_target_set_class (RlxTarget     *self,
                       RlxAdapterType type)
 {
   rlx_speeds_guess (&self->speeds, type);
-  /* 128 is what Xe2 has with 16 lanes, and what leaves two workgroups of 256 to a core
-   * of the others. Below that a compiler still finds room for what we count as 140. */
+  /* 128 leave two workgroups of 256 to a core of most. Below that a compiler still finds
+   * room for what we count as 140. */
   self->registers = 140;
 
   if (type == RLX_ADAPTER_TYPE_CPU)
@@ -69,7 +69,10 @@ remove_features (RlxTarget        *self,
 {
   self->features &= ~features;
   if (!(self->features & RLX_DEVICE_FEATURES_SUBGROUPS))
-    self->features &= ~RLX_DEVICE_FEATURES_SUBGROUP_MATRIX;
+    {
+      self->features &= ~RLX_DEVICE_FEATURES_SUBGROUP_MATRIX;
+      self->subgroup_sizes_can_be_set = FALSE;
+    }
   if (!(self->features & RLX_DEVICE_FEATURES_SUBGROUP_MATRIX))
     self->n_matrices = 0;
 }
@@ -240,6 +243,11 @@ rlx_target_pretend (RlxTarget       *device,
   result.subgroup_min = device->subgroup_min;
   result.subgroup_max = device->subgroup_max;
   result.subgroup_size = device->subgroup_size;
+  result.subgroup_sizes_can_be_set = named->subgroup_sizes_can_be_set && device->subgroup_sizes_can_be_set &&
+                                     (result.features & RLX_DEVICE_FEATURES_SUBGROUPS) != 0;
+  /* Its kernels have what those of the smallest subgroups have there. */
+  if (result.subgroup_sizes_can_be_set)
+    result.registers = rlx_target_get_registers (named, named->subgroup_min);
   memcpy (result.matrices, device->matrices, sizeof result.matrices);
   result.n_matrices = result.features & RLX_DEVICE_FEATURES_SUBGROUP_MATRIX ? device->n_matrices : 0;
   if (result.subgroup_size != named->subgroup_size)

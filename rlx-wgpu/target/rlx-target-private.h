@@ -102,6 +102,7 @@ typedef struct
   RlxDeviceFeatures features;
   guint subgroup_min, subgroup_max;   /* what the driver may choose from */
   guint subgroup_size;     /* what it does choose: where there is a choice, what Dawn requires */
+  gboolean subgroup_sizes_can_be_set;   /* a kernel may ask for one of these */
   RlxMatrixShape matrices[RLX_MAX_MATRIX_SHAPES];
   guint n_matrices;
 
@@ -110,7 +111,8 @@ typedef struct
   guint busy_workgroups;   /* fewer leave cores idle */
   guint split_workgroups;  /* so many hide the latency of memory where each has little to do */
   guint copy_workgroups;   /* more make a copy no faster */
-  guint registers;         /* of 32 bits, that an invocation may take */
+  guint registers;         /* of 32 bits, that an invocation may take in a subgroup of the size that there is */
+  gboolean registers_are_shared;      /* by the lanes of a subgroup: half of these have twice as many each */
   gboolean barriers_are_cheap;        /* else a workgroup had better do without */
   gboolean workgroup_memory_is_fast;  /* faster than the memory it stands for */
   gboolean loads_coalesce; /* what neighbouring invocations read side by side is one load, as a vector is;
@@ -136,6 +138,42 @@ rlx_target_get_n_segments (const RlxTarget *self,
   if (size <= self->limits.max_storage_binding_size)
     return 1;
   return (guint) rlx_divide_up (size, rlx_target_get_segment_size (self));
+}
+
+/* Of an invocation, in a subgroup of so many. */
+static inline guint
+rlx_target_get_registers (const RlxTarget *self,
+                          guint            subgroup_size)
+{
+  if (!self->registers_are_shared || subgroup_size == 0)
+    return self->registers;
+  return self->registers * self->subgroup_size / subgroup_size;
+}
+
+/* The size of subgroups that a kernel should ask for, whose invocations take @needed
+ * registers: the largest that has them, or the smallest there is. 0: as it comes. */
+static inline guint
+rlx_target_choose_subgroup_size (const RlxTarget *self,
+                                 guint            needed)
+{
+  guint size = self->subgroup_size;
+
+  if (!self->registers_are_shared || !self->subgroup_sizes_can_be_set)
+    return 0;
+  while (size / 2 >= self->subgroup_min && rlx_target_get_registers (self, size) < needed)
+    size /= 2;
+  return size;
+}
+
+/* How many times longer a kernel takes since not all of its registers are there. Counted by
+ * compilers for Intel's chips: 2 for a sixth of them, 3 to 5 for a half. */
+static inline double
+rlx_target_get_spill_factor (const RlxTarget *self,
+                             guint            needed)
+{
+  guint there = rlx_target_get_registers (self, rlx_target_choose_subgroup_size (self, needed));
+
+  return there >= needed ? 1.0 : 1.0 + 8.0 * (needed - there) / needed;
 }
 
 /* What is not said by the device itself but follows from its class: everything from

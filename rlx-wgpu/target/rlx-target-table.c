@@ -19,6 +19,14 @@
 #define SUBGROUPS RLX_DEVICE_FEATURES_SUBGROUPS
 #define MATRIX (RLX_DEVICE_FEATURES_SUBGROUPS | RLX_DEVICE_FEATURES_SUBGROUP_MATRIX)
 
+/* A kernel may ask for a size of subgroups. */
+#define SIZES (1 << 0)
+/* A subgroup of Intel's has 128 registers that are as wide as the smallest one. Dawn requires
+ * twice that, so half of them are left to a lane. */
+#define SHARED (SIZES | 1 << 1)
+#define SHARED_REGISTERS 64
+#define SLOW_MEMORY (1 << 2)
+
 /* A row of the table: what chips differ in. */
 typedef struct
 {
@@ -30,7 +38,7 @@ typedef struct
   guint invocations, workgroup_storage, storage_buffers, alignment;
   guint64 buffer_size, binding_size;
   guint registers;                  /* 0: what its class has */
-  gboolean slow_workgroup_memory;
+  guint traits;
   RlxMatrixShape matrices[9];       /* up to the first that is empty */
 } Row;
 
@@ -44,39 +52,39 @@ typedef struct
 static const Row rows[] = {
   {
     "lavapipe", "Dawn on Mesa 26.1's lavapipe, LLVM 21, 256 bits", RLX_ADAPTER_TYPE_CPU,
-    HALF | MATRIX, 8, 8, 8, 1024, 32768, 16, 16, 4 * GIB - 1, 128 * MIB, 0, FALSE,
+    HALF | MATRIX, 8, 8, 8, 1024, 32768, 16, 16, 4 * GIB - 1, 128 * MIB, 0, SIZES,
     { { F16, F16, 8, 8, 8 }, { F16, F32, 8, 8, 8 }, { U8, U32, 8, 8, 8 }, { I8, I32, 8, 8, 8 } },
   },
   {
     "minimum", "the default limits of the WebGPU specification, no features", RLX_ADAPTER_TYPE_INTEGRATED,
-    RLX_DEVICE_FEATURES_NONE, 0, 0, 0, 256, 16384, 8, 256, 256 * MIB, 128 * MIB, 0, FALSE, { { 0 } },
+    RLX_DEVICE_FEATURES_NONE, 0, 0, 0, 256, 16384, 8, 256, 256 * MIB, 128 * MIB, 0, 0, { { 0 } },
   },
   {
     "small", "lavapipe with the default limits of WebGPU and bindings of 1 MiB, for tests", RLX_ADAPTER_TYPE_CPU,
-    HALF | MATRIX, 8, 8, 8, 256, 16384, 8, 256, 4 * GIB - 1, 1 * MIB, 0, FALSE,
+    HALF | MATRIX, 8, 8, 8, 256, 16384, 8, 256, 4 * GIB - 1, 1 * MIB, 0, SIZES,
     { { F16, F16, 8, 8, 8 }, { F16, F32, 8, 8, 8 }, { U8, U32, 8, 8, 8 }, { I8, I32, 8, 8, 8 } },
   },
   {
     "tgl", "Dawn on Mesa 26.1's ANV for Tiger Lake GT2; Dawn requires 16 lanes", RLX_ADAPTER_TYPE_INTEGRATED,
-    HALF | SUBGROUPS, 8, 32, 16, 1024, 49152, 16, 64, 4 * GIB, 4 * GIB - 1, 0, FALSE, { { 0 } },
+    HALF | SUBGROUPS, 8, 32, 16, 1024, 49152, 16, 64, 4 * GIB, 4 * GIB - 1, SHARED_REGISTERS, SHARED, { { 0 } },
   },
   {
     "dg2", "Dawn on Mesa 26.1's ANV for the Arc A770; Dawn requires 16 lanes", RLX_ADAPTER_TYPE_DISCRETE,
-    HALF | MATRIX, 8, 32, 16, 1024, 49152, 16, 64, 4 * GIB, 4 * GIB - 1, 0, FALSE,
+    HALF | MATRIX, 8, 32, 16, 1024, 49152, 16, 64, 4 * GIB, 4 * GIB - 1, SHARED_REGISTERS, SHARED,
     { { F16, F32, 8, 8, 16 }, { I8, I32, 8, 8, 32 }, { U8, U32, 8, 8, 32 } },
   },
   {
     "lnl", "Dawn on Mesa 26.1's ANV for Lunar Lake; Dawn requires 32 lanes", RLX_ADAPTER_TYPE_INTEGRATED,
-    HALF | MATRIX, 16, 32, 32, 1024, 49152, 16, 64, 4 * GIB, 4 * GIB - 1, 0, FALSE,
+    HALF | MATRIX, 16, 32, 32, 1024, 49152, 16, 64, 4 * GIB, 4 * GIB - 1, SHARED_REGISTERS, SHARED,
     { { F16, F16, 8, 16, 16 }, { F16, F32, 8, 16, 16 }, { I8, I32, 8, 16, 32 }, { U8, U32, 8, 16, 32 } },
   },
   {
     "navi21", "Dawn on Mesa 25.0's RADV for Navi 21", RLX_ADAPTER_TYPE_DISCRETE,
-    HALF | SUBGROUPS, 32, 64, 64, 1024, 65536, 16, 4, 4 * GIB - 4, 4 * GIB - 4, 0, FALSE, { { 0 } },
+    HALF | SUBGROUPS, 32, 64, 64, 1024, 65536, 16, 4, 4 * GIB - 4, 4 * GIB - 4, 0, SIZES, { { 0 } },
   },
   {
     "navi31", "Dawn on Mesa 25.0's RADV for Navi 31", RLX_ADAPTER_TYPE_DISCRETE,
-    HALF | MATRIX, 32, 64, 64, 1024, 65536, 16, 4, 4 * GIB - 4, 4 * GIB - 4, 0, FALSE,
+    HALF | MATRIX, 32, 64, 64, 1024, 65536, 16, 4, 4 * GIB - 4, 4 * GIB - 4, 0, SIZES,
     {
       { F16, F16, 16, 16, 16 }, { F16, F32, 16, 16, 16 }, { U8, U32, 16, 16, 16 }, { U8, I32, 16, 16, 16 },
       { I8, U32, 16, 16, 16 }, { I8, I32, 16, 16, 16 },
@@ -84,11 +92,11 @@ static const Row rows[] = {
   },
   {
     "gfx1201", "Dawn on Mesa 25.0's RADV for Navi 48, which has no matrices there yet", RLX_ADAPTER_TYPE_DISCRETE,
-    HALF | SUBGROUPS, 32, 64, 64, 1024, 65536, 16, 4, 4 * GIB - 4, 4 * GIB - 4, 0, FALSE, { { 0 } },
+    HALF | SUBGROUPS, 32, 64, 64, 1024, 65536, 16, 4, 4 * GIB - 4, 4 * GIB - 4, 0, SIZES, { { 0 } },
   },
   {
     "turing", "Dawn on Mesa 26.1's NVK for the RTX 2060; Dawn hides f16 there", RLX_ADAPTER_TYPE_DISCRETE,
-    BASE | MATRIX, 32, 32, 32, 1024, 49152, 16, 64, 2 * GIB, 2 * GIB - 4, 0, FALSE,
+    BASE | MATRIX, 32, 32, 32, 1024, 49152, 16, 64, 2 * GIB, 2 * GIB - 4, 0, SIZES,
     {
       { U8, U32, 16, 16, 32 }, { U8, U32, 16, 8, 32 }, { U8, U32, 8, 8, 16 },
       { I8, I32, 16, 16, 32 }, { I8, I32, 16, 8, 32 }, { I8, I32, 8, 8, 16 },
@@ -96,7 +104,7 @@ static const Row rows[] = {
   },
   {
     "ada", "Dawn on Mesa 26.1's NVK for the RTX 4060; Dawn hides f16 there", RLX_ADAPTER_TYPE_DISCRETE,
-    BASE | MATRIX, 32, 32, 32, 1024, 49152, 16, 64, 2 * GIB, 2 * GIB - 4, 0, FALSE,
+    BASE | MATRIX, 32, 32, 32, 1024, 49152, 16, 64, 2 * GIB, 2 * GIB - 4, 0, SIZES,
     {
       { U8, U32, 16, 16, 32 }, { U8, U32, 16, 8, 32 }, { U8, U32, 16, 8, 16 }, { U8, U32, 8, 8, 16 },
       { I8, I32, 16, 16, 32 }, { I8, I32, 16, 8, 32 }, { I8, I32, 16, 8, 16 }, { I8, I32, 8, 8, 16 },
@@ -104,16 +112,16 @@ static const Row rows[] = {
   },
   {
     "apple-m", "Apple's Metal feature set tables (Apple7 to Apple9), and Dawn's Metal back end", RLX_ADAPTER_TYPE_INTEGRATED,
-    HALF | MATRIX, 4, 64, 32, 1024, 32768, 10, 4, 4 * GIB - 1, 4 * GIB - 1, 0, FALSE,
+    HALF | MATRIX, 4, 64, 32, 1024, 32768, 10, 4, 4 * GIB - 1, 4 * GIB - 1, 0, 0,
     { { F32, F32, 8, 8, 8 }, { F16, F16, 8, 8, 8 } },
   },
   {
     "adreno", "Mesa's Turnip, for Adreno 7xx", RLX_ADAPTER_TYPE_INTEGRATED,
-    HALF | SUBGROUPS, 64, 128, 128, 1024, 32768, 16, 64, 1 * GIB, 128 * MIB, 0, FALSE, { { 0 } },
+    HALF | SUBGROUPS, 64, 128, 128, 1024, 32768, 16, 64, 1 * GIB, 128 * MIB, 0, 0, { { 0 } },
   },
   {
     "v3d", "Mesa's V3DV, for the Raspberry Pi 5", RLX_ADAPTER_TYPE_INTEGRATED,
-    BASE | SUBGROUPS, 16, 16, 16, 256, 16384, 10, 32, 1 * GIB, 128 * MIB, 64, TRUE, { { 0 } },
+    BASE | SUBGROUPS, 16, 16, 16, 256, 16384, 10, 32, 1 * GIB, 128 * MIB, 64, SLOW_MEMORY, { { 0 } },
   },
 };
 
@@ -151,8 +159,10 @@ fill (RlxTarget *self,
   rlx_target_set_class (self, row->type);
   if (row->registers > 0)
     self->registers = row->registers;
-  if (row->slow_workgroup_memory)
+  if (row->traits & SLOW_MEMORY)
     self->workgroup_memory_is_fast = FALSE;
+  self->subgroup_sizes_can_be_set = (row->traits & SIZES) != 0;
+  self->registers_are_shared = (row->traits & SHARED) == SHARED;
 }
 
 const RlxTarget *

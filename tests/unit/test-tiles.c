@@ -7,6 +7,8 @@
  */
 #include "config.h"
 
+#include <string.h>
+
 #include "rlx-test-util.h"
 
 #include "rlx-calibration-private.h"
@@ -180,14 +182,18 @@ test_traits (void)
     const char *kernel;
     guint n_groups;
     guint m, n;
+    guint subgroup_min, subgroup_max, registers;
   } devices[] = {
-    { RLX_ADAPTER_TYPE_INTEGRATED, 0x8086, "Intel(R) Arc(tm) Graphics (LNL)", "xe-2lpg", "matmul-tile", 64, 1024, 1024 },
+    { RLX_ADAPTER_TYPE_INTEGRATED, 0x8086, "Intel(R) Arc(tm) Graphics (LNL)", "xe-2lpg", "matmul-tile", 256, 1024, 1024, 16, 32, 64 },
+    { RLX_ADAPTER_TYPE_DISCRETE, 0x8086, "Intel(R) Arc(tm) A770 Graphics (DG2)", "xe-hpg", "matmul-tile", 256, 1024, 1024, 8, 32, 64 },
+    /* without subgroups nothing is known of its registers */
+    { RLX_ADAPTER_TYPE_INTEGRATED, 0x8086, "Intel(R) Arc(tm) Graphics (LNL)", "xe-2lpg", "matmul-tile", 64, 1024, 1024, 0, 0, 0 },
     /* half of each tile of 128 would be empty */
-    { RLX_ADAPTER_TYPE_INTEGRATED, 0x8086, "Intel(R) Arc(tm) Graphics (LNL)", "xe-2lpg", "matmul-tile", 64, 64, 4096 },
-    { RLX_ADAPTER_TYPE_DISCRETE, 0x1002, "AMD Radeon RX 7800 XT", "rdna-3", "matmul-tile", 256, 1024, 1024 },
-    { RLX_ADAPTER_TYPE_INTEGRATED, 0x14e4, "V3D 7.1.7", "", "matmul-registers", 1024, 1024, 1024 },
-    { RLX_ADAPTER_TYPE_INTEGRATED, 0, "V3D 4.2", NULL, "matmul-registers", 1024, 1024, 1024 },
-    { RLX_ADAPTER_TYPE_INTEGRATED, 0, "GPU", "v3d", "matmul-registers", 1024, 1024, 1024 },
+    { RLX_ADAPTER_TYPE_INTEGRATED, 0x8086, "Intel(R) Arc(tm) Graphics (LNL)", "xe-2lpg", "matmul-tile", 64, 64, 4096, 0, 0, 0 },
+    { RLX_ADAPTER_TYPE_DISCRETE, 0x1002, "AMD Radeon RX 7800 XT", "rdna-3", "matmul-tile", 256, 1024, 1024, 0, 0, 0 },
+    { RLX_ADAPTER_TYPE_INTEGRATED, 0x14e4, "V3D 7.1.7", "", "matmul-registers", 1024, 1024, 1024, 0, 0, 0 },
+    { RLX_ADAPTER_TYPE_INTEGRATED, 0, "V3D 4.2", NULL, "matmul-registers", 1024, 1024, 1024, 0, 0, 0 },
+    { RLX_ADAPTER_TYPE_INTEGRATED, 0, "GPU", "v3d", "matmul-registers", 1024, 1024, 1024, 0, 0, 0 },
   };
 
   for (guint i = 0; i < G_N_ELEMENTS (devices); i++)
@@ -200,6 +206,8 @@ test_traits (void)
         .target.limits = { .max_storage_binding_size = 128 << 20, .max_buffer_size = 256 << 20, .max_storage_buffers = 8,
                     .storage_offset_alignment = 256, .uniform_offset_alignment = 256, .max_uniform_binding_size = 65536,
                     .max_workgroups = 65535 },
+        .target.subgroup_min = devices[i].subgroup_min,
+        .target.subgroup_max = devices[i].subgroup_max,
       };
       g_autofree char *text = g_strdup_printf ("rlx 1\n%%0 = input \"a\" f32[%u, 64]\n%%1 = input \"b\" f32[64, %u]\n"
                                                "%%2 = matmul(%%0, %%1)\noutput \"y\" %%2\n", devices[i].m, devices[i].n);
@@ -209,12 +217,53 @@ test_traits (void)
       const RlxStep *step;
 
       rlx_gpu_adapter_info_set_traits (&info);
+      if (devices[i].registers > 0)
+        g_assert_cmpuint (info.target.registers, ==, devices[i].registers);
       plan = rlx_plan_new (rlx_pass_simplify (rlx_graph_peek_ir (graph, NULL), &info.target, NULL), &info.target, NULL, &error);
       g_assert_no_error (error);
       g_assert_cmpuint (plan->steps->len, ==, 1);
       step = g_ptr_array_index (plan->steps, 0);
       g_assert_cmpstr (step->kernel, ==, devices[i].kernel);
       g_assert_cmpuint (step->grid[0] * step->grid[1], ==, devices[i].n_groups);
+    }
+}
+
+/* Where the lanes of a subgroup share registers, a kernel asks for as few lanes as leave it enough, if the device lets
+ * it; else it pays for a smaller tile. */
+static void
+test_sizes (void)
+{
+  static const struct
+  {
+    const char *name;
+    gboolean can_be_set;
+    guint registers, subgroup_size, n_groups;
+  } targets[] = {
+    { "tgl", TRUE, 128, 8, 256 },
+    { "dg2", TRUE, 128, 8, 256 },
+    { "lnl", TRUE, 128, 16, 256 },
+    { "dg2", FALSE, 64, 0, 256 },
+    { "lavapipe", TRUE, 140, 0, 0 },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (targets); i++)
+    {
+      RlxTarget target = *rlx_target_lookup (targets[i].name);
+      g_autoptr(RlxGraph) graph = rlx_graph_new_from_text ("rlx 1\n%0 = input \"a\" f32[1024, 64]\n%1 = input \"b\" f32[64, 1024]\n"
+                                                           "%2 = matmul(%0, %1)\noutput \"y\" %2\n", NULL);
+      g_autoptr(GError) error = NULL;
+      g_autoptr(RlxPlan) plan = NULL;
+      const RlxStep *step;
+
+      target.subgroup_sizes_can_be_set = targets[i].can_be_set;
+      g_assert_cmpuint (rlx_target_get_registers (&target, targets[i].subgroup_size), ==, targets[i].registers);
+      plan = rlx_plan_new (rlx_pass_simplify (rlx_graph_peek_ir (graph, NULL), &target, NULL), &target, NULL, &error);
+      g_assert_no_error (error);
+      step = g_ptr_array_index (plan->steps, 0);
+      g_assert_cmpuint (step->subgroup_size, ==, targets[i].subgroup_size);
+      g_assert_cmpint (strstr (step->wgsl, "subgroup_size") != NULL, ==, targets[i].subgroup_size > 0);
+      if (targets[i].n_groups > 0)
+        g_assert_cmpuint (step->grid[0] * step->grid[1], ==, targets[i].n_groups);
     }
 }
 
@@ -268,6 +317,7 @@ main (int   argc,
       }
 
   g_test_add_func ("/tiles/traits", test_traits);
+  g_test_add_func ("/tiles/sizes", test_sizes);
   g_test_add_func ("/tiles/stand-in", test_stand_in);
 
   return g_test_run ();
