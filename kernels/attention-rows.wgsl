@@ -10,27 +10,12 @@
 // there is no workgroup memory and no barrier, and keys and values have the
 // same address in all lanes.
 //
-// A driver for CPUs runs eight lanes in a vector. There, what a load costs
-// decides: one whose address is the same in all lanes takes about 7
-// instructions a word when four come at once, most of them bounds checks; one with
-// an address for each lane 45 to 60; a multiply and an add two, as they are not
-// fused. A turn of a loop takes another 40 to 60, and three for each sum that goes
-// on to the next. Loads come before the products, because each has branches: in
-// one basic block the sums stay in registers.
+// A driver for CPUs runs eight lanes in a vector, and what a load costs decides (doc/kernels.md). Loads come before the
+// products, because each has branches: in one basic block the sums stay in registers.
 //
-// - With WIDTH, which is that of keys and values, there are no loops but that over
-//   the keys. The queries are loaded once, into an array that is only read with
-//   constant indices, as plain vectors then; so are the sums. For each key that
-//   makes 2 · WIDTH words and, of TR = 4, 8 · WIDTH products. TK · WIDTH = 64 is
-//   3,500 instructions a turn; twice that no longer fits the cache of a core
-//   for instructions, and is not faster any more, but takes twice as long to compile.
-//   Measured on one core, 12 heads of 128 queries and keys: 1.25 ms for a width
-//   of 32 and 2.9 for 64, where the loops below take 3.15 and 5.0.
-// - Without, for wide heads and little work, columns are in loops, four at a time:
-//   for each four of the width 16 words of queries for TR = 4, TK times four of keys
-//   and 16 · TK products, for each four of the value 16 sums to load and to store.
-//   Measured on two cores: 16 to 24 GFLOPS, where lanes that take keys and columns
-//   and exchange weights reach 2.5.
+// - With WIDTH, which is that of keys and values, there are no loops but that over the keys. The queries are loaded
+//   once, into an array that is only read with constant indices, as plain vectors then; so are the sums.
+// - Without, for wide heads and little work, columns are in loops, four at a time.
 //
 // On a GPU every lane would read the same key, a quarter of its loads would hit
 // different cache lines, and the sums would lie in memory: there

@@ -18,20 +18,12 @@
 // score and the sum of the weights for attention-merge, which joins them in a
 // fixed order.
 //
-// Keys and values are read once and nothing of them is used twice by a lane, so
-// the time is that of reading them: 2 · TQ operations per word, far below what
-// any device could compute. What counts is the number of reads in flight, that
-// is of workgroups: a decoding step has as many as heads, and one split for
-// each p.span keys makes enough of them for 20 to 150 cores. Without STAGE a
-// lane walks along its own key, a cache line of its own: right where lanes
-// share an L1 cache that holds WG lines (a CPU, where it saves the barriers).
-// With STAGE a piece of 16 columns of WG keys goes through workgroup memory:
-// 16 neighbouring lanes read 64 neighbouring bytes, in f32; the row there has 17
-// words so that 32 lanes hit 32 banks. Values are read by neighbouring lanes
-// at neighbouring addresses anyway. Workgroup memory: 4 · (TQ · BLOCK + 17 · WG +
-// 16 · TQ + WG + TQ) bytes, 7.2 KB for 8 rows. On a CPU more keys to a lane make
-// fewer of the barriers and of the loops over shares, and steps of four columns
-// and of four keys fewer of the checks that go with a loop.
+// The time is that of reading keys and values, so what counts is the number of workgroups: one split for each p.span keys
+// makes enough of them. Without STAGE a lane walks along its own key, a cache line of its own: right where lanes share an
+// L1 cache that holds WG lines (a CPU, where it saves the barriers). With STAGE a piece of 16 columns of WG keys goes
+// through workgroup memory, in rows of 17 words so that 32 lanes hit 32 banks. On a CPU more keys to a lane make fewer of
+// the barriers and of the loops over shares, and steps of four columns and of four keys fewer of the checks that go with
+// a loop.
 //
 // A key that takes no part is marked as hidden and its value is never
 // multiplied: a NaN there does no harm.

@@ -15,23 +15,8 @@
 //    values go through workgroup memory, KV keys at a time. What was summed up
 //    before is scaled down when the largest score has grown.
 //
-// For each column of the width a lane reads 8 words of workgroup memory for 16
-// products; for each key 4 + CV words for 4 · CV products, that is 2.7 products
-// to a word for 64 columns. Of the 32 lanes of a warp 8 share a query's word and
-// 4 a key's, which is one access for them, and rows of 17 and 33 words keep
-// the different ones in different banks. From memory a block of keys brings BK ·
-// (width + columns) words for BQ · BK · (width + columns) products: 32 or 64
-// products, 16 or 32 flops a byte, above the ratio of any cache's bandwidth to
-// what the cores compute (RDNA3 and Ada: about 10 at the L2, Xe2: about 12, V3D:
-// about 8), so that parts 1 and 3 are bound by workgroup memory and arithmetic,
-// at some 40 to 60 percent of the latter. Queries are read again for each block,
-// from the L1 cache.
-//
-// Registers: 4 · CV sums and 16 products, 12 operands: below 96 for 128 columns,
-// so that nothing spills at the 128 a lane has on most. Workgroup memory: 15.5
-// KB for TY = 16, 8.8 KB for TY = 8: six workgroups of 128 lanes on a core with
-// 100 KB (Ada, 768 of 1536 lanes), four on one with 64 KB (RDNA3, Xe2); V3D,
-// with 16 KB, runs one and takes TY = 8.
+// Rows of 17 and 33 words keep what lanes read in different banks. doc/kernels.md counts reads, registers and workgroup
+// memory.
 //
 // A key that takes no part is marked as hidden and, with HIDE, its value is never
 // multiplied: a NaN there does no harm.

@@ -18,17 +18,11 @@
 //   operand there are, unless there are many.
 // - PANEL, for a CPU: the same with the weights as [channels / NC][elements of a
 //   filter][NC], four of which come with one load, and with four positions for each of
-//   eight lanes. There a load for eight lanes, each with an address of its own, takes
-//   3 to 7 ns, a word with the same address in all of them 0.5 to 1, a multiply
-//   and an add of eight 0.1, so what counts is how often a word is used: 32 channels of 4
-//   · 8 positions make 36 words for 128 products. All loads come before the products, which
-//   are one basic block then. Measured on one core for 64 to 64 channels, 56 ·
-//   56 positions, 3 · 3: 8.8 ms, with 16 channels 11.5, where the tiles above take 22.3.
+//   eight lanes, so that a word is used often: 36 words make 128 products. All loads come before the products, which are
+//   one basic block then (doc/kernels.md).
 // - DEPTH, for a CPU: each channel of the operand by itself, four positions of one
 //   channel for each of eight lanes. The KX elements of the filter along the innermost
 //   axis are written out, since a turn of a loop costs as much as four loads.
-//   Measured on one core for 64 channels, 56 · 56 positions, 3 · 3: 3.1 ms, where the tiles
-//   above take 6.8.
 // - DIRECT: an invocation makes one element, or LANES of them split up its sum.
 //
 // A transposed convolution reaches a position with those elements of the filter

@@ -14,32 +14,8 @@
 // since only there it is known which element is which: what put() does to a sum,
 // it does here.
 //
-// For each K a worker reads SM + SN matrices of workgroup memory for SM · SN
-// products. On paper, for tiles of 128 · 128 (64 · 64 have half the intensity):
-//
-//   device        configuration  workers    worker's part  registers of sums  flops a byte, workgroup
-//   Xe2           8 · 16 · 16    16 of 16   32 · 32        64 of 128 (64 B)   16
-//   RDNA3         16 · 16 · 16   4 of 64    64 · 64        64 of 256          32
-//   Ada           16 · 16 · 16   8 of 32    32 · 64        64 of 255          21
-//   Apple, f32    8 · 8 · 8      8 of 32    32 · 64        64 of 128          11
-//
-// From memory come BM + BN elements for BM · BN products: 32 flops a byte of f32, 64
-// of f16. What a step of 16 along k costs a core, in clocks, for tiles of 128:
-//
-//                            Xe2, a core    RDNA3, a CU    Ada, an SM
-//   524,288 flops of units   244            1,024          1,026
-//   staging, 150 operations
-//   of each invocation       300            600            300
-//   40, 24, 32 KiB through
-//   workgroup memory         320            192 to 384     256
-//   16 KiB from the cache    256            256            256
-//
-// On Ada all of that is hidden behind the units. RDNA3's share the ALUs with what
-// stages. Xe2's are so fast that staging takes longer than the product: weights in
-// f16 (EXACT, half the bytes, no rounding) are worth most there. 256 invocations with
-// 64 registers of sums and about 50 others let two workgroups or more share a core
-// on each, and workgroup memory up to six: one stages while another multiplies, which
-// is why there is no second buffer here.
+// Several workgroups share a core, one stages while another multiplies: that is why there is no second buffer.
+// doc/kernels.md has the counts for some devices.
 //
 // How many invocations are a subgroup is for the driver to say: WORKERS is a guess,
 // and what fewer subgroups leave over is done in another turn. Too many idle.

@@ -3,56 +3,16 @@
 
 // y[batch, m, n] = epilogue (alpha · Σₖ a[batch, m, k] · b[batch, k, n] + beta · bias)
 //
-// For drivers on CPUs that have subgroups of eight lanes: a subgroup makes TM rows,
-// a lane TN columns of each, as with LANES in matmul.wgsl. There is no workgroup
-// memory and no barrier.
+// For drivers on CPUs that have subgroups of eight lanes and run each in a vector: a subgroup makes TM rows, a lane TN
+// columns of each, as with LANES in matmul.wgsl. There is no workgroup memory and no barrier. doc/kernels.md has what was
+// measured; what follows from it:
 //
-// Such a driver turns eight lanes into one vector, and a loop into masked code.
-// What it makes of this was read from its machine code (Mesa 26.1, LLVM 21, a
-// processor with AVX-512) and timed, on one core, by leaving parts out:
-//
-// - A load with an address for each lane is one gather: 3.5 ns for eight words,
-//   whether they lie side by side or not. One with the same address in all lanes
-//   is eight instructions with two branches a word: 0.9 ns, 0.65 when the index is
-//   known to be small. So `a` is gathered too, UNROLL steps of k of ROWS rows at a
-//   time, and each word is then copied to all lanes by a shuffle. Its index must
-//   not look the same in all lanes, or the driver takes the word out of the vector
-//   and puts it back; but lane >> 3, which is 0, the code generator knows for what
-//   it is, and the shuffle becomes one instruction.
-// - A product is a multiply and an add, which are not fused, and a sum is loaded,
-//   masked and stored once for UNROLL of them: 0.3 ns a product of eight lanes. For
-//   each step of k, TM / 8 + TN gathers make TM · TN products. That gives 24 GFLOPS
-//   for 16 rows of 4 vectors, 29 for 32 of 4 and 34 for 32 of 8, where 16 rows of 4
-//   without shuffles have 20 (512 · 512 · 512). Larger tiles gain little. Compiling
-//   takes 70, 115 and 300 ms for these three, and 105 without shuffles.
-// - What does not help, for 32 rows of 4, which have 30 GFLOPS as they are: 2 steps at
-//   a time (24) or 8 (29; what they load does not fit the registers), the gathers of
-//   `a` among the products that use them (19, one group of rows earlier 30), those of
-//   `b` one turn ahead (21 to 27), another order of the products (30), a bound of the
-//   loop that is a constant (30). 64 rows of 4 are as fast as 32 of 8 (34) and take
-//   0.8 of the time to compile, but rows that lie a multiple of 1 KiB apart share
-//   few lines of the nearest cache, which costs them up to 12 %. 64 of 8 have 29:
-//   too much code. A product alone takes 0.14 ns, fused or not; what limits them is
-//   how many instructions a processor starts at a time, of which a gather has about
-//   fifty. In all, two cores have 64 GFLOPS for 512 · 512 · 512.
-// - Loads from workgroup memory and of variables with an index that is not constant
-//   are checked or gathered as well, so that nothing can be kept at hand.
-// - The driver gives the first half of all workgroups to one thread and the other
-//   half to the next: on a core that has other work, its half takes longer.
-// - The sums are an array with constant indices, which is plain memory. Only the
-//   loop at the end, which keeps the code small, has an index that is not: there a
-//   load is a gather. It takes that loop to leave them in memory: without it each is
-//   a variable, all of which are copied in every turn, for 1.4 times the time.
-// - The loop at the end takes 27 ns for each vector of results, an eighth of the time
-//   for 384 steps of k. A bound that is a constant saves Tint's counter, which ends
-//   loops that would not, and no branches (EVEN) nearly half of the rest: 14 ns are
-//   left, of which the load takes 9. A bound of 32 or less has the driver unroll it.
-//   Several vectors a turn gain nothing.
-// - Gathers do not wake up the prefetcher of a processor. Weights that come from
-//   memory run at 3.3 GB/s a core that way. One load for all lanes from each cache
-//   line, AHEAD words before it is needed, makes it 8 GB/s (0.45 of the time for one
-//   row, 0.95 for many). What it brings is used for something that never happens, so
-//   that it is not left out.
+// - `a` is gathered too, UNROLL steps of k of ROWS rows at a time, and each word is copied to all lanes by a shuffle.
+//   Its index must not look the same in all lanes, hence lane >> 3, which is 0.
+// - The sums are an array that the loop at the end indexes: that keeps them in memory, which is faster here than variables
+//   that are copied in every iteration. A bound of that loop of 32 or less would have it unrolled.
+// - One load for all lanes from each cache line, AHEAD words before it is needed, wakes up the prefetcher. What it brings
+//   is used for something that never happens, so that it is not left out.
 //
 // With PANEL the weights lie as [columns / PANEL][k][PANEL], one stream each. With
 // PAIRS and A_PAIRS, which are for 16-bit floats, a word has two columns of b, and

@@ -3,7 +3,7 @@
 
 // y[batch, m, n] = epilogue (alpha · Σₖ a[batch, m, k] · b[batch, k, n] + beta · bias)
 //
-// Ways to share the work, chosen by adapter and shape (ops/rlx-product.c):
+// How the work is shared, chosen by adapter and shape (ops/rlx-product.c):
 //
 // - LANES: a workgroup makes TM rows, an invocation TN columns of each. The row
 //   follows from the workgroup alone, so the address of `a` is the same in all
@@ -11,17 +11,10 @@
 //   CPU whose driver has no subgroups of eight lanes (matmul-shuffle.wgsl is for
 //   those that have), and on a GPU the one for few rows, where SLICES parts of a
 //   workgroup share the sum.
-//   On a CPU driver each load, of one number for all lanes or of one for each,
-//   takes about eight instructions per number, most of them bounds checks, and a
-//   multiply and an add take two for eight numbers. 16 rows of 4 · 8 columns
-//   make 3 loads for 32 products. All loads of four steps of k come first and
-//   then, row by row, four products into each sum: that order leaves the products
-//   in one basic block, where the compiler keeps a sum in a register for the four
-//   steps; with the loads between the products it stores each sum four times
-//   (measured: 1.65 times as long). The results leave in a loop: unrolled, the 64
-//   stores would be most of the compile time.
-//   With PANEL the weights lie as [columns / (WG · TN)][k][WG · TN], so that a
-//   workgroup reads one stream (measured: 0.7 to 0.8 of the time of rows of 768 or 3072).
+//   All loads of four steps of k come first and then, row by row, four products into each sum: that leaves the products
+//   in one basic block, where the compiler keeps a sum in a register. The results leave in a loop: unrolled, the 64 stores
+//   would be most of the compile time. With PANEL the weights lie as [columns / (WG · TN)][k][WG · TN], so that a workgroup
+//   reads one stream. doc/kernels.md has what was measured.
 //   With PAIRS, which is for 16-bit floats, a load brings two columns.
 // - DOT: a workgroup makes one output, its lanes split up the sum. For few
 //   outputs with long sums.

@@ -14,11 +14,7 @@
 //   makes all their products. For many rows on a GPU.
 // - MODE 3: MODE 0 on drivers that have subgroups of eight lanes and turn them into
 //   a vector: the eight numbers of a part come from each row in one gather, and a
-//   shuffle copies each of them to all lanes (see matmul-shuffle.wgsl). Measured with
-//   768 numbers a row and 3,072 columns of q4-0, on two cores: for 128 rows 51 GFLOPS
-//   instead of 36 (16 rows a tile; 32 have 55 and take 1.6 times as long to compile,
-//   8 have 41), for 16 rows 46 instead of 33, for 8 rows 36 to 39 instead of 30 to 35, for 4
-//   the same. It compiles in half of the time.
+//   shuffle copies each of them to all lanes, as in matmul-shuffle.wgsl (doc/kernels.md).
 //
 // Where K is no multiple of 32 (TAIL), what is beyond it counts as 0; elsewhere `x` is
 // loaded four at a time (VECTORS). Loops over the four parts of a chunk end at p.parts,

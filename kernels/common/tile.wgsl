@@ -19,23 +19,8 @@
 // workgroup memory, so one barrier a step is enough: who writes a half has passed the
 // barrier that all reach only when they have read that half.
 //
-//   tile            KT   bytes    sums, operands of four steps, next vectors   products
-//    32 (4 x 4)      8    4,096   16 + 20 + 8 registers, 10 to 20 for addresses   8 a read
-//    64 (4 x 4)     16   16,384   the same                                        8
-//   128 (8 x 8)      8   16,384   64 + 40 + 8                                    16
-//
-// A read is that of a vector, of which an issue slot brings four words and the memory at
-// most 32 a clock. 32 invocations are 4 rows of 8 (so is each half of 64), not 2 of 16:
-// what they read are 4 and 8 different vectors, which are 16 and 32 words.
-//
-// Bank conflicts, counted for 32 banks and vectors that are served eight lanes at a time:
-// - An operand along its rows or columns: eight lanes store, and read, eight vectors in a
-//   row, or read one. None.
-// - An operand along k: a row has Q = KT / 4 vectors, and neighbouring lanes read the same
-//   step of neighbouring rows, Q vectors apart: 2 (KT 8) or 4 (KT 16) times the same bank.
-//   So vector q of row n is stored at q ^ (n · Q / 8) % Q. Eight lanes that store are 8 / Q
-//   rows, whole ones: eight different places. Eight that read are Q groups of 8 / Q rows,
-//   which have different places within the row. None, without a word of padding.
+// An operand along k is stored with its vectors swapped about, vector q of row n at q ^ (n · Q / 8) % Q for Q = KT / 4, so
+// that neither stores nor reads have bank conflicts, without padding: doc/kernels.md counts them, registers and bytes.
 //
 // With REGISTERS there is no workgroup memory and no barrier: an invocation fetches what
 // it needs itself, four steps at a time. For 4 x 4 these are 8 vectors for 64 products, and
