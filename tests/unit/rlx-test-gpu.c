@@ -142,3 +142,14 @@ check_twice (Kernel *kernel,
   for (guint i = 0; i < kernel->n; i++)
     g_assert_cmpuint (output[i], ==, input[i] * 2u);
 }
+
+void
+check_exits (void)
+{
+  for (guint i = 0; i < 5; i++)
+    {
+      g_test_trap_subprocess (NULL, 20 * G_USEC_PER_SEC, G_TEST_SUBPROCESS_DEFAULT);
+      g_test_trap_assert_passed ();
+      g_test_trap_assert_stderr ("");
+    }
+}

@@ -743,3 +743,44 @@ rlx_test_count_notify (GObject    *object G_GNUC_UNUSED,
 {
   ++*(guint *) data;
 }
+
+double
+rlx_test_get_bound (gsize    index,
+                    double   expected,
+                    gpointer user_data)
+{
+  const RlxTestExpected *known = user_data;
+
+  return known->bounds[index] + (known->data_type == RLX_DATA_TYPE_F16 ? rlx_test_rounding (RLX_DATA_TYPE_F16, expected) : 0);
+}
+
+GVariant *
+rlx_test_attributes (const char *text)
+{
+  g_autoptr(GError) error = NULL;
+  GVariant *value = g_variant_parse (G_VARIANT_TYPE_VARDICT, text, NULL, NULL, &error);
+
+  g_assert_no_error (error);
+  return value;
+}
+
+void
+rlx_test_check_same_bits (const char *op,
+                          const char *type,
+                          const char *attributes)
+{
+  g_autoptr (RlxTensor) x = NULL;
+  g_autoptr (RlxTensor) first = NULL;
+
+  if (rlx_test_device () == NULL)
+    return;
+
+  x = rlx_test_random (type, -1, 1, 4);
+  first = rlx_test_run_op (op, 1, &x, rlx_test_attributes (attributes));
+  for (int i = 0; i < 3; i++)
+    {
+      g_autoptr (RlxTensor) again = rlx_test_run_op (op, 1, &x, rlx_test_attributes (attributes));
+
+      g_assert_true (first != NULL && again != NULL && rlx_tensor_equal (first, again));
+    }
+}

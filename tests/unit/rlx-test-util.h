@@ -128,6 +128,26 @@ gboolean    rlx_test_compare      (const char       *what,
 double      rlx_test_rounding     (RlxDataType       data_type,
                                    double            value);
 
+/* Bounds that are known for each element, and for f16 what rounding adds: a RlxTestBound
+ * and its data. */
+typedef struct
+{
+  RlxDataType data_type;
+  double *expected;
+  double *bounds;
+} RlxTestExpected;
+
+double      rlx_test_get_bound    (gsize             index,
+                                   double            expected,
+                                   gpointer          user_data);
+
+/* Attributes from their text. */
+GVariant *  rlx_test_attributes   (const char       *text);
+/* Fails the test unless the operator gives the same bits for the same operand, every time. */
+void        rlx_test_check_same_bits (const char    *op,
+                                      const char    *type,
+                                      const char    *attributes);
+
 /* A folder for caches that nobody else uses, set before anything else is done; it
  * is removed in the end. Tests that are added in this way find nothing in it that
  * is ours. */

@@ -33,24 +33,6 @@ typedef struct
 #define CASE(type, b, h, kv, s, k, w, c, ...) \
   { .data_type = type, .batches = b, .heads = h, .kv_heads = kv, .queries = s, .keys = k, .width = w, .columns = c, __VA_ARGS__ }
 
-typedef struct
-{
-  RlxDataType data_type;
-  double *expected;
-  double *bounds;
-} Expectation;
-
-static double
-get_bound (gsize    index,
-           double   expected,
-           gpointer user_data)
-{
-  Expectation *expectation = user_data;
-
-  return expectation->bounds[index] +
-         (expectation->data_type == RLX_DATA_TYPE_F16 ? rlx_test_rounding (RLX_DATA_TYPE_F16, expected) : 0);
-}
-
 static gsize
 find_row (const Case *c,
           int         heads,
@@ -79,7 +61,7 @@ mask_index (RlxTensor    *mask,
 /* A key that is hidden takes no part, whatever its value is. The bound is that
  * of the op table: errors of the scores, of the sums and of exp. */
 static void
-reference (Expectation *expectation,
+reference (RlxTestExpected *expectation,
            const Case  *c,
            RlxTensor   *query,
            RlxTensor   *key,
@@ -207,14 +189,14 @@ compare (const Case *c,
   g_autoptr(RlxTensor) sink = c->sink ? rlx_test_random (type_sink, -3, 3, 5) : NULL;
   g_autoptr(RlxTensor) y = NULL;
   RlxTensor *inputs[] = { query, key, value, mask, lengths, sink };
-  Expectation expectation;
+  RlxTestExpected expectation;
 
   y = rlx_test_run_op ("attention", sink != NULL ? 6 : lengths != NULL ? 5 : mask != NULL ? 4 : 3, inputs,
                        g_variant_new_parsed ("{'causal': <%b>, 'scale': <%d>, 'window': <%x>, 'softcap': <%d>, 'layout': <%s>}",
                                              c->causal, c->scale, (gint64) c->window, c->softcap,
                                              c->sequence_first ? "sequence-first" : "heads-first"));
   reference (&expectation, c, query, key, value, mask, sink);
-  rlx_test_compare_full (what, y, type, expectation.expected, get_bound, &expectation);
+  rlx_test_compare_full (what, y, type, expectation.expected, rlx_test_get_bound, &expectation);
   g_free (expectation.expected);
   g_free (expectation.bounds);
 }

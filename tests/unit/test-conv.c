@@ -16,16 +16,6 @@
 
 /* ---- against the reference ---------------------------------------------------------- */
 
-static GVariant *
-parse (const char *text)
-{
-  g_autoptr(GError) error = NULL;
-  GVariant *value = g_variant_parse (G_VARIANT_TYPE_VARDICT, text, NULL, NULL, &error);
-
-  g_assert_no_error (error);
-  return value;
-}
-
 static void
 check_result (const char        *op,
               const char        *attributes,
@@ -52,7 +42,7 @@ check_values (const char       *op,
               const char       *attributes)
 {
   g_autoptr(RlxGraph) graph = rlx_graph_new ();
-  g_autoptr(GVariant) attrs = parse (attributes);
+  g_autoptr(GVariant) attrs = rlx_test_attributes (attributes);
   g_autoptr(GPtrArray) expected = NULL;
   g_autoptr(GError) error = NULL;
   g_autofree RlxNode **results = NULL;
@@ -84,7 +74,7 @@ check_values (const char       *op,
   /* A filter that is a weight may lie otherwise on the device. */
   if (g_str_equal (op, "conv"))
     {
-      g_autoptr(GVariant) same = parse (attributes);
+      g_autoptr(GVariant) same = rlx_test_attributes (attributes);
       g_autoptr(RlxTensor) y = rlx_test_run_op_full (op, n_inputs, inputs, 1 << 1, same);
 
       g_assert_nonnull (y);
@@ -124,7 +114,7 @@ check_epilogue (const char *op,
   g_autofree char *all = g_strconcat (types, " ", more, NULL);
   g_auto(GStrv) list = g_strsplit (all, " ", -1);
   g_autoptr(RlxGraph) graph = rlx_graph_new ();
-  g_autoptr(GVariant) attrs = parse (attributes);
+  g_autoptr(GVariant) attrs = rlx_test_attributes (attributes);
   g_autoptr(GPtrArray) feeds = g_ptr_array_new_with_free_func (g_object_unref);
   g_autoptr(GPtrArray) expected = NULL;
   g_autoptr(RlxExecutable) executable = NULL;
@@ -350,7 +340,7 @@ test_conv_constant (void)
       g_autoptr(RlxTensor) x = rlx_test_random ("f32[1,9,9,8]", -1, 1, 1);
       g_autoptr(RlxTensor) filter = rlx_test_random (words[0], -1, 1, 2);
       RlxTensor *inputs[] = { x, filter };
-      g_autoptr(GVariant) attrs = parse (attributes);
+      g_autoptr(GVariant) attrs = rlx_test_attributes (attributes);
       g_autoptr(RlxTensor) y = rlx_test_run_op_full ("conv", 2, inputs, 0, attrs);
       g_autoptr(RlxTensor) z = rlx_test_run_op_full ("conv", 2, inputs, 2, attrs);
 
@@ -441,7 +431,7 @@ run (const char *op,
      RlxTensor  *x,
      const char *attributes)
 {
-  g_autoptr(GVariant) attrs = parse (attributes);
+  g_autoptr(GVariant) attrs = rlx_test_attributes (attributes);
 
   return rlx_test_run_op (op, 1, &x, attrs);
 }
@@ -546,7 +536,7 @@ infers (const char *op,
         const char *attributes,
         const char *type)
 {
-  g_autoptr(GVariant) attrs = parse (attributes);
+  g_autoptr(GVariant) attrs = rlx_test_attributes (attributes);
 
   rlx_test_infers (op, types, attrs, type);
 }
@@ -655,7 +645,7 @@ test_refusals (void)
 
   for (gsize i = 0; i < G_N_ELEMENTS (rows); i++)
     {
-      g_autoptr(GVariant) attrs = parse (rows[i].attributes);
+      g_autoptr(GVariant) attrs = rlx_test_attributes (rows[i].attributes);
 
       rlx_test_refuses (rows[i].op, rows[i].types, attrs, rows[i].code, rows[i].words);
     }

@@ -86,24 +86,6 @@ array_transpose (Array *array)
   array->shape[array->n_dims - 1] = rows;
 }
 
-typedef struct
-{
-  RlxDataType data_type;
-  double *expected;
-  double *bounds;
-} Expectation;
-
-static double
-get_bound (gsize    index,
-           double   expected,
-           gpointer user_data)
-{
-  Expectation *expectation = user_data;
-
-  return expectation->bounds[index] +
-         (expectation->data_type == RLX_DATA_TYPE_F16 ? rlx_test_rounding (RLX_DATA_TYPE_F16, expected) : 0);
-}
-
 static double
 no_bound (gsize    index,
           double   expected,
@@ -114,7 +96,7 @@ no_bound (gsize    index,
 
 /* alpha · a b + beta · bias with the bound of the op table. */
 static void
-reference (Expectation *expectation,
+reference (RlxTestExpected *expectation,
            RlxTensor   *ta,
            RlxTensor   *tb,
            RlxTensor   *tbias,
@@ -196,7 +178,7 @@ reference (Expectation *expectation,
 }
 
 static void
-expectation_clear (Expectation *expectation)
+expectation_clear (RlxTestExpected *expectation)
 {
   g_clear_pointer (&expectation->expected, g_free);
   g_clear_pointer (&expectation->bounds, g_free);
@@ -224,14 +206,14 @@ check_matmul (const char *type_a,
   g_autoptr(RlxTensor) b = rlx_test_random (type_b, -1, 1, 2);
   g_autoptr(RlxTensor) y = NULL;
   RlxTensor *inputs[] = { a, b };
-  Expectation expectation;
+  RlxTestExpected expectation;
 
   if (rlx_test_device () == NULL)
     return;
 
   y = rlx_test_run_op ("matmul", 2, inputs, transposes (transpose_a, transpose_b));
   reference (&expectation, a, b, NULL, transpose_a, transpose_b, 1, 1);
-  rlx_test_compare_full (what, y, type, expectation.expected, get_bound, &expectation);
+  rlx_test_compare_full (what, y, type, expectation.expected, rlx_test_get_bound, &expectation);
   expectation_clear (&expectation);
 }
 
@@ -466,7 +448,7 @@ test_matmul_same_operand (void)
   g_autoptr(RlxMatmulOptions) options = rlx_matmul_options_new ();
   g_autofree RlxTensor **outputs = NULL;
   g_autoptr(RlxTensor) y = NULL;
-  Expectation expectation;
+  RlxTestExpected expectation;
   RlxNode *node;
   gsize n_outputs;
 
@@ -484,7 +466,7 @@ test_matmul_same_operand (void)
   y = outputs[0];
 
   reference (&expectation, x, x, NULL, FALSE, TRUE, 1, 1);
-  rlx_test_compare_full ("x xᵀ", y, "f32[21,21]", expectation.expected, get_bound, &expectation);
+  rlx_test_compare_full ("x xᵀ", y, "f32[21,21]", expectation.expected, rlx_test_get_bound, &expectation);
   expectation_clear (&expectation);
 }
 
@@ -576,7 +558,7 @@ check_linear (const char *type_a,
   g_autoptr(RlxTensor) bias = type_bias ? rlx_test_random (type_bias, -10, 10, 23) : NULL;
   g_autoptr(RlxTensor) y = NULL;
   RlxTensor *inputs[] = { a, b, bias };
-  Expectation expectation;
+  RlxTestExpected expectation;
 
   if (rlx_test_device () == NULL)
     return;
@@ -584,7 +566,7 @@ check_linear (const char *type_a,
   y = rlx_test_run_op ("linear", bias != NULL ? 3 : 2, inputs,
                        linear_attributes (transpose_a, transpose_b, alpha, beta));
   reference (&expectation, a, b, bias, transpose_a, transpose_b, alpha, beta);
-  rlx_test_compare_full (what, y, type, expectation.expected, get_bound, &expectation);
+  rlx_test_compare_full (what, y, type, expectation.expected, rlx_test_get_bound, &expectation);
   expectation_clear (&expectation);
 }
 

@@ -16,16 +16,6 @@
 
 #define MAX_INPUTS 9
 
-static GVariant *
-parse (const char *text)
-{
-  g_autoptr(GError) error = NULL;
-  GVariant *value = g_variant_parse (G_VARIANT_TYPE_VARDICT, text, NULL, NULL, &error);
-
-  g_assert_no_error (error);
-  return value;
-}
-
 /* The operator's results within the bounds of the reference; the number of
  * dispatches it took. Inputs are consumed; those with a bit in @constants are part
  * of the graph. */
@@ -37,7 +27,7 @@ check_op (const char *op,
           const char *attributes)
 {
   g_autoptr(RlxGraph) graph = rlx_graph_new ();
-  g_autoptr(GVariant) attrs = parse (attributes);
+  g_autoptr(GVariant) attrs = rlx_test_attributes (attributes);
   g_autoptr(GPtrArray) expected = NULL;
   g_autoptr(GPtrArray) feeds = g_ptr_array_new_with_free_func (g_object_unref);
   g_autoptr(RlxExecutable) executable = NULL;
@@ -240,7 +230,7 @@ static void
 test_lengths (void)
 {
   g_autoptr(RlxGraph) graph = rlx_graph_new ();
-  g_autoptr(GVariant) attrs = parse ("{'direction': <'both'>, 'return_sequence': <true>, 'hidden_activation': <'affine'>}");
+  g_autoptr(GVariant) attrs = rlx_test_attributes ("{'direction': <'both'>, 'return_sequence': <true>, 'hidden_activation': <'affine'>}");
   g_autoptr(GError) error = NULL;
   g_autofree RlxNode **results = NULL;
   g_autofree RlxTensor **outputs = NULL;
