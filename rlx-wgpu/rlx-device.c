@@ -246,17 +246,16 @@ rlx_device_class_init (RlxDeviceClass *klass)
    * @fraction: how much of it is done, from 0 to 1
    * @what: what is measured now, in English, for people
    *
-   * A calibration of the device goes on.
+   * Reports the progress of a calibration.
    *
    * Emitted several times by [method@Rlx.Device.calibrate_async], with 0 first,
-   * never with less than before, and with 1 just before its end if it succeeds. As
-   * a signal it takes no second callback with data of its own, which not all
-   * languages can give to an asynchronous call, and whoever wants to show the
-   * progress need not be the one who began it.
+   * never with less than before, and with 1 just before its end if it succeeds.
+   * Any part of a program can show the progress, not just the one that started the
+   * calibration.
    *
    * It is emitted in the main context that was the thread-default one where the
-   * device was opened. A main loop that stands still during
-   * [method@Rlx.Device.calibrate] gets it late.
+   * device was opened. A main loop that [method@Rlx.Device.calibrate] blocks
+   * gets it late.
    *
    * Since: 1.0
    */

@@ -16,7 +16,7 @@ rlx_tool_bench (int    argc,
   g_autofree char *precision = NULL;
   const GOptionEntry entries[] = {
     { "runs", 'n', 0, G_OPTION_ARG_INT, &n_runs, "How many runs to time (20)", "N" },
-    { "precision", 0, 0, G_OPTION_ARG_STRING, &precision, "Let products be full or reduced, instead of what the graph says", "PRECISION" },
+    { "precision", 0, 0, G_OPTION_ARG_STRING, &precision, "Override the precision of products: full or reduced", "PRECISION" },
     { "tune", 0, 0, G_OPTION_ARG_NONE, &tune, RLX_TOOL_TUNE_HELP, NULL },
     { "json", 0, 0, G_OPTION_ARG_NONE, &json, "Print JSON", NULL },
     G_OPTION_ENTRY_NULL

@@ -125,7 +125,7 @@ forget (RlxAdapter *adapter,
     }
   else
     {
-      g_print ("%s\n   %s\n", rlx_adapter_get_name (adapter), stored != NULL ? "its figures are forgotten" : "there were no figures");
+      g_print ("%s\n   %s\n", rlx_adapter_get_name (adapter), stored != NULL ? "its measurements are forgotten" : "there were no measurements");
     }
   return RLX_TOOL_OK;
 }
@@ -171,7 +171,7 @@ rlx_tool_calibrate (int    argc,
 {
   gboolean json = FALSE, forgets = FALSE;
   const GOptionEntry entries[] = {
-    { "forget", 0, 0, G_OPTION_ARG_NONE, &forgets, "Measure nothing, and delete what is kept", NULL },
+    { "forget", 0, 0, G_OPTION_ARG_NONE, &forgets, "Measure nothing; delete what is stored", NULL },
     { "json", 0, 0, G_OPTION_ARG_NONE, &json, "Print JSON", NULL },
     G_OPTION_ENTRY_NULL
   };

@@ -83,12 +83,12 @@ rlx_tool_compile (int    argc,
   g_autofree char *precision = NULL, *target = NULL;
   const GOptionEntry entries[] = {
     { "plan", 0, 0, G_OPTION_ARG_NONE, &plan, "Print the plan (the default)", NULL },
-    { "verbose", 'v', 0, G_OPTION_ARG_NONE, &verbose, "Print which kernels each step could have had, and why it has not", NULL },
+    { "verbose", 'v', 0, G_OPTION_ARG_NONE, &verbose, "Print the variants each step could have used, and why they lost", NULL },
     { "wgsl", 0, 0, G_OPTION_ARG_NONE, &wgsl, "Print the kernels", NULL },
     { "tune", 0, 0, G_OPTION_ARG_NONE, &tune, RLX_TOOL_TUNE_HELP, NULL },
     { "json", 0, 0, G_OPTION_ARG_NONE, &json, "Print the plan as JSON", NULL },
-    { "precision", 0, 0, G_OPTION_ARG_STRING, &precision, "Let products be full or reduced, instead of what the graph says", "PRECISION" },
-    { "target", 0, 0, G_OPTION_ARG_STRING, &target, "Compile for this device, which need not be there; see rlx targets", "NAME" },
+    { "precision", 0, 0, G_OPTION_ARG_STRING, &precision, "Override the precision of products: full or reduced", "PRECISION" },
+    { "target", 0, 0, G_OPTION_ARG_STRING, &target, "Compile for a target that `rlx targets` lists; no device is needed", "NAME" },
     G_OPTION_ENTRY_NULL
   };
   g_autoptr(GError) error = NULL;

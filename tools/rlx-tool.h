@@ -74,7 +74,7 @@ GPtrArray * rlx_tool_random_inputs (RlxGraph        *graph,
 gboolean    rlx_tool_random_parameters (RlxGraph      *graph,
                                         RlxExecutable *executable,
                                         GError       **error);
-/* The figures with their units, as lines and as a dictionary (floating). */
+/* The measurements with their units, as lines and as a dictionary (floating). */
 void        rlx_tool_print_calibration    (RlxCalibration *calibration);
 GVariant *  rlx_tool_describe_calibration (RlxCalibration *calibration);
 double      rlx_tool_median     (double             *values,

@@ -398,7 +398,7 @@ request_device (RlxGpu     *gpu,
   if (wgpuAdapterGetLimits (adapter, &limits) != WGPUStatus_Success)
     {
       g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_FAILED,
-                   "The adapter “%s” does not tell its limits", gpu->info->name);
+                   "The adapter “%s” does not report its limits", gpu->info->name);
       return NULL;
     }
   if (gpu->info->target.name != NULL)

@@ -161,7 +161,7 @@ find_attention (RlxRewrite      *self,
       found->key_moved = rlx_ir_node_is (found->key->node, RLX_OP_ID_TRANSPOSE) ? found->key->node : NULL;
       if (found->key_moved == NULL)
         {
-          RLX_NOTE (FUSE, "%%%u is not taken for attention: its keys are not transposed", node->outputs[0].id);
+          RLX_NOTE (FUSE, "%%%u is not recognised as attention: its keys are not transposed", node->outputs[0].id);
           return FALSE;
         }
       found->key = take_factor (self, found->key_moved->inputs[0], &found->scale);
@@ -170,7 +170,7 @@ find_attention (RlxRewrite      *self,
     {
       if (!is_matrix_transpose (found->value->node))
         {
-          RLX_NOTE (FUSE, "%%%u is not taken for attention: its values are transposed", node->outputs[0].id);
+          RLX_NOTE (FUSE, "%%%u is not recognised as attention: its values are transposed", node->outputs[0].id);
           return FALSE;
         }
       found->value = found->value->node->inputs[0];
@@ -183,13 +183,13 @@ find_attention (RlxRewrite      *self,
   if (type->n_dims < 2 || type->n_dims > 4 || found->query->type.n_dims != type->n_dims || found->key->type.n_dims != type->n_dims ||
       found->value->type.n_dims != type->n_dims)
     {
-      RLX_NOTE (FUSE, "%%%u is not taken for attention: its operands have different ranks, or more than four dimensions",
+      RLX_NOTE (FUSE, "%%%u is not recognised as attention: its operands have different ranks, or more than four dimensions",
                 node->outputs[0].id);
       return FALSE;
     }
   if (MAX (type->shape[type->n_dims - 1], found->query->type.shape[type->n_dims - 1]) > MAX_WIDTH)
     {
-      RLX_NOTE (FUSE, "%%%u is not taken for attention: it is wider than %d", node->outputs[0].id, MAX_WIDTH);
+      RLX_NOTE (FUSE, "%%%u is not recognised as attention: it is wider than %d", node->outputs[0].id, MAX_WIDTH);
       return FALSE;
     }
   return TRUE;
@@ -253,7 +253,7 @@ append_attention (RlxRewrite      *self,
     result = rlx_build_reshape (&b, result, RLX_RESHAPE_ATTRS (.shape = RLX_INTS (type->shape, type->n_dims)));
   if (result == NULL || !rlx_type_equal (&result->type, type))
     {
-      RLX_NOTE (FUSE, "%%%u is not taken for attention: %s", node->outputs[0].id, b.error != NULL ? b.error->message : "its operands broadcast");
+      RLX_NOTE (FUSE, "%%%u is not recognised as attention: %s", node->outputs[0].id, b.error != NULL ? b.error->message : "its operands broadcast");
       return FALSE;
     }
   self->map[node->outputs[0].id] = result;
@@ -429,7 +429,7 @@ append_residual_norm (RlxRewrite      *self,
     return FALSE;
   if (!is_first_user (self, &add->outputs[0], node))
     {
-      RLX_NOTE (FUSE, "%%%u %s does not add up: the sum is needed before", node->outputs[0].id, node->op->name);
+      RLX_NOTE (FUSE, "%%%u %s does not compute its sum: that is needed earlier", node->outputs[0].id, node->op->name);
       return FALSE;
     }
 

@@ -238,7 +238,7 @@ fits (Rotator     *self,
         return FALSE;
       if (!is_needed_after (self, other, last))
         {
-          RLX_NOTE (FUSE, "%%%u is not made with %%%u: that is needed before", part->y->id, other->y->id);
+          RLX_NOTE (FUSE, "%%%u is not merged with %%%u: that is needed earlier", part->y->id, other->y->id);
           return FALSE;
         }
     }
@@ -247,7 +247,7 @@ fits (Rotator     *self,
   n = count_bindings (self, group->parts, part);
   if (n > self->base->target->limits.max_storage_buffers)
     {
-      RLX_NOTE (FUSE, "%%%u is not made with others: they would need %u storage bindings, there are %u", part->y->id, n,
+      RLX_NOTE (FUSE, "%%%u is not merged with others: they would need %u storage bindings, there are %u", part->y->id, n,
                 self->base->target->limits.max_storage_buffers);
       return FALSE;
     }

@@ -38,12 +38,12 @@ static const struct
 #define PASS(NAME, name) { "no-" #name, RLX_DEBUG_NO_##NAME, "Leave out the pass “" #name "”" },
   RLX_OPTIONAL_PASSES (PASS)
 #undef PASS
-  { "no-alias", RLX_DEBUG_NO_ALIAS, "Neither work in place nor use memory again" },
+  { "no-alias", RLX_DEBUG_NO_ALIAS, "Never work in place or reuse memory" },
   { "no-fold", RLX_DEBUG_NO_FOLD, "Compute constant parts of the graph in each run" },
   { "no-robustness", RLX_DEBUG_NO_ROBUSTNESS, "Drop the bounds checks in kernels (unsafe)" },
   { "no-timestamps", RLX_DEBUG_NO_TIMESTAMPS, "Do without the GPU's own clock" },
-  { "no-map", RLX_DEBUG_NO_MAP, "Copy between host and device also where it is not needed" },
-  { "small-bindings", RLX_DEBUG_SMALL_BINDINGS, "Claim that bindings have 1 MiB at most" },
+  { "no-map", RLX_DEBUG_NO_MAP, "Copy between host and device even where it is not needed" },
+  { "small-bindings", RLX_DEBUG_SMALL_BINDINGS, "Limit each binding to 1 MiB" },
 };
 
 /* The keys that only talk; "all" must not change any result. */
@@ -176,7 +176,7 @@ rlx_debug_help (void)
   for (gsize i = 0; i < G_N_ELEMENTS (debug_keys); i++)
     g_string_append_printf (text, "  %-15s %s\n", debug_keys[i].key, debug_keys[i].help);
   g_string_append_printf (text, "  %-15s %s\n", TARGET_KEY "NAME", "Stand in for this target; `rlx targets` lists them");
-  g_string_append_printf (text, "  %-15s %s\n", "all", "Everything above that only talks");
+  g_string_append_printf (text, "  %-15s %s\n", "all", "All keys above that only print");
   g_string_append_printf (text, "  %-15s %s\n", "help", "This list");
 
   return g_string_free (text, FALSE);
