@@ -65,7 +65,7 @@ typedef struct
   const RlxPlanPort **ports;
   GPtrArray *bytes;             /* GBytes, one for each port */
   gboolean parameters;
-  signed char *narrow;          /* by narrow of the plan: the answer for the new values, -1 for the old ones; nullable */
+  signed char *f16_answers;     /* by f16_weights of the plan: the answer for the new values, -1 for the old ones; nullable */
 } Write;
 
 static void
@@ -75,7 +75,7 @@ write_free (RlxJob *job)
 
   g_free (write->ports);
   g_ptr_array_unref (write->bytes);
-  g_free (write->narrow);
+  g_free (write->f16_answers);
   access_free (&write->access);
 }
 
@@ -93,16 +93,16 @@ find_answers (const RlxPlan   *plan,
               const RlxPlanPort  **ports,
               const GPtrArray *bytes)
 {
-  signed char *answers = g_malloc (plan->narrows->len + 1);
+  signed char *answers = g_malloc (plan->f16_weights->len + 1);
 
-  for (guint i = 0; i < plan->narrows->len; i++)
+  for (guint i = 0; i < plan->f16_weights->len; i++)
     {
-      const RlxNarrow *narrow = &g_array_index (plan->narrows, RlxNarrow, i);
+      const RlxF16Weight *weight = &g_array_index (plan->f16_weights, RlxF16Weight, i);
 
       answers[i] = -1;
       for (guint j = 0; j < bytes->len; j++)
-        if (ports[j]->slot == narrow->slot)
-          answers[i] = (signed char) rlx_narrow_decide (narrow, g_ptr_array_index (bytes, j));
+        if (ports[j]->slot == weight->slot)
+          answers[i] = (signed char) rlx_f16_weight_decide (weight, g_ptr_array_index (bytes, j));
     }
   return answers;
 }
@@ -115,9 +115,9 @@ keep_answers (Write   *write,
   RlxProgram *shared = write->access.executable->shared;
 
   g_mutex_lock (&shared->mutex);
-  for (guint i = 0; i < shared->plan->narrows->len; i++)
-    if (write->narrow[i] >= 0)
-      shared->is_narrow[i] = ok && write->narrow[i];
+  for (guint i = 0; i < shared->plan->f16_weights->len; i++)
+    if (write->f16_answers[i] >= 0)
+      shared->is_f16[i] = ok && write->f16_answers[i];
   rlx_program_choose_steps (shared);
   g_mutex_unlock (&shared->mutex);
 }
@@ -133,8 +133,8 @@ write_work (RlxJob  *job,
 
   if (g_cancellable_set_error_if_cancelled (job->cancellable, error))
     return NULL;
-  if (write->parameters && plan->narrows->len > 0 && write->narrow == NULL)
-    write->narrow = find_answers (plan, write->ports, write->bytes);
+  if (write->parameters && plan->f16_weights->len > 0 && write->f16_answers == NULL)
+    write->f16_answers = find_answers (plan, write->ports, write->bytes);
   for (guint i = 0; ok && i < write->bytes->len; i++)
     {
       const RlxSlot *slot = rlx_plan_get_slot (plan, write->ports[i]->slot);
@@ -147,7 +147,7 @@ write_work (RlxJob  *job,
           self->shared->stale = plan->n_prologue > 0;
         }
     }
-  if (write->narrow != NULL)
+  if (write->f16_answers != NULL)
     keep_answers (write, ok);
   return ok ? self : NULL;
 }
@@ -245,8 +245,8 @@ rlx_executable_set_parameters (RlxExecutable     *self,
   if (job == NULL)
     return FALSE;
   /* Here, where nobody else has to wait. */
-  if (plan->narrows->len > 0)
-    ((Write *) job)->narrow = find_answers (plan, ((Write *) job)->ports, ((Write *) job)->bytes);
+  if (plan->f16_weights->len > 0)
+    ((Write *) job)->f16_answers = find_answers (plan, ((Write *) job)->ports, ((Write *) job)->bytes);
   return rlx_job_wait (job, error) != NULL;
 }
 

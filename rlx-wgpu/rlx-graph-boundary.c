@@ -137,10 +137,10 @@ rlx_graph_parameter (RlxGraph      *self,
 
 /* The device has integers of 32 bits only. */
 static gboolean
-check_narrow (RlxGraph   *self,
-              const char *what,
-              RlxTensor  *tensor,
-              GError    **error)
+check_fits_device (RlxGraph   *self,
+                   const char *what,
+                   RlxTensor  *tensor,
+                   GError    **error)
 {
   RlxDataType data_type = rlx_tensor_get_data_type (tensor);
   gsize n = (gsize) rlx_tensor_get_n_elements (tensor);
@@ -226,7 +226,7 @@ rlx_graph_constant (RlxGraph   *self,
       return NULL;
     }
 
-  if (!check_narrow (self, "constant", tensor, error) ||
+  if (!check_fits_device (self, "constant", tensor, error) ||
       !rlx_graph_check_room (self, "constant", 1, error))
     return NULL;
 
@@ -315,7 +315,7 @@ rlx_graph_state (RlxGraph    *self,
     }
 
   if (!rlx_graph_check_name (self, "state", name, self->leaf_names, error) ||
-      !check_narrow (self, "state", initial, error) ||
+      !check_fits_device (self, "state", initial, error) ||
       !rlx_graph_check_room (self, "state", 1, error))
     return NULL;
 

@@ -24,7 +24,7 @@ gboolean            rlx_plan_port_check (const RlxPlanPort *port,
                                          RlxTensor         *tensor,
                                          GError           **error);
 
-/* The bytes the device stores for a tensor: 64-bit integers become narrow ones,
+/* The bytes the device stores for a tensor: 64-bit integers become 32-bit ones,
  * and one that does not fit is RLX_GRAPH_ERROR_LIMIT. @name is for the message. */
 GBytes *        rlx_tensor_to_device       (RlxTensor    *tensor,
                                             const char   *name,

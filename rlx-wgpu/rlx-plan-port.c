@@ -63,14 +63,14 @@ rlx_tensor_to_device (RlxTensor  *tensor,
   g_autoptr(GBytes) bytes = g_bytes_ref (rlx_tensor_get_bytes (tensor));
   gsize size;
   const gint64 *wide;
-  gint32 *narrow;
+  gint32 *stored;
 
   if (rlx_data_type_on_device (data_type) == data_type)
     return g_steal_pointer (&bytes);
 
   wide = g_bytes_get_data (bytes, &size);
-  narrow = g_try_malloc (MAX (size / 2, 4));
-  if (narrow == NULL)
+  stored = g_try_malloc (MAX (size / 2, 4));
+  if (stored == NULL)
     {
       g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_LIMIT, "no memory for %" G_GSIZE_FORMAT " bytes of “%s”", size / 2, name);
       return NULL;
@@ -87,12 +87,12 @@ rlx_tensor_to_device (RlxTensor  *tensor,
 
           g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_LIMIT,
                        "element %" G_GSIZE_FORMAT " of “%s” is %s, which does not fit the device's 32-bit integers", i, name, value);
-          g_free (narrow);
+          g_free (stored);
           return NULL;
         }
-      narrow[i] = (gint32) (guint32) wide[i];
+      stored[i] = (gint32) (guint32) wide[i];
     }
-  return g_bytes_new_take (narrow, size / 2);
+  return g_bytes_new_take (stored, size / 2);
 }
 
 RlxTensor *

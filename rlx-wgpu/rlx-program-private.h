@@ -32,12 +32,12 @@ typedef struct
   gboolean *is_set;              /* by parameter; device thread only */
   gboolean stale;                /* the prologue must run (again); device thread only */
 
-  /* Of all that follows. Which steps run depends on weights: rlx-narrow.c. The device
+  /* Of all that follows. Which steps run depends on weights: rlx-f16-weights.c. The device
    * thread changes it, between runs and for all forks at once, so that a run finds its
    * list made. */
   GMutex mutex;
   GListModel *ports[4];          /* inputs, outputs, parameters, states; NULL until somebody asks */
-  gboolean *is_narrow;           /* by narrow of the plan */
+  gboolean *is_f16;           /* by f16_weights of the plan */
   guint *steps;                  /* of the main part, those that run */
   guint n_steps;
   GPtrArray *forks;              /* RlxProgramFork, not owned */

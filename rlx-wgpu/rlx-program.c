@@ -31,7 +31,7 @@ rlx_program_unref (RlxProgram *self)
   g_free (self->input_names);
   g_free (self->output_names);
   g_free (self->is_set);
-  g_free (self->is_narrow);
+  g_free (self->is_f16);
   g_free (self->steps);
   g_ptr_array_unref (self->forks);
   g_mutex_clear (&self->mutex);
@@ -202,7 +202,7 @@ rlx_program_choose_steps (RlxProgram *self)
     {
       const RlxStep *step = g_ptr_array_index (plan->steps, i);
 
-      if (step->narrow == 0 || self->is_narrow[step->narrow - 1] == step->if_narrow)
+      if (step->f16_weight == 0 || self->is_f16[step->f16_weight - 1] == step->if_f16)
         self->steps[self->n_steps++] = i;
     }
   for (guint i = 0; i < self->forks->len; i++)
@@ -242,7 +242,7 @@ rlx_program_new (RlxGpu          *gpu,
   self->is_set = g_new0 (gboolean, plan->parameters->len + 1);
   self->stale = plan->n_prologue > 0;
   g_mutex_init (&self->mutex);
-  self->is_narrow = g_new0 (gboolean, plan->narrows->len + 1);
+  self->is_f16 = g_new0 (gboolean, plan->f16_weights->len + 1);
   self->steps = g_new0 (guint, plan->steps->len + 1);
   self->forks = g_ptr_array_new ();
   rlx_program_choose_steps (self);

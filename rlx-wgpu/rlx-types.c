@@ -110,8 +110,7 @@ rlx_data_type_get_bits (RlxDataType data_type)
  * rlx_data_type_to_string:
  * @data_type: a data type
  *
- * Gets the short name of a type: `f32`, `f16`, `i32`, `u32`, `i8`, `u8`,
- * `bool`, `i64`, `u64`, `i4` or `u4`.
+ * Gets the short name of a type: `f32`, `bool`, `i64` and so on.
  *
  * [func@Rlx.DataType.from_string] is the way back.
  *

@@ -37,7 +37,7 @@ typedef struct
   const char *doc;
 } RlxAttrDef;
 
-/* Sets of data types, by bit. 64-bit integers count as their narrow form. */
+/* Sets of data types, by bit. 64-bit integers count as what the device stores. */
 typedef enum
 {
   RLX_TYPES_F32  = 1 << RLX_DATA_TYPE_F32,

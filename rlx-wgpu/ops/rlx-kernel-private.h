@@ -121,7 +121,7 @@ gboolean    rlx_lower_is_weight     (RlxLower *lower, const RlxIrValue *value);
  * matrices as for rlx_lower_pack_weight(). A constant is looked at here. For a
  * parameter, whose values come later, *@condition is not 0 and stands for the
  * answer: make steps for both. */
-gboolean    rlx_lower_can_narrow    (RlxLower         *lower,
+gboolean    rlx_lower_can_cast_f16  (RlxLower         *lower,
                                      const RlxIrNode  *node,
                                      const RlxIrValue *value,
                                      guint64           n_k,
@@ -129,8 +129,8 @@ gboolean    rlx_lower_can_narrow    (RlxLower         *lower,
                                      guint64           stride_k,
                                      guint64           stride_n,
                                      guint            *condition);
-/* The steps from here on run only if the answer is @if_narrow; 0 ends that. */
-void        rlx_lower_set_condition (RlxLower *lower, guint condition, gboolean if_narrow);
+/* The steps from here on run only if the answer is @if_f16; 0 ends that. */
+void        rlx_lower_set_condition (RlxLower *lower, guint condition, gboolean if_f16);
 
 RlxKernel * rlx_kernel_new        (RlxLower        *lower,
                                    const RlxIrNode *node,

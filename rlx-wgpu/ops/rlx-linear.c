@@ -392,7 +392,7 @@ lower_joined (RlxLower        *lower,
   guint n = node->n_outputs;
 
   *done = FALSE;
-  /* Matrix units want each weight by itself: one may be narrowed where another is not. */
+  /* Matrix units want each weight by itself: one may be cast to f16 where another is not. */
   if (!rlx_product_can_be_packed (rlx_lower_get_target (lower)) || rlx_product_has_matrix (lower))
     return TRUE;
 

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
  * Chooses how a product goes through the matrix units of a GPU; the head of
- * kernels/matmul-matrix.wgsl says what the numbers are, plan/rlx-narrow.c which
+ * kernels/matmul-matrix.wgsl says what the numbers are, plan/rlx-f16-weights.c which
  * weights may.
  */
 #include "config.h"
@@ -180,9 +180,9 @@ rlx_product_choose_matrix (RlxLower         *lower,
   if (product->a->type.data_type != RLX_DATA_TYPE_F32 || product->b->type.data_type != RLX_DATA_TYPE_F32)
     return "operands of different types";
   if (rlx_lower_is_weight (lower, product->b))
-    return rlx_lower_can_narrow (lower, node, product->b, product->k, product->n, product->b_k, product->b_n, condition) ? NULL : not_well;
+    return rlx_lower_can_cast_f16 (lower, node, product->b, product->k, product->n, product->b_k, product->b_n, condition) ? NULL : not_well;
   if (rlx_lower_is_weight (lower, product->a))
-    return rlx_lower_can_narrow (lower, node, product->a, product->k, product->m, product->a_k, product->a_m, condition) ? NULL : not_well;
+    return rlx_lower_can_cast_f16 (lower, node, product->a, product->k, product->m, product->a_k, product->a_m, condition) ? NULL : not_well;
   return "no operand is a weight";
 }
 

@@ -116,7 +116,7 @@ gboolean rlx_product_has_no_tiles  (const RlxTarget *target);
 /* Whether products may go through the matrix units at all. */
 gboolean rlx_product_has_matrix    (RlxLower *lower);
 /* How a product goes through the matrix units; where it cannot, why. *@condition is as
- * for rlx_lower_can_narrow(). */
+ * for rlx_lower_can_cast_f16(). */
 const char *rlx_product_choose_matrix (RlxLower         *lower,
                                        const RlxIrNode  *node,
                                        const RlxProduct *product,

@@ -293,7 +293,7 @@ typedef struct
   gboolean may_pack;         /* the weight can lie in panels, as far as the steps go */
   RlxProductMatrix matrix;   /* how matrix units would do it */
   const char *no_matrix;     /* why they cannot; NULL: they can */
-  guint condition;           /* on which they can, as for rlx_lower_can_narrow() */
+  guint condition;           /* on which they can, as for rlx_lower_can_cast_f16() */
 } Problem;
 
 /* Lanes go along the columns: there had better be more of these than rows. */

@@ -49,8 +49,8 @@ typedef struct
   GArray *params;         /* RlxParam */
   guint32 grid[3];
   gboolean prologue;
-  guint narrow;           /* index + 1 of the weight that decides whether it runs, 0: it always does */
-  gboolean if_narrow;     /* when f16 holds that weight well, else when it does not */
+  guint f16_weight;       /* index + 1 of the weight that decides whether it runs, 0: it always does */
+  gboolean if_f16;        /* when f16 holds that weight well, else when it does not */
   char *choice;           /* nullable: the variants that were looked at, for people */
   char *enables;          /* nullable: directives in front of the WGSL */
   double flops;

@@ -43,8 +43,8 @@ RlxIr *     rlx_pass_recognise (const RlxIr     *ir,
                                 const RlxTarget *target,
                                 GError         **error);
 
-/* Lets products store the parts of their columns that others want by themselves. */
-RlxIr *     rlx_pass_parts    (const RlxIr     *ir,
+/* Splits the results of products whose columns go to several nodes. */
+RlxIr *     rlx_pass_split    (const RlxIr     *ir,
                                const RlxTarget *target,
                                GError         **error);
 

@@ -49,7 +49,7 @@ rlx_qdq_is_scale (double      scale,
 }
 
 static gboolean
-is_narrow (RlxDataType data_type)
+is_byte_or_less (RlxDataType data_type)
 {
   return rlx_data_type_is_int (data_type) && rlx_data_type_get_bits (data_type) <= 8;
 }
@@ -83,7 +83,7 @@ rlx_qdq_get_levels (const RlxIrNode *node,
   const RlxIrValue *floats = back ? &node->outputs[0] : node->inputs[0];
   double number = 0;
 
-  if (!is_narrow (x->type.data_type) || floats->type.data_type != scales->type.data_type || !get_only_value (scales, scale) ||
+  if (!is_byte_or_less (x->type.data_type) || floats->type.data_type != scales->type.data_type || !get_only_value (scales, scale) ||
       (zeros != NULL && !get_only_value (zeros, &number)))
     return FALSE;
   *zero = (gint64) number;
@@ -398,7 +398,7 @@ is_simple (const RlxIrNode *node)
     return FALSE;
   x = node->inputs[0];
   scale = node->inputs[1];
-  if (!is_narrow (back ? x->type.data_type : node->outputs[0].type.data_type) || scale->type.data_type != RLX_DATA_TYPE_F32 ||
+  if (!is_byte_or_less (back ? x->type.data_type : node->outputs[0].type.data_type) || scale->type.data_type != RLX_DATA_TYPE_F32 ||
       (!back && x->type.data_type != RLX_DATA_TYPE_F32) ||
       (back ? rlx_dequantize_linear_attrs (node)->blocks : rlx_quantize_linear_attrs (node)->blocks).n_values > 0)
     return FALSE;

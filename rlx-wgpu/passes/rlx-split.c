@@ -326,7 +326,7 @@ append_slices (RlxRewrite      *self,
 /* ---- the pass ------------------------------------------------------------------------- */
 
 RlxIr *
-rlx_pass_parts (const RlxIr     *ir,
+rlx_pass_split (const RlxIr     *ir,
                 const RlxTarget *target,
                 GError         **error)
 {

@@ -118,32 +118,32 @@ is_oscillating (const Column *column)
 }
 
 gboolean
-rlx_narrow_check (const RlxNarrow *narrow,
-                  const float     *data,
-                  gsize            n_elements,
-                  char           **reason)
+rlx_f16_weight_check (const RlxF16Weight  *weight,
+                      const float         *data,
+                      gsize                n_elements,
+                      char               **reason)
 {
-  guint64 size = narrow->n_k * narrow->n_n;
+  guint64 size = weight->n_k * weight->n_n;
   /* columns at a time: they stay in the cache, and so do the lines they are in */
-  guint64 block = narrow->stride_n == 1 ? 256 : 32;
-  g_autofree Column *columns = g_new (Column, narrow->n_n);
+  guint64 block = weight->stride_n == 1 ? 256 : 32;
+  g_autofree Column *columns = g_new (Column, weight->n_n);
   g_autofree char *why = NULL;
 
   for (guint64 first = 0; why == NULL && size > 0 && first + size <= n_elements; first += size)
     {
       guint64 n_columns = 0, n_cancelling = 0, n_oscillating = 0;
 
-      memset (columns, 0, narrow->n_n * sizeof (Column));
-      for (guint64 n = 0; n < narrow->n_n; n += block)
-        for (guint64 k = 0; why == NULL && k < narrow->n_k; k++)
+      memset (columns, 0, weight->n_n * sizeof (Column));
+      for (guint64 n = 0; n < weight->n_n; n += block)
+        for (guint64 k = 0; why == NULL && k < weight->n_k; k++)
           {
-            const float *row = data + first + k * narrow->stride_k + n * narrow->stride_n;
+            const float *row = data + first + k * weight->stride_k + n * weight->stride_n;
             float bad;
 
-            if (!add_row (columns + n, row, MIN (block, narrow->n_n - n), narrow->stride_n, &bad))
+            if (!add_row (columns + n, row, MIN (block, weight->n_n - n), weight->stride_n, &bad))
               why = g_strdup_printf ("an element is %g, the largest of f16 is 65504", (double) bad);
           }
-      for (guint64 n = 0; why == NULL && n < narrow->n_n; n++)
+      for (guint64 n = 0; why == NULL && n < weight->n_n; n++)
         {
           const Column *column = &columns[n];
 
@@ -165,8 +165,8 @@ rlx_narrow_check (const RlxNarrow *narrow,
 }
 
 gboolean
-rlx_narrow_decide (const RlxNarrow *narrow,
-                   GBytes          *bytes)
+rlx_f16_weight_decide (const RlxF16Weight *weight,
+                       GBytes             *bytes)
 {
   g_autofree char *reason = NULL;
   g_autofree float *copy = NULL;
@@ -176,8 +176,8 @@ rlx_narrow_decide (const RlxNarrow *narrow,
   /* a tensor may begin anywhere in somebody's memory */
   if ((guintptr) data % sizeof (float) != 0)
     data = copy = g_memdup2 (data, size);
-  if (rlx_narrow_check (narrow, data, size / sizeof (float), &reason))
+  if (rlx_f16_weight_check (weight, data, size / sizeof (float), &reason))
     return TRUE;
-  RLX_NOTE (COMPILE, "the product “%s” keeps f32: %s", narrow->label, reason);
+  RLX_NOTE (COMPILE, "the product “%s” keeps f32: %s", weight->label, reason);
   return FALSE;
 }

@@ -27,8 +27,8 @@ struct _RlxLower
   gboolean prologue;        /* the node being lowered is constant */
   guint n_nodes;            /* of the graph; what lowerings add comes after them */
   const guint *uses;        /* of the graph's values, by id */
-  guint narrow;             /* what the steps being made depend on, as in RlxStep */
-  gboolean if_narrow;
+  guint f16_weight;             /* what the steps being made depend on, as in RlxStep */
+  gboolean if_f16;
   GString *choice;          /* of the variant that makes steps now */
 };
 
@@ -354,40 +354,40 @@ rlx_lower_is_weight (RlxLower         *lower,
 }
 
 gboolean
-rlx_lower_can_narrow (RlxLower         *lower,
-                      const RlxIrNode  *node,
-                      const RlxIrValue *value,
-                      guint64           n_k,
-                      guint64           n_n,
-                      guint64           stride_k,
-                      guint64           stride_n,
-                      guint            *condition)
+rlx_lower_can_cast_f16 (RlxLower         *lower,
+                        const RlxIrNode  *node,
+                        const RlxIrValue *value,
+                        guint64           n_k,
+                        guint64           n_n,
+                        guint64           stride_k,
+                        guint64           stride_n,
+                        guint            *condition)
 {
-  GArray *narrows = lower->plan->narrows;
-  RlxNarrow narrow = { rlx_lower_get_slot (lower, value), NULL, n_k, n_n, stride_k, stride_n };
-  const RlxSlot *slot = &g_array_index (lower->plan->slots, RlxSlot, narrow.slot);
+  GArray *f16_weights = lower->plan->f16_weights;
+  RlxF16Weight weight = { rlx_lower_get_slot (lower, value), NULL, n_k, n_n, stride_k, stride_n };
+  const RlxSlot *slot = &g_array_index (lower->plan->slots, RlxSlot, weight.slot);
 
-  narrow.label = node->name ? g_strdup (node->name) : g_strdup_printf ("%%%u", node->origin);
+  weight.label = node->name ? g_strdup (node->name) : g_strdup_printf ("%%%u", node->origin);
   if (slot->leaf->data != NULL)
     {
-      gboolean can = rlx_narrow_decide (&narrow, rlx_tensor_get_bytes (slot->leaf->data));
+      gboolean can = rlx_f16_weight_decide (&weight, rlx_tensor_get_bytes (slot->leaf->data));
 
-      g_free (narrow.label);
+      g_free (weight.label);
       *condition = 0;
       return can;
     }
-  g_array_append_val (narrows, narrow);
-  *condition = narrows->len;
+  g_array_append_val (f16_weights, weight);
+  *condition = f16_weights->len;
   return TRUE;
 }
 
 void
 rlx_lower_set_condition (RlxLower *lower,
                          guint     condition,
-                         gboolean  if_narrow)
+                         gboolean  if_f16)
 {
-  lower->narrow = condition;
-  lower->if_narrow = if_narrow;
+  lower->f16_weight = condition;
+  lower->if_f16 = if_f16;
 }
 
 void
@@ -395,8 +395,8 @@ rlx_lower_add_step (RlxLower *lower,
                     RlxStep  *step)
 {
   step->prologue = lower->prologue;
-  step->narrow = lower->narrow;
-  step->if_narrow = lower->if_narrow;
+  step->f16_weight = lower->f16_weight;
+  step->if_f16 = lower->if_f16;
   step->choice = lower->choice->len > 0 ? g_strdup (lower->choice->str) : NULL;
   g_ptr_array_add (lower->prologue ? lower->plan->steps : lower->main_steps, step);
 }

@@ -56,7 +56,7 @@ typedef struct
   char *label;            /* of the product, for messages */
   guint64 n_k, n_n;
   guint64 stride_k, stride_n;
-} RlxNarrow;
+} RlxF16Weight;
 
 typedef struct
 {
@@ -112,7 +112,7 @@ typedef struct
   GArray *states;         /* RlxPlanPort */
   GArray *outputs;        /* RlxPlanPort */
   GArray *copies;         /* RlxSlotCopy: state assignments */
-  GArray *narrows;        /* RlxNarrow: parameters that steps depend on */
+  GArray *f16_weights;    /* RlxF16Weight: parameters that steps depend on */
   guint64 live_bytes;     /* most activation bytes alive at once: no plan needs less */
   guint64 params_size;
   RlxIr *ir;              /* the graph after the passes; steps point into it */
@@ -170,11 +170,11 @@ GBytes *   rlx_slot_pack       (const RlxSlot *slot, GBytes *bytes);
 /* The same, into memory that is there already, of as many bytes as the slot has. */
 void       rlx_slot_pack_to    (const RlxSlot *slot, GBytes *bytes, guint8 *to);
 
-/* rlx-narrow.c: whether products may round the matrices in @data to f16. When not,
+/* rlx-f16-weights.c: whether products may round the matrices in @data to f16. When not,
  * *@reason (nullable) says why. */
-gboolean   rlx_narrow_check    (const RlxNarrow *narrow, const float *data, gsize n_elements, char **reason);
+gboolean   rlx_f16_weight_check  (const RlxF16Weight *weight, const float *data, gsize n_elements, char **reason);
 /* The same for the weight of a slot, as it is uploaded. Says in the log when not. */
-gboolean   rlx_narrow_decide   (const RlxNarrow *narrow, GBytes *bytes);
+gboolean   rlx_f16_weight_decide (const RlxF16Weight *weight, GBytes *bytes);
 
 
 G_END_DECLS

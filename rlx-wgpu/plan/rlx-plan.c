@@ -627,9 +627,9 @@ new_ports (void)
 }
 
 static void
-clear_narrow (gpointer data)
+clear_f16_weight (gpointer data)
 {
-  g_free (((RlxNarrow *) data)->label);
+  g_free (((RlxF16Weight *) data)->label);
 }
 
 RlxPlan *
@@ -660,8 +660,8 @@ rlx_plan_new (RlxIr           *ir,
   plan->states = new_ports ();
   plan->outputs = new_ports ();
   plan->copies = g_array_new (FALSE, TRUE, sizeof (RlxSlotCopy));
-  plan->narrows = g_array_new (FALSE, TRUE, sizeof (RlxNarrow));
-  g_array_set_clear_func (plan->narrows, clear_narrow);
+  plan->f16_weights = g_array_new (FALSE, TRUE, sizeof (RlxF16Weight));
+  g_array_set_clear_func (plan->f16_weights, clear_f16_weight);
 
   if (!rlx_lower_ir (plan, target, cancellable, error) || !check_slots (&planner, error))
     return NULL;
@@ -705,7 +705,7 @@ rlx_plan_free (RlxPlan *plan)
   g_clear_pointer (&plan->states, g_array_unref);
   g_clear_pointer (&plan->outputs, g_array_unref);
   g_clear_pointer (&plan->copies, g_array_unref);
-  g_clear_pointer (&plan->narrows, g_array_unref);
+  g_clear_pointer (&plan->f16_weights, g_array_unref);
   g_clear_pointer (&plan->ir, rlx_ir_free);
   g_free (plan);
 }

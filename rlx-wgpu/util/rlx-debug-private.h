@@ -12,7 +12,7 @@ G_BEGIN_DECLS
 #define RLX_OPTIONAL_PASSES(PASS) \
   PASS (QDQ, qdq) \
   PASS (RECOGNISE, recognise) \
-  PASS (PARTS, parts) \
+  PASS (SPLIT, split) \
   PASS (JOIN, join) \
   PASS (ROTATE, rotate)
 

@@ -449,7 +449,7 @@ test_swapped_states (void)
     }
 }
 
-/* 64-bit integers live narrow on the device: values that do not fit are refused,
+/* The device stores 64-bit integers in 32 bits: values that do not fit are refused,
  * and results wrap. */
 static void
 test_wide_integers (void)

@@ -185,7 +185,7 @@ test_decision (void)
     const char *name;
     Fill fill;
     guint64 n_k, n_n;
-    gboolean narrow;
+    gboolean fits;
     const char *word;     /* of the reason */
   } rows[] = {
     { "normal", fill_normal, 384, 384, TRUE, NULL },
@@ -223,8 +223,8 @@ test_decision (void)
       g_autofree float *data = g_new0 (float, 3 * n + 1);
       g_autofree float *turned = g_new0 (float, n + 1);
       g_autoptr(GRand) rand = g_rand_new_with_seed (42);
-      RlxNarrow narrow = { 0, NULL, n_k, n_n, n_n, 1 };
-      RlxNarrow other = { 0, NULL, n_k, n_n, 1, n_k };
+      RlxF16Weight weight = { 0, NULL, n_k, n_n, n_n, 1 };
+      RlxF16Weight other = { 0, NULL, n_k, n_n, 1, n_k };
 
       /* first two matrices that are well, for a stack */
       for (guint64 j = 0; j < 2 * n; j++)
@@ -236,12 +236,12 @@ test_decision (void)
       for (guint way = 0; way < 3; way++)
         {
           g_autofree char *reason = NULL;
-          gboolean got = way == 0 ? rlx_narrow_check (&narrow, data + 2 * n, n, &reason)
-                         : way == 1 ? rlx_narrow_check (&other, turned, n, &reason)
-                                    : rlx_narrow_check (&narrow, data, 3 * n, &reason);
+          gboolean got = way == 0 ? rlx_f16_weight_check (&weight, data + 2 * n, n, &reason)
+                         : way == 1 ? rlx_f16_weight_check (&other, turned, n, &reason)
+                                    : rlx_f16_weight_check (&weight, data, 3 * n, &reason);
 
           g_test_message ("%s, way %u: %s", rows[i].name, way, reason ? reason : "yes");
-          g_assert_cmpint (got, ==, rows[i].narrow);
+          g_assert_cmpint (got, ==, rows[i].fits);
           g_assert_cmpint (reason == NULL, ==, got);
           if (rows[i].word != NULL)
             g_assert_nonnull (strstr (reason, rows[i].word));

@@ -378,8 +378,8 @@ test_debug_parse (void)
     { "no-matrix,no-cache,no-fuse,no-alias,no-fold,no-robustness,no-timestamps,no-map,validate",
       RLX_DEBUG_NO_MATRIX | RLX_DEBUG_NO_CACHE | RLX_DEBUG_NO_FUSE | RLX_DEBUG_NO_ALIAS | RLX_DEBUG_NO_FOLD |
       RLX_DEBUG_NO_ROBUSTNESS | RLX_DEBUG_NO_TIMESTAMPS | RLX_DEBUG_NO_MAP | RLX_DEBUG_VALIDATE, FALSE, NULL },
-    { "no-qdq,no-recognise,no-parts,no-join,no-rotate",
-      RLX_DEBUG_NO_QDQ | RLX_DEBUG_NO_RECOGNISE | RLX_DEBUG_NO_PARTS | RLX_DEBUG_NO_JOIN | RLX_DEBUG_NO_ROTATE, FALSE, NULL },
+    { "no-qdq,no-recognise,no-split,no-join,no-rotate",
+      RLX_DEBUG_NO_QDQ | RLX_DEBUG_NO_RECOGNISE | RLX_DEBUG_NO_SPLIT | RLX_DEBUG_NO_JOIN | RLX_DEBUG_NO_ROTATE, FALSE, NULL },
     { "all", TALKING, FALSE, NULL },
     { "all,no-fuse", TALKING | RLX_DEBUG_NO_FUSE, FALSE, NULL },
     { "help", 0, TRUE, NULL },
