@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Puts into an override what it cannot ask for, or not in every version: what functions take.
+"""Writes what an override cannot ask for, or not in every version: what functions take.
 
-    functions.py GIR TEMPLATE OUTPUT
+    functions.py GIR [TEMPLATE] OUTPUT
 
-The table has, by the name of the class ('' for none), in JSON:
+The table, which takes the place of @FUNCTIONS@ in a template, has, by the name of the class ('' for none), in JSON:
 
-    {"Graph": {"methods": {"input": {"enums": {"data_type": [1, "DataType"]}}},
+    {"Graph": {"methods": {"input": {"convert": {"data_type": [1, "DataType"]}}},
                "functions": {},
                "properties": {"layout": "Layout", "padding": "ints"}},
      "Device": {"methods": {"compile_async": {"cancellable": 2, "optional": 1, "finish": "compile_finish"}}, …}}
 
-- enums: arguments that are enumerations. GJS turns what is no number into 0, the first value, and PyGObject takes the
-  members of any enumeration.
+- convert: arguments that are enumerations, or files ("File"), which a script may give by name. GJS turns what is no
+  number into 0, the first value, and PyGObject takes the members of any enumeration.
 - cancellable: which argument it is. optional: from which one on all up to it may be null.
 - finish: what ends an asynchronous function.
 
@@ -31,6 +31,12 @@ CORE = '{http://www.gtk.org/introspection/core/1.0}'
 def enumeration(element, names):
     kind = element.find(CORE + 'type')
     return kind.get('name') if kind is not None and kind.get('name') in names else None
+
+
+def converted(element, names):
+    """The type of an argument that a script may give by name."""
+    kind = element.find(CORE + 'type')
+    return 'File' if kind is not None and kind.get('name') == 'Gio.File' else enumeration(element, names)
 
 
 def is_list(prop, owner):
@@ -60,9 +66,9 @@ def given_arguments(function):
 def describe(function, names):
     given = given_arguments(function)
     row = {}
-    enums = {value.get('name'): [i, enumeration(value, names)] for i, value in enumerate(given) if enumeration(value, names)}
-    if enums:
-        row['enums'] = enums
+    convert = {value.get('name'): [i, converted(value, names)] for i, value in enumerate(given) if converted(value, names)}
+    if convert:
+        row['convert'] = convert
     for i, value in enumerate(given):
         if value.get('name') == 'cancellable':
             row['cancellable'] = row['optional'] = i
@@ -92,9 +98,11 @@ def table(path):
 
 
 def main():
-    gir, template, output = sys.argv[1:]
-    with open(template, encoding='utf-8') as stream:
-        text = stream.read()
+    gir, *template, output = sys.argv[1:]
+    text = '@FUNCTIONS@'
+    if template:
+        with open(template[0], encoding='utf-8') as stream:
+            text = stream.read()
     with open(output, 'w', encoding='utf-8') as stream:
         stream.write(text.replace('@FUNCTIONS@', json.dumps(table(gir))))
 

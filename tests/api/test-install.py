@@ -110,8 +110,9 @@ def everything_is_there():
         wanted += ['share/man/man1/rlx.1', 'share/doc/rlx-wgpu-1.0/index.html']
     missing = {name for name in wanted if not os.path.exists(below(name))}
     # where Python looks for modules is Python's own decision
-    if not glob.glob(root + '/**/gi/overrides/Rlx.py', recursive=True):
-        missing.add('gi/overrides/Rlx.py')
+    for name in '__init__.py', 'running.py', 'functions.json':
+        if not glob.glob(f'{root}/**/gi/overrides/Rlx/{name}', recursive=True):
+            missing.add(f'gi/overrides/Rlx/{name}')
     tap.none(missing, 'not installed')
 
 

@@ -6,6 +6,7 @@ import asyncio
 import functools
 import math
 import operator
+import pickle
 import tempfile
 import threading
 import unittest
@@ -177,6 +178,45 @@ class Attributes(unittest.TestCase):
             self.assertTrue((np.abs(got - right) <= 2.0 ** -23 * (5 + 8 * 20 + 64) * np.abs(v).max()).all())
 
 
+class Indexing(unittest.TestCase):
+    """Brackets and reductions, against numpy."""
+
+    def test_indices(self):
+        x = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
+        indices = [
+            np.s_[0], np.s_[-1], np.s_[1, 2], np.s_[1, 2, -5], np.s_[:], np.s_[...], np.s_[1:], np.s_[:, 0], np.s_[..., 0],
+            np.s_[..., -1, :], np.s_[0, ..., 1], np.s_[:, 1:-1], np.s_[::-1], np.s_[:, ::-2, 4:0:-3], np.s_[5:], np.s_[2:1],
+            np.s_[:, 9:-9:-1], np.s_[-100:100], np.s_[None], np.s_[:, None, 0], np.s_[..., None], np.s_[0, None, :, 1],
+            np.s_[[2, 0]], np.s_[:, [3, 3, -1]], np.s_[[[0, 1], [2, 0]]], np.s_[1, [0, 2]], np.s_[[0, 2], 1], np.s_[:, 1, [0, 2]],
+            np.s_[[0, 2], ::2], np.s_[1:, None, [3]], np.s_[np.array([1, 0]), ..., None], np.s_[np.int64(1)], np.s_[np.array(2)],
+            np.s_[[]],
+        ]
+        # numpy takes an empty list for floats.
+        results = evaluate(lambda x: [x[index] for index in indices], x=x)
+        for index, got in zip(indices, results, strict=True):
+            with self.subTest(index=str(index)):
+                expected = x[index]
+                self.assertEqual(got.shape, expected.shape)
+                self.assertTrue((got == expected).all())
+
+    def test_nodes_as_indices(self):
+        x, ids = np.arange(12, dtype=np.float32).reshape(4, 3), np.array([[3, 0], [1, 1]], np.int32)
+        rows, columns = evaluate(lambda x, ids: [x[ids], x[1:, ids[:, 1]]], x=x, ids=ids)
+        self.assertEqual(rows.tolist(), x[ids].tolist())
+        self.assertEqual(columns.tolist(), x[1:, ids[:, 1]].tolist())
+
+    def test_reductions(self):
+        x = np.random.default_rng(8).integers(-4, 5, (3, 4, 2)).astype(np.float32)
+        calls = [
+            lambda x: x.sum(), lambda x: x.sum(1), lambda x: x.sum(axis=(0, -1), keepdims=True), lambda x: x.max(),
+            lambda x: x.max(axis=0), lambda x: x.min(axis=(1, 2)), lambda x: x.prod(axis=2), lambda x: x.mean(axis=1),
+            lambda x: (x > 0).any(axis=1), lambda x: (x > -4).all(), lambda x: x.T.sum(axis=0),
+        ]
+        for call, got in zip(calls, evaluate(lambda x: [call(x) for call in calls], x=x), strict=True):
+            # Quarters and eighths: exact.
+            self.assertEqual(got.tolist(), call(x).tolist())
+
+
 class Calls(unittest.TestCase):
     @staticmethod
     @functools.cache
@@ -202,17 +242,58 @@ class Calls(unittest.TestCase):
             with self.subTest(name):
                 self.assertEqual([tensor.tolist() for tensor in outputs], [[4, 4, 3], [5, 3, 1.75]])
 
+    def test_outputs_by_name(self):
+        out = self.exe([5, 6, 7], [1, 2, 4])
+        self.assertIsInstance(out, list)
+        self.assertIs(out['quotient'], out[1])
+        self.assertIs(out.difference, out[0])
+        self.assertEqual(list(out.keys()), ['difference', 'quotient'])
+        self.assertEqual({name: tensor.tolist() for name, tensor in dict(out).items()},
+                         {'difference': [4, 4, 3], 'quotient': [5, 3, 1.75]})
+        self.assertIn('quotient', dir(out))
+        with self.assertRaisesRegex(KeyError, "'sum'.*'difference', 'quotient'"):
+            out['sum']
+        with self.assertRaisesRegex(AttributeError, "'sum'"):
+            out.sum
+        again = pickle.loads(pickle.dumps(out))
+        self.assertEqual(again.quotient.tolist(), [5, 3, 1.75])
+
+    def test_inputs_are_converted(self):
+        a = np.array([5, 6, 7])
+        for name, value in {'int64': a, 'float64': a.astype(np.float64), 'int list': [5, 6, 7], 'f16': a.astype(np.float16),
+                            'bools': a > 5, 'buffer': memoryview(a.astype(np.float32))}.items():
+            with self.subTest(name):
+                expected = np.asarray(value).astype(np.float32) - 1
+                self.assertEqual(self.exe(value, [1, 1, 1])[0].tolist(), expected.tolist())
+                self.assertEqual(self.exe({'b': [1, 1, 1], 'a': value}).difference.tolist(), expected.tolist())
+                for future in (self.exe.run_future([value, [1, 1, 1]]), self.exe.run_future({'a': value, 'b': [1, 1, 1]})):
+                    self.assertEqual(asyncio.run(future)['difference'].tolist(), expected.tolist())
+        g = Rlx.Graph()
+        ids = g.input('ids', 'i32', [2])
+        g.output('y', ids + g.parameter('p', 'i32', []) + g.state('s', 0))
+        exe = tap.device().compile(g)
+        exe.set_parameters({'p': np.int64(100)})
+        exe.write_state('s', np.int64(7))
+        self.assertEqual(exe(np.array([1, 2])).y.tolist(), [108, 109])
+        asyncio.run(exe.set_parameters_future({'p': 0}))
+        self.assertEqual(exe([1, 2]).y.tolist(), [8, 9])
+        for wrong, error in ((np.array([2 ** 40, 1]), OverflowError), ([1.5, 2], TypeError), (np.ones(2), TypeError)):
+            with self.assertRaisesRegex(error, '^ids: '):
+                exe(wrong)
+        with self.assertRaisesRegex(TypeError, 'beside'):
+            exe.set_parameters({'p': 1}, [1])
+
     def test_wrong_calls(self):
         a = np.float32([1, 2, 3])
         for code, call in ((Rlx.GraphError.INVALID_ARGUMENT, lambda: self.exe(a)),
                            (Rlx.GraphError.SHAPE, lambda: self.exe(a, a[:2])),
-                           (Rlx.GraphError.DATA_TYPE, lambda: self.exe(a, a.astype(np.int32))),
+                           (Rlx.GraphError.DATA_TYPE, lambda: self.exe(a, Rlx.Tensor.from_array(a, 'f16'))),
                            (Rlx.GraphError.NOT_FOUND, lambda: self.exe(a=a, c=a))):
             with self.subTest(code), self.assertRaises(GLib.Error) as caught:
                 call()
             self.assertTrue(caught.exception.matches(Rlx.GraphError.quark(), code), caught.exception)
         for call in (lambda: self.exe(a, a, a=a), lambda: self.exe(a, a, a, b=a), lambda: self.exe(a, None),
-                     lambda: self.exe(a.astype(np.float64), a), lambda: self.exe.run(None), lambda: self.exe.run(3),
+                     lambda: self.exe(a.astype(np.complex64), a), lambda: self.exe.run(None), lambda: self.exe.run(3),
                      lambda: self.exe.run([a, object()]), lambda: self.exe.run([a, a], 'cancel'),
                      Rlx.Executable, Rlx.Device):
             with self.assertRaises(TypeError):

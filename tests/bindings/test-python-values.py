@@ -3,19 +3,24 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The Python override without a device: tensors, nodes, graphs."""
 import array
+import asyncio
+import copy
 import gc
 import inspect
 import math
 import os
+import pathlib
+import pickle
 import subprocess
 import sys
+import tempfile
 import threading
 import unittest
 import weakref
 
 import numpy as np
 import tap
-from gi.repository import GLib, GObject, Rlx
+from gi.repository import Gio, GLib, GObject, Rlx
 
 NUMPY_TYPES = {
     Rlx.DataType.F32: np.float32, Rlx.DataType.F16: np.float16, Rlx.DataType.I32: np.int32,
@@ -33,6 +38,17 @@ def extremes(dtype):
         return np.array([0.0, -0.0, info.max, info.tiny, -np.inf, np.nan], dtype)
     info = np.iinfo(dtype)
     return np.array([info.min, info.max, 0, 1, 2, 3], dtype)
+
+
+class Versioned:
+    """What DLPack's readers of a version get."""
+
+    def __init__(self, tensor, version):
+        self.tensor, self.version = tensor, version
+        self.__dlpack_device__ = tensor.__dlpack_device__
+
+    def __dlpack__(self, **kwargs):
+        return self.tensor.__dlpack__(max_version=self.version)
 
 
 class GraphErrors:
@@ -191,6 +207,64 @@ class Tensors(GraphErrors, unittest.TestCase):
                 with self.assertRaises(TypeError):
                     convert(Rlx.Tensor.from_array(value))
 
+    def test_like_an_array(self):
+        source = np.arange(6, dtype=np.float32).reshape(2, 3)
+        tensor = Rlx.Tensor.from_array(source)
+        self.assertEqual((tensor.ndim, tensor.size, tensor.nbytes, len(tensor)), (2, 6, 24, 2))
+        self.assertTrue((tensor.numpy() == source).all() and (tensor.T == source.T).all())
+        self.assertEqual((tensor[1, 2], tensor[:, ::-1].tolist(), tensor[-1].tolist()), (5, source[:, ::-1].tolist(), [3, 4, 5]))
+        self.assertEqual([row.tolist() for row in tensor], source.tolist())
+        self.assertIn(5, tensor)
+        self.assertNotIn(7, tensor)
+        self.assertEqual((tensor.item(1, 0), Rlx.Tensor.from_array(2.5).item(), Rlx.Tensor.from_array([[7]]).item()), (3, 2.5, 7))
+        self.assertEqual((tensor.reshape(3, 2).shape, tensor.reshape([6]).shape, tensor.reshape(-1).shape), ((3, 2), (6,), (6,)))
+        self.assertTrue(Rlx.Tensor.from_array(True) and not Rlx.Tensor.from_array(0))
+        for wrong in (lambda: len(Rlx.Tensor.from_array(1)), lambda: tensor.item(), lambda: bool(tensor)):
+            with self.assertRaises(TypeError):
+                wrong()
+        # Elements of four bits, too.
+        self.assertEqual(Rlx.Tensor.from_array([1, -2], 'i4')[1], -2)
+
+    def test_buffers_out(self):
+        for data_type, dtype in NUMPY_TYPES.items():
+            tensor = Rlx.Tensor.from_array(extremes(dtype).reshape(3, 2))
+            view = memoryview(tensor)
+            self.assertEqual((view.shape, view.tobytes(), view.readonly), ((3, 2), extremes(dtype).tobytes(), True))
+            for version in (None, (1, 0)):
+                back = np.from_dlpack(Versioned(tensor, version))
+                self.assertEqual((back.dtype, back.tobytes()), (np.dtype(dtype), extremes(dtype).tobytes()))
+                # Only the newer one can forbid to write to what is shared.
+                self.assertEqual(np.shares_memory(back, tensor.numpy()), version is not None)
+                self.assertFalse(version is not None and back.flags.writeable)
+            again = Rlx.Tensor.from_array(Versioned(tensor, (1, 0)))
+            self.assertEqual((again.dtype, again.get_bytes().get_data()), (data_type, tensor.get_bytes().get_data()))
+        with self.assertRaises(BufferError):
+            memoryview(Rlx.Tensor.from_array([1], 'u4'))
+
+    def test_pickling(self):
+        for data_type in Rlx.DataType:
+            source = [[1, 0, 1]] if data_type != Rlx.DataType.BOOL else [[True, False, True]]
+            tensor = Rlx.Tensor.from_array(source, data_type)
+            for copied in (pickle.loads(pickle.dumps(tensor)), copy.deepcopy(tensor)):
+                self.assertEqual((copied.dtype, copied.shape, copied.tolist()), (data_type, (1, 3), tensor.tolist()))
+        # In a process that has not imported Rlx, and without a warning.
+        program = 'import pickle, sys; print(pickle.load(sys.stdin.buffer).tolist())'
+        done = subprocess.run([sys.executable, '-W', 'error', '-c', program], input=pickle.dumps(Rlx.Tensor.from_array([[1.5]])),
+                              capture_output=True)
+        self.assertEqual((done.stdout, done.stderr), (b'[[1.5]]\n', b''))
+
+    def test_files(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / 'x.npy'
+            Rlx.Tensor.from_array([[1.5, 2]]).save_npy(path)
+            self.assertEqual(np.load(path).tolist(), [[1.5, 2]])
+            for form in (path, str(path), Gio.File.new_for_path(str(path))):
+                self.assertEqual(Rlx.Tensor.load_npy(form).tolist(), [[1.5, 2]])
+            self.assertEqual(asyncio.run(Rlx.Tensor.load_npy_future(path)).tolist(), [[1.5, 2]])
+            for wrong in (3, None, object()):
+                with self.assertRaisesRegex(TypeError, 'load_npy: file cannot be'):
+                    Rlx.Tensor.load_npy(wrong)
+
     def test_text(self):
         tensor = Rlx.Tensor.from_array([[1.5, 2]])
         self.assertEqual(str(tensor), '[1.5, 2]')
@@ -309,13 +383,70 @@ class Nodes(GraphErrors, unittest.TestCase):
                 self.assertEqual(method.__name__, op)
                 if about['family'] == 'Leaves':
                     continue
-                self.assertIn(about['summary'], method.__doc__)
-                names = list(inspect.signature(method).parameters)
-                self.assertEqual(names[1:], [row['name'] for row in about['inputs'] if row['name'] != 'self'] +
-                                 sorted((row['name'] for row in about['attributes']),
-                                        key=lambda name: [a['name'] for a in sorted(
-                                            about['attributes'], key=lambda a: not a['required'])].index(name)) +
-                                 ['options'] * any(not row['required'] for row in about['attributes']))
+                text = ' '.join(method.__doc__.split())
+                for part in [about['summary'], about['doc'], about['bound'], *(row['doc'] for row in about['attributes']),
+                             *(value['doc'] for row in about['attributes'] for value in row.get('values', []))]:
+                    self.assertIn(' '.join(part.split()), text)
+                if op in ('max', 'min'):
+                    # They are reductions, too.
+                    continue
+                rows = [row for row in about['inputs'] if row['name'] != 'self'] + about['attributes']
+                # Required before optional ones, and operands before attributes.
+                order = [row['name'] for row in rows if not row.get('optional') and row.get('required', True)]
+                order += [row['name'] for row in rows if row.get('optional')]
+                order += [row['name'] for row in rows if not row.get('required', True)]
+                self.assertEqual(list(inspect.signature(method).parameters)[1:],
+                                 order + ['options'] * any(not row['required'] for row in about['attributes']))
+
+    def test_shapes_as_arguments(self):
+        for result, shape in (
+            (self.x.reshape(3, 2), (3, 2)), (self.x.reshape([3, -1]), (3, 2)), (self.x.reshape(6), (6,)),
+            (self.x.reshape(shape=(1, 6)), (1, 6)), (self.x.transpose(), (3, 2)),
+            (self.x.transpose(1, 0), (3, 2)), (self.x.T, (3, 2)), (self.i.T, (3,)), (self.x.expand(4, 2, 3), (4, 2, 3)),
+            (self.x.tile(2, 1), (4, 3)), (self.x.unsqueeze(0), (1, 2, 3)), (self.x.unsqueeze(0, -1), (1, 2, 3, 1)),
+            (self.x.unsqueeze(0).squeeze(0), (2, 3)), (self.x.unsqueeze(0).squeeze(), (2, 3)),
+        ):
+            self.assertEqual(result.shape, shape)
+        self.assertEqual((self.x.ndim, self.x.size, len(self.x), [row.shape for row in self.x]), (2, 6, 2, [(3,), (3,)]))
+        for wrong in (lambda: self.x.reshape(), lambda: self.x.reshape(2, 1.5), lambda: self.x.reshape(self.x),
+                      lambda: len(self.g.scalar('f32', 1)), lambda: self.x in self.x, lambda: np.asarray(self.x),
+                      lambda: list(self.g.scalar('f32', 1))):
+            with self.assertRaises(TypeError):
+                wrong()
+
+    def test_reductions(self):
+        for result, shape in (
+            (self.x.reduce_sum(), ()), (self.x.reduce_sum(axis=1), (2,)), (self.x.reduce_sum(0, keepdims=True), (1, 3)),
+            (self.x.reduce_sum(axes=[]), (2, 3)), (self.x.sum(), ()), (self.x.mean(-1), (2,)), (self.x.max(), ()),
+            (self.x.max(axis=(0, 1), keepdims=True), (1, 1)), (self.x.max(self.x), (2, 3)), (self.x.min(0), (2, 3)),
+            (self.x.prod((0, 1)), ()), (self.b.any(), ()), (self.b.all(0), ()), (self.x.arg_max(axis=0, keepdims=True), (1, 3)),
+            (self.x.layer_norm(axis=0), (2, 3)),
+        ):
+            self.assertEqual(result.shape, shape)
+        self.assertEqual(self.x.max(0).get_op(), 'max')
+        self.assertEqual(self.x.max(axis=0).get_op(), 'reduce_max')
+        for wrong in (lambda: self.x.max(self.x, axis=0), lambda: self.x.sum(axis='a'), lambda: self.x.sum(keepdims=3)):
+            with self.assertRaises(TypeError):
+                wrong()
+
+    def test_wrong_indices(self):
+        for index, error, *parts in (
+            (2, IndexError, '2', 'axis 0', 'size 2'), (-3, IndexError, '-3'), ((0, 3), IndexError, 'axis 1'),
+            ((0, 0, 0), IndexError, '3 indices for 2 axes'), ((..., ...), IndexError, 'one ellipsis'),
+            (1.5, TypeError, 'float'), ('a', TypeError, 'str'), (True, TypeError, 'boolean'),
+            ([True, False], TypeError, 'boolean'), (self.b, TypeError, 'boolean'), ([1.5], GLib.Error, 'f32'),
+            (([0], [0]), IndexError, 'gather_nd'), (([0], None, 0), IndexError, 'twice'), ([5], GLib.Error, '5'),
+        ):
+            with self.subTest(index=str(index)[:20]), self.assertRaises(error) as caught:
+                self.x[index]
+            for part in parts:
+                self.assertIn(part, str(caught.exception))
+
+    def test_pickled_graphs(self):
+        self.g.output('y', ((self.x * [1, 2, 3]).T @ np.ones((2, 70), np.float32)).softmax(-1))
+        for copied in (pickle.loads(pickle.dumps(self.g)), copy.copy(self.g), copy.deepcopy(self.g)):
+            self.assertEqual(copied.to_text(), self.g.to_text())
+            self.assertIsNot(copied, self.g)
 
     def test_lists_as_options(self):
         x, w = self.g.input('image', 'f32', [1, 2, 5, 5]), self.g.input('w', 'f32', [3, 2, 3, 3])
@@ -354,14 +485,14 @@ class Nodes(GraphErrors, unittest.TestCase):
         self.assertEqual(self.g.add_op('relu', [self.x])[0].shape, (2, 3))
         self.assertEqual([part.shape for part in self.x.split(axis=1, sizes=[1, 2])], [(2, 1), (2, 2)])
         self.assertEqual(self.x.pad(before=[0, 1], after=[0, 1], mode='edge').shape, (2, 5))
-        self.assertEqual(self.x.pad(1.5, [0, 1], [0, 1]).get_inputs()[1].dtype, Rlx.DataType.F32)
+        self.assertEqual(self.x.pad([0, 1], [0, 1], 1.5).get_inputs()[1].dtype, Rlx.DataType.F32)
         self.assertEqual(self.x.pad(before=[0, 0], after=[1, 1], mode=Rlx.PadMode.EDGE).shape, (3, 4))
         for wrong in (lambda: self.x.matmul(self.x, transpose_b=True, options=Rlx.MatmulOptions()),
                       lambda: self.x.matmul(self.x, options=Rlx.ConvOptions()), lambda: self.x.matmul(self.x, options=3),
                       lambda: self.x.matmul(self.x, Rlx.MatmulOptions()), lambda: self.x.softmax(1, options=None),
                       lambda: self.x.softmax(), lambda: self.x.softmax(1, 2), lambda: self.x.softmax(axes=1),
                       lambda: self.x.softmax(axis=None), lambda: self.x.softmax(1.0), lambda: self.x.softmax('1'),
-                      lambda: self.x.reduce_sum([0.5]), lambda: self.x.reduce_sum('a'), lambda: self.x.reduce_sum(None),
+                      lambda: self.x.reduce_sum([0.5]), lambda: self.x.reduce_sum('a'), lambda: self.x.reduce_sum(axis=0, axes=[0]),
                       lambda: self.x.matmul(self.x, transpose_b=2), lambda: self.x.matmul(self.x, transpose_b='x'),
                       lambda: self.x.matmul(self.x, True), lambda: self.x.layer_norm(epsilon='1'),
                       lambda: self.x.layer_norm(epsilon=[1]), lambda: self.x.add(None), lambda: self.x.cast('f64'),
@@ -437,8 +568,8 @@ class Nodes(GraphErrors, unittest.TestCase):
             (lambda: Rlx.ConvOptions(layout='channels_last'), 'channels-last'),
             (lambda: Rlx.ConvOptions(filter_layout=Rlx.Layout.CHANNELS_LAST), 'sio'),
             (lambda: options.set_layout('NHWC'), 'channels-last'), (lambda: options.set_layout(7), 'channels-last'),
-            (lambda: self.x.pad(None, [0, 0], [0, 0], mode='none'), 'reflect'),
-            (lambda: self.x.pad(None, [0, 0], [0, 0], mode=Rlx.Layout.CHANNELS_LAST), 'reflect'),
+            (lambda: self.x.pad([0, 0], [0, 0], mode='none'), 'reflect'),
+            (lambda: self.x.pad([0, 0], [0, 0], mode=Rlx.Layout.CHANNELS_LAST), 'reflect'),
         ):
             with self.subTest(inspect.getsource(call).strip()[:60]), self.assertRaises(TypeError) as caught:
                 call()

@@ -1,0 +1,100 @@
+# SPDX-FileCopyrightText: The rlx-wgpu authors
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Nodes, graphs and ports."""
+import math
+
+from .indexing import index_node
+from .operators import add_operators, add_reductions, add_symbols
+from .values import Rlx, override, to_data_type, to_ints, to_tensor
+
+
+@override
+class Node(Rlx.Node):
+    # Or numpy would take the node for an element, and return an array of nodes.
+    __array_ufunc__ = None
+
+    shape = property(lambda self: tuple(self.get_shape()), doc='The size of each dimension.')
+    dtype = property(lambda self: self.get_data_type(), doc="The type of the value's elements, an Rlx.DataType.")
+    ndim = property(lambda self: len(self.get_shape()), doc='How many dimensions the value has.')
+    size = property(lambda self: math.prod(self.get_shape()), doc='How many elements the value has.')
+    T = property(lambda self: self.transpose(), doc='The value with its dimensions in reverse.')
+
+    def __getitem__(self, index):
+        return index_node(self, index)
+
+    def __len__(self):
+        if not self.shape:
+            raise TypeError('a scalar has no length')
+        return self.shape[0]
+
+    def __iter__(self):
+        return (self[i] for i in range(len(self)))
+
+    # Python would make a node of each row, and compare which node it is.
+    __contains__ = None
+
+    def __bool__(self):
+        raise TypeError('a node has no value before it is run, so it is neither true nor false; '
+                        'to tell it from None, use "is"')
+
+    def __array__(self, dtype=None, copy=None):
+        raise TypeError('a node has no value before it is run')
+
+    def __repr__(self):
+        return f'<Rlx.Node {self.to_string()}>'
+
+
+add_reductions(Node)
+add_operators(Node, Rlx.Node)
+add_symbols(Node)
+
+
+def _restore(text):
+    return Rlx.Graph.new_from_text(text)
+
+
+@override
+class Graph(Rlx.Graph):
+    def input(self, name, data_type, shape):
+        return super().input(name, to_data_type(data_type), to_ints(shape))
+
+    def parameter(self, name, data_type, shape):
+        return super().parameter(name, to_data_type(data_type), to_ints(shape))
+
+    def constant(self, tensor, data_type=None):
+        """A node for a tensor, a numpy array, a list or a number."""
+        return super().constant(to_tensor(tensor, None if data_type is None else to_data_type(data_type)))
+
+    def scalar(self, data_type, value):
+        return super().scalar(to_data_type(data_type), value)
+
+    def state(self, name, initial, data_type=None):
+        """A state that begins with a tensor, a numpy array, a list or a number."""
+        return super().state(name, to_tensor(initial, None if data_type is None else to_data_type(data_type)))
+
+    def __reduce__(self):
+        return _restore, (self.to_text(),)
+
+    def __copy__(self):
+        return _restore(self.to_text())
+
+    def __deepcopy__(self, memo):
+        return _restore(self.to_text())
+
+    def __bool__(self):
+        return True
+
+    def __repr__(self):
+        return f'<Rlx.Graph of {len(self)} nodes>'
+
+
+add_operators(Graph, Rlx.Graph)
+
+
+@override
+class Port(Rlx.Port):
+    shape = property(lambda self: tuple(self.get_shape()), doc='The size of each dimension.')
+    dtype = property(lambda self: self.get_data_type(), doc='The type of the elements, an Rlx.DataType.')
+
+    def __repr__(self):
+        return f'<Rlx.Port {self.to_string()}>'

@@ -1,0 +1,251 @@
+# SPDX-FileCopyrightText: The rlx-wgpu authors
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Data types, enumerations and what Python has for tensors."""
+import functools
+import json
+import operator
+import os
+import struct
+
+import gi
+from gi.module import get_introspection_module
+from gi.repository import Gio, GLib
+
+# For who imports this package itself, as pickle does.
+gi.require_version('Rlx', '1.0')
+gi.require_version('RlxPrivate', '1.0')
+Rlx = get_introspection_module('Rlx')
+RlxPrivate = get_introspection_module('RlxPrivate')
+
+# numpy's name, kind and size, and the letter of the struct module. Types that
+# are not here, two elements to a byte, come and go as lists of integers.
+TYPES = {
+    Rlx.DataType.F32: ('float32', 'f4', 'f'),
+    Rlx.DataType.F16: ('float16', 'f2', 'e'),
+    Rlx.DataType.I32: ('int32', 'i4', 'i'),
+    Rlx.DataType.U32: ('uint32', 'u4', 'I'),
+    Rlx.DataType.I8: ('int8', 'i1', 'b'),
+    Rlx.DataType.U8: ('uint8', 'u1', 'B'),
+    Rlx.DataType.BOOL: ('bool', 'b1', '?'),
+    Rlx.DataType.I64: ('int64', 'i8', 'q'),
+    Rlx.DataType.U64: ('uint64', 'u8', 'Q'),
+}
+BY_NAME = {row[0]: data_type for data_type, row in TYPES.items()}
+BY_NAME |= {data_type.name.lower(): data_type for data_type in Rlx.DataType}
+BY_NAME['bool_'] = Rlx.DataType.BOOL
+_BY_FORMAT = {row[2]: data_type for data_type, row in TYPES.items()}
+_BY_FORMAT |= {long: _BY_FORMAT[fixed] for long, fixed in zip('lL', 'qQ' if struct.calcsize('l') == 8 else 'iI')}
+NUMBERS = (bool, int, float)
+LISTS = (list, tuple)
+
+
+def override(cls):
+    """Makes a class the one that objects of its type have. PyGObject's own function wants all classes in one file."""
+    cls.__info__.get_g_type().pytype = cls
+    return cls
+
+
+def to_enum(kind, value, what):
+    """A member of an enumeration, from itself or its short name. PyGObject takes numbers and members of others, too."""
+    if isinstance(value, kind):
+        return value
+    for member in kind:
+        if value == member.value_nick:
+            return member
+    raise TypeError(f"{what} cannot be {value!r}, it is an Rlx.{kind.__name__}: "
+                    + ', '.join(repr(member.value_nick) for member in kind))
+
+
+def to_data_type(value, what='a data type'):
+    name = value if isinstance(value, str) else getattr(value, 'name', None) or getattr(value, '__name__', None)
+    if not isinstance(value, Rlx.DataType) and isinstance(name, str) and name in BY_NAME:
+        return BY_NAME[name]
+    return to_enum(Rlx.DataType, value, what)
+
+
+def to_member(kind, value, what):
+    return to_data_type(value, what) if kind == 'DataType' else to_enum(getattr(Rlx, kind), value, what)
+
+
+def to_file(value, what):
+    """A file, from itself or its path."""
+    if isinstance(value, Gio.File):
+        return value
+    try:
+        return Gio.File.new_for_path(os.fspath(value))
+    except TypeError:
+        raise TypeError(f'{what} cannot be {value!r}, it is a path or a Gio.File') from None
+
+
+def _property(kind, value, what):
+    """The value of a property: a list of integers is a variant, all else that is in the table an enumeration."""
+    if kind != 'ints':
+        return to_member(kind, value, what)
+    if isinstance(value, GLib.Variant) and value.get_type_string() == 'ax':
+        return value
+    try:
+        return GLib.Variant('ax', to_ints(value))
+    except (TypeError, OverflowError):
+        raise TypeError(f'{what} cannot be {value!r}, it is a list of integers') from None
+
+
+def _check_function(owner, name, taken, start):
+    call = getattr(owner, name)
+
+    @functools.wraps(call)
+    def function(*args, **kwargs):
+        args = list(args)
+        for argument, (position, kind) in taken.items():
+            values, at = (kwargs, argument) if argument in kwargs else (args, start + position)
+            if values is kwargs or at < len(args):
+                convert = to_file if kind == 'File' else functools.partial(to_member, kind)
+                values[at] = convert(values[at], f'{name}: {argument}')
+        return call(*args, **kwargs)
+
+    return function
+
+
+def _check_properties(owner, properties):
+    init = owner.__init__
+
+    @functools.wraps(init)
+    def function(self, *args, **kwargs):
+        for name, value in kwargs.items():
+            kind = properties.get(name.replace('_', '-'))
+            kwargs[name] = value if kind is None else _property(kind, value, name)
+        init(self, *args, **kwargs)
+
+    owner.__init__ = function
+
+
+# What functions take: bindings/functions.py.
+with open(os.path.join(os.path.dirname(__file__), 'functions.json'), encoding='utf-8') as _stream:
+    FUNCTIONS = json.load(_stream)
+
+
+def check_arguments():
+    """Lets all that takes an enumeration take nothing else, and say what there is; and all that takes a file a path."""
+    for name, row in FUNCTIONS.items():
+        owner = getattr(Rlx, name) if name else Rlx
+        for method, about in row['methods'].items():
+            if 'convert' in about:
+                setattr(owner, method, _check_function(owner, method, about['convert'], 1))
+        for function, about in row['functions'].items():
+            if 'convert' in about:
+                setattr(owner, function, staticmethod(_check_function(owner, function, about['convert'], 0)))
+        if row['properties']:
+            _check_properties(owner, row['properties'])
+
+
+def kind_of(data_type):
+    return data_type.name[0].lower()
+
+
+def to_ints(value):
+    """PyGObject would cut 1.5 down to 1."""
+    if isinstance(value, Rlx.Node):
+        raise TypeError('a node has no value before it is run')
+    if hasattr(value, '__index__'):
+        return [operator.index(value)]
+    return [operator.index(number) for number in value]
+
+
+def is_value(value):
+    return isinstance(value, (*NUMBERS, *LISTS, Rlx.Tensor)) or any(
+        hasattr(value, name) for name in ('__array_interface__', '__dlpack__'))
+
+
+def _flatten(value):
+    """The shape of nested lists, and what is in them."""
+    shape, level = [], [value]
+    while level and isinstance(level[0], LISTS) and len(shape) < Rlx.MAX_DIMS:
+        shape.append(len(level[0]))
+        if any(not isinstance(entry, LISTS) or len(entry) != shape[-1] for entry in level):
+            raise ValueError('the lists at one depth are not all of the same length')
+        level = [number for entry in level for number in entry]
+    if any(isinstance(entry, LISTS) for entry in level):
+        raise ValueError('the lists at one depth are not all of the same length' if len(shape) < Rlx.MAX_DIMS
+                         else f'the lists are nested deeper than {Rlx.MAX_DIMS} times')
+    return shape, level
+
+
+def _from_numbers(shape, numbers, data_type):
+    types = set(map(type, numbers))
+    if data_type is None:
+        floats = not numbers or any(issubclass(t, float) for t in types)
+        data_type = (Rlx.DataType.F32 if floats else
+                     Rlx.DataType.BOOL if types == {bool} else Rlx.DataType.I32)
+    kind = kind_of(data_type)
+    if kind == 'b' and types - {bool} or kind in 'iu' and any(issubclass(t, float) for t in types):
+        raise TypeError(f'{next(n for n in numbers if not isinstance(n, bool if kind == "b" else int))!r} '
+                        f'is not {"an integer" if kind != "b" else "a bool"}, '
+                        f'as data type {data_type.name.lower()} needs')
+    if data_type not in TYPES:
+        return Rlx.Tensor.new_from_ints(data_type, shape, numbers)
+    try:
+        data = struct.pack(f'={len(numbers)}{TYPES[data_type][2]}', *numbers)
+    except (struct.error, OverflowError) as error:
+        raise OverflowError(f'a number is out of the range of data type {data_type.name.lower()}: {error}') from None
+    return Rlx.Tensor.new_from_data(data_type, shape, data)
+
+
+def _from_numpy(value, data_type, hint):
+    import numpy
+    array = numpy.asarray(value)
+    name = array.dtype.name
+    if data_type is None:
+        if name not in BY_NAME:
+            raise TypeError(f'there is no data type {name} in Rlx; {hint}')
+        data_type = BY_NAME[name]
+    kind = kind_of(data_type)
+    if array.dtype.kind not in {'f': 'fiub', 'i': 'iub', 'u': 'iub', 'b': 'b'}[kind]:
+        raise TypeError(f'an array of {name} is no value of data type {data_type.name.lower()}; {hint}')
+    if data_type not in TYPES:
+        return Rlx.Tensor.new_from_ints(data_type, array.shape, array.ravel().tolist())
+    to = TYPES[data_type][0]
+    with numpy.errstate(over='ignore'):
+        converted = numpy.asarray(array, dtype=to, order='C')
+    if array.size and name != to:
+        if kind == 'f':
+            fits = numpy.array_equal(numpy.isinf(array), numpy.isinf(converted))
+        else:
+            limits = numpy.iinfo(to) if kind in 'iu' else None
+            fits = limits is None or limits.min <= int(array.min()) and int(array.max()) <= limits.max
+        if not fits:
+            raise OverflowError(f'a number is out of the range of data type {data_type.name.lower()}')
+    return RlxPrivate.tensor_new_from_address(data_type, converted.shape, converted.__array_interface__['data'][0],
+                                              converted.nbytes)
+
+
+def to_tensor(value, data_type=None):
+    """A tensor, from whatever Python has for one."""
+    if isinstance(value, Rlx.Tensor):
+        if data_type not in (None, value.get_data_type()):
+            raise TypeError(f'the tensor is of type {value.dtype.name.lower()}, not {data_type.name.lower()}')
+        return value
+    if isinstance(value, NUMBERS):
+        return _from_numbers([], [value], data_type)
+    hint = 'convert it first, for example with .astype(numpy.float32)'
+    if hasattr(value, '__array_interface__'):
+        return _from_numpy(value, data_type, hint)
+    if hasattr(value, '__dlpack__'):
+        import numpy
+        return _from_numpy(numpy.from_dlpack(value), data_type, hint)
+    if isinstance(value, LISTS):
+        shape, numbers = _flatten(value)
+        if all(isinstance(number, NUMBERS) for number in numbers):
+            return _from_numbers(shape, numbers, data_type)
+        if all(isinstance(number, NUMBERS) or hasattr(number, '__array_interface__') for number in numbers):
+            return _from_numpy(value, data_type, hint)
+    else:
+        try:
+            view = memoryview(value)
+        except TypeError:
+            view = None
+        if view is not None and view.format in _BY_FORMAT and data_type in (None, _BY_FORMAT[view.format]):
+            return Rlx.Tensor.new_from_data(_BY_FORMAT[view.format], view.shape, view.tobytes())
+    raise TypeError(f'{type(value).__name__} cannot be turned into a tensor: numbers, lists of numbers, '
+                    'numpy arrays, buffers and tensors can')
+
+
+check_arguments()
