@@ -467,7 +467,7 @@ take_graph (RlxGraph *graph,
   if (ir != NULL && ir->outputs->len == 0 && ir->assigns->len == 0)
     {
       g_set_error (error, RLX_COMPILE_ERROR, RLX_COMPILE_ERROR_INVALID_GRAPH,
-                   "the graph has no output: name at least one with rlx_graph_output()");
+                   "the graph has no output: at least one node has to be named as one");
       return NULL;
     }
   return g_steal_pointer (&ir);

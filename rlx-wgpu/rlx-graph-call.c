@@ -340,7 +340,7 @@ rlx_graph_add_op (RlxGraph    *self,
       g_autoptr(RlxGraphLock) lock = rlx_graph_lock (self);
 
       rlx_graph_fail_printf (self, error, RLX_GRAPH_ERROR_UNSUPPORTED,
-                             "“%s” cannot be added as an operator: use rlx_graph_%s()", row->name, row->name);
+                             "“%s” cannot be added as an operator: graphs have a method of that name", row->name);
       return NULL;
     }
 

@@ -128,7 +128,7 @@ check_parameters (RlxExecutable *self,
     if (!self->shared->is_set[i])
       {
         g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_NOT_FOUND,
-                     "parameter “%s” has no value: give it one with rlx_executable_set_parameters()",
+                     "parameter “%s” has no value: parameters are set before the first run",
                      g_array_index (plan->parameters, RlxPlanPort, i).name);
         return FALSE;
       }

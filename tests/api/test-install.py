@@ -102,6 +102,7 @@ def everything_is_there():
         options['libdir'] + '/girepository-1.0/RlxPrivate-1.0.typelib',
         'share/gir-1.0/Rlx-1.0.gir',
         'share/gjs-1.0/overrides/Rlx.js',
+        'share/gjs-1.0/types/Rlx-1.0.d.ts',
         'share/bash-completion/completions/rlx',
     ]
     if options['vapi']:
@@ -113,6 +114,8 @@ def everything_is_there():
     for name in '__init__.py', 'running.py', 'functions.json':
         if not glob.glob(f'{root}/**/gi/overrides/Rlx/{name}', recursive=True):
             missing.add(f'gi/overrides/Rlx/{name}')
+    if not glob.glob(root + '/**/gi-stubs/repository/Rlx.pyi', recursive=True):
+        missing.add('gi-stubs/repository/Rlx.pyi')
     tap.none(missing, 'not installed')
 
 

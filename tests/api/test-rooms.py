@@ -83,4 +83,14 @@ def systems_differ_in_one_file():
              'includes of what not every system has')
 
 
+@tap.test
+def messages_name_no_functions():
+    """They are read by people who write Python or JavaScript, too."""
+    found = set()
+    for path in files:
+        with open(os.path.join(library, path), encoding='utf-8') as file:
+            found |= {f'{path}: {text}' for text in re.findall(r'"(?:[^"\\\n]|\\.)*\brlx_\w+ ?\(\)(?:[^"\\\n]|\\.)*"', file.read())}
+    tap.none(found, 'texts that name functions of C')
+
+
 tap.main('rooms')

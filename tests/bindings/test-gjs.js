@@ -232,7 +232,7 @@ test('every enumeration is checked', () => {
                 return;
             tried++;
             const values = {bool: true, int: 1, float: 1, ints: [1], string: 'x', enum: 0, 'data type': 0};
-            const args = variadic ? [[x]] : inputs.slice(1).map(() => x);
+            const args = variadic ? [[x]] : inputs.slice(1).filter(row => !row.optional).map(() => x);
             args.push(...required.map((row, j) => j === i ? 'nonsense' : values[row.type]));
             assert(assertThrows(() => x[operator](...args), isTypeError).message.includes("'nonsense'"), operator);
         });
@@ -268,23 +268,67 @@ test('precision', () => {
 test('hostile arguments', () => {
     const {g, x} = small();
     for (const call of [
-        () => x.add(null), () => x.add(3), () => x.add('x'), () => x.add(g), () => x.add(), () => x.softmax('a'),
+        () => x.add(null), () => x.add('x'), () => x.add(g), () => x.add(), () => x.softmax('a'),
         () => x.softmax(NaN), () => x.softmax(1.5), () => x.softmax(), () => x.reshape([1.5, 4]), () => x.reshape(null),
         () => x.reshape([NaN]), () => x.reshape('abc'), () => x.reshape([null]), () => x.reduce_sum([0.5], null),
         () => g.input('t', 99, [1]), () => g.input('t', DataType.F32, [1.5]), () => g.input('t', DataType.F32, [NaN]),
         () => g.input('t', DataType.F32, ['a']), () => g.input('t', DataType.F32, 'abc'), () => g.input(null, 0, []),
-        () => g.constant(null), () => g.constant(3), () => g.constant(x), () => g.concat([null], 0),
-        () => g.concat([3], 0), () => g.concat(x, 0), () => g.concat([x], 0.5), () => g.output('y', null),
+        () => g.constant(null), () => g.constant(x), () => g.concat([null], 0),
+        () => g.concat(['a'], 0), () => g.concat(x, 0), () => g.concat([x], 0.5), () => g.output('y', null),
         () => g.output('y', 3), () => g.add_op(null, [x], null), () => g.add_op('relu', [3], null),
         () => g.add_op('relu', x, null), () => g.add_op('relu', [x], {}), () => Rlx.Node.prototype.relu.call({}),
         () => x.split(NaN), () => x.split(g), () => x.split(0, 3), () => x.split(0, x),
-        () => x.split(1, new Rlx.MatmulOptions()), () => x.matmul(x, 3), () => x.pad(3, [0, 0], [0, 0]),
-        () => x.pad(null, [0.5, 0], [0, 0]), () => x.layer_norm(3, null), () => x.relu(x),
+        () => x.split(1, new Rlx.MatmulOptions()), () => x.matmul(x, 3), () => x.pad([0, 0], [0, 0], 'a'),
+        () => x.pad([0.5, 0], [0, 0]), () => x.layer_norm('a'), () => x.relu(x), () => x.relu({}), () => x.add([1, 'a']),
+        () => x.add([[1], [2, 3]]), () => x.pad([0, 0]),
         () => Tensor.new_from_floats([2], 'a'),
         () => Tensor.new_from_address(DataType.F32, [4], 1, 16),
     ])
         assertThrows(call, isError);
     assertEqual(g.get_n_items(), 1);
+});
+
+test('values as operands', () => {
+    const {g, x} = small();
+    const i = g.input('i', 'i32', [3]);
+    for (const [node, type] of [
+        [x.add(3), 'F32'], [x.mul([1, 2, 3]), 'F32'], [x.add(new Float64Array([1, 2, 3])), 'F32'], [i.add(1), 'I32'],
+        [i.add(new BigInt64Array([1n, 2n, 3n])), 'I32'], [x.matmul([[1], [2], [3]]), 'F32'], [x.max(new Float32Array(3)), 'F32'],
+        [x.gather([1, 0], 0).reshape(6), 'F32'], [x.linear([[1, 2, 3]], {transpose_b: true}), 'F32'],
+        [x.linear([[1, 2, 3]], [5], {transpose_b: true}), 'F32'], [g.concat([x, [[1, 2, 3]]], 0), 'F32'],
+        [x.less(0).where(1, x), 'F32'], [x.pad([1, 1], [1, 1]), 'F32'], [x.pad([1, 1], [1, 1], 7, {mode: 'constant'}), 'F32'],
+        [x.pad([1, 1], [1, 1], {mode: 'edge'}), 'F32'], [g.constant([1, 2], 'u8'), 'U8'], [g.constant(true), 'BOOL'],
+        [g.constant([[1.5]], 'f16'), 'F16'], [g.state('s', [0, 0]), 'F32'], [g.constant([1n, 2n], 'i64'), 'I64'],
+        [g.constant([1, -1], 'i4'), 'I4'],
+    ])
+        assertEqual(node.data_type, DataType[type]);
+    assertEqual([x.reshape(3, 2).shape, x.reshape([6]).shape, x.reshape(-1).shape], [[3, 2], [6], [6]]);
+    assertEqual([x.transpose().shape, x.transpose(1, 0).shape, x.unsqueeze(0).squeeze(0).shape, x.expand(4, 2, 3).shape],
+        [[3, 2], [3, 2], [2, 3], [4, 2, 3]]);
+    assertEqual([x.reduce_sum(0).shape, x.unsqueeze(0).squeeze().shape, x.unsqueeze(0).squeeze({axes: [0]}).shape], [[3], [2, 3], [2, 3]]);
+});
+
+// In JavaScript's words: the method, the argument, and what it can be.
+test('messages', () => {
+    const {g, x} = small();
+    const i = g.input('i', 'i32', [3]);
+    for (const [call, text, kind] of [
+        [() => x.matmul(), 'matmul: other is missing', TypeError],
+        [() => x.matmul('a'), 'matmul: other must be a node, a number, an array', TypeError],
+        [() => i.add(1.5), 'add: other: 1.5 is not an integer', TypeError],
+        [() => i.add(2 ** 31), 'add: other: 2147483648 is out of the range of data type i32', RangeError],
+        [() => i.add(new Float32Array(3)), 'add: other: a Float32Array is no value of data type i32', TypeError],
+        [() => x.softmax(), 'softmax: axis is missing', TypeError],
+        [() => x.relu(x), 'relu: it takes 0 arguments at most, not 1', TypeError],
+        [() => x.conv(x, {paddings: [1]}), 'paddings', Error],
+        [() => x.relu(...[x, x]), 'relu: it takes 0 arguments at most, not 2', TypeError],
+        [() => Tensor.load_npy(3), 'load_npy: file must be a path or a Gio.File', TypeError],
+        [() => g.add_op('input', []), 'graphs have a method of that name', GLib.Error],
+    ]) {
+        const error = assertThrows(call, caught => caught instanceof kind);
+        assert(error.message.includes(text), error.message);
+        assert(!error.message.includes('rlx_'), error.message);
+    }
 });
 
 test('a node keeps its graph', async () => {
@@ -334,6 +378,45 @@ test('run', () => {
         assertEqual(outputs.length, 1);
         assertEqual(outputs[0].toTypedArray(), new Float32Array([1, 2, 3, 4]));
     }
+});
+
+test('inputs and outputs by name', async () => {
+    const g = new Rlx.Graph();
+    const [a, b] = ['a', 'b'].map(name => g.input(name, 'f32', [2, 2]));
+    g.output('sum', a.add(b).mul(g.parameter('scale', 'f32', [])));
+    g.output('ids', g.input('ids', 'i32', [2]).add(1));
+    const exe = device().compile(g);
+    assertThrows(() => exe.run({a: 1}), caught => !caught.message.includes('rlx_'));
+    exe.set_parameters({scale: 2});
+    const inputs = {ids: [5, 6], b: [[1, 2], [3, 4]], a: new Float32Array([10, 20, 30, 40])};
+    for (const outputs of [exe.run(inputs), await exe.run_async(inputs), exe.run([inputs.a, inputs.b, inputs.ids])]) {
+        const {sum, ids} = outputs;
+        assertEqual([sum.shape, sum.toTypedArray()], [[2, 2], new Float32Array([22, 44, 66, 88])]);
+        assertEqual([ids, outputs.length], [outputs[1], 2]);
+        assertEqual(ids.toTypedArray(), new Int32Array([6, 7]));
+    }
+    assertEqual(await exe.set_parameters_async({scale: new Float64Array([1])[0]}), true);
+    assertEqual((await exe.run_async(inputs)).sum.get_value(0), 11);
+    const error = assertThrows(() => exe.run({...inputs, ids: [0.5, 1]}), isTypeError);
+    assert(error.message.includes('ids: 0.5 is not an integer'), error.message);
+});
+
+test('large outputs do not pile up', async () => {
+    const resident = () => Number(new TextDecoder().decode(GLib.file_get_contents('/proc/self/statm')[1]).split(' ')[1]) * 4096;
+    const size = 1 << 23, count = 100;
+    const g = new Rlx.Graph();
+    g.output('y', g.input('x', 'f32', []).expand(size / 4));
+    const exe = device().compile(g);
+    exe.run([1]);
+    const before = resident();
+    let most = 0;
+    for (let i = 0; i < count; i++) {
+        const [y] = i % 2 ? exe.run([i]) : await exe.run_async([i]);
+        assertEqual(y.get_value(0), i);
+        most = Math.max(most, resident() - before);
+    }
+    // All of them would be 800 MiB.
+    assert(most < size * count / 3, `${most / (1 << 20)} MiB more`);
 });
 
 test('ports', () => {
