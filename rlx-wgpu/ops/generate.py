@@ -119,10 +119,10 @@ class Op:
         self.elementwise = any(self.exprs.values())
         self.bool_result = row.get('result') == 'bool'
         self.many = row.get('outputs') == 'many'
-        self.variants = row.get('variants', file.get('variants'))
         self.expand = row.get('expand')
         self.ruled = not self.leaf and not self.internal
         self.lowered = not self.leaf and not self.elementwise and self.expand != 'always'
+        self.variants = row.get('variants', file.get('variants')) if self.lowered else None
         self.inputs = []
         for text in row.get('inputs', []) if self.internal else row['inputs']:
             label, types = text.split(':')

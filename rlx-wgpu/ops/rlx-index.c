@@ -324,7 +324,7 @@ rlx_one_hot_lower (RlxLower        *lower,
   if (rlx_type_n_elements (y) == 0)
     return TRUE;
 
-  rlx_axis_init (&axis, y, rlx_axis_of (rlx_one_hot_attrs (node)->axis, y));
+  rlx_axis_init (&axis, y, rlx_type_get_axis (y, rlx_one_hot_attrs (node)->axis));
   kernel = rlx_kernel_new (lower, node, "one-hot");
   rlx_kernel_input (kernel, "indices", indices);
   rlx_kernel_input_raw (kernel, "values", node->inputs[1]);
@@ -634,7 +634,7 @@ rlx_write_at_lower (RlxLower        *lower,
   const RlxTensorType *x = &node->inputs[0]->type;
   RlxDataType index_type = rlx_data_type_on_device (node->inputs[RLX_WRITE_AT_POSITION]->type.data_type);
   guint64 n = rlx_type_n_elements (&node->inputs[RLX_WRITE_AT_VALUE]->type);
-  guint index = rlx_axis_of (rlx_write_at_attrs (node)->axis, x);
+  guint index = rlx_type_get_axis (x, rlx_write_at_attrs (node)->axis);
   RlxKernel *kernel;
   gboolean update;
   RlxAxis axis;

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "ops/rlx-rows-private.h"
 
 #define MAX_MAPS RLX_NORM_N_INPUTS
 
@@ -184,8 +185,6 @@ describe_groups (const Groups *groups,
     }
 }
 
-/* ---- choice ------------------------------------------------------------------------------ */
-
 /* How rows are shared out. */
 typedef struct
 {
@@ -194,63 +193,7 @@ typedef struct
   guint spread;            /* parts of a chunk */
   guint64 n_chunks;        /* of a row; 0: rows are not cut */
   guint64 span;            /* columns of a chunk */
-} Choice;
-
-/* Rows are done in one step as long as there are enough of them to keep the
- * device busy; on a CPU also only as long as what eight of them need stays in
- * its cache, since a row is read two or three times. Invocations of a CPU read
- * neighbouring elements best, so eight of them share a row of a softmax, which
- * then may be as long as it likes; norms gain less from it than they lose with
- * their barriers. Otherwise rows are cut into chunks, which takes three steps: on a
- * CPU enough for 1,024 invocations and not less than 1,024 columns nor more than
- * 16,384; elsewhere enough for 512 workgroups and not less than 4 columns for each
- * invocation. The choice depends on the shape and on the target alone. */
-static void
-choose (const Rows *rows,
-        gboolean    softmax,
-        RlxLower   *lower,
-        Choice     *choice)
-{
-  guint most = MIN (256, rlx_lower_get_target (lower)->limits.max_invocations);
-  gboolean across = rows->kept.n > 0 && rows->kept.strides[0][0] == 1;
-  guint64 n = rows->n_columns;
-
-  *choice = (Choice) { .spread = 1 };
-  if (!rlx_lower_get_target (lower)->barriers_are_cheap)
-    {
-      /* A barrier costs much here, in compile time too; eight rows to a
-       * subgroup need none. A workgroup runs on one core. */
-      gboolean shared = softmax && !across && n >= 256;
-
-      choice->lanes = shared || (rows->n_rows < 16 && n >= 1024) ? 8 : 1;
-      choice->workgroup_size = rows->n_rows >= 4096 && !shared ? 64 : 8;
-      if ((n >= 8192 && rows->n_rows < (shared ? 32 : 512)) || (n >= 65536 && !shared))
-        {
-          choice->lanes = 1;
-          choice->workgroup_size = 8;
-          choice->spread = 8;
-          choice->n_chunks = CLAMP ((128 + rows->n_rows - 1) / rows->n_rows, (n + 16383) / 16384, MAX (n / 1024, 1));
-        }
-    }
-  else
-    {
-      /* Neighbouring invocations should read neighbouring elements. */
-      if (n < 32 || (across && rows->n_rows >= 4096))
-        choice->lanes = 1;
-      else if (n <= 512)
-        choice->lanes = 32;
-      else
-        choice->lanes = most;
-      choice->workgroup_size = MAX (choice->lanes, 64);
-      if (n >= 16384 && rows->n_rows < 256)
-        choice->n_chunks = CLAMP ((512 + rows->n_rows - 1) / rows->n_rows, 2, n / (choice->lanes * 4));
-    }
-  if (choice->n_chunks > 0)
-    {
-      choice->span = (n + choice->n_chunks - 1) / choice->n_chunks;
-      choice->n_chunks = (n + choice->span - 1) / choice->span;
-    }
-}
+} Division;
 
 /* ---- steps --------------------------------------------------------------------------------- */
 
@@ -302,7 +245,7 @@ start_stage (const RlxNorm   *self,
              RlxLower        *lower,
              const RlxIrNode *node,
              const Rows      *rows,
-             const Choice    *choice,
+             const Division  *division,
              Stage            stage)
 {
   RlxKernel *kernel = rlx_kernel_new (lower, node, is_softmax (self) ? "softmax" : "norm");
@@ -311,9 +254,9 @@ start_stage (const RlxNorm   *self,
   gboolean whole_rows = stage == STAGE_ALL || stage == STAGE_SUM;
 
   rlx_kernel_define (kernel, "STAGE", stage);
-  rlx_kernel_define (kernel, "WG", choice->workgroup_size);
-  rlx_kernel_define (kernel, "LANES", choice->lanes);
-  rlx_kernel_define (kernel, "SPREAD", choice->spread);
+  rlx_kernel_define (kernel, "WG", division->workgroup_size);
+  rlx_kernel_define (kernel, "LANES", division->lanes);
+  rlx_kernel_define (kernel, "SPREAD", division->spread);
   rlx_kernel_define (kernel, "MAPS", reads ? rows->n_maps : 0);
   rlx_kernel_define (kernel, "KEPT", rows->kept.n);
   rlx_kernel_define (kernel, "REDUCED", rows->reduced.n);
@@ -326,11 +269,11 @@ start_stage (const RlxNorm   *self,
       describe_groups (&rows->reduced, rows->n_maps, kernel, "column");
     }
   if (!whole_rows)
-    rlx_kernel_param_u32 (kernel, "span", choice->span);
+    rlx_kernel_param_u32 (kernel, "span", division->span);
   if (stage == STAGE_PARTS || stage == STAGE_JOIN)
-    rlx_kernel_param_u32 (kernel, "parts", choice->n_chunks * choice->spread);
+    rlx_kernel_param_u32 (kernel, "parts", division->n_chunks * division->spread);
   else if (stage == STAGE_APPLY)
-    rlx_kernel_param_u32 (kernel, "chunks", choice->n_chunks);
+    rlx_kernel_param_u32 (kernel, "chunks", division->n_chunks);
 
   if (reads)
     rlx_kernel_input (kernel, "x", self->inputs[RLX_NORM_OPERAND]);
@@ -373,11 +316,11 @@ start_last_stage (const RlxNorm   *self,
                   RlxLower        *lower,
                   const RlxIrNode *node,
                   const Rows      *rows,
-                  const Choice    *choice,
+                  const Division  *division,
                   Stage            stage,
                   GError         **error)
 {
-  RlxKernel *kernel = start_stage (self, lower, node, rows, choice, stage);
+  RlxKernel *kernel = start_stage (self, lower, node, rows, division, stage);
 
   if (is_softmax (self) ? rlx_kernel_epilogue_apart (kernel, node, error) : rlx_kernel_epilogue (kernel, node, error))
     return kernel;
@@ -403,13 +346,13 @@ count_bytes (const RlxNorm *self,
 
 /* The grid of a step whose units are rows, or parts of rows. */
 static gboolean
-dispatch_units (RlxKernel    *kernel,
-                const Choice *choice,
-                guint64       n_units,
-                GError      **error)
+dispatch_units (RlxKernel      *kernel,
+                const Division *division,
+                guint64         n_units,
+                GError        **error)
 {
-  guint64 per_group = choice->workgroup_size / choice->lanes;
-  guint64 groups = (n_units + per_group - 1) / per_group;
+  guint64 per_group = division->workgroup_size / division->lanes;
+  guint64 groups = rlx_divide_up (n_units, per_group);
 
   rlx_kernel_param_u32 (kernel, "groups", groups);
   rlx_kernel_param_u32 (kernel, "rows", n_units);
@@ -426,18 +369,18 @@ lower_sum (const RlxNorm    *self,
            const RlxIrValue *sum,
            GError          **error)
 {
-  Choice choice = { .lanes = 64, .workgroup_size = 64, .spread = 1, .span = 1024 };
+  Division division = { .lanes = 64, .workgroup_size = 64, .spread = 1, .span = 1024 };
   RlxNorm plain = *self;
   RlxKernel *kernel;
 
-  choice.n_chunks = (rows->n_columns + choice.span - 1) / choice.span;
+  division.n_chunks = rlx_divide_up (rows->n_columns, division.span);
   plain.sum = sum;
-  kernel = start_stage (&plain, lower, node, rows, &choice, STAGE_SUM);
-  rlx_kernel_param_u32 (kernel, "span", choice.span);
-  rlx_kernel_param_u32 (kernel, "chunks", choice.n_chunks);
-  rlx_kernel_param_u32 (kernel, "groups", rows->n_rows * choice.n_chunks);
+  kernel = start_stage (&plain, lower, node, rows, &division, STAGE_SUM);
+  rlx_kernel_param_u32 (kernel, "span", division.span);
+  rlx_kernel_param_u32 (kernel, "chunks", division.n_chunks);
+  rlx_kernel_param_u32 (kernel, "groups", rows->n_rows * division.n_chunks);
   rlx_kernel_set_cost (kernel, 2.0 * (double) rlx_type_n_elements (&sum->type), count_bytes (self, STAGE_PARTS));
-  return rlx_kernel_dispatch (kernel, rows->n_rows * choice.n_chunks, error);
+  return rlx_kernel_dispatch (kernel, rows->n_rows * division.n_chunks, error);
 }
 
 /* Storage bindings that the last step needs. */
@@ -454,19 +397,80 @@ count_bindings (const RlxNorm *self,
   return n;
 }
 
-/* Where the tensors are so large that they do not fit one step, the sum comes
- * first, in f32 as it is in one step. */
-static gboolean
-lower_sum_first (const RlxNorm   *self,
-                 RlxLower        *lower,
-                 const RlxIrNode *node,
-                 const Rows      *rows,
-                 GError         **error)
+/* ---- variants ------------------------------------------------------------------------- */
+
+typedef struct
 {
+  const RlxNorm *norm;
+  Rows rows;
+  gboolean across;         /* rows, not columns, are neighbours in memory */
+  gboolean too_many;       /* tensors for one step */
+} Problem;
+
+static char *
+print_problem (gconstpointer data)
+{
+  static const char *const names[] = { "layer norm", "rms norm", "l1 norm", "l2 norm", "softmax", "log softmax" };
+  const Problem *self = data;
+
+  return g_strdup_printf ("%s of %" G_GUINT64_FORMAT " rows of %" G_GUINT64_FORMAT ", %s%s", names[self->norm->kind],
+                          self->rows.n_rows, self->rows.n_columns,
+                          rlx_data_type_to_string (self->norm->inputs[RLX_NORM_OPERAND]->type.data_type),
+                          self->across ? ", across" : "");
+}
+
+static double
+get_operations (const RlxNorm *self)
+{
+  return (is_softmax (self) ? 20.0 : 10.0) * (double) rlx_type_n_elements (&self->result->type);
+}
+
+static double
+norm_cost (const RlxVariant *variant,
+           const RlxTarget  *target,
+           gconstpointer     data)
+{
+  const RlxNorm *norm = ((const Problem *) data)->norm;
+
+  return rlx_target_get_seconds (target, get_operations (norm), count_bytes (norm, STAGE_ALL));
+}
+
+/* Invocations of a CPU read neighbouring elements best, so eight of them share a row of a
+ * softmax, which then may be as long as it likes; norms gain less from it than they lose
+ * with their barriers. */
+static gboolean
+is_shared_on_cpus (const Problem *self)
+{
+  return is_softmax (self->norm) && !self->across && self->rows.n_columns >= 256;
+}
+
+static RlxFit
+sum_fits (const RlxVariant *variant,
+          const RlxTarget  *target,
+          gconstpointer     data,
+          const char      **why)
+{
+  const Problem *self = data;
+
+  if (self->norm->inputs[RLX_NORM_RESIDUAL] == NULL)
+    return rlx_variant_cannot ("there is nothing to add", why);
+  return self->too_many ? RLX_FIT_WELL : rlx_variant_poorly ("all tensors fit one step", why);
+}
+
+/* The sum comes first, in f32 as it is in one step. */
+static gboolean
+sum_describe (const RlxVariant *variant,
+              RlxLower         *lower,
+              const RlxIrNode  *node,
+              gconstpointer     data,
+              GError          **error)
+{
+  const Problem *problem = data;
+  const RlxNorm *self = problem->norm;
   const RlxIrValue *sum = self->sum;
   RlxNorm rest = *self;
 
-  if (sum != NULL && !lower_sum (self, lower, node, rows, sum, error))
+  if (sum != NULL && !lower_sum (self, lower, node, &problem->rows, sum, error))
     return FALSE;
   if (sum == NULL || sum->type.data_type != RLX_DATA_TYPE_F32)
     {
@@ -474,7 +478,7 @@ lower_sum_first (const RlxNorm   *self,
 
       type.data_type = RLX_DATA_TYPE_F32;
       sum = rlx_lower_temporary (lower, &type);
-      if (!lower_sum (self, lower, node, rows, sum, error))
+      if (!lower_sum (self, lower, node, &problem->rows, sum, error))
         return FALSE;
     }
   rest.inputs[RLX_NORM_OPERAND] = sum;
@@ -483,62 +487,167 @@ lower_sum_first (const RlxNorm   *self,
   return rlx_norm_lower (&rest, lower, node, error);
 }
 
+static const char too_many[] = "the tensors need more bindings than there are";
+
+/* Rows are cut into chunks, which takes three steps: on a CPU enough for 1,024
+ * invocations and not less than 1,024 columns nor more than 16,384; elsewhere enough for
+ * 512 workgroups and not less than 4 columns for each invocation. 0: they are too short. */
+static Division
+cut_rows (const Problem   *self,
+          const RlxTarget *target)
+{
+  guint64 n = self->rows.n_columns, n_rows = self->rows.n_rows;
+  RlxShare share = target->barriers_are_cheap ? rlx_share_pick (target, n_rows, n, self->across) : RLX_SHARE_NONE;
+  Division division = { .lanes = rlx_share_get_lanes (share, target) };
+
+  if (target->barriers_are_cheap)
+    {
+      division.workgroup_size = rlx_share_get_workgroup_size (share, target, n_rows);
+      division.spread = 1;
+      if (n < division.lanes * 8)
+        return division;
+      division.n_chunks = CLAMP (rlx_divide_up (512, n_rows), 2, n / (division.lanes * 4));
+    }
+  else
+    {
+      division.workgroup_size = division.spread = 8;
+      division.n_chunks = CLAMP (rlx_divide_up (128, n_rows), rlx_divide_up (n, 16384), MAX (n / 1024, 1));
+    }
+  division.span = rlx_divide_up (n, division.n_chunks);
+  division.n_chunks = rlx_divide_up (n, division.span);
+  return division;
+}
+
+/* There should be enough rows to keep the device busy; on a CPU what eight of them need
+ * should also stay in its cache, since a row is read two or three times. */
+static RlxFit
+chunks_fits (const RlxVariant *variant,
+             const RlxTarget  *target,
+             gconstpointer     data,
+             const char      **why)
+{
+  const Problem *self = data;
+  guint64 n = self->rows.n_columns, n_rows = self->rows.n_rows;
+  gboolean shared = is_shared_on_cpus (self), wanted;
+
+  if (self->too_many)
+    return rlx_variant_cannot (too_many, why);
+  if (cut_rows (self, target).n_chunks == 0)
+    return rlx_variant_cannot ("rows are too short to cut", why);
+  if (target->barriers_are_cheap)
+    wanted = n >= 16384 && n_rows < 256;
+  else
+    wanted = (n >= 8192 && n_rows < (shared ? 32 : 512)) || (n >= 65536 && !shared);
+  return wanted ? RLX_FIT_WELL : rlx_variant_poorly ("rows are short, or enough", why);
+}
+
+static gboolean
+chunks_describe (const RlxVariant *variant,
+                 RlxLower         *lower,
+                 const RlxIrNode  *node,
+                 gconstpointer     data,
+                 GError          **error)
+{
+  const RlxNorm *self = ((const Problem *) data)->norm;
+  const Rows *rows = &((const Problem *) data)->rows;
+  Division division = cut_rows (data, rlx_lower_get_target (lower));
+  guint64 n_parts = rows->n_rows * division.n_chunks * division.spread;
+  RlxTensorType type = { .data_type = RLX_DATA_TYPE_F32, .n_dims = 1 };
+  const RlxIrValue *parts, *moments;
+  RlxKernel *kernel;
+
+  type.shape[0] = (gint64) (n_parts * n_moments (self));
+  parts = rlx_lower_temporary (lower, &type);
+  type.shape[0] = (gint64) (rows->n_rows * n_moments (self));
+  moments = rlx_lower_temporary (lower, &type);
+
+  kernel = start_stage (self, lower, node, rows, &division, STAGE_PARTS);
+  rlx_kernel_output (kernel, "parts", parts);
+  rlx_kernel_set_cost (kernel, get_operations (self) / 2, count_bytes (self, STAGE_PARTS));
+  if (!dispatch_units (kernel, &division, n_parts, error))
+    return FALSE;
+
+  kernel = start_stage (self, lower, node, rows, &division, STAGE_JOIN);
+  rlx_kernel_input (kernel, "parts", parts);
+  rlx_kernel_output (kernel, "moments", moments);
+  if (!dispatch_units (kernel, &division, rows->n_rows, error))
+    return FALSE;
+
+  /* Columns of a chunk are side by side, and all invocations have one row. */
+  division.workgroup_size = 64;
+  division.span = MIN (division.span, 4096);
+  division.n_chunks = rlx_divide_up (rows->n_columns, division.span);
+  kernel = start_last_stage (self, lower, node, rows, &division, STAGE_APPLY, error);
+  if (kernel == NULL)
+    return FALSE;
+  rlx_kernel_input (kernel, "moments", moments);
+  rlx_kernel_param_u32 (kernel, "groups", rows->n_rows * division.n_chunks);
+  rlx_kernel_set_cost (kernel, get_operations (self) / 2, count_bytes (self, STAGE_APPLY));
+  return rlx_kernel_dispatch (kernel, rows->n_rows * division.n_chunks, error);
+}
+
+static RlxFit
+whole_fits (const RlxVariant *variant,
+            const RlxTarget  *target,
+            gconstpointer     data,
+            const char      **why)
+{
+  const Problem *self = data;
+  RlxShare share = GPOINTER_TO_UINT (variant->data);
+
+  if (self->too_many)
+    return rlx_variant_cannot (too_many, why);
+  if (!target->barriers_are_cheap && is_shared_on_cpus (self))
+    return share == RLX_SHARE_LANES ? RLX_FIT_WELL : rlx_variant_poorly ("eight lanes should share a row of a softmax", why);
+  return rlx_share_fits (share, target, self->rows.n_rows, self->rows.n_columns, self->across, why);
+}
+
+static gboolean
+whole_describe (const RlxVariant *variant,
+                RlxLower         *lower,
+                const RlxIrNode  *node,
+                gconstpointer     data,
+                GError          **error)
+{
+  const RlxTarget *target = rlx_lower_get_target (lower);
+  const Problem *self = data;
+  RlxShare share = GPOINTER_TO_UINT (variant->data);
+  Division division = {
+    .lanes = rlx_share_get_lanes (share, target),
+    .workgroup_size = rlx_share_get_workgroup_size (share, target, self->rows.n_rows),
+    .spread = 1,
+  };
+  RlxKernel *kernel = start_last_stage (self->norm, lower, node, &self->rows, &division, STAGE_ALL, error);
+
+  if (kernel == NULL)
+    return FALSE;
+  rlx_kernel_set_cost (kernel, get_operations (self->norm), count_bytes (self->norm, STAGE_ALL));
+  return dispatch_units (kernel, &division, self->rows.n_rows, error);
+}
+
+static const RlxVariant variants[] = {
+  { "sum-first", sum_fits, norm_cost, NULL, sum_describe, NULL },
+  { "chunks", chunks_fits, norm_cost, NULL, chunks_describe, NULL },
+  { "workgroup", whole_fits, norm_cost, NULL, whole_describe, GUINT_TO_POINTER (RLX_SHARE_WORKGROUP) },
+  { "lanes", whole_fits, norm_cost, NULL, whole_describe, GUINT_TO_POINTER (RLX_SHARE_LANES) },
+  { "rows", whole_fits, norm_cost, NULL, whole_describe, GUINT_TO_POINTER (RLX_SHARE_NONE) },
+};
+
+const RlxVariants rlx_norm_variants = {
+  RLX_FAMILY_NORM, "norm", variants, G_N_ELEMENTS (variants), print_problem, NULL,
+};
+
 gboolean
 rlx_norm_lower (const RlxNorm   *self,
                 RlxLower        *lower,
                 const RlxIrNode *node,
                 GError         **error)
 {
-  double n = (double) rlx_type_n_elements (&self->result->type);
-  double flops = is_softmax (self) ? 20 : 10;
-  RlxTensorType type = { .data_type = RLX_DATA_TYPE_F32, .n_dims = 1 };
-  const RlxIrValue *parts, *moments;
-  RlxKernel *kernel;
-  Choice choice, join;
-  Rows rows;
+  Problem problem = { .norm = self };
 
-  rows_init (&rows, self);
-  if (self->inputs[RLX_NORM_RESIDUAL] != NULL &&
-      count_bindings (self, lower) > rlx_lower_get_target (lower)->limits.max_storage_buffers)
-    return lower_sum_first (self, lower, node, &rows, error);
-
-  choose (&rows, is_softmax (self), lower, &choice);
-  if (choice.n_chunks == 0)
-    {
-      kernel = start_last_stage (self, lower, node, &rows, &choice, STAGE_ALL, error);
-      if (kernel == NULL)
-        return FALSE;
-      rlx_kernel_set_cost (kernel, flops * n, count_bytes (self, STAGE_ALL));
-      return dispatch_units (kernel, &choice, rows.n_rows, error);
-    }
-
-  type.shape[0] = (gint64) (rows.n_rows * choice.n_chunks * choice.spread * n_moments (self));
-  parts = rlx_lower_temporary (lower, &type);
-  type.shape[0] = (gint64) (rows.n_rows * n_moments (self));
-  moments = rlx_lower_temporary (lower, &type);
-
-  kernel = start_stage (self, lower, node, &rows, &choice, STAGE_PARTS);
-  rlx_kernel_output (kernel, "parts", parts);
-  rlx_kernel_set_cost (kernel, flops / 2 * n, count_bytes (self, STAGE_PARTS));
-  if (!dispatch_units (kernel, &choice, rows.n_rows * choice.n_chunks * choice.spread, error))
-    return FALSE;
-
-  join = choice;
-  kernel = start_stage (self, lower, node, &rows, &join, STAGE_JOIN);
-  rlx_kernel_input (kernel, "parts", parts);
-  rlx_kernel_output (kernel, "moments", moments);
-  if (!dispatch_units (kernel, &join, rows.n_rows, error))
-    return FALSE;
-
-  /* Columns of a chunk are side by side, and all invocations have one row. */
-  choice.workgroup_size = 64;
-  choice.span = MIN (choice.span, 4096);
-  choice.n_chunks = (rows.n_columns + choice.span - 1) / choice.span;
-  kernel = start_last_stage (self, lower, node, &rows, &choice, STAGE_APPLY, error);
-  if (kernel == NULL)
-    return FALSE;
-  rlx_kernel_input (kernel, "moments", moments);
-  rlx_kernel_param_u32 (kernel, "groups", rows.n_rows * choice.n_chunks);
-  rlx_kernel_set_cost (kernel, flops / 2 * n, count_bytes (self, STAGE_APPLY));
-  return rlx_kernel_dispatch (kernel, rows.n_rows * choice.n_chunks, error);
+  rows_init (&problem.rows, self);
+  problem.across = problem.rows.kept.n > 0 && problem.rows.kept.strides[0][0] == 1;
+  problem.too_many = self->inputs[RLX_NORM_RESIDUAL] != NULL &&
+                     count_bindings (self, lower) > rlx_lower_get_target (lower)->limits.max_storage_buffers;
+  return rlx_lower_choose (lower, node, &rlx_norm_variants, &problem, error);
 }

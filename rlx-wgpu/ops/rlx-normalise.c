@@ -8,7 +8,7 @@
 #include <math.h>
 
 #include "ops/rlx-builder-private.h"
-#include "ops/rlx-reduce-private.h"
+#include "ops/rlx-rows-private.h"
 
 static guint
 get_axis (gint64               axis,

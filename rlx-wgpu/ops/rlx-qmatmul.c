@@ -7,6 +7,7 @@
 
 #include "ops/rlx-product-private.h"
 #include "ops/rlx-quantize-private.h"
+#include "ops/rlx-variant-private.h"
 
 #define WORKGROUP_SIZE 64
 /* The inputs after the operands and their zero points. */
@@ -94,113 +95,256 @@ get_stride (const RlxIrValue *value,
   return value->type.shape[d] == 1 ? 0 : strides[d];
 }
 
+/* ---- variants ------------------------------------------------------------------------- */
+
+typedef struct
+{
+  const RlxIrValue *a, *b, *zero_a, *zero_b;   /* zero points are nullable */
+  const RlxTensorType *type;                   /* of the result */
+  gboolean transposed;
+  guint n_axes;            /* that stacks of matrices lie along */
+  guint64 stacks, m, n, k;
+  guint64 lanes;           /* that columns keep busy, four each */
+} Problem;
+
+static void
+problem_init (Problem         *self,
+              const RlxIrNode *node)
+{
+  const RlxIrValue *a = node->inputs[RLX_QMATMUL_SELF], *b = node->inputs[RLX_QMATMUL_OTHER];
+  const RlxTensorType *type = &node->outputs[0].type;
+
+  *self = (Problem) {
+    .a = a, .b = b, .type = type,
+    .zero_a = rlx_ir_node_get_zero (node, RLX_QMATMUL_ZERO_A),
+    .zero_b = rlx_ir_node_get_zero (node, RLX_QMATMUL_ZERO_B),
+    .transposed = rlx_qmatmul_attrs (node)->transpose_b,
+    .n_axes = type->n_dims - 2,
+    .m = (guint64) type->shape[type->n_dims - 2],
+    .n = (guint64) type->shape[type->n_dims - 1],
+    .k = (guint64) a->type.shape[a->type.n_dims - 1],
+    .lanes = 1,
+  };
+  self->stacks = rlx_type_n_elements (type) / (self->m * self->n);
+  /* A stack of matrices times one matrix is one taller matrix. */
+  if (rlx_type_n_elements (&b->type) == self->k * self->n && rlx_type_n_elements (&a->type) == self->stacks * self->m * self->k &&
+      (self->zero_a == NULL || rlx_type_n_elements (&self->zero_a->type) == 1))
+    {
+      self->m *= self->stacks;
+      self->stacks = 1;
+      self->n_axes = 0;
+    }
+  while (self->lanes < WORKGROUP_SIZE && self->lanes * 4 < self->n)
+    self->lanes *= 2;
+}
+
+static char *
+print_problem (gconstpointer data)
+{
+  const Problem *self = data;
+
+  return g_strdup_printf ("%" G_GUINT64_FORMAT " times [%" G_GUINT64_FORMAT ", %" G_GUINT64_FORMAT "] · [%" G_GUINT64_FORMAT ", %" G_GUINT64_FORMAT
+                          "], %s and %s%s", self->stacks, self->m, self->k, self->k, self->n,
+                          rlx_data_type_to_string (self->a->type.data_type), rlx_data_type_to_string (self->b->type.data_type),
+                          self->transposed ? ", transposed" : "");
+}
+
+static double
+get_operations (const Problem *self)
+{
+  return 2.0 * (double) rlx_type_n_elements (self->type) * (double) self->k;
+}
+
+static double
+qmatmul_cost (const RlxVariant *variant,
+              const RlxTarget  *target,
+              gconstpointer     data)
+{
+  const Problem *self = data;
+
+  return rlx_target_get_seconds (target, get_operations (self),
+                                 (double) rlx_type_n_bytes (&self->a->type) + (double) rlx_type_n_bytes (&self->b->type) +
+                                 (double) rlx_type_n_bytes (self->type));
+}
+
+/* What all kernels have in common. *@y is where the sums go. */
+static RlxKernel *
+start_kernel (const Problem     *self,
+              RlxLower          *lower,
+              const RlxIrNode   *node,
+              gboolean           split,
+              const RlxIrValue **y)
+{
+  const RlxTensorType *type = self->type;
+  RlxKernel *kernel = rlx_kernel_new (lower, node, "qmatmul");
+
+  rlx_requantize_describe (kernel, lower, node, FIRST_INPUT, y);
+  rlx_kernel_define (kernel, "PRODUCT", self->k > 0);
+  if (self->k > 0)
+    {
+      rlx_kernel_input (kernel, "a", self->a);
+      rlx_kernel_input (kernel, "b", self->b);
+    }
+  if (self->zero_a != NULL)
+    rlx_kernel_input (kernel, "zero_a", self->zero_a);
+  if (self->zero_b != NULL)
+    rlx_kernel_input (kernel, "zero_b", self->zero_b);
+  rlx_kernel_define (kernel, "RANK", self->n_axes);
+  rlx_kernel_define (kernel, "ZERO_A", self->zero_a != NULL);
+  rlx_kernel_define (kernel, "ZERO_B", self->zero_b != NULL);
+  rlx_kernel_define (kernel, "SPLIT", split);
+  rlx_kernel_param_u32 (kernel, "m", self->m);
+  rlx_kernel_param_u32 (kernel, "n", self->n);
+  rlx_kernel_param_u32 (kernel, "k", self->k);
+  rlx_kernel_param_u32 (kernel, "b_k", self->transposed ? 1 : self->n);
+  rlx_kernel_param_u32 (kernel, "b_n", self->transposed ? self->k : 1);
+  rlx_kernel_param_u32 (kernel, "za_row", (guint32) get_stride (self->zero_a, 1));
+  rlx_kernel_param_u32 (kernel, "zb_column", (guint32) get_stride (self->zero_b, self->transposed ? 1 : 0));
+  for (guint i = 0; i < self->n_axes; i++)
+    {
+      rlx_kernel_param_indexed (kernel, "dim", i, type->shape[type->n_dims - 3 - i]);
+      rlx_kernel_param_indexed (kernel, "a", i, get_stride (self->a, i + 2));
+      rlx_kernel_param_indexed (kernel, "b", i, get_stride (self->b, i + 2));
+      rlx_kernel_param_indexed (kernel, "za", i, get_stride (self->zero_a, i + 2));
+      rlx_kernel_param_indexed (kernel, "zb", i, get_stride (self->zero_b, i + 2));
+    }
+  return kernel;
+}
+
+static gboolean
+end_kernel (const Problem    *self,
+            RlxLower         *lower,
+            const RlxIrNode  *node,
+            RlxKernel        *kernel,
+            guint64           groups,
+            const RlxIrValue *y,
+            GError          **error)
+{
+  rlx_kernel_param_u32 (kernel, "groups", groups);
+  rlx_kernel_set_cost (kernel, get_operations (self),
+                       (double) rlx_type_n_bytes (&self->a->type) + (double) rlx_type_n_bytes (&self->b->type) +
+                       (double) rlx_type_n_bytes (&y->type));
+  return rlx_kernel_dispatch (kernel, groups, error) &&
+         rlx_requantize_finish (lower, node, FIRST_INPUT, y, error);
+}
+
+static RlxFit
+dot_fits (const RlxVariant *variant,
+          const RlxTarget  *target,
+          gconstpointer     data,
+          const char      **why)
+{
+  const Problem *self = data;
+
+  if (self->k == 0)
+    return rlx_variant_cannot ("there is nothing to add up", why);
+  return self->k >= 256 && rlx_type_n_elements (self->type) <= target->busy_invocations
+         ? RLX_FIT_WELL : rlx_variant_poorly ("too many results, or too short sums, for a workgroup each", why);
+}
+
+/* A workgroup shares the sum of each element. */
+static gboolean
+dot_describe (const RlxVariant *variant,
+              RlxLower         *lower,
+              const RlxIrNode  *node,
+              gconstpointer     data,
+              GError          **error)
+{
+  const Problem *self = data;
+  const RlxIrValue *y;
+  RlxKernel *kernel = start_kernel (self, lower, node, TRUE, &y);
+
+  rlx_kernel_define (kernel, "WG", self->k >= 4096 ? 256 : WORKGROUP_SIZE);
+  return end_kernel (self, lower, node, kernel, rlx_type_n_elements (self->type), y, error);
+}
+
+/* What tiles differ in. */
+typedef struct
+{
+  gboolean packed;      /* four products at once */
+  gboolean shuffle;     /* lanes pass the words of rows on to each other */
+} Tiles;
+
+static const Tiles shuffle_tiles = { TRUE, TRUE }, packed_tiles = { TRUE, FALSE }, plain_tiles = { FALSE, FALSE };
+
+static RlxFit
+tiles_fits (const RlxVariant *variant,
+            const RlxTarget  *target,
+            gconstpointer     data,
+            const char      **why)
+{
+  const Problem *self = data;
+  const Tiles *tiles = variant->data;
+
+  if (tiles->packed && !(target->features & RLX_DEVICE_FEATURES_PACKED_DOT))
+    return rlx_variant_cannot ("needs packed dot products", why);
+  if (tiles->packed && (self->k == 0 || self->k % 4 != 0 || !(self->transposed || self->n % 4 == 0)))
+    return rlx_variant_cannot ("rows or columns are not whole words", why);
+  if (tiles->shuffle && !rlx_product_has_shuffles (target))
+    return rlx_variant_cannot ("needs subgroups of 8, on a CPU", why);
+  if (tiles->shuffle && (self->m == 1 || self->lanes < 8))
+    return rlx_variant_cannot ("too few rows or columns", why);
+  return RLX_FIT_WELL;
+}
+
+static gboolean
+tiles_describe (const RlxVariant *variant,
+                RlxLower         *lower,
+                const RlxIrNode  *node,
+                gconstpointer     data,
+                GError          **error)
+{
+  const Problem *self = data;
+  const Tiles *tiles = variant->data;
+  guint64 n_products = rlx_type_n_elements (self->type) * self->k;
+  /* More rows per load of `b`, when the longer compilation pays. */
+  guint64 tile = self->m == 1 ? 1 : self->m <= 4 || n_products < 1 << 22 ? 4 : 8;
+  guint64 tiles_n = rlx_divide_up (self->n, self->lanes * 4);
+  guint64 tiles_m = rlx_divide_up (self->m, tile * (WORKGROUP_SIZE / self->lanes));
+  const RlxIrValue *y;
+  RlxKernel *kernel = start_kernel (self, lower, node, FALSE, &y);
+  RlxPackedDot dot;
+
+  rlx_packed_dot_init (&dot, self->a->type.data_type, self->b->type.data_type);
+  if (tiles->shuffle)
+    rlx_kernel_enable (kernel, "enable subgroups;");
+  rlx_kernel_define (kernel, "SHUFFLE", tiles->shuffle);
+  rlx_kernel_define (kernel, "WG", WORKGROUP_SIZE);
+  rlx_kernel_define (kernel, "TM", (gint64) tile);
+  rlx_kernel_define (kernel, "PACKED", tiles->packed);
+  rlx_kernel_define (kernel, "TRANSPOSED", self->transposed);
+  rlx_kernel_define_text (kernel, "DOT", dot.function);
+  rlx_kernel_define (kernel, "FLIP_A", dot.flip_a);
+  rlx_kernel_define (kernel, "FLIP_B", dot.flip_b);
+  rlx_kernel_define (kernel, "OFFSET_A", self->zero_a != NULL || dot.flip_a);
+  rlx_kernel_define (kernel, "OFFSET_B", self->zero_b != NULL || dot.flip_b);
+  rlx_kernel_define (kernel, "WORDS", rlx_data_type_get_bits (y->type.data_type) == 8 && self->n % 4 == 0);
+  rlx_kernel_param_u32 (kernel, "lanes", self->lanes);
+  rlx_kernel_param_u32 (kernel, "tiles_m", tiles_m);
+  rlx_kernel_param_u32 (kernel, "tiles_n", tiles_n);
+  return end_kernel (self, lower, node, kernel, self->stacks * tiles_m * tiles_n, y, error);
+}
+
+static const RlxVariant variants[] = {
+  { "dot", dot_fits, qmatmul_cost, NULL, dot_describe, NULL },
+  { "shuffle", tiles_fits, qmatmul_cost, NULL, tiles_describe, &shuffle_tiles },
+  { "packed", tiles_fits, qmatmul_cost, NULL, tiles_describe, &packed_tiles },
+  { "tiles", tiles_fits, qmatmul_cost, NULL, tiles_describe, &plain_tiles },
+};
+
+const RlxVariants rlx_qmatmul_variants = {
+  RLX_FAMILY_QMATMUL, "qmatmul", variants, G_N_ELEMENTS (variants), print_problem, NULL,
+};
+
 gboolean
 rlx_qmatmul_lower (RlxLower        *lower,
                    const RlxIrNode *node,
                    GError         **error)
 {
-  const RlxTarget *target = rlx_lower_get_target (lower);
-  const RlxIrValue *a = node->inputs[0], *b = node->inputs[1];
-  const RlxIrValue *zero_a = rlx_ir_node_get_zero (node, RLX_QMATMUL_ZERO_A), *zero_b = rlx_ir_node_get_zero (node, RLX_QMATMUL_ZERO_B);
-  const RlxTensorType *type = &node->outputs[0].type;
-  const RlxIrValue *y;
-  gboolean transposed = rlx_qmatmul_attrs (node)->transpose_b;
-  guint64 m = (guint64) type->shape[type->n_dims - 2], n = (guint64) type->shape[type->n_dims - 1];
-  guint64 k = (guint64) a->type.shape[a->type.n_dims - 1];
-  guint64 elements = rlx_type_n_elements (type), stacks, groups;
-  guint n_dims = type->n_dims - 2;
-  gboolean split, packed;
-  RlxPackedDot dot;
-  RlxKernel *kernel;
+  Problem problem;
 
-  if (elements == 0)
+  if (rlx_type_n_elements (&node->outputs[0].type) == 0)
     return TRUE;
-
-  /* A stack of matrices times one matrix is one taller matrix. */
-  stacks = elements / (m * n);
-  if (rlx_type_n_elements (&b->type) == k * n && rlx_type_n_elements (&a->type) == stacks * m * k &&
-      (zero_a == NULL || rlx_type_n_elements (&zero_a->type) == 1))
-    {
-      m *= stacks;
-      stacks = 1;
-      n_dims = 0;
-    }
-
-  split = k >= 256 && elements <= target->busy_invocations;
-  packed = (target->features & RLX_DEVICE_FEATURES_PACKED_DOT) && !split &&
-           k % 4 == 0 && k > 0 && (transposed || n % 4 == 0);
-  rlx_packed_dot_init (&dot, a->type.data_type, b->type.data_type);
-
-  kernel = rlx_kernel_new (lower, node, "qmatmul");
-  rlx_requantize_describe (kernel, lower, node, FIRST_INPUT, &y);
-  rlx_kernel_define (kernel, "PRODUCT", k > 0);
-  if (k > 0)
-    {
-      rlx_kernel_input (kernel, "a", a);
-      rlx_kernel_input (kernel, "b", b);
-    }
-  if (zero_a != NULL)
-    rlx_kernel_input (kernel, "zero_a", zero_a);
-  if (zero_b != NULL)
-    rlx_kernel_input (kernel, "zero_b", zero_b);
-  rlx_kernel_define (kernel, "RANK", n_dims);
-  rlx_kernel_define (kernel, "ZERO_A", zero_a != NULL);
-  rlx_kernel_define (kernel, "ZERO_B", zero_b != NULL);
-  rlx_kernel_define (kernel, "SPLIT", split);
-  rlx_kernel_param_u32 (kernel, "m", m);
-  rlx_kernel_param_u32 (kernel, "n", n);
-  rlx_kernel_param_u32 (kernel, "k", k);
-  rlx_kernel_param_u32 (kernel, "b_k", transposed ? 1 : n);
-  rlx_kernel_param_u32 (kernel, "b_n", transposed ? k : 1);
-  rlx_kernel_param_u32 (kernel, "za_row", (guint32) get_stride (zero_a, 1));
-  rlx_kernel_param_u32 (kernel, "zb_column", (guint32) get_stride (zero_b, transposed ? 1 : 0));
-  for (guint i = 0; i < n_dims; i++)
-    {
-      rlx_kernel_param_indexed (kernel, "dim", i, type->shape[type->n_dims - 3 - i]);
-      rlx_kernel_param_indexed (kernel, "a", i, get_stride (a, i + 2));
-      rlx_kernel_param_indexed (kernel, "b", i, get_stride (b, i + 2));
-      rlx_kernel_param_indexed (kernel, "za", i, get_stride (zero_a, i + 2));
-      rlx_kernel_param_indexed (kernel, "zb", i, get_stride (zero_b, i + 2));
-    }
-
-  if (split)
-    {
-      rlx_kernel_define (kernel, "WG", k >= 4096 ? 256 : WORKGROUP_SIZE);
-      groups = elements;
-    }
-  else
-    {
-      /* More rows per load of `b`, when the longer compilation pays. */
-      guint64 tile = m == 1 ? 1 : m <= 4 || elements * k < 1 << 22 ? 4 : 8, lanes = 1, tiles_m, tiles_n;
-      gboolean shuffle;
-
-      while (lanes < WORKGROUP_SIZE && lanes * 4 < n)
-        lanes *= 2;
-      shuffle = packed && m > 1 && lanes >= 8 && rlx_product_has_shuffles (target);
-      if (shuffle)
-        rlx_kernel_enable (kernel, "enable subgroups;");
-      rlx_kernel_define (kernel, "SHUFFLE", shuffle);
-      tiles_n = (n - 1) / (lanes * 4) + 1;
-      tiles_m = (m - 1) / (tile * (WORKGROUP_SIZE / lanes)) + 1;
-      rlx_kernel_define (kernel, "WG", WORKGROUP_SIZE);
-      rlx_kernel_define (kernel, "TM", (gint64) tile);
-      rlx_kernel_define (kernel, "PACKED", packed);
-      rlx_kernel_define (kernel, "TRANSPOSED", transposed);
-      rlx_kernel_define_text (kernel, "DOT", dot.function);
-      rlx_kernel_define (kernel, "FLIP_A", dot.flip_a);
-      rlx_kernel_define (kernel, "FLIP_B", dot.flip_b);
-      rlx_kernel_define (kernel, "OFFSET_A", zero_a != NULL || dot.flip_a);
-      rlx_kernel_define (kernel, "OFFSET_B", zero_b != NULL || dot.flip_b);
-      rlx_kernel_define (kernel, "WORDS", rlx_data_type_get_bits (y->type.data_type) == 8 && n % 4 == 0);
-      rlx_kernel_param_u32 (kernel, "lanes", lanes);
-      rlx_kernel_param_u32 (kernel, "tiles_m", tiles_m);
-      rlx_kernel_param_u32 (kernel, "tiles_n", tiles_n);
-      groups = stacks * tiles_m * tiles_n;
-    }
-  rlx_kernel_param_u32 (kernel, "groups", groups);
-  rlx_kernel_set_cost (kernel, 2.0 * (double) elements * (double) k,
-                       (double) rlx_type_n_bytes (&a->type) + (double) rlx_type_n_bytes (&b->type) +
-                       (double) rlx_type_n_bytes (&y->type));
-  return rlx_kernel_dispatch (kernel, groups, error) &&
-         rlx_requantize_finish (lower, node, FIRST_INPUT, y, error);
+  problem_init (&problem, node);
+  return rlx_lower_choose (lower, node, &rlx_qmatmul_variants, &problem, error);
 }

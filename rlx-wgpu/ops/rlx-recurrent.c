@@ -11,6 +11,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/rlx-variant-private.h"
 #include "util/rlx-checked-private.h"
 
 #define MAX_GATES 4
@@ -297,10 +298,10 @@ typedef struct
   guint64 width;          /* of a row of workgroup memory */
   guint64 tile;           /* sequences */
   guint64 units;
-  guint64 parts;          /* invocations that share a sum */
+  guint64 split;          /* invocations that share a sum */
   guint64 slice;          /* units of a workgroup */
   guint64 count;          /* steps of a dispatch */
-} Way;
+} Division;
 
 /* Where the parts of the packed words are. */
 typedef struct
@@ -317,7 +318,7 @@ typedef struct
   RlxLower *lower;
   const RlxIrNode *node;
   gboolean before;        /* the reset gate before the product */
-  Way way;
+  Division division;
   Words words;
   guint64 one_state;
   const RlxIrValue *packed;
@@ -344,44 +345,72 @@ get_value (const RlxIrNode *node,
   return index > 0 ? node->inputs[index] : NULL;
 }
 
-static Way
-choose_way (const Recurrent *shape,
-            RlxLower        *lower)
+/* 16 KiB are 4096 floats: three rows of the state and sums, or sums alone. */
+#define MAX_STATE 1024
+#define MAX_SUMS 1024
+#define MAX_SUMS_ALONE 4096
+
+static guint64
+choose_units (const Recurrent *shape,
+              const RlxTarget *target)
 {
-  /* 16 KiB are 4096 floats: three rows of the state and sums, or sums alone. */
-  const guint64 most_state = 1024, most_sums = 1024, most_sums_alone = 4096;
-  gboolean barriers = rlx_lower_get_target (lower)->barriers_are_cheap;
-  guint64 hidden = (guint64) shape->hidden, batch = (guint64) shape->batch, gates = (guint64) shape->gates;
-  guint64 power = round_up_to_power (hidden);
-  guint64 tiles, work, most;
-  Way way = { .width = MAX (32, power), .parts = 1 };
+  guint64 power = round_up_to_power ((guint64) shape->hidden);
 
-  way.tile = batch >= 3 ? 4 : batch;
-  way.units = barriers ? CLAMP (power, 32, 256) : CLAMP (power, 8, 64);
-  while (way.tile > 1 && (way.width * way.tile > most_state || gates * way.tile * way.units > most_sums))
-    way.tile /= 2;
-  tiles = (batch + way.tile - 1) / way.tile * (guint64) shape->directions;
-  /* Products of a workgroup for each step. Up to the first limit a dispatch for
-   * each step would cost more than it gains, up to the second there are enough
-   * workgroups to keep a device busy. */
-  work = gates * hidden * hidden * way.tile;
-  way.loop = shape->steps > 1 && way.width * way.tile <= most_state &&
-             (work <= 1 << 18 || (tiles >= 16 && work <= 1 << 22));
-  most = most_sums;
-  if (!way.loop)
-    {
-      way.tile = batch >= 3 ? 4 : batch;
-      way.units = MIN (way.units, barriers ? 32 : 64);
-      most = most_sums_alone;
-    }
-  while (barriers && way.parts < 8 && way.parts * 2 <= hidden && way.units * way.parts * 2 <= 256 &&
-         gates * way.tile * way.units * way.parts * 2 <= most)
-    way.parts *= 2;
+  return target->barriers_are_cheap ? CLAMP (power, 32, 256) : CLAMP (power, 8, 64);
+}
 
-  way.slice = way.loop ? hidden : way.units;
+/* Lanes share sums as long as there is room for theirs. */
+static void
+split_sums (Division        *self,
+            const Recurrent *shape,
+            const RlxTarget *target,
+            guint64          most)
+{
+  guint64 sums = (guint64) shape->gates * self->tile * self->units;
+
+  self->split = 1;
+  while (target->barriers_are_cheap && self->split < 8 && self->split * 2 <= (guint64) shape->hidden &&
+         self->units * self->split * 2 <= 256 && sums * self->split * 2 <= most)
+    self->split *= 2;
+}
+
+/* Products of a workgroup for each step. */
+static guint64
+get_work (const Division  *self,
+          const Recurrent *shape)
+{
+  return (guint64) shape->gates * (guint64) shape->hidden * (guint64) shape->hidden * self->tile;
+}
+
+static Division
+divide_loop (const Recurrent *shape,
+             const RlxTarget *target)
+{
+  guint64 hidden = (guint64) shape->hidden, batch = (guint64) shape->batch;
+  Division self = { .loop = TRUE, .width = MAX (32, round_up_to_power (hidden)), .slice = hidden };
+
+  self.tile = batch >= 3 ? 4 : batch;
+  self.units = choose_units (shape, target);
+  while (self.tile > 1 && (self.width * self.tile > MAX_STATE || (guint64) shape->gates * self.tile * self.units > MAX_SUMS))
+    self.tile /= 2;
+  split_sums (&self, shape, target, MAX_SUMS);
   /* A dispatch should end soon, on slow devices too. */
-  way.count = way.loop ? CLAMP ((1u << 26) / MAX (work, 1), 16, (guint64) shape->steps) : 1;
-  return way;
+  self.count = CLAMP ((1u << 26) / MAX (get_work (&self, shape), 1), 16, (guint64) shape->steps);
+  return self;
+}
+
+static Division
+divide_steps (const Recurrent *shape,
+              const RlxTarget *target)
+{
+  guint64 batch = (guint64) shape->batch;
+  Division self = { .width = MAX (32, round_up_to_power ((guint64) shape->hidden)), .count = 1 };
+
+  self.tile = batch >= 3 ? 4 : batch;
+  self.units = MIN (choose_units (shape, target), target->barriers_are_cheap ? 32 : 64);
+  self.slice = self.units;
+  split_sums (&self, shape, target, MAX_SUMS_ALONE);
+  return self;
 }
 
 static RlxIrValue *
@@ -453,7 +482,7 @@ lower_recurrent_weight (Steps   *self,
     .from = { PANEL * columns, 1, columns },
     .to = { PANEL * columns, PANEL, 1 },
   };
-  RlxIrValue *turned;
+  RlxIrValue *transposed;
 
   self->recurrent = self->node->inputs[RLX_LSTM_RECURRENT_WEIGHT];
   self->panels = rlx_lower_pack_weight (self->lower, self->recurrent, (guint64) columns, (guint64) rows, 1,
@@ -462,8 +491,8 @@ lower_recurrent_weight (Steps   *self,
     return TRUE;
 
   self->panels = TRUE;
-  turned = temporary (self->lower, self->recurrent->type.data_type, (guint64) (n_panels * PANEL * columns));
-  if (rows >= PANEL && !rlx_lower_copy (self->lower, self->node, self->recurrent, turned, &copy, error))
+  transposed = temporary (self->lower, self->recurrent->type.data_type, (guint64) (n_panels * PANEL * columns));
+  if (rows >= PANEL && !rlx_lower_copy (self->lower, self->node, self->recurrent, transposed, &copy, error))
     return FALSE;
   /* the last panel may not be full */
   if (rows % PANEL != 0)
@@ -471,10 +500,10 @@ lower_recurrent_weight (Steps   *self,
       copy.shape[0] = 1;
       copy.shape[2] = rows % PANEL;
       copy.from_offset = copy.to_offset = rows / PANEL * PANEL * columns;
-      if (!rlx_lower_copy (self->lower, self->node, self->recurrent, turned, &copy, error))
+      if (!rlx_lower_copy (self->lower, self->node, self->recurrent, transposed, &copy, error))
         return FALSE;
     }
-  self->recurrent = turned;
+  self->recurrent = transposed;
   return TRUE;
 }
 
@@ -692,7 +721,7 @@ lower_steps (Steps            *self,
   const Recurrent *shape = &self->shape;
   const RlxIrNode *node = self->node;
   const Operands *operands = get_operands (node->op);
-  const Way *way = &self->way;
+  const Division *division = &self->division;
   /* Without steps the state just goes through. */
   gboolean any = shape->steps > 0;
   Kind kind = any || shape->kind == KIND_LSTM ? shape->kind : KIND_RNN;
@@ -700,23 +729,23 @@ lower_steps (Steps            *self,
   gboolean lengths = any && get_value (node, operands->sequence_lengths) != NULL;
   gboolean writes_state = phase1 == 2 || !self->before;
   guint64 hidden = shape->hidden, rows = (guint64) shape->gates * hidden, columns = rows * (guint64) shape->directions;
-  guint64 tiles = ((guint64) shape->batch + way->tile - 1) / way->tile;
-  guint64 slices = (hidden + way->slice - 1) / way->slice;
+  guint64 tiles = rlx_divide_up ((guint64) shape->batch, division->tile);
+  guint64 slices = rlx_divide_up (hidden, division->slice);
   guint64 n_groups = slices * tiles * (guint64) shape->directions;
   double products = (double) shape->batch * (double) columns * (double) hidden * (double) count;
   RlxKernel *kernel = rlx_kernel_new (self->lower, node, "recurrent");
 
-  rlx_kernel_define (kernel, "WG", way->units * way->parts);
+  rlx_kernel_define (kernel, "WG", division->units * division->split);
   rlx_kernel_define (kernel, "RNN", kind == KIND_RNN);
   rlx_kernel_define (kernel, "LSTM", kind == KIND_LSTM);
   rlx_kernel_define (kernel, "AFTER", kind == KIND_GRU && !self->before);
   rlx_kernel_define (kernel, "BEFORE", kind == KIND_GRU && self->before);
   rlx_kernel_define (kernel, "GATES", shape->gates);
-  rlx_kernel_define (kernel, "TB", way->tile);
-  rlx_kernel_define (kernel, "U", way->units);
-  rlx_kernel_define (kernel, "KS", way->parts);
-  rlx_kernel_define (kernel, "LOOP", way->loop);
-  rlx_kernel_define (kernel, "WIDTH", way->width);
+  rlx_kernel_define (kernel, "TB", division->tile);
+  rlx_kernel_define (kernel, "U", division->units);
+  rlx_kernel_define (kernel, "KS", division->split);
+  rlx_kernel_define (kernel, "LOOP", division->loop);
+  rlx_kernel_define (kernel, "WIDTH", division->width);
   rlx_kernel_define (kernel, "PHASE0", any ? phase0 : 0);
   rlx_kernel_define (kernel, "PHASE1", any ? phase1 : 1);
   rlx_kernel_define (kernel, "STEPS", any);
@@ -748,9 +777,9 @@ lower_steps (Steps            *self,
   param_gates (kernel, node, kind, hidden);
   rlx_kernel_param_u32 (kernel, "groups", n_groups);
   rlx_kernel_param_u32 (kernel, "slices", slices);
-  rlx_kernel_param_u32 (kernel, "slice", way->slice);
+  rlx_kernel_param_u32 (kernel, "slice", division->slice);
   rlx_kernel_param_u32 (kernel, "tiles", tiles);
-  rlx_kernel_param_u32 (kernel, "run", (hidden + way->parts - 1) / way->parts);
+  rlx_kernel_param_u32 (kernel, "run", rlx_divide_up (hidden, division->split));
   rlx_kernel_param_u32 (kernel, "hidden", hidden);
   rlx_kernel_param_u32 (kernel, "batch", shape->batch);
   rlx_kernel_param_u32 (kernel, "steps", shape->steps);
@@ -776,6 +805,133 @@ lower_steps (Steps            *self,
   return rlx_kernel_dispatch (kernel, n_groups, error);
 }
 
+/* ---- variants ------------------------------------------------------------------------- */
+
+static char *
+print_problem (gconstpointer data)
+{
+  static const char *const names[] = { [KIND_RNN] = "rnn", [KIND_LSTM] = "lstm", [KIND_GRU] = "gru" };
+  const Recurrent *shape = &((const Steps *) data)->shape;
+
+  return g_strdup_printf ("%s of %" G_GINT64_FORMAT " units, %" G_GINT64_FORMAT " steps of %" G_GINT64_FORMAT " sequences, %"
+                          G_GINT64_FORMAT " directions", names[shape->kind], shape->hidden, shape->steps, shape->batch,
+                          shape->directions);
+}
+
+static double
+recurrent_cost (const RlxVariant *variant,
+                const RlxTarget  *target,
+                gconstpointer     data)
+{
+  const Recurrent *shape = &((const Steps *) data)->shape;
+  double weights = (double) shape->directions * (double) shape->gates * (double) shape->hidden * (double) shape->hidden;
+
+  return rlx_target_get_seconds (target, 2.0 * weights * (double) shape->batch * (double) shape->steps,
+                                 4.0 * weights * (double) shape->steps);
+}
+
+/* Up to the first limit a dispatch for each step would cost more than it gains, up to the
+ * second there are enough workgroups to keep a device busy. */
+static RlxFit
+loop_fits (const RlxVariant *variant,
+           const RlxTarget  *target,
+           gconstpointer     data,
+           const char      **why)
+{
+  const Recurrent *shape = &((const Steps *) data)->shape;
+  Division division = divide_loop (shape, target);
+  guint64 tiles = rlx_divide_up ((guint64) shape->batch, division.tile) * (guint64) shape->directions;
+  guint64 work = get_work (&division, shape);
+
+  if (shape->steps < 2)
+    return rlx_variant_cannot ("there are no steps to loop over", why);
+  if (division.width * division.tile > MAX_STATE)
+    return rlx_variant_cannot ("the state does not fit workgroup memory", why);
+  return work <= 1 << 18 || (tiles >= 16 && work <= 1 << 22)
+         ? RLX_FIT_WELL : rlx_variant_poorly ("too much work for so few workgroups", why);
+}
+
+static RlxFit
+steps_fits (const RlxVariant *variant,
+            const RlxTarget  *target,
+            gconstpointer     data,
+            const char      **why)
+{
+  return RLX_FIT_WELL;
+}
+
+/* All the steps, as @self->division says. */
+static gboolean
+lower_all (Steps   *self,
+           GError **error)
+{
+  const RlxIrValue *states[2], *reset = NULL;
+  guint64 steps = (guint64) self->shape.steps, done = 0;
+  guint64 n_states = self->one_state * (self->shape.kind == KIND_LSTM ? 2 : 1);
+  guint from = 0;
+
+  states[0] = temporary (self->lower, RLX_DATA_TYPE_F32, n_states);
+  states[1] = steps > self->division.count ? temporary (self->lower, RLX_DATA_TYPE_F32, n_states) : NULL;
+  if (self->before && !self->division.loop && steps > 0)
+    reset = temporary (self->lower, RLX_DATA_TYPE_F32, 2 * self->one_state);
+
+  if (!lower_pack (self, states[0], error) ||
+      (steps > 0 && (!lower_inputs (self, error) || !lower_recurrent_weight (self, error))))
+    return FALSE;
+
+  do
+    {
+      guint64 count = MIN (self->division.count, steps - done);
+      gboolean last = done + count == steps;
+      const RlxIrValue *new_state = last ? NULL : states[1 - from];
+
+      if (reset != NULL && !lower_steps (self, done, count, 0, 1, states[from], NULL, reset, error))
+        return FALSE;
+      if (!lower_steps (self, done, count, reset != NULL ? 1 : 0, self->before ? 2 : 1, states[from], new_state, reset, error))
+        return FALSE;
+      from = 1 - from;
+      done += count;
+    }
+  while (done < steps);
+
+  return TRUE;
+}
+
+static gboolean
+loop_describe (const RlxVariant *variant,
+               RlxLower         *lower,
+               const RlxIrNode  *node,
+               gconstpointer     data,
+               GError          **error)
+{
+  Steps self = *(const Steps *) data;
+
+  self.division = divide_loop (&self.shape, rlx_lower_get_target (lower));
+  return lower_all (&self, error);
+}
+
+static gboolean
+steps_describe (const RlxVariant *variant,
+                RlxLower         *lower,
+                const RlxIrNode  *node,
+                gconstpointer     data,
+                GError          **error)
+{
+  Steps self = *(const Steps *) data;
+
+  self.division = divide_steps (&self.shape, rlx_lower_get_target (lower));
+  return lower_all (&self, error);
+}
+
+static const RlxVariant variants[] = {
+  { "loop", loop_fits, recurrent_cost, NULL, loop_describe, NULL },
+  { "steps", steps_fits, recurrent_cost, NULL, steps_describe, NULL },
+};
+
+const RlxVariants rlx_recurrent_variants = {
+  RLX_FAMILY_RECURRENT, "recurrent", variants, G_N_ELEMENTS (variants), print_problem, NULL,
+};
+
 gboolean
 rlx_recurrent_lower (RlxLower        *lower,
                      const RlxIrNode *node,
@@ -791,9 +947,6 @@ rlx_recurrent_lower (RlxLower        *lower,
     .outputs = outputs,
   };
   Steps self = { .lower = lower, .node = node };
-  const RlxIrValue *states[2], *reset = NULL;
-  guint64 n_states, steps, done = 0;
-  guint from = 0;
 
   g_assert (node->n_inputs <= G_N_ELEMENTS (types));
   for (guint i = 0; i < node->n_inputs; i++)
@@ -802,36 +955,6 @@ rlx_recurrent_lower (RlxLower        *lower,
     return FALSE;
 
   self.one_state = (guint64) self.shape.directions * (guint64) self.shape.batch * (guint64) self.shape.hidden;
-  if (self.one_state == 0)
-    return TRUE;
-
   self.before = self.shape.kind == KIND_GRU && !rlx_recurrent_attrs (node)->reset_after;
-  self.way = choose_way (&self.shape, lower);
-  steps = (guint64) self.shape.steps;
-  n_states = self.one_state * (self.shape.kind == KIND_LSTM ? 2 : 1);
-  states[0] = temporary (lower, RLX_DATA_TYPE_F32, n_states);
-  states[1] = steps > self.way.count ? temporary (lower, RLX_DATA_TYPE_F32, n_states) : NULL;
-  if (self.before && !self.way.loop && steps > 0)
-    reset = temporary (lower, RLX_DATA_TYPE_F32, 2 * self.one_state);
-
-  if (!lower_pack (&self, states[0], error) ||
-      (steps > 0 && (!lower_inputs (&self, error) || !lower_recurrent_weight (&self, error))))
-    return FALSE;
-
-  do
-    {
-      guint64 count = MIN (self.way.count, steps - done);
-      gboolean last = done + count == steps;
-      const RlxIrValue *new_state = last ? NULL : states[1 - from];
-
-      if (reset != NULL && !lower_steps (&self, done, count, 0, 1, states[from], NULL, reset, error))
-        return FALSE;
-      if (!lower_steps (&self, done, count, reset != NULL ? 1 : 0, self.before ? 2 : 1, states[from], new_state, reset, error))
-        return FALSE;
-      from = 1 - from;
-      done += count;
-    }
-  while (done < steps);
-
-  return TRUE;
+  return self.one_state == 0 || rlx_lower_choose (lower, node, &rlx_recurrent_variants, &self, error);
 }

@@ -3,7 +3,7 @@
  */
 #include "config.h"
 
-#include "ops/rlx-reduce-private.h"
+#include "ops/rlx-rows-private.h"
 
 #include <math.h>
 #include <string.h>
@@ -13,121 +13,6 @@
 /* An invocation adds up this many elements at most, which bounds the rounding
  * error (kernels/common/sum.wgsl); longer rows are cut into parts. */
 #define MAX_COLUMNS_PER_LANE 4096
-
-/* ---- rows and columns ----------------------------------------------------------- */
-
-void
-rlx_rows_init (RlxRows             *rows,
-               const RlxTensorType *type,
-               guint                mask,
-               const gint64        *factor_strides)
-{
-  guint64 stride = 1;
-
-  *rows = (RlxRows) { .n_rows = 1, .n_columns = 1 };
-
-  for (guint i = type->n_dims; i-- > 0;)
-    {
-      gboolean reduced = mask >> i & 1;
-      guint64 dim = (guint64) type->shape[i];
-      guint64 factor = reduced && factor_strides != NULL ? (guint64) factor_strides[i] : 0;
-      guint *n = reduced ? &rows->n_reduced : &rows->n_kept;
-      guint64 *shape = reduced ? rows->reduced_dims : rows->kept_dims;
-      guint64 *strides = reduced ? rows->reduced_strides : rows->kept_strides;
-
-      *(reduced ? &rows->n_columns : &rows->n_rows) *= dim;
-      if (dim == 1)
-        continue;
-
-      if (*n > 0 && stride == strides[*n - 1] * shape[*n - 1] &&
-          (!reduced || factor == rows->factor_strides[*n - 1] * shape[*n - 1]))
-        {
-          shape[*n - 1] *= dim;
-        }
-      else
-        {
-          if (reduced)
-            rows->factor_strides[*n] = factor;
-          shape[*n] = dim;
-          strides[*n] = stride;
-          (*n)++;
-        }
-      stride *= dim;
-    }
-}
-
-void
-rlx_rows_choose (const RlxRows *rows,
-                 RlxLower      *lower,
-                 guint         *lanes,
-                 guint         *workgroup_size)
-{
-  guint most = MIN (256, rlx_lower_get_target (lower)->limits.max_invocations);
-  gboolean across = rows->n_kept > 0 && rows->kept_strides[0] == 1;
-
-  if (!rlx_lower_get_target (lower)->barriers_are_cheap)
-    {
-      /* A barrier costs much here, in compile time too; eight rows to a
-       * subgroup need none. A workgroup runs on one core. */
-      if (rows->n_rows >= 16 || rows->n_columns < 1024)
-        *lanes = 1;
-      else
-        *lanes = 8;
-      *workgroup_size = rows->n_rows >= 4096 ? 64 : 8;
-      return;
-    }
-
-  /* Neighbouring invocations should read neighbouring elements. */
-  if (rows->n_columns < 32 || (across && rows->n_rows >= 4096))
-    *lanes = 1;
-  else if (rows->n_columns <= 512)
-    *lanes = 32;
-  else
-    *lanes = most;
-  *workgroup_size = MAX (*lanes, 64);
-}
-
-guint64
-rlx_rows_describe (const RlxRows *rows,
-                   RlxKernel     *kernel,
-                   guint          lanes,
-                   guint          workgroup_size)
-{
-  guint64 per_group = workgroup_size / lanes;
-  guint64 groups = (rows->n_rows + per_group - 1) / per_group;
-
-  rlx_kernel_define (kernel, "WG", workgroup_size);
-  rlx_kernel_define (kernel, "LANES", lanes);
-  rlx_kernel_define (kernel, "KEPT", rows->n_kept);
-  rlx_kernel_define (kernel, "REDUCED", rows->n_reduced);
-  rlx_kernel_param_u32 (kernel, "groups", groups);
-  rlx_kernel_param_u32 (kernel, "rows", rows->n_rows);
-  rlx_kernel_param_u32 (kernel, "columns", rows->n_columns);
-  for (guint i = 0; i < rows->n_kept; i++)
-    {
-      rlx_kernel_param_u32_at (kernel, "row_dim", i, rows->kept_dims[i]);
-      rlx_kernel_param_u32_at (kernel, "row_stride", i, rows->kept_strides[i]);
-    }
-  for (guint i = 0; i < rows->n_reduced; i++)
-    {
-      rlx_kernel_param_u32_at (kernel, "column_dim", i, rows->reduced_dims[i]);
-      rlx_kernel_param_u32_at (kernel, "column_stride", i, rows->reduced_strides[i]);
-    }
-
-  return groups;
-}
-
-guint
-rlx_axes_get_mask (const RlxInts *axes,
-                   guint          n_dims)
-{
-  guint mask = 0;
-
-  for (guint i = 0; i < axes->n_values; i++)
-    mask |= 1u << (axes->values[i] < 0 ? axes->values[i] + n_dims : axes->values[i]);
-
-  return mask;
-}
 
 /* ---- rule ------------------------------------------------------------------------ */
 
@@ -421,35 +306,259 @@ drop_axis (RlxTensorType *type,
   *mask = (*mask & low) | (*mask >> 1 & ~low);
 }
 
-/* Into how many parts to cut rows. */
-static guint64
-choose_parts (const RlxRows *rows,
-              RlxLower      *lower,
-              guint         *lanes,
-              guint         *workgroup_size)
+/* ---- variants ------------------------------------------------------------------------ */
+
+/* One step, and what it leaves for others. */
+typedef struct
 {
+  const RlxIrValue *x;      /* the operand, or partial results in 32 bits */
+  RlxTensorType type;       /* its shape, neighbouring axes joined */
+  guint mask;               /* of axes that are reduced */
+  RlxRows rows;
+  guint64 n_columns;        /* of the operand */
+} Problem;
+
+static void
+problem_init (Problem             *self,
+              const RlxIrValue    *x,
+              const RlxTensorType *type,
+              guint                mask,
+              guint64              n_columns)
+{
+  *self = (Problem) { .x = x, .type = *type, .mask = mask, .n_columns = n_columns };
+  join_axes (&self->type, &self->mask);
+  rlx_rows_init (&self->rows, &self->type, self->mask);
+}
+
+static char *
+print_problem (gconstpointer data)
+{
+  const Problem *self = data;
+
+  return g_strdup_printf ("%" G_GUINT64_FORMAT " rows of %" G_GUINT64_FORMAT ", %s", self->rows.n_rows, self->rows.n_columns,
+                          rlx_data_type_to_string (self->type.data_type));
+}
+
+static double
+reduce_cost (const RlxVariant *variant,
+             const RlxTarget  *target,
+             gconstpointer     data)
+{
+  const Problem *self = data;
+  double n = (double) self->rows.n_rows * (double) self->rows.n_columns;
+
+  return rlx_target_get_seconds (target, n, n * rlx_data_type_get_size (rlx_data_type_on_device (self->type.data_type)));
+}
+
+static gboolean
+is_across (const RlxRows *rows)
+{
+  return rows->n_kept > 0 && rows->kept_strides[0] == 1;
+}
+
+/* How rows are cut. */
+typedef struct
+{
+  guint lanes;
+  guint workgroup_size;
+  guint64 n_parts;
+} Cut;
+
+static Cut
+choose_cut (const RlxRows   *rows,
+            const RlxTarget *target)
+{
+  RlxShare share = rlx_share_pick (target, rows->n_rows, rows->n_columns, is_across (rows));
   guint64 n = rows->n_columns;
-  guint64 parts;
+  Cut cut = {
+    .lanes = rlx_share_get_lanes (share, target),
+    .workgroup_size = rlx_share_get_workgroup_size (share, target, rows->n_rows),
+  };
 
-  rlx_rows_choose (rows, lower, lanes, workgroup_size);
-  parts = (n + MAX_COLUMNS_PER_LANE * *lanes - 1) / (MAX_COLUMNS_PER_LANE * *lanes);
-
+  cut.n_parts = rlx_divide_up (n, MAX_COLUMNS_PER_LANE * cut.lanes);
   /* Few long rows leave most of the device without work. */
-  if (!rlx_lower_get_target (lower)->barriers_are_cheap)
+  if (!target->barriers_are_cheap)
     {
       if (rows->n_rows < 16 && n >= 8192)
         {
-          *lanes = 1;
-          parts = MAX (128, (n + MAX_COLUMNS_PER_LANE - 1) / MAX_COLUMNS_PER_LANE);
+          cut.lanes = 1;
+          cut.n_parts = MAX (128, rlx_divide_up (n, MAX_COLUMNS_PER_LANE));
         }
     }
   else if (rows->n_rows < 64 && n >= 16384)
     {
-      parts = MAX (parts, MIN (n / (*lanes * 16), 1024));
+      cut.n_parts = MAX (cut.n_parts, MIN (n / (cut.lanes * 16), 1024));
     }
-
-  return parts;
+  return cut;
 }
+
+/* Does with what a step has left what remains to be done. */
+static gboolean
+lower_rest (RlxLower            *lower,
+            const RlxIrNode     *node,
+            const Problem       *problem,
+            const RlxIrValue    *partial,
+            const RlxTensorType *type,
+            guint                mask,
+            GError             **error)
+{
+  Problem rest;
+
+  problem_init (&rest, partial, type, mask, problem->n_columns);
+  return rlx_lower_choose (lower, node, &rlx_reduce_variants, &rest, error);
+}
+
+static RlxTensorType
+get_partial_type (const Problem *problem)
+{
+  RlxDataType data_type = rlx_data_type_on_device (problem->type.data_type);
+  RlxTensorType type = problem->type;
+
+  if (data_type == RLX_DATA_TYPE_F16)
+    data_type = RLX_DATA_TYPE_F32;
+  else if (data_type == RLX_DATA_TYPE_I8)
+    data_type = RLX_DATA_TYPE_I32;
+  else if (data_type == RLX_DATA_TYPE_U8 || data_type == RLX_DATA_TYPE_BOOL)
+    data_type = RLX_DATA_TYPE_U32;
+  type.data_type = data_type;
+  return type;
+}
+
+/* Invocations that share columns in several groups would have to divide for every
+ * element: take one group after the other. */
+static RlxFit
+axes_fits (const RlxVariant *variant,
+           const RlxTarget  *target,
+           gconstpointer     data,
+           const char      **why)
+{
+  const RlxRows *rows = &((const Problem *) data)->rows;
+  Cut cut = choose_cut (rows, target);
+
+  if (rows->n_reduced < 2)
+    return rlx_variant_cannot ("columns are one group of axes", why);
+  if (cut.n_parts == 1 && cut.lanes == 1)
+    return rlx_variant_poorly ("invocations share no row", why);
+  return rows->n_columns >= 8192 ? RLX_FIT_WELL : rlx_variant_poorly ("rows are short", why);
+}
+
+static gboolean
+axes_describe (const RlxVariant *variant,
+               RlxLower         *lower,
+               const RlxIrNode  *node,
+               gconstpointer     data,
+               GError          **error)
+{
+  const Problem *self = data;
+  RlxTensorType next = get_partial_type (self);
+  const RlxIrValue *partial;
+  guint next_mask = self->mask, axis = 0;
+  gint64 longest = 0;
+  RlxRows rows;
+  Cut cut;
+
+  for (guint i = 0; i < self->type.n_dims; i++)
+    if ((self->mask >> i & 1) && self->type.shape[i] > longest)
+      {
+        axis = i;
+        longest = self->type.shape[i];
+      }
+  rlx_rows_init (&rows, &self->type, 1u << axis);
+  cut = choose_cut (&rows, rlx_lower_get_target (lower));
+  drop_axis (&next, &next_mask, axis);
+  if (cut.n_parts > 1)
+    {
+      gboolean inner = rows.reduced_strides[0] == 1;
+      guint at = inner ? next.n_dims : 0;
+
+      /* The parts are an axis of their own, in the place that SPLIT gives them. */
+      memmove (next.shape + at + 1, next.shape + at, (next.n_dims - at) * sizeof (gint64));
+      next.shape[at] = (gint64) cut.n_parts;
+      next.n_dims++;
+      next_mask = inner ? next_mask | 1u << at : next_mask << 1 | 1u;
+    }
+  partial = rlx_lower_temporary (lower, &next);
+  return lower_step (lower, node, &rows, cut.n_parts, cut.lanes, cut.workgroup_size, 0, self->x, partial, error) &&
+         lower_rest (lower, node, self, partial, &next, next_mask, error);
+}
+
+static RlxFit
+split_fits (const RlxVariant *variant,
+            const RlxTarget  *target,
+            gconstpointer     data,
+            const char      **why)
+{
+  const RlxRows *rows = &((const Problem *) data)->rows;
+
+  if (rows->n_columns < 4)
+    return rlx_variant_cannot ("rows are too short to cut", why);
+  return choose_cut (rows, target).n_parts > 1 ? RLX_FIT_WELL : rlx_variant_poorly ("rows are short, or enough", why);
+}
+
+static gboolean
+split_describe (const RlxVariant *variant,
+                RlxLower         *lower,
+                const RlxIrNode  *node,
+                gconstpointer     data,
+                GError          **error)
+{
+  const Problem *self = data;
+  const RlxRows *rows = &self->rows;
+  Cut cut = choose_cut (rows, rlx_lower_get_target (lower));
+  guint64 n_parts = MAX (cut.n_parts, 2);
+  gboolean inner = rows->reduced_strides[0] == 1;
+  RlxTensorType next = get_partial_type (self);
+  const RlxIrValue *partial;
+
+  next.n_dims = 2;
+  next.shape[inner ? 0 : 1] = (gint64) rows->n_rows;
+  next.shape[inner ? 1 : 0] = (gint64) n_parts;
+  partial = rlx_lower_temporary (lower, &next);
+  return lower_step (lower, node, rows, n_parts, cut.lanes, cut.workgroup_size, 0, self->x, partial, error) &&
+         lower_rest (lower, node, self, partial, &next, inner ? 2 : 1, error);
+}
+
+static RlxFit
+whole_fits (const RlxVariant *variant,
+            const RlxTarget  *target,
+            gconstpointer     data,
+            const char      **why)
+{
+  const RlxRows *rows = &((const Problem *) data)->rows;
+  RlxShare share = GPOINTER_TO_UINT (variant->data);
+
+  if (rows->n_columns > (guint64) MAX_COLUMNS_PER_LANE * rlx_share_get_lanes (share, target))
+    return rlx_variant_cannot ("sums would be longer than the error bound allows", why);
+  return rlx_share_fits (share, target, rows->n_rows, rows->n_columns, is_across (rows), why);
+}
+
+static gboolean
+whole_describe (const RlxVariant *variant,
+                RlxLower         *lower,
+                const RlxIrNode  *node,
+                gconstpointer     data,
+                GError          **error)
+{
+  const RlxTarget *target = rlx_lower_get_target (lower);
+  const Problem *self = data;
+  RlxShare share = GPOINTER_TO_UINT (variant->data);
+
+  return lower_step (lower, node, &self->rows, 1, rlx_share_get_lanes (share, target),
+                     rlx_share_get_workgroup_size (share, target, self->rows.n_rows), self->n_columns, self->x,
+                     &node->outputs[0], error);
+}
+
+static const RlxVariant variants[] = {
+  { "axes", axes_fits, reduce_cost, NULL, axes_describe, NULL },
+  { "split", split_fits, reduce_cost, NULL, split_describe, NULL },
+  { "workgroup", whole_fits, reduce_cost, NULL, whole_describe, GUINT_TO_POINTER (RLX_SHARE_WORKGROUP) },
+  { "lanes", whole_fits, reduce_cost, NULL, whole_describe, GUINT_TO_POINTER (RLX_SHARE_LANES) },
+  { "rows", whole_fits, reduce_cost, NULL, whole_describe, GUINT_TO_POINTER (RLX_SHARE_NONE) },
+};
+
+const RlxVariants rlx_reduce_variants = {
+  RLX_FAMILY_REDUCE, "reduction", variants, G_N_ELEMENTS (variants), print_problem, NULL,
+};
 
 gboolean
 rlx_reduce_lower (RlxLower        *lower,
@@ -458,18 +567,16 @@ rlx_reduce_lower (RlxLower        *lower,
 {
   const RlxIrValue *x = node->inputs[0];
   const RlxIrValue *y = &node->outputs[0];
-  RlxDataType data_type = rlx_data_type_on_device (x->type.data_type);
-  RlxTensorType type = x->type;
   const Reduction *reduction = get_reduction (node->op);
-  guint mask = rlx_axes_get_mask (&rlx_reduce_attrs (node)->axes, type.n_dims);
+  guint mask = rlx_axes_get_mask (&rlx_reduce_attrs (node)->axes, x->type.n_dims);
   guint64 n = 1;
-  RlxRows rows;
+  Problem problem;
 
   if (rlx_type_n_elements (&y->type) == 0)
     return TRUE;
-  for (guint i = 0; i < type.n_dims; i++)
+  for (guint i = 0; i < x->type.n_dims; i++)
     if (mask >> i & 1)
-      n *= (guint64) type.shape[i];
+      n *= (guint64) x->type.shape[i];
   if (n == 0)
     return lower_empty (lower, node, error);
   if (n == 1 && reduction->before == BEFORE_NOTHING && reduction->after != AFTER_LOG && node->payload == NULL)
@@ -477,78 +584,6 @@ rlx_reduce_lower (RlxLower        *lower,
       rlx_lower_alias (lower, y, x);
       return TRUE;
     }
-
-  if (data_type == RLX_DATA_TYPE_F16)
-    data_type = RLX_DATA_TYPE_F32;
-  else if (data_type == RLX_DATA_TYPE_I8)
-    data_type = RLX_DATA_TYPE_I32;
-  else if (data_type == RLX_DATA_TYPE_U8 || data_type == RLX_DATA_TYPE_BOOL)
-    data_type = RLX_DATA_TYPE_U32;
-
-  /* Each step but the last leaves partial results in 32 bits. */
-  for (;;)
-    {
-      guint lanes, workgroup_size;
-      guint64 parts;
-      RlxTensorType next;
-      guint next_mask;
-      const RlxIrValue *partial;
-
-      join_axes (&type, &mask);
-      rlx_rows_init (&rows, &type, mask, NULL);
-      parts = choose_parts (&rows, lower, &lanes, &workgroup_size);
-
-      next = type;
-      next_mask = mask;
-      next.data_type = data_type;
-      if (rows.n_reduced > 1 && (parts > 1 || lanes > 1) && rows.n_columns >= 8192)
-        {
-          /* Invocations that share columns in several groups would have to
-           * divide for every element: take one group after the other. */
-          guint axis = 0;
-          gint64 longest = 0;
-
-          for (guint i = 0; i < type.n_dims; i++)
-            if ((mask >> i & 1) && type.shape[i] > longest)
-              {
-                axis = i;
-                longest = type.shape[i];
-              }
-          rlx_rows_init (&rows, &type, 1u << axis, NULL);
-          parts = choose_parts (&rows, lower, &lanes, &workgroup_size);
-          drop_axis (&next, &next_mask, axis);
-          if (parts > 1)
-            {
-              gboolean inner = rows.reduced_strides[0] == 1;
-              guint at = inner ? next.n_dims : 0;
-
-              /* The parts are an axis of their own, in the place that SPLIT
-               * gives them. */
-              memmove (next.shape + at + 1, next.shape + at, (next.n_dims - at) * sizeof (gint64));
-              next.shape[at] = (gint64) parts;
-              next.n_dims++;
-              next_mask = inner ? next_mask | 1u << at : next_mask << 1 | 1u;
-            }
-        }
-      else if (parts > 1)
-        {
-          gboolean inner = rows.reduced_strides[0] == 1;
-
-          next.n_dims = 2;
-          next.shape[inner ? 0 : 1] = (gint64) rows.n_rows;
-          next.shape[inner ? 1 : 0] = (gint64) parts;
-          next_mask = inner ? 2 : 1;
-        }
-      else
-        {
-          return lower_step (lower, node, &rows, 1, lanes, workgroup_size, n, x, y, error);
-        }
-
-      partial = rlx_lower_temporary (lower, &next);
-      if (!lower_step (lower, node, &rows, parts, lanes, workgroup_size, 0, x, partial, error))
-        return FALSE;
-      x = partial;
-      type = next;
-      mask = next_mask;
-    }
+  problem_init (&problem, x, &x->type, mask, n);
+  return rlx_lower_choose (lower, node, &rlx_reduce_variants, &problem, error);
 }

@@ -8,6 +8,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/rlx-variant-private.h"
+
 gboolean
 rlx_scan_infer (RlxOpCall          *call,
                 const RlxScanAttrs *attrs,
@@ -48,76 +50,149 @@ get_identity (RlxScanKind kind,
     }
 }
 
+/* ---- variants ------------------------------------------------------------------------- */
+
+typedef struct
+{
+  const RlxIrValue *x;
+  const RlxAxis *axis;
+  RlxScanKind kind;
+  gboolean exclusive, reverse;
+  const RlxIrValue *y;
+} Problem;
+
+static char *
+print_problem (gconstpointer data)
+{
+  const Problem *self = data;
+
+  return g_strdup_printf ("%" G_GUINT64_FORMAT " rows of %" G_GUINT64_FORMAT ", %s", self->axis->n_rows, self->axis->length,
+                          rlx_data_type_to_string (self->x->type.data_type));
+}
+
+static double
+scan_cost (const RlxVariant *variant,
+           const RlxTarget  *target,
+           gconstpointer     data)
+{
+  const RlxAxis *axis = ((const Problem *) data)->axis;
+  double n = (double) axis->n_rows * (double) axis->length;
+
+  return rlx_target_get_seconds (target, n, 8.0 * n);
+}
+
 /* How rows are cut into blocks. */
 typedef struct
 {
   guint lanes;
-  guint items;
-  guint64 blocks;
+  guint items;            /* of a lane */
 } Cut;
 
-static Cut
-choose_cut (RlxLower      *lower,
-            const RlxAxis *axis)
-{
-  Cut cut = { 1, 32, 1 };
+static const Cut shared_cut = { 64, 16 }, own_cut = { 1, 32 };
 
-  /* A barrier costs much on a CPU. Neighbouring invocations should read
-   * neighbouring elements. */
-  if (rlx_lower_get_target (lower)->barriers_are_cheap &&
-      axis->length > 64 && !(axis->inner > 1 && axis->n_rows >= 4096))
-    cut = (Cut) { 64, 16, 1 };
-  cut.blocks = (axis->length + cut.lanes * cut.items - 1) / (cut.lanes * cut.items);
-
-  return cut;
-}
-
+/* What is carried into each block, or the totals of blocks that lead to that. */
 static gboolean
 lower_step (RlxLower         *lower,
             const RlxIrNode  *node,
-            const RlxIrValue *x,
-            const RlxAxis    *axis,
+            const Problem    *self,
             const Cut        *cut,
-            RlxScanKind       kind,
-            gboolean          totals,
+            const RlxIrValue *totals,
             const RlxIrValue *carry,
-            gboolean          exclusive,
-            gboolean          reverse,
-            const RlxIrValue *y,
             GError          **error)
 {
-  RlxKernel *kernel = rlx_kernel_new (lower, node, "scan");
-  guint64 items = axis->n_rows * cut->blocks;
   const guint workgroup_size = 64;
-  guint64 per_group = workgroup_size / cut->lanes;
-  guint64 groups = (items + per_group - 1) / per_group;
+  const RlxAxis *axis = self->axis;
+  RlxKernel *kernel = rlx_kernel_new (lower, node, "scan");
+  guint64 blocks = rlx_divide_up (axis->length, cut->lanes * cut->items), items = axis->n_rows * blocks;
+  guint64 groups = rlx_divide_up (items, workgroup_size / cut->lanes);
 
-  rlx_kernel_input (kernel, "x", x);
+  rlx_kernel_input (kernel, "x", self->x);
   if (carry != NULL)
     rlx_kernel_input (kernel, "carry", carry);
-  rlx_kernel_output (kernel, "y", y);
+  rlx_kernel_output (kernel, "y", totals != NULL ? totals : self->y);
   rlx_kernel_define (kernel, "WG", workgroup_size);
   rlx_kernel_define (kernel, "LANES", cut->lanes);
-  rlx_kernel_define (kernel, "FLOAT", rlx_data_type_is_float (x->type.data_type));
-  rlx_kernel_define (kernel, "SUM", kind == RLX_SCAN_SUM);
-  rlx_kernel_define (kernel, "PROD", kind == RLX_SCAN_PROD);
-  rlx_kernel_define (kernel, "MAX", kind == RLX_SCAN_MAX);
-  rlx_kernel_define (kernel, "MIN", kind == RLX_SCAN_MIN);
-  rlx_kernel_define (kernel, "TOTALS", totals);
+  rlx_kernel_define (kernel, "FLOAT", rlx_data_type_is_float (self->x->type.data_type));
+  rlx_kernel_define (kernel, "SUM", self->kind == RLX_SCAN_SUM);
+  rlx_kernel_define (kernel, "PROD", self->kind == RLX_SCAN_PROD);
+  rlx_kernel_define (kernel, "MAX", self->kind == RLX_SCAN_MAX);
+  rlx_kernel_define (kernel, "MIN", self->kind == RLX_SCAN_MIN);
+  rlx_kernel_define (kernel, "TOTALS", totals != NULL);
   rlx_kernel_define (kernel, "CARRY", carry != NULL);
   rlx_kernel_param_u32 (kernel, "lane_items", cut->items);
-  rlx_kernel_param_u32 (kernel, "exclusive", exclusive);
-  rlx_kernel_param_u32 (kernel, "reverse", reverse);
+  rlx_kernel_param_u32 (kernel, "exclusive", totals == NULL && self->exclusive);
+  rlx_kernel_param_u32 (kernel, "reverse", self->reverse);
   rlx_kernel_param_u32 (kernel, "groups", groups);
   rlx_kernel_param_u32 (kernel, "items", items);
-  rlx_kernel_param_u32 (kernel, "blocks", cut->blocks);
+  rlx_kernel_param_u32 (kernel, "blocks", blocks);
   rlx_kernel_param_u32 (kernel, "columns", axis->length);
   rlx_kernel_param_u32 (kernel, "inner", axis->inner);
-  rlx_kernel_param_u32 (kernel, "identity", get_identity (kind, x->type.data_type));
+  rlx_kernel_param_u32 (kernel, "identity", get_identity (self->kind, self->x->type.data_type));
   rlx_kernel_set_cost (kernel, (double) axis->n_rows * axis->length, 8.0 * axis->n_rows * axis->length);
 
   return rlx_kernel_dispatch (kernel, groups, error);
 }
+
+/* Neighbouring invocations should read neighbouring elements. */
+static RlxFit
+shared_fits (const RlxVariant *variant,
+             const RlxTarget  *target,
+             gconstpointer     data,
+             const char      **why)
+{
+  const RlxAxis *axis = ((const Problem *) data)->axis;
+
+  if (!target->barriers_are_cheap)
+    return rlx_variant_poorly ("a barrier costs much here", why);
+  if (axis->length <= 64)
+    return rlx_variant_poorly ("rows are short", why);
+  return axis->inner > 1 && axis->n_rows >= 4096 ? rlx_variant_poorly ("rows lie side by side", why) : RLX_FIT_WELL;
+}
+
+static RlxFit
+own_fits (const RlxVariant *variant,
+          const RlxTarget  *target,
+          gconstpointer     data,
+          const char      **why)
+{
+  return RLX_FIT_WELL;
+}
+
+static gboolean
+scan_describe (const RlxVariant *variant,
+               RlxLower         *lower,
+               const RlxIrNode  *node,
+               gconstpointer     data,
+               GError          **error)
+{
+  const Problem *self = data;
+  const Cut *cut = variant->data;
+  guint64 blocks = rlx_divide_up (self->axis->length, cut->lanes * cut->items);
+  const RlxIrValue *carry = NULL;
+
+  if (blocks > 1)
+    {
+      RlxDataType data_type = rlx_data_type_is_float (self->x->type.data_type) ? RLX_DATA_TYPE_F32
+                              : rlx_data_type_is_unsigned (self->x->type.data_type) ? RLX_DATA_TYPE_U32 : RLX_DATA_TYPE_I32;
+      RlxAxis block_axis = { self->axis->n_rows, blocks, 1 };
+      const RlxIrValue *totals = rlx_axis_temporary (lower, data_type, self->axis, blocks);
+
+      carry = rlx_axis_temporary (lower, data_type, self->axis, blocks);
+      if (!lower_step (lower, node, self, cut, totals, NULL, error) ||
+          !rlx_lower_scan (lower, node, totals, &block_axis, self->kind, TRUE, FALSE, carry, error))
+        return FALSE;
+    }
+  return lower_step (lower, node, self, cut, NULL, carry, error);
+}
+
+static const RlxVariant variants[] = {
+  { "workgroup", shared_fits, scan_cost, NULL, scan_describe, &shared_cut },
+  { "rows", own_fits, scan_cost, NULL, scan_describe, &own_cut },
+};
+
+const RlxVariants rlx_scan_variants = {
+  RLX_FAMILY_SCAN, "scan", variants, G_N_ELEMENTS (variants), print_problem, NULL,
+};
 
 gboolean
 rlx_lower_scan (RlxLower         *lower,
@@ -130,26 +205,11 @@ rlx_lower_scan (RlxLower         *lower,
                 const RlxIrValue *y,
                 GError          **error)
 {
-  Cut cut = choose_cut (lower, axis);
-  const RlxIrValue *carry = NULL;
+  const Problem problem = { x, axis, kind, exclusive, reverse, y };
 
   if (axis->n_rows == 0 || axis->length == 0)
     return TRUE;
-
-  if (cut.blocks > 1)
-    {
-      RlxDataType data_type = rlx_data_type_is_float (x->type.data_type) ? RLX_DATA_TYPE_F32
-                          : rlx_data_type_is_unsigned (x->type.data_type) ? RLX_DATA_TYPE_U32 : RLX_DATA_TYPE_I32;
-      RlxAxis block_axis = { axis->n_rows, cut.blocks, 1 };
-      const RlxIrValue *totals = rlx_axis_temporary (lower, data_type, axis, cut.blocks);
-
-      carry = rlx_axis_temporary (lower, data_type, axis, cut.blocks);
-      if (!lower_step (lower, node, x, axis, &cut, kind, TRUE, NULL, FALSE, reverse, totals, error) ||
-          !rlx_lower_scan (lower, node, totals, &block_axis, kind, TRUE, FALSE, carry, error))
-        return FALSE;
-    }
-
-  return lower_step (lower, node, x, axis, &cut, kind, FALSE, carry, exclusive, reverse, y, error);
+  return rlx_lower_choose (lower, node, &rlx_scan_variants, &problem, error);
 }
 
 gboolean
@@ -179,7 +239,7 @@ rlx_scan_lower (RlxLower        *lower,
       break;
     }
 
-  rlx_axis_init (&axis, &x->type, rlx_axis_of (attrs->axis, &x->type));
+  rlx_axis_init (&axis, &x->type, rlx_type_get_axis (&x->type, attrs->axis));
 
   return rlx_lower_scan (lower, node, x, &axis, kind, attrs->exclusive,
                          attrs->reverse, &node->outputs[0], error);

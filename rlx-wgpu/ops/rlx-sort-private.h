@@ -31,10 +31,6 @@ void        rlx_axis_init   (RlxAxis             *axis,
                              const RlxTensorType *type,
                              guint                index);
 
-/* The axis of an attribute that has been checked. */
-guint       rlx_axis_of     (gint64               axis,
-                             const RlxTensorType *type);
-
 /* The rule of what gives a tensor like its operand: checks the attribute. */
 gboolean    rlx_axis_infer  (RlxOpCall           *call,
                              gint64               axis,

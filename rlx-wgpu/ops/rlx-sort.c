@@ -5,6 +5,8 @@
 
 #include "ops/rlx-sort-private.h"
 
+#include "ops/rlx-variant-private.h"
+
 /* Elements that are sorted in workgroup memory: 8 KiB of pairs. */
 #define MAX_BLOCK 1024
 
@@ -27,13 +29,6 @@ rlx_axis_init (RlxAxis             *axis,
       if (i > index)
         axis->inner *= (guint64) type->shape[i];
     }
-}
-
-guint
-rlx_axis_of (gint64               axis,
-             const RlxTensorType *type)
-{
-  return (guint) (axis < 0 ? axis + type->n_dims : axis);
 }
 
 gboolean
@@ -122,6 +117,175 @@ rlx_arg_infer (RlxOpCall         *call,
   return TRUE;
 }
 
+/* One step: of the operand, or of what is left of each part of a row. */
+typedef struct
+{
+  const RlxIrValue *x;
+  const RlxIrValue *pair_keys, *pair_indices;   /* nullable: what the step before has left */
+  const RlxAxis *axis;
+  guint64 n, inner;
+  gboolean smallest, last_index;
+  const RlxIrValue *indices;
+} ArgProblem;
+
+static char *
+print_arg (gconstpointer data)
+{
+  const ArgProblem *self = data;
+
+  return g_strdup_printf ("%" G_GUINT64_FORMAT " rows of %" G_GUINT64_FORMAT ", %s", self->axis->n_rows, self->n,
+                          rlx_data_type_to_string (self->x->type.data_type));
+}
+
+static double
+arg_cost (const RlxVariant *variant,
+          const RlxTarget  *target,
+          gconstpointer     data)
+{
+  const ArgProblem *self = data;
+  double n = (double) self->axis->n_rows * (double) self->n;
+
+  return rlx_target_get_seconds (target, n, 4.0 * n);
+}
+
+static guint
+get_arg_lanes (const ArgProblem *self,
+               const RlxTarget  *target)
+{
+  return !target->barriers_are_cheap || self->n < 64 || (self->inner > 1 && self->axis->n_rows >= 4096) ? 1 : 64;
+}
+
+static guint64
+count_arg_parts (const ArgProblem *self,
+                 const RlxTarget  *target)
+{
+  guint64 lanes = get_arg_lanes (self, target), parts = 1;
+
+  if (self->n > 2 * MAX_COLUMNS_PER_LANE * lanes)
+    parts = rlx_divide_up (self->n, MAX_COLUMNS_PER_LANE * lanes);
+  /* Few long rows leave most of the device without work. */
+  if (lanes > 1 && self->axis->n_rows < 64 && self->n >= 16384)
+    parts = MAX (parts, MIN (self->n / (lanes * 16), 1024));
+  else if (!target->barriers_are_cheap && self->axis->n_rows < 16 && self->n >= 4096)
+    parts = MAX (parts, 128);
+  return parts;
+}
+
+/* To pairs of keys and indices, @parts for each row, or to the indices when @keys is NULL. */
+static gboolean
+arg_step (RlxLower         *lower,
+          const RlxIrNode  *node,
+          const ArgProblem *self,
+          guint             lanes,
+          guint64           parts,
+          const RlxIrValue *keys,
+          const RlxIrValue *indices,
+          GError          **error)
+{
+  const guint workgroup_size = 64;
+  guint64 items = self->axis->n_rows * parts, groups = rlx_divide_up (items, workgroup_size / lanes);
+  double n = (double) self->axis->n_rows * (double) self->n;
+  RlxKernel *kernel = rlx_kernel_new (lower, node, "arg");
+
+  rlx_kernel_define (kernel, "WG", workgroup_size);
+  rlx_kernel_define (kernel, "LANES", lanes);
+  rlx_kernel_define (kernel, "SMALLEST", self->smallest);
+  rlx_kernel_define (kernel, "LAST_INDEX", self->last_index);
+  rlx_kernel_define (kernel, "FROM_PAIRS", self->pair_keys != NULL);
+  rlx_kernel_define (kernel, "TO_PAIRS", keys != NULL);
+  if (self->pair_keys != NULL)
+    {
+      rlx_kernel_input (kernel, "keys", self->pair_keys);
+      rlx_kernel_input (kernel, "indices", self->pair_indices);
+    }
+  else
+    {
+      rlx_kernel_input_raw (kernel, "x", self->x);
+      define_order (kernel, self->x->type.data_type);
+    }
+  if (keys != NULL)
+    rlx_kernel_output (kernel, "best_keys", keys);
+  rlx_kernel_output (kernel, keys != NULL ? "best_indices" : "y", indices);
+  rlx_kernel_param_u32 (kernel, "groups", groups);
+  rlx_kernel_param_u32 (kernel, "rows", items);
+  rlx_kernel_param_u32 (kernel, "parts", parts);
+  rlx_kernel_param_u32 (kernel, "columns", self->n);
+  rlx_kernel_param_u32 (kernel, "inner", self->inner);
+  rlx_kernel_set_cost (kernel, n, 4.0 * n);
+  return rlx_kernel_dispatch (kernel, groups, error);
+}
+
+static RlxFit
+arg_split_fits (const RlxVariant *variant,
+                const RlxTarget  *target,
+                gconstpointer     data,
+                const char      **why)
+{
+  const ArgProblem *self = data;
+
+  if (self->n < 4)
+    return rlx_variant_cannot ("rows are too short to cut", why);
+  return count_arg_parts (self, target) > 1 ? RLX_FIT_WELL : rlx_variant_poorly ("rows are short, or enough", why);
+}
+
+static gboolean
+arg_split_describe (const RlxVariant *variant,
+                    RlxLower         *lower,
+                    const RlxIrNode  *node,
+                    gconstpointer     data,
+                    GError          **error)
+{
+  const RlxTarget *target = rlx_lower_get_target (lower);
+  const ArgProblem *self = data;
+  guint64 parts = MAX (count_arg_parts (self, target), 2);
+  ArgProblem rest = *self;
+
+  rest.n = parts;
+  rest.inner = 1;
+  rest.pair_keys = rlx_axis_temporary (lower, RLX_DATA_TYPE_U32, self->axis, parts);
+  rest.pair_indices = rlx_axis_temporary (lower, RLX_DATA_TYPE_U32, self->axis, parts);
+  return arg_step (lower, node, self, get_arg_lanes (self, target), parts, rest.pair_keys, rest.pair_indices, error) &&
+         rlx_lower_choose (lower, node, &rlx_arg_variants, &rest, error);
+}
+
+/* @variant->data says whether a workgroup shares rows. */
+static RlxFit
+arg_whole_fits (const RlxVariant *variant,
+                const RlxTarget  *target,
+                gconstpointer     data,
+                const char      **why)
+{
+  gboolean shared = variant->data != NULL, wanted = get_arg_lanes (data, target) > 1;
+
+  if (shared == wanted)
+    return RLX_FIT_WELL;
+  if (!shared)
+    return rlx_variant_poorly ("neighbouring lanes would read elements that are apart", why);
+  return rlx_variant_poorly (target->barriers_are_cheap ? "rows are short, or lie side by side" : "a barrier costs much here", why);
+}
+
+static gboolean
+arg_whole_describe (const RlxVariant *variant,
+                    RlxLower         *lower,
+                    const RlxIrNode  *node,
+                    gconstpointer     data,
+                    GError          **error)
+{
+  const ArgProblem *self = data;
+
+  return arg_step (lower, node, self, variant->data != NULL ? 64 : 1, 1, NULL, self->indices, error);
+}
+
+static const RlxVariant arg_variants[] = {
+  { "split", arg_split_fits, arg_cost, NULL, arg_split_describe, NULL },
+  { "workgroup", arg_whole_fits, arg_cost, NULL, arg_whole_describe, arg_variants },
+  { "rows", arg_whole_fits, arg_cost, NULL, arg_whole_describe, NULL },
+};
+
+const RlxVariants rlx_arg_variants = {
+  RLX_FAMILY_ARG, "arg", arg_variants, G_N_ELEMENTS (arg_variants), print_arg, NULL,
+};
+
 gboolean
 rlx_lower_arg (RlxLower         *lower,
                const RlxIrNode  *node,
@@ -132,69 +296,11 @@ rlx_lower_arg (RlxLower         *lower,
                const RlxIrValue *indices,
                GError          **error)
 {
-  gboolean barriers = rlx_lower_get_target (lower)->barriers_are_cheap;
-  guint64 n = axis->length, inner = axis->inner;
-  const RlxIrValue *pair_keys = NULL, *pair_indices = NULL;
+  const ArgProblem problem = {
+    .x = x, .axis = axis, .n = axis->length, .inner = axis->inner, .smallest = smallest, .last_index = last_index, .indices = indices,
+  };
 
-  for (;;)
-    {
-      guint lanes = !barriers || n < 64 || (inner > 1 && axis->n_rows >= 4096) ? 1 : 64;
-      guint64 parts = 1, items, per_group, groups;
-      const guint workgroup_size = 64;
-      RlxKernel *kernel = rlx_kernel_new (lower, node, "arg");
-
-      if (n > 2 * MAX_COLUMNS_PER_LANE * lanes)
-        parts = (n + MAX_COLUMNS_PER_LANE * lanes - 1) / (MAX_COLUMNS_PER_LANE * lanes);
-      /* Few long rows leave most of the device without work. */
-      if (lanes > 1 && axis->n_rows < 64 && n >= 16384)
-        parts = MAX (parts, MIN (n / (lanes * 16), 1024));
-      else if (!barriers && axis->n_rows < 16 && n >= 4096)
-        parts = MAX (parts, 128);
-      items = axis->n_rows * parts;
-      per_group = workgroup_size / lanes;
-      groups = (items + per_group - 1) / per_group;
-
-      rlx_kernel_define (kernel, "WG", workgroup_size);
-      rlx_kernel_define (kernel, "LANES", lanes);
-      rlx_kernel_define (kernel, "SMALLEST", smallest);
-      rlx_kernel_define (kernel, "LAST_INDEX", last_index);
-      rlx_kernel_define (kernel, "FROM_PAIRS", pair_keys != NULL);
-      rlx_kernel_define (kernel, "TO_PAIRS", parts > 1);
-      if (pair_keys != NULL)
-        {
-          rlx_kernel_input (kernel, "keys", pair_keys);
-          rlx_kernel_input (kernel, "indices", pair_indices);
-        }
-      else
-        {
-          rlx_kernel_input_raw (kernel, "x", x);
-          define_order (kernel, x->type.data_type);
-        }
-      if (parts > 1)
-        {
-          pair_keys = rlx_axis_temporary (lower, RLX_DATA_TYPE_U32, axis, parts);
-          pair_indices = rlx_axis_temporary (lower, RLX_DATA_TYPE_U32, axis, parts);
-          rlx_kernel_output (kernel, "best_keys", pair_keys);
-          rlx_kernel_output (kernel, "best_indices", pair_indices);
-        }
-      else
-        {
-          rlx_kernel_output (kernel, "y", indices);
-        }
-      rlx_kernel_param_u32 (kernel, "groups", groups);
-      rlx_kernel_param_u32 (kernel, "rows", items);
-      rlx_kernel_param_u32 (kernel, "parts", parts);
-      rlx_kernel_param_u32 (kernel, "columns", n);
-      rlx_kernel_param_u32 (kernel, "inner", inner);
-      rlx_kernel_set_cost (kernel, (double) axis->n_rows * n, 4.0 * axis->n_rows * n);
-
-      if (!rlx_kernel_dispatch (kernel, groups, error))
-        return FALSE;
-      if (parts == 1)
-        return TRUE;
-      n = parts;
-      inner = 1;
-    }
+  return rlx_lower_choose (lower, node, &rlx_arg_variants, &problem, error);
 }
 
 gboolean
@@ -206,7 +312,7 @@ rlx_arg_lower (RlxLower        *lower,
   const RlxIrValue *x = node->inputs[0];
   RlxAxis axis;
 
-  rlx_axis_init (&axis, &x->type, rlx_axis_of (attrs->axis, &x->type));
+  rlx_axis_init (&axis, &x->type, rlx_type_get_axis (&x->type, attrs->axis));
   if (axis.n_rows == 0)
     return TRUE;
 
@@ -229,7 +335,7 @@ rlx_hardmax_lower (RlxLower        *lower,
 {
   const RlxIrValue *x = node->inputs[0];
   guint64 n = rlx_type_n_elements (&x->type);
-  guint64 groups = (n + 63) / 64;
+  guint64 groups = rlx_divide_up (n, 64);
   const RlxIrValue *indices;
   RlxKernel *kernel;
   RlxAxis axis;
@@ -237,7 +343,7 @@ rlx_hardmax_lower (RlxLower        *lower,
   if (n == 0)
     return TRUE;
 
-  rlx_axis_init (&axis, &x->type, rlx_axis_of (rlx_hardmax_attrs (node)->axis, &x->type));
+  rlx_axis_init (&axis, &x->type, rlx_type_get_axis (&x->type, rlx_hardmax_attrs (node)->axis));
   indices = rlx_axis_temporary (lower, RLX_DATA_TYPE_U32, &axis, 1);
   if (!rlx_lower_arg (lower, node, x, &axis, FALSE, FALSE, indices, error))
     return FALSE;
@@ -270,7 +376,8 @@ typedef struct
   const RlxIrValue *pair_keys;
   const RlxIrValue *pair_indices;
   guint64 n;
-  guint64 run;
+  guint64 run;        /* 0: none yet */
+  guint64 keep;       /* of each row */
 } Sort;
 
 static void
@@ -326,15 +433,14 @@ add_target (Sort      *sort,
   rlx_kernel_param_u32 (kernel, "inner", sort->axis->inner);
 }
 
-/* Sorts blocks of rows, of each of which @keep elements stay. */
+/* Sorts blocks of rows, of each of which so many elements stay as are kept in the end. */
 static gboolean
 sort_blocks (Sort    *sort,
-             guint64  keep,
              GError **error)
 {
   const RlxTarget *target = rlx_lower_get_target (sort->lower);
   RlxKernel *kernel = rlx_kernel_new (sort->lower, sort->node, "sort");
-  guint64 size = 1, log_size = 0, capacity, blocks, items, groups, last, kept = 0;
+  guint64 keep = sort->keep, size = 1, log_size = 0, capacity, blocks, items, groups, last, kept = 0;
   guint workgroup_size;
 
   while (size < sort->n && size < MAX_BLOCK)
@@ -344,9 +450,9 @@ sort_blocks (Sort    *sort,
     }
   capacity = MAX (size, MAX_BLOCK / 4);
   workgroup_size = target->barriers_are_cheap ? MIN (256, target->limits.max_invocations) : 32;
-  blocks = (sort->n + size - 1) / size;
+  blocks = rlx_divide_up (sort->n, size);
   items = sort->axis->n_rows * blocks;
-  groups = (items + capacity / size - 1) / (capacity / size);
+  groups = rlx_divide_up (items, capacity / size);
 
   add_source (sort, kernel, blocks > 1);
   rlx_kernel_define (kernel, "WG", workgroup_size);
@@ -373,14 +479,13 @@ sort_blocks (Sort    *sort,
 
 static gboolean
 merge_runs (Sort    *sort,
-            guint64  keep,
             GError **error)
 {
   RlxKernel *kernel = rlx_kernel_new (sort->lower, sort->node, "merge");
   guint64 n = sort->axis->n_rows * sort->n;
-  guint64 groups = (n + 63) / 64;
-  guint64 pairs = (sort->n + 2 * sort->run - 1) / (2 * sort->run);
-  guint64 kept = 0;
+  guint64 groups = rlx_divide_up (n, 64);
+  guint64 pairs = rlx_divide_up (sort->n, 2 * sort->run);
+  guint64 keep = sort->keep, kept = 0;
 
   add_source (sort, kernel, pairs > 1);
   rlx_kernel_param_u32 (kernel, "groups", groups);
@@ -400,6 +505,77 @@ merge_runs (Sort    *sort,
   return rlx_kernel_dispatch (kernel, groups, error);
 }
 
+static char *
+print_sort (gconstpointer data)
+{
+  const Sort *self = data;
+
+  return g_strdup_printf ("%" G_GUINT64_FORMAT " rows of %" G_GUINT64_FORMAT ", in runs of %" G_GUINT64_FORMAT ", %" G_GUINT64_FORMAT
+                          " of %s are kept", self->axis->n_rows, self->n, self->run, self->keep,
+                          rlx_data_type_to_string (self->x->type.data_type));
+}
+
+static double
+sort_cost (const RlxVariant *variant,
+           const RlxTarget  *target,
+           gconstpointer     data)
+{
+  const Sort *self = data;
+  double n = (double) self->axis->n_rows * (double) self->n;
+
+  return rlx_target_get_seconds (target, 32.0 * n, 16.0 * n);
+}
+
+/* While few of a block stay, sorting again leaves much less; otherwise merging is less
+ * work. */
+static RlxFit
+blocks_fits (const RlxVariant *variant,
+             const RlxTarget  *target,
+             gconstpointer     data,
+             const char      **why)
+{
+  const Sort *self = data;
+
+  if (self->run == 0 || self->n <= MAX_BLOCK || self->keep <= MAX_BLOCK / 4)
+    return RLX_FIT_WELL;
+  if (self->keep >= MAX_BLOCK)
+    return rlx_variant_cannot ("all of a block would stay", why);
+  return rlx_variant_poorly ("most of a block would stay", why);
+}
+
+static RlxFit
+merge_fits (const RlxVariant *variant,
+            const RlxTarget  *target,
+            gconstpointer     data,
+            const char      **why)
+{
+  return ((const Sort *) data)->run == 0 ? rlx_variant_cannot ("there are no sorted runs yet", why) : RLX_FIT_WELL;
+}
+
+/* One step, and then the next. */
+static gboolean
+sort_describe (const RlxVariant *variant,
+               RlxLower         *lower,
+               const RlxIrNode  *node,
+               gconstpointer     data,
+               GError          **error)
+{
+  Sort rest = *(const Sort *) data;
+
+  if (!(variant->data != NULL ? merge_runs (&rest, error) : sort_blocks (&rest, error)))
+    return FALSE;
+  return rest.n == 0 || rlx_lower_choose (lower, node, &rlx_sort_variants, &rest, error);
+}
+
+static const RlxVariant sort_variants[] = {
+  { "blocks", blocks_fits, sort_cost, NULL, sort_describe, NULL },
+  { "merge", merge_fits, sort_cost, NULL, sort_describe, sort_variants },
+};
+
+const RlxVariants rlx_sort_variants = {
+  RLX_FAMILY_SORT, "sort", sort_variants, G_N_ELEMENTS (sort_variants), print_sort, NULL,
+};
+
 gboolean
 rlx_lower_sort (RlxLower         *lower,
                 const RlxIrNode  *node,
@@ -411,22 +587,11 @@ rlx_lower_sort (RlxLower         *lower,
                 const RlxIrValue *indices,
                 GError          **error)
 {
-  Sort sort = { lower, node, x, axis, descending, values, indices, NULL, NULL, axis->length, 1 };
+  const Sort sort = { lower, node, x, axis, descending, values, indices, NULL, NULL, axis->length, 0, keep };
 
   if (keep == 0 || axis->n_rows == 0)
     return TRUE;
-
-  if (!sort_blocks (&sort, keep, error))
-    return FALSE;
-  while (sort.n > 0)
-    {
-      /* While few of a block stay, sorting again leaves much less; otherwise
-       * merging is less work. */
-      if (sort.n <= MAX_BLOCK || keep <= MAX_BLOCK / 4 ? !sort_blocks (&sort, keep, error) : !merge_runs (&sort, keep, error))
-        return FALSE;
-    }
-
-  return TRUE;
+  return rlx_lower_choose (lower, node, &rlx_sort_variants, &sort, error);
 }
 
 gboolean
@@ -448,7 +613,7 @@ lower_whole (RlxLower         *lower,
   const RlxIrValue *x = node->inputs[0];
   RlxAxis axis;
 
-  rlx_axis_init (&axis, &x->type, rlx_axis_of (attrs->axis, &x->type));
+  rlx_axis_init (&axis, &x->type, rlx_type_get_axis (&x->type, attrs->axis));
 
   return rlx_lower_sort (lower, node, x, &axis, attrs->descending, axis.length,
                          values, indices, error);
@@ -519,7 +684,7 @@ rlx_top_k_lower (RlxLower        *lower,
   const RlxIrValue *x = node->inputs[0];
   RlxAxis axis;
 
-  rlx_axis_init (&axis, &x->type, rlx_axis_of (attrs->axis, &x->type));
+  rlx_axis_init (&axis, &x->type, rlx_type_get_axis (&x->type, attrs->axis));
 
   return rlx_lower_sort (lower, node, x, &axis, attrs->largest,
                          (guint64) attrs->k, &node->outputs[0], &node->outputs[1], error);

@@ -1,0 +1,70 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * A tensor seen as rows (the axes an operator leaves alone) and columns (those it works
+ * along), and how many invocations share a row: what reductions, softmax and norms have
+ * in common.
+ */
+#pragma once
+
+#include "ops/rlx-variant-private.h"
+
+G_BEGIN_DECLS
+
+/* Axes that lie side by side in memory count as one: a group. Groups are
+ * listed innermost first; axes of size 1 are left out. */
+typedef struct
+{
+  guint n_kept;
+  guint64 kept_dims[RLX_MAX_DIMS];
+  guint64 kept_strides[RLX_MAX_DIMS];
+  guint n_reduced;
+  guint64 reduced_dims[RLX_MAX_DIMS];
+  guint64 reduced_strides[RLX_MAX_DIMS];
+  guint64 n_rows;
+  guint64 n_columns;
+} RlxRows;
+
+/* @mask has the bits of the axes columns run over. */
+void     rlx_rows_init     (RlxRows             *rows,
+                            const RlxTensorType *type,
+                            guint                mask);
+
+/* The mask of a list of axes that has been checked. */
+guint    rlx_axes_get_mask (const RlxInts *axes,
+                            guint          n_dims);
+
+/* The defines and parameters that kernels/common/rows.wgsl needs. Returns the
+ * number of workgroups. */
+guint64  rlx_rows_describe (const RlxRows *rows,
+                            RlxKernel     *kernel,
+                            guint          lanes,
+                            guint          workgroup_size);
+
+/* Who shares a row. */
+typedef enum
+{
+  RLX_SHARE_NONE,       /* an invocation has it to itself */
+  RLX_SHARE_LANES,      /* as many as run in step */
+  RLX_SHARE_WORKGROUP,
+} RlxShare;
+
+guint    rlx_share_get_lanes          (RlxShare         self,
+                                       const RlxTarget *target);
+guint    rlx_share_get_workgroup_size (RlxShare         self,
+                                       const RlxTarget *target,
+                                       guint64          n_rows);
+/* @across: rows, not columns, are neighbours in memory. */
+RlxFit   rlx_share_fits               (RlxShare         self,
+                                       const RlxTarget *target,
+                                       guint64          n_rows,
+                                       guint64          n_columns,
+                                       gboolean         across,
+                                       const char     **why);
+/* One that fits well. */
+RlxShare rlx_share_pick               (const RlxTarget *target,
+                                       guint64          n_rows,
+                                       guint64          n_columns,
+                                       gboolean         across);
+
+G_END_DECLS
