@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "ops/rlx-shape-private.h"
 #include "util/rlx-checked-private.h"
 
 #define WORKGROUP_SIZE 64
@@ -38,13 +39,9 @@ rlx_kernel_dispatch_elements (RlxKernel        *self,
   guint bits = rlx_data_type_get_bits (rlx_data_type_on_device (y->type.data_type));
   guint pack = 32 / bits;
   guint64 n = rlx_type_n_elements (&y->type);
-  guint64 words = (n + pack - 1) / pack;
-  /* Enough words to make the start of a workgroup cheap, few enough to keep
-   * every core busy. */
-  guint64 groups = rlx_lower_get_target (lower)->copy_workgroups;
-  guint64 block = CLAMP (words / (WORKGROUP_SIZE * groups), 1, 16) * WORKGROUP_SIZE;
+  guint64 words = rlx_divide_up (n, pack);
+  guint64 block = rlx_copy_get_block (lower, words), groups = rlx_divide_up (words, block);
 
-  groups = (words + block - 1) / block;
   rlx_kernel_output_raw (self, "y", y);
   rlx_kernel_define (self, "WG", WORKGROUP_SIZE);
   rlx_kernel_define (self, "PACK", pack);

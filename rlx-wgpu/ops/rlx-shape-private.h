@@ -30,6 +30,9 @@ typedef struct
   gint64 to[RLX_MAX_DIMS];
 } RlxCopy;
 
+/* Drops dimensions of size 1 and joins neighbours that are one run of elements on both
+ * sides. FALSE when there is nothing to copy. */
+gboolean rlx_copy_simplify    (RlxCopy          *copy);
 /* Adds the steps of a copy of raw elements; the types have the same size. */
 gboolean rlx_lower_copy       (RlxLower         *lower,
                                const RlxIrNode  *node,
@@ -37,15 +40,10 @@ gboolean rlx_lower_copy       (RlxLower         *lower,
                                const RlxIrValue *to,
                                const RlxCopy    *copy,
                                GError          **error);
-/* The step of a copy without dimensions to drop or join, on a GPU, if it runs along other
- * dimensions in operand and result; *@done says whether it was one. */
-gboolean rlx_lower_turn       (RlxLower         *lower,
-                               const RlxIrNode  *node,
-                               const RlxIrValue *from,
-                               const RlxIrValue *to,
-                               const RlxCopy    *copy,
-                               gboolean         *done,
-                               GError          **error);
+/* How many elements, or words of them, a workgroup handles: enough to make the start of a
+ * workgroup cheap, few enough to keep every core busy. */
+guint64  rlx_copy_get_block   (RlxLower         *lower,
+                               guint64           n_units);
 /* All elements in order. */
 gboolean rlx_lower_copy_all   (RlxLower         *lower,
                                const RlxIrNode  *node,

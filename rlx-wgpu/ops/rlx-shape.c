@@ -15,295 +15,6 @@
 
 #define WORKGROUP_SIZE 64
 
-static void
-get_strides (const RlxTensorType *type,
-             gint64               strides[RLX_MAX_DIMS])
-{
-  gint64 stride = 1;
-
-  for (guint i = type->n_dims; i-- > 0;)
-    {
-      strides[i] = stride;
-      stride *= type->shape[i];
-    }
-}
-
-/* Elements a workgroup handles: enough of them to make the start of a
- * workgroup cheap, few enough to keep every core busy. */
-static guint64
-choose_block (RlxLower *lower,
-              guint64   n_units)
-{
-  guint64 groups = rlx_lower_get_target (lower)->copy_workgroups;
-  guint64 rounds = CLAMP (n_units / (WORKGROUP_SIZE * groups), 1, 16);
-
-  return rounds * WORKGROUP_SIZE;
-}
-
-/* ---- copies ------------------------------------------------------------------- */
-
-/* Drops dimensions of size 1 and joins neighbours that are one run of elements
- * on both sides. FALSE when there is nothing to copy. */
-static gboolean
-simplify_copy (RlxCopy *copy)
-{
-  guint n_dims = 0;
-
-  for (guint i = 0; i < copy->n_dims; i++)
-    {
-      if (copy->shape[i] == 0)
-        return FALSE;
-      if (copy->shape[i] == 1)
-        continue;
-
-      if (n_dims > 0 &&
-          copy->from[n_dims - 1] == copy->from[i] * copy->shape[i] &&
-          copy->to[n_dims - 1] == copy->to[i] * copy->shape[i])
-        {
-          copy->shape[n_dims - 1] *= copy->shape[i];
-        }
-      else
-        {
-          copy->shape[n_dims] = copy->shape[i];
-          n_dims++;
-        }
-      copy->from[n_dims - 1] = copy->from[i];
-      copy->to[n_dims - 1] = copy->to[i];
-    }
-
-  if (n_dims == 0)
-    {
-      copy->shape[0] = copy->from[0] = copy->to[0] = 1;
-      n_dims = 1;
-    }
-  copy->n_dims = n_dims;
-
-  return TRUE;
-}
-
-static guint64
-count_elements (const RlxCopy *copy)
-{
-  guint64 n = 1;
-
-  for (guint i = 0; i < copy->n_dims; i++)
-    n *= copy->shape[i];
-
-  return n;
-}
-
-static void
-param_indexed (RlxKernel  *kernel,
-               const char *prefix,
-               guint       index,
-               gint64      value)
-{
-  char name[32];
-
-  g_snprintf (name, sizeof name, "%s%u", prefix, index);
-  /* Indices are computed modulo 2³²: that is what makes negative ones work. */
-  rlx_kernel_param_u32 (kernel, name, (guint32) value);
-}
-
-/* One step, for a copy that is as simple as it gets. */
-static gboolean
-dispatch_copy (RlxLower         *lower,
-               const RlxIrNode  *node,
-               const RlxIrValue *from,
-               const RlxIrValue *to,
-               const RlxCopy    *copy,
-               GError          **error)
-{
-  guint bits = rlx_data_type_get_bits (rlx_data_type_on_device (to->type.data_type));
-  guint64 n, block, groups, inner = 1;
-  gint64 next_from = 0, next_to = 0;
-  gboolean in_order;
-  guint pack;
-  RlxKernel *kernel;
-
-  /* Results in order are written in whole words, so that small elements need
-   * no atomics; the words behind the end are padding. */
-  n = count_elements (copy);
-  in_order = copy->to_offset == 0 && n == rlx_type_n_elements (&to->type);
-  for (guint i = copy->n_dims; in_order && i-- > 0;)
-    {
-      in_order = copy->to[i] == (gint64) inner;
-      inner *= copy->shape[i];
-    }
-  pack = in_order ? 32 / bits : 1;
-
-  kernel = rlx_kernel_new (lower, node, "copy");
-  rlx_kernel_input_raw (kernel, "x", from);
-  rlx_kernel_output_raw (kernel, "y", to);
-  rlx_kernel_define (kernel, "WG", WORKGROUP_SIZE);
-  rlx_kernel_define (kernel, "RANK", copy->n_dims);
-  rlx_kernel_define (kernel, "PACK", pack);
-  rlx_kernel_define (kernel, "BITS", bits);
-  rlx_kernel_define (kernel, "IN_ORDER", in_order);
-
-  block = choose_block (lower, (n + pack - 1) / pack) * pack;
-  groups = (n + block - 1) / block;
-  rlx_kernel_param_u32 (kernel, "n", n);
-  rlx_kernel_param_u32 (kernel, "block", block);
-  rlx_kernel_param_u32 (kernel, "groups", groups);
-  rlx_kernel_param_u32 (kernel, "from_offset", (guint32) copy->from_offset);
-  if (!in_order)
-    rlx_kernel_param_u32 (kernel, "to_offset", (guint32) copy->to_offset);
-
-  /* Innermost first. An invocation goes on by WG elements (words of them), in
-   * mixed radix: adding digits takes no division, and where an element is takes
-   * no multiplication when each carry has its own distance. */
-  inner = 1;
-  for (guint i = 0; i < copy->n_dims; i++)
-    {
-      guint d = copy->n_dims - 1 - i;
-      guint64 next = (guint64) WORKGROUP_SIZE * pack / inner;
-
-      if (i + 1 < copy->n_dims)
-        {
-          next %= copy->shape[d];
-          param_indexed (kernel, "carry_from", i, copy->from[d - 1] - copy->shape[d] * copy->from[d]);
-          if (!in_order)
-            param_indexed (kernel, "carry_to", i, copy->to[d - 1] - copy->shape[d] * copy->to[d]);
-        }
-      param_indexed (kernel, "dim", i, copy->shape[d]);
-      param_indexed (kernel, "next", i, next);
-      param_indexed (kernel, "from", i, copy->from[d]);
-      next_from += next * copy->from[d];
-      if (!in_order)
-        {
-          param_indexed (kernel, "to", i, copy->to[d]);
-          next_to += next * copy->to[d];
-        }
-      inner *= copy->shape[d];
-    }
-  rlx_kernel_param_u32 (kernel, "next_from", (guint32) next_from);
-  if (!in_order)
-    rlx_kernel_param_u32 (kernel, "next_to", (guint32) next_to);
-  rlx_kernel_set_cost (kernel, 0, 2.0 * n * bits / 8);
-
-  return rlx_kernel_dispatch (kernel, groups, error);
-}
-
-/* The side of a tile, in elements: a line of most caches. */
-#define TILE 16
-
-/* Neighbours in the result may be far apart in the operand, as in the transpose
- * of a matrix: then a line of the cache is gone before its other elements are
- * wanted. Going through the elements in square tiles avoids that: the dimension
- * along which the operand lies is @near. */
-static gboolean
-find_tiles (const RlxCopy    *copy,
-            const RlxIrValue *value,
-            guint            *near)
-{
-  guint last = copy->n_dims - 1;
-
-  /* Smaller elements would need atomics, smaller copies fit into a cache. */
-  if (rlx_data_type_get_bits (rlx_data_type_on_device (value->type.data_type)) != 32 || count_elements (copy) < (1 << 18))
-    return FALSE;
-  if (copy->n_dims < 2 || copy->n_dims + 2 > RLX_MAX_DIMS ||
-      ABS (copy->from[last]) < TILE || copy->shape[last] < TILE)
-    return FALSE;
-
-  for (guint i = 0; i < last; i++)
-    if (ABS (copy->from[i]) == 1 && copy->shape[i] >= TILE)
-      {
-        *near = i;
-        return TRUE;
-      }
-
-  return FALSE;
-}
-
-static gboolean
-lower_tiled (RlxLower         *lower,
-             const RlxIrNode  *node,
-             const RlxIrValue *from,
-             const RlxIrValue *to,
-             const RlxCopy    *copy,
-             guint             near,
-             GError          **error)
-{
-  const guint axes[] = { near, copy->n_dims - 1 };
-  RlxCopy tiles = *copy;
-
-  /* Cut off what is no whole tile. */
-  for (guint i = 0; i < G_N_ELEMENTS (axes); i++)
-    {
-      guint d = axes[i];
-      gint64 whole = tiles.shape[d] / TILE * TILE;
-
-      if (whole < tiles.shape[d])
-        {
-          RlxCopy rest = tiles;
-
-          rest.shape[d] -= whole;
-          rest.from_offset += whole * rest.from[d];
-          rest.to_offset += whole * rest.to[d];
-          if (!simplify_copy (&rest) || !dispatch_copy (lower, node, from, to, &rest, error))
-            return FALSE;
-        }
-      tiles.shape[d] = whole;
-    }
-
-  for (guint i = 0; i < G_N_ELEMENTS (axes); i++)
-    {
-      guint d = axes[i];
-
-      tiles.shape[tiles.n_dims] = TILE;
-      tiles.from[tiles.n_dims] = tiles.from[d];
-      tiles.to[tiles.n_dims] = tiles.to[d];
-      tiles.n_dims++;
-      tiles.shape[d] /= TILE;
-      tiles.from[d] *= TILE;
-      tiles.to[d] *= TILE;
-    }
-
-  return dispatch_copy (lower, node, from, to, &tiles, error);
-}
-
-gboolean
-rlx_lower_copy (RlxLower         *lower,
-                const RlxIrNode  *node,
-                const RlxIrValue *from,
-                const RlxIrValue *to,
-                const RlxCopy    *original,
-                GError          **error)
-{
-  RlxCopy copy = *original;
-  gboolean done;
-  guint near;
-
-  if (!simplify_copy (&copy))
-    return TRUE;
-  if (!rlx_lower_turn (lower, node, from, to, &copy, &done, error))
-    return FALSE;
-  if (done)
-    return TRUE;
-  if (find_tiles (&copy, to, &near))
-    return lower_tiled (lower, node, from, to, &copy, near, error);
-
-  return dispatch_copy (lower, node, from, to, &copy, error);
-}
-
-gboolean
-rlx_lower_copy_all (RlxLower         *lower,
-                    const RlxIrNode  *node,
-                    const RlxIrValue *from,
-                    const RlxIrValue *to,
-                    GError          **error)
-{
-  RlxCopy copy = {
-    .n_dims = 1,
-    .shape = { (gint64) rlx_type_n_elements (&to->type) },
-    .from = { 1 },
-    .to = { 1 },
-  };
-
-  return rlx_lower_copy (lower, node, from, to, &copy, error);
-}
-
 /* ---- reshape -------------------------------------------------------------------- */
 
 gboolean
@@ -431,12 +142,12 @@ transpose_get_strides (const RlxIrNode *node,
   const RlxTensorType *x = &node->inputs[0]->type;
   gint64 from[RLX_MAX_DIMS];
 
-  get_strides (x, from);
+  rlx_type_get_strides (x, from);
   for (guint i = 0; i < x->n_dims; i++)
     {
       gint64 axis = permutation->n_values == 0 ? (gint64) x->n_dims - 1 - i : permutation->values[i];
 
-      strides[i] = from[axis < 0 ? axis + x->n_dims : axis];
+      strides[i] = from[rlx_type_get_axis (x, axis)];
     }
 }
 
@@ -549,7 +260,7 @@ slice_get_strides (const RlxIrNode *node,
   gint64 from[RLX_MAX_DIMS];
   Range ranges[RLX_MAX_DIMS];
 
-  get_strides (x, from);
+  rlx_type_get_strides (x, from);
   get_ranges (x, rlx_slice_attrs (node), ranges);
 
   *offset = 0;
@@ -608,7 +319,7 @@ expand_get_strides (const RlxIrNode *node,
   guint missing = y->n_dims - x->n_dims;
   gint64 from[RLX_MAX_DIMS];
 
-  get_strides (x, from);
+  rlx_type_get_strides (x, from);
   for (guint i = 0; i < y->n_dims; i++)
     strides[i] = i < missing || x->shape[i - missing] == 1 ? 0 : from[i - missing];
 }
@@ -635,7 +346,7 @@ reverse_get_strides (const RlxIrNode *node,
   const RlxInts *axes = &rlx_reverse_attrs (node)->axes;
   const RlxTensorType *x = &node->inputs[0]->type;
 
-  get_strides (x, strides);
+  rlx_type_get_strides (x, strides);
   for (guint i = 0; i < axes->n_values; i++)
     {
       gint64 axis = axes->values[i] < 0 ? axes->values[i] + x->n_dims : axes->values[i];
@@ -681,14 +392,14 @@ lower_view (RlxLower        *lower,
 
   rlx_view_get_strides (node, &copy.from_offset, copy.from);
   memcpy (copy.shape, y->shape, sizeof copy.shape);
-  get_strides (y, copy.to);
+  rlx_type_get_strides (y, copy.to);
 
   /* What keeps all elements in their order is no more than a reshape. */
   if (rlx_type_n_elements (x) == rlx_type_n_elements (y))
     {
       RlxCopy simple = copy;
 
-      if (!simplify_copy (&simple) || (simple.n_dims == 1 && (simple.from[0] == 1 || simple.shape[0] == 1)))
+      if (!rlx_copy_simplify (&simple) || (simple.n_dims == 1 && (simple.from[0] == 1 || simple.shape[0] == 1)))
         {
           rlx_lower_alias (lower, &node->outputs[0], node->inputs[0]);
           return TRUE;
@@ -782,7 +493,7 @@ rlx_concat_lower (RlxLower        *lower,
 
   if (axis < 0)
     axis += y->type.n_dims;
-  get_strides (&y->type, to);
+  rlx_type_get_strides (&y->type, to);
 
   for (guint i = 0; i < node->n_inputs; i++)
     {
@@ -798,7 +509,7 @@ rlx_concat_lower (RlxLower        *lower,
 
       memcpy (copy.shape, x->type.shape, sizeof copy.shape);
       memcpy (copy.to, to, sizeof copy.to);
-      get_strides (&x->type, copy.from);
+      rlx_type_get_strides (&x->type, copy.from);
       if (!rlx_lower_copy (lower, node, x, y, &copy, error))
         return FALSE;
       start += x->type.shape[axis];
@@ -893,7 +604,7 @@ rlx_gather_lower (RlxLower        *lower,
   rlx_kernel_define (kernel, "BITS", bits);
   rlx_kernel_define (kernel, "SIGNED", !rlx_data_type_is_unsigned (indices->type.data_type));
 
-  block = choose_block (lower, (n + pack - 1) / pack) * pack;
+  block = rlx_copy_get_block (lower, rlx_divide_up (n, pack)) * pack;
   groups = (n + block - 1) / block;
   next = (guint64) WORKGROUP_SIZE * pack;
   groups = (n + block - 1) / block;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
 // A copy on a GPU whose result runs along another dimension than its operand, such as the
-// transpose of a matrix (ops/rlx-turn.c). Whatever the order of the lanes, one side would
+// transpose of a matrix (ops/rlx-copy.c). Whatever the order of the lanes, one side would
 // be read or written with each of 32 neighbours in a line of its own, and a line of 64 or
 // 128 bytes be moved for each element. So a workgroup moves 32 x 32 elements through
 // workgroup memory: rows of the tile are neighbours in the operand when they are read,
@@ -11,7 +11,7 @@
 // conflicts either way. 4,224 bytes, 256 invocations with four loads in flight each.
 //
 // There are no products and next to no registers: what limits is memory, on all devices
-// but V3D, where workgroup memory is as slow: the way there and back makes it 4 words an
+// but V3D, where workgroup memory is as slow: going through it makes 4 words an
 // element, against up to 17 (a line of 64 bytes for one word, and a word).
 //
 // `near` is the dimension along which the operand runs, `far` that of the result. Elements
