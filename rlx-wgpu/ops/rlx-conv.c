@@ -402,18 +402,18 @@ product_describe (const RlxVariant *self,
   return rlx_conv_lower_product (lower, node, &((const Problem *) data)->conv, error);
 }
 
-/* How many channels a panel has; 0: they are too few. More take longer to compile. */
-static guint
-panel_width (const RlxVariant *self,
-             const RlxTarget  *target,
-             gconstpointer     data)
+/* Unless channels are too few. Wider panels take longer to compile. */
+static RlxWeightLayout
+panel_layout (const RlxVariant *self,
+              const RlxTarget  *target,
+              gconstpointer     data)
 {
   const Problem *problem = data;
   guint64 products = problem->n_outputs * problem->n_terms;
 
   if (problem->positions < 16 || problem->m <= 8 || products < 1 << 20)
-    return 0;
-  return problem->m > 16 && products >= 1 << 24 ? MAX_PANEL : 16;
+    return rlx_weight_in_panels (0);
+  return rlx_weight_in_panels (problem->m > 16 && products >= 1 << 24 ? MAX_PANEL : 16);
 }
 
 /* The distance of the filter's elements that follow each other in a sum; 0: they are no run, as
@@ -437,7 +437,7 @@ panel_fits (const RlxVariant *self,
     cannot = "for one group that is not transposed";
   else if (!problem->own_filter || get_panel_stride (problem) == 0)
     cannot = "the filter cannot lie in panels";
-  else if (panel_width (self, target, problem) == 0)
+  else if (panel_layout (self, target, problem).order != RLX_WEIGHT_IN_PANELS)
     cannot = "too few channels, positions or products";
   else if (target->loads_coalesce)
     poorly = "made for the eight lanes of a CPU";
@@ -636,7 +636,7 @@ panel_describe (const RlxVariant *self,
   const Problem *problem = data;
   const RlxIrValue *filter = problem->filter;
   guint out_axis = problem->conv.out_axis;
-  guint64 width = self->panel (self, rlx_lower_get_target (lower), problem), stride_k = get_panel_stride (problem);
+  guint64 width = self->layout (self, rlx_lower_get_target (lower), problem).width, stride_k = get_panel_stride (problem);
   guint64 tiles = (problem->m - 1) / width + 1;
   guint64 n_groups = tiles * ((problem->positions - 1) / (4 * lanes) + 1);
   guint64 strides[RLX_MAX_DIMS];
@@ -759,7 +759,7 @@ direct_describe (const RlxVariant *self,
 
 static const RlxVariant variants[] = {
   { "product", product_fits, conv_cost, NULL, product_describe, NULL },
-  { "panel", panel_fits, conv_cost, panel_width, panel_describe, NULL },
+  { "panel", panel_fits, conv_cost, panel_layout, panel_describe, NULL },
   { "depth", depth_fits, conv_cost, NULL, depth_describe, NULL },
   { "dot", dot_fits, conv_cost, NULL, direct_describe, variants },
   { "across", across_fits, conv_cost, NULL, tiles_describe, &across_tiles },

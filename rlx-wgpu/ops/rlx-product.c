@@ -528,23 +528,23 @@ can_use_panels (const Problem *problem)
 
 /* Lanes of a CPU read eight columns at once, and rows that follow each other; those of a GPU
  * want neighbouring columns. */
-static guint
-lanes_panel (const RlxVariant *self,
-             const RlxTarget  *target,
-             gconstpointer     data)
+static RlxWeightLayout
+lanes_layout (const RlxVariant *self,
+              const RlxTarget  *target,
+              gconstpointer     data)
 {
   const Problem *problem = data;
 
-  return can_use_panels (problem) && (!target->loads_coalesce || problem->product.b_n != 1) ? RLX_PRODUCT_PANEL : 0;
+  return rlx_weight_in_panels (can_use_panels (problem) && (!target->loads_coalesce || problem->product.b_n != 1) ? RLX_PRODUCT_PANEL : 0);
 }
 
 /* Mostly not: a tile reads 128 bytes or more of a row, which are whole lines of every cache
  * wherever the rows are, and columns that lie along k are as good. But vectors want a number
  * of columns, or of steps, that is a multiple of four. */
-static guint
-tiles_panel (const RlxVariant *self,
-             const RlxTarget  *target,
-             gconstpointer     data)
+static RlxWeightLayout
+tiles_layout (const RlxVariant *self,
+              const RlxTarget  *target,
+              gconstpointer     data)
 {
   const Problem *problem = data;
   const RlxProductWindow *window = problem->product.window;
@@ -552,9 +552,9 @@ tiles_panel (const RlxVariant *self,
 
   if (!can_use_panels (problem) || !target->loads_coalesce ||
       (window != NULL && (window->x == problem->product.b || window->split > 0)))
-    return 0;
+    return rlx_weight_in_panels (0);
   choose_vectors (&plain, &problem->product);
-  return plain.b_vectors ? 0 : RLX_PRODUCT_PANEL;
+  return rlx_weight_in_panels (plain.b_vectors ? 0 : RLX_PRODUCT_PANEL);
 }
 
 /* Lets the weight lie as the variant wants it, if it can, and tells where its elements are. */
@@ -564,10 +564,11 @@ take_panels (const RlxVariant *self,
              const Problem    *problem,
              RlxProduct       *product)
 {
-  guint width = self->panel (self, rlx_lower_get_target (lower), problem);
+  RlxWeightLayout layout = self->layout (self, rlx_lower_get_target (lower), problem);
 
   if (!product->packed &&
-      (width == 0 || !rlx_lower_pack_weight (lower, product->b, product->k, product->n, product->b_k, product->b_n, width)))
+      (layout.order != RLX_WEIGHT_IN_PANELS ||
+       !rlx_lower_pack_weight (lower, product->b, product->k, product->n, product->b_k, product->b_n, layout.width)))
     return FALSE;
   product->b_k = RLX_PRODUCT_PANEL;
   product->b_n = 1;
@@ -711,13 +712,13 @@ get_tuned (const RlxTarget *target,
 
 static const RlxVariant variants[] = {
   [RLX_PRODUCT_MATRIX] = { "matrix", matrix_fits, matrix_cost, NULL, matrix_describe, NULL },
-  [RLX_PRODUCT_TILES_128] = { "tiles-128", tiles_fits, tiles_cost, tiles_panel, tiles_describe, &tiles[0] },
-  [RLX_PRODUCT_TILES_64] = { "tiles-64", tiles_fits, tiles_cost, tiles_panel, tiles_describe, &tiles[1] },
-  [RLX_PRODUCT_TILES_32] = { "tiles-32", tiles_fits, tiles_cost, tiles_panel, tiles_describe, &tiles[2] },
-  [RLX_PRODUCT_REGISTERS] = { "registers", tiles_fits, tiles_cost, tiles_panel, tiles_describe, &tiles[3] },
+  [RLX_PRODUCT_TILES_128] = { "tiles-128", tiles_fits, tiles_cost, tiles_layout, tiles_describe, &tiles[0] },
+  [RLX_PRODUCT_TILES_64] = { "tiles-64", tiles_fits, tiles_cost, tiles_layout, tiles_describe, &tiles[1] },
+  [RLX_PRODUCT_TILES_32] = { "tiles-32", tiles_fits, tiles_cost, tiles_layout, tiles_describe, &tiles[2] },
+  [RLX_PRODUCT_REGISTERS] = { "registers", tiles_fits, tiles_cost, tiles_layout, tiles_describe, &tiles[3] },
   [RLX_PRODUCT_DOT] = { "dot", dot_fits, dot_cost, NULL, dot_describe, NULL },
   /* Windows are for those who know that tiles can be used. */
-  [RLX_PRODUCT_LANES] = { "lanes", lanes_fits, lanes_cost, lanes_panel, lanes_describe, NULL },
+  [RLX_PRODUCT_LANES] = { "lanes", lanes_fits, lanes_cost, lanes_layout, lanes_describe, NULL },
 };
 
 const RlxVariants rlx_product_variants = {

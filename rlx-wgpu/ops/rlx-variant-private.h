@@ -24,6 +24,19 @@ typedef enum
   RLX_FIT_WELL,
 } RlxFit;
 
+/* How a weight lies on the device: what executables that share it have to agree on. */
+typedef enum
+{
+  RLX_WEIGHT_AS_GIVEN,
+  RLX_WEIGHT_IN_PANELS,   /* see rlx_lower_pack_weight() */
+} RlxWeightOrder;
+
+typedef struct
+{
+  RlxWeightOrder order;
+  guint width;            /* columns of a panel */
+} RlxWeightLayout;
+
 typedef struct _RlxVariant RlxVariant;
 
 struct _RlxVariant
@@ -38,11 +51,10 @@ struct _RlxVariant
   double (*cost) (const RlxVariant *self,
                   const RlxTarget  *target,
                   gconstpointer     problem);
-  /* NULL: reads weights as they are given. Otherwise how many columns the panels have
-   * that it wants its weight in, 0 for none; see rlx_lower_pack_weight(). */
-  guint (*panel) (const RlxVariant *self,
-                  const RlxTarget  *target,
-                  gconstpointer     problem);
+  /* How it wants its weight to lie; NULL: always as it is given. */
+  RlxWeightLayout (*layout) (const RlxVariant *self,
+                             const RlxTarget  *target,
+                             gconstpointer     problem);
   /* Makes the steps. */
   gboolean (*describe) (const RlxVariant *self,
                         RlxLower         *lower,
@@ -74,6 +86,7 @@ typedef struct
   const char *why;
   gboolean banned;
   double cost;          /* of one that fits */
+  RlxWeightLayout layout;
 } RlxVerdict;
 
 /* The row that is taken, or -1 when none fits. @verdicts, one for each row, is nullable. */
@@ -107,6 +120,13 @@ rlx_variant_poorly (const char  *reason,
 {
   *why = reason;
   return RLX_FIT_POORLY;
+}
+
+/* For layout(): 0 columns are no panels. */
+static inline RlxWeightLayout
+rlx_weight_in_panels (guint width)
+{
+  return (RlxWeightLayout) { width > 0 ? RLX_WEIGHT_IN_PANELS : RLX_WEIGHT_AS_GIVEN, width };
 }
 
 /* Seconds of work at the rates that the device reaches. */

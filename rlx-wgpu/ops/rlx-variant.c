@@ -50,8 +50,11 @@ rlx_variants_pick (const RlxVariants *self,
 
       *verdict = (RlxVerdict) { .banned = is_banned (self, target, i) };
       verdict->fit = variant->fits (variant, target, problem, &verdict->why);
-      if (verdict->fit != RLX_FIT_NO)
-        verdict->cost = variant->cost (variant, target, problem);
+      if (verdict->fit == RLX_FIT_NO)
+        continue;
+      verdict->cost = variant->cost (variant, target, problem);
+      if (variant->layout != NULL)
+        verdict->layout = variant->layout (variant, target, problem);
     }
 
   if (tuned >= 0 && verdicts[tuned].fit != RLX_FIT_NO && !verdicts[tuned].banned)
@@ -85,6 +88,8 @@ print_choice (GString           *to,
         g_string_append_printf (to, " %.4g µs", verdict->cost * 1e6);
       else
         g_string_append (to, " cannot");
+      if (verdict->layout.order == RLX_WEIGHT_IN_PANELS)
+        g_string_append_printf (to, ", weight in panels of %u", verdict->layout.width);
       if (verdict->banned)
         g_string_append (to, ", banned: gave a wrong result here");
       if (verdict->why != NULL)

@@ -47,13 +47,21 @@ answer_cost (const RlxVariant *self,
   return ((const Answers *) problem)->costs[get_row (self)];
 }
 
+static RlxWeightLayout
+answer_layout (const RlxVariant *self,
+               const RlxTarget  *target G_GNUC_UNUSED,
+               gconstpointer     problem G_GNUC_UNUSED)
+{
+  return rlx_weight_in_panels (8 * get_row (self));
+}
+
 static void
 test_pick (void)
 {
   static const RlxVariant rows[] = {
     { .name = "a", .fits = answer_fits, .cost = answer_cost },
-    { .name = "b", .fits = answer_fits, .cost = answer_cost },
-    { .name = "c", .fits = answer_fits, .cost = answer_cost },
+    { .name = "b", .fits = answer_fits, .cost = answer_cost, .layout = answer_layout },
+    { .name = "c", .fits = answer_fits, .cost = answer_cost, .layout = answer_layout },
   };
   static const RlxVariants table = { .family = RLX_FAMILY_CONV, .variants = rows, .n_variants = 3 };
   static const struct
@@ -88,6 +96,9 @@ test_pick (void)
         {
           g_assert_cmpint (verdicts[j].fit, ==, cases[i].answers.fits[j]);
           g_assert_cmpint (verdicts[j].banned, ==, cases[i].banned >> j & 1);
+          /* how the weight lies is known of all that fit, and of none that cannot */
+          g_assert_cmpuint (verdicts[j].layout.width, ==, verdicts[j].fit != RLX_FIT_NO ? 8 * j : 0);
+          g_assert_cmpint (verdicts[j].layout.order, ==, verdicts[j].layout.width > 0 ? RLX_WEIGHT_IN_PANELS : RLX_WEIGHT_AS_GIVEN);
         }
     }
 }
