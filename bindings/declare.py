@@ -283,9 +283,11 @@ class TypeScript(Language):
         head += [f'{self.safe(a.name)}: {kind(a)}' for a in attributes]
         tail = [f'{self.safe(row["name"])}?: Operand | null' for row in optional]
         options = [f'options?: {op.options_class[3:]}.Properties | {op.options_class[3:]} | null'] if op.options else []
+        named = '; '.join(tail)
         rows.append(f'{op.name}({", ".join(head + tail + options)}): {result};')
         if tail and options:
-            rows.append(f'{op.name}({", ".join(head + [options[0].replace("?:", ":", 1)])}): {result};')
+            rows.append(f'{op.name}({", ".join(head)}{", " if head else ""}options: {op.options_class[3:]} | '
+                        f'({op.options_class[3:]}.Properties & {{{named}}}) | null): {result};')
         return rows
 
     def members(self, name, known):

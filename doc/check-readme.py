@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Whether the first programs in the README and the tutorials are the examples, and files that are linked to exist.
+"""Whether the programs in the README and the tutorials are the examples, and files that are linked to exist.
 
     check-readme.py [--update] SOURCE_ROOT
 
@@ -35,6 +35,16 @@ def check(page, language, code, update):
     return f'{page.name}: the program in {language} is not examples/{FILES[language]}; check-readme.py --update copies it'
 
 
+def foreign_code(page, root):
+    """Blocks of a page about one of the examples that are not in it, whatever their indentation."""
+    text = page.read_text(encoding='utf-8')
+    for language, suffix in ('python', 'py'), ('js', 'js'):
+        name = re.search(rf'examples/\w+/\w+\.{suffix}\b', text)
+        for block in re.findall(rf'^```{language}\n(.*?)^```$', text, re.M | re.S):
+            if name is None or block not in (root / name[0]).read_text(encoding='utf-8'):
+                yield f'{page.name} has code that is not in {name and name[0]}: {block.splitlines()[0]}'
+
+
 def broken_links(page):
     """Links to files of the project, in a page that is read where the project is hosted."""
     for link in re.findall(r'\]\(([^)#:]+)(?:#[^)]*)?\)', page.read_text(encoding='utf-8')):
@@ -52,6 +62,9 @@ def main():
             tests.append((f'{page.name} {language}', check(page, language, code, update)))
     for page in sorted(root.glob('*.md')):
         tests.append((f'links of {page.name}', ', '.join(broken_links(page))))
+
+    for name in 'tutorial-pictures.md', 'tutorial-decoder.md':
+        tests.append((f'code of {name}', ', '.join(foreign_code(root / 'doc' / name, root))))
 
     print(f'TAP version 14\n1..{len(tests)}')
     for number, (name, problem) in enumerate(tests, 1):

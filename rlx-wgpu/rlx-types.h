@@ -35,6 +35,28 @@ typedef struct _RlxTensor RlxTensor;
 #define RLX_MAX_DIMS 8
 
 /**
+ * RLX_INT_ARRAY:
+ * @...: integers
+ *
+ * An array of integers and its length, for the two arguments that a shape or a
+ * list of axes takes in C, as in `rlx_node_reshape (x, RLX_INT_ARRAY (2, 3), &error)`.
+ *
+ * Since: 1.0
+ */
+#define RLX_INT_ARRAY(...) ((const gint64[]) { __VA_ARGS__ }), (sizeof ((const gint64[]) { __VA_ARGS__ }) / sizeof (gint64))
+
+/**
+ * RLX_FLOAT_ARRAY:
+ * @...: numbers
+ *
+ * An array of floats and its length, for the two arguments that values take in
+ * C, as in `rlx_tensor_new_from_floats (RLX_INT_ARRAY (2), RLX_FLOAT_ARRAY (1, 2), &error)`.
+ *
+ * Since: 1.0
+ */
+#define RLX_FLOAT_ARRAY(...) ((const float[]) { __VA_ARGS__ }), (sizeof ((const float[]) { __VA_ARGS__ }) / sizeof (float))
+
+/**
  * RlxDataType:
  * @RLX_DATA_TYPE_F32: 32-bit IEEE float
  * @RLX_DATA_TYPE_F16: 16-bit IEEE float; a storage type, arithmetic is done in 32 bits

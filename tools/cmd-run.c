@@ -85,7 +85,7 @@ int
 rlx_tool_run (int    argc,
               char **argv)
 {
-  gboolean json = FALSE, profile = FALSE, tune = FALSE;
+  gboolean json = FALSE, profile = FALSE, tune = FALSE, values = FALSE;
   g_auto(GStrv) inputs = NULL, parameters = NULL, outputs = NULL;
   const GOptionEntry entries[] = {
     { "input", 'i', 0, G_OPTION_ARG_FILENAME_ARRAY, &inputs, "A value for an input", "NAME=FILE.npy" },
@@ -93,6 +93,7 @@ rlx_tool_run (int    argc,
     { "output", 'o', 0, G_OPTION_ARG_FILENAME_ARRAY, &outputs, "Where to write an output", "NAME=FILE.npy" },
     { "profile", 0, 0, G_OPTION_ARG_NONE, &profile, "Print the time of each kernel", NULL },
     { "tune", 0, 0, G_OPTION_ARG_NONE, &tune, RLX_TOOL_TUNE_HELP, NULL },
+    { "values", 0, 0, G_OPTION_ARG_NONE, &values, "Tell of each node how large its values are, and which is the first that is not finite", NULL },
     { "json", 0, 0, G_OPTION_ARG_NONE, &json, "Print JSON", NULL },
     G_OPTION_ENTRY_NULL
   };
@@ -106,7 +107,7 @@ rlx_tool_run (int    argc,
   g_autoptr(RlxExecutable) executable = NULL;
   g_autofree RlxTensor **tensors = NULL;
   const char *const *names;
-  gsize n;
+  gsize n, n_values = 0;
   int status;
 
   if (!rlx_tool_parse ("GRAPH", "Runs a graph on .npy files. Outputs without a file are printed.", entries, &argc, &argv, 1, 1, &status))
@@ -115,6 +116,7 @@ rlx_tool_run (int    argc,
   rlx_compile_options_set_tuning (options, tune);
   rlx_compile_options_set_profiling (options, profile);
   if ((graph = rlx_tool_load_graph (argv[1], &error)) == NULL ||
+      (values && (n_values = rlx_tool_add_values (graph, &error)) == 0) ||
       !load_tensors (inputs, input_names, input_values, &error) ||
       !load_tensors (parameters, parameter_names, parameter_values, &error) ||
       (device = rlx_device_get_default (&error)) == NULL ||
@@ -128,6 +130,11 @@ rlx_tool_run (int    argc,
     return rlx_tool_fail (error);
   for (gsize i = 0; i < n; i++)
     g_ptr_array_add (results, tensors[i]);
+  if (values)
+    {
+      rlx_tool_print_values (graph, tensors + n - n_values, n_values);
+      g_ptr_array_set_size (results, (int) (n - n_values));
+    }
 
   names = rlx_executable_get_output_names (executable);
   if (!save_outputs (outputs, names, results, &error))

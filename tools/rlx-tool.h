@@ -39,6 +39,7 @@ int rlx_tool_devices (int argc, char **argv);
 int rlx_tool_targets (int argc, char **argv);
 int rlx_tool_dot     (int argc, char **argv);
 int rlx_tool_ops     (int argc, char **argv);
+int rlx_tool_profile (int argc, char **argv);
 int rlx_tool_run     (int argc, char **argv);
 
 /* Parses options; the number of operands left must be in the range. On FALSE
@@ -74,6 +75,13 @@ GPtrArray * rlx_tool_random_inputs (RlxGraph        *graph,
 gboolean    rlx_tool_random_parameters (RlxGraph      *graph,
                                         RlxExecutable *executable,
                                         GError       **error);
+/* Makes an output of every node, after those that there are. Returns how many, 0 with an error. */
+gsize       rlx_tool_add_values (RlxGraph           *graph,
+                                 GError            **error);
+/* Tells of the value of each node what is largest, the mean, and how much is not finite. */
+void        rlx_tool_print_values (RlxGraph         *graph,
+                                   RlxTensor       **values,
+                                   gsize             n_values);
 /* The measurements with their units, as lines and as a dictionary (floating). */
 void        rlx_tool_print_calibration    (RlxCalibration *calibration);
 GVariant *  rlx_tool_describe_calibration (RlxCalibration *calibration);

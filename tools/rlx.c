@@ -19,6 +19,7 @@ static const RlxToolCommand commands[] = {
   { "run", "GRAPH [--input NAME=FILE.npy]…", "Run a graph on .npy files", rlx_tool_run },
   { "bench", "GRAPH", "Time a graph on random inputs", rlx_tool_bench },
   { "compile", "[--plan] [--wgsl] [--target NAME] GRAPH", "Compile a graph and show what became of it", rlx_tool_compile },
+  { "profile", "GRAPH [-o FILE.svg]", "Tell where the time of a graph goes, or draw it", rlx_tool_profile },
   { "dot", "GRAPH", "Write a graph for graphviz", rlx_tool_dot },
 };
 

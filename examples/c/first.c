@@ -13,10 +13,9 @@ main (void)
   g_autoptr(GError) error = NULL;
   RlxDevice *device = rlx_device_get_default (&error);
   g_autoptr(RlxGraph) g = rlx_graph_new ();
-  const gint64 sx[] = { 2, 3 }, sw[] = { 3, 2 };
-  g_autoptr(RlxTensor) wt = rlx_tensor_new_from_floats (sw, 2, (float[]) { 1, 0, 0, 1, 1, 1 }, 6, NULL);
-  g_autoptr(RlxTensor) xt = rlx_tensor_new_from_floats (sx, 2, (float[]) { 1, 2, 3, -4, -5, -6 }, 6, NULL);
-  RlxNode *x = rlx_graph_input (g, "x", RLX_DATA_TYPE_F32, sx, 2, &error);
+  g_autoptr(RlxTensor) wt = rlx_tensor_new_from_floats (RLX_INT_ARRAY (3, 2), RLX_FLOAT_ARRAY (1, 0, 0, 1, 1, 1), NULL);
+  g_autoptr(RlxTensor) xt = rlx_tensor_new_from_floats (RLX_INT_ARRAY (2, 3), RLX_FLOAT_ARRAY (1, 2, 3, -4, -5, -6), NULL);
+  RlxNode *x = rlx_graph_input (g, "x", RLX_DATA_TYPE_F32, RLX_INT_ARRAY (2, 3), &error);
   RlxNode *w = rlx_graph_constant (g, wt, &error);
   g_autoptr(RlxExecutable) exe = NULL;
   g_auto(RlxTensors) out = NULL;

@@ -297,11 +297,13 @@ test('values as operands', () => {
         [x.gather([1, 0], 0).reshape(6), 'F32'], [x.linear([[1, 2, 3]], {transpose_b: true}), 'F32'],
         [x.linear([[1, 2, 3]], [5], {transpose_b: true}), 'F32'], [g.concat([x, [[1, 2, 3]]], 0), 'F32'],
         [x.less(0).where(1, x), 'F32'], [x.pad([1, 1], [1, 1]), 'F32'], [x.pad([1, 1], [1, 1], 7, {mode: 'constant'}), 'F32'],
-        [x.pad([1, 1], [1, 1], {mode: 'edge'}), 'F32'], [g.constant([1, 2], 'u8'), 'U8'], [g.constant(true), 'BOOL'],
+        [x.pad([1, 1], [1, 1], {mode: 'edge'}), 'F32'], [x.pad([1, 1], [1, 1], {value: 3, mode: 'constant'}), 'F32'],
+        [x.layer_norm({bias: [1, 2, 3]}), 'F32'], [g.constant([1, 2], 'u8'), 'U8'], [g.constant(true), 'BOOL'],
         [g.constant([[1.5]], 'f16'), 'F16'], [g.state('s', [0, 0]), 'F32'], [g.constant([1n, 2n], 'i64'), 'I64'],
         [g.constant([1, -1], 'i4'), 'I4'],
     ])
         assertEqual(node.data_type, DataType[type]);
+    assertEqual(x.layer_norm({bias: [1, 2, 3]}).get_inputs().map(node => node?.shape ?? null), [[2, 3], null, [3]]);
     assertEqual([x.reshape(3, 2).shape, x.reshape([6]).shape, x.reshape(-1).shape], [[3, 2], [6], [6]]);
     assertEqual([x.transpose().shape, x.transpose(1, 0).shape, x.unsqueeze(0).squeeze(0).shape, x.expand(4, 2, 3).shape],
         [[3, 2], [3, 2], [2, 3], [4, 2, 3]]);

@@ -29,6 +29,9 @@ OUTPUT = {
     'first': '[4, 5, 0, 0]\n',
     'async': '[1, 2, 3, 4]\ncancelled\n',
     ('python', 'async'): '[1, 2, 3, 4]\n[2, 4, 6, 8]\n[3, 6, 9, 12]\ncancelled\n',
+    'upscale': '32 x 24 to 64 x 48, mean 91.3 123.8 123.3\n',
+    'decoder': '3 14 15 35 3 3 3 3 3 3 3 30 30 18 3 3\n',
+    'encoder': '1.000 0.831 0.577\n0.831 1.000 0.809\n0.577 0.809 1.000\n',
     'dense': '(8, 32) as numpy has it\n',
 }
 NO_DRIVER = {'VK_DRIVER_FILES': '/nonexistent', 'VK_ICD_FILENAMES': '/nonexistent'}
@@ -76,6 +79,22 @@ for key, command in PROGRAMS.items():
     else:
         add(f'{language}_{name}', prints)
         add(f'{language}_{name}_without_a_driver', fails)
+
+
+class Pictures(unittest.TestCase):
+    def test_in_and_out(self):
+        tap.device()
+        with tempfile.TemporaryDirectory() as folder:
+            small = Path(folder) / 'small.ppm'
+            small.write_bytes(b'P6\n4 2\n255\n' + bytes(range(10, 250, 10)))
+            large = []
+            for language, name in ('python', 'upscale'), ('gjs', 'upscale'):
+                path = Path(folder) / language
+                result = run([*PROGRAMS[language, name], small, path])
+                self.assertEqual(result.returncode, 0, result.stderr)
+                large.append(path.read_bytes())
+            self.assertEqual(len(large[0]), len(b'P6 8 4 255\n') + 8 * 4 * 3)
+            self.assertEqual(large[0], large[1])
 
 
 class Compilers(unittest.TestCase):

@@ -12,6 +12,7 @@ import re
 import struct
 import subprocess
 import sys
+import xml.etree.ElementTree
 
 import tap
 
@@ -83,7 +84,7 @@ def parse(text):
 def help_and_version():
     for option in '--help', '-h', 'help':
         text = run(option).stdout
-        for command in 'devices', 'targets', 'calibrate', 'ops', 'demo', 'run', 'bench', 'compile', 'dot':
+        for command in 'devices', 'targets', 'calibrate', 'ops', 'demo', 'run', 'bench', 'compile', 'profile', 'dot':
             tap.contains(text, command)
             tap.contains(run(command, '--help').stdout, 'Usage:')
     tap.check(re.fullmatch(r'rlx \d+\.\d+\.\d+\n', run('--version').stdout), 'the version is no version')
@@ -98,7 +99,7 @@ def wrong_usage():
     refused('too many', 'devices', 'x', status=USAGE)
     refused('too many', 'calibrate', 'x', status=USAGE)
     refused('too many', 'ops', 'add', 'sub', status=USAGE)
-    for command in 'run', 'bench', 'compile', 'dot':
+    for command in 'run', 'bench', 'compile', 'profile', 'dot':
         refused('missing', command, status=USAGE)
         refused('too many', command, graph, graph, status=USAGE)
     refused('--runs', 'bench', graph, '--runs', '0', status=USAGE)
@@ -110,7 +111,7 @@ def wrong_usage():
 
 @tap.test
 def completion():
-    tap.equal(run('--complete').stdout.split(), ['devices', 'targets', 'calibrate', 'ops', 'demo', 'run', 'bench', 'compile', 'dot'], 'the commands')
+    tap.equal(run('--complete').stdout.split(), ['devices', 'targets', 'calibrate', 'ops', 'demo', 'run', 'bench', 'compile', 'profile', 'dot'], 'the commands')
     names = run('--complete', 'ops').stdout.split()
     tap.check('matmul' in names and 'attention' in names, 'operators are missing')
     tap.equal(run('--complete', 'run').stdout, '', 'what follows run')
@@ -286,6 +287,33 @@ def run_with_arrays_of_numpy():
             run('run', '-', '-i', f'x={tap.path("in.npy")}', '-o', f'y={tap.path("out.npy")}', stdin=text)
             got = numpy.load(tap.path('out.npy'), allow_pickle=False)
             tap.equal((got.shape, str(got.dtype), got.tolist()), (shape, dtype, (value + value).tolist()), f'{name}{list(shape)}')
+
+
+@tap.test
+def run_values():
+    graph = tap.write('values.rlx', 'rlx 1\n%0 = input "x" f32[4]\n%1 = mul(%0, %0)\n%2 = log(%0) "bad"\n%3 = exp(%2)\noutput "y" %3\n')
+    done = run('run', graph, '-i', f'x={four}', '--values', silent=False)
+    tap.check(done.stdout.startswith('y = ') and 'values' not in done.stdout, done.stdout)
+    lines = done.stderr.splitlines()
+    tap.equal(len(lines), 6, 'lines')
+    tap.equal(lines[2].split()[:4], ['16', '4.5', '0', '0'], 'the square')
+    tap.equal(lines[3].split()[2:4], ['1', '1'], 'the logarithm')
+    tap.check(lines[5].startswith('the first that is not finite: %2 = log(%0) "bad"'), lines[5])
+
+
+@tap.test
+def profile_command():
+    graph = tap.write('profile.rlx', 'rlx 1\n%0 = input "x" f32[8,8]\n%1 = parameter "w" f32[8,8]\n%2 = matmul(%0, %1) "a < b"\n'
+                      '%3 = softmax(%2) {axis = -1}\noutput "y" %3\n')
+    lines = run('profile', graph, '-n', '2').stdout.splitlines()
+    tap.equal(len(lines), 2, 'steps')
+    tap.check(any('matmul a < b' in line for line in lines), lines)
+    picture = tap.path('profile.svg')
+    run('profile', graph, '-o', picture)
+    root = xml.etree.ElementTree.parse(picture).getroot()
+    tap.equal(len(root.findall('{http://www.w3.org/2000/svg}rect')), 3, 'a background and two bars')
+    tap.check('matmul a < b' in [text.text for text in root.findall('{http://www.w3.org/2000/svg}text')], 'no label')
+    tap.check('--runs' in run('profile', graph, '-n', '0', status=2).stderr, 'no message')
 
 
 @tap.test
