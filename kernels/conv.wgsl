@@ -29,6 +29,7 @@
 // only that agree with it modulo the stride. Positions that have the same ones,
 // a phase, go to the same workgroup: the others cost nothing.
 
+#use ${EPILOGUE_USES}
 ${EPILOGUE_TEXT}
 
 fn put (g: u32, m: u32, at: u32, sum: f32) {

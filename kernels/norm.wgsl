@@ -124,6 +124,7 @@ var<private> row_scale: f32;
 var<private> row_bias: f32;
 #endif
 
+#use ${EPILOGUE_USES}
 ${EPILOGUE_TEXT}
 
 // What is the same for all columns of a row.

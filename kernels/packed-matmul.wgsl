@@ -56,6 +56,7 @@ fn get_x4 (at: u32, k: u32) -> vec4<f32> {
 #endif
 }
 
+#use ${EPILOGUE_USES}
 ${EPILOGUE_TEXT}
 
 fn finish (row: u32, column: u32, v: f32) {

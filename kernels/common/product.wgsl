@@ -35,6 +35,7 @@ fn origin (batch: u32) -> Origin {
 }
 #endif
 
+#use ${EPILOGUE_USES}
 ${EPILOGUE_TEXT}
 
 #if !PARTS

@@ -576,11 +576,7 @@ describe (RlxKernel     *kernel,
     rlx_kernel_input (kernel, "w", self->filter);
   if (self->bias != NULL)
     rlx_kernel_input (kernel, "bias", self->bias);
-  if (!rlx_kernel_epilogue (kernel, self->node, error))
-    {
-      rlx_kernel_free (kernel);
-      return FALSE;
-    }
+  rlx_kernel_epilogue (kernel, self->node);
   rlx_kernel_output (kernel, "y", self->y);
 
   rlx_window_get_strides (&conv->window, (guint64) conv->window.channels, self->sizes_in, &x_strides);

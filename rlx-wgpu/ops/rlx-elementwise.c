@@ -738,62 +738,27 @@ rlx_ir_node_n_own_inputs (const RlxIrNode *node)
   return node->payload_free == rlx_epilogue_free ? ((const RlxEpilogue *) node->payload)->n_own_inputs : node->n_inputs;
 }
 
-/* With the functions that the text calls in front of it, or their names in *@uses. */
-static gboolean
-write_epilogue (RlxKernel       *kernel,
-                const RlxIrNode *node,
-                char           **uses,
-                GError         **error)
+void
+rlx_kernel_epilogue (RlxKernel       *kernel,
+                     const RlxIrNode *node)
 {
   const RlxEpilogue *epilogue = node->payload_free == rlx_epilogue_free ? node->payload : NULL;
   g_autoptr(GString) text = g_string_new (NULL);
-  Region region;
-  gboolean ok;
-
-  rlx_kernel_define (kernel, "EPILOGUE", epilogue != NULL);
-  if (epilogue == NULL)
-    {
-      rlx_kernel_define_text (kernel, "EPILOGUE_TEXT", "");
-      return TRUE;
-    }
-
-  region_init (&region, epilogue->fused, node, (int) epilogue->result);
-  region_write (&region, text);
-  if (uses != NULL)
-    {
-      g_autoptr(GPtrArray) names = g_ptr_array_new_null_terminated (0, g_free, TRUE);
-
-      rlx_wgsl_library_scan (text->str, names);
-      *uses = names->len > 0 ? g_strjoinv (" ", (char **) names->pdata) : g_strdup ("");
-      ok = TRUE;
-    }
-  else
-    ok = prepend_library (text, error);
-  if (ok)
-    {
-      rlx_kernel_define_text (kernel, "EPILOGUE_TEXT", text->str);
-      region_describe (&region, kernel);
-    }
-  region_clear (&region);
-  return ok;
-}
-
-gboolean
-rlx_kernel_epilogue (RlxKernel       *kernel,
-                     const RlxIrNode *node,
-                     GError         **error)
-{
-  return write_epilogue (kernel, node, NULL, error);
-}
-
-gboolean
-rlx_kernel_epilogue_apart (RlxKernel       *kernel,
-                           const RlxIrNode *node,
-                           GError         **error)
-{
+  g_autoptr(GPtrArray) names = g_ptr_array_new_null_terminated (0, g_free, TRUE);
   g_autofree char *uses = NULL;
-  gboolean ok = write_epilogue (kernel, node, &uses, error);
 
-  rlx_kernel_define_text (kernel, "EPILOGUE_USES", uses != NULL ? uses : "");
-  return ok;
+  if (epilogue != NULL)
+    {
+      Region region;
+
+      region_init (&region, epilogue->fused, node, (int) epilogue->result);
+      region_write (&region, text);
+      region_describe (&region, kernel);
+      region_clear (&region);
+      rlx_wgsl_library_scan (text->str, names);
+    }
+  uses = names->len > 0 ? g_strjoinv (" ", (char **) names->pdata) : g_strdup ("");
+  rlx_kernel_define (kernel, "EPILOGUE", epilogue != NULL);
+  rlx_kernel_define_text (kernel, "EPILOGUE_TEXT", text->str);
+  rlx_kernel_define_text (kernel, "EPILOGUE_USES", uses);
 }

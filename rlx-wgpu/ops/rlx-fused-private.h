@@ -54,16 +54,12 @@ void        rlx_epilogue_free     (gpointer epilogue);
 /* The inputs that the operator itself reads. */
 guint       rlx_ir_node_n_own_inputs (const RlxIrNode *node);
 /* Defines EPILOGUE (0 or 1) and EPILOGUE_TEXT, which has the function
- * epilogue (i: u32, result: f32) -> T for element i of the node's output. */
-gboolean    rlx_kernel_epilogue   (RlxKernel       *kernel,
-                                   const RlxIrNode *node,
-                                   GError         **error);
-
-/* The same for kernels that have functions of common/math.wgsl themselves, which
- * must not be there twice: EPILOGUE_USES has the names of those that the text needs. */
-gboolean    rlx_kernel_epilogue_apart (RlxKernel       *kernel,
-                                       const RlxIrNode *node,
-                                       GError         **error);
+ * epilogue (i: u32, result: f32) -> T for element i of the node's output, and
+ * EPILOGUE_USES, the functions of common/math.wgsl that it calls. A kernel may have
+ * some of these for itself, and they must not be there twice: it says
+ * #use ${EPILOGUE_USES}. */
+void        rlx_kernel_epilogue   (RlxKernel       *kernel,
+                                   const RlxIrNode *node);
 
 RlxFused *  rlx_fused_new    (void);
 void        rlx_fused_free   (gpointer fused);

@@ -310,24 +310,6 @@ start_stage (const RlxNorm   *self,
   return kernel;
 }
 
-/* The same for a step that writes the result. */
-static RlxKernel *
-start_last_stage (const RlxNorm   *self,
-                  RlxLower        *lower,
-                  const RlxIrNode *node,
-                  const Rows      *rows,
-                  const Division  *division,
-                  Stage            stage,
-                  GError         **error)
-{
-  RlxKernel *kernel = start_stage (self, lower, node, rows, division, stage);
-
-  if (is_softmax (self) ? rlx_kernel_epilogue_apart (kernel, node, error) : rlx_kernel_epilogue (kernel, node, error))
-    return kernel;
-  rlx_kernel_free (kernel);
-  return NULL;
-}
-
 static double
 count_bytes (const RlxNorm *self,
              Stage          stage)
@@ -577,9 +559,8 @@ chunks_describe (const RlxVariant *variant,
   division.workgroup_size = 64;
   division.span = MIN (division.span, 4096);
   division.n_chunks = rlx_divide_up (rows->n_columns, division.span);
-  kernel = start_last_stage (self, lower, node, rows, &division, STAGE_APPLY, error);
-  if (kernel == NULL)
-    return FALSE;
+  kernel = start_stage (self, lower, node, rows, &division, STAGE_APPLY);
+  rlx_kernel_epilogue (kernel, node);
   rlx_kernel_input (kernel, "moments", moments);
   rlx_kernel_param_u32 (kernel, "groups", rows->n_rows * division.n_chunks);
   rlx_kernel_set_cost (kernel, get_operations (self) / 2, count_bytes (self, STAGE_APPLY));
@@ -617,10 +598,9 @@ whole_describe (const RlxVariant *variant,
     .workgroup_size = rlx_share_get_workgroup_size (share, target, self->rows.n_rows),
     .spread = 1,
   };
-  RlxKernel *kernel = start_last_stage (self->norm, lower, node, &self->rows, &division, STAGE_ALL, error);
+  RlxKernel *kernel = start_stage (self->norm, lower, node, &self->rows, &division, STAGE_ALL);
 
-  if (kernel == NULL)
-    return FALSE;
+  rlx_kernel_epilogue (kernel, node);
   rlx_kernel_set_cost (kernel, get_operations (self->norm), count_bytes (self->norm, STAGE_ALL));
   return dispatch_units (kernel, &division, self->rows.n_rows, error);
 }

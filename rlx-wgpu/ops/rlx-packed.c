@@ -562,11 +562,7 @@ lower_product (RlxLower      *lower,
       rlx_kernel_input (kernel, "expert", self->expert);
       rlx_kernel_param_u32 (kernel, "experts", (guint64) self->weight->type.shape[0]);
     }
-  if (!rlx_kernel_epilogue (kernel, self->node, error))
-    {
-      rlx_kernel_free (kernel);
-      return FALSE;
-    }
+  rlx_kernel_epilogue (kernel, self->node);
   rlx_kernel_output (kernel, "y", self->y);
   rlx_kernel_define (kernel, "WG", (gint64) lanes);
   rlx_kernel_define (kernel, "MODE", mode);

@@ -110,12 +110,11 @@ describe_shuffles (RlxKernel        *kernel,
 }
 
 /* What put() in the kernel does with a sum. */
-static gboolean
-describe_result (RlxKernel        *kernel,
-                 const RlxIrNode  *node,
-                 const RlxProduct *product,
-                 const RlxProductKernel        *way,
-                 GError          **error)
+static void
+describe_result (RlxKernel              *kernel,
+                 const RlxIrNode        *node,
+                 const RlxProduct       *product,
+                 const RlxProductKernel *way)
 {
   rlx_kernel_param_u32 (kernel, "m", product->m);
   rlx_kernel_param_u32 (kernel, "n", product->n);
@@ -145,8 +144,7 @@ describe_result (RlxKernel        *kernel,
           rlx_kernel_param_u32_at (kernel, "bias_row", i, product->rows.strides[0][i]);
         }
     }
-  if (!rlx_kernel_epilogue (kernel, node, error))
-    return FALSE;
+  rlx_kernel_epilogue (kernel, node);
 
   rlx_kernel_output (kernel, "y0", product->y[0]);
   for (guint i = 0; i < product->n_outputs; i++)
@@ -155,7 +153,6 @@ describe_result (RlxKernel        *kernel,
       if (i > 0)
         rlx_kernel_output (kernel, i == 1 ? "y1" : "y2", product->y[i]);
     }
-  return TRUE;
 }
 
 static void
@@ -220,11 +217,7 @@ lower_sum (RlxLower         *lower,
   guint64 n = product->m * product->n;
 
   rlx_kernel_input (kernel, "x", parts);
-  if (!describe_result (kernel, node, product, way, error))
-    {
-      rlx_kernel_free (kernel);
-      return FALSE;
-    }
+  describe_result (kernel, node, product, way);
   rlx_kernel_define (kernel, "PRODUCT", 0);
   rlx_kernel_define (kernel, "SUM", 1);
   rlx_kernel_define (kernel, "PARTS", 0);
@@ -276,12 +269,12 @@ rlx_lower_product_kernel (RlxLower         *lower,
       rlx_kernel_define (kernel, "SWAP", way->turned);
       rlx_kernel_define (kernel, "OUTPUTS", 1);
       rlx_kernel_define_text (kernel, "EPILOGUE_TEXT", "");
+      rlx_kernel_define_text (kernel, "EPILOGUE_USES", "");
       rlx_kernel_output (kernel, "y0", parts);
     }
-  else if (!describe_result (kernel, node, product, way, error))
+  else
     {
-      rlx_kernel_free (kernel);
-      return FALSE;
+      describe_result (kernel, node, product, way);
     }
 
   rlx_kernel_set_cost (kernel,

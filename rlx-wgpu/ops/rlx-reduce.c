@@ -188,11 +188,7 @@ lower_empty (RlxLower        *lower,
     value = float_bits (-INFINITY);
 
   add_args (kernel, data_type, NULL, y);
-  if (!rlx_kernel_epilogue_apart (kernel, node, error))
-    {
-      rlx_kernel_free (kernel);
-      return FALSE;
-    }
+  rlx_kernel_epilogue (kernel, node);
   rlx_kernel_define (kernel, "EMPTY", 1);
   rlx_kernel_param_u32 (kernel, "identity", value);
   groups = rlx_rows_describe (&rows, kernel, 1, 64);
@@ -229,10 +225,9 @@ lower_step (RlxLower         *lower,
       rlx_kernel_define_text (kernel, "EPILOGUE_TEXT", "");
       rlx_kernel_define_text (kernel, "EPILOGUE_USES", "");
     }
-  else if (!rlx_kernel_epilogue_apart (kernel, node, error))
+  else
     {
-      rlx_kernel_free (kernel);
-      return FALSE;
+      rlx_kernel_epilogue (kernel, node);
     }
   rlx_kernel_define (kernel, "EMPTY", 0);
   rlx_kernel_define (kernel, "FLOAT", rlx_data_type_is_float (data_type));

@@ -388,6 +388,12 @@ static const Found founds[] = {
     "%1 = constant f32[1] [0.5]\n"
     "%2 = gated_residual(%0, %0, %1)\n"
     "output \"y\" %2\n" },
+  /* The kernel has a function of common/math.wgsl, and what is fused into it needs the same one. */
+  { "function-of-both", 0,
+    "%0 = constant f32[1, 3] [3, -4, 0]\n"
+    "%1 = lp_norm(%0)\n"
+    "%2 = max(%1, %0)\n"
+    "output \"y\" %2\n" },
 };
 
 static void
