@@ -243,10 +243,13 @@ fn op_gelu_tanh(x: f32) -> f32 {
   return op_mul_sigmoid(x, 1.59576912 * (x + 0.044715 * x * x * x));
 }
 
-//= op_leaky:
-// By its sign: what compares may take subnormal numbers for zero, and what multiplies keep them.
+//= op_leaky: op_is_nan
+// By its sign: what compares may take subnormal numbers for zero, and what multiplies keep them. Or the other way round,
+// and zero times an infinite slope is not infinite.
 fn op_leaky(x: f32, slope: f32) -> f32 {
-  return x * select(1.0, slope, bitcast<u32>(x) > 0x80000000u);
+  let negative = bitcast<u32>(x) > 0x80000000u;
+  let infinite = (bitcast<u32>(slope) & 0x7fffffffu) == 0x7f800000u;
+  return select(x * select(1.0, slope, negative), -slope, negative && infinite && !op_is_nan(x));
 }
 
 //= op_elu: math_expm1

@@ -87,6 +87,23 @@ test_mod (void)
     }
 }
 
+/* Whether a negative number is taken for zero or not, an infinite slope makes it no NaN. */
+static void
+test_slope (void)
+{
+  const double slopes[N] = { INFINITY, INFINITY, -INFINITY, -INFINITY, INFINITY, INFINITY, INFINITY, -INFINITY };
+  const double expected[N] = { 0, -INFINITY, 0, INFINITY, 0, -INFINITY, 0, 0 };
+  g_autoptr(RlxTensor) x = rlx_test_tensor ("f32[8]", numbers);
+  g_autoptr(RlxTensor) slope = rlx_test_tensor ("f32[8]", slopes);
+  g_autoptr(RlxTensor) y = NULL;
+
+  if (rlx_test_device () == NULL)
+    return;
+  y = rlx_test_run_op ("prelu", 2, (RlxTensor *[]) { x, slope }, NULL);
+  g_assert_nonnull (y);
+  rlx_test_compare ("prelu", y, "f32[8]", expected, FLT_MIN, 0);
+}
+
 /* The comparisons with zero that other operators lead to. */
 static void
 test_fused (void)
@@ -145,6 +162,7 @@ main (int   argc,
       g_test_add_data_func (path, GSIZE_TO_POINTER (i), test_op);
     }
   g_test_add_func ("/subnormals/mod", test_mod);
+  g_test_add_func ("/subnormals/slope", test_slope);
   g_test_add_func ("/subnormals/fused", test_fused);
 
   return g_test_run ();
