@@ -193,8 +193,22 @@ may_change_sign (const RlxReferenceCall *call,
   return x[divisor] == 0 && !call->inputs[divisor]->leaf;
 }
 
+/* Whether NaN comes from the factors at @a and @b alone, of which the first is a zero
+ * that a compiler may know of: it may take that times NaN for 0. */
+static gboolean
+may_be_nothing (const RlxReferenceCall *call,
+                const double           *x,
+                gsize                   a,
+                gsize                   b)
+{
+  for (gsize j = 0; j < call->n_inputs; j++)
+    if (j != b && isnan (x[j]))
+      return FALSE;
+  return x[a] == 0 && !call->inputs[a]->leaf;
+}
+
 /* A compiler may take a difference of what it knows to be the same for 0, and a
- * quotient for 1, also of infinities and NaN. */
+ * quotient for 1, also of infinities and NaN, and such a 0 times NaN for 0. */
 static gboolean
 may_cancel (const RlxReferenceCall *call,
             const double           *x,
@@ -212,8 +226,13 @@ may_cancel (const RlxReferenceCall *call,
   for (gsize i = 0; isnan (y) && n != 1 && !leaves && i < G_N_ELEMENTS (ops); i++)
     if (strcmp (call->op, ops[i]) == 0)
       return TRUE;
-
-  return FALSE;
+  if (!isnan (y) || n != 1)
+    return FALSE;
+  if (strcmp (call->op, "div") == 0)
+    return may_be_nothing (call, x, 0, 1);
+  if (strcmp (call->op, "mul") == 0 || strcmp (call->op, "fma") == 0)
+    return may_be_nothing (call, x, 0, 1) || may_be_nothing (call, x, 1, 0);
+  return strcmp (call->op, "gated_residual") == 0 && (may_be_nothing (call, x, 1, 2) || may_be_nothing (call, x, 2, 1));
 }
 
 static void

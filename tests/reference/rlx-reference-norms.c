@@ -318,6 +318,9 @@ batch_norm (RlxReferenceCall *call)
       y->values[at] = apart * factor + shift;
       if (isfinite (y->values[at]))
         y->bounds[at] = 1e-6 * fabs (apart * factor) + 1e-7 * fabs (shift);
+      /* A compiler may take the difference of what it knows to be the same for 0, and that for 0 whatever the factor is. */
+      else if (isnan (y->values[at]) && !(fabs (apart) > 0) && (x == mean || !x->leaf || !mean->leaf))
+        y->bounds[at] = INFINITY;
       if (variance->bounds[c] > 0)
         wrong = variance->bounds[c] < square / 4 ? variance->bounds[c] / square * fabs (factor) : INFINITY;
       if (scale != NULL)

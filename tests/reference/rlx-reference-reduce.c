@@ -361,7 +361,7 @@ reduce_extreme (RlxReferenceCall *call)
 typedef struct
 {
   double *greatest;   /* Π (|x| + error) */
-  double *range;      /* Σ |log₂ |x||: how far a part of the product may get */
+  double *up, *down;  /* Σ |log₂ |x|| of factors above and below 1: how far a part of the product may get */
 } Products;
 
 static void
@@ -385,7 +385,7 @@ visit_product (const RlxReferenceValue *x,
   y->values[to] *= x->values[from];
   products->greatest[to] *= size + x->bounds[from];
   if (size > 0 && isfinite (size))
-    products->range[to] += fabs (log2 (size));
+    *(size > 1 ? &products->up[to] : &products->down[to]) += fabs (log2 (size));
 }
 
 static void
@@ -393,8 +393,9 @@ reduce_prod (RlxReferenceCall *call)
 {
   RlxReferenceValue *y = call->output;
   g_autofree double *greatest = g_new0 (double, y->n_elements + 1);
-  g_autofree double *range = g_new0 (double, y->n_elements + 1);
-  Products products = { greatest, range };
+  g_autofree double *up = g_new0 (double, y->n_elements + 1);
+  g_autofree double *down = g_new0 (double, y->n_elements + 1);
+  Products products = { greatest, up, down };
   gsize n;
 
   fill (y, 1);
@@ -404,12 +405,17 @@ reduce_prod (RlxReferenceCall *call)
 
   for (gsize i = 0; i < y->n_elements; i++)
     {
+      gboolean vanishes = down[i] >= 125;
+
       if (!rlx_reference_is_float (y->data_type))
         y->bounds[i] = isinf (greatest[i]) ? INFINITY : 0;
-      else if (range[i] >= 125)
+      /* Zero times what overflowed, or infinity times what vanished, is NaN. */
+      else if (up[i] >= 126 || (vanishes && isinf (y->values[i])))
         y->bounds[i] = INFINITY;
       else if (isfinite (y->values[i]))
-        y->bounds[i] = (double) n * RLX_F32_ULP * fabs (y->values[i]) + (greatest[i] - fabs (y->values[i]));
+        y->bounds[i] = (double) n * RLX_F32_ULP * fabs (y->values[i]) + (greatest[i] - fabs (y->values[i])) +
+                       /* each part may be zero where it is subnormal, and what else there is enlarges that */
+                       (vanishes ? (double) n * exp2 (up[i]) * FLT_MIN : 0);
     }
 }
 

@@ -388,6 +388,18 @@ static const Found founds[] = {
     "%1 = constant f32[1] [0.5]\n"
     "%2 = gated_residual(%0, %0, %1)\n"
     "output \"y\" %2\n" },
+  /* The difference is 0, whatever it is multiplied by. */
+  { "zero-times-nan", INFINITY,
+    "%0 = constant f32[1] [-3]\n"
+    "%1 = sub(%0, %0)\n"
+    "%2 = sqrt(%0)\n"
+    "%3 = mul(%1, %2)\n"
+    "output \"y\" %3\n" },
+  { "norm-of-nothing", INFINITY,
+    "%0 = constant f32[1, 1] [-3]\n"
+    "%1 = reshape(%0) {shape = [1]}\n"
+    "%2 = batch_norm(%0, %1, %1, _, %1)\n"
+    "output \"y\" %2\n" },
   /* The kernel has a function of common/math.wgsl, and what is fused into it needs the same one. */
   { "function-of-both", 0,
     "%0 = constant f32[1, 3] [3, -4, 0]\n"
