@@ -70,6 +70,7 @@ typedef struct
   GArray *chunks;          /* the device's, as the segments */
   guint64 timeout;
   gboolean timeout_given;
+  gboolean cold;           /* some kernel was not dispatched before */
 
   InFlight in_flight[SUBMITS_IN_FLIGHT];
   guint n_in_flight;
@@ -155,6 +156,7 @@ plan_chunks (Run     *run,
       seconds += estimate;
       chunk.n++;
       chunk.allowance += (guint64) (10.0 * estimate * G_USEC_PER_SEC);
+      run->cold = run->cold || !dispatch->pipeline->warm;
       if (!dispatch->pipeline->warm && !run->timeout_given)
         chunk.allowance += COLD_ALLOWANCE;
     }
@@ -858,6 +860,7 @@ rlx_gpu_execute (RlxGpu          *gpu,
 {
   Run run = { .gpu = gpu, .job = job };
   gboolean result = FALSE;
+  guint n_cold = 0;
 
   g_return_val_if_fail (gpu != NULL, FALSE);
   g_return_val_if_fail (job != NULL, FALSE);
@@ -879,10 +882,15 @@ rlx_gpu_execute (RlxGpu          *gpu,
   take_arrays (&run);
 
   if (prepare (&run, error))
-    result = run_job (&run, cancellable, error) && rlx_gpu_check_uncaptured (gpu, "a job", error);
+    {
+      n_cold = run.cold ? atomic_fetch_add (&gpu->n_cold, 1) + 1 : atomic_load (&gpu->n_cold);
+      result = run_job (&run, cancellable, error) && rlx_gpu_check_uncaptured (gpu, "a job", error);
+    }
 
   if (result)
     {
+      /* What was submitted before it has ended, too. */
+      atomic_store (&gpu->n_cold_done, n_cold);
       if (run.stamps != NULL)
         read_stamps (&run);
       for (guint i = 0; i < job->n_dispatches; i++)

@@ -75,6 +75,11 @@ struct _RlxGpu
   atomic_ullong n_submits;
   atomic_ullong n_dispatches;
 
+  /* Submits with kernels that the driver may have to compile first, and how many of
+   * them are known to have ended. */
+  atomic_uint n_cold;
+  atomic_uint n_cold_done;
+
   GMutex pipeline_lock;
   GHashTable *pipelines;   /* (element-type RlxGpuPipeline RlxGpuPipeline) */
   GHashTable *layouts;     /* (element-type GBytes RlxGpuLayout) */

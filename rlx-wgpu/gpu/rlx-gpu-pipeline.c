@@ -610,6 +610,7 @@ encode (RlxGpu                *gpu,
   wgpuComputePassEncoderRelease (pass);
   commands = wgpuCommandEncoderFinish (encoder, NULL);
   wgpuCommandEncoderRelease (encoder);
+  atomic_fetch_add (&gpu->n_cold, 1);
   wgpuQueueSubmit (gpu->queue, 1, &commands);
   wgpuCommandBufferRelease (commands);
 }

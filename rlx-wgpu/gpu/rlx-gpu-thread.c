@@ -11,15 +11,12 @@
 
 #include "util/rlx-os-private.h"
 
-#include <stdlib.h>
-
 /* Waking a sleeping thread costs as much as a small job, so all sides stay awake
  * for a moment first. */
 #define SPIN_US 200
 
-/* How long the end of the process waits for others to come to a safe place. A
- * kernel that takes longer to compile is cut off there. */
-#define EXIT_TIMEOUT (1 * G_USEC_PER_SEC)
+/* How long the end of the process waits for others to come to a safe place. */
+#define EXIT_TIMEOUT (10 * G_USEC_PER_SEC)
 #define EXIT_SLICE 500
 
 typedef struct
@@ -55,6 +52,10 @@ typedef enum
 static atomic_int shut;
 static atomic_bool used;     /* for a device, now or before */
 
+/* Those that have a thread. */
+static GMutex devices_lock;
+static GPtrArray *devices;
+
 static void
 set_shut_error (GError **error)
 {
@@ -78,16 +79,6 @@ on_forked (void)
   if (atomic_load (&used) || atomic_load (&n_inside) > n_inside_here)
     atomic_store (&shut, SHUT_FORKED);
   atomic_store (&n_inside, n_inside_here);
-}
-
-/* What the driver does at the end of a process includes waiting for its threads,
- * which are not here: this is where it ends. What remains to be called was
- * registered before there was a device. */
-static void
-end_forked (int status)
-{
-  if (rlx_gpu_is_forked ())
-    rlx_os_exit (status);
 }
 
 /* Once, before anything of Dawn is called. */
@@ -122,18 +113,54 @@ rlx_gpu_check_forked (GError **error)
 
 /* ---- the end of the process ---- */
 
+/* A driver that computes on the host compiles on a thread of its own what nobody
+ * waits for, with a compiler that is taken apart, too. Kernels that only run are left
+ * alone: they need nothing of it, and may run for long. FALSE if it takes too long. */
+static gboolean
+wait_for_compilers (guint64 elapsed)
+{
+  WGPUInstance instance = rlx_gpu_get_instance (NULL);
+  gint64 last = g_get_monotonic_time ();
+
+  g_mutex_lock (&devices_lock);
+  for (guint i = 0; devices != NULL && i < devices->len; i++)
+    {
+      RlxGpu *gpu = g_ptr_array_index (devices, i);
+      WGPUFutureWaitInfo wait = WGPU_FUTURE_WAIT_INFO_INIT;
+
+      if (atomic_load (&gpu->n_cold) == atomic_load (&gpu->n_cold_done) || atomic_load (&gpu->hung))
+        continue;
+      wait.future = rlx_gpu_work_done (gpu);
+      while (elapsed < EXIT_TIMEOUT &&
+             wgpuInstanceWaitAny (instance, 1, &wait, EXIT_SLICE * 1000) == WGPUWaitStatus_TimedOut)
+        elapsed += rlx_gpu_count_look (&last, EXIT_SLICE);
+    }
+  g_mutex_unlock (&devices_lock);
+
+  return elapsed < EXIT_TIMEOUT;
+}
+
 /* When the process ends, the libraries below take themselves apart while our
  * threads may still be calling them. This keeps everybody out and waits for
- * those inside to come to a place where they hold nothing of theirs. */
+ * those inside to come to a place where they hold nothing of theirs. Where they do
+ * not, the process ends here. What remains to be called then was registered before
+ * there was a device. */
 static void
-on_exit_process (void)
+on_exit_process (const int *status)
 {
   gint64 last = g_get_monotonic_time ();
   guint64 elapsed = 0;
   guint here = n_inside_here;
+  gboolean safe;
 
+  /* What the driver does at the end of a process includes waiting for its threads,
+   * which are not here. */
   if (rlx_gpu_is_forked ())
-    return;
+    {
+      if (status != NULL)
+        rlx_os_exit (*status);
+      return;
+    }
 
   /* Calls that this thread was in do not return. */
   n_inside_here = 0;
@@ -143,6 +170,12 @@ on_exit_process (void)
       g_usleep (EXIT_SLICE);
       elapsed += rlx_gpu_count_look (&last, EXIT_SLICE);
     }
+  safe = elapsed < EXIT_TIMEOUT;
+  /* What this thread was in may hold what Dawn would wait for. */
+  if (safe && here == 0)
+    safe = wait_for_compilers (elapsed);
+  if (!safe && status != NULL)
+    rlx_os_exit (*status);
 }
 
 static void
@@ -288,6 +321,11 @@ device_thread (gpointer data)
 
   count_in ();
   rlx_gpu_exit_point (gpu, NULL);
+  g_mutex_lock (&devices_lock);
+  g_ptr_array_remove_fast (devices, gpu);
+  if (devices->len == 0)
+    g_clear_pointer (&devices, g_ptr_array_unref);
+  g_mutex_unlock (&devices_lock);
   free_spare_items (gpu);
   rlx_gpu_teardown (gpu);
   rlx_gpu_leave ();
@@ -317,6 +355,12 @@ rlx_gpu_thread_start (RlxGpu  *gpu,
 
   /* Nobody joins it. */
   g_thread_unref (thread);
+
+  g_mutex_lock (&devices_lock);
+  if (devices == NULL)
+    devices = g_ptr_array_new ();
+  g_ptr_array_add (devices, gpu);
+  g_mutex_unlock (&devices_lock);
   return TRUE;
 }
 
@@ -434,8 +478,7 @@ rlx_gpu_watch_exit (void)
 
   if (g_once_init_enter (&done))
     {
-      atexit (on_exit_process);
-      rlx_os_watch_exit (end_forked);
+      rlx_os_watch_exit (on_exit_process);
       g_once_init_leave (&done, 1);
     }
 }

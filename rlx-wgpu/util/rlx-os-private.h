@@ -35,10 +35,10 @@ guint64  rlx_os_get_memory_size  (void);
 /* Calls @func in each child that fork() makes. Nothing on Windows, where there is
  * no fork(). */
 void     rlx_os_watch_fork       (void (*func) (void));
-/* Calls @func with the status of the process when it exits. Only where there is
- * on_exit(): not on Windows, which needs it for nothing, and not on macOS, where
- * a forked child that ends by exit() runs the handlers of its driver. */
-void     rlx_os_watch_exit       (void (*func) (int status));
+/* Calls @func, which is always the same one, when the process exits: with its status
+ * where there is on_exit(), and with NULL on Windows and macOS. There, nobody can end
+ * the process in @func: a forked child runs the handlers of its driver. */
+void     rlx_os_watch_exit       (void (*func) (const int *status));
 /* Ends the process at once, with what is in the buffers of stdio written. */
 void     rlx_os_exit             (int status) G_NORETURN;
 

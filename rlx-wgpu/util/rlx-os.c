@@ -80,22 +80,31 @@ rlx_os_watch_fork (void (*func) (void))
 #endif
 }
 
+static void (*exit_func) (const int *status);
+
 #ifdef HAVE_ON_EXIT
 static void
 on_exit_with_status (int   status,
-                     void *data)
+                     void *data G_GNUC_UNUSED)
 {
-  void (*func) (int) = data;
-
-  func (status);
+  exit_func (&status);
+}
+#else
+static void
+on_exit_without_status (void)
+{
+  exit_func (NULL);
 }
 #endif
 
 void
-rlx_os_watch_exit (void (*func) (int status))
+rlx_os_watch_exit (void (*func) (const int *status))
 {
+  exit_func = func;
 #ifdef HAVE_ON_EXIT
-  on_exit (on_exit_with_status, func);
+  on_exit (on_exit_with_status, NULL);
+#else
+  atexit (on_exit_without_status);
 #endif
 }
 

@@ -14,6 +14,8 @@
 static GMutex lock;
 static guint counts[RLX_FAULT_N_POINTS + 1];
 static WGPUDevice current;
+static WGPUInstance current_instance;
+static WGPUQueue current_queue;
 static struct
 {
   RlxFaultPoint point;
@@ -219,6 +221,26 @@ reach (RlxFaultPoint point)
     (__typeof__ (&function)) g_atomic_pointer_get (&real);                \
   })
 
+static void
+on_idle (WGPUQueueWorkDoneStatus status G_GNUC_UNUSED,
+         WGPUStringView          message G_GNUC_UNUSED,
+         void                   *userdata1 G_GNUC_UNUSED,
+         void                   *userdata2 G_GNUC_UNUSED)
+{
+}
+
+gboolean
+rlx_fault_is_busy (void)
+{
+  WGPUQueueWorkDoneCallbackInfo callback = WGPU_QUEUE_WORK_DONE_CALLBACK_INFO_INIT;
+  WGPUFutureWaitInfo wait = WGPU_FUTURE_WAIT_INFO_INIT;
+
+  callback.mode = WGPUCallbackMode_WaitAnyOnly;
+  callback.callback = on_idle;
+  wait.future = REAL (wgpuQueueOnSubmittedWorkDone) (current_queue, callback);
+  return REAL (wgpuInstanceWaitAny) (current_instance, 1, &wait, 0) == WGPUWaitStatus_TimedOut;
+}
+
 /* ---- opening ---- */
 
 WGPUFuture
@@ -228,6 +250,9 @@ wgpuInstanceRequestAdapter (WGPUInstance                     instance,
 {
   WGPURequestAdapterOptions other = *options;
 
+  g_mutex_lock (&lock);
+  current_instance = instance;
+  g_mutex_unlock (&lock);
   /* there are none of these on this system */
   if (reach (RLX_FAULT_AT_InstanceRequestAdapter) == RLX_FAULT_REFUSED)
     other.backendType = WGPUBackendType_D3D11;
@@ -270,11 +295,15 @@ wgpuAdapterRequestDevice (WGPUAdapter                   adapter,
 WGPUQueue
 wgpuDeviceGetQueue (WGPUDevice device)
 {
+  WGPUQueue queue;
+
+  reach (RLX_FAULT_AT_DeviceGetQueue);
+  queue = REAL (wgpuDeviceGetQueue) (device);
   g_mutex_lock (&lock);
   current = device;
+  current_queue = queue;
   g_mutex_unlock (&lock);
-  reach (RLX_FAULT_AT_DeviceGetQueue);
-  return REAL (wgpuDeviceGetQueue) (device);
+  return queue;
 }
 
 void

@@ -81,6 +81,9 @@ gboolean     rlx_fault_happened   (void);
 /* Calls at @point since the last rlx_fault_arm(). */
 guint        rlx_fault_count      (RlxFaultPoint point);
 
+/* Whether the device that was opened last has work to do. */
+gboolean     rlx_fault_is_busy    (void);
+
 /* From now on the driver takes every kernel for one in which what matches @pattern, a regular
  * expression, is replaced by @other: results are wrong, and nobody says so. NULL ends that. */
 void         rlx_fault_miscompile (const char *pattern,

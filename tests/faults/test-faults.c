@@ -579,6 +579,60 @@ test_exit_while_closing (void)
   g_test_trap_assert_passed ();
 }
 
+static void
+check_idle_at_exit (void)
+{
+  if (!rlx_fault_is_busy ())
+    return;
+  g_printerr ("the driver is at work while it is taken apart\n");
+  _exit (1);
+}
+
+/* What no driver has compiled before, and none compiles in a moment. */
+static gpointer
+compile_much (gpointer device)
+{
+  g_autoptr(GError) error = NULL;
+  g_autoptr(RlxGraph) graph = rlx_graph_new ();
+  g_autoptr(RlxExecutable) executable = NULL;
+  const gint64 shape[] = { 64 };
+  RlxNode *x = rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, shape, 1, &error), *y = x;
+
+  for (guint i = 0; i < 12; i++)
+    y = rlx_node_pow (rlx_node_tan (rlx_node_add (y, x, &error), &error), rlx_node_erf (y, &error), &error);
+  rlx_graph_output (graph, "y", y, &error);
+  g_assert_no_error (error);
+  /* It may be told that the process is ending. */
+  executable = rlx_device_compile (device, graph, NULL, NULL, NULL);
+  return NULL;
+}
+
+/* Drivers that compile on threads of their own have done so before what they compile
+ * with is taken apart. */
+static void
+test_exit_while_compiling (void)
+{
+  if (g_test_subprocess ())
+    {
+      g_autoptr(GError) error = NULL;
+      RlxDevice *device;
+
+      g_setenv ("MESA_SHADER_CACHE_DISABLE", "true", TRUE);
+      /* The first to be registered, it is the last to be called. */
+      atexit (check_idle_at_exit);
+      device = rlx_device_open (NULL, NULL, &error);
+      g_assert_no_error (error);
+      rlx_fault_arm (RLX_FAULT_ANYWHERE, 0, RLX_FAULT_NONE);
+      g_thread_unref (g_thread_new ("compiler", compile_much, device));
+      while (rlx_fault_count (RLX_FAULT_AT_QueueSubmit) == 0)
+        g_usleep (100);
+      exit (EXIT_SUCCESS);
+    }
+
+  g_test_trap_subprocess (NULL, 0, G_TEST_SUBPROCESS_DEFAULT);
+  g_test_trap_assert_passed ();
+}
+
 int
 main (int   argc,
       char *argv[])
@@ -596,6 +650,7 @@ main (int   argc,
   g_test_add_func ("/faults/waits", test_waits);
   g_test_add_func ("/faults/stopped", test_stopped);
   g_test_add_func ("/faults/exit-while-closing", test_exit_while_closing);
+  g_test_add_func ("/faults/exit-while-compiling", test_exit_while_compiling);
 
   return g_test_run ();
 }
