@@ -260,12 +260,13 @@ fn op_elu(x: f32, alpha: f32) -> f32 {
 
 //= op_celu: math_expm1 op_exp
 // 4e-6 (1 + max(0, x / alpha)) relative: what the division rounds grows with an
-// exponent that is positive, and it is where alpha is negative.
+// exponent that is positive, and it is where alpha is negative. A small quotient, which
+// may be subnormal where the result is not, leaves x as it is.
 fn op_celu(x: f32, alpha: f32) -> f32 {
   let t = x / alpha;
   let e = math_expm1(-abs(t));
   let y = select(e, select(op_exp(t) - 1.0, -e / (1.0 + e), t < 1.0), t > 0.0);
-  return select(alpha * y, x, x >= 0.0);
+  return select(alpha * y, x, x >= 0.0 || abs(t) < 1e-6);
 }
 
 //= op_mish: op_exp

@@ -104,6 +104,28 @@ test_slope (void)
   rlx_test_compare ("prelu", y, "f32[8]", expected, FLT_MIN, 0);
 }
 
+/* What is computed on the way may be subnormal where neither end of it is. */
+static void
+test_between (void)
+{
+  const double x[N] = { -1.2e-38f, -1.6e-38f, -3e-38f, 1.6e-38f, -1e-7f, -1e-6f, -2e-6f, -1 };
+  double expected[N];
+  g_autoptr(RlxTensor) tensor = rlx_test_tensor ("f32[8]", x);
+
+  if (rlx_test_device () == NULL)
+    return;
+  for (guint i = 0; i < 2; i++)
+    {
+      double alpha = i == 0 ? -1.5 : 4;
+      g_autoptr(RlxTensor) y = rlx_test_run_op ("celu", 1, &tensor, ATTRS (i == 0 ? "{'alpha': <-1.5>}" : "{'alpha': <4.0>}"));
+
+      g_assert_nonnull (y);
+      for (gsize j = 0; j < N; j++)
+        expected[j] = x[j] > 0 ? x[j] : alpha * expm1 (x[j] / alpha);
+      rlx_test_compare ("celu", y, "f32[8]", expected, 0, 8e-6);
+    }
+}
+
 /* The comparisons with zero that other operators lead to. */
 static void
 test_fused (void)
@@ -163,6 +185,7 @@ main (int   argc,
     }
   g_test_add_func ("/subnormals/mod", test_mod);
   g_test_add_func ("/subnormals/slope", test_slope);
+  g_test_add_func ("/subnormals/between", test_between);
   g_test_add_func ("/subnormals/fused", test_fused);
 
   return g_test_run ();
