@@ -39,25 +39,19 @@ check_types (const RlxIrNode *node,
 {
   g_autoptr(GArray) types = g_array_new (FALSE, FALSE, sizeof (RlxTensorType));
   g_autofree const RlxTensorType **inputs = g_new0 (const RlxTensorType *, node->n_inputs + 1);
-  g_autofree RlxTensor **constants = g_new0 (RlxTensor *, node->n_inputs + 1);
   g_autoptr(GError) local = NULL;
   RlxOpCall call = {
     .op = node->op,
     .name = node->name,
     .attrs = node->attrs,
     .inputs = inputs,
-    .constants = constants,
     .n_inputs = node->n_inputs,
     .outputs = types,
   };
 
   for (guint i = 0; i < node->n_inputs; i++)
     if (node->inputs[i] != NULL)
-      {
-        inputs[i] = &node->inputs[i]->type;
-        if (node->inputs[i]->node->op == &rlx_op_constant)
-          constants[i] = node->inputs[i]->node->data;
-      }
+      inputs[i] = &node->inputs[i]->type;
   if (!rlx_op_infer (&call, &local))
     return fail (node, error, local->message);
   if (types->len != node->n_outputs)

@@ -129,7 +129,7 @@ struct _RlxOpCall
   const char *name;                    /* of the node, nullable, for messages */
   gconstpointer attrs;                 /* the operator's struct of attributes */
   const RlxTensorType *const *inputs;  /* NULL for an absent optional input */
-  RlxTensor *const *constants;         /* value of an input that is a constant, else NULL */
+  RlxTensor *const *constants;         /* while the graph is made: value of an input that is a constant, else NULL */
   guint n_inputs;
   GArray *outputs;                     /* RlxTensorType, appended by the rule */
 };

@@ -15,7 +15,6 @@ rlx_builder_append (RlxBuilder        *b,
   guint n_inputs = MAX (n_given, op->n_inputs);
   g_autofree RlxIrValue **inputs = NULL;
   g_autofree const RlxTensorType **input_types = NULL;
-  g_autofree RlxTensor **constants = NULL;
   g_autoptr(GArray) types = NULL;
   RlxOpCall call;
   RlxIrNode *node;
@@ -25,14 +24,11 @@ rlx_builder_append (RlxBuilder        *b,
 
   inputs = g_new0 (RlxIrValue *, n_inputs + 1);
   input_types = g_new0 (const RlxTensorType *, n_inputs + 1);
-  constants = g_new0 (RlxTensor *, n_inputs + 1);
   for (guint i = 0; i < n_given; i++)
     if (given[i] != NULL)
       {
         inputs[i] = given[i];
         input_types[i] = &given[i]->type;
-        if (rlx_ir_node_is (given[i]->node, RLX_OP_ID_CONSTANT))
-          constants[i] = given[i]->node->data;
       }
 
   types = g_array_new (FALSE, FALSE, sizeof (RlxTensorType));
@@ -40,7 +36,6 @@ rlx_builder_append (RlxBuilder        *b,
     .op = op,
     .attrs = attrs != NULL ? attrs : op->defaults,
     .inputs = input_types,
-    .constants = constants,
     .n_inputs = n_inputs,
     .outputs = types,
   };
