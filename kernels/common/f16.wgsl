@@ -7,26 +7,20 @@
 // 65504. The format of this file is that of math.wgsl.
 
 //= f32_to_f16_bits:
-// To nearest, ties to even; too large is infinity, a NaN stays one.
+// To nearest, ties to even; too large is infinity, a NaN stays one. Without a branch: it is in front of stores, and with
+// its branches, and those of what is stored, a driver for CPUs with AVX-512 lost every fourth store of norms.
 fn f32_to_f16_bits(x: f32) -> u32 {
   let bits = bitcast<u32>(x);
   let sign = (bits >> 16u) & 0x8000u;
   let a = bits & 0x7fffffffu;
-  if a > 0x7f800000u {
-    return sign | 0x7e00u | ((a >> 13u) & 0x3ffu);
-  }
-  if a >= 0x47800000u {
-    return sign | 0x7c00u;
-  }
-  if a >= 0x38800000u {
-    // A carry runs on into the exponent, up to infinity.
-    return sign | ((a - 0x38000000u + 0xfffu + ((a >> 13u) & 1u)) >> 13u);
-  }
+  // A carry runs on into the exponent, up to infinity.
+  let normal = (a - 0x38000000u + 0xfffu + ((a >> 13u) & 1u)) >> 13u;
   // Subnormal: in units of 2^-24, of which the least is rounded at 2^-25.
-  let shift = min(126u - (a >> 23u), 25u);
+  let shift = clamp(126u - (a >> 23u), 1u, 25u);
   let m = (a & 0x007fffffu) | 0x00800000u;
-  let odd = (m >> shift) & 1u;
-  return sign | ((m + (1u << (shift - 1u)) - 1u + odd) >> shift);
+  let small = (m + (1u << (shift - 1u)) - 1u + ((m >> shift) & 1u)) >> shift;
+  let large = select(0x7c00u, 0x7e00u | ((a >> 13u) & 0x3ffu), a > 0x7f800000u);
+  return sign | select(select(small, normal, a >= 0x38800000u), large, a >= 0x47800000u);
 }
 
 //= f16_bits_to_f32:

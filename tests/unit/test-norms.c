@@ -465,6 +465,53 @@ test_many_operands (void)
   g_object_unref (outputs[0]);
 }
 
+/* Halves of words, each inside of several conditions: a driver lost some of them. */
+static void
+test_stores (void)
+{
+  static const char text[] =
+    "rlx 1\n"
+    "%0 = input \"x\" f16[17, 2, 63]\n"
+    "%1 = constant f16[2] [-1.25, 1.5]\n"
+    "%2 = instance_norm(%0, %1)\n"
+    "%3 = cos(%2)\n"
+    "output \"y\" %3\n";
+  enum { COLUMNS = 63, N = 17 * 2 * COLUMNS };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (RlxGraph) graph = rlx_graph_new_from_text (text, &error);
+  g_autoptr (RlxExecutable) executable = NULL;
+  g_autoptr (RlxTensor) x = NULL;
+  g_autofree double *values = g_new (double, N), *expected = g_new (double, N);
+  g_auto (RlxTensors) outputs = NULL;
+
+  g_assert_no_error (error);
+  if (rlx_test_device () == NULL)
+    return;
+
+  for (gsize i = 0; i < N; i++)
+    values[i] = (double) (i * 37 % 101) / 32 - 1.5;
+  for (gsize row = 0; row < N / COLUMNS; row++)
+    {
+      const double *in = values + row * COLUMNS;
+      double mean = 0, variance = 0;
+
+      for (gsize i = 0; i < COLUMNS; i++)
+        mean += in[i] / COLUMNS;
+      for (gsize i = 0; i < COLUMNS; i++)
+        variance += (in[i] - mean) * (in[i] - mean) / COLUMNS;
+      for (gsize i = 0; i < COLUMNS; i++)
+        expected[row * COLUMNS + i] = cos ((in[i] - mean) / sqrt (variance + 1e-5) * (row % 2 == 0 ? -1.25 : 1.5));
+    }
+
+  x = rlx_test_tensor ("f16[17,2,63]", values);
+  executable = rlx_device_compile (rlx_test_device (), graph, NULL, NULL, &error);
+  g_assert_no_error (error);
+  outputs = rlx_executable_run (executable, &x, 1, NULL, NULL, &error);
+  g_assert_no_error (error);
+  /* That of rounding to f16 before cos, too, where nothing is fused. */
+  rlx_test_compare ("stores", outputs[0], "f16[17,2,63]", expected, 2e-3, 0);
+}
+
 int
 main (int   argc,
       char *argv[])
@@ -485,6 +532,7 @@ main (int   argc,
   g_test_add_func ("/batch/fusion", test_fusion);
   g_test_add_func ("/gates/halves", test_gates);
   rlx_test_add_kernels ("/norms/many-operands", test_many_operands);
+  g_test_add_func ("/norms/stores", test_stores);
 
   return g_test_run ();
 }
