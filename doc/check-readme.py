@@ -60,8 +60,11 @@ def main():
         code = program(root / 'examples' / file)
         for page in root / 'README.md', root / 'doc' / PAGES[language]:
             tests.append((f'{page.name} {language}', check(page, language, code, update)))
-    for page in sorted(root.glob('*.md')):
+    for page in sorted([*root.glob('*.md'), *root.glob('doc/*.md')]):
         tests.append((f'links of {page.name}', ', '.join(broken_links(page))))
+    tests.append(('names in pages', ', '.join(
+        f'{page.name}: {link[0]} is for machines; a name between backquotes becomes the same link'
+        for page in sorted(root.glob('doc/*.md')) for link in re.finditer(r'\[\w+@[^]]*\]', page.read_text(encoding='utf-8')))))
 
     for name in 'tutorial-pictures.md', 'tutorial-decoder.md':
         tests.append((f'code of {name}', ', '.join(foreign_code(root / 'doc' / name, root))))
