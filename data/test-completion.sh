@@ -46,13 +46,14 @@ completes ()
 }
 
 echo 'TAP version 14'
-completes 'rlx ' 'devices targets calibrate ops demo run bench compile dot --help --version'
+completes 'rlx ' 'devices targets calibrate ops demo run bench compile profile dot --help --version'
 completes 'rlx de' 'devices demo !'
 completes 'rlx ops layer' 'layer_norm layer_norm_2d !'
-completes 'rlx run --' '--input --parameter --output --profile --tune --json --help !'
+completes 'rlx run --' '--input --parameter --output --profile --tune --values --json --help !'
 completes 'rlx calibrate --' '--forget --json --help !'
 completes 'rlx compile --w' '--wgsl !'
 completes 'rlx dot g' 'graph.rlx !'
+completes 'rlx profile g' 'graph.rlx !'
 completes 'rlx bench --precision ' 'full reduced !'
 completes 'rlx compile --precision = r' 'reduced !'
 completes 'rlx compile --precision =' 'full reduced !'
