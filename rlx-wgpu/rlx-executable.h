@@ -77,6 +77,23 @@ gboolean        rlx_executable_set_parameters_finish (RlxExecutable       *self,
                                                  GAsyncResult        *result,
                                                  GError             **error);
 RLX_AVAILABLE_IN_1_0
+gboolean        rlx_executable_set_parameters_from        (RlxExecutable       *self,
+                                                           RlxWeights          *weights,
+                                                           GVariant            *names,
+                                                           GCancellable        *cancellable,
+                                                           GError             **error);
+RLX_AVAILABLE_IN_1_0
+void            rlx_executable_set_parameters_from_async  (RlxExecutable       *self,
+                                                           RlxWeights          *weights,
+                                                           GVariant            *names,
+                                                           GCancellable        *cancellable,
+                                                           GAsyncReadyCallback  callback,
+                                                           gpointer             user_data);
+RLX_AVAILABLE_IN_1_0
+gboolean        rlx_executable_set_parameters_from_finish (RlxExecutable       *self,
+                                                           GAsyncResult        *result,
+                                                           GError             **error);
+RLX_AVAILABLE_IN_1_0
 RlxTensor *     rlx_executable_read_state       (RlxExecutable       *self,
                                                  const char          *name,
                                                  GCancellable        *cancellable,

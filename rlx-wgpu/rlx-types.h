@@ -24,6 +24,8 @@ typedef struct _RlxPortList RlxPortList;
 typedef struct _RlxProfile RlxProfile;
 typedef struct _RlxProfileStep RlxProfileStep;
 typedef struct _RlxTensor RlxTensor;
+typedef struct _RlxWeights RlxWeights;
+typedef struct _RlxWeightsEntry RlxWeightsEntry;
 
 /**
  * RLX_MAX_DIMS:
@@ -497,6 +499,21 @@ typedef enum
 } RlxPackedType;
 
 /**
+ * RlxWeightsFormat:
+ * @RLX_WEIGHTS_FORMAT_SAFETENSORS: a safetensors file, or several with an index
+ * @RLX_WEIGHTS_FORMAT_GGUF: a GGUF file
+ *
+ * What kind of file weights are in.
+ *
+ * Since: 1.0
+ */
+typedef enum
+{
+  RLX_WEIGHTS_FORMAT_SAFETENSORS,
+  RLX_WEIGHTS_FORMAT_GGUF,
+} RlxWeightsFormat;
+
+/**
  * RLX_DEVICE_ERROR:
  *
  * Error domain for finding, opening and using a device.
@@ -609,6 +626,9 @@ typedef enum
  * @RLX_WEIGHTS_ERROR_TRUNCATED: the file ends too early
  * @RLX_WEIGHTS_ERROR_LIMIT: a size in the file is beyond a limit
  * @RLX_WEIGHTS_ERROR_UNSUPPORTED: the file is valid but holds something this library does not read
+ * @RLX_WEIGHTS_ERROR_NOT_FOUND: there is no tensor of that name, or nothing that takes one
+ * @RLX_WEIGHTS_ERROR_SHAPE: a tensor has another shape than is asked for
+ * @RLX_WEIGHTS_ERROR_DATA_TYPE: a tensor has another data type than is asked for
  *
  * Errors of reading and writing tensor files.
  *
@@ -620,6 +640,9 @@ typedef enum
   RLX_WEIGHTS_ERROR_TRUNCATED,
   RLX_WEIGHTS_ERROR_LIMIT,
   RLX_WEIGHTS_ERROR_UNSUPPORTED,
+  RLX_WEIGHTS_ERROR_NOT_FOUND,
+  RLX_WEIGHTS_ERROR_SHAPE,
+  RLX_WEIGHTS_ERROR_DATA_TYPE,
 } RlxWeightsError;
 
 RLX_AVAILABLE_IN_1_0

@@ -23,4 +23,5 @@
 #include <rlx-wgpu/rlx-profile.h>
 #include <rlx-wgpu/rlx-target.h>
 #include <rlx-wgpu/rlx-tensor.h>
+#include <rlx-wgpu/rlx-weights.h>
 #undef RLX_INSIDE

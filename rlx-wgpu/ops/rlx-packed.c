@@ -8,6 +8,7 @@
 
 #include "ops/rlx-fused-private.h"
 #include "ops/rlx-index-private.h"
+#include "ops/rlx-packed-private.h"
 #include "ops/rlx-packed-tables-private.h"
 #include "ops/rlx-product-private.h"
 #include "ops/rlx-variant-private.h"
@@ -73,6 +74,17 @@ find_format (gint64 type)
     if ((gint64) formats[i].type == type)
       return &formats[i];
   return NULL;
+}
+
+void
+rlx_packed_type_get_block (RlxPackedType type,
+                           guint        *numbers,
+                           guint        *bytes)
+{
+  const Format *format = find_format (type);
+
+  *numbers = format->numbers;
+  *bytes = format->bytes;
 }
 
 static gboolean

@@ -74,6 +74,29 @@ gpointer rlx_os_find_symbol      (const char *library,
 void     rlx_os_append_build_id  (GString *text,
                                   void   (*function) (void));
 
+/* ---- files that are read in places ---- */
+
+/* None: not on Windows, where a caller reads by way of a stream. */
+#define RLX_OS_NO_FILE (-1)
+
+/* A file of this path, opened without waiting for anybody, or another handle of an
+ * open one. Only for what has an end: a folder, a pipe or a device is refused. */
+int      rlx_os_file_open        (const char *path,
+                                  GError    **error);
+int      rlx_os_file_dup         (int         file,
+                                  GError    **error);
+gboolean rlx_os_file_get_size    (int         file,
+                                  guint64    *size,
+                                  GError    **error);
+/* At most @size bytes from @offset on; 0 at the end of the file, -1 with an error.
+ * It needs no position, so threads can share the file. */
+gssize   rlx_os_file_read        (int         file,
+                                  guint64     offset,
+                                  gpointer    buffer,
+                                  gsize       size,
+                                  GError    **error);
+void     rlx_os_file_close       (int         file);
+
 /* ---- folders that nobody else can write to ---- */
 
 /* On Windows there are none: nothing is cached. Files opened by handles relative

@@ -255,6 +255,146 @@ rlx_os_append_build_id (GString *text,
 #endif
 }
 
+/* ---- files that are read in places ---- */
+
+#ifdef G_OS_UNIX
+
+static void
+set_errno_error (GError    **error,
+                 const char *what)
+{
+  int code = errno;
+
+  g_set_error (error, G_IO_ERROR, g_io_error_from_errno (code), "%s: %s", what, g_strerror (code));
+}
+
+/* Takes @file over. */
+static int
+check_file (int      file,
+            GError **error)
+{
+  guint64 size;
+
+  if (file < 0)
+    set_errno_error (error, "It cannot be opened");
+  else if (!rlx_os_file_get_size (file, &size, error))
+    {
+      close (file);
+      file = -1;
+    }
+  return file;
+}
+
+int
+rlx_os_file_open (const char *path,
+                  GError    **error)
+{
+  /* Without O_NONBLOCK opening a pipe waits for a writer. */
+  return check_file (open (path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), error);
+}
+
+int
+rlx_os_file_dup (int      file,
+                 GError **error)
+{
+  return check_file (fcntl (file, F_DUPFD_CLOEXEC, 0), error);
+}
+
+gboolean
+rlx_os_file_get_size (int       file,
+                      guint64  *size,
+                      GError  **error)
+{
+  struct stat info;
+
+  if (fstat (file, &info) != 0)
+    set_errno_error (error, "Its size cannot be determined");
+  else if (S_ISDIR (info.st_mode))
+    g_set_error_literal (error, G_IO_ERROR, G_IO_ERROR_IS_DIRECTORY, "It is a directory");
+  else if (!S_ISREG (info.st_mode))
+    g_set_error_literal (error, G_IO_ERROR, G_IO_ERROR_NOT_REGULAR_FILE, "It is not a regular file");
+  else
+    {
+      *size = (guint64) info.st_size;
+      return TRUE;
+    }
+  return FALSE;
+}
+
+gssize
+rlx_os_file_read (int      file,
+                  guint64  offset,
+                  gpointer buffer,
+                  gsize    size,
+                  GError **error)
+{
+  gssize n;
+
+  do
+    n = pread (file, buffer, size, (off_t) offset);
+  while (n < 0 && errno == EINTR);
+  if (n < 0)
+    set_errno_error (error, "It cannot be read");
+  return n;
+}
+
+void
+rlx_os_file_close (int file)
+{
+  close (file);
+}
+
+#else
+
+static gboolean
+refuse_file (GError **error)
+{
+  g_set_error_literal (error, G_IO_ERROR, G_IO_ERROR_NOT_SUPPORTED, "File descriptors are not supported on this system");
+  return FALSE;
+}
+
+int
+rlx_os_file_open (const char *path G_GNUC_UNUSED,
+                  GError    **error)
+{
+  refuse_file (error);
+  return RLX_OS_NO_FILE;
+}
+
+int
+rlx_os_file_dup (int      file G_GNUC_UNUSED,
+                 GError **error)
+{
+  refuse_file (error);
+  return RLX_OS_NO_FILE;
+}
+
+gboolean
+rlx_os_file_get_size (int       file G_GNUC_UNUSED,
+                      guint64  *size G_GNUC_UNUSED,
+                      GError  **error)
+{
+  return refuse_file (error);
+}
+
+gssize
+rlx_os_file_read (int      file G_GNUC_UNUSED,
+                  guint64  offset G_GNUC_UNUSED,
+                  gpointer buffer G_GNUC_UNUSED,
+                  gsize    size G_GNUC_UNUSED,
+                  GError **error)
+{
+  refuse_file (error);
+  return -1;
+}
+
+void
+rlx_os_file_close (int file G_GNUC_UNUSED)
+{
+}
+
+#endif
+
 /* ---- folders ---- */
 
 static void

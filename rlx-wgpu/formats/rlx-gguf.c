@@ -1,0 +1,644 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * The header of a GGUF file, versions 2 and 3: "GGUF", the version in 4 bytes, the
+ * number of tensors and that of pairs in 8 bytes each; then the pairs, a key, a type
+ * and a value; then the tensors, a name, the sizes of the dimensions, innermost first,
+ * a type and the place in the data, which follows at the next multiple of the
+ * alignment.
+ *
+ * Nothing tells where the header ends, so it is read in pieces. The pairs are read
+ * twice: values become variants only once everything else is right.
+ */
+#include "config.h"
+
+#include "formats/rlx-manifest-private.h"
+
+#include <string.h>
+
+#include "rlx-tensor-private.h"
+#include "util/rlx-checked-private.h"
+#include "util/rlx-debug-private.h"
+
+#define PIECE 16384
+
+/* The fewest bytes of a pair: a key of one byte and a value of one. */
+#define MIN_PAIR 14
+/* The same of a tensor with one dimension. */
+#define MIN_TENSOR 33
+
+enum
+{
+  TYPE_U8, TYPE_I8, TYPE_U16, TYPE_I16, TYPE_U32, TYPE_I32, TYPE_F32, TYPE_BOOL, TYPE_STRING, TYPE_ARRAY,
+  TYPE_U64, TYPE_I64, TYPE_F64,
+  N_TYPES
+};
+
+/* Bytes of a value; 0 where that varies. */
+static const guint8 sizes[N_TYPES] = { 1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8 };
+
+typedef struct
+{
+  RlxSource *source;
+  GCancellable *cancellable;
+  guint64 size;              /* of the file */
+  guint64 at;
+  guint64 start;             /* of what is in the piece */
+  gsize filled;
+  guint8 piece[PIECE];
+} Cursor;
+
+/* ---- bytes ---------------------------------------------------------------------------- */
+
+/* Whether @n more bytes are there, and may be looked at. */
+static gboolean
+check_room (Cursor     *cursor,
+            const char *what,
+            guint64     n,
+            GError    **error)
+{
+  if (n > cursor->size - cursor->at)
+    return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_TRUNCATED, cursor->at,
+                             "the file ends in %s: %" G_GUINT64_FORMAT " bytes are needed, %" G_GUINT64_FORMAT " are there",
+                             what, n, cursor->size - cursor->at);
+  if (n > RLX_GGUF_MAX_METADATA || cursor->at > RLX_GGUF_MAX_METADATA - n)
+    return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_LIMIT, cursor->at,
+                             "with the %" G_GUINT64_FORMAT " bytes of %s the header is beyond the limit of %" G_GUINT64_FORMAT " bytes",
+                             n, what, RLX_GGUF_MAX_METADATA);
+  return TRUE;
+}
+
+static gboolean
+take (Cursor     *cursor,
+      const char *what,
+      gpointer    to,
+      gsize       n,
+      GError    **error)
+{
+  guint8 *bytes = to;
+
+  if (!check_room (cursor, what, n, error))
+    return FALSE;
+  while (n > 0)
+    {
+      gsize part;
+
+      if (cursor->at < cursor->start || cursor->at >= cursor->start + cursor->filled)
+        {
+          cursor->start = cursor->at;
+          cursor->filled = 0;
+          part = (gsize) MIN (PIECE, cursor->size - cursor->at);
+          if (!rlx_source_read (cursor->source, what, cursor->at, cursor->piece, part, NULL, NULL, cursor->cancellable, error))
+            return FALSE;
+          cursor->filled = part;
+        }
+      part = (gsize) MIN (n, cursor->start + cursor->filled - cursor->at);
+      memcpy (bytes, cursor->piece + (cursor->at - cursor->start), part);
+      cursor->at += part;
+      bytes += part;
+      n -= part;
+    }
+  return TRUE;
+}
+
+static gboolean
+take_u32 (Cursor     *cursor,
+          const char *what,
+          guint32    *value,
+          GError    **error)
+{
+  if (!take (cursor, what, value, 4, error))
+    return FALSE;
+  *value = GUINT32_FROM_LE (*value);
+  return TRUE;
+}
+
+static gboolean
+take_u64 (Cursor     *cursor,
+          const char *what,
+          guint64    *value,
+          GError    **error)
+{
+  if (!take (cursor, what, value, 8, error))
+    return FALSE;
+  *value = GUINT64_FROM_LE (*value);
+  return TRUE;
+}
+
+/* A length, then that many bytes: at most @max of them. */
+static gboolean
+take_string (Cursor     *cursor,
+             const char *what,
+             guint64     max,
+             GString    *text,
+             GError    **error)
+{
+  guint64 at = cursor->at, length;
+
+  if (!take_u64 (cursor, what, &length, error))
+    return FALSE;
+  if (length > max)
+    return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_LIMIT, at,
+                             "the length of %s is %" G_GUINT64_FORMAT ", the limit is %" G_GUINT64_FORMAT, what, length, max);
+  if (!check_room (cursor, what, length, error))
+    return FALSE;
+  g_string_set_size (text, (gsize) length);
+  return take (cursor, what, text->str, (gsize) length, error);
+}
+
+static gboolean
+skip_string (Cursor  *cursor,
+             GError **error)
+{
+  guint64 length;
+
+  if (!take_u64 (cursor, "a string", &length, error) || !check_room (cursor, "a string", length, error))
+    return FALSE;
+  cursor->at += length;
+  return TRUE;
+}
+
+/* ---- values --------------------------------------------------------------------------- */
+
+static gboolean
+check_bool (guint64  at,
+            guint8   byte,
+            GError **error)
+{
+  return byte <= 1 || rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, at, "a boolean is %u, neither 0 nor 1", byte);
+}
+
+static gboolean
+take_type (Cursor     *cursor,
+           const char *what,
+           guint32    *type,
+           GError    **error)
+{
+  guint64 at = cursor->at;
+
+  if (!take_u32 (cursor, what, type, error))
+    return FALSE;
+  return *type < N_TYPES ||
+         rlx_weights_fail (error, RLX_WEIGHTS_ERROR_UNSUPPORTED, at, "%s is %u, the limit is %d", what, *type, N_TYPES - 1);
+}
+
+/* The head of an array, whose elements are there. */
+static gboolean
+take_array (Cursor  *cursor,
+            guint32 *type,
+            guint64 *n,
+            GError **error)
+{
+  guint64 at = cursor->at;
+  guint min;
+
+  if (!take_type (cursor, "the type of an array's elements", type, error))
+    return FALSE;
+  if (*type == TYPE_ARRAY)
+    return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_UNSUPPORTED, at, "an array has arrays in it");
+  at = cursor->at;
+  if (!take_u64 (cursor, "the length of an array", n, error))
+    return FALSE;
+  min = *type == TYPE_STRING ? 8 : sizes[*type];
+  if (*n > (cursor->size - cursor->at) / min)
+    return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_TRUNCATED, at,
+                             "the length of an array is %" G_GUINT64_FORMAT ", but the file has room for %" G_GUINT64_FORMAT " elements at most",
+                             *n, (cursor->size - cursor->at) / min);
+  return check_room (cursor, "an array", *n * min, error);
+}
+
+/* Looks at a value without keeping anything. */
+static gboolean
+check_value (Cursor  *cursor,
+             guint32  type,
+             GError **error)
+{
+  guint64 n = 1;
+
+  if (type == TYPE_ARRAY && !take_array (cursor, &type, &n, error))
+    return FALSE;
+  if (type != TYPE_STRING && type != TYPE_BOOL)
+    {
+      if (!check_room (cursor, "a value", n * sizes[type], error))
+        return FALSE;
+      cursor->at += n * sizes[type];
+      return TRUE;
+    }
+  for (guint64 i = 0; i < n; i++)
+    {
+      guint64 at = cursor->at;
+      guint8 byte;
+
+      if (type == TYPE_STRING ? !skip_string (cursor, error)
+                              : !take (cursor, "a boolean", &byte, 1, error) || !check_bool (at, byte, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+static GVariant *
+make_string (const GString *text)
+{
+  if (memchr (text->str, '\0', text->len) == NULL && g_utf8_validate_len (text->str, text->len, NULL))
+    return g_variant_new_string (text->str);
+  return g_variant_new_fixed_array (G_VARIANT_TYPE_BYTE, text->str, text->len, 1);
+}
+
+static GVariant *
+make_number (guint32       type,
+             const guint8  data[8])
+{
+  guint16 u16;
+  guint32 u32;
+  guint64 u64;
+  float f32;
+  double f64;
+
+  /* There is room for the largest. */
+  memcpy (&u16, data, 2);
+  memcpy (&u32, data, 4);
+  memcpy (&u64, data, 8);
+  switch (type)
+    {
+    case TYPE_U8:
+      return g_variant_new_byte (data[0]);
+    case TYPE_I8:
+      return g_variant_new_int16 ((gint8) data[0]);
+    case TYPE_U16:
+      return g_variant_new_uint16 (GUINT16_FROM_LE (u16));
+    case TYPE_I16:
+      return g_variant_new_int16 ((gint16) GUINT16_FROM_LE (u16));
+    case TYPE_U32:
+      return g_variant_new_uint32 (GUINT32_FROM_LE (u32));
+    case TYPE_I32:
+      return g_variant_new_int32 ((gint32) GUINT32_FROM_LE (u32));
+    case TYPE_F32:
+      u32 = GUINT32_FROM_LE (u32);
+      memcpy (&f32, &u32, 4);
+      return g_variant_new_double ((double) f32);
+    case TYPE_BOOL:
+      return g_variant_new_boolean (data[0]);
+    case TYPE_U64:
+      return g_variant_new_uint64 (GUINT64_FROM_LE (u64));
+    case TYPE_I64:
+      return g_variant_new_int64 ((gint64) GUINT64_FROM_LE (u64));
+    default:
+      u64 = GUINT64_FROM_LE (u64);
+      memcpy (&f64, &u64, 8);
+      return g_variant_new_double (f64);
+    }
+}
+
+/* Numbers as an array: one variant for all, since there may be millions. */
+static GVariant *
+make_numbers (Cursor  *cursor,
+              guint32  type,
+              guint64  n,
+              GError **error)
+{
+  static const struct
+  {
+    const char *type;
+    guint8 size;
+  } arrays[N_TYPES] = {
+    [TYPE_U8] = { "y", 1 }, [TYPE_I8] = { "n", 2 }, [TYPE_U16] = { "q", 2 }, [TYPE_I16] = { "n", 2 }, [TYPE_U32] = { "u", 4 },
+    [TYPE_I32] = { "i", 4 }, [TYPE_F32] = { "d", 8 }, [TYPE_BOOL] = { "b", 1 }, [TYPE_U64] = { "t", 8 }, [TYPE_I64] = { "x", 8 },
+    [TYPE_F64] = { "d", 8 },
+  };
+  guint size = arrays[type].size;
+  g_autofree guint8 *data = g_try_malloc (n * size + 1);
+
+  if (data == NULL)
+    {
+      rlx_weights_fail (error, RLX_WEIGHTS_ERROR_LIMIT, cursor->at, "there is no memory for an array of %" G_GUINT64_FORMAT " elements", n);
+      return NULL;
+    }
+  for (guint64 i = 0; i < n; i++)
+    {
+      g_autoptr(GVariant) value = NULL;
+      guint8 element[8] = { 0 };
+
+      if (!take (cursor, "an array", element, sizes[type], error))
+        return NULL;
+      value = g_variant_ref_sink (make_number (type, element));
+      g_variant_store (value, data + i * size);
+    }
+  return g_variant_new_fixed_array (G_VARIANT_TYPE (arrays[type].type), data, n, size);
+}
+
+/* The same for strings. An array of strings, or of arrays of bytes, is stored as its
+ * elements, strings with a NUL, and then where each one ends, in as few bytes as
+ * hold the size of it all. */
+static GVariant *
+make_strings (Cursor  *cursor,
+              guint64  n,
+              GError **error)
+{
+  g_autoptr(GString) text = g_string_new (NULL);
+  g_autoptr(GByteArray) data = g_byte_array_new ();
+  g_autoptr(GArray) ends = g_array_new (FALSE, FALSE, sizeof (guint32));
+  gboolean are_texts = TRUE;
+  guint size = 1;
+
+  for (guint64 i = 0; i < n; i++)
+    {
+      guint32 end;
+
+      if (!take_string (cursor, "a string", RLX_GGUF_MAX_METADATA, text, error))
+        return NULL;
+      are_texts = are_texts && memchr (text->str, '\0', text->len) == NULL && g_utf8_validate_len (text->str, text->len, NULL);
+      g_byte_array_append (data, (const guint8 *) text->str, (guint) text->len + 1);
+      end = data->len;
+      g_array_append_val (ends, end);
+    }
+  if (!are_texts)
+    {
+      guint32 start = 0, to = 0;
+
+      for (guint i = 0; i < ends->len; i++)
+        {
+          guint32 *end = &g_array_index (ends, guint32, i);
+          guint32 length = *end - start - 1;
+
+          memmove (data->data + to, data->data + start, length);
+          start = *end;
+          to += length;
+          *end = to;
+        }
+      g_byte_array_set_size (data, to);
+    }
+  while (size < 8 && data->len + n * size > (G_GUINT64_CONSTANT (1) << 8 * size) - 1)
+    size *= 2;
+  for (guint i = 0; i < ends->len; i++)
+    {
+      guint64 end = GUINT64_TO_LE ((guint64) g_array_index (ends, guint32, i));
+
+      g_byte_array_append (data, (const guint8 *) &end, size);
+    }
+  return g_variant_new_from_bytes (are_texts ? G_VARIANT_TYPE ("as") : G_VARIANT_TYPE ("aay"),
+                                   g_byte_array_free_to_bytes (g_steal_pointer (&data)), TRUE);
+}
+
+static GVariant *
+make_value (Cursor  *cursor,
+            guint32  type,
+            GError **error)
+{
+  g_autoptr(GString) text = NULL;
+  guint64 n, at = cursor->at;
+  guint8 data[8] = { 0 };
+
+  if (type == TYPE_ARRAY)
+    {
+      if (!take_array (cursor, &type, &n, error))
+        return NULL;
+      return type == TYPE_STRING ? make_strings (cursor, n, error) : make_numbers (cursor, type, n, error);
+    }
+  if (type == TYPE_STRING)
+    {
+      text = g_string_new (NULL);
+      return take_string (cursor, "a string", RLX_GGUF_MAX_METADATA, text, error) ? make_string (text) : NULL;
+    }
+  if (!take (cursor, "a value", data, sizes[type], error) || (type == TYPE_BOOL && !check_bool (at, data[0], error)))
+    return NULL;
+  return make_number (type, data);
+}
+
+/* ---- pairs ---------------------------------------------------------------------------- */
+
+static gboolean
+take_key (Cursor  *cursor,
+          GString *key,
+          GError **error)
+{
+  guint64 at = cursor->at;
+
+  if (!take_string (cursor, "a key", RLX_GGUF_MAX_KEY, key, error))
+    return FALSE;
+  if (key->len == 0)
+    return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, at, "a key is empty");
+  if (memchr (key->str, '\0', key->len) == NULL && g_utf8_validate_len (key->str, key->len, NULL))
+    return TRUE;
+  return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, at, "a key is not UTF-8, or has a NUL byte");
+}
+
+static gboolean
+take_alignment (Cursor  *cursor,
+                guint32  type,
+                guint32 *alignment,
+                GError **error)
+{
+  guint64 at = cursor->at;
+
+  if (type != TYPE_U32)
+    return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, at, "“general.alignment” is of type %u, not %d", type, TYPE_U32);
+  if (!take_u32 (cursor, "“general.alignment”", alignment, error))
+    return FALSE;
+  if (*alignment == 0 || *alignment > RLX_GGUF_MAX_ALIGNMENT || (*alignment & (*alignment - 1)) != 0)
+    return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, at,
+                             "“general.alignment” is %u, not a power of two from 1 to %d", *alignment, RLX_GGUF_MAX_ALIGNMENT);
+  return TRUE;
+}
+
+/* Checks the pairs, or with @build makes them variants. */
+static gboolean
+read_pairs (Cursor      *cursor,
+            RlxManifest *manifest,
+            gboolean     build,
+            guint64      n_pairs,
+            guint32     *alignment,
+            GError     **error)
+{
+  g_autoptr(GString) key = g_string_new (NULL);
+
+  for (guint64 i = 0; i < n_pairs; i++)
+    {
+      guint64 at = cursor->at;
+      GVariant *value;
+      guint32 type;
+
+      if (!take_key (cursor, key, error) || !take_type (cursor, "the type of a value", &type, error))
+        return FALSE;
+      if (build)
+        {
+          value = make_value (cursor, type, error);
+          if (value == NULL)
+            return FALSE;
+          g_variant_builder_add (&manifest->metadata, "{sv}", key->str, value);
+          continue;
+        }
+      if (!rlx_manifest_add_key (manifest, at, key->str, key->len, error) ||
+          !(strcmp (key->str, "general.alignment") == 0 ? take_alignment (cursor, type, alignment, error)
+                                                        : check_value (cursor, type, error)))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+/* ---- tensors -------------------------------------------------------------------------- */
+
+static gboolean
+read_shape (Cursor  *cursor,
+            gint64  *shape,
+            guint32 *n_dims,
+            GError **error)
+{
+  guint64 at = cursor->at;
+
+  if (!take_u32 (cursor, "the number of dimensions", n_dims, error))
+    return FALSE;
+  if (*n_dims == 0)
+    return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, at, "the number of dimensions is 0");
+  if (*n_dims > RLX_GGUF_MAX_DIMS)
+    return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_LIMIT, at,
+                             "the number of dimensions is %u, the limit is %d", *n_dims, RLX_GGUF_MAX_DIMS);
+  for (guint i = *n_dims; i-- > 0;)
+    {
+      guint64 size;
+
+      at = cursor->at;
+      if (!take_u64 (cursor, "a dimension", &size, error))
+        return FALSE;
+      if (size > RLX_MAX_ELEMENTS)
+        return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_LIMIT, at,
+                                 "a dimension is %" G_GUINT64_FORMAT ", the limit is %" G_GUINT64_FORMAT, size, RLX_MAX_ELEMENTS);
+      shape[i] = (gint64) size;
+    }
+  return TRUE;
+}
+
+static gboolean
+read_tensor (Cursor      *cursor,
+             RlxManifest *manifest,
+             guint32      alignment,
+             GString     *name,
+             GError     **error)
+{
+  guint64 at = cursor->at, type_at, offset_at, offset, length;
+  gint64 shape[RLX_GGUF_MAX_DIMS];
+  guint32 n_dims, type;
+  RlxRecord *record;
+  int storage;
+
+  if (!take_string (cursor, "the name of a tensor", RLX_GGUF_MAX_NAME, name, error) ||
+      !read_shape (cursor, shape, &n_dims, error))
+    return FALSE;
+  type_at = cursor->at;
+  if (!take_u32 (cursor, "the type of a tensor", &type, error))
+    return FALSE;
+  storage = rlx_storage_find_gguf (type);
+  if (storage < 0)
+    return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_UNSUPPORTED, type_at, "the type of a tensor is %u, which is not a known one", type);
+  offset_at = cursor->at;
+  if (!take_u64 (cursor, "the place of a tensor", &offset, error))
+    return FALSE;
+  record = rlx_manifest_add (manifest, at, name->str, name->len, (guint) storage, shape, n_dims, &length, error);
+  if (record == NULL)
+    return FALSE;
+  if (offset % alignment != 0)
+    return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, offset_at,
+                             "the place of a tensor is %" G_GUINT64_FORMAT ", not a multiple of the alignment, %u", offset, alignment);
+  /* Within the data, for now. */
+  record->offset = offset;
+  record->length = length;
+  return TRUE;
+}
+
+static gboolean
+place_tensors (RlxManifest *manifest,
+               guint64      header,
+               guint32      alignment,
+               guint64      size,
+               GError     **error)
+{
+  guint64 start;
+
+  if (!rlx_round_up_u64 (header, alignment, &start))
+    start = G_MAXUINT64;
+  for (guint i = 0; i < manifest->records->len; i++)
+    {
+      RlxRecord *record = &g_array_index (manifest->records, RlxRecord, i);
+      guint64 room = size > start ? size - start : 0;
+
+      if (record->offset > room || record->length > room - record->offset)
+        {
+          g_autofree char *quoted = rlx_quote_text (record->name, -1);
+
+          return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_TRUNCATED, MIN (start, size),
+                                   "%s is %" G_GUINT64_FORMAT " bytes at %" G_GUINT64_FORMAT " in the data, of which there are %" G_GUINT64_FORMAT " bytes",
+                                   quoted, record->length, record->offset, room);
+        }
+      /* One without elements may lie where the padding would be. */
+      record->offset = MIN (record->offset + start, size);
+    }
+  return rlx_manifest_check_places (manifest, FALSE, 0, size, error);
+}
+
+/* ---- the file ------------------------------------------------------------------------- */
+
+static gboolean
+take_count (Cursor     *cursor,
+            const char *what,
+            guint64     limit,
+            guint       min,
+            guint64    *n,
+            GError    **error)
+{
+  guint64 at = cursor->at;
+
+  if (!take_u64 (cursor, what, n, error))
+    return FALSE;
+  if (*n > limit)
+    return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_LIMIT, at, "%s is %" G_GUINT64_FORMAT ", the limit is %" G_GUINT64_FORMAT, what, *n, limit);
+  if (*n > (cursor->size - cursor->at) / min)
+    return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_TRUNCATED, at, "%s is %" G_GUINT64_FORMAT ", but the file has room for %" G_GUINT64_FORMAT " at most",
+                             what, *n, (cursor->size - cursor->at) / min);
+  return TRUE;
+}
+
+static gboolean
+check_version (guint32  version,
+               GError **error)
+{
+  if (version == 2 || version == 3)
+    return TRUE;
+  if (GUINT32_SWAP_LE_BE (version) <= 3 && version != 0)
+    return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_UNSUPPORTED, 4, "the file has its bytes in the other order (big-endian)");
+  return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_UNSUPPORTED, 4, "the version is %u, not 2 or 3", version);
+}
+
+gboolean
+rlx_gguf_read (RlxSource    *source,
+               RlxManifest  *manifest,
+               GCancellable *cancellable,
+               GError      **error)
+{
+  g_autofree Cursor *cursor = g_new0 (Cursor, 1);
+  g_autoptr(GString) name = g_string_new (NULL);
+  guint64 n_tensors, n_pairs, pairs;
+  guint32 version, alignment = 32;
+  char magic[4];
+
+  cursor->source = source;
+  cursor->cancellable = cancellable;
+  cursor->size = rlx_source_get_size (source);
+  if (!take (cursor, "the magic", magic, 4, error))
+    return FALSE;
+  if (memcmp (magic, "GGUF", 4) != 0)
+    return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, 0, "the file does not begin with “GGUF”");
+  if (!take_u32 (cursor, "the version", &version, error) || !check_version (version, error) ||
+      !take_count (cursor, "the number of tensors", RLX_WEIGHTS_MAX_ENTRIES, MIN_TENSOR, &n_tensors, error) ||
+      !take_count (cursor, "the number of pairs", RLX_WEIGHTS_MAX_PAIRS, MIN_PAIR, &n_pairs, error))
+    return FALSE;
+  pairs = cursor->at;
+  if (!read_pairs (cursor, manifest, FALSE, n_pairs, &alignment, error))
+    return FALSE;
+  for (guint64 i = 0; i < n_tensors; i++)
+    if (!read_tensor (cursor, manifest, alignment, name, error))
+      return FALSE;
+  if (!place_tensors (manifest, cursor->at, alignment, cursor->size, error) ||
+      !rlx_manifest_seal (manifest, error))
+    return FALSE;
+  cursor->at = pairs;
+  return read_pairs (cursor, manifest, TRUE, n_pairs, &alignment, error);
+}

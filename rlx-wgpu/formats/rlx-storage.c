@@ -1,0 +1,107 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ */
+#include "config.h"
+
+#include "formats/rlx-manifest-private.h"
+
+#include "ops/rlx-packed-private.h"
+
+#define PLAIN(name, bytes, TYPE, gguf, safetensors) \
+  { name, 1, bytes, RLX_DATA_TYPE_##TYPE, RLX_CONVERT_NONE, -1, gguf, safetensors }
+#define WIDENED(name, bytes, TYPE, HOW, packed, gguf, safetensors) \
+  { name, 1, bytes, RLX_DATA_TYPE_##TYPE, RLX_CONVERT_##HOW, packed, gguf, safetensors }
+#define FOREIGN(name, numbers, bytes, gguf, safetensors) \
+  { name, numbers, bytes, RLX_DATA_TYPE_U8, RLX_CONVERT_IMPOSSIBLE, -1, gguf, safetensors }
+#define PACKED(name, TYPE) \
+  { name, 0, 0, RLX_DATA_TYPE_U8, RLX_CONVERT_NONE, RLX_PACKED_TYPE_##TYPE, RLX_PACKED_TYPE_##TYPE, NULL }
+
+static const RlxStorage storages[] = {
+  PLAIN ("f32", 4, F32, 0, "F32"),
+  PLAIN ("f16", 2, F16, 1, "F16"),
+  PLAIN ("i32", 4, I32, 26, "I32"),
+  PLAIN ("u32", 4, U32, -1, "U32"),
+  PLAIN ("i8", 1, I8, 24, "I8"),
+  PLAIN ("u8", 1, U8, -1, "U8"),
+  PLAIN ("bool", 1, BOOL, -1, "BOOL"),
+  PLAIN ("i64", 8, I64, 27, "I64"),
+  PLAIN ("u64", 8, U64, -1, "U64"),
+  /* What a wider type holds without loss. */
+  WIDENED ("bf16", 2, F32, BF16, RLX_PACKED_TYPE_BF16, 30, "BF16"),
+  WIDENED ("f8-e4m3", 1, F32, F8_E4M3, RLX_PACKED_TYPE_F8_E4M3, -1, "F8_E4M3"),
+  WIDENED ("f8-e5m2", 1, F32, F8_E5M2, RLX_PACKED_TYPE_F8_E5M2, -1, "F8_E5M2"),
+  WIDENED ("f8-e8m0", 1, F32, F8_E8M0, -1, -1, "F8_E8M0"),
+  WIDENED ("i16", 2, I32, I16, -1, 25, "I16"),
+  WIDENED ("u16", 2, U32, U16, -1, -1, "U16"),
+  FOREIGN ("f64", 1, 8, 28, "F64"),
+  FOREIGN ("c64", 1, 8, -1, "C64"),
+  FOREIGN ("f4", 2, 1, -1, "F4"),
+  FOREIGN ("f6-e2m3", 4, 3, -1, "F6_E2M3"),
+  FOREIGN ("f6-e3m2", 4, 3, -1, "F6_E3M2"),
+  PACKED ("q4-0", Q4_0),
+  PACKED ("q4-1", Q4_1),
+  PACKED ("q5-0", Q5_0),
+  PACKED ("q5-1", Q5_1),
+  PACKED ("q8-0", Q8_0),
+  PACKED ("q2-k", Q2_K),
+  PACKED ("q3-k", Q3_K),
+  PACKED ("q4-k", Q4_K),
+  PACKED ("q5-k", Q5_K),
+  PACKED ("q6-k", Q6_K),
+  PACKED ("q8-k", Q8_K),
+  PACKED ("iq2-xxs", IQ2_XXS),
+  PACKED ("iq2-xs", IQ2_XS),
+  PACKED ("iq3-xxs", IQ3_XXS),
+  PACKED ("iq1-s", IQ1_S),
+  PACKED ("iq4-nl", IQ4_NL),
+  PACKED ("iq3-s", IQ3_S),
+  PACKED ("iq2-s", IQ2_S),
+  PACKED ("iq4-xs", IQ4_XS),
+  PACKED ("iq1-m", IQ1_M),
+  PACKED ("tq1-0", TQ1_0),
+  PACKED ("tq2-0", TQ2_0),
+  PACKED ("mxfp4", MXFP4),
+  PACKED ("nvfp4", NVFP4),
+  PACKED ("q1-0", Q1_0),
+  PACKED ("q2-0", Q2_0),
+};
+
+const RlxStorage *
+rlx_storage_get (guint index)
+{
+  g_assert (index < G_N_ELEMENTS (storages));
+
+  return &storages[index];
+}
+
+int
+rlx_storage_find_safetensors (const char *name)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (storages); i++)
+    if (g_strcmp0 (storages[i].safetensors, name) == 0)
+      return (int) i;
+  return -1;
+}
+
+int
+rlx_storage_find_gguf (guint32 type)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (storages); i++)
+    if (storages[i].gguf >= 0 && (guint32) storages[i].gguf == type)
+      return (int) i;
+  return -1;
+}
+
+void
+rlx_storage_get_block (const RlxStorage *storage,
+                       guint            *numbers,
+                       guint            *bytes)
+{
+  if (storage->numbers == 0)
+    rlx_packed_type_get_block ((RlxPackedType) storage->packed, numbers, bytes);
+  else
+    {
+      *numbers = storage->numbers;
+      *bytes = storage->bytes;
+    }
+}

@@ -1,0 +1,434 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * From the bytes of a file to tensors.
+ */
+#include "config.h"
+
+#include "formats/rlx-weights-private.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "rlx-job-private.h"
+#include "rlx-tensor-private.h"
+#include "util/rlx-debug-private.h"
+
+/* ---- numbers ------------------------------------------------------------------------ */
+
+/* A float of 8 bits: 4 of exponent and no infinities, or 5, or nothing but exponent. */
+static float
+float_from_byte (RlxConvert how,
+                 guint8     byte)
+{
+  int bits = how == RLX_CONVERT_F8_E4M3 ? 3 : 2, bias = how == RLX_CONVERT_F8_E4M3 ? 7 : 15;
+  int exponent = (byte & 0x7f) >> bits, fraction = byte & ((1 << bits) - 1);
+  float sign = byte & 0x80 ? -1.0f : 1.0f;
+
+  if (how == RLX_CONVERT_F8_E8M0)
+    return byte == 0xff ? NAN : ldexpf (1.0f, byte - 127);
+  if (how == RLX_CONVERT_F8_E4M3 ? (byte & 0x7f) == 0x7f : exponent == 31 && fraction != 0)
+    return copysignf (NAN, sign);
+  if (how == RLX_CONVERT_F8_E5M2 && exponent == 31)
+    return copysignf (INFINITY, sign);
+  if (exponent == 0)
+    return sign * ldexpf ((float) fraction, 1 - bias - bits);
+  return sign * ldexpf ((float) (fraction + (1 << bits)), exponent - bias - bits);
+}
+
+static GBytes *
+widen (RlxConvert how,
+       GBytes    *bytes,
+       GError   **error)
+{
+  gsize size;
+  const guint8 *from = g_bytes_get_data (bytes, &size);
+  gboolean is_byte = how == RLX_CONVERT_F8_E4M3 || how == RLX_CONVERT_F8_E5M2 || how == RLX_CONVERT_F8_E8M0;
+  gsize n = is_byte ? size : size / 2;
+  g_autofree guint32 *to = g_try_new (guint32, n + 1);
+  float table[256];
+
+  if (to == NULL)
+    {
+      g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_LIMIT, "There is no memory for %" G_GSIZE_FORMAT " numbers of 4 bytes", n);
+      return NULL;
+    }
+  for (guint i = 0; is_byte && i < G_N_ELEMENTS (table); i++)
+    table[i] = float_from_byte (how, (guint8) i);
+  for (gsize i = 0; i < n; i++)
+    {
+      guint16 half = 0;
+
+      if (is_byte)
+        {
+          memcpy (&to[i], &table[from[i]], sizeof (float));
+          continue;
+        }
+      /* The bytes may begin anywhere. */
+      memcpy (&half, from + 2 * i, 2);
+      to[i] = how == RLX_CONVERT_BF16 ? (guint32) half << 16 :
+              how == RLX_CONVERT_I16  ? (guint32) (gint32) (gint16) half :
+                                        half;
+    }
+  return g_bytes_new_take (g_steal_pointer (&to), n * sizeof (guint32));
+}
+
+/* ---- bytes --------------------------------------------------------------------------- */
+
+static gboolean
+check_order (const RlxStorage *storage,
+             GError          **error)
+{
+#if G_BYTE_ORDER == G_LITTLE_ENDIAN
+  return TRUE;
+#else
+  guint numbers, bytes;
+
+  rlx_storage_get_block (storage, &numbers, &bytes);
+  if (bytes == 1)
+    return TRUE;
+  g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_UNSUPPORTED,
+               "Numbers of type %s are not in the byte order of this computer", storage->name);
+  return FALSE;
+#endif
+}
+
+GBytes *
+rlx_weights_read_record (RlxWeights      *self,
+                         const RlxRecord *record,
+                         GCancellable    *cancellable,
+                         GError         **error)
+{
+  RlxSource *source = g_ptr_array_index (self->sources, record->part);
+  g_autofree guint8 *data = NULL;
+  GBytes *shared;
+
+  if (!check_order (rlx_storage_get (record->storage), error))
+    return NULL;
+
+  shared = rlx_source_share (source, record->offset, (gsize) record->length);
+  if (shared != NULL)
+    {
+      rlx_weights_advance ((gsize) record->length, self);
+      return shared;
+    }
+  data = rlx_try_alloc ((gsize) record->length, NULL);
+  if (data == NULL)
+    {
+      g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_LIMIT,
+                   "There is no memory for its %" G_GUINT64_FORMAT " bytes", record->length);
+      return NULL;
+    }
+  if (!rlx_source_read (source, "its elements", record->offset, data, (gsize) record->length, rlx_weights_advance, self, cancellable, error))
+    return NULL;
+  return g_bytes_new_take (g_steal_pointer (&data), (gsize) record->length);
+}
+
+/* ---- tensors ------------------------------------------------------------------------- */
+
+void
+rlx_record_get_packed_shape (RlxManifest     *manifest,
+                             const RlxRecord *record,
+                             gint64          *dims)
+{
+  guint numbers, bytes;
+
+  rlx_storage_get_block (rlx_storage_get (record->storage), &numbers, &bytes);
+  if (record->n_dims > 0)
+    {
+      memcpy (dims, rlx_manifest_get_shape (manifest, record), record->n_dims * sizeof (gint64));
+      dims[record->n_dims - 1] = dims[record->n_dims - 1] / numbers * bytes;
+    }
+}
+
+RlxTensor *
+rlx_weights_read_tensor (RlxWeights      *self,
+                         const RlxRecord *record,
+                         gboolean         packed,
+                         GCancellable    *cancellable,
+                         GError         **error)
+{
+  const RlxStorage *storage = rlx_storage_get (record->storage);
+  g_autoptr(GBytes) bytes = NULL;
+  g_autoptr(GError) local_error = NULL;
+  gint64 dims[RLX_MAX_DIMS] = { 0 };
+  RlxTensor *tensor;
+
+  if (storage->convert == RLX_CONVERT_IMPOSSIBLE)
+    {
+      g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_UNSUPPORTED,
+                   "Numbers of type %s cannot become a tensor without loss; their bytes can be loaded", storage->name);
+      return NULL;
+    }
+  bytes = rlx_weights_read_record (self, record, cancellable, error);
+  if (bytes == NULL)
+    return NULL;
+
+  if (packed || storage->numbers == 0)
+    rlx_record_get_packed_shape (self->manifest, record, dims);
+  else if (record->n_dims > 0)
+    memcpy (dims, rlx_manifest_get_shape (self->manifest, record), record->n_dims * sizeof (gint64));
+  if (!packed && storage->convert != RLX_CONVERT_NONE)
+    {
+      GBytes *wide = widen (storage->convert, bytes, error);
+
+      if (wide == NULL)
+        return NULL;
+      g_bytes_unref (bytes);
+      bytes = wide;
+    }
+  tensor = rlx_tensor_new_from_bytes (packed ? RLX_DATA_TYPE_U8 : storage->data_type, dims, record->n_dims, bytes, &local_error);
+  /* The shape was checked when the file was opened: it is the memory, or so many
+   * bytes of rows that they cannot be counted. */
+  if (tensor == NULL)
+    g_set_error_literal (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_LIMIT, local_error->message);
+  return tensor;
+}
+
+/* ---- by name -------------------------------------------------------------------------- */
+
+/* Names the file and the tensor in front of an error. */
+static void
+prefix (RlxWeights *self,
+        const char *name,
+        GError    **error)
+{
+  g_autofree char *quoted = rlx_quote_text (name, -1);
+
+  g_prefix_error (error, "%s%s%s: ", self->title != NULL ? self->title : "", self->title != NULL ? ": " : "", quoted);
+}
+
+static gpointer
+load (RlxWeights   *self,
+      const char   *name,
+      gboolean      as_bytes,
+      GCancellable *cancellable,
+      GError      **error)
+{
+  gint64 index = self->manifest != NULL ? rlx_manifest_find (self->manifest, name) : -1;
+  const RlxRecord *record;
+  gpointer result;
+
+  if (index < 0)
+    {
+      g_set_error_literal (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_NOT_FOUND, "There is no tensor of this name");
+      prefix (self, name, error);
+      return NULL;
+    }
+  record = rlx_manifest_get (self->manifest, (guint) index);
+  rlx_weights_begin (self, record->length);
+  result = as_bytes ? (gpointer) rlx_weights_read_record (self, record, cancellable, error)
+                    : (gpointer) rlx_weights_read_tensor (self, record, FALSE, cancellable, error);
+  rlx_weights_end (self);
+  if (result == NULL)
+    prefix (self, name, error);
+  return result;
+}
+
+/**
+ * rlx_weights_load_tensor:
+ * @self: weights
+ * @name: the name of a tensor
+ * @cancellable: (nullable): a cancellable
+ * @error: return location for an error
+ *
+ * Reads a tensor from the file.
+ *
+ * Types that the library has come as they are. Those that a wider one holds without
+ * loss are widened: `bf16` and floats of 8 bits become f32, integers of 16 bits become
+ * i32 or u32. Others, such as `f64`, are %RLX_WEIGHTS_ERROR_UNSUPPORTED. Blocks of GGUF
+ * files stay packed: the tensor is u8, and its last dimension is the bytes of a row, as
+ * [method@Rlx.Node.dequant_matmul] takes it.
+ *
+ * A file that has become shorter since it was opened is
+ * %RLX_WEIGHTS_ERROR_TRUNCATED.
+ *
+ * Returns: (transfer full): a new tensor
+ *
+ * Since: 1.0
+ */
+RlxTensor *
+rlx_weights_load_tensor (RlxWeights   *self,
+                         const char   *name,
+                         GCancellable *cancellable,
+                         GError      **error)
+{
+  g_return_val_if_fail (RLX_IS_WEIGHTS (self), NULL);
+  g_return_val_if_fail (name != NULL, NULL);
+  g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), NULL);
+  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
+
+  return load (self, name, FALSE, cancellable, error);
+}
+
+/**
+ * rlx_weights_load_bytes:
+ * @self: weights
+ * @name: the name of a tensor
+ * @cancellable: (nullable): a cancellable
+ * @error: return location for an error
+ *
+ * Reads the elements of a tensor as they are in the file, whatever their type.
+ *
+ * Returns: (transfer full): the bytes
+ *
+ * Since: 1.0
+ */
+GBytes *
+rlx_weights_load_bytes (RlxWeights   *self,
+                        const char   *name,
+                        GCancellable *cancellable,
+                        GError      **error)
+{
+  g_return_val_if_fail (RLX_IS_WEIGHTS (self), NULL);
+  g_return_val_if_fail (name != NULL, NULL);
+  g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), NULL);
+  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
+
+  return load (self, name, TRUE, cancellable, error);
+}
+
+/* ---- without blocking ------------------------------------------------------------------ */
+
+typedef struct
+{
+  RlxWeights *weights;
+  char *name;
+  gboolean as_bytes;
+} Loading;
+
+static void
+loading_free (gpointer data)
+{
+  Loading *loading = data;
+
+  g_object_unref (loading->weights);
+  g_free (loading->name);
+  g_free (loading);
+}
+
+static gpointer
+load_in_thread (gpointer      data,
+                GCancellable *cancellable,
+                GError      **error)
+{
+  Loading *loading = data;
+
+  return load (loading->weights, loading->name, loading->as_bytes, cancellable, error);
+}
+
+static void
+start (RlxWeights         *self,
+       const char         *name,
+       gboolean            as_bytes,
+       gpointer            tag,
+       GCancellable       *cancellable,
+       GAsyncReadyCallback callback,
+       gpointer            user_data)
+{
+  Loading *loading = g_new0 (Loading, 1);
+
+  loading->weights = g_object_ref (self);
+  loading->name = g_strdup (name);
+  loading->as_bytes = as_bytes;
+  rlx_thread_start (self, tag, load_in_thread, as_bytes ? (GDestroyNotify) g_bytes_unref : g_object_unref,
+                    loading, loading_free, cancellable, callback, user_data);
+}
+
+/**
+ * rlx_weights_load_tensor_async:
+ * @self: weights
+ * @name: the name of a tensor
+ * @cancellable: (nullable): a cancellable
+ * @callback: (scope async) (nullable): called when the tensor is there
+ * @user_data: data for @callback
+ *
+ * Reads a tensor from the file, without blocking.
+ *
+ * Since: 1.0
+ */
+void
+rlx_weights_load_tensor_async (RlxWeights         *self,
+                               const char         *name,
+                               GCancellable       *cancellable,
+                               GAsyncReadyCallback callback,
+                               gpointer            user_data)
+{
+  g_return_if_fail (RLX_IS_WEIGHTS (self));
+  g_return_if_fail (name != NULL);
+  g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
+
+  start (self, name, FALSE, rlx_weights_load_tensor_async, cancellable, callback, user_data);
+}
+
+/**
+ * rlx_weights_load_tensor_finish:
+ * @self: weights
+ * @result: the result given to the callback
+ * @error: return location for an error
+ *
+ * Ends what [method@Rlx.Weights.load_tensor_async] began.
+ *
+ * Returns: (transfer full): a new tensor
+ *
+ * Since: 1.0
+ */
+RlxTensor *
+rlx_weights_load_tensor_finish (RlxWeights   *self,
+                                GAsyncResult *result,
+                                GError      **error)
+{
+  g_return_val_if_fail (RLX_IS_WEIGHTS (self), NULL);
+  g_return_val_if_fail (g_task_is_valid (result, self), NULL);
+
+  return g_task_propagate_pointer (G_TASK (result), error);
+}
+
+/**
+ * rlx_weights_load_bytes_async:
+ * @self: weights
+ * @name: the name of a tensor
+ * @cancellable: (nullable): a cancellable
+ * @callback: (scope async) (nullable): called when the bytes are there
+ * @user_data: data for @callback
+ *
+ * Reads the elements of a tensor as they are in the file, without blocking.
+ *
+ * Since: 1.0
+ */
+void
+rlx_weights_load_bytes_async (RlxWeights         *self,
+                              const char         *name,
+                              GCancellable       *cancellable,
+                              GAsyncReadyCallback callback,
+                              gpointer            user_data)
+{
+  g_return_if_fail (RLX_IS_WEIGHTS (self));
+  g_return_if_fail (name != NULL);
+  g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
+
+  start (self, name, TRUE, rlx_weights_load_bytes_async, cancellable, callback, user_data);
+}
+
+/**
+ * rlx_weights_load_bytes_finish:
+ * @self: weights
+ * @result: the result given to the callback
+ * @error: return location for an error
+ *
+ * Ends what [method@Rlx.Weights.load_bytes_async] began.
+ *
+ * Returns: (transfer full): the bytes
+ *
+ * Since: 1.0
+ */
+GBytes *
+rlx_weights_load_bytes_finish (RlxWeights   *self,
+                               GAsyncResult *result,
+                               GError      **error)
+{
+  g_return_val_if_fail (RLX_IS_WEIGHTS (self), NULL);
+  g_return_val_if_fail (g_task_is_valid (result, self), NULL);
+
+  return g_task_propagate_pointer (G_TASK (result), error);
+}

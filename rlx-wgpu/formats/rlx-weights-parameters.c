@@ -1,0 +1,366 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * From a file of weights to the parameters of an executable.
+ */
+#include "config.h"
+
+#include "formats/rlx-weights-private.h"
+
+#include <string.h>
+
+#include "rlx-executable.h"
+#include "rlx-job-private.h"
+#include "rlx-port.h"
+#include "rlx-tensor-private.h"
+#include "util/rlx-debug-private.h"
+
+/* So many problems are told. */
+#define MAX_TOLD 10
+
+typedef struct
+{
+  const char *parameter;
+  const RlxRecord *record;
+  gboolean packed;
+} Pair;
+
+typedef struct
+{
+  GString *text;
+  guint n;
+  RlxWeightsError code;      /* of the first */
+} Problems;
+
+G_GNUC_PRINTF (3, 4)
+static void
+add_problem (Problems       *problems,
+             RlxWeightsError code,
+             const char     *format,
+             ...)
+{
+  va_list args;
+
+  if (problems->n++ == 0)
+    problems->code = code;
+  if (problems->n > MAX_TOLD)
+    return;
+  if (problems->n > 1)
+    g_string_append (problems->text, "; ");
+  va_start (args, format);
+  g_string_append_vprintf (problems->text, format, args);
+  va_end (args);
+}
+
+static char *
+describe (const char   *type,
+          const gint64 *dims,
+          gsize         n_dims)
+{
+  g_autofree char *shape = rlx_shape_to_string (dims, n_dims);
+
+  return g_strconcat (type, shape, NULL);
+}
+
+/* Whether the parameter takes the tensor, as numbers or as packed bytes. */
+static gboolean
+fits (RlxManifest     *manifest,
+      const RlxRecord *record,
+      RlxPort         *port,
+      gboolean        *packed,
+      gboolean        *same_type)
+{
+  const RlxStorage *storage = rlx_storage_get (record->storage);
+  gsize n_dims;
+  const gint64 *shape = rlx_port_get_shape (port, &n_dims);
+  RlxDataType data_type = rlx_port_get_data_type (port);
+  gint64 dims[RLX_MAX_DIMS] = { 0 };
+
+  *packed = storage->packed >= 0 && data_type == RLX_DATA_TYPE_U8;
+  *same_type = storage->convert != RLX_CONVERT_IMPOSSIBLE && (*packed || storage->data_type == data_type);
+  if (*packed)
+    rlx_record_get_packed_shape (manifest, record, dims);
+  else if (record->n_dims > 0)
+    memcpy (dims, rlx_manifest_get_shape (manifest, record), record->n_dims * sizeof (gint64));
+  return *same_type && record->n_dims == n_dims && memcmp (dims, shape, n_dims * sizeof (gint64)) == 0;
+}
+
+/* Which tensor a parameter takes; "" for none. */
+static char *
+find_name (GVariant   *names,
+           const char *parameter)
+{
+  char *name = NULL;
+
+  if (names != NULL && g_variant_lookup (names, parameter, "s", &name))
+    return name;
+  return g_strdup (parameter);
+}
+
+static gboolean
+has_parameter (GListModel *ports,
+               const char *name)
+{
+  for (guint i = 0; i < g_list_model_get_n_items (ports); i++)
+    {
+      g_autoptr(RlxPort) port = g_list_model_get_item (ports, i);
+
+      if (g_strcmp0 (rlx_port_get_name (port), name) == 0)
+        return TRUE;
+    }
+  return FALSE;
+}
+
+/* Everything that is wrong is found before anything is read. */
+static gboolean
+match (GListModel *ports,
+       RlxWeights *weights,
+       GVariant   *names,
+       GArray     *pairs,
+       GError    **error)
+{
+  RlxManifest *manifest = weights->manifest;
+  Problems problems = { g_string_new (NULL), 0, RLX_WEIGHTS_ERROR_NOT_FOUND };
+  g_autoptr(GString) text = problems.text;
+  g_autofree guint8 *taken = g_malloc0 (manifest->records->len + 1);
+  g_autofree char *others = find_name (names, "*");
+
+  for (guint i = 0; i < g_list_model_get_n_items (ports); i++)
+    {
+      g_autoptr(RlxPort) port = g_list_model_get_item (ports, i);
+      const char *parameter = rlx_port_get_name (port);
+      g_autofree char *name = find_name (names, parameter);
+      g_autofree char *quoted = rlx_quote_text (name, -1), *wanted = NULL, *found = NULL;
+      gint64 index = name[0] != '\0' ? rlx_manifest_find (manifest, name) : -1;
+      Pair pair = { .parameter = parameter };
+      gboolean same_type;
+
+      if (name[0] == '\0')
+        continue;
+      if (index < 0)
+        {
+          add_problem (&problems, RLX_WEIGHTS_ERROR_NOT_FOUND, "there is no tensor %s for parameter “%s”", quoted, parameter);
+          continue;
+        }
+      taken[index] = TRUE;
+      pair.record = rlx_manifest_get (manifest, (guint) index);
+      if (!fits (manifest, pair.record, port, &pair.packed, &same_type))
+        {
+          gsize n_dims;
+          const gint64 *shape = rlx_port_get_shape (port, &n_dims);
+
+          found = describe (rlx_storage_get (pair.record->storage)->name, rlx_manifest_get_shape (manifest, pair.record), pair.record->n_dims);
+          wanted = describe (rlx_data_type_to_string (rlx_port_get_data_type (port)), shape, n_dims);
+          add_problem (&problems, same_type ? RLX_WEIGHTS_ERROR_SHAPE : RLX_WEIGHTS_ERROR_DATA_TYPE,
+                       "%s is %s, parameter “%s” is %s", quoted, found, parameter, wanted);
+        }
+      g_array_append_val (pairs, pair);
+    }
+  for (guint i = 0; i < manifest->records->len && others[0] != '\0'; i++)
+    if (!taken[i])
+      {
+        g_autofree char *quoted = rlx_quote_text (rlx_manifest_get (manifest, i)->name, -1);
+
+        add_problem (&problems, RLX_WEIGHTS_ERROR_NOT_FOUND, "no parameter takes %s", quoted);
+      }
+  /* A name that is in no graph is a mistake, not a wish. */
+  for (gsize i = 0; names != NULL && i < g_variant_n_children (names); i++)
+    {
+      g_autoptr(GVariant) child = g_variant_get_child_value (names, i);
+      const char *parameter;
+
+      g_variant_get_child (child, 0, "&s", &parameter);
+      if (strcmp (parameter, "*") != 0 && !has_parameter (ports, parameter))
+        {
+          g_autofree char *quoted = rlx_quote_text (parameter, -1);
+
+          add_problem (&problems, RLX_WEIGHTS_ERROR_NOT_FOUND, "the graph has no parameter %s", quoted);
+        }
+    }
+  if (problems.n == 0)
+    return TRUE;
+  if (problems.n > MAX_TOLD)
+    g_string_append_printf (text, "; and %u more", problems.n - MAX_TOLD);
+  g_set_error (error, RLX_WEIGHTS_ERROR, problems.code, "The weights do not fit the graph: %s", text->str);
+  return FALSE;
+}
+
+/* Tensor by tensor, so that there is one at a time in the host's memory. */
+static gboolean
+set_parameters (RlxExecutable *self,
+                RlxWeights    *weights,
+                GVariant      *names,
+                GCancellable  *cancellable,
+                GError       **error)
+{
+  g_autoptr(GArray) pairs = g_array_new (FALSE, FALSE, sizeof (Pair));
+  guint64 total = 0;
+  gboolean ok = TRUE;
+
+  if (!match (rlx_executable_get_parameters (self), weights, names, pairs, error))
+    return FALSE;
+
+  for (guint i = 0; i < pairs->len; i++)
+    total += g_array_index (pairs, Pair, i).record->length;
+  rlx_weights_begin (weights, total);
+  for (guint i = 0; ok && i < pairs->len; i++)
+    {
+      const Pair *pair = &g_array_index (pairs, Pair, i);
+      const char *parameters[] = { pair->parameter, NULL };
+      g_autoptr(RlxTensor) tensor = rlx_weights_read_tensor (weights, pair->record, pair->packed, cancellable, error);
+
+      ok = tensor != NULL && rlx_executable_set_parameters (self, parameters, &tensor, 1, cancellable, error);
+      if (!ok)
+        {
+          g_autofree char *quoted = rlx_quote_text (pair->record->name, -1);
+
+          g_prefix_error (error, "%s: ", quoted);
+        }
+    }
+  rlx_weights_end (weights);
+  return ok;
+}
+
+static gboolean
+check_names (GVariant *names,
+             GError  **error)
+{
+  if (names == NULL || g_variant_is_of_type (names, G_VARIANT_TYPE ("a{ss}")))
+    return TRUE;
+  g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+               "the names are of type %s, not a{ss}", g_variant_get_type_string (names));
+  return FALSE;
+}
+
+/**
+ * rlx_executable_set_parameters_from:
+ * @self: an executable
+ * @weights: a file of weights
+ * @names: (nullable): names of tensors by names of parameters, of type `a{ss}`; a
+ *   parameter that is not in there takes the tensor of its own name
+ * @cancellable: (nullable): a cancellable
+ * @error: return location for an error
+ *
+ * Gives all parameters their values from a file.
+ *
+ * Every parameter needs a tensor of its type and shape, and every tensor a parameter.
+ * If that is not so, the error tells the first ten mistakes, and nothing has changed.
+ * A parameter whose tensor is called “” is left alone, and the pair “*”, “” allows
+ * tensors that no parameter takes.
+ *
+ * Numbers are widened as in [method@Rlx.Weights.load_tensor]. A parameter of type u8
+ * takes the bytes of any packed tensor, also of `bf16` and floats of 8 bits, with the
+ * bytes of a row as its last dimension.
+ *
+ * The tensors are read and uploaded one after the other. If that fails half-way, or is
+ * cancelled, some parameters have their new value.
+ *
+ * Returns: %TRUE on success
+ *
+ * Since: 1.0
+ */
+gboolean
+rlx_executable_set_parameters_from (RlxExecutable *self,
+                                    RlxWeights    *weights,
+                                    GVariant      *names,
+                                    GCancellable  *cancellable,
+                                    GError       **error)
+{
+  g_autoptr(GVariant) owned = names != NULL ? g_variant_ref_sink (names) : NULL;
+
+  g_return_val_if_fail (RLX_IS_EXECUTABLE (self), FALSE);
+  g_return_val_if_fail (RLX_IS_WEIGHTS (weights) && weights->manifest != NULL, FALSE);
+  g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), FALSE);
+  g_return_val_if_fail (error == NULL || *error == NULL, FALSE);
+
+  return check_names (owned, error) && set_parameters (self, weights, owned, cancellable, error);
+}
+
+typedef struct
+{
+  RlxExecutable *executable;
+  RlxWeights *weights;
+  GVariant *names;           /* nullable */
+} Setting;
+
+static void
+setting_free (gpointer data)
+{
+  Setting *setting = data;
+
+  g_object_unref (setting->executable);
+  g_object_unref (setting->weights);
+  g_clear_pointer (&setting->names, g_variant_unref);
+  g_free (setting);
+}
+
+static gpointer
+set_in_thread (gpointer      data,
+               GCancellable *cancellable,
+               GError      **error)
+{
+  Setting *setting = data;
+
+  return rlx_executable_set_parameters_from (setting->executable, setting->weights, setting->names, cancellable, error) ? setting : NULL;
+}
+
+/**
+ * rlx_executable_set_parameters_from_async:
+ * @self: an executable
+ * @weights: a file of weights
+ * @names: (nullable): names of tensors by names of parameters, of type `a{ss}`
+ * @cancellable: (nullable): a cancellable
+ * @callback: (scope async) (nullable): called when the parameters are set
+ * @user_data: data for @callback
+ *
+ * Gives all parameters their values from a file, without blocking. Runs that are begun
+ * before @callback is called use old values or new ones.
+ * [property@Rlx.Weights:progress] tells how far it is.
+ *
+ * Since: 1.0
+ */
+void
+rlx_executable_set_parameters_from_async (RlxExecutable      *self,
+                                          RlxWeights         *weights,
+                                          GVariant           *names,
+                                          GCancellable       *cancellable,
+                                          GAsyncReadyCallback callback,
+                                          gpointer            user_data)
+{
+  g_autoptr(GVariant) owned = names != NULL ? g_variant_ref_sink (names) : NULL;
+  Setting *setting;
+
+  g_return_if_fail (RLX_IS_EXECUTABLE (self));
+  g_return_if_fail (RLX_IS_WEIGHTS (weights) && weights->manifest != NULL);
+  g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
+
+  setting = g_new0 (Setting, 1);
+  setting->executable = g_object_ref (self);
+  setting->weights = g_object_ref (weights);
+  setting->names = g_steal_pointer (&owned);
+  rlx_thread_start (self, rlx_executable_set_parameters_from_async, set_in_thread, NULL, setting, setting_free,
+                    cancellable, callback, user_data);
+}
+
+/**
+ * rlx_executable_set_parameters_from_finish:
+ * @self: an executable
+ * @result: the result given to the callback
+ * @error: return location for an error
+ *
+ * Ends what [method@Rlx.Executable.set_parameters_from_async] began.
+ *
+ * Returns: %TRUE on success
+ *
+ * Since: 1.0
+ */
+gboolean
+rlx_executable_set_parameters_from_finish (RlxExecutable *self,
+                                           GAsyncResult  *result,
+                                           GError       **error)
+{
+  g_return_val_if_fail (RLX_IS_EXECUTABLE (self), FALSE);
+  g_return_val_if_fail (g_task_is_valid (result, self), FALSE);
+
+  return g_task_propagate_pointer (G_TASK (result), error) != NULL;
+}

@@ -1,0 +1,66 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Weights as their files know them: rlx-weights.c opens them, rlx-weights-entry.c
+ * tells about one, rlx-weights-load.c loads it, rlx-weights-parameters.c gives them
+ * to an executable.
+ */
+#pragma once
+
+#include "formats/rlx-manifest-private.h"
+#include "rlx-tensor.h"
+#include "rlx-weights.h"
+
+G_BEGIN_DECLS
+
+struct _RlxWeights
+{
+  GObject parent_instance;
+
+  char *title;               /* of the file, for messages; nullable */
+  RlxWeightsFormat format;
+  GPtrArray *sources;        /* RlxSource, by part */
+  RlxManifest *manifest;
+  GVariant *metadata;
+
+  GMutex mutex;
+  RlxWeightsEntry **entries; /* under the mutex; made when they are asked for */
+  guint64 done, total;       /* under the mutex: bytes of what is being loaded */
+  guint n_loading;
+  gboolean notifying;
+  GMainContext *context;     /* where progress is told */
+};
+
+/* Of one format, whatever the bytes look like. */
+RlxWeights *      rlx_weights_read_as     (RlxSource        *source,
+                                           RlxWeightsFormat  format,
+                                           GCancellable     *cancellable,
+                                           GError          **error);
+
+RlxWeightsEntry * rlx_weights_entry_new   (RlxManifest      *manifest,
+                                           const RlxRecord  *record);
+/* The shape of the packed bytes: rows of bytes. */
+void              rlx_record_get_packed_shape (RlxManifest     *manifest,
+                                               const RlxRecord *record,
+                                               gint64          *dims);
+
+/* Loading @bytes begins, goes on, ends. */
+void              rlx_weights_begin       (RlxWeights       *self,
+                                           guint64           bytes);
+void              rlx_weights_advance     (gsize             bytes,
+                                           gpointer          weights);
+void              rlx_weights_end         (RlxWeights       *self);
+
+/* The bytes of a tensor as they are in the file. */
+GBytes *          rlx_weights_read_record (RlxWeights       *self,
+                                           const RlxRecord  *record,
+                                           GCancellable     *cancellable,
+                                           GError          **error);
+/* The tensor that follows from them; with @packed, rows of bytes. */
+RlxTensor *       rlx_weights_read_tensor (RlxWeights       *self,
+                                           const RlxRecord  *record,
+                                           gboolean          packed,
+                                           GCancellable     *cancellable,
+                                           GError          **error);
+
+G_END_DECLS

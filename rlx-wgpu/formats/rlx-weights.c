@@ -1,0 +1,715 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ */
+#include "config.h"
+
+#include "formats/rlx-weights-private.h"
+
+#include <string.h>
+
+#include "rlx-enum-types.h"
+#include "rlx-job-private.h"
+#include "util/rlx-debug-private.h"
+
+/**
+ * RlxWeights:
+ *
+ * A file of named tensors, such as the weights of a network: safetensors or
+ * GGUF.
+ *
+ * Opening one reads its header only; [method@Rlx.Weights.load_tensor] reads a tensor
+ * when it is asked for, and [method@Rlx.Executable.set_parameters_from] gives all to
+ * an executable. It is a list of [class@Rlx.WeightsEntry], in the order of the file.
+ *
+ * Nobody needs to trust a file: whatever is in it, the answer is a tensor or an error
+ * of [error@Rlx.WeightsError], and no more memory is taken than the file's bytes
+ * justify. See [Weight files](weights.html).
+ *
+ * Weights do not change, and can be shared between threads.
+ *
+ * Since: 1.0
+ */
+
+enum
+{
+  PROP_0,
+  PROP_FORMAT,
+  PROP_METADATA,
+  PROP_PROGRESS,
+  N_PROPS
+};
+
+static GParamSpec *properties[N_PROPS];
+
+/* ---- a list ----------------------------------------------------------------------- */
+
+static GType
+rlx_weights_get_item_type (GListModel *model G_GNUC_UNUSED)
+{
+  return RLX_TYPE_WEIGHTS_ENTRY;
+}
+
+static guint
+rlx_weights_get_n_items (GListModel *model)
+{
+  RlxWeights *self = RLX_WEIGHTS (model);
+
+  return self->manifest != NULL ? self->manifest->records->len : 0;
+}
+
+static gpointer
+rlx_weights_get_item (GListModel *model,
+                      guint       position)
+{
+  RlxWeights *self = RLX_WEIGHTS (model);
+  RlxWeightsEntry *entry;
+
+  if (position >= rlx_weights_get_n_items (model))
+    return NULL;
+
+  g_mutex_lock (&self->mutex);
+  if (self->entries == NULL)
+    self->entries = g_new0 (RlxWeightsEntry *, self->manifest->records->len);
+  if (self->entries[position] == NULL)
+    self->entries[position] = rlx_weights_entry_new (self->manifest, rlx_manifest_get (self->manifest, position));
+  entry = g_object_ref (self->entries[position]);
+  g_mutex_unlock (&self->mutex);
+  return entry;
+}
+
+static void
+rlx_weights_list_model_init (GListModelInterface *iface)
+{
+  iface->get_item_type = rlx_weights_get_item_type;
+  iface->get_n_items = rlx_weights_get_n_items;
+  iface->get_item = rlx_weights_get_item;
+}
+
+G_DEFINE_FINAL_TYPE_WITH_CODE (RlxWeights, rlx_weights, G_TYPE_OBJECT,
+                               G_IMPLEMENT_INTERFACE (G_TYPE_LIST_MODEL, rlx_weights_list_model_init))
+
+static void
+rlx_weights_finalize (GObject *object)
+{
+  RlxWeights *self = RLX_WEIGHTS (object);
+
+  for (guint i = 0; self->entries != NULL && i < self->manifest->records->len; i++)
+    g_clear_object (&self->entries[i]);
+  g_free (self->entries);
+  g_free (self->title);
+  g_clear_pointer (&self->manifest, rlx_manifest_free);
+  g_ptr_array_unref (self->sources);
+  g_clear_pointer (&self->metadata, g_variant_unref);
+  g_main_context_unref (self->context);
+  g_mutex_clear (&self->mutex);
+  G_OBJECT_CLASS (rlx_weights_parent_class)->finalize (object);
+}
+
+static void
+rlx_weights_get_property (GObject    *object,
+                          guint       id,
+                          GValue     *value,
+                          GParamSpec *pspec)
+{
+  RlxWeights *self = RLX_WEIGHTS (object);
+
+  switch (id)
+    {
+    case PROP_FORMAT:
+      g_value_set_enum (value, self->format);
+      break;
+    case PROP_METADATA:
+      g_value_set_variant (value, self->metadata);
+      break;
+    case PROP_PROGRESS:
+      g_value_set_double (value, rlx_weights_get_progress (self));
+      break;
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+    }
+}
+
+static void
+rlx_weights_class_init (RlxWeightsClass *klass)
+{
+  GObjectClass *object_class = G_OBJECT_CLASS (klass);
+  const GParamFlags flags = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS | G_PARAM_EXPLICIT_NOTIFY;
+
+  object_class->finalize = rlx_weights_finalize;
+  object_class->get_property = rlx_weights_get_property;
+
+  /**
+   * RlxWeights:format: (getter get_format)
+   *
+   * What kind of file it is.
+   *
+   * Since: 1.0
+   */
+  properties[PROP_FORMAT] = g_param_spec_enum ("format", NULL, NULL, RLX_TYPE_WEIGHTS_FORMAT, RLX_WEIGHTS_FORMAT_SAFETENSORS, flags);
+  /**
+   * RlxWeights:metadata: (getter get_metadata)
+   *
+   * What the file says besides its tensors, a dictionary of type `a{sv}`.
+   *
+   * Since: 1.0
+   */
+  properties[PROP_METADATA] = g_param_spec_variant ("metadata", NULL, NULL, G_VARIANT_TYPE_VARDICT, NULL, flags);
+  /**
+   * RlxWeights:progress: (getter get_progress)
+   *
+   * Which part of what is being loaded has been read, from 0 to 1; 1 while nothing
+   * is being loaded.
+   *
+   * Changes are told in the main context that was the thread's default when the file
+   * was opened.
+   *
+   * Since: 1.0
+   */
+  properties[PROP_PROGRESS] = g_param_spec_double ("progress", NULL, NULL, 0, 1, 1, flags);
+  g_object_class_install_properties (object_class, N_PROPS, properties);
+}
+
+static void
+rlx_weights_init (RlxWeights *self)
+{
+  g_mutex_init (&self->mutex);
+  self->sources = g_ptr_array_new_with_free_func ((GDestroyNotify) rlx_source_free);
+  self->metadata = g_variant_ref_sink (g_variant_new ("a{sv}", NULL));
+  self->context = g_main_context_ref_thread_default ();
+}
+
+/* ---- progress ---------------------------------------------------------------------- */
+
+static gboolean
+tell_progress (gpointer data)
+{
+  RlxWeights *self = data;
+
+  g_mutex_lock (&self->mutex);
+  self->notifying = FALSE;
+  g_mutex_unlock (&self->mutex);
+  g_object_notify_by_pspec (G_OBJECT (self), properties[PROP_PROGRESS]);
+  return G_SOURCE_REMOVE;
+}
+
+/* Never from the thread that reads: scripts take no calls from there. Locked. */
+static void
+plan_to_tell (RlxWeights *self)
+{
+  g_autoptr(GSource) source = NULL;
+
+  if (self->notifying || g_signal_has_handler_pending (self, g_signal_lookup ("notify", G_TYPE_OBJECT),
+                                                       g_quark_from_static_string ("progress"), TRUE) == FALSE)
+    return;
+  self->notifying = TRUE;
+  source = g_idle_source_new ();
+  g_source_set_priority (source, G_PRIORITY_DEFAULT);
+  g_source_set_callback (source, tell_progress, g_object_ref (self), g_object_unref);
+  g_source_attach (source, self->context);
+}
+
+void
+rlx_weights_begin (RlxWeights *self,
+                   guint64     bytes)
+{
+  g_mutex_lock (&self->mutex);
+  self->n_loading++;
+  self->total += bytes;
+  g_mutex_unlock (&self->mutex);
+}
+
+void
+rlx_weights_advance (gsize    bytes,
+                     gpointer weights)
+{
+  RlxWeights *self = weights;
+
+  g_mutex_lock (&self->mutex);
+  self->done += bytes;
+  plan_to_tell (self);
+  g_mutex_unlock (&self->mutex);
+}
+
+void
+rlx_weights_end (RlxWeights *self)
+{
+  g_mutex_lock (&self->mutex);
+  if (--self->n_loading == 0)
+    self->done = self->total = 0;
+  plan_to_tell (self);
+  g_mutex_unlock (&self->mutex);
+}
+
+/**
+ * rlx_weights_get_progress: (get-property progress)
+ * @self: weights
+ *
+ * Gets which part of what is being loaded has been read.
+ *
+ * Returns: from 0 to 1; 1 while nothing is being loaded
+ *
+ * Since: 1.0
+ */
+double
+rlx_weights_get_progress (RlxWeights *self)
+{
+  double progress = 1;
+
+  g_return_val_if_fail (RLX_IS_WEIGHTS (self), 1);
+
+  g_mutex_lock (&self->mutex);
+  if (self->total > 0)
+    progress = CLAMP ((double) self->done / (double) self->total, 0, 1);
+  g_mutex_unlock (&self->mutex);
+  return progress;
+}
+
+/* ---- opening ----------------------------------------------------------------------- */
+
+typedef gboolean (*Reader) (RlxSource    *source,
+                            RlxManifest  *manifest,
+                            GCancellable *cancellable,
+                            GError      **error);
+
+/* Takes what the reader found over. */
+static void
+adopt (RlxWeights  *self,
+       RlxManifest *manifest)
+{
+  g_variant_unref (self->metadata);
+  self->metadata = g_variant_ref_sink (g_variant_builder_end (&manifest->metadata));
+  self->manifest = manifest;
+}
+
+RlxWeights *
+rlx_weights_read_as (RlxSource       *source,
+                     RlxWeightsFormat format,
+                     GCancellable    *cancellable,
+                     GError         **error)
+{
+  static const Reader readers[] = {
+    [RLX_WEIGHTS_FORMAT_SAFETENSORS] = rlx_safetensors_read,
+    [RLX_WEIGHTS_FORMAT_GGUF] = rlx_gguf_read,
+  };
+  g_autoptr(RlxManifest) manifest = rlx_manifest_new ();
+  g_autoptr(RlxSource) owned = source;
+  RlxWeights *self;
+
+  if (!readers[format] (source, manifest, cancellable, error))
+    return NULL;
+
+  self = g_object_new (RLX_TYPE_WEIGHTS, NULL);
+  self->format = format;
+  g_ptr_array_add (self->sources, g_steal_pointer (&owned));
+  adopt (self, g_steal_pointer (&manifest));
+  return self;
+}
+
+/* What the first bytes of a file say. */
+static gboolean
+find_format (RlxSource        *source,
+             RlxWeightsFormat *format,
+             gboolean         *is_index,
+             GCancellable     *cancellable,
+             GError          **error)
+{
+  guint64 size = rlx_source_get_size (source), length;
+  guint8 start[9] = { 0 };
+  gsize n = (gsize) MIN (size, sizeof start);
+
+  *is_index = FALSE;
+  if (!rlx_source_read (source, "its first bytes", 0, start, n, NULL, NULL, cancellable, error))
+    return FALSE;
+  if (n > 0 && memcmp (start, "GGUF", MIN (n, 4)) == 0)
+    {
+      *format = RLX_WEIGHTS_FORMAT_GGUF;
+      return TRUE;
+    }
+  *format = RLX_WEIGHTS_FORMAT_SAFETENSORS;
+  memcpy (&length, start, 8);
+  if (n < 8 || GUINT64_FROM_LE (length) <= RLX_SAFETENSORS_MAX_HEADER || start[8] == '{')
+    return TRUE;
+  /* As the length of a header this text would be far too large. */
+  if (start[0] == '{')
+    {
+      *is_index = TRUE;
+      return TRUE;
+    }
+  return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, 0, "the file is neither safetensors nor GGUF");
+}
+
+/* The file of that name beside the index. */
+static RlxSource *
+open_part (GFile        *folder,
+           const char   *name,
+           gboolean      links,
+           GCancellable *cancellable,
+           GError      **error)
+{
+  g_autoptr(GFile) file = g_file_get_child (folder, name);
+  g_autoptr(GFileInfo) info = NULL;
+
+  info = g_file_query_info (file, G_FILE_ATTRIBUTE_STANDARD_IS_SYMLINK, G_FILE_QUERY_INFO_NOFOLLOW_SYMLINKS, cancellable, error);
+  if (info == NULL)
+    return NULL;
+  if (!links && g_file_info_get_attribute_boolean (info, G_FILE_ATTRIBUTE_STANDARD_IS_SYMLINK))
+    {
+      g_set_error_literal (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_UNSUPPORTED,
+                           "It is a link, which is followed only where the index is one itself");
+      return NULL;
+    }
+  return rlx_source_open (file, cancellable, error);
+}
+
+static gboolean
+is_link (GFile *file)
+{
+  g_autoptr(GFileInfo) info = g_file_query_info (file, G_FILE_ATTRIBUTE_STANDARD_IS_SYMLINK,
+                                                 G_FILE_QUERY_INFO_NOFOLLOW_SYMLINKS, NULL, NULL);
+
+  return info != NULL && g_file_info_get_attribute_boolean (info, G_FILE_ATTRIBUTE_STANDARD_IS_SYMLINK);
+}
+
+/* Opens the part, and adds those of its tensors that the index expects there. */
+static gboolean
+read_part (RlxWeights   *self,
+           RlxManifest  *all,
+           RlxSource    *source,
+           GPtrArray    *names,
+           const GArray *parts,
+           guint16       part,
+           GCancellable *cancellable,
+           GError      **error)
+{
+  g_autoptr(RlxManifest) manifest = rlx_manifest_new ();
+  g_autoptr(GVariant) metadata = NULL;
+
+  if (!rlx_safetensors_read (source, manifest, cancellable, error))
+    return FALSE;
+  for (guint i = 0; i < names->len; i++)
+    {
+      const char *name = g_ptr_array_index (names, i);
+      const RlxRecord *from;
+      RlxRecord *to;
+      gint64 found;
+
+      if (g_array_index (parts, guint16, i) != part)
+        continue;
+      found = rlx_manifest_find (manifest, name);
+      if (found < 0)
+        {
+          g_autofree char *quoted = rlx_quote_text (name, -1);
+
+          g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_NOT_FOUND, "The index expects %s in it, which is not there", quoted);
+          return FALSE;
+        }
+      from = rlx_manifest_get (manifest, (guint) found);
+      to = rlx_manifest_add (all, from->offset, name, strlen (name), from->storage,
+                             rlx_manifest_get_shape (manifest, from), from->n_dims, NULL, error);
+      if (to == NULL)
+        return FALSE;
+      to->offset = from->offset;
+      to->length = from->length;
+      to->part = part;
+    }
+  /* All parts say the same, as a rule. */
+  if (part == 0)
+    {
+      metadata = g_variant_ref_sink (g_variant_builder_end (&manifest->metadata));
+      for (gsize i = 0; i < g_variant_n_children (metadata); i++)
+        {
+          g_autoptr(GVariant) pair = g_variant_get_child_value (metadata, i);
+
+          g_variant_builder_add_value (&all->metadata, pair);
+        }
+    }
+  return TRUE;
+}
+
+static RlxWeights *
+read_index (RlxSource    *source,
+            GFile        *file,
+            GCancellable *cancellable,
+            GError      **error)
+{
+  g_autoptr(GPtrArray) names = g_ptr_array_new_with_free_func (g_free);
+  g_autoptr(GPtrArray) files = g_ptr_array_new_with_free_func (g_free);
+  g_autoptr(GArray) parts = g_array_new (FALSE, FALSE, sizeof (guint16));
+  g_autoptr(RlxManifest) all = rlx_manifest_new ();
+  g_autoptr(RlxWeights) self = NULL;
+  g_autoptr(GFile) folder = file != NULL ? g_file_get_parent (file) : NULL;
+  gboolean links;
+
+  if (folder == NULL)
+    {
+      g_set_error_literal (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_UNSUPPORTED,
+                           "It is an index of other files, which can be opened by its name only");
+      return NULL;
+    }
+  if (!rlx_safetensors_read_index (source, names, parts, files, cancellable, error))
+    return NULL;
+
+  links = is_link (file);
+  self = g_object_new (RLX_TYPE_WEIGHTS, NULL);
+  for (guint i = 0; i < files->len; i++)
+    {
+      const char *name = g_ptr_array_index (files, i);
+      RlxSource *part = open_part (folder, name, links, cancellable, error);
+
+      if (part != NULL)
+        g_ptr_array_add (self->sources, part);
+      if (part == NULL || !read_part (self, all, part, names, parts, (guint16) i, cancellable, error))
+        {
+          g_prefix_error (error, "%s: ", name);
+          return NULL;
+        }
+    }
+  if (!rlx_manifest_seal (all, error))
+    return NULL;
+  adopt (self, g_steal_pointer (&all));
+  return g_steal_pointer (&self);
+}
+
+/* Takes @source, which is NULL after an error, over; @file is nullable. */
+static RlxWeights *
+read_source (RlxSource    *source,
+             GFile        *file,
+             GCancellable *cancellable,
+             GError      **error)
+{
+  g_autoptr(RlxSource) owned = source;
+  g_autofree char *title = file != NULL ? g_file_get_parse_name (file) : NULL;
+  RlxWeights *self = NULL;
+  RlxWeightsFormat format;
+  gboolean is_index;
+
+  if (source != NULL && find_format (source, &format, &is_index, cancellable, error))
+    self = is_index ? read_index (source, file, cancellable, error)
+                    : rlx_weights_read_as (g_steal_pointer (&owned), format, cancellable, error);
+  if (self == NULL && title != NULL)
+    g_prefix_error (error, "%s: ", title);
+  else if (self != NULL)
+    self->title = g_steal_pointer (&title);
+  return self;
+}
+
+/**
+ * rlx_weights_open:
+ * @file: a file of weights, or the index of several safetensors files
+ * @cancellable: (nullable): a cancellable
+ * @error: return location for an error
+ *
+ * Opens a file of weights and reads its header.
+ *
+ * The kind of file is told from its first bytes, not from its name. The file stays
+ * open as long as the object lives. An index, `model.safetensors.index.json`, opens
+ * the files beside it that it names.
+ *
+ * Returns: (transfer full): the weights
+ *
+ * Since: 1.0
+ */
+RlxWeights *
+rlx_weights_open (GFile        *file,
+                  GCancellable *cancellable,
+                  GError      **error)
+{
+  g_return_val_if_fail (G_IS_FILE (file), NULL);
+  g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), NULL);
+  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
+
+  return read_source (rlx_source_open (file, cancellable, error), file, cancellable, error);
+}
+
+typedef struct
+{
+  GFile *file;
+  GMainContext *context;
+} Opening;
+
+static void
+opening_free (gpointer data)
+{
+  Opening *opening = data;
+
+  g_object_unref (opening->file);
+  g_main_context_unref (opening->context);
+  g_free (opening);
+}
+
+static gpointer
+open_in_thread (gpointer      data,
+                GCancellable *cancellable,
+                GError      **error)
+{
+  Opening *opening = data;
+  RlxWeights *self = rlx_weights_open (opening->file, cancellable, error);
+
+  /* This thread's is nobody's. */
+  if (self != NULL)
+    {
+      g_main_context_unref (self->context);
+      self->context = g_main_context_ref (opening->context);
+    }
+  return self;
+}
+
+/**
+ * rlx_weights_open_async:
+ * @file: a file of weights, or the index of several safetensors files
+ * @cancellable: (nullable): a cancellable
+ * @callback: (scope async) (nullable): called when the file is open
+ * @user_data: data for @callback
+ *
+ * Opens a file of weights and reads its header, without blocking.
+ *
+ * Since: 1.0
+ */
+void
+rlx_weights_open_async (GFile              *file,
+                        GCancellable       *cancellable,
+                        GAsyncReadyCallback callback,
+                        gpointer            user_data)
+{
+  Opening *opening;
+
+  g_return_if_fail (G_IS_FILE (file));
+  g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
+
+  opening = g_new0 (Opening, 1);
+  opening->file = g_object_ref (file);
+  opening->context = g_main_context_ref_thread_default ();
+  rlx_thread_start (NULL, rlx_weights_open_async, open_in_thread, g_object_unref, opening, opening_free, cancellable, callback, user_data);
+}
+
+/**
+ * rlx_weights_open_finish:
+ * @result: the result given to the callback
+ * @error: return location for an error
+ *
+ * Ends what [func@Rlx.Weights.open_async] began.
+ *
+ * Returns: (transfer full): the weights
+ *
+ * Since: 1.0
+ */
+RlxWeights *
+rlx_weights_open_finish (GAsyncResult *result,
+                         GError      **error)
+{
+  g_return_val_if_fail (g_task_is_valid (result, NULL), NULL);
+
+  return g_task_propagate_pointer (G_TASK (result), error);
+}
+
+/**
+ * rlx_weights_new_from_bytes:
+ * @bytes: the contents of a file of weights
+ * @error: return location for an error
+ *
+ * Makes weights from the contents of a file. Tensors share the memory of @bytes where
+ * they can.
+ *
+ * Returns: (transfer full): the weights
+ *
+ * Since: 1.0
+ */
+RlxWeights *
+rlx_weights_new_from_bytes (GBytes  *bytes,
+                            GError **error)
+{
+  g_return_val_if_fail (bytes != NULL, NULL);
+  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
+
+  return read_source (rlx_source_new_for_bytes (bytes), NULL, NULL, error);
+}
+
+/**
+ * rlx_weights_new_from_fd:
+ * @fd: a file descriptor of a regular file
+ * @cancellable: (nullable): a cancellable
+ * @error: return location for an error
+ *
+ * Makes weights from an open file, such as a portal hands over. @fd stays the
+ * caller's, and its position does not matter.
+ *
+ * Returns: (transfer full): the weights
+ *
+ * Since: 1.0
+ */
+RlxWeights *
+rlx_weights_new_from_fd (int           fd,
+                         GCancellable *cancellable,
+                         GError      **error)
+{
+  g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), NULL);
+  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
+
+  return read_source (rlx_source_new_for_fd (fd, error), NULL, cancellable, error);
+}
+
+/* ---- what is in it ------------------------------------------------------------------ */
+
+/**
+ * rlx_weights_get_format: (get-property format)
+ * @self: weights
+ *
+ * Gets what kind of file it is.
+ *
+ * Returns: the format
+ *
+ * Since: 1.0
+ */
+RlxWeightsFormat
+rlx_weights_get_format (RlxWeights *self)
+{
+  g_return_val_if_fail (RLX_IS_WEIGHTS (self), RLX_WEIGHTS_FORMAT_SAFETENSORS);
+
+  return self->format;
+}
+
+/**
+ * rlx_weights_get_metadata: (get-property metadata)
+ * @self: weights
+ *
+ * Gets what the file says besides its tensors.
+ *
+ * Values from a safetensors file are strings. Those from a GGUF file are of their
+ * types there, except that `i8` becomes `n`, `f32` becomes `d`, and strings that are
+ * not UTF-8 or have a NUL become `ay`; an array with such a string is `aay`.
+ *
+ * Returns: (transfer none): a dictionary of type `a{sv}`
+ *
+ * Since: 1.0
+ */
+GVariant *
+rlx_weights_get_metadata (RlxWeights *self)
+{
+  g_return_val_if_fail (RLX_IS_WEIGHTS (self), NULL);
+
+  return self->metadata;
+}
+
+/**
+ * rlx_weights_lookup:
+ * @self: weights
+ * @name: the name of a tensor
+ *
+ * Looks for a tensor of that name.
+ *
+ * Returns: (transfer full) (nullable): the entry, or %NULL
+ *
+ * Since: 1.0
+ */
+RlxWeightsEntry *
+rlx_weights_lookup (RlxWeights *self,
+                    const char *name)
+{
+  gint64 found;
+
+  g_return_val_if_fail (RLX_IS_WEIGHTS (self), NULL);
+  g_return_val_if_fail (name != NULL, NULL);
+
+  found = self->manifest != NULL ? rlx_manifest_find (self->manifest, name) : -1;
+  return found >= 0 ? rlx_weights_get_item (G_LIST_MODEL (self), (guint) found) : NULL;
+}
