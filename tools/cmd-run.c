@@ -81,15 +81,41 @@ save_outputs (char             **arguments,
   return TRUE;
 }
 
+/* All parameters but those that have a file of their own. */
+static gboolean
+load_weights (const char    *path,
+              RlxExecutable *executable,
+              GPtrArray     *names,
+              GError       **error)
+{
+  g_autoptr(GFile) file = NULL;
+  g_autoptr(RlxWeights) weights = NULL;
+  GVariantBuilder others;
+
+  if (path == NULL)
+    return TRUE;
+  file = g_file_new_for_commandline_arg (path);
+  weights = rlx_weights_open (file, NULL, error);
+  if (weights == NULL)
+    return FALSE;
+  g_variant_builder_init (&others, G_VARIANT_TYPE ("a{ss}"));
+  for (guint i = 0; g_ptr_array_index (names, i) != NULL; i++)
+    g_variant_builder_add (&others, "{ss}", g_ptr_array_index (names, i), "");
+  g_variant_builder_add (&others, "{ss}", "*", "");
+  return rlx_tool_set_parameters_from (executable, weights, g_variant_builder_end (&others), error);
+}
+
 int
 rlx_tool_run (int    argc,
               char **argv)
 {
   gboolean json = FALSE, profile = FALSE, tune = FALSE, values = FALSE;
   g_auto(GStrv) inputs = NULL, parameters = NULL, outputs = NULL;
+  g_autofree char *path = NULL;
   const GOptionEntry entries[] = {
     { "input", 'i', 0, G_OPTION_ARG_FILENAME_ARRAY, &inputs, "A value for an input", "NAME=FILE.npy" },
     { "parameter", 'p', 0, G_OPTION_ARG_FILENAME_ARRAY, &parameters, "A value for a parameter", "NAME=FILE.npy" },
+    { "weights", 'w', 0, G_OPTION_ARG_FILENAME, &path, "A file with the other parameters", "FILE" },
     { "output", 'o', 0, G_OPTION_ARG_FILENAME_ARRAY, &outputs, "Where to write an output", "NAME=FILE.npy" },
     { "profile", 0, 0, G_OPTION_ARG_NONE, &profile, "Print the time of each kernel", NULL },
     { "tune", 0, 0, G_OPTION_ARG_NONE, &tune, RLX_TOOL_TUNE_HELP, NULL },
@@ -121,7 +147,8 @@ rlx_tool_run (int    argc,
       !load_tensors (parameters, parameter_names, parameter_values, &error) ||
       (device = rlx_device_get_default (&error)) == NULL ||
       (executable = rlx_device_compile (device, graph, options, NULL, &error)) == NULL ||
-      !rlx_executable_set_parameters (executable, (const char *const *) parameter_names->pdata, (RlxTensor **) parameter_values->pdata, parameter_values->len, NULL, &error))
+      !rlx_executable_set_parameters (executable, (const char *const *) parameter_names->pdata, (RlxTensor **) parameter_values->pdata, parameter_values->len, NULL, &error) ||
+      !load_weights (path, executable, parameter_names, &error))
     return rlx_tool_fail (error);
 
   tensors = rlx_executable_run_named (executable, (const char *const *) input_names->pdata, (RlxTensor **) input_values->pdata,

@@ -38,6 +38,7 @@ int rlx_tool_demo    (int argc, char **argv);
 int rlx_tool_devices (int argc, char **argv);
 int rlx_tool_targets (int argc, char **argv);
 int rlx_tool_dot     (int argc, char **argv);
+int rlx_tool_info    (int argc, char **argv);
 int rlx_tool_ops     (int argc, char **argv);
 int rlx_tool_profile (int argc, char **argv);
 int rlx_tool_run     (int argc, char **argv);
@@ -82,6 +83,11 @@ gsize       rlx_tool_add_values (RlxGraph           *graph,
 void        rlx_tool_print_values (RlxGraph         *graph,
                                    RlxTensor       **values,
                                    gsize             n_values);
+/* As rlx_executable_set_parameters_from(), with a bar on a terminal where it takes long. */
+gboolean    rlx_tool_set_parameters_from (RlxExecutable *executable,
+                                          RlxWeights    *weights,
+                                          GVariant      *names,
+                                          GError       **error);
 /* The measurements with their units, as lines and as a dictionary (floating). */
 void        rlx_tool_print_calibration    (RlxCalibration *calibration);
 GVariant *  rlx_tool_describe_calibration (RlxCalibration *calibration);

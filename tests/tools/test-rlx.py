@@ -111,7 +111,7 @@ def wrong_usage():
 
 @tap.test
 def completion():
-    tap.equal(run('--complete').stdout.split(), ['devices', 'targets', 'calibrate', 'ops', 'demo', 'run', 'bench', 'compile', 'profile', 'dot'], 'the commands')
+    tap.equal(run('--complete').stdout.split(), ['devices', 'targets', 'calibrate', 'ops', 'demo', 'info', 'run', 'bench', 'compile', 'profile', 'dot'], 'the commands')
     names = run('--complete', 'ops').stdout.split()
     tap.check('matmul' in names and 'attention' in names, 'operators are missing')
     tap.equal(run('--complete', 'run').stdout, '', 'what follows run')
@@ -563,6 +563,53 @@ def other_locale():
     env = {'LC_ALL': 'de_DE.UTF-8', 'LANGUAGE': 'de'}
     tap.equal(run('run', graph, '-i', f'x={x}', '-p', f'w={w}', env=env).stdout, 'y = [4, 5, 0, 0]\n', 'the result')
     tap.equal(run('compile', simple, '--wgsl', env=env).stdout, run('compile', simple, '--wgsl').stdout, 'the kernel')
+
+
+# --- weight files ----------------------------------------------------------------------------------------------------
+
+def safetensors(name, tensors, metadata=None):
+    """Of {name: (type, shape, bytes)}."""
+    header, data = {'__metadata__': metadata} if metadata else {}, b''
+    for key, (dtype, shape, content) in tensors.items():
+        header[key] = {'dtype': dtype, 'shape': shape, 'data_offsets': [len(data), len(data) + len(content)]}
+        data += content
+    text = json.dumps(header).encode()
+    return tap.write(name, struct.pack('<Q', len(text)) + text + data)
+
+
+weights = safetensors('w.safetensors', {'w': ('F32', [3, 2], struct.pack('<6f', 1, 0, 0, 1, 1, 1)), 'left': ('U8', [], b'x')},
+                      {'format': 'pt', 'bell': 'a\a', 'long': 'x' * 100})
+
+
+@tap.test
+def info_lists_tensors():
+    text = run('info', weights).stdout
+    for words in ('format   safetensors', 'tensors  2', 'bytes    25', 'format', 'a\\u0007', 'x' * 72 + '…',
+                  'w                                        f32      [3, 2]', 'left', 'u8                                              1'):
+        tap.contains(text, words)
+    found = parse(run('info', '--json', weights).stdout)
+    tap.equal(found['format'], 'safetensors')
+    tap.equal(found['metadata'], {'format': 'pt', 'bell': 'a\a', 'long': 'x' * 100})
+    tap.equal([(t['name'], t['type'], t['shape'], t['bytes']) for t in found['tensors']],
+              [('w', 'f32', [3, 2], 24), ('left', 'u8', [], 1)])
+    tap.equal(found['tensors'][1]['offset'], os.path.getsize(weights) - 1)
+    tap.equal(found['totals'], {'f32': {'tensors': 1, 'bytes': 24}, 'u8': {'tensors': 1, 'bytes': 1}})
+
+
+@tap.test
+def info_refuses():
+    refused('missing', 'info', status=USAGE)
+    refused(['nothing', 'No such file'], 'info', 'nothing')
+    refused(['graph.rlx', 'neither safetensors'], 'info', graph)
+
+
+@tap.test
+def run_takes_weights():
+    tap.equal(run('run', graph, '-i', f'x={x}', '--weights', weights).stdout, run('run', graph, '-i', f'x={x}', '-p', f'w={w}').stdout)
+    tap.equal(run('run', graph, '-i', f'x={x}', '-w', weights, '-p', f'w={w}').stdout, run('run', graph, '-i', f'x={x}', '-p', f'w={w}').stdout)
+    other = safetensors('other.safetensors', {'w': ('F32', [2, 3], bytes(24))})
+    refused(['“w” is f32[2, 3]', 'f32[3, 2]'], 'run', graph, '-i', f'x={x}', '-w', other)
+    refused('no tensor “w”', 'run', graph, '-i', f'x={x}', '-w', safetensors('none.safetensors', {}))
 
 
 tap.main('rlx')
