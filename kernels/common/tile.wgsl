@@ -28,15 +28,35 @@
 // workgroup memory is a part of ordinary memory, V3D above all: 16 sums, 20 words of
 // operands and 10 to 20 for addresses are below the 64 registers a lane has there.
 //
+// With ROWS all lanes of a subgroup, TX of them, have the same rows, and their columns lie side by
+// side. So the address of a vector of `a` is the same in the subgroup: one load brings it for all
+// lanes, straight from memory, and its numbers are scalar operands of the products. Only `b`
+// goes through workgroup memory. This is for vectors of `a` along k, of which there are whole
+// ones. WHOLE says that k is a multiple of KT: a loop with a constant bound is unrolled. Behind
+// the last step `b` is zero, but `a` may be anything, and is not read.
+//
 // Results leave row by row in a loop; unrolled, the epilogue would be there TM · TN times.
+
+// The columns of a vector of sums.
+#if ROWS
+#define V 2
+#else
+#define V 4
+#endif
 
 #if PRODUCT
 #define Q KT / 4
 #if !REGISTERS
+#if !ROWS
 var<workgroup> tile_a: array<vec4<f32>, $(2 * BM * Q)>;
+#endif
+#if ROWS && !B_ALONG_K
+var<workgroup> tile_b: array<vec2<f32>, $(4 * BN * Q)>;
+#else
 var<workgroup> tile_b: array<vec4<f32>, $(2 * BN * Q)>;
+#endif
 
-#if A_ALONG_K || B_ALONG_K
+#if (A_ALONG_K && !ROWS) || B_ALONG_K
 // Where the steps from 4 · q on of row or column n are.
 fn turn (n: u32, q: u32) -> u32 {
   return n * $(Q)u + (q ^ (n / $(8 / Q)u % $(Q)u));
@@ -54,7 +74,10 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   }
 
   let to = place (group);
-#if TX == 16
+#if ROWS
+  let tx = lane % $(TX)u;
+  let ty = subgroupBroadcastFirst (lane / $(TX)u);
+#elif TX == 16
   let tx = lane % 8u + lane / 32u % 2u * 8u;
   let ty = lane / 8u % 4u + lane / 64u * 4u;
 #else
@@ -62,8 +85,8 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   let ty = lane / $(TX)u;
 #endif
 #for i in 0..TM
-#for g in 0..TN / 4
-  var sum$(i)_$(g) = vec4<f32> ();
+#for g in 0..TN / V
+  var sum$(i)_$(g) = vec$(V)<f32> ();
 #endfor
 #endfor
 
@@ -88,7 +111,11 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endfor
 #endif
 #else
-#if A_ALONG_K
+#if ROWS
+#for i in 0..TM
+  let row$(i) = begin_a (to, to.row + ty + $(i * TY)u, 0u).at / 4u;
+#endfor
+#elif A_ALONG_K
   let source_a = begin_a (to, to.row + lane / $(Q)u, lane % $(Q)u * 4u);
   let slot_a = turn (lane / $(Q)u, lane % $(Q)u);
 #else
@@ -102,7 +129,9 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   let source_b = begin_b (to, to.col + lane % $(BN / 4)u * 4u, lane / $(BN / 4)u);
   let slot_b = lane;
 #endif
+#if !ROWS
   var next_a = fetch_a (source_a, to.k, to.k_end);
+#endif
   var next_b = fetch_b (source_b, to.k, to.k_end);
   var half = 0u;
 #endif
@@ -133,17 +162,35 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endfor
 #endif
 #else
+#if !ROWS
     let half_a = half * $(BM * Q)u;
-    let half_b = half * $(BN * Q)u;
     tile_a[half_a + slot_a] = next_a;
+#endif
+    let half_b = half * $(BN * Q)u;
+#if ROWS && !B_ALONG_K
+    tile_b[(half_b + slot_b) * 2u] = next_b.xy;
+    tile_b[(half_b + slot_b) * 2u + 1u] = next_b.zw;
+#else
     tile_b[half_b + slot_b] = next_b;
+#endif
     workgroupBarrier ();
     // behind the last step these are zeros, and nobody reads them
+#if !ROWS
     next_a = fetch_a (source_a, k + $(KT)u, to.k_end);
+#endif
     next_b = fetch_b (source_b, k + $(KT)u, to.k_end);
     half = 1u - half;
+#if ROWS && !WHOLE
+    let vectors = min ((to.k_end - k) / 4u, $(Q)u);
+    for (var q = 0u; q < vectors; q++) {
+#else
     for (var q = 0u; q < $(Q)u; q++) {
-#if A_ALONG_K
+#endif
+#if ROWS
+#for i in 0..TM
+      let x$(i) = load4_a (row$(i) + k / 4u + q);
+#endfor
+#elif A_ALONG_K
 #for i in 0..TM
       let x$(i) = tile_a[half_a + turn (ty + $(i * TY)u, q)];
 #endfor
@@ -160,20 +207,26 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endfor
 #else
 #for u in 0..4
-#for g in 0..TN / 4
+#for g in 0..TN / V
+#if ROWS
+      let y$(u)_$(g) = tile_b[half_b * 2u + q * $(BN * 2)u + tx + $(u * (BN / 2) + g * TX)u];
+#else
       let y$(u)_$(g) = tile_b[half_b + q * $(BN)u + tx + $(u * (BN / 4) + g * TX)u];
+#endif
 #endfor
 #endfor
 #endif
 #endif
 #for u in 0..4
-#for g in 0..TN / 4
-#if B_ALONG_K
+#for g in 0..TN / V
+#if B_ALONG_K && ROWS
+      let y$(u)_$(g) = vec2<f32> (w$(g * 2)[$(u)], w$(g * 2 + 1)[$(u)]);
+#elif B_ALONG_K
       let y$(u)_$(g) = vec4<f32> (w$(g * 4)[$(u)], w$(g * 4 + 1)[$(u)], w$(g * 4 + 2)[$(u)], w$(g * 4 + 3)[$(u)]);
 #endif
 #for i in 0..TM
 #if A_ALONG_K
-      sum$(i)_$(g) = fma (vec4<f32> (x$(i)[$(u)]), y$(u)_$(g), sum$(i)_$(g));
+      sum$(i)_$(g) = fma (vec$(V)<f32> (x$(i)[$(u)]), y$(u)_$(g), sum$(i)_$(g));
 #else
       sum$(i)_$(g) = fma (vec4<f32> (x$(u)_$(i / 4)[$(i % 4)]), y$(u)_$(g), sum$(i)_$(g));
 #endif
@@ -195,12 +248,12 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #if B_ALONG_K
     let col$(j) = to.col + tx + $(j * TX)u;
 #else
-    let col$(j) = to.col + tx * 4u + $(j / 4 * TX * 4 + j % 4)u;
+    let col$(j) = to.col + tx * $(V)u + $(j / V * TX * V + j % V)u;
 #endif
-    put_if ((row < p.m) & (col$(j) < p.n), to.batch, row, col$(j), sum0_$(j / 4)[$(j % 4)]);
+    put_if ((row < p.m) & (col$(j) < p.n), to.batch, row, col$(j), sum0_$(j / V)[$(j % V)]);
 #endfor
 #for i in 1..TM
-#for g in 0..TN / 4
+#for g in 0..TN / V
     sum$(i - 1)_$(g) = sum$(i)_$(g);
 #endfor
 #endfor

@@ -84,6 +84,8 @@ typedef struct
   guint64 lanes, slices;  /* lanes */
   guint64 tx, ty, kt;     /* tiles */
   gboolean registers;     /* without workgroup memory */
+  gboolean rows;          /* that subgroups share */
+  gboolean whole;         /* k is a multiple of kt */
   gboolean a_along_k, b_along_k, a_vectors, b_vectors;
   guint64 tm, tn;
   guint64 tiles_m, tiles_n;

@@ -195,6 +195,8 @@ describe_way (RlxKernel *kernel,
       rlx_kernel_define (kernel, "TY", (gint64) way->ty);
       rlx_kernel_define (kernel, "KT", (gint64) way->kt);
       rlx_kernel_define (kernel, "REGISTERS", way->registers);
+      rlx_kernel_define (kernel, "ROWS", way->rows);
+      rlx_kernel_define (kernel, "WHOLE", way->whole);
     }
   else if (way->kind == RLX_PRODUCT_BY_MATRIX)
     {

@@ -152,6 +152,9 @@ def reduced(g, t):
         g.call('matmul', f'{t}[{k}, {m}]', g.parameter(f'{t}[{n}, {k}]'), transpose_a=True, transpose_b=True)
         g.call('matmul', g.parameter(f'{t}[{m}, {k}]'), f'{t}[{k}, {n}]')
     g.call('matmul', f'{t}[6, 128, 64]', g.parameter(f'{t}[6, 64, 128]'))
+    # without a weight f32 is not narrowed
+    g.call('matmul', f'{t}[1024, 68]', f'{t}[68, 1024]')
+    g.call('matmul', f'{t}[1024, 64]', f'{t}[1024, 64]', transpose_b=True)
     g.call('linear', f'{t}[3, 64, 128]', g.parameter(f'{t}[128, 128]'), f'{t}[64, 1]')
     x = g.input(f'{t}[128, 384]')
     y = g.add('gelu', g.add('linear', x, g.parameter(f'{t}[384, 384]'), g.parameter(f'{t}[384]')))

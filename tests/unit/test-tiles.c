@@ -73,8 +73,9 @@ exactly (gsize    index G_GNUC_UNUSED,
 }
 
 static void
-check (const Case       *self,
-       RlxProductVariant way)
+check_on (RlxDevice        *device,
+          const Case       *self,
+          RlxProductVariant way)
 {
   gboolean ta = self->transpose_a, tb = self->transpose_b;
   g_autofree char *what = g_strdup_printf ("%s: %s %u · [%u, %u, %u]%s%s%s", rlx_product_variant_get_name (way), self->type,
@@ -112,12 +113,19 @@ check (const Case       *self,
 
   rlx_speeds_guess (&only, RLX_ADAPTER_TYPE_DISCRETE);
   only.banned[RLX_FAMILY_PRODUCT] = ~(1u << way);
-  executable = rlx_device_compile_for (rlx_test_device (), graph, &only, NULL, &error);
+  executable = rlx_device_compile_for (device, graph, &only, NULL, &error);
   g_assert_no_error (error);
   outputs = rlx_executable_run (executable, inputs, self->constant_b ? 1 : 2, &n, NULL, &error);
   g_assert_no_error (error);
   y = outputs[0];
   rlx_test_compare_full (what, y, NULL, expected, exactly, NULL);
+}
+
+static void
+check (const Case       *self,
+       RlxProductVariant way)
+{
+  check_on (rlx_test_device (), self, way);
 }
 
 /* One beside every size at which rows, columns or steps are cut, and multiples of four,
@@ -236,21 +244,28 @@ test_sizes (void)
   static const struct
   {
     const char *name;
-    gboolean can_be_set;
+    gboolean can_be_set, transpose_a;
     guint registers, subgroup_size, n_groups;
+    gboolean rows;
   } targets[] = {
-    { "tgl", TRUE, 128, 8, 256 },
-    { "dg2", TRUE, 128, 8, 256 },
-    { "lnl", TRUE, 128, 16, 256 },
-    { "dg2", FALSE, 64, 0, 256 },
-    { "lavapipe", TRUE, 140, 0, 0 },
+    { "tgl", TRUE, TRUE, 128, 8, 256, FALSE },
+    { "dg2", TRUE, TRUE, 128, 8, 256, FALSE },
+    { "lnl", TRUE, TRUE, 128, 16, 256, FALSE },
+    { "dg2", TRUE, FALSE, 64, 16, 256, TRUE },
+    { "lnl", TRUE, FALSE, 64, 32, 256, TRUE },
+    { "dg2", FALSE, FALSE, 64, 0, 256, FALSE },
+    { "navi31", TRUE, FALSE, 140, 0, 256, FALSE },
+    { "lavapipe", TRUE, FALSE, 140, 0, 0, FALSE },
   };
 
   for (guint i = 0; i < G_N_ELEMENTS (targets); i++)
     {
       RlxTarget target = *rlx_target_lookup (targets[i].name);
-      g_autoptr(RlxGraph) graph = rlx_graph_new_from_text ("rlx 1\n%0 = input \"a\" f32[1024, 64]\n%1 = input \"b\" f32[64, 1024]\n"
-                                                           "%2 = matmul(%0, %1)\noutput \"y\" %2\n", NULL);
+      g_autofree char *text = g_strdup_printf ("rlx 1\n%%0 = input \"a\" f32[%s]\n%%1 = input \"b\" f32[64, 1024]\n"
+                                               "%%2 = matmul(%%0, %%1) {transpose_a = %s}\noutput \"y\" %%2\n",
+                                               targets[i].transpose_a ? "64, 1024" : "1024, 64",
+                                               targets[i].transpose_a ? "true" : "false");
+      g_autoptr(RlxGraph) graph = rlx_graph_new_from_text (text, NULL);
       g_autoptr(GError) error = NULL;
       g_autoptr(RlxPlan) plan = NULL;
       const RlxStep *step;
@@ -263,8 +278,41 @@ test_sizes (void)
       g_assert_cmpuint (step->subgroup_size, ==, targets[i].subgroup_size);
       g_assert_cmpint (strstr (step->wgsl, "subgroup_size") != NULL, ==, targets[i].subgroup_size > 0);
       if (targets[i].n_groups > 0)
+        g_assert_cmpint (strstr (step->wgsl, "subgroupBroadcastFirst") != NULL, ==, targets[i].rows);
+      if (targets[i].n_groups > 0)
         g_assert_cmpuint (step->grid[0] * step->grid[1], ==, targets[i].n_groups);
     }
+}
+
+/* Rows that subgroups share, on a device that stands in for one that has them. */
+static void
+test_rows (void)
+{
+  static const Case cases[] = {
+    { "f32", 0, 4, 4, 4, FALSE, FALSE, FALSE },
+    { "f32", 0, 300, 70, 68, FALSE, FALSE, FALSE },
+    { "f32", 0, 300, 70, 128, FALSE, TRUE, FALSE },
+    { "f16", 0, 129, 33, 192, FALSE, FALSE, TRUE },
+    { "f32", 3, 36, 40, 20, FALSE, TRUE, FALSE },
+    { "f32", 0, 48, 64, 1028, FALSE, FALSE, FALSE },
+    { "f32", 0, 48, 61, 1024, FALSE, TRUE, TRUE },
+  };
+  const char *before = rlx_debug_get_target ();
+  g_autoptr(RlxDevice) device = NULL;
+  g_autoptr(GError) error = NULL;
+
+  if (rlx_test_device () == NULL)
+    return;
+  rlx_debug_set_target ("dg2");
+  device = rlx_device_open (NULL, NULL, &error);
+  rlx_debug_set_target (before);
+  if (device == NULL)
+    {
+      g_test_skip (error->message);
+      return;
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    check_on (device, &cases[i], RLX_PRODUCT_TILES_64);
 }
 
 /* A device that stands in for a GPU also has graphs changed as for one: only there the first operand of a product with
@@ -318,6 +366,7 @@ main (int   argc,
 
   g_test_add_func ("/tiles/traits", test_traits);
   g_test_add_func ("/tiles/sizes", test_sizes);
+  g_test_add_func ("/tiles/rows", test_rows);
   g_test_add_func ("/tiles/stand-in", test_stand_in);
 
   return g_test_run ();
