@@ -81,6 +81,27 @@ GBytes *          rlx_weights_load_bytes_finish  (RlxWeights          *self,
                                                   GError             **error) G_GNUC_WARN_UNUSED_RESULT;
 
 RLX_AVAILABLE_IN_1_0
+gboolean          rlx_weights_write_safetensors        (GFile               *file,
+                                                        const char *const   *names,
+                                                        RlxTensor          **tensors,
+                                                        gsize                n_tensors,
+                                                        GVariant            *metadata,
+                                                        GCancellable        *cancellable,
+                                                        GError             **error);
+RLX_AVAILABLE_IN_1_0
+void              rlx_weights_write_safetensors_async  (GFile               *file,
+                                                        const char *const   *names,
+                                                        RlxTensor          **tensors,
+                                                        gsize                n_tensors,
+                                                        GVariant            *metadata,
+                                                        GCancellable        *cancellable,
+                                                        GAsyncReadyCallback  callback,
+                                                        gpointer             user_data);
+RLX_AVAILABLE_IN_1_0
+gboolean          rlx_weights_write_safetensors_finish (GAsyncResult        *result,
+                                                        GError             **error);
+
+RLX_AVAILABLE_IN_1_0
 const char *      rlx_weights_entry_get_name        (RlxWeightsEntry *self);
 RLX_AVAILABLE_IN_1_0
 const char *      rlx_weights_entry_get_type_name   (RlxWeightsEntry *self);

@@ -53,6 +53,7 @@ typedef struct
   const char *safetensors;   /* nullable */
 } RlxStorage;
 
+guint              rlx_storage_get_n            (void);
 const RlxStorage * rlx_storage_get              (guint          index);
 /* Indices, or -1. */
 int                rlx_storage_find_safetensors (const char    *name);

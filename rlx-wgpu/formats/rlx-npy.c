@@ -5,6 +5,7 @@
 
 #include "formats/rlx-npy-private.h"
 
+#include "formats/rlx-replace-private.h"
 #include "rlx-job-private.h"
 #include "rlx-tensor-private.h"
 #include "util/rlx-checked-private.h"
@@ -463,23 +464,6 @@ rlx_tensor_to_npy (RlxTensor  *self,
   return g_bytes_new_take (data, total);
 }
 
-/* Opening a pipe waits for a reader, and a device is not for arrays. What else
- * can be wrong is left to g_file_replace() to report. */
-static gboolean
-check_replaceable (GFile         *file,
-                   GCancellable  *cancellable,
-                   GError       **error)
-{
-  GFileType type = g_file_query_file_type (file, G_FILE_QUERY_INFO_NONE, cancellable);
-
-  if (type != G_FILE_TYPE_SPECIAL)
-    return TRUE;
-
-  g_set_error_literal (error, G_IO_ERROR, G_IO_ERROR_NOT_REGULAR_FILE, "It is not a regular file");
-
-  return FALSE;
-}
-
 /**
  * rlx_tensor_save_npy:
  * @self: a tensor
@@ -504,12 +488,9 @@ rlx_tensor_save_npy (RlxTensor     *self,
                      GCancellable  *cancellable,
                      GError       **error)
 {
-  g_autoptr (GFileOutputStream) stream = NULL;
   g_autoptr (GByteArray) header = NULL;
-  g_autoptr (GError) local_error = NULL;
   g_autoptr (RlxTensor) whole = NULL;
-  const guint8 *data;
-  gsize size, n;
+  RlxBlock blocks[2];
 
   g_return_val_if_fail (RLX_IS_TENSOR (self), FALSE);
   g_return_val_if_fail (G_IS_FILE (file), FALSE);
@@ -521,47 +502,10 @@ rlx_tensor_save_npy (RlxTensor     *self,
     return FALSE;
 
   header = format_header (whole);
-  data = rlx_tensor_peek_data (whole);
-  size = rlx_tensor_get_size (whole);
+  blocks[0] = (RlxBlock) { header->data, header->len };
+  blocks[1] = (RlxBlock) { rlx_tensor_peek_data (whole), rlx_tensor_get_size (whole) };
 
-  if (check_replaceable (file, cancellable, &local_error))
-    stream = g_file_replace (file, NULL, FALSE, G_FILE_CREATE_NONE, cancellable, &local_error);
-
-  if (stream != NULL &&
-      g_output_stream_write_all (G_OUTPUT_STREAM (stream), header->data, header->len, NULL, cancellable, &local_error))
-    {
-      while (size > 0 && local_error == NULL)
-        {
-          if (!g_cancellable_set_error_if_cancelled (cancellable, &local_error) &&
-              g_output_stream_write_all (G_OUTPUT_STREAM (stream), data, MIN (size, CHUNK), &n, cancellable, &local_error))
-            {
-              data += n;
-              size -= n;
-            }
-        }
-    }
-
-  if (local_error == NULL)
-    g_output_stream_close (G_OUTPUT_STREAM (stream), cancellable, &local_error);
-  else if (stream != NULL)
-    {
-      /* Closing is what puts the new file in the place of the old one, unless
-       * it is cancelled. */
-      g_autoptr (GCancellable) cancelled = g_cancellable_new ();
-
-      g_cancellable_cancel (cancelled);
-      g_output_stream_close (G_OUTPUT_STREAM (stream), cancelled, NULL);
-    }
-
-  if (local_error != NULL)
-    {
-      g_autofree char *name = g_file_get_parse_name (file);
-
-      g_propagate_prefixed_error (error, g_steal_pointer (&local_error), "%s: ", name);
-      return FALSE;
-    }
-
-  return TRUE;
+  return rlx_replace_file (file, blocks, G_N_ELEMENTS (blocks), cancellable, error);
 }
 
 /* ---- without blocking ------------------------------------------------------------------ */

@@ -66,6 +66,12 @@ static const RlxStorage storages[] = {
   PACKED ("q2-0", Q2_0),
 };
 
+guint
+rlx_storage_get_n (void)
+{
+  return G_N_ELEMENTS (storages);
+}
+
 const RlxStorage *
 rlx_storage_get (guint index)
 {

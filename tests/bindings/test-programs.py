@@ -33,7 +33,9 @@ OUTPUT = {
     'decoder': '3 14 15 35 3 3 3 3 3 3 3 30 30 18 3 3\n',
     'encoder': '1.000 0.831 0.577\n0.831 1.000 0.809\n0.577 0.809 1.000\n',
     'dense': '(8, 32) as numpy has it\n',
+    'weights': '[14, 25, 0, 9]\n',
 }
+ARGUMENTS = {'weights': [EXAMPLES / 'weights.safetensors']}
 NO_DRIVER = {'VK_DRIVER_FILES': '/nonexistent', 'VK_ICD_FILENAMES': '/nonexistent'}
 
 
@@ -52,6 +54,7 @@ def add(name, test):
 
 for key, command in PROGRAMS.items():
     language, name = key
+    command = command + ARGUMENTS.get(name, [])
 
     def prints(self, key=key, command=command):
         tap.device()

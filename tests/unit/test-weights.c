@@ -456,6 +456,89 @@ test_async (void)
   remove_folder (folder);
 }
 
+/* ---- writing ------------------------------------------------------------------------- */
+
+static void
+test_write (void)
+{
+  g_autofree char *folder = g_dir_make_tmp ("rlx-weights-XXXXXX", NULL);
+  g_autofree char *path = g_build_filename (folder, "a.safetensors", NULL);
+  g_autofree char *missing = g_build_filename (folder, "nothing", "a.safetensors", NULL);
+  g_autoptr(GFile) file = g_file_new_for_path (path), nowhere = g_file_new_for_path (missing);
+  const char *names[] = { "bytes", "a \"b\"\\ü", "none", NULL }, *twice[] = { "x", "x", "y", NULL };
+  const char *reserved[] = { "a", "b", "__metadata__", NULL }, *outside[] = { "a", "b", "../c", NULL };
+  g_autoptr(RlxTensor) bytes = rlx_tensor_new_from_ints (RLX_DATA_TYPE_U8, (gint64[]) { 3 }, 1, (gint64[]) { 1, 2, 3 }, 3, NULL);
+  g_autoptr(RlxTensor) floats = rlx_tensor_new_from_floats ((gint64[]) { 1, 2 }, 2, (float[]) { 1.5f, -2 }, 2, NULL);
+  g_autoptr(RlxTensor) none = rlx_tensor_new_from_ints (RLX_DATA_TYPE_I64, (gint64[]) { 0, 4 }, 2, NULL, 0, NULL);
+  g_autoptr(RlxTensor) small = rlx_tensor_new_from_ints (RLX_DATA_TYPE_I4, (gint64[]) { 2 }, 1, (gint64[]) { 1, 2 }, 2, NULL);
+  RlxTensor *tensors[] = { bytes, floats, none }, *odd[] = { bytes, floats, small };
+  g_autoptr(GVariant) metadata = g_variant_ref_sink (g_variant_new_parsed ("{'format': 'pt', 'line': 'a\\nb'}"));
+  g_autoptr(GVariant) expected = g_variant_ref_sink (g_variant_new_parsed ("{'format': <'pt'>, 'line': <'a\\nb'>}"));
+  g_autoptr(GCancellable) cancelled = g_cancellable_new ();
+  g_autoptr(RlxWeights) weights = NULL;
+  g_autoptr(GError) error = NULL;
+  g_autoptr(GAsyncResult) owned = NULL;
+  GAsyncResult *result = NULL;
+  g_autofree char *before = NULL, *after = NULL;
+  gsize size, size_after;
+
+  rlx_weights_write_safetensors (file, names, tensors, 3, metadata, NULL, &error);
+  g_assert_no_error (error);
+  weights = rlx_weights_open (file, NULL, &error);
+  g_assert_no_error (error);
+  g_assert_cmpvariant (rlx_weights_get_metadata (weights), expected);
+  for (guint i = 0; i < 3; i++)
+    {
+      g_autoptr(RlxTensor) loaded = rlx_weights_load_tensor (weights, names[i], NULL, &error);
+      g_autoptr(RlxWeightsEntry) entry = rlx_weights_lookup (weights, names[i]);
+
+      g_assert_no_error (error);
+      g_assert_true (rlx_tensor_equal (loaded, tensors[i]));
+      g_assert_cmpuint (rlx_weights_entry_get_offset (entry) % rlx_data_type_get_size (rlx_tensor_get_data_type (loaded)), ==, 0);
+    }
+
+  /* What is refused leaves the file as it was. */
+  g_assert_true (g_file_get_contents (path, &before, &size, NULL));
+  g_assert_false (rlx_weights_write_safetensors (file, twice, tensors, 3, NULL, NULL, &error));
+  g_assert_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_PARSE);
+  g_clear_error (&error);
+  g_assert_false (rlx_weights_write_safetensors (file, outside, tensors, 3, NULL, NULL, &error));
+  g_assert_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_PARSE);
+  g_clear_error (&error);
+  g_assert_false (rlx_weights_write_safetensors (file, reserved, tensors, 3, NULL, NULL, &error));
+  g_assert_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT);
+  g_clear_error (&error);
+  g_assert_false (rlx_weights_write_safetensors (file, names, odd, 3, NULL, NULL, &error));
+  g_assert_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_DATA_TYPE);
+  g_clear_error (&error);
+  g_assert_false (rlx_weights_write_safetensors (file, names, tensors, 2, NULL, NULL, &error));
+  g_assert_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT);
+  g_clear_error (&error);
+  g_assert_false (rlx_weights_write_safetensors (file, names, tensors, 3, g_variant_new_string ("x"), NULL, &error));
+  g_assert_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT);
+  g_clear_error (&error);
+  g_cancellable_cancel (cancelled);
+  g_assert_false (rlx_weights_write_safetensors (file, names, tensors, 3, NULL, cancelled, &error));
+  g_assert_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+  g_clear_error (&error);
+  g_assert_true (g_file_get_contents (path, &after, &size_after, NULL));
+  g_assert_cmpmem (before, size, after, size_after);
+
+  g_assert_false (rlx_weights_write_safetensors (nowhere, names, tensors, 3, NULL, NULL, &error));
+  g_assert_error (error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND);
+  g_clear_error (&error);
+
+  rlx_weights_write_safetensors_async (file, names + 3, NULL, 0, NULL, NULL, keep_result, &result);
+  owned = wait_for (&result);
+  rlx_weights_write_safetensors_finish (owned, &error);
+  g_assert_no_error (error);
+  g_clear_object (&weights);
+  weights = rlx_weights_open (file, NULL, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (g_list_model_get_n_items (G_LIST_MODEL (weights)), ==, 0);
+  remove_folder (folder);
+}
+
 /* ---- parameters -------------------------------------------------------------------------- */
 
 static RlxExecutable *
@@ -578,6 +661,7 @@ main (int    argc,
   g_test_add_func ("/weights/no-files", test_no_files);
   g_test_add_func ("/weights/index", test_index);
   g_test_add_func ("/weights/async", test_async);
+  g_test_add_func ("/weights/write", test_write);
   g_test_add_func ("/weights/parameters", test_parameters);
   g_test_add_func ("/weights/parameters/packed", test_packed_parameters);
   g_test_add_func ("/weights/parameters/wrong", test_wrong_parameters);
