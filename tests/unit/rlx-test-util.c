@@ -771,15 +771,16 @@ rlx_test_check_same_bits (const char *op,
 {
   g_autoptr (RlxTensor) x = NULL;
   g_autoptr (RlxTensor) first = NULL;
+  g_autoptr (GVariant) attrs = rlx_test_attributes (attributes);
 
   if (rlx_test_device () == NULL)
     return;
 
   x = rlx_test_random (type, -1, 1, 4);
-  first = rlx_test_run_op (op, 1, &x, rlx_test_attributes (attributes));
+  first = rlx_test_run_op (op, 1, &x, attrs);
   for (int i = 0; i < 3; i++)
     {
-      g_autoptr (RlxTensor) again = rlx_test_run_op (op, 1, &x, rlx_test_attributes (attributes));
+      g_autoptr (RlxTensor) again = rlx_test_run_op (op, 1, &x, attrs);
 
       g_assert_true (first != NULL && again != NULL && rlx_tensor_equal (first, again));
     }
