@@ -306,10 +306,9 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endif
   }
 #else
-  if (slot < rows) {
-    start_factors ();
-    put_columns (first, n, step);
-  }
+  start_factors ();
+  // No loop in a branch: a driver has been seen to lose 16-bit stores there.
+  put_columns (first, select (0u, n, slot < rows), step);
 #endif
 #endif
 #endif

@@ -199,9 +199,8 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     store_moments (row * 2u + 1u, scale);
   }
 #else
-  if (slot < rows) {
-    put_columns (first, n, step);
-  }
+  // No loop in a branch: a driver has been seen to lose 16-bit stores there.
+  put_columns (first, select (0u, n, slot < rows), step);
 #endif
 #endif
 #endif

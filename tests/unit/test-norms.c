@@ -512,6 +512,27 @@ test_stores (void)
   rlx_test_compare ("stores", outputs[0], "f16[17,2,63]", expected, 2e-3, 0);
 }
 
+/* The same in a loop inside of a condition, where the result takes the place of the
+ * operand: what is lost is the operand's then. */
+static void
+test_softmax_stores (void)
+{
+  enum { N = 1500 };
+  static const double zeros[N];
+  g_autofree double *values = g_new (double, N);
+  g_autoptr (RlxTensor) x = NULL, y = NULL;
+
+  if (rlx_test_device () == NULL)
+    return;
+
+  for (gsize i = 0; i < N; i++)
+    values[i] = (double) (i * 37 % 101) / 32 - 1.5;
+  x = rlx_test_tensor ("f16[1,1500]", values);
+  y = rlx_test_run_op ("log_softmax", 1, &x, g_variant_new_parsed ("{'axis': <int64 -2>}"));
+  g_assert_nonnull (y);
+  rlx_test_compare ("stores", y, "f16[1,1500]", zeros, 0, 0);
+}
+
 int
 main (int   argc,
       char *argv[])
@@ -533,6 +554,7 @@ main (int   argc,
   g_test_add_func ("/gates/halves", test_gates);
   rlx_test_add_kernels ("/norms/many-operands", test_many_operands);
   g_test_add_func ("/norms/stores", test_stores);
+  g_test_add_func ("/softmax/stores", test_softmax_stores);
 
   return g_test_run ();
 }
