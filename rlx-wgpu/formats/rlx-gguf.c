@@ -337,6 +337,7 @@ make_strings (Cursor  *cursor,
   g_autoptr(GString) text = g_string_new (NULL);
   g_autoptr(GByteArray) data = g_byte_array_new ();
   g_autoptr(GArray) ends = g_array_new (FALSE, FALSE, sizeof (guint32));
+  g_autoptr(GBytes) bytes = NULL;
   gboolean are_texts = TRUE;
   guint size = 1;
 
@@ -375,8 +376,8 @@ make_strings (Cursor  *cursor,
 
       g_byte_array_append (data, (const guint8 *) &end, size);
     }
-  return g_variant_new_from_bytes (are_texts ? G_VARIANT_TYPE ("as") : G_VARIANT_TYPE ("aay"),
-                                   g_byte_array_free_to_bytes (g_steal_pointer (&data)), TRUE);
+  bytes = g_byte_array_free_to_bytes (g_steal_pointer (&data));
+  return g_variant_new_from_bytes (are_texts ? G_VARIANT_TYPE ("as") : G_VARIANT_TYPE ("aay"), bytes, TRUE);
 }
 
 static GVariant *
