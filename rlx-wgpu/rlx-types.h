@@ -502,6 +502,8 @@ typedef enum
  * RlxWeightsFormat:
  * @RLX_WEIGHTS_FORMAT_SAFETENSORS: a safetensors file, or several with an index
  * @RLX_WEIGHTS_FORMAT_GGUF: a GGUF file
+ * @RLX_WEIGHTS_FORMAT_NPZ: an `.npz` file, NumPy's archive of arrays
+ * @RLX_WEIGHTS_FORMAT_NPY: an `.npy` file, NumPy's format for one array
  *
  * What kind of file weights are in.
  *
@@ -511,6 +513,8 @@ typedef enum
 {
   RLX_WEIGHTS_FORMAT_SAFETENSORS,
   RLX_WEIGHTS_FORMAT_GGUF,
+  RLX_WEIGHTS_FORMAT_NPZ,
+  RLX_WEIGHTS_FORMAT_NPY,
 } RlxWeightsFormat;
 
 /**

@@ -102,6 +102,68 @@ gboolean          rlx_weights_write_safetensors_finish (GAsyncResult        *res
                                                         GError             **error);
 
 RLX_AVAILABLE_IN_1_0
+gboolean          rlx_weights_write_gguf (GFile             *file,
+                                          const char *const *names,
+                                          RlxTensor        **tensors,
+                                          gsize              n_tensors,
+                                          GVariant          *metadata,
+                                          GCancellable      *cancellable,
+                                          GError           **error);
+RLX_AVAILABLE_IN_1_0
+void              rlx_weights_write_gguf_async (GFile              *file,
+                                                const char *const  *names,
+                                                RlxTensor         **tensors,
+                                                gsize               n_tensors,
+                                                GVariant           *metadata,
+                                                GCancellable       *cancellable,
+                                                GAsyncReadyCallback callback,
+                                                gpointer            user_data);
+RLX_AVAILABLE_IN_1_0
+gboolean          rlx_weights_write_gguf_finish (GAsyncResult *result,
+                                                 GError      **error);
+
+RLX_AVAILABLE_IN_1_0
+gboolean          rlx_weights_write_npz (GFile             *file,
+                                         const char *const *names,
+                                         RlxTensor        **tensors,
+                                         gsize              n_tensors,
+                                         gboolean           deflated,
+                                         GCancellable      *cancellable,
+                                         GError           **error);
+RLX_AVAILABLE_IN_1_0
+void              rlx_weights_write_npz_async (GFile              *file,
+                                               const char *const  *names,
+                                               RlxTensor         **tensors,
+                                               gsize               n_tensors,
+                                               gboolean            deflated,
+                                               GCancellable       *cancellable,
+                                               GAsyncReadyCallback callback,
+                                               gpointer            user_data);
+RLX_AVAILABLE_IN_1_0
+gboolean          rlx_weights_write_npz_finish (GAsyncResult *result,
+                                                GError      **error);
+
+RLX_AVAILABLE_IN_1_0
+gboolean          rlx_weights_save (RlxWeights      *self,
+                                    GFile           *file,
+                                    RlxWeightsFormat format,
+                                    gboolean         deflated,
+                                    GCancellable    *cancellable,
+                                    GError         **error);
+RLX_AVAILABLE_IN_1_0
+void              rlx_weights_save_async (RlxWeights         *self,
+                                          GFile              *file,
+                                          RlxWeightsFormat    format,
+                                          gboolean            deflated,
+                                          GCancellable       *cancellable,
+                                          GAsyncReadyCallback callback,
+                                          gpointer            user_data);
+RLX_AVAILABLE_IN_1_0
+gboolean          rlx_weights_save_finish (RlxWeights   *self,
+                                           GAsyncResult *result,
+                                           GError      **error);
+
+RLX_AVAILABLE_IN_1_0
 const char *      rlx_weights_entry_get_name        (RlxWeightsEntry *self);
 RLX_AVAILABLE_IN_1_0
 const char *      rlx_weights_entry_get_type_name   (RlxWeightsEntry *self);

@@ -12,122 +12,29 @@
  */
 #include "config.h"
 
-#include "formats/rlx-manifest-private.h"
+#include "formats/rlx-cursor-private.h"
 
 #include <string.h>
 
+#include "formats/rlx-gguf-private.h"
+#include "formats/rlx-manifest-private.h"
 #include "rlx-tensor-private.h"
 #include "util/rlx-checked-private.h"
 #include "util/rlx-debug-private.h"
-
-#define PIECE 16384
 
 /* The fewest bytes of a pair: a key of one byte and a value of one. */
 #define MIN_PAIR 14
 /* The same of a tensor with one dimension. */
 #define MIN_TENSOR 33
 
-enum
-{
-  TYPE_U8, TYPE_I8, TYPE_U16, TYPE_I16, TYPE_U32, TYPE_I32, TYPE_F32, TYPE_BOOL, TYPE_STRING, TYPE_ARRAY,
-  TYPE_U64, TYPE_I64, TYPE_F64,
-  N_TYPES
-};
-
 /* Bytes of a value; 0 where that varies. */
-static const guint8 sizes[N_TYPES] = { 1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8 };
-
-typedef struct
-{
-  RlxSource *source;
-  GCancellable *cancellable;
-  guint64 size;              /* of the file */
-  guint64 at;
-  guint64 start;             /* of what is in the piece */
-  gsize filled;
-  guint8 piece[PIECE];
-} Cursor;
+static const guint8 sizes[RLX_GGUF_N_TYPES] = { 1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8 };
 
 /* ---- bytes ---------------------------------------------------------------------------- */
 
-/* Whether @n more bytes are there, and may be looked at. */
-static gboolean
-check_room (Cursor     *cursor,
-            const char *what,
-            guint64     n,
-            GError    **error)
-{
-  if (n > cursor->size - cursor->at)
-    return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_TRUNCATED, cursor->at,
-                             "the file ends in %s: %" G_GUINT64_FORMAT " bytes are needed, %" G_GUINT64_FORMAT " are there",
-                             what, n, cursor->size - cursor->at);
-  if (n > RLX_GGUF_MAX_METADATA || cursor->at > RLX_GGUF_MAX_METADATA - n)
-    return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_LIMIT, cursor->at,
-                             "with the %" G_GUINT64_FORMAT " bytes of %s the header is beyond the limit of %" G_GUINT64_FORMAT " bytes",
-                             n, what, RLX_GGUF_MAX_METADATA);
-  return TRUE;
-}
-
-static gboolean
-take (Cursor     *cursor,
-      const char *what,
-      gpointer    to,
-      gsize       n,
-      GError    **error)
-{
-  guint8 *bytes = to;
-
-  if (!check_room (cursor, what, n, error))
-    return FALSE;
-  while (n > 0)
-    {
-      gsize part;
-
-      if (cursor->at < cursor->start || cursor->at >= cursor->start + cursor->filled)
-        {
-          cursor->start = cursor->at;
-          cursor->filled = 0;
-          part = (gsize) MIN (PIECE, cursor->size - cursor->at);
-          if (!rlx_source_read (cursor->source, what, cursor->at, cursor->piece, part, NULL, NULL, cursor->cancellable, error))
-            return FALSE;
-          cursor->filled = part;
-        }
-      part = (gsize) MIN (n, cursor->start + cursor->filled - cursor->at);
-      memcpy (bytes, cursor->piece + (cursor->at - cursor->start), part);
-      cursor->at += part;
-      bytes += part;
-      n -= part;
-    }
-  return TRUE;
-}
-
-static gboolean
-take_u32 (Cursor     *cursor,
-          const char *what,
-          guint32    *value,
-          GError    **error)
-{
-  if (!take (cursor, what, value, 4, error))
-    return FALSE;
-  *value = GUINT32_FROM_LE (*value);
-  return TRUE;
-}
-
-static gboolean
-take_u64 (Cursor     *cursor,
-          const char *what,
-          guint64    *value,
-          GError    **error)
-{
-  if (!take (cursor, what, value, 8, error))
-    return FALSE;
-  *value = GUINT64_FROM_LE (*value);
-  return TRUE;
-}
-
 /* A length, then that many bytes: at most @max of them. */
 static gboolean
-take_string (Cursor     *cursor,
+take_string (RlxCursor  *cursor,
              const char *what,
              guint64     max,
              GString    *text,
@@ -135,24 +42,24 @@ take_string (Cursor     *cursor,
 {
   guint64 at = cursor->at, length;
 
-  if (!take_u64 (cursor, what, &length, error))
+  if (!rlx_cursor_take_u64 (cursor, what, &length, error))
     return FALSE;
   if (length > max)
     return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_LIMIT, at,
                              "the length of %s is %" G_GUINT64_FORMAT ", the limit is %" G_GUINT64_FORMAT, what, length, max);
-  if (!check_room (cursor, what, length, error))
+  if (!rlx_cursor_check_room (cursor, what, length, error))
     return FALSE;
   g_string_set_size (text, (gsize) length);
-  return take (cursor, what, text->str, (gsize) length, error);
+  return rlx_cursor_take (cursor, what, text->str, (gsize) length, error);
 }
 
 static gboolean
-skip_string (Cursor  *cursor,
-             GError **error)
+skip_string (RlxCursor *cursor,
+             GError   **error)
 {
   guint64 length;
 
-  if (!take_u64 (cursor, "a string", &length, error) || !check_room (cursor, "a string", length, error))
+  if (!rlx_cursor_take_u64 (cursor, "a string", &length, error) || !rlx_cursor_check_room (cursor, "a string", length, error))
     return FALSE;
   cursor->at += length;
   return TRUE;
@@ -169,57 +76,57 @@ check_bool (guint64  at,
 }
 
 static gboolean
-take_type (Cursor     *cursor,
+take_type (RlxCursor  *cursor,
            const char *what,
            guint32    *type,
            GError    **error)
 {
   guint64 at = cursor->at;
 
-  if (!take_u32 (cursor, what, type, error))
+  if (!rlx_cursor_take_u32 (cursor, what, type, error))
     return FALSE;
-  return *type < N_TYPES ||
-         rlx_weights_fail (error, RLX_WEIGHTS_ERROR_UNSUPPORTED, at, "%s is %u, the limit is %d", what, *type, N_TYPES - 1);
+  return *type < RLX_GGUF_N_TYPES ||
+         rlx_weights_fail (error, RLX_WEIGHTS_ERROR_UNSUPPORTED, at, "%s is %u, the limit is %d", what, *type, RLX_GGUF_N_TYPES - 1);
 }
 
 /* The head of an array, whose elements are there. */
 static gboolean
-take_array (Cursor  *cursor,
-            guint32 *type,
-            guint64 *n,
-            GError **error)
+take_array (RlxCursor *cursor,
+            guint32   *type,
+            guint64   *n,
+            GError   **error)
 {
   guint64 at = cursor->at;
   guint min;
 
   if (!take_type (cursor, "the type of an array's elements", type, error))
     return FALSE;
-  if (*type == TYPE_ARRAY)
+  if (*type == RLX_GGUF_ARRAY)
     return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_UNSUPPORTED, at, "an array has arrays in it");
   at = cursor->at;
-  if (!take_u64 (cursor, "the length of an array", n, error))
+  if (!rlx_cursor_take_u64 (cursor, "the length of an array", n, error))
     return FALSE;
-  min = *type == TYPE_STRING ? 8 : sizes[*type];
-  if (*n > (cursor->size - cursor->at) / min)
+  min = *type == RLX_GGUF_STRING ? 8 : sizes[*type];
+  if (*n > (cursor->end - cursor->at) / min)
     return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_TRUNCATED, at,
                              "the length of an array is %" G_GUINT64_FORMAT ", but the file has room for %" G_GUINT64_FORMAT " elements at most",
-                             *n, (cursor->size - cursor->at) / min);
-  return check_room (cursor, "an array", *n * min, error);
+                             *n, (cursor->end - cursor->at) / min);
+  return rlx_cursor_check_room (cursor, "an array", *n * min, error);
 }
 
 /* Looks at a value without keeping anything. */
 static gboolean
-check_value (Cursor  *cursor,
-             guint32  type,
-             GError **error)
+check_value (RlxCursor *cursor,
+             guint32    type,
+             GError   **error)
 {
   guint64 n = 1;
 
-  if (type == TYPE_ARRAY && !take_array (cursor, &type, &n, error))
+  if (type == RLX_GGUF_ARRAY && !take_array (cursor, &type, &n, error))
     return FALSE;
-  if (type != TYPE_STRING && type != TYPE_BOOL)
+  if (type != RLX_GGUF_STRING && type != RLX_GGUF_BOOL)
     {
-      if (!check_room (cursor, "a value", n * sizes[type], error))
+      if (!rlx_cursor_check_room (cursor, "a value", n * sizes[type], error))
         return FALSE;
       cursor->at += n * sizes[type];
       return TRUE;
@@ -229,8 +136,8 @@ check_value (Cursor  *cursor,
       guint64 at = cursor->at;
       guint8 byte;
 
-      if (type == TYPE_STRING ? !skip_string (cursor, error)
-                              : !take (cursor, "a boolean", &byte, 1, error) || !check_bool (at, byte, error))
+      if (type == RLX_GGUF_STRING ? !skip_string (cursor, error)
+                              : !rlx_cursor_take (cursor, "a boolean", &byte, 1, error) || !check_bool (at, byte, error))
         return FALSE;
     }
   return TRUE;
@@ -244,69 +151,74 @@ make_string (const GString *text)
   return g_variant_new_fixed_array (G_VARIANT_TYPE_BYTE, text->str, text->len, 1);
 }
 
-static GVariant *
-make_number (guint32       type,
-             const guint8  data[8])
+/* How variants hold what the file has: there are no integers of 8 bits with a sign, and
+ * one kind of floats. */
+static const struct
 {
-  guint16 u16;
-  guint32 u32;
-  guint64 u64;
-  float f32;
+  const char *type;
+  guint8 size;
+} numbers[RLX_GGUF_N_TYPES] = {
+  [RLX_GGUF_U8] = { "y", 1 }, [RLX_GGUF_I8] = { "n", 2 }, [RLX_GGUF_U16] = { "q", 2 }, [RLX_GGUF_I16] = { "n", 2 }, [RLX_GGUF_U32] = { "u", 4 },
+  [RLX_GGUF_I32] = { "i", 4 }, [RLX_GGUF_F32] = { "d", 8 }, [RLX_GGUF_BOOL] = { "b", 1 }, [RLX_GGUF_U64] = { "t", 8 }, [RLX_GGUF_I64] = { "x", 8 },
+  [RLX_GGUF_F64] = { "d", 8 },
+};
+
+static gboolean
+take_number (RlxCursor *cursor,
+             guint32    type,
+             gpointer   to,
+             GError   **error)
+{
+  union { guint8 bytes[8]; gint8 i8; guint16 u16; guint32 u32; guint64 u64; float f32; } value;
+  guint64 at = cursor->at;
+  gint16 i16;
   double f64;
 
-  /* There is room for the largest. */
-  memcpy (&u16, data, 2);
-  memcpy (&u32, data, 4);
-  memcpy (&u64, data, 8);
-  switch (type)
+  if (!rlx_cursor_take (cursor, "a value", value.bytes, sizes[type], error))
+    return FALSE;
+  if (type == RLX_GGUF_BOOL && !check_bool (at, value.bytes[0], error))
+    return FALSE;
+  switch (sizes[type])
     {
-    case TYPE_U8:
-      return g_variant_new_byte (data[0]);
-    case TYPE_I8:
-      return g_variant_new_int16 ((gint8) data[0]);
-    case TYPE_U16:
-      return g_variant_new_uint16 (GUINT16_FROM_LE (u16));
-    case TYPE_I16:
-      return g_variant_new_int16 ((gint16) GUINT16_FROM_LE (u16));
-    case TYPE_U32:
-      return g_variant_new_uint32 (GUINT32_FROM_LE (u32));
-    case TYPE_I32:
-      return g_variant_new_int32 ((gint32) GUINT32_FROM_LE (u32));
-    case TYPE_F32:
-      u32 = GUINT32_FROM_LE (u32);
-      memcpy (&f32, &u32, 4);
-      return g_variant_new_double ((double) f32);
-    case TYPE_BOOL:
-      return g_variant_new_boolean (data[0]);
-    case TYPE_U64:
-      return g_variant_new_uint64 (GUINT64_FROM_LE (u64));
-    case TYPE_I64:
-      return g_variant_new_int64 ((gint64) GUINT64_FROM_LE (u64));
+    case 2:
+      value.u16 = GUINT16_FROM_LE (value.u16);
+      break;
+    case 4:
+      value.u32 = GUINT32_FROM_LE (value.u32);
+      break;
+    case 8:
+      value.u64 = GUINT64_FROM_LE (value.u64);
+      break;
     default:
-      u64 = GUINT64_FROM_LE (u64);
-      memcpy (&f64, &u64, 8);
-      return g_variant_new_double (f64);
+      break;
     }
+  if (type == RLX_GGUF_I8)
+    {
+      i16 = value.i8;
+      memcpy (to, &i16, 2);
+    }
+  else if (type == RLX_GGUF_F32)
+    {
+      f64 = (double) value.f32;
+      memcpy (to, &f64, 8);
+    }
+  else
+    memcpy (to, value.bytes, sizes[type]);
+  return TRUE;
 }
 
-/* Numbers as an array: one variant for all, since there may be millions. */
+/* One variant for all, since there may be millions: an array, or the number itself. */
 static GVariant *
-make_numbers (Cursor  *cursor,
-              guint32  type,
-              guint64  n,
-              GError **error)
+make_numbers (RlxCursor *cursor,
+              guint32    type,
+              guint64    n,
+              gboolean   is_array,
+              GError   **error)
 {
-  static const struct
-  {
-    const char *type;
-    guint8 size;
-  } arrays[N_TYPES] = {
-    [TYPE_U8] = { "y", 1 }, [TYPE_I8] = { "n", 2 }, [TYPE_U16] = { "q", 2 }, [TYPE_I16] = { "n", 2 }, [TYPE_U32] = { "u", 4 },
-    [TYPE_I32] = { "i", 4 }, [TYPE_F32] = { "d", 8 }, [TYPE_BOOL] = { "b", 1 }, [TYPE_U64] = { "t", 8 }, [TYPE_I64] = { "x", 8 },
-    [TYPE_F64] = { "d", 8 },
-  };
-  guint size = arrays[type].size;
+  guint size = numbers[type].size;
   g_autofree guint8 *data = g_try_malloc (n * size + 1);
+  g_autofree char *variant = g_strconcat (is_array ? "a" : "", numbers[type].type, NULL);
+  g_autoptr(GBytes) bytes = NULL;
 
   if (data == NULL)
     {
@@ -314,25 +226,19 @@ make_numbers (Cursor  *cursor,
       return NULL;
     }
   for (guint64 i = 0; i < n; i++)
-    {
-      g_autoptr(GVariant) value = NULL;
-      guint8 element[8] = { 0 };
-
-      if (!take (cursor, "an array", element, sizes[type], error))
-        return NULL;
-      value = g_variant_ref_sink (make_number (type, element));
-      g_variant_store (value, data + i * size);
-    }
-  return g_variant_new_fixed_array (G_VARIANT_TYPE (arrays[type].type), data, n, size);
+    if (!take_number (cursor, type, data + i * size, error))
+      return NULL;
+  bytes = g_bytes_new_take (g_steal_pointer (&data), n * size);
+  return g_variant_new_from_bytes (G_VARIANT_TYPE (variant), bytes, TRUE);
 }
 
 /* The same for strings. An array of strings, or of arrays of bytes, is stored as its
  * elements, strings with a NUL, and then where each one ends, in as few bytes as
  * hold the size of it all. */
 static GVariant *
-make_strings (Cursor  *cursor,
-              guint64  n,
-              GError **error)
+make_strings (RlxCursor *cursor,
+              guint64    n,
+              GError   **error)
 {
   g_autoptr(GString) text = g_string_new (NULL);
   g_autoptr(GByteArray) data = g_byte_array_new ();
@@ -381,36 +287,30 @@ make_strings (Cursor  *cursor,
 }
 
 static GVariant *
-make_value (Cursor  *cursor,
-            guint32  type,
-            GError **error)
+make_value (RlxCursor *cursor,
+            guint32    type,
+            GError   **error)
 {
+  gboolean is_array = type == RLX_GGUF_ARRAY;
   g_autoptr(GString) text = NULL;
-  guint64 n, at = cursor->at;
-  guint8 data[8] = { 0 };
+  guint64 n = 1;
 
-  if (type == TYPE_ARRAY)
-    {
-      if (!take_array (cursor, &type, &n, error))
-        return NULL;
-      return type == TYPE_STRING ? make_strings (cursor, n, error) : make_numbers (cursor, type, n, error);
-    }
-  if (type == TYPE_STRING)
-    {
-      text = g_string_new (NULL);
-      return take_string (cursor, "a string", RLX_GGUF_MAX_METADATA, text, error) ? make_string (text) : NULL;
-    }
-  if (!take (cursor, "a value", data, sizes[type], error) || (type == TYPE_BOOL && !check_bool (at, data[0], error)))
+  if (is_array && !take_array (cursor, &type, &n, error))
     return NULL;
-  return make_number (type, data);
+  if (type != RLX_GGUF_STRING)
+    return make_numbers (cursor, type, n, is_array, error);
+  if (is_array)
+    return make_strings (cursor, n, error);
+  text = g_string_new (NULL);
+  return take_string (cursor, "a string", RLX_GGUF_MAX_METADATA, text, error) ? make_string (text) : NULL;
 }
 
 /* ---- pairs ---------------------------------------------------------------------------- */
 
 static gboolean
-take_key (Cursor  *cursor,
-          GString *key,
-          GError **error)
+take_key (RlxCursor *cursor,
+          GString   *key,
+          GError   **error)
 {
   guint64 at = cursor->at;
 
@@ -424,16 +324,16 @@ take_key (Cursor  *cursor,
 }
 
 static gboolean
-take_alignment (Cursor  *cursor,
-                guint32  type,
-                guint32 *alignment,
-                GError **error)
+take_alignment (RlxCursor *cursor,
+                guint32    type,
+                guint32   *alignment,
+                GError   **error)
 {
   guint64 at = cursor->at;
 
-  if (type != TYPE_U32)
-    return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, at, "“general.alignment” is of type %u, not %d", type, TYPE_U32);
-  if (!take_u32 (cursor, "“general.alignment”", alignment, error))
+  if (type != RLX_GGUF_U32)
+    return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, at, "“general.alignment” is of type %u, not %d", type, RLX_GGUF_U32);
+  if (!rlx_cursor_take_u32 (cursor, "“general.alignment”", alignment, error))
     return FALSE;
   if (*alignment == 0 || *alignment > RLX_GGUF_MAX_ALIGNMENT || (*alignment & (*alignment - 1)) != 0)
     return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, at,
@@ -443,7 +343,7 @@ take_alignment (Cursor  *cursor,
 
 /* Checks the pairs, or with @build makes them variants. */
 static gboolean
-read_pairs (Cursor      *cursor,
+read_pairs (RlxCursor   *cursor,
             RlxManifest *manifest,
             gboolean     build,
             guint64      n_pairs,
@@ -469,7 +369,7 @@ read_pairs (Cursor      *cursor,
           continue;
         }
       if (!rlx_manifest_add_key (manifest, at, key->str, key->len, error) ||
-          !(strcmp (key->str, "general.alignment") == 0 ? take_alignment (cursor, type, alignment, error)
+          !(strcmp (key->str, RLX_GGUF_ALIGNMENT_KEY) == 0 ? take_alignment (cursor, type, alignment, error)
                                                         : check_value (cursor, type, error)))
         return FALSE;
     }
@@ -479,14 +379,14 @@ read_pairs (Cursor      *cursor,
 /* ---- tensors -------------------------------------------------------------------------- */
 
 static gboolean
-read_shape (Cursor  *cursor,
-            gint64  *shape,
-            guint32 *n_dims,
-            GError **error)
+read_shape (RlxCursor *cursor,
+            gint64    *shape,
+            guint32   *n_dims,
+            GError   **error)
 {
   guint64 at = cursor->at;
 
-  if (!take_u32 (cursor, "the number of dimensions", n_dims, error))
+  if (!rlx_cursor_take_u32 (cursor, "the number of dimensions", n_dims, error))
     return FALSE;
   if (*n_dims == 0)
     return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, at, "the number of dimensions is 0");
@@ -498,7 +398,7 @@ read_shape (Cursor  *cursor,
       guint64 size;
 
       at = cursor->at;
-      if (!take_u64 (cursor, "a dimension", &size, error))
+      if (!rlx_cursor_take_u64 (cursor, "a dimension", &size, error))
         return FALSE;
       if (size > RLX_MAX_ELEMENTS)
         return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_LIMIT, at,
@@ -509,7 +409,7 @@ read_shape (Cursor  *cursor,
 }
 
 static gboolean
-read_tensor (Cursor      *cursor,
+read_tensor (RlxCursor   *cursor,
              RlxManifest *manifest,
              guint32      alignment,
              GString     *name,
@@ -525,13 +425,13 @@ read_tensor (Cursor      *cursor,
       !read_shape (cursor, shape, &n_dims, error))
     return FALSE;
   type_at = cursor->at;
-  if (!take_u32 (cursor, "the type of a tensor", &type, error))
+  if (!rlx_cursor_take_u32 (cursor, "the type of a tensor", &type, error))
     return FALSE;
   storage = rlx_storage_find_gguf (type);
   if (storage < 0)
     return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_UNSUPPORTED, type_at, "the type of a tensor is %u, which is not a known one", type);
   offset_at = cursor->at;
-  if (!take_u64 (cursor, "the place of a tensor", &offset, error))
+  if (!rlx_cursor_take_u64 (cursor, "the place of a tensor", &offset, error))
     return FALSE;
   record = rlx_manifest_add (manifest, at, name->str, name->len, (guint) storage, shape, n_dims, &length, error);
   if (record == NULL)
@@ -578,7 +478,7 @@ place_tensors (RlxManifest *manifest,
 /* ---- the file ------------------------------------------------------------------------- */
 
 static gboolean
-take_count (Cursor     *cursor,
+take_count (RlxCursor  *cursor,
             const char *what,
             guint64     limit,
             guint       min,
@@ -587,13 +487,13 @@ take_count (Cursor     *cursor,
 {
   guint64 at = cursor->at;
 
-  if (!take_u64 (cursor, what, n, error))
+  if (!rlx_cursor_take_u64 (cursor, what, n, error))
     return FALSE;
   if (*n > limit)
     return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_LIMIT, at, "%s is %" G_GUINT64_FORMAT ", the limit is %" G_GUINT64_FORMAT, what, *n, limit);
-  if (*n > (cursor->size - cursor->at) / min)
+  if (*n > (cursor->end - cursor->at) / min)
     return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_TRUNCATED, at, "%s is %" G_GUINT64_FORMAT ", but the file has room for %" G_GUINT64_FORMAT " at most",
-                             what, *n, (cursor->size - cursor->at) / min);
+                             what, *n, (cursor->end - cursor->at) / min);
   return TRUE;
 }
 
@@ -614,20 +514,17 @@ rlx_gguf_read (RlxSource    *source,
                GCancellable *cancellable,
                GError      **error)
 {
-  g_autofree Cursor *cursor = g_new0 (Cursor, 1);
+  g_autofree RlxCursor *cursor = rlx_cursor_new (source, RLX_GGUF_MAX_METADATA, cancellable);
   g_autoptr(GString) name = g_string_new (NULL);
   guint64 n_tensors, n_pairs, pairs;
-  guint32 version, alignment = 32;
+  guint32 version, alignment = RLX_GGUF_ALIGNMENT;
   char magic[4];
 
-  cursor->source = source;
-  cursor->cancellable = cancellable;
-  cursor->size = rlx_source_get_size (source);
-  if (!take (cursor, "the magic", magic, 4, error))
+  if (!rlx_cursor_take (cursor, "the magic", magic, 4, error))
     return FALSE;
-  if (memcmp (magic, "GGUF", 4) != 0)
+  if (memcmp (magic, RLX_GGUF_MAGIC, 4) != 0)
     return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, 0, "the file does not begin with “GGUF”");
-  if (!take_u32 (cursor, "the version", &version, error) || !check_version (version, error) ||
+  if (!rlx_cursor_take_u32 (cursor, "the version", &version, error) || !check_version (version, error) ||
       !take_count (cursor, "the number of tensors", RLX_WEIGHTS_MAX_ENTRIES, MIN_TENSOR, &n_tensors, error) ||
       !take_count (cursor, "the number of pairs", RLX_WEIGHTS_MAX_PAIRS, MIN_PAIR, &n_pairs, error))
     return FALSE;
@@ -637,7 +534,7 @@ rlx_gguf_read (RlxSource    *source,
   for (guint64 i = 0; i < n_tensors; i++)
     if (!read_tensor (cursor, manifest, alignment, name, error))
       return FALSE;
-  if (!place_tensors (manifest, cursor->at, alignment, cursor->size, error) ||
+  if (!place_tensors (manifest, cursor->at, alignment, cursor->end, error) ||
       !rlx_manifest_seal (manifest, error))
     return FALSE;
   cursor->at = pairs;

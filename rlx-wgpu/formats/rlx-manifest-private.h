@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "formats/rlx-source-private.h"
+#include "formats/rlx-stream-private.h"
 #include "rlx-types.h"
 
 G_BEGIN_DECLS
@@ -25,6 +25,9 @@ G_BEGIN_DECLS
 #define RLX_GGUF_MAX_KEY 65535
 #define RLX_GGUF_MAX_DIMS 4
 #define RLX_GGUF_MAX_ALIGNMENT 65536
+#define RLX_NPY_MAX_TEXT 65536
+#define RLX_NPZ_MAX_INFLATED (G_GUINT64_CONSTANT (1) << 30)
+#define RLX_NPZ_MAX_RATIO 100
 
 /* ---- how elements are stored ---- */
 
@@ -50,7 +53,8 @@ typedef struct
   RlxConvert convert;
   int packed;                /* RlxPackedType, or -1 */
   int gguf;                  /* its number in GGUF files, or -1 */
-  const char *safetensors;   /* nullable */
+  const char *safetensors;   /* its name there; nullable */
+  const char *npy;           /* its code there; nullable */
 } RlxStorage;
 
 guint              rlx_storage_get_n            (void);
@@ -58,27 +62,46 @@ const RlxStorage * rlx_storage_get              (guint          index);
 /* Indices, or -1. */
 int                rlx_storage_find_safetensors (const char    *name);
 int                rlx_storage_find_gguf        (guint32        type);
+int                rlx_storage_find_npy         (const char    *code,
+                                                 gsize          length);
+/* What holds elements of that type as they are. */
+int                rlx_storage_find_data_type   (RlxDataType    data_type);
 void               rlx_storage_get_block        (const RlxStorage *storage,
                                                  guint         *numbers,
                                                  guint         *bytes);
+
+/* Writes @n elements that have to be converted as what they become, of 4 bytes each. */
+void               rlx_storage_widen            (const RlxStorage *storage,
+                                                 gconstpointer  from,
+                                                 gsize          n,
+                                                 gpointer       to);
 
 /* ---- records ---- */
 
 typedef struct
 {
   const char *name;          /* of the manifest */
-  guint64 offset;            /* of the elements */
-  guint64 length;
+  guint64 offset;            /* of the elements, or of the deflated bytes that become them */
+  guint64 length;            /* of the elements, inflated */
   guint32 dims;              /* the first one, in the manifest's */
   guint16 part;              /* which source */
   guint8 n_dims;
   guint8 storage;            /* an index */
 } RlxRecord;
 
+/* What NumPy's files say besides. The elements are the last bytes that come out. */
 typedef struct
 {
+  RlxExtent extent;
+  gboolean fortran_order;    /* the first dimension runs fastest */
+} RlxMember;
+
+typedef struct
+{
+  GPtrArray *sources;        /* RlxSource, by part */
   GStringChunk *names;
   GArray *records;           /* RlxRecord, in the order of the file */
+  GArray *members;           /* RlxMember: one for each record, or none at all */
   GArray *dims;              /* gint64 */
   GArray *by_name;           /* guint32, once it is sealed */
   GPtrArray *keys;           /* of metadata, as they come */
@@ -87,6 +110,9 @@ typedef struct
 
 RlxManifest *     rlx_manifest_new       (void);
 void              rlx_manifest_free      (RlxManifest       *self);
+/* The next part. Readers that take a source expect it there already. */
+void              rlx_manifest_add_source (RlxManifest      *self,
+                                           RlxSource        *source);
 /* Adds a record whose offset and length are 0. The name is checked, and the shape
  * counted: @length (nullable) gets the bytes that it takes. @at is the place in the
  * file, for messages. */
@@ -115,6 +141,14 @@ gint64            rlx_manifest_find      (RlxManifest       *self,
                                           const char        *name);
 const gint64 *    rlx_manifest_get_shape (RlxManifest       *self,
                                           const RlxRecord   *record);
+/* Of a file of NumPy's, or NULL. */
+const RlxMember * rlx_manifest_get_member (RlxManifest      *self,
+                                           const RlxRecord  *record);
+/* The elements of a record, one after the other. */
+RlxStream *       rlx_manifest_open      (RlxManifest       *self,
+                                          const RlxRecord   *record,
+                                          GCancellable      *cancellable,
+                                          GError           **error);
 /* Whether no two lie in the same bytes or begin before @start; with @gapless, also
  * whether they fill everything up to @end. */
 gboolean          rlx_manifest_check_places (RlxManifest    *self,
@@ -144,12 +178,20 @@ gboolean rlx_gguf_read        (RlxSource     *source,
                                RlxManifest   *manifest,
                                GCancellable  *cancellable,
                                GError       **error);
-/* The index of a model in several files: names of tensors and, in the same order,
- * guint16 of where in @files their file is; those are plain names. */
+gboolean rlx_npz_read         (RlxSource     *source,
+                               RlxManifest   *manifest,
+                               GCancellable  *cancellable,
+                               GError       **error);
+/* One array, which the file has no name for. */
+gboolean rlx_npy_read         (RlxSource     *source,
+                               const char    *name,
+                               RlxManifest   *manifest,
+                               GCancellable  *cancellable,
+                               GError       **error);
+/* The index of a model in several safetensors files, which lie beside @file. */
 gboolean rlx_safetensors_read_index (RlxSource     *source,
-                                     GPtrArray     *names,
-                                     GArray        *parts,
-                                     GPtrArray     *files,
+                                     GFile         *file,
+                                     RlxManifest   *manifest,
                                      GCancellable  *cancellable,
                                      GError       **error);
 

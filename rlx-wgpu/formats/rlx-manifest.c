@@ -19,8 +19,10 @@ rlx_manifest_new (void)
 {
   RlxManifest *self = g_new0 (RlxManifest, 1);
 
+  self->sources = g_ptr_array_new_with_free_func ((GDestroyNotify) rlx_source_unref);
   self->names = g_string_chunk_new (CHUNK);
   self->records = g_array_new (FALSE, TRUE, sizeof (RlxRecord));
+  self->members = g_array_new (FALSE, FALSE, sizeof (RlxMember));
   self->dims = g_array_new (FALSE, FALSE, sizeof (gint64));
   self->keys = g_ptr_array_new ();
   g_variant_builder_init (&self->metadata, G_VARIANT_TYPE_VARDICT);
@@ -30,13 +32,22 @@ rlx_manifest_new (void)
 void
 rlx_manifest_free (RlxManifest *self)
 {
+  g_ptr_array_unref (self->sources);
   g_string_chunk_free (self->names);
   g_array_unref (self->records);
+  g_array_unref (self->members);
   g_array_unref (self->dims);
   g_ptr_array_unref (self->keys);
   g_variant_builder_clear (&self->metadata);
   g_clear_pointer (&self->by_name, g_array_unref);
   g_free (self);
+}
+
+void
+rlx_manifest_add_source (RlxManifest *self,
+                         RlxSource   *source)
+{
+  g_ptr_array_add (self->sources, rlx_source_ref (source));
 }
 
 gboolean
@@ -327,4 +338,29 @@ rlx_manifest_get_shape (RlxManifest     *self,
                         const RlxRecord *record)
 {
   return &g_array_index (self->dims, gint64, record->dims);
+}
+
+const RlxMember *
+rlx_manifest_get_member (RlxManifest     *self,
+                         const RlxRecord *record)
+{
+  gsize index = (gsize) (record - &g_array_index (self->records, RlxRecord, 0));
+
+  return self->members->len > 0 ? &g_array_index (self->members, RlxMember, index) : NULL;
+}
+
+RlxStream *
+rlx_manifest_open (RlxManifest     *self,
+                   const RlxRecord *record,
+                   GCancellable    *cancellable,
+                   GError         **error)
+{
+  const RlxMember *member = rlx_manifest_get_member (self, record);
+  const RlxExtent plain = { .offset = record->offset, .stored = record->length, .size = record->length };
+  g_autoptr(RlxStream) stream = NULL;
+  gsize head;
+
+  stream = rlx_stream_new (g_ptr_array_index (self->sources, record->part), member != NULL ? &member->extent : &plain);
+  head = (gsize) (rlx_stream_get_left (stream) - record->length);
+  return rlx_stream_read (stream, "the header", NULL, head, cancellable, error) ? g_steal_pointer (&stream) : NULL;
 }

@@ -5,91 +5,26 @@
 
 #include "formats/rlx-npy-private.h"
 
-#include "rlx-tensor-private.h"
-#include "util/rlx-checked-private.h"
-#include "util/rlx-data-type-private.h"
-#include "util/rlx-debug-private.h"
-
 #include <string.h>
 
-/* ---- the prefix --------------------------------------------------------- */
+#include "util/rlx-checked-private.h"
+#include "util/rlx-debug-private.h"
 
-gboolean
-rlx_npy_check_present (const char  *what,
-                       guint64      needed,
-                       guint64      present,
-                       GError     **error)
+/* The elements start at a multiple of this in files written here, as in those of numpy. */
+#define ALIGNMENT 64
+
+/* The magic, the version and a length of two bytes. */
+#define MIN_PREFIX 10
+/* The same with a length of four bytes. */
+#define MAX_PREFIX 12
+
+typedef struct
 {
-  if (present >= needed)
-    return TRUE;
-
-  g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_TRUNCATED,
-               "The file ends in %s: %" G_GUINT64_FORMAT " bytes are needed, %" G_GUINT64_FORMAT " are there",
-               what, needed, present);
-
-  return FALSE;
-}
-
-gboolean
-rlx_npy_parse_prefix (const guint8  *data,
-                      gsize          length,
-                      gsize         *prefix_length,
-                      gsize         *text_length,
-                      GError       **error)
-{
-  guint8 major, minor;
-  guint64 n;
-
-  /* What is there has to be right even when too little is there: a text file of
-   * three bytes is not a truncated .npy file. */
-  if (memcmp (data, RLX_NPY_MAGIC, MIN (length, RLX_NPY_MAGIC_LENGTH)) != 0)
-    {
-      g_set_error_literal (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_PARSE,
-                           "The file does not start with the magic of .npy files");
-      return FALSE;
-    }
-
-  if (!rlx_npy_check_present ("the prefix", RLX_NPY_MIN_PREFIX, length, error))
-    return FALSE;
-
-  major = data[6];
-  minor = data[7];
-
-  if (major < 1 || major > 3 || minor != 0)
-    {
-      g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_UNSUPPORTED,
-                   "Version %u.%u of the .npy format is not one of 1.0, 2.0 and 3.0",
-                   major, minor);
-      return FALSE;
-    }
-
-  if (major == 1)
-    {
-      *prefix_length = RLX_NPY_MIN_PREFIX;
-      n = (guint64) data[8] | (guint64) data[9] << 8;
-    }
-  else
-    {
-      if (!rlx_npy_check_present ("the prefix", RLX_NPY_MAX_PREFIX, length, error))
-        return FALSE;
-
-      *prefix_length = RLX_NPY_MAX_PREFIX;
-      n = (guint64) data[8] | (guint64) data[9] << 8 |
-          (guint64) data[10] << 16 | (guint64) data[11] << 24;
-    }
-
-  if (n > RLX_NPY_MAX_TEXT)
-    {
-      g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_LIMIT,
-                   "A header of %" G_GUINT64_FORMAT " bytes is beyond the limit of %d",
-                   n, RLX_NPY_MAX_TEXT);
-      return FALSE;
-    }
-
-  *text_length = (gsize) n;
-
-  return TRUE;
-}
+  guint storage;
+  gboolean fortran_order;
+  guint n_dims;
+  gint64 shape[RLX_MAX_DIMS];
+} Header;
 
 /* ---- the text ----------------------------------------------------------- */
 
@@ -108,7 +43,14 @@ typedef struct
   const char *start;
   const char *p;
   const char *end;
+  guint64 base;              /* where the text begins in the file */
 } Cursor;
+
+static guint64
+get_place (const Cursor *cursor)
+{
+  return cursor->base + (guint64) (cursor->p - cursor->start);
+}
 
 G_GNUC_PRINTF (3, 4)
 static gboolean
@@ -124,11 +66,7 @@ parse_error (Cursor      *cursor,
   message = g_strdup_vprintf (format, args);
   va_end (args);
 
-  g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_PARSE,
-               "At byte %" G_GSIZE_FORMAT " of the header's text: %s",
-               (gsize) (cursor->p - cursor->start), message);
-
-  return FALSE;
+  return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, get_place (cursor), "%s", message);
 }
 
 static void
@@ -217,9 +155,9 @@ parse_word (Cursor     *cursor,
 }
 
 static gboolean
-parse_bool (Cursor    *cursor,
-            gboolean  *value,
-            GError   **error)
+parse_bool (Cursor   *cursor,
+            gboolean *value,
+            GError  **error)
 {
   skip_spaces (cursor);
 
@@ -261,10 +199,8 @@ parse_int (Cursor  *cursor,
     {
       g_autofree char *quoted = rlx_quote_text (start, cursor->p - start);
 
-      g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_LIMIT,
-                   "The number %s in “shape” is beyond the limit of %" G_GINT64_FORMAT,
-                   quoted, G_MAXINT64);
-      return FALSE;
+      return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_LIMIT, get_place (cursor),
+                               "the number %s in “shape” is beyond the limit of %" G_GINT64_FORMAT, quoted, G_MAXINT64);
     }
 
   /* Python 2 wrote long integers so. */
@@ -277,9 +213,9 @@ parse_int (Cursor  *cursor,
 }
 
 static gboolean
-parse_shape (Cursor        *cursor,
-             RlxNpyHeader  *header,
-             GError       **error)
+parse_shape (Cursor  *cursor,
+             Header  *header,
+             GError **error)
 {
   guint n = 0;
   gboolean comma = FALSE;
@@ -293,12 +229,8 @@ parse_shape (Cursor        *cursor,
         return parse_error (cursor, error, "“,” is missing in “shape”");
 
       if (n == RLX_MAX_DIMS)
-        {
-          g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_LIMIT,
-                       "The array in the file has more dimensions than the limit of %d",
-                       RLX_MAX_DIMS);
-          return FALSE;
-        }
+        return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_LIMIT, get_place (cursor),
+                                 "the array has more dimensions than the limit of %d", RLX_MAX_DIMS);
 
       if (!parse_int (cursor, &header->shape[n], error))
         return FALSE;
@@ -317,70 +249,51 @@ parse_shape (Cursor        *cursor,
 }
 
 static gboolean
-parse_descr (Cursor       *cursor,
-             RlxDataType  *data_type,
-             GError      **error)
+parse_descr (Cursor  *cursor,
+             guint   *storage,
+             GError **error)
 {
   g_autofree char *quoted = NULL;
-  const char *descr;
-  const char *code;
+  const char *descr, *code;
   gsize length;
-  char order = '=';
-  char token = peek_token (cursor);
+  guint numbers, bytes;
+  char order = '=', token = peek_token (cursor);
+  guint64 at = get_place (cursor);
+  int found;
 
   if (token == '[' || token == '(' || token == '{')
-    {
-      g_set_error_literal (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_UNSUPPORTED,
-                           "The array in the file is of a structured type, which is not supported");
-      return FALSE;
-    }
-
+    return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_UNSUPPORTED, at,
+                             "the array is of a structured type, which is not supported");
   if (!parse_string (cursor, &descr, &length, error))
     return FALSE;
 
   quoted = rlx_quote_text (descr, (gssize) length);
   code = descr;
-
   if (length > 0 && strchr ("<>=|", *code) != NULL)
     {
       order = *code++;
       length--;
     }
-
   if (length == 0 || !(g_ascii_isalpha (*code) || *code == '?'))
     return parse_error (cursor, error, "“descr” is %s, which is not a data type", quoted);
 
-  for (guint i = 0; i < RLX_N_DATA_TYPES; i++)
-    {
-      const char *npy = rlx_data_types[i].npy;
-
-      if (npy == NULL || length != strlen (npy) || memcmp (code, npy, length) != 0)
-        continue;
-
-      /* '=' and '|' mean that there is nothing to say about the order. */
-      if (order != RLX_NPY_NATIVE_ORDER && order != '=' && order != '|' && rlx_data_types[i].bits > 8)
-        {
-          g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_UNSUPPORTED,
-                       "The array in the file is of type %s, which is not in the byte order of this computer",
-                       quoted);
-          return FALSE;
-        }
-
-      *data_type = (RlxDataType) i;
-      return TRUE;
-    }
-
-  g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_UNSUPPORTED,
-               "The array in the file is of type %s, which is not supported", quoted);
-
-  return FALSE;
+  found = rlx_storage_find_npy (code, length);
+  if (found < 0)
+    return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_UNSUPPORTED, at, "the array is of type %s, which is not supported", quoted);
+  *storage = (guint) found;
+  rlx_storage_get_block (rlx_storage_get (*storage), &numbers, &bytes);
+  /* '=' and '|' mean that there is nothing to say about the order. */
+  if (order != RLX_NPY_NATIVE_ORDER && order != '=' && order != '|' && bytes > 1)
+    return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_UNSUPPORTED, at,
+                             "the array is of type %s, which is not in the byte order of this computer", quoted);
+  return TRUE;
 }
 
 static gboolean
-parse_entry (Cursor        *cursor,
-             RlxNpyHeader  *header,
-             guint         *seen,
-             GError       **error)
+parse_entry (Cursor  *cursor,
+             Header  *header,
+             guint   *seen,
+             GError **error)
 {
   static const char * const keys[] = { "descr", "fortran_order", "shape" };
   const char *key;
@@ -409,24 +322,22 @@ parse_entry (Cursor        *cursor,
     return FALSE;
 
   if (i == 0)
-    return parse_descr (cursor, &header->data_type, error);
+    return parse_descr (cursor, &header->storage, error);
   else if (i == 1)
     return parse_bool (cursor, &header->fortran_order, error);
   else
     return parse_shape (cursor, header, error);
 }
 
-gboolean
-rlx_npy_parse_text (const char    *text,
-                    gsize          length,
-                    RlxNpyHeader  *header,
-                    GError       **error)
+static gboolean
+parse_text (const char *text,
+            gsize       length,
+            guint64     base,
+            Header     *header,
+            GError    **error)
 {
-  g_autoptr (GError) local_error = NULL;
-  Cursor cursor = { text, text, text + length };
+  Cursor cursor = { text, text, text + length, base };
   guint seen = 0;
-
-  memset (header, 0, sizeof *header);
 
   if (!expect_token (&cursor, '{', error))
     return FALSE;
@@ -446,14 +357,145 @@ rlx_npy_parse_text (const char    *text,
   if (!accept_token (&cursor, '\n') || cursor.p != cursor.end)
     return parse_error (&cursor, error, "there is something other than spaces and a newline after the “}”");
 
-  /* The same rules as for any shape, reported as what they are here: something
-   * that is wrong with a file. */
-  if (!rlx_shape_n_bytes (header->data_type, header->shape, header->n_dims,
-                          &header->n_elements, &header->n_bytes, &local_error))
-    {
-      g_set_error_literal (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_LIMIT, local_error->message);
-      return FALSE;
-    }
-
   return TRUE;
+}
+
+/* ---- the array -------------------------------------------------------------- */
+
+/* FALSE where fewer than @needed bytes are left. */
+static gboolean
+check_left (RlxStream  *stream,
+            const char *what,
+            guint64     needed,
+            guint64     at,
+            GError    **error)
+{
+  guint64 left = rlx_stream_get_left (stream);
+
+  return left >= needed ||
+         rlx_weights_fail (error, RLX_WEIGHTS_ERROR_TRUNCATED, at,
+                           "the array ends in %s: %" G_GUINT64_FORMAT " bytes are needed, %" G_GUINT64_FORMAT " are there", what, needed, left);
+}
+
+/* How long the part before the text is, and the text. */
+static gboolean
+read_prefix (RlxStream    *stream,
+             gsize        *prefix_length,
+             gsize        *text_length,
+             GCancellable *cancellable,
+             GError      **error)
+{
+  guint8 data[MAX_PREFIX] = { 0 };
+  gsize n = (gsize) MIN (rlx_stream_get_left (stream), MIN_PREFIX);
+  guint32 length;
+
+  if (!rlx_stream_read (stream, "the prefix", data, n, cancellable, error))
+    return FALSE;
+  /* What is there has to be right even when too little is there: a text file of
+   * three bytes is not a truncated .npy file. */
+  if (memcmp (data, RLX_NPY_MAGIC, MIN (n, RLX_NPY_MAGIC_LENGTH)) != 0)
+    return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, 0, "the magic of .npy files is missing");
+  if (n < MIN_PREFIX)
+    return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_TRUNCATED, n,
+                             "the array ends in the prefix: %d bytes are needed, %" G_GSIZE_FORMAT " are there", MIN_PREFIX, n);
+  if (data[6] < 1 || data[6] > 3 || data[7] != 0)
+    return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_UNSUPPORTED, 6,
+                             "version %u.%u of the .npy format is not one of 1.0, 2.0 and 3.0", data[6], data[7]);
+
+  *prefix_length = data[6] == 1 ? MIN_PREFIX : MAX_PREFIX;
+  if (!check_left (stream, "the prefix", *prefix_length - n, n, error) ||
+      !rlx_stream_read (stream, "the prefix", data + n, *prefix_length - n, cancellable, error))
+    return FALSE;
+  memcpy (&length, data + 8, 4);
+  length = GUINT32_FROM_LE (length);
+  if (length > RLX_NPY_MAX_TEXT)
+    return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_LIMIT, 8, "a header of %u bytes is beyond the limit of %d", length, RLX_NPY_MAX_TEXT);
+  *text_length = length;
+  return check_left (stream, "the header", length, *prefix_length, error);
+}
+
+gboolean
+rlx_npy_add_array (RlxManifest     *manifest,
+                   const char      *name,
+                   const RlxExtent *extent,
+                   GCancellable    *cancellable,
+                   GError         **error)
+{
+  g_autoptr(RlxStream) stream = rlx_stream_new (g_ptr_array_index (manifest->sources, 0), extent);
+  RlxMember member = { .extent = *extent };
+  g_autofree char *text = NULL;
+  gsize prefix_length = 0, text_length = 0;
+  Header header = { 0 };
+  guint64 length, start, left;
+  RlxRecord *record;
+
+  if (!read_prefix (stream, &prefix_length, &text_length, cancellable, error))
+    return FALSE;
+  text = g_malloc (text_length + 1);
+  start = prefix_length + text_length;
+  if (!rlx_stream_read (stream, "the header", text, text_length, cancellable, error) ||
+      !parse_text (text, text_length, prefix_length, &header, error))
+    return FALSE;
+  record = rlx_manifest_add (manifest, prefix_length, name, strlen (name), header.storage, header.shape, header.n_dims, &length, error);
+  left = rlx_stream_get_left (stream);
+  if (record == NULL || !check_left (stream, "the elements", length, start, error))
+    return FALSE;
+  if (left > length)
+    return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, start + length,
+                             "the elements take %" G_GUINT64_FORMAT " bytes, but %" G_GUINT64_FORMAT " follow the header", length, left);
+  record->offset = extent->offset + (extent->deflated ? 0 : start);
+  record->length = length;
+  member.fortran_order = header.fortran_order && header.n_dims > 1;
+  g_array_append_val (manifest->members, member);
+  return TRUE;
+}
+
+gboolean
+rlx_npy_read (RlxSource    *source,
+              const char   *name,
+              RlxManifest  *manifest,
+              GCancellable *cancellable,
+              GError      **error)
+{
+  guint64 size = rlx_source_get_size (source);
+  const RlxExtent extent = { .stored = size, .size = size };
+
+  return rlx_npy_add_array (manifest, name, &extent, cancellable, error) && rlx_manifest_seal (manifest, error);
+}
+
+/* ---- writing --------------------------------------------------------------------- */
+
+GByteArray *
+rlx_npy_make_header (guint         storage,
+                     const gint64 *shape,
+                     gsize         n_dims)
+{
+  g_autoptr(GString) text = g_string_new (NULL);
+  GByteArray *header = g_byte_array_new ();
+  guint numbers, bytes;
+  gsize padding;
+  guint8 length[2];
+
+  rlx_storage_get_block (rlx_storage_get (storage), &numbers, &bytes);
+  g_string_append_printf (text, "{'descr': '%c%s', 'fortran_order': False, 'shape': (",
+                          bytes > 1 ? RLX_NPY_NATIVE_ORDER : '|', rlx_storage_get (storage)->npy);
+  for (gsize i = 0; i < n_dims; i++)
+    g_string_append_printf (text, "%s%" G_GINT64_FORMAT, i > 0 ? ", " : "", shape[i]);
+  g_string_append (text, n_dims == 1 ? ",), }" : "), }");
+
+  /* At most a few hundred bytes with eight dimensions, so neither this nor the
+   * length can overflow. */
+  padding = (ALIGNMENT - (MIN_PREFIX + text->len + 1) % ALIGNMENT) % ALIGNMENT;
+  for (gsize i = 0; i < padding; i++)
+    g_string_append_c (text, ' ');
+  g_string_append_c (text, '\n');
+
+  length[0] = (guint8) (text->len & 0xff);
+  length[1] = (guint8) (text->len >> 8);
+
+  g_byte_array_append (header, (const guint8 *) RLX_NPY_MAGIC "\x01\x00", RLX_NPY_MAGIC_LENGTH + 2);
+  g_byte_array_append (header, length, sizeof length);
+  g_byte_array_append (header, (const guint8 *) text->str, (guint) text->len);
+
+  return header;
 }

@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "rlx-types.h"
+#include "formats/rlx-manifest-private.h"
 
 G_BEGIN_DECLS
 
@@ -21,39 +21,17 @@ G_BEGIN_DECLS
 #define RLX_NPY_NATIVE_ORDER '>'
 #endif
 
-/* The magic, the version and a length of two bytes. */
-#define RLX_NPY_MIN_PREFIX 10
-/* The same with a length of four bytes. */
-#define RLX_NPY_MAX_PREFIX 12
-/* More than numpy itself accepts without being told to. */
-#define RLX_NPY_MAX_TEXT 65536
+/* Reads what is before the elements, and adds a record and its member. All that comes
+ * out of the extent has to be this one array. */
+gboolean     rlx_npy_add_array   (RlxManifest      *manifest,
+                                  const char       *name,
+                                  const RlxExtent  *extent,
+                                  GCancellable     *cancellable,
+                                  GError          **error);
 
-typedef struct
-{
-  RlxDataType data_type;
-  gboolean fortran_order;
-  guint n_dims;
-  gint64 shape[RLX_MAX_DIMS];
-  guint64 n_elements;
-  gsize n_bytes;
-} RlxNpyHeader;
-
-/* FALSE with RLX_WEIGHTS_ERROR_TRUNCATED where there are too few bytes. */
-gboolean rlx_npy_check_present (const char    *what,
-                                guint64        needed,
-                                guint64        present,
-                                GError       **error);
-/* How long the part before the text is, and the text. @length must be at least
- * RLX_NPY_MIN_PREFIX; where the version asks for more than is there, the error
- * is RLX_WEIGHTS_ERROR_TRUNCATED. */
-gboolean rlx_npy_parse_prefix  (const guint8  *data,
-                                gsize          length,
-                                gsize         *prefix_length,
-                                gsize         *text_length,
-                                GError       **error);
-gboolean rlx_npy_parse_text    (const char    *text,
-                                gsize          length,
-                                RlxNpyHeader  *header,
-                                GError       **error);
+/* Everything before the elements, for a file that is written; 64 bytes, or a multiple. */
+GByteArray * rlx_npy_make_header (guint             storage,
+                                  const gint64     *shape,
+                                  gsize             n_dims);
 
 G_END_DECLS

@@ -5,126 +5,32 @@
 
 #include "formats/rlx-npy-private.h"
 
-#include "formats/rlx-replace-private.h"
+#include <string.h>
+
+#include "formats/rlx-write-private.h"
 #include "rlx-job-private.h"
 #include "rlx-tensor-private.h"
 #include "util/rlx-checked-private.h"
+#include "util/rlx-data-type-private.h"
 #include "util/rlx-element-private.h"
 
-#include <string.h>
-
-/* The elements start at a multiple of this in files written here, as in those
- * of numpy. */
-#define ALIGNMENT 64
-
-/* How much is read between two looks at the GCancellable. */
-#define CHUNK ((gsize) 4 << 20)
-
-/* ---- the elements ------------------------------------------------------- */
-
-static gboolean
-check_data_size (const RlxNpyHeader  *header,
-                 guint64              present,
-                 GError             **error)
-{
-  if (!rlx_npy_check_present ("the elements", header->n_bytes, present, error))
-    return FALSE;
-
-  if (present > header->n_bytes)
-    {
-      g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_PARSE,
-                   "The elements take %" G_GSIZE_FORMAT " bytes, but %" G_GUINT64_FORMAT " follow the header",
-                   header->n_bytes, present);
-      return FALSE;
-    }
-
-  return TRUE;
-}
-
-static gpointer
-try_alloc (gsize    size,
-           GError **error)
-{
-  gpointer memory = rlx_try_alloc (size, NULL);
-
-  if (memory == NULL)
-    g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_LIMIT,
-                 "There is no memory for the %" G_GSIZE_FORMAT " bytes of the array", size);
-
-  return memory;
-}
-
-/* The elements in the order of C: the last dimension runs fastest. */
-static GBytes *
-from_fortran_order (const RlxNpyHeader  *header,
-                    GBytes              *bytes,
-                    GError             **error)
-{
-  const guint8 *from = g_bytes_get_data (bytes, NULL);
-  gsize element = rlx_data_type_get_size (header->data_type);
-  gsize strides[RLX_MAX_DIMS];
-  gint64 index[RLX_MAX_DIMS] = { 0 };
-  gsize stride = element;
-  gsize offset = 0;
-  guint8 *data;
-
-  data = try_alloc (header->n_bytes, error);
-  if (data == NULL)
-    return NULL;
-
-  /* No product here exceeds n_bytes. */
-  for (guint i = 0; i < header->n_dims; i++)
-    {
-      strides[i] = stride;
-      stride *= (gsize) header->shape[i];
-    }
-
-  for (guint64 n = 0; n < header->n_elements; n++)
-    {
-      memcpy (data + n * element, from + offset, element);
-
-      for (guint i = header->n_dims; i-- > 0;)
-        {
-          offset += strides[i];
-          if (++index[i] < header->shape[i])
-            break;
-          offset -= strides[i] * (gsize) header->shape[i];
-          index[i] = 0;
-        }
-    }
-
-  return g_bytes_new_take (data, header->n_bytes);
-}
-
-/* @bytes are exactly the elements. */
-static RlxTensor *
-tensor_from_elements (const RlxNpyHeader  *header,
-                      GBytes              *bytes,
-                      GError             **error)
-{
-  g_autoptr (GBytes) ordered = NULL;
-  g_autoptr (GError) local_error = NULL;
-  RlxTensor *tensor;
-
-  if (header->fortran_order && header->n_dims > 1 && header->n_elements > 1)
-    {
-      ordered = from_fortran_order (header, bytes, error);
-      if (ordered == NULL)
-        return NULL;
-      bytes = ordered;
-    }
-
-  tensor = rlx_tensor_new_from_bytes (header->data_type, header->shape, header->n_dims,
-                                      bytes, &local_error);
-
-  /* All that is left to go wrong is a lack of memory. */
-  if (tensor == NULL)
-    g_set_error_literal (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_LIMIT, local_error->message);
-
-  return tensor;
-}
-
 /* ---- reading ------------------------------------------------------------ */
+
+/* Takes @source, which is NULL after an error, over. */
+static RlxTensor *
+load (RlxSource    *source,
+      GCancellable *cancellable,
+      GError      **error)
+{
+  g_autoptr(RlxSource) owned = source;
+  g_autoptr(RlxManifest) manifest = rlx_manifest_new ();
+
+  if (source == NULL)
+    return NULL;
+  rlx_manifest_add_source (manifest, source);
+  return rlx_npy_read (source, "array", manifest, cancellable, error)
+           ? rlx_record_load_tensor (manifest, rlx_manifest_get (manifest, 0), FALSE, NULL, cancellable, error) : NULL;
+}
 
 /**
  * rlx_tensor_new_from_npy:
@@ -135,9 +41,9 @@ tensor_from_elements (const RlxNpyHeader  *header,
  * array.
  *
  * Arrays of all types of [enum@Rlx.DataType] are read, in either order of the
- * dimensions. Others, as well as arrays in a byte order that is not this
- * computer's, are refused with `RLX_WEIGHTS_ERROR_UNSUPPORTED`; nothing that is
- * in a file is ever executed.
+ * dimensions, and integers of 16 bits as `i32` or `u32`. Others, as well as arrays in
+ * a byte order that is not this computer's, are refused with
+ * `RLX_WEIGHTS_ERROR_UNSUPPORTED`; nothing that is in a file is ever executed.
  *
  * Returns: (transfer full): a new tensor, or %NULL with an error
  *
@@ -147,175 +53,10 @@ RlxTensor *
 rlx_tensor_new_from_npy (GBytes  *npy,
                          GError **error)
 {
-  g_autoptr (GBytes) elements = NULL;
-  const guint8 *data;
-  gsize length, prefix_length, text_length, data_offset;
-  RlxNpyHeader header;
-
   g_return_val_if_fail (npy != NULL, NULL);
   g_return_val_if_fail (error == NULL || *error == NULL, NULL);
 
-  data = g_bytes_get_data (npy, &length);
-
-  /* An empty GBytes has no data to look at. */
-  if (length == 0)
-    {
-      rlx_npy_check_present ("the prefix", RLX_NPY_MIN_PREFIX, 0, error);
-      return NULL;
-    }
-
-  if (!rlx_npy_parse_prefix (data, length, &prefix_length, &text_length, error) ||
-      !rlx_npy_check_present ("the header", text_length, length - prefix_length, error) ||
-      !rlx_npy_parse_text ((const char *) data + prefix_length, text_length, &header, error))
-    return NULL;
-
-  data_offset = prefix_length + text_length;
-  if (!check_data_size (&header, length - data_offset, error))
-    return NULL;
-
-  elements = g_bytes_new_from_bytes (npy, data_offset, header.n_bytes);
-
-  return tensor_from_elements (&header, elements, error);
-}
-
-/* Reads exactly @size bytes; fewer are RLX_WEIGHTS_ERROR_TRUNCATED, since the
- * file was long enough when its size was asked for. */
-static gboolean
-read_exactly (GInputStream  *stream,
-              const char    *what,
-              guint8        *buffer,
-              gsize          size,
-              GCancellable  *cancellable,
-              GError       **error)
-{
-  gsize done = 0;
-
-  while (done < size)
-    {
-      gssize n;
-
-      /* Not every kind of stream looks itself. */
-      if (g_cancellable_set_error_if_cancelled (cancellable, error))
-        return FALSE;
-
-      n = g_input_stream_read (stream, buffer + done, MIN (size - done, CHUNK), cancellable, error);
-      if (n < 0)
-        return FALSE;
-      if (n == 0)
-        return rlx_npy_check_present (what, size, done, error);
-      done += (gsize) n;
-    }
-
-  return TRUE;
-}
-
-/* Opens a file if it is one that has an end. */
-static GInputStream *
-open_regular (GFile         *file,
-              guint64       *size,
-              GCancellable  *cancellable,
-              GError       **error)
-{
-  g_autoptr (GFileInfo) info = NULL;
-  g_autoptr (GFileInfo) stream_info = NULL;
-  g_autoptr (GFileInputStream) stream = NULL;
-  GFileType type;
-
-  /* Before it is opened, because opening a pipe waits for a writer. */
-  info = g_file_query_info (file,
-                            G_FILE_ATTRIBUTE_STANDARD_TYPE "," G_FILE_ATTRIBUTE_STANDARD_SIZE,
-                            G_FILE_QUERY_INFO_NONE, cancellable, error);
-  if (info == NULL)
-    return NULL;
-
-  type = (GFileType) g_file_info_get_attribute_uint32 (info, G_FILE_ATTRIBUTE_STANDARD_TYPE);
-  if (type == G_FILE_TYPE_DIRECTORY)
-    {
-      g_set_error_literal (error, G_IO_ERROR, G_IO_ERROR_IS_DIRECTORY, "It is a directory");
-      return NULL;
-    }
-  if (type == G_FILE_TYPE_SYMBOLIC_LINK)
-    {
-      /* Links are followed, so there was nothing at the end of this one. */
-      g_set_error_literal (error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND, "It is a link to a file that does not exist");
-      return NULL;
-    }
-  if (type != G_FILE_TYPE_REGULAR)
-    {
-      g_set_error_literal (error, G_IO_ERROR, G_IO_ERROR_NOT_REGULAR_FILE, "It is not a regular file");
-      return NULL;
-    }
-
-  stream = g_file_read (file, cancellable, error);
-  if (stream == NULL)
-    return NULL;
-
-  /* The size of what was opened, where that can be told; the name may mean
-   * another file by now. */
-  stream_info = g_file_input_stream_query_info (stream, G_FILE_ATTRIBUTE_STANDARD_SIZE, cancellable, NULL);
-  if (stream_info != NULL && g_file_info_has_attribute (stream_info, G_FILE_ATTRIBUTE_STANDARD_SIZE))
-    g_set_object (&info, stream_info);
-
-  if (!g_file_info_has_attribute (info, G_FILE_ATTRIBUTE_STANDARD_SIZE))
-    {
-      g_set_error_literal (error, G_IO_ERROR, G_IO_ERROR_NOT_SUPPORTED,
-                           "The size of the file cannot be determined");
-      return NULL;
-    }
-
-  *size = g_file_info_get_attribute_uint64 (info, G_FILE_ATTRIBUTE_STANDARD_SIZE);
-
-  return G_INPUT_STREAM (g_steal_pointer (&stream));
-}
-
-static RlxTensor *
-load_npy (GFile         *file,
-          GCancellable  *cancellable,
-          GError       **error)
-{
-  g_autoptr (GInputStream) stream = NULL;
-  g_autoptr (GBytes) elements = NULL;
-  g_autofree char *text = NULL;
-  g_autofree guint8 *data = NULL;
-  guint8 prefix[RLX_NPY_MAX_PREFIX];
-  guint64 size;
-  gsize length, prefix_length, text_length;
-  RlxNpyHeader header;
-
-  stream = open_regular (file, &size, cancellable, error);
-  if (stream == NULL)
-    return NULL;
-
-  /* Nothing is allocated for what the file's size rules out. The longer of the
-   * two prefixes is read at once; with the shorter one that takes the start of
-   * the text with it, never of the elements, as no text is that short. */
-  length = (gsize) MIN (size, RLX_NPY_MAX_PREFIX);
-  if (!read_exactly (stream, "the prefix", prefix, length, cancellable, error) ||
-      !rlx_npy_parse_prefix (prefix, length, &prefix_length, &text_length, error) ||
-      !rlx_npy_check_present ("the header", text_length, size - prefix_length, error))
-    return NULL;
-
-  text = g_malloc (text_length + RLX_NPY_MAX_PREFIX);
-  length -= prefix_length;
-  memcpy (text, prefix + prefix_length, length);
-  if (text_length > length &&
-      !read_exactly (stream, "the header", (guint8 *) text + length, text_length - length, cancellable, error))
-    return NULL;
-
-  if (!rlx_npy_parse_text (text, text_length, &header, error) ||
-      !check_data_size (&header, size - prefix_length - text_length, error))
-    return NULL;
-
-  data = try_alloc (header.n_bytes, error);
-  if (data == NULL)
-    return NULL;
-
-  if (!read_exactly (stream, "the elements", data, header.n_bytes, cancellable, error))
-    return NULL;
-
-  elements = g_bytes_new_take (g_steal_pointer (&data), header.n_bytes);
-
-  return tensor_from_elements (&header, elements, error);
+  return load (rlx_source_new_for_bytes (npy), NULL, error);
 }
 
 /**
@@ -335,9 +76,9 @@ load_npy (GFile         *file,
  * Since: 1.0
  */
 RlxTensor *
-rlx_tensor_load_npy (GFile         *file,
-                     GCancellable  *cancellable,
-                     GError       **error)
+rlx_tensor_load_npy (GFile        *file,
+                     GCancellable *cancellable,
+                     GError      **error)
 {
   RlxTensor *tensor;
 
@@ -345,7 +86,7 @@ rlx_tensor_load_npy (GFile         *file,
   g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), NULL);
   g_return_val_if_fail (error == NULL || *error == NULL, NULL);
 
-  tensor = load_npy (file, cancellable, error);
+  tensor = load (rlx_source_open (file, cancellable, error), cancellable, error);
 
   if (tensor == NULL && error != NULL)
     {
@@ -359,10 +100,9 @@ rlx_tensor_load_npy (GFile         *file,
 
 /* ---- writing ------------------------------------------------------------ */
 
-/* numpy has no elements of 4 bits: they get a byte each. */
-static RlxTensor *
-widen (RlxTensor  *self,
-       GError    **error)
+RlxTensor *
+rlx_npy_widen (RlxTensor *self,
+               GError   **error)
 {
   RlxDataType data_type = rlx_tensor_get_data_type (self);
   gsize n = (gsize) rlx_tensor_get_n_elements (self), n_dims;
@@ -383,40 +123,24 @@ widen (RlxTensor  *self,
   return rlx_tensor_new_from_bytes (rlx_data_types[data_type].in_files, shape, n_dims, bytes, error);
 }
 
-/* Everything before the elements. */
 static GByteArray *
-format_header (RlxTensor *self)
+make_header (RlxTensor *self)
 {
-  RlxDataType data_type = rlx_tensor_get_data_type (self);
-  g_autoptr (GString) text = g_string_new (NULL);
-  GByteArray *header = g_byte_array_new ();
-  const gint64 *shape;
-  gsize n_dims, padding;
-  guint8 length[2];
+  gsize n_dims;
+  const gint64 *shape = rlx_tensor_get_shape (self, &n_dims);
 
-  g_string_append_printf (text, "{'descr': '%c%s', 'fortran_order': False, 'shape': (",
-                          rlx_data_type_get_size (data_type) > 1 ? RLX_NPY_NATIVE_ORDER : '|',
-                          rlx_data_types[data_type].npy);
-  shape = rlx_tensor_get_shape (self, &n_dims);
-  for (gsize i = 0; i < n_dims; i++)
-    g_string_append_printf (text, "%s%" G_GINT64_FORMAT, i > 0 ? ", " : "", shape[i]);
-  g_string_append (text, n_dims == 1 ? ",), }" : "), }");
+  return rlx_npy_make_header ((guint) rlx_storage_find_data_type (rlx_tensor_get_data_type (self)), shape, n_dims);
+}
 
-  /* At most a few hundred bytes with eight dimensions, so neither this nor the
-   * length can overflow. */
-  padding = (ALIGNMENT - (RLX_NPY_MIN_PREFIX + text->len + 1) % ALIGNMENT) % ALIGNMENT;
-  for (gsize i = 0; i < padding; i++)
-    g_string_append_c (text, ' ');
-  g_string_append_c (text, '\n');
+gboolean
+rlx_npy_write (RlxSink       *sink,
+               const RlxItem *item,
+               GCancellable  *cancellable,
+               GError       **error)
+{
+  g_autoptr (GByteArray) header = rlx_npy_make_header (item->storage, item->shape, item->n_dims);
 
-  length[0] = (guint8) (text->len & 0xff);
-  length[1] = (guint8) (text->len >> 8);
-
-  g_byte_array_append (header, (const guint8 *) RLX_NPY_MAGIC "\x01\x00", RLX_NPY_MAGIC_LENGTH + 2);
-  g_byte_array_append (header, length, sizeof length);
-  g_byte_array_append (header, (const guint8 *) text->str, (guint) text->len);
-
-  return header;
+  return rlx_sink_write (sink, header->data, header->len, error) && rlx_item_copy (item, sink, cancellable, error);
 }
 
 /**
@@ -434,8 +158,8 @@ format_header (RlxTensor *self)
  * Since: 1.0
  */
 GBytes *
-rlx_tensor_to_npy (RlxTensor  *self,
-                   GError    **error)
+rlx_tensor_to_npy (RlxTensor *self,
+                   GError   **error)
 {
   g_autoptr (GByteArray) header = NULL;
   g_autoptr (RlxTensor) whole = NULL;
@@ -445,11 +169,11 @@ rlx_tensor_to_npy (RlxTensor  *self,
   g_return_val_if_fail (RLX_IS_TENSOR (self), NULL);
   g_return_val_if_fail (error == NULL || *error == NULL, NULL);
 
-  whole = widen (self, error);
+  whole = rlx_npy_widen (self, error);
   if (whole == NULL)
     return NULL;
 
-  header = format_header (whole);
+  header = make_header (whole);
   size = rlx_tensor_get_size (whole);
   if (!rlx_add_size (header->len, size, &total))
     total = G_MAXSIZE;
@@ -483,29 +207,28 @@ rlx_tensor_to_npy (RlxTensor  *self,
  * Since: 1.0
  */
 gboolean
-rlx_tensor_save_npy (RlxTensor     *self,
-                     GFile         *file,
-                     GCancellable  *cancellable,
-                     GError       **error)
+rlx_tensor_save_npy (RlxTensor    *self,
+                     GFile        *file,
+                     GCancellable *cancellable,
+                     GError      **error)
 {
   g_autoptr (GByteArray) header = NULL;
   g_autoptr (RlxTensor) whole = NULL;
-  RlxBlock blocks[2];
+  g_autoptr (RlxSink) sink = NULL;
 
   g_return_val_if_fail (RLX_IS_TENSOR (self), FALSE);
   g_return_val_if_fail (G_IS_FILE (file), FALSE);
   g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), FALSE);
   g_return_val_if_fail (error == NULL || *error == NULL, FALSE);
 
-  whole = widen (self, error);
-  if (whole == NULL)
+  whole = rlx_npy_widen (self, error);
+  sink = whole != NULL ? rlx_sink_open (file, cancellable, error) : NULL;
+  if (sink == NULL)
     return FALSE;
-
-  header = format_header (whole);
-  blocks[0] = (RlxBlock) { header->data, header->len };
-  blocks[1] = (RlxBlock) { rlx_tensor_peek_data (whole), rlx_tensor_get_size (whole) };
-
-  return rlx_replace_file (file, blocks, G_N_ELEMENTS (blocks), cancellable, error);
+  header = make_header (whole);
+  return rlx_sink_write (sink, header->data, header->len, error) &&
+         rlx_sink_write (sink, rlx_tensor_peek_data (whole), rlx_tensor_get_size (whole), error) &&
+         rlx_sink_close (sink, error);
 }
 
 /* ---- without blocking ------------------------------------------------------------------ */
@@ -530,10 +253,10 @@ load_in_thread (gpointer      data,
  * Since: 1.0
  */
 void
-rlx_tensor_load_npy_async (GFile               *file,
-                           GCancellable        *cancellable,
-                           GAsyncReadyCallback  callback,
-                           gpointer             user_data)
+rlx_tensor_load_npy_async (GFile              *file,
+                           GCancellable       *cancellable,
+                           GAsyncReadyCallback callback,
+                           gpointer            user_data)
 {
   g_return_if_fail (G_IS_FILE (file));
   g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
@@ -554,8 +277,8 @@ rlx_tensor_load_npy_async (GFile               *file,
  * Since: 1.0
  */
 RlxTensor *
-rlx_tensor_load_npy_finish (GAsyncResult  *result,
-                            GError       **error)
+rlx_tensor_load_npy_finish (GAsyncResult *result,
+                            GError      **error)
 {
   g_return_val_if_fail (g_task_is_valid (result, NULL), NULL);
 
@@ -601,11 +324,11 @@ save_in_thread (gpointer      data,
  * Since: 1.0
  */
 void
-rlx_tensor_save_npy_async (RlxTensor           *self,
-                           GFile               *file,
-                           GCancellable        *cancellable,
-                           GAsyncReadyCallback  callback,
-                           gpointer             user_data)
+rlx_tensor_save_npy_async (RlxTensor          *self,
+                           GFile              *file,
+                           GCancellable       *cancellable,
+                           GAsyncReadyCallback callback,
+                           gpointer            user_data)
 {
   Saving *saving;
 
@@ -632,9 +355,9 @@ rlx_tensor_save_npy_async (RlxTensor           *self,
  * Since: 1.0
  */
 gboolean
-rlx_tensor_save_npy_finish (RlxTensor     *self,
-                            GAsyncResult  *result,
-                            GError       **error)
+rlx_tensor_save_npy_finish (RlxTensor    *self,
+                            GAsyncResult *result,
+                            GError      **error)
 {
   g_return_val_if_fail (RLX_IS_TENSOR (self), FALSE);
   g_return_val_if_fail (g_task_is_valid (result, self), FALSE);

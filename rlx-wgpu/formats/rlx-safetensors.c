@@ -22,27 +22,6 @@
 
 #define PREFIX 8
 
-static char *
-read_text (RlxSource    *source,
-           const char   *what,
-           guint64       offset,
-           guint64       length,
-           GCancellable *cancellable,
-           GError      **error)
-{
-  g_autofree char *text = g_try_malloc (length + 1);
-
-  if (text == NULL)
-    {
-      rlx_weights_fail (error, RLX_WEIGHTS_ERROR_LIMIT, offset, "there is no memory for the %" G_GUINT64_FORMAT " bytes of %s", length, what);
-      return NULL;
-    }
-  if (!rlx_source_read (source, what, offset, text, (gsize) length, NULL, NULL, cancellable, error))
-    return NULL;
-  text[length] = '\0';
-  return g_steal_pointer (&text);
-}
-
 static gboolean
 parse_shape (RlxJson *json,
              gint64  *dims,
@@ -228,7 +207,7 @@ rlx_safetensors_read (RlxSource    *source,
   if (size < PREFIX)
     return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_TRUNCATED, size,
                              "the file ends in the length of the header, which takes %d bytes", PREFIX);
-  if (!rlx_source_read (source, "the length of the header", 0, prefix, PREFIX, NULL, NULL, cancellable, error))
+  if (!rlx_source_read (source, "the length of the header", 0, prefix, PREFIX, cancellable, error))
     return FALSE;
   memcpy (&length, prefix, PREFIX);
   length = GUINT64_FROM_LE (length);
@@ -241,7 +220,7 @@ rlx_safetensors_read (RlxSource    *source,
   if (length < 2)
     return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, 0,
                              "the length of the header is %" G_GUINT64_FORMAT ", too short for an object", length);
-  text = read_text (source, "the header", PREFIX, length, cancellable, error);
+  text = rlx_source_read_text (source, "the header", PREFIX, (gsize) length, cancellable, error);
   if (text == NULL)
     return FALSE;
 
@@ -274,113 +253,4 @@ rlx_safetensors_read (RlxSource    *source,
     return FALSE;
   json.p = metadata;
   return metadata == NULL || parse_metadata (&json, manifest, TRUE, name, word, error);
-}
-
-/* ---- the index of several files --------------------------------------------------------- */
-
-/* In the folder of the index, and nowhere else. */
-static gboolean
-check_file_name (const RlxJson *json,
-                 const char    *name,
-                 GError       **error)
-{
-  g_autofree char *quoted = NULL;
-
-  if (g_str_has_suffix (name, ".safetensors") && name[0] != '.' && strpbrk (name, "/\\") == NULL && strlen (name) < 256)
-    return TRUE;
-  quoted = rlx_quote_text (name, -1);
-  return rlx_json_fail (json, error, "“weight_map” leads to %s, which is not the plain name of a .safetensors file", quoted);
-}
-
-static gboolean
-parse_map (RlxJson   *json,
-           GPtrArray *names,
-           GArray    *parts,
-           GPtrArray *files,
-           GString   *text,
-           GError   **error)
-{
-  g_autoptr(GHashTable) known = g_hash_table_new (g_str_hash, g_str_equal);
-  gboolean first = TRUE, more;
-
-  if (!rlx_json_expect (json, '{', error))
-    return FALSE;
-  for (;;)
-    {
-      gpointer known_part;
-      guint16 part;
-
-      if (!rlx_json_next (json, '}', &first, &more, error))
-        return FALSE;
-      if (!more)
-        return TRUE;
-      if (names->len == RLX_WEIGHTS_MAX_ENTRIES)
-        return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_LIMIT, rlx_json_get_place (json),
-                                 "there are more tensors than the limit of %d", RLX_WEIGHTS_MAX_ENTRIES);
-      if (!rlx_json_string (json, text, error) || !rlx_json_expect (json, ':', error))
-        return FALSE;
-      g_ptr_array_add (names, g_strdup (text->str));
-      if (!rlx_json_string (json, text, error) || !check_file_name (json, text->str, error))
-        return FALSE;
-      if (g_hash_table_lookup_extended (known, text->str, NULL, &known_part))
-        part = (guint16) GPOINTER_TO_UINT (known_part);
-      else
-        {
-          if (files->len == RLX_WEIGHTS_MAX_PARTS)
-            return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_LIMIT, rlx_json_get_place (json),
-                                     "“weight_map” leads to more files than the limit of %d", RLX_WEIGHTS_MAX_PARTS);
-          part = (guint16) files->len;
-          g_ptr_array_add (files, g_strdup (text->str));
-          g_hash_table_insert (known, g_ptr_array_index (files, part), GUINT_TO_POINTER (part));
-        }
-      g_array_append_val (parts, part);
-    }
-}
-
-gboolean
-rlx_safetensors_read_index (RlxSource    *source,
-                            GPtrArray    *names,
-                            GArray       *parts,
-                            GPtrArray    *files,
-                            GCancellable *cancellable,
-                            GError      **error)
-{
-  guint64 size = rlx_source_get_size (source);
-  g_autoptr(GString) name = g_string_new (NULL);
-  g_autofree char *text = NULL;
-  gboolean first = TRUE, more, has_map = FALSE;
-  RlxJson json;
-
-  if (size > RLX_SAFETENSORS_MAX_HEADER)
-    return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_LIMIT, 0,
-                             "the index has %" G_GUINT64_FORMAT " bytes, the limit is %" G_GUINT64_FORMAT, size, RLX_SAFETENSORS_MAX_HEADER);
-  text = read_text (source, "the index", 0, size, cancellable, error);
-  if (text == NULL)
-    return FALSE;
-  json = (RlxJson) { text, text, text + size, 0 };
-  if (!rlx_json_expect (&json, '{', error))
-    return FALSE;
-  for (;;)
-    {
-      if (!rlx_json_next (&json, '}', &first, &more, error))
-        return FALSE;
-      if (!more)
-        break;
-      if (!rlx_json_string (&json, name, error) || !rlx_json_expect (&json, ':', error))
-        return FALSE;
-      if (strcmp (name->str, "weight_map") != 0)
-        {
-          if (!rlx_json_skip (&json, error))
-            return FALSE;
-          continue;
-        }
-      if (has_map)
-        return rlx_json_fail (&json, error, "“weight_map” comes twice");
-      has_map = TRUE;
-      if (!parse_map (&json, names, parts, files, name, error))
-        return FALSE;
-    }
-  if (!has_map)
-    return rlx_json_fail (&json, error, "the index has no “weight_map”");
-  return rlx_json_end (&json, error);
 }

@@ -1,8 +1,18 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Bytes that are read in places: of a file, or in memory. Nothing is mapped, so a
- * file that is cut short while it is in use is an error like any other.
+ * Bytes that are read in places: of a file, or in memory. This is what every reader of
+ * a format stands on.
+ *
+ * - Nothing is mapped, so a file that is cut short while it is in use is an error like
+ *   any other (RLX_WEIGHTS_ERROR_TRUNCATED).
+ * - Only what has an end is opened: no folder, pipe or device, and nobody is waited for.
+ * - Reads are in pieces of RLX_PIECE bytes at most, with a look at the GCancellable
+ *   before each.
+ * - Any thread may read, several at a time.
+ *
+ * Whoever wants little-endian numbers one after the other has rlx-cursor-private.h;
+ * whoever wants a long run of bytes that may be deflated, rlx-stream-private.h.
  */
 #pragma once
 
@@ -10,32 +20,50 @@
 
 G_BEGIN_DECLS
 
-typedef struct _RlxSource RlxSource;
+/* How much is read, converted or written at a time. */
+#define RLX_PIECE ((gsize) 4 << 20)
 
-/* Called after each piece, on the thread that reads. */
-typedef void (*RlxSourceFunc) (gsize    n_bytes,
-                               gpointer data);
+typedef struct _RlxSource RlxSource;
 
 RlxSource * rlx_source_new_for_bytes (GBytes        *bytes);
 /* Keeps a handle of its own. */
 RlxSource * rlx_source_new_for_fd    (int            fd,
                                       GError       **error);
+/* What is no file of this machine's is read by way of a stream. One that cannot seek is
+ * read forwards only. */
 RlxSource * rlx_source_open          (GFile         *file,
                                       GCancellable  *cancellable,
                                       GError       **error);
-void        rlx_source_free          (RlxSource     *self);
+/* Opens a file that another one names: @name is that of a file in the folder of @beside,
+ * without any way to another folder. A link is followed only where @beside is a link
+ * itself, as in the caches of download tools. Where nothing in the file says what it is,
+ * it may be any file that somebody wants to be read: @sole refuses one that has another
+ * name, too. */
+RlxSource * rlx_source_open_beside   (GFile         *beside,
+                                      const char    *name,
+                                      gboolean       sole,
+                                      GCancellable  *cancellable,
+                                      GError       **error);
+RlxSource * rlx_source_ref           (RlxSource     *self);
+void        rlx_source_unref         (RlxSource     *self);
 
+/* As it was when it was opened. */
 guint64     rlx_source_get_size      (RlxSource     *self);
 /* Reads exactly @size bytes, which are within the size: fewer are
- * RLX_WEIGHTS_ERROR_TRUNCATED. @what is for the message; @func is nullable. Any
- * thread may call it. */
+ * RLX_WEIGHTS_ERROR_TRUNCATED. @what is for the message. */
 gboolean    rlx_source_read          (RlxSource     *self,
                                       const char    *what,
                                       guint64        offset,
                                       gpointer       buffer,
                                       gsize          size,
-                                      RlxSourceFunc  func,
-                                      gpointer       data,
+                                      GCancellable  *cancellable,
+                                      GError       **error);
+/* The same bytes in new memory, with a NUL behind them; NULL with
+ * RLX_WEIGHTS_ERROR_LIMIT where there is no such memory. */
+char *      rlx_source_read_text     (RlxSource     *self,
+                                      const char    *what,
+                                      guint64        offset,
+                                      gsize          size,
                                       GCancellable  *cancellable,
                                       GError       **error);
 /* The same bytes without a copy, where they are in memory already, else NULL. */
@@ -43,6 +71,6 @@ GBytes *    rlx_source_share         (RlxSource     *self,
                                       guint64        offset,
                                       gsize          size);
 
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (RlxSource, rlx_source_free)
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (RlxSource, rlx_source_unref)
 
 G_END_DECLS

@@ -8,18 +8,20 @@
 #include <string.h>
 
 #include "rlx-types.h"
+#include "util/rlx-debug-private.h"
 #include "util/rlx-os-private.h"
 
-/* How much is read between two looks at the GCancellable. */
-#define PIECE ((gsize) 4 << 20)
+#define MAX_NAME 255
 
 struct _RlxSource
 {
+  gatomicrefcount ref_count;
   guint64 size;
   GBytes *bytes;             /* one of these three */
   int file;
-  GFileInputStream *stream;
-  GMutex mutex;              /* of the stream, which has one position */
+  GInputStream *stream;
+  GMutex mutex;              /* of the stream… */
+  guint64 position;          /* …and where it is */
 };
 
 static RlxSource *
@@ -27,14 +29,24 @@ source_new (void)
 {
   RlxSource *self = g_new0 (RlxSource, 1);
 
+  g_atomic_ref_count_init (&self->ref_count);
   self->file = RLX_OS_NO_FILE;
   g_mutex_init (&self->mutex);
   return self;
 }
 
-void
-rlx_source_free (RlxSource *self)
+RlxSource *
+rlx_source_ref (RlxSource *self)
 {
+  g_atomic_ref_count_inc (&self->ref_count);
+  return self;
+}
+
+void
+rlx_source_unref (RlxSource *self)
+{
+  if (!g_atomic_ref_count_dec (&self->ref_count))
+    return;
   g_clear_pointer (&self->bytes, g_bytes_unref);
   g_clear_object (&self->stream);
   if (self->file != RLX_OS_NO_FILE)
@@ -42,6 +54,8 @@ rlx_source_free (RlxSource *self)
   g_mutex_clear (&self->mutex);
   g_free (self);
 }
+
+/* ---- opening ------------------------------------------------------------------------- */
 
 RlxSource *
 rlx_source_new_for_bytes (GBytes *bytes)
@@ -73,33 +87,60 @@ rlx_source_new_for_fd (int      fd,
   return new_for_file (rlx_os_file_dup (fd, error), error);
 }
 
-/* For what is no file of this machine's, such as a resource. */
+/* Before it is opened, because opening a pipe waits for a writer. */
+static gboolean
+check_type (GFileInfo *info,
+            GError   **error)
+{
+  GFileType type = (GFileType) g_file_info_get_attribute_uint32 (info, G_FILE_ATTRIBUTE_STANDARD_TYPE);
+
+  if (type == G_FILE_TYPE_REGULAR)
+    return TRUE;
+  if (type == G_FILE_TYPE_DIRECTORY)
+    g_set_error_literal (error, G_IO_ERROR, G_IO_ERROR_IS_DIRECTORY, "It is a directory");
+  else if (type == G_FILE_TYPE_SYMBOLIC_LINK)
+    /* Links are followed, so there was nothing at the end of this one. */
+    g_set_error_literal (error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND, "It is a link to a file that does not exist");
+  else
+    g_set_error_literal (error, G_IO_ERROR, G_IO_ERROR_NOT_REGULAR_FILE, "It is not a regular file");
+  return FALSE;
+}
+
 static RlxSource *
 open_stream (GFile        *file,
              GCancellable *cancellable,
              GError      **error)
 {
   g_autoptr(RlxSource) self = source_new ();
-  g_autoptr(GFileInfo) info = NULL;
+  g_autoptr(GFileInfo) info = g_file_query_info (file, G_FILE_ATTRIBUTE_STANDARD_TYPE "," G_FILE_ATTRIBUTE_STANDARD_SIZE,
+                                                 G_FILE_QUERY_INFO_NONE, cancellable, error);
+  g_autoptr(GFileInfo) opened = NULL;
 
-  self->stream = g_file_read (file, cancellable, error);
+  if (info == NULL || !check_type (info, error))
+    return NULL;
+  self->stream = G_INPUT_STREAM (g_file_read (file, cancellable, error));
   if (self->stream == NULL)
     return NULL;
-  info = g_file_input_stream_query_info (self->stream, G_FILE_ATTRIBUTE_STANDARD_SIZE, cancellable, NULL);
-  if (info == NULL || !g_file_info_has_attribute (info, G_FILE_ATTRIBUTE_STANDARD_SIZE) ||
-      !g_seekable_can_seek (G_SEEKABLE (self->stream)))
+
+  /* The size of what was opened, where that can be told; the name may mean another file
+   * by now. */
+  opened = g_file_input_stream_query_info (G_FILE_INPUT_STREAM (self->stream), G_FILE_ATTRIBUTE_STANDARD_SIZE, cancellable, NULL);
+  if (opened != NULL && g_file_info_has_attribute (opened, G_FILE_ATTRIBUTE_STANDARD_SIZE))
+    g_set_object (&info, opened);
+  if (!g_file_info_has_attribute (info, G_FILE_ATTRIBUTE_STANDARD_SIZE))
     {
-      g_set_error_literal (error, G_IO_ERROR, G_IO_ERROR_NOT_SUPPORTED, "It has no size, or cannot be read in places");
+      g_set_error_literal (error, G_IO_ERROR, G_IO_ERROR_NOT_SUPPORTED, "The size of the file cannot be determined");
       return NULL;
     }
   self->size = g_file_info_get_attribute_uint64 (info, G_FILE_ATTRIBUTE_STANDARD_SIZE);
   return g_steal_pointer (&self);
 }
 
-RlxSource *
-rlx_source_open (GFile        *file,
-                 GCancellable *cancellable,
-                 GError      **error)
+static RlxSource *
+open_file (GFile        *file,
+           gboolean      links,
+           GCancellable *cancellable,
+           GError      **error)
 {
   const char *path = g_file_peek_path (file);
 
@@ -107,13 +148,105 @@ rlx_source_open (GFile        *file,
     return NULL;
   if (path == NULL || RLX_OS_IS_WINDOWS)
     return open_stream (file, cancellable, error);
-  return new_for_file (rlx_os_file_open (path, error), error);
+  return new_for_file (rlx_os_file_open (path, links, error), error);
 }
+
+RlxSource *
+rlx_source_open (GFile        *file,
+                 GCancellable *cancellable,
+                 GError      **error)
+{
+  return open_file (file, TRUE, cancellable, error);
+}
+
+static GFileInfo *
+query_links (GFile        *file,
+             gboolean     *is_link,
+             GCancellable *cancellable,
+             GError      **error)
+{
+  GFileInfo *info = g_file_query_info (file, G_FILE_ATTRIBUTE_STANDARD_IS_SYMLINK "," G_FILE_ATTRIBUTE_UNIX_NLINK,
+                                       G_FILE_QUERY_INFO_NOFOLLOW_SYMLINKS, cancellable, error);
+
+  *is_link = info != NULL && g_file_info_get_attribute_boolean (info, G_FILE_ATTRIBUTE_STANDARD_IS_SYMLINK);
+  return info;
+}
+
+RlxSource *
+rlx_source_open_beside (GFile        *beside,
+                        const char   *name,
+                        gboolean      sole,
+                        GCancellable *cancellable,
+                        GError      **error)
+{
+  g_autoptr(GFile) folder = g_file_get_parent (beside);
+  g_autoptr(GFile) file = NULL;
+  g_autoptr(GFileInfo) own = NULL, info = NULL;
+  gboolean links, is_link;
+  gsize length = strlen (name);
+
+  if (folder == NULL || length == 0 || length > MAX_NAME || name[0] == '.' || strpbrk (name, "/\\") != NULL ||
+      !g_utf8_validate_len (name, length, NULL))
+    {
+      g_autofree char *quoted = rlx_quote_text (name, -1);
+
+      g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_PARSE, "%s is not the plain name of a file", quoted);
+      return NULL;
+    }
+  file = g_file_get_child (folder, name);
+  own = query_links (beside, &links, cancellable, error);
+  info = own != NULL ? query_links (file, &is_link, cancellable, error) : NULL;
+  if (info == NULL)
+    return NULL;
+  if (is_link && !links)
+    {
+      g_set_error_literal (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_UNSUPPORTED,
+                           "It is a link, which is followed only where the file that names it is one itself");
+      return NULL;
+    }
+  if (sole && !is_link && g_file_info_get_attribute_uint32 (info, G_FILE_ATTRIBUTE_UNIX_NLINK) > 1)
+    {
+      g_set_error_literal (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_UNSUPPORTED,
+                           "It has another name, too, so it may be any file");
+      return NULL;
+    }
+  return open_file (file, links, cancellable, error);
+}
+
+/* ---- reading ------------------------------------------------------------------------- */
 
 guint64
 rlx_source_get_size (RlxSource *self)
 {
   return self->size;
+}
+
+static gboolean
+seek_stream (RlxSource    *self,
+             guint64       offset,
+             GCancellable *cancellable,
+             GError      **error)
+{
+  gssize n = 1;
+
+  if (self->position == offset)
+    return TRUE;
+  if (G_IS_SEEKABLE (self->stream) && g_seekable_can_seek (G_SEEKABLE (self->stream)))
+    {
+      if (!g_seekable_seek (G_SEEKABLE (self->stream), (goffset) offset, G_SEEK_SET, cancellable, error))
+        return FALSE;
+      self->position = offset;
+      return TRUE;
+    }
+  if (self->position > offset)
+    {
+      g_set_error_literal (error, G_IO_ERROR, G_IO_ERROR_NOT_SUPPORTED, "It cannot be read in places");
+      return FALSE;
+    }
+  for (; self->position < offset && n > 0; self->position += (guint64) MAX (n, 0))
+    n = g_input_stream_skip (self->stream, (gsize) MIN (offset - self->position, RLX_PIECE), cancellable, error);
+  /* Where it ends too early, reading will tell. */
+  return n >= 0;
 }
 
 static gssize
@@ -130,8 +263,9 @@ read_piece (RlxSource    *self,
     return rlx_os_file_read (self->file, offset, buffer, size, error);
 
   g_mutex_lock (&self->mutex);
-  if (g_seekable_seek (G_SEEKABLE (self->stream), (goffset) offset, G_SEEK_SET, cancellable, error))
-    n = g_input_stream_read (G_INPUT_STREAM (self->stream), buffer, size, cancellable, error);
+  if (seek_stream (self, offset, cancellable, error))
+    n = g_input_stream_read (self->stream, buffer, size, cancellable, error);
+  self->position += (guint64) MAX (n, 0);
   g_mutex_unlock (&self->mutex);
   return n;
 }
@@ -142,8 +276,6 @@ rlx_source_read (RlxSource    *self,
                  guint64       offset,
                  gpointer      buffer,
                  gsize         size,
-                 RlxSourceFunc func,
-                 gpointer      data,
                  GCancellable *cancellable,
                  GError      **error)
 {
@@ -153,7 +285,7 @@ rlx_source_read (RlxSource    *self,
 
   while (size > 0)
     {
-      gssize n = (gssize) MIN (size, PIECE);
+      gssize n = (gssize) MIN (size, RLX_PIECE);
 
       if (g_cancellable_set_error_if_cancelled (cancellable, error))
         return FALSE;
@@ -173,10 +305,30 @@ rlx_source_read (RlxSource    *self,
       offset += (guint64) n;
       to += n;
       size -= (gsize) n;
-      if (func != NULL)
-        func ((gsize) n, data);
     }
   return TRUE;
+}
+
+char *
+rlx_source_read_text (RlxSource    *self,
+                      const char   *what,
+                      guint64       offset,
+                      gsize         size,
+                      GCancellable *cancellable,
+                      GError      **error)
+{
+  g_autofree char *text = size < G_MAXSIZE ? g_try_malloc (size + 1) : NULL;
+
+  if (text == NULL)
+    {
+      g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_LIMIT,
+                   "There is no memory for the %" G_GSIZE_FORMAT " bytes of %s", size, what);
+      return NULL;
+    }
+  if (!rlx_source_read (self, what, offset, text, size, cancellable, error))
+    return NULL;
+  text[size] = '\0';
+  return g_steal_pointer (&text);
 }
 
 GBytes *

@@ -134,7 +134,7 @@ rlx_weights_entry_class_init (RlxWeightsEntryClass *klass)
   /**
    * RlxWeightsEntry:offset: (getter get_offset)
    *
-   * Where the tensor begins in its file.
+   * Where the tensor begins in its file, or the deflated bytes that become it.
    *
    * Since: 1.0
    */
@@ -167,7 +167,7 @@ rlx_weights_entry_class_init (RlxWeightsEntryClass *klass)
   /**
    * RlxWeightsEntry:size: (getter get_size)
    *
-   * How many bytes its elements take in the file.
+   * How many bytes its elements take in the file, once they are inflated.
    *
    * Since: 1.0
    */
@@ -347,7 +347,7 @@ rlx_weights_entry_get_shape (RlxWeightsEntry *self,
  * rlx_weights_entry_get_size: (get-property size)
  * @self: an entry
  *
- * Gets how many bytes the elements take in the file.
+ * Gets how many bytes the elements take in the file, once they are inflated.
  *
  * Returns: the number of bytes
  *
@@ -365,7 +365,7 @@ rlx_weights_entry_get_size (RlxWeightsEntry *self)
  * rlx_weights_entry_get_offset: (get-property offset)
  * @self: an entry
  *
- * Gets where the tensor begins in its file.
+ * Gets where the tensor begins in its file, or the deflated bytes that become it.
  *
  * Returns: the number of bytes before it
  *

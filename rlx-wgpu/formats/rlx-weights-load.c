@@ -7,71 +7,11 @@
 
 #include "formats/rlx-weights-private.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "rlx-job-private.h"
 #include "rlx-tensor-private.h"
 #include "util/rlx-debug-private.h"
-
-/* ---- numbers ------------------------------------------------------------------------ */
-
-/* A float of 8 bits: 4 of exponent and no infinities, or 5, or nothing but exponent. */
-static float
-float_from_byte (RlxConvert how,
-                 guint8     byte)
-{
-  int bits = how == RLX_CONVERT_F8_E4M3 ? 3 : 2, bias = how == RLX_CONVERT_F8_E4M3 ? 7 : 15;
-  int exponent = (byte & 0x7f) >> bits, fraction = byte & ((1 << bits) - 1);
-  float sign = byte & 0x80 ? -1.0f : 1.0f;
-
-  if (how == RLX_CONVERT_F8_E8M0)
-    return byte == 0xff ? NAN : ldexpf (1.0f, byte - 127);
-  if (how == RLX_CONVERT_F8_E4M3 ? (byte & 0x7f) == 0x7f : exponent == 31 && fraction != 0)
-    return copysignf (NAN, sign);
-  if (how == RLX_CONVERT_F8_E5M2 && exponent == 31)
-    return copysignf (INFINITY, sign);
-  if (exponent == 0)
-    return sign * ldexpf ((float) fraction, 1 - bias - bits);
-  return sign * ldexpf ((float) (fraction + (1 << bits)), exponent - bias - bits);
-}
-
-static GBytes *
-widen (RlxConvert how,
-       GBytes    *bytes,
-       GError   **error)
-{
-  gsize size;
-  const guint8 *from = g_bytes_get_data (bytes, &size);
-  gboolean is_byte = how == RLX_CONVERT_F8_E4M3 || how == RLX_CONVERT_F8_E5M2 || how == RLX_CONVERT_F8_E8M0;
-  gsize n = is_byte ? size : size / 2;
-  g_autofree guint32 *to = g_try_new (guint32, n + 1);
-  float table[256];
-
-  if (to == NULL)
-    {
-      g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_LIMIT, "There is no memory for %" G_GSIZE_FORMAT " numbers of 4 bytes", n);
-      return NULL;
-    }
-  for (guint i = 0; is_byte && i < G_N_ELEMENTS (table); i++)
-    table[i] = float_from_byte (how, (guint8) i);
-  for (gsize i = 0; i < n; i++)
-    {
-      guint16 half = 0;
-
-      if (is_byte)
-        {
-          memcpy (&to[i], &table[from[i]], sizeof (float));
-          continue;
-        }
-      /* The bytes may begin anywhere. */
-      memcpy (&half, from + 2 * i, 2);
-      to[i] = how == RLX_CONVERT_BF16 ? (guint32) half << 16 :
-              how == RLX_CONVERT_I16  ? (guint32) (gint32) (gint16) half :
-                                        half;
-    }
-  return g_bytes_new_take (g_steal_pointer (&to), n * sizeof (guint32));
-}
 
 /* ---- bytes --------------------------------------------------------------------------- */
 
@@ -93,35 +33,109 @@ check_order (const RlxStorage *storage,
 #endif
 }
 
-GBytes *
-rlx_weights_read_record (RlxWeights      *self,
-                         const RlxRecord *record,
-                         GCancellable    *cancellable,
-                         GError         **error)
+static gpointer
+try_alloc (guint64  size,
+           GError **error)
 {
-  RlxSource *source = g_ptr_array_index (self->sources, record->part);
-  g_autofree guint8 *data = NULL;
-  GBytes *shared;
+  gpointer memory = size <= G_MAXSIZE ? rlx_try_alloc ((gsize) size, NULL) : NULL;
 
-  if (!check_order (rlx_storage_get (record->storage), error))
+  if (memory == NULL)
+    g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_LIMIT, "There is no memory for its %" G_GUINT64_FORMAT " bytes", size);
+  return memory;
+}
+
+/* The elements in the order of C: the last dimension runs fastest. */
+static GBytes *
+from_fortran_order (RlxManifest     *manifest,
+                    const RlxRecord *record,
+                    GBytes          *bytes,
+                    GError         **error)
+{
+  const gint64 *shape = rlx_manifest_get_shape (manifest, record);
+  const guint8 *from = g_bytes_get_data (bytes, NULL);
+  gsize element = rlx_storage_get (record->storage)->bytes, stride = element, offset = 0;
+  gsize strides[RLX_MAX_DIMS];
+  gint64 index[RLX_MAX_DIMS] = { 0 };
+  guint8 *data = try_alloc (record->length, error);
+
+  if (data == NULL)
     return NULL;
+  /* No product here exceeds the length. */
+  for (guint i = 0; i < record->n_dims; i++)
+    {
+      strides[i] = stride;
+      stride *= (gsize) shape[i];
+    }
+  for (gsize to = 0; to < record->length; to += element)
+    {
+      memcpy (data + to, from + offset, element);
+      for (guint i = record->n_dims; i-- > 0;)
+        {
+          offset += strides[i];
+          if (++index[i] < shape[i])
+            break;
+          offset -= strides[i] * (gsize) shape[i];
+          index[i] = 0;
+        }
+    }
+  return g_bytes_new_take (data, (gsize) record->length);
+}
 
-  shared = rlx_source_share (source, record->offset, (gsize) record->length);
+/* As they are in the file. */
+static GBytes *
+read_bytes (RlxManifest     *manifest,
+            const RlxRecord *record,
+            RlxWeights      *progress,
+            GCancellable    *cancellable,
+            GError         **error)
+{
+  const RlxMember *member = rlx_manifest_get_member (manifest, record);
+  g_autoptr(RlxStream) stream = NULL;
+  g_autofree guint8 *data = NULL;
+  GBytes *shared = NULL;
+
+  if (member == NULL || (!member->extent.deflated && !member->extent.has_crc))
+    shared = rlx_source_share (g_ptr_array_index (manifest->sources, record->part), record->offset, (gsize) record->length);
   if (shared != NULL)
     {
-      rlx_weights_advance ((gsize) record->length, self);
+      if (progress != NULL)
+        rlx_weights_advance (progress, (gsize) record->length);
       return shared;
     }
-  data = rlx_try_alloc ((gsize) record->length, NULL);
+  data = try_alloc (record->length, error);
   if (data == NULL)
-    {
-      g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_LIMIT,
-                   "There is no memory for its %" G_GUINT64_FORMAT " bytes", record->length);
-      return NULL;
-    }
-  if (!rlx_source_read (source, "its elements", record->offset, data, (gsize) record->length, rlx_weights_advance, self, cancellable, error))
     return NULL;
+  stream = rlx_manifest_open (manifest, record, cancellable, error);
+  if (stream == NULL)
+    return NULL;
+  for (gsize done = 0, n; done < record->length; done += n)
+    {
+      n = (gsize) MIN (record->length - done, RLX_PIECE);
+      if (!rlx_stream_read (stream, "its elements", data + done, n, cancellable, error))
+        return NULL;
+      if (progress != NULL)
+        rlx_weights_advance (progress, n);
+    }
   return g_bytes_new_take (g_steal_pointer (&data), (gsize) record->length);
+}
+
+GBytes *
+rlx_record_load_bytes (RlxManifest     *manifest,
+                       const RlxRecord *record,
+                       RlxWeights      *progress,
+                       GCancellable    *cancellable,
+                       GError         **error)
+{
+  const RlxMember *member = rlx_manifest_get_member (manifest, record);
+  g_autoptr(GBytes) bytes = NULL;
+
+  /* NumPy's files say themselves which order they are in. */
+  if (member == NULL && !check_order (rlx_storage_get (record->storage), error))
+    return NULL;
+  bytes = read_bytes (manifest, record, progress, cancellable, error);
+  if (bytes == NULL || member == NULL || !member->fortran_order)
+    return g_steal_pointer (&bytes);
+  return from_fortran_order (manifest, record, bytes, error);
 }
 
 /* ---- tensors ------------------------------------------------------------------------- */
@@ -141,12 +155,29 @@ rlx_record_get_packed_shape (RlxManifest     *manifest,
     }
 }
 
+static GBytes *
+widen (const RlxStorage *storage,
+       GBytes           *bytes,
+       GError          **error)
+{
+  gsize size;
+  gconstpointer from = g_bytes_get_data (bytes, &size);
+  gsize n = size / storage->bytes;
+  gpointer to = try_alloc ((guint64) n * sizeof (guint32), error);
+
+  if (to == NULL)
+    return NULL;
+  rlx_storage_widen (storage, from, n, to);
+  return g_bytes_new_take (to, n * sizeof (guint32));
+}
+
 RlxTensor *
-rlx_weights_read_tensor (RlxWeights      *self,
-                         const RlxRecord *record,
-                         gboolean         packed,
-                         GCancellable    *cancellable,
-                         GError         **error)
+rlx_record_load_tensor (RlxManifest     *manifest,
+                        const RlxRecord *record,
+                        gboolean         packed,
+                        RlxWeights      *progress,
+                        GCancellable    *cancellable,
+                        GError         **error)
 {
   const RlxStorage *storage = rlx_storage_get (record->storage);
   g_autoptr(GBytes) bytes = NULL;
@@ -160,17 +191,17 @@ rlx_weights_read_tensor (RlxWeights      *self,
                    "Numbers of type %s cannot become a tensor without loss; their bytes can be loaded", storage->name);
       return NULL;
     }
-  bytes = rlx_weights_read_record (self, record, cancellable, error);
+  bytes = rlx_record_load_bytes (manifest, record, progress, cancellable, error);
   if (bytes == NULL)
     return NULL;
 
   if (packed || storage->numbers == 0)
-    rlx_record_get_packed_shape (self->manifest, record, dims);
+    rlx_record_get_packed_shape (manifest, record, dims);
   else if (record->n_dims > 0)
-    memcpy (dims, rlx_manifest_get_shape (self->manifest, record), record->n_dims * sizeof (gint64));
+    memcpy (dims, rlx_manifest_get_shape (manifest, record), record->n_dims * sizeof (gint64));
   if (!packed && storage->convert != RLX_CONVERT_NONE)
     {
-      GBytes *wide = widen (storage->convert, bytes, error);
+      GBytes *wide = widen (storage, bytes, error);
 
       if (wide == NULL)
         return NULL;
@@ -217,8 +248,8 @@ load (RlxWeights   *self,
     }
   record = rlx_manifest_get (self->manifest, (guint) index);
   rlx_weights_begin (self, record->length);
-  result = as_bytes ? (gpointer) rlx_weights_read_record (self, record, cancellable, error)
-                    : (gpointer) rlx_weights_read_tensor (self, record, FALSE, cancellable, error);
+  result = as_bytes ? (gpointer) rlx_record_load_bytes (self->manifest, record, self, cancellable, error)
+                    : (gpointer) rlx_record_load_tensor (self->manifest, record, FALSE, self, cancellable, error);
   rlx_weights_end (self);
   if (result == NULL)
     prefix (self, name, error);
@@ -268,7 +299,8 @@ rlx_weights_load_tensor (RlxWeights   *self,
  * @cancellable: (nullable): a cancellable
  * @error: return location for an error
  *
- * Reads the elements of a tensor as they are in the file, whatever their type.
+ * Reads the elements of a tensor, whatever their type: those of the file, in the order
+ * of the tensor's shape.
  *
  * Returns: (transfer full): the bytes
  *

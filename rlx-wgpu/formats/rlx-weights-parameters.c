@@ -207,7 +207,7 @@ set_parameters (RlxExecutable *self,
     {
       const Pair *pair = &g_array_index (pairs, Pair, i);
       const char *parameters[] = { pair->parameter, NULL };
-      g_autoptr(RlxTensor) tensor = rlx_weights_read_tensor (weights, pair->record, pair->packed, cancellable, error);
+      g_autoptr(RlxTensor) tensor = rlx_record_load_tensor (weights->manifest, pair->record, pair->packed, weights, cancellable, error);
 
       ok = tensor != NULL && rlx_executable_set_parameters (self, parameters, &tensor, 1, cancellable, error);
       if (!ok)

@@ -19,7 +19,6 @@ struct _RlxWeights
 
   char *title;               /* of the file, for messages; nullable */
   RlxWeightsFormat format;
-  GPtrArray *sources;        /* RlxSource, by part */
   RlxManifest *manifest;
   GVariant *metadata;
 
@@ -31,12 +30,6 @@ struct _RlxWeights
   GMainContext *context;     /* where progress is told */
 };
 
-/* Of one format, whatever the bytes look like. */
-RlxWeights *      rlx_weights_read_as     (RlxSource        *source,
-                                           RlxWeightsFormat  format,
-                                           GCancellable     *cancellable,
-                                           GError          **error);
-
 RlxWeightsEntry * rlx_weights_entry_new   (RlxManifest      *manifest,
                                            const RlxRecord  *record);
 /* The shape of the packed bytes: rows of bytes. */
@@ -47,19 +40,25 @@ void              rlx_record_get_packed_shape (RlxManifest     *manifest,
 /* Loading @bytes begins, goes on, ends. */
 void              rlx_weights_begin       (RlxWeights       *self,
                                            guint64           bytes);
-void              rlx_weights_advance     (gsize             bytes,
-                                           gpointer          weights);
+void              rlx_weights_advance     (RlxWeights       *self,
+                                           gsize             bytes);
 void              rlx_weights_end         (RlxWeights       *self);
 
-/* The bytes of a tensor as they are in the file. */
-GBytes *          rlx_weights_read_record (RlxWeights       *self,
+/* ---- rlx-weights-load.c: what a file is to a program ---- */
+
+/* In all of these, @progress is nullable. */
+
+/* The elements of a tensor, of the types they are in the file, in the order of its shape. */
+GBytes *          rlx_record_load_bytes   (RlxManifest      *manifest,
                                            const RlxRecord  *record,
+                                           RlxWeights       *progress,
                                            GCancellable     *cancellable,
                                            GError          **error);
 /* The tensor that follows from them; with @packed, rows of bytes. */
-RlxTensor *       rlx_weights_read_tensor (RlxWeights       *self,
+RlxTensor *       rlx_record_load_tensor  (RlxManifest      *manifest,
                                            const RlxRecord  *record,
                                            gboolean          packed,
+                                           RlxWeights       *progress,
                                            GCancellable     *cancellable,
                                            GError          **error);
 

@@ -1,206 +1,263 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * safetensors files from tensors.
+ * Files of weights from tensors, or from other files.
  */
 #include "config.h"
 
-#include "formats/rlx-weights-private.h"
+#include "formats/rlx-write-private.h"
 
 #include <string.h>
 
-#include "formats/rlx-replace-private.h"
 #include "rlx-job-private.h"
 #include "rlx-tensor-private.h"
 #include "util/rlx-debug-private.h"
 
-/* The data begins at a multiple of this. */
-#define ALIGNMENT 8
+/* ---- files ------------------------------------------------------------------------------- */
+
+/* What is to be written, where and how. */
+typedef struct
+{
+  GFile *file;
+  RlxWeightsFormat format;
+  gboolean deflated;
+  GVariant *metadata;        /* nullable */
+  char **names;              /* with them, tensors; without, weights */
+  GPtrArray *tensors;        /* NULL for what is none */
+  RlxWeights *weights;
+} Writing;
 
 static void
-append_string (GString    *text,
-               const char *string)
+unref_tensor (gpointer tensor)
 {
-  g_string_append_c (text, '"');
-  for (const char *p = string; *p != '\0'; p++)
-    {
-      if (*p == '"' || *p == '\\')
-        g_string_append_printf (text, "\\%c", *p);
-      else if ((guchar) *p < ' ')
-        g_string_append_printf (text, "\\u%04x", (guchar) *p);
-      else
-        g_string_append_c (text, *p);
-    }
-  g_string_append_c (text, '"');
+  if (tensor != NULL)
+    g_object_unref (tensor);
 }
 
-static int
-find_storage (RlxDataType data_type)
+static void
+writing_free (gpointer data)
 {
-  for (int i = 0; i < (int) rlx_storage_get_n (); i++)
-    {
-      const RlxStorage *storage = rlx_storage_get ((guint) i);
+  Writing *writing = data;
 
-      if (storage->safetensors != NULL && storage->convert == RLX_CONVERT_NONE && storage->data_type == data_type)
-        return i;
-    }
-  return -1;
+  g_object_unref (writing->file);
+  g_clear_pointer (&writing->metadata, g_variant_unref);
+  g_strfreev (writing->names);
+  g_clear_pointer (&writing->tensors, g_ptr_array_unref);
+  g_clear_object (&writing->weights);
+  g_free (writing);
 }
 
-/* What the reader would refuse is not written. */
-static RlxManifest *
-make_manifest (const char *const *names,
-               RlxTensor        **tensors,
-               gsize              n_tensors,
-               GError           **error)
-{
-  g_autoptr(RlxManifest) manifest = rlx_manifest_new ();
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (Writing, writing_free)
 
+/* Takes over a floating @metadata. */
+static Writing *
+writing_new (GFile           *file,
+             RlxWeightsFormat format,
+             GVariant        *metadata)
+{
+  Writing *writing = g_new0 (Writing, 1);
+
+  writing->file = g_object_ref (file);
+  writing->format = format;
+  writing->metadata = metadata != NULL ? g_variant_ref_sink (metadata) : NULL;
+  return writing;
+}
+
+static Writing *
+writing_new_for_tensors (GFile             *file,
+                         RlxWeightsFormat   format,
+                         const char *const *names,
+                         RlxTensor        **tensors,
+                         gsize              n_tensors,
+                         GVariant          *metadata)
+{
+  Writing *writing = writing_new (file, format, metadata);
+
+  writing->names = g_strdupv ((char **) names);
+  writing->tensors = g_ptr_array_new_with_free_func (unref_tensor);
   for (gsize i = 0; i < n_tensors; i++)
-    {
-      int storage;
-      gsize n_dims;
-      const gint64 *shape;
-
-      if (!RLX_IS_TENSOR (tensors[i]) || strcmp (names[i], "__metadata__") == 0)
-        {
-          g_autofree char *quoted = rlx_quote_text (names[i], -1);
-
-          g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                       RLX_IS_TENSOR (tensors[i]) ? "no tensor can be called %s" : "%s is not a tensor", quoted);
-          return NULL;
-        }
-      storage = find_storage (rlx_tensor_get_data_type (tensors[i]));
-      shape = rlx_tensor_get_shape (tensors[i], &n_dims);
-      if (storage < 0)
-        {
-          g_autofree char *quoted = rlx_quote_text (names[i], -1);
-
-          g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_DATA_TYPE, "%s is of type %s, which safetensors files do not have",
-                       quoted, rlx_data_type_to_string (rlx_tensor_get_data_type (tensors[i])));
-          return NULL;
-        }
-      if (rlx_manifest_add (manifest, 0, names[i], strlen (names[i]), (guint) storage, shape, (guint) n_dims, NULL, error) == NULL)
-        return NULL;
-    }
-  return rlx_manifest_seal (manifest, error) ? g_steal_pointer (&manifest) : NULL;
-}
-
-/* The tensors with the largest elements come first, so that all are aligned.
- * @order (out) has so many indices. */
-static void
-sort_tensors (RlxTensor **tensors,
-              gsize       n_tensors,
-              gsize      *order)
-{
-  gsize n = 0;
-
-  for (gsize size = 8; size > 0; size /= 2)
-    for (gsize i = 0; i < n_tensors; i++)
-      if (rlx_data_type_get_size (rlx_tensor_get_data_type (tensors[i])) == size)
-        order[n++] = i;
+    g_ptr_array_add (writing->tensors, RLX_IS_TENSOR (tensors[i]) ? g_object_ref (tensors[i]) : NULL);
+  return writing;
 }
 
 static gboolean
-append_metadata (GString  *text,
-                 GVariant *metadata,
-                 GError  **error)
+add_tensor (Writing     *writing,
+            guint        index,
+            RlxItem     *item,
+            RlxManifest *checked,
+            GError     **error)
 {
-  gsize n = metadata != NULL ? g_variant_n_children (metadata) : 0;
+  const char *name = writing->names[index];
+  RlxTensor *tensor = g_ptr_array_index (writing->tensors, index);
+  g_autofree char *quoted = rlx_quote_text (name, -1);
+  gsize n_dims;
+  int storage;
 
-  if (n > RLX_WEIGHTS_MAX_PAIRS)
+  if (tensor == NULL || (writing->format == RLX_WEIGHTS_FORMAT_SAFETENSORS && strcmp (name, "__metadata__") == 0))
     {
-      g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_LIMIT,
-                   "there are %" G_GSIZE_FORMAT " pairs of metadata, the limit is %d", n, RLX_WEIGHTS_MAX_PAIRS);
+      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                   tensor != NULL ? "no tensor can be called %s" : "%s is not a tensor", quoted);
       return FALSE;
     }
-  for (gsize i = 0; i < n; i++)
+  if (writing->format == RLX_WEIGHTS_FORMAT_NPZ)
     {
-      g_autoptr(GVariant) pair = g_variant_get_child_value (metadata, i);
-      const char *key, *value;
-
-      g_variant_get (pair, "{&s&s}", &key, &value);
-      g_string_append (text, i == 0 ? "\"__metadata__\":{" : ",");
-      append_string (text, key);
-      g_string_append_c (text, ':');
-      append_string (text, value);
+      tensor = rlx_npy_widen (tensor, error);
+      if (tensor == NULL)
+        return FALSE;
+      g_object_unref (writing->tensors->pdata[index]);
+      writing->tensors->pdata[index] = tensor;
     }
-  if (n > 0)
-    g_string_append_c (text, '}');
-  return TRUE;
+  storage = rlx_storage_find_data_type (rlx_tensor_get_data_type (tensor));
+  if (storage < 0)
+    {
+      g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_DATA_TYPE, "%s is of type %s, which %s files do not have",
+                   quoted, rlx_data_type_to_string (rlx_tensor_get_data_type (tensor)), rlx_weights_format_get_title (writing->format));
+      return FALSE;
+    }
+  item->name = name;
+  item->tensor = tensor;
+  item->shape = rlx_tensor_get_shape (tensor, &n_dims);
+  item->n_dims = (guint) n_dims;
+  return rlx_item_check (item, writing->format, (guint) storage, checked, error);
 }
 
 static gboolean
-write_file (GFile             *file,
-            const char *const *names,
-            RlxTensor        **tensors,
-            gsize              n_tensors,
-            GVariant          *metadata,
-            GCancellable      *cancellable,
-            GError           **error)
+add_record (Writing     *writing,
+            guint        index,
+            RlxItem     *item,
+            RlxManifest *checked,
+            GError     **error)
 {
-  g_autoptr(RlxManifest) manifest = make_manifest (names, tensors, n_tensors, error);
-  g_autoptr(GString) header = g_string_new ("{");
-  g_autofree gsize *order = g_new (gsize, n_tensors + 1);
-  g_autofree RlxBlock *blocks = g_new (RlxBlock, n_tensors + 2);
-  guint64 length, at = 0;
+  RlxManifest *manifest = writing->weights->manifest;
+  const RlxRecord *record = rlx_manifest_get (manifest, index);
 
-  if (manifest == NULL || !append_metadata (header, metadata, error))
+  item->name = record->name;
+  item->weights = writing->weights;
+  item->record = record;
+  item->shape = rlx_manifest_get_shape (manifest, record);
+  item->n_dims = record->n_dims;
+  return rlx_item_check (item, writing->format, record->storage, checked, error);
+}
+
+static gboolean
+write_items (Writing       *writing,
+             const RlxItem *items,
+             gsize          n_items,
+             GCancellable  *cancellable,
+             GError       **error)
+{
+  g_autoptr(RlxSink) sink = rlx_sink_open (writing->file, cancellable, error);
+  gboolean ok = FALSE;
+
+  if (sink == NULL)
     return FALSE;
-  sort_tensors (tensors, n_tensors, order);
-  for (gsize i = 0; i < n_tensors; i++)
+  switch (writing->format)
     {
-      const RlxRecord *record = rlx_manifest_get (manifest, (guint) order[i]);
-      RlxTensor *tensor = tensors[order[i]];
-      gsize n_dims, size = rlx_tensor_get_size (tensor);
-      const gint64 *shape = rlx_tensor_get_shape (tensor, &n_dims);
-
-      if (header->len > 1)
-        g_string_append_c (header, ',');
-      append_string (header, record->name);
-      g_string_append_printf (header, ":{\"dtype\":\"%s\",\"shape\":[", rlx_storage_get (record->storage)->safetensors);
-      for (gsize j = 0; j < n_dims; j++)
-        g_string_append_printf (header, "%s%" G_GINT64_FORMAT, j > 0 ? "," : "", shape[j]);
-      g_string_append_printf (header, "],\"data_offsets\":[%" G_GUINT64_FORMAT ",%" G_GUINT64_FORMAT "]}", at, at + size);
-      at += size;
-      blocks[i + 2] = (RlxBlock) { rlx_tensor_peek_data (tensor), size };
+    case RLX_WEIGHTS_FORMAT_SAFETENSORS:
+      ok = rlx_safetensors_write (sink, items, n_items, writing->metadata, cancellable, error);
+      break;
+    case RLX_WEIGHTS_FORMAT_GGUF:
+      ok = rlx_gguf_write (sink, items, n_items, writing->metadata, cancellable, error);
+      break;
+    case RLX_WEIGHTS_FORMAT_NPZ:
+      ok = rlx_npz_write (sink, items, n_items, writing->deflated, cancellable, error);
+      break;
+    case RLX_WEIGHTS_FORMAT_NPY:
+      ok = rlx_npy_write (sink, items, cancellable, error);
+      break;
     }
-  g_string_append_c (header, '}');
-  while (header->len % ALIGNMENT != 0)
-    g_string_append_c (header, ' ');
-  if (header->len > RLX_SAFETENSORS_MAX_HEADER)
-    {
-      g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_LIMIT, "the header has %" G_GSIZE_FORMAT " bytes, the limit is %" G_GUINT64_FORMAT,
-                   header->len, RLX_SAFETENSORS_MAX_HEADER);
-      return FALSE;
-    }
-  length = GUINT64_TO_LE ((guint64) header->len);
-  blocks[0] = (RlxBlock) { &length, sizeof length };
-  blocks[1] = (RlxBlock) { header->str, header->len };
-  return rlx_replace_file (file, blocks, n_tensors + 2, cancellable, error);
+  return ok && rlx_sink_close (sink, error);
 }
 
 static gboolean
-check_arguments (const char *const *names,
-                 gsize              n_tensors,
-                 GVariant          *metadata,
-                 GError           **error)
+check_arguments (Writing *writing,
+                 gsize    n,
+                 GError **error)
 {
-  guint n_names = g_strv_length ((char **) names);
+  const char *wanted = writing->format == RLX_WEIGHTS_FORMAT_GGUF ? "a{sv}" : "a{ss}";
+  gsize n_names = writing->names != NULL ? g_strv_length (writing->names) : n;
 
-  if (n_names != n_tensors)
+  if (n_names != n)
     g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                 "%u names and %" G_GSIZE_FORMAT " tensors were given", n_names, n_tensors);
-  else if (metadata != NULL && !g_variant_is_of_type (metadata, G_VARIANT_TYPE ("a{ss}")))
+                 "%" G_GSIZE_FORMAT " names and %" G_GSIZE_FORMAT " tensors were given", n_names, n);
+  else if (writing->metadata != NULL && !g_variant_is_of_type (writing->metadata, G_VARIANT_TYPE (wanted)))
     g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                 "the metadata is of type %s, not a{ss}", g_variant_get_type_string (metadata));
-  else if (G_BYTE_ORDER != G_LITTLE_ENDIAN)
-    g_set_error_literal (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_UNSUPPORTED,
-                         "safetensors files are little-endian, which this computer is not");
+                 "the metadata is of type %s, not %s", g_variant_get_type_string (writing->metadata), wanted);
+  else if (writing->metadata != NULL && g_variant_n_children (writing->metadata) > RLX_WEIGHTS_MAX_PAIRS)
+    g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_LIMIT,
+                 "there are %" G_GSIZE_FORMAT " pairs of metadata, the limit is %d", g_variant_n_children (writing->metadata), RLX_WEIGHTS_MAX_PAIRS);
+  else if (writing->format == RLX_WEIGHTS_FORMAT_NPY && n != 1)
+    g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_UNSUPPORTED,
+                 "a .npy file has one tensor, not %" G_GSIZE_FORMAT, n);
+  else if (G_BYTE_ORDER != G_LITTLE_ENDIAN && writing->format <= RLX_WEIGHTS_FORMAT_GGUF)
+    g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_UNSUPPORTED,
+                 "%s files are little-endian, which this computer is not", rlx_weights_format_get_title (writing->format));
   else
     return TRUE;
   return FALSE;
 }
+
+static gboolean
+write_file (Writing      *writing,
+            GCancellable *cancellable,
+            GError      **error)
+{
+  RlxManifest *manifest = writing->weights != NULL ? writing->weights->manifest : NULL;
+  gsize n = manifest != NULL ? manifest->records->len : writing->tensors->len;
+  g_autoptr(RlxManifest) checked = rlx_manifest_new ();
+  g_autofree RlxItem *items = g_new0 (RlxItem, n + 1);
+  guint64 total = 0;
+  gboolean ok;
+
+  if (!check_arguments (writing, n, error))
+    return FALSE;
+  for (gsize i = 0; i < n; i++)
+    {
+      if (manifest != NULL ? !add_record (writing, (guint) i, &items[i], checked, error)
+                           : !add_tensor (writing, (guint) i, &items[i], checked, error))
+        return FALSE;
+      total += manifest != NULL ? items[i].record->length : 0;
+    }
+  if (!rlx_manifest_seal (checked, error))
+    return FALSE;
+  if (manifest == NULL)
+    return write_items (writing, items, n, cancellable, error);
+  rlx_weights_begin (writing->weights, total);
+  ok = write_items (writing, items, n, cancellable, error);
+  rlx_weights_end (writing->weights);
+  return ok;
+}
+
+static gpointer
+write_in_thread (gpointer      writing,
+                 GCancellable *cancellable,
+                 GError      **error)
+{
+  return write_file (writing, cancellable, error) ? writing : NULL;
+}
+
+static void
+start (Writing            *writing,
+       gpointer            source,
+       gpointer            tag,
+       GCancellable       *cancellable,
+       GAsyncReadyCallback callback,
+       gpointer            user_data)
+{
+  rlx_thread_start (source, tag, write_in_thread, NULL, writing, writing_free, cancellable, callback, user_data);
+}
+
+static gboolean
+finish (GAsyncResult *result,
+        gpointer      source,
+        GError      **error)
+{
+  g_return_val_if_fail (g_task_is_valid (result, source), FALSE);
+
+  return g_task_propagate_pointer (G_TASK (result), error) != NULL;
+}
+
+/* ---- safetensors ------------------------------------------------------------------------ */
 
 /**
  * rlx_weights_write_safetensors:
@@ -231,53 +288,15 @@ rlx_weights_write_safetensors (GFile             *file,
                                GCancellable      *cancellable,
                                GError           **error)
 {
-  g_autoptr(GVariant) owned = metadata != NULL ? g_variant_ref_sink (metadata) : NULL;
+  g_autoptr(Writing) writing = NULL;
 
   g_return_val_if_fail (G_IS_FILE (file), FALSE);
   g_return_val_if_fail (names != NULL && (tensors != NULL || n_tensors == 0), FALSE);
   g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), FALSE);
   g_return_val_if_fail (error == NULL || *error == NULL, FALSE);
 
-  return check_arguments (names, n_tensors, owned, error) &&
-         write_file (file, names, tensors, n_tensors, owned, cancellable, error);
-}
-
-typedef struct
-{
-  GFile *file;
-  char **names;
-  GPtrArray *tensors;
-  GVariant *metadata;        /* nullable */
-} Writing;
-
-static void
-writing_free (gpointer data)
-{
-  Writing *writing = data;
-
-  g_object_unref (writing->file);
-  g_strfreev (writing->names);
-  g_ptr_array_unref (writing->tensors);
-  g_clear_pointer (&writing->metadata, g_variant_unref);
-  g_free (writing);
-}
-
-static gpointer
-write_in_thread (gpointer      data,
-                 GCancellable *cancellable,
-                 GError      **error)
-{
-  Writing *writing = data;
-
-  return rlx_weights_write_safetensors (writing->file, (const char *const *) writing->names, (RlxTensor **) writing->tensors->pdata,
-                                        writing->tensors->len, writing->metadata, cancellable, error) ? writing : NULL;
-}
-
-static void
-unref_tensor (gpointer tensor)
-{
-  if (tensor != NULL)
-    g_object_unref (tensor);
+  writing = writing_new_for_tensors (file, RLX_WEIGHTS_FORMAT_SAFETENSORS, names, tensors, n_tensors, metadata);
+  return write_file (writing, cancellable, error);
 }
 
 /**
@@ -305,22 +324,14 @@ rlx_weights_write_safetensors_async (GFile              *file,
                                      GAsyncReadyCallback callback,
                                      gpointer            user_data)
 {
-  g_autoptr(GVariant) owned = metadata != NULL ? g_variant_ref_sink (metadata) : NULL;
   Writing *writing;
 
   g_return_if_fail (G_IS_FILE (file));
   g_return_if_fail (names != NULL && (tensors != NULL || n_tensors == 0));
   g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
 
-  writing = g_new0 (Writing, 1);
-  writing->file = g_object_ref (file);
-  writing->names = g_strdupv ((char **) names);
-  writing->tensors = g_ptr_array_new_with_free_func (unref_tensor);
-  for (gsize i = 0; i < n_tensors; i++)
-    g_ptr_array_add (writing->tensors, RLX_IS_TENSOR (tensors[i]) ? g_object_ref (tensors[i]) : NULL);
-  writing->metadata = g_steal_pointer (&owned);
-  rlx_thread_start (NULL, rlx_weights_write_safetensors_async, write_in_thread, NULL, writing, writing_free,
-                    cancellable, callback, user_data);
+  writing = writing_new_for_tensors (file, RLX_WEIGHTS_FORMAT_SAFETENSORS, names, tensors, n_tensors, metadata);
+  start (writing, NULL, rlx_weights_write_safetensors_async, cancellable, callback, user_data);
 }
 
 /**
@@ -338,7 +349,333 @@ gboolean
 rlx_weights_write_safetensors_finish (GAsyncResult *result,
                                       GError      **error)
 {
-  g_return_val_if_fail (g_task_is_valid (result, NULL), FALSE);
+  return finish (result, NULL, error);
+}
 
-  return g_task_propagate_pointer (G_TASK (result), error) != NULL;
+/* ---- GGUF ------------------------------------------------------------------------------ */
+
+/**
+ * rlx_weights_write_gguf:
+ * @file: the file to write
+ * @names: (array zero-terminated=1): the names of the tensors
+ * @tensors: (array length=n_tensors): a tensor for each name
+ * @n_tensors: the number of @tensors
+ * @metadata: (nullable): keys and values, of type `a{sv}`
+ * @cancellable: (nullable): a cancellable
+ * @error: return location for an error
+ *
+ * Writes tensors to a GGUF file.
+ *
+ * The file is replaced as by [func@Rlx.Weights.write_safetensors]. Tensors can be of
+ * type f32, f16, i8, i32 and i64, and have four dimensions at most.
+ *
+ * Values of @metadata are booleans, numbers, strings and arrays of these. A `d` that a
+ * float holds exactly becomes `f32`, as programs that read such files expect it, and
+ * another one `f64`. `general.alignment` is left out.
+ *
+ * Returns: %TRUE on success
+ *
+ * Since: 1.0
+ */
+gboolean
+rlx_weights_write_gguf (GFile             *file,
+                        const char *const *names,
+                        RlxTensor        **tensors,
+                        gsize              n_tensors,
+                        GVariant          *metadata,
+                        GCancellable      *cancellable,
+                        GError           **error)
+{
+  g_autoptr(Writing) writing = NULL;
+
+  g_return_val_if_fail (G_IS_FILE (file), FALSE);
+  g_return_val_if_fail (names != NULL && (tensors != NULL || n_tensors == 0), FALSE);
+  g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), FALSE);
+  g_return_val_if_fail (error == NULL || *error == NULL, FALSE);
+
+  writing = writing_new_for_tensors (file, RLX_WEIGHTS_FORMAT_GGUF, names, tensors, n_tensors, metadata);
+  return write_file (writing, cancellable, error);
+}
+
+/**
+ * rlx_weights_write_gguf_async:
+ * @file: the file to write
+ * @names: (array zero-terminated=1): the names of the tensors
+ * @tensors: (array length=n_tensors): a tensor for each name
+ * @n_tensors: the number of @tensors
+ * @metadata: (nullable): keys and values, of type `a{sv}`
+ * @cancellable: (nullable): a cancellable
+ * @callback: (scope async) (nullable): called when the file is written
+ * @user_data: data for @callback
+ *
+ * Writes tensors to a GGUF file, without blocking.
+ *
+ * Since: 1.0
+ */
+void
+rlx_weights_write_gguf_async (GFile              *file,
+                              const char *const  *names,
+                              RlxTensor         **tensors,
+                              gsize               n_tensors,
+                              GVariant           *metadata,
+                              GCancellable       *cancellable,
+                              GAsyncReadyCallback callback,
+                              gpointer            user_data)
+{
+  Writing *writing;
+
+  g_return_if_fail (G_IS_FILE (file));
+  g_return_if_fail (names != NULL && (tensors != NULL || n_tensors == 0));
+  g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
+
+  writing = writing_new_for_tensors (file, RLX_WEIGHTS_FORMAT_GGUF, names, tensors, n_tensors, metadata);
+  start (writing, NULL, rlx_weights_write_gguf_async, cancellable, callback, user_data);
+}
+
+/**
+ * rlx_weights_write_gguf_finish:
+ * @result: the result given to the callback
+ * @error: return location for an error
+ *
+ * Ends what [func@Rlx.Weights.write_gguf_async] began.
+ *
+ * Returns: %TRUE on success
+ *
+ * Since: 1.0
+ */
+gboolean
+rlx_weights_write_gguf_finish (GAsyncResult *result,
+                               GError      **error)
+{
+  return finish (result, NULL, error);
+}
+
+/* ---- .npz ------------------------------------------------------------------------------ */
+
+/**
+ * rlx_weights_write_npz:
+ * @file: the file to write
+ * @names: (array zero-terminated=1): the names of the tensors
+ * @tensors: (array length=n_tensors): a tensor for each name
+ * @n_tensors: the number of @tensors
+ * @deflated: whether to deflate them, which takes time and, of weights, little off
+ * @cancellable: (nullable): a cancellable
+ * @error: return location for an error
+ *
+ * Writes tensors to an `.npz` file.
+ *
+ * The file is replaced as by [func@Rlx.Weights.write_safetensors]. NumPy has no types of
+ * 4 bits: `i4` is written as `i8`, and `u4` as `u8`.
+ *
+ * Returns: %TRUE on success
+ *
+ * Since: 1.0
+ */
+gboolean
+rlx_weights_write_npz (GFile             *file,
+                       const char *const *names,
+                       RlxTensor        **tensors,
+                       gsize              n_tensors,
+                       gboolean           deflated,
+                       GCancellable      *cancellable,
+                       GError           **error)
+{
+  g_autoptr(Writing) writing = NULL;
+
+  g_return_val_if_fail (G_IS_FILE (file), FALSE);
+  g_return_val_if_fail (names != NULL && (tensors != NULL || n_tensors == 0), FALSE);
+  g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), FALSE);
+  g_return_val_if_fail (error == NULL || *error == NULL, FALSE);
+
+  writing = writing_new_for_tensors (file, RLX_WEIGHTS_FORMAT_NPZ, names, tensors, n_tensors, NULL);
+  writing->deflated = deflated;
+  return write_file (writing, cancellable, error);
+}
+
+/**
+ * rlx_weights_write_npz_async:
+ * @file: the file to write
+ * @names: (array zero-terminated=1): the names of the tensors
+ * @tensors: (array length=n_tensors): a tensor for each name
+ * @n_tensors: the number of @tensors
+ * @deflated: whether to deflate them, which takes time and, of weights, little off
+ * @cancellable: (nullable): a cancellable
+ * @callback: (scope async) (nullable): called when the file is written
+ * @user_data: data for @callback
+ *
+ * Writes tensors to an `.npz` file, without blocking.
+ *
+ * Since: 1.0
+ */
+void
+rlx_weights_write_npz_async (GFile              *file,
+                             const char *const  *names,
+                             RlxTensor         **tensors,
+                             gsize               n_tensors,
+                             gboolean            deflated,
+                             GCancellable       *cancellable,
+                             GAsyncReadyCallback callback,
+                             gpointer            user_data)
+{
+  Writing *writing;
+
+  g_return_if_fail (G_IS_FILE (file));
+  g_return_if_fail (names != NULL && (tensors != NULL || n_tensors == 0));
+  g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
+
+  writing = writing_new_for_tensors (file, RLX_WEIGHTS_FORMAT_NPZ, names, tensors, n_tensors, NULL);
+  writing->deflated = deflated;
+  start (writing, NULL, rlx_weights_write_npz_async, cancellable, callback, user_data);
+}
+
+/**
+ * rlx_weights_write_npz_finish:
+ * @result: the result given to the callback
+ * @error: return location for an error
+ *
+ * Ends what [func@Rlx.Weights.write_npz_async] began.
+ *
+ * Returns: %TRUE on success
+ *
+ * Since: 1.0
+ */
+gboolean
+rlx_weights_write_npz_finish (GAsyncResult *result,
+                              GError      **error)
+{
+  return finish (result, NULL, error);
+}
+
+/* ---- one file from another -------------------------------------------------------------- */
+
+/* What the new file can say of what the old one says. */
+static GVariant *
+convert_metadata (GVariant        *metadata,
+                  RlxWeightsFormat format)
+{
+  GVariantBuilder builder;
+
+  if (format == RLX_WEIGHTS_FORMAT_GGUF)
+    return g_variant_ref (metadata);
+  g_variant_builder_init (&builder, G_VARIANT_TYPE ("a{ss}"));
+  for (gsize i = 0; i < g_variant_n_children (metadata); i++)
+    {
+      g_autoptr(GVariant) pair = g_variant_get_child_value (metadata, i), value = NULL;
+      const char *key;
+
+      g_variant_get (pair, "{&sv}", &key, &value);
+      if (format == RLX_WEIGHTS_FORMAT_SAFETENSORS && g_variant_is_of_type (value, G_VARIANT_TYPE_STRING))
+        g_variant_builder_add (&builder, "{ss}", key, g_variant_get_string (value, NULL));
+    }
+  return g_variant_builder_end (&builder);
+}
+
+static Writing *
+writing_new_for_weights (RlxWeights      *weights,
+                         GFile           *file,
+                         RlxWeightsFormat format,
+                         gboolean         deflated)
+{
+  Writing *writing = writing_new (file, format, convert_metadata (weights->metadata, format));
+
+  writing->weights = g_object_ref (weights);
+  writing->deflated = deflated;
+  return writing;
+}
+
+/**
+ * rlx_weights_save:
+ * @self: weights
+ * @file: the file to write, which is another one than @self was opened from
+ * @format: its format
+ * @deflated: whether to deflate the tensors of an `.npz` file
+ * @cancellable: (nullable): a cancellable
+ * @error: return location for an error
+ *
+ * Writes all tensors to a file of another format.
+ *
+ * They are read and written a piece at a time, so they need not fit into memory;
+ * [property@Rlx.Weights:progress] tells how far it is. The file is replaced as by
+ * [func@Rlx.Weights.write_safetensors].
+ *
+ * A type that the format does not have becomes one that holds it without loss, as in
+ * [method@Rlx.Weights.load_tensor]; where there is none, that is
+ * %RLX_WEIGHTS_ERROR_DATA_TYPE. Metadata that the format has no place for is left out:
+ * safetensors files have strings, NumPy's files have none.
+ *
+ * Returns: %TRUE on success
+ *
+ * Since: 1.0
+ */
+gboolean
+rlx_weights_save (RlxWeights      *self,
+                  GFile           *file,
+                  RlxWeightsFormat format,
+                  gboolean         deflated,
+                  GCancellable    *cancellable,
+                  GError         **error)
+{
+  g_autoptr(Writing) writing = NULL;
+
+  g_return_val_if_fail (RLX_IS_WEIGHTS (self) && self->manifest != NULL, FALSE);
+  g_return_val_if_fail (G_IS_FILE (file), FALSE);
+  g_return_val_if_fail ((guint) format <= RLX_WEIGHTS_FORMAT_NPY, FALSE);
+  g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), FALSE);
+  g_return_val_if_fail (error == NULL || *error == NULL, FALSE);
+
+  writing = writing_new_for_weights (self, file, format, deflated);
+  return write_file (writing, cancellable, error);
+}
+
+/**
+ * rlx_weights_save_async:
+ * @self: weights
+ * @file: the file to write, which is another one than @self was opened from
+ * @format: its format
+ * @deflated: whether to deflate the tensors of an `.npz` file
+ * @cancellable: (nullable): a cancellable
+ * @callback: (scope async) (nullable): called when the file is written
+ * @user_data: data for @callback
+ *
+ * Writes all tensors to a file of another format, without blocking.
+ *
+ * Since: 1.0
+ */
+void
+rlx_weights_save_async (RlxWeights         *self,
+                        GFile              *file,
+                        RlxWeightsFormat    format,
+                        gboolean            deflated,
+                        GCancellable       *cancellable,
+                        GAsyncReadyCallback callback,
+                        gpointer            user_data)
+{
+  g_return_if_fail (RLX_IS_WEIGHTS (self) && self->manifest != NULL);
+  g_return_if_fail (G_IS_FILE (file));
+  g_return_if_fail ((guint) format <= RLX_WEIGHTS_FORMAT_NPY);
+  g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
+
+  start (writing_new_for_weights (self, file, format, deflated), self, rlx_weights_save_async, cancellable, callback, user_data);
+}
+
+/**
+ * rlx_weights_save_finish:
+ * @self: weights
+ * @result: the result given to the callback
+ * @error: return location for an error
+ *
+ * Ends what [method@Rlx.Weights.save_async] began.
+ *
+ * Returns: %TRUE on success
+ *
+ * Since: 1.0
+ */
+gboolean
+rlx_weights_save_finish (RlxWeights   *self,
+                         GAsyncResult *result,
+                         GError      **error)
+{
+  g_return_val_if_fail (RLX_IS_WEIGHTS (self), FALSE);
+
+  return finish (result, self, error);
 }

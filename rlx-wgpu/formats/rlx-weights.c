@@ -7,15 +7,15 @@
 
 #include <string.h>
 
+#include "formats/rlx-npy-private.h"
 #include "rlx-enum-types.h"
 #include "rlx-job-private.h"
-#include "util/rlx-debug-private.h"
 
 /**
  * RlxWeights:
  *
- * A file of named tensors, such as the weights of a network: safetensors or
- * GGUF.
+ * A file of named tensors, such as the weights of a network: safetensors, GGUF, or
+ * NumPy's `.npz` and `.npy`.
  *
  * Opening one reads its header only; [method@Rlx.Weights.load_tensor] reads a tensor
  * when it is asked for, and [method@Rlx.Executable.set_parameters_from] gives all to
@@ -98,7 +98,6 @@ rlx_weights_finalize (GObject *object)
   g_free (self->entries);
   g_free (self->title);
   g_clear_pointer (&self->manifest, rlx_manifest_free);
-  g_ptr_array_unref (self->sources);
   g_clear_pointer (&self->metadata, g_variant_unref);
   g_main_context_unref (self->context);
   g_mutex_clear (&self->mutex);
@@ -173,7 +172,6 @@ static void
 rlx_weights_init (RlxWeights *self)
 {
   g_mutex_init (&self->mutex);
-  self->sources = g_ptr_array_new_with_free_func ((GDestroyNotify) rlx_source_free);
   self->metadata = g_variant_ref_sink (g_variant_new ("a{sv}", NULL));
   self->context = g_main_context_ref_thread_default ();
 }
@@ -219,11 +217,9 @@ rlx_weights_begin (RlxWeights *self,
 }
 
 void
-rlx_weights_advance (gsize    bytes,
-                     gpointer weights)
+rlx_weights_advance (RlxWeights *self,
+                     gsize       bytes)
 {
-  RlxWeights *self = weights;
-
   g_mutex_lock (&self->mutex);
   self->done += bytes;
   plan_to_tell (self);
@@ -266,46 +262,7 @@ rlx_weights_get_progress (RlxWeights *self)
 
 /* ---- opening ----------------------------------------------------------------------- */
 
-typedef gboolean (*Reader) (RlxSource    *source,
-                            RlxManifest  *manifest,
-                            GCancellable *cancellable,
-                            GError      **error);
-
-/* Takes what the reader found over. */
-static void
-adopt (RlxWeights  *self,
-       RlxManifest *manifest)
-{
-  g_variant_unref (self->metadata);
-  self->metadata = g_variant_ref_sink (g_variant_builder_end (&manifest->metadata));
-  self->manifest = manifest;
-}
-
-RlxWeights *
-rlx_weights_read_as (RlxSource       *source,
-                     RlxWeightsFormat format,
-                     GCancellable    *cancellable,
-                     GError         **error)
-{
-  static const Reader readers[] = {
-    [RLX_WEIGHTS_FORMAT_SAFETENSORS] = rlx_safetensors_read,
-    [RLX_WEIGHTS_FORMAT_GGUF] = rlx_gguf_read,
-  };
-  g_autoptr(RlxManifest) manifest = rlx_manifest_new ();
-  g_autoptr(RlxSource) owned = source;
-  RlxWeights *self;
-
-  if (!readers[format] (source, manifest, cancellable, error))
-    return NULL;
-
-  self = g_object_new (RLX_TYPE_WEIGHTS, NULL);
-  self->format = format;
-  g_ptr_array_add (self->sources, g_steal_pointer (&owned));
-  adopt (self, g_steal_pointer (&manifest));
-  return self;
-}
-
-/* What the first bytes of a file say. */
+/* What the first bytes of a file say. An index of several files is safetensors. */
 static gboolean
 find_format (RlxSource        *source,
              RlxWeightsFormat *format,
@@ -313,161 +270,104 @@ find_format (RlxSource        *source,
              GCancellable     *cancellable,
              GError          **error)
 {
+  static const struct
+  {
+    RlxWeightsFormat format;
+    char magic[8];
+    gsize length;
+  } magics[] = {
+    { RLX_WEIGHTS_FORMAT_GGUF, "GGUF", 4 },
+    { RLX_WEIGHTS_FORMAT_NPY, RLX_NPY_MAGIC, RLX_NPY_MAGIC_LENGTH },
+    { RLX_WEIGHTS_FORMAT_NPZ, "PK\3\4", 4 },
+    /* An archive without members. */
+    { RLX_WEIGHTS_FORMAT_NPZ, "PK\5\6", 4 },
+  };
   guint64 size = rlx_source_get_size (source), length;
   guint8 start[9] = { 0 };
   gsize n = (gsize) MIN (size, sizeof start);
 
   *is_index = FALSE;
-  if (!rlx_source_read (source, "its first bytes", 0, start, n, NULL, NULL, cancellable, error))
+  if (!rlx_source_read (source, "its first bytes", 0, start, n, cancellable, error))
     return FALSE;
-  if (n > 0 && memcmp (start, "GGUF", MIN (n, 4)) == 0)
-    {
-      *format = RLX_WEIGHTS_FORMAT_GGUF;
-      return TRUE;
-    }
   *format = RLX_WEIGHTS_FORMAT_SAFETENSORS;
   memcpy (&length, start, 8);
-  if (n < 8 || GUINT64_FROM_LE (length) <= RLX_SAFETENSORS_MAX_HEADER || start[8] == '{')
+  length = GUINT64_FROM_LE (length);
+  /* A length of a header, before that header: one that can be is no magic. */
+  if (start[8] == '{' && length <= RLX_SAFETENSORS_MAX_HEADER)
+    return TRUE;
+  for (gsize i = 0; i < G_N_ELEMENTS (magics); i++)
+    if (n > 0 && memcmp (start, magics[i].magic, MIN (n, magics[i].length)) == 0)
+      {
+        *format = magics[i].format;
+        return TRUE;
+      }
+  if (n < 8 || length <= RLX_SAFETENSORS_MAX_HEADER || start[8] == '{')
     return TRUE;
   /* As the length of a header this text would be far too large. */
-  if (start[0] == '{')
-    {
-      *is_index = TRUE;
-      return TRUE;
-    }
-  return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, 0, "the file is neither safetensors nor GGUF");
+  *is_index = start[0] == '{';
+  return *is_index ||
+         rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, 0, "the file is neither safetensors, GGUF, .npz nor .npy");
 }
 
-/* The file of that name beside the index. */
-static RlxSource *
-open_part (GFile        *folder,
-           const char   *name,
-           gboolean      links,
-           GCancellable *cancellable,
-           GError      **error)
+/* What the only tensor of a file is called that has no name for it. */
+static char *
+make_name (GFile *file)
 {
-  g_autoptr(GFile) file = g_file_get_child (folder, name);
-  g_autoptr(GFileInfo) info = NULL;
+  g_autofree char *name = file != NULL ? g_file_get_basename (file) : NULL;
 
-  info = g_file_query_info (file, G_FILE_ATTRIBUTE_STANDARD_IS_SYMLINK, G_FILE_QUERY_INFO_NOFOLLOW_SYMLINKS, cancellable, error);
-  if (info == NULL)
-    return NULL;
-  if (!links && g_file_info_get_attribute_boolean (info, G_FILE_ATTRIBUTE_STANDARD_IS_SYMLINK))
-    {
-      g_set_error_literal (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_UNSUPPORTED,
-                           "It is a link, which is followed only where the index is one itself");
-      return NULL;
-    }
-  return rlx_source_open (file, cancellable, error);
+  if (name == NULL || !g_utf8_validate (name, -1, NULL))
+    return g_strdup ("arr_0");
+  if (g_str_has_suffix (name, ".npy") && strlen (name) > 4)
+    name[strlen (name) - 4] = '\0';
+  return g_steal_pointer (&name);
 }
 
 static gboolean
-is_link (GFile *file)
-{
-  g_autoptr(GFileInfo) info = g_file_query_info (file, G_FILE_ATTRIBUTE_STANDARD_IS_SYMLINK,
-                                                 G_FILE_QUERY_INFO_NOFOLLOW_SYMLINKS, NULL, NULL);
-
-  return info != NULL && g_file_info_get_attribute_boolean (info, G_FILE_ATTRIBUTE_STANDARD_IS_SYMLINK);
-}
-
-/* Opens the part, and adds those of its tensors that the index expects there. */
-static gboolean
-read_part (RlxWeights   *self,
-           RlxManifest  *all,
-           RlxSource    *source,
-           GPtrArray    *names,
-           const GArray *parts,
-           guint16       part,
-           GCancellable *cancellable,
-           GError      **error)
-{
-  g_autoptr(RlxManifest) manifest = rlx_manifest_new ();
-  g_autoptr(GVariant) metadata = NULL;
-
-  if (!rlx_safetensors_read (source, manifest, cancellable, error))
-    return FALSE;
-  for (guint i = 0; i < names->len; i++)
-    {
-      const char *name = g_ptr_array_index (names, i);
-      const RlxRecord *from;
-      RlxRecord *to;
-      gint64 found;
-
-      if (g_array_index (parts, guint16, i) != part)
-        continue;
-      found = rlx_manifest_find (manifest, name);
-      if (found < 0)
-        {
-          g_autofree char *quoted = rlx_quote_text (name, -1);
-
-          g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_NOT_FOUND, "The index expects %s in it, which is not there", quoted);
-          return FALSE;
-        }
-      from = rlx_manifest_get (manifest, (guint) found);
-      to = rlx_manifest_add (all, from->offset, name, strlen (name), from->storage,
-                             rlx_manifest_get_shape (manifest, from), from->n_dims, NULL, error);
-      if (to == NULL)
-        return FALSE;
-      to->offset = from->offset;
-      to->length = from->length;
-      to->part = part;
-    }
-  /* All parts say the same, as a rule. */
-  if (part == 0)
-    {
-      metadata = g_variant_ref_sink (g_variant_builder_end (&manifest->metadata));
-      for (gsize i = 0; i < g_variant_n_children (metadata); i++)
-        {
-          g_autoptr(GVariant) pair = g_variant_get_child_value (metadata, i);
-
-          g_variant_builder_add_value (&all->metadata, pair);
-        }
-    }
-  return TRUE;
-}
-
-static RlxWeights *
 read_index (RlxSource    *source,
             GFile        *file,
+            RlxManifest  *manifest,
             GCancellable *cancellable,
             GError      **error)
 {
-  g_autoptr(GPtrArray) names = g_ptr_array_new_with_free_func (g_free);
-  g_autoptr(GPtrArray) files = g_ptr_array_new_with_free_func (g_free);
-  g_autoptr(GArray) parts = g_array_new (FALSE, FALSE, sizeof (guint16));
-  g_autoptr(RlxManifest) all = rlx_manifest_new ();
-  g_autoptr(RlxWeights) self = NULL;
-  g_autoptr(GFile) folder = file != NULL ? g_file_get_parent (file) : NULL;
-  gboolean links;
+  if (file != NULL)
+    return rlx_safetensors_read_index (source, file, manifest, cancellable, error);
+  g_set_error_literal (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_UNSUPPORTED,
+                       "It is an index of other files, which can be opened by its name only");
+  return FALSE;
+}
 
-  if (folder == NULL)
-    {
-      g_set_error_literal (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_UNSUPPORTED,
-                           "It is an index of other files, which can be opened by its name only");
-      return NULL;
-    }
-  if (!rlx_safetensors_read_index (source, names, parts, files, cancellable, error))
+static RlxManifest *
+read_manifest (RlxSource        *source,
+               GFile            *file,
+               RlxWeightsFormat *format,
+               GCancellable     *cancellable,
+               GError          **error)
+{
+  g_autoptr(RlxManifest) manifest = rlx_manifest_new ();
+  g_autofree char *name = make_name (file);
+  gboolean is_index, ok = FALSE;
+
+  if (!find_format (source, format, &is_index, cancellable, error))
     return NULL;
-
-  links = is_link (file);
-  self = g_object_new (RLX_TYPE_WEIGHTS, NULL);
-  for (guint i = 0; i < files->len; i++)
+  if (!is_index)
+    rlx_manifest_add_source (manifest, source);
+  switch (*format)
     {
-      const char *name = g_ptr_array_index (files, i);
-      RlxSource *part = open_part (folder, name, links, cancellable, error);
-
-      if (part != NULL)
-        g_ptr_array_add (self->sources, part);
-      if (part == NULL || !read_part (self, all, part, names, parts, (guint16) i, cancellable, error))
-        {
-          g_prefix_error (error, "%s: ", name);
-          return NULL;
-        }
+    case RLX_WEIGHTS_FORMAT_SAFETENSORS:
+      ok = is_index ? read_index (source, file, manifest, cancellable, error)
+                    : rlx_safetensors_read (source, manifest, cancellable, error);
+      break;
+    case RLX_WEIGHTS_FORMAT_GGUF:
+      ok = rlx_gguf_read (source, manifest, cancellable, error);
+      break;
+    case RLX_WEIGHTS_FORMAT_NPZ:
+      ok = rlx_npz_read (source, manifest, cancellable, error);
+      break;
+    case RLX_WEIGHTS_FORMAT_NPY:
+      ok = rlx_npy_read (source, name, manifest, cancellable, error);
+      break;
     }
-  if (!rlx_manifest_seal (all, error))
-    return NULL;
-  adopt (self, g_steal_pointer (&all));
-  return g_steal_pointer (&self);
+  return ok ? g_steal_pointer (&manifest) : NULL;
 }
 
 /* Takes @source, which is NULL after an error, over; @file is nullable. */
@@ -479,17 +379,25 @@ read_source (RlxSource    *source,
 {
   g_autoptr(RlxSource) owned = source;
   g_autofree char *title = file != NULL ? g_file_get_parse_name (file) : NULL;
-  RlxWeights *self = NULL;
+  RlxManifest *manifest = NULL;
   RlxWeightsFormat format;
-  gboolean is_index;
+  RlxWeights *self;
 
-  if (source != NULL && find_format (source, &format, &is_index, cancellable, error))
-    self = is_index ? read_index (source, file, cancellable, error)
-                    : rlx_weights_read_as (g_steal_pointer (&owned), format, cancellable, error);
-  if (self == NULL && title != NULL)
-    g_prefix_error (error, "%s: ", title);
-  else if (self != NULL)
-    self->title = g_steal_pointer (&title);
+  if (source != NULL)
+    manifest = read_manifest (source, file, &format, cancellable, error);
+  if (manifest == NULL)
+    {
+      if (title != NULL)
+        g_prefix_error (error, "%s: ", title);
+      return NULL;
+    }
+
+  self = g_object_new (RLX_TYPE_WEIGHTS, NULL);
+  self->format = format;
+  self->title = g_steal_pointer (&title);
+  self->manifest = manifest;
+  g_variant_unref (self->metadata);
+  self->metadata = g_variant_ref_sink (g_variant_builder_end (&manifest->metadata));
   return self;
 }
 
@@ -503,7 +411,8 @@ read_source (RlxSource    *source,
  *
  * The kind of file is told from its first bytes, not from its name. The file stays
  * open as long as the object lives. An index, `model.safetensors.index.json`, opens
- * the files beside it that it names.
+ * the files beside it that it names. The one array of a `.npy` file is called after the
+ * file, without the suffix, and `arr_0` where the file has no name.
  *
  * Returns: (transfer full): the weights
  *

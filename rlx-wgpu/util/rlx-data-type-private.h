@@ -26,7 +26,6 @@ typedef struct
   guint bits;                 /* of an element on the host */
   RlxDataType on_device;      /* what the device stores instead; mostly the same */
   RlxDataType in_files;       /* what .npy has instead; mostly the same */
-  const char *npy;            /* its code there; NULL where in_files differs */
   const char *wgsl;           /* the type kernels compute with */
   /* The integers it can hold; of a float that is narrower than 32 bits those that do
    * not round to infinity. */

@@ -9,18 +9,18 @@
 
 /* clang-format off */
 const RlxDataTypeInfo rlx_data_types[RLX_N_DATA_TYPES + 1] = {
-  /*            name    number               bits  on device  in files  npy   wgsl    from            to            */
-  [T (F32)]  = { "f32",  RLX_NUMBER_FLOAT,    32,   T (F32),  T (F32),  "f4", "f32",  G_MININT64,     G_MAXINT64  },
-  [T (F16)]  = { "f16",  RLX_NUMBER_FLOAT,    16,   T (F16),  T (F16),  "f2", "f32",  -65519,         65519       },
-  [T (I32)]  = { "i32",  RLX_NUMBER_SIGNED,   32,   T (I32),  T (I32),  "i4", "i32",  G_MININT32,     G_MAXINT32  },
-  [T (U32)]  = { "u32",  RLX_NUMBER_UNSIGNED, 32,   T (U32),  T (U32),  "u4", "u32",  0,              G_MAXUINT32 },
-  [T (I8)]   = { "i8",   RLX_NUMBER_SIGNED,   8,    T (I8),   T (I8),   "i1", "i32",  G_MININT8,      G_MAXINT8   },
-  [T (U8)]   = { "u8",   RLX_NUMBER_UNSIGNED, 8,    T (U8),   T (U8),   "u1", "u32",  0,              G_MAXUINT8  },
-  [T (BOOL)] = { "bool", RLX_NUMBER_BOOL,     8,    T (BOOL), T (BOOL), "b1", "bool", 0,              1           },
-  [T (I64)]  = { "i64",  RLX_NUMBER_SIGNED,   64,   T (I32),  T (I64),  "i8", "i32",  G_MININT64,     G_MAXINT64  },
-  [T (U64)]  = { "u64",  RLX_NUMBER_UNSIGNED, 64,   T (U32),  T (U64),  "u8", "u32",  0,              G_MAXUINT64 },
-  [T (I4)]   = { "i4",   RLX_NUMBER_SIGNED,   4,    T (I4),   T (I8),   NULL, "i32",  -8,             7           },
-  [T (U4)]   = { "u4",   RLX_NUMBER_UNSIGNED, 4,    T (U4),   T (U8),   NULL, "u32",  0,              15          },
+  /*            name    number               bits  on device  in files  wgsl    from            to            */
+  [T (F32)]  = { "f32",  RLX_NUMBER_FLOAT,    32,   T (F32),  T (F32),  "f32",  G_MININT64,     G_MAXINT64  },
+  [T (F16)]  = { "f16",  RLX_NUMBER_FLOAT,    16,   T (F16),  T (F16),  "f32",  -65519,         65519       },
+  [T (I32)]  = { "i32",  RLX_NUMBER_SIGNED,   32,   T (I32),  T (I32),  "i32",  G_MININT32,     G_MAXINT32  },
+  [T (U32)]  = { "u32",  RLX_NUMBER_UNSIGNED, 32,   T (U32),  T (U32),  "u32",  0,              G_MAXUINT32 },
+  [T (I8)]   = { "i8",   RLX_NUMBER_SIGNED,   8,    T (I8),   T (I8),   "i32",  G_MININT8,      G_MAXINT8   },
+  [T (U8)]   = { "u8",   RLX_NUMBER_UNSIGNED, 8,    T (U8),   T (U8),   "u32",  0,              G_MAXUINT8  },
+  [T (BOOL)] = { "bool", RLX_NUMBER_BOOL,     8,    T (BOOL), T (BOOL), "bool", 0,              1           },
+  [T (I64)]  = { "i64",  RLX_NUMBER_SIGNED,   64,   T (I32),  T (I64),  "i32",  G_MININT64,     G_MAXINT64  },
+  [T (U64)]  = { "u64",  RLX_NUMBER_UNSIGNED, 64,   T (U32),  T (U64),  "u32",  0,              G_MAXUINT64 },
+  [T (I4)]   = { "i4",   RLX_NUMBER_SIGNED,   4,    T (I4),   T (I8),   "i32",  -8,             7           },
+  [T (U4)]   = { "u4",   RLX_NUMBER_UNSIGNED, 4,    T (U4),   T (U8),   "u32",  0,              15          },
   [RLX_N_DATA_TYPES] = { .name = "invalid" },
 };
 /* clang-format on */

@@ -79,9 +79,16 @@ void     rlx_os_append_build_id  (GString *text,
 /* None: not on Windows, where a caller reads by way of a stream. */
 #define RLX_OS_NO_FILE (-1)
 
-/* A file of this path, opened without waiting for anybody, or another handle of an
- * open one. Only for what has an end: a folder, a pipe or a device is refused. */
+/* A file of this path, which may be a link with @links, opened without waiting for
+ * anybody; or another handle of an open one. Only for what has an end: a folder, a pipe
+ * or a device is refused. */
 int      rlx_os_file_open        (const char *path,
+                                  gboolean    links,
+                                  GError    **error);
+/* A file below a folder, by a path of plain names: none of them may be a link, and the
+ * file may have no other name elsewhere. The folder's own path may have links. */
+int      rlx_os_file_open_below  (const char *folder,
+                                  const char *path,
                                   GError    **error);
 int      rlx_os_file_dup         (int         file,
                                   GError    **error);

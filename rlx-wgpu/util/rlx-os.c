@@ -287,10 +287,50 @@ check_file (int      file,
 
 int
 rlx_os_file_open (const char *path,
+                  gboolean    links,
                   GError    **error)
 {
   /* Without O_NONBLOCK opening a pipe waits for a writer. */
-  return check_file (open (path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), error);
+  return check_file (open (path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | (links ? 0 : O_NOFOLLOW)), error);
+}
+
+int
+rlx_os_file_open_below (const char *folder,
+                        const char *path,
+                        GError    **error)
+{
+  int file = open (folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  struct stat info;
+
+  while (file >= 0 && path != NULL)
+    {
+      const char *slash = strchr (path, '/');
+      g_autofree char *name = slash != NULL ? g_strndup (path, (gsize) (slash - path)) : g_strdup (path);
+      int inner, problem;
+
+      inner = g_str_equal (name, "..") || name[0] == '\0'
+                ? (errno = EINVAL, -1)
+                : openat (file, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW | (slash != NULL ? O_DIRECTORY : 0));
+      problem = errno;
+      close (file);
+      errno = problem;
+      file = inner;
+      path = slash != NULL ? slash + 1 : NULL;
+    }
+  /* The kernel's words for a link are about loops. */
+  if (file < 0 && (errno == ELOOP || errno == EMLINK))
+    {
+      g_set_error_literal (error, G_IO_ERROR, G_IO_ERROR_PERMISSION_DENIED, "It is a link, which may lead anywhere");
+      return RLX_OS_NO_FILE;
+    }
+  file = check_file (file, error);
+  if (file >= 0 && fstat (file, &info) == 0 && info.st_nlink != 1)
+    {
+      g_set_error (error, G_IO_ERROR, G_IO_ERROR_PERMISSION_DENIED, "It has %lu names, one of which may lead elsewhere", (gulong) info.st_nlink);
+      close (file);
+      return RLX_OS_NO_FILE;
+    }
+  return file;
 }
 
 int
@@ -355,7 +395,17 @@ refuse_file (GError **error)
 
 int
 rlx_os_file_open (const char *path G_GNUC_UNUSED,
+                  gboolean    links G_GNUC_UNUSED,
                   GError    **error)
+{
+  refuse_file (error);
+  return RLX_OS_NO_FILE;
+}
+
+int
+rlx_os_file_open_below (const char *folder G_GNUC_UNUSED,
+                        const char *path G_GNUC_UNUSED,
+                        GError    **error)
 {
   refuse_file (error);
   return RLX_OS_NO_FILE;

@@ -373,7 +373,7 @@ def the_library_is_hardened():
     tap.check('TEXTREL' not in text, 'the code is written to when it is loaded')
     tap.check(not re.search(r'GNU_STACK.*RWE', text), 'the stack is executable')
     tap.check('RPATH' not in text, 'there is an old kind of path in the library')
-    allowed = r'lib(glib-2\.0|gobject-2\.0|gio-2\.0|m|c|webgpu_dawn|gcc_s|pthread|dl|asan|ubsan)\.so\.\d+|ld-linux.*'
+    allowed = r'lib(glib-2\.0|gobject-2\.0|gio-2\.0|m|c|z|webgpu_dawn|gcc_s|pthread|dl|asan|ubsan)\.so\.\d+|ld-linux.*'
     needed = re.findall(r'NEEDED.*\[(.*)\]', text)
     tap.none((name for name in needed if not re.fullmatch(allowed, name)), 'linked, though nobody decided so')
 

@@ -23,7 +23,7 @@ GENERATED = {'rlx-op-vocabulary-private.h': 'ops', 'rlx-op-options.h': '', 'rlx-
 
 # Every system has these.
 STANDARD = {'math.h', 'stdatomic.h', 'stdbool.h', 'stdio.h', 'stdlib.h', 'string.h', 'glib.h', 'gio/gio.h',
-            'sysprof-capture.h'}
+            'sysprof-capture.h', 'zlib.h'}
 
 
 def list_files():

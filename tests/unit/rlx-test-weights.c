@@ -55,6 +55,14 @@ rlx_test_check_refused (GBytes               *file,
   g_assert_cmpuint (strlen (error->message), <, 2000);
 }
 
+GAsyncResult *
+rlx_test_wait_for (GAsyncResult **result)
+{
+  while (*result == NULL)
+    g_main_context_iteration (NULL, TRUE);
+  return g_steal_pointer (result);
+}
+
 gsize
 rlx_test_get_peak (void)
 {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "formats/rlx-weights-private.h"
+#include "rlx-test-util.h"
 
 G_BEGIN_DECLS
 
@@ -37,6 +38,8 @@ GBytes * rlx_test_make_simple      (const char           *header,
 /* Opens the file, which must fail so. */
 void     rlx_test_check_refused    (GBytes               *file,
                                     const RlxTestRefusal *refusal);
+/* Lets things happen until rlx_test_keep_result() has kept one, which is the caller's. */
+GAsyncResult * rlx_test_wait_for   (GAsyncResult        **result);
 /* The most memory that the process had. */
 gsize    rlx_test_get_peak         (void);
 

@@ -439,9 +439,16 @@ odd_file_get_parse_name (GFile *file G_GNUC_UNUSED)
   return g_strdup ("odd:///file");
 }
 
+static char *
+odd_file_get_path (GFile *file G_GNUC_UNUSED)
+{
+  return NULL;
+}
+
 static void
 odd_file_iface_init (GFileIface *iface)
 {
+  iface->get_path = odd_file_get_path;
   iface->query_info = odd_file_query_info;
   iface->read_fn = odd_file_read;
   iface->get_parse_name = odd_file_get_parse_name;

@@ -147,7 +147,10 @@ test_wrong (void)
         {
           g_autoptr(GError) error = NULL;
 
-          g_assert_null (rlx_weights_read_as (rlx_source_new_for_bytes (file), RLX_WEIGHTS_FORMAT_GGUF, NULL, &error));
+          g_autoptr(RlxSource) source = rlx_source_new_for_bytes (file);
+          g_autoptr(RlxManifest) manifest = rlx_manifest_new ();
+
+          g_assert_false (rlx_gguf_read (source, manifest, NULL, &error));
           g_assert_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_PARSE);
         }
       else

@@ -8,7 +8,6 @@
 #include "rlx-test-weights.h"
 
 #include <fcntl.h>
-#include <glib/gstdio.h>
 #include <math.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -168,22 +167,6 @@ write_file (const char *folder,
   return path;
 }
 
-static void
-remove_folder (const char *folder)
-{
-  GDir *dir = g_dir_open (folder, 0, NULL);
-  const char *name;
-
-  while ((name = g_dir_read_name (dir)) != NULL)
-    {
-      g_autofree char *path = g_build_filename (folder, name, NULL);
-
-      g_remove (path);
-    }
-  g_dir_close (dir);
-  g_rmdir (folder);
-}
-
 static RlxWeights *
 open_path (const char *folder,
            const char *name,
@@ -245,7 +228,7 @@ test_files (void)
 
   g_assert_null (rlx_weights_new_from_fd (-1, NULL, &error));
   g_assert_nonnull (error);
-  remove_folder (folder);
+  rlx_test_remove_tree (folder);
 }
 
 static void
@@ -292,7 +275,7 @@ test_no_files (void)
   g_assert_null (rlx_weights_open (file, cancelled, &error));
   g_assert_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
   g_assert_cmpuint (count_open_files (), ==, n);
-  remove_folder (folder);
+  rlx_test_remove_tree (folder);
 }
 
 /* ---- several files --------------------------------------------------------------------- */
@@ -383,26 +366,10 @@ test_index (void)
   g_assert_no_error (error);
   g_clear_object (&linked);
   g_assert_cmpuint (count_open_files (), ==, n);
-  remove_folder (folder);
+  rlx_test_remove_tree (folder);
 }
 
 /* ---- without blocking -------------------------------------------------------------------- */
-
-static void
-keep_result (GObject      *source G_GNUC_UNUSED,
-             GAsyncResult *result,
-             gpointer      data)
-{
-  *(GAsyncResult **) data = g_object_ref (result);
-}
-
-static GAsyncResult *
-wait_for (GAsyncResult **result)
-{
-  while (*result == NULL)
-    g_main_context_iteration (NULL, TRUE);
-  return g_steal_pointer (result);
-}
 
 static void
 count_notify (RlxWeights *weights G_GNUC_UNUSED,
@@ -429,114 +396,31 @@ test_async (void)
   g_autoptr(GBytes) again = NULL;
   guint n = 0;
 
-  rlx_weights_open_async (file, NULL, keep_result, &result);
-  opened = wait_for (&result);
+  rlx_weights_open_async (file, NULL, rlx_test_keep_result, &result);
+  opened = rlx_test_wait_for (&result);
   weights = rlx_weights_open_finish (opened, &error);
   g_assert_no_error (error);
   g_signal_connect (weights, "notify::progress", G_CALLBACK (count_notify), &n);
-  rlx_weights_load_tensor_async (weights, "x", NULL, keep_result, &result);
-  loaded = wait_for (&result);
+  rlx_weights_load_tensor_async (weights, "x", NULL, rlx_test_keep_result, &result);
+  loaded = rlx_test_wait_for (&result);
   tensor = rlx_weights_load_tensor_finish (weights, loaded, &error);
   g_assert_no_error (error);
   while (n == 0)
     g_main_context_iteration (NULL, TRUE);
-  rlx_weights_load_bytes_async (weights, "x", NULL, keep_result, &result);
-  read = wait_for (&result);
+  rlx_weights_load_bytes_async (weights, "x", NULL, rlx_test_keep_result, &result);
+  read = rlx_test_wait_for (&result);
   again = rlx_weights_load_bytes_finish (weights, read, &error);
   g_assert_no_error (error);
   g_assert_true (g_bytes_equal (again, rlx_tensor_get_bytes (tensor)));
 
   g_cancellable_cancel (cancelled);
-  rlx_weights_load_tensor_async (weights, "x", cancelled, keep_result, &result);
-  refused = wait_for (&result);
+  rlx_weights_load_tensor_async (weights, "x", cancelled, rlx_test_keep_result, &result);
+  refused = rlx_test_wait_for (&result);
   g_assert_null (rlx_weights_load_tensor_finish (weights, refused, &error));
   g_assert_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
   while (g_main_context_iteration (NULL, FALSE))
     ;
-  remove_folder (folder);
-}
-
-/* ---- writing ------------------------------------------------------------------------- */
-
-static void
-test_write (void)
-{
-  g_autofree char *folder = g_dir_make_tmp ("rlx-weights-XXXXXX", NULL);
-  g_autofree char *path = g_build_filename (folder, "a.safetensors", NULL);
-  g_autofree char *missing = g_build_filename (folder, "nothing", "a.safetensors", NULL);
-  g_autoptr(GFile) file = g_file_new_for_path (path), nowhere = g_file_new_for_path (missing);
-  const char *names[] = { "bytes", "a \"b\"\\ü", "none", NULL }, *twice[] = { "x", "x", "y", NULL };
-  const char *reserved[] = { "a", "b", "__metadata__", NULL }, *outside[] = { "a", "b", "../c", NULL };
-  g_autoptr(RlxTensor) bytes = rlx_tensor_new_from_ints (RLX_DATA_TYPE_U8, (gint64[]) { 3 }, 1, (gint64[]) { 1, 2, 3 }, 3, NULL);
-  g_autoptr(RlxTensor) floats = rlx_tensor_new_from_floats ((gint64[]) { 1, 2 }, 2, (float[]) { 1.5f, -2 }, 2, NULL);
-  g_autoptr(RlxTensor) none = rlx_tensor_new_from_ints (RLX_DATA_TYPE_I64, (gint64[]) { 0, 4 }, 2, NULL, 0, NULL);
-  g_autoptr(RlxTensor) small = rlx_tensor_new_from_ints (RLX_DATA_TYPE_I4, (gint64[]) { 2 }, 1, (gint64[]) { 1, 2 }, 2, NULL);
-  RlxTensor *tensors[] = { bytes, floats, none }, *odd[] = { bytes, floats, small };
-  g_autoptr(GVariant) metadata = g_variant_ref_sink (g_variant_new_parsed ("{'format': 'pt', 'line': 'a\\nb'}"));
-  g_autoptr(GVariant) expected = g_variant_ref_sink (g_variant_new_parsed ("{'format': <'pt'>, 'line': <'a\\nb'>}"));
-  g_autoptr(GCancellable) cancelled = g_cancellable_new ();
-  g_autoptr(RlxWeights) weights = NULL;
-  g_autoptr(GError) error = NULL;
-  g_autoptr(GAsyncResult) owned = NULL;
-  GAsyncResult *result = NULL;
-  g_autofree char *before = NULL, *after = NULL;
-  gsize size, size_after;
-
-  rlx_weights_write_safetensors (file, names, tensors, 3, metadata, NULL, &error);
-  g_assert_no_error (error);
-  weights = rlx_weights_open (file, NULL, &error);
-  g_assert_no_error (error);
-  g_assert_cmpvariant (rlx_weights_get_metadata (weights), expected);
-  for (guint i = 0; i < 3; i++)
-    {
-      g_autoptr(RlxTensor) loaded = rlx_weights_load_tensor (weights, names[i], NULL, &error);
-      g_autoptr(RlxWeightsEntry) entry = rlx_weights_lookup (weights, names[i]);
-
-      g_assert_no_error (error);
-      g_assert_true (rlx_tensor_equal (loaded, tensors[i]));
-      g_assert_cmpuint (rlx_weights_entry_get_offset (entry) % rlx_data_type_get_size (rlx_tensor_get_data_type (loaded)), ==, 0);
-    }
-
-  /* What is refused leaves the file as it was. */
-  g_assert_true (g_file_get_contents (path, &before, &size, NULL));
-  g_assert_false (rlx_weights_write_safetensors (file, twice, tensors, 3, NULL, NULL, &error));
-  g_assert_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_PARSE);
-  g_clear_error (&error);
-  g_assert_false (rlx_weights_write_safetensors (file, outside, tensors, 3, NULL, NULL, &error));
-  g_assert_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_PARSE);
-  g_clear_error (&error);
-  g_assert_false (rlx_weights_write_safetensors (file, reserved, tensors, 3, NULL, NULL, &error));
-  g_assert_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT);
-  g_clear_error (&error);
-  g_assert_false (rlx_weights_write_safetensors (file, names, odd, 3, NULL, NULL, &error));
-  g_assert_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_DATA_TYPE);
-  g_clear_error (&error);
-  g_assert_false (rlx_weights_write_safetensors (file, names, tensors, 2, NULL, NULL, &error));
-  g_assert_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT);
-  g_clear_error (&error);
-  g_assert_false (rlx_weights_write_safetensors (file, names, tensors, 3, g_variant_new_string ("x"), NULL, &error));
-  g_assert_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT);
-  g_clear_error (&error);
-  g_cancellable_cancel (cancelled);
-  g_assert_false (rlx_weights_write_safetensors (file, names, tensors, 3, NULL, cancelled, &error));
-  g_assert_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
-  g_clear_error (&error);
-  g_assert_true (g_file_get_contents (path, &after, &size_after, NULL));
-  g_assert_cmpmem (before, size, after, size_after);
-
-  g_assert_false (rlx_weights_write_safetensors (nowhere, names, tensors, 3, NULL, NULL, &error));
-  g_assert_error (error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND);
-  g_clear_error (&error);
-
-  rlx_weights_write_safetensors_async (file, names + 3, NULL, 0, NULL, NULL, keep_result, &result);
-  owned = wait_for (&result);
-  rlx_weights_write_safetensors_finish (owned, &error);
-  g_assert_no_error (error);
-  g_clear_object (&weights);
-  weights = rlx_weights_open (file, NULL, &error);
-  g_assert_no_error (error);
-  g_assert_cmpuint (g_list_model_get_n_items (G_LIST_MODEL (weights)), ==, 0);
-  remove_folder (folder);
+  rlx_test_remove_tree (folder);
 }
 
 /* ---- parameters -------------------------------------------------------------------------- */
@@ -590,8 +474,8 @@ test_parameters (void)
   g_assert_no_error (error);
   assert_floats (y[0], (float[]) { 14, 25 }, 2);
 
-  rlx_executable_set_parameters_from_async (executable, weights, g_variant_new_parsed ("{'w': 'net.w', 'b': '', '*': ''}"), NULL, keep_result, &result);
-  owned = wait_for (&result);
+  rlx_executable_set_parameters_from_async (executable, weights, g_variant_new_parsed ("{'w': 'net.w', 'b': '', '*': ''}"), NULL, rlx_test_keep_result, &result);
+  owned = rlx_test_wait_for (&result);
   rlx_executable_set_parameters_from_finish (executable, owned, &error);
   g_assert_no_error (error);
   z = rlx_executable_run (executable, &x, 1, NULL, NULL, &error);
@@ -661,7 +545,6 @@ main (int    argc,
   g_test_add_func ("/weights/no-files", test_no_files);
   g_test_add_func ("/weights/index", test_index);
   g_test_add_func ("/weights/async", test_async);
-  g_test_add_func ("/weights/write", test_write);
   g_test_add_func ("/weights/parameters", test_parameters);
   g_test_add_func ("/weights/parameters/packed", test_packed_parameters);
   g_test_add_func ("/weights/parameters/wrong", test_wrong_parameters);
