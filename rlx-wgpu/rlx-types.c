@@ -53,6 +53,16 @@ G_DEFINE_QUARK (rlx-compile-error-quark, rlx_compile_error)
  * Since: 1.0
  */
 G_DEFINE_QUARK (rlx-weights-error-quark, rlx_weights_error)
+/**
+ * rlx_model_error_quark:
+ *
+ * Gets the domain of [error@Rlx.ModelError].
+ *
+ * Returns: the domain
+ *
+ * Since: 1.0
+ */
+G_DEFINE_QUARK (rlx-model-error-quark, rlx_model_error)
 /* clang-format on */
 
 gboolean

@@ -649,6 +649,42 @@ typedef enum
   RLX_WEIGHTS_ERROR_DATA_TYPE,
 } RlxWeightsError;
 
+/**
+ * RLX_MODEL_ERROR:
+ *
+ * Error domain for reading model files and making graphs of them.
+ *
+ * Since: 1.0
+ */
+#define RLX_MODEL_ERROR (rlx_model_error_quark ())
+
+/**
+ * RlxModelError:
+ * @RLX_MODEL_ERROR_PARSE: the file is not of its format
+ * @RLX_MODEL_ERROR_TRUNCATED: the file ends too early
+ * @RLX_MODEL_ERROR_LIMIT: a size is beyond a limit
+ * @RLX_MODEL_ERROR_UNSUPPORTED: the model is valid but has something this library does not compute
+ * @RLX_MODEL_ERROR_INVALID: the nodes of the model do not fit together
+ * @RLX_MODEL_ERROR_NOT_FOUND: the model has no input, output or dimension of that name
+ * @RLX_MODEL_ERROR_SHAPE: a tensor has another shape than the model wants, or a dimension is not known
+ * @RLX_MODEL_ERROR_DATA_TYPE: a tensor has another data type than the model wants
+ *
+ * Errors of reading model files and making graphs of them.
+ *
+ * Since: 1.0
+ */
+typedef enum
+{
+  RLX_MODEL_ERROR_PARSE,
+  RLX_MODEL_ERROR_TRUNCATED,
+  RLX_MODEL_ERROR_LIMIT,
+  RLX_MODEL_ERROR_UNSUPPORTED,
+  RLX_MODEL_ERROR_INVALID,
+  RLX_MODEL_ERROR_NOT_FOUND,
+  RLX_MODEL_ERROR_SHAPE,
+  RLX_MODEL_ERROR_DATA_TYPE,
+} RlxModelError;
+
 RLX_AVAILABLE_IN_1_0
 GQuark       rlx_device_error_quark   (void);
 RLX_AVAILABLE_IN_1_0
@@ -657,6 +693,8 @@ RLX_AVAILABLE_IN_1_0
 GQuark       rlx_compile_error_quark  (void);
 RLX_AVAILABLE_IN_1_0
 GQuark       rlx_weights_error_quark  (void);
+RLX_AVAILABLE_IN_1_0
+GQuark       rlx_model_error_quark    (void);
 
 RLX_AVAILABLE_IN_1_0
 gsize        rlx_data_type_get_size   (RlxDataType   data_type);
