@@ -46,13 +46,14 @@ completes ()
 }
 
 echo 'TAP version 14'
-completes 'rlx ' 'devices targets calibrate ops demo info run bench compile profile dot --help --version'
+completes 'rlx ' 'devices targets calibrate ops demo info convert run bench compile profile dot --help --version'
 completes 'rlx de' 'devices demo !'
 completes 'rlx ops layer' 'layer_norm layer_norm_2d !'
 completes 'rlx run --' '--input --parameter --weights --output --profile --tune --values --json --help !'
 completes 'rlx calibrate --' '--forget --json --help !'
 completes 'rlx compile --w' '--wgsl !'
 completes 'rlx info g' 'graph.rlx !'
+completes 'rlx convert g' 'graph.rlx !'
 completes 'rlx run --weights x' 'x.npy !'
 completes 'rlx dot g' 'graph.rlx !'
 completes 'rlx profile g' 'graph.rlx !'

@@ -23,10 +23,7 @@ load_tensors (char     **arguments,
       file = g_file_new_for_commandline_arg (path);
       tensor = rlx_tensor_load_npy (file, NULL, error);
       if (tensor == NULL)
-        {
-          g_prefix_error (error, "%s: ", path);
-          return FALSE;
-        }
+        return FALSE;
       g_ptr_array_add (names, g_steal_pointer (&name));
       g_ptr_array_add (tensors, tensor);
     }
@@ -90,7 +87,9 @@ load_weights (const char    *path,
 {
   g_autoptr(GFile) file = NULL;
   g_autoptr(RlxWeights) weights = NULL;
+  g_autoptr(GAsyncResult) result = NULL;
   GVariantBuilder others;
+  RlxToolWait *wait;
 
   if (path == NULL)
     return TRUE;
@@ -102,7 +101,11 @@ load_weights (const char    *path,
   for (guint i = 0; g_ptr_array_index (names, i) != NULL; i++)
     g_variant_builder_add (&others, "{ss}", g_ptr_array_index (names, i), "");
   g_variant_builder_add (&others, "{ss}", "*", "");
-  return rlx_tool_set_parameters_from (executable, weights, g_variant_builder_end (&others), error);
+
+  wait = rlx_tool_wait_new (weights);
+  rlx_executable_set_parameters_from_async (executable, weights, g_variant_builder_end (&others), NULL, rlx_tool_wait_done, wait);
+  result = rlx_tool_wait_end (wait);
+  return rlx_executable_set_parameters_from_finish (executable, result, error);
 }
 
 int

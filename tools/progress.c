@@ -11,57 +11,69 @@
 #define DELAY G_USEC_PER_SEC
 #define WIDTH 40
 
-typedef struct
+struct _RlxToolWait
 {
   GMainLoop *loop;
+  GObject *object;
+  gulong id;
   GAsyncResult *result;
   gint64 start;
   gboolean shown;
-} Wait;
+};
 
 static void
-on_progress (RlxWeights *weights,
-             GParamSpec *pspec G_GNUC_UNUSED,
-             Wait       *wait)
+on_progress (GObject     *object,
+             GParamSpec  *pspec,
+             RlxToolWait *self)
 {
-  double progress = rlx_weights_get_progress (weights);
-  int filled = (int) (progress * WIDTH);
+  double progress;
+  int filled;
 
-  if (g_get_monotonic_time () - wait->start < DELAY)
+  if (g_get_monotonic_time () - self->start < DELAY)
     return;
-  wait->shown = TRUE;
+  g_object_get (object, pspec->name, &progress, NULL);
+  filled = (int) (CLAMP (progress, 0, 1) * WIDTH);
+  self->shown = TRUE;
   g_printerr ("\r[%.*s%*s] %3.0f %%", filled, "########################################", WIDTH - filled, "", progress * 100);
 }
 
-static void
-on_done (GObject      *source G_GNUC_UNUSED,
-         GAsyncResult *result,
-         gpointer      data)
+RlxToolWait *
+rlx_tool_wait_new (gpointer object)
 {
-  Wait *wait = data;
+  RlxToolWait *self = g_new0 (RlxToolWait, 1);
 
-  wait->result = g_object_ref (result);
-  g_main_loop_quit (wait->loop);
+  self->loop = g_main_loop_new (NULL, FALSE);
+  self->object = g_object_ref (object);
+  self->start = g_get_monotonic_time ();
+  if (isatty (STDERR_FILENO))
+    self->id = g_signal_connect (object, "notify::progress", G_CALLBACK (on_progress), self);
+  return self;
 }
 
-gboolean
-rlx_tool_set_parameters_from (RlxExecutable *executable,
-                              RlxWeights    *weights,
-                              GVariant      *names,
-                              GError       **error)
+void
+rlx_tool_wait_done (GObject      *source G_GNUC_UNUSED,
+                    GAsyncResult *result,
+                    gpointer      wait)
 {
-  g_autoptr(GMainLoop) loop = g_main_loop_new (NULL, FALSE);
-  Wait wait = { loop, NULL, g_get_monotonic_time (), FALSE };
-  g_autoptr(GAsyncResult) result = NULL;
-  gulong id = 0;
+  RlxToolWait *self = wait;
 
-  if (isatty (STDERR_FILENO))
-    id = g_signal_connect (weights, "notify::progress", G_CALLBACK (on_progress), &wait);
-  rlx_executable_set_parameters_from_async (executable, weights, names, NULL, on_done, &wait);
-  g_main_loop_run (loop);
-  g_clear_signal_handler (&id, weights);
-  if (wait.shown)
-    g_printerr ("\r%*s\r", WIDTH + 8, "");
-  result = wait.result;
-  return rlx_executable_set_parameters_from_finish (executable, result, error);
+  self->result = g_object_ref (result);
+  g_main_loop_quit (self->loop);
+}
+
+GAsyncResult *
+rlx_tool_wait_end (RlxToolWait *self)
+{
+  GAsyncResult *result;
+
+  if (self->result == NULL)
+    g_main_loop_run (self->loop);
+  g_clear_signal_handler (&self->id, self->object);
+  if (self->shown)
+    g_printerr ("\r\033[K");
+  result = self->result;
+  g_object_unref (self->object);
+  g_main_loop_unref (self->loop);
+  g_free (self);
+  return result;
 }

@@ -34,6 +34,7 @@ typedef struct
 int rlx_tool_bench   (int argc, char **argv);
 int rlx_tool_calibrate (int argc, char **argv);
 int rlx_tool_compile (int argc, char **argv);
+int rlx_tool_convert (int argc, char **argv);
 int rlx_tool_demo    (int argc, char **argv);
 int rlx_tool_devices (int argc, char **argv);
 int rlx_tool_targets (int argc, char **argv);
@@ -60,7 +61,7 @@ void        rlx_tool_print_json (GVariant           *value);
 RlxGraph *  rlx_tool_load_graph (const char         *path,
                                  GError            **error);
 /* What --tune and --precision (nullable) say. On NULL *@status is the exit code. */
-#define RLX_TOOL_TUNE_HELP "Measure which kernels are fastest for its matrices"
+#define RLX_TOOL_TUNE_HELP "Measure which kernels are fastest for it"
 RlxCompileOptions * rlx_tool_get_options (gboolean    tune,
                                           const char *precision,
                                           int        *status);
@@ -83,11 +84,23 @@ gsize       rlx_tool_add_values (RlxGraph           *graph,
 void        rlx_tool_print_values (RlxGraph         *graph,
                                    RlxTensor       **values,
                                    gsize             n_values);
-/* As rlx_executable_set_parameters_from(), with a bar on a terminal where it takes long. */
-gboolean    rlx_tool_set_parameters_from (RlxExecutable *executable,
-                                          RlxWeights    *weights,
-                                          GVariant      *names,
-                                          GError       **error);
+/* Waits for a call that does not block, with a bar on a terminal where that takes more than
+ * a second. @object has a property “progress”, from 0 to 1. rlx_tool_wait_done() is the
+ * callback of the call, the wait its data; rlx_tool_wait_end() frees the wait and gives
+ * the result for the call's other half. */
+typedef struct _RlxToolWait RlxToolWait;
+RlxToolWait  * rlx_tool_wait_new  (gpointer      object);
+void           rlx_tool_wait_done (GObject      *source,
+                                   GAsyncResult *result,
+                                   gpointer      wait);
+GAsyncResult * rlx_tool_wait_end  (RlxToolWait  *self);
+/* The tensors of a model of llama2.c by their names in GGUF files, and its metadata there.
+ * @tokenizer is nullable. */
+GVariant *  rlx_tool_read_llama2c (const char       *path,
+                                   const char       *tokenizer,
+                                   GPtrArray       **names,
+                                   GPtrArray       **tensors,
+                                   GError          **error);
 /* The measurements with their units, as lines and as a dictionary (floating). */
 void        rlx_tool_print_calibration    (RlxCalibration *calibration);
 GVariant *  rlx_tool_describe_calibration (RlxCalibration *calibration);

@@ -1,0 +1,267 @@
+# SPDX-FileCopyrightText: The rlx-wgpu authors
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What the `rlx` command does with files of weights: info, convert and run.
+
+Usage: test-files.py RLX SHARED"""
+import contextlib
+import json
+import os
+import pty
+import struct
+import subprocess
+import sys
+
+import numpy
+import tap
+from command import FAILED, OK, USAGE, npy, parse, refused, rlx, run
+
+shared = sys.argv[2]
+
+graph = tap.write('graph.rlx', '''rlx 1
+%0 = input "x" f32[2, 3]
+%1 = parameter "w" f32[3, 2]
+%2 = matmul(%0, %1)
+%3 = relu(%2)
+output "y" %3
+''')
+x = npy('x.npy', '<f4', (2, 3), struct.pack('<6f', 1, 2, 3, -4, -5, -6))
+w = npy('w.npy', '<f4', (3, 2), struct.pack('<6f', 1, 0, 0, 1, 1, 1))
+
+
+def safetensors(name, tensors, metadata=None):
+    """Of {name: (type, shape, bytes)}."""
+    header, data = {'__metadata__': metadata} if metadata else {}, b''
+    for key, (dtype, shape, content) in tensors.items():
+        header[key] = {'dtype': dtype, 'shape': shape, 'data_offsets': [len(data), len(data) + len(content)]}
+        data += content
+    text = json.dumps(header).encode()
+    return tap.write(name, struct.pack('<Q', len(text)) + text + data)
+
+
+weights = safetensors('w.safetensors', {'w': ('F32', [3, 2], struct.pack('<6f', 1, 0, 0, 1, 1, 1)), 'left': ('U8', [], b'x')},
+                      {'format': 'pt', 'bell': 'a\a', 'long': 'x' * 100})
+
+
+@tap.test
+def info_lists_tensors():
+    text = run('info', weights).stdout
+    for words in ('format   safetensors', 'tensors  2', 'bytes    25', 'format', 'a\\u0007', 'x' * 72 + '…',
+                  'w                                        f32      [3, 2]', 'left', 'u8                                              1'):
+        tap.contains(text, words)
+    found = parse(run('info', '--json', weights).stdout)
+    tap.equal(found['format'], 'safetensors')
+    tap.equal(found['metadata'], {'format': 'pt', 'bell': 'a\a', 'long': 'x' * 100})
+    tap.equal([(t['name'], t['type'], t['shape'], t['bytes']) for t in found['tensors']],
+              [('w', 'f32', [3, 2], 24), ('left', 'u8', [], 1)])
+    tap.equal(found['tensors'][1]['offset'], os.path.getsize(weights) - 1)
+    tap.equal(found['totals'], {'f32': {'tensors': 1, 'bytes': 24}, 'u8': {'tensors': 1, 'bytes': 1}})
+
+
+@tap.test
+def info_refuses():
+    refused('missing', 'info', status=USAGE)
+    refused(['nothing', 'No such file'], 'info', 'nothing')
+    refused(['graph.rlx', 'neither safetensors'], 'info', graph)
+
+
+# What numpy can have and the library, too, in both orders, and types that it widens or only lists.
+arrays = {
+    'floats': numpy.arange(6, dtype='<f4').reshape(2, 3) / 7,
+    'halves': numpy.asfortranarray(numpy.arange(24, dtype='<f2').reshape(2, 3, 4)),
+    'layer.0/weight': numpy.arange(5, dtype='<i8') - 2,
+    'grö\u00dfe': numpy.array(True),
+    'none': numpy.zeros((0, 3), dtype='<u4'),
+    'short': numpy.array([-1, 2], dtype='<i2'),
+    'double': numpy.asfortranarray(numpy.arange(6, dtype='<f8').reshape(3, 2)),
+}
+TYPES = {'floats': 'f32', 'halves': 'f16', 'layer.0/weight': 'i64', 'größe': 'bool', 'none': 'u32', 'short': 'i16', 'double': 'f64'}
+
+
+def archives():
+    """As numpy writes them, stored and deflated."""
+    for name, save in ('stored.npz', numpy.savez), ('deflated.npz', numpy.savez_compressed):
+        path = tap.path(name)
+        save(path, **arrays)
+        yield path
+
+
+def same(path, expected=None, types=None):
+    """Whether numpy finds the same arrays."""
+    with numpy.load(path) as found:
+        tap.equal(sorted(found.files), sorted(expected or arrays), 'the names')
+        for name, array in (expected or arrays).items():
+            tap.equal(str(found[name].dtype), str((types or {}).get(name, array.dtype)), f'the type of {name}')
+            tap.check(numpy.array_equal(found[name], array), f'{name} is {found[name]}')
+
+
+@tap.test
+def info_lists_arrays():
+    for path in archives():
+        found = parse(run('info', '--json', path).stdout)
+        tap.equal(found['format'], 'npz')
+        tap.equal({t['name']: (t['type'], t['shape'], t['bytes']) for t in found['tensors']},
+                  {name: (TYPES[name], list(array.shape), array.nbytes) for name, array in arrays.items()})
+    text = run('info', w).stdout
+    for words in ('format   npy', 'tensors  1', 'w                                        f32      [3, 2]'):
+        tap.contains(text, words)
+    refused(['In “x.npy”', '“|O”'], 'info', objects())
+
+
+def objects():
+    path = tap.path('objects.npz')
+    numpy.savez(path, x=numpy.array([{}], dtype=object))
+    return path
+
+
+@tap.test
+def convert_keeps_arrays():
+    """From numpy's files to safetensors and back: numpy finds what it wrote."""
+    for path in archives():
+        middle, back = tap.path('middle.safetensors'), tap.path('back.npz')
+        run('convert', path, middle)
+        run('convert', middle, back)
+        same(back)
+        run('convert', '--deflate', middle, back)
+        same(back)
+        run('convert', path, back)
+        same(back)
+    tap.check(os.path.getsize(tap.path('deflated.npz')) < os.path.getsize(tap.path('stored.npz')), 'nothing was deflated')
+
+
+@tap.test
+def convert_chooses():
+    stored = next(archives())
+    one, two = tap.path('one.npy'), tap.path('two.npz')
+    run('convert', stored, one, '--tensor', 'halves')
+    tap.check(numpy.array_equal(numpy.load(one), arrays['halves']), 'another array')
+    run('convert', w, x, two)
+    same(two, {'w': numpy.load(w), 'x': numpy.load(x)})
+    run('convert', stored, '-t', 'floats', '-t', 'none', two)
+    same(two, {name: arrays[name] for name in ('floats', 'none')})
+    run('convert', w, '--to', 'safetensors', tap.path('odd'))
+    tap.equal(parse(run('info', '--json', tap.path('odd')).stdout)['format'], 'safetensors')
+    done = run('convert', weights, two, silent=False)
+    tap.equal(done.stderr, 'rlx convert: 3 pairs of metadata are left out\n')
+    halves = safetensors('bf16.safetensors', {'b': ('BF16', [2], b'\x80\x3f\x20\xc0')})
+    run('convert', halves, two)
+    same(two, {'b': numpy.array([1, -2.5], dtype='f4')})
+
+
+@tap.test
+def convert_refuses():
+    stored = next(archives())
+    refused('missing', 'convert', stored, status=USAGE)
+    refused(['suffix', '“out”'], 'convert', stored, 'out', status=USAGE)
+    refused(['“zip”', 'safetensors'], 'convert', stored, 'out', '--to', 'zip', status=USAGE)
+    refused('--from', 'convert', '--from', 'onnx', stored, 'out.gguf', status=USAGE)
+    refused('as a whole', 'convert', '--from', 'llama2c', stored, 'out.npz', status=USAGE)
+    refused('No such file', 'convert', 'nothing', 'out.npz')
+    refused('“nobody”', 'convert', stored, '-t', 'nobody', tap.path('out.npz'))
+    refused('one tensor', 'convert', stored, tap.path('out.npy'))
+    refused('one tensor, not 2', 'convert', w, x, tap.path('out.npy'))
+    refused(['“größe”', 'bool', 'GGUF'], 'convert', stored, tap.path('out.gguf'))
+    refused('two tensors called “w”', 'convert', w, w, tap.path('out.npz'))
+    tap.none((name for name in ('out.npz', 'out.npy', 'out.gguf') if os.path.exists(tap.path(name))), 'files that were left')
+
+
+# --- models of llama2.c ----------------------------------------------------------------------------------------------
+
+model = os.path.join(shared, 'models', 'stories260K')
+
+
+def tensors_of(path):
+    archive = tap.path('tensors.npz')
+    run('convert', path, archive, silent=False)
+    with numpy.load(archive) as found:
+        return dict(found)
+
+
+def norm(values, weight):
+    return values / numpy.sqrt(numpy.mean(values * values) + 1e-5) * weight
+
+
+@tap.test
+def convert_llama2c():
+    """The logits after the first token are known. There, attention is its one value, and nothing is rotated."""
+    if not os.path.isdir(model):
+        tap.skip(f'{model} is not there')
+    gguf = tap.path('stories.gguf')
+    run('convert', '--from=llama2c', '--tokenizer', os.path.join(model, 'tok512.bin'), os.path.join(model, 'stories260K.bin'), gguf)
+    found = parse(run('info', '--json', gguf).stdout)['metadata']
+    tap.equal((found['general.architecture'], found['llama.block_count'], found['llama.attention.head_count_kv']), ('llama', 5, 4))
+    tokens = found['tokenizer.ggml.tokens']
+    tap.equal((len(tokens), tokens[:4], found['tokenizer.ggml.token_type'][:4]), (512, ['<unk>', '<s>', '</s>', '<0x00>'], [2, 3, 3, 6]))
+    tap.check('▁the' in tokens and not any(' ' in token for token in tokens), 'spaces are not marked')
+
+    t = tensors_of(gguf)
+    values = t['token_embd.weight'][1]
+    for i in range(5):
+        block = {name: t[f'blk.{i}.{name}.weight'] for name in
+                 ('attn_norm', 'attn_v', 'attn_output', 'ffn_norm', 'ffn_gate', 'ffn_up', 'ffn_down')}
+        seen = (block['attn_v'] @ norm(values, block['attn_norm'])).reshape(4, 1, 8).repeat(2, 1).reshape(64)
+        values = values + block['attn_output'] @ seen
+        inner = norm(values, block['ffn_norm'])
+        gate = block['ffn_gate'] @ inner
+        values = values + block['ffn_down'] @ (gate / (1 + numpy.exp(-gate)) * (block['ffn_up'] @ inner))
+    logits = t['token_embd.weight'] @ norm(values, t['output_norm.weight'])
+    for got, expected in zip(logits, (-6.22291, 8.40434, -6.22374, -6.22254)):
+        tap.check(abs(got - expected) < 2e-5, f'a logit is {got}, not {expected}')
+
+
+@tap.test
+def convert_llama2c_refuses():
+    sizes, out = (4, 8, 1, 2, 1, 3, 5), tap.path('bad.gguf')
+    n = 3 * 4 + 2 * 4 + 2 * 16 + 2 * 8 + 3 * 32 + 4 + 5 * 2
+
+    def attempt(words, numbers=sizes, extra=0, tokenizer=None):
+        path = tap.write('bad.bin', struct.pack('<7i', *numbers) + bytes(4 * n + extra))
+        options = ['--tokenizer', tap.write('bad.tok', tokenizer)] if tokenizer is not None else []
+        refused(words, 'convert', '--from=llama2c', *options, path, out)
+
+    run('convert', '--from=llama2c', tap.write('good.bin', struct.pack('<7i', *sizes) + bytes(4 * n)), out)
+    for i in range(7):
+        for value in 0, -2147483648, 2147483647:
+            attempt('bad.bin', sizes[:i] + (value,) + sizes[i + 1:])
+    attempt('its numbers say', extra=1)
+    attempt('its numbers say', extra=-1)
+    attempt('heads', (4, 8, 1, 3, 1, 3, 5))
+    attempt('newer format', (0x616b3432,) + sizes[1:])
+    pieces = struct.pack('<i', 3) + b''.join(struct.pack('<fi', 0, 1) + b'a' for _ in range(3))
+    attempt('piece 2 of 3', tokenizer=pieces[:-1])
+    attempt('1 bytes follow', tokenizer=pieces + b'x')
+    attempt('not UTF-8', tokenizer=pieces[:-1] + b'\xff')
+    attempt('piece 0 of 3', tokenizer=pieces[:8] + b'\xff\xff\xff\x7f' + pieces[12:])
+    attempt('piece 0 of 3', tokenizer=b'')
+
+
+# --- progress --------------------------------------------------------------------------------------------------------
+
+@tap.test
+def bars_are_for_terminals():
+    """What takes long shows how far it is, on a terminal, and leaves nothing there."""
+    big = tap.path('big.npz')
+    numpy.savez(big, **{f'n{i}': numpy.random.default_rng(i).random(1 << 20, dtype='f4') for i in range(24)})
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([rlx, 'convert', '--deflate', big, tap.path('bar.npz')], stderr=theirs) as process:
+        os.close(theirs)
+        shown = b''
+        with contextlib.suppress(OSError):  # what the end of the other side is here
+            while part := os.read(ours, 4096):
+                shown += part
+    os.close(ours)
+    tap.equal(process.returncode, OK, 'the status')
+    tap.check(b'] ' in shown and b' %' in shown, f'no bar in {shown!r}')
+    tap.check(shown.endswith(b'\r\x1b[K'), 'something is left on the line')
+    tap.equal(run('convert', '--deflate', big, tap.path('bar.npz')).stdout, '')
+
+
+@tap.test
+def run_takes_weights():
+    tap.equal(run('run', graph, '-i', f'x={x}', '--weights', weights).stdout, run('run', graph, '-i', f'x={x}', '-p', f'w={w}').stdout)
+    tap.equal(run('run', graph, '-i', f'x={x}', '-w', weights, '-p', f'w={w}').stdout, run('run', graph, '-i', f'x={x}', '-p', f'w={w}').stdout)
+    other = safetensors('other.safetensors', {'w': ('F32', [2, 3], bytes(24))})
+    refused(['“w” is f32[2, 3]', 'f32[3, 2]'], 'run', graph, '-i', f'x={x}', '-w', other)
+    refused('no tensor “w”', 'run', graph, '-i', f'x={x}', '-w', safetensors('none.safetensors', {}))
+
+
+tap.main('files')
