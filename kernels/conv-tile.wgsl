@@ -108,7 +108,7 @@ fn fetch_a (source: SourceX, step: u32, end: u32) -> vec4<f32> {
 alias SourceB = SourceX;
 
 fn begin_b (to: Place, col: u32, k: u32) -> SourceX {
-#if PARTS
+#if SPLIT_K
   return begin_x (0u, col, p.n, k);
 #else
   return begin_x (origin (to.batch).b, col, p.n, k);
@@ -119,8 +119,14 @@ fn fetch_b (source: SourceX, step: u32, end: u32) -> vec4<f32> {
   return fetch_x (source, step, end);
 }
 
+#if !ROWS
 #include "common/operand.wgsl" x="a" X="A" m="m" ALONG_K=A_ALONG_K VECTORS=A_VECTORS SPLIT=A_SPLIT PANEL=0
 #endif
 #endif
+#endif
 
+#if ROWS
+#include "common/tile-rows.wgsl"
+#else
 #include "common/tile.wgsl"
+#endif

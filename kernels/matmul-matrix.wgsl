@@ -18,7 +18,7 @@
 // doc/kernels.md has the counts for some devices.
 //
 // How many invocations are a subgroup is for the driver to say: WORKERS is a guess,
-// and what fewer subgroups leave over is done in another turn. Too many idle.
+// and what fewer subgroups leave over takes another pass. Too many idle.
 
 #define BM WM * SM * M
 #define BN WN * SN * N
@@ -30,7 +30,7 @@ alias Element = f16;
 
 // f16() may round either way and give anything beyond 65504: it gets what it can
 // hold, rounded to nearest. Only below 2⁻¹⁴ the driver rounds, or flushes to zero.
-fn narrow (v: f32) -> f16 {
+fn to_component (v: f32) -> f16 {
 #if EXACT
   return f16 (v);
 #else
@@ -45,7 +45,7 @@ fn narrow (v: f32) -> f16 {
 #else
 alias Element = f32;
 
-fn narrow (v: f32) -> f32 {
+fn to_component (v: f32) -> f32 {
   return v;
 }
 #endif
@@ -79,14 +79,14 @@ fn stage (to: Place, at: Origin, k0: u32, lane: u32) {
     let value = select (type_a (), load4_a (i / 4u), k0 + k < to.k_end);
 #for c in 0..A_WIDTH
 #if A_ALONG_K
-    tile_a[spot_a (m, k + $(c)u)] = narrow (value[$(c)]);
+    tile_a[spot_a (m, k + $(c)u)] = to_component (value[$(c)]);
 #else
-    tile_a[spot_a (m + $(c)u, k)] = narrow (value[$(c)]);
+    tile_a[spot_a (m + $(c)u, k)] = to_component (value[$(c)]);
 #endif
 #endfor
 #else
     let value = select (type_a (), load_a (i), k0 + k < to.k_end);
-    tile_a[spot_a (m, k)] = narrow (value);
+    tile_a[spot_a (m, k)] = to_component (value);
 #endif
   }
   for (var e = lane; e < $(KT * BN / B_WIDTH)u; e += $(WG)u) {
@@ -102,20 +102,20 @@ fn stage (to: Place, at: Origin, k0: u32, lane: u32) {
     let value = select (type_b (), load4_b (i / 4u), k0 + k < to.k_end);
 #for c in 0..B_WIDTH
 #if B_ALONG_K
-    tile_b[spot_b (k + $(c)u, n)] = narrow (value[$(c)]);
+    tile_b[spot_b (k + $(c)u, n)] = to_component (value[$(c)]);
 #else
-    tile_b[spot_b (k, n + $(c)u)] = narrow (value[$(c)]);
+    tile_b[spot_b (k, n + $(c)u)] = to_component (value[$(c)]);
 #endif
 #endfor
 #else
     let value = select (type_b (), load_b (i), k0 + k < to.k_end);
-    tile_b[spot_b (k, n)] = narrow (value);
+    tile_b[spot_b (k, n)] = to_component (value);
 #endif
   }
 }
 #endif
 
-// Matrix (i, j) of each worker in this turn, `first` and `count` saying of which.
+// Matrix (i, j) of each worker in this pass: `count` of them from `first` on.
 fn put_all (to: Place, first: u32, count: u32, i: u32, j: u32, lane: u32) {
   for (var e = lane; e < $(WORKERS * M * N)u; e += $(WG)u) {
     let worker = e / $(M * N)u;
@@ -137,7 +137,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   }
 
   let to = place (group);
-#if PARTS
+#if SPLIT_K
   let at = Origin (0u, 0u);
 #else
   let at = origin (to.batch);
@@ -146,7 +146,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     let worker = first + subgroup;
     let row = worker / $(WN)u * $(SM)u;
     let col = worker % $(WN)u * $(SN)u;
-    // With a value: without one the variable keeps the sums of the turn before on
+    // With a value: without one the variable keeps the sums of the pass before on
     // lavapipe.
 #for i in 0..SM
 #for j in 0..SN

@@ -57,7 +57,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   let rows = select (0u, min ($(TM)u, p.m - to.row), group < p.groups);
   let k_end = select (to.k, to.k_end, rows > 0u);
 #endif
-#if PARTS
+#if SPLIT_K
   let at = Origin (0u, 0u);
 #else
   let at = origin (to.batch);
@@ -184,7 +184,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endif
 
 #if SPLIT
-  // All columns of a workgroup are of one result: the loops of the others have no turn.
+  // All columns of a workgroup are of one result: the loops of the others never run.
   let first0 = 0u;
 #for o in 1..OUTPUTS
   let first$(o) = first$(o - 1) + p.width$(o - 1);

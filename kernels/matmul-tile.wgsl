@@ -13,7 +13,13 @@
 #include "common/product.wgsl"
 
 #if PRODUCT
+#if !ROWS
 #include "common/operand.wgsl" x="a" X="A" m="m" ALONG_K=A_ALONG_K VECTORS=A_VECTORS SPLIT=A_SPLIT PANEL=0
+#endif
 #include "common/operand.wgsl" x="b" X="B" m="n" ALONG_K=B_ALONG_K VECTORS=B_VECTORS SPLIT=B_SPLIT PANEL=PANEL
 #endif
+#if ROWS
+#include "common/tile-rows.wgsl"
+#else
 #include "common/tile.wgsl"
+#endif

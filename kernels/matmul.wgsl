@@ -18,7 +18,7 @@
 //   With PAIRS, which is for 16-bit floats, a load brings two columns.
 // - DOT: a workgroup makes one output, its lanes split up the sum. For few
 //   outputs with long sums.
-// - SUM: adds up the parts of a sum that several workgroups had shared (PARTS),
+// - SUM: adds up the partial sums of several workgroups (SPLIT_K),
 //   always in the same order.
 //
 // matmul-tile.wgsl has the tiles for GPUs.
@@ -34,8 +34,8 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   let size = p.m * p.n;
   let at = min (i, size - 1u);
   var sum = load_x (at);
-  for (var part = 1u; part < p.parts; part++) {
-    sum += load_x (part * size + at);
+  for (var split = 1u; split < p.splits; split++) {
+    sum += load_x (split * size + at);
   }
   put_if (i < size, 0u, i / p.n, i % p.n, sum);
 }
@@ -122,7 +122,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endfor
 
 #if PRODUCT
-#if PARTS
+#if SPLIT_K
   let at = Origin (0u, 0u);
 #else
   let at = origin (to.batch);

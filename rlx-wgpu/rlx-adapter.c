@@ -577,24 +577,24 @@ rlx_adapter_forget_calibration (RlxAdapter *self,
 }
 
 /**
- * rlx_adapter_count_tuned_shapes:
+ * rlx_adapter_count_tuned_problems:
  * @self: an adapter
  *
- * Counts the shapes of products of matrices that are stored for the adapter
- * because they were compiled with [property@Rlx.CompileOptions:tuning], also in
- * another process and another time.
+ * Counts the problems, operators with operands of certain types and shapes, whose
+ * fastest kernel is stored for the adapter because a graph was compiled with
+ * [property@Rlx.CompileOptions:tuning], in this process or another.
  *
  * Returns: the number
  *
  * Since: 1.0
  */
 guint
-rlx_adapter_count_tuned_shapes (RlxAdapter *self)
+rlx_adapter_count_tuned_problems (RlxAdapter *self)
 {
   g_autoptr(RlxTuning) tuning = NULL;
 
   g_return_val_if_fail (RLX_IS_ADAPTER (self), 0);
 
   tuning = rlx_tuning_load (self->info);
-  return rlx_tuning_get_n_shapes (tuning);
+  return rlx_tuning_get_n_problems (tuning);
 }

@@ -49,6 +49,6 @@ RLX_AVAILABLE_IN_1_0
 gboolean          rlx_adapter_forget_calibration (RlxAdapter *self,
                                                   GError    **error);
 RLX_AVAILABLE_IN_1_0
-guint             rlx_adapter_count_tuned_shapes (RlxAdapter *self);
+guint             rlx_adapter_count_tuned_problems (RlxAdapter *self);
 
 G_END_DECLS

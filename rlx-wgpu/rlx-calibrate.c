@@ -1,28 +1,23 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Measures a device. Every way to multiply matrices has to give the right result
- * before its time counts; the operands are whole numbers, chosen so that all
- * sums are exact in the elements' type, and right means equal.
+ * Measures a device: what starting kernels and moving bytes takes, and every variant of
+ * every family, which has to give the right result before its time counts.
  */
 #include "config.h"
 
 #include "rlx-calibration-private.h"
-#include "rlx-device-private.h"
 
-#include "rlx-graph-private.h"
-#include "rlx-op-methods.h"
-#include "rlx-tensor.h"
+#include "ops/rlx-product-private.h"
+#include "rlx-graph.h"
 #include "rlx-timing-private.h"
+#include "rlx-trial-private.h"
 #include "util/rlx-debug-private.h"
-#include "util/rlx-half-private.h"
-
-/* The largest tile, for tests. */
-#define SMALL_SIZE 128
 
 /* A slow device gets fewer samples: no more are begun after this. */
 #define PRODUCTS_SECONDS 0.5
 #define OTHER_SECONDS 0.15
+#define FAMILY_SECONDS 0.05
 
 /* Beyond the caches. */
 #define BANDWIDTH_ELEMENTS (G_GUINT64_CONSTANT (16) << 20)
@@ -32,40 +27,33 @@
 #define TINY_RUNS 24
 #define TRANSFER_RUNS 8
 
-static int faults;         /* atomic */
-static int quick;          /* atomic: small products, and one time of each */
+static int quick;          /* atomic: one time of each */
+static int left_out;       /* atomic: bits, by family */
 
 void
-rlx_calibrate_set_test (guint32  wrong,
-                        gboolean is_quick)
+rlx_calibrate_set_test (gboolean is_quick,
+                        guint32  families)
 {
-  g_atomic_int_set (&faults, (int) wrong);
   g_atomic_int_set (&quick, is_quick);
-}
-
-gboolean
-rlx_calibrate_seems_wrong (RlxProductVariant way)
-{
-  return ((guint) g_atomic_int_get (&faults) >> way & 1) != 0;
+  g_atomic_int_set (&left_out, (int) ~families);
 }
 
 typedef struct
 {
   RlxDevice *device;
   RlxGpu *gpu;
+  RlxTarget target;        /* with what is known of its speeds so far */
   GCancellable *cancellable;
-  guint size;              /* of matrices */
   gint64 start;
   RlxTiming timing;
+  RlxTiming loose;         /* for what only one choice among few depends on */
   RlxSpeeds speeds;
 } Calibrate;
 
 /* How far it is when a part begins. Most of the time goes into compiling the kernels
  * that are checked, if the driver has not kept them. */
-#define AT_PRODUCTS 0.05
-#define AT_TIMES 0.6
-#define AT_F16 0.8
-#define AT_MEMORY 0.85
+#define AT_MEMORY 0.05
+#define AT_VARIANTS 0.1
 
 static void
 tell (Calibrate  *self,
@@ -75,68 +63,7 @@ tell (Calibrate  *self,
   rlx_device_tell_calibrating (self->device, fraction, what);
 }
 
-/* ---- numbers ---------------------------------------------------------------------- */
-
-int *
-rlx_calibrate_make_numbers (gsize n,
-                            guint most,
-                            guint seed)
-{
-  int *numbers = g_new (int, n);
-  guint32 state = seed;
-
-  for (gsize i = 0; i < n; i++)
-    {
-      state = state * 1664525u + 1013904223u;
-      numbers[i] = (int) ((state >> 8) % (2 * most + 1)) - (int) most;
-    }
-  return numbers;
-}
-
-static int *
-multiply (guint      size,
-          const int *a,
-          const int *b)
-{
-  int *c = g_new0 (int, size * size);
-
-  for (guint m = 0; m < size; m++)
-    for (guint k = 0; k < size; k++)
-      {
-        int factor = a[m * size + k];
-        const int *from = b + k * size;
-        int *to = c + m * size;
-
-        for (guint n = 0; n < size; n++)
-          to[n] += factor * from[n];
-      }
-  return c;
-}
-
-RlxTensor *
-rlx_calibrate_make_tensor (RlxDataType   type,
-                           const gint64 *shape,
-                           gsize         n_dims,
-                           const int    *numbers,
-                           GError      **error)
-{
-  g_autofree float *floats = NULL;
-  g_autofree guint16 *halves = NULL;
-  gsize n = 1;
-
-  for (gsize i = 0; i < n_dims; i++)
-    n *= (gsize) shape[i];
-  floats = g_new (float, n);
-  for (gsize i = 0; i < n; i++)
-    floats[i] = (float) numbers[i];
-  if (type == RLX_DATA_TYPE_F32)
-    return rlx_tensor_new_from_floats (shape, n_dims, floats, n, error);
-  halves = g_new (guint16, n);
-  rlx_half_from_floats (floats, halves, n);
-  return rlx_tensor_new_from_data (type, shape, n_dims, (const guint8 *) halves, n * sizeof (guint16), error);
-}
-
-/* ---- products of matrices ----------------------------------------------------------- */
+/* ---- variants --------------------------------------------------------------------------- */
 
 static double
 unless_quick (double seconds)
@@ -144,225 +71,157 @@ unless_quick (double seconds)
   return g_atomic_int_get (&quick) ? 0.0 : seconds;
 }
 
+/* Checks and times variants. Those that are wrong are banned. */
 static gboolean
-run_once (Calibrate     *self,
-          RlxExecutable *executable,
-          RlxTensor     *input,
-          RlxTensor    **output,
-          GError       **error)
+measure_rows (Calibrate *self,
+              RlxTrial  *trial,
+              guint32    rows,
+              double     enough,
+              double    *seconds,
+              GError   **error)
 {
-  gsize n;
-  g_autofree RlxTensor **outputs = rlx_executable_run (executable, &input, 1, &n, self->cancellable, error);
+  RlxFamily family = trial->table->family;
+  g_autoptr(RlxTensor) expected = NULL;
+  gboolean any = FALSE;
 
-  if (outputs == NULL)
+  if (family == RLX_FAMILY_PRODUCT && (expected = rlx_trial_multiply (trial, error)) == NULL)
     return FALSE;
-  if (output != NULL)
-    *output = outputs[0];
-  else
-    g_object_unref (outputs[0]);
-  return TRUE;
-}
-
-typedef struct
-{
-  guint size;
-  RlxTensor *a;
-  RlxTensor *b;
-  int *expected;
-} Product;
-
-static void
-product_clear (Product *product)
-{
-  g_clear_object (&product->a);
-  g_clear_object (&product->b);
-  g_clear_pointer (&product->expected, g_free);
-}
-
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Product, product_clear)
-
-static gboolean
-product_init (Product    *product,
-              RlxDataType type,
-              gboolean    narrow,
-              guint       size,
-              GError    **error)
-{
-  /* 512 · 4095 · 7 < 2²⁴, and 512 · 2 · 2 ≤ 2¹¹: what f32 and f16 hold exactly.
-   * Twelve bits show whether f32 is computed with less, eleven do no harm to
-   * products that are (@narrow), and show whether their sums are. */
-  g_autofree int *a = rlx_calibrate_make_numbers ((gsize) size * size, type != RLX_DATA_TYPE_F32 ? 2 : narrow ? 2047 : 4095, 1);
-  g_autofree int *b = rlx_calibrate_make_numbers ((gsize) size * size, type == RLX_DATA_TYPE_F32 ? 7 : 2, 2);
-  const gint64 shape[] = { size, size };
-
-  product->size = size;
-  product->a = rlx_calibrate_make_tensor (type, shape, 2, a, error);
-  product->b = product->a != NULL ? rlx_calibrate_make_tensor (type, shape, 2, b, error) : NULL;
-  if (product->b == NULL)
+  if (!rlx_trial_run (trial, rows, expected, error))
     return FALSE;
-  product->expected = multiply (size, a, b);
-  return TRUE;
-}
-
-/* Compiles the product in this one way. */
-static RlxExecutable *
-compile_product (Calibrate        *self,
-                 const Product    *product,
-                 RlxProductVariant way,
-                 GError          **error)
-{
-  g_autoptr(RlxGraph) graph = rlx_graph_new ();
-  const gint64 shape[] = { product->size, product->size };
-  RlxSpeeds only;
-  RlxNode *a, *b, *y;
-
-  rlx_speeds_guess (&only, rlx_gpu_get_info (self->gpu)->type);
-  only.banned[RLX_FAMILY_PRODUCT] = ~(1u << way);
-  rlx_graph_set_default_precision (graph, way == RLX_PRODUCT_MATRIX ? RLX_PRECISION_REDUCED : RLX_PRECISION_FULL);
-  a = rlx_graph_input (graph, "a", rlx_tensor_get_data_type (product->a), shape, 2, error);
-  b = a != NULL ? rlx_graph_constant (graph, product->b, error) : NULL;
-  y = b != NULL ? rlx_node_matmul (a, b, NULL, error) : NULL;
-  if (y == NULL || !rlx_graph_output (graph, "y", y, error))
-    return NULL;
-  return rlx_device_compile_for (self->device, graph, &only, self->cancellable, error);
-}
-
-static gboolean
-is_right (const Product    *product,
-          RlxTensor        *got,
-          RlxProductVariant way)
-{
-  gsize n;
-  g_autofree float *values = rlx_tensor_to_floats (got, &n, NULL);
-
-  if (n != (gsize) product->size * product->size)
-    return FALSE;
-  if (rlx_calibrate_seems_wrong (way))
-    values[n - 1] += 1.0f;
-  for (gsize i = 0; i < n; i++)
-    if (values[i] != (float) product->expected[i])
-      return FALSE;
-  return TRUE;
-}
-
-/* An executable, or none in *@executable for a way that does not work here. */
-static gboolean
-try_product (Calibrate        *self,
-             const Product    *product,
-             RlxProductVariant way,
-             RlxExecutable   **executable,
-             GError          **error)
-{
-  g_autoptr(RlxExecutable) made = NULL;
-  g_autoptr(RlxTensor) result = NULL;
-  g_autoptr(GError) problem = NULL;
-
-  *executable = NULL;
-  made = compile_product (self, product, way, &problem);
-  if (made == NULL && problem->domain != RLX_COMPILE_ERROR)
+  self->speeds.banned[family] |= trial->wrong;
+  for (guint i = 0; i < trial->table->n_variants; i++)
+    any |= trial->executables[i] != NULL;
+  if (!any)
     {
-      g_propagate_error (error, g_steal_pointer (&problem));
+      g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_FAILED,
+                   "The device “%s” should not be used: all kernels give wrong results for %s",
+                   rlx_gpu_get_info (self->gpu)->name, trial->key);
       return FALSE;
     }
-  if (made != NULL && !run_once (self, made, product->a, &result, error))
-    return FALSE;
-  if (made != NULL && is_right (product, result, way))
-    {
-      *executable = g_steal_pointer (&made);
-      return TRUE;
-    }
-
-  self->speeds.banned[RLX_FAMILY_PRODUCT] |= 1u << way;
-  self->speeds.product_flops[way] = 0.0;
-  RLX_NOTE (DEVICE, "products in the way “%s” are not used: %s", rlx_product_variant_get_name (way),
-            problem != NULL ? problem->message : "a wrong result");
-  return TRUE;
-}
-
-static gboolean
-check_any_left (Calibrate *self,
-                GError   **error)
-{
-  const guint32 all = ((1u << RLX_N_PRODUCTS) - 1) & ~(1u << RLX_PRODUCT_MATRIX);
-
-  if ((self->speeds.banned[RLX_FAMILY_PRODUCT] & all) != all)
-    return TRUE;
-  g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_FAILED,
-               "The device “%s” multiplies matrices of %u by %u wrongly in all %u ways there are; it should not be used",
-               rlx_gpu_get_info (self->gpu)->name, self->size, self->size, RLX_N_PRODUCTS - 1);
-  return FALSE;
+  return rlx_timing_time_kernels (family == RLX_FAMILY_PRODUCT ? &self->timing : &self->loose, trial->executables,
+                                  trial->table->n_variants, unless_quick (enough), seconds, error);
 }
 
 static double
-n_operations (const Calibrate *self)
+count_operations (RlxExecutable *executable)
 {
-  return 2.0 * self->size * self->size * self->size;
+  const RlxPlan *plan = rlx_executable_peek_plan (executable);
+  double operations = 0.0;
+
+  for (guint i = plan->n_prologue; i < plan->steps->len; i++)
+    operations += ((const RlxStep *) g_ptr_array_index (plan->steps, i))->flops;
+  return operations;
 }
 
+/* Those that fit the sample better than any before it, and are right so far. Where that is
+ * one only, another one is run to compare it with. */
+static guint32
+choose_rows (const RlxTrial *trial,
+             const RlxFit   *best,
+             guint32         banned,
+             guint32        *run)
+{
+  guint32 rows = 0;
+
+  for (guint i = 0; i < trial->table->n_variants; i++)
+    if (trial->key != NULL && trial->verdicts[i].fit > best[i])
+      rows |= 1u << i;
+  rows &= ~banned;
+  *run = rows;
+  for (guint i = trial->table->n_variants; *run != 0 && (*run & (*run - 1)) == 0 && i-- > 0;)
+    if (trial->verdicts[i].fit != RLX_FIT_NO)
+      *run |= 1u << i;
+  return rows;
+}
+
+/* Each variant by the sample that it fits best. */
+static gboolean
+measure_family (Calibrate         *self,
+                const RlxVariants *table,
+                double             enough,
+                GError           **error)
+{
+  RlxMeasurement *measured = self->speeds.variants[table->family];
+  RlxFit best[RLX_MAX_VARIANTS] = { 0 };
+
+  for (const RlxSample *sample = table->samples; sample->text != NULL; sample++)
+    {
+      g_auto(RlxTrial) trial = { 0 };
+      double seconds[RLX_MAX_VARIANTS];
+      guint32 rows, run;
+
+      if (!rlx_trial_init_for_sample (&trial, self->device, &self->target, table, sample, self->cancellable, error))
+        return FALSE;
+      rows = choose_rows (&trial, best, self->speeds.banned[table->family], &run);
+      if (rows == 0)
+        continue;
+      if (!measure_rows (self, &trial, run, enough, seconds, error))
+        return FALSE;
+      for (guint i = 0; i < table->n_variants; i++)
+        if ((rows >> i & 1) && trial.executables[i] != NULL)
+          {
+            best[i] = trial.verdicts[i].fit;
+            measured[i].seconds = seconds[i];
+            measured[i].flops = count_operations (trial.executables[i]) / seconds[i];
+            measured[i].factor = seconds[i] / trial.verdicts[i].cost;
+          }
+    }
+  return TRUE;
+}
+
+/* 512 · 2 · 2 ≤ 2¹¹: f16 holds the sums exactly. */
+static const RlxSample sample_f16 = {
+  "rlx 1\n" RLX_SAMPLE_INPUT (0, "f16[512, 512]") RLX_SAMPLE_WEIGHT (1, "f16[512, 512]") "%2 = matmul(%0, %1)\n" RLX_SAMPLE_OUTPUT (2), 2,
+};
+
+/* The fastest are the rates that all costs go by. */
 static gboolean
 measure_products (Calibrate *self,
                   GError   **error)
 {
-  g_auto(Product) product = { 0 };
-  g_auto(Product) narrow = { 0 };
-  g_autoptr(GPtrArray) owned = g_ptr_array_new_with_free_func (g_object_unref);
-  RlxExecutable *executables[RLX_N_PRODUCTS] = { 0 };
-  double seconds[RLX_N_PRODUCTS];
-  RlxMatrixShape config;
-  gboolean has_matrix;
+  RlxMeasurement *measured = self->speeds.variants[RLX_FAMILY_PRODUCT];
+  g_auto(RlxTrial) trial = { 0 };
+  double seconds[RLX_MAX_VARIANTS], guessed = self->target.speeds.flops;
 
-  if (!product_init (&product, RLX_DATA_TYPE_F32, FALSE, self->size, error) ||
-      !product_init (&narrow, RLX_DATA_TYPE_F32, TRUE, self->size, error) ||
-      !rlx_device_find_matrix (self->device, &config, &has_matrix, self->cancellable, error))
+  if (!measure_family (self, &rlx_product_variants, PRODUCTS_SECONDS, error) ||
+      !rlx_trial_init_for_sample (&trial, self->device, &self->target, &rlx_product_variants, &sample_f16, self->cancellable, error) ||
+      !measure_rows (self, &trial, ~self->speeds.banned[RLX_FAMILY_PRODUCT], OTHER_SECONDS, seconds, error))
     return FALSE;
   for (guint i = 0; i < RLX_N_PRODUCTS; i++)
-    {
-      g_autofree char *what = g_strdup_printf ("checking products of matrices, %s", rlx_product_variant_get_name (i));
-
-      if (i == RLX_PRODUCT_MATRIX && !has_matrix)
-        continue;
-      tell (self, AT_PRODUCTS + (AT_TIMES - AT_PRODUCTS) * i / RLX_N_PRODUCTS, what);
-      if (!try_product (self, i == RLX_PRODUCT_MATRIX ? &narrow : &product, i, &executables[i], error))
-        return FALSE;
-      if (executables[i] != NULL)
-        g_ptr_array_add (owned, executables[i]);
-    }
-  tell (self, AT_TIMES, "timing products of matrices");
-  if (!check_any_left (self, error) ||
-      !rlx_timing_time_kernels (&self->timing, executables, RLX_N_PRODUCTS, unless_quick (PRODUCTS_SECONDS), seconds, error))
-    return FALSE;
+    if (trial.executables[i] != NULL)
+      self->speeds.flops_f16 = MAX (self->speeds.flops_f16, count_operations (trial.executables[i]) / seconds[i]);
+  self->speeds.flops = rlx_speeds_get_best (&self->speeds);
   for (guint i = 0; i < RLX_N_PRODUCTS; i++)
-    if (executables[i] != NULL)
-      self->speeds.product_flops[i] = n_operations (self) / seconds[i];
+    measured[i].factor *= self->speeds.flops / guessed;
   return TRUE;
 }
 
-/* The fastest way that is right for f32, if it is right for f16. */
 static gboolean
-measure_f16 (Calibrate *self,
-             GError   **error)
+measure_variants (Calibrate *self,
+                  GError   **error)
 {
-  g_auto(Product) product = { 0 };
-  g_autoptr(RlxExecutable) executable = NULL;
-  double seconds;
+  gboolean has_matrix;
 
-  tell (self, AT_F16, "timing products of f16 matrices");
-  if (!product_init (&product, RLX_DATA_TYPE_F16, FALSE, self->size, error))
+  if (!rlx_device_find_matrix (self->device, &self->target.matrices[0], &has_matrix, self->cancellable, error))
     return FALSE;
-  while (executable == NULL)
+  self->target.n_matrices = has_matrix ? 1 : 0;
+  self->target.speeds.measured = TRUE;
+  for (RlxFamily i = 0; i < RLX_N_FAMILIES; i++)
     {
-      double best = rlx_speeds_get_best (&self->speeds);
-      guint way = 0;
+      const RlxVariants *table = rlx_variants_get (i);
+      g_autofree char *what = g_strdup_printf ("measuring kernels: %s", table->name);
 
-      while (self->speeds.product_flops[way] != best)
-        way++;
-      if (!try_product (self, &product, way, &executable, error) || !check_any_left (self, error))
+      if ((guint) g_atomic_int_get (&left_out) >> i & 1)
+        continue;
+      tell (self, AT_VARIANTS + (1.0 - AT_VARIANTS) * i / RLX_N_FAMILIES, what);
+      if (!(i == RLX_FAMILY_PRODUCT ? measure_products (self, error) : measure_family (self, table, FAMILY_SECONDS, error)))
         return FALSE;
+      /* However fast it was where it was right. */
+      for (guint j = 0; j < table->n_variants; j++)
+        if (rlx_speeds_is_banned (&self->speeds, i, j))
+          self->speeds.variants[i][j] = (RlxMeasurement) { 0 };
+      self->target.speeds = self->speeds;
     }
-  if (!rlx_timing_time_kernels (&self->timing, &executable, 1, unless_quick (OTHER_SECONDS), &seconds, error))
-    return FALSE;
-  self->speeds.flops_f16 = n_operations (self) / seconds;
-  self->speeds.flops = rlx_speeds_get_best (&self->speeds);
   return TRUE;
 }
 
@@ -374,16 +233,10 @@ compile_negation (Calibrate *self,
                   guint64    n_elements,
                   GError   **error)
 {
-  g_autoptr(RlxGraph) graph = rlx_graph_new ();
-  const gint64 shape[] = { (gint64) n_elements };
-  RlxSpeeds speeds;
-  RlxNode *x = rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, shape, 1, error);
-  RlxNode *y = x != NULL ? rlx_node_neg (x, error) : NULL;
+  g_autofree char *text = g_strdup_printf ("rlx 1\n%%0 = input \"x\" f32[%" G_GUINT64_FORMAT "]\n%%1 = neg(%%0)\noutput \"y\" %%1\n", n_elements);
+  g_autoptr(RlxGraph) graph = rlx_graph_new_from_text (text, error);
 
-  if (y == NULL || !rlx_graph_output (graph, "y", y, error))
-    return NULL;
-  rlx_speeds_guess (&speeds, rlx_gpu_get_info (self->gpu)->type);
-  return rlx_device_compile_for (self->device, graph, &speeds, self->cancellable, error);
+  return graph != NULL ? rlx_device_compile_for_target (self->device, graph, &self->target, self->cancellable, error) : NULL;
 }
 
 static RlxTensor *
@@ -394,22 +247,6 @@ make_zeros (guint64  n_elements,
   g_autofree float *zeros = g_new0 (float, n_elements);
 
   return rlx_tensor_new_from_floats (shape, 1, zeros, n_elements, error);
-}
-
-gboolean
-rlx_calibrate_time (RlxDevice            *device,
-                    RlxExecutable *const *executables,
-                    guint                 n_executables,
-                    double                enough,
-                    double               *seconds,
-                    GCancellable         *cancellable,
-                    GError              **error)
-{
-  RlxTiming timing;
-
-  /* The fastest of several is looked for, and the rates do not matter. */
-  return rlx_timing_init (&timing, device, FALSE, cancellable, error) &&
-         rlx_timing_time_kernels (&timing, executables, n_executables, unless_quick (enough), seconds, error);
 }
 
 static gboolean
@@ -481,11 +318,12 @@ calibrate (RlxDevice    *device,
            GCancellable *cancellable,
            GError      **error)
 {
+  RlxGpu *gpu = rlx_device_get_gpu (device);
   Calibrate self = {
     .device = device,
-    .gpu = rlx_device_get_gpu (device),
+    .gpu = gpu,
+    .target = rlx_gpu_get_info (gpu)->target,
     .cancellable = cancellable,
-    .size = g_atomic_int_get (&quick) ? SMALL_SIZE : RLX_MEASURED_SIZE,
     .start = g_get_monotonic_time (),
     .speeds.measured = TRUE,
   };
@@ -494,12 +332,11 @@ calibrate (RlxDevice    *device,
   g_autofree char *problem = NULL;
   gboolean stored;
 
-  if (g_cancellable_set_error_if_cancelled (cancellable, error) || !rlx_gpu_check_lost (self.gpu, error))
+  if (g_cancellable_set_error_if_cancelled (cancellable, error) || !rlx_gpu_check_lost (gpu, error))
     return NULL;
   tell (&self, 0.0, "timing overheads");
   if (!rlx_timing_init (&self.timing, device, !g_atomic_int_get (&quick), cancellable, error) ||
-      !measure_overheads (&self, error) || !measure_products (&self, error) ||
-      !measure_f16 (&self, error) || !measure_memory (&self, error))
+      !rlx_timing_init (&self.loose, device, FALSE, cancellable, error) || !measure_overheads (&self, error) || !measure_memory (&self, error) || !measure_variants (&self, error))
     return NULL;
   /* A round trip has a dispatch in it: if that takes longer alone, it was disturbed. */
   self.speeds.spread = MAX (self.timing.spread, speeds->dispatch_time / speeds->round_trip_time);
@@ -508,12 +345,12 @@ calibrate (RlxDevice    *device,
     {
       g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_FAILED,
                    "The times of the device “%s” make no sense: %s. Try again when the machine has nothing else to do",
-                   rlx_gpu_get_info (self.gpu)->name, problem);
+                   rlx_gpu_get_info (gpu)->name, problem);
       return NULL;
     }
 
   calibration = rlx_calibration_new (speeds);
-  stored = rlx_calibration_store (calibration, rlx_gpu_get_info (self.gpu));
+  stored = rlx_calibration_store (calibration, rlx_gpu_get_info (gpu));
   rlx_device_set_calibration (device, calibration);
   tell (&self, 1.0, "done");
   RLX_NOTE (DEVICE, "calibrated in %.2f s (%s): %.1f GFLOPS, %.1f with f16, %.1f GB/s, transfer %.1f GB/s, dispatch %.1f µs, round trip %.1f µs, spread %.2f",
@@ -529,15 +366,16 @@ calibrate (RlxDevice    *device,
  * @cancellable: (nullable): a cancellable
  * @error: return location for an error
  *
- * Measures how fast the device is, which takes about two seconds, and more on a
- * machine that is busy.
+ * Measures how fast the device is, which takes some seconds: more where the driver
+ * has many kernels to compile, and on a machine that is busy.
  *
  * What is compiled afterwards chooses between kernels by what was measured, and
  * [method@Rlx.Executable.get_estimate] is better. Without it both go by the type
  * of the adapter. Nothing is ever measured unless this function is called.
  *
- * Each way to multiply matrices is also checked against a computation on the
- * host; one that is wrong on this driver is not used any more.
+ * Each kernel that there is a choice of is checked, too: those that multiply
+ * matrices against the host, others against each other. One that is wrong on this
+ * driver is no longer used.
  *
  * The result is stored in the user's cache, for this adapter, this driver and
  * this build of the library, and is looked up whenever a device is opened on

@@ -7,18 +7,17 @@
 
 #include <math.h>
 
+#include "ops/rlx-product-private.h"
+#include "ops/rlx-variant-private.h"
+
 /**
  * RlxCalibration:
  *
  * How fast a device is, as [method@Rlx.Device.calibrate] measured it.
  *
- * It is a list of [class@Rlx.CalibrationKernel]: of the kernels that multiply
- * matrices, each with its speed. There are `lanes` and `registers`, which are made
- * for CPUs, and `tiles-128`, `tiles-64` and `tiles-32`, which are made for GPUs and
- * called by the rows and columns of a tile. `matrix` is there for devices with matrix
- * units, and for graphs with %RLX_PRECISION_REDUCED. All of them multiply matrices of
- * 512 by 512 elements of 32 bits. Which of them a graph gets depends on the sizes of
- * its matrices, too.
+ * It is a list of [class@Rlx.CalibrationKernel]: of all kernels that there is a choice
+ * of, each with the time it took for an example of what it is for. Which of them a graph
+ * gets depends on its shapes, too.
  *
  * A calibration does not change, so it can be shared between threads. One made
  * by `g_object_new()` has zeros only.
@@ -44,31 +43,20 @@ struct _RlxCalibrationKernel
 {
   GObject parent_instance;
 
+  const char *family;
   const char *name;
+  double time;
   double flops;
   gboolean wrong;
 };
 
 enum
 {
-  PROP_0,
-  PROP_BANDWIDTH,
-  PROP_DISPATCH_TIME,
-  PROP_FLOPS,
-  PROP_FLOPS_F16,
-  PROP_ROUND_TRIP_TIME,
-  PROP_SPREAD,
-  PROP_TRANSFER_RATE,
-  N_PROPS
-};
-
-static GParamSpec *properties[N_PROPS];
-
-enum
-{
   KERNEL_PROP_0,
+  KERNEL_PROP_FAMILY,
   KERNEL_PROP_FLOPS,
   KERNEL_PROP_NAME,
+  KERNEL_PROP_TIME,
   KERNEL_PROP_WRONG,
   N_KERNEL_PROPS
 };
@@ -87,11 +75,17 @@ rlx_calibration_kernel_get_property (GObject    *object,
 
   switch (id)
     {
+    case KERNEL_PROP_FAMILY:
+      g_value_set_string (value, self->family);
+      break;
     case KERNEL_PROP_FLOPS:
       g_value_set_double (value, self->flops);
       break;
     case KERNEL_PROP_NAME:
       g_value_set_string (value, self->name);
+      break;
+    case KERNEL_PROP_TIME:
+      g_value_set_double (value, self->time);
       break;
     case KERNEL_PROP_WRONG:
       g_value_set_boolean (value, self->wrong);
@@ -110,9 +104,18 @@ rlx_calibration_kernel_class_init (RlxCalibrationKernelClass *klass)
   object_class->get_property = rlx_calibration_kernel_get_property;
 
   /**
+   * RlxCalibrationKernel:family:
+   *
+   * What it computes: `product`, `conv`, `attention` and others.
+   *
+   * Since: 1.0
+   */
+  kernel_properties[KERNEL_PROP_FAMILY] = g_param_spec_string ("family", NULL, NULL, NULL, flags);
+  /**
    * RlxCalibrationKernel:flops:
    *
-   * How many floating-point operations a second it does; 0 when it is wrong.
+   * How many floating-point operations a second it did; 0 when it computes nothing,
+   * or is wrong.
    *
    * Since: 1.0
    */
@@ -120,11 +123,19 @@ rlx_calibration_kernel_class_init (RlxCalibrationKernelClass *klass)
   /**
    * RlxCalibrationKernel:name:
    *
-   * The name of the kernel.
+   * The name of the kernel, which no other of its family has.
    *
    * Since: 1.0
    */
   kernel_properties[KERNEL_PROP_NAME] = g_param_spec_string ("name", NULL, NULL, NULL, flags);
+  /**
+   * RlxCalibrationKernel:time:
+   *
+   * How many seconds it took for an example of its family; 0 when it is wrong.
+   *
+   * Since: 1.0
+   */
+  kernel_properties[KERNEL_PROP_TIME] = g_param_spec_double ("time", NULL, NULL, 0, G_MAXDOUBLE, 0, flags);
   /**
    * RlxCalibrationKernel:wrong:
    *
@@ -183,40 +194,87 @@ rlx_calibration_finalize (GObject *object)
   G_OBJECT_CLASS (rlx_calibration_parent_class)->finalize (object);
 }
 
+/**
+ * RlxCalibration:bandwidth:
+ *
+ * How fast kernels read and write the memory of the device, in bytes a second,
+ * both added up.
+ *
+ * Since: 1.0
+ */
+/**
+ * RlxCalibration:dispatch-time:
+ *
+ * How many seconds it takes to start one more kernel in a run.
+ *
+ * Since: 1.0
+ */
+/**
+ * RlxCalibration:flops:
+ *
+ * How many floating-point operations a second products of matrices reach, with
+ * elements of 32 bits, by the fastest kernel that is right.
+ *
+ * Since: 1.0
+ */
+/**
+ * RlxCalibration:flops-f16:
+ *
+ * The same with elements that are stored in 16 bits.
+ *
+ * Since: 1.0
+ */
+/**
+ * RlxCalibration:round-trip-time:
+ *
+ * How many seconds a run with one tiny kernel takes, from numbers in memory to
+ * numbers in memory.
+ *
+ * Since: 1.0
+ */
+/**
+ * RlxCalibration:spread:
+ *
+ * How far apart the times lay that a speed was taken from, where that was
+ * widest: the one in the middle divided by the one that counts, which is among
+ * the shortest.
+ *
+ * 1 is best. Above 1.5 the machine was busy, and measuring again when it has
+ * nothing else to do may give other speeds.
+ *
+ * Since: 1.0
+ */
+/**
+ * RlxCalibration:transfer-rate:
+ *
+ * How fast inputs and outputs of a run move between the program and the
+ * device, in bytes a second.
+ *
+ * Since: 1.0
+ */
+/* Numbers that are read only, from 1 on. */
+static const struct
+{
+  const char *name;
+  gsize offset;
+} properties[] = {
+  { NULL, 0 },
+  { "bandwidth", G_STRUCT_OFFSET (RlxSpeeds, bandwidth) },
+  { "dispatch-time", G_STRUCT_OFFSET (RlxSpeeds, dispatch_time) },
+  { "flops", G_STRUCT_OFFSET (RlxSpeeds, flops) },
+  { "flops-f16", G_STRUCT_OFFSET (RlxSpeeds, flops_f16) },
+  { "round-trip-time", G_STRUCT_OFFSET (RlxSpeeds, round_trip_time) },
+  { "spread", G_STRUCT_OFFSET (RlxSpeeds, spread) },
+  { "transfer-rate", G_STRUCT_OFFSET (RlxSpeeds, transfer) },
+};
+
 static void
 rlx_calibration_get_property (GObject    *object,
                               guint       id,
                               GValue     *value,
-                              GParamSpec *pspec)
+                              GParamSpec *pspec G_GNUC_UNUSED)
 {
-  RlxCalibration *self = RLX_CALIBRATION (object);
-
-  switch (id)
-    {
-    case PROP_BANDWIDTH:
-      g_value_set_double (value, rlx_calibration_get_bandwidth (self));
-      break;
-    case PROP_DISPATCH_TIME:
-      g_value_set_double (value, rlx_calibration_get_dispatch_time (self));
-      break;
-    case PROP_FLOPS:
-      g_value_set_double (value, rlx_calibration_get_flops (self));
-      break;
-    case PROP_FLOPS_F16:
-      g_value_set_double (value, rlx_calibration_get_flops_f16 (self));
-      break;
-    case PROP_ROUND_TRIP_TIME:
-      g_value_set_double (value, rlx_calibration_get_round_trip_time (self));
-      break;
-    case PROP_SPREAD:
-      g_value_set_double (value, rlx_calibration_get_spread (self));
-      break;
-    case PROP_TRANSFER_RATE:
-      g_value_set_double (value, rlx_calibration_get_transfer_rate (self));
-      break;
-    default:
-      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
-    }
+  g_value_set_double (value, G_STRUCT_MEMBER (double, &RLX_CALIBRATION (object)->speeds, properties[id].offset));
 }
 
 static void
@@ -227,73 +285,8 @@ rlx_calibration_class_init (RlxCalibrationClass *klass)
 
   object_class->finalize = rlx_calibration_finalize;
   object_class->get_property = rlx_calibration_get_property;
-
-  /**
-   * RlxCalibration:bandwidth:
-   *
-   * How fast kernels read and write the memory of the device, in bytes a second,
-   * both added up.
-   *
-   * Since: 1.0
-   */
-  properties[PROP_BANDWIDTH] = g_param_spec_double ("bandwidth", NULL, NULL, 0, G_MAXDOUBLE, 0, flags);
-  /**
-   * RlxCalibration:dispatch-time:
-   *
-   * How many seconds it takes to start one more kernel in a run.
-   *
-   * Since: 1.0
-   */
-  properties[PROP_DISPATCH_TIME] = g_param_spec_double ("dispatch-time", NULL, NULL, 0, G_MAXDOUBLE, 0, flags);
-  /**
-   * RlxCalibration:flops:
-   *
-   * How many floating-point operations a second products of matrices reach, with
-   * elements of 32 bits, in the fastest way that was right.
-   *
-   * Since: 1.0
-   */
-  properties[PROP_FLOPS] = g_param_spec_double ("flops", NULL, NULL, 0, G_MAXDOUBLE, 0, flags);
-  /**
-   * RlxCalibration:flops-f16:
-   *
-   * The same with elements that are stored in 16 bits.
-   *
-   * Since: 1.0
-   */
-  properties[PROP_FLOPS_F16] = g_param_spec_double ("flops-f16", NULL, NULL, 0, G_MAXDOUBLE, 0, flags);
-  /**
-   * RlxCalibration:round-trip-time:
-   *
-   * How many seconds a run with one tiny kernel takes, from numbers in memory to
-   * numbers in memory.
-   *
-   * Since: 1.0
-   */
-  properties[PROP_ROUND_TRIP_TIME] = g_param_spec_double ("round-trip-time", NULL, NULL, 0, G_MAXDOUBLE, 0, flags);
-  /**
-   * RlxCalibration:spread:
-   *
-   * How far apart the times lay that one figure was taken from, where that was
-   * widest: the one in the middle divided by the one that counts, which is among
-   * the shortest.
-   *
-   * 1 is best. Above 1.5 the machine was busy, and measuring again when it has
-   * nothing else to do may give other speeds.
-   *
-   * Since: 1.0
-   */
-  properties[PROP_SPREAD] = g_param_spec_double ("spread", NULL, NULL, 0, G_MAXDOUBLE, 0, flags);
-  /**
-   * RlxCalibration:transfer-rate:
-   *
-   * How fast inputs and outputs of a run move between the program and the
-   * device, in bytes a second.
-   *
-   * Since: 1.0
-   */
-  properties[PROP_TRANSFER_RATE] = g_param_spec_double ("transfer-rate", NULL, NULL, 0, G_MAXDOUBLE, 0, flags);
-  g_object_class_install_properties (object_class, N_PROPS, properties);
+  for (guint i = 1; i < G_N_ELEMENTS (properties); i++)
+    g_object_class_install_property (object_class, i, g_param_spec_double (properties[i].name, NULL, NULL, 0, G_MAXDOUBLE, 0, flags));
 }
 
 static void
@@ -310,8 +303,8 @@ rlx_speeds_get_best (const RlxSpeeds *speeds)
   double best = 0.0;
 
   for (guint i = 0; i < RLX_N_PRODUCTS; i++)
-    if (i != RLX_PRODUCT_MATRIX && !(speeds->banned[RLX_FAMILY_PRODUCT] >> i & 1))
-      best = MAX (best, speeds->product_flops[i]);
+    if (i != RLX_PRODUCT_MATRIX && !rlx_speeds_is_banned (speeds, RLX_FAMILY_PRODUCT, i))
+      best = MAX (best, speeds->variants[RLX_FAMILY_PRODUCT][i].flops);
   return best;
 }
 
@@ -328,10 +321,12 @@ typedef struct
 static const Range range_flops = { "products of matrices", 1e5, 1e16, 1e9, "GFLOPS" };
 static const Range range_flops_f16 = { "products of f16 matrices", 1e5, 1e16, 1e9, "GFLOPS" };
 static const Range range_bandwidth = { "a memory bandwidth", 1e5, 5e13, 1e9, "GB/s" };
-/* The widest ways there are reach 1 TB/s. */
+/* The fastest links there are reach 1 TB/s. */
 static const Range range_transfer = { "a transfer rate", 1e5, 2e12, 1e9, "GB/s" };
 static const Range range_dispatch = { "the time of a dispatch", 2e-8, 1.0, 1e-6, "µs" };
 static const Range range_round_trip = { "the time of a round trip", 5e-7, 60.0, 1e-6, "µs" };
+static const Range range_kernel = { "the time of a kernel", 1e-9, 60.0, 1e-6, "µs" };
+static const Range range_factor = { "the time of a kernel, times its estimate,", 1e-9, 1e9, 1.0, "" };
 static const Range range_spread = { "a spread of the times", 1.0, 1e6, 1.0, "" };
 
 /* The memory of a device may be slower than the caches that a transfer stays in, and
@@ -350,33 +345,39 @@ check_range (const Range *range,
 }
 
 static char *
-check_products (const RlxSpeeds *speeds)
+check_variants (const RlxSpeeds   *speeds,
+                const RlxVariants *table)
 {
-  for (guint i = 0; i < RLX_N_PRODUCTS; i++)
+  for (guint i = 0; i < table->n_variants; i++)
     {
-      gboolean banned = (speeds->banned[RLX_FAMILY_PRODUCT] >> i & 1) != 0;
+      const RlxMeasurement *measured = &speeds->variants[table->family][i];
       char *problem;
 
-      /* not every device has matrix units */
-      if ((banned || i == RLX_PRODUCT_MATRIX) && speeds->product_flops[i] == 0.0)
+      /* wrong, or it fits no sample on the device */
+      if (measured->seconds == 0.0 && measured->flops == 0.0 && measured->factor == 0.0)
         continue;
-      if (banned)
-        return g_strdup_printf ("the way “%s” is wrong and has a rate", rlx_product_variant_get_name (i));
-      problem = check_range (&range_flops, speeds->product_flops[i]);
+      if (rlx_speeds_is_banned (speeds, table->family, i))
+        return g_strdup_printf ("“%s” is wrong and has a time", table->variants[i].name);
+      problem = check_range (&range_kernel, measured->seconds);
+      problem = problem ? problem : check_range (&range_factor, measured->factor);
+      if (problem == NULL && measured->flops != 0.0)
+        problem = check_range (&range_flops, measured->flops);
       if (problem != NULL)
         return problem;
     }
-  /* All ways wrong leaves nothing to compute with. */
-  if (speeds->flops != rlx_speeds_get_best (speeds))
-    return g_strdup ("the rate of products is not that of the fastest way");
-  return check_range (&range_flops, speeds->flops);
+  return NULL;
 }
 
 char *
 rlx_speeds_find_problem (const RlxSpeeds *speeds)
 {
-  char *problem = check_products (speeds);
+  char *problem = check_range (&range_flops, speeds->flops);
 
+  for (RlxFamily i = 0; problem == NULL && i < RLX_N_FAMILIES; i++)
+    problem = check_variants (speeds, rlx_variants_get (i));
+  /* Without a right one there is nothing to compute with. */
+  if (problem == NULL && speeds->flops != rlx_speeds_get_best (speeds))
+    problem = g_strdup ("the rate of products is not that of the fastest kernel");
   problem = problem ? problem : check_range (&range_flops_f16, speeds->flops_f16);
   problem = problem ? problem : check_range (&range_bandwidth, speeds->bandwidth);
   problem = problem ? problem : check_range (&range_transfer, speeds->transfer);
@@ -394,35 +395,73 @@ rlx_speeds_find_problem (const RlxSpeeds *speeds)
 
 /* ---- as a file -------------------------------------------------------------------- */
 
-/* Version; the speeds in the order of the structure; each way to compute a
- * product with its rate and whether it is wrong. */
-#define FILE_TYPE "(uddddddda(sdb))"
-#define FILE_VERSION 3
+/* Version; the speeds in the order of the structure; each variant that is wrong or was
+ * measured, with its family, its measurement and whether it is wrong. */
+#define FILE_TYPE "(uddddddda(ssdddb))"
+#define FILE_VERSION 4
 /* A file of any other kind is much longer. */
-#define FILE_MAX 4096
+#define FILE_MAX 16384
 
 GBytes *
 rlx_calibration_to_bytes (RlxCalibration *self)
 {
   const RlxSpeeds *speeds = &self->speeds;
   g_autoptr(GVariant) variant = NULL;
-  GVariantBuilder products;
+  GVariantBuilder variants;
 
-  g_variant_builder_init (&products, G_VARIANT_TYPE ("a(sdb)"));
-  for (guint i = 0; i < RLX_N_PRODUCTS; i++)
-    g_variant_builder_add (&products, "(sdb)", rlx_product_variant_get_name (i), speeds->product_flops[i],
-                           (speeds->banned[RLX_FAMILY_PRODUCT] >> i & 1) != 0);
+  g_variant_builder_init (&variants, G_VARIANT_TYPE ("a(ssdddb)"));
+  for (RlxFamily i = 0; i < RLX_N_FAMILIES; i++)
+    {
+      const RlxVariants *table = rlx_variants_get (i);
+
+      for (guint j = 0; j < table->n_variants; j++)
+        {
+          const RlxMeasurement *measured = &speeds->variants[i][j];
+
+          g_variant_builder_add (&variants, "(ssdddb)", table->name, table->variants[j].name, measured->seconds, measured->flops,
+                                 measured->factor, rlx_speeds_is_banned (speeds, i, j));
+        }
+    }
   variant = g_variant_new (FILE_TYPE, FILE_VERSION, speeds->flops, speeds->flops_f16, speeds->bandwidth,
-                           speeds->transfer, speeds->dispatch_time, speeds->round_trip_time, speeds->spread, &products);
+                           speeds->transfer, speeds->dispatch_time, speeds->round_trip_time, speeds->spread, &variants);
   g_variant_ref_sink (variant);
   return g_variant_get_data_as_bytes (variant);
+}
+
+/* All variants of this build, in their order. */
+static gboolean
+read_variants (RlxSpeeds *speeds,
+               GVariant  *variants)
+{
+  gsize at = 0;
+
+  for (RlxFamily i = 0; i < RLX_N_FAMILIES; i++)
+    {
+      const RlxVariants *table = rlx_variants_get (i);
+
+      for (guint j = 0; j < table->n_variants; j++)
+        {
+          RlxMeasurement *measured = &speeds->variants[i][j];
+          const char *family, *name;
+          gboolean banned;
+
+          if (at >= g_variant_n_children (variants))
+            return FALSE;
+          g_variant_get_child (variants, at++, "(&s&sdddb)", &family, &name, &measured->seconds, &measured->flops, &measured->factor, &banned);
+          if (!g_str_equal (family, table->name) || !g_str_equal (name, table->variants[j].name))
+            return FALSE;
+          if (banned)
+            speeds->banned[i] |= 1u << j;
+        }
+    }
+  return at == g_variant_n_children (variants);
 }
 
 RlxCalibration *
 rlx_calibration_from_bytes (GBytes *bytes)
 {
   g_autoptr(GVariant) variant = NULL;
-  g_autoptr(GVariant) products = NULL;
+  g_autoptr(GVariant) variants = NULL;
   g_autofree char *problem = NULL;
   RlxSpeeds speeds = { .measured = TRUE };
   guint32 version;
@@ -433,22 +472,10 @@ rlx_calibration_from_bytes (GBytes *bytes)
   if (!g_variant_is_normal_form (variant))
     return NULL;
 
-  g_variant_get (variant, "(uddddddd@a(sdb))", &version, &speeds.flops, &speeds.flops_f16, &speeds.bandwidth,
-                 &speeds.transfer, &speeds.dispatch_time, &speeds.round_trip_time, &speeds.spread, &products);
-  if (version != FILE_VERSION || g_variant_n_children (products) != RLX_N_PRODUCTS)
+  g_variant_get (variant, "(uddddddd@a(ssdddb))", &version, &speeds.flops, &speeds.flops_f16, &speeds.bandwidth,
+                 &speeds.transfer, &speeds.dispatch_time, &speeds.round_trip_time, &speeds.spread, &variants);
+  if (version != FILE_VERSION || !read_variants (&speeds, variants))
     return NULL;
-  for (guint i = 0; i < RLX_N_PRODUCTS; i++)
-    {
-      const char *name;
-      gboolean banned;
-
-      g_variant_get_child (products, i, "(&sdb)", &name, &speeds.product_flops[i], &banned);
-      if (!g_str_equal (name, rlx_product_variant_get_name (i)))
-        return NULL;
-      if (banned)
-        speeds.banned[RLX_FAMILY_PRODUCT] |= 1u << i;
-    }
-
   problem = rlx_speeds_find_problem (&speeds);
   return problem == NULL ? rlx_calibration_new (&speeds) : NULL;
 }
@@ -472,25 +499,35 @@ rlx_calibration_store (RlxCalibration          *self,
 
 /* ---- the object --------------------------------------------------------------------- */
 
+static void
+add_kernel (RlxCalibration    *self,
+            const RlxVariants *table,
+            guint              row)
+{
+  const RlxMeasurement *measured = &self->speeds.variants[table->family][row];
+  gboolean wrong = rlx_speeds_is_banned (&self->speeds, table->family, row);
+  RlxCalibrationKernel *kernel;
+
+  if (!wrong && measured->seconds <= 0.0)
+    return;
+  kernel = g_object_new (RLX_TYPE_CALIBRATION_KERNEL, NULL);
+  kernel->family = table->name;
+  kernel->name = table->variants[row].name;
+  kernel->time = measured->seconds;
+  kernel->flops = measured->flops;
+  kernel->wrong = wrong;
+  g_ptr_array_add (self->kernels, kernel);
+}
+
 RlxCalibration *
 rlx_calibration_new (const RlxSpeeds *speeds)
 {
   RlxCalibration *self = g_object_new (RLX_TYPE_CALIBRATION, NULL);
 
   self->speeds = *speeds;
-  for (guint i = 0; i < RLX_N_PRODUCTS; i++)
-    {
-      gboolean wrong = (speeds->banned[RLX_FAMILY_PRODUCT] >> i & 1) != 0;
-      RlxCalibrationKernel *kernel;
-
-      if (!wrong && speeds->product_flops[i] <= 0.0)
-        continue;
-      kernel = g_object_new (RLX_TYPE_CALIBRATION_KERNEL, NULL);
-      kernel->name = rlx_product_variant_get_name (i);
-      kernel->flops = speeds->product_flops[i];
-      kernel->wrong = wrong;
-      g_ptr_array_add (self->kernels, kernel);
-    }
+  for (RlxFamily i = 0; i < RLX_N_FAMILIES; i++)
+    for (guint j = 0; j < rlx_variants_get (i)->n_variants; j++)
+      add_kernel (self, rlx_variants_get (i), j);
   return self;
 }
 
@@ -631,6 +668,24 @@ rlx_calibration_get_spread (RlxCalibration *self)
 }
 
 /**
+ * rlx_calibration_kernel_get_family: (get-property family)
+ * @self: a kernel
+ *
+ * Gets what the kernel computes.
+ *
+ * Returns: (transfer none): the name of its family
+ *
+ * Since: 1.0
+ */
+const char *
+rlx_calibration_kernel_get_family (RlxCalibrationKernel *self)
+{
+  g_return_val_if_fail (RLX_IS_CALIBRATION_KERNEL (self), NULL);
+
+  return self->family;
+}
+
+/**
  * rlx_calibration_kernel_get_name: (get-property name)
  * @self: a kernel
  *
@@ -654,7 +709,8 @@ rlx_calibration_kernel_get_name (RlxCalibrationKernel *self)
  *
  * Gets how fast the kernel is.
  *
- * Returns: floating-point operations a second; 0 when it is wrong
+ * Returns: floating-point operations a second; 0 when it computes nothing, or is
+ *   wrong
  *
  * Since: 1.0
  */
@@ -664,6 +720,24 @@ rlx_calibration_kernel_get_flops (RlxCalibrationKernel *self)
   g_return_val_if_fail (RLX_IS_CALIBRATION_KERNEL (self), 0.0);
 
   return self->flops;
+}
+
+/**
+ * rlx_calibration_kernel_get_time: (get-property time)
+ * @self: a kernel
+ *
+ * Gets how long the kernel took for an example of its family.
+ *
+ * Returns: seconds; 0 when it is wrong
+ *
+ * Since: 1.0
+ */
+double
+rlx_calibration_kernel_get_time (RlxCalibrationKernel *self)
+{
+  g_return_val_if_fail (RLX_IS_CALIBRATION_KERNEL (self), 0.0);
+
+  return self->time;
 }
 
 /**

@@ -35,7 +35,11 @@ RLX_AVAILABLE_IN_1_0
 double       rlx_calibration_get_spread          (RlxCalibration       *self);
 
 RLX_AVAILABLE_IN_1_0
+const char * rlx_calibration_kernel_get_family   (RlxCalibrationKernel *self);
+RLX_AVAILABLE_IN_1_0
 const char * rlx_calibration_kernel_get_name     (RlxCalibrationKernel *self);
+RLX_AVAILABLE_IN_1_0
+double       rlx_calibration_kernel_get_time     (RlxCalibrationKernel *self);
 RLX_AVAILABLE_IN_1_0
 double       rlx_calibration_kernel_get_flops    (RlxCalibrationKernel *self);
 RLX_AVAILABLE_IN_1_0

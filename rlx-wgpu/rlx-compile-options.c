@@ -196,13 +196,14 @@ rlx_compile_options_class_init (RlxCompileOptionsClass *klass)
   /**
    * RlxCompileOptions:tuning:
    *
-   * Whether to measure which kernels are fastest for the matrices of the graph.
+   * Whether to measure which kernels are fastest for the graph.
    *
-   * Each shape of a product that takes more than 2 % of the estimated time of the
-   * graph is then timed with every kernel that can compute it, on made-up numbers, and
-   * the fastest one is used for it from then on. That takes up to 0.15 seconds for a
-   * shape, up to about two for a graph, and the time to compile the kernels on top. For
-   * shapes that there is no time for, kernels are chosen as without tuning.
+   * Each operator that takes more than 2 % of the estimated time of the graph is then
+   * timed with every kernel that can compute it, on made-up numbers, and the fastest
+   * one is used for operands like these from then on. That takes up to 0.15 seconds for
+   * each and the time to compile the kernels, up to about ten seconds for a graph. What
+   * there is no time for is chosen as without tuning, and measured when the graph is
+   * compiled again.
    *
    * What was found is stored in the user's cache, for this adapter, this driver and
    * this build of the library. It is only used where this option is set: with the

@@ -36,6 +36,15 @@ RlxExecutable * rlx_device_compile_for_target (RlxDevice       *self,
                                                GCancellable    *cancellable,
                                                GError         **error);
 
+/* The same for a graph that nobody else has. */
+RlxExecutable * rlx_device_compile_ir (RlxDevice       *self,
+                                       const RlxIr     *ir,
+                                       const RlxTarget *target,
+                                       GCancellable    *cancellable,
+                                       GError         **error);
+/* What the device is to the compiler, with what was measured of it. */
+RlxTarget       rlx_device_get_target (RlxDevice *self);
+
 /* rlx-matrix-probe.c: what is known of the matrix units. */
 typedef struct
 {
@@ -53,8 +62,6 @@ gboolean        rlx_device_find_matrix     (RlxDevice      *self,
                                             gboolean       *found,
                                             GCancellable   *cancellable,
                                             GError        **error);
-/* For tests: makes all that is tried from now on look wrong. */
-void            rlx_matrix_probe_set_test  (gboolean wrong);
 
 /* For what is compiled from now on. Notifies in the main context of the device. */
 void            rlx_device_set_calibration (RlxDevice      *self,
@@ -72,9 +79,6 @@ RlxExecutable * rlx_executable_new   (RlxDevice                *device,
                                       const RlxCompileSettings *settings,
                                       GCancellable             *cancellable,
                                       GError                  **error);
-/* Seconds that it may take. */
-double          rlx_step_estimate    (const RlxStep   *step,
-                                      const RlxSpeeds *speeds);
 /* FALSE for what g_object_new() alone makes: that has nothing to run. */
 gboolean        rlx_executable_is_compiled (RlxExecutable *self);
 const RlxPlan * rlx_executable_peek_plan (RlxExecutable *self);

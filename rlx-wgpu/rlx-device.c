@@ -366,9 +366,8 @@ rlx_device_get_selector (RlxDevice *self)
 
 /* ---- compiling ----------------------------------------------------------------- */
 
-/* The device, and what was measured of it. */
-static RlxTarget
-get_target (RlxDevice *self)
+RlxTarget
+rlx_device_get_target (RlxDevice *self)
 {
   RlxCalibration *calibration = rlx_device_get_calibration (self);
   RlxTarget target = rlx_gpu_get_info (self->gpu)->target;
@@ -378,23 +377,8 @@ get_target (RlxDevice *self)
   return target;
 }
 
-/* Passes and lowering must see the same adapter: what one decides the other relies on. */
-static RlxPlan *
-make_plan (const RlxIr     *ir,
-           const RlxTarget *target,
-           GCancellable    *cancellable,
-           GError         **error)
-{
-  RlxIr *fused = rlx_run_passes (ir, target, error);
-  g_autoptr(RlxPlan) plan = fused != NULL ? rlx_plan_new (fused, target, cancellable, error) : NULL;
-
-  if (plan == NULL || (RLX_DEBUG_CHECK (VALIDATE) && !rlx_plan_verify (plan, error)))
-    return NULL;
-  return g_steal_pointer (&plan);
-}
-
-/* The plan tells which products there are. Once those that matter were measured it
- * is made again. */
+/* The plan tells which problems there are. Once those that matter were measured it is
+ * made again. */
 static RlxPlan *
 make_tuned_plan (RlxDevice       *self,
                  const RlxIr     *ir,
@@ -406,25 +390,20 @@ make_tuned_plan (RlxDevice       *self,
   RlxTarget target = *untuned;
   g_autoptr(GMutexLocker) locker = g_mutex_locker_new (&self->tuning_mutex);
   g_autoptr(RlxPlan) plan = NULL;
-  double seconds = 0.0;
   guint n_measured = 0;
   gboolean measured;
 
   if (self->tuning == NULL)
     self->tuning = rlx_tuning_load (info);
   target.tuning = self->tuning;
-  plan = make_plan (ir, &target, cancellable, error);
-  if (plan != NULL)
-    for (guint i = plan->n_prologue; i < plan->steps->len; i++)
-      seconds += rlx_step_estimate (g_ptr_array_index (plan->steps, i), &target.speeds);
-
-  measured = plan != NULL && rlx_tuning_measure (self->tuning, self, &target.speeds, seconds, &n_measured, cancellable, error);
+  plan = rlx_plan_make (ir, &target, cancellable, error);
+  measured = plan != NULL && rlx_tuning_measure (self->tuning, self, &target, plan, &n_measured, cancellable, error);
   if (n_measured > 0)
     {
       rlx_tuning_store (self->tuning, info);
       g_clear_pointer (&plan, rlx_plan_free);
       if (measured)
-        plan = make_plan (ir, &target, cancellable, error);
+        plan = rlx_plan_make (ir, &target, cancellable, error);
     }
   return measured ? g_steal_pointer (&plan) : NULL;
 }
@@ -445,7 +424,7 @@ compile_ir (RlxDevice                *self,
   if (g_cancellable_set_error_if_cancelled (cancellable, error) || !rlx_gpu_check_lost (self->gpu, error))
     return NULL;
 
-  plan = settings->tuning ? make_tuned_plan (self, ir, target, cancellable, error) : make_plan (ir, target, cancellable, error);
+  plan = settings->tuning ? make_tuned_plan (self, ir, target, cancellable, error) : rlx_plan_make (ir, target, cancellable, error);
   if (plan == NULL)
     return NULL;
   RLX_NOTE (COMPILE, "%u nodes, after passes %u, %u steps, planned in %.2f ms",
@@ -503,7 +482,7 @@ compile_taken (RlxDevice                *self,
                GError                  **error)
 {
   RlxCompileSettings own = *settings;
-  RlxTarget target = get_target (self);
+  RlxTarget target = rlx_device_get_target (self);
   gboolean has_matrix = FALSE;
 
   if (!rlx_gpu_check_forked (error) || !check_settings (settings, error))
@@ -545,10 +524,21 @@ rlx_device_compile_for_target (RlxDevice       *self,
                                GError         **error)
 {
   g_autoptr(RlxIr) ir = take_graph (graph, error);
+
+  return ir ? rlx_device_compile_ir (self, ir, target, cancellable, error) : NULL;
+}
+
+RlxExecutable *
+rlx_device_compile_ir (RlxDevice       *self,
+                       const RlxIr     *ir,
+                       const RlxTarget *target,
+                       GCancellable    *cancellable,
+                       GError         **error)
+{
   RlxCompileSettings settings;
 
   rlx_compile_options_read (NULL, &settings);
-  return ir ? compile_ir (self, ir, target, &settings, cancellable, error) : NULL;
+  return compile_ir (self, ir, target, &settings, cancellable, error);
 }
 
 RlxMatrixProbe *

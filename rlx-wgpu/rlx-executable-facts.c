@@ -8,18 +8,6 @@
 #include "rlx-executable-private.h"
 #include "rlx-port-private.h"
 
-/* Seconds a step may take: for people, and to cut submits before a driver's
- * watchdog does. */
-double
-rlx_step_estimate (const RlxStep   *step,
-                   const RlxSpeeds *speeds)
-{
-  double by_units = speeds->product_flops[RLX_PRODUCT_MATRIX];
-  double flops = by_units > 0.0 && g_str_equal (step->kernel, "matmul-matrix") ? by_units : speeds->flops;
-
-  return speeds->dispatch_time + MAX (step->flops / flops, step->bytes / speeds->bandwidth);
-}
-
 gboolean
 rlx_executable_is_compiled (RlxExecutable *self)
 {
@@ -252,7 +240,7 @@ rlx_executable_get_estimate (RlxExecutable *self)
   seconds = speeds->round_trip_time;
   steps = rlx_executable_get_steps (self);
   for (guint i = plan->n_prologue; i < steps->len; i++)
-    seconds += rlx_step_estimate (g_ptr_array_index (steps, i), speeds);
+    seconds += rlx_plan_estimate_step (plan, g_ptr_array_index (steps, i), speeds);
   for (guint i = 0; i < plan->copies->len; i++)
     seconds += 2.0 * (double) rlx_plan_get_slot (plan, g_array_index (plan->copies, RlxSlotCopy, i).target)->size / speeds->bandwidth;
   for (guint i = 0; i < plan->inputs->len; i++)

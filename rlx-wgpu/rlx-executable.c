@@ -97,7 +97,7 @@ make_bind_groups (RlxExecutable *self,
       self->fork.dispatches[i] = (RlxGpuDispatch) {
         shared->pipelines[i], group,
         { step->grid[0], step->grid[1], step->grid[2] },
-        rlx_step_estimate (step, &shared->speeds),
+        rlx_plan_estimate_step (plan, step, &shared->speeds),
       };
     }
 

@@ -7,7 +7,6 @@
 
 #include "rlx-target.h"
 
-#include "passes/rlx-passes-private.h"
 #include "plan/rlx-plan-private.h"
 #include "rlx-compile-options-private.h"
 #include "rlx-enum-types.h"
@@ -113,7 +112,6 @@ make_plan (RlxGraph          *self,
   g_autoptr(RlxIr) ir = named != NULL ? rlx_graph_copy_ir (self, error) : NULL;
   RlxCompileSettings settings;
   RlxTarget target;
-  RlxIr *fused;
 
   if (ir == NULL)
     return NULL;
@@ -124,8 +122,7 @@ make_plan (RlxGraph          *self,
   rlx_target_apply_debug (&target);
   if (!rlx_target_restrict (&target, settings.avoided_features, settings.buffer_limit, error))
     return NULL;
-  fused = rlx_run_passes (ir, &target, error);
-  return fused != NULL ? rlx_plan_new (fused, &target, NULL, error) : NULL;
+  return rlx_plan_make (ir, &target, NULL, error);
 }
 
 /**

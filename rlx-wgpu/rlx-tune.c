@@ -1,275 +1,158 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Measures the ways to multiply matrices of one shape, as calibration measures
- * them for one size. The operands are small whole numbers: all sums are exact, and
- * a way is right when it gives what others give, and what the host computes for
- * some of the elements.
+ * Times the variants that fit, for each problem of a graph.
  */
 #include "config.h"
 
 #include "rlx-tune-private.h"
 
-#include <string.h>
-
-#include "rlx-calibration-private.h"
-#include "rlx-device-private.h"
-#include "rlx-graph.h"
-#include "rlx-tensor.h"
+#include "rlx-timing-private.h"
+#include "rlx-trial-private.h"
 #include "util/rlx-debug-private.h"
 
 /* Below this part of a graph's time nothing is to be gained. */
 #define WORTHWHILE 0.02
-/* Of taking samples, for each shape; then, of all there is to do for one graph.
- * What is left over then is chosen as without tuning. */
-#define SHAPE_SECONDS 0.15
-#define GRAPH_SECONDS 2.0
-/* A way has to be faster than an earlier one by this factor. */
-#define CLEARLY 1.03
-/* Elements that the host computes, too. */
-#define N_CHECKED 64
+/* Of taking samples, for each problem; then, of all there is to do for one graph. What is
+ * left over then is chosen as without tuning, until the graph is compiled again. */
+#define PROBLEM_SECONDS 0.15
+#define GRAPH_SECONDS 10.0
 
+/* A problem of the graph, as often as it has it. */
 typedef struct
 {
-  RlxDevice *device;
-  const RlxSpeeds *speeds;
-  GCancellable *cancellable;
-  const RlxTunedShape *shape;
-  int *a, *b;              /* numbers */
-  RlxTensor *ta, *tb;
-  GBytes *right;           /* what the first way gives that is right */
-} Tune;
+  const RlxChoice *choice;
+  double seconds;
+} Problem;
 
-static void
-tune_clear (Tune *self)
+static guint
+count_fitting (const RlxChoice *choice)
 {
-  g_clear_pointer (&self->a, g_free);
-  g_clear_pointer (&self->b, g_free);
-  g_clear_object (&self->ta);
-  g_clear_object (&self->tb);
-  g_clear_pointer (&self->right, g_bytes_unref);
+  guint n = 0;
+
+  for (guint i = 0; i < choice->table->n_variants; i++)
+    n += choice->verdicts[i].fit != RLX_FIT_NO && !choice->verdicts[i].banned;
+  return n;
 }
 
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Tune, tune_clear)
-
-static gboolean
-tune_init (Tune    *self,
-           GError **error)
+/* Most time first; what leads to another choice takes at least as long as that, and came
+ * before it. */
+static int
+compare_problems (gconstpointer a,
+                  gconstpointer b)
 {
-  const RlxTunedShape *shape = self->shape;
-  gint64 batch = (gint64) shape->n_batch, m = (gint64) shape->m, n = (gint64) shape->n, k = (gint64) shape->k;
-  const gint64 dims_a[] = { batch, shape->a_along_k ? m : k, shape->a_along_k ? k : m };
-  const gint64 dims_b[] = { batch, shape->b_along_n ? k : n, shape->b_along_n ? n : k };
-  /* Without a batch dimension where there is no batch. */
-  guint skip = batch == 1;
+  const Problem *x = a, *y = b;
 
-  self->a = rlx_calibrate_make_numbers ((gsize) (batch * m * k), 2, 1);
-  self->b = rlx_calibrate_make_numbers ((gsize) (batch * k * n), 2, 2);
-  self->ta = rlx_calibrate_make_tensor (shape->data_type, dims_a + skip, 3 - skip, self->a, error);
-  self->tb = self->ta != NULL ? rlx_calibrate_make_tensor (shape->data_type, dims_b + skip, 3 - skip, self->b, error) : NULL;
-  return self->tb != NULL;
+  return x->seconds > y->seconds ? -1 : x->seconds < y->seconds;
 }
 
-/* Compiles the product in this one way. */
-static RlxExecutable *
-compile_way (Tune             *self,
-             RlxProductVariant way,
-             GError          **error)
+static GArray *
+list_missing (RlxTuning       *self,
+              const RlxPlan   *plan,
+              const RlxSpeeds *speeds)
 {
-  const RlxTunedShape *shape = self->shape;
-  g_autoptr(RlxGraph) graph = rlx_graph_new ();
-  g_autofree RlxNode **results = NULL;
-  RlxSpeeds only = *self->speeds;
-  RlxNode *operands[2];
-  GVariantDict attributes;
-  gsize n_dims;
-  const gint64 *dims;
+  GArray *problems = g_array_new (FALSE, FALSE, sizeof (Problem));
+  g_autoptr(GHashTable) known = g_hash_table_new (g_str_hash, g_str_equal);
+  double all = 0.0;
 
-  only.banned[RLX_FAMILY_PRODUCT] = ~(1u << way);
-  dims = rlx_tensor_get_shape (self->ta, &n_dims);
-  operands[0] = rlx_graph_input (graph, "a", shape->data_type, dims, n_dims, error);
-  dims = rlx_tensor_get_shape (self->tb, &n_dims);
-  if (operands[0] == NULL ||
-      (operands[1] = shape->is_weight ? rlx_graph_constant (graph, self->tb, error)
-                                      : rlx_graph_input (graph, "b", shape->data_type, dims, n_dims, error)) == NULL)
-    return NULL;
-  g_variant_dict_init (&attributes, NULL);
-  g_variant_dict_insert (&attributes, "transpose_a", "b", !shape->a_along_k);
-  g_variant_dict_insert (&attributes, "transpose_b", "b", !shape->b_along_n);
-  results = rlx_graph_add_op (graph, "matmul", operands, 2, g_variant_dict_end (&attributes), NULL, error);
-  if (results == NULL || !rlx_graph_output (graph, "y", results[0], error))
-    return NULL;
-  return rlx_device_compile_for (self->device, graph, &only, self->cancellable, error);
-}
-
-/* One element of the product, on the host. */
-static gint64
-compute (const Tune *self,
-         guint64     batch,
-         guint64     row,
-         guint64     col)
-{
-  const RlxTunedShape *shape = self->shape;
-  const int *a = self->a + batch * shape->m * shape->k, *b = self->b + batch * shape->k * shape->n;
-  gint64 sum = 0;
-
-  for (guint64 i = 0; i < shape->k; i++)
-    sum += (gint64) a[shape->a_along_k ? row * shape->k + i : i * shape->m + row] *
-           b[shape->b_along_n ? i * shape->n + col : col * shape->k + i];
-  return sum;
-}
-
-static gboolean
-is_right (Tune             *self,
-          RlxTensor        *got,
-          RlxProductVariant way)
-{
-  const RlxTunedShape *shape = self->shape;
-  guint64 n_elements = shape->n_batch * shape->m * shape->n;
-  GBytes *bytes = rlx_tensor_get_bytes (got);
-  gsize n;
-  g_autofree float *values = rlx_tensor_to_floats (got, &n, NULL);
-  guint32 state = 1;
-
-  if (n != n_elements || rlx_calibrate_seems_wrong (way))
-    return FALSE;
-  for (guint i = 0; i < N_CHECKED; i++)
+  for (guint i = plan->n_prologue; i < plan->steps->len; i++)
+    all += rlx_plan_estimate_step (plan, g_ptr_array_index (plan->steps, i), speeds);
+  for (guint i = 0; i < plan->choices->len; i++)
     {
-      /* the last element, then anywhere */
-      guint64 at = i == 0 ? n_elements - 1 : state % n_elements;
-      gint64 sum = compute (self, at / (shape->m * shape->n), at / shape->n % shape->m, at % shape->n);
+      const RlxChoice *choice = g_ptr_array_index (plan->choices, i);
+      Problem problem = { choice, choice->verdicts[choice->row].cost };
+      guint index;
 
-      state = state * 1664525u + 1013904223u;
-      /* What f16 does not hold exactly is compared with other ways only. */
-      if (ABS (sum) <= (shape->data_type == RLX_DATA_TYPE_F16 ? 1 << 11 : 1 << 24) && values[at] != (float) sum)
-        return FALSE;
-    }
-  if (self->right == NULL)
-    self->right = g_bytes_ref (bytes);
-  return g_bytes_equal (self->right, bytes);
-}
-
-/* An executable, or none for a way that does not work. */
-static gboolean
-try_way (Tune             *self,
-         RlxProductVariant way,
-         RlxExecutable   **executable,
-         GError          **error)
-{
-  g_autoptr(GError) problem = NULL;
-  g_autoptr(RlxExecutable) made = compile_way (self, way, &problem);
-  g_autofree RlxTensor **outputs = NULL;
-  RlxTensor *inputs[] = { self->ta, self->tb };
-  gsize n;
-
-  if (made == NULL && problem->domain == RLX_COMPILE_ERROR)
-    return TRUE;
-  if (made == NULL)
-    {
-      g_propagate_error (error, g_steal_pointer (&problem));
-      return FALSE;
-    }
-  outputs = rlx_executable_run (made, inputs, self->shape->is_weight ? 1 : 2, &n, self->cancellable, error);
-  if (outputs == NULL)
-    return FALSE;
-  if (is_right (self, outputs[0], way))
-    *executable = g_steal_pointer (&made);
-  g_object_unref (outputs[0]);
-  return TRUE;
-}
-
-static gboolean
-measure_shape (Tune              *self,
-               RlxProductVariant *best,
-               GError           **error)
-{
-  g_autoptr(GPtrArray) owned = g_ptr_array_new_with_free_func (g_object_unref);
-  RlxExecutable *executables[RLX_N_PRODUCTS] = { 0 };
-  double seconds[RLX_N_PRODUCTS];
-
-  *best = RLX_N_PRODUCTS;
-  if (!tune_init (self, error))
-    return FALSE;
-  /* Matrix units are for graphs that allow them; these products are exact. */
-  for (guint i = 0; i < RLX_N_PRODUCTS; i++)
-    {
-      if (i == RLX_PRODUCT_MATRIX || (self->speeds->banned[RLX_FAMILY_PRODUCT] >> i & 1))
+      if (choice->once || count_fitting (choice) < 2 || rlx_tuning_look_up (self, choice->key) != NULL)
         continue;
-      if (!try_way (self, i, &executables[i], error))
-        return FALSE;
-      if (executables[i] != NULL)
-        g_ptr_array_add (owned, executables[i]);
+      index = GPOINTER_TO_UINT (g_hash_table_lookup (known, choice->key));
+      if (index > 0)
+        {
+          g_array_index (problems, Problem, index - 1).seconds += problem.seconds;
+          continue;
+        }
+      g_array_append_val (problems, problem);
+      g_hash_table_insert (known, choice->key, GUINT_TO_POINTER (problems->len));
     }
-  if (owned->len == 0)
-    return TRUE;
-  if (!rlx_calibrate_time (self->device, executables, RLX_N_PRODUCTS, SHAPE_SECONDS, seconds, self->cancellable, error))
-    return FALSE;
-  for (guint i = 0; i < RLX_N_PRODUCTS; i++)
-    if (executables[i] != NULL && (*best == RLX_N_PRODUCTS || seconds[i] * CLEARLY < seconds[*best]))
-      *best = i;
-  RLX_NOTE (COMPILE, "tuned %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT " x %" G_GUINT64_FORMAT " x %" G_GUINT64_FORMAT
-            ": “%s”, %.1f GFLOPS", self->shape->n_batch, self->shape->m, self->shape->n, self->shape->k,
-            rlx_product_variant_get_name (*best), 2e-9 * (double) self->shape->m * (double) self->shape->n *
-            (double) self->shape->k * (double) self->shape->n_batch / seconds[*best]);
-  return TRUE;
+  for (guint i = problems->len; i-- > 0;)
+    if (g_array_index (problems, Problem, i).seconds < WORTHWHILE * all)
+      g_array_remove_index (problems, i);
+  g_array_sort (problems, compare_problems);
+  return problems;
 }
 
-/* What all ways take together must leave most of what is free. */
+/* What all variants take together must leave most of what is free. */
 static gboolean
-fits (RlxDevice           *device,
-      const RlxTunedShape *shape)
+fits_memory (RlxDevice       *device,
+             const RlxChoice *choice)
 {
   guint64 limit = rlx_device_get_memory_limit (device);
-  double left = (double) (limit - MIN (rlx_device_get_memory_used (device), limit));
-  double bytes = 4.0 * (double) shape->n_batch *
-                 ((double) shape->m * (double) shape->k + (double) shape->k * (double) shape->n + (double) shape->m * (double) shape->n);
+  double left = (double) (limit - MIN (rlx_device_get_memory_used (device), limit)), bytes = 0.0;
 
-  return bytes * RLX_N_PRODUCTS <= left / 4;
+  for (guint i = 0; i < choice->node->n_inputs; i++)
+    if (choice->node->inputs[i] != NULL)
+      bytes += (double) rlx_type_device_size (&choice->node->inputs[i]->type);
+  for (guint i = 0; i < choice->node->n_outputs; i++)
+    bytes += (double) rlx_type_device_size (&choice->node->outputs[i].type);
+  return bytes * count_fitting (choice) <= left / 4;
 }
 
-static int
-compare_flops (gconstpointer a,
-               gconstpointer b)
+/* -1 in *@best: none is right. */
+static gboolean
+find_best (RlxTrial  *trial,
+           int       *best,
+           GError   **error)
 {
-  const RlxMissingShape *x = a, *y = b;
+  double seconds[RLX_MAX_VARIANTS];
+  RlxTiming timing;
 
-  return x->flops > y->flops ? -1 : x->flops < y->flops;
+  *best = -1;
+  if (trial->key == NULL)
+    return TRUE;
+  /* The fastest of several is looked for, and the rates do not matter. */
+  if (!rlx_trial_run (trial, ~trial->target.speeds.banned[trial->table->family], NULL, error) ||
+      !rlx_timing_init (&timing, trial->device, FALSE, trial->cancellable, error) ||
+      !rlx_timing_time_kernels (&timing, trial->executables, trial->table->n_variants, PROBLEM_SECONDS, seconds, error))
+    return FALSE;
+  for (guint i = 0; i < trial->table->n_variants; i++)
+    if (trial->executables[i] != NULL && (*best < 0 || seconds[i] * RLX_CLEARLY < seconds[*best]))
+      *best = (int) i;
+  if (*best >= 0)
+    RLX_NOTE (COMPILE, "tuned %s: “%s”, %.1f µs", trial->key, trial->table->variants[*best].name, seconds[*best] * 1e6);
+  return TRUE;
 }
 
 gboolean
 rlx_tuning_measure (RlxTuning       *self,
                     RlxDevice       *device,
-                    const RlxSpeeds *speeds,
-                    double           seconds,
+                    const RlxTarget *target,
+                    const RlxPlan   *plan,
                     guint           *n_measured,
                     GCancellable    *cancellable,
                     GError         **error)
 {
-  GArray *missing = rlx_tuning_get_missing (self);
+  g_autoptr(GArray) missing = list_missing (self, plan, &target->speeds);
   gint64 late = g_get_monotonic_time () + (gint64) (GRAPH_SECONDS * G_USEC_PER_SEC);
-  gboolean ok = TRUE;
 
   *n_measured = 0;
-  g_array_sort (missing, compare_flops);
-  for (guint i = 0; ok && i < missing->len && g_get_monotonic_time () < late; i++)
+  for (guint i = 0; i < missing->len && g_get_monotonic_time () < late; i++)
     {
-      const RlxMissingShape *one = &g_array_index (missing, RlxMissingShape, i);
-      g_auto(Tune) tune = { .device = device, .speeds = speeds, .cancellable = cancellable, .shape = &one->shape };
-      RlxProductVariant best;
+      const RlxChoice *choice = g_array_index (missing, Problem, i).choice;
+      g_auto(RlxTrial) trial = { 0 };
+      int best;
 
-      if (one->flops / speeds->flops < WORTHWHILE * seconds)
-        break;
-      if (!fits (device, &one->shape))
+      if (!fits_memory (device, choice))
         continue;
-      ok = measure_shape (&tune, &best, error);
-      if (ok && best < RLX_N_PRODUCTS)
+      if (!rlx_trial_init_for_choice (&trial, device, target, choice, plan->ir->precision, cancellable, error) ||
+          !find_best (&trial, &best, error))
+        return FALSE;
+      if (best >= 0)
         {
-          rlx_tuning_set (self, &one->shape, best);
+          rlx_tuning_set (self, choice->key, choice->table->variants[best].name);
           ++*n_measured;
         }
     }
-  g_array_set_size (missing, 0);
-  return ok;
+  return TRUE;
 }
 
 /* ---- where it is kept --------------------------------------------------------- */

@@ -16,40 +16,47 @@ rlx_tool_print_calibration (RlxCalibration *calibration)
   GListModel *kernels = G_LIST_MODEL (calibration);
 
   g_print ("   product of f32 matrices  %.1f GFLOPS\n", rlx_calibration_get_flops (calibration) * 1e-9);
-  for (guint i = 0; i < g_list_model_get_n_items (kernels); i++)
-    {
-      g_autoptr(RlxCalibrationKernel) kernel = g_list_model_get_item (kernels, i);
-
-      if (rlx_calibration_kernel_get_wrong (kernel))
-        g_print ("     %-22s wrong on this driver, not used\n", rlx_calibration_kernel_get_name (kernel));
-      else
-        g_print ("     %-22s %.1f GFLOPS\n", rlx_calibration_kernel_get_name (kernel), rlx_calibration_kernel_get_flops (kernel) * 1e-9);
-    }
   g_print ("   product of f16 matrices  %.1f GFLOPS\n", rlx_calibration_get_flops_f16 (calibration) * 1e-9);
   g_print ("   memory bandwidth         %.2f GB/s\n", rlx_calibration_get_bandwidth (calibration) * 1e-9);
   g_print ("   transfer rate            %.2f GB/s\n", rlx_calibration_get_transfer_rate (calibration) * 1e-9);
   g_print ("   time of a dispatch       %.2f µs\n", rlx_calibration_get_dispatch_time (calibration) * 1e6);
   g_print ("   time of a round trip     %.1f µs\n", rlx_calibration_get_round_trip_time (calibration) * 1e6);
   g_print ("   spread of the times      %.2f\n", rlx_calibration_get_spread (calibration));
+  g_print ("   kernels, each for an example of its family\n");
+  for (guint i = 0; i < g_list_model_get_n_items (kernels); i++)
+    {
+      g_autoptr(RlxCalibrationKernel) kernel = g_list_model_get_item (kernels, i);
+
+      g_print ("     %-14s %-13s", rlx_calibration_kernel_get_family (kernel), rlx_calibration_kernel_get_name (kernel));
+      if (rlx_calibration_kernel_get_wrong (kernel))
+        g_print (" wrong on this driver, not used");
+      else
+        g_print (" %10.1f µs", rlx_calibration_kernel_get_time (kernel) * 1e6);
+      if (rlx_calibration_kernel_get_flops (kernel) > 0.0)
+        g_print (" %8.1f GFLOPS", rlx_calibration_kernel_get_flops (kernel) * 1e-9);
+      g_print ("\n");
+    }
 }
 
 GVariant *
 rlx_tool_describe_calibration (RlxCalibration *calibration)
 {
   GListModel *kernels = G_LIST_MODEL (calibration);
-  GVariantBuilder right, wrong;
+  GVariantBuilder list;
   GVariantDict dict;
 
-  g_variant_builder_init (&right, G_VARIANT_TYPE ("a{sd}"));
-  g_variant_builder_init (&wrong, G_VARIANT_TYPE_STRING_ARRAY);
+  g_variant_builder_init (&list, G_VARIANT_TYPE ("aa{sv}"));
   for (guint i = 0; i < g_list_model_get_n_items (kernels); i++)
     {
       g_autoptr(RlxCalibrationKernel) kernel = g_list_model_get_item (kernels, i);
 
-      if (rlx_calibration_kernel_get_wrong (kernel))
-        g_variant_builder_add (&wrong, "s", rlx_calibration_kernel_get_name (kernel));
-      else
-        g_variant_builder_add (&right, "{sd}", rlx_calibration_kernel_get_name (kernel), rlx_calibration_kernel_get_flops (kernel));
+      g_variant_dict_init (&dict, NULL);
+      g_variant_dict_insert (&dict, "family", "s", rlx_calibration_kernel_get_family (kernel));
+      g_variant_dict_insert (&dict, "name", "s", rlx_calibration_kernel_get_name (kernel));
+      g_variant_dict_insert (&dict, "time", "d", rlx_calibration_kernel_get_time (kernel));
+      g_variant_dict_insert (&dict, "flops", "d", rlx_calibration_kernel_get_flops (kernel));
+      g_variant_dict_insert (&dict, "wrong", "b", rlx_calibration_kernel_get_wrong (kernel));
+      g_variant_builder_add_value (&list, g_variant_dict_end (&dict));
     }
 
   g_variant_dict_init (&dict, NULL);
@@ -60,8 +67,7 @@ rlx_tool_describe_calibration (RlxCalibration *calibration)
   g_variant_dict_insert (&dict, "dispatch_time", "d", rlx_calibration_get_dispatch_time (calibration));
   g_variant_dict_insert (&dict, "round_trip_time", "d", rlx_calibration_get_round_trip_time (calibration));
   g_variant_dict_insert (&dict, "spread", "d", rlx_calibration_get_spread (calibration));
-  g_variant_dict_insert_value (&dict, "kernels", g_variant_builder_end (&right));
-  g_variant_dict_insert_value (&dict, "wrong_kernels", g_variant_builder_end (&wrong));
+  g_variant_dict_insert_value (&dict, "kernels", g_variant_builder_end (&list));
   return g_variant_dict_end (&dict);
 }
 

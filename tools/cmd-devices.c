@@ -50,7 +50,7 @@ describe (RlxAdapter *adapter,
   g_variant_dict_insert_value (&dict, "limits", rlx_adapter_get_limits (adapter));
   if (calibration != NULL)
     g_variant_dict_insert_value (&dict, "calibration", rlx_tool_describe_calibration (calibration));
-  g_variant_dict_insert (&dict, "tuned_shapes", "u", rlx_adapter_count_tuned_shapes (adapter));
+  g_variant_dict_insert (&dict, "tuned_problems", "u", rlx_adapter_count_tuned_problems (adapter));
   return g_variant_dict_end (&dict);
 }
 
@@ -72,7 +72,7 @@ print_adapter (RlxAdapter *adapter,
     {
       GVariant *limits = rlx_adapter_get_limits (adapter);
       g_autoptr(RlxCalibration) calibration = rlx_adapter_load_calibration (adapter);
-      guint n_tuned = rlx_adapter_count_tuned_shapes (adapter);
+      guint n_tuned = rlx_adapter_count_tuned_problems (adapter);
       GVariantIter iter;
       const char *name;
       GVariant *value;
@@ -88,7 +88,7 @@ print_adapter (RlxAdapter *adapter,
       else
         g_print ("   not calibrated; see rlx calibrate\n");
       if (n_tuned > 0)
-        g_print ("   shapes of matrices tuned %u\n", n_tuned);
+        g_print ("   problems tuned           %u\n", n_tuned);
     }
 }
 

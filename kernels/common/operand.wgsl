@@ -10,14 +10,23 @@
 // every vector is one load. So lie those of several products that are made at once, and
 // those that could not be read in vectors as they were.
 //
+// With WHOLE k is a multiple of KT: nothing is checked, and what is fetched ahead behind the last step is the last steps
+// again, which nobody reads.
+//
 // Included with x and X, the name of the operand; m, that of its rows or columns; and its
 // ALONG_K, VECTORS, SPLIT and PANEL.
 
+#define STRAIGHT WHOLE && VECTORS && !SPLIT
+
 // What an invocation fetches.
 struct Source${X} {
+#if STRAIGHT
+  at: u32,      // the address of its vector at step 0, in vectors
+#else
   at: u32,      // its address at step 0
   first: u32,   // the first of four rows or columns that are fetched one by one
   k: u32,       // from which step of those that are asked for
+#endif
 }
 
 fn step_${x} (k: u32) -> u32 {
@@ -30,25 +39,44 @@ fn step_${x} (k: u32) -> u32 {
 
 fn begin_${x} (to: Place, across: u32, k: u32) -> Source${X} {
 #if PANEL
-#elif PARTS
+#elif SPLIT_K
   let at = 0u;
 #else
   let at = origin (to.batch).${x};
 #endif
 #if PANEL
   let first = min (across, (p.${m} - 1u) / 4u * 4u);
-  return Source${X} (first / 32u * 32u * p.k + first % 32u, 0u, k);
+  let begin = first / 32u * 32u * p.k + first % 32u;
 #elif ALONG_K
-  return Source${X} (at + min (across, p.${m} - 1u) * p.${x}_${m}, 0u, k);
+  let begin = at + min (across, p.${m} - 1u) * p.${x}_${m};
 #elif VECTORS
-  return Source${X} (at + min (across, p.${m} - 4u), 0u, k);
+  let begin = at + min (across, p.${m} - 4u);
+#endif
+#if STRAIGHT
+  return Source${X} ((begin + step_${x} (k)) / 4u);
+#elif PANEL || ALONG_K || VECTORS
+  return Source${X} (begin, 0u, k);
 #else
   return Source${X} (at, across, k);
 #endif
 }
 
 fn fetch_${x} (source: Source${X}, step: u32, end: u32) -> vec4<f32> {
+#if !WHOLE
   let k = step + source.k;
+#elif REGISTERS
+  let now = step;
+#else
+  let now = min (step, end - $(KT)u);
+#endif
+#if STRAIGHT && ALONG_K
+  return load4_${x} (source.at + now / 4u);
+#elif STRAIGHT
+  return load4_${x} (source.at + now * (p.${x}_k / 4u));
+#else
+#if WHOLE
+  let k = now + source.k;
+#endif
 #if ALONG_K && VECTORS
   return select (vec4<f32> (), load4_${x} ((source.at + step_${x} (min (k, p.k - 4u))) / 4u), k < end);
 #elif ALONG_K
@@ -66,6 +94,7 @@ fn fetch_${x} (source: Source${X}, step: u32, end: u32) -> vec4<f32> {
   let v = vec4<f32> (load_${x} (at + min (i, last) * p.${x}_${m}), load_${x} (at + min (i + 1u, last) * p.${x}_${m}),
                      load_${x} (at + min (i + 2u, last) * p.${x}_${m}), load_${x} (at + min (i + 3u, last) * p.${x}_${m}));
   return select (vec4<f32> (), v, k < end);
+#endif
 #endif
 #endif
 }

@@ -38,7 +38,7 @@ fn origin (batch: u32) -> Origin {
 #use ${EPILOGUE_USES}
 ${EPILOGUE_TEXT}
 
-#if !PARTS
+#if !SPLIT_K
 // A sum before the epilogue. Takes coordinates of the result.
 fn biased (batch: u32, m: u32, n: u32, sum: f32) -> f32 {
   var v = sum;
@@ -111,8 +111,8 @@ fn put (batch: u32, row: u32, col: u32, sum: f32) {
   let rows = p.m;
   let cols = p.n;
 #endif
-#if PARTS
-  // `batch` counts the parts here
+#if SPLIT_K
+  // `batch` counts the splits here
   store_y0 ((batch * rows + m) * cols + n, sum);
 #else
   let v = biased (batch, m, n, sum);
@@ -141,9 +141,9 @@ fn place (group: u32) -> Place {
   // Neighbouring workgroups take the same columns: these stay in the cache.
   let rest = group / p.tiles_m;
   let batch = rest / p.tiles_n;
-#if PARTS
-  let k = batch * p.part_k;
-  return Place ((group % p.tiles_m) * $(BM)u, (rest % p.tiles_n) * $(BN)u, batch, k, min (k + p.part_k, p.k));
+#if SPLIT_K
+  let k = batch * p.split_k;
+  return Place ((group % p.tiles_m) * $(BM)u, (rest % p.tiles_n) * $(BN)u, batch, k, min (k + p.split_k, p.k));
 #else
   return Place ((group % p.tiles_m) * $(BM)u, (rest % p.tiles_n) * $(BN)u, batch, 0u, p.k);
 #endif

@@ -12,15 +12,18 @@
 //     the same for all steps, `fetch` gives zeros from the step `end` on, whatever is there;
 //   put_if (there, batch, row, col, sum): the epilogue.
 //
-// Tiles go through workgroup memory, KT steps at a time. An invocation brings one vector
-// of each operand and stores it as it is: whichever way an operand lies, nothing is
-// turned, only read otherwise. The words of the next tile are fetched while this one is
+// Tiles go through workgroup memory, KT steps at a time. An invocation brings NA or NB vectors
+// of each operand and stores them as they are: however an operand lies, nothing is
+// transposed, only read differently. The words of the next tile are fetched while this one is
 // multiplied: memory has a whole step to answer. Tiles alternate between two halves of
 // workgroup memory, so one barrier a step is enough: who writes a half has passed the
 // barrier that all reach only when they have read that half.
 //
-// An operand along k is stored with its vectors swapped about, vector q of row n at q ^ (n · Q / 8) % Q for Q = KT / 4, so
-// that neither stores nor reads have bank conflicts, without padding: doc/kernels.md counts them, registers and bytes.
+// An index that varies between lanes is clamped, and then no read has a constant offset. So what an invocation reads lies
+// side by side, [half][row or column of invocations][what it reads], and the last index is a constant. It reads, of row or
+// column n, for four steps from 4 · q on, T vectors: along k one of each of its T rows or columns; otherwise T / 4 at each of
+// the four steps. With PAD there are gaps between these, and rows have an odd number of vectors, so that neither stores nor
+// reads have bank conflicts: doc/kernels.md counts them, registers and bytes.
 //
 // With REGISTERS there is no workgroup memory and no barrier: an invocation fetches what
 // it needs itself, four steps at a time. For 4 x 4 these are 8 vectors for 64 products, and
@@ -28,40 +31,20 @@
 // workgroup memory is a part of ordinary memory, V3D above all: 16 sums, 20 words of
 // operands and 10 to 20 for addresses are below the 64 registers a lane has there.
 //
-// With ROWS all lanes of a subgroup, TX of them, have the same rows, and their columns lie side by
-// side. So the address of a vector of `a` is the same in the subgroup: one load brings it for all
-// lanes, straight from memory, and its numbers are scalar operands of the products. Only `b`
-// goes through workgroup memory. This is for vectors of `a` along k, of which there are whole
-// ones. WHOLE says that k is a multiple of KT: a loop with a constant bound is unrolled. Behind
-// the last step `b` is zero, but `a` may be anything, and is not read.
-//
 // Results leave row by row in a loop; unrolled, the epilogue would be there TM · TN times.
-
-// The columns of a vector of sums.
-#if ROWS
-#define V 2
-#else
-#define V 4
-#endif
 
 #if PRODUCT
 #define Q KT / 4
 #if !REGISTERS
-#if !ROWS
-var<workgroup> tile_a: array<vec4<f32>, $(2 * BM * Q)>;
-#endif
-#if ROWS && !B_ALONG_K
-var<workgroup> tile_b: array<vec2<f32>, $(4 * BN * Q)>;
-#else
-var<workgroup> tile_b: array<vec4<f32>, $(2 * BN * Q)>;
-#endif
-
-#if (A_ALONG_K && !ROWS) || B_ALONG_K
-// Where the steps from 4 · q on of row or column n are.
-fn turn (n: u32, q: u32) -> u32 {
-  return n * $(Q)u + (q ^ (n / $(8 / Q)u % $(Q)u));
-}
-#endif
+#define NA BM * Q / WG
+#define NB BN * Q / WG
+#define GAP_A TM + PAD
+#define GAP_B TN + PAD
+// An odd number: an even one gets one more.
+#define ROW_A Q * GAP_A + PAD * (1 - Q * GAP_A % 2)
+#define ROW_B Q * GAP_B + PAD * (1 - Q * GAP_B % 2)
+var<workgroup> tile_a: array<array<array<vec4<f32>, $(ROW_A)>, $(TY)>, 2>;
+var<workgroup> tile_b: array<array<array<vec4<f32>, $(ROW_B)>, $(TX)>, 2>;
 #endif
 #endif
 
@@ -74,10 +57,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   }
 
   let to = place (group);
-#if ROWS
-  let tx = lane % $(TX)u;
-  let ty = subgroupBroadcastFirst (lane / $(TX)u);
-#elif TX == 16
+#if TX == 16
   let tx = lane % 8u + lane / 32u % 2u * 8u;
   let ty = lane / 8u % 4u + lane / 64u * 4u;
 #else
@@ -85,8 +65,8 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   let ty = lane / $(TX)u;
 #endif
 #for i in 0..TM
-#for g in 0..TN / V
-  var sum$(i)_$(g) = vec$(V)<f32> ();
+#for g in 0..TN / 4
+  var sum$(i)_$(g) = vec4<f32> ();
 #endfor
 #endfor
 
@@ -111,28 +91,35 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endfor
 #endif
 #else
-#if ROWS
-#for i in 0..TM
-  let row$(i) = begin_a (to, to.row + ty + $(i * TY)u, 0u).at / 4u;
+  // The row or column of invocations that reads what this one brings, and where.
+#for v in 0..NA
+  let brings_a$(v) = lane + $(v * WG)u;
+#if A_ALONG_K
+  let across_a$(v) = brings_a$(v) / $(Q)u;
+  let source_a$(v) = begin_a (to, to.row + across_a$(v), brings_a$(v) % $(Q)u * 4u);
+  let slot_a$(v) = brings_a$(v) % $(Q)u * $(GAP_A)u + across_a$(v) / $(TY)u;
+#else
+  let across_a$(v) = brings_a$(v) % $(BM / 4)u;
+  let step_a$(v) = brings_a$(v) / $(BM / 4)u;
+  let source_a$(v) = begin_a (to, to.row + across_a$(v) * 4u, step_a$(v));
+  let slot_a$(v) = step_a$(v) / 4u * $(GAP_A)u + step_a$(v) % 4u * $(TM / 4)u + across_a$(v) / $(TY)u;
+#endif
+  var next_a$(v) = fetch_a (source_a$(v), to.k, to.k_end);
 #endfor
-#elif A_ALONG_K
-  let source_a = begin_a (to, to.row + lane / $(Q)u, lane % $(Q)u * 4u);
-  let slot_a = turn (lane / $(Q)u, lane % $(Q)u);
-#else
-  let source_a = begin_a (to, to.row + lane % $(BM / 4)u * 4u, lane / $(BM / 4)u);
-  let slot_a = lane;
-#endif
+#for v in 0..NB
+  let brings_b$(v) = lane + $(v * WG)u;
 #if B_ALONG_K
-  let source_b = begin_b (to, to.col + lane / $(Q)u, lane % $(Q)u * 4u);
-  let slot_b = turn (lane / $(Q)u, lane % $(Q)u);
+  let across_b$(v) = brings_b$(v) / $(Q)u;
+  let source_b$(v) = begin_b (to, to.col + across_b$(v), brings_b$(v) % $(Q)u * 4u);
+  let slot_b$(v) = brings_b$(v) % $(Q)u * $(GAP_B)u + across_b$(v) / $(TX)u;
 #else
-  let source_b = begin_b (to, to.col + lane % $(BN / 4)u * 4u, lane / $(BN / 4)u);
-  let slot_b = lane;
+  let across_b$(v) = brings_b$(v) % $(BN / 4)u;
+  let step_b$(v) = brings_b$(v) / $(BN / 4)u;
+  let source_b$(v) = begin_b (to, to.col + across_b$(v) * 4u, step_b$(v));
+  let slot_b$(v) = step_b$(v) / 4u * $(GAP_B)u + step_b$(v) % 4u * $(TN / 4)u + across_b$(v) / $(TX)u;
 #endif
-#if !ROWS
-  var next_a = fetch_a (source_a, to.k, to.k_end);
-#endif
-  var next_b = fetch_b (source_b, to.k, to.k_end);
+  var next_b$(v) = fetch_b (source_b$(v), to.k, to.k_end);
+#endfor
   var half = 0u;
 #endif
 
@@ -162,71 +149,52 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endfor
 #endif
 #else
-#if !ROWS
-    let half_a = half * $(BM * Q)u;
-    tile_a[half_a + slot_a] = next_a;
-#endif
-    let half_b = half * $(BN * Q)u;
-#if ROWS && !B_ALONG_K
-    tile_b[(half_b + slot_b) * 2u] = next_b.xy;
-    tile_b[(half_b + slot_b) * 2u + 1u] = next_b.zw;
-#else
-    tile_b[half_b + slot_b] = next_b;
-#endif
-    workgroupBarrier ();
-    // behind the last step these are zeros, and nobody reads them
-#if !ROWS
-    next_a = fetch_a (source_a, k + $(KT)u, to.k_end);
-#endif
-    next_b = fetch_b (source_b, k + $(KT)u, to.k_end);
-    half = 1u - half;
-#if ROWS && !WHOLE
-    let vectors = min ((to.k_end - k) / 4u, $(Q)u);
-    for (var q = 0u; q < vectors; q++) {
-#else
-    for (var q = 0u; q < $(Q)u; q++) {
-#endif
-#if ROWS
-#for i in 0..TM
-      let x$(i) = load4_a (row$(i) + k / 4u + q);
+#for v in 0..NA
+    tile_a[half][across_a$(v) % $(TY)u][slot_a$(v)] = next_a$(v);
 #endfor
-#elif A_ALONG_K
+#for v in 0..NB
+    tile_b[half][across_b$(v) % $(TX)u][slot_b$(v)] = next_b$(v);
+#endfor
+    workgroupBarrier ();
+    // behind the last step nobody reads these
+#for v in 0..NA
+    next_a$(v) = fetch_a (source_a$(v), k + $(KT)u, to.k_end);
+#endfor
+#for v in 0..NB
+    next_b$(v) = fetch_b (source_b$(v), k + $(KT)u, to.k_end);
+#endfor
+    for (var q = 0u; q < $(Q)u; q++) {
+#if A_ALONG_K
 #for i in 0..TM
-      let x$(i) = tile_a[half_a + turn (ty + $(i * TY)u, q)];
+      let x$(i) = tile_a[half][ty][q * $(GAP_A)u + $(i)u];
 #endfor
 #else
 #for u in 0..4
 #for g in 0..TM / 4
-      let x$(u)_$(g) = tile_a[half_a + q * $(BM)u + ty + $(u * (BM / 4) + g * TY)u];
+      let x$(u)_$(g) = tile_a[half][ty][q * $(GAP_A)u + $(u * (TM / 4) + g)u];
 #endfor
 #endfor
 #endif
 #if B_ALONG_K
 #for j in 0..TN
-      let w$(j) = tile_b[half_b + turn (tx + $(j * TX)u, q)];
+      let w$(j) = tile_b[half][tx][q * $(GAP_B)u + $(j)u];
 #endfor
 #else
 #for u in 0..4
-#for g in 0..TN / V
-#if ROWS
-      let y$(u)_$(g) = tile_b[half_b * 2u + q * $(BN * 2)u + tx + $(u * (BN / 2) + g * TX)u];
-#else
-      let y$(u)_$(g) = tile_b[half_b + q * $(BN)u + tx + $(u * (BN / 4) + g * TX)u];
-#endif
+#for g in 0..TN / 4
+      let y$(u)_$(g) = tile_b[half][tx][q * $(GAP_B)u + $(u * (TN / 4) + g)u];
 #endfor
 #endfor
 #endif
 #endif
 #for u in 0..4
-#for g in 0..TN / V
-#if B_ALONG_K && ROWS
-      let y$(u)_$(g) = vec2<f32> (w$(g * 2)[$(u)], w$(g * 2 + 1)[$(u)]);
-#elif B_ALONG_K
+#for g in 0..TN / 4
+#if B_ALONG_K
       let y$(u)_$(g) = vec4<f32> (w$(g * 4)[$(u)], w$(g * 4 + 1)[$(u)], w$(g * 4 + 2)[$(u)], w$(g * 4 + 3)[$(u)]);
 #endif
 #for i in 0..TM
 #if A_ALONG_K
-      sum$(i)_$(g) = fma (vec$(V)<f32> (x$(i)[$(u)]), y$(u)_$(g), sum$(i)_$(g));
+      sum$(i)_$(g) = fma (vec4<f32> (x$(i)[$(u)]), y$(u)_$(g), sum$(i)_$(g));
 #else
       sum$(i)_$(g) = fma (vec4<f32> (x$(u)_$(i / 4)[$(i % 4)]), y$(u)_$(g), sum$(i)_$(g));
 #endif
@@ -234,6 +202,9 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endfor
 #endfor
     }
+#if !REGISTERS
+    half = 1u - half;
+#endif
   }
 #endif
 
@@ -248,12 +219,12 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #if B_ALONG_K
     let col$(j) = to.col + tx + $(j * TX)u;
 #else
-    let col$(j) = to.col + tx * $(V)u + $(j / V * TX * V + j % V)u;
+    let col$(j) = to.col + tx * 4u + $(j / 4 * TX * 4 + j % 4)u;
 #endif
-    put_if ((row < p.m) & (col$(j) < p.n), to.batch, row, col$(j), sum0_$(j / V)[$(j % V)]);
+    put_if ((row < p.m) & (col$(j) < p.n), to.batch, row, col$(j), sum0_$(j / 4)[$(j % 4)]);
 #endfor
 #for i in 1..TM
-#for g in 0..TN / V
+#for g in 0..TN / 4
     sum$(i - 1)_$(g) = sum$(i)_$(g);
 #endfor
 #endfor

@@ -10,8 +10,10 @@
 
 #include <string.h>
 
+#define VENDOR_AMD 0x1002
 #define VENDOR_BROADCOM 0x14e4
 #define VENDOR_INTEL 0x8086
+#define VENDOR_NVIDIA 0x10de
 
 static gboolean
 names (const char *text,
@@ -48,6 +50,8 @@ rlx_gpu_adapter_info_set_traits (RlxGpuAdapterInfo *info)
 
   rlx_target_set_class (target, info->type);
   target->subgroup_size = get_subgroup_size (info);
+  if (info->vendor_id == VENDOR_AMD || info->vendor_id == VENDOR_NVIDIA)
+    target->registers = 255;
   /* 128 registers of a thread, as wide as the smallest subgroup. */
   if (info->vendor_id == VENDOR_INTEL && info->type != RLX_ADAPTER_TYPE_CPU && target->subgroup_size > 0)
     {

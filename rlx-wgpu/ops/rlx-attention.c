@@ -697,8 +697,16 @@ static const RlxVariant variants[] = {
   { "rows", rows_fits, attention_cost, NULL, rows_describe, NULL },
 };
 
+static const RlxSample samples[] = {
+  { "rlx 1\n" RLX_SAMPLE_INPUT (0, "f32[1, 8, 64, 64]") RLX_SAMPLE_INPUT (1, "f32[1, 8, 64, 64]") RLX_SAMPLE_INPUT (2, "f32[1, 8, 64, 64]")
+    "%3 = attention(%0, %1, %2)\n" RLX_SAMPLE_OUTPUT (3), 2 },
+  { "rlx 1\n" RLX_SAMPLE_INPUT (0, "f32[1, 8, 1, 64]") RLX_SAMPLE_INPUT (1, "f32[1, 8, 512, 64]") RLX_SAMPLE_INPUT (2, "f32[1, 8, 512, 64]")
+    "%3 = attention(%0, %1, %2)\n" RLX_SAMPLE_OUTPUT (3), 2 },
+  { NULL, 0 },
+};
+
 const RlxVariants rlx_attention_variants = {
-  RLX_FAMILY_ATTENTION, "attention", variants, G_N_ELEMENTS (variants), print_attention, NULL,
+  RLX_FAMILY_ATTENTION, "attention", variants, G_N_ELEMENTS (variants), print_attention, samples,
 };
 
 gboolean

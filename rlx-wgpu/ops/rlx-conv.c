@@ -764,8 +764,24 @@ static const RlxVariant variants[] = {
   { "direct", direct_fits, conv_cost, NULL, direct_describe, NULL },
 };
 
+static const RlxSample samples[] = {
+  { "rlx 1\n" RLX_SAMPLE_INPUT (0, "f32[1, 32, 28, 28]") RLX_SAMPLE_WEIGHT (1, "f32[32, 32, 3, 3]")
+    "%2 = conv(%0, %1) {padding = [1, 1, 1, 1]}\n" RLX_SAMPLE_OUTPUT (2), 255 },
+  { "rlx 1\n" RLX_SAMPLE_INPUT (0, "f32[1, 64, 28, 28]") RLX_SAMPLE_WEIGHT (1, "f32[64, 1, 3, 3]")
+    "%2 = conv(%0, %1) {padding = [1, 1, 1, 1], groups = 64}\n" RLX_SAMPLE_OUTPUT (2), 4095 },
+  { "rlx 1\n" RLX_SAMPLE_INPUT (0, "f32[1, 28, 28, 64]") RLX_SAMPLE_WEIGHT (1, "f32[64, 1, 3, 3]")
+    "%2 = conv(%0, %1) {padding = [1, 1, 1, 1], groups = 64, layout = channels-last}\n" RLX_SAMPLE_OUTPUT (2), 4095 },
+  { "rlx 1\n" RLX_SAMPLE_INPUT (0, "f32[1, 64, 3, 3]") RLX_SAMPLE_WEIGHT (1, "f32[4, 64, 3, 3]")
+    "%2 = conv(%0, %1)\n" RLX_SAMPLE_OUTPUT (2), 255 },
+  { "rlx 1\n" RLX_SAMPLE_INPUT (0, "f32[1, 64, 2, 2]") RLX_SAMPLE_WEIGHT (1, "f32[128, 64, 1, 1]")
+    "%2 = conv(%0, %1)\n" RLX_SAMPLE_OUTPUT (2), 255 },
+  { "rlx 1\n" RLX_SAMPLE_INPUT (0, "f32[1, 3, 4, 4]") RLX_SAMPLE_WEIGHT (1, "f32[2, 3, 3, 3]")
+    "%2 = conv(%0, %1)\n" RLX_SAMPLE_OUTPUT (2), 255 },
+  { NULL, 0 },
+};
+
 const RlxVariants rlx_conv_variants = {
-  RLX_FAMILY_CONV, "conv", variants, G_N_ELEMENTS (variants), print_problem, NULL,
+  RLX_FAMILY_CONV, "conv", variants, G_N_ELEMENTS (variants), print_problem, samples,
 };
 
 gboolean

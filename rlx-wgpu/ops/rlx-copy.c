@@ -383,8 +383,14 @@ static const RlxVariant variants[] = {
   { "direct", direct_fits, copy_cost, NULL, direct_describe, NULL },
 };
 
+static const RlxSample samples[] = {
+  { "rlx 1\n" RLX_SAMPLE_INPUT (0, "f32[512, 512]")
+    "%1 = transpose(%0) {permutation = [1, 0]}\n" RLX_SAMPLE_OUTPUT (1), 4095 },
+  { NULL, 0 },
+};
+
 const RlxVariants rlx_copy_variants = {
-  RLX_FAMILY_COPY, "copy", variants, G_N_ELEMENTS (variants), print_problem, NULL,
+  RLX_FAMILY_COPY, "copy", variants, G_N_ELEMENTS (variants), print_problem, samples,
 };
 
 gboolean

@@ -613,8 +613,20 @@ static const RlxVariant variants[] = {
   { "rows", whole_fits, norm_cost, NULL, whole_describe, GUINT_TO_POINTER (RLX_SHARE_NONE) },
 };
 
+static const RlxSample samples[] = {
+  { "rlx 1\n" RLX_SAMPLE_INPUT (0, "f32[256, 1024]")
+    "%1 = softmax(%0) {axis = 1}\n" RLX_SAMPLE_OUTPUT (1), 7 },
+  { "rlx 1\n" RLX_SAMPLE_INPUT (0, "f32[8, 16384]")
+    "%1 = layer_norm(%0)\n" RLX_SAMPLE_OUTPUT (1), 7 },
+  { "rlx 1\n" RLX_SAMPLE_INPUT (0, "f32[256, 256]") RLX_SAMPLE_INPUT (1, "f32[256, 256]")
+    "%2 = add(%0, %1)\n%3 = layer_norm(%2)\n" RLX_SAMPLE_OUTPUT (2) RLX_SAMPLE_OUTPUT (3), 7 },
+  { "rlx 1\n" RLX_SAMPLE_INPUT (0, "f32[4096, 24]")
+    "%1 = softmax(%0) {axis = 1}\n" RLX_SAMPLE_OUTPUT (1), 7 },
+  { NULL, 0 },
+};
+
 const RlxVariants rlx_norm_variants = {
-  RLX_FAMILY_NORM, "norm", variants, G_N_ELEMENTS (variants), print_problem, NULL,
+  RLX_FAMILY_NORM, "norm", variants, G_N_ELEMENTS (variants), print_problem, samples,
 };
 
 gboolean

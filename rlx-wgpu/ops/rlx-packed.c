@@ -663,8 +663,16 @@ static const RlxVariant variants[] = {
   { "lanes", lanes_fits, packed_cost, NULL, lanes_describe, NULL },
 };
 
+static const RlxSample samples[] = {
+  { "rlx 1\n" RLX_SAMPLE_INPUT (0, "f32[16, 512]") RLX_SAMPLE_WEIGHT (1, "u8[256, 288]")
+    "%2 = dequant_matmul(%0, %1) {type = q4-0}\n" RLX_SAMPLE_OUTPUT (2), 2 },
+  { "rlx 1\n" RLX_SAMPLE_INPUT (0, "f32[1, 512]") RLX_SAMPLE_WEIGHT (1, "u8[8, 288]")
+    "%2 = dequant_matmul(%0, %1) {type = q4-0}\n" RLX_SAMPLE_OUTPUT (2), 2 },
+  { NULL, 0 },
+};
+
 const RlxVariants rlx_packed_variants = {
-  RLX_FAMILY_PACKED, "packed product", variants, G_N_ELEMENTS (variants), print_problem, NULL,
+  RLX_FAMILY_PACKED, "packed product", variants, G_N_ELEMENTS (variants), print_problem, samples,
 };
 
 gboolean

@@ -138,15 +138,12 @@ gboolean
 rlx_product_has_matrix (RlxLower *lower)
 {
   const RlxTarget *target = rlx_lower_get_target (lower);
+  const RlxMeasurement *measured = &target->speeds.variants[RLX_FAMILY_PRODUCT][RLX_PRODUCT_MATRIX];
 
   if (rlx_lower_get_precision (lower) != RLX_PRECISION_REDUCED || !target->matrices_are_fast ||
-      (target->speeds.banned[RLX_FAMILY_PRODUCT] >> RLX_PRODUCT_MATRIX & 1) != 0 || find_config (target) == NULL)
+      rlx_speeds_is_banned (&target->speeds, RLX_FAMILY_PRODUCT, RLX_PRODUCT_MATRIX) || find_config (target) == NULL)
     return FALSE;
-  if (target->speeds.measured)
-    for (guint i = 0; i < RLX_N_PRODUCTS; i++)
-      if (i != RLX_PRODUCT_MATRIX && target->speeds.product_flops[i] >= target->speeds.product_flops[RLX_PRODUCT_MATRIX])
-        return FALSE;
-  return TRUE;
+  return measured->seconds == 0.0 || measured->flops > target->speeds.flops;
 }
 
 const char *
@@ -192,7 +189,7 @@ rlx_product_describe_matrix (RlxKernel              *kernel,
 {
   rlx_kernel_enable (kernel, "enable subgroups;");
   rlx_kernel_enable (kernel, "enable chromium_experimental_subgroup_matrix;");
-  /* A subgroup goes one way: its number decides. */
+  /* A subgroup takes one branch: its index decides. */
   rlx_kernel_enable (kernel, "diagnostic(off, chromium.subgroup_matrix_uniformity);");
   if (matrix->half)
     rlx_kernel_enable (kernel, "enable f16;");

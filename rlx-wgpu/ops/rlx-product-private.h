@@ -6,8 +6,23 @@
 #pragma once
 
 #include "ops/rlx-fused-private.h"
+#include "ops/rlx-variant-private.h"
 
 G_BEGIN_DECLS
+
+/* The rows of the table of variants; see kernels/matmul.wgsl. */
+typedef enum
+{
+  RLX_PRODUCT_MATRIX,   /* with reduced precision only */
+  RLX_PRODUCT_ROWS,     /* that subgroups share */
+  RLX_PRODUCT_TILES_128,
+  RLX_PRODUCT_TILES_64,
+  RLX_PRODUCT_TILES_32,
+  RLX_PRODUCT_REGISTERS,
+  RLX_PRODUCT_DOT,
+  RLX_PRODUCT_LANES,
+  RLX_N_PRODUCTS
+} RlxProductVariant;
 
 /* The columns of a panel of weights on a CPU: four vectors of eight. */
 #define RLX_PRODUCT_PANEL 32
@@ -78,18 +93,20 @@ typedef struct
 typedef struct
 {
   enum { RLX_PRODUCT_BY_LANES, RLX_PRODUCT_BY_TILES, RLX_PRODUCT_BY_DOT, RLX_PRODUCT_BY_MATRIX } kind;
-  gboolean turned;        /* rows and columns have changed places */
+  gboolean transposed;        /* rows and columns have changed places */
   guint64 workgroup;
   guint subgroup;         /* what to ask for; 0: nothing */
   guint64 lanes, slices;  /* lanes */
   guint64 tx, ty, kt;     /* tiles */
   gboolean registers;     /* without workgroup memory */
   gboolean rows;          /* that subgroups share */
+  guint64 unit;           /* rows: steps of a piece of one */
   gboolean whole;         /* k is a multiple of kt */
+  gboolean padded;        /* gaps in workgroup memory keep its banks apart */
   gboolean a_along_k, b_along_k, a_vectors, b_vectors;
   guint64 tm, tn;
   guint64 tiles_m, tiles_n;
-  guint64 parts, part_k;  /* of the sum */
+  guint64 splits, split_k;   /* of the sum: how many, and the steps of each */
   guint64 n_groups;
   gboolean panel, pairs, vectors;
   gboolean shuffle;       /* lanes whose words of a come through shuffles */
@@ -98,6 +115,20 @@ typedef struct
   guint64 unroll;
   RlxProductMatrix matrix; 
 } RlxProductKernel;
+
+/* What the choice of a kernel is made from. */
+typedef struct
+{
+  const RlxProduct *given;
+  RlxProduct product;        /* the same, or with rows and columns in each other's place */
+  gboolean is_transposed;
+  guint64 n_batch;
+  gboolean few_results;      /* a workgroup for each is best */
+  gboolean may_pack;         /* the weight can lie in panels, as far as the steps go */
+  RlxProductMatrix matrix;   /* how matrix units would do it */
+  const char *no_matrix;     /* why they cannot; NULL: they can */
+  guint condition;           /* on which they can, as for rlx_lower_can_cast_f16() */
+} RlxProductProblem;
 
 /* Adds a dimension outside of those there are, or widens the outermost one when
  * both are one run in either tensor. */
@@ -133,14 +164,57 @@ gboolean rlx_matrix_config_is_usable (const RlxTarget      *target,
 gboolean rlx_matrix_config_is_better (const RlxMatrixShape *a,
                                       const RlxMatrixShape *b);
 
-/* rlx-product-steps.c: the steps of a kernel. @product is @original, or that turned. */
+/* rlx-product-steps.c: the steps of a kernel. @product is @original, or that transposed. */
 gboolean rlx_lower_product_kernel (RlxLower         *lower,
                                    const RlxIrNode  *node,
                                    const RlxProduct *original,
                                    const RlxProduct *product,
                                    guint64           n_batch,
-                                   RlxProductKernel *way,
+                                   RlxProductKernel *config,
                                    GError          **error);
+
+double      rlx_product_count_operations (const RlxProductProblem *problem);
+/* What is better than lanes and tiles wherever it can be; NULL: nothing. */
+const char *rlx_product_find_better      (const RlxProductProblem *problem);
+/* Whether invocations should go side by side along the columns, and not in tiles. */
+gboolean    rlx_product_prefers_lanes    (const RlxTarget         *target,
+                                          const RlxProductProblem *problem);
+gboolean    rlx_product_can_use_panels   (const RlxProductProblem *problem);
+/* Lets the weight lie as the variant wants it, if it can, and tells where its elements are. */
+gboolean    rlx_product_take_panels      (const RlxVariant        *self,
+                                          RlxLower                *lower,
+                                          const RlxProductProblem *problem,
+                                          RlxProduct              *product);
+
+/* rlx-product-tiles.c: whether the matrices of a batch begin at multiples of @unit; along which
+ * dimension the vectors of each operand run, and whether each is one load. */
+gboolean    rlx_product_is_even_batch    (const RlxProductLoop *batch,
+                                          guint                 index,
+                                          guint64               unit);
+void        rlx_product_choose_vectors   (RlxProductKernel *config,
+                                          const RlxProduct *product);
+/* Sets workgroups and splits of the sum, from tiles and workgroup; gives how many times longer
+ * the product takes than on a device that is always busy. */
+double      rlx_product_share_out        (RlxProductKernel *config,
+                                          const RlxProduct *product,
+                                          guint64           n_batch,
+                                          const RlxTarget  *target);
+
+RlxFit          rlx_product_tiles_fits     (const RlxVariant *self,
+                                            const RlxTarget  *target,
+                                            gconstpointer     data,
+                                            const char      **why);
+double          rlx_product_tiles_cost     (const RlxVariant *self,
+                                            const RlxTarget  *target,
+                                            gconstpointer     data);
+RlxWeightLayout rlx_product_tiles_layout   (const RlxVariant *self,
+                                            const RlxTarget  *target,
+                                            gconstpointer     data);
+gboolean        rlx_product_tiles_describe (const RlxVariant *self,
+                                            RlxLower         *lower,
+                                            const RlxIrNode  *node,
+                                            gconstpointer     data,
+                                            GError          **error);
 
 /* The result must have elements. */
 gboolean rlx_lower_product    (RlxLower         *lower,

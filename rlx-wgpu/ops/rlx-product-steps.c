@@ -49,18 +49,18 @@ describe_window (RlxKernel              *kernel,
 }
 
 static void
-describe_operands (RlxKernel        *kernel,
-                   const RlxProduct *product,
-                   const RlxProductKernel        *way)
+describe_operands (RlxKernel              *kernel,
+                   const RlxProduct       *product,
+                   const RlxProductKernel *config)
 {
   const RlxProductWindow *window = product->window;
 
   if (product->k > 0)
     {
       describe_operand (kernel, window && window->x == product->a ? "x" : "a", product->a,
-                        way->a_pairs ? 2 : way->vectors || way->a_vectors ? 4 : 1);
+                        config->a_pairs ? 2 : config->vectors || config->a_vectors ? 4 : 1);
       describe_operand (kernel, window && window->x == product->b ? "x" : "b", product->b,
-                        way->pairs ? 2 : way->b_vectors ? 4 : 1);
+                        config->pairs ? 2 : config->b_vectors ? 4 : 1);
     }
   rlx_kernel_define (kernel, "PRODUCT", product->k > 0);
 
@@ -84,27 +84,27 @@ describe_operands (RlxKernel        *kernel,
 
 /* What only the kernel with shuffles knows. */
 static void
-describe_shuffles (RlxKernel        *kernel,
-                   const RlxProduct *product,
-                   const RlxProductKernel        *way)
+describe_shuffles (RlxKernel              *kernel,
+                   const RlxProduct       *product,
+                   const RlxProductKernel *config)
 {
-  guint64 per_a = way->a_pairs ? 2 : 1, per_b = way->pairs ? 2 : 1;
+  guint64 per_a = config->a_pairs ? 2 : 1, per_b = config->pairs ? 2 : 1;
   guint64 words_a = rlx_type_n_elements (&product->a->type) / per_a;
   guint64 words_b = rlx_type_n_elements (&product->b->type) / per_b;
-  guint64 block = way->unroll * RLX_PRODUCT_PANEL / per_b;
+  guint64 block = config->unroll * RLX_PRODUCT_PANEL / per_b;
 
-  if (way->panel)
+  if (config->panel)
     {
       words_b = rlx_divide_up (product->n, RLX_PRODUCT_PANEL) * RLX_PRODUCT_PANEL * product->k / per_b;
       /* The last words that are loaded ahead. */
       rlx_kernel_param_u32 (kernel, "b_last", MAX (words_b, block) - block);
     }
   rlx_kernel_enable (kernel, "enable subgroups;");
-  rlx_kernel_define (kernel, "UNROLL", (gint64) way->unroll);
-  rlx_kernel_define (kernel, "A_PAIRS", way->a_pairs);
-  rlx_kernel_define (kernel, "EVEN", way->even);
-  rlx_kernel_define (kernel, "SPLIT", way->even && way->parts == 1 && product->n_outputs > 1);
-  rlx_kernel_define (kernel, "WHOLE", product->k % way->unroll == 0);
+  rlx_kernel_define (kernel, "UNROLL", (gint64) config->unroll);
+  rlx_kernel_define (kernel, "A_PAIRS", config->a_pairs);
+  rlx_kernel_define (kernel, "EVEN", config->even);
+  rlx_kernel_define (kernel, "SPLIT", config->even && config->splits == 1 && product->n_outputs > 1);
+  rlx_kernel_define (kernel, "WHOLE", product->k % config->unroll == 0);
   /* Two indices below 2^28 are together less than 2^31 bytes. */
   rlx_kernel_define (kernel, "SMALL", MAX (words_a, words_b) <= 1 << 28 ? (1 << 28) - 1 : G_MAXUINT32);
 }
@@ -114,11 +114,11 @@ static void
 describe_result (RlxKernel              *kernel,
                  const RlxIrNode        *node,
                  const RlxProduct       *product,
-                 const RlxProductKernel *way)
+                 const RlxProductKernel *config)
 {
   rlx_kernel_param_u32 (kernel, "m", product->m);
   rlx_kernel_param_u32 (kernel, "n", product->n);
-  rlx_kernel_define (kernel, "SWAP", way->turned);
+  rlx_kernel_define (kernel, "SWAP", config->transposed);
   rlx_kernel_define (kernel, "OUTPUTS", MAX (product->n_outputs, 1));
   rlx_kernel_define (kernel, "ALPHA", product->alpha != 1.0);
   if (product->alpha != 1.0)
@@ -156,127 +156,129 @@ describe_result (RlxKernel              *kernel,
 }
 
 static void
-describe_way (RlxKernel *kernel,
-              const RlxProductKernel *way)
+describe_config (RlxKernel              *kernel,
+                 const RlxProductKernel *config)
 {
   rlx_kernel_define (kernel, "SUM", 0);
-  rlx_kernel_define (kernel, "DOT", way->kind == RLX_PRODUCT_BY_DOT);
-  rlx_kernel_define (kernel, "WG", (gint64) way->workgroup);
-  rlx_kernel_set_subgroup_size (kernel, way->subgroup);
-  rlx_kernel_define (kernel, "LANES", way->kind == RLX_PRODUCT_BY_LANES ? (gint64) way->lanes : 0);
-  rlx_kernel_define (kernel, "PARTS", way->parts > 1);
-  rlx_kernel_param_u32 (kernel, "groups", way->n_groups);
-  if (way->kind == RLX_PRODUCT_BY_DOT)
+  rlx_kernel_define (kernel, "DOT", config->kind == RLX_PRODUCT_BY_DOT);
+  rlx_kernel_define (kernel, "WG", (gint64) config->workgroup);
+  rlx_kernel_set_subgroup_size (kernel, config->subgroup);
+  rlx_kernel_define (kernel, "LANES", config->kind == RLX_PRODUCT_BY_LANES ? (gint64) config->lanes : 0);
+  rlx_kernel_define (kernel, "SPLIT_K", config->splits > 1);
+  rlx_kernel_param_u32 (kernel, "groups", config->n_groups);
+  if (config->kind == RLX_PRODUCT_BY_DOT)
     return;
 
-  rlx_kernel_define (kernel, "TM", (gint64) way->tm);
-  rlx_kernel_define (kernel, "TN", (gint64) way->tn);
-  rlx_kernel_param_u32 (kernel, "tiles_m", way->tiles_m);
-  rlx_kernel_param_u32 (kernel, "tiles_n", way->tiles_n);
-  if (way->parts > 1)
-    rlx_kernel_param_u32 (kernel, "part_k", way->part_k);
-  rlx_kernel_define (kernel, "PANEL", way->panel ? RLX_PRODUCT_PANEL : 0);
-  if (way->kind == RLX_PRODUCT_BY_LANES)
+  rlx_kernel_define (kernel, "TM", (gint64) config->tm);
+  rlx_kernel_define (kernel, "TN", (gint64) config->tn);
+  rlx_kernel_param_u32 (kernel, "tiles_m", config->tiles_m);
+  rlx_kernel_param_u32 (kernel, "tiles_n", config->tiles_n);
+  if (config->splits > 1)
+    rlx_kernel_param_u32 (kernel, "split_k", config->split_k);
+  rlx_kernel_define (kernel, "PANEL", config->panel ? RLX_PRODUCT_PANEL : 0);
+  if (config->kind == RLX_PRODUCT_BY_LANES)
     {
-      rlx_kernel_define (kernel, "SLICES", (gint64) way->slices);
-      rlx_kernel_define (kernel, "PAIRS", way->pairs);
-      rlx_kernel_define (kernel, "VECTORS", way->vectors);
+      rlx_kernel_define (kernel, "SLICES", (gint64) config->slices);
+      rlx_kernel_define (kernel, "PAIRS", config->pairs);
+      rlx_kernel_define (kernel, "VECTORS", config->vectors);
     }
   else
     {
-      rlx_kernel_define (kernel, "A_ALONG_K", way->a_along_k);
-      rlx_kernel_define (kernel, "B_ALONG_K", way->b_along_k);
-      rlx_kernel_define (kernel, "A_VECTORS", way->a_vectors);
-      rlx_kernel_define (kernel, "B_VECTORS", way->b_vectors);
+      rlx_kernel_define (kernel, "A_ALONG_K", config->a_along_k);
+      rlx_kernel_define (kernel, "B_ALONG_K", config->b_along_k);
+      rlx_kernel_define (kernel, "A_VECTORS", config->a_vectors);
+      rlx_kernel_define (kernel, "B_VECTORS", config->b_vectors);
     }
-  if (way->kind == RLX_PRODUCT_BY_TILES)
+  if (config->kind == RLX_PRODUCT_BY_TILES)
     {
-      rlx_kernel_define (kernel, "TX", (gint64) way->tx);
-      rlx_kernel_define (kernel, "TY", (gint64) way->ty);
-      rlx_kernel_define (kernel, "KT", (gint64) way->kt);
-      rlx_kernel_define (kernel, "REGISTERS", way->registers);
-      rlx_kernel_define (kernel, "ROWS", way->rows);
-      rlx_kernel_define (kernel, "WHOLE", way->whole);
+      rlx_kernel_define (kernel, "TX", (gint64) config->tx);
+      rlx_kernel_define (kernel, "TY", (gint64) config->ty);
+      rlx_kernel_define (kernel, "KT", (gint64) config->kt);
+      rlx_kernel_define (kernel, "REGISTERS", config->registers);
+      rlx_kernel_define (kernel, "ROWS", config->rows);
+      rlx_kernel_define (kernel, "UNIT", (gint64) config->unit);
+      rlx_kernel_define (kernel, "WHOLE", config->whole);
+      rlx_kernel_define (kernel, "PAD", config->padded);
     }
-  else if (way->kind == RLX_PRODUCT_BY_MATRIX)
+  else if (config->kind == RLX_PRODUCT_BY_MATRIX)
     {
-      rlx_product_describe_matrix (kernel, &way->matrix);
-      rlx_kernel_define (kernel, "A_WIDTH", way->a_vectors ? 4 : 1);
-      rlx_kernel_define (kernel, "B_WIDTH", way->b_vectors ? 4 : 1);
+      rlx_product_describe_matrix (kernel, &config->matrix);
+      rlx_kernel_define (kernel, "A_WIDTH", config->a_vectors ? 4 : 1);
+      rlx_kernel_define (kernel, "B_WIDTH", config->b_vectors ? 4 : 1);
     }
 }
 
-/* Adds up the parts of the sums. */
+/* Adds up the partial sums. */
 static gboolean
-lower_sum (RlxLower         *lower,
-           const RlxIrNode  *node,
-           const RlxProduct *product,
-           const RlxProductKernel        *way,
-           const RlxIrValue *parts,
-           GError          **error)
+lower_sum (RlxLower               *lower,
+           const RlxIrNode        *node,
+           const RlxProduct       *product,
+           const RlxProductKernel *config,
+           const RlxIrValue       *partials,
+           GError                **error)
 {
   RlxKernel *kernel = rlx_kernel_new (lower, node, "matmul");
   guint64 n = product->m * product->n;
 
-  rlx_kernel_input (kernel, "x", parts);
-  describe_result (kernel, node, product, way);
+  rlx_kernel_input (kernel, "x", partials);
+  describe_result (kernel, node, product, config);
   rlx_kernel_define (kernel, "PRODUCT", 0);
   rlx_kernel_define (kernel, "SUM", 1);
-  rlx_kernel_define (kernel, "PARTS", 0);
+  rlx_kernel_define (kernel, "SPLIT_K", 0);
   rlx_kernel_define (kernel, "WG", 64);
-  rlx_kernel_param_u32 (kernel, "parts", way->parts);
-  rlx_kernel_set_cost (kernel, (double) way->parts * (double) n, (double) (way->parts + 1) * (double) n * 4);
+  rlx_kernel_param_u32 (kernel, "splits", config->splits);
+  rlx_kernel_set_cost (kernel, (double) config->splits * (double) n, (double) (config->splits + 1) * (double) n * 4);
   return rlx_kernel_dispatch (kernel, rlx_divide_up (n, 64), error);
 }
 
 static const char *
-get_file (const RlxProduct *product,
-          const RlxProductKernel        *way)
+get_file (const RlxProduct       *product,
+          const RlxProductKernel *config)
 {
   if (product->window != NULL)
     return "conv-tile";
-  if (way->kind == RLX_PRODUCT_BY_MATRIX)
+  if (config->kind == RLX_PRODUCT_BY_MATRIX)
     return "matmul-matrix";
-  if (way->kind == RLX_PRODUCT_BY_TILES)
-    return way->registers ? "matmul-registers" : "matmul-tile";
-  return way->shuffle ? "matmul-shuffle" : "matmul";
+  if (config->kind == RLX_PRODUCT_BY_TILES)
+    return config->registers ? "matmul-registers" : "matmul-tile";
+  return config->shuffle ? "matmul-shuffle" : "matmul";
 }
 
 gboolean
 rlx_lower_product_kernel (RlxLower         *lower,
-           const RlxIrNode  *node,
-           const RlxProduct *original,
-           const RlxProduct *product,
-           guint64           n_batch,
-           RlxProductKernel              *way,
-           GError          **error)
+                          const RlxIrNode  *node,
+                          const RlxProduct *original,
+                          const RlxProduct *product,
+                          guint64           n_batch,
+                          RlxProductKernel *config,
+                          GError          **error)
 {
-  RlxIrValue *parts = NULL;
+  RlxIrValue *partials = NULL;
   RlxKernel *kernel;
 
-  kernel = rlx_kernel_new (lower, node, get_file (product, way));
-  describe_operands (kernel, product, way);
-  describe_way (kernel, way);
-  if (way->shuffle)
-    describe_shuffles (kernel, product, way);
-  if (way->parts > 1)
+  kernel = rlx_kernel_new (lower, node, get_file (product, config));
+  describe_operands (kernel, product, config);
+  describe_config (kernel, config);
+  if (config->shuffle)
+    describe_shuffles (kernel, product, config);
+  if (config->splits > 1)
     {
-      RlxTensorType type = { RLX_DATA_TYPE_F32, 3, { (gint64) way->parts, (gint64) original->m, (gint64) original->n } };
+      RlxTensorType type = { RLX_DATA_TYPE_F32, 3, { (gint64) config->splits, (gint64) original->m, (gint64) original->n } };
 
       /* A device that cannot hold them cannot hold the operands either: k is far
-       * longer than there are parts. */
-      parts = rlx_lower_temporary (lower, &type);
+       * longer than there are splits. */
+      partials = rlx_lower_temporary (lower, &type);
       rlx_kernel_param_u32 (kernel, "m", product->m);
       rlx_kernel_param_u32 (kernel, "n", product->n);
-      rlx_kernel_define (kernel, "SWAP", way->turned);
+      rlx_kernel_define (kernel, "SWAP", config->transposed);
       rlx_kernel_define (kernel, "OUTPUTS", 1);
       rlx_kernel_define_text (kernel, "EPILOGUE_TEXT", "");
       rlx_kernel_define_text (kernel, "EPILOGUE_USES", "");
-      rlx_kernel_output (kernel, "y0", parts);
+      rlx_kernel_output (kernel, "y0", partials);
     }
   else
     {
-      describe_result (kernel, node, product, way);
+      describe_result (kernel, node, product, config);
     }
 
   rlx_kernel_set_cost (kernel,
@@ -284,10 +286,10 @@ rlx_lower_product_kernel (RlxLower         *lower,
                        (double) rlx_type_n_bytes (&product->a->type) + (double) rlx_type_n_bytes (&product->b->type) +
                        (double) rlx_type_n_bytes (&node->outputs[0].type) +
                        (product->bias ? (double) rlx_type_n_bytes (&product->bias->type) : 0.0));
-  if (!rlx_kernel_dispatch (kernel, way->n_groups, error))
+  if (!rlx_kernel_dispatch (kernel, config->n_groups, error))
     return FALSE;
-  if (parts == NULL)
+  if (partials == NULL)
     return TRUE;
-  way->turned = FALSE;
-  return lower_sum (lower, node, original, way, parts, error);
+  config->transposed = FALSE;
+  return lower_sum (lower, node, original, config, partials, error);
 }

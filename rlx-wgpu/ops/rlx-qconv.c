@@ -315,8 +315,20 @@ static const RlxVariant variants[] = {
   { "tiles", tiles_fits, qconv_cost, NULL, tiles_describe, &all_tiles[5] },
 };
 
+static const RlxSample samples[] = {
+  { "rlx 1\n" RLX_SAMPLE_INPUT (0, "u8[1, 28, 28, 32]") RLX_SAMPLE_WEIGHT (1, "i8[32, 3, 3, 32]")
+    "%2 = qconv2d(%0, %1) {padding = [1, 1, 1, 1], layout = channels-last, filter_layout = osi}\n" RLX_SAMPLE_OUTPUT (2), 255 },
+  { "rlx 1\n" RLX_SAMPLE_INPUT (0, "u8[1, 28, 28, 64]") RLX_SAMPLE_WEIGHT (1, "i8[64, 3, 3, 1]")
+    "%2 = qconv2d(%0, %1) {padding = [1, 1, 1, 1], groups = 64, layout = channels-last, filter_layout = osi}\n" RLX_SAMPLE_OUTPUT (2), 255 },
+  { "rlx 1\n" RLX_SAMPLE_INPUT (0, "u8[1, 28, 28, 64]") RLX_SAMPLE_WEIGHT (1, "i8[64, 3, 3, 4]")
+    "%2 = qconv2d(%0, %1) {padding = [1, 1, 1, 1], groups = 16, layout = channels-last, filter_layout = osi}\n" RLX_SAMPLE_OUTPUT (2), 255 },
+  { "rlx 1\n" RLX_SAMPLE_INPUT (0, "u8[1, 2, 2, 64]") RLX_SAMPLE_WEIGHT (1, "i8[128, 1, 1, 64]")
+    "%2 = qconv2d(%0, %1) {layout = channels-last, filter_layout = osi}\n" RLX_SAMPLE_OUTPUT (2), 255 },
+  { NULL, 0 },
+};
+
 const RlxVariants rlx_qconv_variants = {
-  RLX_FAMILY_QCONV, "qconv2d", variants, G_N_ELEMENTS (variants), print_problem, NULL,
+  RLX_FAMILY_QCONV, "qconv2d", variants, G_N_ELEMENTS (variants), print_problem, samples,
 };
 
 gboolean

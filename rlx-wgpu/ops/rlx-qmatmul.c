@@ -332,8 +332,16 @@ static const RlxVariant variants[] = {
   { "tiles", tiles_fits, qmatmul_cost, NULL, tiles_describe, &plain_tiles },
 };
 
+static const RlxSample samples[] = {
+  { "rlx 1\n" RLX_SAMPLE_INPUT (0, "u8[128, 256]") RLX_SAMPLE_WEIGHT (1, "i8[256, 128]")
+    "%2 = qmatmul(%0, %1)\n" RLX_SAMPLE_OUTPUT (2), 255 },
+  { "rlx 1\n" RLX_SAMPLE_INPUT (0, "u8[1, 1024]") RLX_SAMPLE_WEIGHT (1, "i8[1024, 8]")
+    "%2 = qmatmul(%0, %1)\n" RLX_SAMPLE_OUTPUT (2), 255 },
+  { NULL, 0 },
+};
+
 const RlxVariants rlx_qmatmul_variants = {
-  RLX_FAMILY_QMATMUL, "qmatmul", variants, G_N_ELEMENTS (variants), print_problem, NULL,
+  RLX_FAMILY_QMATMUL, "qmatmul", variants, G_N_ELEMENTS (variants), print_problem, samples,
 };
 
 gboolean

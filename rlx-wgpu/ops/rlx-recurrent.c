@@ -928,8 +928,14 @@ static const RlxVariant variants[] = {
   { "steps", steps_fits, recurrent_cost, NULL, steps_describe, NULL },
 };
 
+static const RlxSample samples[] = {
+  { "rlx 1\n" RLX_SAMPLE_INPUT (0, "f32[16, 2, 64]") RLX_SAMPLE_WEIGHT (1, "f32[1, 256, 64]") RLX_SAMPLE_WEIGHT (2, "f32[1, 256, 64]")
+    "%3, %4 = lstm(%0, %1, %2)\n" RLX_SAMPLE_OUTPUT (3) RLX_SAMPLE_OUTPUT (4), 1 },
+  { NULL, 0 },
+};
+
 const RlxVariants rlx_recurrent_variants = {
-  RLX_FAMILY_RECURRENT, "recurrent", variants, G_N_ELEMENTS (variants), print_problem, NULL,
+  RLX_FAMILY_RECURRENT, "recurrent", variants, G_N_ELEMENTS (variants), print_problem, samples,
 };
 
 gboolean

@@ -551,8 +551,20 @@ static const RlxVariant variants[] = {
   { "rows", whole_fits, reduce_cost, NULL, whole_describe, GUINT_TO_POINTER (RLX_SHARE_NONE) },
 };
 
+static const RlxSample samples[] = {
+  { "rlx 1\n" RLX_SAMPLE_INPUT (0, "f32[1024, 256]")
+    "%1 = reduce_sum(%0) {axes = [1]}\n" RLX_SAMPLE_OUTPUT (1), 255 },
+  { "rlx 1\n" RLX_SAMPLE_INPUT (0, "f32[8, 16384]")
+    "%1 = reduce_sum(%0) {axes = [1]}\n" RLX_SAMPLE_OUTPUT (1), 255 },
+  { "rlx 1\n" RLX_SAMPLE_INPUT (0, "f32[32, 8, 512]")
+    "%1 = reduce_sum(%0) {axes = [0, 2]}\n" RLX_SAMPLE_OUTPUT (1), 255 },
+  { "rlx 1\n" RLX_SAMPLE_INPUT (0, "f32[4096, 24]")
+    "%1 = reduce_sum(%0) {axes = [1]}\n" RLX_SAMPLE_OUTPUT (1), 255 },
+  { NULL, 0 },
+};
+
 const RlxVariants rlx_reduce_variants = {
-  RLX_FAMILY_REDUCE, "reduction", variants, G_N_ELEMENTS (variants), print_problem, NULL,
+  RLX_FAMILY_REDUCE, "reduction", variants, G_N_ELEMENTS (variants), print_problem, samples,
 };
 
 gboolean

@@ -190,8 +190,14 @@ static const RlxVariant variants[] = {
   { "rows", own_fits, scan_cost, NULL, scan_describe, &own_cut },
 };
 
+static const RlxSample samples[] = {
+  { "rlx 1\n" RLX_SAMPLE_INPUT (0, "f32[256, 1024]")
+    "%1 = cumsum(%0) {axis = 1}\n" RLX_SAMPLE_OUTPUT (1), 255 },
+  { NULL, 0 },
+};
+
 const RlxVariants rlx_scan_variants = {
-  RLX_FAMILY_SCAN, "scan", variants, G_N_ELEMENTS (variants), print_problem, NULL,
+  RLX_FAMILY_SCAN, "scan", variants, G_N_ELEMENTS (variants), print_problem, samples,
 };
 
 gboolean

@@ -282,8 +282,16 @@ static const RlxVariant arg_variants[] = {
   { "rows", arg_whole_fits, arg_cost, NULL, arg_whole_describe, NULL },
 };
 
+static const RlxSample arg_samples[] = {
+  { "rlx 1\n" RLX_SAMPLE_INPUT (0, "f32[256, 1024]")
+    "%1 = arg_max(%0) {axis = 1}\n" RLX_SAMPLE_OUTPUT (1), 4095 },
+  { "rlx 1\n" RLX_SAMPLE_INPUT (0, "f32[4, 65536]")
+    "%1 = arg_max(%0) {axis = 1}\n" RLX_SAMPLE_OUTPUT (1), 4095 },
+  { NULL, 0 },
+};
+
 const RlxVariants rlx_arg_variants = {
-  RLX_FAMILY_ARG, "arg", arg_variants, G_N_ELEMENTS (arg_variants), print_arg, NULL,
+  RLX_FAMILY_ARG, "arg", arg_variants, G_N_ELEMENTS (arg_variants), print_arg, arg_samples,
 };
 
 gboolean
@@ -572,8 +580,16 @@ static const RlxVariant sort_variants[] = {
   { "merge", merge_fits, sort_cost, NULL, sort_describe, sort_variants },
 };
 
+static const RlxSample sort_samples[] = {
+  { "rlx 1\n" RLX_SAMPLE_INPUT (0, "f32[16, 8192]")
+    "%1, %2 = top_k(%0) {k = 8}\n" RLX_SAMPLE_OUTPUT (1) RLX_SAMPLE_OUTPUT (2), 4095 },
+  { "rlx 1\n" RLX_SAMPLE_INPUT (0, "f32[16, 4096]")
+    "%1, %2 = top_k(%0) {k = 600}\n" RLX_SAMPLE_OUTPUT (1) RLX_SAMPLE_OUTPUT (2), 4095 },
+  { NULL, 0 },
+};
+
 const RlxVariants rlx_sort_variants = {
-  RLX_FAMILY_SORT, "sort", sort_variants, G_N_ELEMENTS (sort_variants), print_sort, NULL,
+  RLX_FAMILY_SORT, "sort", sort_variants, G_N_ELEMENTS (sort_variants), print_sort, sort_samples,
 };
 
 gboolean

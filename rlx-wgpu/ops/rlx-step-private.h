@@ -51,7 +51,7 @@ typedef struct
   gboolean prologue;
   guint f16_weight;       /* index + 1 of the weight that decides whether it runs, 0: it always does */
   gboolean if_f16;        /* when f16 holds that weight well, else when it does not */
-  char *choice;           /* nullable: the variants that were looked at, for people */
+  guint choice;           /* index + 1 of the choice of a variant that led to it, or 0 */
   char *enables;          /* nullable: directives in front of the WGSL */
   double flops;
   double bytes;

@@ -9,7 +9,8 @@
  * everything about the choice is read from, and calls rlx_lower_choose(). That takes,
  * of the variants that fit well and are not banned, the one of the least cost; where
  * none fits well, of those that fit at all. Ties go to the earlier row, and the last
- * row fits everything that the table is for.
+ * row fits everything that the table is for. A cost is an estimate, times what
+ * calibration has measured it to be off by.
  */
 #pragma once
 
@@ -64,17 +65,31 @@ struct _RlxVariant
   gconstpointer data;   /* what rows with the same functions differ in */
 };
 
+/* A graph of one operator, in the text form. Calibration measures by it, and a test
+ * computes it by every variant. */
+typedef struct
+{
+  const char *text;
+  guint most;           /* the largest number in its first operand; those of others are small */
+} RlxSample;
+
+#define RLX_SAMPLE_INPUT(n, type) "%" #n " = input \"x" #n "\" " type "\n"
+#define RLX_SAMPLE_WEIGHT(n, type) "%" #n " = parameter \"x" #n "\" " type "\n"
+#define RLX_SAMPLE_OUTPUT(n) "output \"y" #n "\" %" #n "\n"
+
 struct _RlxVariants
 {
   RlxFamily family;     /* whose bans these are */
   const char *name;
   const RlxVariant *variants;
   guint n_variants;
-  char * (*print) (gconstpointer problem);   /* for people, in one line */
-  /* NULL, or the variant that was measured to be the fastest for the problem; -1: not
-   * measured. */
-  int (*tuned) (const RlxTarget *target, gconstpointer problem);
+  /* For people, in one line: all that the speed depends on. */
+  char * (*print) (gconstpointer problem);
+  const RlxSample *samples;   /* between them they fit every variant; the last has no text */
 };
+
+/* The table of a family. */
+const RlxVariants *rlx_variants_get (RlxFamily family);
 
 /* Less of a difference says nothing. */
 #define RLX_CLEARLY 1.03
@@ -89,21 +104,44 @@ typedef struct
   RlxWeightLayout layout;
 } RlxVerdict;
 
-/* The row that is taken, or -1 when none fits. @verdicts, one for each row, is nullable. */
-int      rlx_variants_pick (const RlxVariants *self,
-                            const RlxTarget   *target,
-                            gconstpointer      problem,
-                            RlxVerdict        *verdicts);
+/* What was chosen, and from what. */
+typedef struct
+{
+  const RlxVariants *table;
+  const RlxIrNode *node;
+  char *key;            /* the family and the problem */
+  int row;
+  gboolean once;        /* for a step of the prologue */
+  guint parent;         /* index + 1 of the choice that led to this one, or 0 */
+  RlxVerdict verdicts[RLX_MAX_VARIANTS];
+} RlxChoice;
+
+/* The row that is taken, or -1 when none fits. @tuned is the one that was measured to be
+ * the fastest, or -1. @verdicts, one for each row, is nullable. */
+int      rlx_variants_pick  (const RlxVariants *self,
+                             const RlxTarget   *target,
+                             gconstpointer      problem,
+                             int                tuned,
+                             RlxVerdict        *verdicts);
 
 /* Picks one and lets it make the steps, which remember what else there was. */
-gboolean rlx_lower_choose  (RlxLower          *lower,
-                            const RlxIrNode   *node,
-                            const RlxVariants *table,
-                            gconstpointer      problem,
-                            GError           **error);
+gboolean rlx_lower_choose   (RlxLower          *lower,
+                             const RlxIrNode   *node,
+                             const RlxVariants *table,
+                             gconstpointer      problem,
+                             GError           **error);
 
-/* plan/rlx-lower.c: what is known of the choice that led to the steps being made. */
-GString *rlx_lower_get_choice (RlxLower *lower);
+void     rlx_choice_free    (RlxChoice *self);
+/* For people: the problem, then a line for each variant. */
+void     rlx_choice_append_text (const RlxChoice *self,
+                                 GString         *text);
+
+/* plan/rlx-lower.c: keeps @choice, which is taken over, as that of the steps being made,
+ * until it is ended. Gives what to end it with. */
+guint    rlx_lower_begin_choice (RlxLower  *lower,
+                                 RlxChoice *choice);
+void     rlx_lower_end_choice   (RlxLower  *lower,
+                                 guint      before);
 
 /* For fits(): says why. */
 static inline RlxFit

@@ -5,14 +5,28 @@
 
 #include "ops/rlx-variant-private.h"
 
-#define MAX_VARIANTS 32
+#include "target/rlx-tuning-private.h"
 
-static gboolean
-is_banned (const RlxVariants *self,
-           const RlxTarget   *target,
-           guint              row)
+const RlxVariants *
+rlx_variants_get (RlxFamily family)
 {
-  return (target->speeds.banned[self->family] >> row & 1) != 0;
+  static const RlxVariants *const tables[RLX_N_FAMILIES] = {
+    [RLX_FAMILY_PRODUCT] = &rlx_product_variants,
+    [RLX_FAMILY_CONV] = &rlx_conv_variants,
+    [RLX_FAMILY_ATTENTION] = &rlx_attention_variants,
+    [RLX_FAMILY_PACKED] = &rlx_packed_variants,
+    [RLX_FAMILY_REDUCE] = &rlx_reduce_variants,
+    [RLX_FAMILY_NORM] = &rlx_norm_variants,
+    [RLX_FAMILY_ARG] = &rlx_arg_variants,
+    [RLX_FAMILY_SCAN] = &rlx_scan_variants,
+    [RLX_FAMILY_SORT] = &rlx_sort_variants,
+    [RLX_FAMILY_COPY] = &rlx_copy_variants,
+    [RLX_FAMILY_QMATMUL] = &rlx_qmatmul_variants,
+    [RLX_FAMILY_QCONV] = &rlx_qconv_variants,
+    [RLX_FAMILY_RECURRENT] = &rlx_recurrent_variants,
+  };
+
+  return tables[family];
 }
 
 /* Of the rows that fit as well as @fit. */
@@ -34,25 +48,26 @@ int
 rlx_variants_pick (const RlxVariants *self,
                    const RlxTarget   *target,
                    gconstpointer      problem,
+                   int                tuned,
                    RlxVerdict        *verdicts)
 {
-  RlxVerdict own[MAX_VARIANTS];
-  int tuned = self->tuned != NULL ? self->tuned (target, problem) : -1;
+  RlxVerdict own[RLX_MAX_VARIANTS];
   int best;
 
-  g_assert (self->n_variants <= MAX_VARIANTS);
+  g_assert (self->n_variants <= RLX_MAX_VARIANTS);
   if (verdicts == NULL)
     verdicts = own;
   for (guint i = 0; i < self->n_variants; i++)
     {
       const RlxVariant *variant = &self->variants[i];
+      double factor = target->speeds.variants[self->family][i].factor;
       RlxVerdict *verdict = &verdicts[i];
 
-      *verdict = (RlxVerdict) { .banned = is_banned (self, target, i) };
+      *verdict = (RlxVerdict) { .banned = rlx_speeds_is_banned (&target->speeds, self->family, i) };
       verdict->fit = variant->fits (variant, target, problem, &verdict->why);
       if (verdict->fit == RLX_FIT_NO)
         continue;
-      verdict->cost = variant->cost (variant, target, problem);
+      verdict->cost = variant->cost (variant, target, problem) * (factor > 0.0 ? factor : 1.0);
       if (variant->layout != NULL)
         verdict->layout = variant->layout (variant, target, problem);
     }
@@ -69,33 +84,49 @@ rlx_variants_pick (const RlxVariants *self,
   return best;
 }
 
-static void
-print_choice (GString           *to,
-              const RlxVariants *table,
-              gconstpointer      problem,
-              const RlxVerdict  *verdicts,
-              int                chosen)
+void
+rlx_choice_free (RlxChoice *self)
 {
-  g_autofree char *text = table->print (problem);
+  g_free (self->key);
+  g_free (self);
+}
 
-  g_string_append_printf (to, "%s: %s\n", table->name, text);
-  for (guint i = 0; i < table->n_variants; i++)
+void
+rlx_choice_append_text (const RlxChoice *self,
+                        GString         *text)
+{
+  g_string_append_printf (text, "%s\n", self->key);
+  for (guint i = 0; i < self->table->n_variants; i++)
     {
-      const RlxVerdict *verdict = &verdicts[i];
+      const RlxVerdict *verdict = &self->verdicts[i];
 
-      g_string_append_printf (to, "  %c %-12s", (int) i == chosen ? '*' : '-', table->variants[i].name);
+      g_string_append_printf (text, "  %c %-12s", (int) i == self->row ? '*' : '-', self->table->variants[i].name);
       if (verdict->fit != RLX_FIT_NO)
-        g_string_append_printf (to, " %.4g µs", verdict->cost * 1e6);
+        g_string_append_printf (text, " %.4g µs", verdict->cost * 1e6);
       else
-        g_string_append (to, " cannot");
+        g_string_append (text, " cannot");
       if (verdict->layout.order == RLX_WEIGHT_IN_PANELS)
-        g_string_append_printf (to, ", weight in panels of %u", verdict->layout.width);
+        g_string_append_printf (text, ", weight in panels of %u", verdict->layout.width);
       if (verdict->banned)
-        g_string_append (to, ", banned: gave a wrong result here");
+        g_string_append (text, ", banned: gave a wrong result here");
       if (verdict->why != NULL)
-        g_string_append_printf (to, ": %s", verdict->why);
-      g_string_append_c (to, '\n');
+        g_string_append_printf (text, ": %s", verdict->why);
+      g_string_append_c (text, '\n');
     }
+}
+
+/* The row that was measured to be the fastest for the problem; -1: not measured. */
+static int
+find_tuned (const RlxVariants *table,
+            const RlxTarget   *target,
+            const char        *key)
+{
+  const char *name = target->tuning != NULL ? rlx_tuning_look_up (target->tuning, key) : NULL;
+
+  for (guint i = 0; name != NULL && i < table->n_variants; i++)
+    if (g_str_equal (table->variants[i].name, name))
+      return (int) i;
+  return -1;
 }
 
 gboolean
@@ -105,22 +136,27 @@ rlx_lower_choose (RlxLower          *lower,
                   gconstpointer      problem,
                   GError           **error)
 {
-  GString *choice = rlx_lower_get_choice (lower);
-  gsize before = choice->len;
-  RlxVerdict verdicts[MAX_VARIANTS];
-  int chosen = rlx_variants_pick (table, rlx_lower_get_target (lower), problem, verdicts);
+  const RlxTarget *target = rlx_lower_get_target (lower);
+  g_autofree char *text = table->print (problem);
+  RlxChoice *choice = g_new0 (RlxChoice, 1);
+  const RlxVariant *variant;
   gboolean ok;
+  guint before;
 
-  if (chosen < 0)
+  choice->table = table;
+  choice->node = node;
+  choice->key = g_strdup_printf ("%s: %s", table->name, text);
+  choice->row = rlx_variants_pick (table, target, problem, find_tuned (table, target, choice->key), choice->verdicts);
+  if (choice->row < 0)
     {
-      g_autofree char *text = table->print (problem);
-
-      g_set_error (error, RLX_COMPILE_ERROR, RLX_COMPILE_ERROR_UNSUPPORTED, "there is no kernel for %s: %s", table->name, text);
+      g_set_error (error, RLX_COMPILE_ERROR, RLX_COMPILE_ERROR_UNSUPPORTED, "there is no kernel for %s", choice->key);
+      rlx_choice_free (choice);
       return FALSE;
     }
   /* A variant may choose again, for a part of its work. */
-  print_choice (choice, table, problem, verdicts, chosen);
-  ok = table->variants[chosen].describe (&table->variants[chosen], lower, node, problem, error);
-  g_string_truncate (choice, before);
+  variant = &table->variants[choice->row];
+  before = rlx_lower_begin_choice (lower, choice);
+  ok = variant->describe (variant, lower, node, problem, error);
+  rlx_lower_end_choice (lower, before);
   return ok;
 }

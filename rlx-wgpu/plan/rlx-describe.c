@@ -77,6 +77,42 @@ parameters_to_variant (const RlxStep *step)
   return g_variant_dict_end (&dict);
 }
 
+double
+rlx_plan_estimate_step (const RlxPlan   *plan,
+                        const RlxStep   *step,
+                        const RlxSpeeds *speeds)
+{
+  double seconds = MAX (step->flops / speeds->flops, step->bytes / speeds->bandwidth);
+
+  if (step->choice > 0)
+    {
+      const RlxChoice *choice = g_ptr_array_index (plan->choices, step->choice - 1);
+      double factor = speeds->variants[choice->table->family][choice->row].factor;
+
+      seconds *= factor > 0.0 ? factor : 1.0;
+    }
+  return speeds->dispatch_time + seconds;
+}
+
+/* A variant may have chosen among others for a part of its work: the outermost comes first. */
+char *
+rlx_plan_dup_choice (const RlxPlan *plan,
+                     const RlxStep *step)
+{
+  g_autoptr(GString) all = g_string_new (NULL);
+
+  for (guint i = step->choice; i > 0;)
+    {
+      const RlxChoice *choice = g_ptr_array_index (plan->choices, i - 1);
+      g_autoptr(GString) text = g_string_new (NULL);
+
+      rlx_choice_append_text (choice, text);
+      g_string_prepend_len (all, text->str, (gssize) text->len);
+      i = choice->parent;
+    }
+  return all->len > 0 ? g_strdup (all->str) : NULL;
+}
+
 GVariant *
 rlx_plan_to_variant (const RlxPlan *plan,
                      GPtrArray     *steps)
@@ -96,6 +132,7 @@ rlx_plan_to_variant (const RlxPlan *plan,
   for (guint i = 0; i < steps->len; i++)
     {
       const RlxStep *step = g_ptr_array_index (steps, i);
+      g_autofree char *choice = NULL;
       GVariantDict entry;
       gboolean in_place = FALSE;
 
@@ -113,8 +150,9 @@ rlx_plan_to_variant (const RlxPlan *plan,
       g_variant_dict_insert (&entry, "workgroup-size", "u", step->workgroup_size);
       g_variant_dict_insert_value (&entry, "parameters", parameters_to_variant (step));
       g_variant_dict_insert (&entry, "wgsl", "s", step->wgsl);
-      if (step->choice != NULL)
-        g_variant_dict_insert (&entry, "choice", "s", step->choice);
+      choice = rlx_plan_dup_choice (plan, step);
+      if (choice != NULL)
+        g_variant_dict_insert (&entry, "choice", "s", choice);
       g_variant_builder_add_value (&entries, g_variant_dict_end (&entry));
     }
 

@@ -13,7 +13,6 @@
 
 #include "ops/rlx-builder-private.h"
 #include "ops/rlx-shape-private.h"
-#include "ops/rlx-variant-private.h"
 #include "passes/rlx-passes-private.h"
 #include "util/rlx-debug-private.h"
 
@@ -29,7 +28,7 @@ struct _RlxLower
   const guint *uses;        /* of the graph's values, by id */
   guint f16_weight;             /* what the steps being made depend on, as in RlxStep */
   gboolean if_f16;
-  GString *choice;          /* of the variant that makes steps now */
+  guint choice;             /* of the variant that makes steps now, as in RlxStep */
 };
 
 const RlxTarget *
@@ -45,10 +44,24 @@ rlx_lower_get_precision (RlxLower *lower)
   return lower->prologue ? RLX_PRECISION_FULL : lower->plan->ir->precision;
 }
 
-GString *
-rlx_lower_get_choice (RlxLower *lower)
+guint
+rlx_lower_begin_choice (RlxLower  *lower,
+                        RlxChoice *choice)
 {
-  return lower->choice;
+  guint before = lower->choice;
+
+  choice->once = lower->prologue;
+  choice->parent = before;
+  g_ptr_array_add (lower->plan->choices, choice);
+  lower->choice = lower->plan->choices->len;
+  return before;
+}
+
+void
+rlx_lower_end_choice (RlxLower *lower,
+                      guint     before)
+{
+  lower->choice = before;
 }
 
 static guint
@@ -397,7 +410,7 @@ rlx_lower_add_step (RlxLower *lower,
   step->prologue = lower->prologue;
   step->f16_weight = lower->f16_weight;
   step->if_f16 = lower->if_f16;
-  step->choice = lower->choice->len > 0 ? g_strdup (lower->choice->str) : NULL;
+  step->choice = lower->choice;
   g_ptr_array_add (lower->prologue ? lower->plan->steps : lower->main_steps, step);
 }
 
@@ -531,8 +544,7 @@ rlx_lower_ir (RlxPlan         *plan,
   g_autofree gboolean *constant = rlx_ir_find_constant_nodes (plan->ir);
   g_autofree gboolean *live = rlx_ir_find_live_nodes (plan->ir);
   g_autofree guint *uses = count_uses (plan->ir);
-  g_autoptr(GString) choice = g_string_new (NULL);
-  RlxLower lower = { plan, target, slots, temporaries, main_steps, FALSE, plan->ir->nodes->len, uses, 0, FALSE, choice };
+  RlxLower lower = { plan, target, slots, temporaries, main_steps, FALSE, plan->ir->nodes->len, uses, 0, FALSE, 0 };
   const RlxIr *ir = plan->ir;
 
   for (guint i = 0; i < lower.n_nodes; i++)

@@ -10,6 +10,7 @@
 #include "ir/rlx-ir-private.h"
 #include "ops/rlx-kernel-private.h"
 #include "ops/rlx-step-private.h"
+#include "ops/rlx-variant-private.h"
 
 G_BEGIN_DECLS
 
@@ -104,6 +105,7 @@ typedef struct
 {
   GPtrArray *steps;       /* RlxStep, prologue first */
   guint n_prologue;
+  GPtrArray *choices;     /* RlxChoice, each after the one that led to it */
   GArray *slots;          /* RlxSlot */
   GArray *buffers;        /* RlxBuffer */
   GArray *constants;      /* guint: slots that are uploaded once, buffer by buffer */
@@ -120,6 +122,12 @@ typedef struct
 
 /* Lowers @ir (taken over in every case) for a target and places everything. */
 RlxPlan *  rlx_plan_new   (RlxIr           *ir,
+                           const RlxTarget *target,
+                           GCancellable    *cancellable,
+                           GError         **error);
+/* Runs the passes before. They and the lowering must see the same target: what one
+ * decides the other relies on. */
+RlxPlan *  rlx_plan_make  (const RlxIr     *ir,
                            const RlxTarget *target,
                            GCancellable    *cancellable,
                            GError         **error);
@@ -150,6 +158,14 @@ GVariant * rlx_plan_to_variant (const RlxPlan *plan,
                                 GPtrArray     *steps);
 char *     rlx_plan_to_text    (const RlxPlan *plan,
                                 GPtrArray     *steps);
+/* Seconds a step may take: for people, and to cut submits before a driver's watchdog
+ * does. */
+double     rlx_plan_estimate_step (const RlxPlan   *plan,
+                                   const RlxStep   *step,
+                                   const RlxSpeeds *speeds);
+/* The variants that were looked at for a step; NULL where there was nothing to choose. */
+char *     rlx_plan_dup_choice (const RlxPlan *plan,
+                                const RlxStep *step);
 
 /* rlx-lower.c: fills steps, slots and ports. */
 gboolean   rlx_lower_ir   (RlxPlan         *plan,

@@ -16,6 +16,7 @@
 
 #include <string.h>
 
+#include "passes/rlx-passes-private.h"
 #include "util/rlx-checked-private.h"
 #include "util/rlx-debug-private.h"
 
@@ -652,6 +653,7 @@ rlx_plan_new (RlxIr           *ir,
   g_array_set_clear_func (folded, clear_bank);
   plan->ir = ir;
   plan->steps = g_ptr_array_new_with_free_func ((GDestroyNotify) rlx_step_free);
+  plan->choices = g_ptr_array_new_with_free_func ((GDestroyNotify) rlx_choice_free);
   plan->slots = g_array_new (FALSE, TRUE, sizeof (RlxSlot));
   plan->buffers = g_array_new (FALSE, TRUE, sizeof (RlxBuffer));
   plan->constants = g_array_new (FALSE, TRUE, sizeof (guint));
@@ -693,10 +695,25 @@ rlx_plan_new (RlxIr           *ir,
   return g_steal_pointer (&plan);
 }
 
+RlxPlan *
+rlx_plan_make (const RlxIr     *ir,
+               const RlxTarget *target,
+               GCancellable    *cancellable,
+               GError         **error)
+{
+  RlxIr *fused = rlx_run_passes (ir, target, error);
+  g_autoptr(RlxPlan) plan = fused != NULL ? rlx_plan_new (fused, target, cancellable, error) : NULL;
+
+  if (plan == NULL || (RLX_DEBUG_CHECK (VALIDATE) && !rlx_plan_verify (plan, error)))
+    return NULL;
+  return g_steal_pointer (&plan);
+}
+
 void
 rlx_plan_free (RlxPlan *plan)
 {
   g_clear_pointer (&plan->steps, g_ptr_array_unref);
+  g_clear_pointer (&plan->choices, g_ptr_array_unref);
   g_clear_pointer (&plan->slots, g_array_unref);
   g_clear_pointer (&plan->buffers, g_array_unref);
   g_clear_pointer (&plan->constants, g_array_unref);

@@ -358,7 +358,6 @@ rlx_step_free (RlxStep *step)
   g_free (step->file);
   g_free (step->body);
   g_free (step->kernel);
-  g_free (step->choice);
   g_free (step->enables);
   g_free (step->wgsl);
   g_free (step);

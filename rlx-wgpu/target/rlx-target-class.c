@@ -36,9 +36,9 @@ rlx_target_set_class (RlxTarget     *self,
                       RlxAdapterType type)
 {
   rlx_speeds_guess (&self->speeds, type);
-  /* 128 leave two workgroups of 256 to a core of most. Below that a compiler still finds
-   * room for what we count as 140. */
-  self->registers = 140;
+  /* AMD's and NVIDIA's cards have so many, and two workgroups of 256 fit a core with all of them. Of others less is
+   * known: below 128 a compiler still finds room for what we count as 140. */
+  self->registers = type == RLX_ADAPTER_TYPE_DISCRETE ? 255 : 140;
 
   if (type == RLX_ADAPTER_TYPE_CPU)
     {
@@ -255,12 +255,4 @@ rlx_target_pretend (RlxTarget       *device,
   RLX_NOTE (DEVICE, "standing in for the target “%s”%s", named->name, changed->str);
   *device = result;
   return TRUE;
-}
-
-const char *
-rlx_product_variant_get_name (RlxProductVariant product)
-{
-  static const char *const names[RLX_N_PRODUCTS] = { "matrix", "tiles-128", "tiles-64", "tiles-32", "registers", "dot", "lanes" };
-
-  return names[product];
 }

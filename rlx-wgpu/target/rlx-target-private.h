@@ -70,23 +70,16 @@ typedef enum
   RLX_N_FAMILIES
 } RlxFamily;
 
-/* The rows of the table for products of matrices; see kernels/matmul.wgsl. */
-typedef enum
+/* Of one table. */
+#define RLX_MAX_VARIANTS 16
+
+/* What was measured of a variant; zeros: nothing. */
+typedef struct
 {
-  RLX_PRODUCT_MATRIX,   /* with reduced precision only */
-  RLX_PRODUCT_TILES_128,
-  RLX_PRODUCT_TILES_64,
-  RLX_PRODUCT_TILES_32,
-  RLX_PRODUCT_REGISTERS,
-  RLX_PRODUCT_DOT,
-  RLX_PRODUCT_LANES,
-  RLX_N_PRODUCTS
-} RlxProductVariant;
-
-const char * rlx_product_variant_get_name (RlxProductVariant product);
-
-/* The rows, columns and inner dimension of the products that were measured. */
-#define RLX_MEASURED_SIZE 512
+  double seconds;          /* for a sample of its family */
+  double flops;            /* a second, in that time; 0 where nothing is computed */
+  double factor;           /* how many times longer it takes than its cost says */
+} RlxMeasurement;
 
 /* How fast a device is: measured, or guessed from its class. */
 typedef struct
@@ -99,9 +92,17 @@ typedef struct
   double dispatch_time;    /* seconds to start a kernel after another */
   double round_trip_time;  /* seconds of a run that does next to nothing */
   double spread;           /* of the times, as a factor; 1: all were the same */
-  double product_flops[RLX_N_PRODUCTS];   /* 0: not measured */
+  RlxMeasurement variants[RLX_N_FAMILIES][RLX_MAX_VARIANTS];
   guint32 banned[RLX_N_FAMILIES];   /* bits, by row: variants that gave wrong results */
 } RlxSpeeds;
+
+static inline gboolean
+rlx_speeds_is_banned (const RlxSpeeds *self,
+                      RlxFamily        family,
+                      guint            row)
+{
+  return (self->banned[family] >> row & 1) != 0;
+}
 
 typedef struct
 {
@@ -129,7 +130,7 @@ typedef struct
   gboolean matrices_are_fast;         /* else they are emulated, which only tests want */
 
   RlxSpeeds speeds;
-  struct _RlxTuning *tuning;   /* nullable, borrowed: what was measured for single shapes */
+  struct _RlxTuning *tuning;   /* nullable, borrowed: what was measured for single problems */
 } RlxTarget;
 
 /* A tensor that is longer than a binding may be is bound in segments: the bytes of each

@@ -23,7 +23,7 @@
 #define MIB (1024 * 1024)
 
 /* Named targets that differ in the kernels they get, those with the most first. */
-static const char *const names[] = { "navi21", "lavapipe", "minimum", "v3d", "small", "navi31", "dg2", "lnl", "apple-m" };
+static const char *const names[] = { "navi21", "lavapipe", "minimum", "v3d", "small", "navi31", "dg2", "lnl", "tgl", "apple-m" };
 
 static RlxTarget targets[G_N_ELEMENTS (names) + 1];
 
@@ -73,8 +73,9 @@ collect_step (Collection      *self,
   path = g_build_filename (self->folder, name, NULL);
   if (!g_file_set_contents (path, step->wgsl, -1, &error))
     g_error ("%s", error->message);
-  g_string_append_printf (self->index, "%s\t%s\t%s\t%s\t%s\n",
-                          name, step->kernel, step->file != NULL ? step->file : "-", step->op, target->name);
+  g_string_append_printf (self->index, "%s\t%s\t%s\t%s\t%s\t%u\t%u\n",
+                          name, step->kernel, step->file != NULL ? step->file : "-", step->op, target->name,
+                          target->limits.max_invocations, target->limits.max_workgroup_storage);
 }
 
 /* What rlx_device_compile() does, as far as it goes without a device. */

@@ -73,7 +73,7 @@ def wrong_usage():
 
 @tap.test
 def completion():
-    tap.equal(run('--complete').stdout.split(), ['devices', 'targets', 'calibrate', 'ops', 'demo', 'info', 'run', 'bench', 'compile', 'profile', 'dot'], 'the commands')
+    tap.equal(run('--complete').stdout.split(), ['devices', 'targets', 'calibrate', 'ops', 'demo', 'info', 'convert', 'run', 'bench', 'compile', 'profile', 'dot'], 'the commands')
     names = run('--complete', 'ops').stdout.split()
     tap.check('matmul' in names and 'attention' in names, 'operators are missing')
     tap.equal(run('--complete', 'run').stdout, '', 'what follows run')
@@ -162,17 +162,17 @@ def tune():
         tap.contains(run(command, '--help').stdout, '--tune')
 
     def count():
-        return max(adapter['tuned_shapes'] for adapter in parse(run('devices', '--json', env=own).stdout))
+        return max(adapter['tuned_problems'] for adapter in parse(run('devices', '--json', env=own).stdout))
 
     run('compile', product, env=own)
-    tap.equal(count(), 0, 'the shapes that were tuned without being asked')
+    tap.equal(count(), 0, 'the problems that were tuned without being asked')
     first = run('compile', '--tune', '--wgsl', product, env=own).stdout
-    tap.equal(count(), 1, 'the shapes that were tuned')
+    tap.equal(count(), 1, 'the problems that were tuned')
     tap.equal(run('compile', '--tune', '--wgsl', product, env=own).stdout, first, 'the kernels with the same cache')
     run('bench', '--tune', '-n', '1', product, env=own)
-    tap.equal(count(), 1, 'the shapes that were tuned')
-    tap.contains(run('devices', '-v', env=own).stdout, 'matrices tuned')
-    tap.check('matrices tuned' not in run('devices', '-v').stdout, 'somebody tuned where tests run')
+    tap.equal(count(), 1, 'the problems that were tuned')
+    tap.contains(run('devices', '-v', env=own).stdout, 'problems tuned')
+    tap.check('problems tuned' not in run('devices', '-v').stdout, 'somebody tuned where tests run')
 
 
 @tap.test

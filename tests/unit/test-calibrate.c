@@ -13,16 +13,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ops/rlx-product-private.h"
 #include "rlx-calibration-private.h"
 #include "rlx-device-private.h"
 #include "rlx-graph-private.h"
 #include "rlx-test-util.h"
 #include "rlx-timing-private.h"
+#include "rlx-trial-private.h"
 #include "util/rlx-debug-private.h"
 
 #define ALL_PRODUCTS ((1u << RLX_N_PRODUCTS) - 1)
-/* Matrix units do not do everything. */
-#define PLAIN_PRODUCTS (ALL_PRODUCTS & ~(1u << RLX_PRODUCT_MATRIX))
+/* Families that are measured where it is not about these. */
+#define FEW (1u << RLX_FAMILY_PRODUCT | 1u << RLX_FAMILY_SCAN)
+/* Neither matrix units nor rows that subgroups share are for everything. */
+#define PLAIN_PRODUCTS (ALL_PRODUCTS & ~(1u << RLX_PRODUCT_MATRIX | 1u << RLX_PRODUCT_ROWS))
 
 static const RlxSpeeds possible = {
   .measured = TRUE,
@@ -33,8 +37,32 @@ static const RlxSpeeds possible = {
   .dispatch_time = 4e-6,
   .round_trip_time = 9e-5,
   .spread = 1.1,
-  .product_flops = { 7e10, 1e10, 2e10, 5e9, 4e9, 1e9, 3e10 },
 };
+
+/* Rates of the products, and what follows from them for 2 · 512³ operations. */
+static const double possible_rates[] = { 7e10, 0.0, 1e10, 2e10, 5e9, 4e9, 1e9, 3e10 };
+G_STATIC_ASSERT (G_N_ELEMENTS (possible_rates) == RLX_N_PRODUCTS);
+
+/* 0: as if it had not been measured. */
+static void
+set_rate (RlxSpeeds *speeds,
+          guint      row,
+          double     rate)
+{
+  speeds->variants[RLX_FAMILY_PRODUCT][row] =
+    rate != 0.0 ? (RlxMeasurement) { 2.0 * 512 * 512 * 512 / rate, rate, speeds->flops / rate } : (RlxMeasurement) { 0 };
+}
+
+static RlxSpeeds
+get_possible (void)
+{
+  RlxSpeeds speeds = possible;
+
+  for (guint i = 0; i < RLX_N_PRODUCTS; i++)
+    set_rate (&speeds, i, possible_rates[i]);
+  speeds.variants[RLX_FAMILY_COPY][0] = (RlxMeasurement) { 2e-4, 0.0, 1.5 };
+  return speeds;
+}
 
 static GBytes *
 to_bytes (const RlxSpeeds *speeds)
@@ -76,7 +104,7 @@ assert_same (const RlxSpeeds *a,
 
 /* ---- the file --------------------------------------------------------------------- */
 
-/* The names of the kernels, those that are wrong or those that are right. */
+/* The names of the kernels for products, those that are wrong or those that are right. */
 static char **
 list_kernels (RlxCalibration *calibration,
               gboolean        wrong)
@@ -87,8 +115,8 @@ list_kernels (RlxCalibration *calibration,
     {
       g_autoptr(RlxCalibrationKernel) kernel = g_list_model_get_item (G_LIST_MODEL (calibration), i);
 
-      g_assert_true (rlx_calibration_kernel_get_wrong (kernel) == (rlx_calibration_kernel_get_flops (kernel) == 0.0));
-      if (rlx_calibration_kernel_get_wrong (kernel) == wrong)
+      g_assert_true (rlx_calibration_kernel_get_wrong (kernel) == (rlx_calibration_kernel_get_time (kernel) == 0.0));
+      if (rlx_calibration_kernel_get_wrong (kernel) == wrong && g_str_equal (rlx_calibration_kernel_get_family (kernel), "product"))
         g_strv_builder_add (names, rlx_calibration_kernel_get_name (kernel));
     }
   return g_strv_builder_end (names);
@@ -101,12 +129,13 @@ get_rate (RlxCalibration *calibration,
   for (guint i = 0; i < g_list_model_get_n_items (G_LIST_MODEL (calibration)); i++)
     {
       g_autoptr(RlxCalibrationKernel) kernel = g_list_model_get_item (G_LIST_MODEL (calibration), i);
-      g_autofree char *this_name = NULL;
+      g_autofree char *this_name = NULL, *family = NULL;
       gboolean wrong;
-      double rate;
+      double rate, seconds;
 
-      g_object_get (kernel, "name", &this_name, "flops", &rate, "wrong", &wrong, NULL);
-      if (g_str_equal (this_name, name))
+      g_object_get (kernel, "family", &family, "name", &this_name, "flops", &rate, "time", &seconds, "wrong", &wrong, NULL);
+      g_assert_true (wrong || seconds > 0.0);
+      if (g_str_equal (this_name, name) && g_str_equal (family, "product"))
         {
           g_assert_false (wrong);
           return rate;
@@ -118,7 +147,7 @@ get_rate (RlxCalibration *calibration,
 static void
 test_round_trip (void)
 {
-  RlxSpeeds speeds = possible;
+  RlxSpeeds speeds = get_possible ();
 
   for (guint banned = 0; banned <= ALL_PRODUCTS; banned++)
     {
@@ -128,7 +157,7 @@ test_round_trip (void)
 
       speeds.banned[RLX_FAMILY_PRODUCT] = banned;
       for (guint i = 0; i < RLX_N_PRODUCTS; i++)
-        speeds.product_flops[i] = banned >> i & 1 ? 0.0 : possible.product_flops[i];
+        set_rate (&speeds, i, banned >> i & 1 ? 0.0 : possible_rates[i]);
       speeds.flops = rlx_speeds_get_best (&speeds);
       bytes = to_bytes (&speeds);
       calibration = rlx_calibration_from_bytes (bytes);
@@ -142,21 +171,23 @@ test_round_trip (void)
 
       wrong = list_kernels (calibration, TRUE);
       right = list_kernels (calibration, FALSE);
-      g_assert_cmpuint (g_strv_length (wrong) + g_strv_length (right), ==, RLX_N_PRODUCTS);
+      /* rows that subgroups share are not for every device */
+      g_assert_cmpuint (g_strv_length (wrong) + g_strv_length (right), ==, RLX_N_PRODUCTS - !(banned >> RLX_PRODUCT_ROWS & 1));
     }
 
   /* a device without matrix units */
-  speeds = possible;
-  speeds.product_flops[RLX_PRODUCT_MATRIX] = 0.0;
+  speeds = get_possible ();
+  set_rate (&speeds, RLX_PRODUCT_MATRIX, 0.0);
   g_assert_true (is_believed (&speeds));
-  speeds.product_flops[RLX_PRODUCT_MATRIX] = NAN;
+  set_rate (&speeds, RLX_PRODUCT_MATRIX, NAN);
   g_assert_false (is_believed (&speeds));
 }
 
 static void
 test_units (void)
 {
-  g_autoptr(RlxCalibration) calibration = rlx_calibration_new (&possible);
+  RlxSpeeds speeds = get_possible ();
+  g_autoptr(RlxCalibration) calibration = rlx_calibration_new (&speeds);
   double dispatch_time;
 
   g_assert_cmpfloat (rlx_calibration_get_flops (calibration), ==, 30e9);
@@ -188,24 +219,26 @@ test_impossible (void)
   static const double bad[] = { NAN, -NAN, INFINITY, -INFINITY, 0.0, -0.0, -1.0, -3e10, 1e300, 1e-300 };
   RlxSpeeds speeds;
 
-  g_assert_true (is_believed (&possible));
+  speeds = get_possible ();
+  g_assert_true (is_believed (&speeds));
   for (guint i = 0; i < G_N_ELEMENTS (bad); i++)
     {
       double *const places[] = {
         &speeds.flops, &speeds.flops_f16, &speeds.bandwidth, &speeds.transfer,
-        &speeds.dispatch_time, &speeds.round_trip_time, &speeds.spread, &speeds.product_flops[RLX_PRODUCT_LANES], &speeds.product_flops[3],
+        &speeds.dispatch_time, &speeds.round_trip_time, &speeds.spread, &speeds.variants[RLX_FAMILY_PRODUCT][RLX_PRODUCT_LANES].flops,
+        &speeds.variants[RLX_FAMILY_COPY][0].seconds, &speeds.variants[RLX_FAMILY_COPY][0].factor,
       };
 
       for (guint j = 0; j < G_N_ELEMENTS (places); j++)
         {
-          speeds = possible;
+          speeds = get_possible ();
           *places[j] = bad[i];
           g_assert_false (is_believed (&speeds));
         }
     }
 
   /* what a busy machine measured; each alone is no more than unusual */
-  speeds = possible;
+  speeds = get_possible ();
   speeds.bandwidth = 1e13;
   speeds.transfer = 8.388608e12;
   assert_problem (&speeds, "a transfer rate of 8388.61 GB/s, where 0.0001 to 2000 are possible");
@@ -213,30 +246,31 @@ test_impossible (void)
   g_assert_true (is_believed (&speeds));
   speeds.bandwidth = 5e9;
   assert_problem (&speeds, "a transfer rate of 900 GB/s beside a memory bandwidth of 5 GB/s");
-  speeds = possible;
+  speeds = get_possible ();
   speeds.dispatch_time = 0.5;
   assert_problem (&speeds, "500000 µs for a dispatch beside 90 µs for a round trip");
   speeds.dispatch_time = 4e-9;
   assert_problem (&speeds, "the time of a dispatch of 0.004 µs");
   /* not the rate of the best one */
-  speeds = possible;
+  speeds = get_possible ();
   speeds.flops = 2e10;
   g_assert_false (is_believed (&speeds));
   /* wrong, and yet it has a rate */
-  speeds = possible;
-  speeds.banned[RLX_FAMILY_PRODUCT] = 2;
+  speeds = get_possible ();
+  speeds.banned[RLX_FAMILY_PRODUCT] = 1u << RLX_PRODUCT_TILES_64;
   g_assert_false (is_believed (&speeds));
   /* nothing left */
-  speeds = possible;
+  speeds = get_possible ();
   speeds.banned[RLX_FAMILY_PRODUCT] = ALL_PRODUCTS;
-  memset (speeds.product_flops, 0, sizeof speeds.product_flops);
+  memset (speeds.variants, 0, sizeof speeds.variants);
   g_assert_false (is_believed (&speeds));
 }
 
 static void
 test_damaged_bytes (void)
 {
-  g_autoptr(GBytes) bytes = to_bytes (&possible);
+  RlxSpeeds speeds = get_possible ();
+  g_autoptr(GBytes) bytes = to_bytes (&speeds);
   g_autoptr(GRand) random = g_rand_new_with_seed (5);
   gsize size;
   const guint8 *data = g_bytes_get_data (bytes, &size);
@@ -325,7 +359,8 @@ static void
 test_damaged_file (void)
 {
   RlxGpuAdapterInfo info = fake_adapter ("1.0");
-  g_autoptr(RlxCalibration) calibration = rlx_calibration_new (&possible);
+  RlxSpeeds speeds = get_possible ();
+  g_autoptr(RlxCalibration) calibration = rlx_calibration_new (&speeds);
   g_autoptr(RlxCalibration) loaded = NULL;
   g_autofree char *path = NULL;
   g_autofree char *data = NULL;
@@ -339,19 +374,19 @@ test_damaged_file (void)
   g_assert_true (rlx_calibration_store (calibration, &info));
   loaded = rlx_calibration_load (&info);
   g_assert_nonnull (loaded);
-  assert_same (rlx_calibration_get_speeds (loaded), &possible);
+  assert_same (rlx_calibration_get_speeds (loaded), &speeds);
   g_free (path);
   path = find_file ();
   g_assert_true (g_file_get_contents (path, &data, &size, NULL));
 
-  for (gsize i = 0; i < size; i++)
+  for (gsize i = 0; i < size; i += 5)
     {
       data[i] ^= (char) (1 << i % 8);
       g_assert_true (g_file_set_contents_full (path, data, (gssize) size, G_FILE_SET_CONTENTS_NONE, 0600, NULL));
       g_assert_false (is_stored (&info));
       data[i] ^= (char) (1 << i % 8);
     }
-  for (gsize i = 0; i < size; i += 7)
+  for (gsize i = 0; i < size; i += 61)
     {
       g_assert_true (g_file_set_contents_full (path, data, (gssize) i, G_FILE_SET_CONTENTS_NONE, 0600, NULL));
       g_assert_false (is_stored (&info));
@@ -385,7 +420,7 @@ static void
 test_forged_file (void)
 {
   RlxGpuAdapterInfo info = fake_adapter ("1.0");
-  RlxSpeeds forged = possible;
+  RlxSpeeds forged = get_possible ();
   g_autoptr(RlxCalibration) calibration = NULL;
 
   forged.bandwidth = NAN;
@@ -399,7 +434,8 @@ test_other_driver (void)
 {
   RlxGpuAdapterInfo one = fake_adapter ("1.0");
   RlxGpuAdapterInfo other = fake_adapter ("1.1");
-  g_autoptr(RlxCalibration) calibration = rlx_calibration_new (&possible);
+  RlxSpeeds speeds = get_possible ();
+  g_autoptr(RlxCalibration) calibration = rlx_calibration_new (&speeds);
   g_autofree char *from = NULL, *to = NULL, *data = NULL;
   gsize size;
 
@@ -489,13 +525,33 @@ multiply (RlxDevice *device)
   return bytes;
 }
 
+/* Nothing is wrong here, and every variant fits one of the samples on one device or another. */
+static void
+assert_all_measured (RlxCalibration *calibration)
+{
+  const RlxSpeeds *speeds = rlx_calibration_get_speeds (calibration);
+  guint n = 0;
+
+  for (RlxFamily i = 0; i < RLX_N_FAMILIES; i++)
+    {
+      g_assert_cmpuint (speeds->banned[i], ==, 0);
+      for (guint j = 0; j < rlx_variants_get (i)->n_variants; j++)
+        if (speeds->variants[i][j].seconds > 0.0)
+          n++;
+        else
+          g_test_message ("not measured: %s %s", rlx_variants_get (i)->name, rlx_variants_get (i)->variants[j].name);
+      g_assert_cmpfloat (speeds->variants[i][rlx_variants_get (i)->n_variants - 1].seconds, >, 0.0);
+    }
+  g_assert_cmpuint (g_list_model_get_n_items (G_LIST_MODEL (calibration)), ==, n);
+}
+
 static void
 assert_measured (RlxCalibration *calibration)
 {
   g_auto(GStrv) right = list_kernels (calibration, FALSE), wrong = list_kernels (calibration, TRUE);
-  gboolean has_matrix = g_strv_contains ((const char *const *) right, "matrix");
+  guint n_special = g_strv_contains ((const char *const *) right, "matrix") + g_strv_contains ((const char *const *) right, "rows");
 
-  g_assert_cmpuint (g_strv_length (right), ==, RLX_N_PRODUCTS - 1 + (guint) has_matrix);
+  g_assert_cmpuint (g_strv_length (right), ==, RLX_N_PRODUCTS - 2 + n_special);
   g_assert_cmpuint (g_strv_length (wrong), ==, 0);
   /* Within a factor of 1,000 of anything that computes. */
   g_assert_cmpfloat (rlx_calibration_get_flops (calibration), >, 1e6);
@@ -519,7 +575,7 @@ test_device (void)
 
   if (device == NULL)
     return;
-  rlx_calibrate_set_test (0, TRUE);
+  rlx_calibrate_set_test (TRUE, G_MAXUINT32);
   g_assert_null (rlx_device_get_calibration (device));
   g_assert_null (rlx_adapter_load_calibration (rlx_device_get_adapter (device)));
   before = multiply (device);
@@ -528,6 +584,7 @@ test_device (void)
   calibration = rlx_device_calibrate (device, NULL, &error);
   g_assert_no_error (error);
   assert_measured (calibration);
+  assert_all_measured (calibration);
   g_object_get (device, "calibration", &own, NULL);
   g_assert_true (own == calibration);
   while (n_notified == 0)
@@ -562,7 +619,8 @@ static void
 test_busy (void)
 {
   g_autoptr(RlxDevice) device = open_device ();
-  g_autoptr(RlxCalibration) before = rlx_calibration_new (&possible);
+  RlxSpeeds speeds = get_possible ();
+  g_autoptr(RlxCalibration) before = rlx_calibration_new (&speeds);
   g_autoptr(RlxCalibration) refused = NULL, kept = NULL, calibration = NULL;
   g_autoptr(GError) error = NULL;
   g_autofree char *path = NULL;
@@ -572,7 +630,7 @@ test_busy (void)
     return;
   adapter = rlx_device_get_adapter (device);
   g_assert_true (rlx_calibration_store (before, rlx_gpu_get_info (rlx_device_get_gpu (device))));
-  rlx_calibrate_set_test (0, FALSE);
+  rlx_calibrate_set_test (FALSE, FEW);
 
   g_atomic_int_set (&n_busy, G_MAXINT);
   rlx_timing_set_test_model (busy_for_a_while);
@@ -583,7 +641,7 @@ test_busy (void)
   g_clear_error (&error);
   g_assert_null (rlx_device_get_calibration (device));
   kept = rlx_adapter_load_calibration (adapter);
-  assert_same (rlx_calibration_get_speeds (kept), &possible);
+  assert_same (rlx_calibration_get_speeds (kept), &speeds);
 
   /* Only for a while: long enough for the empty job. */
   g_atomic_int_set (&n_busy, 20);
@@ -632,7 +690,8 @@ test_times (void)
   g_assert_cmpfloat (rest, >, 0);
 }
 
-/* The kernel for CPUs and the largest tiles are wrong; the file before was damaged. */
+/* The kernel for CPUs, the largest tiles and one of two scans are wrong; the file before was
+ * damaged. */
 static void
 test_wrong (void)
 {
@@ -643,7 +702,7 @@ test_wrong (void)
   g_autoptr(GError) error = NULL;
   g_autoptr(GBytes) bytes = NULL, again_bytes = NULL;
   g_auto(GStrv) wrong = NULL;
-  RlxSpeeds forged = possible;
+  RlxSpeeds forged = get_possible ();
 
   if (device == NULL)
     return;
@@ -654,12 +713,15 @@ test_wrong (void)
   g_assert_null (rlx_device_get_calibration (again));
   g_clear_object (&again);
 
-  rlx_calibrate_set_test (1u << RLX_PRODUCT_LANES | 1u << RLX_PRODUCT_TILES_128, TRUE);
+  rlx_calibrate_set_test (TRUE, FEW);
+  rlx_trial_set_test (RLX_FAMILY_PRODUCT, 1u << RLX_PRODUCT_LANES | 1u << RLX_PRODUCT_TILES_128);
+  rlx_trial_set_test (RLX_FAMILY_SCAN, 1u << 0);
   rlx_device_calibrate_async (device, NULL, rlx_test_keep_result, &result);
   while (result == NULL)
     g_main_context_iteration (NULL, TRUE);
   calibration = rlx_device_calibrate_finish (device, result, &error);
-  rlx_calibrate_set_test (0, TRUE);
+  rlx_trial_set_test (RLX_FAMILY_PRODUCT, 0);
+  rlx_trial_set_test (RLX_FAMILY_SCAN, 0);
   g_assert_no_error (error);
   wrong = list_kernels (calibration, TRUE);
   g_assert_cmpstrv (wrong, ((const char *const[]) { "tiles-128", "lanes", NULL }));
@@ -668,6 +730,8 @@ test_wrong (void)
   g_assert_nonnull (rlx_device_get_calibration (again));
   g_assert_cmpuint (rlx_calibration_get_speeds (rlx_device_get_calibration (again))->banned[RLX_FAMILY_PRODUCT], ==,
                     1u << RLX_PRODUCT_LANES | 1u << RLX_PRODUCT_TILES_128);
+  for (RlxFamily i = RLX_FAMILY_PRODUCT + 1; i < RLX_N_FAMILIES; i++)
+    g_assert_cmpuint (rlx_calibration_get_speeds (rlx_device_get_calibration (again))->banned[i], ==, i == RLX_FAMILY_SCAN ? 1u : 0u);
   bytes = multiply (device);
   again_bytes = multiply (again);
   g_assert_true (g_bytes_equal (bytes, again_bytes));
@@ -726,13 +790,13 @@ test_progress (void)
 
   if (device == NULL)
     return;
-  rlx_calibrate_set_test (0, TRUE);
+  rlx_calibrate_set_test (TRUE, FEW);
   g_signal_connect (device, "calibrating", G_CALLBACK (on_calibrating), &progress);
   rlx_device_calibrate_async (device, NULL, on_calibrated, &progress);
   while (!progress.finished)
     g_main_context_iteration (NULL, TRUE);
-  /* more than the ends, and one for each way */
-  g_assert_cmpuint (progress.n, >=, 2 + RLX_N_PRODUCTS);
+  /* more than the ends, and one for each family */
+  g_assert_cmpuint (progress.n, >=, 2 + 2);
 
   /* What does not begin does not go on either. */
   progress = (Progress) { .thread = g_thread_self () };
@@ -753,9 +817,10 @@ test_all_wrong (void)
 
   if (device == NULL)
     return;
-  rlx_calibrate_set_test (ALL_PRODUCTS, TRUE);
+  rlx_calibrate_set_test (TRUE, FEW);
+  rlx_trial_set_test (RLX_FAMILY_PRODUCT, ALL_PRODUCTS);
   calibration = rlx_device_calibrate (device, NULL, &error);
-  rlx_calibrate_set_test (0, TRUE);
+  rlx_trial_set_test (RLX_FAMILY_PRODUCT, 0);
   g_assert_null (calibration);
   g_assert_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_FAILED);
   g_assert_nonnull (strstr (error->message, "wrong"));
@@ -775,7 +840,7 @@ test_cancel (void)
 
   if (device == NULL)
     return;
-  rlx_calibrate_set_test (0, FALSE);
+  rlx_calibrate_set_test (FALSE, FEW);
   g_timeout_add (30, rlx_test_cancel, cancellable);
   rlx_device_calibrate_async (device, cancellable, rlx_test_keep_result, &result);
   while (result == NULL)
@@ -813,7 +878,7 @@ static void
 test_estimate (void)
 {
   g_autoptr(RlxDevice) device = open_device ();
-  RlxSpeeds slow = possible, far = possible;
+  RlxSpeeds known = get_possible (), slow = known, far = known;
   double last = 0.0, estimate;
 
   if (device == NULL)
@@ -832,7 +897,7 @@ test_estimate (void)
   /* From the formula: 2 · 512³ operations, 3 · 512² · 4 bytes to move. */
   {
     g_autoptr(RlxGraph) graph = matmul_graph (512, 512, 512);
-    g_autoptr(RlxExecutable) executable = compile_for (device, graph, &possible);
+    g_autoptr(RlxExecutable) executable = compile_for (device, graph, &known);
     g_autoptr(RlxExecutable) slowly = NULL, from_afar = NULL, fork = NULL;
     double expected = 9e-5 + 2.0 * 512 * 512 * 512 / 3e10 + 3.0 * 512 * 512 * 4 / 2e9 + 4e-6 * rlx_executable_get_n_dispatches (executable);
 
@@ -841,8 +906,6 @@ test_estimate (void)
     fork = rlx_executable_fork (executable, NULL, NULL);
     g_assert_cmpfloat (rlx_executable_get_estimate (fork), ==, estimate);
 
-    for (guint i = 0; i < RLX_N_PRODUCTS; i++)
-      slow.product_flops[i] /= 10;
     slow.flops /= 10;
     slowly = compile_for (device, graph, &slow);
     g_assert_cmpfloat (rlx_executable_get_estimate (slowly), >, 5 * estimate);
@@ -855,10 +918,10 @@ test_estimate (void)
   {
     g_autoptr(RlxGraph) one = rlx_graph_new_from_text ("rlx 1\n%0 = input \"x\" f32[8, 8]\n%1 = softmax(%0) {axis = 1}\noutput \"y\" %1\n", NULL);
     g_autoptr(RlxGraph) two = rlx_graph_new_from_text ("rlx 1\n%0 = input \"x\" f32[8, 8]\n%1 = softmax(%0) {axis = 1}\n%2 = softmax(%1) {axis = 1}\noutput \"y\" %2\n", NULL);
-    g_autoptr(RlxExecutable) short_one = compile_for (device, one, &possible);
-    g_autoptr(RlxExecutable) long_one = compile_for (device, two, &possible);
+    g_autoptr(RlxExecutable) short_one = compile_for (device, one, &known);
+    g_autoptr(RlxExecutable) long_one = compile_for (device, two, &known);
 
-    g_assert_cmpfloat (rlx_executable_get_estimate (long_one), >=, rlx_executable_get_estimate (short_one) + possible.dispatch_time);
+    g_assert_cmpfloat (rlx_executable_get_estimate (long_one), >=, rlx_executable_get_estimate (short_one) + known.dispatch_time);
   }
 }
 
@@ -874,44 +937,36 @@ count_groups (RlxDevice       *device,
   return dispatches[0].grid[0] * dispatches[0].grid[1] * dispatches[0].grid[2];
 }
 
-/* A product of 1024 by 1024 has 64 tiles of 128, 256 of 64, 1024 of 32, in
- * workgroup memory or in registers. With
- * figures that differ clearly, the fastest is taken. */
+/* Where speeds differ clearly, the fastest is taken. Kinds of tiles differ in their number. */
 static void
 test_choice (void)
 {
   g_autoptr(RlxDevice) device = open_device ();
   g_autoptr(RlxGraph) graph = NULL;
-  RlxSpeeds speeds = possible;
-  guint lanes;
+  RlxSpeeds speeds = get_possible ();
+  guint expected = 0;
 
   if (device == NULL)
     return;
   graph = matmul_graph (1024, 64, 1024);
-  lanes = count_groups (device, graph, &possible);
-  for (guint i = RLX_PRODUCT_TILES_128; i <= RLX_PRODUCT_REGISTERS; i++)
+  for (guint i = RLX_PRODUCT_TILES_128; i <= RLX_PRODUCT_TILES_32; i++)
     {
-      guint expected = i == RLX_PRODUCT_REGISTERS ? 1024 : 64u << 2 * (i - RLX_PRODUCT_TILES_128);
-
-      for (guint j = 0; j < RLX_N_PRODUCTS; j++)
-        speeds.product_flops[j] = j == i ? 1e12 : 1e9;
-      speeds.flops = 1e12;
-      speeds.banned[RLX_FAMILY_PRODUCT] = 0;
-      g_assert_cmpuint (count_groups (device, graph, &speeds), ==, expected);
-      /* the same again */
-      g_assert_cmpuint (count_groups (device, graph, &speeds), ==, expected);
+      guint before = expected;
 
       /* as the only one that is left, however slow */
       speeds.measured = FALSE;
       speeds.banned[RLX_FAMILY_PRODUCT] = ~(1u << i);
-      g_assert_cmpuint (count_groups (device, graph, &speeds), ==, expected);
+      expected = count_groups (device, graph, &speeds);
+      g_assert_cmpuint (expected, >, before);
       speeds.measured = TRUE;
+      speeds.banned[RLX_FAMILY_PRODUCT] = 0;
+      speeds.flops = 1e12;
+      for (guint j = 0; j < RLX_N_PRODUCTS; j++)
+        set_rate (&speeds, j, j == i ? 1e12 : j == RLX_PRODUCT_ROWS ? 0.0 : 1e9);
+      g_assert_cmpuint (count_groups (device, graph, &speeds), ==, expected);
+      /* the same again */
+      g_assert_cmpuint (count_groups (device, graph, &speeds), ==, expected);
     }
-
-  /* A difference of 2 % changes nothing. */
-  speeds = possible;
-  speeds.product_flops[RLX_PRODUCT_TILES_64] = speeds.product_flops[RLX_PRODUCT_LANES] * 1.02;
-  g_assert_cmpuint (count_groups (device, graph, &speeds), ==, lanes);
 }
 
 static const char *
@@ -936,7 +991,7 @@ get_kernel (RlxDevice       *device,
 }
 
 /* Where a CPU counts as a GPU, its matrix units count too: they are measured, checked
- * and chosen like the other ways. */
+ * and chosen like the other kernels. */
 static void
 test_matrix (void)
 {
@@ -945,7 +1000,7 @@ test_matrix (void)
   g_autoptr(RlxCalibration) calibration = NULL, bad = NULL;
   g_autoptr(GError) error = NULL;
   g_auto(GStrv) wrong = NULL;
-  RlxSpeeds speeds = possible;
+  RlxSpeeds speeds = get_possible ();
   double seconds, slower;
 
   rlx_debug_set_target ("navi31");
@@ -954,14 +1009,14 @@ test_matrix (void)
     g_test_skip ("the device has no matrix units");
   else if (device != NULL)
     {
-      rlx_calibrate_set_test (0, TRUE);
+      rlx_calibrate_set_test (TRUE, FEW);
       calibration = rlx_device_calibrate (device, NULL, &error);
       g_assert_no_error (error);
       g_assert_cmpfloat (get_rate (calibration, "matrix"), >, 1e6);
 
-      rlx_calibrate_set_test (1u << RLX_PRODUCT_MATRIX, TRUE);
+      rlx_trial_set_test (RLX_FAMILY_PRODUCT, 1u << RLX_PRODUCT_MATRIX);
       bad = rlx_device_calibrate (device, NULL, &error);
-      rlx_calibrate_set_test (0, TRUE);
+      rlx_trial_set_test (RLX_FAMILY_PRODUCT, 0);
       g_assert_no_error (error);
       wrong = list_kernels (bad, TRUE);
       g_assert_cmpstrv (wrong, ((const char *const[]) { "matrix", NULL }));
@@ -969,12 +1024,10 @@ test_matrix (void)
 
       g_assert_cmpstr (get_kernel (device, &speeds, &seconds), ==, "matmul-matrix");
       /* the estimate goes by their rate */
-      speeds.product_flops[RLX_PRODUCT_MATRIX] = 3.5e10;
+      set_rate (&speeds, RLX_PRODUCT_MATRIX, 3.5e10);
       g_assert_cmpstr (get_kernel (device, &speeds, &slower), ==, "matmul-matrix");
       g_assert_cmpfloat_with_epsilon (slower - seconds, 2.0 * 256 * 128 * 256 * (1 / 3.5e10 - 1 / 7e10), 1e-9);
-      speeds.product_flops[RLX_PRODUCT_MATRIX] = 2e10;
-      g_assert_cmpstr (get_kernel (device, &speeds, NULL), !=, "matmul-matrix");
-      speeds.product_flops[RLX_PRODUCT_MATRIX] = 0;
+      set_rate (&speeds, RLX_PRODUCT_MATRIX, 2e10);
       g_assert_cmpstr (get_kernel (device, &speeds, NULL), !=, "matmul-matrix");
     }
   rlx_debug_set_target (before);

@@ -12,11 +12,13 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/rlx-product-private.h"
 #include "plan/rlx-plan-private.h"
 #include "rlx-device-private.h"
 #include "rlx-graph-private.h"
 #include "rlx-reference.h"
 #include "rlx-test-util.h"
+#include "rlx-trial-private.h"
 #include "util/rlx-debug-private.h"
 #include "util/rlx-half-private.h"
 
@@ -817,9 +819,9 @@ test_probe (void)
       g_assert_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
       g_clear_error (&error);
 
-      rlx_matrix_probe_set_test (wrong);
+      rlx_trial_set_test (RLX_FAMILY_PRODUCT, wrong ? 1u << RLX_PRODUCT_MATRIX : 0);
       executable = rlx_device_compile (device, graph, NULL, NULL, &error);
-      rlx_matrix_probe_set_test (FALSE);
+      rlx_trial_set_test (RLX_FAMILY_PRODUCT, 0);
       g_assert_no_error (error);
       set_weight (executable, "v", good);
       set_weight (executable, "w", good);

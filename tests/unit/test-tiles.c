@@ -11,7 +11,7 @@
 
 #include "rlx-test-util.h"
 
-#include "rlx-calibration-private.h"
+#include "ops/rlx-product-private.h"
 #include "passes/rlx-passes-private.h"
 #include "plan/rlx-plan-private.h"
 #include "rlx-device-private.h"
@@ -75,10 +75,10 @@ exactly (gsize    index G_GNUC_UNUSED,
 static void
 check_on (RlxDevice        *device,
           const Case       *self,
-          RlxProductVariant way)
+          RlxProductVariant row)
 {
   gboolean ta = self->transpose_a, tb = self->transpose_b;
-  g_autofree char *what = g_strdup_printf ("%s: %s %u · [%u, %u, %u]%s%s%s", rlx_product_variant_get_name (way), self->type,
+  g_autofree char *what = g_strdup_printf ("%s: %s %u · [%u, %u, %u]%s%s%s", rlx_product_variants.variants[row].name, self->type,
                                            self->batch, self->m, self->n, self->k, ta ? " aᵀ" : "", tb ? " bᵀ" : "",
                                            self->constant_b ? " constant" : "");
   g_autofree int *numbers_a = NULL, *numbers_b = NULL;
@@ -112,7 +112,7 @@ check_on (RlxDevice        *device,
   rlx_graph_output (graph, "y", results[0], NULL);
 
   rlx_speeds_guess (&only, RLX_ADAPTER_TYPE_DISCRETE);
-  only.banned[RLX_FAMILY_PRODUCT] = ~(1u << way);
+  only.banned[RLX_FAMILY_PRODUCT] = ~(1u << row);
   executable = rlx_device_compile_for (device, graph, &only, NULL, &error);
   g_assert_no_error (error);
   outputs = rlx_executable_run (executable, inputs, self->constant_b ? 1 : 2, &n, NULL, &error);
@@ -123,9 +123,9 @@ check_on (RlxDevice        *device,
 
 static void
 check (const Case       *self,
-       RlxProductVariant way)
+       RlxProductVariant row)
 {
-  check_on (rlx_test_device (), self, way);
+  check_on (rlx_test_device (), self, row);
 }
 
 /* One beside every size at which rows, columns or steps are cut, and multiples of four,
@@ -137,7 +137,7 @@ test_edges (gconstpointer data)
     { 1, 1, 1 }, { 3, 5, 2 }, { 4, 4, 4 }, { 7, 9, 9 }, { 32, 32, 8 }, { 33, 31, 17 }, { 36, 44, 12 }, { 64, 64, 16 },
     { 65, 63, 15 }, { 128, 128, 8 }, { 129, 130, 7 }, { 132, 196, 36 }, { 20, 300, 24 }, { 260, 12, 20 }, { 100, 100, 33 },
   };
-  RlxProductVariant way = GPOINTER_TO_UINT (data);
+  RlxProductVariant row = GPOINTER_TO_UINT (data);
 
   if (rlx_test_device () == NULL)
     return;
@@ -147,7 +147,7 @@ test_edges (gconstpointer data)
       {
         Case self = { t & 4 ? "f16" : "f32", 0, sizes[i][0], sizes[i][1], sizes[i][2], t & 1, t & 2, i % 2 };
 
-        check (&self, way);
+        check (&self, row);
       }
 }
 
@@ -195,10 +195,10 @@ test_traits (void)
     { RLX_ADAPTER_TYPE_INTEGRATED, 0x8086, "Intel(R) Arc(tm) Graphics (LNL)", "xe-2lpg", "matmul-tile", 256, 1024, 1024, 16, 32, 64 },
     { RLX_ADAPTER_TYPE_DISCRETE, 0x8086, "Intel(R) Arc(tm) A770 Graphics (DG2)", "xe-hpg", "matmul-tile", 256, 1024, 1024, 8, 32, 64 },
     /* without subgroups nothing is known of its registers */
-    { RLX_ADAPTER_TYPE_INTEGRATED, 0x8086, "Intel(R) Arc(tm) Graphics (LNL)", "xe-2lpg", "matmul-tile", 64, 1024, 1024, 0, 0, 0 },
+    { RLX_ADAPTER_TYPE_INTEGRATED, 0x8086, "Intel(R) Arc(tm) Graphics (LNL)", "xe-2lpg", "matmul-tile", 512, 1024, 1024, 0, 0, 140 },
+    { RLX_ADAPTER_TYPE_DISCRETE, 0x1002, "AMD Radeon RX 7800 XT", "rdna-3", "matmul-tile", 64, 1024, 1024, 0, 0, 255 },
     /* half of each tile of 128 would be empty */
-    { RLX_ADAPTER_TYPE_INTEGRATED, 0x8086, "Intel(R) Arc(tm) Graphics (LNL)", "xe-2lpg", "matmul-tile", 64, 64, 4096, 0, 0, 0 },
-    { RLX_ADAPTER_TYPE_DISCRETE, 0x1002, "AMD Radeon RX 7800 XT", "rdna-3", "matmul-tile", 256, 1024, 1024, 0, 0, 0 },
+    { RLX_ADAPTER_TYPE_INTEGRATED, 0x1002, "AMD Radeon 780M", "rdna-3", "matmul-tile", 64, 64, 4096, 0, 0, 255 },
     { RLX_ADAPTER_TYPE_INTEGRATED, 0x14e4, "V3D 7.1.7", "", "matmul-registers", 1024, 1024, 1024, 0, 0, 0 },
     { RLX_ADAPTER_TYPE_INTEGRATED, 0, "V3D 4.2", NULL, "matmul-registers", 1024, 1024, 1024, 0, 0, 0 },
     { RLX_ADAPTER_TYPE_INTEGRATED, 0, "GPU", "v3d", "matmul-registers", 1024, 1024, 1024, 0, 0, 0 },
@@ -251,10 +251,11 @@ test_sizes (void)
     { "tgl", TRUE, TRUE, 128, 8, 256, FALSE },
     { "dg2", TRUE, TRUE, 128, 8, 256, FALSE },
     { "lnl", TRUE, TRUE, 128, 16, 256, FALSE },
-    { "dg2", TRUE, FALSE, 64, 16, 256, TRUE },
+    { "tgl", TRUE, FALSE, 64, 16, 256, TRUE },
+    { "dg2", TRUE, FALSE, 64, 16, 512, TRUE },
     { "lnl", TRUE, FALSE, 64, 32, 256, TRUE },
     { "dg2", FALSE, FALSE, 64, 0, 256, FALSE },
-    { "navi31", TRUE, FALSE, 140, 0, 256, FALSE },
+    { "navi31", TRUE, FALSE, 255, 0, 64, FALSE },
     { "lavapipe", TRUE, FALSE, 140, 0, 0, FALSE },
   };
 
@@ -278,22 +279,23 @@ test_sizes (void)
       g_assert_cmpuint (step->subgroup_size, ==, targets[i].subgroup_size);
       g_assert_cmpint (strstr (step->wgsl, "subgroup_size") != NULL, ==, targets[i].subgroup_size > 0);
       if (targets[i].n_groups > 0)
-        g_assert_cmpint (strstr (step->wgsl, "subgroupBroadcastFirst") != NULL, ==, targets[i].rows);
+        g_assert_cmpint (strstr (step->wgsl, "subgroup_invocation_id") != NULL, ==, targets[i].rows);
       if (targets[i].n_groups > 0)
         g_assert_cmpuint (step->grid[0] * step->grid[1], ==, targets[i].n_groups);
     }
 }
 
-/* Rows that subgroups share, on a device that stands in for one that has them. */
+/* Rows that subgroups share, on a device that stands in for one that has them: 8 · 2 sums a lane, or 4 · 4. */
 static void
-test_rows (void)
+test_rows (gconstpointer data)
 {
   static const Case cases[] = {
-    { "f32", 0, 4, 4, 4, FALSE, FALSE, FALSE },
+    { "f32", 0, 8, 4, 4, FALSE, FALSE, FALSE },
     { "f32", 0, 300, 70, 68, FALSE, FALSE, FALSE },
     { "f32", 0, 300, 70, 128, FALSE, TRUE, FALSE },
     { "f16", 0, 129, 33, 192, FALSE, FALSE, TRUE },
     { "f32", 3, 36, 40, 20, FALSE, TRUE, FALSE },
+    { "f32", 2, 17, 40, 32, FALSE, FALSE, FALSE },
     { "f32", 0, 48, 64, 1028, FALSE, FALSE, FALSE },
     { "f32", 0, 48, 61, 1024, FALSE, TRUE, TRUE },
   };
@@ -303,7 +305,7 @@ test_rows (void)
 
   if (rlx_test_device () == NULL)
     return;
-  rlx_debug_set_target ("dg2");
+  rlx_debug_set_target (data);
   device = rlx_device_open (NULL, NULL, &error);
   rlx_debug_set_target (before);
   if (device == NULL)
@@ -312,7 +314,7 @@ test_rows (void)
       return;
     }
   for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
-    check_on (device, &cases[i], RLX_PRODUCT_TILES_64);
+    check_on (device, &cases[i], RLX_PRODUCT_ROWS);
 }
 
 /* A device that stands in for a GPU also has graphs changed as for one: only there the first operand of a product with
@@ -356,17 +358,18 @@ main (int   argc,
 
   g_test_init (&argc, &argv, NULL);
 
-  for (guint way = 0; way < RLX_N_PRODUCTS; way++)
-    for (guint i = 0; i < G_N_ELEMENTS (tests); i++)
+  for (guint row = 0; row < RLX_N_PRODUCTS; row++)
+    for (guint i = 0; row != RLX_PRODUCT_ROWS && i < G_N_ELEMENTS (tests); i++)
       {
-        g_autofree char *path = g_strdup_printf ("/tiles/%s/%s", rlx_product_variant_get_name (way), tests[i].name);
+        g_autofree char *path = g_strdup_printf ("/tiles/%s/%s", rlx_product_variants.variants[row].name, tests[i].name);
 
-        g_test_add_data_func (path, GUINT_TO_POINTER (way), tests[i].func);
+        g_test_add_data_func (path, GUINT_TO_POINTER (row), tests[i].func);
       }
 
   g_test_add_func ("/tiles/traits", test_traits);
   g_test_add_func ("/tiles/sizes", test_sizes);
-  g_test_add_func ("/tiles/rows", test_rows);
+  g_test_add_data_func ("/tiles/rows/dg2", "dg2", test_rows);
+  g_test_add_data_func ("/tiles/rows/tgl", "tgl", test_rows);
   g_test_add_func ("/tiles/stand-in", test_stand_in);
 
   return g_test_run ();

@@ -1,0 +1,104 @@
+// SPDX-FileCopyrightText: The rlx-wgpu authors
+// SPDX-License-Identifier: LGPL-2.1-or-later
+
+// Sums of products as in common/tile.wgsl, where all lanes of a subgroup, TX of them, have the same TM rows. Their columns
+// lie side by side, TN of each. The address of a number of `a`, which lies along k, is the same in the subgroup: one load
+// brings it for all lanes, straight from memory, and it is a scalar operand of the products. Only `b` goes through workgroup
+// memory. Its numbers for a lane lie side by side, so that indices are constants but for the lane's.
+//
+// A compiler must know that all lanes want the same address, and that vectors lie in one piece: rows of `a` consist of
+// pieces of UNIT steps, and one address of a piece serves four loads or more. With WHOLE k is a multiple of KT; otherwise
+// UNIT is 4.
+//
+// A last group of rows that is not full begins earlier, and leaves alone what belongs to the one before: there are at
+// least TM rows.
+
+#define Q KT / 4
+#define PIECE UNIT / 4
+#if PRODUCT
+// [half][lane][step]: the columns of the lane. Lanes are 16 bytes more apart than they need, for the sake of memory banks.
+var<workgroup> tile_b: array<array<array<vec$(TN)<f32>, $(KT + 4 / TN)>, $(TX)>, 2>;
+#endif
+
+@compute @workgroup_size($(WG))${SUBGROUP_SIZE}
+fn main (@builtin(workgroup_id) wid: vec3<u32>,
+         @builtin(subgroup_id) subgroup: u32,
+         @builtin(subgroup_invocation_id) tx: u32) {
+  let group = workgroup_index (wid);
+  if (group >= p.groups) {
+    return;
+  }
+
+  let to = place (group);
+  let lane = subgroup * $(TX)u + tx;
+  let first = to.row + subgroup * $(TM)u;
+  let begin = min (first, p.m - $(TM)u);
+#for i in 0..TM
+  var sum$(i) = vec$(TN)<f32> ();
+#endfor
+
+#if PRODUCT
+#if SPLIT_K
+  let rows = begin * (p.a_m / $(UNIT)u);
+#else
+  let rows = origin (to.batch).a / $(UNIT)u + begin * (p.a_m / $(UNIT)u);
+#endif
+#if B_ALONG_K
+  let column = lane / $(Q)u;
+  let step = lane % $(Q)u * 4u;
+#else
+  let column = lane % $(BN / 4)u * 4u;
+  let step = lane / $(BN / 4)u;
+#endif
+  let source_b = begin_b (to, to.col + column, step);
+  var next_b = fetch_b (source_b, to.k, to.k_end);
+  for (var k = to.k; k < to.k_end; k += $(KT)u) {
+    let half = k / $(KT)u % 2u;
+#if B_ALONG_K
+#for c in 0..4
+    tile_b[half][column / $(TN)u][step + $(c)u][column % $(TN)u] = next_b[$(c)];
+#endfor
+#elif TN == 2
+    tile_b[half][column / 2u][step] = next_b.xy;
+    tile_b[half][column / 2u + 1u][step] = next_b.zw;
+#else
+    tile_b[half][column / 4u][step] = next_b;
+#endif
+    workgroupBarrier ();
+    next_b = fetch_b (source_b, k + $(KT)u, to.k_end);
+    let now = rows + k / $(UNIT)u;
+#if WHOLE
+    for (var q = 0u; q < $(Q)u; q += $(PIECE)u) {
+#else
+    let vectors = min ((to.k_end - k) / 4u, $(Q)u);
+    for (var q = 0u; q < vectors; q++) {
+#endif
+#for i in 0..TM
+#for v in 0..PIECE
+      let x$(i)_$(v) = load4_a ((now + q / $(PIECE)u + $(i)u * (p.a_m / $(UNIT)u)) * $(PIECE)u + $(v)u);
+#endfor
+#endfor
+#for v in 0..PIECE
+#for u in 0..4
+      let y$(v)_$(u) = tile_b[half][tx][(q + $(v)u) * 4u + $(u)u];
+#for i in 0..TM
+      sum$(i) = fma (vec$(TN)<f32> (x$(i)_$(v)[$(u)]), y$(v)_$(u), sum$(i));
+#endfor
+#endfor
+#endfor
+    }
+  }
+#endif
+
+  // The first row leaves, the others move up.
+  for (var i = 0u; i < $(TM)u; i++) {
+    let row = begin + i;
+#for j in 0..TN
+    let col$(j) = to.col + tx * $(TN)u + $(j)u;
+    put_if ((row >= first) & (row < p.m) & (col$(j) < p.n), to.batch, row, col$(j), sum0[$(j)]);
+#endfor
+#for i in 1..TM
+    sum$(i - 1) = sum$(i);
+#endfor
+  }
+}

@@ -1,0 +1,387 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Products of matrices in tiles that workgroups make: kernels/common/tile.wgsl and
+ * kernels/common/tile-rows.wgsl say what the numbers are. How a product is shared out
+ * among workgroups is here, too.
+ */
+#include "config.h"
+
+#include "ops/rlx-product-private.h"
+
+/* A split of a sum has at least so many steps, since shorter ones take less time than the dispatch that adds
+ * up the splits takes to start; and there are at most so many splits. */
+#define MIN_SPLIT 256
+#define MAX_SPLITS 16
+/* What adding up one more split costs, as a part of the product. */
+#define SPLIT_COST 0.04
+/* The first one must gain that. */
+#define WORTH_A_SPLIT 1.1
+/* Of the kernel whose subgroups share rows. */
+#define ROWS_WORKGROUP 256
+
+/* ---- how the work is shared out ------------------------------------------------------------ */
+
+/* So many workgroups keep a GPU busy, if they have @workgroup invocations each. */
+static double
+count_wanted (const RlxTarget *target,
+              guint64          workgroup)
+{
+  return MAX (1.0, (double) target->busy_workgroups * 256.0 / (double) workgroup);
+}
+
+/* How many times longer @n_groups take than they would if all cores were always busy. They
+ * have two workgroups each, or more, at a time, of which the last ones may leave half of them idle. */
+static double
+get_idle_factor (double n_groups,
+                 double wanted)
+{
+  double round = wanted / 2;
+
+  return n_groups < wanted ? wanted / n_groups : ceil (n_groups / round) * round / n_groups;
+}
+
+/* Sets how many splits of the sum make the product the fastest; gives how many times longer
+ * it takes than it would on a device that is always busy. */
+static double
+choose_splits (RlxProductKernel *config,
+               const RlxProduct *product,
+               guint64           n_batch,
+               const RlxTarget  *target)
+{
+  double wanted = count_wanted (target, config->workgroup), n_groups = (double) config->n_groups;
+  double best = get_idle_factor (n_groups, wanted);
+
+  config->splits = 1;
+  if (n_batch > 1)
+    return best;
+  for (guint64 n = 2; n <= MIN (MAX_SPLITS, product->k / MIN_SPLIT); n++)
+    {
+      guint64 steps = rlx_divide_up (rlx_divide_up (product->k, n), 64) * 64, splits = rlx_divide_up (product->k, steps);
+      double factor = get_idle_factor (n_groups * (double) splits, wanted) * (1.0 + SPLIT_COST * (double) splits);
+
+      if (factor * WORTH_A_SPLIT >= best)
+        continue;
+      best = factor;
+      config->splits = splits;
+      config->split_k = steps;
+    }
+  return best;
+}
+
+double
+rlx_product_share_out (RlxProductKernel *config,
+                       const RlxProduct *product,
+                       guint64           n_batch,
+                       const RlxTarget  *target)
+{
+  guint64 wanted = target->busy_workgroups;
+  double factor = 1.0;
+
+  config->n_groups = config->tiles_m * config->tiles_n * n_batch;
+  config->splits = 1;
+  if (target->loads_coalesce)
+    {
+      factor = choose_splits (config, product, n_batch, target);
+    }
+  else if (n_batch == 1 && config->n_groups < wanted && product->k >= 512)
+    {
+      /* On a CPU: too few workgroups share sums that are long enough. */
+      guint64 splits = MIN (MIN (rlx_divide_up (wanted, config->n_groups), product->k / 256), 16);
+
+      config->split_k = rlx_divide_up (rlx_divide_up (product->k, splits), 64) * 64;
+      config->splits = rlx_divide_up (product->k, config->split_k);
+    }
+  config->n_groups *= config->splits;
+  return factor;
+}
+
+/* ---- how operands are read ---------------------------------------------------------------- */
+
+gboolean
+rlx_product_is_even_batch (const RlxProductLoop *batch,
+                           guint                 index,
+                           guint64               unit)
+{
+  for (guint i = 0; i < batch->n_dims; i++)
+    if (batch->strides[index][i] % unit != 0)
+      return FALSE;
+  return TRUE;
+}
+
+void
+rlx_product_choose_vectors (RlxProductKernel *config,
+                            const RlxProduct *product)
+{
+  const RlxProductWindow *window = product->window;
+
+  config->a_along_k = product->a_k == 1;
+  config->b_along_k = !config->panel && product->b_n != 1 && product->b_k == 1;
+  if (product->k == 0)
+    return;
+  config->a_vectors = rlx_product_is_even_batch (&product->batch, 0, 4) &&
+                      (config->a_along_k ? product->a_m % 4 == 0 && product->k % 4 == 0
+                                         : product->a_m == 1 && product->a_k % 4 == 0 && product->m % 4 == 0);
+  config->b_vectors = config->panel ||
+                      (rlx_product_is_even_batch (&product->batch, 1, 4) &&
+                       (config->b_along_k ? product->b_n % 4 == 0 && product->k % 4 == 0
+                                          : product->b_n == 1 && product->b_k % 4 == 0 && product->n % 4 == 0));
+
+  /* A window reads one operand by its own rule; the steps of the other may be split in two. */
+  if (window == NULL)
+    return;
+  if (window->split > 0 && (window->split % 4 != 0 || window->split_stride % 4 != 0))
+    config->a_vectors = config->b_vectors = FALSE;
+  if (window->x == product->a)
+    config->a_along_k = config->a_vectors = window->vectors;
+  else
+    config->b_along_k = config->b_vectors = FALSE;
+}
+
+/* ---- tiles ---------------------------------------------------------------------------------- */
+
+typedef struct
+{
+  guint tx, ty, tm, tn, kt;
+  guint registers;        /* that an invocation takes: sums, the operands of four steps, the vectors that come
+                           * next, and addresses; the compiler for Intel's chips needs so many */
+  double share;           /* of the peak, by what compilers make of it: `./dev isa` */
+} Tile;
+
+/* Where there are registers for it an invocation has 8 · 8 sums, or 4 · 8: the fewer it has, the sooner workgroup memory
+ * is what takes longest. */
+static Tile
+get_tile (const RlxTarget  *target,
+          RlxProductVariant row)
+{
+  const Tile tile_128 = { 16, 16, 8, 8, 8, 180, 0.9 };
+  const Tile wide_64 = { 8, 8, 8, 8, 8, 180, 0.9 }, flat_64 = { 16, 16, 4, 4, 16, 76, 0.45 };
+  const Tile wide_32 = { 8, 8, 4, 8, 8, 140, 0.6 }, flat_32 = { 8, 8, 4, 4, 8, 76, 0.45 };
+  const Tile registers = { 8, 8, 4, 4, 4, 52, 0.3 };
+
+  switch (row)
+    {
+    case RLX_PRODUCT_TILES_128:
+      return tile_128;
+    case RLX_PRODUCT_TILES_64:
+      return target->registers >= wide_64.registers ? wide_64 : flat_64;
+    case RLX_PRODUCT_TILES_32:
+      return target->registers >= wide_32.registers ? wide_32 : flat_32;
+    default:
+      return registers;
+    }
+}
+
+/* Of workgroup memory, as kernels/common/tile.wgsl has it with gaps. */
+static guint
+count_padded_bytes (const Tile *tile)
+{
+  guint row_a = tile->kt / 4 * (tile->tm + 1) | 1, row_b = tile->kt / 4 * (tile->tn + 1) | 1;
+
+  return 2 * 16 * (row_a * tile->ty + row_b * tile->tx);
+}
+
+static void
+use_tile (RlxProductKernel *config,
+          const RlxTarget  *target,
+          const RlxProduct *product,
+          RlxProductVariant row,
+          double           *share)
+{
+  Tile tile = get_tile (target, row);
+
+  config->tx = tile.tx;
+  config->ty = tile.ty;
+  config->tm = tile.tm;
+  config->tn = tile.tn;
+  config->kt = tile.kt;
+  config->registers = row == RLX_PRODUCT_REGISTERS;
+  config->workgroup = tile.tx * tile.ty;
+  config->subgroup = rlx_target_choose_subgroup_size (target, tile.registers);
+  config->padded = count_padded_bytes (&tile) <= target->limits.max_workgroup_storage;
+  config->whole = product->k > 0 && product->k % config->kt == 0;
+  *share = tile.share / rlx_target_get_spill_factor (target, tile.registers);
+}
+
+/* ---- rows that a subgroup shares ------------------------------------------------------------ */
+
+/* Lanes of a subgroup that has rows of its own: what Dawn requires, where they share registers. Only there
+ * the numbers of all lanes are scalar operands. */
+static guint
+get_row_lanes (const RlxTarget *target)
+{
+  return target->registers_are_shared && target->subgroup_sizes_can_be_set && target->subgroup_size <= ROWS_WORKGROUP / 8
+           ? target->subgroup_size : 0;
+}
+
+static const char *
+check_rows (const RlxTarget  *target,
+            const RlxProduct *product)
+{
+  RlxProductKernel config = { 0 };
+
+  if (get_row_lanes (target) == 0)
+    return "a number that all lanes use is not an operand for free here";
+  if (product->k == 0)
+    return "there is nothing to add up";
+  rlx_product_choose_vectors (&config, product);
+  if (!config.a_along_k || !config.a_vectors || product->m < 8)
+    return "rows cannot be read in whole vectors along the sum, or are fewer than 8";
+  if (product->window != NULL && (product->window->x == product->a || product->window->split > 0))
+    return "reads rows through no window";
+  return NULL;
+}
+
+/* 8 · 2 sums a lane take the fewest reads of workgroup memory. 4 · 4 convert half as many numbers of half floats, and find
+ * half as many addresses, which counts where floats and integers have one pipe: on chips of before matrix units. Where
+ * there are few rows they leave less of a tile empty, and make more workgroups. */
+static void
+use_rows (RlxProductKernel *config,
+          const RlxTarget  *target,
+          const RlxProduct *product,
+          guint64           n_batch,
+          double           *share)
+{
+  guint lanes = get_row_lanes (target);
+  gboolean wide = product->a->type.data_type == RLX_DATA_TYPE_F16 || target->n_matrices == 0;
+
+  config->rows = TRUE;
+  config->subgroup = lanes;
+  config->tx = lanes;
+  config->tn = wide ? 4 : 2;
+  config->tm = wide ? 4 : 8;
+  /* A vector of `b` for each lane, of at most 16 steps. */
+  config->workgroup = MIN (ROWS_WORKGROUP, lanes * (wide ? 16 : 8));
+  config->ty = config->workgroup / lanes;
+  config->kt = 4 * config->ty / config->tn;
+  if (!wide && (product->m <= config->ty * 4 ||
+                (double) (rlx_divide_up (product->m, config->ty * 8) * rlx_divide_up (product->n, lanes * 2) * n_batch) <
+                count_wanted (target, config->workgroup)))
+    config->tm = 4;
+  config->whole = product->k % config->kt == 0;
+  config->unit = 4;
+  while (config->whole && config->unit < config->kt && product->a_m % (2 * config->unit) == 0 &&
+         rlx_product_is_even_batch (&product->batch, 0, 2 * config->unit))
+    config->unit *= 2;
+  *share = config->tm == 8 || wide ? 0.9 : 0.7;
+}
+
+/* ---- the variants --------------------------------------------------------------------------- */
+
+static RlxProductKernel
+choose_config (const RlxVariant        *self,
+               const RlxTarget         *target,
+               const RlxProductProblem *problem,
+               double                  *share)
+{
+  RlxProductVariant row = GPOINTER_TO_UINT (self->data);
+  const RlxProduct *product = &problem->product;
+  RlxProductKernel config = { .kind = RLX_PRODUCT_BY_TILES, .transposed = problem->is_transposed };
+
+  if (row == RLX_PRODUCT_ROWS)
+    use_rows (&config, target, product, problem->n_batch, share);
+  else
+    use_tile (&config, target, product, row, share);
+  config.tiles_m = rlx_divide_up (product->m, config.ty * config.tm);
+  config.tiles_n = rlx_divide_up (product->n, config.tx * config.tn);
+  return config;
+}
+
+gboolean
+rlx_product_has_no_tiles (const RlxTarget *target)
+{
+  for (guint i = RLX_PRODUCT_TILES_128; i <= RLX_PRODUCT_REGISTERS; i++)
+    if (!rlx_speeds_is_banned (&target->speeds, RLX_FAMILY_PRODUCT, i))
+      return FALSE;
+  return TRUE;
+}
+
+/* What is known to speak against a kind of tile on a device that was not measured. */
+static const char *
+find_obstacle (RlxProductVariant row,
+               const RlxTarget  *target)
+{
+  if (target->speeds.measured)
+    return NULL;
+  if (row == RLX_PRODUCT_REGISTERS && target->workgroup_memory_is_fast)
+    return "workgroup memory is fast here";
+  if (row != RLX_PRODUCT_REGISTERS && !target->workgroup_memory_is_fast)
+    return "workgroup memory is slow here";
+  return NULL;
+}
+
+RlxFit
+rlx_product_tiles_fits (const RlxVariant *self,
+                        const RlxTarget  *target,
+                        gconstpointer     data,
+                        const char      **why)
+{
+  const RlxProductProblem *problem = data;
+  RlxProductVariant row = GPOINTER_TO_UINT (self->data);
+
+  if (problem->product.packed && !target->loads_coalesce)
+    return rlx_variant_cannot ("reads no panels on a CPU", why);
+  if (row == RLX_PRODUCT_ROWS && (*why = check_rows (target, &problem->product)) != NULL)
+    return RLX_FIT_NO;
+  if ((*why = rlx_product_find_better (problem)) != NULL)
+    return RLX_FIT_POORLY;
+  if (rlx_product_prefers_lanes (target, problem))
+    return rlx_variant_poorly (problem->product.m <= 8 ? "8 rows or fewer leave most of a tile empty" : "tiles are no faster than lanes here", why);
+  *why = find_obstacle (row, target);
+  return *why != NULL ? RLX_FIT_POORLY : RLX_FIT_WELL;
+}
+
+/* A tile that is partly empty takes as long as a full one, and too few leave cores idle. */
+double
+rlx_product_tiles_cost (const RlxVariant *self,
+                        const RlxTarget  *target,
+                        gconstpointer     data)
+{
+  const RlxProductProblem *problem = data;
+  const RlxProduct *product = &problem->product;
+  double share, operations, factor;
+  RlxProductKernel config = choose_config (self, target, problem, &share);
+  guint64 bm = config.ty * config.tm, bn = config.tx * config.tn;
+
+  operations = 2.0 * (double) MAX (product->k, 1) * (double) (config.tiles_m * bm * config.tiles_n * bn * problem->n_batch);
+  factor = rlx_product_share_out (&config, product, problem->n_batch, target);
+  return operations / target->speeds.flops / share * factor * (find_obstacle (GPOINTER_TO_UINT (self->data), target) != NULL ? 16.0 : 1.0);
+}
+
+/* Mostly as it is given: a tile reads 128 bytes or more of a row, which are whole lines of every cache
+ * wherever the rows are, and columns that lie along k are as good. But vectors want a number
+ * of columns, or of steps, that is a multiple of four. */
+RlxWeightLayout
+rlx_product_tiles_layout (const RlxVariant *self,
+                          const RlxTarget  *target,
+                          gconstpointer     data)
+{
+  const RlxProductProblem *problem = data;
+  const RlxProductWindow *window = problem->product.window;
+  RlxProductKernel plain = { 0 };
+
+  if (!rlx_product_can_use_panels (problem) || !target->loads_coalesce ||
+      (window != NULL && (window->x == problem->product.b || window->split > 0)))
+    return rlx_weight_in_panels (0);
+  rlx_product_choose_vectors (&plain, &problem->product);
+  return rlx_weight_in_panels (plain.b_vectors ? 0 : RLX_PRODUCT_PANEL);
+}
+
+gboolean
+rlx_product_tiles_describe (const RlxVariant *self,
+                            RlxLower         *lower,
+                            const RlxIrNode  *node,
+                            gconstpointer     data,
+                            GError          **error)
+{
+  const RlxProductProblem *problem = data;
+  const RlxTarget *target = rlx_lower_get_target (lower);
+  RlxProduct product = problem->product;
+  double share;
+  RlxProductKernel config = choose_config (self, target, problem, &share);
+
+  config.panel = rlx_product_take_panels (self, lower, problem, &product);
+  rlx_product_choose_vectors (&config, &product);
+  rlx_product_share_out (&config, &product, problem->n_batch, target);
+  return rlx_lower_product_kernel (lower, node, problem->given, &product, problem->n_batch, &config, error);
+}
