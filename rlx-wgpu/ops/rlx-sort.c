@@ -13,6 +13,9 @@
 /* An invocation looks at about this many elements; longer rows are cut. */
 #define MAX_COLUMNS_PER_LANE 1024
 
+/* So many pairs fit the registers of an invocation. */
+#define MAX_SELECTED 64
+
 /* ---- rows along an axis ----------------------------------------------------------- */
 
 void
@@ -513,6 +516,55 @@ merge_runs (Sort    *sort,
   return rlx_kernel_dispatch (kernel, groups, error);
 }
 
+/* How many invocations share a row. What they leave has to be much less than the row. */
+static guint64
+count_select_parts (const Sort      *sort,
+                    const RlxTarget *target)
+{
+  guint64 most = sort->n / (4 * sort->keep), n_rows = sort->axis->n_rows, wanted = 1;
+
+  /* Enough of them, and neighbours that read elements side by side. */
+  if (n_rows < target->busy_invocations && sort->n > MAX_COLUMNS_PER_LANE)
+    wanted = rlx_divide_up (target->busy_invocations, n_rows);
+  if (target->loads_coalesce && (sort->axis->inner == 1 || sort->pair_keys != NULL))
+    wanted = MAX (wanted, 64);
+  return CLAMP (wanted, 1, MAX (most, 1));
+}
+
+/* Takes the first elements of each part of a row. */
+static gboolean
+select_first (Sort    *sort,
+              GError **error)
+{
+  static const guint sizes[] = { 4, 8, 16, 24, 32, 48, MAX_SELECTED };
+  const RlxTarget *target = rlx_lower_get_target (sort->lower);
+  gboolean subgroups = (target->features & RLX_DEVICE_FEATURES_SUBGROUPS) != 0;
+  guint64 parts = count_select_parts (sort, target), items = sort->axis->n_rows * parts;
+  guint workgroup_size = target->barriers_are_cheap ? 64 : target->lanes, size = 0;
+  RlxKernel *kernel = rlx_kernel_new (sort->lower, sort->node, "select");
+  double n = (double) sort->axis->n_rows * (double) sort->n;
+
+  while (sizes[size] < sort->keep)
+    size++;
+  if (subgroups)
+    rlx_kernel_enable (kernel, "enable subgroups;");
+  rlx_kernel_define (kernel, "WG", workgroup_size);
+  rlx_kernel_define (kernel, "K", sizes[size]);
+  rlx_kernel_define (kernel, "SUBGROUPS", subgroups);
+  rlx_kernel_define (kernel, "DISTINCT", sort->pair_keys == NULL && rlx_data_type_is_float (sort->x->type.data_type));
+  rlx_kernel_param_u32 (kernel, "items", items);
+  rlx_kernel_param_u32 (kernel, "parts", parts);
+  rlx_kernel_param_u32 (kernel, "steps", rlx_divide_up (sort->n, parts));
+  rlx_kernel_param_u32 (kernel, "columns", sort->n);
+  rlx_kernel_set_cost (kernel, 4.0 * n, 4.0 * n);
+  add_source (sort, kernel, parts > 1);
+  add_target (sort, kernel, sort->keep, parts > 1 ? parts * sort->keep : 0);
+  sort->n = parts > 1 ? parts * sort->keep : 0;
+  sort->run = sort->keep;
+
+  return rlx_kernel_dispatch (kernel, rlx_divide_up (items, workgroup_size), error);
+}
+
 static char *
 print_sort (gconstpointer data)
 {
@@ -532,6 +584,23 @@ sort_cost (const RlxVariant *variant,
   double n = (double) self->axis->n_rows * (double) self->n;
 
   return rlx_target_get_seconds (target, 32.0 * n, 16.0 * n);
+}
+
+static RlxFit
+select_fits (const RlxVariant *variant,
+             const RlxTarget  *target,
+             gconstpointer     data,
+             const char      **why)
+{
+  const Sort *self = data;
+
+  if (self->keep > MAX_SELECTED)
+    return rlx_variant_cannot ("more are kept than registers hold", why);
+  if (target->barriers_are_cheap && self->n <= MAX_BLOCK)
+    return rlx_variant_poorly ("a block takes the whole row", why);
+  if (self->n < 2 * self->keep && self->keep > 16)
+    return rlx_variant_poorly ("most elements are kept", why);
+  return RLX_FIT_WELL;
 }
 
 /* While few of a block stay, sorting again leaves much less; otherwise merging is less
@@ -568,16 +637,18 @@ sort_describe (const RlxVariant *variant,
                gconstpointer     data,
                GError          **error)
 {
+  gboolean (*step) (Sort *sort, GError **error) = variant->data;
   Sort rest = *(const Sort *) data;
 
-  if (!(variant->data != NULL ? merge_runs (&rest, error) : sort_blocks (&rest, error)))
+  if (!step (&rest, error))
     return FALSE;
   return rest.n == 0 || rlx_lower_choose (lower, node, &rlx_sort_variants, &rest, error);
 }
 
 static const RlxVariant sort_variants[] = {
-  { "blocks", blocks_fits, sort_cost, NULL, sort_describe, NULL },
-  { "merge", merge_fits, sort_cost, NULL, sort_describe, sort_variants },
+  { "select", select_fits, sort_cost, NULL, sort_describe, select_first },
+  { "blocks", blocks_fits, sort_cost, NULL, sort_describe, sort_blocks },
+  { "merge", merge_fits, sort_cost, NULL, sort_describe, merge_runs },
 };
 
 static const RlxSample sort_samples[] = {

@@ -99,7 +99,7 @@ generate_sort (Call *call)
       gint64 length = shape[axis < 0 ? axis + (gint64) n_dims : axis];
       gint64 few = MIN (length, 9);
 
-      g_variant_dict_insert (call->attributes, "k", "x", prop_pick (call->rand, 0, prop_chance (call->rand, 0.5) ? few : length));
+      g_variant_dict_insert (call->attributes, "k", "x", prop_pick (call->rand, 0, call->variant < 2 || prop_chance (call->rand, 0.5) ? few : length));
       g_variant_dict_insert (call->attributes, "largest", "b", prop_chance (call->rand, 0.5));
     }
   else

@@ -187,6 +187,43 @@ test_lengths (void)
   check_length ("f32", 90, 65, 0);
 }
 
+/* Few of long rows, which are walked along once. */
+static void
+test_few (void)
+{
+  if (rlx_test_device () == NULL)
+    return;
+
+  check_length ("f32", 1, 20000, 40);
+  check_length ("f32", 40, 1100, 15);
+  check_length ("f16", 9, 1300, 64);
+  check_length ("u8", 3, 3000, 20);
+  check_length ("i32", 2, 5001, 3);
+}
+
+/* Nothing but NaN: there is no index but theirs. */
+static void
+test_nothing_but_nan (void)
+{
+  float values[40];
+  g_autoptr (RlxTensor) x = NULL;
+
+  for (guint i = 0; i < G_N_ELEMENTS (values); i++)
+    values[i] = NAN;
+  x = rlx_tensor_new_from_floats ((const gint64[]) { 2, 20 }, 2, values, G_N_ELEMENTS (values), NULL);
+  for (int descending = 0; descending < 2; descending++)
+    {
+      gsize n_outputs;
+      g_autofree RlxTensor **outputs = run_sorts (x, descending, 3, &n_outputs);
+
+      if (outputs == NULL)
+        return;
+      rlx_test_compare_full ("indices of NaN", outputs[3], "i32[2,3]", (const double[]) { 0, 1, 2, 0, 1, 2 }, exact, NULL);
+      for (gsize i = 0; i < n_outputs; i++)
+        g_object_unref (outputs[i]);
+    }
+}
+
 static void
 test_long (void)
 {
@@ -517,6 +554,8 @@ main (int   argc,
 
   g_test_add_func ("/sort/rules", test_sort_rules);
   rlx_test_add_kernels ("/sort/lengths", test_lengths);
+  rlx_test_add_kernels ("/sort/few", test_few);
+  rlx_test_add_kernels ("/sort/nothing-but-nan", test_nothing_but_nan);
   rlx_test_add_kernels ("/sort/long", test_long);
   g_test_add_func ("/sort/million", test_million);
   g_test_add_func ("/sort/types", test_types);
