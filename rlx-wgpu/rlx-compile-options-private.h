@@ -16,6 +16,7 @@ typedef struct
   RlxPrecision precision;
   gboolean tuning;
   gboolean profiling;
+  gboolean checked;
   guint64 memory_limit;    /* bytes, 0: that of the device alone */
   double timeout;          /* seconds, 0: the usual one */
   RlxDeviceFeatures avoided_features;

@@ -37,6 +37,7 @@ enum
   PROP_0,
   PROP_AVOIDED_FEATURES,
   PROP_BUFFER_LIMIT,
+  PROP_CHECKED,
   PROP_MEMORY_LIMIT,
   PROP_PRECISION,
   PROP_PROFILING,
@@ -64,6 +65,9 @@ rlx_compile_options_get_property (GObject    *object,
       break;
     case PROP_BUFFER_LIMIT:
       g_value_set_uint64 (value, settings->buffer_limit);
+      break;
+    case PROP_CHECKED:
+      g_value_set_boolean (value, settings->checked);
       break;
     case PROP_MEMORY_LIMIT:
       g_value_set_uint64 (value, settings->memory_limit);
@@ -100,6 +104,9 @@ rlx_compile_options_set_property (GObject      *object,
       break;
     case PROP_BUFFER_LIMIT:
       rlx_compile_options_set_buffer_limit (self, g_value_get_uint64 (value));
+      break;
+    case PROP_CHECKED:
+      rlx_compile_options_set_checked (self, g_value_get_boolean (value));
       break;
     case PROP_MEMORY_LIMIT:
       rlx_compile_options_set_memory_limit (self, g_value_get_uint64 (value));
@@ -153,6 +160,23 @@ rlx_compile_options_class_init (RlxCompileOptionsClass *klass)
    * Since: 1.0
    */
   properties[PROP_BUFFER_LIMIT] = g_param_spec_uint64 ("buffer-limit", NULL, NULL, 0, G_MAXUINT64, 0, flags);
+  /**
+   * RlxCompileOptions:checked:
+   *
+   * Whether a run fails at an index outside of what it is for, and at an integer
+   * result that leaves 32 bits.
+   *
+   * Otherwise such an index is limited and such an integer wraps, as the operators
+   * say. A checked run fails with %RLX_GRAPH_ERROR_OUT_OF_RANGE, and the message names
+   * the node, the value, its place and the limits: of several nodes the first in the
+   * graph, and of its elements the first. States have then changed as in any other run.
+   *
+   * The device does the checking. It costs time and keeps some operators from being
+   * fused, so it is for finding mistakes. `RLX_DEBUG=checked` sets it everywhere.
+   *
+   * Since: 1.0
+   */
+  properties[PROP_CHECKED] = g_param_spec_boolean ("checked", NULL, NULL, FALSE, flags);
   /**
    * RlxCompileOptions:memory-limit:
    *
@@ -363,6 +387,46 @@ rlx_compile_options_set_profiling (RlxCompileOptions *self,
     return;
   self->settings.profiling = profiling != FALSE;
   g_object_notify_by_pspec (G_OBJECT (self), properties[PROP_PROFILING]);
+}
+
+/**
+ * rlx_compile_options_get_checked: (get-property checked)
+ * @self: options
+ *
+ * Gets whether runs fail at indices and integers that do not fit.
+ *
+ * Returns: %TRUE if they do
+ *
+ * Since: 1.0
+ */
+gboolean
+rlx_compile_options_get_checked (RlxCompileOptions *self)
+{
+  g_return_val_if_fail (RLX_IS_COMPILE_OPTIONS (self), FALSE);
+
+  return self->settings.checked;
+}
+
+/**
+ * rlx_compile_options_set_checked: (set-property checked)
+ * @self: options
+ * @checked: whether they fail
+ *
+ * Sets whether runs fail at indices and integers that do not fit; see
+ * [property@Rlx.CompileOptions:checked].
+ *
+ * Since: 1.0
+ */
+void
+rlx_compile_options_set_checked (RlxCompileOptions *self,
+                                 gboolean           checked)
+{
+  g_return_if_fail (RLX_IS_COMPILE_OPTIONS (self));
+
+  if (self->settings.checked == (checked != FALSE))
+    return;
+  self->settings.checked = checked != FALSE;
+  g_object_notify_by_pspec (G_OBJECT (self), properties[PROP_CHECKED]);
 }
 
 /**

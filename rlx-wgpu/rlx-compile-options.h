@@ -33,6 +33,11 @@ RLX_AVAILABLE_IN_1_0
 void                rlx_compile_options_set_profiling    (RlxCompileOptions *self,
                                                           gboolean           profiling);
 RLX_AVAILABLE_IN_1_0
+gboolean            rlx_compile_options_get_checked      (RlxCompileOptions *self);
+RLX_AVAILABLE_IN_1_0
+void                rlx_compile_options_set_checked      (RlxCompileOptions *self,
+                                                          gboolean           checked);
+RLX_AVAILABLE_IN_1_0
 guint64             rlx_compile_options_get_memory_limit (RlxCompileOptions *self);
 RLX_AVAILABLE_IN_1_0
 void                rlx_compile_options_set_memory_limit (RlxCompileOptions *self,

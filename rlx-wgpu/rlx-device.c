@@ -489,6 +489,9 @@ compile_taken (RlxDevice                *self,
     return NULL;
   if (settings->precision != RLX_PRECISION_DEFAULT)
     ir->precision = settings->precision;
+  /* Speeds are given where kernels are measured. */
+  ir->checked = settings->checked || (RLX_DEBUG_CHECK (CHECKED) && speeds == NULL);
+  ir->surveyed = RLX_DEBUG_CHECK (VALUES) && speeds == NULL;
   if (ir->precision == RLX_PRECISION_REDUCED && !rlx_device_find_matrix (self, &target.matrices[0], &has_matrix, cancellable, error))
     return NULL;
   target.n_matrices = has_matrix ? 1 : 0;

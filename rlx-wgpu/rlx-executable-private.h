@@ -30,6 +30,7 @@ struct _RlxExecutable
   RlxGpuUpload *uploads;
   RlxGpuDownload *downloads;
   gpointer *results;             /* by output, until it is a tensor */
+  guint32 *reports;              /* words of each: rlx-run-report.c */
 
   RlxRun *spare;                 /* atomic, nullable: for the next run */
 

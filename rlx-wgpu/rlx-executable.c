@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "rlx-job-private.h"
+#include "rlx-run-report-private.h"
 #include "rlx-upload-private.h"
 
 /**
@@ -149,7 +150,8 @@ executable_new (RlxDevice  *device,
   self->copies = g_new0 (RlxGpuCopy, plan->copies->len + 1);
   self->times = g_new0 (guint64, plan->steps->len + 1);
   self->uploads = g_new0 (RlxGpuUpload, plan->inputs->len + 1);
-  self->downloads = g_new0 (RlxGpuDownload, plan->outputs->len + 1);
+  self->downloads = g_new0 (RlxGpuDownload, plan->outputs->len + plan->reports->len + 1);
+  self->reports = g_malloc0 (rlx_reports_get_size (plan));
   self->results = g_new0 (gpointer, plan->outputs->len + 1);
 
   for (guint i = 0; i < plan->buffers->len; i++)
@@ -358,6 +360,7 @@ rlx_executable_finalize (GObject *object)
   g_free (self->uploads);
   g_free (self->downloads);
   g_free (self->results);
+  g_free (self->reports);
   g_clear_pointer (&self->spare, rlx_run_free);
   g_clear_object (&self->profile);
   g_clear_object (&self->device);

@@ -66,7 +66,9 @@ describe_values (const RlxAttrDef *def)
  * The dictionary has `name`, `family`, `summary`, `doc` (what else there is to
  * say), `formula`, `example` (a call with types for its operands, and the types of
  * its results; empty for what is no call), `bound`, `subnormals` (what becomes of
- * subnormal numbers; empty where no operand has floats), `since` (the first version
+ * subnormal numbers; empty where no operand has floats), `checked` (what fails a run
+ * with [property@Rlx.CompileOptions:checked], or why nothing does; empty where nothing
+ * could), `since` (the first version
  * of the library that has it), `element-wise`, `variadic`, `inputs` (an array of
  * dictionaries with `name`,
  * `types`, `optional` and, where an input must have the type of another one,
@@ -154,6 +156,7 @@ rlx_operators_describe (const char *name,
   g_variant_dict_insert (&dict, "formula", "s", op->formula ? op->formula : "");
   g_variant_dict_insert (&dict, "bound", "s", op->bound);
   g_variant_dict_insert (&dict, "subnormals", "s", op->subnormals ? op->subnormals : "");
+  g_variant_dict_insert (&dict, "checked", "s", op->checked ? op->checked : "");
   g_variant_dict_insert (&dict, "since", "s", op->since);
   g_variant_dict_insert (&dict, "element-wise", "b", (op->flags & RLX_OP_ELEMENTWISE) != 0);
   g_variant_dict_insert (&dict, "variadic", "b", (op->flags & RLX_OP_VARIADIC) != 0);

@@ -8,6 +8,7 @@
 #include "rlx-executable-private.h"
 #include "rlx-job-private.h"
 #include "rlx-plan-port-private.h"
+#include "rlx-run-report-private.h"
 #include "util/rlx-mark-private.h"
 
 typedef struct _RlxRun
@@ -230,13 +231,14 @@ run_execute (RlxJob  *of_run,
     return NULL;
 
   fill_uploads (run, &job);
+  rlx_reports_fill_downloads (self, &job);
   if (fill_downloads (self, &job, error))
     {
       RLX_MARK_BEGIN (run);
       gboolean executed = rlx_gpu_execute (self->shared->gpu, &job, of_run->cancellable, error);
 
       RLX_MARK_END (run, "%u dispatches", job.n_dispatches);
-      if (executed)
+      if (executed && rlx_reports_read (self, error))
         outputs = make_outputs (self, error);
     }
   for (guint i = 0; i < plan->outputs->len; i++)

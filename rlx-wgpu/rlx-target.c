@@ -118,6 +118,7 @@ make_plan (RlxGraph          *self,
   rlx_compile_options_read (options, &settings);
   if (settings.precision != RLX_PRECISION_DEFAULT)
     ir->precision = settings.precision;
+  ir->checked = settings.checked;
   target = *named;
   rlx_target_apply_debug (&target);
   if (!rlx_target_restrict (&target, settings.avoided_features, settings.buffer_limit, error))

@@ -571,6 +571,7 @@ typedef enum
  * @RLX_GRAPH_ERROR_NOT_FOUND: there is no operator, attribute, input or output of that name
  * @RLX_GRAPH_ERROR_UNSUPPORTED: valid, but not something this library computes
  * @RLX_GRAPH_ERROR_PARSE: the text is not a graph
+ * @RLX_GRAPH_ERROR_OUT_OF_RANGE: a checked run met an index outside of what it is for, or an integer that does not fit its type
  *
  * Errors of tensors, of building graphs and of calling executables.
  *
@@ -585,6 +586,7 @@ typedef enum
   RLX_GRAPH_ERROR_NOT_FOUND,
   RLX_GRAPH_ERROR_UNSUPPORTED,
   RLX_GRAPH_ERROR_PARSE,
+  RLX_GRAPH_ERROR_OUT_OF_RANGE,
 } RlxGraphError;
 
 /**

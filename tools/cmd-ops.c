@@ -97,6 +97,11 @@ print_operator (GVariant *op)
   g_print ("\nError bound: %s\n", get_string (op, "bound"));
   if (get_string (op, "subnormals")[0])
     g_print ("Subnormal numbers: %s\n", get_string (op, "subnormals"));
+  if (get_string (op, "checked")[0])
+    {
+      g_print ("Checked: ");
+      print_wrapped (get_string (op, "checked"), 9, 9);
+    }
   g_print ("Since: %s\n", get_string (op, "since"));
 }
 

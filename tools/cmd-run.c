@@ -112,7 +112,7 @@ int
 rlx_tool_run (int    argc,
               char **argv)
 {
-  gboolean json = FALSE, profile = FALSE, tune = FALSE, values = FALSE;
+  gboolean json = FALSE, profile = FALSE, tune = FALSE, values = FALSE, checked = FALSE;
   g_auto(GStrv) inputs = NULL, parameters = NULL, outputs = NULL;
   g_autofree char *path = NULL;
   const GOptionEntry entries[] = {
@@ -123,6 +123,7 @@ rlx_tool_run (int    argc,
     { "profile", 0, 0, G_OPTION_ARG_NONE, &profile, "Print the time of each kernel", NULL },
     { "tune", 0, 0, G_OPTION_ARG_NONE, &tune, RLX_TOOL_TUNE_HELP, NULL },
     { "values", 0, 0, G_OPTION_ARG_NONE, &values, "Tell of each node how large its values are, and which is the first that is not finite", NULL },
+    { "checked", 0, 0, G_OPTION_ARG_NONE, &checked, "Fail at indices outside of what they are for and at integers that leave 32 bits", NULL },
     { "json", 0, 0, G_OPTION_ARG_NONE, &json, "Print JSON", NULL },
     G_OPTION_ENTRY_NULL
   };
@@ -144,6 +145,7 @@ rlx_tool_run (int    argc,
 
   rlx_compile_options_set_tuning (options, tune);
   rlx_compile_options_set_profiling (options, profile);
+  rlx_compile_options_set_checked (options, checked);
   if ((graph = rlx_tool_load_graph (argv[1], &error)) == NULL ||
       (values && (n_values = rlx_tool_add_values (graph, &error)) == 0) ||
       !load_tensors (inputs, input_names, input_values, &error) ||

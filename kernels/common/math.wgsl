@@ -777,3 +777,119 @@ fn cast_f_i4(x: f32) -> i32 {
 fn cast_f_u4(x: f32) -> u32 {
   return select(u32(clamp(x, 0.0, 15.0)), 0u, op_is_nan(x));
 }
+
+// ---- how far results of integers are beyond 32 bits: ops/report.toml ----
+
+//= math_mul_high:
+// The upper 32 bits of a product.
+fn math_mul_high(a: u32, b: u32) -> u32 {
+  let a0 = a & 0xffffu;
+  let a1 = a >> 16u;
+  let b0 = b & 0xffffu;
+  let b1 = b >> 16u;
+  let middle = a1 * b0 + ((a0 * b0) >> 16u);
+  return a1 * b1 + (middle >> 16u) + ((a0 * b1 + (middle & 0xffffu)) >> 16u);
+}
+
+//= op_excess_add_i:
+fn op_excess_add_i(a: i32, b: i32) -> i32 {
+  let sum = a + b;
+  return select(0, select(1, -1, a < 0), ((a ^ sum) & (b ^ sum)) < 0);
+}
+
+//= op_excess_add_u:
+fn op_excess_add_u(a: u32, b: u32) -> i32 {
+  return select(0, 1, a + b < a);
+}
+
+//= op_excess_sub_i:
+fn op_excess_sub_i(a: i32, b: i32) -> i32 {
+  let difference = a - b;
+  return select(0, select(1, -1, a < 0), ((a ^ b) & (a ^ difference)) < 0);
+}
+
+//= op_excess_sub_u:
+fn op_excess_sub_u(a: u32, b: u32) -> i32 {
+  return select(0, -1, a < b);
+}
+
+//= op_excess_mul_i: math_mul_high
+fn op_excess_mul_i(a: i32, b: i32) -> i32 {
+  let high = bitcast<i32>(math_mul_high(bitcast<u32>(a), bitcast<u32>(b))) - select(0, b, a < 0) - select(0, a, b < 0);
+  return high - ((a * b) >> 31u);
+}
+
+//= op_excess_mul_u: math_mul_high
+fn op_excess_mul_u(a: u32, b: u32) -> i32 {
+  return bitcast<i32>(min(math_mul_high(a, b), 0x7fffffffu));
+}
+
+//= op_excess_fma_i: op_excess_mul_i op_excess_add_i
+fn op_excess_fma_i(a: i32, b: i32, c: i32) -> i32 {
+  return op_excess_mul_i(a, b) + op_excess_add_i(a * b, c);
+}
+
+//= op_excess_fma_u: math_mul_high
+fn op_excess_fma_u(a: u32, b: u32, c: u32) -> i32 {
+  let carry = select(0u, 1u, a * b + c < c);
+  return bitcast<i32>(min(math_mul_high(a, b) + carry, 0x7fffffffu));
+}
+
+//= op_excess_pow_i: op_excess_mul_i
+// Two to the power of 32 and more is beyond all, so there are few steps.
+fn op_excess_pow_i(a: i32, b: i32) -> i32 {
+  if b <= 1 || (a >= -1 && a <= 1) {
+    return 0;
+  }
+  var power = a;
+  for (var i = 1; i < b; i++) {
+    let excess = op_excess_mul_i(power, a);
+    if excess != 0 {
+      return select(select(0x7fffffff, -0x7fffffff, a < 0 && (b & 1) != 0), excess, i == b - 1);
+    }
+    power *= a;
+  }
+  return 0;
+}
+
+//= op_excess_pow_u: op_excess_mul_u
+fn op_excess_pow_u(a: u32, b: u32) -> i32 {
+  if b <= 1u || a <= 1u {
+    return 0;
+  }
+  var power = a;
+  for (var i = 1u; i < b; i++) {
+    let excess = op_excess_mul_u(power, a);
+    if excess != 0 {
+      return select(0x7fffffff, excess, i == b - 1u);
+    }
+    power *= a;
+  }
+  return 0;
+}
+
+//= op_excess_shl_i:
+// From a count of 32 on the result is 0. Negative counts mean no power of two.
+fn op_excess_shl_i(a: i32, b: i32) -> i32 {
+  if b <= 0 || a == 0 {
+    return 0;
+  }
+  if b < 32 {
+    let low = a << u32(b);
+    return (a >> u32(32 - b)) - (low >> 31u);
+  }
+  let high = a << u32(min(b, 63) - 32);
+  return select(select(0x7fffffff, -0x7fffffff, a < 0), high, b < 63 && (high >> u32(min(b, 63) - 32)) == a);
+}
+
+//= op_excess_shl_u:
+fn op_excess_shl_u(a: u32, b: u32) -> i32 {
+  if b == 0u || a == 0u {
+    return 0;
+  }
+  if b < 32u {
+    return bitcast<i32>(min(a >> (32u - b), 0x7fffffffu));
+  }
+  let high = a << (min(b, 63u) - 32u);
+  return bitcast<i32>(select(0x7fffffffu, high, b < 63u && high < 0x7fffffffu && (high >> (min(b, 63u) - 32u)) == a));
+}

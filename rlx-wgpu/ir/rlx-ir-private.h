@@ -79,6 +79,8 @@ struct _RlxIr
   GArray *assigns;     /* RlxIrAssign: state takes value at the end of a run */
   guint n_values;
   RlxPrecision precision;   /* full or reduced */
+  gboolean checked;         /* runs fail where an index is limited or an integer wraps */
+  gboolean surveyed;        /* runs tell about the value of each node */
 };
 
 RlxIr *     rlx_ir_new   (void);

@@ -74,6 +74,8 @@ typedef enum
   RLX_OP_BOOL_RESULT = 1 << 4, /* element-wise with a bool result */
   RLX_OP_EPILOGUE    = 1 << 5, /* its kernel calls epilogue() */
   RLX_OP_NORM        = 1 << 6, /* a norm or a softmax, whose last step may read what others found */
+  RLX_OP_REPORT      = 1 << 7, /* its result is for the library itself: nothing reads it, and it stays in each run */
+  RLX_OP_FLAT        = 1 << 8, /* its derivative is zero wherever there is one */
 } RlxOpFlags;
 
 typedef gboolean (*RlxInferFunc) (RlxOpCall *call,
@@ -101,6 +103,7 @@ struct _RlxOp
   const char *bound;          /* stated error bound */
   const char *since;          /* the version that has it first */
   const char *subnormals;     /* what becomes of them: "kept…" or not; NULL without floats */
+  const char *checked;        /* what fails a checked run, or "nothing:…"; NULL where nothing could */
   guint flags;                /* RlxOpFlags */
   const RlxInputDef *inputs;
   guint n_inputs;

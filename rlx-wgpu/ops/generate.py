@@ -21,6 +21,7 @@ A row:
              without default it is required and an argument of the method;
              with one it is a property of the RlxNameOptions object; a
              string has none; `field` is its name in C, by default the same
+    checked = what fails a run in checked mode, or "nothing:" and why
     since = "1.0" (default)          the version that has it first; an attribute
              that came later says its own
     outputs = 1 (default) or "many"
@@ -29,7 +30,7 @@ A row:
              members of all; element-wise ones each have their own
     variants = which rlx_VARIANTS_variants in C: the kernels that its lowering chooses from
     attrs_of = the rule whose struct of attributes it has, instead of its own
-    traits = ["norm", "epilogue"]    what passes ask of a family, see RlxOpFlags
+    traits = ["norm", "epilogue", "report"]    what passes ask of a family, see RlxOpFlags
     internal = true                  only passes make it, and say the types of
              its results: no method, no rule, and nothing in the manual
     expand = "always" or "sometimes"   it becomes other operators when it is
@@ -114,6 +115,7 @@ class Op:
         self.formula = row.get('formula')
         self.shapes = row.get('shapes')
         self.bound = row.get('bound', 'exact')
+        self.checked = row.get('checked', file.get('checked'))
         self.rule = row.get('rule', file.get('rule', name))
         self.exprs = {k: row.get(k) for k in 'fiub'}
         self.elementwise = any(self.exprs.values())
@@ -138,7 +140,7 @@ class Op:
             self.subnormals = row.get('subnormals', 'kept' if self.bound == 'exact' else 'may be taken for zero')
         self.variadic = bool(self.inputs) and self.inputs[-1]['variadic']
         self.attrs = [Attr(n, r, self.since) for n, r in row.get('attrs', {}).items()]
-        if self.elementwise and self.shapes is None:
+        if self.elementwise and self.shapes is None and not self.internal:
             self.shapes = self.elementwise_shapes()
         if self.shapes is None and not self.leaf and not self.internal:
             sys.exit(f'{self.name} has no shapes')
@@ -320,6 +322,7 @@ def table(ops, enums):
                 f'  .formula = {quote(op.formula)},',
                 f'  .bound = {quote(op.bound)},',
                 f'  .since = {quote(op.since)},',
+                f'  .checked = {quote(op.checked)},',
                 f'  .subnormals = {quote(op.subnormals)},',
                 f'  .flags = {op.flags()},']
         if op.inputs:
@@ -499,6 +502,8 @@ def method_doc(op):
         out += [' *', f' *     {op.formula}']
     if op.doc:
         out += [' *', ' * ' + op.doc.replace('\n', '\n * ')]
+    if op.checked and not op.checked.startswith('nothing'):
+        out += [' *', f' * With [property@Rlx.CompileOptions:checked], a run fails at {op.checked}.']
     what = 'the results' if op.many else 'the result'
     annotation = '(array length=n_outputs) (transfer container) (nullable)' if op.many else '(transfer none) (nullable)'
     out += [' *', f' * Returns: {annotation}: {what}; %NULL with @error set on',
@@ -740,7 +745,7 @@ def metadata(ops):
         if op.options:
             out.append(f'{owner(op)}.{op.name}.options default=null')
         out += [f'{op.options_class[3:]}.{a.name}#property no_accessor_method' for a in op.options if a.type == 'ints']
-    out += [f'*Options.get_{name} ctype="const gint64 *"' for name in sorted({a.name for op in ops for a in op.options if a.type == 'ints'})]
+    out += [f'*Options.get_{name} ctype="const gint64 *"' for name in sorted({a.name for op in ops if not op.internal for a in op.options if a.type == 'ints'})]
     return '\n'.join(out) + '\n'
 
 

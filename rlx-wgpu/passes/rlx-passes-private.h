@@ -21,6 +21,19 @@ typedef RlxIr *(*RlxPassFunc) (const RlxIr     *ir,
                                const RlxTarget *target,
                                GError         **error);
 
+/* Adds a report of each value. NULL unless the graph is surveyed. */
+RlxIr *     rlx_pass_survey   (const RlxIr     *ir,
+                               const RlxTarget *target,
+                               GError         **error);
+
+/* Adds reports of indices that are limited and of integers that wrap. NULL unless the
+ * graph is checked. */
+RlxIr *     rlx_pass_check    (const RlxIr     *ir,
+                               const RlxTarget *target,
+                               GError         **error);
+/* Whether it looks at nodes of this operator. */
+gboolean    rlx_op_has_check  (const RlxOp     *op);
+
 /* Puts others in place of operators that are made of them. */
 RlxIr *     rlx_pass_expand   (const RlxIr     *ir,
                                const RlxTarget *target,

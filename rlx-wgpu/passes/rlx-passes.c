@@ -14,6 +14,9 @@ static const struct
   RlxPassFunc run;
   RlxDebugFlags left_out;
 } passes[] = {
+  /* of the graph as its owner knows it */
+  { "survey", rlx_pass_survey, 0 },
+  { "check", rlx_pass_check, 0 },
   { "expand", rlx_pass_expand, 0 },
   { "simplify", rlx_pass_simplify, 0 },
 #define PASS(NAME, name) { #name, rlx_pass_##name, RLX_DEBUG_NO_##NAME | RLX_DEBUG_NO_FUSE },

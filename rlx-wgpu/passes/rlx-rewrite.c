@@ -66,6 +66,8 @@ rlx_ir_copy_results (RlxIr             *out,
                      RlxIrValue *const *map)
 {
   out->precision = ir->precision;
+  out->checked = ir->checked;
+  out->surveyed = ir->surveyed;
   for (guint i = 0; i < ir->outputs->len; i++)
     {
       const RlxIrOutput *output = &g_array_index (ir->outputs, RlxIrOutput, i);

@@ -27,6 +27,8 @@ rlx_ir_find_live_nodes (const RlxIr *ir)
       /* callers bind these by position or name */
       if ((node->op->flags & RLX_OP_LEAF) && !rlx_ir_node_is (node, RLX_OP_ID_CONSTANT))
         live[i] = TRUE;
+      if (node->op->flags & RLX_OP_REPORT)
+        live[i] = TRUE;
       for (guint j = 0; live[i] && j < node->n_inputs; j++)
         if (node->inputs[j] != NULL)
           live[node->inputs[j]->node->id] = TRUE;
@@ -48,8 +50,8 @@ rlx_ir_find_constant_nodes (const RlxIr *ir)
           constant[i] = rlx_ir_node_is (node, RLX_OP_ID_CONSTANT) || rlx_ir_node_is (node, RLX_OP_ID_PARAMETER);
           continue;
         }
-      /* An expand only makes memory out of nothing: it is left to its users. */
-      constant[i] = !RLX_DEBUG_CHECK (NO_FOLD) && !rlx_ir_node_is (node, RLX_OP_ID_EXPAND);
+      /* An expand only makes memory out of nothing: it is left to its users. Each run makes its own report. */
+      constant[i] = !RLX_DEBUG_CHECK (NO_FOLD) && !rlx_ir_node_is (node, RLX_OP_ID_EXPAND) && !(node->op->flags & RLX_OP_REPORT);
       for (guint j = 0; constant[i] && j < node->n_inputs; j++)
         if (node->inputs[j] != NULL)
           constant[i] = constant[node->inputs[j]->node->id];

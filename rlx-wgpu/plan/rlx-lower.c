@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "ops/rlx-builder-private.h"
+#include "ops/rlx-report-private.h"
 #include "ops/rlx-shape-private.h"
 #include "passes/rlx-passes-private.h"
 #include "util/rlx-debug-private.h"
@@ -414,6 +415,15 @@ rlx_lower_add_step (RlxLower *lower,
   g_ptr_array_add (lower->prologue ? lower->plan->steps : lower->main_steps, step);
 }
 
+void
+rlx_lower_add_report (RlxLower        *lower,
+                      const RlxIrNode *node)
+{
+  RlxPlanReport report = { rlx_lower_get_slot (lower, &node->outputs[0]), node };
+
+  g_array_append_val (lower->plan->reports, report);
+}
+
 static void
 add_port (GArray           *ports,
           const char       *name,
@@ -514,6 +524,8 @@ find_lifetimes (RlxPlan *plan)
     note_use (plan, g_array_index (plan->outputs, RlxPlanPort, i).slot, G_MAXINT);
   for (guint i = 0; i < plan->copies->len; i++)
     note_use (plan, g_array_index (plan->copies, RlxSlotCopy, i).source, G_MAXINT);
+  for (guint i = 0; i < plan->reports->len; i++)
+    note_use (plan, g_array_index (plan->reports, RlxPlanReport, i).slot, G_MAXINT);
 
   /* What the prologue makes and a run reads must survive from run to run. */
   for (guint i = 0; i < plan->slots->len; i++)
@@ -530,6 +542,16 @@ find_lifetimes (RlxPlan *plan)
           slot->last = G_MAXINT;
         }
     }
+}
+
+/* By the number that the node has for its owner; those of one node as they were made. */
+static int
+compare_reports (gconstpointer a,
+                 gconstpointer b)
+{
+  const RlxIrNode *m = ((const RlxPlanReport *) a)->node, *n = ((const RlxPlanReport *) b)->node;
+
+  return m->origin != n->origin ? (m->origin > n->origin) - (m->origin < n->origin) : (m->id > n->id) - (m->id < n->id);
 }
 
 gboolean
@@ -585,6 +607,7 @@ rlx_lower_ir (RlxPlan         *plan,
     g_ptr_array_add (plan->steps, g_ptr_array_index (main_steps, i));
   g_ptr_array_set_free_func (main_steps, NULL);
 
+  g_array_sort (plan->reports, compare_reports);
   find_lifetimes (plan);
   return TRUE;
 }

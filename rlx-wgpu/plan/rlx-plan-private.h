@@ -101,6 +101,13 @@ typedef struct
   guint target;
 } RlxSlotCopy;
 
+/* Words that are read back after each run, for the library itself. */
+typedef struct
+{
+  guint slot;
+  const RlxIrNode *node;  /* says what they mean */
+} RlxPlanReport;
+
 typedef struct
 {
   GPtrArray *steps;       /* RlxStep, prologue first */
@@ -115,6 +122,7 @@ typedef struct
   GArray *outputs;        /* RlxPlanPort */
   GArray *copies;         /* RlxSlotCopy: state assignments */
   GArray *f16_weights;    /* RlxF16Weight: parameters that steps depend on */
+  GArray *reports;        /* RlxPlanReport, in the order of the graph */
   guint64 live_bytes;     /* most activation bytes alive at once: no plan needs less */
   guint64 params_size;
   RlxIr *ir;              /* the graph after the passes; steps point into it */

@@ -662,6 +662,7 @@ rlx_plan_new (RlxIr           *ir,
   plan->states = new_ports ();
   plan->outputs = new_ports ();
   plan->copies = g_array_new (FALSE, TRUE, sizeof (RlxSlotCopy));
+  plan->reports = g_array_new (FALSE, TRUE, sizeof (RlxPlanReport));
   plan->f16_weights = g_array_new (FALSE, TRUE, sizeof (RlxF16Weight));
   g_array_set_clear_func (plan->f16_weights, clear_f16_weight);
 
@@ -723,6 +724,7 @@ rlx_plan_free (RlxPlan *plan)
   g_clear_pointer (&plan->outputs, g_array_unref);
   g_clear_pointer (&plan->copies, g_array_unref);
   g_clear_pointer (&plan->f16_weights, g_array_unref);
+  g_clear_pointer (&plan->reports, g_array_unref);
   g_clear_pointer (&plan->ir, rlx_ir_free);
   g_free (plan);
 }

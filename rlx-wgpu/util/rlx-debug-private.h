@@ -34,6 +34,9 @@ typedef enum
   RLX_DEBUG_SHADERS       = 1 << 4,
   RLX_DEBUG_DISPATCH      = 1 << 5,
   RLX_DEBUG_CACHE         = 1 << 6,
+  RLX_DEBUG_VALUES        = 1 << 7, /* talks, but keeps nodes from being fused */
+
+  RLX_DEBUG_CHECKED       = 1 << 8, /* as the option of compiling */
 
   RLX_DEBUG_VALIDATE      = 1 << 10, /* check graphs and plans */
   RLX_DEBUG_NO_F16        = 1 << 11,

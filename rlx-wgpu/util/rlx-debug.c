@@ -28,6 +28,8 @@ static const struct
   { "shaders", RLX_DEBUG_SHADERS, "The WGSL text of each kernel" },
   { "dispatch", RLX_DEBUG_DISPATCH, "Each dispatch as it is encoded" },
   { "cache", RLX_DEBUG_CACHE, "What is found in, and written to, the caches" },
+  { "values", RLX_DEBUG_VALUES, "How large the values of each node are in each run, and which is the first that is not finite (slow)" },
+  { "checked", RLX_DEBUG_CHECKED, "Let runs fail at indices outside of what they are for and at integers that leave 32 bits (slow)" },
   { "validate", RLX_DEBUG_VALIDATE, "Check the graph after each pass and the memory plan (slow)" },
   { "no-f16", RLX_DEBUG_NO_F16, "Do without 16-bit floats on the device" },
   { "no-subgroups", RLX_DEBUG_NO_SUBGROUPS, "Do without subgroup operations" },

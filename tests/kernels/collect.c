@@ -7,9 +7,10 @@
  *
  *   collect-kernels GRAPHS FOLDER
  *
- * The file has graphs in text form, separated by empty lines. FOLDER gets a file for each distinct text, and `index` with a line for
- * each: its name, the kernel, the file of kernels/ it is made from ("-" for one
- * that is generated), the operator, and the target.
+ * The file has graphs in text form, separated by empty lines; those with a comment “# checked” are compiled for
+ * checked runs. FOLDER gets a file for each distinct text, and `index` with a line for each: its name, the kernel, the
+ * file of kernels/ it is made from ("-" for one that is generated), the operator, the target, and how many invocations
+ * and bytes a workgroup may have there.
  */
 #include "config.h"
 
@@ -21,6 +22,8 @@
 #include "rlx-graph-private.h"
 
 #define MIB (1024 * 1024)
+/* A comment in graphs that are to be checked, and surveyed. */
+#define CHECKED "# checked"
 
 /* Named targets that differ in the kernels they get, those with the most first. */
 static const char *const names[] = { "navi21", "lavapipe", "minimum", "v3d", "small", "navi31", "dg2", "lnl", "tgl", "apple-m" };
@@ -93,15 +96,17 @@ static void
 collect_graph (Collection      *self,
                const char      *what,
                RlxGraph        *graph,
+               gboolean         checked,
                const RlxTarget *target)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (RlxPlan) plan = NULL;
-  const RlxIr *ir = rlx_graph_peek_ir (graph, &error);
+  g_autoptr (RlxIr) ir = rlx_graph_copy_ir (graph, &error);
 
   if (ir == NULL)
     g_error ("%s: %s", what, error->message);
 
+  ir->checked = ir->surveyed = checked;
   plan = make_plan (ir, target, &error);
   /* A device with small bindings cannot do everything, and says so. */
   if (g_error_matches (error, RLX_COMPILE_ERROR, RLX_COMPILE_ERROR_LIMIT) && target->limits.max_storage_binding_size == MIB)
@@ -151,7 +156,7 @@ collect_calls (Collection *self)
           add_calls (&build, op, generator, (RlxDataType) data_type, rand);
           for (guint j = 0; j < G_N_ELEMENTS (targets); j++)
             if (is_concerned (&targets[j], op, (RlxDataType) data_type))
-              collect_graph (self, what, graph, &targets[j]);
+              collect_graph (self, what, graph, FALSE, &targets[j]);
         }
     }
 }
@@ -177,7 +182,7 @@ collect_file (Collection *self,
       /* Reduced precision is for matrix units, and the other way round. */
       for (guint j = 0; j < G_N_ELEMENTS (targets); j++)
         if (has_matrix_units (&targets[j]) == (rlx_graph_get_precision (graph) == RLX_PRECISION_REDUCED))
-          collect_graph (self, texts[i], graph, &targets[j]);
+          collect_graph (self, texts[i], graph, strstr (texts[i], CHECKED) != NULL, &targets[j]);
     }
 }
 

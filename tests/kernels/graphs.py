@@ -331,6 +331,33 @@ def copies(g):
     g.call('reshape', 'f32[1000]', shape=[10, 100])
 
 
+def checked(g):
+    """What looks at values of few elements and of many."""
+    g.lines.append('# checked')
+    for t in 'i32', 'u32':
+        x = g.input(f'{t}[3, 1000]')
+        for op in 'reduce_sum', 'reduce_prod', 'reduce_l1', 'reduce_sum_square':
+            g.call(op, x, axes=[1])
+            g.call(op, x, axes=[0])
+        for op in 'cumsum', 'cumprod':
+            for attributes in {}, {'reverse': True}, {'exclusive': True}:
+                g.call(op, x, axis=1, **attributes)
+        for op in 'add', 'sub', 'mul', 'div', 'pow', 'shift_left':
+            g.call(op, x, f'{t}[1000]')
+        g.call('fma', x, x, f'{t}[1000]')
+        g.call('gather', 'f32[10, 4]', f'{t}[1000]', axis=0)
+        g.call('gather', 'f32[10, 4]', f'{t}[]', axis=0)
+        g.call('gather_nd', 'f32[10, 4]', f'{t}[7, 2]')
+        g.call('gather_nd', 'f32[10, 4]', f'{t}[700, 2]')
+        g.call('scatter_elements', x, f'{t}[3, 10]', f'{t}[3, 10]', axis=1, mode='add')
+    for op in 'abs', 'neg':
+        g.call(op, g.input('i32[30]'))
+    g.call('prelu', 'i32[30]', 'i32[30]')
+    for t in 'f32', 'f16':
+        for to in 'i32', 'u32':
+            g.call('cast', f'{t}[1000]', to=to)
+
+
 def get_all():
     texts = []
     for fill in products, odd_products, epilogues, convolutions, elements, attention, caches, long_rows, large_sums, recurrent:
@@ -342,7 +369,7 @@ def get_all():
         g = Graph('reduced')
         reduced(g, t)
         texts.append(str(g))
-    for fill in reductions, packed, scaled, integers, resizes, copies:
+    for fill in reductions, packed, scaled, integers, resizes, copies, checked:
         g = Graph()
         fill(g)
         texts.append(str(g))

@@ -437,7 +437,7 @@ test_debug_help (void)
       g_assert_cmpuint (strlen (g_strstrip (words[1])), >, 5);
     }
 
-  g_assert_cmphex (all, ==, TALKING | (((guint) RLX_DEBUG_NO_ROTATE << 1) - RLX_DEBUG_VALIDATE));
+  g_assert_cmphex (all, ==, TALKING | RLX_DEBUG_VALUES | RLX_DEBUG_CHECKED | (((guint) RLX_DEBUG_NO_ROTATE << 1) - RLX_DEBUG_VALIDATE));
 }
 
 static void

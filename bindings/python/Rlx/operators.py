@@ -84,7 +84,8 @@ def _document(about):
         for value in row.get('values', []):
             rows.append(wrap(f'{value["name"]!r}: {value["doc"]}', '      ', '    '))
     parts += ['Arguments:\n' + '\n'.join(rows)] if rows else []
-    parts += [f'For example: {about["example"]}' if about['example'] else '', f'Error bound: {about["bound"]}']
+    parts += [f'For example: {about["example"]}' if about['example'] else '', f'Error bound: {about["bound"]}',
+              wrap(f'Checked: {about["checked"]}') if about['checked'] else '']
     return '\n\n'.join(part for part in parts if part)
 
 

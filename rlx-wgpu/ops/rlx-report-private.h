@@ -1,0 +1,22 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Reports: small results of a run that are for the library itself, which finds in them
+ * what went wrong in a checked run, or what values there were.
+ */
+#pragma once
+
+#include "rlx-op-vocabulary-private.h"
+
+G_BEGIN_DECLS
+
+/* Of a report, all of type u32. */
+#define RLX_REPORT_WORDS 4
+
+/* What stands for an excess beyond 64 bits, also with the other sign. */
+#define RLX_EXCESS_MAX G_MAXINT32
+
+/* plan/rlx-lower.c: has the node's result read back after each run. */
+void rlx_lower_add_report (RlxLower *lower, const RlxIrNode *node);
+
+G_END_DECLS
