@@ -5,9 +5,9 @@
 //
 // A workgroup takes one query of one head and p.span of the keys, of which each of
 // its eight lanes has every eighth to itself: products, weights relative to the largest
-// score so far, weighted values added to the sums, TK keys a turn. Lanes exchange
-// nothing until the end. With PARTS each leaves its sums, its largest score and the sum
-// of its weights for attention-merge as if it was a part of its own, and there is
+// score so far, weighted values added to the sums, TK keys at a time. Lanes exchange
+// nothing until the end. With SPLITS each leaves its sums, its largest score and the sum
+// of its weights for attention-merge as if it were a split of its own, and there is
 // neither workgroup memory nor a barrier. Else all keys are here: one barrier, and each
 // lane joins the sums of some columns, in the same order and with the same bits.
 //
@@ -23,7 +23,7 @@
 
 #include "common/attention.wgsl"
 
-#if PARTS
+#if SPLITS
 // A loop empties it; what fills it knows the place.
 var<private> sums: array<f32, $(COLS)>;
 #else
@@ -40,8 +40,8 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     return;
   }
 
-  let part = group % p.parts;
-  let index = group / p.parts;
+  let split = group % p.splits;
+  let index = group / p.splits;
   let row = index % p.rows;
   let kv_head = index / p.rows % p.kv_heads;
   let batch = index / p.rows / p.kv_heads;
@@ -63,8 +63,8 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 
   var top = LOWEST;
   var total = 0.0;
-  let begin = max (first_seen (query, count), part * p.span);
-  let limit = min (end_seen (query, count), part * p.span + p.span);
+  let begin = max (first_seen (query, count), split * p.span);
+  let limit = min (end_seen (query, count), split * p.span + p.span);
   for (var block = begin; block < limit; block += $(WG * TK)u) {
     let last = limit - 1u - block;
 #for j in 0..TK
@@ -120,7 +120,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endfor
   }
 
-#if PARTS
+#if SPLITS
   let own = group * $(WG)u + lane;
   store_state (own * 2u, top);
   store_state (own * 2u + 1u, total);

@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
 // Joins what the workgroups of attention-split, or the lanes of attention-keys,
-// found in their part of the keys: a lane makes one column of one row, the parts
-// in their order.
+// found in their split of the keys: a lane makes one column of one row, the splits
+// in order.
 //
-// Neighbouring lanes read neighbouring columns; the p.parts largest scores and
-// sums of a row are the same for all of its lanes. There are at most 128 parts,
+// Neighbouring lanes read neighbouring columns; the p.splits largest scores and
+// sums of a row are the same for all of its lanes. There are at most 128 splits,
 // so that this is a small share of what was read before.
 
 #include "common/attention.wgsl"
@@ -25,10 +25,10 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   let kv_head = index / p.rows % p.kv_heads;
   let batch = index / p.rows / p.kv_heads;
   let head = kv_head * p.share + row % p.share;
-  let first = index * p.parts;
+  let first = index * p.splits;
 
   var top = LOWEST;
-  for (var j = 0u; j < p.parts; j++) {
+  for (var j = 0u; j < p.splits; j++) {
     top = max (top, load_state ((first + j) * 2u));
   }
 #if SINK
@@ -39,9 +39,9 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   var total = 0.0;
 #endif
   var sum = 0.0;
-  for (var j = 0u; j < p.parts; j++) {
+  for (var j = 0u; j < p.splits; j++) {
     let share = load_state ((first + j) * 2u + 1u);
-    // A part in which nothing takes part has no largest score.
+    // A split in which nothing takes part has no largest score.
     if (!is_nothing (share)) {
       let weight = weigh (load_state ((first + j) * 2u) - top);
       total = fma (weight, share, total);

@@ -14,7 +14,7 @@
 // 3. a lane adds the weighted values to the TQ × TV sums of its columns. What
 //    was summed up before is scaled down when the largest score has grown.
 //
-// With PARTS, the workgroups that share a row leave their sums, the largest
+// With SPLITS, the workgroups that share a row leave their sums, the largest
 // score and the sum of the weights for attention-merge, which joins them in a
 // fixed order.
 //
@@ -60,8 +60,8 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     return;
   }
 
-  let part_index = group % p.parts;
-  var rest = group / p.parts;
+  let split = group % p.splits;
+  var rest = group / p.splits;
   let first_col = (rest % p.chunks) * $(WG * TV)u;
   let cols = p.columns - first_col;
   rest /= p.chunks;
@@ -108,8 +108,8 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   var top = LOWEST;
   var total = 0.0;
 
-  let begin = max (first_seen (first_row / p.share, count), part_index * p.span);
-  let limit = min (end_seen ((first_row + rows - 1u) / p.share, count), part_index * p.span + p.span);
+  let begin = max (first_seen (first_row / p.share, count), split * p.span);
+  let limit = min (end_seen ((first_row + rows - 1u) / p.share, count), split * p.span + p.span);
   for (var first_key = begin; first_key < limit; first_key += $(BLOCK)u) {
     let keys = min (limit - first_key, $(BLOCK)u);
 
@@ -248,9 +248,9 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     for (var j = 1u; j < $(SHARE)u; j++) {
       total += found[row * $(SHARE)u + j];
     }
-#if PARTS
+#if SPLITS
     if (row < rows && first_col == 0u) {
-      let at = (((batch * p.kv_heads + kv_head) * p.rows + own_row) * p.parts + part_index) * 2u;
+      let at = (((batch * p.kv_heads + kv_head) * p.rows + own_row) * p.splits + split) * 2u;
       store_state (at, top);
       store_state (at + 1u, total);
     }
@@ -265,7 +265,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     factors[row] = select (factor / total, 0.0, is_nothing (total));
 #endif
   }
-#if !PARTS
+#if !SPLITS
   workgroupBarrier ();
 #endif
 
@@ -274,8 +274,8 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     let r = first_row + $(i)u;
 #for c in 0..TV
     if (lane + $(c * WG)u < cols) {
-#if PARTS
-      let y = (((batch * p.kv_heads + kv_head) * p.rows + r) * p.parts + part_index) * p.columns;
+#if SPLITS
+      let y = (((batch * p.kv_heads + kv_head) * p.rows + r) * p.splits + split) * p.columns;
       store_sums (y + col$(c), sum$(i)_$(c));
 #else
       let y = batch * p.y_batch + (kv_head * p.share + r % p.share) * p.y_head + r / p.share * p.y_row;

@@ -22,7 +22,7 @@
 //   one basic block then (doc/kernels.md).
 // - DEPTH, for a CPU: each channel of the operand by itself, four positions of one
 //   channel for each of eight lanes. The KX elements of the filter along the innermost
-//   axis are written out, since a turn of a loop costs as much as four loads.
+//   axis are written out, since an iteration of a loop costs as much as four loads.
 // - DIRECT: an invocation makes one element, or LANES of them split up its sum.
 //
 // A transposed convolution reaches a position with those elements of the filter

@@ -24,9 +24,9 @@ fn reflect_at (x: f32, low: f32, high: f32) -> f32 {
   if (distance <= 0.0) {
     return x;
   }
-  let turns = floor (distance / range);
-  let rest = distance - turns * range;
-  let from_low = (x < low) == (turns % 2.0 == 0.0);
+  let n_reflections = floor (distance / range);
+  let rest = distance - n_reflections * range;
+  let from_low = (x < low) == (n_reflections % 2.0 == 0.0);
   return select (high - rest, low + rest, from_low);
 }
 #endif

@@ -4,7 +4,7 @@
 // y[m, n] = Σₖ x[m, k] · w[expert[m], k, n], 0 for an expert that is not there
 //
 // For few rows: a workgroup makes all of them, TM at most, in WG columns. Each
-// expert takes one turn for the rows that want it. The addresses of x follow from
+// expert is read once, for the rows that want it. The addresses of x follow from
 // the workgroup alone: one load serves all lanes.
 
 @compute @workgroup_size($(WG))
@@ -27,25 +27,25 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   let expert$(i) = u32 (load_expert (row$(i)));
   let x$(i) = row$(i) * p.k;
 #endfor
-  // Rows that have not had their turn.
+  // Rows that are left.
   let all = (1u << $(TM)u) - 1u;
   var todo = all;
   while (todo != 0u) {
     let next = countTrailingZeros (todo);
     var expert = expert0;
-    var turn = 0u;
+    var wanted = 0u;
 #for i in 1..TM
     expert = select (expert, expert$(i), next == $(i)u);
 #endfor
 #for i in 0..TM
-    turn |= select (0u, (1u << $(i)u), expert$(i) == expert);
+    wanted |= select (0u, (1u << $(i)u), expert$(i) == expert);
 #endfor
-    todo &= ~turn;
+    todo &= ~wanted;
     if (expert >= p.experts) {
       continue;
     }
     let w = expert * p.k * p.n + b;
-    if (turn == all) {
+    if (wanted == all) {
       for (var k = 0u; k < p.k; k++) {
         let v = load_w (w + k * p.n);
 #for i in 0..TM
@@ -56,7 +56,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
       for (var k = 0u; k < p.k; k++) {
         let v = load_w (w + k * p.n);
 #for i in 0..TM
-        if ((turn & (1u << $(i)u)) != 0u) {
+        if ((wanted & (1u << $(i)u)) != 0u) {
           sum$(i) = fma (load_x (x$(i) + k), v, sum$(i));
         }
 #endfor

@@ -118,8 +118,8 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 
       // Four rows for each load of a column.
       let columns = n - end;
-      let turns = columns * ((n - end + 3u) / 4u);
-      for (var t = lane; t < turns; t += $(WG)u) {
+      let n_tasks = columns * ((n - end + 3u) / 4u);
+      for (var t = lane; t < n_tasks; t += $(WG)u) {
         let c = end + t % columns;
         let r = end + t / columns * 4u;
 #for i in 0..4

@@ -12,7 +12,7 @@
 //   chunks, for TM rows. For few rows on a GPU, and for few columns.
 // - MODE 2: a workgroup keeps 64 columns and 32 rows of a chunk in its memory and
 //   makes all their products. For many rows on a GPU.
-// - MODE 3: MODE 0 on drivers that have subgroups of eight lanes and turn them into
+// - MODE 3: MODE 0 on drivers that have subgroups of eight lanes and make them
 //   a vector: the eight numbers of a part come from each row in one gather, and a
 //   shuffle copies each of them to all lanes, as in matmul-shuffle.wgsl (doc/kernels.md).
 //

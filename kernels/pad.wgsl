@@ -29,8 +29,8 @@ fn element (i: u32) -> u32 {
     let source = select (min (k, p.size$(d) - 1u), 0u, c < p.before$(d));
 #else
     // over and over, forth or forth and back; here before is less than the period
-    let turn = c % p.period$(d);
-    let place = select (turn - p.before$(d), turn + (p.period$(d) - p.before$(d)), turn < p.before$(d));
+    let phase = c % p.period$(d);
+    let place = select (phase - p.before$(d), phase + (p.period$(d) - p.before$(d)), phase < p.before$(d));
 #if MODE == 4
     let source = place;
 #elif MODE == 3

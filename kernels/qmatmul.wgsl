@@ -8,8 +8,8 @@
 //   a workgroup are next to each other along the columns, the others follow along
 //   the rows. There is no workgroup memory and no barrier. PACKED takes four
 //   elements of each sum at once, from whole words; rows of b that are not
-//   TRANSPOSED are turned in registers, 4 · 4 elements at a time.
-//   With SHUFFLE, for drivers that have subgroups of eight lanes and turn them into a
+//   TRANSPOSED are transposed in registers, 4 · 4 elements at a time.
+//   With SHUFFLE, for drivers that have subgroups of eight lanes and make them a
 //   vector, each of eight lanes of the same rows loads a word of another row, and
 //   shuffles copy it to all: 0.87 of the time for 8 rows and 128.
 // - SPLIT: a workgroup makes one element, its lanes share the sum. For few

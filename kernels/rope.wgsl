@@ -1,18 +1,18 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Rotary positions: the pairs of a head turn by angles that grow with the
-// position of their token. A lane turns one pair, or copies one of the elements
+// Rotary positions: the pairs of a head rotate by angles that grow with the
+// position of their token. A lane rotates one pair, or copies one of the elements
 // behind the last pair.
 //
 // There may be several tensors (PARTS), each with workgroups of its own: the first
-// TURNED of them are turned, the others copied, and those from PLAIN on go into a
+// ROTATED of them are rotated, the others copied, and those from PLAIN on go into a
 // cache, from a position on that is read here. What else is in the cache stays.
 //
-// The angles come from tables, or from a position and turns per position.
-// These are fractions of 64 bits, in two words: whole turns do not matter, so
-// that the product is taken modulo 2³² of the upper word, and a position of a
-// hundred million is as exact as one of three. Neighbouring lanes take
+// The angles come from tables, or from a position and the angle per position.
+// That is a fraction of a full turn of 64 bits, in two words: whole turns do not
+// matter, so the product is taken modulo 2³² of the upper word, and a position of
+// a hundred million is as exact as one of three. Neighbouring lanes take
 // neighbouring pairs, so that reads and writes are in order; a pair costs two
 // reads, two writes and either two reads of a table that all heads share or
 // some forty operations, so that the time is that of the memory.
@@ -21,31 +21,21 @@
 #include "common/index.wgsl"
 #endif
 
-#if TURNED > 0
+#if ROTATED > 0
 #if !TABLES
-#use op_sin op_cos
-
-// The upper 32 bits of a product.
-fn mul_high (a: u32, b: u32) -> u32 {
-  let a0 = a & 0xffffu;
-  let a1 = a >> 16u;
-  let b0 = b & 0xffffu;
-  let b1 = b >> 16u;
-  let middle = a1 * b0 + ((a0 * b0) >> 16u);
-  return a1 * b1 + (middle >> 16u) + ((a0 * b1 + (middle & 0xffffu)) >> 16u);
-}
+#use op_sin op_cos math_mul_high
 
 // The angle of a pair, between -π and π.
 fn get_angle (position: i32, pair: u32) -> f32 {
   let size = u32 (abs (position));
-  let turns = size * load_turns (pair * 2u) + mul_high (size, load_turns (pair * 2u + 1u));
-  let angle = f32 (bitcast<i32> (turns)) * 1.46291807926716e-9;
+  let fraction = size * load_angle_steps (pair * 2u) + math_mul_high (size, load_angle_steps (pair * 2u + 1u));
+  let angle = f32 (bitcast<i32> (fraction)) * 1.46291807926716e-9;
   return select (angle, -angle, position < 0);
 }
 #endif
 
-// How the first and the second element of a pair turn: cosine and sine of each.
-fn get_turn (batch: u32, token: u32, unit: u32, first: u32, second: u32) -> vec4<f32> {
+// How the first and the second element of a pair rotate: cosine and sine of each.
+fn get_rotation (batch: u32, token: u32, unit: u32, first: u32, second: u32) -> vec4<f32> {
 #if POSITIONS == 2
   // The first half of the pairs takes the first coordinate.
   let axis = select (0u, 1u, unit >= p.pairs / 2u);
@@ -111,7 +101,7 @@ fn part$(t) (index: u32) -> Moved {
           limit_index (load_indices (0u), p.size$(t) - p.length$(t) + 1u) * p.step$(t);
 #endif
 
-#if t < TURNED
+#if t < ROTATED
   if (unit < p.pairs) {
 #if INTERLEAVED
     let first = unit * 2u;
@@ -120,10 +110,10 @@ fn part$(t) (index: u32) -> Moved {
     let first = unit;
     let second = unit + p.pairs;
 #endif
-    let turn = get_turn (batch, token, unit, first, second);
+    let r = get_rotation (batch, token, unit, first, second);
     let a = load_x$(t) (x + first);
     let b = load_x$(t) (x + second);
-    return Moved (2u, y + first, y + second, a * turn.x - b * turn.y, b * turn.z + a * turn.w);
+    return Moved (2u, y + first, y + second, a * r.x - b * r.y, b * r.z + a * r.w);
   }
   let at = unit + p.pairs;
 #else

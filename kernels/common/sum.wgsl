@@ -46,11 +46,11 @@ fn lane_sum (first: u32, step: u32, n: u32) -> sum_t {
     let block = base / 16u + 1u;
 #define PERIOD 16
 #for l in 0..3
-    let turn$(l) = sum$(l)_0 + carry;
+    let next$(l) = sum$(l)_0 + carry;
     sum$(l)_0 = sum$(l)_1;
     sum$(l)_1 = sum$(l)_2;
     sum$(l)_2 = sum$(l)_3;
-    sum$(l)_3 = turn$(l);
+    sum$(l)_3 = next$(l);
     if (block % $(PERIOD)u == 0u) {
       carry = (sum$(l)_0 + sum$(l)_1) + (sum$(l)_2 + sum$(l)_3);
 #for j in 0..4

@@ -469,13 +469,13 @@ tile_describe (const RlxVariant *variant,
   return rlx_kernel_dispatch (kernel, n_groups, error);
 }
 
-/* Joins the parts of each row's keys: attention-merge.wgsl. */
+/* Joins the splits of each row's keys: attention-merge.wgsl. */
 static gboolean
 lower_merge (const Attention  *self,
              RlxLower         *lower,
              const RlxIrValue *sums,
              const RlxIrValue *state,
-             guint64           parts,
+             guint64           splits,
              GError          **error)
 {
   const guint64 lanes = 64;
@@ -493,7 +493,7 @@ lower_merge (const Attention  *self,
   rlx_kernel_param_f32 (kernel, "scale", 1);
   rlx_kernel_param_u32 (kernel, "keys", self->k.sequence);
   rlx_kernel_param_u32 (kernel, "elements", rlx_type_n_elements (&self->y->type));
-  rlx_kernel_param_u32 (kernel, "parts", parts);
+  rlx_kernel_param_u32 (kernel, "splits", splits);
   rlx_kernel_param_u32 (kernel, "rows", self->share * self->q.sequence);
   rlx_kernel_param_u32 (kernel, "share", self->share);
   rlx_kernel_param_u32 (kernel, "kv_heads", self->k.heads);
@@ -501,20 +501,20 @@ lower_merge (const Attention  *self,
   return rlx_kernel_dispatch (kernel, (rlx_type_n_elements (&self->y->type) - 1) / lanes + 1, error);
 }
 
-/* Where the parts leave what they have found, and how many there are. */
+/* Where the splits leave what they have found, and how many there are. */
 static void
-add_parts (const Attention   *self,
-           RlxLower          *lower,
-           RlxKernel         *kernel,
-           guint64            parts,
-           const RlxIrValue **sums,
-           const RlxIrValue **state)
+add_splits (const Attention   *self,
+            RlxLower          *lower,
+            RlxKernel         *kernel,
+            guint64            splits,
+            const RlxIrValue **sums,
+            const RlxIrValue **state)
 {
   RlxTensorType type = { .data_type = RLX_DATA_TYPE_F32, .n_dims = 1 };
 
-  type.shape[0] = rlx_type_n_elements (&self->y->type) * parts;
+  type.shape[0] = rlx_type_n_elements (&self->y->type) * splits;
   *sums = rlx_lower_temporary (lower, &type);
-  type.shape[0] = self->q.batch * self->q.heads * self->q.sequence * parts * 2;
+  type.shape[0] = self->q.batch * self->q.heads * self->q.sequence * splits * 2;
   *state = rlx_lower_temporary (lower, &type);
   rlx_kernel_output (kernel, "sums", *sums);
   rlx_kernel_output (kernel, "state", *state);
@@ -535,35 +535,35 @@ keys_describe (const RlxVariant *variant,
   guint64 n_groups = (guint64) self->q.batch * self->k.heads * rows;
   /* Two workgroups for each of eight cores, but at least 256 keys for each: fewer take less
    * time than the step that joins them. */
-  guint64 parts = CLAMP (MIN ((16 + n_groups - 1) / n_groups, (guint64) self->k.sequence / 256), 1, 16);
-  guint64 span = (self->k.sequence - 1) / parts + 1;
+  guint64 splits = CLAMP (MIN ((16 + n_groups - 1) / n_groups, (guint64) self->k.sequence / 256), 1, 16);
+  guint64 span = (self->k.sequence - 1) / splits + 1;
   RlxKernel *kernel = rlx_kernel_new (lower, self->node, "attention-keys");
   const RlxIrValue *sums, *state;
 
-  parts = (self->k.sequence - 1) / span + 1;
+  splits = (self->k.sequence - 1) / span + 1;
   rlx_kernel_define (kernel, "WG", lanes);
   rlx_kernel_define (kernel, "WIDTH", self->q.width);
   rlx_kernel_define (kernel, "COLS", self->v.width);
   /* As much text as is worth compiling. */
   rlx_kernel_define (kernel, "TK", self->q.width + self->v.width <= 64 ? 2 : 1);
-  rlx_kernel_define (kernel, "PARTS", parts > 1);
+  rlx_kernel_define (kernel, "SPLITS", splits > 1);
   add_scores (self, kernel, TRUE, TRUE);
-  add_tiles (self, kernel, n_groups * parts, 1, 1);
-  rlx_kernel_param_u32 (kernel, "parts", parts);
+  add_tiles (self, kernel, n_groups * splits, 1, 1);
+  rlx_kernel_param_u32 (kernel, "splits", splits);
   rlx_kernel_param_u32 (kernel, "span", MIN (span, G_MAXUINT32 / 2));
   rlx_kernel_param_u32 (kernel, "rows", rows);
   rlx_kernel_param_u32 (kernel, "kv_heads", self->k.heads);
   rlx_kernel_set_cost (kernel, self->flops, self->bytes);
-  if (parts == 1)
+  if (splits == 1)
     {
       add_result (self, kernel);
       return rlx_kernel_dispatch (kernel, n_groups, error);
     }
 
   rlx_kernel_define (kernel, "SINK", 0);
-  add_parts (self, lower, kernel, parts * lanes, &sums, &state);
-  return rlx_kernel_dispatch (kernel, n_groups * parts, error) &&
-         lower_merge (self, lower, sums, state, parts * lanes, error);
+  add_splits (self, lower, kernel, splits * lanes, &sums, &state);
+  return rlx_kernel_dispatch (kernel, n_groups * splits, error) &&
+         lower_merge (self, lower, sums, state, splits * lanes, error);
 }
 
 /* Few rows: attention-split.wgsl, and attention-merge.wgsl when the keys are
@@ -588,13 +588,13 @@ split_describe (const RlxVariant *variant,
    * keys each. */
   guint64 wanted = (target->split_workgroups + n_groups - 1) / n_groups;
   guint64 blocks = (self->k.sequence - 1) / lanes + 1;
-  guint64 parts = CLAMP (MIN (wanted, blocks / 4), 1, 64);
-  guint64 span = ((blocks - 1) / parts + 1) * lanes;
+  guint64 splits = CLAMP (MIN (wanted, blocks / 4), 1, 64);
+  guint64 span = ((blocks - 1) / splits + 1) * lanes;
   gboolean vectors = !target->loads_coalesce && self->q.width % 4 == 0;
   const RlxIrValue *sums, *state;
   RlxKernel *kernel;
 
-  parts = (self->k.sequence - 1) / span + 1;
+  splits = (self->k.sequence - 1) / span + 1;
   kernel = rlx_kernel_new (lower, self->node, "attention-split");
   rlx_kernel_define (kernel, "WG", lanes);
   rlx_kernel_define (kernel, "TQ", tile_q);
@@ -602,23 +602,23 @@ split_describe (const RlxVariant *variant,
   rlx_kernel_define (kernel, "STAGE", target->barriers_are_cheap);
   rlx_kernel_define (kernel, "KPL", target->loads_coalesce ? 1 : tile_q == 8 ? 2 : 4);
   rlx_kernel_define (kernel, "VEC", vectors);
-  rlx_kernel_define (kernel, "PARTS", parts > 1);
+  rlx_kernel_define (kernel, "SPLITS", splits > 1);
   add_scores (self, kernel, vectors, FALSE);
-  add_tiles (self, kernel, n_groups * parts, tiles, chunks);
-  rlx_kernel_param_u32 (kernel, "parts", parts);
+  add_tiles (self, kernel, n_groups * splits, tiles, chunks);
+  rlx_kernel_param_u32 (kernel, "splits", splits);
   rlx_kernel_param_u32 (kernel, "span", MIN (span, G_MAXUINT32 / 2));
   rlx_kernel_param_u32 (kernel, "rows", rows);
   rlx_kernel_param_u32 (kernel, "kv_heads", self->k.heads);
   rlx_kernel_set_cost (kernel, self->flops, self->bytes);
-  if (parts == 1)
+  if (splits == 1)
     {
       add_result (self, kernel);
       return rlx_kernel_dispatch (kernel, n_groups, error);
     }
 
   rlx_kernel_define (kernel, "SINK", 0);
-  add_parts (self, lower, kernel, parts, &sums, &state);
-  return rlx_kernel_dispatch (kernel, n_groups * parts, error) && lower_merge (self, lower, sums, state, parts, error);
+  add_splits (self, lower, kernel, splits, &sums, &state);
+  return rlx_kernel_dispatch (kernel, n_groups * splits, error) && lower_merge (self, lower, sums, state, splits, error);
 }
 
 /* ---- the variants ------------------------------------------------------------------ */

@@ -202,8 +202,8 @@ rlx_complex_mul_expand (RlxBuilder        *b,
   RlxIrValue *sign = signs (b);
   RlxIrValue *first = rlx_build_mul (b, take_part (b, x, 0), y);
   gint64 axis = -1;
-  RlxIrValue *turned = rlx_build_reverse (b, y, RLX_REVERSE_ATTRS (.axes = RLX_INTS (&axis, 1)));
-  RlxIrValue *second = rlx_build_mul (b, take_part (b, x, 1), turned);
+  RlxIrValue *reversed = rlx_build_reverse (b, y, RLX_REVERSE_ATTRS (.axes = RLX_INTS (&axis, 1)));
+  RlxIrValue *second = rlx_build_mul (b, take_part (b, x, 1), reversed);
 
   /* Last, so that there is nothing smaller than the result to be made before. */
   second = rlx_build_mul (b, second, sign);

@@ -22,11 +22,11 @@ enum
   RLX_JOINT_ROPE_N_SHARED,
 };
 
-/* A part is turned, or written into a cache at a position, or both. Parts without a
- * cache come first, parts that are not turned last. */
+/* A part is rotated, or written into a cache at a position, or both. Parts without a
+ * cache come first, parts that are not rotated last. */
 typedef struct
 {
-  gboolean turns;
+  gboolean rotates;
   gboolean writes;
   gboolean swap_x;   /* the operand is read through an exchange of its two middle axes */
   gboolean swap_y;   /* and so is what is written */
@@ -34,8 +34,8 @@ typedef struct
 } RlxRopePart;
 
 /* Output i is that of part i: the type of its operand, or of its cache. The new
- * attributes are those of a joint_rope whose parts turn as @rope does, which may be
- * NULL when none turns. */
+ * attributes are those of a joint_rope whose parts rotate as @rope does, which may be
+ * NULL when none does. */
 gpointer rlx_joint_rope_attrs_new (const RlxIrNode   *rope,
                                    const RlxRopePart *parts,
                                    guint              n_parts);

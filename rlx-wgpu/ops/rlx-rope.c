@@ -197,7 +197,7 @@ rlx_rope_2d_infer (RlxOpCall          *call,
 
 /* ---- lowerings --------------------------------------------------------------------- */
 
-/* How all parts of a step turn. */
+/* How all parts of a step are rotated. */
 typedef struct
 {
   const RlxIrValue *positions, *cosines, *sines;   /* nullable */
@@ -207,7 +207,7 @@ typedef struct
   gboolean sequence_first;
   double base, scale;
   gint64 columns;
-} Turn;
+} Rotation;
 
 /* Rows of a tensor, each of a head of a token of a batch, and where they go. */
 typedef struct
@@ -220,28 +220,28 @@ typedef struct
   gboolean in_place;            /* elements stay where they are */
 } Part;
 
-/* The turns each pair makes from one position to the next, without the whole
- * ones, in units of 2⁻⁶⁴: first the upper words. */
+/* The fraction of a full turn by which each pair rotates from one position to the
+ * next, in units of 2⁻⁶⁴: first the upper words. */
 static const RlxIrValue *
-make_turns (RlxLower   *lower,
-            const Turn *turn)
+make_steps (RlxLower       *lower,
+            const Rotation *rotation)
 {
-  guint64 pairs = turn->pairs, per_axis = pairs / turn->n_axes;
-  double base = turn->base;
-  double scale = turn->scale;
+  guint64 pairs = rotation->pairs, per_axis = pairs / rotation->n_axes;
+  double base = rotation->base;
+  double scale = rotation->scale;
   gint64 shape[] = { (gint64) pairs, 2 };
   g_autofree guint32 *words = g_new0 (guint32, pairs * 2 + 1);
   g_autoptr(RlxTensor) tensor = NULL;
 
   for (guint64 i = 0; i < pairs; i++)
     {
-      double turns = scale * pow (base, -(double) (i % per_axis) / (double) per_axis) / (2.0 * G_PI);
+      double fraction = scale * pow (base, -(double) (i % per_axis) / (double) per_axis) / (2.0 * G_PI);
       double upper;
 
-      turns -= floor (turns);
-      upper = floor (turns * 0x1p32);
+      fraction -= floor (fraction);
+      upper = floor (fraction * 0x1p32);
       words[i * 2] = (guint32) MIN (upper, (double) G_MAXUINT32);
-      words[i * 2 + 1] = (guint32) MIN (floor ((turns * 0x1p32 - upper) * 0x1p32), (double) G_MAXUINT32);
+      words[i * 2 + 1] = (guint32) MIN (floor ((fraction * 0x1p32 - upper) * 0x1p32), (double) G_MAXUINT32);
     }
   tensor = rlx_tensor_new_from_data (RLX_DATA_TYPE_U32, shape, 2, (const guint8 *) words, pairs * 2 * sizeof *words, NULL);
   return rlx_lower_constant (lower, tensor);
@@ -273,31 +273,31 @@ add_strides (RlxKernel           *kernel,
 
 /* What the angles come from. */
 static void
-add_turn (RlxLower   *lower,
-          RlxKernel  *kernel,
-          const Turn *turn)
+add_rotation (RlxLower       *lower,
+              RlxKernel      *kernel,
+              const Rotation *rotation)
 {
-  rlx_kernel_define (kernel, "INTERLEAVED", turn->interleaved);
-  rlx_kernel_define (kernel, "POSITIONS", turn->positions == NULL ? 0 : turn->n_axes);
-  rlx_kernel_define (kernel, "GRID", turn->positions == NULL && turn->n_axes == 2);
-  rlx_kernel_define (kernel, "TABLES", turn->cosines != NULL);
-  rlx_kernel_param_u32 (kernel, "pairs", turn->pairs);
-  if (turn->n_axes == 2)
-    rlx_kernel_param_u32 (kernel, "columns", turn->columns);
-  if (turn->positions != NULL)
+  rlx_kernel_define (kernel, "INTERLEAVED", rotation->interleaved);
+  rlx_kernel_define (kernel, "POSITIONS", rotation->positions == NULL ? 0 : rotation->n_axes);
+  rlx_kernel_define (kernel, "GRID", rotation->positions == NULL && rotation->n_axes == 2);
+  rlx_kernel_define (kernel, "TABLES", rotation->cosines != NULL);
+  rlx_kernel_param_u32 (kernel, "pairs", rotation->pairs);
+  if (rotation->n_axes == 2)
+    rlx_kernel_param_u32 (kernel, "columns", rotation->columns);
+  if (rotation->positions != NULL)
     {
-      rlx_kernel_input (kernel, "positions", turn->positions);
-      add_strides (kernel, "position", &turn->positions->type, turn->n_axes - 1);
+      rlx_kernel_input (kernel, "positions", rotation->positions);
+      add_strides (kernel, "position", &rotation->positions->type, rotation->n_axes - 1);
     }
-  if (turn->cosines != NULL)
+  if (rotation->cosines != NULL)
     {
-      const RlxTensorType *table = &turn->cosines->type;
+      const RlxTensorType *table = &rotation->cosines->type;
       guint64 width = table->shape[table->n_dims - 1];
 
-      rlx_kernel_define (kernel, "WIDE", width != turn->pairs);
-      rlx_kernel_input (kernel, "cos", turn->cosines);
-      rlx_kernel_input (kernel, "sin", turn->sines);
-      if (turn->positions != NULL)
+      rlx_kernel_define (kernel, "WIDE", width != rotation->pairs);
+      rlx_kernel_input (kernel, "cos", rotation->cosines);
+      rlx_kernel_input (kernel, "sin", rotation->sines);
+      if (rotation->positions != NULL)
         {
           rlx_kernel_param_u32 (kernel, "table_rows", table->shape[0]);
           rlx_kernel_param_u32 (kernel, "table_width", width);
@@ -309,7 +309,7 @@ add_turn (RlxLower   *lower,
     }
   else
     {
-      rlx_kernel_input (kernel, "turns", make_turns (lower, turn));
+      rlx_kernel_input (kernel, "angle_steps", make_steps (lower, rotation));
     }
 }
 
@@ -355,29 +355,29 @@ add_part (RlxKernel  *kernel,
 static gboolean
 lower_parts (RlxLower         *lower,
              const RlxIrNode  *node,
-             const Turn       *turn,
+             const Rotation   *rotation,
              const RlxIrValue *index,
              const Part       *parts,
              guint             n_parts,
              GError          **error)
 {
   RlxKernel *kernel = rlx_kernel_new (lower, node, "rope");
-  guint n_turned = 0, n_plain = 0;
+  guint n_rotated = 0, n_plain = 0;
   guint64 groups = 0;
   double elements = 0, bytes = 0;
 
   for (guint i = 0; i < n_parts; i++)
     {
-      n_turned += parts[i].pairs > 0;
+      n_rotated += parts[i].pairs > 0;
       n_plain += parts[i].step == 0;
     }
   rlx_kernel_define (kernel, "WG", WORKGROUP_SIZE);
   rlx_kernel_define (kernel, "PARTS", n_parts);
-  rlx_kernel_define (kernel, "TURNED", n_turned);
+  rlx_kernel_define (kernel, "ROTATED", n_rotated);
   rlx_kernel_define (kernel, "PLAIN", n_plain);
-  rlx_kernel_define (kernel, "SEQUENCE_FIRST", turn->sequence_first);
-  if (n_turned > 0)
-    add_turn (lower, kernel, turn);
+  rlx_kernel_define (kernel, "SEQUENCE_FIRST", rotation->sequence_first);
+  if (n_rotated > 0)
+    add_rotation (lower, kernel, rotation);
   if (n_plain < n_parts)
     {
       rlx_kernel_input (kernel, "indices", index);
@@ -394,12 +394,12 @@ lower_parts (RlxLower         *lower,
 }
 
 static void
-turn_init (Turn            *turn,
-           const RlxIrNode *node)
+rotation_init (Rotation        *rotation,
+               const RlxIrNode *node)
 {
   const RlxRopeAttrs *attrs = rlx_rope_attrs (node);
 
-  *turn = (Turn) {
+  *rotation = (Rotation) {
     .interleaved = attrs->interleaved,
     .sequence_first = attrs->layout == RLX_HEAD_LAYOUT_SEQUENCE_FIRST,
     .base = attrs->base,
@@ -441,23 +441,23 @@ part_init (Part                *part,
 static gboolean
 lower_rope (RlxLower        *lower,
             const RlxIrNode *node,
-            Turn            *turn,
+            Rotation        *rotation,
             GError         **error)
 {
   const RlxTensorType *type = &node->inputs[X]->type;
-  Part part = { .x = node->inputs[X], .y = &node->outputs[0], .pairs = turn->pairs, .in_place = TRUE };
+  Part part = { .x = node->inputs[X], .y = &node->outputs[0], .pairs = rotation->pairs, .in_place = TRUE };
 
   if (rlx_type_n_elements (type) == 0)
     return TRUE;
 
-  turn->positions = node->n_inputs > POSITIONS ? node->inputs[POSITIONS] : NULL;
-  turn->cosines = node->n_inputs > COS ? node->inputs[COS] : NULL;
-  turn->sines = node->n_inputs > SIN ? node->inputs[SIN] : NULL;
-  part_init (&part, type, turn->sequence_first, FALSE);
+  rotation->positions = node->n_inputs > POSITIONS ? node->inputs[POSITIONS] : NULL;
+  rotation->cosines = node->n_inputs > COS ? node->inputs[COS] : NULL;
+  rotation->sines = node->n_inputs > SIN ? node->inputs[SIN] : NULL;
+  part_init (&part, type, rotation->sequence_first, FALSE);
   part.y_batch = part.x_batch;
   part.y_head = part.x_head;
   part.y_token = part.x_token;
-  return lower_parts (lower, node, turn, NULL, &part, 1, error);
+  return lower_parts (lower, node, rotation, NULL, &part, 1, error);
 }
 
 static guint64
@@ -473,11 +473,11 @@ rlx_rope_lower (RlxLower        *lower,
                 const RlxIrNode *node,
                 GError         **error)
 {
-  Turn turn;
+  Rotation rotation;
 
-  turn_init (&turn, node);
-  turn.pairs = get_rope_pairs (node);
-  return lower_rope (lower, node, &turn, error);
+  rotation_init (&rotation, node);
+  rotation.pairs = get_rope_pairs (node);
+  return lower_rope (lower, node, &rotation, error);
 }
 
 gboolean
@@ -485,13 +485,13 @@ rlx_rope_2d_lower (RlxLower        *lower,
                    const RlxIrNode *node,
                    GError         **error)
 {
-  Turn turn;
+  Rotation rotation;
 
-  turn_init (&turn, node);
-  turn.pairs = get_rope_pairs (node);
-  turn.n_axes = 2;
-  turn.columns = rlx_rope_attrs (node)->columns;
-  return lower_rope (lower, node, &turn, error);
+  rotation_init (&rotation, node);
+  rotation.pairs = get_rope_pairs (node);
+  rotation.n_axes = 2;
+  rotation.columns = rlx_rope_attrs (node)->columns;
+  return lower_rope (lower, node, &rotation, error);
 }
 
 /* ---- several at once, and rows of caches -------------------------------------------- */
@@ -511,7 +511,7 @@ rlx_joint_rope_attrs_new (const RlxIrNode   *rope,
     {
       gint64 *part = ints + i * PART_INTS;
 
-      part[0] = parts[i].turns;
+      part[0] = parts[i].rotates;
       part[1] = parts[i].writes;
       part[2] = parts[i].swap_x;
       part[3] = parts[i].swap_y;
@@ -579,7 +579,7 @@ rlx_joint_rope_lower (RlxLower        *lower,
   RlxIrValue *const *sources = node->inputs + RLX_JOINT_ROPE_N_SHARED;
   RlxIrValue *const *caches = sources + n_parts;
   Part parts[RLX_JOINT_ROPE_MAX_PARTS] = { { 0, }, };
-  Turn turn = {
+  Rotation rotation = {
     .positions = node->inputs[RLX_JOINT_ROPE_POSITIONS],
     .cosines = node->inputs[RLX_JOINT_ROPE_COSINES],
     .sines = node->inputs[RLX_JOINT_ROPE_SINES],
@@ -595,7 +595,7 @@ rlx_joint_rope_lower (RlxLower        *lower,
   for (guint i = 0; i < n_parts; i++)
     {
       const gint64 *values = ints->values + i * PART_INTS;
-      gboolean turns = values[0] != 0, writes = values[1] != 0, swap_x = values[2] != 0, swap_y = values[3] != 0;
+      gboolean rotates = values[0] != 0, writes = values[1] != 0, swap_x = values[2] != 0, swap_y = values[3] != 0;
       guint axis = (guint) values[4];
       const RlxTensorType *type = &sources[i]->type, *target = &node->outputs[i].type;
       Part *part = &parts[i];
@@ -612,11 +612,11 @@ rlx_joint_rope_lower (RlxLower        *lower,
             return FALSE;
           caches++;
         }
-      if (turns || swap_x)
+      if (rotates || swap_x)
         {
-          part->pairs = turns ? turn.pairs : 0;
-          part_init (part, type, turn.sequence_first, swap_x);
-          part_set_target (part, target, axis, turn.sequence_first, swap_y);
+          part->pairs = rotates ? rotation.pairs : 0;
+          part_init (part, type, rotation.sequence_first, swap_x);
+          part_set_target (part, target, axis, rotation.sequence_first, swap_y);
           if (!writes)
             part->step = 0;
           part->in_place = !writes && swap_x == swap_y;
@@ -626,5 +626,5 @@ rlx_joint_rope_lower (RlxLower        *lower,
           part_init_plain (part, target, axis);
         }
     }
-  return lower_parts (lower, node, &turn, node->inputs[RLX_JOINT_ROPE_INDEX], parts, n_parts, error);
+  return lower_parts (lower, node, &rotation, node->inputs[RLX_JOINT_ROPE_INDEX], parts, n_parts, error);
 }

@@ -102,7 +102,7 @@ find_part (Rotator         *self,
   if (rope)
     {
       part->rope = node;
-      part->how.turns = TRUE;
+      part->how.rotates = TRUE;
       part->y = &node->outputs[0];
       user = rlx_rewrite_get_only_user (self->base, part->y);
       if (user != NULL && rlx_ir_node_swaps_middle (user))
@@ -144,7 +144,7 @@ get_last_node (const Part *part)
 
 /* ---- groups ------------------------------------------------------------------------- */
 
-/* How many elements of the width turn. */
+/* How many elements of the width are rotated. */
 static gint64
 get_rotated (const RlxIrNode *rope)
 {
@@ -153,7 +153,7 @@ get_rotated (const RlxIrNode *rope)
   return rotated != 0 ? rotated : rope->inputs[X]->type.shape[3];
 }
 
-/* Whether two nodes turn their tokens by the same angles. Heads may differ in number. */
+/* Whether two nodes rotate their tokens by the same angles. Heads may differ in number. */
 static gboolean
 turn_alike (const RlxIrNode *a,
             const RlxIrNode *b)
@@ -315,7 +315,7 @@ compare_parts (gconstpointer a,
                gconstpointer b)
 {
   const Part *part_a = *(const Part *const *) a, *part_b = *(const Part *const *) b;
-  int rank_a = part_a->how.writes + (part_a->how.turns ? 0 : 2), rank_b = part_b->how.writes + (part_b->how.turns ? 0 : 2);
+  int rank_a = part_a->how.writes + (part_a->how.rotates ? 0 : 2), rank_b = part_b->how.writes + (part_b->how.rotates ? 0 : 2);
 
   return rank_a != rank_b ? rank_a - rank_b : (int) get_last_node (part_a) - (int) get_last_node (part_b);
 }
@@ -370,7 +370,7 @@ append_group (Rotator *self,
       const Part *part = g_ptr_array_index (group->parts, i);
 
       self->base->map[part->y->id] = &node->outputs[i];
-      RLX_NOTE (FUSE, "%%%u: %s%s%s%s", part->y->id, part->rope != NULL ? "positions are turned" : "rows are moved",
+      RLX_NOTE (FUSE, "%%%u: %s%s%s%s", part->y->id, part->rope != NULL ? "rows are rotated" : "rows are moved",
                 part->how.swap_x ? " as they are before the transpose" : "", part->write != NULL ? " into their state" : "",
                 n > 1 ? ", with others" : "");
     }
