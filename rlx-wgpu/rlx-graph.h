@@ -7,6 +7,7 @@
 #error "Only <rlx-wgpu/rlx-wgpu.h> can be included directly."
 #endif
 
+#include <rlx-wgpu/rlx-gradient-options.h>
 #include <rlx-wgpu/rlx-types.h>
 
 G_BEGIN_DECLS
@@ -70,6 +71,15 @@ RlxNode **   rlx_graph_add_op         (RlxGraph      *self,
                                        GVariant      *attributes,
                                        gsize         *n_outputs,
                                        GError       **error);
+
+RLX_AVAILABLE_IN_1_0
+RlxNode **   rlx_graph_gradient       (RlxGraph            *self,
+                                       RlxNode             *loss,
+                                       RlxNode            **nodes,
+                                       gsize                n_nodes,
+                                       RlxGradientOptions  *options,
+                                       gsize               *n_gradients,
+                                       GError             **error);
 
 RLX_AVAILABLE_IN_1_0
 gboolean     rlx_graph_check          (RlxGraph      *self,

@@ -14,6 +14,7 @@
 #include <rlx-wgpu/rlx-compile-options.h>
 #include <rlx-wgpu/rlx-device.h>
 #include <rlx-wgpu/rlx-executable.h>
+#include <rlx-wgpu/rlx-gradient-options.h>
 #include <rlx-wgpu/rlx-graph.h>
 #include <rlx-wgpu/rlx-node.h>
 #include <rlx-wgpu/rlx-op-methods.h>

@@ -13,6 +13,7 @@ G_BEGIN_DECLS
 typedef struct _RlxOpCall RlxOpCall;
 typedef struct _RlxLower RlxLower;
 typedef struct _RlxBuilder RlxBuilder;
+typedef struct _RlxGradient RlxGradient;
 
 typedef enum
 {
@@ -88,6 +89,10 @@ typedef RlxIrValue *(*RlxExpandFunc) (RlxBuilder        *b,
                                       const RlxIrNode   *node,
                                       RlxIrValue *const *inputs);
 
+/* See ops/rlx-gradient-private.h. */
+typedef void (*RlxGradientFunc) (RlxGradient     *gradient,
+                                 const RlxIrNode *node);
+
 /* ops/rlx-variant-private.h */
 typedef struct _RlxVariants RlxVariants;
 
@@ -116,6 +121,8 @@ struct _RlxOp
   RlxLowerFunc lower;         /* NULL where expand leaves nothing to lower */
   const RlxVariants *variants; /* the kernels its lowering chooses from; nullable */
   RlxExpandFunc expand;       /* nullable */
+  RlxGradientFunc gradient;   /* NULL where it is zero, and where there is none */
+  const char *no_gradient;    /* why not: a clause for people */
   /* element-wise: WGSL expressions in a, b, c, $ and the number of an attribute,
    * and $bits, for floats, signed, unsigned and bool operands; NULL where the type
    * is not taken */

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Turns the op table (*.toml) into C, headers, the manual's operator page and what Vala has to know.
 
-    generate.py table|vocabulary.h|build.c|methods.c|methods.h|options.c|options.h|manual|metadata OUTPUT TOML... [HEADER]
+    generate.py table|vocabulary.h|build.c|gradient.c|methods.c|methods.h|options.c|options.h|manual|metadata OUTPUT TOML... [HEADER]
 
 The table and the manual take what values of enumerations mean from the header.
 
@@ -36,7 +36,15 @@ A row:
     expand = "always" or "sometimes"   it becomes other operators when it is
              compiled, by rlx_RULE_expand in C; always: it has no lowering
     f, i, u, b, result               element-wise only, see elementwise.toml
+    gradient = "rule"                rlx_RULE_gradient in C, see rlx-gradient-private.h
+             "expand"                that of what it expands to
+             "zero"                  the derivative is zero wherever there is one
+             "none: WHY"             it has none; said by itself where no operand or result is a float
+             ["g * b", "g * a"]      element-wise only, for each operand, "" for none: g is the result's gradient, y the
+             result, a, b, c the operands; numbers, attributes and element-wise operators make up expressions as in Python,
+             and `t = …; ` in front names what is used several times
 """
+import ast
 import math
 import re
 import sys
@@ -140,6 +148,17 @@ class Op:
             self.subnormals = row.get('subnormals', 'kept' if self.bound == 'exact' else 'may be taken for zero')
         self.variadic = bool(self.inputs) and self.inputs[-1]['variadic']
         self.attrs = [Attr(n, r, self.since) for n, r in row.get('attrs', {}).items()]
+        self.gradient = row.get('gradient', file.get('gradient'))
+        self.no_gradient = None
+        if self.gradient is None:
+            self.no_gradient = ('its operands are not floats' if self.inputs and not floats else
+                                'its result is not a float' if self.bool_result else 'nobody has derived it')
+        elif isinstance(self.gradient, str) and self.gradient.startswith('none: '):
+            self.gradient, self.no_gradient = None, self.gradient[6:]
+        elif self.gradient not in ('rule', 'expand', 'zero') and not isinstance(self.gradient, list):
+            sys.exit(f'{self.name}: its gradient is {self.gradient}')
+        elif isinstance(self.gradient, list) and (not self.elementwise or len(self.gradient) != len(self.inputs)):
+            sys.exit(f'{self.name}: its gradient is not one expression for each operand')
         if self.elementwise and self.shapes is None and not self.internal:
             self.shapes = self.elementwise_shapes()
         if self.shapes is None and not self.leaf and not self.internal:
@@ -199,6 +218,8 @@ class Op:
             out.append('RLX_OP_BOOL_RESULT')
         if self.internal:
             out.append('RLX_OP_INTERNAL')
+        if self.gradient == 'zero':
+            out.append('RLX_OP_FLAT')
         out += [f'RLX_OP_{trait.upper()}' for trait in self.traits]
         return ' | '.join(out) or '0'
 
@@ -339,6 +360,9 @@ def table(ops, enums):
             out.append(f'  .variants = &rlx_{op.variants}_variants,')
         if op.expand:
             out.append(f'  .expand = rlx_{op.rule}_expand,')
+        if op.gradient not in (None, 'zero'):
+            out.append(f'  .gradient = {gradient_function(op)},')
+        out.append(f'  .no_gradient = {quote(op.no_gradient)},')
         out += [f'  .expr_{k} = {quote(v)},' for k, v in op.exprs.items() if v]
         out.append('};')
     out += ['', 'const RlxEnumDoc rlx_enum_docs[] = {']
@@ -412,6 +436,8 @@ def vocabulary_h(ops):
     out += [f'extern const RlxVariants rlx_{name}_variants;' for name in sorted({op.variants for op in ops if op.variants})]
     for op in rules([op for op in ops if op.expand]):
         out.append(f'RlxIrValue *rlx_{op.rule}_expand (RlxBuilder *b, const RlxIrNode *node, RlxIrValue *const *inputs);')
+    out += [f'void {name} (RlxGradient *self, const RlxIrNode *node);'
+            for name in sorted({gradient_function(op) for op in ops if op.gradient not in (None, 'zero')})]
     out += ['', '/* ---- making nodes: see ops/rlx-builder-private.h ---- */', '']
     for op in ops:
         if op.ruled:
@@ -432,6 +458,90 @@ def build_c(ops):
             out += [f'  RlxIrValue *inputs[] = {{ {", ".join(i["name"] for i in op.inputs)} }};', '']
             inputs = 'inputs, G_N_ELEMENTS (inputs)'
         out += [f'  return rlx_builder_append{"" if op.many else "_one"} (b, &rlx_op_{op.name}, {inputs}, {"attrs" if op.attrs else "NULL"});', '}', '']
+    return '\n'.join(out)
+
+
+# ---- gradients ----------------------------------------------------------------
+
+def gradient_function(op):
+    if op.gradient == 'expand':
+        return 'rlx_gradient_expand'
+    return f'rlx_{op.name if isinstance(op.gradient, list) else op.rule}_gradient'
+
+
+class GradientExpression:
+    """Turns an expression of a row into calls of the builder, one a line, so that nodes have the same order everywhere."""
+
+    OPERATORS = {ast.Add: 'add', ast.Sub: 'sub', ast.Mult: 'mul', ast.Div: 'div', ast.BitAnd: 'logical_and', ast.BitOr: 'logical_or',
+                 ast.USub: 'neg', ast.Eq: 'equal', ast.NotEq: 'not_equal', ast.Lt: 'less', ast.LtE: 'less_equal', ast.Gt: 'greater',
+                 ast.GtE: 'greater_equal'}
+
+    def __init__(self, op, ops):
+        self.op, self.ops, self.lines = op, ops, []
+        self.names = dict(zip('abc', (f'node->inputs[{i}]' for i in range(len(op.inputs)))))
+        self.names |= {'g': 'g', 'y': '&node->outputs[0]'}
+
+    def call(self, name, arguments):
+        if name not in self.ops or not self.ops[name].elementwise:
+            sys.exit(f'{self.op.name}: its gradient has {name}, which is no element-wise operator')
+        result = f't{len(self.lines)}'
+        attrs = ', NULL' if self.ops[name].attrs else ''
+        self.lines.append(f'RlxIrValue *{result} = rlx_build_{name} (b, {", ".join(arguments)}{attrs});')
+        return result
+
+    def number(self, value):
+        result = f't{len(self.lines)}'
+        self.lines.append(f'RlxIrValue *{result} = rlx_build_number (b, g, {value});')
+        return result
+
+    def visit(self, tree):
+        if isinstance(tree, ast.Constant):
+            return self.number(c_inf(tree.value))
+        if isinstance(tree, ast.Name):
+            if tree.id not in self.names:
+                attr = next((a for a in self.op.attrs if a.name == tree.id), None)
+                if attr is None:
+                    sys.exit(f'{self.op.name}: its gradient has {tree.id}, which is no operand and no attribute')
+                self.names[tree.id] = self.number(f'rlx_{self.op.group}_attrs (node)->{attr.field}')
+            return self.names[tree.id]
+        if isinstance(tree, ast.UnaryOp):
+            if isinstance(tree.operand, ast.Constant):
+                return self.number(c_inf(-tree.operand.value))
+            return self.call(self.OPERATORS[type(tree.op)], [self.visit(tree.operand)])
+        if isinstance(tree, ast.BinOp):
+            return self.call(self.OPERATORS[type(tree.op)], [self.visit(tree.left), self.visit(tree.right)])
+        if isinstance(tree, ast.Compare) and len(tree.ops) == 1:
+            return self.call(self.OPERATORS[type(tree.ops[0])], [self.visit(tree.left), self.visit(tree.comparators[0])])
+        if isinstance(tree, ast.Call):
+            return self.call(tree.func.id, [self.visit(argument) for argument in tree.args])
+        sys.exit(f'{self.op.name}: its gradient has {ast.unparse(tree)}, which nobody understands')
+
+    def translate(self, text):
+        for statement in ast.parse(text).body:
+            if isinstance(statement, ast.Assign):
+                self.names[statement.targets[0].id] = self.visit(statement.value)
+            else:
+                return self.visit(statement.value)
+        return sys.exit(f'{self.op.name}: its gradient has no value')
+
+
+def gradient_c(ops):
+    out = [head(), '#include "config.h"', '#include "ops/rlx-gradient-private.h"', '']
+    known = {op.name: op for op in ops}
+    for op in ops:
+        if not isinstance(op.gradient, list):
+            continue
+        rule = []
+        for index, text in enumerate(op.gradient):
+            if not text:
+                continue
+            expression = GradientExpression(op, known)
+            result = expression.translate(text)
+            rule += [f'  if (rlx_gradient_wants (self, node, {index}))', '    {', *(f'      {line}' for line in expression.lines),
+                     f'      rlx_gradient_add (self, node, {index}, {result});', '    }']
+        out += ['void', f'{gradient_function(op)} (RlxGradient *self, const RlxIrNode *node)', '{',
+                *(['  RlxBuilder *b = rlx_gradient_get_builder (self);'] if any('(b, ' in line for line in rule) else []),
+                '  RlxIrValue *g = rlx_gradient_get (self, node, 0);', '', *rule, '}', '']
     return '\n'.join(out)
 
 
@@ -726,6 +836,9 @@ def manual(ops, enums):
             out += [f'- Error bound: {op.bound}']
             if op.subnormals:
                 out += [f'- Subnormal numbers: {op.subnormals}']
+            if op.checked:
+                out += [f'- [Checked](debugging.html#checked-runs): {op.checked}']
+            out += [f'- Gradient: {"none, since " + op.no_gradient if op.no_gradient else "zero" if op.gradient == "zero" else "yes"}']
             out += [f'- Since: {op.since}', f'- For example: `{op.name}{op.shapes}`', '', '```python', example(op), '```']
         out.append('')
     return '\n'.join(out)
@@ -764,7 +877,7 @@ def main():
     if what in ('table', 'manual'):
         text = {'table': table, 'manual': manual}[what](ops, load_enums(headers))
     else:
-        text = {'vocabulary.h': vocabulary_h, 'build.c': build_c, 'methods.h': methods_h, 'methods.c': methods_c,
+        text = {'vocabulary.h': vocabulary_h, 'build.c': build_c, 'gradient.c': gradient_c, 'methods.h': methods_h, 'methods.c': methods_c,
                 'options.h': options_h, 'options.c': options_c}[what](ops)
     with open(path, 'w', encoding='utf-8') as stream:
         stream.write(text)

@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include "ops/rlx-builder-private.h"
+#include "ops/rlx-gradient-private.h"
 #include "ops/rlx-index-private.h"
 #include "ops/rlx-shape-private.h"
 #include "ops/rlx-sort-private.h"
@@ -76,6 +77,39 @@ rlx_diagonal_infer (RlxOpCall              *call,
   type.shape[type.n_dims++] = MIN (rows, columns);
   rlx_call_add_output (call, &type);
   return TRUE;
+}
+
+void
+rlx_diagonal_gradient (RlxGradient     *self,
+                       const RlxIrNode *node)
+{
+  const RlxDiagonalAttrs *attrs = rlx_diagonal_attrs (node);
+  RlxBuilder *b = rlx_gradient_get_builder (self);
+  const RlxTensorType *x = &node->inputs[0]->type;
+  guint row = rlx_type_get_axis (x, attrs->axis1), column = rlx_type_get_axis (x, attrs->axis2);
+  guint n_dims = x->n_dims, n = 0;
+  RlxIrValue *g = rlx_gradient_get (self, node, 0);
+  gint64 offset = CLAMP (attrs->offset, -x->shape[row], x->shape[column]);
+  gint64 length = g->type.shape[n_dims - 2];
+  gint64 square[RLX_MAX_DIMS], before[RLX_MAX_DIMS] = { 0 }, after[RLX_MAX_DIMS] = { 0 }, back[RLX_MAX_DIMS];
+  gint64 last = n_dims - 1;
+
+  /* A matrix that has each element in a whole row, and then on the diagonal alone. */
+  memcpy (square, g->type.shape, sizeof square);
+  square[last] = length;
+  g = rlx_build_unsqueeze (b, g, RLX_UNSQUEEZE_ATTRS (.axes = RLX_INTS (&last, 1)));
+  g = rlx_build_expand (b, g, RLX_EXPAND_ATTRS (.shape = RLX_INTS (square, n_dims)));
+  g = rlx_build_triangular (b, g, RLX_TRIANGULAR_ATTRS (.upper = TRUE));
+  g = rlx_build_triangular (b, g, RLX_TRIANGULAR_ATTRS (.upper = FALSE));
+
+  before[last - 1] = MAX (-offset, 0);
+  before[last] = MAX (offset, 0);
+  after[last - 1] = x->shape[row] - before[last - 1] - length;
+  after[last] = x->shape[column] - before[last] - length;
+  g = rlx_build_pad (b, g, NULL, RLX_PAD_ATTRS (.before = RLX_INTS (before, n_dims), .after = RLX_INTS (after, n_dims)));
+  for (guint i = 0; i < n_dims; i++)
+    back[i] = i == row ? last - 1 : i == column ? last : n++;
+  rlx_gradient_add (self, node, 0, rlx_build_transpose (b, g, RLX_TRANSPOSE_ATTRS (.permutation = RLX_INTS (back, n_dims))));
 }
 
 gboolean

@@ -9,6 +9,8 @@
 
 #include <math.h>
 
+#include "ops/rlx-gradient-private.h"
+
 /* ---- rules ------------------------------------------------------------------ */
 
 static gboolean
@@ -210,6 +212,138 @@ rlx_qkv_linear_infer (RlxOpCall               *call,
       rlx_call_add_output (call, &type);
     }
   return TRUE;
+}
+
+/* ---- gradients -------------------------------------------------------------------- */
+
+/* All dimensions but the last as one. */
+static RlxIrValue *
+flatten (RlxBuilder *b,
+         RlxIrValue *x)
+{
+  gint64 shape[2] = { 1, x->type.shape[x->type.n_dims - 1] };
+
+  for (guint i = 0; i + 1 < x->type.n_dims; i++)
+    shape[0] *= x->type.shape[i];
+  return rlx_build_shaped (b, x, shape, 2);
+}
+
+/* A vector as what it stands for: a row as first operand, a column as second. */
+static RlxIrValue *
+as_matrix (RlxBuilder *b,
+           RlxIrValue *x,
+           gboolean    is_row)
+{
+  gint64 n = x->type.shape[0];
+
+  return x->type.n_dims > 1 ? x : rlx_build_shaped (b, x, is_row ? (gint64[]) { 1, n } : (gint64[]) { n, 1 }, 2);
+}
+
+/* Of the product of the first two operands, whose gradient is @g. */
+static void
+add_product_gradients (RlxGradient     *self,
+                       const RlxIrNode *node,
+                       RlxIrValue      *g,
+                       gboolean         transpose_a,
+                       gboolean         transpose_b)
+{
+  RlxBuilder *b = rlx_gradient_get_builder (self);
+  RlxIrValue *x = node->inputs[0], *w = node->inputs[1];
+  gboolean is_row = x->type.n_dims == 1, is_column = w->type.n_dims == 1;
+  RlxIrValue *dx = NULL, *dw = NULL;
+
+  if (g == NULL)
+    return;
+
+  /* Operands of one dimension leave theirs out of the result. */
+  if (is_row || is_column)
+    {
+      RlxTensorType type = g->type;
+
+      if (is_column)
+        type.shape[type.n_dims++] = 1;
+      if (is_row)
+        {
+          gint64 last = type.n_dims > 0 ? type.shape[type.n_dims - 1] : 1;
+
+          type.n_dims = MAX (type.n_dims, 1) + 1;
+          type.shape[type.n_dims - 2] = 1;
+          type.shape[type.n_dims - 1] = last;
+        }
+      g = rlx_build_shaped (b, g, type.shape, type.n_dims);
+      x = as_matrix (b, x, TRUE);
+      w = as_matrix (b, w, FALSE);
+    }
+
+  if (rlx_gradient_wants (self, node, 0))
+    {
+      dx = transpose_a
+             ? rlx_build_matmul (b, w, g, RLX_MATMUL_ATTRS (.transpose_a = transpose_b, .transpose_b = TRUE))
+             : rlx_build_matmul (b, g, w, RLX_MATMUL_ATTRS (.transpose_b = !transpose_b));
+      if (is_row && dx != NULL)
+        dx = rlx_build_shaped (b, rlx_build_sum_to (b, dx, &x->type), node->inputs[0]->type.shape, 1);
+      rlx_gradient_add (self, node, 0, dx);
+    }
+
+  if (rlx_gradient_wants (self, node, 1))
+    {
+      /* One matrix for all of a stack: its sum is part of the product. */
+      if (w->type.n_dims == 2 && !transpose_a && x->type.n_dims > 2 && g != NULL)
+        {
+          x = flatten (b, x);
+          g = flatten (b, g);
+        }
+      dw = transpose_b
+             ? rlx_build_matmul (b, g, x, RLX_MATMUL_ATTRS (.transpose_a = TRUE, .transpose_b = transpose_a))
+             : rlx_build_matmul (b, x, g, RLX_MATMUL_ATTRS (.transpose_a = !transpose_a));
+      if (is_column && dw != NULL)
+        dw = rlx_build_shaped (b, rlx_build_sum_to (b, dw, &w->type), node->inputs[1]->type.shape, 1);
+      rlx_gradient_add (self, node, 1, dw);
+    }
+}
+
+void
+rlx_matmul_gradient (RlxGradient     *self,
+                     const RlxIrNode *node)
+{
+  const RlxMatmulAttrs *attrs = rlx_matmul_attrs (node);
+
+  add_product_gradients (self, node, rlx_gradient_get (self, node, 0), attrs->transpose_a, attrs->transpose_b);
+}
+
+static RlxIrValue *
+scaled (RlxBuilder *b,
+        RlxIrValue *x,
+        double      factor)
+{
+  return factor == 1.0 ? x : rlx_build_mul (b, x, rlx_build_number (b, x, factor));
+}
+
+void
+rlx_linear_gradient (RlxGradient     *self,
+                     const RlxIrNode *node)
+{
+  const RlxLinearAttrs *attrs = rlx_linear_attrs (node);
+  RlxBuilder *b = rlx_gradient_get_builder (self);
+  RlxIrValue *g = rlx_gradient_get (self, node, 0);
+
+  add_product_gradients (self, node, scaled (b, g, attrs->alpha), attrs->transpose_a, attrs->transpose_b);
+  if (rlx_gradient_wants (self, node, RLX_LINEAR_BIAS))
+    rlx_gradient_add (self, node, RLX_LINEAR_BIAS, scaled (b, g, attrs->beta));
+}
+
+void
+rlx_qkv_linear_gradient (RlxGradient     *self,
+                         const RlxIrNode *node)
+{
+  RlxBuilder *b = rlx_gradient_get_builder (self);
+  RlxIrValue *parts[3], *g;
+
+  for (guint i = 0; i < 3; i++)
+    parts[i] = rlx_gradient_get_or_zeros (self, node, i);
+  g = rlx_build_concat (b, parts, 3, RLX_CONCAT_ATTRS (.axis = -1));
+  add_product_gradients (self, node, g, FALSE, rlx_qkv_linear_attrs (node)->transpose_b);
+  rlx_gradient_add (self, node, RLX_LINEAR_BIAS, g);
 }
 
 /* ---- lowerings ------------------------------------------------------------------ */

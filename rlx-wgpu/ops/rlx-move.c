@@ -443,6 +443,13 @@ rlx_squeeze_infer (RlxOpCall             *call,
   return TRUE;
 }
 
+void
+rlx_squeeze_gradient (RlxGradient     *self,
+                      const RlxIrNode *node)
+{
+  rlx_reshape_gradient (self, node);
+}
+
 gboolean
 rlx_squeeze_lower (RlxLower        *lower,
                    const RlxIrNode *node,
@@ -473,6 +480,13 @@ rlx_unsqueeze_infer (RlxOpCall               *call,
 
   rlx_call_add_output (call, &type);
   return TRUE;
+}
+
+void
+rlx_unsqueeze_gradient (RlxGradient     *self,
+                        const RlxIrNode *node)
+{
+  rlx_reshape_gradient (self, node);
 }
 
 gboolean

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ops/rlx-fused-private.h"
+#include "ops/rlx-gradient-private.h"
 
 /* An invocation adds up this many elements at most, which bounds the rounding
  * error (kernels/common/sum.wgsl); longer rows are cut into parts. */
@@ -39,6 +40,112 @@ rlx_reduce_infer (RlxOpCall            *call,
 
   rlx_call_add_output (call, &type);
   return TRUE;
+}
+
+/* ---- gradient ---------------------------------------------------------------------- */
+
+/* The product of all elements of a row but one, for each, also where some are zero. */
+static RlxIrValue *
+multiply_others (RlxBuilder          *b,
+                 RlxIrValue          *x,
+                 guint                mask)
+{
+  gint64 order[RLX_MAX_DIMS], back[RLX_MAX_DIMS], rows[2] = { 1, 1 };
+  RlxIrValue *moved, *flat, *before, *after, *others;
+  guint n = 0;
+
+  for (guint reduced = 0; reduced < 2; reduced++)
+    for (guint i = 0; i < x->type.n_dims; i++)
+      if ((mask >> i & 1) == reduced)
+        {
+          rows[reduced] *= x->type.shape[i];
+          back[i] = n;
+          order[n++] = i;
+        }
+  moved = rlx_build_transpose (b, x, RLX_TRANSPOSE_ATTRS (.permutation = RLX_INTS (order, n)));
+  flat = rlx_build_shaped (b, moved, rows, 2);
+  before = rlx_build_cumprod (b, flat, RLX_CUMPROD_ATTRS (.axis = 1, .exclusive = TRUE));
+  after = rlx_build_cumprod (b, flat, RLX_CUMPROD_ATTRS (.axis = 1, .exclusive = TRUE, .reverse = TRUE));
+  others = rlx_build_mul (b, before, after);
+  if (others == NULL)
+    return NULL;
+  others = rlx_build_shaped (b, others, moved->type.shape, moved->type.n_dims);
+  return rlx_build_transpose (b, others, RLX_TRANSPOSE_ATTRS (.permutation = RLX_INTS (back, n)));
+}
+
+void
+rlx_reduce_gradient (RlxGradient     *self,
+                     const RlxIrNode *node)
+{
+  const RlxReduceAttrs *attrs = rlx_reduce_attrs (node);
+  RlxBuilder *b = rlx_gradient_get_builder (self);
+  RlxIrValue *x = node->inputs[0], *y = &node->outputs[0], *g = rlx_gradient_get (self, node, 0);
+  RlxTensorType kept = x->type;
+  RlxIrValue *slope = NULL;
+  double n = 1;
+  guint mask = 0;
+
+  for (guint i = 0; i < attrs->axes.n_values; i++)
+    mask |= 1u << rlx_type_get_axis (&x->type, attrs->axes.values[i]);
+  for (guint i = 0; i < kept.n_dims; i++)
+    if (mask >> i & 1)
+      {
+        n *= (double) kept.shape[i];
+        kept.shape[i] = 1;
+      }
+  g = rlx_build_shaped (b, g, kept.shape, kept.n_dims);
+  y = rlx_build_shaped (b, y, kept.shape, kept.n_dims);
+
+  switch (node->op->id)
+    {
+    case RLX_OP_ID_REDUCE_SUM:
+      break;
+    case RLX_OP_ID_REDUCE_MEAN:
+      slope = rlx_build_number (b, x, 1.0 / n);
+      break;
+    case RLX_OP_ID_REDUCE_MAX:
+    case RLX_OP_ID_REDUCE_MIN:
+      {
+        /* Equal ones have equal parts. */
+        RlxIrValue *is_it = rlx_build_as (b, rlx_build_equal (b, x, y), x->type.data_type);
+
+        g = rlx_build_div (b, g, rlx_build_sum_to (b, is_it, &kept));
+        slope = is_it;
+        break;
+      }
+    case RLX_OP_ID_REDUCE_PROD:
+      slope = multiply_others (b, x, mask);
+      break;
+    case RLX_OP_ID_REDUCE_L1:
+      slope = rlx_build_sign (b, x);
+      break;
+    case RLX_OP_ID_REDUCE_L2:
+      {
+        RlxIrValue *zero = rlx_build_number (b, x, 0.0);
+
+        slope = rlx_build_where (b, rlx_build_equal (b, y, zero), zero, rlx_build_div (b, x, y));
+        break;
+      }
+    case RLX_OP_ID_REDUCE_SUM_SQUARE:
+      slope = rlx_build_mul (b, x, rlx_build_number (b, x, 2.0));
+      break;
+    case RLX_OP_ID_REDUCE_LOG_SUM:
+      slope = rlx_build_exp (b, rlx_build_neg (b, y));
+      break;
+    case RLX_OP_ID_REDUCE_LOG_SUM_EXP:
+      {
+        /* Of nothing but -∞, which all have no part in. */
+        RlxIrValue *finite = rlx_build_where (b, rlx_build_is_inf (b, y, NULL), rlx_build_number (b, x, 0.0), y);
+
+        slope = rlx_build_exp (b, rlx_build_sub (b, x, finite));
+        break;
+      }
+    default:
+      g_assert_not_reached ();
+    }
+  if (slope != NULL)
+    g = rlx_build_mul (b, g, slope);
+  rlx_gradient_add (self, node, 0, g);
 }
 
 /* ---- lowering ---------------------------------------------------------------------- */

@@ -18,6 +18,10 @@ gboolean rlx_view_get_strides (const RlxIrNode *node,
                                gint64          *offset,
                                gint64           strides[RLX_MAX_DIMS]);
 
+/* Which axis of its operand an axis of a transpose's result is. */
+guint    rlx_transpose_get_axis (const RlxIrNode *node,
+                                 guint            axis);
+
 /* A copy of shape elements between two tensors, each with an offset and a
  * distance per dimension, in elements. */
 typedef struct

@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "ops/rlx-gradient-private.h"
 #include "rlx-tensor-private.h"
 #include "util/rlx-checked-private.h"
 #include "util/rlx-element-private.h"
@@ -94,6 +95,16 @@ rlx_reshape_lower (RlxLower        *lower,
   return TRUE;
 }
 
+void
+rlx_reshape_gradient (RlxGradient     *self,
+                      const RlxIrNode *node)
+{
+  const RlxTensorType *x = &node->inputs[0]->type;
+
+  rlx_gradient_add (self, node, 0, rlx_build_shaped (rlx_gradient_get_builder (self), rlx_gradient_get (self, node, 0),
+                                                     x->shape, x->n_dims));
+}
+
 /* ---- views ------------------------------------------------------------------------ */
 
 gboolean
@@ -134,21 +145,40 @@ rlx_transpose_infer (RlxOpCall               *call,
   return TRUE;
 }
 
+guint
+rlx_transpose_get_axis (const RlxIrNode *node,
+                        guint            axis)
+{
+  const RlxInts *permutation = &rlx_transpose_attrs (node)->permutation;
+  const RlxTensorType *x = &node->inputs[0]->type;
+
+  return rlx_type_get_axis (x, permutation->n_values == 0 ? (gint64) x->n_dims - 1 - axis : permutation->values[axis]);
+}
+
 static void
 transpose_get_strides (const RlxIrNode *node,
                        gint64           strides[RLX_MAX_DIMS])
 {
-  const RlxInts *permutation = &rlx_transpose_attrs (node)->permutation;
   const RlxTensorType *x = &node->inputs[0]->type;
   gint64 from[RLX_MAX_DIMS];
 
   rlx_type_get_strides (x, from);
   for (guint i = 0; i < x->n_dims; i++)
-    {
-      gint64 axis = permutation->n_values == 0 ? (gint64) x->n_dims - 1 - i : permutation->values[i];
+    strides[i] = from[rlx_transpose_get_axis (node, i)];
+}
 
-      strides[i] = from[rlx_type_get_axis (x, axis)];
-    }
+void
+rlx_transpose_gradient (RlxGradient     *self,
+                        const RlxIrNode *node)
+{
+  guint n_dims = node->inputs[0]->type.n_dims;
+  gint64 back[RLX_MAX_DIMS];
+
+  for (guint i = 0; i < n_dims; i++)
+    back[rlx_transpose_get_axis (node, i)] = i;
+  rlx_gradient_add (self, node, 0,
+                    rlx_build_transpose (rlx_gradient_get_builder (self), rlx_gradient_get (self, node, 0),
+                                         RLX_TRANSPOSE_ATTRS (.permutation = RLX_INTS (back, n_dims))));
 }
 
 /* What is taken of one axis. */
@@ -251,6 +281,69 @@ rlx_slice_infer (RlxOpCall           *call,
   return TRUE;
 }
 
+/* Zeros between the elements along @axis, so that they are @step apart. */
+static RlxIrValue *
+spread (RlxBuilder *b,
+        RlxIrValue *x,
+        guint       axis,
+        gint64      step)
+{
+  gint64 split[RLX_MAX_DIMS + 1], joined[RLX_MAX_DIMS], after[3] = { 0, 0, step - 1 };
+  const gint64 zeros[3] = { 0, 0, 0 };
+  gint64 n = x->type.shape[axis], first = axis, inner = 1, length = (n - 1) * step + 1;
+  RlxIrValue *y;
+
+  split[0] = 1;
+  for (guint i = 0; i < axis; i++)
+    split[0] *= x->type.shape[i];
+  for (guint i = axis + 1; i < x->type.n_dims; i++)
+    inner *= x->type.shape[i];
+  split[1] = n;
+  split[2] = inner;
+  after[2] = (step - 1) * inner;
+  y = rlx_build_shaped (b, x, split, 3);
+  y = rlx_build_pad (b, y, NULL, RLX_PAD_ATTRS (.before = RLX_INTS (zeros, 3), .after = RLX_INTS (after, 3)));
+  memcpy (joined, x->type.shape, sizeof joined);
+  joined[axis] = n * step;
+  y = rlx_build_shaped (b, y, joined, x->type.n_dims);
+  return rlx_build_slice (b, y, RLX_SLICE_ATTRS (.starts = RLX_INTS (zeros, 1), .ends = RLX_INTS (&length, 1),
+                                                 .axes = RLX_INTS (&first, 1)));
+}
+
+void
+rlx_slice_gradient (RlxGradient     *self,
+                    const RlxIrNode *node)
+{
+  RlxBuilder *b = rlx_gradient_get_builder (self);
+  const RlxTensorType *x = &node->inputs[0]->type;
+  RlxIrValue *g = rlx_gradient_get (self, node, 0);
+  gint64 before[RLX_MAX_DIMS], after[RLX_MAX_DIMS];
+  Range ranges[RLX_MAX_DIMS];
+  gboolean any = FALSE;
+
+  get_ranges (x, rlx_slice_attrs (node), ranges);
+  for (guint i = 0; i < x->n_dims && g != NULL; i++)
+    {
+      gint64 axis = i, covered;
+
+      if (ranges[i].step < 0)
+        {
+          g = rlx_build_reverse (b, g, RLX_REVERSE_ATTRS (.axes = RLX_INTS (&axis, 1)));
+          ranges[i].start += (ranges[i].length - 1) * ranges[i].step;
+          ranges[i].step = -ranges[i].step;
+        }
+      if (ranges[i].step > 1 && g != NULL)
+        g = spread (b, g, i, ranges[i].step);
+      covered = ranges[i].length == 0 ? 0 : (ranges[i].length - 1) * ranges[i].step + 1;
+      before[i] = ranges[i].start;
+      after[i] = x->shape[i] - ranges[i].start - covered;
+      any = any || before[i] > 0 || after[i] > 0;
+    }
+  if (any)
+    g = rlx_build_pad (b, g, NULL, RLX_PAD_ATTRS (.before = RLX_INTS (before, x->n_dims), .after = RLX_INTS (after, x->n_dims)));
+  rlx_gradient_add (self, node, 0, g);
+}
+
 static void
 slice_get_strides (const RlxIrNode *node,
                    gint64          *offset,
@@ -310,6 +403,13 @@ rlx_expand_infer (RlxOpCall            *call,
   return TRUE;
 }
 
+void
+rlx_expand_gradient (RlxGradient     *self,
+                     const RlxIrNode *node)
+{
+  rlx_gradient_add (self, node, 0, rlx_gradient_get (self, node, 0));
+}
+
 static void
 expand_get_strides (const RlxIrNode *node,
                     gint64           strides[RLX_MAX_DIMS])
@@ -336,6 +436,14 @@ rlx_reverse_infer (RlxOpCall             *call,
 
   rlx_call_add_output (call, call->inputs[0]);
   return TRUE;
+}
+
+void
+rlx_reverse_gradient (RlxGradient     *self,
+                      const RlxIrNode *node)
+{
+  rlx_gradient_add (self, node, 0, rlx_build_reverse (rlx_gradient_get_builder (self), rlx_gradient_get (self, node, 0),
+                                                      rlx_reverse_attrs (node)));
 }
 
 static void
@@ -479,6 +587,27 @@ rlx_concat_infer (RlxOpCall            *call,
 
   rlx_call_add_output (call, &type);
   return TRUE;
+}
+
+void
+rlx_concat_gradient (RlxGradient     *self,
+                     const RlxIrNode *node)
+{
+  RlxIrValue *g = rlx_gradient_get (self, node, 0);
+  gint64 axis = rlx_type_get_axis (&node->outputs[0].type, rlx_concat_attrs (node)->axis);
+  gint64 start = 0;
+
+  for (guint i = 0; i < node->n_inputs; i++)
+    {
+      gint64 end = start + node->inputs[i]->type.shape[axis];
+
+      if (rlx_gradient_wants (self, node, i))
+        rlx_gradient_add (self, node, i,
+                          rlx_build_slice (rlx_gradient_get_builder (self), g,
+                                           RLX_SLICE_ATTRS (.starts = RLX_INTS (&start, 1), .ends = RLX_INTS (&end, 1),
+                                                            .axes = RLX_INTS (&axis, 1))));
+      start = end;
+    }
 }
 
 gboolean

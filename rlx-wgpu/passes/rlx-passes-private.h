@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "ops/rlx-shape-private.h"
 #include "target/rlx-target-private.h"
 #include "rlx-op-vocabulary-private.h"
 
@@ -125,9 +126,6 @@ gboolean    rlx_ir_node_is_projection     (const RlxIrNode *node);
 RlxLinearAttrs rlx_ir_node_as_linear   (const RlxIrNode *node);
 /* The bias of a linear; NULL when there is none, as for a matmul. */
 RlxIrValue *rlx_ir_node_get_bias       (const RlxIrNode *node);
-/* Which axis of its operand an axis of a transpose's result is. */
-guint       rlx_transpose_get_axis     (const RlxIrNode *node,
-                                        guint            axis);
 /* What a value is without reshapes that come to nothing. */
 const RlxIrValue *rlx_value_skip_reshapes (const RlxIrValue *value);
 /* Copies outputs and assignments, at the end. */

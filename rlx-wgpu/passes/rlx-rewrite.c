@@ -185,18 +185,6 @@ rlx_ir_node_get_bias (const RlxIrNode *node)
   return rlx_ir_node_is (node, RLX_OP_ID_LINEAR) ? node->inputs[RLX_LINEAR_BIAS] : NULL;
 }
 
-guint
-rlx_transpose_get_axis (const RlxIrNode *node,
-                        guint            axis)
-{
-  const RlxInts *permutation = &rlx_transpose_attrs (node)->permutation;
-  guint n_dims = node->outputs[0].type.n_dims;
-
-  if (permutation->n_values == 0)
-    return n_dims - 1 - axis;
-  return (guint) (permutation->values[axis] < 0 ? permutation->values[axis] + n_dims : permutation->values[axis]);
-}
-
 const RlxIrValue *
 rlx_value_skip_reshapes (const RlxIrValue *value)
 {

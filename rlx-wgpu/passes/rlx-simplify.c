@@ -65,7 +65,7 @@ is_no_op (const RlxIrNode *node)
 {
   const RlxIrValue *input = node->n_inputs > 0 ? node->inputs[0] : NULL;
 
-  if (rlx_ir_node_is (node, RLX_OP_ID_IDENTITY))
+  if (rlx_ir_node_is (node, RLX_OP_ID_IDENTITY) || rlx_ir_node_is (node, RLX_OP_ID_STOP_GRADIENT))
     return TRUE;
   if (input == NULL || node->n_outputs != 1 || !rlx_type_equal (&input->type, &node->outputs[0].type))
     return FALSE;

@@ -289,6 +289,7 @@ const RlxReferenceFunction rlx_reference_functions[] = {
   { "clamp", f_clamp, rlx_reference_clamp_i, EXACT, FALSE },
 
   { "identity", f_identity, NULL, EXACT, FALSE },
+  { "stop_gradient", f_identity, NULL, EXACT, FALSE },
   { "abs", f_abs, NULL, EXACT, TRUE },
   { "neg", f_neg, NULL, EXACT, FALSE },
   { "sign", f_sign, NULL, EXACT, FALSE },

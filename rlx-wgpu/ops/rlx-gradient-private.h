@@ -1,0 +1,102 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Reverse mode. Gradients are ordinary nodes that are added to the graph they are of,
+ * so they can be differentiated again, fused and printed like any others.
+ *
+ * The row of an operator in the table says what its rule is (`gradient`, see
+ * generate.py): expressions, where it is element-wise; the derivative of what it
+ * expands to; or a function beside its lowering,
+ *
+ *   void
+ *   rlx_NAME_gradient (RlxGradient *self, const RlxIrNode *node)
+ *   {
+ *     RlxBuilder *b = rlx_gradient_get_builder (self);
+ *     RlxIrValue *g = rlx_gradient_get (self, node, 0);
+ *
+ *     if (rlx_gradient_wants (self, node, RLX_NAME_FILTER))
+ *       rlx_gradient_add (self, node, RLX_NAME_FILTER, rlx_build_…(b, g, …));
+ *   }
+ *
+ * It is called for a node that the loss depends on, and that depends on something a
+ * gradient was asked for, when all contributions to the gradients of its results are
+ * there. Users of a value contribute in the reverse order of their creation, always the
+ * same, so that sums have the same bits every time. Errors are those of the builder.
+ */
+#pragma once
+
+#include "ops/rlx-builder-private.h"
+
+G_BEGIN_DECLS
+
+RlxBuilder * rlx_gradient_get_builder (RlxGradient *self);
+
+/* The gradient of a result; NULL when the loss does not depend on that one. */
+RlxIrValue * rlx_gradient_get         (RlxGradient     *self,
+                                       const RlxIrNode *node,
+                                       guint            output);
+/* The same, zeros where there is none. */
+RlxIrValue * rlx_gradient_get_or_zeros (RlxGradient     *self,
+                                        const RlxIrNode *node,
+                                        guint            output);
+/* Whether the gradient of an operand is of use; FALSE for one that is absent. */
+gboolean     rlx_gradient_wants       (RlxGradient     *self,
+                                       const RlxIrNode *node,
+                                       guint            input);
+/* A contribution to it, of the operand's shape or of one it broadcasts to, over which
+ * it is summed; converted to the operand's type. NULL, which a failure leaves, is none. */
+void         rlx_gradient_add         (RlxGradient     *self,
+                                       const RlxIrNode *node,
+                                       guint            input,
+                                       RlxIrValue      *gradient);
+
+/* Lets the gradients of the node's results flow through @results instead, nodes that
+ * compute the same (NULL where there is none) and were made since the rule was
+ * entered: for what is put together from other operators. */
+void         rlx_gradient_through     (RlxGradient       *self,
+                                       const RlxIrNode   *node,
+                                       RlxIrValue *const *results,
+                                       guint              n_results);
+
+/* ---- what rules are made of ------------------------------------------------------- */
+
+/* A number of the data type of @like, without dimensions. */
+RlxIrValue * rlx_build_number         (RlxBuilder       *b,
+                                       const RlxIrValue *like,
+                                       double            number);
+/* @number everywhere. */
+RlxIrValue * rlx_build_filled         (RlxBuilder          *b,
+                                       const RlxTensorType *type,
+                                       double               number);
+/* The sum over the axes along which @x is longer than @shape, which broadcasts to it. */
+RlxIrValue * rlx_build_sum_to         (RlxBuilder          *b,
+                                       RlxIrValue          *x,
+                                       const RlxTensorType *shape);
+/* A reshape, unless it has that shape. */
+RlxIrValue * rlx_build_shaped         (RlxBuilder          *b,
+                                       RlxIrValue          *x,
+                                       const gint64        *shape,
+                                       guint                n_dims);
+
+/* ---- the whole graph ---------------------------------------------------------------- */
+
+/* What gradients are of: the sum over all elements of value · seed. */
+typedef struct
+{
+  RlxIrValue *value;
+  RlxIrValue *seed;       /* NULL: 1, for a value of one element */
+} RlxLoss;
+
+/* Adds the gradients of the sum of @losses by @values to @ir and stores them in
+ * @gradients. Where the losses do not depend on one of @values, that is an error, or
+ * the gradient is zeros if @allow_unused. On failure @ir is as it was. */
+gboolean     rlx_ir_add_gradients     (RlxIr             *ir,
+                                       const RlxLoss     *losses,
+                                       guint              n_losses,
+                                       RlxIrValue *const *values,
+                                       guint              n_values,
+                                       gboolean           allow_unused,
+                                       RlxIrValue       **gradients,
+                                       GError           **error);
+
+G_END_DECLS

@@ -1,0 +1,433 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ */
+#include "config.h"
+
+#include "ops/rlx-gradient-private.h"
+
+#include "rlx-tensor-private.h"
+
+/* Operators that a message lists between the one it is about and the loss. */
+#define MAX_PATH 6
+
+/* What is known of a value, by its id. */
+typedef struct
+{
+  RlxIrValue *gradient;       /* so far */
+  const RlxIrNode *user;      /* the node that contributed to it first; NULL for a loss */
+  gboolean wanted;            /* something that a gradient was asked for is it, or leads to it */
+} Entry;
+
+struct _RlxGradient
+{
+  RlxBuilder b;
+  GArray *entries;            /* Entry */
+  guint first;                /* how many nodes there were when the rule was entered */
+};
+
+static Entry *
+get_entry (RlxGradient      *self,
+           const RlxIrValue *value)
+{
+  if (value->id >= self->entries->len)
+    g_array_set_size (self->entries, value->id + 1);
+  return &g_array_index (self->entries, Entry, value->id);
+}
+
+static gboolean
+is_float (const RlxIrValue *value)
+{
+  return value->type.data_type == RLX_DATA_TYPE_F32 || value->type.data_type == RLX_DATA_TYPE_F16;
+}
+
+/* ---- for rules ------------------------------------------------------------------------ */
+
+RlxBuilder *
+rlx_gradient_get_builder (RlxGradient *self)
+{
+  return &self->b;
+}
+
+RlxIrValue *
+rlx_gradient_get (RlxGradient     *self,
+                  const RlxIrNode *node,
+                  guint            output)
+{
+  return output < node->n_outputs ? get_entry (self, &node->outputs[output])->gradient : NULL;
+}
+
+RlxIrValue *
+rlx_gradient_get_or_zeros (RlxGradient     *self,
+                           const RlxIrNode *node,
+                           guint            output)
+{
+  RlxIrValue *gradient = rlx_gradient_get (self, node, output);
+
+  return gradient != NULL ? gradient : rlx_build_filled (&self->b, &node->outputs[output].type, 0.0);
+}
+
+gboolean
+rlx_gradient_wants (RlxGradient     *self,
+                    const RlxIrNode *node,
+                    guint            input)
+{
+  return input < node->n_inputs && node->inputs[input] != NULL && get_entry (self, node->inputs[input])->wanted;
+}
+
+static void
+contribute (RlxGradient     *self,
+            RlxIrValue      *value,
+            const RlxIrNode *user,
+            RlxIrValue      *gradient)
+{
+  Entry *entry;
+  RlxIrValue *sum;
+
+  if (gradient == NULL)
+    return;
+
+  gradient = rlx_build_as (&self->b, rlx_build_sum_to (&self->b, gradient, &value->type), value->type.data_type);
+  entry = get_entry (self, value);
+  if (entry->gradient == NULL)
+    {
+      entry->gradient = gradient;
+      entry->user = user;
+      return;
+    }
+  sum = rlx_build_add (&self->b, entry->gradient, gradient);
+  get_entry (self, value)->gradient = sum;
+}
+
+void
+rlx_gradient_add (RlxGradient     *self,
+                  const RlxIrNode *node,
+                  guint            input,
+                  RlxIrValue      *gradient)
+{
+  if (rlx_gradient_wants (self, node, input))
+    contribute (self, node->inputs[input], node, gradient);
+}
+
+/* ---- what rules are made of -------------------------------------------------------------- */
+
+RlxIrValue *
+rlx_build_number (RlxBuilder       *b,
+                  const RlxIrValue *like,
+                  double            number)
+{
+  RlxTensor *f32;
+  float value = (float) number;
+  RlxIrValue *constant;
+
+  if (like == NULL)
+    return NULL;
+  f32 = rlx_tensor_new_from_floats (NULL, 0, &value, 1, NULL);
+  constant = rlx_build_constant (b, f32);
+  return rlx_build_as (b, constant, like->type.data_type);
+}
+
+RlxIrValue *
+rlx_build_filled (RlxBuilder          *b,
+                  const RlxTensorType *type,
+                  double               number)
+{
+  RlxIrValue like = { .type = *type };
+  RlxIrValue *scalar = rlx_build_number (b, &like, number);
+
+  if (type->n_dims == 0)
+    return scalar;
+  return rlx_build_expand (b, scalar, RLX_EXPAND_ATTRS (.shape = RLX_INTS (type->shape, type->n_dims)));
+}
+
+RlxIrValue *
+rlx_build_shaped (RlxBuilder   *b,
+                  RlxIrValue   *x,
+                  const gint64 *shape,
+                  guint         n_dims)
+{
+  if (x == NULL)
+    return NULL;
+  if (x->type.n_dims == n_dims && memcmp (x->type.shape, shape, n_dims * sizeof (gint64)) == 0)
+    return x;
+  return rlx_build_reshape (b, x, RLX_RESHAPE_ATTRS (.shape = RLX_INTS (shape, n_dims)));
+}
+
+RlxIrValue *
+rlx_build_sum_to (RlxBuilder          *b,
+                  RlxIrValue          *x,
+                  const RlxTensorType *shape)
+{
+  gint64 axes[RLX_MAX_DIMS];
+  guint n_axes = 0, n_more;
+
+  if (x == NULL || rlx_type_same_shape (&x->type, shape))
+    return x;
+
+  n_more = x->type.n_dims - MIN (x->type.n_dims, shape->n_dims);
+  for (guint i = 0; i < x->type.n_dims; i++)
+    if (i < n_more || (shape->shape[i - n_more] == 1 && x->type.shape[i] != 1))
+      axes[n_axes++] = i;
+  if (n_axes > 0)
+    x = rlx_build_reduce_sum (b, x, RLX_REDUCE_SUM_ATTRS (.axes = RLX_INTS (axes, n_axes), .keep_dims = TRUE));
+  if (x == NULL)
+    return NULL;
+  x = rlx_build_shaped (b, x, x->type.shape + n_more, x->type.n_dims - n_more);
+  /* Less than the whole shape happens too: what broadcasts to it stands for all of it. */
+  if (x == NULL || rlx_type_same_shape (&x->type, shape))
+    return x;
+  return rlx_build_expand (b, x, RLX_EXPAND_ATTRS (.shape = RLX_INTS (shape->shape, shape->n_dims)));
+}
+
+/* ---- the whole graph ------------------------------------------------------------------------ */
+
+/* "%7 → %9 “h” → %12", from a result of @node to a loss. */
+static char *
+describe_path (RlxGradient     *self,
+               const RlxIrNode *node)
+{
+  GString *path = g_string_new (NULL);
+
+  for (guint i = 0; node != NULL; i++)
+    {
+      const RlxIrNode *user = NULL;
+
+      for (guint k = 0; k < node->n_outputs && user == NULL; k++)
+        user = get_entry (self, &node->outputs[k])->user;
+      if (i < MAX_PATH || user == NULL)
+        {
+          g_autofree char *value = rlx_ir_value_describe (&node->outputs[0]);
+
+          g_string_append_printf (path, "%s%s %s", i == 0 ? "" : i > MAX_PATH ? " → … → " : " → ", value, node->op->name);
+        }
+      node = user;
+    }
+  return g_string_free (path, FALSE);
+}
+
+static void
+fail (RlxGradient     *self,
+      const RlxIrNode *node)
+{
+  g_autofree char *path = describe_path (self, node);
+
+  g_set_error (&self->b.error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_UNSUPPORTED,
+               "gradient: %s has none: %s; the loss depends on it by %s", node->op->name, node->op->no_gradient, path);
+}
+
+/* Whether anything that was asked for is an operand of @node, or leads to one. */
+static gboolean
+depends (RlxGradient     *self,
+         const RlxIrNode *node)
+{
+  for (guint i = 0; i < node->n_inputs; i++)
+    if (node->inputs[i] != NULL && is_float (node->inputs[i]) && get_entry (self, node->inputs[i])->wanted)
+      return TRUE;
+  return FALSE;
+}
+
+static void
+find_wanted (RlxGradient *self,
+             guint        first)
+{
+  for (guint i = first; i < self->b.ir->nodes->len; i++)
+    {
+      const RlxIrNode *node = g_ptr_array_index (self->b.ir->nodes, i);
+      gboolean any = depends (self, node);
+
+      for (guint k = 0; any && k < node->n_outputs; k++)
+        if (is_float (&node->outputs[k]))
+          get_entry (self, &node->outputs[k])->wanted = TRUE;
+    }
+}
+
+/* From the last of the nodes before @end to @first. */
+static void
+go_back (RlxGradient *self,
+         guint        first,
+         guint        end)
+{
+  for (guint i = end; i-- > first && self->b.error == NULL;)
+    {
+      const RlxIrNode *node = g_ptr_array_index (self->b.ir->nodes, i);
+      gboolean reached = FALSE;
+
+      for (guint k = 0; k < node->n_outputs && !reached; k++)
+        reached = get_entry (self, &node->outputs[k])->gradient != NULL;
+      if (!reached || !depends (self, node) || (node->op->flags & RLX_OP_FLAT) != 0)
+        continue;
+
+      self->first = self->b.ir->nodes->len;
+      if (node->op->gradient != NULL)
+        node->op->gradient (self, node);
+      else
+        fail (self, node);
+    }
+}
+
+void
+rlx_gradient_through (RlxGradient       *self,
+                      const RlxIrNode   *node,
+                      RlxIrValue *const *results,
+                      guint              n_results)
+{
+  guint first = self->first, end = self->b.ir->nodes->len;
+
+  if (self->b.error != NULL)
+    return;
+
+  find_wanted (self, first);
+  for (guint i = 0; i < MIN (n_results, node->n_outputs); i++)
+    {
+      RlxIrValue *gradient = rlx_gradient_get (self, node, i);
+
+      if (results[i] != NULL && gradient != NULL)
+        contribute (self, results[i], node, gradient);
+    }
+  go_back (self, first, end);
+}
+
+void
+rlx_gradient_expand (RlxGradient     *self,
+                     const RlxIrNode *node)
+{
+  RlxIrValue *result = node->op->expand (&self->b, node, node->inputs);
+
+  rlx_gradient_through (self, node, &result, 1);
+}
+
+static gboolean
+check_losses (RlxGradient   *self,
+              const RlxLoss *losses,
+              guint          n_losses)
+{
+  for (guint i = 0; i < n_losses; i++)
+    {
+      const RlxIrValue *loss = losses[i].value, *seed = losses[i].seed;
+      g_autofree char *value = rlx_ir_value_describe (loss);
+      g_autofree char *type = rlx_type_to_string (&loss->type);
+      g_autofree char *seed_type = seed != NULL ? rlx_type_to_string (&seed->type) : NULL;
+
+      if (!is_float (loss))
+        g_set_error (&self->b.error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_DATA_TYPE,
+                     "gradient: the loss %s is %s; only floats have gradients", value, type);
+      else if (seed == NULL && rlx_type_n_elements (&loss->type) != 1)
+        g_set_error (&self->b.error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_SHAPE,
+                     "gradient: the loss %s is %s; it must have one element, or come with a seed", value, type);
+      else if (seed != NULL && !rlx_type_equal (&seed->type, &loss->type))
+        g_set_error (&self->b.error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_SHAPE,
+                     "gradient: the seed is %s, the loss %s is %s; they must be alike", seed_type, value, type);
+      if (self->b.error != NULL)
+        return FALSE;
+    }
+  return TRUE;
+}
+
+static gboolean
+check_value (RlxGradient      *self,
+             const RlxIrValue *value)
+{
+  g_autofree char *name = NULL, *type = NULL;
+
+  if (is_float (value))
+    return TRUE;
+
+  name = rlx_ir_value_describe (value);
+  type = rlx_type_to_string (&value->type);
+  g_set_error (&self->b.error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_DATA_TYPE,
+               "gradient: %s is %s; only floats have gradients", name, type);
+  return FALSE;
+}
+
+/* Whether a loss depends on @value at all, be it by an operator whose derivative is zero. */
+static gboolean
+is_used (const RlxIr      *ir,
+         const RlxLoss    *losses,
+         guint             n_losses,
+         const RlxIrValue *value,
+         guint             n_nodes)
+{
+  g_autofree gboolean *reached = g_new0 (gboolean, n_nodes);
+  guint last = 0;
+
+  for (guint i = 0; i < n_losses; i++)
+    {
+      reached[losses[i].value->node->id] = TRUE;
+      last = MAX (last, losses[i].value->node->id);
+    }
+  for (guint i = last + 1; i-- > 0;)
+    {
+      const RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
+
+      if (!reached[i])
+        continue;
+      if (node == value->node)
+        return TRUE;
+      for (guint k = 0; k < node->n_inputs; k++)
+        if (node->inputs[k] != NULL)
+          reached[node->inputs[k]->node->id] = TRUE;
+    }
+  return FALSE;
+}
+
+gboolean
+rlx_ir_add_gradients (RlxIr             *ir,
+                      const RlxLoss     *losses,
+                      guint              n_losses,
+                      RlxIrValue *const *values,
+                      guint              n_values,
+                      gboolean           allow_unused,
+                      RlxIrValue       **gradients,
+                      GError           **error)
+{
+  RlxGradient self = { .b = { .ir = ir } };
+  guint n_nodes = ir->nodes->len, n_ir_values = ir->n_values;
+
+  self.entries = g_array_sized_new (FALSE, TRUE, sizeof (Entry), n_ir_values * 2);
+  for (guint i = 0; i < n_values && check_value (&self, values[i]); i++)
+    get_entry (&self, values[i])->wanted = TRUE;
+  if (self.b.error == NULL && check_losses (&self, losses, n_losses))
+    {
+      find_wanted (&self, 0);
+      for (guint i = 0; i < n_losses; i++)
+        {
+          RlxIrValue *loss = losses[i].value;
+
+          contribute (&self, loss, NULL,
+                      losses[i].seed != NULL ? losses[i].seed : rlx_build_filled (&self.b, &loss->type, 1.0));
+        }
+      go_back (&self, 0, n_nodes);
+    }
+
+  for (guint i = 0; i < n_values && self.b.error == NULL; i++)
+    {
+      gradients[i] = get_entry (&self, values[i])->gradient;
+      if (gradients[i] != NULL)
+        continue;
+
+      if (!allow_unused && !is_used (ir, losses, n_losses, values[i], n_nodes))
+        {
+          g_autofree char *name = rlx_ir_value_describe (values[i]);
+
+          g_set_error (&self.b.error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                       "gradient: the loss does not depend on %s", name);
+          break;
+        }
+      gradients[i] = rlx_build_filled (&self.b, &values[i]->type, 0.0);
+    }
+  g_array_unref (self.entries);
+
+  /* They are nodes of the graph like any others, which messages call by their own number. */
+  for (guint i = n_nodes; i < ir->nodes->len; i++)
+    {
+      RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
+
+      node->origin = node->outputs[0].id;
+    }
+  if (self.b.error == NULL)
+    return TRUE;
+
+  g_ptr_array_set_size (ir->nodes, (int) n_nodes);
+  ir->n_values = n_ir_values;
+  g_propagate_error (error, g_steal_pointer (&self.b.error));
+  return FALSE;
+}

@@ -1,0 +1,609 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * The gradient of every operator that has one, on the calls of the property tests. The
+ * reference computes it in double precision from the nodes that the rule makes; that has
+ * to agree with differences of what the reference says of the operator itself, and the
+ * device with the reference.
+ */
+#include "config.h"
+
+#include "rlx-prop-calls.h"
+
+/* Calls of an operator whose gradient is looked at, and of these so many on the device. */
+#define MAX_CALLS 10
+#define MAX_DEVICE_CALLS 2
+/* Larger ones take long. */
+#define MAX_ELEMENTS 4000
+/* How many elements of each operand change at once. */
+#define MAX_CHANGED 12
+/* Where a function has a kink between the points, differences mean nothing: of so many
+ * directions most have to be right. */
+#define DIRECTIONS 5
+#define MAX_SPOILT 2
+/* Operands are whole numbers of these, so that all points are exact. */
+#define GRAIN 0x1p-20
+#define STEP 0x1p-15
+
+typedef struct
+{
+  const RlxOp *op;
+  GRand *rand;
+  RlxGraph *graph;
+  RlxNode *inputs[MAX_OPERANDS];        /* of the graph: not constant */
+  RlxTensor *feeds[MAX_OPERANDS];
+  gsize n_inputs;
+  RlxNode *by[MAX_OPERANDS];            /* to differentiate by: its floats */
+  gsize by_input[MAX_OPERANDS];
+  gsize n_by;
+  GPtrArray *seeds;                     /* double *, by result; NULL for integers */
+  gsize n_results;
+  char *text;
+} Case;
+
+static gboolean
+is_f32 (RlxTensor *tensor)
+{
+  return rlx_tensor_get_data_type (tensor) == RLX_DATA_TYPE_F32;
+}
+
+/* The same numbers, a little rounded; NULL when one is not finite. */
+static RlxTensor *
+make_even (RlxTensor *tensor)
+{
+  gsize n, n_dims;
+  const gint64 *shape = rlx_tensor_get_shape (tensor, &n_dims);
+  g_autofree double *values = rlx_reference_decode (tensor, &n);
+  g_autofree float *floats = g_new (float, n + 1);
+
+  for (gsize i = 0; i < n; i++)
+    {
+      if (!(fabs (values[i]) < 100))
+        return NULL;
+      floats[i] = (float) (rint (values[i] / GRAIN) * GRAIN);
+    }
+  return rlx_tensor_new_from_floats (shape, n_dims, floats, n, NULL);
+}
+
+static void
+case_clear (Case *self)
+{
+  for (gsize i = 0; i < self->n_inputs; i++)
+    g_clear_object (&self->feeds[i]);
+  g_clear_pointer (&self->seeds, g_ptr_array_unref);
+  g_clear_object (&self->graph);
+  g_clear_pointer (&self->text, g_free);
+}
+
+/* The call in a graph of its own, with all its results as outputs. FALSE when its operands
+ * are not for this. */
+static gboolean
+case_init (Case *self,
+           Call *call,
+           RlxNode ***results)
+{
+  g_autoptr (GVariant) attributes = g_variant_ref_sink (g_variant_dict_end (call->attributes));
+  g_autofree char *printed = g_variant_print (attributes, FALSE);
+  g_autoptr (GString) text = g_string_new (call->op->name);
+  g_autoptr (GError) error = NULL;
+  RlxNode *nodes[MAX_OPERANDS] = { NULL, };
+
+  self->op = call->op;
+  self->rand = call->rand;
+  self->graph = rlx_graph_new ();
+  for (gsize i = 0; i < call->n_inputs; i++)
+    {
+      RlxTensor *tensor = call->inputs[i];
+      g_autoptr (RlxTensor) even = NULL;
+      g_autofree char *name = g_strdup_printf ("x%" G_GSIZE_FORMAT, i);
+      g_autofree char *type = NULL;
+      const gint64 *shape;
+      gsize n_dims;
+
+      if (tensor == NULL)
+        {
+          g_string_append (text, " -");
+          continue;
+        }
+      if (rlx_tensor_get_n_elements (tensor) > MAX_ELEMENTS)
+        return FALSE;
+      if (is_f32 (tensor))
+        {
+          g_autoptr (RlxTensor) tame = NULL;
+
+          shape = rlx_tensor_get_shape (tensor, &n_dims);
+          if (call->kinds[i] == PROP_WILD)
+            tensor = tame = prop_tensor (self->rand, PROP_TAME, RLX_DATA_TYPE_F32, shape, n_dims);
+          even = make_even (tensor);
+          if (even == NULL)
+            return FALSE;
+          tensor = even;
+        }
+      shape = rlx_tensor_get_shape (tensor, &n_dims);
+      type = prop_type_text (rlx_tensor_get_data_type (tensor), shape, n_dims);
+      g_string_append_printf (text, " %s", type);
+      if (call->constants >> i & 1)
+        nodes[i] = rlx_graph_constant (self->graph, tensor, &error);
+      else
+        {
+          nodes[i] = rlx_graph_input (self->graph, name, rlx_tensor_get_data_type (tensor), shape, n_dims, &error);
+          if (is_f32 (tensor))
+            {
+              self->by[self->n_by] = nodes[i];
+              self->by_input[self->n_by++] = self->n_inputs;
+            }
+          self->feeds[self->n_inputs++] = g_object_ref (tensor);
+        }
+      g_assert_no_error (error);
+    }
+  g_string_append_printf (text, " %s", printed);
+  self->text = g_strdup (text->str);
+  if (self->n_by == 0)
+    return FALSE;
+
+  *results = rlx_graph_add_op (self->graph, call->op->name, nodes, call->n_inputs, attributes, &self->n_results, &error);
+  if (error != NULL)
+    {
+      /* Rounded operands may not be what it takes. */
+      g_test_message ("%s: %s", self->text, error->message);
+      return FALSE;
+    }
+  self->seeds = g_ptr_array_new_with_free_func (g_free);
+  for (gsize i = 0; i < self->n_results; i++)
+    {
+      g_autofree char *name = g_strdup_printf ("y%" G_GSIZE_FORMAT, i);
+      gsize n_dims;
+      const gint64 *shape = rlx_node_get_shape ((*results)[i], &n_dims);
+      double *seed = NULL;
+
+      rlx_graph_output (self->graph, name, (*results)[i], &error);
+      g_assert_no_error (error);
+      if (rlx_node_get_data_type ((*results)[i]) == RLX_DATA_TYPE_F32)
+        {
+          gsize n = prop_count (shape, n_dims);
+
+          seed = g_new (double, n + 1);
+          for (gsize k = 0; k < n; k++)
+            seed[k] = (double) prop_pick (self->rand, -16, 16) / 16;
+        }
+      g_ptr_array_add (self->seeds, seed);
+    }
+  return TRUE;
+}
+
+/* Takes no part of what is not finite: outside of a function's domain there is no slope. */
+static void
+leave_out (Case      *self,
+           GPtrArray *values)
+{
+  for (gsize i = 0; i < self->n_results; i++)
+    {
+      const RlxReferenceValue *value = g_ptr_array_index (values, i);
+      double *seed = g_ptr_array_index (self->seeds, i);
+
+      for (gsize k = 0; seed != NULL && k < value->n_elements; k++)
+        if (!isfinite (value->values[k]))
+          seed[k] = 0;
+    }
+}
+
+static GPtrArray *
+run_reference (Case *self)
+{
+  g_autoptr (GError) error = NULL;
+  GPtrArray *values = rlx_reference_run (self->graph, self->feeds, self->n_inputs, NULL, NULL, 0, RLX_REFERENCE_KEEP, &error);
+
+  if (values == NULL)
+    g_test_message ("%s: %s", self->text, error->message);
+  g_assert_no_error (error);
+  return values;
+}
+
+/* Adds the gradients to the graph as outputs, after the results. */
+static gboolean
+add_gradients (Case     *self,
+               RlxNode **results)
+{
+  g_autoptr (RlxGradientOptions) options = rlx_gradient_options_new ();
+  g_autoptr (GPtrArray) forward = run_reference (self);
+  g_autoptr (GError) error = NULL;
+  g_autofree RlxNode **gradients = NULL;
+  RlxNode *loss = NULL;
+
+  leave_out (self, forward);
+  rlx_gradient_options_set_allow_unused (options, TRUE);
+  for (gsize i = 0; i < self->n_results; i++)
+    {
+      const double *seed = g_ptr_array_index (self->seeds, i);
+      g_autoptr (RlxTensor) tensor = NULL;
+      g_autofree float *floats = NULL;
+      RlxNode *node;
+      gsize n_dims, n;
+      const gint64 *shape = rlx_node_get_shape (results[i], &n_dims);
+
+      if (seed == NULL)
+        continue;
+      n = prop_count (shape, n_dims);
+      floats = g_new (float, n + 1);
+      for (gsize k = 0; k < n; k++)
+        floats[k] = (float) seed[k];
+      tensor = rlx_tensor_new_from_floats (shape, n_dims, floats, n, &error);
+      g_assert_no_error (error);
+      node = rlx_graph_constant (self->graph, tensor, &error);
+      g_assert_no_error (error);
+      if (loss == NULL)
+        {
+          loss = results[i];
+          rlx_gradient_options_set_seed (options, node);
+        }
+      else
+        rlx_gradient_options_add_loss (options, results[i], node);
+    }
+  if (loss == NULL)
+    return FALSE;
+
+  gradients = rlx_graph_gradient (self->graph, loss, self->by, self->n_by, options, NULL, &error);
+  if (gradients == NULL)
+    {
+      g_test_message ("%s: %s", self->text, error->message);
+      g_test_fail ();
+      return FALSE;
+    }
+  for (gsize i = 0; i < self->n_by; i++)
+    {
+      g_autofree char *name = g_strdup_printf ("d%" G_GSIZE_FORMAT, i);
+
+      g_assert_cmpint (rlx_node_get_data_type (gradients[i]), ==, RLX_DATA_TYPE_F32);
+      rlx_graph_output (self->graph, name, gradients[i], &error);
+      g_assert_no_error (error);
+    }
+  return TRUE;
+}
+
+/* Σ seed · result, and the size of its terms. */
+static double
+evaluate (Case   *self,
+          double *size)
+{
+  g_autoptr (GPtrArray) values = run_reference (self);
+  double sum = 0;
+
+  for (gsize i = 0; i < self->n_results; i++)
+    {
+      const RlxReferenceValue *value = g_ptr_array_index (values, i);
+      const double *seed = g_ptr_array_index (self->seeds, i);
+
+      for (gsize k = 0; seed != NULL && k < value->n_elements; k++)
+        {
+          if (seed[k] == 0)
+            continue;
+          sum += seed[k] * value->values[k];
+          *size += fabs (seed[k] * value->values[k]);
+        }
+    }
+  return sum;
+}
+
+/* Where the elements go that change: by operand, which and how far. */
+typedef struct
+{
+  gsize at[MAX_CHANGED];
+  double by[MAX_CHANGED];
+  guint n;
+} Direction;
+
+static double
+evaluate_at (Case            *self,
+             const Direction *directions,
+             double           distance,
+             double          *size)
+{
+  RlxTensor *before[MAX_OPERANDS];
+  double result;
+
+  memcpy (before, self->feeds, sizeof before);
+  for (gsize i = 0; i < self->n_by; i++)
+    {
+      gsize n, n_dims;
+      RlxTensor **feed = &self->feeds[self->by_input[i]];
+      const gint64 *shape = rlx_tensor_get_shape (*feed, &n_dims);
+      g_autofree double *values = rlx_reference_decode (*feed, &n);
+      g_autofree float *floats = g_new (float, n + 1);
+
+      for (guint k = 0; k < directions[i].n; k++)
+        values[directions[i].at[k]] += distance * directions[i].by[k];
+      for (gsize k = 0; k < n; k++)
+        floats[k] = (float) values[k];
+      *feed = rlx_tensor_new_from_floats (shape, n_dims, floats, n, NULL);
+    }
+  result = evaluate (self, size);
+  for (gsize i = 0; i < self->n_inputs; i++)
+    if (self->feeds[i] != before[i])
+      {
+        g_object_unref (self->feeds[i]);
+        self->feeds[i] = before[i];
+      }
+  return result;
+}
+
+/* One direction: whether the slope along it is what the gradients say. */
+static gboolean
+check_direction (Case      *self,
+                 GPtrArray *gradients,
+                 char     **why)
+{
+  Direction directions[MAX_OPERANDS] = { 0 };
+  double expected = 0, terms = 0, size = 0;
+  double f[4], coarse, fine, tolerance;
+
+  for (gsize i = 0; i < self->n_by; i++)
+    {
+      const RlxReferenceValue *value = g_ptr_array_index (gradients, self->n_results + i);
+
+      for (guint k = 0; value->n_elements > 0 && k < MIN (MAX_CHANGED, value->n_elements); k++)
+        {
+          gsize at = (gsize) prop_pick (self->rand, 0, (gint64) value->n_elements - 1);
+          gboolean taken = FALSE;
+
+          for (guint j = 0; j < directions[i].n; j++)
+            taken = taken || directions[i].at[j] == at;
+          if (taken || !isfinite (value->values[at]))
+            continue;
+          directions[i].at[directions[i].n] = at;
+          directions[i].by[directions[i].n] = (double) prop_pick (self->rand, -4, 4) / 4;
+          expected += value->values[at] * directions[i].by[directions[i].n];
+          terms += fabs (value->values[at]);
+          directions[i].n++;
+        }
+    }
+
+  f[0] = evaluate_at (self, directions, -2 * STEP, &size);
+  f[1] = evaluate_at (self, directions, -STEP, &size);
+  f[2] = evaluate_at (self, directions, STEP, &size);
+  f[3] = evaluate_at (self, directions, 2 * STEP, &size);
+  coarse = (f[3] - f[0]) / (4 * STEP);
+  fine = (f[2] - f[1]) / (2 * STEP);
+  /* What both leave of the third derivative is a fourth of the one in the other. */
+  fine += (fine - coarse) / 3;
+  /* Numbers in a rule are rounded to f32; sums of doubles; the fifth derivative, guessed from
+   * the third. */
+  tolerance = 1e-6 * terms + 1e-14 * size / STEP + 0.05 * fabs (fine - coarse) + 1e-9;
+  if (fabs (fine - expected) <= tolerance)
+    return TRUE;
+
+  g_free (*why);
+  *why = g_strdup_printf ("the slope is %.9g, by the gradient %.9g (tolerance %.3g)", fine, expected, tolerance);
+  return FALSE;
+}
+
+static void
+check_device (Case      *self,
+              GPtrArray *gradients)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (RlxExecutable) executable = rlx_device_compile (rlx_test_device (), self->graph, NULL, NULL, &error);
+  g_auto (RlxTensors) outputs = NULL;
+
+  if (executable != NULL)
+    outputs = rlx_executable_run (executable, self->feeds, self->n_inputs, NULL, NULL, &error);
+  if (error != NULL)
+    g_test_message ("%s: %s", self->text, error->message);
+  g_assert_no_error (error);
+  for (gsize i = 0; i < self->n_by; i++)
+    {
+      const RlxReferenceValue *value = g_ptr_array_index (gradients, self->n_results + i);
+      RlxReferenceCheck check;
+
+      if (!rlx_reference_value_check (value, outputs[self->n_results + i], &check))
+        {
+          g_test_message ("%s: gradient %" G_GSIZE_FORMAT ", element %" G_GSIZE_FORMAT ": expected %.9g, got %.9g (bound %.3g); %" G_GSIZE_FORMAT " of %" G_GSIZE_FORMAT " are wrong",
+                          self->text, i, check.first_wrong, check.expected, check.got, check.bound, check.n_wrong, value->n_elements);
+          g_test_fail ();
+        }
+    }
+}
+
+static gboolean
+is_flat (const RlxOp *op)
+{
+  return (op->flags & RLX_OP_FLAT) != 0;
+}
+
+static void
+check_case (Case    *self,
+            gboolean on_device)
+{
+  g_autoptr (GPtrArray) gradients = run_reference (self);
+  g_autofree char *why = NULL;
+  guint n_spoilt = 0;
+
+  /* Where it has steps, the slope is anything. */
+  for (guint i = 0; i < DIRECTIONS && !is_flat (self->op); i++)
+    n_spoilt += !check_direction (self, gradients, &why);
+  if (n_spoilt > MAX_SPOILT)
+    {
+      g_test_message ("%s: %s", self->text, why);
+      g_test_fail ();
+    }
+  for (gsize i = 0; i < self->n_by && is_flat (self->op); i++)
+    {
+      const RlxReferenceValue *value = g_ptr_array_index (gradients, self->n_results + i);
+
+      for (gsize k = 0; k < value->n_elements; k++)
+        g_assert_cmpfloat (value->values[k], ==, 0.0);
+    }
+  if (on_device && rlx_test_device () != NULL)
+    check_device (self, gradients);
+}
+
+static void
+test_op (gconstpointer data)
+{
+  const RlxOp *op = data;
+  Generator generator = find_generator (op);
+  g_autofree char *what = g_strdup_printf ("gradient of %s", op->name);
+  g_autoptr (GRand) rand = g_rand_new_with_seed (prop_seed (what));
+  guint n_calls = 0;
+  gboolean more = TRUE;
+
+  g_assert_nonnull (generator);
+  for (guint variant = 0; more && n_calls < MAX_CALLS; variant++)
+    {
+      g_autoptr (GVariantDict) attributes = g_variant_dict_new (NULL);
+      g_autofree RlxNode **results = NULL;
+      Call call = { .op = op, .data_type = RLX_DATA_TYPE_F32, .rand = rand, .variant = variant, .attributes = attributes };
+      Case self = { 0 };
+
+      more = generator (&call);
+      if (more && case_init (&self, &call, &results) && add_gradients (&self, results))
+        check_case (&self, n_calls++ < MAX_DEVICE_CALLS);
+      case_clear (&self);
+      for (gsize i = 0; i < call.n_inputs; i++)
+        g_clear_object (&call.inputs[i]);
+    }
+  if (n_calls == 0)
+    {
+      g_test_message ("%s: no call has a gradient", op->name);
+      g_test_fail ();
+    }
+}
+
+/* ---- the call itself --------------------------------------------------------------- */
+
+static RlxNode *
+differentiate (RlxGraph *graph,
+               RlxNode  *loss,
+               RlxNode  *by)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree RlxNode **gradients = rlx_graph_gradient (graph, loss, &by, 1, NULL, NULL, &error);
+
+  g_assert_no_error (error);
+  return gradients[0];
+}
+
+static RlxGraph *
+make_graph (RlxNode **x)
+{
+  RlxGraph *graph = rlx_graph_new ();
+
+  *x = rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, RLX_INT_ARRAY (3), NULL);
+  g_assert_nonnull (*x);
+  return graph;
+}
+
+static void
+assert_refused (RlxGraph           *graph,
+                RlxNode            *loss,
+                RlxNode            *by,
+                RlxGradientOptions *options,
+                RlxGraphError       code,
+                const char         *words)
+{
+  g_autoptr (GError) error = NULL;
+  guint n_before = g_list_model_get_n_items (G_LIST_MODEL (graph));
+  gsize n_gradients = 7;
+
+  g_assert_null (rlx_graph_gradient (graph, loss, &by, 1, options, &n_gradients, &error));
+  g_assert_error (error, RLX_GRAPH_ERROR, (int) code);
+  if (strstr (error->message, words) == NULL)
+    g_test_message ("%s", error->message);
+  g_assert_nonnull (strstr (error->message, words));
+  g_assert_cmpuint (n_gradients, ==, 0);
+  /* Whoever was told can go on. */
+  g_assert_cmpuint (g_list_model_get_n_items (G_LIST_MODEL (graph)), ==, n_before);
+  g_assert_true (rlx_graph_check (graph, NULL));
+}
+
+static void
+test_errors (void)
+{
+  RlxNode *x, *alone, *index, *sum;
+  g_autoptr (RlxGraph) graph = make_graph (&x);
+  g_autoptr (RlxGraph) other = NULL;
+  g_autoptr (RlxGradientOptions) options = rlx_gradient_options_new ();
+  RlxNode *foreign;
+
+  other = make_graph (&foreign);
+  alone = rlx_graph_input (graph, "alone", RLX_DATA_TYPE_F32, NULL, 0, NULL);
+  index = rlx_node_arg_max (x, 0, NULL, NULL);
+  sum = rlx_node_reduce_sum (x, (const gint64[]) { 0 }, 1, NULL, NULL);
+  g_assert_nonnull (sum);
+
+  assert_refused (graph, x, x, NULL, RLX_GRAPH_ERROR_SHAPE, "f32[3]; it must have one element");
+  assert_refused (graph, index, x, NULL, RLX_GRAPH_ERROR_DATA_TYPE, "only floats have gradients");
+  assert_refused (graph, sum, index, NULL, RLX_GRAPH_ERROR_DATA_TYPE, "only floats have gradients");
+  assert_refused (graph, sum, alone, NULL, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "does not depend on %1 “alone”");
+  assert_refused (graph, sum, foreign, NULL, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "belongs to another graph");
+  rlx_gradient_options_set_seed (options, x);
+  assert_refused (graph, sum, x, options, RLX_GRAPH_ERROR_SHAPE, "the seed is f32[3], the loss");
+}
+
+/* x⁴: 4x³, 12x², 24x, 24. */
+static void
+test_orders (void)
+{
+  static const double slopes[][3] = { { 4, -32, 4.0 / 8 }, { 12, 48, 3 }, { 24, -48, 12 }, { 24, 24, 24 } };
+  RlxNode *x;
+  g_autoptr (RlxGraph) graph = make_graph (&x);
+  g_autoptr (RlxTensor) feed = rlx_tensor_new_from_floats (RLX_INT_ARRAY (3), RLX_FLOAT_ARRAY (1, -2, 0.5), NULL);
+  g_autoptr (GPtrArray) values = NULL;
+  g_autoptr (GError) error = NULL;
+  RlxNode *square = rlx_node_mul (x, x, NULL);
+  RlxNode *y = rlx_node_mul (square, square, NULL);
+
+  for (guint i = 0; i < G_N_ELEMENTS (slopes); i++)
+    {
+      g_autofree char *name = g_strdup_printf ("d%u", i);
+
+      y = differentiate (graph, rlx_node_reduce_sum (y, (const gint64[]) { 0 }, 1, NULL, NULL), x);
+      rlx_graph_output (graph, name, y, &error);
+      g_assert_no_error (error);
+    }
+  values = rlx_reference_run (graph, &feed, 1, NULL, NULL, 0, RLX_REFERENCE_NONE, &error);
+  g_assert_no_error (error);
+  for (guint i = 0; i < G_N_ELEMENTS (slopes); i++)
+    for (guint k = 0; k < 3; k++)
+      g_assert_cmpfloat_with_epsilon (((RlxReferenceValue *) g_ptr_array_index (values, i))->values[k], slopes[i][k], 1e-12);
+}
+
+static void
+test_stop (void)
+{
+  RlxNode *x, *y;
+  g_autoptr (RlxGraph) graph = make_graph (&x);
+  g_autoptr (RlxTensor) feed = rlx_tensor_new_from_floats (RLX_INT_ARRAY (3), RLX_FLOAT_ARRAY (1, -2, 0.5), NULL);
+  g_autoptr (GPtrArray) values = NULL;
+  g_autoptr (GError) error = NULL;
+
+  y = rlx_node_mul (x, rlx_node_stop_gradient (x, NULL), NULL);
+  y = differentiate (graph, rlx_node_reduce_sum (y, (const gint64[]) { 0 }, 1, NULL, NULL), x);
+  rlx_graph_output (graph, "d", y, &error);
+  g_assert_no_error (error);
+  values = rlx_reference_run (graph, &feed, 1, NULL, NULL, 0, RLX_REFERENCE_NONE, &error);
+  g_assert_no_error (error);
+  for (guint k = 0; k < 3; k++)
+    g_assert_cmpfloat (((RlxReferenceValue *) g_ptr_array_index (values, 0))->values[k], ==, ((const double[]) { 1, -2, 0.5 })[k]);
+}
+
+int
+main (int   argc,
+      char *argv[])
+{
+  g_test_init (&argc, &argv, NULL);
+
+  for (guint i = 0; i < rlx_n_ops; i++)
+    {
+      const RlxOp *op = rlx_op_table[i];
+      g_autofree char *path = g_strdup_printf ("/gradients/%s", op->name);
+
+      if (op->gradient != NULL || is_flat (op))
+        g_test_add_data_func (path, op, test_op);
+    }
+
+  g_test_add_func ("/gradient/errors", test_errors);
+  g_test_add_func ("/gradient/orders", test_orders);
+  g_test_add_func ("/gradient/stop", test_stop);
+
+  return g_test_run ();
+}
