@@ -151,8 +151,11 @@ class Op:
         self.gradient = row.get('gradient', file.get('gradient'))
         self.no_gradient = None
         if self.gradient is None:
-            self.no_gradient = ('its operands are not floats' if self.inputs and not floats else
-                                'its result is not a float' if self.bool_result else 'nobody has derived it')
+            self.no_gradient = ('it is where values come from' if self.leaf else 'it is made by passes' if self.internal else
+                                'its operands are not floats' if self.inputs and not floats else
+                                'its result is not a float' if self.bool_result else None)
+            if self.no_gradient is None:
+                sys.exit(f'{self.name}: its row says neither what its gradient is nor why there is none')
         elif isinstance(self.gradient, str) and self.gradient.startswith('none: '):
             self.gradient, self.no_gradient = None, self.gradient[6:]
         elif self.gradient not in ('rule', 'expand', 'zero') and not isinstance(self.gradient, list):

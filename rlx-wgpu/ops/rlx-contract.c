@@ -13,6 +13,8 @@
 
 #include <math.h>
 
+#include "rlx-tensor-private.h"
+
 static gboolean
 check_rank (const RlxOpCall *call,
             guint            index,
@@ -354,4 +356,34 @@ rlx_lora_matmul_expand (RlxBuilder        *b,
   /* The large product is the bias of the last one. */
   return rlx_build_linear (b, down, inputs[RLX_LORA_MATMUL_UP], y,
                            RLX_LINEAR_ATTRS (.alpha = rlx_lora_matmul_attrs (node)->scale));
+}
+
+/* Rows of an expert that is not there gave zeros. */
+void
+rlx_grouped_matmul_gradient (RlxGradient     *self,
+                             const RlxIrNode *node)
+{
+  RlxBuilder *b = rlx_gradient_get_builder (self);
+  RlxIrValue *x = node->inputs[RLX_GROUPED_MATMUL_SELF], *weight = node->inputs[RLX_GROUPED_MATMUL_WEIGHT];
+  RlxIrValue *expert = node->inputs[RLX_GROUPED_MATMUL_EXPERT], *g = rlx_gradient_get (self, node, 0);
+
+  if (rlx_gradient_wants (self, node, RLX_GROUPED_MATMUL_SELF))
+    rlx_gradient_add (self, node, RLX_GROUPED_MATMUL_SELF,
+                      rlx_build_grouped_matmul (b, g, rlx_build_swapped (b, weight, 1, 2), expert));
+  if (rlx_gradient_wants (self, node, RLX_GROUPED_MATMUL_WEIGHT))
+    {
+      gint64 n_experts = weight->type.shape[0], k = weight->type.shape[1], n = weight->type.shape[2];
+      gint64 m = (gint64) rlx_type_n_elements (&expert->type);
+      RlxIrValue *values = rlx_build_constant (b, rlx_tensor_new_from_floats ((gint64[]) { 2 }, 1, (const float[]) { 0, 1 }, 2, NULL));
+      RlxIrValue *chosen = rlx_build_as (b, rlx_build_shaped (b, expert, &m, 1), RLX_DATA_TYPE_I32), *rows;
+
+      /* A negative index would count from the end. */
+      chosen = rlx_build_where (b, rlx_build_less (b, chosen, rlx_build_number (b, chosen, 0.0)),
+                                rlx_build_number (b, chosen, (double) n_experts), chosen);
+      chosen = rlx_build_one_hot (b, chosen, rlx_build_as (b, values, x->type.data_type), RLX_ONE_HOT_ATTRS (.depth = n_experts, .axis = 0));
+      chosen = rlx_build_shaped (b, chosen, (gint64[]) { n_experts, m, 1 }, 3);
+      rows = rlx_build_mul (b, chosen, rlx_build_shaped (b, x, (gint64[]) { m, k }, 2));
+      rlx_gradient_add (self, node, RLX_GROUPED_MATMUL_WEIGHT,
+                        rlx_build_matmul (b, rows, rlx_build_shaped (b, g, (gint64[]) { m, n }, 2), RLX_MATMUL_ATTRS (.transpose_a = TRUE)));
+    }
 }

@@ -58,6 +58,12 @@ void         rlx_gradient_through     (RlxGradient       *self,
                                        RlxIrValue *const *results,
                                        guint              n_results);
 
+/* For a rule that does without some operand or attribute: an error that names the node, its
+ * way to the loss and @why, a clause for people. */
+void         rlx_gradient_refuse      (RlxGradient     *self,
+                                       const RlxIrNode *node,
+                                       const char      *why);
+
 /* ---- what rules are made of ------------------------------------------------------- */
 
 /* A number of the data type of @like, without dimensions. */
@@ -72,6 +78,24 @@ RlxIrValue * rlx_build_filled         (RlxBuilder          *b,
 RlxIrValue * rlx_build_sum_to         (RlxBuilder          *b,
                                        RlxIrValue          *x,
                                        const RlxTensorType *shape);
+/* 0, 1, … n - 1, as i32. */
+RlxIrValue * rlx_build_iota           (RlxBuilder          *b,
+                                       gint64               n);
+/* The sum over one axis, which stays with size 1. */
+RlxIrValue * rlx_build_sum_along      (RlxBuilder          *b,
+                                       RlxIrValue          *x,
+                                       gint64               axis);
+/* With two axes swapped. */
+RlxIrValue * rlx_build_swapped        (RlxBuilder          *b,
+                                       RlxIrValue          *x,
+                                       guint                axis1,
+                                       guint                axis2);
+/* From @start up to @end along one axis. */
+RlxIrValue * rlx_build_part           (RlxBuilder          *b,
+                                       RlxIrValue          *x,
+                                       gint64               axis,
+                                       gint64               start,
+                                       gint64               end);
 /* A reshape, unless it has that shape. */
 RlxIrValue * rlx_build_shaped         (RlxBuilder          *b,
                                        RlxIrValue          *x,

@@ -178,6 +178,53 @@ rlx_build_sum_to (RlxBuilder          *b,
   return rlx_build_expand (b, x, RLX_EXPAND_ATTRS (.shape = RLX_INTS (shape->shape, shape->n_dims)));
 }
 
+RlxIrValue *
+rlx_build_iota (RlxBuilder *b,
+                gint64      n)
+{
+  g_autofree gint64 *values = b->error == NULL ? g_try_new (gint64, (gsize) n + 1) : NULL;
+
+  for (gint64 i = 0; values != NULL && i < n; i++)
+    values[i] = i;
+  return rlx_build_constant (b, values != NULL ? rlx_tensor_new_from_ints (RLX_DATA_TYPE_I32, &n, 1, values, (gsize) n, NULL) : NULL);
+}
+
+RlxIrValue *
+rlx_build_sum_along (RlxBuilder *b,
+                     RlxIrValue *x,
+                     gint64      axis)
+{
+  return rlx_build_reduce_sum (b, x, RLX_REDUCE_SUM_ATTRS (.axes = RLX_INTS (&axis, 1), .keep_dims = TRUE));
+}
+
+RlxIrValue *
+rlx_build_swapped (RlxBuilder *b,
+                   RlxIrValue *x,
+                   guint       axis1,
+                   guint       axis2)
+{
+  gint64 order[RLX_MAX_DIMS];
+
+  if (x == NULL || axis1 == axis2)
+    return x;
+  for (guint i = 0; i < x->type.n_dims; i++)
+    order[i] = i == axis1 ? axis2 : i == axis2 ? axis1 : i;
+  return rlx_build_transpose (b, x, RLX_TRANSPOSE_ATTRS (.permutation = RLX_INTS (order, x->type.n_dims)));
+}
+
+RlxIrValue *
+rlx_build_part (RlxBuilder *b,
+                RlxIrValue *x,
+                gint64      axis,
+                gint64      start,
+                gint64      end)
+{
+  if (x != NULL && start == 0 && end == x->type.shape[axis])
+    return x;
+  return rlx_build_slice (b, x, RLX_SLICE_ATTRS (.starts = RLX_INTS (&start, 1), .ends = RLX_INTS (&end, 1),
+                                                 .axes = RLX_INTS (&axis, 1)));
+}
+
 /* ---- the whole graph ------------------------------------------------------------------------ */
 
 /* "%7 → %9 “h” → %12", from a result of @node to a loss. */
@@ -204,14 +251,16 @@ describe_path (RlxGradient     *self,
   return g_string_free (path, FALSE);
 }
 
-static void
-fail (RlxGradient     *self,
-      const RlxIrNode *node)
+void
+rlx_gradient_refuse (RlxGradient     *self,
+                     const RlxIrNode *node,
+                     const char      *why)
 {
   g_autofree char *path = describe_path (self, node);
 
-  g_set_error (&self->b.error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_UNSUPPORTED,
-               "gradient: %s has none: %s; the loss depends on it by %s", node->op->name, node->op->no_gradient, path);
+  if (self->b.error == NULL)
+    g_set_error (&self->b.error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_UNSUPPORTED,
+                 "gradient: %s has none: %s; the loss depends on it by %s", node->op->name, why, path);
 }
 
 /* Whether anything that was asked for is an operand of @node, or leads to one. */
@@ -260,7 +309,7 @@ go_back (RlxGradient *self,
       if (node->op->gradient != NULL)
         node->op->gradient (self, node);
       else
-        fail (self, node);
+        rlx_gradient_refuse (self, node, node->op->no_gradient);
     }
 }
 

@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "ops/rlx-fused-private.h"
+#include "ops/rlx-gradient-private.h"
 #include "ops/rlx-index-private.h"
 #include "ops/rlx-packed-private.h"
 #include "ops/rlx-packed-tables-private.h"
@@ -696,4 +697,51 @@ rlx_dequant_matmul_lower (RlxLower        *lower,
   problem.m = n_outputs / problem.n;
   problem.chunks = (guint64) (problem.k + CHUNK - 1) / CHUNK;
   return rlx_lower_choose (lower, node, &rlx_packed_variants, &problem, error);
+}
+
+/* ---- gradient ---------------------------------------------------------------------- */
+
+/* That of the activation and of the bias; the weight stays as it is. */
+void
+rlx_dequant_matmul_gradient (RlxGradient     *self,
+                             const RlxIrNode *node)
+{
+  RlxDequantizeBlocksAttrs attrs = *rlx_dequantize_blocks_attrs (node);
+  RlxBuilder *b = rlx_gradient_get_builder (self);
+  RlxIrValue *x = node->inputs[RLX_DEQUANT_MATMUL_SELF], *g = rlx_gradient_get (self, node, 0);
+  RlxIrValue *expert = node->inputs[RLX_DEQUANT_MATMUL_EXPERT], *bias = node->inputs[RLX_DEQUANT_MATMUL_BIAS];
+
+  if (rlx_gradient_wants (self, node, RLX_DEQUANT_MATMUL_SCALE) || rlx_gradient_wants (self, node, RLX_DEQUANT_MATMUL_ZERO_POINT))
+    {
+      rlx_gradient_refuse (self, node, "the scales of a packed weight are frozen, as it is");
+      return;
+    }
+  if (rlx_gradient_wants (self, node, RLX_DEQUANT_MATMUL_SELF))
+    {
+      RlxIrValue *weight;
+
+      attrs.columns = x->type.shape[x->type.n_dims - 1];
+      attrs.to = x->type.data_type;
+      weight = rlx_build_dequantize_blocks (b, node->inputs[RLX_DEQUANT_MATMUL_WEIGHT], node->inputs[RLX_DEQUANT_MATMUL_SCALE],
+                                            node->inputs[RLX_DEQUANT_MATMUL_ZERO_POINT], &attrs);
+      rlx_gradient_add (self, node, RLX_DEQUANT_MATMUL_SELF,
+                        expert != NULL ? rlx_build_grouped_matmul (b, g, weight, expert)
+                                       : rlx_build_linear (b, g, weight, NULL, NULL));
+    }
+  if (rlx_gradient_wants (self, node, RLX_DEQUANT_MATMUL_BIAS) && expert == NULL)
+    rlx_gradient_add (self, node, RLX_DEQUANT_MATMUL_BIAS, g);
+  else if (rlx_gradient_wants (self, node, RLX_DEQUANT_MATMUL_BIAS))
+    {
+      gint64 n = (gint64) rlx_type_n_elements (&expert->type);
+      RlxIrValue *index = rlx_build_as (b, rlx_build_shaped (b, expert, (gint64[]) { n, 1 }, 2), RLX_DATA_TYPE_I32);
+      RlxIrValue *zero = rlx_build_number (b, index, 0.0);
+      RlxIrValue *there = rlx_build_logical_and (b, rlx_build_greater_equal (b, index, zero),
+                                                 rlx_build_less (b, index, rlx_build_number (b, index, (double) bias->type.shape[0])));
+
+      g = rlx_build_shaped (b, g, (gint64[]) { n, bias->type.shape[1] }, 2);
+      g = rlx_build_where (b, there, g, rlx_build_number (b, x, 0.0));
+      rlx_gradient_add (self, node, RLX_DEQUANT_MATMUL_BIAS,
+                        rlx_build_scatter_nd (b, rlx_build_filled (b, &bias->type, 0.0), rlx_build_where (b, there, index, zero), g,
+                                              RLX_SCATTER_ND_ATTRS (.mode = RLX_SCATTER_MODE_ADD)));
+    }
 }

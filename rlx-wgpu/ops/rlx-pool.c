@@ -17,11 +17,11 @@
 
 /* ---- rule --------------------------------------------------------------------------- */
 
-static gboolean
-pool_read (RlxWindow          *window,
-           const RlxOpCall    *call,
-           const RlxPoolAttrs *attrs,
-           GError            **error)
+gboolean
+rlx_pool_read (RlxWindow          *window,
+               const RlxOpCall    *call,
+               const RlxPoolAttrs *attrs,
+               GError            **error)
 {
   const RlxWindowSteps steps = { attrs->strides, attrs->dilations, attrs->padding, attrs->layout };
   const gint64 *sizes, *output_sizes;
@@ -81,7 +81,7 @@ rlx_pool_infer (RlxOpCall          *call,
   RlxTensorType type;
   RlxWindow window;
 
-  if (!pool_read (&window, call, attrs, error))
+  if (!rlx_pool_read (&window, call, attrs, error))
     return FALSE;
   if (is_arg (call->op) && rlx_type_n_elements (x) > G_MAXINT32)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
@@ -305,7 +305,7 @@ rlx_pool_lower (RlxLower        *lower,
     return TRUE;
 
   rlx_window_make_call (&call, node, types);
-  if (!pool_read (&window, &call, rlx_pool_attrs (node), error))
+  if (!rlx_pool_read (&window, &call, rlx_pool_attrs (node), error))
     return FALSE;
 
   if (rlx_ir_node_is (node, RLX_OP_ID_AVERAGE_POOL))

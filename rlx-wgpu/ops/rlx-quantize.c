@@ -10,6 +10,9 @@
 
 #include <math.h>
 
+#include "ops/rlx-gradient-private.h"
+#include "rlx-tensor-private.h"
+
 /* What kernels/quantize.wgsl does. */
 typedef enum
 {
@@ -422,4 +425,88 @@ rlx_fake_quantize_lower (RlxLower        *lower,
     }
   return dispatch (lower, node, MODE_BOTH, x, scale, zero, &node->outputs[0], NULL,
                    symmetric ? -highest : 0, highest, error);
+}
+
+/* ---- gradients ----------------------------------------------------------------- */
+
+/* The scale for each element of the operand, or what broadcasts to that. */
+static RlxIrValue *
+spread_scale (RlxBuilder          *b,
+              RlxIrValue          *scale,
+              const RlxTensorType *x,
+              const RlxInts       *blocks)
+{
+  RlxTensorType type = scale->type;
+
+  if (rlx_type_n_elements (&type) == 1)
+    return rlx_build_shaped (b, scale, NULL, 0);
+  for (guint i = 0; i < type.n_dims; i++)
+    {
+      guint axis = x->n_dims - type.n_dims + i;
+      gint64 size = x->shape[axis], n = type.shape[i];
+      gint64 block = blocks != NULL && blocks->n_values > 0 ? blocks->values[axis] : n > 0 ? size / n : 1;
+      g_autofree gint64 *indices = NULL;
+
+      if (n == size || n == 1)
+        continue;
+      indices = g_new (gint64, size + 1);
+      for (gint64 k = 0; k < size; k++)
+        indices[k] = k / block;
+      scale = rlx_build_gather (b, scale, rlx_build_constant (b, rlx_tensor_new_from_ints (RLX_DATA_TYPE_I32, &size, 1, indices, (gsize) size, NULL)),
+                                RLX_GATHER_ATTRS (.axis = i));
+    }
+  return scale;
+}
+
+void
+rlx_dequantize_linear_gradient (RlxGradient     *self,
+                                const RlxIrNode *node)
+{
+  const RlxDequantizeLinearAttrs *attrs = rlx_dequantize_linear_attrs (node);
+  RlxBuilder *b = rlx_gradient_get_builder (self);
+  RlxIrValue *scale = node->inputs[RLX_DEQUANTIZE_LINEAR_SCALE];
+  RlxIrValue *levels = rlx_build_dequantize_linear (b, node->inputs[0], rlx_build_filled (b, &scale->type, 1.0),
+                                                    node->inputs[RLX_DEQUANTIZE_LINEAR_ZERO_POINT], attrs);
+  RlxIrValue *y = rlx_build_mul (b, levels, spread_scale (b, scale, &node->inputs[0]->type, &attrs->blocks));
+
+  rlx_gradient_through (self, node, &y, 1);
+}
+
+/* Rounding counts as if it were not there; a step is learned from what rounding and limits leave. */
+void
+rlx_fake_quantize_gradient (RlxGradient     *self,
+                            const RlxIrNode *node)
+{
+  const RlxFakeQuantizeAttrs *attrs = rlx_fake_quantize_attrs (node);
+  RlxBuilder *b = rlx_gradient_get_builder (self);
+  RlxIrValue *x = node->inputs[0], *scale = node->inputs[RLX_FAKE_QUANTIZE_SCALE], *zero = node->inputs[RLX_FAKE_QUANTIZE_ZERO_POINT];
+  double highest = attrs->symmetric ? ldexp (1, (int) attrs->bits - 1) - 1 : ldexp (1, (int) attrs->bits) - 1;
+  double lowest = attrs->symmetric ? -highest : 0;
+  RlxIrValue *steps, *level, *low, *high, *inside, *y;
+
+  if (scale == NULL)
+    {
+      rlx_gradient_add (self, node, 0, rlx_gradient_get (self, node, 0));
+      return;
+    }
+
+  x = rlx_build_as (b, x, RLX_DATA_TYPE_F32);
+  scale = rlx_build_as (b, spread_scale (b, scale, &node->inputs[0]->type, NULL), RLX_DATA_TYPE_F32);
+  steps = rlx_build_div (b, x, scale);
+  level = rlx_build_round_even (b, steps);
+  low = rlx_build_number (b, steps, lowest);
+  high = rlx_build_number (b, steps, highest);
+  if (zero != NULL)
+    {
+      zero = rlx_build_as (b, spread_scale (b, zero, &node->inputs[0]->type, NULL), RLX_DATA_TYPE_F32);
+      low = rlx_build_sub (b, low, zero);
+      high = rlx_build_sub (b, high, zero);
+    }
+  inside = rlx_build_logical_and (b, rlx_build_greater_equal (b, level, low), rlx_build_less_equal (b, level, high));
+  level = rlx_build_min (b, rlx_build_max (b, level, low), high);
+  /* The level's value, and inside of the limits the slope of what was rounded. */
+  y = rlx_build_where (b, inside, rlx_build_add (b, steps, rlx_build_stop_gradient (b, rlx_build_sub (b, level, steps))),
+                       rlx_build_stop_gradient (b, level));
+  y = rlx_build_as (b, rlx_build_mul (b, y, scale), node->outputs[0].type.data_type);
+  rlx_gradient_through (self, node, &y, 1);
 }

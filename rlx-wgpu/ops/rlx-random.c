@@ -3,6 +3,7 @@
  */
 #include "config.h"
 
+#include "ops/rlx-gradient-private.h"
 #include "ops/rlx-sort-private.h"
 
 #include <math.h>
@@ -378,4 +379,13 @@ rlx_sample_lower (RlxLower        *lower,
   rlx_kernel_output (kernel, "y", y);
 
   return rlx_kernel_dispatch (kernel, groups, error);
+}
+
+/* The same elements are dropped. */
+void
+rlx_dropout_gradient (RlxGradient     *self,
+                      const RlxIrNode *node)
+{
+  rlx_gradient_add (self, node, 0, rlx_build_dropout (rlx_gradient_get_builder (self), rlx_gradient_get (self, node, 0),
+                                                      node->inputs[RLX_DROPOUT_KEY], rlx_random_attrs (node)));
 }

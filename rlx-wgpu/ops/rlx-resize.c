@@ -5,8 +5,10 @@
  */
 #include "config.h"
 
+#include "ops/rlx-gradient-private.h"
 #include "ops/rlx-index-private.h"
 
+#include "rlx-tensor-private.h"
 #include "util/rlx-checked-private.h"
 
 #define WORKGROUP_SIZE 64
@@ -347,4 +349,57 @@ rlx_grid_sample_lower (RlxLower        *lower,
   rlx_kernel_set_cost (kernel, 16.0 * n, 16.0 * n);
 
   return rlx_kernel_dispatch (kernel, groups, error);
+}
+
+/* ---- gradient ------------------------------------------------------------------------- */
+
+/* Axes are independent of each other, and the results are sums of the elements with certain weights. What becomes of
+ * the unit vectors tells these; their transpose leads back. */
+void
+rlx_resize_gradient (RlxGradient     *self,
+                     const RlxIrNode *node)
+{
+  RlxResizeAttrs attrs = *rlx_resize_attrs (node);
+  const RlxInts sizes = attrs.sizes, axes = attrs.axes;
+  const RlxTensorType *x = &node->inputs[0]->type;
+  RlxBuilder *b = rlx_gradient_get_builder (self);
+  RlxIrValue *g = rlx_gradient_get (self, node, 0), *scales = node->inputs[RLX_RESIZE_SCALES], *region = node->inputs[RLX_RESIZE_REGION];
+  const gint64 second = 1;
+
+  if (rlx_gradient_wants (self, node, RLX_RESIZE_SCALES) || rlx_gradient_wants (self, node, RLX_RESIZE_REGION))
+    {
+      rlx_gradient_refuse (self, node, "scales and regions are not learned");
+      return;
+    }
+  if (rlx_type_n_elements (x) == 0 || rlx_type_n_elements (&node->outputs[0].type) == 0)
+    {
+      rlx_gradient_add (self, node, 0, rlx_build_filled (b, x, 0.0));
+      return;
+    }
+
+  attrs.extrapolation = 0;
+  for (guint i = 0; i < sizes.n_values && g != NULL; i++)
+    {
+      guint axis = (guint) get_resize_axis (&axes, i, sizes.n_values, x->n_dims), last = x->n_dims - 1;
+      gint64 n = x->shape[axis];
+      RlxIrValue *weights = rlx_build_constant (b, rlx_tensor_new_from_floats ((gint64[]) { 2 }, 1, (const float[]) { 0, 1 }, 2, NULL));
+      RlxIrValue *scale = NULL, *part = NULL;
+
+      weights = rlx_build_one_hot (b, rlx_build_iota (b, n), rlx_build_as (b, weights, g->type.data_type), RLX_ONE_HOT_ATTRS (.depth = n));
+      if (scales != NULL)
+        scale = rlx_build_part (b, rlx_build_shaped (b, scales, (gint64[]) { sizes.n_values }, 1), 0, i, i + 1);
+      if (region != NULL)
+        {
+          gint64 two = 2;
+
+          part = rlx_build_shaped (b, region, (gint64[]) { 2, sizes.n_values }, 2);
+          part = rlx_build_shaped (b, rlx_build_part (b, part, 1, i, i + 1), &two, 1);
+        }
+      attrs.sizes = RLX_INTS (&sizes.values[i], 1);
+      attrs.axes = RLX_INTS (&second, 1);
+      weights = rlx_build_resize (b, weights, scale, part, &attrs);
+      g = rlx_build_matmul (b, rlx_build_swapped (b, g, axis, last), weights, RLX_MATMUL_ATTRS (.transpose_b = TRUE));
+      g = rlx_build_swapped (b, g, axis, last);
+    }
+  rlx_gradient_add (self, node, 0, g);
 }

@@ -67,6 +67,11 @@ gboolean rlx_window_get_list   (const RlxOpCall *call,
                                 gint64           least,
                                 const gint64   **values,
                                 GError         **error);
+/* All that the rule of a pool finds out. */
+gboolean rlx_pool_read         (RlxWindow          *window,
+                                const RlxOpCall    *call,
+                                const RlxPoolAttrs *attrs,
+                                GError            **error);
 /* The result, of @channels channels. */
 void     rlx_window_get_type   (const RlxWindow *self,
                                 RlxDataType      data_type,

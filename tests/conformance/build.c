@@ -133,6 +133,60 @@ build_get (Build      *self,
   return node;
 }
 
+/* NAME_backward is the gradient of NAME: its last operand is the seed, its results are called d_ and the operand they
+ * are of. */
+static gboolean
+build_backward (Build        *self,
+                const CaseOp *op,
+                GError      **error)
+{
+  g_autofree char *name = g_strndup (op->name, strlen (op->name) - strlen (MAPPING_BACKWARD));
+  g_autoptr(JsonNode) copy = json_node_alloc ();
+  g_autoptr(GPtrArray) by = g_ptr_array_new ();
+  g_autoptr(RlxGradientOptions) options = rlx_gradient_options_new ();
+  g_autofree RlxNode **gradients = NULL;
+  const char *forward_outputs[] = { "forward of the gradient", NULL };
+  CaseOp forward = { .name = name, .domain = op->domain, .outputs = (GStrv) forward_outputs };
+  MapCall call = { .build = self, .op = &forward, .opset = self->test->opset };
+  JsonArray *operands, *others = json_array_new ();
+  RlxNode *seed, *y;
+  guint n_operands;
+
+  operands = json_object_get_array_member (op->args, "inputs");
+  n_operands = json_array_get_length (operands);
+  json_node_init_object (copy, NULL);
+  json_node_take_object (copy, json_object_new ());
+  for (GList *names = json_object_get_members (op->args); names != NULL; names = g_list_delete_link (names, names))
+    json_object_set_member (json_node_get_object (copy), names->data, json_node_copy (json_object_get_member (op->args, names->data)));
+  for (guint i = 0; i + 1 < n_operands; i++)
+    json_array_add_element (others, json_node_copy (json_array_get_element (operands, i)));
+  json_object_set_array_member (json_node_get_object (copy), "inputs", others);
+  forward.args = json_node_get_object (copy);
+
+  call.mapping = mapping_find (self->test->family, &forward);
+  if (call.mapping == NULL)
+    return map_unsupported (error, "operator %s", name);
+  if (!mapping_call (&call, error))
+    return FALSE;
+  y = build_get (self, forward_outputs[0], error);
+  seed = build_get (self, json_object_get_string_member (json_array_get_object_element (operands, n_operands - 1), "ref"), error);
+  if (y == NULL || seed == NULL)
+    return FALSE;
+  for (guint i = 0; op->outputs[i] != NULL; i++)
+    {
+      RlxNode *node = g_str_has_prefix (op->outputs[i], "d_") ? build_get (self, op->outputs[i] + 2, error) : NULL;
+
+      if (node == NULL)
+        return FALSE;
+      g_ptr_array_add (by, node);
+    }
+  rlx_gradient_options_set_seed (options, seed);
+  gradients = rlx_graph_gradient (self->graph, y, (RlxNode **) by->pdata, by->len, options, NULL, error);
+  for (guint i = 0; gradients != NULL && i < by->len; i++)
+    build_set (self, op->outputs[i], gradients[i]);
+  return gradients != NULL;
+}
+
 gboolean
 build_all (Build      *self,
            const char *until,
@@ -148,6 +202,12 @@ build_all (Build      *self,
         .opset = self->test->opset,
       };
 
+      if (call.mapping == NULL && g_str_has_suffix (op->name, MAPPING_BACKWARD))
+        {
+          if (!build_backward (self, op, error))
+            return FALSE;
+          continue;
+        }
       if (call.mapping == NULL)
         return map_unsupported (error, "operator %s", op->name);
       if (!mapping_call (&call, error))

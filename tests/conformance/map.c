@@ -813,6 +813,20 @@ check_all_used (MapCall *call,
   return TRUE;
 }
 
+const Mapping *
+mapping_find_forward (Family        family,
+                      const CaseOp *op)
+{
+  g_autofree char *name = NULL;
+  CaseOp forward = *op;
+
+  if (!g_str_has_suffix (op->name, MAPPING_BACKWARD))
+    return mapping_find (family, op);
+  name = g_strndup (op->name, strlen (op->name) - strlen (MAPPING_BACKWARD));
+  forward.name = name;
+  return mapping_find (family, &forward);
+}
+
 gboolean
 mapping_call (MapCall *call,
               GError **error)

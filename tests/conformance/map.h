@@ -81,6 +81,10 @@ extern const Mapping mappings_ref[];
 /* NULL when there is none. */
 const Mapping * mapping_find        (Family           family,
                                      const CaseOp    *op);
+/* The same; for NAME_backward, which is the gradient of NAME, that of NAME. */
+const Mapping * mapping_find_forward (Family          family,
+                                      const CaseOp   *op);
+#define MAPPING_BACKWARD "_backward"
 gboolean        mapping_call        (MapCall         *call,
                                      GError         **error);
 /* Whether the op table has what it maps onto. */

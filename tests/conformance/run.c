@@ -41,7 +41,7 @@ check_supported (const Case *test,
     {
       const CaseOp *op = g_ptr_array_index (test->ops, i);
 
-      if (mapping_find (test->family, op) == NULL || !mapping_has_target (mapping_find (test->family, op)))
+      if (mapping_find_forward (test->family, op) == NULL || !mapping_has_target (mapping_find_forward (test->family, op)))
         {
           *reason = op->domain != NULL && op->domain[0] != '\0'
                       ? g_strdup_printf ("operator %s:%s", op->domain, op->name)

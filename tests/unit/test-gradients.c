@@ -243,6 +243,14 @@ add_gradients (Case     *self,
     return FALSE;
 
   gradients = rlx_graph_gradient (self->graph, loss, self->by, self->n_by, options, NULL, &error);
+  if (g_error_matches (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_UNSUPPORTED) && self->n_by > 1)
+    {
+      /* A rule may be for the first operand alone, and say why. */
+      g_test_message ("%s: %s", self->text, error->message);
+      g_clear_error (&error);
+      self->n_by = 1;
+      gradients = rlx_graph_gradient (self->graph, loss, self->by, self->n_by, options, NULL, &error);
+    }
   if (gradients == NULL)
     {
       g_test_message ("%s: %s", self->text, error->message);
@@ -394,6 +402,9 @@ check_device (Case      *self,
       const RlxReferenceValue *value = g_ptr_array_index (gradients, self->n_results + i);
       RlxReferenceCheck check;
 
+      /* What is subnormal on the way may be taken for zero, whatever it is multiplied by then. */
+      for (gsize k = 0; k < value->n_elements; k++)
+        value->bounds[k] += 0x1p-110;
       if (!rlx_reference_value_check (value, outputs[self->n_results + i], &check))
         {
           g_test_message ("%s: gradient %" G_GSIZE_FORMAT ", element %" G_GSIZE_FORMAT ": expected %.9g, got %.9g (bound %.3g); %" G_GSIZE_FORMAT " of %" G_GSIZE_FORMAT " are wrong",
@@ -409,6 +420,13 @@ is_flat (const RlxOp *op)
   return (op->flags & RLX_OP_FLAT) != 0;
 }
 
+/* Whether the gradient is not that of the function, on purpose. */
+static gboolean
+is_straight_through (const RlxOp *op)
+{
+  return strcmp (op->name, "fake_quantize") == 0;
+}
+
 static void
 check_case (Case    *self,
             gboolean on_device)
@@ -418,7 +436,7 @@ check_case (Case    *self,
   guint n_spoilt = 0;
 
   /* Where it has steps, the slope is anything. */
-  for (guint i = 0; i < DIRECTIONS && !is_flat (self->op); i++)
+  for (guint i = 0; i < DIRECTIONS && !is_flat (self->op) && !is_straight_through (self->op); i++)
     n_spoilt += !check_direction (self, gradients, &why);
   if (n_spoilt > MAX_SPOILT)
     {
@@ -436,10 +454,10 @@ check_case (Case    *self,
     check_device (self, gradients);
 }
 
-static void
-test_op (gconstpointer data)
+static guint
+test_calls (const RlxOp *op,
+            RlxDataType  data_type)
 {
-  const RlxOp *op = data;
   Generator generator = find_generator (op);
   g_autofree char *what = g_strdup_printf ("gradient of %s", op->name);
   g_autoptr (GRand) rand = g_rand_new_with_seed (prop_seed (what));
@@ -451,7 +469,7 @@ test_op (gconstpointer data)
     {
       g_autoptr (GVariantDict) attributes = g_variant_dict_new (NULL);
       g_autofree RlxNode **results = NULL;
-      Call call = { .op = op, .data_type = RLX_DATA_TYPE_F32, .rand = rand, .variant = variant, .attributes = attributes };
+      Call call = { .op = op, .data_type = data_type, .rand = rand, .variant = variant, .attributes = attributes };
       Case self = { 0 };
 
       more = generator (&call);
@@ -461,6 +479,19 @@ test_op (gconstpointer data)
       for (gsize i = 0; i < call.n_inputs; i++)
         g_clear_object (&call.inputs[i]);
     }
+  return n_calls;
+}
+
+static void
+test_op (gconstpointer data)
+{
+  const RlxOp *op = data;
+  guint n_calls = test_calls (op, RLX_DATA_TYPE_F32);
+
+  /* The type that calls are drawn for may be that of an operand of integers. */
+  for (guint type = RLX_DATA_TYPE_I32; n_calls == 0 && type <= RLX_DATA_TYPE_U8; type++)
+    if ((op->inputs[0].types >> type & 1) != 0)
+      n_calls = test_calls (op, (RlxDataType) type);
   if (n_calls == 0)
     {
       g_test_message ("%s: no call has a gradient", op->name);
@@ -539,6 +570,51 @@ test_errors (void)
   assert_refused (graph, sum, x, options, RLX_GRAPH_ERROR_SHAPE, "the seed is f32[3], the loss");
 }
 
+/* Every operator has a rule, or a reason why it has none. */
+static void
+test_table (void)
+{
+  for (guint i = 0; i < rlx_n_ops; i++)
+    {
+      const RlxOp *op = rlx_op_table[i];
+
+      if ((op->gradient != NULL || is_flat (op)) != (op->no_gradient == NULL))
+        {
+          g_test_message ("%s", op->name);
+          g_test_fail ();
+        }
+    }
+}
+
+/* Rounded to 4 levels to each side; 9 is beyond the last. */
+static void
+test_straight_through (void)
+{
+  static const double dx[] = { 1, 1, 0 }, dscale = 0.0 + (3 - 2.8) + 3;
+  RlxNode *x, *scale, *y;
+  g_autoptr (RlxGraph) graph = make_graph (&x);
+  g_autoptr (RlxFakeQuantizeOptions) options = rlx_fake_quantize_options_new ();
+  g_autoptr (RlxTensor) feed = rlx_tensor_new_from_floats (RLX_INT_ARRAY (3), RLX_FLOAT_ARRAY (0.5, 1.4, 9), NULL);
+  g_autoptr (RlxTensor) half = rlx_tensor_new_scalar (RLX_DATA_TYPE_F32, 0.5, NULL);
+  g_autoptr (GPtrArray) values = NULL;
+  g_autoptr (GError) error = NULL;
+  g_autofree RlxNode **gradients = NULL;
+
+  scale = rlx_graph_input (graph, "scale", RLX_DATA_TYPE_F32, NULL, 0, NULL);
+  rlx_fake_quantize_options_set_bits (options, 3);
+  y = rlx_node_reduce_sum (rlx_node_fake_quantize (x, scale, NULL, options, NULL), (const gint64[]) { 0 }, 1, NULL, NULL);
+  gradients = rlx_graph_gradient (graph, y, (RlxNode *[]) { x, scale }, 2, NULL, NULL, &error);
+  g_assert_no_error (error);
+  rlx_graph_output (graph, "dx", gradients[0], &error);
+  rlx_graph_output (graph, "dscale", gradients[1], &error);
+  g_assert_no_error (error);
+  values = rlx_reference_run (graph, (RlxTensor *[]) { feed, half }, 2, NULL, NULL, 0, RLX_REFERENCE_NONE, &error);
+  g_assert_no_error (error);
+  for (guint k = 0; k < 3; k++)
+    g_assert_cmpfloat (((RlxReferenceValue *) g_ptr_array_index (values, 0))->values[k], ==, dx[k]);
+  g_assert_cmpfloat_with_epsilon (((RlxReferenceValue *) g_ptr_array_index (values, 1))->values[0], dscale, 1e-6);
+}
+
 /* x⁴: 4x³, 12x², 24x, 24. */
 static void
 test_orders (void)
@@ -602,6 +678,8 @@ main (int   argc,
     }
 
   g_test_add_func ("/gradient/errors", test_errors);
+  g_test_add_func ("/gradient/table", test_table);
+  g_test_add_func ("/gradient/straight-through", test_straight_through);
   g_test_add_func ("/gradient/orders", test_orders);
   g_test_add_func ("/gradient/stop", test_stop);
 
