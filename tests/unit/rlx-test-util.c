@@ -679,6 +679,8 @@ rlx_test_remove_tree (const char *path)
   g_rmdir (path);
 }
 
+static gboolean has_own_cache = FALSE;
+
 char *
 rlx_test_use_own_cache (void)
 {
@@ -687,6 +689,7 @@ rlx_test_use_own_cache (void)
   /* The driver may keep what it compiles: that takes longest. */
   g_setenv ("MESA_SHADER_CACHE_DIR", g_getenv ("XDG_CACHE_HOME") ? g_getenv ("XDG_CACHE_HOME") : folder, FALSE);
   g_setenv ("XDG_CACHE_HOME", folder, TRUE);
+  has_own_cache = TRUE;
   return folder;
 }
 
@@ -703,6 +706,8 @@ void
 rlx_test_add_with_empty_cache (const char *path,
                                GTestFunc   func)
 {
+  /* Nobody else's is to be emptied. */
+  g_assert_true (has_own_cache);
   g_test_add_data_func (path, (gconstpointer) func, with_empty_cache);
 }
 
