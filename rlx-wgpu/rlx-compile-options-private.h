@@ -4,6 +4,7 @@
 #pragma once
 
 #include "rlx-compile-options.h"
+#include "rlx-ticker-private.h"
 
 G_BEGIN_DECLS
 
@@ -21,6 +22,7 @@ typedef struct
   double timeout;          /* seconds, 0: the usual one */
   RlxDeviceFeatures avoided_features;
   guint64 buffer_limit;    /* bytes, 0: that of the device */
+  RlxTicker *ticker;       /* not an option: who tells how far it is; nullable */
 } RlxCompileSettings;
 
 /* What is so where nothing is said, when @options is NULL. */

@@ -16,6 +16,7 @@ typedef struct
 {
   char *selector;
   RlxGpuAdapterInfo *info;   /* of an adapter that was chosen already; nullable */
+  RlxTicker *ticker;         /* nullable */
 } Opening;
 
 static Opening *
@@ -27,6 +28,8 @@ opening_new (RlxDevice *self)
   opening->selector = g_strdup (rlx_device_get_selector (self));
   if (adapter != NULL)
     opening->info = rlx_gpu_adapter_info_ref (rlx_adapter_get_info (adapter));
+  opening->ticker = rlx_device_start_opening (self);
+  rlx_ticker_set (opening->ticker, "looking for adapters", 0, 2);
   return opening;
 }
 
@@ -35,6 +38,8 @@ opening_free (gpointer data)
 {
   Opening *opening = data;
 
+  /* It is there if opening failed, or never began. */
+  rlx_ticker_stop (opening->ticker, FALSE);
   g_free (opening->selector);
   g_clear_pointer (&opening->info, rlx_gpu_adapter_info_unref);
   g_free (opening);
@@ -46,12 +51,18 @@ open_gpu (gpointer      data,
           GError      **error)
 {
   Opening *opening = data;
+  g_autofree char *what = NULL;
+  RlxGpu *gpu;
 
   if (opening->info == NULL)
     opening->info = rlx_gpu_select_adapter (opening->selector, error);
   if (opening->info == NULL || g_cancellable_set_error_if_cancelled (cancellable, error))
     return NULL;
-  return rlx_gpu_open (opening->info, error);
+  what = g_strdup_printf ("opening %s", opening->info->name);
+  rlx_ticker_set (opening->ticker, what, 1, 2);
+  gpu = rlx_gpu_open (opening->info, error);
+  rlx_ticker_stop (g_steal_pointer (&opening->ticker), gpu != NULL);
+  return gpu;
 }
 
 static void

@@ -23,6 +23,9 @@ const char *    rlx_device_get_selector (RlxDevice *self);
 void            rlx_device_take_gpu  (RlxDevice *self,
                                       RlxGpu    *gpu);
 
+/* Emits RlxDevice::opening, if anybody listens; NULL otherwise. */
+RlxTicker *     rlx_device_start_opening (RlxDevice *self);
+
 /* Compiles for a device with these speeds, or with its own when NULL. */
 RlxExecutable * rlx_device_compile_for (RlxDevice       *self,
                                         RlxGraph        *graph,

@@ -65,6 +65,8 @@ enum
 enum
 {
   CALIBRATING,
+  COMPILING,
+  OPENING,
   N_SIGNALS
 };
 
@@ -261,6 +263,41 @@ rlx_device_class_init (RlxDeviceClass *klass)
    */
   signals[CALIBRATING] = g_signal_new ("calibrating", RLX_TYPE_DEVICE, G_SIGNAL_RUN_LAST, 0, NULL, NULL, NULL,
                                        G_TYPE_NONE, 2, G_TYPE_DOUBLE, G_TYPE_STRING);
+  /**
+   * RlxDevice::compiling:
+   * @self: the device
+   * @fraction: how much of it is done, from 0 to 1
+   * @what: what is done now, in English, for people
+   *
+   * Reports the progress of [method@Rlx.Device.compile_async] where that takes longer than
+   * 100 ms, as it does when kernels are compiled for the first time.
+   *
+   * Emitted every 100 ms, never with less than before, and with 1 just before its end
+   * if it succeeds, in the main context that was the thread-default one where the
+   * device was opened. A main loop that [method@Rlx.Device.compile] blocks gets nothing.
+   *
+   * Since: 1.0
+   */
+  signals[COMPILING] = g_signal_new ("compiling", RLX_TYPE_DEVICE, G_SIGNAL_RUN_LAST, 0, NULL, NULL, NULL,
+                                     G_TYPE_NONE, 2, G_TYPE_DOUBLE, G_TYPE_STRING);
+  /**
+   * RlxDevice::opening:
+   * @self: the device
+   * @fraction: how much of it is done, from 0 to 1
+   * @what: what is done now, in English, for people
+   *
+   * Reports the progress of opening the device where that takes longer than 100 ms, as it
+   * does when drivers are loaded for the first time.
+   *
+   * To get it, make the device as any object with the property
+   * [property@Rlx.Device:selector] or [property@Rlx.Device:adapter], connect, and open it
+   * with [method@Gio.AsyncInitable.init_async]. It is emitted as
+   * [signal@Rlx.Device::compiling] is.
+   *
+   * Since: 1.0
+   */
+  signals[OPENING] = g_signal_new ("opening", RLX_TYPE_DEVICE, G_SIGNAL_RUN_LAST, 0, NULL, NULL, NULL,
+                                   G_TYPE_NONE, 2, G_TYPE_DOUBLE, G_TYPE_STRING);
 }
 
 static void
@@ -362,6 +399,39 @@ const char *
 rlx_device_get_selector (RlxDevice *self)
 {
   return self->selector;
+}
+
+/* ---- progress of long calls ----------------------------------------------------- */
+
+static void
+tell_compiling (gpointer    self,
+                double      fraction,
+                const char *what)
+{
+  g_signal_emit (self, signals[COMPILING], 0, fraction, what);
+}
+
+static void
+tell_opening (gpointer    self,
+              double      fraction,
+              const char *what)
+{
+  g_signal_emit (self, signals[OPENING], 0, fraction, what);
+}
+
+/* NULL if nobody listens. */
+static RlxTicker *
+start_ticker (RlxDevice    *self,
+              guint         signal,
+              RlxTickerFunc func)
+{
+  return g_signal_has_handler_pending (self, signals[signal], 0, TRUE) ? rlx_ticker_start (self->context, G_OBJECT (self), func) : NULL;
+}
+
+RlxTicker *
+rlx_device_start_opening (RlxDevice *self)
+{
+  return start_ticker (self, OPENING, tell_opening);
 }
 
 /* ---- compiling ----------------------------------------------------------------- */
@@ -483,6 +553,7 @@ compile_taken (RlxDevice                *self,
 {
   RlxCompileSettings own = *settings;
   RlxTarget target = rlx_device_get_target (self);
+  RlxExecutable *executable;
   gboolean has_matrix = FALSE;
 
   if (!rlx_gpu_check_forked (error) || !check_settings (settings, error))
@@ -502,7 +573,12 @@ compile_taken (RlxDevice                *self,
   /* Speeds that are given are for one variant to be measured, and what was measured is
    * true of the whole device. */
   own.tuning = own.tuning && speeds == NULL && settings->avoided_features == 0 && settings->buffer_limit == 0;
-  return compile_ir (self, ir, &target, &own, cancellable, error);
+  if (speeds == NULL)
+    own.ticker = start_ticker (self, COMPILING, tell_compiling);
+  rlx_ticker_set (own.ticker, own.tuning ? "measuring kernels" : "planning", 0, 0);
+  executable = compile_ir (self, ir, &target, &own, cancellable, error);
+  rlx_ticker_stop (own.ticker, executable != NULL);
+  return executable;
 }
 
 RlxExecutable *

@@ -288,6 +288,28 @@ rlx_executable_get_weights_size (RlxExecutable *self)
 }
 
 /**
+ * rlx_executable_get_progress: (get-property progress)
+ * @self: an executable
+ *
+ * Gets which part of the steps of a run is done.
+ *
+ * Returns: from 0 to 1; 1 while there is no run
+ *
+ * Since: 1.0
+ */
+double
+rlx_executable_get_progress (RlxExecutable *self)
+{
+  int n_done, n_steps;
+
+  g_return_val_if_fail (RLX_IS_EXECUTABLE (self), 1.0);
+
+  n_done = g_atomic_int_get (&self->n_done);
+  n_steps = g_atomic_int_get (&self->n_running);
+  return n_steps > 0 ? MIN ((double) n_done / n_steps, 1.0) : 1.0;
+}
+
+/**
  * rlx_executable_get_profiling: (get-property profiling)
  * @self: an executable
  *

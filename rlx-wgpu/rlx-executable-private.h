@@ -35,6 +35,8 @@ struct _RlxExecutable
   RlxRun *spare;                 /* atomic, nullable: for the next run */
 
   int profiling;                 /* atomic */
+  int n_done;                    /* atomic, of the run that the device is at: steps that have ended … */
+  int n_running;                 /* … of so many; 0 when there is none */
   GMutex mutex;
   RlxProfile *profile;           /* under the mutex */
 };
@@ -52,6 +54,13 @@ rlx_executable_get_buffer (RlxExecutable *self,
 gboolean rlx_executable_run_prologue (RlxExecutable *self,
                                       GCancellable  *cancellable,
                                       GError       **error);
+
+/* Whether somebody waits to be told of RlxExecutable:progress. */
+gboolean rlx_executable_is_watched   (RlxExecutable *self);
+/* An RlxTickerFunc. */
+void     rlx_executable_notify_progress (gpointer    self,
+                                         double      fraction,
+                                         const char *what);
 
 /* What is kept of a run for the next one. */
 void     rlx_run_free                (RlxRun        *run);

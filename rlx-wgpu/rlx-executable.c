@@ -38,6 +38,7 @@ enum
   PROP_PARAMETERS,
   PROP_PROFILE,
   PROP_PROFILING,
+  PROP_PROGRESS,
   PROP_STATES,
   PROP_WEIGHTS_SIZE,
   N_PROPS
@@ -228,7 +229,7 @@ rlx_executable_new (RlxDevice                *device,
       rlx_plan_free (plan);
       return NULL;
     }
-  shared = rlx_program_new (rlx_device_get_gpu (device), plan, speeds, cancellable, error);
+  shared = rlx_program_new (rlx_device_get_gpu (device), plan, speeds, settings->ticker, cancellable, error);
   if (shared == NULL)
     return NULL;
   shared->timeout_us = (guint64) (settings->timeout * G_USEC_PER_SEC);
@@ -397,6 +398,9 @@ rlx_executable_get_property (GObject    *object,
     case PROP_PROFILING:
       g_value_set_boolean (value, rlx_executable_get_profiling (self));
       break;
+    case PROP_PROGRESS:
+      g_value_set_double (value, rlx_executable_get_progress (self));
+      break;
     case PROP_INPUTS:
       g_value_set_object (value, rlx_executable_get_inputs (self));
       break;
@@ -415,6 +419,21 @@ rlx_executable_get_property (GObject    *object,
     default:
       G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
     }
+}
+
+gboolean
+rlx_executable_is_watched (RlxExecutable *self)
+{
+  return g_signal_has_handler_pending (self, g_signal_lookup ("notify", G_TYPE_OBJECT),
+                                       g_quark_from_static_string ("progress"), TRUE);
+}
+
+void
+rlx_executable_notify_progress (gpointer    self,
+                                double      fraction G_GNUC_UNUSED,
+                                const char *what G_GNUC_UNUSED)
+{
+  g_object_notify_by_pspec (self, properties[PROP_PROGRESS]);
 }
 
 static void
@@ -493,6 +512,23 @@ rlx_executable_class_init (RlxExecutableClass *klass)
    * Since: 1.0
    */
   properties[PROP_PROFILING] = g_param_spec_boolean ("profiling", NULL, NULL, FALSE, flags | G_PARAM_WRITABLE);
+  /**
+   * RlxExecutable:progress: (getter get_progress)
+   *
+   * Which part of the steps of a run is done, from 0 to 1; 1 while there is no run.
+   *
+   * When a run takes longer than 100 ms, the notification is emitted every 100 ms and
+   * once more before the run gives its results, in the main context that was the
+   * thread-default one where the run was started. With
+   * [method@Rlx.Executable.run_async] that is the context that gets the results.
+   * A run that blocks its own main loop tells nothing.
+   *
+   * Of several runs it tells of the one that the device is at. A step that has begun is
+   * never interrupted, so that a graph of few large steps has few values between 0 and 1.
+   *
+   * Since: 1.0
+   */
+  properties[PROP_PROGRESS] = g_param_spec_double ("progress", NULL, NULL, 0, 1, 1, flags);
   /**
    * RlxExecutable:inputs:
    *

@@ -186,6 +186,8 @@ RLX_AVAILABLE_IN_1_0
 void            rlx_executable_set_profiling    (RlxExecutable       *self,
                                                  gboolean             profiling);
 RLX_AVAILABLE_IN_1_0
+double          rlx_executable_get_progress     (RlxExecutable       *self);
+RLX_AVAILABLE_IN_1_0
 RlxProfile *    rlx_executable_dup_profile      (RlxExecutable       *self);
 
 G_END_DECLS

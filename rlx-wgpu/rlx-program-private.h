@@ -8,6 +8,7 @@
 #include "gpu/rlx-gpu-private.h"
 #include "plan/rlx-plan-private.h"
 #include "rlx-resident-private.h"
+#include "rlx-ticker-private.h"
 
 G_BEGIN_DECLS
 
@@ -54,6 +55,7 @@ typedef struct
 RlxProgram *   rlx_program_new               (RlxGpu          *gpu,
                                               RlxPlan         *plan,
                                               const RlxSpeeds *speeds,
+                                              RlxTicker       *ticker,
                                               GCancellable    *cancellable,
                                               GError         **error);
 void           rlx_program_unref             (RlxProgram          *self);

@@ -153,12 +153,15 @@ upload_params (RlxProgram *self,
 
 static gboolean
 make_pipelines (RlxProgram   *self,
+                RlxTicker    *ticker,
                 GCancellable *cancellable,
                 GError      **error)
 {
   const RlxPlan *plan = self->plan;
   g_autofree RlxGpuPipelineDesc *descs = g_new0 (RlxGpuPipelineDesc, plan->steps->len);
   g_autoptr(GPtrArray) kinds = g_ptr_array_new_with_free_func (g_free);
+  g_autoptr(GHashTable) texts = g_hash_table_new (g_str_hash, g_str_equal);
+  gboolean late = rlx_gpu_compiles_late (self->gpu), warm;
   guint failed = 0;
 
   for (guint i = 0; i < plan->steps->len; i++)
@@ -169,12 +172,18 @@ make_pipelines (RlxProgram   *self,
       for (guint j = 0; j < step->bindings->len; j++)
         bindings[j] = g_array_index (step->bindings, RlxStepBinding, j).kind;
       g_ptr_array_add (kinds, bindings);
-      descs[i] = (RlxGpuPipelineDesc) { step->kernel, step->wgsl, bindings, step->bindings->len };
+      descs[i] = (RlxGpuPipelineDesc) { step->kernel, step->wgsl, bindings, step->bindings->len, NULL };
+      /* Steps that share a kernel count once. */
+      if (ticker != NULL && g_hash_table_add (texts, step->wgsl))
+        descs[i].n_made = rlx_ticker_count (ticker);
     }
+  rlx_ticker_set (ticker, "compiling kernels", 0, g_hash_table_size (texts));
 
-  if ((!rlx_gpu_compiles_late (self->gpu) ||
-       rlx_gpu_pipelines_warm (self->gpu, descs, plan->steps->len, &failed, cancellable, error)) &&
-      rlx_gpu_pipelines_new (self->gpu, descs, plan->steps->len, self->pipelines, &failed, cancellable, error))
+  warm = !late || rlx_gpu_pipelines_warm (self->gpu, descs, plan->steps->len, &failed, cancellable, error);
+  /* Those that were counted are there already. */
+  for (guint i = 0; late && i < plan->steps->len; i++)
+    descs[i].n_made = NULL;
+  if (warm && rlx_gpu_pipelines_new (self->gpu, descs, plan->steps->len, self->pipelines, &failed, cancellable, error))
     return TRUE;
   if (error != NULL && *error != NULL && (*error)->domain == RLX_COMPILE_ERROR && failed < plan->steps->len)
     {
@@ -223,6 +232,7 @@ RlxProgram *
 rlx_program_new (RlxGpu          *gpu,
                  RlxPlan         *plan,
                  const RlxSpeeds *speeds,
+                 RlxTicker       *ticker,
                  GCancellable    *cancellable,
                  GError         **error)
 {
@@ -257,7 +267,7 @@ rlx_program_new (RlxGpu          *gpu,
     {
       RlxUpload *upload = rlx_upload_start (gpu, plan, self->buffers, self->residents, cancellable);
 
-      ok = upload_params (self, error) && make_pipelines (self, cancellable, error);
+      ok = upload_params (self, error) && make_pipelines (self, ticker, cancellable, error);
       /* Of two errors the first stays. */
       ok = rlx_upload_finish (upload, ok ? error : NULL) && ok;
     }

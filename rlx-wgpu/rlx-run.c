@@ -9,12 +9,14 @@
 #include "rlx-job-private.h"
 #include "rlx-plan-port-private.h"
 #include "rlx-run-report-private.h"
+#include "rlx-ticker-private.h"
 #include "util/rlx-mark-private.h"
 
 typedef struct _RlxRun
 {
   RlxJob job;
   RlxExecutable *executable;
+  GMainContext *context;      /* the caller's */
   GBytes *inputs[];           /* as the device stores them, one for each of the plan */
 } Run;
 
@@ -36,6 +38,7 @@ run_release (RlxJob *job)
 
   for (guint i = 0; i < self->shared->plan->inputs->len; i++)
     g_clear_pointer (&run->inputs[i], g_bytes_unref);
+  g_clear_pointer (&run->context, g_main_context_unref);
   if (!g_atomic_pointer_compare_and_exchange (&self->spare, NULL, run))
     rlx_run_free (run);
   g_object_unref (self);
@@ -58,6 +61,7 @@ take_spare (RlxExecutable *self,
     }
   rlx_job_prepare (&run->job, self->shared->gpu, cancellable);
   run->executable = g_object_ref (self);
+  run->context = g_main_context_ref_thread_default ();
   return run;
 }
 
@@ -204,12 +208,13 @@ make_outputs (RlxExecutable *self,
   return outputs;
 }
 
-static gpointer
-run_execute (RlxJob  *of_run,
-             GError **error)
+static RlxTensor **
+execute_on_device (Run     *run,
+                   gboolean watched,
+                   GError **error)
 {
-  Run *run = (Run *) of_run;
   RlxExecutable *self = run->executable;
+  GCancellable *cancellable = run->job.cancellable;
   const RlxPlan *plan = self->shared->plan;
   gboolean profiling = g_atomic_int_get (&self->profiling) != 0;
   gboolean timed = profiling && (rlx_gpu_get_info (self->shared->gpu)->target.features & RLX_DEVICE_FEATURES_TIMESTAMPS);
@@ -224,10 +229,12 @@ run_execute (RlxJob  *of_run,
     .downloads = self->downloads,
     .dispatch_ns = timed ? self->times : NULL,
     .timeout_us = self->shared->timeout_us,
+    .n_done = &self->n_done,
+    .watched = watched,
   };
 
-  if (g_cancellable_set_error_if_cancelled (of_run->cancellable, error) || !check_parameters (self, error) ||
-      !rlx_executable_run_prologue (self, of_run->cancellable, error))
+  if (g_cancellable_set_error_if_cancelled (cancellable, error) || !check_parameters (self, error) ||
+      !rlx_executable_run_prologue (self, cancellable, error))
     return NULL;
 
   fill_uploads (run, &job);
@@ -235,7 +242,7 @@ run_execute (RlxJob  *of_run,
   if (fill_downloads (self, &job, error))
     {
       RLX_MARK_BEGIN (run);
-      gboolean executed = rlx_gpu_execute (self->shared->gpu, &job, of_run->cancellable, error);
+      gboolean executed = rlx_gpu_execute (self->shared->gpu, &job, cancellable, error);
 
       RLX_MARK_END (run, "%u dispatches", job.n_dispatches);
       if (executed && rlx_reports_read (self, error))
@@ -246,6 +253,25 @@ run_execute (RlxJob  *of_run,
 
   if (outputs != NULL && profiling)
     keep_profile (self, timed, start);
+  return outputs;
+}
+
+static gpointer
+run_execute (RlxJob  *job,
+             GError **error)
+{
+  Run *run = (Run *) job;
+  RlxExecutable *self = run->executable;
+  RlxTicker *ticker = NULL;
+  RlxTensor **outputs;
+
+  if (rlx_executable_is_watched (self))
+    ticker = rlx_ticker_start (run->context, G_OBJECT (self), rlx_executable_notify_progress);
+  g_atomic_int_set (&self->n_done, 0);
+  g_atomic_int_set (&self->n_running, (int) self->shared->n_steps);
+  outputs = execute_on_device (run, ticker != NULL, error);
+  g_atomic_int_set (&self->n_running, 0);
+  rlx_ticker_stop (ticker, TRUE);
   return outputs;
 }
 

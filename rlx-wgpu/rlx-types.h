@@ -180,6 +180,38 @@ typedef enum
 } RlxScatterMode;
 
 /**
+ * RlxFourierNorm:
+ * @RLX_FOURIER_NORM_BACKWARD: the forward transform is not scaled, the inverse one by 1 / n
+ * @RLX_FOURIER_NORM_FORWARD: the forward transform is scaled by 1 / n, the inverse one is not
+ * @RLX_FOURIER_NORM_ORTHO: both are scaled by 1 / √n
+ *
+ * Which of the two Fourier transforms is scaled, so that one undoes the other.
+ *
+ * Since: 1.0
+ */
+typedef enum
+{
+  RLX_FOURIER_NORM_BACKWARD,
+  RLX_FOURIER_NORM_FORWARD,
+  RLX_FOURIER_NORM_ORTHO,
+} RlxFourierNorm;
+
+/**
+ * RlxComplexLayout:
+ * @RLX_COMPLEX_LAYOUT_PAIRS: the last dimension is 2: the real and the imaginary part of each number
+ * @RLX_COMPLEX_LAYOUT_PLANAR: the first dimension is 2: all real parts, then all imaginary parts
+ *
+ * How complex numbers lie in a tensor.
+ *
+ * Since: 1.0
+ */
+typedef enum
+{
+  RLX_COMPLEX_LAYOUT_PAIRS,
+  RLX_COMPLEX_LAYOUT_PLANAR,
+} RlxComplexLayout;
+
+/**
  * RlxInterpolation:
  * @RLX_INTERPOLATION_NEAREST: the nearest element
  * @RLX_INTERPOLATION_LINEAR: between the two neighbours along each axis

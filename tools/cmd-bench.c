@@ -43,11 +43,11 @@ rlx_tool_bench (int    argc,
     return rlx_tool_fail (error);
   if ((options = rlx_tool_get_options (tune, precision, &status)) == NULL)
     return status;
-  if ((device = rlx_device_get_default (&error)) == NULL)
+  if ((device = rlx_tool_open (&error)) == NULL)
     return rlx_tool_fail (error);
 
   start = g_get_monotonic_time ();
-  executable = rlx_device_compile (device, graph, options, NULL, &error);
+  executable = rlx_tool_build (device, graph, options, &error);
   compile_time = (double) (g_get_monotonic_time () - start) * 1e-3;
   if (executable == NULL || (inputs = rlx_tool_random_inputs (graph, &error)) == NULL ||
       !rlx_tool_random_parameters (graph, executable, &error))

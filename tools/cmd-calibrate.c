@@ -191,7 +191,7 @@ rlx_tool_calibrate (int    argc,
 
   if (!rlx_tool_parse (NULL, "Measures the adapter and keeps the speeds, by which kernels are chosen from then on.", entries, &argc, &argv, 0, 0, &status))
     return status;
-  if ((device = rlx_device_get_default (&error)) == NULL)
+  if ((device = rlx_tool_open (&error)) == NULL)
     return rlx_tool_fail (error);
   adapter = rlx_device_get_adapter (device);
   if (forgets)

@@ -106,8 +106,8 @@ rlx_tool_compile (int    argc,
     return status;
   if (target != NULL)
     return show_plan_for (graph, target, options, json, plan || !wgsl, verbose, wgsl);
-  if ((device = rlx_device_get_default (&error)) == NULL ||
-      (executable = rlx_device_compile (device, graph, options, NULL, &error)) == NULL)
+  if ((device = rlx_tool_open (&error)) == NULL ||
+      (executable = rlx_tool_build (device, graph, options, &error)) == NULL)
     return rlx_tool_fail (error);
   /* With reduced precision, which kernels run depends on the weights. */
   if ((rlx_compile_options_get_precision (options) == RLX_PRECISION_REDUCED ||

@@ -62,7 +62,7 @@ convert_whole (RlxWeights      *weights,
                gboolean         deflated,
                GError         **error)
 {
-  RlxToolWait *wait = rlx_tool_wait_new (weights);
+  RlxToolWait *wait = rlx_tool_wait_new ("writing", weights);
   g_autoptr(GAsyncResult) result = NULL;
 
   rlx_weights_save_async (weights, file, format, deflated, NULL, rlx_tool_wait_done, wait);

@@ -109,13 +109,13 @@ rlx_tool_demo (int    argc,
     return status;
 
   start = g_get_monotonic_time ();
-  device = rlx_device_get_default (&error);
+  device = rlx_tool_open (&error);
   open_time = milliseconds_since (start);
   if (device == NULL || (graph = rlx_encoder_new (&config, &error)) == NULL)
     return rlx_tool_fail (error);
 
   start = g_get_monotonic_time ();
-  executable = rlx_device_compile (device, graph, NULL, NULL, &error);
+  executable = rlx_tool_build (device, graph, NULL, &error);
   compile_time = milliseconds_since (start);
   if (executable == NULL)
     return rlx_tool_fail (error);

@@ -127,7 +127,7 @@ rlx_tool_devices (int    argc,
     }
 
   /* Opening it is the only way to know that it works. */
-  device = rlx_device_get_default (&error);
+  device = rlx_tool_open (&error);
   for (guint i = 0; i < g_list_model_get_n_items (adapters); i++)
     {
       g_autoptr(RlxAdapter) adapter = g_list_model_get_item (adapters, i);

@@ -154,8 +154,8 @@ rlx_tool_profile (int    argc,
     }
   rlx_compile_options_set_profiling (options, TRUE);
   if ((graph = rlx_tool_load_graph (argv[1], &error)) == NULL ||
-      (device = rlx_device_get_default (&error)) == NULL ||
-      (executable = rlx_device_compile (device, graph, options, NULL, &error)) == NULL ||
+      (device = rlx_tool_open (&error)) == NULL ||
+      (executable = rlx_tool_build (device, graph, options, &error)) == NULL ||
       (inputs = rlx_tool_random_inputs (graph, &error)) == NULL ||
       !rlx_tool_random_parameters (graph, executable, &error))
     return rlx_tool_fail (error);

@@ -102,7 +102,7 @@ load_weights (const char    *path,
     g_variant_builder_add (&others, "{ss}", g_ptr_array_index (names, i), "");
   g_variant_builder_add (&others, "{ss}", "*", "");
 
-  wait = rlx_tool_wait_new (weights);
+  wait = rlx_tool_wait_new ("loading weights", weights);
   rlx_executable_set_parameters_from_async (executable, weights, g_variant_builder_end (&others), NULL, rlx_tool_wait_done, wait);
   result = rlx_tool_wait_end (wait);
   return rlx_executable_set_parameters_from_finish (executable, result, error);
@@ -135,8 +135,10 @@ rlx_tool_run (int    argc,
   g_autoptr(RlxCompileOptions) options = rlx_compile_options_new ();
   RlxDevice *device = NULL;
   g_autoptr(RlxExecutable) executable = NULL;
+  g_autoptr(GAsyncResult) result = NULL;
   g_autofree RlxTensor **tensors = NULL;
   const char *const *names;
+  RlxToolWait *wait;
   gsize n, n_values = 0;
   int status;
 
@@ -150,14 +152,17 @@ rlx_tool_run (int    argc,
       (values && (n_values = rlx_tool_add_values (graph, &error)) == 0) ||
       !load_tensors (inputs, input_names, input_values, &error) ||
       !load_tensors (parameters, parameter_names, parameter_values, &error) ||
-      (device = rlx_device_get_default (&error)) == NULL ||
-      (executable = rlx_device_compile (device, graph, options, NULL, &error)) == NULL ||
+      (device = rlx_tool_open (&error)) == NULL ||
+      (executable = rlx_tool_build (device, graph, options, &error)) == NULL ||
       !rlx_executable_set_parameters (executable, (const char *const *) parameter_names->pdata, (RlxTensor **) parameter_values->pdata, parameter_values->len, NULL, &error) ||
       !load_weights (path, executable, parameter_names, &error))
     return rlx_tool_fail (error);
 
-  tensors = rlx_executable_run_named (executable, (const char *const *) input_names->pdata, (RlxTensor **) input_values->pdata,
-                                      input_values->len, &n, NULL, &error);
+  wait = rlx_tool_wait_new ("running", executable);
+  rlx_executable_run_named_async (executable, (const char *const *) input_names->pdata, (RlxTensor **) input_values->pdata,
+                                  input_values->len, NULL, rlx_tool_wait_done, wait);
+  result = rlx_tool_wait_end (wait);
+  tensors = rlx_executable_run_named_finish (executable, result, &n, &error);
   if (tensors == NULL)
     return rlx_tool_fail (error);
   for (gsize i = 0; i < n; i++)

@@ -1,5 +1,7 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * On a terminal, calls that take long say what they do and how far they are.
  */
 #include "config.h"
 
@@ -7,8 +9,8 @@
 
 #include "rlx-tool.h"
 
-/* Nobody wants a bar for less. */
-#define DELAY G_USEC_PER_SEC
+/* Nobody wants to be told of less. */
+#define DELAY_MS 100
 #define WIDTH 40
 
 struct _RlxToolWait
@@ -16,10 +18,34 @@ struct _RlxToolWait
   GMainLoop *loop;
   GObject *object;
   gulong id;
+  guint timeout;
+  const char *what;
   GAsyncResult *result;
   gint64 start;
   gboolean shown;
 };
+
+static gboolean
+is_terminal (void)
+{
+  return isatty (STDERR_FILENO) != 0;
+}
+
+/* On one line, which is empty in the end. */
+static void
+show (RlxToolWait *self,
+      double       fraction,
+      const char  *what)
+{
+  int filled = (int) (CLAMP (fraction, 0, 1) * WIDTH);
+
+  if (g_get_monotonic_time () - self->start < DELAY_MS * G_TIME_SPAN_MILLISECOND)
+    return;
+  self->shown = TRUE;
+  g_clear_handle_id (&self->timeout, g_source_remove);
+  g_printerr ("\r\033[K[%.*s%*s] %3.0f %%  %s", filled, "########################################", WIDTH - filled, "",
+              fraction * 100, what);
+}
 
 static void
 on_progress (GObject     *object,
@@ -27,27 +53,57 @@ on_progress (GObject     *object,
              RlxToolWait *self)
 {
   double progress;
-  int filled;
 
-  if (g_get_monotonic_time () - self->start < DELAY)
-    return;
   g_object_get (object, pspec->name, &progress, NULL);
-  filled = (int) (CLAMP (progress, 0, 1) * WIDTH);
-  self->shown = TRUE;
-  g_printerr ("\r[%.*s%*s] %3.0f %%", filled, "########################################", WIDTH - filled, "", progress * 100);
+  show (self, progress, self->what);
 }
 
-RlxToolWait *
-rlx_tool_wait_new (gpointer object)
+static void
+on_compiling (RlxDevice   *device G_GNUC_UNUSED,
+              double       fraction,
+              const char  *what,
+              RlxToolWait *self)
+{
+  show (self, fraction, what);
+}
+
+/* Where nothing else is known. */
+static gboolean
+on_timeout (gpointer data)
+{
+  RlxToolWait *self = data;
+
+  self->timeout = 0;
+  self->shown = TRUE;
+  g_printerr ("\r\033[K%s…", self->what);
+  return G_SOURCE_REMOVE;
+}
+
+static RlxToolWait *
+wait_new (const char *what,
+          gpointer    object,
+          const char *signal,
+          GCallback   callback)
 {
   RlxToolWait *self = g_new0 (RlxToolWait, 1);
 
   self->loop = g_main_loop_new (NULL, FALSE);
-  self->object = g_object_ref (object);
+  self->what = what;
   self->start = g_get_monotonic_time ();
-  if (isatty (STDERR_FILENO))
-    self->id = g_signal_connect (object, "notify::progress", G_CALLBACK (on_progress), self);
+  if (object != NULL)
+    self->object = g_object_ref (object);
+  if (is_terminal ())
+    self->timeout = g_timeout_add (DELAY_MS, on_timeout, self);
+  if (is_terminal () && object != NULL)
+    self->id = g_signal_connect (object, signal, callback, self);
   return self;
+}
+
+RlxToolWait *
+rlx_tool_wait_new (const char *what,
+                   gpointer    object)
+{
+  return wait_new (what, object, "notify::progress", G_CALLBACK (on_progress));
 }
 
 void
@@ -68,12 +124,47 @@ rlx_tool_wait_end (RlxToolWait *self)
 
   if (self->result == NULL)
     g_main_loop_run (self->loop);
-  g_clear_signal_handler (&self->id, self->object);
+  if (self->object != NULL)
+    g_clear_signal_handler (&self->id, self->object);
+  g_clear_handle_id (&self->timeout, g_source_remove);
   if (self->shown)
     g_printerr ("\r\033[K");
   result = self->result;
-  g_object_unref (self->object);
+  g_clear_object (&self->object);
   g_main_loop_unref (self->loop);
   g_free (self);
   return result;
+}
+
+/* ---- calls that tell how far they are ---------------------------------------------- */
+
+RlxDevice *
+rlx_tool_open (GError **error)
+{
+  g_autoptr(GAsyncResult) result = NULL;
+  RlxToolWait *wait;
+
+  if (!is_terminal ())
+    return rlx_device_get_default (error);
+  wait = wait_new ("opening the device", NULL, NULL, NULL);
+  rlx_device_get_default_async (NULL, rlx_tool_wait_done, wait);
+  result = rlx_tool_wait_end (wait);
+  return rlx_device_get_default_finish (result, error);
+}
+
+RlxExecutable *
+rlx_tool_build (RlxDevice         *device,
+                RlxGraph          *graph,
+                RlxCompileOptions *options,
+                GError           **error)
+{
+  g_autoptr(GAsyncResult) result = NULL;
+  RlxToolWait *wait;
+
+  if (!is_terminal ())
+    return rlx_device_compile (device, graph, options, NULL, error);
+  wait = wait_new ("compiling", device, "compiling", G_CALLBACK (on_compiling));
+  rlx_device_compile_async (device, graph, options, NULL, rlx_tool_wait_done, wait);
+  result = rlx_tool_wait_end (wait);
+  return rlx_device_compile_finish (device, result, error);
 }

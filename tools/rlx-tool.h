@@ -85,15 +85,23 @@ void        rlx_tool_print_values (RlxGraph         *graph,
                                    RlxTensor       **values,
                                    gsize             n_values);
 /* Waits for a call that does not block, with a bar on a terminal where that takes more than
- * a second. @object has a property “progress”, from 0 to 1. rlx_tool_wait_done() is the
+ * 100 ms. @what the call does is told beside it. @object has a property “progress”, from 0
+ * to 1. rlx_tool_wait_done() is the
  * callback of the call, the wait its data; rlx_tool_wait_end() frees the wait and gives
  * the result for the call's other half. */
 typedef struct _RlxToolWait RlxToolWait;
-RlxToolWait  * rlx_tool_wait_new  (gpointer      object);
+RlxToolWait  * rlx_tool_wait_new  (const char   *what,
+                                   gpointer      object);
 void           rlx_tool_wait_done (GObject      *source,
                                    GAsyncResult *result,
                                    gpointer      wait);
 GAsyncResult * rlx_tool_wait_end  (RlxToolWait  *self);
+/* The default device, and a graph for it, with the same bar. */
+RlxDevice *     rlx_tool_open  (GError           **error);
+RlxExecutable * rlx_tool_build (RlxDevice         *device,
+                                RlxGraph          *graph,
+                                RlxCompileOptions *options,
+                                GError           **error);
 /* The tensors of a model of llama2.c by their names in GGUF files, and its metadata there.
  * @tokenizer is nullable. */
 GVariant *  rlx_tool_read_llama2c (const char       *path,

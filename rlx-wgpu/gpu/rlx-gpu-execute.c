@@ -16,6 +16,8 @@
  * telling, so a submit stays far below that. */
 #define SUBMIT_SECONDS 0.1
 #define SUBMIT_DISPATCHES 512
+/* Estimates may be far off. Where somebody looks at how far it is, this many at least. */
+#define WATCHED_SUBMITS 32
 #define UNKNOWN_ESTIMATE 20e-6
 #define MAX_ESTIMATE 3600.0
 /* Enough for the GPU never to idle between two submits. */
@@ -61,6 +63,7 @@ typedef struct
 {
   WGPUFuture future;
   guint64 allowance;
+  guint n_done;            /* dispatches that have ended when it has */
 } InFlight;
 
 typedef struct
@@ -117,8 +120,12 @@ plan_chunks (Run     *run,
 {
   const RlxGpuJob *job = run->job;
   guint32 max_workgroups = run->gpu->info->target.limits.max_workgroups;
+  guint max_dispatches = SUBMIT_DISPATCHES;
   Chunk chunk = { 0 };
   double seconds = 0.0;
+
+  if (job->watched)
+    max_dispatches = MIN ((job->n_dispatches + WATCHED_SUBMITS - 1) / WATCHED_SUBMITS, SUBMIT_DISPATCHES);
 
   for (guint i = 0; i < job->n_dispatches; i++)
     {
@@ -145,7 +152,7 @@ plan_chunks (Run     *run,
         estimate = UNKNOWN_ESTIMATE;
       estimate = MIN (estimate, MAX_ESTIMATE);
 
-      if (chunk.n == SUBMIT_DISPATCHES ||
+      if (chunk.n == max_dispatches ||
           (chunk.n > 0 && seconds + estimate > SUBMIT_SECONDS))
         {
           g_array_append_val (run->chunks, chunk);
@@ -337,12 +344,13 @@ take_staging (Run     *run,
 /* ---- waiting ---- */
 
 static void
-note_in_flight (Run     *run,
-                guint64  allowance)
+note_in_flight (Run         *run,
+                const Chunk *chunk)
 {
   InFlight *one = &run->in_flight[run->n_in_flight++];
 
-  one->allowance = allowance;
+  one->allowance = chunk->allowance;
+  one->n_done = chunk->first + chunk->n;
   one->future = rlx_gpu_work_done (run->gpu);
 }
 
@@ -361,6 +369,8 @@ wait_in_flight (Run     *run,
 
       if (!rlx_gpu_wait (run->gpu, one.future, run->timeout + one.allowance, "a submit", error))
         return FALSE;
+      if (run->job->n_done != NULL)
+        g_atomic_int_set (run->job->n_done, (int) one.n_done);
     }
 
   return TRUE;
@@ -607,7 +617,7 @@ submit_chunks (Run          *run,
         return FALSE;
 
       if (!last)
-        note_in_flight (run, chunk->allowance);
+        note_in_flight (run, chunk);
     }
 
   return TRUE;

@@ -380,6 +380,13 @@ check_description (const RlxGpuPipelineDesc *desc,
   return TRUE;
 }
 
+static void
+count (const RlxGpuPipelineDesc *desc)
+{
+  if (desc->n_made != NULL)
+    g_atomic_int_inc (desc->n_made);
+}
+
 static gboolean
 make_all (RlxGpu                   *gpu,
           const RlxGpuPipelineDesc *descs,
@@ -413,7 +420,10 @@ make_all (RlxGpu                   *gpu,
       pipelines[i] = lookup (gpu, &descs[i]);
       g_mutex_unlock (&gpu->pipeline_lock);
       if (pipelines[i] != NULL)
-        continue;
+        {
+          count (&descs[i]);
+          continue;
+        }
 
       request = g_new0 (Request, 1);
       request->pipeline = pipeline_new (&descs[i]);
@@ -423,6 +433,7 @@ make_all (RlxGpu                   *gpu,
       if (made[i] != NULL)
         {
           request_free (request);
+          count (&descs[i]);
           continue;
         }
 
@@ -445,7 +456,9 @@ make_all (RlxGpu                   *gpu,
       if (!request->started)
         continue;
 
-      if (!request_finish (gpu, request, &abandoned, &local_error))
+      if (request_finish (gpu, request, &abandoned, &local_error))
+        count (&descs[request->first]);
+      else
         {
           if (first_error == NULL || request->first < first_failed)
             {
@@ -654,6 +667,8 @@ list_missing (RlxGpu                   *gpu,
   for (; n < max && *next < n_descs; (*next)++)
     if (descs[*next].wgsl == NULL || lookup (gpu, &descs[*next]) == NULL)
       missing[n++] = *next;
+    else
+      count (&descs[*next]);
   g_mutex_unlock (&gpu->pipeline_lock);
 
   return n;

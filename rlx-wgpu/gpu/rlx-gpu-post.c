@@ -276,7 +276,7 @@ ask (RlxGpu      *gpu,
   const gsize size = MAX_ANSWERS * sizeof (guint32);
   const char *label = "known answers";
   g_autofree char *text = make_text (which, n);
-  RlxGpuPipelineDesc desc = { label, text, kinds, G_N_ELEMENTS (kinds) };
+  RlxGpuPipelineDesc desc = { label, text, kinds, G_N_ELEMENTS (kinds), NULL };
   RlxGpuBuffer *buffers[G_N_ELEMENTS (kinds)] = { NULL };
   RlxGpuBinding bindings[G_N_ELEMENTS (kinds)];
   RlxGpuDownload downloads[G_N_ELEMENTS (kinds) - 1];

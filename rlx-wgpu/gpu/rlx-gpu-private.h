@@ -177,6 +177,7 @@ typedef struct
   const char *wgsl;               /* whole module, entry point "main" */
   const RlxGpuBindingKind *bindings;   /* group 0, @binding(0) … */
   guint n_bindings;
+  int *n_made;                    /* nullable, atomic: counts those that are ready */
 } RlxGpuPipelineDesc;
 
 /* Makes all of them, in parallel where Dawn allows, sharing equal ones (same
@@ -268,6 +269,8 @@ typedef struct
   guint64 *dispatch_ns;
   /* how long one submit may take, in microseconds; 0: as long as usual */
   guint64 timeout_us;
+  int *n_done;                     /* nullable, atomic: receives how many dispatches have ended */
+  gboolean watched;                /* submits are kept small, so that this moves */
 } RlxGpuJob;
 
 /* Encodes, submits in chunks, waits, reads back. Makes no buffer (staging is

@@ -309,6 +309,27 @@ def profile_command():
 
 
 @tap.test
+def run_shows_progress():
+    """On a terminal a long run has a bar that grows, and leaves nothing behind; elsewhere it is silent."""
+    lines = ['rlx 1', '%0 = input "x" f32[256,256]', *(f'%{i + 1} = matmul(%{i}, %0)' for i in range(400)), 'output "y" %400']
+    long = tap.write('long.rlx', '\n'.join(lines) + '\n')
+    x, y = npy('long.npy', '<f4', (256, 256), bytes(256 * 256 * 4)), tap.path('y.npy')
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([rlx, 'run', long, '-i', f'x={x}', '-o', f'y={y}'], stderr=theirs) as process:
+        os.close(theirs)
+        shown = b''
+        with contextlib.suppress(OSError):  # what the end of the other side is here
+            while part := os.read(ours, 4096):
+                shown += part
+    os.close(ours)
+    tap.equal(process.returncode, OK, 'the status')
+    percents = [int(found) for found in re.findall(rb'\] +(\d+) %  running', shown)]
+    tap.check(len(percents) > 1 and percents == sorted(percents), f'the progress {shown!r}')
+    tap.check(shown.endswith(b'\r\x1b[K'), 'something is left on the line')
+    tap.equal(run('run', long, '-i', f'x={x}', '-o', f'y={y}').stderr, '')
+
+
+@tap.test
 def run_json():
     found = parse(run('run', simple, '-i', f'x={four}', '--json').stdout)
     tap.equal(found['twice'], {'data_type': 'f32', 'shape': [4], 'data': [2, 0, -2, 8]}, 'twice')

@@ -41,7 +41,7 @@ kernel_init (Kernel     *kernel,
              guint       n)
 {
   g_autoptr (GError) error = NULL;
-  RlxGpuPipelineDesc desc = { "a kernel", wgsl, read_write_pair, G_N_ELEMENTS (read_write_pair) };
+  RlxGpuPipelineDesc desc = { "a kernel", wgsl, read_write_pair, G_N_ELEMENTS (read_write_pair), NULL };
   RlxGpuBinding bindings[2] = { 0 };
   gsize size = n * sizeof (guint32);
 

@@ -10,6 +10,8 @@
 
 #include <glib/gstdio.h>
 
+#include "rlx-ticker-private.h"
+
 /* Long, compared with what a call takes once nothing is in its way. */
 #define LONG (20 * G_USEC_PER_SEC)
 
@@ -385,6 +387,243 @@ test_files (void)
   g_assert_error (error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND);
 }
 
+/* ---- progress ------------------------------------------------------------------------- */
+
+typedef struct
+{
+  GThread *thread;
+  guint n;
+  double last;
+  gboolean between;     /* 0 < fraction < 1 was seen */
+  gboolean done;
+} Told;
+
+static void
+note_told (Told  *told,
+           double fraction)
+{
+  g_assert_true (g_thread_self () == told->thread);
+  g_assert_false (told->done);
+  g_assert_cmpfloat (fraction, >=, told->last);
+  g_assert_cmpfloat (fraction, <=, 1.0);
+  told->between = told->between || (fraction > 0.0 && fraction < 1.0);
+  told->last = fraction;
+  told->n++;
+}
+
+static void
+on_told (RlxDevice  *device G_GNUC_UNUSED,
+         double      fraction,
+         const char *what,
+         Told       *told)
+{
+  g_assert_true (what != NULL && *what != '\0');
+  note_told (told, fraction);
+}
+
+static void
+on_progress (RlxExecutable *executable,
+             GParamSpec    *pspec G_GNUC_UNUSED,
+             Told          *told)
+{
+  note_told (told, rlx_executable_get_progress (executable));
+}
+
+static void
+on_told_done (GObject      *source,
+              GAsyncResult *result,
+              gpointer      data)
+{
+  g_autoptr(GError) error = NULL;
+  Told *told = data;
+
+  if (RLX_IS_DEVICE (source))
+    g_assert_true (g_async_initable_init_finish (G_ASYNC_INITABLE (source), result, &error));
+  else
+    {
+      g_auto(RlxTensors) outputs = rlx_executable_run_finish (RLX_EXECUTABLE (source), result, NULL, &error);
+
+      g_assert_nonnull (outputs);
+    }
+  g_assert_no_error (error);
+  told->done = TRUE;
+}
+
+/* y = x w w …, so long that it takes a while. */
+static RlxExecutable *
+long_executable (gint64 size,
+                 guint  n_products)
+{
+  g_autoptr(GString) text = g_string_new ("rlx 1\n");
+  g_autoptr(RlxGraph) graph = NULL;
+  g_autoptr(GError) error = NULL;
+
+  g_string_append_printf (text, "%%0 = input \"x\" f32[%d, %d]\n", (int) size, (int) size);
+  for (guint i = 0; i < n_products; i++)
+    g_string_append_printf (text, "%%%u = matmul(%%%u, %%0)\n", i + 1, i);
+  g_string_append_printf (text, "output \"y\" %%%u\n", n_products);
+  graph = rlx_graph_new_from_text (text->str, &error);
+  g_assert_no_error (error);
+  return compile (graph);
+}
+
+/* Whoever wants to know how far a run is learns it in the context of the caller, and
+ * before the results. */
+static void
+test_progress_run (void)
+{
+  g_autoptr(RlxExecutable) executable = NULL;
+  g_autoptr(RlxTensor) x = NULL;
+  g_autoptr(GBytes) zeros = NULL;
+  g_autoptr(GError) error = NULL;
+  Told told = { .thread = g_thread_self () };
+  gint64 start;
+
+  if (rlx_test_device () == NULL)
+    return;
+  executable = long_executable (256, 256);
+  zeros = g_bytes_new_take (g_malloc0 (256 * 256 * 4), 256 * 256 * 4);
+  x = rlx_tensor_new_from_bytes (RLX_DATA_TYPE_F32, RLX_INT_ARRAY (256, 256), zeros, &error);
+  g_assert_no_error (error);
+  g_assert_cmpfloat (rlx_executable_get_progress (executable), ==, 1.0);
+
+  g_signal_connect (executable, "notify::progress", G_CALLBACK (on_progress), &told);
+  start = g_get_monotonic_time ();
+  rlx_executable_run_async (executable, &x, 1, NULL, on_told_done, &told);
+  while (!told.done)
+    g_main_context_iteration (NULL, TRUE);
+  g_test_message ("told %u times in %" G_GINT64_FORMAT " ms", told.n, (g_get_monotonic_time () - start) / 1000);
+  if (g_get_monotonic_time () - start > G_USEC_PER_SEC / 2)
+    {
+      g_assert_cmpuint (told.n, >=, 2);
+      g_assert_true (told.between);
+    }
+  if (told.n > 0)
+    g_assert_cmpfloat (told.last, ==, 1.0);
+  g_assert_cmpfloat (rlx_executable_get_progress (executable), ==, 1.0);
+
+  /* A run that blocks leaves nothing for its main loop. */
+  told = (Told) { .thread = g_thread_self (), .done = TRUE };
+  rlx_tensors_free (rlx_executable_run (executable, &x, 1, NULL, NULL, &error));
+  g_assert_no_error (error);
+  while (g_main_context_iteration (NULL, FALSE))
+    ;
+}
+
+/* A short run is not told of. */
+static void
+test_progress_short (void)
+{
+  g_autoptr(RlxExecutable) executable = NULL;
+  g_autoptr(RlxTensor) x = NULL;
+  Told told = { .thread = g_thread_self () };
+  gint64 start;
+
+  if (rlx_test_device () == NULL)
+    return;
+  executable = small_executable ();
+  x = floats ("f32[2,3]", (float[]) { 1, 2, 3, 4, 5, 6 });
+  g_object_unref (run_one (executable, x));
+  g_signal_connect (executable, "notify::progress", G_CALLBACK (on_progress), &told);
+  start = g_get_monotonic_time ();
+  rlx_executable_run_async (executable, &x, 1, NULL, on_told_done, &told);
+  while (!told.done)
+    g_main_context_iteration (NULL, TRUE);
+  g_assert_true (told.n == 0 || g_get_monotonic_time () - start >= G_USEC_PER_SEC / 10);
+}
+
+static void
+test_progress_first_calls (void)
+{
+  Told opening = { .thread = g_thread_self () }, compiling = { .thread = g_thread_self () };
+  g_autoptr(GAsyncResult) result = NULL;
+  g_autoptr(RlxExecutable) executable = NULL;
+  g_autoptr(RlxDevice) device = NULL;
+  g_autoptr(RlxGraph) graph = NULL;
+  g_autoptr(GError) error = NULL;
+  gint64 start = g_get_monotonic_time ();
+
+  if (rlx_test_device () == NULL)
+    return;
+  device = g_object_new (RLX_TYPE_DEVICE, "selector", NULL, NULL);
+  g_signal_connect (device, "opening", G_CALLBACK (on_told), &opening);
+  g_async_initable_init_async (G_ASYNC_INITABLE (device), G_PRIORITY_DEFAULT, NULL, on_told_done, &opening);
+  while (!opening.done)
+    g_main_context_iteration (NULL, TRUE);
+  if (g_get_monotonic_time () - start > G_USEC_PER_SEC / 2)
+    g_assert_cmpuint (opening.n, >=, 2);
+  if (opening.n > 0)
+    g_assert_cmpfloat (opening.last, ==, 1.0);
+
+  graph = rlx_graph_new_from_text ("rlx 1\n%0 = input \"x\" f32[64, 64]\n%1 = matmul(%0, %0)\n%2 = softmax(%1) {axis = 1}\n"
+                                   "%3 = cumsum(%2) {axis = 0}\n%4 = reduce_max(%3) {axes = [0]}\noutput \"y\" %4\n", &error);
+  g_assert_no_error (error);
+  g_signal_connect (device, "compiling", G_CALLBACK (on_told), &compiling);
+  start = g_get_monotonic_time ();
+  rlx_device_compile_async (device, graph, NULL, NULL, rlx_test_keep_result, &result);
+  executable = rlx_device_compile_finish (device, wait_result (&result), &error);
+  g_assert_no_error (error);
+  g_test_message ("told %u times in %" G_GINT64_FORMAT " ms", compiling.n, (g_get_monotonic_time () - start) / 1000);
+  if (g_get_monotonic_time () - start > G_USEC_PER_SEC / 2)
+    g_assert_cmpuint (compiling.n, >=, 2);
+  if (compiling.n > 0)
+    g_assert_cmpfloat (compiling.last, ==, 1.0);
+}
+
+static void
+on_tick (gpointer    object,
+         double      fraction,
+         const char *what)
+{
+  Told *told = g_object_get_data (object, "told");
+
+  g_assert_cmpstr (what, ==, told->n < 2 ? "one" : "two");
+  note_told (told, fraction);
+}
+
+/* What counts in another thread is told here: late, in order, and to its end only if it
+ * got there. */
+static void
+test_ticker (void)
+{
+  g_autoptr(GObject) object = g_object_new (G_TYPE_OBJECT, NULL);
+  Told told = { .thread = g_thread_self () };
+  RlxTicker *ticker;
+
+  g_object_set_data (object, "told", &told);
+  ticker = rlx_ticker_start (g_main_context_default (), object, on_tick);
+  rlx_ticker_set (ticker, "one", 0, 4);
+  while (g_main_context_iteration (NULL, FALSE))
+    ;
+  g_assert_cmpuint (told.n, ==, 0);
+  g_atomic_int_inc (rlx_ticker_count (ticker));
+  while (told.n < 2)
+    g_main_context_iteration (NULL, TRUE);
+  g_assert_cmpfloat (told.last, ==, 0.25);
+  rlx_ticker_set (ticker, "two", 3, 4);
+  g_main_context_iteration (NULL, TRUE);
+  g_assert_cmpfloat (told.last, ==, 0.75);
+  rlx_ticker_stop (ticker, TRUE);
+  while (g_main_context_iteration (NULL, FALSE))
+    ;
+  g_assert_cmpuint (told.n, ==, 4);
+  g_assert_cmpfloat (told.last, ==, 1.0);
+
+  /* One that fails, and one that is over before anything was told. */
+  told = (Told) { .thread = g_thread_self (), .n = 2 };
+  ticker = rlx_ticker_start (g_main_context_default (), object, on_tick);
+  rlx_ticker_set (ticker, "two", 1, 2);
+  while (told.n < 3)
+    g_main_context_iteration (NULL, TRUE);
+  rlx_ticker_stop (ticker, FALSE);
+  rlx_ticker_stop (rlx_ticker_start (g_main_context_default (), object, on_tick), TRUE);
+  rlx_ticker_stop (NULL, TRUE);
+  while (g_main_context_iteration (NULL, FALSE))
+    ;
+  g_assert_cmpuint (told.n, ==, 3);
+  g_assert_cmpfloat (told.last, ==, 0.5);
+}
+
 int
 main (int   argc,
       char *argv[])
@@ -398,6 +637,10 @@ main (int   argc,
   g_test_add_func ("/async/cancel-waiting", test_cancel_waiting);
   g_test_add_func ("/async/cancelled-before", test_cancelled_before);
   g_test_add_func ("/async/files", test_files);
+  g_test_add_func ("/async/progress-run", test_progress_run);
+  g_test_add_func ("/async/progress-short", test_progress_short);
+  g_test_add_func ("/async/progress-first-calls", test_progress_first_calls);
+  g_test_add_func ("/async/ticker", test_ticker);
 
   return g_test_run ();
 }

@@ -65,7 +65,7 @@ test_loss (void)
   g_autoptr (GError) error = NULL;
   RlxGpu *gpu = open_device ();
   guint32 input[64] = { 0 }, output[64];
-  RlxGpuPipelineDesc desc = { "too late", add_wgsl, read_write_pair, 2 };
+  RlxGpuPipelineDesc desc = { "too late", add_wgsl, read_write_pair, 2, NULL };
   RlxGpuPipeline *pipeline;
   RlxGpuBinding bindings[2];
   Lost lost = { 0 };

@@ -291,10 +291,10 @@ test_bad_wgsl (void)
   g_autoptr (GError) error = NULL;
   RlxGpu *gpu = open_device ();
   RlxGpuPipelineDesc descs[] = {
-    { "good", twice_wgsl, read_write_pair, 2 },
-    { "also good", add_wgsl, read_write_pair, 2 },
-    { "the broken one", "@compute @workgroup_size(1)\nfn main() {\n  let x = nonsense;\n}", NULL, 0 },
-    { "good again", twice_wgsl, read_write_pair, 2 },
+    { "good", twice_wgsl, read_write_pair, 2, NULL },
+    { "also good", add_wgsl, read_write_pair, 2, NULL },
+    { "the broken one", "@compute @workgroup_size(1)\nfn main() {\n  let x = nonsense;\n}", NULL, 0, NULL },
+    { "good again", twice_wgsl, read_write_pair, 2, NULL },
   };
   const char *bad[] = {
     "",
@@ -319,7 +319,7 @@ test_bad_wgsl (void)
 
   for (gsize i = 0; i < G_N_ELEMENTS (bad); i++)
     {
-      RlxGpuPipelineDesc desc = { "bad", bad[i], read_write_pair, 2 };
+      RlxGpuPipelineDesc desc = { "bad", bad[i], read_write_pair, 2, NULL };
 
       g_assert_false (rlx_gpu_pipelines_new (gpu, &desc, 1, pipelines, &failed, NULL, &error));
       g_assert_error (error, RLX_COMPILE_ERROR, RLX_COMPILE_ERROR_INTERNAL);
@@ -481,7 +481,7 @@ test_cancel (void)
   g_autofree RlxGpuDispatch *dispatches = g_new (RlxGpuDispatch, n_dispatches);
   RlxGpu *gpu = open_device ();
   RlxGpuJob job = { .dispatches = dispatches, .n_dispatches = n_dispatches };
-  RlxGpuPipelineDesc desc = { "cancelled", add_wgsl, read_write_pair, 2 };
+  RlxGpuPipelineDesc desc = { "cancelled", add_wgsl, read_write_pair, 2, NULL };
   RlxGpuPipeline *pipeline;
   RlxGpuCounters before, after;
   GThread *thread;

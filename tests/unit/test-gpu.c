@@ -268,7 +268,7 @@ test_features (void)
 
   {
     g_autoptr (GError) error = NULL;
-    RlxGpuPipelineDesc desc = { "halves", "enable f16; @compute @workgroup_size(1) fn main() {}", NULL, 0 };
+    RlxGpuPipelineDesc desc = { "halves", "enable f16; @compute @workgroup_size(1) fn main() {}", NULL, 0, NULL };
     RlxGpuPipeline *pipeline = NULL;
 
     g_assert_false (rlx_gpu_pipelines_new (gpu, &desc, 1, &pipeline, NULL, NULL, &error));
@@ -439,9 +439,9 @@ test_warm (void)
   g_autoptr (GError) error = NULL;
   RlxGpu *gpu = open_device ();
   RlxGpuPipelineDesc descs[] = {
-    { "ahead", wgsl, kinds, G_N_ELEMENTS (kinds) },
-    { "ahead again", wgsl, kinds, G_N_ELEMENTS (kinds) },
-    { "bad", "fn main() {", kinds, 0 },
+    { "ahead", wgsl, kinds, G_N_ELEMENTS (kinds), NULL },
+    { "ahead again", wgsl, kinds, G_N_ELEMENTS (kinds), NULL },
+    { "bad", "fn main() {", kinds, 0, NULL },
   };
   /* More than are made at a time. */
   RlxGpuPipelineDesc many[8];
@@ -475,7 +475,7 @@ test_warm (void)
   for (guint i = 0; i < G_N_ELEMENTS (texts); i++)
     {
       texts[i] = g_strdup_printf ("@compute @workgroup_size(%u) fn main() {}", i + 1);
-      many[i] = (RlxGpuPipelineDesc) { "one of many", texts[i], kinds, 0 };
+      many[i] = (RlxGpuPipelineDesc) { "one of many", texts[i], kinds, 0, NULL };
     }
   many[G_N_ELEMENTS (texts)] = descs[2];
   before = count_dispatches (gpu);

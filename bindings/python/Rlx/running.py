@@ -177,8 +177,11 @@ def add_blocking(cls, base, name):
 
 @override
 class Device(Rlx.Device):
-    def __init__(self, *args, **kwargs):
-        raise TypeError('devices come from Rlx.Device.get_default() and Rlx.Device.open()')
+    def __init__(self, *args, **properties):
+        # With a property it is a device that init_async() will open, for those who connect to “opening”.
+        if args or not properties:
+            raise TypeError('devices come from Rlx.Device.get_default() and Rlx.Device.open()')
+        super().__init__(**properties)
 
     def calibrate(self, cancellable=None):
         return _block(super().calibrate, cancellable=cancellable)
