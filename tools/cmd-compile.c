@@ -142,17 +142,25 @@ int
 rlx_tool_dot (int    argc,
               char **argv)
 {
-  const GOptionEntry entries[] = { G_OPTION_ENTRY_NULL };
+  g_autofree char *path = NULL, *text = NULL;
+  const GOptionEntry entries[] = {
+    { "output", 'o', 0, G_OPTION_ARG_FILENAME, &path, "Draw it into a file, without graphviz", "FILE.svg" },
+    G_OPTION_ENTRY_NULL
+  };
   g_autoptr(GError) error = NULL;
   g_autoptr(RlxGraph) graph = NULL;
-  g_autofree char *text = NULL;
   int status;
 
-  if (!rlx_tool_parse ("GRAPH", "Writes a graph for graphviz.", entries, &argc, &argv, 1, 1, &status))
+  if (!rlx_tool_parse ("GRAPH", "Writes a graph for graphviz, or draws it.", entries, &argc, &argv, 1, 1, &status))
     return status;
   graph = rlx_tool_load_graph (argv[1], &error);
   if (graph == NULL)
     return rlx_tool_fail (error);
+  if (path != NULL)
+    {
+      text = rlx_tool_draw_graph (graph, &error);
+      return text && g_file_set_contents (path, text, -1, &error) ? RLX_TOOL_OK : rlx_tool_fail (error);
+    }
   text = rlx_graph_to_dot (graph);
   g_print ("%s", text);
   return RLX_TOOL_OK;

@@ -84,6 +84,9 @@ gsize       rlx_tool_add_values (RlxGraph           *graph,
 void        rlx_tool_print_values (RlxGraph         *graph,
                                    RlxTensor       **values,
                                    gsize             n_values);
+/* The graph as an SVG picture. */
+char *      rlx_tool_draw_graph (RlxGraph           *graph,
+                                 GError            **error);
 /* Waits for a call that does not block, with a bar on a terminal where that takes more than
  * 100 ms. @what the call does is told beside it. @object has a property “progress”, from 0
  * to 1. rlx_tool_wait_done() is the

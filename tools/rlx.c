@@ -22,7 +22,7 @@ static const RlxToolCommand commands[] = {
   { "bench", "GRAPH", "Time a graph on random inputs", rlx_tool_bench },
   { "compile", "[--plan] [--wgsl] [--target NAME] GRAPH", "Compile a graph and show what became of it", rlx_tool_compile },
   { "profile", "GRAPH [-o FILE.svg]", "Tell where the time of a graph goes, or draw it", rlx_tool_profile },
-  { "dot", "GRAPH", "Write a graph for graphviz", rlx_tool_dot },
+  { "dot", "GRAPH [-o FILE.svg]", "Write a graph for graphviz, or draw it", rlx_tool_dot },
 };
 
 static void

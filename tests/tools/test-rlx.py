@@ -330,6 +330,28 @@ def run_shows_progress():
 
 
 @tap.test
+def dot_draws():
+    """Every node is in the picture, and every edge."""
+    graph = tap.write('draw.rlx', 'rlx 1\n%0 = input "x" f32[8]\n%1 = parameter "w" f32[8]\n%2 = mul(%0, %1) "a < b"\n%3 = relu(%2)\n'
+                      '%4 = add(%3, %0)\n%5 = mul(%4, %4)\noutput "y" %5\n')
+    picture = tap.path('draw.svg')
+    tap.equal(run('dot', graph, '-o', picture).stdout, '')
+    root = xml.etree.ElementTree.parse(picture).getroot()
+    svg = '{http://www.w3.org/2000/svg}'
+    texts = [text.text for text in root.findall(svg + 'text')]
+    for wanted in 'input x', 'parameter w', 'mul a < b', 'relu', 'add', 'output', 'y', 'f32[8]':
+        tap.check(wanted in texts, f'no “{wanted}” in {texts}')
+    tap.equal(len(root.findall(svg + 'rect')), 1 + 7, 'a background and the nodes')
+    tap.equal(len(root.findall(f'{svg}g/{svg}path')), 8, 'edges')
+    width = float(root.get('viewBox').split()[2])
+    for box in root.findall(svg + 'rect')[1:]:
+        tap.check(0 <= float(box.get('x')) and float(box.get('x')) + float(box.get('width')) <= width, 'a node outside')
+    many = tap.write('many.rlx', 'rlx 1\n%0 = input "x" f32[1]\n' + ''.join(f'%{i + 1} = relu(%{i})\n' for i in range(2001)) +
+                     'output "y" %2001\n')
+    refused('2000', 'dot', many, '-o', picture)
+
+
+@tap.test
 def run_json():
     found = parse(run('run', simple, '-i', f'x={four}', '--json').stdout)
     tap.equal(found['twice'], {'data_type': 'f32', 'shape': [4], 'data': [2, 0, -2, 8]}, 'twice')
