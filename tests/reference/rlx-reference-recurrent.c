@@ -122,7 +122,8 @@ apply (const Activation *self,
   x.value = x.value > clip ? clip : x.value < -clip ? -clip : x.value;
   y.value = activate (self, x.value);
   y.error = 0;
-  if (isinf (x.error) || isnan (y.value))
+  /* An operand that nobody knows, times 0, has an error that is not a number. */
+  if (!isfinite (x.error) || isnan (y.value))
     return (Number) { y.value, isnan (x.value) ? 0 : INFINITY };
 
   /* All are monotonous but where they have an edge. */

@@ -401,6 +401,14 @@ static const Found founds[] = {
     "%1 = reshape(%0) {shape = [1]}\n"
     "%2 = batch_norm(%0, %1, %1, _, %1)\n"
     "output \"y\" %2\n" },
+  /* Nobody knows the weight, so nobody knows what 0 times the weight is. */
+  { "zero-times-anything", INFINITY,
+    "%0 = constant f32[1, 1] [1.2533141]\n"
+    "%1 = mul(%0, %0)\n"
+    "%2 = tan(%1)\n"
+    "%3 = constant f32[1, 1] [0]\n"
+    "%4 = rnn_cell(%3, %2, %0, %0)\n"
+    "output \"y\" %4\n" },
   /* Only what the graph has for a constant itself is refused; other indices are limited to the axis. */
   { "index-that-becomes-constant", 0,
     "%0 = constant f32[3] [1, 2, 3]\n"
