@@ -259,16 +259,16 @@ attribute_text (GArray               *scalars,
 {
   const RlxAttrDef *def = &instruction->op->attrs[index];
   char class = type_class (instruction->operand_type);
+  const RlxDataTypeInfo *info = rlx_data_type_get_info (rlx_data_type_get_info (instruction->operand_type)->on_device);
   double value;
 
   if (def->kind != RLX_ATTR_FLOAT)
     return add_scalar (scalars, 'i', 0, rlx_attr_get_int (def, instruction->attrs));
   value = rlx_attr_get_float (def, instruction->attrs);
-  if (class == 'i')
-    return add_scalar (scalars, 'i', 0, saturate (value, G_MININT32, G_MAXINT32));
-  if (class == 'u')
-    return add_scalar (scalars, 'u', 0, saturate (value, 0, G_MAXUINT32));
-  return add_scalar (scalars, 'f', value, 0);
+  if (class == 'f')
+    return add_scalar (scalars, 'f', value, 0);
+  /* Kernels compute with 32 bits: what the type does not hold would wrap when it is stored. */
+  return add_scalar (scalars, class, 0, saturate (value, info->min, (gint64) info->max));
 }
 
 /* Replaces a, b, c, the numbers of attributes and $bits in an operator's expression. */
