@@ -23,18 +23,17 @@ typedef struct
   gsize n_output;
 } Terms;
 
-/* What a sum of that many products may be off, as in matmul. */
+/* Nobody knows the product of an operand that nobody knows, not even if the other is 0. */
 static double
-sum_bound (double size,
-           double error,
-           double k)
+get_bound (RlxReferenceCall        *call,
+           const RlxReferenceValue *value,
+           gsize                    i,
+           gboolean                *known)
 {
-  if (!isfinite (size))
-    return error > 0 ? INFINITY : 0;
-  if (size >= 0x1p127)
-    return INFINITY;
+  double bound = rlx_reference_operand_bound (call, value, i);
 
-  return 2 * k * (RLX_F32_EPSILON * size + (size > 0 ? 0x1p-126 : 0)) + error;
+  *known = *known && !isinf (bound);
+  return bound;
 }
 
 /* Whether some of a sum may be taken before all is multiplied. */
@@ -65,7 +64,7 @@ contract (RlxReferenceCall *call,
   gint64 shape[MAX_LOOPS], index[MAX_LOOPS] = { 0, };
   gint64 place[N_LABELS] = { 0, };
   gsize n_loops = 0, n_sums = 1;
-  g_autofree double *sizes = g_new0 (double, y->n_elements + 1);
+  g_autofree RlxReferenceSize *sizes = g_new0 (RlxReferenceSize, y->n_elements + 1);
   gboolean empty = FALSE, early = FALSE;
 
   for (int i = 0; i < N_LABELS; i++)
@@ -103,6 +102,7 @@ contract (RlxReferenceCall *call,
   do
     {
       double product = 1, size = 1, most = 1;
+      gboolean known = TRUE;
       gsize at = 0;
 
       for (gsize i = 0; i < n_loops; i++)
@@ -116,21 +116,23 @@ contract (RlxReferenceCall *call,
             from = from * (gsize) x->shape[j] + (gsize) (x->shape[j] == 1 ? 0 : place[terms->labels[i][j]]);
           product *= x->values[from];
           size *= fabs (x->values[from]);
-          most *= fabs (x->values[from]) + x->bounds[from];
+          most *= fabs (x->values[from]) + get_bound (call, x, from, &known);
         }
       for (gsize j = 0; j < terms->n_output; j++)
         at = at * (gsize) dims[terms->output[j]] + (gsize) place[terms->output[j]];
       y->values[at] += product;
-      sizes[at] += size;
-      if (most > size)
+      rlx_reference_size_add (&sizes[at], size);
+      if (!known)
+        y->bounds[at] = INFINITY;
+      else if (most > size)
         y->bounds[at] += most - size;
     }
   while (rlx_reference_next (index, shape, n_loops));
 
   /* Infinity times zero is not infinity times a sum that is not. */
   for (gsize i = 0; i < y->n_elements; i++)
-    y->bounds[i] = early && !isfinite (sizes[i]) ? INFINITY
-                 : sum_bound (sizes[i], y->bounds[i], (double) (n_sums + terms->n_operands));
+    y->bounds[i] = early && !isfinite (sizes[i].all) ? INFINITY
+                 : rlx_reference_sum_bound (&sizes[i], y->bounds[i], (double) (n_sums + terms->n_operands));
 }
 
 static void
@@ -275,7 +277,8 @@ grouped_matmul (RlxReferenceCall *call)
   for (gsize i = 0; i < y->n_elements; i++)
     {
       gsize row = i / n, column = i % n;
-      double sum = 0, size = 0, error = 0;
+      RlxReferenceSize size = { 0, 0 };
+      double sum = 0, error = 0;
 
       if (expert->values[row] >= 0 && expert->values[row] < (double) experts)
         for (gsize j = 0; j < k; j++)
@@ -283,14 +286,14 @@ grouped_matmul (RlxReferenceCall *call)
             gsize a = row * k + j, b = ((gsize) expert->values[row] * k + j) * n + column;
 
             sum += x->values[a] * weight->values[b];
-            size += fabs (x->values[a] * weight->values[b]);
+            rlx_reference_size_add (&size, x->values[a] * weight->values[b]);
             if (x->bounds[a] > 0)
               error += x->bounds[a] * (fabs (weight->values[b]) + weight->bounds[b]);
             if (weight->bounds[b] > 0)
               error += weight->bounds[b] * fabs (x->values[a]);
           }
       y->values[i] = sum;
-      y->bounds[i] = sum_bound (size, error, (double) k);
+      y->bounds[i] = rlx_reference_sum_bound (&size, error, (double) k);
     }
 }
 
@@ -305,41 +308,53 @@ lora_matmul (RlxReferenceCall *call)
   double rounding = x->data_type == RLX_DATA_TYPE_F16 ? 0x1p-11 : 0;
   double least = x->data_type == RLX_DATA_TYPE_F16 ? 0x1p-25 : 0;
 
+  /* with reduced precision so is what goes into the second product */
+  if (call->narrow)
+    {
+      rounding = 0x1p-11;
+      least = 0x1p-14;
+    }
+
   for (gsize i = 0; i < y->n_elements; i++)
     {
       gsize row = i / n, column = i % n;
-      double product = 0, correction = 0, size = 0, error = 0;
+      RlxReferenceSize size = { 0, 0 };
+      double product = 0, correction = 0, error = 0;
+      gboolean known = TRUE;
 
       for (gsize j = 0; j < k; j++)
         {
-          double v = x->values[row * k + j] * weight->values[j * n + column];
+          gsize a = row * k + j, b = j * n + column;
+          double v = x->values[a] * weight->values[b];
 
           product += v;
-          size += fabs (v);
-          error += (fabs (x->values[row * k + j]) + x->bounds[row * k + j]) *
-                   (fabs (weight->values[j * n + column]) + weight->bounds[j * n + column]) - fabs (v);
+          rlx_reference_size_add (&size, v);
+          error += (fabs (x->values[a]) + get_bound (call, x, a, &known)) *
+                   (fabs (weight->values[b]) + get_bound (call, weight, b, &known)) - fabs (v);
         }
       error += rounding * fabs (product) + least;
       for (gsize l = 0; l < r; l++)
         {
-          double low = 0, low_size = 0, low_error = 0, u = up->values[l * n + column], u_bound = up->bounds[l * n + column];
+          double low = 0, low_size = 0, low_error = 0;
+          double u = up->values[l * n + column], u_bound = get_bound (call, up, l * n + column, &known);
 
           for (gsize j = 0; j < k; j++)
             {
-              double v = x->values[row * k + j] * down->values[j * r + l];
+              gsize a = row * k + j, b = j * r + l;
+              double v = x->values[a] * down->values[b];
 
               low += v;
               low_size += fabs (v);
-              low_error += (fabs (x->values[row * k + j]) + x->bounds[row * k + j]) *
-                           (fabs (down->values[j * r + l]) + down->bounds[j * r + l]) - fabs (v);
+              low_error += (fabs (x->values[a]) + get_bound (call, x, a, &known)) *
+                           (fabs (down->values[b]) + get_bound (call, down, b, &known)) - fabs (v);
             }
-          low_error += rounding * fabs (low) + least;
+          low_error += call->narrow && fabs (low) + low_error > 65504 ? INFINITY : rounding * fabs (low) + least;
           correction += low * u;
-          size += fabs (scale) * low_size * fabs (u);
+          rlx_reference_size_add (&size, scale * low_size * u);
           error += fabs (scale) * (low_error * (fabs (u) + u_bound) + fabs (low) * u_bound);
         }
       y->values[i] = product + scale * correction;
-      y->bounds[i] = sum_bound (size, error, (double) (k + r + 2));
+      y->bounds[i] = rlx_reference_sum_bound (&size, !known ? INFINITY : isnan (error) ? 0 : error, (double) (k + r + 2));
     }
 }
 

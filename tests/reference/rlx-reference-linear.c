@@ -17,13 +17,13 @@ typedef struct
   gboolean transpose_a;
   gboolean transpose_b;
   gint64 k;
-  gboolean narrow;
+  const RlxReferenceCall *call;
 } Product;
 
 typedef struct
 {
   double sum;
-  double size;    /* Σ |a| |b| */
+  RlxReferenceSize size;
   double error;   /* from the errors of the operands */
 } Dot;
 
@@ -45,22 +45,6 @@ find_matrix (const RlxReferenceValue *value,
   return rlx_reference_position (&stack, index, n_index) * n;
 }
 
-/* How far an operand may be off: to nearest, but nothing below 2⁻¹⁴ need be kept, and
- * what is beyond 65504 may be anything. */
-static double
-operand_bound (const Product           *product,
-               const RlxReferenceValue *value,
-               gsize                    i)
-{
-  double size = fabs (value->values[i]) + value->bounds[i];
-
-  if (!product->narrow || value->data_type == RLX_DATA_TYPE_F16 || size == 0 || isnan (value->values[i]))
-    return value->bounds[i];
-  if (size > 65504)
-    return INFINITY;
-  return value->bounds[i] + (size < 0x1p-14 ? size : 0x1p-11 * size);
-}
-
 static Dot
 multiply (const Product *product,
           const gint64  *index,
@@ -72,17 +56,17 @@ multiply (const Product *product,
   gsize first_a = find_matrix (a, index, n_index), first_b = find_matrix (b, index, n_index);
   gint64 width_a = a->shape[a->n_dims - 1];
   gint64 width_b = b->n_dims > 1 ? b->shape[b->n_dims - 1] : 1;
-  Dot dot = { 0, 0, 0 };
+  Dot dot = { 0, { 0, 0 }, 0 };
 
   for (gint64 k = 0; k < product->k; k++)
     {
       gsize i = first_a + (gsize) (product->transpose_a ? k * width_a + row : row * width_a + k);
       gsize j = first_b + (gsize) (product->transpose_b ? column * width_b + k : k * width_b + column);
 
-      double bound_a = operand_bound (product, a, i), bound_b = operand_bound (product, b, j);
+      double bound_a = rlx_reference_operand_bound (product->call, a, i), bound_b = rlx_reference_operand_bound (product->call, b, j);
 
       dot.sum += a->values[i] * b->values[j];
-      dot.size += fabs (a->values[i] * b->values[j]);
+      rlx_reference_size_add (&dot.size, a->values[i] * b->values[j]);
       if (bound_a > 0)
         dot.error += bound_a * (fabs (b->values[j]) + bound_b);
       if (bound_b > 0)
@@ -90,20 +74,6 @@ multiply (const Product *product,
     }
 
   return dot;
-}
-
-/* What a sum of that many products may be off. Intermediate results that may
- * not fit f32 leave nothing to say; exact infinities and NaNs stay. */
-static double
-sum_bound (const Dot *dot,
-           gint64     k)
-{
-  if (!isfinite (dot->size))
-    return dot->error > 0 ? INFINITY : 0;
-  if (dot->size >= 0x1p127)
-    return INFINITY;
-
-  return 2 * (double) k * (RLX_F32_EPSILON * dot->size + (dot->size > 0 ? 0x1p-126 : 0));
 }
 
 static void
@@ -117,7 +87,7 @@ matmul (RlxReferenceCall *call)
   Product product = {
     .a = a,
     .b = b,
-    .narrow = call->narrow,
+    .call = call,
     .transpose_a = rlx_reference_get_bool (call, "transpose_a"),
     .transpose_b = rlx_reference_get_bool (call, "transpose_b"),
   };
@@ -133,7 +103,7 @@ matmul (RlxReferenceCall *call)
       Dot dot = multiply (&product, index, y->n_dims - n_matrix, row, column);
 
       y->values[at] = dot.sum;
-      y->bounds[at] = sum_bound (&dot, product.k) + dot.error;
+      y->bounds[at] = rlx_reference_sum_bound (&dot.size, dot.error, (double) product.k);
       at++;
     }
   while (rlx_reference_next (index, y->shape, y->n_dims));
@@ -152,7 +122,7 @@ linear (RlxReferenceCall *call)
   Product product = {
     .a = &rows,
     .b = call->inputs[1],
-    .narrow = call->narrow,
+    .call = call,
     .transpose_a = rlx_reference_get_bool (call, "transpose_a"),
     .transpose_b = rlx_reference_get_bool (call, "transpose_b"),
   };
@@ -171,7 +141,7 @@ linear (RlxReferenceCall *call)
       Dot dot = multiply (&product, NULL, 0, (gint64) at / columns, (gint64) at % columns);
 
       y->values[at] = alpha * dot.sum;
-      y->bounds[at] = fabs (alpha) * (sum_bound (&dot, product.k) + dot.error);
+      y->bounds[at] = fabs (alpha) * rlx_reference_sum_bound (&dot.size, dot.error, (double) product.k);
       if (bias != NULL)
         {
           gsize i = rlx_reference_position (bias, index, y->n_dims);
@@ -197,7 +167,7 @@ qkv_linear (RlxReferenceCall *call)
   Product product = {
     .a = &rows,
     .b = call->inputs[1],
-    .narrow = call->narrow,
+    .call = call,
     .transpose_b = rlx_reference_get_bool (call, "transpose_b"),
     .k = x->shape[x->n_dims - 1],
   };
@@ -219,7 +189,7 @@ qkv_linear (RlxReferenceCall *call)
       Dot dot = multiply (&product, NULL, 0, (gint64) i / columns, column);
 
       y->values[i] = dot.sum;
-      y->bounds[i] = sum_bound (&dot, product.k) + dot.error;
+      y->bounds[i] = rlx_reference_sum_bound (&dot.size, dot.error, (double) product.k);
       if (bias != NULL)
         {
           y->values[i] += bias->values[column];

@@ -505,6 +505,7 @@ dequant_matmul (RlxReferenceCall *call)
     {
       gsize m = i / n, row = i % n;
       double sum = 0, sizes = 0, bound = 0;
+      gboolean known = TRUE;
 
       if (expert != NULL)
         {
@@ -521,6 +522,7 @@ dequant_matmul (RlxReferenceCall *call)
           sum += a * w;
           sizes += fabs (a * w);
           bound += fabs (a) * off + x->bounds[m * k + j] * (fabs (w) + off);
+          known = known && !isinf (x->bounds[m * k + j]);
         }
       bound += 2 * (double) k * RLX_F32_EPSILON * sizes;
       if (bias != NULL)
@@ -530,7 +532,7 @@ dequant_matmul (RlxReferenceCall *call)
         }
       y->values[i] = sum;
       /* a part of the sum may be beyond the largest number where the whole is not */
-      y->bounds[i] = isfinite (sum) && sizes > FLT_MAX / 2 ? INFINITY : isnan (bound) ? 0 : bound;
+      y->bounds[i] = !known || (isfinite (sum) && sizes > FLT_MAX / 2) ? INFINITY : isnan (bound) ? 0 : bound;
     }
   g_free (self.bytes);
 }

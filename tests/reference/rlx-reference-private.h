@@ -50,6 +50,28 @@ extern const RlxReferenceRow rlx_reference_solve[];
 extern const RlxReferenceRow rlx_reference_sort[];
 extern const RlxReferenceRow rlx_reference_window[];
 
+/* ---- sums of products ------------------------------------------------------ */
+
+/* Σ |a| |b|, and that of the products which are finite. */
+typedef struct
+{
+  double all;
+  double finite;
+} RlxReferenceSize;
+
+void   rlx_reference_size_add      (RlxReferenceSize *self,
+                                    double            product);
+/* What a sum of @k products may be off, with @error from the errors of the operands. Intermediate
+ * results that may not fit f32 leave nothing to say; exact infinities and NaNs stay. */
+double rlx_reference_sum_bound     (const RlxReferenceSize *size,
+                                    double                  error,
+                                    double                  k);
+/* How far an operand of a product may be off. With reduced precision it is rounded to the nearest number
+ * of f16, but nothing below 2⁻¹⁴ need be kept, and what is beyond 65504 may be anything. */
+double rlx_reference_operand_bound (const RlxReferenceCall  *call,
+                                    const RlxReferenceValue *value,
+                                    gsize                    i);
+
 /* ---- element-wise operators ---------------------------------------------- */
 
 /* The attributes of one of them, those that are there. Floats are what the

@@ -120,7 +120,7 @@ conv_init (Conv             *conv,
 static void
 add_product (RlxReferenceCall *call,
              gsize             at,
-             double           *sizes,
+             RlxReferenceSize *sizes,
              gsize             at_x,
              gsize             at_w)
 {
@@ -129,7 +129,7 @@ add_product (RlxReferenceCall *call,
   double product = x->values[at_x] * filter->values[at_w];
 
   y->values[at] += product;
-  sizes[at] += fabs (product);
+  rlx_reference_size_add (&sizes[at], product);
   if (x->bounds[at_x] > 0)
     y->bounds[at] += x->bounds[at_x] * (fabs (filter->values[at_w]) + filter->bounds[at_w]);
   if (filter->bounds[at_w] > 0)
@@ -138,10 +138,10 @@ add_product (RlxReferenceCall *call,
 
 /* The bound of a sum of @k products, and the bias. */
 static void
-finish (RlxReferenceCall *call,
-        const Conv       *conv,
-        const double     *sizes,
-        double            k)
+finish (RlxReferenceCall       *call,
+        const Conv             *conv,
+        const RlxReferenceSize *sizes,
+        double                  k)
 {
   const RlxReferenceValue *bias = rlx_reference_get_input (call, 2);
   RlxReferenceValue *y = call->output;
@@ -150,12 +150,7 @@ finish (RlxReferenceCall *call,
 
   do
     {
-      if (!isfinite (sizes[at]))
-        y->bounds[at] = y->bounds[at] > 0 ? INFINITY : 0;
-      else if (sizes[at] >= 0x1p127)
-        y->bounds[at] = INFINITY;
-      else
-        y->bounds[at] += 2 * k * (RLX_F32_EPSILON * sizes[at] + (sizes[at] > 0 ? 0x1p-126 : 0));
+      y->bounds[at] = rlx_reference_sum_bound (&sizes[at], y->bounds[at], k);
 
       if (bias != NULL)
         {
@@ -188,7 +183,7 @@ conv_forward (RlxReferenceCall *call)
 {
   const RlxReferenceValue *x = call->inputs[0], *filter = call->inputs[1];
   RlxReferenceValue *y = call->output;
-  g_autofree double *sizes = g_new0 (double, y->n_elements + 1);
+  g_autofree RlxReferenceSize *sizes = g_new0 (RlxReferenceSize, y->n_elements + 1);
   gint64 index[RLX_MAX_DIMS] = { 0, };
   gint64 channels, outputs;
   Conv conv = { 0, };
@@ -308,7 +303,7 @@ conv_transpose (RlxReferenceCall *call)
 {
   const RlxReferenceValue *x = call->inputs[0], *filter = call->inputs[1];
   RlxReferenceValue *y = call->output;
-  g_autofree double *sizes = g_new0 (double, y->n_elements + 1);
+  g_autofree RlxReferenceSize *sizes = g_new0 (RlxReferenceSize, y->n_elements + 1);
   gint64 index[RLX_MAX_DIMS] = { 0, };
   gint64 channels, outputs;
   Conv conv = { 0, };

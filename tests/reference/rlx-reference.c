@@ -283,6 +283,46 @@ forget_f16_overflows (const RlxReferenceValue *self)
   return copy;
 }
 
+/* ---- sums of products ------------------------------------------------------------------ */
+
+void
+rlx_reference_size_add (RlxReferenceSize *self,
+                        double            product)
+{
+  self->all += fabs (product);
+  if (isfinite (product))
+    self->finite += fabs (product);
+}
+
+double
+rlx_reference_sum_bound (const RlxReferenceSize *size,
+                         double                  error,
+                         double                  k)
+{
+  /* Also beside an infinity: of the other sign it makes a NaN. */
+  if (size->finite >= 0x1p127)
+    return INFINITY;
+  /* An operand that nobody knows, times 0, has an error that is not a number. */
+  if (!isfinite (size->all))
+    return error == 0 ? 0 : INFINITY;
+
+  return 2 * k * (RLX_F32_EPSILON * size->all + (size->all > 0 ? 0x1p-126 : 0)) + error;
+}
+
+double
+rlx_reference_operand_bound (const RlxReferenceCall  *call,
+                             const RlxReferenceValue *value,
+                             gsize                    i)
+{
+  double size = fabs (value->values[i]) + value->bounds[i];
+
+  if (!call->narrow || value->data_type == RLX_DATA_TYPE_F16 || size == 0 || isnan (value->values[i]))
+    return value->bounds[i];
+  if (size > 65504)
+    return INFINITY;
+  return value->bounds[i] + (size < 0x1p-14 ? size : 0x1p-11 * size);
+}
+
 /* ---- helpers of operators -------------------------------------------------------------- */
 
 gint64

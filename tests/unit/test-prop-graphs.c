@@ -409,6 +409,25 @@ static const Found founds[] = {
     "%3 = constant f32[1, 1] [0]\n"
     "%4 = rnn_cell(%3, %2, %0, %0)\n"
     "output \"y\" %4\n" },
+  { "packed-zero-times-anything", INFINITY,
+    "%0 = constant f32[1, 32] [1.2533141, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
+    "%1 = mul(%0, %0)\n"
+    "%2 = tan(%1)\n"
+    "%3 = constant u8[1, 18] [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]\n"
+    "%4 = dequant_matmul(%2, %3) {type = q4-0}\n"
+    "output \"y\" %4\n" },
+  /* A product beyond the largest number is infinite, and the other infinity makes a NaN of it. */
+  { "infinity-beside-overflow", INFINITY,
+    "%0 = constant f32[1, 2] [1e30, 1]\n"
+    "%1 = constant f32[2, 1] [1e30, -inf]\n"
+    "%2 = matmul(%0, %1)\n"
+    "output \"y\" %2\n" },
+  /* Limits that the type does not hold are its own. */
+  { "limit-beyond-type", 0,
+    "%0 = constant i8[3] [-100, 5, 100]\n"
+    "%1 = add(%0, %0)\n"
+    "%2 = clamp(%1) {minimum = 227.5, maximum = 300}\n"
+    "output \"y\" %2\n" },
   /* Only what the graph has for a constant itself is refused; other indices are limited to the axis. */
   { "index-that-becomes-constant", 0,
     "%0 = constant f32[3] [1, 2, 3]\n"
