@@ -24,6 +24,7 @@ rlx_variants_get (RlxFamily family)
     [RLX_FAMILY_QMATMUL] = &rlx_qmatmul_variants,
     [RLX_FAMILY_QCONV] = &rlx_qconv_variants,
     [RLX_FAMILY_RECURRENT] = &rlx_recurrent_variants,
+    [RLX_FAMILY_FFT] = &rlx_fft_variants,
   };
 
   return tables[family];

@@ -306,6 +306,30 @@ count_elements (const CaseTensor *self,
   return TRUE;
 }
 
+/* Makes a list of numbers of the pairs that @object has as its data. */
+static gboolean
+flatten_pairs (JsonObject *object)
+{
+  JsonNode *member = json_object_get_member (object, "data");
+  g_autoptr(JsonArray) flat = json_array_new ();
+  JsonArray *pairs;
+
+  if (member == NULL || !JSON_NODE_HOLDS_ARRAY (member))
+    return FALSE;
+  pairs = json_node_get_array (member);
+  for (guint i = 0; i < json_array_get_length (pairs); i++)
+    {
+      JsonNode *pair = json_array_get_element (pairs, i);
+
+      if (!JSON_NODE_HOLDS_ARRAY (pair) || json_array_get_length (json_node_get_array (pair)) != 2)
+        return FALSE;
+      for (guint j = 0; j < 2; j++)
+        json_array_add_element (flat, json_node_copy (json_array_get_element (json_node_get_array (pair), j)));
+    }
+  json_object_set_array_member (object, "data", g_steal_pointer (&flat));
+  return TRUE;
+}
+
 CaseTensor *
 case_tensor_parse (const char *name,
                    JsonNode   *node,
@@ -344,13 +368,26 @@ case_tensor_parse (const char *name,
     }
   shape = json_node_get_array (member);
   self->n_dims = json_array_get_length (shape);
-  self->shape = g_new0 (gint64, self->n_dims + 1);
+  self->shape = g_new0 (gint64, self->n_dims + 2);
   for (guint i = 0; i < self->n_dims; i++)
     if (!case_number_to_int (json_array_get_element (shape, i), &self->shape[i]) || self->shape[i] < 0)
       {
         malformed (error, "tensor “%s”: dimension %u is not a size", name, i);
         return NULL;
       }
+
+  /* complex numbers are pairs */
+  if (g_str_equal (dtype, "c64"))
+    {
+      if (!flatten_pairs (object))
+        {
+          malformed (error, "tensor “%s”: the data is not a list of pairs", name);
+          return NULL;
+        }
+      self->known = TRUE;
+      self->data_type = RLX_DATA_TYPE_F32;
+      self->shape[self->n_dims++] = 2;
+    }
 
   if (!get_flag (object, "constant", &self->constant, &local) ||
       !get_flag (object, "param", &self->param, &local) ||

@@ -757,6 +757,7 @@ const Mapping mappings_onnx[] = {
   ROW ("ArgMax", "arg_max", .func = map_arg_extreme),
   ROW ("ArgMin", "arg_min", .func = map_arg_extreme),
   ROW ("CumProd", "cumprod", .func = map_cumsum),
+  ROW ("DFT", "fft", .func = onnx_map_dft),
   ROW ("CumSum", "cumsum", .func = map_cumsum),
   ROW ("Hardmax", "hardmax", .func = map_softmax),
   /* Sorted is also an order where any would do. */

@@ -48,6 +48,8 @@ gboolean onnx_map_center_crop_pad    (MapCall *call,
                                      GError **error);
 gboolean onnx_map_col2im             (MapCall *call,
                                      GError **error);
+gboolean onnx_map_dft                (MapCall *call,
+                                     GError **error);
 gboolean onnx_map_eye_like           (MapCall *call,
                                      GError **error);
 gboolean onnx_map_fused_matmul       (MapCall *call,

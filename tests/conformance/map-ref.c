@@ -78,6 +78,11 @@ const Mapping mappings_ref[] = {
   ROW ("layer_norm", "layer_norm", .attrs = "axis:axes/A=-1 eps:epsilon/f=1e-5"),
   ROW ("rms_norm", "rms_norm", .attrs = "axis:axes/A=-1 eps:epsilon/f=1e-6"),
   ROW ("group_norm", "group_norm", .attrs = "groups/i eps:epsilon/f=1e-5"),
+  /* The norm is always that of the table's default. */
+  ROW ("fft", "fft", .ignored = "norm"),
+  ROW ("ifft", "ifft", .ignored = "norm"),
+  ROW ("rfft", "rfft", .ignored = "norm"),
+  ROW ("irfft", "irfft", .attrs = "n:lengths/A", .ignored = "norm"),
   ROW ("gather_rows", "gather", .attrs = "axis/i=0"),
   ROW ("scatter_add_rows", "scatter_nd", .func = ref_map_scatter_add_rows),
   ROW ("cumsum", "cumsum", .attrs = "axis/i=-1"),

@@ -358,9 +358,21 @@ def checked(g):
             g.call('cast', f'{t}[1000]', to=to)
 
 
+def fourier(g, t):
+    """Several passes, convolutions in one pass and in several, many stages."""
+    for shape in '3, 1000, 2', '2, 997, 2', '65536, 2', '5003, 2', '40, 1024, 3, 2', '4096, 3, 2', '3125, 2':
+        axis = shape.count(',') - (shape.count(',') > 1 and shape.endswith('3, 2')) - 1
+        g.call('fft', f'{t}[{shape}]', axes=[axis])
+        g.call('ifft', f'{t}[{shape}]', axes=[axis])
+    g.call('fft', f'{t}[2, 20000]', layout='planar')
+    g.call('rfft', f'{t}[2, 20000]', layout='planar')
+    g.call('irfft', f'{t}[2, 20000]', layout='planar')
+    g.call('irfft', f'{t}[2, 5003]', layout='planar')
+
+
 def get_all():
     texts = []
-    for fill in products, odd_products, epilogues, convolutions, elements, attention, caches, long_rows, large_sums, recurrent:
+    for fill in products, odd_products, epilogues, convolutions, elements, attention, caches, long_rows, large_sums, recurrent, fourier:
         for t in FLOATS:
             g = Graph()
             fill(g, t)

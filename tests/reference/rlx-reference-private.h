@@ -35,6 +35,7 @@ typedef struct
 extern const RlxReferenceRow rlx_reference_attention[];
 extern const RlxReferenceRow rlx_reference_contract[];
 extern const RlxReferenceRow rlx_reference_complex[];
+extern const RlxReferenceRow rlx_reference_fourier[];
 extern const RlxReferenceRow rlx_reference_index[];
 extern const RlxReferenceRow rlx_reference_linear[];
 extern const RlxReferenceRow rlx_reference_normalise[];

@@ -449,6 +449,7 @@ find_op (const char *op)
     rlx_reference_attention,
     rlx_reference_contract,
     rlx_reference_complex,
+    rlx_reference_fourier,
     rlx_reference_index,
     rlx_reference_linear,
     rlx_reference_normalise,

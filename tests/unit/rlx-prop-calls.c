@@ -109,6 +109,7 @@ static const PropRow *const tables[] = {
   prop_complex_rows,
   prop_contract_rows,
   prop_elementwise_rows,
+  prop_fourier_rows,
   prop_index_rows,
   prop_linear_rows,
   prop_norms_rows,

@@ -44,6 +44,7 @@ extern const PropRow prop_attention_rows[];
 extern const PropRow prop_complex_rows[];
 extern const PropRow prop_contract_rows[];
 extern const PropRow prop_elementwise_rows[];
+extern const PropRow prop_fourier_rows[];
 extern const PropRow prop_index_rows[];
 extern const PropRow prop_linear_rows[];
 extern const PropRow prop_norms_rows[];

@@ -1,0 +1,283 @@
+// SPDX-FileCopyrightText: The rlx-wgpu authors
+// SPDX-License-Identifier: LGPL-2.1-or-later
+
+// Fourier transforms of F elements, T of them in a workgroup. F is the product of the radices
+// R0, R1, … of S stages, of which butterfly_R () does one for R elements in registers.
+//
+// Stages are done in place: of a block of B elements, those B / R apart are transformed and
+// turned, then there are R blocks of B / R. What is left in the end has its digits in the wrong
+// order, so it goes straight to where it belongs. Nothing but S - 1 exchanges goes through
+// workgroup memory.
+//
+// A transform too long for that is done in several passes. This one has done p.done elements of
+// it before, and p.steps transforms of F are left to do: element r of transform j is p.steps
+// apart in the operand, turned by r (j mod p.done) / (p.done F), and p.done apart in the result.
+//
+// CONVOLVE: the operand, times a chirp, is convolved with another: transformed, multiplied by
+// FILTER, transformed back by the same stages in the opposite order, which takes digits as they
+// lie, and multiplied by the chirp again. An inverse transform is one with the real and imaginary
+// parts exchanged (SWAP).
+
+${BUTTERFLIES}
+
+#if S > 1
+var<workgroup> work: array<vec2<f32>, $(F * T)>;
+#endif
+
+fn product (a: vec2f, b: vec2f) -> vec2f {
+  return vec2f (a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);
+}
+
+#if TURN
+// exp (-2πi k / (p.done F))
+fn turn (k: u32) -> vec2f {
+  return product (load2_turns (k >> p.bits), load2_turns (p.coarse + (k & ((1u << p.bits) - 1u))));
+}
+#endif
+
+// Where transforms are in the operand and in the result.
+struct Place {
+  there: bool,
+  j: u32,
+  x: u32,
+  y: u32,
+}
+
+fn find (transform: u32) -> Place {
+  let m = min (transform, p.count - 1u);
+#if PLAIN
+  return Place (transform < p.count, 0u, m * p.x_length, m * p.y_length);
+#else
+  let inner = m % p.inner;
+  let outer = m / p.inner / p.steps;
+  return Place (transform < p.count, m / p.inner % p.steps,
+                outer * p.x_length * p.inner + inner, outer * p.y_length * p.inner + inner);
+#endif
+}
+
+// Element r of a transform.
+fn fetch (place: Place, r: u32) -> vec2f {
+#if PLAIN
+  let k = r;
+#else
+  let k = place.j + r * p.steps;
+#endif
+#if HERMITIAN
+  let other = k > p.n / 2u;
+  let from_k = select (k, p.n - k, other);
+#else
+  let from_k = k;
+#endif
+  // clamped, not skipped: a load beside a branch costs more
+  let at = place.x + min (from_k, p.x_length - 1u) * ${INNER};
+#if REAL_X
+  var v = vec2f (load_x (at), 0.0);
+#elif PLANAR_X
+  var v = vec2f (load_x (at), load_x (at + p.x_plane));
+#else
+  var v = load2_x (at);
+#endif
+#if HERMITIAN
+  v.y = select (v.y, -v.y, other);
+#endif
+  v = select (vec2f (0.0), v, from_k < p.x_length && k < p.n);
+#if SWAP_X
+  v = v.yx;
+#endif
+#if CHIRP_X
+  v = product (v, load2_chirp (min (k, p.n - 1u)));
+#endif
+  return v;
+}
+
+// Element r of a transform is done.
+fn put (place: Place, r: u32, value: vec2f) {
+#if PLAIN
+  let k = r;
+#else
+  let k = place.j / p.done * (p.done * $(F)u) + place.j % p.done + r * p.done;
+#endif
+  var v = value;
+#if FILTER
+  v = product (v, load2_filter (k));
+#endif
+#if SWAP_MIDDLE
+  v = v.yx;
+#endif
+#if CHIRP_Y
+  v = product (v, load2_chirp (min (k, p.y_length - 1u)));
+#endif
+#if SWAP_Y
+  v = v.yx;
+#endif
+  v *= p.scale;
+  let at = place.y + k * ${INNER};
+  if (place.there && k < p.y_length) {
+#if REAL_Y
+    store_y (at, v.x);
+#elif PLANAR_Y
+    store_y (at, v.x);
+    store_y (at + p.y_plane, v.y);
+#else
+    store_y (2u * at, v.x);
+    store_y (2u * at + 1u, v.y);
+#endif
+  }
+}
+
+#if S > 1
+fn slot (i: u32, t: u32) -> u32 {
+#if ACROSS
+  return i * $(T)u + t;
+#else
+  return t * $(F)u + i;
+#endif
+}
+#endif
+
+@compute @workgroup_size($(WG))
+fn main (@builtin(workgroup_id) wid: vec3<u32>,
+         @builtin(local_invocation_index) lane: u32) {
+  let group = workgroup_index (wid);
+  if (group >= p.groups) {
+    return;
+  }
+
+#for s in 0..S
+#define R (s == 0) * R0 + (s == 1) * R1 + (s == 2) * R2 + (s == 3) * R3 + (s == 4) * R4 + (s == 5) * R5 + (s == 6) * R6 + (s == 7) * R7
+#define BEFORE (s == 0) + (s == 1) * R0 + (s == 2) * R0 * R1 + (s == 3) * R0 * R1 * R2 + (s == 4) * R0 * R1 * R2 * R3 + (s == 5) * R0 * R1 * R2 * R3 * R4 + (s == 6) * R0 * R1 * R2 * R3 * R4 * R5 + (s == 7) * R0 * R1 * R2 * R3 * R4 * R5 * R6
+#define STEP F / (BEFORE * R)
+  for (var w = lane; w < $(F / R * T)u; w += $(WG)u) {
+#if ACROSS
+    let t = w % $(T)u;
+    let j = w / $(T)u;
+#else
+    let t = w / $(F / R)u;
+    let j = w % $(F / R)u;
+#endif
+    var v = array<vec2f, $(R)> ();
+#if s == 0 || s == S - 1
+    let place = find (group * $(T)u + t);
+#endif
+#if s == 0
+    let at = j;
+#for r in 0..R
+#if r < GIVEN
+    v[$(r)] = fetch (place, j + $(r * STEP)u);
+#endif
+#endfor
+#if TURN
+    let k = place.j % p.done;
+    let turn_0 = turn (k * j);
+    v[0] = product (v[0], turn_0);
+#for r in 1..R
+#define HIGH 1 + (r >= 2) + 2 * (r >= 4) + 4 * (r >= 8) + 8 * (r >= 16) + 16 * (r >= 32)
+#if r == HIGH
+    let step_$(r) = turn (k * $(r * STEP)u);
+#else
+    let step_$(r) = product (step_$(HIGH), step_$(r - HIGH));
+#endif
+    v[$(r)] = product (v[$(r)], product (turn_0, step_$(r)));
+#endfor
+#endif
+#else
+#if s == S - 1
+    let at = ${BLOCK} * $(R)u;
+#else
+    let at = j / $(STEP)u * $(STEP * R)u + j % $(STEP)u;
+#endif
+#for r in 0..R
+    v[$(r)] = work[slot (at + $(r * STEP)u, t)];
+#endfor
+#endif
+    butterfly_$(R) (&v);
+#if s < S - 1
+#if STEP > 1
+    let i = j % $(STEP)u * $(BEFORE)u;
+#for r in 1..R
+#define HIGH 1 + (r >= 2) + 2 * (r >= 4) + 4 * (r >= 8) + 8 * (r >= 16) + 16 * (r >= 32)
+#if r == HIGH
+    let root_$(r) = load2_roots ($(r)u * i);
+#else
+    let root_$(r) = product (root_$(HIGH), root_$(r - HIGH));
+#endif
+    v[$(r)] = product (v[$(r)], root_$(r));
+#endfor
+#endif
+#for r in 0..R
+    work[slot (at + $(r * STEP)u, t)] = v[$(r)];
+#endfor
+#elif CONVOLVE
+#for r in 0..R
+    v[$(r)] = product (v[$(r)], load2_filter (j + $(r * (F / R))u)).yx;
+#endfor
+    butterfly_$(R) (&v);
+#if S > 1
+#for r in 0..R
+    work[slot (at + $(r)u, t)] = v[$(r)];
+#endfor
+#else
+#for r in 0..R
+#if r < WANTED
+    put (place, $(r)u, v[$(r)]);
+#endif
+#endfor
+#endif
+#else
+#for r in 0..R
+    put (place, j + $(r * (F / R))u, v[$(r)]);
+#endfor
+#endif
+  }
+#if s < S - 1 || (CONVOLVE && S > 1)
+  workgroupBarrier ();
+#endif
+#endfor
+
+#if CONVOLVE && S > 1
+#for u in 1..S
+#define s S - 1 - u
+#define R (s == 0) * R0 + (s == 1) * R1 + (s == 2) * R2 + (s == 3) * R3 + (s == 4) * R4 + (s == 5) * R5 + (s == 6) * R6 + (s == 7) * R7
+#define BEFORE (s == 0) + (s == 1) * R0 + (s == 2) * R0 * R1 + (s == 3) * R0 * R1 * R2 + (s == 4) * R0 * R1 * R2 * R3 + (s == 5) * R0 * R1 * R2 * R3 * R4 + (s == 6) * R0 * R1 * R2 * R3 * R4 * R5 + (s == 7) * R0 * R1 * R2 * R3 * R4 * R5 * R6
+#define STEP F / (BEFORE * R)
+  for (var w = lane; w < $(F / R * T)u; w += $(WG)u) {
+#if ACROSS
+    let t = w % $(T)u;
+    let j = w / $(T)u;
+#else
+    let t = w / $(F / R)u;
+    let j = w % $(F / R)u;
+#endif
+    var v = array<vec2f, $(R)> ();
+    let at = j / $(STEP)u * $(STEP * R)u + j % $(STEP)u;
+    let i = j % $(STEP)u * $(BEFORE)u;
+    v[0] = work[slot (at, t)];
+#for r in 1..R
+#define HIGH 1 + (r >= 2) + 2 * (r >= 4) + 4 * (r >= 8) + 8 * (r >= 16) + 16 * (r >= 32)
+#if r == HIGH
+    let root_$(r) = load2_roots ($(r)u * i);
+#else
+    let root_$(r) = product (root_$(HIGH), root_$(r - HIGH));
+#endif
+    v[$(r)] = product (work[slot (at + $(r * STEP)u, t)], root_$(r));
+#endfor
+    butterfly_$(R) (&v);
+#if s > 0
+#for r in 0..R
+    work[slot (at + $(r * STEP)u, t)] = v[$(r)];
+#endfor
+#else
+    let place = find (group * $(T)u + t);
+#for r in 0..R
+#if r < WANTED
+    put (place, at + $(r * STEP)u, v[$(r)]);
+#endif
+#endfor
+#endif
+  }
+#if s > 0
+  workgroupBarrier ();
+#endif
+#endfor
+#endif
+}

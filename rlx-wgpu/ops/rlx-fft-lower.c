@@ -1,0 +1,419 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Fourier transforms along one axis. One dispatch does what fits into workgroup memory,
+ * also the convolution that stands for a length with large prime factors. Longer ones take
+ * a pass over memory for each factor that fits, with several neighbouring transforms in a
+ * workgroup, so that what is read and written is in whole cache lines.
+ */
+#include "config.h"
+
+#include "ops/rlx-fft-private.h"
+#include "ops/rlx-sort-private.h"
+#include "ops/rlx-variant-private.h"
+
+#include <math.h>
+#include <string.h>
+
+/* What a kernel is like. */
+typedef struct
+{
+  guint max_radix;
+  guint max_sum;       /* of the radices: what it takes to compile */
+  guint workgroup_size;
+  guint n_across;      /* neighbouring transforms of a pass */
+} Style;
+
+typedef struct
+{
+  const RlxIrValue *x, *y;
+  guint64 n;           /* the length */
+  guint64 x_length, y_length;   /* of the axis */
+  guint64 outer, inner;
+  gboolean real_x, real_y, hermitian, inverse, planar;
+  double scale;
+  guint64 chirp;       /* the length of the convolution, or 0 */
+} Problem;
+
+/* A dispatch. */
+typedef struct
+{
+  const RlxIrValue *x, *y;
+  guint64 n, length, x_length, y_length, factor, done;
+  gboolean first, last;      /* of those of the node */
+  gboolean real_x, hermitian, real_y, planar_x, planar_y;
+  gboolean swap_x, swap_middle, swap_y;
+  gboolean convolve, filter, chirp_x, chirp_y;
+  double scale;
+} Pass;
+
+static char *
+print_problem (gconstpointer data)
+{
+  const Problem *self = data;
+
+  return g_strdup_printf ("%" G_GUINT64_FORMAT " transforms of %" G_GUINT64_FORMAT ", %" G_GUINT64_FORMAT " apart",
+                          self->outer * self->inner, self->n, self->inner);
+}
+
+/* Elements that workgroup memory has room for. */
+static guint64
+get_room (const RlxTarget *target)
+{
+  return MIN (target->limits.max_workgroup_storage, 32768) / 8;
+}
+
+/* The digits of j, which counts results, in the order of blocks. */
+static char *
+make_block (const RlxFftStages *stages)
+{
+  GString *text = g_string_new ("0u");
+  guint before = 1;
+
+  for (guint i = 0; i + 1 < stages->n_stages; i++)
+    {
+      g_autofree char *rest = g_strdup (text->str);
+
+      g_string_printf (text, "(%s * %uu + j / %uu %% %uu)", rest, stages->radices[i], before, stages->radices[i]);
+      before *= stages->radices[i];
+    }
+  return g_string_free (text, FALSE);
+}
+
+static guint
+get_bits (guint64 n)
+{
+  guint bits = 0;
+
+  while (((guint64) 1 << (2 * bits)) < n)
+    bits++;
+  return bits;
+}
+
+static void
+input_constant (RlxKernel  *kernel,
+                RlxLower   *lower,
+                const char *name,
+                RlxTensor  *tensor)
+{
+  rlx_kernel_input_vector (kernel, name, rlx_lower_constant (lower, tensor), 2);
+  g_object_unref (tensor);
+}
+
+static gboolean
+lower_pass (RlxLower        *lower,
+            const RlxIrNode *node,
+            const Problem   *self,
+            const Style     *style,
+            const Pass      *pass,
+            GError         **error)
+{
+  static const char *const names[] = { "R0", "R1", "R2", "R3", "R4", "R5", "R6", "R7" };
+  guint64 room = get_room (rlx_lower_get_target (lower));
+  guint64 steps = pass->length / pass->factor, count = self->outer * self->inner * steps, groups;
+  guint64 total = self->outer * self->inner;
+  RlxKernel *kernel = rlx_kernel_new (lower, node, "fft");
+  gboolean plain = steps == 1 && self->inner == 1, turn = pass->done > 1;
+  g_autofree char *butterflies = NULL, *block = NULL;
+  RlxFftStages stages;
+  guint64 given, wanted, items, at_once;
+  guint workgroup_size = style->workgroup_size;
+
+  rlx_fft_find_stages (pass->factor, style->max_radix, style->max_sum, &stages);
+  butterflies = rlx_fft_make_butterflies (&stages);
+  block = make_block (&stages);
+
+  /* How many transforms a workgroup does: what its invocations have to do, or neighbours. */
+  items = pass->factor / stages.radices[stages.n_stages - 1];
+  at_once = MAX (workgroup_size / MAX (items, 1), 1);
+  if (!plain)
+    at_once = MAX (at_once, style->n_across);
+  if (stages.n_stages > 1)
+    while (at_once > 1 && at_once * pass->factor > room)
+      at_once /= 2;
+  while (at_once > 1 && at_once / 2 >= count)
+    at_once /= 2;
+  groups = rlx_divide_up (count, at_once);
+  /* the first rows that have something, and the last that somebody wants */
+  given = rlx_divide_up (MIN (pass->n, pass->hermitian ? pass->n : pass->x_length), pass->factor / stages.radices[0]);
+  wanted = rlx_divide_up (pass->y_length, pass->factor / stages.radices[0]);
+
+  if (pass->real_x || pass->planar_x)
+    rlx_kernel_input (kernel, "x", pass->x);
+  else
+    rlx_kernel_input_vector (kernel, "x", pass->x, 2);
+  if (stages.n_stages > 1)
+    input_constant (kernel, lower, "roots", rlx_fft_get_roots (pass->factor));
+  if (turn)
+    input_constant (kernel, lower, "turns", rlx_fft_get_split_roots (pass->done * pass->factor, get_bits (pass->done * pass->factor)));
+  if (pass->convolve || pass->filter)
+    input_constant (kernel, lower, "filter", rlx_fft_get_filter (self->n, self->chirp));
+  if (pass->convolve || pass->chirp_x || pass->chirp_y)
+    input_constant (kernel, lower, "chirp", rlx_fft_get_chirp (self->n));
+  rlx_kernel_output (kernel, "y", pass->y);
+
+  rlx_kernel_define (kernel, "WG", workgroup_size);
+  rlx_kernel_define (kernel, "S", stages.n_stages);
+  for (guint i = 0; i < RLX_FFT_STAGES; i++)
+    rlx_kernel_define (kernel, names[i], MAX (stages.radices[i], 1));
+  rlx_kernel_define (kernel, "F", (gint64) pass->factor);
+  rlx_kernel_define (kernel, "T", (gint64) at_once);
+  rlx_kernel_define (kernel, "GIVEN", steps > 1 ? stages.radices[0] : (gint64) given);
+  rlx_kernel_define (kernel, "WANTED", (gint64) wanted);
+  rlx_kernel_define (kernel, "PLAIN", plain);
+  rlx_kernel_define (kernel, "ACROSS", !plain);
+  rlx_kernel_define (kernel, "TURN", turn);
+  rlx_kernel_define (kernel, "CONVOLVE", pass->convolve);
+  rlx_kernel_define (kernel, "FILTER", pass->filter);
+  rlx_kernel_define (kernel, "CHIRP_X", pass->chirp_x || pass->convolve);
+  rlx_kernel_define (kernel, "CHIRP_Y", pass->chirp_y || pass->convolve);
+  rlx_kernel_define (kernel, "SWAP_X", pass->swap_x);
+  rlx_kernel_define (kernel, "SWAP_MIDDLE", pass->swap_middle || pass->convolve);
+  rlx_kernel_define (kernel, "SWAP_Y", pass->swap_y);
+  rlx_kernel_define (kernel, "HERMITIAN", pass->hermitian);
+  rlx_kernel_define (kernel, "REAL_X", pass->real_x);
+  rlx_kernel_define (kernel, "REAL_Y", pass->real_y);
+  rlx_kernel_define (kernel, "PLANAR_X", pass->planar_x);
+  rlx_kernel_define (kernel, "PLANAR_Y", pass->planar_y);
+  rlx_kernel_define_text (kernel, "INNER", self->inner == 1 ? "1u" : "p.inner");
+  rlx_kernel_define_text (kernel, "BUTTERFLIES", butterflies);
+  rlx_kernel_define_text (kernel, "BLOCK", block);
+
+  rlx_kernel_param_u32 (kernel, "groups", groups);
+  rlx_kernel_param_u32 (kernel, "count", count);
+  rlx_kernel_param_u32 (kernel, "n", pass->n);
+  rlx_kernel_param_u32 (kernel, "x_length", pass->x_length);
+  rlx_kernel_param_u32 (kernel, "y_length", pass->y_length);
+  rlx_kernel_param_f32 (kernel, "scale", pass->scale);
+  if (!plain)
+    {
+      rlx_kernel_param_u32 (kernel, "inner", self->inner);
+      rlx_kernel_param_u32 (kernel, "steps", steps);
+      rlx_kernel_param_u32 (kernel, "done", pass->done);
+    }
+  if (turn)
+    {
+      guint bits = get_bits (pass->done * pass->factor);
+
+      rlx_kernel_param_u32 (kernel, "bits", bits);
+      rlx_kernel_param_u32 (kernel, "coarse", rlx_divide_up (pass->done * pass->factor, (guint64) 1 << bits));
+    }
+  if (pass->planar_x)
+    rlx_kernel_param_u32 (kernel, "x_plane", total * pass->x_length);
+  if (pass->planar_y)
+    rlx_kernel_param_u32 (kernel, "y_plane", total * pass->y_length);
+  rlx_kernel_set_cost (kernel, 5.0 * (double) total * (double) pass->length * log2 ((double) MAX (pass->factor, 2)) * (pass->convolve ? 2 : 1),
+                       8.0 * (double) total * ((double) pass->x_length + (double) pass->y_length));
+
+  return rlx_kernel_dispatch (kernel, groups, error);
+}
+
+/* Between passes there are pairs of f32. */
+static const RlxIrValue *
+make_temporary (RlxLower      *lower,
+                const Problem *self,
+                guint64        length)
+{
+  RlxTensorType type = { RLX_DATA_TYPE_F32, 4, { (gint64) self->outer, (gint64) length, (gint64) self->inner, 2 } };
+
+  return rlx_lower_temporary (lower, &type);
+}
+
+/* One transform of @length, which takes the operand of the node where @first, and gives
+ * its result where @last. */
+static gboolean
+lower_transform (RlxLower          *lower,
+                 const RlxIrNode   *node,
+                 const Problem     *self,
+                 const Style       *style,
+                 guint64            length,
+                 gboolean           first,
+                 gboolean           last,
+                 const RlxIrValue **x,
+                 GError           **error)
+{
+  guint64 room = get_room (rlx_lower_get_target (lower)), factors[RLX_FFT_PASSES], done = 1;
+  RlxFftStages stages;
+  gboolean fits = length <= room;
+  guint n_passes;
+
+  if (fits && rlx_fft_find_stages (length, style->max_radix, style->max_sum, &stages))
+    {
+      factors[0] = length;
+      n_passes = 1;
+    }
+  else
+    {
+      n_passes = rlx_fft_find_passes (length, room / style->n_across, factors);
+    }
+  g_assert (n_passes > 0);
+
+  for (guint i = 0; i < n_passes; i++)
+    {
+      gboolean starts = first && i == 0, ends = last && i + 1 == n_passes;
+      Pass pass = {
+        .x = *x,
+        .n = starts ? self->n : length,
+        .length = length,
+        .x_length = starts ? self->x_length : length,
+        .y_length = ends ? self->y_length : length,
+        .factor = factors[i],
+        .done = done,
+        .real_x = starts && self->real_x,
+        .hermitian = starts && self->hermitian,
+        .real_y = ends && self->real_y,
+        .planar_x = starts && self->planar && !self->real_x,
+        .planar_y = ends && self->planar && !self->real_y,
+        .swap_x = starts && self->inverse,
+        .swap_y = ends && self->inverse,
+        .scale = ends ? self->scale : 1.0,
+      };
+
+      if (self->chirp > 0)
+        {
+          /* the first of two transforms ends by the product, swapped for the inverse */
+          pass.convolve = first && last;
+          pass.chirp_x = starts;
+          pass.chirp_y = ends;
+          pass.filter = !last && i + 1 == n_passes;
+          pass.swap_middle = (ends && !pass.convolve) || pass.filter;
+        }
+      pass.y = ends ? self->y : make_temporary (lower, self, length);
+      if (!lower_pass (lower, node, self, style, &pass, error))
+        return FALSE;
+      *x = pass.y;
+      done *= factors[i];
+    }
+  return TRUE;
+}
+
+static gboolean
+fft_describe (const RlxVariant *variant,
+              RlxLower         *lower,
+              const RlxIrNode  *node,
+              gconstpointer     data,
+              GError          **error)
+{
+  const Problem *self = data;
+  const Style *style = variant->data;
+  const RlxIrValue *x = self->x;
+
+  if (self->chirp == 0)
+    return lower_transform (lower, node, self, style, self->n, TRUE, TRUE, &x, error);
+  if (self->chirp <= get_room (rlx_lower_get_target (lower)))
+    return lower_transform (lower, node, self, style, self->chirp, TRUE, TRUE, &x, error);
+  return lower_transform (lower, node, self, style, self->chirp, TRUE, FALSE, &x, error) &&
+         lower_transform (lower, node, self, style, self->chirp, FALSE, TRUE, &x, error);
+}
+
+/* ---- variants ------------------------------------------------------------------------- */
+
+static const Style wide = { 64, 96, 8, 8 }, narrow = { 16, 64, 64, 8 };
+
+static double
+fft_cost (const RlxVariant *variant,
+          const RlxTarget  *target,
+          gconstpointer     data)
+{
+  const Problem *self = data;
+  double n = (double) self->outer * (double) self->inner * (double) MAX (self->n, self->chirp);
+
+  return rlx_target_get_seconds (target, 5.0 * n * log2 ((double) MAX (self->n, 2)), 16.0 * n);
+}
+
+static RlxFit
+wide_fits (const RlxVariant *variant,
+           const RlxTarget  *target,
+           gconstpointer     data,
+           const char      **why)
+{
+  if (target->loads_coalesce)
+    return rlx_variant_poorly ("neighbours should read side by side, with few registers each", why);
+  return RLX_FIT_WELL;
+}
+
+static RlxFit
+narrow_fits (const RlxVariant *variant,
+             const RlxTarget  *target,
+             gconstpointer     data,
+             const char      **why)
+{
+  if (!target->barriers_are_cheap)
+    return rlx_variant_poorly ("a barrier costs much here", why);
+  return RLX_FIT_WELL;
+}
+
+static const RlxVariant variants[] = {
+  { "wide", wide_fits, fft_cost, NULL, fft_describe, &wide },
+  { "narrow", narrow_fits, fft_cost, NULL, fft_describe, &narrow },
+};
+
+static const RlxSample samples[] = {
+  { "rlx 1\n" RLX_SAMPLE_INPUT (0, "f32[64, 1024, 2]")
+    "%1 = fft(%0)\n" RLX_SAMPLE_OUTPUT (1), 255 },
+  { NULL, 0 },
+};
+
+const RlxVariants rlx_fft_variants = {
+  RLX_FAMILY_FFT, "fft", variants, G_N_ELEMENTS (variants), print_problem, samples,
+};
+
+gboolean
+rlx_fft_lower (RlxLower        *lower,
+               const RlxIrNode *node,
+               GError         **error)
+{
+  const RlxFftAttrs *attrs = rlx_fft_attrs (node);
+  const RlxTensorType *type = &node->inputs[0]->type;
+  RlxOpId id = node->op->id;
+  RlxTensorType result = node->outputs[0].type, numbers;
+  gboolean planar = attrs->layout == RLX_COMPLEX_LAYOUT_PLANAR;
+  Problem problem = {
+    .x = node->inputs[0],
+    .y = &node->outputs[0],
+    .outer = 1,
+    .inner = 1,
+    .real_x = id == RLX_OP_ID_RFFT,
+    .real_y = id == RLX_OP_ID_IRFFT,
+    .hermitian = id == RLX_OP_ID_IRFFT,
+    .inverse = id == RLX_OP_ID_IFFT || id == RLX_OP_ID_IRFFT,
+    .planar = planar,
+  };
+  guint axis, skip_x = planar && !problem.real_x ? 1 : 0, skip_y = planar && !problem.real_y ? 1 : 0;
+
+  if (rlx_type_n_elements (&result) == 0)
+    return TRUE;
+
+  numbers = *type;
+  if (!problem.real_x)
+    {
+      if (planar)
+        memmove (numbers.shape, numbers.shape + 1, (numbers.n_dims - 1) * sizeof *numbers.shape);
+      numbers.n_dims--;
+    }
+  axis = rlx_type_get_axis (&numbers, attrs->axes.n_values > 0 ? attrs->axes.values[0] : -1);
+  for (guint i = 0; i < numbers.n_dims; i++)
+    if (i < axis)
+      problem.outer *= (guint64) numbers.shape[i];
+    else if (i > axis)
+      problem.inner *= (guint64) numbers.shape[i];
+  problem.x_length = (guint64) type->shape[axis + skip_x];
+  problem.y_length = (guint64) result.shape[axis + skip_y];
+  if (attrs->lengths.n_values > 0)
+    problem.n = (guint64) attrs->lengths.values[0];
+  else
+    problem.n = id == RLX_OP_ID_IRFFT ? problem.y_length : problem.x_length;
+  if (problem.n == 0)
+    return TRUE;
+  if (!rlx_fft_is_smooth (problem.n))
+    problem.chirp = rlx_fft_find_chirp (problem.n);
+
+  if (attrs->norm == RLX_FOURIER_NORM_ORTHO)
+    problem.scale = 1.0 / sqrt ((double) problem.n);
+  else if ((attrs->norm == RLX_FOURIER_NORM_FORWARD) != problem.inverse)
+    problem.scale = 1.0 / (double) problem.n;
+  else
+    problem.scale = 1.0;
+
+  return rlx_lower_choose (lower, node, &rlx_fft_variants, &problem, error);
+}
