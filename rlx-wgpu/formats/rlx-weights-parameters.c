@@ -185,40 +185,16 @@ match (GListModel *ports,
   return FALSE;
 }
 
-/* Tensor by tensor, so that there is one at a time in the host's memory. */
 static gboolean
-set_parameters (RlxExecutable *self,
-                RlxWeights    *weights,
-                GVariant      *names,
-                GCancellable  *cancellable,
-                GError       **error)
+set_parameter (const char   *name,
+               RlxTensor    *value,
+               gpointer      data,
+               GCancellable *cancellable,
+               GError      **error)
 {
-  g_autoptr(GArray) pairs = g_array_new (FALSE, FALSE, sizeof (Pair));
-  guint64 total = 0;
-  gboolean ok = TRUE;
+  const char *names[] = { name, NULL };
 
-  if (!match (rlx_executable_get_parameters (self), weights, names, pairs, error))
-    return FALSE;
-
-  for (guint i = 0; i < pairs->len; i++)
-    total += g_array_index (pairs, Pair, i).record->length;
-  rlx_weights_begin (weights, total);
-  for (guint i = 0; ok && i < pairs->len; i++)
-    {
-      const Pair *pair = &g_array_index (pairs, Pair, i);
-      const char *parameters[] = { pair->parameter, NULL };
-      g_autoptr(RlxTensor) tensor = rlx_record_load_tensor (weights->manifest, pair->record, pair->packed, weights, cancellable, error);
-
-      ok = tensor != NULL && rlx_executable_set_parameters (self, parameters, &tensor, 1, cancellable, error);
-      if (!ok)
-        {
-          g_autofree char *quoted = rlx_quote_text (pair->record->name, -1);
-
-          g_prefix_error (error, "%s: ", quoted);
-        }
-    }
-  rlx_weights_end (weights);
-  return ok;
+  return rlx_executable_set_parameters (data, names, &value, 1, cancellable, error);
 }
 
 static gboolean
@@ -230,6 +206,43 @@ check_names (GVariant *names,
   g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
                "the names are of type %s, not a{ss}", g_variant_get_type_string (names));
   return FALSE;
+}
+
+/* Tensor by tensor, so that the caller can have one at a time in the host's memory. */
+gboolean
+rlx_weights_load_parameters (RlxWeights      *self,
+                             GListModel      *ports,
+                             GVariant        *names,
+                             RlxParameterFunc func,
+                             gpointer         data,
+                             GCancellable    *cancellable,
+                             GError         **error)
+{
+  g_autoptr(GArray) pairs = g_array_new (FALSE, FALSE, sizeof (Pair));
+  guint64 total = 0;
+  gboolean ok = TRUE;
+
+  if (!check_names (names, error) || !match (ports, self, names, pairs, error))
+    return FALSE;
+
+  for (guint i = 0; i < pairs->len; i++)
+    total += g_array_index (pairs, Pair, i).record->length;
+  rlx_weights_begin (self, total);
+  for (guint i = 0; ok && i < pairs->len; i++)
+    {
+      const Pair *pair = &g_array_index (pairs, Pair, i);
+      g_autoptr(RlxTensor) tensor = rlx_record_load_tensor (self->manifest, pair->record, pair->packed, self, cancellable, error);
+
+      ok = tensor != NULL && func (pair->parameter, tensor, data, cancellable, error);
+      if (!ok)
+        {
+          g_autofree char *quoted = rlx_quote_text (pair->record->name, -1);
+
+          g_prefix_error (error, "%s: ", quoted);
+        }
+    }
+  rlx_weights_end (self);
+  return ok;
 }
 
 /**
@@ -273,7 +286,7 @@ rlx_executable_set_parameters_from (RlxExecutable *self,
   g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), FALSE);
   g_return_val_if_fail (error == NULL || *error == NULL, FALSE);
 
-  return check_names (owned, error) && set_parameters (self, weights, owned, cancellable, error);
+  return rlx_weights_load_parameters (weights, rlx_executable_get_parameters (self), owned, set_parameter, self, cancellable, error);
 }
 
 typedef struct

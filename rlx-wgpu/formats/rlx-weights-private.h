@@ -62,4 +62,22 @@ RlxTensor *       rlx_record_load_tensor  (RlxManifest      *manifest,
                                            GCancellable     *cancellable,
                                            GError          **error);
 
+/* ---- rlx-weights-parameters.c ---- */
+
+/* Takes the value of a parameter. */
+typedef gboolean (*RlxParameterFunc) (const char   *name,
+                                      RlxTensor    *value,
+                                      gpointer      data,
+                                      GCancellable *cancellable,
+                                      GError      **error);
+/* Calls @func for each of @ports (of RlxPort) that has a tensor in the file: the rules are those
+ * of rlx_executable_set_parameters_from(). */
+gboolean          rlx_weights_load_parameters (RlxWeights       *self,
+                                               GListModel       *ports,
+                                               GVariant         *names,
+                                               RlxParameterFunc  func,
+                                               gpointer          data,
+                                               GCancellable     *cancellable,
+                                               GError          **error);
+
 G_END_DECLS
