@@ -60,6 +60,14 @@ static const Row rows[] = {
     RLX_DEVICE_FEATURES_NONE, 0, 0, 0, 256, 16384, 8, 256, 256 * MIB, 128 * MIB, 0, 0, { { 0 } },
   },
   {
+    "minimum-f16", "the same, with the feature shader-f16", RLX_ADAPTER_TYPE_INTEGRATED,
+    RLX_DEVICE_FEATURES_F16, 0, 0, 0, 256, 16384, 8, 256, 256 * MIB, 128 * MIB, 0, 0, { { 0 } },
+  },
+  {
+    "swiftshader", "Chromium 156 on SwiftShader, which computes on the CPU", RLX_ADAPTER_TYPE_CPU,
+    BASE | SUBGROUPS, 4, 4, 4, 256, 32768, 10, 256, 1 * GIB, 128 * MIB, 0, 0, { { 0 } },
+  },
+  {
     "small", "lavapipe with the default limits of WebGPU and bindings of 1 MiB, for tests", RLX_ADAPTER_TYPE_CPU,
     HALF | MATRIX, 8, 8, 8, 256, 16384, 8, 256, 4 * GIB - 1, 1 * MIB, 0, SIZES,
     { { F16, F16, 8, 8, 8 }, { F16, F32, 8, 8, 8 }, { U8, U32, 8, 8, 8 }, { I8, I32, 8, 8, 8 } },
