@@ -24,5 +24,6 @@
 #include <rlx-wgpu/rlx-profile.h>
 #include <rlx-wgpu/rlx-target.h>
 #include <rlx-wgpu/rlx-tensor.h>
+#include <rlx-wgpu/rlx-web-export.h>
 #include <rlx-wgpu/rlx-weights.h>
 #undef RLX_INSIDE

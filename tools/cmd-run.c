@@ -108,6 +108,19 @@ load_weights (const char    *path,
   return rlx_executable_set_parameters_from_finish (executable, result, error);
 }
 
+gboolean
+rlx_tool_set_parameters (RlxExecutable *executable,
+                         char         **parameters,
+                         const char    *weights,
+                         GError       **error)
+{
+  g_autoptr(GPtrArray) names = g_ptr_array_new_with_free_func (g_free), values = g_ptr_array_new_with_free_func (g_object_unref);
+
+  return load_tensors (parameters, names, values, error) &&
+         rlx_executable_set_parameters (executable, (const char *const *) names->pdata, (RlxTensor **) values->pdata, values->len, NULL, error) &&
+         load_weights (weights, executable, names, error);
+}
+
 int
 rlx_tool_run (int    argc,
               char **argv)
@@ -129,7 +142,6 @@ rlx_tool_run (int    argc,
   };
   g_autoptr(GError) error = NULL;
   g_autoptr(GPtrArray) input_names = g_ptr_array_new_with_free_func (g_free), input_values = g_ptr_array_new_with_free_func (g_object_unref);
-  g_autoptr(GPtrArray) parameter_names = g_ptr_array_new_with_free_func (g_free), parameter_values = g_ptr_array_new_with_free_func (g_object_unref);
   g_autoptr(GPtrArray) results = g_ptr_array_new_with_free_func (g_object_unref);
   g_autoptr(RlxGraph) graph = NULL;
   g_autoptr(RlxCompileOptions) options = rlx_compile_options_new ();
@@ -151,11 +163,9 @@ rlx_tool_run (int    argc,
   if ((graph = rlx_tool_load_graph (argv[1], &error)) == NULL ||
       (values && (n_values = rlx_tool_add_values (graph, &error)) == 0) ||
       !load_tensors (inputs, input_names, input_values, &error) ||
-      !load_tensors (parameters, parameter_names, parameter_values, &error) ||
       (device = rlx_tool_open (&error)) == NULL ||
       (executable = rlx_tool_build (device, graph, options, &error)) == NULL ||
-      !rlx_executable_set_parameters (executable, (const char *const *) parameter_names->pdata, (RlxTensor **) parameter_values->pdata, parameter_values->len, NULL, &error) ||
-      !load_weights (path, executable, parameter_names, &error))
+      !rlx_tool_set_parameters (executable, parameters, path, &error))
     return rlx_tool_fail (error);
 
   wait = rlx_tool_wait_new ("running", executable);

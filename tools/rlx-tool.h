@@ -39,6 +39,7 @@ int rlx_tool_demo    (int argc, char **argv);
 int rlx_tool_devices (int argc, char **argv);
 int rlx_tool_targets (int argc, char **argv);
 int rlx_tool_dot     (int argc, char **argv);
+int rlx_tool_export  (int argc, char **argv);
 int rlx_tool_info    (int argc, char **argv);
 int rlx_tool_ops     (int argc, char **argv);
 int rlx_tool_profile (int argc, char **argv);
@@ -77,6 +78,11 @@ GPtrArray * rlx_tool_random_inputs (RlxGraph        *graph,
 gboolean    rlx_tool_random_parameters (RlxGraph      *graph,
                                         RlxExecutable *executable,
                                         GError       **error);
+/* Parameters by "name=file.npy", then the others from a file of weights; both are nullable. */
+gboolean    rlx_tool_set_parameters (RlxExecutable *executable,
+                                     char         **parameters,
+                                     const char    *weights,
+                                     GError       **error);
 /* Makes an output of every node, after those that there are. Returns how many, 0 with an error. */
 gsize       rlx_tool_add_values (RlxGraph           *graph,
                                  GError            **error);

@@ -21,6 +21,7 @@ static const RlxToolCommand commands[] = {
   { "run", "GRAPH [--input NAME=FILE.npy]…", "Run a graph on .npy files", rlx_tool_run },
   { "bench", "GRAPH", "Time a graph on random inputs", rlx_tool_bench },
   { "compile", "[--plan] [--wgsl] [--target NAME] GRAPH", "Compile a graph and show what became of it", rlx_tool_compile },
+  { "export", "--web DIR GRAPH", "Write a graph as a folder that runs in a browser", rlx_tool_export },
   { "profile", "GRAPH [-o FILE.svg]", "Tell where the time of a graph goes, or draw it", rlx_tool_profile },
   { "dot", "GRAPH [-o FILE.svg]", "Write a graph for graphviz, or draw it", rlx_tool_dot },
 };

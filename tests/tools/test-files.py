@@ -264,4 +264,41 @@ def run_takes_weights():
     refused('no tensor “w”', 'run', graph, '-i', f'x={x}', '-w', safetensors('none.safetensors', {}))
 
 
+@tap.test
+def export_needs_no_device():
+    nothing = {'VK_DRIVER_FILES': '/nonexistent', 'VK_ICD_FILENAMES': '/nonexistent'}
+    folder = tap.path('site')
+    run('export', '--web', folder, '--weights', weights, '--f16', '--target', 'navi31', graph, env=nothing)
+
+    def read():
+        with open(os.path.join(folder, 'plan.json'), encoding='utf-8') as file:
+            return json.load(file)
+    plan = read()
+    tap.equal([one['target'] for one in plan['plans']], ['navi31', 'minimum-f16', 'minimum'], 'the plans')
+    tap.equal(plan['plans'][0]['needs']['subgroupSize'], 0, 'the size of subgroups that a driver chooses')
+    tap.check(plan['plans'][2]['parameters'][0]['given'] and 'check' not in plan, 'what was given')
+    # With one there is an example; what people may have changed stays, and weights that nothing needs go.
+    tap.write('site/index.html', 'mine')
+    tap.write('site/weights-0123456789abcdef.bin', 'old')
+    run('export', '--web', folder, '-p', f'w={w}', graph)
+    tap.check('check' in read() and len(read()['plans']) == 1, 'there is no example')
+    with open(os.path.join(folder, 'index.html'), encoding='utf-8') as file:
+        tap.equal(file.read(), 'mine', 'the page')
+    tap.equal(sorted(os.listdir(folder)), sorted(['index.html', 'package.json', 'plan.json', 'rlx.d.ts', 'rlx.js'] +
+                                                 [piece['file'] for piece in read()['pieces']]), 'the files')
+
+
+@tap.test
+def export_refuses():
+    folder = tap.path('refused')
+    refused('--web DIR is missing', 'export', graph, status=USAGE)
+    refused('no target “navi99”', 'export', '--web', folder, '--target', 'navi99', '--no-check', graph)
+    refused('no parameter “v”', 'export', '--web', folder, '-p', f'v={w}', graph)
+    refused(['parameter “w” is f32[2, 3]', 'f32[3, 2]'], 'export', '--web', folder, '-p', f'w={x}', graph)
+    refused('no tensor “w”', 'export', '--web', folder, '-w', safetensors('empty.safetensors', {}), graph)
+    refused('reduced', 'export', '--web', folder, '--precision', 'half', graph, status=USAGE)
+    tap.check(not os.path.exists(folder), 'something was written')
+    refused('file', 'export', '--web', tap.write('file', ''), '--no-check', graph)
+
+
 tap.main('files')

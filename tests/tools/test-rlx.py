@@ -73,7 +73,7 @@ def wrong_usage():
 
 @tap.test
 def completion():
-    tap.equal(run('--complete').stdout.split(), ['devices', 'targets', 'calibrate', 'ops', 'demo', 'info', 'convert', 'run', 'bench', 'compile', 'profile', 'dot'], 'the commands')
+    tap.equal(run('--complete').stdout.split(), ['devices', 'targets', 'calibrate', 'ops', 'demo', 'info', 'convert', 'run', 'bench', 'compile', 'export', 'profile', 'dot'], 'the commands')
     names = run('--complete', 'ops').stdout.split()
     tap.check('matmul' in names and 'attention' in names, 'operators are missing')
     tap.equal(run('--complete', 'run').stdout, '', 'what follows run')
@@ -394,7 +394,7 @@ def targets():
     names = [line.split()[0] for line in run('targets').stdout.splitlines()]
     tap.equal(names, [target['name'] for target in parse(run('targets', '--json').stdout)], 'the names')
     tap.equal(names, run('--complete', 'targets').stdout.split(), 'the names to complete')
-    for name in 'lavapipe', 'minimum', 'tgl', 'dg2', 'lnl', 'navi21', 'navi31', 'gfx1201', 'turing', 'ada', 'apple-m', 'adreno', 'v3d':
+    for name in 'lavapipe', 'minimum', 'minimum-f16', 'swiftshader', 'tgl', 'dg2', 'lnl', 'navi21', 'navi31', 'gfx1201', 'turing', 'ada', 'apple-m', 'adreno', 'v3d':
         tap.check(name in names, f'there is no target {name}')
     kernels = {}
     for name in names:

@@ -1,0 +1,846 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ */
+#include "config.h"
+
+#include "rlx-web-export.h"
+
+#include "export/rlx-web-private.h"
+#include "formats/rlx-weights-private.h"
+#include "rlx-compile-options-private.h"
+#include "rlx-graph-private.h"
+#include "rlx-job-private.h"
+#include "rlx-plan-port-private.h"
+#include "rlx-port-private.h"
+#include "rlx-version.h"
+#include "util/rlx-debug-private.h"
+
+/**
+ * RlxWebExport:
+ *
+ * Writes a graph as a folder of static files that run in a browser.
+ *
+ * The graph is compiled for named targets, without a device. The folder gets the plans
+ * (`plan.json`), constants and parameters in pieces (`weights-….bin`), the code that runs
+ * them (`rlx.js`, with `rlx.d.ts` and `package.json`) and a page that shows it
+ * (`index.html`). The page on browsers in the manual describes all of them.
+ *
+ * Nothing may be set while it is being written.
+ *
+ * Since: 1.0
+ */
+struct _RlxWebExport
+{
+  GObject parent_instance;
+
+  RlxGraph *graph;
+  RlxCompileOptions *options;
+  char **targets;
+  GHashTable *parameters;        /* name → RlxTensor */
+  GPtrArray *check_inputs;       /* RlxTensor; NULL: there is no check */
+  GPtrArray *check_outputs;
+  double tolerance;
+
+  GMainContext *context;         /* for notifications */
+  GMutex mutex;                  /* of all that follows */
+  guint64 done, total;
+  gboolean notifying;
+};
+
+enum
+{
+  PROP_0,
+  PROP_GRAPH,
+  PROP_OPTIONS,
+  PROP_PROGRESS,
+  PROP_TARGETS,
+  N_PROPS
+};
+
+static GParamSpec *properties[N_PROPS];
+
+G_DEFINE_FINAL_TYPE (RlxWebExport, rlx_web_export, G_TYPE_OBJECT)
+
+/* What every device has. */
+static const char *const default_targets[] = { "minimum", NULL };
+
+static void
+rlx_web_export_finalize (GObject *object)
+{
+  RlxWebExport *self = RLX_WEB_EXPORT (object);
+
+  g_clear_object (&self->graph);
+  g_clear_object (&self->options);
+  g_strfreev (self->targets);
+  g_hash_table_unref (self->parameters);
+  g_clear_pointer (&self->check_inputs, g_ptr_array_unref);
+  g_clear_pointer (&self->check_outputs, g_ptr_array_unref);
+  g_main_context_unref (self->context);
+  g_mutex_clear (&self->mutex);
+  G_OBJECT_CLASS (rlx_web_export_parent_class)->finalize (object);
+}
+
+static void
+rlx_web_export_get_property (GObject    *object,
+                             guint       id,
+                             GValue     *value,
+                             GParamSpec *pspec)
+{
+  RlxWebExport *self = RLX_WEB_EXPORT (object);
+
+  switch (id)
+    {
+    case PROP_GRAPH:
+      g_value_set_object (value, self->graph);
+      break;
+    case PROP_OPTIONS:
+      g_value_set_object (value, self->options);
+      break;
+    case PROP_PROGRESS:
+      g_value_set_double (value, rlx_web_export_get_progress (self));
+      break;
+    case PROP_TARGETS:
+      g_value_set_boxed (value, self->targets);
+      break;
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+    }
+}
+
+static void
+rlx_web_export_set_property (GObject      *object,
+                             guint         id,
+                             const GValue *value,
+                             GParamSpec   *pspec)
+{
+  RlxWebExport *self = RLX_WEB_EXPORT (object);
+
+  switch (id)
+    {
+    case PROP_GRAPH:
+      self->graph = g_value_dup_object (value);
+      break;
+    case PROP_OPTIONS:
+      rlx_web_export_set_options (self, g_value_get_object (value));
+      break;
+    case PROP_TARGETS:
+      rlx_web_export_set_targets (self, g_value_get_boxed (value));
+      break;
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+    }
+}
+
+static void
+rlx_web_export_class_init (RlxWebExportClass *klass)
+{
+  GObjectClass *object_class = G_OBJECT_CLASS (klass);
+  const GParamFlags flags = G_PARAM_STATIC_STRINGS | G_PARAM_EXPLICIT_NOTIFY;
+
+  object_class->finalize = rlx_web_export_finalize;
+  object_class->get_property = rlx_web_export_get_property;
+  object_class->set_property = rlx_web_export_set_property;
+
+  /**
+   * RlxWebExport:graph: (getter get_graph)
+   *
+   * The graph.
+   *
+   * Since: 1.0
+   */
+  properties[PROP_GRAPH] = g_param_spec_object ("graph", NULL, NULL, RLX_TYPE_GRAPH, flags | G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY);
+  /**
+   * RlxWebExport:options: (getter get_options) (setter set_options)
+   *
+   * How to compile; what is not about a plan is not looked at.
+   *
+   * Since: 1.0
+   */
+  properties[PROP_OPTIONS] = g_param_spec_object ("options", NULL, NULL, RLX_TYPE_COMPILE_OPTIONS, flags | G_PARAM_READWRITE);
+  /**
+   * RlxWebExport:progress: (getter get_progress)
+   *
+   * Which part of the data has been written, from 0 to 1.
+   *
+   * Notifications come in the main context that was the thread-default one when the object was made.
+   *
+   * Since: 1.0
+   */
+  properties[PROP_PROGRESS] = g_param_spec_double ("progress", NULL, NULL, 0, 1, 0, flags | G_PARAM_READABLE);
+  /**
+   * RlxWebExport:targets: (getter get_targets) (setter set_targets)
+   *
+   * The targets to compile for.
+   *
+   * Since: 1.0
+   */
+  properties[PROP_TARGETS] = g_param_spec_boxed ("targets", NULL, NULL, G_TYPE_STRV, flags | G_PARAM_READWRITE);
+  g_object_class_install_properties (object_class, N_PROPS, properties);
+}
+
+static void
+rlx_web_export_init (RlxWebExport *self)
+{
+  self->targets = g_strdupv ((char **) default_targets);
+  self->parameters = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_object_unref);
+  self->context = g_main_context_ref_thread_default ();
+  g_mutex_init (&self->mutex);
+}
+
+/**
+ * rlx_web_export_new:
+ * @graph: a graph
+ *
+ * Makes an export of a graph.
+ *
+ * Returns: (transfer full): the export
+ *
+ * Since: 1.0
+ */
+RlxWebExport *
+rlx_web_export_new (RlxGraph *graph)
+{
+  g_return_val_if_fail (RLX_IS_GRAPH (graph), NULL);
+
+  return g_object_new (RLX_TYPE_WEB_EXPORT, "graph", graph, NULL);
+}
+
+/**
+ * rlx_web_export_get_graph: (get-property graph)
+ * @self: an export
+ *
+ * Gets the graph.
+ *
+ * Returns: (transfer none): the graph
+ *
+ * Since: 1.0
+ */
+RlxGraph *
+rlx_web_export_get_graph (RlxWebExport *self)
+{
+  g_return_val_if_fail (RLX_IS_WEB_EXPORT (self), NULL);
+
+  return self->graph;
+}
+
+/**
+ * rlx_web_export_set_targets: (set-property targets)
+ * @self: an export
+ * @targets: (nullable) (array zero-terminated=1): names of targets, see
+ *   [func@Rlx.targets_list]; %NULL for `minimum` alone
+ *
+ * Sets the targets to compile for.
+ *
+ * A page takes the first plan that fits the device it finds, so those that need more
+ * come first. With `minimum` as the last one there is a plan for every device.
+ *
+ * A browser has no matrices, and a kernel cannot ask for a size of subgroups there: plans
+ * do without, and without subgroups at all for targets whose driver chooses among sizes.
+ *
+ * Since: 1.0
+ */
+void
+rlx_web_export_set_targets (RlxWebExport      *self,
+                            const char *const *targets)
+{
+  g_return_if_fail (RLX_IS_WEB_EXPORT (self));
+
+  if (targets == NULL || targets[0] == NULL)
+    targets = default_targets;
+  if (g_strv_equal (targets, (const char *const *) self->targets))
+    return;
+  g_strfreev (self->targets);
+  self->targets = g_strdupv ((char **) targets);
+  g_object_notify_by_pspec (G_OBJECT (self), properties[PROP_TARGETS]);
+}
+
+/**
+ * rlx_web_export_get_targets: (get-property targets)
+ * @self: an export
+ *
+ * Gets the targets to compile for.
+ *
+ * Returns: (transfer none) (array zero-terminated=1): their names
+ *
+ * Since: 1.0
+ */
+const char *const *
+rlx_web_export_get_targets (RlxWebExport *self)
+{
+  g_return_val_if_fail (RLX_IS_WEB_EXPORT (self), NULL);
+
+  return (const char *const *) self->targets;
+}
+
+/**
+ * rlx_web_export_set_options: (set-property options)
+ * @self: an export
+ * @options: (nullable): how to compile
+ *
+ * Sets how to compile.
+ *
+ * Since: 1.0
+ */
+void
+rlx_web_export_set_options (RlxWebExport      *self,
+                            RlxCompileOptions *options)
+{
+  g_return_if_fail (RLX_IS_WEB_EXPORT (self));
+  g_return_if_fail (options == NULL || RLX_IS_COMPILE_OPTIONS (options));
+
+  if (g_set_object (&self->options, options))
+    g_object_notify_by_pspec (G_OBJECT (self), properties[PROP_OPTIONS]);
+}
+
+/**
+ * rlx_web_export_get_options: (get-property options)
+ * @self: an export
+ *
+ * Gets how to compile.
+ *
+ * Returns: (transfer none) (nullable): the options
+ *
+ * Since: 1.0
+ */
+RlxCompileOptions *
+rlx_web_export_get_options (RlxWebExport *self)
+{
+  g_return_val_if_fail (RLX_IS_WEB_EXPORT (self), NULL);
+
+  return self->options;
+}
+
+/* ---- progress -------------------------------------------------------------------------- */
+
+static gboolean
+tell_progress (gpointer data)
+{
+  RlxWebExport *self = data;
+
+  g_mutex_lock (&self->mutex);
+  self->notifying = FALSE;
+  g_mutex_unlock (&self->mutex);
+  g_object_notify_by_pspec (G_OBJECT (self), properties[PROP_PROGRESS]);
+  return G_SOURCE_REMOVE;
+}
+
+/* Never from the thread that writes: scripts take no calls from there. */
+static void
+advance (gpointer data,
+         guint64  bytes)
+{
+  RlxWebExport *self = data;
+
+  g_mutex_lock (&self->mutex);
+  self->done += bytes;
+  if (!self->notifying && g_signal_has_handler_pending (self, g_signal_lookup ("notify", G_TYPE_OBJECT),
+                                                        g_quark_from_static_string ("progress"), TRUE))
+    {
+      g_autoptr(GSource) source = g_idle_source_new ();
+
+      self->notifying = TRUE;
+      g_source_set_priority (source, G_PRIORITY_DEFAULT);
+      g_source_set_callback (source, tell_progress, g_object_ref (self), g_object_unref);
+      g_source_attach (source, self->context);
+    }
+  g_mutex_unlock (&self->mutex);
+}
+
+static void
+begin (RlxWebExport *self,
+       guint64       total)
+{
+  g_mutex_lock (&self->mutex);
+  self->done = 0;
+  self->total = total;
+  g_mutex_unlock (&self->mutex);
+}
+
+/**
+ * rlx_web_export_get_progress: (get-property progress)
+ * @self: an export
+ *
+ * Gets which part of the data has been written.
+ *
+ * Returns: from 0 to 1
+ *
+ * Since: 1.0
+ */
+double
+rlx_web_export_get_progress (RlxWebExport *self)
+{
+  double progress = 0;
+
+  g_return_val_if_fail (RLX_IS_WEB_EXPORT (self), 0);
+
+  g_mutex_lock (&self->mutex);
+  if (self->total > 0)
+    progress = MIN ((double) self->done / (double) self->total, 1);
+  g_mutex_unlock (&self->mutex);
+  return progress;
+}
+
+/* ---- parameters ------------------------------------------------------------------------ */
+
+/* Of RlxPlanPort; the names are the graph's. */
+static GArray *
+list_parameters (const RlxIr *ir)
+{
+  GArray *ports = g_array_new (FALSE, TRUE, sizeof (RlxPlanPort));
+
+  for (guint i = 0; i < ir->nodes->len; i++)
+    {
+      const RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
+      RlxPlanPort port = { node->name, 0, node->outputs[0].type };
+
+      if (rlx_ir_node_is (node, RLX_OP_ID_PARAMETER))
+        g_array_append_val (ports, port);
+    }
+  return ports;
+}
+
+/**
+ * rlx_web_export_set_parameters:
+ * @self: an export
+ * @names: (array zero-terminated=1): the names of parameters of the graph
+ * @values: (array length=n_values): a tensor for each name
+ * @n_values: the number of @values
+ * @error: return location for an error
+ *
+ * Gives parameters the values that they begin with in the browser.
+ *
+ * A page can set them again. Those without a value have to be set there before the first
+ * run.
+ *
+ * Returns: %TRUE on success; otherwise nothing has changed
+ *
+ * Since: 1.0
+ */
+gboolean
+rlx_web_export_set_parameters (RlxWebExport      *self,
+                               const char *const *names,
+                               RlxTensor        **values,
+                               gsize              n_values,
+                               GError           **error)
+{
+  g_autoptr(RlxIr) ir = NULL;
+  g_autoptr(GArray) ports = NULL;
+
+  g_return_val_if_fail (RLX_IS_WEB_EXPORT (self), FALSE);
+  g_return_val_if_fail (names != NULL && (values != NULL || n_values == 0), FALSE);
+  g_return_val_if_fail (error == NULL || *error == NULL, FALSE);
+
+  if (g_strv_length ((char **) names) != n_values)
+    {
+      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                   "%u names and %" G_GSIZE_FORMAT " values were given", g_strv_length ((char **) names), n_values);
+      return FALSE;
+    }
+  ir = rlx_graph_copy_ir (self->graph, error);
+  if (ir == NULL)
+    return FALSE;
+  ports = list_parameters (ir);
+  for (gsize i = 0; i < n_values; i++)
+    {
+      const RlxPlanPort *port = rlx_plan_port_find (ports, "parameter", names[i], NULL, error);
+
+      if (port == NULL)
+        return FALSE;
+      if (!RLX_IS_TENSOR (values[i]))
+        {
+          g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "the value of parameter “%s” is not a tensor", names[i]);
+          return FALSE;
+        }
+      if (!rlx_plan_port_check (port, "parameter", values[i], error))
+        return FALSE;
+    }
+  for (gsize i = 0; i < n_values; i++)
+    g_hash_table_insert (self->parameters, g_strdup (names[i]), g_object_ref (values[i]));
+  return TRUE;
+}
+
+static gboolean
+take_parameter (const char   *name,
+                RlxTensor    *value,
+                gpointer      data,
+                GCancellable *cancellable G_GNUC_UNUSED,
+                GError      **error G_GNUC_UNUSED)
+{
+  g_hash_table_insert (data, g_strdup (name), g_object_ref (value));
+  return TRUE;
+}
+
+/**
+ * rlx_web_export_set_parameters_from:
+ * @self: an export
+ * @weights: a file of weights
+ * @names: (nullable): names of tensors by names of parameters, of type `a{ss}`
+ * @cancellable: (nullable): a cancellable
+ * @error: return location for an error
+ *
+ * Gives parameters the values that they begin with, from a file, by the rules of
+ * [method@Rlx.Executable.set_parameters_from].
+ *
+ * Returns: %TRUE on success
+ *
+ * Since: 1.0
+ */
+gboolean
+rlx_web_export_set_parameters_from (RlxWebExport *self,
+                                    RlxWeights   *weights,
+                                    GVariant     *names,
+                                    GCancellable *cancellable,
+                                    GError      **error)
+{
+  g_autoptr(GVariant) owned = names != NULL ? g_variant_ref_sink (names) : NULL;
+  g_autoptr(RlxIr) ir = NULL;
+  g_autoptr(GArray) parameters = NULL;
+  g_autoptr(GListModel) ports = NULL;
+
+  g_return_val_if_fail (RLX_IS_WEB_EXPORT (self), FALSE);
+  g_return_val_if_fail (RLX_IS_WEIGHTS (weights) && weights->manifest != NULL, FALSE);
+  g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), FALSE);
+  g_return_val_if_fail (error == NULL || *error == NULL, FALSE);
+
+  ir = rlx_graph_copy_ir (self->graph, error);
+  if (ir == NULL)
+    return FALSE;
+  parameters = list_parameters (ir);
+  ports = rlx_port_list_new (parameters);
+  return rlx_weights_load_parameters (weights, ports, owned, take_parameter, self->parameters, cancellable, error);
+}
+
+/* ---- the check ------------------------------------------------------------------------- */
+
+static GPtrArray *
+copy_tensors (RlxTensor **tensors,
+              gsize       n_tensors)
+{
+  GPtrArray *copy = g_ptr_array_new_with_free_func (g_object_unref);
+
+  for (gsize i = 0; i < n_tensors; i++)
+    g_ptr_array_add (copy, g_object_ref (tensors[i]));
+  return copy;
+}
+
+/**
+ * rlx_web_export_set_check:
+ * @self: an export
+ * @inputs: (array length=n_inputs): a tensor for each input
+ * @n_inputs: the number of @inputs
+ * @outputs: (array length=n_outputs): what a first run gives
+ * @n_outputs: the number of @outputs
+ * @tolerance: how far an element of an output may be away from what it should be
+ *
+ * Adds an example that a page can check its browser with: inputs, and the outputs of a
+ * first run with them.
+ *
+ * Since: 1.0
+ */
+void
+rlx_web_export_set_check (RlxWebExport *self,
+                          RlxTensor   **inputs,
+                          gsize         n_inputs,
+                          RlxTensor   **outputs,
+                          gsize         n_outputs,
+                          double        tolerance)
+{
+  g_return_if_fail (RLX_IS_WEB_EXPORT (self));
+  g_return_if_fail ((inputs != NULL || n_inputs == 0) && (outputs != NULL || n_outputs == 0));
+
+  g_clear_pointer (&self->check_inputs, g_ptr_array_unref);
+  g_clear_pointer (&self->check_outputs, g_ptr_array_unref);
+  self->check_inputs = copy_tensors (inputs, n_inputs);
+  self->check_outputs = copy_tensors (outputs, n_outputs);
+  self->tolerance = tolerance;
+}
+
+static gboolean
+append_tensors (GString         *out,
+                const char      *name,
+                const char      *what,
+                const GArray    *ports,
+                const GPtrArray *tensors,
+                RlxWebFolder    *folder,
+                GError         **error)
+{
+  if (tensors->len != ports->len)
+    {
+      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                   "the check has %u %ss, the graph has %u", tensors->len, what, ports->len);
+      return FALSE;
+    }
+  g_string_append_printf (out, "\"%s\":[", name);
+  for (guint i = 0; i < ports->len; i++)
+    {
+      const RlxPlanPort *port = &g_array_index (ports, RlxPlanPort, i);
+      RlxTensor *tensor = g_ptr_array_index (tensors, i);
+      g_autoptr(GBytes) bytes = NULL;
+
+      if (!rlx_plan_port_check (port, what, tensor, error) || (bytes = rlx_tensor_to_device (tensor, port->name, error)) == NULL)
+        return FALSE;
+      g_string_append (out, i > 0 ? ",[" : "[");
+      if (!rlx_web_folder_add (folder, bytes, 0, "", out, error))
+        return FALSE;
+      g_string_append_c (out, ']');
+    }
+  g_string_append_c (out, ']');
+  return TRUE;
+}
+
+static gboolean
+append_check (RlxWebExport  *self,
+              GString       *out,
+              const RlxPlan *plan,
+              RlxWebFolder  *folder,
+              GError       **error)
+{
+  char text[G_ASCII_DTOSTR_BUF_SIZE];
+
+  if (self->check_inputs == NULL)
+    return TRUE;
+  /* Only the page that checks fetches it. */
+  if (!rlx_web_folder_cut (folder, error))
+    return FALSE;
+  g_string_append (out, ",\n\"check\":{");
+  if (!append_tensors (out, "inputs", "input", plan->inputs, self->check_inputs, folder, error))
+    return FALSE;
+  g_string_append_c (out, ',');
+  if (!append_tensors (out, "outputs", "output", plan->outputs, self->check_outputs, folder, error))
+    return FALSE;
+  g_string_append_printf (out, ",\"tolerance\":%s}", g_ascii_formatd (text, sizeof text, "%.6g", self->tolerance));
+  return TRUE;
+}
+
+/* ---- writing --------------------------------------------------------------------------- */
+
+static gboolean
+get_target (RlxTarget                *target,
+            const char               *name,
+            const RlxCompileSettings *settings,
+            GError                  **error)
+{
+  const RlxTarget *named = rlx_target_lookup (name);
+
+  if (named == NULL)
+    {
+      g_autofree char *quoted = rlx_quote_text (name, -1), *names = rlx_target_list_names ();
+
+      g_set_error (error, RLX_COMPILE_ERROR, RLX_COMPILE_ERROR_UNSUPPORTED, "there is no target %s; there are %s", quoted, names);
+      return FALSE;
+    }
+  *target = *named;
+  rlx_target_apply_debug (target);
+  if (!rlx_target_restrict (target, settings->avoided_features, settings->buffer_limit, error))
+    return FALSE;
+  rlx_web_restrict (target);
+  return TRUE;
+}
+
+/* All plans, so that nothing is written where one of them fails. */
+static gboolean
+make_plans (RlxWebExport *self,
+            RlxTarget    *targets,
+            GPtrArray    *plans,
+            GCancellable *cancellable,
+            GError      **error)
+{
+  g_autoptr(RlxIr) ir = rlx_graph_copy_ir (self->graph, error);
+  RlxCompileSettings settings;
+  guint64 total = 0;
+
+  if (ir == NULL)
+    return FALSE;
+  rlx_compile_options_read (self->options, &settings);
+  if (settings.checked)
+    {
+      g_set_error (error, RLX_COMPILE_ERROR, RLX_COMPILE_ERROR_UNSUPPORTED, "checked runs cannot be exported");
+      return FALSE;
+    }
+  if (settings.precision != RLX_PRECISION_DEFAULT)
+    ir->precision = settings.precision;
+  for (guint i = 0; self->targets[i] != NULL; i++)
+    {
+      RlxPlan *plan;
+
+      if (!get_target (&targets[i], self->targets[i], &settings, error))
+        return FALSE;
+      plan = rlx_plan_make (ir, &targets[i], cancellable, error);
+      if (plan == NULL)
+        {
+          g_prefix_error (error, "target “%s”: ", self->targets[i]);
+          return FALSE;
+        }
+      g_ptr_array_add (plans, plan);
+      total += rlx_web_count_bytes (plan, self->parameters);
+    }
+  begin (self, total);
+  return TRUE;
+}
+
+static gboolean
+append_all (RlxWebExport    *self,
+            GString         *text,
+            const RlxTarget *targets,
+            const GPtrArray *plans,
+            RlxWebFolder    *folder,
+            GError         **error)
+{
+  g_autoptr(GPtrArray) texts = g_ptr_array_new_with_free_func (g_free);
+  g_autoptr(GHashTable) indices = g_hash_table_new (g_str_hash, g_str_equal);
+  RlxWebShaders shaders = { texts, indices };
+  const RlxPlan *first = g_ptr_array_index (plans, 0);
+
+  g_string_append (text, "\"generator\":\"rlx-wgpu " RLX_VERSION "\",\n");
+  rlx_web_append_ports (text, "inputs", first->inputs);
+  g_string_append (text, ",\n");
+  rlx_web_append_ports (text, "outputs", first->outputs);
+  g_string_append (text, ",\n");
+  rlx_web_append_ports (text, "parameters", first->parameters);
+  g_string_append (text, ",\n");
+  rlx_web_append_ports (text, "states", first->states);
+  g_string_append (text, ",\n\"plans\":[");
+  for (guint i = 0; i < plans->len; i++)
+    {
+      g_string_append (text, i > 0 ? ",\n" : "\n");
+      if (!rlx_web_append_plan (text, g_ptr_array_index (plans, i), &targets[i], self->parameters, &shaders, folder, error))
+        return FALSE;
+    }
+  g_string_append (text, "],\n\"shaders\":[");
+  for (guint i = 0; i < texts->len; i++)
+    {
+      g_string_append (text, i > 0 ? ",\n" : "\n");
+      rlx_web_append_string (text, g_ptr_array_index (texts, i));
+    }
+  g_string_append (text, "]");
+  return append_check (self, text, first, folder, error);
+}
+
+typedef struct
+{
+  RlxWebExport *export;
+  GFile *folder;
+} Writing;
+
+static Writing *
+writing_new (RlxWebExport *self,
+             GFile        *folder)
+{
+  Writing *writing = g_new0 (Writing, 1);
+
+  writing->export = g_object_ref (self);
+  writing->folder = g_object_ref (folder);
+  return writing;
+}
+
+static void
+writing_free (gpointer data)
+{
+  Writing *writing = data;
+
+  g_object_unref (writing->export);
+  g_object_unref (writing->folder);
+  g_free (writing);
+}
+
+static gpointer
+write_in_thread (gpointer      data,
+                 GCancellable *cancellable,
+                 GError      **error)
+{
+  Writing *writing = data;
+  RlxWebExport *self = writing->export;
+  g_autofree RlxTarget *targets = g_new0 (RlxTarget, g_strv_length (self->targets) + 1);
+  g_autoptr(GPtrArray) plans = g_ptr_array_new_with_free_func ((GDestroyNotify) rlx_plan_free);
+  g_autoptr(RlxWebFolder) folder = NULL;
+  g_autoptr(GString) text = g_string_new (NULL);
+
+  if (!make_plans (self, targets, plans, cancellable, error))
+    return NULL;
+  folder = rlx_web_folder_new (writing->folder, advance, self, cancellable, error);
+  if (folder == NULL || !append_all (self, text, targets, plans, folder, error) || !rlx_web_folder_finish (folder, text, error))
+    return NULL;
+  return self;
+}
+
+/**
+ * rlx_web_export_write:
+ * @self: an export
+ * @folder: the folder; it is made if it is not there
+ * @cancellable: (nullable): a cancellable
+ * @error: return location for an error
+ *
+ * Compiles the graph and writes the files.
+ *
+ * `plan.json` is written last: without it the folder is not complete. An `index.html` and
+ * a `package.json` that are there stay as they are, other files of an earlier export are
+ * replaced.
+ *
+ * Returns: %TRUE on success
+ *
+ * Since: 1.0
+ */
+gboolean
+rlx_web_export_write (RlxWebExport *self,
+                      GFile        *folder,
+                      GCancellable *cancellable,
+                      GError      **error)
+{
+  g_return_val_if_fail (RLX_IS_WEB_EXPORT (self) && self->graph != NULL, FALSE);
+  g_return_val_if_fail (G_IS_FILE (folder), FALSE);
+  g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), FALSE);
+  g_return_val_if_fail (error == NULL || *error == NULL, FALSE);
+
+  return rlx_thread_wait (write_in_thread, NULL, writing_new (self, folder), writing_free, cancellable, error) != NULL;
+}
+
+/**
+ * rlx_web_export_write_async:
+ * @self: an export
+ * @folder: the folder; it is made if it is not there
+ * @cancellable: (nullable): a cancellable
+ * @callback: (scope async) (nullable): called when the files are written
+ * @user_data: data for @callback
+ *
+ * Compiles the graph and writes the files, without blocking.
+ * [property@Rlx.WebExport:progress] tells how far it is.
+ *
+ * Since: 1.0
+ */
+void
+rlx_web_export_write_async (RlxWebExport       *self,
+                            GFile              *folder,
+                            GCancellable       *cancellable,
+                            GAsyncReadyCallback callback,
+                            gpointer            user_data)
+{
+  g_return_if_fail (RLX_IS_WEB_EXPORT (self) && self->graph != NULL);
+  g_return_if_fail (G_IS_FILE (folder));
+  g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
+
+  rlx_thread_start (self, rlx_web_export_write_async, write_in_thread, NULL, writing_new (self, folder), writing_free,
+                    cancellable, callback, user_data);
+}
+
+/**
+ * rlx_web_export_write_finish:
+ * @self: an export
+ * @result: the result given to the callback
+ * @error: return location for an error
+ *
+ * Ends what [method@Rlx.WebExport.write_async] began.
+ *
+ * Returns: %TRUE on success
+ *
+ * Since: 1.0
+ */
+gboolean
+rlx_web_export_write_finish (RlxWebExport *self,
+                             GAsyncResult *result,
+                             GError      **error)
+{
+  g_return_val_if_fail (RLX_IS_WEB_EXPORT (self), FALSE);
+  g_return_val_if_fail (g_task_is_valid (result, self), FALSE);
+
+  return g_task_propagate_pointer (G_TASK (result), error) != NULL;
+}
