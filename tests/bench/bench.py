@@ -25,15 +25,15 @@ import tempfile
 import threading
 import time
 
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(FOLDER), 'tools'))
+
 import chart
+import npm
 import onnx_model
 
-FOLDER = os.path.dirname(os.path.abspath(__file__))
 ORT = 'onnxruntime-node'
 ORT_VERSION = '1.30.0'
-# Debian's npm is made of hundreds of packages; the corepack of its Node.js gets this one when there is none.
-NPM = ('npm@11.19.1+sha512.cedb312b1b7f92421a02cfb68b4194e88f8346651dacd6acc5364a25ef5309d4a32b19616a1ff8aff865e7280c0fa5c'
-       '0835a99f5cd93368991e2a80ec9da75d2')
 NO_ADAPTER = 77
 PROCESS_TIMEOUT = 900
 
@@ -167,45 +167,13 @@ class OnnxRuntime(Contender):
         return ['node', os.path.join(FOLDER, 'ort-bench.mjs'), json.dumps(configuration)]
 
 
-def cache_folder():
-    home = os.environ.get('XDG_CACHE_HOME') or os.path.join(os.path.expanduser('~'), '.cache')
-    return os.path.join(home, 'rlx-wgpu')
-
-
 def install_ort():
     """Installs ONNX Runtime for Node.js into the user's cache, once; returns where."""
-    folder = os.path.join(cache_folder(), f'{ORT}-{ORT_VERSION}')
-    os.makedirs(cache_folder(), exist_ok=True)
-    with open(folder + '.lock', 'w', encoding='utf-8') as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if os.path.isdir(folder):
-            return folder
-        if shutil.which('npm'):
-            npm = ['npm']
-        elif shutil.which('corepack'):
-            npm = ['corepack', NPM]
-        else:
-            raise Failure(f'neither npm nor corepack is there to install {ORT}')
-        print(f'bench: installing {ORT} {ORT_VERSION} into {folder}', file=sys.stderr, flush=True)
-        env = dict(os.environ, COREPACK_ENABLE_DOWNLOAD_PROMPT='0', COREPACK_HOME=os.path.join(cache_folder(), 'corepack'))
-        with tempfile.TemporaryDirectory(dir=cache_folder()) as temporary:
-            modules = os.path.join(temporary, 'modules')
-            os.mkdir(modules)
-            try:
-                result = subprocess.run(
-                    npm + ['install', '--prefix', modules, '--ignore-scripts', '--no-save', '--no-package-lock', '--no-audit',
-                           '--no-fund', f'{ORT}@{ORT_VERSION}'],
-                    cwd=modules, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600, check=False)
-            except subprocess.TimeoutExpired as error:
-                raise Failure(f'installing {ORT} took too long') from error
-            if result.returncode != 0:
-                lines = [line for line in result.stderr.splitlines() if 'rror' in line] or ['no message']
-                raise Failure(f'{ORT} could not be installed: {lines[0].strip()}')
-            # The package has the libraries of all systems.
-            for other in 'darwin', 'win32':
-                shutil.rmtree(os.path.join(modules, 'node_modules', ORT, 'bin', 'napi-v6', other), ignore_errors=True)
-            os.rename(modules, folder)
-    return folder
+    try:
+        # The package has the libraries of all systems.
+        return npm.install(ORT, ORT_VERSION, [f'bin/napi-v6/{other}' for other in ('darwin', 'win32')])
+    except npm.Failure as error:
+        raise Failure(str(error)) from error
 
 
 # --- Results ----------------------------------------------------------------------------------------------------------

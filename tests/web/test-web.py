@@ -1,0 +1,89 @@
+# SPDX-FileCopyrightText: The rlx-wgpu authors
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What is exported for browsers, in Node.js through the package `webgpu`, which is the same Dawn on the same driver: bit for
+bit what the library computes. Skipped where the package cannot be had.
+
+Usage: test-web.py EXPORT_FOLDER"""
+import json
+import os
+import re
+import shutil
+import sys
+
+import npm
+import tap
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, FOLDER)
+import cases
+
+WEBGPU, WEBGPU_VERSION = 'webgpu', '0.6.2'
+
+exports = os.path.join(tap.folder, 'web')
+
+
+def modules():
+    if shutil.which('node') is None:
+        tap.skip('there is no Node.js')
+    try:
+        return npm.install(WEBGPU, WEBGPU_VERSION, [f'dist/{other}' for other in ('darwin-universal', 'win32-x64', 'win32-arm64')])
+    except npm.Failure as error:
+        tap.skip(str(error))
+
+
+def node(*arguments):
+    done = tap.run(['node', os.path.join(FOLDER, 'node.mjs'), modules(), exports, *arguments], status=0, timeout=300)
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{')]
+
+
+@tap.test
+def exports_are_written():
+    os.mkdir(exports)
+    cases.write(exports)
+    for make in cases.CASES:
+        tap.check(os.path.exists(os.path.join(exports, make.__name__, 'plan.json')), f'no plan for {make.__name__}')
+
+
+@tap.test
+def runtime_is_small():
+    tap.check(os.path.getsize(os.path.join(sys.argv[1], 'rlx.js')) < 40_000, 'rlx.js has more than 40 kB')
+
+
+@tap.test
+def node_has_the_same_bits():
+    results = node('cases', 'lavapipe')
+    tap.equal(len(results), len(cases.CASES), 'the number of results')
+    tap.none((f'{result["name"]} ({result.get("message") or result["error"]})' for result in results if not result['ok'] or not result['same']),
+             'cases that are not the same')
+
+
+@tap.test
+def node_runs_the_other_plans():
+    results = node('cases', 'minimum-f16', 'minimum')
+    tap.none((f'{result["name"]}, {result["target"]} ({result.get("message")})' for result in results if not result['ok']), 'cases that are wrong')
+
+
+@tap.test
+def faults_are_told():
+    results = node('faults')
+    tap.check(len(results) > 40, f'only {len(results)} faults were tried')
+    tap.none((f'{result["name"]}: {result.get("message")}' for result in results if not result['ok']), 'faults that are not told')
+
+
+@tap.test
+def checksums_are_those_of_the_files():
+    import hashlib
+    folder = os.path.join(exports, 'encoder')
+    with open(os.path.join(folder, 'plan.json'), encoding='utf-8') as file:
+        head, rest = file.read().split('\n', 1)
+    tap.equal(re.search('"sha256":"([0-9a-f]+)"', head)[1], hashlib.sha256(rest.encode()).hexdigest(), 'the checksum')
+    plan = json.loads(head + rest)
+    for piece in plan['pieces']:
+        with open(os.path.join(folder, piece['file']), 'rb') as file:
+            content = file.read()
+        tap.equal((len(content), hashlib.sha256(content).hexdigest()), (piece['size'], piece['sha256']), piece['file'])
+    found = {name for name in os.listdir(folder) if name.startswith('weights-')}
+    tap.equal(found, {piece['file'] for piece in plan['pieces']}, 'the pieces')
+
+
+tap.main('web')
