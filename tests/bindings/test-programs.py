@@ -9,10 +9,13 @@ SOURCES is the folder of this file, EXAMPLES that of the examples; the programs
 are the compiled ones.
 """
 import os
+import struct
 import subprocess
 import sys
 import tempfile
 import unittest
+import wave
+import zlib
 from pathlib import Path
 
 import tap
@@ -34,6 +37,7 @@ OUTPUT = {
     'encoder': '1.000 0.831 0.577\n0.831 1.000 0.809\n0.577 0.809 1.000\n',
     'dense': '(8, 32) as numpy has it\n',
     'weights': '[14, 25, 0, 9]\n',
+    'spectrum': '300 frames of 400, 80 bins, levels from -0.64 to 1.36, mean -0.199\n',
 }
 ARGUMENTS = {'weights': [EXAMPLES / 'weights.safetensors']}
 NO_DRIVER = {'VK_DRIVER_FILES': '/nonexistent', 'VK_ICD_FILENAMES': '/nonexistent'}
@@ -98,6 +102,36 @@ class Pictures(unittest.TestCase):
                 large.append(path.read_bytes())
             self.assertEqual(len(large[0]), len(b'P6 8 4 255\n') + 8 * 4 * 3)
             self.assertEqual(large[0], large[1])
+
+
+class Sounds(unittest.TestCase):
+    def test_picture(self):
+        tap.device()
+        with tempfile.TemporaryDirectory() as folder:
+            sound, picture = Path(folder) / 'sound.wav', Path(folder) / 'picture.png'
+            with wave.open(str(sound), 'wb') as stream:
+                stream.setparams((2, 2, 8000, 0, 'NONE', ''))
+                stream.writeframes(b''.join(struct.pack('<hh', i % 40 * 500 - 10000, 0) for i in range(4000)))
+            result = run([*PROGRAMS['python', 'spectrum'], sound, picture])
+            self.assertEqual(result.returncode, 0, result.stderr)
+            data = picture.read_bytes()
+            width, height, depth, colour = struct.unpack('>IIBB', data[16:26])
+            self.assertEqual((width, height, depth, colour), (50, 80, 8, 0))
+            at = data.index(b'IDAT')
+            rows = zlib.decompress(data[at + 4:at + 4 + struct.unpack('>I', data[at - 4:at])[0]])
+            self.assertEqual(len(rows), 80 * 51)
+            # The loudest is the tone of 200 Hz, the fifth of 80 bins to 4000 Hz.
+            self.assertIn(79 - rows.index(255) // 51, range(3, 8))
+
+    def test_short(self):
+        with tempfile.TemporaryDirectory() as folder:
+            sound = Path(folder) / 'sound.wav'
+            with wave.open(str(sound), 'wb') as stream:
+                stream.setparams((1, 1, 8000, 0, 'NONE', ''))
+                stream.writeframes(bytes(100))
+            result = run([*PROGRAMS['python', 'spectrum'], sound])
+            self.assertEqual(result.returncode, 1)
+            self.assertEqual(result.stderr, '100 samples are less than one frame of 200\n')
 
 
 class Compilers(unittest.TestCase):

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The rlx-wgpu authors
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Draws the log-mel spectrogram of a sound, as speech recognisers see it: spectrum.py IN.wav OUT.png
+
+Without arguments the sound is made up, and the picture stays where it is. Frames of 25 ms start every 10 ms.
+"""
+import struct
+import sys
+import wave
+import zlib
+
+import gi
+import numpy as np
+
+gi.require_version('Rlx', '1.0')
+from gi.repository import Rlx
+
+BINS = 80
+
+
+def read_sound(path):
+    """Samples from -1 to 1, the channels' mean, and how many there are in a second."""
+    with wave.open(path) as stream:
+        rate, width, channels = stream.getframerate(), stream.getsampwidth(), stream.getnchannels()
+        data = stream.readframes(stream.getnframes())
+    if width not in (1, 2, 4):
+        sys.exit(f'{path}: samples of {8 * width} bits')
+    # Bytes are unsigned, others are not.
+    samples = np.frombuffer(data, {1: np.uint8, 2: '<i2', 4: '<i4'}[width]).astype(np.float32)
+    samples = samples / 128 - 1 if width == 1 else samples / 2 ** (8 * width - 1)
+    return samples.reshape(-1, channels).mean(1, dtype=np.float32), rate
+
+
+def make_sound(rate, seconds):
+    """A tone that rises, with two of its harmonics."""
+    time = np.arange(int(rate * seconds)) / rate
+    phase = 2 * np.pi * (200 * time + 300 * time ** 2 / seconds)
+    return sum(np.sin(k * phase) / (3 * k) for k in (1, 2, 4)).astype(np.float32)
+
+
+def mel(hertz):
+    """Slaney's scale: linear up to 1000 Hz, logarithmic above."""
+    return np.where(hertz < 1000, hertz * 3 / 200, 15 + 27 * np.log(np.maximum(hertz, 1000) / 1000) / np.log(6.4))
+
+
+def from_mel(mels):
+    return np.where(mels < 15, mels * 200 / 3, 1000 * np.exp((np.maximum(mels, 15) - 15) * np.log(6.4) / 27))
+
+
+def make_filters(rate, n_fft, bins):
+    """Triangles of equal area, side by side on the scale of mels."""
+    hertz = np.linspace(0, rate / 2, n_fft // 2 + 1)[:, None]
+    edges = from_mel(np.linspace(0, mel(np.float64(rate / 2)), bins + 2))
+    low, middle, high = edges[:-2], edges[1:-1], edges[2:]
+    slopes = np.minimum((hertz - low) / (middle - low), (high - hertz) / (high - middle))
+    return (np.maximum(slopes, 0) * 2 / (high - low)).astype(np.float32)
+
+
+def log_mel(g, x, window, hop, filters):
+    """Adds to a graph what makes rows of a spectrogram, one for each frame, of samples."""
+    n_fft, = window.shape
+    frames = x.shape[0] // hop
+    padded = x.pad([n_fft // 2], [n_fft // 2], mode='reflect')
+    index = np.arange(frames, dtype=np.int32)[:, None] * hop + np.arange(n_fft, dtype=np.int32)
+    spectrum = (padded.gather(g.constant(index), axis=0) * g.constant(window)).rfft()
+    levels = (spectrum.abs_squared() @ g.constant(filters)).clamp(minimum=1e-10).log() / np.log(10)
+    # What is 80 dB below the loudest is silence.
+    return (levels.max(levels.reduce_max(axes=[0, 1]) - 8) + 4) / 4
+
+
+def write_picture(path, grey):
+    """A PNG, row by row, each behind a byte that says how it was filtered: it was not."""
+    def chunk(kind, data):
+        return struct.pack('>I', len(data)) + kind + data + struct.pack('>I', zlib.crc32(kind + data))
+
+    height, width = grey.shape
+    rows = np.pad(grey, ((0, 0), (1, 0)))
+    with open(path, 'wb') as stream:
+        stream.write(b'\x89PNG\r\n\x1a\n' + chunk(b'IHDR', struct.pack('>IIBBBBB', width, height, 8, 0, 0, 0, 0)) +
+                     chunk(b'IDAT', zlib.compress(rows.tobytes(), 9)) + chunk(b'IEND', b''))
+
+
+def main():
+    samples, rate = read_sound(sys.argv[1]) if len(sys.argv) > 1 else (make_sound(16000, 3), 16000)
+    n_fft, hop = rate // 40, rate // 100
+    if len(samples) <= n_fft:
+        sys.exit(f'{len(samples)} samples are less than one frame of {n_fft}')
+
+    g = Rlx.Graph()
+    x = g.input('samples', 'f32', [len(samples)])
+    window = (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(n_fft) / n_fft)).astype(np.float32)
+    g.output('levels', log_mel(g, x, window, hop, make_filters(rate, n_fft, BINS)))
+    levels = np.asarray(Rlx.Device.get_default().compile(g)(samples).levels)
+
+    if len(sys.argv) > 2:
+        # Low tones at the bottom, time from left to right.
+        shades = (levels - levels.min()) / max(levels.max() - levels.min(), 1e-6)
+        write_picture(sys.argv[2], (shades.T[::-1] * 255).astype(np.uint8))
+    print(f'{len(levels)} frames of {n_fft}, {BINS} bins, levels from {levels.min():.2f} to {levels.max():.2f}, '
+          f'mean {levels.mean():.3f}')
+
+
+if __name__ == '__main__':
+    main()
