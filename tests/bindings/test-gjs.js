@@ -323,6 +323,7 @@ test('messages', () => {
         [() => x.softmax(), 'softmax: axis is missing', TypeError],
         [() => x.relu(x), 'relu: it takes 0 arguments at most, not 1', TypeError],
         [() => x.conv(x, {paddings: [1]}), 'paddings', Error],
+        [() => x.clamp(0, 1), 'clamp: it takes 1 argument at most, not 2; options are an object: {minimum, maximum}', TypeError],
         [() => x.relu(...[x, x]), 'relu: it takes 0 arguments at most, not 2', TypeError],
         [() => Tensor.load_npy(3), 'load_npy: file must be a path or a Gio.File', TypeError],
         [() => g.add_op('input', []), 'graphs have a method of that name', GLib.Error],

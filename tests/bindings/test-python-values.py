@@ -373,6 +373,8 @@ class Nodes(GraphErrors, unittest.TestCase):
                     call()
         with self.assertRaisesRegex(TypeError, '//'):
             self.i / 2
+        with self.assertRaisesRegex(TypeError, 'clamp: too many positional arguments; minimum, maximum can be given by name'):
+            self.x.clamp(0, 1)
 
     def test_every_operator(self):
         for op in Rlx.operators_list():

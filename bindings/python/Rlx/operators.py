@@ -131,7 +131,9 @@ def _operator(base, op):
         try:
             given = signature.bind(*args, **kwargs).arguments
         except TypeError as error:
-            raise TypeError(f'{op}: {error}') from None
+            named = [row['name'] for row in optional if row['name'] != only]
+            hint = f'; {", ".join(named)} can be given by name' if named and 'positional' in str(error) else ''
+            raise TypeError(f'{op}: {error}{hint}') from None
         self = given['self']
         graph = self if variadic else graph_of(self)
         if variadic:
