@@ -9,6 +9,7 @@ SOURCES is the folder of this file, EXAMPLES that of the examples; the programs
 are the compiled ones.
 """
 import os
+import shutil
 import struct
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import wave
 import zlib
 from pathlib import Path
 
+import gi
 import tap
 
 SOURCES, EXAMPLES = map(Path, sys.argv[1:3])
@@ -26,6 +28,7 @@ PROGRAMS |= {('python', path.stem): [sys.executable, path] for path in (EXAMPLES
 PROGRAMS |= {('gjs', path.stem): ['gjs', '-m', path] for path in (EXAMPLES / 'gjs').glob('*.js')}
 PROGRAMS['python', 'no-adapter'] = [sys.executable, SOURCES / 'no-adapter.py']
 PROGRAMS['gjs', 'no-adapter'] = ['gjs', '-m', SOURCES / 'no-adapter.js']
+WINDOWS = {language: PROGRAMS.pop((language, 'window')) for language in ('python', 'gjs')}
 LANGUAGES = sorted({language for language, _ in PROGRAMS})
 
 OUTPUT = {
@@ -48,7 +51,33 @@ def run(command, **environment):
 
 
 class Programs(unittest.TestCase):
-    pass
+    def use_window(self, language):
+        tap.device()
+        if shutil.which('Xvfb') is None:
+            raise unittest.SkipTest('there is no Xvfb')
+        try:
+            gi.require_version('Gtk', '4.0')
+        except ValueError:
+            raise unittest.SkipTest('there is no GTK 4')
+        *command, example = WINDOWS[language]
+        driver = SOURCES / ('drive-window' + example.suffix)
+        # GTK warns of what this machine lacks: a session bus, a settings daemon.
+        with subprocess.Popen(['Xvfb', '-displayfd', '1', '-nolisten', 'tcp'], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                              text=True) as server:
+            try:
+                display = ':' + server.stdout.readline().strip()
+                result = run([*command, driver, example], DISPLAY=display, GDK_BACKEND='x11', GSK_RENDERER='cairo', GTK_A11Y='none',
+                             GSETTINGS_BACKEND='memory', G_DEBUG='')
+            finally:
+                server.terminate()
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stdout, 'progress\nstopped\n', result.stderr)
+
+    def test_window_python(self):
+        self.use_window('python')
+
+    def test_window_gjs(self):
+        self.use_window('gjs')
 
 
 def add(name, test):

@@ -346,6 +346,11 @@ def dot_draws():
     width = float(root.get('viewBox').split()[2])
     for box in root.findall(svg + 'rect')[1:]:
         tap.check(0 <= float(box.get('x')) and float(box.get('x')) + float(box.get('width')) <= width, 'a node outside')
+    # What the manual shows.
+    project = os.path.join(os.path.dirname(__file__), '..', '..')
+    run('dot', os.path.join(project, 'examples', 'upscale.rlx'), '-o', picture)
+    with open(picture, encoding='utf-8') as ours, open(os.path.join(project, 'doc', 'graph.svg'), encoding='utf-8') as theirs:
+        tap.equal(ours.read(), theirs.read(), 'doc/graph.svg, which rlx dot -o doc/graph.svg examples/upscale.rlx makes')
     many = tap.write('many.rlx', 'rlx 1\n%0 = input "x" f32[1]\n' + ''.join(f'%{i + 1} = relu(%{i})\n' for i in range(2001)) +
                      'output "y" %2001\n')
     refused('2000', 'dot', many, '-o', picture)
