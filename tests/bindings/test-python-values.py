@@ -375,6 +375,11 @@ class Nodes(GraphErrors, unittest.TestCase):
             self.i / 2
         with self.assertRaisesRegex(TypeError, 'clamp: too many positional arguments; minimum, maximum can be given by name'):
             self.x.clamp(0, 1)
+        for wrong, right in ('sofmax', 'softmax'), ('astype', 'cast'), ('clip', 'clamp'):
+            with self.assertRaisesRegex(AttributeError, f"'{wrong}'; did you mean '{right}'"):
+                getattr(self.x, wrong)
+        with self.assertRaisesRegex(AttributeError, "no attribute 'nothing'$"):
+            self.x.nothing
 
     def test_every_operator(self):
         for op in Rlx.operators_list():

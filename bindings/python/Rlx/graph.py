@@ -1,11 +1,15 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Nodes, graphs and ports."""
+import difflib
 import math
 
 from .indexing import index_node
 from .operators import add_operators, add_reductions, add_symbols
 from .values import Rlx, override, to_data_type, to_ints, to_tensor
+
+# What people look for who know numpy or PyTorch, and what it is called here.
+_ELSEWHERE = {'astype': 'cast', 'clip': 'clamp', 'dot': 'matmul', 'permute': 'transpose', 'to': 'cast', 'view': 'reshape'}
 
 
 @override
@@ -18,6 +22,14 @@ class Node(Rlx.Node):
     ndim = property(lambda self: len(self.get_shape()), doc='How many dimensions the value has.')
     size = property(lambda self: math.prod(self.get_shape()), doc='How many elements the value has.')
     T = property(lambda self: self.transpose(), doc='The value with its dimensions in reverse.')
+
+    def __getattr__(self, name):
+        message = f"nodes have no attribute '{name}'"
+        near = [_ELSEWHERE[name]] if name in _ELSEWHERE else difflib.get_close_matches(name, Rlx.operators_list(), 1, 0.75)
+        if near and not name.startswith('_'):
+            message += f"; did you mean '{near[0]}'?"
+        # With a name, Python would add its own guess.
+        raise AttributeError(message)
 
     def __getitem__(self, index):
         return index_node(self, index)
