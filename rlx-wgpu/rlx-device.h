@@ -68,6 +68,22 @@ RlxExecutable *   rlx_device_compile_finish   (RlxDevice           *self,
                                                GError             **error) G_GNUC_WARN_UNUSED_RESULT;
 
 RLX_AVAILABLE_IN_1_0
+RlxTensor *       rlx_device_upload           (RlxDevice           *self,
+                                               RlxTensor           *tensor,
+                                               GCancellable        *cancellable,
+                                               GError             **error) G_GNUC_WARN_UNUSED_RESULT;
+RLX_AVAILABLE_IN_1_0
+void              rlx_device_upload_async     (RlxDevice           *self,
+                                               RlxTensor           *tensor,
+                                               GCancellable        *cancellable,
+                                               GAsyncReadyCallback  callback,
+                                               gpointer             user_data);
+RLX_AVAILABLE_IN_1_0
+RlxTensor *       rlx_device_upload_finish    (RlxDevice           *self,
+                                               GAsyncResult        *result,
+                                               GError             **error) G_GNUC_WARN_UNUSED_RESULT;
+
+RLX_AVAILABLE_IN_1_0
 RlxCalibration *  rlx_device_calibrate        (RlxDevice           *self,
                                                GCancellable        *cancellable,
                                                GError             **error) G_GNUC_WARN_UNUSED_RESULT;

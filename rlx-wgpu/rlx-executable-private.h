@@ -23,11 +23,13 @@ struct _RlxExecutable
   RlxGpuBuffer **own;            /* by plan buffer; NULL where shared */
   GPtrArray *groups;             /* RlxGpuBindGroup: steps that bind the same share one */
   RlxProgramFork fork;
-  RlxGpuCopy *copies;
+  RlxGpuCopy *copies;            /* of states, with room for those to outputs that stay */
   guint64 *times;                /* by main step, while profiling */
 
   /* What a run fills in, made beforehand. On the device thread. */
   RlxGpuUpload *uploads;
+  RlxGpuCopy *copies_in;         /* from inputs that lie on the device */
+  guint64 *held;                 /* by input: the tensor that is there from the last run; 0: none */
   RlxGpuDownload *downloads;
   gpointer *results;             /* by output, until it is a tensor */
   guint32 *reports;              /* words of each: rlx-run-report.c */

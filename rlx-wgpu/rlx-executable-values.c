@@ -135,6 +135,9 @@ write_work (RlxJob  *job,
     return NULL;
   if (write->parameters && plan->f16_weights->len > 0 && write->f16_answers == NULL)
     write->f16_answers = find_answers (plan, write->ports, write->bytes);
+  /* Jobs that were left may still read what is overwritten here. */
+  if (!rlx_gpu_settle (self->shared->gpu, error))
+    return NULL;
   for (guint i = 0; ok && i < write->bytes->len; i++)
     {
       const RlxSlot *slot = rlx_plan_get_slot (plan, write->ports[i]->slot);

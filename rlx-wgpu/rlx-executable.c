@@ -148,9 +148,11 @@ executable_new (RlxDevice  *device,
   self->groups = g_ptr_array_new_with_free_func ((GDestroyNotify) rlx_gpu_bind_group_free);
   self->fork.dispatches = g_new0 (RlxGpuDispatch, plan->steps->len + 1);
   self->fork.running = g_new0 (RlxGpuDispatch, plan->steps->len + 1);
-  self->copies = g_new0 (RlxGpuCopy, plan->copies->len + 1);
+  self->copies = g_new0 (RlxGpuCopy, plan->copies->len + plan->outputs->len + 1);
   self->times = g_new0 (guint64, plan->steps->len + 1);
   self->uploads = g_new0 (RlxGpuUpload, plan->inputs->len + 1);
+  self->copies_in = g_new0 (RlxGpuCopy, plan->inputs->len + 1);
+  self->held = g_new0 (guint64, plan->inputs->len + 1);
   self->downloads = g_new0 (RlxGpuDownload, plan->outputs->len + plan->reports->len + 1);
   self->reports = g_malloc0 (rlx_reports_get_size (plan));
   self->results = g_new0 (gpointer, plan->outputs->len + 1);
@@ -186,6 +188,8 @@ rlx_executable_run_prologue (RlxExecutable *self,
 
   if (!self->shared->stale)
     return TRUE;
+  /* What it computes on the way lies where inputs are later. */
+  memset (self->held, 0, self->shared->plan->inputs->len * sizeof (guint64));
   if (!rlx_gpu_execute (self->shared->gpu, &job, cancellable, error))
     return FALSE;
   self->shared->stale = FALSE;
@@ -359,6 +363,8 @@ rlx_executable_finalize (GObject *object)
   g_free (self->copies);
   g_free (self->times);
   g_free (self->uploads);
+  g_free (self->copies_in);
+  g_free (self->held);
   g_free (self->downloads);
   g_free (self->results);
   g_free (self->reports);

@@ -35,6 +35,25 @@ RlxTensor **    rlx_executable_run_finish       (RlxExecutable       *self,
                                                  gsize               *n_outputs,
                                                  GError             **error) G_GNUC_WARN_UNUSED_RESULT;
 RLX_AVAILABLE_IN_1_0
+RlxTensor **    rlx_executable_run_on_device    (RlxExecutable       *self,
+                                                 RlxTensor          **inputs,
+                                                 gsize                n_inputs,
+                                                 gsize               *n_outputs,
+                                                 GCancellable        *cancellable,
+                                                 GError             **error) G_GNUC_WARN_UNUSED_RESULT;
+RLX_AVAILABLE_IN_1_0
+void            rlx_executable_run_on_device_async  (RlxExecutable       *self,
+                                                     RlxTensor          **inputs,
+                                                     gsize                n_inputs,
+                                                     GCancellable        *cancellable,
+                                                     GAsyncReadyCallback  callback,
+                                                     gpointer             user_data);
+RLX_AVAILABLE_IN_1_0
+RlxTensor **    rlx_executable_run_on_device_finish (RlxExecutable       *self,
+                                                     GAsyncResult        *result,
+                                                     gsize               *n_outputs,
+                                                     GError             **error) G_GNUC_WARN_UNUSED_RESULT;
+RLX_AVAILABLE_IN_1_0
 RlxTensor **    rlx_executable_run_named        (RlxExecutable       *self,
                                                  const char * const  *names,
                                                  RlxTensor          **inputs,

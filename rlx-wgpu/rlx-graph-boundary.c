@@ -144,7 +144,14 @@ check_fits_device (RlxGraph   *self,
 {
   RlxDataType data_type = rlx_tensor_get_data_type (tensor);
   gsize n = (gsize) rlx_tensor_get_n_elements (tensor);
+  g_autoptr(GError) local_error = NULL;
 
+  /* What a graph keeps, the compiler looks at. */
+  if (!rlx_tensor_fetch (tensor, NULL, &local_error))
+    {
+      rlx_graph_fail_printf (self, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "%s: %s", what, local_error->message);
+      return FALSE;
+    }
   if (data_type == RLX_DATA_TYPE_I64)
     {
       const gint64 *values = rlx_tensor_peek_data (tensor);

@@ -60,11 +60,14 @@ rlx_tensor_to_device (RlxTensor  *tensor,
                       GError    **error)
 {
   RlxDataType data_type = rlx_tensor_get_data_type (tensor);
-  g_autoptr(GBytes) bytes = g_bytes_ref (rlx_tensor_get_bytes (tensor));
+  g_autoptr(GBytes) bytes = NULL;
   gsize size;
   const gint64 *wide;
   gint32 *stored;
 
+  if (!rlx_tensor_fetch (tensor, NULL, error))
+    return NULL;
+  bytes = g_bytes_ref (rlx_tensor_get_bytes (tensor));
   if (rlx_data_type_on_device (data_type) == data_type)
     return g_steal_pointer (&bytes);
 

@@ -55,5 +55,5 @@ rlx_private_tensor_get_address (RlxTensor *tensor)
 {
   g_return_val_if_fail (RLX_IS_TENSOR (tensor), 0);
 
-  return (guintptr) rlx_tensor_peek_data (tensor);
+  return rlx_tensor_fetch (tensor, NULL, NULL) ? (guintptr) rlx_tensor_peek_data (tensor) : 0;
 }

@@ -9,15 +9,26 @@
 #include "rlx-job-private.h"
 #include "rlx-plan-port-private.h"
 #include "rlx-run-report-private.h"
+#include "rlx-tensor-device-private.h"
 #include "rlx-ticker-private.h"
 #include "util/rlx-mark-private.h"
+
+/* Where an input comes from. */
+typedef struct
+{
+  RlxTensor *tensor;          /* only if it lies on the device */
+  RlxGpuBuffer *buffer;
+  GBytes *bytes;              /* otherwise, as the device stores them */
+  guint64 serial;
+} Input;
 
 typedef struct _RlxRun
 {
   RlxJob job;
   RlxExecutable *executable;
   GMainContext *context;      /* the caller's */
-  GBytes *inputs[];           /* as the device stores them, one for each of the plan */
+  RlxTensor **stay;           /* nullable: the outputs, on the device */
+  Input inputs[];             /* one for each of the plan */
 } Run;
 
 static gpointer run_execute (RlxJob  *job,
@@ -37,7 +48,11 @@ run_release (RlxJob *job)
   RlxExecutable *self = g_steal_pointer (&run->executable);
 
   for (guint i = 0; i < self->shared->plan->inputs->len; i++)
-    g_clear_pointer (&run->inputs[i], g_bytes_unref);
+    {
+      g_clear_pointer (&run->inputs[i].bytes, g_bytes_unref);
+      g_clear_object (&run->inputs[i].tensor);
+    }
+  g_clear_pointer (&run->stay, rlx_tensors_free);
   g_clear_pointer (&run->context, g_main_context_unref);
   if (!g_atomic_pointer_compare_and_exchange (&self->spare, NULL, run))
     rlx_run_free (run);
@@ -53,7 +68,7 @@ take_spare (RlxExecutable *self,
 
   if (run == NULL)
     {
-      run = g_malloc0 (sizeof (Run) + self->shared->plan->inputs->len * sizeof (GBytes *));
+      run = g_malloc0 (sizeof (Run) + self->shared->plan->inputs->len * sizeof (Input));
       rlx_job_init (&run->job);
       run->job.work = run_execute;
       run->job.free_result = (GDestroyNotify) rlx_tensors_free;
@@ -73,12 +88,57 @@ run_unref (Run *run)
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (Run, run_unref)
 
+static gboolean
+take_input (RlxExecutable *self,
+            Input         *input,
+            const char    *name,
+            RlxTensor     *tensor,
+            GError       **error)
+{
+  if (!rlx_tensor_check_gpu (tensor, self->shared->gpu, name, error))
+    return FALSE;
+  input->serial = tensor->serial;
+  input->buffer = rlx_tensor_get_buffer (tensor, self->shared->gpu);
+  if (input->buffer != NULL)
+    {
+      input->tensor = g_object_ref (tensor);
+      return TRUE;
+    }
+  input->bytes = rlx_tensor_to_device (tensor, name, error);
+  return input->bytes != NULL;
+}
+
+/* Memory for outputs that stay. */
+static gboolean
+make_stay (RlxExecutable *self,
+           Run           *run,
+           GError       **error)
+{
+  const GArray *outputs = self->shared->plan->outputs;
+
+  run->stay = g_new0 (RlxTensor *, outputs->len + 1);
+  for (guint i = 0; i < outputs->len; i++)
+    {
+      const RlxPlanPort *port = &g_array_index (outputs, RlxPlanPort, i);
+      RlxTensorMemory *memory = rlx_tensor_memory_new (self->device, port->name, rlx_type_n_device_bytes (&port->type), error);
+
+      if (memory == NULL)
+        {
+          g_prefix_error (error, "output “%s”: ", port->name);
+          return FALSE;
+        }
+      run->stay[i] = rlx_tensor_new_on_device (port->type.data_type, port->type.shape, port->type.n_dims, memory);
+    }
+  return TRUE;
+}
+
 /* The caller's part of a run, before it is queued: inputs are checked and
  * brought into the form the device stores. */
 static Run *
 run_new (RlxExecutable *self,
          RlxTensor    **inputs,
          gsize          n_inputs,
+         gboolean       stay,
          GCancellable  *cancellable,
          GError       **error)
 {
@@ -101,9 +161,11 @@ run_new (RlxExecutable *self,
           return NULL;
         }
       if (!rlx_plan_port_check (port, "input", inputs[i], error) ||
-          (run->inputs[i] = rlx_tensor_to_device (inputs[i], port->name, error)) == NULL)
+          !take_input (self, &run->inputs[i], port->name, inputs[i], error))
         return NULL;
     }
+  if (stay && !make_stay (self, run, error))
+    return NULL;
   return g_steal_pointer (&run);
 }
 
@@ -140,6 +202,8 @@ check_parameters (RlxExecutable *self,
   return TRUE;
 }
 
+/* Nothing else is ever written where the inputs are, so those that are there from the last run
+ * need not come again. */
 static void
 fill_uploads (Run       *run,
               RlxGpuJob *job)
@@ -149,12 +213,49 @@ fill_uploads (Run       *run,
 
   for (guint i = 0; i < plan->inputs->len; i++)
     {
-      const RlxSlot *slot = rlx_plan_get_slot (plan, g_array_index (plan->inputs, RlxPlanPort, i).slot);
-      gsize size;
-      gconstpointer bytes = g_bytes_get_data (run->inputs[i], &size);
+      const RlxPlanPort *port = &g_array_index (plan->inputs, RlxPlanPort, i);
+      const RlxSlot *slot = rlx_plan_get_slot (plan, port->slot);
+      const Input *input = &run->inputs[i];
+      gsize size = rlx_type_n_device_bytes (&port->type);
+
+      if (size == 0 || self->held[i] == input->serial)
+        continue;
+      /* Until all is well. */
+      self->held[i] = 0;
+      if (input->buffer != NULL)
+        self->copies_in[job->n_copies_in++] = (RlxGpuCopy) { input->buffer, 0, rlx_executable_get_buffer (self, slot->buffer), slot->offset, size };
+      else
+        self->uploads[job->n_uploads++] = (RlxGpuUpload) {
+          rlx_executable_get_buffer (self, slot->buffer), slot->offset, g_bytes_get_data (input->bytes, NULL), size
+        };
+    }
+}
+
+static void
+note_held (Run *run)
+{
+  for (guint i = 0; i < run->executable->shared->plan->inputs->len; i++)
+    run->executable->held[i] = run->inputs[i].serial;
+}
+
+/* From where the outputs are computed to where they stay. */
+static void
+fill_stay (Run       *run,
+           RlxGpuJob *job)
+{
+  RlxExecutable *self = run->executable;
+  const RlxPlan *plan = self->shared->plan;
+
+  for (guint i = 0; i < plan->outputs->len; i++)
+    {
+      const RlxPlanPort *port = &g_array_index (plan->outputs, RlxPlanPort, i);
+      const RlxSlot *slot = rlx_plan_get_slot (plan, port->slot);
+      gsize size = rlx_type_n_device_bytes (&port->type);
 
       if (size > 0)
-        self->uploads[job->n_uploads++] = (RlxGpuUpload) { rlx_executable_get_buffer (self, slot->buffer), slot->offset, bytes, size };
+        self->copies[job->n_copies++] = (RlxGpuCopy) {
+          rlx_executable_get_buffer (self, slot->buffer), slot->offset, rlx_tensor_get_buffer (run->stay[i], self->shared->gpu), 0, size
+        };
     }
 }
 
@@ -222,6 +323,7 @@ execute_on_device (Run     *run,
   RlxTensor **outputs = NULL;
   RlxGpuJob job = {
     .uploads = self->uploads,
+    .copies_in = self->copies_in,
     .dispatches = self->fork.running,
     .n_dispatches = self->shared->n_steps,
     .copies = self->copies,
@@ -239,14 +341,20 @@ execute_on_device (Run     *run,
 
   fill_uploads (run, &job);
   rlx_reports_fill_downloads (self, &job);
-  if (fill_downloads (self, &job, error))
+  /* Reports and times are waited for. */
+  job.leave = run->stay != NULL && job.n_downloads == 0 && job.dispatch_ns == NULL;
+  if (run->stay != NULL)
+    fill_stay (run, &job);
+  if (run->stay != NULL || fill_downloads (self, &job, error))
     {
       RLX_MARK_BEGIN (run);
       gboolean executed = rlx_gpu_execute (self->shared->gpu, &job, cancellable, error);
 
       RLX_MARK_END (run, "%u dispatches", job.n_dispatches);
+      if (executed)
+        note_held (run);
       if (executed && rlx_reports_read (self, error))
-        outputs = make_outputs (self, error);
+        outputs = run->stay != NULL ? g_steal_pointer (&run->stay) : make_outputs (self, error);
     }
   for (guint i = 0; i < plan->outputs->len; i++)
     g_clear_pointer (&self->results[i], g_free);
@@ -277,6 +385,23 @@ run_execute (RlxJob  *job,
 
 /* ---- calls ------------------------------------------------------------------------------ */
 
+static RlxTensor **
+run_and_wait (RlxExecutable *self,
+              RlxTensor    **inputs,
+              gsize          n_inputs,
+              gboolean       stay,
+              gsize         *n_outputs,
+              GCancellable  *cancellable,
+              GError       **error)
+{
+  Run *run = run_new (self, inputs, n_inputs, stay, cancellable, error);
+  RlxTensor **outputs = run != NULL ? rlx_job_wait (&run->job, error) : NULL;
+
+  if (n_outputs != NULL)
+    *n_outputs = outputs != NULL ? self->shared->plan->outputs->len : 0;
+  return outputs;
+}
+
 /**
  * rlx_executable_run:
  * @self: an executable
@@ -305,21 +430,117 @@ rlx_executable_run (RlxExecutable *self,
                     GCancellable  *cancellable,
                     GError       **error)
 {
-  RlxTensor **outputs;
-  Run *run;
+  if (n_outputs != NULL)
+    *n_outputs = 0;
 
   g_return_val_if_fail (rlx_executable_is_compiled (self), NULL);
   g_return_val_if_fail (inputs != NULL || n_inputs == 0, NULL);
   g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), NULL);
   g_return_val_if_fail (error == NULL || *error == NULL, NULL);
 
+  return run_and_wait (self, inputs, n_inputs, FALSE, n_outputs, cancellable, error);
+}
+
+/**
+ * rlx_executable_run_on_device:
+ * @self: an executable
+ * @inputs: (array length=n_inputs): a tensor for each input, in the order of
+ *   the graph
+ * @n_inputs: the number of @inputs
+ * @n_outputs: (out) (optional): the number of tensors returned
+ * @cancellable: (nullable): a cancellable
+ * @error: return location for an error
+ *
+ * Runs the graph and leaves the outputs on the device.
+ *
+ * This returns once the work is submitted, without waiting for the GPU. The outputs
+ * are inputs for other runs on the same device, and [method@Rlx.Tensor.fetch] brings
+ * them into the computer's memory: many runs in a row cost one wait. The memory of
+ * the outputs counts in [property@Rlx.Device:memory-used] until the last reference is
+ * gone.
+ *
+ * Should the GPU fail after this has returned, the device is lost, and fetching reports
+ * that. Runs that are checked or profiled are waited for.
+ *
+ * Returns: (array length=n_outputs) (transfer full): the outputs, in the order
+ *   of the graph; in C %NULL follows, so that `g_auto(RlxTensors)` can free them
+ *
+ * Since: 1.0
+ */
+RlxTensor **
+rlx_executable_run_on_device (RlxExecutable *self,
+                              RlxTensor    **inputs,
+                              gsize          n_inputs,
+                              gsize         *n_outputs,
+                              GCancellable  *cancellable,
+                              GError       **error)
+{
   if (n_outputs != NULL)
     *n_outputs = 0;
-  run = run_new (self, inputs, n_inputs, cancellable, error);
-  outputs = run != NULL ? rlx_job_wait (&run->job, error) : NULL;
-  if (outputs != NULL && n_outputs != NULL)
-    *n_outputs = self->shared->plan->outputs->len;
-  return outputs;
+
+  g_return_val_if_fail (rlx_executable_is_compiled (self), NULL);
+  g_return_val_if_fail (inputs != NULL || n_inputs == 0, NULL);
+  g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), NULL);
+  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
+
+  return run_and_wait (self, inputs, n_inputs, TRUE, n_outputs, cancellable, error);
+}
+
+/**
+ * rlx_executable_run_on_device_async:
+ * @self: an executable
+ * @inputs: (array length=n_inputs): a tensor for each input, in the order of
+ *   the graph
+ * @n_inputs: the number of @inputs
+ * @cancellable: (nullable): a cancellable
+ * @callback: (scope async) (nullable): called when the work is submitted
+ * @user_data: data for @callback
+ *
+ * Runs the graph without blocking and leaves the outputs on the device; see
+ * [method@Rlx.Executable.run_on_device].
+ *
+ * Since: 1.0
+ */
+void
+rlx_executable_run_on_device_async (RlxExecutable      *self,
+                                    RlxTensor         **inputs,
+                                    gsize               n_inputs,
+                                    GCancellable       *cancellable,
+                                    GAsyncReadyCallback callback,
+                                    gpointer            user_data)
+{
+  GError *error = NULL;
+  Run *run;
+
+  g_return_if_fail (rlx_executable_is_compiled (self));
+  g_return_if_fail (inputs != NULL || n_inputs == 0);
+  g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
+
+  run = run_new (self, inputs, n_inputs, TRUE, cancellable, &error);
+  rlx_job_start (run != NULL ? &run->job : NULL, error, self, rlx_executable_run_on_device_async, cancellable, callback, user_data);
+}
+
+/**
+ * rlx_executable_run_on_device_finish:
+ * @self: an executable
+ * @result: the result given to the callback
+ * @n_outputs: (out) (optional): the number of tensors returned
+ * @error: return location for an error
+ *
+ * Ends what [method@Rlx.Executable.run_on_device_async] began.
+ *
+ * Returns: (array length=n_outputs) (transfer full): the outputs, in the order
+ *   of the graph; in C %NULL follows, so that `g_auto(RlxTensors)` can free them
+ *
+ * Since: 1.0
+ */
+RlxTensor **
+rlx_executable_run_on_device_finish (RlxExecutable *self,
+                                     GAsyncResult  *result,
+                                     gsize         *n_outputs,
+                                     GError       **error)
+{
+  return rlx_executable_run_finish (self, result, n_outputs, error);
 }
 
 /* The inputs in the order of the graph. */
@@ -445,7 +666,7 @@ rlx_executable_run_named_async (RlxExecutable      *self,
 
   ordered = order_inputs (self, names, inputs, n_inputs, &error);
   if (ordered != NULL)
-    run = run_new (self, ordered, self->shared->plan->inputs->len, cancellable, &error);
+    run = run_new (self, ordered, self->shared->plan->inputs->len, FALSE, cancellable, &error);
   rlx_job_start (run != NULL ? &run->job : NULL, error, self, rlx_executable_run_named_async, cancellable, callback, user_data);
 }
 
@@ -504,7 +725,7 @@ rlx_executable_run_async (RlxExecutable      *self,
   g_return_if_fail (inputs != NULL || n_inputs == 0);
   g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
 
-  run = run_new (self, inputs, n_inputs, cancellable, &error);
+  run = run_new (self, inputs, n_inputs, FALSE, cancellable, &error);
   rlx_job_start (run != NULL ? &run->job : NULL, error, self, rlx_executable_run_async, cancellable, callback, user_data);
 }
 

@@ -7,6 +7,8 @@
 
 G_BEGIN_DECLS
 
+typedef struct _RlxTensorMemory RlxTensorMemory;
+
 /* Kernels count elements in 32 bits. */
 #define RLX_MAX_ELEMENTS G_GUINT64_CONSTANT (0xffffffff)
 
@@ -19,8 +21,11 @@ struct _RlxTensor
   guint n_dims;
   gint64 shape[RLX_MAX_DIMS];
   guint64 n_elements;
-  GBytes *bytes;
-  gconstpointer data;
+  gsize size;              /* of the elements, in bytes */
+  guint64 serial;          /* no other tensor ever has it */
+  GBytes *bytes;           /* atomic; NULL until they are fetched from @memory */
+  gconstpointer data;      /* once there are bytes */
+  RlxTensorMemory *memory; /* nullable: where it lies on a device */
 
   GSList *residents;       /* what devices have of it; rlx-tensor-resident.c has the lock */
   gboolean was_resident;   /* there ever was one */
@@ -57,7 +62,14 @@ char *        rlx_shape_to_string    (const gint64  *shape,
 gpointer      rlx_try_alloc          (gsize          size,
                                       GError       **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The elements, aligned for their type; never NULL, also when there are none. */
+/* The elements, aligned for their type; never NULL, also when there are none. Only for a
+ * tensor that was fetched, as are all that a graph keeps. */
 gconstpointer rlx_tensor_peek_data   (RlxTensor     *self);
+/* Everything was checked; @bytes (transfer full) are NULL for a tensor with memory. */
+RlxTensor *   rlx_tensor_new_unchecked (RlxDataType    data_type,
+                                        const gint64  *shape,
+                                        gsize          n_dims,
+                                        guint64        n_elements,
+                                        GBytes        *bytes);
 
 G_END_DECLS

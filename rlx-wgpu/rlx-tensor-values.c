@@ -272,6 +272,9 @@ rlx_tensor_to_floats (RlxTensor *self,
   g_return_val_if_fail (RLX_IS_TENSOR (self), NULL);
   g_return_val_if_fail (error == NULL || *error == NULL, NULL);
 
+  if (!rlx_tensor_fetch (self, NULL, error))
+    return NULL;
+
   n = (gsize) self->n_elements;
   if (!rlx_mul_size (n, sizeof (float), &size))
     size = G_MAXSIZE;
@@ -327,6 +330,9 @@ rlx_tensor_to_ints (RlxTensor *self,
   g_return_val_if_fail (RLX_IS_TENSOR (self), NULL);
   g_return_val_if_fail (error == NULL || *error == NULL, NULL);
 
+  if (!rlx_tensor_fetch (self, NULL, error))
+    return NULL;
+
   n = (gsize) self->n_elements;
   if (!rlx_mul_size (n, sizeof (gint64), &size))
     size = G_MAXSIZE;
@@ -354,7 +360,7 @@ rlx_tensor_to_ints (RlxTensor *self,
  * 64-bit integers above 2⁵³ may be rounded. It is a programmer error to use an
  * index that is negative or not below [method@Rlx.Tensor.get_n_elements].
  *
- * Returns: the value
+ * Returns: the value, or a NaN for a tensor that cannot be fetched from its device
  *
  * Since: 1.0
  */
@@ -365,6 +371,8 @@ rlx_tensor_get_value (RlxTensor *self,
   g_return_val_if_fail (RLX_IS_TENSOR (self), NAN);
   g_return_val_if_fail (index >= 0 && (guint64) index < self->n_elements, NAN);
 
+  if (!rlx_tensor_fetch (self, NULL, NULL))
+    return NAN;
   return rlx_element_get_double (self->data_type, self->data, (gsize) index);
 }
 
@@ -377,7 +385,8 @@ rlx_tensor_get_value (RlxTensor *self,
  * The elements are listed flat, whatever the shape is, as in `[4, 5, 0, 0]`; a
  * scalar is written without the brackets. The text does not depend on the
  * locale. Floats have as many digits as it takes to tell them from their
- * neighbours. After a thousand elements an ellipsis stands for the rest.
+ * neighbours. After a thousand elements an ellipsis stands for the rest. For a tensor
+ * that cannot be fetched from its device the text says why.
  *
  * Returns: (transfer full): the text
  *
@@ -386,10 +395,14 @@ rlx_tensor_get_value (RlxTensor *self,
 char *
 rlx_tensor_to_string (RlxTensor *self)
 {
+  g_autoptr(GError) error = NULL;
   GString *text;
   gsize n_shown;
 
   g_return_val_if_fail (RLX_IS_TENSOR (self), NULL);
+
+  if (!rlx_tensor_fetch (self, NULL, &error))
+    return g_strdup_printf ("(%s)", error->message);
 
   n_shown = (gsize) MIN (self->n_elements, MAX_SHOWN);
   text = g_string_new (self->n_dims > 0 ? "[" : NULL);

@@ -5,16 +5,18 @@
 
 #include "rlx-tensor.h"
 
+#include "rlx-device.h"
 #include "rlx-enum-types.h"
 #include "rlx-resident-private.h"
-#include "rlx-tensor-private.h"
+#include "rlx-tensor-device-private.h"
+#include "util/rlx-checked-private.h"
 
 #include <string.h>
 
 /**
  * RlxTensor:
  *
- * An array of numbers in the computer's memory.
+ * An array of numbers, in the computer's memory or in that of a device.
  *
  * A tensor has a data type, a shape, and the elements themselves, stored
  * without gaps, the last dimension running fastest. It is what goes into a
@@ -28,6 +30,12 @@
  * copied. [ctor@Rlx.Tensor.new_from_floats] and [ctor@Rlx.Tensor.new_from_ints]
  * are for literals and for small arrays; a binding converts their arguments
  * element by element.
+ *
+ * What [method@Rlx.Executable.run_on_device] and [method@Rlx.Device.upload] return lies
+ * on a device. It is an input for all executables of that device, without a trip over
+ * the computer's memory. The elements are fetched when somebody asks for them:
+ * [method@Rlx.Tensor.fetch] does that, can be cancelled and reports errors; functions
+ * like [method@Rlx.Tensor.get_bytes] do it by themselves and block.
  *
  * A tensor made by `g_object_new()` without any of the constructors is of type
  * `f32` and shape `[0]`.
@@ -43,6 +51,7 @@ enum
   PROP_N_ELEMENTS,
   PROP_SIZE,
   PROP_BYTES,
+  PROP_DEVICE,
   N_PROPS
 };
 
@@ -62,7 +71,8 @@ rlx_tensor_finalize (GObject *object)
   RlxTensor *self = RLX_TENSOR (object);
 
   rlx_resident_forget (self);
-  g_bytes_unref (self->bytes);
+  g_clear_pointer (&self->bytes, g_bytes_unref);
+  g_clear_pointer (&self->memory, rlx_tensor_memory_unref);
 
   G_OBJECT_CLASS (rlx_tensor_parent_class)->finalize (object);
 }
@@ -90,11 +100,15 @@ rlx_tensor_get_property (GObject    *object,
       break;
 
     case PROP_SIZE:
-      g_value_set_uint64 (value, g_bytes_get_size (self->bytes));
+      g_value_set_uint64 (value, self->size);
       break;
 
     case PROP_BYTES:
-      g_value_set_boxed (value, self->bytes);
+      g_value_set_boxed (value, rlx_tensor_get_bytes (self));
+      break;
+
+    case PROP_DEVICE:
+      g_value_set_object (value, rlx_tensor_get_device (self));
       break;
 
     default:
@@ -155,12 +169,22 @@ rlx_tensor_class_init (RlxTensorClass *klass)
   /**
    * RlxTensor:bytes: (getter get_bytes)
    *
-   * The elements.
+   * The elements; see [method@Rlx.Tensor.get_bytes].
    *
    * Since: 1.0
    */
   properties[PROP_BYTES] =
     g_param_spec_boxed ("bytes", NULL, NULL, G_TYPE_BYTES, flags);
+
+  /**
+   * RlxTensor:device: (getter get_device)
+   *
+   * The device it lies on, if it does.
+   *
+   * Since: 1.0
+   */
+  properties[PROP_DEVICE] =
+    g_param_spec_object ("device", NULL, NULL, RLX_TYPE_DEVICE, flags);
 
   g_object_class_install_properties (object_class, N_PROPS, properties);
 }
@@ -168,6 +192,9 @@ rlx_tensor_class_init (RlxTensorClass *klass)
 static void
 rlx_tensor_init (RlxTensor *self)
 {
+  static guint64 n_tensors;
+
+  self->serial = __atomic_add_fetch (&n_tensors, 1, __ATOMIC_RELAXED);
   self->data_type = RLX_DATA_TYPE_F32;
   self->n_dims = 1;
   self->bytes = g_bytes_new_static (NULL, 0);
@@ -175,8 +202,8 @@ rlx_tensor_init (RlxTensor *self)
 }
 
 /* Everything has been checked, and @bytes (transfer full) is aligned. */
-static RlxTensor *
-tensor_new_unchecked (RlxDataType   data_type,
+RlxTensor *
+rlx_tensor_new_unchecked (RlxDataType   data_type,
                       const gint64 *shape,
                       gsize         n_dims,
                       guint64       n_elements,
@@ -192,9 +219,10 @@ tensor_new_unchecked (RlxDataType   data_type,
     self->shape[i] = 0;
   self->n_elements = n_elements;
 
+  self->size = (gsize) rlx_divide_up (n_elements * rlx_data_type_get_bits (data_type), 8);
   g_bytes_unref (self->bytes);
   self->bytes = bytes;
-  if (n_elements > 0)
+  if (n_elements > 0 && bytes != NULL)
     self->data = g_bytes_get_data (bytes, NULL);
 
   return self;
@@ -338,7 +366,7 @@ rlx_tensor_new_from_bytes (RlxDataType    data_type,
   if (kept == NULL)
     return NULL;
 
-  return tensor_new_unchecked (data_type, shape, n_dims, n_elements, kept);
+  return rlx_tensor_new_unchecked (data_type, shape, n_dims, n_elements, kept);
 }
 
 /**
@@ -380,7 +408,7 @@ rlx_tensor_new_from_data (RlxDataType    data_type,
   if (bytes == NULL)
     return NULL;
 
-  return tensor_new_unchecked (data_type, shape, n_dims, n_elements, bytes);
+  return rlx_tensor_new_unchecked (data_type, shape, n_dims, n_elements, bytes);
 }
 
 /* ---- what a tensor is --------------------------------------------------- */
@@ -481,7 +509,7 @@ rlx_tensor_get_size (RlxTensor *self)
 {
   g_return_val_if_fail (RLX_IS_TENSOR (self), 0);
 
-  return g_bytes_get_size (self->bytes);
+  return self->size;
 }
 
 /**
@@ -494,7 +522,10 @@ rlx_tensor_get_size (RlxTensor *self)
  * Nothing is copied. The bytes can be kept beyond the life of the tensor with
  * [method@GLib.Bytes.ref].
  *
- * Returns: (transfer none): the elements
+ * Elements that are only on a device are fetched first, which blocks; see
+ * [method@Rlx.Tensor.fetch].
+ *
+ * Returns: (transfer none) (nullable): the elements, or %NULL when they could not be fetched
  *
  * Since: 1.0
  */
@@ -503,7 +534,7 @@ rlx_tensor_get_bytes (RlxTensor *self)
 {
   g_return_val_if_fail (RLX_IS_TENSOR (self), NULL);
 
-  return self->bytes;
+  return rlx_tensor_fetch (self, NULL, NULL) ? self->bytes : NULL;
 }
 
 gconstpointer
@@ -540,6 +571,8 @@ rlx_tensor_reshape (RlxTensor     *self,
   gsize inferred = RLX_MAX_DIMS;
   gsize rank = MIN (n_dims, RLX_MAX_DIMS);
   guint64 n_elements;
+  GBytes *bytes;
+  RlxTensor *reshaped;
 
   g_return_val_if_fail (RLX_IS_TENSOR (self), NULL);
   g_return_val_if_fail (shape != NULL || n_dims == 0, NULL);
@@ -586,7 +619,11 @@ rlx_tensor_reshape (RlxTensor     *self,
       return NULL;
     }
 
-  return tensor_new_unchecked (self->data_type, dims, n_dims, n_elements, g_bytes_ref (self->bytes));
+  bytes = g_atomic_pointer_get (&self->bytes);
+  reshaped = rlx_tensor_new_unchecked (self->data_type, dims, n_dims, n_elements, bytes != NULL ? g_bytes_ref (bytes) : NULL);
+  if (self->memory != NULL)
+    reshaped->memory = rlx_tensor_memory_ref (self->memory);
+  return reshaped;
 }
 
 /**
@@ -598,7 +635,7 @@ rlx_tensor_reshape (RlxTensor     *self,
  *
  * They are equal if they have the same data type, the same shape and the same
  * bytes. So a NaN is equal to a NaN of the same bits, and 0.0 is not equal to
- * -0.0.
+ * -0.0. A tensor that cannot be fetched from its device is equal to none.
  *
  * Returns: whether the tensors are equal
  *
@@ -618,7 +655,7 @@ rlx_tensor_equal (RlxTensor *self,
     if (self->shape[i] != other->shape[i])
       return FALSE;
 
-  return g_bytes_equal (self->bytes, other->bytes);
+  return rlx_tensor_fetch (self, NULL, NULL) && rlx_tensor_fetch (other, NULL, NULL) && g_bytes_equal (self->bytes, other->bytes);
 }
 
 /**

@@ -93,6 +93,21 @@ gsize          rlx_tensor_get_size         (RlxTensor      *self);
 RLX_AVAILABLE_IN_1_0
 GBytes *       rlx_tensor_get_bytes        (RlxTensor      *self);
 RLX_AVAILABLE_IN_1_0
+RlxDevice *    rlx_tensor_get_device       (RlxTensor      *self);
+RLX_AVAILABLE_IN_1_0
+gboolean       rlx_tensor_fetch            (RlxTensor      *self,
+                                            GCancellable   *cancellable,
+                                            GError        **error);
+RLX_AVAILABLE_IN_1_0
+void           rlx_tensor_fetch_async      (RlxTensor           *self,
+                                            GCancellable        *cancellable,
+                                            GAsyncReadyCallback  callback,
+                                            gpointer             user_data);
+RLX_AVAILABLE_IN_1_0
+gboolean       rlx_tensor_fetch_finish     (RlxTensor      *self,
+                                            GAsyncResult   *result,
+                                            GError        **error);
+RLX_AVAILABLE_IN_1_0
 float *        rlx_tensor_to_floats        (RlxTensor      *self,
                                             gsize          *n_values,
                                             GError        **error) G_GNUC_WARN_UNUSED_RESULT;

@@ -36,6 +36,7 @@ rlx_upload_slot (RlxGpu        *gpu,
   if (host != NULL)
     {
       rlx_slot_pack_to (slot, bytes, host + slot->offset);
+      rlx_gpu_count_upload (gpu, g_bytes_get_size (bytes));
       return TRUE;
     }
   packed = rlx_slot_pack (slot, bytes);

@@ -110,6 +110,8 @@ rlx_npy_widen (RlxTensor *self,
   g_autoptr (GBytes) bytes = NULL;
   guint8 *data;
 
+  if (!rlx_tensor_fetch (self, NULL, error))
+    return NULL;
   if (rlx_data_types[data_type].in_files == data_type)
     return g_object_ref (self);
 

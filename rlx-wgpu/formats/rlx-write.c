@@ -68,6 +68,8 @@ rlx_item_write (const RlxItem *item,
 {
   if (item->tensor == NULL)
     return write_record (item, func, data, cancellable, error);
+  if (!rlx_tensor_fetch (item->tensor, cancellable, error))
+    return FALSE;
   return func (data, rlx_tensor_peek_data (item->tensor), rlx_tensor_get_size (item->tensor), error);
 }
 

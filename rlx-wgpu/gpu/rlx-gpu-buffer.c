@@ -147,10 +147,12 @@ rlx_gpu_raw_buffer_free (RlxGpu    *gpu,
                          guint64    size)
 {
   /* Destroyed and not only released: bind groups also hold it, and the memory
-   * is wanted back now. Dawn waits for work in flight by itself. */
+   * is wanted back now. Dawn waits for work in flight by itself, but what jobs that
+   * were left use may not be submitted yet. */
   if (!atomic_load (&gpu->hung) && rlx_gpu_enter (NULL))
     {
-      wgpuBufferDestroy (buffer);
+      if (!rlx_gpu_has_left (gpu))
+        wgpuBufferDestroy (buffer);
       wgpuBufferRelease (buffer);
       rlx_gpu_leave ();
     }
@@ -218,7 +220,8 @@ rlx_gpu_buffer_free (RlxGpuBuffer *buffer)
   if (buffer == NULL)
     return;
 
-  if (buffer->host != NULL && !atomic_load (&buffer->gpu->hung))
+  /* Dawn keeps the pages as long as a job uses them. */
+  if (buffer->host != NULL && !atomic_load (&buffer->gpu->hung) && !rlx_gpu_has_left (buffer->gpu))
     rlx_os_pages_drop (buffer->host, (gsize) buffer->capacity);
   rlx_gpu_raw_buffer_free (buffer->gpu, buffer->handle, buffer->capacity);
   rlx_gpu_unref (buffer->gpu);
@@ -250,6 +253,16 @@ rlx_gpu_buffer_populate (RlxGpuBuffer *buffer)
     rlx_os_pages_populate (buffer->host, (gsize) buffer->capacity);
 }
 
+void
+rlx_gpu_count_upload (RlxGpu *gpu,
+                      guint64 size)
+{
+  g_return_if_fail (gpu != NULL);
+
+  atomic_fetch_add (&gpu->n_uploads, 1);
+  atomic_fetch_add (&gpu->uploaded_bytes, size);
+}
+
 /* Without scopes and waiting: the caller has both. */
 gboolean
 rlx_gpu_write (RlxGpu       *gpu,
@@ -271,7 +284,8 @@ rlx_gpu_write (RlxGpu       *gpu,
       return FALSE;
     }
 
-  if (buffer->host != NULL)
+  /* A job that was left may still read what is there; the queue waits for it. */
+  if (buffer->host != NULL && !rlx_gpu_has_left (gpu))
     {
       memcpy (buffer->host + offset, bytes, size);
       memset (buffer->host + offset + size, 0, -size & 3);
@@ -331,6 +345,7 @@ rlx_gpu_buffer_write (RlxGpu       *gpu,
         }
     }
 
+  rlx_gpu_count_upload (gpu, size);
   if (!rlx_gpu_scopes_pop (gpu, "an upload", result ? &local_error : NULL))
     result = FALSE;
   rlx_gpu_leave ();

@@ -508,7 +508,9 @@ free_gpu (RlxGpu *gpu)
   g_clear_pointer (&gpu->pipelines, g_hash_table_unref);
   g_clear_pointer (&gpu->layouts, g_hash_table_unref);
   g_clear_pointer (&gpu->staging, g_array_unref);
+  g_clear_pointer (&gpu->pool, g_ptr_array_unref);
   g_clear_pointer (&gpu->info, rlx_gpu_adapter_info_unref);
+  g_mutex_clear (&gpu->pool_lock);
   g_mutex_clear (&gpu->pipeline_lock);
   g_mutex_clear (&gpu->queue_lock);
   g_cond_clear (&gpu->queue_cond);
@@ -538,6 +540,7 @@ rlx_gpu_teardown (RlxGpu *gpu)
   if (gpu->device != NULL)
     {
       rlx_gpu_execute_clear (gpu);
+      rlx_gpu_pool_clear (gpu);
       rlx_gpu_pipelines_clear (gpu);
       wgpuQueueRelease (gpu->queue);
       wgpuDeviceDestroy (gpu->device);
@@ -592,6 +595,7 @@ open_adapter (RlxGpuAdapterInfo *info,
   gpu->memory_limit = find_memory_limit (gpu->info);
   gpu->cache = rlx_gpu_cache_open (gpu->info);
   rlx_gpu_pipelines_init (gpu);
+  rlx_gpu_pool_init (gpu);
 
   rlx_gpu_set_used ();
   if (pretend_target (gpu, error))
@@ -799,5 +803,10 @@ rlx_gpu_get_counters (RlxGpu         *gpu,
   counters->shader_modules = atomic_load (&gpu->n_shader_modules);
   counters->submits = atomic_load (&gpu->n_submits);
   counters->dispatches = atomic_load (&gpu->n_dispatches);
+  counters->waits = atomic_load (&gpu->n_waits);
+  counters->uploads = atomic_load (&gpu->n_uploads);
+  counters->uploaded_bytes = atomic_load (&gpu->uploaded_bytes);
+  counters->downloads = atomic_load (&gpu->n_downloads);
+  counters->downloaded_bytes = atomic_load (&gpu->downloaded_bytes);
   rlx_gpu_cache_get_stats (gpu->cache, &counters->cache_hits, &counters->cache_misses);
 }

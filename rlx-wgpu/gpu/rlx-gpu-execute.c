@@ -30,8 +30,6 @@
 
 /* The canary comes first; segments start at multiples of this. */
 #define SEGMENT_ALIGNMENT 16
-#define CANARIES 256
-#define CANARIES_SIZE (CANARIES * sizeof (guint32))
 
 /* Some drivers compile a shader when it is first dispatched. */
 #define COLD_ALLOWANCE (5 * G_USEC_PER_SEC)
@@ -87,6 +85,7 @@ typedef struct
 
   RlxGpuStaging staging;
   guint64 staging_used;
+  guint64 header;          /* bytes in front of the segments: the canary, and those of jobs that were left */
   guint32 sequence;
 } Run;
 
@@ -94,12 +93,11 @@ void
 rlx_gpu_execute_clear (RlxGpu *gpu)
 {
   rlx_gpu_staging_trim (gpu, 0);
+  rlx_gpu_left_clear (gpu);
 
-  if (gpu->canary != NULL)
-    rlx_gpu_raw_buffer_free (gpu, gpu->canary, CANARIES_SIZE);
+  rlx_gpu_clear_canary (gpu);
   if (gpu->resolve != NULL)
     rlx_gpu_raw_buffer_free (gpu, gpu->resolve, gpu->resolve_size);
-  gpu->canary = NULL;
   gpu->resolve = NULL;
   g_clear_pointer (&gpu->queries, wgpuQuerySetRelease);
   g_clear_pointer (&gpu->chunks, g_array_unref);
@@ -107,12 +105,6 @@ rlx_gpu_execute_clear (RlxGpu *gpu)
 }
 
 /* ---- planning ---- */
-
-static gboolean
-is_empty (const RlxGpuDispatch *dispatch)
-{
-  return dispatch->grid[0] == 0 || dispatch->grid[1] == 0 || dispatch->grid[2] == 0;
-}
 
 static gboolean
 plan_chunks (Run     *run,
@@ -228,7 +220,8 @@ check_downloads (Run     *run,
   gsize size;
   guint8 *target;
 
-  *total = SEGMENT_ALIGNMENT;
+  run->header = (sizeof (guint32) + rlx_gpu_left_get_size (run->gpu) + SEGMENT_ALIGNMENT - 1) & ~(guint64) (SEGMENT_ALIGNMENT - 1);
+  *total = run->header;
   for (guint i = 0; get_download (run, i, &source, &capacity, &offset, &size, &target); i++)
     {
       if (offset > capacity || size > capacity - offset)
@@ -254,7 +247,7 @@ plan_round (Run *run)
   guint64 capacity, offset;
   gsize size;
   guint8 *target;
-  guint64 used = SEGMENT_ALIGNMENT;
+  guint64 used = run->header;
   guint64 max = MIN (run->round_max, run->staging.size);
 
   g_array_set_size (run->segments, 0);
@@ -367,7 +360,8 @@ wait_in_flight (Run     *run,
       run->n_in_flight--;
       memmove (&run->in_flight[0], &run->in_flight[1], run->n_in_flight * sizeof one);
 
-      if (!rlx_gpu_wait (run->gpu, one.future, run->timeout + one.allowance, "a submit", error))
+      atomic_fetch_add (&run->gpu->n_waits, 1);
+      if (!rlx_gpu_wait (run->gpu, one.future, run->timeout + one.allowance + run->gpu->left_allowance, "a submit", error))
         return FALSE;
       if (run->job->n_done != NULL)
         g_atomic_int_set (run->job->n_done, (int) one.n_done);
@@ -378,12 +372,13 @@ wait_in_flight (Run     *run,
 
 /* ---- encoding ---- */
 
-static gboolean
-write_uploads (Run     *run,
-               GError **error)
+/* Waits only where there is too much for Dawn to keep at a time. */
+gboolean
+rlx_gpu_write_uploads (RlxGpu          *gpu,
+                       const RlxGpuJob *job,
+                       GError         **error)
 {
-  const RlxGpuJob *job = run->job;
-  guint64 in_flight = 0;
+  guint64 timeout = rlx_gpu_get_timeout (NULL) + gpu->left_allowance, in_flight = 0;
 
   for (guint i = 0; i < job->n_uploads; i++)
     {
@@ -396,60 +391,20 @@ write_uploads (Run     *run,
 
           if (in_flight + length > UPLOAD_IN_FLIGHT)
             {
-              if (!rlx_gpu_wait (run->gpu, rlx_gpu_work_done (run->gpu), run->timeout, "an upload", error))
+              if (!rlx_gpu_wait (gpu, rlx_gpu_work_done (gpu), timeout, "an upload", error))
                 return FALSE;
               in_flight = 0;
             }
-          if (!rlx_gpu_write (run->gpu, upload->buffer, upload->offset + done,
+          if (!rlx_gpu_write (gpu, upload->buffer, upload->offset + done,
                               (const guint8 *) upload->data + done, length, error))
             return FALSE;
           done += length;
           in_flight += length;
         }
+      rlx_gpu_count_upload (gpu, upload->size);
     }
 
   return TRUE;
-}
-
-static void
-encode_dispatch (WGPUComputePassEncoder pass,
-                 const RlxGpuDispatch  *dispatch,
-                 const RlxGpuDispatch  *previous)
-{
-  RLX_NOTE (DISPATCH, "%s, %u x %u x %u workgroups", dispatch->pipeline->label,
-            dispatch->grid[0], dispatch->grid[1], dispatch->grid[2]);
-  if (previous == NULL || previous->pipeline != dispatch->pipeline)
-    wgpuComputePassEncoderSetPipeline (pass, dispatch->pipeline->handle);
-  if (previous == NULL || previous->group != dispatch->group)
-    wgpuComputePassEncoderSetBindGroup (pass, 0, dispatch->group->handle, 0, NULL);
-  wgpuComputePassEncoderDispatchWorkgroups (pass, dispatch->grid[0], dispatch->grid[1], dispatch->grid[2]);
-}
-
-static void
-encode_plain (Run                *run,
-              WGPUCommandEncoder  encoder,
-              const Chunk        *chunk)
-{
-  const RlxGpuDispatch *previous = NULL;
-  WGPUComputePassEncoder pass = NULL;
-
-  for (guint i = chunk->first; i < chunk->first + chunk->n; i++)
-    {
-      const RlxGpuDispatch *dispatch = &run->job->dispatches[i];
-
-      if (is_empty (dispatch))
-        continue;
-      if (pass == NULL)
-        pass = wgpuCommandEncoderBeginComputePass (encoder, NULL);
-      encode_dispatch (pass, dispatch, previous);
-      previous = dispatch;
-    }
-
-  if (pass != NULL)
-    {
-      wgpuComputePassEncoderEnd (pass);
-      wgpuComputePassEncoderRelease (pass);
-    }
 }
 
 /* A pass for every dispatch, since a pass is what is timed. */
@@ -466,7 +421,7 @@ encode_timed (Run                *run,
       WGPUComputePassDescriptor descriptor = WGPU_COMPUTE_PASS_DESCRIPTOR_INIT;
       WGPUComputePassEncoder pass;
 
-      if (is_empty (dispatch))
+      if (rlx_gpu_dispatch_is_empty (dispatch))
         continue;
 
       writes.querySet = run->gpu->queries;
@@ -474,7 +429,7 @@ encode_timed (Run                *run,
       writes.endOfPassWriteIndex = 2 * i + 1;
       descriptor.timestampWrites = &writes;
       pass = wgpuCommandEncoderBeginComputePass (encoder, &descriptor);
-      encode_dispatch (pass, dispatch, NULL);
+      rlx_gpu_encode_dispatch (pass, dispatch, NULL);
       wgpuComputePassEncoderEnd (pass);
       wgpuComputePassEncoderRelease (pass);
     }
@@ -482,65 +437,6 @@ encode_timed (Run                *run,
   if (chunk->n > 0)
     wgpuCommandEncoderResolveQuerySet (encoder, run->gpu->queries, 0, 2 * chunk->n,
                                        run->gpu->resolve, index * RESOLVE_SLOT);
-}
-
-static gboolean
-encode_copies (Run                *run,
-               WGPUCommandEncoder  encoder,
-               GError            **error)
-{
-  for (guint i = 0; i < run->job->n_copies; i++)
-    {
-      const RlxGpuCopy *copy = &run->job->copies[i];
-      guint64 size = (copy->size + 3) & ~G_GUINT64_CONSTANT (3);
-
-      if (copy->size > size ||
-          copy->source_offset > copy->source->capacity ||
-          size > copy->source->capacity - copy->source_offset ||
-          copy->target_offset > copy->target->capacity ||
-          size > copy->target->capacity - copy->target_offset)
-        {
-          g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_INTERNAL,
-                       "A copy of %" G_GUINT64_FORMAT " bytes from %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT
-                       " to %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT " does not fit",
-                       copy->size, copy->source_offset, copy->source->capacity,
-                       copy->target_offset, copy->target->capacity);
-          return FALSE;
-        }
-      if (size > 0)
-        wgpuCommandEncoderCopyBufferToBuffer (encoder, copy->source->handle, copy->source_offset,
-                                              copy->target->handle, copy->target_offset, size);
-    }
-
-  return TRUE;
-}
-
-/* Copies a number to the place of the last one that was never there before. The
- * GPU only gets to it after everything in front, so a job that a driver gave up
- * without a word shows in the stale number. A kernel that writes the number would
- * prove little more, as it is no more bound to the fate of the kernels before it
- * than the copy is, and on a CPU driver it costs as much as a small job. The
- * numbers are sent ahead, many at a time. */
-static void
-encode_canary (Run                *run,
-               WGPUCommandEncoder  encoder)
-{
-  RlxGpu *gpu = run->gpu;
-
-  if (gpu->n_canaries == 0)
-    {
-      guint32 numbers[CANARIES];
-
-      for (guint i = 0; i < CANARIES; i++)
-        numbers[i] = gpu->sequence + 1 + i;
-      wgpuQueueWriteBuffer (gpu->queue, gpu->canary, 0, numbers, sizeof numbers);
-      gpu->n_canaries = CANARIES;
-    }
-
-  run->sequence = ++gpu->sequence;
-  wgpuCommandEncoderCopyBufferToBuffer (encoder, gpu->canary, (CANARIES - gpu->n_canaries) * sizeof run->sequence,
-                                        run->staging.handle, 0, sizeof run->sequence);
-  gpu->n_canaries--;
 }
 
 /* Reads back what fits, and the canary. */
@@ -559,18 +455,10 @@ encode_round (Run                *run,
                                             segment->length);
     }
 
-  encode_canary (run, encoder);
-}
-
-static void
-submit (RlxGpu             *gpu,
-        WGPUCommandEncoder  encoder)
-{
-  WGPUCommandBuffer commands = wgpuCommandEncoderFinish (encoder, NULL);
-
-  wgpuQueueSubmit (gpu->queue, 1, &commands);
-  wgpuCommandBufferRelease (commands);
-  atomic_fetch_add (&gpu->n_submits, 1);
+  run->sequence = rlx_gpu_encode_canary (run->gpu, encoder, run->staging.handle, 0);
+  if (rlx_gpu_left_get_size (run->gpu) > 0)
+    wgpuCommandEncoderCopyBufferToBuffer (encoder, run->gpu->left_words, 0, run->staging.handle, sizeof run->sequence,
+                                          rlx_gpu_left_get_size (run->gpu));
 }
 
 static gboolean
@@ -591,15 +479,19 @@ submit_chunks (Run          *run,
         return FALSE;
 
       encoder = wgpuDeviceCreateCommandEncoder (gpu->device, NULL);
+      if (i == 0)
+        good = rlx_gpu_encode_copies (encoder, run->job->copies_in, run->job->n_copies_in, error);
 
-      if (run->stamps != NULL)
+      if (!good)
+        ;
+      else if (run->stamps != NULL)
         encode_timed (run, encoder, chunk, i);
       else
-        encode_plain (run, encoder, chunk);
+        rlx_gpu_encode_dispatches (encoder, run->job->dispatches + chunk->first, chunk->n);
 
-      if (last)
+      if (good && last)
         {
-          good = encode_copies (run, encoder, error);
+          good = rlx_gpu_encode_copies (encoder, run->job->copies, run->job->n_copies, error);
           if (good)
             encode_round (run, encoder);
         }
@@ -608,7 +500,7 @@ submit_chunks (Run          *run,
         good = wait_in_flight (run, SUBMITS_IN_FLIGHT - 1, error);
       if (good)
         {
-          submit (gpu, encoder);
+          rlx_gpu_submit (gpu, encoder);
           atomic_fetch_add (&gpu->n_dispatches, chunk->n);
         }
 
@@ -645,6 +537,7 @@ read_round (Run     *run,
 {
   RlxGpu *gpu = run->gpu;
   WGPUBufferMapCallbackInfo callback = WGPU_BUFFER_MAP_CALLBACK_INFO_INIT;
+  g_autoptr (GError) stray = NULL;
   const guint8 *mapped;
   guint32 canary;
   WGPUFuture future;
@@ -655,7 +548,8 @@ read_round (Run     *run,
   future = wgpuBufferMapAsync (run->staging.handle, WGPUMapMode_Read, 0,
                                (size_t) run->staging_used, callback);
 
-  if (!rlx_gpu_wait (gpu, future, run->timeout + allowance, "a job", error))
+  atomic_fetch_add (&gpu->n_waits, 1);
+  if (!rlx_gpu_wait (gpu, future, run->timeout + allowance + gpu->left_allowance, "a job", error))
     return FALSE;
 
   if (gpu->map_status != WGPUMapAsyncStatus_Success)
@@ -681,6 +575,19 @@ read_round (Run     *run,
                    "The GPU did not finish job %u: its last word is %u", run->sequence, canary);
       return FALSE;
     }
+  if (!rlx_gpu_check_uncaptured (gpu, "a job", &stray))
+    rlx_gpu_left_fail (gpu, stray);
+  if (stray != NULL)
+    {
+      wgpuBufferUnmap (run->staging.handle);
+      g_propagate_error (error, g_steal_pointer (&stray));
+      return FALSE;
+    }
+  if (!rlx_gpu_left_check (gpu, (const guint32 *) (mapped + sizeof canary), error))
+    {
+      wgpuBufferUnmap (run->staging.handle);
+      return FALSE;
+    }
 
   for (guint i = 0; i < run->segments->len; i++)
     {
@@ -693,7 +600,7 @@ read_round (Run     *run,
   return TRUE;
 }
 
-/* What the device wrote into the host's memory. */
+/* What the device wrote into the host's memory; counts all. */
 static void
 read_direct (Run *run)
 {
@@ -703,6 +610,8 @@ read_direct (Run *run)
 
       if (is_direct (run, i) && download->size > 0)
         memcpy (download->data, download->buffer->host + download->offset, download->size);
+      atomic_fetch_add (&run->gpu->n_downloads, 1);
+      atomic_fetch_add (&run->gpu->downloaded_bytes, download->size);
     }
 }
 
@@ -717,7 +626,7 @@ read_more_rounds (Run     *run,
 
       encoder = wgpuDeviceCreateCommandEncoder (run->gpu->device, NULL);
       encode_round (run, encoder);
-      submit (run->gpu, encoder);
+      rlx_gpu_submit (run->gpu, encoder);
       wgpuCommandEncoderRelease (encoder);
 
       if (!rlx_gpu_check_uncaptured (run->gpu, "reading results", error) ||
@@ -787,7 +696,7 @@ read_stamps (Run *run)
       for (guint i = 0; i < chunk->n; i++)
         {
           /* Some clocks start anew between two submits. */
-          if (!is_empty (&run->job->dispatches[chunk->first + i]) &&
+          if (!rlx_gpu_dispatch_is_empty (&run->job->dispatches[chunk->first + i]) &&
               stamps[2 * i + 1] > stamps[2 * i])
             run->job->dispatch_ns[chunk->first + i] = stamps[2 * i + 1] - stamps[2 * i];
         }
@@ -814,23 +723,33 @@ take_arrays (Run *run)
   g_array_set_size (run->segments, 0);
 }
 
+static double
+count_seconds (const RlxGpuJob *job)
+{
+  double seconds = 0.0;
+
+  for (guint i = 0; i < job->n_dispatches; i++)
+    seconds += job->dispatches[i].estimate > 0.0 ? job->dispatches[i].estimate : UNKNOWN_ESTIMATE;
+  return seconds;
+}
+
+static guint64
+count_uploads (const RlxGpuJob *job)
+{
+  guint64 bytes = 0;
+
+  for (guint i = 0; i < job->n_uploads; i++)
+    bytes += job->uploads[i].size;
+  return bytes;
+}
+
 static gboolean
 prepare (Run     *run,
          GError **error)
 {
-  RlxGpu *gpu = run->gpu;
   guint64 total;
 
-  if (gpu->canary == NULL)
-    {
-      gpu->canary = rlx_gpu_raw_buffer (gpu, CANARIES_SIZE,
-                                        WGPUBufferUsage_CopySrc | WGPUBufferUsage_CopyDst,
-                                        NULL, "canary", error);
-      if (gpu->canary == NULL)
-        return FALSE;
-    }
-
-  return plan_chunks (run, error) &&
+  return rlx_gpu_left_flush (run->gpu, error) &&
          (run->job->dispatch_ns == NULL || prepare_stamps (run, error)) &&
          check_downloads (run, &total, error) &&
          take_staging (run, total, error);
@@ -842,7 +761,7 @@ run_job (Run          *run,
          GError      **error)
 {
   /* What was submitted still uses the caller's buffers. */
-  if (!write_uploads (run, error) ||
+  if (!rlx_gpu_write_uploads (run->gpu, run->job, error) ||
       !submit_chunks (run, cancellable, error) ||
       !rlx_gpu_check_uncaptured (run->gpu, "a job", error) ||
       !rlx_gpu_check_lost (run->gpu, error))
@@ -869,19 +788,25 @@ rlx_gpu_execute (RlxGpu          *gpu,
                  GError         **error)
 {
   Run run = { .gpu = gpu, .job = job };
+  g_autoptr (GError) stray = NULL;
   gboolean result = FALSE;
   guint n_cold = 0;
 
   g_return_val_if_fail (gpu != NULL, FALSE);
   g_return_val_if_fail (job != NULL, FALSE);
   g_return_val_if_fail (rlx_gpu_on_thread (gpu), FALSE);
+  g_return_val_if_fail (!job->leave || (job->n_downloads == 0 && job->dispatch_ns == NULL), FALSE);
 
   if (g_cancellable_set_error_if_cancelled (cancellable, error) ||
       !rlx_gpu_check_lost (gpu, error))
     return FALSE;
 
   /* What a job before it left behind. */
-  rlx_gpu_check_uncaptured (gpu, "a job", NULL);
+  if (!rlx_gpu_check_uncaptured (gpu, "a job", &stray))
+    rlx_gpu_left_fail (gpu, stray);
+  if (!rlx_gpu_check_lost (gpu, error) || !rlx_gpu_prepare_canary (gpu, error) ||
+      (job->leave && !rlx_gpu_left_has_room (gpu, count_seconds (job), count_uploads (job)) && !rlx_gpu_settle (gpu, error)))
+    return FALSE;
 
   run.timeout = rlx_gpu_get_timeout (&run.timeout_given);
   if (!run.timeout_given && job->timeout_us > 0)
@@ -889,9 +814,18 @@ rlx_gpu_execute (RlxGpu          *gpu,
       run.timeout = job->timeout_us;
       run.timeout_given = TRUE;
     }
-  take_arrays (&run);
 
-  if (prepare (&run, error))
+  take_arrays (&run);
+  if (!plan_chunks (&run, error))
+    return FALSE;
+
+  if (job->leave && run.chunks->len == 1)
+    {
+      result = rlx_gpu_left_add (gpu, job, g_array_index (run.chunks, Chunk, 0).allowance, count_seconds (job), count_uploads (job), error);
+      if (run.cold)
+        atomic_fetch_add (&gpu->n_cold, 1);
+    }
+  else if (prepare (&run, error))
     {
       n_cold = run.cold ? atomic_fetch_add (&gpu->n_cold, 1) + 1 : atomic_load (&gpu->n_cold);
       result = run_job (&run, cancellable, error) && rlx_gpu_check_uncaptured (gpu, "a job", error);
@@ -900,7 +834,8 @@ rlx_gpu_execute (RlxGpu          *gpu,
   if (result)
     {
       /* What was submitted before it has ended, too. */
-      atomic_store (&gpu->n_cold_done, n_cold);
+      if (n_cold > 0)
+        atomic_store (&gpu->n_cold_done, n_cold);
       if (run.stamps != NULL)
         read_stamps (&run);
       for (guint i = 0; i < job->n_dispatches; i++)

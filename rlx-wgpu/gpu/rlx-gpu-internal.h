@@ -18,6 +18,9 @@ G_BEGIN_DECLS
 
 typedef struct _RlxGpuCache RlxGpuCache;
 
+/* How many submits may be left to the GPU before somebody waits for them. */
+#define RLX_GPU_LEFT_MAX 128
+
 /* A MapRead buffer of the pool. */
 typedef struct
 {
@@ -74,6 +77,15 @@ struct _RlxGpu
   atomic_ullong n_shader_modules;
   atomic_ullong n_submits;
   atomic_ullong n_dispatches;
+  atomic_ullong n_waits;
+  atomic_ullong n_uploads;
+  atomic_ullong uploaded_bytes;
+  atomic_ullong n_downloads;
+  atomic_ullong downloaded_bytes;
+
+  GMutex pool_lock;
+  GPtrArray *pool;         /* RlxGpuBuffer without a reference to the device */
+  guint64 pool_size;
 
   /* Submits with kernels that the driver may have to compile first, and how many of
    * them are known to have ended. */
@@ -95,6 +107,16 @@ struct _RlxGpu
   char *map_message;
   WGPUBuffer canary;
   guint n_canaries;        /* numbers left in it */
+  atomic_bool left_any;    /* there are jobs that nobody has waited for; other threads read it */
+  WGPUCommandEncoder left_encoder;  /* of those that are not submitted yet; nullable */
+  guint open_jobs;         /* in it */
+  double open_seconds;
+  guint n_left;            /* submits of others */
+  guint32 left[RLX_GPU_LEFT_MAX];  /* the number of each */
+  guint64 left_allowance;  /* microseconds that a wait for them may take longer */
+  double left_seconds;     /* what they may take */
+  guint64 left_bytes;      /* uploaded for them */
+  WGPUBuffer left_words;   /* where they write their numbers */
   GArray *chunks;          /* of the job that runs; see rlx-gpu-execute.c */
   GArray *segments;
   GArray *staging;         /* RlxGpuStaging */
@@ -258,8 +280,64 @@ void               rlx_gpu_staging_give_back (RlxGpu        *gpu,
 void               rlx_gpu_staging_trim    (RlxGpu  *gpu,
                                             guint64  keep);
 
+/* rlx-gpu-encode.c */
+static inline gboolean
+rlx_gpu_dispatch_is_empty (const RlxGpuDispatch *dispatch)
+{
+  return dispatch->grid[0] == 0 || dispatch->grid[1] == 0 || dispatch->grid[2] == 0;
+}
+
+void               rlx_gpu_encode_dispatch (WGPUComputePassEncoder pass,
+                                            const RlxGpuDispatch  *dispatch,
+                                            const RlxGpuDispatch  *previous);
+void               rlx_gpu_encode_dispatches (WGPUCommandEncoder    encoder,
+                                              const RlxGpuDispatch *dispatches,
+                                              guint                 n_dispatches);
+gboolean           rlx_gpu_encode_copies   (WGPUCommandEncoder encoder,
+                                            const RlxGpuCopy  *copies,
+                                            guint              n_copies,
+                                            GError           **error);
+gboolean           rlx_gpu_prepare_canary  (RlxGpu  *gpu,
+                                            GError **error);
+void               rlx_gpu_clear_canary    (RlxGpu  *gpu);
+guint32            rlx_gpu_encode_canary   (RlxGpu            *gpu,
+                                            WGPUCommandEncoder encoder,
+                                            WGPUBuffer         target,
+                                            guint64            offset);
+void               rlx_gpu_submit          (RlxGpu            *gpu,
+                                            WGPUCommandEncoder encoder);
+
 /* rlx-gpu-execute.c */
+gboolean           rlx_gpu_write_uploads   (RlxGpu          *gpu,
+                                            const RlxGpuJob *job,
+                                            GError         **error);
 void               rlx_gpu_execute_clear   (RlxGpu *gpu);
+
+/* rlx-gpu-left.c: jobs that nobody waits for; on the device thread. */
+gboolean           rlx_gpu_left_has_room   (RlxGpu  *gpu,
+                                            double   seconds,
+                                            guint64  bytes);
+gboolean           rlx_gpu_has_left        (RlxGpu  *gpu);   /* on any thread */
+gboolean           rlx_gpu_left_is_open    (RlxGpu  *gpu);
+gboolean           rlx_gpu_left_flush      (RlxGpu  *gpu,
+                                            GError **error);
+void               rlx_gpu_left_fail       (RlxGpu       *gpu,
+                                            const GError *error);
+gboolean           rlx_gpu_left_add        (RlxGpu          *gpu,
+                                            const RlxGpuJob *job,
+                                            guint64          allowance,
+                                            double           seconds,
+                                            guint64          bytes,
+                                            GError         **error);
+guint64            rlx_gpu_left_get_size   (RlxGpu  *gpu);
+gboolean           rlx_gpu_left_check      (RlxGpu        *gpu,
+                                            const guint32 *words,
+                                            GError       **error);
+void               rlx_gpu_left_clear      (RlxGpu  *gpu);
+
+/* rlx-gpu-pool.c */
+void               rlx_gpu_pool_init       (RlxGpu  *gpu);
+void               rlx_gpu_pool_clear      (RlxGpu  *gpu);
 
 /* rlx-gpu-cache.c */
 RlxGpuCache *      rlx_gpu_cache_open      (const RlxGpuAdapterInfo *info);

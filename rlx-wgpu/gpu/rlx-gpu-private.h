@@ -114,6 +114,11 @@ typedef struct
   guint64 shader_modules;
   guint64 submits;
   guint64 dispatches;
+  guint64 waits;           /* for the GPU, by jobs */
+  guint64 uploads;         /* from the host; copies on the device are neither */
+  guint64 uploaded_bytes;
+  guint64 downloads;
+  guint64 downloaded_bytes;
   guint64 cache_hits;
   guint64 cache_misses;
 } RlxGpuCounters;
@@ -157,9 +162,21 @@ gboolean      rlx_gpu_buffer_write (RlxGpu       *gpu,
                                     gsize         size,
                                     GError      **error);
 
+/* Memory for a tensor, which may have held another before: whoever takes it writes all of it
+ * in a job. Given back, small buffers are kept for the next tensor, up to 4 MiB that
+ * count as free. */
+RlxGpuBuffer *rlx_gpu_pool_take    (RlxGpu        *gpu,
+                                    guint64        size,
+                                    GError       **error);
+void          rlx_gpu_pool_give    (RlxGpuBuffer  *buffer);
+
+/* For who writes to the host's memory of a device without a job. */
+void          rlx_gpu_count_upload (RlxGpu        *gpu,
+                                    guint64        size);
+
 /* The memory of a storage buffer on a device that works in the host's own, else
- * NULL. Read and write it on the device thread, where no job runs meanwhile, or
- * before anything uses the buffer. */
+ * NULL. Read and write it on the device thread after rlx_gpu_settle(), when no job
+ * runs, or before anything uses the buffer. */
 guint8 *      rlx_gpu_buffer_get_host (RlxGpuBuffer *buffer);
 /* All of it is about to be written there. */
 void          rlx_gpu_buffer_populate (RlxGpuBuffer *buffer);
@@ -258,6 +275,8 @@ typedef struct
 {
   const RlxGpuUpload *uploads;
   guint n_uploads;
+  const RlxGpuCopy *copies_in;     /* buffer to buffer, before the dispatches */
+  guint n_copies_in;
   const RlxGpuDispatch *dispatches;
   guint n_dispatches;
   const RlxGpuCopy *copies;        /* buffer to buffer, after the dispatches */
@@ -271,6 +290,9 @@ typedef struct
   guint64 timeout_us;
   int *n_done;                     /* nullable, atomic: receives how many dispatches have ended */
   gboolean watched;                /* submits are kept small, so that this moves */
+  /* do not wait for the GPU, which gets it within moments, unless it takes long;
+   * there is nothing to read then. Should it fail later, the device counts as lost. */
+  gboolean leave;
 } RlxGpuJob;
 
 /* Encodes, submits in chunks, waits, reads back. Makes no buffer (staging is
@@ -282,6 +304,9 @@ typedef struct
 gboolean rlx_gpu_execute (RlxGpu          *gpu,
                           const RlxGpuJob *job,
                           GCancellable    *cancellable,
+                          GError         **error);
+/* Waits for all jobs that were left. */
+gboolean rlx_gpu_settle  (RlxGpu          *gpu,
                           GError         **error);
 
 G_END_DECLS

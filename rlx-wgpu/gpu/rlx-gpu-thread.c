@@ -14,6 +14,8 @@
 /* Waking a sleeping thread costs as much as a small job, so all sides stay awake
  * for a moment first. */
 #define SPIN_US 200
+/* How long jobs that nobody waits for wait for others to be submitted with. */
+#define COLLECT_US 50
 
 /* How long the end of the process waits for others to come to a safe place. */
 #define EXIT_TIMEOUT (10 * G_USEC_PER_SEC)
@@ -297,6 +299,23 @@ free_spare_items (RlxGpu *gpu)
     g_free (link->data);
 }
 
+/* Submits jobs that nobody waits for, unless more come soon. */
+static void
+flush_left (RlxGpu *gpu)
+{
+  gint64 until = g_get_monotonic_time () + COLLECT_US;
+
+  while (atomic_load (&gpu->n_items) == 0)
+    {
+      if (g_get_monotonic_time () >= until)
+        {
+          rlx_gpu_left_flush (gpu, NULL);
+          return;
+        }
+      rlx_os_yield ();
+    }
+}
+
 static gpointer
 device_thread (gpointer data)
 {
@@ -311,6 +330,8 @@ device_thread (gpointer data)
       count_in ();
       rlx_gpu_exit_point (gpu, NULL);
       item.func (gpu, item.user_data);
+      if (rlx_gpu_left_is_open (gpu))
+        flush_left (gpu);
       rlx_gpu_leave ();
 
       until = g_get_monotonic_time () + (gint64) rlx_gpu_get_spin (gpu);

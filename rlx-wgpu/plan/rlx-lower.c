@@ -532,6 +532,9 @@ find_lifetimes (RlxPlan *plan)
     {
       RlxSlot *slot = &g_array_index (plan->slots, RlxSlot, i);
 
+      /* A tensor that is given again is not uploaded again. */
+      if (slot->kind == RLX_SLOT_INPUT)
+        slot->last = G_MAXINT;
       /* Only tensors of no elements are never written; they still get bound. */
       if (slot->kind == RLX_SLOT_ACTIVATION && slot->first < 0)
         slot->kind = RLX_SLOT_WEIGHT;

@@ -155,7 +155,7 @@ class OnnxRuntime(Contender):
         self.modules = install_ort()
 
     def takes(self, workload):
-        return workload['kind'] != 'compile' and onnx_model.has_model(workload)
+        return workload['kind'] not in ('compile', 'chain') and onnx_model.has_model(workload)
 
     def command(self, workload, output):
         inputs = [tensor for tensor in workload['tensors'] if tensor['role'] == 'input']
@@ -371,6 +371,9 @@ def print_notes(rows):
             others, own = times[single, 'ort-webgpu'], times[half, 'rlx']
             print(f'{half} takes ort-webgpu in f32 {others[0] / own[0]:.1f} times as long as rlx, '
                   f'{others[1] / own[1]:.1f} times in CPU time')
+    for row in rows:
+        if 'round_trips_ms' in row:
+            print(f'{row["workload"]} takes {row["median_ms"] / row["round_trips_ms"]:.2f} of the time of as many round trips')
     if speed:
         print(f'Copying memory moves {speed:.1f} GB/s. GB/s counts what must be moved at least: operands and results, once.')
     print('CPU is what all threads of a process use for one run, whatever else the machine does; who polls uses it, too.')

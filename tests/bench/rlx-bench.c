@@ -18,6 +18,7 @@
 
 /* Exit status when there is nothing to run on: as for tests that are skipped. */
 #define NO_ADAPTER 77
+#define CHAIN 100
 
 typedef struct
 {
@@ -310,10 +311,65 @@ run (RlxExecutable *executable,
   return outputs ? outputs[0] : NULL;
 }
 
+/* Doubles its numbers @n times: on the device, or over the host. */
+static RlxTensor *
+run_chain (RlxExecutable *executable,
+           RlxTensor     *x,
+           guint          n,
+           gboolean       stay,
+           GError       **error)
+{
+  g_autoptr(RlxTensor) y = g_object_ref (x);
+
+  for (guint i = 0; i < n; i++)
+    {
+      g_auto(RlxTensors) outputs = stay ? rlx_executable_run_on_device (executable, &y, 1, NULL, NULL, error)
+                                        : rlx_executable_run (executable, &y, 1, NULL, NULL, error);
+
+      if (outputs == NULL)
+        return NULL;
+      g_set_object (&y, outputs[0]);
+    }
+  return rlx_tensor_fetch (y, NULL, error) ? g_steal_pointer (&y) : NULL;
+}
+
+/* Chains, and beside each as many round trips, so that both see the same machine. */
+static gboolean
+measure_chain (Bench         *self,
+               RlxExecutable *executable,
+               RlxTensor     *x,
+               double         seconds,
+               double        *times,
+               gsize         *n,
+               double        *round_trips)
+{
+  g_autofree double *others = g_new (double, BENCH_MAX_RUNS);
+  gint64 begin = g_get_monotonic_time ();
+
+  for (*n = 0; *n < BENCH_MAX_RUNS && (*n < 3 || (double) (g_get_monotonic_time () - begin) * 1e-6 < seconds); (*n)++)
+    {
+      gint64 start = g_get_monotonic_time (), middle;
+      g_autoptr(RlxTensor) y = run_chain (executable, x, CHAIN, TRUE, &self->error), z = NULL;
+
+      if (y == NULL)
+        return FALSE;
+      middle = g_get_monotonic_time ();
+      z = run_chain (executable, x, CHAIN, FALSE, &self->error);
+      if (z == NULL)
+        return FALSE;
+      times[*n] = (double) (middle - start) * 1e-3;
+      others[*n] = (double) (g_get_monotonic_time () - middle) * 1e-3;
+      g_assert (rlx_tensor_equal (y, z));
+    }
+  *round_trips = bench_median (others, *n);
+  return TRUE;
+}
+
 /* What is worth knowing beside the time. */
 static char *
 describe (RlxExecutable *executable,
-          double         gpu_time)
+          double         gpu_time,
+          double         round_trips)
 {
   char number[G_ASCII_DTOSTR_BUF_SIZE];
   GString *text = g_string_new (NULL);
@@ -321,6 +377,8 @@ describe (RlxExecutable *executable,
   g_string_printf (text, "\"dispatches\": %u, \"arena_bytes\": %" G_GUINT64_FORMAT ", \"weights_bytes\": %" G_GUINT64_FORMAT,
                    rlx_executable_get_n_dispatches (executable), rlx_executable_get_arena_size (executable),
                    rlx_executable_get_weights_size (executable));
+  if (round_trips > 0)
+    g_string_append_printf (text, ", \"round_trips_ms\": %s", g_ascii_formatd (number, sizeof number, "%.6f", round_trips));
   if (gpu_time > 0)
     g_string_append_printf (text, ", \"gpu_ms\": %s", g_ascii_formatd (number, sizeof number, "%.6f", gpu_time * 1e3));
   return g_string_free (text, FALSE);
@@ -335,13 +393,13 @@ measure (Bench      *self,
   gint64 begin = g_get_monotonic_time (), start;
   RlxDevice *device = rlx_device_get_default (&self->error);
   g_autoptr(RlxExecutable) executable = NULL;
-  g_autoptr(GPtrArray) inputs = NULL;
+  g_autoptr(GPtrArray) inputs = NULL, others = NULL;
   g_autoptr(RlxTensor) first = NULL;
   g_autoptr(RlxProfile) profile = NULL;
   g_autofree float *floats = NULL;
   g_autofree double *times = g_new (double, BENCH_MAX_RUNS);
   g_autofree char *more = NULL;
-  double compile_time;
+  double compile_time, round_trips = 0;
   gsize n = 0, n_floats;
 
   if (device == NULL || !make_graph (self))
@@ -351,7 +409,9 @@ measure (Bench      *self,
   compile_time = (double) (g_get_monotonic_time () - start) * 1e-3;
   inputs = executable ? make_inputs (self, executable) : NULL;
   first = inputs ? run (executable, inputs, &self->error) : NULL;
-  if (first == NULL)
+  /* The same tensor would not be uploaded again. */
+  others = first ? make_inputs (self, executable) : NULL;
+  if (others == NULL)
     return FALSE;
   times[n++] = self->workload->kind == BENCH_COMPILE ? compile_time : (double) (g_get_monotonic_time () - begin) * 1e-3;
 
@@ -370,7 +430,7 @@ measure (Bench      *self,
       begin = g_get_monotonic_time ();
       for (guint i = 0; bench_warm_up (begin, i); i++)
         {
-          g_autoptr(RlxTensor) y = run (executable, inputs, &self->error);
+          g_autoptr(RlxTensor) y = run (executable, i % 2 == 0 ? others : inputs, &self->error);
 
           if (y == NULL)
             return FALSE;
@@ -381,7 +441,7 @@ measure (Bench      *self,
           RlxTensor *y;
 
           start = g_get_monotonic_time ();
-          y = run (executable, inputs, &self->error);
+          y = run (executable, n % 2 == 0 ? others : inputs, &self->error);
           times[n++] = (double) (g_get_monotonic_time () - start) * 1e-3;
           if (y == NULL)
             return FALSE;
@@ -400,7 +460,9 @@ measure (Bench      *self,
           g_printerr ("%s", text);
         }
     }
-  more = describe (executable, profile ? rlx_profile_get_total_time (profile) : 0);
+  if (self->workload->kind == BENCH_CHAIN && !measure_chain (self, executable, inputs->pdata[0], seconds, times, &n, &round_trips))
+    return FALSE;
+  more = describe (executable, profile ? rlx_profile_get_total_time (profile) : 0, round_trips);
   bench_print_times (times, n, more);
   return TRUE;
 }

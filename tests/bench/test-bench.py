@@ -56,6 +56,13 @@ def rows():
 
 
 @tap.test
+def chain():
+    done, rows = measure('--only', 'chain-100')
+    tap.check(0 < rows[0]['median_ms'] and 0 < rows[0]['round_trips_ms'], f'times make no sense: {rows[0]}')
+    tap.contains(done.stdout, 'of the time of as many round trips', 'the notes')
+
+
+@tap.test
 def several_processes():
     _, rows = measure('--only', 'tiny-*', '--processes', '2')
     tap.equal(rows[0]['processes'], 2, 'the number of processes')

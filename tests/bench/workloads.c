@@ -31,6 +31,8 @@
 
 const BenchWorkload bench_workloads[] = {
   { "tiny-roundtrip", BENCH_TINY, .size = { 16 }, .what = "16 numbers there and back" },
+  { "chain-100", BENCH_TINY, BENCH_CHAIN, .size = { 16 }, .data = "tiny-roundtrip",
+    .what = "100 such runs that stay on the device, and one fetch" },
 
   { "matmul-512", BENCH_MATMUL, .size = { 512, 512, 512 }, .tolerance = SUM (512), .what = "[512, 512] × [512, 512]" },
   { "matmul-1024", BENCH_MATMUL, .size = { 1024, 1024, 1024 }, .tolerance = SUM (1024), .what = "[1024, 1024] × [1024, 1024]" },
@@ -402,17 +404,22 @@ cpu_time (void)
 
 static double cpu_start, cpu_end;
 
+double
+bench_median (double *times,
+              gsize   n_times)
+{
+  qsort (times, n_times, sizeof (double), compare_doubles);
+  return (times[(n_times - 1) / 2] + times[n_times / 2]) / 2;
+}
+
 void
 bench_print_times (double     *times,
                    gsize       n_times,
                    const char *more)
 {
   char number[2][G_ASCII_DTOSTR_BUF_SIZE];
-  double median;
 
-  qsort (times, n_times, sizeof (double), compare_doubles);
-  median = (times[(n_times - 1) / 2] + times[n_times / 2]) / 2;
-  g_ascii_formatd (number[0], sizeof number[0], "%.6f", median);
+  g_ascii_formatd (number[0], sizeof number[0], "%.6f", bench_median (times, n_times));
   g_print ("{\"ms\": %s, \"runs\": %" G_GSIZE_FORMAT, number[0], n_times);
   if (cpu_end > 0)
     {

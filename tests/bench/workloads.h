@@ -31,6 +31,7 @@ typedef enum
   BENCH_RUN,      /* of what is compiled */
   BENCH_START,    /* from the start of the process to the first result */
   BENCH_COMPILE,  /* only */
+  BENCH_CHAIN,    /* 100 runs, each of what the one before left on the device, and one fetch */
 } BenchKind;
 
 typedef enum
@@ -93,6 +94,10 @@ const char *          bench_type_name      (BenchType            type);
  * and the bytes that must at least be moved. */
 double                bench_count_flops    (const BenchWorkload *self);
 double                bench_count_bytes    (const BenchWorkload *self);
+
+/* Sorts the times. */
+double                bench_median         (double              *times,
+                                            gsize                n_times);
 
 /* What a contender has to say about one process: the median time of its runs,
  * the processor time of each, and more (numbers as "name": value, …), or NULL.

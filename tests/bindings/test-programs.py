@@ -39,6 +39,7 @@ OUTPUT = {
     'decoder': '3 14 15 35 3 3 3 3 3 3 3 30 30 18 3 3\n',
     'encoder': '1.000 0.831 0.577\n0.831 1.000 0.809\n0.577 0.809 1.000\n',
     'dense': '(8, 32) as numpy has it\n',
+    'chain': '[2, 2, 2, 2]\n',
     'weights': '[14, 25, 0, 9]\n',
     'spectrum': '300 frames of 400, 80 bins, levels from -0.64 to 1.36, mean -0.199\n',
 }

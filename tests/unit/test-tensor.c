@@ -511,7 +511,7 @@ test_properties (void)
 
   /* Nothing about a tensor can be set. */
   specs = g_object_class_list_properties (G_OBJECT_GET_CLASS (tensor), &n_specs);
-  g_assert_cmpuint (n_specs, ==, 5);
+  g_assert_cmpuint (n_specs, ==, 6);
   for (guint i = 0; i < n_specs; i++)
     g_assert_cmphex (specs[i]->flags & G_PARAM_WRITABLE, ==, 0);
 

@@ -186,6 +186,13 @@ class Device(Rlx.Device):
     def calibrate(self, cancellable=None):
         return _block(super().calibrate, cancellable=cancellable)
 
+    def upload(self, tensor, cancellable=None):
+        """Puts a tensor, or whatever one can be made from, into the memory of the device."""
+        return _block(super().upload, to_tensor(tensor, None), cancellable=cancellable)
+
+    def upload_async(self, tensor, cancellable=None, callback=None, *user_data):
+        return _begin(super().upload_async, callback, user_data, to_tensor(tensor, None), cancellable)
+
     def compile(self, graph, options=None, cancellable=None, **settings):
         """Compiles a graph. Settings are properties of the options, as in compile(graph, precision='reduced')."""
         return _block(super().compile, graph, _compile_options(options, settings), cancellable=cancellable)
@@ -322,6 +329,25 @@ class Executable(Rlx.Executable):
                              lambda ours, ready: self.run_async(inputs, ours, ready),
                              self.run_finish,
                              lambda ours: self.run(inputs, ours))
+
+    def _in_order(self, inputs):
+        if not isinstance(inputs, dict):
+            return self._by_position(inputs)
+        names = list(self._ports('inputs'))
+        if inputs.keys() != set(names):
+            raise TypeError(f'the inputs are {", ".join(names)}; {", ".join(map(str, inputs))} were given')
+        return self._by_position(inputs[name] for name in names)
+
+    def run_on_device(self, inputs, cancellable=None):
+        """Runs the graph with a list of inputs, or a dictionary of them by name, and leaves the outputs on the device."""
+        return self._outputs(_block(super().run_on_device, self._in_order(inputs), cancellable=cancellable,
+                                    short=self.get_estimate() < _SHORT))
+
+    def run_on_device_async(self, inputs, cancellable=None, callback=None, *user_data):
+        return _begin(super().run_on_device_async, callback, user_data, self._in_order(inputs), cancellable)
+
+    def run_on_device_finish(self, result):
+        return self._outputs(super().run_on_device_finish(result))
 
     def run_named_async(self, names, inputs, cancellable=None, callback=None, *user_data):
         return _begin(super().run_named_async, callback, user_data, *self._by_name('inputs', names, inputs), cancellable)

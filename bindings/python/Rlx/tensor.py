@@ -31,6 +31,7 @@ class Tensor(Rlx.Tensor):
     def __array_interface__(self):
         if self.dtype not in TYPES:
             raise AttributeError('numpy has no such data type')
+        self.fetch()
         code = TYPES[self.dtype][1]
         order = '|' if code[1] == '1' else '<' if sys.byteorder == 'little' else '>'
         return {
@@ -92,6 +93,7 @@ class Tensor(Rlx.Tensor):
     def _numbers(self):
         if self.dtype not in TYPES:
             return self.to_ints()
+        self.fetch()
         return struct.unpack(f'={self.get_n_elements()}{TYPES[self.dtype][2]}', self.get_bytes().get_data() or b'')
 
     def tolist(self):
@@ -135,6 +137,7 @@ class Tensor(Rlx.Tensor):
         return self
 
     def __reduce__(self):
+        self.fetch()
         return _restore, (self.dtype.name.lower(), self.shape, self.get_bytes().get_data() or b'')
 
     def __str__(self):

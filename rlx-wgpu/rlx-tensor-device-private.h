@@ -1,0 +1,34 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Where tensors lie on devices.
+ */
+#pragma once
+
+#include "gpu/rlx-gpu-private.h"
+#include "rlx-tensor-private.h"
+
+G_BEGIN_DECLS
+
+/* The buffer has the bytes as the device stores them. */
+RlxTensorMemory * rlx_tensor_memory_new    (RlxDevice   *device,
+                                            const char  *name,
+                                            guint64      size,
+                                            GError     **error);
+RlxTensorMemory * rlx_tensor_memory_ref    (RlxTensorMemory *memory);
+void              rlx_tensor_memory_unref  (RlxTensorMemory *memory);
+/* Takes @memory over; what makes the tensor writes all of it in a job. */
+RlxTensor *       rlx_tensor_new_on_device (RlxDataType      data_type,
+                                            const gint64    *shape,
+                                            gsize            n_dims,
+                                            RlxTensorMemory *memory);
+/* The buffer, if the tensor lies on @gpu; nullable. */
+RlxGpuBuffer *    rlx_tensor_get_buffer    (RlxTensor   *self,
+                                            RlxGpu      *gpu);
+/* Says whose tensor it is, for one that lies on another device only. */
+gboolean          rlx_tensor_check_gpu     (RlxTensor   *self,
+                                            RlxGpu      *gpu,
+                                            const char  *name,
+                                            GError     **error);
+
+G_END_DECLS
