@@ -3,6 +3,7 @@
  */
 #include "config.h"
 
+#include "rlx-apply-private.h"
 #include "rlx-device-private.h"
 
 #include "passes/rlx-passes-private.h"
@@ -43,6 +44,7 @@ struct _RlxDevice
   GMutex mutex;
   GPtrArray *calibrations;       /* under the mutex; the last one counts, those before may be in use */
   RlxMatrixProbe matrix;
+  RlxApplyCache *apply;
 
   GMutex tuning_mutex;           /* one tunes at a time */
   RlxTuning *tuning;             /* under the tuning mutex, NULL until it is wanted */
@@ -82,6 +84,7 @@ rlx_device_finalize (GObject *object)
 {
   RlxDevice *self = RLX_DEVICE (object);
 
+  g_clear_pointer (&self->apply, rlx_apply_cache_free);
   g_clear_pointer (&self->gpu, rlx_gpu_unref);
   g_clear_object (&self->adapter);
   g_free (self->selector);
@@ -303,6 +306,7 @@ rlx_device_class_init (RlxDeviceClass *klass)
 static void
 rlx_device_init (RlxDevice *self)
 {
+  self->apply = rlx_apply_cache_new ();
   self->context = g_main_context_ref_thread_default ();
   self->calibrations = g_ptr_array_new_with_free_func (g_object_unref);
   g_mutex_init (&self->mutex);
@@ -767,6 +771,12 @@ rlx_device_compile_finish (RlxDevice    *self,
 }
 
 /* ---- getters -------------------------------------------------------------------- */
+
+RlxApplyCache *
+rlx_device_get_apply_cache (RlxDevice *self)
+{
+  return self->apply;
+}
 
 RlxGpu *
 rlx_device_get_gpu (RlxDevice *self)

@@ -84,6 +84,30 @@ RlxTensor *       rlx_device_upload_finish    (RlxDevice           *self,
                                                GError             **error) G_GNUC_WARN_UNUSED_RESULT;
 
 RLX_AVAILABLE_IN_1_0
+RlxTensor **      rlx_device_apply            (RlxDevice           *self,
+                                               const char          *op,
+                                               RlxTensor          **inputs,
+                                               gsize                n_inputs,
+                                               GVariant            *attributes,
+                                               gsize               *n_outputs,
+                                               GCancellable        *cancellable,
+                                               GError             **error) G_GNUC_WARN_UNUSED_RESULT;
+RLX_AVAILABLE_IN_1_0
+void              rlx_device_apply_async      (RlxDevice           *self,
+                                               const char          *op,
+                                               RlxTensor          **inputs,
+                                               gsize                n_inputs,
+                                               GVariant            *attributes,
+                                               GCancellable        *cancellable,
+                                               GAsyncReadyCallback  callback,
+                                               gpointer             user_data);
+RLX_AVAILABLE_IN_1_0
+RlxTensor **      rlx_device_apply_finish     (RlxDevice           *self,
+                                               GAsyncResult        *result,
+                                               gsize               *n_outputs,
+                                               GError             **error) G_GNUC_WARN_UNUSED_RESULT;
+
+RLX_AVAILABLE_IN_1_0
 RlxCalibration *  rlx_device_calibrate        (RlxDevice           *self,
                                                GCancellable        *cancellable,
                                                GError             **error) G_GNUC_WARN_UNUSED_RESULT;

@@ -19,6 +19,7 @@ struct _RlxExecutable
   GObject parent_instance;
 
   RlxDevice *device;
+  gboolean borrows_device;       /* the device keeps it, and not the other way round */
   RlxProgram *shared;
   RlxGpuBuffer **own;            /* by plan buffer; NULL where shared */
   GPtrArray *groups;             /* RlxGpuBindGroup: steps that bind the same share one */

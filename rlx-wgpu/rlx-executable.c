@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "rlx-apply-private.h"
 #include "rlx-job-private.h"
 #include "rlx-run-report-private.h"
 #include "rlx-upload-private.h"
@@ -253,6 +254,13 @@ rlx_executable_new (RlxDevice                *device,
   return g_steal_pointer (&self);
 }
 
+void
+rlx_executable_borrow_device (RlxExecutable *self)
+{
+  self->borrows_device = TRUE;
+  g_object_unref (self->device);
+}
+
 static gpointer
 make_fork (gpointer      data,
            GCancellable *cancellable,
@@ -370,7 +378,8 @@ rlx_executable_finalize (GObject *object)
   g_free (self->reports);
   g_clear_pointer (&self->spare, rlx_run_free);
   g_clear_object (&self->profile);
-  g_clear_object (&self->device);
+  if (!self->borrows_device)
+    g_clear_object (&self->device);
   g_mutex_clear (&self->mutex);
 
   G_OBJECT_CLASS (rlx_executable_parent_class)->finalize (object);

@@ -117,6 +117,28 @@ test('text and shapes', () => {
     assertEqual(`${Tensor.new_from_floats([2], [1, 2.5])}`, '[1, 2.5]');
 });
 
+test('tensors that stay on the device', async () => {
+    const exe = compile(x => x.mul(2).add(1), [3]);
+    const x = device().upload([1, 2, 3]);
+    assert(x.get_device() === device());
+    let [y] = exe.run_on_device([x]);
+    ({y} = await exe.run_on_device_async({x: y}));
+    assert(await y.fetch_async());
+    assertEqual([...y.toTypedArray()], [7, 11, 15]);
+    assertThrows(() => exe.run_on_device({z: x}), isTypeError);
+});
+
+test('operators without a graph', () => {
+    const {ops} = Rlx;
+    const product = ops.matmul([[1, 2], [3, 4]], [[1, 0], [0, 1]]);
+    assert(product.get_device() === device());
+    assertEqual([...ops.add(product, 1).toTypedArray()], [2, 3, 4, 5]);
+    assertEqual([...ops.reduce_sum(product, [0], {keep_dims: true}).toTypedArray()], [4, 6]);
+    assertEqual(ops.cast(product, 'i32').data_type, DataType.I32);
+    assertEqual(ops.concat([product, product], 0).shape, [4, 2]);
+    assertThrows(() => ops.matmul(product, product, {nothing: 1}), isTypeError);
+});
+
 test('graphs are iterable', () => {
     const {g, x} = small();
     const y = x.relu();

@@ -424,6 +424,41 @@ class Calls(unittest.TestCase):
             self.exe.set_profiling(False)
 
 
+class OnDevice(unittest.TestCase):
+    def setUp(self):
+        self.device = tap.device()
+
+    def test_chain(self):
+        g = Rlx.Graph()
+        g.output('y', g.input('x', 'f32', [3]) * 2 + 1)
+        exe = self.device.compile(g)
+        x = self.device.upload([1, 2, 3])
+        self.assertIs(x.get_device(), self.device)
+        y, = exe.run_on_device([x])
+        y, = exe.run_on_device({'x': y})
+        self.assertEqual(y.numpy().tolist(), [7, 11, 15])
+        self.assertTrue(y.fetch())
+        with self.assertRaisesRegex(TypeError, 'the inputs are x'):
+            exe.run_on_device({'z': x})
+
+    def test_operators(self):
+        ops = Rlx.ops
+        product = ops.matmul([[1, 2], [3, 4]], np.eye(2, dtype='float32'))
+        self.assertIs(product.get_device(), self.device)
+        self.assertEqual((ops.add(product, 1)).tolist(), [[2, 3], [4, 5]])
+        self.assertEqual(ops.reduce_sum(product, axes=[0], keep_dims=True).tolist(), [[4, 6]])
+        self.assertEqual(ops.softmax(product, -1).shape, (2, 2))
+        self.assertEqual(ops.cast(product, 'i32').dtype, Rlx.DataType.I32)
+        self.assertEqual([part.tolist() for part in ops.split(product, 0, sizes=[1, 1])], [[[1, 2]], [[3, 4]]])
+        self.assertEqual(ops.concat([product, product], 0, device=self.device).shape, (4, 2))
+        self.assertIn('matmul', dir(ops))
+        self.assertIn('matmul', ops.matmul.__qualname__)
+        with self.assertRaises(AttributeError):
+            ops.nothing
+        with self.assertRaisesRegex(TypeError, 'matmul'):
+            ops.matmul(product)
+
+
 class Async:
     """In the two classes below, with each of the event loops."""
     loop_factory = None

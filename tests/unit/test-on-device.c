@@ -5,6 +5,7 @@
  */
 #include "config.h"
 
+#include "rlx-apply-private.h"
 #include "rlx-test-executable.h"
 
 #include <math.h>
@@ -517,6 +518,142 @@ test_lost (void)
   assert_values (y, "[3, 5]");
 }
 
+/* ---- operators without a graph ------------------------------------------------------------- */
+
+static RlxTensor *
+apply (const char *op,
+       RlxTensor **inputs,
+       gsize       n_inputs,
+       const char *attributes)
+{
+  g_autoptr(GError) error = NULL;
+  g_auto(RlxTensors) outputs = NULL;
+  gsize n_outputs;
+
+  outputs = rlx_device_apply (rlx_test_device (), op, inputs, n_inputs,
+                              attributes != NULL ? g_variant_new_parsed (attributes) : NULL, &n_outputs, NULL, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (n_outputs, >=, 1);
+  return g_object_ref (outputs[0]);
+}
+
+/* Compiled once for each kind of call; what was computed is not brought back before somebody asks. */
+static void
+test_apply (void)
+{
+  g_autoptr(RlxTensor) a = NULL, b = NULL, product = NULL, sum = NULL, axis = NULL;
+  RlxGpuCounters before, after;
+  RlxApplyCache *cache;
+  guint length;
+
+  if (rlx_test_device () == NULL)
+    return;
+  cache = rlx_device_get_apply_cache (rlx_test_device ());
+  length = rlx_apply_cache_get_length (cache);
+  a = floats ("f32[2,2]", (float[]) { 1, 2, 3, 4 });
+  b = floats ("f32[2,2]", (float[]) { 1, 0, 0, 2 });
+  product = apply ("matmul", (RlxTensor *[]) { a, b }, 2, NULL);
+  g_assert_true (rlx_tensor_get_device (product) == rlx_test_device ());
+  sum = apply ("add", (RlxTensor *[]) { product, a }, 2, NULL);
+  assert_values (sum, "[2, 6, 6, 12]");
+  axis = apply ("reduce_sum", &sum, 1, "{'axes': <[int64 0]>}");
+  assert_values (axis, "[8, 18]");
+  g_clear_object (&axis);
+  axis = apply ("reduce_sum", &sum, 1, "{'axes': <[int64 1]>}");
+  assert_values (axis, "[8, 18]");
+  g_assert_cmpuint (rlx_apply_cache_get_length (cache), ==, length + 4);
+
+  before = count ();
+  for (guint i = 0; i < 5; i++)
+    {
+      g_clear_object (&product);
+      product = apply ("matmul", (RlxTensor *[]) { i % 2 ? a : b, b }, 2, NULL);
+    }
+  after = count ();
+  g_assert_cmpuint (rlx_apply_cache_get_length (cache), ==, length + 4);
+  g_assert_cmpuint (after.shader_modules, ==, before.shader_modules);
+  g_assert_cmpuint (after.bind_groups, ==, before.bind_groups);
+  g_assert_cmpuint (after.downloads, ==, before.downloads);
+  assert_values (product, "[1, 0, 0, 4]");
+}
+
+/* Bounded, and the oldest go first. */
+static void
+test_apply_bounded (void)
+{
+  RlxApplyCache *cache;
+
+  if (rlx_test_device () == NULL)
+    return;
+  cache = rlx_device_get_apply_cache (rlx_test_device ());
+  for (gint64 n = 1; n <= 150; n++)
+    {
+      g_autofree float *values = g_new0 (float, n);
+      g_autoptr(RlxTensor) x = rlx_tensor_new_from_floats (&n, 1, values, (gsize) n, NULL), y = apply ("cos", &x, 1, NULL);
+
+      if (n % 50 == 0)
+        g_assert_cmpfloat (rlx_tensor_get_value (y, n - 1), ==, 1);
+    }
+  g_assert_cmpuint (rlx_apply_cache_get_length (cache), ==, 128);
+}
+
+static void
+on_apply (GObject      *source,
+          GAsyncResult *result,
+          gpointer      data)
+{
+  Wait *wait = data;
+  g_auto(RlxTensors) outputs = rlx_device_apply_finish (RLX_DEVICE (source), result, NULL, &wait->error);
+
+  wait->tensor = outputs != NULL ? g_object_ref (outputs[0]) : NULL;
+  g_main_loop_quit (wait->loop);
+}
+
+static void
+test_apply_errors (void)
+{
+  g_autoptr(RlxTensor) a = NULL, b = NULL;
+  g_autoptr(GMainLoop) loop = g_main_loop_new (NULL, FALSE);
+  g_autoptr(GError) error = NULL;
+  g_autoptr(RlxDevice) device = NULL;
+  g_auto(RlxTensors) outputs = NULL;
+  Wait wait = { .loop = loop };
+
+  if (rlx_test_device () == NULL)
+    return;
+  a = floats ("f32[2]", (float[]) { 1, 2 });
+  b = floats ("f32[3]", (float[]) { 1, 2, 3 });
+  g_assert_null (rlx_device_apply (rlx_test_device (), "add", (RlxTensor *[]) { a, b }, 2, NULL, NULL, NULL, &error));
+  g_assert_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_SHAPE);
+  g_clear_error (&error);
+  g_assert_null (rlx_device_apply (rlx_test_device (), "ad", (RlxTensor *[]) { a, a }, 2, NULL, NULL, NULL, &error));
+  g_assert_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_NOT_FOUND);
+  g_clear_error (&error);
+  g_assert_null (rlx_device_apply (rlx_test_device (), "add", (RlxTensor *[]) { a, NULL }, 2, NULL, NULL, NULL, &error));
+  g_assert_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT);
+  g_clear_error (&error);
+  g_assert_null (rlx_device_apply (rlx_test_device (), "constant", NULL, 0, NULL, NULL, NULL, &error));
+  g_assert_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_UNSUPPORTED);
+  g_clear_error (&error);
+
+  rlx_device_apply_async (rlx_test_device (), "add", (RlxTensor *[]) { a, a }, 2, NULL, NULL, on_apply, &wait);
+  g_main_loop_run (loop);
+  g_assert_no_error (wait.error);
+  assert_values (wait.tensor, "[2, 4]");
+  g_clear_object (&wait.tensor);
+
+  /* What a device keeps does not keep the device. */
+  device = rlx_device_open (NULL, NULL, &error);
+  g_assert_no_error (error);
+  outputs = rlx_device_apply (device, "add", (RlxTensor *[]) { a, a }, 2, NULL, NULL, NULL, &error);
+  g_assert_no_error (error);
+  assert_values (outputs[0], "[2, 4]");
+  rlx_tensors_free (g_steal_pointer (&outputs));
+  g_object_add_weak_pointer (G_OBJECT (device), (gpointer *) &device);
+  g_object_unref (device);
+  g_assert_null (device);
+}
+
 int
 main (int   argc,
       char *argv[])
@@ -534,6 +671,9 @@ main (int   argc,
   g_test_add_func ("/on-device/async", test_async);
   g_test_add_func ("/on-device/other-device", test_other_device);
   g_test_add_func ("/on-device/lost", test_lost);
+  g_test_add_func ("/on-device/apply", test_apply);
+  g_test_add_func ("/on-device/apply/bounded", test_apply_bounded);
+  g_test_add_func ("/on-device/apply/errors", test_apply_errors);
 
   return g_test_run ();
 }

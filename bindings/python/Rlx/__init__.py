@@ -40,10 +40,15 @@ asyncio.run(main(), loop_factory=gi.events.GLibEventLoop), or, before Python
 Ctrl-C ends calls that block: they raise KeyboardInterrupt, and what they began is
 cancelled. So does every other handler of a signal that raises an exception.
 
+Rlx.ops has all operators as functions that compute at once, without a graph, as in
+Rlx.ops.matmul(a, b); what they return stays on the device until somebody wants
+its elements.
+
 numpy is imported only when a program uses it with Rlx.
 """
+from .apply import ops
 from .graph import Graph, Node, Port
 from .running import Adapter, Device, Executable, Outputs
 from .tensor import Tensor
 
-__all__ = ['Adapter', 'Device', 'Executable', 'Graph', 'Node', 'Outputs', 'Port', 'Tensor']
+__all__ = ['Adapter', 'Device', 'Executable', 'Graph', 'Node', 'Outputs', 'Port', 'Tensor', 'ops']

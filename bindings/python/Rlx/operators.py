@@ -31,7 +31,7 @@ _MISSING = {('transpose', 'permutation'): []}
 _ALIASES = {'axis': 'axes', 'keepdims': 'keep_dims'}
 
 
-def _attribute(op, row, value):
+def attribute_of(op, row, value):
     if row['type'] == 'data type':
         return to_data_type(value, f'{op}: {row["name"]}')
     if row['type'] == 'enum':
@@ -67,7 +67,7 @@ def _operands(op, graph, rows, values):
     return nodes
 
 
-def _document(about):
+def document(about):
     """What `rlx ops NAME` tells, as a docstring."""
     def wrap(text, indent='', first=''):
         return textwrap.fill(text, 79, initial_indent=first or indent, subsequent_indent=indent, break_on_hyphens=False)
@@ -146,7 +146,7 @@ def _operator(base, op):
             nodes = _operands(op, graph, inputs, [self] + [given.get(row['name']) for row in inputs[1:]])[1:]
         if reduction and given.get('axes') is None:
             given['axes'] = range(len(self.get_shape()))
-        values = [_attribute(op, row, given.get(row['name'], _MISSING.get((op, row['name'])))) for row in required]
+        values = [attribute_of(op, row, given.get(row['name'], _MISSING.get((op, row['name'])))) for row in required]
         if not Options:
             return call(self, *nodes, *values)
         options = given.get('options')
@@ -157,7 +157,7 @@ def _operator(base, op):
             options = Options()
         for row, value in settings:
             try:
-                getattr(options, 'set_' + row['name'])(_attribute(op, row, value))
+                getattr(options, 'set_' + row['name'])(attribute_of(op, row, value))
             except TypeError as error:
                 text = str(error).removeprefix(f'set_{row["name"]}: ')
                 raise TypeError(text if text.startswith(op) else f'{op}: {text}') from None
@@ -166,7 +166,7 @@ def _operator(base, op):
     method.__name__ = op
     method.__qualname__ = f'{"Graph" if variadic else "Node"}.{op}'
     method.__signature__ = signature
-    method.__doc__ = _document(about)
+    method.__doc__ = document(about)
     return method
 
 
@@ -216,7 +216,7 @@ def _extreme(name):
     method.__name__ = name
     method.__qualname__ = f'Node.{name}'
     about = Rlx.operators_describe(name).unpack()
-    method.__doc__ = f'{_document(about)}\n\nWithout the other operand, reduce_{name}(): over all axes, one or some.'
+    method.__doc__ = f'{document(about)}\n\nWithout the other operand, reduce_{name}(): over all axes, one or some.'
     return method
 
 
