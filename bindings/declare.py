@@ -294,6 +294,8 @@ class TypeScript(Language):
         owner, lines = self.classes[name], []
         if name.endswith('Options'):
             lines.append(f'constructor(properties?: {name}.Properties);')
+        elif name == 'Device':
+            lines.append('constructor(properties: {adapter: Adapter} | {selector: string | null});')
         for prop in owner.findall(CORE + 'property'):
             own = words(prop.get('name'))
             # GJS prefers methods of the name.

@@ -46,6 +46,7 @@ exe = Rlx.Device.get_default().compile(g, precision='reduced')
 exe.set_parameters({'w': 1.0})
 out = exe(x=[1.0])
 n: int = out.y.size + len(out['y'])
+closed = Rlx.Device(selector=None)
 async def later() -> Rlx.Tensor:
     return (await exe.run_future([[1.0]]))[0]
 '''
@@ -70,10 +71,11 @@ g.output('y', x.pad([0, 0], [1, 1], null, {mode: 'edge'}).reduce_sum([0], {keep_
 const exe = await (await Rlx.Device.get_default_async()).compile_async(g, null);
 exe.set_parameters({w: 1});
 const out = await exe.run_async({x: new Float32Array(4)});
+const closed = new Rlx.Device({selector: null});
 const n: number = out.y.shape.length + out[0].get_n_elements();
 for (const node of g)
     node.get_op();
-export {n, y};
+export {closed, n, y};
 '''
 BAD_SCRIPT = '''
 x.conv(w, {layout: 'NHWC'});

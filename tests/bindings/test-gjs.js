@@ -592,6 +592,27 @@ test('adapters and profiles are iterable', () => {
     assertEqual([...new Rlx.Calibration()], []);
 });
 
+test('progress', async () => {
+    device();
+    const opened = new Rlx.Device({selector: null}), fractions = [];
+    opened.connect('opening', (_device, fraction, what) => {
+        assert(what);
+        fractions.push(fraction);
+    });
+    await new Promise(resolve => opened.init_async(GLib.PRIORITY_DEFAULT, null, (source, result) => resolve(source.init_finish(result))));
+    assert(opened.adapter.name);
+    assertEqual(fractions, [...fractions].sort());
+
+    const exe = compile(x => x.exp());
+    assertEqual(exe.progress, 1);
+    const seen = [];
+    exe.connect('notify::progress', () => seen.push(exe.progress));
+    await exe.run_async([Tensor.new_from_floats([4], [1, 2, 3, 4])]);
+    assert(seen.every(progress => progress >= 0 && progress <= 1));
+    assertThrows(() => new Rlx.Device(), isTypeError);
+    assertThrows(() => new Rlx.Executable({profiling: true}), isTypeError);
+});
+
 test('device errors', () => {
     device();
     const error = assertThrows(() => Rlx.Device.open('no such adapter'),

@@ -662,6 +662,51 @@ class AsyncPlain(Async, unittest.TestCase):
     loop_factory = None
 
 
+class Progress(unittest.TestCase):
+    def test_run(self):
+        """Every value comes in the thread that started the run, and before its results."""
+        g = Rlx.Graph()
+        y = x = g.input('x', 'f32', [256, 256])
+        for _ in range(400):
+            y = y @ x
+        g.output('y', y)
+        exe = tap.device().compile(g)
+        loop, seen, thread = GLib.MainLoop(), [], threading.get_ident()
+
+        def on_progress(executable, _property):
+            self.assertEqual(threading.get_ident(), thread)
+            seen.append(executable.props.progress)
+
+        def ready(source, result):
+            source.run_finish(result)
+            seen.append('done')
+            loop.quit()
+
+        self.assertEqual(exe.props.progress, 1)
+        exe.connect('notify::progress', on_progress)
+        exe.run_async([np.zeros((256, 256), 'f4')], None, ready)
+        loop.run()
+        self.assertEqual(seen.pop(), 'done')
+        self.assertEqual(seen, sorted(seen))
+        self.assertTrue(not seen or seen[-1] == 1)
+
+    def test_opening(self):
+        tap.device()
+        device = Rlx.Device(selector=None)
+        loop, seen = GLib.MainLoop(), []
+
+        def ready(source, result):
+            seen.append(source.init_finish(result))
+            loop.quit()
+
+        device.connect('opening', lambda device, fraction, what: seen.append(fraction))
+        device.init_async(GLib.PRIORITY_DEFAULT, None, ready)
+        loop.run()
+        self.assertIs(seen.pop(), True)
+        self.assertEqual(seen, sorted(seen))
+        self.assertTrue(device.get_adapter().get_name())
+
+
 class Callbacks(unittest.TestCase):
     def test_run_async(self):
         g = Rlx.Graph()
