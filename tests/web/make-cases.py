@@ -1,0 +1,23 @@
+# SPDX-FileCopyrightText: The rlx-wgpu authors
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Writes the cases for browsers, and gets Deno; prints where it is, or why it is not.
+
+Usage: make-cases.py FOLDER"""
+import os
+import shutil
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), 'tools'))
+import cases
+import npm
+
+DENO_VERSION = '2.9.6'
+
+shutil.rmtree(sys.argv[1], ignore_errors=True)
+os.makedirs(sys.argv[1])
+cases.write(sys.argv[1])
+try:
+    folder = os.path.join(npm.install('deno', DENO_VERSION), 'node_modules', '@deno')
+    print(os.path.join(folder, os.listdir(folder)[0], 'deno'))
+except (npm.Failure, OSError, IndexError) as error:
+    print(f'skip: {error}')
