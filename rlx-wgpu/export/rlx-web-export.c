@@ -352,7 +352,8 @@ begin (RlxWebExport *self,
 {
   g_mutex_lock (&self->mutex);
   self->done = 0;
-  self->total = total;
+  /* One for the rest, so that there is always something to do. */
+  self->total = total + 1;
   g_mutex_unlock (&self->mutex);
 }
 
@@ -760,6 +761,7 @@ write_in_thread (gpointer      data,
   folder = rlx_web_folder_new (writing->folder, advance, self, cancellable, error);
   if (folder == NULL || !append_all (self, text, targets, plans, folder, error) || !rlx_web_folder_finish (folder, text, error))
     return NULL;
+  advance (self, self->total);
   return self;
 }
 
