@@ -16,12 +16,14 @@
 #include <rlx-wgpu/rlx-executable.h>
 #include <rlx-wgpu/rlx-gradient-options.h>
 #include <rlx-wgpu/rlx-graph.h>
+#include <rlx-wgpu/rlx-model.h>
 #include <rlx-wgpu/rlx-node.h>
 #include <rlx-wgpu/rlx-op-methods.h>
 #include <rlx-wgpu/rlx-op-options.h>
 #include <rlx-wgpu/rlx-operators.h>
 #include <rlx-wgpu/rlx-port.h>
 #include <rlx-wgpu/rlx-profile.h>
+#include <rlx-wgpu/rlx-session.h>
 #include <rlx-wgpu/rlx-target.h>
 #include <rlx-wgpu/rlx-tensor.h>
 #include <rlx-wgpu/rlx-web-export.h>

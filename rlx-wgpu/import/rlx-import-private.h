@@ -1,0 +1,120 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * From a model's file to a graph, for inputs of known sizes.
+ */
+#pragma once
+
+#include "import/rlx-map-private.h"
+
+G_BEGIN_DECLS
+
+/* The limits of doc/models.md. */
+#define RLX_IMPORT_MAX_NODES (1 << 18)   /* also of loops that are unrolled */
+#define RLX_IMPORT_MAX_STEPS 4096        /* of one loop */
+#define RLX_IMPORT_MAX_DEPTH 64          /* of bodies and functions in each other */
+#define RLX_IMPORT_MAX_REASONS 16        /* in one message */
+#define RLX_IMPORT_MAX_FOLDED 65536      /* elements that the host computes */
+#define RLX_IMPORT_MAX_OPSET 27
+
+/* What several imports of one model share. */
+typedef struct
+{
+  const RlxOnnx *onnx;
+  GMutex lock;
+  GHashTable *tensors;      /* by their messages: RlxTensor */
+} RlxImportSource;
+
+struct _RlxImport
+{
+  RlxImportSource *source;
+  RlxGraph *graph;
+  GPtrArray *values;        /* RlxMapValue, all there are */
+  GPtrArray *reasons;       /* why it cannot be done */
+  guint n_reasons;
+  RlxModelError code;       /* of the first */
+  GHashTable *needed;       /* inputs whose elements would have to be known */
+  GCancellable *cancellable;
+  guint n_nodes;
+  guint depth;
+};
+
+/* Where names stand for values: a graph, the body of a branch or loop, a function. */
+struct _RlxScope
+{
+  RlxImport *import;
+  RlxScope *parent;         /* whose names it sees, too; nullable */
+  GHashTable *values;
+  const GArray *opsets;
+  const RlxOnnxNode *caller;   /* of a function, which has its attributes; nullable */
+  const RlxOnnxFunction *function;
+};
+
+/* How large inputs are, and which are not inputs but known. */
+typedef struct
+{
+  GHashTable *dimensions;   /* by name, or as INPUT.AXIS: gint64 */
+  GHashTable *shapes;       /* by name of the input: RlxTensor that has the shape; nullable */
+  GHashTable *fixed;        /* by name of the input: RlxTensor; nullable */
+} RlxImportSizes;
+
+/* Names of inputs whose elements would have to be known are added to @needed, which is
+ * nullable, where that is the reason of the error. */
+RlxGraph *    rlx_import_model      (RlxImportSource      *source,
+                                     const RlxImportSizes *sizes,
+                                     GHashTable           *needed,
+                                     GCancellable         *cancellable,
+                                     GError              **error);
+
+RlxMapValue * rlx_import_new_value  (RlxImport            *self);
+gboolean      rlx_map_value_is_known (const RlxMapValue   *value);
+RlxTensor *   rlx_import_get_tensor (RlxImport            *self,
+                                     RlxMapValue          *value,
+                                     GError              **error);
+RlxNode *     rlx_import_get_node   (RlxImport            *self,
+                                     RlxMapValue          *value,
+                                     GError              **error);
+/* The tensor of a record, which is read once. */
+RlxTensor *   rlx_import_load       (RlxImport            *self,
+                                     const RlxProtobufValue *record,
+                                     GError              **error);
+/* Takes note of the inputs that a value is computed from. */
+void          rlx_import_need       (RlxImport            *self,
+                                     RlxMapValue          *value);
+/* Shape and type of a value, whether it is known or not; NULL shape: neither. */
+const gint64 *rlx_map_value_get_shape (RlxImport          *self,
+                                       RlxMapValue        *value,
+                                       gsize              *n_dims,
+                                       RlxDataType        *data_type);
+
+RlxMapValue * rlx_scope_get         (RlxScope             *self,
+                                     const char           *name);
+void          rlx_scope_set         (RlxScope             *self,
+                                     const char           *name,
+                                     RlxMapValue          *value);
+
+/* Computes the body that is an attribute, for values in place of its inputs; @outputs
+ * has room for @n_outputs. FALSE when there was a reason, which may be in the list. */
+gboolean      rlx_import_body       (RlxMapCall           *call,
+                                     const char           *attribute,
+                                     RlxMapValue         **inputs,
+                                     gsize                 n_inputs,
+                                     RlxMapValue         **outputs,
+                                     gsize                 n_outputs,
+                                     GError              **error);
+/* How many inputs and outputs it has. */
+gboolean      rlx_import_body_size  (RlxMapCall           *call,
+                                     const char           *attribute,
+                                     gsize                *n_inputs,
+                                     gsize                *n_outputs,
+                                     GError              **error);
+/* One operator that is not in the file. An attribute of integer value is nullable. */
+RlxMapValue * rlx_import_apply      (RlxMapCall           *call,
+                                     const char           *op,
+                                     RlxMapValue         **inputs,
+                                     gsize                 n_inputs,
+                                     const char           *attribute,
+                                     gint64                value,
+                                     GError              **error);
+
+G_END_DECLS
