@@ -60,8 +60,8 @@ describe_shape (RlxWeightsEntry *entry)
 }
 
 /* Text from a file must not move the cursor. */
-static char *
-make_printable (const char *text)
+char *
+rlx_tool_make_printable (const char *text)
 {
   GString *result = g_string_new (NULL);
   guint n = 0;
@@ -89,11 +89,11 @@ describe_value (GVariant *value)
   g_autofree char *text = NULL;
 
   if (g_variant_is_of_type (value, G_VARIANT_TYPE_STRING))
-    return make_printable (g_variant_get_string (value, NULL));
+    return rlx_tool_make_printable (g_variant_get_string (value, NULL));
   if (g_variant_is_container (value) && g_variant_n_children (value) > MAX_ELEMENTS)
     return g_strdup_printf ("%" G_GSIZE_FORMAT " of type %s", g_variant_n_children (value), g_variant_get_type_string (value) + 1);
   text = g_variant_print (value, FALSE);
-  return make_printable (text);
+  return rlx_tool_make_printable (text);
 }
 
 static void
@@ -118,7 +118,7 @@ print_text (RlxWeights *weights)
       const char *name;
 
       g_variant_get (pair, "{&sv}", &name, &value);
-      key = make_printable (name);
+      key = rlx_tool_make_printable (name);
       text = describe_value (value);
       g_print ("%-40s %s\n", key, text);
     }
@@ -198,9 +198,11 @@ rlx_tool_info (int    argc,
   g_autoptr(RlxWeights) weights = NULL;
   int status;
 
-  if (!rlx_tool_parse ("FILE", "Lists the tensors and the metadata of a safetensors or GGUF file.", entries, &argc, &argv, 1, 1, &status))
+  if (!rlx_tool_parse ("FILE", "Lists the tensors and the metadata of a file of weights, or what is in an ONNX model.", entries, &argc, &argv, 1, 1, &status))
     return status;
 
+  if (rlx_tool_is_model (argv[1]))
+    return rlx_tool_info_model (argv[1], json);
   file = g_file_new_for_commandline_arg (argv[1]);
   weights = rlx_weights_open (file, NULL, &error);
   if (weights == NULL)

@@ -121,6 +121,45 @@ rlx_tool_set_parameters (RlxExecutable *executable,
          load_weights (weights, executable, names, error);
 }
 
+/* Writes or prints what came out. */
+static int
+finish (const char *const *names,
+        GPtrArray         *results,
+        char             **outputs,
+        gboolean           json,
+        RlxExecutable     *profiled,
+        GError           **error)
+{
+  if (!save_outputs (outputs, names, results, error))
+    return rlx_tool_fail (*error);
+
+  if (json)
+    {
+      GVariantDict dict;
+
+      g_variant_dict_init (&dict, NULL);
+      for (guint i = 0; i < results->len; i++)
+        g_variant_dict_insert_value (&dict, names[i], describe_tensor (g_ptr_array_index (results, i)));
+      rlx_tool_print_json (g_variant_dict_end (&dict));
+    }
+  else if (outputs == NULL)
+    {
+      for (guint i = 0; i < results->len; i++)
+        {
+          g_autofree char *text = rlx_tensor_to_string (g_ptr_array_index (results, i));
+          g_print ("%s = %s\n", names[i], text);
+        }
+    }
+  if (profiled != NULL)
+    {
+      g_autoptr(RlxProfile) times = rlx_executable_dup_profile (profiled);
+      g_autofree char *text = rlx_profile_to_string (times);
+
+      g_printerr ("%s", text);
+    }
+  return RLX_TOOL_OK;
+}
+
 int
 rlx_tool_run (int    argc,
               char **argv)
@@ -149,17 +188,33 @@ rlx_tool_run (int    argc,
   g_autoptr(RlxExecutable) executable = NULL;
   g_autoptr(GAsyncResult) result = NULL;
   g_autofree RlxTensor **tensors = NULL;
-  const char *const *names;
   RlxToolWait *wait;
+  g_autoptr(RlxModel) model = NULL;
+  g_autoptr(RlxSession) session = NULL;
   gsize n, n_values = 0;
   int status;
 
-  if (!rlx_tool_parse ("GRAPH", "Runs a graph on .npy files. Outputs without a file are printed.", entries, &argc, &argv, 1, 1, &status))
+  if (!rlx_tool_parse ("GRAPH", "Runs a graph or an ONNX model on .npy files. Outputs without a file are printed.", entries, &argc, &argv, 1, 1, &status))
     return status;
 
   rlx_compile_options_set_tuning (options, tune);
   rlx_compile_options_set_profiling (options, profile);
   rlx_compile_options_set_checked (options, checked);
+  if (rlx_tool_is_model (argv[1]))
+    {
+      g_autoptr(GFile) file = g_file_new_for_commandline_arg (argv[1]);
+
+      model = rlx_model_open (file, NULL, &error);
+      if (model == NULL || !load_tensors (inputs, input_names, input_values, &error) || (device = rlx_device_get_default (&error)) == NULL)
+        return rlx_tool_fail (error);
+      session = rlx_session_new (model, device, options);
+      tensors = rlx_session_run (session, (const char *const *) input_names->pdata, (RlxTensor **) input_values->pdata, input_values->len, &n, NULL, &error);
+      if (tensors == NULL || (profile && (executable = rlx_session_prepare (session, (const char *const *) input_names->pdata, (RlxTensor **) input_values->pdata, input_values->len, NULL, &error)) == NULL))
+        return rlx_tool_fail (error);
+      for (gsize i = 0; i < n; i++)
+        g_ptr_array_add (results, tensors[i]);
+      return finish (rlx_session_get_output_names (session), results, outputs, json, executable, &error);
+    }
   if ((graph = rlx_tool_load_graph (argv[1], &error)) == NULL ||
       (values && (n_values = rlx_tool_add_values (graph, &error)) == 0) ||
       !load_tensors (inputs, input_names, input_values, &error) ||
@@ -183,33 +238,5 @@ rlx_tool_run (int    argc,
       g_ptr_array_set_size (results, (int) (n - n_values));
     }
 
-  names = rlx_executable_get_output_names (executable);
-  if (!save_outputs (outputs, names, results, &error))
-    return rlx_tool_fail (error);
-
-  if (json)
-    {
-      GVariantDict dict;
-
-      g_variant_dict_init (&dict, NULL);
-      for (guint i = 0; i < results->len; i++)
-        g_variant_dict_insert_value (&dict, names[i], describe_tensor (g_ptr_array_index (results, i)));
-      rlx_tool_print_json (g_variant_dict_end (&dict));
-    }
-  else if (outputs == NULL)
-    {
-      for (guint i = 0; i < results->len; i++)
-        {
-          g_autofree char *text = rlx_tensor_to_string (g_ptr_array_index (results, i));
-          g_print ("%s = %s\n", names[i], text);
-        }
-    }
-  if (profile)
-    {
-      g_autoptr(RlxProfile) times = rlx_executable_dup_profile (executable);
-      g_autofree char *text = rlx_profile_to_string (times);
-
-      g_printerr ("%s", text);
-    }
-  return RLX_TOOL_OK;
+  return finish (rlx_executable_get_output_names (executable), results, outputs, json, profile ? executable : NULL, &error);
 }

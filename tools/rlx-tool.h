@@ -59,6 +59,19 @@ gboolean    rlx_tool_parse      (const char         *arguments,
 int         rlx_tool_fail       (const GError       *error);
 /* Prints a dictionary (floating is fine) as JSON. */
 void        rlx_tool_print_json (GVariant           *value);
+/* Text from a file must not move the cursor. */
+char *      rlx_tool_make_printable (const char     *text);
+/* Files of models; tools/model.c */
+gboolean    rlx_tool_is_model   (const char         *path);
+GVariant *  rlx_tool_parse_dimensions (char        **arguments,
+                                       GError      **error);
+RlxGraph *  rlx_tool_build_model (const char        *path,
+                                  char             **dimensions,
+                                  GError           **error);
+int         rlx_tool_info_model (const char         *path,
+                                 gboolean            json);
+/* A graph in text form, or a model for the sizes that --dim gave; rlx_tool_parse() knows
+ * that option wherever the first argument is a GRAPH. */
 RlxGraph *  rlx_tool_load_graph (const char         *path,
                                  GError            **error);
 /* What --tune and --precision (nullable) say. On NULL *@status is the exit code. */

@@ -89,6 +89,14 @@ main (int   argc,
 
 /* ---- shared by the commands -------------------------------------------------------- */
 
+/* What --dim gave. */
+static char **dimensions;
+
+static const GOptionEntry model_entries[] = {
+  { "dim", 0, 0, G_OPTION_ARG_STRING_ARRAY, &dimensions, "The size of a dimension, where GRAPH is a model", "NAME=SIZE" },
+  G_OPTION_ENTRY_NULL
+};
+
 gboolean
 rlx_tool_parse (const char         *arguments,
                 const char         *summary,
@@ -106,6 +114,8 @@ rlx_tool_parse (const char         *arguments,
   g_set_prgname (program);
   g_option_context_set_summary (context, summary);
   g_option_context_add_main_entries (context, entries, NULL);
+  if (g_str_has_prefix (arguments, "GRAPH"))
+    g_option_context_add_main_entries (context, model_entries, NULL);
   *status = RLX_TOOL_USAGE;
   if (!g_option_context_parse (context, argc, argv, &error))
     {
@@ -185,6 +195,8 @@ rlx_tool_load_graph (const char *path,
   g_autofree char *text = NULL;
   gsize size;
 
+  if (rlx_tool_is_model (path))
+    return rlx_tool_build_model (path, dimensions, error);
   if (g_str_equal (path, "-"))
     {
       g_autoptr(GIOChannel) channel = g_io_channel_unix_new (0);
