@@ -837,6 +837,8 @@ rlx_model_fix_input (RlxModel   *self,
           return FALSE;
         }
     }
+  if (value != NULL && !rlx_tensor_fetch (value, NULL, error))
+    return FALSE;
   g_mutex_lock (&self->mutex);
   if (value != NULL)
     g_hash_table_replace (self->fixed, g_strdup (name), g_object_ref (value));

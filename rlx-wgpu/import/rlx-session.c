@@ -457,7 +457,8 @@ make_key (RlxSession *self,
       g_byte_array_append (key, (const guint8 *) head, sizeof head);
       if (n_dims > 0)
         g_byte_array_append (key, (const guint8 *) shape, (guint) (n_dims * sizeof *shape));
-      if (tensor != NULL && g_hash_table_contains (known, rlx_model_port_get_name (port)))
+      /* One that cannot be fetched is told of when the graph is built. */
+      if (tensor != NULL && g_hash_table_contains (known, rlx_model_port_get_name (port)) && rlx_tensor_fetch (tensor, NULL, NULL))
         g_byte_array_append (key, rlx_tensor_peek_data (tensor), (guint) rlx_tensor_get_size (tensor));
     }
   return g_byte_array_free_to_bytes (key);
@@ -465,18 +466,24 @@ make_key (RlxSession *self,
 
 /* Those tensors whose names are in @names and whose elements may be known. */
 static GHashTable *
-pick (GHashTable *tensors,
-      GHashTable *names)
+pick (GHashTable   *tensors,
+      GHashTable   *names,
+      GCancellable *cancellable,
+      GError      **error)
 {
-  GHashTable *picked = g_hash_table_new (g_str_hash, g_str_equal);
+  g_autoptr(GHashTable) picked = g_hash_table_new (g_str_hash, g_str_equal);
   GHashTableIter iter;
   gpointer name, tensor;
 
   g_hash_table_iter_init (&iter, tensors);
   while (g_hash_table_iter_next (&iter, &name, &tensor))
     if (g_hash_table_contains (names, name))
-      g_hash_table_insert (picked, name, tensor);
-  return picked;
+      {
+        if (!rlx_tensor_fetch (tensor, cancellable, error))
+          return NULL;
+        g_hash_table_insert (picked, name, tensor);
+      }
+  return g_steal_pointer (&picked);
 }
 
 /* Adds what is needed and may be known; FALSE when there is nothing new. */
@@ -510,11 +517,14 @@ make_executable (RlxSession   *self,
 {
   for (;;)
     {
-      g_autoptr(GHashTable) fixed = pick (tensors, known);
+      g_autoptr(GHashTable) fixed = pick (tensors, known, cancellable, error);
       g_autoptr(GHashTable) needed = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
       g_autoptr(GError) local = NULL;
-      g_autoptr(RlxGraph) graph = rlx_model_specialise (self->model, tensors, fixed, needed, cancellable, &local);
+      g_autoptr(RlxGraph) graph = NULL;
 
+      if (fixed == NULL)
+        return NULL;
+      graph = rlx_model_specialise (self->model, tensors, fixed, needed, cancellable, &local);
       if (graph != NULL)
         return rlx_device_compile (self->device, graph, self->options, cancellable, error);
       if (!learn (known, needed, tensors))
