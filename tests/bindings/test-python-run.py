@@ -432,7 +432,7 @@ class OnDevice(unittest.TestCase):
         g = Rlx.Graph()
         g.output('y', g.input('x', 'f32', [3]) * 2 + 1)
         exe = self.device.compile(g)
-        x = self.device.upload([1, 2, 3])
+        x = self.device.upload([1.0, 2.0, 3.0])
         self.assertIs(x.get_device(), self.device)
         y, = exe.run_on_device([x])
         y, = exe.run_on_device({'x': y})

@@ -60,8 +60,8 @@ def _function(op):
             tensors.pop()
         settings = {row['name']: _variant(op, row, given[row['name']]) for row in attributes
                     if given.get(row['name']) is not None}
-        device = given.get('device') or next((tensor.get_device() for tensor in tensors if tensor and tensor.get_device()),
-                                             None) or Rlx.Device.get_default()
+        devices = [tensor.get_device() for tensor in tensors if tensor is not None]
+        device = given.get('device') or next(filter(None, devices), None) or Rlx.Device.get_default()
         results = device.apply(op, tensors, GLib.Variant('a{sv}', settings), given.get('cancellable'))
         return results[0] if len(results) == 1 else results
 
