@@ -188,6 +188,24 @@ test_row (gconstpointer data)
   g_free (outputs);
 }
 
+/* Operators that have a table in common mostly have the kernels in common, too: of many, a third takes each row in
+ * turn where the test is run again under other settings. */
+static gboolean
+takes_row (const RlxOp *op,
+          guint        row)
+{
+  guint n_ops = 0, place = 0;
+
+  for (guint i = 0; i < rlx_n_ops; i++)
+    if (rlx_op_table[i]->variants == op->variants)
+      {
+        if (rlx_op_table[i] == op)
+          place = n_ops;
+        n_ops++;
+      }
+  return n_ops < 3 || (place + row) % 3 == 0;
+}
+
 int
 main (int   argc,
       char *argv[])
@@ -202,8 +220,11 @@ main (int   argc,
       for (guint row = 0; op->variants != NULL && row < op->variants->n_variants; row++)
         {
           g_autofree char *path = g_strdup_printf ("/variants/%s/%s", op->name, op->variants->variants[row].name);
-          Case *one = g_new (Case, 1);
+          Case *one;
 
+          if (!rlx_test_is_thorough () && !takes_row (op, row))
+            continue;
+          one = g_new (Case, 1);
           *one = (Case) { op, row };
           g_test_add_data_func_full (path, one, test_row, g_free);
         }
