@@ -8,6 +8,7 @@
 #endif
 
 #include <rlx-wgpu/rlx-gradient-options.h>
+#include <rlx-wgpu/rlx-optimizer-options.h>
 #include <rlx-wgpu/rlx-types.h>
 
 G_BEGIN_DECLS
@@ -79,6 +80,14 @@ RlxNode **   rlx_graph_gradient       (RlxGraph            *self,
                                        gsize                n_nodes,
                                        RlxGradientOptions  *options,
                                        gsize               *n_gradients,
+                                       GError             **error);
+
+RLX_AVAILABLE_IN_1_0
+gboolean     rlx_graph_optimize       (RlxGraph            *self,
+                                       RlxNode             *loss,
+                                       RlxNode            **parameters,
+                                       gsize                n_parameters,
+                                       RlxOptimizerOptions *options,
                                        GError             **error);
 
 RLX_AVAILABLE_IN_1_0

@@ -411,6 +411,45 @@ typedef enum
 } RlxGruGates;
 
 /**
+ * RlxReduction:
+ * @RLX_REDUCTION_NONE: each stays by itself
+ * @RLX_REDUCTION_MEAN: their mean
+ * @RLX_REDUCTION_SUM: their sum
+ *
+ * What becomes of the parts of a loss.
+ *
+ * Since: 1.0
+ */
+typedef enum
+{
+  RLX_REDUCTION_NONE,
+  RLX_REDUCTION_MEAN,
+  RLX_REDUCTION_SUM,
+} RlxReduction;
+
+/**
+ * RlxOptimizer:
+ * @RLX_OPTIMIZER_SGD: along the gradient, with momentum if asked for
+ * @RLX_OPTIMIZER_ADAM: along the mean of gradients over the root of their mean square
+ * @RLX_OPTIMIZER_ADAMW: the same, with a decay of the parameters that is apart from it
+ * @RLX_OPTIMIZER_LION: along the sign of the mean of gradients
+ * @RLX_OPTIMIZER_ADAFACTOR: as Adam without momentum, with mean squares for rows and
+ *   columns only
+ *
+ * How parameters follow the gradients of a loss.
+ *
+ * Since: 1.0
+ */
+typedef enum
+{
+  RLX_OPTIMIZER_SGD,
+  RLX_OPTIMIZER_ADAM,
+  RLX_OPTIMIZER_ADAMW,
+  RLX_OPTIMIZER_LION,
+  RLX_OPTIMIZER_ADAFACTOR,
+} RlxOptimizer;
+
+/**
  * RlxHeadLayout:
  * @RLX_HEAD_LAYOUT_HEADS_FIRST: batch, heads, sequence, width
  * @RLX_HEAD_LAYOUT_SEQUENCE_FIRST: batch, sequence, heads, width: what a projection

@@ -21,6 +21,7 @@
 #include <rlx-wgpu/rlx-op-methods.h>
 #include <rlx-wgpu/rlx-op-options.h>
 #include <rlx-wgpu/rlx-operators.h>
+#include <rlx-wgpu/rlx-optimizer-options.h>
 #include <rlx-wgpu/rlx-port.h>
 #include <rlx-wgpu/rlx-profile.h>
 #include <rlx-wgpu/rlx-session.h>

@@ -129,7 +129,7 @@ class Op:
         self.elementwise = any(self.exprs.values())
         self.bool_result = row.get('result') == 'bool'
         self.many = row.get('outputs') == 'many'
-        self.expand = row.get('expand')
+        self.expand = row.get('expand', file.get('expand'))
         self.ruled = not self.leaf and not self.internal
         self.lowered = not self.leaf and not self.elementwise and self.expand != 'always'
         self.variants = row.get('variants', file.get('variants')) if self.lowered else None

@@ -409,6 +409,44 @@ get_shares (RlxBuilder          *b,
   return rlx_build_constant (b, rlx_tensor_new_from_floats (&axis->out, 1, shares, (gsize) axis->out, NULL));
 }
 
+/* Whether windows are beside each other, and cover all elements once. */
+static gboolean
+is_tiling (const RlxWindow *window)
+{
+  for (guint i = 0; i < window->n_axes; i++)
+    {
+      const RlxWindowAxis *axis = &window->axes[i];
+
+      if (axis->stride != axis->window || axis->reach != axis->window || axis->begin != 0 || axis->in != axis->out * axis->window)
+        return FALSE;
+    }
+  return window->channels_last ? FALSE : 2 * window->n_axes + 2 <= RLX_MAX_DIMS;
+}
+
+/* Each element compares its own place with the one that its window chose: no element is written twice. */
+static RlxIrValue *
+choose_in_tiles (RlxBuilder          *b,
+                 RlxIrValue          *g,
+                 RlxIrValue          *places,
+                 const RlxTensorType *x,
+                 const RlxWindow     *window)
+{
+  gint64 tiles[RLX_MAX_DIMS] = { x->shape[0], x->shape[1] }, chosen[RLX_MAX_DIMS] = { x->shape[0], x->shape[1] };
+  RlxIrValue *own = rlx_build_iota (b, (gint64) rlx_type_n_elements (x));
+  guint n_dims = 2;
+
+  for (guint i = 0; i < window->n_axes; i++)
+    {
+      chosen[n_dims] = tiles[n_dims] = window->axes[i].out;
+      chosen[n_dims + 1] = 1;
+      tiles[n_dims + 1] = window->axes[i].window;
+      n_dims += 2;
+    }
+  own = rlx_build_equal (b, rlx_build_shaped (b, own, tiles, n_dims), rlx_build_shaped (b, places, chosen, n_dims));
+  g = rlx_build_where (b, own, rlx_build_shaped (b, g, chosen, n_dims), rlx_build_number (b, g, 0.0));
+  return rlx_build_shaped (b, g, x->shape, x->n_dims);
+}
+
 void
 rlx_pool_gradient (RlxGradient     *self,
                    const RlxIrNode *node)
@@ -436,6 +474,12 @@ rlx_pool_gradient (RlxGradient     *self,
       const gint64 n_in = (gint64) rlx_type_n_elements (&x->type), n_out = (gint64) rlx_type_n_elements (&y->type);
       const RlxTensorType flat = { .data_type = x->type.data_type, .n_dims = 1, .shape = { n_in } };
       RlxIrValue *places = rlx_build_shaped (b, rlx_build_arg_max_pool (b, x, attrs), &n_out, 1);
+
+      if (is_tiling (&window))
+        {
+          rlx_gradient_add (self, node, 0, choose_in_tiles (b, g, places, &x->type, &window));
+          return;
+        }
 
       /* A window of padding alone names a place that it does not have. */
       g = rlx_build_where (b, rlx_build_is_inf (b, y, RLX_IS_INF_ATTRS (.detect_positive = FALSE)), rlx_build_number (b, g, 0.0), g);

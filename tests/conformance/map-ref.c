@@ -83,6 +83,7 @@ const Mapping mappings_ref[] = {
   ROW ("ifft", "ifft", .ignored = "norm"),
   ROW ("rfft", "rfft", .ignored = "norm"),
   ROW ("irfft", "irfft", .attrs = "n:lengths/A", .ignored = "norm"),
+  ROW ("softmax_cross_entropy", "softmax_cross_entropy", .attrs = "reduction/s"),
   ROW ("gather_rows", "gather", .attrs = "axis/i=0"),
   ROW ("scatter_add_rows", "scatter_nd", .func = ref_map_scatter_add_rows),
   ROW ("cumsum", "cumsum", .attrs = "axis/i=-1"),

@@ -38,6 +38,7 @@ extern const RlxReferenceRow rlx_reference_complex[];
 extern const RlxReferenceRow rlx_reference_fourier[];
 extern const RlxReferenceRow rlx_reference_index[];
 extern const RlxReferenceRow rlx_reference_linear[];
+extern const RlxReferenceRow rlx_reference_loss[];
 extern const RlxReferenceRow rlx_reference_normalise[];
 extern const RlxReferenceRow rlx_reference_norms[];
 extern const RlxReferenceRow rlx_reference_packed[];

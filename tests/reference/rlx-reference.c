@@ -459,6 +459,7 @@ find_op (const char *op)
     rlx_reference_random,
     rlx_reference_recurrent,
     rlx_reference_reduce,
+    rlx_reference_loss,
     rlx_reference_resize,
     rlx_reference_shape,
     rlx_reference_solve,

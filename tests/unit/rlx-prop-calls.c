@@ -116,6 +116,7 @@ static const PropRow *const tables[] = {
   prop_packed_rows,
   prop_quantize_rows,
   prop_recurrent_rows,
+  prop_rows_loss,
   prop_rows_rows,
   prop_shape_rows,
   prop_solve_rows,

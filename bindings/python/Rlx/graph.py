@@ -105,6 +105,23 @@ class Graph(Rlx.Graph):
         gradients = super().gradient(losses[0], by, options)
         return gradients[0] if single else dict(zip(names, gradients)) if names is not None else gradients
 
+    def optimize(self, loss, parameters, **options):
+        """Lets each run change the parameters, states, so that the loss becomes smaller.
+
+        The options are those of Rlx.OptimizerOptions: algorithm, an Rlx.Optimizer or its name in lower case, learning_rate, a
+        number or a node, and so on.
+        """
+        algorithm = options.get('algorithm')
+        if isinstance(algorithm, str):
+            try:
+                options['algorithm'] = getattr(Rlx.Optimizer, algorithm.upper())
+            except AttributeError:
+                raise ValueError(f'there is no optimizer "{algorithm}"') from None
+        if isinstance(options.get('learning_rate'), Rlx.Node):
+            options['rate'] = options.pop('learning_rate')
+        by = parameters.values() if isinstance(parameters, dict) else parameters
+        return super().optimize(loss, list(by), Rlx.OptimizerOptions(**options))
+
     def __reduce__(self):
         return _restore, (self.to_text(),)
 

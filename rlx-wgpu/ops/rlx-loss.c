@@ -1,0 +1,221 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Losses.
+ */
+#include "config.h"
+
+#include "ops/rlx-gradient-private.h"
+
+#include <math.h>
+
+#include "rlx-tensor-private.h"
+
+/* ---- rule ------------------------------------------------------------------------- */
+
+static gboolean
+is_cross_entropy (const RlxOp *op)
+{
+  return op->id == RLX_OP_ID_SOFTMAX_CROSS_ENTROPY;
+}
+
+static gboolean
+has_labels (const RlxTensorType *target)
+{
+  return !rlx_data_type_is_float (target->data_type);
+}
+
+/* One number for each row, without the axis. */
+static RlxTensorType
+get_rows (const RlxTensorType *x,
+          guint                axis)
+{
+  RlxTensorType rows = *x;
+
+  for (guint i = axis; i + 1 < x->n_dims; i++)
+    rows.shape[i] = x->shape[i + 1];
+  rows.n_dims--;
+  return rows;
+}
+
+gboolean
+rlx_loss_infer (RlxOpCall          *call,
+                const RlxLossAttrs *attrs,
+                GError            **error)
+{
+  const RlxTensorType *x = call->inputs[0], *target = call->inputs[1];
+  RlxTensorType type = *x, wanted = *x;
+
+  if (is_cross_entropy (call->op))
+    {
+      guint axis;
+
+      if (x->n_dims == 0)
+        return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the operand is a scalar; it needs an axis of classes");
+      if (!rlx_call_axis (call, attrs->axis, x->n_dims, &axis, error))
+        return FALSE;
+      if (!(attrs->smoothing >= 0 && attrs->smoothing <= 1))
+        return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "smoothing is %g; it must be from 0 to 1", attrs->smoothing);
+      if (x->shape[axis] == 0)
+        return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "axis %u has no classes", axis);
+      type = get_rows (x, axis);
+      if (has_labels (target))
+        wanted = type;
+      else if (target->data_type != x->data_type)
+        return rlx_call_error (call, error, RLX_GRAPH_ERROR_DATA_TYPE, "the target is of type %s, the operand of type %s",
+                               rlx_data_type_to_string (target->data_type), rlx_data_type_to_string (x->data_type));
+    }
+  else if (call->op->id == RLX_OP_ID_HUBER_LOSS && !(attrs->delta > 0 && isfinite ((float) attrs->delta)))
+    {
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "delta is %g; it must be finite and above 0", attrs->delta);
+    }
+  if (!rlx_type_same_shape (target, &wanted))
+    {
+      g_autofree char *got = rlx_type_to_string (target), *text = NULL;
+
+      wanted.data_type = target->data_type;
+      text = rlx_type_to_string (&wanted);
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the target is %s; it must be %s", got, text);
+    }
+
+  if (attrs->reduction != RLX_REDUCTION_NONE)
+    type.n_dims = 0;
+  rlx_call_add_output (call, &type);
+  return TRUE;
+}
+
+/* ---- what they are made of ----------------------------------------------------------- */
+
+static RlxIrValue *
+sum_all (RlxBuilder *b,
+         RlxIrValue *x)
+{
+  static const gint64 axes[RLX_MAX_DIMS] = { 0, 1, 2, 3, 4, 5, 6, 7 };
+
+  if (x == NULL || x->type.n_dims == 0)
+    return x;
+  return rlx_build_reduce_sum (b, x, RLX_REDUCE_SUM_ATTRS (.axes = RLX_INTS (axes, x->type.n_dims)));
+}
+
+/* @count, when there is one, is how many there are of each element: 1 or 0. */
+static RlxIrValue *
+reduce (RlxBuilder   *b,
+        RlxIrValue   *losses,
+        RlxIrValue   *count,
+        RlxReduction  reduction)
+{
+  RlxIrValue *sum;
+
+  if (reduction == RLX_REDUCTION_NONE || losses == NULL)
+    return losses;
+  sum = sum_all (b, losses);
+  if (reduction == RLX_REDUCTION_SUM || sum == NULL)
+    return sum;
+  if (count == NULL)
+    return rlx_build_div (b, sum, rlx_build_number (b, sum, (double) MAX (rlx_type_n_elements (&losses->type), 1)));
+  count = sum_all (b, count);
+  return rlx_build_div (b, sum, rlx_build_max (b, count, rlx_build_number (b, sum, 1.0)));
+}
+
+static RlxIrValue *
+expand_cross_entropy (RlxBuilder         *b,
+                      RlxIrValue         *x,
+                      RlxIrValue         *target,
+                      const RlxLossAttrs *attrs)
+{
+  guint axis = rlx_type_get_axis (&x->type, attrs->axis);
+  gint64 n = x->type.shape[axis], along = axis;
+  const RlxInts axes = RLX_INTS (&along, 1);
+  RlxIrValue *logs = rlx_build_neg (b, rlx_build_log_softmax (b, x, RLX_LOG_SOFTMAX_ATTRS (.axis = along)));
+  RlxIrValue *zero = rlx_build_number (b, logs, 0.0), *losses, *count = NULL;
+
+  if (has_labels (&target->type))
+    {
+      RlxTensorType column = x->type;
+      gint64 classes[RLX_MAX_DIMS];
+      RlxIrValue *labels, *there;
+
+      column.shape[axis] = 1;
+      for (guint i = 0; i < x->type.n_dims; i++)
+        classes[i] = i == axis ? n : 1;
+      labels = rlx_build_as (b, target, RLX_DATA_TYPE_I32);
+      there = rlx_build_less (b, labels, rlx_build_constant (b, rlx_tensor_new_scalar (RLX_DATA_TYPE_I32, (double) n, NULL)));
+      there = rlx_build_logical_and (b, there, rlx_build_greater_equal (b, labels, rlx_build_number (b, labels, 0.0)));
+      if (attrs->ignored >= 0 && attrs->ignored < n)
+        there = rlx_build_logical_and (b, there, rlx_build_not_equal (b, labels, rlx_build_constant (b, rlx_tensor_new_scalar (RLX_DATA_TYPE_I32, (double) attrs->ignored, NULL))));
+      count = rlx_build_as (b, there, RLX_DATA_TYPE_F32);
+      labels = rlx_build_shaped (b, labels, column.shape, column.n_dims);
+      losses = rlx_build_where (b, rlx_build_equal (b, labels, rlx_build_shaped (b, rlx_build_iota (b, n), classes, x->type.n_dims)), logs, zero);
+      losses = rlx_build_reduce_sum (b, losses, RLX_REDUCE_SUM_ATTRS (.axes = axes));
+      if (attrs->smoothing > 0)
+        {
+          RlxIrValue *all = rlx_build_reduce_sum (b, logs, RLX_REDUCE_SUM_ATTRS (.axes = axes));
+
+          losses = rlx_build_add (b, rlx_build_mul (b, losses, rlx_build_number (b, zero, 1 - attrs->smoothing)),
+                                  rlx_build_mul (b, all, rlx_build_number (b, zero, attrs->smoothing / (double) n)));
+        }
+      losses = rlx_build_where (b, there, losses, zero);
+    }
+  else
+    {
+      target = rlx_build_as (b, target, RLX_DATA_TYPE_F32);
+      if (attrs->smoothing > 0)
+        target = rlx_build_add (b, rlx_build_mul (b, target, rlx_build_number (b, zero, 1 - attrs->smoothing)),
+                                rlx_build_number (b, zero, attrs->smoothing / (double) n));
+      /* What has no part counts nothing, however unlikely it is. */
+      losses = rlx_build_where (b, rlx_build_equal (b, target, zero), zero, rlx_build_mul (b, target, logs));
+      losses = rlx_build_reduce_sum (b, losses, RLX_REDUCE_SUM_ATTRS (.axes = axes));
+    }
+  return reduce (b, losses, count, attrs->reduction);
+}
+
+RlxIrValue *
+rlx_loss_expand (RlxBuilder        *b,
+                 const RlxIrNode   *node,
+                 RlxIrValue *const *inputs)
+{
+  const RlxLossAttrs *attrs = rlx_loss_attrs (node);
+  RlxIrValue *x = rlx_build_as (b, inputs[0], RLX_DATA_TYPE_F32), *target = inputs[1], *losses, *d;
+
+  if (x == NULL)
+    return NULL;
+  if (is_cross_entropy (node->op))
+    return rlx_build_as (b, expand_cross_entropy (b, x, target, attrs), node->outputs[0].type.data_type);
+
+  target = rlx_build_as (b, target, RLX_DATA_TYPE_F32);
+  switch (node->op->id)
+    {
+    case RLX_OP_ID_MSE_LOSS:
+      d = rlx_build_sub (b, x, target);
+      losses = rlx_build_mul (b, d, d);
+      break;
+    case RLX_OP_ID_L1_LOSS:
+      losses = rlx_build_abs (b, rlx_build_sub (b, x, target));
+      break;
+    case RLX_OP_ID_HUBER_LOSS:
+      {
+        RlxIrValue *delta, *half, *small;
+
+        d = rlx_build_abs (b, rlx_build_sub (b, x, target));
+        delta = rlx_build_number (b, d, attrs->delta);
+        half = rlx_build_number (b, d, 0.5);
+        /* m · (d - m / 2), with m the smaller of d and delta. */
+        small = rlx_build_min (b, d, delta);
+        losses = rlx_build_mul (b, small, rlx_build_sub (b, d, rlx_build_mul (b, small, half)));
+        break;
+      }
+    case RLX_OP_ID_BINARY_CROSS_ENTROPY:
+      losses = rlx_build_sub (b, rlx_build_softplus (b, x), rlx_build_mul (b, x, target));
+      break;
+    case RLX_OP_ID_KL_LOSS:
+    default:
+      {
+        RlxIrValue *zero = rlx_build_number (b, x, 0.0), *is_zero = rlx_build_equal (b, target, zero);
+        RlxIrValue *safe = rlx_build_where (b, is_zero, rlx_build_number (b, x, 1.0), target);
+
+        losses = rlx_build_where (b, is_zero, zero, rlx_build_mul (b, target, rlx_build_sub (b, rlx_build_log (b, safe), x)));
+        break;
+      }
+    }
+  return rlx_build_as (b, reduce (b, losses, NULL, attrs->reduction), node->outputs[0].type.data_type);
+}
