@@ -484,7 +484,7 @@ rlx_onnx_map_split_to_sequence (RlxMapCall *call,
   RlxMapValue *result;
   gint64 axis, at = 0, size;
   const gint64 *shape;
-  gboolean keep;
+  gboolean keep, listed;
   gsize n_dims, place, n_parts = 0;
   RlxDataType type;
 
@@ -500,13 +500,14 @@ rlx_onnx_map_split_to_sequence (RlxMapCall *call,
   if (size > RLX_IMPORT_MAX_STEPS)
     return rlx_map_unsupported (error, "a sequence of %" G_GINT64_FORMAT, size);
   result = new_list (call);
-  for (gsize i = 0; at < size && (n_parts < 2 || i < n_parts); i++)
+  listed = parts != NULL && rlx_map_get_value (call, 1, NULL)->tensor != NULL && rlx_tensor_get_n_dims (rlx_map_get_value (call, 1, NULL)->tensor) > 0;
+  for (gsize i = 0; listed ? i < n_parts : at < size; i++)
     {
-      /* One number is the size of each part but the last. */
-      gint64 part = parts == NULL ? 1 : n_parts == 1 ? MIN (parts[0], size - at) : parts[i];
+      /* One number that is no list is the size of each part but the last. */
+      gint64 part = parts == NULL ? 1 : !listed ? MIN (parts[0], size - at) : parts[i];
       RlxMapValue *inputs[4], *piece;
 
-      if (part < 1 || part > size - at)
+      if (part < (listed ? 0 : 1) || part > size - at)
         return rlx_map_refused (error, "a part of %" G_GINT64_FORMAT " at %" G_GINT64_FORMAT " of %" G_GINT64_FORMAT, part, at, size);
       if (parts == NULL && !keep)
         {
