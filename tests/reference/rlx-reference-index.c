@@ -29,16 +29,16 @@ find_axis (RlxReferenceCall *call,
   return (gsize) (axis < 0 ? axis + (gint64) n_dims : axis);
 }
 
-/* Where an element comes from; FALSE where it comes from nowhere. */
+/* Where an element comes from; FALSE where it comes from nowhere, and is @other's, or 0. */
 typedef gboolean (*Origin) (const gint64 *to,
                             gint64       *from,
                             gpointer      user_data);
 
 static void
-move (RlxReferenceCall *call,
-      Origin            origin,
-      double            other,
-      gpointer          user_data)
+move (RlxReferenceCall        *call,
+      Origin                   origin,
+      const RlxReferenceValue *other,
+      gpointer                 user_data)
 {
   const RlxReferenceValue *x = call->inputs[0];
   RlxReferenceValue *y = call->output;
@@ -51,8 +51,10 @@ move (RlxReferenceCall *call,
     {
       if (origin (index, from, user_data))
         copy_element (y, at, x, rlx_reference_position (x, from, x->n_dims));
+      else if (other != NULL)
+        copy_element (y, at, other, 0);
       else
-        y->values[at] = other;
+        y->values[at] = 0;
       at++;
     }
   while (rlx_reference_next (index, y->shape, y->n_dims));
@@ -133,7 +135,7 @@ split (RlxReferenceCall *call)
   rlx_reference_get_ints (call, "sizes", sizes, &n);
   for (gsize i = 0; i < call->result; i++)
     m.first[axis] += parts > 0 ? m.size[axis] / parts : sizes[i];
-  move (call, shifted, 0, &m);
+  move (call, shifted, NULL, &m);
 }
 
 static void
@@ -143,13 +145,12 @@ tile (RlxReferenceCall *call)
 
   init_move (call, &m);
   m.mode = "wrap";
-  move (call, shifted, 0, &m);
+  move (call, shifted, NULL, &m);
 }
 
 static void
 pad (RlxReferenceCall *call)
 {
-  const RlxReferenceValue *value = rlx_reference_get_input (call, 1);
   gint64 before[RLX_MAX_DIMS], after[RLX_MAX_DIMS];
   Move m;
   gsize n;
@@ -164,7 +165,7 @@ pad (RlxReferenceCall *call)
       m.start[d] = MAX (-before[d], 0);
       m.size[d] -= m.start[d] + MAX (-after[d], 0);
     }
-  move (call, shifted, value != NULL ? value->values[0] : 0, &m);
+  move (call, shifted, rlx_reference_get_input (call, 1), &m);
 }
 
 static void
@@ -174,7 +175,7 @@ reverse (RlxReferenceCall *call)
 
   init_move (call, &m);
   rlx_reference_get_axes (call, "axes", m.x->n_dims, m.mirror);
-  move (call, shifted, 0, &m);
+  move (call, shifted, NULL, &m);
 }
 
 static void
@@ -194,7 +195,7 @@ roll (RlxReferenceCall *call)
 
       m.first[axis] = m.size[axis] > 0 ? -(shifts[i] % m.size[axis]) : 0;
     }
-  move (call, shifted, 0, &m);
+  move (call, shifted, NULL, &m);
 }
 
 static gboolean
@@ -217,7 +218,7 @@ triangular (RlxReferenceCall *call)
   init_move (call, &m);
   m.upper = rlx_reference_get_bool (call, "upper");
   m.diagonal = rlx_reference_get_int (call, "diagonal");
-  move (call, in_triangle, 0, &m);
+  move (call, in_triangle, NULL, &m);
 }
 
 static gboolean
@@ -259,7 +260,7 @@ depth_or_space (RlxReferenceCall *call)
   init_move (call, &m);
   m.block = rlx_reference_get_int (call, "block");
   m.blocks_first = rlx_reference_get_bool (call, "blocks_first");
-  move (call, strcmp (call->op, "depth_to_space") == 0 ? from_depth : from_space, 0, &m);
+  move (call, strcmp (call->op, "depth_to_space") == 0 ? from_depth : from_space, NULL, &m);
 }
 
 /* ---- by index --------------------------------------------------------------------- */

@@ -422,6 +422,14 @@ static const Found founds[] = {
     "%1 = constant f32[2, 1] [1e30, -inf]\n"
     "%2 = matmul(%0, %1)\n"
     "output \"y\" %2\n" },
+  /* What an element is padded with is no more exact than it was computed. */
+  { "padded-with-a-result", 0,
+    "%0 = constant f32[2] [1, 2]\n"
+    "%1 = constant f32[] [0.3]\n"
+    "%2 = exp(%1)\n"
+    "%3 = sin(%2)\n"
+    "%4 = pad(%0, %3) {before = [1], after = [1]}\n"
+    "output \"y\" %4\n" },
   /* Limits that the type does not hold are its own. */
   { "limit-beyond-type", 0,
     "%0 = constant i8[3] [-100, 5, 100]\n"
