@@ -202,8 +202,7 @@ check_parameters (RlxExecutable *self,
   return TRUE;
 }
 
-/* Nothing else is ever written where the inputs are, so those that are there from the last run
- * need not come again. */
+/* Inputs that are there from the last run need not come again. */
 static void
 fill_uploads (Run       *run,
               RlxGpuJob *job)
@@ -234,8 +233,11 @@ fill_uploads (Run       *run,
 static void
 note_held (Run *run)
 {
-  for (guint i = 0; i < run->executable->shared->plan->inputs->len; i++)
-    run->executable->held[i] = run->inputs[i].serial;
+  const RlxPlan *plan = run->executable->shared->plan;
+
+  for (guint i = 0; i < plan->inputs->len; i++)
+    if (rlx_plan_get_slot (plan, g_array_index (plan->inputs, RlxPlanPort, i).slot)->last == G_MAXINT)
+      run->executable->held[i] = run->inputs[i].serial;
 }
 
 /* From where the outputs are computed to where they stay. */

@@ -504,7 +504,8 @@ note_use (RlxPlan *plan,
 
 /* First and last use of each slot over all steps, prologue first. */
 static void
-find_lifetimes (RlxPlan *plan)
+find_lifetimes (RlxPlan         *plan,
+                const RlxTarget *target)
 {
   for (guint i = 0; i < plan->steps->len; i++)
     {
@@ -532,8 +533,9 @@ find_lifetimes (RlxPlan *plan)
     {
       RlxSlot *slot = &g_array_index (plan->slots, RlxSlot, i);
 
-      /* A tensor that is given again is not uploaded again. */
-      if (slot->kind == RLX_SLOT_INPUT)
+      /* A tensor that is given again is not uploaded again. One that takes several bindings had
+       * better be overwritten by its only reader, or there may be too few for that step. */
+      if (slot->kind == RLX_SLOT_INPUT && slot->size <= target->limits.max_storage_binding_size)
         slot->last = G_MAXINT;
       /* Only tensors of no elements are never written; they still get bound. */
       if (slot->kind == RLX_SLOT_ACTIVATION && slot->first < 0)
@@ -611,6 +613,6 @@ rlx_lower_ir (RlxPlan         *plan,
   g_ptr_array_set_free_func (main_steps, NULL);
 
   g_array_sort (plan->reports, compare_reports);
-  find_lifetimes (plan);
+  find_lifetimes (plan, target);
   return TRUE;
 }

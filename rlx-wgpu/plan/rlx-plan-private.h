@@ -18,7 +18,7 @@ G_BEGIN_DECLS
 typedef enum
 {
   RLX_SLOT_ACTIVATION, /* lives within one run (or within the prologue) */
-  RLX_SLOT_INPUT,      /* written at the start of a run, and still there at the next one */
+  RLX_SLOT_INPUT,      /* written at the start of a run; still there at the next one if it lasts to the end */
   RLX_SLOT_WEIGHT,     /* constant or parameter: uploaded once, read-only */
   RLX_SLOT_FOLDED,     /* computed once from weights, by the prologue */
   RLX_SLOT_STATE,      /* persists between runs; written by copies at the end, or by steps that update it */
