@@ -114,7 +114,7 @@ rlx_tool_parse (const char         *arguments,
   g_set_prgname (program);
   g_option_context_set_summary (context, summary);
   g_option_context_add_main_entries (context, entries, NULL);
-  if (g_str_has_prefix (arguments, "GRAPH"))
+  if (arguments != NULL && g_str_has_prefix (arguments, "GRAPH"))
     g_option_context_add_main_entries (context, model_entries, NULL);
   *status = RLX_TOOL_USAGE;
   if (!g_option_context_parse (context, argc, argv, &error))
