@@ -18,7 +18,7 @@
 /* Those that no integer leaves the range of, whatever its operands are. */
 static const char *const stay_in_range[] = {
   "max", "min", "mod", "bit_and", "bit_or", "bit_xor", "bit_not", "shift_right", "equal", "not_equal", "less", "less_equal",
-  "greater", "greater_equal", "where", "clamp", "identity", "sign", "relu", "reduce_max", "reduce_min", "cummax", "cummin",
+  "greater", "greater_equal", "where", "clamp", "identity", "stop_gradient", "sign", "relu", "reduce_max", "reduce_min", "cummax", "cummin",
   NULL,
 };
 
