@@ -200,7 +200,8 @@ rlx_tool_run (int    argc,
   rlx_compile_options_set_tuning (options, tune);
   rlx_compile_options_set_profiling (options, profile);
   rlx_compile_options_set_checked (options, checked);
-  if (rlx_tool_is_model (argv[1]))
+  /* A session takes the sizes from the inputs. What looks into a graph needs one. */
+  if (rlx_tool_is_model (argv[1]) && !values && parameters == NULL && path == NULL && !rlx_tool_has_dimensions ())
     {
       g_autoptr(GFile) file = g_file_new_for_commandline_arg (argv[1]);
 

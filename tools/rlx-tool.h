@@ -68,6 +68,8 @@ GVariant *  rlx_tool_parse_dimensions (char        **arguments,
 RlxGraph *  rlx_tool_build_model (const char        *path,
                                   char             **dimensions,
                                   GError           **error);
+/* Whether --dim was given. */
+gboolean    rlx_tool_has_dimensions (void);
 int         rlx_tool_info_model (const char         *path,
                                  gboolean            json);
 /* A graph in text form, or a model for the sizes that --dim gave; rlx_tool_parse() knows

@@ -92,6 +92,12 @@ main (int   argc,
 /* What --dim gave. */
 static char **dimensions;
 
+gboolean
+rlx_tool_has_dimensions (void)
+{
+  return dimensions != NULL;
+}
+
 static const GOptionEntry model_entries[] = {
   { "dim", 0, 0, G_OPTION_ARG_STRING_ARRAY, &dimensions, "The size of a dimension, where GRAPH is a model", "NAME=SIZE" },
   G_OPTION_ENTRY_NULL
