@@ -141,7 +141,8 @@ norm_of (const RlxIrNode         *node,
 {
   Norm norm = { .x = node->inputs[0], .g = g, .n_axes = attrs->axes.n_values, .epsilon = attrs->epsilon };
 
-  memcpy (norm.axes, attrs->axes.values, norm.n_axes * sizeof (gint64));
+  for (guint i = 0; i < norm.n_axes; i++)
+    norm.axes[i] = attrs->axes.values[i];
   norm.centred = node->op->id != RLX_OP_ID_RMS_NORM;
   return norm;
 }
