@@ -25,6 +25,7 @@ rlx_variants_get (RlxFamily family)
     [RLX_FAMILY_QCONV] = &rlx_qconv_variants,
     [RLX_FAMILY_RECURRENT] = &rlx_recurrent_variants,
     [RLX_FAMILY_FFT] = &rlx_fft_variants,
+    [RLX_FAMILY_RECURRENCE] = &rlx_recurrence_variants,
   };
 
   return tables[family];

@@ -88,6 +88,8 @@ const Mapping mappings_ref[] = {
   ROW ("scatter_add_rows", "scatter_nd", .func = ref_map_scatter_add_rows),
   ROW ("cumsum", "cumsum", .attrs = "axis/i=-1"),
   /* Sorted is also an order where any would do. */
+  ROW ("selective_scan", "selective_scan"),
+  ROW ("gated_delta_net", "gated_delta_net", .attrs = "q_scale:scale/f", .ignored = "layout gate"),
   ROW ("topk", "top_k", .attrs = "k/i axis/i=-1 largest/b=1", .ignored = "sorted"),
   { .name = NULL }
 };

@@ -296,6 +296,23 @@ def integers(g):
     g.call('fake_quantize', x, symmetric=False)
 
 
+def sequences(g, t):
+    """Long ones, whose parts a GPU computes side by side, with a state and without."""
+    rows, values, gates = f'{t}[1, 4096, 2, 16]', f'{t}[1, 4096, 2, 24]', f'{t}[1, 4096, 2]'
+    for state in None, 'f32[1, 2, 16, 24]':
+        g.call('gated_delta_net', rows, rows, values, gates, gates, state, results=2)
+        g.call('rwkv6', rows, rows, values, 'f32[1, 4096, 2, 16]', 'f32[2, 16]', state, results=2)
+        g.call('rwkv7', rows, rows, values, 'f32[1, 4096, 2, 16]', rows, rows, state, results=2)
+    for state in None, 'f32[1, 24, 16]':
+        g.call('selective_scan', f'{t}[1, 4096, 24]', f'{t}[1, 4096, 24]', 'f32[24, 16]', f'{t}[1, 4096, 16]', f'{t}[1, 4096, 16]',
+               'f32[24]', state, results=2)
+    # More rows than fit registers.
+    wide = f'{t}[1, 9, 2, 200]'
+    for decay in f'{t}[1, 9, 2]', wide:
+        g.call('gated_delta_net', wide, wide, f'{t}[1, 9, 2, 24]', decay, results=2)
+    g.call('mamba2', values, gates, 'f32[2]', rows, rows, 'f32[2]', None, results=2)
+
+
 def recurrent(g, t):
     """Small ones, and those whose steps do not fit one dispatch."""
     for hidden in 64, 700, 2048:
@@ -372,7 +389,8 @@ def fourier(g, t):
 
 def get_all():
     texts = []
-    for fill in products, odd_products, epilogues, convolutions, elements, attention, caches, long_rows, large_sums, recurrent, fourier:
+    for fill in products, odd_products, epilogues, convolutions, elements, attention, caches, long_rows, large_sums, recurrent, \
+            fourier, sequences:
         for t in FLOATS:
             g = Graph()
             fill(g, t)

@@ -47,6 +47,7 @@ extern const RlxReferenceRow rlx_reference_random[];
 extern const RlxReferenceRow rlx_reference_recurrent[];
 extern const RlxReferenceRow rlx_reference_reduce[];
 extern const RlxReferenceRow rlx_reference_resize[];
+extern const RlxReferenceRow rlx_reference_sequence[];
 extern const RlxReferenceRow rlx_reference_shape[];
 extern const RlxReferenceRow rlx_reference_solve[];
 extern const RlxReferenceRow rlx_reference_sort[];

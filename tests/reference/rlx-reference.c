@@ -461,6 +461,7 @@ find_op (const char *op)
     rlx_reference_reduce,
     rlx_reference_loss,
     rlx_reference_resize,
+    rlx_reference_sequence,
     rlx_reference_shape,
     rlx_reference_solve,
     rlx_reference_sort,

@@ -118,6 +118,7 @@ static const PropRow *const tables[] = {
   prop_recurrent_rows,
   prop_rows_loss,
   prop_rows_rows,
+  prop_sequence_rows,
   prop_shape_rows,
   prop_solve_rows,
   prop_sort_rows,

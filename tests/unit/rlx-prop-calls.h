@@ -53,6 +53,7 @@ extern const PropRow prop_quantize_rows[];
 extern const PropRow prop_recurrent_rows[];
 extern const PropRow prop_rows_loss[];
 extern const PropRow prop_rows_rows[];
+extern const PropRow prop_sequence_rows[];
 extern const PropRow prop_shape_rows[];
 extern const PropRow prop_solve_rows[];
 extern const PropRow prop_sort_rows[];
