@@ -556,7 +556,7 @@ convert_metadata (GVariant        *metadata,
   GVariantBuilder builder;
 
   if (format == RLX_WEIGHTS_FORMAT_GGUF)
-    return g_variant_ref (metadata);
+    return metadata;
   g_variant_builder_init (&builder, G_VARIANT_TYPE ("a{ss}"));
   for (gsize i = 0; i < g_variant_n_children (metadata); i++)
     {
