@@ -147,7 +147,8 @@ rlx_build_shaped (RlxBuilder   *b,
 {
   if (x == NULL)
     return NULL;
-  if (x->type.n_dims == n_dims && memcmp (x->type.shape, shape, n_dims * sizeof (gint64)) == 0)
+  /* A scalar's shape may be NULL. */
+  if (x->type.n_dims == n_dims && (n_dims == 0 || memcmp (x->type.shape, shape, n_dims * sizeof (gint64)) == 0))
     return x;
   return rlx_build_reshape (b, x, RLX_RESHAPE_ATTRS (.shape = RLX_INTS (shape, n_dims)));
 }
