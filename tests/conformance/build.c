@@ -54,12 +54,6 @@ build_get_graph (Build *self)
   return self->graph;
 }
 
-GPtrArray *
-build_get_inputs (Build *self)
-{
-  return self->inputs;
-}
-
 void
 build_set (Build      *self,
            const char *name,
@@ -147,7 +141,7 @@ build_backward (Build        *self,
   g_autofree RlxNode **gradients = NULL;
   const char *forward_outputs[] = { "forward of the gradient", NULL };
   CaseOp forward = { .name = name, .domain = op->domain, .outputs = (GStrv) forward_outputs };
-  MapCall call = { .build = self, .op = &forward, .opset = self->test->opset };
+  MapCall call = { .build = self, .op = &forward };
   JsonArray *operands, *others = json_array_new ();
   RlxNode *seed, *y;
   guint n_operands;
@@ -188,9 +182,8 @@ build_backward (Build        *self,
 }
 
 gboolean
-build_all (Build      *self,
-           const char *until,
-           GError    **error)
+build_all (Build   *self,
+           GError **error)
 {
   for (guint i = 0; i < self->test->ops->len; i++)
     {
@@ -199,7 +192,6 @@ build_all (Build      *self,
         .build = self,
         .op = op,
         .mapping = mapping_find (self->test->family, op),
-        .opset = self->test->opset,
       };
 
       if (call.mapping == NULL && g_str_has_suffix (op->name, MAPPING_BACKWARD))
@@ -212,54 +204,8 @@ build_all (Build      *self,
         return map_unsupported (error, "operator %s", op->name);
       if (!mapping_call (&call, error))
         return FALSE;
-      if (until != NULL && g_strv_contains ((const char *const *) op->outputs, until))
-        break;
     }
   return TRUE;
-}
-
-RlxTensor *
-build_evaluate (Build      *self,
-                const char *name,
-                GError    **error)
-{
-  const CaseTensor *tensor = case_find_input (self->test, name);
-  g_autoptr(Build) part = NULL;
-  g_auto(GStrv) names = NULL;
-  g_autofree RlxTensor **outputs = NULL;
-  RlxNode *node;
-  gsize n_outputs;
-  RlxTensor *result;
-
-  if (tensor != NULL)
-    {
-      if (!case_tensor_has_data (tensor))
-        {
-          map_unsupported (error, "an argument that is the tensor “%s”", name);
-          return NULL;
-        }
-      return case_tensor_to_rlx (tensor, error);
-    }
-  if (self->device == NULL)
-    {
-      map_unsupported (error, "an argument that is computed, “%s”", name);
-      return NULL;
-    }
-
-  part = build_new (self->test, self->device);
-  if (!build_all (part, name, error))
-    return NULL;
-  node = build_get (part, name, error);
-  if (node == NULL)
-    return NULL;
-  rlx_graph_output (part->graph, name, node, NULL);
-  outputs = build_run (part, &names, &n_outputs, error);
-  if (outputs == NULL)
-    return NULL;
-  result = g_object_ref (outputs[0]);
-  for (gsize i = 0; i < n_outputs; i++)
-    g_object_unref (outputs[i]);
-  return result;
 }
 
 RlxTensor **

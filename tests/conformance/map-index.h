@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Operators of every family that move, pick and resize.
+ * Operators that move, pick and resize.
  */
 #pragma once
 
@@ -24,15 +24,6 @@ gboolean webnn_map_resample        (MapCall *call, GError **error);
 gboolean webnn_map_scatter         (MapCall *call, GError **error);
 gboolean webnn_map_split           (MapCall *call, GError **error);
 gboolean webnn_map_tile            (MapCall *call, GError **error);
-
-gboolean onnx_map_depth            (MapCall *call, GError **error);
-gboolean onnx_map_grid_sample      (MapCall *call, GError **error);
-gboolean onnx_map_one_hot          (MapCall *call, GError **error);
-gboolean onnx_map_pad              (MapCall *call, GError **error);
-gboolean onnx_map_range            (MapCall *call, GError **error);
-gboolean onnx_map_resize           (MapCall *call, GError **error);
-gboolean onnx_map_scatter          (MapCall *call, GError **error);
-gboolean onnx_map_split            (MapCall *call, GError **error);
 
 gboolean ref_map_scatter_add_rows  (MapCall *call, GError **error);
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Quantisation of WebNN and ONNX.
+ * Quantisation of WebNN.
  */
 #pragma once
 
@@ -11,13 +11,5 @@ G_BEGIN_DECLS
 
 gboolean webnn_map_quantize (MapCall *call,
                              GError **error);
-gboolean onnx_map_quantize  (MapCall *call,
-                             GError **error);
-gboolean onnx_map_qmatmul   (MapCall *call,
-                             GError **error);
-gboolean onnx_map_qgemm     (MapCall *call,
-                             GError **error);
-gboolean onnx_map_qmatmul_float (MapCall *call,
-                                 GError **error);
 
 G_END_DECLS

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Recurrent networks of WebNN and ONNX.
+ * Recurrent networks of WebNN.
  */
 #pragma once
 
@@ -10,8 +10,6 @@
 G_BEGIN_DECLS
 
 gboolean webnn_map_recurrent (MapCall *call,
-                              GError **error);
-gboolean onnx_map_recurrent  (MapCall *call,
                               GError **error);
 
 G_END_DECLS

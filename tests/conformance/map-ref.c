@@ -7,11 +7,34 @@
 #include "config.h"
 
 #include "map.h"
-#include "map-attention.h"
 #include "map-index.h"
 #include "map-window.h"
 
 #define SAME(name) ROW (name, name)
+
+static gboolean
+ref_map_rope (MapCall *call,
+              GError **error)
+{
+  RlxNode *operands[4] = { NULL, };   /* the second is for positions, which the tables are in order of */
+  const char *style;
+
+  for (guint i = 0; i < 3; i++)
+    {
+      RlxNode *operand = map_input (call, i, FALSE, error);
+
+      if (operand == NULL)
+        return FALSE;
+      operands[i == 0 ? 0 : i + 1] = operand;
+    }
+  style = map_arg_string (call, "style", error);
+  if (style == NULL && *error != NULL)
+    return FALSE;
+  return map_return (call, 0,
+                     map_op (call, "rope", operands, 4,
+                             map_attrs ("interleaved", g_variant_new_boolean (style != NULL && !g_str_equal (style, "half")), NULL),
+                             error));
+}
 
 const Mapping mappings_ref[] = {
   SAME ("abs"),

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Convolutions and pools of every family.
+ * Convolutions and pools of WebNN and of the reference vectors.
  */
 #pragma once
 
@@ -14,17 +14,6 @@ gboolean webnn_map_conv           (MapCall *call,
 gboolean webnn_map_conv_transpose (MapCall *call,
                                    GError **error);
 gboolean webnn_map_pool           (MapCall *call,
-                                   GError **error);
-
-gboolean onnx_map_conv            (MapCall *call,
-                                   GError **error);
-gboolean onnx_map_conv_transpose  (MapCall *call,
-                                   GError **error);
-gboolean onnx_map_qconv           (MapCall *call,
-                                   GError **error);
-gboolean onnx_map_pool            (MapCall *call,
-                                   GError **error);
-gboolean onnx_map_lp_pool         (MapCall *call,
                                    GError **error);
 
 gboolean ref_map_conv             (MapCall *call,

@@ -240,13 +240,6 @@ map_has_input (MapCall *call,
   return get_input (call, index) != NULL;
 }
 
-void
-map_ignore_input (MapCall *call,
-                  guint    index)
-{
-  g_hash_table_add (call->used, get_input (call, index));
-}
-
 RlxNode *
 map_input (MapCall *call,
            guint    index,
@@ -263,37 +256,6 @@ map_input (MapCall *call,
       return NULL;
     }
   return map_operand_node (call, node, what, error);
-}
-
-RlxTensor *
-map_input_value (MapCall *call,
-                 guint    index,
-                 GError **error)
-{
-  JsonNode *node = get_input (call, index);
-  const char *name = get_ref (node);
-
-  if (name == NULL)
-    {
-      map_refused (error, "%s: input %u is missing", call->op->name, index);
-      return NULL;
-    }
-  g_hash_table_add (call->used, node);
-  return build_evaluate (call->build, name, error);
-}
-
-gint64 *
-map_input_ints (MapCall *call,
-                guint    index,
-                gsize   *n_values,
-                GError **error)
-{
-  g_autoptr(RlxTensor) tensor = map_input_value (call, index, error);
-
-  *n_values = 0;
-  if (tensor == NULL)
-    return NULL;
-  return rlx_tensor_to_ints (tensor, n_values, NULL);
 }
 
 /* ---- nodes ------------------------------------------------------------------------ */
@@ -457,7 +419,6 @@ map_return (MapCall *call,
 
 /* ---- rows ------------------------------------------------------------------------ */
 
-/* Both spellings of WebNN and the numbers of ONNX. */
 static gboolean
 parse_data_type (MapCall     *call,
                  JsonNode    *node,
@@ -465,40 +426,20 @@ parse_data_type (MapCall     *call,
                  RlxDataType *data_type,
                  GError     **error)
 {
-  static const struct { const char *name; int number; const char *ours; } types[] = {
-    { "float32", 1, "f32" }, { "float16", 10, "f16" }, { "int32", 6, "i32" }, { "uint32", 12, "u32" },
-    { "int64", 7, "i64" }, { "uint64", 13, "u64" }, { "int8", 3, "i8" }, { "uint8", 2, "u8" },
-    { "bool", 9, "bool" }, { "int4", 22, "i4" }, { "uint4", 21, "u4" }, { "float64", 11, "f64" },
-    { "bfloat16", 16, "bf16" }, { "int16", 5, "i16" }, { "uint16", 4, "u16" },
+  static const struct { const char *name, *ours; } types[] = {
+    { "float32", "f32" }, { "float16", "f16" }, { "int32", "i32" }, { "uint32", "u32" }, { "int64", "i64" },
+    { "uint64", "u64" }, { "int8", "i8" }, { "uint8", "u8" }, { "int4", "i4" }, { "uint4", "u4" },
   };
   gboolean is_string = JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == G_TYPE_STRING;
-  gint64 number = -1;
 
-  if (!is_string && !case_number_to_int (node, &number))
-    return wrong_argument (call, name, "a data type", error);
-  for (guint i = 0; i < G_N_ELEMENTS (types); i++)
-    if (is_string ? g_str_equal (types[i].name, json_node_get_string (node)) : types[i].number == number)
+  for (guint i = 0; is_string && i < G_N_ELEMENTS (types); i++)
+    if (g_str_equal (types[i].name, json_node_get_string (node)))
       {
         if (!case_data_type_from_string (types[i].ours, data_type))
           return map_unsupported (error, "data type %s", types[i].ours);
         return TRUE;
       }
-  if (!is_string)
-    return map_unsupported (error, "ONNX data type %" G_GINT64_FORMAT, number);
   return wrong_argument (call, name, "a data type", error);
-}
-
-gboolean
-map_arg_data_type (MapCall     *call,
-                   const char  *name,
-                   RlxDataType  fallback,
-                   RlxDataType *value,
-                   GError     **error)
-{
-  JsonNode *node = map_arg (call, name);
-
-  *value = fallback;
-  return node == NULL || parse_data_type (call, node, name, value, error);
 }
 
 static gboolean
@@ -721,16 +662,6 @@ call_row (MapCall *call,
     }
   variant = g_variant_ref_sink (g_variant_dict_end (&attrs));
 
-  if (row->flags & MAP_FOLD)
-    {
-      result = operands->pdata[0];
-      for (guint i = 1; i < operands->len && result != NULL; i++)
-        result = map_op2 (call, row->op, result, operands->pdata[i], variant, error);
-      if (result != NULL && operands->len == 1)
-        result = map_op1 (call, "identity", result, NULL, error);
-      return map_return (call, 0, result);
-    }
-
   if (g_strv_length (call->op->outputs) > 1)
     {
       g_autofree RlxNode **outputs = NULL;
@@ -763,9 +694,7 @@ const Mapping *
 mapping_find (Family        family,
               const CaseOp *op)
 {
-  const Mapping *rows = family == FAMILY_WEBNN ? mappings_webnn
-                        : family == FAMILY_REF ? mappings_ref
-                                               : mappings_onnx;
+  const Mapping *rows = family == FAMILY_WEBNN ? mappings_webnn : mappings_ref;
   g_autofree char *name = NULL;
 
   if (op->domain != NULL && op->domain[0] != '\0' && !g_str_equal (op->domain, "ai.onnx"))

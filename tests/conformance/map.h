@@ -24,7 +24,6 @@ typedef enum
 {
   MAP_TO_U8  = 1 << 0, /* the bool result is a u8 there */
   MAP_FROM_U8 = 1 << 1, /* the operands are u8 there and bool here */
-  MAP_FOLD   = 1 << 2, /* any number of operands, joined two by two */
 } MapFlags;
 
 #define TYPE_BIT(type) (1u << RLX_DATA_TYPE_##type)
@@ -69,13 +68,11 @@ struct _MapCall
   Build *build;
   const CaseOp *op;
   const Mapping *mapping;
-  int opset;
   GHashTable *used;     /* JsonNode: the arguments and inputs that were asked for */
 };
 
 /* Ends with a row whose name is NULL. */
 extern const Mapping mappings_webnn[];
-extern const Mapping mappings_onnx[];
 extern const Mapping mappings_ref[];
 
 /* NULL when there is none. */
@@ -110,11 +107,6 @@ gboolean        map_arg_bool        (MapCall         *call,
                                      gboolean         fallback,
                                      gboolean        *value,
                                      GError         **error);
-gboolean        map_arg_data_type   (MapCall         *call,
-                                     const char      *name,
-                                     RlxDataType      fallback,
-                                     RlxDataType     *value,
-                                     GError         **error);
 /* NULL without an error when it is absent. */
 const char *    map_arg_string      (MapCall         *call,
                                      const char      *name,
@@ -138,20 +130,9 @@ guint           map_n_inputs        (MapCall         *call);
 /* Whether there is one at that place; what it is must still be asked. */
 gboolean        map_has_input       (MapCall         *call,
                                      guint            index);
-/* The input at that place, if any, changes no number. */
-void            map_ignore_input    (MapCall         *call,
-                                     guint            index);
 RlxNode *       map_input           (MapCall         *call,
                                      guint            index,
                                      gboolean         optional,
-                                     GError         **error);
-/* The value of an input that is an argument here: known before the graph is compiled. */
-gint64 *        map_input_ints      (MapCall         *call,
-                                     guint            index,
-                                     gsize           *n_values,
-                                     GError         **error);
-RlxTensor *     map_input_value     (MapCall         *call,
-                                     guint            index,
                                      GError         **error);
 
 /* ---- nodes --------------------------------------------------------------------- */
@@ -221,9 +202,8 @@ gboolean        map_refused         (GError         **error,
 Build *         build_new           (const Case      *test,
                                      RlxDevice       *device);
 void            build_free          (Build           *self);
-/* Maps the operators up to the one that makes @until, or all. */
+/* Maps the operators. */
 gboolean        build_all           (Build           *self,
-                                     const char      *until,
                                      GError         **error);
 RlxGraph *      build_get_graph     (Build           *self);
 /* The value of that name: a result so far, or an input, made when first asked for. */
@@ -233,12 +213,6 @@ RlxNode *       build_get           (Build           *self,
 void            build_set           (Build           *self,
                                      const char      *name,
                                      RlxNode         *node);
-/* Inputs that the graph has come to have: CaseTensor. */
-GPtrArray *     build_get_inputs    (Build           *self);
-/* The value of that name, computed if need be. */
-RlxTensor *     build_evaluate      (Build           *self,
-                                     const char      *name,
-                                     GError         **error);
 /* Compiles and runs; the outputs by name, in the order they were declared. */
 RlxTensor **    build_run           (Build           *self,
                                      char          ***names,

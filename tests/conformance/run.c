@@ -7,6 +7,7 @@
 
 #include "map.h"
 #include "map-packed.h"
+#include "onnx.h"
 
 #include <string.h>
 
@@ -27,7 +28,8 @@ is_unsupported (const GError *error)
   return g_error_matches (error, CONFORMANCE_ERROR, CONFORMANCE_ERROR_UNSUPPORTED) ||
          g_error_matches (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_UNSUPPORTED) ||
          g_error_matches (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_NOT_FOUND) ||
-         g_error_matches (error, RLX_COMPILE_ERROR, RLX_COMPILE_ERROR_UNSUPPORTED);
+         g_error_matches (error, RLX_COMPILE_ERROR, RLX_COMPILE_ERROR_UNSUPPORTED) ||
+         g_error_matches (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_UNSUPPORTED);
 }
 
 /* Whether everything in the case has a counterpart, as far as can be told
@@ -96,22 +98,6 @@ describe_type (RlxDataType   data_type,
   return case_tensor_describe (&tensor);
 }
 
-/* Tests in JavaScript write results that are i64 in ONNX as i32. */
-static RlxNode *
-narrow_result (Build            *build,
-               const Case       *test,
-               const CaseTensor *want,
-               RlxNode          *node,
-               GError          **error)
-{
-  MapCall call = { .build = build };
-
-  if (!g_str_equal (test->suite, "ort-web") || want->data_type != RLX_DATA_TYPE_I32 ||
-      rlx_node_get_data_type (node) != RLX_DATA_TYPE_I64)
-    return node;
-  return map_cast (&call, node, RLX_DATA_TYPE_I32, error);
-}
-
 /* Declares the outputs. Sets @reason when one is not of the type it should be. */
 static gboolean
 add_outputs (Build      *build,
@@ -126,9 +112,6 @@ add_outputs (Build      *build,
       const gint64 *shape;
       gsize n_dims;
 
-      if (node == NULL)
-        return FALSE;
-      node = narrow_result (build, test, want, node, error);
       if (node == NULL)
         return FALSE;
       shape = rlx_node_get_shape (node, &n_dims);
@@ -254,7 +237,7 @@ run_values (const Case *test,
   gsize n_outputs = 0;
   GError *error = NULL;
 
-  if (!build_all (build, NULL, &error) || !add_outputs (build, test, reason, &error))
+  if (!build_all (build, &error) || !add_outputs (build, test, reason, &error))
     return error != NULL ? fail_with (test, error, reason) : RESULT_FAIL;
 
   outputs = build_run (build, &names, &n_outputs, &error);
@@ -276,11 +259,30 @@ run_shapes (const Case *test,
   g_autoptr(Build) build = build_new (test, NULL);
   GError *error = NULL;
 
-  if (!build_all (build, NULL, &error) ||
+  if (!build_all (build, &error) ||
       !add_outputs (build, test, reason, &error) ||
       !rlx_graph_check (build_get_graph (build), &error))
     return error != NULL ? fail_with (test, error, reason) : RESULT_FAIL;
   return RESULT_PASS;
+}
+
+/* Takes the error, if there was one, over. */
+static Result
+judge_refusal (const Case *test,
+               GError     *error,
+               char      **reason)
+{
+  g_autoptr(GError) owned = error;
+
+  if (error == NULL)
+    {
+      *reason = g_strdup_printf ("the call was accepted: %s", test->name != NULL ? test->name : "");
+      return RESULT_FAIL;
+    }
+  *reason = g_strdup (error->message);
+  if (is_unsupported (error))
+    return RESULT_UNSUPPORTED;
+  return g_error_matches (error, CONFORMANCE_ERROR, CONFORMANCE_ERROR_MALFORMED) ? RESULT_FAIL : RESULT_PASS;
 }
 
 static Result
@@ -293,7 +295,7 @@ run_refusal (const Case *test,
   g_autoptr(RlxExecutable) executable = NULL;
   g_autoptr(GError) error = NULL;
 
-  if (build_all (build, NULL, &error))
+  if (build_all (build, &error))
     {
       const CaseOp *last = test->ops->len > 0 ? g_ptr_array_index (test->ops, test->ops->len - 1) : NULL;
 
@@ -309,24 +311,30 @@ run_refusal (const Case *test,
         executable = rlx_device_compile (device, build_get_graph (build), NULL, NULL, &error);
     }
 
-  if (error == NULL)
-    {
-      *reason = g_strdup_printf ("the call was accepted: %s", test->name != NULL ? test->name : "");
-      return RESULT_FAIL;
-    }
-  if (is_unsupported (error))
-    {
-      *reason = g_strdup (error->message);
-      return RESULT_UNSUPPORTED;
-    }
-  if (g_error_matches (error, CONFORMANCE_ERROR, CONFORMANCE_ERROR_MALFORMED))
-    {
-      *reason = g_strdup (error->message);
-      return RESULT_FAIL;
-    }
-  *by_mapping = error->domain == CONFORMANCE_ERROR;
-  *reason = g_strdup (error->message);
-  return RESULT_PASS;
+  *by_mapping = error != NULL && error->domain == CONFORMANCE_ERROR;
+  return judge_refusal (test, g_steal_pointer (&error), reason);
+}
+
+/* Cases of ONNX, which either compute values or have to be refused. */
+static Result
+run_onnx (const Case *test,
+          RlxDevice  *device,
+          char      **reason)
+{
+  g_auto(GStrv) names = NULL;
+  g_auto(RlxTensors) outputs = NULL;
+  gsize n_outputs = 0;
+  GError *error = NULL;
+
+  outputs = onnx_run (test, device, &names, &n_outputs, &error);
+  if (test->expect == EXPECT_ERROR)
+    return judge_refusal (test, error, reason);
+  if (outputs == NULL)
+    return fail_with (test, error, reason);
+  *reason = compare_outputs (test, names, outputs, n_outputs, &error);
+  if (error != NULL)
+    return fail_with (test, error, reason);
+  return *reason == NULL ? RESULT_PASS : RESULT_FAIL;
 }
 
 gboolean
@@ -345,6 +353,8 @@ run_case (const Case *test,
   *by_mapping = FALSE;
   if (test->family == FAMILY_GGUF)
     return run_packed (test, device, reason);
+  if (test->family == FAMILY_ONNX)
+    return run_onnx (test, device, reason);
   if (!check_supported (test, reason))
     return RESULT_UNSUPPORTED;
 

@@ -374,6 +374,7 @@ onnx_model (GByteArray *graph,
   proto_put_text (model, 2, "rlx-tests");
   put_opset (model, 8, "", opset);
   put_opset (model, 8, "com.microsoft", 1);
+  put_opset (model, 8, "com.ms.internal.nhwc", opset);
   proto_put_message (model, 7, graph);
   return model;
 }

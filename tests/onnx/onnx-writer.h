@@ -88,7 +88,7 @@ GByteArray * onnx_function     (const char        *domain,
                                 int                opset);
 
 /* Takes the graph over. The model imports the operator sets of ONNX, version @opset, and
- * of ONNX Runtime. */
+ * of ONNX Runtime, whose operators with channels last have ONNX's versions. */
 GByteArray * onnx_model        (GByteArray        *graph,
                                 int                opset);
 GBytes *     onnx_finish       (GByteArray        *model);
