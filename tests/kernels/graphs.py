@@ -311,6 +311,11 @@ def sequences(g, t):
     for decay in f'{t}[1, 9, 2]', wide:
         g.call('gated_delta_net', wide, wide, f'{t}[1, 9, 2, 24]', decay, results=2)
     g.call('mamba2', values, gates, 'f32[2]', rows, rows, 'f32[2]', None, results=2)
+    key, state = 'f32[9, 2, 16]', 'f32[2, 16, 24]'
+    g.call('recurrence_states', key, 'f32[9, 2, 24]', key, key, key, state)
+    g.call('recurrence_states', key, 'f32[9, 2, 24]')
+    g.call('recurrence_states', 'f32[9000, 2, 16]', 'f32[9000, 2, 24]', None, None, None, state)
+    g.call('recurrence_states', 'f32[0, 2, 16]', 'f32[0, 2, 24]', None, None, None, state)
 
 
 def recurrent(g, t):

@@ -254,6 +254,52 @@ sequence (RlxReferenceCall *call)
         run_column (&self, call, batch, head, column);
 }
 
+/* All states: those of a column after each other. */
+static void
+states (RlxReferenceCall *call)
+{
+  const RlxReferenceValue *k = call->inputs[0], *v = call->inputs[1], *decay = rlx_reference_get_input (call, 2);
+  const RlxReferenceValue *in_key = rlx_reference_get_input (call, 3), *out_key = rlx_reference_get_input (call, 4);
+  const RlxReferenceValue *initial = rlx_reference_get_input (call, 5);
+  gboolean reverse = rlx_reference_get_bool (call, "reverse");
+  gsize steps = (gsize) k->shape[0], heads = (gsize) k->shape[1], rows = (gsize) k->shape[2], columns = (gsize) v->shape[2];
+  g_autofree Number *s = g_new0 (Number, rows + 1);
+
+  for (gsize i = 0; i < heads * columns; i++)
+    {
+      gsize head = i / columns, column = i % columns;
+      double wear = 0;
+
+      for (gsize n = 0; n <= steps; n++)
+        {
+          gsize t = reverse ? steps - n : n, step = reverse ? t : t - 1;
+          Number had = make (0, 0);
+          double most = 0;
+
+          for (gsize j = 0; n == 0 && j < rows; j++)
+            s[j] = initial != NULL ? get (initial, (head * rows + j) * columns + column) : make (0, 0);
+          for (gsize j = 0; n > 0 && in_key != NULL && j < rows; j++)
+            had = add (had, multiply (get (in_key, (step * heads + head) * rows + j), s[j]));
+          for (gsize j = 0; n > 0 && j < rows; j++)
+            {
+              gsize at = (step * heads + head) * rows + j;
+
+              if (decay != NULL)
+                {
+                  most = fmax (most, fabs (decay->values[at]) + decay->bounds[at]);
+                  s[j] = multiply (s[j], exponential (get (decay, at)));
+                }
+              if (out_key != NULL)
+                s[j] = add (s[j], multiply (get (out_key, at), had));
+              s[j] = add (s[j], multiply (get (k, at), get (v, (step * heads + head) * columns + column)));
+            }
+          wear += n > 0 ? (double) rows + 16 + most : 0;
+          for (gsize j = 0; j < rows; j++)
+            set (call->output, ((t * heads + head) * rows + j) * columns + column, s[j], wear);
+        }
+    }
+}
+
 /* ---- convolutions ------------------------------------------------------------------------ */
 
 static void
@@ -305,5 +351,6 @@ const RlxReferenceRow rlx_reference_sequence[] = {
   { "gated_delta_net", sequence },
   { "rwkv6", sequence },
   { "rwkv7", sequence },
+  { "recurrence_states", states },
   { NULL, NULL },
 };

@@ -132,6 +132,42 @@ generate_sequence (Call *call)
 }
 
 static gboolean
+generate_states (Call *call)
+{
+  gint64 steps = prop_pick (call->rand, 1, 9), heads = prop_pick (call->rand, 1, 3), rows = 5, columns = prop_pick (call->rand, 1, 40);
+  gboolean lead;
+
+  if (call->variant > 7)
+    return FALSE;
+  if (call->variant == 2)
+    steps = 40;
+  else if (call->variant == 3)
+    steps = 0;
+  else if (call->variant == 4)
+    columns = 0;
+  else if (call->variant == 5)
+    rows = 0;
+  lead = call->variant % 2 == 0;
+
+  add_between (call, RLX_DATA_TYPE_F32, -1, 1, (gint64[]) { steps, heads, rows }, 3);
+  add_between (call, RLX_DATA_TYPE_F32, -1, 1, (gint64[]) { steps, heads, columns }, 3);
+  if (call->variant < 2 || prop_chance (call->rand, 0.5))
+    add_between (call, RLX_DATA_TYPE_F32, -2, 0, (gint64[]) { steps, heads, rows }, 3);
+  else
+    skip_input (call);
+  for (guint i = 0; i < 2; i++)
+    {
+      if (lead)
+        add_between (call, RLX_DATA_TYPE_F32, -0.4, 0.4, (gint64[]) { steps, heads, rows }, 3);
+      else
+        skip_input (call);
+    }
+  add_state (call, (gint64[]) { heads, rows, columns }, 3);
+  g_variant_dict_insert (call->attributes, "reverse", "b", call->variant == 1 || call->variant == 6 || call->variant == 7);
+  return TRUE;
+}
+
+static gboolean
 generate_causal_conv (Call *call)
 {
   static const char *const layouts[] = { "channels-first", "channels-last" };
@@ -169,5 +205,6 @@ const PropRow prop_sequence_rows[] = {
   { "gated_delta_net", generate_sequence },
   { "rwkv6", generate_sequence },
   { "rwkv7", generate_sequence },
+  { "recurrence_states", generate_states },
   { NULL, NULL },
 };

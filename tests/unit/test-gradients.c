@@ -13,6 +13,7 @@
 /* Calls of an operator whose gradient is looked at, and of these so many on the device. */
 #define MAX_CALLS 10
 #define MAX_DEVICE_CALLS 2
+#define MAX_SECOND_CALLS 4
 /* Larger ones take long. */
 #define MAX_ELEMENTS 4000
 /* How many elements of each operand change at once. */
@@ -38,6 +39,7 @@ typedef struct
   gsize n_by;
   GPtrArray *seeds;                     /* double *, by result; NULL for integers */
   gsize n_results;
+  gsize first;                          /* which output is the first of them */
   char *text;
 } Case;
 
@@ -73,6 +75,17 @@ case_clear (Case *self)
   g_clear_pointer (&self->seeds, g_ptr_array_unref);
   g_clear_object (&self->graph);
   g_clear_pointer (&self->text, g_free);
+}
+
+static double *
+draw_seed (Case *self,
+           gsize n)
+{
+  double *seed = g_new (double, n + 1);
+
+  for (gsize k = 0; k < n; k++)
+    seed[k] = (double) prop_pick (self->rand, -16, 16) / 16;
+  return seed;
 }
 
 /* The call in a graph of its own, with all its results as outputs. FALSE when its operands
@@ -140,6 +153,9 @@ case_init (Case *self,
   self->text = g_strdup (text->str);
   if (self->n_by == 0)
     return FALSE;
+  /* By places of which the nearest is taken there is no slope, or a jump. */
+  if (strcmp (call->op->name, "grid_sample") == 0 && strstr (printed, "nearest") != NULL && !(call->constants & 1))
+    self->n_by = 1;
 
   *results = rlx_graph_add_op (self->graph, call->op->name, nodes, call->n_inputs, attributes, &self->n_results, &error);
   if (error != NULL)
@@ -162,9 +178,7 @@ case_init (Case *self,
         {
           gsize n = prop_count (shape, n_dims);
 
-          seed = g_new (double, n + 1);
-          for (gsize k = 0; k < n; k++)
-            seed[k] = (double) prop_pick (self->rand, -16, 16) / 16;
+          seed = draw_seed (self, n);
         }
       g_ptr_array_add (self->seeds, seed);
     }
@@ -178,7 +192,7 @@ leave_out (Case      *self,
 {
   for (gsize i = 0; i < self->n_results; i++)
     {
-      const RlxReferenceValue *value = g_ptr_array_index (values, i);
+      const RlxReferenceValue *value = g_ptr_array_index (values, self->first + i);
       double *seed = g_ptr_array_index (self->seeds, i);
 
       for (gsize k = 0; seed != NULL && k < value->n_elements; k++)
@@ -199,10 +213,12 @@ run_reference (Case *self)
   return values;
 }
 
-/* Adds the gradients to the graph as outputs, after the results. */
+/* Adds the gradients to the graph as outputs, after the results, and gives them to *@gradients_out, if that is not
+ * NULL. */
 static gboolean
-add_gradients (Case     *self,
-               RlxNode **results)
+add_gradients (Case      *self,
+               RlxNode  **results,
+               RlxNode ***gradients_out)
 {
   g_autoptr (RlxGradientOptions) options = rlx_gradient_options_new ();
   g_autoptr (GPtrArray) forward = run_reference (self);
@@ -259,13 +275,33 @@ add_gradients (Case     *self,
     }
   for (gsize i = 0; i < self->n_by; i++)
     {
-      g_autofree char *name = g_strdup_printf ("d%" G_GSIZE_FORMAT, i);
+      g_autofree char *name = g_strdup_printf ("d%" G_GSIZE_FORMAT, self->first + self->n_results + i);
 
       g_assert_cmpint (rlx_node_get_data_type (gradients[i]), ==, RLX_DATA_TYPE_F32);
       rlx_graph_output (self->graph, name, gradients[i], &error);
       g_assert_no_error (error);
     }
+  if (gradients_out != NULL)
+    *gradients_out = g_steal_pointer (&gradients);
   return TRUE;
+}
+
+/* Looks at the gradients from here on instead of what they are of, with gradients of their own. */
+static gboolean
+raise_order (Case    *self,
+             RlxNode **gradients)
+{
+  self->first += self->n_results;
+  self->n_results = self->n_by;
+  g_ptr_array_set_size (self->seeds, 0);
+  for (gsize i = 0; i < self->n_by; i++)
+    {
+      gsize n_dims;
+      const gint64 *shape = rlx_node_get_shape (gradients[i], &n_dims);
+
+      g_ptr_array_add (self->seeds, draw_seed (self, prop_count (shape, n_dims)));
+    }
+  return add_gradients (self, gradients, NULL);
 }
 
 /* Σ seed · result, and the size of its terms. */
@@ -278,7 +314,7 @@ evaluate (Case   *self,
 
   for (gsize i = 0; i < self->n_results; i++)
     {
-      const RlxReferenceValue *value = g_ptr_array_index (values, i);
+      const RlxReferenceValue *value = g_ptr_array_index (values, self->first + i);
       const double *seed = g_ptr_array_index (self->seeds, i);
 
       for (gsize k = 0; seed != NULL && k < value->n_elements; k++)
@@ -346,7 +382,7 @@ check_direction (Case      *self,
 
   for (gsize i = 0; i < self->n_by; i++)
     {
-      const RlxReferenceValue *value = g_ptr_array_index (gradients, self->n_results + i);
+      const RlxReferenceValue *value = g_ptr_array_index (gradients, self->first + self->n_results + i);
 
       for (guint k = 0; value->n_elements > 0 && k < MIN (MAX_CHANGED, value->n_elements); k++)
         {
@@ -399,13 +435,13 @@ check_device (Case      *self,
   g_assert_no_error (error);
   for (gsize i = 0; i < self->n_by; i++)
     {
-      const RlxReferenceValue *value = g_ptr_array_index (gradients, self->n_results + i);
+      const RlxReferenceValue *value = g_ptr_array_index (gradients, self->first + self->n_results + i);
       RlxReferenceCheck check;
 
       /* What is subnormal on the way may be taken for zero, whatever it is multiplied by then. */
       for (gsize k = 0; k < value->n_elements; k++)
         value->bounds[k] += 0x1p-110;
-      if (!rlx_reference_value_check (value, outputs[self->n_results + i], &check))
+      if (!rlx_reference_value_check (value, outputs[self->first + self->n_results + i], &check))
         {
           g_test_message ("%s: gradient %" G_GSIZE_FORMAT ", element %" G_GSIZE_FORMAT ": expected %.9g, got %.9g (bound %.3g); %" G_GSIZE_FORMAT " of %" G_GSIZE_FORMAT " are wrong",
                           self->text, i, check.first_wrong, check.expected, check.got, check.bound, check.n_wrong, value->n_elements);
@@ -445,7 +481,7 @@ check_case (Case    *self,
     }
   for (gsize i = 0; i < self->n_by && is_flat (self->op); i++)
     {
-      const RlxReferenceValue *value = g_ptr_array_index (gradients, self->n_results + i);
+      const RlxReferenceValue *value = g_ptr_array_index (gradients, self->first + self->n_results + i);
 
       for (gsize k = 0; k < value->n_elements; k++)
         g_assert_cmpfloat (value->values[k], ==, 0.0);
@@ -456,24 +492,26 @@ check_case (Case    *self,
 
 static guint
 test_calls (const RlxOp *op,
-            RlxDataType  data_type)
+            RlxDataType  data_type,
+            guint        order)
 {
   Generator generator = find_generator (op);
-  g_autofree char *what = g_strdup_printf ("gradient of %s", op->name);
+  g_autofree char *what = g_strdup_printf (order == 1 ? "gradient of %s" : "second gradient of %s", op->name);
   g_autoptr (GRand) rand = g_rand_new_with_seed (prop_seed (what));
   guint n_calls = 0;
   gboolean more = TRUE;
 
   g_assert_nonnull (generator);
-  for (guint variant = 0; more && n_calls < MAX_CALLS; variant++)
+  for (guint variant = 0; more && n_calls < (order == 1 ? MAX_CALLS : MAX_SECOND_CALLS); variant++)
     {
       g_autoptr (GVariantDict) attributes = g_variant_dict_new (NULL);
-      g_autofree RlxNode **results = NULL;
+      g_autofree RlxNode **results = NULL, **gradients = NULL;
       Call call = { .op = op, .data_type = data_type, .rand = rand, .variant = variant, .attributes = attributes };
       Case self = { 0 };
 
       more = generator (&call);
-      if (more && case_init (&self, &call, &results) && add_gradients (&self, results))
+      if (more && case_init (&self, &call, &results) && add_gradients (&self, results, &gradients) &&
+          (order == 1 || raise_order (&self, gradients)))
         check_case (&self, n_calls++ < MAX_DEVICE_CALLS);
       case_clear (&self);
       for (gsize i = 0; i < call.n_inputs; i++)
@@ -486,17 +524,24 @@ static void
 test_op (gconstpointer data)
 {
   const RlxOp *op = data;
-  guint n_calls = test_calls (op, RLX_DATA_TYPE_F32);
+  guint n_calls = test_calls (op, RLX_DATA_TYPE_F32, 1);
 
   /* The type that calls are drawn for may be that of an operand of integers. */
   for (guint type = RLX_DATA_TYPE_I32; n_calls == 0 && type <= RLX_DATA_TYPE_U8; type++)
     if ((op->inputs[0].types >> type & 1) != 0)
-      n_calls = test_calls (op, (RlxDataType) type);
+      n_calls = test_calls (op, (RlxDataType) type, 1);
   if (n_calls == 0)
     {
       g_test_message ("%s: no call has a gradient", op->name);
       g_test_fail ();
     }
+}
+
+/* Gradients can be differentiated like anything else: where people do that, it is right. */
+static void
+test_second (gconstpointer data)
+{
+  g_assert_cmpuint (test_calls (data, RLX_DATA_TYPE_F32, 2), >, 0);
 }
 
 /* ---- the call itself --------------------------------------------------------------- */
@@ -643,6 +688,51 @@ test_orders (void)
       g_assert_cmpfloat_with_epsilon (((RlxReferenceValue *) g_ptr_array_index (values, i))->values[k], slopes[i][k], 1e-12);
 }
 
+/* tanh: 1 - t², and what follows from that. */
+static void
+test_orders_on_device (void)
+{
+  RlxNode *x, *y;
+  g_autoptr (RlxGraph) graph = make_graph (&x);
+  g_autoptr (RlxTensor) feed = rlx_tensor_new_from_floats (RLX_INT_ARRAY (3), RLX_FLOAT_ARRAY (1, -2, 0.5), NULL);
+  g_autoptr (GPtrArray) values = NULL;
+  g_autoptr (RlxExecutable) executable = NULL;
+  g_auto (RlxTensors) outputs = NULL;
+  g_autoptr (GError) error = NULL;
+
+  if (rlx_test_device () == NULL)
+    return;
+  y = rlx_node_tanh (x, NULL);
+  for (guint i = 0; i < 4; i++)
+    {
+      g_autofree char *name = g_strdup_printf ("d%u", i);
+
+      y = differentiate (graph, rlx_node_reduce_sum (y, (const gint64[]) { 0 }, 1, NULL, NULL), x);
+      rlx_graph_output (graph, name, y, &error);
+      g_assert_no_error (error);
+    }
+  values = rlx_reference_run (graph, &feed, 1, NULL, NULL, 0, RLX_REFERENCE_NONE, &error);
+  g_assert_no_error (error);
+  executable = rlx_device_compile (rlx_test_device (), graph, NULL, NULL, &error);
+  g_assert_no_error (error);
+  outputs = rlx_executable_run (executable, &feed, 1, NULL, NULL, &error);
+  g_assert_no_error (error);
+  for (guint i = 0; i < 4; i++)
+    {
+      const RlxReferenceValue *value = g_ptr_array_index (values, i);
+      RlxReferenceCheck check;
+
+      for (guint k = 0; k < 3; k++)
+        {
+          double t = tanh (((const double[]) { 1, -2, 0.5 })[k]), d1 = 1 - t * t, d2 = -2 * t * d1;
+          const double slopes[] = { d1, d2, -2 * d1 * d1 - 2 * t * d2, -4 * d1 * d2 + 8 * t * d1 * d1 + 4 * t * t * d2 };
+
+          g_assert_cmpfloat_with_epsilon (value->values[k], slopes[i], 1e-12);
+        }
+      g_assert_true (rlx_reference_value_check (value, outputs[i], &check));
+    }
+}
+
 static void
 test_stop (void)
 {
@@ -662,6 +752,12 @@ test_stop (void)
     g_assert_cmpfloat (((RlxReferenceValue *) g_ptr_array_index (values, 0))->values[k], ==, ((const double[]) { 1, -2, 0.5 })[k]);
 }
 
+static const char *const twice[] = {
+  "add", "mul", "div", "pow", "exp", "log", "sqrt", "rsqrt", "reciprocal", "sin", "cos", "tanh", "sigmoid", "silu", "gelu",
+  "gelu_tanh", "softplus", "erf", "elu", "mish", "matmul", "softmax", "log_softmax", "layer_norm", "rms_norm", "group_norm",
+  "instance_norm", "batch_norm", "conv", "conv_transpose", "reduce_sum", "reduce_mean", "softmax_cross_entropy", "mse_loss",
+};
+
 int
 main (int   argc,
       char *argv[])
@@ -675,12 +771,20 @@ main (int   argc,
 
       if (op->gradient != NULL || is_flat (op))
         g_test_add_data_func (path, op, test_op);
+      for (guint k = 0; k < G_N_ELEMENTS (twice); k++)
+        if (strcmp (op->name, twice[k]) == 0)
+          {
+            g_autofree char *second = g_strdup_printf ("/second/%s", op->name);
+
+            g_test_add_data_func (second, op, test_second);
+          }
     }
 
   g_test_add_func ("/gradient/errors", test_errors);
   g_test_add_func ("/gradient/table", test_table);
   g_test_add_func ("/gradient/straight-through", test_straight_through);
   g_test_add_func ("/gradient/orders", test_orders);
+  g_test_add_func ("/gradient/orders-on-device", test_orders_on_device);
   g_test_add_func ("/gradient/stop", test_stop);
 
   return g_test_run ();

@@ -221,6 +221,8 @@ test_shapes (void)
 {
   rlx_test_infers ("selective_scan", "f16[2,5,8] f16[2,5,8] f32[8,16] f16[2,5,16] f16[2,5,16]", NULL, "f16[2,5,8]");
   rlx_test_infers ("gated_delta_net", "f32[2,0,8,4] f32[2,0,1,4] f32[2,0,2,6]", NULL, "f32[2,0,8,6]");
+  rlx_test_infers ("recurrence_states", "f32[5,2,8] f32[5,2,6]", NULL, "f32[6,2,8,6]");
+  rlx_test_infers ("recurrence_states", "f32[0,2,8] f32[0,2,0] - - - f32[2,8,0]", NULL, "f32[1,2,8,0]");
   rlx_test_infers ("rwkv7", "f32[1,5,2,0] f32[1,5,2,0] f32[1,5,2,6] f32[1,5,2,0] f32[1,5,2,0] f32[1,5,2,0]", NULL, "f32[1,5,2,6]");
 }
 
@@ -239,6 +241,11 @@ test_errors (void)
   rlx_test_refuses ("gated_delta_net", "f32[2,5,3,8] f32[2,5,2,8] f32[2,5,2,8]", NULL, RLX_GRAPH_ERROR_SHAPE, "3 heads");
   rlx_test_refuses ("gated_delta_net", "f32[2,5,2,8] f32[2,5,2,9] f32[2,5,2,8]", NULL, RLX_GRAPH_ERROR_SHAPE, "f32[2, 5, 2, 9]");
   rlx_test_refuses ("gated_delta_net", "f32[2,5,2,8] f32[2,5,2,8] f32[2,5,2,8] f32[2,5]", NULL, RLX_GRAPH_ERROR_SHAPE, "decay is");
+  rlx_test_refuses ("recurrence_states", "f32[5,2] f32[5,2,6]", NULL, RLX_GRAPH_ERROR_SHAPE, "3 dimensions");
+  rlx_test_refuses ("recurrence_states", "f32[5,2,8] f32[5,2]", NULL, RLX_GRAPH_ERROR_SHAPE, "value is f32[5, 2]");
+  rlx_test_refuses ("recurrence_states", "f32[5,2,8] f32[5,2,6] - f32[5,2,8]", NULL, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                    "in_key is there without out_key");
+  rlx_test_refuses ("recurrence_states", "f32[5,2,8] f32[5,2,6] - - - f32[2,6,8]", NULL, RLX_GRAPH_ERROR_SHAPE, "initial_state is");
   rlx_test_refuses ("rwkv6", "f32[2,5,1,8] f32[2,5,2,8] f32[2,5,2,8] f32[2,5,2,8] f32[2,8]", NULL, RLX_GRAPH_ERROR_SHAPE, "self is");
   rlx_test_refuses ("rwkv7", "f32[1,5,2,4] f32[1,5,2,4] f32[1,5,2,6] f32[1,5,2,4] f32[1,5,2,4] f32[1,5,2]", NULL,
                     RLX_GRAPH_ERROR_SHAPE, "out_key is");
