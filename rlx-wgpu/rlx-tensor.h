@@ -46,6 +46,21 @@ RlxTensor *    rlx_tensor_new_scalar       (RlxDataType     data_type,
                                             double          value,
                                             GError        **error) G_GNUC_WARN_UNUSED_RESULT;
 RLX_AVAILABLE_IN_1_0
+RlxTensor *    rlx_tensor_new_window       (RlxWindowShape  shape,
+                                            gint64          length,
+                                            gboolean        periodic,
+                                            double          beta,
+                                            GError        **error) G_GNUC_WARN_UNUSED_RESULT;
+RLX_AVAILABLE_IN_1_0
+RlxTensor *    rlx_tensor_new_mel_filters  (RlxMelScale     scale,
+                                            gint64          n_mels,
+                                            gint64          fft_length,
+                                            double          sample_rate,
+                                            double          lowest,
+                                            double          highest,
+                                            gboolean        equal_area,
+                                            GError        **error) G_GNUC_WARN_UNUSED_RESULT;
+RLX_AVAILABLE_IN_1_0
 RlxTensor *    rlx_tensor_new_from_npy     (GBytes         *npy,
                                             GError        **error) G_GNUC_WARN_UNUSED_RESULT;
 RLX_AVAILABLE_IN_1_0

@@ -197,6 +197,41 @@ typedef enum
 } RlxFourierNorm;
 
 /**
+ * RlxWindowShape:
+ * @RLX_WINDOW_SHAPE_HANN: ½ - ½ cos(2πi / m)
+ * @RLX_WINDOW_SHAPE_HAMMING: 0.54 - 0.46 cos(2πi / m)
+ * @RLX_WINDOW_SHAPE_BLACKMAN: 0.42 - ½ cos(2πi / m) + 0.08 cos(4πi / m)
+ * @RLX_WINDOW_SHAPE_KAISER: I₀(β √(1 - (2i / m - 1)²)) / I₀(β), where I₀ is a modified Bessel function
+ *
+ * What the frames of a signal are multiplied by before they are transformed. Element 0 is
+ * the first; m is the number of elements of a periodic window, one less for a symmetric one.
+ *
+ * Since: 1.0
+ */
+typedef enum
+{
+  RLX_WINDOW_SHAPE_HANN,
+  RLX_WINDOW_SHAPE_HAMMING,
+  RLX_WINDOW_SHAPE_BLACKMAN,
+  RLX_WINDOW_SHAPE_KAISER,
+} RlxWindowShape;
+
+/**
+ * RlxMelScale:
+ * @RLX_MEL_SCALE_SLANEY: linear up to 1000 Hz, logarithmic above
+ * @RLX_MEL_SCALE_HTK: 2595 log₁₀(1 + f / 700)
+ *
+ * How frequencies become distances of pitch.
+ *
+ * Since: 1.0
+ */
+typedef enum
+{
+  RLX_MEL_SCALE_SLANEY,
+  RLX_MEL_SCALE_HTK,
+} RlxMelScale;
+
+/**
  * RlxComplexLayout:
  * @RLX_COMPLEX_LAYOUT_PAIRS: the last dimension is 2: the real and the imaginary part of each number
  * @RLX_COMPLEX_LAYOUT_PLANAR: the first dimension is 2: all real parts, then all imaginary parts

@@ -464,6 +464,17 @@ reverse_get_strides (const RlxIrNode *node,
     }
 }
 
+static void
+frame_get_strides (const RlxIrNode *node,
+                   gint64           strides[RLX_MAX_DIMS])
+{
+  const RlxTensorType *x = &node->inputs[0]->type;
+
+  rlx_type_get_strides (x, strides);
+  strides[x->n_dims] = 1;
+  strides[x->n_dims - 1] = rlx_frame_attrs (node)->hop;
+}
+
 gboolean
 rlx_view_get_strides (const RlxIrNode *node,
                       gint64          *offset,
@@ -483,6 +494,9 @@ rlx_view_get_strides (const RlxIrNode *node,
       return TRUE;
     case RLX_OP_ID_REVERSE:
       reverse_get_strides (node, offset, strides);
+      return TRUE;
+    case RLX_OP_ID_FRAME:
+      frame_get_strides (node, strides);
       return TRUE;
     default:
       return FALSE;
@@ -545,6 +559,14 @@ gboolean
 rlx_reverse_lower (RlxLower        *lower,
                    const RlxIrNode *node,
                    GError         **error)
+{
+  return lower_view (lower, node, error);
+}
+
+gboolean
+rlx_frame_lower (RlxLower        *lower,
+                 const RlxIrNode *node,
+                 GError         **error)
 {
   return lower_view (lower, node, error);
 }

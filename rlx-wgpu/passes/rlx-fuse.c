@@ -4,7 +4,7 @@
  * Groups element-wise nodes into regions. A node joins the region of its users
  * when all of them are in one region, it has that region's shape, and the
  * region's operands still fit the device's bindings. Views (transpose, slice,
- * expand, reverse) in front of a region are read through with strides, without a copy.
+ * expand, reverse, frame) in front of a region are read through with strides, without a copy.
  *
  * A region that is the only user of a matrix product, a convolution, a norm, a softmax
  * or a reduction of its own shape becomes its epilogue: one kernel does both.
@@ -45,7 +45,8 @@ static gboolean
 is_view (const RlxIrNode *node)
 {
   return rlx_ir_node_is (node, RLX_OP_ID_TRANSPOSE) || rlx_ir_node_is (node, RLX_OP_ID_SLICE) ||
-         rlx_ir_node_is (node, RLX_OP_ID_EXPAND) || rlx_ir_node_is (node, RLX_OP_ID_REVERSE);
+         rlx_ir_node_is (node, RLX_OP_ID_EXPAND) || rlx_ir_node_is (node, RLX_OP_ID_REVERSE) ||
+         rlx_ir_node_is (node, RLX_OP_ID_FRAME);
 }
 
 static void
@@ -189,6 +190,8 @@ compose_view (const RlxIrNode *node,
             continue;
           source = d - (out->n_dims - in->n_dims);
         }
+      else if (d == in->n_dims)
+        source = d - 1;   /* frames are two axes made of one */
       result[d] = view[d] / plain[source] * strides[source];
     }
   memcpy (strides, result, sizeof result);

@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "map.h"
+#include "map-fourier.h"
 #include "map-index.h"
 #include "map-window.h"
 
@@ -106,6 +107,7 @@ const Mapping mappings_ref[] = {
   ROW ("ifft", "ifft", .ignored = "norm"),
   ROW ("rfft", "rfft", .ignored = "norm"),
   ROW ("irfft", "irfft", .attrs = "n:lengths/A", .ignored = "norm"),
+  ROW ("stft", "stft", .func = ref_map_stft),
   ROW ("softmax_cross_entropy", "softmax_cross_entropy", .attrs = "reduction/s"),
   ROW ("gather_rows", "gather", .attrs = "axis/i=0"),
   ROW ("scatter_add_rows", "scatter_nd", .func = ref_map_scatter_add_rows),

@@ -9,19 +9,10 @@
 #include <math.h>
 #include <string.h>
 
-/* Complex numbers, and how far off their parts may be. */
-typedef struct
-{
-  gint64 shape[RLX_MAX_DIMS];
-  gsize n_dims;
-  gsize n_elements;
-  double *re, *im, *bounds;
-} Numbers;
-
-static void
-numbers_init (Numbers      *self,
-              const gint64 *shape,
-              gsize         n_dims)
+void
+rlx_reference_numbers_init (RlxReferenceNumbers *self,
+                            const gint64        *shape,
+                            gsize                n_dims)
 {
   self->n_dims = n_dims;
   self->n_elements = 1;
@@ -35,48 +26,58 @@ numbers_init (Numbers      *self,
   self->bounds = g_new0 (double, self->n_elements + 1);
 }
 
-static void
-numbers_clear (Numbers *self)
+void
+rlx_reference_numbers_clear (RlxReferenceNumbers *self)
 {
   g_free (self->re);
   g_free (self->im);
   g_free (self->bounds);
 }
 
-static const char *
-get_text (RlxReferenceCall *call,
-          const char       *name)
+const char *
+rlx_reference_get_text (RlxReferenceCall *call,
+                        const char       *name)
 {
   g_autoptr(GVariant) value = g_variant_lookup_value (call->attributes, name, G_VARIANT_TYPE_STRING);
 
   return value != NULL ? g_intern_string (g_variant_get_string (value, NULL)) : "";
 }
 
-/* Where the parts of number @i of @n are. */
-static gsize
-find_part (gboolean planar,
-           gsize    i,
-           gsize    n,
-           gsize    part)
+gsize
+rlx_reference_find_part (gboolean planar,
+                         gsize    i,
+                         gsize    n,
+                         gsize    part)
 {
   return planar ? part * n + i : 2 * i + part;
 }
 
-/* Takes @given elements along @axis, and makes @wanted of them from a transform of @n. */
-static void
-transform (Numbers *x,
-           gsize    axis,
-           gsize    n,
-           gsize    wanted,
-           gboolean hermitian,
-           double   sign,
-           double   scale)
+double
+rlx_reference_get_norm (RlxReferenceCall *call,
+                        gboolean          inverse,
+                        gsize             n)
+{
+  const char *norm = rlx_reference_get_text (call, "norm");
+
+  if (strcmp (norm, "ortho") == 0)
+    return 1 / sqrt ((double) n);
+  return (strcmp (norm, "forward") == 0) != inverse ? 1 / (double) n : 1;
+}
+
+void
+rlx_reference_transform (RlxReferenceNumbers *x,
+                         gsize                axis,
+                         gsize                n,
+                         gsize                wanted,
+                         gboolean             hermitian,
+                         double               sign,
+                         double               scale)
 {
   gsize given = (gsize) x->shape[axis], inner = 1, outer = 1;
   g_autofree double *re = g_new (double, n), *im = g_new (double, n);
   g_autofree double *cosines = g_new (double, n), *sines = g_new (double, n);
   gint64 shape[RLX_MAX_DIMS];
-  Numbers y;
+  RlxReferenceNumbers y;
 
   for (gsize i = 0; i < x->n_dims; i++)
     {
@@ -86,7 +87,7 @@ transform (Numbers *x,
       else if (i > axis)
         inner *= (gsize) x->shape[i];
     }
-  numbers_init (&y, shape, x->n_dims);
+  rlx_reference_numbers_init (&y, shape, x->n_dims);
   for (gsize i = 0; i < n; i++)
     {
       cosines[i] = cos (2.0 * G_PI * (double) i / (double) n);
@@ -127,7 +128,7 @@ transform (Numbers *x,
         }
     }
 
-  numbers_clear (x);
+  rlx_reference_numbers_clear (x);
   *x = y;
 }
 
@@ -137,11 +138,10 @@ fourier (RlxReferenceCall *call)
   const RlxReferenceValue *x = call->inputs[0];
   RlxReferenceValue *y = call->output;
   gboolean to_complex = strcmp (call->op, "rfft") == 0, to_real = strcmp (call->op, "irfft") == 0;
-  gboolean inverse = to_real || strcmp (call->op, "ifft") == 0, planar = strcmp (get_text (call, "layout"), "planar") == 0;
-  const char *norm = get_text (call, "norm");
+  gboolean inverse = to_real || strcmp (call->op, "ifft") == 0, planar = strcmp (rlx_reference_get_text (call, "layout"), "planar") == 0;
   gint64 axes[RLX_MAX_DIMS] = { -1 }, lengths[RLX_MAX_DIMS];
   gsize n_axes, n_lengths;
-  Numbers numbers;
+  RlxReferenceNumbers numbers;
 
   if (!rlx_reference_get_ints (call, "axes", axes, &n_axes) || n_axes == 0)
     {
@@ -154,18 +154,18 @@ fourier (RlxReferenceCall *call)
     return;
 
   if (to_complex)
-    numbers_init (&numbers, x->shape, x->n_dims);
+    rlx_reference_numbers_init (&numbers, x->shape, x->n_dims);
   else
-    numbers_init (&numbers, x->shape + (planar ? 1 : 0), x->n_dims - 1);
+    rlx_reference_numbers_init (&numbers, x->shape + (planar ? 1 : 0), x->n_dims - 1);
   for (gsize i = 0; i < numbers.n_elements; i++)
     {
-      gsize at = to_complex ? i : find_part (planar, i, numbers.n_elements, 0);
+      gsize at = to_complex ? i : rlx_reference_find_part (planar, i, numbers.n_elements, 0);
 
       numbers.re[i] = x->values[at];
       numbers.bounds[i] = x->bounds[at];
       if (!to_complex)
         {
-          at = find_part (planar, i, numbers.n_elements, 1);
+          at = rlx_reference_find_part (planar, i, numbers.n_elements, 1);
           numbers.im[i] = x->values[at];
           numbers.bounds[i] = MAX (numbers.bounds[i], x->bounds[at]);
         }
@@ -183,24 +183,24 @@ fourier (RlxReferenceCall *call)
         n = (gsize) lengths[which];
       else if (to_real && last)
         n = 2 * (n - 1);
-      transform (&numbers, axis, n, to_complex && last ? n / 2 + 1 : n, to_real && last, inverse ? 1 : -1,
-                 strcmp (norm, "ortho") == 0 ? 1 / sqrt ((double) n) : (strcmp (norm, "forward") == 0) != inverse ? 1 / (double) n : 1);
+      rlx_reference_transform (&numbers, axis, n, to_complex && last ? n / 2 + 1 : n, to_real && last, inverse ? 1 : -1,
+                               rlx_reference_get_norm (call, inverse, n));
     }
 
   for (gsize i = 0; i < numbers.n_elements; i++)
     {
-      gsize at = to_real ? i : find_part (planar, i, numbers.n_elements, 0);
+      gsize at = to_real ? i : rlx_reference_find_part (planar, i, numbers.n_elements, 0);
 
       y->values[at] = numbers.re[i];
       y->bounds[at] = numbers.bounds[i];
       if (!to_real)
         {
-          at = find_part (planar, i, numbers.n_elements, 1);
+          at = rlx_reference_find_part (planar, i, numbers.n_elements, 1);
           y->values[at] = numbers.im[i];
           y->bounds[at] = numbers.bounds[i];
         }
     }
-  numbers_clear (&numbers);
+  rlx_reference_numbers_clear (&numbers);
 }
 
 const RlxReferenceRow rlx_reference_fourier[] = {

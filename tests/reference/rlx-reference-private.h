@@ -49,6 +49,7 @@ extern const RlxReferenceRow rlx_reference_reduce[];
 extern const RlxReferenceRow rlx_reference_resize[];
 extern const RlxReferenceRow rlx_reference_sequence[];
 extern const RlxReferenceRow rlx_reference_shape[];
+extern const RlxReferenceRow rlx_reference_signal[];
 extern const RlxReferenceRow rlx_reference_solve[];
 extern const RlxReferenceRow rlx_reference_sort[];
 extern const RlxReferenceRow rlx_reference_window[];
@@ -109,6 +110,44 @@ extern const RlxReferenceFunction rlx_reference_functions[]; /* ends with a NULL
 const RlxReferenceFunction *rlx_reference_find_function (const char *op);
 void rlx_reference_elementwise (RlxReferenceCall *call);
 void rlx_reference_cast        (RlxReferenceCall *call);
+
+/* ---- Fourier transforms ----------------------------------------------------- */
+
+/* Complex numbers, and how far off their parts may be. */
+typedef struct
+{
+  gint64 shape[RLX_MAX_DIMS];
+  gsize n_dims;
+  gsize n_elements;
+  double *re, *im, *bounds;
+} RlxReferenceNumbers;
+
+/* All zeros. */
+void rlx_reference_numbers_init  (RlxReferenceNumbers *self,
+                                  const gint64        *shape,
+                                  gsize                n_dims);
+void rlx_reference_numbers_clear (RlxReferenceNumbers *self);
+/* Takes what is there along @axis, and makes @wanted elements of it by a transform of @n: of @sign -1 or 1,
+ * times @scale, and of elements above n / 2 that are conjugates where @hermitian. */
+void rlx_reference_transform     (RlxReferenceNumbers *x,
+                                  gsize                axis,
+                                  gsize                n,
+                                  gsize                wanted,
+                                  gboolean             hermitian,
+                                  double               sign,
+                                  double               scale);
+/* The factor of one of the two directions. */
+double rlx_reference_get_norm    (RlxReferenceCall    *call,
+                                  gboolean             inverse,
+                                  gsize                n);
+/* Where a part of number @i of @n is. */
+gsize rlx_reference_find_part    (gboolean             planar,
+                                  gsize                i,
+                                  gsize                n,
+                                  gsize                part);
+/* "" where there is none. */
+const char *rlx_reference_get_text (RlxReferenceCall  *call,
+                                    const char        *name);
 
 /* ---- integers ------------------------------------------------------------- */
 

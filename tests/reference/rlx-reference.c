@@ -463,6 +463,7 @@ find_op (const char *op)
     rlx_reference_resize,
     rlx_reference_sequence,
     rlx_reference_shape,
+    rlx_reference_signal,
     rlx_reference_solve,
     rlx_reference_sort,
     rlx_reference_window,

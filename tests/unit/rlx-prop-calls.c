@@ -120,6 +120,7 @@ static const PropRow *const tables[] = {
   prop_rows_rows,
   prop_sequence_rows,
   prop_shape_rows,
+  prop_signal_rows,
   prop_solve_rows,
   prop_sort_rows,
   prop_window_rows,

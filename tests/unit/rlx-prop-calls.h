@@ -55,6 +55,7 @@ extern const PropRow prop_rows_loss[];
 extern const PropRow prop_rows_rows[];
 extern const PropRow prop_sequence_rows[];
 extern const PropRow prop_shape_rows[];
+extern const PropRow prop_signal_rows[];
 extern const PropRow prop_solve_rows[];
 extern const PropRow prop_sort_rows[];
 extern const PropRow prop_window_rows[];

@@ -1,0 +1,41 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Signals in frames: what is common to operators that transform each of them.
+ */
+#pragma once
+
+#include "ops/rlx-builder-private.h"
+
+G_BEGIN_DECLS
+
+/* How a signal, which is along the last axis, is cut into frames. */
+typedef struct
+{
+  gint64 length, hop;
+  gboolean center;        /* it is continued by half a frame on both sides */
+  RlxPadMode pad_mode;
+} RlxFrames;
+
+/* What a window of frames of @length may be; NULL is fine. */
+gboolean     rlx_frames_check_window (const RlxOpCall     *call,
+                                      const RlxTensorType *window,
+                                      gint64               length,
+                                      GError             **error);
+/* How many there are of a signal. */
+gboolean     rlx_frames_count        (const RlxOpCall     *call,
+                                      const RlxFrames     *frames,
+                                      const RlxTensorType *signal,
+                                      gint64              *n_frames,
+                                      GError             **error);
+/* In f32, [..., frames, length], times the window unless it is NULL. */
+RlxIrValue * rlx_frames_build        (RlxBuilder          *b,
+                                      const RlxFrames     *frames,
+                                      RlxIrValue          *signal,
+                                      RlxIrValue          *window);
+/* A window, in f32, with zeros around it up to @length; NULL for NULL. */
+RlxIrValue * rlx_frames_fill_window  (RlxBuilder          *b,
+                                      RlxIrValue          *window,
+                                      gint64               length);
+
+G_END_DECLS

@@ -1,0 +1,112 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Calls of operators on signals.
+ */
+#include "config.h"
+
+#include "rlx-prop-calls.h"
+
+static void
+set_int (Call       *call,
+         const char *name,
+         gint64      value)
+{
+  g_variant_dict_insert (call->attributes, name, "x", value);
+}
+
+static void
+set_bool (Call       *call,
+          const char *name,
+          gboolean    value)
+{
+  g_variant_dict_insert (call->attributes, name, "b", value);
+}
+
+static void
+set_word (Call       *call,
+          const char *name,
+          const char *value)
+{
+  g_variant_dict_insert (call->attributes, name, "s", value);
+}
+
+/* Overlapping, touching and apart, with and without a rest; and one frame that is all. */
+static gboolean
+generate_frame (Call *call)
+{
+  static const struct { gint64 n, length, hop; } sizes[] = {
+    { 10, 4, 2 }, { 11, 4, 3 }, { 12, 3, 3 }, { 9, 2, 4 }, { 5, 5, 1 }, { 1, 1, 7 }, { 300, 40, 16 },
+  };
+  gint64 shape[3] = { 3, 2, 0 };
+  gsize first = call->variant % 3;
+  gboolean add = g_str_equal (call->op->name, "overlap_add");
+
+  if (call->variant >= G_N_ELEMENTS (sizes))
+    return FALSE;
+
+  if (call->variant == 3)
+    shape[1] = 0;
+  shape[2] = sizes[call->variant].n;
+  if (add)
+    {
+      gint64 frames[4] = { shape[0], shape[1], 1 + (sizes[call->variant].n - sizes[call->variant].length) / sizes[call->variant].hop,
+                           sizes[call->variant].length };
+
+      add_input (call, PROP_TAME, call->data_type, frames + first, 4 - first);
+    }
+  else
+    {
+      add_input (call, PROP_TAME, call->data_type, shape + first, 3 - first);
+      set_int (call, "length", sizes[call->variant].length);
+    }
+  set_int (call, "hop", sizes[call->variant].hop);
+  return TRUE;
+}
+
+/* Few lengths, since each is a kernel of its own. */
+static gboolean
+generate_stft (Call *call)
+{
+  static const char *const modes[] = { "reflect", "constant", "edge", "symmetric", "wrap" };
+  gint64 length = call->variant % 2 == 0 ? 16 : 9, hop = call->variant % 3 + 3, window = call->variant == 2 ? length - 3 : length;
+  gboolean center = call->variant % 3 != 1, one_sided = call->variant % 4 != 3;
+  gint64 shape[2] = { 2, prop_pick (call->rand, 20, 40) };
+  const char *layout = call->variant % 4 == 1 || call->variant == 3 ? "planar" : "pairs";
+
+  if (call->variant > 7)
+    return FALSE;
+
+  if (g_str_equal (call->op->name, "stft"))
+    {
+      add_input (call, PROP_TAME, call->data_type, shape + call->variant % 2, 2 - call->variant % 2);
+      set_word (call, "pad_mode", modes[call->variant % 5]);
+      set_int (call, "fft_length", length);
+    }
+  else
+    {
+      gint64 numbers[5] = { 2, 3, prop_pick (call->rand, 5, 9), one_sided ? length / 2 + 1 : length, 2 };
+      gboolean planar = g_str_equal (layout, "planar");
+
+      add_input (call, PROP_TAME, call->data_type, numbers + (planar ? 0 : 1), 4);
+      set_int (call, "fft_length", one_sided || call->variant == 3 ? length : 0);
+      if (call->variant == 0 || call->variant == 3 || call->variant == 4)
+        set_int (call, "length", call->variant == 0 ? 70 : 8);
+    }
+  if (call->variant != 1)
+    add_input (call, PROP_POSITIVE, call->data_type, &window, 1);
+  set_int (call, "hop", hop);
+  set_bool (call, "center", center);
+  set_bool (call, "one_sided", one_sided);
+  set_word (call, "layout", layout);
+  set_word (call, "norm", (const char *[]) { "backward", "forward", "ortho" }[call->variant / 2 % 3]);
+  return TRUE;
+}
+
+const PropRow prop_signal_rows[] = {
+  { "frame", generate_frame },
+  { "overlap_add", generate_frame },
+  { "stft", generate_stft },
+  { "istft", generate_stft },
+  { NULL, NULL },
+};
