@@ -41,9 +41,10 @@ OUTPUT = {
     'dense': '(8, 32) as numpy has it\n',
     'chain': '[2, 2, 2, 2]\n',
     'weights': '[14, 25, 0, 9]\n',
+    'model': '[14.5, 2.75]\n[14.5, 2.75, 10.5, 0]\n',
     'spectrum': '300 frames of 400, 80 bins, levels from -0.64 to 1.36, mean -0.199\n',
 }
-ARGUMENTS = {'weights': [EXAMPLES / 'weights.safetensors']}
+ARGUMENTS = {'weights': [EXAMPLES / 'weights.safetensors'], 'model': [EXAMPLES / 'model.onnx']}
 NO_DRIVER = {'VK_DRIVER_FILES': '/nonexistent', 'VK_ICD_FILENAMES': '/nonexistent'}
 
 

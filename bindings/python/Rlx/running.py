@@ -393,3 +393,78 @@ class Executable(Rlx.Executable):
 
 add_blocking(Executable, Rlx.Executable, 'Executable')
 add_futures(Executable, 'Executable')
+
+
+@override
+class Model(Rlx.Model):
+    def __init__(self, *args, **kwargs):
+        raise TypeError('models come from Rlx.Model.open() and Rlx.Model.new_from_bytes()')
+
+    def fix_input(self, name, value):
+        """Fixes an input to a value, which can be anything that a tensor can be made from; None makes it an input again."""
+        port = next((port for port in self.get_inputs() if port.get_name() == name and port.is_supported()), None)
+        return super().fix_input(name, None if value is None else _convert(value, port))
+
+
+add_blocking(Model, Rlx.Model, 'Model')
+add_futures(Model, 'Model')
+
+
+@override
+class Session(Rlx.Session):
+    def __init__(self, *args, **kwargs):
+        raise TypeError('sessions come from Rlx.Session.open() and Rlx.Session.new()')
+
+    def _ports(self):
+        """By name, in order. They never change. There is None where nothing can be converted to what an input is of."""
+        if '_rlx_ports' not in self.__dict__:
+            self._rlx_ports = {port.get_name(): port if port.is_supported() else None for port in self.get_model().get_inputs()}
+        return self._rlx_ports
+
+    def _by_name(self, inputs, values):
+        if isinstance(inputs, dict):
+            if values is not None:
+                raise TypeError('the dictionary has the values, so none can be given beside it')
+            inputs, values = inputs.keys(), inputs.values()
+        names = list(inputs)
+        return names, [_convert(value, self._ports().get(name)) for name, value in zip(names, values, strict=True)]
+
+    def _outputs(self, tensors):
+        return Outputs(self.get_output_names(), tensors)
+
+    def __call__(self, /, *inputs, **named):
+        """Runs the model with inputs by name or by position, or with a dictionary of them. The result is the list of
+        outputs, which have names, too: out[0], out['y'], out.y."""
+        if len(inputs) == 1 and isinstance(inputs[0], dict):
+            return self.run(inputs[0] | named)
+        names = list(self._ports())
+        given = dict(zip(names, inputs))
+        if len(inputs) > len(names) or given.keys() & named.keys():
+            raise TypeError(f'an input is given twice or too often; the inputs are: {", ".join(names)}')
+        return self.run(given | named)
+
+    def prepare(self, inputs, values=None, cancellable=None):
+        """Compiles for inputs of these sizes, which run() then finds done."""
+        return _block(super().prepare, *self._by_name(inputs, values), cancellable=cancellable)
+
+    def run(self, inputs, values=None, cancellable=None):
+        """Runs the model with a dictionary of inputs by name, or with names and values in two lists."""
+        return self._outputs(_block(super().run, *self._by_name(inputs, values), cancellable=cancellable))
+
+    def run_async(self, inputs, values=None, cancellable=None, callback=None, *user_data):
+        return _begin(super().run_async, callback, user_data, *self._by_name(inputs, values), cancellable)
+
+    def run_finish(self, result):
+        return self._outputs(super().run_finish(result))
+
+    async def run_future(self, inputs, values=None, cancellable=None):
+        """run() without blocking; to be awaited. Cancelling the task ends the run."""
+        names, values = self._by_name(inputs, values)
+        return await _future(cancellable,
+                             lambda ours, ready: self.run_async(names, values, ours, ready),
+                             self.run_finish,
+                             lambda ours: self.run(names, values, ours))
+
+
+add_blocking(Session, Rlx.Session, 'Session')
+add_futures(Session, 'Session')

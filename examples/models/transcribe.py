@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The rlx-wgpu authors
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Writes down what is said: transcribe.py FOLDER SOUND.wav
+
+FOLDER is where `./dev models moonshine-tiny` says that it put the model. The sound is mono, with 16,000 samples a second.
+"""
+import base64
+import os
+import re
+import sys
+import wave
+
+import gi
+import numpy as np
+
+gi.require_version('Rlx', '1.0')
+from gi.repository import Rlx
+
+LAYERS, HEADS, WIDTH = 6, 8, 36
+START, END = 1, 2
+
+
+def read_sound(path):
+    with wave.open(path) as sound:
+        return np.frombuffer(sound.readframes(sound.getnframes()), '<i2').astype(np.float32) / 32768
+
+
+def read_tokens(folder):
+    """They are in the program that the model was published with."""
+    with open(os.path.join(folder, 'moonshine.min.js'), encoding='utf-8') as stream:
+        return base64.b64decode(re.search('PHVuaz4K[A-Za-z0-9+/=]+', stream.read())[0]).decode().split('\n')
+
+
+def to_text(tokens, ids):
+    data = b''.join(bytes.fromhex(tokens[i][3:5]) if re.fullmatch('<0x..>', tokens[i]) else tokens[i].encode() for i in ids)
+    return data.decode(errors='replace').replace('▁', ' ').strip()
+
+
+class Moonshine:
+    def __init__(self, folder):
+        folder = os.path.join(folder, 'model/tiny/quantized')
+        device = Rlx.Device.get_default()
+        self.encoder = Rlx.Session.open(os.path.join(folder, 'encoder_model.onnx'), device)
+        # One file has two decoders: for the first token, and for those that have others before them.
+        self.decoders = []
+        for later in False, True:
+            model = Rlx.Model.open(os.path.join(folder, 'decoder_model_merged.onnx'))
+            model.fix_input('use_cache_branch', [later])
+            self.decoders.append(Rlx.Session.new(model, device, None))
+
+    def transcribe(self, samples):
+        """Gives the ids of tokens, one after the other."""
+        heard, = self.encoder(input_values=samples[None])
+        nothing = np.zeros([1, HEADS, 0, WIDTH], np.float32)
+        past = {f'past_key_values.{i}.{side}.{part}': nothing
+                for i in range(LAYERS) for side in ('decoder', 'encoder') for part in ('key', 'value')}
+        token = START
+        for i in range(len(samples) * 6 // 16000):
+            out = self.decoders[i > 0]({'input_ids': [[token]], 'encoder_hidden_states': heard, **past})
+            token = int(out.logits.numpy()[0, -1].argmax())
+            if token == END:
+                return
+            yield token
+            # What was heard stays the same.
+            past |= {name: out[name.replace('past_key_values', 'present')] for name in past if i == 0 or 'decoder' in name}
+
+
+def main():
+    folder, sound = sys.argv[1:]
+    print(to_text(read_tokens(folder), Moonshine(folder).transcribe(read_sound(sound))))
+
+
+if __name__ == '__main__':
+    main()
