@@ -65,6 +65,16 @@ RlxGraph *     rlx_model_build           (RlxModel            *self,
                                           GVariant            *dimensions,
                                           GCancellable        *cancellable,
                                           GError             **error) G_GNUC_WARN_UNUSED_RESULT;
+RLX_AVAILABLE_IN_1_0
+void           rlx_model_build_async     (RlxModel            *self,
+                                          GVariant            *dimensions,
+                                          GCancellable        *cancellable,
+                                          GAsyncReadyCallback  callback,
+                                          gpointer             user_data);
+RLX_AVAILABLE_IN_1_0
+RlxGraph *     rlx_model_build_finish    (RlxModel            *self,
+                                          GAsyncResult        *result,
+                                          GError             **error) G_GNUC_WARN_UNUSED_RESULT;
 
 RLX_AVAILABLE_IN_1_0
 const char *   rlx_model_port_get_name      (RlxModelPort     *self);

@@ -27,6 +27,15 @@ RlxSession *    rlx_session_open           (GFile                *file,
                                             GCancellable         *cancellable,
                                             GError              **error) G_GNUC_WARN_UNUSED_RESULT;
 RLX_AVAILABLE_IN_1_0
+void            rlx_session_open_async     (GFile                *file,
+                                            RlxDevice            *device,
+                                            GCancellable         *cancellable,
+                                            GAsyncReadyCallback   callback,
+                                            gpointer              user_data);
+RLX_AVAILABLE_IN_1_0
+RlxSession *    rlx_session_open_finish    (GAsyncResult         *result,
+                                            GError              **error) G_GNUC_WARN_UNUSED_RESULT;
+RLX_AVAILABLE_IN_1_0
 RlxModel *      rlx_session_get_model      (RlxSession           *self);
 RLX_AVAILABLE_IN_1_0
 RlxDevice *     rlx_session_get_device     (RlxSession           *self);
@@ -47,6 +56,18 @@ RlxExecutable * rlx_session_prepare        (RlxSession           *self,
                                             RlxTensor           **inputs,
                                             gsize                 n_inputs,
                                             GCancellable         *cancellable,
+                                            GError              **error) G_GNUC_WARN_UNUSED_RESULT;
+RLX_AVAILABLE_IN_1_0
+void            rlx_session_prepare_async  (RlxSession           *self,
+                                            const char *const    *names,
+                                            RlxTensor           **inputs,
+                                            gsize                 n_inputs,
+                                            GCancellable         *cancellable,
+                                            GAsyncReadyCallback   callback,
+                                            gpointer              user_data);
+RLX_AVAILABLE_IN_1_0
+RlxExecutable * rlx_session_prepare_finish (RlxSession           *self,
+                                            GAsyncResult         *result,
                                             GError              **error) G_GNUC_WARN_UNUSED_RESULT;
 RLX_AVAILABLE_IN_1_0
 RlxTensor **    rlx_session_run            (RlxSession           *self,

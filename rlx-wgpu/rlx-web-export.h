@@ -48,6 +48,17 @@ gboolean            rlx_web_export_set_parameters_from (RlxWebExport        *sel
                                                         GCancellable        *cancellable,
                                                         GError             **error);
 RLX_AVAILABLE_IN_1_0
+void                rlx_web_export_set_parameters_from_async (RlxWebExport        *self,
+                                                          RlxWeights          *weights,
+                                                          GVariant            *names,
+                                                          GCancellable        *cancellable,
+                                                          GAsyncReadyCallback  callback,
+                                                          gpointer             user_data);
+RLX_AVAILABLE_IN_1_0
+gboolean            rlx_web_export_set_parameters_from_finish (RlxWebExport        *self,
+                                                          GAsyncResult        *result,
+                                                          GError             **error);
+RLX_AVAILABLE_IN_1_0
 void                rlx_web_export_set_check           (RlxWebExport        *self,
                                                         RlxTensor          **inputs,
                                                         gsize                n_inputs,

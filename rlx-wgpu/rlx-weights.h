@@ -35,8 +35,16 @@ RLX_AVAILABLE_IN_1_0
 RlxWeights *      rlx_weights_new_from_bytes     (GBytes              *bytes,
                                                   GError             **error) G_GNUC_WARN_UNUSED_RESULT;
 RLX_AVAILABLE_IN_1_0
-RlxWeights *      rlx_weights_new_from_fd        (int                  fd,
+RlxWeights *      rlx_weights_open_fd        (int                  fd,
                                                   GCancellable        *cancellable,
+                                                  GError             **error) G_GNUC_WARN_UNUSED_RESULT;
+RLX_AVAILABLE_IN_1_0
+void              rlx_weights_open_fd_async  (int                  fd,
+                                                  GCancellable        *cancellable,
+                                                  GAsyncReadyCallback  callback,
+                                                  gpointer             user_data);
+RLX_AVAILABLE_IN_1_0
+RlxWeights *      rlx_weights_open_fd_finish (GAsyncResult        *result,
                                                   GError             **error) G_GNUC_WARN_UNUSED_RESULT;
 
 RLX_AVAILABLE_IN_1_0

@@ -511,6 +511,122 @@ rlx_web_export_set_parameters_from (RlxWebExport *self,
   return rlx_weights_load_parameters (weights, ports, owned, take_parameter, self->parameters, cancellable, error);
 }
 
+typedef struct
+{
+  RlxWeights *weights;
+  GListModel *ports;
+  GVariant *names;
+  GHashTable *parameters;
+  GError *error;           /* why it need not begin */
+} Loading;
+
+static void
+loading_free (gpointer data)
+{
+  Loading *loading = data;
+
+  g_object_unref (loading->weights);
+  g_clear_object (&loading->ports);
+  g_clear_pointer (&loading->names, g_variant_unref);
+  g_hash_table_unref (loading->parameters);
+  g_clear_error (&loading->error);
+  g_free (loading);
+}
+
+static gpointer
+load_in_thread (gpointer      data,
+                GCancellable *cancellable,
+                GError      **error)
+{
+  Loading *loading = data;
+
+  if (loading->error != NULL)
+    {
+      g_propagate_error (error, g_steal_pointer (&loading->error));
+      return NULL;
+    }
+  return rlx_weights_load_parameters (loading->weights, loading->ports, loading->names, take_parameter, loading->parameters, cancellable, error)
+           ? g_hash_table_ref (loading->parameters) : NULL;
+}
+
+/**
+ * rlx_web_export_set_parameters_from_async:
+ * @self: an export
+ * @weights: a file of weights
+ * @names: (nullable): names of tensors by names of parameters, of type `a{ss}`
+ * @cancellable: (nullable): a cancellable
+ * @callback: (scope async) (nullable): called when they are read
+ * @user_data: data for @callback
+ *
+ * Gives parameters the values that they begin with, from a file, without blocking.
+ *
+ * Since: 1.0
+ */
+void
+rlx_web_export_set_parameters_from_async (RlxWebExport       *self,
+                                          RlxWeights         *weights,
+                                          GVariant           *names,
+                                          GCancellable       *cancellable,
+                                          GAsyncReadyCallback callback,
+                                          gpointer            user_data)
+{
+  g_autoptr(GVariant) owned = names != NULL ? g_variant_ref_sink (names) : NULL;
+  g_autoptr(RlxIr) ir = NULL;
+  g_autoptr(GArray) parameters = NULL;
+  Loading *loading;
+
+  g_return_if_fail (RLX_IS_WEB_EXPORT (self));
+  g_return_if_fail (RLX_IS_WEIGHTS (weights) && weights->manifest != NULL);
+  g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
+
+  loading = g_new0 (Loading, 1);
+  loading->weights = g_object_ref (weights);
+  loading->names = g_steal_pointer (&owned);
+  loading->parameters = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_object_unref);
+  ir = rlx_graph_copy_ir (self->graph, &loading->error);
+  if (ir != NULL)
+    {
+      parameters = list_parameters (ir);
+      loading->ports = rlx_port_list_new (parameters);
+    }
+  rlx_thread_start (self, rlx_web_export_set_parameters_from_async, load_in_thread, (GDestroyNotify) g_hash_table_unref,
+                    loading, loading_free, cancellable, callback, user_data);
+}
+
+/**
+ * rlx_web_export_set_parameters_from_finish:
+ * @self: an export
+ * @result: the result given to the callback
+ * @error: return location for an error
+ *
+ * Ends what [method@Rlx.WebExport.set_parameters_from_async] began. Parameters have their
+ * values from here on.
+ *
+ * Returns: %TRUE on success
+ *
+ * Since: 1.0
+ */
+gboolean
+rlx_web_export_set_parameters_from_finish (RlxWebExport *self,
+                                           GAsyncResult *result,
+                                           GError      **error)
+{
+  g_autoptr(GHashTable) parameters = NULL;
+  GHashTableIter iter;
+  gpointer name, value;
+
+  g_return_val_if_fail (RLX_IS_WEB_EXPORT (self), FALSE);
+  g_return_val_if_fail (g_task_is_valid (result, self), FALSE);
+
+  parameters = g_task_propagate_pointer (G_TASK (result), error);
+  if (parameters == NULL)
+    return FALSE;
+  g_hash_table_iter_init (&iter, parameters);
+  while (g_hash_table_iter_next (&iter, &name, &value))
+    g_hash_table_insert (self->parameters, g_strdup (name), g_object_ref (value));
+  return TRUE;
+}
+
 /* ---- the check ------------------------------------------------------------------------- */
 
 static GPtrArray *

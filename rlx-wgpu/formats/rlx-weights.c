@@ -432,16 +432,30 @@ rlx_weights_open (GFile        *file,
 
 typedef struct
 {
-  GFile *file;
+  GFile *file;             /* or, without one, what to read, or why that cannot be */
+  RlxSource *source;
+  GError *error;
   GMainContext *context;
 } Opening;
+
+static Opening *
+opening_new (GFile *file)
+{
+  Opening *opening = g_new0 (Opening, 1);
+
+  opening->file = file != NULL ? g_object_ref (file) : NULL;
+  opening->context = g_main_context_ref_thread_default ();
+  return opening;
+}
 
 static void
 opening_free (gpointer data)
 {
   Opening *opening = data;
 
-  g_object_unref (opening->file);
+  g_clear_object (&opening->file);
+  g_clear_pointer (&opening->source, rlx_source_unref);
+  g_clear_error (&opening->error);
   g_main_context_unref (opening->context);
   g_free (opening);
 }
@@ -452,7 +466,14 @@ open_in_thread (gpointer      data,
                 GError      **error)
 {
   Opening *opening = data;
-  RlxWeights *self = rlx_weights_open (opening->file, cancellable, error);
+  RlxWeights *self = NULL;
+
+  if (opening->error != NULL)
+    g_propagate_error (error, g_steal_pointer (&opening->error));
+  else if (opening->file != NULL)
+    self = rlx_weights_open (opening->file, cancellable, error);
+  else
+    self = read_source (g_steal_pointer (&opening->source), NULL, cancellable, error);
 
   /* This thread's is nobody's. */
   if (self != NULL)
@@ -480,15 +501,11 @@ rlx_weights_open_async (GFile              *file,
                         GAsyncReadyCallback callback,
                         gpointer            user_data)
 {
-  Opening *opening;
-
   g_return_if_fail (G_IS_FILE (file));
   g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
 
-  opening = g_new0 (Opening, 1);
-  opening->file = g_object_ref (file);
-  opening->context = g_main_context_ref_thread_default ();
-  rlx_thread_start (NULL, rlx_weights_open_async, open_in_thread, g_object_unref, opening, opening_free, cancellable, callback, user_data);
+  rlx_thread_start (NULL, rlx_weights_open_async, open_in_thread, g_object_unref, opening_new (file), opening_free,
+                    cancellable, callback, user_data);
 }
 
 /**
@@ -534,7 +551,7 @@ rlx_weights_new_from_bytes (GBytes  *bytes,
 }
 
 /**
- * rlx_weights_new_from_fd:
+ * rlx_weights_open_fd:
  * @fd: a file descriptor of a regular file
  * @cancellable: (nullable): a cancellable
  * @error: return location for an error
@@ -547,7 +564,7 @@ rlx_weights_new_from_bytes (GBytes  *bytes,
  * Since: 1.0
  */
 RlxWeights *
-rlx_weights_new_from_fd (int           fd,
+rlx_weights_open_fd (int           fd,
                          GCancellable *cancellable,
                          GError      **error)
 {
@@ -555,6 +572,54 @@ rlx_weights_new_from_fd (int           fd,
   g_return_val_if_fail (error == NULL || *error == NULL, NULL);
 
   return read_source (rlx_source_new_for_fd (fd, error), NULL, cancellable, error);
+}
+
+/**
+ * rlx_weights_open_fd_async:
+ * @fd: a file descriptor of a regular file
+ * @cancellable: (nullable): a cancellable
+ * @callback: (scope async) (nullable): called when the header is read
+ * @user_data: data for @callback
+ *
+ * Makes weights from an open file, without blocking. @fd stays the caller's, who may
+ * close it at once.
+ *
+ * Since: 1.0
+ */
+void
+rlx_weights_open_fd_async (int                 fd,
+                               GCancellable       *cancellable,
+                               GAsyncReadyCallback callback,
+                               gpointer            user_data)
+{
+  Opening *opening;
+
+  g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
+
+  opening = opening_new (NULL);
+  opening->source = rlx_source_new_for_fd (fd, &opening->error);
+  rlx_thread_start (NULL, rlx_weights_open_fd_async, open_in_thread, g_object_unref, opening, opening_free,
+                    cancellable, callback, user_data);
+}
+
+/**
+ * rlx_weights_open_fd_finish:
+ * @result: the result given to the callback
+ * @error: return location for an error
+ *
+ * Ends what [func@Rlx.Weights.open_fd_async] began.
+ *
+ * Returns: (transfer full): the weights
+ *
+ * Since: 1.0
+ */
+RlxWeights *
+rlx_weights_open_fd_finish (GAsyncResult *result,
+                                GError      **error)
+{
+  g_return_val_if_fail (g_task_is_valid (result, NULL), NULL);
+
+  return g_task_propagate_pointer (G_TASK (result), error);
 }
 
 /* ---- what is in it ------------------------------------------------------------------ */

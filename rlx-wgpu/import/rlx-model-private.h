@@ -8,6 +8,19 @@
 
 G_BEGIN_DECLS
 
+struct _RlxModelPort
+{
+  GObject parent_instance;
+
+  char *name;
+  const char *type_name;
+  int data_type;
+  gboolean has_shape;
+  gsize n_dims;
+  gint64 shape[RLX_MAX_DIMS];
+  char *names[RLX_MAX_DIMS];
+};
+
 /* The graph for tensors that the inputs of those names are to have, of which those of
  * @known are constants. Names of inputs that would have to be known, too, are added to
  * @needed. */
@@ -17,6 +30,7 @@ RlxGraph *    rlx_model_specialise (RlxModel     *self,
                                     GHashTable   *needed,
                                     GCancellable *cancellable,
                                     GError      **error);
+RlxModelPort *rlx_model_port_new   (const RlxOnnxPort *port);
 /* Changes when an input is fixed. */
 guint         rlx_model_get_serial (RlxModel     *self);
 /* NULL when there is none, or it is fixed. */

@@ -7,247 +7,7 @@
 
 #include <string.h>
 
-/* ---- ports ----------------------------------------------------------------------------- */
-
-/**
- * RlxModelPort:
- *
- * An input or output of a [class@Rlx.Model].
- *
- * Sizes that are not fixed are -1. Many of them have names, which stand for the same size
- * wherever they are. Ports do not change and can be used from any thread.
- *
- * Since: 1.0
- */
-struct _RlxModelPort
-{
-  GObject parent_instance;
-
-  char *name;
-  const char *type_name;
-  int data_type;
-  gboolean has_shape;
-  gsize n_dims;
-  gint64 shape[RLX_MAX_DIMS];
-  char *names[RLX_MAX_DIMS];
-};
-
-G_DEFINE_FINAL_TYPE (RlxModelPort, rlx_model_port, G_TYPE_OBJECT)
-
-static void
-rlx_model_port_finalize (GObject *object)
-{
-  RlxModelPort *self = RLX_MODEL_PORT (object);
-
-  g_free (self->name);
-  for (guint i = 0; i < RLX_MAX_DIMS; i++)
-    g_free (self->names[i]);
-  G_OBJECT_CLASS (rlx_model_port_parent_class)->finalize (object);
-}
-
-static void
-rlx_model_port_class_init (RlxModelPortClass *klass)
-{
-  G_OBJECT_CLASS (klass)->finalize = rlx_model_port_finalize;
-}
-
-static void
-rlx_model_port_init (RlxModelPort *self)
-{
-  self->name = g_strdup ("");
-  self->type_name = "undefined";
-  self->data_type = -1;
-}
-
-static RlxModelPort *
-port_new (const RlxOnnxPort *port)
-{
-  RlxModelPort *self = g_object_new (RLX_TYPE_MODEL_PORT, NULL);
-  const RlxOnnxTypeInfo *info = rlx_onnx_type_get_info (port->type);
-
-  g_free (self->name);
-  self->name = g_strdup (port->name);
-  self->type_name = g_str_equal (port->kind, "tensor") ? info->name : g_intern_string (port->kind);
-  self->data_type = g_str_equal (port->kind, "tensor") && port->n_dims <= RLX_MAX_DIMS ? info->data_type : -1;
-  self->has_shape = port->has_shape && port->n_dims <= RLX_MAX_DIMS;
-  self->n_dims = self->has_shape ? port->n_dims : 0;
-  for (gsize i = 0; i < self->n_dims; i++)
-    {
-      self->shape[i] = port->dims[i];
-      self->names[i] = port->dims[i] < 0 ? g_strdup (port->symbols[i]) : NULL;
-    }
-  return self;
-}
-
-/**
- * rlx_model_port_get_name:
- * @self: a port
- *
- * Gets the name.
- *
- * Returns: the name
- *
- * Since: 1.0
- */
-const char *
-rlx_model_port_get_name (RlxModelPort *self)
-{
-  g_return_val_if_fail (RLX_IS_MODEL_PORT (self), NULL);
-
-  return self->name;
-}
-
-/**
- * rlx_model_port_get_type_name:
- * @self: a port
- *
- * Gets what its elements are to the file: `float`, `int64` and so on, or what it is if it
- * is no tensor.
- *
- * Returns: a name of ONNX
- *
- * Since: 1.0
- */
-const char *
-rlx_model_port_get_type_name (RlxModelPort *self)
-{
-  g_return_val_if_fail (RLX_IS_MODEL_PORT (self), NULL);
-
-  return self->type_name;
-}
-
-/**
- * rlx_model_port_is_supported:
- * @self: a port
- *
- * Tells whether there are tensors of its type.
- *
- * Returns: whether [method@Rlx.ModelPort.get_data_type] means something
- *
- * Since: 1.0
- */
-gboolean
-rlx_model_port_is_supported (RlxModelPort *self)
-{
-  g_return_val_if_fail (RLX_IS_MODEL_PORT (self), FALSE);
-
-  return self->data_type >= 0;
-}
-
-/**
- * rlx_model_port_get_data_type:
- * @self: a port
- *
- * Gets the data type its tensors have here. Floats of 64 bits are computed in 32.
- *
- * Returns: a data type; %RLX_DATA_TYPE_F32 where there is none
- *
- * Since: 1.0
- */
-RlxDataType
-rlx_model_port_get_data_type (RlxModelPort *self)
-{
-  g_return_val_if_fail (RLX_IS_MODEL_PORT (self), RLX_DATA_TYPE_F32);
-
-  return self->data_type >= 0 ? (RlxDataType) self->data_type : RLX_DATA_TYPE_F32;
-}
-
-/**
- * rlx_model_port_has_shape:
- * @self: a port
- *
- * Tells whether the file says how many dimensions it has.
- *
- * Returns: whether it does
- *
- * Since: 1.0
- */
-gboolean
-rlx_model_port_has_shape (RlxModelPort *self)
-{
-  g_return_val_if_fail (RLX_IS_MODEL_PORT (self), FALSE);
-
-  return self->has_shape;
-}
-
-/**
- * rlx_model_port_get_shape:
- * @self: a port
- * @n_dims: (out) (optional): the number of dimensions
- *
- * Gets the sizes, of which those that are not fixed are -1.
- *
- * Returns: (array length=n_dims) (transfer none): the shape
- *
- * Since: 1.0
- */
-const gint64 *
-rlx_model_port_get_shape (RlxModelPort *self,
-                          gsize        *n_dims)
-{
-  g_return_val_if_fail (RLX_IS_MODEL_PORT (self), NULL);
-
-  if (n_dims != NULL)
-    *n_dims = self->n_dims;
-  return self->shape;
-}
-
-/**
- * rlx_model_port_get_dimension_name:
- * @self: a port
- * @axis: which dimension
- *
- * Gets the name of a dimension.
- *
- * Returns: (nullable): the name, or %NULL where it has none or is fixed
- *
- * Since: 1.0
- */
-const char *
-rlx_model_port_get_dimension_name (RlxModelPort *self,
-                                   guint         axis)
-{
-  g_return_val_if_fail (RLX_IS_MODEL_PORT (self), NULL);
-
-  return axis < self->n_dims ? self->names[axis] : NULL;
-}
-
-/**
- * rlx_model_port_to_string:
- * @self: a port
- *
- * Describes the port, as in `x: float[batch, 3, ?]`.
- *
- * Returns: (transfer full): text for people
- *
- * Since: 1.0
- */
-char *
-rlx_model_port_to_string (RlxModelPort *self)
-{
-  GString *text;
-
-  g_return_val_if_fail (RLX_IS_MODEL_PORT (self), NULL);
-
-  text = g_string_new (self->name);
-  g_string_append_printf (text, ": %s", self->type_name);
-  if (!self->has_shape)
-    return g_string_free_and_steal (text);
-  g_string_append_c (text, '[');
-  for (gsize i = 0; i < self->n_dims; i++)
-    {
-      if (i > 0)
-        g_string_append (text, ", ");
-      if (self->shape[i] >= 0)
-        g_string_append_printf (text, "%" G_GINT64_FORMAT, self->shape[i]);
-      else
-        g_string_append (text, self->names[i] != NULL ? self->names[i] : "?");
-    }
-  g_string_append_c (text, ']');
-  return g_string_free_and_steal (text);
-}
-
-/* ---- the model ---------------------------------------------------------------------------- */
+#include "rlx-job-private.h"
 
 /**
  * RlxModel:
@@ -343,7 +103,7 @@ add_ports (RlxModel         *self,
       /* Old files list their weights as inputs, too. */
       if (known != NULL && g_hash_table_contains (known, description.name))
         continue;
-      port = port_new (&description);
+      port = rlx_model_port_new (&description);
       g_list_store_append (ports, port);
     }
 }
@@ -413,19 +173,12 @@ rlx_model_open (GFile        *file,
   return model_read (rlx_source_open (file, cancellable, error), file, cancellable, error);
 }
 
-static void
-open_in_thread (GTask        *task,
-                gpointer      source,
-                gpointer      data,
-                GCancellable *cancellable)
+static gpointer
+open_in_thread (gpointer      data,
+                GCancellable *cancellable,
+                GError      **error)
 {
-  GError *error = NULL;
-  RlxModel *model = rlx_model_open (data, cancellable, &error);
-
-  if (model != NULL)
-    g_task_return_pointer (task, model, g_object_unref);
-  else
-    g_task_return_error (task, error);
+  return rlx_model_open (data, cancellable, error);
 }
 
 /**
@@ -445,16 +198,11 @@ rlx_model_open_async (GFile              *file,
                       GAsyncReadyCallback callback,
                       gpointer            user_data)
 {
-  g_autoptr(GTask) task = NULL;
-
   g_return_if_fail (G_IS_FILE (file));
   g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
 
-  task = g_task_new (NULL, cancellable, callback, user_data);
-  g_task_set_source_tag (task, rlx_model_open_async);
-  g_task_set_task_data (task, g_object_ref (file), g_object_unref);
-  g_task_set_return_on_cancel (task, TRUE);
-  g_task_run_in_thread (task, open_in_thread);
+  rlx_thread_start (NULL, rlx_model_open_async, open_in_thread, g_object_unref, g_object_ref (file), g_object_unref,
+                    cancellable, callback, user_data);
 }
 
 /**
@@ -942,4 +690,85 @@ rlx_model_build (RlxModel     *self,
     return NULL;
   all.fixed = fixed = copy_fixed (self, NULL);
   return rlx_import_model (&self->source, &all, NULL, cancellable, error);
+}
+
+typedef struct
+{
+  RlxModel *model;
+  GVariant *dimensions;
+} Building;
+
+static void
+building_free (gpointer data)
+{
+  Building *building = data;
+
+  g_object_unref (building->model);
+  g_clear_pointer (&building->dimensions, g_variant_unref);
+  g_free (building);
+}
+
+static gpointer
+build_in_thread (gpointer      data,
+                 GCancellable *cancellable,
+                 GError      **error)
+{
+  Building *building = data;
+
+  return rlx_model_build (building->model, building->dimensions, cancellable, error);
+}
+
+/**
+ * rlx_model_build_async:
+ * @self: a model
+ * @dimensions: (nullable): sizes, a dictionary of type `a{sx}`
+ * @cancellable: (nullable): a cancellable
+ * @callback: (scope async) (nullable): called when the graph is there
+ * @user_data: data for @callback
+ *
+ * Builds the graph of a model for inputs of given sizes, without blocking.
+ *
+ * Since: 1.0
+ */
+void
+rlx_model_build_async (RlxModel           *self,
+                       GVariant           *dimensions,
+                       GCancellable       *cancellable,
+                       GAsyncReadyCallback callback,
+                       gpointer            user_data)
+{
+  g_autoptr(GVariant) sunk = dimensions != NULL ? g_variant_ref_sink (dimensions) : NULL;
+  Building *building;
+
+  g_return_if_fail (RLX_IS_MODEL (self) && self->onnx != NULL);
+  g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
+
+  building = g_new0 (Building, 1);
+  building->model = g_object_ref (self);
+  building->dimensions = g_steal_pointer (&sunk);
+  rlx_thread_start (self, rlx_model_build_async, build_in_thread, g_object_unref, building, building_free,
+                    cancellable, callback, user_data);
+}
+
+/**
+ * rlx_model_build_finish:
+ * @self: a model
+ * @result: the result given to the callback
+ * @error: return location for an error
+ *
+ * Ends what [method@Rlx.Model.build_async] began.
+ *
+ * Returns: (transfer full): the graph
+ *
+ * Since: 1.0
+ */
+RlxGraph *
+rlx_model_build_finish (RlxModel     *self,
+                        GAsyncResult *result,
+                        GError      **error)
+{
+  g_return_val_if_fail (RLX_IS_MODEL (self), NULL);
+  g_return_val_if_fail (g_task_is_valid (result, self), NULL);
+
+  return g_task_propagate_pointer (G_TASK (result), error);
 }

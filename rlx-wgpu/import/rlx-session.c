@@ -9,6 +9,7 @@
 
 #include "import/rlx-model-private.h"
 #include "rlx-executable.h"
+#include "rlx-job-private.h"
 #include "rlx-tensor-private.h"
 
 #define DEFAULT_CAPACITY 8
@@ -248,6 +249,83 @@ rlx_session_open (GFile        *file,
   if (model != NULL && device == NULL)
     device = rlx_device_get_default (error);
   return model != NULL && device != NULL ? rlx_session_new (model, device, NULL) : NULL;
+}
+
+typedef struct
+{
+  GFile *file;
+  RlxDevice *device;
+} Opening;
+
+static void
+opening_free (gpointer data)
+{
+  Opening *opening = data;
+
+  g_object_unref (opening->file);
+  g_clear_object (&opening->device);
+  g_free (opening);
+}
+
+static gpointer
+open_in_thread (gpointer      data,
+                GCancellable *cancellable,
+                GError      **error)
+{
+  Opening *opening = data;
+
+  return rlx_session_open (opening->file, opening->device, cancellable, error);
+}
+
+/**
+ * rlx_session_open_async:
+ * @file: an ONNX file
+ * @device: (nullable): where it runs; %NULL for the default device
+ * @cancellable: (nullable): a cancellable
+ * @callback: (scope async) (nullable): called when the session is there
+ * @user_data: data for @callback
+ *
+ * Opens a model and makes a session of it, without blocking.
+ *
+ * Since: 1.0
+ */
+void
+rlx_session_open_async (GFile              *file,
+                        RlxDevice          *device,
+                        GCancellable       *cancellable,
+                        GAsyncReadyCallback callback,
+                        gpointer            user_data)
+{
+  Opening *opening;
+
+  g_return_if_fail (G_IS_FILE (file));
+  g_return_if_fail (device == NULL || RLX_IS_DEVICE (device));
+  g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
+
+  opening = g_new0 (Opening, 1);
+  opening->file = g_object_ref (file);
+  opening->device = device != NULL ? g_object_ref (device) : NULL;
+  rlx_thread_start (NULL, rlx_session_open_async, open_in_thread, g_object_unref, opening, opening_free, cancellable, callback, user_data);
+}
+
+/**
+ * rlx_session_open_finish:
+ * @result: the result given to the callback
+ * @error: return location for an error
+ *
+ * Ends what [func@Rlx.Session.open_async] began.
+ *
+ * Returns: (transfer full): a session
+ *
+ * Since: 1.0
+ */
+RlxSession *
+rlx_session_open_finish (GAsyncResult *result,
+                         GError      **error)
+{
+  g_return_val_if_fail (g_task_is_valid (result, NULL), NULL);
+
+  return g_task_propagate_pointer (G_TASK (result), error);
 }
 
 /**
@@ -705,38 +783,115 @@ rlx_session_run (RlxSession        *self,
                                    cancellable, error);
 }
 
+/* What another thread does for inputs that it holds on to. */
 typedef struct
 {
+  RlxSession *session;
   char **names;
   RlxTensor **inputs;
   gsize n_inputs;
-  gsize n_outputs;
-} Run;
+} Call;
 
-static void
-run_free (Run *run)
+static Call *
+call_new (RlxSession        *session,
+          const char *const *names,
+          RlxTensor        **inputs,
+          gsize              n_inputs)
 {
-  g_strfreev (run->names);
-  for (gsize i = 0; i < run->n_inputs; i++)
-    g_object_unref (run->inputs[i]);
-  g_free (run->inputs);
-  g_free (run);
+  Call *call = g_new0 (Call, 1);
+
+  call->session = g_object_ref (session);
+  call->names = g_strdupv ((char **) names);
+  call->n_inputs = n_inputs;
+  call->inputs = g_new0 (RlxTensor *, n_inputs + 1);
+  for (gsize i = 0; i < n_inputs; i++)
+    call->inputs[i] = g_object_ref (inputs[i]);
+  return call;
 }
 
 static void
-run_in_thread (GTask        *task,
-               gpointer      source,
-               gpointer      data,
-               GCancellable *cancellable)
+call_free (gpointer data)
 {
-  Run *run = data;
-  GError *error = NULL;
-  RlxTensor **outputs = rlx_session_run (source, (const char *const *) run->names, run->inputs, run->n_inputs, &run->n_outputs, cancellable, &error);
+  Call *call = data;
 
-  if (outputs != NULL)
-    g_task_return_pointer (task, outputs, (GDestroyNotify) rlx_tensors_free);
-  else
-    g_task_return_error (task, error);
+  g_object_unref (call->session);
+  g_strfreev (call->names);
+  rlx_tensors_free (call->inputs);
+  g_free (call);
+}
+
+static gpointer
+prepare_in_thread (gpointer      data,
+                   GCancellable *cancellable,
+                   GError      **error)
+{
+  Call *call = data;
+
+  return rlx_session_prepare (call->session, (const char *const *) call->names, call->inputs, call->n_inputs, cancellable, error);
+}
+
+static gpointer
+run_in_thread (gpointer      data,
+               GCancellable *cancellable,
+               GError      **error)
+{
+  Call *call = data;
+
+  return rlx_session_run (call->session, (const char *const *) call->names, call->inputs, call->n_inputs, NULL, cancellable, error);
+}
+
+/**
+ * rlx_session_prepare_async:
+ * @self: a session
+ * @names: (array zero-terminated=1): the names of the inputs, in any order
+ * @inputs: (array length=n_inputs): a tensor for each name
+ * @n_inputs: the number of @inputs
+ * @cancellable: (nullable): a cancellable
+ * @callback: (scope async) (nullable): called when the executable is there
+ * @user_data: data for @callback
+ *
+ * Gets the executable for inputs of the sizes these have, without blocking.
+ *
+ * Since: 1.0
+ */
+void
+rlx_session_prepare_async (RlxSession         *self,
+                           const char *const  *names,
+                           RlxTensor         **inputs,
+                           gsize               n_inputs,
+                           GCancellable       *cancellable,
+                           GAsyncReadyCallback callback,
+                           gpointer            user_data)
+{
+  g_return_if_fail (RLX_IS_SESSION (self) && self->model != NULL);
+  g_return_if_fail (names != NULL && (inputs != NULL || n_inputs == 0));
+  g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
+
+  rlx_thread_start (self, rlx_session_prepare_async, prepare_in_thread, g_object_unref,
+                    call_new (self, names, inputs, n_inputs), call_free, cancellable, callback, user_data);
+}
+
+/**
+ * rlx_session_prepare_finish:
+ * @self: a session
+ * @result: the result given to the callback
+ * @error: return location for an error
+ *
+ * Ends what [method@Rlx.Session.prepare_async] began.
+ *
+ * Returns: (transfer full): the executable
+ *
+ * Since: 1.0
+ */
+RlxExecutable *
+rlx_session_prepare_finish (RlxSession   *self,
+                            GAsyncResult *result,
+                            GError      **error)
+{
+  g_return_val_if_fail (RLX_IS_SESSION (self), NULL);
+  g_return_val_if_fail (g_task_is_valid (result, self), NULL);
+
+  return g_task_propagate_pointer (G_TASK (result), error);
 }
 
 /**
@@ -762,23 +917,12 @@ rlx_session_run_async (RlxSession         *self,
                        GAsyncReadyCallback callback,
                        gpointer            user_data)
 {
-  g_autoptr(GTask) task = NULL;
-  Run *run;
-
   g_return_if_fail (RLX_IS_SESSION (self) && self->model != NULL);
   g_return_if_fail (names != NULL && (inputs != NULL || n_inputs == 0));
   g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
 
-  run = g_new0 (Run, 1);
-  run->names = g_strdupv ((char **) names);
-  run->n_inputs = n_inputs;
-  run->inputs = g_new0 (RlxTensor *, n_inputs + 1);
-  for (gsize i = 0; i < n_inputs; i++)
-    run->inputs[i] = g_object_ref (inputs[i]);
-  task = g_task_new (self, cancellable, callback, user_data);
-  g_task_set_source_tag (task, rlx_session_run_async);
-  g_task_set_task_data (task, run, (GDestroyNotify) run_free);
-  g_task_run_in_thread (task, run_in_thread);
+  rlx_thread_start (self, rlx_session_run_async, run_in_thread, (GDestroyNotify) rlx_tensors_free,
+                    call_new (self, names, inputs, n_inputs), call_free, cancellable, callback, user_data);
 }
 
 /**
@@ -808,6 +952,6 @@ rlx_session_run_finish (RlxSession   *self,
 
   outputs = g_task_propagate_pointer (G_TASK (result), error);
   if (n_outputs != NULL)
-    *n_outputs = outputs != NULL ? ((Run *) g_task_get_task_data (G_TASK (result)))->n_outputs : 0;
+    *n_outputs = outputs != NULL ? g_strv_length (self->output_names) : 0;
   return outputs;
 }

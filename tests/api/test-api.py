@@ -186,6 +186,18 @@ def parameters_and_results_are_documented():
 
 
 @tap.test
+def what_can_be_cancelled_can_be_asynchronous():
+    """Who may want to end a wait may not want to wait at all."""
+    bad = set()
+    for item in callables:
+        waits = any(kind.get('name') == 'Gio.Cancellable' for kind in item.iter(core + 'type'))
+        name = name_of(item)
+        if waits and not name.endswith('_async') and not {name + '_async', name + '_finish'} <= in_gir:
+            bad.add(name)
+    tap.none(bad, 'blocks, and has no asynchronous form')
+
+
+@tap.test
 def getters_give_nothing_away():
     """What is the caller's is made by dup_, to_, new_ or another verb."""
     bad = set()

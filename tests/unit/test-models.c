@@ -9,6 +9,7 @@
 
 #include "onnx-writer.h"
 #include "rlx-test-util.h"
+#include "rlx-test-weights.h"
 
 #define FLOAT 1
 #define INT64 7
@@ -279,6 +280,69 @@ test_fixed_input (void)
   g_assert_error (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_DATA_TYPE);
 }
 
+/* From a file on disk to the result, without a call that waits. */
+static void
+test_async (void)
+{
+  g_autoptr(GBytes) bytes = onnx_finish (onnx_model (shape_graph (), 17));
+  g_autofree char *folder = g_dir_make_tmp ("rlx-models-XXXXXX", NULL);
+  g_autoptr(GFile) file = g_file_new_build_filename (folder, "model.onnx", NULL);
+  g_autoptr(RlxTensor) x = rlx_tensor_new_from_floats ((gint64[]) { 1, 4 }, 2, (float[]) { -1, 2, 3, 4 }, 4, NULL);
+  g_autoptr(GVariant) dimensions = g_variant_ref_sink (g_variant_new_parsed ("{'batch': <int64 3>}"));
+  g_autoptr(GVariant) sizes = g_variant_ref_sink (g_variant_new_parsed ("{'batch': int64 3}"));
+  g_autoptr(GCancellable) cancelled = g_cancellable_new ();
+  g_autoptr(RlxSession) session = NULL;
+  g_autoptr(RlxGraph) graph = NULL;
+  g_autoptr(RlxExecutable) executable = NULL;
+  g_auto(RlxTensors) outputs = NULL;
+  g_autoptr(GError) error = NULL;
+  g_autoptr(GAsyncResult) opened = NULL, built = NULL, refused = NULL, prepared = NULL, run = NULL, late = NULL;
+  GAsyncResult *result = NULL;
+  const char *names[] = { "x", NULL };
+  gsize n_outputs = 0;
+
+  if (rlx_test_device () == NULL)
+    return;
+  g_assert_true (g_file_replace_contents (file, g_bytes_get_data (bytes, NULL), g_bytes_get_size (bytes), NULL, FALSE,
+                                          G_FILE_CREATE_NONE, NULL, NULL, &error));
+  rlx_session_open_async (file, rlx_test_device (), NULL, rlx_test_keep_result, &result);
+  opened = rlx_test_wait_for (&result);
+  session = rlx_session_open_finish (opened, &error);
+  g_assert_no_error (error);
+  rlx_test_remove_tree (folder);
+
+  rlx_model_build_async (rlx_session_get_model (session), sizes, NULL, rlx_test_keep_result, &result);
+  built = rlx_test_wait_for (&result);
+  graph = rlx_model_build_finish (rlx_session_get_model (session), built, &error);
+  g_assert_no_error (error);
+  g_assert_nonnull (graph);
+  rlx_model_build_async (rlx_session_get_model (session), dimensions, NULL, rlx_test_keep_result, &result);
+  refused = rlx_test_wait_for (&result);
+  g_assert_null (rlx_model_build_finish (rlx_session_get_model (session), refused, &error));
+  g_assert_error (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_INVALID);
+  g_clear_error (&error);
+
+  rlx_session_prepare_async (session, names, &x, 1, NULL, rlx_test_keep_result, &result);
+  prepared = rlx_test_wait_for (&result);
+  executable = rlx_session_prepare_finish (session, prepared, &error);
+  g_assert_no_error (error);
+  g_assert_nonnull (executable);
+  rlx_session_run_async (session, names, &x, 1, NULL, rlx_test_keep_result, &result);
+  run = rlx_test_wait_for (&result);
+  outputs = rlx_session_run_finish (session, run, &n_outputs, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (n_outputs, ==, 1);
+  g_assert_cmpfloat (rlx_tensor_get_value (outputs[0], 3), ==, 4);
+  g_assert_cmpuint (rlx_session_get_n_executables (session), ==, 1);
+
+  g_cancellable_cancel (cancelled);
+  rlx_session_run_async (session, names, &x, 1, cancelled, rlx_test_keep_result, &result);
+  late = rlx_test_wait_for (&result);
+  g_assert_null (rlx_session_run_finish (session, late, &n_outputs, &error));
+  g_assert_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+  g_assert_cmpuint (n_outputs, ==, 0);
+}
+
 int
 main (int    argc,
       char **argv)
@@ -290,5 +354,6 @@ main (int    argc,
   g_test_add_func ("/models/session", test_session);
   g_test_add_func ("/models/known-input", test_known_input);
   g_test_add_func ("/models/fixed-input", test_fixed_input);
+  g_test_add_func ("/models/async", test_async);
   return g_test_run ();
 }

@@ -108,6 +108,35 @@ test_async (Fixture      *fixture,
   g_assert_true (has_file (fixture, "plan.json") && has_file (fixture, "rlx.js") && has_file (fixture, "index.html"));
 }
 
+/* Values from a file, or a name that it does not have. */
+static void
+test_weights (Fixture      *fixture,
+              gconstpointer data G_GNUC_UNUSED)
+{
+  static const char header[] = "{\"w\":{\"dtype\":\"F32\",\"shape\":[3,2],\"data_offsets\":[0,24]}}";
+  g_autoptr(GBytes) bytes = rlx_test_make_simple (header, 24);
+  g_autoptr(RlxWeights) weights = NULL;
+  g_autoptr(GAsyncResult) result = NULL, refused = NULL;
+  g_autoptr(GError) error = NULL;
+
+  weights = rlx_weights_new_from_bytes (bytes, &error);
+  g_assert_no_error (error);
+  rlx_web_export_set_parameters_from_async (fixture->export, weights, g_variant_new_parsed ("{'w': 'v'}"), NULL, on_done, &refused);
+  while (refused == NULL)
+    g_main_context_iteration (NULL, TRUE);
+  g_assert_false (rlx_web_export_set_parameters_from_finish (fixture->export, refused, &error));
+  g_assert_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_NOT_FOUND);
+  g_clear_error (&error);
+
+  rlx_web_export_set_parameters_from_async (fixture->export, weights, NULL, NULL, on_done, &result);
+  while (result == NULL)
+    g_main_context_iteration (NULL, TRUE);
+  g_assert_true (rlx_web_export_set_parameters_from_finish (fixture->export, result, &error));
+  g_assert_no_error (error);
+  g_assert_true (rlx_web_export_write (fixture->export, fixture->folder, NULL, &error));
+  g_assert_no_error (error);
+}
+
 static void
 test_cancelled (Fixture      *fixture,
                 gconstpointer data G_GNUC_UNUSED)
@@ -173,6 +202,7 @@ main (int   argc,
 
 #define ADD(name, test) g_test_add ("/web-export/" name, Fixture, NULL, set_up, test, tear_down)
   ADD ("async", test_async);
+  ADD ("weights", test_weights);
   ADD ("cancelled", test_cancelled);
   ADD ("refused", test_refused);
   ADD ("properties", test_properties);

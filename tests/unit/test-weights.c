@@ -208,7 +208,7 @@ test_files (void)
   g_assert_no_error (error);
 
   fd = open (path, O_RDONLY | O_CLOEXEC);
-  from_fd = rlx_weights_new_from_fd (fd, NULL, &error);
+  from_fd = rlx_weights_open_fd (fd, NULL, &error);
   g_assert_no_error (error);
   close (fd);
   same = rlx_weights_load_tensor (from_fd, "x", NULL, &error);
@@ -226,7 +226,37 @@ test_files (void)
   g_clear_object (&from_fd);
   g_assert_cmpuint (count_open_files (), ==, n);
 
-  g_assert_null (rlx_weights_new_from_fd (-1, NULL, &error));
+  g_assert_null (rlx_weights_open_fd (-1, NULL, &error));
+  g_assert_nonnull (error);
+  rlx_test_remove_tree (folder);
+}
+
+/* The descriptor is not needed any more once the call is back. */
+static void
+test_open_fd_async (void)
+{
+  g_autofree char *folder = g_dir_make_tmp ("rlx-weights-XXXXXX", NULL);
+  g_autoptr(GBytes) bytes = rlx_test_make_simple ("{" TENSOR ("x", "F32", "4", 0, 16) "}", 16);
+  g_autofree char *path = write_file (folder, "a.safetensors", bytes);
+  g_autoptr(GAsyncResult) opened = NULL, failed = NULL;
+  g_autoptr(RlxWeights) weights = NULL;
+  g_autoptr(RlxTensor) tensor = NULL;
+  g_autoptr(GError) error = NULL;
+  GAsyncResult *result = NULL;
+  int fd = open (path, O_RDONLY | O_CLOEXEC);
+
+  rlx_weights_open_fd_async (fd, NULL, rlx_test_keep_result, &result);
+  close (fd);
+  opened = rlx_test_wait_for (&result);
+  weights = rlx_weights_open_fd_finish (opened, &error);
+  g_assert_no_error (error);
+  tensor = rlx_weights_load_tensor (weights, "x", NULL, &error);
+  g_assert_no_error (error);
+  g_assert_cmpint (rlx_tensor_get_n_elements (tensor), ==, 4);
+
+  rlx_weights_open_fd_async (-1, NULL, rlx_test_keep_result, &result);
+  failed = rlx_test_wait_for (&result);
+  g_assert_null (rlx_weights_open_fd_finish (failed, &error));
   g_assert_nonnull (error);
   rlx_test_remove_tree (folder);
 }
@@ -542,6 +572,7 @@ main (int    argc,
   g_test_add_func ("/weights/entries", test_entries);
   g_test_add_func ("/weights/types", test_types);
   g_test_add_func ("/weights/files", test_files);
+  g_test_add_func ("/weights/open-fd-async", test_open_fd_async);
   g_test_add_func ("/weights/no-files", test_no_files);
   g_test_add_func ("/weights/index", test_index);
   g_test_add_func ("/weights/async", test_async);
