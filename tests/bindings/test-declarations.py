@@ -47,6 +47,8 @@ exe.set_parameters({'w': 1.0})
 out = exe(x=[1.0])
 n: int = out.y.size + len(out['y'])
 closed = Rlx.Device(selector=None)
+trainer = Rlx.Trainer(exe, 'y')
+losses: list[float] = trainer.train([[[1.0]]], progress=lambda step, loss, total: print(step, loss))
 async def later() -> Rlx.Tensor:
     return (await exe.run_future([[1.0]]))[0]
 '''
@@ -75,7 +77,8 @@ const closed = new Rlx.Device({selector: null});
 const n: number = out.y.shape.length + out[0].get_n_elements();
 for (const node of g)
     node.get_op();
-export {closed, n, y};
+const losses: number[] = await new Rlx.Trainer(exe, 'y').train_async([[1]], {progress: (step, loss) => void (step + loss)});
+export {closed, losses, n, y};
 '''
 BAD_SCRIPT = '''
 x.conv(w, {layout: 'NHWC'});

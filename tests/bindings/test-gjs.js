@@ -613,6 +613,59 @@ test('progress', async () => {
     assertThrows(() => new Rlx.Executable({profiling: true}), isTypeError);
 });
 
+function trainingGraph(inputs, options = {}) {
+    const g = new Rlx.Graph();
+    const x = g.input('x', 'f32', [4, inputs]), y = g.input('y', 'f32', [4]);
+    const w = g.state('w', Tensor.new_from_floats([inputs, 1], Array(inputs).fill(0)));
+    const loss = x.matmul(w).reshape(4).mse_loss(y);
+    g.optimize(loss, {w}, {algorithm: 'adam', learning_rate: .05, ...options});
+    g.output('loss', loss);
+    return device().compile(g, null);
+}
+
+test('training', async () => {
+    const batches = Array.from({length: 30}, (_, i) => {
+        const x = Float32Array.from({length: 12}, (__, k) => Math.sin(12 * i + k));
+        return {x, y: [0, 3, 6, 9].map(at => x[at] - x[at + 1] + 2 * x[at + 2])};
+    });
+    const calls = [];
+    const trainer = new Rlx.Trainer(trainingGraph(3));
+    const losses = trainer.train(batches, {progress: (...call) => calls.push(call)});
+    assertEqual(calls, losses.map((loss, i) => [i + 1, loss, 30]));
+    assert(losses.at(-1) < losses[0]);
+    assertEqual(trainer.skipped, 0);
+    assertThrows(() => new Rlx.Trainer(trainer.executable, 'nothing'), isTypeError);
+
+    // In two parts, from a file, and asynchronously, it has the same bits.
+    const folder = GLib.Dir.make_tmp('rlx-XXXXXX'), path = `${folder}/state.safetensors`;
+    const first = new Rlx.Trainer(trainingGraph(3)), second = new Rlx.Trainer(trainingGraph(3));
+    const parts = await first.train_async(batches.slice(0, 11));
+    first.save(path);
+    second.load(path);
+    assertEqual([...parts, ...await second.train_async(batches.slice(11))], losses);
+    assertEqual(second.read(['w']).w.to_floats(), trainer.read(['w']).w.to_floats());
+
+    const other = new Rlx.Trainer(trainingGraph(5));
+    const error = assertThrows(() => other.load(path), isGraphError(GraphError.SHAPE));
+    assert(error.message.includes('is f32[3, 1] in the file'), error.message);
+    assertThrows(() => other.load(path, ['nothing']), isTypeError);
+    GLib.unlink(path);
+    GLib.rmdir(folder);
+
+    // What is not finite is reported, or skipped and counted.
+    const broken = [{x: new Float32Array(12).fill(Infinity), y: [1, 2, 3, 4]}];
+    const report = assertThrows(() => trainer.train(broken), isGraphError(GraphError.INVALID_ARGUMENT));
+    assert(report.message.includes('“loss” of step 1 is NaN'), report.message);
+    const skipping = new Rlx.Trainer(trainingGraph(3, {skip_not_finite: true}));
+    skipping.train(broken);
+    assertEqual(skipping.skipped, 1);
+
+    const cancellable = new Gio.Cancellable();
+    cancellable.cancel();
+    await assertRejects(skipping.train_async(batches, {cancellable}), caught => caught.matches(Gio.IOErrorEnum, Gio.IOErrorEnum.CANCELLED));
+    assertThrows(() => new Rlx.Graph().optimize(null, [], 3), isTypeError);
+});
+
 test('device errors', () => {
     device();
     const error = assertThrows(() => Rlx.Device.open('no such adapter'),

