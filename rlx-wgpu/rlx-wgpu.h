@@ -27,6 +27,8 @@
 #include <rlx-wgpu/rlx-session.h>
 #include <rlx-wgpu/rlx-target.h>
 #include <rlx-wgpu/rlx-tensor.h>
+#include <rlx-wgpu/rlx-text-encoder.h>
+#include <rlx-wgpu/rlx-tokenizer.h>
 #include <rlx-wgpu/rlx-web-export.h>
 #include <rlx-wgpu/rlx-weights.h>
 #undef RLX_INSIDE

@@ -12,8 +12,8 @@ import tap
 library = os.path.join(os.path.abspath(sys.argv[1]), 'rlx-wgpu')
 
 # A file includes headers of its own folder and of those before it. '' is the library's own, with the public classes;
-# formats/ and import/ add methods to these.
-ROOMS = ['util', 'target', 'gpu', 'ir', 'ops', 'passes', 'plan', '', 'formats', 'import', 'export']
+# formats/, import/ and text/ add methods to these.
+ROOMS = ['util', 'target', 'gpu', 'ir', 'ops', 'passes', 'plan', '', 'formats', 'import', 'text', 'export']
 
 # What all rooms speak of, though it lies with the public classes. These include nothing but each other.
 WORDS = {'rlx-types.h', 'rlx-tensor.h', 'rlx-tensor-private.h', 'rlx-version-macros.h', 'rlx-enum-types.h'}
