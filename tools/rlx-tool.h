@@ -39,6 +39,7 @@ int rlx_tool_demo    (int argc, char **argv);
 int rlx_tool_devices (int argc, char **argv);
 int rlx_tool_targets (int argc, char **argv);
 int rlx_tool_dot     (int argc, char **argv);
+int rlx_tool_embed   (int argc, char **argv);
 int rlx_tool_export  (int argc, char **argv);
 int rlx_tool_info    (int argc, char **argv);
 int rlx_tool_ops     (int argc, char **argv);

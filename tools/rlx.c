@@ -18,6 +18,7 @@ static const RlxToolCommand commands[] = {
   { "demo", "[--json]", "Run a small transformer and check it against a reference", rlx_tool_demo },
   { "info", "[--json] FILE", "List the tensors of a file of weights", rlx_tool_info },
   { "convert", "FILE… OUTPUT", "Write the tensors of files to one of another format", rlx_tool_convert },
+  { "embed", "FOLDER [TEXT…]", "Turn texts into vectors, and compare them", rlx_tool_embed },
   { "run", "GRAPH [--input NAME=FILE.npy]…", "Run a graph on .npy files", rlx_tool_run },
   { "bench", "GRAPH", "Time a graph on random inputs", rlx_tool_bench },
   { "compile", "[--plan] [--wgsl] [--target NAME] GRAPH", "Compile a graph and show what became of it", rlx_tool_compile },

@@ -22,6 +22,9 @@ from pathlib import Path
 import gi
 import tap
 
+sys.path.append(str(Path(__file__).resolve().parent.parent / 'tools'))
+import models
+
 SOURCES, EXAMPLES = map(Path, sys.argv[1:3])
 PROGRAMS = {tuple(name.split(':')): [path] for name, path in (pair.split('=', 1) for pair in sys.argv[3:])}
 PROGRAMS |= {('python', path.stem): [sys.executable, path] for path in (EXAMPLES / 'python').glob('*.py')}
@@ -40,6 +43,7 @@ OUTPUT = {
     ('python', 'async'): '[1, 2, 3, 4]\n[2, 4, 6, 8]\n[3, 6, 9, 12]\ncancelled\n',
     'upscale': '32 x 24 to 64 x 48, mean 91.3 123.8 123.3\n',
     'decoder': '3 14 15 35 3 3 3 3 3 3 3 30 30 18 3 3\n',
+    'embed': '1.000 The cat sleeps on the sofa.\n0.733 A kitten is napping on a couch.\n-0.038 Interest rates rose again.\n',
     'encoder': '1.000 0.831 0.577\n0.831 1.000 0.809\n0.577 0.809 1.000\n',
     'dense': '(8, 32) as numpy has it\n',
     'chain': '[2, 2, 2, 2]\n',
@@ -47,7 +51,12 @@ OUTPUT = {
     'model': '[14.5, 2.75]\n[14.5, 2.75, 10.5, 0]\n',
     'spectrum': '300 frames of 400, 80 bins, levels from -0.64 to 1.36, mean -0.199\n',
 }
+<<<<<<< HEAD
 ARGUMENTS = {'weights': [EXAMPLES / 'weights.safetensors'], 'model': [EXAMPLES / 'model.onnx']}
+=======
+MODEL = {'embed': 'minilm'}
+ARGUMENTS = {'weights': [EXAMPLES / 'weights.safetensors'], 'embed': [models.find('minilm') or '/nonexistent']}
+>>>>>>> 5edb470 (tools: add rlx embed, and examples in four languages)
 NO_DRIVER = {'VK_DRIVER_FILES': '/nonexistent', 'VK_ICD_FILENAMES': '/nonexistent'}
 
 
@@ -96,6 +105,8 @@ for key, command in PROGRAMS.items():
 
     def prints(self, key=key, command=command):
         tap.device()
+        if key[1] in MODEL and models.find(MODEL[key[1]]) is None:
+            raise unittest.SkipTest(f'the model {MODEL[key[1]]} is not there; ./dev models {MODEL[key[1]]} fetches it')
         result = run(command)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(result.stdout, OUTPUT.get(key) or OUTPUT[key[1]])

@@ -1,0 +1,23 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The rlx-wgpu authors
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""How similar the meanings of texts are to that of the first.
+
+    python3 embed.py FOLDER
+
+FOLDER has a model as sentence-transformers saves one.
+"""
+import sys
+
+import gi
+
+gi.require_version('Rlx', '1.0')
+from gi.repository import Gio, Rlx
+
+TEXTS = ['The cat sleeps on the sofa.', 'A kitten is napping on a couch.', 'Interest rates rose again.']
+
+device = Rlx.Device.get_default()
+encoder = Rlx.TextEncoder.open(Gio.File.new_for_commandline_arg(sys.argv[1]), device)
+vectors = encoder.encode(TEXTS).numpy()
+for text, similarity in zip(TEXTS, vectors @ vectors[0]):
+    print(f'{similarity:.3f} {text}')
