@@ -117,6 +117,51 @@ reduce (RlxBuilder   *b,
   return rlx_build_div (b, sum, rlx_build_max (b, count, rlx_build_number (b, sum, 1.0)));
 }
 
+/* Which rows count: those whose label is a class, and not the ignored one. */
+static RlxIrValue *
+find_counted (RlxBuilder         *b,
+              RlxIrValue         *x,
+              RlxIrValue         *target,
+              const RlxLossAttrs *attrs)
+{
+  gint64 n = x->type.shape[rlx_type_get_axis (&x->type, attrs->axis)];
+  RlxIrValue *labels = rlx_build_as (b, target, RLX_DATA_TYPE_I32), *there;
+
+  there = rlx_build_less (b, labels, rlx_build_constant (b, rlx_tensor_new_scalar (RLX_DATA_TYPE_I32, (double) n, NULL)));
+  there = rlx_build_logical_and (b, there, rlx_build_greater_equal (b, labels, rlx_build_number (b, labels, 0.0)));
+  if (attrs->ignored >= 0 && attrs->ignored < n)
+    there = rlx_build_logical_and (b, there, rlx_build_not_equal (b, labels, rlx_build_constant (b, rlx_tensor_new_scalar (RLX_DATA_TYPE_I32, (double) attrs->ignored, NULL))));
+  return there;
+}
+
+/* One number for each row, with the axis of size 1. */
+static RlxIrValue *
+as_column (RlxBuilder       *b,
+           RlxIrValue       *rows,
+           const RlxIrValue *x,
+           guint             axis)
+{
+  RlxTensorType column = x->type;
+
+  column.shape[axis] = 1;
+  return rlx_build_shaped (b, rows, column.shape, column.n_dims);
+}
+
+/* Where the class is that of the row's label. */
+static RlxIrValue *
+find_class (RlxBuilder *b,
+            RlxIrValue *x,
+            RlxIrValue *target,
+            guint       axis)
+{
+  gint64 classes[RLX_MAX_DIMS];
+
+  for (guint i = 0; i < x->type.n_dims; i++)
+    classes[i] = i == axis ? x->type.shape[i] : 1;
+  return rlx_build_equal (b, as_column (b, rlx_build_as (b, target, RLX_DATA_TYPE_I32), x, axis),
+                          rlx_build_shaped (b, rlx_build_iota (b, x->type.shape[axis]), classes, x->type.n_dims));
+}
+
 static RlxIrValue *
 expand_cross_entropy (RlxBuilder         *b,
                       RlxIrValue         *x,
@@ -131,21 +176,10 @@ expand_cross_entropy (RlxBuilder         *b,
 
   if (has_labels (&target->type))
     {
-      RlxTensorType column = x->type;
-      gint64 classes[RLX_MAX_DIMS];
-      RlxIrValue *labels, *there;
+      RlxIrValue *there = find_counted (b, x, target, attrs);
 
-      column.shape[axis] = 1;
-      for (guint i = 0; i < x->type.n_dims; i++)
-        classes[i] = i == axis ? n : 1;
-      labels = rlx_build_as (b, target, RLX_DATA_TYPE_I32);
-      there = rlx_build_less (b, labels, rlx_build_constant (b, rlx_tensor_new_scalar (RLX_DATA_TYPE_I32, (double) n, NULL)));
-      there = rlx_build_logical_and (b, there, rlx_build_greater_equal (b, labels, rlx_build_number (b, labels, 0.0)));
-      if (attrs->ignored >= 0 && attrs->ignored < n)
-        there = rlx_build_logical_and (b, there, rlx_build_not_equal (b, labels, rlx_build_constant (b, rlx_tensor_new_scalar (RLX_DATA_TYPE_I32, (double) attrs->ignored, NULL))));
       count = rlx_build_as (b, there, RLX_DATA_TYPE_F32);
-      labels = rlx_build_shaped (b, labels, column.shape, column.n_dims);
-      losses = rlx_build_where (b, rlx_build_equal (b, labels, rlx_build_shaped (b, rlx_build_iota (b, n), classes, x->type.n_dims)), logs, zero);
+      losses = rlx_build_where (b, find_class (b, x, target, axis), logs, zero);
       losses = rlx_build_reduce_sum (b, losses, RLX_REDUCE_SUM_ATTRS (.axes = axes));
       if (attrs->smoothing > 0)
         {
@@ -218,4 +252,59 @@ rlx_loss_expand (RlxBuilder        *b,
       }
     }
   return rlx_build_as (b, reduce (b, losses, NULL, attrs->reduction), node->outputs[0].type.data_type);
+}
+
+/* Of cross-entropy by x: softmax (x) · Σ target - target, times the share that the row has in the result. */
+void
+rlx_loss_gradient (RlxGradient     *self,
+                   const RlxIrNode *node)
+{
+  const RlxLossAttrs *attrs = rlx_loss_attrs (node);
+  RlxBuilder *b = rlx_gradient_get_builder (self);
+  RlxIrValue *x = rlx_build_as (b, node->inputs[0], RLX_DATA_TYPE_F32), *target = node->inputs[1], *d, *zero;
+  RlxIrValue *g = rlx_build_as (b, rlx_gradient_get (self, node, 0), RLX_DATA_TYPE_F32), *there = NULL;
+  guint axis;
+  double share;
+
+  if (x == NULL || g == NULL)
+    return;
+  if (rlx_gradient_wants (self, node, 1))
+    {
+      rlx_gradient_expand (self, node);
+      return;
+    }
+
+  axis = rlx_type_get_axis (&x->type, attrs->axis);
+  share = attrs->smoothing / (double) x->type.shape[axis];
+  zero = rlx_build_number (b, x, 0.0);
+  d = rlx_build_softmax (b, x, RLX_SOFTMAX_ATTRS (.axis = axis));
+  if (has_labels (&target->type))
+    {
+      there = find_counted (b, x, target, attrs);
+      d = rlx_build_sub (b, d, rlx_build_where (b, find_class (b, x, target, axis), rlx_build_number (b, x, 1 - attrs->smoothing + share),
+                                                rlx_build_number (b, x, share)));
+    }
+  else
+    {
+      target = rlx_build_as (b, target, RLX_DATA_TYPE_F32);
+      if (attrs->smoothing > 0)
+        target = rlx_build_add (b, rlx_build_mul (b, target, rlx_build_number (b, x, 1 - attrs->smoothing)), rlx_build_number (b, x, share));
+      d = rlx_build_sub (b, rlx_build_mul (b, d, rlx_build_sum_along (b, target, axis)), target);
+    }
+
+  if (attrs->reduction == RLX_REDUCTION_MEAN)
+    {
+      RlxIrValue *count = there != NULL ? sum_all (b, rlx_build_as (b, there, RLX_DATA_TYPE_F32))
+                                        : rlx_build_number (b, x, (double) (rlx_type_n_elements (&x->type) / (guint64) x->type.shape[axis]));
+
+      g = rlx_build_div (b, g, rlx_build_max (b, count, rlx_build_number (b, x, 1.0)));
+    }
+  else if (attrs->reduction == RLX_REDUCTION_NONE)
+    {
+      g = as_column (b, g, x, axis);
+    }
+  d = rlx_build_mul (b, d, g);
+  if (there != NULL)
+    d = rlx_build_where (b, as_column (b, there, x, axis), d, zero);
+  rlx_gradient_add (self, node, 0, d);
 }

@@ -63,8 +63,8 @@ MODELS = [
     }, 'MNIST: handwritten digits, 60,000 to learn from and 10,000 to test with'),
 ]
 
-# What is small enough, less than 20 MB together, that the tests fetch it themselves.
-SMALL = ['silero-vad', 'ppocr', 'esrgan-slim', 'jfk']
+# What is small enough, less than 32 MB together, that the tests fetch it themselves.
+SMALL = ['silero-vad', 'ppocr', 'esrgan-slim', 'jfk', 'mnist']
 
 
 class Failure(Exception):
