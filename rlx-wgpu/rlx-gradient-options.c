@@ -23,12 +23,14 @@ struct _RlxGradientOptions
   RlxNode *seed;
   GArray *losses;            /* RlxMoreLoss */
   gboolean allow_unused;
+  gboolean recompute;
 };
 
 enum
 {
   PROP_0,
   PROP_ALLOW_UNUSED,
+  PROP_RECOMPUTE,
   PROP_SEED,
   N_PROPS
 };
@@ -69,6 +71,9 @@ rlx_gradient_options_get_property (GObject    *object,
     case PROP_ALLOW_UNUSED:
       g_value_set_boolean (value, self->allow_unused);
       break;
+    case PROP_RECOMPUTE:
+      g_value_set_boolean (value, self->recompute);
+      break;
     case PROP_SEED:
       g_value_set_object (value, self->seed);
       break;
@@ -89,6 +94,9 @@ rlx_gradient_options_set_property (GObject      *object,
     {
     case PROP_ALLOW_UNUSED:
       rlx_gradient_options_set_allow_unused (self, g_value_get_boolean (value));
+      break;
+    case PROP_RECOMPUTE:
+      rlx_gradient_options_set_recompute (self, g_value_get_boolean (value));
       break;
     case PROP_SEED:
       rlx_gradient_options_set_seed (self, g_value_get_object (value));
@@ -117,6 +125,21 @@ rlx_gradient_options_class_init (RlxGradientOptionsClass *klass)
    * Since: 1.0
    */
   properties[PROP_ALLOW_UNUSED] = g_param_spec_boolean ("allow-unused", NULL, NULL, FALSE, flags);
+
+  /**
+   * RlxGradientOptions:recompute:
+   *
+   * Whether values that lead to the loss are computed again when gradients need them,
+   * instead of kept from the first time on.
+   *
+   * The graph is cut where little goes from one part to the next, and the values of one
+   * part at a time are there. That takes up to a third more time; the memory of a deep
+   * network grows with the square root of its depth, not with its depth.
+   * [method@Rlx.Executable.get_arena_size] tells how much it is.
+   *
+   * Since: 1.0
+   */
+  properties[PROP_RECOMPUTE] = g_param_spec_boolean ("recompute", NULL, NULL, FALSE, flags);
 
   /**
    * RlxGradientOptions:seed:
@@ -233,6 +256,47 @@ rlx_gradient_options_set_allow_unused (RlxGradientOptions *self,
 
   self->allow_unused = allow_unused;
   g_object_notify_by_pspec (G_OBJECT (self), properties[PROP_ALLOW_UNUSED]);
+}
+
+/**
+ * rlx_gradient_options_get_recompute: (get-property recompute)
+ * @self: options
+ *
+ * Gets the value of [property@Rlx.GradientOptions:recompute].
+ *
+ * Returns: the value
+ *
+ * Since: 1.0
+ */
+gboolean
+rlx_gradient_options_get_recompute (RlxGradientOptions *self)
+{
+  g_return_val_if_fail (RLX_IS_GRADIENT_OPTIONS (self), FALSE);
+
+  return self->recompute;
+}
+
+/**
+ * rlx_gradient_options_set_recompute: (set-property recompute)
+ * @self: options
+ * @recompute: whether values are computed again instead of kept
+ *
+ * Sets the value of [property@Rlx.GradientOptions:recompute].
+ *
+ * Since: 1.0
+ */
+void
+rlx_gradient_options_set_recompute (RlxGradientOptions *self,
+                                    gboolean            recompute)
+{
+  g_return_if_fail (RLX_IS_GRADIENT_OPTIONS (self));
+
+  recompute = recompute != FALSE;
+  if (self->recompute == recompute)
+    return;
+
+  self->recompute = recompute;
+  g_object_notify_by_pspec (G_OBJECT (self), properties[PROP_RECOMPUTE]);
 }
 
 /**

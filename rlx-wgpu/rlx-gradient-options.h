@@ -28,6 +28,11 @@ RLX_AVAILABLE_IN_1_0
 void                 rlx_gradient_options_set_allow_unused (RlxGradientOptions *self,
                                                             gboolean            allow_unused);
 RLX_AVAILABLE_IN_1_0
+gboolean             rlx_gradient_options_get_recompute    (RlxGradientOptions *self);
+RLX_AVAILABLE_IN_1_0
+void                 rlx_gradient_options_set_recompute    (RlxGradientOptions *self,
+                                                            gboolean            recompute);
+RLX_AVAILABLE_IN_1_0
 void                 rlx_gradient_options_add_loss         (RlxGradientOptions *self,
                                                             RlxNode            *loss,
                                                             RlxNode            *seed);

@@ -62,7 +62,8 @@ graph_gradient (RlxGraph           *self,
     }
 
   if (!rlx_ir_add_gradients (self->ir, (const RlxLoss *) losses->data, losses->len, values, (guint) n_nodes,
-                             options != NULL && rlx_gradient_options_get_allow_unused (options), results, &failure))
+                             options != NULL && rlx_gradient_options_get_allow_unused (options),
+                             options != NULL && rlx_gradient_options_get_recompute (options), results, &failure))
     {
       rlx_graph_fail (self, failure, error);
       return FALSE;

@@ -466,6 +466,7 @@ differentiate (Optimizer *self,
   g_autoptr(RlxGradientOptions) options = rlx_gradient_options_new ();
   g_autofree RlxNode **gradients = NULL;
 
+  rlx_gradient_options_set_recompute (options, self->settings->recompute);
   if (counters->scale != NULL)
     {
       gsize n_dims;

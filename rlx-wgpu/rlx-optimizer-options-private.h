@@ -21,6 +21,7 @@ typedef struct
   double clip_value;
   gboolean skip_not_finite;
   gboolean scale_loss;
+  gboolean recompute;
   guint accumulate;
 } RlxOptimizerSettings;
 

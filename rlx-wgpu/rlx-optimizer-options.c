@@ -40,6 +40,7 @@ enum
   PROP_CLIP_VALUE,
   PROP_SKIP_NOT_FINITE,
   PROP_SCALE_LOSS,
+  PROP_RECOMPUTE,
   PROP_ACCUMULATE,
   PROP_RATE,
   N_PROPS
@@ -104,6 +105,9 @@ rlx_optimizer_options_get_property (GObject    *object,
     case PROP_SCALE_LOSS:
       g_value_set_boolean (value, self->settings.scale_loss);
       break;
+    case PROP_RECOMPUTE:
+      g_value_set_boolean (value, self->settings.recompute);
+      break;
     case PROP_ACCUMULATE:
       g_value_set_uint (value, self->settings.accumulate);
       break;
@@ -160,6 +164,9 @@ rlx_optimizer_options_set_property (GObject      *object,
       break;
     case PROP_SCALE_LOSS:
       rlx_optimizer_options_set_scale_loss (self, g_value_get_boolean (value));
+      break;
+    case PROP_RECOMPUTE:
+      rlx_optimizer_options_set_recompute (self, g_value_get_boolean (value));
       break;
     case PROP_ACCUMULATE:
       rlx_optimizer_options_set_accumulate (self, g_value_get_uint (value));
@@ -294,6 +301,15 @@ rlx_optimizer_options_class_init (RlxOptimizerOptionsClass *klass)
    * Since: 1.0
    */
   properties[PROP_SCALE_LOSS] = g_param_spec_boolean ("scale-loss", NULL, NULL, FALSE, flags);
+
+  /**
+   * RlxOptimizerOptions:recompute:
+   *
+   * As [property@Rlx.GradientOptions:recompute].
+   *
+   * Since: 1.0
+   */
+  properties[PROP_RECOMPUTE] = g_param_spec_boolean ("recompute", NULL, NULL, FALSE, flags);
 
   /**
    * RlxOptimizerOptions:accumulate:
@@ -833,6 +849,47 @@ rlx_optimizer_options_set_scale_loss (RlxOptimizerOptions *self,
 
   self->settings.scale_loss = scale_loss;
   g_object_notify_by_pspec (G_OBJECT (self), properties[PROP_SCALE_LOSS]);
+}
+
+/**
+ * rlx_optimizer_options_get_recompute: (get-property recompute)
+ * @self: options
+ *
+ * Gets the value of [property@Rlx.OptimizerOptions:recompute].
+ *
+ * Returns: the value
+ *
+ * Since: 1.0
+ */
+gboolean
+rlx_optimizer_options_get_recompute (RlxOptimizerOptions *self)
+{
+  g_return_val_if_fail (RLX_IS_OPTIMIZER_OPTIONS (self), FALSE);
+
+  return self->settings.recompute;
+}
+
+/**
+ * rlx_optimizer_options_set_recompute: (set-property recompute)
+ * @self: options
+ * @recompute: the value
+ *
+ * Sets the value of [property@Rlx.OptimizerOptions:recompute].
+ *
+ * Since: 1.0
+ */
+void
+rlx_optimizer_options_set_recompute (RlxOptimizerOptions *self,
+                               gboolean recompute)
+{
+  g_return_if_fail (RLX_IS_OPTIMIZER_OPTIONS (self));
+
+  recompute = recompute != FALSE;
+  if (self->settings.recompute == recompute)
+    return;
+
+  self->settings.recompute = recompute;
+  g_object_notify_by_pspec (G_OBJECT (self), properties[PROP_RECOMPUTE]);
 }
 
 /**

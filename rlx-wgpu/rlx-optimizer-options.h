@@ -78,6 +78,11 @@ RLX_AVAILABLE_IN_1_0
 void rlx_optimizer_options_set_scale_loss (RlxOptimizerOptions *self,
                                     gboolean scale_loss);
 RLX_AVAILABLE_IN_1_0
+gboolean rlx_optimizer_options_get_recompute (RlxOptimizerOptions *self);
+RLX_AVAILABLE_IN_1_0
+void rlx_optimizer_options_set_recompute (RlxOptimizerOptions *self,
+                                    gboolean recompute);
+RLX_AVAILABLE_IN_1_0
 guint rlx_optimizer_options_get_accumulate (RlxOptimizerOptions *self);
 RLX_AVAILABLE_IN_1_0
 void rlx_optimizer_options_set_accumulate (RlxOptimizerOptions *self,

@@ -113,14 +113,23 @@ typedef struct
 
 /* Adds the gradients of the sum of @losses by @values to @ir and stores them in
  * @gradients. Where the losses do not depend on one of @values, that is an error, or
- * the gradient is zeros if @allow_unused. On failure @ir is as it was. */
+ * the gradient is zeros if @allow_unused. With @recompute the values that rules
+ * need are computed again, part by part, instead of kept. On failure @ir is as it was. */
 gboolean     rlx_ir_add_gradients     (RlxIr             *ir,
                                        const RlxLoss     *losses,
                                        guint              n_losses,
                                        RlxIrValue *const *values,
                                        guint              n_values,
                                        gboolean           allow_unused,
+                                       gboolean           recompute,
                                        RlxIrValue       **gradients,
                                        GError           **error);
+
+/* Where to cut the first @n_nodes nodes, of which those that are @reached matter, so that the values that go over the
+ * cuts and those within one part take little memory together. NULL where that saves nothing. */
+guint *      rlx_gradient_find_cuts   (const RlxIr       *ir,
+                                       const gboolean    *reached,
+                                       guint              n_nodes,
+                                       guint             *n_cuts);
 
 G_END_DECLS

@@ -388,15 +388,14 @@ check_value (RlxGradient      *self,
   return FALSE;
 }
 
-/* Whether a loss depends on @value at all, be it by an operator whose derivative is zero. */
-static gboolean
-is_used (const RlxIr      *ir,
-         const RlxLoss    *losses,
-         guint             n_losses,
-         const RlxIrValue *value,
-         guint             n_nodes)
+/* Which of the nodes lead to a loss, be it by an operator whose derivative is zero. */
+static gboolean *
+find_reached (const RlxIr   *ir,
+              const RlxLoss *losses,
+              guint          n_losses,
+              guint          n_nodes)
 {
-  g_autofree gboolean *reached = g_new0 (gboolean, n_nodes);
+  gboolean *reached = g_new0 (gboolean, n_nodes);
   guint last = 0;
 
   for (guint i = 0; i < n_losses; i++)
@@ -408,15 +407,123 @@ is_used (const RlxIr      *ir,
     {
       const RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
 
-      if (!reached[i])
-        continue;
-      if (node == value->node)
-        return TRUE;
-      for (guint k = 0; k < node->n_inputs; k++)
+      for (guint k = 0; reached[i] && k < node->n_inputs; k++)
         if (node->inputs[k] != NULL)
           reached[node->inputs[k]->node->id] = TRUE;
     }
-  return FALSE;
+  return reached;
+}
+
+/* ---- computing again ---------------------------------------------------------------------- */
+
+/* What a copy of a node takes for an operand from before its part: weights as they are, all else as something that is
+ * looked at later, so that the copy is no duplicate. */
+static RlxIrValue *
+take_operand (RlxGradient *self,
+              RlxIrValue  *value,
+              RlxIrValue  *later)
+{
+  gboolean is_weight = value->node->n_inputs == 0 && value->node->op->id != RLX_OP_ID_INPUT;
+
+  return is_weight ? value : rlx_build_after (&self->b, value, later);
+}
+
+/* Goes back from @end to @first through copies of the nodes, which are made where the gradients of their results are
+ * there already. */
+static void
+go_back_again (RlxGradient    *self,
+               guint           first,
+               guint           end,
+               const gboolean *reached,
+               RlxIrValue    **copies)
+{
+  RlxIr *ir = self->b.ir;
+  RlxIrValue *later = NULL;
+  guint start = ir->nodes->len;
+
+  for (guint i = first; i < end && later == NULL; i++)
+    {
+      const RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
+
+      for (guint k = 0; k < node->n_outputs && later == NULL; k++)
+        later = get_entry (self, &node->outputs[k])->gradient;
+    }
+  if (later == NULL)
+    return;
+
+  for (guint i = first; i < end && self->b.error == NULL; i++)
+    {
+      const RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
+      g_autofree RlxIrValue **inputs = NULL;
+      RlxIrNode *copy;
+
+      if (!reached[i] || node->n_inputs == 0)
+        continue;
+      inputs = g_new0 (RlxIrValue *, node->n_inputs);
+      for (guint k = 0; k < node->n_inputs; k++)
+        {
+          RlxIrValue *value = node->inputs[k];
+
+          if (value == NULL)
+            continue;
+          if (copies[value->id] == NULL)
+            copies[value->id] = take_operand (self, value, later);
+          inputs[k] = copies[value->id];
+        }
+      copy = rlx_builder_append (&self->b, node->op, inputs, node->n_inputs, node->attrs);
+      for (guint k = 0; copy != NULL && k < node->n_outputs; k++)
+        copies[node->outputs[k].id] = &copy->outputs[k];
+    }
+
+  if (self->b.error == NULL)
+    find_wanted (self, start);
+  for (guint i = first; i < end && self->b.error == NULL; i++)
+    {
+      const RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
+
+      for (guint k = 0; k < node->n_outputs; k++)
+        {
+          const Entry *entry = get_entry (self, &node->outputs[k]);
+
+          if (entry->gradient != NULL && node->n_inputs > 0)
+            contribute (self, copies[node->outputs[k].id], entry->user, entry->gradient);
+        }
+    }
+  go_back (self, start, ir->nodes->len);
+  for (guint i = first; i < end && self->b.error == NULL; i++)
+    {
+      const RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
+
+      for (guint k = 0; k < node->n_outputs && node->n_inputs > 0; k++)
+        if (copies[node->outputs[k].id] != NULL)
+          get_entry (self, &node->outputs[k])->gradient = get_entry (self, copies[node->outputs[k].id])->gradient;
+    }
+}
+
+static void
+go_back_in_parts (RlxGradient    *self,
+                  guint           n_nodes,
+                  const gboolean *reached)
+{
+  guint n_cuts, end = n_nodes, n_values = self->b.ir->n_values;
+  g_autofree guint *cuts = rlx_gradient_find_cuts (self->b.ir, reached, n_nodes, &n_cuts);
+  g_autofree RlxIrValue **copies = NULL;
+
+  if (n_cuts == 0)
+    {
+      go_back (self, 0, n_nodes);
+      return;
+    }
+
+  /* What was computed last is there still. */
+  go_back (self, cuts[n_cuts - 1], n_nodes);
+  copies = g_new (RlxIrValue *, n_values);
+  for (guint i = n_cuts; i-- > 0 && self->b.error == NULL;)
+    {
+      end = cuts[i];
+      memset (copies, 0, n_values * sizeof (RlxIrValue *));
+      go_back_again (self, i > 0 ? cuts[i - 1] : 0, end, reached, copies);
+    }
 }
 
 gboolean
@@ -426,11 +533,13 @@ rlx_ir_add_gradients (RlxIr             *ir,
                       RlxIrValue *const *values,
                       guint              n_values,
                       gboolean           allow_unused,
+                      gboolean           recompute,
                       RlxIrValue       **gradients,
                       GError           **error)
 {
   RlxGradient self = { .b = { .ir = ir } };
   guint n_nodes = ir->nodes->len, n_ir_values = ir->n_values;
+  g_autofree gboolean *reached = find_reached (ir, losses, n_losses, n_nodes);
 
   self.entries = g_array_sized_new (FALSE, TRUE, sizeof (Entry), n_ir_values * 2);
   for (guint i = 0; i < n_values && check_value (&self, values[i]); i++)
@@ -445,7 +554,10 @@ rlx_ir_add_gradients (RlxIr             *ir,
           contribute (&self, loss, NULL,
                       losses[i].seed != NULL ? losses[i].seed : rlx_build_filled (&self.b, &loss->type, 1.0));
         }
-      go_back (&self, 0, n_nodes);
+      if (recompute && self.b.error == NULL)
+        go_back_in_parts (&self, n_nodes, reached);
+      else
+        go_back (&self, 0, n_nodes);
     }
 
   for (guint i = 0; i < n_values && self.b.error == NULL; i++)
@@ -454,7 +566,7 @@ rlx_ir_add_gradients (RlxIr             *ir,
       if (gradients[i] != NULL)
         continue;
 
-      if (!allow_unused && !is_used (ir, losses, n_losses, values[i], n_nodes))
+      if (!allow_unused && !reached[values[i]->node->id])
         {
           g_autofree char *name = rlx_ir_value_describe (values[i]);
 

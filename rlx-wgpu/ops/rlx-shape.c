@@ -95,6 +95,30 @@ rlx_reshape_lower (RlxLower        *lower,
   return TRUE;
 }
 
+gboolean
+rlx_after_infer (RlxOpCall *call,
+                 GError   **error G_GNUC_UNUSED)
+{
+  rlx_call_add_output (call, call->inputs[0]);
+  return TRUE;
+}
+
+gboolean
+rlx_after_lower (RlxLower        *lower,
+                 const RlxIrNode *node,
+                 GError         **error G_GNUC_UNUSED)
+{
+  rlx_lower_alias (lower, &node->outputs[0], node->inputs[0]);
+  return TRUE;
+}
+
+void
+rlx_after_gradient (RlxGradient     *self,
+                    const RlxIrNode *node)
+{
+  rlx_gradient_add (self, node, 0, rlx_gradient_get (self, node, 0));
+}
+
 void
 rlx_reshape_gradient (RlxGradient     *self,
                       const RlxIrNode *node)

@@ -182,6 +182,7 @@ gather (RlxReferenceCall *call)
 
 const RlxReferenceRow rlx_reference_shape[] = {
   { "reshape", reshape },
+  { "after", reshape },
   { "transpose", transpose },
   { "slice", slice },
   { "concat", concat },

@@ -170,7 +170,23 @@ generate_gather (Call *call)
   return TRUE;
 }
 
+static gboolean
+generate_after (Call *call)
+{
+  gint64 shape[RLX_MAX_DIMS], other[RLX_MAX_DIMS];
+  gsize n_dims, n_other;
+
+  if (call->variant > 2)
+    return FALSE;
+  n_dims = random_shape (call, shape, 0, 4);
+  n_other = random_shape (call, other, 0, 4);
+  add_input (call, PROP_TAME, call->data_type, shape, n_dims);
+  add_input (call, PROP_TAME, RLX_DATA_TYPE_F32, other, n_other);
+  return TRUE;
+}
+
 const PropRow prop_shape_rows[] = {
+  { "after", generate_after },
   { "reshape", generate_reshape },
   { "transpose", generate_transpose },
   { "slice", generate_slice },

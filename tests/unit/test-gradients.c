@@ -733,6 +733,104 @@ test_orders_on_device (void)
     }
 }
 
+/* So many layers with a way around each, whose weights are states or parameters; the gradients of a loss by the first weight and by x are outputs. */
+static RlxGraph *
+make_deep (guint    depth,
+           gint64   rows,
+           gint64   width,
+           gboolean learnt,
+           gboolean recompute)
+{
+  RlxGraph *graph = rlx_graph_new ();
+  RlxNode *x = rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, RLX_INT_ARRAY (rows, width), NULL), *h = x, *by[2] = { x };
+  g_autoptr (RlxGradientOptions) options = rlx_gradient_options_new ();
+  g_autofree RlxNode **gradients = NULL;
+  g_autoptr (GError) error = NULL;
+
+  for (guint i = 0; i < depth; i++)
+    {
+      g_autofree char *name = g_strdup_printf ("w%u", i), *type = g_strdup_printf ("f32[%d,%d]", (int) width, (int) width);
+      g_autoptr (RlxTensor) initial = rlx_test_random (type, -1, 1, i + 1);
+      RlxNode *w = learnt ? rlx_graph_state (graph, name, initial, NULL)
+                          : rlx_graph_parameter (graph, name, RLX_DATA_TYPE_F32, RLX_INT_ARRAY (width, width), NULL), *inner;
+
+      by[1] = i == 0 ? w : by[1];
+      inner = rlx_node_tanh (rlx_node_matmul (h, w, NULL, NULL), NULL);
+      inner = rlx_node_sin (rlx_node_matmul (inner, w, NULL, NULL), NULL);
+      inner = rlx_node_matmul (inner, w, NULL, NULL);
+      h = rlx_node_add (h, inner, NULL);
+    }
+  h = rlx_node_reduce_sum_square (h, (const gint64[]) { 0, 1 }, 2, NULL, NULL);
+  rlx_gradient_options_set_recompute (options, recompute);
+  gradients = rlx_graph_gradient (graph, h, by, 2, options, NULL, &error);
+  g_assert_no_error (error);
+  rlx_graph_output (graph, "loss", h, &error);
+  rlx_graph_output (graph, "dx", gradients[0], &error);
+  rlx_graph_output (graph, "dw", gradients[1], &error);
+  g_assert_no_error (error);
+  return graph;
+}
+
+static guint64
+get_memory (guint    depth,
+            gboolean recompute)
+{
+  g_autoptr (RlxGraph) graph = make_deep (depth, 64, 64, FALSE, recompute);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (RlxExecutable) executable = rlx_device_compile (rlx_test_device (), graph, NULL, NULL, &error);
+
+  g_assert_no_error (error);
+  g_test_message ("%u layers, %s: %" G_GUINT64_FORMAT " bytes", depth, recompute ? "computed again" : "kept",
+                  rlx_executable_get_arena_size (executable));
+  return rlx_executable_get_arena_size (executable);
+}
+
+/* What is computed again is the same, but for the order of sums, and memory grows with the square root of the depth. */
+static void
+test_recompute (void)
+{
+  g_autoptr (RlxGraph) kept = make_deep (5, 2, 3, TRUE, FALSE), again = make_deep (5, 2, 3, TRUE, TRUE);
+  g_autoptr (RlxTensor) feed = rlx_test_random ("f32[2,3]", -1, 1, 9);
+  g_autoptr (GPtrArray) expected = NULL, values = NULL;
+  g_autoptr (RlxExecutable) executable = NULL;
+  g_auto (RlxTensors) outputs = NULL;
+  g_autoptr (GError) error = NULL;
+  guint64 small, large;
+
+  g_assert_cmpuint (g_list_model_get_n_items (G_LIST_MODEL (again)), >, g_list_model_get_n_items (G_LIST_MODEL (kept)));
+  expected = rlx_reference_run (kept, &feed, 1, NULL, NULL, 0, RLX_REFERENCE_NONE, &error);
+  g_assert_no_error (error);
+  values = rlx_reference_run (again, &feed, 1, NULL, NULL, 0, RLX_REFERENCE_NONE, &error);
+  g_assert_no_error (error);
+  for (guint i = 0; i < expected->len; i++)
+    {
+      const RlxReferenceValue *a = g_ptr_array_index (expected, i), *b = g_ptr_array_index (values, i);
+
+      for (gsize k = 0; k < a->n_elements; k++)
+        g_assert_cmpfloat_with_epsilon (a->values[k], b->values[k], 1e-12 * fabs (a->values[k]));
+    }
+  if (rlx_test_device () == NULL)
+    return;
+
+  executable = rlx_device_compile (rlx_test_device (), again, NULL, NULL, &error);
+  g_assert_no_error (error);
+  outputs = rlx_executable_run (executable, &feed, 1, NULL, NULL, &error);
+  g_assert_no_error (error);
+  for (guint i = 0; i < expected->len; i++)
+    {
+      RlxReferenceCheck check;
+
+      g_assert_true (rlx_reference_value_check (g_ptr_array_index (expected, i), outputs[i], &check));
+    }
+
+  small = get_memory (9, TRUE);
+  large = get_memory (36, TRUE);
+  /* Four times as deep is twice as much, but parts are whole layers, and their number is whole: a value more that is kept,
+   * and the three of one layer more in a part. */
+  g_assert_cmpuint (large, <=, 2 * small + 4 * (64 * 64 * sizeof (float)));
+  g_assert_cmpuint (large, <=, get_memory (36, FALSE) / 2);
+}
+
 static void
 test_stop (void)
 {
@@ -785,6 +883,7 @@ main (int   argc,
   g_test_add_func ("/gradient/straight-through", test_straight_through);
   g_test_add_func ("/gradient/orders", test_orders);
   g_test_add_func ("/gradient/orders-on-device", test_orders_on_device);
+  g_test_add_func ("/gradient/recompute", test_recompute);
   g_test_add_func ("/gradient/stop", test_stop);
 
   return g_test_run ();

@@ -84,19 +84,19 @@ class Graph(Rlx.Graph):
         """A state that begins with a tensor, a numpy array, a list or a number."""
         return super().state(name, to_tensor(initial, None if data_type is None else to_data_type(data_type)))
 
-    def gradient(self, loss, nodes, *, seed=None, allow_unused=False):
+    def gradient(self, loss, nodes, *, seed=None, allow_unused=False, recompute=False):
         """The gradient of a loss, or of the sum of a list of them, by a node, by each of a list, or of a dictionary.
 
         A loss has one element, unless there is a seed that it is multiplied by, element by element. For a list of losses
         there is a list of seeds. The gradient by a node that the loss does not depend on is an error, or zeros with
-        allow_unused.
+        allow_unused. With recompute values are computed again, part by part, instead of kept, which takes less memory.
         """
         several = isinstance(loss, (list, tuple))
         losses = list(loss) if several else [loss]
         seeds = [None] * len(losses) if seed is None else list(seed) if several else [seed]
         if not losses or len(seeds) != len(losses):
             raise ValueError(f'there are {len(losses)} losses and {len(seeds)} seeds')
-        options = Rlx.GradientOptions(seed=seeds[0], allow_unused=allow_unused)
+        options = Rlx.GradientOptions(seed=seeds[0], allow_unused=allow_unused, recompute=recompute)
         for more, its_seed in zip(losses[1:], seeds[1:]):
             options.add_loss(more, its_seed)
         names = list(nodes) if isinstance(nodes, dict) else None
