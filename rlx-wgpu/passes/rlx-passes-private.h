@@ -52,6 +52,11 @@ RlxIr *     rlx_pass_qdq      (const RlxIr     *ir,
                                const RlxTarget *target,
                                GError         **error);
 
+/* Makes operators of arithmetic that spells them out: norms, scaled products. */
+RlxIr *     rlx_pass_compose  (const RlxIr     *ir,
+                               const RlxTarget *target,
+                               GError         **error);
+
 /* Puts one operator in place of several that spell it out. */
 RlxIr *     rlx_pass_recognise (const RlxIr     *ir,
                                 const RlxTarget *target,

@@ -19,6 +19,8 @@ static const struct
   { "check", rlx_pass_check, 0 },
   { "expand", rlx_pass_expand, 0 },
   { "simplify", rlx_pass_simplify, 0 },
+  /* the first half of “recognise”, in a graph as exporters write it */
+  { "compose", rlx_pass_compose, RLX_DEBUG_NO_RECOGNISE | RLX_DEBUG_NO_FUSE },
 #define PASS(NAME, name) { #name, rlx_pass_##name, RLX_DEBUG_NO_##NAME | RLX_DEBUG_NO_FUSE },
   RLX_OPTIONAL_PASSES (PASS)
 #undef PASS

@@ -132,6 +132,29 @@ find_scores (RlxRewrite       *self,
   return NULL;
 }
 
+/* The softmax that a value is. Where it is NaN, as where a query sees no key, there may be 0 instead, as attention has it. */
+static const RlxIrNode *
+find_softmax (RlxRewrite       *self,
+              const RlxIrValue *value)
+{
+  const RlxIrNode *where = value->node, *is_nan;
+  double number;
+  gint64 integer;
+
+  if (rlx_rewrite_get_only_user (self, value) == NULL)
+    return NULL;
+  if (rlx_ir_node_is (where, RLX_OP_ID_SOFTMAX))
+    return where;
+  if (!rlx_ir_node_is (where, RLX_OP_ID_WHERE) || !rlx_ir_value_get_immediate (where->inputs[1], &number, &integer) || number != 0)
+    return NULL;
+  value = where->inputs[2];
+  is_nan = where->inputs[0]->node;
+  if (!rlx_ir_node_is (is_nan, RLX_OP_ID_IS_NAN) || is_nan->inputs[0] != value || !rlx_ir_node_is (value->node, RLX_OP_ID_SOFTMAX) ||
+      rlx_rewrite_get_only_user (self, where->inputs[0]) == NULL || self->pinned[value->id] || self->users[value->id]->len != 2)
+    return NULL;
+  return value->node;
+}
+
 static gboolean
 find_attention (RlxRewrite      *self,
                 const RlxIrNode *node,
@@ -141,10 +164,11 @@ find_attention (RlxRewrite      *self,
   const RlxTensorType *type = &node->outputs[0].type;
   gint64 axis;
 
-  if (!rlx_ir_node_is (node, RLX_OP_ID_MATMUL) || !rlx_ir_node_is (node->inputs[0]->node, RLX_OP_ID_SOFTMAX) ||
-      rlx_rewrite_get_only_user (self, node->inputs[0]) == NULL || rlx_matmul_attrs (node)->transpose_a)
+  if (!rlx_ir_node_is (node, RLX_OP_ID_MATMUL) || rlx_matmul_attrs (node)->transpose_a)
     return FALSE;
-  softmax = node->inputs[0]->node;
+  softmax = find_softmax (self, node->inputs[0]);
+  if (softmax == NULL)
+    return FALSE;
   axis = rlx_softmax_attrs (softmax)->axis;
   if (axis != -1 && axis != (gint64) softmax->outputs[0].type.n_dims - 1)
     return FALSE;

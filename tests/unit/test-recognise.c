@@ -420,7 +420,7 @@ static const Case cases[] = {
     "%3 = add(%1, %2)\n"
     "%4 = relu(%3)\n"
     "output \"y\" %4\n", 1, "reduce", "add" },
-  /* the root of the mean of squares, in the shape that its operand is divided by */
+  /* the root of the mean of squares, in the shape of what else is divided by it, so that it is no norm */
   { "reduce/root-of-mean",
     "%0 = input \"x\" f32[6, 20]\n"
     "%1 = mul(%0, %0)\n"
@@ -428,8 +428,9 @@ static const Case cases[] = {
     "%3 = constant f32[] [0.001]\n"
     "%4 = add(%2, %3)\n"
     "%5 = rsqrt(%4)\n"
-    "%6 = mul(%0, %5)\n"
-    "output \"y\" %6\n", 3, "reduce", "add" },
+    "%6 = input \"z\" f32[6, 20]\n"
+    "%7 = mul(%6, %5)\n"
+    "output \"y\" %7\n", 3, "reduce", "add" },
   /* functions that both have are there once */
   { "reduce/exponentials",
     "%0 = input \"x\" f32[4, 6, 20]\n"
