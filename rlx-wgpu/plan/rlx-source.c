@@ -22,27 +22,46 @@ typedef struct
   guint size;            /* bytes of an array entry */
 } Storage;
 
-/* Half-precision vectors are loaded as words: fewer loads, and the same with and
- * without native f16. */
-static Storage
-get_vector_storage (const RlxArg *arg)
+/* The argument whose buffers @arg lives in: itself, or the output that took
+ * over its memory. */
+static const RlxArg *
+buffers_of (const RlxStep *step,
+            const RlxArg  *arg)
 {
+  return arg->merged ? &g_array_index (step->args, RlxArg, arg->in_place) : arg;
+}
+
+static gboolean
+has_f16 (const RlxTarget *target)
+{
+  return (target->features & RLX_DEVICE_FEATURES_F16) != 0;
+}
+
+/* Half-precision vectors are loaded as words: fewer loads, and the same with and
+ * without native f16. They are stored as what they are: not every compiler makes words of them. */
+static Storage
+get_vector_storage (const RlxStep   *step,
+                    const RlxArg    *arg,
+                    const RlxTarget *target)
+{
+  if (arg->data_type == RLX_DATA_TYPE_F16 && arg->width == 4 && has_f16 (target) && buffers_of (step, arg)->is_output)
+    return (Storage) { "vec4<f16>", "vec4<f32>", 0, 8 };
   if (arg->data_type == RLX_DATA_TYPE_F16)
     return arg->width == 4 ? (Storage) { "vec2<u32>", "vec4<f32>", 0, 8 } : (Storage) { "u32", "vec2<f32>", 0, 4 };
   return arg->width == 4 ? (Storage) { "vec4<f32>", "vec4<f32>", 0, 16 } : (Storage) { "vec2<f32>", "vec2<f32>", 0, 8 };
 }
 
 static Storage
-get_storage (const RlxArg    *arg,
+get_storage (const RlxStep   *step,
+             const RlxArg    *arg,
              const RlxTarget *target)
 {
   const RlxDataTypeInfo *info = rlx_data_type_get_info (arg->data_type);
-  gboolean f16 = (target->features & RLX_DEVICE_FEATURES_F16) != 0;
 
   if (arg->width > 1)
-    return get_vector_storage (arg);
+    return get_vector_storage (step, arg, target);
 
-  if (arg->data_type == RLX_DATA_TYPE_F16 && f16 && !arg->raw)
+  if (arg->data_type == RLX_DATA_TYPE_F16 && has_f16 (target) && !arg->raw)
     return (Storage) { "f16", "f32", 0, 2 };
   if (info->bits == 32)
     return (Storage) { arg->raw ? "u32" : info->wgsl, arg->raw ? "u32" : info->wgsl, 0, 4 };
@@ -56,6 +75,8 @@ decode (const RlxArg  *arg,
 {
   RlxNumberClass number = rlx_data_type_get_info (arg->data_type)->number;
 
+  if (g_str_equal (storage->element, "vec4<f16>"))
+    return g_strdup ("vec4<f32>(v)");
   if (arg->width > 1)
     return g_strdup (arg->raw || arg->data_type != RLX_DATA_TYPE_F16 ? "v" :
                      arg->width == 4 ? "vec4<f32>(unpack2x16float(v.x), unpack2x16float(v.y))" : "unpack2x16float(v)");
@@ -69,16 +90,15 @@ decode (const RlxArg  *arg,
 }
 
 static char *
-encode (const RlxArg    *arg,
-        const Storage   *storage,
-        const RlxTarget *target)
+encode (const RlxArg  *arg,
+        const Storage *storage)
 {
   RlxNumberClass number = rlx_data_type_get_info (arg->data_type)->number;
 
+  if (g_str_equal (storage->element, "vec4<f16>"))
+    return g_strdup ("vec4<f16>(v)");
   if (arg->width == 4 && arg->data_type == RLX_DATA_TYPE_F16)
-    return g_strdup (target->features & RLX_DEVICE_FEATURES_F16
-                       ? "bitcast<vec2<u32>>(vec4<f16>(v))"
-                       : "vec2<u32>(f32_to_f16_bits(v.x) | (f32_to_f16_bits(v.y) << 16u), f32_to_f16_bits(v.z) | (f32_to_f16_bits(v.w) << 16u))");
+    return g_strdup ("vec2<u32>(f32_to_f16_bits(v.x) | (f32_to_f16_bits(v.y) << 16u), f32_to_f16_bits(v.z) | (f32_to_f16_bits(v.w) << 16u))");
   if (arg->data_type == RLX_DATA_TYPE_F16 && !arg->raw)
     return g_strdup (storage->bits ? "f32_to_f16_bits(v)" : "f16(v)");
   if (storage->bits == 0)
@@ -86,15 +106,6 @@ encode (const RlxArg    *arg,
   if (number == RLX_NUMBER_BOOL && !arg->raw)
     return g_strdup ("select(0u, 1u, v)");
   return g_strdup_printf (number == RLX_NUMBER_SIGNED && !arg->raw ? "bitcast<u32>(v) & 0x%xu" : "v & 0x%xu", (1u << storage->bits) - 1);
-}
-
-/* The argument whose buffers @arg lives in: itself, or the output that took
- * over its memory. */
-static const RlxArg *
-buffers_of (const RlxStep *step,
-            const RlxArg  *arg)
-{
-  return arg->merged ? &g_array_index (step->args, RlxArg, arg->in_place) : arg;
 }
 
 /* Each part of a large tensor is a variable of its own. Of the accesses to them none is
@@ -136,7 +147,7 @@ write_functions (GString         *out,
                  const RlxTarget *target)
 {
   const RlxArg *home = buffers_of (step, arg);
-  Storage storage = get_storage (arg, target);
+  Storage storage = get_storage (step, arg, target);
   guint64 size = g_array_index (plan->slots, RlxSlot, home->slot).size;
   guint n_segments = rlx_target_get_n_segments (target, size);
   guint shift = storage.bits == 16 ? 1 : storage.bits == 8 ? 2 : 3;   /* 2^shift elements in a word */
@@ -164,7 +175,7 @@ write_functions (GString         *out,
   if (!arg->is_output)
     return;
 
-  encoded = encode (arg, &storage, target);
+  encoded = encode (arg, &storage);
   g_string_append_printf (out, "fn encode_%s(v: %s) -> %s { return %s; }\n", arg->name, storage.type, storage.element, encoded);
   g_free (head);
   g_free (function);
@@ -208,7 +219,7 @@ add_bindings (RlxPlan         *plan,
               const RlxTarget *target,
               GString         *out)
 {
-  Storage storage = get_storage (arg, target);
+  Storage storage = get_storage (step, arg, target);
   guint64 size = g_array_index (plan->slots, RlxSlot, arg->slot).size;
   guint n = rlx_target_get_n_segments (target, size);
   gboolean atomic = arg->is_output && (storage.bits != 0 || arg->atomic);
@@ -295,10 +306,10 @@ rlx_step_build_source (RlxPlan         *plan,
   for (guint i = 0; i < step->args->len; i++)
     {
       const RlxArg *arg = &g_array_index (step->args, RlxArg, i);
-      Storage storage = get_storage (arg, target);
+      Storage storage = get_storage (step, arg, target);
 
       gboolean halves = arg->data_type == RLX_DATA_TYPE_F16 && arg->is_output && arg->width > 1;
-      gboolean native = (target->features & RLX_DEVICE_FEATURES_F16) != 0;
+      gboolean native = has_f16 (target);
 
       f16 |= g_str_equal (storage.element, "f16") || (halves && native);
       packed_f16 |= (arg->data_type == RLX_DATA_TYPE_F16 && storage.bits && !arg->raw) || (halves && !native);

@@ -3,8 +3,7 @@
 """Every kernel has a way to Vulkan, Metal and Direct3D, whatever adapter is here: its WGSL is valid, the SPIR-V made of
 it is valid too, and can be turned into MSL and HLSL. Nothing runs.
 
-Compilers are slow, and types, ranks and tile sizes make many texts that differ by little. So only those are compiled
-that have a binding or a pair of lines, numbers aside, that none before has. RLX_TEST_FULL=1 compiles all.
+Compilers are slow, so only some are compiled (collected.py). RLX_TEST_FULL=1 compiles all.
 
 Usage: test-kernels.py COLLECT KERNELS"""
 import collections
@@ -16,15 +15,14 @@ import shutil
 import subprocess
 import sys
 
-import graphs
+import collected
+from collected import describe
 import tap
 import wgsl as traps
 
 collect, kernels = map(os.path.abspath, sys.argv[1:3])
 # Not for HLSL, and for MSL only some.
 MATRIX = 'matmul-matrix.wgsl'
-
-Kernel = collections.namedtuple('Kernel', 'name kernel file op adapter invocations bytes text')
 
 COMPILE = '''
 for i in *.wgsl; do
@@ -56,41 +54,8 @@ done
 '''
 
 
-def get_kernels():
-    folder = tap.path('all')
-    os.mkdir(folder)
-    tap.run([collect, tap.write('graphs', '\n'.join(graphs.get_all())), folder], status=0, env={'RLX_DEBUG': None})
-    found = []
-    with open(os.path.join(folder, 'index')) as index:
-        for line in index:
-            fields = line.rstrip('\n').split('\t')
-            with open(os.path.join(folder, fields[0])) as file:
-                found.append(Kernel(*fields, file.read()))
-    return found
-
-
-def get_parts(kernel):
-    """What kernels from one file may have in common."""
-    head, body = re.split(r'(?m)^fn workgroup_index.*\n', re.sub(r'\b\d+(?=u?\b)', 'N', kernel.text))
-    body = [line.strip() for line in body.splitlines()]
-    return {(kernel.file, line) for line in head.splitlines()} | {(kernel.file, *pair) for pair in zip(body, body[1:])}
-
-
-def choose(everything):
-    if 'RLX_TEST_FULL' in os.environ:
-        return everything
-    known = set()
-    chosen = []
-    for kernel in everything:
-        parts = get_parts(kernel)
-        if not parts <= known:
-            known |= parts
-            chosen.append(kernel)
-    return chosen
-
-
-everything = get_kernels()
-chosen = choose(everything)
+everything = collected.get_kernels(collect)
+chosen = collected.choose(everything)
 print(f'# {len(everything)} kernels, {len(chosen)} of them compiled')
 
 
@@ -138,10 +103,6 @@ def compile_all():
                 refused[tool].append((by_stem[stem], file.read().strip()[:1000]))
         tap.check(process.returncode == 0, f'the compilers’ script ended with status {process.returncode}')
     return refused
-
-
-def describe(kernel):
-    return f'{kernel.kernel} of {kernel.op} for “{kernel.adapter}”'
 
 
 refused = None
@@ -254,6 +215,7 @@ STORE_SAMPLES = {
     'fn main () { if (p.n > 1u) { } else { store_y1 (1u, 0.0); } }': [],
     'fn main () { if (p.n > 1u) { } else if (p.m > 1u) { store_y1 (1u, 0.0); } }': ['store_y1'],
 }
+VECTORS = STORES.replace('array<f16>', 'array<vec4<f16>>').replace('store_', 'store4_')
 UNSET_SAMPLES = {
     'fn f () { var v: f32; for (var i = 0u; i < 4u; i++) { var w = 0.0; var x: u32 = select (0u, 1u, i <= 2u); v += w; } }': [],
     'fn f () { for (var i = 0u; i < 4u; i++) { v += 1.0; } var v: f32; if (v == 1.0) { var w: f32; } }': [],
@@ -285,6 +247,8 @@ def no_variable_of_a_loop_is_unset():
 def no_store_to_one_of_several_results_is_deep():
     """A driver lost such stores, of 16 bits, that were inside several conditions."""
     check_samples(traps.find_deep_stores, {STORES + text: expected for text, expected in STORE_SAMPLES.items()})
+    check_samples(traps.find_deep_stores, {VECTORS + text.replace('store_', 'store4_'): [name.replace('_', '4_') for name in expected]
+                                           for text, expected in STORE_SAMPLES.items()})
     tap.none({f'{name} in {describe(kernel)}' for kernel in everything for name in traps.find_deep_stores(kernel.text)},
              'inside more than one condition')
 

@@ -101,7 +101,7 @@ def find_deep_stores(text):
     """Stores to one of several results whose elements are less than a word, with more than one condition around them: a
     driver lost such."""
     names = {name for name, element in re.findall(r'var<storage, read_write> (\w+)_\d+ *: *array<([^;]*)>;', text)
-             if element == 'f16' or f'fn merge_{name}(' in text}
+             if element in ('f16', 'vec4<f16>') or f'fn merge_{name}(' in text}
     n_variables = len(re.findall(rf'var<storage, read_write> (?:{"|".join(names)})_\d+ *:', text)) if names else 0
     if n_variables < 2:
         return []
@@ -110,7 +110,7 @@ def find_deep_stores(text):
 
     def visit(function, around):
         for depth, name in function.calls:
-            match = re.fullmatch(r'store_(?:word_)?(\w+)', name)
+            match = re.fullmatch(r'store4?_(?:word_)?(\w+)', name)
             if match and match[1] in names:
                 if around + depth > 1:
                     found.add(name)
@@ -119,4 +119,4 @@ def find_deep_stores(text):
 
     visit(functions['main'], 0)
     return sorted(found | {name for name, function in functions.items()
-                           if re.match('(store|merge)_', name) and function.depth > 1})
+                           if re.match('(store4?|merge)_', name) and function.depth > 1})

@@ -105,4 +105,5 @@ def main():
     return 0 if ended.is_set() else 1
 
 
-sys.exit(main())
+if __name__ == '__main__':
+    sys.exit(main())

@@ -9,15 +9,13 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), 'tools'))
 import cases
+import deno
 import npm
-
-DENO_VERSION = '2.9.6'
 
 shutil.rmtree(sys.argv[1], ignore_errors=True)
 os.makedirs(sys.argv[1])
 cases.write(sys.argv[1])
 try:
-    folder = os.path.join(npm.install('deno', DENO_VERSION), 'node_modules', '@deno')
-    print(os.path.join(folder, os.listdir(folder)[0], 'deno'))
-except (npm.Failure, OSError, IndexError) as error:
+    print(deno.install())
+except npm.Failure as error:
     print(f'skip: {error}')
