@@ -14,6 +14,9 @@ import re
 import sys
 import xml.etree.ElementTree
 
+sys.dont_write_bytecode = True
+from functions import dictionary
+
 CORE = '{http://www.gtk.org/introspection/core/1.0}'
 INTEGERS = {'gint', 'guint', 'gint64', 'guint64', 'gsize', 'gssize', 'guint8', 'gint32', 'guint32', 'GLib.Quark'}
 # Names of the table's types for attributes, as the languages have them.
@@ -105,6 +108,8 @@ class Python(Language):
                     f'{"Sequence" if is_argument else "list"}[{self.named(inner, is_argument)}]')
         elif kind is not None:
             text = self.named(kind.get('name'), is_argument)
+            if is_argument and (signature := dictionary(element)):
+                text += f' | Mapping[str, {"str" if signature == "a{ss}" else "int"}]'
         return text + (' | None' if element.get('nullable') and text != 'None' else '')
 
     def named(self, name, is_argument):
@@ -244,6 +249,8 @@ class TypeScript(Language):
             text = 'Uint8Array' if inner == 'guint8' else f'{self.named(inner, is_argument)}[]'
         elif kind is not None:
             text = self.named(kind.get('name'), is_argument)
+            if is_argument and (signature := dictionary(element)):
+                text += f' | {{[name: string]: {"string" if signature == "a{ss}" else "number"}}}'
         return text + (' | null' if element.get('nullable') and text != 'void' else '')
 
     def named(self, name, is_argument):

@@ -12,7 +12,8 @@ The table, which takes the place of @FUNCTIONS@ in a template, has, by the name 
                "properties": {"layout": "Layout", "padding": "ints"}},
      "Device": {"methods": {"compile_async": {"cancellable": 2, "optional": 1, "finish": "compile_finish"}}, …}}
 
-- convert: arguments that are enumerations, or files ("File"), which a script may give by name. GJS turns what is no
+- convert: arguments that are enumerations, or files ("File"), which a script may give by name, and dictionaries, by their
+  signature ("a{sx}"). GJS turns what is no
   number into 0, the first value, and PyGObject takes the members of any enumeration.
 - cancellable: which argument it is. optional: from which one on all up to it may be null.
 - finish: what ends an asynchronous function.
@@ -22,6 +23,7 @@ are properties that cannot be set, or are neither an enumeration nor a list of i
 method to set it from an array.
 """
 import json
+import re
 import sys
 import xml.etree.ElementTree
 
@@ -33,9 +35,18 @@ def enumeration(element, names):
     return kind.get('name') if kind is not None and kind.get('name') in names else None
 
 
+def dictionary(element):
+    """The signature of an argument that is a dictionary of text or integers: its documentation says it."""
+    kind, about = element.find(CORE + 'type'), element.find(CORE + 'doc')
+    found = re.search(r'`(a\{s[sx]\})`', about.text) if about is not None else None
+    return found[1] if found and kind is not None and kind.get('name') == 'GLib.Variant' else None
+
+
 def converted(element, names):
-    """The type of an argument that a script may give by name."""
+    """The type of an argument that a script may give by name, or as a plain dictionary."""
     kind = element.find(CORE + 'type')
+    if dictionary(element):
+        return dictionary(element)
     return 'File' if kind is not None and kind.get('name') == 'Gio.File' else enumeration(element, names)
 
 

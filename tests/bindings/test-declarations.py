@@ -49,12 +49,17 @@ n: int = out.y.size + len(out['y'])
 closed = Rlx.Device(selector=None)
 trainer = Rlx.Trainer(exe, 'y')
 losses: list[float] = trainer.train([[[1.0]]], progress=lambda step, loss, total: print(step, loss))
+model = Rlx.Model.open('model.onnx').build({'rows': 3})
+Rlx.WebExport(model, targets=['minimum']).set_parameters({'w': 1.0})
+exe.set_parameters_from(Rlx.Weights.open('w.npz'), {'w': 'other'})
 async def later() -> Rlx.Tensor:
     return (await exe.run_future([[1.0]]))[0]
 '''
 # Each line is wrong, and must be found out.
 BAD = '''
 x.conv(w, padding='same')
+Rlx.Model.open('model.onnx').build({'rows': 'three'})
+Rlx.WebExport(targets=['minimum'])
 x.conv(w, layout='NHWC')
 x.matmul()
 x.softmax('a')
@@ -73,6 +78,10 @@ g.output('y', x.pad([0, 0], [1, 1], null, {mode: 'edge'}).reduce_sum([0], {keep_
 const exe = await (await Rlx.Device.get_default_async()).compile_async(g, null);
 exe.set_parameters({w: 1});
 const out = await exe.run_async({x: new Float32Array(4)});
+const model = Rlx.Model.open('model.onnx').build({rows: 3});
+const web = new Rlx.WebExport({graph: model, targets: ['minimum']});
+web.set_parameters({w: 1});
+exe.set_parameters_from(Rlx.Weights.open('w.npz'), {w: 'other'});
 const closed = new Rlx.Device({selector: null});
 const n: number = out.y.shape.length + out[0].get_n_elements();
 for (const node of g)

@@ -666,6 +666,37 @@ test('training', async () => {
     assertThrows(() => new Rlx.Graph().optimize(null, [], 3), isTypeError);
 });
 
+test('exports', async () => {
+    const g = new Rlx.Graph();
+    g.output('y', g.input('x', 'f32', [1, 2]).matmul(g.parameter('w', 'f32', [2, 2])));
+    const folder = GLib.dir_make_tmp('rlx-XXXXXX');
+    const read = () => JSON.parse(new TextDecoder().decode(GLib.file_get_contents(`${folder}/plan.json`)[1]));
+    const web = new Rlx.WebExport({graph: g, targets: ['lavapipe', 'minimum']});
+    web.set_parameters({w: [[1, 2], [3, 4]]});
+    web.set_check({x: [[1, 1]]}, [Tensor.fromTypedArray(Float32Array.of(4, 6), [1, 2])], 1e-5);
+    await web.write_async(folder);
+    assertEqual(read().plans.map(({target}) => target), ['lavapipe', 'minimum']);
+    assert(read().plans[0].parameters[0].given);
+    assertEqual(read().check.tolerance, 1e-5);
+    assertThrows(() => web.set_parameters({v: 1}), error => error.message.includes('no parameter “v”'));
+    assertThrows(() => web.set_check({z: [1]}, [], 0), isTypeError);
+    assertThrows(() => web.set_check({x: [[1, 1]]}, [7], 0), isTypeError);
+
+    // Dictionaries in place of variants.
+    const bytes = new GLib.Bytes(new Uint8Array(0));
+    assertThrows(() => Rlx.Model.new_from_bytes(bytes), error => error instanceof GLib.Error);
+    const weights = `${folder}/w.npz`;
+    Rlx.Weights.write_npz(weights, ['other'], [Tensor.fromTypedArray(Float32Array.of(1, 1, 1, 1), [2, 2])], false, null);
+    const exe = device().compile(g);
+    exe.set_parameters_from(Rlx.Weights.open(weights), {w: 'other'});
+    assertEqual([...exe.run([[[1, 2]]])[0].toTypedArray()], [3, 3]);
+    assertThrows(() => exe.set_parameters_from(Rlx.Weights.open(weights), {w: 1}), isTypeError);
+    assertThrows(() => exe.set_parameters_from(Rlx.Weights.open(weights), ['w']), isTypeError);
+    for (const {name} of [...Gio.File.new_for_path(folder).enumerate_children('standard::name', 0, null)].map(info => ({name: info.get_name()})))
+        GLib.unlink(`${folder}/${name}`);
+    GLib.rmdir(folder);
+});
+
 test('device errors', () => {
     device();
     const error = assertThrows(() => Rlx.Device.open('no such adapter'),

@@ -4,6 +4,7 @@
 """The Python override on a device: results against numpy, asyncio, cancelling, errors."""
 import asyncio
 import functools
+import json
 import math
 import operator
 import pickle
@@ -13,6 +14,7 @@ import unittest
 import unittest.mock
 
 import numpy as np
+import onnx_file
 import tap
 from gi.events import GLibEventLoop
 from gi.repository import Gio, GLib, Rlx
@@ -723,6 +725,66 @@ class Callbacks(unittest.TestCase):
         self.assertEqual(results, [])
         loop.run()
         self.assertEqual(results, [([2, 4], ('data',))])
+
+
+class Exports(unittest.TestCase):
+    """Graphs for browsers, and dictionaries in place of variants."""
+
+    def setUp(self):
+        self.graph = Rlx.Graph()
+        self.graph.output('y', self.graph.input('x', 'f32', [1, 2]) @ self.graph.parameter('w', 'f32', [2, 2]))
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def plan(self):
+        with open(f'{self.folder.name}/plan.json', encoding='utf-8') as file:
+            return json.load(file)
+
+    def test_write(self):
+        export = Rlx.WebExport(self.graph, targets=['lavapipe', 'minimum'])
+        export.set_parameters({'w': [[1, 2], [3, 4]]})
+        export.set_check({'x': [[1, 1]]}, [np.array([[4, 6]], np.float32)], 1e-5)
+        export.write(self.folder.name)
+        plan = self.plan()
+        self.assertEqual([one['target'] for one in plan['plans']], ['lavapipe', 'minimum'])
+        self.assertTrue(plan['plans'][0]['parameters'][0]['given'])
+        self.assertEqual(plan['check']['tolerance'], 1e-5)
+        self.assertEqual(export.props.progress, 1)
+
+    def test_write_future(self):
+        export = Rlx.WebExport(self.graph)
+        asyncio.run(export.write_future(Gio.File.new_for_path(self.folder.name)))
+        self.assertEqual([one['target'] for one in self.plan()['plans']], ['minimum'])
+
+    def test_refused(self):
+        export = Rlx.WebExport(self.graph)
+        with self.assertRaisesRegex(TypeError, 'WebExport'):
+            Rlx.WebExport()
+        with self.assertRaisesRegex(GLib.Error, 'no parameter “v”'):
+            export.set_parameters({'v': 1.0})
+        with self.assertRaisesRegex(GLib.Error, r'f32\[2, 2\]'):
+            export.set_parameters({'w': [1, 2, 3]})
+        with self.assertRaisesRegex(TypeError, 'the inputs are x; z were given'):
+            export.set_check({'z': 1}, [], 0)
+        with self.assertRaisesRegex(TypeError, 'the dictionary has the values'):
+            export.set_parameters({'w': 1.0}, [2.0])
+
+    def test_dictionaries(self):
+        path = f'{self.folder.name}/weights.npz'
+        np.savez(path, other=np.ones((2, 2), np.float32))
+        weights = Rlx.Weights.open(path)
+        exe = tap.device().compile(self.graph)
+        exe.set_parameters_from(weights, {'w': 'other'})
+        self.assertEqual(exe([[1, 2]])[0].tolist(), [[3, 3]])
+        Rlx.WebExport(self.graph).set_parameters_from(weights, {'w': 'other'})
+        for wrong in ['w'], {'w': 1}, {1: 'w'}:
+            with self.assertRaisesRegex(TypeError, 'names'):
+                exe.set_parameters_from(weights, wrong)
+        model = Rlx.Model.new_from_bytes(GLib.Bytes.new(onnx_file.make([[1.0], [2.0]], [0.5])))
+        graph = model.build({'rows': np.int64(3)})
+        self.assertEqual(tap.device().compile(graph)([[1, 2]] * 3)[0].tolist(), [[1], [1], [1]])
+        with self.assertRaisesRegex(TypeError, "dimensions: 'rows' cannot be 1.5"):
+            model.build({'rows': 1.5})
 
 
 if __name__ == '__main__':

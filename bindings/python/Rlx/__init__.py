@@ -26,7 +26,8 @@ x.matmul(w, transpose_b=True), or options=Rlx.MatmulOptions(transpose_b=True).
 axis= and keepdims= stand for axes= and keep_dims=. Where a data type is asked
 for, 'f32', 'float32', numpy.float32 and Rlx.DataType.F32 are the same; members
 of other enumerations have short names as well, such as 'channels-last'. A file
-may be a path.
+may be a path, and a dictionary of names or sizes is one of Python:
+model.build({'batch': 1}).
 
 Inputs, parameters and states take what constants take, converted to their data
 type where that loses nothing but the precision of floats; dictionaries name
@@ -49,9 +50,10 @@ Rlx.Trainer is the loop around an executable that learns: batches in, losses out
 numpy is imported only when a program uses it with Rlx.
 """
 from .apply import ops
+from .export import WebExport
 from .graph import Graph, Node, Port
 from .running import Adapter, Device, Executable, Outputs
 from .tensor import Tensor
 from .training import Trainer
 
-__all__ = ['Adapter', 'Device', 'Executable', 'Graph', 'Node', 'Outputs', 'Port', 'Tensor', 'Trainer', 'ops']
+__all__ = ['Adapter', 'Device', 'Executable', 'Graph', 'Node', 'Outputs', 'Port', 'Tensor', 'Trainer', 'WebExport', 'ops']

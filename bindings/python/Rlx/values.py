@@ -77,6 +77,25 @@ def to_file(value, what):
         raise TypeError(f'{what} cannot be {value!r}, it is a path or a Gio.File') from None
 
 
+def to_dictionary(signature, value, what):
+    """A variant of a dictionary of text or integers, from itself or a dictionary."""
+    if value is None or isinstance(value, GLib.Variant):
+        return value
+    kind = {'s': str, 'x': int}[signature[3]]
+    if not isinstance(value, dict):
+        raise TypeError(f'{what} cannot be {value!r}, it is a dictionary of {kind.__name__} by name')
+    for name, entry in value.items():
+        if not isinstance(name, str) or isinstance(entry, bool) or not (hasattr(entry, '__index__') if kind is int else isinstance(entry, str)):
+            raise TypeError(f'{what}: {name!r} cannot be {entry!r}, it is a name with {"an integer" if kind is int else "text"}')
+    return GLib.Variant(signature, {name: operator.index(entry) if kind is int else entry for name, entry in value.items()})
+
+
+def _converter(kind):
+    if kind == 'File':
+        return to_file
+    return functools.partial(to_dictionary if kind.startswith('a{') else to_member, kind)
+
+
 def _property(kind, value, what):
     """The value of a property: a list of integers is a variant, all else that is in the table an enumeration."""
     if kind != 'ints':
@@ -98,8 +117,7 @@ def _check_function(owner, name, taken, start):
         for argument, (position, kind) in taken.items():
             values, at = (kwargs, argument) if argument in kwargs else (args, start + position)
             if values is kwargs or at < len(args):
-                convert = to_file if kind == 'File' else functools.partial(to_member, kind)
-                values[at] = convert(values[at], f'{name}: {argument}')
+                values[at] = _converter(kind)(values[at], f'{name}: {argument}')
         return call(*args, **kwargs)
 
     return function
@@ -124,7 +142,8 @@ with open(os.path.join(os.path.dirname(__file__), 'functions.json'), encoding='u
 
 
 def check_arguments():
-    """Lets all that takes an enumeration take nothing else, and say what there is; and all that takes a file a path."""
+    """Lets all that takes an enumeration take nothing else, and say what there is; all that takes a file a path; and all that
+    takes a dictionary as a variant one of Python."""
     for name, row in FUNCTIONS.items():
         owner = getattr(Rlx, name) if name else Rlx
         for method, about in row['methods'].items():
