@@ -14,6 +14,28 @@
 /* Half floats have 11 bits, and two that are neighbours can come of one number. */
 #define TOLERANCE_F16 0x1p-9
 
+#define DEFAULT_PORT 8000
+
+/* Where to serve the folder; -1: nowhere. */
+static int serve_port = -1;
+
+static gboolean
+parse_serve (const char *option G_GNUC_UNUSED,
+             const char *value,
+             gpointer    data G_GNUC_UNUSED,
+             GError    **error)
+{
+  guint64 port = DEFAULT_PORT;
+
+  if (value != NULL && !g_ascii_string_to_unsigned (value, 10, 0, G_MAXUINT16, &port, NULL))
+    {
+      g_set_error (error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, "--serve=%s: a port is 0 to %u", value, G_MAXUINT16);
+      return FALSE;
+    }
+  serve_port = (int) port;
+  return TRUE;
+}
+
 /* Parameters by "name=file.npy", then the others from a file of weights. */
 static gboolean
 set_parameters (RlxWebExport *export,
@@ -139,6 +161,7 @@ rlx_tool_export (int    argc,
     { "f16", 0, 0, G_OPTION_ARG_NONE, &f16, "Add a plan for devices with 16-bit floats", NULL },
     { "precision", 0, 0, G_OPTION_ARG_STRING, &precision, "Override the precision of products: full or reduced", "PRECISION" },
     { "no-check", 0, 0, G_OPTION_ARG_NONE, &no_check, "Run nothing here: the page has no result to compare with", NULL },
+    { "serve", 0, G_OPTION_FLAG_OPTIONAL_ARG, G_OPTION_ARG_CALLBACK, parse_serve, "Then serve the folder, to this machine alone (8000)", "PORT" },
     G_OPTION_ENTRY_NULL
   };
   g_autoptr(GError) error = NULL;
@@ -192,6 +215,8 @@ rlx_tool_export (int    argc,
   rlx_web_export_write_async (export, folder, NULL, rlx_tool_wait_done, wait);
   result = rlx_tool_wait_end (wait);
   if (!rlx_web_export_write_finish (export, result, &error))
+    return rlx_tool_fail (error);
+  if (serve_port >= 0 && !rlx_tool_serve (folder, (guint16) serve_port, &error))
     return rlx_tool_fail (error);
   return RLX_TOOL_OK;
 }

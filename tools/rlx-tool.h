@@ -109,6 +109,11 @@ void        rlx_tool_print_values (RlxGraph         *graph,
 /* The graph as an SVG picture. */
 char *      rlx_tool_draw_graph (RlxGraph           *graph,
                                  GError            **error);
+/* Serves the files of a folder at this port (0: any that is free), to this machine alone. Returns only if it
+ * cannot. */
+gboolean    rlx_tool_serve      (GFile              *folder,
+                                 guint16             port,
+                                 GError            **error);
 /* Waits for a call that does not block, with a bar on a terminal where that takes more than
  * 100 ms. @what the call does is told beside it. @object has a property “progress”, from 0
  * to 1. rlx_tool_wait_done() is the

@@ -7,11 +7,14 @@ import contextlib
 import json
 import os
 import pty
+import re
+import socket
 import struct
 import subprocess
 import sys
 
 import numpy
+import onnx_file
 import tap
 from command import FAILED, OK, USAGE, npy, parse, refused, rlx, run
 
@@ -286,6 +289,66 @@ def export_needs_no_device():
         tap.equal(file.read(), 'mine', 'the page')
     tap.equal(sorted(os.listdir(folder)), sorted(['index.html', 'package.json', 'plan.json', 'rlx.d.ts', 'rlx.js'] +
                                                  [piece['file'] for piece in read()['pieces']]), 'the files')
+
+
+@tap.test
+def export_takes_models():
+    """With sizes for what they leave open, and their weights."""
+    model = tap.write('small.onnx', onnx_file.make([[1, 2], [3, 4], [5, 6]], [7, 8]))
+    folder = tap.path('model')
+    run('export', '--web', folder, '--dim', 'rows=5', model)
+    with open(os.path.join(folder, 'plan.json'), encoding='utf-8') as file:
+        plan = json.load(file)
+    tap.equal(plan['inputs'], [{'name': 'x', 'dataType': 'f32', 'shape': [5, 3]}], 'the inputs')
+    tap.equal(plan['outputs'], [{'name': 'y', 'dataType': 'f32', 'shape': [5, 2]}], 'the outputs')
+    tap.check('check' in plan and plan['pieces'], 'there is no example')
+    refused('rows', 'export', '--web', folder, model)
+
+
+def ask(port, text):
+    """What a server answers: status, headers and content."""
+    with socket.create_connection(('127.0.0.1', port), timeout=20) as connection:
+        connection.sendall(text.encode())
+        connection.shutdown(socket.SHUT_WR)
+        answer = b''.join(iter(lambda: connection.recv(65536), b''))
+    head, _, content = answer.partition(b'\r\n\r\n')
+    return head.decode().split('\r\n')[0], head.decode(), content
+
+
+@tap.test
+def export_serves():
+    folder = tap.path('served')
+    command = [rlx, 'export', '--web', folder, '--serve=0', '-w', weights, '--no-check', graph]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        try:
+            address = process.stdout.readline()
+            port = int(re.fullmatch(r'http://127\.0\.0\.1:(\d+)/\n', address)[1])
+            tap.write('served-secret', 'secret')
+            host = f'Host: 127.0.0.1:{port}\r\n\r\n'
+            for name, kind in ('', 'text/html'), ('rlx.js', 'text/javascript'), ('plan.json?x', 'application/json'):
+                status, head, content = ask(port, f'GET /{name} HTTP/1.1\r\n{host}')
+                tap.equal(status, 'HTTP/1.1 200 OK', f'the status of {name}')
+                tap.contains(head, f'Content-Type: {kind}')
+                with open(os.path.join(folder, name.split('?')[0] or 'index.html'), 'rb') as file:
+                    tap.equal(content, file.read(), name)
+            piece = next(name for name in os.listdir(folder) if name.startswith('weights-'))
+            tap.contains(ask(port, f'GET /{piece} HTTP/1.1\r\n{host}')[1], 'immutable')
+            tap.equal(ask(port, f'HEAD /rlx.js HTTP/1.1\r\nHost: localhost\r\n\r\n')[2], b'', 'the content of a head')
+            for request, status in ((f'GET /../served-secret HTTP/1.1\r\n{host}', 404), (f'GET /..%2fserved-secret HTTP/1.1\r\n{host}', 404),
+                                    (f'GET /%2e%2e/served-secret HTTP/1.1\r\n{host}', 404), (f'GET /none HTTP/1.1\r\n{host}', 404),
+                                    (f'GET /%00 HTTP/1.1\r\n{host}', 404), (f'GET {tap.path("served-secret")} HTTP/1.1\r\n{host}', 404),
+                                    (f'POST / HTTP/1.1\r\n{host}', 405), ('GET / HTTP/1.1\r\nHost: example.org\r\n\r\n', 403),
+                                    ('GET / HTTP/1.1\r\n\r\n', 403), ('\x16\x03\r\n\r\n', 400)):
+                tap.contains(ask(port, request)[0], f' {status} ', request)
+            tap.equal(ask(port, 'GET / HTTP/1.1\r\n' + 'X: y\r\n' * 5000)[0], '', 'what an endless head gets')
+            # It is for this machine alone, so nothing else may use the port by another of its addresses.
+            with open('/proc/net/tcp', encoding='ascii') as file:
+                listening = {line.split()[1] for line in file if line.split()[3] == '0A'}
+            tap.check(f'0100007F:{port:04X}' in listening and f'00000000:{port:04X}' not in listening, 'it listens elsewhere')
+            refused(str(port), 'export', '--web', folder, f'--serve={port}', '-w', weights, '--no-check', graph)
+        finally:
+            process.kill()
+    refused('a port is 0 to 65535', 'export', '--web', folder, '--serve=70000', graph, status=USAGE)
 
 
 @tap.test
