@@ -22,8 +22,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
-import time
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(FOLDER), 'tools'))
@@ -31,73 +29,14 @@ sys.path.insert(0, os.path.join(os.path.dirname(FOLDER), 'tools'))
 import chart
 import npm
 import onnx_model
+import web
+from contender import NO_ADAPTER, Contender, Failure, NoAdapter
 
 ORT = 'onnxruntime-node'
 ORT_VERSION = '1.30.0'
-NO_ADAPTER = 77
-PROCESS_TIMEOUT = 900
-
-
-class Failure(Exception):
-    """A contender could not do something; the text says why."""
-
-
-class NoAdapter(Failure):
-    pass
 
 
 # --- Contenders -------------------------------------------------------------------------------------------------------
-
-class Contender:
-    """Who does the work. A process of theirs prints JSON with the time in ms. Before that it may tell when it has its first
-    result, for a clock that runs since before its start."""
-
-    # Whether it adds up f16 in f16.
-    f16_sums = False
-
-    def __init__(self, name, bench):
-        self.name, self.bench = name, bench
-
-    def prepare(self):
-        """Sees to what it needs; fails with the reason if that cannot be had."""
-
-    def takes(self, workload):
-        raise NotImplementedError
-
-    def command(self, workload, output):
-        raise NotImplementedError
-
-    def start(self, workload, output, cache):
-        """Runs one process; returns what it has printed."""
-        env = dict(os.environ, XDG_CACHE_HOME=cache)
-        started, last = None, ''
-        begin = time.monotonic()
-        with tempfile.TemporaryFile('w+') as errors:
-            with subprocess.Popen(self.command(workload, output), env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                  stderr=errors, text=True) as process:
-                timer = threading.Timer(PROCESS_TIMEOUT, process.kill)
-                timer.start()
-                try:
-                    for last in process.stdout:
-                        if started is None and last == 'started\n':
-                            started = (time.monotonic() - begin) * 1e3
-                except BaseException:
-                    process.kill()
-                    raise
-                finally:
-                    timer.cancel()
-            errors.seek(0)
-            lines = [line.strip() for line in errors if line.strip()]
-        if time.monotonic() - begin >= PROCESS_TIMEOUT:
-            raise Failure(f'no result within {PROCESS_TIMEOUT} s')
-        if process.returncode != 0:
-            reason = next((line for line in lines if 'rror' in line), lines[-1] if lines else f'status {process.returncode}')
-            raise (NoAdapter if process.returncode == NO_ADAPTER else Failure)(reason)
-        result = json.loads(last)
-        if started is not None:
-            result['ms'] = started
-        return result
-
 
 class Program(Contender):
     """One of the programs here, which have the same arguments."""
@@ -155,7 +94,7 @@ class OnnxRuntime(Contender):
         self.modules = install_ort()
 
     def takes(self, workload):
-        return workload['kind'] not in ('compile', 'chain') and onnx_model.has_model(workload)
+        return workload['kind'] not in ('compile', 'chain', 'web') and onnx_model.has_model(workload)
 
     def command(self, workload, output):
         inputs = [tensor for tensor in workload['tensors'] if tensor['role'] == 'input']
@@ -229,7 +168,7 @@ class Measurement:
             'min_ms': min(self.times), 'max_ms': max(self.times), 'processes': len(self.times), 'checked': True,
             'max_error': self.error,
         }
-        if self.workload['kind'] == 'run' and self.workload['family'] != 'tiny':
+        if self.workload['kind'] in ('run', 'web') and self.workload['family'] != 'tiny':
             seconds = row['median_ms'] * 1e-3
             if self.workload['flops'] > 0:
                 row['gflops'] = self.workload['flops'] * 1e-9 / seconds
@@ -243,7 +182,8 @@ class Bench:
         self.programs, self.seconds, self.processes = options.programs, options.seconds, options.processes
         self.data = options.data or os.path.join(self.programs, 'data')
         maker = os.path.join(self.programs, 'rlx-bench-data')
-        self.workloads = json.loads(subprocess.run([maker, '--manifest'], capture_output=True, check=True).stdout)
+        everything = json.loads(subprocess.run([maker, '--manifest'], capture_output=True, check=True).stdout)
+        self.workloads = choose(everything, options.only)
         self.contenders, self.skipped, self.rows, self.failures = [], [], [], []
         self.temporary = None
 
@@ -252,7 +192,9 @@ class Bench:
         if not peers:
             return
         for peer in (Dawn('dawn', self), OpenBlas('openblas', self), OnnxRuntime('ort-cpu', self, 'cpu'),
-                     OnnxRuntime('ort-webgpu', self, 'webgpu')):
+                     OnnxRuntime('ort-webgpu', self, 'webgpu'), *web.get_contenders(self)):
+            if not any(peer.takes(workload) for workload in self.workloads):
+                continue
             try:
                 peer.prepare()
                 self.contenders.append(peer)
@@ -328,13 +270,13 @@ class Bench:
         for i, measurement in enumerate(measurements):
             name = workload['name'] if i == 0 else ''
             if measurement.failure:
-                print(f'{name:<20} {measurement.contender.name:<10} {measurement.failure}', flush=True)
+                print(f'{name:<20} {measurement.contender.name:<12} {measurement.failure}', flush=True)
                 self.failures.append((workload['name'], measurement.contender.name, measurement.failure))
                 continue
             row = measurement.row()
             self.rows.append(row)
             columns = [
-                f'{name:<20} {row["contender"]:<10} {row["median_ms"]:>10.3f}  {row["min_ms"]:>9.3f} … {row["max_ms"]:<9.3f}',
+                f'{name:<20} {row["contender"]:<12} {row["median_ms"]:>10.3f}  {row["min_ms"]:>9.3f} … {row["max_ms"]:<9.3f}',
                 f'{row["median_ms"] / own:>8.2f}' if own else f'{"":>8}',
                 f'{row["cpu_ms"]:>10.3f}' if 'cpu_ms' in row else f'{"":>10}',
                 f'{row["gflops"]:>8.1f}' if 'gflops' in row else f'{"":>8}',
@@ -348,7 +290,7 @@ class Bench:
 # --- The end ----------------------------------------------------------------------------------------------------------
 
 def print_heading():
-    print(f'{"workload":<20} {"contender":<10} {"median/ms":>10}  {"range/ms":>21} {"time/rlx":>8} {"CPU/ms":>10} {"GFLOPS":>8} '
+    print(f'{"workload":<20} {"contender":<12} {"median/ms":>10}  {"range/ms":>21} {"time/rlx":>8} {"CPU/ms":>10} {"GFLOPS":>8} '
           f'{"GB/s":>7} {"error":>9}')
 
 
@@ -372,6 +314,9 @@ def print_notes(rows):
             print(f'{half} takes ort-webgpu in f32 {others[0] / own[0]:.1f} times as long as rlx, '
                   f'{others[1] / own[1]:.1f} times in CPU time')
     for row in rows:
+        if 'load_ms' in row:
+            print(f'{row["workload"]} by {row["contender"]}: {row["fetch_ms"]:.1f} ms to fetch its files by 200 Mbit/s, '
+                  f'{row["load_ms"]:.1f} ms to be ready, {row["reload_ms"]:.1f} ms again')
         if 'round_trips_ms' in row:
             print(f'{row["workload"]} takes {row["median_ms"] / row["round_trips_ms"]:.2f} of the time of as many round trips')
     if speed:
@@ -411,7 +356,8 @@ def parse(arguments):
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--programs', required=True, metavar='FOLDER', help='where the programs are: tests/bench of a build')
     parser.add_argument('--peers', action='store_true',
-                        help='measure others too: bare Dawn, OpenBLAS, and ONNX Runtime on the CPU and on WebGPU')
+                        help='measure others too: bare Dawn, OpenBLAS, and ONNX Runtime on the CPU and on WebGPU; what is '
+                             'called web-* in JavaScript, in Node.js and in Chromium')
     parser.add_argument('--only', nargs='+', action='extend', default=[], metavar='NAME',
                         help='measure these; * and ? are patterns')
     parser.add_argument('--processes', type=int, default=5, metavar='N', help='how many processes measure each (5)')
@@ -429,9 +375,8 @@ def parse(arguments):
 def main(arguments):
     options = parse(arguments)
     bench = Bench(options)
-    chosen = choose(bench.workloads, options.only)
     if options.list:
-        for workload in chosen:
+        for workload in bench.workloads:
             print(f'{workload["name"]:<20} {workload["what"]}')
         return 0
     print_machine('before')
@@ -439,7 +384,7 @@ def main(arguments):
     print_heading()
     with tempfile.TemporaryDirectory(prefix='rlx-bench-') as bench.temporary:
         try:
-            for workload in chosen:
+            for workload in bench.workloads:
                 bench.measure(workload)
         except NoAdapter as failure:
             print(f'bench: {failure}', file=sys.stderr)

@@ -5,6 +5,7 @@
  * JSON. bench.py starts it.
  *
  *   rlx-bench --workload NAME --folder FOLDER [--output FILE] [--seconds S] [--profile]
+ *   rlx-bench --workload NAME --folder FOLDER --export FOLDER    for browsers, without measuring
  */
 #include "config.h"
 
@@ -425,7 +426,7 @@ measure (Bench      *self,
   if (!bench_write_floats (output, floats, n_floats))
     return FALSE;
 
-  if (self->workload->kind == BENCH_RUN)
+  if (self->workload->kind == BENCH_RUN || self->workload->kind == BENCH_WEB)
     {
       begin = g_get_monotonic_time ();
       for (guint i = 0; bench_warm_up (begin, i); i++)
@@ -467,11 +468,27 @@ measure (Bench      *self,
   return TRUE;
 }
 
+/* With plans for what is measured: Mesa's lavapipe, and the SwiftShader of Chromium. */
+static gboolean
+export (Bench      *self,
+        const char *path)
+{
+  static const char *const targets[] = { "lavapipe", "swiftshader", "minimum", NULL };
+  g_autoptr(GFile) folder = g_file_new_for_path (path);
+  g_autoptr(RlxWebExport) export = NULL;
+
+  if (!make_graph (self))
+    return FALSE;
+  export = rlx_web_export_new (self->graph);
+  rlx_web_export_set_targets (export, targets);
+  return rlx_web_export_write (export, folder, NULL, &self->error);
+}
+
 int
 main (int   argc,
       char *argv[])
 {
-  g_autofree char *name = NULL, *folder = NULL, *output = NULL;
+  g_autofree char *name = NULL, *folder = NULL, *output = NULL, *web = NULL;
   double seconds = 0.5;
   gboolean show_profile = FALSE;
   const GOptionEntry entries[] = {
@@ -480,6 +497,7 @@ main (int   argc,
     { "output", 0, 0, G_OPTION_ARG_FILENAME, &output, "Write the result to this file", "FILE" },
     { "seconds", 0, 0, G_OPTION_ARG_DOUBLE, &seconds, "How long to measure (0.5)", "S" },
     { "profile", 0, 0, G_OPTION_ARG_NONE, &show_profile, "Tell how long each kernel takes", NULL },
+    { "export", 0, 0, G_OPTION_ARG_FILENAME, &web, "Only write the graph as a folder for browsers", "FOLDER" },
     G_OPTION_ENTRY_NULL
   };
   g_autoptr(GOptionContext) context = g_option_context_new (NULL);
@@ -494,7 +512,7 @@ main (int   argc,
       return 2;
     }
   self.tensors = bench_list_tensors (self.workload);
-  if (!open_files (&self, folder) || !measure (&self, output, seconds, show_profile))
+  if (!open_files (&self, folder) || !(web ? export (&self, web) : measure (&self, output, seconds, show_profile)))
     {
       status = g_error_matches (self.error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_NO_ADAPTER) ? NO_ADAPTER : 1;
       if (self.error != NULL)

@@ -18,6 +18,7 @@ sys.path.insert(0, here)
 import bench
 import chart
 import onnx_model
+import web
 
 OK, FAILED, USAGE = 0, 1, 2
 data = os.path.join(tap.folder, 'data')
@@ -86,6 +87,29 @@ def bare_calls():
 
 
 @tap.test
+def in_javascript():
+    """What is exported for browsers takes part, too, where Node.js and its package can be had."""
+    bench_ = bench.Bench(bench.parse(['--programs', programs, *common, '--only', 'web-encoder']))
+    contender = web.Node('rlx-node', bench_, 'rlx')
+    try:
+        contender.prepare()
+    except bench.Failure as why:
+        tap.skip(str(why))
+    bench_.temporary = tap.path('web')
+    os.mkdir(bench_.temporary)
+    workload, = bench_.workloads
+    bench_.make_data(workload)
+    measurement = bench.Measurement(workload, contender)
+    output = os.path.join(bench_.temporary, 'output')
+    try:
+        result = contender.start(workload, output, bench_.temporary)
+    except bench.NoAdapter as why:
+        tap.skip(str(why))
+    tap.check(all(result[name] > 0 for name in ('ms', 'load_ms', 'reload_ms', 'fetch_ms')), f'times make no sense: {result}')
+    measurement.check(output)
+
+
+@tap.test
 def start():
     """From the start of a process to the first result, by a clock outside of it."""
     _, rows = measure('--only', 'warm-start-tiny')
@@ -123,17 +147,17 @@ def missing_peer():
     def fail():
         raise bench.Failure('it is not there')
 
-    original = bench.OpenBlas.prepare, bench.OnnxRuntime.prepare
-    bench.OpenBlas.prepare = bench.OnnxRuntime.prepare = lambda self: fail()
+    original = bench.OpenBlas.prepare, bench.OnnxRuntime.prepare, web.Web.prepare
+    bench.OpenBlas.prepare = bench.OnnxRuntime.prepare = web.Web.prepare = lambda self: fail()
     try:
         bench_ = bench.Bench(bench.parse(['--programs', programs]))
         with contextlib.redirect_stdout(io.StringIO()) as said:
             bench_.find_contenders(True)
     finally:
-        bench.OpenBlas.prepare, bench.OnnxRuntime.prepare = original
+        bench.OpenBlas.prepare, bench.OnnxRuntime.prepare, web.Web.prepare = original
     tap.contains(said.getvalue(), 'skipped ort-webgpu: it is not there')
     tap.equal([contender.name for contender in bench_.contenders], ['rlx', 'memcpy', 'dawn'])
-    tap.equal(bench_.skipped, [f'{name}: it is not there' for name in ('openblas', 'ort-cpu', 'ort-webgpu')])
+    tap.equal(bench_.skipped, [f'{name}: it is not there' for name in ('openblas', 'ort-cpu', 'ort-webgpu', 'rlx-node', 'ort-node', 'rlx-chromium', 'ort-chromium')])
 
 
 @tap.test
@@ -142,7 +166,7 @@ def arguments():
     for name in ('matmul-512', 'matmul-1024', 'matmul-384x384x1536', 'matmul-128x768x3072', 'matmul-500x499x501', 'matmul-512-f16',
                  'gemv-4096-f32', 'gemv-4096-f16', 'minilm-b1', 'minilm-b8', 'bert-base-b1', 'attention-4096', 'softmax',
                  'layer-norm', 'elementwise', 'transpose', 'reduce', 'gather', 'conv3x3', 'resnet-block', 'tiny-roundtrip',
-                 'cold-start-minilm', 'warm-start-minilm', 'compile-minilm'):
+                 'cold-start-minilm', 'warm-start-minilm', 'compile-minilm', 'web-encoder', 'web-minilm'):
         tap.contains(listed, f'\n{name} ' if name != 'tiny-roundtrip' else name, 'the list')
     for wrong in (['--only', 'nothing'], ['--processes', '0'], ['--seconds', '-1'], ['--seconds', 'nan'], ['--nothing']):
         done = run(*wrong, status=USAGE)

@@ -84,6 +84,11 @@ const BenchWorkload bench_workloads[] = {
   { "compile-minilm-warm", BENCH_ENCODER, BENCH_COMPILE, .size = MINILM (1), .data = "minilm-b1", .weights = "minilm",
     .tolerance = ENCODER_TOLERANCE, .what = "the same, from caches" },
 
+  { "web-encoder", BENCH_ENCODER, BENCH_WEB, .size = { 1, 48, 128, 4, 512, 2, 1000 }, .tolerance = ENCODER_TOLERANCE,
+    .what = "in JavaScript: 2 layers of width 128, 48 tokens, as `rlx demo`" },
+  { "web-minilm", BENCH_ENCODER, BENCH_WEB, .size = MINILM (1), .data = "minilm-b1", .weights = "minilm",
+    .tolerance = ENCODER_TOLERANCE, .what = "in JavaScript: 6 layers of width 384, 128 tokens" },
+
   { "memory-copy", BENCH_COPY, .size = { 1 << 26 }, .what = "256 MiB, by all processors" },
 };
 const gsize bench_n_workloads = G_N_ELEMENTS (bench_workloads);

@@ -32,6 +32,7 @@ typedef enum
   BENCH_START,    /* from the start of the process to the first result */
   BENCH_COMPILE,  /* only */
   BENCH_CHAIN,    /* 100 runs, each of what the one before left on the device, and one fetch */
+  BENCH_WEB,      /* a run, for those who do it in JavaScript, too */
 } BenchKind;
 
 typedef enum
