@@ -7,9 +7,11 @@ of what JavaScript's typed arrays have.
 """
 import json
 import os
+import tempfile
 
 import gi
 import numpy as np
+import onnx_file
 
 gi.require_version('Rlx', '1.0')
 from gi.repository import Gio, Rlx
@@ -139,7 +141,17 @@ def edges():
     return g, [{'x': random(1, 3, 2), 'none': np.zeros((0, 4), np.float32)}]
 
 
-CASES = [encoder, convolutions, states, prologue, halves, wide, packed, numbers, edges]
+def model():
+    """From an ONNX file, for a number of rows that it leaves open."""
+    content = onnx_file.make((random(1, 12, 10) / 3).tolist(), random(2, 10).tolist())
+    with tempfile.NamedTemporaryFile(suffix='.onnx') as file:
+        file.write(content)
+        file.flush()
+        g = Rlx.Model.open(Gio.File.new_for_path(file.name), None).build({'rows': 7})
+    return g, [{'x': random(3, 7, 12)}]
+
+
+CASES = [encoder, convolutions, states, prologue, halves, wide, packed, numbers, edges, model]
 
 
 def to_bytes(values):

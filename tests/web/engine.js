@@ -5,9 +5,9 @@
 // and whether all bits are the same, or what went wrong.
 
 /** What files hold, by data type; of halves the bits. */
-const ARRAYS = {
+export const ARRAYS = {
   f32: Float32Array, f16: Uint16Array, i32: Int32Array, u32: Uint32Array, i8: Int8Array, u8: Uint8Array, bool: Uint8Array,
-  i64: BigInt64Array, u64: BigUint64Array,
+  i64: BigInt64Array, u64: BigUint64Array, i4: Uint8Array, u4: Uint8Array,
 };
 
 export class Cases {

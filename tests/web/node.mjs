@@ -3,7 +3,7 @@
 //
 // Runs what the command line says in Node.js, with the package `webgpu`, or in Deno; prints lines of JSON.
 //
-//   node node.mjs MODULES FOLDER cases TARGET…    or    faults
+//   node node.mjs MODULES FOLDER cases TARGET…    or    faults    or    graphs COUNT RUNS
 import {readFile} from 'node:fs/promises';
 import {pathToFileURL} from 'node:url';
 import process from 'node:process';
@@ -28,7 +28,7 @@ const fetch = async url => {
 };
 const tell = result => process.stdout.write(`${JSON.stringify(result)}\n`);
 
-const {Rlx} = await import(`${base}encoder/rlx.js`);
+const {Rlx} = await import(`${base}${what === 'graphs' ? '0' : 'encoder'}/rlx.js`);
 const {default: run} = await import(new URL(`./${what}.mjs`, import.meta.url).href);
 await run({Rlx, base, fetch, gpu, tell}, rest);
 // Dawn's threads would go on.

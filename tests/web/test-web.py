@@ -7,33 +7,20 @@ Usage: test-web.py EXPORT_FOLDER"""
 import json
 import os
 import re
-import shutil
 import sys
 
-import npm
 import tap
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, FOLDER)
 import cases
-
-WEBGPU, WEBGPU_VERSION = 'webgpu', '0.6.2'
+import node as engine
 
 exports = os.path.join(tap.folder, 'web')
 
 
-def modules():
-    if shutil.which('node') is None:
-        tap.skip('there is no Node.js')
-    try:
-        return npm.install(WEBGPU, WEBGPU_VERSION, [f'dist/{other}' for other in ('darwin-universal', 'win32-x64', 'win32-arm64')])
-    except npm.Failure as error:
-        tap.skip(str(error))
-
-
 def node(*arguments):
-    done = tap.run(['node', os.path.join(FOLDER, 'node.mjs'), modules(), exports, *arguments], status=0, timeout=300)
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{')]
+    return engine.run(exports, *arguments)
 
 
 @tap.test
