@@ -28,12 +28,22 @@ def get_lacking(kernel):
     return next((what for words, what in LACKS.items() if words in kernel.text), None)
 
 
-@tap.test
-def every_kernel():
+def compile_all(name, modules, pipelines, timeout=1500):
+    """What Deno says of files of WGSL: a list of what is refused, and the counts."""
     try:
         program = deno.install()
     except npm.Failure as why:
         tap.skip(str(why))
+    listed = tap.write(name, json.dumps({'modules': modules, 'pipelines': pipelines}))
+    done = tap.run([program, 'run', '-A', '--unstable-webgpu', os.path.join(HERE, 'naga.mjs'), listed], status=0, timeout=timeout)
+    *refused, last = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{')]
+    if 'skip' in last:
+        tap.skip(last['skip'])
+    return refused, last
+
+
+@tap.test
+def every_kernel():
     lacking = collections.Counter(filter(None, map(get_lacking, everything)))
     for what, n in lacking.items():
         print(f'# without {n} kernels with {what}')
@@ -41,11 +51,7 @@ def every_kernel():
     tap.check(len(kernels) > len(everything) / 2, f'only {len(kernels)} of {len(everything)} kernels are left')
     chosen = {kernel.name for kernel in collected.choose(list(kernels.values()))}
     wanted = [path for path, kernel in kernels.items() if kernel.name in chosen]
-    listed = tap.write('list.json', json.dumps({'modules': list(kernels), 'pipelines': wanted}))
-    done = tap.run([program, 'run', '-A', '--unstable-webgpu', os.path.join(HERE, 'naga.mjs'), listed], status=0, timeout=1500)
-    *refused, last = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{')]
-    if 'skip' in last:
-        tap.skip(last['skip'])
+    refused, last = compile_all('list.json', list(kernels), wanted)
     print(f'# {last["valid"]} of {len(kernels)} kernels are valid, {last["ready"]} of {len(wanted)} pipelines were made')
     tap.check(not refused, f'{len(refused)} kernels are refused\n' + '\n'.join(
         f'{collected.describe(kernels[one["file"]])}: {one["message"]}' for one in refused[:8]))
@@ -55,18 +61,10 @@ def every_kernel():
 @tap.test
 def faults_are_found():
     """It is not that everything passes."""
-    try:
-        program = deno.install()
-    except npm.Failure as why:
-        tap.skip(str(why))
     good = next(kernel for kernel in everything if not get_lacking(kernel))
     files = [tap.write(f'fault{i}.wgsl', text) for i, text in enumerate([
         good.text, good.text + '\nfn g () { let v: u32 = 1.5; }', re.sub(r'@workgroup_size\([^)]*\)', '@workgroup_size(65536)', good.text)])]
-    listed = tap.write('faults.json', json.dumps({'modules': files, 'pipelines': files}))
-    done = tap.run([program, 'run', '-A', '--unstable-webgpu', os.path.join(HERE, 'naga.mjs'), listed], status=0)
-    *refused, last = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{')]
-    if 'skip' in last:
-        tap.skip(last['skip'])
+    refused, _ = compile_all('faults.json', files, files)
     tap.equal([one['file'] for one in refused], files[1:], 'what is refused')
 
 
