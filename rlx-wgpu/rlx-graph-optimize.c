@@ -453,6 +453,31 @@ check_parameters (RlxNode **parameters,
   return TRUE;
 }
 
+/* Whether there are gradients, before anything is added for them: a failure leaves the graph as it was. With the lock. */
+static gboolean
+check_gradients (RlxGraph *self,
+                 RlxNode  *loss,
+                 RlxNode **parameters,
+                 gsize     n_parameters,
+                 GError  **error)
+{
+  const RlxLoss losses = { .value = rlx_node_get_value (loss) };
+  g_autofree RlxIrValue **values = g_new0 (RlxIrValue *, n_parameters + 1), **gradients = g_new0 (RlxIrValue *, n_parameters + 1);
+  guint n_nodes = self->ir->nodes->len, n_values = self->ir->n_values;
+  GError *failure = NULL;
+
+  for (gsize i = 0; i < n_parameters; i++)
+    values[i] = rlx_node_get_value (parameters[i]);
+  if (!rlx_ir_add_gradients (self->ir, &losses, 1, values, (guint) n_parameters, FALSE, FALSE, gradients, &failure))
+    {
+      rlx_graph_fail (self, failure, error);
+      return FALSE;
+    }
+  g_ptr_array_set_size (self->ir->nodes, (int) n_nodes);
+  self->ir->n_values = n_values;
+  return TRUE;
+}
+
 /* The gradients, of the loss or of the scaled one. */
 static gboolean
 differentiate (Optimizer *self,
@@ -555,7 +580,8 @@ rlx_graph_optimize (RlxGraph            *self,
         slots[i].parameter = node;
       }
     if ((rate != NULL && !rlx_graph_check_owner (self, "optimize", "rate", rate, error)) ||
-        !check_parameters (parameters, n_parameters, rate, error))
+        !check_parameters (parameters, n_parameters, rate, error) ||
+        !check_gradients (self, loss, parameters, n_parameters, error))
       return FALSE;
   }
   if (!counters_init (&counters, &optimizer, error))

@@ -594,7 +594,7 @@ assert_refused (RlxGraph           *graph,
 static void
 test_errors (void)
 {
-  RlxNode *x, *alone, *index, *sum;
+  RlxNode *x, *alone, *index, *sum, *states;
   g_autoptr (RlxGraph) graph = make_graph (&x);
   g_autoptr (RlxGraph) other = NULL;
   g_autoptr (RlxGradientOptions) options = rlx_gradient_options_new ();
@@ -613,6 +613,16 @@ test_errors (void)
   assert_refused (graph, sum, foreign, NULL, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "belongs to another graph");
   rlx_gradient_options_set_seed (options, x);
   assert_refused (graph, sum, x, options, RLX_GRAPH_ERROR_SHAPE, "the seed is f32[3], the loss");
+
+  /* An operator without a gradient, with the way from there to the loss. */
+  states = rlx_node_reshape (x, (const gint64[]) { 1, 1, 3 }, 3, NULL);
+  states = rlx_node_recurrence_states (states, states, NULL, NULL, NULL, NULL, NULL, NULL);
+  states = rlx_node_exp (states, NULL);
+  sum = rlx_node_reduce_sum (states, (const gint64[]) { 0, 1, 2, 3 }, 4, NULL, NULL);
+  g_assert_nonnull (sum);
+  assert_refused (graph, sum, x, NULL, RLX_GRAPH_ERROR_UNSUPPORTED, "recurrence_states has none: ");
+  assert_refused (graph, sum, x, NULL, RLX_GRAPH_ERROR_UNSUPPORTED, "recurrence_states → ");
+  assert_refused (graph, sum, x, NULL, RLX_GRAPH_ERROR_UNSUPPORTED, " exp → ");
 }
 
 /* Every operator has a rule, or a reason why it has none. */

@@ -288,7 +288,9 @@ test_errors (void)
   g_autoptr (GError) error = NULL;
   g_autoptr (RlxTensor) initial = floats (first_p);
   RlxNode *x = rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, RLX_INT_ARRAY (2, 3), NULL);
-  RlxNode *p = rlx_graph_state (graph, "p", initial, NULL);
+  RlxNode *p = rlx_graph_state (graph, "p", initial, NULL), *loss, *whole, *alone;
+  g_autoptr (RlxTensor) whole_numbers = rlx_test_random ("i32[2]", 0, 9, 1);
+  g_autoptr (RlxOptimizerOptions) options = rlx_optimizer_options_new ();
 
   g_assert_false (rlx_graph_optimize (graph, p, &x, 1, NULL, &error));
   g_assert_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT);
@@ -297,6 +299,32 @@ test_errors (void)
   g_assert_false (rlx_graph_optimize (graph, p, &p, 1, NULL, &error));
   g_assert_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_SHAPE);
   g_assert_nonnull (strstr (error->message, "it must have one element"));
+  g_clear_error (&error);
+
+  /* Integers do not learn; what the loss does not depend on does not, either. */
+  loss = rlx_node_reduce_sum_square (p, (const gint64[]) { 0, 1 }, 2, NULL, NULL);
+  whole = rlx_graph_state (graph, "whole", whole_numbers, NULL);
+  g_assert_nonnull (whole);
+  g_assert_false (rlx_graph_optimize (graph, loss, &whole, 1, NULL, &error));
+  g_assert_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_DATA_TYPE);
+  g_assert_nonnull (strstr (error->message, "“whole” is i32[2]"));
+  g_clear_error (&error);
+  alone = rlx_graph_state (graph, "alone", initial, NULL);
+  g_assert_false (rlx_graph_optimize (graph, loss, (RlxNode *[]) { p, alone }, 2, NULL, &error));
+  g_assert_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT);
+  g_assert_nonnull (strstr (error->message, "does not depend on"));
+  g_assert_nonnull (strstr (error->message, "“alone”"));
+  g_clear_error (&error);
+  rlx_optimizer_options_set_rate (options, x);
+  g_assert_false (rlx_graph_optimize (graph, loss, &p, 1, options, &error));
+  g_assert_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_SHAPE);
+  g_assert_nonnull (strstr (error->message, "the learning rate is f32[2, 3]"));
+  g_clear_error (&error);
+
+  /* None of that has left anything behind. */
+  rlx_optimizer_options_set_rate (options, NULL);
+  g_assert_true (rlx_graph_optimize (graph, loss, &p, 1, options, &error));
+  g_assert_no_error (error);
 }
 
 int
