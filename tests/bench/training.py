@@ -1,0 +1,234 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The rlx-wgpu authors
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Measures steps of training: `./dev bench --training [--steps N] [WORKLOAD…]`.
+
+For each workload there is the time of a step, wall and of all threads, with a batch that goes to the device and a loss
+that comes back; how many dispatches that is, and what memory the plan takes; and the same for the forward pass alone.
+Where Python finds torch, or the one that RLX_TORCH names does, it makes the same steps with one thread, from the same
+numbers, and the first eight losses have to agree; otherwise that is skipped.
+
+A deviation of losses: each is a sum in f32 whose error is some ten 2⁻²⁴ of it, and a step carries on that of the
+parameters, which are off by as much. After eight steps 2⁻¹⁶ is what can be.
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+CHECKED, BOUND = 8, 2.0 ** -16
+
+
+class Workload:
+    """Shapes of weights, and one function that both libraries' calls go through."""
+
+    def __init__(self, shapes, inputs, classes, rate, algorithm, network):
+        self.shapes, self.inputs, self.classes = shapes, inputs, classes
+        self.rate, self.algorithm, self.network = rate, algorithm, network
+
+    def weights(self):
+        random = np.random.default_rng(7)
+        return {name: (random.standard_normal(shape) / np.sqrt(np.prod(shape[1:] if len(shape) > 2 else shape[:1]))
+                       if len(shape) > 1 else np.full(shape, 1.0 if name.startswith('gain') else 0.0)).astype('f')
+                for name, shape in self.shapes.items()}
+
+    def batch(self, step):
+        random = np.random.default_rng(100 + step)
+        kind, shape, labels = self.inputs
+        x = random.integers(0, 256, shape, dtype=np.int32) if kind == 'i32' else random.standard_normal(shape).astype('f')
+        return x, random.integers(0, self.classes, labels, dtype=np.int32)
+
+
+class Rlx:
+    """What a network is made of here."""
+
+    relu = staticmethod(lambda x: x.relu())
+    gelu = staticmethod(lambda x: x.gelu())
+    conv = staticmethod(lambda x, w, b: x.conv(w, b))
+    pool = staticmethod(lambda x: x.max_pool(window=[2, 2], strides=[2, 2]))
+    flat = staticmethod(lambda x: x.reshape([x.shape[0], -1]))
+    norm = staticmethod(lambda x, gain, bias: x.layer_norm(gain, bias, axes=[-1]))
+    embed = staticmethod(lambda table, x: table.gather(x, axis=0))
+
+    @staticmethod
+    def attend(q, k, v, heads):
+        batch, steps, width = q.shape
+        q, k, v = (x.reshape([batch, steps, heads, width // heads]) for x in (q, k, v))
+        return q.attention(k, v, layout='sequence-first').reshape([batch, steps, width])
+
+
+class Torch:
+    """The same there."""
+
+    def __init__(self):
+        import torch
+        torch.set_num_threads(1)
+        self.torch, f = torch, torch.nn.functional
+        self.relu, self.gelu = torch.relu, f.gelu
+        self.conv, self.pool = f.conv2d, lambda x: f.max_pool2d(x, 2)
+        self.flat = lambda x: x.flatten(1)
+        self.norm = lambda x, gain, bias: f.layer_norm(x, x.shape[-1:], gain, bias)
+        self.embed = lambda table, x: table[x.long()]
+
+    def attend(self, q, k, v, heads):
+        batch, steps, width = q.shape
+        q, k, v = (x.reshape(batch, steps, heads, width // heads).transpose(1, 2) for x in (q, k, v))
+        y = self.torch.nn.functional.scaled_dot_product_attention(q, k, v)
+        return y.transpose(1, 2).reshape(batch, steps, width)
+
+
+def mlp(a, x, w):
+    return a.relu(x @ w['w1'] + w['b1']) @ w['w2'] + w['b2']
+
+
+def cnn(a, x, w):
+    x = a.relu(a.conv(x, w['w1'], w['b1']))
+    x = a.flat(a.pool(a.relu(a.conv(x, w['w2'], w['b2']))))
+    return a.relu(x @ w['w3'] + w['b3']) @ w['w4'] + w['b4']
+
+
+def encoder(a, x, w):
+    x = a.embed(w['table'], x) + w['places']
+    for i in 'ab':
+        h = a.norm(x, w['gain1' + i], w['shift1' + i])
+        q, k, v = (h @ w[name + i] + w['b' + name + i] for name in 'qkv')
+        x = x + a.attend(q, k, v, 4) @ w['o' + i] + w['bo' + i]
+        h = a.norm(x, w['gain2' + i], w['shift2' + i])
+        x = x + a.gelu(h @ w['u' + i] + w['bu' + i]) @ w['d' + i] + w['bd' + i]
+    return x @ w['out']
+
+
+MLP = {'w1': (784, 512), 'b1': (512,), 'w2': (512, 10), 'b2': (10,)}
+CNN = {'w1': (32, 3, 3, 3), 'b1': (32,), 'w2': (64, 32, 3, 3), 'b2': (64,), 'w3': (9216, 128), 'b3': (128,), 'w4': (128, 10), 'b4': (10,)}
+ENCODER = {'table': (256, 128), 'places': (64, 128), 'out': (128, 256)}
+for layer in 'ab':
+    for norm in '12':
+        ENCODER |= {f'gain{norm}{layer}': (128,), f'shift{norm}{layer}': (128,)}
+    for matrix, columns, rows in ('q', 128, 128), ('k', 128, 128), ('v', 128, 128), ('o', 128, 128), ('u', 512, 128), ('d', 128, 512):
+        ENCODER |= {matrix + layer: (rows, columns), f'b{matrix}{layer}': (columns,)}
+WORKLOADS = {
+    'mlp-sgd': Workload(MLP, ('f32', (128, 784), (128,)), 10, .05, 'sgd', mlp),
+    'mlp-adam': Workload(MLP, ('f32', (128, 784), (128,)), 10, 1e-3, 'adam', mlp),
+    'cnn-adam': Workload(CNN, ('f32', (64, 3, 28, 28), (64,)), 10, 1e-3, 'adam', cnn),
+    'encoder-adam': Workload(ENCODER, ('i32', (8, 64), (8, 64)), 256, 1e-3, 'adam', encoder),
+}
+
+
+def measure(step, steps):
+    """The first losses, and the medians of the time of later steps."""
+    losses, walls, times = [], [], []
+    for i in range(CHECKED + steps):
+        wall, cpu = time.perf_counter(), time.process_time()
+        loss = step(i)
+        walls.append((time.perf_counter() - wall) * 1e3)
+        times.append((time.process_time() - cpu) * 1e3)
+        losses.append(loss)
+    return {'losses': losses[:CHECKED], 'wall': statistics.median(walls[CHECKED:]), 'cpu': statistics.fmean(times[CHECKED:])}
+
+
+def run_rlx(name, steps):
+    import gi
+    gi.require_version('Rlx', '1.0')
+    from gi.repository import Rlx as library
+    workload, device = WORKLOADS[name], library.Device.get_default()
+    results = {}
+    for training in True, False:
+        g = library.Graph()
+        kind, shape, labels_shape = workload.inputs
+        x, labels = g.input('x', kind, shape), g.input('labels', 'i32', labels_shape)
+        w = {key: g.state(key, value) if training else g.constant(value) for key, value in workload.weights().items()}
+        loss = workload.network(Rlx, x, w).softmax_cross_entropy(labels)
+        if training:
+            g.optimize(loss, w, algorithm=workload.algorithm, learning_rate=workload.rate, momentum=.9)
+        g.output('loss', loss)
+        exe = device.compile(g)
+        results[training] = measure(lambda i: exe(*workload.batch(i)).loss.item(), steps)
+        results[training] |= {'dispatches': exe.get_n_dispatches(), 'memory': exe.get_arena_size()}
+    return results[True] | {'forward': results[False]}
+
+
+def run_torch(name, steps):
+    a, workload = Torch(), WORKLOADS[name]
+    torch = a.torch
+    w = {key: torch.tensor(value, requires_grad=True) for key, value in workload.weights().items()}
+    optimizer = (torch.optim.SGD(w.values(), lr=workload.rate, momentum=.9) if workload.algorithm == 'sgd'
+                 else torch.optim.Adam(w.values(), lr=workload.rate))
+
+    def step(i):
+        x, labels = map(torch.from_numpy, workload.batch(i))
+        optimizer.zero_grad()
+        y = workload.network(a, x, w)
+        loss = torch.nn.functional.cross_entropy(y.reshape(-1, workload.classes), labels.long().reshape(-1))
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return measure(step, steps)
+
+
+def run_orders(_, steps):
+    """A scalar function of many numbers, four times over."""
+    import gi
+    gi.require_version('Rlx', '1.0')
+    from gi.repository import Rlx as library
+    g = library.Graph()
+    x = y = g.input('x', 'f32', [4096])
+    y = (y.sin() * y).tanh()
+    for _ in range(4):
+        y = g.gradient(y.sum(), x)
+    g.output('fourth', y)
+    exe, values = library.Device.get_default().compile(g), np.linspace(-2, 2, 4096, dtype='f')
+    result = measure(lambda i: float(np.asarray(exe(values)[0])[i]), steps)
+    return result | {'dispatches': exe.get_n_dispatches(), 'memory': exe.get_arena_size()}
+
+
+def child(python, who, name, steps):
+    command = [python, os.path.abspath(__file__), '--child', who, '--steps', str(steps), name]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {'OMP_NUM_THREADS': '1', 'OPENBLAS_NUM_THREADS': '1'})
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f'status {done.returncode}')
+    return json.loads(done.stdout)
+
+
+def main():
+    parser = argparse.ArgumentParser(prog='./dev bench --training')
+    parser.add_argument('--steps', type=int, default=20)
+    parser.add_argument('--child', choices=['rlx', 'torch', 'orders'], help=argparse.SUPPRESS)
+    parser.add_argument('workloads', nargs='*')
+    arguments = parser.parse_args()
+    if arguments.child:
+        run = {'rlx': run_rlx, 'torch': run_torch, 'orders': run_orders}[arguments.child]
+        print(json.dumps(run(arguments.workloads[0], arguments.steps)))
+        return 0
+
+    names = arguments.workloads or [*WORKLOADS, 'nth-order']
+    for name in names:
+        if name not in WORKLOADS and name != 'nth-order':
+            parser.error(f'there is no workload {name}; there are {", ".join(WORKLOADS)}, nth-order')
+    python = os.environ.get('RLX_TORCH', sys.executable)
+    has_torch = subprocess.run([python, '-c', 'import torch'], capture_output=True).returncode == 0
+    if not has_torch:
+        print('torch: skipped, it is not there; RLX_TORCH may name a Python that has it', file=sys.stderr)
+    status = 0
+    print(f'{"workload":14}{"ms":>8}{"CPU ms":>8}{"/forward":>9}{"steps":>7}{"MB":>7}{"torch":>8}{"slower":>8}{"losses":>10}')
+    for name in names:
+        ours = child(sys.executable, 'orders' if name == 'nth-order' else 'rlx', name, arguments.steps)
+        row = f'{name:14}{ours["wall"]:8.1f}{ours["cpu"]:8.1f}'
+        row += f'{ours["cpu"] / ours["forward"]["cpu"]:9.2f}' if 'forward' in ours else f'{"":9}'
+        row += f'{ours["dispatches"]:7}{ours["memory"] / 1e6:7.1f}'
+        if has_torch and name in WORKLOADS:
+            theirs = child(python, 'torch', name, arguments.steps)
+            off = max(abs(a - b) / abs(b) for a, b in zip(ours['losses'], theirs['losses']))
+            row += f'{theirs["cpu"]:8.1f}{ours["cpu"] / theirs["cpu"]:7.1f}x{off:10.1e}' + ('' if off <= BOUND else ' WRONG')
+            status |= off > BOUND
+        print(row, flush=True)
+    return status
+
+
+if __name__ == '__main__':
+    sys.exit(main())
