@@ -216,9 +216,7 @@ def a_program_in_vala():
     tap.equal(tap.run([binary], env=running, status=0).stdout, '[4, 5, 0, 0]\n', 'the result')
 
 
-@tap.test
-def a_program_in_python():
-    code = '''
+PYTHON_PROGRAM = '''
 import gi
 gi.require_version('Rlx', '1.0')
 from gi.repository import Rlx
@@ -229,15 +227,7 @@ g.output('y', (x @ w).relu())
 y, = Rlx.Device.get_default().compile(g).run([Rlx.Tensor.new_from_floats([2, 3], [1, 2, 3, -4, -5, -6])])
 print(y.to_string())
 '''
-    done = tap.run([sys.executable, '-c', code], status=0, env=running)
-    tap.equal(done.stdout, '[4, 5, 0, 0]\n', 'the result')
-
-
-@tap.test
-def a_program_in_javascript():
-    if shutil.which('gjs') is None:
-        tap.skip('there is no gjs')
-    code = tap.write('program.js', '''
+GJS_PROGRAM = '''
 import Rlx from 'gi://Rlx?version=1.0';
 const g = new Rlx.Graph();
 const x = g.input('x', 'f32', [2, 3]);
@@ -245,8 +235,60 @@ const w = g.constant(Rlx.Tensor.new_from_floats([3, 2], [1, 0, 0, 1, 1, 1]));
 g.output('y', x.matmul(w).relu());
 const [y] = Rlx.Device.get_default().compile(g).run([Rlx.Tensor.new_from_floats([2, 3], [1, 2, 3, -4, -5, -6])], null);
 print(y.to_string());
-''')
+'''
+
+
+@tap.test
+def a_program_in_python():
+    done = tap.run([sys.executable, '-c', PYTHON_PROGRAM], status=0, env=running)
+    tap.equal(done.stdout, '[4, 5, 0, 0]\n', 'the result')
+
+
+@tap.test
+def a_program_in_javascript():
+    if shutil.which('gjs') is None:
+        tap.skip('there is no gjs')
+    code = tap.write('program.js', GJS_PROGRAM)
     tap.equal(tap.run(['gjs', '-m', code], status=0, env=running).stdout, '[4, 5, 0, 0]\n', 'the result')
+
+
+# As root in a system of which /usr/local is empty, and /etc, where ldconfig keeps what it found, a copy.
+AS_ROOT = '''
+set -e
+mount -t tmpfs tmpfs /usr/local
+cp -a /etc "$1/etc" 2>/dev/null || true
+mount --bind "$1/etc" /etc
+meson install -C "$2" --no-rebuild --quiet >"$1/told"
+eval "$(sed -n 's/^  //p' "$1/told")"
+export PYTHONDONTWRITEBYTECODE=1
+command -v rlx
+python3 -c "$3"
+if [ "$4" ]; then gjs -m "$4"; fi
+cc -Wall -Werror "$5" -o "$1/program" $(pkg-config --cflags --libs rlx-wgpu-1.0)
+"$1/program"
+'''
+
+
+@tap.test
+def below_usr_local():
+    """What README says: `meson install`, then what it tells to do, and everything is found."""
+    if prefix != '/usr/local':
+        tap.skip(f'the prefix is {prefix}')
+    user = [] if os.geteuid() == 0 else ['--user', '--map-root-user']
+    enter = ['unshare', *user, '--mount']
+    if shutil.which('unshare') is None or tap.run([*enter, 'mount', '-t', 'tmpfs', 'tmpfs', '/usr/local']).returncode != 0:
+        tap.skip('nothing can be mounted here')
+    unset = dict.fromkeys(('GI_TYPELIB_PATH', 'GJS_PATH', 'PYGI_OVERRIDES_PATH', 'LD_LIBRARY_PATH', 'PKG_CONFIG_PATH', 'XDG_DATA_DIRS'))
+    folder = tap.path('local')
+    os.mkdir(folder)
+    script = tap.write('local.js', GJS_PROGRAM) if shutil.which('gjs') else ''
+    done = tap.run([*enter, 'sh', '-c', AS_ROOT, 'sh', folder, build, PYTHON_PROGRAM, script, tap.write('local.c', program)],
+                   env=dict(unset, PATH='/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'), status=0)
+    tap.equal(done.stdout.splitlines(), ['/usr/local/bin/rlx'] + ['[4, 5, 0, 0]'] * (3 if script else 2), 'what the programs print')
+    with open(os.path.join(folder, 'told'), encoding='utf-8') as file:
+        told = file.read()
+    for name in 'ldconfig', 'GI_TYPELIB_PATH', 'GJS_PATH':
+        tap.contains(told, name, 'what is told')
 
 
 @tap.test
