@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Scale and zero point of numbers between two ends (ops/rlx-quantize.c): one
-// invocation does it. With SYMMETRIC levels there is no zero point.
+// Scale and zero point of numbers whose ends are the least and the greatest of
+// several (ops/rlx-quantize.c): one invocation does it. With SYMMETRIC levels there is no zero point.
 
 #use op_is_nan op_max op_min
 
@@ -12,8 +12,12 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   if (workgroup_index (wid) > 0u || lane > 0u) {
     return;
   }
-  let low = op_min (load_low (0u), 0.0);
-  let high = op_max (load_high (0u), 0.0);
+  var low = 0.0;
+  var high = 0.0;
+  for (var i = 0u; i < p.parts; i++) {
+    low = op_min (low, load_low (i));
+    high = op_max (high, load_high (i));
+  }
 #if SYMMETRIC
   let range = op_max (-low, high);
 #else

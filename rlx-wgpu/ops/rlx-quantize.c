@@ -329,34 +329,10 @@ rlx_dequantize_linear_lower (RlxLower        *lower,
                    &rlx_dequantize_linear_attrs (node)->blocks, 0, 0, error);
 }
 
-/* The smallest or largest element of @x. */
-static RlxIrValue *
-reduce (RlxLower         *lower,
-        const RlxIrNode  *node,
-        const RlxOp      *op,
-        const RlxIrValue *x,
-        GError          **error)
-{
-  RlxIrValue *result = rlx_lower_temporary (lower, &(RlxTensorType) { .data_type = x->type.data_type });
-  RlxIrValue *inputs[] = { (RlxIrValue *) x };
-  gint64 axes[RLX_MAX_DIMS];
-  RlxReduceAttrs attrs = { .axes = RLX_INTS (axes, x->type.n_dims) };
-  RlxIrNode inner = {
-    .id = node->id,
-    .origin = node->origin,
-    .op = op,
-    .name = node->name,
-    .attrs = &attrs,
-    .inputs = inputs,
-    .n_inputs = 1,
-    .outputs = result,
-    .n_outputs = 1,
-  };
-
-  for (guint i = 0; i < x->type.n_dims; i++)
-    axes[i] = i;
-  return rlx_reduce_lower (lower, &inner, error) ? result : NULL;
-}
+/* One invocation looks at so many least and greatest elements. Where there are more than that many times as many, more
+ * invocations find these. */
+#define MAX_ENDS 256
+#define ENDS_WG 64
 
 /* Scale and zero point (nullable when levels are symmetric) that fit @x. */
 static gboolean
@@ -368,12 +344,28 @@ find_range (RlxLower         *lower,
             const RlxIrValue *zero,
             GError          **error)
 {
-  RlxIrValue *low = reduce (lower, node, &rlx_op_reduce_min, x, error);
-  RlxIrValue *high = low != NULL ? reduce (lower, node, &rlx_op_reduce_max, x, error) : NULL;
+  guint64 n = rlx_type_n_elements (&x->type), n_parts = n;
+  const RlxIrValue *low = x, *high = x;
   RlxKernel *kernel;
 
-  if (high == NULL)
-    return FALSE;
+  if (n > MAX_ENDS)
+    {
+      RlxTensorType parts = { .data_type = RLX_DATA_TYPE_F32, .n_dims = 1 };
+
+      n_parts = n > (guint64) MAX_ENDS * MAX_ENDS ? 4 * MAX_ENDS : MAX_ENDS;
+      parts.shape[0] = (gint64) n_parts;
+      low = rlx_lower_temporary (lower, &parts);
+      high = rlx_lower_temporary (lower, &parts);
+      kernel = rlx_kernel_new (lower, node, "quantize-ends");
+      rlx_kernel_input (kernel, "x", x);
+      rlx_kernel_output (kernel, "low", low);
+      rlx_kernel_output (kernel, "high", high);
+      rlx_kernel_define (kernel, "WG", ENDS_WG);
+      rlx_kernel_param_u32 (kernel, "n", n);
+      rlx_kernel_param_u32 (kernel, "parts", n_parts);
+      if (!rlx_kernel_dispatch (kernel, n_parts / ENDS_WG, error))
+        return FALSE;
+    }
 
   kernel = rlx_kernel_new (lower, node, "quantize-range");
   rlx_kernel_input (kernel, "low", low);
@@ -383,6 +375,7 @@ find_range (RlxLower         *lower,
     rlx_kernel_output (kernel, "zero", zero);
   rlx_kernel_define (kernel, "WG", 1);
   rlx_kernel_define (kernel, "SYMMETRIC", zero == NULL);
+  rlx_kernel_param_u32 (kernel, "parts", n_parts);
   rlx_kernel_param_f32 (kernel, "levels", levels);
   return rlx_kernel_dispatch (kernel, 1, error);
 }
