@@ -46,7 +46,7 @@ completes ()
 }
 
 echo 'TAP version 14'
-completes 'rlx ' 'devices targets calibrate ops demo info convert embed run bench compile profile dot --help --version'
+completes 'rlx ' 'devices targets calibrate ops demo info convert embed run bench compile profile spectrum dot --help --version'
 completes 'rlx de' 'devices demo !'
 completes 'rlx ops layer' 'layer_norm layer_norm_2d !'
 completes 'rlx run --' '--input --parameter --weights --output --profile --tune --values --checked --json --dim --help !'

@@ -232,6 +232,59 @@ typedef enum
 } RlxMelScale;
 
 /**
+ * RlxConvolution:
+ * @RLX_CONVOLUTION_FULL: all that is not zero: signal + filter - 1 elements
+ * @RLX_CONVOLUTION_SAME: as many as the signal has, from the middle
+ * @RLX_CONVOLUTION_VALID: where the filter is inside of the signal, or the signal inside of it
+ * @RLX_CONVOLUTION_CAUSAL: as many as the signal has, from the start
+ *
+ * Which part of a convolution is wanted.
+ *
+ * Since: 1.0
+ */
+typedef enum
+{
+  RLX_CONVOLUTION_FULL,
+  RLX_CONVOLUTION_SAME,
+  RLX_CONVOLUTION_VALID,
+  RLX_CONVOLUTION_CAUSAL,
+} RlxConvolution;
+
+/**
+ * RlxGateScoring:
+ * @RLX_GATE_SCORING_SOFTMAX: all experts share 1
+ * @RLX_GATE_SCORING_SIGMOID: each by itself has something between 0 and 1
+ *
+ * How a mixture of experts makes scores of what a network says about them.
+ *
+ * Since: 1.0
+ */
+typedef enum
+{
+  RLX_GATE_SCORING_SOFTMAX,
+  RLX_GATE_SCORING_SIGMOID,
+} RlxGateScoring;
+
+/**
+ * RlxDistance:
+ * @RLX_DISTANCE_EUCLIDEAN: √Σ (x - y)²
+ * @RLX_DISTANCE_SQUARED: Σ (x - y)²
+ * @RLX_DISTANCE_COSINE: 1 - Σ x y / √(Σ x² Σ y²), 1 where a point is 0
+ * @RLX_DISTANCE_INNER_PRODUCT: -Σ x y: the larger the product, the nearer
+ *
+ * How far points are from each other.
+ *
+ * Since: 1.0
+ */
+typedef enum
+{
+  RLX_DISTANCE_EUCLIDEAN,
+  RLX_DISTANCE_SQUARED,
+  RLX_DISTANCE_COSINE,
+  RLX_DISTANCE_INNER_PRODUCT,
+} RlxDistance;
+
+/**
  * RlxComplexLayout:
  * @RLX_COMPLEX_LAYOUT_PAIRS: the last dimension is 2: the real and the imaginary part of each number
  * @RLX_COMPLEX_LAYOUT_PLANAR: the first dimension is 2: all real parts, then all imaginary parts

@@ -45,6 +45,7 @@ int rlx_tool_info    (int argc, char **argv);
 int rlx_tool_ops     (int argc, char **argv);
 int rlx_tool_profile (int argc, char **argv);
 int rlx_tool_run     (int argc, char **argv);
+int rlx_tool_spectrum (int argc, char **argv);
 
 /* Parses options; the number of operands left must be in the range. On FALSE
  * *@status is the exit code (0 after --help). */
@@ -132,6 +133,12 @@ RlxExecutable * rlx_tool_build (RlxDevice         *device,
                                 RlxGraph          *graph,
                                 RlxCompileOptions *options,
                                 GError           **error);
+/* The samples of a WAV file, from -1 to 1, the mean of its channels, and how many there are in
+ * a second. */
+float *     rlx_tool_read_sound (const char         *path,
+                                 gsize              *n_samples,
+                                 guint              *rate,
+                                 GError            **error);
 /* The tensors of a model of llama2.c by their names in GGUF files, and its metadata there.
  * @tokenizer is nullable. */
 GVariant *  rlx_tool_read_llama2c (const char       *path,

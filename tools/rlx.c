@@ -24,6 +24,7 @@ static const RlxToolCommand commands[] = {
   { "compile", "[--plan] [--wgsl] [--target NAME] GRAPH", "Compile a graph and show what became of it", rlx_tool_compile },
   { "export", "--web DIR GRAPH", "Write a graph as a folder that runs in a browser", rlx_tool_export },
   { "profile", "GRAPH [-o FILE.svg]", "Tell where the time of a graph goes, or draw it", rlx_tool_profile },
+  { "spectrum", "FILE.wav [-o FILE.png]", "Compute the spectrogram of a sound, or draw it", rlx_tool_spectrum },
   { "dot", "GRAPH [-o FILE.svg]", "Write a graph for graphviz, or draw it", rlx_tool_dot },
 };
 

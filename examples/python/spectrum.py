@@ -39,36 +39,6 @@ def make_sound(rate, seconds):
     return sum(np.sin(k * phase) / (3 * k) for k in (1, 2, 4)).astype(np.float32)
 
 
-def mel(hertz):
-    """Slaney's scale: linear up to 1000 Hz, logarithmic above."""
-    return np.where(hertz < 1000, hertz * 3 / 200, 15 + 27 * np.log(np.maximum(hertz, 1000) / 1000) / np.log(6.4))
-
-
-def from_mel(mels):
-    return np.where(mels < 15, mels * 200 / 3, 1000 * np.exp((np.maximum(mels, 15) - 15) * np.log(6.4) / 27))
-
-
-def make_filters(rate, n_fft, bins):
-    """Triangles of equal area, side by side on the scale of mels."""
-    hertz = np.linspace(0, rate / 2, n_fft // 2 + 1)[:, None]
-    edges = from_mel(np.linspace(0, mel(np.float64(rate / 2)), bins + 2))
-    low, middle, high = edges[:-2], edges[1:-1], edges[2:]
-    slopes = np.minimum((hertz - low) / (middle - low), (high - hertz) / (high - middle))
-    return (np.maximum(slopes, 0) * 2 / (high - low)).astype(np.float32)
-
-
-def log_mel(g, x, window, hop, filters):
-    """Adds to a graph what makes rows of a spectrogram, one for each frame, of samples."""
-    n_fft, = window.shape
-    frames = x.shape[0] // hop
-    padded = x.pad([n_fft // 2], [n_fft // 2], mode='reflect')
-    index = np.arange(frames, dtype=np.int32)[:, None] * hop + np.arange(n_fft, dtype=np.int32)
-    spectrum = (padded.gather(g.constant(index), axis=0) * g.constant(window)).rfft()
-    levels = (spectrum.abs_squared() @ g.constant(filters)).clamp(minimum=1e-10).log() / np.log(10)
-    # What is 80 dB below the loudest is silence.
-    return (levels.max(levels.reduce_max(axes=[0, 1]) - 8) + 4) / 4
-
-
 def write_picture(path, grey):
     """A PNG, row by row, each behind a byte that says how it was filtered: it was not."""
     def chunk(kind, data):
@@ -89,15 +59,15 @@ def main():
 
     g = Rlx.Graph()
     x = g.input('samples', 'f32', [len(samples)])
-    window = (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(n_fft) / n_fft)).astype(np.float32)
-    g.output('levels', log_mel(g, x, window, hop, make_filters(rate, n_fft, BINS)))
+    filters = Rlx.Tensor.new_mel_filters(Rlx.MelScale.SLANEY, BINS, n_fft, rate, 0, rate / 2, True)
+    g.output('levels', x.log_mel(g.constant(filters), fft_length=n_fft, hop=hop))
     levels = np.asarray(Rlx.Device.get_default().compile(g)(samples).levels)
 
     if len(sys.argv) > 2:
         # Low tones at the bottom, time from left to right.
         shades = (levels - levels.min()) / max(levels.max() - levels.min(), 1e-6)
-        write_picture(sys.argv[2], (shades.T[::-1] * 255).astype(np.uint8))
-    print(f'{len(levels)} frames of {n_fft}, {BINS} bins, levels from {levels.min():.2f} to {levels.max():.2f}, '
+        write_picture(sys.argv[2], (shades[::-1] * 255).astype(np.uint8))
+    print(f'{levels.shape[1]} frames of {n_fft}, {BINS} bins, levels from {levels.min():.2f} to {levels.max():.2f}, '
           f'mean {levels.mean():.3f}')
 
 

@@ -17,10 +17,11 @@
  *   RlxIrValue *
  *   rlx_NAME_expand (RlxBuilder *b, const RlxIrNode *node, RlxIrValue *const *inputs)
  *
- * which returns what stands for the node's only result, of the same type. @inputs
- * are those of the node in the new graph, NULL for absent ones. NULL without an error
- * of the builder leaves the node as it is. The others take its place before the graph
- * is simplified and fused, so they share in all of that.
+ * which returns what stands for the node's only result, of the same type, or for the first
+ * of several, all of which it puts into the builder's `results`. @inputs are those of the
+ * node in the new graph, NULL for absent ones. NULL without an error of the builder leaves
+ * the node as it is. The others take its place before the graph is simplified and fused, so
+ * they share in all of that.
  */
 #pragma once
 
@@ -28,11 +29,15 @@
 
 G_BEGIN_DECLS
 
+/* No operator that becomes others has more. */
+#define RLX_EXPAND_RESULTS 2
+
 struct _RlxBuilder
 {
   RlxIr *ir;                   /* where nodes go to */
   guint origin;                /* what messages call them */
   GError *error;               /* the first */
+  RlxIrValue *results[RLX_EXPAND_RESULTS]; /* of an expansion that has several */
 };
 
 /* Nodes that stand for @node, or for part of it. */

@@ -342,7 +342,7 @@ rlx_gradient_expand (RlxGradient     *self,
 {
   RlxIrValue *result = node->op->expand (&self->b, node, node->inputs);
 
-  rlx_gradient_through (self, node, &result, 1);
+  rlx_gradient_through (self, node, node->n_outputs > 1 && result != NULL ? self->b.results : &result, node->n_outputs);
 }
 
 static gboolean

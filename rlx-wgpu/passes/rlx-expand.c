@@ -7,10 +7,12 @@
 
 #include "passes/rlx-passes-private.h"
 
-RlxIr *
-rlx_pass_expand (const RlxIr     *ir,
-                 const RlxTarget *target,
-                 GError         **error)
+/* *@more: what operators have become has operators that become others. */
+static RlxIr *
+expand (const RlxIr     *ir,
+        const RlxTarget *target,
+        gboolean        *more,
+        GError         **error)
 {
   g_auto(RlxRewrite) self = { 0, };
   g_autoptr(GPtrArray) inputs = g_ptr_array_new ();
@@ -23,6 +25,7 @@ rlx_pass_expand (const RlxIr     *ir,
       if (node->op->expand != NULL)
         {
           g_auto(RlxBuilder) b = RLX_BUILDER (self.out, node);
+          guint first = self.out->nodes->len;
           RlxIrValue *value;
 
           g_ptr_array_set_size (inputs, 0);
@@ -34,10 +37,21 @@ rlx_pass_expand (const RlxIr     *ir,
               g_propagate_prefixed_error (error, g_steal_pointer (&b.error), "cannot compile %s %%%u: ", node->op->name, node->origin);
               return NULL;
             }
+          for (guint j = first; j < self.out->nodes->len; j++)
+            {
+              const RlxOp *op = ((const RlxIrNode *) g_ptr_array_index (self.out->nodes, j))->op;
+
+              *more = *more || (op->expand != NULL && op->lower == NULL);
+            }
           if (value != NULL)
             {
-              g_return_val_if_fail (rlx_type_equal (&value->type, &node->outputs[0].type), NULL);
-              self.map[node->outputs[0].id] = value;
+              if (node->n_outputs == 1)
+                b.results[0] = value;
+              for (guint j = 0; j < node->n_outputs; j++)
+                {
+                  g_return_val_if_fail (rlx_type_equal (&b.results[j]->type, &node->outputs[j].type), NULL);
+                  self.map[node->outputs[j].id] = b.results[j];
+                }
               continue;
             }
         }
@@ -46,4 +60,22 @@ rlx_pass_expand (const RlxIr     *ir,
     }
 
   return rlx_rewrite_end (&self);
+}
+
+RlxIr *
+rlx_pass_expand (const RlxIr     *ir,
+                 const RlxTarget *target,
+                 GError         **error)
+{
+  gboolean more = FALSE;
+  RlxIr *out = expand (ir, target, &more, error);
+
+  while (out != NULL && more)
+    {
+      g_autoptr(RlxIr) before = out;
+
+      more = FALSE;
+      out = expand (before, target, &more, error);
+    }
+  return out;
 }

@@ -7,7 +7,11 @@
 
 G_BEGIN_DECLS
 
-gboolean ref_map_stft (MapCall *call,
-                       GError **error);
+gboolean ref_map_stft            (MapCall *call,
+                                  GError **error);
+gboolean ref_map_mel_spectrogram (MapCall *call,
+                                  GError **error);
+gboolean ref_map_log_mel         (MapCall *call,
+                                  GError **error);
 
 G_END_DECLS

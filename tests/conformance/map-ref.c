@@ -108,6 +108,8 @@ const Mapping mappings_ref[] = {
   ROW ("rfft", "rfft", .ignored = "norm"),
   ROW ("irfft", "irfft", .attrs = "n:lengths/A", .ignored = "norm"),
   ROW ("stft", "stft", .func = ref_map_stft),
+  ROW ("mel_spectrogram", "mel_spectrogram", .func = ref_map_mel_spectrogram, .ignored = "sample_rate"),
+  ROW ("log_mel", "log_mel", .func = ref_map_log_mel, .ignored = "sample_rate"),
   ROW ("softmax_cross_entropy", "softmax_cross_entropy", .attrs = "reduction/s"),
   ROW ("gather_rows", "gather", .attrs = "axis/i=0"),
   ROW ("scatter_add_rows", "scatter_nd", .func = ref_map_scatter_add_rows),

@@ -39,6 +39,7 @@ extern const RlxReferenceRow rlx_reference_fourier[];
 extern const RlxReferenceRow rlx_reference_index[];
 extern const RlxReferenceRow rlx_reference_linear[];
 extern const RlxReferenceRow rlx_reference_loss[];
+extern const RlxReferenceRow rlx_reference_neighbours[];
 extern const RlxReferenceRow rlx_reference_normalise[];
 extern const RlxReferenceRow rlx_reference_norms[];
 extern const RlxReferenceRow rlx_reference_packed[];

@@ -452,6 +452,7 @@ find_op (const char *op)
     rlx_reference_fourier,
     rlx_reference_index,
     rlx_reference_linear,
+    rlx_reference_neighbours,
     rlx_reference_normalise,
     rlx_reference_norms,
     rlx_reference_packed,

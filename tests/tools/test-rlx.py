@@ -6,6 +6,7 @@ Usage: test-rlx.py RLX"""
 import base64
 import contextlib
 import json
+import math
 import os
 import pty
 import re
@@ -13,6 +14,7 @@ import struct
 import subprocess
 import sys
 import xml.etree.ElementTree
+import zlib
 
 import tap
 from command import FAILED, NO_ADAPTER, OK, USAGE, npy, parse, refused, rlx, run
@@ -46,7 +48,7 @@ four = npy('four.npy', '<f4', (4,), struct.pack('<4f', 1, 0, -1, 4))
 def help_and_version():
     for option in '--help', '-h', 'help':
         text = run(option).stdout
-        for command in 'devices', 'targets', 'calibrate', 'ops', 'demo', 'run', 'bench', 'compile', 'profile', 'dot':
+        for command in 'devices', 'targets', 'calibrate', 'ops', 'demo', 'run', 'bench', 'compile', 'profile', 'spectrum', 'dot':
             tap.contains(text, command)
             tap.contains(run(command, '--help').stdout, 'Usage:')
     tap.check(re.fullmatch(r'rlx \d+\.\d+\.\d+\n', run('--version').stdout), 'the version is no version')
@@ -73,7 +75,7 @@ def wrong_usage():
 
 @tap.test
 def completion():
-    tap.equal(run('--complete').stdout.split(), ['devices', 'targets', 'calibrate', 'ops', 'demo', 'info', 'convert', 'run', 'bench', 'compile', 'export', 'profile', 'dot'], 'the commands')
+    tap.equal(run('--complete').stdout.split(), ['devices', 'targets', 'calibrate', 'ops', 'demo', 'info', 'convert', 'embed', 'run', 'bench', 'compile', 'export', 'profile', 'spectrum', 'dot'], 'the commands')
     names = run('--complete', 'ops').stdout.split()
     tap.check('matmul' in names and 'attention' in names, 'operators are missing')
     tap.equal(run('--complete', 'run').stdout, '', 'what follows run')
@@ -327,6 +329,73 @@ def run_shows_progress():
     tap.check(len(percents) > 1 and percents == sorted(percents), f'the progress {shown!r}')
     tap.check(shown.endswith(b'\r\x1b[K'), 'something is left on the line')
     tap.equal(run('run', long, '-i', f'x={x}', '-o', f'y={y}').stderr, '')
+
+
+def wav(name, samples, rate=16000, kind=1, bits=16, channels=1, data=None):
+    """A sound of one channel, or whatever is given as its data."""
+    data = struct.pack(f'<{len(samples)}h', *samples) if data is None else data
+    width = bits // 8 * channels
+    form = struct.pack('<HHIIHH', kind, channels, rate, rate * width, width, bits)
+    odd = b'LIST' + struct.pack('<I', 3) + b'abc\0'
+    body = b'WAVE' + b'fmt ' + struct.pack('<I', len(form)) + form + odd + b'data' + struct.pack('<I', len(data)) + data
+    path = tap.path(name)
+    with open(path, 'wb') as file:
+        file.write(b'RIFF' + struct.pack('<I', len(body)) + body)
+    return path
+
+
+@tap.test
+def spectrum():
+    """A tone of 1000 Hz is a line at its height; a picture shows it; all kinds of samples say the same."""
+    tone = [math.sin(2 * math.pi * 1000 * i / 16000) / 2 for i in range(4000)]
+    sound = wav('tone.wav', [int(32767 * v) for v in tone])
+    picture = tap.path('tone.png')
+    told = parse(run('spectrum', '--json', '--bins', '40', '-o', picture, sound).stdout)
+    tap.equal((told['frames'], told['bins'], told['rate']), (25, 40, 16000))
+    with open(picture, 'rb') as file:
+        data = file.read()
+    tap.equal(data[:8], b'\x89PNG\r\n\x1a\n')
+    at, rows = 8, b''
+    while at < len(data):
+        size, = struct.unpack('>I', data[at:at + 4])
+        kind, body, = data[at + 4:at + 8], data[at + 8:at + 8 + size]
+        tap.equal(struct.unpack('>I', data[at + 8 + size:at + 12 + size])[0], zlib.crc32(kind + body), f'the sum of {kind}')
+        if kind == b'IHDR':
+            tap.equal(struct.unpack('>IIBBBBB', body), (25, 40, 8, 0, 0, 0, 0))
+        rows += body if kind == b'IDAT' else b''
+        at += 12 + size
+    rows = zlib.decompress(rows)
+    tap.equal(len(rows), 40 * 26)
+    bright = max(range(40), key=lambda y: rows[y * 26 + 13])
+    # 1000 Hz are 15 of 45.25 mels, on which 41 distances are
+    tap.check(abs(39 - bright - (15 / 45.245 * 41 - 1)) <= 1, f'the line is in row {bright}')
+
+    for name, kind, bits, data in (('byte', 1, 8, bytes(int(127 * v + 128) for v in tone)),
+                                   ('long', 1, 24, b''.join(struct.pack('<i', int(2 ** 31 * v))[1:] for v in tone)),
+                                   ('float', 3, 32, struct.pack('<4000f', *tone)), ('double', 3, 64, struct.pack('<4000d', *tone))):
+        other = parse(run('spectrum', '--json', '--bins', '40', wav(f'{name}.wav', [], kind=kind, bits=bits, data=data)).stdout)
+        tap.check(abs(other['most'] - told['most']) < 0.01, f'{name}: {other}')
+    stereo = struct.pack('<8000h', *(int(32767 * v) for v in tone for _ in range(2)))
+    tap.equal(parse(run('spectrum', '--json', wav('stereo.wav', [], channels=2, data=stereo)).stdout)['frames'], 25)
+
+
+@tap.test
+def spectrum_refuses():
+    refused('no WAV file', 'spectrum', graph, status=FAILED)
+    refused('No such file', 'spectrum', tap.path('none.wav'), status=FAILED)
+    refused('0 channels', 'spectrum', wav('a.wav', [0] * 4000, channels=0), status=FAILED)
+    refused('12 bits', 'spectrum', wav('b.wav', [0] * 4000, bits=12), status=FAILED)
+    refused('in a second', 'spectrum', wav('c.wav', [0] * 4000, rate=0), status=FAILED)
+    refused('10 ms', 'spectrum', wav('d.wav', [0] * 9), status=FAILED)
+    refused('10 ms', 'spectrum', wav('e.wav', [0] * 9, rate=1), status=FAILED)
+    refused('not finite', 'spectrum', wav('f.wav', [], kind=3, bits=32, data=struct.pack('<f', float('nan')) * 4000), status=FAILED)
+    refused('--bins', 'spectrum', '--bins', '0', wav('g.wav', [0] * 4000), status=USAGE)
+    whole = open(wav('h.wav', [0] * 4000), 'rb').read()
+    for size in 0, 4, 11, 12, 20, 30, 43, 50, 60:
+        path = tap.path('cut.wav')
+        with open(path, 'wb') as file:
+            file.write(whole[:size])
+        refused('cut.wav', 'spectrum', path, status=FAILED)
 
 
 @tap.test

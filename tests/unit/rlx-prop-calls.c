@@ -112,6 +112,7 @@ static const PropRow *const tables[] = {
   prop_fourier_rows,
   prop_index_rows,
   prop_linear_rows,
+  prop_neighbours_rows,
   prop_norms_rows,
   prop_packed_rows,
   prop_quantize_rows,

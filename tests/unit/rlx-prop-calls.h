@@ -47,6 +47,7 @@ extern const PropRow prop_elementwise_rows[];
 extern const PropRow prop_fourier_rows[];
 extern const PropRow prop_index_rows[];
 extern const PropRow prop_linear_rows[];
+extern const PropRow prop_neighbours_rows[];
 extern const PropRow prop_norms_rows[];
 extern const PropRow prop_packed_rows[];
 extern const PropRow prop_quantize_rows[];

@@ -103,10 +103,86 @@ generate_stft (Call *call)
   return TRUE;
 }
 
+/* A transform of few lengths, whatever the signal. */
+static gboolean
+generate_spectrum (Call *call)
+{
+  gint64 length = call->variant % 2 == 0 ? 16 : 9, window = call->variant == 2 ? length - 3 : length;
+  gint64 shape[2] = { 2, call->variant == 4 ? 5 : prop_pick (call->rand, 20, 40) };
+  gboolean welch = g_str_equal (call->op->name, "welch_peaks");
+
+  if (call->variant > 4)
+    return FALSE;
+
+  if (welch)
+    {
+      shape[1] = MAX (shape[1], 20);
+      set_int (call, "length", length);
+      set_int (call, "k", call->variant == 4 ? 0 : prop_pick (call->rand, 1, length / 2 + 1));
+      set_int (call, "hop", call->variant % 3 * 5);
+    }
+  else
+    {
+      set_int (call, "fft_length", call->variant == 3 ? 0 : length);
+      window = call->variant == 3 ? 7 : window;
+    }
+  add_input (call, PROP_TAME, call->data_type, shape + call->variant % 2, 2 - call->variant % 2);
+  if (call->variant != 1)
+    add_input (call, PROP_POSITIVE, call->data_type, &window, 1);
+  set_word (call, "norm", (const char *[]) { "backward", "forward", "ortho" }[call->variant / 2 % 3]);
+  return TRUE;
+}
+
+static gboolean
+generate_mel (Call *call)
+{
+  gint64 length = call->variant % 2 == 0 ? 16 : 9, filters[2] = { length / 2 + 1, prop_pick (call->rand, 1, 6) };
+  gint64 shape[2] = { 2, prop_pick (call->rand, 20, 40) };
+
+  if (call->variant > 3)
+    return FALSE;
+
+  add_input (call, PROP_TAME, call->data_type, shape + call->variant % 2, 2 - call->variant % 2);
+  add_input (call, PROP_POSITIVE, call->data_type, filters, 2);
+  if (call->variant > 1)
+    add_input (call, PROP_POSITIVE, call->data_type, &length, 1);
+  set_int (call, "fft_length", length);
+  set_int (call, "hop", call->variant + 3);
+  set_bool (call, "center", call->variant != 2);
+  set_word (call, "pad_mode", call->variant == 3 ? "constant" : "reflect");
+  if (g_str_equal (call->op->name, "mel_spectrogram"))
+    set_bool (call, "magnitude", call->variant == 1);
+  return TRUE;
+}
+
+/* Of one block, and of several; filters longer than the signal. */
+static gboolean
+generate_filter (Call *call)
+{
+  static const struct { gint64 n, taps; } sizes[] = { { 30, 5 }, { 7, 12 }, { 1, 1 }, { 20, 9 }, { 2500, 40 } };
+  gint64 shape[2] = { 2, 0 };
+
+  if (call->variant >= G_N_ELEMENTS (sizes))
+    return FALSE;
+
+  shape[1] = sizes[call->variant].n;
+  add_input (call, PROP_TAME, call->data_type, shape + call->variant % 2, 2 - call->variant % 2);
+  add_input (call, PROP_TAME, call->data_type, &sizes[call->variant].taps, 1);
+  if (g_str_equal (call->op->name, "fft_conv"))
+    set_word (call, "mode", (const char *[]) { "full", "same", "valid", "causal" }[call->variant % 4]);
+  return TRUE;
+}
+
 const PropRow prop_signal_rows[] = {
   { "frame", generate_frame },
   { "overlap_add", generate_frame },
   { "stft", generate_stft },
   { "istft", generate_stft },
+  { "power_spectrum", generate_spectrum },
+  { "mel_spectrogram", generate_mel },
+  { "log_mel", generate_mel },
+  { "welch_peaks", generate_spectrum },
+  { "fir", generate_filter },
+  { "fft_conv", generate_filter },
   { NULL, NULL },
 };

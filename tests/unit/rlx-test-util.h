@@ -62,7 +62,7 @@ RlxTensor **rlx_test_run_graph    (RlxGraph         *graph,
                                    gsize            *n_outputs);
 /* A graph of this operator alone, whose operands are inputs, or constants where
  * a bit of @constants is set; a NULL operand is one left out. Takes floating
- * @attributes over. NULL after failing the test. */
+ * @attributes over. Of several results the first; NULL after failing the test. */
 RlxTensor * rlx_test_run_op_full  (const char       *op,
                                    gsize             n_inputs,
                                    RlxTensor *const *inputs,

@@ -178,6 +178,49 @@ test_rules (void)
   rlx_test_refuses ("istft", "f32[3,33,2]", PARSED ("{'hop': <int64 16>, 'length': <int64 -4>}"), INVALID, "-4");
 }
 
+static void
+test_rules_spectra (void)
+{
+  rlx_test_infers ("power_spectrum", "f16[2,100]", PARSED ("{'fft_length': <int64 64>}"), "f16[2,33]");
+  rlx_test_refuses ("power_spectrum", "f32[0]", NULL, SHAPE, "no elements");
+  rlx_test_refuses ("power_spectrum", "f32[9]", PARSED ("{'fft_length': <int64 -1>}"), INVALID, "-1 elements");
+  rlx_test_refuses ("power_spectrum", "f32[9] f32[10]", NULL, SHAPE, "window");
+
+  rlx_test_infers ("mel_spectrogram", "f32[2,1000] f32[33,10]", PARSED ("{'fft_length': <int64 64>, 'hop': <int64 16>}"), "f32[2,10,63]");
+  rlx_test_refuses ("mel_spectrogram", "f32[2,1000] f32[32,10]", PARSED ("{'fft_length': <int64 64>, 'hop': <int64 16>}"), SHAPE, "[33, mels]");
+  rlx_test_refuses ("mel_spectrogram", "f32[2,1000] f32[33,10]", PARSED ("{'fft_length': <int64 64>, 'hop': <int64 0>}"), INVALID, "hop is 0");
+
+  rlx_test_infers ("log_mel", "f32[480000] f32[201,128]", NULL, "f32[128,3000]");
+  rlx_test_refuses ("log_mel", "f32[100] f32[201,128]", NULL, SHAPE, "the last one is left out");
+
+  rlx_test_refuses ("welch_peaks", "f32[100]", PARSED ("{'length': <int64 16>, 'k': <int64 10>}"), INVALID, "from 0 to 9");
+  rlx_test_refuses ("welch_peaks", "f32[10]", PARSED ("{'length': <int64 16>, 'k': <int64 1>}"), SHAPE, "more than the signal");
+
+  rlx_test_refuses ("fir", "f32[10] f32[0]", NULL, SHAPE, "at least 1 element");
+  rlx_test_infers ("fft_conv", "f32[10] f32[4]", PARSED ("{'mode': <'valid'>}"), "f32[7]");
+  rlx_test_refuses ("fft_conv", "f32[0] f32[4]", NULL, SHAPE, "no elements");
+  rlx_test_refuses ("fft_conv", "f32[9000000] f32[9000000]", NULL, LIMIT, "9000000");
+}
+
+/* Two tones, the stronger of which is between bins 5 and 6, nearer to 5. */
+static void
+test_peaks (void)
+{
+  double values[512];
+  g_autoptr(RlxTensor) peaks = NULL;
+  RlxTensor *x;
+
+  if (rlx_test_device () == NULL)
+    return;
+
+  for (gsize i = 0; i < G_N_ELEMENTS (values); i++)
+    values[i] = 3 * sin (2 * G_PI * 5.2 * (double) i / 64) + sin (2 * G_PI * 20 * (double) i / 64);
+  x = rlx_test_tensor ("f32[512]", values);
+  peaks = rlx_test_run_op ("welch_peaks", 1, &x, PARSED ("{'length': <int64 64>, 'k': <int64 2>}"));
+  rlx_test_compare ("welch_peaks", peaks, "i32[2]", (double[]) { 5, 6 }, 0, 0);
+  g_object_unref (x);
+}
+
 int
 main (int   argc,
       char *argv[])
@@ -187,6 +230,8 @@ main (int   argc,
   g_test_add_func ("/signal/mel-filters", test_mel_filters);
   g_test_add_func ("/signal/values", test_values);
   g_test_add_func ("/signal/round-trip", test_round_trip);
+  g_test_add_func ("/signal/peaks", test_peaks);
   g_test_add_func ("/signal/rules", test_rules);
+  g_test_add_func ("/signal/rules-spectra", test_rules_spectra);
   return g_test_run ();
 }
