@@ -51,12 +51,8 @@ OUTPUT = {
     'model': '[14.5, 2.75]\n[14.5, 2.75, 10.5, 0]\n',
     'spectrum': '300 frames of 400, 80 bins, levels from -0.64 to 1.36, mean -0.199\n',
 }
-<<<<<<< HEAD
-ARGUMENTS = {'weights': [EXAMPLES / 'weights.safetensors'], 'model': [EXAMPLES / 'model.onnx']}
-=======
 MODEL = {'embed': 'minilm'}
-ARGUMENTS = {'weights': [EXAMPLES / 'weights.safetensors'], 'embed': [models.find('minilm') or '/nonexistent']}
->>>>>>> 5edb470 (tools: add rlx embed, and examples in four languages)
+ARGUMENTS = {'weights': [EXAMPLES / 'weights.safetensors'], 'model': [EXAMPLES / 'model.onnx'], 'embed': [models.find('minilm') or '/nonexistent']}
 NO_DRIVER = {'VK_DRIVER_FILES': '/nonexistent', 'VK_ICD_FILENAMES': '/nonexistent'}
 
 
