@@ -9,6 +9,7 @@
 
 #include "rlx-device-private.h"
 #include "rlx-program-private.h"
+#include "rlx-state.h"
 
 G_BEGIN_DECLS
 
@@ -22,6 +23,7 @@ struct _RlxExecutable
   gboolean borrows_device;       /* the device keeps it, and not the other way round */
   RlxProgram *shared;
   RlxGpuBuffer **own;            /* by plan buffer; NULL where shared */
+  RlxState **states;             /* by plan buffer: whose memory that is; NULL: nobody else's yet; under the mutex */
   GPtrArray *groups;             /* RlxGpuBindGroup: steps that bind the same share one */
   RlxProgramFork fork;
   RlxGpuCopy *copies;            /* of states, with room for those to outputs that stay */
@@ -56,6 +58,10 @@ rlx_executable_get_buffer (RlxExecutable *self,
  * new. On the device thread. */
 gboolean rlx_executable_run_prologue (RlxExecutable *self,
                                       GCancellable  *cancellable,
+                                      GError       **error);
+
+/* After memory of its own was replaced, all or nothing. On the device thread. */
+gboolean rlx_executable_bind_again   (RlxExecutable *self,
                                       GError       **error);
 
 /* Whether somebody waits to be told of RlxExecutable:progress. */

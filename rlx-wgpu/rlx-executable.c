@@ -117,6 +117,33 @@ make_bind_groups (RlxExecutable *self,
   return TRUE;
 }
 
+gboolean
+rlx_executable_bind_again (RlxExecutable *self,
+                           GError       **error)
+{
+  const RlxPlan *plan = self->shared->plan;
+  GPtrArray *groups = self->groups;
+  g_autofree RlxGpuDispatch *dispatches = g_memdup2 (self->fork.dispatches, plan->steps->len * sizeof (RlxGpuDispatch));
+  g_autofree RlxGpuCopy *copies = g_memdup2 (self->copies, plan->copies->len * sizeof (RlxGpuCopy));
+
+  self->groups = g_ptr_array_new_with_free_func ((GDestroyNotify) rlx_gpu_bind_group_free);
+  if (!make_bind_groups (self, error))
+    {
+      g_ptr_array_unref (self->groups);
+      self->groups = groups;
+      if (dispatches != NULL)
+        memcpy (self->fork.dispatches, dispatches, plan->steps->len * sizeof (RlxGpuDispatch));
+      if (copies != NULL)
+        memcpy (self->copies, copies, plan->copies->len * sizeof (RlxGpuCopy));
+      return FALSE;
+    }
+  g_mutex_lock (&self->shared->mutex);
+  rlx_program_choose_dispatches (self->shared, &self->fork);
+  g_mutex_unlock (&self->shared->mutex);
+  g_ptr_array_unref (groups);
+  return TRUE;
+}
+
 static gboolean
 upload_states (RlxExecutable *self,
                GError       **error)
@@ -146,6 +173,7 @@ executable_new (RlxDevice  *device,
   self->device = g_object_ref (device);
   self->shared = shared;
   self->own = g_new0 (RlxGpuBuffer *, plan->buffers->len + 1);
+  self->states = g_new0 (RlxState *, plan->buffers->len + 1);
   self->groups = g_ptr_array_new_with_free_func ((GDestroyNotify) rlx_gpu_bind_group_free);
   self->fork.dispatches = g_new0 (RlxGpuDispatch, plan->steps->len + 1);
   self->fork.running = g_new0 (RlxGpuDispatch, plan->steps->len + 1);
@@ -362,10 +390,14 @@ rlx_executable_finalize (GObject *object)
       g_mutex_unlock (&self->shared->mutex);
       g_clear_pointer (&self->groups, g_ptr_array_unref);
       for (guint i = 0; i < self->shared->plan->buffers->len; i++)
-        g_clear_pointer (&self->own[i], rlx_gpu_buffer_free);
+        if (self->states[i] != NULL)
+          g_object_unref (self->states[i]);
+        else
+          g_clear_pointer (&self->own[i], rlx_gpu_buffer_free);
       rlx_program_unref (self->shared);
     }
   g_free (self->own);
+  g_free (self->states);
   g_free (self->fork.dispatches);
   g_free (self->fork.running);
   g_free (self->copies);

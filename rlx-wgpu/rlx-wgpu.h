@@ -25,6 +25,7 @@
 #include <rlx-wgpu/rlx-port.h>
 #include <rlx-wgpu/rlx-profile.h>
 #include <rlx-wgpu/rlx-session.h>
+#include <rlx-wgpu/rlx-state.h>
 #include <rlx-wgpu/rlx-target.h>
 #include <rlx-wgpu/rlx-tensor.h>
 #include <rlx-wgpu/rlx-text-encoder.h>

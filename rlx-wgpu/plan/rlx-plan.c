@@ -475,8 +475,8 @@ find_constants (const RlxPlan *plan)
   return constant;
 }
 
-/* Slots that never move: one after the other, a new buffer when one is full. A step
- * that updates a state may read another: these have buffers of their own. */
+/* Slots that never move: one after the other, a new buffer when one is full. States
+ * have buffers of their own, since other executables may come to share one. */
 static void
 place_static (Planner      *self,
               RlxSlotKind   kind,
@@ -502,7 +502,7 @@ place_static (Planner      *self,
           g_array_index (plan->buffers, RlxBuffer, slot->buffer).size = size;
           continue;
         }
-      current = find_static (self, i, buffer_kind, first);
+      current = kind == RLX_SLOT_STATE ? -1 : find_static (self, i, buffer_kind, first);
       if (current < 0)
         current = (int) add_buffer (plan, buffer_kind);
       else if (kind != RLX_SLOT_STATE)
