@@ -402,4 +402,40 @@ def only_one_room_knows_webgpu():
     tap.none(bad, 'includes webgpu.h')
 
 
+# What makes errors, and what their texts may not have: names of C. Systems have fork() and exec(), too.
+TEXT = r'"(?:[^"\\]|\\.)*"'
+MAKES_ERROR = re.compile(r'\b\w*(?:error|fail|refuse|invalid|complain)\w* \(')
+NAME_OF_C = re.compile(r'\brlx_[a-z]|\bRlx[A-Z]|\bRLX_[A-Z_]+_[A-Z]+_|\b(?!fork|exec)\w+ ?\(\)')
+
+
+def find_names_of_c(text):
+    """The texts in calls that make errors which have some."""
+    text = re.sub(r'/\*.*?\*/', '', text, flags=re.S)
+    found = []
+    for match in MAKES_ERROR.finditer(text):
+        depth = 1
+        for part in re.finditer(rf'{TEXT}|[()]', text[match.end():]):
+            depth += {'(': 1, ')': -1}.get(part[0], 0)
+            if depth == 0:
+                break
+            if part[0].startswith('"') and NAME_OF_C.search(part[0]):
+                found.append(part[0])
+    return found
+
+
+@tap.test
+def messages_name_no_functions():
+    """They are read by people who write Python or JavaScript, too."""
+    samples = {'g_set_error (error, A, B, "call rlx_graph_output() first (%s)", f ("x)"));': 1, 'fail (self, "an RlxTensor");': 1,
+               'fail ("x", "a run() later");': 1, 'g_set_error (error, A, B, "made by fork() (%u)", n); puts ("rlx_x ()");': 0,
+               '/* fail ("rlx_x") */ fail ("RLX_DEBUG");': 0}
+    for text, n in samples.items():
+        tap.equal(len(find_names_of_c(text)), n, f'what is found in “{text}”')
+    bad = set()
+    for path in glob.glob(os.path.join(source, 'rlx-wgpu', '**', '*.c'), recursive=True):
+        with open(path, encoding='utf-8') as file:
+            bad |= {f'{os.path.basename(path)}: {text}' for text in find_names_of_c(file.read())}
+    tap.none(bad, 'a message with a name of C')
+
+
 tap.main('api')
