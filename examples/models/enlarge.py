@@ -67,7 +67,10 @@ def enlarge(folder, pixels):
 
 def main():
     folder, source, target = sys.argv[1:]
-    picture.write(target, enlarge(folder, picture.read(source)))
+    small = picture.read(source)
+    large = enlarge(folder, small)
+    picture.write(target, large)
+    print(f'{small.shape[1]} x {small.shape[0]} to {large.shape[1]} x {large.shape[0]}: {target}')
 
 
 if __name__ == '__main__':
