@@ -19,11 +19,16 @@
 //
 // How many invocations are a subgroup is for the driver to say: WORKERS is a guess,
 // and what fewer subgroups leave over takes another pass. Too many idle.
+//
+// With ROWS both operands lie along k, or weights are packed: common/matrix-rows.wgsl.
 
 #define BM WM * SM * M
 #define BN WN * SN * N
 #define WORKERS WM * WN
 #include "common/product.wgsl"
+#if PACKED
+#include "packed/decode.wgsl"
+#endif
 
 #if HALF
 alias Element = f16;
@@ -50,10 +55,27 @@ fn to_component (v: f32) -> f32 {
 }
 #endif
 
-// [m / M][k / K][M][K], [k / K][n / N][K][N], and M · N of each worker
+// M · N of each worker.
+var<workgroup> tile_c: array<f32, $(WORKERS * M * N)>;
+
+// Matrix (i, j) of each worker in this pass: `count` of them from `first` on.
+fn put_all (to: Place, first: u32, count: u32, i: u32, j: u32, lane: u32) {
+  for (var e = lane; e < $(WORKERS * M * N)u; e += $(WG)u) {
+    let worker = e / $(M * N)u;
+    let row = to.row + (worker / $(WN)u * $(SM)u + i) * $(M)u + e % $(M * N)u / $(N)u;
+    let col = to.col + (worker % $(WN)u * $(SN)u + j) * $(N)u + e % $(N)u;
+    // Below the first worker this wraps around.
+    put_if ((worker - first < count) & (row < p.m) & (col < p.n), to.batch, row, col, tile_c[e]);
+  }
+}
+
+#if ROWS
+#include "common/matrix-rows.wgsl"
+#else
+
+// [m / M][k / K][M][K], [k / K][n / N][K][N]
 var<workgroup> tile_a: array<Element, $(KT * BM)>;
 var<workgroup> tile_b: array<Element, $(KT * BN)>;
-var<workgroup> tile_c: array<f32, $(WORKERS * M * N)>;
 
 fn spot_a (m: u32, k: u32) -> u32 {
   return ((m / $(M)u) * $(KT / K)u + k / $(K)u) * $(M * K)u + (m % $(M)u) * $(K)u + k % $(K)u;
@@ -115,17 +137,6 @@ fn stage (to: Place, at: Origin, k0: u32, lane: u32) {
 }
 #endif
 
-// Matrix (i, j) of each worker in this pass: `count` of them from `first` on.
-fn put_all (to: Place, first: u32, count: u32, i: u32, j: u32, lane: u32) {
-  for (var e = lane; e < $(WORKERS * M * N)u; e += $(WG)u) {
-    let worker = e / $(M * N)u;
-    let row = to.row + (worker / $(WN)u * $(SM)u + i) * $(M)u + e % $(M * N)u / $(N)u;
-    let col = to.col + (worker % $(WN)u * $(SN)u + j) * $(N)u + e % $(N)u;
-    // Below the first worker this wraps around.
-    put_if ((worker - first < count) & (row < p.m) & (col < p.n), to.batch, row, col, tile_c[e]);
-  }
-}
-
 @compute @workgroup_size($(WG))
 fn main (@builtin(workgroup_id) wid: vec3<u32>,
          @builtin(local_invocation_index) lane: u32,
@@ -185,3 +196,4 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endfor
   }
 }
+#endif

@@ -9,7 +9,8 @@
 //   alone, so that `x` has the same address in all lanes. For processors that have
 //   few lanes: their caches keep the lines that 8 lanes read from.
 // - MODE 1: LANES invocations share the sums of a column, neighbours take neighbouring
-//   chunks, for TM rows. For few rows on a GPU, and for few columns.
+//   chunks, for TM rows. For few rows on a GPU, where packed-row.wgsl does not know how
+//   numbers are packed, and for few columns.
 // - MODE 2: a workgroup keeps 64 columns and 32 rows of a chunk in its memory and
 //   makes all their products. For many rows on a GPU.
 // - MODE 3: MODE 0 on drivers that have subgroups of eight lanes and make them

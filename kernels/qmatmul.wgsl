@@ -15,6 +15,9 @@
 // - SPLIT: a workgroup makes one element, its lanes share the sum. For few
 //   elements with long sums.
 //
+// - ROW: lanes share the sums of few rows, for memory that is read in pieces of 16 bytes by
+//   neighbours: LANES of them those of 2 columns and TM rows that both lie along k.
+//
 // PACKED sums the bytes as they are, FLIPped ones less 128, and takes off what
 // the zero points make afterwards: all of it modulo 2³², so nothing is lost.
 
@@ -97,6 +100,118 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   }
   if (lane == 0u) {
     store_y (group, finish (partial[0], column));
+  }
+}
+
+#elif ROW
+
+var<workgroup> partial: array<array<i32, $(LANES)>, $(WG / LANES * 2 * TM)>;
+
+fn get_a (i: u32) -> u32 {
+#if FLIP_A
+  return word_a (i) ^ 0x80808080u;
+#else
+  return word_a (i);
+#endif
+}
+
+fn get_b (i: u32) -> u32 {
+#if FLIP_B
+  return word_b (i) ^ 0x80808080u;
+#else
+  return word_b (i);
+#endif
+}
+
+@compute @workgroup_size($(WG))
+fn main (@builtin(workgroup_id) wid: vec3<u32>,
+         @builtin(local_invocation_index) lane: u32) {
+  let group = workgroup_index (wid);
+  if (group >= p.groups) {
+    return;
+  }
+
+  let top = group % p.tiles_m * $(TM)u;
+  let rest = group / p.tiles_m;
+  let left = rest % p.tiles_n * $(WG / LANES * 2)u;
+  let stack = rest / p.tiles_n;
+  let at = origin (stack);
+  let team = lane / $(LANES)u;
+  let part = lane % $(LANES)u;
+#for i in 0..TM
+  let row$(i) = min (top + $(i)u, p.m - 1u);
+  let a$(i) = (at.a + row$(i) * p.k) / 4u;
+#if OFFSET_A
+  let zero_a$(i) = get_zero_a (at.zero_a + row$(i) * p.za_row) - $(128 * FLIP_A);
+#endif
+#if OFFSET_B
+  var all_a$(i) = 0;
+#endif
+#endfor
+#for e in 0..2
+  let column$(e) = min (left + team * 2u + $(e)u, p.n - 1u);
+  let b$(e) = (at.b + column$(e) * p.b_n) / 4u;
+#if OFFSET_B
+  let zero_b$(e) = get_zero_b (at.zero_b + column$(e) * p.zb_column) - $(128 * FLIP_B);
+#endif
+#if OFFSET_A
+  var all_b$(e) = 0;
+#endif
+#for i in 0..TM
+  var sum$(i)_$(e) = 0;
+#endfor
+#endfor
+
+  for (var piece = part; piece < p.pieces; piece += $(LANES)u) {
+#for u in 0..4
+#for e in 0..2
+    let y$(e)_$(u) = get_b (b$(e) + piece * 4u + $(u)u);
+#endfor
+#for i in 0..TM
+    let x$(i)_$(u) = get_a (a$(i) + piece * 4u + $(u)u);
+#endfor
+#endfor
+#for u in 0..4
+#for e in 0..2
+#if OFFSET_A
+    all_b$(e) += i32 (${DOT} (y$(e)_$(u), 0x01010101u));
+#endif
+#for i in 0..TM
+    sum$(i)_$(e) += i32 (${DOT} (x$(i)_$(u), y$(e)_$(u)));
+#endfor
+#endfor
+#if OFFSET_B
+#for i in 0..TM
+    all_a$(i) += i32 (${DOT} (x$(i)_$(u), 0x01010101u));
+#endfor
+#endif
+#endfor
+  }
+
+  // What the zero points make is a part of each lane's sum; their product is of the first's.
+#for e in 0..2
+#for i in 0..TM
+#if OFFSET_A
+  sum$(i)_$(e) -= zero_a$(i) * all_b$(e);
+#endif
+#if OFFSET_B
+  sum$(i)_$(e) -= zero_b$(e) * all_a$(i);
+#endif
+#if OFFSET_A && OFFSET_B
+  sum$(i)_$(e) += select (0, i32 (p.k) * zero_a$(i) * zero_b$(e), part == 0u);
+#endif
+  partial[(team * 2u + $(e)u) * $(TM)u + $(i)u][part] = sum$(i)_$(e);
+#endfor
+#endfor
+  workgroupBarrier ();
+  let row = top + lane % $(TM)u;
+  let column = left + lane / $(TM)u;
+  if (lane < $(WG / LANES * 2 * TM)u && row < p.m && column < p.n) {
+    var sum = 0;
+#for l in 0..LANES
+    sum += partial[lane][$(l)];
+#endfor
+    store_y ((stack * p.m + row) * p.n + column, finish (sum, column));
   }
 }
 

@@ -38,23 +38,32 @@ fn bytes_at (at: u32) -> Bytes {
   return Bytes (at / 4u, at % 4u * 8u);
 }
 
+// A GPU checks indices by itself.
+fn get_word (i: u32) -> u32 {
+#if CPU
+  return word_w (min (i, p.last_word));
+#else
+  return word_w (i);
+#endif
+}
+
 fn take (from_here: Bytes, i: u32) -> u32 {
 #if ALIGNED
-  return word_w (min (from_here.word + i, p.last_word));
+  return get_word (from_here.word + i);
 #else
-  let low = word_w (min (from_here.word + i, p.last_word));
-  let high = word_w (min (from_here.word + i + 1u, p.last_word));
+  let low = get_word (from_here.word + i);
+  let high = get_word (from_here.word + i + 1u);
   return (low >> from_here.shift) | ((high << (31u - from_here.shift)) << 1u);
 #endif
 }
 
 // One of 16 bits at an even place.
 fn take_half (at: u32) -> u32 {
-  return extractBits (word_w (min (at / 4u, p.last_word)), at % 4u * 8u, 16u);
+  return extractBits (get_word (at / 4u), at % 4u * 8u, 16u);
 }
 
 fn take_byte (at: u32) -> u32 {
-  return extractBits (word_w (min (at / 4u, p.last_word)), at % 4u * 8u, 8u);
+  return extractBits (get_word (at / 4u), at % 4u * 8u, 8u);
 }
 
 // Without branches, unlike the function for all purposes: drivers compile it faster.
@@ -69,9 +78,13 @@ fn take_f16 (at: u32) -> f32 {
   return half (take_half (at));
 }
 
-// Conversions are from signed integers: processors have them for these.
+// Processors convert signed integers, GPUs bytes of words.
 fn floats (v: vec4<u32>) -> vec4<f32> {
+#if CPU
   return vec4<f32> (bitcast<vec4<i32>> (v));
+#else
+  return vec4<f32> (v);
+#endif
 }
 
 // Of each byte of a word, the bits of the mask, from a bit on.

@@ -584,11 +584,11 @@ split_describe (const RlxVariant *variant,
   guint64 tiles = (rows - 1) / tile_q + 1;
   guint64 chunks = (self->v.width - 1) / (lanes * tile_v) + 1;
   guint64 n_groups = (guint64) self->q.batch * self->k.heads * tiles * chunks;
-  /* Enough workgroups for the cores there may be, but at least four blocks of
-   * keys each. */
-  guint64 wanted = (target->split_workgroups + n_groups - 1) / n_groups;
+  /* Enough workgroups for the cores there may be, but at least four blocks of keys each: with eight and more a GPU has
+   * one. Its workgroups are one subgroup or two, of which it wants several for each SIMD while they wait for memory. */
+  guint64 wanted = (target->split_workgroups * (target->loads_coalesce ? 4 : 1) + n_groups - 1) / n_groups;
   guint64 blocks = (self->k.sequence - 1) / lanes + 1;
-  guint64 splits = CLAMP (MIN (wanted, blocks / 4), 1, 64);
+  guint64 splits = CLAMP (MIN (wanted, target->loads_coalesce && blocks >= 8 ? blocks : blocks / 4), 1, 64);
   guint64 span = ((blocks - 1) / splits + 1) * lanes;
   gboolean vectors = !target->loads_coalesce && self->q.width % 4 == 0;
   const RlxIrValue *sums, *state;

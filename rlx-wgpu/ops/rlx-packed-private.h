@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "rlx-types.h"
+#include "ops/rlx-kernel-private.h"
 
 G_BEGIN_DECLS
 
@@ -11,5 +11,10 @@ G_BEGIN_DECLS
 void rlx_packed_type_get_block (RlxPackedType  type,
                                 guint         *numbers,
                                 guint         *bytes);
+
+/* The weight of a product and what belongs to it, as kernels/packed/decode.wgsl wants them. */
+void rlx_packed_describe       (RlxKernel       *kernel,
+                                RlxLower        *lower,
+                                const RlxIrNode *node);
 
 G_END_DECLS

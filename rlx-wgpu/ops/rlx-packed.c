@@ -20,6 +20,13 @@
 /* What kernels/packed-matmul.wgsl calls its parts. */
 enum { MODE_LANES, MODE_SHARE, MODE_TILE, MODE_SHUFFLE };
 
+/* Fewer rows or columns leave most of a tile of matrices empty. */
+#define MIN_MATRIX_SIDE 16
+
+/* Of kernels/packed-row.wgsl. */
+#define ROW_WORKGROUP 64
+#define ROW_LANES 16
+
 typedef struct
 {
   RlxPackedType type;
@@ -370,9 +377,9 @@ kernel_packed (RlxKernel        *kernel,
   rlx_kernel_define (kernel, "BYTES", format->bytes);
   rlx_kernel_define (kernel, "CHUNKS", MAX (1, format->numbers / CHUNK));
   rlx_kernel_define (kernel, "ALIGNED", (format->numbers < CHUNK ? row_bytes : format->bytes) % 4 == 0);
+  rlx_kernel_define (kernel, "CPU", !rlx_lower_get_target (lower)->loads_coalesce);
   rlx_kernel_define (kernel, "TAIL", k % CHUNK != 0);
   rlx_kernel_define (kernel, "TABLE", format->n_table);
-  rlx_kernel_param_u32 (kernel, "k", (guint64) k);
   rlx_kernel_param_u32 (kernel, "chunks", (guint64) (k + CHUNK - 1) / CHUNK);
   rlx_kernel_param_u32 (kernel, "parts", 4);
   rlx_kernel_param_u32 (kernel, "row_bytes", row_bytes);
@@ -401,6 +408,17 @@ kernel_packed (RlxKernel        *kernel,
     }
 }
 
+void
+rlx_packed_describe (RlxKernel       *kernel,
+                     RlxLower        *lower,
+                     const RlxIrNode *node)
+{
+  const RlxTensorType *type = &node->inputs[RLX_DEQUANT_MATMUL_SELF]->type;
+
+  kernel_packed (kernel, lower, node, node->inputs[RLX_DEQUANT_MATMUL_WEIGHT], node->inputs[RLX_DEQUANT_MATMUL_SCALE],
+                 node->inputs[RLX_DEQUANT_MATMUL_ZERO_POINT], type->shape[type->n_dims - 1]);
+}
+
 static gboolean
 lower_rows (RlxLower         *lower,
             const RlxIrNode  *node,
@@ -420,6 +438,7 @@ lower_rows (RlxLower         *lower,
   count = n / (guint64) k * ((guint64) (k + CHUNK - 1) / CHUNK);
   kernel = rlx_kernel_new (lower, node, "packed-dequantize");
   kernel_packed (kernel, lower, node, packed, scale, zero, k);
+  rlx_kernel_param_u32 (kernel, "k", (guint64) k);
   if (indices != NULL)
     {
       rlx_kernel_input (kernel, "indices", indices);
@@ -461,6 +480,9 @@ typedef struct
   const RlxIrValue *x, *weight, *bias, *expert, *y;   /* bias and expert are nullable */
   gint64 k;
   guint64 m, n, chunks;
+  RlxProduct product;      /* the same as a product of matrices */
+  RlxProductMatrix matrix; /* how matrix units would do it */
+  const char *no_matrix;   /* why they cannot; NULL: they can */
 } Problem;
 
 static char *
@@ -471,8 +493,8 @@ print_problem (gconstpointer data)
   const Format *format = find_format (rlx_dequantize_blocks_attrs (self->node)->type);
 
   return g_strdup_printf ("[%" G_GUINT64_FORMAT ", %" G_GINT64_FORMAT "] · [%" G_GINT64_FORMAT ", %" G_GUINT64_FORMAT
-                          "], %u numbers in %u bytes%s", self->m, self->k, self->k, self->n, format->numbers, format->bytes,
-                          self->expert != NULL ? ", by experts" : "");
+                          "], %u numbers in %u bytes%s%s", self->m, self->k, self->k, self->n, format->numbers, format->bytes,
+                          self->expert != NULL ? ", by experts" : "", self->no_matrix == NULL ? ", reduced precision" : "");
 }
 
 static double
@@ -525,6 +547,53 @@ share_fits (const RlxVariant *self,
   return problem->m <= 8 || problem->expert != NULL ? RLX_FIT_WELL : rlx_variant_poorly ("more than 8 rows", why);
 }
 
+/* What a lane of kernels/packed-row.wgsl takes apart at a time. */
+typedef struct
+{
+  RlxPackedType type;
+  guint numbers;
+  guint registers, more;   /* for one column, and for each further one: the compiler for Intel's chips needs so many */
+} Piece;
+
+static const Piece pieces[] = {
+  { RLX_PACKED_TYPE_Q4_0, 32, 34, 12 },
+  { RLX_PACKED_TYPE_Q8_0, 32, 36, 15 },
+  { RLX_PACKED_TYPE_MXFP4, 32, 45, 25 },
+  { RLX_PACKED_TYPE_Q4_K, 64, 42, 24 },
+  { RLX_PACKED_TYPE_Q5_K, 64, 52, 30 },
+  { RLX_PACKED_TYPE_Q6_K, 64, 48, 26 },
+};
+
+/* NULL where packed/row.wgsl does not know how. */
+static const Piece *
+find_piece (const RlxIrNode *node)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (pieces); i++)
+    if (pieces[i].type == rlx_dequantize_blocks_attrs (node)->type)
+      return &pieces[i];
+  return NULL;
+}
+
+static RlxFit
+row_fits (const RlxVariant *self,
+          const RlxTarget  *target,
+          gconstpointer     data,
+          const char      **why)
+{
+  const Problem *problem = data;
+  const Piece *piece = find_piece (problem->node);
+
+  if (piece == NULL)
+    return rlx_variant_cannot ("takes no numbers apart that are packed like these", why);
+  if (problem->k % MAX (piece->numbers, find_format (piece->type)->numbers) != 0)
+    return rlx_variant_cannot ("rows are no whole blocks", why);
+  if (!has_rows (problem))
+    return rlx_variant_cannot ("there are no experts", why);
+  if (!target->loads_coalesce)
+    return rlx_variant_poorly ("neighbouring lanes read what is apart", why);
+  return problem->m <= 8 || problem->expert != NULL ? RLX_FIT_WELL : rlx_variant_poorly ("more than 8 rows", why);
+}
+
 static RlxFit
 tile_fits (const RlxVariant *self,
            const RlxTarget  *target,
@@ -562,8 +631,8 @@ lower_product (RlxLower      *lower,
   gboolean shuffle = mode == MODE_SHUFFLE, vectors = self->k % CHUNK == 0 && !shuffle;
   guint64 tiles_m = (self->m - 1) / tile_m + 1, groups = tiles_m * ((self->n - 1) / columns + 1);
 
-  kernel_packed (kernel, lower, self->node, self->weight, self->node->inputs[RLX_DEQUANT_MATMUL_SCALE],
-                 self->node->inputs[RLX_DEQUANT_MATMUL_ZERO_POINT], self->k);
+  rlx_packed_describe (kernel, lower, self->node);
+  rlx_kernel_param_u32 (kernel, "k", (guint64) self->k);
   if (vectors)
     rlx_kernel_input_vector (kernel, "x", self->x, 4);
   else
@@ -597,6 +666,61 @@ static guint64
 choose_rows (const Problem *problem)
 {
   return problem->m == 1 ? 1 : problem->m <= 4 ? 4 : 8;
+}
+
+/* ---- by matrix units ----------------------------------------------------------- */
+
+static const char *
+find_obstacle (RlxLower *lower,
+               Problem  *self)
+{
+  const RlxTarget *target = rlx_lower_get_target (lower);
+
+  if (rlx_lower_get_precision (lower) != RLX_PRECISION_REDUCED)
+    return "the graph wants full precision";
+  if (!rlx_product_has_matrix (lower))
+    return "no matrix units that are faster";
+  if (self->expert != NULL)
+    return "rows have weights of their own";
+  if (self->m < MIN_MATRIX_SIDE || self->n < MIN_MATRIX_SIDE)
+    return "too small for tiles of matrices";
+  return rlx_product_choose_pieces (target, &self->product, 1, TRUE, &self->matrix) ? NULL : "rows are no whole chunks";
+}
+
+static RlxFit
+matrix_fits (const RlxVariant *self,
+             const RlxTarget  *target,
+             gconstpointer     data,
+             const char      **why)
+{
+  *why = ((const Problem *) data)->no_matrix;
+  return *why == NULL ? RLX_FIT_WELL : RLX_FIT_NO;
+}
+
+static double
+matrix_cost (const RlxVariant *self,
+             const RlxTarget  *target,
+             gconstpointer     data)
+{
+  return packed_cost (self, target, data) / 4.0;
+}
+
+static gboolean
+matrix_describe (const RlxVariant *self,
+                 RlxLower         *lower,
+                 const RlxIrNode  *node,
+                 gconstpointer     data,
+                 GError          **error)
+{
+  const Problem *problem = data;
+  const RlxProduct *product = &problem->product;
+  RlxProductKernel config = { .kind = RLX_PRODUCT_BY_MATRIX, .matrix = problem->matrix, .workgroup = problem->matrix.workgroup,
+                              .a_along_k = TRUE, .a_vectors = TRUE };
+
+  config.tiles_m = rlx_divide_up (product->m, config.matrix.rows);
+  config.tiles_n = rlx_divide_up (product->n, config.matrix.columns);
+  rlx_product_share_out (&config, product, 1, rlx_lower_get_target (lower));
+  return rlx_lower_product_kernel (lower, node, product, product, 1, &config, error);
 }
 
 /* Columns side by side; with shuffles where self->data is not NULL. */
@@ -646,6 +770,42 @@ share_describe (const RlxVariant *self,
   return lower_product (lower, problem, kernel, MODE_SHARE, lanes, tile_m, lanes / share, error);
 }
 
+/* How many columns share the loads of a row, if there are enough workgroups and registers. Four take up to 250 registers
+ * on RDNA3, and make a product that is bound by memory no faster. */
+static guint64
+choose_columns (const Problem   *problem,
+                const Piece     *piece,
+                const RlxTarget *target)
+{
+  guint64 n = 2;
+
+  while (n > 1 && (piece->registers + (n - 1) * piece->more > target->registers ||
+                   problem->m * problem->n < n * (ROW_WORKGROUP / ROW_LANES) * target->busy_workgroups))
+    n /= 2;
+  return n;
+}
+
+/* Lanes share the sums, with everything constant that can be. */
+static gboolean
+row_describe (const RlxVariant *self,
+              RlxLower         *lower,
+              const RlxIrNode  *node,
+              gconstpointer     data,
+              GError          **error)
+{
+  const Problem *problem = data;
+  const Piece *piece = find_piece (node);
+  guint64 tile_m = problem->expert != NULL ? 1 : choose_rows (problem);
+  guint64 tile_n = tile_m == 1 ? choose_columns (problem, piece, rlx_lower_get_target (lower)) : 1;
+  RlxKernel *kernel = rlx_kernel_new (lower, node, "packed-row");
+
+  rlx_kernel_define (kernel, "LANES", ROW_LANES);
+  rlx_kernel_define (kernel, "TM", (gint64) tile_m);
+  rlx_kernel_define (kernel, "TN", (gint64) tile_n);
+  rlx_kernel_param_u32 (kernel, "pieces", (guint64) problem->k / piece->numbers);
+  return lower_product (lower, problem, kernel, MODE_SHARE, ROW_WORKGROUP, tile_m, ROW_WORKGROUP / ROW_LANES * tile_n, error);
+}
+
 /* Tiles in workgroup memory. */
 static gboolean
 tile_describe (const RlxVariant *self,
@@ -658,7 +818,9 @@ tile_describe (const RlxVariant *self,
 }
 
 static const RlxVariant variants[] = {
+  { "matrix", matrix_fits, matrix_cost, NULL, matrix_describe, NULL },
   { "shuffle", shuffle_fits, packed_cost, NULL, lanes_describe, variants },
+  { "row", row_fits, packed_cost, NULL, row_describe, NULL },
   { "share", share_fits, packed_cost, NULL, share_describe, NULL },
   { "tile", tile_fits, packed_cost, NULL, tile_describe, NULL },
   { "lanes", lanes_fits, packed_cost, NULL, lanes_describe, NULL },
@@ -696,6 +858,12 @@ rlx_dequant_matmul_lower (RlxLower        *lower,
     return TRUE;
   problem.m = n_outputs / problem.n;
   problem.chunks = (guint64) (problem.k + CHUNK - 1) / CHUNK;
+  problem.product = (RlxProduct) {
+    .a = x, .b = weight, .bias = problem.bias, .y = { problem.y }, .blocks = node,
+    .m = problem.m, .n = problem.n, .k = (guint64) problem.k, .a_m = (guint64) problem.k, .a_k = 1, .b_k = 1,
+    .bias_n = 1, .alpha = 1.0, .beta = 1.0,
+  };
+  problem.no_matrix = find_obstacle (lower, &problem);
   return rlx_lower_choose (lower, node, &rlx_packed_variants, &problem, error);
 }
 

@@ -86,7 +86,7 @@ fill_tile (RlxProductMatrix     *matrix,
   matrix->m = config->m;
   matrix->n = config->n;
   matrix->k = config->k;
-  matrix->size = size;
+  matrix->rows = matrix->columns = size;
   matrix->wm = workers >= 16 ? 4 : workers >= 4 ? 2 : 1;
   matrix->wn = workers / matrix->wm;
   matrix->kt = MAX (config->k, (size == 128 ? 8 : 16) * (matrix->half ? 2 : 1));
@@ -183,6 +183,94 @@ rlx_product_choose_matrix (RlxLower         *lower,
   return "no operand is a weight";
 }
 
+/* ---- pieces along k ------------------------------------------------------------------ */
+
+/* Steps of a tile, and of a piece. */
+#define PIECES_STEPS 32
+#define PIECE 8
+/* Where lanes share the registers of a subgroup. The units write their sums elsewhere and copy them back, so each counts
+ * twice, and nothing is left for the next tile. Larger workgroups bring fewer numbers to workgroup memory. */
+#define MAX_SHARED_SUMS 32
+#define MAX_SHARED_INVOCATIONS 512
+
+/* Sets the workers so that what each reads for its sums is the least. */
+static gboolean
+fill_pieces (RlxProductMatrix     *matrix,
+             const RlxTarget      *target,
+             const RlxMatrixShape *config,
+             guint                 rows,
+             guint                 columns)
+{
+  gboolean sizes = target->registers_are_shared && target->subgroup_sizes_can_be_set;
+  guint subgroup = sizes ? target->subgroup_min : target->subgroup_size;
+  guint max_invocations = MIN (sizes ? MAX_SHARED_INVOCATIONS : MAX_INVOCATIONS, MIN (target->limits.max_invocations, target->limits.max_workgroup_size[0]));
+  guint max_sums = target->registers_are_shared ? MAX_SHARED_SUMS : MAX_SUMS;
+  guint workers, storage, best = G_MAXUINT;
+
+  if (subgroup == 0 || subgroup > max_invocations || config->m % PIECE != 0 || config->n % PIECE != 0 || config->k % PIECE != 0 ||
+      config->k == 0 || PIECES_STEPS % config->k != 0)
+    return FALSE;
+  workers = MIN (MAX (4, rows * columns / (subgroup * max_sums)), max_invocations / subgroup);
+  if (rows * columns > workers * subgroup * max_sums)
+    return FALSE;
+  for (guint wm = 1; wm <= workers; wm *= 2)
+    {
+      guint wn = workers / wm, read = rows / wm + columns / wn;
+
+      if (workers % wm != 0 || rows % (wm * config->m) != 0 || columns % (wn * config->n) != 0 || read >= best)
+        continue;
+      best = read;
+      matrix->wm = wm;
+      matrix->wn = wn;
+    }
+  matrix->half = TRUE;
+  matrix->along_k = TRUE;
+  matrix->ahead = !sizes;
+  matrix->m = config->m;
+  matrix->n = config->n;
+  matrix->k = config->k;
+  matrix->rows = rows;
+  matrix->columns = columns;
+  matrix->kt = PIECES_STEPS;
+  matrix->subgroup = sizes ? subgroup : 0;
+  matrix->workgroup = workers * subgroup;
+  storage = (rows + columns) * PIECES_STEPS * 2 + workers * config->m * config->n * 4;
+  return best < G_MAXUINT && storage <= target->limits.max_workgroup_storage;
+}
+
+gboolean
+rlx_product_choose_pieces (const RlxTarget  *target,
+                           const RlxProduct *product,
+                           guint64           n_batch,
+                           gboolean          packed,
+                           RlxProductMatrix *matrix)
+{
+  static const guint tiles[][2] = { { 128, 128 }, { 128, 64 }, { 64, 64 }, { 32, 32 } };
+  const RlxMatrixShape *config = find_config (target);
+  RlxDataType b = packed ? RLX_DATA_TYPE_F16 : product->b->type.data_type;
+  gboolean found = FALSE;
+
+  if (config == NULL || config->component != RLX_COMPONENT_F16 || product->k == 0 ||
+      product->a_k != 1 || product->a_m % PIECE != 0 || product->k % (packed ? PIECES_STEPS : PIECE) != 0 ||
+      !rlx_product_is_even_batch (&product->batch, 0, PIECE) ||
+      (!packed && (product->b_k != 1 || product->b_n % PIECE != 0 || !rlx_product_is_even_batch (&product->batch, 1, PIECE))) ||
+      (product->a->type.data_type != RLX_DATA_TYPE_F16 && product->a->type.data_type != RLX_DATA_TYPE_F32) ||
+      (b != RLX_DATA_TYPE_F16 && b != RLX_DATA_TYPE_F32))
+    return FALSE;
+  for (guint i = 0; i < G_N_ELEMENTS (tiles); i++)
+    {
+      RlxProductMatrix tile = { .exact = product->a->type.data_type == RLX_DATA_TYPE_F16 && b == RLX_DATA_TYPE_F16 };
+
+      if (!fill_pieces (&tile, target, config, tiles[i][0], tiles[i][1]))
+        continue;
+      *matrix = tile;
+      found = TRUE;
+      if (rlx_divide_up (product->m, tile.rows) * rlx_divide_up (product->n, tile.columns) * n_batch >= target->busy_workgroups)
+        break;
+    }
+  return found;
+}
+
 void
 rlx_product_describe_matrix (RlxKernel              *kernel,
                              const RlxProductMatrix *matrix)
@@ -195,12 +283,15 @@ rlx_product_describe_matrix (RlxKernel              *kernel,
     rlx_kernel_enable (kernel, "enable f16;");
   rlx_kernel_define (kernel, "HALF", matrix->half);
   rlx_kernel_define (kernel, "EXACT", matrix->exact);
+  rlx_kernel_define (kernel, "ROWS", matrix->along_k);
+  rlx_kernel_define (kernel, "AHEAD", matrix->ahead);
+  rlx_kernel_set_subgroup_size (kernel, matrix->subgroup);
   rlx_kernel_define (kernel, "M", matrix->m);
   rlx_kernel_define (kernel, "N", matrix->n);
   rlx_kernel_define (kernel, "K", matrix->k);
   rlx_kernel_define (kernel, "KT", matrix->kt);
   rlx_kernel_define (kernel, "WM", matrix->wm);
   rlx_kernel_define (kernel, "WN", matrix->wn);
-  rlx_kernel_define (kernel, "SM", matrix->size / matrix->wm / matrix->m);
-  rlx_kernel_define (kernel, "SN", matrix->size / matrix->wn / matrix->n);
+  rlx_kernel_define (kernel, "SM", matrix->rows / matrix->wm / matrix->m);
+  rlx_kernel_define (kernel, "SN", matrix->columns / matrix->wn / matrix->n);
 }

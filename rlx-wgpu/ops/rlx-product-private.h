@@ -73,6 +73,7 @@ typedef struct
   guint64 bias_groups;      /* 0, or: the bias of matrix b of the batch begins at */
   guint64 bias_group;       /* b % bias_groups · bias_group */
   const RlxProductWindow *window;   /* nullable */
+  const RlxIrNode *blocks;  /* nullable; whose weight b is, in packed blocks: ops/rlx-packed.c */
   double alpha;
   double beta;
 } RlxProduct;
@@ -83,10 +84,13 @@ typedef struct
   gboolean half;            /* operands are f16, else f32 */
   gboolean exact;           /* they were before */
   guint m, n, k;            /* of one matrix */
-  guint size;               /* of the tile, both ways */
+  guint rows, columns;      /* of the tile */
   guint wm, wn;             /* workers */
   guint kt;
   guint workgroup;
+  guint subgroup;           /* what to ask for; 0: nothing */
+  gboolean along_k;         /* both operands lie so: common/matrix-rows.wgsl */
+  gboolean ahead;           /* the next tile is fetched while one is multiplied */
 } RlxProductMatrix;
 
 /* A kernel, and its numbers. */
@@ -113,6 +117,8 @@ typedef struct
   gboolean a_pairs;
   gboolean even;          /* every workgroup has all of its rows and columns, and one result */
   guint64 unroll;
+  gboolean dots;          /* lanes share sums of vectors */
+  guint64 piece, pieces, rounds;   /* vectors of a piece, pieces of a sum, and turns of the loop over them */
   RlxProductMatrix matrix; 
 } RlxProductKernel;
 
@@ -157,6 +163,13 @@ const char *rlx_product_choose_matrix (RlxLower         *lower,
                                        guint64           wanted,
                                        RlxProductMatrix *matrix,
                                        guint            *condition);
+/* Whether both operands of the product, as they lie, can be brought to the matrix units in
+ * pieces along k; then sets how. A weight of packed numbers always can (@packed). */
+gboolean rlx_product_choose_pieces   (const RlxTarget        *target,
+                                      const RlxProduct       *product,
+                                      guint64                 n_batch,
+                                      gboolean                packed,
+                                      RlxProductMatrix       *matrix);
 void     rlx_product_describe_matrix (RlxKernel              *kernel,
                                       const RlxProductMatrix *matrix);
 gboolean rlx_matrix_config_is_usable (const RlxTarget      *target,

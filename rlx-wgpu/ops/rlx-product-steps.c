@@ -5,6 +5,7 @@
  */
 #include "config.h"
 
+#include "ops/rlx-packed-private.h"
 #include "ops/rlx-product-private.h"
 
 static void
@@ -49,7 +50,8 @@ describe_window (RlxKernel              *kernel,
 }
 
 static void
-describe_operands (RlxKernel              *kernel,
+describe_operands (RlxLower               *lower,
+                   RlxKernel              *kernel,
                    const RlxProduct       *product,
                    const RlxProductKernel *config)
 {
@@ -59,8 +61,11 @@ describe_operands (RlxKernel              *kernel,
     {
       describe_operand (kernel, window && window->x == product->a ? "x" : "a", product->a,
                         config->a_pairs ? 2 : config->vectors || config->a_vectors ? 4 : 1);
-      describe_operand (kernel, window && window->x == product->b ? "x" : "b", product->b,
-                        config->pairs ? 2 : config->b_vectors ? 4 : 1);
+      if (product->blocks != NULL)
+        rlx_packed_describe (kernel, lower, product->blocks);
+      else
+        describe_operand (kernel, window && window->x == product->b ? "x" : "b", product->b,
+                          config->pairs ? 2 : config->b_vectors ? 4 : 1);
     }
   rlx_kernel_define (kernel, "PRODUCT", product->k > 0);
 
@@ -157,16 +162,18 @@ describe_result (RlxKernel              *kernel,
 
 static void
 describe_config (RlxKernel              *kernel,
+                 const RlxProduct       *product,
                  const RlxProductKernel *config)
 {
   rlx_kernel_define (kernel, "SUM", 0);
   rlx_kernel_define (kernel, "DOT", config->kind == RLX_PRODUCT_BY_DOT);
   rlx_kernel_define (kernel, "WG", (gint64) config->workgroup);
   rlx_kernel_set_subgroup_size (kernel, config->subgroup);
-  rlx_kernel_define (kernel, "LANES", config->kind == RLX_PRODUCT_BY_LANES ? (gint64) config->lanes : 0);
+  if (!config->dots)
+    rlx_kernel_define (kernel, "LANES", config->kind == RLX_PRODUCT_BY_LANES ? (gint64) config->lanes : 0);
   rlx_kernel_define (kernel, "SPLIT_K", config->splits > 1);
   rlx_kernel_param_u32 (kernel, "groups", config->n_groups);
-  if (config->kind == RLX_PRODUCT_BY_DOT)
+  if (config->kind == RLX_PRODUCT_BY_DOT && !config->dots)
     return;
 
   rlx_kernel_define (kernel, "TM", (gint64) config->tm);
@@ -175,6 +182,16 @@ describe_config (RlxKernel              *kernel,
   rlx_kernel_param_u32 (kernel, "tiles_n", config->tiles_n);
   if (config->splits > 1)
     rlx_kernel_param_u32 (kernel, "split_k", config->split_k);
+  if (config->dots)
+    {
+      rlx_kernel_define (kernel, "LANES", (gint64) config->lanes);
+      rlx_kernel_define (kernel, "PIECE", (gint64) config->piece);
+      rlx_kernel_define (kernel, "UNROLL", (gint64) config->unroll);
+      rlx_kernel_define (kernel, "REST", config->pieces % (config->lanes * config->unroll) != 0);
+      rlx_kernel_param_u32 (kernel, "pieces", config->pieces);
+      rlx_kernel_param_u32 (kernel, "rounds", config->rounds);
+      return;
+    }
   rlx_kernel_define (kernel, "PANEL", config->panel ? RLX_PRODUCT_PANEL : 0);
   if (config->kind == RLX_PRODUCT_BY_LANES)
     {
@@ -205,6 +222,10 @@ describe_config (RlxKernel              *kernel,
       rlx_product_describe_matrix (kernel, &config->matrix);
       rlx_kernel_define (kernel, "A_WIDTH", config->a_vectors ? 4 : 1);
       rlx_kernel_define (kernel, "B_WIDTH", config->b_vectors ? 4 : 1);
+      rlx_kernel_define (kernel, "A_HALF", product->a->type.data_type == RLX_DATA_TYPE_F16);
+      rlx_kernel_define (kernel, "B_HALF", product->b->type.data_type == RLX_DATA_TYPE_F16);
+      rlx_kernel_define (kernel, "PACKED", product->blocks != NULL);
+      rlx_kernel_define (kernel, "WHOLE", product->k > 0 && product->k % config->matrix.kt == 0);
     }
 }
 
@@ -239,6 +260,8 @@ get_file (const RlxProduct       *product,
     return "conv-tile";
   if (config->kind == RLX_PRODUCT_BY_MATRIX)
     return "matmul-matrix";
+  if (config->dots)
+    return "matmul-dot";
   if (config->kind == RLX_PRODUCT_BY_TILES)
     return config->registers ? "matmul-registers" : "matmul-tile";
   return config->shuffle ? "matmul-shuffle" : "matmul";
@@ -257,8 +280,8 @@ rlx_lower_product_kernel (RlxLower         *lower,
   RlxKernel *kernel;
 
   kernel = rlx_kernel_new (lower, node, get_file (product, config));
-  describe_operands (kernel, product, config);
-  describe_config (kernel, config);
+  describe_operands (lower, kernel, product, config);
+  describe_config (kernel, product, config);
   if (config->shuffle)
     describe_shuffles (kernel, product, config);
   if (config->splits > 1)

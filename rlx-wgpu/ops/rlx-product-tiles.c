@@ -234,7 +234,8 @@ check_rows (const RlxTarget  *target,
 
 /* 8 · 2 sums a lane take the fewest reads of workgroup memory. 4 · 4 convert half as many numbers of half floats, and find
  * half as many addresses, which counts where floats and integers have one pipe: on chips of before matrix units. Where
- * there are few rows they leave less of a tile empty, and make more workgroups. */
+ * there are few rows 4 · 2 leave less of a tile empty, and make more workgroups; beside the places of a window they do not
+ * spill, where 8 · 2 do. */
 static void
 use_rows (RlxProductKernel *config,
           const RlxTarget  *target,
@@ -254,7 +255,7 @@ use_rows (RlxProductKernel *config,
   config->workgroup = MIN (ROWS_WORKGROUP, lanes * (wide ? 16 : 8));
   config->ty = config->workgroup / lanes;
   config->kt = 4 * config->ty / config->tn;
-  if (!wide && (product->m <= config->ty * 4 ||
+  if (!wide && (product->window != NULL || product->m <= config->ty * 4 ||
                 (double) (rlx_divide_up (product->m, config->ty * 8) * rlx_divide_up (product->n, lanes * 2) * n_batch) <
                 count_wanted (target, config->workgroup)))
     config->tm = 4;

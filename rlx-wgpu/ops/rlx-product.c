@@ -2,14 +2,19 @@
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
  * The variants for the product of two matrices: the heads of kernels/matmul.wgsl,
- * kernels/matmul-shuffle.wgsl, kernels/matmul-tile.wgsl, kernels/matmul-registers.wgsl
- * and kernels/matmul-matrix.wgsl say what they are and why.
+ * kernels/matmul-dot.wgsl, kernels/matmul-shuffle.wgsl, kernels/matmul-tile.wgsl,
+ * kernels/matmul-registers.wgsl and kernels/matmul-matrix.wgsl say what they are and why.
  */
 #include "config.h"
 
 #include "ops/rlx-product-private.h"
 
 #include "ops/rlx-variant-private.h"
+
+/* Lanes that share a sum of kernels/matmul-dot.wgsl, at least, and the registers of an invocation that has eight loads of
+ * 16 bytes on their way. */
+#define DOT_LANES 16
+#define DOT_REGISTERS 100
 
 void
 rlx_product_loop_add (RlxProductLoop *loop,
@@ -435,6 +440,44 @@ lanes_describe (const RlxVariant *self,
   return rlx_lower_product_kernel (lower, node, problem->given, &product, problem->n_batch, &config, error);
 }
 
+/* Where operands are read in vectors along k by neighbours: kernels/matmul-dot.wgsl. Two or four columns share what
+ * is read of a row; more lanes share a sum where there are few sums, as long as each has something to do. */
+static gboolean
+share_dots (RlxProductKernel        *result,
+            const RlxProductProblem *problem,
+            const RlxTarget         *target)
+{
+  const RlxProduct *product = &problem->product;
+  RlxProductKernel config = *result;
+  guint64 busy = target->busy_workgroups * 64, sums = product->m * product->n * problem->n_batch, pieces;
+  gboolean roomy = target->registers >= DOT_REGISTERS;
+
+  if (!target->loads_coalesce)
+    return FALSE;
+  rlx_product_choose_vectors (&config, product);
+  if (!config.a_along_k || !config.b_along_k || !config.a_vectors || !config.b_vectors)
+    return FALSE;
+  config.dots = TRUE;
+  config.transposed = problem->is_transposed;
+  config.piece = product->k % 8 == 0 && product->a_m % 8 == 0 && product->b_n % 8 == 0 &&
+                  rlx_product_is_even_batch (&product->batch, 0, 8) && rlx_product_is_even_batch (&product->batch, 1, 8) ? 2 : 1;
+  pieces = product->k / (4 * config.piece);
+  config.tm = MIN (product->m, 4);
+  config.tn = config.tm > 2 || sums * DOT_LANES < 2 * busy ? 1 : config.tm > 1 || !roomy || sums * DOT_LANES < 8 * busy ? 2 : 4;
+  config.lanes = DOT_LANES;
+  while (config.lanes < 256 && config.lanes * sums < busy * config.tm && pieces >= 4 * config.lanes)
+    config.lanes *= 2;
+  config.workgroup = MAX (config.lanes, 64);
+  config.unroll = (roomy ? 8 : 4) / MAX (config.tm * config.tn, 2);
+  config.rounds = pieces / (config.lanes * config.unroll);
+  config.pieces = pieces;
+  config.tiles_m = rlx_divide_up (product->m, config.tm);
+  config.tiles_n = rlx_divide_up (product->n, config.workgroup / config.lanes * config.tn);
+  config.n_groups = config.tiles_m * config.tiles_n * problem->n_batch;
+  *result = config;
+  return TRUE;
+}
+
 static gboolean
 dot_describe (const RlxVariant *self,
               RlxLower         *lower,
@@ -446,8 +489,36 @@ dot_describe (const RlxVariant *self,
   const RlxProduct *product = problem->given;
   RlxProductKernel config = { .kind = RLX_PRODUCT_BY_DOT, .splits = 1, .workgroup = product->k >= 4096 ? 256 : 64 };
 
+  if (share_dots (&config, problem, rlx_lower_get_target (lower)))
+    return rlx_lower_product_kernel (lower, node, product, &problem->product, problem->n_batch, &config, error);
   config.n_groups = product->m * product->n * problem->n_batch;
   return rlx_lower_product_kernel (lower, node, product, product, problem->n_batch, &config, error);
+}
+
+/* Whether the weight had better lie in columns, which is panels of one: matrix units want them along k. Where there are
+ * steps for two kernels both read it as it is. */
+static gboolean
+wants_columns (const RlxTarget         *target,
+               const RlxProductProblem *problem,
+               RlxProductMatrix        *matrix)
+{
+  RlxProduct product = *problem->given;
+
+  if (problem->no_matrix != NULL || problem->condition != 0 || product.b_k == 1 || !rlx_product_can_use_panels (problem))
+    return FALSE;
+  product.b_k = 1;
+  product.b_n = product.k;
+  return rlx_product_choose_pieces (target, &product, problem->n_batch, FALSE, matrix);
+}
+
+static RlxWeightLayout
+matrix_layout (const RlxVariant *self,
+               const RlxTarget  *target,
+               gconstpointer     data)
+{
+  RlxProductMatrix matrix;
+
+  return rlx_weight_in_panels (wants_columns (target, data, &matrix) ? 1 : 0);
 }
 
 /* Where the values of the weight come later, there are steps for both. */
@@ -459,17 +530,30 @@ matrix_describe (const RlxVariant *self,
                  GError          **error)
 {
   const RlxProductProblem *problem = data;
-  const RlxProduct *product = problem->given;
-  RlxProductKernel config = { .kind = RLX_PRODUCT_BY_MATRIX, .matrix = problem->matrix, .workgroup = problem->matrix.workgroup };
+  const RlxTarget *target = rlx_lower_get_target (lower);
+  RlxProduct product = *problem->given;
+  RlxProductKernel config = { .kind = RLX_PRODUCT_BY_MATRIX, .matrix = problem->matrix };
   RlxProductProblem other = *problem;
   gboolean ok;
 
-  config.tiles_m = rlx_divide_up (product->m, config.matrix.size);
-  config.tiles_n = rlx_divide_up (product->n, config.matrix.size);
-  rlx_product_share_out (&config, product, problem->n_batch, rlx_lower_get_target (lower));
-  rlx_product_choose_vectors (&config, product);
+  if (wants_columns (target, problem, &config.matrix) &&
+      rlx_lower_pack_weight (lower, product.b, product.k, product.n, product.b_k, product.b_n, 1))
+    {
+      product.b_k = 1;
+      product.b_n = product.k;
+    }
+  else
+    {
+      config.matrix = problem->matrix;
+    }
+  rlx_product_choose_pieces (target, &product, problem->n_batch, FALSE, &config.matrix);
+  config.workgroup = config.matrix.workgroup;
+  config.tiles_m = rlx_divide_up (product.m, config.matrix.rows);
+  config.tiles_n = rlx_divide_up (product.n, config.matrix.columns);
+  rlx_product_share_out (&config, &product, problem->n_batch, target);
+  rlx_product_choose_vectors (&config, &product);
   rlx_lower_set_condition (lower, problem->condition, TRUE);
-  ok = rlx_lower_product_kernel (lower, node, product, product, problem->n_batch, &config, error);
+  ok = rlx_lower_product_kernel (lower, node, &product, &product, problem->n_batch, &config, error);
   rlx_lower_set_condition (lower, problem->condition, FALSE);
   if (ok && problem->condition != 0)
     {
@@ -488,7 +572,7 @@ matrix_describe (const RlxVariant *self,
                            GUINT_TO_POINTER (RLX_PRODUCT_##row) }
 
 static const RlxVariant variants[] = {
-  [RLX_PRODUCT_MATRIX] = { "matrix", matrix_fits, matrix_cost, NULL, matrix_describe, NULL },
+  [RLX_PRODUCT_MATRIX] = { "matrix", matrix_fits, matrix_cost, matrix_layout, matrix_describe, NULL },
   [RLX_PRODUCT_ROWS] = TILES ("rows", ROWS),
   [RLX_PRODUCT_TILES_128] = TILES ("tiles-128", TILES_128),
   [RLX_PRODUCT_TILES_64] = TILES ("tiles-64", TILES_64),

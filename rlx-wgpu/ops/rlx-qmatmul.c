@@ -10,6 +10,8 @@
 #include "ops/rlx-variant-private.h"
 
 #define WORKGROUP_SIZE 64
+/* That share a sum of few rows. */
+#define ROW_LANES 16
 /* The inputs after the operands and their zero points. */
 #define FIRST_INPUT RLX_QMATMUL_BIAS
 
@@ -173,6 +175,7 @@ start_kernel (const Problem     *self,
               RlxLower          *lower,
               const RlxIrNode   *node,
               gboolean           split,
+              gboolean           row,
               const RlxIrValue **y)
 {
   const RlxTensorType *type = self->type;
@@ -193,6 +196,7 @@ start_kernel (const Problem     *self,
   rlx_kernel_define (kernel, "ZERO_A", self->zero_a != NULL);
   rlx_kernel_define (kernel, "ZERO_B", self->zero_b != NULL);
   rlx_kernel_define (kernel, "SPLIT", split);
+  rlx_kernel_define (kernel, "ROW", row);
   rlx_kernel_param_u32 (kernel, "m", self->m);
   rlx_kernel_param_u32 (kernel, "n", self->n);
   rlx_kernel_param_u32 (kernel, "k", self->k);
@@ -252,10 +256,66 @@ dot_describe (const RlxVariant *variant,
 {
   const Problem *self = data;
   const RlxIrValue *y;
-  RlxKernel *kernel = start_kernel (self, lower, node, TRUE, &y);
+  RlxKernel *kernel = start_kernel (self, lower, node, TRUE, FALSE, &y);
 
   rlx_kernel_define (kernel, "WG", self->k >= 4096 ? 256 : WORKGROUP_SIZE);
   return end_kernel (self, lower, node, kernel, rlx_type_n_elements (self->type), y, error);
+}
+
+/* Four products at once. */
+static void
+define_dot (const Problem *self,
+            RlxKernel     *kernel)
+{
+  RlxPackedDot dot;
+
+  rlx_packed_dot_init (&dot, self->a->type.data_type, self->b->type.data_type);
+  rlx_kernel_define_text (kernel, "DOT", dot.function);
+  rlx_kernel_define (kernel, "FLIP_A", dot.flip_a);
+  rlx_kernel_define (kernel, "FLIP_B", dot.flip_b);
+  rlx_kernel_define (kernel, "OFFSET_A", self->zero_a != NULL || dot.flip_a);
+  rlx_kernel_define (kernel, "OFFSET_B", self->zero_b != NULL || dot.flip_b);
+}
+
+static RlxFit
+row_fits (const RlxVariant *variant,
+          const RlxTarget  *target,
+          gconstpointer     data,
+          const char      **why)
+{
+  const Problem *self = data;
+
+  if (!(target->features & RLX_DEVICE_FEATURES_PACKED_DOT))
+    return rlx_variant_cannot ("needs packed dot products", why);
+  if (self->k == 0 || self->k % 16 != 0 || !self->transposed)
+    return rlx_variant_cannot ("rows and columns are no whole pieces of 16 bytes", why);
+  if (!target->loads_coalesce)
+    return rlx_variant_poorly ("neighbouring lanes read what is apart", why);
+  return self->m <= 4 ? RLX_FIT_WELL : rlx_variant_poorly ("more than 4 rows", why);
+}
+
+/* Lanes share the sums of few rows. */
+static gboolean
+row_describe (const RlxVariant *variant,
+              RlxLower         *lower,
+              const RlxIrNode  *node,
+              gconstpointer     data,
+              GError          **error)
+{
+  const Problem *self = data;
+  guint64 tile = MIN (self->m, 4);
+  guint64 tiles_m = rlx_divide_up (self->m, tile), tiles_n = rlx_divide_up (self->n, WORKGROUP_SIZE / ROW_LANES * 2);
+  const RlxIrValue *y;
+  RlxKernel *kernel = start_kernel (self, lower, node, FALSE, TRUE, &y);
+
+  define_dot (self, kernel);
+  rlx_kernel_define (kernel, "WG", WORKGROUP_SIZE);
+  rlx_kernel_define (kernel, "LANES", ROW_LANES);
+  rlx_kernel_define (kernel, "TM", (gint64) tile);
+  rlx_kernel_param_u32 (kernel, "pieces", self->k / 16);
+  rlx_kernel_param_u32 (kernel, "tiles_m", tiles_m);
+  rlx_kernel_param_u32 (kernel, "tiles_n", tiles_n);
+  return end_kernel (self, lower, node, kernel, self->stacks * tiles_m * tiles_n, y, error);
 }
 
 /* What tiles differ in. */
@@ -302,10 +362,9 @@ tiles_describe (const RlxVariant *variant,
   guint64 tiles_n = rlx_divide_up (self->n, self->lanes * 4);
   guint64 tiles_m = rlx_divide_up (self->m, tile * (WORKGROUP_SIZE / self->lanes));
   const RlxIrValue *y;
-  RlxKernel *kernel = start_kernel (self, lower, node, FALSE, &y);
-  RlxPackedDot dot;
+  RlxKernel *kernel = start_kernel (self, lower, node, FALSE, FALSE, &y);
 
-  rlx_packed_dot_init (&dot, self->a->type.data_type, self->b->type.data_type);
+  define_dot (self, kernel);
   if (tiles->shuffle)
     rlx_kernel_enable (kernel, "enable subgroups;");
   rlx_kernel_define (kernel, "SHUFFLE", tiles->shuffle);
@@ -313,11 +372,6 @@ tiles_describe (const RlxVariant *variant,
   rlx_kernel_define (kernel, "TM", (gint64) tile);
   rlx_kernel_define (kernel, "PACKED", tiles->packed);
   rlx_kernel_define (kernel, "TRANSPOSED", self->transposed);
-  rlx_kernel_define_text (kernel, "DOT", dot.function);
-  rlx_kernel_define (kernel, "FLIP_A", dot.flip_a);
-  rlx_kernel_define (kernel, "FLIP_B", dot.flip_b);
-  rlx_kernel_define (kernel, "OFFSET_A", self->zero_a != NULL || dot.flip_a);
-  rlx_kernel_define (kernel, "OFFSET_B", self->zero_b != NULL || dot.flip_b);
   rlx_kernel_define (kernel, "WORDS", rlx_data_type_get_bits (y->type.data_type) == 8 && self->n % 4 == 0);
   rlx_kernel_param_u32 (kernel, "lanes", self->lanes);
   rlx_kernel_param_u32 (kernel, "tiles_m", tiles_m);
@@ -326,6 +380,7 @@ tiles_describe (const RlxVariant *variant,
 }
 
 static const RlxVariant variants[] = {
+  { "row", row_fits, qmatmul_cost, NULL, row_describe, NULL },
   { "dot", dot_fits, qmatmul_cost, NULL, dot_describe, NULL },
   { "shuffle", tiles_fits, qmatmul_cost, NULL, tiles_describe, &shuffle_tiles },
   { "packed", tiles_fits, qmatmul_cost, NULL, tiles_describe, &packed_tiles },

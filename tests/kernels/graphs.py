@@ -86,6 +86,9 @@ def products(g, t):
     for a, b in ('512, 256', '512, 256'), ('1, 4096', '4096, 4096'), ('6, 128, 64', '6, 128, 64'):
         g.call('matmul', f'{t}[{a}]', f'{t}[{b}]', transpose_b=True)
     g.call('matmul', f'{t}[256, 512]', f'{t}[256, 512]', transpose_a=True)
+    for m, k in (1, 4096), (3, 1032), (2, 68):
+        g.call('linear', f'{t}[{m}, {k}]', g.parameter(f'{t}[300, {k}]'), transpose_b=True)
+    g.call('matmul', f'{t}[3, 2000, 64]', f'{t}[3, 2, 64]', transpose_b=True)
 
 
 def odd_products(g, t):
@@ -152,6 +155,10 @@ def reduced(g, t):
         g.call('matmul', f'{t}[{k}, {m}]', g.parameter(f'{t}[{n}, {k}]'), transpose_a=True, transpose_b=True)
         g.call('matmul', g.parameter(f'{t}[{m}, {k}]'), f'{t}[{k}, {n}]')
     g.call('matmul', f'{t}[6, 128, 64]', g.parameter(f'{t}[6, 64, 128]'))
+    g.call('matmul', f'{t}[64, 72]', g.parameter(f'{t}[96, 72]'), transpose_b=True)
+    for m in 20, 300:
+        g.call('dequant_matmul', f'{t}[{m}, 512]', g.parameter('u8[640, 288]'), None, None, f'{t}[640]', type='q4-0')
+        g.call('dequant_matmul', f'{t}[{m}, 512]', g.parameter('u8[640, 220]'), type='iq3-s')
     # without a weight f32 is not narrowed
     g.call('matmul', f'{t}[1024, 68]', f'{t}[68, 1024]')
     g.call('matmul', f'{t}[1024, 64]', f'{t}[1024, 64]', transpose_b=True)
@@ -257,6 +264,7 @@ def packed(g):
         g.call('dequantize_blocks', weight, type=name)
         for m in (1, 20) if name in ('q4-0', 'q4-k', 'iq3-s', 'bf16') else (8,):
             g.call('dequant_matmul', f'f32[{m}, 512]', weight, type=name)
+    g.call('dequant_matmul', 'f32[3, 512]', 'u8[2, 640, 288]', None, None, 'f32[2, 640]', 'i32[3]', type='q4-0')
 
 
 def scaled(g):
@@ -287,6 +295,7 @@ def integers(g):
                 g.call('qmatmul', f'{a}[{m}, 256]', f'{b}[256, 512]', f'{a}[]', f'{b}[]')
                 g.call('qmatmul', f'{a}[{m}, 256]', f'{b}[512, 256]', None, None, None, 'f32[512]', 'f32[]', f'{a}[]',
                        to=a, transpose_b=True)
+                g.call('qmatmul', f'{a}[{m}, 256]', f'{b}[512, 256]', f'{a}[]', f'{b}[]', transpose_b=True)
                 g.call('qmatmul', f'{a}[{m}, 255]', f'{b}[255, 33]', f'{a}[{m}, 1]', f'{b}[1, 33]', 'f32[33]',
                        'f32[33]', to='f32')
     x = g.input('f32[64, 33]')

@@ -518,11 +518,15 @@ dequant_matmul (RlxReferenceCall *call)
       for (gsize j = 0; j < k; j++)
         {
           double off, w = packed_get (&self, row, j, &off), a = x->values[m * k + j];
+          double a_off = rlx_reference_operand_bound (call, x, m * k + j), size = fabs (w) + off;
 
+          /* with reduced precision it may become either neighbour in f16 */
+          if (call->narrow && size > 0)
+            off += size > 65504 ? INFINITY : size < 0x1p-14 ? size : 0x1p-10 * size;
           sum += a * w;
           sizes += fabs (a * w);
-          bound += fabs (a) * off + x->bounds[m * k + j] * (fabs (w) + off);
-          known = known && !isinf (x->bounds[m * k + j]);
+          bound += fabs (a) * off + a_off * (fabs (w) + off);
+          known = known && !isinf (a_off) && !isinf (off);
         }
       bound += 2 * (double) k * RLX_F32_EPSILON * sizes;
       if (bias != NULL)
