@@ -38,7 +38,12 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   // Those without work of their own go along, so that subgroups stay together.
   let row = min (item, p.end - 1u);
   let point = row * p.width;
+#if BATCHES
   let others_at = row / p.n * p.m;
+#else
+  // the same for all lanes: one load serves them
+  let others_at = 0u;
+#endif
 #if COSINE
   let norm = get_square (point);
 #endif

@@ -18,7 +18,11 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   let first = item / p.n % p.blocks * 8u;
   let row = batch * p.n + item % p.n;
   let point = row * p.width;
+#if BATCHES
   let others_at = batch * p.m;
+#else
+  let others_at = 0u;
+#endif
 #if COSINE
   let norm = get_square (point);
 #endif

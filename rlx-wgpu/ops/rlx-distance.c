@@ -99,6 +99,7 @@ describe_points (RlxKernel    *kernel,
     }
   rlx_kernel_define (kernel, "WG", WORKGROUP_SIZE);
   rlx_kernel_define (kernel, "VECTORS", vectors);
+  rlx_kernel_define (kernel, "BATCHES", points->batch > 1);
   rlx_kernel_define (kernel, "ANY", points->width > 0);
   rlx_kernel_define (kernel, "ROOT", metric == RLX_DISTANCE_EUCLIDEAN);
   rlx_kernel_define (kernel, "DIFFERENCES", metric == RLX_DISTANCE_EUCLIDEAN || metric == RLX_DISTANCE_SQUARED);
