@@ -15,6 +15,7 @@
 #include "util/rlx-debug-private.h"
 #include "util/rlx-element-private.h"
 #include "util/rlx-half-private.h"
+#include "util/rlx-narrow-private.h"
 
 #include <math.h>
 #include <string.h>
@@ -161,9 +162,16 @@ store_element (Reader                *reader,
   gint64 min;
   guint64 max;
 
-  if (number->overflow && rlx_data_type_is_float (data_type))
+  if (number->overflow && rlx_data_type_loads_float (data_type))
     return rlx_lexer_error (&reader->lexer, number->start, error, "the number is outside the range of %s", name);
 
+  if (rlx_data_type_is_narrow (data_type) && number->kind != RLX_LEXER_BOOL)
+    {
+      if (!rlx_narrow_fits (data_type, number->f))
+        return rlx_lexer_error (&reader->lexer, number->start, error, "the number is outside the range of %s", name);
+      rlx_element_set_narrow (data_type, data, index, number->f);
+      return TRUE;
+    }
   switch ((int) data_type)
     {
     case RLX_DATA_TYPE_F32:

@@ -72,7 +72,7 @@ describe_number (const RlxTensorType *type,
 
   if (rlx_data_type_is_unsigned (data_type))
     return g_strdup_printf ("%u", bits);
-  if (!rlx_data_type_is_float (data_type))
+  if (!rlx_data_type_loads_float (data_type))
     return g_strdup_printf ("%d", (gint32) bits);
   memcpy (&value, &bits, sizeof value);
   return g_strdup (g_ascii_formatd (text, sizeof text, "%.9g", value));

@@ -10,6 +10,7 @@
 #include "util/rlx-checked-private.h"
 #include "util/rlx-element-private.h"
 #include "util/rlx-half-private.h"
+#include "util/rlx-narrow-private.h"
 
 #include <math.h>
 #include <string.h>
@@ -94,7 +95,8 @@ rlx_tensor_new_from_floats (const gint64  *shape,
  *
  * A value that is outside the range of @data_type is an error, and for `bool`
  * only 0 and 1 are in the range. A float type takes the nearest number it has;
- * integers above 2²⁴ (`f32`) or 2¹¹ (`f16`) may be rounded.
+ * integers above 2²⁴ (`f32`), 2¹¹ (`f16`) or 2⁸ (`bf16`) may be rounded, and smaller ones
+ * in types of 8 and 4 bits.
  *
  * This is meant for literals and for small arrays.
  *
@@ -139,7 +141,7 @@ rlx_tensor_new_from_ints (RlxDataType    data_type,
   data = rlx_try_alloc (size, error);
   if (data == NULL)
     return NULL;
-  /* The upper half of the last byte may be no element. */
+  /* The upper bits of the last byte may be no element. */
   if (size > 0)
     data[size - 1] = 0;
 
@@ -148,6 +150,114 @@ rlx_tensor_new_from_ints (RlxDataType    data_type,
 
   bytes = g_bytes_new_take (data, size);
 
+  return rlx_tensor_new_from_bytes (data_type, shape, n_dims, bytes, error);
+}
+
+/* FALSE where the type has nothing that could stand for the value. */
+static gboolean
+set_double (RlxDataType data_type,
+            gpointer    data,
+            gsize       index,
+            double      value)
+{
+  gint64 min;
+  guint64 max;
+
+  if (data_type == RLX_DATA_TYPE_F32)
+    {
+      ((float *) data)[index] = (float) value;
+      return isfinite (((float *) data)[index]) || !isfinite (value);
+    }
+  if (data_type == RLX_DATA_TYPE_F16)
+    {
+      ((guint16 *) data)[index] = rlx_half_from_double (value);
+      return (((guint16 *) data)[index] & 0x7c00) != 0x7c00 || !isfinite (value);
+    }
+  if (rlx_data_type_is_narrow (data_type))
+    {
+      rlx_element_set_narrow (data_type, data, index, value);
+      return rlx_narrow_fits (data_type, value);
+    }
+
+  /* The upper limits of 64 bits are not doubles; the powers of two above them are. A NaN
+   * fails the comparisons. */
+  if (data_type == RLX_DATA_TYPE_U64)
+    {
+      if (!(value >= 0.0 && value < 0x1p64 && (double) (guint64) value == value))
+        return FALSE;
+      ((guint64 *) data)[index] = (guint64) value;
+      return TRUE;
+    }
+  rlx_element_get_int_range (data_type, &min, &max);
+  if (!(value >= (double) min && (data_type == RLX_DATA_TYPE_I64 ? value < 0x1p63 : value <= (double) max) &&
+        (double) (gint64) value == value))
+    return FALSE;
+  rlx_element_set_int (data_type, data, index, (gint64) value);
+  return TRUE;
+}
+
+static gboolean
+refuse_value (RlxDataType data_type,
+              double      value,
+              GError    **error)
+{
+  char buffer[G_ASCII_DTOSTR_BUF_SIZE];
+
+  g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "The value %s cannot be represented in type %s",
+               g_ascii_dtostr (buffer, sizeof buffer, value), rlx_data_type_to_string (data_type));
+  return FALSE;
+}
+
+/**
+ * rlx_tensor_new_from_doubles:
+ * @data_type: the type of the elements
+ * @shape: (array length=n_dims) (nullable): the size of each dimension
+ * @n_dims: the number of dimensions; 0 makes a scalar
+ * @values: (array length=n_values) (nullable): the elements
+ * @n_values: the number of elements
+ * @error: where to store an error
+ *
+ * Makes a tensor of any type from numbers.
+ *
+ * What a type can take is as for [ctor@Rlx.Tensor.new_scalar].
+ *
+ * This is meant for literals and for small arrays.
+ *
+ * Returns: (transfer full): a new tensor, or %NULL with an error
+ *
+ * Since: 1.0
+ */
+RlxTensor *
+rlx_tensor_new_from_doubles (RlxDataType    data_type,
+                             const gint64  *shape,
+                             gsize          n_dims,
+                             const double  *values,
+                             gsize          n_values,
+                             GError       **error)
+{
+  g_autofree guint8 *data = NULL;
+  g_autoptr(GBytes) bytes = NULL;
+  gsize size;
+
+  g_return_val_if_fail (shape != NULL || n_dims == 0, NULL);
+  g_return_val_if_fail (values != NULL || n_values == 0, NULL);
+  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
+
+  if (!check_count (data_type, shape, n_dims, n_values, &size, error))
+    return NULL;
+  data = rlx_try_alloc (size, error);
+  if (data == NULL)
+    return NULL;
+  /* The upper bits of the last byte may be no element. */
+  if (size > 0)
+    data[size - 1] = 0;
+  for (gsize i = 0; i < n_values; i++)
+    if (!set_double (data_type, data, i, values[i]))
+      {
+        refuse_value (data_type, values[i], error);
+        return NULL;
+      }
+  bytes = g_bytes_new_take (g_steal_pointer (&data), size);
   return rlx_tensor_new_from_bytes (data_type, shape, n_dims, bytes, error);
 }
 
@@ -161,7 +271,8 @@ rlx_tensor_new_from_ints (RlxDataType    data_type,
  *
  * For an integer type @value must be a whole number in the range of the type,
  * for `bool` it must be 0 or 1. A float type takes the nearest number it has;
- * a finite value it can only represent as infinity is an error.
+ * a finite value it can only represent as infinity, or as a much smaller number,
+ * is an error.
  *
  * Returns: (transfer full): a new tensor, or %NULL with an error
  *
@@ -172,69 +283,22 @@ rlx_tensor_new_scalar (RlxDataType   data_type,
                        double        value,
                        GError      **error)
 {
-  char buffer[G_ASCII_DTOSTR_BUF_SIZE];
   union
   {
-    float f32;
-    guint16 f16;
     guint64 u64;
     guint8 bytes[8];
   } element = { .u64 = 0 };
-  gboolean fits;
-  gsize size;
 
   g_return_val_if_fail (error == NULL || *error == NULL, NULL);
 
   if (!rlx_data_type_check (data_type, error))
     return NULL;
-
-  size = MAX (1, rlx_data_type_get_size (data_type));
-
-  if (data_type == RLX_DATA_TYPE_F32)
+  if (!set_double (data_type, element.bytes, 0, value))
     {
-      element.f32 = (float) value;
-      fits = isfinite (element.f32) || !isfinite (value);
-    }
-  else if (data_type == RLX_DATA_TYPE_F16)
-    {
-      element.f16 = rlx_half_from_double (value);
-      fits = (element.f16 & 0x7c00) != 0x7c00 || !isfinite (value);
-    }
-  else
-    {
-      gint64 min;
-      guint64 max;
-
-      rlx_element_get_int_range (data_type, &min, &max);
-
-      /* The upper limits of 64 bits are not doubles; the powers of two above
-       * them are. A NaN fails the comparisons. */
-      if (data_type == RLX_DATA_TYPE_U64)
-        {
-          fits = value >= 0.0 && value < 0x1p64 && (double) (guint64) value == value;
-          if (fits)
-            element.u64 = (guint64) value;
-        }
-      else
-        {
-          fits = value >= (double) min &&
-                 (data_type == RLX_DATA_TYPE_I64 ? value < 0x1p63 : value <= (double) max) &&
-                 (double) (gint64) value == value;
-          if (fits)
-            rlx_element_set_int (data_type, element.bytes, 0, (gint64) value);
-        }
-    }
-
-  if (!fits)
-    {
-      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                   "The value %s cannot be represented in type %s",
-                   g_ascii_dtostr (buffer, sizeof buffer, value),
-                   rlx_data_type_to_string (data_type));
+      refuse_value (data_type, value, error);
       return NULL;
     }
-
-  return rlx_tensor_new_from_data (data_type, NULL, 0, element.bytes, size, error);
+  return rlx_tensor_new_from_data (data_type, NULL, 0, element.bytes, MAX (1, rlx_data_type_get_size (data_type)), error);
 }
 
 /* ---- values ------------------------------------------------------------- */

@@ -228,12 +228,14 @@ rlx_tensor_new_unchecked (RlxDataType   data_type,
   return self;
 }
 
-/* Whether the upper half of the last byte is no element. */
-static gboolean
-has_half_byte (RlxDataType data_type,
-               guint64     n_elements)
+/* The bits of the last byte that are elements; the upper ones may be none. */
+static guint8
+last_byte_mask (RlxDataType data_type,
+                guint64     n_elements)
 {
-  return rlx_data_type_get_bits (data_type) == 4 && n_elements % 2 == 1;
+  guint bits = (guint) (n_elements % 8 * rlx_data_type_get_bits (data_type) % 8);
+
+  return bits == 0 ? 0xff : (guint8) ((1u << bits) - 1);
 }
 
 /* Whether memory from outside can be used as it is. */
@@ -247,7 +249,7 @@ data_is_usable (RlxDataType   data_type,
     return FALSE;
 
   /* What belongs to no element must not make equal tensors differ. */
-  if (has_half_byte (data_type, n_elements) && data[size - 1] > 0xf)
+  if (size > 0 && (data[size - 1] & ~last_byte_mask (data_type, n_elements)) != 0)
     return FALSE;
 
   /* Kernels rely on a bool being 0 or 1. */
@@ -281,8 +283,8 @@ copy_data (RlxDataType    data_type,
       for (gsize i = 0; i < size; i++)
         copy[i] = copy[i] != 0;
     }
-  if (has_half_byte (data_type, n_elements))
-    copy[size - 1] &= 0xf;
+  if (size > 0)
+    copy[size - 1] &= last_byte_mask (data_type, n_elements);
 
   return g_bytes_new_take (copy, size);
 }

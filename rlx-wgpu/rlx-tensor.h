@@ -42,6 +42,14 @@ RlxTensor *    rlx_tensor_new_from_ints    (RlxDataType     data_type,
                                             gsize           n_values,
                                             GError        **error) G_GNUC_WARN_UNUSED_RESULT;
 RLX_AVAILABLE_IN_1_0
+RlxTensor *     rlx_tensor_new_from_doubles (RlxDataType    data_type,
+                                             const gint64  *shape,
+                                             gsize          n_dims,
+                                             const double  *values,
+                                             gsize          n_values,
+                                             GError       **error) G_GNUC_WARN_UNUSED_RESULT;
+
+RLX_AVAILABLE_IN_1_0
 RlxTensor *    rlx_tensor_new_scalar       (RlxDataType     data_type,
                                             double          value,
                                             GError        **error) G_GNUC_WARN_UNUSED_RESULT;

@@ -84,7 +84,7 @@ rlx_data_type_check (RlxDataType   data_type,
  *
  * Gets the number of bytes one element of a type takes.
  *
- * Elements of `i4` and `u4` share bytes: they have no such size.
+ * Elements of less than 8 bits share bytes: they have no such size.
  *
  * Returns: the size in bytes, or 0 when elements are smaller than a byte or
  *   @data_type is not a data type
@@ -103,8 +103,8 @@ rlx_data_type_get_size (RlxDataType data_type)
  *
  * Gets the number of bits one element of a type takes.
  *
- * A tensor takes as many bytes as its elements fill; the last byte of one with
- * an odd number of 4-bit elements is half full, and its upper half is 0.
+ * A tensor takes as many bytes as its elements fill. Where elements of 4 or 2 bits do
+ * not fill the last byte, its upper bits are 0.
  *
  * Returns: the number of bits, or 0 when @data_type is not a data type
  *

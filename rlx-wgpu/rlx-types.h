@@ -73,8 +73,20 @@ typedef struct _RlxWeightsEntry RlxWeightsEntry;
  *   that do not fit are refused when they are uploaded, and results wrap
  * @RLX_DATA_TYPE_I4: 4-bit signed integer, two to a byte, the first in its lower half
  * @RLX_DATA_TYPE_U4: 4-bit unsigned integer, two to a byte, the first in its lower half
+ * @RLX_DATA_TYPE_I16: 16-bit signed integer
+ * @RLX_DATA_TYPE_U16: 16-bit unsigned integer
+ * @RLX_DATA_TYPE_BF16: 16-bit float with the exponent of `f32` (bfloat16)
+ * @RLX_DATA_TYPE_F8E4M3FN: 8-bit float, 4 bits of exponent and 3 of fraction, without infinities
+ * @RLX_DATA_TYPE_F8E4M3FNUZ: the same with another bias, and with one NaN in place of -0
+ * @RLX_DATA_TYPE_F8E5M2: 8-bit float, 5 bits of exponent and 2 of fraction
+ * @RLX_DATA_TYPE_F8E5M2FNUZ: the same with another bias, without infinities, and with one NaN in place of -0
+ * @RLX_DATA_TYPE_F8E8M0: 8 bits of exponent: the powers of two from 2⁻¹²⁷ to 2¹²⁷, and NaN
+ * @RLX_DATA_TYPE_F4E2M1: 4-bit float, 2 bits of exponent and 1 of fraction, without infinities and NaN, two to a byte
+ * @RLX_DATA_TYPE_I2: 2-bit signed integer, four to a byte, the first in its lowest bits
+ * @RLX_DATA_TYPE_U2: 2-bit unsigned integer, four to a byte, the first in its lowest bits
  *
- * The type of a tensor's elements.
+ * The type of a tensor's elements. Those from @RLX_DATA_TYPE_I4 on are moved about and converted,
+ * but not computed with.
  *
  * Since: 1.0
  */
@@ -91,6 +103,17 @@ typedef enum
   RLX_DATA_TYPE_U64,
   RLX_DATA_TYPE_I4,
   RLX_DATA_TYPE_U4,
+  RLX_DATA_TYPE_I16,
+  RLX_DATA_TYPE_U16,
+  RLX_DATA_TYPE_BF16,
+  RLX_DATA_TYPE_F8E4M3FN,
+  RLX_DATA_TYPE_F8E4M3FNUZ,
+  RLX_DATA_TYPE_F8E5M2,
+  RLX_DATA_TYPE_F8E5M2FNUZ,
+  RLX_DATA_TYPE_F8E8M0,
+  RLX_DATA_TYPE_F4E2M1,
+  RLX_DATA_TYPE_I2,
+  RLX_DATA_TYPE_U2,
 } RlxDataType;
 
 /**

@@ -758,24 +758,15 @@ fn cast_f_u(x: f32) -> u32 {
   return select(y, 0u, op_is_nan(x));
 }
 
-//= cast_f_i8: op_is_nan
-fn cast_f_i8(x: f32) -> i32 {
-  return select(i32(clamp(x, -128.0, 127.0)), 0, op_is_nan(x));
+//= cast_f_small_i: op_is_nan
+// To the integers from -end up to but without it.
+fn cast_f_small_i(x: f32, end: f32) -> i32 {
+  return select(i32(clamp(x, -end, end - 1.0)), 0, op_is_nan(x));
 }
 
-//= cast_f_u8: op_is_nan
-fn cast_f_u8(x: f32) -> u32 {
-  return select(u32(clamp(x, 0.0, 255.0)), 0u, op_is_nan(x));
-}
-
-//= cast_f_i4: op_is_nan
-fn cast_f_i4(x: f32) -> i32 {
-  return select(i32(clamp(x, -8.0, 7.0)), 0, op_is_nan(x));
-}
-
-//= cast_f_u4: op_is_nan
-fn cast_f_u4(x: f32) -> u32 {
-  return select(u32(clamp(x, 0.0, 15.0)), 0u, op_is_nan(x));
+//= cast_f_small_u: op_is_nan
+fn cast_f_small_u(x: f32, last: f32) -> u32 {
+  return select(u32(clamp(x, 0.0, last)), 0u, op_is_nan(x));
 }
 
 // ---- how far results of integers are beyond 32 bits: ops/report.toml ----

@@ -5,13 +5,15 @@
  * f32: Float32Array. f16: Float16Array where there is one, else Uint16Array with the bits (see toHalf, fromHalf); runs take
  * both. i32: Int32Array. u32: Uint32Array. i8: Int8Array. u8 and bool: Uint8Array. i64: BigInt64Array, u64:
  * BigUint64Array, both of values that fit 32 bits. i4 and u4: Uint8Array, two elements to a byte.
+ * Floats narrower than f16 are bits: bf16 in a Uint16Array, the others in a Uint8Array.
  */
 export type Values = Float32Array | Uint16Array | Int32Array | Uint32Array | Int8Array | Uint8Array | BigInt64Array
   | BigUint64Array | ArrayBufferView;
 
 export interface Port {
   readonly name: string;
-  readonly dataType: 'f32' | 'f16' | 'i32' | 'u32' | 'i8' | 'u8' | 'bool' | 'i64' | 'u64' | 'i4' | 'u4';
+  readonly dataType: 'f32' | 'f16' | 'i32' | 'u32' | 'i8' | 'u8' | 'bool' | 'i64' | 'u64' | 'i4' | 'u4' |
+    'i16' | 'u16' | 'bf16' | 'f8e4m3fn' | 'f8e4m3fnuz' | 'f8e5m2' | 'f8e5m2fnuz' | 'f8e8m0' | 'f4e2m1' | 'i2' | 'u2';
   readonly shape: readonly number[];
 }
 

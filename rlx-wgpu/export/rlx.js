@@ -43,14 +43,25 @@ const TYPES = {
   u64: {array: BigUint64Array, bits: 32, stored: Uint32Array, fits: v => BigInt.asUintN(32, v) === v},
   i4: {array: Uint8Array, bits: 4},
   u4: {array: Uint8Array, bits: 4},
+  i16: {array: Int16Array, bits: 16},
+  u16: {array: Uint16Array, bits: 16},
+  bf16: {array: Uint16Array, bits: 16},
+  f8e4m3fn: {array: Uint8Array, bits: 8},
+  f8e4m3fnuz: {array: Uint8Array, bits: 8},
+  f8e5m2: {array: Uint8Array, bits: 8},
+  f8e5m2fnuz: {array: Uint8Array, bits: 8},
+  f8e8m0: {array: Uint8Array, bits: 8},
+  f4e2m1: {array: Uint8Array, bits: 4},
+  i2: {array: Uint8Array, bits: 2},
+  u2: {array: Uint8Array, bits: 2},
 };
 
 const round4 = size => Math.ceil(size / 4) * 4;
 const countElements = port => port.shape.reduce((n, size) => n * size, 1);
 const describe = port => `${port.dataType}[${port.shape.join(', ')}]`;
 const countBytes = port => Math.ceil(countElements(port) * TYPES[port.dataType].bits / 8);
-/** Of the array a program sees: two elements of 4 bits are one there. */
-const arrayLength = port => TYPES[port.dataType].bits === 4 ? countBytes(port) : countElements(port);
+/** Of the array a program sees: two elements of 4 bits are one there, and four of 2. */
+const arrayLength = port => TYPES[port.dataType].bits < 8 ? countBytes(port) : countElements(port);
 
 /** The bytes that the device stores for a value. */
 function encode(port, what, value) {

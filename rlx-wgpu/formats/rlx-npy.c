@@ -104,25 +104,30 @@ RlxTensor *
 rlx_npy_widen (RlxTensor *self,
                GError   **error)
 {
-  RlxDataType data_type = rlx_tensor_get_data_type (self);
-  gsize n = (gsize) rlx_tensor_get_n_elements (self), n_dims;
+  RlxDataType data_type = rlx_tensor_get_data_type (self), in_files = rlx_data_type_get_info (data_type)->in_files;
+  gsize n = (gsize) rlx_tensor_get_n_elements (self), n_dims, width = rlx_data_type_get_size (in_files), size;
   const gint64 *shape = rlx_tensor_get_shape (self, &n_dims);
   g_autoptr (GBytes) bytes = NULL;
   guint8 *data;
 
   if (!rlx_tensor_fetch (self, NULL, error))
     return NULL;
-  if (rlx_data_types[data_type].in_files == data_type)
+  if (in_files == data_type)
     return g_object_ref (self);
 
-  data = rlx_try_alloc (n, error);
+  if (!rlx_mul_size (n, width, &size))
+    size = G_MAXSIZE;
+  data = rlx_try_alloc (size, error);
   if (data == NULL)
     return NULL;
   for (gsize i = 0; i < n; i++)
-    data[i] = (guint8) rlx_element_get_int (data_type, rlx_tensor_peek_data (self), i);
-  bytes = g_bytes_new_take (data, n);
+    if (in_files == RLX_DATA_TYPE_F32)
+      ((float *) (gpointer) data)[i] = rlx_element_get_float (data_type, rlx_tensor_peek_data (self), i);
+    else
+      rlx_element_set_int (in_files, data, i, rlx_element_get_int (data_type, rlx_tensor_peek_data (self), i));
+  bytes = g_bytes_new_take (data, size);
 
-  return rlx_tensor_new_from_bytes (rlx_data_types[data_type].in_files, shape, n_dims, bytes, error);
+  return rlx_tensor_new_from_bytes (in_files, shape, n_dims, bytes, error);
 }
 
 static GByteArray *
@@ -152,7 +157,8 @@ rlx_npy_write (RlxSink       *sink,
  *
  * Makes the contents of a `.npy` file, numpy's format for one array.
  *
- * numpy has no types of 4 bits: `i4` is written as `i8`, and `u4` as `u8`.
+ * What numpy has no type for is written in a wider one: floats in `f32`, integers of 4 and 2 bits
+ * in `i8` or `u8`, and those of 16 bits, as they are read, in `i32` or `u32`.
  *
  * Returns: (transfer full): the contents of the file, or %NULL with an error if
  *   there is not enough memory for another copy of the elements
@@ -202,7 +208,8 @@ rlx_tensor_to_npy (RlxTensor *self,
  * A file that is there already is replaced once everything has been written; if
  * something goes wrong it stays as it was.
  *
- * numpy has no types of 4 bits: `i4` is written as `i8`, and `u4` as `u8`.
+ * What numpy has no type for is written in a wider one: floats in `f32`, integers of 4 and 2 bits
+ * in `i8` or `u8`, and those of 16 bits, as they are read, in `i32` or `u32`.
  *
  * Returns: true if the file was written, false with an error if it was not
  *

@@ -37,6 +37,12 @@ rlx_array_init (RlxArray     *array,
 {
   guint64 n;
 
+  /* What the device only stores is converted there. */
+  if (rlx_data_type_is_narrow (type) || (rlx_data_type_is_int (type) && (rlx_data_type_get_bits (type) < 8 || rlx_data_type_get_bits (type) == 16)))
+    {
+      *array = (RlxArray) { .type = type };
+      return FALSE;
+    }
   *array = (RlxArray) { .type = type, .n_dims = n_dims, .is_float = rlx_data_type_is_float (type) };
   if (n_dims > RLX_MAX_DIMS || !rlx_shape_n_elements (shape, n_dims, &n, NULL) || n > (array->is_float ? MAX_FLOATS : RLX_IMPORT_MAX_FOLDED))
     return FALSE;
@@ -351,7 +357,7 @@ rlx_fold_cast (RlxFoldCall *fold,
   RlxDataType type;
 
   if (!rlx_map_arg_data_type (fold->call, "to", in->type, &type, NULL) || type == RLX_DATA_TYPE_U64 ||
-      type == RLX_DATA_TYPE_I4 || type == RLX_DATA_TYPE_U4 || !rlx_array_init (result, type, in->shape, in->n_dims))
+      !rlx_array_init (result, type, in->shape, in->n_dims))
     return FALSE;
   for (gsize i = 0; i < result->n; i++)
     if (result->is_float)

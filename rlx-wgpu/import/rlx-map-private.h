@@ -164,6 +164,14 @@ RlxNode *       rlx_map_op            (RlxMapCall      *call,
                                        gsize            n_inputs,
                                        GVariant        *attrs,
                                        GError         **error);
+/* The outputs; operands of types that are only stored are converted there and back. */
+RlxNode **      rlx_map_add_op        (RlxMapCall      *call,
+                                       const char      *op,
+                                       RlxNode        **inputs,
+                                       gsize            n_inputs,
+                                       GVariant        *attrs,
+                                       gsize           *n_outputs,
+                                       GError         **error);
 RlxNode *       rlx_map_op1           (RlxMapCall      *call,
                                        const char      *op,
                                        RlxNode         *a,
@@ -186,6 +194,23 @@ gboolean        rlx_map_same_shape    (RlxNode         *a,
 RlxNode *       rlx_map_cast          (RlxMapCall      *call,
                                        RlxNode         *node,
                                        RlxDataType      data_type,
+                                       GError         **error);
+/* To a float of 8 bits, where @saturates makes a difference, or to any type. */
+RlxNode *       rlx_map_cast_narrow   (RlxMapCall      *call,
+                                       RlxNode         *node,
+                                       RlxDataType      to,
+                                       gboolean         saturates,
+                                       GError         **error);
+/* Either way between floats and narrow floats. Blocks of @block elements along @axis have
+ * one scale, unless that is -1. */
+RlxNode *       rlx_map_quantize_narrow (RlxMapCall    *call,
+                                       RlxNode         *x,
+                                       RlxNode         *scale,
+                                       RlxNode         *zero,
+                                       RlxDataType      to,
+                                       gssize           axis,
+                                       gint64           block,
+                                       gboolean         saturates,
                                        GError         **error);
 RlxNode *       rlx_map_reshape       (RlxMapCall      *call,
                                        RlxNode         *node,
@@ -281,6 +306,7 @@ MAPPING (rlx_onnx_map_affine_grid);
 MAPPING (rlx_onnx_map_attention);
 MAPPING (rlx_onnx_map_batch_norm);
 MAPPING (rlx_onnx_map_bias_split_gelu);
+MAPPING (rlx_onnx_map_cast);
 MAPPING (rlx_onnx_map_center_crop_pad);
 MAPPING (rlx_onnx_map_col2im);
 MAPPING (rlx_onnx_map_compress);

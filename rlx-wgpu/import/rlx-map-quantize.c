@@ -5,6 +5,8 @@
 
 #include "import/rlx-map-private.h"
 
+#include "util/rlx-data-type-private.h"
+
 /* Either direction; @to is the type of the integers that quantising gives. */
 static RlxNode *
 add_op (RlxMapCall   *call,
@@ -33,23 +35,11 @@ get_data_type (RlxMapCall  *call,
                RlxDataType *data_type,
                GError     **error)
 {
-  static const struct { gint64 number; RlxDataType data_type; } types[] = {
-    { 1, RLX_DATA_TYPE_F32 }, { 10, RLX_DATA_TYPE_F16 }, { 2, RLX_DATA_TYPE_U8 }, { 3, RLX_DATA_TYPE_I8 },
-    { 6, RLX_DATA_TYPE_I32 }, { 21, RLX_DATA_TYPE_U4 }, { 22, RLX_DATA_TYPE_I4 },
-  };
   gint64 number;
 
   if (!rlx_map_arg_int (call, name, 0, &number, error))
     return FALSE;
-  if (number == 0)
-    return TRUE;
-  for (guint i = 0; i < G_N_ELEMENTS (types); i++)
-    if (types[i].number == number)
-      {
-        *data_type = types[i].data_type;
-        return TRUE;
-      }
-  return rlx_map_unsupported (error, "%s: ONNX data type %" G_GINT64_FORMAT, call->node->op, number);
+  return number == 0 || rlx_map_arg_data_type (call, name, *data_type, data_type, error);
 }
 
 gboolean
@@ -67,8 +57,9 @@ rlx_onnx_map_quantize (RlxMapCall *call,
   gsize n_dims, scale_rank, n_blocks = 0, at = 0;
   gint64 axis, block_size;
   RlxDataType to, precision;
+  gboolean saturates = TRUE;
 
-  if (scale == NULL)
+  if (scale == NULL || (!back && !rlx_map_arg_bool (call, "saturate", TRUE, &saturates, error)))
     return FALSE;
   if (rlx_map_has_input (call, 2))
     {
@@ -125,6 +116,8 @@ rlx_onnx_map_quantize (RlxMapCall *call,
   if (scale == NULL || (rlx_map_has_input (call, 2) && zero == NULL))
     return FALSE;
 
+  if (rlx_data_type_is_narrow (rlx_node_get_data_type (x)) || rlx_data_type_is_narrow (to))
+    return rlx_map_return (call, 0, rlx_map_quantize_narrow (call, x, scale, zero, to, n_blocks > 0 ? (gssize) at : -1, block_size, saturates, error));
   result = add_op (call, x, scale, zero, to, blocks, n_blocks, error);
   if (result != NULL && back && rlx_node_get_data_type (result) != to)
     result = rlx_map_cast (call, result, to, error);

@@ -275,19 +275,6 @@ map_clip (RlxMapCall *call,
 }
 
 static gboolean
-map_cast_like (RlxMapCall *call,
-               GError    **error)
-{
-  RlxNode *node = rlx_map_input (call, 0, FALSE, error);
-  RlxNode *like = node != NULL ? rlx_map_input (call, 1, FALSE, error) : NULL;
-
-  if (like == NULL)
-    return FALSE;
-  return rlx_map_return (call, 0, rlx_map_op1 (call, "cast", node,
-                                               rlx_map_attrs ("to", rlx_map_data_type (rlx_node_get_data_type (like)), NULL), error));
-}
-
-static gboolean
 map_gelu (RlxMapCall *call,
           GError    **error)
 {
@@ -667,14 +654,13 @@ const RlxMapRow rlx_map_rows[] = {
   ROW ("Xor", "logical_xor", .func = map_binary),
   ROW ("com.microsoft:BiasAdd", "add", .flags = MAP_FOLD),
 
-  /* What these two ignore is about floats of 8 bits. */
-  ROW ("Cast", "cast", .attrs = "to/t", .ignored = "round_mode saturate"),
-  ROW ("CastLike", "cast", .func = map_cast_like, .ignored = "round_mode saturate"),
+  ROW ("Cast", "cast", .func = rlx_onnx_map_cast),
+  ROW ("CastLike", "cast", .func = rlx_onnx_map_cast),
   ROW ("Clip", "clamp", .func = map_clip),
   ROW ("Dropout", "identity", .func = rlx_onnx_map_dropout, .ignored = "ratio seed"),
   ROW ("DequantizeLinear", "dequantize_linear", .func = rlx_onnx_map_quantize),
   ROW ("DynamicQuantizeLinear", "dynamic_quantize"),
-  ROW ("QuantizeLinear", "quantize_linear", .func = rlx_onnx_map_quantize, .ignored = "saturate"),
+  ROW ("QuantizeLinear", "quantize_linear", .func = rlx_onnx_map_quantize),
   ROW ("Where", "where"),
   ROW ("Shrink", "where", .func = rlx_onnx_map_shrink),
   ROW ("NegativeLogLikelihoodLoss", "gather_elements", .func = rlx_onnx_map_loss),

@@ -342,7 +342,7 @@ rlx_map_op (RlxMapCall *call,
   /* Operators may have fewer optional inputs than are given places here. */
   while (n_inputs > 0 && inputs[n_inputs - 1] == NULL)
     n_inputs--;
-  outputs = rlx_graph_add_op (call->graph, op, inputs, n_inputs, sunk, &n_outputs, error);
+  outputs = rlx_map_add_op (call, op, inputs, n_inputs, sunk, &n_outputs, error);
   return outputs != NULL && n_outputs > 0 ? outputs[0] : NULL;
 }
 
@@ -623,7 +623,7 @@ call_row (RlxMapCall *call,
 
   while (operands->len > 0 && operands->pdata[operands->len - 1] == NULL)
     g_ptr_array_set_size (operands, (int) operands->len - 1);
-  outputs = rlx_graph_add_op (call->graph, row->op, (RlxNode **) operands->pdata, operands->len, variant, &n_outputs, error);
+  outputs = rlx_map_add_op (call, row->op, (RlxNode **) operands->pdata, operands->len, variant, &n_outputs, error);
   if (outputs == NULL)
     return FALSE;
   for (guint i = 0; i < call->node->n_outputs; i++)

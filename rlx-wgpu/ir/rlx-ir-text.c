@@ -237,6 +237,10 @@ can_be_listed (RlxTensor *tensor)
           if ((bits & 0x7fffu) > 0x7c00u && bits != RLX_IR_NAN_F16)
             return FALSE;
         }
+      else if (rlx_data_type_is_narrow (data_type) && isnan (rlx_element_get_double (data_type, data, i)))
+        {
+          return FALSE;
+        }
     }
 
   return TRUE;

@@ -58,8 +58,8 @@ TYPE_SETS = {
 }
 TYPE_WORDS = {
     'float': 'f32, f16', 'int': 'i32, u32, i8, u8, i64, u64', 'number': 'f32, f16, i32, u32, i8, u8, i64, u64',
-    'signed': 'f32, f16, i32, i8, i64', 'bool': 'bool', 'any': 'every type but i4 and u4', 'index': 'i32, u32, i8, u8, i64, u64',
-    'stored': 'every type', 'quantized': 'i8, u8, i4, u4, i32', 'f32': 'f32', 'f16': 'f16', 'i32': 'i32', 'byte': 'i8, u8',
+    'signed': 'f32, f16, i32, i8, i64', 'bool': 'bool', 'any': 'every type that is computed with', 'index': 'i32, u32, i8, u8, i64, u64',
+    'stored': 'every type', 'quantized': 'i8, u8, i16, u16, i4, u4, i2, u2, i32', 'f32': 'f32', 'f16': 'f16', 'i32': 'i32', 'byte': 'i8, u8',
 }
 FLOATS = {'f32', 'f16'}
 C_TYPES = {'bool': 'gboolean', 'int': 'gint64', 'float': 'double', 'data_type': 'RlxDataType', 'string': 'const char *'}

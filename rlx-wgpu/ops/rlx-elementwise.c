@@ -160,7 +160,7 @@ is_contiguous (const Loop       *loop,
 static char
 type_class (RlxDataType data_type)
 {
-  if (rlx_data_type_is_float (data_type))
+  if (rlx_data_type_loads_float (data_type))
     return 'f';
   if (data_type == RLX_DATA_TYPE_BOOL)
     return 'b';
@@ -186,7 +186,7 @@ class_expression (const RlxOp *op,
     }
 }
 
-/* A conversion of the 32-bit value @a. Integers wrap into 8 or 4 bits
+/* A conversion of the 32-bit value @a. Integers wrap into fewer bits
  * afterwards, as every such result does; floats saturate first. */
 static char *
 cast_expression (const char *a,
@@ -205,10 +205,11 @@ cast_expression (const char *a,
     return g_strdup_printf ("f32(%s)", a);
   if (source == 'f')
     {
-      if (type_bits (to) == 8)
-        return g_strdup_printf (target == 'i' ? "cast_f_i8(%s)" : "cast_f_u8(%s)", a);
-      if (type_bits (to) == 4)
-        return g_strdup_printf (target == 'i' ? "cast_f_i4(%s)" : "cast_f_u4(%s)", a);
+      guint bits = type_bits (to);
+
+      if (bits < 32)
+        return target == 'i' ? g_strdup_printf ("cast_f_small_i(%s, %u.0)", a, 1u << (bits - 1))
+                             : g_strdup_printf ("cast_f_small_u(%s, %u.0)", a, (1u << bits) - 1);
       return g_strdup_printf (target == 'i' ? "cast_f_i(%s)" : "cast_f_u(%s)", a);
     }
   return g_strdup_printf (target == 'i' ? "bitcast<i32>(%s)" : "bitcast<u32>(%s)", a);
@@ -474,20 +475,24 @@ region_write (Region  *region,
               g_free (text);
               text = rounded;
             }
+          if (rlx_data_type_is_narrow (instruction->type) && instruction->operand_type != instruction->type && i + 1 < fused->instructions->len)
+            {
+              const char *name = rlx_data_type_to_string (instruction->type);
+              char *rounded = g_strdup_printf ("%s_to_f32(f32_to_%s(%s))", name, name, text);
+
+              g_free (text);
+              text = rounded;
+            }
         }
       else
         text = expand_expression (instruction, class_expression (instruction->op, instruction->operand_type), args, region->scalars);
 
       /* Narrow results wrap here, so that the next operator sees what a store
        * and a load would have given it. */
-      if (instruction->type == RLX_DATA_TYPE_I8)
-        g_string_append_printf (out, "  let v%u = ((%s) << 24u) >> 24u;\n", i, text);
-      else if (instruction->type == RLX_DATA_TYPE_U8)
-        g_string_append_printf (out, "  let v%u = (%s) & 0xffu;\n", i, text);
-      else if (instruction->type == RLX_DATA_TYPE_I4)
-        g_string_append_printf (out, "  let v%u = ((%s) << 28u) >> 28u;\n", i, text);
-      else if (instruction->type == RLX_DATA_TYPE_U4)
-        g_string_append_printf (out, "  let v%u = (%s) & 0xfu;\n", i, text);
+      if (rlx_data_type_is_unsigned (instruction->type) && type_bits (instruction->type) < 32)
+        g_string_append_printf (out, "  let v%u = (%s) & 0x%xu;\n", i, text, (1u << type_bits (instruction->type)) - 1);
+      else if (rlx_data_type_is_int (instruction->type) && type_bits (instruction->type) < 32)
+        g_string_append_printf (out, "  let v%u = ((%s) << %uu) >> %uu;\n", i, text, 32 - type_bits (instruction->type), 32 - type_bits (instruction->type));
       else
         g_string_append_printf (out, "  let v%u = %s;\n", i, text);
       for (guint j = 0; j < instruction->n_args; j++)
@@ -512,10 +517,8 @@ write_main (GString         *out,
 {
   guint per_word = 1;
 
-  if (type_bits (data_type) < 16)
+  if (data_type != RLX_DATA_TYPE_F16 || !(target->features & RLX_DEVICE_FEATURES_F16))
     per_word = 32 / type_bits (data_type);
-  else if (data_type == RLX_DATA_TYPE_F16 && !(target->features & RLX_DEVICE_FEATURES_F16))
-    per_word = 2;
 
   g_string_append (out,
                    "@compute @workgroup_size($(WG))\n"

@@ -99,7 +99,7 @@ rlx_quantize_linear_infer (RlxOpCall                    *call,
 
   if ((RLX_TYPES_QUANTIZED >> to & 1) == 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_DATA_TYPE,
-                           "the result cannot be of type %s; it can be i8, u8, i4, u4 or i32", rlx_data_type_to_string (to));
+                           "the result cannot be of type %s; it can be i8, u8, i16, u16, i4, u4, i2, u2 or i32", rlx_data_type_to_string (to));
   if (zero != NULL && zero->data_type != to)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_DATA_TYPE,
                            "the zero point is of type %s, but the result of type %s",
@@ -263,7 +263,7 @@ dispatch (RlxLower         *lower,
   rlx_kernel_define (kernel, "ZERO", zero != NULL);
   rlx_kernel_define (kernel, "WIDE", integers == RLX_DATA_TYPE_I32);
   rlx_kernel_define (kernel, "HALF", y->type.data_type == RLX_DATA_TYPE_F16);
-  rlx_kernel_define (kernel, "MASK", rlx_data_type_get_bits (integers) == 4 ? 0xf : 0xff);
+  rlx_kernel_define (kernel, "MASK", rlx_data_type_get_bits (integers) < 32 ? (1 << rlx_data_type_get_bits (integers)) - 1 : 0);
   if (mode != MODE_DEQUANTIZE)
     {
       rlx_kernel_param_f32 (kernel, "lowest", lowest);

@@ -79,7 +79,7 @@ param_bounds (RlxKernel       *kernel,
   const RlxReportAttrs *attrs = rlx_report_attrs (node);
   RlxDataType data_type = rlx_data_type_on_device (node->inputs[0]->type.data_type);
 
-  if (rlx_data_type_is_float (data_type))
+  if (rlx_data_type_loads_float (data_type))
     {
       param_float_bounds (kernel, attrs->lowest.values[0], attrs->highest.values[0]);
       return;
@@ -116,7 +116,7 @@ report_kernel_new (RlxLower        *lower,
   if (stage == 2)
     return kernel;
 
-  rlx_kernel_define (kernel, "FLOAT", rlx_data_type_is_float (node->inputs[0]->type.data_type));
+  rlx_kernel_define (kernel, "FLOAT", rlx_data_type_loads_float (node->inputs[0]->type.data_type));
   rlx_kernel_define (kernel, "BOUNDS", kind == KIND_RANGE ? (gint64) rlx_report_attrs (node)->lowest.n_values : 0);
   rlx_kernel_input (kernel, "x", node->inputs[0]);
   if (kind == KIND_EXCESS)

@@ -308,7 +308,7 @@ check_cast (Check *self)
 
   /* What the source cannot have needs no look. */
   if (!is_wide_integer (self->result) || from == to || from == RLX_DATA_TYPE_BOOL ||
-      (!rlx_data_type_is_float (from) && rlx_data_type_get_bits (from) < 32 && (!is_unsigned || rlx_data_type_is_unsigned (from))))
+      (rlx_data_type_is_int (from) && rlx_data_type_get_bits (from) < 32 && (!is_unsigned || rlx_data_type_is_unsigned (from))))
     return;
   check_range (self, 0, is_unsigned ? 0 : G_MININT32, is_unsigned ? G_MAXUINT32 : G_MAXINT32);
 }

@@ -84,6 +84,8 @@ decode (const RlxArg  *arg,
     return g_strdup (storage->bits ? "f16_bits_to_f32(v)" : "f32(v)");
   if (arg->raw || storage->bits == 0 || number == RLX_NUMBER_UNSIGNED)
     return g_strdup ("v");
+  if (number == RLX_NUMBER_NARROW)
+    return g_strdup_printf ("%s_to_f32(v)", rlx_data_type_to_string (arg->data_type));
   if (number == RLX_NUMBER_BOOL)
     return g_strdup ("v != 0u");
   return g_strdup_printf ("bitcast<i32>(v << %uu) >> %uu", 32 - storage->bits, 32 - storage->bits);
@@ -105,6 +107,8 @@ encode (const RlxArg  *arg,
     return g_strdup ("v");
   if (number == RLX_NUMBER_BOOL && !arg->raw)
     return g_strdup ("select(0u, 1u, v)");
+  if (number == RLX_NUMBER_NARROW && !arg->raw)
+    return g_strdup_printf ("f32_to_%s(v)", rlx_data_type_to_string (arg->data_type));
   return g_strdup_printf (number == RLX_NUMBER_SIGNED && !arg->raw ? "bitcast<u32>(v) & 0x%xu" : "v & 0x%xu", (1u << storage->bits) - 1);
 }
 
@@ -150,7 +154,7 @@ write_functions (GString         *out,
   Storage storage = get_storage (step, arg, target);
   guint64 size = g_array_index (plan->slots, RlxSlot, home->slot).size;
   guint n_segments = rlx_target_get_n_segments (target, size);
-  guint shift = storage.bits == 16 ? 1 : storage.bits == 8 ? 2 : 3;   /* 2^shift elements in a word */
+  guint shift = storage.bits == 16 ? 1 : storage.bits == 8 ? 2 : storage.bits == 4 ? 3 : 4;   /* 2^shift elements in a word */
   guint64 per_segment = rlx_target_get_segment_size (target) / storage.size;
   gboolean atomic = home->is_output && (storage.bits != 0 || home->atomic);
   g_autofree char *decoded = decode (arg, &storage), *encoded = NULL;
@@ -275,6 +279,26 @@ set_subgroup_size (RlxStep *step)
   rlx_template_set_text (step->template, "SUBGROUP_SIZE", attribute ? attribute : "");
 }
 
+/* The conversions of narrow floats that @functions and @body call. */
+static char *
+select_narrow (const char *functions,
+               const char *body,
+               GError    **error)
+{
+  g_autoptr(GPtrArray) names = g_ptr_array_new_null_terminated (0, g_free, TRUE);
+
+  for (int i = 0; i < RLX_N_DATA_TYPES; i++)
+    for (guint back = 0; rlx_data_type_is_narrow ((RlxDataType) i) && back < 2; back++)
+      {
+        g_autofree char *name = g_strdup_printf (back ? "f32_to_%s" : "%s_to_f32", rlx_data_types[i].name);
+        g_autofree char *called = g_strconcat (name, "(", NULL);
+
+        if (strstr (functions, called) != NULL || strstr (body, called) != NULL)
+          g_ptr_array_add (names, g_steal_pointer (&name));
+      }
+  return names->len > 0 ? rlx_wgsl_library_select ("common/narrow.wgsl", (const char *const *) names->pdata, error) : g_strdup ("");
+}
+
 gboolean
 rlx_step_build_source (RlxPlan         *plan,
                        RlxStep         *step,
@@ -285,6 +309,7 @@ rlx_step_build_source (RlxPlan         *plan,
   g_autoptr(GString) out = g_string_new (NULL);
   g_autoptr(GString) functions = g_string_new (NULL);
   g_autofree char *half = NULL;
+  g_autofree char *narrow = NULL;
   const char *body;
   gboolean f16 = FALSE, packed_f16 = FALSE;
   RlxStepBinding block = { RLX_GPU_BINDING_UNIFORM, G_MAXUINT, 0, 0 };
@@ -346,9 +371,13 @@ rlx_step_build_source (RlxPlan         *plan,
         return FALSE;
     }
 
+  narrow = select_narrow (functions->str, body, error);
+  if (narrow == NULL)
+    return FALSE;
+
   g_free (step->wgsl);
   step->wgsl = g_strconcat (f16 ? "enable f16;\n" : "", step->subgroup_size > 0 ? "enable subgroups;\nenable subgroup_size_control;\n" : "",
-                            step->enables ? step->enables : "", out->str, half ? half : "", functions->str, body, NULL);
+                            step->enables ? step->enables : "", out->str, half ? half : "", narrow, functions->str, body, NULL);
   RLX_NOTE (SHADERS, "%s “%s”:\n%s", step->op, step->label, step->wgsl);
   return TRUE;
 }

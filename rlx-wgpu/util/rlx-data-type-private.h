@@ -17,6 +17,7 @@ typedef enum
   RLX_NUMBER_SIGNED,
   RLX_NUMBER_UNSIGNED,
   RLX_NUMBER_BOOL,
+  RLX_NUMBER_NARROW,   /* a float that is stored and converted, but never computed with */
 } RlxNumberClass;
 
 typedef struct
@@ -33,7 +34,7 @@ typedef struct
   guint64 max;
 } RlxDataTypeInfo;
 
-#define RLX_N_DATA_TYPES (RLX_DATA_TYPE_U4 + 1)
+#define RLX_N_DATA_TYPES (RLX_DATA_TYPE_U2 + 1)
 extern const RlxDataTypeInfo rlx_data_types[RLX_N_DATA_TYPES + 1];
 
 /* Also right when the compiler makes the enumeration signed. */
@@ -57,6 +58,20 @@ static inline gboolean
 rlx_data_type_is_float (RlxDataType data_type)
 {
   return rlx_data_type_get_info (data_type)->number == RLX_NUMBER_FLOAT;
+}
+
+/* Floats that kernels only load and store. */
+static inline gboolean
+rlx_data_type_is_narrow (RlxDataType data_type)
+{
+  return rlx_data_type_get_info (data_type)->number == RLX_NUMBER_NARROW;
+}
+
+/* Whether kernels see a float. */
+static inline gboolean
+rlx_data_type_loads_float (RlxDataType data_type)
+{
+  return rlx_data_type_is_float (data_type) || rlx_data_type_is_narrow (data_type);
 }
 
 static inline gboolean

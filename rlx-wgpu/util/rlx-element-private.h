@@ -22,6 +22,12 @@ void   rlx_element_set_int       (RlxDataType    data_type,
                                   gsize          index,
                                   gint64         value);
 
+/* Of a narrow float, rounded as by rlx_narrow_from_double(). */
+void   rlx_element_set_narrow    (RlxDataType    data_type,
+                                  gpointer       data,
+                                  gsize          index,
+                                  double         value);
+
 double rlx_element_get_double    (RlxDataType    data_type,
                                   gconstpointer  data,
                                   gsize          index);

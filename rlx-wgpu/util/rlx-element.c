@@ -6,6 +6,7 @@
 #include "util/rlx-element-private.h"
 
 #include "util/rlx-half-private.h"
+#include "util/rlx-narrow-private.h"
 
 #include <math.h>
 
@@ -18,52 +19,56 @@ rlx_element_get_int_range (RlxDataType  data_type,
   *max = rlx_data_type_get_info (data_type)->max;
 }
 
+/* The lower bits of @value. */
+static void
+set_bits (const RlxDataTypeInfo *info,
+          gpointer               data,
+          gsize                  index,
+          guint64                value)
+{
+  switch (info->bits)
+    {
+    case 2:
+    case 4:
+      {
+        guint per_byte = 8 / info->bits, mask = (1u << info->bits) - 1;
+        guint8 *byte = (guint8 *) data + index / per_byte;
+        guint shift = (guint) (index % per_byte) * info->bits;
+
+        *byte = (guint8) ((*byte & ~(mask << shift)) | ((guint) value & mask) << shift);
+        break;
+      }
+    case 8: ((guint8 *) data)[index] = (guint8) value; break;
+    case 16: ((guint16 *) data)[index] = (guint16) value; break;
+    case 32: ((guint32 *) data)[index] = (guint32) value; break;
+    case 64: ((guint64 *) data)[index] = value; break;
+    default: g_return_if_reached ();
+    }
+}
+
+void
+rlx_element_set_narrow (RlxDataType data_type,
+                        gpointer    data,
+                        gsize       index,
+                        double      value)
+{
+  set_bits (rlx_data_type_get_info (data_type), data, index, rlx_narrow_from_double (data_type, value));
+}
+
 void
 rlx_element_set_int (RlxDataType data_type,
                      gpointer    data,
                      gsize       index,
                      gint64      value)
 {
-  const RlxDataTypeInfo *info = rlx_data_type_get_info (data_type);
-
   if (data_type == RLX_DATA_TYPE_F32)
-    {
-      ((float *) data)[index] = (float) value;
-      return;
-    }
-  if (data_type == RLX_DATA_TYPE_F16)
-    {
-      ((guint16 *) data)[index] = rlx_half_from_double ((double) value);
-      return;
-    }
-
-  g_return_if_fail (info->number != RLX_NUMBER_FLOAT);
-  switch (info->bits)
-    {
-    case 4:
-      {
-        guint8 *byte = (guint8 *) data + index / 2;
-        guint shift = index % 2 * 4;
-
-        *byte = (guint8) ((*byte & ~(0xf << shift)) | ((guint8) value & 0xf) << shift);
-        break;
-      }
-
-    case 8:
-      ((guint8 *) data)[index] = (guint8) value;
-      break;
-
-    case 32:
-      ((guint32 *) data)[index] = (guint32) value;
-      break;
-
-    case 64:
-      ((gint64 *) data)[index] = value;
-      break;
-
-    default:
-      g_return_if_reached ();
-    }
+    ((float *) data)[index] = (float) value;
+  else if (data_type == RLX_DATA_TYPE_F16)
+    ((guint16 *) data)[index] = rlx_half_from_double ((double) value);
+  else if (rlx_data_type_is_narrow (data_type))
+    rlx_element_set_narrow (data_type, data, index, (double) value);
+  else
+    set_bits (rlx_data_type_get_info (data_type), data, index, (guint64) value);
 }
 
 /* An integer, its bits taken for those of an unsigned one where it is. */
@@ -76,8 +81,10 @@ get_integer (const RlxDataTypeInfo *info,
 
   switch (info->bits)
     {
+    case 2: bits = ((const guint8 *) data)[index / 4] >> (index % 4 * 2) & 0x3; break;
     case 4: bits = ((const guint8 *) data)[index / 2] >> (index % 2 * 4) & 0xf; break;
     case 8: bits = ((const guint8 *) data)[index]; break;
+    case 16: bits = ((const guint16 *) data)[index]; break;
     case 32: bits = ((const guint32 *) data)[index]; break;
     case 64: bits = ((const guint64 *) data)[index]; break;
     default: g_return_val_if_reached (0);
@@ -99,6 +106,8 @@ rlx_element_get_double (RlxDataType   data_type,
     return rlx_half_to_float (((const guint16 *) data)[index]);
 
   g_return_val_if_fail (info->number != RLX_NUMBER_FLOAT, NAN);
+  if (info->number == RLX_NUMBER_NARROW)
+    return rlx_narrow_to_double (data_type, (guint32) get_integer (info, data, index));
   return info->number == RLX_NUMBER_SIGNED ? (double) get_integer (info, data, index)
                                            : (double) (guint64) get_integer (info, data, index);
 }
@@ -129,7 +138,7 @@ rlx_element_get_int (RlxDataType   data_type,
 
   if (info->number == RLX_NUMBER_SIGNED)
     return get_integer (info, data, index);
-  if (info->number != RLX_NUMBER_FLOAT)
+  if (info->number != RLX_NUMBER_FLOAT && info->number != RLX_NUMBER_NARROW)
     return (gint64) MIN ((guint64) get_integer (info, data, index), (guint64) G_MAXINT64);
 
   value = rlx_element_get_double (data_type, data, index);
@@ -142,12 +151,24 @@ rlx_element_get_int (RlxDataType   data_type,
   return (gint64) value;
 }
 
+static gboolean
+is_same (RlxDataType data_type,
+         double      back,
+         float       value)
+{
+  if (data_type == RLX_DATA_TYPE_F32)
+    return (float) back == value;
+  if (data_type == RLX_DATA_TYPE_F16)
+    return rlx_half_from_double (back) == rlx_half_from_float (value);
+  return rlx_narrow_from_double (data_type, back) == rlx_narrow_from_double (data_type, value);
+}
+
 /* The shortest decimal number that is read back as the same float: 0.1, not
  * 0.100000001. Nine digits always do for f32, five for f16. */
 static void
-append_float (GString *text,
-              float    value,
-              gboolean is_half)
+append_float (GString    *text,
+              RlxDataType data_type,
+              float       value)
 {
   char buffer[G_ASCII_DTOSTR_BUF_SIZE];
 
@@ -169,7 +190,7 @@ append_float (GString *text,
       return;
     }
 
-  for (int digits = is_half ? 3 : 6; digits <= 9; digits++)
+  for (int digits = data_type == RLX_DATA_TYPE_F32 ? 6 : 3; digits <= 9; digits++)
     {
       char format[] = "%.0g";
       double back;
@@ -178,7 +199,7 @@ append_float (GString *text,
       g_ascii_formatd (buffer, sizeof buffer, format, value);
       back = g_ascii_strtod (buffer, NULL);
 
-      if (is_half ? rlx_half_from_double (back) == rlx_half_from_float (value) : (float) back == value)
+      if (is_same (data_type, back, value))
         break;
     }
 
@@ -196,7 +217,8 @@ rlx_element_append (GString       *text,
   switch (info->number)
     {
     case RLX_NUMBER_FLOAT:
-      append_float (text, rlx_element_get_float (data_type, data, index), data_type == RLX_DATA_TYPE_F16);
+    case RLX_NUMBER_NARROW:
+      append_float (text, data_type, rlx_element_get_float (data_type, data, index));
       break;
 
     case RLX_NUMBER_BOOL:

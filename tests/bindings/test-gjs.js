@@ -74,6 +74,15 @@ test('typed array of four bits', () => {
     }
 });
 
+test('narrow floats', () => {
+    for (const name of ['bf16', 'f8e4m3fn', 'f8e4m3fnuz', 'f8e5m2', 'f8e5m2fnuz', 'f4e2m1']) {
+        const tensor = Tensor.new_from_doubles(DataType[name.toUpperCase()], [3], [1.5, -2, 0.5]);
+        assertEqual(DataType.to_string(tensor.data_type), name);
+        assertEqual(tensor.toTypedArray(), new Float32Array([1.5, -2, 0.5]));
+    }
+    assertThrows(() => Tensor.new_from_doubles(DataType.F8E4M3FN, [1], [500]), isGraphError(GraphError.INVALID_ARGUMENT));
+});
+
 test('typed array of half floats as bits', () => {
     const tensor = Tensor.fromTypedArray(new Uint16Array([0x3c00, 0xc000]), [2], DataType.F16);
     assertEqual(tensor.to_floats(), [1, -2]);

@@ -26,6 +26,10 @@ NUMPY_TYPES = {
     Rlx.DataType.F32: np.float32, Rlx.DataType.F16: np.float16, Rlx.DataType.I32: np.int32,
     Rlx.DataType.U32: np.uint32, Rlx.DataType.I8: np.int8, Rlx.DataType.U8: np.uint8,
     Rlx.DataType.BOOL: np.bool_, Rlx.DataType.I64: np.int64, Rlx.DataType.U64: np.uint64,
+    Rlx.DataType.I16: np.int16, Rlx.DataType.U16: np.uint16,
+}
+STORED_TYPES = {
+    Rlx.DataType[name] for name in ('I4', 'U4', 'I2', 'U2', 'BF16', 'F8E4M3FN', 'F8E4M3FNUZ', 'F8E5M2', 'F8E5M2FNUZ', 'F8E8M0', 'F4E2M1')
 }
 
 
@@ -62,7 +66,7 @@ class GraphErrors:
 
 class Tensors(GraphErrors, unittest.TestCase):
     def test_numpy_round_trip(self):
-        self.assertEqual(NUMPY_TYPES.keys() | {Rlx.DataType.I4, Rlx.DataType.U4}, set(Rlx.DataType))
+        self.assertEqual(NUMPY_TYPES.keys() | STORED_TYPES, set(Rlx.DataType))
         for data_type, dtype in NUMPY_TYPES.items():
             with self.subTest(data_type=data_type.name):
                 source = extremes(dtype).reshape(2, 3)
@@ -73,6 +77,21 @@ class Tensors(GraphErrors, unittest.TestCase):
                 self.assertEqual(back.dtype, source.dtype)
                 self.assertEqual(back.shape, source.shape)
                 self.assertEqual(back.tobytes(), source.tobytes())
+
+    def test_narrow_floats(self):
+        for name in ('bf16', 'f8e4m3fn', 'f8e4m3fnuz', 'f8e5m2', 'f8e5m2fnuz', 'f4e2m1'):
+            for source in ([[1.5, -2], [0.5, 4]], np.array([[1.5, -2], [0.5, 4]])):
+                tensor = Rlx.Tensor.from_array(source, name)
+                self.assertEqual((tensor.dtype.name.lower(), tensor.shape), (name, (2, 2)))
+                self.assertEqual(tensor.tolist(), [[1.5, -2], [0.5, 4]])
+                self.assertEqual(np.asarray(tensor).dtype, np.float32)
+        self.assertEqual(Rlx.Tensor.from_array([0.25, 8], 'f8e8m0').tolist(), [0.25, 8])
+        self.assertGraphError(Rlx.GraphError.INVALID_ARGUMENT, lambda: Rlx.Tensor.from_array([1.0, 500.0], 'f8e4m3fn'), '500', 'f8e4m3fn')
+
+    def test_two_bits(self):
+        for name, values in (('i2', [-2, 1, 0, -1, 1]), ('u2', [3, 0, 1, 2, 3])):
+            tensor = Rlx.Tensor.from_array(values, name)
+            self.assertEqual((tensor.get_size(), tensor.tolist(), np.asarray(tensor).tolist()), (2, values, values))
 
     def test_four_bits(self):
         for name, dtype, values in (('i4', np.int8, [-8, 7, 0, -1, 5]), ('u4', np.uint8, [0, 15, 1, 2, 8])):

@@ -142,7 +142,7 @@ collect_calls (Collection *self)
       const RlxOp *op = rlx_op_table[i];
       Generator generator = find_generator (op);
 
-      for (int data_type = 0; generator != NULL && data_type <= RLX_DATA_TYPE_U4; data_type++)
+      for (int data_type = 0; generator != NULL && data_type <= RLX_DATA_TYPE_U2; data_type++)
         {
           g_autofree char *what = g_strdup_printf ("%s %s", op->name, rlx_data_type_to_string ((RlxDataType) data_type));
           g_autoptr (GRand) rand = g_rand_new_with_seed (prop_seed (what));

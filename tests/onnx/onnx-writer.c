@@ -87,6 +87,7 @@ onnx_type (RlxDataType data_type)
     { RLX_DATA_TYPE_F32, 1 }, { RLX_DATA_TYPE_U8, 2 }, { RLX_DATA_TYPE_I8, 3 }, { RLX_DATA_TYPE_I32, 6 },
     { RLX_DATA_TYPE_I64, 7 }, { RLX_DATA_TYPE_BOOL, 9 }, { RLX_DATA_TYPE_F16, 10 }, { RLX_DATA_TYPE_U32, 12 },
     { RLX_DATA_TYPE_U64, 13 }, { RLX_DATA_TYPE_U4, 21 }, { RLX_DATA_TYPE_I4, 22 },
+    { RLX_DATA_TYPE_U16, 4 }, { RLX_DATA_TYPE_I16, 5 }, { RLX_DATA_TYPE_BF16, 16 }, { RLX_DATA_TYPE_F8E4M3FN, 17 },
   };
 
   for (guint i = 0; i < G_N_ELEMENTS (types); i++)

@@ -23,13 +23,26 @@ rlx_reference_get_bits (RlxDataType data_type)
     case RLX_DATA_TYPE_I64:
     case RLX_DATA_TYPE_U64:
       return 32;
+    case RLX_DATA_TYPE_I16:
+    case RLX_DATA_TYPE_U16:
+      return 16;
     case RLX_DATA_TYPE_I4:
     case RLX_DATA_TYPE_U4:
       return 4;
+    case RLX_DATA_TYPE_I2:
+    case RLX_DATA_TYPE_U2:
+      return 2;
     case RLX_DATA_TYPE_BOOL:
       return 1;
     case RLX_DATA_TYPE_F32:
     case RLX_DATA_TYPE_F16:
+    case RLX_DATA_TYPE_BF16:
+    case RLX_DATA_TYPE_F8E4M3FN:
+    case RLX_DATA_TYPE_F8E4M3FNUZ:
+    case RLX_DATA_TYPE_F8E5M2:
+    case RLX_DATA_TYPE_F8E5M2FNUZ:
+    case RLX_DATA_TYPE_F8E8M0:
+    case RLX_DATA_TYPE_F4E2M1:
     default:
       g_return_val_if_reached (0);
     }
@@ -38,13 +51,14 @@ rlx_reference_get_bits (RlxDataType data_type)
 gboolean
 rlx_reference_is_float (RlxDataType data_type)
 {
-  return data_type == RLX_DATA_TYPE_F32 || data_type == RLX_DATA_TYPE_F16;
+  return data_type == RLX_DATA_TYPE_F32 || data_type == RLX_DATA_TYPE_F16 || rlx_reference_is_narrow (data_type);
 }
 
 static gboolean
 is_signed (RlxDataType data_type)
 {
-  return data_type == RLX_DATA_TYPE_I32 || data_type == RLX_DATA_TYPE_I8 || data_type == RLX_DATA_TYPE_I64 || data_type == RLX_DATA_TYPE_I4;
+  return data_type == RLX_DATA_TYPE_I32 || data_type == RLX_DATA_TYPE_I8 || data_type == RLX_DATA_TYPE_I64 || data_type == RLX_DATA_TYPE_I4 ||
+         data_type == RLX_DATA_TYPE_I16 || data_type == RLX_DATA_TYPE_I2;
 }
 
 void

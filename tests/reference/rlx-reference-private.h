@@ -210,6 +210,11 @@ void     rlx_reference_requantize  (RlxReferenceCall *call,
                                     double            sum,
                                     double            bound);
 /* The value rounded to f16. */
+gboolean rlx_reference_is_narrow     (RlxDataType data_type);
+double   rlx_reference_decode_narrow (RlxDataType data_type,
+                                      guint       bits);
+double   rlx_reference_round_narrow  (RlxDataType data_type,
+                                      double      value);
 double   rlx_reference_round_f16   (double value);
 
 G_END_DECLS

@@ -130,6 +130,27 @@ rlx_reference_decode (RlxTensor *tensor,
           values[i] = data_type == RLX_DATA_TYPE_I4 && x > 7 ? x - 16 : x;
         }
       break;
+    case RLX_DATA_TYPE_I16: DECODE (gint16, x);
+    case RLX_DATA_TYPE_U16: DECODE (guint16, x);
+    case RLX_DATA_TYPE_BF16: DECODE (guint16, rlx_reference_decode_narrow (data_type, x));
+    case RLX_DATA_TYPE_F8E4M3FN:
+    case RLX_DATA_TYPE_F8E4M3FNUZ:
+    case RLX_DATA_TYPE_F8E5M2:
+    case RLX_DATA_TYPE_F8E5M2FNUZ:
+    case RLX_DATA_TYPE_F8E8M0: DECODE (guint8, rlx_reference_decode_narrow (data_type, x));
+    case RLX_DATA_TYPE_F4E2M1:
+      for (gsize i = 0; i < n; i++)
+        values[i] = rlx_reference_decode_narrow (data_type, i % 2 == 0 ? data[i / 2] % 16 : data[i / 2] / 16);
+      break;
+    case RLX_DATA_TYPE_I2:
+    case RLX_DATA_TYPE_U2:
+      for (gsize i = 0; i < n; i++)
+        {
+          int x = data[i / 4] >> (i % 4 * 2) & 3;
+
+          values[i] = data_type == RLX_DATA_TYPE_I2 && x > 1 ? x - 4 : x;
+        }
+      break;
     default: break;
     }
 #undef DECODE
@@ -247,6 +268,24 @@ finish_f16 (double            *value,
     *value = rounded;
 }
 
+/* Wherever in its bounds the number is, it becomes the nearest one there. */
+static void
+finish_narrow (RlxDataType data_type,
+               double     *value,
+               double     *bound)
+{
+  double low = rlx_reference_round_narrow (data_type, *value - *bound), high = rlx_reference_round_narrow (data_type, *value + *bound);
+  double rounded = rlx_reference_round_narrow (data_type, *value);
+
+  if (!isfinite (*bound) || isnan (low) != isnan (high))
+    *bound = INFINITY;
+  else if (*bound > 0 && low != high)
+    *bound = isfinite (low) && isfinite (high) ? fmax (fabs (high - rounded), fabs (rounded - low)) : INFINITY;
+  else
+    *bound = 0;
+  *value = rounded;
+}
+
 static void
 finish (RlxReferenceValue *self,
         RlxReferenceFlags  flags)
@@ -259,6 +298,8 @@ finish (RlxReferenceValue *self,
         finish_f32 (&self->values[i], &self->bounds[i], flags);
       else if (self->data_type == RLX_DATA_TYPE_F16)
         finish_f16 (&self->values[i], &self->bounds[i], flags);
+      else if (rlx_reference_is_narrow (self->data_type))
+        finish_narrow (self->data_type, &self->values[i], &self->bounds[i]);
     }
 }
 

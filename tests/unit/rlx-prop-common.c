@@ -7,6 +7,8 @@
 
 #include "rlx-prop-common.h"
 
+#include "util/rlx-data-type-private.h"
+
 gint64
 prop_pick (GRand *rand,
            gint64 least,
@@ -100,6 +102,10 @@ prop_int (GRand      *rand,
     case RLX_DATA_TYPE_U8: least = 0; greatest = G_MAXUINT8; break;
     case RLX_DATA_TYPE_I4: least = -8; greatest = 7; break;
     case RLX_DATA_TYPE_U4: least = 0; greatest = 15; break;
+    case RLX_DATA_TYPE_I16: least = G_MININT16; greatest = G_MAXINT16; break;
+    case RLX_DATA_TYPE_U16: least = 0; greatest = G_MAXUINT16; break;
+    case RLX_DATA_TYPE_I2: least = -2; greatest = 1; break;
+    case RLX_DATA_TYPE_U2: least = 0; greatest = 3; break;
     case RLX_DATA_TYPE_BOOL: least = 0; greatest = 1; break;
     case RLX_DATA_TYPE_I32:
     case RLX_DATA_TYPE_I64: least = G_MININT32; greatest = G_MAXINT32; break;
@@ -142,7 +148,7 @@ prop_tensor (GRand        *rand,
 
   for (gsize i = 0; i < n; i++)
     {
-      if (data_type == RLX_DATA_TYPE_F32 || data_type == RLX_DATA_TYPE_F16)
+      if (rlx_data_type_loads_float (data_type))
         values[i] = prop_float (rand, kind, data_type == RLX_DATA_TYPE_F16);
       else
         values[i] = (double) prop_int (rand, kind, data_type);

@@ -148,11 +148,23 @@ generate_broadcast (Call *call)
 }
 
 static gboolean
+is_cast_tried (RlxDataType from,
+               RlxDataType to)
+{
+  const guint others = RLX_TYPES_F32 | RLX_TYPES_I32 | 1u << RLX_DATA_TYPE_U32;
+
+  return (from <= RLX_DATA_TYPE_U4 && to <= RLX_DATA_TYPE_U4) || ((1u << from | 1u << to) & others) != 0 || (7 * from + to) % 11 == 0;
+}
+
+static gboolean
 generate_cast (Call *call)
 {
   gint64 shape[] = { 500 + prop_size (call->rand, 65) };
 
-  if (call->variant > RLX_DATA_TYPE_U4)
+  /* Types that are only stored are converted from and to a few others, and now and then each other. */
+  while (call->variant <= RLX_DATA_TYPE_U2 && !is_cast_tried (call->data_type, (RlxDataType) call->variant))
+    call->variant++;
+  if (call->variant > RLX_DATA_TYPE_U2)
     return FALSE;
   add_input (call, PROP_WILD, call->data_type, shape, 1);
   g_variant_dict_insert (call->attributes, "to", "s", rlx_data_type_to_string ((RlxDataType) call->variant));

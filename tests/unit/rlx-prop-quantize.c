@@ -9,6 +9,7 @@
 
 static const RlxDataType quantized_types[] = {
   RLX_DATA_TYPE_I8, RLX_DATA_TYPE_U8, RLX_DATA_TYPE_I4, RLX_DATA_TYPE_U4, RLX_DATA_TYPE_I32,
+  RLX_DATA_TYPE_I16, RLX_DATA_TYPE_U16, RLX_DATA_TYPE_I2, RLX_DATA_TYPE_U2,
 };
 
 /* The shape of a scale: one element for all, for each place along some axes, or
@@ -65,7 +66,7 @@ generate_quantize (Call *call)
   gint64 shape[RLX_MAX_DIMS], scale[RLX_MAX_DIMS];
   gsize n_dims, n_scale;
 
-  if (call->variant > 14)
+  if (call->variant > 17)
     return FALSE;
 
   n_dims = quantized_shape (call, shape);

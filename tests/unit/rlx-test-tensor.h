@@ -26,9 +26,20 @@ static const RlxDataType all_types[] = {
   RLX_DATA_TYPE_U64,
   RLX_DATA_TYPE_I4,
   RLX_DATA_TYPE_U4,
+  RLX_DATA_TYPE_I16,
+  RLX_DATA_TYPE_U16,
+  RLX_DATA_TYPE_BF16,
+  RLX_DATA_TYPE_F8E4M3FN,
+  RLX_DATA_TYPE_F8E4M3FNUZ,
+  RLX_DATA_TYPE_F8E5M2,
+  RLX_DATA_TYPE_F8E5M2FNUZ,
+  RLX_DATA_TYPE_F8E8M0,
+  RLX_DATA_TYPE_F4E2M1,
+  RLX_DATA_TYPE_I2,
+  RLX_DATA_TYPE_U2,
 };
 
-static const RlxDataType no_types[] = { (RlxDataType) -1, (RlxDataType) 11, (RlxDataType) 999, (RlxDataType) G_MININT };
+static const RlxDataType no_types[] = { (RlxDataType) -1, (RlxDataType) 22, (RlxDataType) 999, (RlxDataType) G_MININT };
 
 /* There is none, and an error as assert_message() wants it. */
 void assert_failed (RlxTensor *tensor, GError **error, int code, const char *parts);

@@ -15,6 +15,7 @@
 
 #include "rlx-device-private.h"
 #include "util/rlx-debug-private.h"
+#include "util/rlx-element-private.h"
 
 static RlxDevice *stand_in;   /* nullable: what rlx_test_device() gives for now */
 
@@ -222,6 +223,17 @@ rlx_test_tensor (const char   *type,
       case RLX_DATA_TYPE_U64: ((guint64 *) data)[i] = (guint64) values[i]; break;
       case RLX_DATA_TYPE_I4:
       case RLX_DATA_TYPE_U4: data[i / 2] |= (guint8) (((gint64) values[i] & 15) << (i % 2 * 4)); break;
+      case RLX_DATA_TYPE_I16:
+      case RLX_DATA_TYPE_U16:
+      case RLX_DATA_TYPE_I2:
+      case RLX_DATA_TYPE_U2: rlx_element_set_int (data_type, data, i, (gint64) values[i]); break;
+      case RLX_DATA_TYPE_BF16:
+      case RLX_DATA_TYPE_F8E4M3FN:
+      case RLX_DATA_TYPE_F8E4M3FNUZ:
+      case RLX_DATA_TYPE_F8E5M2:
+      case RLX_DATA_TYPE_F8E5M2FNUZ:
+      case RLX_DATA_TYPE_F8E8M0:
+      case RLX_DATA_TYPE_F4E2M1: rlx_element_set_narrow (data_type, data, i, values[i]); break;
       default: g_assert_not_reached ();
       }
 

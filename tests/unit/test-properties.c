@@ -176,11 +176,14 @@ run_graph (Build *build,
     }
 }
 
-/* Whether the settings of this run change anything for a type. */
+/* Whether the settings of this run change anything for a type. Those that are only stored are
+ * moved as other types of their size are: an operator gets a few of them. */
 static gboolean
 is_concerned (const RlxOp *op,
               RlxDataType  data_type)
 {
+  if (data_type > RLX_DATA_TYPE_U4 && !strstr (op->name, "cast") && !strstr (op->name, "quantize") && (op->id + data_type) % 5 != 0)
+    return FALSE;
   if (RLX_DEBUG_CHECK (NO_F16))
     return data_type == RLX_DATA_TYPE_F16 || g_str_equal (op->name, "cast");
   /* One type of whole words and one that shares them. */
@@ -238,7 +241,7 @@ test_op (gconstpointer data)
       return;
     }
 
-  for (int data_type = 0; data_type <= RLX_DATA_TYPE_U4; data_type++)
+  for (int data_type = 0; data_type <= RLX_DATA_TYPE_U2; data_type++)
     if (get_types (op) >> data_type & 1 && is_concerned (op, (RlxDataType) data_type))
       test_type (op, generator, (RlxDataType) data_type);
 }

@@ -101,6 +101,10 @@ test_int_ranges (void)
     { RLX_DATA_TYPE_BOOL, 0, 1 },
     { RLX_DATA_TYPE_I4, -8, 7 },
     { RLX_DATA_TYPE_U4, 0, 15 },
+    { RLX_DATA_TYPE_I16, -32768, 32767 },
+    { RLX_DATA_TYPE_U16, 0, 65535 },
+    { RLX_DATA_TYPE_I2, -2, 1 },
+    { RLX_DATA_TYPE_U2, 0, 3 },
     { RLX_DATA_TYPE_F16, -65519, 65519 },
     { RLX_DATA_TYPE_I64, G_MININT64, G_MAXINT64 },
     { RLX_DATA_TYPE_U64, 0, G_MAXINT64 },
@@ -200,7 +204,8 @@ test_values (void)
   for (guint i = 0; i < G_N_ELEMENTS (all_types); i++)
     {
       gboolean is_bool = all_types[i] == RLX_DATA_TYPE_BOOL;
-      const gint64 values[] = { 0, 1, is_bool ? 1 : all_types[i] >= RLX_DATA_TYPE_I4 ? 5 : 100, 0, is_bool ? 0 : 7, 1 };
+      gboolean is_stored = all_types[i] > RLX_DATA_TYPE_U4;
+      const gint64 values[] = { is_stored, 1, is_bool || is_stored ? 1 : all_types[i] >= RLX_DATA_TYPE_I4 ? 5 : 100, is_stored, is_bool ? 0 : is_stored ? 1 : 7, 1 };
       g_autoptr (RlxTensor) tensor = rlx_tensor_new_from_ints (all_types[i], SHAPE (3, 2), values, 6, &error);
       g_autofree float *floats = NULL;
       g_autofree gint64 *ints = NULL;
@@ -217,6 +222,70 @@ test_values (void)
           g_assert_cmpint (ints[j], ==, values[j]);
           g_assert_true (rlx_tensor_get_value (tensor, j) == (double) values[j]);
         }
+    }
+}
+
+/* Each pattern of bits is a number that becomes the same pattern again, but for NaN. */
+static void
+test_narrow_bits (void)
+{
+  for (int type = RLX_DATA_TYPE_BF16; type <= RLX_DATA_TYPE_F4E2M1; type++)
+    for (guint32 bits = 0; bits < 1u << rlx_data_type_get_bits ((RlxDataType) type); bits++)
+      {
+        double value = rlx_narrow_to_double ((RlxDataType) type, bits);
+
+        if (isnan (value))
+          g_assert_true (isnan (rlx_narrow_to_double ((RlxDataType) type, rlx_narrow_from_double ((RlxDataType) type, value))));
+        else
+          g_assert_cmphex (rlx_narrow_from_double ((RlxDataType) type, value), ==, bits);
+        if (isfinite (value))
+          g_assert_true (rlx_narrow_fits ((RlxDataType) type, value));
+      }
+}
+
+static void
+test_narrow_numbers (void)
+{
+  static const struct
+  {
+    RlxDataType type;
+    double value;
+    guint32 bits;
+    gboolean fits;
+  } numbers[] = {
+    { RLX_DATA_TYPE_BF16, 1, 0x3f80, TRUE },
+    { RLX_DATA_TYPE_BF16, 1.00390625, 0x3f80, TRUE },           /* a tie, to even */
+    { RLX_DATA_TYPE_BF16, 1.01171875, 0x3f82, TRUE },
+    { RLX_DATA_TYPE_BF16, -1e39, 0xff80, FALSE },
+    { RLX_DATA_TYPE_BF16, INFINITY, 0x7f80, TRUE },
+    { RLX_DATA_TYPE_F8E4M3FN, 448, 0x7e, TRUE },
+    { RLX_DATA_TYPE_F8E4M3FN, 464, 0x7e, TRUE },
+    { RLX_DATA_TYPE_F8E4M3FN, -465, 0xfe, FALSE },
+    { RLX_DATA_TYPE_F8E4M3FN, INFINITY, 0x7e, FALSE },
+    { RLX_DATA_TYPE_F8E4M3FN, 0x1p-9, 0x01, TRUE },
+    { RLX_DATA_TYPE_F8E4M3FN, 0x1p-10, 0x00, TRUE },
+    { RLX_DATA_TYPE_F8E4M3FN, -0.0, 0x80, TRUE },
+    { RLX_DATA_TYPE_F8E4M3FNUZ, -0.0, 0x00, TRUE },
+    { RLX_DATA_TYPE_F8E4M3FNUZ, 240, 0x7f, TRUE },
+    { RLX_DATA_TYPE_F8E4M3FNUZ, 248, 0x7f, FALSE },
+    { RLX_DATA_TYPE_F8E5M2, 57344, 0x7b, TRUE },
+    { RLX_DATA_TYPE_F8E5M2, 61440, 0x7b, FALSE },
+    { RLX_DATA_TYPE_F8E5M2, -INFINITY, 0xfc, TRUE },
+    { RLX_DATA_TYPE_F8E5M2FNUZ, 57344, 0x7f, TRUE },
+    { RLX_DATA_TYPE_F8E5M2FNUZ, NAN, 0x80, TRUE },
+    { RLX_DATA_TYPE_F8E8M0, 1, 0x7f, TRUE },
+    { RLX_DATA_TYPE_F8E8M0, -3, 0x81, FALSE },                  /* 4: upwards, without a sign */
+    { RLX_DATA_TYPE_F8E8M0, 0, 0x00, FALSE },
+    { RLX_DATA_TYPE_F4E2M1, 2.5, 0x4, TRUE },                   /* 2, the even one */
+    { RLX_DATA_TYPE_F4E2M1, -0.5, 0x9, TRUE },
+    { RLX_DATA_TYPE_F4E2M1, 100, 0x7, FALSE },
+    { RLX_DATA_TYPE_F4E2M1, NAN, 0x0, FALSE },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (numbers); i++)
+    {
+      g_assert_cmphex (rlx_narrow_from_double (numbers[i].type, numbers[i].value), ==, numbers[i].bits);
+      g_assert_cmpint (rlx_narrow_fits (numbers[i].type, numbers[i].value), ==, numbers[i].fits);
     }
 }
 
@@ -359,6 +428,8 @@ main (int    argc,
   g_test_add_func ("/tensor/new/scalar", test_new_scalar);
   g_test_add_func ("/tensor/new/int-ranges", test_int_ranges);
   g_test_add_func ("/tensor/values/all-types", test_values);
+  g_test_add_func ("/tensor/values/narrow-bits", test_narrow_bits);
+  g_test_add_func ("/tensor/values/narrow-numbers", test_narrow_numbers);
   g_test_add_func ("/tensor/values/conversions", test_conversions);
   g_test_add_func ("/tensor/values/out-of-range", test_value_out_of_range);
   g_test_add_func ("/tensor/text/examples", test_text);

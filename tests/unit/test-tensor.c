@@ -17,8 +17,8 @@
 static void
 test_data_type (void)
 {
-  static const gsize sizes[] = { 4, 2, 4, 4, 1, 1, 1, 8, 8, 0, 0 };
-  static const guint bits[] = { 32, 16, 32, 32, 8, 8, 8, 64, 64, 4, 4 };
+  static const gsize sizes[] = { 4, 2, 4, 4, 1, 1, 1, 8, 8, 0, 0, 2, 2, 2, 1, 1, 1, 1, 1, 0, 0, 0 };
+  static const guint bits[] = { 32, 16, 32, 32, 8, 8, 8, 64, 64, 4, 4, 16, 16, 16, 8, 8, 8, 8, 8, 4, 2, 2 };
   static const char * const bad[] = { "", "F32", "f32 ", " f32", "f64", "invalid", "float", "\xff\xfe", "f32\n" };
   g_autoptr (GError) error = NULL;
   g_autoptr (GEnumClass) klass = g_type_class_ref (RLX_TYPE_DATA_TYPE);

@@ -43,13 +43,14 @@ class Tensor(Rlx.Tensor):
         }
 
     def __array__(self, dtype=None, copy=None):
-        """For types that numpy does not have: each element in a byte."""
+        """For types that numpy does not have: in the next larger one."""
         import numpy
         if self.dtype in TYPES:
             return numpy.array(self.numpy(), dtype, copy=copy)
         if copy is False:
             raise ValueError(f'numpy has no data type {self.dtype.name.lower()}: it takes a copy')
-        array = numpy.array(self._numbers(), numpy.int8 if kind_of(self.dtype) == 'i' else numpy.uint8)
+        wider = {'f': numpy.float32, 'i': numpy.int8, 'u': numpy.uint8}[kind_of(self.dtype)]
+        array = numpy.array(self._numbers(), wider)
         return array.reshape(self.shape).astype(dtype or array.dtype)
 
     def numpy(self):
@@ -92,7 +93,7 @@ class Tensor(Rlx.Tensor):
 
     def _numbers(self):
         if self.dtype not in TYPES:
-            return self.to_ints()
+            return self.to_floats() if kind_of(self.dtype) == 'f' else self.to_ints()
         self.fetch()
         return struct.unpack(f'={self.get_n_elements()}{TYPES[self.dtype][2]}', self.get_bytes().get_data() or b'')
 

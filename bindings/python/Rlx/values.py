@@ -18,7 +18,7 @@ Rlx = get_introspection_module('Rlx')
 RlxPrivate = get_introspection_module('RlxPrivate')
 
 # numpy's name, kind and size, and the letter of the struct module. Types that
-# are not here, two elements to a byte, come and go as lists of integers.
+# are not here have no counterpart there: they come and go as lists of numbers.
 TYPES = {
     Rlx.DataType.F32: ('float32', 'f4', 'f'),
     Rlx.DataType.F16: ('float16', 'f2', 'e'),
@@ -29,6 +29,8 @@ TYPES = {
     Rlx.DataType.BOOL: ('bool', 'b1', '?'),
     Rlx.DataType.I64: ('int64', 'i8', 'q'),
     Rlx.DataType.U64: ('uint64', 'u8', 'Q'),
+    Rlx.DataType.I16: ('int16', 'i2', 'h'),
+    Rlx.DataType.U16: ('uint16', 'u2', 'H'),
 }
 BY_NAME = {row[0]: data_type for data_type, row in TYPES.items()}
 BY_NAME |= {data_type.name.lower(): data_type for data_type in Rlx.DataType}
@@ -157,7 +159,7 @@ def check_arguments():
 
 
 def kind_of(data_type):
-    return data_type.name[0].lower()
+    return 'f' if data_type == Rlx.DataType.BF16 else data_type.name[0].lower()
 
 
 def to_ints(value):
@@ -188,6 +190,12 @@ def _flatten(value):
     return shape, level
 
 
+def _from_list(data_type, shape, numbers):
+    if kind_of(data_type) == 'f':
+        return Rlx.Tensor.new_from_doubles(data_type, shape, numbers)
+    return Rlx.Tensor.new_from_ints(data_type, shape, numbers)
+
+
 def _from_numbers(shape, numbers, data_type):
     types = set(map(type, numbers))
     if data_type is None:
@@ -200,7 +208,7 @@ def _from_numbers(shape, numbers, data_type):
                         f'is not {"an integer" if kind != "b" else "a bool"}, '
                         f'as data type {data_type.name.lower()} needs')
     if data_type not in TYPES:
-        return Rlx.Tensor.new_from_ints(data_type, shape, numbers)
+        return _from_list(data_type, shape, numbers)
     try:
         data = struct.pack(f'={len(numbers)}{TYPES[data_type][2]}', *numbers)
     except (struct.error, OverflowError) as error:
@@ -220,7 +228,7 @@ def _from_numpy(value, data_type, hint):
     if array.dtype.kind not in {'f': 'fiub', 'i': 'iub', 'u': 'iub', 'b': 'b'}[kind]:
         raise TypeError(f'an array of {name} is no value of data type {data_type.name.lower()}; {hint}')
     if data_type not in TYPES:
-        return Rlx.Tensor.new_from_ints(data_type, array.shape, array.ravel().tolist())
+        return _from_list(data_type, array.shape, array.ravel().tolist())
     to = TYPES[data_type][0]
     with numpy.errstate(over='ignore'):
         converted = numpy.asarray(array, dtype=to, order='C')
