@@ -217,13 +217,15 @@ rlx_tool_convert (int    argc,
                   char **argv)
 {
   gboolean deflated = FALSE;
-  g_autofree char *to = NULL, *from = NULL, *tokenizer = NULL;
-  g_auto(GStrv) wanted = NULL;
+  g_autofree char *to = NULL, *from = NULL, *tokenizer = NULL, *weights_file = NULL;
+  g_auto(GStrv) wanted = NULL, dimensions = NULL;
   const GOptionEntry entries[] = {
     { "to", 0, 0, G_OPTION_ARG_STRING, &to, "What to write, instead of what the suffix says: safetensors, gguf, npz or npy", "FORMAT" },
     { "tensor", 't', 0, G_OPTION_ARG_STRING_ARRAY, &wanted, "A tensor to take, instead of all; may come several times", "NAME" },
     { "deflate", 0, 0, G_OPTION_ARG_NONE, &deflated, "Deflate the tensors of an .npz file", NULL },
     { "from", 0, 0, G_OPTION_ARG_STRING, &from, "What FILE is, where its bytes do not tell: llama2c", "FORMAT" },
+    { "weights", 'w', 0, G_OPTION_ARG_FILENAME, &weights_file, "Where the weights of an ONNX model go, beside its graph", "FILE.safetensors" },
+    { "dim", 0, 0, G_OPTION_ARG_STRING_ARRAY, &dimensions, "The size of a dimension of an ONNX model; may come several times", "NAME=SIZE" },
     { "tokenizer", 0, 0, G_OPTION_ARG_FILENAME, &tokenizer, "The tokenizer of a llama2.c model", "FILE.bin" },
     G_OPTION_ENTRY_NULL
   };
@@ -235,8 +237,24 @@ rlx_tool_convert (int    argc,
   int status;
 
   if (!rlx_tool_parse ("FILE… OUTPUT", "Writes the tensors of safetensors, GGUF, .npz and .npy files to one file of another format.\n"
-                       "With --from=llama2c, makes a GGUF file from a model of llama2.c.", entries, &argc, &argv, 2, G_MAXINT, &status))
+                       "With --from=llama2c, makes a GGUF file from a model of llama2.c.\n"
+                       "Of an ONNX model, makes a graph in the text form.", entries, &argc, &argv, 2, G_MAXINT, &status))
     return status;
+  if (rlx_tool_is_model (argv[1]))
+    {
+      if (argc != 3 || to != NULL || from != NULL || wanted != NULL || deflated || tokenizer != NULL)
+        {
+          g_printerr ("%s: one ONNX model becomes one graph; only --dim and --weights go with it\n", g_get_prgname ());
+          return RLX_TOOL_USAGE;
+        }
+      file = g_file_new_for_commandline_arg (argv[2]);
+      return rlx_tool_convert_model (argv[1], dimensions, weights_file, file, &error) ? RLX_TOOL_OK : rlx_tool_fail (error);
+    }
+  if (weights_file != NULL || dimensions != NULL)
+    {
+      g_printerr ("%s: --dim and --weights are for ONNX models\n", g_get_prgname ());
+      return RLX_TOOL_USAGE;
+    }
   if (!choose_format (to, argv[argc - 1], &format, &error) || (from != NULL && !check_llama2c (from, argc - 2, format, wanted, &error)))
     {
       g_printerr ("%s: %s\n", g_get_prgname (), error->message);

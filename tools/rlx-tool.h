@@ -139,6 +139,13 @@ float *     rlx_tool_read_sound (const char         *path,
                                  gsize              *n_samples,
                                  guint              *rate,
                                  GError            **error);
+/* A model as a graph in the text form; larger constants become parameters, whose values go to a
+ * safetensors file, unless @weights is NULL. */
+gboolean    rlx_tool_convert_model (const char       *path,
+                                    char            **dimensions,
+                                    const char       *weights,
+                                    GFile            *output,
+                                    GError          **error);
 /* The tensors of a model of llama2.c by their names in GGUF files, and its metadata there.
  * @tokenizer is nullable. */
 GVariant *  rlx_tool_read_llama2c (const char       *path,

@@ -15,7 +15,7 @@ G_BEGIN_DECLS
 #define RLX_IMPORT_MAX_DEPTH 64          /* of bodies and functions in each other */
 #define RLX_IMPORT_MAX_REASONS 16        /* in one message */
 #define RLX_IMPORT_MAX_FOLDED 65536      /* elements that the host computes */
-#define RLX_IMPORT_MAX_OPSET 27
+#define RLX_IMPORT_MAX_OPSET 28
 
 /* What several imports of one model share. */
 typedef struct

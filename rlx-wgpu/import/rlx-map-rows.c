@@ -772,6 +772,14 @@ const RlxMapRow rlx_map_rows[] = {
   ROW ("com.microsoft:ExpandDims", "reshape", .func = rlx_onnx_map_unsqueeze),
   ROW ("Unsqueeze", "reshape", .func = rlx_onnx_map_unsqueeze),
 
+  ROW ("Affine", "affine", .attrs = "alpha/f=1 beta/f=0"),
+  ROW ("Crop", "slice", .func = rlx_onnx_map_crop),
+  ROW ("DeformConv", "conv", .func = rlx_onnx_map_deform_conv),
+  ROW ("ParametricSoftplus", "softplus", .func = rlx_onnx_map_scaled),
+  ROW ("RoiAlign", "grid_sample", .func = rlx_onnx_map_roi_align),
+  ROW ("ScaledTanh", "tanh", .func = rlx_onnx_map_scaled),
+  ROW ("com.microsoft:EmbedLayerNormalization", "layer_norm", .func = rlx_ort_map_embed_layer_norm),
+
   ROW ("AffineGrid", "matmul", .func = rlx_onnx_map_affine_grid),
   ROW ("BlackmanWindow", "cos", .func = rlx_onnx_map_window),
   ROW ("CenterCropPad", "pad", .func = rlx_onnx_map_center_crop_pad),
@@ -782,6 +790,22 @@ const RlxMapRow rlx_map_rows[] = {
   ROW ("MaxUnpool", "scatter_elements", .func = rlx_onnx_map_max_unpool),
   ROW ("ReverseSequence", "gather_elements", .func = rlx_onnx_map_reverse_sequence),
   ROW ("TensorScatter", "scatter_elements", .func = rlx_onnx_map_tensor_scatter),
+
+  ROW ("Bernoulli", "random_uniform", .func = rlx_onnx_map_bernoulli),
+  ROW ("CausalConvWithState", "causal_conv1d", .func = rlx_onnx_map_causal_conv),
+  ROW ("com.microsoft:CausalConvWithState", "causal_conv1d", .func = rlx_onnx_map_causal_conv),
+  ROW ("DFT", "fft", .func = rlx_onnx_map_dft),
+  /* How long the parts are in which it is computed is up to whoever computes it. */
+  ROW ("LinearAttention", "gated_delta_net", .func = rlx_onnx_map_linear_attention, .ignored = "chunk_size"),
+  ROW ("com.microsoft:LinearAttention", "gated_delta_net", .func = rlx_onnx_map_linear_attention, .ignored = "chunk_size"),
+  ROW ("MelWeightMatrix", NULL, .func = rlx_onnx_map_mel_weights),
+  ROW ("Multinomial", "sample", .func = rlx_onnx_map_multinomial),
+  ROW ("RandomNormal", "random_normal", .func = rlx_onnx_map_random),
+  ROW ("RandomNormalLike", "random_normal", .func = rlx_onnx_map_random),
+  ROW ("RandomUniform", "random_uniform", .func = rlx_onnx_map_random),
+  ROW ("RandomUniformLike", "random_uniform", .func = rlx_onnx_map_random),
+  ROW ("STFT", "stft", .func = rlx_onnx_map_stft),
+  ROW ("SwiGLU", "swiglu", .attrs = "alpha/f=1"),
 
   ROW ("Constant", NULL, .func = rlx_onnx_map_constant),
   ROW ("ConstantOfShape", "expand", .func = rlx_onnx_map_constant_of_shape),

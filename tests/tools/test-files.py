@@ -268,6 +268,25 @@ def run_takes_weights():
 
 
 @tap.test
+def convert_models():
+    source = '/usr/share/libonnx-testdata/data/pytorch-converted/test_Linear/model.onnx'
+    if not os.path.exists(source):
+        tap.skip(f'there is no {source}')
+    made, whole, kept = tap.path('model.rlx'), tap.path('whole.rlx'), tap.path('model.safetensors')
+    port = parse(run('info', '--json', source).stdout)['inputs'][0]
+    count = numpy.prod(port['shape'])
+    value = npy('model.npy', '<f4', tuple(port['shape']), struct.pack(f'<{count}f', *[i % 7 - 3 for i in range(count)]))
+    run('convert', source, whole)
+    run('convert', source, made, '--weights', kept)
+    expected = run('run', source, '-i', f'{port["name"]}={value}').stdout
+    tap.equal(run('run', whole, '-i', f'{port["name"]}={value}').stdout, expected, 'with constants')
+    tap.equal(run('run', made, '-w', kept, '-i', f'{port["name"]}={value}').stdout, expected, 'with parameters')
+    tap.equal([row['bytes'] for row in parse(run('info', '--json', kept).stdout)['tensors']], [320], 'the weights')
+    refused('one ONNX model', 'convert', source, source, made, status=USAGE)
+    refused('for ONNX models', 'convert', '--dim', 'n=1', weights, tap.path('no.npz'), status=USAGE)
+
+
+@tap.test
 def export_needs_no_device():
     nothing = {'VK_DRIVER_FILES': '/nonexistent', 'VK_ICD_FILENAMES': '/nonexistent'}
     folder = tap.path('site')

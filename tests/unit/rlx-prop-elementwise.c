@@ -160,14 +160,16 @@ static gboolean
 generate_cast (Call *call)
 {
   gint64 shape[] = { 500 + prop_size (call->rand, 65) };
+  guint to = 0, n = 0;
 
   /* Types that are only stored are converted from and to a few others, and now and then each other. */
-  while (call->variant <= RLX_DATA_TYPE_U2 && !is_cast_tried (call->data_type, (RlxDataType) call->variant))
-    call->variant++;
-  if (call->variant > RLX_DATA_TYPE_U2)
+  for (; to <= RLX_DATA_TYPE_U2; to++)
+    if (is_cast_tried (call->data_type, (RlxDataType) to) && n++ == call->variant)
+      break;
+  if (to > RLX_DATA_TYPE_U2)
     return FALSE;
   add_input (call, PROP_WILD, call->data_type, shape, 1);
-  g_variant_dict_insert (call->attributes, "to", "s", rlx_data_type_to_string ((RlxDataType) call->variant));
+  g_variant_dict_insert (call->attributes, "to", "s", rlx_data_type_to_string ((RlxDataType) to));
 
   return TRUE;
 }

@@ -276,7 +276,7 @@ rlx_test_get_values (RlxTensor *tensor)
   gsize n;
   double *values;
 
-  if (data_type == RLX_DATA_TYPE_F32 || data_type == RLX_DATA_TYPE_F16)
+  if (rlx_data_type_loads_float (data_type))
     {
       g_autofree float *floats = rlx_tensor_to_floats (tensor, &n, NULL);
 

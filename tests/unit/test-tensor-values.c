@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include "rlx-test-tensor.h"
+#include "util/rlx-narrow-private.h"
 
 #include <locale.h>
 #include <math.h>

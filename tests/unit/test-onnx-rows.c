@@ -1,0 +1,274 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Operators of ONNX of which ONNX has no cases, or none that tell all.
+ */
+#include "config.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "onnx-writer.h"
+#include "rlx-test-util.h"
+
+#define FLOAT 1
+
+/* A graph, operand by operand. */
+static GByteArray *
+add_known (GByteArray   *graph,
+           const char   *name,
+           const char   *type,
+           const double *values)
+{
+  g_autoptr(RlxTensor) tensor = rlx_test_tensor (type, values);
+
+  onnx_add_tensor (graph, onnx_tensor_from (name, tensor));
+  return graph;
+}
+
+#define KNOWN(graph, name, type, ...) add_known (graph, name, type, (const double[]) { __VA_ARGS__ })
+
+/* Takes the graph over. NULL with an error, or the outputs. */
+static RlxTensor **
+run (GByteArray *graph,
+     int         opset,
+     GError    **error)
+{
+  g_autoptr(GBytes) file = onnx_finish (onnx_model (graph, opset));
+  g_autoptr(RlxModel) model = rlx_model_new_from_bytes (file, error);
+  g_autoptr(RlxSession) session = NULL;
+  const char *names[] = { NULL };
+
+  if (model == NULL)
+    return NULL;
+  session = rlx_session_new (model, rlx_test_device (), NULL);
+  return rlx_session_run (session, names, NULL, 0, NULL, NULL, error);
+}
+
+static void
+check_refused (GByteArray *graph,
+               int         opset,
+               const char *what)
+{
+  g_autoptr(GError) error = NULL;
+  g_auto(RlxTensors) outputs = run (graph, opset, &error);
+
+  g_assert_null (outputs);
+  g_assert_nonnull (error);
+  if (strstr (error->message, what) == NULL)
+    g_error ("“%s” does not say “%s”", error->message, what);
+}
+
+static void
+test_linear_attention (void)
+{
+  for (guint gated = 0; gated < 2; gated++)
+    {
+      GByteArray *graph = g_byte_array_new ();
+      g_autoptr(GError) error = NULL;
+      g_auto(RlxTensors) outputs = NULL;
+
+      KNOWN (graph, "q", "f32[1,2,1]", 1, 1);
+      KNOWN (graph, "k", "f32[1,2,1]", 1, 2);
+      KNOWN (graph, "v", "f32[1,2,1]", 3, 4);
+      KNOWN (graph, "decay", "f32[1,2,1]", 0, log (0.5));
+      KNOWN (graph, "beta", "f32[1,2,1]", 1, 1);
+      KNOWN (graph, "past", "f32[1,1,1,1]", 0);
+      onnx_add_output (graph, "y", FLOAT, NULL);
+      onnx_add_output (graph, "present", FLOAT, NULL);
+      onnx_add_node (graph, "LinearAttention", gated ? "q k v past decay beta" : "q k v past", "y present",
+                     onnx_attr ("q_num_heads", g_variant_new_int64 (1)), onnx_attr ("kv_num_heads", g_variant_new_int64 (1)),
+                     onnx_attr ("scale", g_variant_new_double (1)),
+                     onnx_attr ("update_rule", g_variant_new_string (gated ? "gated_delta" : "linear")), NULL);
+      outputs = run (graph, 27, &error);
+      g_assert_no_error (error);
+      /* 3, then 3 + 2 · 4; or halved, and what the state has for the key is taken off. */
+      rlx_test_compare ("y", outputs[0], "f32[1,2,1]", gated ? (double[]) { 3, 3.5 } : (double[]) { 3, 11 }, 0, 1e-6);
+      rlx_test_compare ("present", outputs[1], "f32[1,1,1,1]", gated ? (double[]) { 3.5 } : (double[]) { 11 }, 0, 1e-6);
+    }
+}
+
+static void
+test_causal_conv (void)
+{
+  GByteArray *graph = g_byte_array_new ();
+  g_autoptr(GError) error = NULL;
+  g_auto(RlxTensors) outputs = NULL;
+
+  KNOWN (graph, "x", "f32[1,1,3]", 1, 2, 3);
+  KNOWN (graph, "w", "f32[1,1,2]", 10, 1);
+  KNOWN (graph, "past", "f32[1,1,1]", 5);
+  onnx_add_output (graph, "y", FLOAT, NULL);
+  onnx_add_output (graph, "present", FLOAT, NULL);
+  onnx_add_node (graph, "CausalConvWithState", "x w - past", "y present", NULL);
+  outputs = run (graph, 27, &error);
+  g_assert_no_error (error);
+  rlx_test_compare ("y", outputs[0], "f32[1,1,3]", (double[]) { 51, 12, 23 }, 0, 1e-6);
+  rlx_test_compare ("present", outputs[1], "f32[1,1,1]", (double[]) { 3 }, 0, 0);
+
+  graph = g_byte_array_new ();
+  KNOWN (graph, "x", "f32[1,1,3]", 1, 2, 3);
+  KNOWN (graph, "w", "f32[1,1,2]", 10, 1);
+  onnx_add_output (graph, "y", FLOAT, NULL);
+  onnx_add_node (graph, "CausalConvWithState", "x w", "y", onnx_attr ("activation", g_variant_new_string ("tanh")), NULL);
+  check_refused (graph, 27, "activation “tanh”");
+}
+
+static void
+test_random (void)
+{
+  GByteArray *graph = g_byte_array_new ();
+  g_autoptr(GError) error = NULL;
+  g_auto(RlxTensors) outputs = NULL;
+  const gint64 shape[] = { 40, 25 };
+  double sum = 0, squares = 0;
+
+  {
+    static const double zeros[1000];
+
+    add_known (graph, "like", "f32[40,25]", zeros);
+  }
+  KNOWN (graph, "p", "f32[4]", 0, 1, 0, 1);
+  KNOWN (graph, "logits", "f32[2,3]", -100, 0, -100, 0, -100, -100);
+  for (guint i = 0; i < 6; i++)
+    onnx_add_output (graph, ((const char *[]) { "a", "b", "c", "d", "e", "f" })[i], FLOAT, NULL);
+  onnx_add_node (graph, "RandomUniform", "", "a", onnx_attr ("shape", g_variant_new_fixed_array (G_VARIANT_TYPE_INT64, shape, 2, 8)),
+                 onnx_attr ("low", g_variant_new_double (2)), onnx_attr ("high", g_variant_new_double (3)), NULL);
+  onnx_add_node (graph, "RandomNormalLike", "like", "b", onnx_attr ("mean", g_variant_new_double (10)), NULL);
+  onnx_add_node (graph, "RandomUniformLike", "like", "c", onnx_attr ("seed", g_variant_new_double (7)), NULL);
+  onnx_add_node (graph, "RandomUniformLike", "like", "d", onnx_attr ("seed", g_variant_new_double (7)), NULL);
+  onnx_add_node (graph, "Bernoulli", "p", "e", NULL);
+  onnx_add_node (graph, "Multinomial", "logits", "f", onnx_attr ("sample_size", g_variant_new_int64 (4)), NULL);
+  outputs = run (graph, 22, &error);
+  g_assert_no_error (error);
+  for (gint64 i = 0; i < 1000; i++)
+    {
+      double a = rlx_tensor_get_value (outputs[0], i), b = rlx_tensor_get_value (outputs[1], i) - 10;
+
+      g_assert_true (a >= 2 && a <= 3);
+      sum += b;
+      squares += b * b;
+    }
+  /* Five standard deviations of what a thousand numbers have. */
+  g_assert_true (fabs (sum / 1000) < 0.16);
+  g_assert_true (fabs (squares / 1000 - 1) < 0.23);
+  g_assert_true (rlx_tensor_equal (outputs[2], outputs[3]));
+  rlx_test_compare ("Bernoulli", outputs[4], "f32[4]", (double[]) { 0, 1, 0, 1 }, 0, 0);
+  rlx_test_compare ("Multinomial", outputs[5], "i32[2,4]", (double[]) { 1, 1, 1, 1, 0, 0, 0, 0 }, 0, 0);
+}
+
+static void
+test_embed (void)
+{
+  GByteArray *graph = g_byte_array_new ();
+  g_autoptr(GError) error = NULL;
+  g_auto(RlxTensors) outputs = NULL;
+
+  KNOWN (graph, "ids", "i32[1,2]", 1, 0);
+  KNOWN (graph, "segments", "i32[1,2]", 0, 1);
+  KNOWN (graph, "words", "f32[2,2]", 1, 2, 3, 5);
+  KNOWN (graph, "places", "f32[3,2]", 10, 20, 30, 40, 50, 60);
+  KNOWN (graph, "kinds", "f32[2,2]", 100, 200, 300, 500);
+  KNOWN (graph, "scale", "f32[2]", 1, 2);
+  KNOWN (graph, "bias", "f32[2]", 0, 1);
+  KNOWN (graph, "mask", "i32[1,2]", 1, 1);
+  onnx_add_output (graph, "y", FLOAT, NULL);
+  onnx_add_output (graph, "n", 6, NULL);
+  onnx_add_output (graph, "sum", FLOAT, NULL);
+  onnx_add_node (graph, "com.microsoft:EmbedLayerNormalization", "ids segments words places kinds scale bias mask", "y n sum", NULL);
+  outputs = run (graph, 17, &error);
+  g_assert_no_error (error);
+  /* Two elements are one deviation below and above their mean. */
+  rlx_test_compare ("y", outputs[0], "f32[1,2,2]", (double[]) { -1, 3, -1, 3 }, 1e-5, 0);
+  rlx_test_compare ("n", outputs[1], "i32[1]", (double[]) { 2 }, 0, 0);
+  rlx_test_compare ("sum", outputs[2], "f32[1,2,2]", (double[]) { 113, 225, 331, 542 }, 0, 0);
+}
+
+static void
+test_old (void)
+{
+  GByteArray *graph = g_byte_array_new ();
+  g_autoptr(GError) error = NULL;
+  g_auto(RlxTensors) outputs = NULL;
+  const gint64 border[] = { 1, 0, 0, 1 };
+
+  KNOWN (graph, "x", "f32[1,1,2,3]", 1, 2, 3, 4, 5, 6);
+  onnx_add_output (graph, "crop", FLOAT, NULL);
+  onnx_add_output (graph, "affine", FLOAT, NULL);
+  onnx_add_output (graph, "tanh", FLOAT, NULL);
+  onnx_add_node (graph, "Crop", "x", "crop", onnx_attr ("border", g_variant_new_fixed_array (G_VARIANT_TYPE_INT64, border, 4, 8)), NULL);
+  onnx_add_node (graph, "Affine", "crop", "affine", onnx_attr ("alpha", g_variant_new_double (2)), onnx_attr ("beta", g_variant_new_double (-3)), NULL);
+  onnx_add_node (graph, "ScaledTanh", "affine", "tanh", onnx_attr ("alpha", g_variant_new_double (2)), onnx_attr ("beta", g_variant_new_double (0.5)), NULL);
+  outputs = run (graph, 7, &error);
+  g_assert_no_error (error);
+  /* without the first column and the last row */
+  rlx_test_compare ("crop", outputs[0], "f32[1,1,1,2]", (double[]) { 2, 3 }, 0, 0);
+  rlx_test_compare ("affine", outputs[1], "f32[1,1,1,2]", (double[]) { 1, 3 }, 0, 0);
+  rlx_test_compare ("tanh", outputs[2], "f32[1,1,1,2]", (double[]) { 2 * tanh (0.5), 2 * tanh (1.5) }, 1e-5, 0);
+}
+
+/* Arithmetic of types that are only stored: in wider ones, and back. */
+static void
+test_stored (void)
+{
+  GByteArray *graph = g_byte_array_new ();
+  g_autoptr(GError) error = NULL;
+  g_auto(RlxTensors) outputs = NULL;
+
+  KNOWN (graph, "a", "i16[2]", 32767, -5);
+  KNOWN (graph, "b", "i16[2]", 1, 2);
+  KNOWN (graph, "c", "bf16[2]", 1.5, 256);
+  KNOWN (graph, "d", "bf16[2]", 1.0078125, 1);
+  onnx_add_output (graph, "sum", 5, NULL);
+  onnx_add_output (graph, "less", 9, NULL);
+  onnx_add_output (graph, "product", 16, NULL);
+  onnx_add_output (graph, "bytes", 17, NULL);
+  onnx_add_node (graph, "Add", "a b", "sum", NULL);
+  onnx_add_node (graph, "Less", "a b", "less", NULL);
+  onnx_add_node (graph, "Mul", "c d", "product", NULL);
+  onnx_add_node (graph, "Cast", "a", "bytes", onnx_attr ("to", g_variant_new_int64 (17)), onnx_attr ("saturate", g_variant_new_int64 (0)), NULL);
+  outputs = run (graph, 25, &error);
+  g_assert_no_error (error);
+  rlx_test_compare ("sum", outputs[0], "i16[2]", (double[]) { -32768, -3 }, 0, 0);
+  rlx_test_compare ("less", outputs[1], "bool[2]", (double[]) { 0, 1 }, 0, 0);
+  /* 1.51171875 is in the middle of two numbers, of which 1.515625 is even */
+  rlx_test_compare ("product", outputs[2], "bf16[2]", (double[]) { 1.515625, 256 }, 0, 0);
+  g_assert_true (isnan (rlx_tensor_get_value (outputs[3], 0)));
+  g_assert_cmpfloat (rlx_tensor_get_value (outputs[3], 1), ==, -5);
+
+  graph = g_byte_array_new ();
+  KNOWN (graph, "x", "f32[2]", 1, 2);
+  onnx_add_output (graph, "y", 24, NULL);
+  onnx_add_node (graph, "Cast", "x", "y", onnx_attr ("to", g_variant_new_int64 (24)), onnx_attr ("round_mode", g_variant_new_string ("down")), NULL);
+  check_refused (graph, 25, "rounded up");
+}
+
+static void
+test_regions (void)
+{
+  GByteArray *graph = g_byte_array_new ();
+
+  KNOWN (graph, "x", "f32[1,1,2,2]", 1, 2, 3, 4);
+  KNOWN (graph, "rois", "f32[1,4]", 0, 0, 1, 1);
+  KNOWN (graph, "which", "i64[1]", 0);
+  onnx_add_output (graph, "y", FLOAT, NULL);
+  onnx_add_node (graph, "RoiAlign", "x rois which", "y", NULL);
+  check_refused (graph, 16, "sampling_ratio of 0");
+}
+
+int
+main (int    argc,
+      char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  if (rlx_test_device () == NULL)
+    return 77;
+  g_test_add_func ("/onnx-rows/linear-attention", test_linear_attention);
+  g_test_add_func ("/onnx-rows/causal-conv", test_causal_conv);
+  g_test_add_func ("/onnx-rows/random", test_random);
+  g_test_add_func ("/onnx-rows/embed", test_embed);
+  g_test_add_func ("/onnx-rows/old", test_old);
+  g_test_add_func ("/onnx-rows/stored", test_stored);
+  g_test_add_func ("/onnx-rows/regions", test_regions);
+  return g_test_run ();
+}
