@@ -356,6 +356,9 @@ rlx_fold_cast (RlxFoldCall *fold,
   const RlxArray *in = &fold->inputs[0];
   RlxDataType type;
 
+  /* These are about types that are not computed here. */
+  rlx_map_arg (fold->call, "saturate");
+  rlx_map_arg (fold->call, "round_mode");
   if (!rlx_map_arg_data_type (fold->call, "to", in->type, &type, NULL) || type == RLX_DATA_TYPE_U64 ||
       !rlx_array_init (result, type, in->shape, in->n_dims))
     return FALSE;

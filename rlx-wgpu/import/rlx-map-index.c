@@ -51,7 +51,7 @@ return_all (RlxMapCall *call,
   gsize n_results = 0;
   guint n_wanted = call->node->n_outputs;
 
-  results = rlx_graph_add_op (call->graph, op, &input, 1, sunk, &n_results, error);
+  results = rlx_map_add_op (call, op, &input, 1, sunk, &n_results, error);
   if (results == NULL)
     return FALSE;
   if (n_results < n_wanted)

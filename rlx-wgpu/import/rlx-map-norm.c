@@ -267,7 +267,7 @@ rlx_onnx_map_skip_norm (RlxMapCall *call,
 
   attrs = g_variant_ref_sink (rlx_map_attrs ("epsilon", g_variant_new_double (epsilon),
                                              "keep_sum", g_variant_new_boolean (keep_sum), NULL));
-  results = rlx_graph_add_op (call->graph, call->row->op, inputs, n_inputs, attrs, &n, error);
+  results = rlx_map_add_op (call, call->row->op, inputs, n_inputs, attrs, &n, error);
   if (results == NULL)
     return FALSE;
   axis = (gint64) rlx_node_get_n_dims (inputs[0]) - 1;

@@ -43,7 +43,7 @@ rlx_onnx_map_top_k (RlxMapCall *call,
                                              "axis", g_variant_new_int64 (axis),
                                              "largest", g_variant_new_boolean (largest),
                                              "index_type", rlx_map_data_type (RLX_DATA_TYPE_I64), NULL));
-  results = rlx_graph_add_op (call->graph, call->row->op, &node, 1, attrs, &n_results, error);
+  results = rlx_map_add_op (call, call->row->op, &node, 1, attrs, &n_results, error);
   if (results == NULL)
     return FALSE;
 

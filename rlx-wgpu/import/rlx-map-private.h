@@ -48,6 +48,7 @@ struct _RlxMapRow
   const char *ignored;
 
   guint flags;          /* RlxMapFlags */
+  const char *reason;   /* why there is none, where that is for good */
   RlxMapFunc func;      /* instead of all that */
 };
 
@@ -306,6 +307,7 @@ MAPPING (rlx_onnx_map_affine_grid);
 MAPPING (rlx_onnx_map_attention);
 MAPPING (rlx_onnx_map_batch_norm);
 MAPPING (rlx_onnx_map_bernoulli);
+MAPPING (rlx_onnx_map_bit_cast);
 MAPPING (rlx_onnx_map_bias_split_gelu);
 MAPPING (rlx_onnx_map_cast);
 MAPPING (rlx_onnx_map_causal_conv);

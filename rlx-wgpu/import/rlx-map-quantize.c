@@ -384,7 +384,7 @@ rlx_onnx_map_qmatmul_float (RlxMapCall *call,
       g_autofree RlxNode **results = NULL;
       gsize n;
 
-      results = rlx_graph_add_op (call->graph, "dynamic_quantize", inputs, 1, NULL, &n, error);
+      results = rlx_map_add_op (call, "dynamic_quantize", inputs, 1, NULL, &n, error);
       if (results == NULL)
         return FALSE;
       inputs[0] = results[0];

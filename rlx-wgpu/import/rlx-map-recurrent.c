@@ -73,7 +73,7 @@ add_op (RlxMapCall   *call,
 {
   g_autoptr(GVariant) variant = g_variant_ref_sink (g_variant_dict_end (attrs));
 
-  return rlx_graph_add_op (call->graph, call->row->op, inputs, n_inputs, variant, n_results, error);
+  return rlx_map_add_op (call, call->row->op, inputs, n_inputs, variant, n_results, error);
 }
 
 /* Names are compared without regard to case there. Alpha and beta are used up

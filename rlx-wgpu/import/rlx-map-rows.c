@@ -577,6 +577,30 @@ map_cumsum (RlxMapCall *call,
                                                error));
 }
 
+/* 1 above a threshold, else 0 */
+static gboolean
+map_binarizer (RlxMapCall *call,
+               GError    **error)
+{
+  RlxNode *node = rlx_map_input (call, 0, FALSE, error), *limit;
+  g_autoptr(RlxTensor) tensor = NULL;
+  RlxDataType data_type;
+  double threshold;
+
+  if (node == NULL || !rlx_map_arg_double (call, "threshold", 0, &threshold, error))
+    return FALSE;
+  data_type = rlx_node_get_data_type (node);
+  tensor = rlx_tensor_new_scalar (data_type, threshold, error);
+  limit = tensor != NULL ? rlx_map_constant (call, tensor, error) : NULL;
+  node = limit != NULL ? rlx_map_op2 (call, "greater", node, limit, NULL, error) : NULL;
+  return rlx_map_return (call, 0, rlx_map_cast (call, node, data_type, error));
+}
+
+#define REFUSED(foreign, why) ROW (foreign, NULL, .reason = why)
+#define SIZE_OF_DATA "how many results there are depends on data"
+#define TEXT "it is about words, of which devices know nothing"
+#define TREES "it walks through decision trees, for which there is no kernel"
+#define TRAINING "it is a step of training: rlx_graph_optimize() makes these"
 #define REDUCE(foreign, ours) ROW (foreign, ours, .func = map_reduce)
 
 const RlxMapRow rlx_map_rows[] = {
@@ -791,6 +815,8 @@ const RlxMapRow rlx_map_rows[] = {
   ROW ("ReverseSequence", "gather_elements", .func = rlx_onnx_map_reverse_sequence),
   ROW ("TensorScatter", "scatter_elements", .func = rlx_onnx_map_tensor_scatter),
 
+  ROW ("ai.onnx.ml:Binarizer", "greater", .func = map_binarizer),
+  ROW ("BitCast", "cast", .func = rlx_onnx_map_bit_cast),
   ROW ("Bernoulli", "random_uniform", .func = rlx_onnx_map_bernoulli),
   ROW ("CausalConvWithState", "causal_conv1d", .func = rlx_onnx_map_causal_conv),
   ROW ("com.microsoft:CausalConvWithState", "causal_conv1d", .func = rlx_onnx_map_causal_conv),
@@ -834,5 +860,26 @@ const RlxMapRow rlx_map_rows[] = {
   ROW ("GRU", "gru", .func = rlx_onnx_map_recurrent, .ignored = "output_sequence"),
   ROW ("LSTM", "lstm", .func = rlx_onnx_map_recurrent, .ignored = "output_sequence"),
   ROW ("RNN", "rnn", .func = rlx_onnx_map_recurrent, .ignored = "output_sequence"),
+
+  REFUSED ("NonMaxSuppression", SIZE_OF_DATA),
+  REFUSED ("Unique", SIZE_OF_DATA),
+  REFUSED ("ImageDecoder", "it decodes the file of a picture, which devices do not"),
+  REFUSED ("RegexFullMatch", TEXT),
+  REFUSED ("StringConcat", TEXT),
+  REFUSED ("StringNormalizer", TEXT),
+  REFUSED ("StringSplit", TEXT),
+  REFUSED ("TfIdfVectorizer", TEXT),
+  REFUSED ("ai.onnx.ml:CastMap", TEXT),
+  REFUSED ("ai.onnx.ml:CategoryMapper", TEXT),
+  REFUSED ("ai.onnx.ml:DictVectorizer", TEXT),
+  REFUSED ("ai.onnx.ml:LabelEncoder", TEXT),
+  REFUSED ("ai.onnx.ml:ZipMap", TEXT),
+  REFUSED ("ai.onnx.ml:TreeEnsemble", TREES),
+  REFUSED ("ai.onnx.ml:TreeEnsembleClassifier", TREES),
+  REFUSED ("ai.onnx.ml:TreeEnsembleRegressor", TREES),
+  REFUSED ("ai.onnx.preview.training:Adagrad", TRAINING),
+  REFUSED ("ai.onnx.preview.training:Adam", TRAINING),
+  REFUSED ("ai.onnx.preview.training:Gradient", TRAINING),
+  REFUSED ("ai.onnx.preview.training:Momentum", TRAINING),
   { .name = NULL }
 };

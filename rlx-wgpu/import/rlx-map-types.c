@@ -167,6 +167,40 @@ rlx_onnx_map_cast (RlxMapCall *call,
   return rlx_map_return (call, 0, rlx_map_cast_narrow (call, node, to, saturates, error));
 }
 
+/* The same bits, which among integers is what wraps. Those of floats are known of constants. */
+gboolean
+rlx_onnx_map_bit_cast (RlxMapCall *call,
+                       GError    **error)
+{
+  RlxDataType from, to = RLX_DATA_TYPE_F32;
+  RlxNode *node;
+
+  if (rlx_map_arg (call, "to") == NULL)
+    return rlx_map_refused (error, "attribute “to” is missing");
+  if (!rlx_map_arg_data_type (call, "to", to, &to, error))
+    return FALSE;
+  if (rlx_map_is_known (call, 0))
+    {
+      g_autoptr(RlxTensor) tensor = rlx_map_input_value (call, 0, error), result = NULL;
+      gsize n_dims;
+      const gint64 *shape = tensor != NULL ? rlx_tensor_get_shape (tensor, &n_dims) : NULL;
+
+      if (tensor == NULL)
+        return FALSE;
+      result = rlx_tensor_new_from_bytes (to, shape, n_dims, rlx_tensor_get_bytes (tensor), error);
+      return rlx_map_return_tensor (call, 0, result);
+    }
+  node = rlx_map_input (call, 0, FALSE, error);
+  if (node == NULL)
+    return FALSE;
+  from = rlx_node_get_data_type (node);
+  if (rlx_data_type_get_bits (from) != rlx_data_type_get_bits (to))
+    return rlx_map_refused (error, "elements of %s have not as many bits as those of %s", rlx_data_type_to_string (from), rlx_data_type_to_string (to));
+  if (from != to && (!rlx_data_type_is_int (from) || !rlx_data_type_is_int (to) || rlx_data_type_get_bits (from) == 64))
+    return rlx_map_unsupported (error, "the bits of %s as %s, where they are computed", rlx_data_type_to_string (from), rlx_data_type_to_string (to));
+  return rlx_map_return (call, 0, rlx_map_cast (call, node, to, error));
+}
+
 /* ---- quantisation to floats -------------------------------------------------------------- */
 
 /* Each element of a scale for so many of the operand along @axis. */

@@ -694,6 +694,8 @@ rlx_map_call (RlxMapCall *call,
   GError *local = NULL;
 
   call->used_inputs = call->used_attributes = 0;
+  if (call->row->reason != NULL)
+    return rlx_map_unsupported (error, "%s", call->row->reason);
   if (call->row->func != NULL ? call->row->func (call, &local) : call_row (call, &local))
     return rlx_map_check_used (call, error);
   /* The reasons of bodies are told already. */

@@ -223,6 +223,9 @@ test_stored (void)
   onnx_add_output (graph, "less", 9, NULL);
   onnx_add_output (graph, "product", 16, NULL);
   onnx_add_output (graph, "bytes", 17, NULL);
+  KNOWN (graph, "n", "i64[1]", 3);
+  onnx_add_output (graph, "known", FLOAT, NULL);
+  onnx_add_node (graph, "Cast", "n", "known", onnx_attr ("to", g_variant_new_int64 (1)), onnx_attr ("saturate", g_variant_new_int64 (1)), NULL);
   onnx_add_node (graph, "Add", "a b", "sum", NULL);
   onnx_add_node (graph, "Less", "a b", "less", NULL);
   onnx_add_node (graph, "Mul", "c d", "product", NULL);
@@ -235,12 +238,41 @@ test_stored (void)
   rlx_test_compare ("product", outputs[2], "bf16[2]", (double[]) { 1.515625, 256 }, 0, 0);
   g_assert_true (isnan (rlx_tensor_get_value (outputs[3], 0)));
   g_assert_cmpfloat (rlx_tensor_get_value (outputs[3], 1), ==, -5);
+  rlx_test_compare ("known", outputs[4], "f32[1]", (double[]) { 3 }, 0, 0);
 
   graph = g_byte_array_new ();
   KNOWN (graph, "x", "f32[2]", 1, 2);
   onnx_add_output (graph, "y", 24, NULL);
   onnx_add_node (graph, "Cast", "x", "y", onnx_attr ("to", g_variant_new_int64 (24)), onnx_attr ("round_mode", g_variant_new_string ("down")), NULL);
   check_refused (graph, 25, "rounded up");
+}
+
+static void
+test_bits (void)
+{
+  GByteArray *graph = g_byte_array_new ();
+  g_autoptr(GError) error = NULL;
+  g_auto(RlxTensors) outputs = NULL;
+
+  KNOWN (graph, "x", "f32[2]", 1, -2);
+  KNOWN (graph, "y", "i8[2]", -1, 5);
+  KNOWN (graph, "z", "i8[2]", 0, 0);
+  onnx_add_output (graph, "a", 6, NULL);
+  onnx_add_output (graph, "b", 2, NULL);
+  onnx_add_node (graph, "BitCast", "x", "a", onnx_attr ("to", g_variant_new_int64 (6)), NULL);
+  onnx_add_node (graph, "BitwiseOr", "y z", "computed", NULL);
+  onnx_add_node (graph, "BitCast", "computed", "b", onnx_attr ("to", g_variant_new_int64 (2)), NULL);
+  outputs = run (graph, 26, &error);
+  g_assert_no_error (error);
+  rlx_test_compare ("floats", outputs[0], "i32[2]", (double[]) { 0x3f800000, -0x40000000 }, 0, 0);
+  rlx_test_compare ("bytes", outputs[1], "u8[2]", (double[]) { 255, 5 }, 0, 0);
+
+  graph = g_byte_array_new ();
+  KNOWN (graph, "x", "f32[2]", 1, -2);
+  onnx_add_output (graph, "y", 6, NULL);
+  onnx_add_node (graph, "Sin", "x", "computed", NULL);
+  onnx_add_node (graph, "BitCast", "computed", "y", onnx_attr ("to", g_variant_new_int64 (6)), NULL);
+  check_refused (graph, 26, "the bits of f32 as i32");
 }
 
 static void
@@ -269,6 +301,7 @@ main (int    argc,
   g_test_add_func ("/onnx-rows/embed", test_embed);
   g_test_add_func ("/onnx-rows/old", test_old);
   g_test_add_func ("/onnx-rows/stored", test_stored);
+  g_test_add_func ("/onnx-rows/bits", test_bits);
   g_test_add_func ("/onnx-rows/regions", test_regions);
   return g_test_run ();
 }
