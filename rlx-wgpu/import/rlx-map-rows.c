@@ -600,7 +600,7 @@ map_binarizer (RlxMapCall *call,
 #define SIZE_OF_DATA "how many results there are depends on data"
 #define TEXT "it is about words, of which devices know nothing"
 #define TREES "it walks through decision trees, for which there is no kernel"
-#define TRAINING "it is a step of training: rlx_graph_optimize() makes these"
+#define TRAINING "it is a step of training, which is made for a graph and not read from a file"
 #define REDUCE(foreign, ours) ROW (foreign, ours, .func = map_reduce)
 
 const RlxMapRow rlx_map_rows[] = {

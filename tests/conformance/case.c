@@ -217,7 +217,8 @@ case_data_type_from_string (const char  *name,
    * bits, so such cases still tell whether an operator means the right thing. */
   if (g_str_equal (name, "f64"))
     name = "f32";
-  return rlx_data_type_from_string (name, data_type, NULL);
+  /* Of those that are only stored there are no cases. */
+  return rlx_data_type_from_string (name, data_type, NULL) && *data_type <= RLX_DATA_TYPE_U4;
 }
 
 /* ---- tensors ---------------------------------------------------------------- */

@@ -107,7 +107,7 @@ test_contents (void)
   g_assert_cmpint (onnx->ir_version, ==, 8);
   g_assert_cmpstr (onnx->producer, ==, "rlx-tests");
   g_assert_cmpstr (onnx->graph_name, ==, "simple");
-  g_assert_cmpuint (onnx->opsets->len, ==, 2);
+  g_assert_cmpuint (onnx->opsets->len, ==, 3);
   g_assert_cmpint (g_array_index (onnx->opsets, RlxOnnxOpset, 0).version, ==, 17);
   rlx_onnx_each_metadata (onnx, add_pair, metadata);
   g_assert_cmpstr (metadata->str, ==, "key=value;");
