@@ -372,7 +372,7 @@ get_positions (RlxMapCall   *call,
                gint64        queries,
                GError      **error)
 {
-  g_autofree gint32 *values = g_new0 (gint32, (gsize) (batch * queries) + 1);
+  g_autofree gint32 *values = NULL;
 
   if (rlx_map_has_input (call, 9))
     {
@@ -380,6 +380,12 @@ get_positions (RlxMapCall   *call,
 
       return positions != NULL ? rlx_map_cast (call, positions, RLX_DATA_TYPE_I32, error) : NULL;
     }
+  if (queries > 0 && batch > (1 << 24) / queries)
+    {
+      g_set_error (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_LIMIT, "there are more than %d positions", 1 << 24);
+      return NULL;
+    }
+  values = g_new0 (gint32, (gsize) (batch * queries) + 1);
   for (gint64 b = 0; b < batch; b++)
     for (gint64 i = 0; i < queries; i++)
       values[b * queries + i] = (gint32) (lengths[b] + i);

@@ -10,6 +10,48 @@
 #include <math.h>
 #include <string.h>
 
+#include "rlx-tensor-private.h"
+
+/* Elements of a constant that a mapping makes. */
+#define MAX_CONSTANT (1 << 24)
+
+/* Whether all of a list are in a range. */
+static gboolean
+check_range (const char   *what,
+             const gint64 *values,
+             gsize         n_values,
+             gint64        least,
+             gint64        greatest,
+             GError      **error)
+{
+  for (gsize i = 0; values != NULL && i < n_values; i++)
+    if (values[i] < least || values[i] > greatest)
+      return rlx_map_refused (error, "number %" G_GSIZE_FORMAT " of the %s is %" G_GINT64_FORMAT ", not from %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT,
+                              i, what, values[i], least, greatest);
+  return TRUE;
+}
+
+/* Of a number of factors in that range, of which there are few. */
+static gboolean
+check_count (const gint64 *factors,
+             gsize         n_factors,
+             gint64        start,
+             GError      **error)
+{
+  gint64 product = start;
+
+  for (gsize i = 0; i < n_factors; i++)
+    {
+      if (factors[i] > 0 && product > MAX_CONSTANT / factors[i])
+        {
+          g_set_error (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_LIMIT, "it takes a table of more than %d numbers", MAX_CONSTANT);
+          return FALSE;
+        }
+      product *= factors[i];
+    }
+  return TRUE;
+}
+
 static RlxNode *
 constant_floats (RlxMapCall   *call,
                  const gint64 *shape,
@@ -18,7 +60,7 @@ constant_floats (RlxMapCall   *call,
                  RlxDataType   data_type,
                  GError      **error)
 {
-  g_autoptr(RlxTensor) tensor = rlx_tensor_new_from_floats (shape, n_dims, values, (gsize) rlx_map_product (shape, 0, n_dims), error);
+  g_autoptr(RlxTensor) tensor = rlx_map_has_failed (error) ? NULL : rlx_tensor_new_from_floats (shape, n_dims, values, (gsize) rlx_map_product (shape, 0, n_dims), error);
   RlxNode *node = tensor != NULL ? rlx_map_constant (call, tensor, error) : NULL;
 
   return node != NULL ? rlx_map_cast (call, node, data_type, error) : NULL;
@@ -32,18 +74,19 @@ constant_ints (RlxMapCall   *call,
                const gint64 *values,
                GError      **error)
 {
-  g_autoptr(RlxTensor) tensor = rlx_tensor_new_from_ints (data_type, shape, n_dims, values, (gsize) rlx_map_product (shape, 0, n_dims), error);
+  g_autoptr(RlxTensor) tensor = rlx_map_has_failed (error) ? NULL : rlx_tensor_new_from_ints (data_type, shape, n_dims, values, (gsize) rlx_map_product (shape, 0, n_dims), error);
 
   return tensor != NULL ? rlx_map_constant (call, tensor, error) : NULL;
 }
 
+/* NULL, too, where something before it has failed: several stand beside each other. */
 static RlxNode *
 constant_number (RlxMapCall *call,
                  RlxDataType data_type,
                  double      value,
                  GError    **error)
 {
-  g_autoptr(RlxTensor) tensor = rlx_tensor_new_scalar (data_type, value, error);
+  g_autoptr(RlxTensor) tensor = rlx_map_has_failed (error) ? NULL : rlx_tensor_new_scalar (data_type, value, error);
 
   return tensor != NULL ? rlx_map_constant (call, tensor, error) : NULL;
 }
@@ -105,8 +148,16 @@ count_up (RlxMapCall *call,
           gint64      n,
           GError    **error)
 {
-  g_autofree gint64 *values = g_new (gint64, n + 1);
+  g_autofree gint64 *values = NULL;
 
+  if (rlx_map_has_failed (error))
+    return NULL;
+  if (n > MAX_CONSTANT)
+    {
+      g_set_error (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_LIMIT, "it takes a table of %" G_GINT64_FORMAT " numbers, more than %d", n, MAX_CONSTANT);
+      return NULL;
+    }
+  values = g_new (gint64, n + 1);
   for (gint64 i = 0; i < n; i++)
     values[i] = i;
   return constant_ints (call, data_type, &n, 1, values, error);
@@ -241,6 +292,8 @@ rlx_onnx_map_affine_grid (RlxMapCall *call,
     return FALSE;
   if (n != 4 && n != 5)
     return rlx_map_refused (error, "AffineGrid: the size has %" G_GSIZE_FORMAT " numbers", n);
+  if (!check_range ("size", size, n, 1, G_MAXINT32, error) || !check_count (size + 2, n - 2, (gint64) n - 1, error))
+    return FALSE;
 
   /* the places of all points, from the last axis to the first, and 1 */
   spatial = n - 2;
@@ -337,9 +390,16 @@ rlx_onnx_map_col2im (RlxMapCall *call,
   if (rlx_map_arg (call, "pads") != NULL && ((pads = rlx_map_arg_ints (call, "pads", &n_given, error)) == NULL || n_given != 2 * n))
     return FALSE;
   shape = rlx_map_copy_shape (x, &n_dims);
+  if (n_dims != 3 || n != n_block || n < 1 || !check_range ("block", block, n_block, 1, 1 << 16, error) ||
+      !check_count (block, n_block, MAX (shape[1], 1), error))
+    return rlx_map_has_failed (error) ? FALSE : rlx_map_refused (error, "Col2Im: the operand does not fit the block");
   volume = rlx_map_product (block, 0, n_block);
-  if (n_dims != 3 || n != n_block || n < 1 || volume < 1 || shape[1] % volume != 0)
+  if ( shape[1] % volume != 0)
     return rlx_map_refused (error, "Col2Im: the operand does not fit the block");
+  if (!check_range ("block", block, n, 1, 1 << 16, error) || !check_range ("size", image, n, 1, 1 << 24, error) ||
+      !check_range ("strides", strides, n, 1, 1 << 16, error) || !check_range ("dilations", dilations, n, 1, 1 << 16, error) ||
+      !check_range ("pads", pads, 2 * n, 0, 1 << 24, error))
+    return FALSE;
   if (n > 3)
     return rlx_map_unsupported (error, "Col2Im with %" G_GSIZE_FORMAT " axes", n);
 
@@ -393,6 +453,7 @@ rlx_onnx_map_max_unpool (RlxMapCall *call,
   g_autofree gint64 *shape = NULL, *kernel = NULL, *strides = NULL, *pads = NULL, *wanted = NULL, *after = NULL, *before = NULL;
   gsize n_dims, n = 0, n_strides = 0, n_pads = 0, n_wanted = 0;
   gint64 n_from, n_to;
+  guint64 n_elements;
   RlxNode *y;
 
   if (indices == NULL || (kernel = rlx_map_arg_ints (call, "kernel_shape", &n, error)) == NULL)
@@ -405,10 +466,15 @@ rlx_onnx_map_max_unpool (RlxMapCall *call,
   if (n_dims != n + 2 || (strides != NULL && n_strides != n) || (pads != NULL && n_pads != 2 * n) || (wanted != NULL && n_wanted != n_dims))
     return rlx_map_refused (error, "MaxUnpool: the attributes do not fit %" G_GSIZE_FORMAT " dimensions", n_dims);
 
+  if (!check_range ("strides", strides, n, 1, 1 << 16, error) || !check_range ("kernel_shape", kernel, n, 1, 1 << 16, error) ||
+      !check_range ("pads", pads, 2 * n, 0, 1 << 16, error) || !check_range ("shape", wanted, n_dims, 0, G_MAXUINT32, error))
+    return FALSE;
   n_from = rlx_map_product (shape, 0, n_dims);
   for (gsize i = 0; i < n; i++)
     shape[i + 2] = (shape[i + 2] - 1) * (strides != NULL ? strides[i] : 1) + kernel[i] - (pads != NULL ? pads[i] + pads[n + i] : 0);
-  n_to = rlx_map_product (shape, 0, n_dims);
+  if (!rlx_shape_n_elements (shape, n_dims, &n_elements, error))
+    return FALSE;
+  n_to = (gint64) n_elements;
   x = rlx_map_reshape (call, x, &n_from, 1, error);
   indices = x != NULL ? rlx_map_reshape (call, indices, &n_from, 1, error) : NULL;
   y = indices != NULL ? expand_to (call, constant_number (call, rlx_node_get_data_type (x), 0, error), &n_to, 1, error) : NULL;

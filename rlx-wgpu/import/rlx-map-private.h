@@ -156,6 +156,13 @@ RlxTensor *     rlx_map_input_value   (RlxMapCall      *call,
                                        guint            index,
                                        GError         **error);
 
+/* Calls stand in each other: what comes after one that has failed does nothing. */
+static inline gboolean
+rlx_map_has_failed (GError **error)
+{
+  return error != NULL && *error != NULL;
+}
+
 /* ---- nodes --------------------------------------------------------------------- */
 
 /* Attributes are a floating a{sv} or NULL. */

@@ -16,7 +16,7 @@ constant_floats (RlxMapCall   *call,
                  const float  *values,
                  GError      **error)
 {
-  g_autoptr(RlxTensor) tensor = rlx_tensor_new_from_floats (shape, n_dims, values, (gsize) rlx_map_product (shape, 0, n_dims), error);
+  g_autoptr(RlxTensor) tensor = rlx_map_has_failed (error) ? NULL : rlx_tensor_new_from_floats (shape, n_dims, values, (gsize) rlx_map_product (shape, 0, n_dims), error);
 
   return tensor != NULL ? rlx_map_constant (call, tensor, error) : NULL;
 }
@@ -234,7 +234,7 @@ rlx_onnx_map_deform_conv (RlxMapCall *call,
       (rlx_map_arg (call, "strides") != NULL && ((strides = rlx_map_arg_ints (call, "strides", &n_given, error)) == NULL || n_given != 2)) ||
       (rlx_map_arg (call, "dilations") != NULL && ((dilations = rlx_map_arg_ints (call, "dilations", &n_given, error)) == NULL || n_given != 2)) ||
       (rlx_map_arg (call, "pads") != NULL && ((pads = rlx_map_arg_ints (call, "pads", &n_given, error)) == NULL || n_given != 4)))
-    return error != NULL && *error != NULL ? FALSE : rlx_map_refused (error, "the kernel, strides, dilations or pads do not fit");
+    return rlx_map_has_failed (error) ? FALSE : rlx_map_refused (error, "the kernel, strides, dilations or pads do not fit");
   if (offset_groups < 1 || x[1] % offset_groups != 0 || x[2] < 1 || x[3] < 1)
     return rlx_map_refused (error, "%" G_GINT64_FORMAT " groups of offsets for %" G_GINT64_FORMAT " channels", offset_groups, x[1]);
   shape = rlx_node_get_shape (inputs[2], &n_dims);

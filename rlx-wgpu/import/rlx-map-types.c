@@ -42,6 +42,8 @@ rlx_map_add_op (RlxMapCall *call,
   RlxDataType narrow = RLX_DATA_TYPE_F32;
 
   *n_outputs = 0;
+  if (rlx_map_has_failed (error))
+    return NULL;
   for (gsize i = 0; op != NULL && op->n_inputs > 0 && i < n_inputs; i++)
     {
       const RlxInputDef *def = &op->inputs[MIN (i, op->n_inputs - 1)];

@@ -21,7 +21,8 @@ rlx_map_unsupported (GError    **error,
   va_list args;
 
   va_start (args, format);
-  if (error != NULL)
+  /* The first reason is the one that counts. */
+  if (error != NULL && *error == NULL)
     *error = g_error_new_valist (RLX_MODEL_ERROR, RLX_MODEL_ERROR_UNSUPPORTED, format, args);
   va_end (args);
   return FALSE;
@@ -35,7 +36,8 @@ rlx_map_refused (GError    **error,
   va_list args;
 
   va_start (args, format);
-  if (error != NULL)
+  /* The first reason is the one that counts. */
+  if (error != NULL && *error == NULL)
     *error = g_error_new_valist (RLX_MODEL_ERROR, RLX_MODEL_ERROR_INVALID, format, args);
   va_end (args);
   return FALSE;
@@ -280,7 +282,7 @@ rlx_map_input (RlxMapCall *call,
 {
   RlxMapValue *value;
 
-  if (optional && !rlx_map_has_input (call, index))
+  if (rlx_map_has_failed (error) || (optional && !rlx_map_has_input (call, index)))
     return NULL;
   value = rlx_map_get_value (call, index, error);
   return value != NULL ? rlx_import_get_node (call->import, value, error) : NULL;
@@ -450,7 +452,7 @@ rlx_map_constant (RlxMapCall *call,
                   RlxTensor  *tensor,
                   GError    **error)
 {
-  return rlx_graph_constant (call->graph, tensor, error);
+  return rlx_map_has_failed (error) ? NULL : rlx_graph_constant (call->graph, tensor, error);
 }
 
 gboolean
