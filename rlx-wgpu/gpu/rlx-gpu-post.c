@@ -23,6 +23,11 @@
 #define ROWS_EACH 2u
 #define ROWS (ROWS_EACH * N / 8)
 static const guint widths[N_RESULTS] = { 6, 9, 4 };
+/* After them, in the last: long rows, of each of which eight invocations store every eighth
+ * column. There are fewer than there are invocations for. */
+#define LONG_ROWS widths[0]
+#define LONG_COLUMNS (widths[1] * widths[2] + 1)
+#define LONG_START 256u
 
 typedef struct
 {
@@ -78,9 +83,10 @@ is_due (const Check      *check,
 }
 
 /* Elements of 16 bits to one of several results, inside one condition after the other: a
- * driver lost some of those that were for the third one. Where our kernels do such a thing
- * (kernels/common/product.wgsl) they ask less of a driver. The sizes are in a word of the
- * input, so that no compiler knows them. */
+ * driver lost some of those that were for the third one. And in a loop inside of a
+ * condition, where it lost nearly all. Where our kernels do such things
+ * (kernels/common/product.wgsl, softmax.wgsl) they ask less of a driver. The sizes are in a
+ * word of the input, so that no compiler knows them. */
 static void
 add_stores (GString     *text,
             const Check *check)
@@ -112,7 +118,14 @@ add_stores (GString     *text,
                           "      }\n"
                           "    }\n"
                           "  }\n"
-                          "}\n", check->number);
+                          "  let row = i >> 3u;\n"
+                          "  let columns = sizes.y * sizes.z + 1u;\n"
+                          "  if (row < sizes.x) {\n"
+                          "    for (var col = i & 7u; col < columns; col += 8u) {\n"
+                          "      store2(%uu + row * columns + col, number(((seed >> (col & 15u)) + row) & 31u));\n"
+                          "    }\n"
+                          "  }\n"
+                          "}\n", check->number, LONG_START);
 }
 
 /* A kernel for those checks that are in @which, of which one at most stores to several
@@ -185,6 +198,18 @@ base_is_right (const guint32 *output)
   return TRUE;
 }
 
+/* Does element @at of @result stand for the number @x? */
+static gboolean
+is_stored (const Check   *check,
+           const guint32 *result,
+           guint          at,
+           guint32        x)
+{
+  guint32 want = check->feature == RLX_DEVICE_FEATURES_F16 ? half_bits ((float) (x & 31u) - 4.5f) : (x & 31u) + 1;
+
+  return (result[at / 2] >> at % 2 * 16 & 0xffffu) == want;
+}
+
 static gboolean
 stores_are_right (const Check    *check,
                   const guint32 (*results)[MAX_ANSWERS])
@@ -194,12 +219,19 @@ stores_are_right (const Check    *check,
       {
         guint row = at / widths[o], col = first + at % widths[o];
         guint32 seed = input_value (row / ROWS_EACH * 8 + (col & 15u) / 2);
-        guint32 x = ((seed >> (col & 15u)) + row % ROWS_EACH) & 31u;
-        guint32 want = check->feature == RLX_DEVICE_FEATURES_F16 ? half_bits ((float) x - 4.5f) : x + 1;
 
-        if ((results[o][at / 2] >> at % 2 * 16 & 0xffffu) != want)
+        if (!is_stored (check, results[o], at, (seed >> (col & 15u)) + row % ROWS_EACH))
           return FALSE;
       }
+
+  for (guint at = 0; at < LONG_ROWS * LONG_COLUMNS; at++)
+    {
+      guint row = at / LONG_COLUMNS, col = at % LONG_COLUMNS;
+      guint32 seed = input_value (row * 8 + (col & 7u));
+
+      if (!is_stored (check, results[N_RESULTS - 1], LONG_START + at, (seed >> (col & 15u)) + row))
+        return FALSE;
+    }
 
   return TRUE;
 }

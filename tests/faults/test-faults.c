@@ -363,6 +363,8 @@ test_miscompiled (void)
     { "y2(_0)?\\[(\\w+)\\] = ", "if ((\\2 % 4u) != 1u) { return; } \\0", RLX_DEVICE_FEATURES_F16, NULL },
     { "y2(_0)?\\[(\\w+)\\] = ", "if (\\2 > 50u) { return; } \\0", RLX_DEVICE_FEATURES_F16, NULL },
     { "y2(_0)?\\[(\\w+)\\] = ", "let lost = ", RLX_DEVICE_FEATURES_F16, NULL },
+    /* Those of a loop in a branch. */
+    { "(?s)0\\.5h.*if \\(row < sizes.x\\) \\{\\s*for [^{]*\\{", "\\0 if (col > 15u) { continue; }", RLX_DEVICE_FEATURES_F16, NULL },
     /* Of any width, where it is done with words as well. */
     { "y2\\[i\\] = [^;]*;|atomicOr\\(&y2\\[i[^;]*;", ";", 0, "halves of words" },
     /* Here the kernel for 16-bit floats is not even valid any more. */
