@@ -93,16 +93,30 @@ may_jump (const RlxReferenceFunction *function,
   return FALSE;
 }
 
+static double
+stated_bound (const RlxReferenceFunction *function,
+              const RlxReferenceParams   *params,
+              const double               *x,
+              double                      y)
+{
+  if (!isfinite (y))
+    return 0;
+
+  return function->bound != NULL ? function->bound (x, params) : function->relative * fabs (y) + function->absolute;
+}
+
 /* The largest difference that the errors of the operands make: tried out at
  * the ends of their intervals, which is where functions that only rise or fall
- * have it, and half way. */
+ * have it, and half way. What a device makes of such an end is off by as much as
+ * is stated there: *@stated becomes that, where it is more. */
 static double
 propagate (const RlxReferenceFunction *function,
            const RlxReferenceParams   *params,
            const RlxReferenceCall     *call,
            const double               *x,
            const double               *e,
-           double                      y)
+           double                      y,
+           double                     *stated)
 {
   double ends[MAX_OPERANDS][2], worst = 0;
   gsize n_ends[MAX_OPERANDS], n = 1;
@@ -121,7 +135,7 @@ propagate (const RlxReferenceFunction *function,
 
   for (gsize i = 0; i < n; i++)
     {
-      double there[MAX_OPERANDS], between[MAX_OPERANDS];
+      double there[MAX_OPERANDS], between[MAX_OPERANDS], result;
       gsize rest = i;
 
       for (gsize j = 0; j < call->n_inputs; j++)
@@ -132,24 +146,14 @@ propagate (const RlxReferenceFunction *function,
             between[j] = x[j];
           rest /= n_ends[j];
         }
-      worst = fmax (worst, distance (function->f (there, params), y));
+      result = function->f (there, params);
+      worst = fmax (worst, distance (result, y));
+      *stated = fmax (*stated, stated_bound (function, params, there, result));
       if (function->curved)
         worst = fmax (worst, distance (function->f (between, params), y));
     }
 
   return function->curved ? 2 * worst : worst;
-}
-
-static double
-stated_bound (const RlxReferenceFunction *function,
-              const RlxReferenceParams   *params,
-              const double               *x,
-              double                      y)
-{
-  if (!isfinite (y))
-    return 0;
-
-  return function->bound != NULL ? function->bound (x, params) : function->relative * fabs (y) + function->absolute;
 }
 
 /* Whether two numbers are the same is uncertain when their intervals meet, also
@@ -308,7 +312,11 @@ compute (const RlxReferenceFunction *function,
   *value = function->f (x, params);
   *bound = stated_bound (function, params, x, *value);
   if (!certain)
-    *bound += propagate (function, params, call, x, e, *value);
+    {
+      double change = propagate (function, params, call, x, e, *value, bound);
+
+      *bound += change;
+    }
   /* A device may take a subnormal number for zero in one place and not in
    * another: compare it as zero, and then copy it. */
   for (gsize j = 0; j < call->n_inputs; j++)

@@ -449,6 +449,13 @@ static const Found founds[] = {
     "%1 = lp_norm(%0)\n"
     "%2 = max(%1, %0)\n"
     "output \"y\" %2\n" },
+  /* The operand may be 1, and what tanh is off there is more than at 0. */
+  { "error-at-an-end", 0.7615956,
+    "%0 = constant f32[1] [-1e-7]\n"
+    "%1 = sin(%0)\n"
+    "%2 = ceil(%1)\n"
+    "%3 = tanh(%2)\n"
+    "output \"y\" %3\n" },
 };
 
 static void
