@@ -19,8 +19,14 @@
 #include "rlx-fault.h"
 #include "util/rlx-half-private.h"
 
-#define MAX_PER_POINT 10
-#define MAX_ANYWHERE 60
+/* Many of these calls are made in the same place. */
+#ifdef __SANITIZE_ADDRESS__
+#define MAX_PER_POINT 4
+#define MAX_ANYWHERE 30
+#else
+#define MAX_PER_POINT 6
+#define MAX_ANYWHERE 40
+#endif
 
 /* How often something is submitted while a graph is first compiled on a device: with
  * parameters, nothing is computed there. */

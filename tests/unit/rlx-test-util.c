@@ -67,7 +67,11 @@ rlx_test_has_small_bindings (void)
 gboolean
 rlx_test_is_thorough (void)
 {
+#ifdef __SANITIZE_ADDRESS__
+  return g_test_slow ();
+#else
   return g_getenv ("RLX_DEBUG") == NULL || g_test_slow ();
+#endif
 }
 
 /* Opened once, since that takes a while. */

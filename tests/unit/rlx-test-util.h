@@ -27,7 +27,8 @@ const RlxTarget *rlx_test_target  (void);
 /* Whether tensors above a megabyte take several bindings, as with RLX_DEBUG=target=small. */
 gboolean    rlx_test_has_small_bindings (void);
 
-/* Whether to try all cases: repetitions under RLX_DEBUG may take samples, except in the suite slow. */
+/* Whether to try all cases: repetitions under RLX_DEBUG or with sanitizers may take samples, except in the suite
+ * slow. */
 gboolean    rlx_test_is_thorough  (void);
 
 /* Adds @func as @path, and once more as @path/gpu, where the device stands in for a

@@ -575,7 +575,7 @@ test_device (void)
 
   if (device == NULL)
     return;
-  rlx_calibrate_set_test (TRUE, G_MAXUINT32);
+  rlx_calibrate_set_test (TRUE, rlx_test_is_thorough () ? G_MAXUINT32 : FEW);
   g_assert_null (rlx_device_get_calibration (device));
   g_assert_null (rlx_adapter_load_calibration (rlx_device_get_adapter (device)));
   before = multiply (device);
@@ -584,7 +584,8 @@ test_device (void)
   calibration = rlx_device_calibrate (device, NULL, &error);
   g_assert_no_error (error);
   assert_measured (calibration);
-  assert_all_measured (calibration);
+  if (rlx_test_is_thorough ())
+    assert_all_measured (calibration);
   g_object_get (device, "calibration", &own, NULL);
   g_assert_true (own == calibration);
   while (n_notified == 0)

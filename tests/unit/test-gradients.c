@@ -10,10 +10,12 @@
 
 #include "rlx-prop-calls.h"
 
-/* Calls of an operator whose gradient is looked at, and of these so many on the device. */
+/* Calls of an operator whose gradient is looked at, and of these so many on the device; then the same for samples. */
 #define MAX_CALLS 10
 #define MAX_DEVICE_CALLS 2
 #define MAX_SECOND_CALLS 4
+#define SAMPLE_CALLS 3
+#define SAMPLE_DEVICE_CALLS 1
 /* Larger ones take long. */
 #define MAX_ELEMENTS 4000
 /* How many elements of each operand change at once. */
@@ -498,11 +500,13 @@ test_calls (const RlxOp *op,
   Generator generator = find_generator (op);
   g_autofree char *what = g_strdup_printf (order == 1 ? "gradient of %s" : "second gradient of %s", op->name);
   g_autoptr (GRand) rand = g_rand_new_with_seed (prop_seed (what));
+  const guint max_calls = !rlx_test_is_thorough () ? SAMPLE_CALLS : order == 1 ? MAX_CALLS : MAX_SECOND_CALLS;
+  const guint max_device_calls = rlx_test_is_thorough () ? MAX_DEVICE_CALLS : SAMPLE_DEVICE_CALLS;
   guint n_calls = 0;
   gboolean more = TRUE;
 
   g_assert_nonnull (generator);
-  for (guint variant = 0; more && n_calls < (order == 1 ? MAX_CALLS : MAX_SECOND_CALLS); variant++)
+  for (guint variant = 0; more && n_calls < max_calls; variant++)
     {
       g_autoptr (GVariantDict) attributes = g_variant_dict_new (NULL);
       g_autofree RlxNode **results = NULL, **gradients = NULL;
@@ -512,7 +516,7 @@ test_calls (const RlxOp *op,
       more = generator (&call);
       if (more && case_init (&self, &call, &results) && add_gradients (&self, results, &gradients) &&
           (order == 1 || raise_order (&self, gradients)))
-        check_case (&self, n_calls++ < MAX_DEVICE_CALLS);
+        check_case (&self, n_calls++ < max_device_calls);
       case_clear (&self);
       for (gsize i = 0; i < call.n_inputs; i++)
         g_clear_object (&call.inputs[i]);
