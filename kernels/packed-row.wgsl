@@ -6,8 +6,10 @@
 // columns and TM rows; neighbours take neighbouring pieces of a row of weights. A piece is
 // GROUPS · QUADS · 4 numbers whose words are loaded once, with all indices but its own constant.
 //
-// A group of numbers has one scale, which its sum is multiplied by, and perhaps an offset, for
-// which the sum of `x` is. What is added up is what is stored: whole numbers of a few bits.
+// A group of numbers has one scale, which its sum is multiplied by: what is added up is what is
+// stored, whole numbers of a few bits. Where it has an offset, too, numbers are put together one by
+// one, each rounded once: two sums of which one is taken from the other would lose what is small,
+// and be no number where `x` is infinite.
 //
 // packed/row.wgsl takes the pieces apart:
 //
@@ -32,9 +34,6 @@ fn total (sum: Sum) -> f32 {
 fn add (sum: Sum, a: vec4<f32>, b: vec4<f32>) -> Sum {
   return fma (a, b, sum);
 }
-fn add_all (sum: Sum, a: vec4<f32>) -> Sum {
-  return sum + a;
-}
 #else
 alias Sum = f32;
 fn total (sum: Sum) -> f32 {
@@ -42,9 +41,6 @@ fn total (sum: Sum) -> f32 {
 }
 fn add (sum: Sum, a: vec4<f32>, b: vec4<f32>) -> Sum {
   return fma (a.w, b.w, fma (a.z, b.z, fma (a.y, b.y, fma (a.x, b.x, sum))));
-}
-fn add_all (sum: Sum, a: vec4<f32>) -> Sum {
-  return sum + ((a.x + a.y) + (a.z + a.w));
 }
 #endif
 
@@ -120,17 +116,11 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #for t in 0..TN
       var part$(t)_$(i) = Sum ();
 #endfor
-#if OFFSETS
-      var all$(i) = Sum ();
-#endif
 #endfor
 #for q in 0..QUADS
       {
 #for i in 0..TM
         let a$(i) = load4_x ((x$(i) + at) / 4u + $(g * STEP / 4 + q)u);
-#if OFFSETS
-        all$(i) = add_all (all$(i), a$(i));
-#endif
 #endfor
 #for t in 0..TN
         {
@@ -141,11 +131,14 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #elif TYPE == Q8_0
           let n = signed_bytes (w$(t).q$(q));
 #elif TYPE == Q4_K
-          let n = bytes (w$(t).q$(q) & (0x0f0f0f0fu << $(g * 4)u));
+          let stored = bytes (w$(t).q$(q) & (0x0f0f0f0fu << $(g * 4)u));
 #elif TYPE == Q5_K
-          let n = bytes (((w$(t).q$(q) >> $(g * 4)u) & 0x0f0f0f0fu) | (((w$(t).h$(q) >> $(g)u) & 0x01010101u) << 4u));
+          let stored = bytes (((w$(t).q$(q) >> $(g * 4)u) & 0x0f0f0f0fu) | (((w$(t).h$(q) >> $(g)u) & 0x01010101u) << 4u));
 #elif TYPE == Q6_K
           let n = bytes (((w$(t).q$(g % 2 * 4 + q) >> $(g / 2 * 4)u) & 0x0f0f0f0fu) | (((w$(t).h$(q) >> $(g * 2)u) & 0x03030303u) << 4u)) - 32.0;
+#endif
+#if OFFSETS
+          let n = fma (stored, vec4<f32> (w$(t).scale[$(g)]), vec4<f32> (-w$(t).offset[$(g)]));
 #endif
 #for i in 0..TM
           part$(t)_$(i) = add (part$(t)_$(i), n, a$(i));
@@ -156,9 +149,10 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endfor
 #for i in 0..TM
 #for t in 0..TN
-      sum$(t)_$(i) = fma (Sum (w$(t).scale[$(g)]), part$(t)_$(i), sum$(t)_$(i));
 #if OFFSETS
-      sum$(t)_$(i) = fma (Sum (-w$(t).offset[$(g)]), all$(i), sum$(t)_$(i));
+      sum$(t)_$(i) += part$(t)_$(i);
+#else
+      sum$(t)_$(i) = fma (Sum (w$(t).scale[$(g)]), part$(t)_$(i), sum$(t)_$(i));
 #endif
 #endfor
 #endfor
