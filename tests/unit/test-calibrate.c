@@ -1008,6 +1008,8 @@ test_matrix (void)
   device = open_device ();
   if (device != NULL && (rlx_device_get_features (device) & RLX_DEVICE_FEATURES_SUBGROUP_MATRIX) == 0)
     g_test_skip ("the device has no matrix units");
+  else if (!rlx_test_is_thorough ())
+    g_test_skip ("matrix units that are emulated take long");
   else if (device != NULL)
     {
       rlx_calibrate_set_test (TRUE, FEW);
