@@ -72,6 +72,8 @@ typedef gboolean (*RlxFoldFunc) (RlxFoldCall *fold,
 typedef struct
 {
   const char *name;
+  guint n_required;     /* operands that have to be there */
+  guint n_operands;     /* and at most */
   RlxFoldFunc func;
   RlxFoldOp op;
 } RlxFoldRow;

@@ -10,6 +10,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "util/rlx-checked-private.h"
+
 /* An attribute of old opsets that is an input of new ones. */
 static gint64 *
 get_ints (RlxFoldCall *fold,
@@ -158,7 +160,8 @@ fold_concat (RlxFoldCall *fold,
       for (gsize j = 0; j < in[0].n_dims; j++)
         if (j != axis && in[i].shape[j] != in[0].shape[j])
           return FALSE;
-      shape[axis] += in[i].shape[axis];
+      if (!rlx_add_i64 (shape[axis], in[i].shape[axis], &shape[axis]))
+        return FALSE;
     }
   if (!rlx_array_init (result, in[0].type, shape, in[0].n_dims))
     return FALSE;
@@ -294,7 +297,7 @@ fold_gather (RlxFoldCall *fold,
   gint64 shape[RLX_MAX_DIMS];
   gsize axis, inner = 1, outer = 1, n = 0;
 
-  if (fold->n_inputs != 2 || at->is_float || !get_axis (fold, 0, in->n_dims, &axis) || in->n_dims + at->n_dims - 1 > RLX_MAX_DIMS)
+  if (at->is_float || !get_axis (fold, 0, in->n_dims, &axis) || in->n_dims + at->n_dims - 1 > RLX_MAX_DIMS)
     return FALSE;
   for (gsize i = 0; i < axis; i++)
     outer *= (gsize) (shape[n++] = in->shape[i]);
@@ -325,7 +328,7 @@ fold_expand (RlxFoldCall *fold,
   gint64 strides[RLX_MAX_DIMS], steps[RLX_MAX_DIMS] = { 0, }, shape[RLX_MAX_DIMS], starts[RLX_MAX_DIMS] = { 0, };
   gsize n;
 
-  if (fold->n_inputs != 2 || to->is_float || to->n > RLX_MAX_DIMS)
+  if (to->is_float || to->n > RLX_MAX_DIMS)
     return FALSE;
   n = MAX (in->n_dims, to->n);
   get_strides (in, strides);
@@ -350,7 +353,7 @@ fold_tile (RlxFoldCall *fold,
   const RlxArray *in = &fold->inputs[0], *times = &fold->inputs[1];
   gint64 shape[RLX_MAX_DIMS], strides[RLX_MAX_DIMS];
 
-  if (fold->n_inputs != 2 || times->is_float || times->n != in->n_dims)
+  if (times->is_float || times->n != in->n_dims)
     return FALSE;
   get_strides (in, strides);
   for (gsize i = 0; i < in->n_dims; i++)
@@ -386,7 +389,7 @@ fold_split (RlxFoldCall *fold,
   g_autofree gint64 *parts = get_ints (fold, "split", 1, &n);
 
   if (!get_axis (fold, 0, in->n_dims, &axis) || !rlx_map_arg_int (fold->call, "num_outputs", fold->call->node->n_outputs, &n_outputs, NULL) ||
-      n_outputs != (gint64) fold->call->node->n_outputs || (parts != NULL && (gint64) n != n_outputs))
+      n_outputs < 1 || n_outputs != (gint64) fold->call->node->n_outputs || (parts != NULL && (gint64) n != n_outputs))
     return FALSE;
   get_strides (in, strides);
   memcpy (shape, in->shape, sizeof shape);
@@ -445,7 +448,7 @@ fold_range (RlxFoldCall *fold,
   const RlxArray *in = fold->inputs;
 
   for (gsize i = 0; i < 3; i++)
-    if (fold->n_inputs != 3 || in[i].n != 1 || in[i].type != in[0].type)
+    if (in[i].n != 1 || in[i].type != in[0].type)
       return FALSE;
   if (in->is_float)
     {
@@ -557,52 +560,52 @@ fold_non_zero (RlxFoldCall *fold,
 
 /* In the order of the alphabet. */
 static const RlxFoldRow rows[] = {
-  { "Abs", rlx_fold_elements, RLX_FOLD_ABS },
-  { "Add", rlx_fold_elements, RLX_FOLD_ADD },
-  { "And", rlx_fold_elements, RLX_FOLD_AND },
-  { "Cast", rlx_fold_cast, 0 },
-  { "Ceil", rlx_fold_elements, RLX_FOLD_CEIL },
-  { "Concat", fold_concat, 0 },
-  { "ConstantOfShape", fold_constant_of_shape, 0 },
-  { "Div", rlx_fold_elements, RLX_FOLD_DIV },
-  { "Equal", rlx_fold_elements, RLX_FOLD_EQUAL },
-  { "Exp", rlx_fold_elements, RLX_FOLD_EXP },
-  { "Expand", fold_expand, 0 },
-  { "Floor", rlx_fold_elements, RLX_FOLD_FLOOR },
-  { "Gather", fold_gather, 0 },
-  { "Greater", rlx_fold_elements, RLX_FOLD_GREATER },
-  { "GreaterOrEqual", rlx_fold_elements, RLX_FOLD_GREATER_EQUAL },
-  { "Less", rlx_fold_elements, RLX_FOLD_LESS },
-  { "LessOrEqual", rlx_fold_elements, RLX_FOLD_LESS_EQUAL },
-  { "Log", rlx_fold_elements, RLX_FOLD_LOG },
-  { "Max", rlx_fold_elements, RLX_FOLD_MAX },
-  { "Min", rlx_fold_elements, RLX_FOLD_MIN },
-  { "Mod", rlx_fold_elements, RLX_FOLD_MOD },
-  { "Mul", rlx_fold_elements, RLX_FOLD_MUL },
-  { "Neg", rlx_fold_elements, RLX_FOLD_NEG },
-  { "NonZero", fold_non_zero, 0 },
-  { "Not", rlx_fold_elements, RLX_FOLD_NOT },
-  { "Or", rlx_fold_elements, RLX_FOLD_OR },
-  { "Pow", rlx_fold_elements, RLX_FOLD_POW },
-  { "Range", fold_range, 0 },
-  { "Reciprocal", rlx_fold_elements, RLX_FOLD_RECIPROCAL },
-  { "ReduceMax", fold_reduce, RLX_FOLD_MAX },
-  { "ReduceMin", fold_reduce, RLX_FOLD_MIN },
-  { "ReduceProd", fold_reduce, RLX_FOLD_MUL },
-  { "ReduceSum", fold_reduce, RLX_FOLD_ADD },
-  { "Reshape", fold_reshape, 0 },
-  { "Round", rlx_fold_elements, RLX_FOLD_ROUND },
-  { "Sign", rlx_fold_elements, RLX_FOLD_SIGN },
-  { "Slice", fold_slice, 0 },
-  { "Split", fold_split, 0 },
-  { "Sqrt", rlx_fold_elements, RLX_FOLD_SQRT },
-  { "Squeeze", fold_squeeze, 0 },
-  { "Sub", rlx_fold_elements, RLX_FOLD_SUB },
-  { "Tile", fold_tile, 0 },
-  { "Transpose", fold_transpose, 0 },
-  { "Unsqueeze", fold_unsqueeze, 0 },
-  { "Where", rlx_fold_where, 0 },
-  { "Xor", rlx_fold_elements, RLX_FOLD_XOR },
+  { "Abs", 1, 1, rlx_fold_elements, RLX_FOLD_ABS },
+  { "Add", 2, 2, rlx_fold_elements, RLX_FOLD_ADD },
+  { "And", 2, 2, rlx_fold_elements, RLX_FOLD_AND },
+  { "Cast", 1, 1, rlx_fold_cast, 0 },
+  { "Ceil", 1, 1, rlx_fold_elements, RLX_FOLD_CEIL },
+  { "Concat", 1, RLX_FOLD_MAX_INPUTS, fold_concat, 0 },
+  { "ConstantOfShape", 1, 1, fold_constant_of_shape, 0 },
+  { "Div", 2, 2, rlx_fold_elements, RLX_FOLD_DIV },
+  { "Equal", 2, 2, rlx_fold_elements, RLX_FOLD_EQUAL },
+  { "Exp", 1, 1, rlx_fold_elements, RLX_FOLD_EXP },
+  { "Expand", 2, 2, fold_expand, 0 },
+  { "Floor", 1, 1, rlx_fold_elements, RLX_FOLD_FLOOR },
+  { "Gather", 2, 2, fold_gather, 0 },
+  { "Greater", 2, 2, rlx_fold_elements, RLX_FOLD_GREATER },
+  { "GreaterOrEqual", 2, 2, rlx_fold_elements, RLX_FOLD_GREATER_EQUAL },
+  { "Less", 2, 2, rlx_fold_elements, RLX_FOLD_LESS },
+  { "LessOrEqual", 2, 2, rlx_fold_elements, RLX_FOLD_LESS_EQUAL },
+  { "Log", 1, 1, rlx_fold_elements, RLX_FOLD_LOG },
+  { "Max", 1, 2, rlx_fold_elements, RLX_FOLD_MAX },
+  { "Min", 1, 2, rlx_fold_elements, RLX_FOLD_MIN },
+  { "Mod", 2, 2, rlx_fold_elements, RLX_FOLD_MOD },
+  { "Mul", 2, 2, rlx_fold_elements, RLX_FOLD_MUL },
+  { "Neg", 1, 1, rlx_fold_elements, RLX_FOLD_NEG },
+  { "NonZero", 1, 1, fold_non_zero, 0 },
+  { "Not", 1, 1, rlx_fold_elements, RLX_FOLD_NOT },
+  { "Or", 2, 2, rlx_fold_elements, RLX_FOLD_OR },
+  { "Pow", 2, 2, rlx_fold_elements, RLX_FOLD_POW },
+  { "Range", 3, 3, fold_range, 0 },
+  { "Reciprocal", 1, 1, rlx_fold_elements, RLX_FOLD_RECIPROCAL },
+  { "ReduceMax", 1, 2, fold_reduce, RLX_FOLD_MAX },
+  { "ReduceMin", 1, 2, fold_reduce, RLX_FOLD_MIN },
+  { "ReduceProd", 1, 2, fold_reduce, RLX_FOLD_MUL },
+  { "ReduceSum", 1, 2, fold_reduce, RLX_FOLD_ADD },
+  { "Reshape", 1, 2, fold_reshape, 0 },
+  { "Round", 1, 1, rlx_fold_elements, RLX_FOLD_ROUND },
+  { "Sign", 1, 1, rlx_fold_elements, RLX_FOLD_SIGN },
+  { "Slice", 1, 5, fold_slice, 0 },
+  { "Split", 1, 2, fold_split, 0 },
+  { "Sqrt", 1, 1, rlx_fold_elements, RLX_FOLD_SQRT },
+  { "Squeeze", 1, 2, fold_squeeze, 0 },
+  { "Sub", 2, 2, rlx_fold_elements, RLX_FOLD_SUB },
+  { "Tile", 2, 2, fold_tile, 0 },
+  { "Transpose", 1, 1, fold_transpose, 0 },
+  { "Unsqueeze", 1, 2, fold_unsqueeze, 0 },
+  { "Where", 3, 3, rlx_fold_where, 0 },
+  { "Xor", 2, 2, rlx_fold_elements, RLX_FOLD_XOR },
 };
 
 const RlxFoldRow *

@@ -293,11 +293,11 @@ rlx_fold_elements (RlxFoldCall *fold,
   gint64 shape[RLX_MAX_DIMS];
   gsize n_dims;
 
-  if (fold->n_inputs < 1 || fold->n_inputs > 2 || !broadcast (in, fold->n_inputs, shape, &n_dims))
-    return FALSE;
   for (gsize i = 1; i < fold->n_inputs; i++)
-    if (in[i].type != in[0].type)
+    if (in[i].is_absent || in[i].type != in[0].type)
       return FALSE;
+  if (!broadcast (in, fold->n_inputs, shape, &n_dims))
+    return FALSE;
   if (in[0].is_float ? op == RLX_FOLD_MOD || op == RLX_FOLD_AND || op == RLX_FOLD_OR || op == RLX_FOLD_XOR || op == RLX_FOLD_NOT
                      : op >= RLX_FOLD_FLOOR && op <= RLX_FOLD_RECIPROCAL)
     return FALSE;
@@ -337,7 +337,7 @@ rlx_fold_where (RlxFoldCall *fold,
   gint64 shape[RLX_MAX_DIMS];
   gsize n_dims;
 
-  if (fold->n_inputs != 3 || in[0].is_float || in[1].type != in[2].type || !broadcast (in, 3, shape, &n_dims) ||
+  if (in[0].is_float || in[1].type != in[2].type || !broadcast (in, 3, shape, &n_dims) ||
       !rlx_array_init (result, in[1].type, shape, n_dims))
     return FALSE;
   for (gsize i = 0; i < result->n; i++)
@@ -438,10 +438,11 @@ rlx_fold (RlxMapCall *call,
       rlx_map_return_value (call, 0, rlx_map_get_value (call, 0, NULL));
       return RLX_FOLD_DONE;
     }
-  if (row == NULL || call->node->n_inputs > RLX_FOLD_MAX_INPUTS || call->node->n_outputs > RLX_FOLD_MAX_OUTPUTS)
+  if (row == NULL || call->node->n_inputs < row->n_required || call->node->n_inputs > row->n_operands ||
+      call->node->n_outputs > RLX_FOLD_MAX_OUTPUTS)
     return RLX_FOLD_NONE;
   for (guint i = 0; i < call->node->n_inputs; i++)
-    if (!rlx_map_has_input (call, i) ? i == 0 : !rlx_map_is_known (call, i))
+    if (!rlx_map_has_input (call, i) ? i < row->n_required : !rlx_map_is_known (call, i))
       return RLX_FOLD_NONE;
 
   for (guint i = 0; i < call->node->n_inputs; i++)

@@ -280,6 +280,37 @@ test_fixed_input (void)
   g_assert_error (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_DATA_TYPE);
 }
 
+/* Nodes that lack operands or results, of operators that are computed where these are known. */
+static void
+test_operands (void)
+{
+  static const struct { const char *op, *inputs, *outputs; } nodes[] = {
+    { "Transpose", "", "y" }, { "Equal", "a", "y" }, { "Add", "a -", "y" }, { "Where", "b - a", "y" }, { "Gather", "a -", "y" },
+    { "Range", "a a", "y" }, { "Split", "a", "" }, { "Abs", "a a", "y" }, { "Concat", "", "y" }, { "Max", "a -", "y" }, { "Tile", "a", "y" },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (nodes); i++)
+    {
+      GByteArray *graph = g_byte_array_new ();
+      g_autoptr(GBytes) file = NULL;
+      g_autoptr(RlxModel) model = NULL;
+      g_autoptr(RlxGraph) built = NULL;
+      g_autoptr(GError) error = NULL;
+
+      onnx_add_output (graph, "y", INT64, NULL);
+      onnx_add_tensor (graph, known_ints ("a", (gint64[]) { 1, 2 }, 2));
+      onnx_add_tensor (graph, known_ints ("b", (gint64[]) { 1 }, 1));
+      onnx_add_node (graph, nodes[i].op, nodes[i].inputs, nodes[i].outputs, NULL);
+      file = onnx_finish (onnx_model (graph, 17));
+      model = rlx_model_new_from_bytes (file, &error);
+      if (model != NULL)
+        built = rlx_model_build (model, NULL, NULL, &error);
+      if (built != NULL)
+        g_error ("%s of “%s” was accepted", nodes[i].op, nodes[i].inputs);
+      g_assert_nonnull (error);
+    }
+}
+
 /* From a file on disk to the result, without a call that waits. */
 static void
 test_async (void)
@@ -354,6 +385,7 @@ main (int    argc,
   g_test_add_func ("/models/session", test_session);
   g_test_add_func ("/models/known-input", test_known_input);
   g_test_add_func ("/models/fixed-input", test_fixed_input);
+  g_test_add_func ("/models/operands", test_operands);
   g_test_add_func ("/models/async", test_async);
   return g_test_run ();
 }
