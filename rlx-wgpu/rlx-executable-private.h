@@ -15,6 +15,15 @@ G_BEGIN_DECLS
 
 typedef struct _RlxRun RlxRun;
 
+/* The memory of one state, or of several that lie together, once somebody may share it. */
+typedef struct
+{
+  gatomicrefcount ref_count;
+  RlxDevice *device;
+  RlxGpuBuffer *buffer;
+  guint64 size;
+} RlxStateMemory;
+
 struct _RlxExecutable
 {
   GObject parent_instance;
@@ -23,7 +32,9 @@ struct _RlxExecutable
   gboolean borrows_device;       /* the device keeps it, and not the other way round */
   RlxProgram *shared;
   RlxGpuBuffer **own;            /* by plan buffer; NULL where shared */
-  RlxState **states;             /* by plan buffer: whose memory that is; NULL: nobody else's yet; under the mutex */
+  RlxStateMemory **memories;     /* by plan buffer: whose memory that is; NULL: nobody else's yet; under the mutex */
+  guint64 *offsets;              /* by plan buffer: where that begins in memory of others */
+  RlxState **states;             /* by state of the plan; NULL: nobody has asked for it; under the mutex */
   GPtrArray *groups;             /* RlxGpuBindGroup: steps that bind the same share one */
   RlxProgramFork fork;
   RlxGpuCopy *copies;            /* of states, with room for those to outputs that stay */
@@ -53,6 +64,17 @@ rlx_executable_get_buffer (RlxExecutable *self,
 {
   return self->own[index] ? self->own[index] : self->shared->buffers[index];
 }
+
+/* Where a slot lies in its buffer. */
+static inline guint64
+rlx_executable_get_offset (RlxExecutable *self,
+                           const RlxSlot *slot)
+{
+  return self->offsets[slot->buffer] + slot->offset;
+}
+
+/* rlx-state.c */
+void     rlx_state_memory_unref      (RlxStateMemory *self);
 
 /* Computes what depends on constants and parameters alone, when one of these is
  * new. On the device thread. */

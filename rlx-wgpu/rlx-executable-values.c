@@ -140,9 +140,10 @@ write_work (RlxJob  *job,
     return NULL;
   for (guint i = 0; ok && i < write->bytes->len; i++)
     {
-      const RlxSlot *slot = rlx_plan_get_slot (plan, write->ports[i]->slot);
+      RlxSlot slot = *rlx_plan_get_slot (plan, write->ports[i]->slot);
 
-      ok = rlx_upload_slot (self->shared->gpu, rlx_executable_get_buffer (self, slot->buffer), slot,
+      slot.offset = rlx_executable_get_offset (self, &slot);
+      ok = rlx_upload_slot (self->shared->gpu, rlx_executable_get_buffer (self, slot.buffer), &slot,
                             g_ptr_array_index (write->bytes, i), error);
       if (ok && write->parameters)
         {
@@ -513,7 +514,7 @@ read_work (RlxJob  *job,
 
   if (size > 0)
     {
-      RlxGpuDownload download = { rlx_executable_get_buffer (self, slot->buffer), slot->offset, size, NULL };
+      RlxGpuDownload download = { rlx_executable_get_buffer (self, slot->buffer), rlx_executable_get_offset (self, slot), size, NULL };
       RlxGpuJob work = { .downloads = &download, .n_downloads = 1, .timeout_us = self->shared->timeout_us };
 
       download.data = bytes = g_try_malloc (size);

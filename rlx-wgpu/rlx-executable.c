@@ -78,7 +78,7 @@ make_bind_groups (RlxExecutable *self,
             }
           bindings[j] = (RlxGpuBinding) {
             rlx_executable_get_buffer (self, rlx_plan_get_slot (plan, binding->slot)->buffer),
-            rlx_plan_get_slot (plan, binding->slot)->offset + binding->offset,
+            rlx_executable_get_offset (self, rlx_plan_get_slot (plan, binding->slot)) + binding->offset,
             binding->size,
           };
         }
@@ -111,7 +111,7 @@ make_bind_groups (RlxExecutable *self,
 
       self->copies[i] = (RlxGpuCopy) {
         rlx_executable_get_buffer (self, source->buffer), source->offset,
-        rlx_executable_get_buffer (self, target->buffer), target->offset, target->size,
+        rlx_executable_get_buffer (self, target->buffer), rlx_executable_get_offset (self, target), target->size,
       };
     }
   return TRUE;
@@ -173,7 +173,9 @@ executable_new (RlxDevice  *device,
   self->device = g_object_ref (device);
   self->shared = shared;
   self->own = g_new0 (RlxGpuBuffer *, plan->buffers->len + 1);
-  self->states = g_new0 (RlxState *, plan->buffers->len + 1);
+  self->memories = g_new0 (RlxStateMemory *, plan->buffers->len + 1);
+  self->offsets = g_new0 (guint64, plan->buffers->len + 1);
+  self->states = g_new0 (RlxState *, plan->states->len + 1);
   self->groups = g_ptr_array_new_with_free_func ((GDestroyNotify) rlx_gpu_bind_group_free);
   self->fork.dispatches = g_new0 (RlxGpuDispatch, plan->steps->len + 1);
   self->fork.running = g_new0 (RlxGpuDispatch, plan->steps->len + 1);
@@ -389,14 +391,18 @@ rlx_executable_finalize (GObject *object)
       g_ptr_array_remove_fast (self->shared->forks, &self->fork);
       g_mutex_unlock (&self->shared->mutex);
       g_clear_pointer (&self->groups, g_ptr_array_unref);
+      for (guint i = 0; i < self->shared->plan->states->len; i++)
+        g_clear_object (&self->states[i]);
       for (guint i = 0; i < self->shared->plan->buffers->len; i++)
-        if (self->states[i] != NULL)
-          g_object_unref (self->states[i]);
+        if (self->memories[i] != NULL)
+          rlx_state_memory_unref (self->memories[i]);
         else
           g_clear_pointer (&self->own[i], rlx_gpu_buffer_free);
       rlx_program_unref (self->shared);
     }
   g_free (self->own);
+  g_free (self->memories);
+  g_free (self->offsets);
   g_free (self->states);
   g_free (self->fork.dispatches);
   g_free (self->fork.running);

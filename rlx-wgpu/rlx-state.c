@@ -33,21 +33,37 @@ struct _RlxState
 {
   GObject parent_instance;
 
-  RlxDevice *device;
+  RlxStateMemory *memory;
+  guint64 offset;            /* there */
   RlxTensorType type;
   guint64 size;              /* bytes on the device */
-  RlxGpuBuffer *buffer;
 };
 
 G_DEFINE_FINAL_TYPE (RlxState, rlx_state, G_TYPE_OBJECT)
+
+static RlxStateMemory *
+memory_ref (RlxStateMemory *self)
+{
+  g_atomic_ref_count_inc (&self->ref_count);
+  return self;
+}
+
+void
+rlx_state_memory_unref (RlxStateMemory *self)
+{
+  if (!g_atomic_ref_count_dec (&self->ref_count))
+    return;
+  rlx_gpu_buffer_free (self->buffer);
+  g_object_unref (self->device);
+  g_free (self);
+}
 
 static void
 rlx_state_finalize (GObject *object)
 {
   RlxState *self = RLX_STATE (object);
 
-  g_clear_pointer (&self->buffer, rlx_gpu_buffer_free);
-  g_clear_object (&self->device);
+  g_clear_pointer (&self->memory, rlx_state_memory_unref);
   G_OBJECT_CLASS (rlx_state_parent_class)->finalize (object);
 }
 
@@ -117,7 +133,7 @@ rlx_state_get_device (RlxState *self)
 {
   g_return_val_if_fail (RLX_IS_STATE (self), NULL);
 
-  return self->device;
+  return self->memory->device;
 }
 
 /**
@@ -137,32 +153,42 @@ rlx_executable_dup_state (RlxExecutable *self,
                           const char    *name,
                           GError       **error)
 {
+  const RlxPlan *plan;
   const RlxPlanPort *port;
   const RlxSlot *slot;
-  RlxState *state;
+  RlxState **state;
 
   g_return_val_if_fail (rlx_executable_is_compiled (self), NULL);
   g_return_val_if_fail (name != NULL, NULL);
   g_return_val_if_fail (error == NULL || *error == NULL, NULL);
 
-  port = rlx_plan_port_find (self->shared->plan->states, "state", name, NULL, error);
+  plan = self->shared->plan;
+  port = rlx_plan_port_find (plan->states, "state", name, NULL, error);
   if (port == NULL)
     return NULL;
-  slot = rlx_plan_get_slot (self->shared->plan, port->slot);
+  slot = rlx_plan_get_slot (plan, port->slot);
+  state = &self->states[port - (const RlxPlanPort *) plan->states->data];
   g_mutex_lock (&self->mutex);
-  state = self->states[slot->buffer];
-  if (state == NULL)
+  if (self->memories[slot->buffer] == NULL)
     {
-      /* takes the memory over */
-      state = self->states[slot->buffer] = g_object_new (RLX_TYPE_STATE, NULL);
-      state->device = g_object_ref (self->device);
-      state->type = port->type;
-      state->size = slot->size;
-      state->buffer = self->own[slot->buffer];
+      RlxStateMemory *memory = self->memories[slot->buffer] = g_new0 (RlxStateMemory, 1);
+
+      g_atomic_ref_count_init (&memory->ref_count);
+      memory->device = g_object_ref (self->device);
+      memory->buffer = self->own[slot->buffer];
+      memory->size = g_array_index (plan->buffers, RlxBuffer, slot->buffer).size;
     }
-  g_object_ref (state);
+  if (*state == NULL)
+    {
+      *state = g_object_new (RLX_TYPE_STATE, NULL);
+      (*state)->memory = memory_ref (self->memories[slot->buffer]);
+      (*state)->offset = rlx_executable_get_offset (self, slot);
+      (*state)->type = port->type;
+      (*state)->size = slot->size;
+    }
+  g_object_ref (*state);
   g_mutex_unlock (&self->mutex);
-  return state;
+  return *state;
 }
 
 /* ---- binding ------------------------------------------------------------------------------------- */
@@ -171,7 +197,7 @@ typedef struct
 {
   RlxJob job;
   RlxExecutable *executable;
-  guint buffer;              /* of the plan */
+  guint port;                /* of the plan's states */
   RlxState *state;
 } Bind;
 
@@ -186,6 +212,58 @@ bind_free (RlxJob *job)
   g_free (bind);
 }
 
+/* Whether memory from @offset on is another state's already. */
+static gboolean
+is_in_use (RlxExecutable        *self,
+           guint                 buffer,
+           const RlxStateMemory *memory,
+           guint64               offset,
+           guint64               size)
+{
+  const RlxPlan *plan = self->shared->plan;
+
+  for (guint i = 0; i < plan->buffers->len; i++)
+    if (i != buffer && self->own[i] == memory->buffer && self->offsets[i] < offset + size &&
+        offset < self->offsets[i] + g_array_index (plan->buffers, RlxBuffer, i).size)
+      return TRUE;
+  return FALSE;
+}
+
+/* The first step that would write to memory which it reads by way of another state: a buffer cannot be both. */
+static const RlxStep *
+find_clash (RlxExecutable *self)
+{
+  const RlxPlan *plan = self->shared->plan;
+
+  for (guint i = 0; i < plan->steps->len; i++)
+    {
+      const RlxStep *step = g_ptr_array_index (plan->steps, i);
+
+      for (guint k = 0; k < step->args->len; k++)
+        for (guint j = 0; j < step->args->len; j++)
+          {
+            const RlxArg *written = &g_array_index (step->args, RlxArg, k), *read = &g_array_index (step->args, RlxArg, j);
+            guint to = rlx_plan_get_slot (plan, written->slot)->buffer, from = rlx_plan_get_slot (plan, read->slot)->buffer;
+
+            if (written->is_output && !read->is_output && !read->merged && to != from && self->own[to] != NULL && self->own[to] == self->own[from])
+              return step;
+          }
+    }
+  return NULL;
+}
+
+/* What is known of the states in a buffer that was replaced is no longer so. */
+static void
+forget_states (RlxExecutable *self,
+               guint          buffer)
+{
+  const RlxPlan *plan = self->shared->plan;
+
+  for (guint i = 0; i < plan->states->len; i++)
+    if (rlx_plan_get_slot (plan, g_array_index (plan->states, RlxPlanPort, i).slot)->buffer == buffer)
+      g_clear_object (&self->states[i]);
+}
+
 /* On the device thread, between runs. */
 static gpointer
 bind_work (RlxJob  *job,
@@ -193,35 +271,47 @@ bind_work (RlxJob  *job,
 {
   Bind *bind = (Bind *) job;
   RlxExecutable *self = bind->executable;
-  RlxGpuBuffer *previous = self->own[bind->buffer];
-  RlxState *before;
+  const RlxPlan *plan = self->shared->plan;
+  const RlxSlot *slot = rlx_plan_get_slot (plan, g_array_index (plan->states, RlxPlanPort, bind->port).slot);
+  guint buffer = slot->buffer;
+  RlxStateMemory *memory = bind->state->memory, *before;
+  RlxGpuBuffer *previous = self->own[buffer];
+  guint64 offset = bind->state->offset - slot->offset, previous_offset = self->offsets[buffer];
+  const RlxStep *clash;
 
   if (g_cancellable_set_error_if_cancelled (job->cancellable, error))
     return NULL;
-  if (previous == bind->state->buffer)
+  if (previous == memory->buffer && previous_offset == offset)
     return self;
   /* Here, and not when the job was made: others may have come first. */
-  for (guint i = 0; i < self->shared->plan->buffers->len; i++)
-    if (self->own[i] == bind->state->buffer)
-      {
-        g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "The executable uses this state under another name already");
-        return NULL;
-      }
+  if (is_in_use (self, buffer, memory, offset, g_array_index (plan->buffers, RlxBuffer, buffer).size))
+    {
+      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "The executable uses this state under another name already");
+      return NULL;
+    }
   /* Jobs that were left may still use what is replaced. */
   if (!rlx_gpu_settle (self->shared->gpu, error))
     return NULL;
-  self->own[bind->buffer] = bind->state->buffer;
-  if (!rlx_executable_bind_again (self, error))
+  self->own[buffer] = memory->buffer;
+  self->offsets[buffer] = offset;
+  clash = find_clash (self);
+  if (clash != NULL)
+    g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                 "%s “%s” would write to memory that it reads as another state: both lie together where they come from", clash->op, clash->label);
+  if (clash != NULL || !rlx_executable_bind_again (self, error))
     {
-      self->own[bind->buffer] = previous;
+      self->own[buffer] = previous;
+      self->offsets[buffer] = previous_offset;
       return NULL;
     }
   g_mutex_lock (&self->mutex);
-  before = self->states[bind->buffer];
-  self->states[bind->buffer] = g_object_ref (bind->state);
+  before = self->memories[buffer];
+  self->memories[buffer] = memory_ref (memory);
+  forget_states (self, buffer);
+  self->states[bind->port] = g_object_ref (bind->state);
   g_mutex_unlock (&self->mutex);
   if (before != NULL)
-    g_object_unref (before);
+    rlx_state_memory_unref (before);
   else
     rlx_gpu_buffer_free (previous);
   return self;
@@ -240,7 +330,7 @@ bind_new (RlxExecutable *self,
 
   if (port == NULL)
     return NULL;
-  if (rlx_device_get_gpu (state->device) != self->shared->gpu)
+  if (rlx_device_get_gpu (state->memory->device) != self->shared->gpu)
     {
       g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "State “%s” lies on another device than the executable", name);
       return NULL;
@@ -255,6 +345,14 @@ bind_new (RlxExecutable *self,
                    "State “%s” of the graph is %s; the one that was given is %s", name, wanted, given);
       return NULL;
     }
+  if (slot->joined > 0 && (state->offset != slot->offset ||
+                           state->memory->size != g_array_index (self->shared->plan->buffers, RlxBuffer, slot->buffer).size))
+    {
+      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
+                   "State “%s” lies together with others that the graph changes in one step, so the state that is given has to lie "
+                   "like that, too: that of an executable which changes the same ones; another way is to bind the other executable's to this one's", name);
+      return NULL;
+    }
   bind = g_new0 (Bind, 1);
   rlx_job_init (&bind->job);
   bind->job.work = bind_work;
@@ -262,7 +360,7 @@ bind_new (RlxExecutable *self,
   rlx_job_prepare (&bind->job, self->shared->gpu, cancellable);
   bind->executable = g_object_ref (self);
   bind->state = g_object_ref (state);
-  bind->buffer = slot->buffer;
+  bind->port = (guint) (port - (const RlxPlanPort *) self->shared->plan->states->data);
   return &bind->job;
 }
 
@@ -279,6 +377,10 @@ bind_new (RlxExecutable *self,
  * Runs of executables that share a state follow each other in the order they were started in,
  * like all runs of a device. What the executable's own state held is gone.
  *
+ * States that a graph changes in one step, such as the parameters of [method@Rlx.Graph.optimize], lie together, and so do
+ * their averages. Where both executables train the same parameters, binding one of them binds all. An executable that
+ * only reads parameters can bind each to that of one that trains them, but not the other way round, which is an error.
+ *
  * Returns: %TRUE on success
  *
  * Since: 1.0
@@ -294,7 +396,7 @@ rlx_executable_bind_state (RlxExecutable *self,
 
   g_return_val_if_fail (rlx_executable_is_compiled (self), FALSE);
   g_return_val_if_fail (name != NULL, FALSE);
-  g_return_val_if_fail (RLX_IS_STATE (state) && state->buffer != NULL, FALSE);
+  g_return_val_if_fail (RLX_IS_STATE (state) && state->memory != NULL, FALSE);
   g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), FALSE);
   g_return_val_if_fail (error == NULL || *error == NULL, FALSE);
 
@@ -328,7 +430,7 @@ rlx_executable_bind_state_async (RlxExecutable      *self,
 
   g_return_if_fail (rlx_executable_is_compiled (self));
   g_return_if_fail (name != NULL);
-  g_return_if_fail (RLX_IS_STATE (state) && state->buffer != NULL);
+  g_return_if_fail (RLX_IS_STATE (state) && state->memory != NULL);
   g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
 
   job = bind_new (self, name, state, cancellable, &error);

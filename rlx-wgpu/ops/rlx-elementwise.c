@@ -106,7 +106,21 @@ rlx_fused_free (gpointer data)
 
   g_array_unref (fused->operands);
   g_array_unref (fused->instructions);
+  g_clear_pointer (&fused->results, g_array_unref);
   g_free (fused);
+}
+
+gboolean
+rlx_operand_is_plain (const RlxOperand    *operand,
+                      const RlxTensorType *type)
+{
+  gint64 plain[RLX_MAX_DIMS];
+
+  rlx_type_get_strides (type, plain);
+  for (guint d = 0; d < type->n_dims; d++)
+    if (type->shape[d] > 1 && operand->strides[d] != plain[d])
+      return FALSE;
+  return operand->offset == 0;
 }
 
 /* The shape a region loops over, with neighbouring dimensions joined where
@@ -414,7 +428,7 @@ region_clear (Region *region)
 }
 
 /* fn value (i: u32) -> T, the region's result for element i, with an argument for each
- * operand that is read in vectors, or fn epilogue (i: u32, result: f32) -> T. */
+ * operand that is read in vectors, or fn epilogue (i: u32, result: f32) -> T. Several results are one struct. */
 static void
 region_write (Region  *region,
               GString *out)
@@ -422,11 +436,19 @@ region_write (Region  *region,
   const RlxFused *fused = region->fused;
   const Loop *loop = &region->loop;
 
+  if (fused->results != NULL)
+    {
+      g_string_append (out, "struct Results {");
+      for (guint i = 0; i < fused->results->len; i++)
+        g_string_append_printf (out, " r%u: f32,", i);
+      g_string_append (out, " }\n");
+    }
   g_string_append (out, region->result < 0 ? "fn value(i: u32" : "fn epilogue(i: u32, result: f32");
   for (guint i = 0; i < fused->operands->len; i++)
     if (is_vector (region, i))
       g_string_append_printf (out, ", x%u: f32", i);
-  g_string_append_printf (out, ") -> %s {\n", class_type (type_class (region->node->outputs[0].type.data_type)));
+  g_string_append_printf (out, ") -> %s {\n",
+                          fused->results != NULL ? "Results" : class_type (type_class (region->node->outputs[0].type.data_type)));
   if (region->indexed && loop->n_dims > 0)
     {
       g_string_append (out, "  var r = i;\n");
@@ -499,7 +521,13 @@ region_write (Region  *region,
         g_free (args[j]);
     }
 
-  if (fused->instructions->len > 0)
+  if (fused->results != NULL)
+    {
+      for (guint i = 0; i < fused->results->len; i++)
+        g_string_append_printf (out, i ? ", v%u" : "  return Results(v%u", g_array_index (fused->results, guint, i));
+      g_string_append (out, ");\n}\n");
+    }
+  else if (fused->instructions->len > 0)
     g_string_append_printf (out, "  return v%u;\n}\n", fused->instructions->len - 1);
   else
     g_string_append (out, "  return x0;\n}\n");
@@ -513,6 +541,7 @@ static guint
 write_main (GString         *out,
             RlxDataType      data_type,
             guint            n_instructions,
+            guint            n_results,
             const RlxTarget *target)
 {
   guint per_word = 1;
@@ -523,7 +552,7 @@ write_main (GString         *out,
   g_string_append (out,
                    "@compute @workgroup_size($(WG))\n"
                    "fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) lane: u32) {\n");
-  if (per_word == 1 && n_instructions <= 4 && !target->loads_coalesce)
+  if (n_results == 0 && per_word == 1 && n_instructions <= 4 && !target->loads_coalesce)
     {
       g_string_append (out, "  let i = workgroup_index(wid) * 4u * $(WG)u + lane;\n");
       for (guint j = 0; j < 4; j++)
@@ -533,7 +562,14 @@ write_main (GString         *out,
     }
 
   g_string_append (out, "  let i = workgroup_index(wid) * $(WG)u + lane;\n");
-  if (per_word == 1)
+  if (n_results > 0)
+    {
+      g_string_append (out, "  if i >= p.n { return; }\n  let v = value(i);\n");
+      for (guint j = 0; j < n_results; j++)
+        g_string_append_printf (out, "  store_y%u(i, v.r%u);\n", j, j);
+      g_string_append (out, "}\n");
+    }
+  else if (per_word == 1)
     {
       g_string_append (out, "  if i < p.n { store_y(i, value(i)); }\n}\n");
     }
@@ -643,16 +679,19 @@ write_vectors (GString      *out,
   for (guint j = 0; j < region->fused->operands->len; j++)
     if (is_vector (region, j))
       g_string_append_printf (out, "  let q%u = load4_x%u(i);\n", j, j);
-  g_string_append (out, "  store4_y(i, vec4<f32>(");
   for (guint e = 0; e < 4; e++)
     {
-      g_string_append_printf (out, e ? ", value(min(first + %uu, p.n - 1u)" : "value(first", e);
+      g_string_append_printf (out, e ? "  let v%u = value(min(first + %uu, p.n - 1u)" : "  let v%u = value(first", e, e);
       for (guint j = 0; j < region->fused->operands->len; j++)
         if (is_vector (region, j))
           g_string_append_printf (out, ", q%u[%u]", j, e);
-      g_string_append (out, ")");
+      g_string_append (out, ");\n");
     }
-  g_string_append (out, "));\n}\n");
+  if (region->fused->results == NULL)
+    g_string_append (out, "  store4_y(i, vec4<f32>(v0, v1, v2, v3));\n");
+  for (guint j = 0; region->fused->results != NULL && j < region->fused->results->len; j++)
+    g_string_append_printf (out, "  store4_y%u(i, vec4<f32>(v0.r%u, v1.r%u, v2.r%u, v3.r%u));\n", j, j, j, j, j);
+  g_string_append (out, "}\n");
   return 4;
 }
 
@@ -675,14 +714,49 @@ kernel_name (const RlxFused *fused)
   return g_string_free (name, FALSE);
 }
 
-gboolean
-rlx_fused_lower (RlxLower        *lower,
-                 const RlxIrNode *node,
-                 GError         **error)
+static void
+describe_results (const Region            *region,
+                  RlxKernel               *kernel,
+                  const RlxIrValue *const *results)
 {
-  const RlxFused *fused = node->payload;
+  const RlxIrNode *node = region->node;
+  const RlxFused *fused = region->fused;
+
+  for (guint i = 0; i < (fused->results != NULL ? fused->results->len : 1); i++)
+    {
+      g_autofree char *name = results != NULL ? g_strdup_printf ("y%u", i) : g_strdup ("y");
+      const RlxIrValue *value = results != NULL ? results[i] : &node->outputs[0];
+
+      if (region->vectors)
+        rlx_kernel_output_vector (kernel, name, value);
+      else
+        rlx_kernel_output (kernel, name, value);
+    }
+  for (guint i = 0; i < fused->operands->len; i++)
+    {
+      g_autofree char *arg = g_strdup_printf ("x%u", i);
+      const RlxIrValue *value;
+
+      if (region->immediates[i] != NULL || !region->contiguous[i])
+        continue;
+      value = node->inputs[g_array_index (fused->operands, RlxOperand, i).input];
+      if (results != NULL)
+        rlx_kernel_merge (kernel, arg);
+      else if (rlx_type_n_elements (&value->type) == rlx_type_n_elements (&node->outputs[0].type))
+        rlx_kernel_allow_in_place (kernel, arg, "y");
+    }
+}
+
+gboolean
+rlx_fused_dispatch (RlxLower                *lower,
+                    const RlxIrNode         *node,
+                    const RlxFused          *fused,
+                    const RlxIrValue *const *results,
+                    GError                 **error)
+{
   const RlxTensorType *type = &node->outputs[0].type;
   guint64 n = rlx_type_n_elements (type), per_group;
+  guint n_results = fused->results != NULL ? fused->results->len : 0;
   g_autoptr(GString) text = g_string_new (NULL);
   g_autofree char *name = kernel_name (fused);
   Region region;
@@ -697,7 +771,8 @@ rlx_fused_lower (RlxLower        *lower,
                    rlx_data_type_is_float (type->data_type);
   region_write (&region, text);
   per_group = WORKGROUP_SIZE * (guint64) (region.vectors ? write_vectors (text, &region)
-                                                         : write_main (text, type->data_type, fused->instructions->len, rlx_lower_get_target (lower)));
+                                                         : write_main (text, type->data_type, fused->instructions->len, n_results,
+                                                                       rlx_lower_get_target (lower)));
   if (!prepend_library (text, error))
     {
       region_clear (&region);
@@ -708,20 +783,20 @@ rlx_fused_lower (RlxLower        *lower,
   rlx_kernel_define (k, "WG", WORKGROUP_SIZE);
   rlx_kernel_param_u32 (k, "n", n);
   bytes = region_describe (&region, k);
-  if (region.vectors)
-    rlx_kernel_output_vector (k, "y", &node->outputs[0]);
-  else
-    rlx_kernel_output (k, "y", &node->outputs[0]);
-  for (guint i = 0; i < fused->operands->len; i++)
-    if (region.immediates[i] == NULL && region.contiguous[i] &&
-        rlx_type_n_elements (&node->inputs[g_array_index (fused->operands, RlxOperand, i).input]->type) == n)
-      {
-        g_autofree char *arg = g_strdup_printf ("x%u", i);
-        rlx_kernel_allow_in_place (k, arg, "y");
-      }
-  rlx_kernel_set_cost (k, (double) n * fused->instructions->len, bytes + (double) rlx_type_n_bytes (type));
+  describe_results (&region, k, results);
+  rlx_kernel_set_cost (k, (double) n * fused->instructions->len, bytes + (double) rlx_type_n_bytes (type) * MAX (n_results, 1));
   region_clear (&region);
   return rlx_kernel_dispatch (k, (n + per_group - 1) / per_group, error);
+}
+
+gboolean
+rlx_fused_lower (RlxLower        *lower,
+                 const RlxIrNode *node,
+                 GError         **error)
+{
+  const RlxFused *fused = node->payload;
+
+  return fused->results != NULL ? rlx_update_lower (lower, node, error) : rlx_fused_dispatch (lower, node, fused, NULL, error);
 }
 
 /* ---- epilogues ---------------------------------------------------------------------- */

@@ -33,11 +33,17 @@ typedef struct
   guint n_args;
 } RlxInstruction;
 
-/* Payload of a fused node; its shape is that of the node's output. */
+/* Payload of a fused node; its shape is that of the node's output.
+ *
+ * One that has several results, or does the same for several groups of operands, updates states: result r of group g
+ * is output g · n_results + r of the node, of the shape of that group, and what a state takes, which a group's operands
+ * have, too. Each group has as many inputs, in the same order; operands count those of the first. */
 typedef struct
 {
   GArray *operands;       /* RlxOperand */
   GArray *instructions;   /* RlxInstruction; the last one is the result */
+  GArray *results;        /* guint, instructions: of a node that updates states, or else NULL */
+  guint n_groups;
 } RlxFused;
 
 /* Payload of a node of another operator that has taken over the region that was
@@ -63,6 +69,20 @@ void        rlx_kernel_epilogue   (RlxKernel       *kernel,
 
 RlxFused *  rlx_fused_new    (void);
 void        rlx_fused_free   (gpointer fused);
+/* Whether an operand steps through @type, element after element. */
+gboolean    rlx_operand_is_plain (const RlxOperand *operand, const RlxTensorType *type);
+
+/* The one dispatch of a region with one group of operands. @results, where there are several, has the values whose
+ * memory they are written to, and may be read from. */
+gboolean    rlx_fused_dispatch   (RlxLower                *lower,
+                                  const RlxIrNode         *node,
+                                  const RlxFused          *fused,
+                                  const RlxIrValue *const *results,
+                                  GError                 **error);
+/* rlx-update.c: the dispatches of a region that updates states. */
+gboolean    rlx_update_lower     (RlxLower        *lower,
+                                  const RlxIrNode *node,
+                                  GError         **error);
 
 /* A kernel whose text is generated (taken over) instead of a file. */
 RlxKernel * rlx_kernel_new_generated (RlxLower        *lower,

@@ -81,6 +81,26 @@ gboolean    rlx_lower_update_state (RlxLower         *lower,
                                     const RlxIrValue *state,
                                     const RlxIrValue *value);
 
+/* The same for a value that a state takes, where it is known that nothing needs the state any more. Returns the state. */
+const RlxIrValue *rlx_lower_take_state (RlxLower         *lower,
+                                        const RlxIrValue *value);
+
+/* Whether values, which are all states or were all computed, can lie one behind the other: no step may write to one
+ * and read another, and none can be in two places. @joinable has for each group of @n_roles values whether it still can;
+ * value r of group g is at g · @n_roles + r, and those of one role are joined. */
+void              rlx_lower_find_joinable (RlxLower                *lower,
+                                           const RlxIrValue *const *values,
+                                           guint                    n_roles,
+                                           guint                    n_groups,
+                                           gboolean                *joinable);
+/* Lets the values lie one behind the other. Returns all of them as one value, with room between them. */
+const RlxIrValue *rlx_lower_join_values   (RlxLower                *lower,
+                                           const RlxIrValue *const *values,
+                                           guint                    n_values);
+/* The bytes that each takes there. */
+guint64           rlx_lower_get_joined_size (RlxLower         *lower,
+                                             const RlxIrValue *value);
+
 /* Lets the weight @value, whose element (k, n) is at k · @stride_k + n · @stride_n,
  * lie on the device as [n / @width][k][@width] instead, filled up with zeros.
  * FALSE when it is not a weight, or when something else uses it too. */
@@ -159,6 +179,8 @@ void        rlx_kernel_set_cost   (RlxKernel *self, double flops, double bytes);
 /* Says that input @input may share memory with output @output when it is not
  * used afterwards: each invocation reads the elements it writes, before. */
 void        rlx_kernel_allow_in_place (RlxKernel *self, const char *input, const char *output);
+/* Says the same of an input that is in the memory of an output already. Does nothing when it is in none. */
+void        rlx_kernel_merge          (RlxKernel *self, const char *input);
 
 /* Gives up a description. */
 void        rlx_kernel_free        (RlxKernel *self);

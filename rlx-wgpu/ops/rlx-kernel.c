@@ -280,6 +280,26 @@ rlx_kernel_allow_in_place (RlxKernel  *self,
 }
 
 void
+rlx_kernel_merge (RlxKernel  *self,
+                  const char *input)
+{
+  RlxStep *step = self->step;
+  RlxArg *arg = &g_array_index (step->args, RlxArg, find_arg (step, input));
+
+  for (guint i = 0; i < step->args->len; i++)
+    {
+      const RlxArg *output = &g_array_index (step->args, RlxArg, i);
+
+      if (output->is_output && output->slot == arg->slot)
+        {
+          g_assert (output->width == arg->width && output->data_type == arg->data_type);
+          arg->in_place = (int) i;
+          arg->merged = TRUE;
+        }
+    }
+}
+
+void
 rlx_kernel_free (RlxKernel *self)
 {
   rlx_step_free (self->step);

@@ -304,12 +304,41 @@ can_host (Fuser           *self,
   return TRUE;
 }
 
+/* Whether a region changes a state that it reads as well: it can do so in place, in one step with others. */
+static gboolean
+updates_state (Fuser *self,
+               guint  root)
+{
+  const RlxIr *ir = self->base->ir;
+  const RlxIrNode *last = g_ptr_array_index (ir->nodes, root);
+
+  if (!self->base->pinned[last->outputs[0].id] || RLX_DEBUG_CHECK (NO_ALIAS))
+    return FALSE;
+  for (guint i = 0; i < ir->assigns->len; i++)
+    {
+      const RlxIrAssign *assign = &g_array_index (ir->assigns, RlxIrAssign, i);
+
+      for (guint k = 0; assign->value == &last->outputs[0] && k < self->members[root]->len; k++)
+        {
+          const RlxIrNode *member = g_ptr_array_index (ir->nodes, g_array_index (self->members[root], guint, k));
+
+          for (guint j = 0; j < member->n_inputs; j++)
+            if (member->inputs[j] == assign->state)
+              return TRUE;
+        }
+    }
+  return FALSE;
+}
+
 /* Of several hosts the last is taken: the others are there when it runs. */
 static void
 find_host (Fuser *self,
            guint  root)
 {
   const RlxIrNode *host = NULL;
+
+  if (updates_state (self, root))
+    return;
 
   for (guint i = 0; i < self->members[root]->len; i++)
     {
@@ -441,6 +470,7 @@ rlx_pass_fuse (const RlxIr     *ir,
   g_autofree guint *host = g_new0 (guint, ir->nodes->len + 1);
   g_autofree gboolean *hosting = g_new0 (gboolean, ir->nodes->len + 1);
   Fuser self = { &base, constant, region, members, through, host, hosting };
+  RlxIr *fused;
 
   rlx_rewrite_init (&base, ir, target);
   /* Users come after what they use, so backwards every node meets its users'
@@ -484,5 +514,8 @@ rlx_pass_fuse (const RlxIr     *ir,
 
   for (guint i = 0; i < ir->nodes->len; i++)
     g_clear_pointer (&members[i], g_array_unref);
-  return rlx_rewrite_end (&base);
+  fused = rlx_rewrite_end (&base);
+  if (!RLX_DEBUG_CHECK (NO_FUSE) && !RLX_DEBUG_CHECK (NO_ALIAS))
+    rlx_ir_join_updates (fused, target);
+  return fused;
 }

@@ -82,6 +82,10 @@ RlxIr *     rlx_pass_fuse     (const RlxIr     *ir,
                                const RlxTarget *target,
                                GError         **error);
 
+/* Makes one `fused` node of those that change states in the same way, in a graph that is fused and nobody else's. */
+void        rlx_ir_join_updates (RlxIr           *ir,
+                                 const RlxTarget *target);
+
 /* By node id: whether a node depends on constants and parameters alone, so
  * that the prologue can compute it once. */
 gboolean *  rlx_ir_find_constant_nodes (const RlxIr *ir);

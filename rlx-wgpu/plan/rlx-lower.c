@@ -328,6 +328,131 @@ rlx_lower_update_state (RlxLower         *lower,
   return FALSE;
 }
 
+const RlxIrValue *
+rlx_lower_take_state (RlxLower         *lower,
+                      const RlxIrValue *value)
+{
+  const RlxIr *ir = lower->plan->ir;
+
+  for (guint i = 0; i < ir->assigns->len; i++)
+    {
+      const RlxIrAssign *assign = &g_array_index (ir->assigns, RlxIrAssign, i);
+      guint slot;
+
+      if (assign->value != value)
+        continue;
+      rlx_lower_alias (lower, value, assign->state);
+      slot = rlx_lower_get_slot (lower, value);
+      g_array_index (lower->plan->slots, RlxSlot, slot).updated = TRUE;
+      return assign->state;
+    }
+  g_assert_not_reached ();
+}
+
+/* ---- values that lie one behind the other -------------------------------------------- */
+
+/* Takes those out that a step reads while it writes another one of the same role: they would be in one buffer. */
+static void
+drop_conflicts (const RlxStep *step,
+                const guint   *roles,
+                const guint   *groups,
+                gboolean      *joinable)
+{
+  for (guint i = 0; i < step->args->len; i++)
+    {
+      const RlxArg *written = &g_array_index (step->args, RlxArg, i);
+
+      for (guint j = 0; written->is_output && roles[written->slot] != 0 && j < step->args->len; j++)
+        {
+          const RlxArg *read = &g_array_index (step->args, RlxArg, j);
+
+          if (!read->is_output && roles[read->slot] == roles[written->slot])
+            joinable[groups[read->slot]] = FALSE;
+        }
+    }
+}
+
+void
+rlx_lower_find_joinable (RlxLower                *lower,
+                         const RlxIrValue *const *values,
+                         guint                    n_roles,
+                         guint                    n_groups,
+                         gboolean                *joinable)
+{
+  g_autofree guint *roles = NULL, *groups = NULL;   /* by slot */
+  guint n_slots;
+
+  for (guint i = 0; i < n_roles * n_groups; i++)
+    rlx_lower_get_slot (lower, values[i]);
+  n_slots = lower->plan->slots->len;
+  roles = g_new0 (guint, n_slots);
+  groups = g_new0 (guint, n_slots);
+  for (guint i = 0; i < n_roles * n_groups; i++)
+    {
+      guint index = rlx_lower_get_slot (lower, values[i]), group = i / n_roles;
+      const RlxSlot *slot = &g_array_index (lower->plan->slots, RlxSlot, index);
+
+      if ((slot->kind != RLX_SLOT_ACTIVATION && slot->kind != RLX_SLOT_STATE) || slot->joined != 0 || roles[index] != 0)
+        joinable[group] = FALSE;
+      else
+        {
+          roles[index] = i % n_roles + 1;
+          groups[index] = group;
+        }
+    }
+  /* What is computed once lies with its like. */
+  for (guint i = 0; i < lower->plan->steps->len; i++)
+    {
+      const RlxStep *step = g_ptr_array_index (lower->plan->steps, i);
+
+      for (guint k = 0; k < step->args->len; k++)
+        {
+          guint index = g_array_index (step->args, RlxArg, k).slot;
+
+          if (roles[index] != 0 && g_array_index (lower->plan->slots, RlxSlot, index).kind == RLX_SLOT_ACTIVATION)
+            joinable[groups[index]] = FALSE;
+        }
+    }
+  for (guint i = 0; i < lower->main_steps->len; i++)
+    drop_conflicts (g_ptr_array_index (lower->main_steps, i), roles, groups, joinable);
+}
+
+guint64
+rlx_lower_get_joined_size (RlxLower         *lower,
+                           const RlxIrValue *value)
+{
+  guint64 alignment = MAX (16, lower->target->limits.storage_offset_alignment);
+
+  return rlx_divide_up (rlx_type_device_size (&value->type), alignment) * alignment;
+}
+
+const RlxIrValue *
+rlx_lower_join_values (RlxLower                *lower,
+                       const RlxIrValue *const *values,
+                       guint                    n_values)
+{
+  RlxTensorType type = { .data_type = values[0]->type.data_type, .n_dims = 1 };
+  guint parent, first = rlx_lower_get_slot (lower, values[0]);
+  guint64 offset = 0;
+  RlxIrValue *joined;
+
+  for (guint i = 0; i < n_values; i++)
+    type.shape[0] += (gint64) (rlx_lower_get_joined_size (lower, values[i]) / rlx_data_type_get_size (type.data_type));
+  joined = rlx_lower_temporary (lower, &type);
+  parent = add_slot (lower, &type, g_array_index (lower->plan->slots, RlxSlot, first).kind, NULL);
+  g_hash_table_insert (lower->slots, joined, GUINT_TO_POINTER (parent + 1));
+  for (guint i = 0; i < n_values; i++)
+    {
+      guint index = rlx_lower_get_slot (lower, values[i]);
+      RlxSlot *slot = &g_array_index (lower->plan->slots, RlxSlot, index);
+
+      slot->joined = parent + 1;
+      slot->part_offset = offset;
+      offset += rlx_lower_get_joined_size (lower, values[i]);
+    }
+  return joined;
+}
+
 RlxIrValue *
 rlx_lower_temporary (RlxLower            *lower,
                      const RlxTensorType *type)
@@ -500,6 +625,24 @@ note_use (RlxPlan *plan,
   RlxSlot *s = &g_array_index (plan->slots, RlxSlot, slot);
 
   s->last = MAX (s->last, step);
+  if (s->joined > 0)
+    note_use (plan, s->joined - 1, step);
+}
+
+/* What others lie in is there from the first step that writes one of them, and these until the last that reads all. */
+static void
+join_lifetimes (RlxPlan *plan,
+                guint    index)
+{
+  RlxSlot *slot = &g_array_index (plan->slots, RlxSlot, index), *whole;
+
+  if (slot->kind != RLX_SLOT_ACTIVATION || slot->joined == 0)
+    return;
+  whole = &g_array_index (plan->slots, RlxSlot, slot->joined - 1);
+  if (whole->first < 0 || slot->first < whole->first)
+    whole->first = slot->first;
+  slot->last = MAX (slot->last, whole->last);
+  whole->last = MAX (slot->last, whole->last);
 }
 
 /* First and last use of each slot over all steps, prologue first. */
@@ -521,6 +664,8 @@ find_lifetimes (RlxPlan         *plan,
           slot->last = MAX (slot->last, (int) i);
         }
     }
+  for (guint i = 0; i < plan->slots->len; i++)
+    join_lifetimes (plan, i);
   for (guint i = 0; i < plan->outputs->len; i++)
     note_use (plan, g_array_index (plan->outputs, RlxPlanPort, i).slot, G_MAXINT);
   for (guint i = 0; i < plan->copies->len; i++)

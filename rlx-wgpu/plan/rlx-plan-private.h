@@ -37,7 +37,7 @@ typedef struct
   RlxSlotKind kind;
   RlxTensorType type;     /* of the value that made the slot */
   RlxPacking packing;     /* weights */
-  guint joined;           /* weights: index + 1 of the slot it is a part of */
+  guint joined;           /* index + 1 of the slot of the same kind that it is a part of */
   guint64 part_offset;    /* in that slot */
   guint64 size;           /* bytes on the device, rounded up */
   const RlxIrNode *leaf;  /* inputs, weights and states: the node they come from */

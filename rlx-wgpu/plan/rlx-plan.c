@@ -189,6 +189,16 @@ bank_give (Bank   *bank,
     }
 }
 
+/* The slot that is placed: what others are parts of. */
+static guint
+get_whole (Planner *self,
+           guint    index)
+{
+  guint joined = get_slot (self->plan, index)->joined;
+
+  return joined > 0 ? joined - 1 : index;
+}
+
 /* For each slot the slots that some step reads while it writes this one, or
  * writes while it reads this one. */
 static void
@@ -210,10 +220,12 @@ find_conflicts (Planner *self)
             {
               const RlxArg *read = &g_array_index (step->args, RlxArg, j);
 
-              if (read->is_output)
+              guint from = get_whole (self, read->slot), to = get_whole (self, written->slot);
+
+              if (read->is_output || read->merged)
                 continue;
-              g_array_append_val ((GArray *) g_ptr_array_index (self->conflicts, written->slot), read->slot);
-              g_array_append_val ((GArray *) g_ptr_array_index (self->conflicts, read->slot), written->slot);
+              g_array_append_val ((GArray *) g_ptr_array_index (self->conflicts, to), from);
+              g_array_append_val ((GArray *) g_ptr_array_index (self->conflicts, from), to);
             }
         }
     }
@@ -291,6 +303,23 @@ release (Planner *self,
     }
 }
 
+/* Once what they are parts of has its place. */
+static void
+place_parts (RlxPlan    *plan,
+             RlxSlotKind kind)
+{
+  for (guint i = 0; i < plan->slots->len; i++)
+    {
+      RlxSlot *slot = get_slot (plan, i);
+
+      if (slot->kind == kind && slot->joined > 0)
+        {
+          slot->buffer = get_slot (plan, slot->joined - 1)->buffer;
+          slot->offset = get_slot (plan, slot->joined - 1)->offset + slot->part_offset;
+        }
+    }
+}
+
 /* Lets an output take over the memory of an input that dies at this step. */
 static gboolean
 place_in_place (Planner *self,
@@ -302,7 +331,7 @@ place_in_place (Planner *self,
   const RlxArg *out = &g_array_index (step->args, RlxArg, output);
   RlxSlot *target = get_slot (plan, out->slot);
 
-  if (RLX_DEBUG_CHECK (NO_ALIAS) || target->kind != RLX_SLOT_ACTIVATION || target->first != (int) at)
+  if (RLX_DEBUG_CHECK (NO_ALIAS) || target->kind != RLX_SLOT_ACTIVATION || target->first != (int) at || target->joined > 0)
     return FALSE;
 
   for (guint i = 0; i < step->args->len; i++)
@@ -312,7 +341,7 @@ place_in_place (Planner *self,
       guint uses = 0;
 
       if (arg->is_output || arg->merged || arg->in_place != (int) output || arg->data_type != out->data_type || arg->raw != out->raw || arg->width != out->width ||
-          (source->kind != RLX_SLOT_ACTIVATION && source->kind != RLX_SLOT_INPUT) ||
+          (source->kind != RLX_SLOT_ACTIVATION && source->kind != RLX_SLOT_INPUT) || source->joined > 0 ||
           source->last != (int) at || source->size != target->size)
         continue;
       for (guint j = 0; j < step->args->len; j++)
@@ -348,15 +377,19 @@ find_live_bytes (RlxPlan *plan)
 {
   guint n = plan->steps->len + 2;
   g_autofree gint64 *change = g_new0 (gint64, n);
+  g_autofree gboolean *is_whole = g_new0 (gboolean, plan->slots->len + 1);
   gint64 now = 0, most = 0;
 
+  for (guint i = 0; i < plan->slots->len; i++)
+    if (get_slot (plan, i)->joined > 0)
+      is_whole[get_slot (plan, i)->joined - 1] = TRUE;
   for (guint i = 0; i < plan->slots->len; i++)
     {
       const RlxSlot *slot = get_slot (plan, i);
       guint first = slot->first < 0 ? plan->n_prologue : (guint) slot->first;
       guint last = slot->last == G_MAXINT ? n - 2 : (guint) MAX (slot->last, (int) first);
 
-      if (slot->kind != RLX_SLOT_ACTIVATION && slot->kind != RLX_SLOT_INPUT)
+      if ((slot->kind != RLX_SLOT_ACTIVATION && slot->kind != RLX_SLOT_INPUT) || is_whole[i])
         continue;
       if (slot->shares >= 0)
         first++;
@@ -395,7 +428,7 @@ place_activations (Planner *self)
 
           if (get_slot (plan, index)->last >= (int) s)
             break;
-          if (self->placed[index] && !taken_over[index] && !RLX_DEBUG_CHECK (NO_ALIAS))
+          if (self->placed[index] && !taken_over[index] && get_slot (plan, index)->joined == 0 && !RLX_DEBUG_CHECK (NO_ALIAS))
             release (self, index);
           next++;
         }
@@ -416,14 +449,15 @@ place_activations (Planner *self)
         {
           const RlxArg *arg = &g_array_index (step->args, RlxArg, i);
 
-          if (!arg->is_output || self->placed[arg->slot])
+          if (!arg->is_output || self->placed[get_whole (self, arg->slot)])
             continue;
           if (place_in_place (self, step, s, i))
             taken_over[get_slot (plan, arg->slot)->shares] = TRUE;
           else
-            place (self, arg->slot);
+            place (self, get_whole (self, arg->slot));
         }
     }
+  place_parts (plan, RLX_SLOT_ACTIVATION);
 }
 
 /* The first buffer of @kind from @first on that slot @index fits into; -1 for none. */
@@ -513,16 +547,7 @@ place_static (Planner      *self,
       slot->offset = buffer->size;
       buffer->size += size;
     }
-  for (guint i = 0; i < plan->slots->len; i++)
-    {
-      RlxSlot *slot = get_slot (plan, i);
-
-      if (slot->kind == kind && slot->joined > 0)
-        {
-          slot->buffer = get_slot (plan, slot->joined - 1)->buffer;
-          slot->offset = get_slot (plan, slot->joined - 1)->offset + slot->part_offset;
-        }
-    }
+  place_parts (plan, kind);
 }
 
 /* The slots of constants, by buffer. */

@@ -62,6 +62,8 @@ check_pair (const RlxPlan *plan,
   /* weights may be parts of others: nobody writes them */
   if (a->kind == RLX_SLOT_WEIGHT && b->kind == RLX_SLOT_WEIGHT)
     return TRUE;
+  if (a->joined == j + 1 || b->joined == i + 1)
+    return TRUE;
   if (a->buffer != b->buffer || a->offset + a->size <= b->offset || b->offset + b->size <= a->offset)
     return TRUE;
   get_lifetime (plan, a, &first_a, &last_a);

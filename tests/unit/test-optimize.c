@@ -9,6 +9,8 @@
 
 #include <math.h>
 
+#include "util/rlx-debug-private.h"
+
 #define N 6
 #define STEPS 5
 
@@ -281,6 +283,142 @@ test_resume (void)
     g_assert_cmpfloat (read_state (one, "p", i), ==, read_state (other, "p", i));
 }
 
+/* ---- several parameters -------------------------------------------------------------- */
+
+#define N_PARAMETERS 4
+
+static const gint64 sizes[N_PARAMETERS] = { 6, 70, 1, 300 };
+
+/* For the parameters from @first up to @end: Σ (x · p)², summed over all of them and three rows of x. */
+static RlxExecutable *
+make_several (guint                first,
+              guint                end,
+              RlxOptimizerOptions *options)
+{
+  g_autoptr (RlxGraph) graph = rlx_graph_new ();
+  g_autoptr (GError) error = NULL;
+  RlxNode *parameters[N_PARAMETERS], *loss = NULL;
+  RlxExecutable *executable;
+
+  for (guint i = first; i < end; i++)
+    {
+      g_autofree char *name = g_strdup_printf ("p%u", i), *type = g_strdup_printf ("f32[%d]", (int) sizes[i]);
+      g_autofree char *row_type = g_strdup_printf ("f32[3, %d]", (int) sizes[i]);
+      g_autoptr (RlxTensor) initial = rlx_test_random (type, -1, 1, i), x = rlx_test_random (row_type, -1, 1, i + 9);
+      RlxNode *sum;
+
+      parameters[i] = rlx_graph_state (graph, name, initial, &error);
+      sum = rlx_node_mul (rlx_graph_constant (graph, x, &error), parameters[i], &error);
+      sum = rlx_node_reduce_sum_square (sum, (const gint64[]) { 0, 1 }, 2, NULL, &error);
+      loss = loss == NULL ? sum : rlx_node_add (loss, sum, &error);
+      g_assert_no_error (error);
+    }
+  rlx_graph_optimize (graph, loss, parameters + first, end - first, options, &error);
+  g_assert_no_error (error);
+  rlx_graph_output (graph, "loss", loss, &error);
+  g_assert_no_error (error);
+  executable = rlx_device_compile (rlx_test_device (), graph, NULL, NULL, &error);
+  g_assert_no_error (error);
+  return executable;
+}
+
+static void
+run_once (RlxExecutable *executable)
+{
+  g_autoptr (GError) error = NULL;
+  g_auto (RlxTensors) outputs = rlx_executable_run (executable, NULL, 0, NULL, NULL, &error);
+
+  g_assert_no_error (error);
+}
+
+/* One step changes all of them, with the bits that each gets alone. */
+static void
+test_together (void)
+{
+  static const RlxOptimizer algorithms[] = { RLX_OPTIMIZER_SGD, RLX_OPTIMIZER_ADAMW, RLX_OPTIMIZER_LION };
+
+  for (guint a = 0; a < G_N_ELEMENTS (algorithms); a++)
+    {
+      g_autoptr (RlxOptimizerOptions) options = rlx_optimizer_options_new ();
+      g_autoptr (RlxExecutable) all = NULL, three = NULL;
+
+      rlx_optimizer_options_set_algorithm (options, algorithms[a]);
+      rlx_optimizer_options_set_momentum (options, 0.75);
+      rlx_optimizer_options_set_accumulate (options, a == 0 ? 2 : 1);
+      rlx_optimizer_options_set_skip_not_finite (options, a == 2);
+      all = make_several (0, N_PARAMETERS, options);
+      for (guint i = 0; i < 4; i++)
+        run_once (all);
+      for (guint k = 0; k < N_PARAMETERS; k++)
+        {
+          g_autoptr (RlxExecutable) alone = make_several (k, k + 1, options);
+          g_autofree char *name = g_strdup_printf ("p%u", k);
+
+          for (guint i = 0; i < 4; i++)
+            run_once (alone);
+          for (gint64 i = 0; i < sizes[k]; i++)
+            g_assert_cmpfloat (read_state (all, name, i), ==, read_state (alone, name, i));
+        }
+      /* another parameter is two steps of the loss, and two of the gradient */
+      three = make_several (0, 3, options);
+      if ((rlx_debug_get_flags () & (RLX_DEBUG_NO_FUSE | RLX_DEBUG_NO_ALIAS)) == 0)
+        g_assert_cmpuint (rlx_executable_get_n_dispatches (all) - rlx_executable_get_n_dispatches (three), ==, a == 2 ? 5 : 4);
+    }
+}
+
+/* Executables share what lies together. */
+static void
+test_share (void)
+{
+  g_autoptr (RlxExecutable) one = make_several (0, N_PARAMETERS, NULL), other = make_several (0, N_PARAMETERS, NULL);
+  g_autoptr (RlxExecutable) reader = NULL;
+  g_autoptr (RlxGraph) graph = rlx_graph_new ();
+  g_autoptr (GError) error = NULL;
+  g_autoptr (RlxState) first = rlx_executable_dup_state (one, "p0", &error), second = rlx_executable_dup_state (one, "p1", &error);
+  g_autoptr (RlxState) again = rlx_executable_dup_state (one, "p1", &error), its_own = NULL;
+  g_auto (RlxTensors) outputs = { NULL };
+  RlxNode *p;
+
+  g_assert_true (again == second);
+  for (guint i = 0; i < 2; i++)
+    {
+      g_autofree char *name = g_strdup_printf ("s%u", i), *type = g_strdup_printf ("f32[%d]", (int) sizes[i]);
+      g_autoptr (RlxTensor) initial = rlx_test_random (type, 5, 6, 1);
+
+      p = rlx_graph_state (graph, name, initial, &error);
+      rlx_graph_output (graph, name, rlx_node_neg (p, &error), &error);
+      g_assert_no_error (error);
+    }
+  reader = rlx_device_compile (rlx_test_device (), graph, NULL, NULL, &error);
+  g_assert_no_error (error);
+  its_own = rlx_executable_dup_state (reader, "s1", &error);
+  g_assert_true (rlx_executable_bind_state (reader, "s0", first, NULL, &error));
+  g_assert_true (rlx_executable_bind_state (reader, "s1", second, NULL, &error));
+  g_assert_no_error (error);
+
+  run_once (one);
+  outputs = rlx_executable_run (reader, NULL, 0, NULL, NULL, &error);
+  g_assert_no_error (error);
+  for (guint k = 0; k < 2; k++)
+    for (gint64 i = 0; i < sizes[k]; i++)
+      g_assert_cmpfloat (rlx_tensor_get_value (outputs[k], i), ==, -read_state (one, k == 0 ? "p0" : "p1", i));
+  g_assert_cmpfloat (read_state (reader, "s1", 69), ==, read_state (one, "p1", 69));
+
+  /* Where there are no others beside it, it may be bound to; where there are, all have to come. */
+  if ((rlx_debug_get_flags () & (RLX_DEBUG_NO_FUSE | RLX_DEBUG_NO_ALIAS)) == 0)
+    {
+      g_assert_false (rlx_executable_bind_state (one, "p1", its_own, NULL, &error));
+      g_assert_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT);
+      g_assert_nonnull (strstr (error->message, "“p1” lies together with others"));
+      g_clear_error (&error);
+      g_assert_true (rlx_executable_bind_state (other, "p1", second, NULL, &error));
+      g_assert_no_error (error);
+      g_assert_cmpfloat (read_state (other, "p3", 299), ==, read_state (one, "p3", 299));
+      run_once (other);
+      g_assert_cmpfloat (read_state (other, "p3", 299), ==, read_state (one, "p3", 299));
+    }
+}
+
 static void
 test_errors (void)
 {
@@ -340,6 +478,8 @@ main (int   argc,
       g_test_add_func ("/optimize/skip", test_skip);
       g_test_add_func ("/optimize/accumulate", test_accumulate);
       g_test_add_func ("/optimize/resume", test_resume);
+      g_test_add_func ("/optimize/together", test_together);
+      g_test_add_func ("/optimize/share", test_share);
     }
 
   return g_test_run ();
