@@ -714,6 +714,17 @@ kernel_name (const RlxFused *fused)
   return g_string_free (name, FALSE);
 }
 
+/* Whether all operands that are @value come element after element. */
+static gboolean
+reads_in_order (const Region     *region,
+                const RlxIrValue *value)
+{
+  for (guint i = 0; i < region->fused->operands->len; i++)
+    if (region->node->inputs[g_array_index (region->fused->operands, RlxOperand, i).input] == value && !region->contiguous[i])
+      return FALSE;
+  return TRUE;
+}
+
 static void
 describe_results (const Region            *region,
                   RlxKernel               *kernel,
@@ -737,12 +748,12 @@ describe_results (const Region            *region,
       g_autofree char *arg = g_strdup_printf ("x%u", i);
       const RlxIrValue *value;
 
-      if (region->immediates[i] != NULL || !region->contiguous[i])
+      if (region->immediates[i] != NULL)
         continue;
       value = node->inputs[g_array_index (fused->operands, RlxOperand, i).input];
       if (results != NULL)
         rlx_kernel_merge (kernel, arg);
-      else if (rlx_type_n_elements (&value->type) == rlx_type_n_elements (&node->outputs[0].type))
+      else if (region->contiguous[i] && rlx_type_n_elements (&value->type) == rlx_type_n_elements (&node->outputs[0].type))
         rlx_kernel_allow_in_place (kernel, arg, "y");
     }
 }
@@ -769,6 +780,9 @@ rlx_fused_dispatch (RlxLower                *lower,
   region_init (&region, fused, node, -1);
   region.vectors = rlx_lower_get_target (lower)->loads_coalesce && n >= MIN_VECTORS &&
                    rlx_data_type_is_float (type->data_type);
+  /* What is read and written is so in the same way. */
+  for (guint i = 0; i < n_results; i++)
+    region.vectors &= reads_in_order (&region, results[i]);
   region_write (&region, text);
   per_group = WORKGROUP_SIZE * (guint64) (region.vectors ? write_vectors (text, &region)
                                                          : write_main (text, type->data_type, fused->instructions->len, n_results,

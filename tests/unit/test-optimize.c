@@ -286,8 +286,10 @@ test_resume (void)
 /* ---- several parameters -------------------------------------------------------------- */
 
 #define N_PARAMETERS 4
+/* The number of one more, whose gradient comes in another order. */
+#define TURNED N_PARAMETERS
 
-static const gint64 sizes[N_PARAMETERS] = { 6, 70, 1, 300 };
+static const gint64 sizes[N_PARAMETERS + 1] = { 6, 70, 1, 300, 70 };
 
 /* For the parameters from @first up to @end: Σ (x · p)², summed over all of them and three rows of x. */
 static RlxExecutable *
@@ -297,19 +299,21 @@ make_several (guint                first,
 {
   g_autoptr (RlxGraph) graph = rlx_graph_new ();
   g_autoptr (GError) error = NULL;
-  RlxNode *parameters[N_PARAMETERS], *loss = NULL;
+  RlxNode *parameters[N_PARAMETERS + 1], *loss = NULL;
   RlxExecutable *executable;
 
   for (guint i = first; i < end; i++)
     {
       g_autofree char *name = g_strdup_printf ("p%u", i), *type = g_strdup_printf ("f32[%d]", (int) sizes[i]);
       g_autofree char *row_type = g_strdup_printf ("f32[3, %d]", (int) sizes[i]);
-      g_autoptr (RlxTensor) initial = rlx_test_random (type, -1, 1, i), x = rlx_test_random (row_type, -1, 1, i + 9);
+      g_autoptr (RlxTensor) initial = rlx_test_random (i == TURNED ? "f32[7, 10]" : type, -1, 1, i);
+      g_autoptr (RlxTensor) x = rlx_test_random (i == TURNED ? "f32[3, 10, 7]" : row_type, -1, 1, i + 9);
       RlxNode *sum;
 
       parameters[i] = rlx_graph_state (graph, name, initial, &error);
-      sum = rlx_node_mul (rlx_graph_constant (graph, x, &error), parameters[i], &error);
-      sum = rlx_node_reduce_sum_square (sum, (const gint64[]) { 0, 1 }, 2, NULL, &error);
+      sum = i == TURNED ? rlx_node_transpose (parameters[i], (const gint64[]) { 1, 0 }, 2, &error) : parameters[i];
+      sum = rlx_node_mul (rlx_graph_constant (graph, x, &error), sum, &error);
+      sum = rlx_node_reduce_sum_square (sum, (const gint64[]) { 0, 1, 2 }, i == TURNED ? 3 : 2, NULL, &error);
       loss = loss == NULL ? sum : rlx_node_add (loss, sum, &error);
       g_assert_no_error (error);
     }
@@ -346,10 +350,10 @@ test_together (void)
       rlx_optimizer_options_set_momentum (options, 0.75);
       rlx_optimizer_options_set_accumulate (options, a == 0 ? 2 : 1);
       rlx_optimizer_options_set_skip_not_finite (options, a == 2);
-      all = make_several (0, N_PARAMETERS, options);
+      all = make_several (0, N_PARAMETERS + 1, options);
       for (guint i = 0; i < 4; i++)
         run_once (all);
-      for (guint k = 0; k < N_PARAMETERS; k++)
+      for (guint k = 0; k < N_PARAMETERS + 1; k++)
         {
           g_autoptr (RlxExecutable) alone = make_several (k, k + 1, options);
           g_autofree char *name = g_strdup_printf ("p%u", k);
@@ -361,6 +365,8 @@ test_together (void)
         }
       /* another parameter is two steps of the loss, and two of the gradient */
       three = make_several (0, 3, options);
+      g_object_unref (all);
+      all = make_several (0, N_PARAMETERS, options);
       if ((rlx_debug_get_flags () & (RLX_DEBUG_NO_FUSE | RLX_DEBUG_NO_ALIAS)) == 0)
         g_assert_cmpuint (rlx_executable_get_n_dispatches (all) - rlx_executable_get_n_dispatches (three), ==, a == 2 ? 5 : 4);
     }
