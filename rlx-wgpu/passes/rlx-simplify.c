@@ -93,11 +93,37 @@ is_no_op (const RlxIrNode *node)
   return FALSE;
 }
 
+/* Gradients bring the same numbers along many times. Zeros of both signs are two. */
+static gboolean
+get_number (const RlxIrNode *node,
+            double          *number,
+            gint64          *integer)
+{
+  return rlx_ir_node_is (node, RLX_OP_ID_CONSTANT) && rlx_ir_value_get_immediate (&node->outputs[0], number, integer);
+}
+
+static gboolean
+has_same_data (const RlxIrNode *m,
+               const RlxIrNode *n)
+{
+  double number[2] = { 0 };
+  gint64 integer[2] = { 0 };
+
+  if (m->data == n->data)
+    return TRUE;
+  return m->data != NULL && n->data != NULL && rlx_type_equal (&m->outputs[0].type, &n->outputs[0].type) &&
+         get_number (m, &number[0], &integer[0]) && get_number (n, &number[1], &integer[1]) &&
+         memcmp (&number[0], &number[1], sizeof (double)) == 0 && integer[0] == integer[1];
+}
+
 static guint
 node_hash (gconstpointer key)
 {
   const RlxIrNode *node = key;
-  guint hash = g_direct_hash (node->op) ^ g_direct_hash (node->data);
+  double number;
+  gint64 integer;
+  guint hash = g_direct_hash (node->op) ^ (get_number (node, &number, &integer) ? g_double_hash (&number) ^ g_int64_hash (&integer)
+                                                                                : g_direct_hash (node->data));
 
   for (guint i = 0; i < node->n_inputs; i++)
     hash = hash * 31 + (node->inputs[i] ? node->inputs[i]->id + 1 : 0);
@@ -110,7 +136,7 @@ node_equal (gconstpointer a,
 {
   const RlxIrNode *m = a, *n = b;
 
-  return m->op == n->op && m->n_inputs == n->n_inputs && m->data == n->data &&
+  return m->op == n->op && m->n_inputs == n->n_inputs && has_same_data (m, n) &&
          memcmp (m->inputs, n->inputs, m->n_inputs * sizeof (RlxIrValue *)) == 0 &&
          rlx_attrs_equal (m->op, m->attrs, n->attrs);
 }
