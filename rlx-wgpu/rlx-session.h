@@ -47,6 +47,23 @@ void            rlx_session_set_capacity   (RlxSession           *self,
 RLX_AVAILABLE_IN_1_0
 guint           rlx_session_get_n_executables (RlxSession        *self);
 RLX_AVAILABLE_IN_1_0
+gboolean        rlx_session_add_state      (RlxSession           *self,
+                                            const char           *input,
+                                            const char           *output,
+                                            GError              **error);
+RLX_AVAILABLE_IN_1_0
+gboolean        rlx_session_add_states     (RlxSession           *self,
+                                            GError              **error);
+RLX_AVAILABLE_IN_1_0
+void            rlx_session_reset_states   (RlxSession           *self);
+RLX_AVAILABLE_IN_1_0
+guint           rlx_session_get_max_rows   (RlxSession           *self);
+RLX_AVAILABLE_IN_1_0
+void            rlx_session_set_max_rows   (RlxSession           *self,
+                                            guint                 max_rows);
+RLX_AVAILABLE_IN_1_0
+guint           rlx_session_get_n_rows     (RlxSession           *self);
+RLX_AVAILABLE_IN_1_0
 const char *const *
                 rlx_session_get_output_names (RlxSession         *self);
 

@@ -9,7 +9,7 @@ import GLib from 'gi://GLib';
 import System from 'system';
 import Rlx from 'gi://Rlx?version=1.0';
 
-const LAYERS = 6, HEADS = 8, WIDTH = 36, START = 1, END = 2, RATE = 16000;
+const START = 1, END = 2, RATE = 16000, LONGEST = 192;
 const load = path => GLib.file_get_contents(path)[1];
 
 function readSound(path) {
@@ -39,30 +39,20 @@ function* transcribe(folder, samples) {
     const path = `${folder}/model/tiny/quantized`;
     const device = Rlx.Device.get_default();
     const encoder = Rlx.Session.open(`${path}/encoder_model.onnx`, device);
-    // One file has two decoders: for the first token, and for those that have others before them.
-    const decoders = [false, true].map(later => {
-        const model = Rlx.Model.open(`${path}/decoder_model_merged.onnx`);
-        model.fix_input('use_cache_branch', [later]);
-        return Rlx.Session.new(model, device, null);
-    });
+    // What it knows of earlier tokens and of the sound stays on the device.
+    const decoder = Rlx.Session.open(`${path}/decoder_model_merged.onnx`, device);
+    decoder.set_max_rows(LONGEST);
+    decoder.add_states();
 
     const [heard] = encoder.run({input_values: Rlx.Tensor.fromTypedArray(samples, [1, samples.length])});
-    const past = {};
-    for (let i = 0; i < LAYERS; i++) {
-        for (const part of ['decoder.key', 'decoder.value', 'encoder.key', 'encoder.value'])
-            past[`past_key_values.${i}.${part}`] = Rlx.Tensor.fromTypedArray(new Float32Array(0), [1, HEADS, 0, WIDTH]);
-    }
     let token = START;
-    for (let i = 0; i < Math.floor(samples.length * 6 / RATE); i++) {
-        const out = decoders[i > 0 ? 1 : 0].run({input_ids: [[token]], encoder_hidden_states: heard, ...past});
+    for (let i = 0; i < Math.min(LONGEST, Math.floor(samples.length * 6 / RATE)); i++) {
+        const out = decoder.run({input_ids: [[token]], encoder_hidden_states: heard});
         const logits = out.logits.toTypedArray();
         token = logits.indexOf(logits.reduce((a, b) => Math.max(a, b)));
         if (token === END)
             return;
         yield token;
-        // What was heard stays the same.
-        for (const name of Object.keys(past).filter(name => i === 0 || name.includes('decoder')))
-            past[name] = out[name.replace('past_key_values', 'present')];
     }
 }
 

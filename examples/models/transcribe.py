@@ -17,8 +17,8 @@ import numpy as np
 gi.require_version('Rlx', '1.0')
 from gi.repository import Rlx
 
-LAYERS, HEADS, WIDTH = 6, 8, 36
 START, END = 1, 2
+LONGEST = 192  # tokens
 
 
 def read_sound(path):
@@ -42,28 +42,22 @@ class Moonshine:
         folder = os.path.join(folder, 'model/tiny/quantized')
         device = Rlx.Device.get_default()
         self.encoder = Rlx.Session.open(os.path.join(folder, 'encoder_model.onnx'), device)
-        # One file has two decoders: for the first token, and for those that have others before them.
-        self.decoders = []
-        for later in False, True:
-            model = Rlx.Model.open(os.path.join(folder, 'decoder_model_merged.onnx'))
-            model.fix_input('use_cache_branch', [later])
-            self.decoders.append(Rlx.Session.new(model, device, None))
+        # What it knows of earlier tokens and of the sound stays on the device.
+        self.decoder = Rlx.Session.open(os.path.join(folder, 'decoder_model_merged.onnx'), device)
+        self.decoder.set_max_rows(LONGEST)
+        self.decoder.add_states()
 
     def transcribe(self, samples):
         """Gives the ids of tokens, one after the other."""
         heard, = self.encoder(input_values=samples[None])
-        nothing = np.zeros([1, HEADS, 0, WIDTH], np.float32)
-        past = {f'past_key_values.{i}.{side}.{part}': nothing
-                for i in range(LAYERS) for side in ('decoder', 'encoder') for part in ('key', 'value')}
+        self.decoder.reset_states()
         token = START
-        for i in range(len(samples) * 6 // 16000):
-            out = self.decoders[i > 0]({'input_ids': [[token]], 'encoder_hidden_states': heard, **past})
-            token = int(out.logits.numpy()[0, -1].argmax())
+        for _ in range(min(LONGEST, len(samples) * 6 // 16000)):
+            logits, = self.decoder(input_ids=[[token]], encoder_hidden_states=heard)
+            token = int(logits.numpy()[0, -1].argmax())
             if token == END:
                 return
             yield token
-            # What was heard stays the same.
-            past |= {name: out[name.replace('past_key_values', 'present')] for name in past if i == 0 or 'decoder' in name}
 
 
 def main():

@@ -44,7 +44,7 @@ rlx_array_init (RlxArray     *array,
       return FALSE;
     }
   *array = (RlxArray) { .type = type, .n_dims = n_dims, .is_float = rlx_data_type_is_float (type) };
-  if (n_dims > RLX_MAX_DIMS || !rlx_shape_n_elements (shape, n_dims, &n, NULL) || n > (array->is_float ? MAX_FLOATS : RLX_IMPORT_MAX_FOLDED))
+  if (n_dims > RLX_MAX_DIMS || !rlx_shape_n_elements (shape, n_dims, &n, NULL) || n > RLX_IMPORT_MAX_FOLDED)
     return FALSE;
   for (gsize i = 0; i < n_dims; i++)
     array->shape[i] = shape[i];
@@ -418,6 +418,27 @@ fold_shape (RlxMapCall *call,
   return tensor != NULL && rlx_map_return_tensor (call, 0, tensor) ? RLX_FOLD_DONE : RLX_FOLD_FAILED;
 }
 
+/* Whether an array is better left to the device. What is compared with the model for other sizes has to be the same there. */
+static gboolean
+is_too_long (const RlxMapCall *call,
+             const RlxArray   *array)
+{
+  return array->is_float && array->n > MAX_FLOATS && call->import->casts == NULL;
+}
+
+/* Takes note of an integer that becomes a float; FALSE when that is left to the device. */
+static gboolean
+note_cast (const RlxMapCall *call,
+           RlxTensor        *tensor)
+{
+  RlxImportCasts *casts = call->import->casts;
+
+  if (casts == NULL)
+    return TRUE;
+  g_ptr_array_add (casts->found, g_object_ref (tensor));
+  return casts->kept == NULL || !g_hash_table_contains (casts->kept, GUINT_TO_POINTER (casts->found->len - 1));
+}
+
 RlxFold
 rlx_fold (RlxMapCall *call,
           GError    **error)
@@ -464,15 +485,20 @@ rlx_fold (RlxMapCall *call,
       if (!array_load (&inputs[i], tensor))
         break;
       fold.n_inputs++;
+      if (is_too_long (call, &inputs[i]))
+        break;
     }
-  if (fold.n_inputs == call->node->n_inputs && row->func (&fold, &results[0]))
+  if (done == RLX_FOLD_NONE && fold.n_inputs == call->node->n_inputs && !is_too_long (call, &inputs[fold.n_inputs - 1]) &&
+      row->func (&fold, &results[0]) && !is_too_long (call, &results[0]))
     {
       done = rlx_map_check_used (call, error) ? RLX_FOLD_DONE : RLX_FOLD_FAILED;
       for (guint i = 0; i < fold.n_results && done == RLX_FOLD_DONE; i++)
         {
           g_autoptr(RlxTensor) tensor = array_store (&results[i], error);
 
-          if (tensor == NULL || !rlx_map_return_tensor (call, i, tensor))
+          if (row->func == rlx_fold_cast && tensor != NULL && results[i].is_float && !inputs[0].is_float && !note_cast (call, tensor))
+            done = RLX_FOLD_NONE;
+          else if (tensor == NULL || !rlx_map_return_tensor (call, i, tensor))
             done = RLX_FOLD_FAILED;
         }
     }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "import/rlx-map-private.h"
+#include "ir/rlx-ir-private.h"
 
 G_BEGIN_DECLS
 
@@ -25,6 +26,13 @@ typedef struct
   GHashTable *tensors;      /* by their messages: RlxTensor */
 } RlxImportSource;
 
+/* Conversions of known integers to floats, in order. */
+typedef struct
+{
+  GPtrArray *found;         /* RlxTensor: what came of each */
+  GHashTable *kept;         /* the numbers of those that are left to the device; nullable */
+} RlxImportCasts;
+
 struct _RlxImport
 {
   RlxImportSource *source;
@@ -34,6 +42,7 @@ struct _RlxImport
   guint n_reasons;
   RlxModelError code;       /* of the first */
   GHashTable *needed;       /* inputs whose elements would have to be known */
+  RlxImportCasts *casts;    /* nullable */
   GCancellable *cancellable;
   guint n_nodes;
   guint depth;
@@ -54,8 +63,9 @@ struct _RlxScope
 typedef struct
 {
   GHashTable *dimensions;   /* by name, or as INPUT.AXIS: gint64 */
-  GHashTable *shapes;       /* by name of the input: RlxTensor that has the shape; nullable */
+  GHashTable *types;        /* by name of the input: RlxTensorType; nullable */
   GHashTable *fixed;        /* by name of the input: RlxTensor; nullable */
+  RlxImportCasts *casts;    /* where they are to be told of; nullable */
 } RlxImportSizes;
 
 /* Names of inputs whose elements would have to be known are added to @needed, which is

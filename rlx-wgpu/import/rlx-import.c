@@ -604,13 +604,11 @@ get_size (const RlxImportSizes *sizes,
 /* A size that a tensor has: the same wherever the name of the dimension is. */
 static gboolean
 check_shape (const RlxOnnxPort *port,
-             RlxTensor         *tensor,
+             const gint64      *shape,
+             gsize              n_dims,
              GHashTable        *symbols,
              GError           **error)
 {
-  gsize n_dims;
-  const gint64 *shape = rlx_tensor_get_shape (tensor, &n_dims);
-
   if (!port->has_shape)
     return TRUE;
   if (n_dims != port->n_dims)
@@ -649,11 +647,12 @@ add_input (RlxScope             *scope,
   RlxImport *self = scope->import;
   RlxMapValue *value;
   RlxTensor *fixed = sizes->fixed != NULL ? g_hash_table_lookup (sizes->fixed, port->name) : NULL;
-  RlxTensor *given = fixed != NULL || sizes->shapes == NULL ? fixed : g_hash_table_lookup (sizes->shapes, port->name);
+  const RlxTensorType *given = sizes->types != NULL ? g_hash_table_lookup (sizes->types, port->name) : NULL;
   const RlxOnnxTypeInfo *info = rlx_onnx_type_get_info (port->type);
   gint64 shape[RLX_MAX_DIMS];
   const gint64 *dims = shape;
   gsize n_dims = port->n_dims;
+  RlxDataType type = RLX_DATA_TYPE_F32;
 
   /* Those that have an initialiser are no inputs of a program. */
   if (g_hash_table_contains (scope->values, port->name))
@@ -662,19 +661,29 @@ add_input (RlxScope             *scope,
     return rlx_map_unsupported (error, "The input “%s” is a %s, not a tensor", port->name, port->kind);
   if (info->data_type < 0)
     return rlx_map_unsupported (error, "The input “%s” is of %s, which nothing on a device computes with", port->name, info->name);
-  if (given != NULL && rlx_tensor_get_data_type (given) != (RlxDataType) info->data_type)
+  if (fixed != NULL)
+    {
+      dims = rlx_tensor_get_shape (fixed, &n_dims);
+      type = rlx_tensor_get_data_type (fixed);
+    }
+  else if (given != NULL)
+    {
+      dims = given->shape;
+      n_dims = given->n_dims;
+      type = given->data_type;
+    }
+  if (dims != shape && type != (RlxDataType) info->data_type)
     {
       g_set_error (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_DATA_TYPE, "The tensor for the input “%s” is of %s instead of %s", port->name,
-                   rlx_data_type_to_string (rlx_tensor_get_data_type (given)), rlx_data_type_to_string ((RlxDataType) info->data_type));
+                   rlx_data_type_to_string (type), rlx_data_type_to_string ((RlxDataType) info->data_type));
       return FALSE;
     }
   value = rlx_import_new_value (self);
   rlx_scope_set (scope, port->name, value);
-  if (given != NULL)
+  if (dims != shape)
     {
-      if (!check_shape (port, given, symbols, error))
+      if (!check_shape (port, dims, n_dims, symbols, error))
         return FALSE;
-      dims = rlx_tensor_get_shape (given, &n_dims);
       if (fixed != NULL)
         {
           value->tensor = g_object_ref (fixed);
@@ -777,7 +786,7 @@ rlx_import_model (RlxImportSource      *source,
   g_autoptr(GPtrArray) reasons = g_ptr_array_new_with_free_func (g_free);
   g_autoptr(GHashTable) needs = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   g_auto(RlxScope) scope = { 0, };
-  RlxImport self = { .source = source, .graph = graph, .values = values, .reasons = reasons, .needed = needs, .cancellable = cancellable };
+  RlxImport self = { .source = source, .graph = graph, .values = values, .reasons = reasons, .needed = needs, .cancellable = cancellable, .casts = sizes->casts };
 
   scope_init (&scope, &self, NULL, source->onnx->opsets);
   if (!import_all (&scope, rlx_onnx_get_graph (source->onnx, source->onnx->body), sizes, error))

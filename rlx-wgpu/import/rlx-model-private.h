@@ -21,16 +21,20 @@ struct _RlxModelPort
   char *names[RLX_MAX_DIMS];
 };
 
-/* The graph for tensors that the inputs of those names are to have, of which those of
- * @known are constants. Names of inputs that would have to be known, too, are added to
+/* The graph for inputs of those types, by name: RlxTensorType. Those of @known, RlxTensor, are
+ * constants. Names of inputs that would have to be known, too, are added to
  * @needed. */
 RlxGraph *    rlx_model_specialise (RlxModel     *self,
-                                    GHashTable   *tensors,
+                                    GHashTable   *types,
                                     GHashTable   *known,
                                     GHashTable   *needed,
                                     GCancellable *cancellable,
                                     GError      **error);
 RlxModelPort *rlx_model_port_new   (const RlxOnnxPort *port);
+RlxImportSource *rlx_model_get_source (RlxModel  *self);
+/* Inputs that are fixed, with those of @known, which is nullable. */
+GHashTable *  rlx_model_copy_fixed (RlxModel     *self,
+                                    GHashTable   *known);
 /* Changes when an input is fixed. */
 guint         rlx_model_get_serial (RlxModel     *self);
 /* NULL when there is none, or it is fixed. */

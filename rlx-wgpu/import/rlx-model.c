@@ -491,10 +491,9 @@ rlx_model_get_serial (RlxModel *self)
   return self->serial;
 }
 
-/* With those of @known. */
-static GHashTable *
-copy_fixed (RlxModel   *self,
-            GHashTable *known)
+GHashTable *
+rlx_model_copy_fixed (RlxModel   *self,
+                      GHashTable *known)
 {
   g_autoptr(GMutexLocker) locker = g_mutex_locker_new (&self->mutex);
   GHashTable *copy = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_object_unref);
@@ -514,16 +513,22 @@ copy_fixed (RlxModel   *self,
   return copy;
 }
 
+RlxImportSource *
+rlx_model_get_source (RlxModel *self)
+{
+  return &self->source;
+}
+
 RlxGraph *
 rlx_model_specialise (RlxModel     *self,
-                      GHashTable   *tensors,
+                      GHashTable   *types,
                       GHashTable   *known,
                       GHashTable   *needed,
                       GCancellable *cancellable,
                       GError      **error)
 {
-  g_autoptr(GHashTable) fixed = copy_fixed (self, known);
-  RlxImportSizes sizes = { .shapes = tensors, .fixed = fixed };
+  g_autoptr(GHashTable) fixed = rlx_model_copy_fixed (self, known);
+  RlxImportSizes sizes = { .types = types, .fixed = fixed };
 
   return rlx_import_model (&self->source, &sizes, needed, cancellable, error);
 }
@@ -688,7 +693,7 @@ rlx_model_build (RlxModel     *self,
 
   if (!read_dimensions (self, sunk, sizes, error))
     return NULL;
-  all.fixed = fixed = copy_fixed (self, NULL);
+  all.fixed = fixed = rlx_model_copy_fixed (self, NULL);
   return rlx_import_model (&self->source, &all, NULL, cancellable, error);
 }
 

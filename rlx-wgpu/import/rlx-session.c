@@ -7,15 +7,11 @@
 
 #include <string.h>
 
-#include "import/rlx-model-private.h"
-#include "rlx-executable.h"
+#include "import/rlx-session-private.h"
 #include "rlx-job-private.h"
-#include "rlx-tensor-private.h"
 
 #define DEFAULT_CAPACITY 8
-
-/* Inputs with more bytes are never part of what an executable is made for. */
-#define MAX_KNOWN_BYTES (1 << 20)
+#define DEFAULT_MAX_ROWS 1024
 
 /**
  * RlxSession:
@@ -28,41 +24,21 @@
  * Where a model computes shapes or numbers of steps from the elements of an input, those
  * elements are part of what an executable is made for, like sizes.
  *
+ * What a run gives can be kept for the next one, on the device: [method@Rlx.Session.add_states]
+ * does so for the past of a decoder, which is then compiled once for any length of it.
+ *
  * A session can be used from any thread; runs of one size queue up, as those of an
- * [class@Rlx.Executable] do.
+ * [class@Rlx.Executable] do, and so do all runs of a session with states.
  *
  * Since: 1.0
  */
-struct _RlxSession
-{
-  GObject parent_instance;
-
-  RlxModel *model;
-  RlxDevice *device;
-  RlxCompileOptions *options;
-  char **output_names;
-
-  GMutex mutex;
-  GCond ready;             /* an executable was made, or was not */
-  GQueue made;             /* Made, the last used first */
-  GHashTable *making;      /* keys that a thread is at */
-  GHashTable *known;       /* names of inputs whose elements are part of the key */
-  guint capacity;
-};
-
-/* An executable, and what it is for. */
-typedef struct
-{
-  GBytes *key;
-  RlxExecutable *executable;
-} Made;
-
 enum
 {
   PROP_0,
   PROP_MODEL,
   PROP_DEVICE,
   PROP_CAPACITY,
+  PROP_MAX_ROWS,
   N_PROPS,
 };
 
@@ -71,27 +47,23 @@ static GParamSpec *properties[N_PROPS];
 G_DEFINE_FINAL_TYPE (RlxSession, rlx_session, G_TYPE_OBJECT)
 
 static void
-made_free (Made *made)
-{
-  g_bytes_unref (made->key);
-  g_object_unref (made->executable);
-  g_free (made);
-}
-
-static void
 rlx_session_finalize (GObject *object)
 {
   RlxSession *self = RLX_SESSION (object);
 
-  g_queue_clear_full (&self->made, (GDestroyNotify) made_free);
+  g_queue_clear_full (&self->made, (GDestroyNotify) rlx_session_made_free);
   g_clear_object (&self->model);
   g_clear_object (&self->device);
   g_clear_object (&self->options);
   g_strfreev (self->output_names);
+  g_ptr_array_unref (self->old_names);
+  g_ptr_array_unref (self->states);
+  g_hash_table_unref (self->longer);
   g_hash_table_unref (self->making);
   g_hash_table_unref (self->known);
   g_cond_clear (&self->ready);
   g_mutex_clear (&self->mutex);
+  g_mutex_clear (&self->turn);
   G_OBJECT_CLASS (rlx_session_parent_class)->finalize (object);
 }
 
@@ -114,6 +86,9 @@ rlx_session_get_property (GObject    *object,
     case PROP_CAPACITY:
       g_value_set_uint (value, rlx_session_get_capacity (self));
       break;
+    case PROP_MAX_ROWS:
+      g_value_set_uint (value, rlx_session_get_max_rows (self));
+      break;
     default:
       G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
     }
@@ -127,6 +102,8 @@ rlx_session_set_property (GObject      *object,
 {
   if (id == PROP_CAPACITY)
     rlx_session_set_capacity (RLX_SESSION (object), g_value_get_uint (value));
+  else if (id == PROP_MAX_ROWS)
+    rlx_session_set_max_rows (RLX_SESSION (object), g_value_get_uint (value));
   else
     G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
 }
@@ -165,6 +142,14 @@ rlx_session_class_init (RlxSessionClass *klass)
    * Since: 1.0
    */
   properties[PROP_CAPACITY] = g_param_spec_uint ("capacity", NULL, NULL, 1, 1024, DEFAULT_CAPACITY, flags | G_PARAM_WRITABLE);
+  /**
+   * RlxSession:max-rows: (getter get_max_rows) (setter set_max_rows)
+   *
+   * How long states that grow may become.
+   *
+   * Since: 1.0
+   */
+  properties[PROP_MAX_ROWS] = g_param_spec_uint ("max-rows", NULL, NULL, 0, RLX_SESSION_LIMIT_ROWS, DEFAULT_MAX_ROWS, flags | G_PARAM_WRITABLE);
   g_object_class_install_properties (object_class, N_PROPS, properties);
 }
 
@@ -177,6 +162,11 @@ rlx_session_init (RlxSession *self)
   self->making = g_hash_table_new_full (g_bytes_hash, g_bytes_equal, (GDestroyNotify) g_bytes_unref, NULL);
   self->known = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   self->capacity = DEFAULT_CAPACITY;
+  g_mutex_init (&self->turn);
+  self->max_rows = DEFAULT_MAX_ROWS;
+  self->states = g_ptr_array_new_with_free_func (rlx_session_state_free);
+  self->old_names = g_ptr_array_new_with_free_func ((GDestroyNotify) g_strfreev);
+  self->longer = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
 }
 
 /**
@@ -197,8 +187,6 @@ rlx_session_new (RlxModel          *model,
                  RlxCompileOptions *options)
 {
   RlxSession *self;
-  GListModel *outputs;
-  guint n;
 
   g_return_val_if_fail (RLX_IS_MODEL (model), NULL);
   g_return_val_if_fail (RLX_IS_DEVICE (device), NULL);
@@ -208,15 +196,7 @@ rlx_session_new (RlxModel          *model,
   self->model = g_object_ref (model);
   self->device = g_object_ref (device);
   self->options = options != NULL ? g_object_ref (options) : NULL;
-  outputs = rlx_model_get_outputs (model);
-  n = g_list_model_get_n_items (outputs);
-  self->output_names = g_new0 (char *, n + 1);
-  for (guint i = 0; i < n; i++)
-    {
-      g_autoptr(RlxModelPort) port = g_list_model_get_item (outputs, i);
-
-      self->output_names[i] = g_strdup (rlx_model_port_get_name (port));
-    }
+  rlx_session_name_outputs (self);
   return self;
 }
 
@@ -368,7 +348,8 @@ rlx_session_get_device (RlxSession *self)
  * rlx_session_get_output_names:
  * @self: a session
  *
- * Gets the names of the outputs, in the order of what runs give.
+ * Gets the names of the outputs, in the order of what runs give. Those that are kept for
+ * the next run are not among them.
  *
  * Returns: (array zero-terminated=1) (transfer none): the names
  *
@@ -377,8 +358,11 @@ rlx_session_get_device (RlxSession *self)
 const char *const *
 rlx_session_get_output_names (RlxSession *self)
 {
+  g_autoptr(GMutexLocker) locker = NULL;
+
   g_return_val_if_fail (RLX_IS_SESSION (self), NULL);
 
+  locker = g_mutex_locker_new (&self->mutex);
   return (const char *const *) self->output_names;
 }
 
@@ -403,14 +387,6 @@ rlx_session_get_capacity (RlxSession *self)
   return self->capacity;
 }
 
-/* What was not used for longest goes first. */
-static void
-trim (RlxSession *self)
-{
-  while (self->made.length > self->capacity)
-    made_free (g_queue_pop_tail (&self->made));
-}
-
 /**
  * rlx_session_set_capacity:
  * @self: a session
@@ -433,7 +409,7 @@ rlx_session_set_capacity (RlxSession *self,
   capacity = CLAMP (capacity, 1, 1024);
   changed = self->capacity != capacity;
   self->capacity = capacity;
-  trim (self);
+  rlx_session_trim (self);
   g_mutex_unlock (&self->mutex);
   if (changed)
     g_object_notify_by_pspec (G_OBJECT (self), properties[PROP_CAPACITY]);
@@ -460,242 +436,7 @@ rlx_session_get_n_executables (RlxSession *self)
   return self->made.length;
 }
 
-/* ---- executables ------------------------------------------------------------------------------ */
-
-/* By name, borrowed. */
-static GHashTable *
-collect (RlxSession        *self,
-         const char *const *names,
-         RlxTensor        **inputs,
-         gsize              n_inputs,
-         GError           **error)
-{
-  g_autoptr(GHashTable) tensors = g_hash_table_new (g_str_hash, g_str_equal);
-  GListModel *ports = rlx_model_get_inputs (self->model);
-  guint n_ports = g_list_model_get_n_items (ports);
-
-  for (gsize i = 0; i < n_inputs; i++)
-    {
-      if (names[i] == NULL)
-        {
-          g_set_error (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_INVALID, "%" G_GSIZE_FORMAT " inputs were given, but only %" G_GSIZE_FORMAT " names",
-                       n_inputs, i);
-          return NULL;
-        }
-      if (rlx_model_find_input (self->model, names[i]) == NULL)
-        {
-          g_set_error (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_NOT_FOUND, "The model has no input “%s”, or it is fixed", names[i]);
-          return NULL;
-        }
-      if (!g_hash_table_insert (tensors, (gpointer) names[i], inputs[i]))
-        {
-          g_set_error (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_INVALID, "Input “%s” was given twice", names[i]);
-          return NULL;
-        }
-    }
-  for (guint i = 0; i < n_ports; i++)
-    {
-      g_autoptr(RlxModelPort) port = g_list_model_get_item (ports, i);
-      const char *name = rlx_model_port_get_name (port);
-
-      if (!g_hash_table_contains (tensors, name) && rlx_model_find_input (self->model, name) != NULL)
-        {
-          g_set_error (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_NOT_FOUND, "Input “%s” was not given", name);
-          return NULL;
-        }
-    }
-  return g_steal_pointer (&tensors);
-}
-
-/* What an executable is for: sizes, and elements of inputs that decide about more. */
-static GBytes *
-make_key (RlxSession *self,
-          GHashTable *tensors,
-          GHashTable *known)
-{
-  GByteArray *key = g_byte_array_new ();
-  GListModel *ports = rlx_model_get_inputs (self->model);
-  guint n_ports = g_list_model_get_n_items (ports), serial = rlx_model_get_serial (self->model);
-
-  g_byte_array_append (key, (const guint8 *) &serial, sizeof serial);
-  for (guint i = 0; i < n_ports; i++)
-    {
-      g_autoptr(RlxModelPort) port = g_list_model_get_item (ports, i);
-      RlxTensor *tensor = g_hash_table_lookup (tensors, rlx_model_port_get_name (port));
-      gint64 head[2] = { -1, 0 };
-      const gint64 *shape = NULL;
-      gsize n_dims = 0;
-
-      if (tensor != NULL)
-        {
-          shape = rlx_tensor_get_shape (tensor, &n_dims);
-          head[0] = (gint64) n_dims;
-          head[1] = rlx_tensor_get_data_type (tensor);
-        }
-      g_byte_array_append (key, (const guint8 *) head, sizeof head);
-      if (n_dims > 0)
-        g_byte_array_append (key, (const guint8 *) shape, (guint) (n_dims * sizeof *shape));
-      /* One that cannot be fetched is told of when the graph is built. */
-      if (tensor != NULL && g_hash_table_contains (known, rlx_model_port_get_name (port)) && rlx_tensor_fetch (tensor, NULL, NULL))
-        g_byte_array_append (key, rlx_tensor_peek_data (tensor), (guint) rlx_tensor_get_size (tensor));
-    }
-  return g_byte_array_free_to_bytes (key);
-}
-
-/* Those tensors whose names are in @names and whose elements may be known. */
-static GHashTable *
-pick (GHashTable   *tensors,
-      GHashTable   *names,
-      GCancellable *cancellable,
-      GError      **error)
-{
-  g_autoptr(GHashTable) picked = g_hash_table_new (g_str_hash, g_str_equal);
-  GHashTableIter iter;
-  gpointer name, tensor;
-
-  g_hash_table_iter_init (&iter, tensors);
-  while (g_hash_table_iter_next (&iter, &name, &tensor))
-    if (g_hash_table_contains (names, name))
-      {
-        if (!rlx_tensor_fetch (tensor, cancellable, error))
-          return NULL;
-        g_hash_table_insert (picked, name, tensor);
-      }
-  return g_steal_pointer (&picked);
-}
-
-/* Adds what is needed and may be known; FALSE when there is nothing new. */
-static gboolean
-learn (GHashTable *known,
-       GHashTable *needed,
-       GHashTable *tensors)
-{
-  GHashTableIter iter;
-  gpointer name;
-  gboolean more = FALSE;
-
-  g_hash_table_iter_init (&iter, needed);
-  while (g_hash_table_iter_next (&iter, &name, NULL))
-    {
-      RlxTensor *tensor = g_hash_table_lookup (tensors, name);
-
-      if (tensor != NULL && rlx_tensor_get_size (tensor) <= MAX_KNOWN_BYTES)
-        more = g_hash_table_add (known, g_strdup (name)) || more;
-    }
-  return more;
-}
-
-/* Tries with more and more inputs known. Those are left in @known. */
-static RlxExecutable *
-make_executable (RlxSession   *self,
-                 GHashTable   *tensors,
-                 GHashTable   *known,
-                 GCancellable *cancellable,
-                 GError      **error)
-{
-  for (;;)
-    {
-      g_autoptr(GHashTable) fixed = pick (tensors, known, cancellable, error);
-      g_autoptr(GHashTable) needed = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
-      g_autoptr(GError) local = NULL;
-      g_autoptr(RlxGraph) graph = NULL;
-
-      if (fixed == NULL)
-        return NULL;
-      graph = rlx_model_specialise (self->model, tensors, fixed, needed, cancellable, &local);
-      if (graph != NULL)
-        return rlx_device_compile (self->device, graph, self->options, cancellable, error);
-      if (!learn (known, needed, tensors))
-        {
-          g_propagate_error (error, g_steal_pointer (&local));
-          return NULL;
-        }
-    }
-}
-
-static RlxExecutable *
-find_made (RlxSession *self,
-           GBytes     *key)
-{
-  for (GList *l = self->made.head; l != NULL; l = l->next)
-    {
-      Made *made = l->data;
-
-      if (!g_bytes_equal (made->key, key))
-        continue;
-      g_queue_unlink (&self->made, l);
-      g_queue_push_head_link (&self->made, l);
-      return g_object_ref (made->executable);
-    }
-  return NULL;
-}
-
-static void
-copy_names (GHashTable *from,
-            GHashTable *to)
-{
-  GHashTableIter iter;
-  gpointer name;
-
-  g_hash_table_iter_init (&iter, from);
-  while (g_hash_table_iter_next (&iter, &name, NULL))
-    g_hash_table_add (to, g_strdup (name));
-}
-
-static RlxExecutable *
-get_executable (RlxSession   *self,
-                GHashTable   *tensors,
-                GCancellable *cancellable,
-                GError      **error)
-{
-  g_autoptr(GHashTable) known = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
-  g_autoptr(GBytes) key = NULL;
-  g_autoptr(GBytes) final = NULL;
-  RlxExecutable *executable;
-  Made *made;
-
-  g_mutex_lock (&self->mutex);
-  copy_names (self->known, known);
-  key = make_key (self, tensors, known);
-  for (;;)
-    {
-      executable = find_made (self, key);
-      if (executable != NULL || !g_hash_table_contains (self->making, key))
-        break;
-      /* Another thread is at it. */
-      g_cond_wait_until (&self->ready, &self->mutex, g_get_monotonic_time () + G_TIME_SPAN_SECOND / 10);
-      if (g_cancellable_set_error_if_cancelled (cancellable, error))
-        {
-          g_mutex_unlock (&self->mutex);
-          return NULL;
-        }
-    }
-  if (executable != NULL)
-    {
-      g_mutex_unlock (&self->mutex);
-      return executable;
-    }
-  g_hash_table_add (self->making, g_bytes_ref (key));
-  g_mutex_unlock (&self->mutex);
-
-  executable = make_executable (self, tensors, known, cancellable, error);
-
-  g_mutex_lock (&self->mutex);
-  g_hash_table_remove (self->making, key);
-  if (executable != NULL)
-    {
-      copy_names (known, self->known);
-      final = make_key (self, tensors, self->known);
-      made = g_new0 (Made, 1);
-      made->key = g_bytes_ref (final);
-      made->executable = g_object_ref (executable);
-      g_queue_push_head (&self->made, made);
-      trim (self);
-    }
-  g_cond_broadcast (&self->ready);
-  g_mutex_unlock (&self->mutex);
-  return executable;
-}
+/* ---- runs -------------------------------------------------------------------------------------- */
 
 /**
  * rlx_session_prepare:
@@ -723,15 +464,17 @@ rlx_session_prepare (RlxSession        *self,
                      GCancellable      *cancellable,
                      GError           **error)
 {
-  g_autoptr(GHashTable) tensors = NULL;
+  g_auto(RlxSessionCall) call = { 0, };
+  g_autoptr(GMutexLocker) turn = NULL;
 
   g_return_val_if_fail (RLX_IS_SESSION (self) && self->model != NULL, NULL);
   g_return_val_if_fail (names != NULL && (inputs != NULL || n_inputs == 0), NULL);
   g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), NULL);
   g_return_val_if_fail (error == NULL || *error == NULL, NULL);
 
-  tensors = collect (self, names, inputs, n_inputs, error);
-  return tensors != NULL ? get_executable (self, tensors, cancellable, error) : NULL;
+  if (rlx_session_has_states (self))
+    turn = g_mutex_locker_new (&self->turn);
+  return rlx_session_find (self, names, inputs, n_inputs, &call, cancellable, error) ? g_steal_pointer (&call.executable) : NULL;
 }
 
 /**
@@ -761,17 +504,23 @@ rlx_session_run (RlxSession        *self,
                  GCancellable      *cancellable,
                  GError           **error)
 {
-  g_autoptr(RlxExecutable) executable = NULL;
+  g_auto(RlxSessionCall) call = { 0, };
   g_autoptr(GPtrArray) used_names = g_ptr_array_new ();
   g_autoptr(GPtrArray) used = g_ptr_array_new ();
   const char *const *wanted;
 
   if (n_outputs != NULL)
     *n_outputs = 0;
-  executable = rlx_session_prepare (self, names, inputs, n_inputs, cancellable, error);
-  if (executable == NULL)
+  g_return_val_if_fail (RLX_IS_SESSION (self) && self->model != NULL, NULL);
+  g_return_val_if_fail (names != NULL && (inputs != NULL || n_inputs == 0), NULL);
+  g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), NULL);
+  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
+
+  if (rlx_session_has_states (self))
+    return rlx_session_run_states (self, names, inputs, n_inputs, n_outputs, cancellable, error);
+  if (!rlx_session_find (self, names, inputs, n_inputs, &call, cancellable, error))
     return NULL;
-  wanted = rlx_executable_get_input_names (executable);
+  wanted = rlx_executable_get_input_names (call.executable);
   for (gsize i = 0; i < n_inputs; i++)
     if (g_strv_contains (wanted, names[i]))
       {
@@ -779,7 +528,7 @@ rlx_session_run (RlxSession        *self,
         g_ptr_array_add (used, inputs[i]);
       }
   g_ptr_array_add (used_names, NULL);
-  return rlx_executable_run_named (executable, (const char *const *) used_names->pdata, (RlxTensor **) used->pdata, used->len, n_outputs,
+  return rlx_executable_run_named (call.executable, (const char *const *) used_names->pdata, (RlxTensor **) used->pdata, used->len, n_outputs,
                                    cancellable, error);
 }
 
@@ -952,6 +701,7 @@ rlx_session_run_finish (RlxSession   *self,
 
   outputs = g_task_propagate_pointer (G_TASK (result), error);
   if (n_outputs != NULL)
-    *n_outputs = outputs != NULL ? g_strv_length (self->output_names) : 0;
+    for (*n_outputs = 0; outputs != NULL && outputs[*n_outputs] != NULL;)
+      ++*n_outputs;
   return outputs;
 }

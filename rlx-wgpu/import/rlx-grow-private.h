@@ -1,0 +1,50 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Models that give their past back, longer by what is new.
+ */
+#pragma once
+
+#include "import/rlx-import-private.h"
+
+G_BEGIN_DECLS
+
+/* The input, of such a graph, that says how many rows there are before a run. */
+#define RLX_GROW_ROWS "(rows)"
+
+/* An input that is to be what an output of the run before was. */
+typedef struct
+{
+  const char *input;
+  const char *output;
+  gboolean grows;      /* the output is the input with new rows behind it… */
+  guint axis;          /* …along this axis… */
+  gint64 n_new;        /* …so many */
+} RlxGrowState;
+
+typedef struct
+{
+  RlxImportSource *source;
+  GHashTable *types;       /* of all inputs as they are now, by name: RlxTensorType */
+  GHashTable *fixed;       /* inputs that are known, by name: RlxTensor */
+  RlxGrowState *states;
+  guint n_states;
+  gint64 n_rows;           /* that there are now */
+  gint64 n_new;            /* that a run adds */
+  gint64 capacity;         /* rows that there is room for */
+  GHashTable *longer;      /* other inputs that grow with the rows, by name: their axis and 1; those found are added */
+} RlxGrow;
+
+/* Looks at the model as it is for the sizes of now: which states grow, and by how much.
+ * FALSE with an error when they do not grow alike; no growing one is no error. */
+gboolean   rlx_grow_find   (RlxGrow      *self,
+                            RlxGraph     *graph,
+                            GError      **error);
+/* The graph of the model for any number of rows. Those states that grow are states of it
+ * under the names of their inputs, and neither inputs nor outputs. */
+RlxGraph * rlx_grow_build  (RlxGrow      *self,
+                            GHashTable   *needed,
+                            GCancellable *cancellable,
+                            GError      **error);
+
+G_END_DECLS

@@ -1,0 +1,116 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ */
+#pragma once
+
+#include "import/rlx-model-private.h"
+#include "rlx-session.h"
+#include "rlx-state.h"
+
+G_BEGIN_DECLS
+
+#define RLX_SESSION_LIMIT_ROWS (1 << 20)
+
+struct _RlxSession
+{
+  GObject parent_instance;
+
+  RlxModel *model;
+  RlxDevice *device;
+  RlxCompileOptions *options;
+  char **output_names;     /* without those that are kept */
+  GPtrArray *old_names;    /* somebody may still look at them */
+
+  GMutex mutex;
+  GCond ready;             /* an executable was made, or was not */
+  GQueue made;             /* Made, the last used first */
+  GHashTable *making;      /* keys that a thread is at */
+  GHashTable *known;       /* names of inputs whose elements are part of the key */
+  guint capacity;
+
+  GMutex turn;             /* taken before the other one: of a run with states, and of all that follows */
+  GPtrArray *states;       /* RlxSessionState */
+  GHashTable *longer;      /* inputs that are as long as all rows, by name: their axis and 1 */
+  guint max_rows;
+  gint64 n_rows;           /* in the buffers of states */
+};
+
+/* What an output gives, for an input of the next run. */
+typedef struct
+{
+  char *input;
+  char *output;
+  RlxTensor *value;        /* as a whole; NULL: none yet, or it is in the buffer */
+  RlxState *buffer;        /* where its rows are when it has turned out to grow; nullable */
+  gboolean is_in_buffer;
+  gboolean grows;          /* along… */
+  guint axis;
+} RlxSessionState;
+
+/* A run, while it is prepared. */
+typedef struct
+{
+  GHashTable *tensors;     /* RlxTensor by name: what was given, and values of states */
+  GHashTable *types;       /* RlxTensorType by name: of all inputs */
+  gint64 n_rows;           /* of states that grow */
+  RlxExecutable *executable;
+  gboolean grows;          /* it is for any number of rows, and adds… */
+  gint64 n_new;            /* …so many */
+} RlxSessionCall;
+
+/* An executable, and what it is for. */
+typedef struct
+{
+  GBytes *key;
+  RlxExecutable *executable;
+  gboolean grows;
+  gint64 n_new;
+} RlxSessionMade;
+
+void          rlx_session_made_free    (RlxSessionMade     *made);
+void          rlx_session_trim         (RlxSession         *self);
+void          rlx_session_call_clear   (RlxSessionCall     *call);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (RlxSessionCall, rlx_session_call_clear)
+
+/* Finds or makes the executable. With states, the turn is the caller's. */
+gboolean      rlx_session_find         (RlxSession         *self,
+                                        const char *const  *names,
+                                        RlxTensor         **inputs,
+                                        gsize               n_inputs,
+                                        RlxSessionCall     *call,
+                                        GCancellable       *cancellable,
+                                        GError            **error);
+
+/* ---- states: rlx-session-state.c ---- */
+
+void          rlx_session_state_free   (gpointer            state);
+void          rlx_session_name_outputs (RlxSession         *self);
+gboolean      rlx_session_has_states   (RlxSession         *self);
+RlxSessionState *
+              rlx_session_find_state   (RlxSession         *self,
+                                        const char         *input);
+/* Adds what states give to the inputs of a call, and what goes with them. */
+gboolean      rlx_session_add_past     (RlxSession         *self,
+                                        RlxSessionCall     *call,
+                                        GError            **error);
+RlxTensor **  rlx_session_run_states   (RlxSession         *self,
+                                        const char *const  *names,
+                                        RlxTensor         **inputs,
+                                        gsize               n_inputs,
+                                        gsize              *n_outputs,
+                                        GCancellable       *cancellable,
+                                        GError            **error);
+
+static inline void
+rlx_session_get_type_of (RlxTensor     *tensor,
+                         RlxTensorType *type)
+{
+  gsize n_dims;
+  const gint64 *shape = rlx_tensor_get_shape (tensor, &n_dims);
+
+  *type = (RlxTensorType) { .data_type = rlx_tensor_get_data_type (tensor), .n_dims = (guint) n_dims };
+  for (gsize i = 0; i < n_dims; i++)
+    type->shape[i] = shape[i];
+}
+
+G_END_DECLS
