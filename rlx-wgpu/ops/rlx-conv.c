@@ -7,6 +7,7 @@
 
 #include "ops/rlx-conv-private.h"
 #include "ops/rlx-fused-private.h"
+#include "ops/rlx-shape-private.h"
 #include "ops/rlx-variant-private.h"
 
 #include "util/rlx-checked-private.h"
@@ -19,6 +20,8 @@
 #define MAX_WRITTEN_OUT 8
 /* The most channels of a panel. */
 #define MAX_PANEL 32
+/* Each element of a filter is used so often, or a copy of it costs more than it saves. */
+#define MIN_POSITIONS_TO_COPY 24
 
 /* ---- rules ---------------------------------------------------------------------- */
 
@@ -424,6 +427,25 @@ get_panel_stride (const Problem *problem)
   return problem->conv.out_axis == 0 ? 1 : problem->filter_last ? problem->m : 0;
 }
 
+/* Whether the filter comes so that the kernel can read it. Otherwise each run makes a copy. */
+static gboolean
+lies_in_panels (const Problem *problem)
+{
+  return problem->own_filter && get_panel_stride (problem) != 0 && !problem->conv.transposed;
+}
+
+/* Whether a transposed convolution is a plain one, whose filter goes the other way. */
+static gboolean
+is_turned (const Problem *problem)
+{
+  const RlxWindow *window = &problem->conv.window;
+
+  for (guint i = 0; i < window->n_axes; i++)
+    if (window->axes[i].stride != 1 || window->axes[i].begin > (window->axes[i].window - 1) * window->axes[i].dilation)
+      return FALSE;
+  return TRUE;
+}
+
 static RlxFit
 panel_fits (const RlxVariant *self,
             const RlxTarget  *target,
@@ -433,16 +455,18 @@ panel_fits (const RlxVariant *self,
   const Problem *problem = data;
   const char *cannot = NULL, *poorly = NULL;
 
-  if (!problem->product || problem->conv.transposed || problem->groups > 1)
-    cannot = "for one group that is not transposed";
-  else if (!problem->own_filter || get_panel_stride (problem) == 0)
-    cannot = "the filter cannot lie in panels";
+  if (!problem->product || problem->groups > 1)
+    cannot = "for one group";
+  else if (problem->conv.transposed && !is_turned (problem))
+    cannot = "transposed, with strides or padding that no other convolution has";
   else if (panel_layout (self, target, problem).order != RLX_WEIGHT_IN_PANELS)
     cannot = "too few channels, positions or products";
   else if (target->loads_coalesce)
     poorly = "made for the eight lanes of a CPU";
   else if (problem->mostly_padding)
     poorly = too_sparse;
+  else if (!lies_in_panels (problem) && problem->positions < MIN_POSITIONS_TO_COPY)
+    poorly = "too few positions for a copy of the filter";
   return fit (cannot, poorly, why);
 }
 
@@ -620,6 +644,64 @@ describe (RlxKernel     *kernel,
   return TRUE;
 }
 
+/* The filter as [m / width][spatial axes][channels][width], in which order the kernel goes through it. */
+static const RlxIrValue *
+copy_filter (RlxLower        *lower,
+             const RlxIrNode *node,
+             const Problem   *problem,
+             guint64          width,
+             guint64         *strides,
+             GError         **error)
+{
+  const RlxConv *conv = &problem->conv;
+  const RlxIrValue *filter = problem->filter;
+  guint n_axes = conv->window.n_axes, last = n_axes + 2;
+  guint64 n_tiles = (problem->m - 1) / width + 1, step = width;
+  RlxTensorType type = { filter->type.data_type, 3, { (gint64) n_tiles, (gint64) problem->n_terms, (gint64) width } };
+  RlxCopy copy = { .n_dims = last + 1 };
+  const RlxIrValue *panels;
+
+  if (!rlx_type_check (&type, error))
+    return NULL;
+  panels = rlx_lower_temporary (lower, &type);
+  copy.shape[0] = (gint64) (problem->m / width);
+  copy.from[0] = (gint64) (width * problem->filter_strides[conv->out_axis]);
+  copy.to[0] = (gint64) (problem->n_terms * width);
+  copy.shape[last] = (gint64) width;
+  copy.from[last] = (gint64) problem->filter_strides[conv->out_axis];
+  copy.to[last] = 1;
+  copy.shape[last - 1] = conv->channels_in;
+  copy.from[last - 1] = (gint64) problem->filter_strides[conv->in_axis];
+  copy.to[last - 1] = (gint64) step;
+  strides[conv->out_axis] = problem->n_terms;
+  strides[conv->in_axis] = step;
+  step *= (guint64) conv->channels_in;
+  for (guint i = n_axes; i-- > 0;)
+    {
+      gint64 window = conv->window.axes[i].window, stride = (gint64) problem->filter_strides[conv->first_axis + i];
+
+      copy.shape[1 + i] = window;
+      copy.from[1 + i] = conv->transposed ? -stride : stride;
+      copy.from_offset += conv->transposed ? (window - 1) * stride : 0;
+      copy.to[1 + i] = (gint64) step;
+      strides[conv->first_axis + i] = step;
+      step *= (guint64) window;
+    }
+  if (problem->m >= width && !rlx_lower_copy (lower, node, filter, panels, &copy, error))
+    return NULL;
+  /* the last panel may not be full */
+  if (problem->m % width != 0)
+    {
+      copy.from_offset += copy.shape[0] * copy.from[0];
+      copy.to_offset = copy.shape[0] * copy.to[0];
+      copy.shape[0] = 1;
+      copy.shape[last] = (gint64) (problem->m % width);
+      if (!rlx_lower_copy (lower, node, filter, panels, &copy, error))
+        return NULL;
+    }
+  return panels;
+}
+
 /* Tiles of packed weights, on a CPU. */
 static gboolean
 panel_describe (const RlxVariant *self,
@@ -629,27 +711,40 @@ panel_describe (const RlxVariant *self,
                 GError          **error)
 {
   const guint64 lanes = 8;
-  const Problem *problem = data;
-  const RlxIrValue *filter = problem->filter;
-  guint out_axis = problem->conv.out_axis;
-  guint64 width = self->layout (self, rlx_lower_get_target (lower), problem).width, stride_k = get_panel_stride (problem);
-  guint64 tiles = (problem->m - 1) / width + 1;
-  guint64 n_groups = tiles * ((problem->positions - 1) / (4 * lanes) + 1);
+  Problem problem = *(const Problem *) data;
+  RlxWindow *window = &problem.conv.window;
+  guint64 width = self->layout (self, rlx_lower_get_target (lower), &problem).width, stride_k = get_panel_stride (&problem);
+  guint64 tiles = (problem.m - 1) / width + 1;
+  guint64 n_groups = tiles * ((problem.positions - 1) / (4 * lanes) + 1);
   guint64 strides[RLX_MAX_DIMS];
   RlxKernel *kernel;
 
-  rlx_lower_pack_weight (lower, filter, problem->n_terms, problem->m, stride_k, problem->filter_strides[out_axis], (guint) width);
-  for (guint i = 0; i < filter->type.n_dims; i++)
-    strides[i] = i == out_axis ? problem->filter_strides[i] : problem->filter_strides[i] / stride_k * width;
+  if (lies_in_panels (&problem))
+    {
+      guint out_axis = problem.conv.out_axis;
+
+      rlx_lower_pack_weight (lower, problem.filter, problem.n_terms, problem.m, stride_k, problem.filter_strides[out_axis], (guint) width);
+      for (guint i = 0; i < problem.filter->type.n_dims; i++)
+        strides[i] = i == out_axis ? problem.filter_strides[i] : problem.filter_strides[i] / stride_k * width;
+    }
+  else
+    {
+      problem.filter = copy_filter (lower, node, &problem, width, strides, error);
+      if (problem.filter == NULL)
+        return FALSE;
+    }
+  for (guint i = 0; problem.conv.transposed && i < window->n_axes; i++)
+    window->axes[i].begin = (window->axes[i].window - 1) * window->axes[i].dilation - window->axes[i].begin;
+  problem.conv.transposed = FALSE;
   kernel = rlx_kernel_new (lower, node, "conv");
-  rlx_kernel_input_vector (kernel, "w", filter, 4);
+  rlx_kernel_input_vector (kernel, "w", problem.filter, 4);
   rlx_kernel_define (kernel, "WG", (gint64) lanes);
   rlx_kernel_define (kernel, "NC", (gint64) width);
   rlx_kernel_param_u32 (kernel, "tiles_channel", tiles);
-  rlx_kernel_param_u32 (kernel, "positions", problem->positions);
-  rlx_kernel_param_u32 (kernel, "terms", problem->n_terms);
+  rlx_kernel_param_u32 (kernel, "positions", problem.positions);
+  rlx_kernel_param_u32 (kernel, "terms", problem.n_terms);
   rlx_kernel_param_u32 (kernel, "groups", n_groups);
-  return describe (kernel, problem, strides, FALSE, TRUE, FALSE, error) && rlx_kernel_dispatch (kernel, n_groups, error);
+  return describe (kernel, &problem, strides, FALSE, TRUE, FALSE, error) && rlx_kernel_dispatch (kernel, n_groups, error);
 }
 
 /* Four positions of a channel for each lane. */

@@ -325,6 +325,29 @@ test_conv_tiles (void)
          "{'layout': <'channels-last'>, 'filter_layout': <'osi'>, 'padding': <[int64 1, 1, 1, 1]>}");
 }
 
+/* Filters that are no weights are copied on a CPU, where each element is used often enough: whole panels and parts of
+ * one, every order of axes, and transposed ones, which are taken from their other end. */
+static void
+test_conv_copied (void)
+{
+  if (rlx_test_device () == NULL)
+    return;
+
+  check ("conv", "f32[2,16,24,24] f32[20,16,3,3] f32[20]", "{'padding': <[int64 1, 0, 2, 1]>}");
+  check ("conv", "f32[2,24,34,34] f32[40,24,3,3]", "{}");
+  check ("conv", "f16[2,16,24,24] f16[9,16,3,3]", "{'strides': <[int64 1, 2]>, 'dilations': <[int64 2, 1]>}");
+  check ("conv", "f32[2,24,24,16] f32[16,3,3,20]", "{'layout': <'channels-last'>, 'filter_layout': <'iso'>}");
+  /* as a gradient by the filter: a window nearly as large as the operand */
+  check ("conv", "f32[9,20,12,13] f32[20,20,10,9]", "{'strides': <[int64 1, 2]>}");
+  check ("conv_transpose", "f32[2,16,22,22] f32[16,20,3,3] f32[20]", "{}");
+  check ("conv_transpose", "f32[2,16,22,22] f32[16,20,3,2]", "{'padding': <[int64 1, 2, 0, 1]>, 'dilations': <[int64 2, 1]>}");
+  check ("conv_transpose", "f16[2,22,22,16] f16[3,3,16,20]", "{'layout': <'channels-last'>, 'filter_layout': <'sio'>}");
+  check ("conv_transpose", "f32[2,20,200] f32[17,20,9]", "{'filter_layout': <'ois'>, 'padding': <[int64 8, 3]>}");
+  /* padding that no plain convolution has, and a stride */
+  check ("conv_transpose", "f32[2,16,22,22] f32[16,20,3,3]", "{'padding': <[int64 3, 0, 0, 0]>}");
+  check ("conv_transpose", "f32[2,16,12,12] f32[16,20,3,3]", "{'strides': <[int64 2, 1]>}");
+}
+
 /* Weights may lie otherwise on the device, and give the same bits. */
 static void
 test_conv_constant (void)
@@ -663,6 +686,7 @@ main (int   argc,
   g_test_add_func ("/conv/epilogue", test_epilogue);
   g_test_add_func ("/conv/shapes", test_conv_shapes);
   g_test_add_func ("/conv/tiles", test_conv_tiles);
+  g_test_add_func ("/conv/copied", test_conv_copied);
   g_test_add_func ("/conv/constant", test_conv_constant);
   g_test_add_func ("/conv/large", test_conv_large);
   g_test_add_func ("/conv/infinite", test_conv_infinite);
