@@ -5,8 +5,8 @@
 
 For each workload there is the time of a step, wall and of all threads, with a batch that goes to the device and a loss
 that comes back; how many dispatches that is, and what memory the plan takes; and the same for the forward pass alone.
-Where Python finds torch, or the one that RLX_TORCH names does, it makes the same steps with one thread, from the same
-numbers, and the first eight losses have to agree; otherwise that is skipped.
+If `./dev peers` has fetched PyTorch, or Python finds it, or the Python that RLX_TORCH names does, it makes the same steps
+with one thread, from the same numbers, and the first eight losses have to agree; otherwise that is skipped.
 
 A deviation of losses: each is a sum in f32 whose error is some ten 2⁻²⁴ of it, and a step carries on that of the
 parameters, which are off by as much. After eight steps 2⁻¹⁶ is what can be.
@@ -20,6 +20,9 @@ import sys
 import time
 
 import numpy as np
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), 'tools'))
+import peers
 
 CHECKED, BOUND = 8, 2.0 ** -16
 
@@ -188,7 +191,7 @@ def run_orders(_, steps):
 
 
 def child(python, who, name, steps):
-    command = [python, os.path.abspath(__file__), '--child', who, '--steps', str(steps), name]
+    command = [*python, os.path.abspath(__file__), '--child', who, '--steps', str(steps), name]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {'OMP_NUM_THREADS': '1', 'OPENBLAS_NUM_THREADS': '1'})
     if done.returncode != 0:
         raise RuntimeError(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f'status {done.returncode}')
@@ -210,14 +213,15 @@ def main():
     for name in names:
         if name not in WORKLOADS and name != 'nth-order':
             parser.error(f'there is no workload {name}; there are {", ".join(WORKLOADS)}, nth-order')
-    python = os.environ.get('RLX_TORCH', sys.executable)
-    has_torch = subprocess.run([python, '-c', 'import torch'], capture_output=True).returncode == 0
+    named = os.environ.get('RLX_TORCH')
+    python = [named] if named else peers.command('python3') or [sys.executable]
+    has_torch = subprocess.run([*python, '-c', 'import torch'], capture_output=True).returncode == 0
     if not has_torch:
-        print('torch: skipped, it is not there; RLX_TORCH may name a Python that has it', file=sys.stderr)
+        print('torch: skipped; `./dev peers` fetches it, or RLX_TORCH may name a Python that has it', file=sys.stderr)
     status = 0
     print(f'{"workload":14}{"ms":>8}{"CPU ms":>8}{"/forward":>9}{"steps":>7}{"MB":>7}{"torch":>8}{"slower":>8}{"losses":>10}')
     for name in names:
-        ours = child(sys.executable, 'orders' if name == 'nth-order' else 'rlx', name, arguments.steps)
+        ours = child([sys.executable], 'orders' if name == 'nth-order' else 'rlx', name, arguments.steps)
         row = f'{name:14}{ours["wall"]:8.1f}{ours["cpu"]:8.1f}'
         row += f'{ours["cpu"] / ours["forward"]["cpu"]:9.2f}' if 'forward' in ours else f'{"":9}'
         row += f'{ours["dispatches"]:7}{ours["memory"] / 1e6:7.1f}'
