@@ -81,6 +81,7 @@ void               rlx_storage_widen            (const RlxStorage *storage,
 typedef struct
 {
   const char *name;          /* of the manifest */
+  guint64 at;                /* where the header says of it, for messages */
   guint64 offset;            /* of the elements, or of the deflated bytes that become them */
   guint64 length;            /* of the elements, inflated */
   guint32 dims;              /* the first one, in the manifest's */
@@ -88,6 +89,13 @@ typedef struct
   guint8 n_dims;
   guint8 storage;            /* an index */
 } RlxRecord;
+
+/* A key of metadata. */
+typedef struct
+{
+  const char *name;          /* of the manifest */
+  guint64 at;
+} RlxKey;
 
 /* What NumPy's files say besides. The elements are the last bytes that come out. */
 typedef struct
@@ -104,7 +112,7 @@ typedef struct
   GArray *members;           /* RlxMember: one for each record, or none at all */
   GArray *dims;              /* gint64 */
   GArray *by_name;           /* guint32, once it is sealed */
-  GPtrArray *keys;           /* of metadata, as they come */
+  GArray *keys;              /* RlxKey, as they come */
   GVariantBuilder metadata;  /* a{sv}; variants are large, so only once all else is right */
 } RlxManifest;
 

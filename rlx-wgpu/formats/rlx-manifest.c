@@ -24,7 +24,7 @@ rlx_manifest_new (void)
   self->records = g_array_new (FALSE, TRUE, sizeof (RlxRecord));
   self->members = g_array_new (FALSE, FALSE, sizeof (RlxMember));
   self->dims = g_array_new (FALSE, FALSE, sizeof (gint64));
-  self->keys = g_ptr_array_new ();
+  self->keys = g_array_new (FALSE, FALSE, sizeof (RlxKey));
   g_variant_builder_init (&self->metadata, G_VARIANT_TYPE_VARDICT);
   return self;
 }
@@ -37,7 +37,7 @@ rlx_manifest_free (RlxManifest *self)
   g_array_unref (self->records);
   g_array_unref (self->members);
   g_array_unref (self->dims);
-  g_ptr_array_unref (self->keys);
+  g_array_unref (self->keys);
   g_variant_builder_clear (&self->metadata);
   g_clear_pointer (&self->by_name, g_array_unref);
   g_free (self);
@@ -159,7 +159,7 @@ rlx_manifest_add (RlxManifest  *self,
                   guint64      *length,
                   GError      **error)
 {
-  RlxRecord record = { .storage = (guint8) storage };
+  RlxRecord record = { .at = at, .storage = (guint8) storage };
   guint64 bytes;
 
   if (self->records->len == RLX_WEIGHTS_MAX_ENTRIES)
@@ -189,10 +189,13 @@ rlx_manifest_add_key (RlxManifest *self,
                       gsize        length,
                       GError     **error)
 {
+  RlxKey added = { .at = at };
+
   if (self->keys->len == RLX_WEIGHTS_MAX_PAIRS)
     return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_LIMIT, at,
                              "there is more metadata than the limit of %d pairs", RLX_WEIGHTS_MAX_PAIRS);
-  g_ptr_array_add (self->keys, g_string_chunk_insert_len (self->names, key, (gssize) length));
+  added.name = g_string_chunk_insert_len (self->names, key, (gssize) length);
+  g_array_append_val (self->keys, added);
   return TRUE;
 }
 
@@ -245,18 +248,20 @@ static int
 compare_keys (gconstpointer a,
               gconstpointer b)
 {
-  return strcmp (*(const char *const *) a, *(const char *const *) b);
+  return strcmp (((const RlxKey *) a)->name, ((const RlxKey *) b)->name);
 }
 
 static gboolean
 fail_twice (GError    **error,
             const char *what,
-            const char *name)
+            const char *name,
+            guint64     at1,
+            guint64     at2)
 {
   g_autofree char *quoted = rlx_quote_text (name, -1);
 
-  g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_PARSE, "There are two %s called %s", what, quoted);
-  return FALSE;
+  return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, MAX (at1, at2),
+                           "there are two %s called %s, the other one at byte %" G_GUINT64_FORMAT, what, quoted, MIN (at1, at2));
 }
 
 gboolean
@@ -265,12 +270,20 @@ rlx_manifest_seal (RlxManifest *self,
 {
   self->by_name = sort_records (self, compare_names);
   for (guint i = 1; i < self->records->len; i++)
-    if (compare_names (&g_array_index (self->by_name, guint32, i - 1), &g_array_index (self->by_name, guint32, i), self->records->data) == 0)
-      return fail_twice (error, "tensors", get_sorted (self, self->by_name, i)->name);
-  g_ptr_array_sort (self->keys, compare_keys);
+    {
+      const RlxRecord *a = get_sorted (self, self->by_name, i - 1), *b = get_sorted (self, self->by_name, i);
+
+      if (strcmp (a->name, b->name) == 0)
+        return fail_twice (error, "tensors", a->name, a->at, b->at);
+    }
+  g_array_sort (self->keys, compare_keys);
   for (guint i = 1; i < self->keys->len; i++)
-    if (strcmp (g_ptr_array_index (self->keys, i - 1), g_ptr_array_index (self->keys, i)) == 0)
-      return fail_twice (error, "keys", g_ptr_array_index (self->keys, i));
+    {
+      const RlxKey *a = &g_array_index (self->keys, RlxKey, i - 1), *b = a + 1;
+
+      if (strcmp (a->name, b->name) == 0)
+        return fail_twice (error, "keys", a->name, a->at, b->at);
+    }
   return TRUE;
 }
 

@@ -276,8 +276,11 @@ add_array (RlxManifest     *manifest,
     return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, at, "the name of a member has a NUL byte: %s", quoted);
   g_string_truncate (name, name->len - strlen (".npy"));
   if (rlx_npy_add_array (manifest, name->str, extent, cancellable, error))
-    return TRUE;
-  g_prefix_error (error, "In %s: ", quoted);
+    {
+      g_array_index (manifest->records, RlxRecord, manifest->records->len - 1).at = at;
+      return TRUE;
+    }
+  g_prefix_error (error, "In %s, which begins at byte %" G_GUINT64_FORMAT ": ", quoted, extent->offset);
   return FALSE;
 }
 

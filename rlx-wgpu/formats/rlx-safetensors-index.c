@@ -13,12 +13,19 @@
 #include "formats/rlx-json-private.h"
 #include "util/rlx-debug-private.h"
 
-/* What the map says. */
+/* A tensor, or a file, that the map names. */
 typedef struct
 {
-  GPtrArray *names;          /* of tensors */
-  GArray *parts;             /* guint16, in the same order: which of the files */
-  GPtrArray *files;          /* their plain names */
+  const char *name;
+  guint32 at;                /* where the index says so: it is not that long */
+  guint16 part;              /* which of the files */
+} Item;
+
+typedef struct
+{
+  GStringChunk *text;
+  GArray *tensors;           /* Item */
+  GArray *files;             /* Item, by their plain names */
 } Map;
 
 /* In the folder of the index, and nowhere else. */
@@ -48,33 +55,38 @@ parse_map (RlxJson *json,
     return FALSE;
   for (;;)
     {
+      Item tensor = { 0 }, file = { 0 };
       gpointer known_part;
-      guint16 part;
 
       if (!rlx_json_next (json, '}', &first, &more, error))
         return FALSE;
       if (!more)
         return TRUE;
-      if (map->names->len == RLX_WEIGHTS_MAX_ENTRIES)
+      if (map->tensors->len == RLX_WEIGHTS_MAX_ENTRIES)
         return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_LIMIT, rlx_json_get_place (json),
                                  "there are more tensors than the limit of %d", RLX_WEIGHTS_MAX_ENTRIES);
+      rlx_json_peek (json);
+      tensor.at = (guint32) rlx_json_get_place (json);
       if (!rlx_json_string (json, text, error) || !rlx_json_expect (json, ':', error))
         return FALSE;
-      g_ptr_array_add (map->names, g_strdup (text->str));
+      tensor.name = g_string_chunk_insert_len (map->text, text->str, (gssize) text->len);
+      rlx_json_peek (json);
+      file.at = (guint32) rlx_json_get_place (json);
       if (!rlx_json_string (json, text, error) || !check_file_name (json, text->str, error))
         return FALSE;
       if (g_hash_table_lookup_extended (known, text->str, NULL, &known_part))
-        part = (guint16) GPOINTER_TO_UINT (known_part);
+        tensor.part = (guint16) GPOINTER_TO_UINT (known_part);
       else
         {
           if (map->files->len == RLX_WEIGHTS_MAX_PARTS)
             return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_LIMIT, rlx_json_get_place (json),
                                      "“weight_map” leads to more files than the limit of %d", RLX_WEIGHTS_MAX_PARTS);
-          part = (guint16) map->files->len;
-          g_ptr_array_add (map->files, g_strdup (text->str));
-          g_hash_table_insert (known, g_ptr_array_index (map->files, part), GUINT_TO_POINTER (part));
+          tensor.part = file.part = (guint16) map->files->len;
+          file.name = g_string_chunk_insert_len (map->text, text->str, (gssize) text->len);
+          g_array_append_val (map->files, file);
+          g_hash_table_insert (known, (gpointer) file.name, GUINT_TO_POINTER (file.part));
         }
-      g_array_append_val (map->parts, part);
+      g_array_append_val (map->tensors, tensor);
     }
 }
 
@@ -138,25 +150,24 @@ read_part (RlxSource    *source,
 
   if (!rlx_safetensors_read (source, manifest, cancellable, error))
     return FALSE;
-  for (guint i = 0; i < map->names->len; i++)
+  for (guint i = 0; i < map->tensors->len; i++)
     {
-      const char *name = g_ptr_array_index (map->names, i);
+      const Item *tensor = &g_array_index (map->tensors, Item, i);
       const RlxRecord *from;
       RlxRecord *to;
       gint64 found;
 
-      if (g_array_index (map->parts, guint16, i) != part)
+      if (tensor->part != part)
         continue;
-      found = rlx_manifest_find (manifest, name);
+      found = rlx_manifest_find (manifest, tensor->name);
       if (found < 0)
         {
-          g_autofree char *quoted = rlx_quote_text (name, -1);
+          g_autofree char *quoted = rlx_quote_text (tensor->name, -1);
 
-          g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_NOT_FOUND, "The index expects %s in it, which is not there", quoted);
-          return FALSE;
+          return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_NOT_FOUND, tensor->at, "the index expects %s in this file, which does not have it", quoted);
         }
       from = rlx_manifest_get (manifest, (guint) found);
-      to = rlx_manifest_add (all, from->offset, name, strlen (name), from->storage,
+      to = rlx_manifest_add (all, tensor->at, tensor->name, strlen (tensor->name), from->storage,
                              rlx_manifest_get_shape (manifest, from), from->n_dims, NULL, error);
       if (to == NULL)
         return FALSE;
@@ -181,9 +192,9 @@ read_part (RlxSource    *source,
 static void
 map_clear (Map *map)
 {
-  g_ptr_array_unref (map->names);
-  g_array_unref (map->parts);
-  g_ptr_array_unref (map->files);
+  g_string_chunk_free (map->text);
+  g_array_unref (map->tensors);
+  g_array_unref (map->files);
 }
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Map, map_clear)
@@ -195,21 +206,24 @@ rlx_safetensors_read_index (RlxSource    *source,
                             GCancellable *cancellable,
                             GError      **error)
 {
-  g_auto(Map) map = { g_ptr_array_new_with_free_func (g_free), g_array_new (FALSE, FALSE, sizeof (guint16)),
-                      g_ptr_array_new_with_free_func (g_free) };
+  g_auto(Map) map = { g_string_chunk_new (4096), g_array_new (FALSE, FALSE, sizeof (Item)), g_array_new (FALSE, FALSE, sizeof (Item)) };
 
   if (!parse_index (source, &map, cancellable, error))
     return FALSE;
   for (guint i = 0; i < map.files->len; i++)
     {
-      const char *name = g_ptr_array_index (map.files, i);
-      g_autoptr(RlxSource) part = rlx_source_open_beside (file, name, FALSE, cancellable, error);
+      const Item *item = &g_array_index (map.files, Item, i);
+      g_autoptr(RlxSource) part = rlx_source_open_beside (file, item->name, FALSE, cancellable, error);
 
-      if (part != NULL)
-        rlx_manifest_add_source (manifest, part);
-      if (part == NULL || !read_part (part, manifest, &map, (guint16) i, cancellable, error))
+      if (part == NULL)
         {
-          g_prefix_error (error, "%s: ", name);
+          g_prefix_error (error, "At byte %u: %s: ", item->at, item->name);
+          return FALSE;
+        }
+      rlx_manifest_add_source (manifest, part);
+      if (!read_part (part, manifest, &map, item->part, cancellable, error))
+        {
+          g_prefix_error (error, "%s: ", item->name);
           return FALSE;
         }
     }

@@ -12,10 +12,10 @@
 G_BEGIN_DECLS
 
 /* Sanitizers keep what is freed, and more beside it. */
-#ifdef __SANITIZE_ADDRESS__
-#define RLX_TEST_COUNTS_MEMORY FALSE
+#if defined (__GLIBC__) && !defined (__SANITIZE_ADDRESS__)
+#define RLX_TEST_COUNTS_MEMORY 1
 #else
-#define RLX_TEST_COUNTS_MEMORY TRUE
+#define RLX_TEST_COUNTS_MEMORY 0
 #endif
 
 /* A file that has to be refused: the code, and words of the message. */
@@ -35,12 +35,18 @@ GBytes * rlx_test_make_safetensors (gint64                length,
 /* The header as text, and so many bytes of data, which count up. */
 GBytes * rlx_test_make_simple      (const char           *header,
                                     gsize                 size);
-/* Opens the file, which must fail so. */
+/* What this thread has taken from the heap since _start(), at most; 0 where nothing is counted. */
+void     rlx_test_heap_start       (void);
+gsize    rlx_test_heap_get_peak    (void);
+/* Whether a file with so many bytes besides its elements was refused with little memory, and with a message that says
+ * where. */
+void     rlx_test_check_message    (const GError         *error,
+                                    gsize                 metadata);
+/* Opens the file, of which @data bytes are elements; that must fail so. */
 void     rlx_test_check_refused    (GBytes               *file,
+                                    gsize                 data,
                                     const RlxTestRefusal *refusal);
 /* Lets things happen until rlx_test_keep_result() has kept one, which is the caller's. */
 GAsyncResult * rlx_test_wait_for   (GAsyncResult        **result);
-/* The most memory that the process had. */
-gsize    rlx_test_get_peak         (void);
 
 G_END_DECLS

@@ -154,12 +154,14 @@ test_wrong (void)
           g_assert_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_PARSE);
         }
       else
-        rlx_test_check_refused (file, &files[i].refusal);
+        rlx_test_check_refused (file, 0, &files[i].refusal);
     }
 }
 
 #define WHOLE \
-  HEAD (1, 15) \
+  HEAD (1, 15) REST
+
+#define REST \
   "s:u8 u32:0 u8:200 s:i8 u32:1 u8:-3 s:u16 u32:2 u16:60000 s:i16 u32:3 u16:-5 s:u32 u32:4 u32:4000000000 s:i32 u32:5 u32:-7 " \
   "s:f32 u32:6 f32:0.5 s:bool u32:7 u8:1 s:string u32:8 s:text s:u64 u32:10 u64:-1 s:i64 u32:11 u64:-9 " \
   "s:f64 u32:12 u64:0x3ff8000000000000 s:list u32:9 u32:5 u64:2 u32:1 u32:-2 s:words u32:9 u32:8 u64:3 s:one s: s:three " \
@@ -205,6 +207,100 @@ test_right (void)
   g_assert_cmpmem (shape, n_dims * 8, ((gint64[]) { 2, 3 }), 16);
   g_assert_cmpfloat (rlx_tensor_get_value (tensor, 0), ==, 64);
   g_assert_cmpfloat (rlx_tensor_get_value (tensor, 5), ==, 69);
+}
+
+/* The version before says the same in the same way. */
+static void
+test_version2 (void)
+{
+  g_autoptr(GBytes) file = make_file (WHOLE), old = make_file ("GGUF u32:2 u64:1 u64:15 " REST);
+  g_autoptr(GError) error = NULL;
+  g_autoptr(RlxWeights) weights = rlx_weights_new_from_bytes (file, &error), before = NULL;
+  g_autoptr(RlxTensor) tensor = NULL, same = NULL;
+
+  g_assert_no_error (error);
+  before = rlx_weights_new_from_bytes (old, &error);
+  g_assert_no_error (error);
+  g_assert_cmpvariant (rlx_weights_get_metadata (before), rlx_weights_get_metadata (weights));
+  tensor = rlx_weights_load_tensor (weights, "w", NULL, &error);
+  same = rlx_weights_load_tensor (before, "w", NULL, &error);
+  g_assert_no_error (error);
+  g_assert_true (rlx_tensor_equal (tensor, same));
+}
+
+static void
+put (GByteArray *file,
+     guint64     value,
+     guint       size)
+{
+  value = GUINT64_TO_LE (value);
+  g_byte_array_append (file, (const guint8 *) &value, size);
+}
+
+static void
+put_name (GByteArray *file,
+          guint       number)
+{
+  g_autofree char *name = g_strdup_printf ("%x", number);
+
+  put (file, strlen (name), 8);
+  g_byte_array_append (file, (const guint8 *) name, (guint) strlen (name));
+}
+
+static GByteArray *
+start_file (guint64 n_tensors,
+            guint64 n_pairs)
+{
+  GByteArray *file = g_byte_array_new ();
+
+  g_byte_array_append (file, (const guint8 *) "GGUF", 4);
+  put (file, 3, 4);
+  put (file, n_tensors, 8);
+  put (file, n_pairs, 8);
+  return file;
+}
+
+/* Much of everything, wrong at the end: memory is bound by the bytes that are there. */
+static void
+test_many (void)
+{
+  const guint n_tensors = 1000000, n_pairs = 65536, n_strings = 4000000;
+  const RlxTestRefusal last = { "a million tensors", RLX_WEIGHTS_ERROR_TRUNCATED, "“f423f” is 4 bytes at 0|0 bytes" };
+  const RlxTestRefusal twice = { "all keys but one", RLX_WEIGHTS_ERROR_PARSE, "two keys called “0”, the other one at byte 24" };
+  const RlxTestRefusal strings = { "strings", RLX_WEIGHTS_ERROR_UNSUPPORTED, "value is 13" };
+  GByteArray *tensors = start_file (n_tensors, 0), *pairs = start_file (0, n_pairs), *array = start_file (0, 2);
+  g_autoptr(GBytes) one = NULL, two = NULL, three = NULL;
+
+  for (guint i = 0; i < n_tensors; i++)
+    {
+      put_name (tensors, i);
+      put (tensors, 1, 4);
+      put (tensors, i + 1 == n_tensors, 8);
+      put (tensors, 0, 4);
+      put (tensors, 0, 8);
+    }
+  one = g_byte_array_free_to_bytes (tensors);
+  rlx_test_check_refused (one, 0, &last);
+
+  for (guint i = 0; i < n_pairs; i++)
+    {
+      put_name (pairs, (i + 1) % n_pairs != 0 ? i : 0);
+      put (pairs, 7, 4);
+      put (pairs, 1, 1);
+    }
+  two = g_byte_array_free_to_bytes (pairs);
+  rlx_test_check_refused (two, 0, &twice);
+
+  put_name (array, 0);
+  put (array, 9, 4);
+  put (array, 8, 4);
+  put (array, n_strings, 8);
+  for (guint i = 0; i < n_strings; i++)
+    put (array, 0, 8);
+  put_name (array, 1);
+  put (array, 13, 8);
+  three = g_byte_array_free_to_bytes (array);
+  rlx_test_check_refused (three, 0, &strings);
 }
 
 /* Strings that are no text, and so many that their places take one, two or four bytes. */
@@ -315,10 +411,12 @@ main (int    argc,
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/weights/gguf/right", test_right);
+  g_test_add_func ("/weights/gguf/version-2", test_version2);
   g_test_add_func ("/weights/gguf/strings", test_strings);
   g_test_add_func ("/weights/gguf/packed", test_packed);
   g_test_add_func ("/weights/gguf/empty", test_empty);
   g_test_add_func ("/weights/gguf/wrong", test_wrong);
   g_test_add_func ("/weights/gguf/truncated", test_truncated);
+  g_test_add_func ("/weights/gguf/many", test_many);
   return g_test_run ();
 }

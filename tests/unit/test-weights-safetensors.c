@@ -109,7 +109,7 @@ test_headers (void)
     {
       g_autoptr(GBytes) file = rlx_test_make_simple (headers[i].header, 4);
 
-      rlx_test_check_refused (file, &headers[i].refusal);
+      rlx_test_check_refused (file, 0, &headers[i].refusal);
     }
 }
 
@@ -142,10 +142,10 @@ test_lengths (void)
       g_autoptr(GBytes) bytes = NULL;
 
       bytes = rlx_test_make_safetensors (cases[i].length, cases[i].header, cases[i].header_length, NULL, 0);
-      rlx_test_check_refused (bytes, &cases[i].refusal);
+      rlx_test_check_refused (bytes, 0, &cases[i].refusal);
     }
-  rlx_test_check_refused (file, &largest);
-  rlx_test_check_refused (random, &none);
+  rlx_test_check_refused (file, 0, &largest);
+  rlx_test_check_refused (random, 0, &none);
 }
 
 /* Every file that ends too early. */
@@ -159,7 +159,7 @@ test_truncated (void)
     {
       g_autoptr(GBytes) cut = g_bytes_new_from_bytes (file, 0, i);
 
-      rlx_test_check_refused (cut, &refusal);
+      rlx_test_check_refused (cut, 0, &refusal);
     }
 }
 
@@ -174,27 +174,23 @@ test_many (void)
   const RlxTestRefusal many = { "too many pairs", RLX_WEIGHTS_ERROR_LIMIT, "limit of 65536 pairs" };
   const RlxTestRefusal nested = { "a million levels", RLX_WEIGHTS_ERROR_PARSE, "'{' is missing" };
   g_autoptr(GBytes) file = NULL, metadata = NULL, brackets = NULL;
-  gsize before;
 
   for (guint i = 0; i < 1000000; i++)
     g_string_append_printf (header, "%s\"%x\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[%u,%u]}", i > 0 ? "," : "", i, i, i + 1);
   g_string_append_c (header, '}');
   file = rlx_test_make_simple (header->str, 1000001);
-  before = rlx_test_get_peak ();
-  rlx_test_check_refused (file, &last);
-  if (RLX_TEST_COUNTS_MEMORY)
-    g_assert_cmpuint (rlx_test_get_peak () - before, <=, 4 * header->len + (256 << 10));
+  rlx_test_check_refused (file, 1000001, &last);
 
   for (guint i = 0; i < 65537; i++)
     g_string_append_printf (pairs, "%s\"%x\":\"\"", i > 0 ? "," : "", i);
   g_string_append (pairs, "}}");
   metadata = rlx_test_make_simple (pairs->str, 0);
-  rlx_test_check_refused (metadata, &many);
+  rlx_test_check_refused (metadata, 0, &many);
 
   for (guint i = 0; i < 1000000; i++)
     g_string_append_c (deep, '[');
   brackets = rlx_test_make_simple (deep->str, 0);
-  rlx_test_check_refused (brackets, &nested);
+  rlx_test_check_refused (brackets, 0, &nested);
 }
 
 int

@@ -370,7 +370,10 @@ test_index (void)
       g_autoptr(GBytes) file = g_bytes_new_static (wrong[i].text, strlen (wrong[i].text));
       g_autofree char *path = write_file (folder, "wrong.json", file);
 
+      rlx_test_heap_start ();
       g_assert_null (open_path (folder, "wrong.json", &error));
+      /* Of two more files, there is nothing but their headers. */
+      rlx_test_check_message (error, strlen (wrong[i].text) + g_bytes_get_size (one) + g_bytes_get_size (two));
       if (error->domain != wrong[i].domain || error->code != wrong[i].code || strstr (error->message, wrong[i].words) == NULL)
         g_error ("%s: %s %d: %s", wrong[i].text, g_quark_to_string (error->domain), error->code, error->message);
       g_clear_error (&error);
@@ -381,9 +384,25 @@ test_index (void)
   g_string_append (many, "}}");
   bytes = g_bytes_new (many->str, many->len);
   g_free (write_file (folder, "wrong.json", bytes));
+  rlx_test_heap_start ();
   g_assert_null (open_path (folder, "wrong.json", &error));
+  rlx_test_check_message (error, many->len);
   g_assert_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_LIMIT);
   g_assert_nonnull (strstr (error->message, "512"));
+  g_clear_error (&error);
+
+  /* As many tensors as there is room for, and one of them is not where it should be. */
+  g_string_assign (many, "{\"weight_map\":{");
+  for (guint i = 0; i < 200000; i++)
+    g_string_append_printf (many, "\"%x\":\"1.safetensors\",", i);
+  g_string_append (many, "\"a\":\"1.safetensors\"}}");
+  g_clear_pointer (&bytes, g_bytes_unref);
+  bytes = g_bytes_new (many->str, many->len);
+  g_free (write_file (folder, "wrong.json", bytes));
+  rlx_test_heap_start ();
+  g_assert_null (open_path (folder, "wrong.json", &error));
+  rlx_test_check_message (error, many->len);
+  g_assert_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_NOT_FOUND);
   g_clear_error (&error);
 
   /* As in the caches of downloads, where all names are links. */
