@@ -7,6 +7,15 @@
 
 #include <string.h>
 
+void
+rlx_test_put (GByteArray *file,
+              guint64     value,
+              guint       size)
+{
+  value = GUINT64_TO_LE (value);
+  g_byte_array_append (file, (const guint8 *) &value, size);
+}
+
 GBytes *
 rlx_test_make_safetensors (gint64      length,
                            const char *header,

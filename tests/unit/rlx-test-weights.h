@@ -26,6 +26,10 @@ typedef struct
   const char *words;         /* separated by "|" */
 } RlxTestRefusal;
 
+/* Appends the low @size bytes of @value, the lowest first. */
+void     rlx_test_put              (GByteArray           *file,
+                                    guint64               value,
+                                    guint                 size);
 /* @length is what the file says, or -1 for the truth. */
 GBytes * rlx_test_make_safetensors (gint64                length,
                                     const char           *header,

@@ -229,21 +229,12 @@ test_version2 (void)
 }
 
 static void
-put (GByteArray *file,
-     guint64     value,
-     guint       size)
-{
-  value = GUINT64_TO_LE (value);
-  g_byte_array_append (file, (const guint8 *) &value, size);
-}
-
-static void
 put_name (GByteArray *file,
           guint       number)
 {
   g_autofree char *name = g_strdup_printf ("%x", number);
 
-  put (file, strlen (name), 8);
+  rlx_test_put (file, strlen (name), 8);
   g_byte_array_append (file, (const guint8 *) name, (guint) strlen (name));
 }
 
@@ -254,9 +245,9 @@ start_file (guint64 n_tensors,
   GByteArray *file = g_byte_array_new ();
 
   g_byte_array_append (file, (const guint8 *) "GGUF", 4);
-  put (file, 3, 4);
-  put (file, n_tensors, 8);
-  put (file, n_pairs, 8);
+  rlx_test_put (file, 3, 4);
+  rlx_test_put (file, n_tensors, 8);
+  rlx_test_put (file, n_pairs, 8);
   return file;
 }
 
@@ -274,10 +265,10 @@ test_many (void)
   for (guint i = 0; i < n_tensors; i++)
     {
       put_name (tensors, i);
-      put (tensors, 1, 4);
-      put (tensors, i + 1 == n_tensors, 8);
-      put (tensors, 0, 4);
-      put (tensors, 0, 8);
+      rlx_test_put (tensors, 1, 4);
+      rlx_test_put (tensors, i + 1 == n_tensors, 8);
+      rlx_test_put (tensors, 0, 4);
+      rlx_test_put (tensors, 0, 8);
     }
   one = g_byte_array_free_to_bytes (tensors);
   rlx_test_check_refused (one, 0, &last);
@@ -285,20 +276,20 @@ test_many (void)
   for (guint i = 0; i < n_pairs; i++)
     {
       put_name (pairs, (i + 1) % n_pairs != 0 ? i : 0);
-      put (pairs, 7, 4);
-      put (pairs, 1, 1);
+      rlx_test_put (pairs, 7, 4);
+      rlx_test_put (pairs, 1, 1);
     }
   two = g_byte_array_free_to_bytes (pairs);
   rlx_test_check_refused (two, 0, &twice);
 
   put_name (array, 0);
-  put (array, 9, 4);
-  put (array, 8, 4);
-  put (array, n_strings, 8);
+  rlx_test_put (array, 9, 4);
+  rlx_test_put (array, 8, 4);
+  rlx_test_put (array, n_strings, 8);
   for (guint i = 0; i < n_strings; i++)
-    put (array, 0, 8);
+    rlx_test_put (array, 0, 8);
   put_name (array, 1);
-  put (array, 13, 8);
+  rlx_test_put (array, 13, 8);
   three = g_byte_array_free_to_bytes (array);
   rlx_test_check_refused (three, 0, &strings);
 }

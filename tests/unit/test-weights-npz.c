@@ -33,15 +33,6 @@ typedef struct
   gsize end;
 } Layout;
 
-static void
-put (GByteArray *bytes,
-     guint64     value,
-     guint       size)
-{
-  value = GUINT64_TO_LE (value);
-  g_byte_array_append (bytes, (const guint8 *) &value, size);
-}
-
 static GBytes *
 deflate_bytes (GBytes *bytes)
 {
@@ -83,26 +74,26 @@ make_archive (const Member *members,
           layout->members[i] = offset;
           layout->entries[i] = directory->len;
         }
-      put (file, RLX_ZIP_MEMBER, 4);
-      put (directory, RLX_ZIP_ENTRY, 4);
-      put (directory, 45, 2);
+      rlx_test_put (file, RLX_ZIP_MEMBER, 4);
+      rlx_test_put (directory, RLX_ZIP_ENTRY, 4);
+      rlx_test_put (directory, 45, 2);
       for (guint j = 0; j < 2; j++)
         {
           GByteArray *out = j == 0 ? file : directory;
 
-          put (out, 20, 2);
-          put (out, 0, 2);
-          put (out, members[i].deflated ? RLX_ZIP_DEFLATED : RLX_ZIP_STORED, 2);
-          put (out, 0, 4);
-          put (out, crc, 4);
-          put (out, large ? RLX_ZIP_LARGE32 : g_bytes_get_size (stored), 4);
-          put (out, large ? RLX_ZIP_LARGE32 : size, 4);
-          put (out, length, 2);
-          put (out, large ? (j == 0 ? 20 : 28) : 0, 2);
+          rlx_test_put (out, 20, 2);
+          rlx_test_put (out, 0, 2);
+          rlx_test_put (out, members[i].deflated ? RLX_ZIP_DEFLATED : RLX_ZIP_STORED, 2);
+          rlx_test_put (out, 0, 4);
+          rlx_test_put (out, crc, 4);
+          rlx_test_put (out, large ? RLX_ZIP_LARGE32 : g_bytes_get_size (stored), 4);
+          rlx_test_put (out, large ? RLX_ZIP_LARGE32 : size, 4);
+          rlx_test_put (out, length, 2);
+          rlx_test_put (out, large ? (j == 0 ? 20 : 28) : 0, 2);
         }
-      put (directory, 0, 6);           /* no comment, the only archive, not text */
-      put (directory, 0, 4);           /* no attributes */
-      put (directory, large ? RLX_ZIP_LARGE32 : offset, 4);
+      rlx_test_put (directory, 0, 6);           /* no comment, the only archive, not text */
+      rlx_test_put (directory, 0, 4);           /* no attributes */
+      rlx_test_put (directory, large ? RLX_ZIP_LARGE32 : offset, 4);
       for (guint j = 0; j < 2; j++)
         {
           GByteArray *out = j == 0 ? file : directory;
@@ -110,12 +101,12 @@ make_archive (const Member *members,
           g_byte_array_append (out, (const guint8 *) members[i].name, (guint) length);
           if (!large)
             continue;
-          put (out, RLX_ZIP_EXTRA64, 2);
-          put (out, j == 0 ? 16 : 24, 2);
-          put (out, size, 8);
-          put (out, g_bytes_get_size (stored), 8);
+          rlx_test_put (out, RLX_ZIP_EXTRA64, 2);
+          rlx_test_put (out, j == 0 ? 16 : 24, 2);
+          rlx_test_put (out, size, 8);
+          rlx_test_put (out, g_bytes_get_size (stored), 8);
           if (j == 1)
-            put (out, offset, 8);
+            rlx_test_put (out, offset, 8);
         }
       g_byte_array_append (file, g_bytes_get_data (stored, NULL), (guint) g_bytes_get_size (stored));
     }
@@ -127,28 +118,28 @@ make_archive (const Member *members,
   if (large)
     {
       end64 = file->len;
-      put (file, RLX_ZIP_END64, 4);
-      put (file, 44, 8);
-      put (file, 45, 2);
-      put (file, 45, 2);
-      put (file, 0, 8);
-      put (file, n, 8);
-      put (file, n, 8);
-      put (file, directory->len, 8);
-      put (file, layout->directory, 8);
-      put (file, RLX_ZIP_LOCATOR, 4);
-      put (file, 0, 4);
-      put (file, end64, 8);
-      put (file, 1, 4);
+      rlx_test_put (file, RLX_ZIP_END64, 4);
+      rlx_test_put (file, 44, 8);
+      rlx_test_put (file, 45, 2);
+      rlx_test_put (file, 45, 2);
+      rlx_test_put (file, 0, 8);
+      rlx_test_put (file, n, 8);
+      rlx_test_put (file, n, 8);
+      rlx_test_put (file, directory->len, 8);
+      rlx_test_put (file, layout->directory, 8);
+      rlx_test_put (file, RLX_ZIP_LOCATOR, 4);
+      rlx_test_put (file, 0, 4);
+      rlx_test_put (file, end64, 8);
+      rlx_test_put (file, 1, 4);
     }
   layout->end = file->len;
-  put (file, RLX_ZIP_END, 4);
-  put (file, 0, 4);
-  put (file, large ? RLX_ZIP_LARGE16 : n, 2);
-  put (file, large ? RLX_ZIP_LARGE16 : n, 2);
-  put (file, large ? RLX_ZIP_LARGE32 : directory->len, 4);
-  put (file, large ? RLX_ZIP_LARGE32 : layout->directory, 4);
-  put (file, 0, 2);
+  rlx_test_put (file, RLX_ZIP_END, 4);
+  rlx_test_put (file, 0, 4);
+  rlx_test_put (file, large ? RLX_ZIP_LARGE16 : n, 2);
+  rlx_test_put (file, large ? RLX_ZIP_LARGE16 : n, 2);
+  rlx_test_put (file, large ? RLX_ZIP_LARGE32 : directory->len, 4);
+  rlx_test_put (file, large ? RLX_ZIP_LARGE32 : layout->directory, 4);
+  rlx_test_put (file, 0, 2);
   g_byte_array_unref (directory);
   return file;
 }
