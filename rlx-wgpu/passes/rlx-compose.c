@@ -13,6 +13,7 @@
  * - The sum of a product of integers, as a float, times a scale, plus a bias is one
  *   kernel.
  * - Powers of 2 and 3 are products.
+ * - Rotary positions are rope (rlx-compose-rope.c).
  *
  * Each is found at its last node, and takes what its operands have become already, so
  * that there is no recursion. What is replaced stays behind without users, and the next
@@ -453,7 +454,7 @@ rlx_pass_compose (const RlxIr     *ir,
       const RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
 
       if (!self.live[i] || append_norm (&self, node) || append_shifted_norm (&self, node) || append_factor (&self, node) ||
-          append_scaled_product (&self, node) || append_product_bias (&self, node) || append_power (&self, node))
+          append_scaled_product (&self, node) || append_product_bias (&self, node) || append_power (&self, node) || rlx_compose_rope (&self, node))
         continue;
       rlx_rewrite_copy (&self, node);
     }

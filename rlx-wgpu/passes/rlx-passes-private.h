@@ -121,6 +121,12 @@ RlxIrNode * rlx_rewrite_copy           (RlxRewrite      *self,
 const RlxIrNode *rlx_rewrite_get_only_user (const RlxRewrite *self,
                                             const RlxIrValue *value);
 
+/* ---- parts of passes ------------------------------------------------------------ */
+
+/* Puts rope in place of arithmetic that ends with this node. */
+gboolean    rlx_compose_rope           (RlxRewrite      *self,
+                                        const RlxIrNode *node);
+
 /* Copies a node to @out. @map has, by value id, what stands for a value there. */
 RlxIrNode * rlx_ir_copy_node           (RlxIr           *out,
                                         const RlxIrNode *node,

@@ -155,6 +155,35 @@ find_softmax (RlxRewrite       *self,
   return value->node;
 }
 
+/* What a value with heads repeats for each of several queries' heads in a row, as [batch, heads, 1, sequence, width] expanded;
+ * the value itself if it does not. Attention does that by itself. */
+static const RlxIrValue *
+skip_repeat (const RlxIrValue *value)
+{
+  const RlxIrValue *expanded, *one;
+  const RlxTensorType *to, *from, *type;
+
+  if (!rlx_ir_node_is (value->node, RLX_OP_ID_RESHAPE) || value->type.n_dims != 4)
+    return value;
+  expanded = value->node->inputs[0];
+  if (!rlx_ir_node_is (expanded->node, RLX_OP_ID_EXPAND))
+    return value;
+  one = expanded->node->inputs[0];
+  if (!rlx_ir_node_is (one->node, RLX_OP_ID_RESHAPE) && !rlx_ir_node_is (one->node, RLX_OP_ID_UNSQUEEZE))
+    return value;
+  one = one->node->inputs[0];
+  to = &expanded->type;
+  from = &expanded->node->inputs[0]->type;
+  type = &one->type;
+  if (to->n_dims != 5 || from->n_dims != 5 || from->shape[2] != 1 || type->n_dims != 4 || to->shape[0] != value->type.shape[0])
+    return value;
+  for (guint i = 0; i < 5; i++)
+    if (i != 2 && (from->shape[i] != to->shape[i] || type->shape[i > 2 ? i - 1 : i] != to->shape[i] ||
+                   (i > 2 && value->type.shape[i - 1] != to->shape[i])))
+      return value;
+  return one;
+}
+
 static gboolean
 find_attention (RlxRewrite      *self,
                 const RlxIrNode *node,
@@ -190,6 +219,8 @@ find_attention (RlxRewrite      *self,
         }
       found->key = take_factor (self, found->key_moved->inputs[0], &found->scale);
     }
+  if (found->key_moved == NULL || is_matrix_transpose (found->key_moved))
+    found->key = skip_repeat (found->key);
   if (rlx_matmul_attrs (node)->transpose_b)
     {
       if (!is_matrix_transpose (found->value->node))
@@ -199,6 +230,7 @@ find_attention (RlxRewrite      *self,
         }
       found->value = found->value->node->inputs[0];
     }
+  found->value = skip_repeat (found->value);
 
   /* 0 stands for another scale. */
   if (rlx_type_n_elements (type) == 0 || !isfinite ((float) found->scale) || (float) found->scale == 0.0f ||

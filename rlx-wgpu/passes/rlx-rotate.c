@@ -153,6 +153,22 @@ get_rotated (const RlxIrNode *rope)
   return rotated != 0 ? rotated : rope->inputs[X]->type.shape[3];
 }
 
+/* Whether two operands (nullable) are the same numbers in the same shape. */
+static gboolean
+is_same_operand (const RlxIrValue *a,
+                 const RlxIrValue *b)
+{
+  while (a != b)
+    {
+      if (a == NULL || b == NULL || !rlx_ir_node_is (a->node, RLX_OP_ID_RESHAPE) || !rlx_ir_node_is (b->node, RLX_OP_ID_RESHAPE) ||
+          !rlx_type_equal (&a->type, &b->type))
+        return FALSE;
+      a = a->node->inputs[0];
+      b = b->node->inputs[0];
+    }
+  return TRUE;
+}
+
 /* Whether two nodes rotate their tokens by the same angles. Heads may differ in number. */
 static gboolean
 turn_alike (const RlxIrNode *a,
@@ -170,7 +186,7 @@ turn_alike (const RlxIrNode *a,
       attrs_a->scale != attrs_b->scale || attrs_a->columns != attrs_b->columns || get_rotated (a) != get_rotated (b))
     return FALSE;
   for (guint i = POSITIONS; i <= SINES; i++)
-    if (get_input (a, i) != get_input (b, i))
+    if (!is_same_operand (get_input (a, i), get_input (b, i)))
       return FALSE;
   sequence = attrs_a->layout == RLX_HEAD_LAYOUT_HEADS_FIRST ? 2 : 1;
   return type_a->shape[0] == type_b->shape[0] && type_a->shape[sequence] == type_b->shape[sequence];

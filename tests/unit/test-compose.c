@@ -23,6 +23,8 @@ typedef struct
           "%4 = constant f32[] [2]\n"
 #define MEAN "%5 = reduce_mean(%0) {axes = [-1], keep_dims = true}\n%6 = sub(%0, %5)\n"
 
+#define ROPE "%0 = input \"x\" f32[2, 3, 7, 8]\n%1 = input \"cos\" f32[1, 1, 7, 8]\n%2 = input \"sin\" f32[1, 1, 7, 8]\n"
+
 static const Case cases[] = {
   { "layer-norm",
     X MEAN
@@ -132,6 +134,108 @@ static const Case cases[] = {
     "%11 = where(%10, %4, %9)\n"
     "%12 = matmul(%11, %2)\n"
     "output \"y\" %12\n", 1, 1e-5 },
+  /* The keys' heads are repeated for the queries', as Llama has them. */
+  { "attention/repeated-heads",
+    "%0 = input \"q\" f32[2, 6, 7, 8]\n%1 = input \"k\" f32[2, 2, 9, 8]\n%2 = input \"v\" f32[2, 2, 9, 5]\n"
+    "%3 = reshape(%1) {shape = [2, 2, 1, 9, 8]}\n"
+    "%4 = expand(%3) {shape = [2, 2, 3, 9, 8]}\n"
+    "%5 = reshape(%4) {shape = [2, 6, 9, 8]}\n"
+    "%6 = unsqueeze(%2) {axes = [2]}\n"
+    "%7 = expand(%6) {shape = [2, 2, 3, 9, 5]}\n"
+    "%8 = reshape(%7) {shape = [2, 6, 9, 5]}\n"
+    "%9 = transpose(%5) {permutation = [0, 1, 3, 2]}\n"
+    "%10 = matmul(%0, %9)\n"
+    "%11 = softmax(%10) {axis = -1}\n"
+    "%12 = matmul(%11, %8)\n"
+    "output \"y\" %12\n", 1, 1e-5 },
+  /* Heads in turn: a query's head h has the keys' head h modulo 2, which attention has not. */
+  { "attention/heads-in-turn",
+    "%0 = input \"q\" f32[2, 6, 7, 8]\n%1 = input \"k\" f32[2, 2, 9, 8]\n%2 = input \"v\" f32[2, 6, 9, 5]\n"
+    "%3 = reshape(%1) {shape = [2, 1, 2, 9, 8]}\n"
+    "%4 = expand(%3) {shape = [2, 3, 2, 9, 8]}\n"
+    "%5 = reshape(%4) {shape = [2, 6, 9, 8]}\n"
+    "%6 = matmul(%0, %5) {transpose_b = true}\n"
+    "%7 = softmax(%6) {axis = -1}\n"
+    "%8 = matmul(%7, %2)\n"
+    "output \"y\" %8\n", 2, 1e-5 },
+  { "rope/halves",
+    ROPE
+    "%3 = slice(%0) {starts = [4], ends = [8], axes = [3]}\n"
+    "%4 = neg(%3)\n"
+    "%5 = slice(%0) {starts = [0], ends = [4], axes = [3]}\n"
+    "%6 = concat(%4, %5) {axis = -1}\n"
+    "%7 = mul(%0, %1)\n"
+    "%8 = mul(%6, %2)\n"
+    "%9 = add(%7, %8)\n"
+    "output \"y\" %9\n", 1, 1e-6 },
+  /* neighbours, a split, and the sine on the left */
+  { "rope/neighbours",
+    ROPE
+    "%3 = slice(%0) {starts = [1], ends = [8], axes = [3], steps = [2]}\n"
+    "%4 = unsqueeze(%3) {axes = [4]}\n"
+    "%5 = neg(%4)\n"
+    "%6 = slice(%0) {starts = [0], ends = [8], axes = [3], steps = [2]}\n"
+    "%7 = unsqueeze(%6) {axes = [4]}\n"
+    "%8 = concat(%5, %7) {axis = -1}\n"
+    "%9 = reshape(%8) {shape = [2, 3, 7, 8]}\n"
+    "%10 = mul(%2, %9)\n"
+    "%11 = mul(%1, %0)\n"
+    "%12 = add(%10, %11)\n"
+    "output \"y\" %12\n", 1, 1e-6 },
+  /* one half beside the other, with tables for half the width */
+  { "rope/sides",
+    "%0 = input \"x\" f32[2, 7, 3, 8]\n%1 = input \"cos\" f32[7, 1, 4]\n%2 = input \"sin\" f32[7, 1, 4]\n"
+    "%3, %4 = split(%0) {axis = 3, parts = 2}\n"
+    "%5 = mul(%3, %1)\n"
+    "%6 = mul(%4, %2)\n"
+    "%7 = sub(%5, %6)\n"
+    "%8 = mul(%4, %1)\n"
+    "%9 = mul(%3, %2)\n"
+    "%10 = add(%8, %9)\n"
+    "%11 = concat(%7, %10) {axis = 3}\n"
+    "output \"y\" %11\n", 1, 1e-6 },
+  { "rope/partial",
+    "%0 = input \"x\" f32[2, 3, 7, 11]\n%1 = input \"cos\" f32[1, 1, 7, 8]\n%2 = input \"sin\" f32[1, 1, 7, 8]\n"
+    "%3 = slice(%0) {starts = [0], ends = [8], axes = [3]}\n"
+    "%4 = slice(%0) {starts = [8], ends = [11], axes = [3]}\n"
+    "%5 = slice(%3) {starts = [4], ends = [8], axes = [3]}\n"
+    "%6 = neg(%5)\n"
+    "%7 = slice(%3) {starts = [0], ends = [4], axes = [3]}\n"
+    "%8 = concat(%6, %7) {axis = -1}\n"
+    "%9 = mul(%3, %1)\n"
+    "%10 = mul(%8, %2)\n"
+    "%11 = add(%9, %10)\n"
+    "%12 = concat(%11, %4) {axis = -1}\n"
+    "output \"y\" %12\n", 1, 1e-6 },
+  /* Queries and keys by the same tables, which each reshapes for itself: one dispatch, and one for the sum. */
+  { "rope/together",
+    "%0 = input \"q\" f32[1, 2, 7, 4]\n%1 = input \"k\" f32[1, 2, 7, 4]\n%2 = input \"cos\" f32[7, 4]\n%3 = input \"sin\" f32[7, 4]\n"
+    "%4 = slice(%0) {starts = [2], ends = [4], axes = [3]}\n"
+    "%5 = neg(%4)\n"
+    "%6 = slice(%0) {starts = [0], ends = [2], axes = [3]}\n"
+    "%7 = concat(%5, %6) {axis = -1}\n"
+    "%8 = mul(%0, %2)\n"
+    "%9 = mul(%7, %3)\n"
+    "%10 = add(%8, %9)\n"
+    "%11 = slice(%1) {starts = [2], ends = [4], axes = [3]}\n"
+    "%12 = neg(%11)\n"
+    "%13 = slice(%1) {starts = [0], ends = [2], axes = [3]}\n"
+    "%14 = concat(%12, %13) {axis = -1}\n"
+    "%15 = mul(%1, %2)\n"
+    "%16 = mul(%14, %3)\n"
+    "%17 = add(%15, %16)\n"
+    "%18 = sub(%10, %17)\n"
+    "output \"y\" %18\n", 2, 1e-6 },
+  /* Both signs stay: two pieces that are copied and the sum. */
+  { "rope/not-with-the-other-sign",
+    ROPE
+    "%3 = slice(%0) {starts = [4], ends = [8], axes = [3]}\n"
+    "%5 = slice(%0) {starts = [0], ends = [4], axes = [3]}\n"
+    "%6 = concat(%3, %5) {axis = -1}\n"
+    "%7 = mul(%0, %1)\n"
+    "%8 = mul(%6, %2)\n"
+    "%9 = add(%7, %8)\n"
+    "output \"y\" %9\n", 5, 1e-6 },
   { "attention/not-if-guarded-by-one",
     "%0 = input \"q\" f32[7, 8]\n%1 = input \"k\" f32[9, 8]\n%2 = input \"v\" f32[9, 5]\n%3 = constant f32[] [1]\n"
     "%4 = matmul(%0, %1) {transpose_b = true}\n"
