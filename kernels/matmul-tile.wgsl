@@ -16,7 +16,11 @@
 #if !ROWS
 #include "common/operand.wgsl" x="a" X="A" m="m" ALONG_K=A_ALONG_K VECTORS=A_VECTORS SPLIT=A_SPLIT PANEL=0
 #endif
+#if PACKED
+#include "packed/decode.wgsl"
+#else
 #include "common/operand.wgsl" x="b" X="B" m="n" ALONG_K=B_ALONG_K VECTORS=B_VECTORS SPLIT=B_SPLIT PANEL=PANEL
+#endif
 #endif
 #if ROWS
 #include "common/tile-rows.wgsl"

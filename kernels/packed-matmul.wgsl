@@ -12,7 +12,8 @@
 //   chunks, for TM rows. For few rows on a GPU, where packed-row.wgsl does not know how
 //   numbers are packed, and for few columns.
 // - MODE 2: a workgroup keeps 64 columns and 32 rows of a chunk in its memory and
-//   makes all their products. For many rows on a GPU.
+//   makes all their products. For many rows on a GPU whose subgroups do not share
+//   them (common/tile-rows.wgsl).
 // - MODE 3: MODE 0 on drivers that have subgroups of eight lanes and make them
 //   a vector: the eight numbers of a part come from each row in one gather, and a
 //   shuffle copies each of them to all lanes, as in matmul-shuffle.wgsl (doc/kernels.md).

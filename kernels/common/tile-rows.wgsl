@@ -10,6 +10,9 @@
 // pieces of UNIT steps, and one address of a piece serves four loads or more. With WHOLE k is a multiple of KT; otherwise
 // UNIT is 4.
 //
+// With PACKED the numbers of `b` are packed (packed/decode.wgsl): a turn is a chunk of 32, which four lanes take apart for
+// each column. They do so when it is due: numbers of the next turn would be registers that are not there.
+//
 // A last group of rows that is not full begins earlier, and leaves alone what belongs to the one before: there are at
 // least TM rows.
 
@@ -18,6 +21,14 @@
 #if PRODUCT
 // [half][lane][step]: the columns of the lane. Lanes are 16 bytes more apart than they need, for the sake of memory banks.
 var<workgroup> tile_b: array<array<array<vec$(TN)<f32>, $(KT + 4 / TN)>, $(TX)>, 2>;
+#if PACKED
+// What a lane takes apart in a turn.
+#define PARTS BN * 4 / WG
+
+fn fetch_part (column: u32, k: u32, j: u32) -> Part {
+  return part (head (column, k / 32u), j);
+}
+#endif
 #endif
 
 @compute @workgroup_size($(WG))${SUBGROUP_SIZE}
@@ -31,8 +42,8 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 
   let to = place (group);
   let lane = subgroup * $(TX)u + tx;
-  let first = to.row + subgroup * $(TM)u;
-  let begin = min (first, p.m - $(TM)u);
+  let top = to.row + subgroup * $(TM)u;
+  let begin = min (top, p.m - $(TM)u);
 #for i in 0..TM
   var sum$(i) = vec$(TN)<f32> ();
 #endfor
@@ -43,6 +54,13 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #else
   let rows = origin (to.batch).a / $(UNIT)u + begin * (p.a_m / $(UNIT)u);
 #endif
+#if PACKED
+  let j = lane % 4u;
+#for v in 0..PARTS
+  let column$(v) = (lane + $(v * WG)u) / 4u;
+  let source_b$(v) = min (to.col + column$(v), p.n - 1u);
+#endfor
+#else
 #if B_ALONG_K
   let column = lane / $(Q)u;
   let step = lane % $(Q)u * 4u;
@@ -52,9 +70,20 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endif
   let source_b = begin_b (to, to.col + column, step);
   var next_b = fetch_b (source_b, to.k, to.k_end);
+#endif
   for (var k = to.k; k < to.k_end; k += $(KT)u) {
     let half = k / $(KT)u % 2u;
-#if B_ALONG_K
+#if PACKED
+#for v in 0..PARTS
+    let next_b$(v) = fetch_part (source_b$(v), k, j);
+#endfor
+#for v in 0..PARTS
+#for c in 0..4
+    tile_b[half][column$(v) / $(TN)u][first (j) + $(c)u][column$(v) % $(TN)u] = next_b$(v).a[$(c)];
+    tile_b[half][column$(v) / $(TN)u][second (j) + $(c)u][column$(v) % $(TN)u] = next_b$(v).b[$(c)];
+#endfor
+#endfor
+#elif B_ALONG_K
 #for c in 0..4
     tile_b[half][column / $(TN)u][step + $(c)u][column % $(TN)u] = next_b[$(c)];
 #endfor
@@ -65,7 +94,9 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     tile_b[half][column / 4u][step] = next_b;
 #endif
     workgroupBarrier ();
+#if !PACKED
     next_b = fetch_b (source_b, k + $(KT)u, to.k_end);
+#endif
     let now = rows + k / $(UNIT)u;
 #if WHOLE
     for (var q = 0u; q < $(Q)u; q += $(PIECE)u) {
@@ -95,7 +126,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     let row = begin + i;
 #for j in 0..TN
     let col$(j) = to.col + tx * $(TN)u + $(j)u;
-    put_if ((row >= first) & (row < p.m) & (col$(j) < p.n), to.batch, row, col$(j), sum0[$(j)]);
+    put_if ((row >= top) & (row < p.m) & (col$(j) < p.n), to.batch, row, col$(j), sum0[$(j)]);
 #endfor
 #for i in 1..TM
     sum$(i - 1) = sum$(i);

@@ -723,6 +723,44 @@ matrix_describe (const RlxVariant *self,
   return rlx_lower_product_kernel (lower, node, product, product, 1, &config, error);
 }
 
+/* ---- by rows that a subgroup shares --------------------------------------------------- */
+
+static RlxFit
+rows_fits (const RlxVariant *self,
+           const RlxTarget  *target,
+           gconstpointer     data,
+           const char      **why)
+{
+  const Problem *problem = data;
+
+  if (problem->expert != NULL)
+    return rlx_variant_cannot ("rows have weights of their own", why);
+  if (problem->k % CHUNK != 0)
+    return rlx_variant_cannot ("rows are no whole chunks", why);
+  if ((*why = rlx_product_check_rows (target, &problem->product)) != NULL)
+    return RLX_FIT_NO;
+  return problem->m > 8 ? RLX_FIT_WELL : rlx_variant_poorly ("8 rows or fewer", why);
+}
+
+static gboolean
+rows_describe (const RlxVariant *self,
+               RlxLower         *lower,
+               const RlxIrNode  *node,
+               gconstpointer     data,
+               GError          **error)
+{
+  const RlxProduct *product = &((const Problem *) data)->product;
+  const RlxTarget *target = rlx_lower_get_target (lower);
+  RlxProductKernel config = { .kind = RLX_PRODUCT_BY_TILES, .a_along_k = TRUE, .a_vectors = TRUE };
+  double share;
+
+  rlx_product_use_rows (&config, target, product, 1, &share);
+  config.tiles_m = rlx_divide_up (product->m, config.ty * config.tm);
+  config.tiles_n = rlx_divide_up (product->n, config.tx * config.tn);
+  rlx_product_share_out (&config, product, 1, target);
+  return rlx_lower_product_kernel (lower, node, product, product, 1, &config, error);
+}
+
 /* Columns side by side; with shuffles where self->data is not NULL. */
 static gboolean
 lanes_describe (const RlxVariant *self,
@@ -822,6 +860,7 @@ static const RlxVariant variants[] = {
   { "shuffle", shuffle_fits, packed_cost, NULL, lanes_describe, variants },
   { "row", row_fits, packed_cost, NULL, row_describe, NULL },
   { "share", share_fits, packed_cost, NULL, share_describe, NULL },
+  { "rows", rows_fits, packed_cost, NULL, rows_describe, NULL },
   { "tile", tile_fits, packed_cost, NULL, tile_describe, NULL },
   { "lanes", lanes_fits, packed_cost, NULL, lanes_describe, NULL },
 };

@@ -213,6 +213,16 @@ double      rlx_product_share_out        (RlxProductKernel *config,
                                           guint64           n_batch,
                                           const RlxTarget  *target);
 
+/* Whether a subgroup can share rows of the product; why not, or NULL. Sets how it does, and which share of the
+ * peak that reaches. */
+const char *    rlx_product_check_rows     (const RlxTarget  *target,
+                                            const RlxProduct *product);
+void            rlx_product_use_rows       (RlxProductKernel *config,
+                                            const RlxTarget  *target,
+                                            const RlxProduct *product,
+                                            guint64           n_batch,
+                                            double           *share);
+
 RlxFit          rlx_product_tiles_fits     (const RlxVariant *self,
                                             const RlxTarget  *target,
                                             gconstpointer     data,

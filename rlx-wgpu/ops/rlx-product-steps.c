@@ -193,6 +193,7 @@ describe_config (RlxKernel              *kernel,
       return;
     }
   rlx_kernel_define (kernel, "PANEL", config->panel ? RLX_PRODUCT_PANEL : 0);
+  rlx_kernel_define (kernel, "PACKED", product->blocks != NULL);
   if (config->kind == RLX_PRODUCT_BY_LANES)
     {
       rlx_kernel_define (kernel, "SLICES", (gint64) config->slices);
@@ -224,7 +225,6 @@ describe_config (RlxKernel              *kernel,
       rlx_kernel_define (kernel, "B_WIDTH", config->b_vectors ? 4 : 1);
       rlx_kernel_define (kernel, "A_HALF", product->a->type.data_type == RLX_DATA_TYPE_F16);
       rlx_kernel_define (kernel, "B_HALF", product->b->type.data_type == RLX_DATA_TYPE_F16);
-      rlx_kernel_define (kernel, "PACKED", product->blocks != NULL);
       rlx_kernel_define (kernel, "WHOLE", product->k > 0 && product->k % config->matrix.kt == 0);
     }
 }

@@ -17,8 +17,11 @@
 #define SPLIT_COST 0.04
 /* The first one must gain that. */
 #define WORTH_A_SPLIT 1.1
-/* Of the kernel whose subgroups share rows. */
+/* Of the kernel whose subgroups share rows: the most lanes, and the most steps of a row that are loaded at once. */
 #define ROWS_WORKGROUP 256
+#define MAX_UNIT 16
+/* Packed numbers that are taken apart at a time. */
+#define CHUNK 32
 
 /* ---- how the work is shared out ------------------------------------------------------------ */
 
@@ -214,9 +217,9 @@ get_row_lanes (const RlxTarget *target)
            ? target->subgroup_size : 0;
 }
 
-static const char *
-check_rows (const RlxTarget  *target,
-            const RlxProduct *product)
+const char *
+rlx_product_check_rows (const RlxTarget  *target,
+                        const RlxProduct *product)
 {
   RlxProductKernel config = { 0 };
 
@@ -236,12 +239,12 @@ check_rows (const RlxTarget  *target,
  * half as many addresses, which counts where floats and integers have one pipe: on chips of before matrix units. Where
  * there are few rows 4 · 2 leave less of a tile empty, and make more workgroups; beside the places of a window they do not
  * spill, where 8 · 2 do. */
-static void
-use_rows (RlxProductKernel *config,
-          const RlxTarget  *target,
-          const RlxProduct *product,
-          guint64           n_batch,
-          double           *share)
+void
+rlx_product_use_rows (RlxProductKernel *config,
+                      const RlxTarget  *target,
+                      const RlxProduct *product,
+                      guint64           n_batch,
+                      double           *share)
 {
   guint lanes = get_row_lanes (target);
   gboolean wide = product->a->type.data_type == RLX_DATA_TYPE_F16 || target->n_matrices == 0;
@@ -254,14 +257,14 @@ use_rows (RlxProductKernel *config,
   /* A vector of `b` for each lane, of at most 16 steps. */
   config->workgroup = MIN (ROWS_WORKGROUP, lanes * (wide ? 16 : 8));
   config->ty = config->workgroup / lanes;
-  config->kt = 4 * config->ty / config->tn;
+  config->kt = product->blocks != NULL ? CHUNK : 4 * config->ty / config->tn;
   if (!wide && (product->window != NULL || product->m <= config->ty * 4 ||
                 (double) (rlx_divide_up (product->m, config->ty * 8) * rlx_divide_up (product->n, lanes * 2) * n_batch) <
                 count_wanted (target, config->workgroup)))
     config->tm = 4;
   config->whole = product->k % config->kt == 0;
   config->unit = 4;
-  while (config->whole && config->unit < config->kt && product->a_m % (2 * config->unit) == 0 &&
+  while (config->whole && config->unit < MIN (config->kt, MAX_UNIT) && product->a_m % (2 * config->unit) == 0 &&
          rlx_product_is_even_batch (&product->batch, 0, 2 * config->unit))
     config->unit *= 2;
   *share = config->tm == 8 || wide ? 0.9 : 0.7;
@@ -280,7 +283,7 @@ choose_config (const RlxVariant        *self,
   RlxProductKernel config = { .kind = RLX_PRODUCT_BY_TILES, .transposed = problem->is_transposed };
 
   if (row == RLX_PRODUCT_ROWS)
-    use_rows (&config, target, product, problem->n_batch, share);
+    rlx_product_use_rows (&config, target, product, problem->n_batch, share);
   else
     use_tile (&config, target, product, row, share);
   config.tiles_m = rlx_divide_up (product->m, config.ty * config.tm);
@@ -322,7 +325,7 @@ rlx_product_tiles_fits (const RlxVariant *self,
 
   if (problem->product.packed && !target->loads_coalesce)
     return rlx_variant_cannot ("reads no panels on a CPU", why);
-  if (row == RLX_PRODUCT_ROWS && (*why = check_rows (target, &problem->product)) != NULL)
+  if (row == RLX_PRODUCT_ROWS && (*why = rlx_product_check_rows (target, &problem->product)) != NULL)
     return RLX_FIT_NO;
   if ((*why = rlx_product_find_better (problem)) != NULL)
     return RLX_FIT_POORLY;
