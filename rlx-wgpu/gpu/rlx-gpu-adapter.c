@@ -360,7 +360,7 @@ ask_for_adapter (WGPUInstance        instance,
                  WGPUPowerPreference power,
                  gboolean            fallback)
 {
-  static const char * const enabled[] = { "allow_unsafe_apis" };
+  static const char * const enabled[] = { "allow_unsafe_apis", RLX_GPU_TOGGLE_F16 };
   WGPUDawnTogglesDescriptor toggles = WGPU_DAWN_TOGGLES_DESCRIPTOR_INIT;
   WGPURequestAdapterOptions options = WGPU_REQUEST_ADAPTER_OPTIONS_INIT;
   WGPURequestAdapterCallbackInfo callback = WGPU_REQUEST_ADAPTER_CALLBACK_INFO_INIT;

@@ -371,7 +371,7 @@ request_device (RlxGpu     *gpu,
   };
   WGPUInstance instance = rlx_gpu_get_instance (NULL);
   WGPUFeatureName features[G_N_ELEMENTS (wanted) + 2];
-  const char *enabled[2];
+  const char *enabled[3];
   static const char * const disabled[] = { "timestamp_quantization" };
   WGPUDawnTogglesDescriptor toggles = WGPU_DAWN_TOGGLES_DESCRIPTOR_INIT;
   WGPUDawnCacheDeviceDescriptor cache = WGPU_DAWN_CACHE_DEVICE_DESCRIPTOR_INIT;
@@ -392,6 +392,7 @@ request_device (RlxGpu     *gpu,
     features[n_features++] = WGPUFeatureName_SubgroupSizeControl;
 
   enabled[n_enabled++] = "allow_unsafe_apis";
+  enabled[n_enabled++] = RLX_GPU_TOGGLE_F16;
   if (RLX_DEBUG_CHECK (NO_ROBUSTNESS))
     enabled[n_enabled++] = "disable_robustness";
 

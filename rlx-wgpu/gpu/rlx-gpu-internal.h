@@ -18,6 +18,10 @@ G_BEGIN_DECLS
 
 typedef struct _RlxGpuCache RlxGpuCache;
 
+/* Dawn has no f16 on NVIDIA's cards without it, and so no matrices of f16, since conformance tests fail there. What is
+ * computed with f16 here is checked when a device is opened (rlx-gpu-post.c), and matrices before they are used. */
+#define RLX_GPU_TOGGLE_F16 "vulkan_enable_f16_on_nvidia"
+
 /* How many submits may be left to the GPU before somebody waits for them. */
 #define RLX_GPU_LEFT_MAX 128
 

@@ -13,9 +13,9 @@
 #include <string.h>
 
 #define N 64
-/* Each invocation gives two answers of a kind, of which there are up to three. */
+/* Each invocation gives two answers of a kind, of which there are up to four. */
 #define N_ANSWERS (2 * N)
-#define MAX_ANSWERS (3 * N_ANSWERS)
+#define MAX_ANSWERS (4 * N_ANSWERS)
 
 /* What is stored to several results: rows by the columns of each. Eight invocations share
  * some rows. */
@@ -54,6 +54,12 @@ static const Check checks[] = {
     .type = "f16",
     .number = "f32(f16(x) * 0.5h - 2.75h) * 2.0 + 1.0",
     .store = "@[i] = f16(v);" },
+  /* Vectors of them, which f16 holds exactly, as words and as numbers. */
+  { .feature = RLX_DEVICE_FEATURES_F16, .label = "vectors of f16", .enable = "enable f16;\n",
+    .body =
+    "    let v = vec4<f16>(vec4<f32>((vec4<u32>(a[i]) >> vec4<u32>(0u, 8u, 16u, 24u)) & vec4<u32>(255u)) * 0.5 - 64.25);\n"
+    "    let p = bitcast<u32>(v.xy);\n"
+    "    let q = bitcast<u32>(f32(v.z) * f32(v.w));\n" },
   { .instead_of = RLX_DEVICE_FEATURES_F16, .label = "stores to halves of words",
     .type = "atomic<u32>",
     .number = "f32(x + 1u)",
@@ -167,7 +173,7 @@ input_value (guint i)
   return i * 2246822519u + 374761393u;
 }
 
-/* The bits of a multiple of 1/2 between -64 and 64 that is not 0. */
+/* The bits of a multiple of 1/4 between -256 and 256 that is not 0. */
 static guint16
 half_bits (float value)
 {
@@ -237,6 +243,25 @@ stores_are_right (const Check    *check,
 }
 
 static gboolean
+vectors_are_right (const guint32 *output)
+{
+  for (guint i = 0; i < N; i++)
+    {
+      float v[4], product;
+      guint32 bits;
+
+      for (guint j = 0; j < 4; j++)
+        v[j] = (float) (input_value (i) >> 8 * j & 0xffu) * 0.5f - 64.25f;
+      product = v[2] * v[3];
+      memcpy (&bits, &product, sizeof bits);
+      if (output[i * 2] != (half_bits (v[0]) | (guint32) half_bits (v[1]) << 16) || output[i * 2 + 1] != bits)
+        return FALSE;
+    }
+
+  return TRUE;
+}
+
+static gboolean
 subgroups_are_right (const guint32 *output)
 {
   guint32 sum = 0, want = 0;
@@ -282,6 +307,8 @@ is_right (const Check    *check,
 
   switch ((guint) check->feature)
     {
+    case RLX_DEVICE_FEATURES_F16:
+      return vectors_are_right (answers);
     case RLX_DEVICE_FEATURES_SUBGROUPS:
       return subgroups_are_right (answers);
     case RLX_DEVICE_FEATURES_PACKED_DOT:

@@ -39,7 +39,7 @@ typedef struct
   guint64 buffer_size, binding_size;
   guint registers;                  /* 0: what its class has */
   guint traits;
-  RlxMatrixShape matrices[9];       /* up to the first that is empty */
+  RlxMatrixShape matrices[15];      /* up to the first that is empty */
 } Row;
 
 #define F16 RLX_COMPONENT_F16
@@ -103,17 +103,21 @@ static const Row rows[] = {
     HALF | SUBGROUPS, 32, 64, 64, 1024, 65536, 16, 4, 4 * GIB - 4, 4 * GIB - 4, 0, SIZES, { { 0 } },
   },
   {
-    "turing", "Dawn on Mesa 26.1's NVK for the RTX 2060; Dawn hides f16 there", RLX_ADAPTER_TYPE_DISCRETE,
-    BASE | MATRIX, 32, 32, 32, 1024, 49152, 16, 64, 2 * GIB, 2 * GIB - 4, 0, SIZES,
+    "turing", "Dawn on Mesa 26.1's NVK for the RTX 2060", RLX_ADAPTER_TYPE_DISCRETE,
+    HALF | MATRIX, 32, 32, 32, 1024, 49152, 16, 64, 2 * GIB, 2 * GIB - 4, 0, SIZES,
     {
+      { F16, F16, 16, 16, 16 }, { F16, F16, 16, 8, 16 }, { F16, F16, 16, 8, 8 },
+      { F16, F32, 16, 16, 16 }, { F16, F32, 16, 8, 16 }, { F16, F32, 16, 8, 8 },
       { U8, U32, 16, 16, 32 }, { U8, U32, 16, 8, 32 }, { U8, U32, 8, 8, 16 },
       { I8, I32, 16, 16, 32 }, { I8, I32, 16, 8, 32 }, { I8, I32, 8, 8, 16 },
     },
   },
   {
-    "ada", "Dawn on Mesa 26.1's NVK for the RTX 4060; Dawn hides f16 there", RLX_ADAPTER_TYPE_DISCRETE,
-    BASE | MATRIX, 32, 32, 32, 1024, 49152, 16, 64, 2 * GIB, 2 * GIB - 4, 0, SIZES,
+    "ada", "Dawn on Mesa 26.1's NVK for the RTX 4060", RLX_ADAPTER_TYPE_DISCRETE,
+    HALF | MATRIX, 32, 32, 32, 1024, 49152, 16, 64, 2 * GIB, 2 * GIB - 4, 0, SIZES,
     {
+      { F16, F16, 16, 16, 16 }, { F16, F16, 16, 8, 16 }, { F16, F16, 16, 8, 8 },
+      { F16, F32, 16, 16, 16 }, { F16, F32, 16, 8, 16 }, { F16, F32, 16, 8, 8 },
       { U8, U32, 16, 16, 32 }, { U8, U32, 16, 8, 32 }, { U8, U32, 16, 8, 16 }, { U8, U32, 8, 8, 16 },
       { I8, I32, 16, 16, 32 }, { I8, I32, 16, 8, 32 }, { I8, I32, 16, 8, 16 }, { I8, I32, 8, 8, 16 },
     },

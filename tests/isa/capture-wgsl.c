@@ -60,7 +60,8 @@ int
 main (int argc, char *argv[])
 {
   static const WGPUInstanceFeatureName timed[] = { WGPUInstanceFeatureName_TimedWaitAny };
-  const char *enabled[] = { "allow_unsafe_apis", getenv ("ISA_TOGGLE") };
+  /* Those of the library. */
+  const char *enabled[] = { "allow_unsafe_apis", "vulkan_enable_f16_on_nvidia" };
   WGPUDawnTogglesDescriptor toggles = WGPU_DAWN_TOGGLES_DESCRIPTOR_INIT;
   WGPUInstanceDescriptor instance_info = WGPU_INSTANCE_DESCRIPTOR_INIT;
   WGPURequestAdapterOptions options = WGPU_REQUEST_ADAPTER_OPTIONS_INIT;
@@ -75,7 +76,7 @@ main (int argc, char *argv[])
   WGPUDevice device = NULL;
   const char *current = "";
 
-  toggles.enabledToggleCount = enabled[1] != NULL ? 2 : 1;
+  toggles.enabledToggleCount = 2;
   toggles.enabledToggles = enabled;
   instance_info.nextInChain = &toggles.chain;
   instance_info.requiredFeatureCount = 1;
