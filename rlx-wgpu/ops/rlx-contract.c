@@ -10,6 +10,7 @@
 #include "ops/rlx-index-private.h"
 #include "ops/rlx-shape-private.h"
 #include "ops/rlx-sort-private.h"
+#include "ops/rlx-variant-private.h"
 
 #include <math.h>
 
@@ -191,15 +192,61 @@ rlx_grouped_matmul_infer (RlxOpCall *call,
 /* For as many rows as one invocation keeps sums of. */
 enum { FEW_ROWS = 8 };
 
-static gboolean
-multiply_few_rows (RlxLower        *lower,
-                   const RlxIrNode *node,
-                   guint64          m,
-                   GError         **error)
+typedef struct
 {
-  const RlxTensorType *weight = &node->inputs[1]->type;
-  guint64 experts = weight->shape[0], k = weight->shape[1], n = weight->shape[2];
-  guint64 lanes = 64, n_groups = (n - 1) / lanes + 1;
+  guint64 m, n, k, experts;
+  RlxDataType data_type;
+} Problem;
+
+static char *
+print_problem (gconstpointer data)
+{
+  const Problem *self = data;
+
+  return g_strdup_printf ("m=%" G_GUINT64_FORMAT " n=%" G_GUINT64_FORMAT " k=%" G_GUINT64_FORMAT ", %" G_GUINT64_FORMAT " experts, %s",
+                          self->m, self->n, self->k, self->experts, rlx_data_type_to_string (self->data_type));
+}
+
+static double
+get_operations (const Problem *self)
+{
+  return 2.0 * (double) self->m * (double) self->n * (double) self->k;
+}
+
+static double
+get_bytes (const Problem *self)
+{
+  return rlx_data_type_get_size (rlx_data_type_on_device (self->data_type)) *
+         ((double) self->m * (double) (self->n + self->k) +
+          (double) MIN (self->experts, self->m) * (double) self->k * (double) self->n);
+}
+
+static double
+grouped_cost (const RlxVariant *variant,
+              const RlxTarget  *target,
+              gconstpointer     data)
+{
+  return rlx_target_get_seconds (target, get_operations (data), get_bytes (data));
+}
+
+static RlxFit
+rows_fits (const RlxVariant *variant,
+           const RlxTarget  *target,
+           gconstpointer     data,
+           const char      **why)
+{
+  return ((const Problem *) data)->m <= FEW_ROWS ? RLX_FIT_WELL : rlx_variant_cannot ("there are more rows than an invocation keeps sums of", why);
+}
+
+static gboolean
+rows_describe (const RlxVariant *variant,
+               RlxLower         *lower,
+               const RlxIrNode  *node,
+               gconstpointer     data,
+               GError          **error)
+{
+  const Problem *self = data;
+  guint64 lanes = 64, n_groups = rlx_divide_up (self->n, lanes);
   RlxKernel *kernel = rlx_kernel_new (lower, node, "grouped-rows");
 
   rlx_kernel_input (kernel, "x", node->inputs[0]);
@@ -207,14 +254,13 @@ multiply_few_rows (RlxLower        *lower,
   rlx_kernel_input (kernel, "expert", node->inputs[RLX_GROUPED_MATMUL_EXPERT]);
   rlx_kernel_output (kernel, "y", &node->outputs[0]);
   rlx_kernel_define (kernel, "WG", lanes);
-  rlx_kernel_define (kernel, "TM", m == 1 ? 1 : m <= 4 ? 4 : FEW_ROWS);
-  rlx_kernel_param_u32 (kernel, "m", m);
-  rlx_kernel_param_u32 (kernel, "n", n);
-  rlx_kernel_param_u32 (kernel, "k", k);
-  rlx_kernel_param_u32 (kernel, "experts", experts);
+  rlx_kernel_define (kernel, "TM", self->m == 1 ? 1 : self->m <= 4 ? 4 : FEW_ROWS);
+  rlx_kernel_param_u32 (kernel, "m", self->m);
+  rlx_kernel_param_u32 (kernel, "n", self->n);
+  rlx_kernel_param_u32 (kernel, "k", self->k);
+  rlx_kernel_param_u32 (kernel, "experts", self->experts);
   rlx_kernel_param_u32 (kernel, "groups", n_groups);
-  rlx_kernel_set_cost (kernel, 2.0 * (double) m * (double) n * (double) k,
-                       (double) MIN (experts, m) * (double) k * (double) n * 4.0);
+  rlx_kernel_set_cost (kernel, get_operations (self), get_bytes (self));
   return rlx_kernel_dispatch (kernel, n_groups, error);
 }
 
@@ -255,37 +301,50 @@ find_segments (RlxLower         *lower,
          rlx_lower_scan (lower, node, tiles, &segments, RLX_SCAN_SUM, TRUE, FALSE, *first, error);
 }
 
-gboolean
-rlx_grouped_matmul_lower (RlxLower        *lower,
-                          const RlxIrNode *node,
-                          GError         **error)
+/* What a workgroup makes: sums of so many rows in each lane, for so many columns. */
+typedef struct
 {
-  const RlxTensorType *weight = &node->inputs[1]->type;
-  const RlxIrValue *y = &node->outputs[0];
-  guint64 n_outputs = rlx_type_n_elements (&y->type);
-  guint64 experts = weight->shape[0], k = weight->shape[1], n = weight->shape[2];
-  gboolean coalesce = rlx_lower_get_target (lower)->loads_coalesce;
-  guint64 m, lanes, tile_m, tile_n, tiles_m, tiles_n;
+  gboolean coalesce;          /* for devices whose loads coalesce */
+  guint lanes, rows, columns;
+} Tile;
+
+/* Measured on a CPU, where eight lanes fill a core and sums stay in registers. */
+static const Tile tile_64x8x2 = { TRUE, 64, 8, 2 }, tile_8x16x4 = { FALSE, 8, 16, 4 }, tile_8x8x4 = { FALSE, 8, 8, 4 };
+
+static RlxFit
+tiles_fits (const RlxVariant *variant,
+            const RlxTarget  *target,
+            gconstpointer     data,
+            const char      **why)
+{
+  const Problem *self = data;
+  const Tile *tile = variant->data;
+
+  if (tile->coalesce != target->loads_coalesce)
+    return rlx_variant_poorly (tile->coalesce ? "neighbouring lanes load no faster here" : "lanes are wide here", why);
+  if (self->m <= FEW_ROWS)
+    return rlx_variant_poorly ("rows are few", why);
+  if (tile->rows > 8 && self->m / self->experts < tile->rows)
+    return rlx_variant_poorly ("experts have few rows each", why);
+  return RLX_FIT_WELL;
+}
+
+static gboolean
+tiles_describe (const RlxVariant *variant,
+                RlxLower         *lower,
+                const RlxIrNode  *node,
+                gconstpointer     data,
+                GError          **error)
+{
+  const Problem *self = data;
+  const Tile *tile = variant->data;
+  /* Each segment may have one tile that is not full. */
+  guint64 tiles_m = MIN (self->m, self->m / tile->rows + self->experts + 2);
+  guint64 tiles_n = rlx_divide_up (self->n, tile->lanes * tile->columns);
   RlxIrValue *order, *start, *first;
   RlxKernel *kernel;
 
-  if (n_outputs == 0)
-    return TRUE;
-
-  m = n_outputs / n;
-  if (k == 0 || experts == 0)
-    return rlx_kernel_dispatch_elements (rlx_kernel_new (lower, node, "fill"), lower, y, error);
-  if (m <= FEW_ROWS)
-    return multiply_few_rows (lower, node, m, error);
-
-  /* Measured on a CPU, where eight lanes fill a core and sums stay in registers. */
-  lanes = coalesce ? 64 : 8;
-  tile_n = coalesce ? 2 : 4;
-  tile_m = m / experts >= 16 && !coalesce ? 16 : 8;
-  /* Each segment may have one tile that is not full. */
-  tiles_m = MIN (m, m / tile_m + experts + 2);
-  tiles_n = (n - 1) / (lanes * tile_n) + 1;
-  if (!find_segments (lower, node, m, experts, tile_m, &order, &start, &first, error))
+  if (!find_segments (lower, node, self->m, self->experts, tile->rows, &order, &start, &first, error))
     return FALSE;
 
   kernel = rlx_kernel_new (lower, node, "grouped-matmul");
@@ -294,21 +353,59 @@ rlx_grouped_matmul_lower (RlxLower        *lower,
   rlx_kernel_input (kernel, "order", order);
   rlx_kernel_input (kernel, "start", start);
   rlx_kernel_input (kernel, "first", first);
-  rlx_kernel_output (kernel, "y", y);
-  rlx_kernel_define (kernel, "WG", lanes);
-  rlx_kernel_define (kernel, "TM", tile_m);
-  rlx_kernel_define (kernel, "TN", tile_n);
-  rlx_kernel_param_u32 (kernel, "n", n);
-  rlx_kernel_param_u32 (kernel, "k", k);
-  rlx_kernel_param_u32 (kernel, "experts", experts);
+  rlx_kernel_output (kernel, "y", &node->outputs[0]);
+  rlx_kernel_define (kernel, "WG", tile->lanes);
+  rlx_kernel_define (kernel, "TM", tile->rows);
+  rlx_kernel_define (kernel, "TN", tile->columns);
+  rlx_kernel_param_u32 (kernel, "n", self->n);
+  rlx_kernel_param_u32 (kernel, "k", self->k);
+  rlx_kernel_param_u32 (kernel, "experts", self->experts);
   rlx_kernel_param_u32 (kernel, "tiles_m", tiles_m);
   rlx_kernel_param_u32 (kernel, "groups", tiles_m * tiles_n);
-  rlx_kernel_set_cost (kernel,
-                       2.0 * (double) n_outputs * (double) k,
-                       (double) rlx_type_n_bytes (&node->inputs[0]->type) +
-                       (double) MIN (experts, m) * (double) k * (double) n * 4.0 +
-                       (double) rlx_type_n_bytes (&y->type));
+  rlx_kernel_set_cost (kernel, get_operations (self), get_bytes (self));
   return rlx_kernel_dispatch (kernel, tiles_m * tiles_n, error);
+}
+
+static const RlxVariant variants[] = {
+  { "rows", rows_fits, grouped_cost, NULL, rows_describe, NULL },
+  { "tile-16x32", tiles_fits, grouped_cost, NULL, tiles_describe, &tile_8x16x4 },
+  { "tile-8x32", tiles_fits, grouped_cost, NULL, tiles_describe, &tile_8x8x4 },
+  { "tile-8x128", tiles_fits, grouped_cost, NULL, tiles_describe, &tile_64x8x2 },
+};
+
+#define SAMPLE(m) \
+  "rlx 1\n" RLX_SAMPLE_INPUT (0, "f32[" #m ", 128]") RLX_SAMPLE_WEIGHT (1, "f32[8, 128, 128]") RLX_SAMPLE_INPUT (2, "i32[" #m "]") \
+  "%3 = grouped_matmul(%0, %1, %2)\n" RLX_SAMPLE_OUTPUT (3)
+
+static const RlxSample samples[] = {
+  { SAMPLE (8), 255 },
+  { SAMPLE (64), 255 },
+  { SAMPLE (256), 255 },
+  { NULL, 0 },
+};
+
+const RlxVariants rlx_grouped_variants = {
+  RLX_FAMILY_GROUPED, "grouped product", variants, G_N_ELEMENTS (variants), print_problem, samples,
+};
+
+gboolean
+rlx_grouped_matmul_lower (RlxLower        *lower,
+                          const RlxIrNode *node,
+                          GError         **error)
+{
+  const RlxTensorType *weight = &node->inputs[1]->type;
+  const RlxIrValue *y = &node->outputs[0];
+  Problem problem = {
+    .experts = (guint64) weight->shape[0], .k = (guint64) weight->shape[1], .n = (guint64) weight->shape[2],
+    .data_type = y->type.data_type,
+  };
+
+  if (rlx_type_n_elements (&y->type) == 0)
+    return TRUE;
+  if (problem.k == 0 || problem.experts == 0)
+    return rlx_kernel_dispatch_elements (rlx_kernel_new (lower, node, "fill"), lower, y, error);
+  problem.m = rlx_type_n_elements (&y->type) / problem.n;
+  return rlx_lower_choose (lower, node, &rlx_grouped_variants, &problem, error);
 }
 
 /* ---- lora matmul --------------------------------------------------------------------- */

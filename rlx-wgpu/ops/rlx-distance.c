@@ -7,7 +7,7 @@
 #include "config.h"
 
 #include "ops/rlx-gradient-private.h"
-#include "ops/rlx-kernel-private.h"
+#include "ops/rlx-variant-private.h"
 
 #include <math.h>
 #include <string.h>
@@ -189,19 +189,72 @@ rlx_knn_infer (RlxOpCall         *call,
   return infer_neighbours (call, &type, attrs->k, attrs->exclude_self, error);
 }
 
-gboolean
-rlx_knn_lower (RlxLower        *lower,
-               const RlxIrNode *node,
-               GError         **error)
+typedef struct
 {
-  const RlxKnnAttrs *attrs = rlx_knn_attrs (node);
-  gboolean subgroups = (rlx_lower_get_target (lower)->features & RLX_DEVICE_FEATURES_SUBGROUPS) != 0 && attrs->k <= MAX_REGISTERS;
-  const Points points = get_points (node);
-  guint64 items = points.batch * points.n, at_once;
-  double each = 3.0 * (double) points.m * (double) MAX (points.width, 1);
+  Points points;
+  const RlxKnnAttrs *attrs;
+} Neighbours;
 
-  if (items == 0)
-    return TRUE;
+static char *
+print_neighbours (gconstpointer data)
+{
+  const Neighbours *self = data;
+  const Points *points = &self->points;
+
+  return g_strdup_printf ("%" G_GINT64_FORMAT " of %" G_GUINT64_FORMAT " for %" G_GUINT64_FORMAT " points of %" G_GUINT64_FORMAT ", %s",
+                          self->attrs->k, points->m, points->batch * points->n, points->width,
+                          rlx_data_type_to_string (points->x->type.data_type));
+}
+
+/* Of distances, for each point. */
+static double
+get_operations (const Points *points)
+{
+  return 3.0 * (double) points->m * (double) MAX (points->width, 1);
+}
+
+static double
+neighbours_cost (const RlxVariant *variant,
+                 const RlxTarget  *target,
+                 gconstpointer     data)
+{
+  const Points *points = &((const Neighbours *) data)->points;
+  double items = (double) points->batch * (double) points->n;
+
+  return rlx_target_get_seconds (target, get_operations (points) * items, 4.0 * items * (double) points->width);
+}
+
+static RlxFit
+registers_fits (const RlxVariant *variant,
+                const RlxTarget  *target,
+                gconstpointer     data,
+                const char      **why)
+{
+  return ((const Neighbours *) data)->attrs->k <= MAX_REGISTERS ? RLX_FIT_WELL : rlx_variant_cannot ("there are too many neighbours for registers", why);
+}
+
+static RlxFit
+memory_fits (const RlxVariant *variant,
+             const RlxTarget  *target,
+             gconstpointer     data,
+             const char      **why)
+{
+  return ((const Neighbours *) data)->attrs->k <= MAX_REGISTERS ? rlx_variant_poorly ("neighbours are few", why) : RLX_FIT_WELL;
+}
+
+static gboolean
+neighbours_describe (const RlxVariant *variant,
+                     RlxLower         *lower,
+                     const RlxIrNode  *node,
+                     gconstpointer     data,
+                     GError          **error)
+{
+  const Neighbours *self = data;
+  const Points *points = &self->points;
+  gboolean registers = GPOINTER_TO_INT (variant->data);
+  gboolean subgroups = registers && (rlx_lower_get_target (lower)->features & RLX_DEVICE_FEATURES_SUBGROUPS) != 0;
+  guint64 items = points->batch * points->n, k = (guint64) self->attrs->k, at_once;
+  double each = get_operations (points);
 
   at_once = (guint64) CLAMP (MAX_WORK / each, WORKGROUP_SIZE * 16.0, 1e9) / WORKGROUP_SIZE * WORKGROUP_SIZE;
   for (guint64 first = 0; first < items; first += at_once)
@@ -209,26 +262,52 @@ rlx_knn_lower (RlxLower        *lower,
       guint64 count = MIN (at_once, items - first);
       RlxKernel *kernel = rlx_kernel_new (lower, node, "knn");
 
-      describe_points (kernel, &points, attrs->metric);
+      describe_points (kernel, points, self->attrs->metric);
       rlx_kernel_output (kernel, "indices", &node->outputs[0]);
       rlx_kernel_output (kernel, "distances", &node->outputs[1]);
       rlx_kernel_define (kernel, "SUBGROUPS", subgroups);
       if (subgroups)
         rlx_kernel_enable (kernel, "enable subgroups;");
-      rlx_kernel_define (kernel, "REGISTERS", attrs->k <= MAX_REGISTERS);
+      rlx_kernel_define (kernel, "REGISTERS", registers);
       /* few lengths, so that there are few kernels */
-      rlx_kernel_define (kernel, "K", attrs->k <= MAX_REGISTERS ? (gint64) rlx_divide_up ((guint64) attrs->k, 8) * 8 : MAX_NEIGHBOURS);
+      rlx_kernel_define (kernel, "K", registers ? (gint64) rlx_divide_up (k, 8) * 8 : MAX_NEIGHBOURS);
       rlx_kernel_define (kernel, "BITS", 32);
       rlx_kernel_define (kernel, "KIND", 2);
-      rlx_kernel_define (kernel, "EXCLUDE", attrs->exclude_self);
+      rlx_kernel_define (kernel, "EXCLUDE", self->attrs->exclude_self);
       rlx_kernel_param_u32 (kernel, "first", first);
       rlx_kernel_param_u32 (kernel, "end", first + count);
-      rlx_kernel_param_u32 (kernel, "keep", (guint64) attrs->k);
-      rlx_kernel_set_cost (kernel, each * (double) count, 4.0 * (double) count * ((double) points.width + 2.0 * (double) attrs->k));
+      rlx_kernel_param_u32 (kernel, "keep", k);
+      rlx_kernel_set_cost (kernel, each * (double) count, 4.0 * (double) count * ((double) points->width + 2.0 * (double) k));
       if (!rlx_kernel_dispatch (kernel, rlx_divide_up (count, WORKGROUP_SIZE), error))
         return FALSE;
     }
   return TRUE;
+}
+
+static const RlxVariant variants[] = {
+  { "registers", registers_fits, neighbours_cost, NULL, neighbours_describe, GINT_TO_POINTER (TRUE) },
+  { "memory", memory_fits, neighbours_cost, NULL, neighbours_describe, GINT_TO_POINTER (FALSE) },
+};
+
+static const RlxSample samples[] = {
+  { "rlx 1\n" RLX_SAMPLE_INPUT (0, "f32[1024, 8]")
+    "%1, %2 = knn(%0) {k = 8}\n" RLX_SAMPLE_OUTPUT (1) RLX_SAMPLE_OUTPUT (2), 255 },
+  { NULL, 0 },
+};
+
+const RlxVariants rlx_knn_variants = {
+  RLX_FAMILY_KNN, "knn", variants, G_N_ELEMENTS (variants), print_neighbours, samples,
+};
+
+gboolean
+rlx_knn_lower (RlxLower        *lower,
+               const RlxIrNode *node,
+               GError         **error)
+{
+  const Neighbours neighbours = { get_points (node), rlx_knn_attrs (node) };
+
+  return neighbours.points.batch * neighbours.points.n == 0 ||
+         rlx_lower_choose (lower, node, &rlx_knn_variants, &neighbours, error);
 }
 
 gboolean

@@ -5,15 +5,17 @@
  */
 #include "config.h"
 
+#include "ops/rlx-variant-private.h"
 #include "ops/rlx-window-private.h"
 
 #include <math.h>
 
 #define WORKGROUP_SIZE 64
 
-/* An invocation visits this many elements at most; a longer window is for a
- * workgroup. */
+/* An invocation visits this many elements at most, if there is another way. */
 #define MAX_WINDOW 1024
+/* Parts of a window are not shorter, and a workgroup shares none that is. */
+#define MIN_SHARED 64
 
 /* ---- rule --------------------------------------------------------------------------- */
 
@@ -131,46 +133,65 @@ get_identity (const Fold *fold,
   return bits;
 }
 
+typedef struct
+{
+  const RlxWindow *window;
+  Fold fold;
+  guint64 length;             /* elements of a window that can be inside of the operand */
+  gboolean global;            /* each channel has one window, of all that there is */
+  const RlxIrValue *x, *y;
+} Problem;
+
+static void
+problem_init (Problem          *self,
+              const RlxWindow  *window,
+              const Fold       *fold,
+              const RlxIrValue *x,
+              const RlxIrValue *y)
+{
+  *self = (Problem) { .window = window, .fold = *fold, .length = 1, .global = TRUE, .x = x, .y = y };
+  for (guint i = 0; i < window->n_axes; i++)
+    {
+      const RlxWindowAxis *axis = &window->axes[i];
+
+      self->length *= (guint64) MIN (axis->window, axis->in);
+      self->global &= axis->window == axis->in && axis->dilation == 1 && axis->begin == 0 && axis->end == 0 && axis->out == 1;
+    }
+}
+
+/* @lanes invocations share a window. */
 static gboolean
-lower_step (RlxLower         *lower,
-            const RlxIrNode  *node,
-            const RlxWindow  *window,
-            const Fold       *fold,
-            const RlxIrValue *x,
-            const RlxIrValue *y,
-            GError          **error)
+lower_step (RlxLower        *lower,
+            const RlxIrNode *node,
+            const Problem   *self,
+            guint            lanes,
+            GError         **error)
 {
   RlxKernel *kernel = rlx_kernel_new (lower, node, "pool");
-  guint64 n_elements = rlx_type_n_elements (&y->type);
+  const RlxWindow *window = self->window;
+  const Fold *fold = &self->fold;
+  guint64 n_elements = rlx_type_n_elements (&self->y->type);
+  guint64 n_groups = lanes > 1 ? n_elements : rlx_divide_up (n_elements, WORKGROUP_SIZE);
   guint64 sizes[RLX_MAX_SPATIAL];
   RlxWindowStrides strides;
-  guint64 length = 1, n_groups;
-  guint lanes;
 
   for (guint d = 0; d < window->n_axes; d++)
-    {
-      const RlxWindowAxis *axis = &window->axes[window->n_axes - 1 - d];
+    sizes[d] = (guint64) window->axes[window->n_axes - 1 - d].in;
 
-      sizes[d] = (guint64) axis->in;
-      length *= (guint64) MIN (axis->window, axis->in);
-    }
-  lanes = length <= MAX_WINDOW ? 1 : length <= 16 * MAX_WINDOW ? 64 : 256;
-  n_groups = lanes > 1 ? n_elements : (n_elements - 1) / WORKGROUP_SIZE + 1;
-
-  rlx_kernel_input (kernel, "x", x);
-  rlx_kernel_output (kernel, "y", y);
+  rlx_kernel_input (kernel, "x", self->x);
+  rlx_kernel_output (kernel, "y", self->y);
   rlx_kernel_define (kernel, "WG", MAX (lanes, WORKGROUP_SIZE));
   rlx_kernel_define (kernel, "LANES", lanes);
   rlx_kernel_define (kernel, "RANK", window->n_axes);
   rlx_kernel_define (kernel, "LAST", window->channels_last);
-  rlx_kernel_define (kernel, "FLOAT", rlx_data_type_is_float (x->type.data_type));
+  rlx_kernel_define (kernel, "FLOAT", rlx_data_type_is_float (self->x->type.data_type));
   rlx_kernel_define (kernel, "MAX", fold->max);
   rlx_kernel_define (kernel, "INDICES", fold->indices);
   rlx_kernel_define (kernel, "SUM", !fold->max);
   rlx_kernel_define (kernel, "SQUARE", fold->square);
   rlx_kernel_define (kernel, "DIVIDE", fold->divide);
   rlx_kernel_define (kernel, "ROOT", fold->root);
-  rlx_kernel_param_u32 (kernel, "identity", get_identity (fold, x->type.data_type));
+  rlx_kernel_param_u32 (kernel, "identity", get_identity (fold, self->x->type.data_type));
   if (fold->divide == DIVIDE_NUMBER)
     rlx_kernel_param_f32 (kernel, "divisor", (double) fold->divisor);
 
@@ -196,27 +217,9 @@ lower_step (RlxLower         *lower,
       rlx_window_param (kernel, "x_axis", d, strides.axes[d]);
     }
 
-  rlx_kernel_set_cost (kernel, (double) n_elements * (double) length,
-                       (double) rlx_type_n_bytes (&x->type) + (double) rlx_type_n_bytes (&y->type));
+  rlx_kernel_set_cost (kernel, (double) n_elements * (double) self->length,
+                       (double) rlx_type_n_bytes (&self->x->type) + (double) rlx_type_n_bytes (&self->y->type));
   return rlx_kernel_dispatch (kernel, n_groups, error);
-}
-
-/* Whether each channel has one window, of all that there is. */
-static gboolean
-is_global (const RlxWindow *window,
-           guint64         *length)
-{
-  *length = 1;
-  for (guint i = 0; i < window->n_axes; i++)
-    {
-      const RlxWindowAxis *axis = &window->axes[i];
-
-      if (axis->window != axis->in || axis->dilation != 1 || axis->begin != 0 || axis->end != 0 || axis->out != 1)
-        return FALSE;
-      *length *= (guint64) axis->in;
-    }
-
-  return TRUE;
 }
 
 /* A window over one axis, without padding. */
@@ -241,19 +244,79 @@ window_flatten (RlxWindow       *flat,
   };
 }
 
-/* Long windows of all that there is: parts first, then the parts of these. */
-static gboolean
-lower_global (RlxLower        *lower,
-              const RlxIrNode *node,
-              const RlxWindow *window,
-              Fold             fold,
-              guint64          length,
-              GError         **error)
+/* ---- variants ----------------------------------------------------------------------------- */
+
+static char *
+print_problem (gconstpointer data)
 {
-  const RlxIrValue *x = node->inputs[0];
-  RlxDataType data_type = rlx_data_type_on_device (x->type.data_type);
-  Fold part = { .max = fold.max, .square = fold.square };
-  RlxWindow flat;
+  const Problem *self = data;
+
+  return g_strdup_printf ("%" G_GUINT64_FORMAT " windows of %" G_GUINT64_FORMAT "%s%s, %s", rlx_type_n_elements (&self->y->type), self->length,
+                          self->global ? ", all that there is" : "", self->fold.indices ? ", positions" : "",
+                          rlx_data_type_to_string (self->x->type.data_type));
+}
+
+/* Of @lanes invocations for each window, which find elements by @operations each. */
+static double
+get_seconds (const Problem   *self,
+             const RlxTarget *target,
+             guint            lanes,
+             double           operations)
+{
+  double n = (double) rlx_type_n_elements (&self->y->type);
+  double idle = MAX (1.0, (double) target->busy_invocations / (n * lanes));
+
+  return idle * rlx_target_get_seconds (target, operations * n * (double) self->length,
+                                        (double) rlx_type_n_bytes (&self->x->type) + (double) rlx_type_n_bytes (&self->y->type));
+}
+
+static gboolean
+can_be_cut (const Problem *self)
+{
+  return self->global && !self->fold.indices && self->length > MIN_SHARED;
+}
+
+static RlxFit
+parts_fits (const RlxVariant *variant,
+            const RlxTarget  *target,
+            gconstpointer     data,
+            const char      **why)
+{
+  const Problem *self = data;
+
+  if (!can_be_cut (self))
+    return rlx_variant_cannot ("windows are short, not of all that there is, or their positions are asked for", why);
+  return self->length > MAX_WINDOW ? RLX_FIT_WELL : rlx_variant_poorly ("windows are short", why);
+}
+
+static double
+parts_cost (const RlxVariant *variant,
+            const RlxTarget  *target,
+            gconstpointer     data)
+{
+  const Problem *self = data;
+  double lanes = sqrt ((double) self->length);
+
+  return get_seconds (self, target, (guint) MIN (lanes, 1e6), 1.0) + target->speeds.dispatch_time;
+}
+
+/* Parts first, then the parts of these. */
+static gboolean
+parts_describe (const RlxVariant *variant,
+                RlxLower         *lower,
+                const RlxIrNode  *node,
+                gconstpointer     data,
+                GError          **error)
+{
+  const Problem *self = data;
+  const Fold part_fold = { .max = self->fold.max, .square = self->fold.square };
+  RlxDataType data_type = rlx_data_type_on_device (self->x->type.data_type);
+  guint64 size = CLAMP ((guint64) sqrt ((double) self->length), MIN_SHARED, MAX_WINDOW);
+  Fold fold = self->fold;
+  const RlxIrValue *parts;
+  Problem part, rest;
+  RlxTensorType type;
+  RlxWindow flat, all;
 
   if (data_type == RLX_DATA_TYPE_F16)
     data_type = RLX_DATA_TYPE_F32;
@@ -262,32 +325,103 @@ lower_global (RlxLower        *lower,
   else if (data_type == RLX_DATA_TYPE_U8)
     data_type = RLX_DATA_TYPE_U32;
 
-  if (fold.divide != DIVIDE_NOT)
+  if (fold.divide == DIVIDE_COUNT || fold.divide == DIVIDE_PADDED)
     {
       fold.divide = DIVIDE_NUMBER;
-      fold.divisor = length;
+      fold.divisor = self->length;
     }
+  fold.square = FALSE;
 
-  while (length > MAX_WINDOW)
-    {
-      guint64 size = CLAMP ((guint64) sqrt ((double) length), 64, MAX_WINDOW);
-      const RlxIrValue *parts;
-      RlxTensorType type;
+  window_flatten (&flat, self->window, self->length, size);
+  rlx_window_get_type (&flat, data_type, self->window->channels, &type);
+  parts = rlx_lower_temporary (lower, &type);
+  problem_init (&part, &flat, &part_fold, self->x, parts);
+  window_flatten (&all, self->window, rlx_divide_up (self->length, size), rlx_divide_up (self->length, size));
+  problem_init (&rest, &all, &fold, parts, self->y);
 
-      window_flatten (&flat, window, length, size);
-      rlx_window_get_type (&flat, data_type, window->channels, &type);
-      parts = rlx_lower_temporary (lower, &type);
-      if (!lower_step (lower, node, &flat, &part, x, parts, error))
-        return FALSE;
-
-      x = parts;
-      length = (length - 1) / size + 1;
-      part.square = fold.square = FALSE;
-    }
-
-  window_flatten (&flat, window, length, length);
-  return lower_step (lower, node, &flat, &fold, x, &node->outputs[0], error);
+  return rlx_lower_choose (lower, node, &rlx_pool_variants, &part, error) &&
+         rlx_lower_choose (lower, node, &rlx_pool_variants, &rest, error);
 }
+
+static guint
+get_lanes (const RlxVariant *variant)
+{
+  return GPOINTER_TO_UINT (variant->data);
+}
+
+static RlxFit
+shared_fits (const RlxVariant *variant,
+             const RlxTarget  *target,
+             gconstpointer     data,
+             const char      **why)
+{
+  const Problem *self = data;
+
+  if (!target->barriers_are_cheap && (self->length <= MAX_WINDOW || can_be_cut (self)))
+    return rlx_variant_poorly ("a barrier costs much here", why);
+  if (self->length < get_lanes (variant) * (get_lanes (variant) > MIN_SHARED ? 64 : 1))
+    return rlx_variant_poorly ("windows are short", why);
+  return RLX_FIT_WELL;
+}
+
+static double
+shared_cost (const RlxVariant *variant,
+             const RlxTarget  *target,
+             gconstpointer     data)
+{
+  const Problem *self = data;
+
+  /* the place of an element takes a division for each axis */
+  return get_seconds (self, target, get_lanes (variant), 8.0 * self->window->n_axes);
+}
+
+static RlxFit
+own_fits (const RlxVariant *variant,
+          const RlxTarget  *target,
+          gconstpointer     data,
+          const char      **why)
+{
+  const Problem *self = data;
+
+  return self->length <= MAX_WINDOW ? RLX_FIT_WELL : rlx_variant_poorly ("windows are long", why);
+}
+
+static double
+own_cost (const RlxVariant *variant,
+          const RlxTarget  *target,
+          gconstpointer     data)
+{
+  return get_seconds (data, target, 1, 1.0);
+}
+
+static gboolean
+pool_describe (const RlxVariant *variant,
+               RlxLower         *lower,
+               const RlxIrNode  *node,
+               gconstpointer     data,
+               GError          **error)
+{
+  return lower_step (lower, node, data, get_lanes (variant), error);
+}
+
+static const RlxVariant variants[] = {
+  { "parts", parts_fits, parts_cost, NULL, parts_describe, NULL },
+  { "workgroup", shared_fits, shared_cost, NULL, pool_describe, GUINT_TO_POINTER (256) },
+  { "lanes", shared_fits, shared_cost, NULL, pool_describe, GUINT_TO_POINTER (64) },
+  { "windows", own_fits, own_cost, NULL, pool_describe, GUINT_TO_POINTER (1) },
+};
+
+static const RlxSample samples[] = {
+  { "rlx 1\n" RLX_SAMPLE_INPUT (0, "f32[1, 32, 128, 128]")
+    "%1 = max_pool(%0) {window = [2, 2], strides = [2, 2]}\n" RLX_SAMPLE_OUTPUT (1), 255 },
+  { "rlx 1\n" RLX_SAMPLE_INPUT (0, "f32[1, 16, 256, 256]")
+    "%1 = max_pool(%0)\n" RLX_SAMPLE_OUTPUT (1), 255 },
+  { NULL, 0 },
+};
+
+const RlxVariants rlx_pool_variants = {
+  RLX_FAMILY_POOL, "pool", variants, G_N_ELEMENTS (variants), print_problem, samples,
+};
 
 gboolean
 rlx_pool_lower (RlxLower        *lower,
@@ -299,7 +433,7 @@ rlx_pool_lower (RlxLower        *lower,
   RlxWindow window;
   RlxOpCall call;
   Fold fold = { 0, };
-  guint64 length;
+  Problem problem;
 
   if (rlx_type_n_elements (&y->type) == 0)
     return TRUE;
@@ -323,8 +457,6 @@ rlx_pool_lower (RlxLower        *lower,
       fold.indices = is_arg (node->op);
     }
 
-  if (!fold.indices && is_global (&window, &length) && length > MAX_WINDOW)
-    return lower_global (lower, node, &window, fold, length, error);
-
-  return lower_step (lower, node, &window, &fold, node->inputs[0], y, error);
+  problem_init (&problem, &window, &fold, node->inputs[0], y);
+  return rlx_lower_choose (lower, node, &rlx_pool_variants, &problem, error);
 }

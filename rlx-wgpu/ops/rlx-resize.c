@@ -7,6 +7,7 @@
 
 #include "ops/rlx-gradient-private.h"
 #include "ops/rlx-index-private.h"
+#include "ops/rlx-variant-private.h"
 
 #include "rlx-tensor-private.h"
 #include "util/rlx-checked-private.h"
@@ -139,36 +140,43 @@ get_exact_place (const RlxIrNode *node,
   return largest <= G_MAXINT32;
 }
 
-/* One axis: @type is that of @x but for the new size. */
-static gboolean
-lower_axis (RlxLower         *lower,
-            const RlxIrNode  *node,
-            const RlxIrValue *x,
-            const RlxIrValue *y,
-            guint             index,
-            gint64            axis,
-            GError          **error)
+/* One axis; all others of the result are those of the operand. */
+typedef struct
 {
-  const RlxResizeAttrs *attrs = rlx_resize_attrs (node);
-  RlxInterpolation mode = attrs->mode;
-  RlxResizeCoordinates coordinates = attrs->coordinates;
-  gboolean raw = mode == RLX_INTERPOLATION_NEAREST && coordinates != RLX_RESIZE_COORDINATES_TF_CROP_AND_RESIZE;
-  guint64 n = rlx_type_n_elements (&y->type);
-  guint64 groups;
-  gint64 size = x->type.shape[axis], new_size = y->type.shape[axis], a = 0, b = 0, d = 1;
+  const RlxResizeAttrs *attrs;
+  const RlxIrValue *x, *y;
+  guint index;                /* among the sizes */
+  gint64 axis, size, new_size;
+  gboolean antialias;         /* all that become one element count, not just its neighbours */
+} Problem;
+
+static double
+get_operations (const Problem *self)
+{
+  return 8.0 * (double) rlx_type_n_elements (&self->y->type) *
+         (self->antialias ? 1.0 + 2.0 * (double) self->size / (double) self->new_size : 1.0);
+}
+
+static gboolean
+lower_axis (RlxLower        *lower,
+            const RlxIrNode *node,
+            const Problem   *self,
+            guint            lanes,
+            GError         **error)
+{
+  const RlxResizeAttrs *attrs = self->attrs;
+  const RlxIrValue *x = self->x, *y = self->y;
+  gint64 size = self->size, new_size = self->new_size, a = 0, b = 0, d = 1;
   gint64 exact_a, exact_b, exact_d;
   gboolean exact = get_exact_place (node, size, new_size, &exact_a, &exact_b, &exact_d);
-  gboolean crop = coordinates == RLX_RESIZE_COORDINATES_TF_CROP_AND_RESIZE;
-  gboolean antialias = mode != RLX_INTERPOLATION_NEAREST && attrs->antialias &&
-                       (new_size < size || node->inputs[RLX_RESIZE_SCALES] != NULL);
-  gboolean scales = (!exact || antialias) && !crop && node->inputs[RLX_RESIZE_SCALES] != NULL;
-  /* Where many elements become one, a workgroup shares them. */
-  guint lanes = antialias && size / 16 > new_size ? WORKGROUP_SIZE : 1;
+  gboolean crop = attrs->coordinates == RLX_RESIZE_COORDINATES_TF_CROP_AND_RESIZE;
+  gboolean raw = attrs->mode == RLX_INTERPOLATION_NEAREST && !crop;
+  gboolean scales = (!exact || self->antialias) && !crop && node->inputs[RLX_RESIZE_SCALES] != NULL;
+  guint64 n = rlx_type_n_elements (&y->type), groups = rlx_divide_up (n, WORKGROUP_SIZE / lanes);
   guint64 inner = 1;
   RlxKernel *kernel = rlx_kernel_new (lower, node, "resize");
 
-  groups = (n + WORKGROUP_SIZE / lanes - 1) / (WORKGROUP_SIZE / lanes);
-  for (guint i = (guint) axis + 1; i < x->type.n_dims; i++)
+  for (guint i = (guint) self->axis + 1; i < x->type.n_dims; i++)
     inner *= x->type.shape[i];
   /* Otherwise there may be no room for them, and no use. */
   if (exact)
@@ -194,15 +202,15 @@ lower_axis (RlxLower         *lower,
     rlx_kernel_input (kernel, "region", node->inputs[RLX_RESIZE_REGION]);
 
   rlx_kernel_define (kernel, "WG", WORKGROUP_SIZE);
-  rlx_kernel_define (kernel, "MODE", mode);
-  rlx_kernel_define (kernel, "COORDINATES", coordinates);
+  rlx_kernel_define (kernel, "MODE", attrs->mode);
+  rlx_kernel_define (kernel, "COORDINATES", attrs->coordinates);
   rlx_kernel_define (kernel, "ROUNDING", attrs->rounding);
-  rlx_kernel_define (kernel, "OUTSIDE", mode != RLX_INTERPOLATION_NEAREST && attrs->exclude_outside);
+  rlx_kernel_define (kernel, "OUTSIDE", attrs->mode != RLX_INTERPOLATION_NEAREST && attrs->exclude_outside);
   rlx_kernel_define (kernel, "EXACT", exact);
-  rlx_kernel_define (kernel, "ANTIALIAS", antialias);
+  rlx_kernel_define (kernel, "ANTIALIAS", self->antialias);
   rlx_kernel_define (kernel, "LANES", lanes);
   rlx_kernel_define (kernel, "SCALES", scales);
-  rlx_kernel_define (kernel, "AXIS", index);
+  rlx_kernel_define (kernel, "AXIS", self->index);
   rlx_kernel_define (kernel, "AXES", attrs->sizes.n_values);
   rlx_kernel_param_u32 (kernel, "n", n);
   rlx_kernel_param_u32 (kernel, "groups", groups);
@@ -214,10 +222,83 @@ lower_axis (RlxLower         *lower,
   rlx_kernel_param_i32 (kernel, "d", d);
   rlx_kernel_param_f32 (kernel, "cubic_a", attrs->cubic_a);
   rlx_kernel_param_f32 (kernel, "extrapolation", attrs->extrapolation);
-  rlx_kernel_set_cost (kernel, 8.0 * n * (antialias ? 1.0 + 2.0 * (double) size / (double) new_size : 1.0), 12.0 * n);
+  rlx_kernel_set_cost (kernel, get_operations (self), 12.0 * (double) n);
 
   return rlx_kernel_dispatch (kernel, groups, error);
 }
+
+static char *
+print_problem (gconstpointer data)
+{
+  const Problem *self = data;
+
+  return g_strdup_printf ("%" G_GUINT64_FORMAT " elements, %" G_GINT64_FORMAT " become %" G_GINT64_FORMAT "%s, %s",
+                          rlx_type_n_elements (&self->y->type), self->size, self->new_size, self->antialias ? ", all count" : "",
+                          rlx_data_type_to_string (self->x->type.data_type));
+}
+
+static double
+resize_cost (const RlxVariant *variant,
+             const RlxTarget  *target,
+             gconstpointer     data)
+{
+  const Problem *self = data;
+  double n = (double) rlx_type_n_elements (&self->y->type);
+  double idle = MAX (1.0, (double) target->busy_invocations / (n * GPOINTER_TO_UINT (variant->data)));
+
+  return idle * rlx_target_get_seconds (target, get_operations (self), 12.0 * n);
+}
+
+static RlxFit
+shared_fits (const RlxVariant *variant,
+             const RlxTarget  *target,
+             gconstpointer     data,
+             const char      **why)
+{
+  const Problem *self = data;
+
+  if (!self->antialias)
+    return rlx_variant_cannot ("an element has too few neighbours to share", why);
+  return self->size / 16 > self->new_size ? RLX_FIT_WELL : rlx_variant_poorly ("few elements become one", why);
+}
+
+static RlxFit
+own_fits (const RlxVariant *variant,
+          const RlxTarget  *target,
+          gconstpointer     data,
+          const char      **why)
+{
+  const char *none;
+
+  return shared_fits (variant, target, data, &none) == RLX_FIT_WELL ? rlx_variant_poorly ("many elements become one", why) : RLX_FIT_WELL;
+}
+
+static gboolean
+axis_describe (const RlxVariant *variant,
+               RlxLower         *lower,
+               const RlxIrNode  *node,
+               gconstpointer     data,
+               GError          **error)
+{
+  return lower_axis (lower, node, data, GPOINTER_TO_UINT (variant->data), error);
+}
+
+static const RlxVariant variants[] = {
+  { "workgroup", shared_fits, resize_cost, NULL, axis_describe, GUINT_TO_POINTER (WORKGROUP_SIZE) },
+  { "elements", own_fits, resize_cost, NULL, axis_describe, GUINT_TO_POINTER (1) },
+};
+
+static const RlxSample samples[] = {
+  { "rlx 1\n" RLX_SAMPLE_INPUT (0, "f32[1, 3, 64, 2048]")
+    "%1 = resize(%0) {sizes = [64], axes = [3], mode = linear, antialias = true}\n" RLX_SAMPLE_OUTPUT (1), 255 },
+  { "rlx 1\n" RLX_SAMPLE_INPUT (0, "f32[1, 3, 256, 256]")
+    "%1 = resize(%0) {sizes = [512], axes = [3], mode = linear}\n" RLX_SAMPLE_OUTPUT (1), 255 },
+  { NULL, 0 },
+};
+
+const RlxVariants rlx_resize_variants = {
+  RLX_FAMILY_RESIZE, "resize", variants, G_N_ELEMENTS (variants), print_problem, samples,
+};
 
 gboolean
 rlx_resize_lower (RlxLower        *lower,
@@ -256,6 +337,7 @@ rlx_resize_lower (RlxLower        *lower,
     {
       gint64 axis = get_resize_axis (axes, todo[i], sizes->n_values, x->type.n_dims);
       const RlxIrValue *next = y;
+      Problem problem;
 
       if (i + 1 < n)
         {
@@ -268,7 +350,12 @@ rlx_resize_lower (RlxLower        *lower,
             return FALSE;
           next = rlx_lower_temporary (lower, &type);
         }
-      if (!lower_axis (lower, node, x, next, todo[i], axis, error))
+      problem = (Problem) {
+        .attrs = attrs, .x = x, .y = next, .index = todo[i], .axis = axis,
+        .size = x->type.shape[axis], .new_size = next->type.shape[axis],
+      };
+      problem.antialias = !nearest && attrs->antialias && (problem.new_size < problem.size || node->inputs[RLX_RESIZE_SCALES] != NULL);
+      if (!rlx_lower_choose (lower, node, &rlx_resize_variants, &problem, error))
         return FALSE;
       x = next;
     }

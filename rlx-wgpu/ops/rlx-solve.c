@@ -8,6 +8,7 @@
 
 #include "ops/rlx-builder-private.h"
 #include "ops/rlx-index-private.h"
+#include "ops/rlx-variant-private.h"
 
 /* ---- rules --------------------------------------------------------------------- */
 
@@ -166,15 +167,21 @@ rlx_determinant_expand (RlxBuilder        *b,
 
 /* ---- steps ---------------------------------------------------------------------- */
 
-/* Two sizes only: drivers take long to compile kernels with many barriers. */
-static guint
-choose_workgroup (RlxLower *lower,
-                  guint64   rows)
-{
-  guint most = rlx_lower_get_target (lower)->limits.max_invocations;
+typedef struct _Problem Problem;
 
-  return rows > 128 && most >= 256 ? 256 : 64;
-}
+/* Matrices of @n rows, of each of which a workgroup makes factors, or which it solves for some columns. */
+struct _Problem
+{
+  const char *what;
+  guint64 n, n_groups;
+  double operations, bytes;
+  gboolean (*lower) (RlxLower        *lower,
+                     const RlxIrNode *node,
+                     const Problem   *self,
+                     guint            workgroup_size,
+                     GError         **error);
+  gconstpointer data;       /* for this one */
+};
 
 /* The product of all dimensions but the last two. */
 static guint64
@@ -187,74 +194,185 @@ count_matrices (const RlxTensorType *type)
   return n;
 }
 
+static char *
+print_problem (gconstpointer data)
+{
+  const Problem *self = data;
+
+  return g_strdup_printf ("%s, %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT " rows", self->what, self->n_groups, self->n);
+}
+
+static double
+solve_cost (const RlxVariant *variant,
+            const RlxTarget  *target,
+            gconstpointer     data)
+{
+  const Problem *self = data;
+
+  return rlx_target_get_seconds (target, self->operations, self->bytes);
+}
+
+/* Two sizes only: drivers take long to compile kernels with many barriers. */
+static RlxFit
+wide_fits (const RlxVariant *variant,
+           const RlxTarget  *target,
+           gconstpointer     data,
+           const char      **why)
+{
+  if (target->limits.max_invocations < 256)
+    return rlx_variant_cannot ("workgroups are smaller here", why);
+  return ((const Problem *) data)->n > 128 ? RLX_FIT_WELL : rlx_variant_poorly ("matrices are small", why);
+}
+
+static RlxFit
+narrow_fits (const RlxVariant *variant,
+             const RlxTarget  *target,
+             gconstpointer     data,
+             const char      **why)
+{
+  return ((const Problem *) data)->n > 128 ? rlx_variant_poorly ("matrices are large", why) : RLX_FIT_WELL;
+}
+
+static gboolean
+solve_describe (const RlxVariant *variant,
+                RlxLower         *lower,
+                const RlxIrNode  *node,
+                gconstpointer     data,
+                GError          **error)
+{
+  const Problem *self = data;
+
+  return self->lower (lower, node, self, GPOINTER_TO_UINT (variant->data), error);
+}
+
+static const RlxVariant variants[] = {
+  { "workgroup-256", wide_fits, solve_cost, NULL, solve_describe, GUINT_TO_POINTER (256) },
+  { "workgroup-64", narrow_fits, solve_cost, NULL, solve_describe, GUINT_TO_POINTER (64) },
+};
+
+/* A A' is positive definite, whatever is in A. */
+#define SAMPLE(rows) \
+  "rlx 1\n" RLX_SAMPLE_INPUT (0, "f32[4, " #rows ", 256]") \
+  "%1 = matmul(%0, %0) {transpose_b = true}\n%2 = cholesky(%1)\n" RLX_SAMPLE_OUTPUT (2)
+
+static const RlxSample samples[] = {
+  { SAMPLE (64), 15 },
+  { SAMPLE (192), 15 },
+  { NULL, 0 },
+};
+
+const RlxVariants rlx_solve_variants = {
+  RLX_FAMILY_SOLVE, "solve", variants, G_N_ELEMENTS (variants), print_problem, samples,
+};
+
+static gboolean
+lower_cholesky (RlxLower        *lower,
+                const RlxIrNode *node,
+                const Problem   *self,
+                guint            workgroup_size,
+                GError         **error)
+{
+  gboolean upper = rlx_cholesky_attrs (node)->upper;
+  RlxKernel *kernel = rlx_kernel_new (lower, node, "cholesky");
+
+  rlx_kernel_input (kernel, "x", node->inputs[0]);
+  rlx_kernel_output (kernel, "y", &node->outputs[0]);
+  rlx_kernel_define (kernel, "WG", workgroup_size);
+  rlx_kernel_define (kernel, "NB", 8);
+  rlx_kernel_param_u32 (kernel, "n", self->n);
+  rlx_kernel_param_u32 (kernel, "row", upper ? 1 : self->n);
+  rlx_kernel_param_u32 (kernel, "column", upper ? self->n : 1);
+  rlx_kernel_param_u32 (kernel, "groups", self->n_groups);
+  rlx_kernel_set_cost (kernel, self->operations, self->bytes);
+  return rlx_kernel_dispatch (kernel, self->n_groups, error);
+}
+
 gboolean
 rlx_cholesky_lower (RlxLower        *lower,
                     const RlxIrNode *node,
                     GError         **error)
 {
   const RlxTensorType *type = &node->outputs[0].type;
-  guint64 n = type->shape[type->n_dims - 1], n_groups = count_matrices (type);
-  gboolean upper = rlx_cholesky_attrs (node)->upper;
-  RlxKernel *kernel;
+  guint64 n = type->shape[type->n_dims - 1];
+  Problem problem = {
+    .what = "cholesky",
+    .n = n,
+    .n_groups = count_matrices (type),
+    .operations = (double) rlx_type_n_elements (type) * (double) n / 3.0,
+    .bytes = 2.0 * (double) rlx_type_n_bytes (type),
+    .lower = lower_cholesky,
+  };
 
-  if (rlx_type_n_elements (type) == 0)
-    return TRUE;
-
-  kernel = rlx_kernel_new (lower, node, "cholesky");
-  rlx_kernel_input (kernel, "x", node->inputs[0]);
-  rlx_kernel_output (kernel, "y", &node->outputs[0]);
-  rlx_kernel_define (kernel, "WG", choose_workgroup (lower, n));
-  rlx_kernel_define (kernel, "NB", 8);
-  rlx_kernel_param_u32 (kernel, "n", n);
-  rlx_kernel_param_u32 (kernel, "row", upper ? 1 : n);
-  rlx_kernel_param_u32 (kernel, "column", upper ? n : 1);
-  rlx_kernel_param_u32 (kernel, "groups", n_groups);
-  rlx_kernel_set_cost (kernel, (double) n_groups * (double) n * (double) n * (double) n / 3.0,
-                       2.0 * (double) rlx_type_n_bytes (type));
-  return rlx_kernel_dispatch (kernel, n_groups, error);
+  return rlx_type_n_elements (type) == 0 || rlx_lower_choose (lower, node, &rlx_solve_variants, &problem, error);
 }
 
-/* Both factors of @x, in *@factors, and either the order of its rows (new
- * value) or the determinants (a result of the node). */
-static gboolean
-lower_lu (RlxLower         *lower,
-          const RlxIrNode  *node,
-          const RlxIrValue *x,
-          RlxIrValue      **factors,
-          RlxIrValue      **order,
-          const RlxIrValue *determinant,
-          GError          **error)
+/* What kernels/lu.wgsl does: both factors of @x, and either the order of its rows or the determinants. */
+typedef struct
 {
-  guint64 n = x->type.shape[x->type.n_dims - 1], n_groups = count_matrices (&x->type);
+  const RlxIrValue *x;
+  const RlxIrValue *factors;
+  const RlxIrValue *order;
+  const RlxIrValue *determinant;
+} Factors;
+
+static gboolean
+lower_lu (RlxLower        *lower,
+          const RlxIrNode *node,
+          const Problem   *self,
+          guint            workgroup_size,
+          GError         **error)
+{
+  const Factors *factors = self->data;
   RlxKernel *kernel = rlx_kernel_new (lower, node, "lu");
 
-  *factors = rlx_lower_temporary (lower, &x->type);
-  rlx_kernel_input (kernel, "x", x);
-  rlx_kernel_output (kernel, "y", *factors);
-  if (determinant != NULL)
-    {
-      rlx_kernel_output (kernel, "result", determinant);
-    }
+  rlx_kernel_input (kernel, "x", factors->x);
+  rlx_kernel_output (kernel, "y", factors->factors);
+  if (factors->determinant != NULL)
+    rlx_kernel_output (kernel, "result", factors->determinant);
   else
-    {
-      const RlxTensorType type = {
-        .data_type = RLX_DATA_TYPE_U32,
-        .n_dims = 2,
-        .shape = { (gint64) n_groups, (gint64) n },
-      };
-
-      *order = rlx_lower_temporary (lower, &type);
-      rlx_kernel_output (kernel, "order", *order);
-    }
-  rlx_kernel_define (kernel, "DETERMINANT", determinant != NULL);
-  rlx_kernel_define (kernel, "WG", choose_workgroup (lower, n));
-  rlx_kernel_param_u32 (kernel, "half", choose_workgroup (lower, n) / 2);
+    rlx_kernel_output (kernel, "order", factors->order);
+  rlx_kernel_define (kernel, "DETERMINANT", factors->determinant != NULL);
+  rlx_kernel_define (kernel, "WG", workgroup_size);
+  rlx_kernel_param_u32 (kernel, "half", workgroup_size / 2);
   rlx_kernel_define (kernel, "NB", 8);
-  rlx_kernel_param_u32 (kernel, "n", n);
-  rlx_kernel_param_u32 (kernel, "groups", n_groups);
-  rlx_kernel_set_cost (kernel, (double) n_groups * (double) n * (double) n * (double) n * 2.0 / 3.0,
-                       2.0 * (double) rlx_type_n_bytes (&x->type));
-  return rlx_kernel_dispatch (kernel, n_groups, error);
+  rlx_kernel_param_u32 (kernel, "n", self->n);
+  rlx_kernel_param_u32 (kernel, "groups", self->n_groups);
+  rlx_kernel_set_cost (kernel, self->operations, self->bytes);
+  return rlx_kernel_dispatch (kernel, self->n_groups, error);
+}
+
+/* Of the operand. @determinant is nullable; without one there is an order. */
+static gboolean
+make_factors (RlxLower         *lower,
+              const RlxIrNode  *node,
+              const RlxIrValue *determinant,
+              Factors          *factors,
+              GError          **error)
+{
+  const RlxTensorType *type = &node->inputs[0]->type;
+  guint64 n = type->shape[type->n_dims - 1];
+  Problem problem = {
+    .what = "factors",
+    .n = n,
+    .n_groups = count_matrices (type),
+    .operations = (double) rlx_type_n_elements (type) * (double) n * 2.0 / 3.0,
+    .bytes = 2.0 * (double) rlx_type_n_bytes (type),
+    .lower = lower_lu,
+    .data = factors,
+  };
+  const RlxTensorType order = {
+    .data_type = RLX_DATA_TYPE_U32,
+    .n_dims = 2,
+    .shape = { (gint64) problem.n_groups, (gint64) n },
+  };
+
+  *factors = (Factors) {
+    .x = node->inputs[0],
+    .factors = rlx_lower_temporary (lower, type),
+    .order = determinant == NULL ? rlx_lower_temporary (lower, &order) : NULL,
+    .determinant = determinant,
+  };
+  return rlx_lower_choose (lower, node, &rlx_solve_variants, &problem, error);
 }
 
 /* What kernels/triangular-solve.wgsl does: op(a) y = b, where b is a unit matrix
@@ -332,17 +450,19 @@ describe_stack (RlxKernel           *kernel,
     }
 }
 
+/* Columns of one workgroup. */
+enum { CHUNK = 32 };
+
 static gboolean
 lower_triangular (RlxLower        *lower,
                   const RlxIrNode *node,
-                  const System    *system,
+                  const Problem   *self,
+                  guint            workgroup_size,
                   GError         **error)
 {
-  enum { CHUNK = 32 };
-  const RlxTensorType *a = &system->a->type, *y = &system->y->type;
-  guint64 n = a->shape[a->n_dims - 1], n_elements = rlx_type_n_elements (y);
-  guint64 columns = system->columns, chunk = MIN (columns, CHUNK), chunks = (columns - 1) / chunk + 1;
-  guint64 n_groups = n_elements / (n * columns) * chunks;
+  const System *system = self->data;
+  const RlxTensorType *a = &system->a->type;
+  guint64 n = self->n, columns = system->columns, chunk = MIN (columns, CHUNK);
   gint64 a_row = (gint64) n, a_column = 1, x_row, x_column, a_first = 0, x_first = 0;
   gboolean upper = system->upper != system->transpose;
   RlxKernel *kernel;
@@ -376,15 +496,15 @@ lower_triangular (RlxLower        *lower,
   rlx_kernel_output (kernel, "y", system->y);
   rlx_kernel_define (kernel, "ORDER", system->order != NULL);
   rlx_kernel_define (kernel, "IDENTITY", system->b == NULL);
-  rlx_kernel_define (kernel, "WG", choose_workgroup (lower, n));
+  rlx_kernel_define (kernel, "WG", workgroup_size);
   rlx_kernel_define (kernel, "NB", 16);
   rlx_kernel_define (kernel, "CHUNK", CHUNK);
   describe_stack (kernel, a, system->b != NULL ? &system->b->type : a);
   rlx_kernel_param_u32 (kernel, "n", n);
   rlx_kernel_param_u32 (kernel, "columns", columns);
   rlx_kernel_param_u32 (kernel, "chunk", chunk);
-  rlx_kernel_param_u32 (kernel, "chunks", chunks);
-  rlx_kernel_param_u32 (kernel, "groups", n_groups);
+  rlx_kernel_param_u32 (kernel, "chunks", rlx_divide_up (columns, chunk));
+  rlx_kernel_param_u32 (kernel, "groups", self->n_groups);
   rlx_kernel_param_u32 (kernel, "unit", system->unit);
   rlx_kernel_param_u32 (kernel, "a_first", (guint32) a_first);
   rlx_kernel_param_u32 (kernel, "a_row", (guint32) a_row);
@@ -392,9 +512,29 @@ lower_triangular (RlxLower        *lower,
   rlx_kernel_param_u32 (kernel, "x_first", (guint32) x_first);
   rlx_kernel_param_u32 (kernel, "x_row", (guint32) x_row);
   rlx_kernel_param_u32 (kernel, "x_column", (guint32) x_column);
-  rlx_kernel_set_cost (kernel, (double) n_elements * (double) n,
-                       (double) rlx_type_n_bytes (a) + 2.0 * (double) rlx_type_n_bytes (y));
-  return rlx_kernel_dispatch (kernel, n_groups, error);
+  rlx_kernel_set_cost (kernel, self->operations, self->bytes);
+  return rlx_kernel_dispatch (kernel, self->n_groups, error);
+}
+
+static gboolean
+solve_triangular (RlxLower        *lower,
+                  const RlxIrNode *node,
+                  const System    *system,
+                  GError         **error)
+{
+  const RlxTensorType *a = &system->a->type, *y = &system->y->type;
+  guint64 n = a->shape[a->n_dims - 1], n_elements = rlx_type_n_elements (y);
+  Problem problem = {
+    .what = "triangular",
+    .n = n,
+    .n_groups = n_elements / (n * system->columns) * rlx_divide_up (system->columns, MIN (system->columns, CHUNK)),
+    .operations = (double) n_elements * (double) n,
+    .bytes = (double) rlx_type_n_bytes (a) + 2.0 * (double) rlx_type_n_bytes (y),
+    .lower = lower_triangular,
+    .data = system,
+  };
+
+  return rlx_lower_choose (lower, node, &rlx_solve_variants, &problem, error);
 }
 
 /* ---- lowerings -------------------------------------------------------------------- */
@@ -418,7 +558,7 @@ rlx_triangular_solve_lower (RlxLower        *lower,
 
   if (rlx_type_n_elements (&node->outputs[0].type) == 0)
     return TRUE;
-  return lower_triangular (lower, node, &system, error);
+  return solve_triangular (lower, node, &system, error);
 }
 
 /* P A = L U, then L Z = P B and U X = Z. */
@@ -429,8 +569,9 @@ lower_solution (RlxLower         *lower,
                 GError          **error)
 {
   const RlxIrValue *y = &node->outputs[0];
-  RlxIrValue *factors, *order, *middle;
   RlxTensorType type = y->type;
+  RlxIrValue *middle;
+  Factors factors;
   System system = {
     .b = b,
     .unit = TRUE,
@@ -440,17 +581,17 @@ lower_solution (RlxLower         *lower,
 
   if (rlx_type_n_elements (&y->type) == 0)
     return TRUE;
-  if (!lower_lu (lower, node, node->inputs[0], &factors, &order, NULL, error))
+  if (!make_factors (lower, node, NULL, &factors, error))
     return FALSE;
 
   /* a stack of matrices, also where the result is one of vectors */
   if (b != NULL && b->type.n_dims == 1)
     type.shape[type.n_dims++] = 1;
   middle = rlx_lower_temporary (lower, &type);
-  system.a = factors;
-  system.order = order;
+  system.a = factors.factors;
+  system.order = factors.order;
   system.y = middle;
-  if (!lower_triangular (lower, node, &system, error))
+  if (!solve_triangular (lower, node, &system, error))
     return FALSE;
 
   system.b = middle;
@@ -458,7 +599,7 @@ lower_solution (RlxLower         *lower,
   system.y = y;
   system.upper = TRUE;
   system.unit = FALSE;
-  return lower_triangular (lower, node, &system, error);
+  return solve_triangular (lower, node, &system, error);
 }
 
 gboolean
@@ -482,9 +623,9 @@ rlx_determinant_lower (RlxLower        *lower,
                        const RlxIrNode *node,
                        GError         **error)
 {
-  RlxIrValue *factors;
+  Factors factors;
 
   if (rlx_type_n_elements (&node->outputs[0].type) == 0)
     return TRUE;
-  return lower_lu (lower, node, node->inputs[0], &factors, NULL, &node->outputs[0], error);
+  return make_factors (lower, node, &node->outputs[0], &factors, error);
 }

@@ -26,6 +26,11 @@ rlx_variants_get (RlxFamily family)
     [RLX_FAMILY_RECURRENT] = &rlx_recurrent_variants,
     [RLX_FAMILY_FFT] = &rlx_fft_variants,
     [RLX_FAMILY_RECURRENCE] = &rlx_recurrence_variants,
+    [RLX_FAMILY_POOL] = &rlx_pool_variants,
+    [RLX_FAMILY_RESIZE] = &rlx_resize_variants,
+    [RLX_FAMILY_SOLVE] = &rlx_solve_variants,
+    [RLX_FAMILY_KNN] = &rlx_knn_variants,
+    [RLX_FAMILY_GROUPED] = &rlx_grouped_variants,
   };
 
   return tables[family];
