@@ -7,6 +7,7 @@
 #pragma once
 
 #include "gpu/rlx-gpu-private.h"
+#include "rlx-device.h"
 
 G_BEGIN_DECLS
 
@@ -80,6 +81,21 @@ void     rlx_thread_start (gpointer            source,
                            GDestroyNotify      free_result,
                            gpointer            data,
                            GDestroyNotify      free_data,
+                           GCancellable       *cancellable,
+                           GAsyncReadyCallback callback,
+                           gpointer            user_data);
+
+/* What opens @file, for a device unless that is NULL. */
+typedef gpointer (*RlxOpenFunc) (GFile        *file,
+                                 RlxDevice    *device,
+                                 GCancellable *cancellable,
+                                 GError      **error);
+
+/* Opens an object in another thread. */
+void     rlx_thread_open  (gpointer            source_tag,
+                           RlxOpenFunc         func,
+                           GFile              *file,
+                           RlxDevice          *device,
                            GCancellable       *cancellable,
                            GAsyncReadyCallback callback,
                            gpointer            user_data);

@@ -298,3 +298,47 @@ rlx_thread_start (gpointer            source,
   if (!g_task_return_error_if_cancelled (task))
     g_task_run_in_thread (task, thread_call_run);
 }
+
+typedef struct
+{
+  RlxOpenFunc func;
+  GFile *file;
+  RlxDevice *device;
+} Opening;
+
+static void
+opening_free (gpointer data)
+{
+  Opening *self = data;
+
+  g_object_unref (self->file);
+  g_clear_object (&self->device);
+  g_free (self);
+}
+
+static gpointer
+open_in_thread (gpointer      data,
+                GCancellable *cancellable,
+                GError      **error)
+{
+  Opening *self = data;
+
+  return self->func (self->file, self->device, cancellable, error);
+}
+
+void
+rlx_thread_open (gpointer            source_tag,
+                 RlxOpenFunc         func,
+                 GFile              *file,
+                 RlxDevice          *device,
+                 GCancellable       *cancellable,
+                 GAsyncReadyCallback callback,
+                 gpointer            user_data)
+{
+  Opening *opening = g_new0 (Opening, 1);
+
+  opening->func = func;
+  opening->file = g_object_ref (file);
+  g_set_object (&opening->device, device);
+  rlx_thread_start (NULL, source_tag, open_in_thread, g_object_unref, opening, opening_free, cancellable, callback, user_data);
+}

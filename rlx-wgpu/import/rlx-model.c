@@ -174,11 +174,12 @@ rlx_model_open (GFile        *file,
 }
 
 static gpointer
-open_in_thread (gpointer      data,
+open_in_thread (GFile        *file,
+                RlxDevice    *device,
                 GCancellable *cancellable,
                 GError      **error)
 {
-  return rlx_model_open (data, cancellable, error);
+  return rlx_model_open (file, cancellable, error);
 }
 
 /**
@@ -201,8 +202,7 @@ rlx_model_open_async (GFile              *file,
   g_return_if_fail (G_IS_FILE (file));
   g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
 
-  rlx_thread_start (NULL, rlx_model_open_async, open_in_thread, g_object_unref, g_object_ref (file), g_object_unref,
-                    cancellable, callback, user_data);
+  rlx_thread_open (rlx_model_open_async, open_in_thread, file, NULL, cancellable, callback, user_data);
 }
 
 /**

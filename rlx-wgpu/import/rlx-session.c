@@ -231,30 +231,13 @@ rlx_session_open (GFile        *file,
   return model != NULL && device != NULL ? rlx_session_new (model, device, NULL) : NULL;
 }
 
-typedef struct
-{
-  GFile *file;
-  RlxDevice *device;
-} Opening;
-
-static void
-opening_free (gpointer data)
-{
-  Opening *opening = data;
-
-  g_object_unref (opening->file);
-  g_clear_object (&opening->device);
-  g_free (opening);
-}
-
 static gpointer
-open_in_thread (gpointer      data,
+open_in_thread (GFile        *file,
+                RlxDevice    *device,
                 GCancellable *cancellable,
                 GError      **error)
 {
-  Opening *opening = data;
-
-  return rlx_session_open (opening->file, opening->device, cancellable, error);
+  return rlx_session_open (file, device, cancellable, error);
 }
 
 /**
@@ -276,16 +259,11 @@ rlx_session_open_async (GFile              *file,
                         GAsyncReadyCallback callback,
                         gpointer            user_data)
 {
-  Opening *opening;
-
   g_return_if_fail (G_IS_FILE (file));
   g_return_if_fail (device == NULL || RLX_IS_DEVICE (device));
   g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
 
-  opening = g_new0 (Opening, 1);
-  opening->file = g_object_ref (file);
-  opening->device = device != NULL ? g_object_ref (device) : NULL;
-  rlx_thread_start (NULL, rlx_session_open_async, open_in_thread, g_object_unref, opening, opening_free, cancellable, callback, user_data);
+  rlx_thread_open (rlx_session_open_async, open_in_thread, file, device, cancellable, callback, user_data);
 }
 
 /**

@@ -225,30 +225,13 @@ rlx_text_encoder_open (GFile        *folder,
   return g_steal_pointer (&self);
 }
 
-typedef struct
-{
-  GFile *folder;
-  RlxDevice *device;
-} Opening;
-
-static void
-opening_free (gpointer data)
-{
-  Opening *opening = data;
-
-  g_object_unref (opening->folder);
-  g_clear_object (&opening->device);
-  g_free (opening);
-}
-
 static gpointer
-open_in_thread (gpointer      data,
+open_in_thread (GFile        *folder,
+                RlxDevice    *device,
                 GCancellable *cancellable,
                 GError      **error)
 {
-  Opening *opening = data;
-
-  return rlx_text_encoder_open (opening->folder, opening->device, cancellable, error);
+  return rlx_text_encoder_open (folder, device, cancellable, error);
 }
 
 /**
@@ -270,17 +253,11 @@ rlx_text_encoder_open_async (GFile              *folder,
                              GAsyncReadyCallback callback,
                              gpointer            user_data)
 {
-  Opening *opening;
-
   g_return_if_fail (G_IS_FILE (folder));
   g_return_if_fail (device == NULL || RLX_IS_DEVICE (device));
   g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
 
-  opening = g_new0 (Opening, 1);
-  opening->folder = g_object_ref (folder);
-  g_set_object (&opening->device, device);
-  rlx_thread_start (NULL, rlx_text_encoder_open_async, open_in_thread, g_object_unref, opening, opening_free, cancellable, callback,
-                    user_data);
+  rlx_thread_open (rlx_text_encoder_open_async, open_in_thread, folder, device, cancellable, callback, user_data);
 }
 
 /**

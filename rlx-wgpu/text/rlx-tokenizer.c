@@ -300,11 +300,12 @@ rlx_tokenizer_open (GFile        *folder,
 }
 
 static gpointer
-open_in_thread (gpointer      data,
+open_in_thread (GFile        *folder,
+                RlxDevice    *device,
                 GCancellable *cancellable,
                 GError      **error)
 {
-  return rlx_tokenizer_open (data, cancellable, error);
+  return rlx_tokenizer_open (folder, cancellable, error);
 }
 
 /**
@@ -327,8 +328,7 @@ rlx_tokenizer_open_async (GFile              *folder,
   g_return_if_fail (G_IS_FILE (folder));
   g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
 
-  rlx_thread_start (NULL, rlx_tokenizer_open_async, open_in_thread, g_object_unref, g_object_ref (folder), g_object_unref, cancellable,
-                    callback, user_data);
+  rlx_thread_open (rlx_tokenizer_open_async, open_in_thread, folder, NULL, cancellable, callback, user_data);
 }
 
 /**
