@@ -72,4 +72,10 @@ RlxTensor *   rlx_tensor_new_unchecked (RlxDataType    data_type,
                                         guint64        n_elements,
                                         GBytes        *bytes);
 
+/* rlx-tensor-signal.c: the mel scale, for whoever makes filters. */
+double          rlx_mel_scale_from_hertz (RlxMelScale scale,
+                                          double      frequency);
+double          rlx_mel_scale_to_hertz   (RlxMelScale scale,
+                                          double      mels);
+
 G_END_DECLS

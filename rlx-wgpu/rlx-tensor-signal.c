@@ -8,6 +8,7 @@
 #include "rlx-tensor.h"
 
 #include "rlx-private.h"
+#include "rlx-tensor-private.h"
 
 #include <math.h>
 
@@ -124,18 +125,18 @@ rlx_tensor_new_window (RlxWindowShape   shape,
 
 /* ---- mel filters ---------------------------------------------------------------------- */
 
-static double
-to_mels (RlxMelScale scale,
-         double      frequency)
+double
+rlx_mel_scale_from_hertz (RlxMelScale scale,
+                          double      frequency)
 {
   if (scale == RLX_MEL_SCALE_HTK)
     return 2595 * log10 (1 + frequency / 700);
   return frequency < 1000 ? frequency * 3 / 200 : 15 + 27 * log (frequency / 1000) / log (6.4);
 }
 
-static double
-from_mels (RlxMelScale scale,
-           double      mels)
+double
+rlx_mel_scale_to_hertz (RlxMelScale scale,
+                        double      mels)
 {
   if (scale == RLX_MEL_SCALE_HTK)
     return 700 * (pow (10, mels / 2595) - 1);
@@ -203,13 +204,13 @@ rlx_tensor_new_mel_filters (RlxMelScale   scale,
   shape[0] = fft_length / 2 + 1;
   shape[1] = n_mels;
   values = g_new (float, (gsize) (shape[0] * shape[1]));
-  first = to_mels (scale, lowest);
-  distance = (to_mels (scale, highest) - first) / (double) (n_mels + 1);
+  first = rlx_mel_scale_from_hertz (scale, lowest);
+  distance = (rlx_mel_scale_from_hertz (scale, highest) - first) / (double) (n_mels + 1);
   for (gint64 m = 0; m < n_mels; m++)
     {
-      double low = from_mels (scale, first + (double) m * distance);
-      double middle = from_mels (scale, first + (double) (m + 1) * distance);
-      double high = from_mels (scale, first + (double) (m + 2) * distance);
+      double low = rlx_mel_scale_to_hertz (scale, first + (double) m * distance);
+      double middle = rlx_mel_scale_to_hertz (scale, first + (double) (m + 1) * distance);
+      double high = rlx_mel_scale_to_hertz (scale, first + (double) (m + 2) * distance);
       double height = equal_area ? 2 / (high - low) : 1;
 
       for (gint64 k = 0; k < shape[0]; k++)

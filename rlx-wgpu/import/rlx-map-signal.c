@@ -9,6 +9,8 @@
 
 #include <math.h>
 
+#include "rlx-tensor-private.h"
+
 /* Of the same elements with another last dimension: 0 for one less. */
 static RlxNode *
 change_last (RlxMapCall *call,
@@ -169,7 +171,8 @@ rlx_onnx_map_stft (RlxMapCall *call,
 /* ---- filters ------------------------------------------------------------------------------ */
 
 /* A triangle over the bins of a spectrum for each band; their edges are equally far from each
- * other on the mel scale. */
+ * other on the mel scale. Not those of rlx_tensor_new_mel_filters(): ONNX wants the edges in bins,
+ * rounded down, and one more of them than there is room for. */
 gboolean
 rlx_onnx_map_mel_weights (RlxMapCall *call,
                           GError    **error)
@@ -193,13 +196,13 @@ rlx_onnx_map_mel_weights (RlxMapCall *call,
                             n_bands, low, high, length, rate);
 
   edges = g_new (gint64, n_bands + 2);
-  low = 2595 * log10 (1 + low / 700);
-  high = 2595 * log10 (1 + high / 700);
+  low = rlx_mel_scale_from_hertz (RLX_MEL_SCALE_HTK, low);
+  high = rlx_mel_scale_from_hertz (RLX_MEL_SCALE_HTK, high);
   for (gint64 i = 0; i < n_bands + 2; i++)
     {
       double mel = (double) i * (high - low) / (double) (n_bands + 2) + low;
 
-      edges[i] = (gint64) floor ((double) (length + 1) * (700 * (pow (10, mel / 2595) - 1)) / (double) rate);
+      edges[i] = (gint64) floor ((double) (length + 1) * rlx_mel_scale_to_hertz (RLX_MEL_SCALE_HTK, mel) / (double) rate);
     }
   weights = g_new0 (float, (gsize) (n_bins * n_bands));
   for (gint64 i = 0; i < n_bands; i++)
