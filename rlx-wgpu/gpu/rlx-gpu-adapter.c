@@ -483,7 +483,7 @@ get_backends (guint   *wanted,
   return TRUE;
 }
 
-/* The C interface has no call that lists adapters, so every way of asking for
+/* The C interface has no call that lists adapters, so every kind of request for
  * one is tried and the answers are told apart by what they say of themselves. */
 static GArray *
 find_adapters (GError **error)
@@ -492,7 +492,7 @@ find_adapters (GError **error)
   {
     WGPUPowerPreference power;
     gboolean fallback;
-  } ways[] = {
+  } requests[] = {
     { WGPUPowerPreference_HighPerformance, FALSE },
     { WGPUPowerPreference_LowPower, FALSE },
     { WGPUPowerPreference_Undefined, TRUE },
@@ -524,14 +524,14 @@ find_adapters (GError **error)
             continue;
         }
 
-      for (gsize w = 0; w < G_N_ELEMENTS (ways); w++)
+      for (gsize w = 0; w < G_N_ELEMENTS (requests); w++)
         {
           Found one = { NULL, NULL };
           gboolean seen = FALSE;
           guint at = 0;
 
           one.adapter = ask_for_adapter (instance, backends[i].type,
-                                         ways[w].power, ways[w].fallback);
+                                         requests[w].power, requests[w].fallback);
           if (one.adapter == NULL)
             continue;
 

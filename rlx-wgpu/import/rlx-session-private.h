@@ -28,7 +28,7 @@ struct _RlxSession
   GHashTable *known;       /* names of inputs whose elements are part of the key */
   guint capacity;
 
-  GMutex turn;             /* taken before the other one: of a run with states, and of all that follows */
+  GMutex run_mutex;        /* taken before the other one: of a run with states, and of all that follows */
   GPtrArray *states;       /* RlxSessionState */
   GHashTable *longer;      /* inputs that are as long as all rows, by name: their axis and 1 */
   guint max_rows;

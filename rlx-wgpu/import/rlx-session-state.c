@@ -158,7 +158,7 @@ add_state (RlxSession *self,
 static void
 lock (RlxSession *self)
 {
-  g_mutex_lock (&self->turn);
+  g_mutex_lock (&self->run_mutex);
   g_mutex_lock (&self->mutex);
 }
 
@@ -166,7 +166,7 @@ static void
 unlock (RlxSession *self)
 {
   g_mutex_unlock (&self->mutex);
-  g_mutex_unlock (&self->turn);
+  g_mutex_unlock (&self->run_mutex);
 }
 
 /**
@@ -694,8 +694,8 @@ rlx_session_run_states (RlxSession        *self,
 {
   RlxTensor **outputs;
 
-  g_mutex_lock (&self->turn);
+  g_mutex_lock (&self->run_mutex);
   outputs = run_locked (self, names, inputs, n_inputs, n_outputs, cancellable, error);
-  g_mutex_unlock (&self->turn);
+  g_mutex_unlock (&self->run_mutex);
   return outputs;
 }

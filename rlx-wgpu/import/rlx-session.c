@@ -63,7 +63,7 @@ rlx_session_finalize (GObject *object)
   g_hash_table_unref (self->known);
   g_cond_clear (&self->ready);
   g_mutex_clear (&self->mutex);
-  g_mutex_clear (&self->turn);
+  g_mutex_clear (&self->run_mutex);
   G_OBJECT_CLASS (rlx_session_parent_class)->finalize (object);
 }
 
@@ -162,7 +162,7 @@ rlx_session_init (RlxSession *self)
   self->making = g_hash_table_new_full (g_bytes_hash, g_bytes_equal, (GDestroyNotify) g_bytes_unref, NULL);
   self->known = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   self->capacity = DEFAULT_CAPACITY;
-  g_mutex_init (&self->turn);
+  g_mutex_init (&self->run_mutex);
   self->max_rows = DEFAULT_MAX_ROWS;
   self->states = g_ptr_array_new_with_free_func (rlx_session_state_free);
   self->old_names = g_ptr_array_new_with_free_func ((GDestroyNotify) g_strfreev);
@@ -443,7 +443,7 @@ rlx_session_prepare (RlxSession        *self,
                      GError           **error)
 {
   g_auto(RlxSessionCall) call = { 0, };
-  g_autoptr(GMutexLocker) turn = NULL;
+  g_autoptr(GMutexLocker) locker = NULL;
 
   g_return_val_if_fail (RLX_IS_SESSION (self) && self->model != NULL, NULL);
   g_return_val_if_fail (names != NULL && (inputs != NULL || n_inputs == 0), NULL);
@@ -451,7 +451,7 @@ rlx_session_prepare (RlxSession        *self,
   g_return_val_if_fail (error == NULL || *error == NULL, NULL);
 
   if (rlx_session_has_states (self))
-    turn = g_mutex_locker_new (&self->turn);
+    locker = g_mutex_locker_new (&self->run_mutex);
   return rlx_session_find (self, names, inputs, n_inputs, &call, cancellable, error) ? g_steal_pointer (&call.executable) : NULL;
 }
 

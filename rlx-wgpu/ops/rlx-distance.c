@@ -375,10 +375,10 @@ rlx_knn_from_distances_expand (RlxBuilder        *b,
 
 /* ---- gradient ------------------------------------------------------------------------------- */
 
-/* Over the dimension before the last. */
+/* With the last two dimensions swapped. */
 static RlxIrValue *
-turn (RlxBuilder *b,
-      RlxIrValue *x)
+swap_last_two (RlxBuilder *b,
+               RlxIrValue *x)
 {
   return x != NULL ? rlx_build_swapped (b, x, x->type.n_dims - 2, x->type.n_dims - 1) : NULL;
 }
@@ -442,7 +442,7 @@ rlx_pairwise_distance_gradient (RlxGradient     *self,
                                                     rlx_build_matmul (b, h, others, NULL)));
   if (rlx_gradient_wants (self, node, other))
     {
-      RlxIrValue *sums = turn (b, rlx_build_sum_along (b, h, h->type.n_dims - 2));
+      RlxIrValue *sums = swap_last_two (b, rlx_build_sum_along (b, h, h->type.n_dims - 2));
 
       rlx_gradient_add (self, node, other, rlx_build_sub (b, rlx_build_mul (b, others, sums),
                                                           rlx_build_matmul (b, h, x, RLX_MATMUL_ATTRS (.transpose_a = TRUE))));

@@ -171,7 +171,7 @@ is_same_operand (const RlxIrValue *a,
 
 /* Whether two nodes rotate their tokens by the same angles. Heads may differ in number. */
 static gboolean
-turn_alike (const RlxIrNode *a,
+rotate_alike (const RlxIrNode *a,
             const RlxIrNode *b)
 {
   const RlxTensorType *type_a = &a->inputs[X]->type, *type_b = &b->inputs[X]->type;
@@ -249,7 +249,7 @@ fits (Rotator     *self,
 
       /* what is computed once is better computed once */
       if (self->constant[get_last_node (part)] != self->constant[get_last_node (other)] ||
-          (part->rope != NULL && other->rope != NULL && !turn_alike (part->rope, other->rope)) ||
+          (part->rope != NULL && other->rope != NULL && !rotate_alike (part->rope, other->rope)) ||
           (part->write != NULL && other->write != NULL && part->write->inputs[INDEX] != other->write->inputs[INDEX]))
         return FALSE;
       if (!is_needed_after (self, other, last))

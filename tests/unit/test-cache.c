@@ -87,7 +87,7 @@ static const Case cases[] = {
     "%6 = write_at(%1, %2, %4)\n"
     "keep %0 %5\n"
     "keep %1 %6\n", 3, 3, 0, 0 },
-  { "turned",
+  { "rotated",
     "%0 = cache \"c\" f32[2, 3, 9, 8]\n"
     "%1 = input \"x\" f32[2, 3, 2, 8]\n"
     "%2 = input \"at\" i32[]\n"
@@ -95,14 +95,14 @@ static const Case cases[] = {
     "%4 = rope(%1, %3)\n"
     "%5 = write_at(%0, %4, %2) {axis = 2}\n"
     "keep %0 %5\n", 1, 1, 0, 0 },
-  { "turned-f16-and-neighbours",
+  { "rotated-f16-and-neighbours",
     "%0 = cache \"c\" f16[2, 9, 3, 7]\n"
     "%1 = input \"x\" f16[2, 2, 3, 7]\n"
     "%2 = input \"at\" i32[]\n"
     "%3 = rope(%1) {layout = sequence-first, interleaved = true, rotated = 4, base = 500, scale = 0.5}\n"
     "%4 = write_at(%0, %3, %2) {axis = 1}\n"
     "keep %0 %4\n", 1, 1, 0, 0 },
-  { "turned-by-tables",
+  { "rotated-by-tables",
     "%0 = cache \"c\" f32[2, 9, 1, 6]\n"
     "%1 = input \"x\" f32[2, 2, 1, 6]\n"
     "%2 = input \"at\" i32[]\n"
@@ -111,7 +111,7 @@ static const Case cases[] = {
     "%5 = rope(%1, _, %3, %4) {layout = sequence-first}\n"
     "%6 = write_at(%0, %5, %2) {axis = -3}\n"
     "keep %0 %6\n", 1, 1, 0, 0 },
-  { "turned-in-a-plane",
+  { "rotated-in-a-plane",
     "%0 = cache \"c\" f32[1, 2, 9, 8]\n"
     "%1 = input \"x\" f32[1, 2, 3, 8]\n"
     "%2 = input \"at\" i32[]\n"
@@ -119,14 +119,14 @@ static const Case cases[] = {
     "%4 = write_at(%0, %3, %2) {axis = 2}\n"
     "keep %0 %4\n", 1, 1, 0, 0 },
   /* Other axes grow: of batches, heads and columns. */
-  { "turned-batches",
+  { "rotated-batches",
     "%0 = cache \"c\" f32[5, 3, 2, 4]\n"
     "%1 = input \"x\" f32[2, 3, 2, 4]\n"
     "%2 = input \"at\" i32[]\n"
     "%3 = rope(%1)\n"
     "%4 = write_at(%0, %3, %2) {axis = 0}\n"
     "keep %0 %4\n", 1, 1, 0, 0 },
-  { "turned-columns",
+  { "rotated-columns",
     "%0 = cache \"c\" f32[2, 3, 2, 9]\n"
     "%1 = input \"x\" f32[2, 3, 2, 4]\n"
     "%2 = input \"at\" i32[]\n"

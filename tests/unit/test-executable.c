@@ -259,7 +259,7 @@ test_direct_outputs (void)
   rlx_graph_output (graph, "c", c, NULL);
   rlx_graph_output (graph, "p", p, NULL);
   rlx_graph_output (graph, "view", rlx_node_reshape (x, (gint64[]) { 3, 2 }, 2, NULL), NULL);
-  rlx_graph_output (graph, "turned", rlx_node_transpose (x, (gint64[]) { 1, 0 }, 2, NULL), NULL);
+  rlx_graph_output (graph, "transposed", rlx_node_transpose (x, (gint64[]) { 1, 0 }, 2, NULL), NULL);
   executable = compile (graph);
 
   expect_run_error (executable, &input, 1, RLX_GRAPH_ERROR_NOT_FOUND, "parameter “p” has no value");
