@@ -434,6 +434,33 @@ function abortable(promise, signal) {
   });
 }
 
+const {process} = globalThis;
+/** The module `webgpu` of Node.js asks the device in a busy loop, on a processor that drivers for CPUs compute with. */
+const POLLS = process?.versions?.node !== undefined && !process.versions.electron && globalThis.Deno === undefined;
+let nWaiting = 0, since = 0, sleeping = false;
+
+/** Between two turns of that loop: sleeps for a sixteenth of the time that has been waited. */
+function sleep() {
+  sleeping = nWaiting > 0;
+  if (sleeping) {
+    const ms = (performance.now() - since) / 16;
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, Math.min(Math.max(ms, 0.05), 1));
+    setImmediate(sleep);
+  }
+}
+
+/** The same promise. */
+function wait(promise) {
+  if (!POLLS)
+    return promise;
+  nWaiting++;
+  since = performance.now();
+  if (!sleeping)
+    setImmediate(sleep);
+  sleeping = true;
+  return promise.finally(() => { nWaiting--; });
+}
+
 export class Model {
   #options;
   #source;
@@ -665,7 +692,7 @@ export class Model {
 
     const finish = async () => {
       try {
-        await (staging ? staging.mapAsync(1) : device.queue.onSubmittedWorkDone());
+        await wait(staging ? staging.mapAsync(1) : device.queue.onSubmittedWorkDone());
       } catch (error) {
         await Promise.resolve();
         this.#check();
