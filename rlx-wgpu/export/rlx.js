@@ -202,15 +202,13 @@ function examine(device, gpu, adapter) {
       const info = device.adapterInfo ?? adapter?.info ?? {};
       const found = {device, gpu, info, subgroupSize: 0, lost: null};
       device.lost.then(({reason, message}) => { found.lost = [reason, message].filter(Boolean).join(': ') || 'unknown'; });
-      const words = await probe(device, PROBE);
+      // Kernels count on one size of subgroups: what the device tells has to be what it does.
+      const told = device.features.has('subgroups') && info.subgroupMinSize === info.subgroupMaxSize ? info.subgroupMinSize : 0;
+      const [words, sizes] = await Promise.all([probe(device, PROBE), told ? probe(device, PROBE_SUBGROUPS) : []]);
       if (words.some((word, i) => word !== i * 3 + 7))
         fail('the device does not compute: a kernel of one line gave a wrong result');
-      // Kernels count on one size of subgroups: what the device tells has to be what it does.
-      if (device.features.has('subgroups') && info.subgroupMinSize === info.subgroupMaxSize) {
-        const sizes = await probe(device, PROBE_SUBGROUPS);
-        if (sizes.every(size => size === info.subgroupMinSize))
-          found.subgroupSize = info.subgroupMinSize;
-      }
+      if (sizes.every(size => size === told))
+        found.subgroupSize = told;
       return found;
     })());
   }
@@ -501,6 +499,8 @@ export class Model {
   static async load(url, options = {}) {
     options.signal?.throwIfAborted();
     const source = new Source(url, options);
+    // Begins while the plan is fetched; what fails is told by those who want the device.
+    getDevice(options).catch(() => {});
     const file = await abortable(source.fetchPlan(), options.signal);
     const model = new Model(source, file, options);
     await abortable(model.#start(), options.signal).catch(error => {
