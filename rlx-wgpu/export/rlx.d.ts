@@ -72,7 +72,7 @@ export class Model {
   /** Runs the example that was stored at export and compares; states are reset. */
   check (): Promise<{inputs: Record<string, Values>; outputs: Record<string, Values>; error: number; tolerance: number; ok: boolean}>;
   /** Begins anew after the device was lost: parameters and states are as they were exported. */
-  reload (): Promise<void>;
+  reload (options?: {signal?: AbortSignal}): Promise<void>;
   /** Gives the memory of the device back. */
   destroy (): void;
 }

@@ -278,7 +278,7 @@ async function sha256(bytes) {
 }
 
 class Source {
-  constructor(url, {fetch: get = globalThis.fetch, signal}) {
+  constructor(url, {fetch: get = globalThis.fetch}) {
     const base = new URL(url, globalThis.location?.href ?? 'file:///');
     if (base.pathname.endsWith('/plan.json'))
       base.pathname = base.pathname.slice(0, -'plan.json'.length);
@@ -286,19 +286,18 @@ class Source {
       base.pathname += '/';
     this.base = base;
     this.get = (...args) => get(...args);
-    this.signal = signal;
   }
 
-  async fetch(name) {
-    const response = await this.get(new URL(name, this.base).href, {signal: this.signal});
+  async fetch(name, signal) {
+    const response = await this.get(new URL(name, this.base).href, {signal});
     if (!response.ok)
       fail(`${name} could not be fetched: ${response.status} ${response.statusText}`);
     return response;
   }
 
   /** A file whose size is known; told(n) is called with how many bytes came. */
-  async fetchPiece({file, size, sha256: expected}, told) {
-    const response = await this.fetch(file), reader = response.body.getReader();
+  async fetchPiece({file, size, sha256: expected}, told = () => {}, signal) {
+    const response = await this.fetch(file, signal), reader = response.body.getReader();
     const bytes = new Uint8Array(size);
     let at = 0;
     for (;;) {
@@ -320,8 +319,8 @@ class Source {
     return bytes;
   }
 
-  async fetchPlan() {
-    const response = await this.fetch('plan.json'), text = await response.text();
+  async fetchPlan(signal) {
+    const response = await this.fetch('plan.json', signal), text = await response.text();
     const head = /^\{"format":"rlx-web","version":(\d+),"sha256":"([0-9a-f]{64})",\n/.exec(text);
     if (!head)
       fail('plan.json is not a plan of rlx-wgpu');
@@ -473,6 +472,7 @@ export class Model {
   #stale;             // what is computed once has to be computed
   #staging = [];      // free ones
   #readSize;
+  #loading = Promise.resolve();
   #destroyed = false;
 
   constructor(source, file, options) {
@@ -501,12 +501,9 @@ export class Model {
     const source = new Source(url, options);
     // Begins while the plan is fetched; what fails is told by those who want the device.
     getDevice(options).catch(() => {});
-    const file = await abortable(source.fetchPlan(), options.signal);
+    const file = await abortable(source.fetchPlan(options.signal), options.signal);
     const model = new Model(source, file, options);
-    await abortable(model.#start(), options.signal).catch(error => {
-      model.destroy();
-      throw error;
-    });
+    await model.#start(options.signal);
     return model;
   }
 
@@ -528,8 +525,21 @@ export class Model {
     return fail(`no plan fits the adapter “${[vendor, architecture, description].filter(Boolean).join(' ')}”: ${told.join('; ')}`);
   }
 
-  async #start() {
+  /** One at a time, also after one that was given up: what both write would not fit together. */
+  #start(signal) {
+    this.#loading = this.#loading.catch(() => {}).then(() => this.#prepare(signal));
+    return abortable(this.#loading, signal).catch(error => {
+      this.destroy();
+      throw error;
+    });
+  }
+
+  async #prepare(signal) {
+    signal?.throwIfAborted();
+    this.destroy();
+    this.#destroyed = false;
     this.#found = await getDevice(this.#options);
+    this.#check();
     this.#plan = this.#choose();
     const {device} = this.#found, plan = this.#plan;
     const [, errors] = watch(device, () => {
@@ -547,7 +557,7 @@ export class Model {
     this.#initial = plan.states.map(({at, initial}) => initial.length > 0 ? new Uint8Array(round4(at[2])) : null);
     const progress = {loaded: 0, total: 0, compiled: 0, kernels: 0};
     const told = () => this.#options.onprogress?.({...progress});
-    await Promise.all([this.#compile(progress, told), this.#fetchWeights(progress, told)]);
+    await Promise.all([this.#compile(progress, told), this.#fetchWeights(progress, told, signal)]);
     this.#initial.forEach((bytes, i) => bytes && this.#write(plan.states[i].at, bytes));
     this.#check();
   }
@@ -604,7 +614,7 @@ export class Model {
     this.#commands = commands;
   }
 
-  async #fetchWeights(progress, told) {
+  async #fetchWeights(progress, told, signal) {
     const {pieces} = this.#file, jobs = new Map();
     const add = (piece, job) => jobs.set(piece, [...jobs.get(piece) ?? [], job]);
     for (const [buffer, piece, at, size, offset] of this.#plan.uploads)
@@ -621,7 +631,7 @@ export class Model {
         const bytes = await this.#source.fetchPiece(pieces[next[0]], n => {
           progress.loaded += n;
           told();
-        });
+        }, signal);
         this.#check();
         next[1].forEach(job => job(bytes));
       }
@@ -806,7 +816,7 @@ export class Model {
       const bytes = new Uint8Array(round4(countBytes(port)));
       for (const [piece, at, size, offset] of parts) {
         if (!pieces.has(piece))
-          pieces.set(piece, await this.#source.fetchPiece(this.#file.pieces[piece], () => {}));
+          pieces.set(piece, await this.#source.fetchPiece(this.#file.pieces[piece]));
         bytes.set(pieces.get(piece).subarray(at, at + size), offset);
       }
       return decode(port, bytes.buffer);
@@ -831,12 +841,11 @@ export class Model {
   }
 
   /** Begins anew, with another device if the old one is lost: parameters and states are as they were exported. */
-  async reload() {
-    this.destroy();
-    this.#destroyed = false;
+  async reload({signal} = {}) {
+    signal?.throwIfAborted();
     if (this.#options.device && this.#found?.lost !== null)
       this.#options = {...this.#options, device: undefined};
-    await this.#start();
+    await this.#start(signal);
   }
 
   /** Gives the memory back. */

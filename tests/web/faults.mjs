@@ -110,6 +110,22 @@ export default async function ({Rlx, base, fetch, gpu, tell}) {
     const controller = new AbortController();
     return load('encoder', {signal: controller.signal, onprogress: () => controller.abort(new Error('stop it'))});
   });
+  await refused('aborted reload', ['stop it'], async () => {
+    const controller = new AbortController(), encoder = await load('encoder', {signal: controller.signal});
+    const reload = encoder.reload({signal: controller.signal});
+    controller.abort(new Error('stop it'));
+    await reload;
+  });
+  await works('reload after abort', async () => {
+    const controller = new AbortController(), encoder = await load('encoder', {signal: controller.signal});
+    const reload = encoder.reload({signal: controller.signal});
+    controller.abort(new Error('stop it'));
+    // The signal of a load or a reload is about nothing later.
+    await Promise.all([reload.catch(() => {}), encoder.reload(), encoder.reload()]);
+    const {ok} = await encoder.check();
+    encoder.destroy();
+    return ok;
+  });
   await refused('aborted run', ['stop it'], () => {
     const controller = new AbortController();
     const run = model.run(good, {signal: controller.signal});
