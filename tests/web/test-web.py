@@ -7,6 +7,7 @@ Usage: test-web.py EXPORT_FOLDER"""
 import json
 import os
 import re
+import shutil
 import sys
 
 import tap
@@ -17,6 +18,32 @@ import cases
 import node as engine
 
 exports = os.path.join(tap.folder, 'web')
+SCRIPT = '''
+import {Rlx, RlxError, Model, Port, Values} from './rlx.js';
+const model: Model = await Rlx.load(new URL('file:///'), {
+  onprogress: ({loaded, total, compiled, kernels}) => console.log(loaded / total, compiled / kernels),
+  signal: new AbortController().signal, target: 'minimum', fetch: url => fetch(url),
+});
+const {y}: Record<string, Values> = await model.run({x: new Float32Array(1)}, {signal: AbortSignal.timeout(1)});
+model.setParameters({w: Rlx.toHalf([1, 2])});
+model.writeState('s', await model.readState('s'));
+model.reset();
+const ports: readonly Port[] = [...model.inputs, ...model.outputs, ...model.parameters, ...model.states];
+const bits: number = model.size + ports[0].shape[0] + Rlx.fromHalf(new Uint16Array(1))[0];
+const why: string | null = model.lost;
+if (model.hasCheck && (await model.check()).ok)
+  await model.reload({signal: new AbortController().signal});
+model.destroy();
+throw new RlxError(`${bits} ${why} ${y} ${model.target}`);
+// @ts-expect-error
+model.run({x: [1, 2]});
+// @ts-expect-error
+model.inputs = [];
+// @ts-expect-error
+new Model();
+// @ts-expect-error
+Rlx.load('.', {onProgress: () => {}});
+'''
 
 
 def node(*arguments):
@@ -34,6 +61,30 @@ def exports_are_written():
 @tap.test
 def runtime_is_small():
     tap.check(os.path.getsize(os.path.join(sys.argv[1], 'rlx.js')) < 40_000, 'rlx.js has more than 40 kB')
+
+
+@tap.test
+def declarations_are_those_of_the_runtime():
+    def read(name):
+        with open(os.path.join(sys.argv[1], name), encoding='utf-8') as file:
+            return file.read()
+    members = set(re.findall(r'^  (?:async |get )?([a-zA-Z]\w*)\(.*\{', read('rlx.js').split('export class Model')[1], re.M)) - {'constructor'}
+    declared = read('rlx.d.ts').split('export class Model')[1].split('export const Rlx')[0]
+    tap.check({'run', 'inputs', 'reload'} <= members, f'the members of Model are {members}')
+    tap.none((name for name in members if not re.search(rf'^  (readonly {name}:|{name} \()', declared, re.M)), 'members without a declaration')
+    tap.none((name for name in re.findall(r'^  (?:readonly )?(\w+)(?::| \()', declared, re.M) if name not in members), 'declared members that are not there')
+
+
+@tap.test
+def declarations_are_typescript():
+    if shutil.which('tsc') is None:
+        tap.skip('there is no tsc')
+    folder = os.path.join(tap.folder, 'types')
+    os.mkdir(folder)
+    shutil.copy(os.path.join(sys.argv[1], 'rlx.d.ts'), folder)
+    tap.write('types/script.ts', SCRIPT)
+    tap.run(['tsc', '--noEmit', '--strict', '--target', 'es2022', '--module', 'es2022', '--lib', 'es2022,dom', 'script.ts'],
+            cwd=folder, status=0)
 
 
 @tap.test
