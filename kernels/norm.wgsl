@@ -15,6 +15,8 @@
 // invocation by itself can tell that the first mean was good enough. For the
 // same reason a mean stays in two pieces, an element (middle) and what the
 // mean is away from it (shift).
+//
+// With VECTORS a row, which is all of a workgroup's, is in its registers: common/norm-row.wgsl.
 
 #include "common/maps.wgsl"
 #if KIND >= 2
@@ -34,7 +36,7 @@ var<private> shift: f32;
 var<private> scale: f32;
 var<private> first_column: u32;
 
-#if STAGE != 2
+#if STAGE != 2 && !VECTORS
 
 fn value (k: u32) -> f32 {
   var x = load_x (start0 + column0 (k));
@@ -49,7 +51,7 @@ fn value (k: u32) -> f32 {
 
 #endif
 
-#if STAGE < 3
+#if STAGE < 3 && !VECTORS
 
 #if STAGE == 2
 // Of part k of the row that has its moments from first_column on.
@@ -117,15 +119,18 @@ fn get_scale (sum: f32) -> f32 {
 
 #if STAGE == 0 || STAGE == 3
 
+#use ${EPILOGUE_USES}
+${EPILOGUE_TEXT}
+
+#if VECTORS
+#include "common/norm-row.wgsl"
+#else
 #if SCALE == 2
 var<private> row_scale: f32;
 #endif
 #if BIAS == 2
 var<private> row_bias: f32;
 #endif
-
-#use ${EPILOGUE_USES}
-${EPILOGUE_TEXT}
 
 // What is the same for all columns of a row.
 fn start_factors () {
@@ -187,7 +192,9 @@ fn put_columns (first: u32, end: u32, step: u32) {
 }
 
 #endif
+#endif
 
+#if !VECTORS
 @compute @workgroup_size($(WG))
 fn main (@builtin(workgroup_id) wid: vec3<u32>,
          @builtin(local_invocation_index) lane: u32) {
@@ -313,3 +320,4 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endif
 #endif
 }
+#endif

@@ -193,6 +193,8 @@ typedef struct
   guint spread;            /* parts of a chunk */
   guint64 n_chunks;        /* of a row; 0: rows are not cut */
   guint64 span;            /* columns of a chunk */
+  guint vectors;           /* of four columns, which an invocation keeps; 0: it reads them again */
+  guint subgroup;          /* how many invocations add up by themselves then */
 } Division;
 
 /* ---- steps --------------------------------------------------------------------------------- */
@@ -220,11 +222,36 @@ typedef enum
 } Stage;
 
 static void
+add_columns (RlxKernel        *kernel,
+             const char       *name,
+             const RlxIrValue *value,
+             gboolean          vectors)
+{
+  if (vectors)
+    rlx_kernel_input_vector (kernel, name, value, 4);
+  else
+    rlx_kernel_input (kernel, name, value);
+}
+
+static void
+add_result (RlxKernel        *kernel,
+            const char       *name,
+            const RlxIrValue *value,
+            gboolean          vectors)
+{
+  if (vectors)
+    rlx_kernel_output_vector (kernel, name, value);
+  else
+    rlx_kernel_output (kernel, name, value);
+}
+
+static void
 add_input (const RlxNorm *self,
            const Rows    *rows,
            RlxKernel     *kernel,
            RlxNormInput   input,
-           const char    *name)
+           const char    *name,
+           gboolean       vectors)
 {
   g_autofree char *upper = g_ascii_strup (name, -1);
   g_autofree char *map = g_strconcat (upper, "_MAP", NULL);
@@ -235,7 +262,7 @@ add_input (const RlxNorm *self,
       rlx_kernel_define (kernel, upper, 0);
       return;
     }
-  rlx_kernel_input (kernel, name, self->inputs[input]);
+  add_columns (kernel, name, self->inputs[input], vectors);
   rlx_kernel_define (kernel, upper, moving >> rows->map[input] & 1 ? 1 : 2);
   rlx_kernel_define (kernel, map, rows->map[input]);
 }
@@ -252,6 +279,7 @@ start_stage (const RlxNorm   *self,
   gboolean reads = stage != STAGE_JOIN;
   gboolean writes = stage == STAGE_ALL || stage == STAGE_APPLY;
   gboolean whole_rows = stage == STAGE_ALL || stage == STAGE_SUM;
+  gboolean vectors = division->vectors > 0;
 
   rlx_kernel_define (kernel, "STAGE", stage);
   rlx_kernel_define (kernel, "WG", division->workgroup_size);
@@ -276,7 +304,7 @@ start_stage (const RlxNorm   *self,
     rlx_kernel_param_u32 (kernel, "chunks", division->n_chunks);
 
   if (reads)
-    rlx_kernel_input (kernel, "x", self->inputs[RLX_NORM_OPERAND]);
+    add_columns (kernel, "x", self->inputs[RLX_NORM_OPERAND], vectors);
   if (is_softmax (self))
     {
       rlx_kernel_define (kernel, "LOG", self->kind == RLX_NORM_LOG_SOFTMAX);
@@ -292,16 +320,17 @@ start_stage (const RlxNorm   *self,
         rlx_kernel_param_u32 (kernel, "passes", 2);
       if (self->kind <= RLX_NORM_RMS && (stage == STAGE_ALL || stage == STAGE_JOIN))
         rlx_kernel_param_f32 (kernel, "epsilon", self->epsilon);
-      add_input (reads ? self : &none, rows, kernel, RLX_NORM_RESIDUAL, "residual");
-      add_input (reads ? self : &none, rows, kernel, RLX_NORM_ADDED, "added");
-      add_input (writes ? self : &none, rows, kernel, RLX_NORM_SCALE, "scale");
-      add_input (writes ? self : &none, rows, kernel, RLX_NORM_BIAS, "bias");
+      add_input (reads ? self : &none, rows, kernel, RLX_NORM_RESIDUAL, "residual", vectors);
+      add_input (reads ? self : &none, rows, kernel, RLX_NORM_ADDED, "added", vectors);
+      add_input (writes ? self : &none, rows, kernel, RLX_NORM_SCALE, "scale", vectors);
+      add_input (writes ? self : &none, rows, kernel, RLX_NORM_BIAS, "bias", vectors);
       if ((writes || stage == STAGE_SUM) && self->sum != NULL)
-        rlx_kernel_output (kernel, "sum", self->sum);
+        add_result (kernel, "sum", self->sum, vectors);
+      rlx_kernel_define (kernel, "VECTORS", division->vectors);
     }
   if (writes)
     {
-      rlx_kernel_output (kernel, "y", self->result);
+      add_result (kernel, "y", self->result, vectors);
       /* An invocation reads no other columns than those it writes in the end. An
        * epilogue may have the operand as its own, too. */
       if (self->inputs[RLX_NORM_OPERAND]->type.data_type == self->result->type.data_type && rlx_ir_node_n_own_inputs (node) == node->n_inputs)
@@ -605,9 +634,102 @@ whole_describe (const RlxVariant *variant,
   return dispatch_units (kernel, &division, self->rows.n_rows, error);
 }
 
+/* Of an invocation that keeps its columns, and their factors: few where registers are. */
+#define MAX_VECTORS 4
+#define MAX_SHARED_VECTORS 2
+#define MAX_WORKGROUP 1024
+
+static gboolean
+is_plain_float (const RlxIrValue *value)
+{
+  return value == NULL || value->type.data_type == RLX_DATA_TYPE_F32 || value->type.data_type == RLX_DATA_TYPE_F16;
+}
+
+/* Whether all tensors have four columns in a vector. */
+static gboolean
+has_vectors (const Problem *self)
+{
+  const Rows *rows = &self->rows;
+
+  if (rows->n_columns % 4 != 0 || rows->reduced.n != 1 || !is_plain_float (self->norm->result) || !is_plain_float (self->norm->sum))
+    return FALSE;
+  for (guint i = 0; i < RLX_NORM_N_INPUTS; i++)
+    if (!is_plain_float (self->norm->inputs[i]))
+      return FALSE;
+  for (guint m = 0; m < rows->n_maps; m++)
+    {
+      if (rows->reduced.strides[m][0] != 1)
+        return FALSE;
+      for (guint i = 0; i < rows->kept.n; i++)
+        if (rows->kept.strides[m][i] % 4 != 0)
+          return FALSE;
+    }
+  return TRUE;
+}
+
+/* A workgroup for each row, of the fewest invocations that can keep it. `vectors` is 0 if none can. */
+static Division
+keep_rows (const Problem   *self,
+           const RlxTarget *target)
+{
+  guint max = MIN (MAX_WORKGROUP, MIN (target->limits.max_invocations, target->limits.max_workgroup_size[0]));
+  guint64 n = self->rows.n_columns / 4, each = target->registers_are_shared ? MAX_SHARED_VECTORS : MAX_VECTORS;
+  Division division = { .workgroup_size = MAX (target->subgroup_size, 64), .spread = 1, .subgroup = target->subgroup_size };
+
+  while (division.workgroup_size * each < n && division.workgroup_size * 2 <= max)
+    division.workgroup_size *= 2;
+  division.lanes = division.workgroup_size;
+  if (division.workgroup_size * each >= n && division.workgroup_size <= max)
+    division.vectors = (guint) rlx_divide_up (n, division.workgroup_size);
+  return division;
+}
+
+static RlxFit
+registers_fits (const RlxVariant *variant,
+                const RlxTarget  *target,
+                gconstpointer     data,
+                const char      **why)
+{
+  const Problem *self = data;
+
+  if (self->too_many)
+    return rlx_variant_cannot (too_many, why);
+  if (is_softmax (self->norm) || !has_vectors (self))
+    return rlx_variant_cannot ("it is a softmax, or its columns are not vectors of floats", why);
+  if (!(target->features & RLX_DEVICE_FEATURES_SUBGROUPS) || target->subgroup_size < 4 ||
+      (target->subgroup_min != target->subgroup_max && !target->subgroup_sizes_can_be_set))
+    return rlx_variant_cannot ("subgroups are not there, or of unknown size", why);
+  if (keep_rows (self, target).vectors == 0)
+    return rlx_variant_cannot ("rows are too long for the registers of a workgroup", why);
+  return rlx_share_fits (RLX_SHARE_WORKGROUP, target, self->rows.n_rows, self->rows.n_columns, self->across, why);
+}
+
+static gboolean
+registers_describe (const RlxVariant *variant,
+                    RlxLower         *lower,
+                    const RlxIrNode  *node,
+                    gconstpointer     data,
+                    GError          **error)
+{
+  const RlxTarget *target = rlx_lower_get_target (lower);
+  const Problem *self = data;
+  Division division = keep_rows (self, target);
+  RlxKernel *kernel = start_stage (self->norm, lower, node, &self->rows, &division, STAGE_ALL);
+
+  rlx_kernel_enable (kernel, "enable subgroups;");
+  rlx_kernel_set_subgroup_size (kernel, target->subgroup_sizes_can_be_set ? division.subgroup : 0);
+  rlx_kernel_define (kernel, "LANES", division.subgroup);
+  rlx_kernel_define (kernel, "STEPS", g_bit_storage (division.subgroup) - 1);
+  rlx_kernel_define (kernel, "WHOLE", self->rows.n_columns == 4 * (guint64) division.vectors * division.workgroup_size);
+  rlx_kernel_epilogue (kernel, node);
+  rlx_kernel_set_cost (kernel, get_operations (self->norm), count_bytes (self->norm, STAGE_ALL));
+  return dispatch_units (kernel, &division, self->rows.n_rows, error);
+}
+
 static const RlxVariant variants[] = {
   { "sum-first", sum_fits, norm_cost, NULL, sum_describe, NULL },
   { "chunks", chunks_fits, norm_cost, NULL, chunks_describe, NULL },
+  { "registers", registers_fits, norm_cost, NULL, registers_describe, NULL },
   { "workgroup", whole_fits, norm_cost, NULL, whole_describe, GUINT_TO_POINTER (RLX_SHARE_WORKGROUP) },
   { "lanes", whole_fits, norm_cost, NULL, whole_describe, GUINT_TO_POINTER (RLX_SHARE_LANES) },
   { "rows", whole_fits, norm_cost, NULL, whole_describe, GUINT_TO_POINTER (RLX_SHARE_NONE) },
