@@ -546,6 +546,23 @@ check_settings (const RlxCompileSettings *settings,
   return TRUE;
 }
 
+/* Whether matrix units may be of use. Attention of half floats takes them at any precision, be it one operator or made of
+ * several, of which one is a softmax. */
+static gboolean
+wants_matrix (const RlxIr *ir)
+{
+  if (ir->precision == RLX_PRECISION_REDUCED)
+    return TRUE;
+  for (guint i = 0; i < ir->nodes->len; i++)
+    {
+      const RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
+
+      if ((node->op->id == RLX_OP_ID_ATTENTION || node->op->id == RLX_OP_ID_SOFTMAX) && node->outputs[0].type.data_type == RLX_DATA_TYPE_F16)
+        return TRUE;
+    }
+  return FALSE;
+}
+
 /* @ir is the caller's, to be changed. */
 static RlxExecutable *
 compile_taken (RlxDevice                *self,
@@ -567,7 +584,7 @@ compile_taken (RlxDevice                *self,
   /* Speeds are given where kernels are measured. */
   ir->checked = settings->checked || (RLX_DEBUG_CHECK (CHECKED) && speeds == NULL);
   ir->surveyed = RLX_DEBUG_CHECK (VALUES) && speeds == NULL;
-  if (ir->precision == RLX_PRECISION_REDUCED && !rlx_device_find_matrix (self, &target.matrices[0], &has_matrix, cancellable, error))
+  if (wants_matrix (ir) && !rlx_device_find_matrix (self, &target.matrices[0], &has_matrix, cancellable, error))
     return NULL;
   target.n_matrices = has_matrix ? 1 : 0;
   if (!rlx_target_restrict (&target, settings->avoided_features, settings->buffer_limit, error))

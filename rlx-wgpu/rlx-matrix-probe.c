@@ -7,8 +7,8 @@
  * sums are not, so that sums in f16 show. Rows, columns and steps differ in number and fill
  * no tile, so that what is transposed, or left out, shows too.
  *
- * That takes a compiled graph and a run. It is done when a graph that allows reduced
- * precision is first compiled, not when a device is opened.
+ * That takes a compiled graph and a run. It is done when a graph that may use them is first
+ * compiled, not when a device is opened.
  */
 #include "config.h"
 

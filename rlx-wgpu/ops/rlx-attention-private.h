@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Attention whose operands and result do not all have the same layout.
+ * What the rule and the lowering of attention share, and attention whose operands and result do not all have the same layout.
  */
 #pragma once
 
@@ -19,5 +19,28 @@ enum
   RLX_ATTENTION_SWAPPED_RESULT = 1 << 3,
   RLX_ATTENTION_SWAPPED_ALL = (1 << 4) - 1,
 };
+
+/* The dimensions of query, key, value and result, whatever the layout. */
+typedef struct
+{
+  gint64 batch;
+  gint64 heads;
+  gint64 sequence;
+  gint64 width;
+} RlxHeads;
+
+static inline RlxHeads
+rlx_heads_get (const RlxTensorType *type,
+               gint64               layout)
+{
+  gboolean first = layout == RLX_HEAD_LAYOUT_HEADS_FIRST;
+
+  return (RlxHeads) {
+    .batch = type->shape[0],
+    .heads = type->shape[first ? 1 : 2],
+    .sequence = type->shape[first ? 2 : 1],
+    .width = type->shape[3],
+  };
+}
 
 G_END_DECLS

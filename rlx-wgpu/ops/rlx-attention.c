@@ -7,6 +7,7 @@
 
 #include "ops/rlx-attention-private.h"
 #include "ops/rlx-index-private.h"
+#include "ops/rlx-product-private.h"
 #include "ops/rlx-variant-private.h"
 
 #include <math.h>
@@ -28,185 +29,6 @@ enum
 /* Of a lane of attention-tile.wgsl: 64 sums, 16 scores, operands, and addresses. */
 #define TILE_REGISTERS 120
 
-/* The dimensions of query, key, value and result, whatever the layout. */
-typedef struct
-{
-  gint64 batch;
-  gint64 heads;
-  gint64 sequence;
-  gint64 width;
-} Heads;
-
-static Heads
-get_heads (const RlxTensorType *type,
-           gint64               layout)
-{
-  gboolean first = layout == RLX_HEAD_LAYOUT_HEADS_FIRST;
-
-  return (Heads) {
-    .batch = type->shape[0],
-    .heads = type->shape[first ? 1 : 2],
-    .sequence = type->shape[first ? 2 : 1],
-    .width = type->shape[3],
-  };
-}
-
-/* ---- the rule ------------------------------------------------------------------ */
-
-static gboolean
-check_operand (const RlxOpCall     *call,
-               const char          *name,
-               const RlxTensorType *type,
-               gint64               layout,
-               GError             **error)
-{
-  g_autofree char *text = NULL;
-
-  if (type->n_dims == 4)
-    return TRUE;
-
-  text = rlx_type_to_string (type);
-  return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the %s must be [batch, %s, width], it is %s",
-                         name, layout == RLX_HEAD_LAYOUT_HEADS_FIRST ? "heads, sequence" : "sequence, heads", text);
-}
-
-/* Two dimensions that must be the same. */
-static gboolean
-check_same (const RlxOpCall *call,
-            const char      *what,
-            guint            index_a,
-            gint64           a,
-            guint            index_b,
-            gint64           b,
-            GError         **error)
-{
-  static const char *const names[] = { "query", "key", "value" };
-  g_autofree char *text_a = NULL;
-  g_autofree char *text_b = NULL;
-
-  if (a == b)
-    return TRUE;
-
-  text_a = rlx_type_to_string (call->inputs[index_a]);
-  text_b = rlx_type_to_string (call->inputs[index_b]);
-  return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                         "the %s of the %s %s and the %s %s differ: %" G_GINT64_FORMAT " and %" G_GINT64_FORMAT,
-                         what, names[index_a], text_a, names[index_b], text_b, a, b);
-}
-
-static const RlxTensorType *
-get_input (const RlxOpCall *call,
-           guint            index)
-{
-  return index < call->n_inputs ? call->inputs[index] : NULL;
-}
-
-static gboolean
-check_attributes (const RlxOpCall         *call,
-                  const RlxAttentionAttrs *attrs,
-                  GError                 **error)
-{
-  double scale = attrs->scale;
-  double softcap = attrs->softcap;
-  gint64 window = attrs->window;
-
-  if (!isfinite ((float) scale))
-    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "scale is %g; it must be a finite 32-bit float", scale);
-  if (!isfinite ((float) softcap) || softcap < 0 || (softcap > 0 && (float) softcap < 0x1p-126f))
-    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "softcap is %g; it must be a finite 32-bit float above 0, or 0 for none", softcap);
-  if (window < 0)
-    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "window is %" G_GINT64_FORMAT "; it must be at least 1, or 0 for none", window);
-  return TRUE;
-}
-
-/* What is there besides query, key and value. */
-static gboolean
-check_extras (const RlxOpCall *call,
-              const Heads     *query,
-              const Heads     *key,
-              GError         **error)
-{
-  const RlxTensorType *mask = get_input (call, MASK);
-  const RlxTensorType *lengths = get_input (call, LENGTHS);
-  const RlxTensorType *sink = get_input (call, SINK);
-
-  if (mask != NULL)
-    {
-      RlxTensorType scores = { .data_type = mask->data_type, .n_dims = 4, .shape = { query->batch, query->heads, query->sequence, key->sequence } };
-      RlxTensorType joined = scores;
-
-      if (!rlx_shape_broadcast (mask, &scores, &joined) || !rlx_type_same_shape (&joined, &scores))
-        {
-          g_autofree char *text = rlx_type_to_string (mask);
-
-          return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                                 "the mask %s does not broadcast to [batch, heads, queries, keys], "
-                                 "[%" G_GINT64_FORMAT ", %" G_GINT64_FORMAT ", %" G_GINT64_FORMAT ", %" G_GINT64_FORMAT "]",
-                                 text, scores.shape[0], scores.shape[1], scores.shape[2], scores.shape[3]);
-        }
-    }
-  if (lengths != NULL && (lengths->n_dims != 1 || lengths->shape[0] != query->batch))
-    {
-      g_autofree char *text = rlx_type_to_string (lengths);
-
-      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                             "the key lengths must be [%" G_GINT64_FORMAT "], one for each batch, they are %s", query->batch, text);
-    }
-  if (sink != NULL && (sink->n_dims != 1 || (sink->shape[0] != query->heads && sink->shape[0] != 1)))
-    {
-      g_autofree char *text = rlx_type_to_string (sink);
-
-      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                             "the sink must be [%" G_GINT64_FORMAT "], one for each head, or [1], it is %s", query->heads, text);
-    }
-  return TRUE;
-}
-
-gboolean
-rlx_attention_infer (RlxOpCall               *call,
-                     const RlxAttentionAttrs *attrs,
-                     GError                 **error)
-{
-  gint64 layout = attrs->layout;
-  RlxTensorType type = *call->inputs[QUERY];
-  Heads query, key, value;
-
-  if (!check_attributes (call, attrs, error) ||
-      !check_operand (call, "query", call->inputs[QUERY], layout, error) ||
-      !check_operand (call, "key", call->inputs[KEY], layout, error) ||
-      !check_operand (call, "value", call->inputs[VALUE], layout, error))
-    return FALSE;
-
-  query = get_heads (call->inputs[QUERY], layout);
-  key = get_heads (call->inputs[KEY], layout);
-  value = get_heads (call->inputs[VALUE], layout);
-  if (!check_same (call, "batches", QUERY, query.batch, KEY, key.batch, error) ||
-      !check_same (call, "batches", KEY, key.batch, VALUE, value.batch, error) ||
-      !check_same (call, "heads", KEY, key.heads, VALUE, value.heads, error) ||
-      !check_same (call, "sequences", KEY, key.sequence, VALUE, value.sequence, error) ||
-      !check_same (call, "widths", QUERY, query.width, KEY, key.width, error))
-    return FALSE;
-
-  if (key.heads == 0 || query.heads % key.heads != 0)
-    {
-      g_autofree char *text_query = rlx_type_to_string (call->inputs[QUERY]);
-      g_autofree char *text_key = rlx_type_to_string (call->inputs[KEY]);
-
-      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                             "the %" G_GINT64_FORMAT " heads of the query %s are not a multiple of the %" G_GINT64_FORMAT " heads of the key %s",
-                             query.heads, text_query, key.heads, text_key);
-    }
-  if (!check_extras (call, &query, &key, error))
-    return FALSE;
-
-  type.shape[3] = value.width;
-  rlx_call_add_output (call, &type);
-  return TRUE;
-}
-
 /* ---- the lowering ---------------------------------------------------------------- */
 
 typedef struct
@@ -214,13 +36,14 @@ typedef struct
   const RlxIrNode *node;
   const RlxIrValue *inputs[6];   /* NULL for one that is left out */
   const RlxIrValue *y;
-  Heads q, k, v;
+  RlxHeads q, k, v;
   gint64 layouts[4];             /* of query, key, value and result */
   guint64 share;                 /* heads of the query for one of the key */
   double scale;
   double softcap;
   guint64 window;                /* 0: none */
   gboolean causal;
+  gboolean reduced;              /* less precision will do */
   double flops;
   double bytes;
 } Attention;
@@ -253,9 +76,9 @@ attention_init (Attention       *self,
 
   for (guint i = 0; i < G_N_ELEMENTS (self->layouts); i++)
     self->layouts[i] = get_layout (attrs->layout, attrs->swapped >> i & 1);
-  self->q = get_heads (&self->inputs[QUERY]->type, self->layouts[QUERY]);
-  self->k = get_heads (&self->inputs[KEY]->type, self->layouts[KEY]);
-  self->v = get_heads (&self->inputs[VALUE]->type, self->layouts[VALUE]);
+  self->q = rlx_heads_get (&self->inputs[QUERY]->type, self->layouts[QUERY]);
+  self->k = rlx_heads_get (&self->inputs[KEY]->type, self->layouts[KEY]);
+  self->v = rlx_heads_get (&self->inputs[VALUE]->type, self->layouts[VALUE]);
   self->share = self->q.heads / self->k.heads;
   self->scale = attrs->scale;
   if (self->scale == 0.0)
@@ -274,7 +97,7 @@ static void
 add_strides (const Attention *self,
              RlxKernel       *kernel,
              char             prefix,
-             const Heads     *heads)
+             const RlxHeads     *heads)
 {
   guint index = prefix == 'q' ? QUERY : prefix == 'k' ? KEY : prefix == 'v' ? VALUE : RESULT;
   gboolean first = self->layouts[index] == RLX_HEAD_LAYOUT_HEADS_FIRST;
@@ -291,9 +114,10 @@ add_strides (const Attention *self,
 /* The result, and the sink that goes into its denominator. */
 static void
 add_result (const Attention *self,
-            RlxKernel       *kernel)
+            RlxKernel       *kernel,
+            gboolean         vectors)
 {
-  Heads y = self->q;
+  RlxHeads y = self->q;
 
   y.width = self->v.width;
   rlx_kernel_define (kernel, "SINK", self->inputs[SINK] != NULL);
@@ -303,27 +127,30 @@ add_result (const Attention *self,
       rlx_kernel_param_u32 (kernel, "sink_head", self->inputs[SINK]->type.shape[0] == 1 ? 0 : 1);
     }
   add_strides (self, kernel, 'y', &y);
-  rlx_kernel_output (kernel, "y", self->y);
+  if (vectors)
+    rlx_kernel_output_vector (kernel, "y", self->y);
+  else
+    rlx_kernel_output (kernel, "y", self->y);
 }
 
 static void
 add_floats (RlxKernel        *kernel,
             const char       *name,
             const RlxIrValue *value,
-            gboolean          vectors)
+            guint             width)
 {
-  if (vectors)
-    rlx_kernel_input_vector (kernel, name, value, 4);
+  if (width > 1)
+    rlx_kernel_input_vector (kernel, name, value, width);
   else
     rlx_kernel_input (kernel, name, value);
 }
 
-/* What makes the scores; see common/attention.wgsl. */
+/* What makes the scores; see common/attention.wgsl. Queries and keys, and values, are loaded so many at a time. */
 static void
 add_scores (const Attention *self,
             RlxKernel       *kernel,
-            gboolean         vectors,
-            gboolean         value_vectors)
+            guint            width,
+            guint            value_width)
 {
   const RlxIrValue *mask = self->inputs[MASK];
 
@@ -336,13 +163,13 @@ add_scores (const Attention *self,
 
   if (self->q.width > 0)
     {
-      add_floats (kernel, "query", self->inputs[QUERY], vectors);
-      add_floats (kernel, "key", self->inputs[KEY], vectors);
+      add_floats (kernel, "query", self->inputs[QUERY], width);
+      add_floats (kernel, "key", self->inputs[KEY], width);
       add_strides (self, kernel, 'q', &self->q);
       add_strides (self, kernel, 'k', &self->k);
       rlx_kernel_param_u32 (kernel, "width", self->q.width);
     }
-  add_floats (kernel, "value", self->inputs[VALUE], value_vectors);
+  add_floats (kernel, "value", self->inputs[VALUE], value_width);
   add_strides (self, kernel, 'v', &self->v);
   if (self->inputs[LENGTHS] != NULL)
     rlx_kernel_input (kernel, "lengths", self->inputs[LENGTHS]);
@@ -426,8 +253,8 @@ rows_describe (const RlxVariant *variant,
   rlx_kernel_define (kernel, "VEC", vectors);
   rlx_kernel_define (kernel, "MASK_ROWS", mask_has_rows (mask));
   rlx_kernel_define_text (kernel, "MASK_TYPE", mask != NULL && rlx_data_type_is_float (mask->type.data_type) ? "Rows" : "Flags");
-  add_scores (self, kernel, vectors, vectors);
-  add_result (self, kernel);
+  add_scores (self, kernel, vectors ? 4 : 1, vectors ? 4 : 1);
+  add_result (self, kernel, FALSE);
   add_tiles (self, kernel, n_groups, tiles, chunks);
   rlx_kernel_param_u32 (kernel, "heads", self->q.heads);
   rlx_kernel_set_cost (kernel, self->flops, self->bytes);
@@ -461,13 +288,209 @@ tile_describe (const RlxVariant *variant,
   rlx_kernel_define (kernel, "CV", tile_v);
   rlx_kernel_define (kernel, "KV", keys);
   rlx_kernel_define (kernel, "SIZE", size);
-  add_scores (self, kernel, FALSE, FALSE);
-  add_result (self, kernel);
+  add_scores (self, kernel, 1, 1);
+  add_result (self, kernel, FALSE);
   add_tiles (self, kernel, n_groups, tiles, chunks);
   rlx_kernel_param_u32 (kernel, "heads", self->q.heads);
   rlx_kernel_set_cost (kernel, self->flops, self->bytes);
   return rlx_kernel_dispatch (kernel, n_groups, error);
 }
+
+/* ---- matrix units ---------------------------------------------------------------- */
+
+/* Of a workgroup: queries, lanes to each, and keys at a time. */
+#define MATRIX_MIN_QUERIES 64
+#define MATRIX_LANES 4
+#define MATRIX_KEYS 32
+/* Vectors of a row of scores. */
+#define MATRIX_ROW 9
+#define MATRIX_MAX_WIDTH 256
+/* Subgroups of a workgroup that every driver takes which lets a kernel ask for their size. */
+#define MATRIX_MAX_WORKERS 32
+/* What leaves room for other things in registers. */
+#define MATRIX_MAX_KEPT 128
+
+/* How attention-matrix.wgsl shares its work: see its head. */
+typedef struct
+{
+  const RlxMatrixShape *shape;
+  gboolean set_lanes;
+  guint lanes;
+  guint queries;           /* of a workgroup */
+  guint workers;
+  guint parts;             /* in which workers load their queries into registers; 0: these stay in workgroup memory */
+  guint sr, sc, wc;        /* matrices of scores of a worker, and workers side by side */
+  guint rt, ct, wn;        /* of the sums */
+  guint columns;           /* of the value, rounded up to what the workers have */
+  guint tile_k;            /* pieces of eight keys' columns, and of weights */
+} MatrixPlan;
+
+static const RlxMatrixShape *
+find_matrix_shape (const RlxTarget *target)
+{
+  const RlxMatrixShape *best = NULL;
+
+  for (guint i = 0; i < target->n_matrices; i++)
+    {
+      const RlxMatrixShape *shape = &target->matrices[i];
+
+      if (shape->component == RLX_COMPONENT_F16 && rlx_matrix_config_is_usable (target, shape) && shape->m % 8 == 0 && shape->n % 8 == 0 &&
+          shape->k % 8 == 0 && MATRIX_MIN_QUERIES % shape->m == 0 && MATRIX_KEYS % shape->n == 0 && MATRIX_KEYS % shape->k == 0 &&
+          (best == NULL || rlx_matrix_config_is_better (shape, best)))
+        best = shape;
+    }
+  return best;
+}
+
+/* Each worker has its rows and columns of the sums, so that it reads as few matrices as can be: for each row `per_row`, for
+ * each column one. */
+static gboolean
+share_sums (MatrixPlan *plan,
+            guint       width,
+            guint       per_row)
+{
+  guint rows = plan->queries / plan->shape->m, best = G_MAXUINT;
+
+  for (guint wm = 1; wm <= MIN (rows, plan->workers); wm *= 2)
+    {
+      guint wn = plan->workers / wm, rt = rows / wm, ct = (guint) rlx_divide_up (rlx_divide_up (width, plan->shape->n), wn);
+      guint cost = ct * wn * 64 + per_row * rt + ct;
+
+      if (rows % wm != 0 || plan->workers % wm != 0 || cost >= best)
+        continue;
+      best = cost;
+      plan->rt = rt;
+      plan->ct = ct;
+      plan->wn = wn;
+    }
+  plan->columns = plan->ct * plan->wn * plan->shape->n;
+  return best < G_MAXUINT;
+}
+
+/* For so many queries. */
+static gboolean
+fill_matrix_plan (MatrixPlan      *plan,
+                  const Attention *self,
+                  const RlxTarget *target,
+                  guint            queries)
+{
+  guint width = (guint) self->q.width, columns = (guint) self->v.width;
+  guint rows = queries / plan->shape->m, n_keys = MATRIX_KEYS / plan->shape->n, weights = self->reduced ? 1 : 2;
+  guint invocations = MIN (target->limits.max_invocations, target->limits.max_workgroup_size[0]);
+  guint wr, storage;
+
+  plan->queries = queries;
+  plan->workers = queries * MATRIX_LANES / plan->lanes;
+  plan->wc = CLAMP (plan->workers / rows, 1, n_keys);
+  wr = plan->workers / plan->wc;
+  if (queries * MATRIX_LANES > invocations || plan->workers > MATRIX_MAX_WORKERS || wr == 0 || wr > rows || plan->workers * plan->shape->m * plan->shape->n > queries * MATRIX_ROW * 4)
+    return FALSE;
+  plan->sr = rows / wr;
+  plan->sc = n_keys / plan->wc;
+  /* Where registers are few, few columns side by side take the least. */
+  if (!share_sums (plan, columns, target->registers_are_shared ? 0 : weights))
+    return FALSE;
+  plan->tile_k = MAX (MATRIX_KEYS * width, weights * queries * MATRIX_KEYS) / 8;
+  storage = plan->tile_k * 16 + plan->columns * MATRIX_KEYS * 2 + queries * MATRIX_ROW * 16 + queries * 4 + 16;
+  plan->parts = 0;
+  if (plan->sr == 1 && !target->registers_are_shared && width <= MATRIX_MAX_KEPT)
+    plan->parts = MAX (1, (guint) rlx_divide_up (queries * width / 8, plan->tile_k));
+  if (plan->parts > 0 && width / plan->shape->k % plan->parts != 0)
+    plan->parts = width / plan->shape->k;
+  if (plan->parts == 0)
+    storage += queries * width * 2;
+  return storage <= target->limits.max_workgroup_storage;
+}
+
+/* NULL, or why not. */
+static const char *
+make_matrix_plan (MatrixPlan      *plan,
+                  const Attention *self,
+                  const RlxTarget *target)
+{
+  *plan = (MatrixPlan) { .shape = find_matrix_shape (target) };
+  for (guint i = QUERY; i <= VALUE; i++)
+    if (self->inputs[i]->type.data_type != RLX_DATA_TYPE_F16)
+      return "its numbers are not f16";
+  if (!(target->features & RLX_DEVICE_FEATURES_SUBGROUP_MATRIX) || plan->shape == NULL)
+    return "no matrix units for f16, or none that were tried";
+  if (target->subgroup_min != target->subgroup_max && !target->subgroup_sizes_can_be_set)
+    return "the driver chooses the size of subgroups";
+  plan->lanes = target->registers_are_shared ? target->subgroup_min : target->subgroup_size;
+  plan->set_lanes = target->subgroup_sizes_can_be_set;
+  if (plan->lanes < MATRIX_LANES || MATRIX_MIN_QUERIES * MATRIX_LANES % plan->lanes != 0)
+    return "no workgroup of 256 whole subgroups";
+  if (self->q.width == 0 || self->q.width % plan->shape->k != 0 || self->v.width % 4 != 0 || MAX (self->q.width, self->v.width) > MATRIX_MAX_WIDTH)
+    return "heads are not so wide that matrices fit";
+  /* More queries bring keys and values less often, and need workgroup memory for weights instead. */
+  if (self->q.sequence > MATRIX_MIN_QUERIES && fill_matrix_plan (plan, self, target, 2 * MATRIX_MIN_QUERIES) && plan->parts > 0)
+    return NULL;
+  return fill_matrix_plan (plan, self, target, MATRIX_MIN_QUERIES) ? NULL : "too little workgroup memory for heads so wide, or too small subgroups";
+}
+
+static RlxFit
+matrix_fits (const RlxVariant *variant,
+             const RlxTarget  *target,
+             gconstpointer     data,
+             const char      **why)
+{
+  const Attention *self = data;
+  MatrixPlan plan;
+  const char *cannot = make_matrix_plan (&plan, self, target);
+
+  if (cannot != NULL)
+    return rlx_variant_cannot (cannot, why);
+  if (!target->matrices_are_fast)
+    return rlx_variant_poorly ("matrix units are emulated", why);
+  return self->q.sequence >= MATRIX_MIN_QUERIES / 4 ? RLX_FIT_WELL : rlx_variant_poorly ("too few queries to fill a matrix", why);
+}
+
+static gboolean
+matrix_describe (const RlxVariant *variant,
+                 RlxLower         *lower,
+                 const RlxIrNode  *node,
+                 gconstpointer     data,
+                 GError          **error)
+{
+  const Attention *self = data;
+  RlxKernel *kernel = rlx_kernel_new (lower, self->node, "attention-matrix");
+  guint64 tiles, n_groups;
+  MatrixPlan plan;
+
+  make_matrix_plan (&plan, self, rlx_lower_get_target (lower));
+  tiles = rlx_divide_up ((guint64) self->q.sequence, plan.queries);
+  n_groups = (guint64) self->q.batch * self->q.heads * tiles;
+  rlx_kernel_enable (kernel, "enable chromium_experimental_subgroup_matrix;");
+  rlx_kernel_enable (kernel, "enable subgroups;");
+  rlx_kernel_set_subgroup_size (kernel, plan.set_lanes ? plan.lanes : 0);
+  rlx_kernel_define (kernel, "WG", plan.queries * MATRIX_LANES);
+  rlx_kernel_define (kernel, "LANES", plan.lanes);
+  rlx_kernel_define (kernel, "BQ", plan.queries);
+  rlx_kernel_define (kernel, "M", plan.shape->m);
+  rlx_kernel_define (kernel, "N", plan.shape->n);
+  rlx_kernel_define (kernel, "K", plan.shape->k);
+  rlx_kernel_define (kernel, "SR", plan.sr);
+  rlx_kernel_define (kernel, "SC", plan.sc);
+  rlx_kernel_define (kernel, "WC", plan.wc);
+  rlx_kernel_define (kernel, "RT", plan.rt);
+  rlx_kernel_define (kernel, "CT", plan.ct);
+  rlx_kernel_define (kernel, "WN", plan.wn);
+  rlx_kernel_define (kernel, "WIDTH", self->q.width);
+  rlx_kernel_define (kernel, "COLS", plan.columns);
+  rlx_kernel_define (kernel, "TILE_K", plan.tile_k);
+  rlx_kernel_define (kernel, "NK", rlx_divide_up (MATRIX_KEYS * (guint64) self->q.width / 8, plan.queries * MATRIX_LANES));
+  rlx_kernel_define (kernel, "KEEP", plan.parts > 0);
+  rlx_kernel_define (kernel, "PARTS", MAX (plan.parts, 1));
+  rlx_kernel_define (kernel, "SPLIT", !self->reduced);
+  add_scores (self, kernel, 4, 2);
+  add_result (self, kernel, TRUE);
+  add_tiles (self, kernel, n_groups, tiles, 1);
+  rlx_kernel_param_u32 (kernel, "heads", self->q.heads);
+  rlx_kernel_set_cost (kernel, self->flops, self->bytes);
+  return rlx_kernel_dispatch (kernel, n_groups, error);
+}
+
+/* ---- few queries ------------------------------------------------------------------- */
 
 /* Joins the splits of each row's keys: attention-merge.wgsl. */
 static gboolean
@@ -489,7 +512,7 @@ lower_merge (const Attention  *self,
   rlx_kernel_define (kernel, "SOFTCAP", 0);
   rlx_kernel_input (kernel, "sums", sums);
   rlx_kernel_input (kernel, "state", state);
-  add_result (self, kernel);
+  add_result (self, kernel, FALSE);
   rlx_kernel_param_f32 (kernel, "scale", 1);
   rlx_kernel_param_u32 (kernel, "keys", self->k.sequence);
   rlx_kernel_param_u32 (kernel, "elements", rlx_type_n_elements (&self->y->type));
@@ -507,6 +530,7 @@ add_splits (const Attention   *self,
             RlxLower          *lower,
             RlxKernel         *kernel,
             guint64            splits,
+            gboolean           vectors,
             const RlxIrValue **sums,
             const RlxIrValue **state)
 {
@@ -516,7 +540,10 @@ add_splits (const Attention   *self,
   *sums = rlx_lower_temporary (lower, &type);
   type.shape[0] = self->q.batch * self->q.heads * self->q.sequence * splits * 2;
   *state = rlx_lower_temporary (lower, &type);
-  rlx_kernel_output (kernel, "sums", *sums);
+  if (vectors)
+    rlx_kernel_output_vector (kernel, "sums", *sums);
+  else
+    rlx_kernel_output (kernel, "sums", *sums);
   rlx_kernel_output (kernel, "state", *state);
 }
 
@@ -547,7 +574,7 @@ keys_describe (const RlxVariant *variant,
   /* As much text as is worth compiling. */
   rlx_kernel_define (kernel, "TK", self->q.width + self->v.width <= 64 ? 2 : 1);
   rlx_kernel_define (kernel, "SPLITS", splits > 1);
-  add_scores (self, kernel, TRUE, TRUE);
+  add_scores (self, kernel, 4, 4);
   add_tiles (self, kernel, n_groups * splits, 1, 1);
   rlx_kernel_param_u32 (kernel, "splits", splits);
   rlx_kernel_param_u32 (kernel, "span", MIN (span, G_MAXUINT32 / 2));
@@ -556,18 +583,77 @@ keys_describe (const RlxVariant *variant,
   rlx_kernel_set_cost (kernel, self->flops, self->bytes);
   if (splits == 1)
     {
-      add_result (self, kernel);
+      add_result (self, kernel, FALSE);
       return rlx_kernel_dispatch (kernel, n_groups, error);
     }
 
   rlx_kernel_define (kernel, "SINK", 0);
-  add_splits (self, lower, kernel, splits * lanes, &sums, &state);
+  add_splits (self, lower, kernel, splits * lanes, FALSE, &sums, &state);
   return rlx_kernel_dispatch (kernel, n_groups * splits, error) &&
          lower_merge (self, lower, sums, state, splits * lanes, error);
 }
 
-/* Few rows: attention-split.wgsl, and attention-merge.wgsl when the keys are
- * dealt out to several workgroups. */
+/* Rows of queries that a workgroup takes together: what shares keys. */
+static guint64
+choose_rows (const Attention *self)
+{
+  guint64 rows = self->share * (guint64) self->q.sequence;
+
+  return rows == 1 ? 1 : rows <= 4 ? 4 : 8;
+}
+
+/* Into how many parts the keys go for @n_groups of workgroups, and how long these are. */
+static guint64
+cut_keys (const Attention *self,
+          const RlxTarget *target,
+          guint64          n_groups,
+          guint64         *span)
+{
+  const guint64 block = 64;
+  /* Enough workgroups for the cores there may be, but at least four blocks of keys each: with eight and more a GPU has
+   * one. Its workgroups are one subgroup or two, of which it wants several for each SIMD while they wait for memory. */
+  guint64 wanted = (target->split_workgroups * (target->loads_coalesce ? 4 : 1) + n_groups - 1) / n_groups;
+  guint64 blocks = (self->k.sequence - 1) / block + 1;
+  guint64 splits = CLAMP (MIN (wanted, target->loads_coalesce && blocks >= 8 ? blocks : blocks / 4), 1, 64);
+
+  *span = ((blocks - 1) / splits + 1) * block;
+  return (self->k.sequence - 1) / *span + 1;
+}
+
+/* What attention-split.wgsl and attention-few.wgsl have in common; attention-merge.wgsl follows when the keys are dealt out
+ * to several workgroups. */
+static gboolean
+dispatch_few (const Attention *self,
+              RlxLower        *lower,
+              RlxKernel       *kernel,
+              guint64          tiles,
+              guint64          chunks,
+              gboolean         vectors,
+              GError         **error)
+{
+  guint64 n_groups = (guint64) self->q.batch * self->k.heads * tiles * chunks;
+  guint64 span, splits = cut_keys (self, rlx_lower_get_target (lower), n_groups, &span);
+  const RlxIrValue *sums, *state;
+
+  rlx_kernel_define (kernel, "SPLITS", splits > 1);
+  add_tiles (self, kernel, n_groups * splits, tiles, chunks);
+  rlx_kernel_param_u32 (kernel, "splits", splits);
+  rlx_kernel_param_u32 (kernel, "span", MIN (span, G_MAXUINT32 / 2));
+  rlx_kernel_param_u32 (kernel, "rows", self->share * (guint64) self->q.sequence);
+  rlx_kernel_param_u32 (kernel, "kv_heads", self->k.heads);
+  rlx_kernel_set_cost (kernel, self->flops, self->bytes);
+  if (splits == 1)
+    {
+      add_result (self, kernel, vectors);
+      return rlx_kernel_dispatch (kernel, n_groups, error);
+    }
+
+  rlx_kernel_define (kernel, "SINK", 0);
+  add_splits (self, lower, kernel, splits, vectors, &sums, &state);
+  return rlx_kernel_dispatch (kernel, n_groups * splits, error) && lower_merge (self, lower, sums, state, splits, error);
+}
+
+/* Few rows: attention-split.wgsl. */
 static gboolean
 split_describe (const RlxVariant *variant,
                 RlxLower         *lower,
@@ -578,47 +664,50 @@ split_describe (const RlxVariant *variant,
   const Attention *self = data;
   const RlxTarget *target = rlx_lower_get_target (lower);
   const guint64 lanes = 64;
-  guint64 rows = self->share * self->q.sequence;
-  guint64 tile_q = rows == 1 ? 1 : rows <= 4 ? 4 : 8;
+  guint64 tile_q = choose_rows (self);
   guint64 tile_v = self->v.width > (gint64) lanes ? 2 : 1;
-  guint64 tiles = (rows - 1) / tile_q + 1;
-  guint64 chunks = (self->v.width - 1) / (lanes * tile_v) + 1;
-  guint64 n_groups = (guint64) self->q.batch * self->k.heads * tiles * chunks;
-  /* Enough workgroups for the cores there may be, but at least four blocks of keys each: with eight and more a GPU has
-   * one. Its workgroups are one subgroup or two, of which it wants several for each SIMD while they wait for memory. */
-  guint64 wanted = (target->split_workgroups * (target->loads_coalesce ? 4 : 1) + n_groups - 1) / n_groups;
-  guint64 blocks = (self->k.sequence - 1) / lanes + 1;
-  guint64 splits = CLAMP (MIN (wanted, target->loads_coalesce && blocks >= 8 ? blocks : blocks / 4), 1, 64);
-  guint64 span = ((blocks - 1) / splits + 1) * lanes;
   gboolean vectors = !target->loads_coalesce && self->q.width % 4 == 0;
-  const RlxIrValue *sums, *state;
-  RlxKernel *kernel;
+  RlxKernel *kernel = rlx_kernel_new (lower, self->node, "attention-split");
 
-  splits = (self->k.sequence - 1) / span + 1;
-  kernel = rlx_kernel_new (lower, self->node, "attention-split");
   rlx_kernel_define (kernel, "WG", lanes);
   rlx_kernel_define (kernel, "TQ", tile_q);
   rlx_kernel_define (kernel, "TV", tile_v);
   rlx_kernel_define (kernel, "STAGE", target->barriers_are_cheap);
   rlx_kernel_define (kernel, "KPL", target->loads_coalesce ? 1 : tile_q == 8 ? 2 : 4);
   rlx_kernel_define (kernel, "VEC", vectors);
-  rlx_kernel_define (kernel, "SPLITS", splits > 1);
-  add_scores (self, kernel, vectors, FALSE);
-  add_tiles (self, kernel, n_groups * splits, tiles, chunks);
-  rlx_kernel_param_u32 (kernel, "splits", splits);
-  rlx_kernel_param_u32 (kernel, "span", MIN (span, G_MAXUINT32 / 2));
-  rlx_kernel_param_u32 (kernel, "rows", rows);
-  rlx_kernel_param_u32 (kernel, "kv_heads", self->k.heads);
-  rlx_kernel_set_cost (kernel, self->flops, self->bytes);
-  if (splits == 1)
-    {
-      add_result (self, kernel);
-      return rlx_kernel_dispatch (kernel, n_groups, error);
-    }
+  add_scores (self, kernel, vectors ? 4 : 1, 1);
+  return dispatch_few (self, lower, kernel, rlx_divide_up (self->share * (guint64) self->q.sequence, tile_q),
+                       rlx_divide_up ((guint64) self->v.width, lanes * tile_v), FALSE, error);
+}
 
-  rlx_kernel_define (kernel, "SINK", 0);
-  add_splits (self, lower, kernel, splits, &sums, &state);
-  return rlx_kernel_dispatch (kernel, n_groups * splits, error) && lower_merge (self, lower, sums, state, splits, error);
+/* Few rows on a GPU: attention-few.wgsl. Each lane has eight columns of queries, sums, and of keys and values on their way. */
+#define FEW_COLUMNS 8
+
+static gboolean
+few_describe (const RlxVariant *variant,
+              RlxLower         *lower,
+              const RlxIrNode  *node,
+              gconstpointer     data,
+              GError          **error)
+{
+  const Attention *self = data;
+  const RlxTarget *target = rlx_lower_get_target (lower);
+  guint lanes = target->subgroup_size, per = (guint) self->q.width / FEW_COLUMNS;
+  guint64 tile_q = choose_rows (self);
+  RlxKernel *kernel = rlx_kernel_new (lower, self->node, "attention-few");
+
+  rlx_kernel_enable (kernel, "enable subgroups;");
+  rlx_kernel_set_subgroup_size (kernel, target->subgroup_sizes_can_be_set ? lanes : 0);
+  rlx_kernel_define (kernel, "WG", lanes);
+  rlx_kernel_define (kernel, "LANES", lanes);
+  rlx_kernel_define (kernel, "WIDTH", self->q.width);
+  rlx_kernel_define (kernel, "TQ", tile_q);
+  rlx_kernel_define (kernel, "UNROLL", tile_q == 8 ? 4 : 8);
+  rlx_kernel_define (kernel, "STEPS", g_bit_storage (per) - 1);
+  rlx_kernel_define (kernel, "JOINS", g_bit_storage (lanes / per) - 1);
+  rlx_kernel_define (kernel, "HALF", self->inputs[KEY]->type.data_type == RLX_DATA_TYPE_F16);
+  add_scores (self, kernel, 4, 4);
+  return dispatch_few (self, lower, kernel, rlx_divide_up (self->share * (guint64) self->q.sequence, tile_q), 1, TRUE, error);
 }
 
 /* ---- the variants ------------------------------------------------------------------ */
@@ -672,6 +761,37 @@ split_fits (const RlxVariant *variant,
   return self->q.sequence < 8 ? RLX_FIT_WELL : rlx_variant_poorly ("8 queries or more", why);
 }
 
+static gboolean
+is_power_of_two (gint64 n)
+{
+  return n > 0 && (n & (n - 1)) == 0;
+}
+
+static RlxFit
+few_fits (const RlxVariant *variant,
+          const RlxTarget  *target,
+          gconstpointer     data,
+          const char      **why)
+{
+  const Attention *self = data;
+  RlxDataType type = self->inputs[KEY]->type.data_type;
+
+  if (!(target->features & RLX_DEVICE_FEATURES_SUBGROUPS) || !is_power_of_two (target->subgroup_size) ||
+      (target->subgroup_min != target->subgroup_max && !target->subgroup_sizes_can_be_set))
+    return rlx_variant_cannot ("subgroups are not there, or of unknown size", why);
+  if (self->q.width != self->v.width || self->q.width % FEW_COLUMNS != 0 || !is_power_of_two (self->q.width / FEW_COLUMNS) ||
+      self->q.width / FEW_COLUMNS > (gint64) target->subgroup_size)
+    return rlx_variant_cannot ("heads are not so wide that a part of a subgroup takes eight columns each", why);
+  if ((type != RLX_DATA_TYPE_F32 && type != RLX_DATA_TYPE_F16) || self->inputs[VALUE]->type.data_type != type ||
+      self->inputs[QUERY]->type.data_type != type)
+    return rlx_variant_cannot ("its numbers are neither all f32 nor all f16", why);
+  if (self->q.sequence >= 8)
+    return rlx_variant_poorly ("8 queries or more", why);
+  if (target->registers_are_shared)
+    return rlx_variant_poorly ("keys on their way need more registers", why);
+  return target->loads_coalesce ? RLX_FIT_WELL : rlx_variant_poorly ("neighbouring loads are not one", why);
+}
+
 static RlxFit
 tile_fits (const RlxVariant *variant,
            const RlxTarget  *target,
@@ -692,7 +812,9 @@ rows_fits (const RlxVariant *variant,
 
 static const RlxVariant variants[] = {
   { "keys", keys_fits, attention_cost, NULL, keys_describe, NULL },
+  { "few", few_fits, attention_cost, NULL, few_describe, NULL },
   { "split", split_fits, attention_cost, NULL, split_describe, NULL },
+  { "matrix", matrix_fits, attention_cost, NULL, matrix_describe, NULL },
   { "tile", tile_fits, attention_cost, NULL, tile_describe, NULL },
   { "rows", rows_fits, attention_cost, NULL, rows_describe, NULL },
 };
@@ -720,6 +842,7 @@ rlx_attention_lower (RlxLower        *lower,
     return TRUE;
 
   attention_init (&self, node);
+  self.reduced = rlx_lower_get_precision (lower) == RLX_PRECISION_REDUCED;
   if (self.k.sequence == 0)
     return rlx_kernel_dispatch_elements (rlx_kernel_new (lower, node, "fill"), lower, self.y, error);
   return rlx_lower_choose (lower, node, &rlx_attention_variants, &self, error);

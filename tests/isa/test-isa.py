@@ -102,6 +102,13 @@ def loops_of_the_text():
 
 
 @tap.test
+def some_loops_run_seldom():
+    counts = [trips.count_trips(header, {'rare': 0}) for header in (
+        'var i = 0u; i < rare; i++', 'var e = lane; e < 64u; e += 256u', 'var e = lane; e < 300u; e += 256u', 'var e = 0u; e < 64u; e += 256u')]
+    tap.equal(counts, [0, 0.25, 2, 1])
+
+
+@tap.test
 def loops_that_are_gone_are_the_short_ones():
     loops = trips.read_text(WGSL, {'p.parts': 6})
     outer, inner = machine.MachineLoop(), machine.MachineLoop()

@@ -11,6 +11,7 @@ import re
 # Bounds that kernels compute; their parameters are known.
 KNOWN = {
     'left': 16, 'keys': 32, 'n': 8, 'cols': 128, 'places': 64,   # attention: of a whole piece, block, part of it, head
+    'rare': 0, 'odd_keys': 0,   # where a largest score grows late, and of numbers that are not finite
 }
 UNROLLED_UNKNOWN = 200
 UNLIKELY = 100
@@ -51,9 +52,13 @@ def count_trips(header, known):
             end = known.get(bound.strip())
     if end is None or not step:
         return None
-    # A loop that begins at the lane's number runs as often for every lane, more or less.
-    start = number(first) or 0
-    return max(1, -(-(end - start) // step))
+    if end == 0:
+        return 0
+    # A loop that begins at the lane's number runs as often for every lane, more or less; or not at all for some of the subgroups.
+    start = number(first)
+    if start is None and end < step:
+        return end / step
+    return max(1, -(-(end - (start or 0)) // step))
 
 
 def strip(text):
@@ -126,7 +131,7 @@ def match(machine, text):
                 best = inner + after + unlike, ((left[0], first), *found, *others)
             # unrolled, so that loops inside are there several times
             times = first.trips or 1
-            replaced = tuple(first.inner) * min(times, 64) + rest
+            replaced = tuple(first.inner) * min(int(times) or 1, 64) + rest
             if first.inner and len(replaced) <= 200:
                 after, others = cost(left, replaced, top)
                 best = min(best or (1e9,), (after + own(first), others), key=lambda pair: pair[0])

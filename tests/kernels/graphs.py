@@ -168,6 +168,10 @@ def reduced(g, t):
     g.call('add', g.add('linear', y, g.parameter(f'{t}[384, 384]'), g.parameter(f'{t}[384]')), x)
     g.call('qkv_linear', x, g.parameter(f'{t}[384, 1152]'), g.parameter(f'{t}[1152]'), results=3, query_size=384,
            key_size=384)
+    for width in 64, 128:
+        kv = f'{t}[1, 2, 200, {width}]'
+        g.call('attention', f'{t}[1, 8, 300, {width}]', kv, kv, causal=True)
+        g.call('attention', f'{t}[1, 8, 60, {width}]', kv, kv, 'bool[200]', 'i32[1]', 'f32[8]', window=100, softcap=5)
 
 
 def attention(g, t):

@@ -368,6 +368,63 @@ test_f16 (void)
   check ((Case) CASE ("f16", 2, 4, 2, 1, 130, 64, 64, .causal = TRUE));
 }
 
+/* What matrix units may take, with edges of tiles of 64 queries, 32 keys and of columns. */
+static void
+test_matrices (void)
+{
+  static const double some[] = { 0, 33, 70, 64 };
+
+  check ((Case) CASE ("f16", 1, 1, 1, 64, 64, 64, 64));
+  check ((Case) CASE ("f16", 2, 4, 2, 65, 33, 16, 4));
+  check ((Case) CASE ("f16", 1, 2, 1, 130, 131, 32, 72, .causal = TRUE, .sequence_first = TRUE));
+  check ((Case) CASE ("f16", 1, 2, 2, 40, 90, 16, 16, .causal = TRUE, .window = 33, .mask = "f16[40,90]", .sink = TRUE));
+  check ((Case) CASE ("f16", 2, 2, 2, 40, 90, 16, 16, .mask = "bool[2,1,40,90]", .softcap = 3));
+  check ((Case) CASE ("f16", 4, 2, 1, 20, 70, 16, 16, .lengths = some, .window = 60));
+  /* scores of some hundreds: the largest may be in any block */
+  check ((Case) CASE ("f16", 1, 2, 2, 70, 300, 16, 16, .scale = 1, .range = 10));
+}
+
+/* Where less precision will do, a weight is one half float, not two: off by 2^-10 of itself. Both results are rounded. */
+static void
+test_reduced (void)
+{
+  static const char body[] = "%0 = input \"q\" f16[1,2,70,16]\n%1 = input \"k\" f16[1,1,90,16]\n%2 = input \"v\" f16[1,1,90,20]\n"
+                             "%3 = attention(%0, %1, %2) {causal = true}\noutput \"y\" %3\n";
+  static const char *const heads[] = { "rlx 1\nprecision full\n", "rlx 1\nprecision reduced\n" };
+  Case c = CASE ("f16", 1, 2, 1, 70, 90, 16, 20);
+  RlxTensor *operands[3] = { NULL, };
+  double *values[2];
+
+  if (rlx_test_device () == NULL)
+    return;
+
+  make_operands (&c, &operands[0], &operands[1], &operands[2]);
+  for (guint i = 0; i < G_N_ELEMENTS (heads); i++)
+    {
+      g_autofree char *text = g_strconcat (heads[i], body, NULL);
+      g_autoptr(GError) error = NULL;
+      g_autoptr(RlxGraph) graph = rlx_graph_new_from_text (text, &error);
+      g_autoptr(RlxExecutable) executable = NULL;
+      RlxTensor **outputs;
+      gsize n;
+
+      g_assert_no_error (error);
+      executable = rlx_device_compile (rlx_test_device (), graph, NULL, NULL, &error);
+      g_assert_no_error (error);
+      outputs = rlx_executable_run (executable, operands, 3, &n, NULL, &error);
+      g_assert_no_error (error);
+      values[i] = rlx_test_get_values (outputs[0]);
+      g_object_unref (outputs[0]);
+      g_free (outputs);
+    }
+  for (int i = 0; i < c.heads * c.queries * c.columns; i++)
+    g_assert_cmpfloat_with_epsilon (values[0][i], values[1][i], 0x1p-10 + 2 * 0x1p-11);
+  for (guint i = 0; i < G_N_ELEMENTS (operands); i++)
+    g_object_unref (operands[i]);
+  g_free (values[0]);
+  g_free (values[1]);
+}
+
 static void
 test_scale (void)
 {
@@ -514,10 +571,13 @@ test_hidden (void)
 
 /* NaN comes through where it takes part and nowhere else. */
 static void
-test_nan (void)
+check_nan (Case c)
 {
-  Case c = CASE ("f32", 1, 1, 1, 10, 100, 4, 70);
-  g_autofree double *boolean = g_new0 (double, 10 * 100);
+  g_autofree char *query_type = make_type (&c, 1, c.queries, c.width);
+  g_autofree char *key_type = make_type (&c, 1, c.keys, c.width);
+  g_autofree char *value_type = make_type (&c, 1, c.keys, c.columns);
+  g_autofree char *mask_type = g_strdup_printf ("bool[%d,%d]", c.queries, c.keys);
+  g_autofree double *boolean = g_new0 (double, c.queries * c.keys);
   g_autofree double *q = NULL;
   g_autofree double *k = NULL;
   g_autofree double *v = NULL;
@@ -526,37 +586,44 @@ test_nan (void)
   g_autoptr(RlxTensor) value = NULL;
   g_autoptr(RlxTensor) mask = NULL;
 
-  if (rlx_test_device () == NULL)
-    return;
-
   make_operands (&c, &query, &key, &value);
   q = rlx_test_get_values (query);
   k = rlx_test_get_values (key);
   v = rlx_test_get_values (value);
-  q[3 * 4 + 1] = NAN;
-  k[99 * 4] = NAN;
-  v[50 * 70 + 69] = NAN;
-  v[60 * 70 + 7] = INFINITY;
+  q[3 * c.width + 1] = NAN;
+  k[(c.keys - 1) * c.width] = NAN;
+  v[50 * c.columns + c.columns - 1] = NAN;
+  v[60 * c.columns + 7] = INFINITY;
   g_clear_object (&query);
   g_clear_object (&key);
   g_clear_object (&value);
-  query = rlx_test_tensor ("f32[1,1,10,4]", q);
-  key = rlx_test_tensor ("f32[1,1,100,4]", k);
-  value = rlx_test_tensor ("f32[1,1,100,70]", v);
+  query = rlx_test_tensor (query_type, q);
+  key = rlx_test_tensor (key_type, k);
+  value = rlx_test_tensor (value_type, v);
 
   /* row 0 hides all of them, 1 the key, 2 the values; the others nothing but the key */
-  fill (boolean, 0, 10 * 100, 1);
-  for (int i = 0; i < 10; i++)
-    boolean[i * 100 + 99] = i == 2;
+  fill (boolean, 0, c.queries * c.keys, 1);
+  for (int i = 0; i < c.queries; i++)
+    boolean[i * c.keys + c.keys - 1] = i == 2;
   for (int i = 0; i < 3; i += 2)
-    boolean[i * 100 + 50] = boolean[i * 100 + 60] = 0;
+    boolean[i * c.keys + 50] = boolean[i * c.keys + 60] = 0;
 
-  mask = rlx_test_tensor ("bool[10,100]", boolean);
-  c.mask = "bool[10,100]";
+  mask = rlx_test_tensor (mask_type, boolean);
+  c.mask = mask_type;
   compare (&c, query, key, value, mask);
   c.mask = NULL;
   c.causal = TRUE;
   compare (&c, query, key, value, NULL);
+}
+
+static void
+test_nan (void)
+{
+  if (rlx_test_device () == NULL)
+    return;
+
+  check_nan ((Case) CASE ("f32", 1, 1, 1, 10, 100, 4, 70));
+  check_nan ((Case) CASE ("f16", 1, 1, 1, 70, 100, 16, 40));
 }
 
 /* Keys whose score is -∞ without a mask take no part, and a NaN shows, however
@@ -569,10 +636,12 @@ test_infinite (void)
   if (rlx_test_device () == NULL)
     return;
 
-  for (guint i = 0; i < 2 * G_N_ELEMENTS (queries); i++)
+  for (guint i = 0; i < 4 * G_N_ELEMENTS (queries); i++)
     {
-      Case c = CASE ("f32", 1, 1, 1, queries[i / 2], 600, 8, 12);
+      gboolean half = i / 2 % 2;
+      Case c = CASE (half ? "f16" : "f32", 1, 1, 1, queries[i / 4], 600, half ? 16 : 8, 12);
       g_autofree char *type = make_type (&c, 1, c.queries, c.width);
+      g_autofree char *key_type = make_type (&c, 1, c.keys, c.width);
       g_autoptr(RlxTensor) query = NULL;
       g_autoptr(RlxTensor) key = NULL;
       g_autoptr(RlxTensor) value = NULL;
@@ -599,7 +668,7 @@ test_infinite (void)
       g_clear_object (&query);
       g_clear_object (&key);
       query = rlx_test_tensor (type, q);
-      key = rlx_test_tensor ("f32[1,1,600,8]", k);
+      key = rlx_test_tensor (key_type, k);
       compare (&c, query, key, value, NULL);
       c.causal = TRUE;
       compare (&c, query, key, value, NULL);
@@ -732,6 +801,8 @@ main (int    argc,
   g_test_add_func ("/attention/causal", test_causal);
   g_test_add_func ("/attention/masks", test_masks);
   g_test_add_func ("/attention/f16", test_f16);
+  g_test_add_func ("/attention/matrices", test_matrices);
+  g_test_add_func ("/attention/reduced", test_reduced);
   g_test_add_func ("/attention/scale", test_scale);
   g_test_add_func ("/attention/large", test_large);
   g_test_add_func ("/attention/narrow", test_narrow);
