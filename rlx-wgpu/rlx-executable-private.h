@@ -86,6 +86,26 @@ gboolean rlx_executable_run_prologue (RlxExecutable *self,
 gboolean rlx_executable_bind_again   (RlxExecutable *self,
                                       GError       **error);
 
+/* rlx-executable-fill.c: parameters whose values come in pieces, so that the host never has all of one. */
+
+/* Writes the next @size bytes of a value, as the device stores it, to @to. */
+typedef gboolean (*RlxFillFunc) (gpointer      data,
+                                 gpointer      to,
+                                 gsize         size,
+                                 GCancellable *cancellable,
+                                 GError      **error);
+/* FALSE for one that has to be there as a whole, or is too small to be worth it. */
+gboolean rlx_executable_can_fill       (RlxExecutable *self,
+                                        const char    *name);
+/* As rlx_executable_set_parameters(), for a value of the right type and shape; when it fails, the parameter may
+ * have a part of it. */
+gboolean rlx_executable_fill_parameter (RlxExecutable *self,
+                                        const char    *name,
+                                        RlxFillFunc    func,
+                                        gpointer       data,
+                                        GCancellable  *cancellable,
+                                        GError       **error);
+
 /* Whether somebody waits to be told of RlxExecutable:progress. */
 gboolean rlx_executable_is_watched   (RlxExecutable *self);
 /* An RlxTickerFunc. */

@@ -461,14 +461,16 @@ rlx_web_export_set_parameters (RlxWebExport      *self,
 }
 
 static gboolean
-take_parameter (const char   *name,
-                RlxTensor    *value,
-                gpointer      data,
-                GCancellable *cancellable G_GNUC_UNUSED,
-                GError      **error G_GNUC_UNUSED)
+take_parameter (const RlxRecordPair *pair,
+                gpointer             data,
+                GCancellable        *cancellable,
+                GError             **error)
 {
-  g_hash_table_insert (data, g_strdup (name), g_object_ref (value));
-  return TRUE;
+  RlxTensor *value = rlx_record_pair_load (pair, cancellable, error);
+
+  if (value != NULL)
+    g_hash_table_insert (data, g_strdup (pair->parameter), value);
+  return value != NULL;
 }
 
 /**

@@ -49,7 +49,8 @@ typedef struct
   const char *name;
   guint8 numbers;            /* so many elements are together… */
   guint8 bytes;              /* …in so many bytes; both are 0 where packed says it */
-  RlxDataType data_type;     /* of the tensor */
+  RlxDataType own_type;      /* that holds the elements as they are */
+  RlxDataType data_type;     /* of the tensor that is made of them */
   RlxConvert convert;
   int packed;                /* RlxPackedType, or -1 */
   int gguf;                  /* its number in GGUF files, or -1 */

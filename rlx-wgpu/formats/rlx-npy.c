@@ -29,7 +29,7 @@ load (RlxSource    *source,
     return NULL;
   rlx_manifest_add_source (manifest, source);
   return rlx_npy_read (source, "array", manifest, cancellable, error)
-           ? rlx_record_load_tensor (manifest, rlx_manifest_get (manifest, 0), FALSE, NULL, cancellable, error) : NULL;
+           ? rlx_record_load_tensor (manifest, rlx_manifest_get (manifest, 0), RLX_RECORD_WIDE, NULL, cancellable, error) : NULL;
 }
 
 /**

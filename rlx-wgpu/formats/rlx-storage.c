@@ -11,13 +11,13 @@
 #include "ops/rlx-packed-private.h"
 
 #define PLAIN(name, bytes, TYPE, gguf, safetensors, npy) \
-  { name, 1, bytes, RLX_DATA_TYPE_##TYPE, RLX_CONVERT_NONE, -1, gguf, safetensors, npy }
-#define WIDENED(name, bytes, TYPE, HOW, packed, gguf, safetensors, npy) \
-  { name, 1, bytes, RLX_DATA_TYPE_##TYPE, RLX_CONVERT_##HOW, packed, gguf, safetensors, npy }
+  { name, 1, bytes, RLX_DATA_TYPE_##TYPE, RLX_DATA_TYPE_##TYPE, RLX_CONVERT_NONE, -1, gguf, safetensors, npy }
+#define WIDENED(name, bytes, OWN, TYPE, HOW, packed, gguf, safetensors, npy) \
+  { name, 1, bytes, RLX_DATA_TYPE_##OWN, RLX_DATA_TYPE_##TYPE, RLX_CONVERT_##HOW, packed, gguf, safetensors, npy }
 #define FOREIGN(name, numbers, bytes, gguf, safetensors, npy) \
-  { name, numbers, bytes, RLX_DATA_TYPE_U8, RLX_CONVERT_IMPOSSIBLE, -1, gguf, safetensors, npy }
+  { name, numbers, bytes, RLX_DATA_TYPE_U8, RLX_DATA_TYPE_U8, RLX_CONVERT_IMPOSSIBLE, -1, gguf, safetensors, npy }
 #define PACKED(name, TYPE) \
-  { name, 0, 0, RLX_DATA_TYPE_U8, RLX_CONVERT_NONE, RLX_PACKED_TYPE_##TYPE, RLX_PACKED_TYPE_##TYPE, NULL, NULL }
+  { name, 0, 0, RLX_DATA_TYPE_U8, RLX_DATA_TYPE_U8, RLX_CONVERT_NONE, RLX_PACKED_TYPE_##TYPE, RLX_PACKED_TYPE_##TYPE, NULL, NULL }
 
 static const RlxStorage storages[] = {
   PLAIN ("f32", 4, F32, 0, "F32", "f4"),
@@ -30,12 +30,12 @@ static const RlxStorage storages[] = {
   PLAIN ("i64", 8, I64, 27, "I64", "i8"),
   PLAIN ("u64", 8, U64, -1, "U64", "u8"),
   /* What a wider type holds without loss. */
-  WIDENED ("bf16", 2, F32, BF16, RLX_PACKED_TYPE_BF16, 30, "BF16", NULL),
-  WIDENED ("f8-e4m3", 1, F32, F8_E4M3, RLX_PACKED_TYPE_F8_E4M3, -1, "F8_E4M3", NULL),
-  WIDENED ("f8-e5m2", 1, F32, F8_E5M2, RLX_PACKED_TYPE_F8_E5M2, -1, "F8_E5M2", NULL),
-  WIDENED ("f8-e8m0", 1, F32, F8_E8M0, -1, -1, "F8_E8M0", NULL),
-  WIDENED ("i16", 2, I32, I16, -1, 25, "I16", "i2"),
-  WIDENED ("u16", 2, U32, U16, -1, -1, "U16", "u2"),
+  WIDENED ("bf16", 2, BF16, F32, BF16, RLX_PACKED_TYPE_BF16, 30, "BF16", NULL),
+  WIDENED ("f8-e4m3", 1, F8E4M3FN, F32, F8_E4M3, RLX_PACKED_TYPE_F8_E4M3, -1, "F8_E4M3", NULL),
+  WIDENED ("f8-e5m2", 1, F8E5M2, F32, F8_E5M2, RLX_PACKED_TYPE_F8_E5M2, -1, "F8_E5M2", NULL),
+  WIDENED ("f8-e8m0", 1, F8E8M0, F32, F8_E8M0, -1, -1, "F8_E8M0", NULL),
+  WIDENED ("i16", 2, I16, I32, I16, -1, 25, "I16", "i2"),
+  WIDENED ("u16", 2, U16, U32, U16, -1, -1, "U16", "u2"),
   FOREIGN ("f64", 1, 8, 28, "F64", "f8"),
   FOREIGN ("c64", 1, 8, -1, "C64", "c8"),
   FOREIGN ("c128", 1, 16, -1, NULL, "c16"),
@@ -116,7 +116,7 @@ int
 rlx_storage_find_data_type (RlxDataType data_type)
 {
   for (guint i = 0; i < G_N_ELEMENTS (storages); i++)
-    if (storages[i].convert == RLX_CONVERT_NONE && storages[i].packed < 0 && storages[i].data_type == data_type)
+    if (storages[i].numbers == 1 && storages[i].convert != RLX_CONVERT_IMPOSSIBLE && storages[i].own_type == data_type)
       return (int) i;
   return -1;
 }

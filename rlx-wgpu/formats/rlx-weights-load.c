@@ -81,6 +81,97 @@ from_fortran_order (RlxManifest     *manifest,
   return g_bytes_new_take (data, (gsize) record->length);
 }
 
+/* ---- in pieces ------------------------------------------------------------------------- */
+
+struct _RlxRecordReader
+{
+  const RlxStorage *storage;
+  RlxStream *stream;
+  RlxWeights *progress;      /* nullable */
+  guint8 *narrow;            /* where they come as wider ones than they are; nullable */
+};
+
+/* Bytes that are read before they are made wider. */
+#define NARROW_BYTES ((gsize) 256 << 10)
+
+gboolean
+rlx_record_is_in_order (RlxManifest     *manifest,
+                        const RlxRecord *record)
+{
+  const RlxMember *member = rlx_manifest_get_member (manifest, record);
+
+  return member == NULL || !member->fortran_order;
+}
+
+RlxRecordReader *
+rlx_record_reader_new (RlxManifest     *manifest,
+                       const RlxRecord *record,
+                       RlxRecordForm    form,
+                       RlxWeights      *progress,
+                       GCancellable    *cancellable,
+                       GError         **error)
+{
+  const RlxStorage *storage = rlx_storage_get (record->storage);
+  RlxRecordReader *self;
+  RlxStream *stream;
+
+  /* NumPy's files say themselves which order they are in. */
+  if (rlx_manifest_get_member (manifest, record) == NULL && !check_order (storage, error))
+    return NULL;
+  stream = rlx_manifest_open (manifest, record, cancellable, error);
+  if (stream == NULL)
+    return NULL;
+  self = g_new0 (RlxRecordReader, 1);
+  *self = (RlxRecordReader) { .storage = storage, .stream = stream, .progress = progress };
+  if (form == RLX_RECORD_WIDE && storage->convert != RLX_CONVERT_NONE)
+    self->narrow = g_malloc (NARROW_BYTES);
+  return self;
+}
+
+void
+rlx_record_reader_free (RlxRecordReader *self)
+{
+  rlx_stream_free (self->stream);
+  g_free (self->narrow);
+  g_free (self);
+}
+
+guint64
+rlx_record_reader_get_left (RlxRecordReader *self)
+{
+  guint64 left = rlx_stream_get_left (self->stream);
+
+  return self->narrow != NULL ? left / self->storage->bytes * sizeof (guint32) : left;
+}
+
+gboolean
+rlx_record_reader_read (RlxRecordReader *self,
+                        gpointer         to,
+                        gsize            size,
+                        GCancellable    *cancellable,
+                        GError         **error)
+{
+  guint8 *bytes = to;
+
+  while (size > 0)
+    {
+      gsize n = self->narrow != NULL ? MIN (size / sizeof (guint32) * self->storage->bytes, NARROW_BYTES) : MIN (size, RLX_PIECE);
+      gsize done = self->narrow != NULL ? n / self->storage->bytes * sizeof (guint32) : n;
+
+      if (!rlx_stream_read (self->stream, "its elements", self->narrow != NULL ? self->narrow : bytes, n, cancellable, error))
+        return FALSE;
+      if (self->narrow != NULL)
+        rlx_storage_widen (self->storage, self->narrow, n / self->storage->bytes, bytes);
+      if (self->progress != NULL)
+        rlx_weights_advance (self->progress, n);
+      bytes += done;
+      size -= done;
+    }
+  return TRUE;
+}
+
+/* ---- as a whole ------------------------------------------------------------------------ */
+
 /* As they are in the file. */
 static GBytes *
 read_bytes (RlxManifest     *manifest,
@@ -90,10 +181,12 @@ read_bytes (RlxManifest     *manifest,
             GError         **error)
 {
   const RlxMember *member = rlx_manifest_get_member (manifest, record);
-  g_autoptr(RlxStream) stream = NULL;
+  g_autoptr(RlxRecordReader) reader = NULL;
   g_autofree guint8 *data = NULL;
   GBytes *shared = NULL;
 
+  if (member == NULL && !check_order (rlx_storage_get (record->storage), error))
+    return NULL;
   if (member == NULL || (!member->extent.deflated && !member->extent.has_crc))
     shared = rlx_source_share (g_ptr_array_index (manifest->sources, record->part), record->offset, (gsize) record->length);
   if (shared != NULL)
@@ -105,17 +198,9 @@ read_bytes (RlxManifest     *manifest,
   data = try_alloc (record->length, error);
   if (data == NULL)
     return NULL;
-  stream = rlx_manifest_open (manifest, record, cancellable, error);
-  if (stream == NULL)
+  reader = rlx_record_reader_new (manifest, record, RLX_RECORD_OWN, progress, cancellable, error);
+  if (reader == NULL || !rlx_record_reader_read (reader, data, (gsize) record->length, cancellable, error))
     return NULL;
-  for (gsize done = 0, n; done < record->length; done += n)
-    {
-      n = (gsize) MIN (record->length - done, RLX_PIECE);
-      if (!rlx_stream_read (stream, "its elements", data + done, n, cancellable, error))
-        return NULL;
-      if (progress != NULL)
-        rlx_weights_advance (progress, n);
-    }
   return g_bytes_new_take (g_steal_pointer (&data), (gsize) record->length);
 }
 
@@ -126,14 +211,9 @@ rlx_record_load_bytes (RlxManifest     *manifest,
                        GCancellable    *cancellable,
                        GError         **error)
 {
-  const RlxMember *member = rlx_manifest_get_member (manifest, record);
-  g_autoptr(GBytes) bytes = NULL;
+  g_autoptr(GBytes) bytes = read_bytes (manifest, record, progress, cancellable, error);
 
-  /* NumPy's files say themselves which order they are in. */
-  if (member == NULL && !check_order (rlx_storage_get (record->storage), error))
-    return NULL;
-  bytes = read_bytes (manifest, record, progress, cancellable, error);
-  if (bytes == NULL || member == NULL || !member->fortran_order)
+  if (bytes == NULL || rlx_record_is_in_order (manifest, record))
     return g_steal_pointer (&bytes);
   return from_fortran_order (manifest, record, bytes, error);
 }
@@ -174,12 +254,13 @@ widen (const RlxStorage *storage,
 RlxTensor *
 rlx_record_load_tensor (RlxManifest     *manifest,
                         const RlxRecord *record,
-                        gboolean         packed,
+                        RlxRecordForm    form,
                         RlxWeights      *progress,
                         GCancellable    *cancellable,
                         GError         **error)
 {
   const RlxStorage *storage = rlx_storage_get (record->storage);
+  RlxDataType data_type = form == RLX_RECORD_PACKED ? RLX_DATA_TYPE_U8 : form == RLX_RECORD_OWN ? storage->own_type : storage->data_type;
   g_autoptr(GBytes) bytes = NULL;
   g_autoptr(GError) local_error = NULL;
   gint64 dims[RLX_MAX_DIMS] = { 0 };
@@ -195,11 +276,11 @@ rlx_record_load_tensor (RlxManifest     *manifest,
   if (bytes == NULL)
     return NULL;
 
-  if (packed || storage->numbers == 0)
+  if (form == RLX_RECORD_PACKED || storage->numbers == 0)
     rlx_record_get_packed_shape (manifest, record, dims);
   else if (record->n_dims > 0)
     memcpy (dims, rlx_manifest_get_shape (manifest, record), record->n_dims * sizeof (gint64));
-  if (!packed && storage->convert != RLX_CONVERT_NONE)
+  if (form == RLX_RECORD_WIDE && storage->convert != RLX_CONVERT_NONE)
     {
       GBytes *wide = widen (storage, bytes, error);
 
@@ -208,7 +289,7 @@ rlx_record_load_tensor (RlxManifest     *manifest,
       g_bytes_unref (bytes);
       bytes = wide;
     }
-  tensor = rlx_tensor_new_from_bytes (packed ? RLX_DATA_TYPE_U8 : storage->data_type, dims, record->n_dims, bytes, &local_error);
+  tensor = rlx_tensor_new_from_bytes (data_type, dims, record->n_dims, bytes, &local_error);
   /* The shape was checked when the file was opened: it is the memory, or so many
    * bytes of rows that they cannot be counted. */
   if (tensor == NULL)
@@ -249,7 +330,7 @@ load (RlxWeights   *self,
   record = rlx_manifest_get (self->manifest, (guint) index);
   rlx_weights_begin (self, record->length);
   result = as_bytes ? (gpointer) rlx_record_load_bytes (self->manifest, record, self, cancellable, error)
-                    : (gpointer) rlx_record_load_tensor (self->manifest, record, FALSE, self, cancellable, error);
+                    : (gpointer) rlx_record_load_tensor (self->manifest, record, RLX_RECORD_WIDE, self, cancellable, error);
   rlx_weights_end (self);
   if (result == NULL)
     prefix (self, name, error);

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "rlx-executable.h"
+#include "rlx-executable-private.h"
 #include "rlx-job-private.h"
 #include "rlx-port.h"
 #include "rlx-tensor-private.h"
@@ -17,13 +17,6 @@
 
 /* So many problems are told. */
 #define MAX_TOLD 10
-
-typedef struct
-{
-  const char *parameter;
-  const RlxRecord *record;
-  gboolean packed;
-} Pair;
 
 typedef struct
 {
@@ -62,12 +55,12 @@ describe (const char   *type,
   return g_strconcat (type, shape, NULL);
 }
 
-/* Whether the parameter takes the tensor, as numbers or as packed bytes. */
+/* Whether the parameter takes the tensor: as numbers, of its own type or of a wider one, or as packed bytes. */
 static gboolean
 fits (RlxManifest     *manifest,
       const RlxRecord *record,
       RlxPort         *port,
-      gboolean        *packed,
+      RlxRecordForm   *form,
       gboolean        *same_type)
 {
   const RlxStorage *storage = rlx_storage_get (record->storage);
@@ -76,9 +69,10 @@ fits (RlxManifest     *manifest,
   RlxDataType data_type = rlx_port_get_data_type (port);
   gint64 dims[RLX_MAX_DIMS] = { 0 };
 
-  *packed = storage->packed >= 0 && data_type == RLX_DATA_TYPE_U8;
-  *same_type = storage->convert != RLX_CONVERT_IMPOSSIBLE && (*packed || storage->data_type == data_type);
-  if (*packed)
+  *form = storage->packed >= 0 && data_type == RLX_DATA_TYPE_U8 ? RLX_RECORD_PACKED :
+          storage->own_type == data_type                        ? RLX_RECORD_OWN : RLX_RECORD_WIDE;
+  *same_type = storage->convert != RLX_CONVERT_IMPOSSIBLE && (*form != RLX_RECORD_WIDE || storage->data_type == data_type);
+  if (*form == RLX_RECORD_PACKED)
     rlx_record_get_packed_shape (manifest, record, dims);
   else if (record->n_dims > 0)
     memcpy (dims, rlx_manifest_get_shape (manifest, record), record->n_dims * sizeof (gint64));
@@ -132,7 +126,7 @@ match (GListModel *ports,
       g_autofree char *name = find_name (names, parameter);
       g_autofree char *quoted = rlx_quote_text (name, -1), *wanted = NULL, *found = NULL;
       gint64 index = name[0] != '\0' ? rlx_manifest_find (manifest, name) : -1;
-      Pair pair = { .parameter = parameter };
+      RlxRecordPair pair = { .parameter = parameter, .weights = weights };
       gboolean same_type;
 
       if (name[0] == '\0')
@@ -144,7 +138,7 @@ match (GListModel *ports,
         }
       taken[index] = TRUE;
       pair.record = rlx_manifest_get (manifest, (guint) index);
-      if (!fits (manifest, pair.record, port, &pair.packed, &same_type))
+      if (!fits (manifest, pair.record, port, &pair.form, &same_type))
         {
           gsize n_dims;
           const gint64 *shape = rlx_port_get_shape (port, &n_dims);
@@ -185,16 +179,52 @@ match (GListModel *ports,
   return FALSE;
 }
 
-static gboolean
-set_parameter (const char   *name,
-               RlxTensor    *value,
-               gpointer      data,
-               GCancellable *cancellable,
-               GError      **error)
+RlxTensor *
+rlx_record_pair_load (const RlxRecordPair *pair,
+                      GCancellable        *cancellable,
+                      GError             **error)
 {
-  const char *names[] = { name, NULL };
+  return rlx_record_load_tensor (pair->weights->manifest, pair->record, pair->form, pair->weights, cancellable, error);
+}
 
-  return rlx_executable_set_parameters (data, names, &value, 1, cancellable, error);
+/* Whether a device stores the elements as they come: it has no integers of 64 bits, and what is no boolean is refused. */
+static gboolean
+comes_in_pieces (const RlxRecordPair *pair)
+{
+  RlxDataType own = rlx_storage_get (pair->record->storage)->own_type;
+
+  return rlx_record_is_in_order (pair->weights->manifest, pair->record) &&
+         (pair->form == RLX_RECORD_WIDE || (own != RLX_DATA_TYPE_BOOL && rlx_data_type_on_device (own) == own));
+}
+
+static gboolean
+fill (gpointer      reader,
+      gpointer      to,
+      gsize         size,
+      GCancellable *cancellable,
+      GError      **error)
+{
+  return rlx_record_reader_read (reader, to, size, cancellable, error);
+}
+
+static gboolean
+set_parameter (const RlxRecordPair *pair,
+               gpointer             data,
+               GCancellable        *cancellable,
+               GError             **error)
+{
+  const char *names[] = { pair->parameter, NULL };
+  RlxExecutable *executable = data;
+  g_autoptr(RlxTensor) value = NULL;
+
+  if (comes_in_pieces (pair) && rlx_executable_can_fill (executable, pair->parameter))
+    {
+      g_autoptr(RlxRecordReader) reader = rlx_record_reader_new (pair->weights->manifest, pair->record, pair->form, pair->weights, cancellable, error);
+
+      return reader != NULL && rlx_executable_fill_parameter (executable, pair->parameter, fill, reader, cancellable, error);
+    }
+  value = rlx_record_pair_load (pair, cancellable, error);
+  return value != NULL && rlx_executable_set_parameters (executable, names, &value, 1, cancellable, error);
 }
 
 static gboolean
@@ -208,7 +238,7 @@ check_names (GVariant *names,
   return FALSE;
 }
 
-/* Tensor by tensor, so that the caller can have one at a time in the host's memory. */
+/* Tensor by tensor, so that the caller can have one at a time, or pieces of it, in the host's memory. */
 gboolean
 rlx_weights_load_parameters (RlxWeights      *self,
                              GListModel      *ports,
@@ -218,7 +248,7 @@ rlx_weights_load_parameters (RlxWeights      *self,
                              GCancellable    *cancellable,
                              GError         **error)
 {
-  g_autoptr(GArray) pairs = g_array_new (FALSE, FALSE, sizeof (Pair));
+  g_autoptr(GArray) pairs = g_array_new (FALSE, FALSE, sizeof (RlxRecordPair));
   guint64 total = 0;
   gboolean ok = TRUE;
 
@@ -226,14 +256,13 @@ rlx_weights_load_parameters (RlxWeights      *self,
     return FALSE;
 
   for (guint i = 0; i < pairs->len; i++)
-    total += g_array_index (pairs, Pair, i).record->length;
+    total += g_array_index (pairs, RlxRecordPair, i).record->length;
   rlx_weights_begin (self, total);
   for (guint i = 0; ok && i < pairs->len; i++)
     {
-      const Pair *pair = &g_array_index (pairs, Pair, i);
-      g_autoptr(RlxTensor) tensor = rlx_record_load_tensor (self->manifest, pair->record, pair->packed, self, cancellable, error);
+      const RlxRecordPair *pair = &g_array_index (pairs, RlxRecordPair, i);
 
-      ok = tensor != NULL && func (pair->parameter, tensor, data, cancellable, error);
+      ok = func (pair, data, cancellable, error);
       if (!ok)
         {
           g_autofree char *quoted = rlx_quote_text (pair->record->name, -1);
@@ -261,12 +290,14 @@ rlx_weights_load_parameters (RlxWeights      *self,
  * A parameter whose tensor is called “” is left alone, and the pair “*”, “” allows
  * tensors that no parameter takes.
  *
- * Numbers are widened as in [method@Rlx.Weights.load_tensor]. A parameter of type u8
+ * A parameter of a narrow type, such as bf16, takes the numbers as they are in the file;
+ * otherwise they are widened as in [method@Rlx.Weights.load_tensor]. A parameter of type u8
  * takes the bytes of any packed tensor, also of `bf16` and floats of 8 bits, with the
  * bytes of a row as its last dimension.
  *
- * The tensors are read and uploaded one after the other. If that fails half-way, or is
- * cancelled, some parameters have their new value.
+ * The tensors are read and uploaded one after the other, large ones in pieces of a few
+ * megabytes. If that fails half-way, or is cancelled, some parameters have their new
+ * value, and one may have a part of it.
  *
  * Returns: %TRUE on success
  *
@@ -327,7 +358,7 @@ set_in_thread (gpointer      data,
  * @user_data: data for @callback
  *
  * Gives all parameters their values from a file, without blocking. Runs that are begun
- * before @callback is called use old values or new ones.
+ * before @callback is called use old values or new ones, or a part of each.
  * [property@Rlx.Weights:progress] tells how far it is.
  *
  * Since: 1.0

@@ -54,22 +54,64 @@ GBytes *          rlx_record_load_bytes   (RlxManifest      *manifest,
                                            RlxWeights       *progress,
                                            GCancellable     *cancellable,
                                            GError          **error);
-/* The tensor that follows from them; with @packed, rows of bytes. */
+/* What becomes of them. */
+typedef enum
+{
+  RLX_RECORD_WIDE,           /* a tensor of the data type of the storage */
+  RLX_RECORD_OWN,            /* of its own type */
+  RLX_RECORD_PACKED,         /* rows of bytes */
+} RlxRecordForm;
+
 RlxTensor *       rlx_record_load_tensor  (RlxManifest      *manifest,
                                            const RlxRecord  *record,
-                                           gboolean          packed,
+                                           RlxRecordForm     form,
                                            RlxWeights       *progress,
                                            GCancellable     *cancellable,
                                            GError          **error);
 
+/* The same elements, one piece after the other. */
+typedef struct _RlxRecordReader RlxRecordReader;
+
+/* Whether they come in the order of the shape. */
+gboolean          rlx_record_is_in_order  (RlxManifest      *manifest,
+                                           const RlxRecord  *record);
+RlxRecordReader * rlx_record_reader_new   (RlxManifest      *manifest,
+                                           const RlxRecord  *record,
+                                           RlxRecordForm     form,
+                                           RlxWeights       *progress,
+                                           GCancellable     *cancellable,
+                                           GError          **error);
+void              rlx_record_reader_free  (RlxRecordReader  *self);
+/* The bytes that are left. */
+guint64           rlx_record_reader_get_left (RlxRecordReader *self);
+/* The next ones, whole elements. */
+gboolean          rlx_record_reader_read  (RlxRecordReader  *self,
+                                           gpointer          to,
+                                           gsize             size,
+                                           GCancellable     *cancellable,
+                                           GError          **error);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (RlxRecordReader, rlx_record_reader_free)
+
 /* ---- rlx-weights-parameters.c ---- */
 
-/* Takes the value of a parameter. */
-typedef gboolean (*RlxParameterFunc) (const char   *name,
-                                      RlxTensor    *value,
-                                      gpointer      data,
-                                      GCancellable *cancellable,
-                                      GError      **error);
+/* What a parameter takes. */
+typedef struct
+{
+  const char *parameter;
+  RlxWeights *weights;
+  const RlxRecord *record;
+  RlxRecordForm form;
+} RlxRecordPair;
+
+typedef gboolean (*RlxParameterFunc) (const RlxRecordPair *pair,
+                                      gpointer             data,
+                                      GCancellable        *cancellable,
+                                      GError             **error);
+/* The value as a tensor. */
+RlxTensor *       rlx_record_pair_load        (const RlxRecordPair *pair,
+                                               GCancellable        *cancellable,
+                                               GError             **error);
 /* Calls @func for each of @ports (of RlxPort) that has a tensor in the file: the rules are those
  * of rlx_executable_set_parameters_from(). */
 gboolean          rlx_weights_load_parameters (RlxWeights       *self,

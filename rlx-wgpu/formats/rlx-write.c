@@ -18,20 +18,17 @@ write_record (const RlxItem *item,
               GError       **error)
 {
   RlxManifest *manifest = item->weights->manifest;
-  const RlxStorage *storage = rlx_storage_get (item->record->storage);
-  const RlxMember *member = rlx_manifest_get_member (manifest, item->record);
-  gboolean wide = item->storage != item->record->storage;
-  g_autofree guint8 *piece = NULL, *widened = NULL;
-  g_autoptr(RlxStream) stream = NULL;
+  RlxRecordForm form = item->storage != item->record->storage ? RLX_RECORD_WIDE : RLX_RECORD_OWN;
+  g_autoptr(RlxRecordReader) reader = NULL;
+  g_autofree guint8 *piece = NULL;
 
-  /* There is no order to take pieces in. */
-  if (member != NULL && member->fortran_order)
+  if (!rlx_record_is_in_order (manifest, item->record))
     {
       g_autoptr(RlxTensor) tensor = NULL;
       g_autoptr(GBytes) bytes = NULL;
 
-      if (wide)
-        tensor = rlx_record_load_tensor (manifest, item->record, FALSE, item->weights, cancellable, error);
+      if (form == RLX_RECORD_WIDE)
+        tensor = rlx_record_load_tensor (manifest, item->record, form, item->weights, cancellable, error);
       else
         bytes = rlx_record_load_bytes (manifest, item->record, item->weights, cancellable, error);
       if (tensor != NULL)
@@ -39,22 +36,16 @@ write_record (const RlxItem *item,
       return bytes != NULL && func (data, g_bytes_get_data (bytes, NULL), g_bytes_get_size (bytes), error);
     }
 
-  stream = rlx_manifest_open (manifest, item->record, cancellable, error);
-  if (stream == NULL)
+  reader = rlx_record_reader_new (manifest, item->record, form, item->weights, cancellable, error);
+  if (reader == NULL)
     return FALSE;
   piece = g_malloc (RLX_PIECE);
-  widened = wide ? g_malloc (RLX_PIECE / storage->bytes * 4) : NULL;
-  while (rlx_stream_get_left (stream) > 0)
+  while (rlx_record_reader_get_left (reader) > 0)
     {
-      gsize n = (gsize) MIN (rlx_stream_get_left (stream), RLX_PIECE);
+      gsize n = (gsize) MIN (rlx_record_reader_get_left (reader), RLX_PIECE);
 
-      if (!rlx_stream_read (stream, "its elements", piece, n, cancellable, error))
+      if (!rlx_record_reader_read (reader, piece, n, cancellable, error) || !func (data, piece, n, error))
         return FALSE;
-      if (wide)
-        rlx_storage_widen (storage, piece, n / storage->bytes, widened);
-      if (!func (data, wide ? widened : piece, wide ? n / storage->bytes * 4 : n, error))
-        return FALSE;
-      rlx_weights_advance (item->weights, n);
     }
   return TRUE;
 }
@@ -122,11 +113,12 @@ static gboolean
 choose_storage (RlxWeightsFormat format,
                 const char      *name,
                 guint            from,
+                gboolean         can_widen,
                 guint           *to,
                 GError         **error)
 {
   const RlxStorage *storage = rlx_storage_get (from);
-  int wide = storage->convert != RLX_CONVERT_NONE && storage->convert != RLX_CONVERT_IMPOSSIBLE ?
+  int wide = can_widen && storage->convert != RLX_CONVERT_NONE && storage->convert != RLX_CONVERT_IMPOSSIBLE ?
              rlx_storage_find_data_type (storage->data_type) : -1;
 
   *to = from;
@@ -151,6 +143,6 @@ rlx_item_check (RlxItem         *item,
 {
   g_autofree char *quoted = rlx_quote_text (item->name, -1);
 
-  return choose_storage (format, quoted, storage, &item->storage, error) &&
+  return choose_storage (format, quoted, storage, item->tensor == NULL, &item->storage, error) &&
          rlx_manifest_add (checked, 0, item->name, strlen (item->name), item->storage, item->shape, item->n_dims, &item->size, error) != NULL;
 }

@@ -243,56 +243,6 @@ rlx_lower_join_weights (RlxLower                *lower,
 }
 
 void
-rlx_slot_pack_to (const RlxSlot *slot,
-                  GBytes        *bytes,
-                  guint8        *to)
-{
-  const RlxPacking *packing = &slot->packing;
-  gsize size, element = rlx_data_type_get_size (slot->type.data_type);
-  const guint8 *from = g_bytes_get_data (bytes, &size);
-
-  if (packing->width == 0)
-    {
-      memcpy (to, from, size);
-      return;
-    }
-
-  for (guint64 first = 0; first < packing->n_n; first += packing->width)
-    {
-      guint64 n = MIN (packing->width, packing->n_n - first);
-
-      for (guint64 k = 0; k < packing->n_k; k++)
-        {
-          const guint8 *row = from + (k * packing->stride_k + first * packing->stride_n) * element;
-          guint8 *target = to + (first * packing->n_k + k * packing->width) * element;
-
-          if (packing->stride_n == 1)
-            memcpy (target, row, n * element);
-          else if (element == 4)   /* a size that is known makes a move of each copy */
-            for (guint64 i = 0; i < n; i++)
-              memcpy (target + i * 4, row + i * packing->stride_n * 4, 4);
-          else
-            for (guint64 i = 0; i < n; i++)
-              memcpy (target + i * element, row + i * packing->stride_n * element, element);
-        }
-    }
-}
-
-GBytes *
-rlx_slot_pack (const RlxSlot *slot,
-               GBytes        *bytes)
-{
-  guint8 *to;
-
-  if (slot->packing.width == 0)
-    return g_bytes_ref (bytes);
-
-  to = g_malloc0 (slot->size);
-  rlx_slot_pack_to (slot, bytes, to);
-  return g_bytes_new_take (to, slot->size);
-}
-
-void
 rlx_lower_alias (RlxLower         *lower,
                  const RlxIrValue *view,
                  const RlxIrValue *base)

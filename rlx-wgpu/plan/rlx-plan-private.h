@@ -189,10 +189,18 @@ gboolean   rlx_step_build_source (RlxPlan         *plan,
                                   GHashTable      *bodies,
                                   GError         **error);
 
-/* What is uploaded for a slot, from a tensor's bytes. */
+/* rlx-pack.c: what is uploaded for a slot, from a tensor's bytes. */
 GBytes *   rlx_slot_pack       (const RlxSlot *slot, GBytes *bytes);
 /* The same, into memory that is there already, of as many bytes as the slot has. */
 void       rlx_slot_pack_to    (const RlxSlot *slot, GBytes *bytes, guint8 *to);
+/* How many bytes of a tensor can be packed without the others, @wanted at most; 0 if none can, or if they would lie in
+ * too many places for _runs(). */
+gsize      rlx_slot_get_piece  (const RlxSlot *slot, gsize wanted, gboolean in_runs);
+/* The @size bytes at @at of a tensor, a piece or what is left, into memory of all of the slot. */
+void       rlx_slot_pack_piece (const RlxSlot *slot, const guint8 *from, gsize at, gsize size, guint8 *to);
+/* The same; @func gets what lies together, and where in the slot that is. */
+typedef gboolean (*RlxSlotRunFunc) (gpointer data, gsize at, const guint8 *bytes, gsize size, GError **error);
+gboolean   rlx_slot_pack_runs  (const RlxSlot *slot, const guint8 *from, gsize at, gsize size, RlxSlotRunFunc func, gpointer data, GError **error);
 
 /* rlx-f16-weights.c: whether products may round the matrices in @data to f16. When not,
  * *@reason (nullable) says why. */

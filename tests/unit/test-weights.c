@@ -560,6 +560,151 @@ test_packed_parameters (void)
   assert_floats (y[0], (float[]) { 21, 43 }, 2);
 }
 
+/* ---- in pieces --------------------------------------------------------------------------- */
+
+#define SIDE 2048
+#define N_WIDE 300001
+#define N_NARROW 600001
+
+#define PIECES_GRAPH \
+  "rlx 1\n%0 = input \"x\" f32[1, 2048]\n%1 = parameter \"rows\" f32[2048, 2048]\n%2 = parameter \"columns\" f32[2048, 2048]\n" \
+  "%3 = parameter \"wide\" f32[300001]\n%4 = parameter \"narrow\" bf16[600001]\n" \
+  "%5 = matmul(%0, %1)\n%6 = matmul(%5, %2) {transpose_b = true}\n" \
+  "output \"y\" %6\noutput \"wide\" %3\noutput \"narrow\" %4\n"
+
+/* Whole numbers, in turn from @first on. */
+static GBytes *
+make_large_file (int first)
+{
+  const gsize square = (gsize) SIDE * SIDE * 4, size = 2 * square + 2 * (N_WIDE + N_NARROW);
+  g_autofree char *header = g_strdup_printf (
+    "{\"rows\":{\"dtype\":\"F32\",\"shape\":[%d,%d],\"data_offsets\":[0,%" G_GSIZE_FORMAT "]},"
+    "\"columns\":{\"dtype\":\"F32\",\"shape\":[%d,%d],\"data_offsets\":[%" G_GSIZE_FORMAT ",%" G_GSIZE_FORMAT "]},"
+    "\"wide\":{\"dtype\":\"BF16\",\"shape\":[%d],\"data_offsets\":[%" G_GSIZE_FORMAT ",%" G_GSIZE_FORMAT "]},"
+    "\"narrow\":{\"dtype\":\"BF16\",\"shape\":[%d],\"data_offsets\":[%" G_GSIZE_FORMAT ",%" G_GSIZE_FORMAT "]}}",
+    SIDE, SIDE, square, SIDE, SIDE, square, 2 * square, N_WIDE, 2 * square, 2 * square + 2 * N_WIDE,
+    N_NARROW, 2 * square + 2 * N_WIDE, size);
+  g_autofree guint8 *data = g_malloc (size);
+
+  for (gsize i = 0; i < (gsize) 2 * SIDE * SIDE + N_WIDE + N_NARROW; i++)
+    {
+      float value = (float) ((int) (i * 7919 % 17) - first);
+      guint32 bits;
+
+      memcpy (&bits, &value, 4);
+      bits = i < (gsize) 2 * SIDE * SIDE ? GUINT32_TO_LE (bits) : GUINT32_TO_LE (bits >> 16);
+      if (i < (gsize) 2 * SIDE * SIDE)
+        memcpy (data + 4 * i, &bits, 4);
+      else
+        memcpy (data + 2 * square + 2 * (i - (gsize) 2 * SIDE * SIDE), &bits, 2);
+    }
+  return rlx_test_make_safetensors (-1, header, strlen (header), data, size);
+}
+
+static void
+assert_same_outputs (RlxExecutable *a,
+                     RlxExecutable *b)
+{
+  g_autofree float *values = g_new (float, SIDE);
+  g_autoptr(RlxTensor) x = NULL;
+  g_auto(RlxTensors) y = NULL, z = NULL;
+  g_autoptr(GError) error = NULL;
+
+  for (guint i = 0; i < SIDE; i++)
+    values[i] = (float) (i % 5) - 2;
+  x = rlx_tensor_new_from_floats ((gint64[]) { 1, SIDE }, 2, values, SIDE, NULL);
+  y = rlx_executable_run (a, &x, 1, NULL, NULL, &error);
+  g_assert_no_error (error);
+  z = rlx_executable_run (b, &x, 1, NULL, NULL, &error);
+  g_assert_no_error (error);
+  for (guint i = 0; i < 3; i++)
+    g_assert_true (rlx_tensor_equal (y[i], z[i]));
+}
+
+/* Gives an executable each of the tensors as a whole. */
+static void
+set_whole (RlxExecutable *executable,
+           RlxWeights    *weights)
+{
+  const char *const names[] = { "rows", "columns", "wide", "narrow", NULL };
+  RlxTensor *tensors[4];
+  g_autoptr(GBytes) bytes = NULL;
+  g_autoptr(GError) error = NULL;
+
+  for (guint i = 0; i < 3; i++)
+    {
+      tensors[i] = rlx_weights_load_tensor (weights, names[i], NULL, &error);
+      g_assert_no_error (error);
+    }
+  bytes = rlx_weights_load_bytes (weights, "narrow", NULL, &error);
+  g_assert_no_error (error);
+  tensors[3] = rlx_tensor_new_from_bytes (RLX_DATA_TYPE_BF16, (gint64[]) { N_NARROW }, 1, bytes, &error);
+  g_assert_no_error (error);
+  rlx_executable_set_parameters (executable, names, tensors, 4, NULL, &error);
+  g_assert_no_error (error);
+  for (guint i = 0; i < 4; i++)
+    g_object_unref (tensors[i]);
+}
+
+/* Large tensors go to the device in pieces: for the first time to where they belong, later by way of two buffers. */
+static void
+test_pieces (void)
+{
+  g_autofree char *folder = g_dir_make_tmp ("rlx-weights-XXXXXX", NULL);
+  g_autoptr(GBytes) bytes = make_large_file (8), others = make_large_file (3);
+  g_autofree char *path = write_file (folder, "first", bytes), *other_path = write_file (folder, "second", others);
+  g_autoptr(GError) error = NULL;
+  RlxDevice *device = rlx_device_get_default (&error);
+  g_autoptr(RlxWeights) weights = open_path (folder, "first", &error), second = open_path (folder, "second", &error);
+  g_autoptr(RlxExecutable) expected = compile (PIECES_GRAPH), executable = NULL;
+  g_autoptr(RlxTensor) x = NULL;
+  g_auto(RlxTensors) y = NULL;
+  g_autofree float *zeros = g_new0 (float, SIDE);
+  guint64 before;
+
+  g_assert_no_error (error);
+  set_whole (expected, weights);
+  before = rlx_device_get_memory_used (device);
+  executable = compile (PIECES_GRAPH);
+  rlx_test_heap_start ();
+  rlx_executable_set_parameters_from (executable, weights, NULL, NULL, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (rlx_test_heap_get_peak (), <=, 3 * RLX_PIECE);
+  g_assert_cmpuint (rlx_executable_get_weights_size (executable), <=, g_bytes_get_size (bytes) / 20 * 21);
+  g_assert_cmpuint (rlx_device_get_memory_used (device) - before, <=,
+                    g_bytes_get_size (bytes) / 20 * 21 + rlx_executable_get_arena_size (executable));
+  assert_same_outputs (executable, expected);
+
+  rlx_test_heap_start ();
+  rlx_executable_set_parameters_from (executable, second, NULL, NULL, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (rlx_test_heap_get_peak (), <=, 3 * RLX_PIECE);
+  set_whole (expected, second);
+  assert_same_outputs (executable, expected);
+
+  /* Cut short while it is in use: there is an error, and no value. */
+  g_clear_object (&executable);
+  executable = compile (PIECES_GRAPH);
+  g_assert_cmpint (truncate (path, (off_t) SIDE * SIDE * 4), ==, 0);
+  g_assert_false (rlx_executable_set_parameters_from (executable, weights, NULL, NULL, &error));
+  g_assert_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_TRUNCATED);
+  g_clear_error (&error);
+  x = rlx_tensor_new_from_floats ((gint64[]) { 1, SIDE }, 2, zeros, SIDE, NULL);
+  y = rlx_executable_run (executable, &x, 1, NULL, NULL, &error);
+  g_assert_null (y);
+  g_assert_nonnull (strstr (error->message, "rows"));
+  g_clear_error (&error);
+  rlx_executable_set_parameters_from (executable, second, NULL, NULL, &error);
+  g_assert_no_error (error);
+  assert_same_outputs (executable, expected);
+
+  /* The same where it has values that are replaced. */
+  g_assert_cmpint (truncate (other_path, (off_t) SIDE * SIDE * 4), ==, 0);
+  g_assert_false (rlx_executable_set_parameters_from (executable, second, NULL, NULL, &error));
+  g_assert_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_TRUNCATED);
+  rlx_test_remove_tree (folder);
+}
+
 static void
 test_wrong_parameters (void)
 {
@@ -597,6 +742,7 @@ main (int    argc,
   g_test_add_func ("/weights/async", test_async);
   g_test_add_func ("/weights/parameters", test_parameters);
   g_test_add_func ("/weights/parameters/packed", test_packed_parameters);
+  g_test_add_func ("/weights/parameters/pieces", test_pieces);
   g_test_add_func ("/weights/parameters/wrong", test_wrong_parameters);
   return g_test_run ();
 }

@@ -1,0 +1,193 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * From the bytes of a tensor to those of its slot: as they are, or in panels of columns. A panel has all rows, one after
+ * the other, of as many columns as it is wide; what the last one has too many are zeros.
+ */
+#include "config.h"
+
+#include "plan/rlx-plan-private.h"
+
+#include <string.h>
+
+#include "util/rlx-checked-private.h"
+
+/* A write of less than this costs more than its bytes. */
+#define MIN_RUN 16384
+
+/* The elements from @first_k and @first_n, the latter the first of a panel, to before @end_k and @end_n, to panels
+ * of @rows rows. */
+static void
+pack_elements (const RlxSlot *slot,
+               const guint8  *from,
+               guint64        first_k,
+               guint64        end_k,
+               guint64        first_n,
+               guint64        end_n,
+               guint64        rows,
+               guint8        *to)
+{
+  const RlxPacking *packing = &slot->packing;
+  gsize element = rlx_data_type_get_size (slot->type.data_type);
+
+  for (guint64 first = 0; first < end_n - first_n; first += packing->width)
+    {
+      guint64 n = MIN (packing->width, end_n - first_n - first);
+
+      for (guint64 k = 0; k < end_k - first_k; k++)
+        {
+          const guint8 *row = from + (k * packing->stride_k + first * packing->stride_n) * element;
+          guint8 *target = to + (first * rows + k * packing->width) * element;
+
+          if (packing->stride_n == 1)
+            memcpy (target, row, n * element);
+          else if (element == 4)   /* a size that is known makes a move of each copy */
+            for (guint64 i = 0; i < n; i++)
+              memcpy (target + i * 4, row + i * packing->stride_n * 4, 4);
+          else
+            for (guint64 i = 0; i < n; i++)
+              memcpy (target + i * element, row + i * packing->stride_n * element, element);
+        }
+    }
+}
+
+void
+rlx_slot_pack_to (const RlxSlot *slot,
+                  GBytes        *bytes,
+                  guint8        *to)
+{
+  gsize size;
+  const guint8 *from = g_bytes_get_data (bytes, &size);
+
+  if (slot->packing.width == 0)
+    memcpy (to, from, size);
+  else
+    pack_elements (slot, from, 0, slot->packing.n_k, 0, slot->packing.n_n, slot->packing.n_k, to);
+}
+
+GBytes *
+rlx_slot_pack (const RlxSlot *slot,
+               GBytes        *bytes)
+{
+  guint8 *to;
+
+  if (slot->packing.width == 0)
+    return g_bytes_ref (bytes);
+
+  to = g_malloc0 (slot->size);
+  rlx_slot_pack_to (slot, bytes, to);
+  return g_bytes_new_take (to, slot->size);
+}
+
+/* ---- a piece at a time -------------------------------------------------------------------- */
+
+/* Whether rows follow each other in the tensor, or columns; neither in a part of another one. */
+static gboolean
+has_rows (const RlxPacking *packing)
+{
+  return packing->stride_n == 1 && packing->stride_k == packing->n_n;
+}
+
+static gboolean
+has_columns (const RlxPacking *packing)
+{
+  return packing->stride_k == 1 && packing->stride_n == packing->n_k;
+}
+
+gsize
+rlx_slot_get_piece (const RlxSlot *slot,
+                    gsize          wanted,
+                    gboolean       in_runs)
+{
+  const RlxPacking *packing = &slot->packing;
+  gsize element = rlx_data_type_get_size (slot->type.data_type), unit, n;
+
+  if (packing->width == 0)
+    return wanted;
+  /* Whole rows, or the columns of a panel. */
+  unit = has_rows (packing) ? packing->n_n * element : has_columns (packing) ? packing->width * packing->n_k * element : 0;
+  if (unit == 0 || unit > wanted)
+    return 0;
+  n = wanted / unit;
+  if (in_runs && has_rows (packing) && MIN (n, packing->n_k) * packing->width * element < MIN_RUN)
+    return 0;
+  return n * unit;
+}
+
+/* Which elements are at those bytes. */
+static void
+find_elements (const RlxSlot *slot,
+               gsize          at,
+               gsize          size,
+               guint64       *first_k,
+               guint64       *end_k,
+               guint64       *first_n,
+               guint64       *end_n)
+{
+  const RlxPacking *packing = &slot->packing;
+  gsize element = rlx_data_type_get_size (slot->type.data_type);
+
+  *first_k = *first_n = 0;
+  *end_k = packing->n_k;
+  *end_n = packing->n_n;
+  if (has_rows (packing))
+    {
+      *first_k = at / (packing->n_n * element);
+      *end_k = (at + size) / (packing->n_n * element);
+    }
+  else
+    {
+      *first_n = at / (packing->n_k * element);
+      *end_n = (at + size) / (packing->n_k * element);
+    }
+}
+
+void
+rlx_slot_pack_piece (const RlxSlot *slot,
+                     const guint8  *from,
+                     gsize          at,
+                     gsize          size,
+                     guint8        *to)
+{
+  const RlxPacking *packing = &slot->packing;
+  guint64 first_k, end_k, first_n, end_n;
+
+  if (packing->width == 0)
+    {
+      memcpy (to + at, from, size);
+      return;
+    }
+  find_elements (slot, at, size, &first_k, &end_k, &first_n, &end_n);
+  pack_elements (slot, from, first_k, end_k, first_n, end_n, packing->n_k,
+                 to + (first_n * packing->n_k + first_k * packing->width) * rlx_data_type_get_size (slot->type.data_type));
+}
+
+gboolean
+rlx_slot_pack_runs (const RlxSlot *slot,
+                    const guint8  *from,
+                    gsize          at,
+                    gsize          size,
+                    RlxSlotRunFunc func,
+                    gpointer       data,
+                    GError       **error)
+{
+  const RlxPacking *packing = &slot->packing;
+  gsize element = rlx_data_type_get_size (slot->type.data_type), panel;
+  guint64 first_k, end_k, first_n, end_n, n_panels;
+  g_autofree guint8 *packed = NULL;
+
+  if (packing->width == 0)
+    return func (data, at, from, size, error);
+  find_elements (slot, at, size, &first_k, &end_k, &first_n, &end_n);
+  n_panels = rlx_divide_up (end_n - first_n, packing->width);
+  panel = (end_k - first_k) * packing->width * element;
+  packed = g_malloc0 (n_panels * panel);
+  pack_elements (slot, from, first_k, end_k, first_n, end_n, end_k - first_k, packed);
+  /* Whole panels follow each other. */
+  if (end_k - first_k == packing->n_k)
+    return func (data, first_n * packing->n_k * element, packed, n_panels * panel, error);
+  for (guint64 i = 0; i < n_panels; i++)
+    if (!func (data, ((first_n + i * packing->width) * packing->n_k + first_k * packing->width) * element, packed + i * panel, panel, error))
+      return FALSE;
+  return TRUE;
+}

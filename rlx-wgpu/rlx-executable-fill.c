@@ -1,0 +1,249 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Parameters whose values come in pieces, from a file: the host never has all of one.
+ *
+ * Where the device works in memory of the host, and the parameter has no value yet, so that no run uses it, pieces are
+ * read straight to where they belong. Otherwise they are read into one of two buffers, while the device thread writes
+ * what is in the other.
+ */
+#include "config.h"
+
+#include "rlx-executable-private.h"
+#include "rlx-plan-port-private.h"
+#include "rlx-upload-private.h"
+
+/* What is smaller takes less time as a tensor. */
+#define MIN_BYTES ((gsize) 1 << 20)
+#define PIECE_BYTES ((gsize) 4 << 20)
+
+typedef struct _Fill Fill;
+
+typedef struct
+{
+  Fill *fill;
+  guint8 *bytes;
+  gsize at, size;
+  gboolean busy;                /* under the mutex: the device thread has not written it yet */
+} Piece;
+
+struct _Fill
+{
+  RlxExecutable *executable;
+  guint parameter;
+  RlxSlot slot;
+  RlxGpuBuffer *buffer;
+  gsize size, piece_size;
+  gboolean in_place;            /* the pieces can go where they belong */
+  gboolean ok;
+
+  Piece pieces[2];
+  GMutex mutex;
+  GCond cond;
+  GError *error;                /* under the mutex: of the device thread */
+};
+
+static const RlxPlanPort *
+find_port (RlxExecutable *self,
+           const char    *name)
+{
+  return rlx_plan_port_find (self->shared->plan->parameters, "parameter", name, NULL, NULL);
+}
+
+/* Of a value of that type, on the device. */
+static gsize
+get_piece (RlxExecutable     *self,
+           const RlxPlanPort *port)
+{
+  const RlxPlan *plan = self->shared->plan;
+  const RlxSlot *slot = rlx_plan_get_slot (plan, port->slot);
+
+  /* Whether products may round it is decided by all of it. */
+  for (guint i = 0; i < plan->f16_weights->len; i++)
+    if (g_array_index (plan->f16_weights, RlxF16Weight, i).slot == port->slot)
+      return 0;
+  return rlx_slot_get_piece (slot, PIECE_BYTES, rlx_gpu_buffer_get_host (rlx_executable_get_buffer (self, slot->buffer)) == NULL);
+}
+
+gboolean
+rlx_executable_can_fill (RlxExecutable *self,
+                         const char    *name)
+{
+  const RlxPlanPort *port = find_port (self, name);
+
+  return port != NULL && rlx_type_n_device_bytes (&port->type) >= MIN_BYTES && get_piece (self, port) > 0;
+}
+
+/* ---- on the device thread --------------------------------------------------------------- */
+
+static void
+begin (RlxGpu  *gpu G_GNUC_UNUSED,
+       gpointer data)
+{
+  Fill *fill = data;
+
+  fill->in_place = rlx_gpu_buffer_get_host (fill->buffer) != NULL && !fill->executable->shared->is_set[fill->parameter];
+}
+
+static gboolean
+write_run (gpointer      data,
+           gsize         at,
+           const guint8 *bytes,
+           gsize         size,
+           GError      **error)
+{
+  Fill *fill = data;
+
+  return rlx_gpu_buffer_write (fill->executable->shared->gpu, fill->buffer, fill->slot.offset + at, bytes, size, error);
+}
+
+static void
+write_piece (RlxGpu  *gpu,
+             gpointer data)
+{
+  Piece *piece = data;
+  Fill *fill = piece->fill;
+  guint8 *host = rlx_gpu_buffer_get_host (fill->buffer);
+  GError *error = NULL;
+
+  /* Jobs that were left may still read what is overwritten here. */
+  if (rlx_gpu_settle (gpu, &error))
+    {
+      if (host != NULL)
+        rlx_slot_pack_piece (&fill->slot, piece->bytes, piece->at, piece->size, host + fill->slot.offset);
+      else
+        rlx_slot_pack_runs (&fill->slot, piece->bytes, piece->at, piece->size, write_run, fill, &error);
+    }
+  g_mutex_lock (&fill->mutex);
+  if (fill->error == NULL)
+    fill->error = g_steal_pointer (&error);
+  piece->busy = FALSE;
+  g_cond_signal (&fill->cond);
+  g_mutex_unlock (&fill->mutex);
+  g_clear_error (&error);
+}
+
+static void
+end (RlxGpu  *gpu G_GNUC_UNUSED,
+     gpointer data)
+{
+  Fill *fill = data;
+  RlxProgram *shared = fill->executable->shared;
+
+  if (fill->ok)
+    shared->is_set[fill->parameter] = TRUE;
+  shared->stale = shared->plan->n_prologue > 0;
+}
+
+/* ---- on the caller's -------------------------------------------------------------------- */
+
+static gboolean
+read_in_place (Fill         *fill,
+               RlxFillFunc   func,
+               gpointer      data,
+               GCancellable *cancellable,
+               GError      **error)
+{
+  guint8 *to = rlx_gpu_buffer_get_host (fill->buffer) + fill->slot.offset;
+
+  rlx_gpu_buffer_populate (fill->buffer);
+  for (gsize at = 0; at < fill->size; at += fill->piece_size)
+    {
+      gsize n = MIN (fill->piece_size, fill->size - at);
+
+      if (!func (data, fill->slot.packing.width == 0 ? to + at : fill->pieces[0].bytes, n, cancellable, error))
+        return FALSE;
+      if (fill->slot.packing.width > 0)
+        rlx_slot_pack_piece (&fill->slot, fill->pieces[0].bytes, at, n, to);
+    }
+  return TRUE;
+}
+
+/* FALSE once the device has failed. */
+static gboolean
+wait_for_piece (Fill  *fill,
+                Piece *piece)
+{
+  gboolean ok;
+
+  g_mutex_lock (&fill->mutex);
+  while (piece->busy)
+    g_cond_wait (&fill->cond, &fill->mutex);
+  ok = fill->error == NULL;
+  g_mutex_unlock (&fill->mutex);
+  return ok;
+}
+
+static gboolean
+read_beside (Fill         *fill,
+             RlxFillFunc   func,
+             gpointer      data,
+             GCancellable *cancellable,
+             GError      **error)
+{
+  gboolean ok = TRUE;
+  guint i = 0;
+
+  for (gsize at = 0; ok && at < fill->size; at += fill->piece_size)
+    {
+      Piece *piece = &fill->pieces[i];
+
+      if (!wait_for_piece (fill, piece))
+        break;
+      piece->at = at;
+      piece->size = MIN (fill->piece_size, fill->size - at);
+      ok = func (data, piece->bytes, piece->size, cancellable, error);
+      if (ok)
+        {
+          piece->busy = TRUE;
+          rlx_gpu_invoke (fill->executable->shared->gpu, write_piece, piece);
+        }
+      i = 1 - i;
+    }
+  /* Nobody may use them any more. */
+  for (i = 0; i < G_N_ELEMENTS (fill->pieces); i++)
+    wait_for_piece (fill, &fill->pieces[i]);
+  if (fill->error == NULL)
+    return ok;
+  if (error != NULL && *error == NULL)
+    g_propagate_error (error, g_steal_pointer (&fill->error));
+  return FALSE;
+}
+
+gboolean
+rlx_executable_fill_parameter (RlxExecutable *self,
+                               const char    *name,
+                               RlxFillFunc    func,
+                               gpointer       data,
+                               GCancellable  *cancellable,
+                               GError       **error)
+{
+  const RlxPlan *plan = self->shared->plan;
+  const RlxPlanPort *port = find_port (self, name);
+  RlxGpu *gpu = self->shared->gpu;
+  Fill fill = { .executable = self, .slot = *rlx_plan_get_slot (plan, port->slot), .piece_size = get_piece (self, port) };
+
+  fill.parameter = (guint) (port - &g_array_index (plan->parameters, RlxPlanPort, 0));
+  fill.slot.offset = rlx_executable_get_offset (self, &fill.slot);
+  fill.buffer = rlx_executable_get_buffer (self, fill.slot.buffer);
+  fill.size = rlx_type_n_device_bytes (&port->type);
+  g_mutex_init (&fill.mutex);
+  g_cond_init (&fill.cond);
+
+  rlx_gpu_invoke_sync (gpu, begin, &fill);
+  for (guint i = 0; i < G_N_ELEMENTS (fill.pieces) && (!fill.in_place || (i == 0 && fill.slot.packing.width > 0)); i++)
+    fill.pieces[i] = (Piece) { .fill = &fill, .bytes = g_malloc (MIN (fill.piece_size, fill.size)) };
+  fill.ok = rlx_gpu_check_lost (gpu, error) &&
+            (fill.in_place ? read_in_place (&fill, func, data, cancellable, error) : read_beside (&fill, func, data, cancellable, error));
+  fill.ok = fill.ok && rlx_gpu_check_lost (gpu, error);
+  if (fill.ok && rlx_gpu_buffer_get_host (fill.buffer) != NULL)
+    rlx_gpu_count_upload (gpu, fill.size);
+  rlx_gpu_invoke_sync (gpu, end, &fill);
+
+  for (guint i = 0; i < G_N_ELEMENTS (fill.pieces); i++)
+    g_free (fill.pieces[i].bytes);
+  g_clear_error (&fill.error);
+  g_cond_clear (&fill.cond);
+  g_mutex_clear (&fill.mutex);
+  return fill.ok;
+}
