@@ -174,13 +174,16 @@ apply_new (RlxDevice  *device,
 
 /* All that an executable depends on. */
 static char *
-make_key (const Apply *apply)
+make_key (const char *op,
+          RlxTensor **inputs,
+          gsize       n_inputs,
+          GVariant   *attributes)
 {
-  GString *key = g_string_new (apply->op);
+  GString *key = g_string_new (op);
 
-  for (guint i = 0; i < apply->inputs->len; i++)
+  for (gsize i = 0; i < n_inputs; i++)
     {
-      RlxTensor *tensor = apply->inputs->pdata[i];
+      RlxTensor *tensor = inputs[i];
       gsize n_dims = 0;
       const gint64 *shape = tensor != NULL ? rlx_tensor_get_shape (tensor, &n_dims) : NULL;
 
@@ -188,12 +191,28 @@ make_key (const Apply *apply)
       for (gsize d = 0; d < n_dims; d++)
         g_string_append_printf (key, ",%" G_GINT64_FORMAT, shape[d]);
     }
-  if (apply->attributes != NULL)
+  if (attributes != NULL)
     {
       g_string_append_c (key, ' ');
-      g_variant_print_string (apply->attributes, key, TRUE);
+      g_variant_print_string (attributes, key, TRUE);
     }
   return g_string_free (key, FALSE);
+}
+
+static RlxTensor **
+run (RlxExecutable *executable,
+     RlxTensor    **inputs,
+     gsize          n_inputs,
+     GCancellable  *cancellable,
+     GError       **error)
+{
+  g_autofree RlxTensor **given = g_new (RlxTensor *, n_inputs + 1);
+  gsize n_given = 0;
+
+  for (gsize i = 0; i < n_inputs; i++)
+    if (inputs[i] != NULL)
+      given[n_given++] = inputs[i];
+  return rlx_executable_run_on_device (executable, given, n_given, NULL, cancellable, error);
 }
 
 static RlxExecutable *
@@ -250,9 +269,9 @@ apply_work (gpointer      data,
 {
   Apply *apply = data;
   RlxApplyCache *cache = rlx_device_get_apply_cache (apply->device);
-  g_autofree char *key = make_key (apply);
+  RlxTensor **inputs = (RlxTensor **) apply->inputs->pdata;
+  g_autofree char *key = make_key (apply->op, inputs, apply->inputs->len, apply->attributes);
   g_autoptr(RlxExecutable) executable = find (cache, key);
-  g_autoptr(GPtrArray) given = g_ptr_array_new ();
 
   if (executable == NULL)
     {
@@ -261,10 +280,7 @@ apply_work (gpointer      data,
         return NULL;
       keep (cache, key, executable);
     }
-  for (guint i = 0; i < apply->inputs->len; i++)
-    if (apply->inputs->pdata[i] != NULL)
-      g_ptr_array_add (given, apply->inputs->pdata[i]);
-  return rlx_executable_run_on_device (executable, (RlxTensor **) given->pdata, given->len, NULL, cancellable, error);
+  return run (executable, inputs, apply->inputs->len, cancellable, error);
 }
 
 static gsize
@@ -332,6 +348,9 @@ rlx_device_apply (RlxDevice    *self,
                   GCancellable *cancellable,
                   GError      **error)
 {
+  g_autoptr(GVariant) owned = attributes != NULL ? g_variant_ref_sink (attributes) : NULL;
+  g_autoptr(RlxExecutable) executable = NULL;
+  g_autofree char *key = NULL;
   RlxTensor **outputs;
 
   if (n_outputs != NULL)
@@ -345,8 +364,13 @@ rlx_device_apply (RlxDevice    *self,
 
   if (!check_inputs (op, inputs, n_inputs, error))
     return NULL;
-  outputs = rlx_thread_wait (apply_work, (GDestroyNotify) rlx_tensors_free, apply_new (self, op, inputs, n_inputs, attributes),
-                             apply_free, cancellable, error);
+  /* A run can be cancelled by itself: only compiling needs a thread for that. */
+  key = make_key (op, inputs, n_inputs, owned);
+  executable = find (rlx_device_get_apply_cache (self), key);
+  outputs = executable != NULL
+              ? run (executable, inputs, n_inputs, cancellable, error)
+              : rlx_thread_wait (apply_work, (GDestroyNotify) rlx_tensors_free, apply_new (self, op, inputs, n_inputs, owned),
+                                 apply_free, cancellable, error);
   if (n_outputs != NULL)
     *n_outputs = count_tensors (outputs);
   return outputs;
