@@ -94,7 +94,7 @@ class OnnxRuntime(Contender):
         self.modules = install_ort()
 
     def takes(self, workload):
-        return workload['kind'] not in ('compile', 'chain', 'web') and onnx_model.has_model(workload)
+        return workload['kind'] not in ('compile', 'chain', 'apply', 'web') and onnx_model.has_model(workload)
 
     def command(self, workload, output):
         inputs = [tensor for tensor in workload['tensors'] if tensor['role'] == 'input']
@@ -319,6 +319,8 @@ def print_notes(rows):
                   f'{row["load_ms"]:.1f} ms to be ready, {row["reload_ms"]:.1f} ms again')
         if 'round_trips_ms' in row:
             print(f'{row["workload"]} takes {row["median_ms"] / row["round_trips_ms"]:.2f} of the time of as many round trips')
+        if 'executable_ms' in row:
+            print(f'{row["workload"]} takes {row["median_ms"] / row["executable_ms"]:.2f} of the time of a run of its executable')
     if speed:
         print(f'Copying memory moves {speed:.1f} GB/s. GB/s counts what must be moved at least: operands and results, once.')
     print('CPU is what all threads of a process use for one run, whatever else the machine does; who polls uses it, too.')

@@ -610,7 +610,7 @@ print_manifest (void)
     "matmul", "encoder", "attention", "softmax", "layer-norm", "elementwise", "transpose", "reduce", "gather", "conv",
     "resnet-block", "tiny", "copy",
   };
-  static const char *const kinds[] = { "run", "start", "compile", "chain", "web" };
+  static const char *const kinds[] = { "run", "start", "compile", "chain", "apply", "web" };
   static const char *const roles[] = { "input", "constant", "derived", "output" };
 
   g_print ("[");

@@ -103,42 +103,6 @@ measure_matmul (const BenchWorkload *workload,
 
 /* ---- memory ----------------------------------------------------------------------- */
 
-typedef struct
-{
-  float *to;
-  const float *from;
-  gsize n;
-} Part;
-
-static gpointer
-copy_part (gpointer data)
-{
-  Part *part = data;
-
-  memcpy (part->to, part->from, part->n * sizeof (float));
-  return NULL;
-}
-
-static void
-copy (float       *to,
-      const float *from,
-      gsize        n)
-{
-  guint n_parts = MIN (g_get_num_processors (), 64);
-  Part parts[64];
-  GThread *threads[64];
-
-  for (guint i = 0; i < n_parts; i++)
-    {
-      gsize first = n * i / n_parts;
-
-      parts[i] = (Part) { to + first, from + first, n * (i + 1) / n_parts - first };
-      threads[i] = g_thread_new ("copy", copy_part, &parts[i]);
-    }
-  for (guint i = 0; i < n_parts; i++)
-    g_thread_join (threads[i]);
-}
-
 static gboolean
 measure_copy (const BenchWorkload *workload,
               double               seconds)
@@ -150,14 +114,14 @@ measure_copy (const BenchWorkload *workload,
 
   for (gsize i = 0; i < n_floats; i++)
     x[i] = (float) (i & 0xffff);
-  copy (y, x, n_floats);
+  bench_copy (y, x, n_floats);
   if (memcmp (x, y, n_floats * sizeof (float)) != 0)
     return FALSE;
   for (begin = g_get_monotonic_time (); bench_continue (begin, seconds, n);)
     {
       gint64 start = g_get_monotonic_time ();
 
-      copy (y, x, n_floats);
+      bench_copy (y, x, n_floats);
       times[n++] = (double) (g_get_monotonic_time () - start) * 1e-3;
     }
   bench_print_times (times, n, NULL);

@@ -7,6 +7,7 @@ import contextlib
 import io
 import json
 import os
+import subprocess
 import sys
 import xml.dom.minidom
 
@@ -61,6 +62,25 @@ def chain():
     done, rows = measure('--only', 'chain-100')
     tap.check(0 < rows[0]['median_ms'] and 0 < rows[0]['round_trips_ms'], f'times make no sense: {rows[0]}')
     tap.contains(done.stdout, 'of the time of as many round trips', 'the notes')
+
+
+@tap.test
+def apply():
+    done, rows = measure('--only', 'apply')
+    tap.check(0 < rows[0]['median_ms'] and 0 < rows[0]['executable_ms'], f'times make no sense: {rows[0]}')
+    tap.contains(done.stdout, 'of the time of a run of its executable', 'the notes')
+
+
+@tap.test
+def weights():
+    done = subprocess.run([os.path.join(programs, 'rlx-bench-weights'), '--megabytes=4', '--folder', tap.folder],
+                          stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode == 77:
+        tap.skip('there is no adapter')
+    tap.equal(done.returncode, 0, 'the exit status')
+    for words in 'safetensors', 'GGUF', 'into new memory', 'two executables':
+        tap.contains(done.stdout, words, 'the table')
+    tap.check(not [name for name in os.listdir(tap.folder) if name.startswith('weights')], 'files are left')
 
 
 @tap.test

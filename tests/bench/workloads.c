@@ -33,6 +33,8 @@ const BenchWorkload bench_workloads[] = {
   { "tiny-roundtrip", BENCH_TINY, .size = { 16 }, .what = "16 numbers there and back" },
   { "chain-100", BENCH_TINY, BENCH_CHAIN, .size = { 16 }, .data = "tiny-roundtrip",
     .what = "100 such runs that stay on the device, and one fetch" },
+  { "apply", BENCH_TINY, BENCH_APPLY, .size = { 16 }, .data = "tiny-roundtrip",
+    .what = "the same operator by rlx_device_apply(), there and back" },
 
   { "matmul-512", BENCH_MATMUL, .size = { 512, 512, 512 }, .tolerance = SUM (512), .what = "[512, 512] × [512, 512]" },
   { "matmul-1024", BENCH_MATMUL, .size = { 1024, 1024, 1024 }, .tolerance = SUM (1024), .what = "[1024, 1024] × [1024, 1024]" },
@@ -469,4 +471,42 @@ bench_write_floats (const char  *path,
     return TRUE;
   g_printerr ("%s: %s\n", g_get_prgname (), error->message);
   return FALSE;
+}
+
+/* ---- memory ---- */
+
+typedef struct
+{
+  float *to;
+  const float *from;
+  gsize n;
+} Part;
+
+static gpointer
+copy_part (gpointer data)
+{
+  Part *part = data;
+
+  memcpy (part->to, part->from, part->n * sizeof (float));
+  return NULL;
+}
+
+void
+bench_copy (float       *to,
+            const float *from,
+            gsize        n)
+{
+  guint n_parts = MIN (g_get_num_processors (), 64);
+  Part parts[64];
+  GThread *threads[64];
+
+  for (guint i = 0; i < n_parts; i++)
+    {
+      gsize first = n * i / n_parts;
+
+      parts[i] = (Part) { to + first, from + first, n * (i + 1) / n_parts - first };
+      threads[i] = g_thread_new ("copy", copy_part, &parts[i]);
+    }
+  for (guint i = 0; i < n_parts; i++)
+    g_thread_join (threads[i]);
 }

@@ -32,6 +32,7 @@ typedef enum
   BENCH_START,    /* from the start of the process to the first result */
   BENCH_COMPILE,  /* only */
   BENCH_CHAIN,    /* 100 runs, each of what the one before left on the device, and one fetch */
+  BENCH_APPLY,    /* one operator without a graph, and beside it a run of the executable that this keeps */
   BENCH_WEB,      /* a run, for those who do it in JavaScript, too */
 } BenchKind;
 
@@ -117,6 +118,11 @@ gboolean              bench_continue       (gint64               start,
 gboolean              bench_write_floats   (const char          *path,
                                             const float         *values,
                                             gsize                n_values);
+
+/* By all processors. */
+void                  bench_copy           (float               *to,
+                                            const float         *from,
+                                            gsize                n);
 
 #define BENCH_MAX_RUNS 2000
 
