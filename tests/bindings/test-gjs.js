@@ -137,6 +137,27 @@ test('tensors that stay on the device', async () => {
     assertThrows(() => exe.run_on_device({z: x}), isTypeError);
 });
 
+test('states that are shared', async () => {
+    const compileStep = step => {
+        const g = new Rlx.Graph(), s = g.state('s', [1, 1]);
+        if (step)
+            g.assign(s, s.add(step));
+        g.output('y', s.mul(1));
+        return device().compile(g);
+    };
+    const write = compileStep(2), read = compileStep(null), state = write.dup_state('s');
+    assertEqual(state.get_data_type(), DataType.F32);
+    assert(state.get_device() === device());
+    read.bind_state('s', state);
+    write.run([]);
+    assertEqual([...read.run([])[0].toTypedArray()], [3, 3]);
+    const again = compileStep(null);
+    assertEqual(await again.bind_state_async('s', state), true);
+    write.run([]);
+    assertEqual([...again.read_state('s').toTypedArray()], [5, 5]);
+    assertThrows(() => read.dup_state('t'), error => error.matches(Rlx.GraphError, Rlx.GraphError.NOT_FOUND));
+});
+
 test('operators without a graph', () => {
     const {ops} = Rlx;
     const product = ops.matmul([[1, 2], [3, 4]], [[1, 0], [0, 1]]);

@@ -443,6 +443,28 @@ class OnDevice(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, 'the inputs are x'):
             exe.run_on_device({'z': x})
 
+    def test_shared_states(self):
+        def compile(step):
+            g = Rlx.Graph()
+            s = g.state('s', np.float32([1, 1]))
+            if step:
+                g.assign(s, s + step)
+            g.output('y', s * 1)
+            return self.device.compile(g)
+
+        write, read = compile(2.0), compile(None)
+        state = write.dup_state('s')
+        self.assertEqual((state.get_data_type(), list(state.get_shape()), state.get_device()), (Rlx.DataType.F32, [2], self.device))
+        read.bind_state('s', state)
+        write()
+        self.assertEqual(read()[0].tolist(), [3, 3])
+        read.write_state('s', [5.0, 6.0])
+        write()
+        self.assertEqual(read.read_state('s').tolist(), [7, 8])
+        with self.assertRaises(GLib.Error) as caught:
+            read.dup_state('t')
+        self.assertTrue(caught.exception.matches(Rlx.GraphError.quark(), Rlx.GraphError.NOT_FOUND))
+
     def test_operators(self):
         ops = Rlx.ops
         product = ops.matmul([[1, 2], [3, 4]], np.eye(2, dtype='float32'))

@@ -171,6 +171,84 @@ void test_bytes () {
     }
 }
 
+void test_on_device () {
+    var device = open_device ();
+    if (device == null)
+        return;
+    try {
+        var exe = square_roots (device);
+        var x = device.upload (new Rlx.Tensor.from_floats ({ 4 }, { 1, 16, 81, 256 }));
+        assert (x.get_device () == device);
+        var y = exe.run_on_device (exe.run_on_device ({ x }))[0];
+        assert (y.get_device () == device && y.fetch ());
+        assert (@"$y" == "[1, 2, 3, 4]");
+        assert (device.apply ("add", { y, y }, null)[0].get_value (3) == 8);
+    } catch (Error e) {
+        Test.message ("%s", e.message);
+        Test.fail ();
+    }
+}
+
+Rlx.Executable with_state (Rlx.Device device, float step) throws Error {
+    var g = new Rlx.Graph ();
+    var s = g.state ("s", new Rlx.Tensor.from_floats ({ 2 }, { 1, 1 }));
+    g.assign (s, s.add (g.constant (new Rlx.Tensor.from_floats ({ 1 }, { step }))));
+    g.output ("y", s.neg ());
+    return device.compile (g);
+}
+
+void test_states () {
+    var device = open_device ();
+    if (device == null)
+        return;
+    try {
+        var first = with_state (device, 2), second = with_state (device, 3);
+        var state = first.dup_state ("s");
+        assert (state.get_data_type () == Rlx.DataType.F32 && state.get_device () == device);
+        second.bind_state ("s", state);
+        first.run ({});
+        assert (@"$(second.run ({})[0])" == "[-3, -3]");
+        assert (@"$(first.read_state ("s"))" == "[6, 6]");
+        second.write_state ("s", new Rlx.Tensor.from_floats ({ 2 }, { 4, 5 }));
+        assert (@"$(first.read_state ("s"))" == "[4, 5]");
+    } catch (Error e) {
+        Test.message ("%s", e.message);
+        Test.fail ();
+    }
+}
+
+void test_weights () {
+    var device = open_device ();
+    if (device == null)
+        return;
+    try {
+        FileIOStream stream;
+        var file = File.new_tmp ("rlx-XXXXXX.safetensors", out stream);
+        stream.close ();
+        Rlx.Weights.write_safetensors (file, { "scale" }, { new Rlx.Tensor.from_floats ({ 2 }, { 2, 3 }) });
+        var weights = Rlx.Weights.open (file);
+        assert (weights.format == Rlx.WeightsFormat.SAFETENSORS && weights.get_n_items () == 1);
+        var entry = (Rlx.WeightsEntry) weights.get_item (0);
+        assert (entry.name == "scale" && entry.size == 8);
+
+        var g = new Rlx.Graph ();
+        var x = g.input ("x", Rlx.DataType.F32, { 2 });
+        g.output ("y", x.mul (g.parameter ("p", Rlx.DataType.F32, { 2 })));
+        var exe = device.compile (g);
+        exe.set_parameters_from (weights, new Variant.parsed ("{'p': 'scale'}"));
+        assert (@"$(exe.run ({ new Rlx.Tensor.from_floats ({ 2 }, { 1, 10 }) })[0])" == "[2, 30]");
+        try {
+            exe.set_parameters_from (weights);
+            assert_not_reached ();
+        } catch (Rlx.WeightsError.NOT_FOUND e) {
+        }
+        file.delete ();
+    } catch (Error e) {
+        Test.message ("%s", e.message);
+        Test.fail ();
+    }
+}
+
 void test_lost () {
     var device = open_device ();
     if (device == null)
@@ -252,6 +330,9 @@ int main (string[] args) {
     Test.add_func ("/vala/graphs-are-freed", test_graphs_are_freed);
     Test.add_func ("/vala/errors", test_errors);
     Test.add_func ("/vala/bytes", test_bytes);
+    Test.add_func ("/vala/on-device", test_on_device);
+    Test.add_func ("/vala/states", test_states);
+    Test.add_func ("/vala/weights", test_weights);
     Test.add_func ("/vala/lost", test_lost);
     Test.add_func ("/vala/async", test_async);
     return Test.run ();
