@@ -15,12 +15,11 @@
 //
 // A workgroup reads each number of x as often as windows reach it (9 times for 3 x 3), but
 // mostly from the cache: a tile of 64 positions and 16 steps touches 4 KB. What the loader
-// adds to a product is finding an element: a division for each spatial axis and one more,
-// about 25 instructions each, and one comparison for each axis, for the one vector that an
-// invocation fetches in a step. The products of that step are 256 (tiles of 64, KT 16) or
-// 512 (of 128) multiply-adds. So the filter's share is as in a product, and 75 to 100 more
-// instructions make it a fifth to a quarter slower with tiles of 64, a tenth with those of
-// 128. Registers: 12 more for two axes with four positions, 3 with X_VECTORS.
+// adds to a product is finding an element, for the one vector that an invocation fetches in
+// a step. With TAPS, which is the number of elements of a filter when that is 32 at most, it
+// knows from the start which of these are there for each position, as bits, and divisions
+// are by constants. Without, there is a division for each axis, and one more, of about 25
+// instructions each, and a comparison for each axis and position.
 
 #define BM TM * TY
 #define BN TN * TX
@@ -29,54 +28,162 @@
 #if PRODUCT
 #if X_VECTORS
 alias Places = u32;
-alias Truths = bool;
 #else
 alias Places = vec4<u32>;
-alias Truths = vec4<bool>;
 #endif
 
 // What an invocation fetches of x.
 struct SourceX {
   at: Places,        // the address of the first element of the window, if it is there
+#if TAPS
+  seen: Places,      // which elements of the window are there, as bits
+#else
 #for d in 0..RANK
   place$(d): Places, // where that is along the axis; below 0 is above everything
 #endfor
+#endif
   k: u32,            // from which step of those that are asked for
 }
 
 fn begin_x (start: u32, first: u32, n: u32, k: u32) -> SourceX {
-#if X_VECTORS
-  var rest = min (first, n - 1u);
-#else
-  var rest = min (vec4<u32> (first, first + 1u, first + 2u, first + 3u), vec4<u32> (n - 1u));
+#if TAPS
+  var seen = Places (1u);
+#define BEFORE 1
 #endif
+  // The first position; the others follow it, as far as there are some.
+  var rest = min (first, n - 1u);
   var at = Places (start);
 #for d in 0..RANK
-  let place$(d) = rest % Places (p.out$(d)) * p.stride$(d) - Places (p.begin$(d));
-  at += place$(d) * p.x_axis$(d);
-  rest /= Places (p.out$(d));
+  let out$(d) = rest % p.out$(d);
+  var place$(d) = Places (out$(d) * p.stride$(d) - p.begin$(d));
+  rest /= p.out$(d);
 #endfor
+#if X_VECTORS
   at += rest * p.x_image;
+#else
+#if X_A
+  // Without, there is one image.
+  var image = Places (rest);
+#endif
+#for d in 0..RANK
+  var last$(d)_0 = out$(d) + 1u == p.out$(d);
+#endfor
+#for u in 1..4
+  var next$(u) = first + $(u)u < n;
+#for d in 0..RANK
+  // The last place of an axis is followed by its first, and a step of the next axis.
+  place$(d)[$(u)] = select (place$(d)[$(u - 1)], select (place$(d)[$(u - 1)] + p.stride$(d), 0u - p.begin$(d), last$(d)_$(u - 1)), next$(u));
+  let wraps$(u)_$(d) = next$(u) && last$(d)_$(u - 1);
+  let last$(d)_$(u) = select (last$(d)_$(u - 1), place$(d)[$(u)] == p.last$(d), next$(u));
+  next$(u) = wraps$(u)_$(d);
+#endfor
+#if X_A
+  image[$(u)] = image[$(u - 1)] + select (0u, 1u, next$(u));
+#endif
+#endfor
+#if X_A
+  at += image * p.x_image;
+#endif
+#endif
+#for d in 0..RANK
+#if d == 0 && ONE_APART
+  at += place0;
+#else
+  at += place$(d) * p.x_axis$(d);
+#endif
+#if TAPS
+#if d == 0
+#define TAP TAP0
+#elif d == 1
+#define TAP TAP1
+#else
+#define TAP TAP2
+#endif
+  var seen$(d) = Places ();
+#for t in 0..TAP
+  seen$(d) |= select (Places (), seen << Places ($(t * BEFORE)u), place$(d) + Places ($(t)u * p.dilation$(d)) < Places (p.in$(d)));
+#endfor
+  seen = seen$(d);
+#define BEFORE BEFORE * TAP
+#endif
+#endfor
+#if TAPS
+  return SourceX (at, seen, k);
+#else
   return SourceX (at,
 #for d in 0..RANK
                   place$(d),
 #endfor
                   k);
+#endif
 }
 
 fn fetch_x (source: SourceX, step: u32, end: u32) -> vec4<f32> {
+#if WHOLE
+  // What nobody reads is the last tile again.
+  let k = min (step, end - $(KT)u) + source.k;
+  var rest = k;
+#else
   let k = step + source.k;
   var rest = min (k, end - 1u);
+#endif
 #if C_INNER
   let c = rest % p.c;
   rest /= p.c;
+#elif TAPS
+  let c = rest / $(TAPS)u;
+  rest %= $(TAPS)u;
 #endif
-  var there = Truths (k < end);
+#if TAPS
+#if WHOLE
+  let bit = 1u << rest;
+#else
+  let bit = select (0u, 1u << rest, k < end);
+#endif
+  var offset = c * p.x_channel;
+  // From the outermost axis on.
+#for e in 0..RANK
+#define D RANK - 1 - e
+#if (D) == 0
+#if ONE_APART
+  offset += rest;
+#else
+  offset += rest * p.reach0;
+#endif
+#else
+#define INSIDE TAP0
+#define TAP TAPS / TAP0
+#if (D) == 1 && RANK == 3
+#define TAP TAP1
+#elif (D) == 2
+#define INSIDE TAP0 * TAP1
+#define TAP TAP2
+#endif
+#if TAP <= 3
+#for t in 1..TAP
+  let after$(e)_$(t) = rest >= $(t * (INSIDE))u;
+#endfor
+  var gone$(e) = 0u;
+  var reach$(e) = 0u;
+#for t in 1..TAP
+  gone$(e) = select (gone$(e), $(t * (INSIDE))u, after$(e)_$(t));
+  reach$(e) = select (reach$(e), $(t)u * p.reach$(D), after$(e)_$(t));
+#endfor
+  offset += reach$(e);
+  rest -= gone$(e);
+#else
+  // A division that is right below 32.
+  let part$(e) = (rest * $((1023 + (INSIDE)) / (INSIDE))u) >> 10u;
+  offset += part$(e) * p.reach$(D);
+  rest -= part$(e) * $(INSIDE)u;
+#endif
+#endif
+#endfor
+#else
   var offset = 0u;
 #for d in 0..RANK
   let reach$(d) = rest % p.tap$(d) * p.dilation$(d);
   rest /= p.tap$(d);
-  there &= source.place$(d) + Places (reach$(d)) < Places (p.in$(d));
   offset += reach$(d) * p.x_axis$(d);
 #endfor
 #if C_INNER
@@ -84,11 +191,37 @@ fn fetch_x (source: SourceX, step: u32, end: u32) -> vec4<f32> {
 #else
   offset += rest * p.x_channel;
 #endif
-  let at = select (Places (), source.at + Places (offset), there);
+#endif
+  // One position after the other: that takes the fewest registers.
+#for u in 0..4 - 3 * X_VECTORS
 #if X_VECTORS
-  return select (vec4<f32> (), load4_x (at / 4u), there);
+  let at$(u) = source.at;
 #else
-  return select (vec4<f32> (), vec4<f32> (load_x (at.x), load_x (at.y), load_x (at.z), load_x (at.w)), there);
+  let at$(u) = source.at[$(u)];
+#endif
+#if TAPS && X_VECTORS
+  let there$(u) = (source.seen & bit) != 0u;
+#elif TAPS
+  let there$(u) = (source.seen[$(u)] & bit) != 0u;
+#else
+  let there$(u) = (k < end)
+#for d in 0..RANK
+#if X_VECTORS
+                  & (source.place$(d) + reach$(d) < p.in$(d))
+#else
+                  & (source.place$(d)[$(u)] + reach$(d) < p.in$(d))
+#endif
+#endfor
+                  ;
+#endif
+#if X_VECTORS
+  return select (vec4<f32> (), load4_x (select (0u, at$(u) + offset, there$(u)) / 4u), there$(u));
+#else
+  let x$(u) = select (0.0, load_x (select (0u, at$(u) + offset, there$(u))), there$(u));
+#endif
+#endfor
+#if !X_VECTORS
+  return vec4<f32> (x0, x1, x2, x3);
 #endif
 }
 

@@ -25,6 +25,8 @@ describe_window (RlxKernel              *kernel,
                  const RlxProductWindow *window,
                  gboolean                is_a)
 {
+  guint64 n_taps = 1;
+
   rlx_kernel_define (kernel, "X_A", is_a);
   rlx_kernel_define (kernel, "X_VECTORS", window->vectors);
   rlx_kernel_define (kernel, "C_INNER", window->c_inner);
@@ -40,7 +42,21 @@ describe_window (RlxKernel              *kernel,
       rlx_kernel_param_u32_at (kernel, "stride", d, window->strides[d]);
       rlx_kernel_param_u32_at (kernel, "dilation", d, window->dilations[d]);
       rlx_kernel_param_u32_at (kernel, "begin", d, window->begins[d]);
+      /* Where the last window begins; below 0 it wraps around, as in the kernel. */
+      rlx_kernel_param_u32_at (kernel, "last", d, (guint32) ((window->out[d] - 1) * window->strides[d] - window->begins[d]));
       rlx_kernel_param_u32_at (kernel, "x_axis", d, window->x_axes[d]);
+      n_taps *= MIN (window->taps[d], G_MAXUINT16);
+    }
+  /* The bits of a word. */
+  rlx_kernel_define (kernel, "TAPS", n_taps <= 32 ? (gint64) n_taps : 0);
+  rlx_kernel_define (kernel, "ONE_APART", window->dilations[0] * window->x_axes[0] == 1);
+  for (guint d = 0; n_taps <= 32 && d < window->n_dims; d++)
+    {
+      static const char *const names[G_N_ELEMENTS (window->taps)] = { "TAP0", "TAP1", "TAP2" };
+
+      rlx_kernel_define (kernel, names[d], (gint64) window->taps[d]);
+      /* Addresses wrap around, as they do in the kernel. */
+      rlx_kernel_param_u32_at (kernel, "reach", d, (guint32) (window->dilations[d] * window->x_axes[d]));
     }
   if (window->split > 0)
     {

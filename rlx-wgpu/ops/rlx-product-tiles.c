@@ -238,7 +238,7 @@ rlx_product_check_rows (const RlxTarget  *target,
 /* 8 · 2 sums a lane take the fewest reads of workgroup memory. 4 · 4 convert half as many numbers of half floats, and find
  * half as many addresses, which counts where floats and integers have one pipe: on chips of before matrix units. Where
  * there are few rows 4 · 2 leave less of a tile empty, and make more workgroups; beside the places of a window they do not
- * spill, where 8 · 2 do. */
+ * spill, where 8 · 2, and 4 · 4 of half floats, do. */
 void
 rlx_product_use_rows (RlxProductKernel *config,
                       const RlxTarget  *target,
@@ -247,7 +247,7 @@ rlx_product_use_rows (RlxProductKernel *config,
                       double           *share)
 {
   guint lanes = get_row_lanes (target);
-  gboolean wide = product->a->type.data_type == RLX_DATA_TYPE_F16 || target->n_matrices == 0;
+  gboolean wide = (product->a->type.data_type == RLX_DATA_TYPE_F16 && product->window == NULL) || target->n_matrices == 0;
 
   config->rows = TRUE;
   config->subgroup = lanes;
