@@ -76,9 +76,10 @@ struct Weights {
 // grows as weights become small.
 fn weigh4 (bits: vec4<u32>, top: f32) -> Weights {
   let hidden = bits == vec4<u32> (NOWHERE);
-  let w = select (exp2 (fma (bitcast<vec4<f32>> (bits), vec4<f32> (LOG2_E), vec4<f32> (-LOG2_E * top))), vec4<f32> (), hidden);
+  // -0 as bits, since a driver may take it for 0.
+  let w = bitcast<vec4<f32>> (select (bitcast<vec4<u32>> (exp2 (fma (bitcast<vec4<f32>> (bits), vec4<f32> (LOG2_E), vec4<f32> (-LOG2_E * top)))),
+                                      vec4<u32> (0x80000000u), hidden));
   let sum = w.x + w.y + w.z + w.w;
-  let sign = select (vec4<u32> (), vec4<u32> (0x8000u, 0x80000000u, 0x8000u, 0x80000000u), hidden);
 #if SPLIT
   // The digits that a half float has; by bits, since a driver may take a number and its rounded one for the same.
   let high = bitcast<vec4<f32>> (bitcast<vec4<u32>> (w) & vec4<u32> (0xffffe000u));
@@ -87,7 +88,7 @@ fn weigh4 (bits: vec4<u32>, top: f32) -> Weights {
   let high = w;
   let low = vec2<u32> ();
 #endif
-  return Weights (bitcast<vec2<u32>> (vec4<f16> (high * GAIN)) | sign.xz | sign.yw, low, sum);
+  return Weights (bitcast<vec2<u32>> (vec4<f16> (high * GAIN)), low, sum);
 }
 
 @compute @workgroup_size($(WG))${SUBGROUP_SIZE}
