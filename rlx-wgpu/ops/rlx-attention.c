@@ -296,6 +296,62 @@ tile_describe (const RlxVariant *variant,
   return rlx_kernel_dispatch (kernel, n_groups, error);
 }
 
+/* Of attention-block.wgsl: lanes, queries, and vectors of 64 columns of the value. */
+#define BLOCK_LANES 256
+#define BLOCK_QUERIES 64
+#define BLOCK_MAX_VECTORS 2
+#define BLOCK_REGISTERS 112
+
+static guint
+get_block_vectors (const Attention *self)
+{
+  return (guint) CLAMP (rlx_divide_up ((guint64) self->v.width, 64), 1, BLOCK_MAX_VECTORS);
+}
+
+static RlxFit
+block_fits (const RlxVariant *variant,
+            const RlxTarget  *target,
+            gconstpointer     data,
+            const char      **why)
+{
+  const Attention *self = data;
+  guint bytes = 16 * 16 * (2 * 17 + 4 * 17) + 16;
+
+  if (self->q.width == 0 || self->q.width % 4 != 0 || self->v.width % 4 != 0)
+    return rlx_variant_cannot ("rows of heads are not whole vectors", why);
+  if (MIN (target->limits.max_invocations, target->limits.max_workgroup_size[0]) < BLOCK_LANES || bytes > target->limits.max_workgroup_storage)
+    return rlx_variant_cannot ("too little workgroup memory", why);
+  if (!target->barriers_are_cheap || !target->workgroup_memory_is_fast)
+    return rlx_variant_poorly ("a barrier, or workgroup memory, costs much here", why);
+  return self->q.sequence > BLOCK_QUERIES / 2 ? RLX_FIT_WELL : rlx_variant_poorly ("too few queries to fill a block", why);
+}
+
+/* Blocks in workgroup memory: attention-block.wgsl. */
+static gboolean
+block_describe (const RlxVariant *variant,
+                RlxLower         *lower,
+                const RlxIrNode  *node,
+                gconstpointer     data,
+                GError          **error)
+{
+  const Attention *self = data;
+  guint vectors = get_block_vectors (self);
+  guint64 tiles = rlx_divide_up ((guint64) self->q.sequence, BLOCK_QUERIES), chunks = rlx_divide_up ((guint64) self->v.width, 64 * vectors);
+  guint64 n_groups = (guint64) self->q.batch * self->q.heads * tiles * chunks;
+  RlxKernel *kernel = rlx_kernel_new (lower, self->node, "attention-block");
+
+  rlx_kernel_define (kernel, "WG", BLOCK_LANES);
+  rlx_kernel_define (kernel, "COLS", vectors);
+  rlx_kernel_define (kernel, "AHEAD", !rlx_lower_get_target (lower)->registers_are_shared);
+  rlx_kernel_set_subgroup_size (kernel, rlx_target_choose_subgroup_size (rlx_lower_get_target (lower), BLOCK_REGISTERS));
+  add_scores (self, kernel, 4, 4);
+  add_result (self, kernel, TRUE);
+  add_tiles (self, kernel, n_groups, tiles, chunks);
+  rlx_kernel_param_u32 (kernel, "heads", self->q.heads);
+  rlx_kernel_set_cost (kernel, self->flops, self->bytes);
+  return rlx_kernel_dispatch (kernel, n_groups, error);
+}
+
 /* ---- matrix units ---------------------------------------------------------------- */
 
 /* Of a workgroup: queries, lanes to each, and keys at a time. */
@@ -815,6 +871,7 @@ static const RlxVariant variants[] = {
   { "few", few_fits, attention_cost, NULL, few_describe, NULL },
   { "split", split_fits, attention_cost, NULL, split_describe, NULL },
   { "matrix", matrix_fits, attention_cost, NULL, matrix_describe, NULL },
+  { "block", block_fits, attention_cost, NULL, block_describe, NULL },
   { "tile", tile_fits, attention_cost, NULL, tile_describe, NULL },
   { "rows", rows_fits, attention_cost, NULL, rows_describe, NULL },
 };
