@@ -179,9 +179,10 @@ collect_file (Collection *self,
 
       if (graph == NULL)
         g_error ("%s: %s", texts[i], error->message);
-      /* Reduced precision is for matrix units, and the other way round. */
+      /* Reduced precision is for matrix units, and the other way round, but for attention of half floats. */
       for (guint j = 0; j < G_N_ELEMENTS (targets); j++)
-        if (has_matrix_units (&targets[j]) == (rlx_graph_get_precision (graph) == RLX_PRECISION_REDUCED))
+        if (has_matrix_units (&targets[j]) == (rlx_graph_get_precision (graph) == RLX_PRECISION_REDUCED) ||
+            (has_matrix_units (&targets[j]) && strstr (texts[i], "attention(") != NULL && strstr (texts[i], " f16[") != NULL))
           collect_graph (self, texts[i], graph, strstr (texts[i], CHECKED) != NULL, &targets[j]);
     }
 }

@@ -100,7 +100,7 @@ def odd_products(g, t):
 
 def epilogues(g, t):
     """What comes after a product, a convolution, a norm or a softmax is done in its kernel."""
-    for m, n in (100, 384), (2, 40000):
+    for m, n in (100, 384), (100, 2048), (2, 40000):
         x = g.input(f'{t}[{m}, {n}]')
         g.call('add', g.add('layer_norm', x), x)
         g.call('tanh', g.add('rms_norm', x, f'{t}[{n}]'))
@@ -146,6 +146,9 @@ def convolutions(g, t):
     g.call('conv', f'{t}[2, 64, 9, 9, 9]', g.parameter(f'{t}[64, 64, 3, 3, 3]'))
     g.call('conv', f'{t}[2, 9, 9, 9, 64]', g.parameter(f'{t}[64, 3, 3, 3, 64]'), layout='channels-last',
            filter_layout='osi')
+    for size in 5, 7:
+        g.call('conv', f'{t}[2, 64, 40, 40]', g.parameter(f'{t}[64, 64, {size}, {size}]'))
+        g.call('conv', f'{t}[2, 40, 40, 64]', g.parameter(f'{t}[64, {size}, {size}, 64]'), layout='channels-last', filter_layout='osi')
 
 
 def reduced(g, t):
@@ -228,6 +231,7 @@ def long_rows(g, t):
         g.call('rms_norm', x, f'{t}[{n}]')
         g.call('residual_layer_norm', x, f'{t}[{m}, {n}]', f'{t}[{n}]', f'{t}[{n}]', f'{t}[{n}]', results=2,
                keep_sum=True)
+    g.call('ada_layer_norm', f'{t}[2, 100, 2048]', f'{t}[2, 1, 2048]', f'{t}[2, 1, 2048]')
     x = g.input(f'{t}[70000, 3]')
     g.call('softmax', x, axis=0)
     g.call('layer_norm', x, axes=[0])
