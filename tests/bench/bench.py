@@ -27,6 +27,7 @@ FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(FOLDER), 'tools'))
 
 import chart
+import models_bench
 import npm
 import onnx_model
 import web
@@ -52,7 +53,7 @@ class Rlx(Program):
     program = 'rlx-bench'
 
     def takes(self, workload):
-        return workload['family'] != 'copy'
+        return workload['family'] not in ('copy', 'model')
 
 
 class Memory(Program):
@@ -94,9 +95,11 @@ class OnnxRuntime(Contender):
         self.modules = install_ort()
 
     def takes(self, workload):
-        return workload['kind'] not in ('compile', 'chain', 'apply', 'web') and onnx_model.has_model(workload)
+        return workload['kind'] not in ('compile', 'chain', 'apply', 'web') and (workload['family'] == 'model' or onnx_model.has_model(workload))
 
     def command(self, workload, output):
+        if workload['family'] == 'model':
+            return models_bench.ort_command(workload, self.bench, self.modules, self.provider, output, self.bench.seconds)
         inputs = [tensor for tensor in workload['tensors'] if tensor['role'] == 'input']
         configuration = {
             'modules': self.modules, 'provider': self.provider, 'folder': self.bench.data, 'seconds': self.bench.seconds,
@@ -143,11 +146,12 @@ class Measurement:
     def add(self, result):
         """Notes what a process has told beside the time."""
         result.pop('runs', None)
+        result.pop('result', None)
         for name, value in result.items():
             self.extra.setdefault(name, []).append(value)
 
     def tolerance(self):
-        return self.workload['f16_sums_tolerance' if self.contender.f16_sums else 'tolerance']
+        return self.workload['f16_sums_tolerance' if self.contender.f16_sums and 'f16_sums_tolerance' in self.workload else 'tolerance']
 
     def check(self, path):
         """Compares a result with what it should be."""
@@ -183,12 +187,12 @@ class Bench:
         self.data = options.data or os.path.join(self.programs, 'data')
         maker = os.path.join(self.programs, 'rlx-bench-data')
         everything = json.loads(subprocess.run([maker, '--manifest'], capture_output=True, check=True).stdout)
-        self.workloads = choose(everything, options.only)
+        self.workloads = choose(everything + (models_bench.list_workloads() if options.peers or options.list else []), options.only)
         self.contenders, self.skipped, self.rows, self.failures = [], [], [], []
         self.temporary = None
 
     def find_contenders(self, peers):
-        self.contenders = [Rlx('rlx', self), Memory('memcpy', self)]
+        self.contenders = [Rlx('rlx', self), models_bench.RlxModel('rlx', self), Memory('memcpy', self)]
         if not peers:
             return
         for peer in (Dawn('dawn', self), OpenBlas('openblas', self), OnnxRuntime('ort-cpu', self, 'cpu'),
@@ -204,6 +208,10 @@ class Bench:
 
     def make_data(self, workload):
         """Has the numbers made. What another version of the program has made is of no use."""
+        if workload['family'] == 'model':
+            os.makedirs(self.data, exist_ok=True)
+            models_bench.prepare(workload, self, install_ort())
+            return
         maker = os.path.join(self.programs, 'rlx-bench-data')
         with open(maker, 'rb') as file:
             stamp = hashlib.sha256(file.read()).hexdigest()
@@ -213,7 +221,7 @@ class Bench:
             file.seek(0)
             if file.read() != stamp:
                 for name in os.listdir(self.data):
-                    if name != 'stamp':
+                    if name != 'stamp' and os.path.isfile(os.path.join(self.data, name)):
                         os.unlink(os.path.join(self.data, name))
                 file.truncate(0)
                 file.write(stamp)
@@ -242,7 +250,11 @@ class Bench:
         return result
 
     def measure(self, workload):
-        self.make_data(workload)
+        try:
+            self.make_data(workload)
+        except Failure as failure:
+            self.skipped.append(f'{workload["name"]}: {failure}')
+            return
         measurements = [Measurement(workload, contender) for contender in self.contenders if contender.takes(workload)]
         # Those that start from caches need something in these.
         rounds = range(-1 if workload['kind'] != 'run' and not workload['cold'] else 0, self.processes)

@@ -22,6 +22,7 @@ function read(tensor) {
   switch (tensor.type) {
     case 'f16': return ['float16', new Uint16Array(bytes)];
     case 'i32': return ['int32', new Int32Array(bytes)];
+    case 'i64': return ['int64', new BigInt64Array(bytes)];
     default: return ['float32', new Float32Array(bytes)];
   }
 }
@@ -48,7 +49,8 @@ for (const tensor of workload.tensors.filter(({ role }) => role === 'input')) {
   const [type, data] = read(tensor);
   feeds[tensor.name] = new ort.Tensor(type, data, tensor.shape);
 }
-const run = async () => (await session.run(feeds)).y;
+const result = workload.result ?? session.outputNames[0];
+const run = async () => (await session.run(feeds))[result];
 
 const first = await run();
 const start = performance.now() - begin;
@@ -56,7 +58,7 @@ if (output)
   writeFileSync(output, toFloats(first.data));
 
 const times = [];
-const more = {};
+const more = { result };
 if (workload.kind === 'run') {
   let from = performance.now();
   for (let i = 0; i < 2 && performance.now() - from < 1000; i++)
