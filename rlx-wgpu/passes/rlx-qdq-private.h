@@ -31,6 +31,7 @@ typedef struct
   RlxQuantized *quantized;  /* by value id */
   gboolean *done;           /* by node id: it is part of a node in the new graph */
   GHashTable *last;         /* new value with channels first → the same with channels last */
+  GHashTable *levels;       /* new value of integers → RlxQuantized, them as floats without a zero point */
 } RlxQdq;
 
 /* The value of a constant, also one that got another shape; or NULL. */
@@ -44,6 +45,10 @@ gboolean       rlx_qdq_get_levels     (const RlxIrNode *node,
 /* As above, for scales of 32-bit floats. */
 gboolean       rlx_qdq_is_scale       (double           scale,
                                        RlxDataType      data_type);
+/* Integers without their zero point, as floats. */
+RlxIrValue *   rlx_qdq_build_levels   (RlxQdq          *self,
+                                       RlxIrValue      *value,
+                                       gint64           zero);
 /* The level of @number; FALSE when the device might round to the next one. */
 gboolean       rlx_qdq_get_level      (double           number,
                                        double           scale,

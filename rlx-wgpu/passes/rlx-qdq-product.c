@@ -29,6 +29,8 @@
 #define MAX_TERMS 33025
 /* Above this many products a plain kernel is slower on a CPU than floats are. */
 #define MAX_PLAIN_WORK (1 << 20)
+/* Above this many, convolutions of integers are slower on a CPU than those of levels that are floats. */
+#define MAX_INTEGER_WORK (1 << 14)
 /* Below this, moving the channels costs more than it gains. */
 #define MIN_MOVED_WORK (1 << 18)
 
@@ -387,6 +389,82 @@ move_filter (RlxQdq        *self,
   return build_transpose (self, filter, permutation);
 }
 
+/* The levels of a filter as floats, without their zero points. Constant ones are made here, so that they are packed like others. */
+static RlxIrValue *
+build_filter_levels (RlxQdq        *self,
+                     const Weights *weights,
+                     guint          out_axis)
+{
+  RlxTensor *tensor = rlx_qdq_get_constant (weights->value);
+  const RlxTensorType *type = &weights->value->type;
+  guint64 n = rlx_type_n_elements (type);
+  gint64 strides[RLX_MAX_DIMS];
+  g_autofree float *levels = NULL;
+
+  if (tensor == NULL)
+    {
+      g_autofree double *zeros = g_new (double, weights->n);
+      gint64 shape[RLX_MAX_DIMS];
+
+      for (gsize i = 0; i < weights->n; i++)
+        zeros[i] = (double) weights->zeros[i];
+      for (guint i = 0; i < type->n_dims; i++)
+        shape[i] = i == out_axis ? (gint64) weights->n : 1;
+      return rlx_build_sub (&self->b, rlx_build_cast (&self->b, weights->value, RLX_CAST_ATTRS (.to = RLX_DATA_TYPE_F32)),
+                            rlx_build_reshape (&self->b, rlx_build_constant (&self->b, new_vector (RLX_DATA_TYPE_F32, zeros, NULL, weights->n)),
+                                               RLX_RESHAPE_ATTRS (.shape = RLX_INTS (shape, type->n_dims))));
+    }
+  rlx_type_get_strides (type, strides);
+  levels = g_new (float, n + 1);
+  for (guint64 i = 0; i < n; i++)
+    {
+      gint64 channel = (gint64) i / strides[out_axis] % type->shape[out_axis];
+
+      levels[i] = (float) (rlx_element_get_int (type->data_type, rlx_tensor_peek_data (tensor), i) - weights->zeros[weights->n > 1 ? channel : 0]);
+    }
+  return rlx_build_constant (&self->b, rlx_tensor_new_from_floats (type->shape, type->n_dims, levels, n, NULL));
+}
+
+/* A convolution of levels that are floats. As long as sums of them are below 2²⁴ they are exact, and beyond as good as those of
+ * the floats that they stand for. */
+static gboolean
+convolve_levels (RlxQdq             *self,
+                 const RlxIrNode    *node,
+                 const RlxConv      *conv,
+                 const RlxQuantized *x,
+                 const Weights      *weights)
+{
+  const RlxIrValue *bias = node->inputs[RLX_CONV_BIAS];
+  g_autofree double *scales = g_new (double, weights->n);
+  gint64 shape[RLX_MAX_DIMS], n = (gint64) weights->n;
+  guint n_dims = node->outputs[0].type.n_dims, at = conv->window.channels_last ? n_dims - 1 : 1;
+  RlxIrValue *filter = build_filter_levels (self, weights, conv->out_axis), *result;
+
+  for (gsize i = 0; i < weights->n; i++)
+    scales[i] = x->scale * weights->scales[i];
+  for (guint i = 0; i < n_dims; i++)
+    shape[i] = i == at ? n : 1;
+  if (filter == NULL)
+    return FALSE;
+  result = rlx_build_conv (&self->b, rlx_qdq_build_levels (self, x->value, x->zero), filter, NULL, rlx_conv_attrs (node));
+  if (weights->n == 1)
+    result = rlx_build_mul (&self->b, result, build_scalar (self, RLX_DATA_TYPE_F32, scales[0]));
+  else
+    result = rlx_build_mul (&self->b, result,
+                            rlx_build_reshape (&self->b, rlx_build_constant (&self->b, new_vector (RLX_DATA_TYPE_F32, scales, NULL, weights->n)),
+                                               RLX_RESHAPE_ATTRS (.shape = RLX_INTS (shape, n_dims))));
+  if (bias != NULL)
+    {
+      shape[at] = (gint64) rlx_type_n_elements (&bias->type);
+      result = rlx_build_add (&self->b, result, rlx_build_reshape (&self->b, self->base->map[bias->id], RLX_RESHAPE_ATTRS (.shape = RLX_INTS (shape, n_dims))));
+    }
+  if (result == NULL)
+    return FALSE;
+  self->base->map[node->outputs[0].id] = result;
+  RLX_NOTE (FUSE, "%%%u conv: levels are multiplied as floats", node->outputs[0].id);
+  return TRUE;
+}
+
 static gboolean
 convolve (RlxQdq          *self,
           const RlxIrNode *node)
@@ -420,13 +498,19 @@ convolve (RlxQdq          *self,
   work = terms * (double) rlx_type_n_elements (&node->outputs[0].type);
   packable = conv.channels_in % 4 == 0;
   if (terms > MAX_TERMS || rlx_data_type_get_bits (x->value->type.data_type) != 8 ||
-      rlx_data_type_get_bits (weights.value->type.data_type) != 8 ||
-      (!self->base->target->loads_coalesce && !packable && work > MAX_PLAIN_WORK))
+      rlx_data_type_get_bits (weights.value->type.data_type) != 8)
     {
-      RLX_NOTE (FUSE, "%%%u conv of integers stays one of floats: sums have more than %d products, elements are not 8-bit integers, or channels are not whole words",
+      RLX_NOTE (FUSE, "%%%u conv of integers stays one of floats: sums have more than %d products, or elements are not 8-bit integers",
                 node->outputs[0].id, MAX_TERMS);
       weights_clear (&weights);
       return FALSE;
+    }
+  if (!self->base->target->loads_coalesce && work > MAX_INTEGER_WORK)
+    {
+      gboolean done = convolve_levels (self, node, &conv, x, &weights);
+
+      weights_clear (&weights);
+      return done;
     }
 
   find_ending (self, node, &ending);

@@ -429,6 +429,30 @@ has_elementwise_user (RlxQdq           *self,
   return FALSE;
 }
 
+/* Whether quantising becomes part of what computes its operand: an element-wise operator, or a convolution that stays one of
+ * floats, which has it as its epilogue. */
+static gboolean
+is_part_of_operand (RlxQdq          *self,
+                    const RlxIrNode *node)
+{
+  const RlxIrNode *from = node->inputs[0]->node;
+
+  return is_elementwise (from) ||
+         (rlx_ir_node_is (from, RLX_OP_ID_CONV) && rlx_rewrite_get_only_user (self->base, node->inputs[0]) != NULL);
+}
+
+/* Whether integers become floats where they are made, or where they are needed. */
+static gboolean
+is_part_of_others (RlxQdq          *self,
+                   const RlxIrNode *node)
+{
+  const RlxIrNode *from = node->inputs[0]->node;
+
+  return has_elementwise_user (self, &node->outputs[0]) ||
+         (rlx_ir_node_is (from, RLX_OP_ID_QUANTIZE_LINEAR) && is_simple (from) && is_part_of_operand (self, from) &&
+          rlx_rewrite_get_only_user (self->base, node->inputs[0]) != NULL);
+}
+
 /* The zero point as numbers, or NULL when it is 0. */
 static RlxIrValue *
 build_zero (RlxQdq          *self,
@@ -464,6 +488,23 @@ build_scale (RlxQdq          *self,
   return rlx_build_constant (&self->b, rlx_tensor_new_scalar (RLX_DATA_TYPE_F32, rlx_tensor_get_value (known, 0), NULL));
 }
 
+RlxIrValue *
+rlx_qdq_build_levels (RlxQdq     *self,
+                      RlxIrValue *value,
+                      gint64      zero)
+{
+  const RlxQuantized *known = g_hash_table_lookup (self->levels, value);
+  RlxIrValue *floats;
+
+  if (known != NULL && known->zero == zero)
+    return known->value;
+  floats = rlx_build_cast (&self->b, value, RLX_CAST_ATTRS (.to = RLX_DATA_TYPE_F32));
+  if (zero != 0)
+    floats = rlx_build_sub (&self->b, floats, rlx_build_constant (&self->b, rlx_tensor_new_scalar (RLX_DATA_TYPE_F32, (double) zero, NULL)));
+  g_hash_table_insert (self->levels, value, g_memdup2 (&(RlxQuantized) { .value = floats, .zero = zero }, sizeof (RlxQuantized)));
+  return floats;
+}
+
 /* What quantize_linear and dequantize_linear do, operator by operator: the same
  * bits. */
 static void
@@ -475,9 +516,18 @@ spell_out (RlxQdq          *self,
 
   if (rlx_ir_node_is (node, RLX_OP_ID_DEQUANTIZE_LINEAR))
     {
-      x = rlx_build_cast (b, x, RLX_CAST_ATTRS (.to = RLX_DATA_TYPE_F32));
-      if (zero != NULL)
-        x = rlx_build_sub (b, x, zero);
+      const RlxQuantized *known = &self->quantized[node->outputs[0].id];
+
+      if (known->value == x)
+        {
+          x = rlx_qdq_build_levels (self, x, known->zero);
+        }
+      else
+        {
+          x = rlx_build_cast (b, x, RLX_CAST_ATTRS (.to = RLX_DATA_TYPE_F32));
+          if (zero != NULL)
+            x = rlx_build_sub (b, x, zero);
+        }
       x = rlx_build_mul (b, x, scale);
     }
   else
@@ -509,8 +559,7 @@ walk_node (RlxQdq          *self,
   if (rlx_qdq_multiply (self, node) || follow (self, node))
     return;
   if (is_simple (node) &&
-      (rlx_ir_node_is (node, RLX_OP_ID_DEQUANTIZE_LINEAR) ? has_elementwise_user (self, &node->outputs[0])
-                                              : is_elementwise (node->inputs[0]->node)))
+      (rlx_ir_node_is (node, RLX_OP_ID_DEQUANTIZE_LINEAR) ? is_part_of_others (self, node) : is_part_of_operand (self, node)))
     {
       spell_out (self, node);
       return;
@@ -540,7 +589,8 @@ rlx_pass_qdq (const RlxIr     *ir,
   g_autofree RlxQuantized *quantized = g_new0 (RlxQuantized, ir->n_values + 1);
   g_autofree gboolean *done = g_new0 (gboolean, ir->nodes->len + 1);
   g_autoptr(GHashTable) last = g_hash_table_new (NULL, NULL);
-  RlxQdq self = { &base, { 0, }, quantized, done, last };
+  g_autoptr(GHashTable) levels = g_hash_table_new_full (NULL, NULL, NULL, g_free);
+  RlxQdq self = { &base, { 0, }, quantized, done, last, levels };
 
   if (!has_quantized (ir))
     return NULL;

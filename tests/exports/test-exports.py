@@ -33,7 +33,7 @@ TOKENS = {'batch': 2, 'tokens': 12}
 DISPATCHES = {
     'bert': (TOKENS, 22), 'llama': (TOKENS, 24), 'qwen3': (TOKENS, 28), 'vit': ({'batch': 2}, 19), 'whisper': ({'batch': 1}, 22),
     'wav2vec2': ({'batch': 2, 'samples': 1600}, 26), 'swin': ({'batch': 1}, 84), 'detr': ({'batch': 1}, 90),
-    'mobilenet': ({'batch': 1}, 54), 'mobilenet-qdq': ({'batch': 1}, 130),
+    'mobilenet': ({'batch': 1}, 54), 'mobilenet-qdq': ({'batch': 1}, 67),
 }
 
 

@@ -108,7 +108,7 @@ typedef struct
   const char *name;
   const char *body;
   const char *what;      /* "op" or "kernel" */
-  const char *steps;     /* of a run, when integers are used */
+  const char *steps;     /* of a run, when integers are used; behind a bar those on a CPU, if others */
 } Case;
 
 /* Scales are powers of two or what is done is exact in any case: with integers or
@@ -337,7 +337,23 @@ static const Case cases[] = {
     "%16 = conv(%14, %15) {padding = [1, 1, 0, 2], strides = [2, 1]}\n"
     "%17 = quantize_linear(%16, %7) {to = i8}\n"
     "output \"y\" %17\n",
-    "op", "transpose transpose qconv2d transpose qconv2d transpose" },
+    "op", "transpose transpose qconv2d transpose qconv2d transpose|fused fused conv fused conv" },
+  { "a convolution of a constant filter",
+    "%0 = input \"x\" f32[1, 4, 16, 16]\n"
+    "%1 = constant i8[4, 4, 3, 3] [-127, -90, -53, -16, 21, 58, 95, -123, -86, -49, -12, 25, 62, 99, -119, -82, -45, -8, 29, 66, 103, -115, -78, -41, -4, 33, 70, 107, -111, -74, -37, 0, 37, 74, 111, -107, -70, -33, 4, 41, 78, 115, -103, -66, -29, 8, 45, 82, 119, -99, -62, -25, 12, 49, 86, 123, -95, -58, -21, 16, 53, 90, 127, -91, -54, -17, 20, 57, 94, -124, -87, -50, -13, 24, 61, 98, -120, -83, -46, -9, 28, 65, 102, -116, -79, -42, -5, 32, 69, 106, -112, -75, -38, -1, 36, 73, 110, -108, -71, -34, 3, 40, 77, 114, -104, -67, -30, 7, 44, 81, 118, -100, -63, -26, 11, 48, 85, 122, -96, -59, -22, 15, 52, 89, 126, -92, -55, -18, 19, 56, 93, -125, -88, -51, -14, 23, 60, 97, -121, -84, -47, -10, 27, 64]\n"
+    "%2 = constant f32[4, 1, 1, 1] [1, 2, 0.5, 4]\n"
+    "%3 = constant f32[] [0.25]\n"
+    "%4 = constant u8[] [100]\n"
+    "%5 = constant f32[] [256]\n"
+    "%6 = quantize_linear(%0, %3, %4) {to = u8}\n"
+    "%7 = dequantize_linear(%6, %3, %4)\n"
+    "%8 = dequantize_linear(%1, %2)\n"
+    "%9 = conv(%7, %8)\n"
+    "%10 = quantize_linear(%9, %5, %4) {to = u8}\n"
+    "%11 = dequantize_linear(%10, %5, %4)\n"
+    "%12 = conv(%11, %8)\n"
+    "output \"y\" %12\n",
+    "op", "quantize_linear qconv2d qconv2d|quantize_linear fused conv conv" },
   { "a small convolution",
     "%0 = input \"x\" u8[1, 6, 6, 3]\n"
     "%1 = input \"w\" u8[2, 2, 3, 4]\n"
@@ -375,7 +391,9 @@ check_graph (RlxGraph   *graph,
     {
       g_autofree char *steps = list_steps (with, expect->what);
 
-      g_assert_cmpstr (steps, ==, expect->steps);
+      g_auto (GStrv) wanted = g_strsplit (expect->steps, "|", 2);
+
+      g_assert_cmpstr (steps, ==, wanted[wanted[1] != NULL && !rlx_test_target ()->loads_coalesce ? 1 : 0]);
     }
 
   inputs = make_inputs (graph, with, &n_inputs);
