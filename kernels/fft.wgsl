@@ -135,7 +135,7 @@ fn slot (i: u32, t: u32) -> u32 {
 }
 #endif
 
-@compute @workgroup_size($(WG))
+@compute @workgroup_size($(WG))${SUBGROUP_SIZE}
 fn main (@builtin(workgroup_id) wid: vec3<u32>,
          @builtin(local_invocation_index) lane: u32) {
   let group = workgroup_index (wid);

@@ -31,7 +31,7 @@ fn from_key (key: u32) -> f32 {
 #endif
 }
 
-@compute @workgroup_size($(WG))
+@compute @workgroup_size($(WG))${SUBGROUP_SIZE}
 fn main (@builtin(workgroup_id) wid: vec3<u32>,
          @builtin(local_invocation_index) lane: u32) {
   let item = p.first + workgroup_index (wid) * $(WG)u + lane;
