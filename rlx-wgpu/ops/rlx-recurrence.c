@@ -14,6 +14,8 @@
 #define MAX_ROWS 128
 /* Steps of one dispatch: drivers end those that take long. */
 #define MAX_STEPS 8192
+/* The same for a CPU, where columns follow one another: so many steps are still in its caches for the next ones. */
+#define MAX_STEPS_IN_CACHE 1024
 /* What the parts of all sequences may take together, in elements. */
 #define MAX_PARTS (1 << 26)
 /* Columns whose states a workgroup has in its memory. */
@@ -705,7 +707,7 @@ whole_cost (const RlxVariant *variant,
   return get_seconds (target, count_operations (self) * (variant->data != NULL ? 4.0 : 1.0), count_columns (self));
 }
 
-/* One dispatch for MAX_STEPS steps; @variant->data says whether the state is in memory. */
+/* One dispatch for so many steps; @variant->data says whether the state is in memory. */
 static gboolean
 whole_describe (const RlxVariant *variant,
                 RlxLower         *lower,
@@ -715,13 +717,14 @@ whole_describe (const RlxVariant *variant,
 {
   const Recurrence *self = data;
   guint64 steps = (guint64) self->steps, n = (guint64) (self->batch * self->v_heads * self->rows * self->columns);
+  guint64 max_steps = rlx_lower_get_target (lower)->barriers_are_cheap ? MAX_STEPS : MAX_STEPS_IN_CACHE;
   Run run = { .chunks = 1, .memory = variant->data != NULL, .from = own_state (self, get_input (node, self->form->state)) };
 
   if (!pack_extras (lower, node, self, &run.words, error))
     return FALSE;
   do
     {
-      run.count = run.chunk = MIN (steps - run.first, MAX_STEPS);
+      run.count = run.chunk = MIN (steps - run.first, max_steps);
       run.to = own_state (self, run.first + run.count == steps || n == 0 ? &node->outputs[1] : temporary (lower, n));
       if (!lower_run (lower, node, self, &run, error))
         return FALSE;

@@ -167,6 +167,46 @@ test_cuts (gconstpointer data)
     }
 }
 
+/* Of more steps than a dispatch or a chunk has. */
+static void
+test_long (gconstpointer data)
+{
+  const Sequence *self = data;
+  const guint steps = 1100;
+  g_autoptr(RlxGraph) graph = make_graph (self, steps);
+  g_autoptr(GPtrArray) inputs = g_ptr_array_new_with_free_func (g_object_unref), expected = NULL;
+  g_autoptr(RlxExecutable) executable = NULL;
+  g_autoptr(RlxTensor) state = NULL;
+  g_auto(RlxTensors) outputs = NULL;
+  g_autoptr(GError) error = NULL;
+
+  if (rlx_test_device () == NULL)
+    return;
+  for (gsize i = 0; i < MAX_INPUTS && self->operands[i].type != NULL; i++)
+    {
+      g_autofree char *type = g_strdup_printf (self->operands[i].type, steps);
+
+      g_ptr_array_add (inputs, rlx_test_random (type, self->operands[i].from, self->operands[i].to, (guint32) i + 1));
+    }
+  expected = rlx_reference_run (graph, (RlxTensor **) inputs->pdata, inputs->len, NULL, NULL, 0, RLX_REFERENCE_NONE, &error);
+  g_assert_no_error (error);
+  executable = rlx_device_compile (rlx_test_device (), graph, NULL, NULL, &error);
+  g_assert_no_error (error);
+  outputs = rlx_executable_run (executable, (RlxTensor **) inputs->pdata, inputs->len, NULL, NULL, &error);
+  g_assert_no_error (error);
+  state = rlx_executable_read_state (executable, "state", NULL, &error);
+  g_assert_no_error (error);
+  for (guint i = 0; i < 2; i++)
+    {
+      RlxReferenceCheck check;
+
+      if (!rlx_reference_value_check (g_ptr_array_index (expected, i), i == 0 ? outputs[0] : state, &check))
+        g_error ("%s: element %" G_GSIZE_FORMAT " of result %u is %g instead of %g (bound %g)", self->op, check.first_wrong, i, check.got,
+                 check.expected, check.bound);
+      g_assert_cmpuint (check.n_unknown, ==, 0);
+    }
+}
+
 /* The result of a net without a decay. */
 static RlxTensor *
 run_net (RlxTensor *q,
@@ -269,9 +309,11 @@ main (int   argc,
   g_test_add_func ("/sequence/by-hand", test_by_hand);
   for (gsize i = 0; i < G_N_ELEMENTS (sequences); i++)
     {
-      g_autofree char *path = g_strdup_printf ("/sequence/cuts/%s", sequences[i].op);
+      g_autofree char *cuts = g_strdup_printf ("/sequence/cuts/%s", sequences[i].op);
+      g_autofree char *longer = g_strdup_printf ("/sequence/long/%s", sequences[i].op);
 
-      g_test_add_data_func (path, &sequences[i], test_cuts);
+      g_test_add_data_func (cuts, &sequences[i], test_cuts);
+      g_test_add_data_func (longer, &sequences[i], test_long);
     }
 
   return g_test_run ();
