@@ -17,11 +17,20 @@
 // FILTER, transformed back by the same stages in the opposite order, which takes digits as they
 // lie, and multiplied by the chirp again. An inverse transform is one with the real and imaginary
 // parts exchanged (SWAP).
+//
+// HALF: a real operand is taken for one of F complex numbers, each of two neighbours, in units of which all lengths of it
+// are. That they are the even and the odd elements of 2 F real ones is mended in the end: SPLIT.
+//
+// FRAMES: rows are p.hop apart in signals of p.signal elements, p.frames of each. WINDOW: they are multiplied by that.
+// POWER: the result is the square of the absolute value.
 
 ${BUTTERFLIES}
 
 #if S > 1
 var<workgroup> work: array<vec2<f32>, $(F * T)>;
+#endif
+#if HALF
+var<workgroup> whole: array<vec2<f32>, $(F * T)>;
 #endif
 
 fn product (a: vec2f, b: vec2f) -> vec2f {
@@ -43,15 +52,23 @@ struct Place {
   y: u32,
 }
 
+fn find_row (row: u32) -> u32 {
+#if FRAMES
+  return row / p.frames * p.signal + row % p.frames * p.hop;
+#else
+  return row * p.x_length;
+#endif
+}
+
 fn find (transform: u32) -> Place {
   let m = min (transform, p.count - 1u);
 #if PLAIN
-  return Place (transform < p.count, 0u, m * p.x_length, m * p.y_length);
+  return Place (transform < p.count, 0u, find_row (m), m * p.y_length);
 #else
   let inner = m % p.inner;
   let outer = m / p.inner / p.steps;
   return Place (transform < p.count, m / p.inner % p.steps,
-                outer * p.x_length * p.inner + inner, outer * p.y_length * p.inner + inner);
+                find_row (outer) * p.inner + inner, outer * p.y_length * p.inner + inner);
 #endif
 }
 
@@ -79,6 +96,11 @@ fn fetch (place: Place, r: u32) -> vec2f {
 #endif
 #if HERMITIAN
   v.y = select (v.y, -v.y, other);
+#endif
+#if WINDOW && HALF
+  v *= load2_window (min (k, p.x_length - 1u));
+#elif WINDOW
+  v *= load_window (min (k, p.x_length - 1u));
 #endif
   v = select (vec2f (0.0), v, from_k < p.x_length && k < p.n);
 #if SWAP_X
@@ -113,7 +135,9 @@ fn put (place: Place, r: u32, value: vec2f) {
   v *= p.scale;
   let at = place.y + k * ${INNER};
   if (place.there && k < p.y_length) {
-#if REAL_Y
+#if POWER
+    store_y (at, dot (v, v));
+#elif REAL_Y
     store_y (at, v.x);
 #elif PLANAR_Y
     store_y (at, v.x);
@@ -156,7 +180,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     let j = w % $(F / R)u;
 #endif
     var v = array<vec2f, $(R)> ();
-#if s == 0 || s == S - 1
+#if s == 0 || (s == S - 1 && !HALF)
     let place = find (group * $(T)u + t);
 #endif
 #if s == 0
@@ -223,16 +247,35 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endif
 #endfor
 #endif
+#elif HALF
+#for r in 0..R
+    whole[t * $(F)u + j + $(r * (F / R))u] = v[$(r)];
+#endfor
 #else
 #for r in 0..R
     put (place, j + $(r * (F / R))u, v[$(r)]);
 #endfor
 #endif
   }
-#if s < S - 1 || (CONVOLVE && S > 1)
+#if s < S - 1 || (CONVOLVE && S > 1) || HALF
   workgroupBarrier ();
 #endif
 #endfor
+
+#if HALF
+  // SPLIT: with e and o the transforms of the even and the odd elements, k has e + w o and F - k the conjugate of e - w o.
+  for (var i = lane; i < $((F / 2 + 1) * T)u; i += $(WG)u) {
+    let t = i / $(F / 2 + 1)u;
+    let k = i % $(F / 2 + 1)u;
+    let place = find (group * $(T)u + t);
+    let a = whole[t * $(F)u + k];
+    let b = whole[t * $(F)u + select ($(F)u - k, 0u, k == 0u)];
+    let even = 0.5 * vec2f (a.x + b.x, a.y - b.y);
+    let odd = product (load2_halves (k), 0.5 * vec2f (a.y + b.y, b.x - a.x));
+    put (place, k, even + odd);
+    put (place, $(F)u - k, vec2f (even.x - odd.x, odd.y - even.y));
+  }
+#endif
 
 #if CONVOLVE && S > 1
 #for u in 1..S

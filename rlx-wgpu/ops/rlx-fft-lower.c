@@ -30,9 +30,11 @@ typedef struct
   guint64 n;           /* the length */
   guint64 x_length, y_length;   /* of the axis */
   guint64 outer, inner;
-  gboolean real_x, real_y, hermitian, inverse, planar;
+  gboolean real_x, real_y, hermitian, inverse, planar, power;
   double scale;
   guint64 chirp;       /* the length of the convolution, or 0 */
+  const RlxIrValue *window;     /* nullable */
+  guint64 frames, hop, signal;  /* rows that overlap: how many there are of a signal; hop is 0 for others */
 } Problem;
 
 /* A dispatch. */
@@ -44,6 +46,7 @@ typedef struct
   gboolean real_x, hermitian, real_y, planar_x, planar_y;
   gboolean swap_x, swap_middle, swap_y;
   gboolean convolve, filter, chirp_x, chirp_y;
+  gboolean half, framed, power;
   double scale;
 } Pass;
 
@@ -129,8 +132,8 @@ lower_pass (RlxLower        *lower,
   at_once = MAX (workgroup_size / MAX (items, 1), 1);
   if (!plain)
     at_once = MAX (at_once, style->n_across);
-  if (stages.n_stages > 1)
-    while (at_once > 1 && at_once * pass->factor > room)
+  if (stages.n_stages > 1 || pass->half)
+    while (at_once > 1 && at_once * pass->factor * (pass->half ? 2 : 1) > room)
       at_once /= 2;
   while (at_once > 1 && at_once / 2 >= count)
     at_once /= 2;
@@ -138,6 +141,12 @@ lower_pass (RlxLower        *lower,
   /* the first rows that have something, and the last that somebody wants */
   given = rlx_divide_up (MIN (pass->n, pass->hermitian ? pass->n : pass->x_length), pass->factor / stages.radices[0]);
   wanted = rlx_divide_up (pass->y_length, pass->factor / stages.radices[0]);
+  if (pass->framed && self->window != NULL && pass->half)
+    rlx_kernel_input_vector (kernel, "window", self->window, 2);
+  else if (pass->framed && self->window != NULL)
+    rlx_kernel_input (kernel, "window", self->window);
+  if (pass->half)
+    input_constant (kernel, lower, "halves", rlx_fft_get_roots (2 * pass->factor));
 
   if (pass->real_x || pass->planar_x)
     rlx_kernel_input (kernel, "x", pass->x);
@@ -177,6 +186,10 @@ lower_pass (RlxLower        *lower,
   rlx_kernel_define (kernel, "SWAP_MIDDLE", pass->swap_middle || pass->convolve);
   rlx_kernel_define (kernel, "SWAP_Y", pass->swap_y);
   rlx_kernel_define (kernel, "HERMITIAN", pass->hermitian);
+  rlx_kernel_define (kernel, "HALF", pass->half);
+  rlx_kernel_define (kernel, "FRAMES", pass->framed && self->hop > 0);
+  rlx_kernel_define (kernel, "WINDOW", pass->framed && self->window != NULL);
+  rlx_kernel_define (kernel, "POWER", pass->power);
   rlx_kernel_define (kernel, "REAL_X", pass->real_x);
   rlx_kernel_define (kernel, "REAL_Y", pass->real_y);
   rlx_kernel_define (kernel, "PLANAR_X", pass->planar_x);
@@ -204,6 +217,14 @@ lower_pass (RlxLower        *lower,
       rlx_kernel_param_u32 (kernel, "bits", bits);
       rlx_kernel_param_u32 (kernel, "coarse", rlx_divide_up (pass->done * pass->factor, (guint64) 1 << bits));
     }
+  if (pass->framed && self->hop > 0)
+    {
+      guint64 unit = pass->half ? 2 : 1;
+
+      rlx_kernel_param_u32 (kernel, "frames", self->frames);
+      rlx_kernel_param_u32 (kernel, "hop", self->hop / unit);
+      rlx_kernel_param_u32 (kernel, "signal", self->signal / unit);
+    }
   if (pass->planar_x)
     rlx_kernel_param_u32 (kernel, "x_plane", total * pass->x_length);
   if (pass->planar_y)
@@ -223,6 +244,19 @@ make_temporary (RlxLower      *lower,
   RlxTensorType type = { RLX_DATA_TYPE_F32, 4, { (gint64) self->outer, (gint64) length, (gint64) self->inner, 2 } };
 
   return rlx_lower_temporary (lower, &type);
+}
+
+/* Whether n real numbers can be taken for n / 2 complex ones. */
+static gboolean
+is_half (const Problem *self,
+         const Style   *style,
+         guint64        room)
+{
+  RlxFftStages stages;
+
+  return self->real_x && self->chirp == 0 && self->inner == 1 && self->n % 2 == 0 && self->n > 2 && self->n <= room &&
+         self->x_length % 2 == 0 && self->hop % 2 == 0 && (self->hop == 0 || self->signal % 2 == 0) &&
+         rlx_fft_find_stages (self->n / 2, style->max_radix, style->max_sum, &stages);
 }
 
 /* One transform of @length, which takes the operand of the node where @first, and gives
@@ -253,6 +287,28 @@ lower_transform (RlxLower          *lower,
       n_passes = rlx_fft_find_passes (length, room / style->n_across, factors);
     }
   g_assert (n_passes > 0);
+  if (is_half (self, style, room))
+    {
+      const Pass pass = {
+        .x = *x,
+        .y = self->y,
+        .n = length / 2,
+        .length = length / 2,
+        .x_length = self->x_length / 2,
+        .y_length = self->y_length,
+        .factor = length / 2,
+        .done = 1,
+        .first = TRUE,
+        .last = TRUE,
+        .planar_y = self->planar,
+        .half = TRUE,
+        .framed = TRUE,
+        .power = self->power,
+        .scale = self->scale,
+      };
+
+      return lower_pass (lower, node, self, style, &pass, error);
+    }
 
   for (guint i = 0; i < n_passes; i++)
     {
@@ -269,9 +325,11 @@ lower_transform (RlxLower          *lower,
         .hermitian = starts && self->hermitian,
         .real_y = ends && self->real_y,
         .planar_x = starts && self->planar && !self->real_x,
-        .planar_y = ends && self->planar && !self->real_y,
+        .planar_y = ends && self->planar && !self->real_y && !self->power,
         .swap_x = starts && self->inverse,
         .swap_y = ends && self->inverse,
+        .framed = starts,
+        .power = ends && self->power,
         .scale = ends ? self->scale : 1.0,
       };
 
@@ -364,6 +422,16 @@ const RlxVariants rlx_fft_variants = {
   RLX_FAMILY_FFT, "fft", variants, G_N_ELEMENTS (variants), print_problem, samples,
 };
 
+static double
+get_scale (RlxFourierNorm norm,
+           guint64        n,
+           gboolean       inverse)
+{
+  if (norm == RLX_FOURIER_NORM_ORTHO)
+    return 1.0 / sqrt ((double) n);
+  return (norm == RLX_FOURIER_NORM_FORWARD) != inverse ? 1.0 / (double) n : 1.0;
+}
+
 gboolean
 rlx_fft_lower (RlxLower        *lower,
                const RlxIrNode *node,
@@ -414,12 +482,38 @@ rlx_fft_lower (RlxLower        *lower,
   if (!rlx_fft_is_smooth (problem.n))
     problem.chirp = rlx_fft_find_chirp (problem.n);
 
-  if (attrs->norm == RLX_FOURIER_NORM_ORTHO)
-    problem.scale = 1.0 / sqrt ((double) problem.n);
-  else if ((attrs->norm == RLX_FOURIER_NORM_FORWARD) != problem.inverse)
-    problem.scale = 1.0 / (double) problem.n;
-  else
-    problem.scale = 1.0;
+  problem.scale = get_scale (attrs->norm, problem.n, problem.inverse);
 
+  return rlx_lower_choose (lower, node, &rlx_fft_variants, &problem, error);
+}
+
+gboolean
+rlx_frame_powers_lower (RlxLower        *lower,
+                        const RlxIrNode *node,
+                        GError         **error)
+{
+  const RlxFramePowersAttrs *attrs = rlx_frame_powers_attrs (node);
+  const RlxIrValue *x = node->inputs[0], *y = &node->outputs[0];
+  guint64 n = (guint64) attrs->length;
+  Problem problem = {
+    .x = x,
+    .y = y,
+    .n = n,
+    .x_length = attrs->hop > 0 ? n : (guint64) x->type.shape[x->type.n_dims - 1],
+    .y_length = n / 2 + 1,
+    .outer = rlx_type_n_elements (&y->type) / (n / 2 + 1),
+    .inner = 1,
+    .real_x = TRUE,
+    .power = TRUE,
+    .scale = get_scale (attrs->norm, n, FALSE),
+    .chirp = rlx_fft_is_smooth (n) ? 0 : rlx_fft_find_chirp (n),
+    .window = node->n_inputs > 1 ? node->inputs[1] : NULL,
+    .frames = attrs->hop > 0 ? (guint64) y->type.shape[y->type.n_dims - 2] : 1,
+    .hop = (guint64) attrs->hop,
+    .signal = (guint64) x->type.shape[x->type.n_dims - 1],
+  };
+
+  if (problem.outer == 0)
+    return TRUE;
   return rlx_lower_choose (lower, node, &rlx_fft_variants, &problem, error);
 }

@@ -6,6 +6,61 @@
 #include "ops/rlx-builder-private.h"
 
 #include "passes/rlx-passes-private.h"
+#include "util/rlx-debug-private.h"
+
+/* The powers of a spectrum, before they are taken apart: one kernel reads the frames where they are in a signal, times their
+ * window, and writes nothing but the squares. */
+static gboolean
+append_powers (RlxRewrite      *self,
+               const RlxIrNode *node)
+{
+  const RlxTensorType *type = &node->outputs[0].type;
+  RlxFramePowersAttrs attrs = { 0, };
+  RlxIrValue *inputs[2] = { NULL, };
+  const RlxIrNode *rfft;
+  const RlxIrValue *x;
+  RlxIrNode *powers;
+  gint64 length;
+
+  if (!rlx_ir_node_is (node, RLX_OP_ID_ABS_SQUARED) || (rlx_debug_get_flags () & (RLX_DEBUG_NO_RECOGNISE | RLX_DEBUG_NO_FUSE)))
+    return FALSE;
+  rfft = node->inputs[0]->node;
+  if (!rlx_ir_node_is (rfft, RLX_OP_ID_RFFT) || rlx_rewrite_get_only_user (self, node->inputs[0]) == NULL ||
+      rlx_fft_attrs (rfft)->layout != RLX_COMPLEX_LAYOUT_PAIRS || rlx_fft_attrs (rfft)->axes.n_values > 1)
+    return FALSE;
+  x = rfft->inputs[0];
+  if (x->type.data_type != RLX_DATA_TYPE_F32 ||
+      (rlx_fft_attrs (rfft)->axes.n_values == 1 &&
+       rlx_type_get_axis (&x->type, rlx_fft_attrs (rfft)->axes.values[0]) != x->type.n_dims - 1))
+    return FALSE;
+
+  length = x->type.shape[x->type.n_dims - 1];
+  attrs.norm = rlx_fft_attrs (rfft)->norm;
+  attrs.length = rlx_fft_attrs (rfft)->lengths.n_values > 0 ? rlx_fft_attrs (rfft)->lengths.values[0] : length;
+  if (attrs.length == length && rlx_ir_node_is (x->node, RLX_OP_ID_MUL) && rlx_rewrite_get_only_user (self, x) != NULL)
+    {
+      const RlxIrValue *frames = x->node->inputs[0], *window = x->node->inputs[1];
+
+      if (window->type.n_dims == 1 && window->type.shape[0] == length && rlx_type_same_shape (&frames->type, &x->type))
+        {
+          inputs[1] = self->map[window->id];
+          x = frames;
+        }
+    }
+  if (attrs.length == length && rlx_ir_node_is (x->node, RLX_OP_ID_FRAME))
+    {
+      attrs.hop = rlx_frame_attrs (x->node)->hop;
+      x = x->node->inputs[0];
+    }
+  inputs[0] = self->map[x->id];
+  powers = rlx_ir_append (self->out, &rlx_op_frame_powers, rlx_attrs_copy (&rlx_op_frame_powers, &attrs), inputs,
+                          inputs[1] != NULL ? 2 : 1, type, 1);
+  powers->origin = node->origin;
+  powers->name = g_strdup (node->name);
+  self->map[node->outputs[0].id] = &powers->outputs[0];
+  RLX_NOTE (FUSE, "%%%u: a Fourier transform gives its powers", node->outputs[0].id);
+  return TRUE;
+}
 
 /* *@more: what operators have become has operators that become others. */
 static RlxIr *
@@ -22,6 +77,8 @@ expand (const RlxIr     *ir,
     {
       const RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
 
+      if (append_powers (&self, node))
+        continue;
       if (node->op->expand != NULL)
         {
           g_auto(RlxBuilder) b = RLX_BUILDER (self.out, node);

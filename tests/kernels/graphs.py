@@ -407,6 +407,10 @@ def fourier(g, t):
     g.call('rfft', f'{t}[2, 20000]', layout='planar')
     g.call('irfft', f'{t}[2, 20000]', layout='planar')
     g.call('irfft', f'{t}[2, 5003]', layout='planar')
+    g.call('rfft', f'{t}[3, 400]')
+    for hop in 160, 161:
+        g.call('mel_spectrogram', f'{t}[2, 4000]', f'{t}[201, 40]', fft_length=400, hop=hop)
+    g.call('pad', f'{t}[7]', before=[20], after=[0], mode='reflect')
 
 
 def get_all():

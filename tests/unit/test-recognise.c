@@ -832,6 +832,53 @@ static const Case cases[] = {
     "%29 = matmul(%27, %28)\n"
     "%30 = add(%29, %19)\n"
     "output \"y\" %30\n", 9, "attention", "fused" },
+  /* the powers of a spectrum, of frames that overlap, times a window; of 20 complex numbers in place of 40 real ones */
+  { "powers/frames",
+    "%0 = input \"x\" f32[2, 300]\n"
+    "%1 = input \"w\" f32[40]\n"
+    "%2 = frame(%0) {length = 40, hop = 16}\n"
+    "%3 = mul(%2, %1)\n"
+    "%4 = rfft(%3)\n"
+    "%5 = abs_squared(%4)\n"
+    "output \"y\" %5\n", 1, "fft", "mul" },
+  /* frames that begin between two pairs */
+  { "powers/odd-hop",
+    "%0 = input \"x\" f32[2, 300]\n"
+    "%1 = input \"w\" f32[40]\n"
+    "%2 = frame(%0) {length = 40, hop = 17}\n"
+    "%3 = mul(%2, %1)\n"
+    "%4 = rfft(%3) {norm = ortho}\n"
+    "%5 = abs_squared(%4)\n"
+    "output \"y\" %5\n", 1, "fft", "mul" },
+  /* a convolution; rows of their own */
+  { "powers/prime",
+    "%0 = input \"x\" f32[3, 1, 101]\n"
+    "%1 = input \"w\" f32[101]\n"
+    "%2 = mul(%0, %1)\n"
+    "%3 = rfft(%2)\n"
+    "%4 = abs_squared(%3)\n"
+    "output \"y\" %4\n", 1, "fft", "mul" },
+  { "powers/filled-up",
+    "%0 = input \"x\" f32[3, 10]\n"
+    "%1 = rfft(%0) {lengths = [36]}\n"
+    "%2 = abs_squared(%1)\n"
+    "output \"y\" %2\n", 1, "fft", "mul" },
+  /* several passes, the first of which reads frames */
+  { "powers/long",
+    "%0 = input \"x\" f32[2, 25000]\n"
+    "%1 = input \"w\" f32[20000]\n"
+    "%2 = frame(%0) {length = 20000, hop = 5000}\n"
+    "%3 = mul(%2, %1)\n"
+    "%4 = rfft(%3)\n"
+    "%5 = abs_squared(%4)\n"
+    "output \"y\" %5\n", 2, "fft", "mul" },
+  /* the spectrum is needed, too */
+  { "powers/spectrum-kept",
+    "%0 = input \"x\" f32[3, 24]\n"
+    "%1 = rfft(%0)\n"
+    "%2 = abs_squared(%1)\n"
+    "output \"y\" %2\n"
+    "output \"z\" %1\n", 2, "mul", NULL },
 };
 
 /* Whether a kernel of the plan has a name that begins with @start. */
