@@ -29,7 +29,11 @@ fn element (i: u32) -> u32 {
     let source = select (min (k, p.size$(d) - 1u), 0u, c < p.before$(d));
 #else
     // over and over, forth or forth and back; here before is less than the period
+#if ONCE
+    let phase = c;
+#else
     let phase = c % p.period$(d);
+#endif
     let place = select (phase - p.before$(d), phase + (p.period$(d) - p.before$(d)), phase < p.before$(d));
 #if MODE == 4
     let source = place;

@@ -190,7 +190,7 @@ lower_parts (RlxLower         *lower,
   gint64 strides[RLX_MAX_DIMS], shape[RLX_MAX_DIMS], offset = 0;
   Part joined[RLX_MAX_DIMS];
   gint64 stride[RLX_MAX_DIMS];
-  gboolean plain[RLX_MAX_DIMS];
+  gboolean plain[RLX_MAX_DIMS], once = TRUE;
   guint n_dims = 0;
   RlxKernel *kernel;
 
@@ -236,12 +236,15 @@ lower_parts (RlxLower         *lower,
       /* what is taken as it is never comes again */
       gint64 period = plain[i] ? G_MAXUINT32 : get_period (mode, joined[i].size);
 
+      /* a remainder costs more than all else */
+      once = once && shape[i] <= period;
       rlx_kernel_param_indexed (kernel, "dim", i, shape[i]);
       rlx_kernel_param_indexed (kernel, "before", i, period > 0 ? joined[i].before % period : joined[i].before);
       rlx_kernel_param_indexed (kernel, "period", i, period);
       rlx_kernel_param_indexed (kernel, "size", i, joined[i].size);
       rlx_kernel_param_indexed (kernel, "stride", i, stride[i]);
     }
+  rlx_kernel_define (kernel, "ONCE", once || mode == RLX_PAD_MODE_CONSTANT || mode == RLX_PAD_MODE_EDGE);
 
   return rlx_kernel_dispatch_elements (kernel, lower, y, error);
 }
