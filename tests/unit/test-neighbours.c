@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "rlx-reference.h"
+#include "rlx-test-packed.h"
 #include "rlx-test-util.h"
 
 #define PARSED(text) g_variant_new_parsed (text)
@@ -88,83 +89,159 @@ typedef struct
   gboolean bias;
 } Layer;
 
+/* Inputs of a graph, and what they get. */
+typedef struct
+{
+  RlxGraph *graph;
+  GPtrArray *values;
+  GRand *rand;
+  GError *error;
+} Inputs;
+
+static RlxNode *
+add_input (Inputs     *self,
+           const char *name,
+           RlxTensor  *value)
+{
+  gsize n_dims;
+  const gint64 *shape = rlx_tensor_get_shape (value, &n_dims);
+
+  g_ptr_array_add (self->values, value);
+  return rlx_graph_input (self->graph, name, rlx_tensor_get_data_type (value), shape, n_dims, &self->error);
+}
+
+static RlxNode *
+add_random (Inputs     *self,
+            const char *name,
+            double      size,
+            const char *format,
+            ...) G_GNUC_PRINTF (4, 5);
+
+static RlxNode *
+add_random (Inputs     *self,
+            const char *name,
+            double      size,
+            const char *format,
+            ...)
+{
+  g_autofree char *type = NULL;
+  va_list args;
+
+  va_start (args, format);
+  type = g_strdup_vprintf (format, args);
+  va_end (args);
+  return add_input (self, name, rlx_test_random (type, -size, size, g_rand_int (self->rand)));
+}
+
+/* Each row by the matrix of its expert, which has @n columns, or rows of packed numbers. */
+static RlxNode *
+multiply (Inputs              *self,
+          const Layer         *layer,
+          const RlxTestPacked *format,
+          const char          *name,
+          RlxNode             *x,
+          gint64               n,
+          RlxNode             *expert)
+{
+  gint64 width = rlx_node_get_shape (x, NULL)[1];
+  g_autofree RlxNode **product = NULL;
+  g_autofree char *prefix = g_strdup_printf ("%d,", (int) layer->experts), *scale = g_strconcat (name, " scale", NULL);
+  gboolean scaled = format != NULL && format >= rlx_test_packed + RLX_TEST_FIRST_SCALED;
+  RlxNode *nodes[6] = { x, NULL, NULL, NULL, NULL, expert };
+
+  if (format == NULL)
+    return rlx_node_grouped_matmul (x, add_random (self, name, 1, "f32[%d,%d,%d]", (int) layer->experts, (int) width, (int) n), expert,
+                                    &self->error);
+  nodes[1] = add_input (self, name, rlx_test_packed_rows (format, prefix, (gsize) layer->experts, (gsize) n, (gsize) width, FALSE, TRUE, self->rand));
+  if (scaled)
+    nodes[2] = add_random (self, scale, 1, "f32[%d,%d,%d]", (int) layer->experts, (int) n, (int) width / 32);
+  product = rlx_graph_add_op (self->graph, "dequant_matmul", nodes, 6,
+                              g_variant_new_parsed ("{'type': <%s>, 'block_size': <%x>}", format->name, (gint64) (scaled ? 32 : 0)),
+                              NULL, &self->error);
+  g_assert_no_error (self->error);
+  return product[0];
+}
+
 /* Σ weight · down (silu (x gate) · (x up)) over the chosen experts, in one graph. */
-static RlxGraph *
-make_layer (const Layer *self)
+static void
+make_layer (Inputs              *self,
+            const Layer         *layer,
+            const RlxTestPacked *format)
+{
+  GError **error = &self->error;
+  g_autofree RlxNode **chosen = NULL, **sum = NULL;
+  const gint64 apart[] = { layer->tokens, 1, layer->width }, each[] = { layer->tokens, layer->k, layer->width };
+  const gint64 rows[] = { layer->tokens * layer->k, layer->width }, all[] = { layer->tokens * layer->k }, factors[] = { layer->tokens, layer->k, 1 };
+  /* packed numbers can be thousands, and scores of more than a few would all be 1, or as good as that */
+  const double size = format != NULL ? 0x1p-10 : 1;
+  RlxNode *x = add_random (self, "x", size, "f32[%d,%d]", (int) layer->tokens, (int) layer->width);
+  RlxNode *router = add_random (self, "router", 4 / size / sqrt ((double) layer->width), "f32[%d,%d]", (int) layer->width, (int) layer->experts);
+  RlxNode *nodes[2] = { rlx_node_matmul (x, router, NULL, error), NULL };
+  RlxNode *expert, *g, *u, *y;
+
+  if (layer->bias)
+    nodes[1] = add_random (self, "bias", 1, "f32[%d]", (int) layer->experts);
+  chosen = rlx_graph_add_op (self->graph, "moe_gate", nodes, 2, PARSED (layer->gate), NULL, error);
+  g_assert_no_error (self->error);
+  expert = rlx_node_reshape (chosen[1], all, 1, error);
+  x = rlx_node_reshape (rlx_node_expand (rlx_node_reshape (x, apart, 3, error), each, 3, error), rows, 2, error);
+  g = rlx_node_silu (multiply (self, layer, format, "gate", x, layer->hidden, expert), error);
+  u = multiply (self, layer, format, "up", x, layer->hidden, expert);
+  y = multiply (self, layer, format, "down", rlx_node_mul (g, u, error), layer->width, expert);
+  nodes[0] = rlx_node_mul (rlx_node_reshape (y, each, 3, error), rlx_node_reshape (chosen[0], factors, 3, error), error);
+  sum = rlx_graph_add_op (self->graph, "reduce_sum", nodes, 1, PARSED ("{'axes': <[int64 1]>}"), NULL, error);
+  g_assert_no_error (self->error);
+  rlx_graph_output (self->graph, "y", sum[0], error);
+}
+
+static void
+check_layer (const Layer         *layer,
+             const RlxTestPacked *format)
 {
   g_autoptr(RlxGraph) graph = rlx_graph_new ();
+  g_autoptr(GPtrArray) values = g_ptr_array_new_with_free_func (g_object_unref), expected = NULL;
+  g_autoptr(GRand) rand = g_rand_new_with_seed (15);
+  Inputs inputs = { graph, values, rand, NULL };
+  g_autoptr(RlxExecutable) executable = NULL;
+  g_auto(RlxTensors) outputs = NULL;
   g_autoptr(GError) error = NULL;
-  g_autofree RlxNode **chosen = NULL;
-  const gint64 tokens[] = { self->tokens, self->width }, router[] = { self->width, self->experts };
-  const gint64 up[] = { self->experts, self->width, self->hidden }, down[] = { self->experts, self->hidden, self->width };
-  const gint64 apart[] = { self->tokens, 1, self->width }, each[] = { self->tokens, self->k, self->width };
-  const gint64 rows[] = { self->tokens * self->k, self->width }, all[] = { self->tokens * self->k }, factors[] = { self->tokens, self->k, 1 };
-  RlxNode *x = rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, tokens, 2, &error);
-  RlxNode *nodes[3] = { rlx_node_matmul (x, rlx_graph_input (graph, "router", RLX_DATA_TYPE_F32, router, 2, &error), NULL, &error), };
-  RlxNode *w_gate = rlx_graph_input (graph, "w_gate", RLX_DATA_TYPE_F32, up, 3, &error);
-  RlxNode *w_up = rlx_graph_input (graph, "w_up", RLX_DATA_TYPE_F32, up, 3, &error);
-  RlxNode *w_down = rlx_graph_input (graph, "w_down", RLX_DATA_TYPE_F32, down, 3, &error);
-  RlxNode *expert, *weight, *g, *u, *y;
-  gsize n_results;
+  RlxReferenceCheck check;
 
-  if (self->bias)
-    nodes[1] = rlx_graph_input (graph, "bias", RLX_DATA_TYPE_F32, &self->experts, 1, &error);
-  chosen = rlx_graph_add_op (graph, "moe_gate", nodes, 2, PARSED (self->gate), &n_results, &error);
-  g_assert_no_error (error);
-  expert = rlx_node_reshape (chosen[1], all, 1, &error);
-  x = rlx_node_reshape (rlx_node_expand (rlx_node_reshape (x, apart, 3, &error), each, 3, &error), rows, 2, &error);
-  g = rlx_node_silu (rlx_node_grouped_matmul (x, w_gate, expert, &error), &error);
-  u = rlx_node_grouped_matmul (x, w_up, expert, &error);
-  y = rlx_node_grouped_matmul (rlx_node_mul (g, u, &error), w_down, expert, &error);
-  weight = rlx_node_reshape (chosen[0], factors, 3, &error);
-  y = rlx_node_mul (rlx_node_reshape (y, each, 3, &error), weight, &error);
-  nodes[0] = y;
-  {
-    g_autofree RlxNode **sum = rlx_graph_add_op (graph, "reduce_sum", nodes, 1, PARSED ("{'axes': <[int64 1]>}"), &n_results, &error);
+  if (rlx_test_device () == NULL)
+    return;
 
-    g_assert_no_error (error);
-    rlx_graph_output (graph, "y", sum[0], &error);
-  }
+  make_layer (&inputs, layer, format);
+  executable = rlx_device_compile (rlx_test_device (), graph, NULL, NULL, &error);
   g_assert_no_error (error);
-  return g_steal_pointer (&graph);
+  outputs = rlx_executable_run (executable, (RlxTensor **) values->pdata, values->len, NULL, NULL, &error);
+  g_assert_no_error (error);
+  expected = rlx_reference_run (graph, (RlxTensor **) values->pdata, values->len, NULL, NULL, 0, RLX_REFERENCE_NONE, &error);
+  g_assert_no_error (error);
+  if (!rlx_reference_value_check (g_ptr_array_index (expected, 0), outputs[0], &check))
+    g_test_fail_printf ("%s of %s: %" G_GSIZE_FORMAT " are wrong, element %" G_GSIZE_FORMAT " is %g instead of %g, with a bound of %g",
+                        layer->gate, format ? format->name : "f32", check.n_wrong, check.first_wrong, check.got, check.expected, check.bound);
+  /* the choice of few tokens may be in doubt */
+  g_assert_cmpuint (check.n_unknown, <=, (gsize) (layer->tokens * layer->width / 4));
 }
 
 static void
 test_layer (gconstpointer data)
 {
-  const Layer *self = data;
-  g_autoptr(RlxGraph) graph = make_layer (self);
-  g_autoptr(GPtrArray) inputs = g_ptr_array_new_with_free_func (g_object_unref), expected = NULL;
-  g_autoptr(RlxExecutable) executable = NULL;
-  g_auto(RlxTensors) outputs = NULL;
-  g_autoptr(GError) error = NULL;
-  RlxReferenceCheck check;
-  char *types[] = {
-    g_strdup_printf ("f32[%d,%d]", (int) self->tokens, (int) self->width), g_strdup_printf ("f32[%d,%d]", (int) self->width, (int) self->experts),
-    g_strdup_printf ("f32[%d,%d,%d]", (int) self->experts, (int) self->width, (int) self->hidden),
-    g_strdup_printf ("f32[%d,%d,%d]", (int) self->experts, (int) self->width, (int) self->hidden),
-    g_strdup_printf ("f32[%d,%d,%d]", (int) self->experts, (int) self->hidden, (int) self->width),
-    g_strdup_printf ("f32[%d]", (int) self->experts),
-  };
+  check_layer (data, NULL);
+}
 
-  for (guint i = 0; i < (self->bias ? 6 : 5); i++)
-    g_ptr_array_add (inputs, rlx_test_random (types[i], -1, 1, i + 1));
-  for (guint i = 0; i < G_N_ELEMENTS (types); i++)
-    g_free (types[i]);
-  if (rlx_test_device () == NULL)
-    return;
+/* Experts that stay packed: those of every type take long, each being a kernel of its own. */
+static void
+test_packed_layer (gconstpointer data)
+{
+  Layer layer = *(const Layer *) data;
 
-  executable = rlx_device_compile (rlx_test_device (), graph, NULL, NULL, &error);
-  g_assert_no_error (error);
-  outputs = rlx_executable_run (executable, (RlxTensor **) inputs->pdata, inputs->len, NULL, NULL, &error);
-  g_assert_no_error (error);
-  expected = rlx_reference_run (graph, (RlxTensor **) inputs->pdata, inputs->len, NULL, NULL, 0, RLX_REFERENCE_NONE, &error);
-  g_assert_no_error (error);
-  if (!rlx_reference_value_check (g_ptr_array_index (expected, 0), outputs[0], &check))
-    g_test_fail_printf ("%s: %" G_GSIZE_FORMAT " are wrong, element %" G_GSIZE_FORMAT " is %g instead of %g, with a bound of %g", self->gate,
-                        check.n_wrong, check.first_wrong, check.got, check.expected, check.bound);
-  /* the choice of few tokens may be in doubt */
-  g_assert_cmpuint (check.n_unknown, <=, (gsize) (self->tokens * self->width / 4));
+  /* a block of every type */
+  layer.width = layer.hidden = 256;
+  layer.tokens = 4;
+  for (guint i = 0; i < RLX_TEST_N_PACKED; i++)
+    if (g_test_slow () || g_str_equal (rlx_test_packed[i].name, layer.bias ? "q4-k" : "int4"))
+      check_layer (&layer, &rlx_test_packed[i]);
 }
 
 /* ---- neighbours ----------------------------------------------------------------------------- */
@@ -300,6 +377,8 @@ main (int   argc,
   g_test_add_func ("/neighbours/gate", test_gate);
   g_test_add_data_func ("/neighbours/mixtral", &mixtral, test_layer);
   g_test_add_data_func ("/neighbours/deepseek", &deepseek, test_layer);
+  g_test_add_data_func ("/neighbours/mixtral-packed", &mixtral, test_packed_layer);
+  g_test_add_data_func ("/neighbours/deepseek-packed", &deepseek, test_packed_layer);
   g_test_add_func ("/neighbours/values", test_values);
   g_test_add_func ("/neighbours/many", test_many);
   g_test_add_func ("/neighbours/rules", test_rules);
