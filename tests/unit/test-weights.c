@@ -231,6 +231,40 @@ test_files (void)
   rlx_test_remove_tree (folder);
 }
 
+/* A GFile that is no file of the system: read by a stream, in any order, or refused where that cannot be. */
+static void
+test_streams (void)
+{
+  g_autoptr(GFile) file = g_file_new_for_uri ("resource:///rlx-wgpu/tests/weights.safetensors");
+  g_autoptr(GFile) compressed = g_file_new_for_uri ("resource:///rlx-wgpu/tests/compressed");
+  g_autoptr(GError) error = NULL;
+  g_autoptr(RlxWeights) weights = rlx_weights_open (file, NULL, &error);
+  g_autoptr(RlxTensor) w = NULL, b = NULL, again = NULL;
+  int ends[2];
+
+  g_assert_no_error (error);
+  w = rlx_weights_load_tensor (weights, "w", NULL, &error);
+  g_assert_no_error (error);
+  b = rlx_weights_load_tensor (weights, "b", NULL, &error);
+  g_assert_no_error (error);
+  again = rlx_weights_load_tensor (weights, "w", NULL, &error);
+  g_assert_no_error (error);
+  g_assert_cmpint (rlx_tensor_get_n_elements (w), ==, 6);
+  g_assert_cmpint (rlx_tensor_get_n_elements (b), ==, 2);
+  g_assert_true (rlx_tensor_equal (w, again));
+
+  g_assert_null (rlx_weights_open (compressed, NULL, &error));
+  g_assert_error (error, G_IO_ERROR, G_IO_ERROR_NOT_SUPPORTED);
+  g_assert_nonnull (strstr (error->message, "compressed: "));
+  g_clear_error (&error);
+
+  g_assert_cmpint (pipe (ends), ==, 0);
+  g_assert_null (rlx_weights_open_fd (ends[0], NULL, &error));
+  g_assert_error (error, G_IO_ERROR, G_IO_ERROR_NOT_REGULAR_FILE);
+  close (ends[0]);
+  close (ends[1]);
+}
+
 /* The descriptor is not needed any more once the call is back. */
 static void
 test_open_fd_async (void)
@@ -736,6 +770,7 @@ main (int    argc,
   g_test_add_func ("/weights/entries", test_entries);
   g_test_add_func ("/weights/types", test_types);
   g_test_add_func ("/weights/files", test_files);
+  g_test_add_func ("/weights/streams", test_streams);
   g_test_add_func ("/weights/open-fd-async", test_open_fd_async);
   g_test_add_func ("/weights/no-files", test_no_files);
   g_test_add_func ("/weights/index", test_index);
