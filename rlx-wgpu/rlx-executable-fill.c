@@ -3,8 +3,8 @@
  *
  * Parameters whose values come in pieces, from a file: the host never has all of one.
  *
- * Where the device works in memory of the host, and the parameter has no value yet, so that no run uses it, pieces are
- * read straight to where they belong. Otherwise they are read into one of two buffers, while the device thread writes
+ * Where the device works in memory of the host, and nobody has given the parameter a value before, so that no run uses it,
+ * pieces are read straight to where they belong. Otherwise they are read into one of two buffers, while the device thread writes
  * what is in the other.
  */
 #include "config.h"
@@ -35,7 +35,6 @@ struct _Fill
   RlxGpuBuffer *buffer;
   gsize size, piece_size;
   gboolean in_place;            /* the pieces can go where they belong */
-  gboolean ok;
 
   Piece pieces[2];
   GMutex mutex;
@@ -76,15 +75,6 @@ rlx_executable_can_fill (RlxExecutable *self,
 
 /* ---- on the device thread --------------------------------------------------------------- */
 
-static void
-begin (RlxGpu  *gpu G_GNUC_UNUSED,
-       gpointer data)
-{
-  Fill *fill = data;
-
-  fill->in_place = rlx_gpu_buffer_get_host (fill->buffer) != NULL && !fill->executable->shared->is_set[fill->parameter];
-}
-
 static gboolean
 write_run (gpointer      data,
            gsize         at,
@@ -123,16 +113,26 @@ write_piece (RlxGpu  *gpu,
   g_clear_error (&error);
 }
 
+typedef struct
+{
+  RlxExecutable *executable;
+  guint parameter;
+  gboolean ok;
+} End;
+
+/* Before any run that is queued from now on. */
 static void
 end (RlxGpu  *gpu G_GNUC_UNUSED,
      gpointer data)
 {
-  Fill *fill = data;
-  RlxProgram *shared = fill->executable->shared;
+  End *self = data;
+  RlxProgram *shared = self->executable->shared;
 
-  if (fill->ok)
-    shared->is_set[fill->parameter] = TRUE;
+  if (self->ok)
+    shared->is_set[self->parameter] = TRUE;
   shared->stale = shared->plan->n_prologue > 0;
+  g_object_unref (self->executable);
+  g_free (self);
 }
 
 /* ---- on the caller's -------------------------------------------------------------------- */
@@ -221,7 +221,9 @@ rlx_executable_fill_parameter (RlxExecutable *self,
   const RlxPlan *plan = self->shared->plan;
   const RlxPlanPort *port = find_port (self, name);
   RlxGpu *gpu = self->shared->gpu;
+  End *last = g_new0 (End, 1);
   Fill fill = { .executable = self, .slot = *rlx_plan_get_slot (plan, port->slot), .piece_size = get_piece (self, port) };
+  gboolean ok;
 
   fill.parameter = (guint) (port - &g_array_index (plan->parameters, RlxPlanPort, 0));
   fill.slot.offset = rlx_executable_get_offset (self, &fill.slot);
@@ -230,20 +232,23 @@ rlx_executable_fill_parameter (RlxExecutable *self,
   g_mutex_init (&fill.mutex);
   g_cond_init (&fill.cond);
 
-  rlx_gpu_invoke_sync (gpu, begin, &fill);
+  /* Nothing waits for the device here: somebody else's long run may be in the way. */
+  fill.in_place = g_atomic_int_compare_and_exchange (&self->shared->given[fill.parameter], FALSE, TRUE) &&
+                  rlx_gpu_buffer_get_host (fill.buffer) != NULL;
   for (guint i = 0; i < G_N_ELEMENTS (fill.pieces) && (!fill.in_place || (i == 0 && fill.slot.packing.width > 0)); i++)
     fill.pieces[i] = (Piece) { .fill = &fill, .bytes = g_malloc (MIN (fill.piece_size, fill.size)) };
-  fill.ok = rlx_gpu_check_lost (gpu, error) &&
-            (fill.in_place ? read_in_place (&fill, func, data, cancellable, error) : read_beside (&fill, func, data, cancellable, error));
-  fill.ok = fill.ok && rlx_gpu_check_lost (gpu, error);
-  if (fill.ok && rlx_gpu_buffer_get_host (fill.buffer) != NULL)
+  ok = rlx_gpu_check_lost (gpu, error) &&
+       (fill.in_place ? read_in_place (&fill, func, data, cancellable, error) : read_beside (&fill, func, data, cancellable, error)) &&
+       rlx_gpu_check_lost (gpu, error);
+  if (ok && rlx_gpu_buffer_get_host (fill.buffer) != NULL)
     rlx_gpu_count_upload (gpu, fill.size);
-  rlx_gpu_invoke_sync (gpu, end, &fill);
+  *last = (End) { g_object_ref (self), fill.parameter, ok };
+  rlx_gpu_invoke (gpu, end, last);
 
   for (guint i = 0; i < G_N_ELEMENTS (fill.pieces); i++)
     g_free (fill.pieces[i].bytes);
   g_clear_error (&fill.error);
   g_cond_clear (&fill.cond);
   g_mutex_clear (&fill.mutex);
-  return fill.ok;
+  return ok;
 }

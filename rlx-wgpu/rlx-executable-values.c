@@ -189,6 +189,8 @@ write_new (RlxExecutable     *self,
         return NULL;
       g_ptr_array_add (write->bytes, converted);
     }
+  for (gsize i = 0; write->parameters && i < n_values; i++)
+    g_atomic_int_set (&self->shared->given[write->ports[i] - &g_array_index (ports, RlxPlanPort, 0)], TRUE);
   return &g_steal_pointer (&write)->access.job;
 }
 

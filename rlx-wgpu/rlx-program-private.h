@@ -31,6 +31,7 @@ typedef struct
   const char **input_names;      /* ends with NULL; the plan's names */
   const char **output_names;
   gboolean *is_set;              /* by parameter; device thread only */
+  int *given;                    /* by parameter; atomic: somebody has begun to give it a value */
   gboolean stale;                /* the prologue must run (again); device thread only */
 
   /* Of all that follows. Which steps run depends on weights: rlx-f16-weights.c. The device

@@ -31,6 +31,7 @@ rlx_program_unref (RlxProgram *self)
   g_free (self->input_names);
   g_free (self->output_names);
   g_free (self->is_set);
+  g_free (self->given);
   g_free (self->is_f16);
   g_free (self->steps);
   g_ptr_array_unref (self->forks);
@@ -250,6 +251,7 @@ rlx_program_new (RlxGpu          *gpu,
   self->residents = g_new0 (RlxResident *, plan->buffers->len + 1);
   self->pipelines = g_new0 (RlxGpuPipeline *, plan->steps->len + 1);
   self->is_set = g_new0 (gboolean, plan->parameters->len + 1);
+  self->given = g_new0 (int, plan->parameters->len + 1);
   self->stale = plan->n_prologue > 0;
   g_mutex_init (&self->mutex);
   self->is_f16 = g_new0 (gboolean, plan->f16_weights->len + 1);
