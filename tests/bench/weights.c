@@ -221,10 +221,10 @@ main (int   argc,
       char *argv[])
 {
   g_autofree char *folder = NULL;
-  int megabytes = 1024, rounds = 3;
+  int megabytes = 1024, rounds = 5;
   const GOptionEntry entries[] = {
     { "megabytes", 0, 0, G_OPTION_ARG_INT, &megabytes, "The size of the file (1024)", "N" },
-    { "rounds", 0, 0, G_OPTION_ARG_INT, &rounds, "How often it is read (3)", "N" },
+    { "rounds", 0, 0, G_OPTION_ARG_INT, &rounds, "How often it is read (5)", "N" },
     { "folder", 0, 0, G_OPTION_ARG_FILENAME, &folder, "Where it is made (that for temporary files)", "FOLDER" },
     G_OPTION_ENTRY_NULL
   };
