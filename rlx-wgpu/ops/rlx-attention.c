@@ -739,6 +739,13 @@ split_describe (const RlxVariant *variant,
 /* Few rows on a GPU: attention-few.wgsl. Each lane has eight columns of queries, sums, and of keys and values on their way. */
 #define FEW_COLUMNS 8
 
+/* Where registers are few, half of the lanes have twice as many. */
+static guint
+get_few_lanes (const RlxTarget *target)
+{
+  return target->registers_are_shared && target->subgroup_sizes_can_be_set ? target->subgroup_min : target->subgroup_size;
+}
+
 static gboolean
 few_describe (const RlxVariant *variant,
               RlxLower         *lower,
@@ -748,7 +755,7 @@ few_describe (const RlxVariant *variant,
 {
   const Attention *self = data;
   const RlxTarget *target = rlx_lower_get_target (lower);
-  guint lanes = target->subgroup_size, per = (guint) self->q.width / FEW_COLUMNS;
+  guint lanes = get_few_lanes (target), per = (guint) self->q.width / FEW_COLUMNS;
   guint64 tile_q = choose_rows (self);
   RlxKernel *kernel = rlx_kernel_new (lower, self->node, "attention-few");
 
@@ -758,7 +765,7 @@ few_describe (const RlxVariant *variant,
   rlx_kernel_define (kernel, "LANES", lanes);
   rlx_kernel_define (kernel, "WIDTH", self->q.width);
   rlx_kernel_define (kernel, "TQ", tile_q);
-  rlx_kernel_define (kernel, "UNROLL", tile_q == 8 ? 4 : 8);
+  rlx_kernel_define (kernel, "UNROLL", target->registers_are_shared ? (tile_q == 1 ? 4 : 1) : tile_q == 8 ? 4 : 8);
   rlx_kernel_define (kernel, "STEPS", g_bit_storage (per) - 1);
   rlx_kernel_define (kernel, "JOINS", g_bit_storage (lanes / per) - 1);
   rlx_kernel_define (kernel, "HALF", self->inputs[KEY]->type.data_type == RLX_DATA_TYPE_F16);
@@ -832,19 +839,19 @@ few_fits (const RlxVariant *variant,
   const Attention *self = data;
   RlxDataType type = self->inputs[KEY]->type.data_type;
 
-  if (!(target->features & RLX_DEVICE_FEATURES_SUBGROUPS) || !is_power_of_two (target->subgroup_size) ||
+  if (!(target->features & RLX_DEVICE_FEATURES_SUBGROUPS) || !is_power_of_two (get_few_lanes (target)) ||
       (target->subgroup_min != target->subgroup_max && !target->subgroup_sizes_can_be_set))
     return rlx_variant_cannot ("subgroups are not there, or of unknown size", why);
   if (self->q.width != self->v.width || self->q.width % FEW_COLUMNS != 0 || !is_power_of_two (self->q.width / FEW_COLUMNS) ||
-      self->q.width / FEW_COLUMNS > (gint64) target->subgroup_size)
+      self->q.width / FEW_COLUMNS > (gint64) get_few_lanes (target))
     return rlx_variant_cannot ("heads are not so wide that a part of a subgroup takes eight columns each", why);
   if ((type != RLX_DATA_TYPE_F32 && type != RLX_DATA_TYPE_F16) || self->inputs[VALUE]->type.data_type != type ||
       self->inputs[QUERY]->type.data_type != type)
     return rlx_variant_cannot ("its numbers are neither all f32 nor all f16", why);
   if (self->q.sequence >= 8)
     return rlx_variant_poorly ("8 queries or more", why);
-  if (target->registers_are_shared)
-    return rlx_variant_poorly ("keys on their way need more registers", why);
+  if (target->registers_are_shared && choose_rows (self) > 4)
+    return rlx_variant_poorly ("more than four rows need more registers", why);
   return target->loads_coalesce ? RLX_FIT_WELL : rlx_variant_poorly ("neighbouring loads are not one", why);
 }
 
