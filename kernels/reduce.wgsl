@@ -42,13 +42,10 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 
 #else
 
+#include "common/fold.wgsl"
 #include "common/rows.wgsl"
 
-#if FLOAT && MAX
-#use op_max
-#elif FLOAT && MIN
-#use op_min
-#elif LOG_SUM_EXP
+#if LOG_SUM_EXP
 #use op_exp op_is_inf op_log
 #endif
 #if ROOT
@@ -74,22 +71,6 @@ fn term (k: u32) -> fold_t {
   return min (x, 1u);
 #else
   return x;
-#endif
-}
-
-fn join (a: fold_t, b: fold_t) -> fold_t {
-#if SUM
-  return a + b;
-#elif PROD
-  return a * b;
-#elif MAX && FLOAT
-  return op_max (a, b);
-#elif MAX
-  return max (a, b);
-#elif FLOAT
-  return op_min (a, b);
-#else
-  return min (a, b);
 #endif
 }
 

@@ -11,29 +11,9 @@
 // neighbours. Sums of a lane are made before what came earlier is added: for each
 // level of blocks an element goes through lane_items + log₂ LANES + 1 additions.
 
-#if FLOAT && MAX
-#use op_max
-#elif FLOAT && MIN
-#use op_min
-#endif
-
 alias fold_t = type_y;
 
-fn join (a: fold_t, b: fold_t) -> fold_t {
-#if SUM
-  return a + b;
-#elif PROD
-  return a * b;
-#elif MAX && FLOAT
-  return op_max (a, b);
-#elif MAX
-  return max (a, b);
-#elif FLOAT
-  return op_min (a, b);
-#else
-  return min (a, b);
-#endif
-}
+#include "common/fold.wgsl"
 
 #if LANES > 1
 var<workgroup> shared_totals: array<fold_t, $(WG)>;
