@@ -21,7 +21,7 @@
 
 /* Many of these calls are made in the same place. */
 #ifdef __SANITIZE_ADDRESS__
-#define MAX_PER_POINT 4
+#define MAX_PER_POINT 3
 #define MAX_ANYWHERE 30
 #else
 #define MAX_PER_POINT 6

@@ -265,7 +265,23 @@ is_drawn (const RlxOp *op,
   return (variant + data_type) % 4 == 0;
 }
 
-/* Adds the calls of an operator with a data type to a graph. */
+gboolean
+add_next_call (Build       *build,
+               const RlxOp *op,
+               Generator    generator,
+               RlxDataType  data_type,
+               guint        variant,
+               GRand       *rand)
+{
+  g_autoptr (GVariantDict) attributes = g_variant_dict_new (NULL);
+  Call call = { .op = op, .data_type = data_type, .rand = rand, .variant = variant, .attributes = attributes };
+  gboolean more = generator (&call) && (!is_drawn (op, data_type, variant) || add_call (build, &call));
+
+  for (gsize i = 0; i < call.n_inputs; i++)
+    g_clear_object (&call.inputs[i]);
+  return more;
+}
+
 void
 add_calls (Build       *build,
            const RlxOp *op,
@@ -273,15 +289,6 @@ add_calls (Build       *build,
            RlxDataType  data_type,
            GRand       *rand)
 {
-  gboolean more = TRUE;
-
-  for (guint variant = 0; more; variant++)
-    {
-      g_autoptr (GVariantDict) attributes = g_variant_dict_new (NULL);
-      Call call = { .op = op, .data_type = data_type, .rand = rand, .variant = variant, .attributes = attributes };
-
-      more = generator (&call) && (!is_drawn (op, data_type, variant) || add_call (build, &call));
-      for (gsize i = 0; i < call.n_inputs; i++)
-        g_clear_object (&call.inputs[i]);
-    }
+  for (guint variant = 0; add_next_call (build, op, generator, data_type, variant, rand);)
+    variant++;
 }

@@ -102,6 +102,9 @@ gboolean keeps_subnormals (const RlxOp *op, GVariant *attributes);
 gboolean add_call (Build *build, Call *call);
 guint get_types (const RlxOp *op);
 gboolean is_drawn (const RlxOp *op, RlxDataType data_type, guint variant);
+/* Adds a call of an operator with a data type to a graph; FALSE when there are no more. */
+gboolean add_next_call (Build *build, const RlxOp *op, Generator generator, RlxDataType data_type, guint variant, GRand *rand);
+/* All of them. */
 void add_calls (Build *build, const RlxOp *op, Generator generator, RlxDataType data_type, GRand *rand);
 
 G_END_DECLS

@@ -142,10 +142,14 @@ test_edges (gconstpointer data)
   if (rlx_test_device () == NULL)
     return;
   for (guint i = 0; i < G_N_ELEMENTS (sizes); i += rlx_test_is_thorough () ? 1 : 3)
-    /* f16 only differs in how vectors, or single numbers, are loaded */
+    /* f16 only differs in how vectors, or single numbers, are loaded. Two of the four ways in which operands can lie see
+     * every edge of both, and the next size has the other two. */
     for (guint t = 0; t < (i % 4 == 2 ? 8 : 4); t++)
       {
-        Case self = { t & 4 ? "f16" : "f32", 0, sizes[i][0], sizes[i][1], sizes[i][2], t & 1, t & 2, i % 2 };
+        Case self = { t & 4 ? "f16" : "f32", 0, sizes[i][0], sizes[i][1], sizes[i][2], t & 1, t & 2, i / 2 % 2 };
+
+        if (!g_test_slow () && ((t ^ t >> 1) & 1) != i % 2)
+          continue;
 
         check (&self, row);
       }
