@@ -28,11 +28,14 @@ struct _RlxSession
   GHashTable *known;       /* names of inputs whose elements are part of the key */
   guint capacity;
 
-  GMutex run_mutex;        /* taken before the other one: of a run with states, and of all that follows */
+  gboolean running;        /* somebody runs it with states: whoever set this may change what follows */
   GPtrArray *states;       /* RlxSessionState */
   GHashTable *longer;      /* inputs that are as long as all rows, by name: their axis and 1 */
   guint max_rows;
   gint64 n_rows;           /* in the buffers of states */
+
+  gboolean begins_anew;    /* the next run does… */
+  guint wanted_rows;       /* …with room for so many */
 };
 
 /* What an output gives, for an input of the next run. */
@@ -72,7 +75,7 @@ void          rlx_session_trim         (RlxSession         *self);
 void          rlx_session_call_clear   (RlxSessionCall     *call);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (RlxSessionCall, rlx_session_call_clear)
 
-/* Finds or makes the executable. With states, the turn is the caller's. */
+/* Finds or makes the executable. With states, between beginning and ending a run. */
 gboolean      rlx_session_find         (RlxSession         *self,
                                         const char *const  *names,
                                         RlxTensor         **inputs,
@@ -86,6 +89,11 @@ gboolean      rlx_session_find         (RlxSession         *self,
 void          rlx_session_state_free   (gpointer            state);
 void          rlx_session_name_outputs (RlxSession         *self);
 gboolean      rlx_session_has_states   (RlxSession         *self);
+/* Waits until no other run with states goes on. */
+gboolean      rlx_session_begin_run    (RlxSession         *self,
+                                        GCancellable       *cancellable,
+                                        GError            **error);
+void          rlx_session_end_run      (RlxSession         *self);
 RlxSessionState *
               rlx_session_find_state   (RlxSession         *self,
                                         const char         *input);

@@ -110,18 +110,49 @@ has_output (RlxSession *self,
   return FALSE;
 }
 
-/* With the turn and the mutex. */
-static void
-begin_anew (RlxSession *self)
+gboolean
+rlx_session_begin_run (RlxSession   *self,
+                       GCancellable *cancellable,
+                       GError      **error)
 {
-  self->n_rows = 0;
-  for (guint i = 0; i < self->states->len; i++)
+  g_mutex_lock (&self->mutex);
+  while (self->running)
+    {
+      g_cond_wait_until (&self->ready, &self->mutex, g_get_monotonic_time () + G_TIME_SPAN_SECOND / 10);
+      if (g_cancellable_set_error_if_cancelled (cancellable, error))
+        {
+          g_mutex_unlock (&self->mutex);
+          return FALSE;
+        }
+    }
+  self->running = TRUE;
+  for (guint i = 0; self->begins_anew && i < self->states->len; i++)
     {
       RlxSessionState *state = self->states->pdata[i];
 
       g_clear_object (&state->value);
       state->is_in_buffer = FALSE;
+      if (self->wanted_rows != self->max_rows)
+        {
+          state->grows = FALSE;
+          g_clear_object (&state->buffer);
+        }
     }
+  if (self->begins_anew)
+    self->n_rows = 0;
+  self->max_rows = self->wanted_rows;
+  self->begins_anew = FALSE;
+  g_mutex_unlock (&self->mutex);
+  return TRUE;
+}
+
+void
+rlx_session_end_run (RlxSession *self)
+{
+  g_mutex_lock (&self->mutex);
+  self->running = FALSE;
+  g_cond_broadcast (&self->ready);
+  g_mutex_unlock (&self->mutex);
 }
 
 static gboolean
@@ -155,18 +186,17 @@ add_state (RlxSession *self,
   return TRUE;
 }
 
-static void
-lock (RlxSession *self)
+/* Locks what a run would use, unless one does. */
+static gboolean
+lock_states (RlxSession *self,
+             GError    **error)
 {
-  g_mutex_lock (&self->run_mutex);
   g_mutex_lock (&self->mutex);
-}
-
-static void
-unlock (RlxSession *self)
-{
+  if (!self->running)
+    return TRUE;
   g_mutex_unlock (&self->mutex);
-  g_mutex_unlock (&self->run_mutex);
+  g_set_error (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_INVALID, "States cannot be added while the session runs");
+  return FALSE;
 }
 
 /**
@@ -206,9 +236,10 @@ rlx_session_add_state (RlxSession *self,
   g_return_val_if_fail (input != NULL && output != NULL, FALSE);
   g_return_val_if_fail (error == NULL || *error == NULL, FALSE);
 
-  lock (self);
+  if (!lock_states (self, error))
+    return FALSE;
   ok = add_state (self, input, output, error);
-  unlock (self);
+  g_mutex_unlock (&self->mutex);
   return ok;
 }
 
@@ -238,7 +269,8 @@ rlx_session_add_states (RlxSession *self,
   g_return_val_if_fail (RLX_IS_SESSION (self) && self->model != NULL, FALSE);
   g_return_val_if_fail (error == NULL || *error == NULL, FALSE);
 
-  lock (self);
+  if (!lock_states (self, error))
+    return FALSE;
   ports = rlx_model_get_inputs (self->model);
   n = g_list_model_get_n_items (ports);
   n_before = self->states->len;
@@ -266,7 +298,7 @@ rlx_session_add_states (RlxSession *self,
                    "The model has no input “past…” with an output “present…”, or they are states already");
       ok = FALSE;
     }
-  unlock (self);
+  g_mutex_unlock (&self->mutex);
   return ok;
 }
 
@@ -274,7 +306,7 @@ rlx_session_add_states (RlxSession *self,
  * rlx_session_reset_states:
  * @self: a session
  *
- * Lets the next run begin anew, as the first one did.
+ * Lets the next run begin anew, as the first one did. A run that goes on is not disturbed.
  *
  * Since: 1.0
  */
@@ -283,9 +315,9 @@ rlx_session_reset_states (RlxSession *self)
 {
   g_return_if_fail (RLX_IS_SESSION (self));
 
-  lock (self);
-  begin_anew (self);
-  unlock (self);
+  g_mutex_lock (&self->mutex);
+  self->begins_anew = TRUE;
+  g_mutex_unlock (&self->mutex);
 }
 
 /**
@@ -306,7 +338,7 @@ rlx_session_get_max_rows (RlxSession *self)
   g_return_val_if_fail (RLX_IS_SESSION (self), 0);
 
   locker = g_mutex_locker_new (&self->mutex);
-  return self->max_rows;
+  return self->wanted_rows;
 }
 
 /**
@@ -314,7 +346,7 @@ rlx_session_get_max_rows (RlxSession *self)
  * @self: a session
  * @max_rows: how many rows to have room for; 0 to compile the model for each length
  *
- * Decides how long states that grow may become. The states begin anew.
+ * Decides how long states that grow may become. The states begin anew with the next run.
  *
  * Since: 1.0
  */
@@ -327,19 +359,11 @@ rlx_session_set_max_rows (RlxSession *self,
   g_return_if_fail (RLX_IS_SESSION (self));
 
   max_rows = MIN (max_rows, RLX_SESSION_LIMIT_ROWS);
-  lock (self);
-  changed = self->max_rows != max_rows;
-  self->max_rows = max_rows;
-  if (changed)
-    begin_anew (self);
-  for (guint i = 0; changed && i < self->states->len; i++)
-    {
-      RlxSessionState *state = self->states->pdata[i];
-
-      state->grows = FALSE;
-      g_clear_object (&state->buffer);
-    }
-  unlock (self);
+  g_mutex_lock (&self->mutex);
+  changed = self->wanted_rows != max_rows;
+  self->wanted_rows = max_rows;
+  self->begins_anew |= changed;
+  g_mutex_unlock (&self->mutex);
   if (changed)
     g_object_notify (G_OBJECT (self), "max-rows");
 }
@@ -362,7 +386,7 @@ rlx_session_get_n_rows (RlxSession *self)
   g_return_val_if_fail (RLX_IS_SESSION (self), 0);
 
   locker = g_mutex_locker_new (&self->mutex);
-  return (guint) self->n_rows;
+  return self->begins_anew ? 0 : (guint) self->n_rows;
 }
 
 /* ---- the past as inputs -------------------------------------------------------------------------------- */
@@ -694,8 +718,9 @@ rlx_session_run_states (RlxSession        *self,
 {
   RlxTensor **outputs;
 
-  g_mutex_lock (&self->run_mutex);
+  if (!rlx_session_begin_run (self, cancellable, error))
+    return NULL;
   outputs = run_locked (self, names, inputs, n_inputs, n_outputs, cancellable, error);
-  g_mutex_unlock (&self->run_mutex);
+  rlx_session_end_run (self);
   return outputs;
 }

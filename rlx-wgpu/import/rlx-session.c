@@ -63,7 +63,6 @@ rlx_session_finalize (GObject *object)
   g_hash_table_unref (self->known);
   g_cond_clear (&self->ready);
   g_mutex_clear (&self->mutex);
-  g_mutex_clear (&self->run_mutex);
   G_OBJECT_CLASS (rlx_session_parent_class)->finalize (object);
 }
 
@@ -162,8 +161,7 @@ rlx_session_init (RlxSession *self)
   self->making = g_hash_table_new_full (g_bytes_hash, g_bytes_equal, (GDestroyNotify) g_bytes_unref, NULL);
   self->known = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   self->capacity = DEFAULT_CAPACITY;
-  g_mutex_init (&self->run_mutex);
-  self->max_rows = DEFAULT_MAX_ROWS;
+  self->max_rows = self->wanted_rows = DEFAULT_MAX_ROWS;
   self->states = g_ptr_array_new_with_free_func (rlx_session_state_free);
   self->old_names = g_ptr_array_new_with_free_func ((GDestroyNotify) g_strfreev);
   self->longer = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
@@ -443,16 +441,20 @@ rlx_session_prepare (RlxSession        *self,
                      GError           **error)
 {
   g_auto(RlxSessionCall) call = { 0, };
-  g_autoptr(GMutexLocker) locker = NULL;
+  gboolean has_states, ok;
 
   g_return_val_if_fail (RLX_IS_SESSION (self) && self->model != NULL, NULL);
   g_return_val_if_fail (names != NULL && (inputs != NULL || n_inputs == 0), NULL);
   g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), NULL);
   g_return_val_if_fail (error == NULL || *error == NULL, NULL);
 
-  if (rlx_session_has_states (self))
-    locker = g_mutex_locker_new (&self->run_mutex);
-  return rlx_session_find (self, names, inputs, n_inputs, &call, cancellable, error) ? g_steal_pointer (&call.executable) : NULL;
+  has_states = rlx_session_has_states (self);
+  if (has_states && !rlx_session_begin_run (self, cancellable, error))
+    return NULL;
+  ok = rlx_session_find (self, names, inputs, n_inputs, &call, cancellable, error);
+  if (has_states)
+    rlx_session_end_run (self);
+  return ok ? g_steal_pointer (&call.executable) : NULL;
 }
 
 /**

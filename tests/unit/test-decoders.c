@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "import/rlx-session-private.h"
 #include "onnx-writer.h"
 #include "rlx-test-util.h"
 
@@ -409,6 +410,63 @@ test_fixed_size (void)
   g_assert_cmpuint (rlx_session_get_n_executables (session), ==, 1);
 }
 
+static void
+cancel_soon (GTask        *task,
+             gpointer      source G_GNUC_UNUSED,
+             gpointer      data,
+             GCancellable *cancellable G_GNUC_UNUSED)
+{
+  g_usleep (G_USEC_PER_SEC / 50);
+  g_cancellable_cancel (data);
+  g_task_return_boolean (task, TRUE);
+}
+
+/* While a run goes on, nobody waits for it without a way out, and it is not disturbed. */
+static void
+test_busy (void)
+{
+  g_autoptr(RlxSession) session = NULL;
+  g_autoptr(RlxTensor) first = NULL, second = NULL;
+  g_autoptr(GCancellable) cancellable = g_cancellable_new ();
+  g_autoptr(GTask) task = NULL;
+  g_autoptr(GError) error = NULL;
+  const char *names[] = { "ids", NULL };
+  RlxTensor *ids;
+
+  if (rlx_test_device () == NULL)
+    return;
+  session = new_decoder (0);
+  g_assert_true (rlx_session_add_states (session, NULL));
+  rlx_session_set_max_rows (session, 12);
+  first = run (session, spoken, 3, 0, -1, &error);
+  g_assert_no_error (error);
+
+  g_assert_true (rlx_session_begin_run (session, NULL, &error));
+  g_assert_false (rlx_session_add_states (session, &error));
+  g_assert_error (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_INVALID);
+  g_clear_error (&error);
+  rlx_session_set_max_rows (session, 14);
+  rlx_session_reset_states (session);
+  g_assert_cmpuint (rlx_session_get_max_rows (session), ==, 14);
+  g_assert_cmpuint (rlx_session_get_n_rows (session), ==, 0);
+  ids = first;
+  task = g_task_new (NULL, NULL, NULL, NULL);
+  g_task_set_task_data (task, cancellable, NULL);
+  g_task_run_in_thread (task, cancel_soon);
+  g_assert_null (rlx_session_run (session, names, &ids, 1, NULL, cancellable, &error));
+  g_assert_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+  g_clear_error (&error);
+  g_assert_null (rlx_session_prepare (session, names, &ids, 1, cancellable, &error));
+  g_assert_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+  g_clear_error (&error);
+  rlx_session_end_run (session);
+
+  /* What was asked for meanwhile. */
+  second = run (session, spoken, 3, 0, -1, &error);
+  g_assert_no_error (error);
+  g_assert_true (g_bytes_equal (rlx_tensor_get_bytes (first), rlx_tensor_get_bytes (second)));
+}
+
 int
 main (int    argc,
       char **argv)
@@ -418,6 +476,7 @@ main (int    argc,
   g_test_add_func ("/decoders/mask", test_mask);
   g_test_add_func ("/decoders/window", test_window);
   g_test_add_func ("/decoders/refused", test_refused);
+  g_test_add_func ("/decoders/busy", test_busy);
   g_test_add_func ("/decoders/fixed-size", test_fixed_size);
   return g_test_run ();
 }
