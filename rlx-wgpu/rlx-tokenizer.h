@@ -47,7 +47,7 @@ RLX_AVAILABLE_IN_1_0
 guint          rlx_tokenizer_get_n_tokens  (RlxTokenizer        *self);
 RLX_AVAILABLE_IN_1_0
 const char *   rlx_tokenizer_get_token     (RlxTokenizer        *self,
-                                            guint                token);
+                                            gint                 token);
 RLX_AVAILABLE_IN_1_0
 gint           rlx_tokenizer_find          (RlxTokenizer        *self,
                                             const char          *text);

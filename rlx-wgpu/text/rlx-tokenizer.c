@@ -477,11 +477,11 @@ rlx_tokenizer_get_n_tokens (RlxTokenizer *self)
  */
 const char *
 rlx_tokenizer_get_token (RlxTokenizer *self,
-                         guint         token)
+                         gint          token)
 {
   g_return_val_if_fail (RLX_IS_TOKENIZER (self), NULL);
 
-  return token < self->tokens->len ? g_ptr_array_index (self->tokens, token) : NULL;
+  return token >= 0 && (guint) token < self->tokens->len ? g_ptr_array_index (self->tokens, token) : NULL;
 }
 
 /**

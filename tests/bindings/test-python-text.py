@@ -144,6 +144,7 @@ def words_become_pieces():
     tap.equal(tokenizer.find('##ting'), 8)
     tap.equal(tokenizer.find('ting'), -1)
     tap.equal(tokenizer.get_token(len(WORDS)), None)
+    tap.equal(tokenizer.get_token(tokenizer.find('nothing like it')), None)
 
 
 @tap.test
