@@ -426,6 +426,19 @@ get_resize (RlxMapCall *call,
   return TRUE;
 }
 
+/* Whether the scales are those that follow from the sizes. */
+static gboolean
+follow_from_sizes (RlxNode      *node,
+                   const Resize *resize)
+{
+  const gint64 *shape = rlx_node_get_shape (node, NULL);
+
+  for (gsize i = 0; i < resize->n_axes; i++)
+    if (resize->scales[i] * (double) shape[resize->axes[i]] != (double) resize->sizes[i])
+      return FALSE;
+  return TRUE;
+}
+
 gboolean
 rlx_onnx_map_resize (RlxMapCall *call,
                      GError    **error)
@@ -457,7 +470,7 @@ rlx_onnx_map_resize (RlxMapCall *call,
       !rlx_map_arg_double (call, "extrapolation_value", 0, &extrapolation, error) ||
       !get_resize (call, node, &resize, error))
     return FALSE;
-  if (resize.has_scales && (scales = constant_floats (call, resize.scales, resize.n_axes, error)) == NULL)
+  if (resize.has_scales && !follow_from_sizes (node, &resize) && (scales = constant_floats (call, resize.scales, resize.n_axes, error)) == NULL)
     return FALSE;
   if (g_str_equal (where, "tf-crop-and-resize"))
     {

@@ -363,6 +363,67 @@ rlx_resize_lower (RlxLower        *lower,
   return TRUE;
 }
 
+/* Whether each element along an axis is repeated, all as often as each other. */
+static gboolean
+repeats (const RlxResizeAttrs *attrs,
+         gint64                size,
+         gint64                new_size)
+{
+  if (size == 0 || new_size == 0 || new_size % size != 0)
+    return FALSE;
+  switch (attrs->coordinates)
+    {
+    case RLX_RESIZE_COORDINATES_ASYMMETRIC:
+      return new_size == size || attrs->rounding == RLX_RESIZE_ROUNDING_FLOOR;
+
+    /* The middle of an element of the result is less than half an element off that of the one which it is in. */
+    case RLX_RESIZE_COORDINATES_HALF_PIXEL:
+      return new_size == size || attrs->rounding == RLX_RESIZE_ROUNDING_ROUND_PREFER_FLOOR || attrs->rounding == RLX_RESIZE_ROUNDING_ROUND_PREFER_CEIL;
+
+    default:
+      return FALSE;
+    }
+}
+
+/* All axes in one copy of a view that repeats elements. */
+RlxIrValue *
+rlx_resize_expand (RlxBuilder        *b,
+                   const RlxIrNode   *node,
+                   RlxIrValue *const *inputs)
+{
+  const RlxResizeAttrs *attrs = rlx_resize_attrs (node);
+  const RlxTensorType *type = &node->inputs[0]->type, *to = &node->outputs[0].type;
+  gint64 apart[2 * RLX_MAX_DIMS], repeated[2 * RLX_MAX_DIMS];
+  guint n = 0;
+  RlxIrValue *value;
+
+  if (attrs->mode != RLX_INTERPOLATION_NEAREST || inputs[RLX_RESIZE_SCALES] != NULL || inputs[RLX_RESIZE_REGION] != NULL)
+    return NULL;
+  for (guint i = 0; i < type->n_dims; i++)
+    {
+      if (to->shape[i] != type->shape[i] && !repeats (attrs, type->shape[i], to->shape[i]))
+        return NULL;
+      apart[n] = repeated[n] = type->shape[i];
+      n++;
+      if (to->shape[i] == type->shape[i])
+        continue;
+      apart[n] = 1;
+      repeated[n++] = to->shape[i] / type->shape[i];
+    }
+  for (guint i = 0; i < attrs->sizes.n_values; i++)
+    {
+      gint64 axis = get_resize_axis (&attrs->axes, i, attrs->sizes.n_values, type->n_dims);
+
+      if (!repeats (attrs, type->shape[axis], to->shape[axis]))
+        return NULL;
+    }
+  if (n > RLX_MAX_DIMS)
+    return NULL;
+  value = rlx_build_reshape (b, inputs[RLX_RESIZE_SELF], RLX_RESHAPE_ATTRS (.shape = RLX_INTS (apart, n)));
+  value = rlx_build_expand (b, value, RLX_EXPAND_ATTRS (.shape = RLX_INTS (repeated, n)));
+  return rlx_build_reshape (b, value, RLX_RESHAPE_ATTRS (.shape = RLX_INTS (to->shape, to->n_dims)));
+}
+
 /* ---- grid_sample ------------------------------------------------------------------- */
 
 gboolean

@@ -226,6 +226,20 @@ static const Case cases[] = {
     "%17 = add(%15, %16)\n"
     "%18 = sub(%10, %17)\n"
     "output \"y\" %18\n", 2, 1e-6 },
+  /* elements are repeated along both axes at once */
+  { "resize/repeats",
+    "%0 = input \"x\" f32[2, 3, 5, 4]\n"
+    "%1 = resize(%0) {sizes = [10, 12], axes = [2, 3], coordinates = asymmetric, rounding = floor}\n"
+    "output \"y\" %1\n", 1, 0 },
+  { "resize/repeats-from-the-middle",
+    "%0 = input \"x\" f32[2, 3, 5, 4]\n"
+    "%1 = resize(%0) {sizes = [15, 4], axes = [2, 3]}\n"
+    "output \"y\" %1\n", 1, 0 },
+  /* Others repeat as well, but not all as often. */
+  { "resize/repeats-unevenly",
+    "%0 = input \"x\" f32[2, 3, 5, 4]\n"
+    "%1 = resize(%0) {sizes = [10, 12], axes = [2, 3], coordinates = asymmetric, rounding = ceil}\n"
+    "output \"y\" %1\n", 2, 0 },
   /* Both signs stay: two pieces that are copied and the sum. */
   { "rope/not-with-the-other-sign",
     ROPE
