@@ -10,7 +10,7 @@ _rlx ()
   COMPREPLY=()
   if [[ $prev == --precision || $prev == = && ${COMP_WORDS[COMP_CWORD - 2]} == --precision ]]; then
     [[ $cur != = ]] || cur=
-    words='full reduced'
+    words='full reduced integer'
   elif [[ $prev == --target || $prev == = && ${COMP_WORDS[COMP_CWORD - 2]} == --target ]]; then
     [[ $cur != = ]] || cur=
     words=$("$1" --complete targets 2>/dev/null)

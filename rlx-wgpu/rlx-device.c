@@ -531,7 +531,7 @@ static gboolean
 check_settings (const RlxCompileSettings *settings,
                 GError                  **error)
 {
-  if ((guint) settings->precision > RLX_PRECISION_REDUCED)
+  if ((guint) settings->precision > RLX_PRECISION_INTEGER)
     {
       g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "there is no precision %d", (int) settings->precision);
       return FALSE;
@@ -551,7 +551,7 @@ check_settings (const RlxCompileSettings *settings,
 static gboolean
 wants_matrix (const RlxIr *ir)
 {
-  if (ir->precision == RLX_PRECISION_REDUCED)
+  if (ir->precision >= RLX_PRECISION_REDUCED)
     return TRUE;
   for (guint i = 0; i < ir->nodes->len; i++)
     {

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #define MAX_LABEL_LENGTH 255
+#define PRECISIONS "\"full\", \"reduced\" or \"integer\""
 #define LINE_STARTS "a line that starts with %, \"output\", \"assign\" or \"precision\""
 
 typedef struct
@@ -699,17 +700,17 @@ read_precision (Reader  *reader,
     return rlx_lexer_error (&reader->lexer, reader->lexer.p, error, "the precision is given twice");
   reader->has_precision = TRUE;
 
-  word = rlx_lexer_read_word (&reader->lexer, "\"full\" or \"reduced\"", error);
+  word = rlx_lexer_read_word (&reader->lexer, PRECISIONS, error);
   if (word == NULL)
     return FALSE;
   start = reader->lexer.p - strlen (word);
-  if (strcmp (word, "full") != 0 && strcmp (word, "reduced") != 0)
+  if (strcmp (word, "full") != 0 && strcmp (word, "reduced") != 0 && strcmp (word, "integer") != 0)
     {
       reader->lexer.p = start;
-      return rlx_lexer_expected (&reader->lexer, "\"full\" or \"reduced\"", error);
+      return rlx_lexer_expected (&reader->lexer, PRECISIONS, error);
     }
 
-  rlx_graph_set_default_precision (reader->graph, word[0] == 'f' ? RLX_PRECISION_FULL : RLX_PRECISION_REDUCED);
+  rlx_graph_set_default_precision (reader->graph, word[0] == 'f' ? RLX_PRECISION_FULL : word[0] == 'r' ? RLX_PRECISION_REDUCED : RLX_PRECISION_INTEGER);
   return TRUE;
 }
 

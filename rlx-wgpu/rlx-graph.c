@@ -376,7 +376,7 @@ rlx_graph_check_owner (RlxGraph   *self,
  * Gets how exact its products of matrices are where
  * [property@Rlx.CompileOptions:precision] does not say so.
  *
- * The text form of a graph can ask for reduced precision.
+ * The text form of a graph can ask for another one than full.
  *
  * Returns: the precision
  *

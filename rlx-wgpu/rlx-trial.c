@@ -244,7 +244,7 @@ rlx_trial_init_for_sample (RlxTrial          *self,
   self->ir = graph != NULL ? rlx_graph_copy_ir (graph, error) : NULL;
   if (self->ir == NULL)
     return FALSE;
-  self->reduced = self->ir->precision == RLX_PRECISION_REDUCED;
+  self->reduced = self->ir->precision >= RLX_PRECISION_REDUCED;
   return add_numbers (self, sample->most, MIN (SMALL, sample->most), error) && find_problem (self, NULL, error);
 }
 
@@ -267,7 +267,7 @@ rlx_trial_init_for_choice (RlxTrial        *self,
   init (self, device, target, choice->table, cancellable);
   self->target.tuning = rlx_tuning_copy (target->tuning);
   b.ir = self->ir = rlx_ir_new ();
-  self->reduced = precision == RLX_PRECISION_REDUCED;
+  self->reduced = precision >= RLX_PRECISION_REDUCED;
   self->ir->precision = precision;
   for (guint i = 0; i < n_inputs; i++)
     {

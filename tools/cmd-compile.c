@@ -87,7 +87,7 @@ rlx_tool_compile (int    argc,
     { "wgsl", 0, 0, G_OPTION_ARG_NONE, &wgsl, "Print the kernels", NULL },
     { "tune", 0, 0, G_OPTION_ARG_NONE, &tune, RLX_TOOL_TUNE_HELP, NULL },
     { "json", 0, 0, G_OPTION_ARG_NONE, &json, "Print the plan as JSON", NULL },
-    { "precision", 0, 0, G_OPTION_ARG_STRING, &precision, "Override the precision of products: full or reduced", "PRECISION" },
+    { "precision", 0, 0, G_OPTION_ARG_STRING, &precision, "Override the precision of products: full, reduced or integer", "PRECISION" },
     { "target", 0, 0, G_OPTION_ARG_STRING, &target, "Compile for a target that `rlx targets` lists; no device is needed", "NAME" },
     G_OPTION_ENTRY_NULL
   };
@@ -110,8 +110,8 @@ rlx_tool_compile (int    argc,
       (executable = rlx_tool_build (device, graph, options, &error)) == NULL)
     return rlx_tool_fail (error);
   /* With reduced precision, which kernels run depends on the weights. */
-  if ((rlx_compile_options_get_precision (options) == RLX_PRECISION_REDUCED ||
-       (precision == NULL && rlx_graph_get_precision (graph) == RLX_PRECISION_REDUCED)) &&
+  if ((rlx_compile_options_get_precision (options) >= RLX_PRECISION_REDUCED ||
+       (precision == NULL && rlx_graph_get_precision (graph) >= RLX_PRECISION_REDUCED)) &&
       !rlx_tool_random_parameters (graph, executable, &error))
     return rlx_tool_fail (error);
 

@@ -159,7 +159,7 @@ rlx_tool_export (int    argc,
     { "weights", 'w', 0, G_OPTION_ARG_FILENAME, &weights, "A file with the other parameters", "FILE" },
     { "target", 0, 0, G_OPTION_ARG_STRING_ARRAY, &targets, "Add a plan for a target that `rlx targets` lists, for devices that fit", "NAME" },
     { "f16", 0, 0, G_OPTION_ARG_NONE, &f16, "Add a plan for devices with 16-bit floats", NULL },
-    { "precision", 0, 0, G_OPTION_ARG_STRING, &precision, "Override the precision of products: full or reduced", "PRECISION" },
+    { "precision", 0, 0, G_OPTION_ARG_STRING, &precision, "Override the precision of products: full, reduced or integer", "PRECISION" },
     { "no-check", 0, 0, G_OPTION_ARG_NONE, &no_check, "Run nothing here: the page has no result to compare with", NULL },
     { "serve", 0, G_OPTION_FLAG_OPTIONAL_ARG, G_OPTION_ARG_CALLBACK, parse_serve, "Then serve the folder, to this machine alone (8000)", "PORT" },
     G_OPTION_ENTRY_NULL

@@ -242,7 +242,7 @@ rlx_tool_get_options (gboolean    tune,
 
   if (precision != NULL && (value == NULL || value->value == RLX_PRECISION_DEFAULT))
     {
-      g_printerr ("%s: --precision is “%s”; it can be full or reduced\n", g_get_prgname (), precision);
+      g_printerr ("%s: --precision is “%s”; it can be full, reduced or integer\n", g_get_prgname (), precision);
       *status = RLX_TOOL_USAGE;
       return NULL;
     }

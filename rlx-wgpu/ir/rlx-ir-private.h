@@ -78,7 +78,7 @@ struct _RlxIr
   GArray *outputs;     /* RlxIrOutput */
   GArray *assigns;     /* RlxIrAssign: state takes value at the end of a run */
   guint n_values;
-  RlxPrecision precision;   /* full or reduced */
+  RlxPrecision precision;   /* not the default one */
   gboolean checked;         /* runs fail where an index is limited or an integer wraps */
   gboolean surveyed;        /* runs tell about the value of each node */
 };

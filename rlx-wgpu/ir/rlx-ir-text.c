@@ -5,7 +5,7 @@
  * space is a comment, and so is the rest of a line from a # outside a string.
  *
  *   text       = "rlx" "1" line*
- *   line       = node | "output" string value | "assign" value value | "precision" ("full" | "reduced")
+ *   line       = node | "output" string value | "assign" value value | "precision" ("full" | "reduced" | "integer")
  *   node       = value ("," value)* "=" (leaf | call) [string]
  *   leaf       = ("input" | "parameter") string type
  *              | "constant" type data | "state" string type data
@@ -369,8 +369,8 @@ rlx_ir_to_text (const RlxIr *ir)
 {
   GString *text = g_string_new ("rlx 1\n");
 
-  if (ir->precision == RLX_PRECISION_REDUCED)
-    g_string_append (text, "precision reduced\n");
+  if (ir->precision != RLX_PRECISION_FULL)
+    g_string_append_printf (text, "precision %s\n", ir->precision == RLX_PRECISION_REDUCED ? "reduced" : "integer");
   for (guint i = 0; i < ir->nodes->len; i++)
     append_node (text, g_ptr_array_index (ir->nodes, i));
 

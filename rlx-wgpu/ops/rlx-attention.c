@@ -906,7 +906,7 @@ rlx_attention_lower (RlxLower        *lower,
     return TRUE;
 
   attention_init (&self, node);
-  self.reduced = rlx_lower_get_precision (lower) == RLX_PRECISION_REDUCED;
+  self.reduced = rlx_lower_get_precision (lower) >= RLX_PRECISION_REDUCED;
   if (self.k.sequence == 0)
     return rlx_kernel_dispatch_elements (rlx_kernel_new (lower, node, "fill"), lower, self.y, error);
   return rlx_lower_choose (lower, node, &rlx_attention_variants, &self, error);

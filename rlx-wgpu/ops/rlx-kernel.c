@@ -99,7 +99,7 @@ rlx_kernel_input_vector (RlxKernel        *self,
                          guint             width)
 {
   g_assert (width == 2 || width == 4);
-  g_assert (rlx_data_type_is_float (value->type.data_type));
+  g_assert (rlx_data_type_is_float (value->type.data_type) || value->type.data_type == RLX_DATA_TYPE_U32);
 
   kernel_arg (self, name, value, FALSE, FALSE);
   g_array_index (self->step->args, RlxArg, self->step->args->len - 1).width = width;

@@ -140,7 +140,7 @@ rlx_product_has_matrix (RlxLower *lower)
   const RlxTarget *target = rlx_lower_get_target (lower);
   const RlxMeasurement *measured = &target->speeds.variants[RLX_FAMILY_PRODUCT][RLX_PRODUCT_MATRIX];
 
-  if (rlx_lower_get_precision (lower) != RLX_PRECISION_REDUCED || !target->matrices_are_fast ||
+  if (rlx_lower_get_precision (lower) < RLX_PRECISION_REDUCED || !target->matrices_are_fast ||
       rlx_speeds_is_banned (&target->speeds, RLX_FAMILY_PRODUCT, RLX_PRODUCT_MATRIX) || find_config (target) == NULL)
     return FALSE;
   return measured->seconds == 0.0 || measured->flops > target->speeds.flops;
@@ -161,7 +161,7 @@ rlx_product_choose_matrix (RlxLower         *lower,
   *condition = 0;
   if (product->packed || product->window != NULL)
     return "reads neither panels nor through windows";
-  if (rlx_lower_get_precision (lower) != RLX_PRECISION_REDUCED)
+  if (rlx_lower_get_precision (lower) < RLX_PRECISION_REDUCED)
     return "the graph wants full precision";
   if (!rlx_product_has_matrix (lower))
     return "no matrix units that are faster";

@@ -74,6 +74,7 @@ typedef struct
   guint64 bias_group;       /* b % bias_groups · bias_group */
   const RlxProductWindow *window;   /* nullable */
   const RlxIrNode *blocks;  /* nullable; whose weight b is, in packed blocks: ops/rlx-packed.c */
+  const RlxIrValue *scales; /* nullable: a is bytes, of which 32 have two of these: kernels/packed-bytes.wgsl */
   double alpha;
   double beta;
 } RlxProduct;

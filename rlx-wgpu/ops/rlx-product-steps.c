@@ -77,6 +77,8 @@ describe_operands (RlxLower               *lower,
     {
       describe_operand (kernel, window && window->x == product->a ? "x" : "a", product->a,
                         config->a_pairs ? 2 : config->vectors || config->a_vectors ? 4 : 1);
+      if (product->scales != NULL)
+        rlx_kernel_input_vector (kernel, "s", product->scales, 4);
       if (product->blocks != NULL)
         rlx_packed_describe (kernel, lower, product->blocks);
       else
@@ -274,6 +276,8 @@ get_file (const RlxProduct       *product,
 {
   if (product->window != NULL)
     return "conv-tile";
+  if (product->scales != NULL)
+    return "packed-dot";
   if (config->kind == RLX_PRODUCT_BY_MATRIX)
     return "matmul-matrix";
   if (config->dots)

@@ -257,6 +257,14 @@ rlx_product_use_rows (RlxProductKernel *config,
   /* A vector of `b` for each lane, of at most 16 steps. */
   config->workgroup = MIN (ROWS_WORKGROUP, lanes * (wide ? 16 : 8));
   config->ty = config->workgroup / lanes;
+  if (product->scales != NULL)
+    {
+      /* Words of four columns would be more registers than there are. */
+      config->tn = 2;
+      config->tm = 8;
+      config->workgroup = MIN (ROWS_WORKGROUP, lanes * 8);
+      config->ty = config->workgroup / lanes;
+    }
   config->kt = product->blocks != NULL ? CHUNK : 4 * config->ty / config->tn;
   if (!wide && (product->window != NULL || product->m <= config->ty * 4 ||
                 (double) (rlx_divide_up (product->m, config->ty * 8) * rlx_divide_up (product->n, lanes * 2) * n_batch) <

@@ -48,6 +48,8 @@ get_vector_storage (const RlxStep   *step,
     return (Storage) { "vec4<f16>", "vec4<f32>", 0, 8 };
   if (arg->data_type == RLX_DATA_TYPE_F16)
     return arg->width == 4 ? (Storage) { "vec2<u32>", "vec4<f32>", 0, 8 } : (Storage) { "u32", "vec2<f32>", 0, 4 };
+  if (arg->data_type == RLX_DATA_TYPE_U32)
+    return arg->width == 4 ? (Storage) { "vec4<u32>", "vec4<u32>", 0, 16 } : (Storage) { "vec2<u32>", "vec2<u32>", 0, 8 };
   return arg->width == 4 ? (Storage) { "vec4<f32>", "vec4<f32>", 0, 16 } : (Storage) { "vec2<f32>", "vec2<f32>", 0, 8 };
 }
 

@@ -54,6 +54,21 @@ has_matrix_units (const RlxTarget *target)
   return target->n_matrices > 0 && target->matrices_are_fast;
 }
 
+/* Reduced precision is for matrix units, and the other way round, but for attention of half floats. Bytes are for
+ * Intel's chips. */
+static gboolean
+is_for (RlxGraph        *graph,
+        const char      *text,
+        const RlxTarget *target)
+{
+  RlxPrecision precision = rlx_graph_get_precision (graph);
+
+  if (precision == RLX_PRECISION_INTEGER)
+    return target->registers_are_shared;
+  return has_matrix_units (target) == (precision == RLX_PRECISION_REDUCED) ||
+         (has_matrix_units (target) && strstr (text, "attention(") != NULL && strstr (text, " f16[") != NULL);
+}
+
 typedef struct
 {
   const char *folder;
@@ -179,10 +194,8 @@ collect_file (Collection *self,
 
       if (graph == NULL)
         g_error ("%s: %s", texts[i], error->message);
-      /* Reduced precision is for matrix units, and the other way round, but for attention of half floats. */
       for (guint j = 0; j < G_N_ELEMENTS (targets); j++)
-        if (has_matrix_units (&targets[j]) == (rlx_graph_get_precision (graph) == RLX_PRECISION_REDUCED) ||
-            (has_matrix_units (&targets[j]) && strstr (texts[i], "attention(") != NULL && strstr (texts[i], " f16[") != NULL))
+        if (is_for (graph, texts[i], &targets[j]))
           collect_graph (self, texts[i], graph, strstr (texts[i], CHECKED) != NULL, &targets[j]);
     }
 }

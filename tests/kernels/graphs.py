@@ -275,6 +275,14 @@ def packed(g):
     g.call('dequant_matmul', 'f32[3, 512]', 'u8[2, 640, 288]', None, None, 'f32[2, 640]', 'i32[3]', type='q4-0')
 
 
+def integer_precision(g):
+    """Packed products of bytes."""
+    for name in 'q4-0', 'q4-1', 'q5-0', 'q5-1', 'q8-0', 'q4-k', 'q5-k', 'q6-k', 'mxfp4':
+        numbers, size = PACKED[name]
+        g.call('dequant_matmul', 'f32[80, 512]', g.parameter(f'u8[640, {512 // numbers * size}]'), type=name)
+    g.call('silu', g.add('dequant_matmul', 'f16[80, 4096]', g.parameter('u8[64, 2304]'), None, None, 'f16[64]', type='q4-0'))
+
+
 def scaled(g):
     """The same where scales and zero points are apart."""
     for name, numbers in SCALED.items():
@@ -425,6 +433,9 @@ def get_all():
         g = Graph('reduced')
         reduced(g, t)
         texts.append(str(g))
+    g = Graph('integer')
+    integer_precision(g)
+    texts.append(str(g))
     for fill in reductions, packed, scaled, integers, resizes, copies, checked:
         g = Graph()
         fill(g)

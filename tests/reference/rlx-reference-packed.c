@@ -491,6 +491,36 @@ gather_packed (RlxReferenceCall *call)
   unpack_rows (call, call->inputs[1], rlx_reference_get_input (call, 2), rlx_reference_get_input (call, 3));
 }
 
+/* Turns the bytes of a type with an offset into those of the size of scale times number, plus that of the offset. */
+static void
+take_sizes (Packed *self,
+            gsize   n_bytes)
+{
+  gboolean subtracts = g_strcmp0 (self->format->name, "q4-k") == 0 || g_strcmp0 (self->format->name, "q5-k") == 0;
+
+  if (!subtracts && g_strcmp0 (self->format->name, "q4-1") != 0 && g_strcmp0 (self->format->name, "q5-1") != 0)
+    return;
+  for (gsize i = 0; i + self->format->bytes <= n_bytes; i += self->format->bytes)
+    {
+      self->bytes[i + 1] &= 0x7f;
+      self->bytes[i + 3] = (guint8) ((self->bytes[i + 3] & 0x7f) | (subtracts ? 0x80 : 0));
+    }
+}
+
+/* How far element @k of a row of @x may be off when 32 are rounded to bytes together. */
+static double
+get_byte_bound (const RlxReferenceValue *x,
+                gsize                    row,
+                gsize                    columns,
+                gsize                    k)
+{
+  double most = 0;
+
+  for (gsize j = k / 32 * 32; j < MIN (k / 32 * 32 + 32, columns); j++)
+    most = isnan (x->values[row * columns + j]) ? NAN : fmax (most, fabs (x->values[row * columns + j]) + x->bounds[row * columns + j]);
+  return most < 0x1p-99 ? most : most / 253;
+}
+
 static void
 dequant_matmul (RlxReferenceCall *call)
 {
@@ -498,9 +528,11 @@ dequant_matmul (RlxReferenceCall *call)
   const RlxReferenceValue *bias = rlx_reference_get_input (call, 4), *expert = rlx_reference_get_input (call, 5);
   RlxReferenceValue *y = call->output;
   gsize k = (gsize) x->shape[x->n_dims - 1], n = (gsize) weight->shape[weight->n_dims - 2];
-  Packed self;
+  Packed self, sizes_of;
 
   packed_init (&self, call, weight, rlx_reference_get_input (call, 2), rlx_reference_get_input (call, 3), k);
+  packed_init (&sizes_of, call, weight, rlx_reference_get_input (call, 2), rlx_reference_get_input (call, 3), k);
+  take_sizes (&sizes_of, weight->n_elements);
   for (gsize i = 0; i < y->n_elements; i++)
     {
       gsize m = i / n, row = i % n;
@@ -520,6 +552,13 @@ dequant_matmul (RlxReferenceCall *call)
           double off, w = packed_get (&self, row, j, &off), a = x->values[m * k + j];
           double a_off = rlx_reference_operand_bound (call, x, m * k + j), size = fabs (w) + off;
 
+          if (call->bytes)
+            {
+              double ignored;
+
+              a_off += get_byte_bound (x, m, k, j);
+              bound += 0x1p-22 * (fabs (a) + a_off) * fabs (packed_get (&sizes_of, row, j, &ignored));
+            }
           /* with reduced precision it may become either neighbour in f16 */
           if (call->narrow && size > 0)
             off += size > 65504 ? INFINITY : size < 0x1p-14 ? size : 0x1p-10 * size;
@@ -539,6 +578,7 @@ dequant_matmul (RlxReferenceCall *call)
       y->bounds[i] = !known || (isfinite (sum) && sizes > FLT_MAX / 2) ? INFINITY : isnan (bound) ? 0 : bound;
     }
   g_free (self.bytes);
+  g_free (sizes_of.bytes);
 }
 
 const RlxReferenceRow rlx_reference_packed[] = {

@@ -21,6 +21,7 @@ typedef struct
   RlxReferenceValue *output;              /* type and shape are set; bounds are 0 */
   gsize result;                           /* which one it is of an operator with several */
   gboolean narrow;                        /* products may round their operands to f16 */
+  gboolean bytes;                         /* those with packed weights round the other one to bytes */
 } RlxReferenceCall;
 
 typedef void (*RlxReferenceFunc) (RlxReferenceCall *call);

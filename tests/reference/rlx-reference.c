@@ -595,7 +595,7 @@ rlx_reference_value_new_result (RlxNode                        *result,
   rlx_node_get_inputs (result, &n_inputs);
   values = g_new0 (const RlxReferenceValue *, n_inputs + 1);
   call = (RlxReferenceCall) { rlx_node_get_op (result), attributes, values, n_inputs, NULL, rlx_node_get_result (result),
-                              (flags & RLX_REFERENCE_NARROW) != 0 };
+                              (flags & RLX_REFERENCE_NARROW) != 0, (flags & RLX_REFERENCE_BYTES) != 0 };
 
   if (func == NULL)
     {

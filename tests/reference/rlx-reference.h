@@ -21,6 +21,8 @@ typedef enum
   RLX_REFERENCE_ROUND_F16 = 1 << 0,
   /* Let products round their operands to f16: only their bounds know of it. */
   RLX_REFERENCE_NARROW    = 1 << 1,
+  /* And those with packed weights round the other one to bytes. */
+  RLX_REFERENCE_BYTES     = 1 << 4,
   /* What a device does with subnormal f32 numbers is not known, but for these:
    * operands and results keep them, or operands are taken for zero. */
   RLX_REFERENCE_KEEP      = 1 << 2,

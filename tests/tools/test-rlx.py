@@ -70,7 +70,7 @@ def wrong_usage():
     refused('--runs', 'bench', graph, '--runs', '-5', status=USAGE)
     refused('999999999999', 'bench', graph, '--runs', '999999999999', status=USAGE)
     for command in 'bench', 'compile':
-        refused('“half”; it can be full or reduced', command, graph, '--precision', 'half', status=USAGE)
+        refused('“half”; it can be full, reduced or integer', command, graph, '--precision', 'half', status=USAGE)
 
 
 @tap.test

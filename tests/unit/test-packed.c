@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "rlx-device-private.h"
+#include "rlx-graph-private.h"
 #include "rlx-reference.h"
 #include "rlx-test-packed.h"
 
@@ -170,6 +172,143 @@ test_each (void)
                  of_type (format->name));
     }
   build_check (&build);
+}
+
+/* ---- precision INTEGER ----------------------------------------------------------- */
+
+#define BYTES_ROWS 21
+#define BYTES_COLUMNS 37
+
+/* Whether this device rounds to bytes. */
+static gboolean
+expect_bytes (RlxDevice *device)
+{
+  const RlxTarget *target = &rlx_gpu_get_info (rlx_device_get_gpu (device))->target;
+
+  return target->registers_are_shared && target->subgroup_sizes_can_be_set && (target->features & RLX_DEVICE_FEATURES_PACKED_DOT) != 0;
+}
+
+/* Takes the only output of a product with x, which is computed from bytes if @by_bytes. */
+static RlxTensor *
+run_bytes (RlxGraph  *graph,
+           RlxTensor *x,
+           gboolean   by_bytes)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (RlxExecutable) executable = rlx_device_compile (rlx_test_device (), graph, NULL, NULL, &error);
+  g_autoptr (GVariant) plan = NULL, kernels = NULL;
+  g_autofree RlxTensor **outputs = NULL;
+  guint count = 0;
+  gsize n;
+
+  g_assert_no_error (error);
+  plan = rlx_executable_dup_plan (executable);
+  kernels = g_variant_lookup_value (plan, "kernels", NULL);
+  g_variant_lookup (kernels, "packed-dot", "u", &count);
+  g_assert_cmpuint (count, ==, by_bytes ? 1 : 0);
+  outputs = rlx_executable_run (executable, &x, 1, &n, NULL, &error);
+  g_assert_no_error (error);
+  return outputs[0];
+}
+
+static RlxGraph *
+make_bytes (const RlxTestPacked *format,
+            RlxTensor           *x,
+            RlxTensor           *rows,
+            RlxTensor           *bias)
+{
+  RlxGraph *graph = rlx_graph_new ();
+  g_autofree RlxNode **results = NULL;
+  g_autoptr (GError) error = NULL;
+  RlxNode *nodes[6] = { NULL };
+  gsize n;
+  const gint64 *shape = rlx_tensor_get_shape (x, &n);
+
+  rlx_graph_set_default_precision (graph, RLX_PRECISION_INTEGER);
+  nodes[0] = rlx_graph_input (graph, "x", rlx_tensor_get_data_type (x), shape, n, &error);
+  nodes[1] = rlx_graph_constant (graph, rows, &error);
+  nodes[4] = bias != NULL ? rlx_graph_constant (graph, bias, &error) : NULL;
+  results = rlx_graph_add_op (graph, "dequant_matmul", nodes, 6, of_type (format->name), &n, &error);
+  g_assert_no_error (error);
+  rlx_graph_output (graph, "y", results[0], &error);
+  g_assert_no_error (error);
+  return graph;
+}
+
+/* Each format within the bound, whose blocks differ much in size; one with an odd number of blocks a row. */
+static void
+test_bytes (void)
+{
+  static const char *const names[] = { "q4-0", "q4-1", "q5-0", "q5-1", "q8-0", "q4-k", "q5-k", "q6-k", "mxfp4", "q3-k" };
+  g_autoptr (GRand) rand = g_rand_new_with_seed (29);
+  RlxDevice *device = rlx_test_device ();
+
+  if (device == NULL)
+    return;
+  for (gsize i = 0; i < G_N_ELEMENTS (names); i++)
+    {
+      const RlxTestPacked *format = find_format (names[i]);
+      gsize k = MAX ((gsize) format->numbers, 96);
+      g_autofree char *x_type = g_strdup_printf ("%s[%d,%" G_GSIZE_FORMAT "]", i == 1 ? "f16" : "f32", BYTES_ROWS, k);
+      g_autofree char *bias_type = g_strdup_printf ("%s[%d]", i == 1 ? "f16" : "f32", BYTES_COLUMNS);
+      g_autoptr (RlxTensor) rows = rlx_test_packed_rows (format, "", 1, BYTES_COLUMNS, k, FALSE, TRUE, rand);
+      g_autoptr (RlxTensor) x = rlx_test_random (x_type, -1, 1, 3 + i);
+      g_autoptr (RlxTensor) bias = i % 2 != 0 ? rlx_test_random (bias_type, -1, 1, 4) : NULL;
+      g_autoptr (RlxGraph) graph = make_bytes (format, x, rows, bias);
+      g_autoptr (RlxTensor) y = run_bytes (graph, x, expect_bytes (device) && i + 1 < G_N_ELEMENTS (names));
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GPtrArray) expected = rlx_reference_run (graph, &x, 1, NULL, NULL, 0,
+                                                          expect_bytes (device) && i + 1 < G_N_ELEMENTS (names) ? RLX_REFERENCE_BYTES : RLX_REFERENCE_NARROW, &error);
+      RlxReferenceCheck check;
+
+      g_assert_no_error (error);
+      if (!rlx_reference_value_check (g_ptr_array_index (expected, 0), y, &check))
+        {
+          g_test_message ("%s: element %" G_GSIZE_FORMAT ": expected %.9g, got %.9g (bound %.3g)", names[i], check.first_wrong,
+                          check.expected, check.got, check.bound);
+          g_test_fail ();
+        }
+    }
+}
+
+/* What is not finite makes its row so and no other; what is very small counts as zero, and what is very large as itself. */
+static void
+test_bytes_edges (void)
+{
+  const RlxTestPacked *format = find_format ("q8-0");
+  g_autoptr (GRand) rand = g_rand_new_with_seed (31);
+  g_autoptr (RlxTensor) rows = NULL, x = NULL, y = NULL;
+  g_autoptr (RlxGraph) graph = NULL;
+  float values[BYTES_ROWS][64] = { { 0 } };
+  gsize size;
+  const float *results;
+
+  if (rlx_test_device () == NULL)
+    return;
+  for (guint i = 0; i < BYTES_ROWS; i++)
+    for (guint j = 0; j < 64; j++)
+      values[i][j] = i == 3 ? 0x1p-120f : i == 4 ? 0x1p120f : 1.0f;
+  values[1][40] = NAN;
+  values[2][7] = -INFINITY;
+  rows = rlx_test_packed_rows (format, "", 1, BYTES_COLUMNS, 64, FALSE, TRUE, rand);
+  x = rlx_tensor_new_from_data (RLX_DATA_TYPE_F32, (gint64[]) { BYTES_ROWS, 64 }, 2, (const guint8 *) values, sizeof values, NULL);
+  graph = make_bytes (format, x, rows, NULL);
+  y = run_bytes (graph, x, expect_bytes (rlx_test_device ()));
+  results = g_bytes_get_data (rlx_tensor_get_bytes (y), &size);
+  for (guint j = 0; j < BYTES_COLUMNS; j++)
+    {
+      const float *first = results + j;
+
+      g_assert_false (isfinite (first[1 * BYTES_COLUMNS]));
+      g_assert_false (isfinite (first[2 * BYTES_COLUMNS]));
+      g_assert_true (fabsf (first[3 * BYTES_COLUMNS]) <= 0x1p-100f);
+      for (guint i = 0; i < BYTES_ROWS; i++)
+        if (i == 0 || i > 4)
+          g_assert_true (first[i * BYTES_COLUMNS] == first[0] && isfinite (first[0]));
+      /* Matrix units take it as f16, where it is infinite. */
+      if (expect_bytes (rlx_test_device ()))
+        g_assert_true (fabsf (first[4 * BYTES_COLUMNS] * 0x1p-120f - first[0]) <= 0x1p-10f * fabsf (first[0]) + 0x1p-10f);
+    }
 }
 
 /* Rows that do not end with a chunk, scales of blocks that do not either, zero points
@@ -387,6 +526,8 @@ main (int   argc,
   g_test_add_func ("/packed/formats", test_formats);
   rlx_test_add_kernels ("/packed/products", test_products);
   g_test_add_func ("/packed/each", test_each);
+  g_test_add_func ("/packed/bytes", test_bytes);
+  g_test_add_func ("/packed/bytes/edges", test_bytes_edges);
   g_test_add_func ("/packed/scaled", test_scaled);
   rlx_test_add_kernels ("/packed/experts", test_experts);
   g_test_add_func ("/packed/gather", test_gather);

@@ -95,17 +95,21 @@ static void
 test_text (void)
 {
   static const char *const hostile[] = {
-    "precision", "precision 1", "precision half", "precision reducedx", "precision \"reduced\"", "precision reduced full",
+    "precision", "precision 1", "precision half", "precision int", "precision integer full", "precision reducedx", "precision \"reduced\"", "precision reduced full",
     "precision reduced\nprecision reduced", "precision full\nprecision reduced", "precision %0", "precision _",
   };
   g_autoptr(RlxGraph) graph = parse ("rlx 1\n%0 = input \"x\" f32[2]\noutput \"y\" %0\nprecision reduced # anywhere\n");
   g_autoptr(RlxGraph) full = parse ("rlx 1\nprecision full\n%0 = input \"x\" f32[2]\n");
+  g_autoptr(RlxGraph) integer = parse ("rlx 1\nprecision integer\n%0 = input \"x\" f32[2]\n");
   g_autofree char *text = rlx_graph_to_text (graph), *full_text = rlx_graph_to_text (full), *again_text = NULL;
+  g_autofree char *integer_text = rlx_graph_to_text (integer);
   g_autoptr(RlxGraph) again = parse (text);
 
   g_assert_cmpint (rlx_graph_get_precision (again), ==, RLX_PRECISION_REDUCED);
   again_text = rlx_graph_to_text (again);
   g_assert_cmpstr (text, ==, again_text);
+  g_assert_cmpint (rlx_graph_get_precision (integer), ==, RLX_PRECISION_INTEGER);
+  g_assert_nonnull (strstr (integer_text, "precision integer\n"));
   g_assert_cmpint (rlx_graph_get_precision (full), ==, RLX_PRECISION_FULL);
   g_assert_null (strstr (full_text, "precision"));
 
