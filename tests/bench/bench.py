@@ -30,6 +30,7 @@ import chart
 import models_bench
 import npm
 import onnx_model
+import signals
 import web
 from contender import NO_ADAPTER, Contender, Failure, NoAdapter
 
@@ -95,6 +96,9 @@ class OnnxRuntime(Contender):
         self.modules = install_ort()
 
     def takes(self, workload):
+        # It has a fast transform for the first only; those of other lengths take seconds.
+        if workload['family'] == 'fft' and (self.provider, workload['size'][1]) not in (('webgpu', 512), ('webgpu', 1000)):
+            return False
         return workload['kind'] not in ('compile', 'chain', 'apply', 'web') and (workload['family'] == 'model' or onnx_model.has_model(workload))
 
     def command(self, workload, output):
@@ -172,7 +176,7 @@ class Measurement:
             'min_ms': min(self.times), 'max_ms': max(self.times), 'processes': len(self.times), 'checked': True,
             'max_error': self.error,
         }
-        if self.workload['kind'] in ('run', 'web') and self.workload['family'] != 'tiny':
+        if self.workload['kind'] in ('run', 'web', 'stay') and self.workload['family'] != 'tiny':
             seconds = row['median_ms'] * 1e-3
             if self.workload['flops'] > 0:
                 row['gflops'] = self.workload['flops'] * 1e-9 / seconds
@@ -196,7 +200,8 @@ class Bench:
         if not peers:
             return
         for peer in (Dawn('dawn', self), OpenBlas('openblas', self), OnnxRuntime('ort-cpu', self, 'cpu'),
-                     OnnxRuntime('ort-webgpu', self, 'webgpu'), *web.get_contenders(self)):
+                     OnnxRuntime('ort-webgpu', self, 'webgpu'), *web.get_contenders(self),
+                     *signals.get_contenders(self)):
             if not any(peer.takes(workload) for workload in self.workloads):
                 continue
             try:
@@ -257,7 +262,7 @@ class Bench:
             return
         measurements = [Measurement(workload, contender) for contender in self.contenders if contender.takes(workload)]
         # Those that start from caches need something in these.
-        rounds = range(-1 if workload['kind'] != 'run' and not workload['cold'] else 0, self.processes)
+        rounds = range(-1 if workload['kind'] not in ('run', 'stay') and not workload['cold'] else 0, self.processes)
         for i in rounds:
             # nobody is always the one after the one who leaves the processor hot
             for j in range(len(measurements)):
@@ -278,19 +283,21 @@ class Bench:
         self.report(workload, measurements)
 
     def report(self, workload, measurements):
-        own = next((statistics.median(m.times) for m in measurements if m.contender.name == 'rlx' and not m.failure), None)
+        rows = {m.contender.name: m.row() for m in measurements if not m.failure}
+        own = rows.get('rlx')
         for i, measurement in enumerate(measurements):
             name = workload['name'] if i == 0 else ''
             if measurement.failure:
                 print(f'{name:<20} {measurement.contender.name:<12} {measurement.failure}', flush=True)
                 self.failures.append((workload['name'], measurement.contender.name, measurement.failure))
                 continue
-            row = measurement.row()
+            row = rows[measurement.contender.name]
             self.rows.append(row)
             columns = [
                 f'{name:<20} {row["contender"]:<12} {row["median_ms"]:>10.3f}  {row["min_ms"]:>9.3f} … {row["max_ms"]:<9.3f}',
-                f'{row["median_ms"] / own:>8.2f}' if own else f'{"":>8}',
+                f'{row["median_ms"] / own["median_ms"]:>8.2f}' if own else f'{"":>8}',
                 f'{row["cpu_ms"]:>10.3f}' if 'cpu_ms' in row else f'{"":>10}',
+                f'{row["cpu_ms"] / own["cpu_ms"]:>7.2f}' if own and 'cpu_ms' in row and 'cpu_ms' in own else f'{"":>7}',
                 f'{row["gflops"]:>8.1f}' if 'gflops' in row else f'{"":>8}',
                 f'{row["gbytes_per_s"]:>7.2f}' if 'gbytes_per_s' in row else f'{"":>7}',
                 f'{row["max_error"]:>9.1e}',
@@ -302,7 +309,7 @@ class Bench:
 # --- The end ----------------------------------------------------------------------------------------------------------
 
 def print_heading():
-    print(f'{"workload":<20} {"contender":<12} {"median/ms":>10}  {"range/ms":>21} {"time/rlx":>8} {"CPU/ms":>10} {"GFLOPS":>8} '
+    print(f'{"workload":<20} {"contender":<12} {"median/ms":>10}  {"range/ms":>21} {"time/rlx":>8} {"CPU/ms":>10} {"CPU/rlx":>7} {"GFLOPS":>8} '
           f'{"GB/s":>7} {"error":>9}')
 
 
@@ -371,7 +378,7 @@ def parse(arguments):
     parser.add_argument('--programs', required=True, metavar='FOLDER', help='where the programs are: tests/bench of a build')
     parser.add_argument('--peers', action='store_true',
                         help='measure others too: bare Dawn, OpenBLAS, and ONNX Runtime on the CPU and on WebGPU; what is '
-                             'called web-* in JavaScript, in Node.js and in Chromium')
+                             'called web-* in JavaScript, in Node.js and in Chromium; and what `./dev peers` has fetched')
     parser.add_argument('--only', nargs='+', action='extend', default=[], metavar='NAME',
                         help='measure these; * and ? are patterns')
     parser.add_argument('--processes', type=int, default=5, metavar='N', help='how many processes measure each (5)')

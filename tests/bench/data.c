@@ -486,8 +486,8 @@ compute (const Data *self)
 {
   const BenchWorkload *workload = self->workload;
   const gsize a = (gsize) workload->size[0], b = (gsize) workload->size[1], c = (gsize) workload->size[2], d = (gsize) workload->size[3];
-  const gboolean encoder = workload->family == BENCH_ENCODER, gather = workload->family == BENCH_GATHER;
-  g_autofree double *x = encoder || gather ? NULL : get_numbers (self, workload->family == BENCH_ATTENTION ? "q" : "x");
+  const gboolean no_x = workload->family == BENCH_ENCODER || workload->family == BENCH_GATHER || workload->family == BENCH_DELTA_NET;
+  g_autofree double *x = no_x ? NULL : get_numbers (self, workload->family == BENCH_ATTENTION ? "q" : "x");
   double *y;
 
   switch (workload->family)
@@ -567,6 +567,23 @@ compute (const Data *self)
       for (gsize i = 0; i < a; i++)
         x[i] += x[i];
       return g_steal_pointer (&x);
+    case BENCH_FFT:
+    case BENCH_LOG_MEL:
+    case BENCH_SCAN:
+    case BENCH_DELTA_NET:
+    case BENCH_KNN:
+    case BENCH_TOP_K:
+      {
+        double *operands[8] = { NULL, };
+        guint n = 0;
+
+        for (; n + 1 < self->tensors->len; n++)
+          operands[n] = get_numbers (self, g_array_index (self->tensors, BenchTensor, n).name);
+        y = bench_compute_signal (workload, operands);
+        for (guint i = 0; i < n; i++)
+          g_free (operands[i]);
+        return y;
+      }
     case BENCH_COPY:
     default:
       return g_new0 (double, 1);
@@ -608,9 +625,9 @@ print_manifest (void)
 {
   static const char *const families[] = {
     "matmul", "encoder", "attention", "softmax", "layer-norm", "elementwise", "transpose", "reduce", "gather", "conv",
-    "resnet-block", "tiny", "copy",
+    "resnet-block", "fft", "log-mel", "scan", "delta-net", "knn", "top-k", "tiny", "copy",
   };
-  static const char *const kinds[] = { "run", "start", "compile", "chain", "apply", "web" };
+  static const char *const kinds[] = { "run", "start", "compile", "chain", "apply", "web", "stay" };
   static const char *const roles[] = { "input", "constant", "derived", "output" };
 
   g_print ("[");

@@ -185,6 +185,7 @@ _BUILDERS = {
     'gather': lambda graph: graph.add('Gather', ['table', 'indices'], ['y'], axis=0),
     'conv': lambda graph: _conv(graph, ['x', 'filter', 'bias'], ['y']),
     'resnet-block': _resnet_block,
+    'fft': lambda graph: graph.add('DFT', ['x'], ['y'], axis=1),
     'tiny': lambda graph: graph.add('Add', ['x', 'x'], ['y']),
 }
 

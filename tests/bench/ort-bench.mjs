@@ -59,7 +59,7 @@ if (output)
 
 const times = [];
 const more = { result };
-if (workload.kind === 'run') {
+if (workload.kind === 'run' || workload.kind === 'stay') {
   let from = performance.now();
   for (let i = 0; i < 2 && performance.now() - from < 1000; i++)
     await run();

@@ -19,6 +19,7 @@ sys.path.insert(0, here)
 import bench
 import chart
 import onnx_model
+import signals
 import web
 
 OK, FAILED, USAGE = 0, 1, 2
@@ -130,6 +131,25 @@ def in_javascript():
 
 
 @tap.test
+def staying():
+    """Runs of what is on the device, and a library that does the same in memory, where it can be had."""
+    _, rows = measure('--only', 'top-k-8')
+    tap.equal([rows[0]['workload'], rows[0]['checked'], rows[0]['max_error']], ['top-k-8', True, 0])
+    tap.check(0 < rows[0]['median_ms'] and 0 < rows[0]['cpu_ms'], f'times make no sense: {rows[0]}')
+    bench_ = bench.Bench(bench.parse(['--programs', programs, *common, '--only', 'top-k-8']))
+    contender = signals.Library('torch', bench_)
+    try:
+        contender.prepare()
+    except bench.Failure as why:
+        tap.skip(str(why))
+    workload, = bench_.workloads
+    measurement = bench.Measurement(workload, contender)
+    output = os.path.join(tap.folder, 'output')
+    tap.check(contender.start(workload, output, tap.folder)['ms'] > 0, 'there is no time')
+    measurement.check(output)
+
+
+@tap.test
 def start():
     """From the start of a process to the first result, by a clock outside of it."""
     _, rows = measure('--only', 'warm-start-tiny')
@@ -167,17 +187,21 @@ def missing_peer():
     def fail():
         raise bench.Failure('it is not there')
 
-    original = bench.OpenBlas.prepare, bench.OnnxRuntime.prepare, web.Web.prepare
-    bench.OpenBlas.prepare = bench.OnnxRuntime.prepare = web.Web.prepare = lambda self: fail()
+    classes = bench.OpenBlas, bench.OnnxRuntime, web.Web, signals.VkFft, signals.Library
+    original = [one.prepare for one in classes]
+    for one in classes:
+        one.prepare = lambda self: fail()
     try:
         bench_ = bench.Bench(bench.parse(['--programs', programs]))
         with contextlib.redirect_stdout(io.StringIO()) as said:
             bench_.find_contenders(True)
     finally:
-        bench.OpenBlas.prepare, bench.OnnxRuntime.prepare, web.Web.prepare = original
+        for one, prepare in zip(classes, original):
+            one.prepare = prepare
     tap.contains(said.getvalue(), 'skipped ort-webgpu: it is not there')
     tap.equal([contender.name for contender in bench_.contenders], ['rlx', 'memcpy', 'dawn'])
-    tap.equal(bench_.skipped, [f'{name}: it is not there' for name in ('openblas', 'ort-cpu', 'ort-webgpu', 'rlx-node', 'ort-node', 'rlx-chromium', 'ort-chromium')])
+    tap.equal(bench_.skipped, [f'{name}: it is not there' for name in (
+        'openblas', 'ort-cpu', 'ort-webgpu', 'rlx-node', 'ort-node', 'rlx-chromium', 'ort-chromium', 'vkfft', 'scipy', 'numpy', 'torch', 'sklearn')])
 
 
 @tap.test
@@ -186,7 +210,8 @@ def arguments():
     for name in ('matmul-512', 'matmul-1024', 'matmul-384x384x1536', 'matmul-128x768x3072', 'matmul-500x499x501', 'matmul-512-f16',
                  'gemv-4096-f32', 'gemv-4096-f16', 'minilm-b1', 'minilm-b8', 'bert-base-b1', 'attention-4096', 'softmax',
                  'layer-norm', 'elementwise', 'transpose', 'reduce', 'gather', 'conv3x3', 'resnet-block', 'tiny-roundtrip',
-                 'cold-start-minilm', 'warm-start-minilm', 'compile-minilm', 'web-encoder', 'web-minilm'):
+                 'cold-start-minilm', 'warm-start-minilm', 'compile-minilm', 'web-encoder', 'web-minilm', 'fft-1024', 'log-mel',
+                 'selective-scan', 'delta-net', 'knn', 'top-k-40'):
         tap.contains(listed, f'\n{name} ' if name != 'tiny-roundtrip' else name, 'the list')
     for wrong in (['--only', 'nothing'], ['--processes', '0'], ['--seconds', '-1'], ['--seconds', 'nan'], ['--nothing']):
         done = run(*wrong, status=USAGE)

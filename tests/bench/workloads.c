@@ -26,6 +26,10 @@
  * layer norm or a softmax may double: the results are of size 1. */
 #define ENCODER_TOLERANCE 2e-4
 
+/* 2⁻²⁴ · (1 + log₂ n) is a bound of the mean error of a transform; that of one
+ * element may be eight times as large. Numbers below 1 have a mean square of 1/3. */
+#define TRANSFORM(n, log_n, root) (8.0 / 16777216.0 * (1 + (log_n)) * 0.82 * (root))
+
 #define MINILM(batch) { batch, 128, 384, 12, 1536, 6, 30522 }
 #define BERT_BASE(batch) { batch, 128, 768, 12, 3072, 12, 30522 }
 
@@ -72,6 +76,24 @@ const BenchWorkload bench_workloads[] = {
   /* Sums of 576 products, of size 1. */
   { "conv3x3", BENCH_CONV, .size = { 64, 56 }, .tolerance = SUM (24), .what = "64 to 64 channels, 56 × 56" },
   { "resnet-block", BENCH_RESNET_BLOCK, .size = { 64, 56 }, .tolerance = SUM (48), .what = "two such with ReLU, and a residual" },
+
+  { "fft-512", BENCH_FFT, BENCH_STAY, .size = { 1024, 512 }, .tolerance = TRANSFORM (512, 9, 22.6), .what = "1024 complex transforms of 512" },
+  { "fft-1000", BENCH_FFT, BENCH_STAY, .size = { 1024, 1000 }, .tolerance = TRANSFORM (1000, 10, 31.6), .what = "1024 complex transforms of 1000" },
+  { "fft-1024", BENCH_FFT, BENCH_STAY, .size = { 1024, 1024 }, .tolerance = TRANSFORM (1024, 10, 32), .what = "1024 complex transforms of 1024" },
+  { "fft-997", BENCH_FFT, BENCH_STAY, .size = { 1024, 997 }, .tolerance = TRANSFORM (997, 10, 31.6), .what = "1024 complex transforms of 997, a prime" },
+  { "fft-65536", BENCH_FFT, BENCH_STAY, .size = { 16, 65536 }, .tolerance = TRANSFORM (65536, 16, 256), .what = "16 complex transforms of 65536" },
+  { "fft-1048576", BENCH_FFT, BENCH_STAY, .size = { 1, 1048576 }, .tolerance = TRANSFORM (1048576, 20, 1024), .what = "a complex transform of 1048576" },
+  /* The weakest of 24,000 powers is some 4e-5 of their mean, its root 6e-3, of which the error of an element is up to 4e-4. */
+  { "log-mel", BENCH_LOG_MEL, BENCH_STAY, .size = { 480000, 80 }, .tolerance = 1e-4, .what = "80 bands of 30 s at 16 kHz, as Whisper" },
+  /* States of size 1 remember some 20 steps. */
+  { "selective-scan", BENCH_SCAN, BENCH_STAY, .size = { 1024, 1024, 16 }, .tolerance = SUM (64), .what = "1024 steps, 1024 channels, 16 states" },
+  { "selective-scan-16k", BENCH_SCAN, BENCH_STAY, .size = { 16384, 1024, 16 }, .tolerance = SUM (64), .what = "16384 steps, 1024 channels, 16 states" },
+  { "delta-net", BENCH_DELTA_NET, BENCH_STAY, .size = { 1024, 8, 64 }, .tolerance = SUM (128), .what = "1024 steps, 8 heads of 64 × 64" },
+  { "delta-net-16k", BENCH_DELTA_NET, BENCH_STAY, .size = { 16384, 8, 64 }, .tolerance = SUM (128), .what = "16384 steps, 8 heads of 64 × 64" },
+  { "knn", BENCH_KNN, BENCH_STAY, .size = { 10000, 64, 15 }, .tolerance = SUM (64), .what = "15 nearest of 10000 points in 64 dimensions" },
+  { "top-k-15", BENCH_TOP_K, BENCH_STAY, .size = { 1000, 10000, 15 }, .what = "15 of each of 1000 rows of 10000" },
+  { "top-k-40", BENCH_TOP_K, BENCH_STAY, .size = { 1, 128000, 40 }, .what = "40 of a row of 128000" },
+  { "top-k-8", BENCH_TOP_K, BENCH_STAY, .size = { 1024, 256, 8 }, .what = "8 of each of 1024 rows of 256" },
 
   { "cold-start-tiny", BENCH_TINY, BENCH_START, TRUE, .size = { 16 }, .data = "tiny-roundtrip",
     .what = "process to first result, nothing cached" },
@@ -308,6 +330,40 @@ bench_list_tensors (const BenchWorkload *self)
         ADD (&list, BENCH_OUTPUT, BENCH_F32, 0, 0, "y", 1, size[0], size[1], size[1]);
       }
       break;
+    case BENCH_FFT:
+      ADD (&list, BENCH_INPUT, BENCH_F32, -1, 1, "x", size[0], size[1], 2);
+      ADD (&list, BENCH_OUTPUT, BENCH_F32, 0, 0, "y", size[0], size[1], 2);
+      break;
+    case BENCH_LOG_MEL:
+      ADD (&list, BENCH_INPUT, BENCH_F32, -1, 1, "x", size[0]);
+      ADD (&list, BENCH_OUTPUT, BENCH_F32, 0, 0, "y", size[1], size[0] / 160);
+      break;
+    case BENCH_SCAN:
+      ADD (&list, BENCH_INPUT, BENCH_F32, -1, 1, "x", 1, size[0], size[1]);
+      ADD (&list, BENCH_INPUT, BENCH_F32, 0.001, 0.1, "delta", 1, size[0], size[1]);
+      ADD (&list, BENCH_INPUT, BENCH_F32, -16, -1, "rate", size[1], size[2]);
+      ADD (&list, BENCH_INPUT, BENCH_F32, -1, 1, "key", 1, size[0], size[2]);
+      ADD (&list, BENCH_INPUT, BENCH_F32, -1, 1, "query", 1, size[0], size[2]);
+      ADD (&list, BENCH_OUTPUT, BENCH_F32, 0, 0, "y", 1, size[0], size[1]);
+      break;
+    case BENCH_DELTA_NET:
+      {
+        /* keys of about length 1 */
+        double limit = sqrt (3.0 / (double) size[2]);
+
+        ADD (&list, BENCH_INPUT, BENCH_F32, -1, 1, "query", 1, size[0], size[1], size[2]);
+        ADD (&list, BENCH_INPUT, BENCH_F32, -limit, limit, "key", 1, size[0], size[1], size[2]);
+        ADD (&list, BENCH_INPUT, BENCH_F32, -1, 1, "value", 1, size[0], size[1], size[2]);
+        ADD (&list, BENCH_INPUT, BENCH_F32, -0.1, 0, "decay", 1, size[0], size[1]);
+        ADD (&list, BENCH_INPUT, BENCH_F32, 0, 1, "beta", 1, size[0], size[1]);
+        ADD (&list, BENCH_OUTPUT, BENCH_F32, 0, 0, "y", 1, size[0], size[1], size[2]);
+      }
+      break;
+    case BENCH_KNN:
+    case BENCH_TOP_K:
+      ADD (&list, BENCH_INPUT, BENCH_F32, -1, 1, "x", size[0], size[1]);
+      ADD (&list, BENCH_OUTPUT, BENCH_F32, 0, 0, "y", size[0], size[2]);
+      break;
     case BENCH_TINY:
       ADD (&list, BENCH_INPUT, BENCH_F32, -1, 1, "x", size[0]);
       ADD (&list, BENCH_OUTPUT, BENCH_F32, 0, 0, "y", size[0]);
@@ -351,12 +407,19 @@ bench_count_flops (const BenchWorkload *self)
       return 18.0 * (double) (size[0] * size[0] * size[1] * size[1]);
     case BENCH_RESNET_BLOCK:
       return 36.0 * (double) (size[0] * size[0] * size[1] * size[1]);
+    case BENCH_KNN:
+      return 2.0 * (double) (size[0] * size[0] * size[1]);
     case BENCH_SOFTMAX:
     case BENCH_LAYER_NORM:
     case BENCH_ELEMENTWISE:
     case BENCH_TRANSPOSE:
     case BENCH_REDUCE:
     case BENCH_GATHER:
+    case BENCH_FFT:
+    case BENCH_LOG_MEL:
+    case BENCH_SCAN:
+    case BENCH_DELTA_NET:
+    case BENCH_TOP_K:
     case BENCH_TINY:
     case BENCH_COPY:
     default:
@@ -410,6 +473,13 @@ cpu_time (void)
 }
 
 static double cpu_start, cpu_end;
+static gsize n_together = 1;   /* runs that are timed as one */
+
+void
+bench_set_runs_together (gsize n_runs)
+{
+  n_together = n_runs;
+}
 
 double
 bench_median (double *times,
@@ -430,7 +500,7 @@ bench_print_times (double     *times,
   g_print ("{\"ms\": %s, \"runs\": %" G_GSIZE_FORMAT, number[0], n_times);
   if (cpu_end > 0)
     {
-      g_ascii_formatd (number[1], sizeof number[1], "%.6f", (cpu_end - cpu_start) / (double) n_times);
+      g_ascii_formatd (number[1], sizeof number[1], "%.6f", (cpu_end - cpu_start) / (double) (n_times * n_together));
       g_print (", \"cpu_ms\": %s", number[1]);
     }
   g_print ("%s%s}\n", more ? ", " : "", more ? more : "");

@@ -22,6 +22,12 @@ typedef enum
   BENCH_GATHER,        /* rows, columns, indices */
   BENCH_CONV,          /* channels, height and width */
   BENCH_RESNET_BLOCK,  /* channels, height and width */
+  BENCH_FFT,           /* transforms, length */
+  BENCH_LOG_MEL,       /* samples, bands */
+  BENCH_SCAN,          /* steps, channels, states */
+  BENCH_DELTA_NET,     /* steps, heads, width */
+  BENCH_KNN,           /* points, dimensions, neighbours */
+  BENCH_TOP_K,         /* rows, columns, k */
   BENCH_TINY,          /* elements */
   BENCH_COPY,          /* elements: no work for a graph, but what the memory can do */
 } BenchFamily;
@@ -34,6 +40,7 @@ typedef enum
   BENCH_CHAIN,    /* 100 runs, each of what the one before left on the device, and one fetch */
   BENCH_APPLY,    /* one operator without a graph, and beside it a run of the executable that this keeps */
   BENCH_WEB,      /* a run, for those who do it in JavaScript, too */
+  BENCH_STAY,     /* a run of what is on the device, where the result stays, too */
 } BenchKind;
 
 typedef enum
@@ -107,6 +114,8 @@ double                bench_median         (double              *times,
 void                  bench_print_times    (double              *times,
                                             gsize                n_times,
                                             const char          *more);
+/* So many runs are timed as one: the times are those of a run all the same. */
+void                  bench_set_runs_together (gsize             n_runs);
 /* Whether there should be one more run before any is timed: drivers get faster
  * over their first few. */
 gboolean              bench_warm_up        (gint64               start,
@@ -123,7 +132,13 @@ gboolean              bench_write_floats   (const char          *path,
 void                  bench_copy           (float               *to,
                                             const float         *from,
                                             gsize                n);
+/* What should come out of transforms, sequences and searches, in double
+ * precision. The operands are in the order of their tensors. */
+double *              bench_compute_signal (const BenchWorkload *self,
+                                            double             **operands);
 
 #define BENCH_MAX_RUNS 2000
+/* Of what stays on the device, so many runs are timed together, and the fetch of the last result. */
+#define BENCH_RUNS_THAT_STAY 8
 
 G_END_DECLS
