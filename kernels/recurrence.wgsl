@@ -13,7 +13,8 @@
 // DELTA: values are times delta; RATE: the decay of a head is that, too.
 // BEFORE: the result comes before the step, with a bonus for its own key.
 //
-// Where a subgroup has 8 lanes (SHUFFLE), each loads a row, and the others get it from there.
+// Where a subgroup has 8 lanes (SHUFFLE), each loads a row, and the others get it from there. Where the rows of a column are
+// too many for the registers of one invocation, SPLIT neighbours have K of them each, and add up what they find.
 //
 // The state is in registers, or with MEMORY in memory, where there is room for any number of rows. With CHUNKS each
 // workgroup has a part of the sequence, in two steps: FOLD finds what each part makes of zeros and, in further columns,
@@ -112,7 +113,23 @@ fn set_state (i: u32, s: f32) {
 }
 #endif
 
-@compute @workgroup_size($(WG))
+// What the invocations of a column have found in their rows.
+fn add_rows (found: f32) -> f32 {
+#if SPLIT > 1
+  var sum = found + subgroupShuffleXor (found, 1u);
+#if SPLIT > 2
+  sum += subgroupShuffleXor (sum, 2u);
+#endif
+#if SPLIT > 4
+  sum += subgroupShuffleXor (sum, 4u);
+#endif
+  return sum;
+#else
+  return found;
+#endif
+}
+
+@compute @workgroup_size($(WG))${SUBGROUP_SIZE}
 fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #if SHUFFLE
          @builtin(subgroup_invocation_id) sub: u32,
@@ -123,7 +140,13 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     return;
   }
 
+#if SPLIT > 1
+  let row = lane % $(SPLIT)u * $(K)u;
+  let column = group % p.blocks * $(WG / SPLIT)u + lane / $(SPLIT)u;
+#else
+  let row = 0u;
   let column = group % p.blocks * $(WG)u + lane;
+#endif
   let head = group / p.blocks % p.heads;
   let batch = group / p.blocks / p.heads % p.batch;
   let chunk = group / p.blocks / p.heads / p.batch;
@@ -154,7 +177,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   let extra = column - p.columns;
 #for j in 0..K
 #if MATRIX
-  var s_$(j) = select (0.0, 1.0, extra == $(j)u);
+  var s_$(j) = select (0.0, 1.0, extra == row + $(j)u);
 #else
   var s_$(j) = select (0.0, 1.0, column >= p.columns);
 #endif
@@ -162,7 +185,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #elif INIT
   let from_state = chunk * p.in_chunk + state_head * p.in_head + c * p.in_column;
 #for j in 0..K
-  var s_$(j) = load_state (from_state + $(j)u * p.in_row);
+  var s_$(j) = load_state (from_state + (row + $(j)u) * p.in_row);
 #endfor
 #else
 #for j in 0..K
@@ -180,7 +203,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endif
 #if DECAY && !MEMORY
 #for j in 0..K
-  let rate_$(j) = get_rate (channel * p.rows + $(j)u);
+  let rate_$(j) = get_rate (channel * p.rows + row + $(j)u);
 #endfor
 #endif
 #endif
@@ -305,12 +328,12 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #if SHUFFLE
     let k_$(j) = subgroupShuffle (set_k_$(j / 8), none + $(j % 8)u);
 #else
-    let k_$(j) = load_k (k_at + $(j)u);
+    let k_$(j) = load_k (k_at + row + $(j)u);
 #endif
 #if DECAY == 2 && SHUFFLE
     let decay_$(j) = subgroupShuffle (set_g_$(j / 8), none + $(j % 8)u);
 #elif DECAY == 2
-    let decay_$(j) = op_exp (get_g (gate * p.rows + $(j)u));
+    let decay_$(j) = op_exp (get_g (gate * p.rows + row + $(j)u));
 #elif DECAY == 3
     let decay_$(j) = op_exp (delta * rate_$(j));
 #elif DECAY
@@ -324,12 +347,12 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #elif RULE == 2 && SHUFFLE
     m_$(j % 4) = fma (subgroupShuffle (set_lead_$(j / 8), none + $(j % 8)u), s_$(j), m_$(j % 4));
 #elif RULE == 2
-    m_$(j % 4) = fma (get_in_key (k_at + $(j)u), s_$(j), m_$(j % 4));
+    m_$(j % 4) = fma (get_in_key (k_at + row + $(j)u), s_$(j), m_$(j % 4));
 #endif
 #endfor
 
 #if RULE
-    let m = (m_0 + m_1) + (m_2 + m_3);
+    let m = add_rows ((m_0 + m_1) + (m_2 + m_3));
 #endif
 #if RULE == 1
     v -= m;
@@ -343,14 +366,14 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #if SHUFFLE
     let q_$(j) = subgroupShuffle (set_q_$(j / 8), none + $(j % 8)u);
 #else
-    let q_$(j) = load_q (q_at + $(j)u);
+    let q_$(j) = load_q (q_at + row + $(j)u);
 #endif
 #endif
 #if BEFORE && !FOLD
 #if SHUFFLE
     let bonus_$(j) = subgroupShuffle (set_bonus_$(j / 8), none + $(j % 8)u);
 #else
-    let bonus_$(j) = get_bonus (v_head * p.rows + $(j)u);
+    let bonus_$(j) = get_bonus (v_head * p.rows + row + $(j)u);
 #endif
     y_$(j % 4) = fma (q_$(j), fma (bonus_$(j) * k_$(j), v, s_$(j)), y_$(j % 4));
 #endif
@@ -360,7 +383,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #if SHUFFLE
     let next_$(j) = subgroupShuffle (set_next_$(j / 8), none + $(j % 8)u);
 #else
-    let next_$(j) = get_out_key (k_at + $(j)u);
+    let next_$(j) = get_out_key (k_at + row + $(j)u);
 #endif
     s_$(j) = fma (k_$(j), v, fma (m, next_$(j), s_$(j) * decay_$(j)));
 #else
@@ -373,11 +396,11 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endif
 
 #if !FOLD
-    var y = ((y_0 + y_1) + (y_2 + y_3)) * p.scale;
+    var y = add_rows ((y_0 + y_1) + (y_2 + y_3)) * p.scale;
 #if SKIP
     y = fma (skip, given, y);
 #endif
-    if (column < p.columns) {
+    if (column < p.columns && row == 0u) {
       store_y ((token * p.heads + head) * p.columns + c, y);
     }
 #endif
@@ -388,7 +411,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   if (column < p.all_columns) {
     let to = ((chunk * p.batch + batch) * p.v_heads + v_head) * p.all_columns + column;
 #for j in 0..K
-    store_folded (to * p.rows + $(j)u, s_$(j));
+    store_folded (to * p.rows + row + $(j)u, s_$(j));
 #endfor
   }
 #elif K || MEMORY
@@ -403,7 +426,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     }
 #else
 #for j in 0..K
-    store_last (to + $(j)u * p.out_row, s_$(j));
+    store_last (to + (row + $(j)u) * p.out_row, s_$(j));
 #endfor
 #endif
   }

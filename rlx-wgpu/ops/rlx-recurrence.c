@@ -437,6 +437,28 @@ count_operations (const Recurrence *self)
          (element * (double) self->rows + 8);
 }
 
+/* What an invocation with so many rows of a state takes: these, what they are multiplied with, and what comes of that. */
+static guint
+get_registers (gint64 rows)
+{
+  return 4 * (guint) rows + 13;
+}
+
+/* How many invocations share the rows of a column: where subgroups share registers, as many as it takes until nothing is spilt. */
+static guint
+get_split (const RlxTarget *target,
+           guint            rows)
+{
+  guint split = 1;
+
+  if (!target->registers_are_shared || !target->barriers_are_cheap || (target->features & RLX_DEVICE_FEATURES_SUBGROUPS) == 0)
+    return 1;
+  while (split < MIN (target->subgroup_min, 8) && rows % (split * 2) == 0 &&
+         rlx_target_get_registers (target, rlx_target_choose_subgroup_size (target, G_MAXUINT)) < get_registers (rows / split))
+    split *= 2;
+  return split;
+}
+
 static gboolean
 lower_run (RlxLower         *lower,
            const RlxIrNode  *node,
@@ -446,26 +468,30 @@ lower_run (RlxLower         *lower,
 {
   const RlxTarget *target = rlx_lower_get_target (lower);
   const Form *form = self->form;
-  gboolean fold = run->folded != NULL, shuffle = has_shuffles (target) && !run->memory && self->rows > 0;
+  gboolean fold = run->folded != NULL, shuffle;
   gboolean any = run->count > 0, rows = self->rows > 0, apart = run->memory && self->heads > self->v_heads;
   guint64 heads = (guint64) (fold ? self->v_heads : self->heads), columns = (guint64) self->columns;
   guint64 all_columns = fold ? run->all_columns : columns;
-  guint workgroup_size = target->barriers_are_cheap ? (all_columns <= 32 ? 32 : 64) : 8;
-  guint64 blocks = rlx_divide_up (all_columns, workgroup_size);
+  guint split = run->memory ? 1 : get_split (target, (guint) self->rows);
+  guint workgroup_size = target->barriers_are_cheap ? (all_columns <= 32 && split == 1 ? 32 : 64) : 8;
+  guint64 blocks = rlx_divide_up (all_columns, workgroup_size / split);
   guint64 groups = blocks * heads * (guint64) self->batch * run->chunks;
   double scale = 1, share = self->steps > 0 ? (double) run->count / (double) self->steps : 0;
   RlxKernel *kernel = rlx_kernel_new (lower, node, "recurrence");
 
+  shuffle = has_shuffles (target) && !run->memory && self->rows > 0 && split == 1;
   if (form->op == RLX_OP_ID_GATED_DELTA_NET)
     {
       scale = rlx_recurrence_attrs (node)->scale;
       if (scale == 0 && self->rows > 0)
         scale = 1 / sqrt ((double) self->rows);
     }
-  if (shuffle)
+  if (shuffle || split > 1)
     rlx_kernel_enable (kernel, "enable subgroups;");
+  rlx_kernel_set_subgroup_size (kernel, rlx_target_choose_subgroup_size (target, get_registers (run->memory ? 0 : self->rows / split)));
   rlx_kernel_define (kernel, "WG", workgroup_size);
-  rlx_kernel_define (kernel, "K", run->memory ? 0 : self->rows);
+  rlx_kernel_define (kernel, "K", run->memory ? 0 : self->rows / split);
+  rlx_kernel_define (kernel, "SPLIT", split);
   rlx_kernel_define (kernel, "SHUFFLE", shuffle);
   rlx_kernel_define (kernel, "MEMORY", run->memory);
   rlx_kernel_define (kernel, "FOLD", fold);
@@ -554,13 +580,20 @@ print_problem (gconstpointer data)
                           self->columns);
 }
 
+/* How many invocations fill the device: each step waits for the one before, so it takes more of them than elsewhere. */
+static double
+count_busy (const RlxTarget *target)
+{
+  return 4.0 * target->busy_invocations;
+}
+
 /* Invocations that cannot fill the device take as long as if there were enough of them. */
 static double
 get_seconds (const RlxTarget *target,
              double           operations,
              double           invocations)
 {
-  double idle = MAX (1.0, target->busy_invocations / MAX (invocations, 1.0));
+  double idle = MAX (1.0, count_busy (target) / MAX (invocations, 1.0));
 
   return rlx_target_get_seconds (target, operations * idle, 0);
 }
@@ -595,7 +628,7 @@ chunks_fits (const RlxVariant *variant,
     return rlx_variant_cannot ("the states of all parts would take much memory", why);
   if (!target->barriers_are_cheap)
     return rlx_variant_poorly ("a CPU is busy with the columns", why);
-  if (count_columns (self) >= target->busy_invocations)
+  if (count_columns (self) >= count_busy (target))
     return rlx_variant_poorly ("the columns alone keep the device busy", why);
   return RLX_FIT_WELL;
 }
