@@ -76,10 +76,9 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #if REGISTERS
 #for U in 0..8
     if (any_lane (new_$(U) < key_$(K - 1))) {
-#for I in 0..K
-      let before_$(U)_$(I) = new_$(U) < key_$(I);
-#endfor
+      let before_$(U)_$(K - 1) = new_$(U) < key_$(K - 1);
 #for I in 1..K
+      let before_$(U)_$(K - I - 1) = new_$(U) < key_$(K - I - 1);
       key_$(K - I) = select (key_$(K - I), select (new_$(U), key_$(K - I - 1), before_$(U)_$(K - I - 1)), before_$(U)_$(K - I));
       index_$(K - I) = select (index_$(K - I), select (first + $(U)u, index_$(K - I - 1), before_$(U)_$(K - I - 1)), before_$(U)_$(K - I));
 #endfor

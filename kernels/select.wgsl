@@ -37,7 +37,7 @@ fn any_lane (condition: bool) -> bool {
 
 #include "common/place.wgsl"
 
-@compute @workgroup_size($(WG))
+@compute @workgroup_size($(WG))${SUBGROUP_SIZE}
 fn main (@builtin(workgroup_id) wid: vec3<u32>,
          @builtin(local_invocation_index) lane: u32) {
   let item = workgroup_index (wid) * $(WG)u + lane;
@@ -74,10 +74,9 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endfor
     if (any_lane (is_new_0 || is_new_1 || is_new_2 || is_new_3)) {
 #for U in 0..4
-#for I in 0..K
-      let before_$(U)_$(I) = is_before (new_key_$(U), new_index_$(U), key_$(I), index_$(I));
-#endfor
+      let before_$(U)_$(K - 1) = is_before (new_key_$(U), new_index_$(U), key_$(K - 1), index_$(K - 1));
 #for I in 1..K
+      let before_$(U)_$(K - I - 1) = is_before (new_key_$(U), new_index_$(U), key_$(K - I - 1), index_$(K - I - 1));
       key_$(K - I) = select (key_$(K - I), select (new_key_$(U), key_$(K - I - 1), before_$(U)_$(K - I - 1)), before_$(U)_$(K - I));
       index_$(K - I) = select (index_$(K - I), select (new_index_$(U), index_$(K - I - 1), before_$(U)_$(K - I - 1)), before_$(U)_$(K - I));
 #endfor

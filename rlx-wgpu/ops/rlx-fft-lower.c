@@ -15,6 +15,18 @@
 #include <math.h>
 #include <string.h>
 
+/* What an invocation with so many complex numbers takes, by what compilers make of it: stages between others turn them and
+ * store them where they were. */
+static guint
+get_registers (const RlxFftStages *stages)
+{
+  guint radix = 1;
+
+  for (guint i = 0; i < stages->n_stages; i++)
+    radix = MAX (radix, stages->radices[i]);
+  return (stages->n_stages > 2 ? 4 : 3) * radix + 10;
+}
+
 /* What a kernel is like. */
 typedef struct
 {
@@ -120,7 +132,6 @@ lower_pass (RlxLower        *lower,
   g_autofree char *butterflies = NULL, *block = NULL;
   RlxFftStages stages;
   guint64 given, wanted, items, at_once;
-  guint radix = 1;
   guint workgroup_size = style->workgroup_size;
 
   rlx_fft_find_stages (pass->factor, style->max_radix, style->max_sum, &stages);
@@ -165,12 +176,8 @@ lower_pass (RlxLower        *lower,
   rlx_kernel_define (kernel, "WG", workgroup_size);
   rlx_kernel_define (kernel, "S", stages.n_stages);
   for (guint i = 0; i < RLX_FFT_STAGES; i++)
-    {
-      radix = MAX (radix, stages.radices[i]);
-      rlx_kernel_define (kernel, names[i], MAX (stages.radices[i], 1));
-    }
-  /* By what compilers make of it: 74 with 16 elements, 44 with 8. */
-  rlx_kernel_set_subgroup_size (kernel, rlx_target_choose_subgroup_size (rlx_lower_get_target (lower), 5 * radix));
+    rlx_kernel_define (kernel, names[i], MAX (stages.radices[i], 1));
+  rlx_kernel_set_subgroup_size (kernel, rlx_target_choose_subgroup_size (rlx_lower_get_target (lower), get_registers (&stages)));
   rlx_kernel_define (kernel, "F", (gint64) pass->factor);
   rlx_kernel_define (kernel, "T", (gint64) at_once);
   rlx_kernel_define (kernel, "GIVEN", steps > 1 ? stages.radices[0] : (gint64) given);

@@ -532,11 +532,18 @@ count_select_parts (const Sort      *sort,
 }
 
 /* Takes the first elements of each part of a row. */
+/* What an invocation of `select` takes that keeps so many, by what compilers make of it. */
+static guint
+get_registers (guint64 keep)
+{
+  return 4 * (guint) keep + 18;
+}
+
 static gboolean
 select_first (Sort    *sort,
               GError **error)
 {
-  static const guint sizes[] = { 4, 8, 16, 24, 32, 48, MAX_SELECTED };
+  static const guint sizes[] = { 4, 8, 16, 24, 32, 40, 48, MAX_SELECTED };
   const RlxTarget *target = rlx_lower_get_target (sort->lower);
   gboolean subgroups = (target->features & RLX_DEVICE_FEATURES_SUBGROUPS) != 0;
   guint64 parts = count_select_parts (sort, target), items = sort->axis->n_rows * parts;
@@ -550,6 +557,7 @@ select_first (Sort    *sort,
     rlx_kernel_enable (kernel, "enable subgroups;");
   rlx_kernel_define (kernel, "WG", workgroup_size);
   rlx_kernel_define (kernel, "K", sizes[size]);
+  rlx_kernel_set_subgroup_size (kernel, rlx_target_choose_subgroup_size (target, get_registers (sizes[size])));
   rlx_kernel_define (kernel, "SUBGROUPS", subgroups);
   rlx_kernel_define (kernel, "DISTINCT", sort->pair_keys == NULL && rlx_data_type_is_float (sort->x->type.data_type));
   rlx_kernel_param_u32 (kernel, "items", items);
@@ -600,6 +608,11 @@ select_fits (const RlxVariant *variant,
     return rlx_variant_poorly ("a block takes the whole row", why);
   if (self->n < 2 * self->keep && self->keep > 16)
     return rlx_variant_poorly ("most elements are kept", why);
+  if (target->registers_are_shared &&
+      rlx_target_get_registers (target, rlx_target_choose_subgroup_size (target, G_MAXUINT)) < get_registers (self->keep))
+    return rlx_variant_poorly ("what is kept does not fit registers", why);
+  if (target->barriers_are_cheap && self->keep > 24 && self->axis->n_rows * count_select_parts (self, target) < target->busy_invocations)
+    return rlx_variant_poorly ("few invocations would search long lists", why);
   return RLX_FIT_WELL;
 }
 
