@@ -97,6 +97,22 @@ cut (const Operand *operand,
   return rlx_test_tensor (type, values + n / all * first);
 }
 
+/* Random numbers for each operand. */
+static GPtrArray *
+make_inputs (const Sequence *self,
+             guint           steps)
+{
+  GPtrArray *inputs = g_ptr_array_new_with_free_func (g_object_unref);
+
+  for (gsize i = 0; i < MAX_INPUTS && self->operands[i].type != NULL; i++)
+    {
+      g_autofree char *type = g_strdup_printf (self->operands[i].type, steps);
+
+      g_ptr_array_add (inputs, rlx_test_random (type, self->operands[i].from, self->operands[i].to, (guint32) i + 1));
+    }
+  return inputs;
+}
+
 /* Cut anywhere, results are within the bounds of the whole. */
 static void
 test_cuts (gconstpointer data)
@@ -105,17 +121,11 @@ test_cuts (gconstpointer data)
   static const guint cuts[][4] = { { 70 }, { 1, 69 }, { 33, 37 }, { 16, 1, 52, 1 } };
   const guint all = 70;
   g_autoptr(RlxGraph) whole = make_graph (self, all);
-  g_autoptr(GPtrArray) inputs = g_ptr_array_new_with_free_func (g_object_unref), expected = NULL;
+  g_autoptr(GPtrArray) inputs = make_inputs (self, all), expected = NULL;
   g_autoptr(GError) error = NULL;
 
   if (rlx_test_device () == NULL)
     return;
-  for (gsize i = 0; i < MAX_INPUTS && self->operands[i].type != NULL; i++)
-    {
-      g_autofree char *type = g_strdup_printf (self->operands[i].type, all);
-
-      g_ptr_array_add (inputs, rlx_test_random (type, self->operands[i].from, self->operands[i].to, (guint32) i + 1));
-    }
   expected = rlx_reference_run (whole, (RlxTensor **) inputs->pdata, inputs->len, NULL, NULL, 0, RLX_REFERENCE_NONE, &error);
   g_assert_no_error (error);
 
@@ -174,7 +184,7 @@ test_long (gconstpointer data)
   const Sequence *self = data;
   const guint steps = 1100;
   g_autoptr(RlxGraph) graph = make_graph (self, steps);
-  g_autoptr(GPtrArray) inputs = g_ptr_array_new_with_free_func (g_object_unref), expected = NULL;
+  g_autoptr(GPtrArray) inputs = make_inputs (self, steps), expected = NULL;
   g_autoptr(RlxExecutable) executable = NULL;
   g_autoptr(RlxTensor) state = NULL;
   g_auto(RlxTensors) outputs = NULL;
@@ -182,12 +192,6 @@ test_long (gconstpointer data)
 
   if (rlx_test_device () == NULL)
     return;
-  for (gsize i = 0; i < MAX_INPUTS && self->operands[i].type != NULL; i++)
-    {
-      g_autofree char *type = g_strdup_printf (self->operands[i].type, steps);
-
-      g_ptr_array_add (inputs, rlx_test_random (type, self->operands[i].from, self->operands[i].to, (guint32) i + 1));
-    }
   expected = rlx_reference_run (graph, (RlxTensor **) inputs->pdata, inputs->len, NULL, NULL, 0, RLX_REFERENCE_NONE, &error);
   g_assert_no_error (error);
   executable = rlx_device_compile (rlx_test_device (), graph, NULL, NULL, &error);
