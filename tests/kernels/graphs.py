@@ -331,6 +331,10 @@ def sequences(g, t):
     for state in None, 'f32[1, 24, 16]':
         g.call('selective_scan', f'{t}[1, 4096, 24]', f'{t}[1, 4096, 24]', 'f32[24, 16]', f'{t}[1, 4096, 16]', f'{t}[1, 4096, 16]',
                'f32[24]', state, results=2)
+    # More rows than fit the registers of an invocation, but those of four or eight.
+    for n in 64, 128:
+        many = f'{t}[1, 9, 2, {n}]'
+        g.call('gated_delta_net', many, many, many, results=2)
     # More rows than fit registers.
     wide = f'{t}[1, 9, 2, 200]'
     for decay in f'{t}[1, 9, 2]', wide:
