@@ -34,6 +34,7 @@ typedef struct
   guint max_sum;       /* of the radices: what it takes to compile */
   guint workgroup_size;
   guint n_across;      /* neighbouring transforms of a pass */
+  guint n_filling;     /* at most so many transforms, lest invocations be idle at the end of a stage */
 } Style;
 
 typedef struct
@@ -115,6 +116,19 @@ input_constant (RlxKernel  *kernel,
   g_object_unref (tensor);
 }
 
+/* Whether some invocations have nothing to do in the last round of a stage of so many transforms. */
+static gboolean
+has_idle (const RlxFftStages *stages,
+          guint64             length,
+          guint64             at_once,
+          guint               workgroup_size)
+{
+  for (guint i = 0; i < stages->n_stages; i++)
+    if (length / stages->radices[i] * at_once % workgroup_size != 0)
+      return TRUE;
+  return FALSE;
+}
+
 static gboolean
 lower_pass (RlxLower        *lower,
             const RlxIrNode *node,
@@ -131,7 +145,7 @@ lower_pass (RlxLower        *lower,
   gboolean plain = steps == 1 && self->inner == 1, turn = pass->done > 1;
   g_autofree char *butterflies = NULL, *block = NULL;
   RlxFftStages stages;
-  guint64 given, wanted, items, at_once;
+  guint64 given, wanted, items, at_once, size = pass->factor * (pass->half ? 2 : 1);
   guint workgroup_size = style->workgroup_size;
 
   rlx_fft_find_stages (pass->factor, style->max_radix, style->max_sum, &stages);
@@ -144,8 +158,11 @@ lower_pass (RlxLower        *lower,
   if (!plain)
     at_once = MAX (at_once, style->n_across);
   if (stages.n_stages > 1 || pass->half)
-    while (at_once > 1 && at_once * pass->factor * (pass->half ? 2 : 1) > room)
+    while (at_once > 1 && at_once * size > room)
       at_once /= 2;
+  /* half the room, so that it stays in the first cache */
+  while (plain && at_once < style->n_filling && 4 * at_once * size <= room && has_idle (&stages, pass->factor, at_once, workgroup_size))
+    at_once *= 2;
   while (at_once > 1 && at_once / 2 >= count)
     at_once /= 2;
   groups = rlx_divide_up (count, at_once);
@@ -379,7 +396,7 @@ fft_describe (const RlxVariant *variant,
 
 /* ---- variants ------------------------------------------------------------------------- */
 
-static const Style wide = { 64, 96, 8, 8 }, narrow = { 16, 64, 64, 8 };
+static const Style wide = { 64, 96, 8, 8, 4 }, narrow = { 16, 64, 64, 8, 1 };
 
 static double
 fft_cost (const RlxVariant *variant,

@@ -61,7 +61,7 @@ static void
 test_gate (void)
 {
   const double equal[8] = { 0 }, logits[8] = { 0, 3, 0, 0, 2, 2, 0, 0 }, bias[8] = { 0, 0, 9, 0, 0, 0, 0, 0 };
-  const double infinite[4] = { -INFINITY, -INFINITY, 1, -INFINITY };
+  const double infinite[4] = { -INFINITY, -INFINITY, 1, -INFINITY }, broken[4] = { 0, NAN, 3, 0 };
   double s0 = 1 / (1 + exp (0)), s3 = 1 / (1 + exp (-3)), s2 = 1 / (1 + exp (-2));
 
   if (rlx_test_device () == NULL)
@@ -78,6 +78,8 @@ test_gate (void)
   /* the bias is for the choice alone */
   check_gate ("{'k': <int64 2>, 'scoring': <'sigmoid'>, 'normalize': <false>}", 8, logits, bias, 2, (double[]) { s0, s3 }, (double[]) { 2, 1 });
   check_gate ("{'k': <int64 2>}", 4, infinite, NULL, 2, (double[]) { 1, 0 }, (double[]) { 2, 0 });
+  /* NaN is chosen first, so that nobody overlooks it */
+  check_gate ("{'k': <int64 2>, 'scoring': <'sigmoid'>, 'normalize': <false>}", 4, broken, NULL, 2, (double[]) { NAN, s3 }, (double[]) { 1, 2 });
 }
 
 /* ---- layers of experts -------------------------------------------------------------------- */
