@@ -61,7 +61,7 @@ typedef struct
   const char *data;    /* whose data it uses, if not its own */
   const char *weights; /* where its constants are, if several have the same */
   double tolerance;    /* the largest error that rounding explains */
-  double f16_sums_tolerance;   /* the same for those who add up f16 in f16, if there are such */
+  double f16_sums_tolerance;   /* the same for those who add up f16 in f16, or a transform term by term, if there are such */
   const char *what;
 } BenchWorkload;
 
