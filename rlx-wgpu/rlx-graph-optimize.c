@@ -44,7 +44,7 @@ typedef struct
   GArray *assignments;     /* Assignment */
   RlxIrValue *rate;
   RlxIrValue *step;        /* the number of this one, from 1 on, as f32 */
-  RlxIrValue *share1, *share2;   /* 1 - beta ^ step */
+  RlxIrValue *share1, *share2;   /* 1 - beta ^ step, two elements of one tensor */
 } Optimizer;
 
 /* A state of zeros beside parameter @node, or one number for all of them. */
@@ -204,6 +204,7 @@ update_adam (Optimizer  *self,
 {
   const RlxOptimizerSettings *settings = self->settings;
   RlxBuilder *b = &self->b;
+  const RlxTensorType *type = &rlx_node_get_value (slot->parameter)->type;
   RlxIrValue *m, *v, *size;
 
   if (settings->algorithm == RLX_OPTIMIZER_ADAMW)
@@ -215,8 +216,10 @@ update_adam (Optimizer  *self,
   assign (self, slot->first, m, FALSE);
   assign (self, slot->second, v, FALSE);
   size = rlx_build_add (b, rlx_build_sqrt (b, rlx_build_div (b, v, self->share2)), number (self, settings->epsilon));
-  m = rlx_build_mul (b, rlx_build_div (b, m, size), rlx_build_div (b, self->rate, self->share1));
-  assign (self, slot->parameter, rlx_build_sub (b, p, m), FALSE);
+  m = rlx_build_div (b, rlx_build_mul (b, m, self->rate), rlx_build_mul (b, size, self->share1));
+  /* The shares are of one dimension, which a parameter may not have. */
+  p = rlx_build_sub (b, p, m);
+  assign (self, slot->parameter, p != NULL ? rlx_build_shaped (b, p, type->shape, type->n_dims) : NULL, FALSE);
 }
 
 static void
@@ -277,7 +280,7 @@ update_adafactor (Optimizer  *self,
 /* The numbers that all parameters share. */
 typedef struct
 {
-  RlxNode *step, *share1, *share2, *skipped, *scale, *since, *run;
+  RlxNode *step, *shares, *skipped, *scale, *since, *run;
 } Counters;
 
 static gboolean
@@ -286,12 +289,11 @@ counters_init (Counters  *self,
                GError   **error)
 {
   const RlxOptimizerSettings *settings = optimizer->settings;
-  const RlxTensorType one = { .data_type = RLX_DATA_TYPE_F32 };
+  const RlxTensorType one = { .data_type = RLX_DATA_TYPE_F32 }, two = { .data_type = RLX_DATA_TYPE_F32, .n_dims = 1, .shape = { 2 } };
   gboolean adam = settings->algorithm == RLX_OPTIMIZER_ADAM || settings->algorithm == RLX_OPTIMIZER_ADAMW;
   const struct { gboolean wanted; RlxNode **node; const char *name; double initial; } rows[] = {
     { settings->algorithm == RLX_OPTIMIZER_ADAFACTOR, &self->step, "step", 0 },
-    { adam, &self->share1, "share1", 0 },
-    { adam, &self->share2, "share2", 0 },
+    { adam, &self->shares, "shares", 0 },
     { settings->skip_not_finite || settings->scale_loss, &self->skipped, "skipped", 0 },
     { settings->scale_loss, &self->scale, "scale", FIRST_SCALE },
     { settings->scale_loss, &self->since, "since", 0 },
@@ -299,7 +301,7 @@ counters_init (Counters  *self,
   };
 
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    if (rows[i].wanted && (*rows[i].node = new_state (optimizer, NULL, rows[i].name, &one, rows[i].initial, error)) == NULL)
+    if (rows[i].wanted && (*rows[i].node = new_state (optimizer, NULL, rows[i].name, rows[i].node == &self->shares ? &two : &one, rows[i].initial, error)) == NULL)
       return FALSE;
   return TRUE;
 }
@@ -385,12 +387,16 @@ compute (Optimizer *self,
       self->step = rlx_build_add (b, rlx_node_get_value (counters->step), one);
       assign (self, counters->step, self->step, FALSE);
     }
-  if (counters->share1 != NULL)
+  if (counters->shares != NULL)
     {
-      self->share1 = blend (self, rlx_node_get_value (counters->share1), one, 1 - settings->beta1);
-      self->share2 = blend (self, rlx_node_get_value (counters->share2), one, 1 - settings->beta2);
-      assign (self, counters->share1, self->share1, FALSE);
-      assign (self, counters->share2, self->share2, FALSE);
+      const float rest[2] = { (float) (1 - settings->beta1), (float) (1 - settings->beta2) };
+      RlxIrValue *shares = rlx_node_get_value (counters->shares);
+      RlxIrValue *new = rlx_build_constant (b, rlx_tensor_new_from_floats ((const gint64[]) { 2 }, 1, rest, 2, NULL));
+
+      new = rlx_build_add (b, shares, rlx_build_mul (b, rlx_build_sub (b, one, shares), new));
+      self->share1 = rlx_build_part (b, new, 0, 0, 1);
+      self->share2 = rlx_build_part (b, new, 0, 1, 2);
+      assign (self, counters->shares, new, FALSE);
     }
   for (gsize i = 0; i < n_slots; i++)
     {

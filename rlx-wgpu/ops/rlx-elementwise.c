@@ -123,6 +123,24 @@ rlx_operand_is_plain (const RlxOperand    *operand,
   return operand->offset == 0;
 }
 
+gboolean
+rlx_fused_reads_one (const RlxFused      *self,
+                     guint                input,
+                     const RlxTensorType *type)
+{
+  if (rlx_type_n_elements (type) == 1)
+    return TRUE;
+  for (guint i = 0; i < self->operands->len; i++)
+    {
+      const RlxOperand *operand = &g_array_index (self->operands, RlxOperand, i);
+
+      for (guint d = 0; operand->input == input && d < RLX_MAX_DIMS; d++)
+        if (operand->strides[d] != 0)
+          return FALSE;
+    }
+  return TRUE;
+}
+
 /* The shape a region loops over, with neighbouring dimensions joined where
  * every operand steps through both at once. */
 typedef struct

@@ -71,6 +71,8 @@ RlxFused *  rlx_fused_new    (void);
 void        rlx_fused_free   (gpointer fused);
 /* Whether an operand steps through @type, element after element. */
 gboolean    rlx_operand_is_plain (const RlxOperand *operand, const RlxTensorType *type);
+/* Whether a region reads one element of its input @input, of type @type, whatever it computes. */
+gboolean    rlx_fused_reads_one  (const RlxFused *self, guint input, const RlxTensorType *type);
 
 /* The one dispatch of a region with one group of operands. @results, where there are several, has the values whose
  * memory they are written to, and may be read from. */

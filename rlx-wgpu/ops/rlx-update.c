@@ -119,7 +119,7 @@ dispatch (const Update            *self,
         {
           RlxOperand *operand = &g_array_index (call.operands, RlxOperand, i);
 
-          *operand = (RlxOperand) { .input = operand->input, .strides = { joined[operand->input] != NULL } };
+          *operand = (RlxOperand) { .input = operand->input, .offset = operand->offset, .strides = { joined[operand->input] != NULL } };
         }
     }
   call.fused.operands = call.operands;
@@ -171,7 +171,7 @@ find_joinable (const Update *self,
     {
       n_roles += self->varies[i];
       /* A tensor that all of them share has no place for each. */
-      apart = apart && (self->varies[i] || rlx_type_n_elements (&get_input (self, 0, i)->type) == 1);
+      apart = apart && (self->varies[i] || rlx_fused_reads_one (self->fused, i, &get_input (self, 0, i)->type));
     }
   for (guint g = 0; g < n_groups; g++)
     {

@@ -430,7 +430,7 @@ check_region (Updates *self,
         continue;
       n += rlx_target_get_n_segments (target, rlx_type_device_size (&value->type));
       /* Of one element: what other groups read, too, is the same for all. */
-      group->is_tensor[i] = rlx_type_n_elements (type) > 1 ? rlx_type_n_elements (&value->type) > 1 : TRUE;
+      group->is_tensor[i] = rlx_type_n_elements (type) > 1 ? !rlx_fused_reads_one (group->fused, i, &value->type) : TRUE;
       for (guint k = 0; rlx_type_n_elements (type) == 1 && k < n_users (self, value); k++)
         {
           guint user = self->group_of[g_array_index (self->base.users[value->id], guint, k)];
@@ -497,7 +497,7 @@ do_the_same (const Updates *self,
     {
       const RlxOperand *x = &g_array_index (a->fused->operands, RlxOperand, i), *y = &g_array_index (b->fused->operands, RlxOperand, i);
 
-      if (x->input != y->input ||
+      if (x->input != y->input || (!a->is_tensor[x->input] && x->offset != y->offset) ||
           (a->is_tensor[x->input] &&
            (!rlx_operand_is_plain (x, &((const RlxIrValue *) g_ptr_array_index (a->inputs, x->input))->type) ||
             !rlx_operand_is_plain (y, &((const RlxIrValue *) g_ptr_array_index (b->inputs, y->input))->type) ||

@@ -266,7 +266,7 @@ test_resume (void)
   for (guint i = 0; i < 3; i++)
     train (one, 1);
   states = rlx_executable_get_states (one);
-  g_assert_cmpuint (g_list_model_get_n_items (states), ==, 5);
+  g_assert_cmpuint (g_list_model_get_n_items (states), ==, 4);
   for (guint i = 0; i < g_list_model_get_n_items (states); i++)
     {
       g_autoptr (RlxPort) port = g_list_model_get_item (states, i);
