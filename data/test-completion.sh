@@ -48,7 +48,7 @@ completes ()
 echo 'TAP version 14'
 completes 'rlx ' 'devices targets calibrate ops demo info convert embed run bench compile profile spectrum dot --help --version'
 completes 'rlx de' 'devices demo !'
-completes 'rlx ops layer' 'layer_norm layer_norm_2d !'
+completes 'rlx ops layer' 'layer_norm layer_norm_2d layer_norm_backward !'
 completes 'rlx run --' '--input --parameter --weights --output --profile --tune --values --checked --json --dim --help !'
 completes 'rlx calibrate --' '--forget --json --help !'
 completes 'rlx compile --w' '--wgsl !'

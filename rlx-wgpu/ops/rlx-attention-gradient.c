@@ -5,9 +5,11 @@
  */
 #include "config.h"
 
+#include "ops/rlx-attention-private.h"
 #include "ops/rlx-gradient-private.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "rlx-tensor-private.h"
 
@@ -17,11 +19,14 @@
 typedef struct
 {
   RlxBuilder *b;
-  const RlxIrNode *node;
   const RlxAttentionAttrs *attrs;
+  RlxIrValue *inputs[6];       /* as attention has them */
+  RlxIrValue *result, *gradient;
   gint64 batch, heads, shared, n_queries, n_keys;
   RlxIrValue *query, *key, *value;
   double scale;
+  gboolean wanted[6];
+  RlxIrValue *gradients[6];    /* of the inputs */
 } Attention;
 
 /* An operand, or the result, in f32; @shared is how many of its heads belong together. */
@@ -54,15 +59,24 @@ bring_out (Attention  *self,
   return self->attrs->layout != RLX_HEAD_LAYOUT_HEADS_FIRST ? rlx_build_swapped (self->b, x, 1, 2) : x;
 }
 
+/* @first_extra is the number of the operand that the mask is, which the others follow. */
 static void
-attention_init (Attention       *self,
-                RlxBuilder      *b,
-                const RlxIrNode *node)
+attention_init (Attention         *self,
+                RlxBuilder        *b,
+                const RlxIrNode   *node,
+                RlxIrValue *const *inputs,
+                guint              first_extra)
 {
-  const RlxTensorType *query = &node->inputs[RLX_ATTENTION_SELF]->type, *key = &node->inputs[RLX_ATTENTION_KEY]->type;
+  const RlxTensorType *query = &inputs[RLX_ATTENTION_SELF]->type, *key = &inputs[RLX_ATTENTION_KEY]->type;
   guint heads, sequence;
 
-  *self = (Attention) { .b = b, .node = node, .attrs = rlx_attention_attrs (node) };
+  *self = (Attention) { .b = b, .attrs = rlx_attention_attrs (node) };
+  for (guint i = 0; i < G_N_ELEMENTS (self->inputs); i++)
+    {
+      guint from = i < RLX_ATTENTION_MASK ? i : i - RLX_ATTENTION_MASK + first_extra;
+
+      self->inputs[i] = from < node->n_inputs ? inputs[from] : NULL;
+    }
   heads = self->attrs->layout == RLX_HEAD_LAYOUT_HEADS_FIRST ? 1 : 2;
   sequence = 3 - heads;
   self->batch = query->shape[0];
@@ -71,9 +85,6 @@ attention_init (Attention       *self,
   self->n_queries = query->shape[sequence];
   self->n_keys = key->shape[sequence];
   self->scale = self->attrs->scale != 0 ? self->attrs->scale : query->shape[3] > 0 ? 1.0 / sqrt ((double) query->shape[3]) : 1.0;
-  self->query = bring_in (self, node->inputs[RLX_ATTENTION_SELF], self->shared);
-  self->key = bring_in (self, node->inputs[RLX_ATTENTION_KEY], 1);
-  self->value = bring_in (self, node->inputs[RLX_ATTENTION_VALUE], 1);
 }
 
 /* Which keys a query sees by its position; NULL for all. Broadcasts to the scores. */
@@ -81,7 +92,7 @@ static RlxIrValue *
 find_visible (Attention *self)
 {
   RlxBuilder *b = self->b;
-  RlxIrValue *lengths = self->node->inputs[RLX_ATTENTION_KEY_LENGTHS], *visible = NULL, *queries, *keys, *first;
+  RlxIrValue *lengths = self->inputs[RLX_ATTENTION_KEY_LENGTHS], *visible = NULL, *queries, *keys, *first;
 
   if (lengths == NULL && !self->attrs->causal && self->attrs->window == 0)
     return NULL;
@@ -91,7 +102,7 @@ find_visible (Attention *self)
   if (lengths != NULL)
     {
       lengths = rlx_build_clamp (b, lengths, RLX_CLAMP_ATTRS (.minimum = 0, .maximum = (double) self->n_keys));
-      lengths = rlx_build_shaped (b, lengths, (gint64[]) { (gint64) rlx_type_n_elements (&self->node->inputs[RLX_ATTENTION_KEY_LENGTHS]->type), 1, 1, 1, 1 }, 5);
+      lengths = rlx_build_shaped (b, lengths, (gint64[]) { (gint64) rlx_type_n_elements (&lengths->type), 1, 1, 1, 1 }, 5);
       visible = rlx_build_less (b, keys, lengths);
     }
   else
@@ -121,7 +132,7 @@ find_visible (Attention *self)
 static RlxIrValue *
 get_mask (Attention *self)
 {
-  RlxIrValue *mask = self->node->inputs[RLX_ATTENTION_MASK];
+  RlxIrValue *mask = self->inputs[RLX_ATTENTION_MASK];
   gint64 shape[5] = { 1, 1, 1, 1, 1 };
 
   if (mask == NULL)
@@ -142,34 +153,34 @@ get_mask (Attention *self)
 
 /* With p the shares, made again: dv = pᵀ g, ds = p · (g vᵀ - Σ g · y), dq = scale · ds k, dk = scale · dsᵀ q. What keys with
  * one query head each have in common with grouped ones is a sum over the group. */
-void
-rlx_attention_gradient (RlxGradient     *self,
-                        const RlxIrNode *node)
+static void
+attention_differentiate (Attention *self)
 {
-  RlxBuilder *b = rlx_gradient_get_builder (self);
+  RlxBuilder *b = self->b;
   RlxIrValue *mask, *visible, *scores, *cap = NULL, *shares, *most, *sum, *sink, *zero, *g, *y, *inner, *ds;
   const gint64 last = 4;
-  Attention a;
 
   /* No key at all, or nothing to see of it. */
-  if (rlx_type_n_elements (&node->outputs[0].type) == 0 || rlx_type_n_elements (&node->inputs[RLX_ATTENTION_VALUE]->type) == 0)
+  if (rlx_type_n_elements (&self->gradient->type) == 0 || rlx_type_n_elements (&self->inputs[RLX_ATTENTION_VALUE]->type) == 0)
     {
-      for (guint i = 0; i < node->n_inputs; i++)
-        if (rlx_gradient_wants (self, node, i))
-          rlx_gradient_add (self, node, i, rlx_build_filled (b, &node->inputs[i]->type, 0.0));
+      for (guint i = 0; i < G_N_ELEMENTS (self->inputs); i++)
+        if (self->wanted[i])
+          self->gradients[i] = rlx_build_filled (b, &self->inputs[i]->type, 0.0);
       return;
     }
 
-  attention_init (&a, b, node);
-  mask = get_mask (&a);
-  visible = find_visible (&a);
-  sink = node->inputs[RLX_ATTENTION_SINK];
-  scores = rlx_build_matmul (b, a.query, a.key, RLX_MATMUL_ATTRS (.transpose_b = TRUE));
-  scores = rlx_build_mul (b, scores, rlx_build_number (b, scores, a.scale));
+  self->query = bring_in (self, self->inputs[RLX_ATTENTION_SELF], self->shared);
+  self->key = bring_in (self, self->inputs[RLX_ATTENTION_KEY], 1);
+  self->value = bring_in (self, self->inputs[RLX_ATTENTION_VALUE], 1);
+  mask = get_mask (self);
+  visible = find_visible (self);
+  sink = self->inputs[RLX_ATTENTION_SINK];
+  scores = rlx_build_matmul (b, self->query, self->key, RLX_MATMUL_ATTRS (.transpose_b = TRUE));
+  scores = rlx_build_mul (b, scores, rlx_build_number (b, scores, self->scale));
   zero = rlx_build_number (b, scores, 0.0);
-  if (a.attrs->softcap > 0)
+  if (self->attrs->softcap > 0)
     {
-      RlxIrValue *limit = rlx_build_number (b, scores, a.attrs->softcap);
+      RlxIrValue *limit = rlx_build_number (b, scores, self->attrs->softcap);
 
       cap = rlx_build_tanh (b, rlx_build_div (b, scores, limit));
       scores = rlx_build_mul (b, cap, limit);
@@ -184,7 +195,7 @@ rlx_attention_gradient (RlxGradient     *self,
   most = rlx_build_reduce_max (b, scores, RLX_REDUCE_MAX_ATTRS (.axes = RLX_INTS (&last, 1), .keep_dims = TRUE));
   if (sink != NULL)
     {
-      sink = rlx_build_as (b, rlx_build_shaped (b, sink, (gint64[]) { a.heads, a.shared, 1, 1 }, 4), RLX_DATA_TYPE_F32);
+      sink = rlx_build_as (b, rlx_build_shaped (b, sink, (gint64[]) { self->heads, self->shared, 1, 1 }, 4), RLX_DATA_TYPE_F32);
       most = rlx_build_max (b, most, sink);
     }
   /* What all have in common goes away again. A query that sees nothing has no largest score. */
@@ -199,45 +210,115 @@ rlx_attention_gradient (RlxGradient     *self,
   sum = rlx_build_where (b, rlx_build_equal (b, sum, zero), rlx_build_number (b, sum, 1.0), sum);
   shares = rlx_build_div (b, shares, sum);
 
-  g = bring_in (&a, rlx_gradient_get (self, node, 0), a.shared);
-  y = bring_in (&a, &node->outputs[0], a.shared);
+  g = bring_in (self, self->gradient, self->shared);
+  y = bring_in (self, self->result, self->shared);
   inner = rlx_build_sum_along (b, rlx_build_mul (b, g, y), last);
-  if (rlx_gradient_wants (self, node, RLX_ATTENTION_VALUE))
+  if (self->wanted[RLX_ATTENTION_VALUE])
     {
       RlxIrValue *dv = rlx_build_matmul (b, shares, g, RLX_MATMUL_ATTRS (.transpose_a = TRUE));
 
-      rlx_gradient_add (self, node, RLX_ATTENTION_VALUE, bring_out (&a, rlx_build_sum_to (b, dv, &a.value->type)));
+      self->gradients[RLX_ATTENTION_VALUE] = bring_out (self, rlx_build_sum_to (b, dv, &self->value->type));
     }
-  if (rlx_gradient_wants (self, node, RLX_ATTENTION_SINK))
+  if (self->wanted[RLX_ATTENTION_SINK])
     {
-      RlxTensorType heads = { .data_type = RLX_DATA_TYPE_F32, .n_dims = 5, .shape = { 1, a.heads, a.shared, 1, 1 } };
+      RlxTensorType heads = { .data_type = RLX_DATA_TYPE_F32, .n_dims = 5, .shape = { 1, self->heads, self->shared, 1, 1 } };
       RlxIrValue *ds_sink = rlx_build_neg (b, rlx_build_mul (b, rlx_build_div (b, sink, sum), inner));
 
-      rlx_gradient_add (self, node, RLX_ATTENTION_SINK,
-                        rlx_build_shaped (b, rlx_build_sum_to (b, ds_sink, &heads), node->inputs[RLX_ATTENTION_SINK]->type.shape,
-                                          node->inputs[RLX_ATTENTION_SINK]->type.n_dims));
+      self->gradients[RLX_ATTENTION_SINK] = rlx_build_shaped (b, rlx_build_sum_to (b, ds_sink, &heads), self->inputs[RLX_ATTENTION_SINK]->type.shape,
+                                                              self->inputs[RLX_ATTENTION_SINK]->type.n_dims);
     }
-  if (!rlx_gradient_wants (self, node, RLX_ATTENTION_SELF) && !rlx_gradient_wants (self, node, RLX_ATTENTION_KEY) &&
-      !rlx_gradient_wants (self, node, RLX_ATTENTION_MASK))
+  if (!self->wanted[RLX_ATTENTION_SELF] && !self->wanted[RLX_ATTENTION_KEY] && !self->wanted[RLX_ATTENTION_MASK])
     return;
 
-  ds = rlx_build_matmul (b, g, a.value, RLX_MATMUL_ATTRS (.transpose_b = TRUE));
+  ds = rlx_build_matmul (b, g, self->value, RLX_MATMUL_ATTRS (.transpose_b = TRUE));
   ds = rlx_build_mul (b, shares, rlx_build_sub (b, ds, inner));
-  if (rlx_gradient_wants (self, node, RLX_ATTENTION_MASK))
-    rlx_gradient_add (self, node, RLX_ATTENTION_MASK,
-                      rlx_build_shaped (b, rlx_build_sum_to (b, ds, &mask->type), node->inputs[RLX_ATTENTION_MASK]->type.shape,
-                                        node->inputs[RLX_ATTENTION_MASK]->type.n_dims));
+  if (self->wanted[RLX_ATTENTION_MASK])
+    self->gradients[RLX_ATTENTION_MASK] = rlx_build_shaped (b, rlx_build_sum_to (b, ds, &mask->type), self->inputs[RLX_ATTENTION_MASK]->type.shape,
+                                                            self->inputs[RLX_ATTENTION_MASK]->type.n_dims);
   if (cap != NULL)
     ds = rlx_build_mul (b, ds, rlx_build_sub (b, rlx_build_number (b, ds, 1.0), rlx_build_mul (b, cap, cap)));
-  ds = rlx_build_mul (b, ds, rlx_build_number (b, ds, a.scale));
-  if (rlx_gradient_wants (self, node, RLX_ATTENTION_SELF))
-    rlx_gradient_add (self, node, RLX_ATTENTION_SELF, bring_out (&a, rlx_build_matmul (b, ds, a.key, NULL)));
-  if (rlx_gradient_wants (self, node, RLX_ATTENTION_KEY))
+  ds = rlx_build_mul (b, ds, rlx_build_number (b, ds, self->scale));
+  if (self->wanted[RLX_ATTENTION_SELF])
+    self->gradients[RLX_ATTENTION_SELF] = bring_out (self, rlx_build_matmul (b, ds, self->key, NULL));
+  if (self->wanted[RLX_ATTENTION_KEY])
     {
-      RlxIrValue *dk = rlx_build_matmul (b, ds, a.query, RLX_MATMUL_ATTRS (.transpose_a = TRUE));
+      RlxIrValue *dk = rlx_build_matmul (b, ds, self->query, RLX_MATMUL_ATTRS (.transpose_a = TRUE));
 
-      rlx_gradient_add (self, node, RLX_ATTENTION_KEY, bring_out (&a, rlx_build_sum_to (b, dk, &a.key->type)));
+      self->gradients[RLX_ATTENTION_KEY] = bring_out (self, rlx_build_sum_to (b, dk, &self->key->type));
     }
+}
+
+void
+rlx_attention_gradient (RlxGradient     *self,
+                        const RlxIrNode *node)
+{
+  static const guint kernels[] = { RLX_ATTENTION_SELF, RLX_ATTENTION_KEY, RLX_ATTENTION_VALUE };
+  RlxBuilder *b = rlx_gradient_get_builder (self);
+  RlxIrValue *const *in = node->inputs;
+  RlxIrValue *extras[3] = { NULL, };
+  RlxIrNode *made;
+  Attention a;
+
+  attention_init (&a, b, node, node->inputs, RLX_ATTENTION_MASK);
+  a.gradient = rlx_gradient_get (self, node, 0);
+  a.result = &node->outputs[0];
+  for (guint i = 0; i < G_N_ELEMENTS (a.wanted); i++)
+    a.wanted[i] = rlx_gradient_wants (self, node, i);
+  if (a.wanted[RLX_ATTENTION_MASK] || a.wanted[RLX_ATTENTION_SINK] || !rlx_attention_backward_fits (node))
+    {
+      attention_differentiate (&a);
+      for (guint i = 0; i < G_N_ELEMENTS (a.wanted); i++)
+        rlx_gradient_add (self, node, i, a.gradients[i]);
+      return;
+    }
+
+  for (guint i = RLX_ATTENTION_MASK; i < node->n_inputs; i++)
+    extras[i - RLX_ATTENTION_MASK] = in[i];
+  made = rlx_build_attention_backward (b, rlx_build_as (b, in[0], RLX_DATA_TYPE_F32), rlx_build_as (b, in[1], RLX_DATA_TYPE_F32),
+                                       rlx_build_as (b, in[2], RLX_DATA_TYPE_F32), rlx_build_as (b, a.result, RLX_DATA_TYPE_F32),
+                                       rlx_build_as (b, a.gradient, RLX_DATA_TYPE_F32), extras[0], extras[1], extras[2], a.attrs);
+  for (guint i = 0; made != NULL && i < G_N_ELEMENTS (kernels); i++)
+    rlx_gradient_add (self, node, kernels[i], &made->outputs[i]);
+}
+
+/* What attention_backward does, by other operators. */
+static void
+backward_differentiate (RlxBuilder        *b,
+                        const RlxIrNode   *node,
+                        RlxIrValue *const *inputs,
+                        RlxIrValue       **results)
+{
+  Attention a;
+
+  attention_init (&a, b, node, inputs, RLX_ATTENTION_BACKWARD_MASK);
+  a.result = inputs[RLX_ATTENTION_BACKWARD_RESULT];
+  a.gradient = inputs[RLX_ATTENTION_BACKWARD_GRADIENT];
+  a.wanted[RLX_ATTENTION_SELF] = a.wanted[RLX_ATTENTION_KEY] = a.wanted[RLX_ATTENTION_VALUE] = TRUE;
+  attention_differentiate (&a);
+  memcpy (results, a.gradients, 3 * sizeof (RlxIrValue *));
+}
+
+RlxIrValue *
+rlx_attention_backward_expand (RlxBuilder        *b,
+                               const RlxIrNode   *node,
+                               RlxIrValue *const *inputs)
+{
+  if (rlx_attention_backward_fits (node) && rlx_type_n_elements (&inputs[RLX_ATTENTION_BACKWARD_GRADIENT]->type) > 0 &&
+      rlx_type_n_elements (&inputs[RLX_ATTENTION_BACKWARD_VALUE]->type) > 0)
+    return NULL;
+
+  backward_differentiate (b, node, inputs, b->results);
+  return b->results[0];
+}
+
+void
+rlx_attention_backward_gradient (RlxGradient     *self,
+                                 const RlxIrNode *node)
+{
+  RlxIrValue *results[3] = { NULL, };
+
+  backward_differentiate (rlx_gradient_get_builder (self), node, node->inputs, results);
+  rlx_gradient_through (self, node, results, 3);
 }
 
 /* ---- rotary positions ---------------------------------------------------------------- */

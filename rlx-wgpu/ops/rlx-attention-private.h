@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * What the rule and the lowering of attention share, and attention whose operands and result do not all have the same layout.
+ * What the rule, the lowering and the gradient of attention share, and attention whose operands and result do not all have
+ * the same layout.
  */
 #pragma once
 
@@ -42,5 +43,8 @@ rlx_heads_get (const RlxTensorType *type,
     .width = type->shape[3],
   };
 }
+
+/* Whether attention_backward has a kernel for the operands of @node, which is that or attention. */
+gboolean rlx_attention_backward_fits (const RlxIrNode *node);
 
 G_END_DECLS

@@ -162,3 +162,32 @@ rlx_attention_infer (RlxOpCall               *call,
   rlx_call_add_output (call, &type);
   return TRUE;
 }
+
+gboolean
+rlx_attention_backward_infer (RlxOpCall               *call,
+                              const RlxAttentionAttrs *attrs,
+                              GError                 **error)
+{
+  const RlxTensorType *inputs[6];
+  g_autoptr(GArray) types = g_array_new (FALSE, FALSE, sizeof (RlxTensorType));
+  RlxOpCall forward = *call;
+
+  for (guint i = 0; i < G_N_ELEMENTS (inputs); i++)
+    inputs[i] = get_input (call, i < RLX_ATTENTION_MASK ? i : i - RLX_ATTENTION_MASK + RLX_ATTENTION_BACKWARD_MASK);
+  forward.inputs = inputs;
+  forward.n_inputs = G_N_ELEMENTS (inputs);
+  forward.outputs = types;
+  if (!rlx_attention_infer (&forward, attrs, error))
+    return FALSE;
+  for (guint i = RLX_ATTENTION_BACKWARD_RESULT; i <= RLX_ATTENTION_BACKWARD_GRADIENT; i++)
+    if (!rlx_type_equal (call->inputs[i], &g_array_index (types, RlxTensorType, 0)))
+      {
+        g_autofree char *got = rlx_type_to_string (call->inputs[i]), *text = rlx_type_to_string (&g_array_index (types, RlxTensorType, 0));
+
+        return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the %s is %s; it must be %s", call->op->inputs[i].name, got, text);
+      }
+
+  for (guint i = 0; i < 3; i++)
+    rlx_call_add_output (call, call->inputs[i]);
+  return TRUE;
+}

@@ -57,20 +57,25 @@ get_layout (gint64   layout,
   return layout == RLX_HEAD_LAYOUT_HEADS_FIRST ? RLX_HEAD_LAYOUT_SEQUENCE_FIRST : RLX_HEAD_LAYOUT_HEADS_FIRST;
 }
 
+/* @first_extra is the number of the operand that the mask is, which the others follow. */
 static void
 attention_init (Attention       *self,
-                const RlxIrNode *node)
+                const RlxIrNode *node,
+                guint            first_extra)
 {
   const RlxAttentionAttrs *attrs = rlx_attention_attrs (node);
   gint64 window = attrs->window;
   double n_scores;
 
   *self = (Attention) { .node = node, .y = &node->outputs[0] };
-  for (guint i = 0; i < MIN (node->n_inputs, G_N_ELEMENTS (self->inputs)); i++)
+  for (guint i = 0; i < G_N_ELEMENTS (self->inputs); i++)
     {
-      self->inputs[i] = node->inputs[i];
-      if (node->inputs[i] != NULL)
-        self->bytes += (double) rlx_type_n_bytes (&node->inputs[i]->type);
+      guint from = i < MASK ? i : i - MASK + first_extra;
+
+      if (from >= node->n_inputs || node->inputs[from] == NULL)
+        continue;
+      self->inputs[i] = node->inputs[from];
+      self->bytes += (double) rlx_type_n_bytes (&node->inputs[from]->type);
     }
   self->bytes += (double) rlx_type_n_bytes (&self->y->type);
 
@@ -97,7 +102,7 @@ static void
 add_strides (const Attention *self,
              RlxKernel       *kernel,
              char             prefix,
-             const RlxHeads     *heads)
+             const RlxHeads  *heads)
 {
   guint index = prefix == 'q' ? QUERY : prefix == 'k' ? KEY : prefix == 'v' ? VALUE : RESULT;
   gboolean first = self->layouts[index] == RLX_HEAD_LAYOUT_HEADS_FIRST;
@@ -111,6 +116,18 @@ add_strides (const Attention *self,
   rlx_kernel_param_u32 (kernel, name, heads->width * (first ? 1 : heads->heads));
 }
 
+static void
+add_sink (const Attention *self,
+          RlxKernel       *kernel)
+{
+  rlx_kernel_define (kernel, "SINK", self->inputs[SINK] != NULL);
+  if (self->inputs[SINK] != NULL)
+    {
+      rlx_kernel_input (kernel, "sink", self->inputs[SINK]);
+      rlx_kernel_param_u32 (kernel, "sink_head", self->inputs[SINK]->type.shape[0] == 1 ? 0 : 1);
+    }
+}
+
 /* The result, and the sink that goes into its denominator. */
 static void
 add_result (const Attention *self,
@@ -120,12 +137,7 @@ add_result (const Attention *self,
   RlxHeads y = self->q;
 
   y.width = self->v.width;
-  rlx_kernel_define (kernel, "SINK", self->inputs[SINK] != NULL);
-  if (self->inputs[SINK] != NULL)
-    {
-      rlx_kernel_input (kernel, "sink", self->inputs[SINK]);
-      rlx_kernel_param_u32 (kernel, "sink_head", self->inputs[SINK]->type.shape[0] == 1 ? 0 : 1);
-    }
+  add_sink (self, kernel);
   add_strides (self, kernel, 'y', &y);
   if (vectors)
     rlx_kernel_output_vector (kernel, "y", self->y);
@@ -905,9 +917,88 @@ rlx_attention_lower (RlxLower        *lower,
   if (rlx_type_n_elements (&node->outputs[0].type) == 0)
     return TRUE;
 
-  attention_init (&self, node);
+  attention_init (&self, node, MASK);
   self.reduced = rlx_lower_get_precision (lower) >= RLX_PRECISION_REDUCED;
   if (self.k.sequence == 0)
     return rlx_kernel_dispatch_elements (rlx_kernel_new (lower, node, "fill"), lower, self.y, error);
   return rlx_lower_choose (lower, node, &rlx_attention_variants, &self, error);
+}
+
+/* ---- the gradient ------------------------------------------------------------------------- */
+
+gboolean
+rlx_attention_backward_fits (const RlxIrNode *node)
+{
+  guint first = node->op->id == RLX_OP_ID_ATTENTION_BACKWARD ? RLX_ATTENTION_BACKWARD_MASK : MASK, n_extras = 0;
+  gint64 width = node->inputs[QUERY]->type.shape[3], columns = node->inputs[VALUE]->type.shape[3];
+
+  /* A step has seven storage bindings besides these, and eight are there everywhere. */
+  for (guint i = first; i < node->n_inputs; i++)
+    n_extras += node->inputs[i] != NULL;
+  if (n_extras > 1)
+    return FALSE;
+  /* All columns of a row are in registers. */
+  return width % 4 == 0 && columns % 4 == 0 && width > 0 && columns > 0 && width <= 128 && columns <= 128;
+}
+
+/* Both steps read all operands, and keep @rows between them. */
+static gboolean
+lower_backward (const Attention  *self,
+                RlxLower         *lower,
+                guint             stage,
+                const RlxIrValue *rows,
+                GError          **error)
+{
+  const RlxIrNode *node = self->node;
+  const RlxTarget *target = rlx_lower_get_target (lower);
+  const guint64 lanes = target->barriers_are_cheap ? 32 : 8;
+  guint64 tiles = rlx_divide_up (stage == 0 ? (guint64) self->q.sequence : (guint64) self->k.sequence, lanes);
+  guint64 n_groups = (guint64) self->q.batch * (guint64) (stage == 0 ? self->q.heads : self->k.heads) * tiles;
+  RlxKernel *kernel = rlx_kernel_new (lower, node, "attention-backward");
+  RlxHeads y = self->q;
+
+  y.width = self->v.width;
+  rlx_kernel_define (kernel, "STAGE", stage);
+  rlx_kernel_define (kernel, "WG", lanes);
+  rlx_kernel_define (kernel, "WIDTH", self->q.width);
+  rlx_kernel_define (kernel, "COLS", self->v.width);
+  add_scores (self, kernel, 4, 4);
+  add_strides (self, kernel, 'y', &y);
+  add_floats (kernel, "g", node->inputs[RLX_ATTENTION_BACKWARD_GRADIENT], 4);
+  rlx_kernel_param_f32 (kernel, "factor", self->scale);
+  rlx_kernel_param_u32 (kernel, "groups", n_groups);
+  rlx_kernel_param_u32 (kernel, "tiles", tiles);
+  if (stage == 0)
+    {
+      add_sink (self, kernel);
+      add_floats (kernel, "result", node->inputs[RLX_ATTENTION_BACKWARD_RESULT], 4);
+      rlx_kernel_output (kernel, "rows", rows);
+      rlx_kernel_output_vector (kernel, "dq", &node->outputs[QUERY]);
+      rlx_kernel_param_u32 (kernel, "heads", self->q.heads);
+    }
+  else
+    {
+      rlx_kernel_define (kernel, "SINK", 0);
+      rlx_kernel_input (kernel, "rows", rows);
+      rlx_kernel_output_vector (kernel, "dk", &node->outputs[KEY]);
+      rlx_kernel_output_vector (kernel, "dv", &node->outputs[VALUE]);
+      rlx_kernel_param_u32 (kernel, "kv_heads", self->k.heads);
+    }
+  rlx_kernel_set_cost (kernel, 2.0 * self->flops, self->bytes);
+  return rlx_kernel_dispatch (kernel, n_groups, error);
+}
+
+gboolean
+rlx_attention_backward_lower (RlxLower        *lower,
+                              const RlxIrNode *node,
+                              GError         **error)
+{
+  RlxTensorType type = { .data_type = RLX_DATA_TYPE_F32, .n_dims = 2, .shape = { 0, 3 } };
+  const RlxIrValue *rows;
+  Attention self;
+
+  attention_init (&self, node, RLX_ATTENTION_BACKWARD_MASK);
+  type.shape[0] = self.q.batch * self.q.heads * self.q.sequence;
+  rows = rlx_lower_temporary (lower, &type);
+  return lower_backward (&self, lower, 0, rows, error) && lower_backward (&self, lower, 1, rows, error);
 }

@@ -30,7 +30,7 @@
 G_BEGIN_DECLS
 
 /* No operator that becomes others has more. */
-#define RLX_EXPAND_RESULTS 2
+#define RLX_EXPAND_RESULTS 3
 
 struct _RlxBuilder
 {

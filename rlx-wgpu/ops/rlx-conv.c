@@ -69,7 +69,7 @@ conv_init (Conv               *conv,
            const RlxConvAttrs *attrs,
            GError            **error)
 {
-  const RlxWindowSteps steps = { attrs->strides, attrs->dilations, attrs->padding, attrs->layout };
+  const RlxWindowSteps steps = { attrs->strides, attrs->dilations, attrs->padding, attrs->layout, attrs->swapped };
   gboolean transposed = call->op->id == RLX_OP_ID_CONV_TRANSPOSE;
   const RlxTensorType *filter = call->inputs[RLX_CONV_FILTER];
   gint64 filter_in, filter_out;
@@ -390,6 +390,8 @@ product_fits (const RlxVariant *self,
 
   if (!problem->product)
     cannot = "there is nothing to multiply";
+  else if (problem->conv.window.swapped)
+    cannot = "channels come before the batch";
   else
     rlx_conv_check_product (&problem->conv, target, &cannot, &poorly);
   return fit (cannot, poorly, why);
@@ -907,7 +909,7 @@ im2col_read (RlxWindow            *window,
              const RlxIm2colAttrs *attrs,
              GError              **error)
 {
-  const RlxWindowSteps steps = { attrs->strides, attrs->dilations, attrs->padding, RLX_LAYOUT_CHANNELS_FIRST };
+  const RlxWindowSteps steps = { attrs->strides, attrs->dilations, attrs->padding, RLX_LAYOUT_CHANNELS_FIRST, FALSE };
   const gint64 *sizes;
   guint n_axes;
   g_autoptr(GError) local = NULL;

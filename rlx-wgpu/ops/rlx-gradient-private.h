@@ -50,6 +50,12 @@ void         rlx_gradient_add         (RlxGradient     *self,
                                        guint            input,
                                        RlxIrValue      *gradient);
 
+/* What was contributed to it so far, for a rule that adds the sum of that and its own in one go; NULL for nothing, or
+ * where it is not wanted. */
+RlxIrValue * rlx_gradient_take        (RlxGradient     *self,
+                                       const RlxIrNode *node,
+                                       guint            input);
+
 /* Lets the gradients of the node's results flow through @results instead, nodes that
  * compute the same (NULL where there is none) and were made since the rule was
  * entered: for what is put together from other operators. */

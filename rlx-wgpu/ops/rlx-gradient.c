@@ -108,6 +108,14 @@ rlx_gradient_add (RlxGradient     *self,
     contribute (self, node->inputs[input], node, gradient);
 }
 
+RlxIrValue *
+rlx_gradient_take (RlxGradient     *self,
+                   const RlxIrNode *node,
+                   guint            input)
+{
+  return rlx_gradient_wants (self, node, input) ? g_steal_pointer (&get_entry (self, node->inputs[input])->gradient) : NULL;
+}
+
 /* ---- what rules are made of -------------------------------------------------------------- */
 
 RlxIrValue *

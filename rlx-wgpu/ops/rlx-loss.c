@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include "ops/rlx-gradient-private.h"
+#include "ops/rlx-loss-private.h"
 
 #include <math.h>
 
@@ -16,7 +17,7 @@
 static gboolean
 is_cross_entropy (const RlxOp *op)
 {
-  return op->id == RLX_OP_ID_SOFTMAX_CROSS_ENTROPY;
+  return op->id == RLX_OP_ID_SOFTMAX_CROSS_ENTROPY || op->id == RLX_OP_ID_SOFTMAX_CROSS_ENTROPY_BACKWARD;
 }
 
 static gboolean
@@ -97,11 +98,9 @@ sum_all (RlxBuilder *b,
   return rlx_build_reduce_sum (b, x, RLX_REDUCE_SUM_ATTRS (.axes = RLX_INTS (axes, x->type.n_dims)));
 }
 
-/* @count, when there is one, is how many there are of each element: 1 or 0. */
 static RlxIrValue *
 reduce (RlxBuilder   *b,
         RlxIrValue   *losses,
-        RlxIrValue   *count,
         RlxReduction  reduction)
 {
   RlxIrValue *sum;
@@ -111,10 +110,7 @@ reduce (RlxBuilder   *b,
   sum = sum_all (b, losses);
   if (reduction == RLX_REDUCTION_SUM || sum == NULL)
     return sum;
-  if (count == NULL)
-    return rlx_build_div (b, sum, rlx_build_number (b, sum, (double) MAX (rlx_type_n_elements (&losses->type), 1)));
-  count = sum_all (b, count);
-  return rlx_build_div (b, sum, rlx_build_max (b, count, rlx_build_number (b, sum, 1.0)));
+  return rlx_build_div (b, sum, rlx_build_number (b, sum, (double) MAX (rlx_type_n_elements (&losses->type), 1)));
 }
 
 /* Which rows count: those whose label is a class, and not the ignored one. */
@@ -162,45 +158,47 @@ find_class (RlxBuilder *b,
                           rlx_build_shaped (b, rlx_build_iota (b, x->type.shape[axis]), classes, x->type.n_dims));
 }
 
+/* With labels: an operator with kernels of its own. */
 static RlxIrValue *
-expand_cross_entropy (RlxBuilder         *b,
+expand_labels (RlxBuilder         *b,
+               const RlxIrNode    *node,
+               RlxIrValue         *x,
+               RlxIrValue         *target,
+               const RlxLossAttrs *attrs)
+{
+  RlxIrValue *inputs[2] = { x, target };
+  RlxTensorType type = node->outputs[0].type;
+  RlxIrNode *made;
+
+  if (b->error != NULL)
+    return NULL;
+  type.data_type = RLX_DATA_TYPE_F32;
+  if (rlx_type_n_elements (&x->type) == 0)
+    return rlx_build_filled (b, &type, 0.0);
+  made = rlx_ir_append (b->ir, &rlx_op_label_cross_entropy, rlx_attrs_copy (&rlx_op_label_cross_entropy, attrs), inputs, 2, &type, 1);
+  made->origin = b->origin;
+  return &made->outputs[0];
+}
+
+static RlxIrValue *
+expand_probabilities (RlxBuilder         *b,
                       RlxIrValue         *x,
                       RlxIrValue         *target,
                       const RlxLossAttrs *attrs)
 {
   guint axis = rlx_type_get_axis (&x->type, attrs->axis);
   gint64 n = x->type.shape[axis], along = axis;
-  const RlxInts axes = RLX_INTS (&along, 1);
   RlxIrValue *logs = rlx_build_neg (b, rlx_build_log_softmax (b, x, RLX_LOG_SOFTMAX_ATTRS (.axis = along)));
-  RlxIrValue *zero = rlx_build_number (b, logs, 0.0), *losses, *count = NULL;
+  RlxIrValue *zero = rlx_build_number (b, logs, 0.0), *losses;
 
-  if (has_labels (&target->type))
-    {
-      RlxIrValue *there = find_counted (b, x, target, attrs);
-
-      count = rlx_build_as (b, there, RLX_DATA_TYPE_F32);
-      losses = rlx_build_where (b, find_class (b, x, target, axis), logs, zero);
-      losses = rlx_build_reduce_sum (b, losses, RLX_REDUCE_SUM_ATTRS (.axes = axes));
-      if (attrs->smoothing > 0)
-        {
-          RlxIrValue *all = rlx_build_reduce_sum (b, logs, RLX_REDUCE_SUM_ATTRS (.axes = axes));
-
-          losses = rlx_build_add (b, rlx_build_mul (b, losses, rlx_build_number (b, zero, 1 - attrs->smoothing)),
-                                  rlx_build_mul (b, all, rlx_build_number (b, zero, attrs->smoothing / (double) n)));
-        }
-      losses = rlx_build_where (b, there, losses, zero);
-    }
-  else
-    {
-      target = rlx_build_as (b, target, RLX_DATA_TYPE_F32);
-      if (attrs->smoothing > 0)
-        target = rlx_build_add (b, rlx_build_mul (b, target, rlx_build_number (b, zero, 1 - attrs->smoothing)),
-                                rlx_build_number (b, zero, attrs->smoothing / (double) n));
-      /* What has no part counts nothing, however unlikely it is. */
-      losses = rlx_build_where (b, rlx_build_equal (b, target, zero), zero, rlx_build_mul (b, target, logs));
-      losses = rlx_build_reduce_sum (b, losses, RLX_REDUCE_SUM_ATTRS (.axes = axes));
-    }
-  return reduce (b, losses, count, attrs->reduction);
+  target = rlx_build_as (b, target, RLX_DATA_TYPE_F32);
+  if (attrs->smoothing > 0)
+    target = rlx_build_add (b, rlx_build_mul (b, target, rlx_build_number (b, zero, 1 - attrs->smoothing)),
+                            rlx_build_number (b, zero, attrs->smoothing / (double) n));
+  /* What has no part counts nothing, however unlikely it is. */
+  losses = rlx_build_where (b, rlx_build_equal (b, target, zero), zero, rlx_build_mul (b, target, logs));
+  losses = rlx_build_reduce_sum (b, losses, RLX_REDUCE_SUM_ATTRS (.axes = RLX_INTS (&along, 1)));
+  return reduce (b, losses, attrs->reduction);
 }
 
 RlxIrValue *
@@ -214,7 +212,8 @@ rlx_loss_expand (RlxBuilder        *b,
   if (x == NULL)
     return NULL;
   if (is_cross_entropy (node->op))
-    return rlx_build_as (b, expand_cross_entropy (b, x, target, attrs), node->outputs[0].type.data_type);
+    return rlx_build_as (b, has_labels (&target->type) ? expand_labels (b, node, inputs[0], target, attrs) : expand_probabilities (b, x, target, attrs),
+                         node->outputs[0].type.data_type);
 
   target = rlx_build_as (b, target, RLX_DATA_TYPE_F32);
   switch (node->op->id)
@@ -251,32 +250,25 @@ rlx_loss_expand (RlxBuilder        *b,
         break;
       }
     }
-  return rlx_build_as (b, reduce (b, losses, NULL, attrs->reduction), node->outputs[0].type.data_type);
+  return rlx_build_as (b, reduce (b, losses, attrs->reduction), node->outputs[0].type.data_type);
 }
 
-/* Of cross-entropy by x: softmax (x) · Σ target - target, times the share that the row has in the result. */
-void
-rlx_loss_gradient (RlxGradient     *self,
-                   const RlxIrNode *node)
+/* softmax (x) · Σ target - target, times the share that the row has in the result. */
+RlxIrValue *
+rlx_loss_build_gradient (RlxBuilder         *b,
+                         const RlxLossAttrs *attrs,
+                         RlxIrValue         *x,
+                         RlxIrValue         *target,
+                         RlxIrValue         *g)
 {
-  const RlxLossAttrs *attrs = rlx_loss_attrs (node);
-  RlxBuilder *b = rlx_gradient_get_builder (self);
-  RlxIrValue *x = rlx_build_as (b, node->inputs[0], RLX_DATA_TYPE_F32), *target = node->inputs[1], *d, *zero;
-  RlxIrValue *g = rlx_build_as (b, rlx_gradient_get (self, node, 0), RLX_DATA_TYPE_F32), *there = NULL;
+  RlxIrValue *d, *there = NULL;
   guint axis;
   double share;
 
   if (x == NULL || g == NULL)
-    return;
-  if (rlx_gradient_wants (self, node, 1))
-    {
-      rlx_gradient_expand (self, node);
-      return;
-    }
-
+    return NULL;
   axis = rlx_type_get_axis (&x->type, attrs->axis);
   share = attrs->smoothing / (double) x->type.shape[axis];
-  zero = rlx_build_number (b, x, 0.0);
   d = rlx_build_softmax (b, x, RLX_SOFTMAX_ATTRS (.axis = axis));
   if (has_labels (&target->type))
     {
@@ -305,6 +297,23 @@ rlx_loss_gradient (RlxGradient     *self,
     }
   d = rlx_build_mul (b, d, g);
   if (there != NULL)
-    d = rlx_build_where (b, as_column (b, there, x, axis), d, zero);
-  rlx_gradient_add (self, node, 0, d);
+    d = rlx_build_where (b, as_column (b, there, x, axis), d, rlx_build_number (b, x, 0.0));
+  return d;
+}
+
+void
+rlx_loss_gradient (RlxGradient     *self,
+                   const RlxIrNode *node)
+{
+  const RlxLossAttrs *attrs = rlx_loss_attrs (node);
+  RlxBuilder *b = rlx_gradient_get_builder (self);
+  RlxIrValue *x = rlx_build_as (b, node->inputs[0], RLX_DATA_TYPE_F32), *target = node->inputs[1];
+  RlxIrValue *g = rlx_build_as (b, rlx_gradient_get (self, node, 0), RLX_DATA_TYPE_F32);
+
+  if (rlx_gradient_wants (self, node, 1))
+    rlx_gradient_expand (self, node);
+  else if (target != NULL && has_labels (&target->type))
+    rlx_gradient_add (self, node, 0, rlx_build_softmax_cross_entropy_backward (b, x, target, g, attrs));
+  else
+    rlx_gradient_add (self, node, 0, rlx_loss_build_gradient (b, attrs, x, target, g));
 }

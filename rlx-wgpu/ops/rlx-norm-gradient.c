@@ -147,6 +147,50 @@ norm_of (const RlxIrNode         *node,
   return norm;
 }
 
+/* Whether the axes are the last ones, as they come: one, when they are joined. */
+static gboolean
+are_last (const RlxTensorType *x,
+          const RlxInts       *axes)
+{
+  for (guint i = 0; i < axes->n_values; i++)
+    if (rlx_type_get_axis (x, axes->values[i]) != x->n_dims - axes->n_values + i)
+      return FALSE;
+  return axes->n_values > 0;
+}
+
+/* The kernel that is made for it. What other users of the operand contributed is added on the way. */
+static void
+add_backward (RlxGradient             *self,
+              const RlxIrNode         *node,
+              const RlxLayerNormAttrs *attrs,
+              RlxIrValue              *g)
+{
+  RlxBuilder *b = rlx_gradient_get_builder (self);
+  const RlxTensorType *type = &node->inputs[0]->type;
+  guint n_dims = type->n_dims - attrs->axes.n_values + 1;
+  gboolean factors = rlx_gradient_wants (self, node, RLX_LAYER_NORM_SCALE) || rlx_gradient_wants (self, node, RLX_LAYER_NORM_BIAS);
+  RlxIrValue *x = rlx_build_as (b, node->inputs[0], RLX_DATA_TYPE_F32), *scale = NULL, *addend = NULL;
+  RlxTensorType rows = *type;
+  RlxIrNode *made;
+
+  for (guint i = n_dims; i < type->n_dims; i++)
+    rows.shape[n_dims - 1] *= type->shape[i];
+  if (type->data_type == RLX_DATA_TYPE_F32)
+    addend = rlx_gradient_take (self, node, 0);
+  if (node->n_inputs > RLX_LAYER_NORM_SCALE && node->inputs[RLX_LAYER_NORM_SCALE] != NULL)
+    scale = rlx_build_shaped (b, rlx_build_as (b, node->inputs[RLX_LAYER_NORM_SCALE], RLX_DATA_TYPE_F32), &rows.shape[n_dims - 1], 1);
+  made = rlx_build_layer_norm_backward (b, rlx_build_shaped (b, x, rows.shape, n_dims), rlx_build_shaped (b, g, rows.shape, n_dims), scale,
+                                        rlx_build_shaped (b, addend, rows.shape, n_dims),
+                                        RLX_LAYER_NORM_BACKWARD_ATTRS (.epsilon = attrs->epsilon, .factors = factors,
+                                                                       .centred = node->op->id != RLX_OP_ID_RMS_NORM));
+  if (made == NULL)
+    return;
+  rlx_gradient_add (self, node, 0, rlx_build_shaped (b, &made->outputs[0], type->shape, type->n_dims));
+  for (guint i = RLX_LAYER_NORM_SCALE; i <= RLX_LAYER_NORM_BIAS; i++)
+    if (rlx_gradient_wants (self, node, i))
+      rlx_gradient_add (self, node, i, rlx_build_shaped (b, &made->outputs[i], node->inputs[i]->type.shape, node->inputs[i]->type.n_dims));
+}
+
 void
 rlx_layer_norm_gradient (RlxGradient     *self,
                          const RlxIrNode *node)
@@ -157,6 +201,11 @@ rlx_layer_norm_gradient (RlxGradient     *self,
   Norm norm = norm_of (node, attrs, g);
   Order order;
 
+  if (are_last (&node->inputs[0]->type, &attrs->axes))
+    {
+      add_backward (self, node, attrs, g);
+      return;
+    }
   order_init (&order, &node->inputs[0]->type, &attrs->axes);
   norm.scale = order_spread (&order, b, node->inputs[RLX_LAYER_NORM_SCALE]);
   norm_differentiate (&norm, b);
@@ -166,6 +215,28 @@ rlx_layer_norm_gradient (RlxGradient     *self,
                       order_collect (&order, b, norm.dscale, &node->inputs[RLX_LAYER_NORM_SCALE]->type));
   if (rlx_gradient_wants (self, node, RLX_LAYER_NORM_BIAS))
     rlx_gradient_add (self, node, RLX_LAYER_NORM_BIAS, order_collect (&order, b, g, &node->inputs[RLX_LAYER_NORM_BIAS]->type));
+}
+
+/* Put together from others again. */
+void
+rlx_layer_norm_backward_gradient (RlxGradient     *self,
+                                  const RlxIrNode *node)
+{
+  const RlxLayerNormBackwardAttrs *attrs = rlx_layer_norm_backward_attrs (node);
+  RlxBuilder *b = rlx_gradient_get_builder (self);
+  Norm norm = { .x = node->inputs[0], .g = node->inputs[RLX_LAYER_NORM_BACKWARD_GRADIENT], .axes = { -1 }, .n_axes = 1,
+                .epsilon = attrs->epsilon, .centred = attrs->centred };
+  RlxIrValue *results[3] = { NULL, };
+
+  if (node->n_inputs > RLX_LAYER_NORM_BACKWARD_SCALE)
+    norm.scale = node->inputs[RLX_LAYER_NORM_BACKWARD_SCALE];
+  norm_differentiate (&norm, b);
+  results[0] = norm.dx;
+  if (node->n_inputs > RLX_LAYER_NORM_BACKWARD_ADDEND && node->inputs[RLX_LAYER_NORM_BACKWARD_ADDEND] != NULL)
+    results[0] = rlx_build_add (b, results[0], node->inputs[RLX_LAYER_NORM_BACKWARD_ADDEND]);
+  for (guint i = 1; i < node->n_outputs; i++)
+    results[i] = rlx_build_sum_to (b, i == 1 ? norm.dscale : norm.g, &node->outputs[i].type);
+  rlx_gradient_through (self, node, results, node->n_outputs);
 }
 
 void

@@ -5,6 +5,7 @@
  */
 #include "config.h"
 
+#include "ops/rlx-fused-private.h"
 #include "ops/rlx-variant-private.h"
 #include "ops/rlx-window-private.h"
 
@@ -25,7 +26,7 @@ rlx_pool_read (RlxWindow          *window,
                const RlxPoolAttrs *attrs,
                GError            **error)
 {
-  const RlxWindowSteps steps = { attrs->strides, attrs->dilations, attrs->padding, attrs->layout };
+  const RlxWindowSteps steps = { attrs->strides, attrs->dilations, attrs->padding, attrs->layout, FALSE };
   const gint64 *sizes, *output_sizes;
   g_autoptr(GError) local = NULL;
   guint n_axes;
@@ -459,4 +460,88 @@ rlx_pool_lower (RlxLower        *lower,
 
   problem_init (&problem, &window, &fold, node->inputs[0], y);
   return rlx_lower_choose (lower, node, &rlx_pool_variants, &problem, error);
+}
+
+/* ---- the gradient of max_pool ---------------------------------------------------------------- */
+
+gboolean
+rlx_max_pool_backward_infer (RlxOpCall          *call,
+                             const RlxPoolAttrs *attrs,
+                             GError            **error)
+{
+  RlxTensorType type;
+  RlxWindow window;
+
+  if (!rlx_pool_read (&window, call, attrs, error))
+    return FALSE;
+  rlx_window_get_type (&window, call->inputs[0]->data_type, window.channels, &type);
+  if (!rlx_type_same_shape (call->inputs[1], &type))
+    {
+      g_autofree char *got = rlx_type_to_string (call->inputs[1]), *text = rlx_type_to_string (&type);
+
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the gradient is %s, and the result of the pool %s", got, text);
+    }
+  rlx_call_add_output (call, call->inputs[0]);
+  return TRUE;
+}
+
+gboolean
+rlx_max_pool_backward_lower (RlxLower        *lower,
+                             const RlxIrNode *node,
+                             GError         **error)
+{
+  const RlxIrValue *x = node->inputs[0], *g = node->inputs[1], *dx = &node->outputs[0];
+  guint64 n_elements = rlx_type_n_elements (&x->type), length = 1;
+  guint64 sizes[RLX_MAX_SPATIAL], out_sizes[RLX_MAX_SPATIAL];
+  RlxWindowStrides strides, out_strides;
+  const RlxTensorType *types[2];
+  RlxKernel *kernel;
+  RlxWindow window;
+  RlxOpCall call;
+
+  if (n_elements == 0)
+    return TRUE;
+
+  rlx_window_make_call (&call, node, types);
+  if (!rlx_pool_read (&window, &call, rlx_pool_attrs (node), error))
+    return FALSE;
+  kernel = rlx_kernel_new (lower, node, "pool-backward");
+  rlx_kernel_input (kernel, "x", x);
+  rlx_kernel_input (kernel, "g", g);
+  rlx_kernel_epilogue (kernel, node);
+  rlx_kernel_output (kernel, "dx", dx);
+  rlx_kernel_define (kernel, "WG", WORKGROUP_SIZE);
+  rlx_kernel_define (kernel, "RANK", window.n_axes);
+  rlx_kernel_define (kernel, "LAST", window.channels_last);
+  for (guint d = 0; d < window.n_axes; d++)
+    {
+      const RlxWindowAxis *axis = &window.axes[window.n_axes - 1 - d];
+
+      sizes[d] = (guint64) axis->in;
+      out_sizes[d] = (guint64) axis->out;
+      length *= (guint64) MIN (axis->window, axis->in);
+    }
+  rlx_window_get_strides (&window, (guint64) window.channels, sizes, &strides);
+  rlx_window_get_strides (&window, (guint64) window.channels, out_sizes, &out_strides);
+  rlx_kernel_param_u32 (kernel, "elements", n_elements);
+  rlx_kernel_param_u32 (kernel, "channels", (guint64) window.channels);
+  rlx_kernel_param_u32 (kernel, "x_batch", strides.batch);
+  rlx_kernel_param_u32 (kernel, "x_channel", strides.channel);
+  rlx_kernel_param_u32 (kernel, "g_batch", out_strides.batch);
+  rlx_kernel_param_u32 (kernel, "g_channel", out_strides.channel);
+  for (guint d = 0; d < window.n_axes; d++)
+    {
+      const RlxWindowAxis *axis = &window.axes[window.n_axes - 1 - d];
+
+      rlx_window_param (kernel, "in", d, sizes[d]);
+      rlx_window_param (kernel, "out", d, (guint64) axis->out);
+      rlx_window_param (kernel, "k", d, (guint64) axis->window);
+      rlx_window_param (kernel, "stride", d, (guint64) MIN (axis->stride, axis->in + axis->begin + axis->end));
+      rlx_window_param (kernel, "dilation", d, (guint64) axis->dilation);
+      rlx_window_param (kernel, "begin", d, (guint64) axis->begin);
+      rlx_window_param (kernel, "x_axis", d, strides.axes[d]);
+      rlx_window_param (kernel, "g_axis", d, out_strides.axes[d]);
+    }
+  rlx_kernel_set_cost (kernel, (double) n_elements * (double) length, 2.0 * (double) rlx_type_n_bytes (&x->type) + (double) rlx_type_n_bytes (&g->type));
+  return rlx_kernel_dispatch (kernel, rlx_divide_up (n_elements, WORKGROUP_SIZE), error);
 }

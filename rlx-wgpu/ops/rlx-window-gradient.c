@@ -63,7 +63,7 @@ channels_first (RlxBuilder *b,
 
 /* Adds what each element of @x, [N, C, …], contributes to those of @g, [N, O, …], to the element of the filter
  * [O, C of a group, …] that was between them: a convolution whose channels are the batch, with strides and dilations
- * swapped. */
+ * swapped. Where there are groups, each has a part of the batch. */
 static RlxIrValue *
 correlate (RlxBuilder      *b,
            RlxIrValue      *x,
@@ -78,25 +78,22 @@ correlate (RlxBuilder      *b,
   if (x == NULL || g == NULL)
     return NULL;
 
-  /* [N, G, C, …] becomes [C, (G, N), …]. */
-  shape[0] = x->type.shape[0];
-  shape[1] = groups;
-  shape[2] = x->type.shape[1] / groups;
-  order[0] = 2;
-  order[1] = 1;
-  order[2] = 0;
-  for (guint i = 0; i < n_axes; i++)
+  if (groups > 1)
     {
-      shape[3 + i] = x->type.shape[2 + i];
-      order[3 + i] = 3 + i;
+      /* [N, G, C, …] becomes [(G, N), C, …]. */
+      shape[0] = x->type.shape[0];
+      shape[1] = groups;
+      shape[2] = x->type.shape[1] / groups;
+      for (guint i = 0; i < n_axes; i++)
+        shape[3 + i] = x->type.shape[2 + i];
+      for (guint i = 0; i < n_axes + 3; i++)
+        order[i] = i < 2 ? 1 - i : i;
+      x = rlx_build_shaped (b, x, shape, n_axes + 3);
+      x = rlx_build_transpose (b, x, RLX_TRANSPOSE_ATTRS (.permutation = RLX_INTS (order, n_axes + 3)));
+      shape[0] *= groups;
+      memmove (shape + 1, shape + 2, (n_axes + 1) * sizeof (gint64));
+      x = rlx_build_shaped (b, x, shape, n_axes + 2);
     }
-  x = rlx_build_shaped (b, x, shape, n_axes + 3);
-  x = rlx_build_transpose (b, x, RLX_TRANSPOSE_ATTRS (.permutation = RLX_INTS (order, n_axes + 3)));
-  memmove (shape + 2, shape + 3, n_axes * sizeof (gint64));
-  shape[0] = x != NULL ? x->type.shape[0] : 0;
-  shape[1] = g->type.shape[0] * groups;
-  x = rlx_build_shaped (b, x, shape, n_axes + 2);
-  g = rlx_build_swapped (b, g, 0, 1);
   lists_init (&lists, window);
   for (guint i = 0; i < n_axes; i++)
     {
@@ -108,10 +105,10 @@ correlate (RlxBuilder      *b,
         x = rlx_build_part (b, x, 2 + i, 0, axis->in + end);
       lists.padding[2 * i + 1] = MAX (end, 0);
     }
-  x = rlx_build_conv (b, x, g, NULL,
-                      RLX_CONV_ATTRS (.strides = RLX_INTS (lists.dilations, n_axes), .dilations = RLX_INTS (lists.strides, n_axes),
-                                      .padding = RLX_INTS (lists.padding, 2 * n_axes), .groups = groups));
-  return rlx_build_swapped (b, x, 0, 1);
+  return rlx_build_conv (b, x, g, NULL,
+                         RLX_CONV_ATTRS (.strides = RLX_INTS (lists.dilations, n_axes), .dilations = RLX_INTS (lists.strides, n_axes),
+                                         .padding = RLX_INTS (lists.padding, 2 * n_axes), .groups = groups,
+                                         .filter_layout = RLX_FILTER_LAYOUT_IOS, .swapped = TRUE));
 }
 
 /* [O, I, …] in the order that a layout has. */
@@ -191,6 +188,17 @@ rlx_conv_gradient (RlxGradient     *self,
 
   if (!read_conv (self, node, &conv))
     return;
+  if (conv.window.swapped)
+    {
+      RlxConvAttrs plain = *attrs;
+      RlxIrValue *y;
+
+      plain.swapped = FALSE;
+      y = rlx_build_conv (b, rlx_build_swapped (b, x, 0, 1), filter, node->inputs[RLX_CONV_BIAS], &plain);
+      y = rlx_build_swapped (b, y, 0, 1);
+      rlx_gradient_through (self, node, &y, 1);
+      return;
+    }
   add_bias (self, node, g, &conv);
   if (is_empty (node))
     {
@@ -341,7 +349,7 @@ rlx_im2col_gradient (RlxGradient     *self,
                      const RlxIrNode *node)
 {
   const RlxIm2colAttrs *attrs = rlx_im2col_attrs (node);
-  const RlxWindowSteps steps = { attrs->strides, attrs->dilations, attrs->padding, RLX_LAYOUT_CHANNELS_FIRST };
+  const RlxWindowSteps steps = { attrs->strides, attrs->dilations, attrs->padding, RLX_LAYOUT_CHANNELS_FIRST, FALSE };
   RlxBuilder *b = rlx_gradient_get_builder (self);
   RlxIrValue *g = rlx_gradient_get (self, node, 0), *filter;
   const RlxTensorType *types[1];
@@ -409,42 +417,31 @@ get_shares (RlxBuilder          *b,
   return rlx_build_constant (b, rlx_tensor_new_from_floats (&axis->out, 1, shares, (gsize) axis->out, NULL));
 }
 
-/* Whether windows are beside each other, and cover all elements once. */
-static gboolean
-is_tiling (const RlxWindow *window)
+/* It picks elements of the gradient; which ones does not change with the operand. */
+void
+rlx_max_pool_backward_gradient (RlxGradient     *self,
+                                const RlxIrNode *node)
 {
-  for (guint i = 0; i < window->n_axes; i++)
+  const RlxPoolAttrs *attrs = rlx_pool_attrs (node);
+  RlxBuilder *b = rlx_gradient_get_builder (self);
+  RlxIrValue *x = node->inputs[0], *g = node->inputs[1], *places, *y;
+  const gint64 n_in = (gint64) rlx_type_n_elements (&x->type), n_out = (gint64) rlx_type_n_elements (&g->type);
+
+  if (rlx_gradient_wants (self, node, 0))
+    rlx_gradient_add (self, node, 0, rlx_build_filled (b, &x->type, 0.0));
+  if (!rlx_gradient_wants (self, node, 1))
+    return;
+  if (n_in == 0 || n_out == 0)
     {
-      const RlxWindowAxis *axis = &window->axes[i];
-
-      if (axis->stride != axis->window || axis->reach != axis->window || axis->begin != 0 || axis->in != axis->out * axis->window)
-        return FALSE;
+      rlx_gradient_add (self, node, 1, rlx_build_filled (b, &g->type, 0.0));
+      return;
     }
-  return window->channels_last ? FALSE : 2 * window->n_axes + 2 <= RLX_MAX_DIMS;
-}
-
-/* Each element compares its own place with the one that its window chose: no element is written twice. */
-static RlxIrValue *
-choose_in_tiles (RlxBuilder          *b,
-                 RlxIrValue          *g,
-                 RlxIrValue          *places,
-                 const RlxTensorType *x,
-                 const RlxWindow     *window)
-{
-  gint64 tiles[RLX_MAX_DIMS] = { x->shape[0], x->shape[1] }, chosen[RLX_MAX_DIMS] = { x->shape[0], x->shape[1] };
-  RlxIrValue *own = rlx_build_iota (b, (gint64) rlx_type_n_elements (x));
-  guint n_dims = 2;
-
-  for (guint i = 0; i < window->n_axes; i++)
-    {
-      chosen[n_dims] = tiles[n_dims] = window->axes[i].out;
-      chosen[n_dims + 1] = 1;
-      tiles[n_dims + 1] = window->axes[i].window;
-      n_dims += 2;
-    }
-  own = rlx_build_equal (b, rlx_build_shaped (b, own, tiles, n_dims), rlx_build_shaped (b, places, chosen, n_dims));
-  g = rlx_build_where (b, own, rlx_build_shaped (b, g, chosen, n_dims), rlx_build_number (b, g, 0.0));
-  return rlx_build_shaped (b, g, x->shape, x->n_dims);
+  places = rlx_build_shaped (b, rlx_build_arg_max_pool (b, x, attrs), &n_out, 1);
+  places = rlx_build_gather (b, rlx_build_shaped (b, rlx_gradient_get (self, node, 0), &n_in, 1), places, RLX_GATHER_ATTRS (.axis = 0));
+  places = rlx_build_shaped (b, places, g->type.shape, g->type.n_dims);
+  /* A window of padding alone names a place that it does not have. */
+  y = rlx_build_is_inf (b, rlx_build_max_pool (b, x, attrs), RLX_IS_INF_ATTRS (.detect_positive = FALSE));
+  rlx_gradient_add (self, node, 1, rlx_build_where (b, y, rlx_build_number (b, g, 0.0), places));
 }
 
 void
@@ -470,22 +467,7 @@ rlx_pool_gradient (RlxGradient     *self,
 
   if (node->op->id == RLX_OP_ID_MAX_POOL)
     {
-      /* The first of several gets it all, as in PyTorch. */
-      const gint64 n_in = (gint64) rlx_type_n_elements (&x->type), n_out = (gint64) rlx_type_n_elements (&y->type);
-      const RlxTensorType flat = { .data_type = x->type.data_type, .n_dims = 1, .shape = { n_in } };
-      RlxIrValue *places = rlx_build_shaped (b, rlx_build_arg_max_pool (b, x, attrs), &n_out, 1);
-
-      if (is_tiling (&window))
-        {
-          rlx_gradient_add (self, node, 0, choose_in_tiles (b, g, places, &x->type, &window));
-          return;
-        }
-
-      /* A window of padding alone names a place that it does not have. */
-      g = rlx_build_where (b, rlx_build_is_inf (b, y, RLX_IS_INF_ATTRS (.detect_positive = FALSE)), rlx_build_number (b, g, 0.0), g);
-      g = rlx_build_scatter_elements (b, rlx_build_filled (b, &flat, 0.0), places, rlx_build_shaped (b, g, &n_out, 1),
-                                      RLX_SCATTER_ELEMENTS_ATTRS (.axis = 0, .mode = RLX_SCATTER_MODE_ADD));
-      rlx_gradient_add (self, node, 0, rlx_build_shaped (b, g, x->type.shape, x->type.n_dims));
+      rlx_gradient_add (self, node, 0, rlx_build_max_pool_backward (b, x, g, attrs));
       return;
     }
 

@@ -29,6 +29,7 @@ typedef struct
 {
   guint n_axes;
   gboolean channels_last;
+  gboolean swapped;      /* channels before the batch */
   gint64 batch;
   gint64 channels;
   RlxWindowAxis axes[RLX_MAX_SPATIAL];   /* in the tensor's order */
@@ -39,6 +40,7 @@ typedef struct
 {
   RlxInts strides, dilations, padding;
   RlxLayout layout;
+  gboolean swapped;
 } RlxWindowSteps;
 
 /* Reads the operand and the attributes. @sizes are those of the window, by default

@@ -134,8 +134,11 @@ rlx_window_init (RlxWindow            *self,
     return FALSE;
 
   self->channels_last = steps->layout == RLX_LAYOUT_CHANNELS_LAST;
-  self->batch = x->shape[0];
-  self->channels = x->shape[self->channels_last ? x->n_dims - 1 : 1];
+  self->swapped = steps->swapped;
+  if (self->channels_last && self->swapped)
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "swapped is for channels-first layouts, the layout is channels-last");
+  self->batch = x->shape[self->swapped ? 1 : 0];
+  self->channels = x->shape[self->channels_last ? x->n_dims - 1 : self->swapped ? 0 : 1];
 
   for (guint i = 0; i < self->n_axes; i++)
     {
@@ -185,8 +188,8 @@ rlx_window_get_type (const RlxWindow *self,
                      RlxTensorType   *type)
 {
   *type = (RlxTensorType) { .data_type = data_type, .n_dims = self->n_axes + 2 };
-  type->shape[0] = self->batch;
-  type->shape[self->channels_last ? self->n_axes + 1 : 1] = channels;
+  type->shape[self->swapped ? 1 : 0] = self->batch;
+  type->shape[self->channels_last ? self->n_axes + 1 : self->swapped ? 0 : 1] = channels;
   for (guint i = 0; i < self->n_axes; i++)
     type->shape[i + (self->channels_last ? 1 : 2)] = self->axes[i].out;
 }
@@ -223,8 +226,8 @@ rlx_window_get_strides (const RlxWindow  *self,
       strides->axes[i] = stride;
       stride *= sizes[i];
     }
-  strides->channel = self->channels_last ? 1 : stride;
-  strides->batch = self->channels_last ? stride : stride * channels;
+  strides->channel = self->channels_last ? 1 : self->swapped ? stride * (guint64) self->batch : stride;
+  strides->batch = self->channels_last || self->swapped ? stride : stride * channels;
 }
 
 void

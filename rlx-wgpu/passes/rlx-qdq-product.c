@@ -482,7 +482,7 @@ convolve (RlxQdq          *self,
   Ending ending;
   Levels levels;
 
-  if (x->value == NULL || x->levels_only || node->inputs[0]->type.data_type != RLX_DATA_TYPE_F32)
+  if (x->value == NULL || x->levels_only || node->inputs[0]->type.data_type != RLX_DATA_TYPE_F32 || attrs.swapped)
     return FALSE;
   rlx_window_make_call (&call, node, types);
   if (!rlx_conv_read (&conv, &call, &attrs, NULL) || !get_weights (self, node->inputs[RLX_CONV_FILTER], conv.out_axis, &weights))

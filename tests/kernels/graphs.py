@@ -245,6 +245,15 @@ def elements(g, t):
     g.call('where', 'bool[300, 301]', x, f'{t}[300, 1]')
 
 
+def backwards(g, t):
+    """The gradient of a pool whose operand went through a relu; that of norms and of cross-entropy as networks have them."""
+    x = g.input(f'{t}[2, 3, 12, 12]')
+    g.call('relu', g.add('max_pool_backward', x, f'{t}[2, 3, 6, 6]', window=[2, 2], strides=[2, 2]))
+    if t == 'f32':
+        g.call('layer_norm_backward', 'f32[512, 128]', 'f32[512, 128]', 'f32[128]', 'f32[512, 128]', results=3)
+        g.call('softmax_cross_entropy_backward', 'f32[2048, 300]', 'i32[2048]', 'f32[]')
+
+
 def large_sums(g, t):
     """Sums that do not fit one step beside their norm where bindings are small."""
     g.call('residual_layer_norm', f'{t}[800, 1024]', f'{t}[800, 1024]', f'{t}[1024]', f'{t}[1024]', f'{t}[1024]',
@@ -427,7 +436,7 @@ def fourier(g, t):
 
 def get_all():
     texts = []
-    for fill in products, odd_products, epilogues, convolutions, elements, attention, caches, long_rows, large_sums, recurrent, \
+    for fill in products, odd_products, epilogues, convolutions, elements, attention, caches, long_rows, backwards, large_sums, recurrent, \
             fourier, sequences:
         for t in FLOATS:
             g = Graph()

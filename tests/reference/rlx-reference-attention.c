@@ -198,8 +198,10 @@ is_sequence_first (RlxReferenceCall *call)
   return g_str_equal (layout, "sequence-first");
 }
 
-static void
-attention (RlxReferenceCall *call)
+/* @first_extra is the number of the operand that the mask is, which the others follow. */
+static Attention
+get_attention (RlxReferenceCall *call,
+               gsize             first_extra)
 {
   gboolean sequence_first = is_sequence_first (call);
   Attention self = {
@@ -207,22 +209,30 @@ attention (RlxReferenceCall *call)
     .key = get_operand (call->inputs[1], sequence_first),
     .values = get_operand (call->inputs[2], sequence_first),
     .y = get_operand (call->output, sequence_first),
-    .mask = rlx_reference_get_input (call, 3),
-    .lengths = rlx_reference_get_input (call, 4),
-    .sink = rlx_reference_get_input (call, 5),
+    .mask = rlx_reference_get_input (call, first_extra),
+    .lengths = rlx_reference_get_input (call, first_extra + 1),
+    .sink = rlx_reference_get_input (call, first_extra + 2),
     .scale = rlx_reference_get_float (call, "scale"),
     .softcap = rlx_reference_get_float (call, "softcap"),
     .window = rlx_reference_get_int (call, "window"),
     .causal = rlx_reference_get_bool (call, "causal"),
   };
+
+  if (self.scale == 0)
+    self.scale = self.query.width > 0 ? 1 / sqrt ((double) self.query.width) : 1;
+  self.share = self.query.heads / self.key.heads;
+  return self;
+}
+
+static void
+attention (RlxReferenceCall *call)
+{
+  Attention self = get_attention (call, 3);
   g_autofree Score *scores = g_new0 (Score, (gsize) self.key.sequence + 1);
 
   if (call->output->n_elements == 0)
     return;
-  if (self.scale == 0)
-    self.scale = self.query.width > 0 ? 1 / sqrt ((double) self.query.width) : 1;
 
-  self.share = self.query.heads / self.key.heads;
   for (gint64 batch = 0; batch < self.query.batch; batch++)
     for (gint64 head = 0; head < self.query.heads; head++)
       for (gint64 row = 0; row < self.query.sequence; row++)
@@ -233,6 +243,171 @@ attention (RlxReferenceCall *call)
             scores[j] = get_score (&self, (gint64[]) { batch, head, row, j });
           attend (&self, batch, head, scores, call->output->values + at, call->output->bounds + at);
         }
+}
+
+/* ---- the gradient of attention ------------------------------------------------------- */
+
+/* What a query and a key have to do with each other. */
+typedef struct
+{
+  double p, ep;        /* the share */
+  double ds, eds;      /* what its product is to change by */
+} Pair;
+
+/* Σ a · b over a row of each, how far that is off, and what rounding makes of it. */
+static double
+multiply_rows (const Operand *x,
+               gsize          i,
+               const Operand *y,
+               gsize          k,
+               double        *error)
+{
+  double sum = 0, size = 0;
+
+  for (gint64 c = 0; c < x->width; c++, i++, k++)
+    {
+      double a = x->value->values[i], b = y->value->values[k], ea = x->value->bounds[i], eb = y->value->bounds[k];
+
+      sum += a * b;
+      size += fabs (a * b);
+      if (ea + eb > 0)
+        *error += ea * fabs (b) + eb * fabs (a) + ea * eb;
+    }
+  *error += RLX_F32_EPSILON * (double) (x->width + 4) * size;
+  return sum;
+}
+
+/* All keys of one query. */
+static void
+find_pairs (const Attention *self,
+            const Operand   *result,
+            const Operand   *gradient,
+            const gint64    *index,
+            Pair            *pairs)
+{
+  gint64 n_keys = self->key.sequence, batch = index[0], head = index[1], row = index[2];
+  g_autofree Score *scores = g_new0 (Score, (gsize) n_keys + 1);
+  gsize at = find_row (gradient, batch, head, row), q = find_row (&self->query, batch, head, row);
+  double largest = -INFINITY, total = 0, mean = 0, einner = 0, inner = multiply_rows (gradient, at, result, at, &einner);
+
+  for (gint64 j = 0; j < n_keys; j++)
+    {
+      Score *score = &scores[j];
+      gsize k = find_row (&self->key, batch, head / self->share, j);
+      double size = 0;
+
+      *score = get_score (self, (gint64[]) { batch, head, row, j });
+      for (gint64 c = 0; c < self->query.width; c++)
+        size += fabs (self->query.value->values[q + (gsize) c] * self->key.value->values[k + (gsize) c]);
+      score->error += RLX_F32_ULP * ((double) (self->query.width + 12) * fabs (self->scale) * size + 2 * fabs (score->score));
+      if (score->shown)
+        largest = fmax (largest, score->score);
+    }
+  if (self->sink != NULL)
+    {
+      gsize i = self->sink->n_elements == 1 ? 0 : (gsize) head;
+
+      largest = fmax (largest, self->sink->values[i]);
+      total = exp (self->sink->values[i] - largest);
+      mean = self->sink->bounds[i] * total;
+    }
+  for (gint64 j = 0; j < n_keys; j++)
+    if (scores[j].shown)
+      {
+        total += exp (scores[j].score - largest);
+        mean += exp (scores[j].score - largest) * scores[j].error;
+      }
+  for (gint64 j = 0; j < n_keys; j++)
+    {
+      Pair *pair = &pairs[j];
+      gsize v = find_row (&self->values, batch, head / self->share, j);
+      double change, error = einner, slope = self->scale, eslope = 0;
+
+      *pair = (Pair) { 0 };
+      if (!scores[j].shown || total == 0)
+        continue;
+      pair->p = exp (scores[j].score - largest) / total;
+      pair->ep = pair->p * (expm1 (2 * (scores[j].error + mean / total)) + 4e-6 + RLX_F32_EPSILON * (double) n_keys) + 0x1p-120;
+      change = multiply_rows (gradient, at, &self->values, v, &error) - inner;
+      if (self->softcap > 0)
+        {
+          double product = 0, part;
+
+          for (gint64 c = 0; c < self->query.width; c++)
+            product += self->query.value->values[q + (gsize) c] *
+                       self->key.value->values[find_row (&self->key, batch, head / self->share, j) + (gsize) c];
+          part = tanh (product * self->scale / self->softcap);
+          slope *= 1 - part * part;
+          eslope = fabs (self->scale) * fmin (1, 2 * scores[j].error / self->softcap + 2e-6);
+        }
+      error += 2 * RLX_F32_EPSILON * (fabs (change) + fabs (inner));
+      pair->ds = pair->p * change * slope;
+      pair->eds = pair->ep * (fabs (change) + error) * (fabs (slope) + eslope) + pair->p * error * (fabs (slope) + eslope) +
+                  pair->p * fabs (change) * eslope + 2 * RLX_F32_ULP * fabs (pair->ds);
+    }
+}
+
+/* Whether there is anything in the way of finite numbers in f32. */
+static gboolean
+is_wild (const RlxReferenceValue *value)
+{
+  for (gsize i = 0; value != NULL && i < value->n_elements; i++)
+    if (!(fabs (value->values[i]) + value->bounds[i] < 1e6))
+      return TRUE;
+  return FALSE;
+}
+
+/* y += factor · row, with @n the number of such sums. */
+static void
+add_row (RlxReferenceValue *y,
+         gsize              to,
+         double             factor,
+         double             error,
+         const Operand     *row,
+         gsize              from,
+         double             n)
+{
+  for (gsize c = 0; c < (gsize) row->width; c++)
+    {
+      double value = row->value->values[from + c], bound = row->value->bounds[from + c];
+
+      y->values[to + c] += factor * value;
+      y->bounds[to + c] += error * (fabs (value) + bound) + fabs (factor) * bound + RLX_F32_EPSILON * n * fabs (factor * value) + 0x1p-120;
+    }
+}
+
+static void
+attention_backward (RlxReferenceCall *call)
+{
+  Attention self = get_attention (call, 5);
+  Operand result = get_operand (call->inputs[3], is_sequence_first (call)), gradient = get_operand (call->inputs[4], is_sequence_first (call));
+  g_autofree Pair *pairs = g_new0 (Pair, (gsize) self.key.sequence + 1);
+  RlxReferenceValue *y = call->output;
+  double n = (double) (call->result == 0 ? self.key.sequence : self.share * self.query.sequence) + 8;
+
+  for (gint64 batch = 0; batch < self.query.batch; batch++)
+    for (gint64 head = 0; head < self.query.heads; head++)
+      for (gint64 row = 0; row < self.query.sequence; row++)
+        {
+          find_pairs (&self, &result, &gradient, (gint64[]) { batch, head, row }, pairs);
+          for (gint64 j = 0; j < self.key.sequence; j++)
+            {
+              gsize q = find_row (&self.query, batch, head, row), k = find_row (&self.key, batch, head / self.share, j);
+
+              if (call->result == 0)
+                add_row (y, q, pairs[j].ds, pairs[j].eds, &self.key, k, n);
+              else if (call->result == 1)
+                add_row (y, k, pairs[j].ds, pairs[j].eds, &self.query, q, n);
+              else
+                add_row (y, find_row (&self.values, batch, head / self.share, j), pairs[j].p, pairs[j].ep, &gradient,
+                         find_row (&gradient, batch, head, row), n);
+            }
+        }
+  /* A hidden key that is not a number may be multiplied by 0. */
+  if (is_wild (call->inputs[0]) || is_wild (call->inputs[1]) || is_wild (call->inputs[2]) || is_wild (call->inputs[3]) ||
+      is_wild (call->inputs[4]) || is_wild (self.sink) || (self.mask != NULL && rlx_reference_is_float (self.mask->data_type) && is_wild (self.mask)))
+    for (gsize i = 0; i < y->n_elements; i++)
+      y->bounds[i] = INFINITY;
 }
 
 /* The angle of @pair, as a cosine and a sine for its first and its second
@@ -346,6 +521,7 @@ rope_2d (RlxReferenceCall *call)
 
 const RlxReferenceRow rlx_reference_attention[] = {
   { "attention", attention },
+  { "attention_backward", attention_backward },
   { "rope", rope },
   { "rope_2d", rope_2d },
   { NULL, NULL },

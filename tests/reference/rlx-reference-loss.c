@@ -174,8 +174,59 @@ cross_entropy (RlxReferenceCall *call)
   finish (call, parts, rows, labels ? count : (double) rows);
 }
 
+/* softmax (x) - target, times the share that a row has. */
+static void
+cross_entropy_backward (RlxReferenceCall *call)
+{
+  const RlxReferenceValue *x = call->inputs[0], *t = call->inputs[1], *g = call->inputs[2];
+  RlxReferenceValue *y = call->output;
+  gint64 axis = rlx_reference_get_int (call, "axis");
+  double smoothing = rlx_reference_get_float (call, "smoothing"), ignored = (double) rlx_reference_get_int (call, "ignored"), count = 0;
+  const char *reduction = "";
+  gsize inner = 1, n, rows;
+
+  g_variant_lookup (call->attributes, "reduction", "&s", &reduction);
+  axis = axis < 0 ? axis + (gint64) x->n_dims : axis;
+  for (gsize i = (gsize) axis + 1; i < x->n_dims; i++)
+    inner *= (gsize) x->shape[i];
+  n = (gsize) x->shape[axis];
+  rows = x->n_elements / n;
+  for (gsize r = 0; r < rows; r++)
+    count += t->values[r] >= 0 && t->values[r] < (double) n && t->values[r] != ignored;
+  if (strcmp (reduction, "mean") != 0)
+    count = 1;
+  for (gsize r = 0; r < rows; r++)
+    {
+      gsize first = r / inner * n * inner + r % inner, at = strcmp (reduction, "none") == 0 ? r : 0;
+      double most = -INFINITY, sum = 0, worst = 0;
+
+      if (!(t->values[r] >= 0 && t->values[r] < (double) n && t->values[r] != ignored))
+        continue;
+      for (gsize k = 0; k < n; k++)
+        {
+          most = x->values[first + k * inner] > most ? x->values[first + k * inner] : most;
+          worst = fmax (worst, x->bounds[first + k * inner]);
+        }
+      for (gsize k = 0; k < n; k++)
+        sum += exp (x->values[first + k * inner] - most);
+      for (gsize k = 0; k < n; k++)
+        {
+          double p = exp (x->values[first + k * inner] - most) / sum, share = smoothing / (double) n;
+          /* As softmax has it, and what the operand's errors make of it. */
+          double error = 3e-6 * p + 1e-7 + (worst > 0 ? p * expm1 (2 * worst) : 0);
+
+          share += t->values[r] == (double) k ? 1 - smoothing : 0;
+          error += 4 * RLX_F32_EPSILON * (p + share);
+          y->values[first + k * inner] = (p - share) * g->values[at] / fmax (count, 1);
+          y->bounds[first + k * inner] = (error * (fabs (g->values[at]) + g->bounds[at]) + fabs (p - share) * g->bounds[at]) / fmax (count, 1);
+          y->bounds[first + k * inner] += 4 * RLX_F32_EPSILON * fabs (y->values[first + k * inner]) + 0x1p-126;
+        }
+    }
+}
+
 const RlxReferenceRow rlx_reference_loss[] = {
   { "softmax_cross_entropy", cross_entropy },
+  { "softmax_cross_entropy_backward", cross_entropy_backward },
   { "mse_loss", elements },
   { "l1_loss", elements },
   { "huber_loss", elements },

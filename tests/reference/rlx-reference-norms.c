@@ -336,12 +336,132 @@ batch_norm (RlxReferenceCall *call)
   while (rlx_reference_next (index, x->shape, x->n_dims));
 }
 
+/* How far sums of some tens of roundings are off, relative to the sum of magnitudes. */
+#define SUM_ERROR 3e-6
+
+/* A row of what layer_norm_backward works on. */
+typedef struct
+{
+  double u, h, eu, eh;         /* normalised, and its gradient; how far they may be off */
+} Column;
+
+typedef struct
+{
+  double rate, error;          /* 1 / σ; relative */
+  gboolean lost;               /* nothing can be said of it */
+} Deviation;
+
+static Deviation
+find_columns (RlxReferenceCall *call,
+              gsize             row,
+              gsize             n,
+              Column           *columns)
+{
+  const RlxReferenceValue *x = call->inputs[0], *g = call->inputs[1], *scale = rlx_reference_get_input (call, 2);
+  gboolean centred = rlx_reference_get_bool (call, "centred");
+  double mean = 0, square = 0, largest = 0, wrong = 0, apart = 0, turn = 0;
+  Deviation self = { 0 };
+
+  for (gsize k = 0; k < n; k++)
+    {
+      mean += centred ? x->values[row + k] / (double) n : 0;
+      wrong += x->bounds[row + k] / (double) n;
+      largest = fmax (largest, fabs (x->values[row + k]));
+      self.lost |= !isfinite (x->values[row + k]) || !isfinite (g->values[row + k]);
+    }
+  for (gsize k = 0; k < n; k++)
+    {
+      double d = x->values[row + k] - mean;
+
+      square += d * d / (double) n;
+      apart += fabs (d) / (double) n;
+      turn += fabs (d) * (x->bounds[row + k] + wrong) / (double) n;
+    }
+  square += rlx_reference_get_float (call, "epsilon");
+  self.rate = 1 / sqrt (square);
+  self.error = turn * self.rate * self.rate + 2 * SUM_ERROR;
+  /* Beyond this first orders say nothing, and squares may not be there in f32. */
+  self.lost |= largest > 1e15 || !(square > 1e-30) || !(self.error < 0.1);
+  for (gsize k = 0; k < n; k++)
+    {
+      Column *column = &columns[k];
+      double factor = scale != NULL ? scale->values[k] : 1, d = x->values[row + k] - mean;
+
+      column->u = d * self.rate;
+      column->h = g->values[row + k] * factor;
+      column->eu = (x->bounds[row + k] + (centred ? wrong + SUM_ERROR * apart : 0)) * self.rate * (1 + self.error) + fabs (column->u) * 2 * self.error;
+      column->eh = g->bounds[row + k] * fabs (factor) + RLX_F32_ULP * fabs (column->h);
+      if (scale != NULL)
+        column->eh += scale->bounds[k] * (fabs (g->values[row + k]) + g->bounds[row + k]);
+      self.lost |= !(fabs (column->h) < 1e15);
+    }
+  return self;
+}
+
+static void
+layer_norm_backward (RlxReferenceCall *call)
+{
+  const RlxReferenceValue *x = call->inputs[0], *g = call->inputs[1], *addend = rlx_reference_get_input (call, 3);
+  gboolean centred = rlx_reference_get_bool (call, "centred");
+  RlxReferenceValue *y = call->output;
+  gsize n = (gsize) x->shape[x->n_dims - 1];
+  g_autofree Column *columns = g_new0 (Column, n + 1);
+  g_autofree double *sizes = g_new0 (double, n + 1);
+
+  for (gsize row = 0; n > 0 && row < x->n_elements; row += n)
+    {
+      Deviation deviation = find_columns (call, row, n, columns);
+      double level = 0, tilt = 0, elevel = 0, etilt = 0;
+
+      for (gsize k = 0; k < n; k++)
+        {
+          const Column *c = &columns[k];
+
+          level += centred ? c->h / (double) n : 0;
+          elevel += centred ? (c->eh + SUM_ERROR * fabs (c->h)) / (double) n : 0;
+          tilt += c->h * c->u / (double) n;
+          etilt += (fabs (c->h) * c->eu + (fabs (c->u) + c->eu) * c->eh + SUM_ERROR * fabs (c->h) * (fabs (c->u) + 1)) / (double) n;
+        }
+      for (gsize k = 0; k < n; k++)
+        {
+          const Column *c = &columns[k];
+          double seed = g->values[row + k], eseed = g->bounds[row + k];
+          double inner = c->h - level - c->u * tilt;
+          double error = c->eh + elevel + fabs (c->u) * etilt + (fabs (tilt) + etilt) * c->eu;
+
+          if (call->result == 0)
+            {
+              error += 2 * RLX_F32_ULP * (fabs (c->h) + fabs (level) + fabs (c->u * tilt));
+              y->values[row + k] = inner * deviation.rate;
+              y->bounds[row + k] = (error * (1 + 2 * deviation.error) + fabs (inner) * 2 * deviation.error) * deviation.rate + 0x1p-120;
+              if (addend != NULL)
+                {
+                  y->values[row + k] += addend->values[row + k];
+                  y->bounds[row + k] += addend->bounds[row + k] + RLX_F32_ULP * (fabs (addend->values[row + k]) + fabs (y->values[row + k]));
+                }
+              if (deviation.lost || (addend != NULL && !isfinite (addend->values[row + k])))
+                y->bounds[row + k] = INFINITY;
+              continue;
+            }
+          y->values[k] += call->result == 1 ? seed * c->u : seed;
+          y->bounds[k] += call->result == 1 ? (fabs (seed) + eseed) * c->eu + eseed * fabs (c->u) : eseed;
+          sizes[k] += call->result == 1 ? (fabs (seed) + eseed) * (fabs (c->u) + 1) : fabs (seed) + eseed;
+          if (deviation.lost)
+            sizes[k] = INFINITY;
+        }
+    }
+  for (gsize k = 0; call->result > 0 && k < n; k++)
+    if (sizes[k] > 0)
+      y->bounds[k] += SUM_ERROR * sizes[k] + 0x1p-120;
+}
+
 const RlxReferenceRow rlx_reference_norms[] = {
   { "batch_norm", batch_norm },
   { "instance_norm", norm },
   { "group_norm", norm },
   { "layer_norm_2d", norm },
   { "ada_layer_norm", norm },
+  { "layer_norm_backward", layer_norm_backward },
   { "lp_norm", norm },
   { "residual_layer_norm", norm },
   { "residual_rms_norm", norm },

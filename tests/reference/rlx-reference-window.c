@@ -97,6 +97,8 @@ conv_init (Conv             *conv,
   const char *spatial;
 
   window_init (&conv->window, call);
+  if (rlx_reference_get_bool (call, "swapped"))
+    conv->window.channel = 0;
   conv->groups = rlx_reference_get_int (call, "groups");
   g_variant_lookup (call->attributes, "filter_layout", "&s", &layout);
 
@@ -198,7 +200,7 @@ conv_forward (RlxReferenceCall *call)
 
   do
     {
-      gint64 from[RLX_MAX_DIMS] = { index[0], }, tap[RLX_MAX_DIMS] = { 0, };
+      gint64 from[RLX_MAX_DIMS] = { index[0], index[1], }, tap[RLX_MAX_DIMS] = { 0, };
       gint64 group = index[window->channel] / outputs;
 
       tap[conv.out_axis] = index[window->channel];
@@ -548,12 +550,52 @@ pool (RlxReferenceCall *call)
   while (rlx_reference_next (index, y->shape, y->n_dims));
 }
 
+static void
+max_pool_backward (RlxReferenceCall *call)
+{
+  const RlxReferenceValue *x = call->inputs[0], *g = call->inputs[1];
+  RlxReferenceValue *y = call->output;
+  gint64 index[RLX_MAX_DIMS] = { 0, };
+  g_autofree double *sizes = g_new0 (double, x->n_elements + 1), *counts = g_new0 (double, x->n_elements + 1);
+  gboolean unsure = FALSE;
+  Window window;
+  gsize at = 0;
+
+  if (x->n_elements == 0 || g->n_elements == 0)
+    return;
+  window_init (&window, call);
+  do
+    {
+      Pool here = pool_window (&window, x, index);
+
+      unsure = unsure || here.unsure;
+      if (here.n > 0)
+        {
+          y->values[here.best] += g->values[at];
+          y->bounds[here.best] += g->bounds[at];
+          sizes[here.best] += fabs (g->values[at]);
+          counts[here.best]++;
+        }
+      at++;
+    }
+  while (rlx_reference_next (index, g->shape, g->n_dims));
+  for (gsize i = 0; i < x->n_elements; i++)
+    {
+      if (counts[i] > 1)
+        y->bounds[i] += counts[i] * (RLX_F32_EPSILON * sizes[i] + 0x1p-126);
+      /* A sum on the way may be too large for f32. */
+      if (unsure || sizes[i] > 0x1p127)
+        y->bounds[i] = INFINITY;
+    }
+}
+
 const RlxReferenceRow rlx_reference_window[] = {
   { "conv", conv_forward },
   { "conv_transpose", conv_transpose },
   { "qconv2d", qconv },
   { "im2col", im2col },
   { "max_pool", pool },
+  { "max_pool_backward", max_pool_backward },
   { "arg_max_pool", pool },
   { "average_pool", pool },
   { "l2_pool", pool },

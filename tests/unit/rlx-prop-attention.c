@@ -25,6 +25,7 @@ static const struct
   { 1, 1, 1, 3, 4, 0, 5, 0, TRUE, 0, FALSE },         /* no width: every score is 0 */
   { 0, 2, 1, 3, 4, 5, 6, 1, FALSE, 0, FALSE },
   { 3, 4, 2, 2, 600, 8, 12, 0, FALSE, 300, TRUE },
+  { 1, 2, 1, 21, 19, 12, 4, 2, TRUE, 0, FALSE },
 };
 
 /* A query, key or value. */
@@ -44,6 +45,7 @@ add_heads (Call    *call,
 static gboolean
 generate_attention (Call *call)
 {
+  gboolean backward = strcmp (call->op->name, "attention_backward") == 0;
   gsize row = call->data_type == RLX_DATA_TYPE_F32 ? call->variant : 3 * call->variant;
   gint64 shape[4];
   gsize n_dims;
@@ -54,7 +56,13 @@ generate_attention (Call *call)
   add_heads (call, attentions[row].batch, attentions[row].heads, attentions[row].queries, attentions[row].width, attentions[row].extras);
   add_heads (call, attentions[row].batch, attentions[row].key_heads, attentions[row].keys, attentions[row].width, attentions[row].extras);
   add_heads (call, attentions[row].batch, attentions[row].key_heads, attentions[row].keys, attentions[row].value_width, attentions[row].extras);
-  if (attentions[row].mask > 0 || attentions[row].extras)
+  for (guint i = 0; backward && i < 2; i++)
+    add_heads (call, attentions[row].batch, attentions[row].heads, attentions[row].queries, attentions[row].value_width, attentions[row].extras);
+  if (backward && attentions[row].extras)
+    {
+      skip_input (call);
+    }
+  else if (attentions[row].mask > 0 || attentions[row].extras)
     {
       n_dims = random_part (call,
                             (gint64[]) { attentions[row].batch, attentions[row].heads, attentions[row].queries, attentions[row].keys },
@@ -65,8 +73,13 @@ generate_attention (Call *call)
   g_variant_dict_insert (call->attributes, "window", "x", attentions[row].window);
   if (attentions[row].extras)
     {
-      add_input (call, PROP_WILD, RLX_DATA_TYPE_I32, &attentions[row].batch, 1);
-      add_input (call, PROP_TAME, call->data_type, prop_chance (call->rand, 0.5) ? &attentions[row].heads : (gint64[]) { 1 }, 1);
+      /* The kernel of the gradient takes one of them. */
+      if (backward && row % 2 == 0)
+        skip_input (call);
+      else
+        add_input (call, PROP_WILD, RLX_DATA_TYPE_I32, &attentions[row].batch, 1);
+      if (!backward || row % 2 == 0)
+        add_input (call, PROP_TAME, call->data_type, prop_chance (call->rand, 0.5) ? &attentions[row].heads : (gint64[]) { 1 }, 1);
       g_variant_dict_insert (call->attributes, "softcap", "d", 1.5);
       g_variant_dict_insert (call->attributes, "layout", "s", "sequence-first");
     }
@@ -125,6 +138,7 @@ generate_rope (Call *call)
 
 const PropRow prop_attention_rows[] = {
   { "attention", generate_attention },
+  { "attention_backward", generate_attention },
   { "rope", generate_rope },
   { "rope_2d", generate_rope },
   { NULL, NULL },

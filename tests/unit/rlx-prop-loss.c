@@ -36,6 +36,7 @@ generate_loss (Call *call)
 static gboolean
 generate_cross_entropy (Call *call)
 {
+  gboolean backward = strcmp (call->op->name, "softmax_cross_entropy_backward") == 0;
   gint64 shape[RLX_MAX_DIMS], rows[RLX_MAX_DIMS], axis;
   gsize n_dims, at, n = 0;
 
@@ -44,6 +45,14 @@ generate_cross_entropy (Call *call)
 
   n_dims = rows_shape (call, shape);
   axis = random_axis (call, n_dims);
+  /* So many rows that they are counted before. */
+  if (backward && call->variant == 4)
+    {
+      shape[0] = 600;
+      shape[1] = 3;
+      n_dims = 2;
+      axis = 1;
+    }
   at = (gsize) (axis < 0 ? axis + (gint64) n_dims : axis);
   if (shape[at] == 0)
     shape[at] = 3;
@@ -51,10 +60,13 @@ generate_cross_entropy (Call *call)
     if (i != at)
       rows[n++] = shape[i];
   add_input (call, PROP_TAME, call->data_type, shape, n_dims);
-  if (call->variant % 2 == 0)
+  if (backward || call->variant % 2 == 0)
     add_input (call, PROP_TAME, RLX_DATA_TYPE_I32, rows, n);
   else
     add_input (call, PROP_POSITIVE, call->data_type, shape, n_dims);
+  /* One number for each row, where the reduction is none. */
+  if (backward)
+    add_input (call, PROP_TAME, call->data_type, rows, call->variant % 3 == 0 ? n : 0);
   g_variant_dict_insert (call->attributes, "axis", "x", axis);
   if (call->variant > 3)
     g_variant_dict_insert (call->attributes, "smoothing", "d", 0.1);
@@ -65,6 +77,7 @@ generate_cross_entropy (Call *call)
 
 const PropRow prop_rows_loss[] = {
   { "softmax_cross_entropy", generate_cross_entropy },
+  { "softmax_cross_entropy_backward", generate_cross_entropy },
   { "mse_loss", generate_loss },
   { "l1_loss", generate_loss },
   { "huber_loss", generate_loss },

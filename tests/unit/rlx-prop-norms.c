@@ -180,12 +180,45 @@ generate_batch_norm (Call *call)
   return TRUE;
 }
 
+static gboolean
+generate_norm_backward (Call *call)
+{
+  gint64 shape[RLX_MAX_DIMS];
+  gsize n_dims;
+
+  if (call->variant > 8)
+    return FALSE;
+
+  n_dims = rows_shape (call, shape);
+  /* Many short rows, so that columns are cut. */
+  if (call->variant == 7)
+    {
+      shape[0] = 1200;
+      shape[1] = 5;
+      n_dims = 2;
+    }
+  add_input (call, call->variant == 6 ? PROP_SPOILT : PROP_TAME, call->data_type, shape, n_dims);
+  add_input (call, PROP_TAME, call->data_type, shape, n_dims);
+  if (call->variant % 2 == 0)
+    add_input (call, PROP_TAME, call->data_type, shape + n_dims - 1, 1);
+  else
+    skip_input (call);
+  if (call->variant % 3 == 0)
+    add_input (call, PROP_TAME, call->data_type, shape, n_dims);
+  g_variant_dict_insert (call->attributes, "centred", "b", call->variant % 4 < 2);
+  g_variant_dict_insert (call->attributes, "factors", "b", call->variant != 5);
+  random_epsilon (call);
+
+  return TRUE;
+}
+
 const PropRow prop_norms_rows[] = {
   { "batch_norm", generate_batch_norm },
   { "instance_norm", generate_image_norm },
   { "group_norm", generate_image_norm },
   { "layer_norm_2d", generate_image_norm },
   { "ada_layer_norm", generate_ada_norm },
+  { "layer_norm_backward", generate_norm_backward },
   { "lp_norm", generate_lp_norm },
   { "residual_layer_norm", generate_residual_norm },
   { "residual_rms_norm", generate_residual_norm },

@@ -161,6 +161,12 @@ generate_conv (Call *call)
     transpose_moves (call, &sizes.moves);
 
   image_shape (&sizes.moves, sizes.batch, sizes.in * sizes.groups, shape);
+  if (!transposed && !sizes.moves.last && call->variant % 4 == 1)
+    {
+      shape[0] = sizes.in * sizes.groups;
+      shape[1] = sizes.batch;
+      g_variant_dict_insert (call->attributes, "swapped", "b", TRUE);
+    }
   add_input (call, kind, call->data_type, shape, sizes.moves.n_axes + 2);
   if (transposed)
     add_filter (call, kind, &sizes.moves, sizes.out, sizes.in * sizes.groups);
@@ -202,7 +208,8 @@ static gboolean
 generate_pool (Call *call)
 {
   gint64 shape[RLX_MAX_DIMS];
-  gboolean max = strstr (call->op->name, "max") != NULL;
+  gboolean max = strstr (call->op->name, "max") != NULL, backward = g_str_has_suffix (call->op->name, "_backward");
+  gint64 sizes[WINDOW_AXES] = { 1, 1, 1 };
   gboolean all = FALSE;
   Moves moves;
 
@@ -234,10 +241,8 @@ generate_pool (Call *call)
   set_moves (call, &moves);
   g_variant_dict_insert (call->attributes, "layout", "s", moves.last ? "channels-last" : "channels-first");
   g_variant_dict_insert (call->attributes, "ceil_mode", "b", prop_chance (call->rand, 0.5));
-  if (!all && prop_chance (call->rand, 0.3))
+  if (!all && (backward || prop_chance (call->rand, 0.3)))
     {
-      gint64 sizes[WINDOW_AXES];
-
       for (gsize i = 0; i < moves.n_axes; i++)
         {
           gint64 rest = moves.in[i] + moves.padding[2 * i] + moves.padding[2 * i + 1] - moves_reach (&moves, i);
@@ -245,6 +250,11 @@ generate_pool (Call *call)
           sizes[i] = rest / moves.stride[i] + 1 + (rest % moves.stride[i] != 0 && prop_chance (call->rand, 0.5));
         }
       set_ints (call, "output_sizes", sizes, moves.n_axes);
+    }
+  if (backward)
+    {
+      memcpy (shape + (moves.last ? 1 : 2), sizes, moves.n_axes * sizeof (gint64));
+      add_input (call, PROP_TAME, call->data_type, shape, moves.n_axes + 2);
     }
   if (g_str_equal (call->op->name, "average_pool"))
     g_variant_dict_insert (call->attributes, "count_include_pad", "b", prop_chance (call->rand, 0.5));
@@ -256,6 +266,7 @@ const PropRow prop_window_rows[] = {
   { "conv_transpose", generate_conv },
   { "im2col", generate_im2col },
   { "max_pool", generate_pool },
+  { "max_pool_backward", generate_pool },
   { "arg_max_pool", generate_pool },
   { "average_pool", generate_pool },
   { "l2_pool", generate_pool },
