@@ -4,7 +4,9 @@
 """Measures steps of training: `./dev bench --training [--steps N] [WORKLOAD…]`.
 
 For each workload there is the time of a step, wall and of all threads, with a batch that goes to the device and a loss
-that comes back; how many dispatches that is, and what memory the plan takes; and the same for the forward pass alone.
+that comes back; how many dispatches that is, what memory the plan takes, and how much more that is than states and what has
+to be kept when most has; and how many times the forward pass alone it takes. Of a deep encoder there is the memory alone, with what the
+gradients need kept or computed again.
 If `./dev peers` has fetched PyTorch, or Python finds it, or the Python that RLX_TORCH names does, it makes the same steps
 with one thread, from the same numbers, and the first eight losses have to agree; otherwise that is skipped.
 
@@ -13,7 +15,9 @@ parameters, which are off by as much. After eight steps 2⁻¹⁶ is what can be
 """
 import argparse
 import json
+import math
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -95,12 +99,12 @@ def cnn(a, x, w):
     return a.relu(x @ w['w3'] + w['b3']) @ w['w4'] + w['b4']
 
 
-def encoder(a, x, w):
+def encoder(a, x, w, layers='ab', heads=4):
     x = a.embed(w['table'], x) + w['places']
-    for i in 'ab':
+    for i in layers:
         h = a.norm(x, w['gain1' + i], w['shift1' + i])
         q, k, v = (h @ w[name + i] + w['b' + name + i] for name in 'qkv')
-        x = x + a.attend(q, k, v, 4) @ w['o' + i] + w['bo' + i]
+        x = x + a.attend(q, k, v, heads) @ w['o' + i] + w['bo' + i]
         h = a.norm(x, w['gain2' + i], w['shift2' + i])
         x = x + a.gelu(h @ w['u' + i] + w['bu' + i]) @ w['d' + i] + w['bd' + i]
     return x @ w['out']
@@ -108,18 +112,27 @@ def encoder(a, x, w):
 
 MLP = {'w1': (784, 512), 'b1': (512,), 'w2': (512, 10), 'b2': (10,)}
 CNN = {'w1': (32, 3, 3, 3), 'b1': (32,), 'w2': (64, 32, 3, 3), 'b2': (64,), 'w3': (9216, 128), 'b3': (128,), 'w4': (128, 10), 'b4': (10,)}
-ENCODER = {'table': (256, 128), 'places': (64, 128), 'out': (128, 256)}
-for layer in 'ab':
-    for norm in '12':
-        ENCODER |= {f'gain{norm}{layer}': (128,), f'shift{norm}{layer}': (128,)}
-    for matrix, columns, rows in ('q', 128, 128), ('k', 128, 128), ('v', 128, 128), ('o', 128, 128), ('u', 512, 128), ('d', 128, 512):
-        ENCODER |= {matrix + layer: (rows, columns), f'b{matrix}{layer}': (columns,)}
+
+
+def encoder_shapes(width, tokens, layers):
+    shapes = {'table': (256, width), 'places': (tokens, width), 'out': (width, 256)}
+    for layer in layers:
+        for norm in '12':
+            shapes |= {f'gain{norm}{layer}': (width,), f'shift{norm}{layer}': (width,)}
+        for matrix, columns, rows in *((name, width, width) for name in 'qkvo'), ('u', 4 * width, width), ('d', width, 4 * width):
+            shapes |= {matrix + layer: (rows, columns), f'b{matrix}{layer}': (columns,)}
+    return shapes
+
+
 WORKLOADS = {
     'mlp-sgd': Workload(MLP, ('f32', (128, 784), (128,)), 10, .05, 'sgd', mlp),
     'mlp-adam': Workload(MLP, ('f32', (128, 784), (128,)), 10, 1e-3, 'adam', mlp),
     'cnn-adam': Workload(CNN, ('f32', (64, 3, 28, 28), (64,)), 10, 1e-3, 'adam', cnn),
-    'encoder-adam': Workload(ENCODER, ('i32', (8, 64), (8, 64)), 256, 1e-3, 'adam', encoder),
+    'encoder-adam': Workload(encoder_shapes(128, 64, 'ab'), ('i32', (8, 64), (8, 64)), 256, 1e-3, 'adam', encoder),
 }
+# Whose memory is looked at.
+DEEP = Workload(encoder_shapes(384, 128, 'abcdef'), ('i32', (8, 128), (8, 128)), 256, 1e-3, 'adam',
+                lambda a, x, w: encoder(a, x, w, 'abcdef', 6))
 
 
 def measure(step, steps):
@@ -134,25 +147,39 @@ def measure(step, steps):
     return {'losses': losses[:CHECKED], 'wall': statistics.median(walls[CHECKED:]), 'cpu': statistics.fmean(times[CHECKED:])}
 
 
-def run_rlx(name, steps):
+def compile_rlx(workload, training, **options):
     import gi
     gi.require_version('Rlx', '1.0')
     from gi.repository import Rlx as library
-    workload, device = WORKLOADS[name], library.Device.get_default()
-    results = {}
+    g = library.Graph()
+    kind, shape, labels_shape = workload.inputs
+    x, labels = g.input('x', kind, shape), g.input('labels', 'i32', labels_shape)
+    w = {key: g.state(key, value) if training else g.constant(value) for key, value in workload.weights().items()}
+    loss = workload.network(Rlx, x, w).softmax_cross_entropy(labels)
+    if training:
+        g.optimize(loss, w, algorithm=workload.algorithm, learning_rate=workload.rate, momentum=.9, **options)
+    g.output('loss', loss)
+    return library.Device.get_default().compile(g)
+
+
+def facts(exe):
+    """Among them the memory of the plan, and the least that there could be: states, and what is alive when most is."""
+    alive = int(re.search(r'\((\d+) alive at most\)', exe.describe_plan()).group(1))
+    states = sum(4 * math.prod(port.get_shape()) for port in exe.get_states())
+    return {'dispatches': exe.get_n_dispatches(), 'memory': exe.get_arena_size(), 'least': alive + states}
+
+
+def run_rlx(name, steps):
+    workload, results = WORKLOADS[name], {}
     for training in True, False:
-        g = library.Graph()
-        kind, shape, labels_shape = workload.inputs
-        x, labels = g.input('x', kind, shape), g.input('labels', 'i32', labels_shape)
-        w = {key: g.state(key, value) if training else g.constant(value) for key, value in workload.weights().items()}
-        loss = workload.network(Rlx, x, w).softmax_cross_entropy(labels)
-        if training:
-            g.optimize(loss, w, algorithm=workload.algorithm, learning_rate=workload.rate, momentum=.9)
-        g.output('loss', loss)
-        exe = device.compile(g)
-        results[training] = measure(lambda i: exe(*workload.batch(i)).loss.item(), steps)
-        results[training] |= {'dispatches': exe.get_n_dispatches(), 'memory': exe.get_arena_size()}
+        exe = compile_rlx(workload, training)
+        results[training] = measure(lambda i: exe(*workload.batch(i)).loss.item(), steps) | facts(exe)
     return results[True] | {'forward': results[False]}
+
+
+def run_memory(_, __):
+    """Nothing is run."""
+    return {name: facts(compile_rlx(DEEP, True, recompute=recompute)) for name, recompute in (('deep-encoder', False), ('recomputed', True))}
 
 
 def run_torch(name, steps):
@@ -187,7 +214,7 @@ def run_orders(_, steps):
     g.output('fourth', y)
     exe, values = library.Device.get_default().compile(g), np.linspace(-2, 2, 4096, dtype='f')
     result = measure(lambda i: float(np.asarray(exe(values)[0])[i]), steps)
-    return result | {'dispatches': exe.get_n_dispatches(), 'memory': exe.get_arena_size()}
+    return result | facts(exe)
 
 
 def child(python, who, name, steps):
@@ -198,33 +225,42 @@ def child(python, who, name, steps):
     return json.loads(done.stdout)
 
 
+def describe_facts(result):
+    return f'{result["dispatches"]:7}{result["memory"] / 1e6:7.1f}{100 * (result["memory"] / result["least"] - 1):6.0f}%'
+
+
 def main():
     parser = argparse.ArgumentParser(prog='./dev bench --training')
     parser.add_argument('--steps', type=int, default=20)
-    parser.add_argument('--child', choices=['rlx', 'torch', 'orders'], help=argparse.SUPPRESS)
+    parser.add_argument('--child', choices=['rlx', 'torch', 'orders', 'memory'], help=argparse.SUPPRESS)
     parser.add_argument('workloads', nargs='*')
     arguments = parser.parse_args()
     if arguments.child:
-        run = {'rlx': run_rlx, 'torch': run_torch, 'orders': run_orders}[arguments.child]
+        run = {'rlx': run_rlx, 'torch': run_torch, 'orders': run_orders, 'memory': run_memory}[arguments.child]
         print(json.dumps(run(arguments.workloads[0], arguments.steps)))
         return 0
 
-    names = arguments.workloads or [*WORKLOADS, 'nth-order']
+    known = [*WORKLOADS, 'nth-order', 'deep-encoder']
+    names = arguments.workloads or known
     for name in names:
-        if name not in WORKLOADS and name != 'nth-order':
-            parser.error(f'there is no workload {name}; there are {", ".join(WORKLOADS)}, nth-order')
+        if name not in known:
+            parser.error(f'there is no workload {name}; there are {", ".join(known)}')
     named = os.environ.get('RLX_TORCH')
     python = [named] if named else peers.command('python3') or [sys.executable]
     has_torch = subprocess.run([*python, '-c', 'import torch'], capture_output=True).returncode == 0
     if not has_torch:
         print('torch: skipped; `./dev peers` fetches it, or RLX_TORCH may name a Python that has it', file=sys.stderr)
     status = 0
-    print(f'{"workload":14}{"ms":>8}{"CPU ms":>8}{"/forward":>9}{"steps":>7}{"MB":>7}{"torch":>8}{"slower":>8}{"losses":>10}')
+    print(f'{"workload":14}{"ms":>8}{"CPU ms":>8}{"/forward":>9}{"steps":>7}{"MB":>7}{"more":>7}{"torch":>8}{"slower":>8}{"losses":>10}')
     for name in names:
+        if name == 'deep-encoder':
+            for label, result in child([sys.executable], 'memory', name, 0).items():
+                print(f'{label:14}{"":25}{describe_facts(result)}', flush=True)
+            continue
         ours = child([sys.executable], 'orders' if name == 'nth-order' else 'rlx', name, arguments.steps)
         row = f'{name:14}{ours["wall"]:8.1f}{ours["cpu"]:8.1f}'
         row += f'{ours["cpu"] / ours["forward"]["cpu"]:9.2f}' if 'forward' in ours else f'{"":9}'
-        row += f'{ours["dispatches"]:7}{ours["memory"] / 1e6:7.1f}'
+        row += describe_facts(ours)
         if has_torch and name in WORKLOADS:
             theirs = child(python, 'torch', name, arguments.steps)
             off = max(abs(a - b) / abs(b) for a, b in zip(ours['losses'], theirs['losses']))
