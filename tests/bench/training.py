@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Measures steps of training: `./dev bench --training [--steps N] [WORKLOAD…]`.
+"""Measures steps of training: `./dev bench --training [--steps N] [--peers] [WORKLOAD…]`.
 
 For each workload there is the time of a step, wall and of all threads, with a batch that goes to the device and a loss
 that comes back; how many dispatches that is, what memory the plan takes, and how much more that is than states and what has
 to be kept when most has; and how many times the forward pass alone it takes. Of a deep encoder there is the memory alone, with what the
 gradients need kept or computed again.
 If `./dev peers` has fetched PyTorch, or Python finds it, or the Python that RLX_TORCH names does, it makes the same steps
-with one thread, from the same numbers, and the first eight losses have to agree; otherwise that is skipped.
+with one thread, from the same numbers, and the first eight losses have to agree; otherwise that is skipped. With --peers so does
+TensorFlow.js with its WebGPU back end, in Node.js.
 
 A deviation of losses: each is a sum in f32 whose error is some ten 2⁻²⁴ of it, and a step carries on that of the
 parameters, which are off by as much. After eight steps 2⁻¹⁶ is what can be.
@@ -21,14 +22,19 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 import numpy as np
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), 'tools'))
+import npm
 import peers
 
+TFJS, TFJS_VERSION, WEBGPU_VERSION = '@tensorflow/tfjs-backend-webgpu', '4.22.0', '0.6.2'
 CHECKED, BOUND = 8, 2.0 ** -16
+# One takes seconds.
+TFJS_STEPS = 3
 
 
 class Workload:
@@ -217,6 +223,31 @@ def run_orders(_, steps):
     return result | facts(exe)
 
 
+def run_tfjs(name, steps):
+    """Of what TensorFlow.js has to have otherwise: channels come last."""
+    workload, network = WORKLOADS[name], name.split('-')[0]
+    modules = [npm.install(*package) for package in ((TFJS, TFJS_VERSION), ('webgpu', WEBGPU_VERSION))]
+    with tempfile.TemporaryDirectory() as folder:
+        def write(file, value):
+            if value.ndim == 4:
+                value = value.transpose((2, 3, 1, 0) if file in workload.shapes else (0, 2, 3, 1))
+            np.ascontiguousarray(value).tofile(os.path.join(folder, file))
+            return {'file': file, 'shape': value.shape, 'type': 'i32' if value.dtype == np.int32 else 'f32'}
+
+        batches = [workload.batch(i) for i in range(CHECKED + steps)]
+        job = {'network': network, 'algorithm': workload.algorithm, 'rate': workload.rate, 'classes': workload.classes,
+               'weights': {key: write(key, value) for key, value in workload.weights().items()},
+               'batches': [{'x': write(f'batch-{i}', x), 'labels': write(f'labels-{i}', labels)} for i, (x, labels) in enumerate(batches)]}
+        with open(os.path.join(folder, 'job.json'), 'w', encoding='utf-8') as stream:
+            json.dump(job, stream)
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'training.mjs')
+        done = subprocess.run(['node', script, *modules, folder], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr.strip() or f'status {done.returncode}')
+    result = json.loads(done.stdout.splitlines()[-1])
+    return {'losses': result['losses'][:CHECKED], 'wall': statistics.median(result['walls'][CHECKED:]), 'cpu': statistics.fmean(result['times'][CHECKED:])}
+
+
 def child(python, who, name, steps):
     command = [*python, os.path.abspath(__file__), '--child', who, '--steps', str(steps), name]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {'OMP_NUM_THREADS': '1', 'OPENBLAS_NUM_THREADS': '1'})
@@ -232,6 +263,7 @@ def describe_facts(result):
 def main():
     parser = argparse.ArgumentParser(prog='./dev bench --training')
     parser.add_argument('--steps', type=int, default=20)
+    parser.add_argument('--peers', action='store_true', help='with TensorFlow.js, too, which is installed on first use: minutes')
     parser.add_argument('--child', choices=['rlx', 'torch', 'orders', 'memory'], help=argparse.SUPPRESS)
     parser.add_argument('workloads', nargs='*')
     arguments = parser.parse_args()
@@ -251,7 +283,8 @@ def main():
     if not has_torch:
         print('torch: skipped; `./dev peers` fetches it, or RLX_TORCH may name a Python that has it', file=sys.stderr)
     status = 0
-    print(f'{"workload":14}{"ms":>8}{"CPU ms":>8}{"/forward":>9}{"steps":>7}{"MB":>7}{"more":>7}{"torch":>8}{"slower":>8}{"losses":>10}')
+    print(f'{"workload":14}{"ms":>8}{"CPU ms":>8}{"/forward":>9}{"steps":>7}{"MB":>7}{"more":>7}{"torch":>8}{"slower":>8}{"losses":>10}' +
+          (f'{"tfjs":>9}{"faster":>8}{"losses":>10}' if arguments.peers else ''))
     for name in names:
         if name == 'deep-encoder':
             for label, result in child([sys.executable], 'memory', name, 0).items():
@@ -266,6 +299,15 @@ def main():
             off = max(abs(a - b) / abs(b) for a, b in zip(ours['losses'], theirs['losses']))
             row += f'{theirs["cpu"]:8.1f}{ours["cpu"] / theirs["cpu"]:7.1f}x{off:10.1e}' + ('' if off <= BOUND else ' WRONG')
             status |= off > BOUND
+        if arguments.peers and name in WORKLOADS:
+            try:
+                theirs = run_tfjs(name, min(arguments.steps, TFJS_STEPS))
+            except (npm.Failure, RuntimeError, OSError) as error:
+                print(f'tfjs: skipped; {str(error).splitlines()[0]}', file=sys.stderr)
+            else:
+                off = max(abs(a - b) / abs(b) for a, b in zip(ours['losses'], theirs['losses']))
+                row += f'{theirs["cpu"]:9.1f}{theirs["cpu"] / ours["cpu"]:7.1f}x{off:10.1e}' + ('' if off <= BOUND else ' WRONG')
+                status |= off > BOUND
         print(row, flush=True)
     return status
 

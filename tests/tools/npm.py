@@ -37,7 +37,7 @@ def install(package, version, useless=()):
     """Returns the folder that has node_modules, without the folders below the package that are useless here."""
     cache = cache_folder()
     folder = os.path.join(cache, f'{package}-{version}')
-    os.makedirs(cache, exist_ok=True)
+    os.makedirs(os.path.dirname(folder), exist_ok=True)
     with open(folder + '.lock', 'w', encoding='utf-8') as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if os.path.isdir(folder):
