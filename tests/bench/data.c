@@ -69,6 +69,49 @@ double_from_half (guint16 bits)
   return bits & 0x8000 ? -value : value;
 }
 
+/* Blocks of GGUF's q4_k: two halves, by which scales and offsets are multiplied; of 8 groups of 32 numbers those, with 6
+ * bits each; numbers of 4 bits. What is subtracted centres the numbers. */
+static void
+fill_q4_k (const BenchTensor *tensor,
+           guint64            seed,
+           guint8            *to)
+{
+  gsize n = bench_tensor_size (tensor);
+
+  for (gsize i = 0; i < n; i++)
+    to[i] = (guint8) (random_bits (seed, i) >> 56);
+  for (gsize i = 0; i < n; i += BENCH_Q4_K_BYTES)
+    {
+      double scale = tensor->low + (double) to[i] / 256 * (tensor->high - tensor->low);
+      guint16 halves[] = { GUINT16_TO_LE (half_from_double (scale)), GUINT16_TO_LE (half_from_double (7.5 * scale)) };
+
+      memcpy (to + i, halves, sizeof halves);
+    }
+}
+
+static void
+unpack_q4_k (const guint8 *from,
+             gsize         n,
+             double       *to)
+{
+  for (gsize i = 0; i < n; i += BENCH_Q4_K_NUMBERS, from += BENCH_Q4_K_BYTES)
+    {
+      const guint8 *six = from + 4, *four = from + 16;
+      double scale = double_from_half ((guint16) (from[0] | from[1] << 8)), offset = double_from_half ((guint16) (from[2] | from[3] << 8));
+
+      for (gsize j = 0; j < BENCH_Q4_K_NUMBERS; j++)
+        {
+          /* Of the last four groups the low bits are together, and the high ones above those of the first four. */
+          gsize group = j / 32;
+          int a = group < 4 ? six[group] & 63 : (six[group + 4] & 15) | six[group - 4] >> 6 << 4;
+          int b = group < 4 ? six[group + 4] & 63 : six[group + 4] >> 4 | six[group] >> 6 << 4;
+          int number = four[group / 2 * 32 + j % 32] >> (group % 2 * 4) & 15;
+
+          to[i + j] = scale * a * number - offset * b;
+        }
+    }
+}
+
 static void
 fill (const BenchTensor *tensor,
       const char        *file,
@@ -77,6 +120,11 @@ fill (const BenchTensor *tensor,
   guint64 seed = make_seed (file, tensor->name);
   gsize n = bench_tensor_count (tensor);
 
+  if (tensor->type == BENCH_Q4_K)
+    {
+      fill_q4_k (tensor, seed, to);
+      return;
+    }
   for (gsize i = 0; i < n; i++)
     {
       /* 24 bits, so that a float holds all of them */
@@ -193,6 +241,11 @@ get_numbers (const Data *self,
   gsize n = bench_tensor_count (tensor);
   double *values = g_new (double, n);
 
+  if (tensor->type == BENCH_Q4_K)
+    {
+      unpack_q4_k (from, n, values);
+      return values;
+    }
   for (gsize i = 0; i < n; i++)
     values[i] = tensor->type == BENCH_F16 ? double_from_half (((const guint16 *) from)[i]) : ((const float *) from)[i];
   return values;
@@ -455,6 +508,18 @@ encode (const Data *self)
   return x;
 }
 
+static double *
+transpose (const double *x,
+           gsize         rows,
+           gsize         columns)
+{
+  double *y = g_new (double, rows * columns);
+
+  for (gsize i = 0; i < rows * columns; i++)
+    y[i % columns * rows + i / columns] = x[i];
+  return y;
+}
+
 /* 3 × 3 with a border of zeros. */
 static double *
 convolve (const double *x,
@@ -498,6 +563,12 @@ compute (const Data *self)
 
         return multiply (x, w, NULL, a, b, c);
       }
+    case BENCH_PACKED:
+      {
+        g_autofree double *packed = get_numbers (self, "w"), *w = transpose (packed, c, b);
+
+        return multiply (x, w, NULL, a, b, c);
+      }
     case BENCH_ENCODER:
       return encode (self);
     case BENCH_ATTENTION:
@@ -525,10 +596,7 @@ compute (const Data *self)
         return g_steal_pointer (&x);
       }
     case BENCH_TRANSPOSE:
-      y = g_new (double, a * b);
-      for (gsize i = 0; i < a * b; i++)
-        y[i % b * a + i / b] = x[i];
-      return y;
+      return transpose (x, a, b);
     case BENCH_REDUCE:
       y = g_new0 (double, a);
       for (gsize i = 0; i < a * b; i++)
@@ -624,7 +692,7 @@ static void
 print_manifest (void)
 {
   static const char *const families[] = {
-    "matmul", "encoder", "attention", "softmax", "layer-norm", "elementwise", "transpose", "reduce", "gather", "conv",
+    "matmul", "packed", "encoder", "attention", "softmax", "layer-norm", "elementwise", "transpose", "reduce", "gather", "conv",
     "resnet-block", "fft", "log-mel", "scan", "delta-net", "knn", "top-k", "tiny", "copy",
   };
   static const char *const kinds[] = { "run", "start", "compile", "chain", "apply", "web", "stay" };

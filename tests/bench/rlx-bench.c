@@ -44,6 +44,10 @@ load (Bench             *self,
 {
   g_autoptr(GBytes) bytes = g_bytes_new_from_bytes (self->files[tensor->role], tensor->offset, bench_tensor_size (tensor));
 
+  if (tensor->type == BENCH_Q4_K)
+    return rlx_tensor_new_from_bytes (RLX_DATA_TYPE_U8,
+                                      RLX_INT_ARRAY (tensor->shape[0], tensor->shape[1] / BENCH_Q4_K_NUMBERS * BENCH_Q4_K_BYTES), bytes,
+                                      &self->error);
   return rlx_tensor_new_from_bytes (data_type (tensor), tensor->shape, tensor->n_dims, bytes, &self->error);
 }
 
@@ -246,6 +250,9 @@ build (Bench *self)
     case BENCH_MATMUL:
       a = leaf (self, "x"), b = leaf (self, "w");
       return *error ? NULL : rlx_node_matmul (a, b, NULL, error);
+    case BENCH_PACKED:
+      a = leaf (self, "x"), b = leaf (self, "w");
+      return *error ? NULL : rlx_node_dequant_matmul (a, b, NULL, NULL, NULL, NULL, RLX_PACKED_TYPE_Q4_K, NULL, error);
     case BENCH_ENCODER:
       return build_encoder (self);
     case BENCH_ATTENTION:

@@ -150,6 +150,13 @@ def staying():
 
 
 @tap.test
+def packed_weights():
+    """The library agrees with what data.c makes of packed blocks."""
+    _, rows = measure('--only', 'gemv-q4k')
+    tap.equal([row['contender'] for row in rows], ['rlx'], 'who did it')
+
+
+@tap.test
 def start():
     """From the start of a process to the first result, by a clock outside of it."""
     _, rows = measure('--only', 'warm-start-tiny')
@@ -209,7 +216,7 @@ def missing_peer():
 def arguments():
     listed = run('--list').stdout
     for name in ('matmul-512', 'matmul-1024', 'matmul-384x384x1536', 'matmul-128x768x3072', 'matmul-500x499x501', 'matmul-512-f16',
-                 'gemv-4096-f32', 'gemv-4096-f16', 'minilm-b1', 'minilm-b8', 'bert-base-b1', 'attention-4096', 'softmax',
+                 'gemv-4096-f32', 'gemv-4096-f16', 'matmul-q4k', 'gemv-q4k', 'bert-layer', 'minilm-b1', 'minilm-b8', 'bert-base-b1', 'attention-4096', 'softmax',
                  'layer-norm', 'elementwise', 'transpose', 'reduce', 'gather', 'conv3x3', 'resnet-block', 'tiny-roundtrip',
                  'cold-start-minilm', 'warm-start-minilm', 'compile-minilm', 'web-encoder', 'web-minilm', 'fft-1024', 'log-mel',
                  'selective-scan', 'delta-net', 'knn', 'top-k-40'):

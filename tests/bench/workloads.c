@@ -51,6 +51,12 @@ const BenchWorkload bench_workloads[] = {
   { "gemv-4096-f16", BENCH_MATMUL, .type = BENCH_F16, .size = { 1, 4096, 4096 }, .tolerance = SUM_F16 (4096, 64), .f16_sums_tolerance = F16_SUM (4096),
     .what = "[1, 4096] × [4096, 4096] in f16" },
 
+  { "matmul-q4k", BENCH_PACKED, .size = { 128, 2048, 2048 }, .tolerance = SUM (2048),
+    .what = "[128, 2048] × [2048, 2048] packed as q4_k" },
+  { "gemv-q4k", BENCH_PACKED, .size = { 1, 4096, 4096 }, .tolerance = SUM (4096), .what = "[1, 4096] × [4096, 4096] packed as q4_k" },
+
+  { "bert-layer", BENCH_ENCODER, .size = { 1, 128, 768, 12, 3072, 1, 1000 }, .tolerance = ENCODER_TOLERANCE,
+    .what = "one layer of width 768, 128 tokens" },
   { "minilm-b1", BENCH_ENCODER, .size = MINILM (1), .weights = "minilm", .tolerance = ENCODER_TOLERANCE,
     .what = "6 layers of width 384, 128 tokens" },
   { "minilm-b8", BENCH_ENCODER, .size = MINILM (8), .weights = "minilm", .tolerance = ENCODER_TOLERANCE,
@@ -162,13 +168,17 @@ bench_tensor_count (const BenchTensor *self)
 gsize
 bench_tensor_size (const BenchTensor *self)
 {
+  if (self->type == BENCH_Q4_K)
+    return bench_tensor_count (self) / BENCH_Q4_K_NUMBERS * BENCH_Q4_K_BYTES;
   return bench_tensor_count (self) * (self->type == BENCH_F16 ? 2 : 4);
 }
 
 const char *
 bench_type_name (BenchType type)
 {
-  return type == BENCH_F16 ? "f16" : type == BENCH_I32 ? "i32" : "f32";
+  static const char *const names[] = { "f32", "f16", "i32", "q4_k" };
+
+  return names[type];
 }
 
 /* ---- what is in the files ------------------------------------------------------ */
@@ -276,6 +286,12 @@ bench_list_tensors (const BenchWorkload *self)
       ADD (&list, BENCH_INPUT, self->type, -1, 1, "x", size[0], size[1]);
       ADD (&list, BENCH_CONSTANT, self->type, -1, 1, "w", size[1], size[2]);
       ADD (&list, BENCH_OUTPUT, self->type, 0, 0, "y", size[0], size[2]);
+      break;
+    case BENCH_PACKED:
+      ADD (&list, BENCH_INPUT, BENCH_F32, -1, 1, "x", size[0], size[1]);
+      /* for results of size 1 */
+      ADD (&list, BENCH_CONSTANT, BENCH_Q4_K, 0x1p-13, 0x1p-12, "w", size[2], size[1]);
+      ADD (&list, BENCH_OUTPUT, BENCH_F32, 0, 0, "y", size[0], size[2]);
       break;
     case BENCH_ENCODER:
       add_encoder (&list, size);
@@ -393,6 +409,7 @@ bench_count_flops (const BenchWorkload *self)
   switch (self->family)
     {
     case BENCH_MATMUL:
+    case BENCH_PACKED:
       return 2.0 * (double) (size[0] * size[1] * size[2]);
     case BENCH_ENCODER:
       {

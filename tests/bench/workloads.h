@@ -12,6 +12,7 @@ G_BEGIN_DECLS
 typedef enum
 {
   BENCH_MATMUL,        /* rows, inner, columns */
+  BENCH_PACKED,        /* rows, inner, columns: the weight is in blocks of GGUF's q4_k, by columns */
   BENCH_ENCODER,       /* batch, sequence, width, heads, hidden, layers, vocabulary */
   BENCH_ATTENTION,     /* heads, width, queries, keys */
   BENCH_SOFTMAX,       /* rows, columns */
@@ -48,7 +49,13 @@ typedef enum
   BENCH_F32,
   BENCH_F16,
   BENCH_I32,
+  BENCH_Q4_K,     /* the last dimension is in blocks */
 } BenchType;
+
+/* What a block of q4_k has: numbers, and bytes. */
+#define BENCH_Q4_K_NUMBERS 256
+#define BENCH_Q4_K_BYTES 144
+
 
 typedef struct
 {
