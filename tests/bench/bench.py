@@ -30,6 +30,7 @@ import chart
 import models_bench
 import npm
 import onnx_model
+import rlx_rust
 import signals
 import web
 from contender import NO_ADAPTER, Contender, Failure, NoAdapter
@@ -200,7 +201,7 @@ class Bench:
         if not peers:
             return
         for peer in (Dawn('dawn', self), OpenBlas('openblas', self), OnnxRuntime('ort-cpu', self, 'cpu'),
-                     OnnxRuntime('ort-webgpu', self, 'webgpu'), *web.get_contenders(self),
+                     OnnxRuntime('ort-webgpu', self, 'webgpu'), rlx_rust.RlxRust('rlx-rust', self), *web.get_contenders(self),
                      *signals.get_contenders(self)):
             if not any(peer.takes(workload) for workload in self.workloads):
                 continue
@@ -336,6 +337,8 @@ def print_notes(rows):
         if 'load_ms' in row:
             print(f'{row["workload"]} by {row["contender"]}: {row["fetch_ms"]:.1f} ms to fetch its files by 200 Mbit/s, '
                   f'{row["load_ms"]:.1f} ms to be ready, {row["reload_ms"]:.1f} ms again')
+        if 'host' in row:
+            print(f'{row["workload"]} by {row["contender"]} {row["version"]} on {row["adapter"]}: {row["host"]}')
         if 'round_trips_ms' in row:
             print(f'{row["workload"]} takes {row["median_ms"] / row["round_trips_ms"]:.2f} of the time of as many round trips')
         if 'executable_ms' in row:
@@ -377,8 +380,9 @@ def parse(arguments):
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--programs', required=True, metavar='FOLDER', help='where the programs are: tests/bench of a build')
     parser.add_argument('--peers', action='store_true',
-                        help='measure others too: bare Dawn, OpenBLAS, and ONNX Runtime on the CPU and on WebGPU; what is '
-                             'called web-* in JavaScript, in Node.js and in Chromium; and what `./dev peers` has fetched')
+                        help='measure others too: bare Dawn, OpenBLAS, ONNX Runtime on the CPU and on WebGPU, and the Rust '
+                             'crate rlx-wgpu; what is called web-* in JavaScript, in Node.js and in Chromium; and what '
+                             '`./dev peers` has fetched')
     parser.add_argument('--only', nargs='+', action='extend', default=[], metavar='NAME',
                         help='measure these; * and ? are patterns')
     parser.add_argument('--processes', type=int, default=5, metavar='N', help='how many processes measure each (5)')

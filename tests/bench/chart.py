@@ -6,7 +6,8 @@ import html
 import math
 
 COLOURS = {'rlx': '#3584e4', 'ort-webgpu': '#e66100', 'ort-cpu': '#c88800', 'openblas': '#26a269', 'dawn': '#813d9c',
-           'memcpy': '#77767b', 'vkfft': '#986a44', 'scipy': '#1a5fb4', 'numpy': '#63452c', 'torch': '#c01c28', 'sklearn': '#9141ac'}
+           'memcpy': '#77767b', 'rlx-rust': '#a51d2d', 'vkfft': '#986a44', 'scipy': '#1a5fb4', 'numpy': '#63452c',
+           'torch': '#c01c28', 'sklearn': '#9141ac'}
 LEFT, RIGHT, TOP, BAR, GAP, WIDTH = 180, 110, 56, 12, 10, 900
 
 

@@ -19,6 +19,7 @@ sys.path.insert(0, here)
 import bench
 import chart
 import onnx_model
+import rlx_rust
 import signals
 import web
 
@@ -44,6 +45,19 @@ def measure(*arguments, status=OK):
     done = run(*common, *arguments, status=status)
     with open(results, encoding='utf-8') as file:
         return done, json.load(file)
+
+
+def start_once(contender, workload, folder):
+    """What one process tells, whose result has to be right."""
+    contender.bench.make_data(workload)
+    measurement = bench.Measurement(workload, contender)
+    output = os.path.join(folder, 'output')
+    try:
+        result = contender.start(workload, output, folder)
+    except bench.NoAdapter as why:
+        tap.skip(str(why))
+    measurement.check(output)
+    return result
 
 
 @tap.test
@@ -97,14 +111,7 @@ def bare_calls():
     bench_ = bench.Bench(settings)
     contender = bench.Dawn('dawn', bench_)
     workload = next(workload for workload in bench_.workloads if workload['name'] == 'tiny-roundtrip')
-    bench_.make_data(workload)
-    measurement = bench.Measurement(workload, contender)
-    output = os.path.join(tap.folder, 'output')
-    try:
-        tap.check(contender.start(workload, output, tap.folder)['ms'] > 0, 'there is no time')
-    except bench.NoAdapter as why:
-        tap.skip(why)
-    measurement.check(output)
+    tap.check(start_once(contender, workload, tap.folder)['ms'] > 0, 'there is no time')
 
 
 @tap.test
@@ -119,15 +126,22 @@ def in_javascript():
     bench_.temporary = tap.path('web')
     os.mkdir(bench_.temporary)
     workload, = bench_.workloads
-    bench_.make_data(workload)
-    measurement = bench.Measurement(workload, contender)
-    output = os.path.join(bench_.temporary, 'output')
-    try:
-        result = contender.start(workload, output, bench_.temporary)
-    except bench.NoAdapter as why:
-        tap.skip(str(why))
+    result = start_once(contender, workload, bench_.temporary)
     tap.check(all(result[name] > 0 for name in ('ms', 'load_ms', 'reload_ms', 'fetch_ms')), f'times make no sense: {result}')
-    measurement.check(output)
+
+
+@tap.test
+def in_rust():
+    """The crate takes part, where `./dev bench --peers` has built its program; to build it takes too long for a test."""
+    if not os.path.exists(rlx_rust.program()):
+        tap.skip('the program of the crate was not built')
+    bench_ = bench.Bench(bench.parse(['--programs', programs, *common, '--only', *rlx_rust.WORKLOADS]))
+    contender = rlx_rust.RlxRust('rlx-rust', bench_)
+    tap.equal([workload['name'] for workload in bench_.workloads if not contender.takes(workload)], [], 'what it does not take')
+    workload = next(workload for workload in bench_.workloads if workload['name'] == 'layer-norm')
+    result = start_once(contender, workload, tap.folder)
+    tap.check(result['ms'] > 0 and result['cpu_ms'] > 0, f'times make no sense: {result}')
+    tap.check(result['host'] and result['version'], f'what the crate says is missing: {result}')
 
 
 @tap.test
@@ -194,22 +208,23 @@ def missing_peer():
     def fail():
         raise bench.Failure('it is not there')
 
-    classes = bench.OpenBlas, bench.OnnxRuntime, web.Web, signals.VkFft, signals.Library
-    original = [one.prepare for one in classes]
-    for one in classes:
-        one.prepare = lambda self: fail()
+    peers = bench.OpenBlas, bench.OnnxRuntime, rlx_rust.RlxRust, web.Web, signals.VkFft, signals.Library
+    original = [peer.prepare for peer in peers]
+    for peer in peers:
+        peer.prepare = lambda self: fail()
     try:
         bench_ = bench.Bench(bench.parse(['--programs', programs]))
         with contextlib.redirect_stdout(io.StringIO()) as said:
             bench_.find_contenders(True)
     finally:
-        for one, prepare in zip(classes, original):
-            one.prepare = prepare
+        for peer, prepare in zip(peers, original):
+            peer.prepare = prepare
     tap.contains(said.getvalue(), 'skipped ort-webgpu: it is not there')
     # the library twice: graphs made here, and model files
     tap.equal([contender.name for contender in bench_.contenders], ['rlx', 'rlx', 'memcpy', 'dawn'])
     tap.equal(bench_.skipped, [f'{name}: it is not there' for name in (
-        'openblas', 'ort-cpu', 'ort-webgpu', 'rlx-node', 'ort-node', 'rlx-chromium', 'ort-chromium', 'vkfft', 'scipy', 'numpy', 'torch', 'sklearn')])
+        'openblas', 'ort-cpu', 'ort-webgpu', 'rlx-rust', 'rlx-node', 'ort-node', 'rlx-chromium', 'ort-chromium', 'vkfft', 'scipy',
+        'numpy', 'torch', 'sklearn')])
 
 
 @tap.test
