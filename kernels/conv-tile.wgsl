@@ -120,8 +120,13 @@ fn begin_x (start: u32, first: u32, n: u32, k: u32) -> SourceX {
 
 fn fetch_x (source: SourceX, step: u32, end: u32) -> vec4<f32> {
 #if WHOLE
+#if REGISTERS
+  // Single steps are asked for, and none of them ahead.
+  let k = step + source.k;
+#else
   // What nobody reads is the last tile again.
   let k = min (step, end - $(KT)u) + source.k;
+#endif
   var rest = k;
 #else
   let k = step + source.k;
