@@ -137,7 +137,7 @@ fn stage (to: Place, at: Origin, k0: u32, lane: u32) {
 }
 #endif
 
-@compute @workgroup_size($(WG))
+@compute @workgroup_size($(WG))${SUBGROUP_SIZE}
 fn main (@builtin(workgroup_id) wid: vec3<u32>,
          @builtin(local_invocation_index) lane: u32,
          @builtin(subgroup_id) subgroup: u32,

@@ -57,6 +57,7 @@ rlx_gpu_adapter_info_set_traits (RlxGpuAdapterInfo *info)
     {
       target->registers = 128 * target->subgroup_min / target->subgroup_size;
       target->registers_are_shared = TRUE;
+      target->max_subgroups = RLX_MAX_SHARED_SUBGROUPS;
     }
   if (info->type != RLX_ADAPTER_TYPE_CPU && is_v3d (info))
     {

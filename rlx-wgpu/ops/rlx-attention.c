@@ -295,7 +295,7 @@ tile_describe (const RlxVariant *variant,
   while (keys * 8 * tile_v > size)
     keys /= 2;
   rlx_kernel_define (kernel, "WG", 8 * tile_y);
-  rlx_kernel_set_subgroup_size (kernel, rlx_target_choose_subgroup_size (rlx_lower_get_target (lower), TILE_REGISTERS));
+  rlx_kernel_set_subgroup_size (kernel, rlx_target_choose_subgroup_size (rlx_lower_get_target (lower), 8 * tile_y, TILE_REGISTERS));
   rlx_kernel_define (kernel, "TY", tile_y);
   rlx_kernel_define (kernel, "CV", tile_v);
   rlx_kernel_define (kernel, "KV", keys);
@@ -355,7 +355,7 @@ block_describe (const RlxVariant *variant,
   rlx_kernel_define (kernel, "WG", BLOCK_LANES);
   rlx_kernel_define (kernel, "COLS", vectors);
   rlx_kernel_define (kernel, "AHEAD", !rlx_lower_get_target (lower)->registers_are_shared);
-  rlx_kernel_set_subgroup_size (kernel, rlx_target_choose_subgroup_size (rlx_lower_get_target (lower), BLOCK_REGISTERS));
+  rlx_kernel_set_subgroup_size (kernel, rlx_target_choose_subgroup_size (rlx_lower_get_target (lower), BLOCK_LANES, BLOCK_REGISTERS));
   add_scores (self, kernel, 4, 4);
   add_result (self, kernel, TRUE);
   add_tiles (self, kernel, n_groups, tiles, chunks);
@@ -373,8 +373,6 @@ block_describe (const RlxVariant *variant,
 /* Vectors of a row of scores. */
 #define MATRIX_ROW 9
 #define MATRIX_MAX_WIDTH 256
-/* Subgroups of a workgroup that every driver takes which lets a kernel ask for their size. */
-#define MATRIX_MAX_WORKERS 32
 /* What leaves room for other things in registers. */
 #define MATRIX_MAX_KEPT 128
 
@@ -444,14 +442,14 @@ fill_matrix_plan (MatrixPlan      *plan,
 {
   guint width = (guint) self->q.width, columns = (guint) self->v.width;
   guint rows = queries / plan->shape->m, n_keys = MATRIX_KEYS / plan->shape->n, weights = self->reduced ? 1 : 2;
-  guint invocations = MIN (target->limits.max_invocations, target->limits.max_workgroup_size[0]);
+  guint invocations = rlx_target_get_max_workgroup (target, plan->lanes);
   guint wr, storage;
 
   plan->queries = queries;
   plan->workers = queries * MATRIX_LANES / plan->lanes;
   plan->wc = CLAMP (plan->workers / rows, 1, n_keys);
   wr = plan->workers / plan->wc;
-  if (queries * MATRIX_LANES > invocations || plan->workers > MATRIX_MAX_WORKERS || wr == 0 || wr > rows || plan->workers * plan->shape->m * plan->shape->n > queries * MATRIX_ROW * 4)
+  if (queries * MATRIX_LANES > invocations || wr == 0 || wr > rows || plan->workers * plan->shape->m * plan->shape->n > queries * MATRIX_ROW * 4)
     return FALSE;
   plan->sr = rows / wr;
   plan->sc = n_keys / plan->wc;

@@ -272,7 +272,7 @@ neighbours_describe (const RlxVariant *variant,
       /* few lengths, so that there are few kernels */
       rlx_kernel_define (kernel, "K", registers ? (gint64) rlx_divide_up (k, 8) * 8 : MAX_NEIGHBOURS);
       /* of eight sums and as many loads, and the list */
-      rlx_kernel_set_subgroup_size (kernel, rlx_target_choose_subgroup_size (rlx_lower_get_target (lower), 72 + (registers ? 2 * (guint) k : 0)));
+      rlx_kernel_set_subgroup_size (kernel, rlx_target_choose_subgroup_size (rlx_lower_get_target (lower), WORKGROUP_SIZE, 72 + (registers ? 2 * (guint) k : 0)));
       rlx_kernel_define (kernel, "BITS", 32);
       rlx_kernel_define (kernel, "KIND", 2);
       rlx_kernel_define (kernel, "EXCLUDE", self->attrs->exclude_self);

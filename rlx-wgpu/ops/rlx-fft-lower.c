@@ -194,7 +194,7 @@ lower_pass (RlxLower        *lower,
   rlx_kernel_define (kernel, "S", stages.n_stages);
   for (guint i = 0; i < RLX_FFT_STAGES; i++)
     rlx_kernel_define (kernel, names[i], MAX (stages.radices[i], 1));
-  rlx_kernel_set_subgroup_size (kernel, rlx_target_choose_subgroup_size (rlx_lower_get_target (lower), get_registers (&stages)));
+  rlx_kernel_set_subgroup_size (kernel, rlx_target_choose_subgroup_size (rlx_lower_get_target (lower), workgroup_size, get_registers (&stages)));
   rlx_kernel_define (kernel, "F", (gint64) pass->factor);
   rlx_kernel_define (kernel, "T", (gint64) at_once);
   rlx_kernel_define (kernel, "GIVEN", steps > 1 ? stages.radices[0] : (gint64) given);

@@ -672,7 +672,7 @@ static Division
 keep_rows (const Problem   *self,
            const RlxTarget *target)
 {
-  guint max = MIN (MAX_WORKGROUP, MIN (target->limits.max_invocations, target->limits.max_workgroup_size[0]));
+  guint max = MIN (MAX_WORKGROUP, rlx_target_get_max_workgroup (target, target->subgroup_size));
   guint64 n = self->rows.n_columns / 4, each = target->registers_are_shared ? MAX_SHARED_VECTORS : MAX_VECTORS;
   Division division = { .workgroup_size = MAX (target->subgroup_size, 64), .spread = 1, .subgroup = target->subgroup_size };
 

@@ -14,6 +14,12 @@
 #define MAX_STORAGE 16384
 /* For the sums of an invocation; as many again are for the rest. */
 #define MAX_SUMS 64
+/* Where lanes share the registers of a subgroup. The units write their sums elsewhere and copy them back, so each counts
+ * twice, and nothing is left for the next tile. A small tile has few lanes to bring its numbers, each of which brings
+ * more. In larger workgroups each brings fewer numbers to workgroup memory. */
+#define MAX_SHARED_SUMS 32
+#define MAX_SHARED_SUMS_SMALL 16
+#define MAX_SHARED_INVOCATIONS 512
 /* Below that there is nothing to fill a tile with. */
 #define MIN_ROWS 16
 #define MIN_STEPS 32
@@ -65,6 +71,27 @@ find_config (const RlxTarget *target)
   return best;
 }
 
+/* What a tile of @rows by @columns may take of the device. */
+typedef struct
+{
+  gboolean sizes;          /* of subgroups, which can be asked for */
+  guint subgroup, max_invocations, max_sums;
+} Room;
+
+static Room
+get_room (const RlxTarget *target,
+          guint            rows,
+          guint            columns)
+{
+  gboolean sizes = target->registers_are_shared && target->subgroup_sizes_can_be_set;
+  guint subgroup = sizes ? target->subgroup_min : target->subgroup_size;
+
+  return (Room) {
+    sizes, subgroup, MIN (sizes ? MAX_SHARED_INVOCATIONS : MAX_INVOCATIONS, rlx_target_get_max_workgroup (target, subgroup)),
+    !target->registers_are_shared ? MAX_SUMS : rows * columns > 64 * 64 ? MAX_SHARED_SUMS : MAX_SHARED_SUMS_SMALL,
+  };
+}
+
 /* As few workers as keep the sums in registers, four if there is room. */
 static gboolean
 fill_tile (RlxProductMatrix     *matrix,
@@ -72,14 +99,13 @@ fill_tile (RlxProductMatrix     *matrix,
            const RlxMatrixShape *config,
            guint                 size)
 {
-  guint subgroup = target->subgroup_size;
-  guint max_invocations = MIN (MAX_INVOCATIONS, MIN (target->limits.max_invocations, target->limits.max_workgroup_size[0]));
-  guint workers, storage;
+  Room room = get_room (target, size, size);
+  guint subgroup = room.subgroup, workers, storage;
 
-  if (subgroup == 0 || subgroup > max_invocations || config->m == 0 || config->n == 0 || config->k == 0)
+  if (subgroup == 0 || subgroup > room.max_invocations || config->m == 0 || config->n == 0 || config->k == 0)
     return FALSE;
-  workers = MIN (4, max_invocations / subgroup);
-  while (size * size > workers * subgroup * MAX_SUMS)
+  workers = MIN (4, room.max_invocations / subgroup);
+  while (size * size > workers * subgroup * room.max_sums)
     workers *= 2;
 
   matrix->half = config->component == RLX_COMPONENT_F16;
@@ -90,9 +116,10 @@ fill_tile (RlxProductMatrix     *matrix,
   matrix->wm = workers >= 16 ? 4 : workers >= 4 ? 2 : 1;
   matrix->wn = workers / matrix->wm;
   matrix->kt = MAX (config->k, (size == 128 ? 8 : 16) * (matrix->half ? 2 : 1));
+  matrix->subgroup = room.sizes ? subgroup : 0;
   matrix->workgroup = workers * subgroup;
   storage = 2 * size * matrix->kt * (matrix->half ? 2 : 4) + workers * config->m * config->n * 4;
-  return matrix->workgroup <= max_invocations && storage <= MIN (MAX_STORAGE, target->limits.max_workgroup_storage) &&
+  return matrix->workgroup <= room.max_invocations && storage <= MIN (MAX_STORAGE, target->limits.max_workgroup_storage) &&
          size % (matrix->wm * config->m) == 0 && size % (matrix->wn * config->n) == 0 && matrix->kt % config->k == 0 &&
          config->k % 4 == 0 && config->n % 4 == 0 && config->m % 4 == 0;
 }
@@ -188,11 +215,6 @@ rlx_product_choose_matrix (RlxLower         *lower,
 /* Steps of a tile, and of a piece. */
 #define PIECES_STEPS 32
 #define PIECE 8
-/* Where lanes share the registers of a subgroup. The units write their sums elsewhere and copy them back, so each counts
- * twice, and nothing is left for the next tile. Larger workgroups bring fewer numbers to workgroup memory. */
-#define MAX_SHARED_SUMS 32
-#define MAX_SHARED_INVOCATIONS 512
-
 /* Sets the workers so that what each reads for its sums is the least. */
 static gboolean
 fill_pieces (RlxProductMatrix     *matrix,
@@ -201,17 +223,14 @@ fill_pieces (RlxProductMatrix     *matrix,
              guint                 rows,
              guint                 columns)
 {
-  gboolean sizes = target->registers_are_shared && target->subgroup_sizes_can_be_set;
-  guint subgroup = sizes ? target->subgroup_min : target->subgroup_size;
-  guint max_invocations = MIN (sizes ? MAX_SHARED_INVOCATIONS : MAX_INVOCATIONS, MIN (target->limits.max_invocations, target->limits.max_workgroup_size[0]));
-  guint max_sums = target->registers_are_shared ? MAX_SHARED_SUMS : MAX_SUMS;
-  guint workers, storage, best = G_MAXUINT;
+  Room room = get_room (target, rows, columns);
+  guint subgroup = room.subgroup, workers, storage, best = G_MAXUINT;
 
-  if (subgroup == 0 || subgroup > max_invocations || config->m % PIECE != 0 || config->n % PIECE != 0 || config->k % PIECE != 0 ||
+  if (subgroup == 0 || subgroup > room.max_invocations || config->m % PIECE != 0 || config->n % PIECE != 0 || config->k % PIECE != 0 ||
       config->k == 0 || PIECES_STEPS % config->k != 0)
     return FALSE;
-  workers = MIN (MAX (4, rows * columns / (subgroup * max_sums)), max_invocations / subgroup);
-  if (rows * columns > workers * subgroup * max_sums)
+  workers = MIN (MAX (4, rows * columns / (subgroup * room.max_sums)), room.max_invocations / subgroup);
+  if (rows * columns > workers * subgroup * room.max_sums)
     return FALSE;
   for (guint wm = 1; wm <= workers; wm *= 2)
     {
@@ -225,14 +244,14 @@ fill_pieces (RlxProductMatrix     *matrix,
     }
   matrix->half = TRUE;
   matrix->along_k = TRUE;
-  matrix->ahead = !sizes;
+  matrix->ahead = !room.sizes;
   matrix->m = config->m;
   matrix->n = config->n;
   matrix->k = config->k;
   matrix->rows = rows;
   matrix->columns = columns;
   matrix->kt = PIECES_STEPS;
-  matrix->subgroup = sizes ? subgroup : 0;
+  matrix->subgroup = room.sizes ? subgroup : 0;
   matrix->workgroup = workers * subgroup;
   storage = (rows + columns) * PIECES_STEPS * 2 + workers * config->m * config->n * 4;
   return best < G_MAXUINT && storage <= target->limits.max_workgroup_storage;

@@ -200,10 +200,10 @@ use_tile (RlxProductKernel *config,
   config->kt = tile.kt;
   config->registers = row == RLX_PRODUCT_REGISTERS;
   config->workgroup = tile.tx * tile.ty;
-  config->subgroup = rlx_target_choose_subgroup_size (target, tile.registers);
+  config->subgroup = rlx_target_choose_subgroup_size (target, config->workgroup, tile.registers);
   config->padded = count_padded_bytes (&tile) <= target->limits.max_workgroup_storage;
   config->whole = product->k > 0 && product->k % config->kt == 0;
-  *share = tile.share / rlx_target_get_spill_factor (target, tile.registers);
+  *share = tile.share / rlx_target_get_spill_factor (target, config->workgroup, tile.registers);
 }
 
 /* ---- rows that a subgroup shares ------------------------------------------------------------ */

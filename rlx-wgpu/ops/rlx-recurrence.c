@@ -12,6 +12,8 @@
 
 /* So many rows of the state fit the registers of an invocation, or what a driver makes of them. */
 #define MAX_ROWS 128
+/* Invocations of a workgroup, on a GPU. */
+#define MAX_WORKGROUP 64
 /* Steps of one dispatch: drivers end those that take long. */
 #define MAX_STEPS 8192
 /* The same for a CPU, where columns follow one another: so many steps are still in its caches for the next ones. */
@@ -454,7 +456,7 @@ get_split (const RlxTarget *target,
   if (!target->registers_are_shared || !target->barriers_are_cheap || (target->features & RLX_DEVICE_FEATURES_SUBGROUPS) == 0)
     return 1;
   while (split < MIN (target->subgroup_min, 8) && rows % (split * 2) == 0 &&
-         rlx_target_get_registers (target, rlx_target_choose_subgroup_size (target, G_MAXUINT)) < get_registers (rows / split))
+         rlx_target_get_registers (target, rlx_target_choose_subgroup_size (target, MAX_WORKGROUP, G_MAXUINT)) < get_registers (rows / split))
     split *= 2;
   return split;
 }
@@ -473,7 +475,7 @@ lower_run (RlxLower         *lower,
   guint64 heads = (guint64) (fold ? self->v_heads : self->heads), columns = (guint64) self->columns;
   guint64 all_columns = fold ? run->all_columns : columns;
   guint split = run->memory ? 1 : get_split (target, (guint) self->rows);
-  guint workgroup_size = target->barriers_are_cheap ? (all_columns <= 32 && split == 1 ? 32 : 64) : 8;
+  guint workgroup_size = target->barriers_are_cheap ? (all_columns <= 32 && split == 1 ? 32 : MAX_WORKGROUP) : 8;
   guint64 blocks = rlx_divide_up (all_columns, workgroup_size / split);
   guint64 groups = blocks * heads * (guint64) self->batch * run->chunks;
   double scale = 1, share = self->steps > 0 ? (double) run->count / (double) self->steps : 0;
@@ -488,7 +490,7 @@ lower_run (RlxLower         *lower,
     }
   if (shuffle || split > 1)
     rlx_kernel_enable (kernel, "enable subgroups;");
-  rlx_kernel_set_subgroup_size (kernel, rlx_target_choose_subgroup_size (target, get_registers (run->memory ? 0 : self->rows / split)));
+  rlx_kernel_set_subgroup_size (kernel, rlx_target_choose_subgroup_size (target, workgroup_size, get_registers (run->memory ? 0 : self->rows / split)));
   rlx_kernel_define (kernel, "WG", workgroup_size);
   rlx_kernel_define (kernel, "K", run->memory ? 0 : self->rows / split);
   rlx_kernel_define (kernel, "SPLIT", split);

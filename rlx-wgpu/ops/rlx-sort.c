@@ -15,6 +15,8 @@
 
 /* So many pairs fit the registers of an invocation. */
 #define MAX_SELECTED 64
+/* Invocations of a workgroup that selects, on a GPU. */
+#define SELECT_WORKGROUP 64
 
 /* ---- rows along an axis ----------------------------------------------------------- */
 
@@ -547,7 +549,7 @@ select_first (Sort    *sort,
   const RlxTarget *target = rlx_lower_get_target (sort->lower);
   gboolean subgroups = (target->features & RLX_DEVICE_FEATURES_SUBGROUPS) != 0;
   guint64 parts = count_select_parts (sort, target), items = sort->axis->n_rows * parts;
-  guint workgroup_size = target->barriers_are_cheap ? 64 : target->lanes, size = 0;
+  guint workgroup_size = target->barriers_are_cheap ? SELECT_WORKGROUP : target->lanes, size = 0;
   RlxKernel *kernel = rlx_kernel_new (sort->lower, sort->node, "select");
   double n = (double) sort->axis->n_rows * (double) sort->n;
 
@@ -557,7 +559,7 @@ select_first (Sort    *sort,
     rlx_kernel_enable (kernel, "enable subgroups;");
   rlx_kernel_define (kernel, "WG", workgroup_size);
   rlx_kernel_define (kernel, "K", sizes[size]);
-  rlx_kernel_set_subgroup_size (kernel, rlx_target_choose_subgroup_size (target, get_registers (sizes[size])));
+  rlx_kernel_set_subgroup_size (kernel, rlx_target_choose_subgroup_size (target, workgroup_size, get_registers (sizes[size])));
   rlx_kernel_define (kernel, "SUBGROUPS", subgroups);
   rlx_kernel_define (kernel, "DISTINCT", sort->pair_keys == NULL && rlx_data_type_is_float (sort->x->type.data_type));
   rlx_kernel_param_u32 (kernel, "items", items);
@@ -609,7 +611,7 @@ select_fits (const RlxVariant *variant,
   if (self->n < 2 * self->keep && self->keep > 16)
     return rlx_variant_poorly ("most elements are kept", why);
   if (target->registers_are_shared &&
-      rlx_target_get_registers (target, rlx_target_choose_subgroup_size (target, G_MAXUINT)) < get_registers (self->keep))
+      rlx_target_get_registers (target, rlx_target_choose_subgroup_size (target, SELECT_WORKGROUP, G_MAXUINT)) < get_registers (self->keep))
     return rlx_variant_poorly ("what is kept does not fit registers", why);
   if (target->barriers_are_cheap && self->keep > 24 && self->axis->n_rows * count_select_parts (self, target) < target->busy_invocations)
     return rlx_variant_poorly ("few invocations would search long lists", why);

@@ -9,6 +9,8 @@
 
 #include "util/rlx-debug-private.h"
 
+/* A workgroup of 1,024 invocations in subgroups of 32, and what Mesa's lavapipe has. */
+#define MAX_SUBGROUPS 32
 /* What RLX_DEBUG=small-bindings claims, so that tests split small tensors. */
 #define SMALL_BINDING (1024 * 1024)
 /* A program may not ask for less. */
@@ -39,6 +41,7 @@ rlx_target_set_class (RlxTarget     *self,
   /* AMD's and NVIDIA's cards have so many, and two workgroups of 256 fit a core with all of them. Of others less is
    * known: below 128 a compiler still finds room for what we count as 140. */
   self->registers = type == RLX_ADAPTER_TYPE_DISCRETE ? 255 : 140;
+  self->max_subgroups = MAX_SUBGROUPS;
 
   if (type == RLX_ADAPTER_TYPE_CPU)
     {
@@ -245,6 +248,7 @@ rlx_target_pretend (RlxTarget       *device,
   result.subgroup_size = device->subgroup_size;
   result.subgroup_sizes_can_be_set = named->subgroup_sizes_can_be_set && device->subgroup_sizes_can_be_set &&
                                      (result.features & RLX_DEVICE_FEATURES_SUBGROUPS) != 0;
+  result.max_subgroups = MIN (named->max_subgroups, device->max_subgroups);
   /* Its kernels have what those of the smallest subgroups have there. */
   if (result.subgroup_sizes_can_be_set)
     result.registers = rlx_target_get_registers (named, named->subgroup_min);

@@ -14,6 +14,9 @@
 
 G_BEGIN_DECLS
 
+/* Where lanes share registers: Mesa's driver for Intel's chips lets a workgroup have so many of their threads. */
+#define RLX_MAX_SHARED_SUBGROUPS 64
+
 /* As WebGPU has them. */
 typedef struct
 {
@@ -120,6 +123,7 @@ typedef struct
   guint subgroup_min, subgroup_max;   /* what the driver may choose from */
   guint subgroup_size;     /* what it does choose: where there is a choice, what Dawn requires */
   gboolean subgroup_sizes_can_be_set;   /* a kernel may ask for one of these */
+  guint max_subgroups;     /* in a workgroup of a kernel that does; WebGPU does not report it */
   RlxMatrixShape matrices[RLX_MAX_MATRIX_SHAPES];
   guint n_matrices;
 
@@ -167,17 +171,29 @@ rlx_target_get_registers (const RlxTarget *self,
   return self->registers * self->subgroup_size / subgroup_size;
 }
 
-/* The size of subgroups that a kernel should ask for, whose invocations take @needed
- * registers: the largest that has them, or the smallest there is. 0: as it comes. */
+/* The most invocations of a workgroup, in subgroups of @subgroup_size. */
+static inline guint
+rlx_target_get_max_workgroup (const RlxTarget *self,
+                              guint            subgroup_size)
+{
+  guint max = MIN (self->limits.max_invocations, self->limits.max_workgroup_size[0]);
+
+  return self->subgroup_sizes_can_be_set ? MIN (max, self->max_subgroups * subgroup_size) : max;
+}
+
+/* The size of subgroups that a kernel of @workgroup invocations should ask for, which take @needed registers each:
+ * the largest that has them, or the smallest a workgroup may be made of. 0: as it comes. */
 static inline guint
 rlx_target_choose_subgroup_size (const RlxTarget *self,
+                                 guint            workgroup,
                                  guint            needed)
 {
   guint size = self->subgroup_size;
 
   if (!self->registers_are_shared || !self->subgroup_sizes_can_be_set)
     return 0;
-  while (size / 2 >= self->subgroup_min && rlx_target_get_registers (self, size) < needed)
+  while (size / 2 >= self->subgroup_min && workgroup <= rlx_target_get_max_workgroup (self, size / 2) &&
+         rlx_target_get_registers (self, size) < needed)
     size /= 2;
   return size;
 }
@@ -186,9 +202,10 @@ rlx_target_choose_subgroup_size (const RlxTarget *self,
  * compilers for Intel's chips: 2 for a sixth of them, 3 to 5 for a half. */
 static inline double
 rlx_target_get_spill_factor (const RlxTarget *self,
+                             guint            workgroup,
                              guint            needed)
 {
-  guint there = rlx_target_get_registers (self, rlx_target_choose_subgroup_size (self, needed));
+  guint there = rlx_target_get_registers (self, rlx_target_choose_subgroup_size (self, workgroup, needed));
 
   return there >= needed ? 1.0 : 1.0 + 8.0 * (needed - there) / needed;
 }

@@ -175,6 +175,8 @@ fill (RlxTarget *self,
     self->workgroup_memory_is_fast = FALSE;
   self->subgroup_sizes_can_be_set = (row->traits & SIZES) != 0;
   self->registers_are_shared = (row->traits & SHARED) == SHARED;
+  if (self->registers_are_shared)
+    self->max_subgroups = RLX_MAX_SHARED_SUBGROUPS;
 }
 
 const RlxTarget *

@@ -289,6 +289,57 @@ test_sizes (void)
     }
 }
 
+/* No kernel that asks for a size of subgroups has more of them in a workgroup than the device, whose number is lowered here:
+ * tiles, matrix units, attention and rows that a workgroup keeps. */
+static void
+test_many_subgroups (void)
+{
+  static const char *const graphs[] = {
+    "rlx 1\n%0 = input \"a\" f32[64, 1024]\n%1 = input \"b\" f32[64, 1024]\n"
+    "%2 = matmul(%0, %1) {transpose_a = true}\noutput \"y\" %2\n",
+    "rlx 1\nprecision reduced\n%0 = input \"a\" f16[2048, 512]\n%1 = input \"b\" f16[512, 2048]\n"
+    "%2 = matmul(%0, %1)\noutput \"y\" %2\n",
+    "rlx 1\nprecision reduced\n%0 = input \"a\" f16[2048, 512]\n%1 = input \"b\" f16[2048, 512]\n"
+    "%2 = matmul(%0, %1) {transpose_b = true}\noutput \"y\" %2\n",
+    "rlx 1\n%0 = input \"q\" f16[1, 8, 512, 64]\n%1 = input \"k\" f16[1, 8, 512, 64]\n%2 = input \"v\" f16[1, 8, 512, 64]\n"
+    "%3 = attention(%0, %1, %2)\noutput \"y\" %3\n",
+    "rlx 1\n%0 = input \"q\" f32[1, 8, 512, 64]\n%1 = input \"k\" f32[1, 8, 512, 64]\n%2 = input \"v\" f32[1, 8, 512, 64]\n"
+    "%3 = attention(%0, %1, %2)\noutput \"y\" %3\n",
+    "rlx 1\n%0 = input \"x\" f32[512, 16384]\n%1 = layer_norm(%0)\noutput \"y\" %1\n",
+  };
+  const RlxTarget *named;
+  guint n_sizes = 0;
+
+  for (guint i = 0; (named = rlx_target_get_named (i)) != NULL; i++)
+    for (guint max = 16; max <= 64; max *= 2)
+      for (guint j = 0; j < G_N_ELEMENTS (graphs); j++)
+        {
+          g_autoptr(RlxGraph) graph = NULL;
+          g_autoptr(RlxPlan) plan = NULL;
+          g_autoptr(GError) error = NULL;
+          RlxTarget target = *named;
+
+          target.max_subgroups = MIN (target.max_subgroups, max);
+          target.limits.max_storage_binding_size = MAX (target.limits.max_storage_binding_size, 128 << 20);
+          graph = rlx_graph_new_from_text (graphs[j], &error);
+          g_assert_no_error (error);
+          plan = rlx_plan_new (rlx_pass_simplify (rlx_graph_peek_ir (graph, NULL), &target, NULL), &target, NULL, &error);
+          g_assert_no_error (error);
+          for (guint k = 0; k < plan->steps->len; k++)
+            {
+              const RlxStep *step = g_ptr_array_index (plan->steps, k);
+
+              if (step->subgroup_size == 0)
+                continue;
+              n_sizes++;
+              if (step->workgroup_size > target.max_subgroups * step->subgroup_size)
+                g_error ("%s, %u subgroups: %s has %u invocations in subgroups of %u", named->name, target.max_subgroups,
+                         step->kernel, step->workgroup_size, step->subgroup_size);
+            }
+        }
+  g_assert_cmpuint (n_sizes, >, 0);
+}
+
 /* Rows that subgroups share, on a device that stands in for one that has them: 8 · 2 sums a lane, or 4 · 4. */
 static void
 test_rows (gconstpointer data)
@@ -372,6 +423,7 @@ main (int   argc,
 
   g_test_add_func ("/tiles/traits", test_traits);
   g_test_add_func ("/tiles/sizes", test_sizes);
+  g_test_add_func ("/tiles/many-subgroups", test_many_subgroups);
   g_test_add_data_func ("/tiles/rows/dg2", "dg2", test_rows);
   g_test_add_data_func ("/tiles/rows/tgl", "tgl", test_rows);
   g_test_add_func ("/tiles/stand-in", test_stand_in);
