@@ -175,21 +175,7 @@ fn put (k: u32) {
 #endif
 }
 
-// Columns first, first + step, … below end.
-fn put_columns (first: u32, end: u32, step: u32) {
-  var k = first;
-  // Four at a time, as long as there are four for every invocation.
-  let whole = (end - min (first, end)) / (step * 4u);
-  for (var i = 0u; i < whole; i++) {
-#for u in 0..4
-    put (k + $(u)u * step);
-#endfor
-    k += step * 4u;
-  }
-  for (; k < end; k += step) {
-    put (k);
-  }
-}
+#include "common/columns.wgsl"
 
 #endif
 #endif
