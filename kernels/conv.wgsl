@@ -118,18 +118,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     return;
   }
 
-#if LANES > 1
-  let index = group;
-  let inside = lane == 0u;
-#else
-  let inside = lane < p.elements - group * $(WG)u;
-  let index = min (group * $(WG)u + lane, p.elements - 1u);
-#endif
-  var rest = index;
-#if LAST
-  let channel = rest % p.channels;
-  rest /= p.channels;
-#endif
+#include "common/window.wgsl"
 #for d in 0..RANK
   let o$(d) = rest % p.out$(d);
   rest /= p.out$(d);
