@@ -28,24 +28,7 @@ fn halves (v: vec4<f32>) -> vec2<u32> {
   return bitcast<vec2<u32>> (vec4<f16> (to_component (v.x), to_component (v.y), to_component (v.z), to_component (v.w)));
 }
 
-// The eight steps from `k` on; zeros from `end` on, which is a multiple of eight.
-fn fetch_a (begin: u32, k: u32, end: u32) -> vec4<u32> {
-#if WHOLE
-  let at = (begin + min (k, end - 8u)) / 4u;
-#else
-  let at = (begin + min (k, p.k - 8u)) / 4u;
-#endif
-#if A_HALF
-  let v = vec4<u32> (word_a (at), word_a (at + 1u));
-#else
-  let v = vec4<u32> (halves (load4_a (at)), halves (load4_a (at + 1u)));
-#endif
-#if WHOLE
-  return v;
-#else
-  return select (vec4<u32> (), v, k < end);
-#endif
-}
+#include "common/matrix-piece.wgsl" x="a" HALVES=A_HALF
 
 #if PACKED
 fn narrow (v: vec4<f32>) -> vec2<u32> {
@@ -69,23 +52,7 @@ fn fetch_b (column: u32, k: u32, side: u32) -> Pieces {
 #endif
 }
 #else
-fn fetch_b (begin: u32, k: u32, end: u32) -> vec4<u32> {
-#if WHOLE
-  let at = (begin + min (k, end - 8u)) / 4u;
-#else
-  let at = (begin + min (k, p.k - 8u)) / 4u;
-#endif
-#if B_HALF
-  let v = vec4<u32> (word_b (at), word_b (at + 1u));
-#else
-  let v = vec4<u32> (halves (load4_b (at)), halves (load4_b (at + 1u)));
-#endif
-#if WHOLE
-  return v;
-#else
-  return select (vec4<u32> (), v, k < end);
-#endif
-}
+#include "common/matrix-piece.wgsl" x="b" HALVES=B_HALF
 #endif
 #endif
 
