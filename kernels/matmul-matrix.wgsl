@@ -136,6 +136,7 @@ fn stage (to: Place, at: Origin, k0: u32, lane: u32) {
   }
 }
 #endif
+#endif
 
 @compute @workgroup_size($(WG))${SUBGROUP_SIZE}
 fn main (@builtin(workgroup_id) wid: vec3<u32>,
@@ -148,10 +149,36 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   }
 
   let to = place (group);
+#if PRODUCT
 #if SPLIT_K
   let at = Origin (0u, 0u);
 #else
   let at = origin (to.batch);
+#endif
+#if ROWS
+  let k_a = lane % 4u * 8u;
+#for v in 0..NA
+  let line_a$(v) = (lane + $(v * WG)u) / 4u;
+  let from_a$(v) = at.a + min (to.row + line_a$(v), p.m - 1u) * p.a_m;
+  let spot_a$(v) = spot_a (line_a$(v), lane % 4u);
+#endfor
+#for v in 0..NB
+  let line_b$(v) = (lane + $(v * WG)u) / $(SIDES)u;
+#if PACKED
+  let from_b$(v) = min (to.col + line_b$(v), p.n - 1u);
+#if GRID
+  let spot_b$(v)_0 = spot_b (line_b$(v), lane % 2u * 2u);
+  let spot_b$(v)_1 = spot_b (line_b$(v), lane % 2u * 2u + 1u);
+#else
+  let spot_b$(v)_0 = spot_b (line_b$(v), lane % 2u);
+  let spot_b$(v)_1 = spot_b (line_b$(v), lane % 2u + 2u);
+#endif
+#else
+  let from_b$(v) = at.b + min (to.col + line_b$(v), p.n - 1u) * p.b_n;
+  let spot_b$(v) = spot_b (line_b$(v), lane % 4u);
+#endif
+#endfor
+#endif
 #endif
   for (var first = 0u; first < $(WORKERS)u; first += n_subgroups) {
     let worker = first + subgroup;
@@ -164,6 +191,86 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     var sum$(i)_$(j) = subgroup_matrix_result<f32, $(N), $(M)>();
 #endfor
 #endfor
+#if PRODUCT && ROWS
+#if AHEAD
+#for v in 0..NA
+    var next_a$(v) = fetch_a (from_a$(v), to.k + k_a, to.k_end);
+#endfor
+#for v in 0..NB
+#if PACKED
+    var next_b$(v) = fetch_b (from_b$(v), to.k, lane % 2u);
+#else
+    var next_b$(v) = fetch_b (from_b$(v), to.k + k_a, to.k_end);
+#endif
+#endfor
+#endif
+    for (var k0 = to.k; k0 < to.k_end; k0 += $(KT)u) {
+#if !AHEAD
+#for v in 0..NA
+      let next_a$(v) = fetch_a (from_a$(v), k0 + k_a, to.k_end);
+#endfor
+#for v in 0..NB
+#if PACKED
+      let next_b$(v) = fetch_b (from_b$(v), k0, lane % 2u);
+#else
+      let next_b$(v) = fetch_b (from_b$(v), k0 + k_a, to.k_end);
+#endif
+#endfor
+#endif
+#for v in 0..NA
+#if LEFT_A
+      if (line_a$(v) < $(BM)u) {
+        tile_a[spot_a$(v)] = next_a$(v);
+      }
+#else
+      tile_a[spot_a$(v)] = next_a$(v);
+#endif
+#endfor
+#for v in 0..NB
+#if LEFT_B
+      if (line_b$(v) < $(BN)u) {
+#else
+      {
+#endif
+#if PACKED
+        tile_b[spot_b$(v)_0] = next_b$(v).a;
+        tile_b[spot_b$(v)_1] = next_b$(v).b;
+#else
+        tile_b[spot_b$(v)] = next_b$(v);
+#endif
+      }
+#endfor
+      workgroupBarrier ();
+#if AHEAD
+#for v in 0..NA
+      next_a$(v) = fetch_a (from_a$(v), k0 + $(KT)u + k_a, to.k_end);
+#endfor
+#for v in 0..NB
+#if PACKED
+      next_b$(v) = fetch_b (from_b$(v), k0 + $(KT)u, lane % 2u);
+#else
+      next_b$(v) = fetch_b (from_b$(v), k0 + $(KT)u + k_a, to.k_end);
+#endif
+#endfor
+#endif
+      if (worker < $(WORKERS)u) {
+#for k in 0..KT / K
+        {
+#for j in 0..SN
+          let y$(j) = subgroupMatrixLoad<subgroup_matrix_right<f16, $(N), $(K)>, col_major>(&tile_b, ((col + $(j)u) * $(KT / K)u + $(k)u) * $(N * PER)u, $(PER)u);
+#endfor
+#for i in 0..SM
+          let x$(i) = subgroupMatrixLoad<subgroup_matrix_left<f16, $(K), $(M)>, row_major>(&tile_a, ((row + $(i)u) * $(KT / K)u + $(k)u) * $(M * PER)u, $(PER)u);
+#for j in 0..SN
+          sum$(i)_$(j) = subgroupMatrixMultiplyAccumulate (x$(i), y$(j), sum$(i)_$(j));
+#endfor
+#endfor
+        }
+#endfor
+      }
+      workgroupBarrier ();
+    }
+#elif PRODUCT
     for (var k0 = to.k; k0 < to.k_end; k0 += $(KT)u) {
       stage (to, at, k0, lane);
       workgroupBarrier ();
@@ -184,6 +291,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
       }
       workgroupBarrier ();
     }
+#endif
 #for i in 0..SM
 #for j in 0..SN
     if (worker < $(WORKERS)u) {
@@ -196,4 +304,3 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endfor
   }
 }
-#endif
