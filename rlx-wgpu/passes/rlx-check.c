@@ -271,12 +271,25 @@ check_dequant_matmul (Check *self)
 }
 
 static void
-check_attention (Check *self)
+check_key_lengths (Check *self,
+                   guint  key_lengths)
 {
   const RlxTensorType *key = &self->node->inputs[RLX_ATTENTION_KEY]->type;
   gboolean heads_first = rlx_attention_attrs (self->node)->layout == RLX_HEAD_LAYOUT_HEADS_FIRST;
 
-  check_range (self, RLX_ATTENTION_KEY_LENGTHS, 0, key->shape[heads_first ? 2 : 1]);
+  check_range (self, key_lengths, 0, key->shape[heads_first ? 2 : 1]);
+}
+
+static void
+check_attention (Check *self)
+{
+  check_key_lengths (self, RLX_ATTENTION_KEY_LENGTHS);
+}
+
+static void
+check_attention_backward (Check *self)
+{
+  check_key_lengths (self, RLX_ATTENTION_BACKWARD_KEY_LENGTHS);
 }
 
 /* Without a table a position can be anything. */
@@ -452,6 +465,7 @@ static const struct
   { RLX_OP_ID_ABS, NULL, &rlx_op_excess_neg },
   { RLX_OP_ID_ADD, NULL, &rlx_op_excess_add },
   { RLX_OP_ID_ATTENTION, check_attention, NULL },
+  { RLX_OP_ID_ATTENTION_BACKWARD, check_attention_backward, NULL },
   { RLX_OP_ID_CAST, check_cast, NULL },
   { RLX_OP_ID_CUMPROD, check_scan, NULL },
   { RLX_OP_ID_CUMSUM, check_scan, NULL },
