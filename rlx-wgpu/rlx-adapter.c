@@ -6,6 +6,7 @@
 #include "rlx-adapter.h"
 
 #include "rlx-adapter-private.h"
+#include "rlx-bans-private.h"
 #include "rlx-calibration-private.h"
 #include "rlx-job-private.h"
 #include "rlx-tune-private.h"
@@ -558,7 +559,8 @@ rlx_adapter_dup_calibration_path (RlxAdapter *self)
  * @self: an adapter
  * @error: return location for an error
  *
- * Deletes what [method@Rlx.Device.calibrate] stored for the adapter.
+ * Deletes what [method@Rlx.Device.calibrate] stored for the adapter, and which kernels
+ * `rlx verify` found to be wrong.
  *
  * Devices that are open go on with it.
  *
@@ -573,7 +575,7 @@ rlx_adapter_forget_calibration (RlxAdapter *self,
   g_return_val_if_fail (RLX_IS_ADAPTER (self), FALSE);
   g_return_val_if_fail (error == NULL || *error == NULL, FALSE);
 
-  return rlx_gpu_notes_remove (self->info, RLX_CALIBRATION_NOTES, error);
+  return rlx_gpu_notes_remove (self->info, RLX_CALIBRATION_NOTES, error) && rlx_bans_remove (self->info, error);
 }
 
 /**

@@ -9,6 +9,7 @@
 #include "rlx-calibration-private.h"
 
 #include "ops/rlx-product-private.h"
+#include "rlx-bans-private.h"
 #include "rlx-graph.h"
 #include "rlx-timing-private.h"
 #include "rlx-trial-private.h"
@@ -129,7 +130,7 @@ choose_rows (const RlxTrial *trial,
   rows &= ~banned;
   *run = rows;
   for (guint i = trial->table->n_variants; *run != 0 && (*run & (*run - 1)) == 0 && i-- > 0;)
-    if (trial->verdicts[i].fit != RLX_FIT_NO)
+    if (trial->verdicts[i].fit != RLX_FIT_NO && !(banned >> i & 1))
       *run |= 1u << i;
   return rows;
 }
@@ -332,6 +333,8 @@ calibrate (RlxDevice    *device,
   g_autofree char *problem = NULL;
   gboolean stored;
 
+  /* Such a kernel may have stopped the whole device: it is not tried again. */
+  rlx_bans_load (rlx_gpu_get_info (gpu), self.speeds.banned);
   if (g_cancellable_set_error_if_cancelled (cancellable, error) || !rlx_gpu_check_lost (gpu, error))
     return NULL;
   tell (&self, 0.0, "timing overheads");

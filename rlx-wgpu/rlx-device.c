@@ -9,6 +9,7 @@
 #include "passes/rlx-passes-private.h"
 #include "rlx-adapter-private.h"
 #include "rlx-adapter.h"
+#include "rlx-bans-private.h"
 #include "rlx-calibration-private.h"
 #include "rlx-enum-types.h"
 #include "rlx-graph-private.h"
@@ -39,6 +40,7 @@ struct _RlxDevice
   RlxGpu *gpu;             /* NULL until it is open */
   RlxAdapter *adapter;
   char *selector;          /* nullable */
+  guint32 banned[RLX_N_FAMILIES];   /* bits, by row: what was stored when it was opened */
   GMainContext *context;   /* where signals are emitted */
 
   GMutex mutex;
@@ -395,6 +397,7 @@ rlx_device_take_gpu (RlxDevice *self,
   self->adapter = rlx_adapter_new ((RlxGpuAdapterInfo *) rlx_gpu_get_info (gpu));
   if (calibration != NULL)
     g_ptr_array_add (self->calibrations, calibration);
+  rlx_bans_load (rlx_gpu_get_info (gpu), self->banned);
   g_weak_ref_init (weak, self);
   rlx_gpu_set_lost_func (gpu, on_lost, weak, free_weak);
 }
@@ -448,6 +451,8 @@ rlx_device_get_target (RlxDevice *self)
 
   if (calibration != NULL)
     target.speeds = *rlx_calibration_get_speeds (calibration);
+  for (RlxFamily i = 0; i < RLX_N_FAMILIES; i++)
+    target.speeds.banned[i] |= self->banned[i];
   return target;
 }
 

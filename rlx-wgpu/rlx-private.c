@@ -5,6 +5,8 @@
 
 #include "rlx-private.h"
 
+#include "rlx-adapter-private.h"
+#include "rlx-bans-private.h"
 #include "rlx-tensor-private.h"
 
 /**
@@ -56,4 +58,29 @@ rlx_private_tensor_get_address (RlxTensor *tensor)
   g_return_val_if_fail (RLX_IS_TENSOR (tensor), 0);
 
   return rlx_tensor_fetch (tensor, NULL, NULL) ? (guintptr) rlx_tensor_peek_data (tensor) : 0;
+}
+
+/**
+ * rlx_private_adapter_ban:
+ * @adapter: an adapter
+ * @family: a family of kernels
+ * @variant: one of its variants
+ * @error: where to store an error
+ *
+ * Stores that the variant is wrong on this adapter, for devices that are opened from now
+ * on. [method@Rlx.Adapter.forget_calibration] deletes it.
+ *
+ * Returns: %TRUE if it is stored
+ */
+gboolean
+rlx_private_adapter_ban (RlxAdapter *adapter,
+                         const char *family,
+                         const char *variant,
+                         GError    **error)
+{
+  g_return_val_if_fail (RLX_IS_ADAPTER (adapter), FALSE);
+  g_return_val_if_fail (family != NULL && variant != NULL, FALSE);
+  g_return_val_if_fail (error == NULL || *error == NULL, FALSE);
+
+  return rlx_bans_store (rlx_adapter_get_info (adapter), family, variant, error);
 }

@@ -1,0 +1,24 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Variants that are wrong on an adapter, beside what calibration finds out by itself. They
+ * are kept apart from it: they may be known before a calibration, and outlive it.
+ */
+#pragma once
+
+#include "gpu/rlx-gpu-private.h"
+
+G_BEGIN_DECLS
+
+/* Bits, by family and row: zeros where none is stored, or what is stored is not of this build. */
+void     rlx_bans_load   (const RlxGpuAdapterInfo *info,
+                          guint32                 *banned);
+/* One more, by the names of the family and the variant. */
+gboolean rlx_bans_store  (const RlxGpuAdapterInfo *info,
+                          const char              *family,
+                          const char              *variant,
+                          GError                 **error);
+gboolean rlx_bans_remove (const RlxGpuAdapterInfo *info,
+                          GError                 **error);
+
+G_END_DECLS
