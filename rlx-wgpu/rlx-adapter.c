@@ -15,22 +15,22 @@
 /**
  * RlxAdapter:
  *
- * A GPU, or a driver that acts as one, that could be opened.
+ * A GPU, or a driver that acts as one, that can be opened.
  *
- * An adapter only describes: what it is, who made the driver, which optional
- * features and limits it has. [func@Rlx.Device.open_adapter] opens it.
+ * An adapter only describes the hardware: what it is, who made the driver, which
+ * optional features and limits it has. [func@Rlx.Device.open_adapter] opens it.
  *
- * [func@Rlx.Adapter.list] finds the adapters of the system, the one that is
- * likely fastest first. The environment variable `WGPU_BACKEND` restricts it to
- * the graphics interfaces it names (`vulkan`, `metal`, `d3d12`, `opengl`, …,
+ * [func@Rlx.Adapter.list] finds the adapters of the system and lists the one that is
+ * likely to be fastest first. The environment variable `WGPU_BACKEND` restricts the
+ * list to the graphics APIs it names (`vulkan`, `metal`, `d3d12`, `opengl`, …,
  * separated by commas).
  *
- * The system's interface tells of one adapter per kind and preference, so of
- * two GPUs of the same kind only one may be listed; variables of the driver,
- * such as `VK_DRIVER_FILES` and `MESA_VK_DEVICE_SELECT`, choose which.
+ * WebGPU reports one adapter for each type and power preference, so only one of two
+ * GPUs of the same type may be listed. The driver's own variables, such as
+ * `VK_DRIVER_FILES` and `MESA_VK_DEVICE_SELECT`, select which.
  *
- * An adapter never changes, so it can be shared between threads freely. One
- * made by `g_object_new()` describes nothing and cannot be opened.
+ * An adapter never changes, so threads can share it freely. One created by
+ * `g_object_new()` describes nothing and cannot be opened.
  *
  * Since: 1.0
  */
@@ -154,7 +154,7 @@ rlx_adapter_class_init (RlxAdapterClass *klass)
   /**
    * RlxAdapter:vendor: (getter get_vendor)
    *
-   * Who made the GPU or its driver.
+   * The vendor of the GPU or its driver.
    *
    * Since: 1.0
    */
@@ -164,7 +164,7 @@ rlx_adapter_class_init (RlxAdapterClass *klass)
   /**
    * RlxAdapter:driver: (getter get_driver)
    *
-   * The driver and its version, in its own words.
+   * The name and version of the driver, as it reports them.
    *
    * Since: 1.0
    */
@@ -174,7 +174,7 @@ rlx_adapter_class_init (RlxAdapterClass *klass)
   /**
    * RlxAdapter:backend: (getter get_backend)
    *
-   * The graphics interface it is reached through, such as `vulkan` or `metal`.
+   * The graphics API it is used through, such as `vulkan` or `metal`.
    *
    * Since: 1.0
    */
@@ -184,7 +184,7 @@ rlx_adapter_class_init (RlxAdapterClass *klass)
   /**
    * RlxAdapter:adapter-type: (getter get_adapter_type)
    *
-   * What kind of machine it is.
+   * The kind of hardware.
    *
    * Since: 1.0
    */
@@ -194,7 +194,7 @@ rlx_adapter_class_init (RlxAdapterClass *klass)
   /**
    * RlxAdapter:features: (getter get_features)
    *
-   * The optional features it has.
+   * Its optional features.
    *
    * Since: 1.0
    */
@@ -204,7 +204,7 @@ rlx_adapter_class_init (RlxAdapterClass *klass)
   /**
    * RlxAdapter:memory-size: (getter get_memory_size)
    *
-   * The bytes of memory it has, 0 if it does not say.
+   * The size of its memory in bytes; 0 if unknown.
    *
    * Since: 1.0
    */
@@ -214,7 +214,7 @@ rlx_adapter_class_init (RlxAdapterClass *klass)
   /**
    * RlxAdapter:limits: (getter get_limits)
    *
-   * The limits it has, as a dictionary of type `a{sv}`.
+   * Its limits, as a dictionary of type `a{sv}`; see [method@Rlx.Adapter.get_limits].
    *
    * Since: 1.0
    */
@@ -285,12 +285,12 @@ list_adapters (gpointer      data G_GNUC_UNUSED,
  *
  * Finds the adapters of the system.
  *
- * GPUs with their own memory come first, then GPUs that share the system's
- * memory, then drivers that compute on the CPU. A system without any is the
- * error [error@Rlx.DeviceError.NO_ADAPTER], whose message says what to install.
+ * GPUs with their own memory come first, then GPUs that share the system's memory, then
+ * drivers that compute on the CPU. If there are none, the call fails with
+ * [error@Rlx.DeviceError.NO_ADAPTER], and the message says what to install.
  *
- * Finding adapters loads their drivers. The first call can take a noticeable
- * fraction of a second; it can be made on any thread.
+ * Finding adapters loads their drivers, so the first call can take a noticeable
+ * fraction of a second. It can be made on any thread.
  *
  * Returns: (transfer full): a list of [class@Rlx.Adapter], never empty
  *
@@ -309,7 +309,7 @@ rlx_adapter_list (GCancellable *cancellable,
 /**
  * rlx_adapter_list_async:
  * @cancellable: (nullable): a cancellable
- * @callback: (scope async) (nullable): called when the adapters are known
+ * @callback: (scope async) (nullable): called when the adapters have been found
  * @user_data: data for @callback
  *
  * Finds the adapters of the system, without blocking.
@@ -331,7 +331,7 @@ rlx_adapter_list_async (GCancellable       *cancellable,
  * @result: the result given to the callback
  * @error: where to store an error
  *
- * Ends what [func@Rlx.Adapter.list_async] began.
+ * Finishes an operation started with [func@Rlx.Adapter.list_async].
  *
  * Returns: (transfer full): a list of [class@Rlx.Adapter], never empty
  *
@@ -370,7 +370,7 @@ rlx_adapter_get_name (RlxAdapter *self)
  * rlx_adapter_get_vendor: (get-property vendor)
  * @self: an adapter
  *
- * Gets who made the GPU or its driver.
+ * Gets the vendor of the GPU or its driver.
  *
  * Returns: the vendor, in a short form such as `amd` or `mesa`
  *
@@ -388,7 +388,7 @@ rlx_adapter_get_vendor (RlxAdapter *self)
  * rlx_adapter_get_driver: (get-property driver)
  * @self: an adapter
  *
- * Gets the driver and its version, in its own words.
+ * Gets the name and version of the driver, as it reports them.
  *
  * Returns: the driver
  *
@@ -406,7 +406,7 @@ rlx_adapter_get_driver (RlxAdapter *self)
  * rlx_adapter_get_backend: (get-property backend)
  * @self: an adapter
  *
- * Gets the graphics interface the adapter is reached through.
+ * Gets the graphics API the adapter is used through.
  *
  * Returns: the name, such as `vulkan`, `metal` or `d3d12`
  *
@@ -424,7 +424,7 @@ rlx_adapter_get_backend (RlxAdapter *self)
  * rlx_adapter_get_adapter_type: (get-property adapter-type)
  * @self: an adapter
  *
- * Gets what kind of machine the adapter is.
+ * Gets the kind of hardware behind the adapter.
  *
  * Returns: the kind
  *
@@ -444,8 +444,8 @@ rlx_adapter_get_adapter_type (RlxAdapter *self)
  *
  * Gets the optional features the adapter has.
  *
- * A device opened on it may have fewer: each is tried out on opening, and one
- * that gives wrong answers is not used.
+ * A device opened on it may have fewer: each is tested when the device is opened, and
+ * one that gives wrong answers is not used.
  *
  * Returns: the features
  *
@@ -463,10 +463,10 @@ rlx_adapter_get_features (RlxAdapter *self)
  * rlx_adapter_get_memory_size: (get-property memory-size)
  * @self: an adapter
  *
- * Gets how much memory the adapter has. For one that shares the system's memory
- * this is what the driver would use of it.
+ * Gets how much memory the adapter has. If it shares the system's memory, this is the
+ * part that the driver is willing to use.
  *
- * Returns: the bytes, 0 if the adapter does not say
+ * Returns: the size in bytes; 0 if unknown
  *
  * Since: 1.0
  */
@@ -486,20 +486,22 @@ rlx_adapter_get_memory_size (RlxAdapter *self)
  *
  * The keys are
  *
- * - `max-buffer-size` and `max-storage-binding-size` (`t`): the bytes of the
- *   largest buffer, and the most a kernel can see of one
- * - `max-storage-buffers` (`u`): how many buffers a kernel can use
- * - `max-uniform-binding-size` (`u`): bytes of parameters
+ * - `max-buffer-size` and `max-storage-binding-size` (`t`): the size of the largest
+ *   buffer, and of the largest part of one that a kernel can bind, in bytes
+ * - `max-storage-buffers` (`u`): the number of buffers a kernel can use
+ * - `max-uniform-binding-size` (`u`): the size of a kernel's parameters in bytes
  * - `storage-offset-alignment`, `uniform-offset-alignment` (`u`): in bytes
- * - `max-workgroup-storage` (`u`): the bytes invocations of a workgroup share
+ * - `max-workgroup-storage` (`u`): the memory that the invocations of a workgroup
+ *   share, in bytes
  * - `max-invocations`, `max-workgroup-size-x`, `max-workgroup-size-y`,
  *   `max-workgroup-size-z` (`u`): of a workgroup
  * - `max-workgroups` (`u`): of a dispatch, in each dimension
- * - `max-immediate-size` (`u`): bytes that can be set between dispatches
- * - `min-subgroup-size`, `max-subgroup-size` (`u`): how many invocations run in
- *   step
- * - `matrices` (`as`): what its matrix units multiply, as `f16 8x16x16 f32`: the
- *   operands, 8 rows by 16 columns in 16 steps, and the result
+ * - `max-immediate-size` (`u`): the number of bytes that can be set between dispatches
+ * - `min-subgroup-size`, `max-subgroup-size` (`u`): the number of invocations that run
+ *   in lockstep
+ * - `matrices` (`as`): the shapes its matrix units multiply, such as `f16 8x16x16 f32`:
+ *   the type of the operands, the shape (8 rows by 16 columns, with sums over 16
+ *   products), and the type of the result
  *
  * Returns: (transfer none): the limits
  *
@@ -517,11 +519,11 @@ rlx_adapter_get_limits (RlxAdapter *self)
  * rlx_adapter_load_calibration:
  * @self: an adapter
  *
- * Looks up what [method@Rlx.Device.calibrate] found out about the adapter, also
- * in another process and another time.
+ * Looks up the stored result of [method@Rlx.Device.calibrate] for the adapter,
+ * whichever process measured it.
  *
- * What was measured with another driver or another build of this library, and a
- * file that is not as it was written, count for nothing.
+ * Results of another driver or another build of this library, and damaged files, are
+ * ignored.
  *
  * Returns: (transfer full) (nullable): the calibration, or %NULL if there is none
  *
@@ -539,7 +541,7 @@ rlx_adapter_load_calibration (RlxAdapter *self)
  * rlx_adapter_dup_calibration_path:
  * @self: an adapter
  *
- * Gets where the calibration of the adapter is kept, or would be.
+ * Gets the path of the file that holds the adapter's calibration, or would hold it.
  *
  * Returns: (transfer full) (nullable) (type filename): the path of the file, or
  *   %NULL if there is no cache
@@ -562,9 +564,9 @@ rlx_adapter_dup_calibration_path (RlxAdapter *self)
  * Deletes what [method@Rlx.Device.calibrate] stored for the adapter, and which kernels
  * `rlx verify` found to be wrong.
  *
- * Devices that are open go on with it.
+ * Open devices keep using it.
  *
- * Returns: %TRUE if there is none any more
+ * Returns: %TRUE if no calibration is stored any longer
  *
  * Since: 1.0
  */
@@ -582,9 +584,9 @@ rlx_adapter_forget_calibration (RlxAdapter *self,
  * rlx_adapter_count_tuned_problems:
  * @self: an adapter
  *
- * Counts the problems, operators with operands of certain types and shapes, whose
- * fastest kernel is stored for the adapter because a graph was compiled with
- * [property@Rlx.CompileOptions:tuning], in this process or another.
+ * Counts the problems (operators with operands of certain types and shapes) whose
+ * fastest kernel is stored for the adapter, because this or another process compiled a
+ * graph with [property@Rlx.CompileOptions:tuning].
  *
  * Returns: the number
  *

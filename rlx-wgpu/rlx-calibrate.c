@@ -369,26 +369,27 @@ calibrate (RlxDevice    *device,
  * @cancellable: (nullable): a cancellable
  * @error: return location for an error
  *
- * Measures how fast the device is, which takes some seconds: more where the driver
- * has many kernels to compile, and on a machine that is busy.
+ * Measures how fast the device is. This takes a few seconds, and longer if the driver
+ * has to compile many kernels or the machine is busy.
  *
- * What is compiled afterwards chooses between kernels by what was measured, and
- * [method@Rlx.Executable.get_estimate] is better. Without it both go by the type
- * of the adapter. Nothing is ever measured unless this function is called.
+ * From then on, kernels are selected by these measurements, and
+ * [method@Rlx.Executable.get_estimate] is more accurate. Without a calibration, both
+ * rely on typical values for the type of the adapter. Nothing is ever measured unless
+ * this function is called.
  *
- * Each kernel that there is a choice of is checked, too: those that multiply
- * matrices against the host, others against each other. One that is wrong on this
- * driver is no longer used.
+ * All kernels that compete with others are also checked: those that multiply matrices
+ * against the host, the rest against each other. A kernel that gives wrong results with
+ * this driver is no longer used.
  *
- * The result is stored in the user's cache, for this adapter, this driver and
- * this build of the library, and is looked up whenever a device is opened on
- * the adapter. With the same stored calibration a graph gives the same bits in
- * every process; another calibration may choose other kernels, which round
- * differently, within the bounds of the operators.
+ * The result is stored in the user's cache, for this adapter, driver and build of the
+ * library, and is looked up whenever a device is opened on the adapter. With the same
+ * stored calibration, a graph gives the same bits in every process. Another calibration
+ * may lead to other kernels, which round differently, within the bounds of the
+ * operators.
  *
- * The machine should have nothing else to do meanwhile. Times that lie far apart
- * are taken again, and [method@Rlx.Calibration.get_spread] tells how far they still
- * are. Where they make no sense, this fails, and what was stored before stays.
+ * The machine should be idle otherwise. If the times vary a lot, they are measured
+ * again; [method@Rlx.Calibration.get_spread] tells how much they still vary. If they
+ * make no sense, the call fails, and the stored calibration does not change.
  *
  * Returns: (transfer full): the calibration
  *
@@ -425,12 +426,11 @@ calibrate_thread (GTask        *task,
  * rlx_device_calibrate_async:
  * @self: a device
  * @cancellable: (nullable): a cancellable
- * @callback: (scope async) (nullable): called when the device is measured
+ * @callback: (scope async) (nullable): called when the device has been measured
  * @user_data: data for @callback
  *
- * Measures in another thread how fast the device is; see
- * [method@Rlx.Device.calibrate]. [signal@Rlx.Device::calibrating] tells how far it
- * is.
+ * Measures in another thread how fast the device is; see [method@Rlx.Device.calibrate].
+ * [signal@Rlx.Device::calibrating] reports the progress.
  *
  * Since: 1.0
  */
@@ -460,7 +460,7 @@ rlx_device_calibrate_async (RlxDevice          *self,
  * @result: the result given to the callback
  * @error: return location for an error
  *
- * Ends what [method@Rlx.Device.calibrate_async] began.
+ * Finishes an operation started with [method@Rlx.Device.calibrate_async].
  *
  * Returns: (transfer full): the calibration
  *

@@ -15,12 +15,12 @@
  *
  * How fast a device is, as [method@Rlx.Device.calibrate] measured it.
  *
- * It is a list of [class@Rlx.CalibrationKernel]: of all kernels that there is a choice
- * of, each with the time it took for an example of what it is for. Which of them a graph
- * gets depends on its shapes, too.
+ * It is a list of [class@Rlx.CalibrationKernel]: all kernels that compete with others,
+ * each with the time it took for a typical problem. Which of them a graph gets also
+ * depends on its shapes.
  *
- * A calibration does not change, so it can be shared between threads. One made
- * by `g_object_new()` has zeros only.
+ * A calibration never changes, so threads can share it. One created by `g_object_new()`
+ * contains only zeros.
  *
  * Since: 1.0
  */
@@ -106,7 +106,7 @@ rlx_calibration_kernel_class_init (RlxCalibrationKernelClass *klass)
   /**
    * RlxCalibrationKernel:family:
    *
-   * What it computes: `product`, `conv`, `attention` and others.
+   * The family of kernels it belongs to: `product`, `conv`, `attention` and others.
    *
    * Since: 1.0
    */
@@ -114,8 +114,8 @@ rlx_calibration_kernel_class_init (RlxCalibrationKernelClass *klass)
   /**
    * RlxCalibrationKernel:flops:
    *
-   * How many floating-point operations a second it did; 0 when it computes nothing,
-   * or is wrong.
+   * How many floating-point operations it did per second; 0 if it only moves data, or
+   * is wrong.
    *
    * Since: 1.0
    */
@@ -123,7 +123,7 @@ rlx_calibration_kernel_class_init (RlxCalibrationKernelClass *klass)
   /**
    * RlxCalibrationKernel:name:
    *
-   * The name of the kernel, which no other of its family has.
+   * The name of the kernel, unique within its family.
    *
    * Since: 1.0
    */
@@ -131,7 +131,7 @@ rlx_calibration_kernel_class_init (RlxCalibrationKernelClass *klass)
   /**
    * RlxCalibrationKernel:time:
    *
-   * How many seconds it took for an example of its family; 0 when it is wrong.
+   * How many seconds it took for a typical problem of its family; 0 if it is wrong.
    *
    * Since: 1.0
    */
@@ -139,8 +139,8 @@ rlx_calibration_kernel_class_init (RlxCalibrationKernelClass *klass)
   /**
    * RlxCalibrationKernel:wrong:
    *
-   * Whether it gave a wrong result, or the driver could not compile it. It is not
-   * used then.
+   * Whether it gave a wrong result or could not be compiled by the driver. Such a
+   * kernel is not used.
    *
    * Since: 1.0
    */
@@ -197,58 +197,57 @@ rlx_calibration_finalize (GObject *object)
 /**
  * RlxCalibration:bandwidth:
  *
- * How fast kernels read and write the memory of the device, in bytes a second,
- * both added up.
+ * How fast kernels access the memory of the device: bytes read and written per second,
+ * added up.
  *
  * Since: 1.0
  */
 /**
  * RlxCalibration:dispatch-time:
  *
- * How many seconds it takes to start one more kernel in a run.
+ * How many seconds each further kernel adds to a run.
  *
  * Since: 1.0
  */
 /**
  * RlxCalibration:flops:
  *
- * How many floating-point operations a second products of matrices reach, with
- * elements of 32 bits, by the fastest kernel that is right.
+ * How many floating-point operations per second the fastest correct kernel reaches for
+ * matrix products with 32-bit elements.
  *
  * Since: 1.0
  */
 /**
  * RlxCalibration:flops-f16:
  *
- * The same with elements that are stored in 16 bits.
+ * The same for elements that are stored in 16 bits.
  *
  * Since: 1.0
  */
 /**
  * RlxCalibration:round-trip-time:
  *
- * How many seconds a run with one tiny kernel takes, from numbers in memory to
- * numbers in memory.
+ * How many seconds a run of one tiny kernel takes, from inputs in the computer's memory
+ * to outputs there.
  *
  * Since: 1.0
  */
 /**
  * RlxCalibration:spread:
  *
- * How far apart the times lay that a speed was taken from, where that was
- * widest: the one in the middle divided by the one that counts, which is among
- * the shortest.
+ * How much the times varied from which a speed was computed: the largest ratio of the
+ * median to the time that was used, which is one of the shortest.
  *
- * 1 is best. Above 1.5 the machine was busy, and measuring again when it has
- * nothing else to do may give other speeds.
+ * 1 is best. Above 1.5 the machine was busy, and measuring again when it is idle may
+ * give other speeds.
  *
  * Since: 1.0
  */
 /**
  * RlxCalibration:transfer-rate:
  *
- * How fast inputs and outputs of a run move between the program and the
- * device, in bytes a second.
+ * How fast the inputs and outputs of a run are transferred between the program and the
+ * device, in bytes per second.
  *
  * Since: 1.0
  */
@@ -541,10 +540,10 @@ rlx_calibration_get_speeds (RlxCalibration *self)
  * rlx_calibration_get_flops: (get-property flops)
  * @self: a calibration
  *
- * Gets how fast products of matrices are.
+ * Gets how fast matrix products are.
  *
- * Returns: floating-point operations a second, a multiplication and an addition
- *   being two
+ * Returns: floating-point operations per second; a multiplication and an addition count
+ *   as two
  *
  * Since: 1.0
  */
@@ -560,10 +559,9 @@ rlx_calibration_get_flops (RlxCalibration *self)
  * rlx_calibration_get_flops_f16: (get-property flops-f16)
  * @self: a calibration
  *
- * Gets how fast products of matrices are whose elements are stored in
- * 16 bits.
+ * Gets how fast matrix products are when the elements are stored in 16 bits.
  *
- * Returns: floating-point operations a second
+ * Returns: floating-point operations per second
  *
  * Since: 1.0
  */
@@ -579,9 +577,9 @@ rlx_calibration_get_flops_f16 (RlxCalibration *self)
  * rlx_calibration_get_bandwidth: (get-property bandwidth)
  * @self: a calibration
  *
- * Gets how fast kernels read and write the memory of the device.
+ * Gets how fast kernels access the memory of the device.
  *
- * Returns: bytes a second, read and written ones added up
+ * Returns: bytes read and written per second, added up
  *
  * Since: 1.0
  */
@@ -597,10 +595,9 @@ rlx_calibration_get_bandwidth (RlxCalibration *self)
  * rlx_calibration_get_transfer_rate: (get-property transfer-rate)
  * @self: a calibration
  *
- * Gets how fast inputs and outputs move between the program and the
- * device.
+ * Gets how fast inputs and outputs are transferred between the program and the device.
  *
- * Returns: bytes a second
+ * Returns: bytes per second
  *
  * Since: 1.0
  */
@@ -616,7 +613,7 @@ rlx_calibration_get_transfer_rate (RlxCalibration *self)
  * rlx_calibration_get_dispatch_time: (get-property dispatch-time)
  * @self: a calibration
  *
- * Gets how long it takes to start one more kernel in a run.
+ * Gets how much time each further kernel adds to a run.
  *
  * Returns: seconds
  *
@@ -634,8 +631,8 @@ rlx_calibration_get_dispatch_time (RlxCalibration *self)
  * rlx_calibration_get_round_trip_time: (get-property round-trip-time)
  * @self: a calibration
  *
- * Gets how long a run with one tiny kernel takes, from numbers in memory
- * to numbers in memory.
+ * Gets how long a run of one tiny kernel takes, from inputs in the computer's memory to
+ * outputs there.
  *
  * Returns: seconds
  *
@@ -653,7 +650,7 @@ rlx_calibration_get_round_trip_time (RlxCalibration *self)
  * rlx_calibration_get_spread: (get-property spread)
  * @self: a calibration
  *
- * Gets how far apart the times lay.
+ * Gets how much the measured times varied.
  *
  * Returns: a factor; 1 is best, and above 1.5 the machine was busy
  *
@@ -671,9 +668,9 @@ rlx_calibration_get_spread (RlxCalibration *self)
  * rlx_calibration_kernel_get_family: (get-property family)
  * @self: a kernel
  *
- * Gets what the kernel computes.
+ * Gets the family the kernel belongs to.
  *
- * Returns: (transfer none): the name of its family
+ * Returns: (transfer none): the name of the family
  *
  * Since: 1.0
  */
@@ -709,8 +706,7 @@ rlx_calibration_kernel_get_name (RlxCalibrationKernel *self)
  *
  * Gets how fast the kernel is.
  *
- * Returns: floating-point operations a second; 0 when it computes nothing, or is
- *   wrong
+ * Returns: floating-point operations per second; 0 if it only moves data, or is wrong
  *
  * Since: 1.0
  */
@@ -726,9 +722,9 @@ rlx_calibration_kernel_get_flops (RlxCalibrationKernel *self)
  * rlx_calibration_kernel_get_time: (get-property time)
  * @self: a kernel
  *
- * Gets how long the kernel took for an example of its family.
+ * Gets how long the kernel took for a typical problem of its family.
  *
- * Returns: seconds; 0 when it is wrong
+ * Returns: seconds; 0 if it is wrong
  *
  * Since: 1.0
  */
@@ -744,7 +740,7 @@ rlx_calibration_kernel_get_time (RlxCalibrationKernel *self)
  * rlx_calibration_kernel_get_wrong: (get-property wrong)
  * @self: a kernel
  *
- * Whether the kernel gave a wrong result, or the driver could not compile it.
+ * Gets whether the kernel gave a wrong result or could not be compiled by the driver.
  *
  * Returns: %TRUE if it is not used
  *

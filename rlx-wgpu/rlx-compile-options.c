@@ -10,7 +10,7 @@
 /**
  * RlxCompileOptions:
  *
- * How [method@Rlx.Device.compile] compiles a graph.
+ * Options of [method@Rlx.Device.compile].
  *
  * ```c
  * g_autoptr(RlxCompileOptions) options = g_object_new (RLX_TYPE_COMPILE_OPTIONS, "tuning", TRUE, NULL);
@@ -20,8 +20,8 @@
  * const options = new Rlx.CompileOptions({precision: 'reduced', profiling: true});
  * ```
  *
- * In Python they are keyword arguments of the method. Compiling reads the options
- * when it begins, and does not keep them.
+ * In Python they are keyword arguments of the method. The options are read when
+ * compiling begins, and not kept.
  *
  * Since: 1.0
  */
@@ -140,11 +140,11 @@ rlx_compile_options_class_init (RlxCompileOptionsClass *klass)
   /**
    * RlxCompileOptions:avoided-features:
    *
-   * What kernels do without, though the device has it: 16-bit floats, subgroups,
-   * cooperative matrices and products of four integers at a time.
+   * Features that kernels do not use although the device has them: 16-bit floats,
+   * subgroups, cooperative matrices and products of four integers at a time.
    *
-   * So a program sees what devices get that have less, or keeps away from what a
-   * driver does badly. Nothing is tuned for such a graph.
+   * This shows what lesser devices would get, or avoids what a driver does badly. Such
+   * a graph is not tuned.
    *
    * Since: 1.0
    */
@@ -152,10 +152,10 @@ rlx_compile_options_class_init (RlxCompileOptionsClass *klass)
   /**
    * RlxCompileOptions:buffer-limit:
    *
-   * How many bytes a buffer, and what a kernel sees of one, may have; 0 for as many as
-   * the device allows, otherwise at least 1 MiB.
+   * The size limit of buffers and of the parts of them that kernels bind, in bytes; 0
+   * for the device's own limits, otherwise at least 1 MiB.
    *
-   * A graph with a larger tensor is refused. Nothing is tuned where there is a limit.
+   * A graph with a larger tensor is rejected. A graph with such a limit is not tuned.
    *
    * Since: 1.0
    */
@@ -163,16 +163,16 @@ rlx_compile_options_class_init (RlxCompileOptionsClass *klass)
   /**
    * RlxCompileOptions:checked:
    *
-   * Whether a run fails at an index outside of what it is for, and at an integer
-   * result that leaves 32 bits.
+   * Whether a run fails if an index is out of range or an integer result does not fit
+   * into 32 bits.
    *
-   * Otherwise such an index is limited and such an integer wraps, as the operators
-   * say. A checked run fails with %RLX_GRAPH_ERROR_OUT_OF_RANGE, and the message names
-   * the node, the value, its place and the limits: of several nodes the first in the
-   * graph, and of its elements the first. States have then changed as in any other run.
+   * Otherwise such an index is clamped and such an integer wraps, as the operators
+   * document. A checked run fails with %RLX_GRAPH_ERROR_OUT_OF_RANGE, and the message
+   * names the first such node in the graph, its first such element, the value and the
+   * limits. States change as in any other run.
    *
-   * The device does the checking. It costs time and keeps some operators from being
-   * fused, so it is for finding mistakes. `RLX_DEBUG=checked` sets it everywhere.
+   * The device does the checking. It costs time and prevents some fusion, so it is
+   * meant for finding mistakes. `RLX_DEBUG=checked` switches it on everywhere.
    *
    * Since: 1.0
    */
@@ -180,11 +180,11 @@ rlx_compile_options_class_init (RlxCompileOptionsClass *klass)
   /**
    * RlxCompileOptions:memory-limit:
    *
-   * How many bytes of device memory the executable may take; 0 for as many as the
-   * device allows.
+   * How many bytes of device memory the executable may use; 0 for as many as the device
+   * allows.
    *
-   * A graph that needs more is refused with %RLX_DEVICE_ERROR_OUT_OF_MEMORY before
-   * anything is allocated. [property@Rlx.Device:memory-limit] counts as well.
+   * A graph that needs more is rejected with %RLX_DEVICE_ERROR_OUT_OF_MEMORY before
+   * anything is allocated. [property@Rlx.Device:memory-limit] also applies.
    *
    * Since: 1.0
    */
@@ -192,7 +192,7 @@ rlx_compile_options_class_init (RlxCompileOptionsClass *klass)
   /**
    * RlxCompileOptions:precision:
    *
-   * How exact products of matrices are.
+   * How exact matrix products are.
    *
    * Since: 1.0
    */
@@ -200,7 +200,7 @@ rlx_compile_options_class_init (RlxCompileOptionsClass *klass)
   /**
    * RlxCompileOptions:profiling:
    *
-   * Whether runs are timed kernel by kernel from the first one on; see
+   * Whether runs are timed kernel by kernel, from the first one on; see
    * [property@Rlx.Executable:profiling].
    *
    * Since: 1.0
@@ -209,8 +209,8 @@ rlx_compile_options_class_init (RlxCompileOptionsClass *klass)
   /**
    * RlxCompileOptions:timeout:
    *
-   * How many seconds one piece of work of a run may keep the GPU busy before the
-   * device is given up; 0 for the usual 60.
+   * How many seconds one job of a run may keep the GPU busy before the device counts as
+   * lost; 0 for the default of 60.
    *
    * The environment variable `RLX_TIMEOUT` overrides it.
    *
@@ -222,17 +222,17 @@ rlx_compile_options_class_init (RlxCompileOptionsClass *klass)
    *
    * Whether to measure which kernels are fastest for the graph.
    *
-   * Each operator that takes more than 2 % of the estimated time of the graph is then
-   * timed with every kernel that can compute it, on made-up numbers, and the fastest
-   * one is used for operands like these from then on. That takes up to 0.15 seconds for
-   * each and the time to compile the kernels, up to about ten seconds for a graph. What
-   * there is no time for is chosen as without tuning, and measured when the graph is
-   * compiled again.
+   * If so, each operator that accounts for more than 2 % of the graph's estimated time
+   * is timed on generated data with every kernel that can compute it. The fastest
+   * kernel is then used for operands of these types and shapes. Each operator takes up
+   * to 0.15 seconds, plus the time to compile the kernels, and a graph up to about ten
+   * seconds. Operators that there is no time for get the same kernels as without
+   * tuning, and are measured when the graph is compiled again.
    *
-   * What was found is stored in the user's cache, for this adapter, this driver and
-   * this build of the library. It is only used where this option is set: with the
-   * same cache a graph gives the same bits in every process that sets it, and the
-   * same bits as if nobody had ever tuned in every process that does not.
+   * Results are stored in the user's cache, for this adapter, driver and build of the
+   * library, and only used where this option is set. With the same cache, a graph gives
+   * the same bits in every process that sets the option. Processes that do not set it
+   * get the same bits as if nothing had ever been tuned.
    *
    * Since: 1.0
    */
@@ -259,7 +259,7 @@ rlx_compile_options_read (RlxCompileOptions  *options,
 /**
  * rlx_compile_options_new:
  *
- * Makes options that have the default values.
+ * Creates options with default values.
  *
  * Returns: (transfer full): new options
  *
@@ -275,7 +275,7 @@ rlx_compile_options_new (void)
  * rlx_compile_options_get_precision: (get-property precision)
  * @self: options
  *
- * Gets how exact products of matrices are.
+ * Gets how exact matrix products are.
  *
  * Returns: the precision
  *
@@ -292,9 +292,9 @@ rlx_compile_options_get_precision (RlxCompileOptions *self)
 /**
  * rlx_compile_options_set_precision: (set-property precision)
  * @self: options
- * @precision: how exact
+ * @precision: the precision
  *
- * Sets how exact products of matrices are.
+ * Sets how exact matrix products are.
  *
  * Since: 1.0
  */
@@ -315,7 +315,7 @@ rlx_compile_options_set_precision (RlxCompileOptions *self,
  * rlx_compile_options_get_tuning: (get-property tuning)
  * @self: options
  *
- * Gets whether kernels are measured for the matrices of the graph.
+ * Gets whether to measure which kernels are fastest for the graph.
  *
  * Returns: %TRUE if they are
  *
@@ -334,7 +334,8 @@ rlx_compile_options_get_tuning (RlxCompileOptions *self)
  * @self: options
  * @tuning: whether to measure
  *
- * Sets whether kernels are measured for the matrices of the graph.
+ * Sets whether to measure which kernels are fastest for the graph; see
+ * [property@Rlx.CompileOptions:tuning].
  *
  * Since: 1.0
  */
@@ -393,7 +394,7 @@ rlx_compile_options_set_profiling (RlxCompileOptions *self,
  * rlx_compile_options_get_checked: (get-property checked)
  * @self: options
  *
- * Gets whether runs fail at indices and integers that do not fit.
+ * Gets whether runs fail if an index or an integer is out of range.
  *
  * Returns: %TRUE if they do
  *
@@ -412,7 +413,7 @@ rlx_compile_options_get_checked (RlxCompileOptions *self)
  * @self: options
  * @checked: whether they fail
  *
- * Sets whether runs fail at indices and integers that do not fit; see
+ * Sets whether runs fail if an index or an integer is out of range; see
  * [property@Rlx.CompileOptions:checked].
  *
  * Since: 1.0
@@ -433,7 +434,7 @@ rlx_compile_options_set_checked (RlxCompileOptions *self,
  * rlx_compile_options_get_memory_limit: (get-property memory-limit)
  * @self: options
  *
- * Gets how much device memory the executable may take.
+ * Gets how much device memory the executable may use.
  *
  * Returns: the number of bytes; 0 for as many as the device allows
  *
@@ -452,7 +453,7 @@ rlx_compile_options_get_memory_limit (RlxCompileOptions *self)
  * @self: options
  * @memory_limit: the number of bytes; 0 for as many as the device allows
  *
- * Sets how much device memory the executable may take.
+ * Sets how much device memory the executable may use.
  *
  * Since: 1.0
  */
@@ -472,9 +473,9 @@ rlx_compile_options_set_memory_limit (RlxCompileOptions *self,
  * rlx_compile_options_get_timeout: (get-property timeout)
  * @self: options
  *
- * Gets how long one piece of work may keep the GPU busy.
+ * Gets how long one job may keep the GPU busy.
  *
- * Returns: seconds; 0 for the usual time-out
+ * Returns: seconds; 0 for the default
  *
  * Since: 1.0
  */
@@ -489,9 +490,9 @@ rlx_compile_options_get_timeout (RlxCompileOptions *self)
 /**
  * rlx_compile_options_set_timeout: (set-property timeout)
  * @self: options
- * @timeout: seconds; 0 for the usual time-out
+ * @timeout: seconds; 0 for the default
  *
- * Sets how long one piece of work may keep the GPU busy.
+ * Sets how long one job may keep the GPU busy.
  *
  * Since: 1.0
  */
@@ -512,7 +513,7 @@ rlx_compile_options_set_timeout (RlxCompileOptions *self,
  * rlx_compile_options_get_avoided_features: (get-property avoided-features)
  * @self: options
  *
- * Gets what kernels do without.
+ * Gets the features that kernels do not use.
  *
  * Returns: the features to avoid
  *
@@ -531,7 +532,7 @@ rlx_compile_options_get_avoided_features (RlxCompileOptions *self)
  * @self: options
  * @avoided_features: the features to avoid
  *
- * Sets what kernels do without.
+ * Sets the features that kernels do not use.
  *
  * Since: 1.0
  */

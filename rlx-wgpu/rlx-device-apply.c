@@ -15,7 +15,7 @@
 #include "rlx-node.h"
 #include "rlx-tensor.h"
 
-/* The oldest go when there are more, or when they take more memory. */
+/* Beyond either limit, those that were not used for longest are dropped. */
 #define KEPT_MAX 128
 #define KEPT_BYTES (G_GUINT64_CONSTANT (256) << 20)
 
@@ -31,7 +31,7 @@ struct _RlxApplyCache
 {
   GMutex mutex;
   GHashTable *by_key;      /* Kept, not owned */
-  GQueue kept;             /* Kept, the last one used first */
+  GQueue kept;             /* Kept, most recently used first */
   guint64 size;
 };
 
@@ -322,16 +322,16 @@ check_inputs (const char *op,
  *
  * Computes one operator, without a graph.
  *
- * Operands and attributes are those of [method@Rlx.Graph.add_op]; operands that are
- * optional may be %NULL. The results stay on the device, as those of
- * [method@Rlx.Executable.run_on_device] do, and are fetched when somebody asks for
- * their elements.
+ * Operands and attributes are those of [method@Rlx.Graph.add_op]; optional operands may
+ * be %NULL. The results stay on the device, as those of
+ * [method@Rlx.Executable.run_on_device] do, and are fetched when their elements are
+ * first accessed.
  *
- * The first call for a combination of data types, shapes and attributes compiles;
- * the device keeps the last 128 of what was compiled, up to 256 MiB of its memory. A graph
- * is quicker than its operators one by one, since nothing is fused here.
+ * The first call with a combination of data types, shapes and attributes compiles it; the
+ * device keeps the 128 used last, up to 256 MiB of its memory. A graph is faster than its
+ * operators one by one, since nothing is fused here.
  *
- * A floating @attributes is taken over.
+ * If @attributes is floating, it is consumed.
  *
  * Returns: (array length=n_outputs) (transfer full): the results; in C %NULL follows,
  *   so that `g_auto(RlxTensors)` can free them
@@ -385,7 +385,7 @@ rlx_device_apply (RlxDevice    *self,
  * @attributes: (nullable): a dictionary of type `a{sv}` with the operator's
  *   attributes, or %NULL for none
  * @cancellable: (nullable): a cancellable
- * @callback: (scope async) (nullable): called when the work is submitted
+ * @callback: (scope async) (nullable): called when the work has been submitted
  * @user_data: data for @callback
  *
  * Computes one operator without blocking; see [method@Rlx.Device.apply].
@@ -425,7 +425,7 @@ rlx_device_apply_async (RlxDevice          *self,
  * @n_outputs: (out) (optional): the number of tensors returned
  * @error: return location for an error
  *
- * Ends what [method@Rlx.Device.apply_async] began.
+ * Finishes an operation started with [method@Rlx.Device.apply_async].
  *
  * Returns: (array length=n_outputs) (transfer full): the results; in C %NULL follows,
  *   so that `g_auto(RlxTensors)` can free them

@@ -141,14 +141,14 @@ rlx_device_async_initable_iface_init (GAsyncInitableIface *iface)
  *
  * Opens a device.
  *
- * @selector is a kind (`discrete`, `integrated`, `cpu`, or `gpu` for anything
- * but the CPU), a number in the list of [func@Rlx.Adapter.list], or a part of
- * the adapter's name in any case. With %NULL the environment variable
- * `RLX_DEVICE` is looked at in the same way, and without it the best adapter is
- * taken. `WGPU_BACKEND` (`vulkan`, `metal`, `d3d12`) limits the choice.
+ * @selector is a kind of adapter (`discrete`, `integrated`, `cpu`, or `gpu` for
+ * anything but the CPU), an index into the list of [func@Rlx.Adapter.list], or part of
+ * a name, vendor or driver, in upper or lower case. If it is %NULL, the environment
+ * variable `RLX_DEVICE` is used in the same way; without either, the best adapter is
+ * opened. `WGPU_BACKEND` (`vulkan`, `metal`, `d3d12`) limits the choice.
  *
- * Every call opens a device of its own; see [func@Rlx.Device.get_default] for
- * the shared one.
+ * Every call opens a separate device; see [func@Rlx.Device.get_default] for the shared
+ * one.
  *
  * Returns: (transfer full): a new device
  *
@@ -174,7 +174,7 @@ rlx_device_open (const char   *selector,
  *
  * Opens a device without blocking.
  *
- * Opening loads drivers, which takes a noticeable part of a second the first time.
+ * Opening loads drivers, which takes a noticeable fraction of a second the first time.
  *
  * Since: 1.0
  */
@@ -206,7 +206,7 @@ finish_new (GAsyncResult *result,
  * @result: the result given to the callback
  * @error: return location for an error
  *
- * Ends what [func@Rlx.Device.open_async] began.
+ * Finishes an operation started with [func@Rlx.Device.open_async].
  *
  * Returns: (transfer full): a new device
  *
@@ -271,7 +271,7 @@ rlx_device_open_adapter_async (RlxAdapter         *adapter,
  * @result: the result given to the callback
  * @error: return location for an error
  *
- * Ends what [func@Rlx.Device.open_adapter_async] began.
+ * Finishes an operation started with [func@Rlx.Device.open_adapter_async].
  *
  * Returns: (transfer full): a new device
  *
@@ -290,10 +290,10 @@ rlx_device_open_adapter_finish (GAsyncResult *result,
  * rlx_device_get_default:
  * @error: return location for an error
  *
- * Gets the device that everything in this process shares.
+ * Gets the device that the whole process shares.
  *
- * It is opened by the first call, and the library keeps it until the process
- * ends. When it was lost, the next call opens a new one.
+ * The first call opens it, and the library keeps it until the process ends. If it is
+ * lost, the next call opens a new one.
  *
  * Returns: (transfer none): the default device
  *
@@ -335,10 +335,9 @@ get_default (gpointer      data G_GNUC_UNUSED,
  * @callback: (scope async) (nullable): called when the device is open
  * @user_data: data for @callback
  *
- * Gets the device that everything in this process shares, and opens it without
- * blocking if nobody has before.
+ * Gets the device that the whole process shares, without blocking while it is opened.
  *
- * Cancelling ends the wait; the device is opened all the same.
+ * Cancelling ends the wait, but the device is still opened.
  *
  * Since: 1.0
  */
@@ -357,7 +356,7 @@ rlx_device_get_default_async (GCancellable       *cancellable,
  * @result: the result given to the callback
  * @error: return location for an error
  *
- * Ends what [func@Rlx.Device.get_default_async] began.
+ * Finishes an operation started with [func@Rlx.Device.get_default_async].
  *
  * Returns: (transfer none): the default device
  *

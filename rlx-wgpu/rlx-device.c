@@ -22,14 +22,14 @@
  *
  * A GPU, opened for computing.
  *
- * Most programs use [func@Rlx.Device.get_default], which opens the best adapter
- * of the system (a discrete GPU before an integrated one before a driver that
- * computes on the CPU) and is shared by everything in the process. The
- * environment variable `RLX_DEVICE` overrides the choice; see
- * [func@Rlx.Device.open] for what it may say.
+ * Most programs use [func@Rlx.Device.get_default], which opens the best adapter of the
+ * system and is shared by the whole process. A discrete GPU is preferred to an
+ * integrated one, and that to a driver that computes on the CPU. The environment
+ * variable `RLX_DEVICE` overrides the choice; see [func@Rlx.Device.open] for its
+ * values.
  *
- * A device is thread-safe. It never falls back to computing on the host: a
- * graph it cannot run is refused by [method@Rlx.Device.compile].
+ * A device is thread-safe. It never falls back to computing on the host:
+ * [method@Rlx.Device.compile] rejects a graph that it cannot run.
  *
  * Since: 1.0
  */
@@ -179,11 +179,11 @@ rlx_device_class_init (RlxDeviceClass *klass)
   /**
    * RlxDevice:calibration:
    *
-   * What was measured of the device, or %NULL if nothing was.
+   * The measured speeds of the device, or %NULL if it was never calibrated.
    *
-   * It is looked up when the device is opened, and new after
-   * [method@Rlx.Device.calibrate]. The notification is emitted in the main
-   * context that was the thread-default one where the device was opened.
+   * It is looked up when the device is opened, and replaced by
+   * [method@Rlx.Device.calibrate]. The notification is emitted in the thread-default
+   * main context of the thread that opened the device.
    *
    * Since: 1.0
    */
@@ -191,8 +191,8 @@ rlx_device_class_init (RlxDeviceClass *klass)
   /**
    * RlxDevice:features:
    *
-   * What the device is used with: features of the adapter that passed the
-   * known-answer check and were not switched off.
+   * The features in use: those of the adapter that passed the self-test and were not
+   * switched off.
    *
    * Since: 1.0
    */
@@ -202,11 +202,11 @@ rlx_device_class_init (RlxDeviceClass *klass)
    *
    * Whether the device is gone: unplugged, reset by the driver, or hung.
    *
-   * Everything that is asked of a lost device fails with
-   * %RLX_DEVICE_ERROR_LOST. Open a new one to go on.
+   * Every operation on a lost device fails with %RLX_DEVICE_ERROR_LOST. Open a new one
+   * to continue.
    *
-   * The notification is emitted at most once, in the main context that was the
-   * thread-default one where the device was opened.
+   * The notification is emitted at most once, in the thread-default main context of the
+   * thread that opened the device.
    *
    * Since: 1.0
    */
@@ -214,8 +214,8 @@ rlx_device_class_init (RlxDeviceClass *klass)
   /**
    * RlxDevice:lost-reason:
    *
-   * Why the device was lost, in the words of the driver, for people; %NULL while
-   * it is not.
+   * Why the device was lost, as the driver reported it, for display; %NULL if it is not
+   * lost.
    *
    * Since: 1.0
    */
@@ -223,7 +223,7 @@ rlx_device_class_init (RlxDeviceClass *klass)
   /**
    * RlxDevice:memory-limit:
    *
-   * Bytes of device memory this library allows itself.
+   * How many bytes of device memory the library may use.
    *
    * Since: 1.0
    */
@@ -239,7 +239,8 @@ rlx_device_class_init (RlxDeviceClass *klass)
   /**
    * RlxDevice:selector:
    *
-   * Which adapter to open, where none is given; see [func@Rlx.Device.open].
+   * Which adapter to open if [property@Rlx.Device:adapter] is not set; see
+   * [func@Rlx.Device.open].
    *
    * Since: 1.0
    */
@@ -250,19 +251,18 @@ rlx_device_class_init (RlxDeviceClass *klass)
   /**
    * RlxDevice::calibrating:
    * @self: the device
-   * @fraction: how much of it is done, from 0 to 1
-   * @what: what is measured now, in English, for people
+   * @fraction: the fraction that is done, from 0 to 1
+   * @what: what is being measured, in English, for display
    *
    * Reports the progress of a calibration.
    *
-   * Emitted several times by [method@Rlx.Device.calibrate_async], with 0 first,
-   * never with less than before, and with 1 just before its end if it succeeds.
-   * Any part of a program can show the progress, not just the one that started the
-   * calibration.
+   * Emitted several times by [method@Rlx.Device.calibrate_async]: first with 0, never
+   * with less than before, and, on success, with 1 just before the end. Any part of a
+   * program can show the progress, not just the one that started the calibration.
    *
-   * It is emitted in the main context that was the thread-default one where the
-   * device was opened. A main loop that [method@Rlx.Device.calibrate] blocks
-   * gets it late.
+   * It is emitted in the thread-default main context of the thread that opened the
+   * device. If [method@Rlx.Device.calibrate] blocks the main loop there, it arrives
+   * late.
    *
    * Since: 1.0
    */
@@ -271,15 +271,16 @@ rlx_device_class_init (RlxDeviceClass *klass)
   /**
    * RlxDevice::compiling:
    * @self: the device
-   * @fraction: how much of it is done, from 0 to 1
-   * @what: what is done now, in English, for people
+   * @fraction: the fraction that is done, from 0 to 1
+   * @what: what is being done, in English, for display
    *
-   * Reports the progress of [method@Rlx.Device.compile_async] where that takes longer than
-   * 100 ms, as it does when kernels are compiled for the first time.
+   * Reports the progress of [method@Rlx.Device.compile_async] if it takes longer than 100
+   * ms, as it does when kernels are compiled for the first time.
    *
-   * Emitted every 100 ms, never with less than before, and with 1 just before its end
-   * if it succeeds, in the main context that was the thread-default one where the
-   * device was opened. A main loop that [method@Rlx.Device.compile] blocks gets nothing.
+   * Emitted every 100 ms, never with less than before, and, on success, with 1 just
+   * before the end, in the thread-default main context of the thread that opened the
+   * device. If [method@Rlx.Device.compile] blocks the main loop there, nothing is
+   * emitted.
    *
    * Since: 1.0
    */
@@ -288,16 +289,16 @@ rlx_device_class_init (RlxDeviceClass *klass)
   /**
    * RlxDevice::opening:
    * @self: the device
-   * @fraction: how much of it is done, from 0 to 1
-   * @what: what is done now, in English, for people
+   * @fraction: the fraction that is done, from 0 to 1
+   * @what: what is being done, in English, for display
    *
-   * Reports the progress of opening the device where that takes longer than 100 ms, as it
-   * does when drivers are loaded for the first time.
+   * Reports the progress of opening the device if it takes longer than 100 ms, as it does
+   * when drivers are loaded for the first time.
    *
-   * To get it, make the device as any object with the property
-   * [property@Rlx.Device:selector] or [property@Rlx.Device:adapter], connect, and open it
-   * with [method@Gio.AsyncInitable.init_async]. It is emitted as
-   * [signal@Rlx.Device::compiling] is.
+   * To receive it, create the device with `g_object_new()` and the property
+   * [property@Rlx.Device:selector] or [property@Rlx.Device:adapter], connect to the
+   * signal, and open the device with [method@Gio.AsyncInitable.init_async]. It is emitted
+   * in the same way as [signal@Rlx.Device::compiling].
    *
    * Since: 1.0
    */
@@ -656,15 +657,15 @@ rlx_device_get_matrix_probe (RlxDevice *self)
  * rlx_device_compile:
  * @self: a device
  * @graph: a graph
- * @options: (nullable): how to compile it, or %NULL for the usual way
+ * @options: (nullable): options, or %NULL for the defaults
  * @cancellable: (nullable): a cancellable
  * @error: return location for an error
  *
  * Compiles a graph for this device.
  *
- * The first error made while building the graph is reported here if it was
- * not looked at before. The graph is compiled as it is now: it can be changed and
- * compiled again, and what was compiled stays as it is.
+ * If an error occurred while the graph was built and was not reported then, it is
+ * reported here. Later changes to the graph have no effect on the executable; the graph
+ * can be extended and compiled again.
  *
  * Returns: (transfer full): the compiled graph
  *
@@ -726,14 +727,14 @@ compile_thread (GTask        *task,
  * rlx_device_compile_async:
  * @self: a device
  * @graph: a graph
- * @options: (nullable): how to compile it, or %NULL for the usual way
+ * @options: (nullable): options, or %NULL for the defaults
  * @cancellable: (nullable): a cancellable
- * @callback: (scope async) (nullable): called when the graph is compiled
+ * @callback: (scope async) (nullable): called when the graph has been compiled
  * @user_data: data for @callback
  *
  * Compiles a graph for this device in another thread.
  *
- * The graph and the options are taken as they are when this is called.
+ * Changes made to the graph or the options after this call have no effect.
  *
  * Since: 1.0
  */
@@ -775,7 +776,7 @@ rlx_device_compile_async (RlxDevice          *self,
  * @result: the result given to the callback
  * @error: return location for an error
  *
- * Ends what [method@Rlx.Device.compile_async] began.
+ * Finishes an operation started with [method@Rlx.Device.compile_async].
  *
  * Returns: (transfer full): the compiled graph
  *
@@ -828,9 +829,10 @@ rlx_device_get_adapter (RlxDevice *self)
  * rlx_device_get_calibration: (get-property calibration)
  * @self: a device
  *
- * Gets what was measured of the device.
+ * Gets the measured speeds of the device.
  *
- * Calibrating again gives another one, and the device keeps both.
+ * Calibrating again creates another one. The device keeps a reference to both, so the
+ * result stays valid.
  *
  * Returns: (transfer none) (nullable): the calibration, or %NULL if the device
  *   was never calibrated
@@ -894,7 +896,7 @@ rlx_device_tell_calibrating (RlxDevice  *self,
  * rlx_device_get_features: (get-property features)
  * @self: a device
  *
- * Gets the features the device is used with.
+ * Gets the features that are in use.
  *
  * Returns: the features
  *
@@ -912,9 +914,9 @@ rlx_device_get_features (RlxDevice *self)
  * rlx_device_get_lost: (get-property lost)
  * @self: a device
  *
- * Whether the device was lost.
+ * Gets whether the device was lost.
  *
- * Returns: %TRUE once it was
+ * Returns: %TRUE if it was
  *
  * Since: 1.0
  */
@@ -932,8 +934,8 @@ rlx_device_get_lost (RlxDevice *self)
  *
  * Gets why the device was lost.
  *
- * Returns: (transfer none) (nullable): what the driver said, or %NULL while the
- *   device is not lost
+ * Returns: (transfer none) (nullable): the reason, as the driver reported it, or %NULL
+ *   if the device is not lost
  *
  * Since: 1.0
  */
@@ -949,7 +951,7 @@ rlx_device_get_lost_reason (RlxDevice *self)
  * rlx_device_get_memory_used: (get-property memory-used)
  * @self: a device
  *
- * Gets how much device memory this library uses now.
+ * Gets how much device memory the library currently uses.
  *
  * Returns: the number of bytes
  *
@@ -967,11 +969,11 @@ rlx_device_get_memory_used (RlxDevice *self)
  * rlx_device_get_memory_limit: (get-property memory-limit)
  * @self: a device
  *
- * Gets how much device memory this library allows itself.
+ * Gets how much device memory the library may use.
  *
- * What does not fit is refused with %RLX_DEVICE_ERROR_OUT_OF_MEMORY before
- * anything is allocated. The environment variable `RLX_MEMORY_LIMIT` sets it,
- * in bytes or with a suffix K, M or G.
+ * Anything that does not fit is rejected with %RLX_DEVICE_ERROR_OUT_OF_MEMORY before it
+ * is allocated. The environment variable `RLX_MEMORY_LIMIT` sets it, in bytes or with a
+ * suffix K, M or G.
  *
  * Returns: the number of bytes
  *

@@ -65,7 +65,7 @@ rlx_executable_get_device (RlxExecutable *self)
  * rlx_executable_get_input_names:
  * @self: an executable
  *
- * Gets the names of the inputs, in the order a run takes them.
+ * Gets the names of the inputs, in the order in which a run takes them.
  *
  * Returns: (transfer none) (array zero-terminated=1): the names
  *
@@ -83,7 +83,7 @@ rlx_executable_get_input_names (RlxExecutable *self)
  * rlx_executable_get_output_names:
  * @self: an executable
  *
- * Gets the names of the outputs, in the order a run gives them.
+ * Gets the names of the outputs, in the order in which a run returns them.
  *
  * Returns: (transfer none) (array zero-terminated=1): the names
  *
@@ -114,9 +114,9 @@ get_ports (RlxProgram   *shared,
  * rlx_executable_get_inputs: (get-property inputs)
  * @self: an executable
  *
- * Gets the inputs, in the order a run takes them.
+ * Gets the inputs, in the order in which a run takes them.
  *
- * Returns: (transfer none): a list of [class@Rlx.Port], which does not change
+ * Returns: (transfer none): a list of [class@Rlx.Port], which never changes
  *
  * Since: 1.0
  */
@@ -132,9 +132,9 @@ rlx_executable_get_inputs (RlxExecutable *self)
  * rlx_executable_get_outputs: (get-property outputs)
  * @self: an executable
  *
- * Gets the outputs, in the order a run gives them.
+ * Gets the outputs, in the order in which a run returns them.
  *
- * Returns: (transfer none): a list of [class@Rlx.Port], which does not change
+ * Returns: (transfer none): a list of [class@Rlx.Port], which never changes
  *
  * Since: 1.0
  */
@@ -152,7 +152,7 @@ rlx_executable_get_outputs (RlxExecutable *self)
  *
  * Gets the parameters.
  *
- * Returns: (transfer none): a list of [class@Rlx.Port], which does not change
+ * Returns: (transfer none): a list of [class@Rlx.Port], which never changes
  *
  * Since: 1.0
  */
@@ -170,7 +170,7 @@ rlx_executable_get_parameters (RlxExecutable *self)
  *
  * Gets the states.
  *
- * Returns: (transfer none): a list of [class@Rlx.Port], which does not change
+ * Returns: (transfer none): a list of [class@Rlx.Port], which never changes
  *
  * Since: 1.0
  */
@@ -186,9 +186,9 @@ rlx_executable_get_states (RlxExecutable *self)
  * rlx_executable_get_n_dispatches: (get-property n-dispatches)
  * @self: an executable
  *
- * Gets the number of kernels a run starts.
+ * Gets the number of kernels that a run dispatches.
  *
- * With %RLX_PRECISION_REDUCED it can change when parameters get values.
+ * With %RLX_PRECISION_REDUCED it can change when parameters are set.
  *
  * Returns: the number
  *
@@ -213,13 +213,13 @@ rlx_executable_get_n_dispatches (RlxExecutable *self)
  *
  * Estimates how long a run takes.
  *
- * The estimate says which of two devices, or of two graphs on one device, is
- * likely faster; it is not a promise. For each kernel it has the longer of the
- * time for the arithmetic and the time for the memory, then the time to start
- * it, and at the end the time that inputs and outputs take on their way. The
- * speeds are those of the [property@Rlx.Device:calibration] at the time the graph was
- * compiled. Without one they are typical for the [enum@Rlx.AdapterType], and
- * the estimate may well be wrong by a factor of ten.
+ * The estimate tells which of two devices, or of two graphs on one device, is likely to
+ * be faster; it is not a promise. Each kernel counts with the time for its arithmetic
+ * or for its memory accesses, whichever is longer, plus the time to dispatch it; the
+ * transfer of inputs and outputs is added. The speeds are those of the
+ * [property@Rlx.Device:calibration] at the time the graph was compiled. Without one,
+ * they are typical of the [enum@Rlx.AdapterType], and the estimate may well be wrong by
+ * a factor of ten.
  *
  * Returns: seconds
  *
@@ -255,7 +255,7 @@ rlx_executable_get_estimate (RlxExecutable *self)
  * rlx_executable_get_arena_size: (get-property arena-size)
  * @self: an executable
  *
- * Gets how much device memory activations take.
+ * Gets how much device memory activations use.
  *
  * Returns: the number of bytes
  *
@@ -273,7 +273,7 @@ rlx_executable_get_arena_size (RlxExecutable *self)
  * rlx_executable_get_weights_size: (get-property weights-size)
  * @self: an executable
  *
- * Gets how much device memory weights take.
+ * Gets how much device memory weights use.
  *
  * Returns: the number of bytes
  *
@@ -291,9 +291,9 @@ rlx_executable_get_weights_size (RlxExecutable *self)
  * rlx_executable_get_progress: (get-property progress)
  * @self: an executable
  *
- * Gets which part of the steps of a run is done.
+ * Gets which fraction of the steps of a run is done.
  *
- * Returns: from 0 to 1; 1 while there is no run
+ * Returns: the fraction, from 0 to 1; 1 if nothing is running
  *
  * Since: 1.0
  */
@@ -313,7 +313,7 @@ rlx_executable_get_progress (RlxExecutable *self)
  * rlx_executable_get_profiling: (get-property profiling)
  * @self: an executable
  *
- * Whether runs are timed kernel by kernel.
+ * Gets whether runs are timed kernel by kernel.
  *
  * Returns: %TRUE if they are
  *
@@ -353,8 +353,7 @@ rlx_executable_set_profiling (RlxExecutable *self,
  *
  * Gets the profile of the last run that was timed.
  *
- * Returns: (transfer full) (nullable): the profile, or %NULL when no run was
- *   timed yet
+ * Returns: (transfer full) (nullable): the profile, or %NULL if no run has been timed
  *
  * Since: 1.0
  */
@@ -375,18 +374,18 @@ rlx_executable_dup_profile (RlxExecutable *self)
  * rlx_executable_dup_plan:
  * @self: an executable
  *
- * Gets what a run does, for programs. With %RLX_PRECISION_REDUCED it can change
- * when parameters get values.
+ * Gets a machine-readable description of what a run does. With %RLX_PRECISION_REDUCED
+ * it can change when parameters are set.
  *
- * The dictionary has `dispatches`, `prologue`, `pipelines`, `banks`,
- * `arena-bytes`, `live-bytes` (the most that is alive at one time: no plan
- * needs less), `weight-bytes`, of these `found-bytes` (other executables of the
- * device had brought them there) and `relaid-bytes` (the device has the same
- * tensors in another layout, too), `kernels` (name to number of dispatches) and
- * `steps`, an array of dictionaries with `op`, `node`, `kernel`, `grid`,
- * `prologue`, `in-place`, `operations`, `bytes`, `workgroup-size`,
- * `parameters` (the numbers it gets, by name), `wgsl` and, where there were
- * several kernels to choose from, `choice`: what became of each, for people.
+ * The dictionary has `dispatches`, `prologue`, `pipelines`, `banks`, `arena-bytes`,
+ * `live-bytes` (the most that is alive at any one time: no plan needs less),
+ * `weight-bytes`, of which `found-bytes` (already on the device because of other
+ * executables) and `relaid-bytes` (tensors that are also on the device in another
+ * layout), `kernels` (name to number of dispatches) and `steps`, an array of
+ * dictionaries with `op`, `node`, `kernel`, `grid`, `prologue`, `in-place`,
+ * `operations`, `bytes`, `workgroup-size`, `parameters` (its numeric parameters, by
+ * name), `wgsl` and, where there was a choice between kernels, `choice`: a text on each
+ * of them.
  *
  * Returns: (transfer full): a dictionary `a{sv}`
  *
@@ -413,9 +412,9 @@ rlx_executable_dup_plan (RlxExecutable *self)
  * rlx_executable_describe_plan:
  * @self: an executable
  *
- * Describes what a run does, for people: a summary and a line per kernel; then
- * which weights other executables had brought to the device, and which it has in
- * another layout, too.
+ * Describes what a run does, as text: a summary and a line per kernel; then which
+ * weights were already on the device because of other executables, and which are also
+ * there in another layout.
  *
  * Returns: (transfer full): the text
  *

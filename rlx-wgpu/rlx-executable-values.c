@@ -220,11 +220,11 @@ parameters_new (RlxExecutable     *self,
  * @cancellable: (nullable): a cancellable
  * @error: return location for an error
  *
- * Gives parameters their values.
+ * Sets the values of parameters.
  *
- * All parameters need a value before the first run. Runs that are queued
- * already still use the old values. On failure no parameter has changed, unless
- * the device itself failed; when it was cancelled, all have changed or none.
+ * All parameters need a value before the first run. Runs that are already queued use
+ * the old values. On failure no parameter has changed, unless the device itself failed;
+ * if the call was cancelled, either all have changed or none.
  *
  * Returns: %TRUE on success
  *
@@ -263,13 +263,13 @@ rlx_executable_set_parameters (RlxExecutable     *self,
  * @values: (array length=n_values): a tensor for each name
  * @n_values: the number of @values
  * @cancellable: (nullable): a cancellable
- * @callback: (scope async) (nullable): called when the parameters are set
+ * @callback: (scope async) (nullable): called when the parameters have been set
  * @user_data: data for @callback
  *
- * Gives parameters their values, without blocking.
+ * Sets the values of parameters, without blocking.
  *
- * Runs that are begun after this call use the new values: nobody needs to wait for
- * @callback.
+ * Runs that are started after this call use the new values; there is no need to wait
+ * for @callback.
  *
  * Since: 1.0
  */
@@ -299,7 +299,7 @@ rlx_executable_set_parameters_async (RlxExecutable      *self,
  * @result: the result given to the callback
  * @error: return location for an error
  *
- * Ends what [method@Rlx.Executable.set_parameters_async] began.
+ * Finishes an operation started with [method@Rlx.Executable.set_parameters_async].
  *
  * Returns: %TRUE on success
  *
@@ -352,7 +352,7 @@ rlx_executable_write_state (RlxExecutable *self,
  * @name: the name of a state of the graph
  * @value: its new value
  * @cancellable: (nullable): a cancellable
- * @callback: (scope async) (nullable): called when the state has the value
+ * @callback: (scope async) (nullable): called when the state has been replaced
  * @user_data: data for @callback
  *
  * Replaces the value of a state, without blocking.
@@ -385,7 +385,7 @@ rlx_executable_write_state_async (RlxExecutable      *self,
  * @result: the result given to the callback
  * @error: return location for an error
  *
- * Ends what [method@Rlx.Executable.write_state_async] began.
+ * Finishes an operation started with [method@Rlx.Executable.write_state_async].
  *
  * Returns: %TRUE on success
  *
@@ -422,7 +422,7 @@ reset_new (RlxExecutable *self,
  * @cancellable: (nullable): a cancellable
  * @error: return location for an error
  *
- * Gives every state its initial value again.
+ * Resets every state to its initial value.
  *
  * Returns: %TRUE on success
  *
@@ -447,10 +447,10 @@ rlx_executable_reset_state (RlxExecutable *self,
  * rlx_executable_reset_state_async:
  * @self: an executable
  * @cancellable: (nullable): a cancellable
- * @callback: (scope async) (nullable): called when the states have their values
+ * @callback: (scope async) (nullable): called when the states have been reset
  * @user_data: data for @callback
  *
- * Gives every state its initial value again, without blocking.
+ * Resets every state to its initial value, without blocking.
  *
  * Since: 1.0
  */
@@ -476,7 +476,7 @@ rlx_executable_reset_state_async (RlxExecutable      *self,
  * @result: the result given to the callback
  * @error: return location for an error
  *
- * Ends what [method@Rlx.Executable.reset_state_async] began.
+ * Finishes an operation started with [method@Rlx.Executable.reset_state_async].
  *
  * Returns: %TRUE on success
  *
@@ -555,7 +555,7 @@ read_new (RlxExecutable *self,
  * @cancellable: (nullable): a cancellable
  * @error: return location for an error
  *
- * Gets the value a state has after the runs that are queued now.
+ * Gets the value that a state has after the runs that are now queued.
  *
  * Returns: (transfer full): the value
  *
@@ -583,10 +583,10 @@ rlx_executable_read_state (RlxExecutable *self,
  * @self: an executable
  * @name: the name of a state of the graph
  * @cancellable: (nullable): a cancellable
- * @callback: (scope async) (nullable): called when the value is there
+ * @callback: (scope async) (nullable): called when the value has been read
  * @user_data: data for @callback
  *
- * Gets the value a state has after the runs that are queued now, without blocking.
+ * Gets the value that a state has after the runs that are now queued, without blocking.
  *
  * Since: 1.0
  */
@@ -614,7 +614,7 @@ rlx_executable_read_state_async (RlxExecutable      *self,
  * @result: the result given to the callback
  * @error: return location for an error
  *
- * Ends what [method@Rlx.Executable.read_state_async] began.
+ * Finishes an operation started with [method@Rlx.Executable.read_state_async].
  *
  * Returns: (transfer full): the value
  *

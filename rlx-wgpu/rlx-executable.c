@@ -17,12 +17,13 @@
  *
  * A graph, compiled for a device.
  *
- * All preparation happened in [method@Rlx.Device.compile]: running uploads the
- * inputs, starts the kernels, waits, and brings back the outputs.
+ * All preparation happens in [method@Rlx.Device.compile]: a run only uploads the
+ * inputs, dispatches the kernels, waits, and reads the outputs back.
  *
- * An executable is thread-safe. Runs of one executable, and of all executables
- * of a device, queue up one behind the other. [method@Rlx.Executable.fork]
- * gives a second executable with memory of its own that shares the weights.
+ * An executable is thread-safe. All runs on a device, whether of one executable or of
+ * several, are queued and executed one after another. [method@Rlx.Executable.fork]
+ * creates a second executable that shares the weights but has its own activation
+ * memory.
  *
  * Since: 1.0
  */
@@ -310,8 +311,8 @@ make_fork (gpointer      data,
  * @cancellable: (nullable): a cancellable
  * @error: return location for an error
  *
- * Makes an executable that shares the weights of this one and has activation
- * memory and states of its own.
+ * Creates an executable that shares the weights of this one and has its own activation
+ * memory and states.
  *
  * States start with their initial values. Parameters are shared: setting one
  * changes it for all.
@@ -336,10 +337,10 @@ rlx_executable_fork (RlxExecutable *self,
  * rlx_executable_fork_async:
  * @self: an executable
  * @cancellable: (nullable): a cancellable
- * @callback: (scope async) (nullable): called when the executable is there
+ * @callback: (scope async) (nullable): called when the executable has been created
  * @user_data: data for @callback
  *
- * Makes an executable that shares the weights of this one, without blocking; see
+ * Creates an executable that shares the weights of this one, without blocking; see
  * [method@Rlx.Executable.fork].
  *
  * Since: 1.0
@@ -363,7 +364,7 @@ rlx_executable_fork_async (RlxExecutable      *self,
  * @result: the result given to the callback
  * @error: return location for an error
  *
- * Ends what [method@Rlx.Executable.fork_async] began.
+ * Finishes an operation started with [method@Rlx.Executable.fork_async].
  *
  * Returns: (transfer full): a new executable
  *
@@ -518,7 +519,7 @@ rlx_executable_class_init (RlxExecutableClass *klass)
   /**
    * RlxExecutable:arena-size:
    *
-   * Bytes of device memory for activations, inputs included.
+   * How many bytes of device memory activations use, including inputs.
    *
    * Since: 1.0
    */
@@ -534,8 +535,7 @@ rlx_executable_class_init (RlxExecutableClass *klass)
   /**
    * RlxExecutable:estimate:
    *
-   * How many seconds a run may take, from the size of the work and what is
-   * known of the device.
+   * The estimated time of a run in seconds; see [method@Rlx.Executable.get_estimate].
    *
    * Since: 1.0
    */
@@ -543,7 +543,7 @@ rlx_executable_class_init (RlxExecutableClass *klass)
   /**
    * RlxExecutable:n-dispatches:
    *
-   * The number of kernels a run starts.
+   * The number of kernels that a run dispatches.
    *
    * Since: 1.0
    */
@@ -560,7 +560,7 @@ rlx_executable_class_init (RlxExecutableClass *klass)
   /**
    * RlxExecutable:profiling:
    *
-   * Whether runs are timed kernel by kernel; slower.
+   * Whether runs are timed kernel by kernel, which makes them slower.
    *
    * Since: 1.0
    */
@@ -568,16 +568,17 @@ rlx_executable_class_init (RlxExecutableClass *klass)
   /**
    * RlxExecutable:progress: (getter get_progress)
    *
-   * Which part of the steps of a run is done, from 0 to 1; 1 while there is no run.
+   * The fraction of a run's steps that is done, from 0 to 1; 1 if nothing is running.
    *
-   * When a run takes longer than 100 ms, the notification is emitted every 100 ms and
-   * once more before the run gives its results, in the main context that was the
-   * thread-default one where the run was started. With
-   * [method@Rlx.Executable.run_async] that is the context that gets the results.
-   * A run that blocks its own main loop tells nothing.
+   * If a run takes longer than 100 ms, the notification is emitted every 100 ms and
+   * once more before the run returns its results, in the thread-default main context of
+   * the thread that started the run. With [method@Rlx.Executable.run_async] that is the
+   * context that gets the results. Nothing is emitted if the run itself blocks that
+   * main loop.
    *
-   * Of several runs it tells of the one that the device is at. A step that has begun is
-   * never interrupted, so that a graph of few large steps has few values between 0 and 1.
+   * If several runs are queued, this is the progress of the one that is being executed.
+   * Progress is made in whole steps, so a graph of few large steps has few values between
+   * 0 and 1.
    *
    * Since: 1.0
    */
@@ -585,7 +586,7 @@ rlx_executable_class_init (RlxExecutableClass *klass)
   /**
    * RlxExecutable:inputs:
    *
-   * The inputs, a list of [class@Rlx.Port] in the order a run takes them.
+   * The inputs, a list of [class@Rlx.Port] in the order in which a run takes them.
    *
    * Since: 1.0
    */
@@ -593,7 +594,7 @@ rlx_executable_class_init (RlxExecutableClass *klass)
   /**
    * RlxExecutable:outputs:
    *
-   * The outputs, a list of [class@Rlx.Port] in the order a run gives them.
+   * The outputs, a list of [class@Rlx.Port] in the order in which a run returns them.
    *
    * Since: 1.0
    */
@@ -617,9 +618,9 @@ rlx_executable_class_init (RlxExecutableClass *klass)
   /**
    * RlxExecutable:weights-size:
    *
-   * Bytes of device memory for constants, parameters and what is computed from
-   * them once. Constants that other executables of the device use, too, are counted
-   * for each of them here, and once in [property@Rlx.Device:memory-used].
+   * How many bytes of device memory constants, parameters and the values computed from
+   * them once use. Constants that several executables of the device share count in each
+   * of them, but only once in [property@Rlx.Device:memory-used].
    *
    * Since: 1.0
    */

@@ -10,7 +10,7 @@
 /**
  * RlxGradientOptions:
  *
- * What [method@Rlx.Graph.gradient] is told besides the loss and the nodes.
+ * Options of [method@Rlx.Graph.gradient].
  *
  * In Python these are keyword arguments of the method.
  *
@@ -119,8 +119,8 @@ rlx_gradient_options_class_init (RlxGradientOptionsClass *klass)
   /**
    * RlxGradientOptions:allow-unused:
    *
-   * Whether the gradient by a node that the loss does not depend on is zeros, not an
-   * error.
+   * Whether the gradient with respect to a node that the loss does not depend on is
+   * zero instead of an error.
    *
    * Since: 1.0
    */
@@ -129,13 +129,13 @@ rlx_gradient_options_class_init (RlxGradientOptionsClass *klass)
   /**
    * RlxGradientOptions:recompute:
    *
-   * Whether values that lead to the loss are computed again when gradients need them,
-   * instead of kept from the first time on.
+   * Whether activations are recomputed when gradients need them, instead of kept.
    *
-   * The graph is cut where little goes from one part to the next, and the values of one
-   * part at a time are there. That takes up to a third more time; the memory of a deep
-   * network grows with the square root of its depth, not with its depth.
-   * [method@Rlx.Executable.get_arena_size] tells how much it is.
+   * The graph is cut where little data passes from one segment to the next, and only
+   * the activations of one segment are kept at a time. This takes up to a third more
+   * time, and the memory of a deep network grows with the square root of its depth
+   * instead of with its depth. [method@Rlx.Executable.get_arena_size] tells how much
+   * memory is used.
    *
    * Since: 1.0
    */
@@ -144,11 +144,11 @@ rlx_gradient_options_class_init (RlxGradientOptionsClass *klass)
   /**
    * RlxGradientOptions:seed:
    *
-   * What the loss is multiplied by, element by element, before all of its elements
-   * are added up; 1 if there is none.
+   * The weights of the loss: it is multiplied by them, element by element, before its
+   * elements are added up. All are 1 if there is no seed.
    *
-   * It has the shape and data type of the loss, which may have any number of elements
-   * then. The result is the product of the seed, as a vector, and the Jacobian.
+   * The seed has the shape and data type of the loss, which may then have any number of
+   * elements. The result is the vector-Jacobian product.
    *
    * Since: 1.0
    */
@@ -167,7 +167,7 @@ rlx_gradient_options_init (RlxGradientOptions *self)
 /**
  * rlx_gradient_options_new:
  *
- * Makes options that have the default values.
+ * Creates options with default values.
  *
  * Returns: (transfer full): new options
  *
@@ -238,7 +238,8 @@ rlx_gradient_options_get_allow_unused (RlxGradientOptions *self)
 /**
  * rlx_gradient_options_set_allow_unused: (set-property allow-unused)
  * @self: options
- * @allow_unused: whether the gradient by a node that the loss does not depend on is zeros
+ * @allow_unused: whether the gradient with respect to a node that the loss does not
+ *   depend on is zero
  *
  * Sets the value of [property@Rlx.GradientOptions:allow-unused].
  *
@@ -279,7 +280,7 @@ rlx_gradient_options_get_recompute (RlxGradientOptions *self)
 /**
  * rlx_gradient_options_set_recompute: (set-property recompute)
  * @self: options
- * @recompute: whether values are computed again instead of kept
+ * @recompute: whether activations are recomputed instead of kept
  *
  * Sets the value of [property@Rlx.GradientOptions:recompute].
  *
@@ -303,9 +304,9 @@ rlx_gradient_options_set_recompute (RlxGradientOptions *self,
  * rlx_gradient_options_add_loss:
  * @self: options
  * @loss: another loss
- * @seed: (nullable): what it is multiplied by, as [property@Rlx.GradientOptions:seed]
+ * @seed: (nullable): its weights, as for [property@Rlx.GradientOptions:seed]
  *
- * Adds a loss: gradients are those of the sum of all losses.
+ * Adds another loss. Gradients are those of the sum of all losses.
  *
  * Since: 1.0
  */

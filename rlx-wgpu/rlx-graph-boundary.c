@@ -77,10 +77,10 @@ graph_named_leaf (RlxGraph      *self,
  * @n_dims: the number of dimensions; 0 for a scalar
  * @error: where to store an error
  *
- * Adds a value that is given anew to every run.
+ * Adds a value that each run is given.
  *
- * The name is any text of 1 to 255 bytes that no other input, parameter or
- * state of the graph has.
+ * The name is any text of 1 to 255 bytes that no other input, parameter or state of the
+ * graph uses.
  *
  * Returns: (transfer none) (nullable): the node, or %NULL with an error
  *
@@ -110,11 +110,11 @@ rlx_graph_input (RlxGraph      *self,
  * @n_dims: the number of dimensions; 0 for a scalar
  * @error: where to store an error
  *
- * Adds a value that is set once on the executable, and then stays on the device
- * until it is set again: a weight.
+ * Adds a value that is set on the executable and stays on the device until it is set
+ * again, such as a weight.
  *
- * The name is any text of 1 to 255 bytes that no other input, parameter or
- * state of the graph has.
+ * The name is any text of 1 to 255 bytes that no other input, parameter or state of the
+ * graph uses.
  *
  * Returns: (transfer none) (nullable): the node, or %NULL with an error
  *
@@ -208,8 +208,8 @@ type_from_tensor (RlxTensorType *type,
  *
  * Adds a value that is part of the graph.
  *
- * The tensor is kept, not copied. 64-bit integers must fit into 32 bits, signed
- * or unsigned as their type is.
+ * The tensor is referenced, not copied. 64-bit integers must fit into 32 bits, with or
+ * without a sign like their type.
  *
  * Returns: (transfer none) (nullable): the node, or %NULL with an error
  *
@@ -249,10 +249,10 @@ rlx_graph_constant (RlxGraph   *self,
  * @value: the value
  * @error: where to store an error
  *
- * Adds a constant without dimensions, which broadcasts to any shape.
+ * Adds a scalar constant, which broadcasts to any shape.
  *
- * For an integer type @value must be a whole number in the range of the type,
- * or of 32 bits if the type has 64.
+ * For an integer type, @value must be a whole number in the range of the type, or of 32
+ * bits if the type has 64.
  *
  * Returns: (transfer none) (nullable): the node, or %NULL with an error
  *
@@ -291,11 +291,11 @@ rlx_graph_scalar (RlxGraph     *self,
  *
  * Adds a value that stays on the device from one run to the next.
  *
- * A run reads the value the previous run left. [method@Rlx.Graph.assign] says
- * what that is.
+ * A run reads the value that the previous run left. [method@Rlx.Graph.assign] defines
+ * that value.
  *
- * The name is any text of 1 to 255 bytes that no other input, parameter or
- * state of the graph has.
+ * The name is any text of 1 to 255 bytes that no other input, parameter or state of the
+ * graph uses.
  *
  * Returns: (transfer none) (nullable): the node, or %NULL with an error
  *
@@ -340,16 +340,16 @@ rlx_graph_state (RlxGraph    *self,
  * @value: the new value
  * @error: where to store an error
  *
- * Says which value a state takes at the end of a run.
+ * Defines the value that a state takes at the end of a run.
  *
- * The value must have the data type and shape of the state. A state can be
- * assigned once; one that is not keeps its value.
+ * The value must have the data type and shape of the state. A state can be assigned
+ * only once; one that is never assigned keeps its value.
  *
- * All states change together at the end: within a run a state has the value it
- * had before.
+ * All states change together at the end: during a run, a state has the value it had
+ * before.
  *
- * Returns: true on success, false with an error, and false alone when @state or
- *   @value is %NULL
+ * Returns: %TRUE on success; %FALSE with an error, or without one if @state or @value
+ *   is %NULL
  *
  * Since: 1.0
  */
@@ -423,11 +423,10 @@ rlx_graph_assign (RlxGraph  *self,
  *
  * Makes a value a result of the graph.
  *
- * The name is any text of 1 to 255 bytes that no other output has; an output
- * may have the name of an input. A value can be an output under several names.
+ * The name is any text of 1 to 255 bytes that no other output uses; an output may share
+ * the name of an input. A value can be an output under several names.
  *
- * Returns: true on success, false with an error, and false alone when @node is
- *   %NULL
+ * Returns: %TRUE on success; %FALSE with an error, or without one if @node is %NULL
  *
  * Since: 1.0
  */

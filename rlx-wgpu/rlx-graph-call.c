@@ -275,29 +275,28 @@ rlx_graph_call_many (RlxGraph      *graph,
  *
  * Adds an operator by its name.
  *
- * This is for programs that read graphs; in others, the methods of
- * [class@Rlx.Node] and of the graph, one for each operator, read better.
+ * This is meant for programs that read graphs from elsewhere. In other code, the
+ * methods of [class@Rlx.Node] and [class@Rlx.Graph], one for each operator, read
+ * better.
  *
- * Operands that are optional may be %NULL, and may be left out at the end.
- * JavaScript has no way to hand over a `null` in an array: there, use the method
- * of the operator.
+ * Optional operands may be %NULL, and those at the end may be left out. JavaScript
+ * cannot pass `null` within an array: there, use the operator's method.
  *
- * Attributes that have a default may be left out. Their values are, by the type
- * of the attribute:
+ * Attributes that have a default may be left out. The type of the value depends on the
+ * type of the attribute:
  *
  * - a boolean: `b`
  * - an integer: any of the integer types of [struct@GLib.Variant]
  * - a number: `d`, or an integer
- * - a choice: `s`, the short name of the value
- * - a data type: `s`, as [func@Rlx.DataType.to_string] gives it
- * - a list of integers: an array of integers, of variants with integers, or any
- *   empty array
+ * - an enumeration: `s`, the nick of the value
+ * - a data type: `s`, as [func@Rlx.DataType.to_string] returns it
+ * - a list of integers: an array of integers, an array of variants with integers, or
+ *   any empty array
  *
- * A floating @attributes is taken over.
+ * If @attributes is floating, it is consumed.
  *
- * Returns: (array length=n_outputs) (transfer container) (nullable): the
- *   results; %NULL with @error set on failure, and %NULL alone when a required
- *   operand is %NULL
+ * Returns: (array length=n_outputs) (transfer container) (nullable): the results; %NULL
+ *   with @error set on failure, or without it if a required operand is %NULL
  *
  * Since: 1.0
  */

@@ -78,19 +78,21 @@ graph_gradient (RlxGraph           *self,
 /**
  * rlx_graph_gradient:
  * @self: a graph
- * @loss: the node whose gradient to compute, of one element unless @options have a seed
- * @nodes: (array length=n_nodes): the nodes to differentiate by: any that the loss
- *   depends on
+ * @loss: the node whose gradient to compute; it has one element unless @options has a
+ *   seed
+ * @nodes: (array length=n_nodes): the nodes to differentiate with respect to: any that
+ *   the loss depends on
  * @n_nodes: the number of @nodes
  * @options: (nullable): options, or %NULL for the defaults
- * @n_gradients: (out) (optional): where to store the number of gradients, that of @nodes
+ * @n_gradients: (out) (optional): where to store the number of gradients, which equals
+ *   @n_nodes
  * @error: where to store an error
  *
- * Adds nodes that compute the derivative of a loss by each element of other nodes.
+ * Adds nodes that compute the gradient of a loss with respect to other nodes.
  *
  * A gradient has the shape and data type of its node. It is a node like any other: it
- * can be an output, an operand, and part of another loss, so that higher derivatives
- * work as well.
+ * can be an output, an operand, or part of another loss, so higher derivatives work as
+ * well.
  *
  * ```python
  * loss = (x @ w - y).square().mean()
@@ -98,10 +100,10 @@ graph_gradient (RlxGraph           *self,
  * g.assign(w, w - 0.1 * dw)
  * ```
  *
- * Where a function has no derivative, as relu at 0, the gradient is that of one side, as
- * PyTorch has it. Operators that give integers end a path. An operator on the way to one
- * of @nodes that has no gradient is an error which names it; the page of each operator
- * says whether it has one.
+ * Where a function is not differentiable, such as relu at 0, the gradient is that of one
+ * side, the same as in PyTorch. No gradient flows through operators with integer
+ * results. If an operator between the loss and one of @nodes has no gradient, the call
+ * fails with an error that names it; the page of each operator says whether it has one.
  *
  * Returns: (array length=n_gradients) (transfer container) (nullable): the gradients, or
  *   %NULL with an error

@@ -519,21 +519,21 @@ differentiate (Optimizer *self,
 /**
  * rlx_graph_optimize:
  * @self: a graph
- * @loss: what to make small, of one element
- * @parameters: (array length=n_parameters): the states to change, f32
+ * @loss: the node to minimise, which has one element
+ * @parameters: (array length=n_parameters): the states to train, of type `f32`
  * @n_parameters: the number of @parameters
  * @options: (nullable): options, or %NULL for the defaults
  * @error: where to store an error
  *
- * Adds a step of training: each run of the graph changes the parameters by the gradients
+ * Adds a training step: each run of the graph updates the parameters using the gradients
  * of the loss.
  *
- * Parameters are states, so they stay on the device. So does what an algorithm keeps for
- * each of them, in states that are called after it, as `weight.mean`, and what it keeps for
- * all, as `optimizer.step`. All of them can be read, saved, and written again to go on
- * where a training ended, with the same bits.
+ * Parameters are states, so they stay on the device. So do the values that the algorithm
+ * keeps for each parameter, in states named after it, such as `weight.mean`, and those that
+ * it keeps for all, such as `optimizer.step`. They can be read, saved and written back, to
+ * resume training with the same bits.
  *
- * What else the graph computes sees the parameters as they were before the step.
+ * Everything else in the graph sees the parameters as they were before the step.
  *
  * ```python
  * w = g.state('w', numpy.zeros((784, 10), 'f'))

@@ -15,12 +15,11 @@
 /**
  * RlxGraph:
  *
- * A computation on tensors: values that go in, operators on them, and results
- * that come out.
+ * A computation on tensors: inputs, operators, and outputs.
  *
- * A graph is built once, by adding nodes to it, and then compiled for a device
- * with [method@Rlx.Device.compile]. Data types and shapes are checked with every
- * node, so a mistake is reported where it is made.
+ * A graph is built by adding nodes to it, and then compiled for a device with
+ * [method@Rlx.Device.compile]. Data types and shapes are checked when a node is added,
+ * so a mistake is reported where it is made.
  *
  * ```c
  * g_autoptr(RlxGraph) graph = rlx_graph_new ();
@@ -40,31 +39,31 @@
  *
  * ## Errors
  *
- * Every method that adds to the graph can fail with a [error@Rlx.GraphError].
- * A program that is told can go on as if it had not made the call. The first
- * failure that nobody was told of, because @error was `NULL`, is remembered:
- * [method@Rlx.Graph.check] and compiling report it, so that a program that
- * looked at no error at all does not end up with less than it wrote. A node that
- * is `NULL` where one is required counts as such a failure: it is taken for the
- * result of a method that failed before, and reported that.
+ * Every method that adds to the graph can fail with [error@Rlx.GraphError]. A call that
+ * returns an error leaves the graph unchanged. If @error was `NULL`, the graph
+ * remembers the first such failure, and [method@Rlx.Graph.check] and compiling report
+ * it, so a program that ignores errors never runs an incomplete graph. A required node
+ * that is `NULL` is taken for the result of a call that failed: the method fails
+ * without setting @error, and the graph remembers that unless it already remembers a
+ * failure.
  *
- * In C, if an error is already stored where @error points, it stays: a program may
- * make many calls and look at the error once. That is so for what adds to a graph
- * only; all other functions follow the usual rule and want a place that is empty.
+ * In C, an error that is already stored in @error stays there, so a program may make
+ * many calls and check for an error once. This only applies to functions that add to a
+ * graph; all others follow the usual rule, and @error must not be set before the call.
  *
  * ## Nodes
  *
- * The graph owns its nodes, and is a [iface@Gio.ListModel] of them, in the order
- * in which they were added. Nodes cannot be removed. Whoever has a reference to a
- * node has the graph as well: it stays until all of them are given back.
+ * The graph owns its nodes, and is a [iface@Gio.ListModel] of them, in the order in
+ * which they were added. Nodes cannot be removed. A reference to a node also keeps its
+ * graph alive.
  *
- * Compiling takes the graph as it is then. Nodes that are added later are in what
- * is compiled later.
+ * Compiling uses the graph as it is at that moment. Nodes that are added later have no
+ * effect on it.
  *
  * ## Threads
  *
- * Several threads may use a graph and its nodes: their calls take turns. Signals
- * are emitted by the thread that caused them.
+ * Several threads may use a graph and its nodes at the same time. Signals are emitted
+ * in the thread that caused them.
  *
  * Since: 1.0
  */
@@ -149,8 +148,7 @@ rlx_graph_class_init (RlxGraphClass *klass)
   /**
    * RlxGraph:precision:
    *
-   * How exact its products of matrices are where the options of compiling do not
-   * say so.
+   * How exact its matrix products are, unless the compile options say otherwise.
    *
    * Since: 1.0
    */
@@ -373,10 +371,10 @@ rlx_graph_check_owner (RlxGraph   *self,
  * rlx_graph_get_precision: (get-property precision)
  * @self: a graph
  *
- * Gets how exact its products of matrices are where
- * [property@Rlx.CompileOptions:precision] does not say so.
+ * Gets how exact the graph's matrix products are, unless
+ * [property@Rlx.CompileOptions:precision] says otherwise.
  *
- * The text form of a graph can ask for another one than full.
+ * It is full, unless the graph was read from a text that asks for another precision.
  *
  * Returns: the precision
  *
@@ -488,7 +486,7 @@ rlx_graph_get_node (RlxGraph         *self,
 /**
  * rlx_graph_new:
  *
- * Makes an empty graph.
+ * Creates an empty graph.
  *
  * Returns: (transfer full): a new graph
  *
@@ -505,11 +503,11 @@ rlx_graph_new (void)
  * @text: a graph in its text form
  * @error: where to store an error
  *
- * Makes a graph from its text form, as [method@Rlx.Graph.to_text] writes it.
+ * Creates a graph from its text form, as written by [method@Rlx.Graph.to_text].
  *
- * The text is checked as calls of the methods are. An error names the line and,
- * if the text itself is wrong, is `RLX_GRAPH_ERROR_PARSE` and names the column.
- * It is safe to read text from anywhere.
+ * The text is checked just like method calls. Errors name the line; if the text itself
+ * is wrong, the error is %RLX_GRAPH_ERROR_PARSE and also names the column. It is safe
+ * to read text from untrusted sources.
  *
  * Returns: (transfer full): a new graph, or %NULL with an error
  *
@@ -538,12 +536,12 @@ rlx_graph_new_from_text (const char  *text,
  * @self: a graph
  * @error: where to store an error
  *
- * Reports the first error in building the graph that was not reported when it
- * happened, because the call had no place for it.
+ * Reports the first error that occurred while the graph was built and was not returned
+ * then, because @error was `NULL`.
  *
  * [method@Device.compile] fails with the same error.
  *
- * Returns: true if there was none
+ * Returns: %TRUE if there was none
  *
  * Since: 1.0
  */
@@ -566,7 +564,7 @@ rlx_graph_check (RlxGraph  *self,
  *
  * Lists the names of the inputs, in the order in which they were added.
  *
- * Parameters and states are not among them.
+ * Parameters and states are not included.
  *
  * Returns: (transfer full) (array zero-terminated=1): the names
  *
@@ -624,7 +622,7 @@ rlx_graph_dup_output_names (RlxGraph *self)
  * @self: a graph
  * @name: the name of an output
  *
- * Gets the value that comes out under a name.
+ * Gets the value of an output.
  *
  * Returns: (transfer none) (nullable): the node, or %NULL if there is no such
  *   output
@@ -652,8 +650,8 @@ rlx_graph_get_output (RlxGraph   *self,
  *
  * Finds a node by its name.
  *
- * If there are both an input, parameter or state and an output of the name, the
- * output comes second. Labels set with [method@Rlx.Node.set_name] do not count.
+ * Inputs, parameters and states take precedence over outputs. Labels set with
+ * [method@Rlx.Node.set_name] do not count.
  *
  * Returns: (transfer none) (nullable): the node, or %NULL if there is none
  *
@@ -692,8 +690,9 @@ rlx_graph_lookup (RlxGraph   *self,
  * output "y" %3
  * ```
  *
- * [ctor@Rlx.Graph.new_from_text] makes the same graph from it, bit for bit. The
- * values of parameters are not part of a graph, and so not of the text.
+ * [ctor@Rlx.Graph.new_from_text] creates the same graph from it, bit for bit. The
+ * values of parameters are not part of a graph, so they are not part of the text
+ * either.
  *
  * Returns: (transfer full): the text
  *
@@ -715,7 +714,7 @@ rlx_graph_to_text (RlxGraph *self)
  * rlx_graph_to_dot:
  * @self: a graph
  *
- * Writes the graph in the language of Graphviz, to make a picture of it.
+ * Writes the graph in the language of Graphviz, so that it can be drawn.
  *
  * Returns: (transfer full): the text
  *

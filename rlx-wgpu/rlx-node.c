@@ -13,27 +13,25 @@
 /**
  * RlxNode:
  *
- * A value in a [class@Rlx.Graph]: something that goes in, or the result of an
- * operator.
+ * A value in a [class@Rlx.Graph]: an input, or the result of an operator.
  *
- * Nodes are made by the methods of [class@Rlx.Graph] and, one operator each, by
- * the methods of this class, so that expressions can be written in one go:
+ * Nodes are created by methods of [class@Rlx.Graph] and by the methods of this class,
+ * one for each operator, so expressions can be nested:
  *
  * ```c
  * RlxNode *y = rlx_node_relu (rlx_node_matmul (x, w, NULL, &error), &error);
  * ```
  *
- * An operator method returns `NULL` with an error when its operands do not fit,
- * and `NULL` alone when a required operand is `NULL`. If an error is already
- * stored where @error points, it stays. So a chain of calls needs one check, at
- * its end, and shows what went wrong first.
+ * An operator method returns `NULL` with an error if its operands are invalid, and
+ * `NULL` without one if a required operand is `NULL`. An error that is already stored
+ * in @error stays there. A chain of calls therefore needs only one check at the end,
+ * which shows what went wrong first.
  *
- * Nodes belong to their graph: methods return them without a reference, and in C
- * there is nothing to give back. Whoever takes a reference to a node keeps its
- * graph, too. One made by `g_object_new()` belongs to no graph, and operators
- * refuse it.
+ * Nodes belong to their graph: methods return them without a reference, so C code has
+ * nothing to unref. A reference to a node also keeps its graph alive. A node created by
+ * `g_object_new()` belongs to no graph, and operators reject it.
  *
- * As its graph, a node may be used by several threads.
+ * Several threads may use a node at the same time, like its graph.
  *
  * Since: 1.0
  */
@@ -134,7 +132,7 @@ rlx_node_class_init (RlxNodeClass *klass)
   /**
    * RlxNode:name: (getter get_name)
    *
-   * The name of an input, parameter or state, or the label of another node.
+   * The name of an input, parameter or state, or the label of any other node.
    *
    * Since: 1.0
    */
@@ -185,10 +183,9 @@ rlx_node_get_value (RlxNode *self)
  * rlx_node_get_op: (get-property op)
  * @self: a node
  *
- * Gets the name of the operator whose result the node is.
+ * Gets the name of the operator that computes the node.
  *
- * Nodes that a graph starts from are of the operators `input`, `parameter`,
- * `constant` and `state`.
+ * For nodes that are not computed it is `input`, `parameter`, `constant` or `state`.
  *
  * Returns: (transfer none): the name of the operator
  *
@@ -212,7 +209,7 @@ has_fixed_name (const RlxOp *op)
  * rlx_node_get_name: (get-property name)
  * @self: a node
  *
- * Gets the name of an input, parameter or state, or the label of another node.
+ * Gets the name of an input, parameter or state, or the label of any other node.
  *
  * Returns: (transfer none) (nullable): the name, or %NULL if there is none
  *
@@ -240,15 +237,14 @@ rlx_node_get_name (RlxNode *self)
  *
  * Sets the label of a node.
  *
- * The label helps people to recognise the node: it appears in messages of
- * errors, in the text form of the graph and in profiles. It means nothing to
- * the library and need not be unique. The results of one operator share their
- * label.
+ * The label helps people to recognise the node: it appears in error messages, in the
+ * text form of the graph and in profiles. It has no meaning to the library and need not
+ * be unique. All results of one operator share a label.
  *
- * A label is at most 255 bytes of UTF-8. What is beyond is cut off, and bytes
- * that are not UTF-8 are replaced.
+ * A label has at most 255 bytes of UTF-8. Longer ones are truncated, and bytes that are
+ * not valid UTF-8 are replaced.
  *
- * Inputs, parameters and states keep the name they were made with: for them the
+ * Inputs, parameters and states keep the name they were created with: for them this
  * method does nothing.
  *
  * Since: 1.0
@@ -365,9 +361,9 @@ rlx_node_get_shape (RlxNode *self,
  * @self: a node
  * @n_inputs: (out) (optional): where to store the number of operands
  *
- * Gets the operands of the node, in the order the operator takes them.
+ * Gets the operands of the node, in the order in which the operator takes them.
  *
- * In place of an optional operand that was left out there is %NULL.
+ * An optional operand that was left out is %NULL.
  *
  * Returns: (array length=n_inputs) (transfer none): the operands
  *
@@ -409,10 +405,9 @@ rlx_node_get_inputs (RlxNode *self,
  * rlx_node_get_attributes:
  * @self: a node
  *
- * Gets the attributes of the node, those that have their default value
- * included.
+ * Gets the attributes of the node, including those that have their default value.
  *
- * The dictionary can be given to [method@Rlx.Graph.add_op].
+ * The dictionary can be passed to [method@Rlx.Graph.add_op].
  *
  * Returns: (transfer none): a dictionary of type `a{sv}`
  *
@@ -440,7 +435,7 @@ rlx_node_get_attributes (RlxNode *self)
  *
  * Gets the value of a constant, or the initial value of a state.
  *
- * Nodes of other operators have no value before a run.
+ * Other nodes have no value before a run.
  *
  * Returns: (transfer none) (nullable): the tensor, or %NULL if there is none
  *
@@ -458,12 +453,12 @@ rlx_node_get_tensor (RlxNode *self)
  * rlx_node_get_result:
  * @self: a node
  *
- * Gets which result of its operator the node is.
+ * Gets which of its operator's results the node is.
  *
- * Only operators that have several results, such as `split`, have nodes that are
- * not the first one.
+ * It can only be greater than 0 for operators that have several results, such as
+ * `split`.
  *
- * Returns: the number, 0 for the first one
+ * Returns: the index, 0 for the first result
  *
  * Since: 1.0
  */
@@ -481,7 +476,7 @@ rlx_node_get_result (RlxNode *self)
  *
  * Gets the graph the node belongs to.
  *
- * Returns: (transfer none) (nullable): the graph, or %NULL if the node was made
+ * Returns: (transfer none) (nullable): the graph, or %NULL if the node was created
  *   without one
  *
  * Since: 1.0
@@ -528,8 +523,7 @@ rlx_node_describe_fixed (RlxNode *self)
  * rlx_node_to_string:
  * @self: a node
  *
- * Describes the node in a line of text, for people to read:
- * `%3 = matmul(%1, %2): f32[2, 2]`.
+ * Describes the node in a line of text, for display: `%3 = matmul(%1, %2): f32[2, 2]`.
  *
  * The numbers are those of the text form of the graph, see
  * [method@Rlx.Graph.to_text].

@@ -11,7 +11,7 @@
 /**
  * rlx_operators_list:
  *
- * Lists the names of all operators, in the order of the manual.
+ * Lists the names of all operators, in the order in which the manual lists them.
  *
  * Returns: (transfer full) (array zero-terminated=1): the names
  *
@@ -63,20 +63,19 @@ describe_values (const RlxAttrDef *def)
  *
  * Describes an operator.
  *
- * The dictionary has `name`, `family`, `summary`, `doc` (what else there is to
- * say), `formula`, `example` (a call with types for its operands, and the types of
- * its results; empty for what is no call), `bound`, `subnormals` (what becomes of
- * subnormal numbers; empty where no operand has floats), `checked` (what fails a run
- * with [property@Rlx.CompileOptions:checked], or why nothing does; empty where nothing
- * could), `since` (the first version
- * of the library that has it), `element-wise`, `variadic`, `inputs` (an array of
- * dictionaries with `name`,
- * `types`, `optional` and, where an input must have the type of another one,
- * `same-as`) and `attributes` (an array of dictionaries with `name`, `type`,
- * `required`, `doc` and, unless it is required, `default`; an enumeration has
- * `values`, an array of dictionaries with `name` and `doc`).
+ * The dictionary has `name`, `family`, `summary`, `doc` (further details), `formula`,
+ * `example` (a call with types for its operands, and the types of its results; empty
+ * for nodes that are not computed), `bound`, `subnormals` (what happens to subnormal
+ * numbers; empty if no operand has floats), `checked` (what makes a run with
+ * [property@Rlx.CompileOptions:checked] fail, or why nothing does; empty if nothing
+ * could), `since` (the first version of the library that has it), `element-wise`,
+ * `variadic`, `inputs` (an array of dictionaries with `name`, `types`, `optional` and,
+ * where an input must have the type of another one, `same-as`) and `attributes` (an
+ * array of dictionaries with `name`, `type`, `required`, `doc` and, unless it is
+ * required, `default`; an enumeration has `values`, an array of dictionaries with
+ * `name` and `doc`).
  *
- * Where there is no such operator, the error names one that is written alike.
+ * If there is no such operator, the error suggests one with a similar name.
  *
  * Returns: (transfer full): a dictionary `a{sv}`
  *

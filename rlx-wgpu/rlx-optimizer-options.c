@@ -11,7 +11,7 @@
 /**
  * RlxOptimizerOptions:
  *
- * What [method@Rlx.Graph.optimize] is told besides the loss and the parameters.
+ * Options of [method@Rlx.Graph.optimize].
  *
  * In Python these are keyword arguments of the method.
  *
@@ -192,7 +192,7 @@ rlx_optimizer_options_class_init (RlxOptimizerOptionsClass *klass)
   /**
    * RlxOptimizerOptions:algorithm:
    *
-   * How parameters follow their gradients.
+   * The optimisation algorithm.
    *
    * Since: 1.0
    */
@@ -201,7 +201,7 @@ rlx_optimizer_options_class_init (RlxOptimizerOptionsClass *klass)
   /**
    * RlxOptimizerOptions:learning-rate:
    *
-   * How far a step goes, where there is no node that says so.
+   * The learning rate, unless [property@Rlx.OptimizerOptions:rate] is set.
    *
    * Since: 1.0
    */
@@ -210,7 +210,7 @@ rlx_optimizer_options_class_init (RlxOptimizerOptionsClass *klass)
   /**
    * RlxOptimizerOptions:momentum:
    *
-   * How much of the last step a step of SGD repeats.
+   * The momentum of SGD: the fraction of the previous step that is repeated.
    *
    * Since: 1.0
    */
@@ -219,7 +219,7 @@ rlx_optimizer_options_class_init (RlxOptimizerOptionsClass *klass)
   /**
    * RlxOptimizerOptions:nesterov:
    *
-   * Whether the momentum of SGD is looked ahead with.
+   * Whether SGD uses Nesterov momentum.
    *
    * Since: 1.0
    */
@@ -228,7 +228,7 @@ rlx_optimizer_options_class_init (RlxOptimizerOptionsClass *klass)
   /**
    * RlxOptimizerOptions:beta1:
    *
-   * How slowly the mean of gradients changes: Adam, AdamW and Lion.
+   * The decay rate of the running mean of gradients, for Adam, AdamW and Lion.
    *
    * Since: 1.0
    */
@@ -237,8 +237,8 @@ rlx_optimizer_options_class_init (RlxOptimizerOptionsClass *klass)
   /**
    * RlxOptimizerOptions:beta2:
    *
-   * How slowly the mean of their squares changes, for Lion the mean of gradients itself, for
-   * which 0.99 is usual.
+   * The decay rate of the running mean of squared gradients; for Lion, of the mean of
+   * gradients that it keeps, with 0.99 as the usual value.
    *
    * Since: 1.0
    */
@@ -247,7 +247,7 @@ rlx_optimizer_options_class_init (RlxOptimizerOptionsClass *klass)
   /**
    * RlxOptimizerOptions:epsilon:
    *
-   * What is added to the root of the mean square: Adam and AdamW.
+   * The number that Adam and AdamW add to the root of the mean square.
    *
    * Since: 1.0
    */
@@ -256,8 +256,8 @@ rlx_optimizer_options_class_init (RlxOptimizerOptionsClass *klass)
   /**
    * RlxOptimizerOptions:weight-decay:
    *
-   * How much of the parameters is taken away: with the gradient for SGD and Adam, else from
-   * the parameter, times the learning rate.
+   * The weight decay. SGD and Adam add it, times the parameter, to the gradient; the others
+   * subtract it, times the learning rate, from the parameter itself.
    *
    * Since: 1.0
    */
@@ -266,7 +266,7 @@ rlx_optimizer_options_class_init (RlxOptimizerOptionsClass *klass)
   /**
    * RlxOptimizerOptions:clip-norm:
    *
-   * What the norm of all gradients together is limited to; 0 for no limit.
+   * The limit of the norm of all gradients together; 0 for none.
    *
    * Since: 1.0
    */
@@ -275,8 +275,8 @@ rlx_optimizer_options_class_init (RlxOptimizerOptionsClass *klass)
   /**
    * RlxOptimizerOptions:clip-value:
    *
-   * What each element of a gradient is limited to; 0 for no limit. Limited before the norm
-   * is.
+   * The limit of the absolute value of each element of a gradient; 0 for none. It is
+   * applied before [property@Rlx.OptimizerOptions:clip-norm].
    *
    * Since: 1.0
    */
@@ -285,8 +285,8 @@ rlx_optimizer_options_class_init (RlxOptimizerOptionsClass *klass)
   /**
    * RlxOptimizerOptions:skip-not-finite:
    *
-   * Whether a step with an infinity or NaN among its gradients changes nothing, and is
-   * counted in the state `optimizer.skipped`.
+   * Whether to skip steps that have an infinity or NaN among their gradients. Such a
+   * step changes no parameter and is counted in the state `optimizer.skipped`.
    *
    * Since: 1.0
    */
@@ -295,8 +295,9 @@ rlx_optimizer_options_class_init (RlxOptimizerOptionsClass *klass)
   /**
    * RlxOptimizerOptions:scale-loss:
    *
-   * Whether the loss is scaled, so that gradients fit f16: the state `optimizer.scale` is
-   * halved by a step that is not finite, which is skipped, and doubled after 2,000 that are.
+   * Whether to scale the loss so that gradients fit `f16`. The scale is the state
+   * `optimizer.scale`. A step whose gradients are not all finite is skipped and halves the
+   * scale; 2,000 finite steps double it.
    *
    * Since: 1.0
    */
@@ -305,7 +306,8 @@ rlx_optimizer_options_class_init (RlxOptimizerOptionsClass *klass)
   /**
    * RlxOptimizerOptions:recompute:
    *
-   * As [property@Rlx.GradientOptions:recompute].
+   * Whether activations are recomputed instead of kept; see
+   * [property@Rlx.GradientOptions:recompute].
    *
    * Since: 1.0
    */
@@ -314,7 +316,7 @@ rlx_optimizer_options_class_init (RlxOptimizerOptionsClass *klass)
   /**
    * RlxOptimizerOptions:accumulate:
    *
-   * How many runs make a step, of the mean of their gradients.
+   * The number of runs whose gradients are averaged for one step.
    *
    * Since: 1.0
    */
@@ -323,8 +325,8 @@ rlx_optimizer_options_class_init (RlxOptimizerOptionsClass *klass)
   /**
    * RlxOptimizerOptions:rate:
    *
-   * The learning rate as a node, of one element, such as an input that is given anew
-   * to every run.
+   * The learning rate as a node with one element, for example an input, so that each
+   * run can be given another.
    *
    * Since: 1.0
    */
@@ -356,7 +358,7 @@ rlx_optimizer_options_init (RlxOptimizerOptions *self)
 /**
  * rlx_optimizer_options_new:
  *
- * Makes options that have the default values.
+ * Creates options with default values.
  *
  * Returns: (transfer full): new options
  *

@@ -10,10 +10,9 @@
 /**
  * RlxPort:
  *
- * Where tensors enter and leave an [class@Rlx.Executable]: an input, an output, a
- * parameter or a state.
+ * An input, output, parameter or state of an [class@Rlx.Executable].
  *
- * A port does not change, so it can be shared between threads.
+ * A port never changes, so threads can share it.
  *
  * Since: 1.0
  */
@@ -89,7 +88,7 @@ rlx_port_class_init (RlxPortClass *klass)
   /**
    * RlxPort:name:
    *
-   * The name it has in the graph.
+   * Its name in the graph.
    *
    * Since: 1.0
    */
@@ -114,7 +113,7 @@ rlx_port_init (RlxPort *self G_GNUC_UNUSED)
  * rlx_port_get_name: (get-property name)
  * @self: a port
  *
- * Gets the name it has in the graph.
+ * Gets its name in the graph.
  *
  * Returns: (transfer none): the name
  *
@@ -193,7 +192,7 @@ rlx_port_get_shape (RlxPort *self,
  * rlx_port_to_string:
  * @self: a port
  *
- * Describes the port in a line of text, for people to read: `x: f32[2, 3]`.
+ * Describes the port in a line of text, for display: `x: f32[2, 3]`.
  *
  * Returns: (transfer full): the text
  *
@@ -216,7 +215,7 @@ rlx_port_to_string (RlxPort *self)
  * RlxPortList:
  *
  * The inputs, outputs, parameters or states of an [class@Rlx.Executable]: a list of
- * [class@Rlx.Port] that does not change.
+ * [class@Rlx.Port] that never changes.
  *
  * Since: 1.0
  */

@@ -15,11 +15,11 @@
  * @shape: (array length=n_dims) (nullable): the size of each dimension
  * @n_dims: the number of dimensions; 0 makes a scalar
  * @address: the address of the elements
- * @size: the number of bytes at @address, all of which can be read
+ * @size: the number of readable bytes at @address
  * @error: where to store an error
  *
- * Makes a tensor from a copy of the memory at an address, such as that of an array
- * of numpy.
+ * Creates a tensor from a copy of the memory at an address, such as that of a NumPy
+ * array.
  *
  * Returns: (transfer full): a new tensor, or %NULL with an error
  */
@@ -48,9 +48,9 @@ rlx_private_tensor_new_from_address (RlxDataType    data_type,
  * rlx_private_tensor_get_address:
  * @tensor: a tensor
  *
- * Gets where the elements are.
+ * Gets the address of the elements.
  *
- * Returns: the address, which is good for as long as the tensor
+ * Returns: the address, which is valid as long as the tensor
  */
 guintptr
 rlx_private_tensor_get_address (RlxTensor *tensor)

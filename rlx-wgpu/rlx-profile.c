@@ -8,10 +8,10 @@
 /**
  * RlxProfile:
  *
- * Where the time of a run went: a list of [class@Rlx.ProfileStep], one for each
- * kernel in the order they ran.
+ * Where the time of a run went: a list of [class@Rlx.ProfileStep], one for each kernel,
+ * in the order in which they ran.
  *
- * Set [property@Rlx.Executable:profiling] before a run and ask for
+ * Set [property@Rlx.Executable:profiling] before a run, and call
  * [method@Rlx.Executable.dup_profile] after it.
  *
  * Since: 1.0
@@ -116,7 +116,7 @@ rlx_profile_step_class_init (RlxProfileStepClass *klass)
   /**
    * RlxProfileStep:bytes:
    *
-   * How many bytes the kernel has to read and write at least.
+   * The least number of bytes that the kernel has to read and write.
    *
    * Since: 1.0
    */
@@ -140,7 +140,7 @@ rlx_profile_step_class_init (RlxProfileStepClass *klass)
   /**
    * RlxProfileStep:op:
    *
-   * The name of the operator; `fused` for a region of element-wise ones.
+   * The name of the operator; `fused` for several element-wise operators in one kernel.
    *
    * Since: 1.0
    */
@@ -156,7 +156,7 @@ rlx_profile_step_class_init (RlxProfileStepClass *klass)
   /**
    * RlxProfileStep:time:
    *
-   * The seconds the kernel took, by the GPU's clock; 0 when the device has none.
+   * The seconds that the kernel took, by the GPU's clock; 0 if the device has none.
    *
    * Since: 1.0
    */
@@ -253,8 +253,8 @@ rlx_profile_class_init (RlxProfileClass *klass)
   /**
    * RlxProfile:total-time:
    *
-   * The seconds all kernels took together, by the GPU's clock; 0 when the device
-   * has none.
+   * The seconds that all kernels took together, by the GPU's clock; 0 if the device has
+   * none.
    *
    * Since: 1.0
    */
@@ -307,9 +307,9 @@ rlx_profile_new (const RlxPlan *plan,
  * rlx_profile_get_total_time: (get-property total-time)
  * @self: a profile
  *
- * Gets the time all kernels took together, by the GPU's clock.
+ * Gets the time that all kernels took together, by the GPU's clock.
  *
- * Returns: the time in seconds; 0 when the device has no clock
+ * Returns: the time in seconds; 0 if the device has no clock
  *
  * Since: 1.0
  */
@@ -374,7 +374,8 @@ rlx_profile_to_string (RlxProfile *self)
  * rlx_profile_step_get_op: (get-property op)
  * @self: a step
  *
- * Gets the name of the operator; `fused` for a region of element-wise ones.
+ * Gets the name of the operator; `fused` for several element-wise operators in one
+ * kernel.
  *
  * Returns: (transfer none): the name
  *
@@ -428,9 +429,9 @@ rlx_profile_step_get_node (RlxProfileStep *self)
  * rlx_profile_step_get_time: (get-property time)
  * @self: a step
  *
- * Gets the time the kernel took, by the GPU's clock.
+ * Gets the time that the kernel took, by the GPU's clock.
  *
- * Returns: the time in seconds; 0 when the device has no clock
+ * Returns: the time in seconds; 0 if the device has no clock
  *
  * Since: 1.0
  */
@@ -464,7 +465,7 @@ rlx_profile_step_get_operations (RlxProfileStep *self)
  * rlx_profile_step_get_bytes: (get-property bytes)
  * @self: a step
  *
- * Gets how many bytes the kernel has to read and write at least.
+ * Gets the least number of bytes that the kernel has to read and write.
  *
  * Returns: the number
  *

@@ -11,7 +11,7 @@
 /**
  * rlx_get_major_version:
  *
- * Gets the major version of the library that a program runs with; the 1 in 1.2.3.
+ * Gets the major version of the library that the program runs with: the 1 in 1.2.3.
  *
  * Returns: the number
  *
@@ -26,7 +26,7 @@ rlx_get_major_version (void)
 /**
  * rlx_get_minor_version:
  *
- * Gets the minor version of the library that a program runs with; the 2 in 1.2.3.
+ * Gets the minor version of the library that the program runs with: the 2 in 1.2.3.
  *
  * Returns: the number
  *
@@ -41,7 +41,7 @@ rlx_get_minor_version (void)
 /**
  * rlx_get_micro_version:
  *
- * Gets the micro version of the library that a program runs with; the 3 in 1.2.3.
+ * Gets the micro version of the library that the program runs with: the 3 in 1.2.3.
  *
  * Returns: the number
  *
@@ -55,14 +55,14 @@ rlx_get_micro_version (void)
 
 /**
  * rlx_check_version:
- * @major: the major version to ask for
- * @minor: the minor version to ask for
- * @micro: the micro version to ask for
+ * @major: the required major version
+ * @minor: the required minor version
+ * @micro: the required micro version
  *
- * Whether the library that a program runs with is of the given version or of a later one with the same major
- * version. [func@Rlx.CHECK_VERSION] tells of the headers.
+ * Checks whether the library that the program runs with has the given version or a later one with the same
+ * major version. [func@Rlx.CHECK_VERSION] checks the headers.
  *
- * Returns: whether it is
+ * Returns: whether it has
  *
  * Since: 1.0
  */

@@ -414,10 +414,9 @@ run_and_wait (RlxExecutable *self,
  * @cancellable: (nullable): a cancellable
  * @error: return location for an error
  *
- * Runs the graph and waits for the result.
+ * Runs the graph and waits for the outputs.
  *
- * This blocks; in a program with a main loop use
- * [method@Rlx.Executable.run_async].
+ * This blocks; in a program with a main loop, use [method@Rlx.Executable.run_async].
  *
  * Returns: (array length=n_outputs) (transfer full): the outputs, in the order
  *   of the graph; in C %NULL follows, so that `g_auto(RlxTensors)` can free them
@@ -455,14 +454,14 @@ rlx_executable_run (RlxExecutable *self,
  *
  * Runs the graph and leaves the outputs on the device.
  *
- * This returns once the work is submitted, without waiting for the GPU. The outputs
- * are inputs for other runs on the same device, and [method@Rlx.Tensor.fetch] brings
- * them into the computer's memory: many runs in a row cost one wait. The memory of
- * the outputs counts in [property@Rlx.Device:memory-used] until the last reference is
- * gone.
+ * This returns as soon as the work has been submitted, without waiting for the GPU. The
+ * outputs can be inputs of other runs on the same device, and [method@Rlx.Tensor.fetch]
+ * copies them to the computer's memory, so a sequence of runs needs to wait only once.
+ * The memory of the outputs counts in [property@Rlx.Device:memory-used] until the last
+ * reference is gone.
  *
- * Should the GPU fail after this has returned, the device is lost, and fetching reports
- * that. Runs that are checked or profiled are waited for.
+ * If the GPU fails after this has returned, the device is lost, and fetching reports
+ * that. For checked or profiled runs this waits for the GPU.
  *
  * Returns: (array length=n_outputs) (transfer full): the outputs, in the order
  *   of the graph; in C %NULL follows, so that `g_auto(RlxTensors)` can free them
@@ -495,7 +494,7 @@ rlx_executable_run_on_device (RlxExecutable *self,
  *   the graph
  * @n_inputs: the number of @inputs
  * @cancellable: (nullable): a cancellable
- * @callback: (scope async) (nullable): called when the work is submitted
+ * @callback: (scope async) (nullable): called when the work has been submitted
  * @user_data: data for @callback
  *
  * Runs the graph without blocking and leaves the outputs on the device; see
@@ -529,7 +528,7 @@ rlx_executable_run_on_device_async (RlxExecutable      *self,
  * @n_outputs: (out) (optional): the number of tensors returned
  * @error: return location for an error
  *
- * Ends what [method@Rlx.Executable.run_on_device_async] began.
+ * Finishes an operation started with [method@Rlx.Executable.run_on_device_async].
  *
  * Returns: (array length=n_outputs) (transfer full): the outputs, in the order
  *   of the graph; in C %NULL follows, so that `g_auto(RlxTensors)` can free them
@@ -602,7 +601,7 @@ order_inputs (RlxExecutable     *self,
  * @cancellable: (nullable): a cancellable
  * @error: return location for an error
  *
- * Runs the graph with inputs given by name, and waits for the result.
+ * Runs the graph with inputs given by name, and waits for the outputs.
  *
  * Returns: (array length=n_outputs) (transfer full): the outputs, in the order
  *   of the graph; in C %NULL follows, so that `g_auto(RlxTensors)` can free them
@@ -639,12 +638,12 @@ rlx_executable_run_named (RlxExecutable     *self,
  * @inputs: (array length=n_inputs): a tensor for each name
  * @n_inputs: the number of @inputs
  * @cancellable: (nullable): a cancellable
- * @callback: (scope async) (nullable): called when the outputs are there
+ * @callback: (scope async) (nullable): called when the outputs are available
  * @user_data: data for @callback
  *
  * Runs the graph with inputs given by name, without blocking.
  *
- * @callback is called in the main context that is the thread-default one here.
+ * @callback is called in the thread-default main context of the calling thread.
  * Cancelling ends the wait at once.
  *
  * Since: 1.0
@@ -679,7 +678,7 @@ rlx_executable_run_named_async (RlxExecutable      *self,
  * @n_outputs: (out) (optional): the number of tensors returned
  * @error: return location for an error
  *
- * Ends what [method@Rlx.Executable.run_named_async] began.
+ * Finishes an operation started with [method@Rlx.Executable.run_named_async].
  *
  * Returns: (array length=n_outputs) (transfer full): the outputs, in the order
  *   of the graph; in C %NULL follows, so that `g_auto(RlxTensors)` can free them
@@ -702,12 +701,12 @@ rlx_executable_run_named_finish (RlxExecutable *self,
  *   the graph
  * @n_inputs: the number of @inputs
  * @cancellable: (nullable): a cancellable
- * @callback: (scope async) (nullable): called when the outputs are there
+ * @callback: (scope async) (nullable): called when the outputs are available
  * @user_data: data for @callback
  *
  * Runs the graph without blocking.
  *
- * @callback is called in the main context that is the thread-default one here.
+ * @callback is called in the thread-default main context of the calling thread.
  * Cancelling ends the wait at once.
  *
  * Since: 1.0
@@ -738,7 +737,7 @@ rlx_executable_run_async (RlxExecutable      *self,
  * @n_outputs: (out) (optional): the number of tensors returned
  * @error: return location for an error
  *
- * Ends what [method@Rlx.Executable.run_async] began.
+ * Finishes an operation started with [method@Rlx.Executable.run_async].
  *
  * Returns: (array length=n_outputs) (transfer full): the outputs, in the order
  *   of the graph; in C %NULL follows, so that `g_auto(RlxTensors)` can free them

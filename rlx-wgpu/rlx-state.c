@@ -14,18 +14,19 @@
 /**
  * RlxState:
  *
- * The memory of a state, which executables of one device can share.
+ * The memory of a state, which executables on one device can share.
  *
- * An executable makes one for each state of its graph. [method@Rlx.Executable.dup_state]
- * gives it, and [method@Rlx.Executable.bind_state] lets another executable use it in place of its own:
- * what a run of one writes is what the next run of the other reads, and nothing is copied.
+ * An executable creates one for each state of its graph. [method@Rlx.Executable.dup_state] returns it,
+ * and [method@Rlx.Executable.bind_state] makes another executable use it instead of its own: what a
+ * run of one writes, the next run of the other reads, and nothing is copied.
  *
  * ```python
  * for name in 'keys', 'values':
  *     decode.bind_state(name, prefill.dup_state(name))
  * ```
  *
- * The memory is freed with the last executable that uses it and the last reference to the object.
+ * The memory is freed when no executable uses it any longer and the last reference to the object
+ * is gone.
  *
  * Since: 1.0
  */
@@ -122,7 +123,7 @@ rlx_state_get_shape (RlxState *self,
  * rlx_state_get_device:
  * @self: a state
  *
- * Gets the device where the state lies.
+ * Gets the device that holds the state.
  *
  * Returns: (transfer none): the device
  *
@@ -142,7 +143,7 @@ rlx_state_get_device (RlxState *self)
  * @name: the name of a state of the graph
  * @error: return location for an error
  *
- * Gets a state, for another executable of the device to use.
+ * Gets a state, so that another executable on the device can use it.
  *
  * Returns: (transfer full): the state
  *
@@ -372,14 +373,15 @@ bind_new (RlxExecutable *self,
  * @cancellable: (nullable): a cancellable
  * @error: return location for an error
  *
- * Lets the executable use a state of another one in place of its own, from the next run on.
+ * Makes the executable use a state of another one instead of its own, from the next run on.
  *
- * Runs of executables that share a state follow each other in the order they were started in,
- * like all runs of a device. What the executable's own state held is gone.
+ * Runs of executables that share a state are executed in the order in which they were
+ * started, like all runs on a device. The value of the executable's own state is lost.
  *
- * States that a graph changes in one step, such as the parameters of [method@Rlx.Graph.optimize], lie together, and so do
- * their averages. Where both executables train the same parameters, binding one of them binds all. An executable that
- * only reads parameters can bind each to that of one that trains them, but not the other way round, which is an error.
+ * States that a graph updates in one step, such as the parameters of [method@Rlx.Graph.optimize], are stored together,
+ * and so are their averages. If both executables train the same parameters, binding one of them binds all. An
+ * executable that only reads parameters can bind each of them to one that is trained by another executable; the reverse
+ * is an error.
  *
  * Returns: %TRUE on success
  *
@@ -410,10 +412,10 @@ rlx_executable_bind_state (RlxExecutable *self,
  * @name: the name of a state of the graph
  * @state: a state of an executable of the same device, of the same type and shape
  * @cancellable: (nullable): a cancellable
- * @callback: (scope async) (nullable): called when the state is bound
+ * @callback: (scope async) (nullable): called when the state has been bound
  * @user_data: data for @callback
  *
- * Lets the executable use a state of another one in place of its own, without blocking.
+ * Makes the executable use a state of another one instead of its own, without blocking.
  *
  * Since: 1.0
  */
@@ -443,7 +445,7 @@ rlx_executable_bind_state_async (RlxExecutable      *self,
  * @result: the result given to the callback
  * @error: return location for an error
  *
- * Ends what [method@Rlx.Executable.bind_state_async] began.
+ * Finishes an operation started with [method@Rlx.Executable.bind_state_async].
  *
  * Returns: %TRUE on success
  *

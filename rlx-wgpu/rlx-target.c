@@ -17,8 +17,8 @@
 /**
  * rlx_targets_list:
  *
- * Lists the names of the devices that graphs can be compiled for without having
- * them: `lavapipe`, `minimum` (what every WebGPU device has), and real chips.
+ * Lists the names of the devices that graphs can be compiled for even if they are not
+ * present: `lavapipe`, `minimum` (what every WebGPU device supports), and real chips.
  *
  * Returns: (transfer full) (array zero-terminated=1): the names
  *
@@ -60,9 +60,9 @@ look_up (const char *name,
  *
  * Describes a target.
  *
- * The dictionary has `name`, `source` (where its numbers come from), `features`
- * (an array of names), `limits` (as [method@Rlx.Adapter.get_limits] has them),
- * `subgroup-size` and `registers` (of 32 bits, for an invocation).
+ * The dictionary has `name`, `source` (the origin of its numbers), `features` (an array
+ * of names), `limits` (as returned by [method@Rlx.Adapter.get_limits]), `subgroup-size`
+ * and `registers` (the number of 32-bit registers per invocation).
  *
  * Returns: (transfer full): a dictionary `a{sv}`
  *
@@ -130,14 +130,15 @@ make_plan (RlxGraph          *self,
  * rlx_graph_plan_for:
  * @self: a graph
  * @target: the name of a target; see [func@Rlx.targets_list]
- * @options: (nullable): how to compile; what is not about a plan is not looked at
+ * @options: (nullable): options, or %NULL for the defaults; those that do not affect
+ *   the plan are ignored
  * @error: return location for an error
  *
- * Compiles a graph as for another device, which need not be there, and gets what a
- * run would do on it.
+ * Compiles a graph for a device that need not be present, and gets a machine-readable
+ * description of what a run would do.
  *
- * Returns: (transfer full): a dictionary `a{sv}` as
- *   [method@Rlx.Executable.dup_plan] gives it
+ * Returns: (transfer full): a dictionary `a{sv}`, like that of
+ *   [method@Rlx.Executable.dup_plan]
  *
  * Since: 1.0
  */
@@ -162,11 +163,12 @@ rlx_graph_plan_for (RlxGraph          *self,
  * rlx_graph_describe_plan_for:
  * @self: a graph
  * @target: the name of a target; see [func@Rlx.targets_list]
- * @options: (nullable): how to compile; what is not about a plan is not looked at
+ * @options: (nullable): options, or %NULL for the defaults; those that do not affect
+ *   the plan are ignored
  * @error: return location for an error
  *
- * Compiles a graph as for another device, which need not be there, and describes,
- * for people, what a run would do on it.
+ * Compiles a graph for a device that need not be present, and describes, as text, what
+ * a run would do.
  *
  * Returns: (transfer full): the text
  *

@@ -116,9 +116,9 @@ rlx_tensor_check_gpu (RlxTensor  *self,
  * rlx_tensor_get_device: (get-property device)
  * @self: a tensor
  *
- * Gets the device in whose memory the tensor lies.
+ * Gets the device whose memory holds the tensor.
  *
- * It stays there for as long as the tensor lives, also when the elements were fetched.
+ * The tensor stays there as long as it exists, even after its elements were fetched.
  *
  * Returns: (transfer none) (nullable): the device, or %NULL for a tensor in the computer's
  *   memory
@@ -204,16 +204,16 @@ fetch_new (RlxTensor    *self,
  * @cancellable: (nullable): a cancellable
  * @error: return location for an error
  *
- * Brings the elements of a tensor on a device into the computer's memory, and waits
+ * Copies the elements of a tensor from its device to the computer's memory, and waits
  * for that.
  *
- * Runs that the tensor comes from are waited for. For a tensor whose elements are
- * there already nothing happens. The tensor stays on the device, too.
+ * This waits for the run that computes the tensor. If the elements are already in the
+ * computer's memory, nothing happens. The tensor also stays on the device.
  *
- * When the device was lost in the meantime, so are the elements, and this is
+ * If the device was lost in the meantime, so are the elements, and this fails with
  * %RLX_DEVICE_ERROR_LOST.
  *
- * Returns: %TRUE when the elements are there
+ * Returns: %TRUE if the elements are now in the computer's memory
  *
  * Since: 1.0
  */
@@ -235,10 +235,10 @@ rlx_tensor_fetch (RlxTensor    *self,
  * rlx_tensor_fetch_async:
  * @self: a tensor
  * @cancellable: (nullable): a cancellable
- * @callback: (scope async) (nullable): called when the elements are there
+ * @callback: (scope async) (nullable): called when the elements have been fetched
  * @user_data: data for @callback
  *
- * Brings the elements of a tensor on a device into the computer's memory, without
+ * Copies the elements of a tensor from its device to the computer's memory, without
  * blocking; see [method@Rlx.Tensor.fetch].
  *
  * Since: 1.0
@@ -273,9 +273,9 @@ rlx_tensor_fetch_async (RlxTensor          *self,
  * @result: the result given to the callback
  * @error: return location for an error
  *
- * Ends what [method@Rlx.Tensor.fetch_async] began.
+ * Finishes an operation started with [method@Rlx.Tensor.fetch_async].
  *
- * Returns: %TRUE when the elements are there
+ * Returns: %TRUE if the elements are now in the computer's memory
  *
  * Since: 1.0
  */
@@ -359,14 +359,14 @@ upload_new (RlxDevice    *self,
  * @cancellable: (nullable): a cancellable
  * @error: return location for an error
  *
- * Puts a tensor into the memory of the device.
+ * Copies a tensor to the memory of the device.
  *
- * The result has the same elements and lies on the device: all executables of the device
- * take it as an input without uploading it again. Its memory counts in
+ * The result has the same elements and is stored on the device, so executables on the
+ * device can use it as an input without uploading it again. Its memory counts in
  * [property@Rlx.Device:memory-used] until the last reference is gone.
  *
- * A tensor that lies on this device already is returned as it is; one that lies on
- * another is fetched first.
+ * A tensor that is already on this device is returned as it is; one on another device
+ * is fetched first.
  *
  * Returns: (transfer full): the tensor on the device
  *
@@ -396,10 +396,10 @@ rlx_device_upload (RlxDevice    *self,
  * @self: a device
  * @tensor: a tensor
  * @cancellable: (nullable): a cancellable
- * @callback: (scope async) (nullable): called when the tensor is there
+ * @callback: (scope async) (nullable): called when the tensor has been uploaded
  * @user_data: data for @callback
  *
- * Puts a tensor into the memory of the device, without blocking; see
+ * Copies a tensor to the memory of the device, without blocking; see
  * [method@Rlx.Device.upload].
  *
  * Since: 1.0
@@ -436,7 +436,7 @@ rlx_device_upload_async (RlxDevice          *self,
  * @result: the result given to the callback
  * @error: return location for an error
  *
- * Ends what [method@Rlx.Device.upload_async] began.
+ * Finishes an operation started with [method@Rlx.Device.upload_async].
  *
  * Returns: (transfer full): the tensor on the device
  *

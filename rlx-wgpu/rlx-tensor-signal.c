@@ -70,12 +70,13 @@ get_window (RlxWindowShape shape,
  * rlx_tensor_new_window:
  * @shape: which window
  * @length: the number of elements, at least 1
- * @periodic: whether it is one period of an even function, which is what transforms of frames want, or
- *   symmetric, which is what filters want
- * @beta: for %RLX_WINDOW_SHAPE_KAISER, how narrow it is, from 0 to 1000; otherwise not looked at
+ * @periodic: whether the window is one period of an even function, as used for transforms of frames,
+ *   or symmetric, as used for filters
+ * @beta: for %RLX_WINDOW_SHAPE_KAISER, how narrow it is, from 0 to 1000; otherwise ignored
  * @error: where to store an error
  *
- * Makes a window, such as [method@Rlx.Node.stft] takes, of type `f32`. One of a single element is 1.
+ * Creates a window of type `f32`, such as [method@Rlx.Node.stft] takes. A window with a single
+ * element is 1.
  *
  * Returns: (transfer full): a new tensor, or %NULL with an error
  *
@@ -145,20 +146,22 @@ rlx_mel_scale_to_hertz (RlxMelScale scale,
 
 /**
  * rlx_tensor_new_mel_filters:
- * @scale: the scale on which the filters are side by side
+ * @scale: the scale on which the filters are evenly spaced
  * @n_mels: the number of filters
  * @fft_length: the length of the transforms whose spectra are filtered
- * @sample_rate: how many samples there are in a second
- * @lowest: where the first filter begins, in Hz
- * @highest: where the last one ends, in Hz, at most half of @sample_rate
- * @equal_area: whether all have the same area, as Slaney's, instead of the same height
+ * @sample_rate: the number of samples per second
+ * @lowest: the start of the first filter, in Hz
+ * @highest: the end of the last filter, in Hz, at most half of @sample_rate
+ * @equal_area: whether all filters have the same area, like Slaney's, instead of the
+ *   same height
  * @error: where to store an error
  *
- * Makes the triangular filters of a mel spectrogram: `f32` of the shape
- * [@fft_length / 2 + 1, @n_mels]. Each begins and ends in the middles of its neighbours.
+ * Creates the triangular filters of a mel spectrogram, of type `f32` and shape
+ * [@fft_length / 2 + 1, @n_mels]. Each filter starts and ends at the centres of its
+ * neighbours.
  *
- * Those of Whisper are of Slaney's scale and of equal area, from 0 to 8000 Hz, 80 or 128 of them for
- * transforms of 400 samples, 16,000 in a second.
+ * Whisper uses 80 or 128 filters on Slaney's scale, of equal area, from 0 to 8000 Hz, for transforms
+ * of 400 samples at 16,000 samples per second.
  *
  * Returns: (transfer full): a new tensor, or %NULL with an error
  *

@@ -54,9 +54,9 @@ check_count (RlxDataType    data_type,
  * @n_values: the number of elements
  * @error: where to store an error
  *
- * Makes a tensor of type `f32`.
+ * Creates a tensor of type `f32`.
  *
- * This is meant for literals and for small arrays.
+ * This is meant for literals and small arrays.
  *
  * Returns: (transfer full): a new tensor, or %NULL with an error
  *
@@ -91,14 +91,14 @@ rlx_tensor_new_from_floats (const gint64  *shape,
  * @n_values: the number of elements
  * @error: where to store an error
  *
- * Makes a tensor of any type from integers.
+ * Creates a tensor of any type from integers.
  *
- * A value that is outside the range of @data_type is an error, and for `bool`
- * only 0 and 1 are in the range. A float type takes the nearest number it has;
- * integers above 2²⁴ (`f32`), 2¹¹ (`f16`) or 2⁸ (`bf16`) may be rounded, and smaller ones
- * in types of 8 and 4 bits.
+ * A value outside the range of @data_type is an error; for `bool` the range is 0 and 1.
+ * Float types round to the nearest number they can represent: integers above 2²⁴ (`f32`),
+ * 2¹¹ (`f16`) or 2⁸ (`bf16`) may be rounded, and even smaller ones in 8-bit and 4-bit
+ * types.
  *
- * This is meant for literals and for small arrays.
+ * This is meant for literals and small arrays.
  *
  * Returns: (transfer full): a new tensor, or %NULL with an error
  *
@@ -217,11 +217,11 @@ refuse_value (RlxDataType data_type,
  * @n_values: the number of elements
  * @error: where to store an error
  *
- * Makes a tensor of any type from numbers.
+ * Creates a tensor of any type from numbers.
  *
- * What a type can take is as for [ctor@Rlx.Tensor.new_scalar].
+ * The values allowed for each type are those of [ctor@Rlx.Tensor.new_scalar].
  *
- * This is meant for literals and for small arrays.
+ * This is meant for literals and small arrays.
  *
  * Returns: (transfer full): a new tensor, or %NULL with an error
  *
@@ -267,12 +267,11 @@ rlx_tensor_new_from_doubles (RlxDataType    data_type,
  * @value: the value
  * @error: where to store an error
  *
- * Makes a tensor without dimensions, which has one element.
+ * Creates a scalar: a tensor without dimensions, with one element.
  *
- * For an integer type @value must be a whole number in the range of the type,
- * for `bool` it must be 0 or 1. A float type takes the nearest number it has;
- * a finite value it can only represent as infinity, or as a much smaller number,
- * is an error.
+ * For an integer type, @value must be a whole number in the range of the type; for
+ * `bool`, it must be 0 or 1. Float types round to the nearest number they can
+ * represent; a finite value that would become infinite or much smaller is an error.
  *
  * Returns: (transfer full): a new tensor, or %NULL with an error
  *
@@ -311,9 +310,9 @@ rlx_tensor_new_scalar (RlxDataType   data_type,
  *
  * Converts the elements of a tensor of any type to floats.
  *
- * Integers that a float does not have are rounded to the nearest one it has.
+ * Integers that a float cannot represent are rounded to the nearest one that it can.
  *
- * The array is a copy: large tensors are better read with
+ * The array is a copy; large tensors are better read with
  * [method@Rlx.Tensor.get_bytes].
  *
  * Returns: (array length=n_values) (transfer full): the elements, or %NULL with
@@ -368,10 +367,10 @@ rlx_tensor_to_floats (RlxTensor *self,
  *
  * Converts the elements of a tensor of any type to integers.
  *
- * Floats lose their fraction, a NaN becomes 0, and values outside the range of
- * 64-bit signed integers become the nearest end of the range.
+ * Floats lose their fraction, NaN becomes 0, and values outside the range of 64-bit
+ * signed integers are clamped.
  *
- * The array is a copy: large tensors are better read with
+ * The array is a copy; large tensors are better read with
  * [method@Rlx.Tensor.get_bytes].
  *
  * Returns: (array length=n_values) (transfer full): the elements, or %NULL with
@@ -416,15 +415,14 @@ rlx_tensor_to_ints (RlxTensor *self,
 /**
  * rlx_tensor_get_value:
  * @self: a tensor
- * @index: the index of an element, counted through all dimensions, the last one
- *   running fastest
+ * @index: the index of an element, counted in row-major order
  *
  * Gets one element of a tensor of any type.
  *
- * 64-bit integers above 2⁵³ may be rounded. It is a programmer error to use an
- * index that is negative or not below [method@Rlx.Tensor.get_n_elements].
+ * 64-bit integers above 2⁵³ may be rounded. An index that is negative or not below
+ * [method@Rlx.Tensor.get_n_elements] is a programmer error.
  *
- * Returns: the value, or a NaN for a tensor that cannot be fetched from its device
+ * Returns: the value, or NaN if the tensor cannot be fetched from its device
  *
  * Since: 1.0
  */
@@ -444,13 +442,13 @@ rlx_tensor_get_value (RlxTensor *self,
  * rlx_tensor_to_string:
  * @self: a tensor
  *
- * Writes the elements as text, for people to read.
+ * Writes the elements as text, for display.
  *
- * The elements are listed flat, whatever the shape is, as in `[4, 5, 0, 0]`; a
- * scalar is written without the brackets. The text does not depend on the
- * locale. Floats have as many digits as it takes to tell them from their
- * neighbours. After a thousand elements an ellipsis stands for the rest. For a tensor
- * that cannot be fetched from its device the text says why.
+ * The elements are listed flat, whatever the shape, as in `[4, 5, 0, 0]`; a scalar has
+ * no brackets. The text does not depend on the locale. Floats have as many digits as
+ * are needed to tell them from their neighbours. After a thousand elements, an ellipsis
+ * stands for the rest. If the tensor cannot be fetched from its device, the text says
+ * why.
  *
  * Returns: (transfer full): the text
  *

@@ -16,29 +16,27 @@
 /**
  * RlxTensor:
  *
- * An array of numbers, in the computer's memory or in that of a device.
+ * An array of numbers, in the computer's memory or on a device.
  *
- * A tensor has a data type, a shape, and the elements themselves, stored
- * without gaps, the last dimension running fastest. It is what goes into a
- * graph as a constant or a parameter, and what goes into and comes out of a run.
+ * A tensor has a data type, a shape, and elements, which are stored without gaps in
+ * row-major order. Constants and parameters of graphs are tensors, and so are the
+ * inputs and outputs of a run.
  *
- * A tensor never changes once it exists, so it can be shared between threads
- * freely. There is therefore nothing to set: make a tensor with one of its
- * constructors.
+ * A tensor never changes, so threads can share it freely. It gets its contents from one
+ * of the constructors.
  *
- * The elements are best handed over as a [struct@GLib.Bytes], which is not
- * copied. [ctor@Rlx.Tensor.new_from_floats] and [ctor@Rlx.Tensor.new_from_ints]
- * are for literals and for small arrays; a binding converts their arguments
- * element by element.
+ * The elements are best passed as [struct@GLib.Bytes], which are not copied.
+ * [ctor@Rlx.Tensor.new_from_floats] and [ctor@Rlx.Tensor.new_from_ints] are meant for
+ * literals and small arrays; language bindings convert their arguments element by
+ * element.
  *
- * What [method@Rlx.Executable.run_on_device] and [method@Rlx.Device.upload] return lies
- * on a device. It is an input for all executables of that device, without a trip over
- * the computer's memory. The elements are fetched when somebody asks for them:
- * [method@Rlx.Tensor.fetch] does that, can be cancelled and reports errors; functions
- * like [method@Rlx.Tensor.get_bytes] do it by themselves and block.
+ * Tensors that [method@Rlx.Executable.run_on_device] and [method@Rlx.Device.upload]
+ * return are stored on a device. Executables on that device can use them as inputs
+ * without a detour through the computer's memory. [method@Rlx.Tensor.fetch] copies the
+ * elements to the computer's memory, can be cancelled and reports errors; functions
+ * like [method@Rlx.Tensor.get_bytes] do so implicitly, and block.
  *
- * A tensor made by `g_object_new()` without any of the constructors is of type
- * `f32` and shape `[0]`.
+ * A tensor created by `g_object_new()` has type `f32` and shape `[0]`.
  *
  * Since: 1.0
  */
@@ -179,7 +177,7 @@ rlx_tensor_class_init (RlxTensorClass *klass)
   /**
    * RlxTensor:device: (getter get_device)
    *
-   * The device it lies on, if it does.
+   * The device that holds it, if any.
    *
    * Since: 1.0
    */
@@ -325,13 +323,12 @@ check_size (RlxDataType    data_type,
  * @bytes: the elements, in the computer's byte order
  * @error: where to store an error
  *
- * Makes a tensor from a [struct@GLib.Bytes].
+ * Creates a tensor from [struct@GLib.Bytes].
  *
- * The bytes are kept and not copied, unless they are not aligned for
- * @data_type. In a tensor of type `bool` each byte that is not 0 counts as 1;
- * if there are bytes other than 0 and 1 a cleaned copy is kept. The same goes for
- * half a byte that is left over behind an odd number of 4-bit elements: it
- * counts as 0.
+ * The bytes are referenced, not copied, unless they are not aligned for @data_type. In
+ * a tensor of type `bool`, each byte that is not 0 counts as 1; if there are bytes
+ * other than 0 and 1, a cleaned copy is used. The same applies to unused bits of the
+ * last byte, which count as 0.
  *
  * The number of bytes must be exactly what the shape needs.
  *
@@ -380,7 +377,7 @@ rlx_tensor_new_from_bytes (RlxDataType    data_type,
  * @n_data: the number of bytes
  * @error: where to store an error
  *
- * Makes a tensor from a copy of some bytes.
+ * Creates a tensor from a copy of some bytes.
  *
  * The number of bytes must be exactly what the shape needs.
  *
@@ -518,16 +515,15 @@ rlx_tensor_get_size (RlxTensor *self)
  * rlx_tensor_get_bytes: (get-property bytes)
  * @self: a tensor
  *
- * Gets the elements, in the computer's byte order, the last dimension running
- * fastest.
+ * Gets the elements, in the computer's byte order and in row-major order.
  *
- * Nothing is copied. The bytes can be kept beyond the life of the tensor with
- * [method@GLib.Bytes.ref].
+ * Nothing is copied. Take a reference with [method@GLib.Bytes.ref] to keep the bytes
+ * longer than the tensor.
  *
  * Elements that are only on a device are fetched first, which blocks; see
  * [method@Rlx.Tensor.fetch].
  *
- * Returns: (transfer none) (nullable): the elements, or %NULL when they could not be fetched
+ * Returns: (transfer none) (nullable): the elements, or %NULL if they could not be fetched
  *
  * Since: 1.0
  */
@@ -550,12 +546,12 @@ rlx_tensor_peek_data (RlxTensor *self)
 /**
  * rlx_tensor_reshape:
  * @self: a tensor
- * @shape: (array length=n_dims) (nullable): the size of each dimension; one may
- *   be -1, to stand for the size that makes the number of elements right
+ * @shape: (array length=n_dims) (nullable): the size of each dimension; one may be -1,
+ *   and is then computed from the number of elements
  * @n_dims: the number of dimensions
  * @error: where to store an error
  *
- * Makes a tensor of the same elements in another shape.
+ * Creates a tensor with the same elements and another shape.
  *
  * The elements are shared, not copied. Their number must not change.
  *
@@ -635,9 +631,9 @@ rlx_tensor_reshape (RlxTensor     *self,
  *
  * Compares two tensors bit by bit.
  *
- * They are equal if they have the same data type, the same shape and the same
- * bytes. So a NaN is equal to a NaN of the same bits, and 0.0 is not equal to
- * -0.0. A tensor that cannot be fetched from its device is equal to none.
+ * They are equal if they have the same data type, the same shape and the same bytes. So
+ * a NaN is equal to a NaN with the same bits, and 0.0 is not equal to -0.0. A tensor
+ * that cannot be fetched from its device is not equal to any other.
  *
  * Returns: whether the tensors are equal
  *
@@ -667,7 +663,7 @@ rlx_tensor_equal (RlxTensor *self,
  * Frees an array of tensors that ends with %NULL, as
  * [method@Rlx.Executable.run] returns it, and the tensors.
  *
- * In C, `g_auto(RlxTensors)` declares a variable that does so by itself:
+ * In C, `g_auto(RlxTensors)` declares a variable that is freed automatically:
  *
  * ```c
  * g_auto(RlxTensors) outputs = rlx_executable_run (executable, inputs, n_inputs, NULL, NULL, &error);

@@ -82,12 +82,12 @@ rlx_data_type_check (RlxDataType   data_type,
  * rlx_data_type_get_size:
  * @data_type: a data type
  *
- * Gets the number of bytes one element of a type takes.
+ * Gets the number of bytes per element of a type.
  *
- * Elements of less than 8 bits share bytes: they have no such size.
+ * Elements of less than 8 bits share bytes, so they have no such size.
  *
- * Returns: the size in bytes, or 0 when elements are smaller than a byte or
- *   @data_type is not a data type
+ * Returns: the size in bytes, or 0 if elements are smaller than a byte or @data_type is
+ *   not a data type
  *
  * Since: 1.0
  */
@@ -101,12 +101,12 @@ rlx_data_type_get_size (RlxDataType data_type)
  * rlx_data_type_get_bits:
  * @data_type: a data type
  *
- * Gets the number of bits one element of a type takes.
+ * Gets the number of bits per element of a type.
  *
- * A tensor takes as many bytes as its elements fill. Where elements of 4 or 2 bits do
- * not fill the last byte, its upper bits are 0.
+ * The size of a tensor is rounded up to whole bytes. If elements of 4 or 2 bits do not
+ * fill the last byte, its upper bits are 0.
  *
- * Returns: the number of bits, or 0 when @data_type is not a data type
+ * Returns: the number of bits, or 0 if @data_type is not a data type
  *
  * Since: 1.0
  */
@@ -122,10 +122,9 @@ rlx_data_type_get_bits (RlxDataType data_type)
  *
  * Gets the short name of a type: `f32`, `bool`, `i64` and so on.
  *
- * [func@Rlx.DataType.from_string] is the way back.
+ * [func@Rlx.DataType.from_string] does the reverse.
  *
- * Returns: (transfer none): the name, or `invalid` when @data_type is not a
- *   data type
+ * Returns: (transfer none): the name, or `invalid` if @data_type is not a data type
  *
  * Since: 1.0
  */
@@ -141,9 +140,9 @@ rlx_data_type_to_string (RlxDataType data_type)
  * @data_type: (out): where to store the data type
  * @error: where to store an error
  *
- * Finds the type of a name, as [func@Rlx.DataType.to_string] gives it.
+ * Finds a type by its short name, as [func@Rlx.DataType.to_string] returns it.
  *
- * Returns: true if @name is the name of a type, false with
+ * Returns: %TRUE if @name is the name of a type, %FALSE with
  *   `RLX_GRAPH_ERROR_INVALID_ARGUMENT` if it is not
  *
  * Since: 1.0

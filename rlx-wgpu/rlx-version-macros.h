@@ -40,8 +40,9 @@
 /**
  * RLX_VERSION_MIN_REQUIRED:
  *
- * The oldest version that a program is to work with, by default that of the headers. What was deprecated up to
- * that version leads to warnings. Define it, as `RLX_VERSION_1_0` for instance, before the headers are included.
+ * The oldest version that a program is meant to work with; by default that of the headers. Using anything that
+ * was deprecated in that version or before leads to a warning. Define it, for example as `RLX_VERSION_1_0`,
+ * before including the headers.
  *
  * Since: 1.0
  */
@@ -52,8 +53,8 @@
 /**
  * RLX_VERSION_MAX_ALLOWED:
  *
- * The newest version whose functions a program may use, by default that of the headers. What was added after
- * that version leads to warnings. Define it, as `RLX_VERSION_1_0` for instance, before the headers are included.
+ * The newest version whose functions a program may use; by default that of the headers. Using anything that was
+ * added later leads to a warning. Define it, for example as `RLX_VERSION_1_0`, before including the headers.
  *
  * Since: 1.0
  */
