@@ -40,8 +40,8 @@ typedef struct _RlxWeightsEntry RlxWeightsEntry;
  * RLX_INT_ARRAY:
  * @...: integers
  *
- * An array of integers and its length, for the two arguments that a shape or a
- * list of axes takes in C, as in `rlx_node_reshape (x, RLX_INT_ARRAY (2, 3), &error)`.
+ * An array of integers and its length: the two arguments that a shape or a list of axes takes in C,
+ * as in `rlx_node_reshape (x, RLX_INT_ARRAY (2, 3), &error)`.
  *
  * Since: 1.0
  */
@@ -51,8 +51,8 @@ typedef struct _RlxWeightsEntry RlxWeightsEntry;
  * RLX_FLOAT_ARRAY:
  * @...: numbers
  *
- * An array of floats and its length, for the two arguments that values take in
- * C, as in `rlx_tensor_new_from_floats (RLX_INT_ARRAY (2), RLX_FLOAT_ARRAY (1, 2), &error)`.
+ * An array of floats and its length: the two arguments that values take in C, as in
+ * `rlx_tensor_new_from_floats (RLX_INT_ARRAY (2), RLX_FLOAT_ARRAY (1, 2), &error)`.
  *
  * Since: 1.0
  */
@@ -67,10 +67,10 @@ typedef struct _RlxWeightsEntry RlxWeightsEntry;
  * @RLX_DATA_TYPE_I8: 8-bit signed integer
  * @RLX_DATA_TYPE_U8: 8-bit unsigned integer
  * @RLX_DATA_TYPE_BOOL: one byte, 0 or 1
- * @RLX_DATA_TYPE_I64: 64-bit signed integer; on the device 32 bits wide: values
- *   that do not fit are refused when they are uploaded, and results wrap
- * @RLX_DATA_TYPE_U64: 64-bit unsigned integer; on the device 32 bits wide: values
- *   that do not fit are refused when they are uploaded, and results wrap
+ * @RLX_DATA_TYPE_I64: 64-bit signed integer; 32 bits wide on the device: uploading a value that
+ *   does not fit is an error, and results wrap
+ * @RLX_DATA_TYPE_U64: 64-bit unsigned integer; 32 bits wide on the device: uploading a value that
+ *   does not fit is an error, and results wrap
  * @RLX_DATA_TYPE_I4: 4-bit signed integer, two to a byte, the first in its lower half
  * @RLX_DATA_TYPE_U4: 4-bit unsigned integer, two to a byte, the first in its lower half
  * @RLX_DATA_TYPE_I16: 16-bit signed integer
@@ -85,8 +85,8 @@ typedef struct _RlxWeightsEntry RlxWeightsEntry;
  * @RLX_DATA_TYPE_I2: 2-bit signed integer, four to a byte, the first in its lowest bits
  * @RLX_DATA_TYPE_U2: 2-bit unsigned integer, four to a byte, the first in its lowest bits
  *
- * The type of a tensor's elements. Those from @RLX_DATA_TYPE_I4 on are moved about and converted,
- * but not computed with.
+ * The type of a tensor's elements. Those from @RLX_DATA_TYPE_I4 on can be moved and converted, but
+ * there is no arithmetic on them.
  *
  * Since: 1.0
  */
@@ -123,7 +123,7 @@ typedef enum
  * @RLX_ADAPTER_TYPE_INTEGRATED: a GPU that shares the system's memory
  * @RLX_ADAPTER_TYPE_CPU: a driver that computes on the CPU
  *
- * What kind of machine an adapter is.
+ * The kind of hardware behind an adapter.
  *
  * Since: 1.0
  */
@@ -137,12 +137,12 @@ typedef enum
 
 /**
  * RlxDeviceFeatures:
- * @RLX_DEVICE_FEATURES_NONE: nothing beyond the base
+ * @RLX_DEVICE_FEATURES_NONE: none
  * @RLX_DEVICE_FEATURES_F16: 16-bit floats are loaded and stored natively
  * @RLX_DEVICE_FEATURES_SUBGROUPS: subgroup operations
  * @RLX_DEVICE_FEATURES_SUBGROUP_MATRIX: cooperative matrices
  * @RLX_DEVICE_FEATURES_TIMESTAMPS: the GPU's own clock, for profiles
- * @RLX_DEVICE_FEATURES_MAPPED_STORAGE: kernels can work in memory of the program
+ * @RLX_DEVICE_FEATURES_MAPPED_STORAGE: kernels can access the program's memory
  * @RLX_DEVICE_FEATURES_PACKED_DOT: products of four 8-bit integers at a time
  *
  * Optional abilities of an adapter or device.
@@ -162,13 +162,13 @@ typedef enum /*< flags >*/
 
 /**
  * RlxPadMode:
- * @RLX_PAD_MODE_CONSTANT: a given value, by default 0
+ * @RLX_PAD_MODE_CONSTANT: a given value, 0 by default
  * @RLX_PAD_MODE_EDGE: the element at the edge
- * @RLX_PAD_MODE_REFLECT: mirrored at the element at the edge: that one is not repeated
- * @RLX_PAD_MODE_SYMMETRIC: mirrored beside the element at the edge: that one is repeated
- * @RLX_PAD_MODE_WRAP: the elements from the other end
+ * @RLX_PAD_MODE_REFLECT: mirrored at the edge element, which is not repeated
+ * @RLX_PAD_MODE_SYMMETRIC: mirrored beyond the edge element, which is repeated
+ * @RLX_PAD_MODE_WRAP: the elements from the opposite end
  *
- * What is beyond the edge of a tensor.
+ * Which values lie beyond the edges of a tensor.
  *
  * Since: 1.0
  */
@@ -183,13 +183,13 @@ typedef enum
 
 /**
  * RlxScatterMode:
- * @RLX_SCATTER_MODE_REPLACE: the last update that goes there
- * @RLX_SCATTER_MODE_ADD: the sum of what was there and all updates
+ * @RLX_SCATTER_MODE_REPLACE: the last update
+ * @RLX_SCATTER_MODE_ADD: the sum of the element and all updates
  * @RLX_SCATTER_MODE_MUL: their product
  * @RLX_SCATTER_MODE_MAX: the largest of them
  * @RLX_SCATTER_MODE_MIN: the smallest of them
  *
- * How an element is combined with the updates for it.
+ * How an element is combined with its updates.
  *
  * Since: 1.0
  */
@@ -208,7 +208,7 @@ typedef enum
  * @RLX_FOURIER_NORM_FORWARD: the forward transform is scaled by 1 / n, the inverse one is not
  * @RLX_FOURIER_NORM_ORTHO: both are scaled by 1 / √n
  *
- * Which of the two Fourier transforms is scaled, so that one undoes the other.
+ * Which of the forward and inverse Fourier transforms is scaled, so that each undoes the other.
  *
  * Since: 1.0
  */
@@ -226,8 +226,9 @@ typedef enum
  * @RLX_WINDOW_SHAPE_BLACKMAN: 0.42 - ½ cos(2πi / m) + 0.08 cos(4πi / m)
  * @RLX_WINDOW_SHAPE_KAISER: I₀(β √(1 - (2i / m - 1)²)) / I₀(β), where I₀ is a modified Bessel function
  *
- * What the frames of a signal are multiplied by before they are transformed. Element 0 is
- * the first; m is the number of elements of a periodic window, one less for a symmetric one.
+ * The window that the frames of a signal are multiplied by before they are transformed. Elements i
+ * are counted from 0; m is the number of elements of a periodic window, and one less for a
+ * symmetric one.
  *
  * Since: 1.0
  */
@@ -244,7 +245,7 @@ typedef enum
  * @RLX_MEL_SCALE_SLANEY: linear up to 1000 Hz, logarithmic above
  * @RLX_MEL_SCALE_HTK: 2595 log₁₀(1 + f / 700)
  *
- * How frequencies become distances of pitch.
+ * How frequencies are mapped to a scale of perceived pitch.
  *
  * Since: 1.0
  */
@@ -256,12 +257,12 @@ typedef enum
 
 /**
  * RlxConvolution:
- * @RLX_CONVOLUTION_FULL: all that is not zero: signal + filter - 1 elements
- * @RLX_CONVOLUTION_SAME: as many as the signal has, from the middle
- * @RLX_CONVOLUTION_VALID: where the filter is inside of the signal, or the signal inside of it
- * @RLX_CONVOLUTION_CAUSAL: as many as the signal has, from the start
+ * @RLX_CONVOLUTION_FULL: everything that is not zero: signal + filter - 1 elements
+ * @RLX_CONVOLUTION_SAME: the middle, as long as the signal
+ * @RLX_CONVOLUTION_VALID: where the filter lies within the signal, or the signal within the filter
+ * @RLX_CONVOLUTION_CAUSAL: the start, as long as the signal
  *
- * Which part of a convolution is wanted.
+ * Which part of a convolution to compute.
  *
  * Since: 1.0
  */
@@ -275,10 +276,10 @@ typedef enum
 
 /**
  * RlxGateScoring:
- * @RLX_GATE_SCORING_SOFTMAX: all experts share 1
- * @RLX_GATE_SCORING_SIGMOID: each by itself has something between 0 and 1
+ * @RLX_GATE_SCORING_SOFTMAX: the scores of all experts add up to 1
+ * @RLX_GATE_SCORING_SIGMOID: each expert has a score between 0 and 1 of its own
  *
- * How a mixture of experts makes scores of what a network says about them.
+ * How the logits of a mixture of experts become scores.
  *
  * Since: 1.0
  */
@@ -293,9 +294,9 @@ typedef enum
  * @RLX_DISTANCE_EUCLIDEAN: √Σ (x - y)²
  * @RLX_DISTANCE_SQUARED: Σ (x - y)²
  * @RLX_DISTANCE_COSINE: 1 - Σ x y / √(Σ x² Σ y²), 1 where a point is 0
- * @RLX_DISTANCE_INNER_PRODUCT: -Σ x y: the larger the product, the nearer
+ * @RLX_DISTANCE_INNER_PRODUCT: -Σ x y, so a larger product is nearer
  *
- * How far points are from each other.
+ * How to measure the distance between points.
  *
  * Since: 1.0
  */
@@ -309,10 +310,10 @@ typedef enum
 
 /**
  * RlxComplexLayout:
- * @RLX_COMPLEX_LAYOUT_PAIRS: the last dimension is 2: the real and the imaginary part of each number
+ * @RLX_COMPLEX_LAYOUT_PAIRS: the last dimension is 2: the real and imaginary part of each number
  * @RLX_COMPLEX_LAYOUT_PLANAR: the first dimension is 2: all real parts, then all imaginary parts
  *
- * How complex numbers lie in a tensor.
+ * How complex numbers are stored in a tensor.
  *
  * Since: 1.0
  */
@@ -328,7 +329,7 @@ typedef enum
  * @RLX_INTERPOLATION_LINEAR: between the two neighbours along each axis
  * @RLX_INTERPOLATION_CUBIC: cubic convolution over four neighbours along each axis
  *
- * How values between the elements of a tensor come about.
+ * How values between the elements of a tensor are interpolated.
  *
  * Since: 1.0
  */
@@ -342,14 +343,14 @@ typedef enum
 /**
  * RlxResizeCoordinates:
  * @RLX_RESIZE_COORDINATES_HALF_PIXEL: at (i + ½) / scale - ½
- * @RLX_RESIZE_COORDINATES_HALF_PIXEL_SYMMETRIC: the same, about the middle of the operand where the scale
- *   does not give a whole number of elements
+ * @RLX_RESIZE_COORDINATES_HALF_PIXEL_SYMMETRIC: the same, centred on the operand where the scale does not
+ *   give a whole number of elements
  * @RLX_RESIZE_COORDINATES_PYTORCH_HALF_PIXEL: as half pixel, but 0 for a single element
  * @RLX_RESIZE_COORDINATES_ALIGN_CORNERS: at i · (size before - 1) / (size after - 1)
  * @RLX_RESIZE_COORDINATES_ASYMMETRIC: at i / scale
  * @RLX_RESIZE_COORDINATES_TF_HALF_PIXEL_FOR_NN: at (i + ½) / scale
  * @RLX_RESIZE_COORDINATES_TF_CROP_AND_RESIZE: evenly from the start to the end of a region, both given as
- *   parts of (size before - 1); elements outside of the operand get a given value
+ *   fractions of (size before - 1); elements outside the operand get a given value
  *
  * Where element i of a resized axis is in the operand.
  *
@@ -368,12 +369,12 @@ typedef enum
 
 /**
  * RlxResizeRounding:
- * @RLX_RESIZE_ROUNDING_ROUND_PREFER_FLOOR: to the nearest, down from the middle
- * @RLX_RESIZE_ROUNDING_ROUND_PREFER_CEIL: to the nearest, up from the middle
+ * @RLX_RESIZE_ROUNDING_ROUND_PREFER_FLOOR: to the nearest, halves down
+ * @RLX_RESIZE_ROUNDING_ROUND_PREFER_CEIL: to the nearest, halves up
  * @RLX_RESIZE_ROUNDING_FLOOR: down
  * @RLX_RESIZE_ROUNDING_CEIL: up
  *
- * Which element is the nearest.
+ * Which element counts as the nearest.
  *
  * Since: 1.0
  */
@@ -389,9 +390,9 @@ typedef enum
  * RlxGridPadding:
  * @RLX_GRID_PADDING_ZEROS: 0
  * @RLX_GRID_PADDING_BORDER: the element at the edge
- * @RLX_GRID_PADDING_REFLECTION: mirrored at the edge, as often as it takes
+ * @RLX_GRID_PADDING_REFLECTION: mirrored at the edges, as often as necessary
  *
- * What is beyond the edge of a picture that is sampled.
+ * What lies beyond the edges of an image that is sampled.
  *
  * Since: 1.0
  */
@@ -426,7 +427,7 @@ typedef enum
  * @RLX_FILTER_LAYOUT_SIO: spatial axes, input channels, output channels (HWIO)
  * @RLX_FILTER_LAYOUT_SOI: spatial axes, output channels, input channels (HWOI)
  *
- * The order of a filter's axes.
+ * The order of a filter's dimensions.
  *
  * Since: 1.0
  */
@@ -444,9 +445,9 @@ typedef enum
  * RlxRecurrentDirection:
  * @RLX_RECURRENT_DIRECTION_FORWARD: from the first step to the last
  * @RLX_RECURRENT_DIRECTION_BACKWARD: from the last step to the first
- * @RLX_RECURRENT_DIRECTION_BOTH: once each way, with weights of their own
+ * @RLX_RECURRENT_DIRECTION_BOTH: both, each with its own weights
  *
- * In which order a recurrent network takes the steps of a sequence.
+ * The order in which a recurrent network processes the steps of a sequence.
  *
  * Since: 1.0
  */
@@ -464,7 +465,7 @@ typedef enum
  * @RLX_RECURRENT_ACTIVATION_RELU: max(0, x)
  * @RLX_RECURRENT_ACTIVATION_LEAKY_RELU: x, or alpha · x for x < 0
  * @RLX_RECURRENT_ACTIVATION_THRESHOLDED_RELU: x for x > alpha, otherwise 0
- * @RLX_RECURRENT_ACTIVATION_HARD_SIGMOID: alpha · x + beta, limited to 0 and 1
+ * @RLX_RECURRENT_ACTIVATION_HARD_SIGMOID: alpha · x + beta, clamped to the range from 0 to 1
  * @RLX_RECURRENT_ACTIVATION_ELU: x, or alpha · (eˣ - 1) for x < 0
  * @RLX_RECURRENT_ACTIVATION_SOFTSIGN: x / (1 + |x|)
  * @RLX_RECURRENT_ACTIVATION_SOFTPLUS: ln(1 + eˣ)
@@ -496,7 +497,7 @@ typedef enum
  * @RLX_LSTM_GATES_IOFG: input, output, forget, cell (WebNN's default, ONNX)
  * @RLX_LSTM_GATES_IFGO: input, forget, cell, output (PyTorch)
  *
- * The order of the gates of a long short-term memory.
+ * The order of the gates of a long short-term memory (LSTM).
  *
  * Since: 1.0
  */
@@ -511,7 +512,7 @@ typedef enum
  * @RLX_GRU_GATES_ZRN: update, reset, new (WebNN's default, ONNX)
  * @RLX_GRU_GATES_RZN: reset, update, new (PyTorch)
  *
- * The order of the gates of a gated recurrent unit.
+ * The order of the gates of a gated recurrent unit (GRU).
  *
  * Since: 1.0
  */
@@ -523,11 +524,11 @@ typedef enum
 
 /**
  * RlxReduction:
- * @RLX_REDUCTION_NONE: each stays by itself
+ * @RLX_REDUCTION_NONE: the loss of each element
  * @RLX_REDUCTION_MEAN: their mean
  * @RLX_REDUCTION_SUM: their sum
  *
- * What becomes of the parts of a loss.
+ * How the losses of single elements are reduced.
  *
  * Since: 1.0
  */
@@ -540,14 +541,14 @@ typedef enum
 
 /**
  * RlxOptimizer:
- * @RLX_OPTIMIZER_SGD: along the gradient, with momentum if asked for
- * @RLX_OPTIMIZER_ADAM: along the mean of gradients over the root of their mean square
- * @RLX_OPTIMIZER_ADAMW: the same, with a decay of the parameters that is apart from it
- * @RLX_OPTIMIZER_LION: along the sign of the mean of gradients
- * @RLX_OPTIMIZER_ADAFACTOR: as Adam without momentum, with mean squares for rows and
- *   columns only
+ * @RLX_OPTIMIZER_SGD: along the gradient, optionally with momentum
+ * @RLX_OPTIMIZER_ADAM: along the mean of the gradients, divided by the root of their mean square
+ * @RLX_OPTIMIZER_ADAMW: the same, with decoupled weight decay
+ * @RLX_OPTIMIZER_LION: along the sign of the mean of the gradients
+ * @RLX_OPTIMIZER_ADAFACTOR: as Adam without momentum, with mean squares kept for rows and columns
+ *   only
  *
- * How parameters follow the gradients of a loss.
+ * How an optimiser updates parameters from the gradients of a loss.
  *
  * Since: 1.0
  */
@@ -563,10 +564,10 @@ typedef enum
 /**
  * RlxHeadLayout:
  * @RLX_HEAD_LAYOUT_HEADS_FIRST: batch, heads, sequence, width
- * @RLX_HEAD_LAYOUT_SEQUENCE_FIRST: batch, sequence, heads, width: what a projection
- *   gives when its columns are taken for heads
+ * @RLX_HEAD_LAYOUT_SEQUENCE_FIRST: batch, sequence, heads, width: the result of a projection whose
+ *   columns are split into heads
  *
- * Where the heads of queries, keys and values are.
+ * The position of the heads in queries, keys and values.
  *
  * Since: 1.0
  */
@@ -578,29 +579,27 @@ typedef enum
 
 /**
  * RlxPrecision:
- * @RLX_PRECISION_DEFAULT: what the graph says, which is full unless its text form
- *   has another one
- * @RLX_PRECISION_FULL: as exact as the operators state
- * @RLX_PRECISION_REDUCED: products with weights may round their operands to f16,
- *   where that does the weights no harm
- * @RLX_PRECISION_INTEGER: the same, and products with packed weights may round the other
- *   operand to integers of 8 bits, 32 of which have a scale
+ * @RLX_PRECISION_DEFAULT: the graph's own, which is full unless its text form asks for another
+ * @RLX_PRECISION_FULL: the error bounds that the operators state
+ * @RLX_PRECISION_REDUCED: products with weights may round their operands to f16, unless the weights
+ *   would suffer
+ * @RLX_PRECISION_INTEGER: the same, and products with packed weights may round the other operand to
+ *   8-bit integers with a scale for every 32
  *
- * How exact the products of matrices in a graph are.
+ * How exact a graph's matrix products are.
  *
- * A device with matrix units (%RLX_DEVICE_FEATURES_SUBGROUP_MATRIX) is several
- * times as fast with %RLX_PRECISION_REDUCED; on others it changes nothing. Sums are
- * in f32 all the same. Each element of the result is then at most 2⁻¹⁰ times the sum
- * of the absolute products further off than the operator states. The weights are
- * looked at whenever they are given: those that f16 cannot hold, or whose products
- * live from cancellation (differences, Fourier matrices), keep full precision.
- * Activations are not looked at: one beyond 65504 becomes infinite.
+ * A device with matrix units (%RLX_DEVICE_FEATURES_SUBGROUP_MATRIX) is several times as fast with
+ * %RLX_PRECISION_REDUCED; on others it changes nothing. Sums are still computed in f32. The error
+ * of each element may exceed the operator's bound by at most 2⁻¹⁰ times the sum of the absolute
+ * products. Weights are checked whenever they are set: those that f16 cannot hold, or whose
+ * products rely on cancellation (differences, Fourier matrices), keep full precision. Activations
+ * are not checked: one beyond 65504 becomes infinite.
  *
- * %RLX_PRECISION_INTEGER is for packed weights on devices without matrix units, which
- * can make four products of bytes at a time (%RLX_DEVICE_FEATURES_PACKED_DOT): with many
- * rows these are two to four times as fast. Each activation is then off by up to 1/253 of the
- * largest of the 32 it is rounded with. The weights stay what they are, and sums are exact
- * within such a block, in f32 beyond it.
+ * %RLX_PRECISION_INTEGER is for packed weights on devices that have no matrix units but can
+ * multiply four pairs of bytes at a time (%RLX_DEVICE_FEATURES_PACKED_DOT): products with many rows
+ * are then two to four times as fast. Each activation is off by up to 1/253 of the largest among
+ * the 32 that share its scale. The weights do not change. Sums are exact within such a block and in
+ * f32 across blocks.
  *
  * Since: 1.0
  */
@@ -614,17 +613,17 @@ typedef enum
 
 /**
  * RlxPackedType:
- * @RLX_PACKED_TYPE_Q4_0: 32 numbers of 4 bits and a scale, 18 bytes
- * @RLX_PACKED_TYPE_Q4_1: 32 numbers of 4 bits, a scale and an offset, 20 bytes
- * @RLX_PACKED_TYPE_Q5_0: 32 numbers of 5 bits and a scale, 22 bytes
- * @RLX_PACKED_TYPE_Q5_1: 32 numbers of 5 bits, a scale and an offset, 24 bytes
- * @RLX_PACKED_TYPE_Q8_0: 32 numbers of 8 bits and a scale, 34 bytes
- * @RLX_PACKED_TYPE_Q2_K: 256 numbers of 2 bits, 84 bytes
- * @RLX_PACKED_TYPE_Q3_K: 256 numbers of 3 bits, 110 bytes
- * @RLX_PACKED_TYPE_Q4_K: 256 numbers of 4 bits, 144 bytes
- * @RLX_PACKED_TYPE_Q5_K: 256 numbers of 5 bits, 176 bytes
- * @RLX_PACKED_TYPE_Q6_K: 256 numbers of 6 bits, 210 bytes
- * @RLX_PACKED_TYPE_Q8_K: 256 numbers of 8 bits, 292 bytes
+ * @RLX_PACKED_TYPE_Q4_0: 32 4-bit numbers and a scale, 18 bytes
+ * @RLX_PACKED_TYPE_Q4_1: 32 4-bit numbers, a scale and an offset, 20 bytes
+ * @RLX_PACKED_TYPE_Q5_0: 32 5-bit numbers and a scale, 22 bytes
+ * @RLX_PACKED_TYPE_Q5_1: 32 5-bit numbers, a scale and an offset, 24 bytes
+ * @RLX_PACKED_TYPE_Q8_0: 32 8-bit numbers and a scale, 34 bytes
+ * @RLX_PACKED_TYPE_Q2_K: 256 2-bit numbers, 84 bytes
+ * @RLX_PACKED_TYPE_Q3_K: 256 3-bit numbers, 110 bytes
+ * @RLX_PACKED_TYPE_Q4_K: 256 4-bit numbers, 144 bytes
+ * @RLX_PACKED_TYPE_Q5_K: 256 5-bit numbers, 176 bytes
+ * @RLX_PACKED_TYPE_Q6_K: 256 6-bit numbers, 210 bytes
+ * @RLX_PACKED_TYPE_Q8_K: 256 8-bit numbers, 292 bytes
  * @RLX_PACKED_TYPE_IQ2_XXS: 256 numbers from a grid, 66 bytes
  * @RLX_PACKED_TYPE_IQ2_XS: 256 numbers from a grid, 74 bytes
  * @RLX_PACKED_TYPE_IQ3_XXS: 256 numbers from a grid, 98 bytes
@@ -634,22 +633,23 @@ typedef enum
  * @RLX_PACKED_TYPE_IQ2_S: 256 numbers from a grid, 82 bytes
  * @RLX_PACKED_TYPE_IQ4_XS: 256 numbers from 16 levels, 136 bytes
  * @RLX_PACKED_TYPE_IQ1_M: 256 ternary numbers from a grid, 56 bytes
- * @RLX_PACKED_TYPE_BF16: floats of 16 bits with 8 bits of exponent
+ * @RLX_PACKED_TYPE_BF16: 16-bit floats with 8 bits of exponent
  * @RLX_PACKED_TYPE_TQ1_0: 256 ternary numbers, 54 bytes
  * @RLX_PACKED_TYPE_TQ2_0: 256 ternary numbers, 66 bytes
- * @RLX_PACKED_TYPE_MXFP4: 32 floats of 4 bits, 17 bytes
- * @RLX_PACKED_TYPE_NVFP4: 64 floats of 4 bits, 36 bytes
- * @RLX_PACKED_TYPE_Q1_0: 128 numbers of 1 bit and a scale, 18 bytes
- * @RLX_PACKED_TYPE_Q2_0: 64 numbers of 2 bits and a scale, 18 bytes
- * @RLX_PACKED_TYPE_INT2: integers of 2 bits, the first in the lowest bits of a byte; scales are apart
- * @RLX_PACKED_TYPE_INT4: integers of 4 bits, the first in the lowest bits of a byte; scales are apart
- * @RLX_PACKED_TYPE_INT8: integers of 8 bits; scales are apart
- * @RLX_PACKED_TYPE_F8_E4M3: floats of 8 bits, 4 of them exponent, without infinities; scales are apart
- * @RLX_PACKED_TYPE_F8_E5M2: floats of 8 bits, 5 of them exponent; scales are apart
+ * @RLX_PACKED_TYPE_MXFP4: 32 4-bit floats, 17 bytes
+ * @RLX_PACKED_TYPE_NVFP4: 64 4-bit floats, 36 bytes
+ * @RLX_PACKED_TYPE_Q1_0: 128 1-bit numbers and a scale, 18 bytes
+ * @RLX_PACKED_TYPE_Q2_0: 64 2-bit numbers and a scale, 18 bytes
+ * @RLX_PACKED_TYPE_INT2: 2-bit integers, the first in the lowest bits of a byte; scales are separate
+ * @RLX_PACKED_TYPE_INT4: 4-bit integers, the first in the lowest bits of a byte; scales are separate
+ * @RLX_PACKED_TYPE_INT8: 8-bit integers; scales are separate
+ * @RLX_PACKED_TYPE_F8_E4M3: 8-bit floats, 4 bits of them exponent, without infinities; scales are
+ *   separate
+ * @RLX_PACKED_TYPE_F8_E5M2: 8-bit floats, 5 bits of them exponent; scales are separate
  *
- * How numbers are packed into bytes: mostly in blocks that have a scale of their own.
+ * How numbers are packed into bytes, mostly in blocks with a scale each.
  *
- * Those below 1000 are the types of tensors in GGUF files, by their numbers there.
+ * Values below 1000 are the tensor types of GGUF files, with the same numbers.
  *
  * Since: 1.0
  */
@@ -696,7 +696,7 @@ typedef enum
  * @RLX_WEIGHTS_FORMAT_NPZ: an `.npz` file, NumPy's archive of arrays
  * @RLX_WEIGHTS_FORMAT_NPY: an `.npy` file, NumPy's format for one array
  *
- * What kind of file weights are in.
+ * The format of a file of weights.
  *
  * Since: 1.0
  */
@@ -723,10 +723,10 @@ typedef enum
  * @RLX_DEVICE_ERROR_NO_ADAPTER: no usable GPU driver was found
  * @RLX_DEVICE_ERROR_NOT_FOUND: no adapter matches the selector
  * @RLX_DEVICE_ERROR_LOST: the device was lost
- * @RLX_DEVICE_ERROR_OUT_OF_MEMORY: the device's memory or budget is exhausted
+ * @RLX_DEVICE_ERROR_OUT_OF_MEMORY: the device's memory or the memory limit is exhausted
  * @RLX_DEVICE_ERROR_TIMEOUT: the device did not answer in time
- * @RLX_DEVICE_ERROR_UNSUPPORTED: the device lacks something that is needed
- * @RLX_DEVICE_ERROR_INTERNAL: the driver or this library broke a promise
+ * @RLX_DEVICE_ERROR_UNSUPPORTED: the device lacks something that is required
+ * @RLX_DEVICE_ERROR_INTERNAL: a bug in the driver or in this library
  *
  * Errors of finding, opening and using a device.
  *
@@ -755,14 +755,15 @@ typedef enum
 
 /**
  * RlxGraphError:
- * @RLX_GRAPH_ERROR_INVALID_ARGUMENT: an argument or attribute has a value it cannot have
+ * @RLX_GRAPH_ERROR_INVALID_ARGUMENT: an argument or attribute has an invalid value
  * @RLX_GRAPH_ERROR_SHAPE: shapes do not fit together
  * @RLX_GRAPH_ERROR_DATA_TYPE: data types do not fit together
- * @RLX_GRAPH_ERROR_LIMIT: a size is beyond what the library can address
- * @RLX_GRAPH_ERROR_NOT_FOUND: there is no operator, attribute, input or output of that name
- * @RLX_GRAPH_ERROR_UNSUPPORTED: valid, but not something this library computes
+ * @RLX_GRAPH_ERROR_LIMIT: a size is larger than the library can address
+ * @RLX_GRAPH_ERROR_NOT_FOUND: there is no operator, attribute, input or output with that name
+ * @RLX_GRAPH_ERROR_UNSUPPORTED: valid, but not supported by this library
  * @RLX_GRAPH_ERROR_PARSE: the text is not a graph
- * @RLX_GRAPH_ERROR_OUT_OF_RANGE: a checked run met an index outside of what it is for, or an integer that does not fit its type
+ * @RLX_GRAPH_ERROR_OUT_OF_RANGE: a checked run came across an index that is out of range, or an integer that does not
+ *   fit its type
  *
  * Errors of tensors, of building graphs and of calling executables.
  *
@@ -791,10 +792,10 @@ typedef enum
 
 /**
  * RlxCompileError:
- * @RLX_COMPILE_ERROR_UNSUPPORTED: no kernel of this device can compute a node
- * @RLX_COMPILE_ERROR_LIMIT: a node needs more than a limit of the device
- * @RLX_COMPILE_ERROR_INVALID_GRAPH: the graph cannot be compiled, for instance because it has no output
- * @RLX_COMPILE_ERROR_INTERNAL: a kernel was refused by the driver; a bug
+ * @RLX_COMPILE_ERROR_UNSUPPORTED: no kernel for this device can compute a node
+ * @RLX_COMPILE_ERROR_LIMIT: a node exceeds a limit of the device
+ * @RLX_COMPILE_ERROR_INVALID_GRAPH: the graph cannot be compiled, for example because it has no output
+ * @RLX_COMPILE_ERROR_INTERNAL: the driver rejected a kernel, which is a bug
  *
  * Errors of compiling a graph.
  *
@@ -819,13 +820,14 @@ typedef enum
 
 /**
  * RlxWeightsError:
- * @RLX_WEIGHTS_ERROR_PARSE: the file is not of its format
+ * @RLX_WEIGHTS_ERROR_PARSE: the file does not conform to its format
  * @RLX_WEIGHTS_ERROR_TRUNCATED: the file ends too early
- * @RLX_WEIGHTS_ERROR_LIMIT: a size in the file is beyond a limit
- * @RLX_WEIGHTS_ERROR_UNSUPPORTED: the file is valid but holds something this library does not read
- * @RLX_WEIGHTS_ERROR_NOT_FOUND: there is no tensor of that name, or nothing that takes one
- * @RLX_WEIGHTS_ERROR_SHAPE: a tensor has another shape than is asked for
- * @RLX_WEIGHTS_ERROR_DATA_TYPE: a tensor has another data type than is asked for
+ * @RLX_WEIGHTS_ERROR_LIMIT: a size in the file exceeds a limit
+ * @RLX_WEIGHTS_ERROR_UNSUPPORTED: the file is valid, but has something that this library does not
+ *   read
+ * @RLX_WEIGHTS_ERROR_NOT_FOUND: there is no tensor with that name, or nothing that takes one
+ * @RLX_WEIGHTS_ERROR_SHAPE: a tensor does not have the requested shape
+ * @RLX_WEIGHTS_ERROR_DATA_TYPE: a tensor does not have the requested data type
  *
  * Errors of reading and writing tensor files.
  *
@@ -845,7 +847,7 @@ typedef enum
 /**
  * RLX_MODEL_ERROR:
  *
- * Error domain for reading model files and making graphs of them.
+ * Error domain for reading model files and building graphs from them.
  *
  * Since: 1.0
  */
@@ -853,16 +855,18 @@ typedef enum
 
 /**
  * RlxModelError:
- * @RLX_MODEL_ERROR_PARSE: the file is not of its format
+ * @RLX_MODEL_ERROR_PARSE: the file does not conform to its format
  * @RLX_MODEL_ERROR_TRUNCATED: the file ends too early
- * @RLX_MODEL_ERROR_LIMIT: a size is beyond a limit
- * @RLX_MODEL_ERROR_UNSUPPORTED: the model is valid but has something this library does not compute
- * @RLX_MODEL_ERROR_INVALID: the nodes of the model do not fit together
- * @RLX_MODEL_ERROR_NOT_FOUND: the model has no input, output or dimension of that name
- * @RLX_MODEL_ERROR_SHAPE: a tensor has another shape than the model wants, or a dimension is not known
- * @RLX_MODEL_ERROR_DATA_TYPE: a tensor has another data type than the model wants
+ * @RLX_MODEL_ERROR_LIMIT: a size exceeds a limit
+ * @RLX_MODEL_ERROR_UNSUPPORTED: the model is valid, but has something that this library does not
+ *   compute
+ * @RLX_MODEL_ERROR_INVALID: the nodes of the model are inconsistent
+ * @RLX_MODEL_ERROR_NOT_FOUND: the model has no input, output or dimension with that name
+ * @RLX_MODEL_ERROR_SHAPE: a tensor does not have the shape that the model expects, or a dimension is
+ *   unknown
+ * @RLX_MODEL_ERROR_DATA_TYPE: a tensor does not have the data type that the model expects
  *
- * Errors of reading model files and making graphs of them.
+ * Errors of reading model files and building graphs from them.
  *
  * Since: 1.0
  */
