@@ -20,12 +20,12 @@
  *
  * Writes a graph as a folder of static files that run in a browser.
  *
- * The graph is compiled for named targets, without a device. The folder gets the plans
- * (`plan.json`), constants and parameters in pieces (`weights-….bin`), the code that runs
- * them (`rlx.js`, with `rlx.d.ts` and `package.json`) and a page that shows it
- * (`index.html`). The page on browsers in the manual describes all of them.
+ * The graph is compiled for named targets, without a device. The folder then contains the
+ * plans (`plan.json`), the constants and parameters (`weights-….bin`), the code that runs
+ * the graph (`rlx.js`, with `rlx.d.ts` and `package.json`) and a page that demonstrates
+ * it (`index.html`). [In a browser](browser.html) describes them.
  *
- * Nothing may be set while it is being written.
+ * The object must not be changed while the folder is being written.
  *
  * Since: 1.0
  */
@@ -152,7 +152,7 @@ rlx_web_export_class_init (RlxWebExportClass *klass)
   /**
    * RlxWebExport:options: (getter get_options) (setter set_options)
    *
-   * How to compile; what is not about a plan is not looked at.
+   * The compile options; those that do not affect the plan are ignored.
    *
    * Since: 1.0
    */
@@ -160,9 +160,10 @@ rlx_web_export_class_init (RlxWebExportClass *klass)
   /**
    * RlxWebExport:progress: (getter get_progress)
    *
-   * Which part of the data has been written, from 0 to 1.
+   * The fraction of the data that has been written, from 0 to 1.
    *
-   * Notifications come in the main context that was the thread-default one when the object was made.
+   * Notifications are emitted in the thread-default main context of the thread that created the
+   * object.
    *
    * Since: 1.0
    */
@@ -191,7 +192,7 @@ rlx_web_export_init (RlxWebExport *self)
  * rlx_web_export_new:
  * @graph: a graph
  *
- * Makes an export of a graph.
+ * Creates an export of a graph.
  *
  * Returns: (transfer full): the export
  *
@@ -231,11 +232,12 @@ rlx_web_export_get_graph (RlxWebExport *self)
  *
  * Sets the targets to compile for.
  *
- * A page takes the first plan that fits the device it finds, so those that need more
- * come first. With `minimum` as the last one there is a plan for every device.
+ * A page uses the first plan that suits the user's device, so demanding targets should
+ * come first. With `minimum` as the last one, there is a plan for every device.
  *
- * A browser has no matrices, and a kernel cannot ask for a size of subgroups there: plans
- * do without, and without subgroups at all for targets whose driver chooses among sizes.
+ * Browsers have no cooperative matrices, and kernels cannot request a subgroup size
+ * there, so plans do not use these, and no subgroups at all for targets whose driver
+ * chooses between several sizes.
  *
  * Since: 1.0
  */
@@ -275,9 +277,9 @@ rlx_web_export_get_targets (RlxWebExport *self)
 /**
  * rlx_web_export_set_options: (set-property options)
  * @self: an export
- * @options: (nullable): how to compile
+ * @options: (nullable): the options
  *
- * Sets how to compile.
+ * Sets the compile options.
  *
  * Since: 1.0
  */
@@ -296,7 +298,7 @@ rlx_web_export_set_options (RlxWebExport      *self,
  * rlx_web_export_get_options: (get-property options)
  * @self: an export
  *
- * Gets how to compile.
+ * Gets the compile options.
  *
  * Returns: (transfer none) (nullable): the options
  *
@@ -361,9 +363,9 @@ begin (RlxWebExport *self,
  * rlx_web_export_get_progress: (get-property progress)
  * @self: an export
  *
- * Gets which part of the data has been written.
+ * Gets which fraction of the data has been written.
  *
- * Returns: from 0 to 1
+ * Returns: the fraction, from 0 to 1
  *
  * Since: 1.0
  */
@@ -408,12 +410,12 @@ list_parameters (const RlxIr *ir)
  * @n_values: the number of @values
  * @error: return location for an error
  *
- * Gives parameters the values that they begin with in the browser.
+ * Sets the initial values of parameters.
  *
- * A page can set them again. Those without a value have to be set there before the first
+ * A page can change them. Those without a value have to be set there before the first
  * run.
  *
- * Returns: %TRUE on success; otherwise nothing has changed
+ * Returns: %TRUE on success; on failure nothing has changed
  *
  * Since: 1.0
  */
@@ -476,12 +478,12 @@ take_parameter (const RlxRecordPair *pair,
 /**
  * rlx_web_export_set_parameters_from:
  * @self: an export
- * @weights: a file of weights
- * @names: (nullable): names of tensors by names of parameters, of type `a{ss}`
+ * @weights: a weight file
+ * @names: (nullable): the names of tensors by names of parameters, of type `a{ss}`
  * @cancellable: (nullable): a cancellable
  * @error: return location for an error
  *
- * Gives parameters the values that they begin with, from a file, by the rules of
+ * Sets the initial values of parameters from a file, by the rules of
  * [method@Rlx.Executable.set_parameters_from].
  *
  * Returns: %TRUE on success
@@ -554,13 +556,13 @@ load_in_thread (gpointer      data,
 /**
  * rlx_web_export_set_parameters_from_async:
  * @self: an export
- * @weights: a file of weights
- * @names: (nullable): names of tensors by names of parameters, of type `a{ss}`
+ * @weights: a weight file
+ * @names: (nullable): the names of tensors by names of parameters, of type `a{ss}`
  * @cancellable: (nullable): a cancellable
- * @callback: (scope async) (nullable): called when they are read
+ * @callback: (scope async) (nullable): called when the values have been read
  * @user_data: data for @callback
  *
- * Gives parameters the values that they begin with, from a file, without blocking.
+ * Sets the initial values of parameters from a file, without blocking.
  *
  * Since: 1.0
  */
@@ -601,8 +603,8 @@ rlx_web_export_set_parameters_from_async (RlxWebExport       *self,
  * @result: the result given to the callback
  * @error: return location for an error
  *
- * Ends what [method@Rlx.WebExport.set_parameters_from_async] began. Parameters have their
- * values from here on.
+ * Finishes an operation started with [method@Rlx.WebExport.set_parameters_from_async].
+ * Parameters only change when this is called.
  *
  * Returns: %TRUE on success
  *
@@ -647,12 +649,12 @@ copy_tensors (RlxTensor **tensors,
  * @self: an export
  * @inputs: (array length=n_inputs): a tensor for each input
  * @n_inputs: the number of @inputs
- * @outputs: (array length=n_outputs): what a first run gives
+ * @outputs: (array length=n_outputs): the correct outputs of a first run
  * @n_outputs: the number of @outputs
- * @tolerance: how far an element of an output may be away from what it should be
+ * @tolerance: how much an element of an output may differ from the correct one
  *
- * Adds an example that a page can check its browser with: inputs, and the outputs of a
- * first run with them.
+ * Adds an example that a page can use to check the browser it runs in: inputs, and the
+ * outputs of a first run.
  *
  * Since: 1.0
  */
@@ -886,15 +888,14 @@ write_in_thread (gpointer      data,
 /**
  * rlx_web_export_write:
  * @self: an export
- * @folder: the folder; it is made if it is not there
+ * @folder: the folder; created if it does not exist
  * @cancellable: (nullable): a cancellable
  * @error: return location for an error
  *
  * Compiles the graph and writes the files.
  *
- * `plan.json` is written last: without it the folder is not complete. An `index.html` and
- * a `package.json` that are there stay as they are, other files of an earlier export are
- * replaced.
+ * `plan.json` is written last: without it the folder is incomplete. An existing
+ * `index.html` or `package.json` is kept; other files of an earlier export are replaced.
  *
  * Returns: %TRUE on success
  *
@@ -917,13 +918,13 @@ rlx_web_export_write (RlxWebExport *self,
 /**
  * rlx_web_export_write_async:
  * @self: an export
- * @folder: the folder; it is made if it is not there
+ * @folder: the folder; created if it does not exist
  * @cancellable: (nullable): a cancellable
- * @callback: (scope async) (nullable): called when the files are written
+ * @callback: (scope async) (nullable): called when the files have been written
  * @user_data: data for @callback
  *
  * Compiles the graph and writes the files, without blocking.
- * [property@Rlx.WebExport:progress] tells how far it is.
+ * [property@Rlx.WebExport:progress] reports the progress.
  *
  * Since: 1.0
  */
@@ -948,7 +949,7 @@ rlx_web_export_write_async (RlxWebExport       *self,
  * @result: the result given to the callback
  * @error: return location for an error
  *
- * Ends what [method@Rlx.WebExport.write_async] began.
+ * Finishes an operation started with [method@Rlx.WebExport.write_async].
  *
  * Returns: %TRUE on success
  *

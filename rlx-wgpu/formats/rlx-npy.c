@@ -37,13 +37,12 @@ load (RlxSource    *source,
  * @npy: the contents of a `.npy` file
  * @error: where to store an error
  *
- * Makes a tensor from the contents of a `.npy` file, numpy's format for one
- * array.
+ * Creates a tensor from the contents of a `.npy` file, NumPy's format for one array.
  *
- * Arrays of all types of [enum@Rlx.DataType] are read, in either order of the
- * dimensions, and integers of 16 bits as `i32` or `u32`. Others, as well as arrays in
- * a byte order that is not this computer's, are refused with
- * `RLX_WEIGHTS_ERROR_UNSUPPORTED`; nothing that is in a file is ever executed.
+ * Arrays of all types that NumPy and [enum@Rlx.DataType] share can be read, in C or
+ * Fortran order; 16-bit integers become `i32` or `u32`. Arrays of other types or in
+ * another computer's byte order are rejected with %RLX_WEIGHTS_ERROR_UNSUPPORTED.
+ * Nothing in a file is ever executed.
  *
  * Returns: (transfer full): a new tensor, or %NULL with an error
  *
@@ -65,11 +64,10 @@ rlx_tensor_new_from_npy (GBytes  *npy,
  * @cancellable: (nullable): a [class@Gio.Cancellable]
  * @error: where to store an error
  *
- * Makes a tensor from a `.npy` file, numpy's format for one array.
+ * Creates a tensor from a `.npy` file, NumPy's format for one array.
  *
- * The file must be a regular file, and exactly as long as its header says. It
- * is read while the function runs, and is not needed afterwards. See
- * [ctor@Rlx.Tensor.new_from_npy] for what can be in it.
+ * The file must be a regular file, and exactly as long as its header says. It is not
+ * needed after the call. See [ctor@Rlx.Tensor.new_from_npy] for what it can contain.
  *
  * Returns: (transfer full): a new tensor, or %NULL with an error
  *
@@ -155,10 +153,10 @@ rlx_npy_write (RlxSink       *sink,
  * @self: a tensor
  * @error: where to store an error
  *
- * Makes the contents of a `.npy` file, numpy's format for one array.
+ * Creates the contents of a `.npy` file, NumPy's format for one array.
  *
- * What numpy has no type for is written in a wider one: floats in `f32`, integers of 4 and 2 bits
- * in `i8` or `u8`, and those of 16 bits, as they are read, in `i32` or `u32`.
+ * Types that NumPy does not have are widened: floats to `f32`, and 4-bit and 2-bit integers to
+ * `i8` or `u8`. 16-bit integers become `i32` or `u32`, as they do when they are read.
  *
  * Returns: (transfer full): the contents of the file, or %NULL with an error if
  *   there is not enough memory for another copy of the elements
@@ -203,15 +201,15 @@ rlx_tensor_to_npy (RlxTensor *self,
  * @cancellable: (nullable): a [class@Gio.Cancellable]
  * @error: where to store an error
  *
- * Writes a `.npy` file, numpy's format for one array.
+ * Writes a `.npy` file, NumPy's format for one array.
  *
- * A file that is there already is replaced once everything has been written; if
- * something goes wrong it stays as it was.
+ * An existing file is replaced once everything has been written; on failure it stays as
+ * it was.
  *
- * What numpy has no type for is written in a wider one: floats in `f32`, integers of 4 and 2 bits
- * in `i8` or `u8`, and those of 16 bits, as they are read, in `i32` or `u32`.
+ * Types that NumPy does not have are widened: floats to `f32`, and 4-bit and 2-bit integers to
+ * `i8` or `u8`. 16-bit integers become `i32` or `u32`, as they do when they are read.
  *
- * Returns: true if the file was written, false with an error if it was not
+ * Returns: %TRUE if the file was written, %FALSE with an error if it was not
  *
  * Since: 1.0
  */
@@ -254,10 +252,10 @@ load_in_thread (gpointer      data,
  * rlx_tensor_load_npy_async:
  * @file: a `.npy` file
  * @cancellable: (nullable): a [class@Gio.Cancellable]
- * @callback: (scope async) (nullable): called when the tensor is there
+ * @callback: (scope async) (nullable): called when the tensor has been loaded
  * @user_data: data for @callback
  *
- * Makes a tensor from a `.npy` file, without blocking.
+ * Creates a tensor from a `.npy` file, without blocking.
  *
  * Since: 1.0
  */
@@ -279,7 +277,7 @@ rlx_tensor_load_npy_async (GFile              *file,
  * @result: the result given to the callback
  * @error: where to store an error
  *
- * Ends what [func@Rlx.Tensor.load_npy_async] began.
+ * Finishes an operation started with [func@Rlx.Tensor.load_npy_async].
  *
  * Returns: (transfer full): a new tensor, or %NULL with an error
  *
@@ -325,7 +323,7 @@ save_in_thread (gpointer      data,
  * @self: a tensor
  * @file: the file to write
  * @cancellable: (nullable): a [class@Gio.Cancellable]
- * @callback: (scope async) (nullable): called when the file is written
+ * @callback: (scope async) (nullable): called when the file has been written
  * @user_data: data for @callback
  *
  * Writes a `.npy` file, without blocking.
@@ -357,9 +355,9 @@ rlx_tensor_save_npy_async (RlxTensor          *self,
  * @result: the result given to the callback
  * @error: where to store an error
  *
- * Ends what [method@Rlx.Tensor.save_npy_async] began.
+ * Finishes an operation started with [method@Rlx.Tensor.save_npy_async].
  *
- * Returns: true if the file was written, false with an error if it was not
+ * Returns: %TRUE if the file was written, %FALSE with an error if it was not
  *
  * Since: 1.0
  */

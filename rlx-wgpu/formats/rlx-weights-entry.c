@@ -12,9 +12,9 @@
 /**
  * RlxWeightsEntry:
  *
- * A tensor in a file of weights: what it is and where, without its elements.
+ * Describes a tensor in a weight file, without its elements.
  *
- * An entry does not change, so it can be shared between threads.
+ * An entry never changes, so threads can share it.
  *
  * Since: 1.0
  */
@@ -110,7 +110,7 @@ rlx_weights_entry_class_init (RlxWeightsEntryClass *klass)
   /**
    * RlxWeightsEntry:data-type: (getter get_data_type)
    *
-   * The type of the elements of the tensor that is loaded.
+   * The type of the elements of the tensor once it is loaded.
    *
    * Since: 1.0
    */
@@ -118,7 +118,7 @@ rlx_weights_entry_class_init (RlxWeightsEntryClass *klass)
   /**
    * RlxWeightsEntry:loadable: (getter is_loadable)
    *
-   * Whether a tensor can be made of it.
+   * Whether [method@Rlx.Weights.load_tensor] can load it.
    *
    * Since: 1.0
    */
@@ -134,7 +134,7 @@ rlx_weights_entry_class_init (RlxWeightsEntryClass *klass)
   /**
    * RlxWeightsEntry:offset: (getter get_offset)
    *
-   * Where the tensor begins in its file, or the deflated bytes that become it.
+   * The offset of the tensor in its file, or of its compressed bytes.
    *
    * Since: 1.0
    */
@@ -142,7 +142,8 @@ rlx_weights_entry_class_init (RlxWeightsEntryClass *klass)
   /**
    * RlxWeightsEntry:packed: (getter is_packed)
    *
-   * Whether operators take its bytes as they are.
+   * Whether operators such as [method@Rlx.Node.dequant_matmul] take its bytes as they
+   * are.
    *
    * Since: 1.0
    */
@@ -150,7 +151,7 @@ rlx_weights_entry_class_init (RlxWeightsEntryClass *klass)
   /**
    * RlxWeightsEntry:packed-type: (getter get_packed_type)
    *
-   * How it is packed, where it is.
+   * How it is packed, if it is.
    *
    * Since: 1.0
    */
@@ -158,7 +159,7 @@ rlx_weights_entry_class_init (RlxWeightsEntryClass *klass)
   /**
    * RlxWeightsEntry:shape:
    *
-   * The size of each dimension, in numbers also where they are packed; an array of
+   * The size of each dimension, counting numbers even if they are packed; an array of
    * type `ax`.
    *
    * Since: 1.0
@@ -167,7 +168,7 @@ rlx_weights_entry_class_init (RlxWeightsEntryClass *klass)
   /**
    * RlxWeightsEntry:size: (getter get_size)
    *
-   * How many bytes its elements take in the file, once they are inflated.
+   * The size of its elements in bytes, uncompressed.
    *
    * Since: 1.0
    */
@@ -175,7 +176,7 @@ rlx_weights_entry_class_init (RlxWeightsEntryClass *klass)
   /**
    * RlxWeightsEntry:type-name: (getter get_type_name)
    *
-   * What the elements are in the file: `f32`, `bf16`, `q4-k`…
+   * The type of the elements in the file: `f32`, `bf16`, `q4-k`…
    *
    * Since: 1.0
    */
@@ -227,7 +228,7 @@ rlx_weights_entry_get_name (RlxWeightsEntry *self)
  * rlx_weights_entry_get_type_name: (get-property type-name)
  * @self: an entry
  *
- * Gets the name of what the elements are in the file: `f32`, `bf16`, `q4-k`…
+ * Gets the type of the elements in the file: `f32`, `bf16`, `q4-k`…
  *
  * Returns: (transfer none): the name
  *
@@ -245,10 +246,10 @@ rlx_weights_entry_get_type_name (RlxWeightsEntry *self)
  * rlx_weights_entry_get_data_type: (get-property data-type)
  * @self: an entry
  *
- * Gets the type of the elements of the tensor that
- * [method@Rlx.Weights.load_tensor] gives.
+ * Gets the type of the elements of the tensor that [method@Rlx.Weights.load_tensor]
+ * returns.
  *
- * Returns: the data type; u8 where there is no such tensor
+ * Returns: the data type; `u8` if the tensor cannot be loaded
  *
  * Since: 1.0
  */
@@ -264,11 +265,11 @@ rlx_weights_entry_get_data_type (RlxWeightsEntry *self)
  * rlx_weights_entry_is_loadable: (get-property loadable)
  * @self: an entry
  *
- * Gets whether [method@Rlx.Weights.load_tensor] can make a tensor of it. Of elements
- * that no data type of the library holds without loss, such as f64, there are the
- * bytes only: [method@Rlx.Weights.load_bytes].
+ * Gets whether [method@Rlx.Weights.load_tensor] can load it. If no data type of the
+ * library can represent its elements without loss, as for `f64`, only its bytes are
+ * available, from [method@Rlx.Weights.load_bytes].
  *
- * Returns: whether there is a tensor
+ * Returns: %TRUE if it can be loaded
  *
  * Since: 1.0
  */
@@ -284,8 +285,8 @@ rlx_weights_entry_is_loadable (RlxWeightsEntry *self)
  * rlx_weights_entry_is_packed: (get-property packed)
  * @self: an entry
  *
- * Gets whether its bytes are what [method@Rlx.Node.dequant_matmul] and its like take
- * as they are.
+ * Gets whether [method@Rlx.Node.dequant_matmul] and similar operators take its bytes as
+ * they are.
  *
  * Returns: whether it is packed
  *
@@ -303,8 +304,8 @@ rlx_weights_entry_is_packed (RlxWeightsEntry *self)
  * rlx_weights_entry_get_packed_type: (get-property packed-type)
  * @self: an entry
  *
- * Gets how it is packed. This says something only where
- * [method@Rlx.WeightsEntry.is_packed] does.
+ * Gets how it is packed. This is only meaningful if [method@Rlx.WeightsEntry.is_packed]
+ * returns %TRUE.
  *
  * Returns: the packed type
  *
@@ -323,7 +324,7 @@ rlx_weights_entry_get_packed_type (RlxWeightsEntry *self)
  * @self: an entry
  * @n_dims: (out) (optional): where to store the number of dimensions
  *
- * Gets the shape, in numbers also where they are packed.
+ * Gets the shape, counting numbers even if they are packed.
  *
  * Returns: (array length=n_dims) (transfer none): the size of each dimension
  *
@@ -347,7 +348,7 @@ rlx_weights_entry_get_shape (RlxWeightsEntry *self,
  * rlx_weights_entry_get_size: (get-property size)
  * @self: an entry
  *
- * Gets how many bytes the elements take in the file, once they are inflated.
+ * Gets the size of the elements in bytes, uncompressed.
  *
  * Returns: the number of bytes
  *
@@ -365,9 +366,9 @@ rlx_weights_entry_get_size (RlxWeightsEntry *self)
  * rlx_weights_entry_get_offset: (get-property offset)
  * @self: an entry
  *
- * Gets where the tensor begins in its file, or the deflated bytes that become it.
+ * Gets the offset of the tensor in its file, or of its compressed bytes.
  *
- * Returns: the number of bytes before it
+ * Returns: the offset in bytes
  *
  * Since: 1.0
  */

@@ -346,13 +346,13 @@ load (RlxWeights   *self,
  *
  * Reads a tensor from the file.
  *
- * Types that the library has come as they are. Those that a wider one holds without
- * loss are widened: `bf16` and floats of 8 bits become f32, integers of 16 bits become
- * i32 or u32. Others, such as `f64`, are %RLX_WEIGHTS_ERROR_UNSUPPORTED. Blocks of GGUF
- * files stay packed: the tensor is u8, and its last dimension is the bytes of a row, as
- * [method@Rlx.Node.dequant_matmul] takes it.
+ * Types that the library computes with are kept. Narrower ones are widened without
+ * loss: `bf16` and 8-bit floats become `f32`, 16-bit integers become `i32` or `u32`.
+ * Others, such as `f64`, fail with %RLX_WEIGHTS_ERROR_UNSUPPORTED. Blocks of GGUF files
+ * stay packed: the tensor has type `u8`, and its last dimension is the number of bytes
+ * per row, as [method@Rlx.Node.dequant_matmul] expects it.
  *
- * A file that has become shorter since it was opened is
+ * If the file has become shorter since it was opened, this fails with
  * %RLX_WEIGHTS_ERROR_TRUNCATED.
  *
  * Returns: (transfer full): a new tensor
@@ -380,8 +380,8 @@ rlx_weights_load_tensor (RlxWeights   *self,
  * @cancellable: (nullable): a cancellable
  * @error: return location for an error
  *
- * Reads the elements of a tensor, whatever their type: those of the file, in the order
- * of the tensor's shape.
+ * Reads the elements of a tensor as the file stores them, whatever their type, in
+ * row-major order.
  *
  * Returns: (transfer full): the bytes
  *
@@ -453,7 +453,7 @@ start (RlxWeights         *self,
  * @self: weights
  * @name: the name of a tensor
  * @cancellable: (nullable): a cancellable
- * @callback: (scope async) (nullable): called when the tensor is there
+ * @callback: (scope async) (nullable): called when the tensor has been read
  * @user_data: data for @callback
  *
  * Reads a tensor from the file, without blocking.
@@ -480,7 +480,7 @@ rlx_weights_load_tensor_async (RlxWeights         *self,
  * @result: the result given to the callback
  * @error: return location for an error
  *
- * Ends what [method@Rlx.Weights.load_tensor_async] began.
+ * Finishes an operation started with [method@Rlx.Weights.load_tensor_async].
  *
  * Returns: (transfer full): a new tensor
  *
@@ -502,7 +502,7 @@ rlx_weights_load_tensor_finish (RlxWeights   *self,
  * @self: weights
  * @name: the name of a tensor
  * @cancellable: (nullable): a cancellable
- * @callback: (scope async) (nullable): called when the bytes are there
+ * @callback: (scope async) (nullable): called when the bytes have been read
  * @user_data: data for @callback
  *
  * Reads the elements of a tensor as they are in the file, without blocking.
@@ -529,7 +529,7 @@ rlx_weights_load_bytes_async (RlxWeights         *self,
  * @result: the result given to the callback
  * @error: return location for an error
  *
- * Ends what [method@Rlx.Weights.load_bytes_async] began.
+ * Finishes an operation started with [method@Rlx.Weights.load_bytes_async].
  *
  * Returns: (transfer full): the bytes
  *

@@ -277,27 +277,27 @@ rlx_weights_load_parameters (RlxWeights      *self,
 /**
  * rlx_executable_set_parameters_from:
  * @self: an executable
- * @weights: a file of weights
- * @names: (nullable): names of tensors by names of parameters, of type `a{ss}`; a
- *   parameter that is not in there takes the tensor of its own name
+ * @weights: a weight file
+ * @names: (nullable): the names of tensors by names of parameters, of type `a{ss}`; a
+ *   parameter that is not listed takes the tensor with its own name
  * @cancellable: (nullable): a cancellable
  * @error: return location for an error
  *
- * Gives all parameters their values from a file.
+ * Sets the values of all parameters from a file.
  *
  * Every parameter needs a tensor of its type and shape, and every tensor a parameter.
- * If that is not so, the error tells the first ten mistakes, and nothing has changed.
- * A parameter whose tensor is called “” is left alone, and the pair “*”, “” allows
+ * Otherwise the error lists the first ten mismatches, and nothing has changed. A
+ * parameter whose tensor is given as “” is left alone, and the pair “*”, “” permits
  * tensors that no parameter takes.
  *
- * A parameter of a narrow type, such as bf16, takes the numbers as they are in the file;
- * otherwise they are widened as in [method@Rlx.Weights.load_tensor]. A parameter of type u8
- * takes the bytes of any packed tensor, also of `bf16` and floats of 8 bits, with the
- * bytes of a row as its last dimension.
+ * A parameter of a narrow type, such as `bf16`, takes the numbers as they are in the file;
+ * otherwise they are widened as by [method@Rlx.Weights.load_tensor]. A parameter of type
+ * `u8` takes the bytes of any packed tensor, including `bf16` and 8-bit floats; its last
+ * dimension is the number of bytes per row.
  *
- * The tensors are read and uploaded one after the other, large ones in pieces of a few
- * megabytes. If that fails half-way, or is cancelled, some parameters have their new
- * value, and one may have a part of it.
+ * The tensors are read and uploaded one after another, large ones in pieces of a few
+ * megabytes. If that fails half-way or is cancelled, some parameters have new values,
+ * and one may have part of a new value.
  *
  * Returns: %TRUE on success
  *
@@ -351,15 +351,15 @@ set_in_thread (gpointer      data,
 /**
  * rlx_executable_set_parameters_from_async:
  * @self: an executable
- * @weights: a file of weights
- * @names: (nullable): names of tensors by names of parameters, of type `a{ss}`
+ * @weights: a weight file
+ * @names: (nullable): the names of tensors by names of parameters, of type `a{ss}`
  * @cancellable: (nullable): a cancellable
- * @callback: (scope async) (nullable): called when the parameters are set
+ * @callback: (scope async) (nullable): called when the parameters have been set
  * @user_data: data for @callback
  *
- * Gives all parameters their values from a file, without blocking. Runs that are begun
- * before @callback is called use old values or new ones, or a part of each.
- * [property@Rlx.Weights:progress] tells how far it is.
+ * Sets the values of all parameters from a file, without blocking. Runs that are
+ * started before @callback is called may use old values, new ones, or a mixture.
+ * [property@Rlx.Weights:progress] reports the progress.
  *
  * Since: 1.0
  */
@@ -392,7 +392,7 @@ rlx_executable_set_parameters_from_async (RlxExecutable      *self,
  * @result: the result given to the callback
  * @error: return location for an error
  *
- * Ends what [method@Rlx.Executable.set_parameters_from_async] began.
+ * Finishes an operation started with [method@Rlx.Executable.set_parameters_from_async].
  *
  * Returns: %TRUE on success
  *

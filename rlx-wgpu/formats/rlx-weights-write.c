@@ -271,9 +271,9 @@ finish (GAsyncResult *result,
  *
  * Writes tensors to a safetensors file.
  *
- * A file that is there already is replaced once everything has been written; if
- * something goes wrong it stays as it was. What this library would refuse to read is
- * not written, and neither are integers of 4 bits, for which the format has no type.
+ * An existing file is replaced once everything has been written; on failure it stays as
+ * it was. Names and shapes that this library would reject when reading are not written,
+ * and neither are types that the format does not have, such as 4-bit integers.
  *
  * Returns: %TRUE on success
  *
@@ -307,7 +307,7 @@ rlx_weights_write_safetensors (GFile             *file,
  * @n_tensors: the number of @tensors
  * @metadata: (nullable): pairs of strings, of type `a{ss}`
  * @cancellable: (nullable): a cancellable
- * @callback: (scope async) (nullable): called when the file is written
+ * @callback: (scope async) (nullable): called when the file has been written
  * @user_data: data for @callback
  *
  * Writes tensors to a safetensors file, without blocking.
@@ -339,7 +339,7 @@ rlx_weights_write_safetensors_async (GFile              *file,
  * @result: the result given to the callback
  * @error: return location for an error
  *
- * Ends what [func@Rlx.Weights.write_safetensors_async] began.
+ * Finishes an operation started with [func@Rlx.Weights.write_safetensors_async].
  *
  * Returns: %TRUE on success
  *
@@ -366,12 +366,12 @@ rlx_weights_write_safetensors_finish (GAsyncResult *result,
  *
  * Writes tensors to a GGUF file.
  *
- * The file is replaced as by [func@Rlx.Weights.write_safetensors]. Tensors can be of
- * type f32, f16, i8, i32 and i64, and have four dimensions at most.
+ * The file is replaced as by [func@Rlx.Weights.write_safetensors]. Tensors can have the
+ * types `f32`, `f16`, `i8`, `i32` and `i64`, and at most four dimensions.
  *
- * Values of @metadata are booleans, numbers, strings and arrays of these. A `d` that a
- * float holds exactly becomes `f32`, as programs that read such files expect it, and
- * another one `f64`. `general.alignment` is left out.
+ * Values of @metadata are booleans, numbers, strings and arrays of these. A `d` is
+ * written as `f32` if that is exact, as programs that read such files expect, and as
+ * `f64` otherwise. `general.alignment` is left out.
  *
  * Returns: %TRUE on success
  *
@@ -405,7 +405,7 @@ rlx_weights_write_gguf (GFile             *file,
  * @n_tensors: the number of @tensors
  * @metadata: (nullable): keys and values, of type `a{sv}`
  * @cancellable: (nullable): a cancellable
- * @callback: (scope async) (nullable): called when the file is written
+ * @callback: (scope async) (nullable): called when the file has been written
  * @user_data: data for @callback
  *
  * Writes tensors to a GGUF file, without blocking.
@@ -437,7 +437,7 @@ rlx_weights_write_gguf_async (GFile              *file,
  * @result: the result given to the callback
  * @error: return location for an error
  *
- * Ends what [func@Rlx.Weights.write_gguf_async] began.
+ * Finishes an operation started with [func@Rlx.Weights.write_gguf_async].
  *
  * Returns: %TRUE on success
  *
@@ -458,14 +458,15 @@ rlx_weights_write_gguf_finish (GAsyncResult *result,
  * @names: (array zero-terminated=1): the names of the tensors
  * @tensors: (array length=n_tensors): a tensor for each name
  * @n_tensors: the number of @tensors
- * @deflated: whether to deflate them, which takes time and, of weights, little off
+ * @deflated: whether to compress them, which takes time and makes weights only slightly
+ *   smaller
  * @cancellable: (nullable): a cancellable
  * @error: return location for an error
  *
  * Writes tensors to an `.npz` file.
  *
- * The file is replaced as by [func@Rlx.Weights.write_safetensors]. NumPy has no types of
- * 4 bits: `i4` is written as `i8`, and `u4` as `u8`.
+ * The file is replaced as by [func@Rlx.Weights.write_safetensors]. Types that NumPy does
+ * not have are widened as by [method@Rlx.Tensor.to_npy].
  *
  * Returns: %TRUE on success
  *
@@ -498,9 +499,10 @@ rlx_weights_write_npz (GFile             *file,
  * @names: (array zero-terminated=1): the names of the tensors
  * @tensors: (array length=n_tensors): a tensor for each name
  * @n_tensors: the number of @tensors
- * @deflated: whether to deflate them, which takes time and, of weights, little off
+ * @deflated: whether to compress them, which takes time and makes weights only slightly
+ *   smaller
  * @cancellable: (nullable): a cancellable
- * @callback: (scope async) (nullable): called when the file is written
+ * @callback: (scope async) (nullable): called when the file has been written
  * @user_data: data for @callback
  *
  * Writes tensors to an `.npz` file, without blocking.
@@ -533,7 +535,7 @@ rlx_weights_write_npz_async (GFile              *file,
  * @result: the result given to the callback
  * @error: return location for an error
  *
- * Ends what [func@Rlx.Weights.write_npz_async] began.
+ * Finishes an operation started with [func@Rlx.Weights.write_npz_async].
  *
  * Returns: %TRUE on success
  *
@@ -586,22 +588,22 @@ writing_new_for_weights (RlxWeights      *weights,
 /**
  * rlx_weights_save:
  * @self: weights
- * @file: the file to write, which is another one than @self was opened from
+ * @file: the file to write; not the one that @self was opened from
  * @format: its format
- * @deflated: whether to deflate the tensors of an `.npz` file
+ * @deflated: whether to compress the tensors of an `.npz` file
  * @cancellable: (nullable): a cancellable
  * @error: return location for an error
  *
- * Writes all tensors to a file of another format.
+ * Converts the file to another format.
  *
- * They are read and written a piece at a time, so they need not fit into memory;
- * [property@Rlx.Weights:progress] tells how far it is. The file is replaced as by
- * [func@Rlx.Weights.write_safetensors].
+ * Tensors are read and written piece by piece, so they need not fit into memory.
+ * [property@Rlx.Weights:progress] reports the progress. An existing file is replaced as
+ * by [func@Rlx.Weights.write_safetensors].
  *
- * A type that the format does not have becomes one that holds it without loss, as in
- * [method@Rlx.Weights.load_tensor]; where there is none, that is
- * %RLX_WEIGHTS_ERROR_DATA_TYPE. Metadata that the format has no place for is left out:
- * safetensors files have strings, NumPy's files have none.
+ * A type that the format does not have is widened without loss, as by
+ * [method@Rlx.Weights.load_tensor]; if that is impossible, the call fails with
+ * %RLX_WEIGHTS_ERROR_DATA_TYPE. Metadata that the format cannot store is left out:
+ * safetensors files only have strings, and NumPy's files no metadata at all.
  *
  * Returns: %TRUE on success
  *
@@ -630,14 +632,14 @@ rlx_weights_save (RlxWeights      *self,
 /**
  * rlx_weights_save_async:
  * @self: weights
- * @file: the file to write, which is another one than @self was opened from
+ * @file: the file to write; not the one that @self was opened from
  * @format: its format
- * @deflated: whether to deflate the tensors of an `.npz` file
+ * @deflated: whether to compress the tensors of an `.npz` file
  * @cancellable: (nullable): a cancellable
- * @callback: (scope async) (nullable): called when the file is written
+ * @callback: (scope async) (nullable): called when the file has been written
  * @user_data: data for @callback
  *
- * Writes all tensors to a file of another format, without blocking.
+ * Converts the file to another format, without blocking.
  *
  * Since: 1.0
  */
@@ -664,7 +666,7 @@ rlx_weights_save_async (RlxWeights         *self,
  * @result: the result given to the callback
  * @error: return location for an error
  *
- * Ends what [method@Rlx.Weights.save_async] began.
+ * Finishes an operation started with [method@Rlx.Weights.save_async].
  *
  * Returns: %TRUE on success
  *

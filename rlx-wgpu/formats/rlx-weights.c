@@ -14,18 +14,19 @@
 /**
  * RlxWeights:
  *
- * A file of named tensors, such as the weights of a network: safetensors, GGUF, or
- * NumPy's `.npz` and `.npy`.
+ * A file of named tensors, such as the weights of a network, in one of the formats
+ * safetensors, GGUF, and NumPy's `.npz` and `.npy`.
  *
- * Opening one reads its header only; [method@Rlx.Weights.load_tensor] reads a tensor
- * when it is asked for, and [method@Rlx.Executable.set_parameters_from] gives all to
- * an executable. It is a list of [class@Rlx.WeightsEntry], in the order of the file.
+ * Opening a file only reads its header; [method@Rlx.Weights.load_tensor] reads one
+ * tensor, and [method@Rlx.Executable.set_parameters_from] loads all of them into an
+ * executable. The object is a list of [class@Rlx.WeightsEntry], in the order of the
+ * file.
  *
- * Nobody needs to trust a file: whatever is in it, the answer is a tensor or an error
- * of [error@Rlx.WeightsError], and no more memory is taken than the file's bytes
- * justify. See [Weight files](weights.html).
+ * Files need not be trusted: whatever they contain, the result is a tensor or an
+ * [error@Rlx.WeightsError], and no more memory is allocated than the size of the file
+ * justifies. See [Weight files](weights.html).
  *
- * Weights do not change, and can be shared between threads.
+ * The object never changes, so threads can share it.
  *
  * Since: 1.0
  */
@@ -140,7 +141,7 @@ rlx_weights_class_init (RlxWeightsClass *klass)
   /**
    * RlxWeights:format: (getter get_format)
    *
-   * What kind of file it is.
+   * The format of the file.
    *
    * Since: 1.0
    */
@@ -148,7 +149,7 @@ rlx_weights_class_init (RlxWeightsClass *klass)
   /**
    * RlxWeights:metadata: (getter get_metadata)
    *
-   * What the file says besides its tensors, a dictionary of type `a{sv}`.
+   * The metadata of the file, a dictionary of type `a{sv}`.
    *
    * Since: 1.0
    */
@@ -156,11 +157,11 @@ rlx_weights_class_init (RlxWeightsClass *klass)
   /**
    * RlxWeights:progress: (getter get_progress)
    *
-   * Which part of what is being loaded has been read, from 0 to 1; 1 while nothing
-   * is being loaded.
+   * The fraction of the current load that is done, from 0 to 1; 1 if nothing is being
+   * loaded.
    *
-   * Changes are told in the main context that was the thread's default when the file
-   * was opened.
+   * Notifications are emitted in the thread-default main context of the thread that
+   * opened the file.
    *
    * Since: 1.0
    */
@@ -240,9 +241,9 @@ rlx_weights_end (RlxWeights *self)
  * rlx_weights_get_progress: (get-property progress)
  * @self: weights
  *
- * Gets which part of what is being loaded has been read.
+ * Gets which fraction of the current load is done.
  *
- * Returns: from 0 to 1; 1 while nothing is being loaded
+ * Returns: the fraction, from 0 to 1; 1 if nothing is being loaded
  *
  * Since: 1.0
  */
@@ -403,16 +404,16 @@ read_source (RlxSource    *source,
 
 /**
  * rlx_weights_open:
- * @file: a file of weights, or the index of several safetensors files
+ * @file: a weight file, or the index of several safetensors files
  * @cancellable: (nullable): a cancellable
  * @error: return location for an error
  *
- * Opens a file of weights and reads its header.
+ * Opens a weight file and reads its header.
  *
- * The kind of file is told from its first bytes, not from its name. The file stays
- * open as long as the object lives. An index, `model.safetensors.index.json`, opens
- * the files beside it that it names. The one array of a `.npy` file is called after the
- * file, without the suffix, and `arr_0` where the file has no name.
+ * The format is detected from the first bytes, not from the name. The file stays open
+ * as long as the object exists. For an index, `model.safetensors.index.json`, the files
+ * that it names are opened in the same folder. The array of a `.npy` file is named
+ * after the file, without the suffix, or `arr_0` if the file has no name.
  *
  * Returns: (transfer full): the weights
  *
@@ -486,12 +487,12 @@ open_in_thread (gpointer      data,
 
 /**
  * rlx_weights_open_async:
- * @file: a file of weights, or the index of several safetensors files
+ * @file: a weight file, or the index of several safetensors files
  * @cancellable: (nullable): a cancellable
- * @callback: (scope async) (nullable): called when the file is open
+ * @callback: (scope async) (nullable): called when the file has been opened
  * @user_data: data for @callback
  *
- * Opens a file of weights and reads its header, without blocking.
+ * Opens a weight file and reads its header, without blocking.
  *
  * Since: 1.0
  */
@@ -513,7 +514,7 @@ rlx_weights_open_async (GFile              *file,
  * @result: the result given to the callback
  * @error: return location for an error
  *
- * Ends what [func@Rlx.Weights.open_async] began.
+ * Finishes an operation started with [func@Rlx.Weights.open_async].
  *
  * Returns: (transfer full): the weights
  *
@@ -530,11 +531,10 @@ rlx_weights_open_finish (GAsyncResult *result,
 
 /**
  * rlx_weights_new_from_bytes:
- * @bytes: the contents of a file of weights
+ * @bytes: the contents of a weight file
  * @error: return location for an error
  *
- * Makes weights from the contents of a file. Tensors share the memory of @bytes where
- * they can.
+ * Opens a weight file in memory. Tensors share the memory of @bytes where possible.
  *
  * Returns: (transfer full): the weights
  *
@@ -556,8 +556,8 @@ rlx_weights_new_from_bytes (GBytes  *bytes,
  * @cancellable: (nullable): a cancellable
  * @error: return location for an error
  *
- * Makes weights from an open file, such as a portal hands over. @fd stays the
- * caller's, and its position does not matter.
+ * Opens a weight file from a file descriptor, such as one from a portal. @fd remains
+ * the caller's, and its position does not matter.
  *
  * Returns: (transfer full): the weights
  *
@@ -578,11 +578,11 @@ rlx_weights_open_fd (int           fd,
  * rlx_weights_open_fd_async:
  * @fd: a file descriptor of a regular file
  * @cancellable: (nullable): a cancellable
- * @callback: (scope async) (nullable): called when the header is read
+ * @callback: (scope async) (nullable): called when the header has been read
  * @user_data: data for @callback
  *
- * Makes weights from an open file, without blocking. @fd stays the caller's, who may
- * close it at once.
+ * Opens a weight file from a file descriptor, without blocking. @fd remains the
+ * caller's, who may close it at once.
  *
  * Since: 1.0
  */
@@ -607,7 +607,7 @@ rlx_weights_open_fd_async (int                 fd,
  * @result: the result given to the callback
  * @error: return location for an error
  *
- * Ends what [func@Rlx.Weights.open_fd_async] began.
+ * Finishes an operation started with [func@Rlx.Weights.open_fd_async].
  *
  * Returns: (transfer full): the weights
  *
@@ -628,7 +628,7 @@ rlx_weights_open_fd_finish (GAsyncResult *result,
  * rlx_weights_get_format: (get-property format)
  * @self: weights
  *
- * Gets what kind of file it is.
+ * Gets the format of the file.
  *
  * Returns: the format
  *
@@ -646,11 +646,11 @@ rlx_weights_get_format (RlxWeights *self)
  * rlx_weights_get_metadata: (get-property metadata)
  * @self: weights
  *
- * Gets what the file says besides its tensors.
+ * Gets the metadata of the file.
  *
- * Values from a safetensors file are strings. Those from a GGUF file are of their
- * types there, except that `i8` becomes `n`, `f32` becomes `d`, and strings that are
- * not UTF-8 or have a NUL become `ay`; an array with such a string is `aay`.
+ * The values of a safetensors file are strings. Those of a GGUF file keep their types,
+ * except that `i8` becomes `n`, `f32` becomes `d`, and strings that are not UTF-8 or
+ * contain a NUL become `ay`; an array with such a string becomes `aay`.
  *
  * Returns: (transfer none): a dictionary of type `a{sv}`
  *
@@ -669,7 +669,7 @@ rlx_weights_get_metadata (RlxWeights *self)
  * @self: weights
  * @name: the name of a tensor
  *
- * Looks for a tensor of that name.
+ * Looks up a tensor by its name.
  *
  * Returns: (transfer full) (nullable): the entry, or %NULL
  *

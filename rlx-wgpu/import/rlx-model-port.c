@@ -10,8 +10,8 @@
  *
  * An input or output of a [class@Rlx.Model].
  *
- * Sizes that are not fixed are -1. Many of them have names, which stand for the same size
- * wherever they are. Ports do not change and can be used from any thread.
+ * Dimensions that are not fixed are -1. Many of them have names; dimensions with the same
+ * name have the same size. A port never changes, so threads can share it.
  *
  * Since: 1.0
  */
@@ -83,7 +83,7 @@ rlx_model_port_class_init (RlxModelPortClass *klass)
   /**
    * RlxModelPort:type-name: (getter get_type_name)
    *
-   * What the file calls the type of its elements.
+   * The name of the type of its elements in the file.
    *
    * Since: 1.0
    */
@@ -91,7 +91,7 @@ rlx_model_port_class_init (RlxModelPortClass *klass)
   /**
    * RlxModelPort:text:
    *
-   * What [method@Rlx.ModelPort.to_string] gives.
+   * The text that [method@Rlx.ModelPort.to_string] returns.
    *
    * Since: 1.0
    */
@@ -149,10 +149,10 @@ rlx_model_port_get_name (RlxModelPort *self)
  * rlx_model_port_get_type_name: (get-property type-name)
  * @self: a port
  *
- * Gets what its elements are to the file: `float`, `int64` and so on, or what it is if it
- * is no tensor.
+ * Gets the name of its type in the file: for a tensor that of its elements, such as
+ * `float` or `int64`.
  *
- * Returns: a name of ONNX
+ * Returns: the name that ONNX uses
  *
  * Since: 1.0
  */
@@ -168,9 +168,9 @@ rlx_model_port_get_type_name (RlxModelPort *self)
  * rlx_model_port_is_supported:
  * @self: a port
  *
- * Tells whether there are tensors of its type.
+ * Gets whether the library has tensors of its type.
  *
- * Returns: whether [method@Rlx.ModelPort.get_data_type] means something
+ * Returns: whether [method@Rlx.ModelPort.get_data_type] is meaningful
  *
  * Since: 1.0
  */
@@ -186,9 +186,10 @@ rlx_model_port_is_supported (RlxModelPort *self)
  * rlx_model_port_get_data_type:
  * @self: a port
  *
- * Gets the data type its tensors have here. Floats of 64 bits are computed in 32.
+ * Gets the data type of its tensors in this library. 64-bit floats are computed in 32
+ * bits.
  *
- * Returns: a data type; %RLX_DATA_TYPE_F32 where there is none
+ * Returns: the data type; %RLX_DATA_TYPE_F32 if it is not supported
  *
  * Since: 1.0
  */
@@ -204,7 +205,7 @@ rlx_model_port_get_data_type (RlxModelPort *self)
  * rlx_model_port_has_shape:
  * @self: a port
  *
- * Tells whether the file says how many dimensions it has.
+ * Gets whether the file says how many dimensions it has.
  *
  * Returns: whether it does
  *
@@ -223,7 +224,7 @@ rlx_model_port_has_shape (RlxModelPort *self)
  * @self: a port
  * @n_dims: (out) (optional): the number of dimensions
  *
- * Gets the sizes, of which those that are not fixed are -1.
+ * Gets the size of each dimension; those that are not fixed are -1.
  *
  * Returns: (array length=n_dims) (transfer none): the shape
  *
@@ -243,11 +244,11 @@ rlx_model_port_get_shape (RlxModelPort *self,
 /**
  * rlx_model_port_get_dimension_name:
  * @self: a port
- * @axis: which dimension
+ * @axis: the index of the dimension
  *
  * Gets the name of a dimension.
  *
- * Returns: (nullable): the name, or %NULL where it has none or is fixed
+ * Returns: (nullable): the name, or %NULL if it has none or is fixed
  *
  * Since: 1.0
  */
@@ -266,7 +267,7 @@ rlx_model_port_get_dimension_name (RlxModelPort *self,
  *
  * Describes the port, as in `x: float[batch, 3, ?]`.
  *
- * Returns: (transfer full): text for people
+ * Returns: (transfer full): the text
  *
  * Since: 1.0
  */

@@ -12,17 +12,17 @@
 /**
  * RlxModel:
  *
- * A file that holds a graph with its weights: ONNX.
+ * An ONNX model: a file that contains a graph and its weights.
  *
- * Opening a model reads what it says, and checks that; weights are read when a graph is
- * built, and once. A graph is for tensors of known sizes: [method@Rlx.Model.build] takes
- * the sizes and gives an [class@Rlx.Graph], which can be looked at, extended and compiled.
- * [class@Rlx.Session] does all that by itself, for whatever sizes its inputs come with.
+ * Opening a model reads and checks everything but its weights, which are read once, when a
+ * graph is first built. Graphs have fixed shapes: [method@Rlx.Model.build] takes the sizes
+ * of dimensions and returns a [class@Rlx.Graph], which can be inspected, extended and
+ * compiled. [class@Rlx.Session] does all that automatically, for inputs of any size.
  *
- * What depends on sizes alone, as the shapes that a model computes, is computed while the
- * graph is built, and so are conditions and numbers of steps: branches that are not taken
- * are gone, and loops are unrolled. What cannot be computed on a device is refused, by an
- * error that lists all reasons at once.
+ * Everything that only depends on sizes, such as the shapes that a model computes, is
+ * evaluated while the graph is built. So are conditions and loop counts: branches that
+ * are not taken disappear, and loops are unrolled. A model that cannot be computed on a
+ * device is rejected with an error that lists all reasons.
  *
  * A model can be used from any thread.
  *
@@ -154,8 +154,8 @@ model_read (RlxSource    *source,
  * @cancellable: (nullable): a cancellable
  * @error: return location for an error
  *
- * Opens a model. Weights that it has in other files are looked for in its folder, and
- * nowhere else.
+ * Opens a model. If its weights are in other files, they are only searched for in its
+ * folder.
  *
  * Returns: (transfer full): the model
  *
@@ -186,7 +186,7 @@ open_in_thread (GFile        *file,
  * rlx_model_open_async:
  * @file: an ONNX file
  * @cancellable: (nullable): a cancellable
- * @callback: (scope async) (nullable): called when the model is open
+ * @callback: (scope async) (nullable): called when the model has been opened
  * @user_data: data for @callback
  *
  * Opens a model without blocking.
@@ -210,7 +210,7 @@ rlx_model_open_async (GFile              *file,
  * @result: the result given to the callback
  * @error: return location for an error
  *
- * Ends what [func@Rlx.Model.open_async] began.
+ * Finishes an operation started with [func@Rlx.Model.open_async].
  *
  * Returns: (transfer full): the model
  *
@@ -227,10 +227,10 @@ rlx_model_open_finish (GAsyncResult *result,
 
 /**
  * rlx_model_new_from_bytes:
- * @bytes: what an ONNX file has in it
+ * @bytes: the contents of an ONNX file
  * @error: return location for an error
  *
- * Opens a model in memory. It can have no weights in other files.
+ * Opens a model in memory. It cannot have weights in other files.
  *
  * Returns: (transfer full): the model
  *
@@ -250,8 +250,7 @@ rlx_model_new_from_bytes (GBytes  *bytes,
  * rlx_model_get_inputs:
  * @self: a model
  *
- * Gets what the model wants to be given. Weights that old files list as inputs are not
- * among them.
+ * Gets the inputs of the model. Weights that old files list as inputs are not included.
  *
  * Returns: (transfer none): a list of [class@Rlx.ModelPort]
  *
@@ -269,7 +268,7 @@ rlx_model_get_inputs (RlxModel *self)
  * rlx_model_get_outputs:
  * @self: a model
  *
- * Gets what the model computes.
+ * Gets the outputs of the model.
  *
  * Returns: (transfer none): a list of [class@Rlx.ModelPort]
  *
@@ -289,7 +288,7 @@ rlx_model_get_outputs (RlxModel *self)
  *
  * Gets the name of the model's graph.
  *
- * Returns: the name, maybe empty
+ * Returns: the name, which may be empty
  *
  * Since: 1.0
  */
@@ -307,7 +306,7 @@ rlx_model_get_name (RlxModel *self)
  *
  * Gets the program that wrote the model.
  *
- * Returns: a name, maybe empty
+ * Returns: the name, which may be empty
  *
  * Since: 1.0
  */
@@ -323,7 +322,7 @@ rlx_model_get_producer (RlxModel *self)
  * rlx_model_get_opset:
  * @self: a model
  *
- * Gets the version of ONNX's operators that the model uses.
+ * Gets the version of ONNX's operator set that the model uses.
  *
  * Returns: the version
  *
@@ -348,7 +347,7 @@ rlx_model_get_opset (RlxModel *self)
  * rlx_model_get_metadata:
  * @self: a model
  *
- * Gets what the model says about itself, a dictionary of type `a{ss}`.
+ * Gets the metadata of the model, a dictionary of type `a{ss}`.
  *
  * Returns: (transfer none): the dictionary
  *
@@ -366,7 +365,7 @@ rlx_model_get_metadata (RlxModel *self)
  * rlx_model_get_n_nodes:
  * @self: a model
  *
- * Counts the nodes of the model, with those of branches, loops and functions.
+ * Counts the nodes of the model, including those in branches, loops and functions.
  *
  * Returns: the number of nodes
  *
@@ -402,9 +401,9 @@ rlx_model_get_n_tensors (RlxModel *self)
  * rlx_model_get_tensors_size:
  * @self: a model
  *
- * Tells how large the weights of the model are.
+ * Gets the total size of the model's weights.
  *
- * Returns: bytes
+ * Returns: the number of bytes
  *
  * Since: 1.0
  */
@@ -420,10 +419,10 @@ rlx_model_get_tensors_size (RlxModel *self)
  * rlx_model_count_operators:
  * @self: a model
  *
- * Counts the nodes of the model by operator.
+ * Counts the nodes of the model for each operator.
  *
  * Returns: (transfer full): a dictionary of type `a{su}`; operators that are not ONNX's
- *   own have their domain in front of a colon
+ *   own are prefixed with their domain and a colon
  *
  * Since: 1.0
  */
@@ -537,15 +536,18 @@ rlx_model_specialise (RlxModel     *self,
  * rlx_model_fix_input:
  * @self: a model
  * @name: the name of an input
- * @value: (nullable): its value from now on; %NULL makes it an input again
+ * @value: (nullable): its value; %NULL makes it an input again
  * @error: return location for an error
  *
- * Fixes an input to a value. Graphs that are built from now on do not have that input.
+ * Fixes the value of an input. Graphs that are built from now on do not have that
+ * input.
  *
- * This is for inputs that decide what a model does, as a sample rate or a switch: a model
- * whose branches depend on one is smaller without it, or cannot be built otherwise.
+ * This is meant for inputs that control what a model does, such as a sample rate or a
+ * switch. If branches depend on such an input, fixing it makes the graph smaller, or
+ * possible at all.
  *
- * Returns: %FALSE with an error if there is no such input or it has another type or shape
+ * Returns: %FALSE with an error if there is no such input, or if its type or shape does
+ *   not match
  *
  * Since: 1.0
  */
@@ -662,15 +664,15 @@ read_dimensions (RlxModel   *self,
 /**
  * rlx_model_build:
  * @self: a model
- * @dimensions: (nullable): sizes, a dictionary of type `a{sx}`
+ * @dimensions: (nullable): the sizes of dimensions, a dictionary of type `a{sx}`
  * @cancellable: (nullable): a cancellable
  * @error: return location for an error
  *
  * Builds the graph of a model for inputs of given sizes.
  *
- * Dimensions are called by their names; those that have none, by the name of the input
- * and the axis: `x.0`. All that are not fixed have to be there. Weights become constants
- * of the graph; those of several graphs of one model are the same tensors.
+ * The keys are the names of dimensions or, for those that have none, the name of the
+ * input and the axis: `x.0`. All dimensions that are not fixed are required. Weights
+ * become constants of the graph; several graphs of one model share the same tensors.
  *
  * Returns: (transfer full): the graph
  *
@@ -726,9 +728,9 @@ build_in_thread (gpointer      data,
 /**
  * rlx_model_build_async:
  * @self: a model
- * @dimensions: (nullable): sizes, a dictionary of type `a{sx}`
+ * @dimensions: (nullable): the sizes of dimensions, a dictionary of type `a{sx}`
  * @cancellable: (nullable): a cancellable
- * @callback: (scope async) (nullable): called when the graph is there
+ * @callback: (scope async) (nullable): called when the graph has been built
  * @user_data: data for @callback
  *
  * Builds the graph of a model for inputs of given sizes, without blocking.
@@ -761,7 +763,7 @@ rlx_model_build_async (RlxModel           *self,
  * @result: the result given to the callback
  * @error: return location for an error
  *
- * Ends what [method@Rlx.Model.build_async] began.
+ * Finishes an operation started with [method@Rlx.Model.build_async].
  *
  * Returns: (transfer full): the graph
  *

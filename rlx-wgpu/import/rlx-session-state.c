@@ -206,21 +206,20 @@ lock_states (RlxSession *self,
  * @output: the name of an output
  * @error: return location for an error
  *
- * Keeps what an output gives, on the device, for an input of the next run.
+ * Keeps an output on the device, as an input of the next run.
  *
- * From now on runs do not give that output, and the input may be left out. In the first
- * run it begins with zeros, of no rows where a size is open that nothing else says; a run
- * that is given the input begins with that. An output without elements leaves the state
- * as it was.
+ * Runs then no longer return that output, and the input may be left out. In the first run
+ * it is zero, with no rows if its size is not fixed by anything else; a run that is given
+ * the input starts from that. An output without elements leaves the state unchanged.
  *
- * Where the output is the input with new rows behind it, as the keys and values of a
- * decoder are, the state is a buffer with room for [property@Rlx.Session:max-rows] rows, into which
- * only the new ones are written, and one executable serves any number of them. An input
- * that is as long as all rows together, such as a mask, is then padded with zeros. A model
- * for which that cannot be done is refused by the run, with the reason; with no room for
- * rows, it is compiled for each length.
+ * If the output is the input with new rows appended, like the keys and values of a decoder, the
+ * state is a buffer with room for [property@Rlx.Session:max-rows] rows. Only new rows are written,
+ * and one executable serves any number of rows. An input that is as long as all rows together, such
+ * as a mask, is padded with zeros. If a model does not allow that, runs fail and give the reason;
+ * with [property@Rlx.Session:max-rows] 0, it is compiled for each length instead.
  *
- * Returns: %FALSE with an error if there is no such input or output, or it is taken
+ * Returns: %FALSE with an error if there is no such input or output, or if it is
+ *   already used for a state
  *
  * Since: 1.0
  */
@@ -248,11 +247,11 @@ rlx_session_add_state (RlxSession *self,
  * @self: a session
  * @error: return location for an error
  *
- * Keeps the past of a decoder on the device, by the names that exporters use: an output
- * `present.…` is what the input `past_key_values.…` or `past.…` is in the next run.
+ * Keeps the past of a decoder on the device, using the names that exporters use: an
+ * output `present.…` becomes the input `past_key_values.…` or `past.…` of the next run.
  *
- * A model with an input `use_cache_branch` gets that, too, unless it is given: true as
- * soon as there is a past. See [method@Rlx.Session.add_state].
+ * An input `use_cache_branch` is also set, unless it is given: it is true as soon as
+ * there is a past. See [method@Rlx.Session.add_state].
  *
  * Returns: %FALSE with an error if there is no such pair
  *
@@ -306,7 +305,7 @@ rlx_session_add_states (RlxSession *self,
  * rlx_session_reset_states:
  * @self: a session
  *
- * Lets the next run begin anew, as the first one did. A run that goes on is not disturbed.
+ * Makes the next run start like the first one. A run in progress is not affected.
  *
  * Since: 1.0
  */
@@ -324,9 +323,9 @@ rlx_session_reset_states (RlxSession *self)
  * rlx_session_get_max_rows:
  * @self: a session
  *
- * Tells how long states that grow may become.
+ * Gets how many rows states that grow have room for.
  *
- * Returns: a number of rows
+ * Returns: the number of rows
  *
  * Since: 1.0
  */
@@ -346,7 +345,7 @@ rlx_session_get_max_rows (RlxSession *self)
  * @self: a session
  * @max_rows: how many rows to have room for; 0 to compile the model for each length
  *
- * Decides how long states that grow may become. The states begin anew with the next run.
+ * Sets how many rows states that grow have room for. All states are reset.
  *
  * Since: 1.0
  */
@@ -372,9 +371,9 @@ rlx_session_set_max_rows (RlxSession *self,
  * rlx_session_get_n_rows:
  * @self: a session
  *
- * Tells how many rows there are in the states that grow.
+ * Gets how many rows the states that grow currently have.
  *
- * Returns: a number
+ * Returns: the number of rows
  *
  * Since: 1.0
  */

@@ -16,19 +16,21 @@
 /**
  * RlxSession:
  *
- * A model on a device, which runs inputs of any size.
+ * Runs a model on a device, with inputs of any size.
  *
- * The first run with inputs of given sizes builds the graph and compiles it; later ones
- * find the executable. The last [property@Rlx.Session:capacity] of them are kept.
+ * The first run with inputs of certain sizes builds the graph and compiles it; later
+ * ones reuse the executable. The [property@Rlx.Session:capacity] executables used last
+ * are kept.
  *
- * Where a model computes shapes or numbers of steps from the elements of an input, those
- * elements are part of what an executable is made for, like sizes.
+ * If a model computes shapes or loop counts from the elements of an input, an executable
+ * is specific to those elements, as it is to sizes.
  *
- * What a run gives can be kept for the next one, on the device: [method@Rlx.Session.add_states]
- * does so for the past of a decoder, which is then compiled once for any length of it.
+ * Outputs of a run can be kept on the device for the next one. [method@Rlx.Session.add_states]
+ * does so for the past of a decoder, which is then compiled once for any length.
  *
- * A session can be used from any thread; runs of one size queue up, as those of an
- * [class@Rlx.Executable] do, and so do all runs of a session with states.
+ * A session can be used from any thread. Runs with inputs of the same sizes are queued,
+ * like those of an [class@Rlx.Executable], and so are all runs of a session with
+ * states.
  *
  * Since: 1.0
  */
@@ -136,7 +138,7 @@ rlx_session_class_init (RlxSessionClass *klass)
   /**
    * RlxSession:capacity: (getter get_capacity) (setter set_capacity)
    *
-   * How many executables are kept.
+   * How many executables to keep.
    *
    * Since: 1.0
    */
@@ -144,7 +146,8 @@ rlx_session_class_init (RlxSessionClass *klass)
   /**
    * RlxSession:max-rows: (getter get_max_rows) (setter set_max_rows)
    *
-   * How long states that grow may become.
+   * How many rows states that grow have room for; 0 to compile the model for each
+   * length.
    *
    * Since: 1.0
    */
@@ -170,10 +173,10 @@ rlx_session_init (RlxSession *self)
 /**
  * rlx_session_new:
  * @model: a model
- * @device: where it runs
- * @options: (nullable): how it is compiled
+ * @device: the device
+ * @options: (nullable): compile options, or %NULL for the defaults
  *
- * Makes a session. Nothing is compiled before the first run.
+ * Creates a session. Nothing is compiled before the first run.
  *
  * Returns: (transfer full): a session
  *
@@ -201,11 +204,11 @@ rlx_session_new (RlxModel          *model,
 /**
  * rlx_session_open:
  * @file: an ONNX file
- * @device: (nullable): where it runs; %NULL for the default device
+ * @device: (nullable): the device, or %NULL for the default one
  * @cancellable: (nullable): a cancellable
  * @error: return location for an error
  *
- * Opens a model and makes a session of it.
+ * Opens a model and creates a session for it.
  *
  * Returns: (transfer full): a session
  *
@@ -241,12 +244,12 @@ open_in_thread (GFile        *file,
 /**
  * rlx_session_open_async:
  * @file: an ONNX file
- * @device: (nullable): where it runs; %NULL for the default device
+ * @device: (nullable): the device, or %NULL for the default one
  * @cancellable: (nullable): a cancellable
- * @callback: (scope async) (nullable): called when the session is there
+ * @callback: (scope async) (nullable): called when the session has been created
  * @user_data: data for @callback
  *
- * Opens a model and makes a session of it, without blocking.
+ * Opens a model and creates a session for it, without blocking.
  *
  * Since: 1.0
  */
@@ -269,7 +272,7 @@ rlx_session_open_async (GFile              *file,
  * @result: the result given to the callback
  * @error: return location for an error
  *
- * Ends what [func@Rlx.Session.open_async] began.
+ * Finishes an operation started with [func@Rlx.Session.open_async].
  *
  * Returns: (transfer full): a session
  *
@@ -324,8 +327,8 @@ rlx_session_get_device (RlxSession *self)
  * rlx_session_get_output_names:
  * @self: a session
  *
- * Gets the names of the outputs, in the order of what runs give. Those that are kept for
- * the next run are not among them.
+ * Gets the names of the outputs, in the order in which runs return them. Outputs that
+ * are kept for the next run are not included.
  *
  * Returns: (array zero-terminated=1) (transfer none): the names
  *
@@ -346,9 +349,9 @@ rlx_session_get_output_names (RlxSession *self)
  * rlx_session_get_capacity:
  * @self: a session
  *
- * Tells how many executables are kept.
+ * Gets how many executables to keep.
  *
- * Returns: a number
+ * Returns: the number
  *
  * Since: 1.0
  */
@@ -368,8 +371,8 @@ rlx_session_get_capacity (RlxSession *self)
  * @self: a session
  * @capacity: how many executables to keep, at least 1
  *
- * Decides how many executables are kept. Each is for inputs of some sizes; what differs
- * between them is memory for what they compute.
+ * Sets how many executables to keep. Each is compiled for inputs of certain sizes, and
+ * has its own activation memory.
  *
  * Since: 1.0
  */
@@ -395,9 +398,9 @@ rlx_session_set_capacity (RlxSession *self,
  * rlx_session_get_n_executables:
  * @self: a session
  *
- * Tells how many executables there are now.
+ * Gets how many executables there are at present.
  *
- * Returns: a number
+ * Returns: the number
  *
  * Since: 1.0
  */
@@ -423,10 +426,11 @@ rlx_session_get_n_executables (RlxSession *self)
  * @cancellable: (nullable): a cancellable
  * @error: return location for an error
  *
- * Gets the executable for inputs of the sizes these have, which is compiled if need be.
+ * Gets the executable for inputs of these sizes, and compiles it if necessary.
  *
- * It is there to be looked at, and to have the first run over with. Its inputs are those
- * of the model, but for fixed ones and those whose elements it was made for.
+ * This is useful to inspect the executable, and to compile ahead of the first run. Its
+ * inputs are those of the model, except fixed ones and those whose elements it is
+ * specific to.
  *
  * Returns: (transfer full): the executable
  *
@@ -467,7 +471,7 @@ rlx_session_prepare (RlxSession        *self,
  * @cancellable: (nullable): a cancellable
  * @error: return location for an error
  *
- * Runs the model, and waits for the result.
+ * Runs the model, and waits for the outputs.
  *
  * Returns: (array length=n_outputs) (transfer full): the outputs, in the order of
  *   [method@Rlx.Session.get_output_names]; in C %NULL follows, so that
@@ -576,10 +580,10 @@ run_in_thread (gpointer      data,
  * @inputs: (array length=n_inputs): a tensor for each name
  * @n_inputs: the number of @inputs
  * @cancellable: (nullable): a cancellable
- * @callback: (scope async) (nullable): called when the executable is there
+ * @callback: (scope async) (nullable): called when the executable is available
  * @user_data: data for @callback
  *
- * Gets the executable for inputs of the sizes these have, without blocking.
+ * Gets the executable for inputs of these sizes, without blocking.
  *
  * Since: 1.0
  */
@@ -606,7 +610,7 @@ rlx_session_prepare_async (RlxSession         *self,
  * @result: the result given to the callback
  * @error: return location for an error
  *
- * Ends what [method@Rlx.Session.prepare_async] began.
+ * Finishes an operation started with [method@Rlx.Session.prepare_async].
  *
  * Returns: (transfer full): the executable
  *
@@ -630,10 +634,10 @@ rlx_session_prepare_finish (RlxSession   *self,
  * @inputs: (array length=n_inputs): a tensor for each name
  * @n_inputs: the number of @inputs
  * @cancellable: (nullable): a cancellable
- * @callback: (scope async) (nullable): called when the outputs are there
+ * @callback: (scope async) (nullable): called when the outputs are available
  * @user_data: data for @callback
  *
- * Runs the model without blocking, also where it has to be compiled first.
+ * Runs the model without blocking, even if it has to be compiled first.
  *
  * Since: 1.0
  */
@@ -661,10 +665,10 @@ rlx_session_run_async (RlxSession         *self,
  * @n_outputs: (out) (optional): the number of tensors returned
  * @error: return location for an error
  *
- * Ends what [method@Rlx.Session.run_async] began.
+ * Finishes an operation started with [method@Rlx.Session.run_async].
  *
  * Returns: (array length=n_outputs) (transfer full): the outputs, as
- *   [method@Rlx.Session.run] gives them
+ *   [method@Rlx.Session.run] returns them
  *
  * Since: 1.0
  */

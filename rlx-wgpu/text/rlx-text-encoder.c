@@ -21,11 +21,12 @@
 /**
  * RlxTextEncoder:
  *
- * A language model that turns texts into vectors, such that texts of similar meaning have
- * similar directions: for searching, grouping and finding duplicates.
+ * A language model that embeds texts: it turns them into vectors, such that texts with
+ * similar meanings have similar directions. This is useful for semantic search,
+ * clustering and finding duplicates.
  *
- * It is opened from a folder as `sentence-transformers` saves one: `config.json` of a BERT
- * model, `model.safetensors`, `vocab.txt`, and what says how the tokens' vectors become the text's.
+ * It is opened from a folder as saved by `sentence-transformers`: `config.json` of a BERT model,
+ * `model.safetensors`, `vocab.txt`, and the files that describe the pooling of token vectors.
  * Everything but the tokenizer runs on the device.
  *
  * ```python
@@ -34,7 +35,8 @@
  * print(a @ b)
  * ```
  *
- * Texts that have more tokens than the model takes are cut. An encoder can be used from any thread.
+ * Texts with more tokens than the model accepts are truncated. An encoder can be used from any
+ * thread.
  *
  * Since: 1.0
  */
@@ -147,7 +149,7 @@ rlx_text_encoder_class_init (RlxTextEncoderClass *klass)
   /**
    * RlxTextEncoder:tokenizer: (getter get_tokenizer)
    *
-   * What makes tokens of texts.
+   * The tokenizer.
    *
    * Since: 1.0
    */
@@ -155,7 +157,7 @@ rlx_text_encoder_class_init (RlxTextEncoderClass *klass)
   /**
    * RlxTextEncoder:max-tokens: (getter get_max_tokens)
    *
-   * How many tokens of a text are taken, with those that frame it.
+   * The largest number of tokens per text, including the special ones around it.
    *
    * Since: 1.0
    */
@@ -163,7 +165,7 @@ rlx_text_encoder_class_init (RlxTextEncoderClass *klass)
   /**
    * RlxTextEncoder:width: (getter get_width)
    *
-   * How many numbers a text becomes.
+   * The length of the vectors.
    *
    * Since: 1.0
    */
@@ -181,11 +183,12 @@ rlx_text_encoder_init (RlxTextEncoder *self)
 /**
  * rlx_text_encoder_open:
  * @folder: the folder of a model
- * @device: (nullable): where it runs; %NULL for the default device
+ * @device: (nullable): the device, or %NULL for the default one
  * @cancellable: (nullable): a cancellable
  * @error: return location for an error
  *
- * Opens a model and loads its weights. They are uploaded with the first texts.
+ * Opens a model and loads its weights. They are uploaded when the first texts are
+ * encoded.
  *
  * Returns: (transfer full): an encoder
  *
@@ -237,9 +240,9 @@ open_in_thread (GFile        *folder,
 /**
  * rlx_text_encoder_open_async:
  * @folder: the folder of a model
- * @device: (nullable): where it runs; %NULL for the default device
+ * @device: (nullable): the device, or %NULL for the default one
  * @cancellable: (nullable): a cancellable
- * @callback: (scope async) (nullable): called when the model is open
+ * @callback: (scope async) (nullable): called when the model has been opened
  * @user_data: data for @callback
  *
  * Opens a model and loads its weights, without blocking.
@@ -265,7 +268,7 @@ rlx_text_encoder_open_async (GFile              *folder,
  * @result: the result given to the callback
  * @error: return location for an error
  *
- * Ends what [func@Rlx.TextEncoder.open_async] began.
+ * Finishes an operation started with [func@Rlx.TextEncoder.open_async].
  *
  * Returns: (transfer full): an encoder
  *
@@ -302,7 +305,7 @@ rlx_text_encoder_get_device (RlxTextEncoder *self)
  * rlx_text_encoder_get_tokenizer:
  * @self: an encoder
  *
- * Gets what makes tokens of texts.
+ * Gets the tokenizer.
  *
  * Returns: (transfer none): the tokenizer
  *
@@ -320,7 +323,8 @@ rlx_text_encoder_get_tokenizer (RlxTextEncoder *self)
  * rlx_text_encoder_get_max_tokens:
  * @self: an encoder
  *
- * Tells how many tokens of a text are taken, with those that frame it.
+ * Gets the largest number of tokens per text, including the special ones around it.
+ * Longer texts are truncated.
  *
  * Returns: a number
  *
@@ -338,7 +342,7 @@ rlx_text_encoder_get_max_tokens (RlxTextEncoder *self)
  * rlx_text_encoder_get_width:
  * @self: an encoder
  *
- * Tells how many numbers a text becomes.
+ * Gets the length of the vectors.
  *
  * Returns: a number
  *
@@ -507,16 +511,16 @@ run_group (RlxTextEncoder *self,
 /**
  * rlx_text_encoder_encode:
  * @self: an encoder
- * @texts: (array zero-terminated=1): texts
+ * @texts: (array zero-terminated=1): the texts
  * @cancellable: (nullable): a cancellable
  * @error: return location for an error
  *
  * Turns texts into vectors.
  *
- * Texts are run in groups of similar length. A text's vector does not depend on what else there is, but for the
- * last bits.
+ * Texts are processed in batches of similar length. The vector of a text does not depend on the other texts,
+ * except for the last bits.
  *
- * Returns: (transfer full): the vectors, f32 [texts, width]
+ * Returns: (transfer full): the vectors, of type `f32` and shape [texts, width]
  *
  * Since: 1.0
  */
@@ -597,9 +601,9 @@ encode_in_thread (gpointer      data,
 /**
  * rlx_text_encoder_encode_async:
  * @self: an encoder
- * @texts: (array zero-terminated=1): texts
+ * @texts: (array zero-terminated=1): the texts
  * @cancellable: (nullable): a cancellable
- * @callback: (scope async) (nullable): called when the vectors are there
+ * @callback: (scope async) (nullable): called when the vectors are available
  * @user_data: data for @callback
  *
  * Turns texts into vectors, without blocking.
@@ -631,9 +635,9 @@ rlx_text_encoder_encode_async (RlxTextEncoder     *self,
  * @result: the result given to the callback
  * @error: return location for an error
  *
- * Ends what [method@Rlx.TextEncoder.encode_async] began.
+ * Finishes an operation started with [method@Rlx.TextEncoder.encode_async].
  *
- * Returns: (transfer full): the vectors, f32 [texts, width]
+ * Returns: (transfer full): the vectors, of type `f32` and shape [texts, width]
  *
  * Since: 1.0
  */

@@ -21,16 +21,17 @@
 /**
  * RlxTokenizer:
  *
- * Turns a text into the numbers that a language model takes, and back.
+ * Turns text into the token numbers that a language model takes, and back.
  *
- * What it knows comes from files beside the model's weights: WordPiece, as BERT and the
- * models made from it have it, from `vocab.txt` and `tokenizer_config.json`.
+ * It is described by files that come with the model's weights. WordPiece is supported,
+ * as used by BERT and the models derived from it, with the files `vocab.txt` and
+ * `tokenizer_config.json`.
  *
- * No text ever becomes one of the special tokens, such as `[SEP]`: a text that spells one
- * is taken for the characters that it has. A program that wants one looks for it by
- * [method@Rlx.Tokenizer.find].
+ * Text never becomes a special token such as `[SEP]`: where a text contains those
+ * characters, they are encoded like any others. A program that needs a special token
+ * looks it up with [method@Rlx.Tokenizer.find].
  *
- * A tokenizer does not change, and can be shared between threads.
+ * A tokenizer never changes, so threads can share it.
  *
  * Since: 1.0
  */
@@ -204,12 +205,12 @@ make (GBytes         *vocabulary,
 
 /**
  * rlx_tokenizer_new_wordpiece:
- * @vocabulary: the tokens, one a line; those that continue a word begin with `##`
- * @lower_case: whether text becomes lower case and loses its accents first
+ * @vocabulary: the tokens, one per line; those that continue a word begin with `##`
+ * @lower_case: whether to convert text to lower case and remove accents first
  * @error: return location for an error
  *
- * Makes a tokenizer from the contents of a file `vocab.txt`, which has to have the tokens
- * `[UNK]`, `[CLS]` and `[SEP]`.
+ * Creates a tokenizer from the contents of a `vocab.txt` file, which must contain the
+ * tokens `[UNK]`, `[CLS]` and `[SEP]`.
  *
  * Returns: (transfer full): a tokenizer
  *
@@ -231,12 +232,13 @@ rlx_tokenizer_new_wordpiece (GBytes   *vocabulary,
 
 /**
  * rlx_tokenizer_open:
- * @folder: the folder of a model, with a file `vocab.txt`
+ * @folder: the folder of a model, with a `vocab.txt` file
  * @cancellable: (nullable): a cancellable
  * @error: return location for an error
  *
- * Opens the tokenizer of a model. How text is treated, and what special tokens are called, is in
- * `tokenizer_config.json`; without that file it is as in BERT's uncased models.
+ * Opens the tokenizer of a model. `tokenizer_config.json` defines how text is normalised and
+ * what special tokens are called; without that file, the defaults are those of BERT's
+ * uncased models.
  *
  * Returns: (transfer full): a tokenizer
  *
@@ -310,9 +312,9 @@ open_in_thread (GFile        *folder,
 
 /**
  * rlx_tokenizer_open_async:
- * @folder: the folder of a model, with a file `vocab.txt`
+ * @folder: the folder of a model, with a `vocab.txt` file
  * @cancellable: (nullable): a cancellable
- * @callback: (scope async) (nullable): called when the tokenizer is open
+ * @callback: (scope async) (nullable): called when the tokenizer has been opened
  * @user_data: data for @callback
  *
  * Opens the tokenizer of a model, without blocking.
@@ -336,7 +338,7 @@ rlx_tokenizer_open_async (GFile              *folder,
  * @result: the result given to the callback
  * @error: return location for an error
  *
- * Ends what [func@Rlx.Tokenizer.open_async] began.
+ * Finishes an operation started with [func@Rlx.Tokenizer.open_async].
  *
  * Returns: (transfer full): a tokenizer
  *
@@ -357,11 +359,13 @@ rlx_tokenizer_open_finish (GAsyncResult *result,
  * rlx_tokenizer_encode:
  * @self: a tokenizer
  * @text: a text
- * @special: whether to add what frames a text for the model, such as `[CLS]` and `[SEP]`
- * @n_tokens: (out): how many tokens there are
+ * @special: whether to add the special tokens that the model expects around a text, such
+ *   as `[CLS]` and `[SEP]`
+ * @n_tokens: (out): the number of tokens
  * @error: return location for an error
  *
- * Turns a text into tokens. Words that the vocabulary has no pieces for become the unknown token.
+ * Turns a text into tokens. Words that cannot be composed from the vocabulary become the unknown
+ * token.
  *
  * Returns: (array length=n_tokens) (transfer full): the tokens
  *
@@ -402,14 +406,14 @@ rlx_tokenizer_encode (RlxTokenizer *self,
 /**
  * rlx_tokenizer_decode:
  * @self: a tokenizer
- * @tokens: (array length=n_tokens): tokens
- * @n_tokens: how many tokens there are
+ * @tokens: (array length=n_tokens): the tokens
+ * @n_tokens: the number of tokens
  * @error: return location for an error
  *
- * Turns tokens into a text: words between single spaces, without what frames a text. Of what a
- * text was before, case, accents and white space may be lost.
+ * Turns tokens into a text: words separated by single spaces, without the special tokens
+ * around it. Case, accents and white space of the original text may be lost.
  *
- * Returns: (transfer full): a text
+ * Returns: (transfer full): the text
  *
  * Since: 1.0
  */
@@ -450,9 +454,9 @@ rlx_tokenizer_decode (RlxTokenizer *self,
  * rlx_tokenizer_get_n_tokens:
  * @self: a tokenizer
  *
- * Tells how many tokens the vocabulary has.
+ * Gets the number of tokens in the vocabulary.
  *
- * Returns: a number
+ * Returns: the number
  *
  * Since: 1.0
  */
@@ -469,9 +473,10 @@ rlx_tokenizer_get_n_tokens (RlxTokenizer *self)
  * @self: a tokenizer
  * @token: the number of a token
  *
- * Gets a token as the vocabulary has it.
+ * Gets a token as the vocabulary spells it.
  *
- * Returns: (nullable) (transfer none): the token, or %NULL if there is none of that number
+ * Returns: (nullable) (transfer none): the token, or %NULL if there is none with that
+ *   number
  *
  * Since: 1.0
  */
@@ -487,7 +492,7 @@ rlx_tokenizer_get_token (RlxTokenizer *self,
 /**
  * rlx_tokenizer_find:
  * @self: a tokenizer
- * @text: a token as the vocabulary has it, such as `[SEP]` or `##ing`
+ * @text: a token as the vocabulary spells it, such as `[SEP]` or `##ing`
  *
  * Finds the number of a token.
  *
