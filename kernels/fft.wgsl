@@ -23,6 +23,11 @@
 //
 // FRAMES: rows are p.hop apart in signals of p.signal elements, p.frames of each. WINDOW: they are multiplied by that.
 // POWER: the result is the square of the absolute value.
+//
+// EVEN_X, EVEN_Y: all elements of the operand are there, and all of the result are wanted.
+//
+// TOUCH: where loads are gathers, one with lanes a line apart brings as many lines of the operand and of the result from
+// memory at once; without it each gather of the first stage, and each store of the last, waits for one.
 
 ${BUTTERFLIES}
 
@@ -72,21 +77,38 @@ fn find (transform: u32) -> Place {
 #endif
 }
 
+// Which element of the operand, and of the result, element r of a transform is.
+fn operand_of (place: Place, r: u32) -> u32 {
+#if PLAIN
+  return r;
+#else
+  return place.j + r * p.steps;
+#endif
+}
+
+fn result_of (place: Place, r: u32) -> u32 {
+#if PLAIN
+  return r;
+#else
+  return place.j / p.done * (p.done * $(F)u) + place.j % p.done + r * p.done;
+#endif
+}
+
 // Element r of a transform.
 fn fetch (place: Place, r: u32) -> vec2f {
-#if PLAIN
-  let k = r;
-#else
-  let k = place.j + r * p.steps;
-#endif
+  let k = operand_of (place, r);
 #if HERMITIAN
   let other = k > p.n / 2u;
   let from_k = select (k, p.n - k, other);
 #else
   let from_k = k;
 #endif
+#if EVEN_X
+  let at = place.x + from_k * ${INNER};
+#else
   // clamped, not skipped: a load beside a branch costs more
   let at = place.x + min (from_k, p.x_length - 1u) * ${INNER};
+#endif
 #if REAL_X
   var v = vec2f (load_x (at), 0.0);
 #elif PLANAR_X
@@ -102,7 +124,9 @@ fn fetch (place: Place, r: u32) -> vec2f {
 #elif WINDOW
   v *= load_window (min (k, p.x_length - 1u));
 #endif
+#if !EVEN_X
   v = select (vec2f (0.0), v, from_k < p.x_length && k < p.n);
+#endif
 #if SWAP_X
   v = v.yx;
 #endif
@@ -114,11 +138,7 @@ fn fetch (place: Place, r: u32) -> vec2f {
 
 // Element r of a transform is done.
 fn put (place: Place, r: u32, value: vec2f) {
-#if PLAIN
-  let k = r;
-#else
-  let k = place.j / p.done * (p.done * $(F)u) + place.j % p.done + r * p.done;
-#endif
+  let k = result_of (place, r);
   var v = value;
 #if FILTER
   v = product (v, load2_filter (k));
@@ -132,9 +152,15 @@ fn put (place: Place, r: u32, value: vec2f) {
 #if SWAP_Y
   v = v.yx;
 #endif
+#if SCALED
   v *= p.scale;
+#endif
   let at = place.y + k * ${INNER};
+#if EVEN_Y
+  {
+#else
   if (place.there && k < p.y_length) {
+#endif
 #if POWER
     store_y (at, dot (v, v));
 #elif REAL_Y
@@ -166,6 +192,32 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   if (group >= p.groups) {
     return;
   }
+
+#if TOUCH
+  var seen = 0u;
+#for s in 0..2
+#define LINES (s == 0) * LINES_X + (s == 1) * LINES_Y
+#define LINE (s == 0) * LINE_X + (s == 1) * LINE_Y
+  for (var i = lane; i < $(LINES * TOUCHED)u; i += $(WG)u) {
+    let place = find (group * $(T)u + i / $(LINES)u);
+    let r = i % $(LINES)u * $(LINE)u;
+#if s == 0
+    let at = place.x + min (operand_of (place, r), p.x_length - 1u) * ${INNER};
+#if REAL_X || PLANAR_X
+    seen |= bitcast<u32> (load_x (at));
+#else
+    seen |= bitcast<u32> (load2_x (at).x);
+#endif
+#else
+    let at = place.y + min (result_of (place, r), p.y_length - 1u) * ${INNER};
+    seen |= bitcast<u32> (load_y ($(2 - (REAL_Y || PLANAR_Y || POWER))u * at));
+#endif
+  }
+#endfor
+  if (p.count == 0u) {
+    store_y (0u, bitcast<f32> (seen));
+  }
+#endif
 
 #for s in 0..S
 #define R (s == 0) * R0 + (s == 1) * R1 + (s == 2) * R2 + (s == 3) * R3 + (s == 4) * R4 + (s == 5) * R5 + (s == 6) * R6 + (s == 7) * R7

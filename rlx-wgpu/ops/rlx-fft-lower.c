@@ -15,6 +15,9 @@
 #include <math.h>
 #include <string.h>
 
+/* Of a cache line, in f32. */
+#define LINE_WORDS 16
+
 /* What an invocation with so many complex numbers takes, by what compilers make of it: stages between others turn them and
  * store them where they were. */
 static guint
@@ -35,6 +38,7 @@ typedef struct
   guint workgroup_size;
   guint n_across;      /* neighbouring transforms of a pass */
   guint n_filling;     /* at most so many transforms, lest invocations be idle at the end of a stage */
+  gboolean touch;      /* bring lines from memory before they are needed */
 } Style;
 
 typedef struct
@@ -129,6 +133,19 @@ has_idle (const RlxFftStages *stages,
   return FALSE;
 }
 
+/* What brings the lines of a group's elements: one in so many of a row, or all elements of the first of neighbours. */
+static void
+define_lines (RlxKernel  *kernel,
+              const char *lines,
+              const char *line,
+              gboolean    plain,
+              guint64     n,
+              guint       n_words)
+{
+  rlx_kernel_define (kernel, line, plain ? LINE_WORDS / n_words : 1);
+  rlx_kernel_define (kernel, lines, (gint64) (plain ? rlx_divide_up (n, LINE_WORDS / n_words) : n));
+}
+
 static gboolean
 lower_pass (RlxLower        *lower,
             const RlxIrNode *node,
@@ -200,6 +217,13 @@ lower_pass (RlxLower        *lower,
   rlx_kernel_define (kernel, "GIVEN", steps > 1 ? stages.radices[0] : (gint64) given);
   rlx_kernel_define (kernel, "WANTED", (gint64) wanted);
   rlx_kernel_define (kernel, "PLAIN", plain);
+  rlx_kernel_define (kernel, "EVEN_X", pass->n == pass->length && pass->x_length >= (pass->hermitian ? pass->n / 2 + 1 : pass->n));
+  rlx_kernel_define (kernel, "EVEN_Y", !pass->half && pass->y_length == pass->length && count % at_once == 0);
+  rlx_kernel_define (kernel, "SCALED", pass->scale != 1.0);
+  rlx_kernel_define (kernel, "TOUCH", style->touch);
+  rlx_kernel_define (kernel, "TOUCHED", plain ? (gint64) at_once : 1);
+  define_lines (kernel, "LINES_X", "LINE_X", plain, pass->factor, pass->real_x || pass->planar_x ? 1 : 2);
+  define_lines (kernel, "LINES_Y", "LINE_Y", plain, pass->factor + pass->half, pass->real_y || pass->planar_y || pass->power ? 1 : 2);
   rlx_kernel_define (kernel, "ACROSS", !plain);
   rlx_kernel_define (kernel, "TURN", turn);
   rlx_kernel_define (kernel, "CONVOLVE", pass->convolve);
@@ -396,7 +420,7 @@ fft_describe (const RlxVariant *variant,
 
 /* ---- variants ------------------------------------------------------------------------- */
 
-static const Style wide = { 64, 96, 8, 8, 4 }, narrow = { 16, 64, 64, 8, 1 };
+static const Style wide = { 64, 96, 8, 8, 4, TRUE }, narrow = { 16, 64, 64, 8, 1, FALSE };
 
 static double
 fft_cost (const RlxVariant *variant,
