@@ -509,7 +509,8 @@ free_gpu (RlxGpu *gpu)
   g_clear_pointer (&gpu->pipelines, g_hash_table_unref);
   g_clear_pointer (&gpu->layouts, g_hash_table_unref);
   g_clear_pointer (&gpu->staging, g_array_unref);
-  g_clear_pointer (&gpu->pool, g_ptr_array_unref);
+  g_clear_pointer (&gpu->small.buffers, g_ptr_array_unref);
+  g_clear_pointer (&gpu->large.buffers, g_ptr_array_unref);
   g_clear_pointer (&gpu->info, rlx_gpu_adapter_info_unref);
   g_mutex_clear (&gpu->pool_lock);
   g_mutex_clear (&gpu->pipeline_lock);

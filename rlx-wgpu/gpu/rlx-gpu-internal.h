@@ -25,6 +25,13 @@ typedef struct _RlxGpuCache RlxGpuCache;
 /* How many submits may be left to the GPU before somebody waits for them. */
 #define RLX_GPU_LEFT_MAX 128
 
+/* Memory that tensors gave back. */
+typedef struct
+{
+  GPtrArray *buffers;      /* RlxGpuBuffer without a reference to the device, the oldest first */
+  guint64 size;
+} RlxGpuPool;
+
 /* A MapRead buffer of the pool. */
 typedef struct
 {
@@ -88,8 +95,7 @@ struct _RlxGpu
   atomic_ullong downloaded_bytes;
 
   GMutex pool_lock;
-  GPtrArray *pool;         /* RlxGpuBuffer without a reference to the device */
-  guint64 pool_size;
+  RlxGpuPool small, large;
 
   /* Submits with kernels that the driver may have to compile first, and how many of
    * them are known to have ended. */

@@ -163,8 +163,8 @@ gboolean      rlx_gpu_buffer_write (RlxGpu       *gpu,
                                     GError      **error);
 
 /* Memory for a tensor, which may have held another before: whoever takes it writes all of it
- * in a job. Given back, small buffers are kept for the next tensor, up to 4 MiB that
- * count as free. */
+ * in a job. Given back, it is kept for the next tensor: 4 MiB of small buffers and 32 MiB
+ * of large ones, which count as free. */
 RlxGpuBuffer *rlx_gpu_pool_take    (RlxGpu        *gpu,
                                     guint64        size,
                                     GError       **error);

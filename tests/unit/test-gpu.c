@@ -295,6 +295,53 @@ test_features (void)
   rlx_debug_set_target (NULL);
 }
 
+/* Takes memory for a tensor and gives it back; returns how many buffers were made for that. */
+static guint64
+count_made (RlxGpu  *gpu,
+            guint64  size)
+{
+  g_autoptr (GError) error = NULL;
+  RlxGpuCounters before, after;
+  RlxGpuBuffer *buffer;
+
+  rlx_gpu_get_counters (gpu, &before);
+  buffer = rlx_gpu_pool_take (gpu, size, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (rlx_gpu_get_memory_used (gpu), >=, size);
+  rlx_gpu_pool_give (buffer);
+  rlx_gpu_get_counters (gpu, &after);
+  return after.buffers - before.buffers;
+}
+
+/* What was given back is taken again, as long as it is not too much. */
+static void
+test_pool (void)
+{
+  RlxGpu *gpu;
+  guint64 used;
+
+  g_setenv ("RLX_MEMORY_LIMIT", "128M", TRUE);
+  gpu = open_device ();
+  used = rlx_gpu_get_memory_used (gpu);
+
+  /* small ones of several sizes share one, large ones do not */
+  g_assert_cmpuint (count_made (gpu, 1000), ==, 1);
+  g_assert_cmpuint (count_made (gpu, 600), ==, 0);
+  g_assert_cmpuint (count_made (gpu, 3 << 20), ==, 1);
+  g_assert_cmpuint (count_made (gpu, 3 << 20), ==, 0);
+  g_assert_cmpuint (count_made (gpu, 2 << 20), ==, 1);
+  /* a sixteenth of the limit holds two: the oldest goes */
+  g_assert_cmpuint (count_made (gpu, 4 << 20), ==, 1);
+  g_assert_cmpuint (count_made (gpu, 3 << 20), ==, 1);
+  g_assert_cmpuint (count_made (gpu, 4 << 20), ==, 0);
+  g_assert_cmpuint (count_made (gpu, 9 << 20), ==, 1);
+  g_assert_cmpuint (count_made (gpu, 9 << 20), ==, 1);
+  g_assert_cmpuint (rlx_gpu_get_memory_used (gpu), ==, used);
+
+  rlx_gpu_unref (gpu);
+  g_unsetenv ("RLX_MEMORY_LIMIT");
+}
+
 static void
 test_budget (void)
 {
@@ -555,6 +602,7 @@ main (int   argc,
   g_test_add_func ("/gpu/no-driver", test_no_driver);
   g_test_add_func ("/gpu/two-devices", test_two_devices);
   g_test_add_func ("/gpu/features", test_features);
+  g_test_add_func ("/gpu/pool", test_pool);
   g_test_add_func ("/gpu/budget", test_budget);
   g_test_add_func ("/gpu/host-memory", test_host_memory);
   g_test_add_func ("/gpu/warm", test_warm);
