@@ -26,6 +26,8 @@
 //
 // EVEN_X, EVEN_Y: all elements of the operand are there, and all of the result are wanted.
 //
+// SAME: an invocation has elements of one and the same transform in each stage.
+//
 // TOUCH: where loads are gathers, one with lanes a line apart brings as many lines of the operand and of the result from
 // memory at once; without it each gather of the first stage, and each store of the last, waits for one.
 
@@ -49,10 +51,12 @@ fn turn (k: u32) -> vec2f {
 }
 #endif
 
-// Where transforms are in the operand and in the result.
+// Where transforms are in the operand and in the result: in which row and from which element on, and how they are turned.
 struct Place {
   there: bool,
-  j: u32,
+  k: u32,
+  from_x: u32,
+  from_y: u32,
   x: u32,
   y: u32,
 }
@@ -68,12 +72,14 @@ fn find_row (row: u32) -> u32 {
 fn find (transform: u32) -> Place {
   let m = min (transform, p.count - 1u);
 #if PLAIN
-  return Place (transform < p.count, 0u, find_row (m), m * p.y_length);
+  return Place (transform < p.count, 0u, 0u, 0u, find_row (m), m * p.y_length);
 #else
-  let inner = m % p.inner;
-  let outer = m / p.inner / p.steps;
-  return Place (transform < p.count, m / p.inner % p.steps,
-                find_row (outer) * p.inner + inner, outer * p.y_length * p.inner + inner);
+  let inner = m % ${INNER};
+  let outer = m / ${INNER} / p.steps;
+  let j = m / ${INNER} % p.steps;
+  let k = j % p.done;
+  return Place (transform < p.count, k, j, (j - k) * $(F)u + k,
+                find_row (outer) * ${INNER} + inner, outer * p.y_length * ${INNER} + inner);
 #endif
 }
 
@@ -82,7 +88,7 @@ fn operand_of (place: Place, r: u32) -> u32 {
 #if PLAIN
   return r;
 #else
-  return place.j + r * p.steps;
+  return place.from_x + r * p.steps;
 #endif
 }
 
@@ -90,7 +96,7 @@ fn result_of (place: Place, r: u32) -> u32 {
 #if PLAIN
   return r;
 #else
-  return place.j / p.done * (p.done * $(F)u) + place.j % p.done + r * p.done;
+  return place.from_y + r * p.done;
 #endif
 }
 
@@ -198,9 +204,17 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #for s in 0..2
 #define LINES (s == 0) * LINES_X + (s == 1) * LINES_Y
 #define LINE (s == 0) * LINE_X + (s == 1) * LINE_Y
+#if TOUCHED == 1
+  let lines_$(s) = find (group * $(T)u);
+#endif
   for (var i = lane; i < $(LINES * TOUCHED)u; i += $(WG)u) {
+#if TOUCHED == 1
+    let place = lines_$(s);
+    let r = i * $(LINE)u;
+#else
     let place = find (group * $(T)u + i / $(LINES)u);
     let r = i % $(LINES)u * $(LINE)u;
+#endif
 #if s == 0
     let at = place.x + min (operand_of (place, r), p.x_length - 1u) * ${INNER};
 #if REAL_X || PLANAR_X
@@ -223,6 +237,9 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #define R (s == 0) * R0 + (s == 1) * R1 + (s == 2) * R2 + (s == 3) * R3 + (s == 4) * R4 + (s == 5) * R5 + (s == 6) * R6 + (s == 7) * R7
 #define BEFORE (s == 0) + (s == 1) * R0 + (s == 2) * R0 * R1 + (s == 3) * R0 * R1 * R2 + (s == 4) * R0 * R1 * R2 * R3 + (s == 5) * R0 * R1 * R2 * R3 * R4 + (s == 6) * R0 * R1 * R2 * R3 * R4 * R5 + (s == 7) * R0 * R1 * R2 * R3 * R4 * R5 * R6
 #define STEP F / (BEFORE * R)
+#if SAME && (s == 0 || (s == S - 1 && !HALF))
+  let place_$(s) = find (group * $(T)u + lane % $(T)u);
+#endif
   for (var w = lane; w < $(F / R * T)u; w += $(WG)u) {
 #if ACROSS
     let t = w % $(T)u;
@@ -232,7 +249,9 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     let j = w % $(F / R)u;
 #endif
     var v = array<vec2f, $(R)> ();
-#if s == 0 || (s == S - 1 && !HALF)
+#if SAME && (s == 0 || (s == S - 1 && !HALF))
+    let place = place_$(s);
+#elif s == 0 || (s == S - 1 && !HALF)
     let place = find (group * $(T)u + t);
 #endif
 #if s == 0
@@ -243,13 +262,15 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endif
 #endfor
 #if TURN
-    let k = place.j % p.done;
+    let k = place.k;
     let turn_0 = turn (k * j);
     v[0] = product (v[0], turn_0);
 #for r in 1..R
 #define HIGH 1 + (r >= 2) + 2 * (r >= 4) + 4 * (r >= 8) + 8 * (r >= 16) + 16 * (r >= 32)
-#if r == HIGH
+#if r == HIGH && (r != 2 && r != 8 && r != 32)
     let step_$(r) = turn (k * $(r * STEP)u);
+#elif r == HIGH
+    let step_$(r) = product (step_$(r / 2), step_$(r / 2));
 #else
     let step_$(r) = product (step_$(HIGH), step_$(r - HIGH));
 #endif
@@ -362,7 +383,11 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     work[slot (at + $(r * STEP)u, t)] = v[$(r)];
 #endfor
 #else
+#if SAME
+    let place = place_0;
+#else
     let place = find (group * $(T)u + t);
+#endif
 #for r in 0..R
 #if r < WANTED
     put (place, at + $(r * STEP)u, v[$(r)]);
