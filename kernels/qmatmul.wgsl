@@ -9,9 +9,10 @@
 //   the rows. There is no workgroup memory and no barrier. PACKED takes four
 //   elements of each sum at once, from whole words; rows of b that are not
 //   TRANSPOSED are transposed in registers, 4 · 4 elements at a time.
-//   With SHUFFLE, for drivers that have subgroups of eight lanes and make them a
-//   vector, each of eight lanes of the same rows loads a word of another row, and
-//   shuffles copy it to all: 0.87 of the time for 8 rows and 128.
+// - SHUFFLE, for drivers that have subgroups of eight lanes and make them a vector: a
+//   subgroup makes TM rows, a lane 4 neighbouring columns of each. Each lane loads words
+//   of other rows and takes their bytes apart, once for all columns, and shuffles copy them
+//   to all lanes. Such a driver takes the bytes apart for each product of a DOT.
 // - SPLIT: a workgroup makes one element, its lanes share the sum. For few
 //   elements with long sums.
 //
@@ -215,13 +216,105 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   }
 }
 
+#elif SHUFFLE
+
+#define GROUPS TM / 8
+
+// The number that a byte of a word stands for.
+fn number (word: u32, shift: u32, is_signed: bool) -> i32 {
+  return select (bitcast<i32> ((word >> shift) & 255u), bitcast<i32> (word << (24u - shift)) >> 24u, is_signed);
+}
+
+@compute @workgroup_size(8)
+fn main (@builtin(workgroup_id) wid: vec3<u32>,
+         @builtin(local_invocation_index) lane: u32,
+         @builtin(subgroup_invocation_id) sub: u32) {
+  // Behind a return everything would run under one more mask. A workgroup too many makes
+  // what the last one makes, and stores nothing.
+  let group = min (workgroup_index (wid), p.groups - 1u);
+  let top = group % p.tiles_m * $(TM)u;
+  let rest = group / p.tiles_m;
+  let stack = rest / p.tiles_n;
+  let here = (rest % p.tiles_n * 8u + lane) * 4u;
+  let left = min (here, (p.n - 1u) / 4u * 4u);
+#if EVEN
+  let rows = min ($(TM)u, p.m - top);
+#else
+  let rows = select (0u, min ($(TM)u, p.m - top), here < p.n && workgroup_index (wid) < p.groups);
+#endif
+  let at = origin (stack);
+#for i in 0..GROUPS
+  let row$(i) = min (top + $(8 * i)u + sub, p.m - 1u);
+  let a$(i) = at.a + row$(i) * p.k;
+  let zero_a$(i) = get_zero_a (at.zero_a + row$(i) * p.za_row);
+#endfor
+#for e in 0..4
+  let column$(e) = min (left + $(e)u, p.n - 1u);
+  let b$(e) = at.b + column$(e) * p.b_n;
+  let zero_b$(e) = get_zero_b (at.zero_b + column$(e) * p.zb_column);
+#endfor
+
+  // An index that is not the same in all lanes, as far as the driver knows.
+  let none = sub >> 3u;
+  var sums: array<i32, $(4 * TM)>;
+  for (var k = 0u; k < p.k; k += 4u) {
+#for i in 0..GROUPS
+    let v$(i) = word_a ((a$(i) + k) >> 2u);
+#endfor
+#for u in 0..4
+#if TRANSPOSED
+    let w$(u) = word_b ((b$(u) + k) >> 2u);
+#else
+    let w$(u) = word_b ((at.b + (k + $(u)u) * p.n + left) >> 2u);
+#endif
+#endfor
+#for u in 0..4
+#for i in 0..GROUPS
+    let x$(i)_$(u) = number (v$(i), $(8 * u)u, $(SIGNED_A) != 0) - zero_a$(i);
+#endfor
+#for e in 0..4
+#if TRANSPOSED
+    let y$(u)_$(e) = number (w$(e), $(8 * u)u, $(SIGNED_B) != 0) - zero_b$(e);
+#else
+    let y$(u)_$(e) = number (w$(u), $(8 * e)u, $(SIGNED_B) != 0) - zero_b$(e);
+#endif
+#endfor
+#endfor
+#for i in 0..TM
+    {
+#for u in 0..4
+      let x$(u) = subgroupShuffle (x$(i / 8)_$(u), none + $(i % 8)u);
+#endfor
+#for e in 0..4
+      sums[$(4 * i + e)] += x0 * y0_$(e) + x1 * y1_$(e) + x2 * y2_$(e) + x3 * y3_$(e);
+#endfor
+    }
+#endfor
+  }
+
+  for (var i = 0u; i < rows; i++) {
+    let y = (stack * p.m + top + i) * p.n + left;
+#if WORDS
+    store_word_y (y >> 2u, encode_y (finish (sums[4u * i], left)) | (encode_y (finish (sums[4u * i + 1u], left + 1u)) << 8u) |
+                           (encode_y (finish (sums[4u * i + 2u], left + 2u)) << 16u) | (encode_y (finish (sums[4u * i + 3u], left + 3u)) << 24u));
+#else
+#for e in 0..4
+#if EVEN
+    store_y (y + $(e)u, finish (sums[4u * i + $(e)u], left + $(e)u));
+#else
+    if (left + $(e)u < p.n) {
+      store_y (y + $(e)u, finish (sums[4u * i + $(e)u], left + $(e)u));
+    }
+#endif
+#endfor
+#endif
+  }
+}
+
 #else
 
 @compute @workgroup_size($(WG))
 fn main (@builtin(workgroup_id) wid: vec3<u32>,
-#if SHUFFLE
-         @builtin(subgroup_invocation_id) sub: u32,
-#endif
          @builtin(local_invocation_index) lane: u32) {
   let group = workgroup_index (wid);
   if (group >= p.groups) {
@@ -232,18 +325,11 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   let top = (group % p.tiles_m * ($(WG)u / p.lanes) + lane / p.lanes) * $(TM)u;
   let rest = group / p.tiles_m;
   let stack = rest / p.tiles_n;
-#if SHUFFLE
-  // Shuffles want all lanes: those beyond the edge make the last columns again.
-  let here = (rest % p.tiles_n * p.lanes + lane % p.lanes) * 4u;
-  let left = min (here, (p.n - 1u) / 4u * 4u);
-  let rows = select (0u, min ($(TM)u, p.m - top), top < p.m && here < p.n);
-#else
   let left = (rest % p.tiles_n * p.lanes + lane % p.lanes) * 4u;
   if (top >= p.m || left >= p.n) {
     return;
   }
   let rows = min ($(TM)u, p.m - top);
-#endif
 
   // Beyond the edge is the edge again, and only stores are guarded.
   let at = origin (stack);
@@ -263,14 +349,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 
 #if PRODUCT
 #if PACKED
-#if SHUFFLE
-  let mine = at.a + min (top + sub % $(TM)u, p.m - 1u) * p.k;
-  // An index that is not the same in all lanes, as far as the driver knows.
-  let none = sub >> 3u;
 #if OFFSET_B
-  var all_mine = 0;
-#endif
-#elif OFFSET_B
 #for i in 0..TM
   var all_a$(i) = 0;
 #endfor
@@ -309,21 +388,8 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     all_b$(e) += i32 (${DOT} (y$(e), 0x01010101u));
 #endif
 #endfor
-#if SHUFFLE
-#if FLIP_A
-    let v = word_a ((mine + k) >> 2u) ^ 0x80808080u;
-#else
-    let v = word_a ((mine + k) >> 2u);
-#endif
-#if OFFSET_B
-    all_mine += i32 (${DOT} (v, 0x01010101u));
-#endif
-#endif
 #for i in 0..TM
     {
-#if SHUFFLE
-      let x = subgroupShuffle (v, none + $(i)u);
-#else
 #if FLIP_A
       let x = word_a ((a$(i) + k) >> 2u) ^ 0x80808080u;
 #else
@@ -332,18 +398,12 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #if OFFSET_B
       all_a$(i) += i32 (${DOT} (x, 0x01010101u));
 #endif
-#endif
 #for e in 0..4
       sum$(i)_$(e) += i32 (${DOT} (x, y$(e)));
 #endfor
     }
 #endfor
   }
-#if SHUFFLE && OFFSET_B
-#for i in 0..TM
-  let all_a$(i) = subgroupShuffle (all_mine, none + $(i)u);
-#endfor
-#endif
 #for i in 0..TM
 #for e in 0..4
 #if OFFSET_A

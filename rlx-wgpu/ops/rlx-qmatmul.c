@@ -318,14 +318,75 @@ row_describe (const RlxVariant *variant,
   return end_kernel (self, lower, node, kernel, self->stacks * tiles_m * tiles_n, y, error);
 }
 
+/* Whether the rows of the first operand, and the rows or columns of the second, are whole words. */
+static gboolean
+has_words (const Problem *self)
+{
+  return self->k > 0 && self->k % 4 == 0 && (self->transposed || self->n % 4 == 0);
+}
+
+static RlxFit
+shuffle_fits (const RlxVariant *variant,
+              const RlxTarget  *target,
+              gconstpointer     data,
+              const char      **why)
+{
+  const Problem *self = data;
+
+  if (!rlx_product_has_shuffles (target))
+    return rlx_variant_cannot ("needs subgroups of 8, on a CPU", why);
+  if (!has_words (self))
+    return rlx_variant_cannot ("rows or columns are not whole words", why);
+  return self->m >= 4 && self->n >= 16 ? RLX_FIT_WELL : rlx_variant_poorly ("too few rows or columns", why);
+}
+
+/* What tiles of 4 columns for each lane have in common. */
+static void
+describe_tiles (const Problem    *self,
+                RlxKernel        *kernel,
+                const RlxIrValue *y,
+                guint64           tile,
+                guint64           tiles_m,
+                guint64           tiles_n)
+{
+  rlx_kernel_define (kernel, "TM", (gint64) tile);
+  rlx_kernel_define (kernel, "TRANSPOSED", self->transposed);
+  rlx_kernel_define (kernel, "WORDS", rlx_data_type_get_bits (y->type.data_type) == 8 && self->n % 4 == 0);
+  rlx_kernel_param_u32 (kernel, "tiles_m", tiles_m);
+  rlx_kernel_param_u32 (kernel, "tiles_n", tiles_n);
+}
+
+/* Lanes pass the numbers of rows on to each other. */
+static gboolean
+shuffle_describe (const RlxVariant *variant,
+                  RlxLower         *lower,
+                  const RlxIrNode  *node,
+                  gconstpointer     data,
+                  GError          **error)
+{
+  const Problem *self = data;
+  /* More rows per load of `b`, where they are there. */
+  guint64 tile = self->m > 8 ? 16 : 8;
+  guint64 tiles_n = rlx_divide_up (self->n, 32), tiles_m = rlx_divide_up (self->m, tile);
+  const RlxIrValue *y;
+  RlxKernel *kernel = start_kernel (self, lower, node, FALSE, FALSE, &y);
+
+  rlx_kernel_enable (kernel, "enable subgroups;");
+  rlx_kernel_define (kernel, "SHUFFLE", TRUE);
+  rlx_kernel_define (kernel, "EVEN", self->n % 32 == 0);
+  rlx_kernel_define (kernel, "SIGNED_A", self->a->type.data_type == RLX_DATA_TYPE_I8);
+  rlx_kernel_define (kernel, "SIGNED_B", self->b->type.data_type == RLX_DATA_TYPE_I8);
+  describe_tiles (self, kernel, y, tile, tiles_m, tiles_n);
+  return end_kernel (self, lower, node, kernel, self->stacks * tiles_m * tiles_n, y, error);
+}
+
 /* What tiles differ in. */
 typedef struct
 {
   gboolean packed;      /* four products at once */
-  gboolean shuffle;     /* lanes pass the words of rows on to each other */
 } Tiles;
 
-static const Tiles shuffle_tiles = { TRUE, TRUE }, packed_tiles = { TRUE, FALSE }, plain_tiles = { FALSE, FALSE };
+static const Tiles packed_tiles = { TRUE }, plain_tiles = { FALSE };
 
 static RlxFit
 tiles_fits (const RlxVariant *variant,
@@ -338,12 +399,8 @@ tiles_fits (const RlxVariant *variant,
 
   if (tiles->packed && !(target->features & RLX_DEVICE_FEATURES_PACKED_DOT))
     return rlx_variant_cannot ("needs packed dot products", why);
-  if (tiles->packed && (self->k == 0 || self->k % 4 != 0 || !(self->transposed || self->n % 4 == 0)))
+  if (tiles->packed && !has_words (self))
     return rlx_variant_cannot ("rows or columns are not whole words", why);
-  if (tiles->shuffle && !rlx_product_has_shuffles (target))
-    return rlx_variant_cannot ("needs subgroups of 8, on a CPU", why);
-  if (tiles->shuffle && (self->m == 1 || self->lanes < 8))
-    return rlx_variant_cannot ("too few rows or columns", why);
   return RLX_FIT_WELL;
 }
 
@@ -365,24 +422,18 @@ tiles_describe (const RlxVariant *variant,
   RlxKernel *kernel = start_kernel (self, lower, node, FALSE, FALSE, &y);
 
   define_dot (self, kernel);
-  if (tiles->shuffle)
-    rlx_kernel_enable (kernel, "enable subgroups;");
-  rlx_kernel_define (kernel, "SHUFFLE", tiles->shuffle);
+  rlx_kernel_define (kernel, "SHUFFLE", FALSE);
   rlx_kernel_define (kernel, "WG", WORKGROUP_SIZE);
-  rlx_kernel_define (kernel, "TM", (gint64) tile);
   rlx_kernel_define (kernel, "PACKED", tiles->packed);
-  rlx_kernel_define (kernel, "TRANSPOSED", self->transposed);
-  rlx_kernel_define (kernel, "WORDS", rlx_data_type_get_bits (y->type.data_type) == 8 && self->n % 4 == 0);
   rlx_kernel_param_u32 (kernel, "lanes", self->lanes);
-  rlx_kernel_param_u32 (kernel, "tiles_m", tiles_m);
-  rlx_kernel_param_u32 (kernel, "tiles_n", tiles_n);
+  describe_tiles (self, kernel, y, tile, tiles_m, tiles_n);
   return end_kernel (self, lower, node, kernel, self->stacks * tiles_m * tiles_n, y, error);
 }
 
 static const RlxVariant variants[] = {
   { "row", row_fits, qmatmul_cost, NULL, row_describe, NULL },
   { "dot", dot_fits, qmatmul_cost, NULL, dot_describe, NULL },
-  { "shuffle", tiles_fits, qmatmul_cost, NULL, tiles_describe, &shuffle_tiles },
+  { "shuffle", shuffle_fits, qmatmul_cost, NULL, shuffle_describe, NULL },
   { "packed", tiles_fits, qmatmul_cost, NULL, tiles_describe, &packed_tiles },
   { "tiles", tiles_fits, qmatmul_cost, NULL, tiles_describe, &plain_tiles },
 };
