@@ -20,9 +20,9 @@
 //   filter][NC], four of which come with one load, and with four positions for each of
 //   eight lanes, so that a word is used often: 36 words make 128 products. All loads come before the products, which are
 //   one basic block then (doc/kernels.md).
-// - DEPTH, for a CPU: each channel of the operand by itself, four positions of one
-//   channel for each of eight lanes. The KX elements of the filter along the innermost
-//   axis are written out, since an iteration of a loop costs as much as four loads.
+// - LINE, for a CPU: an invocation makes NC channels of NX neighbours along the innermost
+//   axis, so that an element of the operand is loaded once for all of the KX elements of a
+//   filter's line that reach it. For few output channels in a group, which use it too rarely.
 // - DIRECT: an invocation makes one element, or LANES of them split up its sum.
 //
 // A transposed convolution reaches a position with those elements of the filter
@@ -201,9 +201,8 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   }
 }
 
-#elif PANEL || DEPTH
+#elif PANEL
 
-#if PANEL
 #if FEW > 0
 #define UNROLL FEW
 #else
@@ -212,7 +211,6 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 
 // The sums of each channel. A loop empties it; what fills it knows the place.
 var<private> sums: array<vec4<f32>, $(NC)>;
-#endif
 
 @compute @workgroup_size($(WG))
 fn main (@builtin(workgroup_id) wid: vec3<u32>,
@@ -222,13 +220,8 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     return;
   }
 
-#if PANEL
   let channel = group % p.tiles_channel * $(NC)u;
   let tile = group / p.tiles_channel;
-#else
-  let channel = group / p.tiles_position;
-  let tile = group % p.tiles_position;
-#endif
   let position = tile * $(4 * WG)u + lane + vec4<u32> (0u, $(WG)u, $(2 * WG)u, $(3 * WG)u);
   var rest = min (position, vec4<u32> (p.positions - 1u));
 #for d in 0..RANK
@@ -237,19 +230,13 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   let h$(d) = o$(d) * p.stride$(d) - p.begin$(d);
 #endfor
   let there$(RANK) = vec4<bool> (true);
-#if PANEL
   let x$(RANK) = rest * p.x_batch;
   let w$(RANK)_at = channel * p.terms;
 #for j in 0..NC
   var sum$(j) = vec4<f32> ();
 #endfor
-#else
-  let x$(RANK) = rest * p.x_batch + channel / p.m * p.x_channel;
-  let w$(RANK)_at = channel * p.w_out;
-  var sum = vec4<f32> ();
-#endif
 
-#for e in 0..RANK - DEPTH
+#for e in 0..RANK
 #define D RANK - 1 - e
 #define OUTER D + 1
   for (var k$(D) = 0u; k$(D) < p.k$(D); k$(D)++) {
@@ -260,18 +247,6 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     let w$(D)_at = w$(OUTER)_at + k$(D) * p.w_axis$(D);
 #endfor
 
-#if DEPTH
-#for t in 0..KX
-    let i_$(t) = h0 + $(t)u * p.dilation0;
-    let there_$(t) = there1 & (i_$(t) < vec4<u32> (p.in0));
-    let at_$(t) = select (vec4<u32> (), x1 + i_$(t) * p.x_axis0, there_$(t));
-    let v$(t) = vec4<f32> (load_x (at_$(t).x), load_x (at_$(t).y), load_x (at_$(t).z), load_x (at_$(t).w));
-    let f$(t) = load_w (w1_at + $(t)u * p.w_axis0);
-#endfor
-#for t in 0..KX
-    sum = fma (select (vec4<f32> (), v$(t), there_$(t)), vec4<f32> (f$(t)), sum);
-#endfor
-#else
     let at = select (vec4<u32> (), x0, there0);
 #if FEW > 0
     {
@@ -310,8 +285,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endfor
     }
 #endif
-#endif
-#for d in DEPTH..RANK
+#for d in 0..RANK
   }
 #endfor
 
@@ -319,22 +293,117 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #for d in 0..RANK
   y += o$(d) * p.y_axis$(d);
 #endfor
-#if PANEL
 #for j in 0..NC
   sums[$(j)] = sum$(j);
 #endfor
   for (var j = 0u; j < min ($(NC)u, p.m - channel); j++) {
     let sum = sums[j];
-#else
-  {
-    let j = 0u;
-#endif
 #for i in 0..4
     if (position[$(i)] < p.positions) {
       put (0u, channel + j, y[$(i)], sum[$(i)]);
     }
 #endfor
   }
+}
+
+#elif LINE
+
+@compute @workgroup_size($(WG))
+fn main (@builtin(workgroup_id) wid: vec3<u32>,
+         @builtin(local_invocation_index) lane: u32) {
+  let group = workgroup_index (wid);
+  if (group >= p.groups) {
+    return;
+  }
+
+  let place = group % p.tiles_position * $(WG)u + lane;
+  let tile = group / p.tiles_position;
+  let g = tile / p.tiles_channel;
+  let channel = tile % p.tiles_channel * $(NC)u;
+  var rest = min (place, p.pieces - 1u);
+  let first = rest % p.tiles_line * $(NX)u;
+  rest /= p.tiles_line;
+#for d in 1..RANK
+  let o$(d) = rest % p.out$(d);
+  rest /= p.out$(d);
+  let h$(d) = o$(d) * p.stride$(d) - p.begin$(d);
+#endfor
+  let x_at = rest * p.x_batch + g * p.c * p.x_channel;
+  let h0 = first * $(STRIDE)u - p.begin0;
+#for j in 0..NC
+  let w_at$(j) = g * p.w_group + min (channel + $(j)u, p.m - 1u) * p.w_out;
+#for t in 0..NX
+  var sum$(j)_$(t) = 0.0;
+#endfor
+#endfor
+
+#if FEW == 1
+  {
+    let c = 0u;
+#else
+  for (var c = 0u; c < p.c; c++) {
+#endif
+  let there$(RANK) = true;
+  let x$(RANK) = x_at + c * p.x_channel;
+  let w$(RANK)_at = c * p.w_in;
+#for e in 0..RANK - 1
+#define D RANK - 1 - e
+#define OUTER D + 1
+  for (var k$(D) = 0u; k$(D) < p.k$(D); k$(D)++) {
+    // below 0 is above everything
+    let i$(D) = h$(D) + k$(D) * p.dilation$(D);
+    let there$(D) = there$(OUTER) && i$(D) < p.in$(D);
+    let x$(D) = x$(OUTER) + i$(D) * p.x_axis$(D);
+    let w$(D)_at = w$(OUTER)_at + k$(D) * p.w_axis$(D);
+#endfor
+#for s in 0..SPAN
+    let there_$(s) = there1 && h0 + $(s)u < p.in0;
+    let v$(s) = load_x (select (0u, x1 + (h0 + $(s)u) * p.x_axis0, there_$(s)));
+#endfor
+#for j in 0..NC
+#for t in 0..KX
+    let f$(j)_$(t) = load_w (w_at$(j) + w1_at + $(t)u * p.w_axis0);
+#endfor
+#endfor
+#for s in 0..SPAN
+    let y$(s) = select (0.0, v$(s), there_$(s));
+#endfor
+#for j in 0..NC
+#for t in 0..NX
+#for i in 0..KX
+    sum$(j)_$(t) = fma (y$(t * STRIDE + i * DILATION), f$(j)_$(i), sum$(j)_$(t));
+#endfor
+#endfor
+#endfor
+#for d in 1..RANK
+  }
+#endfor
+  }
+
+  var y = rest * p.y_batch + first * p.y_axis0;
+#for d in 1..RANK
+  y += o$(d) * p.y_axis$(d);
+#endfor
+#if !EVEN
+  let end = select (0u, p.out0, place < p.pieces);
+#endif
+#for j in 0..NC
+#if !EVEN
+  if (channel + $(j)u < p.m) {
+#else
+  {
+#endif
+#for t in 0..NX
+#if EVEN
+    put (g, channel + $(j)u, y + $(t)u * p.y_axis0, sum$(j)_$(t));
+#else
+    if (first + $(t)u < end) {
+      put (g, channel + $(j)u, y + $(t)u * p.y_axis0, sum$(j)_$(t));
+    }
+#endif
+#endfor
+  }
+#endfor
 }
 
 #else

@@ -17,7 +17,7 @@
  * cost more than what is in it. */
 #define MAX_FEW 4
 /* The same for elements of a filter along its innermost axis. */
-#define MAX_WRITTEN_OUT 8
+#define MAX_WRITTEN_OUT 9
 /* The most channels of a panel. */
 #define MAX_PANEL 32
 /* Each element of a filter is used so often, or a copy of it costs more than it saves. */
@@ -472,26 +472,44 @@ panel_fits (const RlxVariant *self,
   return fit (cannot, poorly, why);
 }
 
+/* How many neighbours a lane makes, and how many channels of each. */
+static guint64
+get_line (const Problem *problem)
+{
+  return problem->sizes_out[0] > 4 ? 8 : 4;
+}
+
+static guint64
+get_line_channels (const Problem *problem)
+{
+  return MIN (problem->m, 4);
+}
+
 static RlxFit
-depth_fits (const RlxVariant *self,
-            const RlxTarget  *target,
-            gconstpointer     data,
-            const char      **why)
+line_fits (const RlxVariant *self,
+           const RlxTarget  *target,
+           gconstpointer     data,
+           const char      **why)
 {
   const Problem *problem = data;
   const Conv *conv = &problem->conv;
+  const RlxWindowAxis *axis = &conv->window.axes[conv->window.n_axes - 1];
   const char *cannot = NULL, *poorly = NULL;
 
-  if (!problem->product || conv->transposed || conv->groups == 1 || conv->channels_in != 1)
-    cannot = "for groups of one channel that are not transposed";
-  else if (conv->window.axes[conv->window.n_axes - 1].window > MAX_WRITTEN_OUT)
-    cannot = "the filter has too many elements along a line";
-  else if (conv->window.channels_last)
-    cannot = "channels lie side by side";
-  else if (problem->positions < 16)
-    poorly = "too few positions";
+  if (!problem->product || conv->transposed)
+    cannot = "it is transposed, or there is nothing to multiply";
+  else if (axis->window > MAX_WRITTEN_OUT || axis->stride > 4 || axis->dilation > 4)
+    cannot = "the filter has too many elements along a line, or they are too far apart";
   else if (target->loads_coalesce)
     poorly = "made for the eight lanes of a CPU";
+  else if (problem->m > 4)
+    poorly = "enough channels for tiles";
+  else if (axis->window == 1)
+    poorly = "neighbours share no elements";
+  else if (problem->positions < 16)
+    poorly = "too few positions";
+  else if (conv->window.channels_last && problem->groups >= target->lanes)
+    poorly = "channels lie side by side";
   else if (problem->mostly_padding)
     poorly = too_sparse;
   return fit (cannot, poorly, why);
@@ -581,7 +599,7 @@ describe (RlxKernel     *kernel,
           const guint64 *filter_strides,
           gboolean       direct,
           gboolean       panel,
-          gboolean       depth,
+          gboolean       line,
           GError       **error)
 {
   const Conv *conv = &self->conv;
@@ -595,7 +613,7 @@ describe (RlxKernel     *kernel,
   rlx_kernel_define (kernel, "BIAS", self->bias != NULL);
   rlx_kernel_define (kernel, "DIRECT", direct);
   rlx_kernel_define (kernel, "PANEL", panel);
-  rlx_kernel_define (kernel, "DEPTH", depth);
+  rlx_kernel_define (kernel, "LINE", line);
   if (self->product)
     rlx_kernel_input (kernel, "x", self->x);
   if (self->product && !panel)
@@ -749,25 +767,36 @@ panel_describe (const RlxVariant *self,
   return describe (kernel, &problem, strides, FALSE, TRUE, FALSE, error) && rlx_kernel_dispatch (kernel, n_groups, error);
 }
 
-/* Four positions of a channel for each lane. */
+/* Neighbours along the innermost axis, on a CPU. */
 static gboolean
-depth_describe (const RlxVariant *self,
-                RlxLower         *lower,
-                const RlxIrNode  *node,
-                gconstpointer     data,
-                GError          **error)
+line_describe (const RlxVariant *self,
+               RlxLower         *lower,
+               const RlxIrNode  *node,
+               gconstpointer     data,
+               GError          **error)
 {
   const guint64 lanes = 8;
   const Problem *problem = data;
   const RlxWindow *window = &problem->conv.window;
-  guint64 tiles = (problem->positions - 1) / (4 * lanes) + 1;
-  guint64 n_groups = tiles * problem->m * problem->groups;
+  const RlxWindowAxis *axis = &window->axes[window->n_axes - 1];
+  guint64 line = get_line (problem), channels = get_line_channels (problem);
+  guint64 tiles_line = rlx_divide_up (problem->sizes_out[0], line), pieces = problem->positions / problem->sizes_out[0] * tiles_line;
+  guint64 tiles_position = rlx_divide_up (pieces, lanes), tiles_channel = rlx_divide_up (problem->m, channels);
+  guint64 n_groups = tiles_position * tiles_channel * problem->groups;
   RlxKernel *kernel = rlx_kernel_new (lower, node, "conv");
 
   rlx_kernel_define (kernel, "WG", (gint64) lanes);
-  rlx_kernel_define (kernel, "KX", window->axes[window->n_axes - 1].window);
-  rlx_kernel_param_u32 (kernel, "tiles_position", tiles);
-  rlx_kernel_param_u32 (kernel, "positions", problem->positions);
+  rlx_kernel_define (kernel, "NX", (gint64) line);
+  rlx_kernel_define (kernel, "NC", (gint64) channels);
+  rlx_kernel_define (kernel, "KX", axis->window);
+  rlx_kernel_define (kernel, "STRIDE", axis->stride);
+  rlx_kernel_define (kernel, "DILATION", axis->dilation);
+  rlx_kernel_define (kernel, "SPAN", ((gint64) line - 1) * axis->stride + (axis->window - 1) * axis->dilation + 1);
+  rlx_kernel_define (kernel, "EVEN", problem->sizes_out[0] % line == 0 && pieces % lanes == 0 && problem->m % channels == 0);
+  rlx_kernel_param_u32 (kernel, "tiles_position", tiles_position);
+  rlx_kernel_param_u32 (kernel, "tiles_channel", tiles_channel);
+  rlx_kernel_param_u32 (kernel, "tiles_line", tiles_line);
+  rlx_kernel_param_u32 (kernel, "pieces", pieces);
   rlx_kernel_param_u32 (kernel, "groups", n_groups);
   return describe (kernel, problem, problem->filter_strides, FALSE, FALSE, TRUE, error) && rlx_kernel_dispatch (kernel, n_groups, error);
 }
@@ -852,8 +881,8 @@ direct_describe (const RlxVariant *self,
 
 static const RlxVariant variants[] = {
   { "product", product_fits, conv_cost, NULL, product_describe, NULL },
+  { "line", line_fits, conv_cost, NULL, line_describe, NULL },
   { "panel", panel_fits, conv_cost, panel_layout, panel_describe, NULL },
-  { "depth", depth_fits, conv_cost, NULL, depth_describe, NULL },
   { "dot", dot_fits, conv_cost, NULL, direct_describe, variants },
   { "across", across_fits, conv_cost, NULL, tiles_describe, &across_tiles },
   { "swap", swap_fits, conv_cost, NULL, tiles_describe, &swap_tiles },
@@ -899,114 +928,4 @@ rlx_conv_transpose_lower (RlxLower        *lower,
                           GError         **error)
 {
   return rlx_conv_lower (lower, node, error);
-}
-
-/* ---- im2col ------------------------------------------------------------------------- */
-
-static gboolean
-im2col_read (RlxWindow            *window,
-             const RlxOpCall      *call,
-             const RlxIm2colAttrs *attrs,
-             GError              **error)
-{
-  const RlxWindowSteps steps = { attrs->strides, attrs->dilations, attrs->padding, RLX_LAYOUT_CHANNELS_FIRST, FALSE };
-  const gint64 *sizes;
-  guint n_axes;
-  g_autoptr(GError) local = NULL;
-
-  if (!rlx_window_check_rank (call, &n_axes, error))
-    return FALSE;
-  if (!rlx_window_get_list (call, "window", &attrs->window, n_axes, 1, &sizes, &local))
-    {
-      if (local == NULL)
-        return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                               "window has no values; it must have %u", n_axes);
-      g_propagate_error (error, g_steal_pointer (&local));
-      return FALSE;
-    }
-
-  return rlx_window_init (window, call, &steps, sizes, "the window", error) &&
-         rlx_window_slide (window, call, error);
-}
-
-gboolean
-rlx_im2col_infer (RlxOpCall            *call,
-                  const RlxIm2colAttrs *attrs,
-                  GError              **error)
-{
-  RlxTensorType type = { .data_type = call->inputs[0]->data_type, .n_dims = 2 };
-  RlxWindow window;
-  gboolean fits = TRUE;
-
-  if (!im2col_read (&window, call, attrs, error))
-    return FALSE;
-
-  type.shape[0] = window.batch;
-  type.shape[1] = window.channels;
-  for (guint i = 0; i < window.n_axes; i++)
-    fits = fits && rlx_mul_i64 (type.shape[0], window.axes[i].out, &type.shape[0]) &&
-           rlx_mul_i64 (type.shape[1], window.axes[i].window, &type.shape[1]);
-  if (!fits)
-    return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT, "the result has more rows or columns than 2⁶³");
-
-  rlx_call_add_output (call, &type);
-  return TRUE;
-}
-
-gboolean
-rlx_im2col_lower (RlxLower        *lower,
-                  const RlxIrNode *node,
-                  GError         **error)
-{
-  const RlxIrValue *x = node->inputs[0];
-  const RlxIrValue *y = &node->outputs[0];
-  guint64 n_elements = rlx_type_n_elements (&y->type);
-  gboolean padding = rlx_type_n_elements (&x->type) == 0;
-  const RlxTensorType *types[1];
-  guint64 sizes[RLX_MAX_SPATIAL];
-  RlxWindowStrides strides;
-  guint64 n_groups;
-  RlxWindow window;
-  RlxOpCall call;
-  RlxKernel *kernel;
-
-  if (n_elements == 0)
-    return TRUE;
-
-  rlx_window_make_call (&call, node, types);
-  if (!im2col_read (&window, &call, rlx_im2col_attrs (node), error))
-    return FALSE;
-
-  n_groups = (n_elements - 1) / WORKGROUP_SIZE + 1;
-  kernel = rlx_kernel_new (lower, node, "im2col");
-  rlx_kernel_define (kernel, "WG", WORKGROUP_SIZE);
-  rlx_kernel_define (kernel, "RANK", window.n_axes);
-  rlx_kernel_define (kernel, "PADDING", padding);
-  rlx_kernel_output_raw (kernel, "y", y);
-  rlx_kernel_param_u32 (kernel, "elements", n_elements);
-  rlx_kernel_param_u32 (kernel, "groups", n_groups);
-  if (!padding)
-    {
-      rlx_kernel_input_raw (kernel, "x", x);
-      for (guint d = 0; d < window.n_axes; d++)
-        sizes[d] = (guint64) window.axes[window.n_axes - 1 - d].in;
-      rlx_window_get_strides (&window, (guint64) window.channels, sizes, &strides);
-      rlx_kernel_param_u32 (kernel, "c", (guint64) window.channels);
-      rlx_kernel_param_u32 (kernel, "x_batch", strides.batch);
-      rlx_kernel_param_u32 (kernel, "x_channel", strides.channel);
-      for (guint d = 0; d < window.n_axes; d++)
-        {
-          const RlxWindowAxis *axis = &window.axes[window.n_axes - 1 - d];
-
-          rlx_window_param (kernel, "in", d, sizes[d]);
-          rlx_window_param (kernel, "out", d, (guint64) axis->out);
-          rlx_window_param (kernel, "k", d, (guint64) axis->window);
-          rlx_window_param (kernel, "stride", d, (guint64) (axis->out == 1 ? 1 : axis->stride));
-          rlx_window_param (kernel, "dilation", d, (guint64) axis->dilation);
-          rlx_window_param (kernel, "begin", d, (guint64) axis->begin);
-          rlx_window_param (kernel, "x_axis", d, strides.axes[d]);
-        }
-    }
-  rlx_kernel_set_cost (kernel, 0, 2.0 * (double) rlx_type_n_bytes (&y->type));
-  return rlx_kernel_dispatch (kernel, n_groups, error);
 }
