@@ -4,8 +4,10 @@
 // Inside of a function: how far the point that is at `point` is from eight others, from `first` on. They are in
 // distance_0, distance_1, …; of the Euclidean metric these are squares. Each element of the point is loaded once for
 // all of them. Those after the last are the last.
+//
+// SMALL has the bits that an index may have: a driver that sees the sum of two such numbers to be positive leaves out a check.
 #for U in 0..8
-  let other_$(U) = (others_at + min (first + $(U)u, p.m - 1u)) * p.width;
+  let other_$(U) = ((others_at + min (first + $(U)u, p.m - 1u)) * p.width) & $(SMALL)u;
   var sum_$(U) = ${TYPE} (0.0);
 #if COSINE
   var square_$(U) = ${TYPE} (0.0);
@@ -15,7 +17,7 @@
   for (var i = 0u; i < p.width; i++) {
     let a = ${LOAD}_x (point + i);
 #for U in 0..8
-    let b_$(U) = ${LOAD}_${OTHERS} (other_$(U) + i);
+    let b_$(U) = ${LOAD}_${OTHERS} (other_$(U) + (i & $(SMALL)u));
 #if DIFFERENCES
     let difference_$(U) = a - b_$(U);
     sum_$(U) = fma (difference_$(U), difference_$(U), sum_$(U));

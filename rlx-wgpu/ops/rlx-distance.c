@@ -79,11 +79,15 @@ get_points (const RlxIrNode *node)
 
 /* What both kernels include: common/distances.wgsl. */
 static void
-describe_points (RlxKernel    *kernel,
-                 const Points *points,
-                 RlxDistance   metric)
+describe_points (RlxKernel       *kernel,
+                 const RlxTarget *target,
+                 const Points    *points,
+                 RlxDistance      metric)
 {
   gboolean vectors = points->width > 0 && points->width % 4 == 0;
+  /* two indices below 2^28, or of vectors below 2^26, are together less than 2^31 bytes */
+  guint64 most = G_GUINT64_CONSTANT (1) << (vectors ? 26 : 28);
+  guint64 n_loads = points->batch * MAX (points->n, points->m) * points->width / (vectors ? 4 : 1);
 
   if (vectors)
     {
@@ -99,6 +103,7 @@ describe_points (RlxKernel    *kernel,
     }
   rlx_kernel_define (kernel, "WG", WORKGROUP_SIZE);
   rlx_kernel_define (kernel, "VECTORS", vectors);
+  rlx_kernel_define (kernel, "SMALL", !target->loads_coalesce && n_loads <= most ? (gint64) most - 1 : G_MAXUINT32);
   rlx_kernel_define (kernel, "BATCHES", points->batch > 1);
   rlx_kernel_define (kernel, "ANY", points->width > 0);
   rlx_kernel_define (kernel, "ROOT", metric == RLX_DISTANCE_EUCLIDEAN);
@@ -140,7 +145,7 @@ rlx_pairwise_distance_lower (RlxLower        *lower,
     return TRUE;
 
   kernel = rlx_kernel_new (lower, node, "pairwise-distance");
-  describe_points (kernel, &points, rlx_pairwise_distance_attrs (node)->metric);
+  describe_points (kernel, rlx_lower_get_target (lower), &points, rlx_pairwise_distance_attrs (node)->metric);
   rlx_kernel_output (kernel, "y", &node->outputs[0]);
   rlx_kernel_param_u32 (kernel, "items", items);
   rlx_kernel_param_u32 (kernel, "blocks", blocks);
@@ -262,7 +267,7 @@ neighbours_describe (const RlxVariant *variant,
       guint64 count = MIN (at_once, items - first);
       RlxKernel *kernel = rlx_kernel_new (lower, node, "knn");
 
-      describe_points (kernel, points, self->attrs->metric);
+      describe_points (kernel, rlx_lower_get_target (lower), points, self->attrs->metric);
       rlx_kernel_output (kernel, "indices", &node->outputs[0]);
       rlx_kernel_output (kernel, "distances", &node->outputs[1]);
       rlx_kernel_define (kernel, "SUBGROUPS", subgroups);
