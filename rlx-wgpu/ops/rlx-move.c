@@ -204,6 +204,9 @@ lower_parts (RlxLower         *lower,
       gboolean whole = parts[i].start == 0 && parts[i].before == 0 &&
                        parts[i].size == x->type.shape[i] && y->type.shape[i] == x->type.shape[i];
 
+      /* finding a place along it takes divisions */
+      if (whole && y->type.shape[i] == 1)
+        continue;
       if (whole && n_dims > 0 && plain[n_dims - 1])
         {
           shape[n_dims - 1] *= y->type.shape[i];
