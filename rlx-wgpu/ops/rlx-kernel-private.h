@@ -149,6 +149,12 @@ gboolean    rlx_lower_can_cast_f16  (RlxLower         *lower,
                                      guint64           stride_k,
                                      guint64           stride_n,
                                      guint            *condition);
+/* The same for the range of packed numbers of that type: @value has their blocks, or their scales where these are elsewhere. */
+gboolean    rlx_lower_can_unpack_f16 (RlxLower         *lower,
+                                      const RlxIrNode  *node,
+                                      const RlxIrValue *value,
+                                      RlxPackedType     type,
+                                      guint            *condition);
 /* The steps from here on run only if the answer is @if_f16; 0 ends that. */
 void        rlx_lower_set_condition (RlxLower *lower, guint condition, gboolean if_f16);
 

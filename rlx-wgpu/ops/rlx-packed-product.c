@@ -36,6 +36,7 @@ typedef struct
   RlxProduct product;      /* the same as a product of matrices */
   RlxProductMatrix matrix; /* how matrix units would do it */
   const char *no_matrix;   /* why they cannot; NULL: they can */
+  guint condition;         /* on which they can, as for rlx_lower_can_unpack_f16() */
   gboolean may_use_bytes;  /* x may be rounded to them */
 } Problem;
 
@@ -226,6 +227,24 @@ choose_rows (const Problem *problem)
 
 /* ---- by matrix units ----------------------------------------------------------- */
 
+/* Whether all numbers of the weight are in the range of f16. */
+static gboolean
+is_in_range (RlxLower *lower,
+             Problem  *self)
+{
+  const RlxIrValue *scale = self->node->inputs[RLX_DEQUANT_MATMUL_SCALE], *zero = self->node->inputs[RLX_DEQUANT_MATMUL_ZERO_POINT];
+  RlxPackedType type = rlx_dequantize_blocks_attrs (self->node)->type;
+  gboolean is_scaled = rlx_packed_type_get_reach (type) > 0.0;
+  const RlxIrValue *value = is_scaled ? scale : self->weight;
+
+  /* Floats of 8 bits as they are. */
+  if (value == NULL)
+    return TRUE;
+  if (zero != NULL && rlx_data_type_is_float (zero->type.data_type))
+    return FALSE;
+  return rlx_lower_is_weight (lower, value) && rlx_lower_can_unpack_f16 (lower, self->node, value, type, &self->condition);
+}
+
 static const char *
 find_obstacle (RlxLower *lower,
                Problem  *self)
@@ -240,7 +259,9 @@ find_obstacle (RlxLower *lower,
     return "rows have weights of their own";
   if (self->m < MIN_MATRIX_SIDE || self->n < MIN_MATRIX_SIDE)
     return "too small for tiles of matrices";
-  return rlx_product_choose_pieces (target, &self->product, 1, TRUE, &self->matrix) ? NULL : "rows are no whole chunks";
+  if (!rlx_product_choose_pieces (target, &self->product, 1, TRUE, &self->matrix))
+    return "rows are no whole chunks";
+  return is_in_range (lower, self) ? NULL : "the weight can have numbers that f16 does not hold";
 }
 
 static RlxFit
@@ -262,6 +283,7 @@ matrix_cost (const RlxVariant *self,
   return packed_cost (self, target, data) / (target->registers_are_shared ? 2.0 : 4.0);
 }
 
+/* Where the values of the weight come later, there are steps for both. */
 static gboolean
 matrix_describe (const RlxVariant *self,
                  RlxLower         *lower,
@@ -273,11 +295,22 @@ matrix_describe (const RlxVariant *self,
   const RlxProduct *product = &problem->product;
   RlxProductKernel config = { .kind = RLX_PRODUCT_BY_MATRIX, .matrix = problem->matrix, .workgroup = problem->matrix.workgroup,
                               .a_along_k = TRUE, .a_vectors = TRUE };
+  Problem other = *problem;
+  gboolean ok;
 
   config.tiles_m = rlx_divide_up (product->m, config.matrix.rows);
   config.tiles_n = rlx_divide_up (product->n, config.matrix.columns);
   rlx_product_share_out (&config, product, 1, rlx_lower_get_target (lower));
-  return rlx_lower_product_kernel (lower, node, product, product, 1, &config, error);
+  rlx_lower_set_condition (lower, problem->condition, TRUE);
+  ok = rlx_lower_product_kernel (lower, node, product, product, 1, &config, error);
+  rlx_lower_set_condition (lower, problem->condition, FALSE);
+  if (ok && problem->condition != 0)
+    {
+      other.no_matrix = "for a weight that f16 does not hold";
+      ok = rlx_lower_choose (lower, node, &rlx_packed_variants, &other, error);
+    }
+  rlx_lower_set_condition (lower, 0, FALSE);
+  return ok;
 }
 
 /* ---- by rows that a subgroup shares --------------------------------------------------- */

@@ -12,6 +12,11 @@
 #include "ops/rlx-packed-private.h"
 #include "ops/rlx-packed-tables-private.h"
 
+#include <math.h>
+#include <string.h>
+
+#include "util/rlx-half-private.h"
+
 /* What kernels/packed/decode.wgsl takes apart at a time. */
 #define CHUNK 32
 
@@ -21,6 +26,9 @@ typedef struct
   guint numbers;           /* in a block */
   guint bytes;
   guint bits;              /* of a number that has its scale elsewhere, else 0 */
+  double reach;            /* the largest magnitude of what a scale is multiplied by */
+  guint scale;             /* the byte of a block at which its scale begins */
+  double offset_reach;     /* the same as @reach for an offset, which follows the scale; 0: there is none */
   const guint32 *table;    /* nullable */
   guint n_table;
 } Format;
@@ -28,38 +36,38 @@ typedef struct
 #define TABLE(name) rlx_grid_##name, G_N_ELEMENTS (rlx_grid_##name)
 
 static const Format formats[] = {
-  { RLX_PACKED_TYPE_Q4_0, 32, 18, 0, NULL, 0 },
-  { RLX_PACKED_TYPE_Q4_1, 32, 20, 0, NULL, 0 },
-  { RLX_PACKED_TYPE_Q5_0, 32, 22, 0, NULL, 0 },
-  { RLX_PACKED_TYPE_Q5_1, 32, 24, 0, NULL, 0 },
-  { RLX_PACKED_TYPE_Q8_0, 32, 34, 0, NULL, 0 },
-  { RLX_PACKED_TYPE_Q2_K, 256, 84, 0, NULL, 0 },
-  { RLX_PACKED_TYPE_Q3_K, 256, 110, 0, NULL, 0 },
-  { RLX_PACKED_TYPE_Q4_K, 256, 144, 0, NULL, 0 },
-  { RLX_PACKED_TYPE_Q5_K, 256, 176, 0, NULL, 0 },
-  { RLX_PACKED_TYPE_Q6_K, 256, 210, 0, NULL, 0 },
-  { RLX_PACKED_TYPE_Q8_K, 256, 292, 0, NULL, 0 },
-  { RLX_PACKED_TYPE_IQ2_XXS, 256, 66, 0, TABLE (iq2_xxs) },
-  { RLX_PACKED_TYPE_IQ2_XS, 256, 74, 0, TABLE (iq2_xs) },
-  { RLX_PACKED_TYPE_IQ3_XXS, 256, 98, 0, TABLE (iq3_xxs) },
-  { RLX_PACKED_TYPE_IQ1_S, 256, 50, 0, TABLE (iq1) },
-  { RLX_PACKED_TYPE_IQ4_NL, 32, 18, 0, NULL, 0 },
-  { RLX_PACKED_TYPE_IQ3_S, 256, 110, 0, TABLE (iq3_s) },
-  { RLX_PACKED_TYPE_IQ2_S, 256, 82, 0, TABLE (iq2_s) },
-  { RLX_PACKED_TYPE_IQ4_XS, 256, 136, 0, NULL, 0 },
-  { RLX_PACKED_TYPE_IQ1_M, 256, 56, 0, TABLE (iq1) },
-  { RLX_PACKED_TYPE_BF16, 1, 2, 0, NULL, 0 },
-  { RLX_PACKED_TYPE_TQ1_0, 256, 54, 0, NULL, 0 },
-  { RLX_PACKED_TYPE_TQ2_0, 256, 66, 0, NULL, 0 },
-  { RLX_PACKED_TYPE_MXFP4, 32, 17, 0, NULL, 0 },
-  { RLX_PACKED_TYPE_NVFP4, 64, 36, 0, NULL, 0 },
-  { RLX_PACKED_TYPE_Q1_0, 128, 18, 0, NULL, 0 },
-  { RLX_PACKED_TYPE_Q2_0, 64, 18, 0, NULL, 0 },
-  { RLX_PACKED_TYPE_INT2, 4, 1, 2, NULL, 0 },
-  { RLX_PACKED_TYPE_INT4, 2, 1, 4, NULL, 0 },
-  { RLX_PACKED_TYPE_INT8, 1, 1, 8, NULL, 0 },
-  { RLX_PACKED_TYPE_F8_E4M3, 1, 1, 8, NULL, 0 },
-  { RLX_PACKED_TYPE_F8_E5M2, 1, 1, 8, NULL, 0 },
+  { RLX_PACKED_TYPE_Q4_0, 32, 18, 0, 8, 0, 0, NULL, 0 },
+  { RLX_PACKED_TYPE_Q4_1, 32, 20, 0, 15, 0, 1, NULL, 0 },
+  { RLX_PACKED_TYPE_Q5_0, 32, 22, 0, 16, 0, 0, NULL, 0 },
+  { RLX_PACKED_TYPE_Q5_1, 32, 24, 0, 31, 0, 1, NULL, 0 },
+  { RLX_PACKED_TYPE_Q8_0, 32, 34, 0, 128, 0, 0, NULL, 0 },
+  { RLX_PACKED_TYPE_Q2_K, 256, 84, 0, 15 * 3, 80, 15, NULL, 0 },
+  { RLX_PACKED_TYPE_Q3_K, 256, 110, 0, 32 * 4, 108, 0, NULL, 0 },
+  { RLX_PACKED_TYPE_Q4_K, 256, 144, 0, 63 * 15, 0, 63, NULL, 0 },
+  { RLX_PACKED_TYPE_Q5_K, 256, 176, 0, 63 * 31, 0, 63, NULL, 0 },
+  { RLX_PACKED_TYPE_Q6_K, 256, 210, 0, 128 * 32, 208, 0, NULL, 0 },
+  { RLX_PACKED_TYPE_Q8_K, 256, 292, 0, 128, 0, 0, NULL, 0 },
+  { RLX_PACKED_TYPE_IQ2_XXS, 256, 66, 0, 15.5 / 4 * 43, 0, 0, TABLE (iq2_xxs) },
+  { RLX_PACKED_TYPE_IQ2_XS, 256, 74, 0, 15.5 / 4 * 43, 0, 0, TABLE (iq2_xs) },
+  { RLX_PACKED_TYPE_IQ3_XXS, 256, 98, 0, 15.5 / 2 * 62, 0, 0, TABLE (iq3_xxs) },
+  { RLX_PACKED_TYPE_IQ1_S, 256, 50, 0, 15 * 1.125, 0, 0, TABLE (iq1) },
+  { RLX_PACKED_TYPE_IQ4_NL, 32, 18, 0, 127, 0, 0, NULL, 0 },
+  { RLX_PACKED_TYPE_IQ3_S, 256, 110, 0, 31 * 15, 0, 0, TABLE (iq3_s) },
+  { RLX_PACKED_TYPE_IQ2_S, 256, 82, 0, 15.5 / 4 * 43, 0, 0, TABLE (iq2_s) },
+  { RLX_PACKED_TYPE_IQ4_XS, 256, 136, 0, 32 * 127, 0, 0, NULL, 0 },
+  { RLX_PACKED_TYPE_IQ1_M, 256, 56, 0, 15 * 1.125, 0, 0, TABLE (iq1) },
+  { RLX_PACKED_TYPE_BF16, 1, 2, 0, 1, 0, 0, NULL, 0 },
+  { RLX_PACKED_TYPE_TQ1_0, 256, 54, 0, 1, 52, 0, NULL, 0 },
+  { RLX_PACKED_TYPE_TQ2_0, 256, 66, 0, 2, 64, 0, NULL, 0 },
+  { RLX_PACKED_TYPE_MXFP4, 32, 17, 0, 6, 0, 0, NULL, 0 },
+  { RLX_PACKED_TYPE_NVFP4, 64, 36, 0, 6, 0, 0, NULL, 0 },
+  { RLX_PACKED_TYPE_Q1_0, 128, 18, 0, 1, 0, 0, NULL, 0 },
+  { RLX_PACKED_TYPE_Q2_0, 64, 18, 0, 2, 0, 0, NULL, 0 },
+  { RLX_PACKED_TYPE_INT2, 4, 1, 2, 3, 0, 0, NULL, 0 },
+  { RLX_PACKED_TYPE_INT4, 2, 1, 4, 15, 0, 0, NULL, 0 },
+  { RLX_PACKED_TYPE_INT8, 1, 1, 8, 255, 0, 0, NULL, 0 },
+  { RLX_PACKED_TYPE_F8_E4M3, 1, 1, 8, 448, 0, 0, NULL, 0 },
+  { RLX_PACKED_TYPE_F8_E5M2, 1, 1, 8, 57344, 0, 0, NULL, 0 },
 };
 
 /* NULL for a number that is none: attributes are checked before rules see them. */
@@ -81,6 +89,74 @@ rlx_packed_type_get_block (RlxPackedType type,
 
   *numbers = format->numbers;
   *bytes = format->bytes;
+}
+
+double
+rlx_packed_type_get_reach (RlxPackedType type)
+{
+  const Format *format = find_format (type);
+
+  return format->bits != 0 ? format->reach : 0.0;
+}
+
+static double
+read_half (const guint8 *bytes)
+{
+  return fabs ((double) rlx_half_to_float ((guint16) (bytes[0] | bytes[1] << 8)));
+}
+
+static double
+find_block_reach (const Format *format,
+                  const guint8 *block)
+{
+  guint8 bytes[4] = { 0, };
+  guint32 bits;
+  float scale;
+
+  switch (format->type)
+    {
+    case RLX_PACKED_TYPE_BF16:
+      memcpy (bytes + 2, block, 2);
+      break;
+    case RLX_PACKED_TYPE_Q8_K:
+      memcpy (bytes, block, sizeof bytes);
+      break;
+    case RLX_PACKED_TYPE_MXFP4:
+      return ldexp (format->reach, block[0] - 127);
+    case RLX_PACKED_TYPE_NVFP4:
+      /* Any byte: exponent and mantissa of an e4m3. */
+      return format->reach * 480.0;
+    case RLX_PACKED_TYPE_IQ1_M:
+      for (guint i = 0; i < 4; i++)
+        bytes[i / 2] |= (guint8) (block[48 + 2 * i + 1] >> 4 << i % 2 * 4);
+      return format->reach * read_half (bytes);
+    default:
+      return format->reach * read_half (block + format->scale) +
+             (format->offset_reach > 0 ? format->offset_reach * read_half (block + format->scale + 2) : 0.0);
+    }
+  bits = bytes[0] | (guint32) bytes[1] << 8 | (guint32) bytes[2] << 16 | (guint32) bytes[3] << 24;
+  memcpy (&scale, &bits, sizeof scale);
+  return format->reach * fabs ((double) scale);
+}
+
+double
+rlx_packed_find_reach (RlxPackedType type,
+                       const guint8 *blocks,
+                       gsize         n_bytes)
+{
+  const Format *format = find_format (type);
+  double most = 0.0;
+
+  g_assert (format->bits == 0);
+  for (gsize at = 0; n_bytes - at >= format->bytes; at += format->bytes)
+    {
+      double reach = find_block_reach (format, blocks + at);
+
+      if (isnan (reach))
+        return INFINITY;
+      most = fmax (most, reach);
+    }
+  return most;
 }
 
 static gboolean

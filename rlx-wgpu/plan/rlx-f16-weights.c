@@ -37,6 +37,10 @@
  *
  * Of a stack of matrices each is a product of its own, and has to pass alone.
  *
+ * Packed weights have been rounded before, to fewer bits than f16 has, so only the
+ * range is asked for, and of their scales alone: no number of a block may exceed
+ * 65504, whichever the largest that can be written there.
+ *
  * A wrong “no” costs time, a wrong “yes” bits that were meant to be there. So there
  * is no attempt to tell harmless patterns from others beyond that.
  */
@@ -47,10 +51,13 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/rlx-packed-private.h"
 #include "util/rlx-debug-private.h"
+#include "util/rlx-element-private.h"
 
 #define MAX_SHARE 16
-#define LARGEST 0x477fe000u    /* 65504 */
+#define LARGEST_F16 65504.0
+#define LARGEST 0x477fe000u    /* its bits */
 #define SMALLEST 0x38800000u   /* 2⁻¹⁴ */
 
 typedef struct
@@ -164,6 +171,29 @@ rlx_f16_weight_check (const RlxF16Weight  *weight,
   return why == NULL;
 }
 
+static gboolean
+check_packed (const RlxF16Weight *weight,
+              const void         *data,
+              gsize               size,
+              char              **reason)
+{
+  double times = rlx_packed_type_get_reach (weight->packed_type), most = 0.0;
+
+  if (times == 0.0)
+    most = rlx_packed_find_reach (weight->packed_type, data, size);
+  else
+    for (gsize i = 0; i < size / rlx_data_type_get_size (weight->data_type) && !isnan (most); i++)
+      {
+        double reach = times * fabs (rlx_element_get_double (weight->data_type, data, i));
+
+        most = reach <= most ? most : reach;
+      }
+  if (most <= LARGEST_F16)
+    return TRUE;
+  *reason = g_strdup_printf ("by their scales packed numbers can be %g, the largest of f16 is 65504", most);
+  return FALSE;
+}
+
 gboolean
 rlx_f16_weight_decide (const RlxF16Weight *weight,
                        GBytes             *bytes)
@@ -176,7 +206,8 @@ rlx_f16_weight_decide (const RlxF16Weight *weight,
   /* a tensor may begin anywhere in somebody's memory */
   if ((guintptr) data % sizeof (float) != 0)
     data = copy = g_memdup2 (data, size);
-  if (rlx_f16_weight_check (weight, data, size / sizeof (float), &reason))
+  if (weight->is_packed ? check_packed (weight, data, size, &reason)
+                        : rlx_f16_weight_check (weight, data, size / sizeof (float), &reason))
     return TRUE;
   RLX_NOTE (COMPILE, "the product “%s” keeps f32: %s", weight->label, reason);
   return FALSE;

@@ -442,19 +442,19 @@ rlx_lower_is_weight (RlxLower         *lower,
   return slot->kind == RLX_SLOT_WEIGHT && slot->leaf != NULL && slot->packing.width == 0;
 }
 
-gboolean
-rlx_lower_can_cast_f16 (RlxLower         *lower,
-                        const RlxIrNode  *node,
-                        const RlxIrValue *value,
-                        guint64           n_k,
-                        guint64           n_n,
-                        guint64           stride_k,
-                        guint64           stride_n,
-                        guint            *condition)
+/* Has @weight's slot of @value, and either answers now or makes a condition. */
+static gboolean
+ask_f16_weight (RlxLower         *lower,
+                const RlxIrNode  *node,
+                const RlxIrValue *value,
+                RlxF16Weight      weight,
+                guint            *condition)
 {
   GArray *f16_weights = lower->plan->f16_weights;
-  RlxF16Weight weight = { rlx_lower_get_slot (lower, value), NULL, n_k, n_n, stride_k, stride_n };
-  const RlxSlot *slot = &g_array_index (lower->plan->slots, RlxSlot, weight.slot);
+  const RlxSlot *slot;
+
+  weight.slot = rlx_lower_get_slot (lower, value);
+  slot = &g_array_index (lower->plan->slots, RlxSlot, weight.slot);
 
   weight.label = node->name ? g_strdup (node->name) : g_strdup_printf ("%%%u", node->origin);
   if (slot->leaf->data != NULL)
@@ -468,6 +468,33 @@ rlx_lower_can_cast_f16 (RlxLower         *lower,
   g_array_append_val (f16_weights, weight);
   *condition = f16_weights->len;
   return TRUE;
+}
+
+gboolean
+rlx_lower_can_cast_f16 (RlxLower         *lower,
+                        const RlxIrNode  *node,
+                        const RlxIrValue *value,
+                        guint64           n_k,
+                        guint64           n_n,
+                        guint64           stride_k,
+                        guint64           stride_n,
+                        guint            *condition)
+{
+  RlxF16Weight weight = { .n_k = n_k, .n_n = n_n, .stride_k = stride_k, .stride_n = stride_n };
+
+  return ask_f16_weight (lower, node, value, weight, condition);
+}
+
+gboolean
+rlx_lower_can_unpack_f16 (RlxLower         *lower,
+                          const RlxIrNode  *node,
+                          const RlxIrValue *value,
+                          RlxPackedType     type,
+                          guint            *condition)
+{
+  RlxF16Weight weight = { .is_packed = TRUE, .packed_type = type, .data_type = value->type.data_type };
+
+  return ask_f16_weight (lower, node, value, weight, condition);
 }
 
 void

@@ -50,13 +50,16 @@ typedef struct
 } RlxSlot;
 
 /* A weight that a product would round to f16: n_k · n_n matrices, one after the
- * other in a slot. */
+ * other in a slot. Of packed ones the slot has the blocks, or the scales. */
 typedef struct
 {
   guint slot;
   char *label;            /* of the product, for messages */
   guint64 n_k, n_n;
   guint64 stride_k, stride_n;
+  gboolean is_packed;
+  RlxPackedType packed_type;
+  RlxDataType data_type;  /* of the scales */
 } RlxF16Weight;
 
 typedef struct

@@ -3,9 +3,11 @@
  */
 #include "config.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
+#include "ops/rlx-packed-private.h"
 #include "rlx-device-private.h"
 #include "rlx-graph-private.h"
 #include "rlx-reference.h"
@@ -121,6 +123,65 @@ test_formats (void)
       build_add (&build, g_strdup (format->name), "dequantize_blocks", (RlxTensor *[]) { rows, scale }, 2, of_type (format->name));
     }
   build_check (&build);
+}
+
+/* Against the reference, without a device: no number of a block exceeds what its scale lets it reach, and some come near. */
+static void
+test_reach (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (17);
+  GEnumClass *types = g_type_class_ref (RLX_TYPE_PACKED_TYPE);
+
+  for (gsize i = 0; i < RLX_TEST_N_PACKED; i++)
+    {
+      const RlxTestPacked *format = &rlx_test_packed[i];
+      RlxPackedType type = (RlxPackedType) g_enum_get_value_by_nick (types, format->name)->value;
+      gboolean scaled = i >= RLX_TEST_FIRST_SCALED;
+      const gsize n_rows = 300, columns = format->numbers < 32 ? 36 : (gsize) format->numbers;
+      g_autoptr (RlxTensor) rows = rlx_test_packed_rows (format, "", 1, n_rows, columns, FALSE, FALSE, rand);
+      g_autoptr (RlxTensor) scale = scaled ? rlx_test_tensor ("f32[1]", (const double[]) { 1 }) : NULL;
+      g_autoptr (RlxTensor) zero = scaled && !rlx_test_packed_is_f8 (format)
+                                   ? rlx_test_packed_rows (format, "", 1, n_rows, 1, FALSE, FALSE, rand) : NULL;
+      g_autoptr (RlxGraph) graph = rlx_graph_new ();
+      g_autoptr (GPtrArray) expected = NULL;
+      g_autoptr (GError) error = NULL;
+      Build build = { graph, g_ptr_array_new_with_free_func (g_free) };
+      const RlxReferenceValue *value;
+      const guint8 *bytes = g_bytes_get_data (rlx_tensor_get_bytes (rows), NULL);
+      gsize row_bytes = g_bytes_get_size (rlx_tensor_get_bytes (rows)) / n_rows;
+      double nearest = 0;
+
+      build_add (&build, g_strdup (format->name), "dequantize_blocks", (RlxTensor *[]) { rows, scale, zero }, 3, of_type (format->name));
+      expected = rlx_reference_run (graph, NULL, 0, NULL, NULL, 0, RLX_REFERENCE_NONE, &error);
+      g_assert_no_error (error);
+      value = g_ptr_array_index (expected, 0);
+      g_assert_cmpuint (value->n_elements, ==, n_rows * columns);
+      for (gsize row = 0; row < n_rows; row++)
+        {
+          double reach = scaled ? rlx_packed_type_get_reach (type) : rlx_packed_find_reach (type, bytes + row * row_bytes, row_bytes), most = 0;
+
+          for (gsize j = 0; j < columns; j++)
+            {
+              double size = fabs (value->values[row * columns + j]);
+
+              /* Floats of 8 bits have numbers that are none, which f16 has, too. */
+              if (isfinite (size) || !scaled)
+                most = fmax (most, isnan (size) ? INFINITY : size);
+            }
+          /* Which is rounded as well. */
+          if (most > (float) reach)
+            {
+              g_test_message ("%s: %g is more than %g", format->name, most, reach);
+              g_test_fail ();
+            }
+          if (reach <= FLT_MAX && reach > 0)
+            nearest = fmax (nearest, most / reach);
+        }
+      g_test_message ("%s: %.3f", format->name, nearest);
+      g_assert_cmpfloat (nearest, >=, 0.75);
+      g_ptr_array_unref (build.texts);
+    }
+  g_type_class_unref (types);
 }
 
 /* Products of few and of many rows, by all the ways there are to share the work. */
@@ -525,6 +586,7 @@ main (int   argc,
   g_test_add_func ("/packed/rules", test_rules);
   g_test_add_func ("/packed/formats", test_formats);
   rlx_test_add_kernels ("/packed/products", test_products);
+  g_test_add_func ("/packed/reach", test_reach);
   g_test_add_func ("/packed/each", test_each);
   g_test_add_func ("/packed/bytes", test_bytes);
   g_test_add_func ("/packed/bytes/edges", test_bytes_edges);

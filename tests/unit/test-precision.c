@@ -229,8 +229,8 @@ test_decision (void)
       g_autofree float *data = g_new0 (float, 3 * n + 1);
       g_autofree float *turned = g_new0 (float, n + 1);
       g_autoptr(GRand) rand = g_rand_new_with_seed (42);
-      RlxF16Weight weight = { 0, NULL, n_k, n_n, n_n, 1 };
-      RlxF16Weight other = { 0, NULL, n_k, n_n, 1, n_k };
+      RlxF16Weight weight = { .n_k = n_k, .n_n = n_n, .stride_k = n_n, .stride_n = 1 };
+      RlxF16Weight other = { .n_k = n_k, .n_n = n_n, .stride_k = 1, .stride_n = n_k };
 
       /* first two matrices that are well, for a stack */
       for (guint64 j = 0; j < 2 * n; j++)
@@ -797,6 +797,78 @@ test_overflow (void)
     g_assert_true (isnan (y[31 * 32 + j]));
 }
 
+/* ---- packed weights --------------------------------------------------------------------- */
+
+#define PACKED(weight, rest) \
+  "rlx 1\nprecision reduced\n%0 = input \"x\" f32[48, 128]\n%1 = parameter \"w\" " weight "\n" rest "output \"y\" %2\n"
+
+/* Whatever their range is, results are within the bounds of what is used. */
+static void
+check_packed (const char *text,
+              const char *name,
+              RlxTensor  *weight,
+              RlxTensor  *good,
+              RlxTensor  *bad)
+{
+  RlxDevice *device = rlx_test_device ();
+  g_autoptr(RlxGraph) graph = parse (text);
+  g_autoptr(RlxExecutable) executable = NULL;
+  g_autoptr(RlxTensor) x = rlx_test_random ("f32[48,128]", 0.5, 1.5, 5);
+  g_autoptr(GError) error = NULL;
+
+  executable = rlx_device_compile (device, graph, NULL, NULL, &error);
+  g_assert_no_error (error);
+  if (weight != NULL)
+    set_weight (executable, "w", weight);
+  g_assert_cmpuint (count_kernel (executable, MATRIX), ==, 0);
+  for (guint i = 0; i < 3; i++)
+    {
+      RlxTensor *value = i == 1 ? bad : good, *both[] = { value, weight };
+      guint n_matrix = i != 1 && expect_matrix (device);
+      g_autoptr(GPtrArray) expected = NULL;
+      g_autofree RlxTensor **outputs = NULL;
+      gsize n;
+
+      set_weight (executable, name, value);
+      g_assert_cmpuint (count_kernel (executable, MATRIX), ==, n_matrix);
+      expected = rlx_reference_run (graph, &x, 1, (const char *const[]) { name, weight != NULL ? "w" : NULL, NULL }, both, weight != NULL ? 2 : 1,
+                                    n_matrix > 0 ? RLX_REFERENCE_NARROW : RLX_REFERENCE_NONE, &error);
+      g_assert_no_error (error);
+      outputs = rlx_executable_run (executable, &x, 1, &n, NULL, &error);
+      g_assert_no_error (error);
+      check_outputs (i == 1 ? "out of range" : "in range", outputs, n, expected);
+    }
+}
+
+/* One block of many that can exceed f16 is enough. */
+static void
+test_packed_range (void)
+{
+  double blocks[64 * 72], integers[64 * 64], scales[64 * 4];
+  g_autoptr(RlxTensor) good = NULL, bad = NULL, packed = NULL, small = NULL, large = NULL;
+
+  if (rlx_test_device () == NULL)
+    return;
+  for (guint i = 0; i < G_N_ELEMENTS (blocks); i++)
+    blocks[i] = i % 18 == 0 ? 0x00 : i % 18 == 1 ? 0x2c : i * 37 % 256;
+  good = rlx_test_tensor ("u8[64,72]", blocks);
+  /* 0x7000 is 8192 and takes the numbers of a block to -65536. */
+  blocks[41 * 72 + 2 * 18 + 1] = 0x70;
+  bad = rlx_test_tensor ("u8[64,72]", blocks);
+  check_packed (PACKED ("u8[64, 72]", "%2 = dequant_matmul(%0, %1) {type = q4-0}\n"), "w", NULL, good, bad);
+
+  for (guint i = 0; i < G_N_ELEMENTS (integers); i++)
+    integers[i] = i * 37 % 256;
+  packed = rlx_test_tensor ("u8[64,64]", integers);
+  for (guint i = 0; i < G_N_ELEMENTS (scales); i++)
+    scales[i] = 4366;
+  small = rlx_test_tensor ("f32[64,4]", scales);
+  scales[77] = -4368;
+  large = rlx_test_tensor ("f32[64,4]", scales);
+  check_packed (PACKED ("u8[64, 64]", "%3 = parameter \"s\" f32[64, 4]\n%2 = dequant_matmul(%0, %1, %3) {block_size = 32, type = int4}\n"),
+                "s", packed, small, large);
+}
+
 /* ---- the probe ------------------------------------------------------------------------ */
 
 /* A device whose units look wrong does without; another one is tried anew. */
@@ -918,6 +990,7 @@ main (int   argc,
   g_test_add_func ("/precision/constants", test_constants);
   g_test_add_func ("/precision/full", test_full);
   g_test_add_func ("/precision/overflow", test_overflow);
+  g_test_add_func ("/precision/packed", test_packed_range);
   g_test_add_func ("/precision/probe", test_probe);
   g_test_add_func ("/precision/subgroups", test_subgroups);
 
