@@ -44,6 +44,41 @@ rlx_heads_get (const RlxTensorType *type,
   };
 }
 
+/* Attention, or its gradient, as it is lowered. */
+typedef struct
+{
+  const RlxIrNode *node;
+  const RlxIrValue *inputs[6];   /* NULL for one that is left out */
+  const RlxIrValue *y;
+  RlxHeads q, k, v;
+  gint64 layouts[4];             /* of query, key, value and result */
+  guint64 share;                 /* heads of the query for one of the key */
+  double scale;
+  double softcap;
+  guint64 window;                /* 0: none */
+  gboolean causal;
+  gboolean reduced;              /* less precision will do */
+  double flops;
+  double bytes;
+} RlxAttention;
+
+/* @first_extra is the number of the operand that the mask is, which the others follow. */
+void     rlx_attention_init          (RlxAttention       *self,
+                                      const RlxIrNode    *node,
+                                      guint               first_extra);
+/* How far apart batches, heads and rows of an operand are. */
+void     rlx_attention_add_strides   (const RlxAttention *self,
+                                      RlxKernel          *kernel,
+                                      char                prefix,
+                                      const RlxHeads     *heads);
+void     rlx_attention_add_sink      (const RlxAttention *self,
+                                      RlxKernel          *kernel);
+/* What makes the scores; see common/attention.wgsl. Queries and keys, and values, are loaded so many at a time. */
+void     rlx_attention_add_scores    (const RlxAttention *self,
+                                      RlxKernel          *kernel,
+                                      guint               width,
+                                      guint               value_width);
+
 /* Whether attention_backward has a kernel for the operands of @node, which is that or attention. */
 gboolean rlx_attention_backward_fits (const RlxIrNode *node);
 

@@ -29,24 +29,9 @@ enum
 /* Of a lane of attention-tile.wgsl: 64 sums, 16 scores, operands, and addresses. */
 #define TILE_REGISTERS 120
 
-/* ---- the lowering ---------------------------------------------------------------- */
+typedef RlxAttention Attention;
 
-typedef struct
-{
-  const RlxIrNode *node;
-  const RlxIrValue *inputs[6];   /* NULL for one that is left out */
-  const RlxIrValue *y;
-  RlxHeads q, k, v;
-  gint64 layouts[4];             /* of query, key, value and result */
-  guint64 share;                 /* heads of the query for one of the key */
-  double scale;
-  double softcap;
-  guint64 window;                /* 0: none */
-  gboolean causal;
-  gboolean reduced;              /* less precision will do */
-  double flops;
-  double bytes;
-} Attention;
+/* ---- the lowering ---------------------------------------------------------------- */
 
 static gint64
 get_layout (gint64   layout,
@@ -57,11 +42,10 @@ get_layout (gint64   layout,
   return layout == RLX_HEAD_LAYOUT_HEADS_FIRST ? RLX_HEAD_LAYOUT_SEQUENCE_FIRST : RLX_HEAD_LAYOUT_HEADS_FIRST;
 }
 
-/* @first_extra is the number of the operand that the mask is, which the others follow. */
-static void
-attention_init (Attention       *self,
-                const RlxIrNode *node,
-                guint            first_extra)
+void
+rlx_attention_init (RlxAttention    *self,
+                    const RlxIrNode *node,
+                    guint            first_extra)
 {
   const RlxAttentionAttrs *attrs = rlx_attention_attrs (node);
   gint64 window = attrs->window;
@@ -97,12 +81,11 @@ attention_init (Attention       *self,
   self->flops = 2.0 * n_scores * ((double) self->q.width + (double) self->v.width) * (self->causal ? 0.5 : 1.0);
 }
 
-/* How far apart batches, heads and rows of an operand are. */
-static void
-add_strides (const Attention *self,
-             RlxKernel       *kernel,
-             char             prefix,
-             const RlxHeads  *heads)
+void
+rlx_attention_add_strides (const RlxAttention *self,
+                           RlxKernel          *kernel,
+                           char                prefix,
+                           const RlxHeads     *heads)
 {
   guint index = prefix == 'q' ? QUERY : prefix == 'k' ? KEY : prefix == 'v' ? VALUE : RESULT;
   gboolean first = self->layouts[index] == RLX_HEAD_LAYOUT_HEADS_FIRST;
@@ -116,9 +99,9 @@ add_strides (const Attention *self,
   rlx_kernel_param_u32 (kernel, name, heads->width * (first ? 1 : heads->heads));
 }
 
-static void
-add_sink (const Attention *self,
-          RlxKernel       *kernel)
+void
+rlx_attention_add_sink (const RlxAttention *self,
+                        RlxKernel          *kernel)
 {
   rlx_kernel_define (kernel, "SINK", self->inputs[SINK] != NULL);
   if (self->inputs[SINK] != NULL)
@@ -137,8 +120,8 @@ add_result (const Attention *self,
   RlxHeads y = self->q;
 
   y.width = self->v.width;
-  add_sink (self, kernel);
-  add_strides (self, kernel, 'y', &y);
+  rlx_attention_add_sink (self, kernel);
+  rlx_attention_add_strides (self, kernel, 'y', &y);
   if (vectors)
     rlx_kernel_output_vector (kernel, "y", self->y);
   else
@@ -157,12 +140,11 @@ add_floats (RlxKernel        *kernel,
     rlx_kernel_input (kernel, name, value);
 }
 
-/* What makes the scores; see common/attention.wgsl. Queries and keys, and values, are loaded so many at a time. */
-static void
-add_scores (const Attention *self,
-            RlxKernel       *kernel,
-            guint            width,
-            guint            value_width)
+void
+rlx_attention_add_scores (const RlxAttention *self,
+                          RlxKernel          *kernel,
+                          guint               width,
+                          guint               value_width)
 {
   const RlxIrValue *mask = self->inputs[MASK];
 
@@ -177,12 +159,12 @@ add_scores (const Attention *self,
     {
       add_floats (kernel, "query", self->inputs[QUERY], width);
       add_floats (kernel, "key", self->inputs[KEY], width);
-      add_strides (self, kernel, 'q', &self->q);
-      add_strides (self, kernel, 'k', &self->k);
+      rlx_attention_add_strides (self, kernel, 'q', &self->q);
+      rlx_attention_add_strides (self, kernel, 'k', &self->k);
       rlx_kernel_param_u32 (kernel, "width", self->q.width);
     }
   add_floats (kernel, "value", self->inputs[VALUE], value_width);
-  add_strides (self, kernel, 'v', &self->v);
+  rlx_attention_add_strides (self, kernel, 'v', &self->v);
   if (self->inputs[LENGTHS] != NULL)
     rlx_kernel_input (kernel, "lengths", self->inputs[LENGTHS]);
 
@@ -265,7 +247,7 @@ rows_describe (const RlxVariant *variant,
   rlx_kernel_define (kernel, "VEC", vectors);
   rlx_kernel_define (kernel, "MASK_ROWS", mask_has_rows (mask));
   rlx_kernel_define_text (kernel, "MASK_TYPE", mask != NULL && rlx_data_type_is_float (mask->type.data_type) ? "Rows" : "Flags");
-  add_scores (self, kernel, vectors ? 4 : 1, vectors ? 4 : 1);
+  rlx_attention_add_scores (self, kernel, vectors ? 4 : 1, vectors ? 4 : 1);
   add_result (self, kernel, FALSE);
   add_tiles (self, kernel, n_groups, tiles, chunks);
   rlx_kernel_param_u32 (kernel, "heads", self->q.heads);
@@ -300,7 +282,7 @@ tile_describe (const RlxVariant *variant,
   rlx_kernel_define (kernel, "CV", tile_v);
   rlx_kernel_define (kernel, "KV", keys);
   rlx_kernel_define (kernel, "SIZE", size);
-  add_scores (self, kernel, 1, 1);
+  rlx_attention_add_scores (self, kernel, 1, 1);
   add_result (self, kernel, FALSE);
   add_tiles (self, kernel, n_groups, tiles, chunks);
   rlx_kernel_param_u32 (kernel, "heads", self->q.heads);
@@ -356,7 +338,7 @@ block_describe (const RlxVariant *variant,
   rlx_kernel_define (kernel, "COLS", vectors);
   rlx_kernel_define (kernel, "AHEAD", !rlx_lower_get_target (lower)->registers_are_shared);
   rlx_kernel_set_subgroup_size (kernel, rlx_target_choose_subgroup_size (rlx_lower_get_target (lower), BLOCK_LANES, BLOCK_REGISTERS));
-  add_scores (self, kernel, 4, 4);
+  rlx_attention_add_scores (self, kernel, 4, 4);
   add_result (self, kernel, TRUE);
   add_tiles (self, kernel, n_groups, tiles, chunks);
   rlx_kernel_param_u32 (kernel, "heads", self->q.heads);
@@ -548,7 +530,7 @@ matrix_describe (const RlxVariant *variant,
   rlx_kernel_define (kernel, "KEEP", plan.parts > 0);
   rlx_kernel_define (kernel, "PARTS", MAX (plan.parts, 1));
   rlx_kernel_define (kernel, "SPLIT", !self->reduced);
-  add_scores (self, kernel, 4, 2);
+  rlx_attention_add_scores (self, kernel, 4, 2);
   add_result (self, kernel, TRUE);
   add_tiles (self, kernel, n_groups, tiles, 1);
   rlx_kernel_param_u32 (kernel, "heads", self->q.heads);
@@ -640,7 +622,7 @@ keys_describe (const RlxVariant *variant,
   /* As much text as is worth compiling. */
   rlx_kernel_define (kernel, "TK", self->q.width + self->v.width <= 64 ? 2 : 1);
   rlx_kernel_define (kernel, "SPLITS", splits > 1);
-  add_scores (self, kernel, 4, 4);
+  rlx_attention_add_scores (self, kernel, 4, 4);
   add_tiles (self, kernel, n_groups * splits, 1, 1);
   rlx_kernel_param_u32 (kernel, "splits", splits);
   rlx_kernel_param_u32 (kernel, "span", MIN (span, G_MAXUINT32 / 2));
@@ -741,7 +723,7 @@ split_describe (const RlxVariant *variant,
   rlx_kernel_define (kernel, "STAGE", target->barriers_are_cheap);
   rlx_kernel_define (kernel, "KPL", target->loads_coalesce ? 1 : tile_q == 8 ? 2 : 4);
   rlx_kernel_define (kernel, "VEC", vectors);
-  add_scores (self, kernel, vectors ? 4 : 1, 1);
+  rlx_attention_add_scores (self, kernel, vectors ? 4 : 1, 1);
   return dispatch_few (self, lower, kernel, rlx_divide_up (self->share * (guint64) self->q.sequence, tile_q),
                        rlx_divide_up ((guint64) self->v.width, lanes * tile_v), FALSE, error);
 }
@@ -779,7 +761,7 @@ few_describe (const RlxVariant *variant,
   rlx_kernel_define (kernel, "STEPS", g_bit_storage (per) - 1);
   rlx_kernel_define (kernel, "JOINS", g_bit_storage (lanes / per) - 1);
   rlx_kernel_define (kernel, "HALF", self->inputs[KEY]->type.data_type == RLX_DATA_TYPE_F16);
-  add_scores (self, kernel, 4, 4);
+  rlx_attention_add_scores (self, kernel, 4, 4);
   return dispatch_few (self, lower, kernel, rlx_divide_up (self->share * (guint64) self->q.sequence, tile_q), 1, TRUE, error);
 }
 
@@ -915,88 +897,9 @@ rlx_attention_lower (RlxLower        *lower,
   if (rlx_type_n_elements (&node->outputs[0].type) == 0)
     return TRUE;
 
-  attention_init (&self, node, MASK);
+  rlx_attention_init (&self, node, MASK);
   self.reduced = rlx_lower_get_precision (lower) >= RLX_PRECISION_REDUCED;
   if (self.k.sequence == 0)
     return rlx_kernel_dispatch_elements (rlx_kernel_new (lower, node, "fill"), lower, self.y, error);
   return rlx_lower_choose (lower, node, &rlx_attention_variants, &self, error);
-}
-
-/* ---- the gradient ------------------------------------------------------------------------- */
-
-gboolean
-rlx_attention_backward_fits (const RlxIrNode *node)
-{
-  guint first = node->op->id == RLX_OP_ID_ATTENTION_BACKWARD ? RLX_ATTENTION_BACKWARD_MASK : MASK, n_extras = 0;
-  gint64 width = node->inputs[QUERY]->type.shape[3], columns = node->inputs[VALUE]->type.shape[3];
-
-  /* A step has seven storage bindings besides these, and eight are there everywhere. */
-  for (guint i = first; i < node->n_inputs; i++)
-    n_extras += node->inputs[i] != NULL;
-  if (n_extras > 1)
-    return FALSE;
-  /* All columns of a row are in registers. */
-  return width % 4 == 0 && columns % 4 == 0 && width > 0 && columns > 0 && width <= 128 && columns <= 128;
-}
-
-/* Both steps read all operands, and keep @rows between them. */
-static gboolean
-lower_backward (const Attention  *self,
-                RlxLower         *lower,
-                guint             stage,
-                const RlxIrValue *rows,
-                GError          **error)
-{
-  const RlxIrNode *node = self->node;
-  const RlxTarget *target = rlx_lower_get_target (lower);
-  const guint64 lanes = target->barriers_are_cheap ? 32 : 8;
-  guint64 tiles = rlx_divide_up (stage == 0 ? (guint64) self->q.sequence : (guint64) self->k.sequence, lanes);
-  guint64 n_groups = (guint64) self->q.batch * (guint64) (stage == 0 ? self->q.heads : self->k.heads) * tiles;
-  RlxKernel *kernel = rlx_kernel_new (lower, node, "attention-backward");
-  RlxHeads y = self->q;
-
-  y.width = self->v.width;
-  rlx_kernel_define (kernel, "STAGE", stage);
-  rlx_kernel_define (kernel, "WG", lanes);
-  rlx_kernel_define (kernel, "WIDTH", self->q.width);
-  rlx_kernel_define (kernel, "COLS", self->v.width);
-  add_scores (self, kernel, 4, 4);
-  add_strides (self, kernel, 'y', &y);
-  add_floats (kernel, "g", node->inputs[RLX_ATTENTION_BACKWARD_GRADIENT], 4);
-  rlx_kernel_param_f32 (kernel, "factor", self->scale);
-  rlx_kernel_param_u32 (kernel, "groups", n_groups);
-  rlx_kernel_param_u32 (kernel, "tiles", tiles);
-  if (stage == 0)
-    {
-      add_sink (self, kernel);
-      add_floats (kernel, "result", node->inputs[RLX_ATTENTION_BACKWARD_RESULT], 4);
-      rlx_kernel_output (kernel, "rows", rows);
-      rlx_kernel_output_vector (kernel, "dq", &node->outputs[QUERY]);
-      rlx_kernel_param_u32 (kernel, "heads", self->q.heads);
-    }
-  else
-    {
-      rlx_kernel_define (kernel, "SINK", 0);
-      rlx_kernel_input (kernel, "rows", rows);
-      rlx_kernel_output_vector (kernel, "dk", &node->outputs[KEY]);
-      rlx_kernel_output_vector (kernel, "dv", &node->outputs[VALUE]);
-      rlx_kernel_param_u32 (kernel, "kv_heads", self->k.heads);
-    }
-  rlx_kernel_set_cost (kernel, 2.0 * self->flops, self->bytes);
-  return rlx_kernel_dispatch (kernel, n_groups, error);
-}
-
-gboolean
-rlx_attention_backward_lower (RlxLower        *lower,
-                              const RlxIrNode *node,
-                              GError         **error)
-{
-  RlxTensorType type = { .data_type = RLX_DATA_TYPE_F32, .n_dims = 2, .shape = { 0, 3 } };
-  const RlxIrValue *rows;
-  Attention self;
-
-  attention_init (&self, node, RLX_ATTENTION_BACKWARD_MASK);
-  type.shape[0] = self.q.batch * self.q.heads * self.q.sequence;
-  rows = rlx_lower_temporary (lower, &type);
-  return lower_backward (&self, lower, 0, rows, error) && lower_backward (&self, lower, 1, rows, error);
 }

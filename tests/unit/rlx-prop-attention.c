@@ -26,7 +26,12 @@ static const struct
   { 0, 2, 1, 3, 4, 5, 6, 1, FALSE, 0, FALSE },
   { 3, 4, 2, 2, 600, 8, 12, 0, FALSE, 300, TRUE },
   { 1, 2, 1, 21, 19, 12, 4, 2, TRUE, 0, FALSE },
+  /* More columns than there are registers, in parts that overlap: one of these by 16, the other by 4. */
+  { 1, 2, 1, 5, 37, 112, 48, 2, FALSE, 0, FALSE },
+  { 1, 2, 1, 35, 6, 20, 100, 0, TRUE, 0, FALSE },
 };
+/* So many of them, for gradients alone. */
+#define N_WIDE 2
 
 /* A query, key or value. */
 static void
@@ -50,7 +55,7 @@ generate_attention (Call *call)
   gint64 shape[4];
   gsize n_dims;
 
-  if (row >= G_N_ELEMENTS (attentions))
+  if (row >= G_N_ELEMENTS (attentions) - (backward ? 0 : N_WIDE))
     return FALSE;
 
   add_heads (call, attentions[row].batch, attentions[row].heads, attentions[row].queries, attentions[row].width, attentions[row].extras);
