@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the `rlx` command does with files of weights: info, convert and run.
+"""What the `rlx` command does with files of weights: info, convert, run and embed.
 
 Usage: test-files.py RLX SHARED"""
 import contextlib
@@ -13,6 +13,7 @@ import struct
 import subprocess
 import sys
 
+import models
 import numpy
 import onnx_file
 import tap
@@ -235,6 +236,32 @@ def convert_llama2c_refuses():
     attempt('not UTF-8', tokenizer=pieces[:-1] + b'\xff')
     attempt('piece 0 of 3', tokenizer=pieces[:8] + b'\xff\xff\xff\x7f' + pieces[12:])
     attempt('piece 0 of 3', tokenizer=b'')
+
+
+@tap.test
+def embed():
+    """Vectors as others compute them: tests/bindings/minilm.json says where they are from."""
+    folder = models.find('minilm')
+    if folder is None:
+        tap.skip('the model minilm is not there; ./dev models minilm fetches it')
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'bindings', 'minilm.json'), encoding='utf-8') as file:
+        rows = [row for row in json.load(file) if 'embedding' in row]
+    texts, path = [row['text'] for row in rows], tap.path('vectors.npy')
+    found = parse(run('embed', '--json', '-o', path, folder, *texts).stdout)['embeddings']
+    tap.equal([one['text'] for one in found], texts, 'the texts')
+    for row, one, vector in zip(rows, found, numpy.load(path)):
+        a, b = numpy.array(one['embedding']), numpy.array(row['embedding'])
+        cosine = a @ b / numpy.sqrt((a @ a) * (b @ b))
+        tap.check(cosine >= 0.99999, f'the cosine is {cosine}')
+        tap.equal(vector.astype(float).tolist(), one['embedding'], 'the vector in the file')
+    table = run('embed', folder, stdin='\n'.join(texts[:2]) + '\n').stdout.splitlines()
+    tap.equal([line.split()[1 + i] for i, line in enumerate(table)], ['1.0000', '1.0000'], 'how similar each is to itself')
+
+
+@tap.test
+def embed_refuses():
+    refused(['vocab.txt', 'No such file'], 'embed', tap.folder, 'text')
+    refused('text 1 is not UTF-8', 'embed', tap.folder, b'\xff', status=USAGE)
 
 
 # --- progress --------------------------------------------------------------------------------------------------------

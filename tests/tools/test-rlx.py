@@ -446,6 +446,7 @@ def bench():
     found = parse(run('bench', graph, '-n', '3', '--json').stdout)
     tap.equal(found['runs'], 3, 'the runs')
     tap.check(0 < found['min_ms'] <= found['median_ms'] <= found['max_ms'], 'the times are not in order')
+    tap.contains(run('bench', graph, '-n', '3', '--no-fetch').stdout, '3 runs that stay on the device')
 
 
 @tap.test
