@@ -335,6 +335,13 @@ test_no_files (void)
   g_assert_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_PARSE);
   g_clear_error (&error);
 
+  /* Root may read everything. */
+  g_assert_cmpint (chmod (sparse, 0), ==, 0);
+  g_assert_null (open_path (folder, "sparse", &error));
+  if (geteuid () != 0)
+    g_assert_error (error, G_IO_ERROR, G_IO_ERROR_PERMISSION_DENIED);
+  g_clear_error (&error);
+
   g_cancellable_cancel (cancelled);
   g_assert_null (rlx_weights_open (file, cancelled, &error));
   g_assert_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
