@@ -119,6 +119,8 @@ rlx_os_exit (int status)
 
 /* What is asked for at a time. */
 #define POPULATE_PIECE ((gsize) 4 << 20)
+/* What large pages have on most processors. */
+#define LARGE_PAGE ((gsize) 2 << 20)
 
 gpointer
 rlx_os_pages_new (gsize size)
@@ -160,7 +162,7 @@ rlx_os_pages_populate (gpointer pages,
 {
 #ifdef MADV_POPULATE_WRITE
 #ifdef MADV_HUGEPAGE
-  if (size > POPULATE_PIECE)
+  if (size >= LARGE_PAGE)
     madvise (pages, size, MADV_HUGEPAGE);
 #endif
   for (gsize at = 0; at < size; at += POPULATE_PIECE)
