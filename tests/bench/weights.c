@@ -2,8 +2,11 @@
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
  * How weights get from a file to the device, and what memory that takes: parameters that are read from a safetensors file
- * and from a GGUF file, and constants that two executables share. `./dev bench --weights` starts it. Memory that is new has
- * to be made by the system first, which takes most of the time; a device that works in memory of the host needs that, too.
+ * and from a GGUF file, and constants that two executables share. `./dev bench --weights` starts it.
+ *
+ * Beside each, the file is copied into new memory of the same kind: memory that is new has to be made by the system first,
+ * which takes most of the time, and a device that works in memory of the host needs that, too. Both take turns to be the first,
+ * since the system gives some pages faster than others.
  *
  *   rlx-bench-weights [--megabytes N] [--rounds N] [--folder FOLDER]
  */
@@ -13,6 +16,7 @@
 #include <glib/gstdio.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <rlx-wgpu/rlx-wgpu.h>
 
@@ -116,16 +120,49 @@ compile (Bench      *self,
   return rlx_device_compile (self->device, graph, NULL, NULL, &self->error);
 }
 
-/* What nobody can do without: the bytes of the file come into memory that is new. */
+/* What nobody can do without: the bytes of the file come into memory that is new, in large pages. */
 static gboolean
-read_file (Bench *self,
-           GFile *file,
-           gsize  size)
+copy_file (Bench  *self,
+           GFile  *file,
+           gsize   size,
+           double *time)
 {
+  gint64 start = g_get_monotonic_time ();
   g_autoptr(GFileInputStream) stream = g_file_read (file, NULL, &self->error);
-  g_autofree guint8 *bytes = g_malloc (size);
+  void *pages = mmap (NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  gboolean ok = stream != NULL && pages != MAP_FAILED;
 
-  return stream != NULL && g_input_stream_read_all (G_INPUT_STREAM (stream), bytes, size, NULL, NULL, &self->error);
+  if (ok)
+    {
+      madvise (pages, size, MADV_HUGEPAGE);
+      ok = g_input_stream_read_all (G_INPUT_STREAM (stream), pages, size, NULL, NULL, &self->error);
+    }
+  *time = (double) (g_get_monotonic_time () - start) * 1e-3;
+  if (pages != MAP_FAILED)
+    munmap (pages, size);
+  else if (self->error == NULL)
+    g_set_error_literal (&self->error, G_IO_ERROR, G_IO_ERROR_FAILED, "there is no memory to copy the file to");
+  return ok;
+}
+
+/* Sets all parameters from the file. */
+static gboolean
+load_file (Bench   *self,
+           GFile   *file,
+           double  *time,
+           guint64 *used)
+{
+  guint64 before = rlx_device_get_memory_used (self->device);
+  g_autoptr(RlxExecutable) executable = compile (self, 1, NULL);
+  g_autoptr(RlxWeights) weights = NULL;
+  gint64 start = g_get_monotonic_time ();
+  gboolean ok;
+
+  weights = executable != NULL ? rlx_weights_open (file, NULL, &self->error) : NULL;
+  ok = weights != NULL && rlx_executable_set_parameters_from (executable, weights, NULL, NULL, &self->error);
+  *time = (double) (g_get_monotonic_time () - start) * 1e-3;
+  *used = MAX (*used, rlx_device_get_memory_used (self->device) - before);
+  return ok;
 }
 
 /* Reads the file as often as is wished, and beside each copies as many bytes, from it and within memory. */
@@ -137,7 +174,7 @@ measure_file (Bench           *self,
   g_autoptr(GFile) file = write_file (self, format, folder);
   gsize size = self->n_matrices * MATRIX_BYTES;
   g_autofree float *from = g_new (float, size / 4), *to = g_new0 (float, size / 4);
-  double times[MAX_ROUNDS], reads[MAX_ROUNDS], copies[MAX_ROUNDS];
+  double times[MAX_ROUNDS], reads[MAX_ROUNDS], copies[MAX_ROUNDS], ratios[MAX_ROUNDS];
   guint64 used = 0, grown = 0;
   gboolean ok = file != NULL;
 
@@ -148,33 +185,27 @@ measure_file (Bench           *self,
   for (guint round = 0; ok && round <= self->n_rounds; round++)
     {
       guint i = MAX (round, 1) - 1;
-      guint64 before = rlx_device_get_memory_used (self->device), peak = reset_peak ();
-      g_autoptr(RlxExecutable) executable = compile (self, 1, NULL);
-      g_autoptr(RlxWeights) weights = NULL;
       gint64 start = g_get_monotonic_time ();
+      guint64 peak;
 
       bench_copy (to, from, size / 4);
       copies[i] = (double) (g_get_monotonic_time () - start) * 1e-3;
-      start = g_get_monotonic_time ();
-      weights = executable != NULL ? rlx_weights_open (file, NULL, &self->error) : NULL;
-      ok = weights != NULL && rlx_executable_set_parameters_from (executable, weights, NULL, NULL, &self->error);
-      times[i] = (double) (g_get_monotonic_time () - start) * 1e-3;
-      used = MAX (used, rlx_device_get_memory_used (self->device) - before);
+      ok = round % 2 == 1 || copy_file (self, file, size, &reads[i]);
+      peak = reset_peak ();
+      ok = ok && load_file (self, file, &times[i], &used);
       grown = MAX (grown, get_peak () - peak);
-      g_clear_object (&executable);
-      start = g_get_monotonic_time ();
-      ok = ok && read_file (self, file, size);
-      reads[i] = (double) (g_get_monotonic_time () - start) * 1e-3;
+      ok = ok && (round % 2 == 0 || copy_file (self, file, size, &reads[i]));
+      ratios[i] = ok ? reads[i] / times[i] : 0;
     }
   if (ok)
     {
       double time = bench_median (times, self->n_rounds), read = bench_median (reads, self->n_rounds);
       double copy = bench_median (copies, self->n_rounds);
 
-      g_print ("%-11s of %.1f MB: %.1f ms, %.2f GB/s, %.2f of the rate of copying it into new memory (%.2f GB/s), %.2f of that of "
-               "copying memory (%.2f GB/s)\n%-11s device memory %.3f of the file, all memory %.1f MB more\n",
+      g_print ("%-11s of %.1f MB: %.1f ms, %.2f GB/s, %.2f of the rate of copying it into new memory (%.2f GB/s; median of the "
+               "ratios), %.2f of that of copying memory (%.2f GB/s)\n%-11s device memory %.3f of the file, all memory %.1f MB more\n",
                format == RLX_WEIGHTS_FORMAT_GGUF ? "GGUF" : "safetensors", (double) size * 1e-6, time, (double) size * 1e-6 / time,
-               read / time, (double) size * 1e-6 / read, copy / time, (double) size * 1e-6 / copy, "",
+               bench_median (ratios, self->n_rounds), (double) size * 1e-6 / read, copy / time, (double) size * 1e-6 / copy, "",
                (double) used / (double) size, ((double) grown - (double) used) * 1e-6);
     }
   if (file != NULL)
