@@ -121,6 +121,7 @@ struct _RlxGpu
   WGPUCommandEncoder left_encoder;  /* of those that are not submitted yet; nullable */
   guint open_jobs;         /* in it */
   double open_seconds;
+  guint open_doublings;    /* of what is collected at most */
   guint n_left;            /* submits of others */
   guint32 left[RLX_GPU_LEFT_MAX];  /* the number of each */
   guint64 left_allowance;  /* microseconds that a wait for them may take longer */

@@ -19,9 +19,10 @@
  * long, and memory that was uploaded is only given back then. */
 #define LEFT_SECONDS 0.2
 #define LEFT_BYTES (G_GUINT64_CONSTANT (64) << 20)
-/* The GPU gets something to do while more is collected. */
+/* The GPU gets something to do while more is collected; then it has something, and more can be. */
 #define OPEN_SECONDS 1e-3
 #define OPEN_JOBS 16
+#define OPEN_DOUBLINGS 3
 
 gboolean
 rlx_gpu_has_left (RlxGpu *gpu)
@@ -113,7 +114,10 @@ rlx_gpu_left_add (RlxGpu          *gpu,
   atomic_fetch_add (&gpu->n_dispatches, job->n_dispatches);
   /* Nobody waited for it, so the next one is likely to come soon. */
   rlx_gpu_set_waited (gpu, 0);
-  return (gpu->open_jobs < OPEN_JOBS && gpu->open_seconds < OPEN_SECONDS) || rlx_gpu_left_flush (gpu, error);
+  if (gpu->open_jobs >> gpu->open_doublings < OPEN_JOBS && gpu->open_seconds < OPEN_SECONDS * (1u << gpu->open_doublings))
+    return TRUE;
+  gpu->open_doublings = MIN (gpu->open_doublings + 1, OPEN_DOUBLINGS);
+  return rlx_gpu_left_flush (gpu, error);
 }
 
 /* Bytes of the numbers there are. */
@@ -141,6 +145,7 @@ rlx_gpu_left_check (RlxGpu        *gpu,
   gpu->left_allowance = 0;
   gpu->left_seconds = 0.0;
   gpu->left_bytes = 0;
+  gpu->open_doublings = 0;
   atomic_store (&gpu->left_any, false);
   return TRUE;
 }
