@@ -51,6 +51,7 @@ struct _RlxExecutable
   RlxRun *spare;                 /* atomic, nullable: for the next run */
 
   int profiling;                 /* atomic */
+  int has_run;                   /* atomic: with success */
   int n_done;                    /* atomic, of the run that the device is at: steps that have ended … */
   int n_running;                 /* … of so many; 0 when there is none */
   GMutex mutex;

@@ -51,6 +51,8 @@ void     rlx_job_unref    (RlxJob       *job);
 /* Each drops the caller's reference. The result is the caller's. */
 gpointer rlx_job_wait     (RlxJob             *job,
                            GError            **error);
+/* Nobody is told how it ends. */
+void     rlx_job_leave    (RlxJob             *job);
 /* @job is NULL when making it failed with @error, which is taken over. */
 void     rlx_job_start    (RlxJob             *job,
                            GError             *error,

@@ -174,6 +174,14 @@ rlx_job_wait (RlxJob *job,
 }
 
 void
+rlx_job_leave (RlxJob *job)
+{
+  g_autoptr(RlxJob) owned = job;
+
+  enqueue (job);
+}
+
+void
 rlx_job_start (RlxJob             *job,
                GError             *error,
                gpointer            source,

@@ -13,6 +13,10 @@
 #include "rlx-ticker-private.h"
 #include "util/rlx-mark-private.h"
 
+/* Runs that nobody waits for keep memory that others would have by then, so they are small and few. */
+#define LEFT_BYTES ((guint64) 64 << 10)
+#define LEFT_QUEUED 16
+
 /* Where an input comes from. */
 typedef struct
 {
@@ -28,6 +32,7 @@ typedef struct _RlxRun
   RlxExecutable *executable;
   GMainContext *context;      /* the caller's */
   RlxTensor **stay;           /* nullable: the outputs, on the device */
+  gboolean left;              /* the caller has them already */
   Input inputs[];             /* one for each of the plan */
 } Run;
 
@@ -53,6 +58,7 @@ run_release (RlxJob *job)
       g_clear_object (&run->inputs[i].tensor);
     }
   g_clear_pointer (&run->stay, rlx_tensors_free);
+  run->left = FALSE;
   g_clear_pointer (&run->context, g_main_context_unref);
   if (!g_atomic_pointer_compare_and_exchange (&self->spare, NULL, run))
     rlx_run_free (run);
@@ -169,6 +175,26 @@ run_new (RlxExecutable *self,
   return g_steal_pointer (&run);
 }
 
+/* Whether the caller can go on while the run is still in the queue: handing a small one over and waiting for that takes as
+ * long as its kernel. What is wrong with the graph, its parameters or the device shows in the first run. */
+static gboolean
+can_leave (Run *run)
+{
+  RlxExecutable *self = run->executable;
+  const RlxPlan *plan = self->shared->plan;
+  guint64 bytes = 0;
+
+  if (run->stay == NULL || run->job.cancellable != NULL || plan->reports->len > 0 || !g_atomic_int_get (&self->has_run) ||
+      g_atomic_int_get (&self->profiling) != 0 || rlx_executable_is_watched (self) ||
+      rlx_gpu_count_queued (self->shared->gpu) >= LEFT_QUEUED)
+    return FALSE;
+  for (guint i = 0; i < plan->inputs->len; i++)
+    bytes += rlx_type_n_device_bytes (&g_array_index (plan->inputs, RlxPlanPort, i).type);
+  for (guint i = 0; i < plan->outputs->len; i++)
+    bytes += rlx_type_n_device_bytes (&g_array_index (plan->outputs, RlxPlanPort, i).type);
+  return bytes <= LEFT_BYTES;
+}
+
 /* ---- what a run does ------------------------------------------------------------------- */
 
 static void
@@ -197,6 +223,23 @@ check_parameters (RlxExecutable *self,
         g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_NOT_FOUND,
                      "parameter “%s” has no value: parameters are set before the first run",
                      g_array_index (plan->parameters, RlxPlanPort, i).name);
+        return FALSE;
+      }
+  return TRUE;
+}
+
+/* Inputs may come from runs that nobody waited for. One such run hands on what went wrong, and does not add to it. */
+static gboolean
+check_inputs (Run     *run,
+              GError **error)
+{
+  const GArray *ports = run->executable->shared->plan->inputs;
+
+  for (guint i = 0; i < ports->len; i++)
+    if (run->inputs[i].tensor != NULL && !rlx_tensor_check_written (run->inputs[i].tensor, error))
+      {
+        if (!run->left)
+          g_prefix_error (error, "input “%s”: ", g_array_index (ports, RlxPlanPort, i).name);
         return FALSE;
       }
   return TRUE;
@@ -337,7 +380,7 @@ execute_on_device (Run     *run,
     .watched = watched,
   };
 
-  if (g_cancellable_set_error_if_cancelled (cancellable, error) || !check_parameters (self, error) ||
+  if (g_cancellable_set_error_if_cancelled (cancellable, error) || !check_parameters (self, error) || !check_inputs (run, error) ||
       !rlx_executable_run_prologue (self, cancellable, error))
     return NULL;
 
@@ -382,10 +425,25 @@ run_execute (RlxJob  *job,
   outputs = execute_on_device (run, ticker != NULL, error);
   g_atomic_int_set (&self->n_running, 0);
   rlx_ticker_stop (ticker, TRUE);
+  if (outputs != NULL)
+    g_atomic_int_set (&self->has_run, TRUE);
+  for (guint i = 0; outputs == NULL && run->left && i < self->shared->plan->outputs->len; i++)
+    rlx_tensor_set_failed (run->stay[i], *error);
   return outputs;
 }
 
 /* ---- calls ------------------------------------------------------------------------------ */
+
+static RlxTensor **
+copy_stay (Run *run)
+{
+  guint n = run->executable->shared->plan->outputs->len;
+  RlxTensor **outputs = g_new0 (RlxTensor *, n + 1);
+
+  for (guint i = 0; i < n; i++)
+    outputs[i] = g_object_ref (run->stay[i]);
+  return outputs;
+}
 
 static RlxTensor **
 run_and_wait (RlxExecutable *self,
@@ -397,7 +455,16 @@ run_and_wait (RlxExecutable *self,
               GError       **error)
 {
   Run *run = run_new (self, inputs, n_inputs, stay, cancellable, error);
-  RlxTensor **outputs = run != NULL ? rlx_job_wait (&run->job, error) : NULL;
+  RlxTensor **outputs = NULL;
+
+  if (run != NULL && can_leave (run))
+    {
+      outputs = copy_stay (run);
+      run->left = TRUE;
+      rlx_job_leave (&run->job);
+    }
+  else if (run != NULL)
+    outputs = rlx_job_wait (&run->job, error);
 
   if (n_outputs != NULL)
     *n_outputs = outputs != NULL ? self->shared->plan->outputs->len : 0;
@@ -454,14 +521,15 @@ rlx_executable_run (RlxExecutable *self,
  *
  * Runs the graph and leaves the outputs on the device.
  *
- * This returns as soon as the work has been submitted, without waiting for the GPU. The
- * outputs can be inputs of other runs on the same device, and [method@Rlx.Tensor.fetch]
- * copies them to the computer's memory, so a sequence of runs needs to wait only once.
- * The memory of the outputs counts in [property@Rlx.Device:memory-used] until the last
- * reference is gone.
+ * This returns without waiting for the GPU. The outputs can be inputs of other runs on the
+ * same device, and [method@Rlx.Tensor.fetch] copies them to the computer's memory, so a
+ * sequence of runs needs to wait only once. The memory of the outputs counts in
+ * [property@Rlx.Device:memory-used] until the last reference is gone; a run in the queue
+ * holds one.
  *
- * If the GPU fails after this has returned, the device is lost, and fetching reports
- * that. For checked or profiled runs this waits for the GPU.
+ * If a run fails after this has returned, fetching its outputs reports that, and so does a
+ * run that takes them as inputs. If the GPU fails, the device is lost. For checked or
+ * profiled runs this waits for the GPU.
  *
  * Returns: (array length=n_outputs) (transfer full): the outputs, in the order
  *   of the graph; in C %NULL follows, so that `g_auto(RlxTensors)` can free them

@@ -25,6 +25,11 @@ RlxTensor *       rlx_tensor_new_on_device (RlxDataType      data_type,
 /* The buffer, if the tensor lies on @gpu; nullable. */
 RlxGpuBuffer *    rlx_tensor_get_buffer    (RlxTensor   *self,
                                             RlxGpu      *gpu);
+/* For those that wait for it after all: what was to write it has failed. Both on the device thread. */
+void              rlx_tensor_set_failed    (RlxTensor    *self,
+                                            const GError *error);
+gboolean          rlx_tensor_check_written (RlxTensor    *self,
+                                            GError      **error);
 /* Says whose tensor it is, for one that lies on another device only. */
 gboolean          rlx_tensor_check_gpu     (RlxTensor   *self,
                                             RlxGpu      *gpu,

@@ -19,6 +19,7 @@ struct _RlxTensorMemory
   RlxDevice *device;
   RlxGpuBuffer *buffer;      /* nullable: there are no elements */
   char *name;                /* for messages; nullable */
+  GError *error;             /* on the device thread: why there is nothing in it; nullable */
 };
 
 RlxTensorMemory *
@@ -55,6 +56,7 @@ rlx_tensor_memory_unref (RlxTensorMemory *memory)
     return;
   rlx_gpu_pool_give (memory->buffer);
   g_object_unref (memory->device);
+  g_clear_error (&memory->error);
   g_free (memory->name);
   g_free (memory);
 }
@@ -80,6 +82,24 @@ rlx_tensor_get_buffer (RlxTensor *self,
                        RlxGpu    *gpu)
 {
   return self->memory != NULL && rlx_device_get_gpu (self->memory->device) == gpu ? self->memory->buffer : NULL;
+}
+
+void
+rlx_tensor_set_failed (RlxTensor    *self,
+                       const GError *error)
+{
+  if (self->memory->error == NULL)
+    self->memory->error = g_error_copy (error);
+}
+
+gboolean
+rlx_tensor_check_written (RlxTensor *self,
+                          GError   **error)
+{
+  if (G_LIKELY (self->memory->error == NULL))
+    return TRUE;
+  g_propagate_error (error, g_error_copy (self->memory->error));
+  return FALSE;
 }
 
 static gboolean
@@ -167,7 +187,7 @@ fetch_work (RlxJob  *job,
   download.data = rlx_try_alloc (download.size, error);
   if (download.data == NULL)
     return NULL;
-  if (!rlx_gpu_execute (job->gpu, &work, job->cancellable, error))
+  if (!rlx_tensor_check_written (self, error) || !rlx_gpu_execute (job->gpu, &work, job->cancellable, error))
     {
       g_free (download.data);
       if (self->memory->name != NULL)

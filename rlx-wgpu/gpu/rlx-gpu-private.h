@@ -134,6 +134,8 @@ typedef void (*RlxGpuFunc) (RlxGpu  *gpu,
                             gpointer user_data);
 void rlx_gpu_invoke      (RlxGpu *gpu, RlxGpuFunc func, gpointer user_data);
 void rlx_gpu_invoke_sync (RlxGpu *gpu, RlxGpuFunc func, gpointer user_data);
+/* How many calls the thread has not begun. */
+guint rlx_gpu_count_queued (RlxGpu *gpu);
 
 /* ---- objects: may be made and released on any thread --------------------- */
 

@@ -437,6 +437,14 @@ rlx_gpu_invoke (RlxGpu    *gpu,
   rlx_gpu_post (rlx_gpu_ref (gpu), func, user_data);
 }
 
+guint
+rlx_gpu_count_queued (RlxGpu *gpu)
+{
+  g_return_val_if_fail (gpu != NULL, 0);
+
+  return atomic_load (&gpu->n_items);
+}
+
 /* ---- waiting for a call ---- */
 
 static void
