@@ -13,6 +13,8 @@ G_BEGIN_DECLS
 /* Bits, by family and row: zeros where none is stored, or what is stored is not of this build. */
 void     rlx_bans_load   (const RlxGpuAdapterInfo *info,
                           guint32                 *banned);
+/* The same as names, "family/variant". */
+char **  rlx_bans_list   (const RlxGpuAdapterInfo *info);
 /* One more, by the names of the family and the variant. */
 gboolean rlx_bans_store  (const RlxGpuAdapterInfo *info,
                           const char              *family,

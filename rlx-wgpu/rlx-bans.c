@@ -72,6 +72,20 @@ rlx_bans_load (const RlxGpuAdapterInfo *info,
     memset (banned, 0, RLX_N_FAMILIES * sizeof *banned);
 }
 
+char **
+rlx_bans_list (const RlxGpuAdapterInfo *info)
+{
+  g_autoptr(GStrvBuilder) names = g_strv_builder_new ();
+  guint32 banned[RLX_N_FAMILIES];
+
+  rlx_bans_load (info, banned);
+  for (RlxFamily i = 0; i < RLX_N_FAMILIES; i++)
+    for (guint j = 0; j < rlx_variants_get (i)->n_variants; j++)
+      if (banned[i] >> j & 1)
+        g_strv_builder_take (names, g_strdup_printf ("%s/%s", rlx_variants_get (i)->name, rlx_variants_get (i)->variants[j].name));
+  return g_strv_builder_end (names);
+}
+
 gboolean
 rlx_bans_store (const RlxGpuAdapterInfo *info,
                 const char              *family,

@@ -84,3 +84,19 @@ rlx_private_adapter_ban (RlxAdapter *adapter,
 
   return rlx_bans_store (rlx_adapter_get_info (adapter), family, variant, error);
 }
+
+/**
+ * rlx_private_adapter_list_bans:
+ * @adapter: an adapter
+ *
+ * Lists the variants that are stored as wrong on this adapter.
+ *
+ * Returns: (transfer full) (array zero-terminated=1): their names, `family/variant`
+ */
+char **
+rlx_private_adapter_list_bans (RlxAdapter *adapter)
+{
+  g_return_val_if_fail (RLX_IS_ADAPTER (adapter), NULL);
+
+  return rlx_bans_list (rlx_adapter_get_info (adapter));
+}

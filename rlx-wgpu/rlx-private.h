@@ -26,5 +26,7 @@ gboolean    rlx_private_adapter_ban             (RlxAdapter   *adapter,
                                                  const char   *family,
                                                  const char   *variant,
                                                  GError      **error);
+RLX_API
+char **     rlx_private_adapter_list_bans       (RlxAdapter   *adapter);
 
 G_END_DECLS

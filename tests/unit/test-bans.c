@@ -52,6 +52,12 @@ test_bans (void)
   g_assert_true (rlx_private_adapter_ban (adapter, "product", first, &error));
   second = get_kernel ();
   g_assert_cmpstr (second, !=, first);
+  {
+    g_auto(GStrv) names = rlx_private_adapter_list_bans (adapter);
+    g_autofree char *name = g_strconcat ("product/", first, NULL);
+
+    g_assert_cmpstrv (names, ((const char *const[]) { name, NULL }));
+  }
   /* beside the one before, also when it is stored twice */
   for (guint i = 0; i < 2; i++)
     g_assert_true (rlx_private_adapter_ban (adapter, "product", second, &error));
