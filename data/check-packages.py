@@ -13,7 +13,7 @@ from pathlib import Path
 
 # As debhelper has them.
 DIRECTORIES = {
-    'prefix': 'usr', 'bindir': 'usr/bin', 'includedir': 'usr/include', 'datadir': 'usr/share', 'mandir': 'usr/share/man',
+    'prefix': 'usr', 'bindir': 'usr/bin', 'libexecdir': 'usr/libexec', 'includedir': 'usr/include', 'datadir': 'usr/share', 'mandir': 'usr/share/man',
     'libdir': 'usr/lib/TRIPLET', 'libdir_shared': 'usr/lib/TRIPLET', 'py_purelib': 'usr/lib/python3/dist-packages',
 }
 

@@ -22,7 +22,7 @@ _rlx ()
     words="$("$1" --complete 2>/dev/null) --help --version"
   elif [[ $cur == -* ]]; then
     words=$("$1" "$command" --help 2>/dev/null | grep -oE '^  (-[a-z], )?--[a-z-]+' | grep -oE -e '--[a-z-]+')
-  elif [[ $command == ops ]]; then
+  elif [[ $command == ops || $prev == --only ]]; then
     words=$("$1" --complete ops 2>/dev/null)
   elif [[ $command =~ ^(run|bench|compile|export|profile|dot|info|convert|embed|spectrum)$ && ! $prev =~ ^(-[binop]|--bins|--input|--parameter|--output|--runs)$ ]]; then
     files='*'

@@ -46,11 +46,13 @@ completes ()
 }
 
 echo 'TAP version 14'
-completes 'rlx ' 'devices targets calibrate ops demo info convert embed run bench compile profile spectrum dot --help --version'
+completes 'rlx ' 'devices targets calibrate verify ops demo info convert embed run bench compile profile spectrum dot --help --version'
 completes 'rlx de' 'devices demo !'
 completes 'rlx ops layer' 'layer_norm layer_norm_2d layer_norm_backward !'
 completes 'rlx run --' '--input --parameter --weights --output --profile --tune --values --checked --json --dim --help !'
 completes 'rlx calibrate --' '--forget --json --help !'
+completes 'rlx verify --' '--only --quick --output --json --help !'
+completes 'rlx verify --only layer' 'layer_norm layer_norm_2d layer_norm_backward !'
 completes 'rlx compile --w' '--wgsl !'
 completes 'rlx info g' 'graph.rlx !'
 completes 'rlx convert g' 'graph.rlx !'

@@ -4,6 +4,7 @@
 #include "config.h"
 
 #include "rlx-tool.h"
+#include "rlx-wgpu/rlx-private.h"
 
 #include <unistd.h>
 
@@ -116,6 +117,8 @@ forget (RlxAdapter *adapter,
         gboolean    json)
 {
   g_autoptr(RlxCalibration) stored = rlx_adapter_load_calibration (adapter);
+  g_auto(GStrv) bans = rlx_private_adapter_list_bans (adapter);
+  g_autofree char *banned = g_strjoinv (", ", bans);
   g_autoptr(GError) error = NULL;
 
   if (!rlx_adapter_forget_calibration (adapter, &error))
@@ -126,12 +129,14 @@ forget (RlxAdapter *adapter,
 
       g_variant_dict_init (&dict, NULL);
       g_variant_dict_insert (&dict, "adapter", "s", rlx_adapter_get_name (adapter));
-      g_variant_dict_insert (&dict, "forgotten", "b", stored != NULL);
+      g_variant_dict_insert (&dict, "forgotten", "b", stored != NULL || bans[0] != NULL);
       rlx_tool_print_json (g_variant_dict_end (&dict));
     }
   else
     {
       g_print ("%s\n   %s\n", rlx_adapter_get_name (adapter), stored != NULL ? "its measurements are forgotten" : "there were no measurements");
+      if (bans[0] != NULL)
+        g_print ("   used again, though found to be wrong: %s\n", banned);
     }
   return RLX_TOOL_OK;
 }

@@ -4,6 +4,7 @@
 #include "config.h"
 
 #include "rlx-tool.h"
+#include "rlx-wgpu/rlx-private.h"
 
 static char *
 flags_to_string (GType type,
@@ -29,29 +30,58 @@ enum_to_string (GType type,
   return entry ? entry->value_nick : "?";
 }
 
+GVariant *
+rlx_tool_list_features (RlxDeviceFeatures features)
+{
+  g_autofree char *text = flags_to_string (RLX_TYPE_DEVICE_FEATURES, features);
+  g_auto(GStrv) list = g_strsplit (text, " ", -1);
+
+  return g_variant_new_strv ((const char *const *) list, text[0] ? -1 : 0);
+}
+
+void
+rlx_tool_describe_adapter (RlxAdapter   *adapter,
+                           GVariantDict *dict)
+{
+  g_autoptr(RlxCalibration) calibration = rlx_adapter_load_calibration (adapter);
+  g_auto(GStrv) bans = rlx_private_adapter_list_bans (adapter);
+
+  g_variant_dict_insert (dict, "name", "s", rlx_adapter_get_name (adapter));
+  g_variant_dict_insert (dict, "vendor", "s", rlx_adapter_get_vendor (adapter));
+  g_variant_dict_insert (dict, "driver", "s", rlx_adapter_get_driver (adapter));
+  g_variant_dict_insert (dict, "backend", "s", rlx_adapter_get_backend (adapter));
+  g_variant_dict_insert (dict, "type", "s", enum_to_string (RLX_TYPE_ADAPTER_TYPE, rlx_adapter_get_adapter_type (adapter)));
+  g_variant_dict_insert_value (dict, "features", rlx_tool_list_features (rlx_adapter_get_features (adapter)));
+  g_variant_dict_insert (dict, "memory", "t", rlx_adapter_get_memory_size (adapter));
+  g_variant_dict_insert_value (dict, "limits", rlx_adapter_get_limits (adapter));
+  if (calibration != NULL)
+    g_variant_dict_insert_value (dict, "calibration", rlx_tool_describe_calibration (calibration));
+  g_variant_dict_insert_value (dict, "banned", g_variant_new_strv ((const char *const *) bans, -1));
+  g_variant_dict_insert (dict, "tuned_problems", "u", rlx_adapter_count_tuned_problems (adapter));
+}
+
 static GVariant *
 describe (RlxAdapter *adapter,
           guint       index)
 {
-  g_autofree char *features = flags_to_string (RLX_TYPE_DEVICE_FEATURES, rlx_adapter_get_features (adapter));
-  g_auto(GStrv) list = g_strsplit (features, " ", -1);
-  g_autoptr(RlxCalibration) calibration = rlx_adapter_load_calibration (adapter);
   GVariantDict dict;
 
   g_variant_dict_init (&dict, NULL);
   g_variant_dict_insert (&dict, "index", "u", index);
-  g_variant_dict_insert (&dict, "name", "s", rlx_adapter_get_name (adapter));
-  g_variant_dict_insert (&dict, "vendor", "s", rlx_adapter_get_vendor (adapter));
-  g_variant_dict_insert (&dict, "driver", "s", rlx_adapter_get_driver (adapter));
-  g_variant_dict_insert (&dict, "backend", "s", rlx_adapter_get_backend (adapter));
-  g_variant_dict_insert (&dict, "type", "s", enum_to_string (RLX_TYPE_ADAPTER_TYPE, rlx_adapter_get_adapter_type (adapter)));
-  g_variant_dict_insert_value (&dict, "features", g_variant_new_strv ((const char *const *) list, features[0] ? -1 : 0));
-  g_variant_dict_insert (&dict, "memory", "t", rlx_adapter_get_memory_size (adapter));
-  g_variant_dict_insert_value (&dict, "limits", rlx_adapter_get_limits (adapter));
-  if (calibration != NULL)
-    g_variant_dict_insert_value (&dict, "calibration", rlx_tool_describe_calibration (calibration));
-  g_variant_dict_insert (&dict, "tuned_problems", "u", rlx_adapter_count_tuned_problems (adapter));
+  rlx_tool_describe_adapter (adapter, &dict);
   return g_variant_dict_end (&dict);
+}
+
+void
+rlx_tool_print_adapter (RlxAdapter *adapter)
+{
+  g_autofree char *features = flags_to_string (RLX_TYPE_DEVICE_FEATURES, rlx_adapter_get_features (adapter));
+  g_autofree char *memory = g_format_size_full (rlx_adapter_get_memory_size (adapter), G_FORMAT_SIZE_IEC_UNITS);
+
+  g_print ("   type      %s, %s\n", enum_to_string (RLX_TYPE_ADAPTER_TYPE, rlx_adapter_get_adapter_type (adapter)), rlx_adapter_get_backend (adapter));
+  g_print ("   driver    %s\n", rlx_adapter_get_driver (adapter));
+  g_print ("   features  %s\n", features[0] ? features : "none");
+  g_print ("   memory    %s\n", rlx_adapter_get_memory_size (adapter) ? memory : "unknown");
 }
 
 static void
@@ -60,18 +90,13 @@ print_adapter (RlxAdapter *adapter,
                gboolean    chosen,
                gboolean    verbose)
 {
-  g_autofree char *features = flags_to_string (RLX_TYPE_DEVICE_FEATURES, rlx_adapter_get_features (adapter));
-  g_autofree char *memory = g_format_size_full (rlx_adapter_get_memory_size (adapter), G_FORMAT_SIZE_IEC_UNITS);
-
   g_print ("%u: %s%s\n", index, rlx_adapter_get_name (adapter), chosen ? "  (default)" : "");
-  g_print ("   type      %s, %s\n", enum_to_string (RLX_TYPE_ADAPTER_TYPE, rlx_adapter_get_adapter_type (adapter)), rlx_adapter_get_backend (adapter));
-  g_print ("   driver    %s\n", rlx_adapter_get_driver (adapter));
-  g_print ("   features  %s\n", features[0] ? features : "none");
-  g_print ("   memory    %s\n", rlx_adapter_get_memory_size (adapter) ? memory : "unknown");
+  rlx_tool_print_adapter (adapter);
   if (verbose)
     {
       GVariant *limits = rlx_adapter_get_limits (adapter);
       g_autoptr(RlxCalibration) calibration = rlx_adapter_load_calibration (adapter);
+      g_auto(GStrv) bans = rlx_private_adapter_list_bans (adapter);
       guint n_tuned = rlx_adapter_count_tuned_problems (adapter);
       GVariantIter iter;
       const char *name;
@@ -87,6 +112,8 @@ print_adapter (RlxAdapter *adapter,
         rlx_tool_print_calibration (calibration);
       else
         g_print ("   not calibrated; see rlx calibrate\n");
+      for (char **ban = bans; *ban != NULL; ban++)
+        g_print ("   wrong here, and not used %s\n", *ban);
       if (n_tuned > 0)
         g_print ("   problems tuned           %u\n", n_tuned);
     }

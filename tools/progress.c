@@ -31,20 +31,27 @@ is_terminal (void)
   return isatty (STDERR_FILENO) != 0;
 }
 
+void
+rlx_tool_show_progress (double      fraction,
+                        const char *what)
+{
+  int filled = (int) (CLAMP (fraction, 0, 1) * WIDTH);
+
+  g_printerr ("\r\033[K[%.*s%*s] %3.0f %%  %s", filled, "########################################", WIDTH - filled, "",
+              fraction * 100, what);
+}
+
 /* On one line, which is empty in the end. */
 static void
 show (RlxToolWait *self,
       double       fraction,
       const char  *what)
 {
-  int filled = (int) (CLAMP (fraction, 0, 1) * WIDTH);
-
   if (g_get_monotonic_time () - self->start < DELAY_MS * G_TIME_SPAN_MILLISECOND)
     return;
   self->shown = TRUE;
   g_clear_handle_id (&self->timeout, g_source_remove);
-  g_printerr ("\r\033[K[%.*s%*s] %3.0f %%  %s", filled, "########################################", WIDTH - filled, "",
-              fraction * 100, what);
+  rlx_tool_show_progress (fraction, what);
 }
 
 static void

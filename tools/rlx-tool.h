@@ -46,6 +46,7 @@ int rlx_tool_ops     (int argc, char **argv);
 int rlx_tool_profile (int argc, char **argv);
 int rlx_tool_run     (int argc, char **argv);
 int rlx_tool_spectrum (int argc, char **argv);
+int rlx_tool_verify  (int argc, char **argv);
 
 /* Parses options; the number of operands left must be in the range. On FALSE
  * *@status is the exit code (0 after --help). */
@@ -59,7 +60,8 @@ gboolean    rlx_tool_parse      (const char         *arguments,
                                  int                *status);
 /* Prints the error and gives the exit code for it. */
 int         rlx_tool_fail       (const GError       *error);
-/* Prints a dictionary (floating is fine) as JSON. */
+/* A dictionary (floating is fine) as JSON. */
+char *      rlx_tool_to_json    (GVariant           *value);
 void        rlx_tool_print_json (GVariant           *value);
 /* Text from a file must not move the cursor. */
 char *      rlx_tool_make_printable (const char     *text);
@@ -115,6 +117,9 @@ char *      rlx_tool_draw_graph (RlxGraph           *graph,
 gboolean    rlx_tool_serve      (GFile              *folder,
                                  guint16             port,
                                  GError            **error);
+/* Draws a bar on the line of the terminal. */
+void        rlx_tool_show_progress (double           fraction,
+                                    const char      *what);
 /* Waits for a call that does not block, with a bar on a terminal where that takes more than
  * 100 ms. @what the call does is told beside it. @object has a property “progress”, from 0
  * to 1. rlx_tool_wait_done() is the
@@ -153,6 +158,11 @@ GVariant *  rlx_tool_read_llama2c (const char       *path,
                                    GPtrArray       **names,
                                    GPtrArray       **tensors,
                                    GError          **error);
+/* What there is to tell of an adapter, the lines below its name, and names of features (floating). */
+void        rlx_tool_describe_adapter (RlxAdapter     *adapter,
+                                       GVariantDict   *dict);
+void        rlx_tool_print_adapter    (RlxAdapter     *adapter);
+GVariant *  rlx_tool_list_features    (RlxDeviceFeatures features);
 /* The measurements with their units, as lines and as a dictionary (floating). */
 void        rlx_tool_print_calibration    (RlxCalibration *calibration);
 GVariant *  rlx_tool_describe_calibration (RlxCalibration *calibration);

@@ -14,6 +14,7 @@ static const RlxToolCommand commands[] = {
   { "devices", "[--json]", "List the adapters of this system", rlx_tool_devices },
   { "targets", "[--json]", "List the devices that graphs can be compiled for", rlx_tool_targets },
   { "calibrate", "[--forget] [--json]", "Measure the adapter, to choose kernels by it", rlx_tool_calibrate },
+  { "verify", "[--quick] [--only OPERATOR]…", "Try every kernel on the adapter, and report", rlx_tool_verify },
   { "ops", "[--json] [NAME]", "List the operators, or describe one", rlx_tool_ops },
   { "demo", "[--json]", "Run a small transformer and check it against a reference", rlx_tool_demo },
   { "info", "[--json] FILE", "List the tensors of a file of weights", rlx_tool_info },
@@ -182,15 +183,21 @@ quote_special_numbers (JsonNode *node)
     }
 }
 
-void
-rlx_tool_print_json (GVariant *value)
+char *
+rlx_tool_to_json (GVariant *value)
 {
   g_autoptr(GVariant) owned = g_variant_ref_sink (value);
   g_autoptr(JsonNode) node = json_gvariant_serialize (owned);
-  g_autofree char *text = NULL;
 
   quote_special_numbers (node);
-  text = json_to_string (node, TRUE);
+  return json_to_string (node, TRUE);
+}
+
+void
+rlx_tool_print_json (GVariant *value)
+{
+  g_autofree char *text = rlx_tool_to_json (value);
+
   g_print ("%s\n", text);
 }
 

@@ -48,7 +48,7 @@ four = npy('four.npy', '<f4', (4,), struct.pack('<4f', 1, 0, -1, 4))
 def help_and_version():
     for option in '--help', '-h', 'help':
         text = run(option).stdout
-        for command in 'devices', 'targets', 'calibrate', 'ops', 'demo', 'run', 'bench', 'compile', 'profile', 'spectrum', 'dot':
+        for command in 'devices', 'targets', 'calibrate', 'verify', 'ops', 'demo', 'run', 'bench', 'compile', 'profile', 'spectrum', 'dot':
             tap.contains(text, command)
             tap.contains(run(command, '--help').stdout, 'Usage:')
     tap.check(re.fullmatch(r'rlx \d+\.\d+\.\d+\n', run('--version').stdout), 'the version is no version')
@@ -75,7 +75,7 @@ def wrong_usage():
 
 @tap.test
 def completion():
-    tap.equal(run('--complete').stdout.split(), ['devices', 'targets', 'calibrate', 'ops', 'demo', 'info', 'convert', 'embed', 'run', 'bench', 'compile', 'export', 'profile', 'spectrum', 'dot'], 'the commands')
+    tap.equal(run('--complete').stdout.split(), ['devices', 'targets', 'calibrate', 'verify', 'ops', 'demo', 'info', 'convert', 'embed', 'run', 'bench', 'compile', 'export', 'profile', 'spectrum', 'dot'], 'the commands')
     names = run('--complete', 'ops').stdout.split()
     tap.check('matmul' in names and 'attention' in names, 'operators are missing')
     tap.equal(run('--complete', 'run').stdout, '', 'what follows run')
@@ -615,7 +615,7 @@ def full_disk():
 def no_driver():
     for value in '/nonexistent', tap.write('broken.json', '{'), tap.write('gone.json', json.dumps(
             {'file_format_version': '1.0.0', 'ICD': {'library_path': '/nonexistent.so', 'api_version': '1.3.0'}})):
-        for command in ['devices'], ['devices', '--json'], ['calibrate'], ['demo'], ['compile', graph], ['bench', graph], ['run', simple, '-i', f'x={four}']:
+        for command in ['devices'], ['devices', '--json'], ['calibrate'], ['verify'], ['demo'], ['compile', graph], ['bench', graph], ['run', simple, '-i', f'x={four}']:
             refused(['mesa-vulkan-drivers', 'libvulkan1'], *command, status=NO_ADAPTER, env={'VK_DRIVER_FILES': value})
     # what needs none
     run('ops', env={'VK_DRIVER_FILES': '/nonexistent'})
