@@ -136,10 +136,10 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   slope *= load_share (0u);
 #elif DIVIDE == 2
   var count = 0.0;
-  for (var i = 0u; i < p.rows; i++) {
+  for (var i = lane % $(LANES)u; i < p.rows; i += $(LANES)u) {
     count += select (0.0, 1.0, counts (i32 (load_target (i))));
   }
-  slope *= 1.0 / max (count, 1.0);
+  slope *= 1.0 / max (row_sum (lane, count), 1.0);
 #endif
   let end = select (0u, p.columns, slot < rows);
   for (var k = lane % $(LANES)u; k < end; k += $(LANES)u) {
