@@ -3,12 +3,38 @@
 
 // The gradient of pools that take the largest element: that of each window goes to the first of its largest elements.
 //
-// An invocation has an element of the operand, and looks at all windows that it is in, one after the other: nothing is
-// scattered. Axes are numbered and described as in pool.wgsl.
+// - WHOLE: windows lie side by side, and an invocation has one of them, p.cellsD along axis D, with the elements that only
+//   a window after the last would have.
+// - Otherwise it has an element of the operand, and looks at all windows that it is in, one after the other.
+//
+// Nothing is scattered. Axes are numbered and described as in pool.wgsl.
 
 #use ${EPILOGUE_USES}
+#use op_quotient
+#if WHOLE
+#use op_is_nan math_order
+#else
 #use op_lt op_eq op_is_nan
+#endif
 ${EPILOGUE_TEXT}
+
+fn put (at: u32, slope: f32) {
+#if EPILOGUE
+  store_dx (at, epilogue (at, slope));
+#else
+  store_dx (at, slope);
+#endif
+}
+
+#if WHOLE
+
+// Zeros of both signs are equal, and NaN is the largest there is. What is not there comes before all.
+fn get_rank (x: f32, there: bool) -> i32 {
+  let order = select (math_order (x), 0, bitcast<u32> (x) << 1u == 0u);
+  return select (-0x7fffffff, select (order, 0x7fffffff, op_is_nan (x)), there);
+}
+
+#else
 
 // Whether another element of the window has its gradient. NaN is the largest there is.
 fn beats (other: f32, mine: f32, earlier: bool) -> bool {
@@ -22,6 +48,8 @@ fn beats (other: f32, mine: f32, earlier: bool) -> bool {
 fn steps (begin: u32, end: u32, step: u32) -> u32 {
   return (max (begin, end) - begin + (step - 1u)) / step;
 }
+
+#endif
 
 @compute @workgroup_size($(WG))
 fn main (@builtin(workgroup_id) wid: vec3<u32>,
@@ -37,19 +65,48 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   rest /= p.channels;
 #endif
 #for d in 0..RANK
-  // With the padding.
-  let i$(d) = rest % p.in$(d) + p.begin$(d);
-  rest /= p.in$(d);
+  let q$(d) = op_quotient (rest, p.cellsm$(d), p.cellsl$(d));
+  let c$(d) = rest - q$(d) * p.cells$(d);
+  rest = q$(d);
 #endfor
 #if LAST
-  let n = rest;
+  let x$(RANK) = rest * p.x_batch + channel;
+  let g$(RANK) = rest * p.g_batch + channel;
 #else
-  let channel = rest % p.channels;
-  let n = rest / p.channels;
+  let x$(RANK) = rest * p.x_channel;
+  let g$(RANK) = rest * p.g_channel;
 #endif
-  let x$(RANK) = n * p.x_batch + channel * p.x_channel;
-  let g$(RANK) = n * p.g_batch + channel * p.g_channel;
+
+#if WHOLE
+  var g = g$(RANK);
+  var has_slope = true;
+#for d in 0..RANK
+  let at$(d) = c$(d) * p.stride$(d);
+  g += c$(d) * p.g_axis$(d);
+  has_slope = has_slope && c$(d) < p.out$(d);
+#endfor
+#include "common/taps.wgsl"
+  let slope = select (0.0, load_g (select (0u, g, has_slope)), has_slope);
+
+  var first = 0u;
+  var largest = get_rank (v_0, there_0);
+#for t in 1..TAPS
+  let rank_$(t) = get_rank (v_$(t), there_$(t));
+  first = select (first, $(t)u, rank_$(t) > largest);
+  largest = max (largest, rank_$(t));
+#endfor
+#for t in 0..TAPS
+  if (there_$(t)) {
+    put (x_$(t), select (0.0, slope, first == $(t)u));
+  }
+#endfor
+}
+#else
   let mine = load_x (index);
+#for d in 0..RANK
+  // With the padding.
+  let i$(d) = c$(d) + p.begin$(d);
+#endfor
 
   var sum = 0.0;
 #for e in 0..RANK
@@ -85,9 +142,6 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   }
 #endfor
 
-#if EPILOGUE
-  store_dx (index, epilogue (index, sum));
-#else
-  store_dx (index, sum);
-#endif
+  put (index, sum);
 }
+#endif

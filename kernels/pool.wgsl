@@ -8,10 +8,12 @@
 //
 // An invocation makes one element, or LANES of them split up the window. Only
 // what is inside of the operand is visited: p.inD elements along axis D, counted
-// from the innermost one, begin at p.beginD of p.paddedD.
+// from the innermost one, begin at p.beginD of p.paddedD. A window of few elements,
+// TAPS, is written out: they are all loaded first.
 
 alias fold_t = type_x;
 
+#use op_quotient
 #if INDICES && FLOAT
 #use op_lt op_eq op_is_nan
 #elif MAX && FLOAT
@@ -55,8 +57,8 @@ fn first_state () -> state_t {
   return Best (first_value (), NOWHERE);
 }
 
-fn visit (state: state_t, at: u32) -> state_t {
-  return join (state, Best (load_x (at), at));
+fn take (state: state_t, value: fold_t, at: u32, there: bool) -> state_t {
+  return join (state, Best (value, select (NOWHERE, at, there)));
 }
 
 #else
@@ -77,21 +79,28 @@ fn join (a: state_t, b: state_t) -> state_t {
 #endif
 }
 
-fn visit (state: state_t, at: u32) -> state_t {
+fn take (state: state_t, value: fold_t, at: u32, there: bool) -> state_t {
+  let x = select (first_value (), value, there);
 #if SQUARE
-  let x = load_x (at);
   return fma (x, x, state);
 #else
-  return join (state, load_x (at));
+  return join (state, x);
 #endif
 }
 
 #endif
+
+fn visit (state: state_t, at: u32) -> state_t {
+  return take (state, load_x (at), at, true);
+}
+
+#if LANES > 1 || TAPS == 0 || DIVIDE == 1 || DIVIDE == 2
 
 // How many steps of a window that begins at `begin` are below `end`.
 fn steps (begin: u32, end: u32, step: u32) -> u32 {
   return (max (begin, end) - begin + (step - 1u)) / step;
 }
+#endif
 
 #if LANES > 1
 var<workgroup> shared_state: array<state_t, $(WG)>;
@@ -108,10 +117,13 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #include "common/window.wgsl"
   var count = 1u;
 #for d in 0..RANK
-  let at$(d) = (rest % p.out$(d)) * p.stride$(d);
-  rest /= p.out$(d);
+  let q$(d) = op_quotient (rest, p.outm$(d), p.outl$(d));
+  let at$(d) = (rest - q$(d) * p.out$(d)) * p.stride$(d);
+  rest = q$(d);
+#if LANES > 1 || TAPS == 0 || DIVIDE == 1
   let first$(d) = min (p.k$(d), steps (at$(d), p.begin$(d), p.dilation$(d)));
   let last$(d) = min (p.k$(d), steps (at$(d), p.begin$(d) + p.in$(d), p.dilation$(d)));
+#endif
 #if DIVIDE == 1
   count *= last$(d) - first$(d);
 #elif DIVIDE == 2
@@ -119,12 +131,10 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endif
 #endfor
 #if LAST
-  let n = rest;
+  let x$(RANK) = rest * p.x_batch + channel;
 #else
-  let channel = rest % p.channels;
-  let n = rest / p.channels;
+  let x$(RANK) = rest * p.x_channel;
 #endif
-  let x$(RANK) = n * p.x_batch + channel * p.x_channel;
 
   var state = first_state ();
 #if LANES > 1
@@ -151,6 +161,11 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     }
   }
   state = shared_state[0];
+#elif TAPS > 0
+#include "common/taps.wgsl"
+#for t in 0..TAPS
+  state = take (state, v_$(t), x_$(t), there_$(t));
+#endfor
 #else
 #for e in 0..RANK
 #define D RANK - 1 - e

@@ -622,20 +622,6 @@ prepend_library (GString *text,
   return TRUE;
 }
 
-/* The size of dimension @d, and what op_quotient() needs to divide by it. */
-static void
-param_divisor (RlxKernel *kernel,
-               guint      d,
-               guint64    size)
-{
-  g_autofree char *name = g_strdup_printf ("d%u", d), *multiplier = g_strdup_printf ("dm%u", d), *log = g_strdup_printf ("dl%u", d);
-  guint l = size > 1 ? g_bit_storage (size - 1) : 0;
-
-  rlx_kernel_param_u32 (kernel, name, size);
-  rlx_kernel_param_u32 (kernel, multiplier, ((((guint64) 1 << l) - size) << 32) / size + 1);
-  rlx_kernel_param_u32 (kernel, log, l);
-}
-
 /* The inputs and parameters that the text needs. Returns the bytes read. */
 static double
 region_describe (Region    *region,
@@ -655,7 +641,7 @@ region_describe (Region    *region,
         rlx_kernel_param_i32 (kernel, scalar->name, (gint32) scalar->i);
     }
   for (guint d = 1; region->indexed && d < region->loop.n_dims; d++)
-    param_divisor (kernel, d, (guint64) region->loop.shape[d]);
+    rlx_kernel_param_divisor (kernel, "d", d, (guint64) region->loop.shape[d]);
   for (guint i = 0; i < region->fused->operands->len; i++)
     {
       const RlxOperand *operand = &g_array_index (region->fused->operands, RlxOperand, i);

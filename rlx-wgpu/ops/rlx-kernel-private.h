@@ -171,6 +171,8 @@ void        rlx_kernel_output_atomic (RlxKernel *self, const char *name, const R
 void        rlx_kernel_param_u32  (RlxKernel *self, const char *name, guint64 value); /* < 2^32 */
 /* The same for one of several, “prefix0”, “prefix1”… */
 void        rlx_kernel_param_u32_at (RlxKernel *self, const char *prefix, guint index, guint64 value);
+/* The same of a divisor, with what op_quotient() needs to divide by it: “prefixm0” and “prefixl0”. */
+void        rlx_kernel_param_divisor (RlxKernel *self, const char *prefix, guint index, guint64 value);
 void        rlx_kernel_param_i32  (RlxKernel *self, const char *name, gint64 value);
 void        rlx_kernel_param_f32  (RlxKernel *self, const char *name, double value);
 void        rlx_kernel_define     (RlxKernel *self, const char *name, gint64 value);

@@ -194,6 +194,20 @@ rlx_kernel_param_u32_at (RlxKernel  *self,
 }
 
 void
+rlx_kernel_param_divisor (RlxKernel  *self,
+                          const char *prefix,
+                          guint       index,
+                          guint64     value)
+{
+  g_autofree char *multiplier = g_strconcat (prefix, "m", NULL), *log = g_strconcat (prefix, "l", NULL);
+  guint l = value > 1 ? g_bit_storage (value - 1) : 0;
+
+  rlx_kernel_param_u32_at (self, prefix, index, value);
+  rlx_kernel_param_u32_at (self, multiplier, index, ((((guint64) 1 << l) - value) << 32) / value + 1);
+  rlx_kernel_param_u32_at (self, log, index, l);
+}
+
+void
 rlx_kernel_param_i32 (RlxKernel  *self,
                       const char *name,
                       gint64      value)

@@ -15,6 +15,8 @@
 
 /* An invocation visits this many elements at most, if there is another way. */
 #define MAX_WINDOW 1024
+/* A window of so many elements is written out. */
+#define MAX_WRITTEN_OUT 16
 /* Parts of a window are not shorter, and a workgroup shares none that is. */
 #define MIN_SHARED 64
 
@@ -160,6 +162,24 @@ problem_init (Problem          *self,
     }
 }
 
+/* Tells a kernel the elements of a window that is written out, unless there are too many. Returns how many. */
+static gint64
+write_out (RlxKernel       *kernel,
+           const RlxWindow *window)
+{
+  static const char *const names[RLX_MAX_SPATIAL] = { "K0", "K1", "K2" };
+  gint64 n_taps = 1;
+
+  for (guint i = 0; i < window->n_axes && n_taps <= MAX_WRITTEN_OUT; i++)
+    n_taps *= MIN (window->axes[i].window, MAX_WRITTEN_OUT + 1);
+  if (n_taps > MAX_WRITTEN_OUT)
+    n_taps = 0;
+  rlx_kernel_define (kernel, "TAPS", n_taps);
+  for (guint d = 0; d < RLX_MAX_SPATIAL && n_taps > 0; d++)
+    rlx_kernel_define (kernel, names[d], d < window->n_axes ? window->axes[window->n_axes - 1 - d].window : 1);
+  return n_taps;
+}
+
 /* @lanes invocations share a window. */
 static gboolean
 lower_step (RlxLower        *lower,
@@ -183,6 +203,11 @@ lower_step (RlxLower        *lower,
   rlx_kernel_output (kernel, "y", self->y);
   rlx_kernel_define (kernel, "WG", MAX (lanes, WORKGROUP_SIZE));
   rlx_kernel_define (kernel, "LANES", lanes);
+  /* There is nothing to load of an empty operand. */
+  if (lanes > 1 || rlx_type_n_elements (&self->x->type) == 0)
+    rlx_kernel_define (kernel, "TAPS", 0);
+  else
+    write_out (kernel, window);
   rlx_kernel_define (kernel, "RANK", window->n_axes);
   rlx_kernel_define (kernel, "LAST", window->channels_last);
   rlx_kernel_define (kernel, "FLOAT", rlx_data_type_is_float (self->x->type.data_type));
@@ -208,7 +233,7 @@ lower_step (RlxLower        *lower,
       gint64 padded = axis->in + axis->begin + axis->end;
 
       rlx_window_param (kernel, "in", d, sizes[d]);
-      rlx_window_param (kernel, "out", d, (guint64) axis->out);
+      rlx_kernel_param_divisor (kernel, "out", d, (guint64) axis->out);
       rlx_window_param (kernel, "k", d, (guint64) axis->window);
       /* A longer one leaves the operand as well. */
       rlx_window_param (kernel, "stride", d, (guint64) MIN (axis->stride, padded));
@@ -485,6 +510,16 @@ rlx_max_pool_backward_infer (RlxOpCall          *call,
   return TRUE;
 }
 
+/* Whether each element is in one window, or after the last one. */
+static gboolean
+lies_side_by_side (const RlxWindow *window)
+{
+  for (guint i = 0; i < window->n_axes; i++)
+    if (window->axes[i].stride != window->axes[i].window || window->axes[i].dilation != 1)
+      return FALSE;
+  return TRUE;
+}
+
 gboolean
 rlx_max_pool_backward_lower (RlxLower        *lower,
                              const RlxIrNode *node,
@@ -495,6 +530,8 @@ rlx_max_pool_backward_lower (RlxLower        *lower,
   guint64 sizes[RLX_MAX_SPATIAL], out_sizes[RLX_MAX_SPATIAL];
   RlxWindowStrides strides, out_strides;
   const RlxTensorType *types[2];
+  guint64 n_invocations;
+  gboolean whole;
   RlxKernel *kernel;
   RlxWindow window;
   RlxOpCall call;
@@ -513,17 +550,23 @@ rlx_max_pool_backward_lower (RlxLower        *lower,
   rlx_kernel_define (kernel, "WG", WORKGROUP_SIZE);
   rlx_kernel_define (kernel, "RANK", window.n_axes);
   rlx_kernel_define (kernel, "LAST", window.channels_last);
+  whole = lies_side_by_side (&window) && write_out (kernel, &window) > 0 && rlx_type_n_elements (&g->type) > 0;
+  rlx_kernel_define (kernel, "WHOLE", whole);
+  n_invocations = (guint64) window.batch * (guint64) window.channels;
   for (guint d = 0; d < window.n_axes; d++)
     {
       const RlxWindowAxis *axis = &window.axes[window.n_axes - 1 - d];
+      guint64 n_cells = whole ? rlx_divide_up ((guint64) (axis->in + axis->begin), (guint64) axis->stride) : (guint64) axis->in;
 
+      rlx_kernel_param_divisor (kernel, "cells", d, n_cells);
+      n_invocations *= n_cells;
       sizes[d] = (guint64) axis->in;
       out_sizes[d] = (guint64) axis->out;
       length *= (guint64) MIN (axis->window, axis->in);
     }
   rlx_window_get_strides (&window, (guint64) window.channels, sizes, &strides);
   rlx_window_get_strides (&window, (guint64) window.channels, out_sizes, &out_strides);
-  rlx_kernel_param_u32 (kernel, "elements", n_elements);
+  rlx_kernel_param_u32 (kernel, "elements", n_invocations);
   rlx_kernel_param_u32 (kernel, "channels", (guint64) window.channels);
   rlx_kernel_param_u32 (kernel, "x_batch", strides.batch);
   rlx_kernel_param_u32 (kernel, "x_channel", strides.channel);
@@ -543,5 +586,5 @@ rlx_max_pool_backward_lower (RlxLower        *lower,
       rlx_window_param (kernel, "g_axis", d, out_strides.axes[d]);
     }
   rlx_kernel_set_cost (kernel, (double) n_elements * (double) length, 2.0 * (double) rlx_type_n_bytes (&x->type) + (double) rlx_type_n_bytes (&g->type));
-  return rlx_kernel_dispatch (kernel, rlx_divide_up (n_elements, WORKGROUP_SIZE), error);
+  return rlx_kernel_dispatch (kernel, rlx_divide_up (n_invocations, WORKGROUP_SIZE), error);
 }

@@ -250,6 +250,7 @@ def backwards(g, t):
     """The gradient of a pool whose operand went through a relu; that of norms and of cross-entropy as networks have them."""
     x = g.input(f'{t}[2, 3, 12, 12]')
     g.call('relu', g.add('max_pool_backward', x, f'{t}[2, 3, 6, 6]', window=[2, 2], strides=[2, 2]))
+    g.call('relu', g.add('max_pool_backward', x, f'{t}[2, 3, 5, 5]', window=[3, 3], strides=[2, 2]))
     if t == 'f32':
         g.call('layer_norm_backward', 'f32[512, 128]', 'f32[512, 128]', 'f32[128]', 'f32[512, 128]', results=3)
         g.call('softmax_cross_entropy_backward', 'f32[2048, 300]', 'i32[2048]', 'f32[]')

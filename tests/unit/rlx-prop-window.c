@@ -233,6 +233,16 @@ generate_pool (Call *call)
       moves = (Moves) { 3, TRUE, { 3, 1, 5 }, { 0, }, PLAIN, PLAIN, { 0, } };
       all = TRUE;
     }
+  else if (call->variant == 4 || call->variant % 5 == 0)
+    {
+      /* Side by side. */
+      for (gsize i = 0; i < moves.n_axes; i++)
+        {
+          moves.dilation[i] = 1;
+          moves.stride[i] = moves.window[i];
+          moves.in[i] = MAX (moves.in[i], moves.window[i]);
+        }
+    }
 
   image_shape (&moves, call->variant == 7 ? 0 : prop_pick (call->rand, 1, 2), prop_pick (call->rand, 1, 5), shape);
   add_input (call, call->variant == 9 ? PROP_SPOILT : max ? PROP_WILD : PROP_TAME, call->data_type, shape, moves.n_axes + 2);
