@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// What the two kernels that combine sorted updates share. MODE is a
+// What the kernels that combine sorted updates share. MODE is a
 // RlxScatterMode.
 
 #if FLOAT && MODE == 3
@@ -36,6 +36,8 @@ fn number (i: u32) -> u32 {
 #endif
 }
 
+#if TARGET
 fn slot_of (i: u32) -> u32 {
   return load_target (number (i));
 }
+#endif

@@ -24,6 +24,10 @@
 /* Slots with more updates get a workgroup each. Not less than WORKGROUP_SIZE:
  * each of its invocations then has one. */
 #define MANY_UPDATES 64
+/* So many updates or less are compared with each other to sort them, as long as that does not become more than
+ * MAX_COMPARED comparisons. */
+#define MAX_RANKED 1024
+#define MAX_COMPARED (1 << 20)
 
 /* ---- rules ------------------------------------------------------------------------ */
 
@@ -474,7 +478,8 @@ define_combine (RlxKernel        *kernel,
                 const RlxIrValue *target,
                 const RlxIrValue *order)
 {
-  rlx_kernel_input_raw (kernel, "target", target);
+  if (target != NULL)
+    rlx_kernel_input_raw (kernel, "target", target);
   if (order != NULL)
     rlx_kernel_input_raw (kernel, "order", order);
   rlx_kernel_input (kernel, "updates", node->inputs[RLX_SCATTER_ELEMENTS_UPDATES]);
@@ -482,7 +487,46 @@ define_combine (RlxKernel        *kernel,
   rlx_kernel_define (kernel, "WG", WORKGROUP_SIZE);
   rlx_kernel_define (kernel, "MODE", rlx_scatter_elements_attrs (node)->mode);
   rlx_kernel_define (kernel, "FLOAT", rlx_data_type_is_float (node->inputs[RLX_SCATTER_ELEMENTS_UPDATES]->type.data_type));
+  rlx_kernel_define (kernel, "TARGET", target != NULL);
   rlx_kernel_define (kernel, "SORTED", order != NULL);
+}
+
+/* With few updates: two steps, of which the second goes over all elements of the result. */
+static gboolean
+lower_ranked (RlxLower         *lower,
+              const RlxIrNode  *node,
+              const RlxIrValue *target,
+              guint64           n,
+              guint64           inner,
+              GError          **error)
+{
+  const RlxIrValue *y = &node->outputs[0];
+  guint64 n_elements = rlx_type_n_elements (&y->type), n_slots = n_elements / inner;
+  RlxIrValue *order = words_new (lower, n), *starts = words_new (lower, n_slots + 1);
+  guint64 groups = rlx_divide_up (MAX (n, n_slots + 1), WORKGROUP_SIZE);
+  RlxKernel *kernel = rlx_kernel_new (lower, node, "scatter-rank");
+
+  rlx_kernel_input_raw (kernel, "target", target);
+  rlx_kernel_output_raw (kernel, "order", order);
+  rlx_kernel_output_raw (kernel, "starts", starts);
+  rlx_kernel_define (kernel, "WG", WORKGROUP_SIZE);
+  rlx_kernel_param_u32 (kernel, "n", n);
+  rlx_kernel_param_u32 (kernel, "slots", n_slots);
+  rlx_kernel_param_u32 (kernel, "groups", groups);
+  rlx_kernel_set_cost (kernel, 2.0 * (double) n * (double) MAX (n, n_slots), 8.0 * (double) (n + n_slots));
+  if (!rlx_kernel_dispatch (kernel, groups, error))
+    return FALSE;
+
+  groups = rlx_divide_up (n_elements, WORKGROUP_SIZE);
+  kernel = rlx_kernel_new (lower, node, "scatter-slots");
+  define_combine (kernel, node, NULL, order);
+  rlx_kernel_input (kernel, "x", node->inputs[0]);
+  rlx_kernel_input_raw (kernel, "starts", starts);
+  rlx_kernel_param_u32 (kernel, "n", n_elements);
+  rlx_kernel_param_u32 (kernel, "inner", inner);
+  rlx_kernel_param_u32 (kernel, "groups", groups);
+  rlx_kernel_set_cost (kernel, (double) n * (double) inner, 8.0 * (double) n_elements);
+  return rlx_kernel_dispatch (kernel, groups, error);
 }
 
 static gboolean
@@ -549,6 +593,8 @@ lower_scatter (RlxLower         *lower,
 {
   if (rlx_scatter_elements_attrs (node)->mode == RLX_SCATTER_MODE_REPLACE)
     return lower_replace (lower, node, target, n, inner, error);
+  if (n <= MAX_RANKED && n * MAX (n, rlx_type_n_elements (&node->outputs[0].type) / inner) <= MAX_COMPARED)
+    return lower_ranked (lower, node, target, n, inner, error);
 
   return lower_combine (lower, node, target, n, inner, error);
 }

@@ -412,6 +412,7 @@ def checked(g):
         g.call('gather_nd', 'f32[10, 4]', f'{t}[7, 2]')
         g.call('gather_nd', 'f32[10, 4]', f'{t}[700, 2]')
         g.call('scatter_elements', x, f'{t}[3, 10]', f'{t}[3, 10]', axis=1, mode='add')
+        g.call('scatter_nd', 'f32[10, 4]', f'{t}[2000, 1]', 'f32[2000, 4]', mode='add')
     for op in 'abs', 'neg':
         g.call(op, g.input('i32[30]'))
     g.call('prelu', 'i32[30]', 'i32[30]')

@@ -150,11 +150,12 @@ test_scatter_collisions (void)
     { "f16", "min", 20000, 3, 1, 7 },
     { "f16", "add", 700, 10, 1, 8 },
     { "f32", "add", 5000, 7, 33, 9 },       /* slices wider than a row of a workgroup */
-    { "f32", "add", 66, 1, 5, 10 },         /* one slot: nothing to sort */
+    { "f32", "add", 1100, 1, 5, 10 },       /* one slot: nothing to sort */
     { "f32", "add", 5000, 70001, 1, 11 },   /* more slots than updates: five digits */
     { "f32", "replace", 5000, 70001, 1, 12 },
-    { "f32", "add", 65, 1, 1, 13 },         /* just long enough for a workgroup */
-    { "f32", "add", 64, 1, 1, 14 },
+    { "f32", "add", 1040, 16, 3, 13 },      /* some just long enough for a workgroup, some not */
+    { "f32", "add", 1024, 1000, 3, 14 },    /* few enough to be compared with each other */
+    { "i32", "mul", 61, 1000, 2, 15 },      /* most slots have none */
   };
 
   if (rlx_test_device () == NULL)
