@@ -1,100 +1,34 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Steps of training with TensorFlow.js, for training.py: node training.mjs TFJS WEBGPU JOB
+// Steps of training with another library, for training.py: node training.mjs PEER MODULES WEBGPU JOB
 //
-// TFJS and WEBGPU are folders of modules; JOB is a folder with job.json and the numbers it names. Images come with their
-// channels last, and filters as [height, width, in, out].
+// training-PEER.mjs has what differs; MODULES and WEBGPU are folders of modules; JOB is a folder with job.json and the
+// numbers it names.
 
 import {readFileSync} from 'node:fs';
-import {createRequire, registerHooks} from 'node:module';
 import {join} from 'node:path';
 import {pathToFileURL} from 'node:url';
 
-const [tfjs, webgpu, folder] = process.argv.slice(2);
+const [peer, modules, webgpu, folder] = process.argv.slice(2);
 const {create, globals} = await import(pathToFileURL(join(webgpu, 'node_modules/webgpu/index.js')));
 Object.assign(globalThis, globals);
-Object.defineProperty(globalThis, 'navigator', {value: {gpu: create([])}, configurable: true});
-// Modules of TensorFlow.js name others without their extension.
-registerHooks({
-    resolve(name, context, next) {
-        try {
-            return next(name, context);
-        } catch (error) {
-            if (!name.startsWith('.'))
-                throw error;
-            return next(`${name}.js`, context);
-        }
-    },
-});
-const require = createRequire(join(tfjs, 'node_modules/'));
-const tf = require('@tensorflow/tfjs-core');
-require('@tensorflow/tfjs-core/dist/register_all_gradients.js');
-require('@tensorflow/tfjs-core/dist/public/chained_ops/register_all_chained_ops.js');
-require('@tensorflow/tfjs-backend-webgpu');
-await tf.setBackend('webgpu');
-await tf.ready();
+Object.defineProperty(navigator, 'gpu', {value: create([])});
 
 const job = JSON.parse(readFileSync(join(folder, 'job.json')));
-const read = ({file, shape, type}) => {
+function read({file, shape, type}) {
     const {buffer} = new Uint8Array(readFileSync(join(folder, file)));
-    return tf.tensor(type === 'i32' ? new Int32Array(buffer) : new Float32Array(buffer), shape, type === 'i32' ? 'int32' : 'float32');
-};
-const w = {};
-for (const [name, value] of Object.entries(job.weights))
-    w[name] = tf.variable(read(value), true, name);
-
-function norm(x, gain, shift) {
-    const {mean, variance} = tf.moments(x, -1, true);
-    return x.sub(mean).mul(variance.add(1e-5).rsqrt()).mul(gain).add(shift);
+    return {values: type === 'i32' ? new Int32Array(buffer) : new Float32Array(buffer), shape};
 }
+const weights = Object.fromEntries(Object.entries(job.weights).map(([name, value]) => [name, read(value)]));
+const {start} = await import(`./training-${peer}.mjs`);
+const step = await start(modules, job, weights);
 
-function dense(x, weight, bias) {
-    const width = x.shape.at(-1);
-    const y = x.reshape([-1, width]).matMul(weight).reshape([...x.shape.slice(0, -1), weight.shape[1]]);
-    return bias ? y.add(bias) : y;
-}
-
-function attend(q, k, v, heads) {
-    const [batch, steps, width] = q.shape;
-    const [a, b, c] = [q, k, v].map(x => x.reshape([batch, steps, heads, width / heads]).transpose([0, 2, 1, 3]));
-    const shares = tf.softmax(tf.matMul(a, b, false, true).mul(1 / Math.sqrt(width / heads)));
-    return tf.matMul(shares, c).transpose([0, 2, 1, 3]).reshape([batch, steps, width]);
-}
-
-const gelu = x => x.mul(0.5).mul(tf.erf(x.mul(Math.SQRT1_2)).add(1));
-const networks = {
-    mlp: x => dense(dense(x, w.w1, w.b1).relu(), w.w2, w.b2),
-    cnn(x) {
-        x = tf.conv2d(x, w.w1, 1, 'valid').add(w.b1).relu();
-        x = tf.maxPool(tf.conv2d(x, w.w2, 1, 'valid').add(w.b2).relu(), 2, 2, 'valid');
-        x = x.transpose([0, 3, 1, 2]).reshape([x.shape[0], -1]);
-        return dense(dense(x, w.w3, w.b3).relu(), w.w4, w.b4);
-    },
-    encoder(x) {
-        x = tf.gather(w.table, x).add(w.places);
-        for (const i of 'ab') {
-            let h = norm(x, w[`gain1${i}`], w[`shift1${i}`]);
-            const [q, k, v] = [...'qkv'].map(name => dense(h, w[name + i], w[`b${name}${i}`]));
-            x = x.add(dense(attend(q, k, v, 4), w[`o${i}`], w[`bo${i}`]));
-            h = norm(x, w[`gain2${i}`], w[`shift2${i}`]);
-            x = x.add(dense(gelu(dense(h, w[`u${i}`], w[`bu${i}`])), w[`d${i}`], w[`bd${i}`]));
-        }
-        return dense(x, w.out);
-    },
-};
-
-const optimizer = job.algorithm === 'sgd' ? tf.train.momentum(job.rate, 0.9) : tf.train.adam(job.rate, 0.9, 0.999, 1e-8);
 const results = {losses: [], walls: [], times: []};
 for (const batch of job.batches) {
-    const wall = performance.now(), cpu = process.cpuUsage();
     const x = read(batch.x), labels = read(batch.labels);
-    const loss = optimizer.minimize(() => {
-        const y = networks[job.network](x).reshape([-1, job.classes]);
-        return tf.losses.softmaxCrossEntropy(tf.oneHot(labels.reshape([-1]), job.classes), y);
-    }, true);
-    results.losses.push((await loss.data())[0]);
-    tf.dispose([x, labels, loss]);
+    const wall = performance.now(), cpu = process.cpuUsage();
+    results.losses.push(await step(x, labels));
     const {user, system} = process.cpuUsage(cpu);
     results.times.push((user + system) / 1e3);
     results.walls.push(performance.now() - wall);

@@ -8,8 +8,8 @@ that comes back; how many dispatches that is, what memory the plan takes, and ho
 to be kept when most has; and how many times the forward pass alone it takes. Of a deep encoder there is the memory alone, with what the
 gradients need kept or computed again.
 If `./dev peers` has fetched PyTorch, or Python finds it, or the Python that RLX_TORCH names does, it makes the same steps
-with one thread, from the same numbers, and the first eight losses have to agree; otherwise that is skipped. With --peers so does
-TensorFlow.js with its WebGPU back end, in Node.js.
+with one thread, from the same numbers, and the first eight losses have to agree; otherwise that is skipped. With --peers so do
+TensorFlow.js with its WebGPU back end, and jax-js, in Node.js.
 
 A deviation of losses: each is a sum in f32 whose error is some ten 2⁻²⁴ of it, and a step carries on that of the
 parameters, which are off by as much. After eight steps 2⁻¹⁶ is what can be.
@@ -31,10 +31,12 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import npm
 import peers
 
-TFJS, TFJS_VERSION, WEBGPU_VERSION = '@tensorflow/tfjs-backend-webgpu', '4.22.0', '0.6.2'
+WEBGPU = 'webgpu', '0.6.2'
+# Others in Node.js: a package, its version, and whether channels come last there.
+PEERS = {'tfjs': ('@tensorflow/tfjs-backend-webgpu', '4.22.0', True), 'jax': ('@jax-js/jax', '0.1.25', False)}
 CHECKED, BOUND = 8, 2.0 ** -16
 # One takes seconds.
-TFJS_STEPS = 3
+PEER_STEPS = 3
 
 
 class Workload:
@@ -223,13 +225,13 @@ def run_orders(_, steps):
     return result | facts(exe)
 
 
-def run_tfjs(name, steps):
-    """Of what TensorFlow.js has to have otherwise: channels come last."""
+def run_node(peer, name, steps):
     workload, network = WORKLOADS[name], name.split('-')[0]
-    modules = [npm.install(*package) for package in ((TFJS, TFJS_VERSION), ('webgpu', WEBGPU_VERSION))]
+    *package, channels_last = PEERS[peer]
+    modules = [npm.install(*package), npm.install(*WEBGPU)]
     with tempfile.TemporaryDirectory() as folder:
         def write(file, value):
-            if value.ndim == 4:
+            if value.ndim == 4 and channels_last:
                 value = value.transpose((2, 3, 1, 0) if file in workload.shapes else (0, 2, 3, 1))
             np.ascontiguousarray(value).tofile(os.path.join(folder, file))
             return {'file': file, 'shape': value.shape, 'type': 'i32' if value.dtype == np.int32 else 'f32'}
@@ -241,7 +243,7 @@ def run_tfjs(name, steps):
         with open(os.path.join(folder, 'job.json'), 'w', encoding='utf-8') as stream:
             json.dump(job, stream)
         script = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'training.mjs')
-        done = subprocess.run(['node', script, *modules, folder], capture_output=True, text=True)
+        done = subprocess.run(['node', script, peer, *modules, folder], capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(done.stderr.strip() or f'status {done.returncode}')
     result = json.loads(done.stdout.splitlines()[-1])
@@ -256,6 +258,13 @@ def child(python, who, name, steps):
     return json.loads(done.stdout)
 
 
+def compare(ours, theirs):
+    """How far apart the first losses are, and whether that can be."""
+    off = max(abs(a - b) / abs(b) for a, b in zip(ours['losses'], theirs['losses']))
+    right = off <= BOUND
+    return f'{off:10.1e}' + ('' if right else ' WRONG'), right
+
+
 def describe_facts(result):
     return f'{result["dispatches"]:7}{result["memory"] / 1e6:7.1f}{100 * (result["memory"] / result["least"] - 1):6.0f}%'
 
@@ -263,7 +272,7 @@ def describe_facts(result):
 def main():
     parser = argparse.ArgumentParser(prog='./dev bench --training')
     parser.add_argument('--steps', type=int, default=20)
-    parser.add_argument('--peers', action='store_true', help='with TensorFlow.js, too, which is installed on first use: minutes')
+    parser.add_argument('--peers', action='store_true', help='with TensorFlow.js and jax-js, too, which are installed on first use: minutes')
     parser.add_argument('--child', choices=['rlx', 'torch', 'orders', 'memory'], help=argparse.SUPPRESS)
     parser.add_argument('workloads', nargs='*')
     arguments = parser.parse_args()
@@ -284,7 +293,7 @@ def main():
         print('torch: skipped; `./dev peers` fetches it, or RLX_TORCH may name a Python that has it', file=sys.stderr)
     status = 0
     print(f'{"workload":14}{"ms":>8}{"CPU ms":>8}{"/forward":>9}{"steps":>7}{"MB":>7}{"more":>7}{"torch":>8}{"slower":>8}{"losses":>10}' +
-          (f'{"tfjs":>9}{"faster":>8}{"losses":>10}' if arguments.peers else ''))
+          ''.join(f'{peer:>9}{"faster":>8}{"losses":>10}' for peer in PEERS if arguments.peers))
     for name in names:
         if name == 'deep-encoder':
             for label, result in child([sys.executable], 'memory', name, 0).items():
@@ -296,18 +305,19 @@ def main():
         row += describe_facts(ours)
         if has_torch and name in WORKLOADS:
             theirs = child(python, 'torch', name, arguments.steps)
-            off = max(abs(a - b) / abs(b) for a, b in zip(ours['losses'], theirs['losses']))
-            row += f'{theirs["cpu"]:8.1f}{ours["cpu"] / theirs["cpu"]:7.1f}x{off:10.1e}' + ('' if off <= BOUND else ' WRONG')
-            status |= off > BOUND
-        if arguments.peers and name in WORKLOADS:
+            row += f'{theirs["cpu"]:8.1f}{ours["cpu"] / theirs["cpu"]:7.1f}x'
+            text, right = compare(ours, theirs)
+            row, status = row + text, status | (not right)
+        for peer in PEERS if arguments.peers and name in WORKLOADS else ():
             try:
-                theirs = run_tfjs(name, min(arguments.steps, TFJS_STEPS))
+                theirs = run_node(peer, name, min(arguments.steps, PEER_STEPS))
             except (npm.Failure, RuntimeError, OSError) as error:
-                print(f'tfjs: skipped; {str(error).splitlines()[0]}', file=sys.stderr)
+                print(f'{peer}: skipped; {str(error).splitlines()[0]}', file=sys.stderr)
+                row += ' ' * 27
             else:
-                off = max(abs(a - b) / abs(b) for a, b in zip(ours['losses'], theirs['losses']))
-                row += f'{theirs["cpu"]:9.1f}{theirs["cpu"] / ours["cpu"]:7.1f}x{off:10.1e}' + ('' if off <= BOUND else ' WRONG')
-                status |= off > BOUND
+                row += f'{theirs["cpu"]:9.1f}{theirs["cpu"] / ours["cpu"]:7.1f}x'
+                text, right = compare(ours, theirs)
+                row, status = row + text, status | (not right)
         print(row, flush=True)
     return status
 
