@@ -9,6 +9,7 @@
 
 #include <math.h>
 
+#include "rlx-device-private.h"
 #include "util/rlx-debug-private.h"
 
 #define N 6
@@ -372,6 +373,35 @@ test_together (void)
     }
 }
 
+/* A run uploads its inputs and downloads the loss; what is learnt stays on the device. */
+static void
+test_transfers (void)
+{
+  const guint n_runs = 5;
+  g_autoptr (RlxOptimizerOptions) options = rlx_optimizer_options_new ();
+  g_autoptr (RlxExecutable) executable = NULL;
+  RlxGpu *gpu = rlx_device_get_gpu (rlx_test_device ());
+  RlxGpuCounters before, after;
+
+  rlx_optimizer_options_set_algorithm (options, RLX_OPTIMIZER_ADAMW);
+  executable = make_training (options);
+  train (executable, 1);
+  rlx_gpu_get_counters (gpu, &before);
+  for (guint i = 0; i < n_runs; i++)
+    train (executable, 1);
+  rlx_gpu_get_counters (gpu, &after);
+  g_assert_cmpuint (after.uploads - before.uploads, ==, n_runs);
+  g_assert_cmpuint (after.uploaded_bytes - before.uploaded_bytes, ==, n_runs * sizeof (float));
+  g_assert_cmpuint (after.downloads - before.downloads, ==, n_runs);
+  g_assert_cmpuint (after.downloaded_bytes - before.downloaded_bytes, ==, n_runs * sizeof (float));
+  g_assert_cmpuint (after.dispatches - before.dispatches, ==, n_runs * rlx_executable_get_n_dispatches (executable));
+  g_assert_cmpuint (after.buffers, ==, before.buffers);
+
+  g_assert_cmpfloat (read_state (executable, "p", 0), !=, first_p[0]);
+  rlx_gpu_get_counters (gpu, &before);
+  g_assert_cmpuint (before.downloaded_bytes - after.downloaded_bytes, >=, N * sizeof (float));
+}
+
 /* Executables share what lies together. */
 static void
 test_share (void)
@@ -486,6 +516,7 @@ main (int   argc,
       g_test_add_func ("/optimize/resume", test_resume);
       g_test_add_func ("/optimize/together", test_together);
       g_test_add_func ("/optimize/share", test_share);
+      g_test_add_func ("/optimize/transfers", test_transfers);
     }
 
   return g_test_run ();
