@@ -174,6 +174,87 @@ class Adapters(unittest.TestCase):
         # The last loss is of before the last step.
         self.assertLess((difference ** 2).mean(), losses[-1] * 1.5)
 
+    def test_packed(self):
+        """A weight of packed integers learns by what lies beside it, and stays the same bytes."""
+        random = np.random.default_rng(5)
+        levels, scales = random.integers(0, 256, (8, 16), dtype=np.uint8), random.uniform(.005, .01, (8, 1)).astype('f')
+        frozen = (levels.astype('f') - 128) * scales
+        wanted = random.normal(0, .3, (16, 1)).astype('f') @ random.normal(0, .3, (1, 8)).astype('f')
+        x = random.normal(0, 1, (32, 16)).astype('f')
+        g = Rlx.Graph()
+        given, target = g.input('x', 'f32', x.shape), g.input('y', 'f32', (32, 8))
+        w, scale = g.parameter('w', 'u8', levels.shape), g.constant(scales)
+        a, b = g.state('w.a', random.normal(0, .3, (16, 1)).astype('f')), g.state('w.b', np.zeros((1, 8), 'f'))
+        # What comes before the weight learns, too: the gradient goes through it.
+        gain = g.state('gain', np.full(16, .5, 'f'))
+        h = given * gain
+        loss = (h.dequant_matmul(w, 'int8', scale=scale, block_size=16) + h @ a @ b).mse_loss(target)
+        g.optimize(loss, [a, b, gain], algorithm='adam', learning_rate=.02)
+        g.output('loss', loss)
+        exe = tap.device().compile(g)
+        exe.set_parameters({'w': levels})
+        losses = Rlx.Trainer(exe).train([(x, x @ (frozen.T + wanted))] * 300)
+        self.assertLess(losses[-1], losses[0] / 50)
+        self.assertEqual({port.get_name() for port in exe.get_states()} & {'w'}, set())
+
+
+class Half(unittest.TestCase):
+    def test_masters(self):
+        """Activations in f16, parameters and the optimiser's values in f32: a step too small for f16 is not lost."""
+        random = np.random.default_rng(6)
+        x, slopes = random.normal(0, 1, (64, 4)).astype('f'), np.array([1, -.5, 2, 1.5], 'f')
+        g = Rlx.Graph()
+        given, target = g.input('x', 'f32', x.shape), g.input('y', 'f32', (64, 1))
+        w = g.state('w', np.ones((4, 1), 'f'))
+        y = given.cast('f16') @ w.cast('f16')
+        self.assertEqual(y.dtype, Rlx.DataType.F16)
+        loss = y.cast('f32').mse_loss(target)
+        g.optimize(loss, [w], algorithm='sgd', learning_rate=5e-5, scale_loss=True)
+        g.output('loss', loss)
+        trainer = Rlx.Trainer(tap.device().compile(g))
+        batch = x, x @ slopes[:, None]
+        losses = trainer.train([batch] * 20)
+        self.assertEqual(trainer.skipped, 0)
+        learnt = np.asarray(trainer.read(['w'])['w'])
+        # Plain steps in f32; the gradient is a mean of 64 products whose factors have 11 bits.
+        p = np.ones((4, 1))
+        for _ in range(20):
+            p -= 5e-5 * 2 * x.T @ (x @ p - batch[1]) / 64
+        np.testing.assert_allclose(learnt - 1, p - 1, rtol=8 * 2.0 ** -11, atol=20 * 2.0 ** -24)
+        self.assertLess(np.abs(learnt - 1).max() / 20, 2.0 ** -12)
+        self.assertLess(losses[-1], losses[0])
+        # An infinity on the way halves the scale, changes nothing, and is counted.
+        trainer.train([(x * np.float32(1e6), batch[1])])
+        self.assertEqual(trainer.skipped, 1)
+        np.testing.assert_array_equal(np.asarray(trainer.read(['w'])['w']), learnt)
+
+
+class Several(unittest.TestCase):
+    def test_losses(self):
+        """Two losses share a part; gradients of each, of their sum, and with a seed, with the same bits in each run."""
+        random = np.random.default_rng(7)
+        x, w = random.normal(0, 1, (5, 3)).astype('f'), random.normal(0, 1, (3, 4)).astype('f')
+        g = Rlx.Graph()
+        given, weight, seed = g.input('x', 'f32', x.shape), g.input('w', 'f32', w.shape), g.input('seed', 'f32', (5, 4))
+        shared = (given @ weight).tanh()
+        first, second = (shared * shared).sum(), shared.sum()
+        g.output('first', g.gradient(first, weight))
+        g.output('second', g.gradient(second, weight))
+        g.output('both', g.gradient(first + second, weight))
+        g.output('seeded', g.gradient(shared, weight, seed=seed))
+        exe = tap.device().compile(g)
+        v = random.normal(0, 1, (5, 4)).astype('f')
+        out = exe(x, w, v)
+        t = np.tanh(x.astype('d') @ w)
+        slope = 1 - t * t
+        # Sums of 5 terms up to 8, each of some ten roundings.
+        for name, factor in ('first', 2 * t), ('second', 1), ('both', 2 * t + 1), ('seeded', v):
+            np.testing.assert_allclose(np.asarray(out[name]), x.T.astype('d') @ (slope * factor), rtol=0, atol=5 * 8 * 10 * 2.0 ** -24)
+        for _ in range(3):
+            again = exe(x, w, v)
+            for name in ('first', 'second', 'both', 'seeded'):
+                self.assertEqual(np.asarray(again[name]).tobytes(), np.asarray(out[name]).tobytes())
+
 
 if __name__ == '__main__':
     tap.main()
