@@ -379,6 +379,7 @@ rlx_executable_dup_profile (RlxExecutable *self)
  *
  * The dictionary has `dispatches`, `prologue`, `pipelines`, `banks`, `arena-bytes`,
  * `live-bytes` (the most that is alive at any one time: no plan needs less),
+ * `kept-bytes` (the same if recomputed values were kept, where there are any),
  * `weight-bytes`, of which `found-bytes` (already on the device because of other
  * executables) and `relaid-bytes` (tensors that are also on the device in another
  * layout), `kernels` (name to number of dispatches) and `steps`, an array of

@@ -163,6 +163,8 @@ rlx_plan_to_variant (const RlxPlan *plan,
   g_variant_dict_insert (&dict, "banks", "u", count_buffers (plan, RLX_BUFFER_BANK));
   g_variant_dict_insert (&dict, "arena-bytes", "t", rlx_plan_buffer_bytes (plan, TRUE));
   g_variant_dict_insert (&dict, "live-bytes", "t", plan->live_bytes);
+  if (plan->kept_bytes > 0)
+    g_variant_dict_insert (&dict, "kept-bytes", "t", plan->kept_bytes);
   g_variant_dict_insert (&dict, "weight-bytes", "t", rlx_plan_buffer_bytes (plan, FALSE));
   g_variant_dict_insert_value (&dict, "kernels", g_variant_builder_end (&counts));
   g_variant_dict_insert_value (&dict, "steps", g_variant_builder_end (&entries));
@@ -179,9 +181,12 @@ rlx_plan_to_text (const RlxPlan *plan,
 
   g_string_append_printf (out,
                           "%u dispatches, %u computed once, %u pipelines, %u banks\n"
-                          "arena %" G_GUINT64_FORMAT " bytes (%" G_GUINT64_FORMAT " alive at most), weights %" G_GUINT64_FORMAT " bytes\n",
+                          "arena %" G_GUINT64_FORMAT " bytes (%" G_GUINT64_FORMAT " alive at most",
                           steps->len - plan->n_prologue, plan->n_prologue, pipelines, count_buffers (plan, RLX_BUFFER_BANK),
-                          rlx_plan_buffer_bytes (plan, TRUE), plan->live_bytes, rlx_plan_buffer_bytes (plan, FALSE));
+                          rlx_plan_buffer_bytes (plan, TRUE), plan->live_bytes);
+  if (plan->kept_bytes > 0)
+    g_string_append_printf (out, ", %" G_GUINT64_FORMAT " if nothing were computed again", plan->kept_bytes);
+  g_string_append_printf (out, "), weights %" G_GUINT64_FORMAT " bytes\n", rlx_plan_buffer_bytes (plan, FALSE));
 
   for (guint i = 0; i < steps->len; i++)
     {

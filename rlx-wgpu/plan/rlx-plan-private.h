@@ -127,6 +127,7 @@ typedef struct
   GArray *f16_weights;    /* RlxF16Weight: parameters that steps depend on */
   GArray *reports;        /* RlxPlanReport, in the order of the graph */
   guint64 live_bytes;     /* most activation bytes alive at once: no plan needs less */
+  guint64 kept_bytes;     /* the same if what is computed again were kept; 0: nothing is */
   guint64 params_size;
   RlxIr *ir;              /* the graph after the passes; steps point into it */
 } RlxPlan;

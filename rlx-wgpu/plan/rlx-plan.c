@@ -721,17 +721,60 @@ rlx_plan_new (RlxIr           *ir,
   return g_steal_pointer (&plan);
 }
 
+static RlxPlan *
+make_plan (const RlxIr     *ir,
+           const RlxTarget *target,
+           GCancellable    *cancellable,
+           GError         **error)
+{
+  RlxIr *fused = rlx_run_passes (ir, target, error);
+
+  return fused != NULL ? rlx_plan_new (fused, target, cancellable, error) : NULL;
+}
+
+/* The most bytes of activations that would be alive at once if nothing were computed again: without “after”, copies of
+ * nodes are duplicates. 0: nothing is, or there is no such plan. */
+static guint64
+find_kept_bytes (const RlxIr     *ir,
+                 const RlxTarget *target,
+                 GCancellable    *cancellable)
+{
+  g_auto(RlxRewrite) rewrite = { 0 };
+  g_autoptr(RlxIr) kept = NULL;
+  g_autoptr(RlxPlan) plan = NULL;
+  gboolean found = FALSE;
+
+  for (guint i = 0; i < ir->nodes->len && !found; i++)
+    found = rlx_ir_node_is (g_ptr_array_index (ir->nodes, i), RLX_OP_ID_AFTER);
+  if (!found)
+    return 0;
+
+  rlx_rewrite_init (&rewrite, ir, target);
+  for (guint i = 0; i < ir->nodes->len; i++)
+    {
+      const RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
+
+      if (rlx_ir_node_is (node, RLX_OP_ID_AFTER))
+        rewrite.map[node->outputs[0].id] = rewrite.map[node->inputs[0]->id];
+      else
+        rlx_rewrite_copy (&rewrite, node);
+    }
+  kept = rlx_rewrite_end (&rewrite);
+  plan = make_plan (kept, target, cancellable, NULL);
+  return plan != NULL ? plan->live_bytes : 0;
+}
+
 RlxPlan *
 rlx_plan_make (const RlxIr     *ir,
                const RlxTarget *target,
                GCancellable    *cancellable,
                GError         **error)
 {
-  RlxIr *fused = rlx_run_passes (ir, target, error);
-  g_autoptr(RlxPlan) plan = fused != NULL ? rlx_plan_new (fused, target, cancellable, error) : NULL;
+  g_autoptr(RlxPlan) plan = make_plan (ir, target, cancellable, error);
 
   if (plan == NULL || (RLX_DEBUG_CHECK (VALIDATE) && !rlx_plan_verify (plan, error)))
     return NULL;
+  plan->kept_bytes = find_kept_bytes (ir, target, cancellable);
   return g_steal_pointer (&plan);
 }
 

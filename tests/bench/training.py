@@ -172,7 +172,7 @@ def compile_rlx(workload, training, **options):
 
 def facts(exe):
     """Among them the memory of the plan, and the least that there could be: states, and what is alive when most is."""
-    alive = int(re.search(r'\((\d+) alive at most\)', exe.describe_plan()).group(1))
+    alive = int(re.search(r'\((\d+) alive at most', exe.describe_plan()).group(1))
     states = sum(4 * math.prod(port.get_shape()) for port in exe.get_states())
     return {'dispatches': exe.get_n_dispatches(), 'memory': exe.get_arena_size(), 'least': alive + states}
 

@@ -786,6 +786,18 @@ make_deep (guint    depth,
   return graph;
 }
 
+/* The most that is alive at once, as the plan says, and the same if everything were kept. */
+static guint64
+get_alive (RlxExecutable *executable,
+           const char    *key)
+{
+  g_autoptr (GVariant) plan = rlx_executable_dup_plan (executable);
+  guint64 bytes = 0;
+
+  g_variant_lookup (plan, key, "t", &bytes);
+  return bytes;
+}
+
 static guint64
 get_memory (guint    depth,
             gboolean recompute)
@@ -807,9 +819,10 @@ test_recompute (void)
   g_autoptr (RlxGraph) kept = make_deep (5, 2, 3, TRUE, FALSE), again = make_deep (5, 2, 3, TRUE, TRUE);
   g_autoptr (RlxTensor) feed = rlx_test_random ("f32[2,3]", -1, 1, 9);
   g_autoptr (GPtrArray) expected = NULL, values = NULL;
-  g_autoptr (RlxExecutable) executable = NULL;
+  g_autoptr (RlxExecutable) executable = NULL, other = NULL;
   g_auto (RlxTensors) outputs = NULL;
   g_autoptr (GError) error = NULL;
+  g_autofree char *text = NULL;
   guint64 small, large;
 
   g_assert_cmpuint (g_list_model_get_n_items (G_LIST_MODEL (again)), >, g_list_model_get_n_items (G_LIST_MODEL (kept)));
@@ -844,6 +857,14 @@ test_recompute (void)
    * and the three of one layer more in a part. */
   g_assert_cmpuint (large, <=, 2 * small + 4 * (64 * 64 * sizeof (float)));
   g_assert_cmpuint (large, <=, get_memory (36, FALSE) / 2);
+
+  /* The plan has both figures: what is kept is what a graph that keeps it needs. */
+  other = rlx_device_compile (rlx_test_device (), kept, NULL, NULL, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (get_alive (other, "kept-bytes"), ==, 0);
+  g_assert_cmpuint (get_alive (executable, "kept-bytes"), ==, get_alive (other, "live-bytes"));
+  text = rlx_executable_describe_plan (executable);
+  g_assert_nonnull (strstr (text, " if nothing were computed again), weights "));
 }
 
 static void
