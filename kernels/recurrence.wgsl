@@ -340,7 +340,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     let decay_$(j) = decay;
 #endif
 #if RULE == 1
-#if DECAY
+#if DECAY > 1
     s_$(j) *= decay_$(j);
 #endif
     m_$(j % 4) = fma (k_$(j), s_$(j), m_$(j % 4));
@@ -355,7 +355,12 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     let m = add_rows ((m_0 + m_1) + (m_2 + m_3));
 #endif
 #if RULE == 1
+    // One decay for all rows comes afterwards: what has no room in registers is read here, and not written.
+#if DECAY == 1
+    v -= m * decay;
+#else
     v -= m;
+#endif
 #if BETA
     v *= get_beta (gate);
 #endif
@@ -377,7 +382,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endif
     y_$(j % 4) = fma (q_$(j), fma (bonus_$(j) * k_$(j), v, s_$(j)), y_$(j % 4));
 #endif
-#if RULE == 1 || DECAY == 0
+#if DECAY == 0 || (RULE == 1 && DECAY > 1)
     s_$(j) = fma (k_$(j), v, s_$(j));
 #elif RULE == 2
 #if SHUFFLE
