@@ -215,7 +215,7 @@ rlx_product_choose_matrix (RlxLower         *lower,
 /* Steps of a tile, and of a piece. */
 #define PIECES_STEPS 32
 #define PIECE 8
-/* Sets the workers so that what each reads for its sums is the least. */
+/* Sets the workers so that what each reads for its sums is the least, in as few matrices as can be: each costs a check. */
 static gboolean
 fill_pieces (RlxProductMatrix     *matrix,
              const RlxTarget      *target,
@@ -224,7 +224,7 @@ fill_pieces (RlxProductMatrix     *matrix,
              guint                 columns)
 {
   Room room = get_room (target, rows, columns);
-  guint subgroup = room.subgroup, workers, storage, best = G_MAXUINT;
+  guint subgroup = room.subgroup, workers, storage, best = G_MAXUINT, fewest = G_MAXUINT;
 
   if (subgroup == 0 || subgroup > room.max_invocations || config->m % PIECE != 0 || config->n % PIECE != 0 || config->k % PIECE != 0 ||
       config->k == 0 || PIECES_STEPS % config->k != 0)
@@ -234,11 +234,13 @@ fill_pieces (RlxProductMatrix     *matrix,
     return FALSE;
   for (guint wm = 1; wm <= workers; wm *= 2)
     {
-      guint wn = workers / wm, read = rows / wm + columns / wn;
+      guint wn = workers / wm, read = rows / wm + columns / wn, n_loads = rows / (wm * config->m) + columns / (wn * config->n);
 
-      if (workers % wm != 0 || rows % (wm * config->m) != 0 || columns % (wn * config->n) != 0 || read >= best)
+      if (workers % wm != 0 || rows % (wm * config->m) != 0 || columns % (wn * config->n) != 0 || read > best ||
+          (read == best && n_loads >= fewest))
         continue;
       best = read;
+      fewest = n_loads;
       matrix->wm = wm;
       matrix->wn = wn;
     }
