@@ -100,8 +100,6 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   own[lane][$(WIDTH / 4 + c)] = load4_value (v * $(UNIT)u + $(c)u);
 #endfor
 #endif
-  let begin = 0u;
-  let stop = p.queries;
 #endif
 
 #if STAGE > 0
@@ -110,12 +108,16 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endfor
 #endif
 #if !QUERIES
-  for (var head = kv_head * p.share; head < kv_head * p.share + p.share; head++) {
+  let stop = p.queries;
+  for (var h = 0u; h < p.share; h++) {
+    let head = kv_head * p.share + h;
     let q = (batch * p.q_batch + head * p.q_head) / $(4 * UNIT)u;
     let y = (batch * p.y_batch + head * p.y_head) / $(4 * UNIT)u;
     let rows = (batch * p.share * p.kv_heads + head) * p.queries;
-#endif
+  for (var i = 0u; i < p.queries; i += $(BLOCK)u) {
+#else
   for (var i = begin; i < stop; i += $(BLOCK)u) {
+#endif
     // Those beyond the end are the last one once more, and hidden.
 #if QUERIES
 #for b in 0..BLOCK
@@ -124,7 +126,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endfor
 #else
 #for b in 0..BLOCK
-    let query$(b) = min (i + $(b)u, stop - 1u);
+    let query$(b) = min (i + $(b)u, p.queries - 1u);
     let first$(b) = first_seen (query$(b), count);
     let end$(b) = end_seen (query$(b), count);
     let a$(b) = q + query$(b) * (p.q_row / $(4 * UNIT)u);
@@ -140,7 +142,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #for b in 0..BLOCK
     var s$(b) = 0.0;
 #endfor
-    for (var d = 0u; d < p.width / $(4 * UNIT)u; d++) {
+    for (var d = 0u; d < p.pieces; d++) {
 #for e in 0..UNIT
       let x$(e) = own[lane][d * $(UNIT)u + $(e)u];
 #for b in 0..BLOCK
@@ -161,7 +163,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     var t$(b) = -load_rows (row$(b) + 2u);
 #endif
 #endfor
-    for (var c = 0u; c < p.columns / $(4 * UNIT)u; c++) {
+    for (var c = 0u; c < p.value_pieces; c++) {
 #for e in 0..UNIT
       let z$(e) = own[lane][$(WIDTH / 4)u + c * $(UNIT)u + $(e)u];
 #for b in 0..BLOCK

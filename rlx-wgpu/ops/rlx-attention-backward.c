@@ -156,7 +156,8 @@ lower_block (const RlxAttention *self,
   rlx_kernel_define (kernel, "UNIT", (gint64) unit);
   rlx_kernel_define (kernel, "PART", (gint64) part);
   rlx_kernel_set_subgroup_size (kernel, rlx_target_choose_subgroup_size (target, (guint) lanes, BLOCK_REGISTERS + (stage == 0 ? 0 : (guint) part)));
-  rlx_kernel_param_u32 (kernel, "columns", columns);
+  rlx_kernel_param_u32 (kernel, "pieces", width / (4 * unit));
+  rlx_kernel_param_u32 (kernel, "value_pieces", columns / (4 * unit));
   rlx_kernel_param_u32 (kernel, "parts", n_parts);
   if (stage > 0)
     rlx_kernel_output_vector (kernel, names[stage], &self->node->outputs[results[stage]]);
