@@ -213,8 +213,8 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endfor
 #endfor
       }
-      let rare = select (0u, min (keys_left - first_row, $(STEP)u), atomicLoad (&odd_piece) == turn);
-      for (var u = 0u; u < rare; u++) {
+      let odd_rows = select (0u, min (keys_left - first_row, $(STEP)u), atomicLoad (&odd_piece) == turn);
+      for (var u = 0u; u < odd_rows; u++) {
         let key = first_row + u;
 #for c in 0..COLS
         {

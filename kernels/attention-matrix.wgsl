@@ -8,8 +8,8 @@
 //
 // 1. the products of queries and keys, SR · SC matrices of M · N for a worker, which go to workgroup memory;
 // 2. four lanes to a row turn them into weights, in f32, and these into f16. They are relative to the largest score so far,
-//    or to one that is at most SLACK less: then the sums need not be scaled down, which nearly never happens after the
-//    first block;
+//    or to one that is at most SLACK less: then the sums need not be scaled down. How often they are is up to the scores
+//    (doc/kernels.md);
 // 3. the products of weights and values, RT · CT matrices for a worker, which stay in its registers.
 //
 // With SPLIT a weight is the sum of two half floats, so that it loses nothing that counts. They are larger by GAIN, so that
@@ -198,11 +198,11 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
       let line$(u) = line$(u - 1) + v_row;
       var v$(u) = word_value (start + min (line$(u), end));
 #endfor
-      let odd = not_finite (v0) | not_finite (v1) | not_finite (v2) | not_finite (v3) |
-                not_finite (v4) | not_finite (v5) | not_finite (v6) | not_finite (v7);
-      // Not a branch, so that `./dev isa` knows what seldom runs.
-      let rare = select (0u, 1u, odd != 0u);
-      for (var i = 0u; i < rare; i++) {
+      let odd_bits = not_finite (v0) | not_finite (v1) | not_finite (v2) | not_finite (v3) |
+                     not_finite (v4) | not_finite (v5) | not_finite (v6) | not_finite (v7);
+      // Not a branch, so that `./dev isa` knows how often it runs.
+      let odd = select (0u, 1u, odd_bits != 0u);
+      for (var i = 0u; i < odd; i++) {
         atomicMax (&repair, turn);
         atomicMax (&odd_block, turn);
 #for u in 0..8
@@ -310,8 +310,8 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 
     let r = worker / $(WN)u * $(RT)u;
     let c = worker % $(WN)u * $(CT)u;
-    let rare = select (0u, 1u, workgroupUniformLoad (&repair) == turn);
-    for (var i = 0u; i < rare; i++) {
+    let grown = select (0u, 1u, workgroupUniformLoad (&repair) == turn);
+    for (var i = 0u; i < grown; i++) {
       let odd_keys = select (0u, $(BK)u, atomicLoad (&odd_block) == turn);
 #for i in 0..RT
 #for j in 0..CT
