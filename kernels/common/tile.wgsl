@@ -31,6 +31,9 @@
 // workgroup memory is a part of ordinary memory, V3D above all: 16 sums, 20 words of
 // operands and 10 to 20 for addresses are below the 64 registers a lane has there.
 //
+// With TURNS = 2 both halves of workgroup memory are written out, one after the other, so that which one it is takes no
+// instruction. k is a multiple of 2 · KT then.
+//
 // Results leave row by row in a loop; unrolled, the epilogue would be there TM · TN times.
 
 #if PRODUCT
@@ -120,10 +123,17 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endif
   var next_b$(v) = fetch_b (source_b$(v), to.k, to.k_end);
 #endfor
+#if TURNS == 1
   var half = 0u;
 #endif
+#endif
 
-  for (var k = to.k; k < to.k_end; k += $(KT)u) {
+  for (var k = to.k; k < to.k_end; k += $(TURNS * KT)u) {
+#for h in 0..TURNS
+#if TURNS > 1
+    {
+    let half = $(h)u;
+#endif
 #if REGISTERS
     {
 #if A_ALONG_K
@@ -158,10 +168,10 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     workgroupBarrier ();
     // behind the last step nobody reads these
 #for v in 0..NA
-    next_a$(v) = fetch_a (source_a$(v), k + $(KT)u, to.k_end);
+    next_a$(v) = fetch_a (source_a$(v), k + $((h + 1) * KT)u, to.k_end);
 #endfor
 #for v in 0..NB
-    next_b$(v) = fetch_b (source_b$(v), k + $(KT)u, to.k_end);
+    next_b$(v) = fetch_b (source_b$(v), k + $((h + 1) * KT)u, to.k_end);
 #endfor
     for (var q = 0u; q < $(Q)u; q++) {
 #if A_ALONG_K
@@ -202,9 +212,12 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endfor
 #endfor
     }
-#if !REGISTERS
+#if TURNS > 1
+    }
+#elif !REGISTERS
     half = 1u - half;
 #endif
+#endfor
   }
 #endif
 

@@ -107,6 +107,7 @@ typedef struct
   gboolean rows;          /* that subgroups share */
   guint64 unit;           /* rows: steps of a piece of one */
   gboolean whole;         /* k is a multiple of kt */
+  guint turns;            /* so many of which are written out one after the other; 0: one */
   gboolean padded;        /* gaps in workgroup memory keep its banks apart */
   gboolean a_along_k, b_along_k, a_vectors, b_vectors;
   guint64 tm, tn;

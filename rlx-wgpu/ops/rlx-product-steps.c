@@ -230,6 +230,7 @@ describe_config (RlxKernel              *kernel,
       rlx_kernel_define (kernel, "TX", (gint64) config->tx);
       rlx_kernel_define (kernel, "TY", (gint64) config->ty);
       rlx_kernel_define (kernel, "KT", (gint64) config->kt);
+      rlx_kernel_define (kernel, "TURNS", MAX (1, config->turns));
       rlx_kernel_define (kernel, "REGISTERS", config->registers);
       rlx_kernel_define (kernel, "ROWS", config->rows);
       rlx_kernel_define (kernel, "UNIT", (gint64) config->unit);

@@ -203,6 +203,8 @@ use_tile (RlxProductKernel *config,
   config->subgroup = rlx_target_choose_subgroup_size (target, config->workgroup, tile.registers);
   config->padded = count_padded_bytes (&tile) <= target->limits.max_workgroup_storage;
   config->whole = product->k > 0 && product->k % config->kt == 0;
+  /* Counted for these alone; splits are multiples of 64. */
+  config->turns = row == RLX_PRODUCT_TILES_128 && config->whole && product->k % (2 * config->kt) == 0 ? 2 : 1;
   *share = tile.share / rlx_target_get_spill_factor (target, config->workgroup, tile.registers);
 }
 
