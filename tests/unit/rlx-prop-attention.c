@@ -24,7 +24,7 @@ static const struct
   { 1, 1, 1, 3, 0, 4, 5, 0, TRUE, 0, FALSE },         /* no keys */
   { 1, 1, 1, 3, 4, 0, 5, 0, TRUE, 0, FALSE },         /* no width: every score is 0 */
   { 0, 2, 1, 3, 4, 5, 6, 1, FALSE, 0, FALSE },
-  { 3, 4, 2, 2, 600, 8, 12, 0, FALSE, 300, TRUE },
+  { 3, 4, 2, 2, 600, 8, 16, 0, FALSE, 300, TRUE },
   { 1, 2, 1, 21, 19, 12, 4, 2, TRUE, 0, FALSE },
   /* More columns than there are registers, in parts that overlap: one of these by 16, the other by 4. */
   { 1, 2, 1, 5, 37, 112, 48, 2, FALSE, 0, FALSE },
