@@ -418,7 +418,11 @@ panel_layout (const RlxVariant *self,
 
   if (problem->positions < 16 || problem->m <= 8 || products < 1 << 20)
     return rlx_weight_in_panels (0);
-  return rlx_weight_in_panels (problem->m > 16 && products >= 1 << 24 ? MAX_PANEL : 16);
+  if (problem->m <= 16 || products < 1 << 24)
+    return rlx_weight_in_panels (16);
+  /* Loading positions and the loop take as long as 10 channels. */
+  return rlx_weight_in_panels (rlx_divide_up (problem->m, 24) * (24 + 10) < rlx_divide_up (problem->m, MAX_PANEL) * (MAX_PANEL + 10)
+                               ? 24 : MAX_PANEL);
 }
 
 /* The distance of the filter's elements that follow each other in a sum; 0: they are no run, as
