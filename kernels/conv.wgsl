@@ -20,6 +20,8 @@
 //   filter][NC], four of which come with one load, and with four positions for each of
 //   eight lanes, so that a word is used often: 36 words make 128 products. All loads come before the products, which are
 //   one basic block then (doc/kernels.md).
+//   With SPREAD, each position of a transposed convolution's operand has a block of the
+//   result for itself: columns of the filter are channels of that, and places in a block.
 // - LINE, for a CPU: an invocation makes NC channels of NX neighbours along the innermost
 //   axis, so that an element of the operand is loaded once for all of the KX elements of a
 //   filter's line that reach it. For few output channels in a group, which use it too rarely.
@@ -33,8 +35,17 @@
 ${EPILOGUE_TEXT}
 
 fn put (g: u32, m: u32, at: u32, sum: f32) {
+#if SPREAD
+  let channel = m / p.spread_out % p.channels;
+  let y = at + channel * p.y_channel
+#for d in 0..RANK
+    + m / p.spread_w$(d) % p.spread_k$(d) * p.spread_y$(d)
+#endfor
+  ;
+#else
   let channel = g * p.m + m;
   let y = at + channel * p.y_channel;
+#endif
 #if BIAS
   let v = sum + load_bias (channel);
 #else

@@ -262,7 +262,26 @@ typedef struct
   gboolean own_filter;    /* it can lie as a kernel wants it */
   guint64 filter_strides[RLX_MAX_DIMS];
   guint64 sizes_in[RLX_MAX_SPATIAL], sizes_out[RLX_MAX_SPATIAL];
+  gboolean is_spread;     /* each position of the operand has a block of the result for itself */
+  guint64 columns;        /* of the filter as a matrix: channels or, where it is spread, also places */
+  guint64 spread[RLX_MAX_SPATIAL];   /* places along each axis */
 } Problem;
+
+/* Whether it is transposed, and no two windows overlap or leave a gap; the rows of the filter are whole, too. */
+static gboolean
+is_spread (const Problem *self)
+{
+  const RlxWindow *window = &self->conv.window;
+  gboolean spread = self->product && self->conv.transposed && self->groups == 1 && self->conv.in_axis == 0;
+
+  for (guint i = 0; spread && i < window->n_axes; i++)
+    {
+      const RlxWindowAxis *axis = &window->axes[i];
+
+      spread = axis->window == axis->stride && axis->dilation == 1 && axis->begin == 0 && axis->out == axis->in * axis->stride;
+    }
+  return spread;
+}
 
 static gboolean
 problem_init (Problem         *self,
@@ -322,6 +341,14 @@ problem_init (Problem         *self,
     self->n_terms = 0;
   self->mostly_padding = self->n_terms / 8 >= n_there * (guint64) self->conv.channels_in && self->product;
   self->own_filter = rlx_lower_can_pack_weight (lower, filter, self->n_terms, self->m, MAX_PANEL);
+  self->columns = self->m;
+  if (is_spread (self))
+    {
+      guint64 terms = (guint64) self->conv.channels_in, columns = self->n_terms / terms * self->m;
+
+      self->is_spread = rlx_lower_can_pack_weight (lower, filter, terms, columns, MAX_PANEL);
+      self->columns = self->is_spread ? columns : self->m;
+    }
   return TRUE;
 }
 
@@ -416,12 +443,14 @@ panel_layout (const RlxVariant *self,
   const Problem *problem = data;
   guint64 products = problem->n_outputs * problem->n_terms;
 
-  if (problem->positions < 16 || problem->m <= 8 || products < 1 << 20)
+  guint64 columns = problem->columns;
+
+  if (problem->positions < 16 || (columns <= 8 && !problem->is_spread) || products < 1 << 20)
     return rlx_weight_in_panels (0);
-  if (problem->m <= 16 || products < 1 << 24)
-    return rlx_weight_in_panels (16);
-  /* Loading positions and the loop take as long as 10 channels. */
-  return rlx_weight_in_panels (rlx_divide_up (problem->m, 24) * (24 + 10) < rlx_divide_up (problem->m, MAX_PANEL) * (MAX_PANEL + 10)
+  if (columns <= 16 || products < 1 << 24)
+    return rlx_weight_in_panels (columns <= 4 ? 4 : columns <= 8 ? 8 : 16);
+  /* Loading positions and the loop take as long as 10 columns. */
+  return rlx_weight_in_panels (rlx_divide_up (columns, 24) * (24 + 10) < rlx_divide_up (columns, MAX_PANEL) * (MAX_PANEL + 10)
                                ? 24 : MAX_PANEL);
 }
 
@@ -437,7 +466,7 @@ get_panel_stride (const Problem *problem)
 static gboolean
 lies_in_panels (const Problem *problem)
 {
-  return problem->own_filter && get_panel_stride (problem) != 0 && !problem->conv.transposed;
+  return problem->is_spread || (problem->own_filter && get_panel_stride (problem) != 0 && !problem->conv.transposed);
 }
 
 /* Whether a transposed convolution is a plain one, whose filter goes the other way. */
@@ -463,7 +492,7 @@ panel_fits (const RlxVariant *self,
 
   if (!problem->product || problem->groups > 1)
     cannot = "for one group";
-  else if (problem->conv.transposed && !is_turned (problem))
+  else if (problem->conv.transposed && !is_turned (problem) && !problem->is_spread)
     cannot = "transposed, with strides or padding that no other convolution has";
   else if (panel_layout (self, target, problem).order != RLX_WEIGHT_IN_PANELS)
     cannot = "too few channels, positions or products";
@@ -618,6 +647,7 @@ describe (RlxKernel     *kernel,
   rlx_kernel_define (kernel, "DIRECT", direct);
   rlx_kernel_define (kernel, "PANEL", panel);
   rlx_kernel_define (kernel, "LINE", line);
+  rlx_kernel_define (kernel, "SPREAD", panel && self->is_spread);
   if (self->product)
     rlx_kernel_input (kernel, "x", self->x);
   if (self->product && !panel)
@@ -629,7 +659,7 @@ describe (RlxKernel     *kernel,
 
   rlx_window_get_strides (&conv->window, (guint64) conv->window.channels, self->sizes_in, &x_strides);
   rlx_window_get_strides (&conv->window, channels, self->sizes_out, &y_strides);
-  rlx_kernel_param_u32 (kernel, "m", self->m);
+  rlx_kernel_param_u32 (kernel, "m", panel ? self->columns : self->m);
   rlx_kernel_param_u32 (kernel, "c", (guint64) conv->channels_in);
   rlx_kernel_param_u32 (kernel, "x_batch", x_strides.batch);
   rlx_kernel_param_u32 (kernel, "x_channel", conv->shared ? 0 : x_strides.channel);
@@ -648,14 +678,20 @@ describe (RlxKernel     *kernel,
       gint64 phases = conv->transposed ? MIN (axis->stride, axis->out) : 1;
 
       rlx_window_param (kernel, "in", d, self->sizes_in[d]);
-      rlx_window_param (kernel, "out", d, self->sizes_out[d]);
+      rlx_window_param (kernel, "out", d, self->sizes_out[d] / (panel ? self->spread[d] : 1));
       rlx_window_param (kernel, "k", d, (guint64) axis->window);
       rlx_window_param (kernel, "stride", d, (guint64) axis->stride);
       rlx_window_param (kernel, "dilation", d, (guint64) axis->dilation);
       rlx_window_param (kernel, "begin", d, (guint64) axis->begin);
       rlx_window_param (kernel, "x_axis", d, x_strides.axes[d]);
-      rlx_window_param (kernel, "y_axis", d, y_strides.axes[d]);
+      rlx_window_param (kernel, "y_axis", d, y_strides.axes[d] * (panel ? self->spread[d] : 1));
       rlx_window_param (kernel, "w_axis", d, filter_strides[conv->first_axis + n_dims - 1 - d]);
+      if (panel && self->is_spread)
+        {
+          rlx_window_param (kernel, "spread_k", d, self->spread[d]);
+          rlx_window_param (kernel, "spread_w", d, self->filter_strides[conv->first_axis + n_dims - 1 - d]);
+          rlx_window_param (kernel, "spread_y", d, y_strides.axes[d]);
+        }
       if (!direct)
         {
           rlx_window_param (kernel, "phases", d, (guint64) phases);
@@ -738,12 +774,29 @@ panel_describe (const RlxVariant *self,
   Problem problem = *(const Problem *) data;
   RlxWindow *window = &problem.conv.window;
   guint64 width = self->layout (self, rlx_lower_get_target (lower), &problem).width, stride_k = get_panel_stride (&problem);
-  guint64 tiles = (problem.m - 1) / width + 1;
+  guint64 tiles = rlx_divide_up (problem.columns, width);
   guint64 n_groups = tiles * ((problem.positions - 1) / (4 * lanes) + 1);
   guint64 strides[RLX_MAX_DIMS];
   RlxKernel *kernel;
 
-  if (lies_in_panels (&problem))
+  for (guint d = 0; d < window->n_axes; d++)
+    problem.spread[d] = 1;
+  if (problem.is_spread)
+    {
+      problem.n_terms = (guint64) problem.conv.channels_in;
+      problem.phases = 1;
+      rlx_lower_pack_weight (lower, problem.filter, problem.n_terms, problem.columns, problem.columns, 1, (guint) width);
+      memset (strides, 0, sizeof strides);
+      strides[problem.conv.in_axis] = width;
+      for (guint d = 0; d < window->n_axes; d++)
+        {
+          RlxWindowAxis *axis = &window->axes[window->n_axes - 1 - d];
+
+          problem.spread[d] = (guint64) axis->stride;
+          axis->window = axis->stride = 1;
+        }
+    }
+  else if (lies_in_panels (&problem))
     {
       guint out_axis = problem.conv.out_axis;
 
@@ -757,13 +810,18 @@ panel_describe (const RlxVariant *self,
       if (problem.filter == NULL)
         return FALSE;
     }
-  for (guint i = 0; problem.conv.transposed && i < window->n_axes; i++)
+  for (guint i = 0; problem.conv.transposed && !problem.is_spread && i < window->n_axes; i++)
     window->axes[i].begin = (window->axes[i].window - 1) * window->axes[i].dilation - window->axes[i].begin;
   problem.conv.transposed = FALSE;
   kernel = rlx_kernel_new (lower, node, "conv");
   rlx_kernel_input_vector (kernel, "w", problem.filter, 4);
   rlx_kernel_define (kernel, "WG", (gint64) lanes);
   rlx_kernel_define (kernel, "NC", (gint64) width);
+  if (problem.is_spread)
+    {
+      rlx_kernel_param_u32 (kernel, "channels", problem.m);
+      rlx_kernel_param_u32 (kernel, "spread_out", problem.filter_strides[problem.conv.out_axis]);
+    }
   rlx_kernel_param_u32 (kernel, "tiles_channel", tiles);
   rlx_kernel_param_u32 (kernel, "positions", problem.positions);
   rlx_kernel_param_u32 (kernel, "terms", problem.n_terms);

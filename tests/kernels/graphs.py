@@ -144,6 +144,7 @@ def convolutions(g, t):
     g.call('conv', f'{t}[2, 64, 30, 30]', g.parameter(f'{t}[64, 32, 3, 3]'), g.parameter(f'{t}[64]'), groups=2)
     g.call('conv', f'{t}[2, 64, 30]', g.parameter(f'{t}[64, 64, 3]'))
     g.call('conv', f'{t}[2, 16, 32, 32]', g.parameter(f'{t}[3, 16, 5, 5]'), padding=[2, 2, 2, 2])
+    g.call('conv_transpose', f'{t}[2, 16, 32, 32]', g.parameter(f'{t}[16, 24, 2, 2]'), strides=[2, 2])
     g.call('conv', f'{t}[2, 64, 9, 9, 9]', g.parameter(f'{t}[64, 64, 3, 3, 3]'))
     g.call('conv', f'{t}[2, 9, 9, 9, 64]', g.parameter(f'{t}[64, 3, 3, 3, 64]'), layout='channels-last',
            filter_layout='osi')

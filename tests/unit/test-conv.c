@@ -352,20 +352,32 @@ test_conv_copied (void)
 static void
 test_conv_constant (void)
 {
-  static const char *const filters[] = { "f32[3,3,8,37] sio", "f32[37,3,3,8] osi", "f32[37,8,3,3] ois" };
+  static const char *const calls[][4] = {
+    { "conv", "f32[1,9,9,8]", "f32[3,3,8,37]", "{'layout': <'channels-last'>, 'filter_layout': <'sio'>}" },
+    { "conv", "f32[1,9,9,8]", "f32[37,3,3,8]", "{'layout': <'channels-last'>, 'filter_layout': <'osi'>}" },
+    { "conv", "f32[1,9,9,8]", "f32[37,8,3,3]", "{'layout': <'channels-last'>, 'filter_layout': <'ois'>}" },
+    { "conv", "f32[1,24,60,61]", "f32[24,24,3,3]", "{'padding': <[int64 1, 1, 1, 1]>}" },
+    /* transposed, and each position has a block for itself */
+    { "conv_transpose", "f32[2,16,24,25]", "f32[16,20,2,3]", "{'strides': <[int64 2, 3]>}" },
+    { "conv_transpose", "f32[2,30,31,16]", "f32[16,3,2,13]",
+      "{'strides': <[int64 3, 2]>, 'layout': <'channels-last'>, 'filter_layout': <'iso'>}" },
+    { "conv_transpose", "f32[1,24,90,71]", "f32[24,1,2,2]", "{'strides': <[int64 2, 2]>}" },
+    { "conv_transpose", "f32[2,40,700]", "f32[40,7,5]", "{'strides': <[int64 5]>}" },
+    /* not quite */
+    { "conv_transpose", "f32[2,16,24,25]", "f32[16,20,2,3]", "{'strides': <[int64 2, 3]>, 'output_padding': <[int64 0, 1]>}" },
+    { "conv_transpose", "f32[2,16,24,25]", "f32[16,20,2,3]", "{'strides': <[int64 2, 3]>, 'padding': <[int64 0, 1, 1, 0]>}" },
+  };
 
   if (rlx_test_device () == NULL)
     return;
-  for (gsize i = 0; i < G_N_ELEMENTS (filters); i++)
+  for (gsize i = 0; i < G_N_ELEMENTS (calls); i++)
     {
-      g_auto(GStrv) words = g_strsplit (filters[i], " ", 2);
-      g_autofree char *attributes = g_strdup_printf ("{'layout': <'channels-last'>, 'filter_layout': <'%s'>}", words[1]);
-      g_autoptr(RlxTensor) x = rlx_test_random ("f32[1,9,9,8]", -1, 1, 1);
-      g_autoptr(RlxTensor) filter = rlx_test_random (words[0], -1, 1, 2);
+      g_autoptr(RlxTensor) x = rlx_test_random (calls[i][1], -1, 1, 1);
+      g_autoptr(RlxTensor) filter = rlx_test_random (calls[i][2], -1, 1, 2);
       RlxTensor *inputs[] = { x, filter };
-      g_autoptr(GVariant) attrs = rlx_test_attributes (attributes);
-      g_autoptr(RlxTensor) y = rlx_test_run_op_full ("conv", 2, inputs, 0, attrs);
-      g_autoptr(RlxTensor) z = rlx_test_run_op_full ("conv", 2, inputs, 2, attrs);
+      g_autoptr(GVariant) attrs = rlx_test_attributes (calls[i][3]);
+      g_autoptr(RlxTensor) y = rlx_test_run_op_full (calls[i][0], 2, inputs, 0, attrs);
+      g_autoptr(RlxTensor) z = rlx_test_run_op_full (calls[i][0], 2, inputs, 2, attrs);
 
       g_assert_true (rlx_tensor_equal (y, z));
     }
