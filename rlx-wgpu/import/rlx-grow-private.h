@@ -12,6 +12,9 @@ G_BEGIN_DECLS
 /* The input, of such a graph, that says how many rows there are before a run. */
 #define RLX_GROW_ROWS "(rows)"
 
+/* Rows of a third import: few, but not so few that sizes of 1 come in. */
+#define RLX_GROW_FEW_ROWS 2
+
 /* An input that is to be what an output of the run before was. */
 typedef struct
 {
@@ -40,6 +43,13 @@ typedef struct
 gboolean   rlx_grow_find   (RlxGrow      *self,
                             RlxGraph     *graph,
                             GError      **error);
+/* Whether a node is an input and then something else, along an axis. */
+gboolean   rlx_grow_is_growth   (const RlxIrNode *node,
+                                 const char      *input,
+                                 guint           *axis);
+/* Other inputs that are as long as all rows together, along a size that is open: added to
+ * those of @self. FALSE when there are no more of them. */
+gboolean   rlx_grow_find_longer (RlxGrow *self);
 /* The graph of the model for any number of rows. Those states that grow are states of it
  * under the names of their inputs, and neither inputs nor outputs. */
 RlxGraph * rlx_grow_build  (RlxGrow      *self,

@@ -30,9 +30,6 @@
 #include "rlx-tensor-private.h"
 #include "util/rlx-data-type-private.h"
 
-/* Rows of the third import: few, but not so few that sizes of 1 come in. */
-#define FEW_ROWS 2
-
 /* What is behind the rows there are, along which axes. */
 typedef struct
 {
@@ -89,18 +86,6 @@ refuse_sizes (GError          **error,
   return refuse (error, a->node, why);
 }
 
-/* ---- which states grow ------------------------------------------------------------------------ */
-
-static const RlxIrValue *
-find_output (const RlxIr *ir,
-             const char  *name)
-{
-  for (guint i = 0; i < ir->outputs->len; i++)
-    if (g_str_equal (g_array_index (ir->outputs, RlxIrOutput, i).name, name))
-      return g_array_index (ir->outputs, RlxIrOutput, i).value;
-  return NULL;
-}
-
 static RlxGrowState *
 find_state (const Growth    *self,
             const RlxIrNode *node)
@@ -109,56 +94,6 @@ find_state (const Growth    *self,
     if (self->grow->states[i].grows && g_str_equal (self->grow->states[i].input, node->name))
       return &self->grow->states[i];
   return NULL;
-}
-
-/* Whether a node is an input and then something else, along an axis. */
-static gboolean
-is_growth (const RlxIrNode *node,
-           const char      *input,
-           guint           *axis)
-{
-  if (!rlx_ir_node_is (node, RLX_OP_ID_CONCAT) || node->n_inputs != 2 || node->inputs[0]->node->op != &rlx_op_input ||
-      !g_str_equal (node->inputs[0]->node->name, input))
-    return FALSE;
-  *axis = rlx_type_get_axis (&node->outputs[0].type, rlx_concat_attrs (node)->axis);
-  return TRUE;
-}
-
-gboolean
-rlx_grow_find (RlxGrow  *self,
-               RlxGraph *graph,
-               GError  **error)
-{
-  const RlxIr *ir = rlx_graph_peek_ir (graph, error);
-  const RlxGrowState *first = NULL;
-
-  if (ir == NULL)
-    return FALSE;
-  self->n_new = 0;
-  for (guint i = 0; i < self->n_states; i++)
-    {
-      RlxGrowState *state = &self->states[i];
-      const RlxIrValue *output = find_output (ir, state->output);
-      const RlxTensorType *before = g_hash_table_lookup (self->types, state->input);
-
-      state->grows = output != NULL && is_growth (output->node, state->input, &state->axis);
-      if (!state->grows)
-        continue;
-      state->n_new = output->type.shape[state->axis] - before->shape[state->axis];
-      if (before->shape[state->axis] != self->n_rows && first == NULL)
-        self->n_rows = before->shape[state->axis];
-      if (before->shape[state->axis] != self->n_rows || (first != NULL && state->n_new != first->n_new))
-        return rlx_map_unsupported (error, "The states “%s” and “%s” do not grow alike", (first != NULL ? first : state)->input, state->input);
-      first = state;
-      self->n_new = state->n_new;
-    }
-  if (first != NULL && self->capacity <= FEW_ROWS + self->n_new + 1)
-    {
-      g_set_error (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_LIMIT, "States of %" G_GINT64_FORMAT " rows are too short for runs of %" G_GINT64_FORMAT,
-                   self->capacity, self->n_new);
-      return FALSE;
-    }
-  return TRUE;
 }
 
 /* ---- nodes -------------------------------------------------------------------------------------- */
@@ -817,7 +752,7 @@ add_node (Growth          *self,
       return self->map[value->id] != NULL;
     }
   for (guint i = 0; i < self->grow->n_states; i++)
-    if (self->grow->states[i].grows && is_growth (node, self->grow->states[i].input, &axis))
+    if (self->grow->states[i].grows && rlx_grow_is_growth (node, self->grow->states[i].input, &axis))
       return add_state (self, node, &self->grow->states[i], error);
   for (guint i = 0; i < node->n_inputs; i++)
     {
@@ -936,7 +871,7 @@ build (RlxGrow      *self,
        GCancellable *cancellable,
        GError      **error)
 {
-  Growth growth = { .grow = self, .past = self->capacity - self->n_new, .past_shortest = FEW_ROWS };
+  Growth growth = { .grow = self, .past = self->capacity - self->n_new, .past_shortest = RLX_GROW_FEW_ROWS };
   const gint64 rows[] = { growth.past, growth.past - 1, growth.past_shortest };
   g_autoptr(GPtrArray) found = g_ptr_array_new_with_free_func (g_object_unref);
   g_autoptr(GPtrArray) before = g_ptr_array_new_with_free_func (g_object_unref);
@@ -973,31 +908,6 @@ build (RlxGrow      *self,
   return result;
 }
 
-/* Other inputs that are as long as all rows together, along a size that is open. */
-static gboolean
-find_longer (RlxGrow *self)
-{
-  const RlxOnnxGraph *graph = rlx_onnx_get_graph (self->source->onnx, self->source->onnx->body);
-  gboolean any = FALSE;
-  RlxProtobufValue record;
-  RlxOnnxPort port;
-
-  for (const guint8 *at = graph->message; rlx_onnx_next (&at, RLX_ONNX_GRAPH_INPUT, &record);)
-    {
-      const RlxTensorType *type;
-      gboolean is_state = FALSE;
-
-      rlx_onnx_get_port (record.message, &port);
-      type = g_hash_table_lookup (self->types, port.name);
-      for (guint i = 0; i < self->n_states; i++)
-        is_state = is_state || g_str_equal (self->states[i].input, port.name);
-      for (guint i = type != NULL && !is_state && port.has_shape ? type->n_dims : 0; i-- > 0;)
-        if (port.dims[i] < 0 && type->shape[i] == self->n_rows + self->n_new && !g_hash_table_contains (self->longer, port.name))
-          any = g_hash_table_insert (self->longer, g_strdup (port.name), GUINT_TO_POINTER (i + 1));
-    }
-  return any;
-}
-
 RlxGraph *
 rlx_grow_build (RlxGrow      *self,
                 GHashTable   *needed,
@@ -1008,7 +918,7 @@ rlx_grow_build (RlxGrow      *self,
   RlxGraph *graph = build (self, needed, cancellable, &local);
 
   /* A mask over all rows has their number, too, but so may something else have by chance: this only where it has to be. */
-  if (graph == NULL && !g_error_matches (local, G_IO_ERROR, G_IO_ERROR_CANCELLED) && g_hash_table_size (self->longer) == 0 && find_longer (self))
+  if (graph == NULL && !g_error_matches (local, G_IO_ERROR, G_IO_ERROR_CANCELLED) && g_hash_table_size (self->longer) == 0 && rlx_grow_find_longer (self))
     {
       g_clear_error (&local);
       graph = build (self, needed, cancellable, &local);
