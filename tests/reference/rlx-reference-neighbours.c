@@ -315,10 +315,112 @@ knn (RlxReferenceCall *call)
     }
 }
 
+/* ---- boxes ---------------------------------------------------------------------------- */
+
+typedef struct
+{
+  double low[2], high[2], size[2];
+  double error;      /* of each of them */
+} Box;
+
+static Box
+get_box (const RlxReferenceValue *boxes,
+         gsize                    at,
+         gboolean                 center)
+{
+  Box box = { .error = 0 };
+  double most = 0;
+
+  for (gsize i = 0; i < 2; i++)
+    {
+      double a = boxes->values[at + i], b = boxes->values[at + 2 + i];
+
+      box.low[i] = center ? a - b / 2 : fmin (a, b);
+      box.high[i] = center ? a + b / 2 : fmax (a, b);
+      box.size[i] = fmax (box.high[i] - box.low[i], 0);
+      box.error = fmax (box.error, boxes->bounds[at + i] + boxes->bounds[at + 2 + i]);
+      most = fmax (most, fabs (a) + fabs (b));
+    }
+  /* Corners are exact, other than a centre and a size. */
+  box.error += center ? RLX_F32_ULP * most : 0;
+  if (!isfinite (most) || isnan (box.low[0] + box.low[1] + box.high[0] + box.high[1]))
+    box.error = INFINITY;
+  return box;
+}
+
+/* Whether they overlap; *certain becomes FALSE where rounding decides. */
+static gboolean
+overlap (const Box *a,
+         const Box *b,
+         double     limit,
+         gboolean  *certain)
+{
+  double size[2], shared, both, error = 2 * (a->error + b->error), room;
+
+  for (gsize i = 0; i < 2; i++)
+    size[i] = fmax (fmin (a->high[i], b->high[i]) - fmax (a->low[i], b->low[i]), 0);
+  shared = size[0] * size[1];
+  both = a->size[0] * a->size[1] + b->size[0] * b->size[1];
+  /* A difference, a product, two sums and another product, each off by half an ulp; and the corners. */
+  room = 4 * RLX_F32_ULP * (shared + limit * both) + 3 * error * (a->size[0] + a->size[1] + b->size[0] + b->size[1] + error) + 0x1p-120;
+  /* Exact corners that are apart leave no doubt. */
+  if (!(error == 0 && shared == 0 && (size[0] == 0 || size[1] == 0)) && !(fabs (shared * (1 + limit) - limit * both) > room))
+    *certain = FALSE;
+  return shared > 0 && shared > limit * (both - shared);
+}
+
+static void
+non_max_suppression (RlxReferenceCall *call)
+{
+  const RlxReferenceValue *boxes = call->inputs[0], *scores = call->inputs[1];
+  gboolean center = rlx_reference_get_bool (call, "center");
+  double limit = rlx_reference_get_float (call, "overlap"), least = rlx_reference_get_float (call, "score");
+  gsize classes = (gsize) scores->shape[1], n = (gsize) scores->shape[2], keep = (gsize) call->output->shape[2];
+  g_autofree gboolean *alive = g_new0 (gboolean, n + 1);
+
+  for (gsize row = 0; row < (gsize) scores->shape[0] * classes; row++)
+    {
+      gboolean certain = TRUE;
+
+      for (gsize i = 0; i < n; i++)
+        {
+          gsize at = row * n + i;
+
+          alive[i] = scores->values[at] > least;
+          certain = certain && (scores->bounds[at] == 0 || fabs (scores->values[at] - least) > scores->bounds[at]);
+        }
+      for (gsize k = 0; k < keep; k++)
+        {
+          gsize best = n;
+
+          for (gsize i = 0; i < n; i++)
+            if (alive[i] && (best == n || scores->values[row * n + i] > scores->values[row * n + best]))
+              best = i;
+          for (gsize i = 0; i < n && best < n; i++)
+            {
+              double room = scores->bounds[row * n + i] + scores->bounds[row * n + best];
+
+              certain = certain && (i == best || !alive[i] || room == 0 || scores->values[row * n + best] - scores->values[row * n + i] > room);
+            }
+          set (call, row * keep + k, best < n ? (double) best : -1, certain ? 0 : INFINITY);
+          for (gsize i = 0; i < n && best < n; i++)
+            if (alive[i] && i != best)
+              {
+                Box a = get_box (boxes, (row / classes * n + i) * 4, center), b = get_box (boxes, (row / classes * n + best) * 4, center);
+
+                alive[i] = !overlap (&a, &b, limit, &certain);
+              }
+          if (best < n)
+            alive[best] = FALSE;
+        }
+    }
+}
+
 const RlxReferenceRow rlx_reference_neighbours[] = {
   { "moe_gate", moe_gate },
   { "pairwise_distance", pairwise_distance },
   { "knn", knn },
   { "knn_from_distances", knn },
+  { "non_max_suppression", non_max_suppression },
   { NULL, NULL }
 };

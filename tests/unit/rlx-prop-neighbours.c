@@ -76,10 +76,36 @@ generate_distances (Call *call)
   return TRUE;
 }
 
+/* More boxes than a workgroup has invocations and fewer, more than are left, and none. */
+static gboolean
+generate_boxes (Call *call)
+{
+  static const struct { gint64 batch, classes, n, keep; double overlap; } sizes[] = {
+    { 2, 3, 9, 9, 0.3 }, { 1, 2, 200, 20, 0.1 }, { 1, 1, 5, 7, 0 }, { 2, 2, 12, 4, 1 }, { 1, 2, 0, 3, 0.5 }, { 1, 1, 6, 0, 0.5 }, { 1, 2, 8, 4, 0.5 },
+  };
+  gint64 boxes[3] = { 0, 0, 4 }, scores[3];
+
+  if (call->variant >= G_N_ELEMENTS (sizes))
+    return FALSE;
+
+  boxes[0] = scores[0] = sizes[call->variant].batch;
+  boxes[1] = scores[2] = sizes[call->variant].n;
+  scores[1] = sizes[call->variant].classes;
+  add_input (call, call->variant == 6 ? PROP_WILD : PROP_TAME, call->data_type, boxes, 3);
+  add_input (call, call->variant == 6 ? PROP_WILD : PROP_TAME, call->data_type, scores, 3);
+  g_variant_dict_insert (call->attributes, "max_boxes", "x", sizes[call->variant].keep);
+  g_variant_dict_insert (call->attributes, "overlap", "d", sizes[call->variant].overlap);
+  if (call->variant % 2 == 0)
+    g_variant_dict_insert (call->attributes, "score", "d", -0.25);
+  g_variant_dict_insert (call->attributes, "center", "b", call->variant % 3 == 1);
+  return TRUE;
+}
+
 const PropRow prop_neighbours_rows[] = {
   { "moe_gate", generate_gate },
   { "pairwise_distance", generate_points },
   { "knn", generate_points },
   { "knn_from_distances", generate_distances },
+  { "non_max_suppression", generate_boxes },
   { NULL, NULL },
 };

@@ -282,6 +282,36 @@ test_values (void)
   g_object_unref (inputs[1]);
 }
 
+/* ---- boxes ------------------------------------------------------------------------------------ */
+
+/* Corners in any order, a tie, a score of NaN, touching boxes, and fewer than there is room for. */
+static void
+test_boxes (void)
+{
+  RlxTensor *inputs[2];
+  g_autoptr(RlxTensor) y = NULL, few = NULL, all = NULL;
+
+  rlx_test_infers ("non_max_suppression", "f32[2,7,4] f32[2,3,7]", PARSED ("{'max_boxes': <int64 9>}"), "i32[2,3,7]");
+  rlx_test_refuses ("non_max_suppression", "f32[2,7,4] f32[2,3,8]", PARSED ("{'max_boxes': <int64 9>}"), SHAPE, "[batch, classes, n]");
+  rlx_test_refuses ("non_max_suppression", "f32[2,7,5] f32[2,3,7]", PARSED ("{'max_boxes': <int64 9>}"), SHAPE, "f32[2, 7, 5]");
+  rlx_test_refuses ("non_max_suppression", "f32[2,7,4] f32[2,3,7]", PARSED ("{'max_boxes': <int64 -1>}"), INVALID, "max_boxes is -1");
+  rlx_test_refuses ("non_max_suppression", "f32[2,7,4] f32[2,3,7]", PARSED ("{'max_boxes': <int64 1>, 'overlap': <1.5>}"), INVALID, "from 0 to 1");
+  if (rlx_test_device () == NULL)
+    return;
+
+  /* 1 covers half of 0, which is exactly the limit; 2 is 0 with its corners swapped; 3 touches; 4 has no score */
+  inputs[0] = rlx_test_tensor ("f32[1,5,4]", (double[]) { 0, 0, 4, 4, 0, 0, 4, 2, 4, 4, 0, 0, 4, 0, 8, 4, 9, 9, 10, 10 });
+  inputs[1] = rlx_test_tensor ("f32[1,2,5]", (double[]) { 1, 0.5, 1, 0.25, NAN, -1, 3, -2, 2, -3 });
+  y = rlx_test_run_op ("non_max_suppression", 2, inputs, PARSED ("{'max_boxes': <int64 4>, 'overlap': <0.5>, 'score': <-2.5>}"));
+  rlx_test_compare ("limit", y, "i32[1,2,4]", (double[]) { 0, 1, 3, -1, 1, 3, 0, -1 }, 0, 0);
+  few = rlx_test_run_op ("non_max_suppression", 2, inputs, PARSED ("{'max_boxes': <int64 2>, 'overlap': <0.4>}"));
+  rlx_test_compare ("few", few, "i32[1,2,2]", (double[]) { 0, 3, 1, 3 }, 0, 0);
+  all = rlx_test_run_op ("non_max_suppression", 2, inputs, PARSED ("{'max_boxes': <int64 5>, 'overlap': <1.0>}"));
+  rlx_test_compare ("all", all, "i32[1,2,5]", (double[]) { 0, 2, 1, 3, -1, 1, 3, 0, 2, 4 }, 0, 0);
+  g_object_unref (inputs[0]);
+  g_object_unref (inputs[1]);
+}
+
 /* As many as there are in earnest, against some rows that are computed here. */
 static void
 test_many (void)
@@ -382,6 +412,7 @@ main (int   argc,
   g_test_add_data_func ("/neighbours/mixtral-packed", &mixtral, test_packed_layer);
   g_test_add_data_func ("/neighbours/deepseek-packed", &deepseek, test_packed_layer);
   g_test_add_func ("/neighbours/values", test_values);
+  g_test_add_func ("/neighbours/boxes", test_boxes);
   g_test_add_func ("/neighbours/many", test_many);
   g_test_add_func ("/neighbours/rules", test_rules);
 
