@@ -172,6 +172,8 @@ rlx_onnx_map_if (RlxMapCall *call,
     {
       RlxNode *inputs[3] = { rlx_import_get_node (call->import, condition, error), NULL, NULL };
 
+      if (taken[i]->count != NULL || other[i]->count != NULL)
+        return rlx_map_unsupported (error, "the condition and the size of output %u are both computed from data", i);
       inputs[1] = rlx_import_get_node (call->import, taken[i], error);
       inputs[2] = inputs[1] != NULL ? rlx_import_get_node (call->import, other[i], error) : NULL;
       if (inputs[2] == NULL)

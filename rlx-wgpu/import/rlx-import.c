@@ -4,6 +4,7 @@
 #include "config.h"
 
 #include "import/rlx-import-private.h"
+#include "util/rlx-data-type-private.h"
 
 #include <string.h>
 
@@ -348,6 +349,8 @@ call_node (RlxScope    *scope,
   call.row = rlx_map_find (node);
   if (call.row == NULL)
     return rlx_map_unsupported (error, "there is no such operator here");
+  if (rlx_map_is_open (&call))
+    return rlx_map_call_open (&call, error);
   switch (rlx_fold (&call, error))
     {
     case RLX_FOLD_DONE:
@@ -706,6 +709,20 @@ add_input (RlxScope             *scope,
   return value->node != NULL;
 }
 
+/* The name is that of the dimension, as where sizes are given. */
+static gboolean
+add_count (RlxImport         *self,
+           const RlxOnnxPort *port,
+           const RlxMapValue *value,
+           GError           **error)
+{
+  g_autofree char *name = g_strdup_printf ("%s.%u", port->name, value->open_axis);
+
+  if (rlx_data_type_get_bits (rlx_node_get_data_type (value->node)) < 8)
+    return rlx_map_unsupported (error, "The size of the output “%s” depends on data, and its elements are smaller than a byte", port->name);
+  return rlx_graph_output (self->graph, name, value->count, error);
+}
+
 static gboolean
 add_output (RlxScope          *scope,
             const RlxOnnxPort *port,
@@ -725,7 +742,7 @@ add_output (RlxScope          *scope,
   node = rlx_import_get_node (self, value, &local);
   if (node == NULL)
     return rlx_map_unsupported (error, "The output “%s”: %s", port->name, local->message);
-  return rlx_graph_output (self->graph, port->name, node, error);
+  return rlx_graph_output (self->graph, port->name, node, error) && (value->count == NULL || add_count (self, port, value, error));
 }
 
 static gboolean

@@ -63,6 +63,8 @@ struct _RlxMapValue
   gboolean is_absent;   /* an optional value without an element */
   gboolean is_failed;   /* what makes it was refused */
   RlxProtobufValue record;   /* of an initialiser, which is read when it is asked for */
+  RlxNode *count;       /* where its size depends on data: how many there are… */
+  guint open_axis;      /* …along this axis; padding is behind them */
 };
 
 struct _RlxMapCall
@@ -316,6 +318,14 @@ MAPPING (rlx_onnx_map_batch_norm);
 MAPPING (rlx_onnx_map_bernoulli);
 MAPPING (rlx_onnx_map_bit_cast);
 MAPPING (rlx_onnx_map_bias_split_gelu);
+/* ---- values whose size depends on data: rlx-map-open.c -------------------------------- */
+
+/* Whether an operand is one. */
+gboolean        rlx_map_is_open        (RlxMapCall     *call);
+/* Instead of rlx_fold() and rlx_map_call(), if so. */
+gboolean        rlx_map_call_open      (RlxMapCall     *call,
+                                        GError        **error);
+
 MAPPING (rlx_onnx_map_cast);
 MAPPING (rlx_onnx_map_causal_conv);
 MAPPING (rlx_onnx_map_center_crop_pad);
@@ -363,6 +373,8 @@ MAPPING (rlx_onnx_map_qmatmul);
 MAPPING (rlx_onnx_map_qmatmul_float);
 MAPPING (rlx_onnx_map_quantize);
 MAPPING (rlx_onnx_map_random);
+MAPPING (rlx_onnx_map_non_max_suppression);
+MAPPING (rlx_onnx_map_non_zero);
 MAPPING (rlx_onnx_map_range);
 MAPPING (rlx_onnx_map_recurrent);
 MAPPING (rlx_onnx_map_reshape);

@@ -766,6 +766,8 @@ const RlxMapRow rlx_map_rows[] = {
   ROW ("TopK", "top_k", .func = rlx_onnx_map_top_k, .ignored = "sorted"),
 
   ROW ("Compress", "gather", .func = rlx_onnx_map_compress),
+  ROW ("NonMaxSuppression", "non_max_suppression", .func = rlx_onnx_map_non_max_suppression),
+  ROW ("NonZero", "scatter_elements", .func = rlx_onnx_map_non_zero),
   ROW ("Concat", "concat", .func = rlx_onnx_map_concat),
   ROW ("Expand", "expand", .func = rlx_onnx_map_expand),
   ROW ("Flatten", "reshape", .func = rlx_onnx_map_flatten),
@@ -840,7 +842,6 @@ const RlxMapRow rlx_map_rows[] = {
   /* These are known wherever their inputs have shapes. */
   ROW ("Shape", NULL, .func = rlx_onnx_map_unknown),
   ROW ("Size", NULL, .func = rlx_onnx_map_unknown),
-  ROW ("NonZero", NULL, .func = rlx_onnx_map_unknown),
 
   ROW ("ConcatFromSequence", NULL, .func = rlx_onnx_map_concat_from_sequence),
   ROW ("If", NULL, .func = rlx_onnx_map_if),
@@ -861,7 +862,6 @@ const RlxMapRow rlx_map_rows[] = {
   ROW ("LSTM", "lstm", .func = rlx_onnx_map_recurrent, .ignored = "output_sequence"),
   ROW ("RNN", "rnn", .func = rlx_onnx_map_recurrent, .ignored = "output_sequence"),
 
-  REFUSED ("NonMaxSuppression", SIZE_OF_DATA),
   REFUSED ("Unique", SIZE_OF_DATA),
   REFUSED ("ImageDecoder", "it decodes the file of a picture, which devices do not"),
   REFUSED ("RegexFullMatch", TEXT),

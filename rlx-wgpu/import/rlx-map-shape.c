@@ -230,45 +230,6 @@ rlx_onnx_map_trilu (RlxMapCall *call,
                                                error));
 }
 
-/* How many are kept is known where the condition is. */
-gboolean
-rlx_onnx_map_compress (RlxMapCall *call,
-                       GError    **error)
-{
-  RlxNode *node = rlx_map_input (call, 0, FALSE, error);
-  g_autofree gint64 *kept = NULL;
-  g_autofree gint64 *places = NULL;
-  g_autoptr(RlxTensor) tensor = NULL;
-  RlxNode *indices;
-  gint64 axis = 0, n_places = 0;
-  gsize n_kept, at, n_dims;
-  const gint64 *shape;
-
-  if (node == NULL || (kept = rlx_map_input_ints (call, 1, &n_kept, error)) == NULL || !rlx_map_arg_int (call, "axis", 0, &axis, error))
-    return FALSE;
-  shape = rlx_node_get_shape (node, &n_dims);
-  /* Without an axis it is about all elements. */
-  if (rlx_map_arg (call, "axis") == NULL)
-    {
-      node = rlx_map_reshape (call, node, (gint64[]) { rlx_map_product (shape, 0, n_dims) }, 1, error);
-      if (node == NULL)
-        return FALSE;
-      shape = rlx_node_get_shape (node, &n_dims);
-    }
-  if (n_dims == 0 || !rlx_map_normalise_axis (call, axis, n_dims, n_dims - 1, &at, error))
-    return FALSE;
-  if ((gint64) n_kept > shape[at])
-    return rlx_map_refused (error, "there are %" G_GSIZE_FORMAT " conditions for %" G_GINT64_FORMAT " elements", n_kept, shape[at]);
-  places = g_new0 (gint64, n_kept + 1);
-  for (gsize i = 0; i < n_kept; i++)
-    if (kept[i] != 0)
-      places[n_places++] = (gint64) i;
-  tensor = rlx_tensor_new_from_ints (RLX_DATA_TYPE_I64, &n_places, 1, places, (gsize) n_places, error);
-  indices = tensor != NULL ? rlx_map_constant (call, tensor, error) : NULL;
-  return indices != NULL && rlx_map_return (call, 0, rlx_map_op2 (call, "gather", node, indices,
-                                                                  rlx_map_attrs ("axis", g_variant_new_int64 ((gint64) at), NULL), error));
-}
-
 /* ---- values known beforehand ------------------------------------------------------------- */
 
 gboolean

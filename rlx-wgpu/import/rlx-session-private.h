@@ -84,6 +84,26 @@ gboolean      rlx_session_find         (RlxSession         *self,
                                         GCancellable       *cancellable,
                                         GError            **error);
 
+/* ---- tensors: rlx-session-value.c ---- */
+
+RlxTensor *   rlx_session_new_zeros    (const RlxTensorType *type,
+                                        GError            **error);
+/* Cut, or with zeros behind it, so that it has @size elements along an axis. */
+RlxTensor *   rlx_session_resize       (RlxTensor          *tensor,
+                                        guint               axis,
+                                        gint64              size,
+                                        GError            **error);
+/* Whether the model has it. */
+gboolean      rlx_session_has_output   (RlxSession         *self,
+                                        const char         *name);
+/* Those of @outputs that the session gives, which end with NULL, as large as they are. */
+RlxTensor **  rlx_session_take_outputs (RlxSession         *self,
+                                        RlxExecutable      *executable,
+                                        RlxTensor         **outputs,
+                                        gsize              *n_outputs,
+                                        GCancellable       *cancellable,
+                                        GError            **error);
+
 /* ---- states: rlx-session-state.c ---- */
 
 void          rlx_session_state_free   (gpointer            state);

@@ -93,23 +93,6 @@ rlx_session_name_outputs (RlxSession *self)
   self->output_names = g_strv_builder_end (names);
 }
 
-static gboolean
-has_output (RlxSession *self,
-            const char *name)
-{
-  GListModel *outputs = rlx_model_get_outputs (self->model);
-  guint n = g_list_model_get_n_items (outputs);
-
-  for (guint i = 0; i < n; i++)
-    {
-      g_autoptr(RlxModelPort) port = g_list_model_get_item (outputs, i);
-
-      if (g_str_equal (rlx_model_port_get_name (port), name))
-        return TRUE;
-    }
-  return FALSE;
-}
-
 gboolean
 rlx_session_begin_run (RlxSession   *self,
                        GCancellable *cancellable,
@@ -168,7 +151,7 @@ add_state (RlxSession *self,
       g_set_error (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_NOT_FOUND, "The model has no input “%s”, or it is fixed", input);
       return FALSE;
     }
-  if (!has_output (self, output))
+  if (!rlx_session_has_output (self, output))
     {
       g_set_error (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_NOT_FOUND, "The model has no output “%s”", output);
       return FALSE;
@@ -285,7 +268,7 @@ rlx_session_add_states (RlxSession *self,
           if (!g_str_has_prefix (input, names_of_past[j][0]) || rlx_session_find_state (self, input) != NULL)
             continue;
           output = g_strconcat (names_of_past[j][1], input + strlen (names_of_past[j][0]), NULL);
-          if (!has_output (self, output))
+          if (!rlx_session_has_output (self, output))
             continue;
           ok = add_state (self, input, output, error);
           break;
@@ -413,27 +396,6 @@ find_sizes (RlxSession     *self,
   return sizes;
 }
 
-static RlxTensor *
-new_zeros (const RlxTensorType *type,
-           GError             **error)
-{
-  g_autoptr(GBytes) bytes = NULL;
-  guint64 n;
-  gsize size;
-  gpointer data;
-
-  if (!rlx_shape_n_bytes (type->data_type, type->shape, type->n_dims, &n, &size, error))
-    return NULL;
-  data = g_try_malloc0 (size + 1);
-  if (data == NULL)
-    {
-      g_set_error (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_LIMIT, "There is no memory for %" G_GSIZE_FORMAT " bytes of a state", size);
-      return NULL;
-    }
-  bytes = g_bytes_new_take (data, size);
-  return rlx_tensor_new_from_bytes (type->data_type, type->shape, type->n_dims, bytes, error);
-}
-
 /* What a state begins with. */
 static RlxTensor *
 new_initial (RlxSession            *self,
@@ -457,7 +419,7 @@ new_initial (RlxSession            *self,
 
       type.shape[i] = port->shape[i] >= 0 ? port->shape[i] : size != NULL ? *size : 0;
     }
-  return new_zeros (&type, error);
+  return rlx_session_new_zeros (&type, error);
 }
 
 gboolean
@@ -521,39 +483,6 @@ rlx_session_add_past (RlxSession     *self,
 
 /* ---- runs ------------------------------------------------------------------------------------------------ */
 
-/* With zeros behind it, up to @size along an axis. */
-static RlxTensor *
-pad (RlxTensor *tensor,
-     guint      axis,
-     gint64     size,
-     GError   **error)
-{
-  RlxTensorType type;
-  g_autoptr(RlxTensor) longer = NULL;
-  gsize width, from, to, n = 1;
-  const guint8 *source;
-  guint8 *target;
-
-  rlx_session_get_type_of (tensor, &type);
-  width = rlx_data_type_get_size (type.data_type);
-  for (guint i = 0; i < type.n_dims; i++)
-    if (i < axis)
-      n *= (gsize) type.shape[i];
-    else if (i > axis)
-      width *= (gsize) type.shape[i];
-  from = width * (gsize) type.shape[axis];
-  to = width * (gsize) size;
-  type.shape[axis] = size;
-  if (!rlx_tensor_fetch (tensor, NULL, error) || (longer = new_zeros (&type, error)) == NULL)
-    return NULL;
-  source = rlx_tensor_peek_data (tensor);
-  /* Nobody else has it yet. */
-  target = (guint8 *) rlx_tensor_peek_data (longer);
-  for (gsize i = 0; i < n; i++)
-    memcpy (target + i * to, source + i * from, MIN (from, to));
-  return g_steal_pointer (&longer);
-}
-
 /* Lets an executable have the rows there are. */
 static gboolean
 move_rows (RlxSession      *self,
@@ -580,7 +509,7 @@ move_rows (RlxSession      *self,
     return FALSE;
   if (value == NULL)
     return TRUE;
-  padded = pad (value, state->axis, self->max_rows, error);
+  padded = rlx_session_resize (value, state->axis, self->max_rows, error);
   if (padded == NULL || !rlx_executable_write_state (call->executable, state->input, padded, cancellable, error))
     return FALSE;
   state->is_in_buffer = TRUE;
@@ -624,7 +553,7 @@ prepare_rows (RlxSession     *self,
   while (g_hash_table_iter_next (&iter, &name, &axis))
     {
       RlxTensor *tensor = g_hash_table_lookup (call->tensors, name);
-      RlxTensor *padded = tensor != NULL ? pad (tensor, GPOINTER_TO_UINT (axis) - 1, self->max_rows, error) : NULL;
+      RlxTensor *padded = tensor != NULL ? rlx_session_resize (tensor, GPOINTER_TO_UINT (axis) - 1, self->max_rows, error) : NULL;
 
       if (padded == NULL)
         return FALSE;
@@ -674,7 +603,6 @@ run_locked (RlxSession        *self,
 {
   g_auto(RlxSessionCall) call = { 0, };
   g_autoptr(GPtrArray) used = g_ptr_array_new ();
-  g_autoptr(GPtrArray) given = g_ptr_array_new ();
   g_auto(RlxTensors) outputs = NULL;
   const char *const *wanted;
 
@@ -689,21 +617,7 @@ run_locked (RlxSession        *self,
   if (outputs == NULL)
     return NULL;
   keep (self, &call, outputs);
-  wanted = rlx_executable_get_output_names (call.executable);
-  for (guint i = 0; self->output_names[i] != NULL; i++)
-    for (guint j = 0; wanted[j] != NULL; j++)
-      if (g_str_equal (wanted[j], self->output_names[i]))
-        {
-          if (!rlx_tensor_fetch (outputs[j], cancellable, error))
-            return NULL;
-          g_ptr_array_add (given, outputs[j]);
-        }
-  if (n_outputs != NULL)
-    *n_outputs = given->len;
-  for (guint i = 0; i < given->len; i++)
-    g_object_ref (given->pdata[i]);
-  g_ptr_array_add (given, NULL);
-  return (RlxTensor **) g_ptr_array_free (g_steal_pointer (&given), FALSE);
+  return rlx_session_take_outputs (self, call.executable, outputs, n_outputs, cancellable, error);
 }
 
 RlxTensor **

@@ -491,6 +491,7 @@ rlx_session_run (RlxSession        *self,
   g_auto(RlxSessionCall) call = { 0, };
   g_autoptr(GPtrArray) used_names = g_ptr_array_new ();
   g_autoptr(GPtrArray) used = g_ptr_array_new ();
+  g_auto(RlxTensors) outputs = NULL;
   const char *const *wanted;
 
   if (n_outputs != NULL)
@@ -512,8 +513,9 @@ rlx_session_run (RlxSession        *self,
         g_ptr_array_add (used, inputs[i]);
       }
   g_ptr_array_add (used_names, NULL);
-  return rlx_executable_run_named (call.executable, (const char *const *) used_names->pdata, (RlxTensor **) used->pdata, used->len, n_outputs,
-                                   cancellable, error);
+  outputs = rlx_executable_run_named (call.executable, (const char *const *) used_names->pdata, (RlxTensor **) used->pdata, used->len, NULL,
+                                      cancellable, error);
+  return outputs != NULL ? rlx_session_take_outputs (self, call.executable, outputs, n_outputs, cancellable, error) : NULL;
 }
 
 /* What another thread does for inputs that it holds on to. */

@@ -1,0 +1,225 @@
+/* SPDX-FileCopyrightText: The rlx-wgpu authors
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Models whose outputs are as large as the data says.
+ */
+#include "config.h"
+
+#include <string.h>
+
+#include "onnx-writer.h"
+#include "rlx-test-util.h"
+
+#define FLOAT 1
+#define INT64 7
+#define BOOL 9
+
+static void
+add_ints (GByteArray   *graph,
+          const char   *name,
+          const gint64 *values,
+          gint64        n)
+{
+  onnx_add_tensor (graph, onnx_tensor (name, INT64, &n, 1, values, (gsize) n * sizeof *values));
+}
+
+#define INTS(graph, name, ...) \
+  add_ints (graph, name, (const gint64[]) { __VA_ARGS__ }, G_N_ELEMENTS (((const gint64[]) { __VA_ARGS__ })))
+
+static RlxModel *
+load (GByteArray *graph)
+{
+  g_autoptr(GBytes) file = onnx_finish (onnx_model (graph, 17));
+  g_autoptr(GError) error = NULL;
+  RlxModel *model = rlx_model_new_from_bytes (file, &error);
+
+  g_assert_no_error (error);
+  return model;
+}
+
+/* One output of a run with the input "x". */
+static void
+check (RlxSession   *session,
+       const char   *type,
+       const double *values,
+       guint         index,
+       const char   *want,
+       const double *wanted)
+{
+  g_autoptr(RlxTensor) x = rlx_test_tensor (type, values);
+  const char *names[] = { "x", NULL };
+  g_auto(RlxTensors) outputs = NULL;
+  g_autoptr(GError) error = NULL;
+
+  outputs = rlx_session_run (session, names, &x, 1, NULL, NULL, &error);
+  g_assert_no_error (error);
+  rlx_test_compare (rlx_session_get_output_names (session)[index], outputs[index], want, wanted, 0, 0);
+}
+
+#define NUMBERS(...) ((const double[]) { __VA_ARGS__ })
+
+/* As many as there are, from one executable; and what can be computed from them. */
+static void
+test_non_zero (void)
+{
+  GByteArray *graph = g_byte_array_new ();
+  g_autoptr(RlxModel) model = NULL;
+  g_autoptr(RlxSession) session = NULL;
+  g_autoptr(RlxGraph) built = NULL;
+  g_autoptr(GError) error = NULL;
+  g_auto(GStrv) names = NULL;
+
+  if (rlx_test_device () == NULL)
+    return;
+
+  onnx_add_input (graph, "x", FLOAT, "2 3");
+  onnx_add_output (graph, "places", INT64, "2 ?");
+  onnx_add_output (graph, "values", FLOAT, "?");
+  onnx_add_output (graph, "shape", INT64, "2");
+  onnx_add_output (graph, "first", INT64, "? 2");
+  INTS (graph, "zero", 0);
+  INTS (graph, "two", 2);
+  onnx_add_node (graph, "NonZero", "x", "places", NULL);
+  onnx_add_node (graph, "Transpose", "places", "rows", NULL);
+  onnx_add_node (graph, "GatherND", "x rows", "picked", NULL);
+  onnx_add_node (graph, "Add", "picked picked", "values", NULL);
+  onnx_add_node (graph, "Shape", "rows", "shape", NULL);
+  onnx_add_node (graph, "Slice", "rows zero two zero", "first", NULL);
+  model = load (graph);
+  session = rlx_session_new (model, rlx_test_device (), NULL);
+
+  check (session, "f32[2,3]", NUMBERS (0, 5, 0, 7, 0, 9), 0, "i64[2,3]", NUMBERS (0, 1, 1, 1, 0, 2));
+  check (session, "f32[2,3]", NUMBERS (0, 5, 0, 7, 0, 9), 1, "f32[3]", NUMBERS (10, 14, 18));
+  check (session, "f32[2,3]", NUMBERS (0, 5, 0, 7, 0, 9), 2, "i64[2]", NUMBERS (3, 2));
+  check (session, "f32[2,3]", NUMBERS (0, 5, 0, 7, 0, 9), 3, "i64[2,2]", NUMBERS (0, 1, 1, 0));
+  check (session, "f32[2,3]", NUMBERS (0, 0, 4, 0, 0, 0), 0, "i64[2,1]", NUMBERS (0, 2));
+  check (session, "f32[2,3]", NUMBERS (0, 0, 4, 0, 0, 0), 3, "i64[1,2]", NUMBERS (0, 2));
+  check (session, "f32[2,3]", NUMBERS (1, 2, 3, 4, 5, 6), 1, "f32[6]", NUMBERS (2, 4, 6, 8, 10, 12));
+  check (session, "f32[2,3]", NUMBERS (0, 0, 0, 0, 0, 0), 1, "f32[0]", NULL);
+  check (session, "f32[2,3]", NUMBERS (0, 0, 0, 0, 0, 0), 2, "i64[2]", NUMBERS (0, 2));
+  g_assert_cmpuint (rlx_session_get_n_executables (session), ==, 1);
+
+  /* The graph has the largest sizes, and tells those that count. */
+  built = rlx_model_build (model, NULL, NULL, &error);
+  g_assert_no_error (error);
+  names = rlx_graph_dup_output_names (built);
+  g_assert_cmpstrv (names, ((const char *[]) { "places", "places.1", "values", "values.0", "shape", "first", "first.0", NULL }));
+}
+
+/* Along an axis, by conditions that are fewer than elements. */
+static void
+test_compress (void)
+{
+  GByteArray *graph = g_byte_array_new ();
+  g_autoptr(RlxModel) model = NULL;
+  g_autoptr(RlxSession) session = NULL;
+
+  if (rlx_test_device () == NULL)
+    return;
+
+  onnx_add_input (graph, "x", FLOAT, "2 3");
+  onnx_add_output (graph, "y", FLOAT, "2 ?");
+  INTS (graph, "zero", 0);
+  INTS (graph, "axes", 0);
+  INTS (graph, "starts", 0);
+  INTS (graph, "ends", 2);
+  INTS (graph, "last", 1);
+  onnx_add_node (graph, "Gather", "x zero", "row", onnx_attr ("axis", g_variant_new_int64 (0)), NULL);
+  onnx_add_node (graph, "Squeeze", "row axes", "flat", NULL);
+  onnx_add_node (graph, "Slice", "flat starts ends", "few", NULL);
+  onnx_add_node (graph, "Cast", "few", "conditions", onnx_attr ("to", g_variant_new_int64 (BOOL)), NULL);
+  onnx_add_node (graph, "Compress", "x conditions", "kept", onnx_attr ("axis", g_variant_new_int64 (-1)), NULL);
+  onnx_add_node (graph, "Neg", "kept", "y", NULL);
+  model = load (graph);
+  session = rlx_session_new (model, rlx_test_device (), NULL);
+  check (session, "f32[2,3]", NUMBERS (0, 5, 7, 1, 2, 3), 0, "f32[2,1]", NUMBERS (-5, -2));
+  check (session, "f32[2,3]", NUMBERS (8, 5, 7, 1, 2, 3), 0, "f32[2,2]", NUMBERS (-8, -5, -1, -2));
+  check (session, "f32[2,3]", NUMBERS (0, 0, 7, 1, 2, 3), 0, "f32[2,0]", NULL);
+  g_assert_cmpuint (rlx_session_get_n_executables (session), ==, 1);
+}
+
+/* The end of a detector: indices, and the boxes that they stand for. */
+static void
+test_detector (void)
+{
+  GByteArray *graph = g_byte_array_new ();
+  g_autoptr(RlxModel) model = NULL;
+  g_autoptr(RlxSession) session = NULL;
+  g_autoptr(RlxTensor) boxes = rlx_test_tensor ("f32[1,3,4]", NUMBERS (0, 0, 2, 2, 0, 0, 2, 1.5, 5, 5, 6, 6));
+  g_autoptr(RlxTensor) overlap = rlx_test_tensor ("f32[1]", NUMBERS (0.5));
+  g_autoptr(RlxTensor) score = rlx_test_tensor ("f32[1]", NUMBERS (0.125));
+
+  if (rlx_test_device () == NULL)
+    return;
+
+  onnx_add_input (graph, "x", FLOAT, "1 2 3");
+  onnx_add_output (graph, "found", INT64, "? 3");
+  onnx_add_output (graph, "corners", FLOAT, "? 4");
+  onnx_add_tensor (graph, onnx_tensor_from ("boxes", boxes));
+  onnx_add_tensor (graph, onnx_tensor_from ("overlap", overlap));
+  onnx_add_tensor (graph, onnx_tensor_from ("score", score));
+  INTS (graph, "most", 2);
+  INTS (graph, "column", 2);
+  INTS (graph, "axis", 1);
+  INTS (graph, "to", -1, 4);
+  onnx_add_node (graph, "NonMaxSuppression", "boxes x most overlap score", "found", NULL);
+  onnx_add_node (graph, "Gather", "found column", "which", onnx_attr ("axis", g_variant_new_int64 (1)), NULL);
+  onnx_add_node (graph, "Squeeze", "which axis", "indices", NULL);
+  onnx_add_node (graph, "Gather", "boxes indices", "picked", onnx_attr ("axis", g_variant_new_int64 (1)), NULL);
+  onnx_add_node (graph, "Transpose", "picked", "rows", onnx_attr ("perm", g_variant_new_parsed ("[int64 1, 0, 2]")), NULL);
+  onnx_add_node (graph, "Reshape", "rows to", "corners", NULL);
+  model = load (graph);
+  session = rlx_session_new (model, rlx_test_device (), NULL);
+  check (session, "f32[1,2,3]", NUMBERS (0.5, 0.75, 0.25, 0, 0.5, 0), 0, "i64[3,3]", NUMBERS (0, 0, 1, 0, 0, 2, 0, 1, 1));
+  check (session, "f32[1,2,3]", NUMBERS (0.5, 0.75, 0.25, 0, 0.5, 0), 1, "f32[3,4]", NUMBERS (0, 0, 2, 1.5, 5, 5, 6, 6, 0, 0, 2, 1.5));
+  check (session, "f32[1,2,3]", NUMBERS (0, 0, 0, 0, 0, 0.125), 1, "f32[0,4]", NULL);
+  check (session, "f32[1,2,3]", NUMBERS (0, 0, 0, 0, 0, 1), 0, "i64[1,3]", NUMBERS (0, 1, 2));
+  g_assert_cmpuint (rlx_session_get_n_executables (session), ==, 1);
+}
+
+/* What needs the size says so, with the node. */
+static void
+test_refused (void)
+{
+  static const char *const ends[][2] = { { "CumSum", "places zero" }, { "Expand", "zero shape" }, { "Add", "places other" }, { "Concat", "places other" } };
+
+  if (rlx_test_device () == NULL)
+    return;
+
+  for (guint i = 0; i < G_N_ELEMENTS (ends); i++)
+    {
+      GByteArray *graph = g_byte_array_new ();
+      g_autoptr(RlxModel) model = NULL;
+      g_autoptr(RlxGraph) built = NULL;
+      g_autoptr(GError) error = NULL;
+
+      onnx_add_input (graph, "x", FLOAT, "6");
+      onnx_add_input (graph, "z", FLOAT, "6");
+      onnx_add_output (graph, "y", INT64, "?");
+      INTS (graph, "zero", 0);
+      onnx_add_node (graph, "NonZero", "x", "places", NULL);
+      onnx_add_node (graph, "NonZero", "z", "other", NULL);
+      onnx_add_node (graph, "Shape", "places", "shape", NULL);
+      onnx_add_node (graph, ends[i][0], ends[i][1], "y", g_str_equal (ends[i][0], "Concat") ? onnx_attr ("axis", g_variant_new_int64 (0)) : NULL, NULL);
+      model = load (graph);
+      built = rlx_model_build (model, NULL, NULL, &error);
+      g_assert_null (built);
+      g_assert_error (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_UNSUPPORTED);
+      g_assert_nonnull (strstr (error->message, ends[i][0]));
+      g_assert_nonnull (strstr (error->message, i == 1 ? "computed from data" : "depends on data"));
+    }
+}
+
+int
+main (int    argc,
+      char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+
+  g_test_add_func ("/open/non-zero", test_non_zero);
+  g_test_add_func ("/open/compress", test_compress);
+  g_test_add_func ("/open/detector", test_detector);
+  g_test_add_func ("/open/refused", test_refused);
+
+  return g_test_run ();
+}
