@@ -24,6 +24,7 @@ typedef struct
   const RlxOnnx *onnx;
   GMutex lock;
   GHashTable *tensors;      /* by their messages: RlxTensor */
+  GHashTable *scaled;       /* by filters: what became of them, see rlx-map-filter.c; nullable */
 } RlxImportSource;
 
 /* Conversions of known integers to floats, in order. */
@@ -43,6 +44,7 @@ struct _RlxImport
   RlxModelError code;       /* of the first */
   GHashTable *needed;       /* inputs whose elements would have to be known */
   RlxImportCasts *casts;    /* nullable */
+  GHashTable *uses;         /* by name: how often values are used in the main graph; empty before somebody asks */
   GCancellable *cancellable;
   guint n_nodes;
   guint depth;

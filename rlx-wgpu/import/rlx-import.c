@@ -803,7 +803,8 @@ rlx_import_model (RlxImportSource      *source,
   g_autoptr(GPtrArray) reasons = g_ptr_array_new_with_free_func (g_free);
   g_autoptr(GHashTable) needs = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   g_auto(RlxScope) scope = { 0, };
-  RlxImport self = { .source = source, .graph = graph, .values = values, .reasons = reasons, .needed = needs, .cancellable = cancellable, .casts = sizes->casts };
+  g_autoptr(GHashTable) uses = g_hash_table_new (g_str_hash, g_str_equal);
+  RlxImport self = { .source = source, .graph = graph, .uses = uses, .values = values, .reasons = reasons, .needed = needs, .cancellable = cancellable, .casts = sizes->casts };
 
   scope_init (&scope, &self, NULL, source->onnx->opsets);
   if (!import_all (&scope, rlx_onnx_get_graph (source->onnx, source->onnx->body), sizes, error))

@@ -144,6 +144,10 @@ rlx_onnx_map_batch_norm (RlxMapCall *call,
     }
   if (x == NULL)
     return FALSE;
+  if (!training && spatial && n_dims > 1 && (result = rlx_map_scale_filter (call, x, factors, epsilon, axis, error)) != NULL)
+    return rlx_map_return (call, 0, result);
+  if (rlx_map_has_failed (error))
+    return FALSE;
 
   moments[0] = factors[2];
   moments[1] = factors[3];

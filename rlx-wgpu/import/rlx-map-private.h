@@ -290,6 +290,16 @@ gboolean        rlx_map_add_statistics (RlxMapCall     *call,
                                         gboolean        rms,
                                         GError        **error);
 
+/* What a norm of @x by known numbers is, factor, bias, mean and variance, where @x is the
+ * result of a known filter that nobody else reads: the result of another filter. NULL
+ * where it is not, without an error. */
+RlxNode *       rlx_map_scale_filter   (RlxMapCall     *call,
+                                        RlxNode        *x,
+                                        RlxNode       **factors,
+                                        double          epsilon,
+                                        gint64          axis,
+                                        GError        **error);
+
 /* Whether the call asked for all that is given; part of rlx_map_call(). */
 gboolean        rlx_map_check_used     (RlxMapCall     *call,
                                         GError        **error);
@@ -308,6 +318,14 @@ typedef enum
 RlxFold         rlx_fold               (RlxMapCall     *call,
                                         GError        **error);
 
+/* ---- values whose size depends on data: rlx-map-open.c -------------------------------- */
+
+/* Whether an operand is one. */
+gboolean        rlx_map_is_open        (RlxMapCall     *call);
+/* Instead of rlx_fold() and rlx_map_call(), if so. */
+gboolean        rlx_map_call_open      (RlxMapCall     *call,
+                                        GError        **error);
+
 /* ---- mappings -------------------------------------------------------------------------- */
 
 #define MAPPING(name) gboolean name (RlxMapCall *call, GError **error)
@@ -318,14 +336,6 @@ MAPPING (rlx_onnx_map_batch_norm);
 MAPPING (rlx_onnx_map_bernoulli);
 MAPPING (rlx_onnx_map_bit_cast);
 MAPPING (rlx_onnx_map_bias_split_gelu);
-/* ---- values whose size depends on data: rlx-map-open.c -------------------------------- */
-
-/* Whether an operand is one. */
-gboolean        rlx_map_is_open        (RlxMapCall     *call);
-/* Instead of rlx_fold() and rlx_map_call(), if so. */
-gboolean        rlx_map_call_open      (RlxMapCall     *call,
-                                        GError        **error);
-
 MAPPING (rlx_onnx_map_cast);
 MAPPING (rlx_onnx_map_causal_conv);
 MAPPING (rlx_onnx_map_center_crop_pad);
@@ -363,6 +373,8 @@ MAPPING (rlx_onnx_map_mean_variance);
 MAPPING (rlx_onnx_map_mel_weights);
 MAPPING (rlx_onnx_map_ms_group_norm);
 MAPPING (rlx_onnx_map_multinomial);
+MAPPING (rlx_onnx_map_non_max_suppression);
+MAPPING (rlx_onnx_map_non_zero);
 MAPPING (rlx_onnx_map_one_hot);
 MAPPING (rlx_onnx_map_optional);
 MAPPING (rlx_onnx_map_pad);
@@ -373,8 +385,6 @@ MAPPING (rlx_onnx_map_qmatmul);
 MAPPING (rlx_onnx_map_qmatmul_float);
 MAPPING (rlx_onnx_map_quantize);
 MAPPING (rlx_onnx_map_random);
-MAPPING (rlx_onnx_map_non_max_suppression);
-MAPPING (rlx_onnx_map_non_zero);
 MAPPING (rlx_onnx_map_range);
 MAPPING (rlx_onnx_map_recurrent);
 MAPPING (rlx_onnx_map_reshape);

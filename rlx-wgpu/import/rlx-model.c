@@ -54,6 +54,7 @@ rlx_model_finalize (GObject *object)
   g_clear_object (&self->outputs);
   g_clear_pointer (&self->metadata, g_variant_unref);
   g_hash_table_unref (self->source.tensors);
+  g_clear_pointer (&self->source.scaled, g_hash_table_unref);
   g_hash_table_unref (self->fixed);
   g_mutex_clear (&self->source.lock);
   g_mutex_clear (&self->mutex);

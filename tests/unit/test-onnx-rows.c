@@ -288,6 +288,78 @@ test_regions (void)
   check_refused (graph, 16, "sampling_ratio of 0");
 }
 
+/* ---- norms behind filters ------------------------------------------------------------------------ */
+
+/* A convolution in two groups, of 2 channels each, and a norm. With @twice somebody else reads its result, too. */
+static GByteArray *
+norm_graph (const char *op,
+            gboolean    twice,
+            double      variance)
+{
+  GByteArray *graph = g_byte_array_new ();
+
+  onnx_add_input (graph, "x", FLOAT, "1 2 1 2");
+  onnx_add_output (graph, "y", FLOAT, "1 4 1 2");
+  onnx_add_output (graph, "z", FLOAT, "1 4 1 2");
+  if (g_str_equal (op, "Conv"))
+    KNOWN (graph, "w", "f32[4,1,1,1]", 1, 2, 3, 4);
+  else
+    KNOWN (graph, "w", "f32[2,2,1,1]", 1, 2, 3, 4);
+  KNOWN (graph, "b", "f32[4]", 1, 0, -1, 0);
+  KNOWN (graph, "scale", "f32[4]", 2, 4, -2, 1);
+  KNOWN (graph, "shift", "f32[4]", 0, 1, 2, 3);
+  KNOWN (graph, "mean", "f32[4]", 1, 1, -1, 2);
+  KNOWN (graph, "variance", "f32[4]", variance, 0.75, 3.75, 0);
+  onnx_add_node (graph, op, "x w b", "c", onnx_attr ("group", g_variant_new_int64 (2)), NULL);
+  onnx_add_node (graph, "BatchNormalization", "c scale shift mean variance", "y", onnx_attr ("epsilon", g_variant_new_double (0.25)), NULL);
+  onnx_add_node (graph, "Neg", twice ? "c" : "y", "z", NULL);
+  return graph;
+}
+
+static guint
+count_norms (RlxModel *model)
+{
+  g_autoptr(GError) error = NULL;
+  g_autoptr(RlxGraph) graph = rlx_model_build (model, NULL, NULL, &error);
+  g_autofree char *text = NULL;
+
+  g_assert_no_error (error);
+  text = rlx_graph_to_text (graph);
+  return strstr (text, "batch_norm") != NULL;
+}
+
+static void
+test_norms (void)
+{
+  static const char *const ops[] = { "Conv", "ConvTranspose" };
+  const char *names[] = { "x", NULL };
+
+  if (rlx_test_device () == NULL)
+    return;
+
+  /* c = 1·x + 1, 2·x, 3·z - 1, 4·z, with factors of 4, 4, -1 and 2 */
+  for (guint i = 0; i < 6; i++)
+    {
+      gboolean twice = i / 2 == 1;
+      double variance = i / 2 == 2 ? -0.25 + 0x1p-126 : 0;
+      g_autoptr(GBytes) file = onnx_finish (onnx_model (norm_graph (ops[i % 2], twice, variance), 15));
+      g_autoptr(GError) error = NULL;
+      g_autoptr(RlxModel) model = rlx_model_new_from_bytes (file, &error);
+      g_autoptr(RlxSession) session = NULL;
+      g_autoptr(RlxTensor) x = rlx_test_tensor ("f32[1,2,1,2]", (double[]) { 1, 3, 5, -1 });
+      g_auto(RlxTensors) outputs = NULL;
+
+      g_assert_no_error (error);
+      g_assert_cmpuint (count_norms (model), ==, twice || variance != 0);
+      if (variance != 0)
+        continue;
+      session = rlx_session_new (model, rlx_test_device (), NULL);
+      outputs = rlx_session_run (session, names, &x, 1, NULL, NULL, &error);
+      g_assert_no_error (error);
+      rlx_test_compare (ops[i % 2], outputs[0], "f32[1,4,1,2]", (double[]) { 4, 12, 5, 21, -13, 5, 39, -9 }, 1e-4, 1e-6);
+    }
+}
+
 int
 main (int    argc,
       char **argv)
@@ -303,5 +375,6 @@ main (int    argc,
   g_test_add_func ("/onnx-rows/stored", test_stored);
   g_test_add_func ("/onnx-rows/bits", test_bits);
   g_test_add_func ("/onnx-rows/regions", test_regions);
+  g_test_add_func ("/onnx-rows/norms", test_norms);
   return g_test_run ();
 }
