@@ -189,8 +189,10 @@ rlx_tool_info (int    argc,
                char **argv)
 {
   gboolean json = FALSE;
+  g_auto(GStrv) dimensions = NULL;
   const GOptionEntry entries[] = {
     { "json", 0, 0, G_OPTION_ARG_NONE, &json, "Print JSON", NULL },
+    { "dim", 0, 0, G_OPTION_ARG_STRING_ARRAY, &dimensions, "The size of a dimension of an ONNX model, else 1; may come several times", "NAME=SIZE" },
     G_OPTION_ENTRY_NULL
   };
   g_autoptr(GError) error = NULL;
@@ -202,7 +204,7 @@ rlx_tool_info (int    argc,
     return status;
 
   if (rlx_tool_is_model (argv[1]))
-    return rlx_tool_info_model (argv[1], json);
+    return rlx_tool_info_model (argv[1], dimensions, json);
   file = g_file_new_for_commandline_arg (argv[1]);
   weights = rlx_weights_open (file, NULL, &error);
   if (weights == NULL)

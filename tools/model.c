@@ -49,9 +49,10 @@ rlx_tool_build_model (const char *path,
 
 /* ---- rlx info --------------------------------------------------------------------------- */
 
-/* Sizes of 1 for all that are not fixed: what is refused then is refused always. */
+/* The sizes that are given, and 1 for all others that are open. */
 static GVariant *
-get_ones (RlxModel *model)
+get_sizes (RlxModel *model,
+           GVariant *given)
 {
   GListModel *inputs = rlx_model_get_inputs (model);
   g_autoptr(GHashTable) names = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
@@ -75,7 +76,12 @@ get_ones (RlxModel *model)
     }
   g_hash_table_iter_init (&iter, names);
   while (g_hash_table_iter_next (&iter, &key, NULL))
-    g_variant_builder_add (&sizes, "{sx}", key, (gint64) 1);
+    {
+      gint64 size = 1;
+
+      g_variant_lookup (given, key, "x", &size);
+      g_variant_builder_add (&sizes, "{sx}", key, size);
+    }
   return g_variant_builder_end (&sizes);
 }
 
@@ -124,12 +130,14 @@ print_ports (const char *title,
 
 int
 rlx_tool_info_model (const char *path,
+                     char      **dimensions,
                      gboolean    json)
 {
   g_autoptr(GError) error = NULL;
   g_autoptr(GError) refused = NULL;
   g_autoptr(GFile) file = g_file_new_for_commandline_arg (path);
   g_autoptr(RlxModel) model = rlx_model_open (file, NULL, &error);
+  g_autoptr(GVariant) sizes = model != NULL ? rlx_tool_parse_dimensions (dimensions, &error) : NULL;
   g_autoptr(RlxGraph) graph = NULL;
   g_autoptr(GVariant) operators = NULL;
   GVariant *metadata;
@@ -138,11 +146,11 @@ rlx_tool_info_model (const char *path,
   const char *key, *value;
   guint32 count;
 
-  if (model == NULL)
+  if (sizes == NULL)
     return rlx_tool_fail (error);
   name = rlx_tool_make_printable (rlx_model_get_name (model));
   producer = rlx_tool_make_printable (rlx_model_get_producer (model));
-  graph = rlx_model_build (model, get_ones (model), NULL, &refused);
+  graph = rlx_model_build (model, get_sizes (model, sizes), NULL, &refused);
   operators = rlx_model_count_operators (model);
   metadata = rlx_model_get_metadata (model);
   if (json)
@@ -187,6 +195,6 @@ rlx_tool_info_model (const char *path,
   while (g_variant_iter_next (&iter, "{&su}", &key, &count))
     g_print ("  %-38s %6u\n", key, count);
   if (refused != NULL)
-    g_print ("\nrefused, with sizes of 1\n%s\n", refused->message);
+    g_print ("\nrefused, with a size of 1 where --dim gives none\n%s\n", refused->message);
   return RLX_TOOL_OK;
 }

@@ -75,6 +75,7 @@ RlxGraph *  rlx_tool_build_model (const char        *path,
 /* Whether --dim was given. */
 gboolean    rlx_tool_has_dimensions (void);
 int         rlx_tool_info_model (const char         *path,
+                                 char              **dimensions,
                                  gboolean            json);
 /* A graph in text form, or a model for the sizes that --dim gave; rlx_tool_parse() knows
  * that option wherever the first argument is a GRAPH. */

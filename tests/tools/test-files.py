@@ -314,6 +314,17 @@ def convert_models():
 
 
 @tap.test
+def info_takes_sizes():
+    graph = onnx_file.message((1, onnx_file.node('MatMul', ['x', 'x'], 'y')), (11, onnx_file.port('x', 'a', 'b')), (12, onnx_file.port('y', 'a', 'b')))
+    model = tap.write('square.onnx', onnx_file.message((1, 8), (7, graph), (8, onnx_file.message((1, ''), (2, 17)))))
+    tap.check('refused' not in parse(run('info', '--json', model).stdout), 'refused with sizes of 1')
+    tap.check('refused' not in parse(run('info', '--json', '--dim', 'a=3', '--dim', 'b=3', model).stdout), 'refused a square')
+    tap.contains(parse(run('info', '--json', '--dim', 'a=3', model).stdout)['refused'], 'MatMul')
+    tap.contains(run('info', '--dim', 'a=3', model).stdout, 'where --dim gives none')
+    refused('three', 'info', '--dim', 'a=three', model)
+
+
+@tap.test
 def export_needs_no_device():
     nothing = {'VK_DRIVER_FILES': '/nonexistent', 'VK_ICD_FILENAMES': '/nonexistent'}
     folder = tap.path('site')
