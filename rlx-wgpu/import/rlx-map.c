@@ -692,7 +692,6 @@ gboolean
 rlx_map_call (RlxMapCall *call,
               GError    **error)
 {
-  guint n_reasons = call->import->n_reasons;
   GError *local = NULL;
 
   call->used_inputs = call->used_attributes = 0;
@@ -700,8 +699,8 @@ rlx_map_call (RlxMapCall *call,
     return rlx_map_unsupported (error, "%s", call->row->reason);
   if (call->row->func != NULL ? call->row->func (call, &local) : call_row (call, &local))
     return rlx_map_check_used (call, error);
-  /* The reasons of bodies are told already. */
-  if (local == NULL && call->import->n_reasons > n_reasons)
+  /* The reasons of bodies are told already, and so are those of what they read. */
+  if (local == NULL && call->import->n_reasons > 0)
     return FALSE;
   if (local == NULL)
     return rlx_map_refused (error, "an argument is missing");
