@@ -1,30 +1,29 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// The least and the greatest of the elements that are each invocation's share:
-// every one from its own on that is a whole number of parts further
-// (ops/rlx-quantize.c). There are at least as many elements as parts.
+// The least and the greatest of the elements that are each workgroup's share, and 0: of each invocation those from its
+// own on that are a whole number of invocations further (ops/rlx-quantize.c).
 
-#use op_max op_min
+#include "common/ends.wgsl"
 
 @compute @workgroup_size($(WG))
 fn main (@builtin(workgroup_id) wid: vec3<u32>,
          @builtin(local_invocation_index) lane: u32) {
   let group = workgroup_index (wid);
-  if (group >= p.parts / $(WG)u) {
+  if (group >= p.parts) {
     return;
   }
 
-  let part = group * $(WG)u + lane;
-  var i = part;
-  var low = f32 (load_x (i));
-  var high = low;
-  while (p.n - i > p.parts) {
-    i += p.parts;
+  var low = 0.0;
+  var high = 0.0;
+  for (var i = group * $(WG)u + lane; i < p.n; i += p.parts * $(WG)u) {
     let x = f32 (load_x (i));
     low = op_min (low, x);
     high = op_max (high, x);
   }
-  store_low (part, low);
-  store_high (part, high);
+  let ends = join_ends (lane, low, high);
+  if (lane == 0u) {
+    store_low (group, ends.x);
+    store_high (group, ends.y);
+  }
 }

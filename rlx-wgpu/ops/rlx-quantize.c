@@ -329,10 +329,39 @@ rlx_dequantize_linear_lower (RlxLower        *lower,
                    &rlx_dequantize_linear_attrs (node)->blocks, 0, 0, error);
 }
 
-/* One invocation looks at so many least and greatest elements. Where there are more than that many times as many, more
- * invocations find these. */
-#define MAX_ENDS 256
 #define ENDS_WG 64
+/* Elements that one workgroup goes through by itself, when it is the only one, and as one of several. */
+#define MAX_ALONE 16384
+#define SHARE 4096
+#define MAX_PARTS 64
+
+/* The least and the greatest of each of several parts of @x, and 0. */
+static gboolean
+find_ends (RlxLower          *lower,
+           const RlxIrNode   *node,
+           const RlxIrValue  *x,
+           guint64           *n_parts,
+           const RlxIrValue **low,
+           const RlxIrValue **high,
+           GError           **error)
+{
+  guint64 n = rlx_type_n_elements (&x->type);
+  RlxTensorType parts = { .data_type = RLX_DATA_TYPE_F32, .n_dims = 1 };
+  RlxKernel *kernel;
+
+  *n_parts = CLAMP (n / SHARE, 1, MAX_PARTS);
+  parts.shape[0] = (gint64) *n_parts;
+  *low = rlx_lower_temporary (lower, &parts);
+  *high = rlx_lower_temporary (lower, &parts);
+  kernel = rlx_kernel_new (lower, node, "quantize-ends");
+  rlx_kernel_input (kernel, "x", x);
+  rlx_kernel_output (kernel, "low", *low);
+  rlx_kernel_output (kernel, "high", *high);
+  rlx_kernel_define (kernel, "WG", ENDS_WG);
+  rlx_kernel_param_u32 (kernel, "n", n);
+  rlx_kernel_param_u32 (kernel, "parts", *n_parts);
+  return rlx_kernel_dispatch (kernel, *n_parts, error);
+}
 
 /* Scale and zero point (nullable when levels are symmetric) that fit @x. */
 static gboolean
@@ -344,29 +373,12 @@ find_range (RlxLower         *lower,
             const RlxIrValue *zero,
             GError          **error)
 {
-  guint64 n = rlx_type_n_elements (&x->type), n_parts = n;
-  const RlxIrValue *low = x, *high = x;
+  const RlxIrValue *low, *high;
+  guint64 n_parts;
   RlxKernel *kernel;
 
-  if (n > MAX_ENDS)
-    {
-      RlxTensorType parts = { .data_type = RLX_DATA_TYPE_F32, .n_dims = 1 };
-
-      n_parts = n > (guint64) MAX_ENDS * MAX_ENDS ? 4 * MAX_ENDS : MAX_ENDS;
-      parts.shape[0] = (gint64) n_parts;
-      low = rlx_lower_temporary (lower, &parts);
-      high = rlx_lower_temporary (lower, &parts);
-      kernel = rlx_kernel_new (lower, node, "quantize-ends");
-      rlx_kernel_input (kernel, "x", x);
-      rlx_kernel_output (kernel, "low", low);
-      rlx_kernel_output (kernel, "high", high);
-      rlx_kernel_define (kernel, "WG", ENDS_WG);
-      rlx_kernel_param_u32 (kernel, "n", n);
-      rlx_kernel_param_u32 (kernel, "parts", n_parts);
-      if (!rlx_kernel_dispatch (kernel, n_parts / ENDS_WG, error))
-        return FALSE;
-    }
-
+  if (!find_ends (lower, node, x, &n_parts, &low, &high, error))
+    return FALSE;
   kernel = rlx_kernel_new (lower, node, "quantize-range");
   rlx_kernel_input (kernel, "low", low);
   rlx_kernel_input (kernel, "high", high);
@@ -380,17 +392,49 @@ find_range (RlxLower         *lower,
   return rlx_kernel_dispatch (kernel, 1, error);
 }
 
+/* Also of scaled_quantize, which multiplies numbers by the scale. */
 gboolean
 rlx_dynamic_quantize_lower (RlxLower        *lower,
                             const RlxIrNode *node,
                             GError         **error)
 {
-  const RlxIrValue *x = node->inputs[0];
-  const RlxIrValue *scale = &node->outputs[1];
-  const RlxIrValue *zero = &node->outputs[2];
+  const RlxIrValue *x = node->inputs[0], *low, *high;
+  guint64 n = rlx_type_n_elements (&x->type), words = rlx_divide_up (n, 4), block = MAX (words, 1), n_parts = 0;
+  gboolean alone = n <= MAX_ALONE;
+  RlxKernel *kernel;
 
-  return find_range (lower, node, x, 255, scale, zero, error) &&
-         dispatch (lower, node, MODE_QUANTIZE, x, scale, zero, &node->outputs[0], NULL, 0, 255, error);
+  if (!alone)
+    {
+      if (!find_ends (lower, node, x, &n_parts, &low, &high, error))
+        return FALSE;
+      block = rlx_copy_get_block (lower, words);
+    }
+  kernel = rlx_kernel_new (lower, node, "quantize-dynamic");
+  rlx_kernel_input (kernel, "x", x);
+  if (!alone)
+    {
+      rlx_kernel_input (kernel, "low", low);
+      rlx_kernel_input (kernel, "high", high);
+      rlx_kernel_param_u32 (kernel, "parts", n_parts);
+    }
+  rlx_kernel_output_raw (kernel, "y", &node->outputs[0]);
+  rlx_kernel_output (kernel, "scale", &node->outputs[1]);
+  rlx_kernel_output (kernel, "zero", &node->outputs[2]);
+  if (node->n_outputs > 3)
+    {
+      rlx_kernel_input (kernel, "factor", node->inputs[1]);
+      rlx_kernel_output (kernel, "scaled", &node->outputs[3]);
+      rlx_kernel_param_u32 (kernel, "factors", rlx_type_n_elements (&node->outputs[3].type));
+    }
+  rlx_kernel_define (kernel, "WG", ENDS_WG);
+  rlx_kernel_define (kernel, "PARTS", !alone);
+  rlx_kernel_define (kernel, "FACTORS", node->n_outputs > 3);
+  rlx_kernel_param_u32 (kernel, "n", n);
+  rlx_kernel_param_u32 (kernel, "words", words);
+  rlx_kernel_param_u32 (kernel, "block", block);
+  rlx_kernel_param_u32 (kernel, "groups", alone ? 1 : rlx_divide_up (words, block));
+  rlx_kernel_set_cost (kernel, 0, 5.0 * (double) n);
+  return rlx_kernel_dispatch (kernel, alone ? 1 : rlx_divide_up (words, block), error);
 }
 
 gboolean

@@ -206,19 +206,29 @@ append_norm (RlxRewrite      *self,
 
 /* ---- factors and biases of norms --------------------------------------------------------------- */
 
-/* A vector for the axis that a norm is over, as a norm wants it: without the axes of size 1 before it. */
+/* A vector for an axis, as norms and products want it: without axes of size 1. */
+static RlxIrValue *
+as_vector_along (RlxBuilder          *b,
+                 RlxIrValue          *value,
+                 const RlxTensorType *type,
+                 guint                axis)
+{
+  gint64 n = type->shape[axis];
+  guint behind = type->n_dims - axis;
+  const RlxTensorType *own = &value->type;
+
+  if (own->n_dims < behind || own->n_dims > type->n_dims || own->shape[own->n_dims - behind] != n || rlx_type_n_elements (own) != (guint64) n ||
+      own->data_type != type->data_type)
+    return NULL;
+  return own->n_dims == 1 ? value : rlx_build_reshape (b, value, RLX_RESHAPE_ATTRS (.shape = RLX_INTS (&n, 1)));
+}
+
 static RlxIrValue *
 as_vector (RlxBuilder          *b,
            RlxIrValue          *value,
            const RlxTensorType *type)
 {
-  gint64 n = type->shape[type->n_dims - 1];
-  const RlxTensorType *own = &value->type;
-
-  if (own->n_dims == 0 || own->n_dims > type->n_dims || own->shape[own->n_dims - 1] != n || rlx_type_n_elements (own) != (guint64) n ||
-      own->data_type != type->data_type)
-    return NULL;
-  return own->n_dims == 1 ? value : rlx_build_reshape (b, value, RLX_RESHAPE_ATTRS (.shape = RLX_INTS (&n, 1)));
+  return as_vector_along (b, value, type, type->n_dims - 1);
 }
 
 static gboolean
@@ -343,6 +353,51 @@ append_shifted_norm (RlxRewrite      *self,
 /* ---- products of integers --------------------------------------------------------------------------- */
 
 static gboolean
+is_product (const RlxIrNode *node)
+{
+  return rlx_ir_node_is (node, RLX_OP_ID_QMATMUL) || rlx_ir_node_is (node, RLX_OP_ID_QCONV2D);
+}
+
+/* A number, or a vector for the columns or channels of a product. */
+static RlxIrValue *
+as_factors (RlxBuilder          *b,
+            RlxIrValue          *value,
+            const RlxIrNode     *product,
+            const RlxTensorType *type)
+{
+  gboolean channels_first = rlx_ir_node_is (product, RLX_OP_ID_QCONV2D) && rlx_conv_attrs (product)->layout == RLX_LAYOUT_CHANNELS_FIRST;
+
+  return as_vector_along (b, value, type, channels_first ? 1 : type->n_dims - 1);
+}
+
+/* The same product of f32, with another bias and scale. */
+static RlxIrValue *
+build_product (RlxBuilder      *b,
+               const RlxIrNode *product,
+               RlxIrValue      *bias,
+               RlxIrValue      *scale)
+{
+  RlxIrValue *const *inputs = product->inputs;
+
+  if (rlx_ir_node_is (product, RLX_OP_ID_QCONV2D))
+    {
+      RlxConvAttrs attrs = *rlx_conv_attrs (product);
+
+      attrs.to = RLX_DATA_TYPE_F32;
+      return rlx_build_qconv2d (b, inputs[RLX_QCONV2D_SELF], inputs[RLX_QCONV2D_FILTER], inputs[RLX_QCONV2D_ZERO_X], inputs[RLX_QCONV2D_ZERO_W],
+                                bias, scale, NULL, NULL, &attrs);
+    }
+  else
+    {
+      RlxQmatmulAttrs attrs = *rlx_qmatmul_attrs (product);
+
+      attrs.to = RLX_DATA_TYPE_F32;
+      return rlx_build_qmatmul (b, inputs[RLX_QMATMUL_SELF], inputs[RLX_QMATMUL_OTHER], inputs[RLX_QMATMUL_ZERO_A], inputs[RLX_QMATMUL_ZERO_B],
+                                bias, scale, NULL, NULL, &attrs);
+    }
+}
+
+static gboolean
 append_scaled_product (RlxRewrite      *self,
                        const RlxIrNode *node)
 {
@@ -353,24 +408,21 @@ append_scaled_product (RlxRewrite      *self,
       g_auto(RlxBuilder) b = RLX_BUILDER (self->out, node);
       const RlxIrNode *cast = node->inputs[i]->node, *product;
       RlxIrValue *scale, *value;
-      RlxQmatmulAttrs attrs;
 
       if (!rlx_ir_node_is (cast, RLX_OP_ID_CAST) || rlx_rewrite_get_only_user (self, node->inputs[i]) == NULL ||
           rlx_rewrite_get_only_user (self, cast->inputs[0]) == NULL)
         continue;
       product = self->map[cast->inputs[0]->id]->node;
-      if (!rlx_ir_node_is (product, RLX_OP_ID_QMATMUL) || product->outputs[0].type.data_type != RLX_DATA_TYPE_I32 ||
-          !rlx_type_same_shape (&product->outputs[0].type, type))
+      if (!is_product (product) || product->outputs[0].type.data_type != RLX_DATA_TYPE_I32 || !rlx_type_same_shape (&product->outputs[0].type, type))
         continue;
       scale = self->map[node->inputs[1 - i]->id];
-      if (scale->type.n_dims > 0)
-        scale = as_vector (&b, scale, type);
+      if (scale->type.n_dims > 0 && rlx_type_n_elements (&scale->type) != 1)
+        scale = as_factors (&b, scale, product, type);
+      else if (scale->type.n_dims > 0)
+        scale = rlx_build_reshape (&b, scale, RLX_RESHAPE_ATTRS ());
       if (scale == NULL)
         continue;
-      attrs = *rlx_qmatmul_attrs (product);
-      attrs.to = RLX_DATA_TYPE_F32;
-      value = rlx_build_qmatmul (&b, product->inputs[RLX_QMATMUL_SELF], product->inputs[RLX_QMATMUL_OTHER], product->inputs[RLX_QMATMUL_ZERO_A],
-                                 product->inputs[RLX_QMATMUL_ZERO_B], product->inputs[RLX_QMATMUL_BIAS], scale, NULL, NULL, &attrs);
+      value = build_product (&b, product, product->inputs[RLX_QMATMUL_BIAS], scale);
       if (value == NULL || !rlx_type_equal (&value->type, type))
         continue;
       value->node->name = g_strdup (product->name);
@@ -393,15 +445,11 @@ append_product_bias (RlxRewrite      *self,
       const RlxIrNode *product = self->map[node->inputs[i]->id]->node;
       RlxIrValue *bias, *value;
 
-      if (!rlx_ir_node_is (product, RLX_OP_ID_QMATMUL) || product->inputs[RLX_QMATMUL_BIAS] != NULL ||
-          rlx_rewrite_get_only_user (self, node->inputs[i]) == NULL || !rlx_type_equal (&product->outputs[0].type, type))
+      if (!is_product (product) || product->inputs[RLX_QMATMUL_BIAS] != NULL || rlx_rewrite_get_only_user (self, node->inputs[i]) == NULL ||
+          !rlx_type_equal (&product->outputs[0].type, type))
         continue;
-      bias = as_vector (&b, self->map[node->inputs[1 - i]->id], type);
-      if (bias == NULL)
-        continue;
-      value = rlx_build_qmatmul (&b, product->inputs[RLX_QMATMUL_SELF], product->inputs[RLX_QMATMUL_OTHER], product->inputs[RLX_QMATMUL_ZERO_A],
-                                 product->inputs[RLX_QMATMUL_ZERO_B], bias, product->inputs[RLX_QMATMUL_SCALE], NULL, NULL,
-                                 rlx_qmatmul_attrs (product));
+      bias = as_factors (&b, self->map[node->inputs[1 - i]->id], product, type);
+      value = bias != NULL ? build_product (&b, product, bias, product->inputs[RLX_QMATMUL_SCALE]) : NULL;
       if (value == NULL)
         continue;
       value->node->name = g_strdup (product->name);
@@ -410,6 +458,39 @@ append_product_bias (RlxRewrite      *self,
       return TRUE;
     }
   return FALSE;
+}
+
+/* The scale of a dynamic quantisation times that of a weight is one result more of it. What it is multiplied by has to
+ * be there before: a constant or a parameter can be copied at once. */
+static gboolean
+append_scaled_quantize (RlxRewrite      *self,
+                        const RlxIrNode *node)
+{
+  const RlxIrNode *product = rlx_ir_node_is (node, RLX_OP_ID_DYNAMIC_QUANTIZE) ? rlx_rewrite_get_only_user (self, &node->outputs[1]) : NULL;
+  const RlxIrValue *factor;
+  RlxTensorType types[4];
+  RlxIrValue *inputs[2];
+  RlxIrNode *result;
+
+  if (product == NULL || !rlx_ir_node_is (product, RLX_OP_ID_MUL))
+    return FALSE;
+  factor = product->inputs[product->inputs[0] == &node->outputs[1]];
+  if (self->map[factor->id] == NULL && factor->node->op != &rlx_op_constant && factor->node->op != &rlx_op_parameter)
+    return FALSE;
+  if (self->map[factor->id] == NULL)
+    rlx_rewrite_copy (self, factor->node);
+  inputs[0] = self->map[node->inputs[0]->id];
+  inputs[1] = self->map[factor->id];
+  for (guint i = 0; i < 3; i++)
+    types[i] = node->outputs[i].type;
+  types[3] = product->outputs[0].type;
+  result = rlx_ir_append (self->out, &rlx_op_scaled_quantize, NULL, inputs, 2, types, 4);
+  result->name = g_strdup (node->name);
+  for (guint i = 0; i < 3; i++)
+    self->map[node->outputs[i].id] = &result->outputs[i];
+  self->map[product->outputs[0].id] = &result->outputs[3];
+  RLX_NOTE (FUSE, "%%%u: a scale is multiplied where it is found", node->outputs[1].id);
+  return TRUE;
 }
 
 /* ---- powers ------------------------------------------------------------------------------------------- */
@@ -453,7 +534,8 @@ rlx_pass_compose (const RlxIr     *ir,
     {
       const RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
 
-      if (!self.live[i] || append_norm (&self, node) || append_shifted_norm (&self, node) || append_factor (&self, node) ||
+      /* Some are there already, with what comes before them. */
+      if (!self.live[i] || (node->n_outputs > 0 && self.map[node->outputs[0].id] != NULL) || append_scaled_quantize (&self, node) || append_norm (&self, node) || append_shifted_norm (&self, node) || append_factor (&self, node) ||
           append_scaled_product (&self, node) || append_product_bias (&self, node) || append_power (&self, node) || rlx_compose_rope (&self, node))
         continue;
       rlx_rewrite_copy (&self, node);

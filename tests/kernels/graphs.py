@@ -331,6 +331,10 @@ def integers(g):
     g.call('quantize_linear', x, 'f32[33]', to='i32')
     g.call('fake_quantize', x)
     g.call('fake_quantize', x, symmetric=False)
+    # a scale times that of a weight
+    for n in 40, 1000:
+        levels, scale, zero = g.add('dynamic_quantize', f'f32[{n}, 64]', results=3)
+        g.output(levels, zero, g.add('mul', scale, g.parameter('f32[8]')))
 
 
 def sequences(g, t):

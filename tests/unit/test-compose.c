@@ -111,7 +111,7 @@ static const Case cases[] = {
   { "power",
     "%0 = input \"x\" f32[40]\n%1 = constant f32[] [3]\n%2 = constant f32[] [2]\n"
     "%3 = pow(%0, %1)\n%4 = pow(%0, %2)\n%5 = add(%3, %4)\noutput \"y\" %5\n", 1, 1e-6 },
-  /* a few elements have their range found at once: range, levels, product */
+  /* a few elements have their range found at once: levels, product */
   { "product/scale-and-bias",
     "%0 = input \"x\" f32[5, 24]\n"
     "%1 = constant i8[24, 4] [$96]\n"
@@ -121,7 +121,33 @@ static const Case cases[] = {
     "%7 = cast(%6) {to = f32}\n"
     "%8 = mul(%7, %4)\n"
     "%9 = add(%8, %2)\n"
-    "output \"y\" %9\n", 3, 1e-6 },
+    "output \"y\" %9\n", 2, 1e-6 },
+  /* as ONNX Runtime's tools write it, with scales of both, for each column: range, levels, product */
+  { "product/two-scales",
+    "%0 = input \"x\" f32[700, 24]\n"
+    "%1 = constant i8[24, 4] [$96]\n"
+    "%2 = parameter \"bias\" f32[4]\n"
+    "%3, %4, %5 = dynamic_quantize(%0)\n"
+    "%6 = qmatmul(%3, %1, %5)\n"
+    "%7 = cast(%6) {to = f32}\n"
+    "%8 = parameter \"scales\" f32[4]\n"
+    "%9 = mul(%4, %8)\n"
+    "%10 = mul(%7, %9)\n"
+    "%11 = add(%10, %2)\n"
+    "output \"y\" %11\n", 3, 1e-6 },
+  /* an exact i32 and a bias for each channel */
+  { "product/convolution",
+    "%0 = input \"x\" f32[1, 3, 9, 8]\n"
+    "%1 = constant i8[8, 3, 2, 2] [$96]\n"
+    "%2 = parameter \"bias\" f32[8, 1, 1]\n"
+    "%3 = parameter \"scale\" f32[1]\n"
+    "%4, %5, %6 = dynamic_quantize(%0)\n"
+    "%7 = qconv2d(%4, %1, %6)\n"
+    "%8 = cast(%7) {to = f32}\n"
+    "%9 = mul(%5, %3)\n"
+    "%10 = mul(%8, %9)\n"
+    "%11 = add(%10, %2)\n"
+    "output \"y\" %11\n", 2, 1e-6 },
   { "attention/guarded",
     "%0 = input \"q\" f32[2, 3, 7, 8]\n%1 = input \"k\" f32[2, 3, 9, 8]\n%2 = input \"v\" f32[2, 3, 9, 5]\n"
     "%3 = constant f32[] [0.59]\n%4 = constant f32[] [0]\n"
