@@ -7,7 +7,8 @@
  *   within the bound of attention; a query that sees no key gives zeros where the
  *   parts give NaN, and a hidden key takes no part, though its value be NaN.
  * - The product of a matrix with dequantised rows is dequant_matmul, rows picked of
- *   them are gather_packed: the weight stays packed.
+ *   them are gather_packed: the weight stays packed. So does one of bytes with a scale
+ *   for all or for each column of the result, transposed or not.
  * - A product with a weight to which a bias is added is linear, which can be joined
  *   with others.
  * - The norm of a sum of two is a residual norm, unless the sum is better off as
@@ -21,6 +22,7 @@
 #include "passes/rlx-passes-private.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "ops/rlx-builder-private.h"
 #include "ops/rlx-fused-private.h"
@@ -400,6 +402,106 @@ append_packed (RlxRewrite      *self,
   return TRUE;
 }
 
+/* Scales or zero points of bytes as their product takes them: one, or one for each of @n along an axis of two. */
+static RlxIrValue *
+as_levels (RlxBuilder *b,
+           RlxIrValue *value,
+           guint       axis,
+           gint64      n)
+{
+  const RlxTensorType *type = &value->type;
+
+  if (rlx_type_n_elements (type) != 1 &&
+      (type->n_dims > 2 || type->n_dims < 2 - axis || type->shape[type->n_dims - 2 + axis] != n || rlx_type_n_elements (type) != (guint64) n))
+    return NULL;
+  n = (gint64) rlx_type_n_elements (type);
+  return rlx_build_reshape (b, value, RLX_RESHAPE_ATTRS (.shape = RLX_INTS (&n, 1)));
+}
+
+/* As often as there are rows. */
+static RlxIrValue *
+add_bytes (RlxBuilder *b,
+           RlxDataType data_type,
+           gint64      value,
+           gint64      n)
+{
+  guint8 *values = g_malloc ((gsize) n + 1);
+  g_autoptr(GBytes) bytes = g_bytes_new_take (values, (gsize) n);
+
+  memset (values, (int) (guint8) value, (gsize) n);
+  return rlx_build_constant (b, rlx_tensor_new_from_bytes (data_type, &n, 1, bytes, NULL));
+}
+
+static gboolean
+append_dequantised (RlxRewrite      *self,
+                    const RlxIrNode *node)
+{
+  g_auto(RlxBuilder) b = RLX_BUILDER (self->out, node);
+  const RlxTensorType *type = &node->outputs[0].type;
+  const RlxIrNode *unpacked, *leaf;
+  const RlxIrValue *weight, *bias, *levels;
+  RlxIrValue *rows, *scale, *zero, *value;
+  RlxLinearAttrs product;
+  gboolean by_rows;
+  guint axis;
+  gint64 n, integer = 0;
+  double number;
+
+  if (!rlx_ir_node_is (node, RLX_OP_ID_LINEAR) && !rlx_ir_node_is (node, RLX_OP_ID_MATMUL))
+    return FALSE;
+  product = rlx_ir_node_as_linear (node);
+  bias = rlx_ir_node_get_bias (node);
+  weight = node->inputs[RLX_LINEAR_WEIGHT];
+  by_rows = product.transpose_b;
+  if (is_matrix_transpose (weight->node))
+    {
+      weight = weight->node->inputs[0];
+      by_rows = !by_rows;
+    }
+  unpacked = weight->node;
+  if (product.transpose_a || product.alpha != 1.0 || (bias != NULL && product.beta != 1.0) ||
+      !rlx_ir_node_is (unpacked, RLX_OP_ID_DEQUANTIZE_LINEAR) || rlx_dequantize_linear_attrs (unpacked)->blocks.n_values > 0 ||
+      weight->type.n_dims != 2 || weight->type.data_type != type->data_type)
+    return FALSE;
+
+  /* Where the columns of the result are in the scales, and then in the bytes. */
+  axis = by_rows ? 0 : 1;
+  n = weight->type.shape[axis];
+  weight = unpacked->inputs[RLX_DEQUANTIZE_LINEAR_SELF];
+  if (is_matrix_transpose (weight->node))
+    {
+      weight = weight->node->inputs[0];
+      by_rows = !by_rows;
+    }
+  leaf = weight->node;
+  if ((leaf->op != &rlx_op_constant && leaf->op != &rlx_op_parameter) || (weight->type.data_type != RLX_DATA_TYPE_U8 && weight->type.data_type != RLX_DATA_TYPE_I8))
+    return FALSE;
+  rows = self->map[weight->id];
+  if (!by_rows)
+    rows = rlx_build_transpose (&b, rows, RLX_TRANSPOSE_ATTRS (.permutation = RLX_INTS (((gint64[]) { 1, 0 }), 2)));
+  scale = as_levels (&b, self->map[unpacked->inputs[RLX_DEQUANTIZE_LINEAR_SCALE]->id], axis, n);
+  /* each row has its own */
+  levels = unpacked->inputs[RLX_DEQUANTIZE_LINEAR_ZERO_POINT];
+  if (levels == NULL || rlx_ir_value_get_immediate (levels, &number, &integer))
+    zero = add_bytes (&b, weight->type.data_type, integer, n);
+  else if ((zero = as_levels (&b, self->map[levels->id], axis, n)) != NULL)
+    zero = rlx_build_expand (&b, zero, RLX_EXPAND_ATTRS (.shape = RLX_INTS (&n, 1)));
+  if (scale == NULL || zero == NULL)
+    return FALSE;
+  value = rlx_build_dequant_matmul (&b, self->map[node->inputs[RLX_LINEAR_SELF]->id], rows, scale, zero, NULL, NULL,
+                                    RLX_DEQUANT_MATMUL_ATTRS (.type = RLX_PACKED_TYPE_INT8));
+  if (value != NULL && bias != NULL && rlx_type_equal (&value->type, type))
+    value = rlx_build_add (&b, value, self->map[bias->id]);
+  if (value == NULL || !rlx_type_equal (&value->type, type))
+    {
+      RLX_NOTE (FUSE, "%%%u %s makes floats of its weight first: %s", node->outputs[0].id, node->op->name, b.error != NULL ? b.error->message : "it broadcasts");
+      return FALSE;
+    }
+  self->map[node->outputs[0].id] = value;
+  RLX_NOTE (FUSE, "%%%u: %s leaves the bytes of its weight as they are", node->outputs[0].id, node->op->name);
+  return TRUE;
+}
+
 /* ---- biases ---------------------------------------------------------------------------- */
 
 static gboolean
@@ -575,7 +677,7 @@ rlx_pass_recognise (const RlxIr     *ir,
     {
       const RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
 
-      if (!self.live[i] || append_attention (&self, node) || append_packed (&self, node) || append_linear (&self, node) ||
+      if (!self.live[i] || append_attention (&self, node) || append_packed (&self, node) || append_dequantised (&self, node) || append_linear (&self, node) ||
           append_residual_norm (&self, node) || append_product (&self, node))
         continue;
       rlx_rewrite_copy (&self, node);

@@ -148,6 +148,32 @@ static const Case cases[] = {
     "%10 = mul(%8, %9)\n"
     "%11 = add(%10, %2)\n"
     "output \"y\" %11\n", 2, 1e-6 },
+  /* a weight of bytes, as it is, through a transpose, and with its scales for each column */
+  { "product/bytes",
+    "%0 = input \"x\" f32[3, 24]\n"
+    "%1 = constant i8[24, 4] [$96]\n"
+    "%2 = constant f32[] [0.0625]\n"
+    "%3 = constant i8[] [7]\n"
+    "%4 = dequantize_linear(%1, %2, %3)\n"
+    "%5 = matmul(%0, %4)\n"
+    "output \"y\" %5\n", 1, 1e-5 },
+  { "product/transposed-bytes",
+    "%0 = input \"x\" f32[3, 24]\n"
+    "%1 = constant i8[4, 24] [$96]\n"
+    "%2 = parameter \"scales\" f32[4]\n"
+    "%3 = transpose(%1) {permutation = [1, 0]}\n"
+    "%4 = dequantize_linear(%3, %2)\n"
+    "%5 = matmul(%0, %4)\n"
+    "output \"y\" %5\n", 1, 1e-5 },
+  { "product/transposed-floats",
+    "%0 = input \"x\" f32[3, 24]\n"
+    "%1 = constant i8[4, 24] [$96]\n"
+    "%2 = parameter \"scales\" f32[4, 1]\n"
+    "%3 = constant i8[4, 1] [1, 2, 3, 4]\n"
+    "%4 = dequantize_linear(%1, %2, %3)\n"
+    "%5 = transpose(%4) {permutation = [1, 0]}\n"
+    "%6 = matmul(%0, %5)\n"
+    "output \"y\" %6\n", 1, 1e-5 },
   { "attention/guarded",
     "%0 = input \"q\" f32[2, 3, 7, 8]\n%1 = input \"k\" f32[2, 3, 9, 8]\n%2 = input \"v\" f32[2, 3, 9, 5]\n"
     "%3 = constant f32[] [0.59]\n%4 = constant f32[] [0]\n"
