@@ -22,6 +22,10 @@ FLOAT, LARGE = 4.2e-4, 2.4e-4
 # Levels of 8 bits: where the last bit of an f32 decides, another program takes another, and layer for layer others follow. Of
 # 131,616 elements up to 7.5 a few are off by more than 1 (tests/exports/test-exports.py); the work is the same.
 LEVELS = 3
+# What goes into the last product of MobileNetV2 are 1,280 levels of 0.0020, and a row of its weights has a norm of up to 1.06. If
+# rounding decides each of them otherwise, one up or one down, a result is off by 0.0021 in the mean square, and five times that
+# is beyond what happens among 1,000. ONNX Runtime's CPU provider is off from itself by 0.0024 when it does not fuse.
+LAST_LEVELS = 5 * 0.0021
 
 
 def _random(*shape):
@@ -56,7 +60,7 @@ MODELS = {
     'moonshine-encoder': ('moonshine-tiny', 'model/tiny/quantized/encoder_model.onnx', _sound, 'last_hidden_state', LEVELS,
                           'Moonshine tiny, encoder of 8 bits, 11 s of sound'),
     'bert-export': ('bert-small', None, None, None, LARGE, 'BERT as PyTorch exports it: 4 layers, width 512, 128 tokens'),
-    'mobilenet-qdq': ('mobilenet-qdq', None, None, None, LARGE, 'MobileNetV2 with levels of 8 bits, 224 x 224'),
+    'mobilenet-qdq': ('mobilenet-qdq', None, None, None, LAST_LEVELS, 'MobileNetV2 with levels of 8 bits, 224 x 224'),
 }
 STARTS = {'warm-start': False, 'cold-start': True}
 
