@@ -7,6 +7,9 @@
 
 #include "import/rlx-import-private.h"
 
+/* Steps of a loop that are computed, and chosen from, where data decides how many are taken. */
+#define MAX_CHOSEN_STEPS 256
+
 /* ---- helpers ------------------------------------------------------------------------------ */
 
 static RlxMapValue *
@@ -190,6 +193,59 @@ rlx_onnx_map_if (RlxMapCall *call,
 
 /* ---- Loop ------------------------------------------------------------------------------------- */
 
+/* A condition as a number of booleans. */
+static RlxNode *
+get_condition (RlxMapCall  *call,
+               RlxMapValue *value,
+               GError     **error)
+{
+  RlxNode *node = rlx_import_get_node (call->import, value, error);
+
+  return node != NULL && rlx_node_get_n_dims (node) > 0 ? rlx_map_reshape (call, node, NULL, 0, error) : node;
+}
+
+/* What is carried on: what the step gave, if it was taken. */
+static RlxMapValue *
+choose (RlxMapCall  *call,
+        RlxNode     *is_taken,
+        RlxMapValue *after,
+        RlxMapValue *before,
+        GError     **error)
+{
+  RlxNode *inputs[3] = { is_taken, rlx_import_get_node (call->import, after, error), NULL };
+  RlxMapValue *value;
+
+  inputs[2] = inputs[1] != NULL ? rlx_import_get_node (call->import, before, error) : NULL;
+  if (inputs[2] == NULL)
+    return NULL;
+  if (!rlx_map_same_shape (inputs[1], inputs[2]) || after->count != NULL || before->count != NULL)
+    {
+      rlx_import_need (call->import, &(RlxMapValue) { .node = is_taken });
+      rlx_map_unsupported (error, "the number of steps is computed from data, and what a step gives has another size than what it was given");
+      return NULL;
+    }
+  inputs[1] = rlx_map_op (call, "where", inputs, 3, NULL, error);
+  if (inputs[1] == NULL)
+    return NULL;
+  value = rlx_import_new_value (call->import);
+  value->node = inputs[1];
+  return value;
+}
+
+/* The number of steps, with one that may be taken. */
+static RlxNode *
+count_step (RlxMapCall *call,
+            RlxNode    *count,
+            RlxNode    *is_taken,
+            gint64      before,
+            GError    **error)
+{
+  if (count == NULL)
+    count = rlx_graph_scalar (call->graph, RLX_DATA_TYPE_I64, (double) before, error);
+  is_taken = count != NULL ? rlx_map_cast (call, is_taken, RLX_DATA_TYPE_I64, error) : NULL;
+  return is_taken != NULL ? rlx_map_op2 (call, "add", count, is_taken, NULL, error) : NULL;
+}
+
 gboolean
 rlx_onnx_map_loop (RlxMapCall *call,
                    GError    **error)
@@ -199,7 +255,8 @@ rlx_onnx_map_loop (RlxMapCall *call,
   g_autofree RlxMapValue **inputs = NULL;
   g_autofree RlxMapValue **outputs = NULL;
   g_autoptr(GPtrArray) scans = g_ptr_array_new_with_free_func ((GDestroyNotify) g_ptr_array_unref);
-  RlxMapValue *value;
+  RlxNode *is_taken = NULL, *count = NULL, *next;   /* where it depends on data whether a step is taken */
+  RlxMapValue *value = NULL;
 
   if (!rlx_import_body_size (call, "body", &n_inputs, &n_outputs, error))
     return FALSE;
@@ -208,8 +265,13 @@ rlx_onnx_map_loop (RlxMapCall *call,
   if (rlx_map_has_input (call, 0) && ((value = rlx_map_get_value (call, 0, error)) == NULL ||
                                       !get_number (call, value, "the number of steps", &limit, error)))
     return FALSE;
-  if (rlx_map_has_input (call, 1) && ((value = rlx_map_get_value (call, 1, error)) == NULL ||
-                                      !get_number (call, value, "the condition", &go_on, error)))
+  if (rlx_map_has_input (call, 1) && (value = rlx_map_get_value (call, 1, error)) == NULL)
+    return FALSE;
+  if (rlx_map_has_input (call, 1) && !rlx_map_value_is_known (value) && limit <= MAX_CHOSEN_STEPS)
+    is_taken = get_condition (call, value, error);
+  else if (rlx_map_has_input (call, 1) && !get_number (call, value, "the condition", &go_on, error))
+    return FALSE;
+  if (rlx_map_has_failed (error))
     return FALSE;
   n_scans = n_outputs - 1 - n_carried;
   inputs = g_new0 (RlxMapValue *, n_inputs + 1);
@@ -229,13 +291,27 @@ rlx_onnx_map_loop (RlxMapCall *call,
         }
       inputs[0] = new_int (call, NULL, 0, step);
       inputs[1] = new_flag (call, TRUE);
-      if (!rlx_import_body (call, "body", inputs, n_inputs, outputs, n_outputs, error) ||
-          !get_number (call, outputs[0], "the condition of the next step", &go_on, error))
+      if (!rlx_import_body (call, "body", inputs, n_inputs, outputs, n_outputs, error))
+        return FALSE;
+      if (is_taken != NULL && (count = count_step (call, count, is_taken, step, error)) == NULL)
         return FALSE;
       for (gsize i = 0; i < n_carried; i++)
-        inputs[2 + i] = outputs[1 + i];
+        if ((inputs[2 + i] = is_taken != NULL ? choose (call, is_taken, outputs[1 + i], inputs[2 + i], error) : outputs[1 + i]) == NULL)
+          return FALSE;
       for (gsize i = 0; i < n_scans; i++)
         g_ptr_array_add (scans->pdata[i], outputs[1 + n_carried + i]);
+      /* A step that might not be taken is computed nevertheless, as both branches are: it has no effect but its results. */
+      if (!rlx_map_value_is_known (outputs[0]) && limit <= MAX_CHOSEN_STEPS)
+        {
+          next = get_condition (call, outputs[0], error);
+          is_taken = next != NULL && is_taken != NULL ? rlx_map_op2 (call, "logical_and", is_taken, next, NULL, error) : next;
+          if (is_taken == NULL)
+            return FALSE;
+        }
+      else if (!get_number (call, outputs[0], "the condition of the next step", &go_on, error))
+        {
+          return FALSE;
+        }
     }
 
   for (guint i = 0; i < call->node->n_outputs; i++)
@@ -245,6 +321,11 @@ rlx_onnx_map_loop (RlxMapCall *call,
       value = i < n_carried ? inputs[2 + i] : stack (call, scans->pdata[i - n_carried], 0, error);
       if (value == NULL)
         return FALSE;
+      if (i >= n_carried && count != NULL)
+        {
+          value->count = count;
+          value->open_axis = 0;
+        }
       rlx_map_return_value (call, i, value);
     }
   return TRUE;

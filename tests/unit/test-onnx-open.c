@@ -177,6 +177,61 @@ test_detector (void)
   g_assert_cmpuint (rlx_session_get_n_executables (session), ==, 1);
 }
 
+/* Doubles x until its sum is above 20, six times at most. */
+static GByteArray *
+loop_graph (gboolean grows)
+{
+  GByteArray *graph = g_byte_array_new (), *body = g_byte_array_new ();
+  const float limit = 20;
+
+  onnx_add_input (body, "i", INT64, "");
+  onnx_add_input (body, "going", BOOL, "");
+  onnx_add_input (body, "before", FLOAT, "?");
+  onnx_add_output (body, "again", BOOL, "");
+  onnx_add_output (body, "after", FLOAT, "?");
+  onnx_add_output (body, "seen", FLOAT, "?");
+  onnx_add_node (body, grows ? "Concat" : "Add", "before before", "after", grows ? onnx_attr ("axis", g_variant_new_int64 (0)) : NULL, NULL);
+  onnx_add_node (body, "ReduceSum", "after", "sum", onnx_attr ("keepdims", g_variant_new_int64 (0)), NULL);
+  onnx_add_node (body, "Less", "sum most", "again", NULL);
+  onnx_add_node (body, "Identity", "before", "seen", NULL);
+
+  onnx_add_input (graph, "x", FLOAT, "2");
+  onnx_add_output (graph, "y", FLOAT, "?");
+  onnx_add_output (graph, "all", FLOAT, "? 2");
+  onnx_add_tensor (graph, onnx_tensor ("steps", INT64, NULL, 0, (const gint64[]) { 6 }, sizeof (gint64)));
+  onnx_add_tensor (graph, onnx_tensor ("most", FLOAT, NULL, 0, &limit, sizeof limit));
+  onnx_add_node (graph, "Loop", "steps - x", "y all", onnx_attr_graph ("body", body), NULL);
+  return graph;
+}
+
+/* As many steps as the data says, up to a limit. */
+static void
+test_loop (void)
+{
+  g_autoptr(RlxModel) model = load (loop_graph (FALSE));
+  g_autoptr(RlxModel) growing = load (loop_graph (TRUE));
+  g_autoptr(RlxSession) session = NULL;
+  g_autoptr(RlxGraph) built = NULL;
+  g_autoptr(GError) error = NULL;
+
+  built = rlx_model_build (growing, NULL, NULL, &error);
+  g_assert_null (built);
+  g_assert_error (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_UNSUPPORTED);
+  g_assert_nonnull (strstr (error->message, "number of steps is computed from data"));
+  if (rlx_test_device () == NULL)
+    return;
+
+  session = rlx_session_new (model, rlx_test_device (), NULL);
+  check (session, "f32[2]", NUMBERS (1, 2), 0, "f32[2]", NUMBERS (8, 16));
+  check (session, "f32[2]", NUMBERS (1, 2), 1, "f32[3,2]", NUMBERS (1, 2, 2, 4, 4, 8));
+  /* the first step is always taken, and the sixth is the last */
+  check (session, "f32[2]", NUMBERS (50, 0), 0, "f32[2]", NUMBERS (100, 0));
+  check (session, "f32[2]", NUMBERS (50, 0), 1, "f32[1,2]", NUMBERS (50, 0));
+  check (session, "f32[2]", NUMBERS (0, 0.125), 0, "f32[2]", NUMBERS (0, 8));
+  check (session, "f32[2]", NUMBERS (0, 0.125), 1, "f32[6,2]", NUMBERS (0, 0.125, 0, 0.25, 0, 0.5, 0, 1, 0, 2, 0, 4));
+  g_assert_cmpuint (rlx_session_get_n_executables (session), ==, 1);
+}
+
 /* What needs the size says so, with the node. */
 static void
 test_refused (void)
@@ -219,6 +274,7 @@ main (int    argc,
   g_test_add_func ("/open/non-zero", test_non_zero);
   g_test_add_func ("/open/compress", test_compress);
   g_test_add_func ("/open/detector", test_detector);
+  g_test_add_func ("/open/loop", test_loop);
   g_test_add_func ("/open/refused", test_refused);
 
   return g_test_run ();
