@@ -360,6 +360,78 @@ test_norms (void)
     }
 }
 
+/* ---- arguments that nobody can mean ------------------------------------------------------------------ */
+
+/* One node on x, f32[1, 6, 1], with what comes behind it as a known operand of i64. */
+static GByteArray *
+hostile_graph (const char   *op,
+               const gint64 *values,
+               gsize         n_values,
+               GByteArray   *attribute)
+{
+  GByteArray *graph = g_byte_array_new ();
+  const gint64 n = (gint64) n_values, zero = 0;
+
+  KNOWN (graph, "x", "f32[1,6,1]", 1, 2, 3, 4, 5, 6);
+  KNOWN (graph, "w", "f32[4,6,1]", 1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6);
+  onnx_add_tensor (graph, onnx_tensor ("n", 7, &n, 1, values, n_values * sizeof *values));
+  onnx_add_tensor (graph, onnx_tensor ("i", 7, (const gint64[]) { 1 }, 1, values, sizeof *values));
+  onnx_add_tensor (graph, onnx_tensor ("scalar", 7, NULL, 0, values, sizeof *values));
+  onnx_add_tensor (graph, onnx_tensor ("zero", 7, NULL, 0, &zero, sizeof zero));
+  onnx_add_tensor (graph, onnx_tensor ("one", 7, NULL, 0, (const gint64[]) { 1 }, sizeof zero));
+  onnx_add_output (graph, "y", FLOAT, NULL);
+  onnx_add_node (graph, op,
+                 g_str_equal (op, "Conv") ? "x w" : g_str_equal (op, "ConstantOfShape") ? "n" : g_str_equal (op, "Range") ? "zero scalar one"
+                 : g_str_equal (op, "Slice") ? "x i i i i" : g_str_equal (op, "Add") ? "x" : "x n",
+                 "y", attribute, NULL);
+  return graph;
+}
+
+#define HOSTILE(what, op, attribute, ...) \
+  check_refused (hostile_graph (op, (const gint64[]) { __VA_ARGS__ }, G_N_ELEMENTS (((const gint64[]) { __VA_ARGS__ })), attribute), 17, what)
+#define LIST(name, ...) onnx_attr (name, g_variant_new_parsed ("[" #__VA_ARGS__ "]"))
+
+static void
+test_hostile (void)
+{
+  const gint64 huge = G_GINT64_CONSTANT (1) << 40, most = G_MAXINT64;
+
+  if (rlx_test_device () == NULL)
+    return;
+
+  HOSTILE ("Reshape", "Reshape", NULL, -1, -1);
+  HOSTILE ("Reshape", "Reshape", NULL, 1, 6, 1, 0);
+  HOSTILE ("Reshape", "Reshape", NULL, 5);
+  HOSTILE ("Reshape", "Reshape", NULL, huge, huge);
+  HOSTILE ("Gather", "Gather", onnx_attr ("axis", g_variant_new_int64 (1)), 6);
+  HOSTILE ("Gather", "Gather", onnx_attr ("axis", g_variant_new_int64 (1)), -7);
+  HOSTILE ("Gather", "Gather", onnx_attr ("axis", g_variant_new_int64 (3)), 0);
+  HOSTILE ("Split", "Split", onnx_attr ("axis", g_variant_new_int64 (1)), 2, 2);
+  HOSTILE ("Slice", "Slice", NULL, 0);
+  HOSTILE ("Tile", "Tile", NULL, huge, huge, 1);
+  HOSTILE ("Tile", "Tile", NULL, -1, 1, 1);
+  HOSTILE ("Expand", "Expand", NULL, huge, 6, 1);
+  HOSTILE ("Expand", "Expand", NULL, most, most, most);
+  HOSTILE ("Pad", "Pad", NULL, 0, 0, 0, 0, 0, huge);
+  HOSTILE ("Pad", "Pad", NULL, 0, most, 0, 0, most, 0);
+  HOSTILE ("Pad", "Pad", NULL, 0, -7, 0, 0, 0, 0);
+  HOSTILE ("ConstantOfShape", "ConstantOfShape", NULL, huge);
+  HOSTILE ("ConstantOfShape", "ConstantOfShape", NULL, most, 2);
+  HOSTILE ("ConstantOfShape", "ConstantOfShape", NULL, -1);
+  HOSTILE ("Range", "Range", NULL, most);
+  HOSTILE ("Relu", "Relu", NULL, 1);
+  HOSTILE ("Add", "Add", NULL, 1);
+  HOSTILE ("Conv", "Conv", LIST ("strides", int64 0), 1);
+  HOSTILE ("Conv", "Conv", LIST ("strides", int64 -1), 1);
+  HOSTILE ("Conv", "Conv", LIST ("dilations", int64 0), 1);
+  HOSTILE ("Conv", "Conv", LIST ("pads", int64 -1, 0), 1);
+  HOSTILE ("Conv", "Conv", LIST ("pads", int64 9223372036854775807, 9223372036854775807), 1);
+  HOSTILE ("Conv", "Conv", LIST ("kernel_shape", int64 2), 1);
+  HOSTILE ("Conv", "Conv", onnx_attr ("group", g_variant_new_int64 (0)), 1);
+  HOSTILE ("Conv", "Conv", onnx_attr ("group", g_variant_new_int64 (4)), 1);
+  HOSTILE ("Conv", "Conv", onnx_attr ("group", g_variant_new_int64 (G_MININT64)), 1);
+}
+
 int
 main (int    argc,
       char **argv)
@@ -375,6 +447,7 @@ main (int    argc,
   g_test_add_func ("/onnx-rows/stored", test_stored);
   g_test_add_func ("/onnx-rows/bits", test_bits);
   g_test_add_func ("/onnx-rows/regions", test_regions);
+  g_test_add_func ("/onnx-rows/hostile", test_hostile);
   g_test_add_func ("/onnx-rows/norms", test_norms);
   return g_test_run ();
 }
