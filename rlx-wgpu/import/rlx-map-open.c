@@ -251,6 +251,119 @@ rlx_onnx_map_non_max_suppression (RlxMapCall *call,
   return return_open (call, 0, rlx_map_cast (call, found, RLX_DATA_TYPE_I64, error), count, 0);
 }
 
+static RlxNode *
+pick (RlxMapCall *call,
+      RlxNode    *node,
+      RlxNode    *places,
+      GError    **error)
+{
+  return node != NULL && places != NULL ? rlx_map_op2 (call, "gather", node, places, rlx_map_attrs ("axis", g_variant_new_int64 (0), NULL), error) : NULL;
+}
+
+static RlxNode *
+cut (RlxMapCall *call,
+     RlxNode    *node,
+     gint64      start,
+     gint64      end,
+     GError    **error)
+{
+  return rlx_map_op1 (call, "slice", node, rlx_map_attrs ("starts", rlx_map_ints (&start, 1), "ends", rlx_map_ints (&end, 1),
+                                                          "axes", rlx_map_ints ((gint64[]) { 0 }, 1), NULL), error);
+}
+
+static RlxNode *
+join (RlxMapCall *call,
+      RlxNode    *a,
+      RlxNode    *b,
+      GError    **error)
+{
+  return a != NULL && b != NULL ? rlx_map_op2 (call, "concat", a, b, rlx_map_attrs ("axis", g_variant_new_int64 (0), NULL), error) : NULL;
+}
+
+/* Where each index is in a permutation, or another number instead of where. */
+static RlxNode *
+invert (RlxMapCall *call,
+        RlxNode    *permutation,
+        RlxNode    *numbers,
+        GError    **error)
+{
+  RlxNode *inputs[] = { numbers, permutation, numbers };
+
+  return permutation != NULL && numbers != NULL
+           ? rlx_map_op (call, "scatter_elements", inputs, 3, rlx_map_attrs ("axis", g_variant_new_int64 (0), NULL), error)
+           : NULL;
+}
+
+static RlxNode *
+choose (RlxMapCall *call,
+        RlxNode    *condition,
+        RlxNode    *yes,
+        RlxNode    *no,
+        GError    **error)
+{
+  RlxNode *inputs[] = { condition, yes, no };
+
+  return condition != NULL && yes != NULL && no != NULL ? rlx_map_op (call, "where", inputs, 3, NULL, error) : NULL;
+}
+
+/* In order, equal elements are neighbours: the first of each counts. */
+gboolean
+rlx_onnx_map_unique (RlxMapCall *call,
+                     GError    **error)
+{
+  RlxNode *node = rlx_map_input (call, 0, FALSE, error), *order, *sorted, *flags, *places, *count = NULL, *range, *is_there, *no, *next;
+  RlxNode *first, *group, *inverse, *counts;
+  g_autoptr(RlxTensor) yes = NULL;
+  gboolean in_order;
+  gint64 axis, n;
+
+  if (node == NULL || !rlx_map_arg_bool (call, "sorted", TRUE, &in_order, error) || !rlx_map_arg_int (call, "axis", 0, &axis, error))
+    return FALSE;
+  if (rlx_map_arg (call, "axis") != NULL && rlx_node_get_n_dims (node) != 1)
+    return rlx_map_unsupported (error, "of several dimensions it is only found which elements are unique, not which slices");
+  node = flatten (call, node, error);
+  n = node != NULL ? rlx_node_get_shape (node, NULL)[0] : 0;
+  if (n == 0)
+    return node != NULL && rlx_map_unsupported (error, "there are no elements");
+
+  order = rlx_map_op1 (call, "arg_sort", node, NULL, error);
+  sorted = pick (call, node, order, error);
+  if (sorted == NULL)
+    return FALSE;
+  yes = rlx_tensor_new_from_ints (RLX_DATA_TYPE_BOOL, (gint64[]) { 1 }, 1, (gint64[]) { 1 }, 1, error);
+  flags = yes != NULL ? rlx_map_constant (call, yes, error) : NULL;
+  if (n > 1)
+    flags = join (call, flags, rlx_map_op2 (call, "not_equal", cut (call, sorted, 1, n, error), cut (call, sorted, 0, n - 1, error), NULL, error), error);
+  places = flags != NULL ? find_set (call, flags, &count, error) : NULL;
+  range = places != NULL ? add_range (call, n, 0, 1, error) : NULL;
+  if (range == NULL)
+    return FALSE;
+  node = pick (call, sorted, places, error);
+  first = pick (call, order, places, error);
+  is_there = rlx_map_op2 (call, "less", range, rlx_map_cast (call, count, RLX_DATA_TYPE_I32, error), NULL, error);
+  /* The next one's place, or the end. */
+  next = n > 1 ? join (call, cut (call, places, 1, n, error), cut (call, places, 0, 1, error), error) : places;
+  no = rlx_map_op1 (call, "logical_not", cut (call, flags, 0, 1, error), NULL, error);
+  next = choose (call, n > 1 ? join (call, cut (call, is_there, 1, n, error), no, error) : no, next, add_number (call, n, error), error);
+  counts = next != NULL ? rlx_map_op2 (call, "sub", next, places, NULL, error) : NULL;
+  group = rlx_map_op1 (call, "cumsum", rlx_map_cast (call, flags, RLX_DATA_TYPE_I32, error), rlx_map_attrs ("axis", g_variant_new_int64 (0), NULL), error);
+  group = group != NULL ? rlx_map_op2 (call, "sub", group, add_number (call, 1, error), NULL, error) : NULL;
+  inverse = invert (call, order, group, error);
+  if (!in_order)
+    {
+      order = choose (call, is_there, first, add_number (call, n, error), error);
+      order = order != NULL ? rlx_map_op1 (call, "arg_sort", order, NULL, error) : NULL;
+      node = pick (call, node, order, error);
+      first = pick (call, first, order, error);
+      counts = pick (call, counts, order, error);
+      inverse = pick (call, invert (call, order, range, error), inverse, error);
+    }
+  return node != NULL && first != NULL && inverse != NULL && counts != NULL && return_open (call, 0, node, count, 0) &&
+         return_open (call, 1, rlx_map_cast (call, first, RLX_DATA_TYPE_I64, error), count, 0) &&
+         rlx_map_return (call, 2, rlx_map_cast (call, inverse, RLX_DATA_TYPE_I64, error)) &&
+         return_open (call, 3, rlx_map_cast (call, counts, RLX_DATA_TYPE_I64, error), count, 0);
+}
+
 /* ---- where they go ---------------------------------------------------------------------------- */
 
 /* An operand whose size depends on data, and what becomes of it. */

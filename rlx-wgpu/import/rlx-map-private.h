@@ -408,6 +408,7 @@ MAPPING (rlx_onnx_map_tile);
 MAPPING (rlx_onnx_map_top_k);
 MAPPING (rlx_onnx_map_trilu);
 MAPPING (rlx_onnx_map_unknown);
+MAPPING (rlx_onnx_map_unique);
 MAPPING (rlx_onnx_map_unsqueeze);
 MAPPING (rlx_onnx_map_window);
 MAPPING (rlx_ort_map_attention);

@@ -596,8 +596,28 @@ map_binarizer (RlxMapCall *call,
   return rlx_map_return (call, 0, rlx_map_cast (call, node, data_type, error));
 }
 
+/* Columns by their indices, whatever shape these have. */
+static gboolean
+map_extract (RlxMapCall *call,
+             GError    **error)
+{
+  RlxNode *node = rlx_map_input (call, 0, FALSE, error);
+  RlxNode *indices = node != NULL ? rlx_map_input (call, 1, FALSE, error) : NULL;
+  gsize n_dims;
+  const gint64 *shape;
+
+  if (indices == NULL)
+    return FALSE;
+  shape = rlx_node_get_shape (indices, &n_dims);
+  indices = rlx_map_reshape (call, indices, (gint64[]) { rlx_map_product (shape, 0, n_dims) }, 1, error);
+  /* A single row is one of several. */
+  if (rlx_node_get_n_dims (node) == 1)
+    node = rlx_map_reshape (call, node, (gint64[]) { 1, rlx_node_get_shape (node, NULL)[0] }, 2, error);
+  return node != NULL && indices != NULL &&
+         rlx_map_return (call, 0, rlx_map_op2 (call, "gather", node, indices, rlx_map_attrs ("axis", g_variant_new_int64 (-1), NULL), error));
+}
+
 #define REFUSED(foreign, why) ROW (foreign, NULL, .reason = why)
-#define SIZE_OF_DATA "how many results there are depends on data"
 #define TEXT "it is about words, of which devices know nothing"
 #define TREES "it walks through decision trees, for which there is no kernel"
 #define TRAINING "it is a step of training, which is made for a graph and not read from a file"
@@ -768,6 +788,7 @@ const RlxMapRow rlx_map_rows[] = {
   ROW ("Compress", "gather", .func = rlx_onnx_map_compress),
   ROW ("NonMaxSuppression", "non_max_suppression", .func = rlx_onnx_map_non_max_suppression),
   ROW ("NonZero", "scatter_elements", .func = rlx_onnx_map_non_zero),
+  ROW ("Unique", "arg_sort", .func = rlx_onnx_map_unique),
   ROW ("Concat", "concat", .func = rlx_onnx_map_concat),
   ROW ("Expand", "expand", .func = rlx_onnx_map_expand),
   ROW ("Flatten", "reshape", .func = rlx_onnx_map_flatten),
@@ -817,6 +838,7 @@ const RlxMapRow rlx_map_rows[] = {
   ROW ("ReverseSequence", "gather_elements", .func = rlx_onnx_map_reverse_sequence),
   ROW ("TensorScatter", "scatter_elements", .func = rlx_onnx_map_tensor_scatter),
 
+  ROW ("ai.onnx.ml:ArrayFeatureExtractor", "gather", .func = map_extract),
   ROW ("ai.onnx.ml:Binarizer", "greater", .func = map_binarizer),
   ROW ("BitCast", "cast", .func = rlx_onnx_map_bit_cast),
   ROW ("Bernoulli", "random_uniform", .func = rlx_onnx_map_bernoulli),
@@ -862,7 +884,6 @@ const RlxMapRow rlx_map_rows[] = {
   ROW ("LSTM", "lstm", .func = rlx_onnx_map_recurrent, .ignored = "output_sequence"),
   ROW ("RNN", "rnn", .func = rlx_onnx_map_recurrent, .ignored = "output_sequence"),
 
-  REFUSED ("Unique", SIZE_OF_DATA),
   REFUSED ("ImageDecoder", "it decodes the file of a picture, which devices do not"),
   REFUSED ("RegexFullMatch", TEXT),
   REFUSED ("StringConcat", TEXT),
