@@ -347,7 +347,7 @@ calibrate (RlxDevice    *device,
   if (problem != NULL)
     {
       g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_FAILED,
-                   "The times of the device “%s” make no sense: %s. Try again when the machine has nothing else to do",
+                   "The times of the device “%s” make no sense: %s. Try again when the machine is idle",
                    rlx_gpu_get_info (gpu)->name, problem);
       return NULL;
     }

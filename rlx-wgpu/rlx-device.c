@@ -526,7 +526,7 @@ take_graph (RlxGraph *graph,
   if (ir != NULL && ir->outputs->len == 0 && ir->assigns->len == 0)
     {
       g_set_error (error, RLX_COMPILE_ERROR, RLX_COMPILE_ERROR_INVALID_GRAPH,
-                   "the graph has no output: at least one node has to be named as one");
+                   "the graph has no output: at least one node must be made an output");
       return NULL;
     }
   return g_steal_pointer (&ir);
@@ -546,7 +546,7 @@ check_settings (const RlxCompileSettings *settings,
   if (!(settings->timeout >= 0.0 && settings->timeout <= RLX_MAX_TIMEOUT))
     {
       g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                   "the time-out is %g seconds; it can be 0 to %g", settings->timeout, RLX_MAX_TIMEOUT);
+                   "the time-out is %g seconds; it must be from 0 to %g", settings->timeout, RLX_MAX_TIMEOUT);
       return FALSE;
     }
   return TRUE;

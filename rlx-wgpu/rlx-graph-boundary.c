@@ -163,7 +163,7 @@ check_fits_device (RlxGraph   *self,
 
           rlx_graph_fail_printf (self, error, RLX_GRAPH_ERROR_LIMIT,
                                  "%s: element %" G_GSIZE_FORMAT " of the i64 tensor is %" G_GINT64_FORMAT
-                                 ", but the device takes %d to %d only",
+                                 ", but the device only takes %d to %d",
                                  what, i, values[i], G_MININT32, G_MAXINT32);
           return FALSE;
         }
@@ -179,7 +179,7 @@ check_fits_device (RlxGraph   *self,
 
           rlx_graph_fail_printf (self, error, RLX_GRAPH_ERROR_LIMIT,
                                  "%s: element %" G_GSIZE_FORMAT " of the u64 tensor is %" G_GUINT64_FORMAT
-                                 ", but the device takes 0 to %u only",
+                                 ", but the device only takes 0 to %u",
                                  what, i, values[i], G_MAXUINT32);
           return FALSE;
         }

@@ -439,13 +439,13 @@ check_parameters (RlxNode **parameters,
       if (value->node->op->id != RLX_OP_ID_STATE)
         {
           g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                       "optimize: %s is no state; what is trained is a state of the graph", name);
+                       "optimize: %s is not a state; parameters must be states of the graph", name);
           return FALSE;
         }
       if (value->type.data_type != RLX_DATA_TYPE_F32)
         {
           g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_DATA_TYPE,
-                       "optimize: %s is %s; parameters are kept in f32, and can be converted for what reads them", name, type);
+                       "optimize: %s is %s; parameters must be f32, and can be converted where they are used", name, type);
           return FALSE;
         }
     }

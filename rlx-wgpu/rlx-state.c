@@ -298,7 +298,7 @@ bind_work (RlxJob  *job,
   clash = find_clash (self);
   if (clash != NULL)
     g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                 "%s “%s” would write to memory that it reads as another state: both lie together where they come from", clash->op, clash->label);
+                 "%s “%s” would write to memory that it reads as another state: both share memory in the executable they come from", clash->op, clash->label);
   if (clash != NULL || !rlx_executable_bind_again (self, error))
     {
       self->own[buffer] = previous;
@@ -333,7 +333,7 @@ bind_new (RlxExecutable *self,
     return NULL;
   if (rlx_device_get_gpu (state->memory->device) != self->shared->gpu)
     {
-      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "State “%s” lies on another device than the executable", name);
+      g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "State “%s” is on another device than the executable", name);
       return NULL;
     }
   slot = rlx_plan_get_slot (self->shared->plan, port->slot);
@@ -350,8 +350,8 @@ bind_new (RlxExecutable *self,
                            state->memory->size != g_array_index (self->shared->plan->buffers, RlxBuffer, slot->buffer).size))
     {
       g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                   "State “%s” lies together with others that the graph changes in one step, so the state that is given has to lie "
-                   "like that, too: that of an executable which changes the same ones; another way is to bind the other executable's to this one's", name);
+                   "State “%s” is stored together with others that the graph updates in one step, so it can only be bound to a state "
+                   "of an executable that updates the same ones; alternatively, bind the other executable's state to this one's", name);
       return NULL;
     }
   bind = g_new0 (Bind, 1);

@@ -123,11 +123,11 @@ rlx_tensor_check_gpu (RlxTensor  *self,
     {
       if (rlx_gpu_check_lost (gpu, error))
         return TRUE;
-      g_prefix_error (error, "input “%s” lies on a device: ", name);
+      g_prefix_error (error, "input “%s” is on a device: ", name);
       return FALSE;
     }
   g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-               "input “%s” lies on another device, “%s”, and not on “%s”: fetch it first", name,
+               "input “%s” is on another device, “%s”, and not on “%s”: fetch it first", name,
                rlx_gpu_get_info (other)->name, rlx_gpu_get_info (gpu)->name);
   return FALSE;
 }

@@ -102,13 +102,13 @@ rlx_tensor_new_window (RlxWindowShape   shape,
   if (length < 1 || length > MAX_LENGTH)
     {
       g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_LIMIT,
-                   "A window cannot have %" G_GINT64_FORMAT " elements, but 1 to %" G_GINT64_FORMAT, length, MAX_LENGTH);
+                   "A window cannot have %" G_GINT64_FORMAT " elements; it must have 1 to %" G_GINT64_FORMAT, length, MAX_LENGTH);
       return NULL;
     }
   if (shape == RLX_WINDOW_SHAPE_KAISER && !(beta >= 0 && beta <= 1000))
     {
       g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                   "The beta of a Kaiser window is %g, it must be from 0 to 1000", beta);
+                   "The beta of a Kaiser window is %g; it must be from 0 to 1000", beta);
       return NULL;
     }
 
@@ -199,7 +199,7 @@ rlx_tensor_new_mel_filters (RlxMelScale   scale,
   if (!(lowest >= 0 && lowest < highest && highest <= sample_rate / 2 && isfinite (sample_rate)))
     {
       g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                   "Filters cannot go from %g to %g Hz at a sample rate of %g: the least is 0, the most half of that rate",
+                   "Filters cannot go from %g to %g Hz at a sample rate of %g: they must lie between 0 and half of that rate",
                    lowest, highest, sample_rate);
       return NULL;
     }

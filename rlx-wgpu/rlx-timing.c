@@ -118,7 +118,7 @@ attempts_end (Attempts   *attempts,
     {
       g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_FAILED,
                    "The device “%s” could not be measured: %d times in a row, the time of %s was less than %.0f %% of what "
-                   "it was measured with. The machine is busy; try again when it has nothing else to do",
+                   "it was measured with. The machine is busy; try again when it is idle",
                    rlx_gpu_get_info (self->gpu)->name, N_ATTEMPTS, what, LEAST_REST * 100.0);
       return FALSE;
     }

@@ -376,7 +376,7 @@ rlx_web_append_plan (GString         *out,
   if (needs.other || plan->f16_weights->len > 0 || plan->reports->len > 0)
     {
       g_set_error (error, RLX_COMPILE_ERROR, RLX_COMPILE_ERROR_UNSUPPORTED,
-                   "the plan for “%s” has kernels that no browser takes", target->name);
+                   "the plan for “%s” has kernels that browsers do not support", target->name);
       return FALSE;
     }
 

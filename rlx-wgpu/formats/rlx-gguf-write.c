@@ -224,7 +224,7 @@ rlx_gguf_write (RlxSink       *sink,
   /* Far below what these arrays can hold. */
   if (metadata != NULL && g_variant_get_size (metadata) > RLX_GGUF_MAX_METADATA)
     {
-      g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_LIMIT, "the metadata has %" G_GSIZE_FORMAT " bytes, the limit is %" G_GUINT64_FORMAT,
+      g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_LIMIT, "the metadata has %" G_GSIZE_FORMAT " bytes; the limit is %" G_GUINT64_FORMAT,
                    g_variant_get_size (metadata), RLX_GGUF_MAX_METADATA);
       return FALSE;
     }
@@ -243,7 +243,7 @@ rlx_gguf_write (RlxSink       *sink,
   put (head, n_pairs, 8);
   if (head->len + pairs->len + tensors->len > RLX_GGUF_MAX_METADATA)
     {
-      g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_LIMIT, "the header has %u bytes, the limit is %" G_GUINT64_FORMAT,
+      g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_LIMIT, "the header has %u bytes; the limit is %" G_GUINT64_FORMAT,
                    head->len + pairs->len + tensors->len, RLX_GGUF_MAX_METADATA);
       return FALSE;
     }

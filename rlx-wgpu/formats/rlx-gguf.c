@@ -46,7 +46,7 @@ take_string (RlxCursor  *cursor,
     return FALSE;
   if (length > max)
     return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_LIMIT, at,
-                             "the length of %s is %" G_GUINT64_FORMAT ", the limit is %" G_GUINT64_FORMAT, what, length, max);
+                             "the length of %s is %" G_GUINT64_FORMAT "; the limit is %" G_GUINT64_FORMAT, what, length, max);
   if (!rlx_cursor_check_room (cursor, what, length, error))
     return FALSE;
   g_string_set_size (text, (gsize) length);
@@ -86,7 +86,7 @@ take_type (RlxCursor  *cursor,
   if (!rlx_cursor_take_u32 (cursor, what, type, error))
     return FALSE;
   return *type < RLX_GGUF_N_TYPES ||
-         rlx_weights_fail (error, RLX_WEIGHTS_ERROR_UNSUPPORTED, at, "%s is %u, the limit is %d", what, *type, RLX_GGUF_N_TYPES - 1);
+         rlx_weights_fail (error, RLX_WEIGHTS_ERROR_UNSUPPORTED, at, "%s is %u; the limit is %d", what, *type, RLX_GGUF_N_TYPES - 1);
 }
 
 /* The head of an array, whose elements are there. */
@@ -392,7 +392,7 @@ read_shape (RlxCursor *cursor,
     return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, at, "the number of dimensions is 0");
   if (*n_dims > RLX_GGUF_MAX_DIMS)
     return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_LIMIT, at,
-                             "the number of dimensions is %u, the limit is %d", *n_dims, RLX_GGUF_MAX_DIMS);
+                             "the number of dimensions is %u; the limit is %d", *n_dims, RLX_GGUF_MAX_DIMS);
   for (guint i = *n_dims; i-- > 0;)
     {
       guint64 size;
@@ -402,7 +402,7 @@ read_shape (RlxCursor *cursor,
         return FALSE;
       if (size > RLX_MAX_ELEMENTS)
         return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_LIMIT, at,
-                                 "a dimension is %" G_GUINT64_FORMAT ", the limit is %" G_GUINT64_FORMAT, size, RLX_MAX_ELEMENTS);
+                                 "a dimension is %" G_GUINT64_FORMAT "; the limit is %" G_GUINT64_FORMAT, size, RLX_MAX_ELEMENTS);
       shape[i] = (gint64) size;
     }
   return TRUE;
@@ -431,14 +431,14 @@ read_tensor (RlxCursor   *cursor,
   if (storage < 0)
     return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_UNSUPPORTED, type_at, "the type of a tensor is %u, which is not a known one", type);
   offset_at = cursor->at;
-  if (!rlx_cursor_take_u64 (cursor, "the place of a tensor", &offset, error))
+  if (!rlx_cursor_take_u64 (cursor, "the offset of a tensor", &offset, error))
     return FALSE;
   record = rlx_manifest_add (manifest, at, name->str, name->len, (guint) storage, shape, n_dims, &length, error);
   if (record == NULL)
     return FALSE;
   if (offset % alignment != 0)
     return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, offset_at,
-                             "the place of a tensor is %" G_GUINT64_FORMAT ", not a multiple of the alignment, %u", offset, alignment);
+                             "the offset of a tensor is %" G_GUINT64_FORMAT ", not a multiple of the alignment, %u", offset, alignment);
   /* Within the data, for now. */
   record->offset = offset;
   record->length = length;
@@ -490,7 +490,7 @@ take_count (RlxCursor  *cursor,
   if (!rlx_cursor_take_u64 (cursor, what, n, error))
     return FALSE;
   if (*n > limit)
-    return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_LIMIT, at, "%s is %" G_GUINT64_FORMAT ", the limit is %" G_GUINT64_FORMAT, what, *n, limit);
+    return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_LIMIT, at, "%s is %" G_GUINT64_FORMAT "; the limit is %" G_GUINT64_FORMAT, what, *n, limit);
   if (*n > (cursor->end - cursor->at) / min)
     return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_TRUNCATED, at, "%s is %" G_GUINT64_FORMAT ", but the file has room for %" G_GUINT64_FORMAT " at most",
                              what, *n, (cursor->end - cursor->at) / min);

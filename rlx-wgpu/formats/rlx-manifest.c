@@ -83,7 +83,7 @@ check_name (guint64     at,
     return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, at, "the name of a tensor is empty");
   if (length > RLX_WEIGHTS_MAX_NAME)
     return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_LIMIT, at,
-                             "the name of a tensor has %" G_GSIZE_FORMAT " bytes, the limit is %d", length, RLX_WEIGHTS_MAX_NAME);
+                             "the name of a tensor has %" G_GSIZE_FORMAT " bytes; the limit is %d", length, RLX_WEIGHTS_MAX_NAME);
 
   if (memchr (name, '\0', length) != NULL)
     problem = "has a NUL byte";

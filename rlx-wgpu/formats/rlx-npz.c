@@ -96,17 +96,17 @@ read_end64 (RlxSource    *source,
   guint64 end = *at, place;
 
   if (end < RLX_ZIP_LOCATOR_SIZE + RLX_ZIP_END64_SIZE)
-    return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, end, "there is no room for the end of a large directory");
+    return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, end, "there is no room for the ZIP64 end record");
   if (!rlx_source_read (source, "the end of the directory", end - RLX_ZIP_LOCATOR_SIZE, locator, sizeof locator, cancellable, error))
     return FALSE;
   place = get_u64 (locator + 8);
   /* Exactly between the directory and the locator, which leaves no room for anything else. */
   if (get_u32 (locator) != RLX_ZIP_LOCATOR || place != end - RLX_ZIP_LOCATOR_SIZE - RLX_ZIP_END64_SIZE)
-    return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, end - RLX_ZIP_LOCATOR_SIZE, "the end of a large directory is not where it should be");
+    return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, end - RLX_ZIP_LOCATOR_SIZE, "the ZIP64 end record is not where it should be");
   if (!rlx_source_read (source, "the end of the directory", place, record, sizeof record, cancellable, error))
     return FALSE;
   if (get_u32 (record) != RLX_ZIP_END64 || get_u64 (record + 4) != RLX_ZIP_END64_SIZE - 12)
-    return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, place, "the end of a large directory is not right");
+    return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, place, "the ZIP64 end record is invalid");
   if (get_u32 (record + 16) != 0 || get_u32 (record + 20) != 0 || get_u64 (record + 24) != get_u64 (record + 32))
     return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_UNSUPPORTED, place, "the archive is one of several parts");
   *directory = (Directory) { get_u64 (record + 32), get_u64 (record + 48), get_u64 (record + 40) };
@@ -133,7 +133,7 @@ read_end (RlxSource    *source,
     return FALSE;
 
   if (directory->n_entries > RLX_WEIGHTS_MAX_ENTRIES)
-    return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_LIMIT, at, "the number of members is %" G_GUINT64_FORMAT ", the limit is %d",
+    return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_LIMIT, at, "the number of members is %" G_GUINT64_FORMAT "; the limit is %d",
                              directory->n_entries, RLX_WEIGHTS_MAX_ENTRIES);
   if (directory->size > at || directory->offset != at - directory->size)
     return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, at,
@@ -192,14 +192,14 @@ read_extra (const guint8 *extra,
 
           found = TRUE;
           if (!take_large (&data, &left, size) || !take_large (&data, &left, stored) || !take_large (&data, &left, offset))
-            return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, at, "the large numbers of a member are cut short");
+            return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, at, "the ZIP64 fields of a member are truncated");
         }
       extra += n;
       length -= n;
     }
   if (length > 0)
     return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, at, "the extra fields of a member do not end where they should");
-  return !large || found || rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, at, "the large numbers of a member are missing");
+  return !large || found || rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, at, "the ZIP64 fields of a member are missing");
 }
 
 /* How much may come out of it. */
@@ -215,7 +215,7 @@ check_extent (const RlxExtent *extent,
                              extent->size, extent->stored);
   return extent->size <= RLX_NPZ_MAX_INFLATED || extent->size / RLX_NPZ_MAX_RATIO < extent->stored ||
          rlx_weights_fail (error, RLX_WEIGHTS_ERROR_LIMIT, at,
-                           "%" G_GUINT64_FORMAT " bytes come out of %" G_GUINT64_FORMAT " deflated ones, the limit is %" G_GUINT64_FORMAT
+                           "%" G_GUINT64_FORMAT " bytes come out of %" G_GUINT64_FORMAT " deflated ones; the limit is %" G_GUINT64_FORMAT
                            " or %d times as many", extent->size, extent->stored, RLX_NPZ_MAX_INFLATED, RLX_NPZ_MAX_RATIO);
 }
 
@@ -308,7 +308,7 @@ read_entry (RlxCursor   *cursor,
   if ((get_u16 (entry + 8) & RLX_ZIP_ENCRYPTED) != 0)
     return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_UNSUPPORTED, at, "a member is encrypted");
   if (method != RLX_ZIP_STORED && method != RLX_ZIP_DEFLATED)
-    return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_UNSUPPORTED, at, "a member is packed by method %u, not stored (%d) or deflated (%d)",
+    return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_UNSUPPORTED, at, "a member is compressed by method %u, not stored (%d) or deflated (%d)",
                              method, RLX_ZIP_STORED, RLX_ZIP_DEFLATED);
   g_string_set_size (name, get_u16 (entry + 28));
   extra = g_malloc (get_u16 (entry + 30) + 1);

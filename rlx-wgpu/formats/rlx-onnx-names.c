@@ -230,7 +230,7 @@ use (Scope             *scope,
       return TRUE;
     }
   quoted = rlx_quote_text (name, -1);
-  return rlx_model_fail (error, RLX_MODEL_ERROR_PARSE, at, "nothing makes the value %s", quoted);
+  return rlx_model_fail (error, RLX_MODEL_ERROR_PARSE, at, "nothing computes the value %s", quoted);
 }
 
 /* The attributes of a node: no two of one name, and what is in them is right. */
@@ -397,7 +397,7 @@ sort_nodes (Scope   *scope,
 
         rlx_protobuf_next (&at, &node);
         return rlx_model_fail (error, RLX_MODEL_ERROR_PARSE, node.offset,
-                               "%u nodes wait for each other in a circle, or for one that does; this is the first of them", n - n_done);
+                               "%u nodes depend on each other in a cycle, or on one that does; this is the first of them", n - n_done);
       }
   return TRUE;
 }

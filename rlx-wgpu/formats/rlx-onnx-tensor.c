@@ -109,7 +109,7 @@ parse_count (const RlxOnnxTensor *tensor,
   if (g_ascii_isdigit (text[0]) && g_ascii_string_to_unsigned (text, 10, 0, G_MAXINT64, value, NULL))
     return TRUE;
   quoted = rlx_quote_text (text, -1);
-  return rlx_model_fail (error, RLX_MODEL_ERROR_PARSE, tensor->at, "the %s of a tensor's elements is %s, no number of bytes", key, quoted);
+  return rlx_model_fail (error, RLX_MODEL_ERROR_PARSE, tensor->at, "the %s of a tensor's elements is %s, which is not a number of bytes", key, quoted);
 }
 
 static gboolean
@@ -254,7 +254,7 @@ rlx_onnx_check_tensor (const RlxOnnx          *self,
       }
 
   if (tensor->type <= RLX_ONNX_TYPE_UNDEFINED || tensor->type >= RLX_ONNX_N_TYPES)
-    return rlx_model_fail (error, RLX_MODEL_ERROR_PARSE, tensor->at, "the data_type of a tensor is %" G_GINT64_FORMAT ", no type of elements",
+    return rlx_model_fail (error, RLX_MODEL_ERROR_PARSE, tensor->at, "the data_type of a tensor is %" G_GINT64_FORMAT ", which is not a type of elements",
                            tensor->type);
   if (!check_shape (tensor, error))
     return FALSE;
@@ -329,7 +329,7 @@ read_external (const RlxOnnx       *self,
   else if (self->folder == NULL)
     {
       g_set_error (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_UNSUPPORTED,
-                   "Its elements are in the file %s, but the model was given without a folder to look for it in", quoted);
+                   "Its elements are in the file %s, but the model was opened without a folder to look for it in", quoted);
       return NULL;
     }
   else
@@ -442,7 +442,7 @@ rlx_onnx_load_tensor (const RlxOnnx       *self,
 
   if (info->data_type < 0)
     {
-      g_set_error (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_UNSUPPORTED, "A tensor of %s is nothing that a device computes with", info->name);
+      g_set_error (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_UNSUPPORTED, "Tensors of %s are not supported on devices", info->name);
       return NULL;
     }
   if (G_BYTE_ORDER != G_LITTLE_ENDIAN && info->bits > 8)

@@ -227,7 +227,7 @@ add_opset (GArray       *opsets,
       g_autofree char *quoted = rlx_quote_text (opset.domain, -1);
 
       g_set_error (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_PARSE,
-                   "The operator set %s is imported with version %" G_GINT64_FORMAT ", which is not within 1 and %d",
+                   "The operator set %s is imported with version %" G_GINT64_FORMAT ", which is not between 1 and %d",
                    quoted, opset.version, RLX_ONNX_MAX_VERSION);
       return FALSE;
     }
@@ -339,7 +339,7 @@ read_model (RlxOnnx *self,
   if (self->ir_version < 1 || self->ir_version > RLX_ONNX_MAX_IR_VERSION)
     {
       g_set_error (error, RLX_MODEL_ERROR, self->ir_version < 1 ? RLX_MODEL_ERROR_PARSE : RLX_MODEL_ERROR_UNSUPPORTED,
-                   "ModelProto.ir_version is %" G_GINT64_FORMAT ", which is not within 1 and %d", self->ir_version, RLX_ONNX_MAX_IR_VERSION);
+                   "ModelProto.ir_version is %" G_GINT64_FORMAT ", which is not between 1 and %d", self->ir_version, RLX_ONNX_MAX_IR_VERSION);
       return FALSE;
     }
   if (self->opsets->len == 0)
@@ -377,7 +377,7 @@ rlx_onnx_read (RlxSource    *source,
   if (rlx_source_get_size (source) > RLX_ONNX_MAX_FILE)
     {
       g_set_error (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_LIMIT,
-                   "The file has %" G_GUINT64_FORMAT " bytes, the limit is %" G_GUINT64_FORMAT, rlx_source_get_size (source), RLX_ONNX_MAX_FILE);
+                   "The file has %" G_GUINT64_FORMAT " bytes; the limit is %" G_GUINT64_FORMAT, rlx_source_get_size (source), RLX_ONNX_MAX_FILE);
       return NULL;
     }
   self->tape = rlx_protobuf_read (source, &rlx_onnx_model_schema, &limits, cancellable, error);

@@ -281,7 +281,7 @@ skip_field (Reader  *reader,
         return FALSE;
       break;
     default:
-      return rlx_model_fail (error, RLX_MODEL_ERROR_PARSE, at, "a field has the wire type %u, which no model has", wire);
+      return rlx_model_fail (error, RLX_MODEL_ERROR_PARSE, at, "a field has the unknown wire type %u", wire);
     }
   reader->at += n;
   return TRUE;
@@ -300,7 +300,7 @@ take_text (Reader                 *reader,
   if (!take_length (reader, end, what, &length, error))
     return FALSE;
   if (length > reader->limits->max_text)
-    return rlx_model_fail (error, RLX_MODEL_ERROR_LIMIT, at, "%s has %" G_GUINT64_FORMAT " bytes, the limit is %u",
+    return rlx_model_fail (error, RLX_MODEL_ERROR_LIMIT, at, "%s has %" G_GUINT64_FORMAT " bytes; the limit is %u",
                            what, length, reader->limits->max_text);
   if (field->required && length == 0)
     return rlx_model_fail (error, RLX_MODEL_ERROR_PARSE, at, "%s is empty", what);
@@ -347,7 +347,7 @@ take_numbers (Reader                 *reader,
       if (!take_length (reader, end, what, &length, error))
         return FALSE;
       if (floats && length % 4 != 0)
-        return rlx_model_fail (error, RLX_MODEL_ERROR_PARSE, at, "%s has %" G_GUINT64_FORMAT " bytes, which are no floats", what, length);
+        return rlx_model_fail (error, RLX_MODEL_ERROR_PARSE, at, "%s has %" G_GUINT64_FORMAT " bytes, which is not a whole number of floats", what, length);
       if (length == 0)
         return TRUE;
       if (!put_head (reader, field->number, field->kind, error) || !put_varint (reader, length, error))
@@ -388,7 +388,7 @@ take_data (Reader                 *reader,
   guint64 at = reader->at, length;
 
   if (wire != WIRE_LENGTH)
-    return rlx_model_fail (error, RLX_MODEL_ERROR_UNSUPPORTED, at, "%s comes number by number instead of packed", what);
+    return rlx_model_fail (error, RLX_MODEL_ERROR_UNSUPPORTED, at, "%s is a list of single numbers instead of packed", what);
   if (!take_length (reader, end, what, &length, error) ||
       !put_head (reader, field->number, field->kind, error) ||
       !put_varint (reader, reader->at, error) ||

@@ -39,7 +39,7 @@ check_file_name (const RlxJson *json,
   if (g_str_has_suffix (name, ".safetensors") && name[0] != '.' && strpbrk (name, "/\\") == NULL && strlen (name) < 256)
     return TRUE;
   quoted = rlx_quote_text (name, -1);
-  return rlx_json_fail (json, error, "“weight_map” leads to %s, which is not the plain name of a .safetensors file", quoted);
+  return rlx_json_fail (json, error, "“weight_map” names %s, which is not the plain name of a .safetensors file", quoted);
 }
 
 static gboolean
@@ -80,7 +80,7 @@ parse_map (RlxJson *json,
         {
           if (map->files->len == RLX_WEIGHTS_MAX_PARTS)
             return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_LIMIT, rlx_json_get_place (json),
-                                     "“weight_map” leads to more files than the limit of %d", RLX_WEIGHTS_MAX_PARTS);
+                                     "“weight_map” names more files than the limit of %d", RLX_WEIGHTS_MAX_PARTS);
           tensor.part = file.part = (guint16) map->files->len;
           file.name = g_string_chunk_insert_len (map->text, text->str, (gssize) text->len);
           g_array_append_val (map->files, file);
@@ -104,7 +104,7 @@ parse_index (RlxSource    *source,
 
   if (size > RLX_SAFETENSORS_MAX_HEADER)
     return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_LIMIT, 0,
-                             "the index has %" G_GUINT64_FORMAT " bytes, the limit is %" G_GUINT64_FORMAT, size, RLX_SAFETENSORS_MAX_HEADER);
+                             "the index has %" G_GUINT64_FORMAT " bytes; the limit is %" G_GUINT64_FORMAT, size, RLX_SAFETENSORS_MAX_HEADER);
   text = rlx_source_read_text (source, "the index", 0, (gsize) size, cancellable, error);
   if (text == NULL)
     return FALSE;

@@ -95,7 +95,7 @@ rlx_safetensors_write (RlxSink       *sink,
     g_string_append_c (header, ' ');
   if (header->len > RLX_SAFETENSORS_MAX_HEADER)
     {
-      g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_LIMIT, "the header has %" G_GSIZE_FORMAT " bytes, the limit is %" G_GUINT64_FORMAT,
+      g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_LIMIT, "the header has %" G_GSIZE_FORMAT " bytes; the limit is %" G_GUINT64_FORMAT,
                    header->len, RLX_SAFETENSORS_MAX_HEADER);
       return FALSE;
     }

@@ -213,7 +213,7 @@ rlx_safetensors_read (RlxSource    *source,
   length = GUINT64_FROM_LE (length);
   if (length > RLX_SAFETENSORS_MAX_HEADER)
     return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_LIMIT, 0,
-                             "the length of the header is %" G_GUINT64_FORMAT ", the limit is %" G_GUINT64_FORMAT, length, RLX_SAFETENSORS_MAX_HEADER);
+                             "the length of the header is %" G_GUINT64_FORMAT "; the limit is %" G_GUINT64_FORMAT, length, RLX_SAFETENSORS_MAX_HEADER);
   if (length > size - PREFIX)
     return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_TRUNCATED, 0,
                              "the length of the header is %" G_GUINT64_FORMAT ", but only %" G_GUINT64_FORMAT " bytes follow", length, size - PREFIX);

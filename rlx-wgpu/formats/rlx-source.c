@@ -201,13 +201,13 @@ rlx_source_open_beside (GFile        *beside,
   if (is_link && !links)
     {
       g_set_error_literal (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_UNSUPPORTED,
-                           "It is a link, which is followed only where the file that names it is one itself");
+                           "It is a link, which is only followed if the file that names it is a link itself");
       return NULL;
     }
   if (sole && !is_link && g_file_info_get_attribute_uint32 (info, G_FILE_ATTRIBUTE_UNIX_NLINK) > 1)
     {
       g_set_error_literal (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_UNSUPPORTED,
-                           "It has another name, too, so it may be any file");
+                           "It has another hard link, so it may be any file");
       return NULL;
     }
   return open_file (file, links, cancellable, error);
@@ -240,7 +240,7 @@ seek_stream (RlxSource    *self,
     }
   if (self->position > offset)
     {
-      g_set_error_literal (error, G_IO_ERROR, G_IO_ERROR_NOT_SUPPORTED, "It cannot be read in places");
+      g_set_error_literal (error, G_IO_ERROR, G_IO_ERROR_NOT_SUPPORTED, "It cannot be read at arbitrary offsets");
       return FALSE;
     }
   for (; self->position < offset && n > 0; self->position += (guint64) MAX (n, 0))

@@ -71,7 +71,7 @@ fail_inflating (RlxStream      *self,
   guint64 at = self->extent.offset + self->taken - self->inflater.avail_in;
 
   if (code == RLX_WEIGHTS_ERROR_PARSE)
-    return rlx_weights_fail (error, code, at, "the deflated bytes are not right: %s",
+    return rlx_weights_fail (error, code, at, "the compressed bytes are invalid: %s",
                              self->inflater.msg != NULL ? self->inflater.msg : "they do not end where they should");
   return rlx_weights_fail (error, code, at, "%" G_GUINT64_FORMAT " deflated bytes are only %" G_GUINT64_FORMAT " inflated ones, not %" G_GUINT64_FORMAT,
                            self->extent.stored, self->given, self->extent.size);

@@ -96,7 +96,7 @@ add_tensor (Writing     *writing,
   if (tensor == NULL || (writing->format == RLX_WEIGHTS_FORMAT_SAFETENSORS && strcmp (name, "__metadata__") == 0))
     {
       g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                   tensor != NULL ? "no tensor can be called %s" : "%s is not a tensor", quoted);
+                   tensor != NULL ? "a tensor cannot be named %s" : "%s is not a tensor", quoted);
       return FALSE;
     }
   if (writing->format == RLX_WEIGHTS_FORMAT_NPZ)
@@ -185,7 +185,7 @@ check_arguments (Writing *writing,
                  "the metadata is of type %s, not %s", g_variant_get_type_string (writing->metadata), wanted);
   else if (writing->metadata != NULL && g_variant_n_children (writing->metadata) > RLX_WEIGHTS_MAX_PAIRS)
     g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_LIMIT,
-                 "there are %" G_GSIZE_FORMAT " pairs of metadata, the limit is %d", g_variant_n_children (writing->metadata), RLX_WEIGHTS_MAX_PAIRS);
+                 "there are %" G_GSIZE_FORMAT " pairs of metadata; the limit is %d", g_variant_n_children (writing->metadata), RLX_WEIGHTS_MAX_PAIRS);
   else if (writing->format == RLX_WEIGHTS_FORMAT_NPY && n != 1)
     g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_UNSUPPORTED,
                  "a .npy file has one tensor, not %" G_GSIZE_FORMAT, n);

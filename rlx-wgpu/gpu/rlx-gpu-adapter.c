@@ -324,7 +324,7 @@ rlx_gpu_check_secure (GError **error)
   if (rlx_os_is_privileged ())
     {
       g_set_error_literal (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_FAILED,
-                           "A process with set-uid rights gets no device: GPU drivers trust their environment");
+                           "A set-uid process cannot open a device: GPU drivers trust their environment");
       return FALSE;
     }
 
@@ -467,7 +467,7 @@ get_backends (guint   *wanted,
           g_autofree char *quoted = rlx_quote_text (name, -1);
 
           g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_NOT_FOUND,
-                       "WGPU_BACKEND names %s, which is no backend; "
+                       "WGPU_BACKEND names %s, which is not a backend; "
                        "there are vulkan, metal, d3d12, d3d11, opengl and opengles", quoted);
           return FALSE;
         }

@@ -265,7 +265,7 @@ name_error (GError    **error,
 {
   if (g_error_matches (cause, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_INTERNAL))
     g_set_error (error, RLX_COMPILE_ERROR, RLX_COMPILE_ERROR_INTERNAL,
-                 "The kernel “%s” was refused: %s", label, cause->message);
+                 "The driver rejected the kernel “%s”: %s", label, cause->message);
   else
     g_set_error (error, cause->domain, cause->code, "%s: %s", label, cause->message);
   g_error_free (cause);
@@ -346,7 +346,7 @@ request_finish (RlxGpu   *gpu,
                      request->pipeline->label, request->message);
       else
         g_set_error (error, RLX_COMPILE_ERROR, RLX_COMPILE_ERROR_INTERNAL,
-                     "The kernel “%s” was refused: %s",
+                     "The driver rejected the kernel “%s”: %s",
                      request->pipeline->label, request->message);
       return FALSE;
     }

@@ -406,7 +406,7 @@ fail_check (const Check       *check,
   if (check->feature == RLX_DEVICE_FEATURES_NONE)
     {
       g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_FAILED,
-                   "it gives wrong answers to known questions (%s)", check->label);
+                   "it fails the self-test (%s)", check->label);
       return FALSE;
     }
 

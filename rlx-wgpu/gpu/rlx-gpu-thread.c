@@ -63,8 +63,8 @@ set_shut_error (GError **error)
 {
   if (rlx_gpu_is_forked ())
     g_set_error_literal (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_LOST,
-                         "The device was lost: this process was made by fork() after a device had been opened, and "
-                         "the threads that work with it are not here. Start the process anew: with exec(), or in Python "
+                         "The device was lost: this process was created by fork() after a device had been opened, and "
+                         "the threads that serve it do not exist here. Start a new process: with exec(), or in Python "
                          "with the start method “spawn” or “forkserver” of multiprocessing");
   else
     g_set_error_literal (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_LOST,

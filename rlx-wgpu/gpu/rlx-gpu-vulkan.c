@@ -88,18 +88,18 @@ look (void)
   if (!found)
     return "the Vulkan loader " RLX_OS_VULKAN_LOADER " is not installed";
   if (get_proc == NULL)
-    return RLX_OS_VULKAN_LOADER " is no Vulkan loader";
+    return RLX_OS_VULKAN_LOADER " is not a Vulkan loader";
 
   create = (CreateInstance) get_proc (NULL, "vkCreateInstance");
   if (create == NULL || create (&info, NULL, &instance) != 0 || instance == NULL)
-    return "the Vulkan loader found no driver that works";
+    return "the Vulkan loader found no working driver";
 
   destroy = (DestroyInstance) get_proc (instance, "vkDestroyInstance");
   enumerate = (EnumeratePhysicalDevices) get_proc (instance, "vkEnumeratePhysicalDevices");
   status = enumerate != NULL ? enumerate (instance, &n_devices, NULL) : -1;
   kept = instance;
 
-  return status >= 0 && n_devices > 0 ? NULL : "the Vulkan drivers that are installed found no GPU they can drive";
+  return status >= 0 && n_devices > 0 ? NULL : "the installed Vulkan drivers found no GPU that they support";
 }
 
 static void

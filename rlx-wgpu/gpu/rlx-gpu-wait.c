@@ -119,7 +119,7 @@ wait_for (RlxGpu     *gpu,
 
   rlx_gpu_mark_lost (gpu, "the GPU did not answer in time", TRUE);
   g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_TIMEOUT,
-               "The GPU did not finish %s within %.1f seconds; the device is given up",
+               "The GPU did not finish %s within %.1f seconds; the device counts as lost",
                what, timeout_us / (double) G_USEC_PER_SEC);
   return FALSE;
 }
@@ -210,7 +210,7 @@ set_refusal (WGPUErrorType type,
                  "The device has no memory left for %s: %s", what, message);
   else
     g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_INTERNAL,
-                 "The driver refused %s: %s", what, message);
+                 "The driver rejected %s: %s", what, message);
 }
 
 gboolean
@@ -279,7 +279,7 @@ rlx_gpu_scopes_pop (RlxGpu     *gpu,
       if (done < G_N_ELEMENTS (filters) && (elapsed += rlx_gpu_count_look (&last, 0)) > SCOPES_TIMEOUT_US)
         {
           g_set_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_INTERNAL,
-                       "Asking for the errors of %s took too long", what);
+                       "The driver did not report the errors of %s in time", what);
           return FALSE;
         }
     }

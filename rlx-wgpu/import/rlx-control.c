@@ -86,7 +86,7 @@ insert_axis (RlxMapCall  *call,
 
   if (shape == NULL || n_dims == RLX_MAX_DIMS)
     {
-      rlx_map_refused (error, "what a step gives is no tensor, or has too many dimensions");
+      rlx_map_refused (error, "the result of a step is not a tensor, or has too many dimensions");
       return NULL;
     }
   if (axis < 0)
@@ -117,7 +117,7 @@ stack (RlxMapCall *call,
 
   if (steps->len == 0)
     {
-      rlx_map_unsupported (error, "no step is taken, so that what it gives has no shape");
+      rlx_map_unsupported (error, "no step is taken, so its result has no shape");
       return NULL;
     }
   for (guint i = 0; i < steps->len; i++)
@@ -182,7 +182,7 @@ rlx_onnx_map_if (RlxMapCall *call,
       if (inputs[2] == NULL)
         return FALSE;
       if (!rlx_map_same_shape (inputs[1], inputs[2]))
-        return rlx_map_unsupported (error, "the condition is computed from data, and the branches give other shapes for output %u", i);
+        return rlx_map_unsupported (error, "the condition is computed from data, and the branches give different shapes for output %u", i);
       if (rlx_node_get_n_dims (inputs[0]) > 0 && (inputs[0] = rlx_map_reshape (call, inputs[0], NULL, 0, error)) == NULL)
         return FALSE;
       if (!rlx_map_return (call, i, rlx_map_op (call, "where", inputs, 3, NULL, error)))

@@ -57,7 +57,7 @@ rlx_grow_find (RlxGrow  *self,
       if (before->shape[state->axis] != self->n_rows && first == NULL)
         self->n_rows = before->shape[state->axis];
       if (before->shape[state->axis] != self->n_rows || (first != NULL && state->n_new != first->n_new))
-        return rlx_map_unsupported (error, "The states “%s” and “%s” do not grow alike", (first != NULL ? first : state)->input, state->input);
+        return rlx_map_unsupported (error, "The states “%s” and “%s” grow differently", (first != NULL ? first : state)->input, state->input);
       first = state;
       self->n_new = state->n_new;
     }

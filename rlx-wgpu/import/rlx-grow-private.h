@@ -39,7 +39,7 @@ typedef struct
 } RlxGrow;
 
 /* Looks at the model as it is for the sizes of now: which states grow, and by how much.
- * FALSE with an error when they do not grow alike; no growing one is no error. */
+ * FALSE with an error when they grow differently; no growing one is no error. */
 gboolean   rlx_grow_find   (RlxGrow      *self,
                             RlxGraph     *graph,
                             GError      **error);

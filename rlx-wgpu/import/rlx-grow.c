@@ -80,8 +80,8 @@ refuse_sizes (GError          **error,
   g_autofree char *text_a = rlx_type_to_string (&a->type);
   g_autofree char *text_b = rlx_type_to_string (&b->type);
   g_autofree char *text_c = rlx_type_to_string (&c->type);
-  g_autofree char *why = g_strdup_printf ("has sizes that depend on the number of rows in another way than by following it: they are %s, with a row "
-                                          "less %s, and with few %s", text_a, text_b, text_c);
+  g_autofree char *why = g_strdup_printf ("has sizes that do not simply follow the number of rows: they are %s, with one row "
+                                          "less %s, and with few rows %s", text_a, text_b, text_c);
 
   return refuse (error, a->node, why);
 }
@@ -308,7 +308,7 @@ add_following (Growth          *self,
     }
   if (c == NULL || !rlx_data_type_is_int (type->data_type))
     {
-      refuse (error, node, "depends on the number of rows in a way that is not known here");
+      refuse (error, node, "depends on the number of rows in a way that is not supported");
       return NULL;
     }
   by = add_cast (self, self->shift, type->data_type, error);
@@ -345,7 +345,7 @@ add_constant (Growth          *self,
   if (axes == 1u << axis && is_part (node->data, shorter->data, axis, 1) && is_part (node->data, shortest->data, axis, self->past - self->past_shortest))
     return add_op (self, "gather", rlx_map_attrs ("axis", g_variant_new_int64 (axis), NULL), error, 2, copy_constant (self, node, error),
                    add_op (self, "sub", NULL, error, 2, add_range (self, 0, node->outputs[0].type.shape[axis], error), self->shift, NULL), NULL);
-  refuse (error, node, "depends on the number of rows in a way that is not known here");
+  refuse (error, node, "depends on the number of rows in a way that is not supported");
   return NULL;
 }
 
@@ -425,7 +425,7 @@ hide_input (Growth           *self,
   if (fill == 0 && is_zero (self, value))
     return TRUE;
   if (!rlx_data_type_is_float (value->type.data_type) || value->type.shape[axis] != self->grow->capacity)
-    return refuse (error, node, "would count what is behind the rows there are");
+    return refuse (error, node, "would include rows that are not in use");
   inputs[index] = hide (self, inputs[index], value, axis, fill, error);
   return inputs[index] != NULL;
 }
@@ -469,14 +469,14 @@ look_at (Growth          *self,
       for (guint i = 0; i < node->n_inputs; i++)
         padding->is_zero = padding->is_zero && is_zero (self, node->inputs[i]);
       return !(padding->axes & 1u << rlx_type_get_axis (type, rlx_concat_attrs (node)->axis)) ||
-             refuse (error, node, "adds something behind the rows");
+             refuse (error, node, "appends something to the rows");
     case RLX_OP_ID_GATHER:
       {
         guint axis = rlx_type_get_axis (before, rlx_gather_attrs (node)->axis);
 
         /* Those from the end would be behind the rows there are. */
         return !(first->axes & 1u << axis) || !rlx_ir_node_is (node->inputs[1]->node, RLX_OP_ID_CONSTANT) ||
-               refuse (error, node, "picks rows by their places");
+               refuse (error, node, "selects rows by their index");
       }
     case RLX_OP_ID_SOFTMAX:
       {
@@ -543,7 +543,7 @@ look_at (Growth          *self,
         return lengths != NULL;
       }
     default:
-      return refuse (error, node, "is not known to leave out what is behind the rows there are");
+      return refuse (error, node, "is not known to ignore rows that are not in use");
     }
 }
 
@@ -624,7 +624,7 @@ add_slice (Growth          *self,
         }
       if (is_padded || a.start[i] - b.start[i] != 1 || a.start[i] - c.start[i] != self->past - self->past_shortest)
         {
-          refuse (error, node, "takes rows in a way that is not known here");
+          refuse (error, node, "uses rows in a way that is not supported");
           return NULL;
         }
       result = add_op (self, "gather", rlx_map_attrs ("axis", g_variant_new_int64 (i), NULL), error, 2, result,
@@ -651,7 +651,7 @@ find_padding (Growth           *self,
 
   if (a->type.n_dims != b->type.n_dims || a->type.n_dims != c->type.n_dims || a->type.data_type != b->type.data_type ||
       a->type.data_type != c->type.data_type)
-    return refuse (error, a->node, "is another one for fewer rows");
+    return refuse (error, a->node, "is different for fewer rows");
   for (guint i = 0; i < a->type.n_dims; i++)
     {
       gint64 size = a->type.shape[i], less = size - b->type.shape[i];
@@ -733,7 +733,7 @@ add_node (Growth          *self,
   guint axis;
 
   if (!is_same (node, shorter) || !is_same (node, shortest))
-    return refuse (error, node, "is another one for fewer rows");
+    return refuse (error, node, "is different for fewer rows");
   if (find_state (self, node) != NULL)
     return TRUE;
   for (guint i = 0; i < node->n_outputs; i++)
@@ -760,7 +760,7 @@ add_node (Growth          *self,
         continue;
       inputs[i] = self->map[node->inputs[i]->id];
       if (inputs[i] == NULL)
-        return refuse (error, node, "reads a past without what is new");
+        return refuse (error, node, "reads the past without the new rows");
       padded = padded || get_padding (self, node->inputs[i])->axes != 0;
     }
   if (rlx_ir_node_is (node, RLX_OP_ID_SLICE))
@@ -809,7 +809,7 @@ join (Growth  *self,
   self->out = rlx_graph_new ();
   if (self->ir->nodes->len != self->shorter->nodes->len || self->ir->nodes->len != self->shortest->nodes->len)
     {
-      rlx_map_unsupported (error, "The model has other nodes for fewer rows");
+      rlx_map_unsupported (error, "The model has different nodes for fewer rows");
       return NULL;
     }
   if (!add_rows (self, error))
@@ -889,7 +889,7 @@ build (RlxGrow      *self,
         g_ptr_array_extend (before, found, (GCopyFunc) (void *) g_object_ref, NULL);
     }
   if (ok && !compare_casts (before, found, kept))
-    ok = rlx_map_unsupported (error, "The model has other nodes for fewer rows");
+    ok = rlx_map_unsupported (error, "The model has different nodes for fewer rows");
   casts.kept = kept;
   for (guint i = g_hash_table_size (kept) > 0 ? 0 : 2; ok && i < 3; i++)
     {

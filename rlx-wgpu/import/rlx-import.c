@@ -80,7 +80,7 @@ rlx_import_get_node (RlxImport   *self,
     }
   else if (value->node == NULL)
     {
-      rlx_map_unsupported (error, value->list != NULL ? "a sequence is no tensor" : "an optional value without an element is no tensor");
+      rlx_map_unsupported (error, value->list != NULL ? "a sequence is not a tensor" : "an optional value without an element is not a tensor");
     }
   return value->node;
 }
@@ -345,10 +345,10 @@ call_node (RlxScope    *scope,
   if (function != NULL)
     return call_function (scope, node, function, error);
   if (node->domain[0] == '\0' && call.opset > RLX_IMPORT_MAX_OPSET)
-    return rlx_map_unsupported (error, "opsets up to %d are known", RLX_IMPORT_MAX_OPSET);
+    return rlx_map_unsupported (error, "only opsets up to %d are supported", RLX_IMPORT_MAX_OPSET);
   call.row = rlx_map_find (node);
   if (call.row == NULL)
-    return rlx_map_unsupported (error, "there is no such operator here");
+    return rlx_map_unsupported (error, "the operator is not supported");
   if (rlx_map_is_open (&call))
     return rlx_map_call_open (&call, error);
   switch (rlx_fold (&call, error))
@@ -663,7 +663,7 @@ add_input (RlxScope             *scope,
   if (!g_str_equal (port->kind, "tensor"))
     return rlx_map_unsupported (error, "The input “%s” is a %s, not a tensor", port->name, port->kind);
   if (info->data_type < 0)
-    return rlx_map_unsupported (error, "The input “%s” is of %s, which nothing on a device computes with", port->name, info->name);
+    return rlx_map_unsupported (error, "The input “%s” is of %s, which is not supported on devices", port->name, info->name);
   if (fixed != NULL)
     {
       dims = rlx_tensor_get_shape (fixed, &n_dims);
@@ -736,7 +736,7 @@ add_output (RlxScope          *scope,
   if (value->is_failed)
     {
       if (self->n_reasons == 0)
-        return rlx_map_unsupported (error, "The output “%s” is one that its operator does not have here", port->name);
+        return rlx_map_unsupported (error, "The output “%s” is not supported for its operator", port->name);
       return TRUE;
     }
   node = rlx_import_get_node (self, value, &local);

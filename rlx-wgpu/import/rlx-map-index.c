@@ -55,7 +55,7 @@ return_all (RlxMapCall *call,
   if (results == NULL)
     return FALSE;
   if (n_results < n_wanted)
-    return rlx_map_refused (error, "%s: there are %" G_GSIZE_FORMAT " results, %u are wanted", call->node->op, n_results, n_wanted);
+    return rlx_map_refused (error, "%s: there are %" G_GSIZE_FORMAT " results instead of %u", call->node->op, n_results, n_wanted);
   for (guint i = 0; i < n_wanted; i++)
     if (!rlx_map_return (call, i, results[i]))
       return FALSE;

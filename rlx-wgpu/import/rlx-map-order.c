@@ -31,7 +31,7 @@ rlx_onnx_map_top_k (RlxMapCall *call,
       if (counts == NULL)
         return FALSE;
       if (n_counts != 1)
-        return rlx_map_refused (error, "TopK: there is not one k");
+        return rlx_map_refused (error, "TopK: k is not a single number");
       k = counts[0];
     }
   else if (!rlx_map_arg_int (call, "k", -1, &k, error))

@@ -569,7 +569,7 @@ map_cumsum (RlxMapCall *call,
       (axis = rlx_map_input_ints (call, 1, &n, error)) == NULL)
     return FALSE;
   if (n != 1)
-    return rlx_map_refused (error, "%s: there is not one axis", call->node->op);
+    return rlx_map_refused (error, "%s: the axis is not a single number", call->node->op);
   return rlx_map_return (call, 0, rlx_map_op1 (call, call->row->op, node,
                                                rlx_map_attrs ("axis", g_variant_new_int64 (axis[0]),
                                                               "exclusive", g_variant_new_boolean (exclusive),
@@ -618,9 +618,9 @@ map_extract (RlxMapCall *call,
 }
 
 #define REFUSED(foreign, why) ROW (foreign, NULL, .reason = why)
-#define TEXT "it is about words, of which devices know nothing"
-#define TREES "it walks through decision trees, for which there is no kernel"
-#define TRAINING "it is a step of training, which is made for a graph and not read from a file"
+#define TEXT "it processes text, which devices cannot"
+#define TREES "it evaluates decision trees, for which there is no kernel"
+#define TRAINING "it is a training step, which is added to a graph and not read from a file"
 #define REDUCE(foreign, ours) ROW (foreign, ours, .func = map_reduce)
 
 const RlxMapRow rlx_map_rows[] = {
@@ -884,7 +884,7 @@ const RlxMapRow rlx_map_rows[] = {
   ROW ("LSTM", "lstm", .func = rlx_onnx_map_recurrent, .ignored = "output_sequence"),
   ROW ("RNN", "rnn", .func = rlx_onnx_map_recurrent, .ignored = "output_sequence"),
 
-  REFUSED ("ImageDecoder", "it decodes the file of a picture, which devices do not"),
+  REFUSED ("ImageDecoder", "it decodes an image file, which devices cannot"),
   REFUSED ("RegexFullMatch", TEXT),
   REFUSED ("StringConcat", TEXT),
   REFUSED ("StringNormalizer", TEXT),

@@ -391,14 +391,14 @@ rlx_onnx_map_crop (RlxMapCall *call,
     return FALSE;
   shape = rlx_node_get_shape (node, &n_dims);
   if (n_dims != 4 || n_border != 4 || (scale != NULL && n_scale != 2))
-    return rlx_map_refused (error, "the operand is not a picture, or its border not four numbers");
+    return rlx_map_refused (error, "the operand is not an image, or its border not four numbers");
   /* left, top, right, bottom */
   for (guint i = 0; i < 2; i++)
     {
       gint64 first = border[1 - i], last = border[3 - i];
 
       if (first < 0 || last < 0 || first > shape[2 + i] || last > shape[2 + i] - first || (scale != NULL && (scale[i] < 0 || scale[i] > shape[2 + i] - first)))
-        return rlx_map_refused (error, "the border is wider than the picture");
+        return rlx_map_refused (error, "the border is wider than the image");
       starts[i] = first;
       ends[i] = scale != NULL ? first + scale[i] : shape[2 + i] - last;
     }

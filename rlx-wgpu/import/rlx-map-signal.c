@@ -271,7 +271,7 @@ rlx_onnx_map_linear_attention (RlxMapCall *call,
   decays = g_str_has_prefix (rule, "gated");
   learns = g_str_has_suffix (rule, "delta");
   if (decays != rlx_map_has_input (call, 4) || learns != rlx_map_has_input (call, 5))
-    return rlx_map_refused (error, "the update rule “%s” wants %s decay and %s beta", rule, decays ? "a" : "no", learns ? "a" : "no");
+    return rlx_map_refused (error, "the update rule “%s” needs %s decay and %s beta", rule, decays ? "a" : "no", learns ? "a" : "no");
 
   inputs[0] = split_heads (call, rlx_map_input (call, 0, FALSE, error), q_heads, "the query", error);
   inputs[1] = inputs[0] != NULL ? split_heads (call, rlx_map_input (call, 1, FALSE, error), heads, "the key", error) : NULL;

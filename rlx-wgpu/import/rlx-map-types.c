@@ -165,7 +165,7 @@ rlx_onnx_map_cast (RlxMapCall *call,
       return FALSE;
     }
   if (to == RLX_DATA_TYPE_F8E8M0 && (!saturates || (mode != NULL && !g_str_equal (mode, "up"))))
-    return rlx_map_unsupported (error, "numbers become %s rounded up and within its range only", rlx_data_type_to_string (to));
+    return rlx_map_unsupported (error, "conversion to %s always rounds up and saturates", rlx_data_type_to_string (to));
   return rlx_map_return (call, 0, rlx_map_cast_narrow (call, node, to, saturates, error));
 }
 

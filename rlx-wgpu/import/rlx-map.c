@@ -232,7 +232,7 @@ rlx_map_arg_data_type (RlxMapCall  *call,
   if (info->bits == 0 && number != RLX_ONNX_TYPE_STRING)
     return rlx_map_refused (error, "attribute “%s” is %" G_GINT64_FORMAT ", no data type", name, number);
   if (info->data_type < 0)
-    return rlx_map_unsupported (error, "nothing on a device computes with the data type %s", info->name);
+    return rlx_map_unsupported (error, "the data type %s is not supported on devices", info->name);
   *value = (RlxDataType) info->data_type;
   return TRUE;
 }
@@ -309,7 +309,7 @@ rlx_map_input_value (RlxMapCall *call,
   if (!rlx_map_value_is_known (value))
     {
       rlx_import_need (call->import, value);
-      rlx_map_unsupported (error, "input %u decides about shapes or steps, but is computed from data: “%s”", index, call->node->inputs[index]);
+      rlx_map_unsupported (error, "input %u determines shapes or loop counts, but is computed from data: “%s”", index, call->node->inputs[index]);
       return NULL;
     }
   return rlx_import_get_tensor (call->import, value, error);
@@ -681,10 +681,10 @@ rlx_map_check_used (RlxMapCall *call,
 {
   for (guint i = 0; i < MIN (call->node->n_inputs, 64); i++)
     if (rlx_map_has_input (call, i) && !(call->used_inputs >> i & 1))
-      return rlx_map_unsupported (error, "nothing is known of its input %u", i);
+      return rlx_map_unsupported (error, "its input %u is not supported", i);
   for (guint i = 0; i < call->node->n_attributes; i++)
     if (i >= 64 || (!(call->used_attributes >> i & 1) && !is_ignored (call, call->node->attributes[i].name)))
-      return rlx_map_unsupported (error, "nothing is known of its attribute “%s”", call->node->attributes[i].name);
+      return rlx_map_unsupported (error, "its attribute “%s” is not supported", call->node->attributes[i].name);
   return TRUE;
 }
 

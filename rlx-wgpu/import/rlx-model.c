@@ -589,7 +589,7 @@ rlx_model_fix_input (RlxModel   *self,
         {
           g_autofree char *text = rlx_model_port_to_string (port);
 
-          g_set_error (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_SHAPE, "The value has another shape than the input %s", text);
+          g_set_error (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_SHAPE, "The value does not have the shape of the input %s", text);
           return FALSE;
         }
     }
@@ -649,7 +649,7 @@ read_dimensions (RlxModel   *self,
     {
       if (!has_dimension (self, name))
         {
-          g_set_error (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_NOT_FOUND, "The model has no dimension “%s” to choose", name);
+          g_set_error (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_NOT_FOUND, "The model has no dimension “%s” without a fixed size", name);
           return FALSE;
         }
       if (size < 0)

@@ -408,7 +408,7 @@ new_initial (RlxSession            *self,
 
   if (port == NULL || port->data_type < 0 || !port->has_shape)
     {
-      g_set_error (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_SHAPE, "The model does not say of what shape the state “%s” is: give it once", state->input);
+      g_set_error (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_SHAPE, "The model does not say what shape the state “%s” has: give it as an input once", state->input);
       return NULL;
     }
   type.data_type = (RlxDataType) port->data_type;

@@ -201,7 +201,7 @@ read_escape (RlxLexer *self,
 
   letter = *self->p != '\0' ? strchr (letters, *self->p) : NULL;
   if (letter == NULL)
-    return rlx_lexer_error (self, start, error, "there is no such escape in a string");
+    return rlx_lexer_error (self, start, error, "a string has an unknown escape");
 
   *out = (gunichar) meanings[letter - letters];
   self->p++;

@@ -82,7 +82,7 @@ rlx_ir_verify (const RlxIr *ir,
         return fail (node, error, "its number is not its place");
       for (guint j = 0; j < node->n_inputs; j++)
         if (node->inputs[j] != NULL && !is_known (ir, node->inputs[j], i))
-          return fail (node, error, "an input is not of a node before it");
+          return fail (node, error, "an input is not the result of an earlier node");
       for (guint j = 0; j < node->n_outputs; j++)
         {
           const RlxIrValue *value = &node->outputs[j];
@@ -102,7 +102,7 @@ rlx_ir_verify (const RlxIr *ir,
   for (guint i = 0; i < ir->outputs->len; i++)
     if (!is_known (ir, g_array_index (ir->outputs, RlxIrOutput, i).value, ir->nodes->len))
       {
-        g_set_error (error, RLX_COMPILE_ERROR, RLX_COMPILE_ERROR_INTERNAL, "output %u is no value of the graph", i);
+        g_set_error (error, RLX_COMPILE_ERROR, RLX_COMPILE_ERROR_INTERNAL, "output %u is not a value of the graph", i);
         return FALSE;
       }
   for (guint i = 0; i < ir->assigns->len; i++)
@@ -113,7 +113,7 @@ rlx_ir_verify (const RlxIr *ir,
           !rlx_type_equal (&assign->state->type, &assign->value->type))
         {
           g_set_error (error, RLX_COMPILE_ERROR, RLX_COMPILE_ERROR_INTERNAL,
-                       "assignment %u is of no value of the graph, or of one of another type", i);
+                       "assignment %u does not refer to a value of the graph, or to one of another type", i);
           return FALSE;
         }
     }

@@ -334,7 +334,7 @@ rlx_rope_gradient (RlxGradient     *self,
 
   if (rlx_gradient_wants (self, node, RLX_ROPE_COSINES) || rlx_gradient_wants (self, node, RLX_ROPE_SINES))
     {
-      rlx_gradient_refuse (self, node, "tables of angles are not learned");
+      rlx_gradient_refuse (self, node, "tables of angles have no gradient");
       return;
     }
 

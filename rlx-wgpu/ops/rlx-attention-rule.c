@@ -22,7 +22,7 @@ check_operand (const RlxOpCall     *call,
     return TRUE;
 
   text = rlx_type_to_string (type);
-  return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the %s must be [batch, %s, width], it is %s",
+  return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the %s must be [batch, %s, width]; it is %s",
                          name, layout == RLX_HEAD_LAYOUT_HEADS_FIRST ? "heads, sequence" : "sequence, heads", text);
 }
 
@@ -109,14 +109,14 @@ check_extras (const RlxOpCall *call,
       g_autofree char *text = rlx_type_to_string (lengths);
 
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                             "the key lengths must be [%" G_GINT64_FORMAT "], one for each batch, they are %s", query->batch, text);
+                             "the key lengths must be [%" G_GINT64_FORMAT "], one for each batch; they are %s", query->batch, text);
     }
   if (sink != NULL && (sink->n_dims != 1 || (sink->shape[0] != query->heads && sink->shape[0] != 1)))
     {
       g_autofree char *text = rlx_type_to_string (sink);
 
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                             "the sink must be [%" G_GINT64_FORMAT "], one for each head, or [1], it is %s", query->heads, text);
+                             "the sink must be [%" G_GINT64_FORMAT "], one for each head, or [1]; it is %s", query->heads, text);
     }
   return TRUE;
 }

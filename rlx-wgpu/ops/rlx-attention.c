@@ -316,7 +316,7 @@ block_fits (const RlxVariant *variant,
   if (MIN (target->limits.max_invocations, target->limits.max_workgroup_size[0]) < BLOCK_LANES || bytes > target->limits.max_workgroup_storage)
     return rlx_variant_cannot ("too little workgroup memory", why);
   if (!target->barriers_are_cheap || !target->workgroup_memory_is_fast)
-    return rlx_variant_poorly ("a barrier, or workgroup memory, costs much here", why);
+    return rlx_variant_poorly ("barriers or workgroup memory are slow here", why);
   return self->q.sequence > BLOCK_QUERIES / 2 ? RLX_FIT_WELL : rlx_variant_poorly ("too few queries to fill a block", why);
 }
 
@@ -459,7 +459,7 @@ make_matrix_plan (MatrixPlan      *plan,
   *plan = (MatrixPlan) { .shape = find_matrix_shape (target) };
   for (guint i = QUERY; i <= VALUE; i++)
     if (self->inputs[i]->type.data_type != RLX_DATA_TYPE_F16)
-      return "its numbers are not f16";
+      return "elements are not f16";
   if (!(target->features & RLX_DEVICE_FEATURES_SUBGROUP_MATRIX) || plan->shape == NULL)
     return "no matrix units for f16, or none that were tried";
   if (target->subgroup_min != target->subgroup_max && !target->subgroup_sizes_can_be_set)
@@ -469,7 +469,7 @@ make_matrix_plan (MatrixPlan      *plan,
   if (plan->lanes < MATRIX_LANES || MATRIX_MIN_QUERIES * MATRIX_LANES % plan->lanes != 0)
     return "no workgroup of 256 whole subgroups";
   if (self->q.width == 0 || self->q.width % plan->shape->k != 0 || self->v.width % 4 != 0 || MAX (self->q.width, self->v.width) > MATRIX_MAX_WIDTH)
-    return "heads are not so wide that matrices fit";
+    return "the width of heads does not suit matrices";
   /* More queries bring keys and values less often, and need workgroup memory for weights instead. */
   if (self->q.sequence > MATRIX_MIN_QUERIES && fill_matrix_plan (plan, self, target, 2 * MATRIX_MIN_QUERIES) && plan->parts > 0)
     return NULL;
@@ -833,18 +833,18 @@ few_fits (const RlxVariant *variant,
 
   if (!(target->features & RLX_DEVICE_FEATURES_SUBGROUPS) || !is_power_of_two (get_few_lanes (target)) ||
       (target->subgroup_min != target->subgroup_max && !target->subgroup_sizes_can_be_set))
-    return rlx_variant_cannot ("subgroups are not there, or of unknown size", why);
+    return rlx_variant_cannot ("there are no subgroups, or their size is unknown", why);
   if (self->q.width != self->v.width || self->q.width % FEW_COLUMNS != 0 || !is_power_of_two (self->q.width / FEW_COLUMNS) ||
       self->q.width / FEW_COLUMNS > (gint64) get_few_lanes (target))
-    return rlx_variant_cannot ("heads are not so wide that a part of a subgroup takes eight columns each", why);
+    return rlx_variant_cannot ("the width of heads cannot be divided evenly among the lanes of a subgroup", why);
   if ((type != RLX_DATA_TYPE_F32 && type != RLX_DATA_TYPE_F16) || self->inputs[VALUE]->type.data_type != type ||
       self->inputs[QUERY]->type.data_type != type)
-    return rlx_variant_cannot ("its numbers are neither all f32 nor all f16", why);
+    return rlx_variant_cannot ("elements are neither all f32 nor all f16", why);
   if (self->q.sequence >= 8)
     return rlx_variant_poorly ("8 queries or more", why);
   if (target->registers_are_shared && choose_rows (self) > 4)
     return rlx_variant_poorly ("more than four rows need more registers", why);
-  return target->loads_coalesce ? RLX_FIT_WELL : rlx_variant_poorly ("neighbouring loads are not one", why);
+  return target->loads_coalesce ? RLX_FIT_WELL : rlx_variant_poorly ("neighbouring loads are not combined here", why);
 }
 
 static RlxFit
@@ -853,7 +853,7 @@ tile_fits (const RlxVariant *variant,
            gconstpointer     data,
            const char      **why)
 {
-  return target->barriers_are_cheap ? RLX_FIT_WELL : rlx_variant_poorly ("a barrier costs much here", why);
+  return target->barriers_are_cheap ? RLX_FIT_WELL : rlx_variant_poorly ("barriers are slow here", why);
 }
 
 static RlxFit

@@ -22,17 +22,17 @@ rlx_causal_conv1d_infer (RlxOpCall                  *call,
   gint64 channels;
 
   if (x->n_dims != 3)
-    return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the operand is %s, it must have 3 dimensions: %s", text,
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the operand is %s; it must have 3 dimensions: %s", text,
                            last ? "[batch, steps, channels]" : "[batch, channels, steps]");
   channels = x->shape[last ? 2 : 1];
   if (weight->n_dims != 2 || weight->shape[0] != channels || weight->shape[1] == 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                           "weight is %s, it must be [%" G_GINT64_FORMAT ", width], with a width of at least 1", weight_text, channels);
+                           "weight is %s; it must be [%" G_GINT64_FORMAT ", width], with a width of at least 1", weight_text, channels);
   if (bias != NULL && (bias->n_dims != 1 || bias->shape[0] != channels))
     {
       g_autofree char *bias_text = rlx_type_to_string (bias);
 
-      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "bias is %s, it must be [%" G_GINT64_FORMAT "]", bias_text, channels);
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "bias is %s; it must be [%" G_GINT64_FORMAT "]", bias_text, channels);
     }
   wanted.shape[last ? 1 : 2] = weight->shape[1] - 1;
   if (state != NULL && (state->n_dims != 3 || state->shape[0] != wanted.shape[0] || state->shape[1] != wanted.shape[1] ||
@@ -40,7 +40,7 @@ rlx_causal_conv1d_infer (RlxOpCall                  *call,
     {
       g_autofree char *state_text = rlx_type_to_string (state), *wanted_text = rlx_type_to_string (&wanted);
 
-      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "initial_state is %s, the other operands ask for %s", state_text,
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "initial_state is %s; the other operands require %s", state_text,
                              wanted_text);
     }
 

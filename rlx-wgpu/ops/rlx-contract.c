@@ -29,7 +29,7 @@ check_rank (const RlxOpCall *call,
 
   text = rlx_type_to_string (call->inputs[index]);
   return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                         "%s must have %u dimensions, it is %s", call->op->inputs[index].name, n_dims, text);
+                         "%s must have %u dimensions; it is %s", call->op->inputs[index].name, n_dims, text);
 }
 
 /* Two sizes that must be the same. */
@@ -181,7 +181,7 @@ rlx_grouped_matmul_infer (RlxOpCall *call,
       g_autofree char *text = rlx_type_to_string (expert);
 
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                             "expert must have the dimensions of the first operand %s but the last one, it is %s", text_x, text);
+                             "expert must have the dimensions of the first operand %s but the last one; it is %s", text_x, text);
     }
 
   type.shape[type.n_dims - 1] = weight->shape[2];

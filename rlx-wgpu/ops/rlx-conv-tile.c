@@ -62,7 +62,7 @@ rlx_conv_check_product (const RlxConv   *conv,
   else if (!is_plain (window) && rlx_product_has_no_tiles (target))
     *cannot = "all tiles are banned";
   else if (!target->barriers_are_cheap || rlx_product_has_no_tiles (target))
-    *poorly = "a barrier costs much here";
+    *poorly = "barriers are slow here";
   else if (is_mostly_padding (window))
     *poorly = "most of the window is padding, which it reads as well";
   else if (conv->channels_out < MIN_SIDE || n_positions < MIN_SIDE || (guint64) conv->channels_in * n_taps < MIN_SIDE)

@@ -619,7 +619,7 @@ direct_fits (const RlxVariant *self,
 {
   const Problem *problem = data;
 
-  return fit (NULL, problem->mostly_padding || is_small (target, problem) ? NULL : "loads operands anew for each element", why);
+  return fit (NULL, problem->mostly_padding || is_small (target, problem) ? NULL : "loads operands again for each element", why);
 }
 
 /* ---- steps -------------------------------------------------------------------------- */

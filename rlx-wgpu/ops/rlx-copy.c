@@ -237,7 +237,7 @@ shared_fits (const RlxVariant *variant,
     return rlx_variant_cannot (runs_alike, why);
   if (!is_multiple (copy, 32 / self->bits))
     return rlx_variant_cannot ("rows of the result are not whole words", why);
-  return target->barriers_are_cheap ? RLX_FIT_WELL : rlx_variant_poorly ("a barrier costs much here", why);
+  return target->barriers_are_cheap ? RLX_FIT_WELL : rlx_variant_poorly ("barriers are slow here", why);
 }
 
 /* Through tiles in workgroup memory. */

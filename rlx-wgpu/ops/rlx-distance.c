@@ -168,7 +168,7 @@ infer_neighbours (RlxOpCall     *call,
 
   if (k < 1 || k > most)
     return rlx_call_error (call, error, k > MAX_NEIGHBOURS ? RLX_GRAPH_ERROR_LIMIT : RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "k is %" G_GINT64_FORMAT ", it must be from 1 to %" G_GINT64_FORMAT
+                           "k is %" G_GINT64_FORMAT "; it must be from 1 to %" G_GINT64_FORMAT
                            ": there are %" G_GINT64_FORMAT " points%s, and the limit is %d",
                            k, MAX (most, 0), m, exclude_self ? " with the one itself" : "", MAX_NEIGHBOURS);
   type->shape[type->n_dims - 1] = k;

@@ -452,7 +452,7 @@ narrow_fits (const RlxVariant *variant,
              const char      **why)
 {
   if (!target->barriers_are_cheap)
-    return rlx_variant_poorly ("a barrier costs much here", why);
+    return rlx_variant_poorly ("barriers are slow here", why);
   return RLX_FIT_WELL;
 }
 

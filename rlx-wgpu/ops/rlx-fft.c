@@ -32,7 +32,7 @@ check_length (const RlxOpCall *call,
 {
   if (n < 1)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                           "a transform along axis %u has a length of %" G_GINT64_FORMAT ", the least is 1", axis, n);
+                           "a transform along axis %u has a length of %" G_GINT64_FORMAT "; it must be at least 1", axis, n);
   if (n > RLX_FFT_LENGTH)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
                            "a transform along axis %u has a length of %" G_GINT64_FORMAT ", beyond the limit of %d",

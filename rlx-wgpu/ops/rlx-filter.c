@@ -26,7 +26,7 @@ check_filter (const RlxOpCall *call,
   if (filter->n_dims == 1 && filter->shape[0] > 0)
     return TRUE;
   text = rlx_type_to_string (filter);
-  return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "%s is %s, it must have one dimension, of at least 1 element",
+  return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "%s is %s; it must have one dimension, of at least 1 element",
                          call->op->inputs[1].name, text);
 }
 

@@ -27,22 +27,22 @@ rlx_moe_gate_infer (RlxOpCall             *call,
     {
       g_autofree char *text = rlx_type_to_string (bias);
 
-      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "bias is %s, it must be [%" G_GINT64_FORMAT "]", text, n_experts);
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "bias is %s; it must be [%" G_GINT64_FORMAT "]", text, n_experts);
     }
   if (attrs->groups < 1 || n_experts % attrs->groups != 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
                            "%" G_GINT64_FORMAT " experts cannot be in %" G_GINT64_FORMAT " groups of the same size", n_experts, attrs->groups);
   if (attrs->top_groups < 1 || attrs->top_groups > attrs->groups)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "top_groups is %" G_GINT64_FORMAT ", it must be from 1 to %" G_GINT64_FORMAT ", the number of groups",
+                           "top_groups is %" G_GINT64_FORMAT "; it must be from 1 to %" G_GINT64_FORMAT ", the number of groups",
                            attrs->top_groups, attrs->groups);
   n_allowed = n_experts / attrs->groups * attrs->top_groups;
   if (attrs->k < 1 || attrs->k > n_allowed)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "k is %" G_GINT64_FORMAT ", it must be from 1 to %" G_GINT64_FORMAT ", the number of experts to choose from",
+                           "k is %" G_GINT64_FORMAT "; it must be from 1 to %" G_GINT64_FORMAT ", the number of experts to choose from",
                            attrs->k, n_allowed);
   if (!isfinite (attrs->scale))
-    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "scale is %g, it must be finite", attrs->scale);
+    return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "scale is %g; it must be finite", attrs->scale);
   if (type.n_dims > RLX_MAX_DIMS - 2)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
                            "the operand has %u dimensions, with two more for groups that is beyond the limit of %u",

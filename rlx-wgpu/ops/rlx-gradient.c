@@ -269,7 +269,7 @@ rlx_gradient_refuse (RlxGradient     *self,
 
   if (self->b.error == NULL)
     g_set_error (&self->b.error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_UNSUPPORTED,
-                 "gradient: %s has none: %s; the loss depends on it by %s", node->op->name, why, path);
+                 "gradient: %s has none: %s; the loss depends on it through %s", node->op->name, why, path);
 }
 
 /* Whether anything that was asked for is an operand of @node, or leads to one. */
@@ -373,7 +373,7 @@ check_losses (RlxGradient   *self,
                      "gradient: the loss %s is %s; it must have one element, or come with a seed", value, type);
       else if (seed != NULL && !rlx_type_equal (&seed->type, &loss->type))
         g_set_error (&self->b.error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_SHAPE,
-                     "gradient: the seed is %s, the loss %s is %s; they must be alike", seed_type, value, type);
+                     "gradient: the seed is %s, the loss %s is %s; they must match", seed_type, value, type);
       if (self->b.error != NULL)
         return FALSE;
     }

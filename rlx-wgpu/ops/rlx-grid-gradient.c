@@ -229,7 +229,7 @@ rlx_grid_sample_gradient (RlxGradient     *self,
   n = batch * elements;
   if (n > G_MAXINT32)
     {
-      rlx_gradient_refuse (self, node, "its pictures have more than 2³¹ elements");
+      rlx_gradient_refuse (self, node, "its images have more than 2³¹ elements");
       return;
     }
 

@@ -138,7 +138,7 @@ rlx_linear_infer (RlxOpCall            *call,
       g_autofree char *text = rlx_type_to_string (weight);
 
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                             "the weight must have 2 dimensions, it is %s", text);
+                             "the weight must have 2 dimensions; it is %s", text);
     }
   if (!get_matrix (call, 0, transpose_a, &m, &k_a, error) ||
       !get_matrix (call, 1, transpose_b, &k_b, &n, error))
@@ -187,7 +187,7 @@ rlx_qkv_linear_infer (RlxOpCall               *call,
       g_autofree char *text = rlx_type_to_string (weight);
 
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                             "the weight must have 2 dimensions, it is %s", text);
+                             "the weight must have 2 dimensions; it is %s", text);
     }
   if (!get_matrix (call, 0, FALSE, &m, &k_x, error) || !get_matrix (call, 1, transpose_b, &k_w, &n, error))
     return FALSE;

@@ -103,7 +103,7 @@ rlx_split_infer (RlxOpCall           *call,
                            "there are no sizes, and the number of parts is %" G_GINT64_FORMAT, parts);
   if (parts > MAX_PARTS)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
-                           "%" G_GINT64_FORMAT " parts are wanted; the limit is %u", parts, MAX_PARTS);
+                           "%" G_GINT64_FORMAT " parts are asked for; the limit is %u", parts, MAX_PARTS);
   if (size % parts != 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                            "the %" G_GINT64_FORMAT " elements of axis %u do not make %" G_GINT64_FORMAT " equal parts", size, axis, parts);

@@ -544,12 +544,12 @@ chunks_fits (const RlxVariant *variant,
   if (self->too_many)
     return rlx_variant_cannot (too_many, why);
   if (cut_rows (self, target).n_chunks == 0)
-    return rlx_variant_cannot ("rows are too short to cut", why);
+    return rlx_variant_cannot ("rows are too short to split", why);
   if (target->barriers_are_cheap)
     wanted = n >= 16384 && n_rows < 256;
   else
     wanted = (n >= 8192 && n_rows < (shared ? 32 : 512)) || (n >= 65536 && !shared);
-  return wanted ? RLX_FIT_WELL : rlx_variant_poorly ("rows are short, or enough", why);
+  return wanted ? RLX_FIT_WELL : rlx_variant_poorly ("rows are short, or there are enough of them", why);
 }
 
 static gboolean
@@ -698,7 +698,7 @@ registers_fits (const RlxVariant *variant,
     return rlx_variant_cannot ("it is a softmax, or its columns are not vectors of floats", why);
   if (!(target->features & RLX_DEVICE_FEATURES_SUBGROUPS) || target->subgroup_size < 4 ||
       (target->subgroup_min != target->subgroup_max && !target->subgroup_sizes_can_be_set))
-    return rlx_variant_cannot ("subgroups are not there, or of unknown size", why);
+    return rlx_variant_cannot ("there are no subgroups, or their size is unknown", why);
   if (keep_rows (self, target).vectors == 0)
     return rlx_variant_cannot ("rows are too long for the registers of a workgroup", why);
   return rlx_share_fits (RLX_SHARE_WORKGROUP, target, self->rows.n_rows, self->rows.n_columns, self->across, why);

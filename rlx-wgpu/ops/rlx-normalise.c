@@ -54,7 +54,7 @@ check_shape (RlxOpCall           *call,
   type.data_type = call->inputs[index]->data_type;
   text = rlx_type_to_string (&type);
   return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                         "the %s is %s, %s %s", call->op->inputs[index].name, got, reason, text);
+                         "the %s is %s; %s %s", call->op->inputs[index].name, got, reason, text);
 }
 
 /* Input @index broadcasts to the operand and not beyond. */
@@ -141,7 +141,7 @@ rlx_layer_norm_infer (RlxOpCall               *call,
   if (!check_axes (call, attrs, &factor, error))
     return FALSE;
   for (guint i = 1; i < call->n_inputs; i++)
-    if (!check_shape (call, i, &factor, "the axes make it", error))
+    if (!check_shape (call, i, &factor, "the axes require", error))
       return FALSE;
 
   rlx_call_add_output (call, call->inputs[0]);
@@ -242,7 +242,7 @@ rlx_residual_norm_infer (RlxOpCall               *call,
   if (!check_axes (call, attrs, &factor, error) || !check_broadcast (call, 1, error))
     return FALSE;
   for (guint i = 2; i < call->n_inputs; i++)
-    if (!check_shape (call, i, &factor, "the axes make it", error))
+    if (!check_shape (call, i, &factor, "the axes require", error))
       return FALSE;
 
   rlx_call_add_output (call, call->inputs[0]);
@@ -384,7 +384,7 @@ rlx_image_norm_infer (RlxOpCall               *call,
       /* One for each group will do. */
       if (groups && call->inputs[i] != NULL && call->inputs[i]->n_dims == 1 && call->inputs[i]->shape[0] == n_groups)
         continue;
-      if (!check_shape (call, i, &factor, "the channels make it", error))
+      if (!check_shape (call, i, &factor, "the channels require", error))
         return FALSE;
     }
 
@@ -467,7 +467,7 @@ rlx_batch_norm_infer (RlxOpCall               *call,
 
   factor.shape[0] = x->shape[axis];
   for (guint i = 1; i < call->n_inputs; i++)
-    if (!check_shape (call, i, &factor, "the axis makes it", error))
+    if (!check_shape (call, i, &factor, "the axis requires", error))
       return FALSE;
 
   rlx_call_add_output (call, x);

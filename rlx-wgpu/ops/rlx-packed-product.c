@@ -82,7 +82,7 @@ shuffle_fits (const RlxVariant *self,
   if (!rlx_product_has_shuffles (target))
     return rlx_variant_cannot ("needs subgroups of 8, on a CPU", why);
   if (problem->k % CHUNK != 0 || problem->expert != NULL)
-    return rlx_variant_cannot ("rows are no whole chunks, or chosen by experts", why);
+    return rlx_variant_cannot ("rows are not whole chunks, or experts choose them", why);
   return problem->m > 4 && problem->n >= 32 && problem->chunks >= 4 ? RLX_FIT_WELL : rlx_variant_poorly ("too few rows or columns", why);
 }
 
@@ -140,14 +140,14 @@ row_fits (const RlxVariant *self,
   guint numbers, bytes;
 
   if (piece == NULL)
-    return rlx_variant_cannot ("takes no numbers apart that are packed like these", why);
+    return rlx_variant_cannot ("cannot unpack numbers of this type", why);
   rlx_packed_type_get_block (piece->type, &numbers, &bytes);
   if (problem->k % MAX (piece->numbers, numbers) != 0)
-    return rlx_variant_cannot ("rows are no whole blocks", why);
+    return rlx_variant_cannot ("rows are not whole blocks", why);
   if (!has_rows (problem))
     return rlx_variant_cannot ("there are no experts", why);
   if (!target->loads_coalesce)
-    return rlx_variant_poorly ("neighbouring lanes read what is apart", why);
+    return rlx_variant_poorly ("neighbouring lanes would read distant elements", why);
   return problem->m <= 8 || problem->expert != NULL ? RLX_FIT_WELL : rlx_variant_poorly ("more than 8 rows", why);
 }
 
@@ -161,7 +161,7 @@ tile_fits (const RlxVariant *self,
 
   if (problem->expert != NULL)
     return rlx_variant_cannot ("rows have weights of their own", why);
-  return target->loads_coalesce ? RLX_FIT_WELL : rlx_variant_poorly ("a barrier costs much here", why);
+  return target->loads_coalesce ? RLX_FIT_WELL : rlx_variant_poorly ("barriers are slow here", why);
 }
 
 /* On a GPU neighbouring lanes want neighbouring bytes. */
@@ -171,7 +171,7 @@ lanes_fits (const RlxVariant *self,
             gconstpointer     data,
             const char      **why)
 {
-  return target->loads_coalesce ? rlx_variant_poorly ("neighbouring lanes read rows that are apart", why) : RLX_FIT_WELL;
+  return target->loads_coalesce ? rlx_variant_poorly ("neighbouring lanes would read distant rows", why) : RLX_FIT_WELL;
 }
 
 /* What all kernels have in common: tiles of @tile_m rows and @columns. */
@@ -252,7 +252,7 @@ find_obstacle (RlxLower *lower,
   const RlxTarget *target = rlx_lower_get_target (lower);
 
   if (rlx_lower_get_precision (lower) < RLX_PRECISION_REDUCED)
-    return "the graph wants full precision";
+    return "the graph asks for full precision";
   if (!rlx_product_has_matrix (lower))
     return "no matrix units that are faster";
   if (self->expert != NULL)
@@ -260,8 +260,8 @@ find_obstacle (RlxLower *lower,
   if (self->m < MIN_MATRIX_SIDE || self->n < MIN_MATRIX_SIDE)
     return "too small for tiles of matrices";
   if (!rlx_product_choose_pieces (target, &self->product, 1, TRUE, &self->matrix))
-    return "rows are no whole chunks";
-  return is_in_range (lower, self) ? NULL : "the weight can have numbers that f16 does not hold";
+    return "rows are not whole chunks";
+  return is_in_range (lower, self) ? NULL : "the weight may have numbers that do not fit f16";
 }
 
 static RlxFit
@@ -326,7 +326,7 @@ rows_fits (const RlxVariant *self,
   if (problem->expert != NULL)
     return rlx_variant_cannot ("rows have weights of their own", why);
   if (problem->k % CHUNK != 0)
-    return rlx_variant_cannot ("rows are no whole chunks", why);
+    return rlx_variant_cannot ("rows are not whole chunks", why);
   if ((*why = rlx_product_check_rows (target, &problem->product)) != NULL)
     return RLX_FIT_NO;
   return problem->m > 8 ? RLX_FIT_WELL : rlx_variant_poorly ("8 rows or fewer", why);
@@ -386,11 +386,11 @@ bytes_fits (const RlxVariant *self,
   const Problem *problem = data;
 
   if (!problem->may_use_bytes)
-    return rlx_variant_cannot ("the graph wants more precision", why);
+    return rlx_variant_cannot ("the graph asks for more precision", why);
   if (!(target->features & RLX_DEVICE_FEATURES_PACKED_DOT))
-    return rlx_variant_cannot ("no products of bytes", why);
+    return rlx_variant_cannot ("no packed dot products", why);
   if (!has_quads (problem->node))
-    return rlx_variant_cannot ("takes no numbers apart that are packed like these", why);
+    return rlx_variant_cannot ("cannot unpack numbers of this type", why);
   return rows_fits (self, target, data, why);
 }
 

@@ -283,7 +283,7 @@ rlx_dequant_matmul_infer (RlxOpCall                      *call,
     {
       g_autofree char *text = rlx_type_to_string (weight);
 
-      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the weight must have %u dimensions, it is %s", n_dims, text);
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the weight must have %u dimensions; it is %s", n_dims, text);
     }
   k = x->shape[x->n_dims - 1];
   n = weight->shape[n_dims - 2];
@@ -386,7 +386,7 @@ rlx_gather_packed_infer (RlxOpCall                      *call,
     {
       g_autofree char *text = rlx_type_to_string (packed);
 
-      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the table must have 2 dimensions, it is %s", text);
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the table must have 2 dimensions; it is %s", text);
     }
   if (packed->shape[0] == 0 && rlx_type_n_elements (indices) > 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "there are indices, but the table has no rows");
@@ -550,7 +550,7 @@ rlx_dequant_matmul_gradient (RlxGradient     *self,
 
   if (rlx_gradient_wants (self, node, RLX_DEQUANT_MATMUL_SCALE) || rlx_gradient_wants (self, node, RLX_DEQUANT_MATMUL_ZERO_POINT))
     {
-      rlx_gradient_refuse (self, node, "the scales of a packed weight are frozen, as it is");
+      rlx_gradient_refuse (self, node, "the scales of a packed weight are frozen, like the weight itself");
       return;
     }
   if (rlx_gradient_wants (self, node, RLX_DEQUANT_MATMUL_SELF))

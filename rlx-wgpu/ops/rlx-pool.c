@@ -278,7 +278,7 @@ print_problem (gconstpointer data)
   const Problem *self = data;
 
   return g_strdup_printf ("%" G_GUINT64_FORMAT " windows of %" G_GUINT64_FORMAT "%s%s, %s", rlx_type_n_elements (&self->y->type), self->length,
-                          self->global ? ", all that there is" : "", self->fold.indices ? ", positions" : "",
+                          self->global ? ", covering everything" : "", self->fold.indices ? ", positions" : "",
                           rlx_data_type_to_string (self->x->type.data_type));
 }
 
@@ -311,7 +311,7 @@ parts_fits (const RlxVariant *variant,
   const Problem *self = data;
 
   if (!can_be_cut (self))
-    return rlx_variant_cannot ("windows are short, not of all that there is, or their positions are asked for", why);
+    return rlx_variant_cannot ("windows are short or do not cover everything, or their positions are needed", why);
   return self->length > MAX_WINDOW ? RLX_FIT_WELL : rlx_variant_poorly ("windows are short", why);
 }
 
@@ -384,7 +384,7 @@ shared_fits (const RlxVariant *variant,
   const Problem *self = data;
 
   if (!target->barriers_are_cheap && (self->length <= MAX_WINDOW || can_be_cut (self)))
-    return rlx_variant_poorly ("a barrier costs much here", why);
+    return rlx_variant_poorly ("barriers are slow here", why);
   if (self->length < get_lanes (variant) * (get_lanes (variant) > MIN_SHARED ? 64 : 1))
     return rlx_variant_poorly ("windows are short", why);
   return RLX_FIT_WELL;

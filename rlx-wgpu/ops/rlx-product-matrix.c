@@ -182,14 +182,14 @@ rlx_product_choose_matrix (RlxLower         *lower,
                            RlxProductMatrix *matrix,
                            guint            *condition)
 {
-  static const char not_well[] = "f16 does not hold the weight well enough";
+  static const char not_well[] = "the weight does not fit f16 well enough";
   const RlxTarget *target = rlx_lower_get_target (lower);
 
   *condition = 0;
   if (product->packed || product->window != NULL)
-    return "reads neither panels nor through windows";
+    return "supports neither panels nor windows";
   if (rlx_lower_get_precision (lower) < RLX_PRECISION_REDUCED)
-    return "the graph wants full precision";
+    return "the graph asks for full precision";
   if (!rlx_product_has_matrix (lower))
     return "no matrix units that are faster";
   if (!is_worth_it (product))

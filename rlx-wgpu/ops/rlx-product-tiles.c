@@ -226,14 +226,14 @@ rlx_product_check_rows (const RlxTarget  *target,
   RlxProductKernel config = { 0 };
 
   if (get_row_lanes (target) == 0)
-    return "a number that all lanes use is not an operand for free here";
+    return "an operand that all lanes share is not free here";
   if (product->k == 0)
     return "there is nothing to add up";
   rlx_product_choose_vectors (&config, product);
   if (!config.a_along_k || !config.a_vectors || product->m < 8)
     return "rows cannot be read in whole vectors along the sum, or are fewer than 8";
   if (product->window != NULL && (product->window->x == product->a || product->window->split > 0))
-    return "reads rows through no window";
+    return "does not support windows";
   return NULL;
 }
 
@@ -334,7 +334,7 @@ rlx_product_tiles_fits (const RlxVariant *self,
   RlxProductVariant row = GPOINTER_TO_UINT (self->data);
 
   if (problem->product.packed && !target->loads_coalesce)
-    return rlx_variant_cannot ("reads no panels on a CPU", why);
+    return rlx_variant_cannot ("does not support panels on a CPU", why);
   if (row == RLX_PRODUCT_ROWS && (*why = rlx_product_check_rows (target, &problem->product)) != NULL)
     return RLX_FIT_NO;
   if ((*why = rlx_product_find_better (problem)) != NULL)

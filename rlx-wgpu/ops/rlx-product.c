@@ -318,7 +318,7 @@ lanes_fits (const RlxVariant *self,
   const RlxProductProblem *problem = data;
 
   if (problem->product.window != NULL)
-    *why = "does not read through windows";
+    *why = "does not support windows";
   else if ((*why = rlx_product_find_better (problem)) == NULL && prefers_tiles (target, problem))
     *why = "more than 8 rows: tiles read operands fewer times";
   return problem->product.window != NULL ? RLX_FIT_NO : *why != NULL ? RLX_FIT_POORLY : RLX_FIT_WELL;
@@ -342,7 +342,7 @@ dot_fits (const RlxVariant *self,
   const RlxProductProblem *problem = data;
 
   if (problem->product.packed || problem->product.window != NULL)
-    return rlx_variant_cannot ("reads neither panels nor through windows", why);
+    return rlx_variant_cannot ("supports neither panels nor windows", why);
   if (problem->product.k == 0)
     return rlx_variant_cannot ("there is nothing to add up", why);
   return problem->few_results ? RLX_FIT_WELL : rlx_variant_poorly ("too many results, or too short sums, for a workgroup each", why);
@@ -557,7 +557,7 @@ matrix_describe (const RlxVariant *self,
   rlx_lower_set_condition (lower, problem->condition, FALSE);
   if (ok && problem->condition != 0)
     {
-      other.no_matrix = "for a weight that f16 does not hold";
+      other.no_matrix = "for a weight that does not fit f16";
       /* Both read it where it is. */
       other.may_pack = FALSE;
       ok = rlx_lower_choose (lower, node, &rlx_product_variants, &other, error);

@@ -288,9 +288,9 @@ row_fits (const RlxVariant *variant,
   if (!(target->features & RLX_DEVICE_FEATURES_PACKED_DOT))
     return rlx_variant_cannot ("needs packed dot products", why);
   if (self->k == 0 || self->k % 16 != 0 || !self->transposed)
-    return rlx_variant_cannot ("rows and columns are no whole pieces of 16 bytes", why);
+    return rlx_variant_cannot ("rows and columns are not multiples of 16 bytes", why);
   if (!target->loads_coalesce)
-    return rlx_variant_poorly ("neighbouring lanes read what is apart", why);
+    return rlx_variant_poorly ("neighbouring lanes would read distant elements", why);
   return self->m <= 4 ? RLX_FIT_WELL : rlx_variant_poorly ("more than 4 rows", why);
 }
 

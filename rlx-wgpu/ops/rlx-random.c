@@ -214,7 +214,7 @@ rlx_dropout_infer (RlxOpCall            *call,
     return FALSE;
   if (!(ratio >= 0 && ratio < 1) || !isfinite ((float) (1 / (1 - ratio))))
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "ratio is %g; it can be 0 up to but without 1", ratio);
+                           "ratio is %g; it must be at least 0 and less than 1", ratio);
 
   rlx_call_add_output (call, call->inputs[0]);
   return TRUE;

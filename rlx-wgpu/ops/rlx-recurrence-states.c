@@ -29,7 +29,7 @@ check_shape (const RlxOpCall *call,
 
   text = rlx_type_to_string (type);
   wanted_text = rlx_type_to_string (&wanted);
-  return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "%s is %s, the other operands ask for %s",
+  return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "%s is %s; the other operands require %s",
                          call->op->inputs[index].name, text, wanted_text);
 }
 
@@ -47,7 +47,7 @@ rlx_recurrence_states_infer (RlxOpCall                      *call,
   if (key->n_dims != 3)
     {
       text = rlx_type_to_string (key);
-      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the operand is %s, it must have 3 dimensions: [steps, heads, width]", text);
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the operand is %s; it must have 3 dimensions: [steps, heads, width]", text);
     }
   if (has_in != has_out)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "%s is there without %s", has_in ? "in_key" : "out_key",

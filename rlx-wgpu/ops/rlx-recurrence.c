@@ -114,7 +114,7 @@ check_shape (const RlxOpCall *call,
   wanted.data_type = type->data_type;
   text = rlx_type_to_string (type);
   wanted_text = rlx_type_to_string (&wanted);
-  return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "%s is %s, the other operands ask for %s",
+  return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "%s is %s; the other operands require %s",
                          call->op->inputs[index].name, text, wanted_text);
 }
 
@@ -130,7 +130,7 @@ check_rank (const RlxOpCall *call,
 
   if (type->n_dims == n_dims)
     return TRUE;
-  return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "%s is %s, it must have %u dimensions: %s",
+  return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "%s is %s; it must have %u dimensions: %s",
                          call->op->inputs[index].name, text, n_dims, dims);
 }
 

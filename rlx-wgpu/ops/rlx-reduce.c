@@ -593,8 +593,8 @@ split_fits (const RlxVariant *variant,
   const RlxRows *rows = &((const Problem *) data)->rows;
 
   if (rows->n_columns < 4)
-    return rlx_variant_cannot ("rows are too short to cut", why);
-  return choose_cut (rows, target).n_parts > 1 ? RLX_FIT_WELL : rlx_variant_poorly ("rows are short, or enough", why);
+    return rlx_variant_cannot ("rows are too short to split", why);
+  return choose_cut (rows, target).n_parts > 1 ? RLX_FIT_WELL : rlx_variant_poorly ("rows are short, or there are enough of them", why);
 }
 
 static gboolean

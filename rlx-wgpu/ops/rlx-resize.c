@@ -516,7 +516,7 @@ rlx_resize_gradient (RlxGradient     *self,
 
   if (rlx_gradient_wants (self, node, RLX_RESIZE_SCALES) || rlx_gradient_wants (self, node, RLX_RESIZE_REGION))
     {
-      rlx_gradient_refuse (self, node, "scales and regions are not learned");
+      rlx_gradient_refuse (self, node, "scales and regions have no gradient");
       return;
     }
   if (rlx_type_n_elements (x) == 0 || rlx_type_n_elements (&node->outputs[0].type) == 0)

@@ -50,7 +50,7 @@ check_operand (const RlxOpCall    *call,
     {
       g_autofree char *text = rlx_type_to_string (call->inputs[X]);
 
-      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the operand must be [batch, %s, width], it is %s",
+      return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "the operand must be [batch, %s, width]; it is %s",
                              attrs->layout == RLX_HEAD_LAYOUT_HEADS_FIRST ? "heads, sequence" : "sequence, heads", text);
     }
   if (!isfinite ((float) base) || base < 1)

@@ -96,13 +96,13 @@ rlx_share_fits (RlxShare         self,
   if (!target->barriers_are_cheap)
     {
       if (self == RLX_SHARE_WORKGROUP)
-        return rlx_variant_poorly ("a barrier costs much here", why);
+        return rlx_variant_poorly ("barriers are slow here", why);
       if (self == RLX_SHARE_LANES)
         return few_rows ? RLX_FIT_WELL : rlx_variant_poorly ("rows are many or short", why);
       return few_rows ? rlx_variant_poorly ("rows are few and long", why) : RLX_FIT_WELL;
     }
   if (self == RLX_SHARE_NONE)
-    return n_columns < 32 || side_by_side ? RLX_FIT_WELL : rlx_variant_poorly ("neighbouring lanes would read elements that are apart", why);
+    return n_columns < 32 || side_by_side ? RLX_FIT_WELL : rlx_variant_poorly ("neighbouring lanes would read distant elements", why);
   if (side_by_side)
     return rlx_variant_poorly ("rows lie side by side", why);
   if (self == RLX_SHARE_LANES && n_columns > 512)

@@ -143,7 +143,7 @@ shared_fits (const RlxVariant *variant,
   const RlxAxis *axis = ((const Problem *) data)->axis;
 
   if (!target->barriers_are_cheap)
-    return rlx_variant_poorly ("a barrier costs much here", why);
+    return rlx_variant_poorly ("barriers are slow here", why);
   if (axis->length <= 64)
     return rlx_variant_poorly ("rows are short", why);
   return axis->inner > 1 && axis->n_rows >= 4096 ? rlx_variant_poorly ("rows lie side by side", why) : RLX_FIT_WELL;

@@ -26,7 +26,7 @@ check_hop (const RlxOpCall *call,
 {
   if (hop < 1)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "the hop is %" G_GINT64_FORMAT ", the least is 1", hop);
+                           "the hop is %" G_GINT64_FORMAT "; it must be at least 1", hop);
   return TRUE;
 }
 
@@ -38,7 +38,7 @@ check_length (const RlxOpCall *call,
 {
   if (length < 1)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "the %s is %" G_GINT64_FORMAT ", the least is 1", name, length);
+                           "the %s is %" G_GINT64_FORMAT "; it must be at least 1", name, length);
   return TRUE;
 }
 
@@ -55,7 +55,7 @@ rlx_frames_check_window (const RlxOpCall     *call,
 
   text = rlx_type_to_string (window);
   return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                         "window is %s, it must have one dimension, of 1 to %" G_GINT64_FORMAT " elements, which is the length of a frame",
+                         "window is %s; it must have one dimension, of 1 to %" G_GINT64_FORMAT " elements, which is the length of a frame",
                          text, length);
 }
 
@@ -177,7 +177,7 @@ count_samples (const RlxOpCall *call,
     return FALSE;
   if (n_frames == 0 || length == 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                           "there are %" G_GINT64_FORMAT " frames of %" G_GINT64_FORMAT " elements, the least is 1 of each",
+                           "there are %" G_GINT64_FORMAT " frames of %" G_GINT64_FORMAT " elements; there must be at least 1 of each",
                            n_frames, length);
   if (!rlx_mul_i64 (n_frames - 1, hop, n) || !rlx_add_i64 (*n, length, n))
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,
@@ -351,14 +351,14 @@ rlx_istft_infer (RlxOpCall           *call,
 
   if (x->n_dims < 3 || x->shape[planar ? 0 : x->n_dims - 1] != 2)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                           "the operand is %s, it must have three dimensions at least: %s", text,
+                           "the operand is %s; it must have three dimensions at least: %s", text,
                            planar ? "[2, …, frames, bins]" : "[…, frames, bins, 2]");
   type = get_numbers (x, attrs->layout);
   n_bins = type.shape[type.n_dims - 1];
   length = get_transform (attrs, n_bins);
   if (attrs->fft_length < 0 || length < 1)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "the transform has %" G_GINT64_FORMAT " elements, the least is 1", attrs->fft_length < 0 ? attrs->fft_length : length);
+                           "the transform has %" G_GINT64_FORMAT " elements; it must have at least 1", attrs->fft_length < 0 ? attrs->fft_length : length);
   if (n_bins != (attrs->one_sided ? length / 2 + 1 : length))
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                            "there are %" G_GINT64_FORMAT " bins, a transform of %" G_GINT64_FORMAT " elements has %" G_GINT64_FORMAT,
@@ -370,12 +370,12 @@ rlx_istft_infer (RlxOpCall           *call,
     n -= length / 2 * 2;
   if (attrs->length < 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "the length is %" G_GINT64_FORMAT ", the least is 1, and 0 stands for all there is", attrs->length);
+                           "the length is %" G_GINT64_FORMAT "; it must be at least 1, or 0 for everything", attrs->length);
   if (attrs->length > 0)
     n = attrs->length;
   if (n < 1)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                           "%" G_GINT64_FORMAT " frames around their samples leave a signal of %" G_GINT64_FORMAT " elements, the least is 1",
+                           "%" G_GINT64_FORMAT " frames around their samples leave a signal of %" G_GINT64_FORMAT " elements; it must have at least 1",
                            type.shape[type.n_dims - 2], n);
   type.n_dims--;
   type.shape[type.n_dims - 1] = n;

@@ -21,10 +21,10 @@ check_square (const RlxOpCall *call,
 
   if (type->n_dims < 2)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                           "the first operand must have at least 2 dimensions, it is %s", text);
+                           "the first operand must have at least 2 dimensions; it is %s", text);
   if (type->shape[type->n_dims - 1] != type->shape[type->n_dims - 2])
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                           "the last two dimensions of the first operand must be the same, it is %s", text);
+                           "the last two dimensions of the first operand must be the same; it is %s", text);
   return TRUE;
 }
 

@@ -229,8 +229,8 @@ arg_split_fits (const RlxVariant *variant,
   const ArgProblem *self = data;
 
   if (self->n < 4)
-    return rlx_variant_cannot ("rows are too short to cut", why);
-  return count_arg_parts (self, target) > 1 ? RLX_FIT_WELL : rlx_variant_poorly ("rows are short, or enough", why);
+    return rlx_variant_cannot ("rows are too short to split", why);
+  return count_arg_parts (self, target) > 1 ? RLX_FIT_WELL : rlx_variant_poorly ("rows are short, or there are enough of them", why);
 }
 
 static gboolean
@@ -265,8 +265,8 @@ arg_whole_fits (const RlxVariant *variant,
   if (shared == wanted)
     return RLX_FIT_WELL;
   if (!shared)
-    return rlx_variant_poorly ("neighbouring lanes would read elements that are apart", why);
-  return rlx_variant_poorly (target->barriers_are_cheap ? "rows are short, or lie side by side" : "a barrier costs much here", why);
+    return rlx_variant_poorly ("neighbouring lanes would read distant elements", why);
+  return rlx_variant_poorly (target->barriers_are_cheap ? "rows are short, or lie side by side" : "barriers are slow here", why);
 }
 
 static gboolean

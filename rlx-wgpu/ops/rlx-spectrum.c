@@ -46,7 +46,7 @@ check_length (const RlxOpCall *call,
 {
   if (length < 1 || length > 1 << 24)
     return rlx_call_error (call, error, length < 1 ? RLX_GRAPH_ERROR_INVALID_ARGUMENT : RLX_GRAPH_ERROR_LIMIT,
-                           "a transform has %" G_GINT64_FORMAT " elements, it must have 1 to 16777216", length);
+                           "a transform has %" G_GINT64_FORMAT " elements; it must have 1 to 16777216", length);
   return TRUE;
 }
 
@@ -129,7 +129,7 @@ infer_mels (RlxOpCall       *call,
       g_autofree char *text = rlx_type_to_string (filters);
 
       return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
-                             "filters is %s, it must be [%" G_GINT64_FORMAT ", mels] for transforms of %" G_GINT64_FORMAT " elements",
+                             "filters is %s; it must be [%" G_GINT64_FORMAT ", mels] for transforms of %" G_GINT64_FORMAT " elements",
                              text, frames->length / 2 + 1, frames->length);
     }
   if (type.n_dims == RLX_MAX_DIMS)
@@ -251,7 +251,7 @@ rlx_welch_peaks_infer (RlxOpCall                *call,
     return FALSE;
   if (attrs->k < 0 || attrs->k > attrs->length / 2 + 1)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                           "k is %" G_GINT64_FORMAT ", it must be from 0 to %" G_GINT64_FORMAT ", the number of frequencies",
+                           "k is %" G_GINT64_FORMAT "; it must be from 0 to %" G_GINT64_FORMAT ", the number of frequencies",
                            attrs->k, attrs->length / 2 + 1);
   if (type.n_dims == RLX_MAX_DIMS)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_LIMIT,

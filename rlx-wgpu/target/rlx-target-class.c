@@ -107,14 +107,14 @@ rlx_target_restrict (RlxTarget        *self,
   if (features & ~known)
     {
       g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                   "the features to avoid are 0x%x; kernels can do without f16, subgroups, subgroup-matrix and packed-dot, 0x%x",
+                   "the features to avoid are 0x%x; only f16, subgroups, subgroup-matrix and packed-dot can be avoided, 0x%x",
                    (guint) features, (guint) known);
       return FALSE;
     }
   if (buffer_limit > 0 && buffer_limit < MIN_BUFFER_LIMIT)
     {
       g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
-                   "the limit of a buffer is %" G_GUINT64_FORMAT " bytes, it can be 0 for none, or at least %d", buffer_limit, MIN_BUFFER_LIMIT);
+                   "the limit of a buffer is %" G_GUINT64_FORMAT " bytes; it must be 0 for none, or at least %d", buffer_limit, MIN_BUFFER_LIMIT);
       return FALSE;
     }
 

@@ -91,12 +91,12 @@ read_config (RlxBertConfig *config,
   for (gsize i = 0; i < G_N_ELEMENTS (members); i++)
     if (members[i].number != NULL && *members[i].number == 0)
       {
-        g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_PARSE, "config.json: “%s” is 0 or not there", members[i].name);
+        g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_PARSE, "config.json: “%s” is 0 or missing", members[i].name);
         return FALSE;
       }
   if (config->width % config->heads != 0)
     {
-      g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_PARSE, "config.json: “hidden_size” is %" G_GUINT64_FORMAT ", which is no multiple of "
+      g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_PARSE, "config.json: “hidden_size” is %" G_GUINT64_FORMAT ", which is not a multiple of "
                    "“num_attention_heads”, %" G_GUINT64_FORMAT, config->width, config->heads);
       return FALSE;
     }
@@ -238,7 +238,7 @@ load (RlxBert      *self,
       g_autofree char *where = columns > 0 ? g_strdup_printf ("[%" G_GUINT64_FORMAT ", %" G_GUINT64_FORMAT "]", rows, columns)
                                            : g_strdup_printf ("[%" G_GUINT64_FORMAT "]", rows);
 
-      g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_SHAPE, "Tensor “%s” has another shape than config.json asks for, %s", full, where);
+      g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_SHAPE, "Tensor “%s” does not have the shape that config.json asks for, %s", full, where);
       return FALSE;
     }
   tensor = rlx_weights_load_tensor (weights, full, cancellable, error);
@@ -246,7 +246,7 @@ load (RlxBert      *self,
     return FALSE;
   if (rlx_tensor_get_data_type (tensor) != RLX_DATA_TYPE_F32 && rlx_tensor_get_data_type (tensor) != RLX_DATA_TYPE_F16)
     {
-      g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_DATA_TYPE, "Tensor “%s” is %s; floating-point numbers are wanted", full,
+      g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_DATA_TYPE, "Tensor “%s” is %s; floating-point numbers are required", full,
                    rlx_weights_entry_get_type_name (entry));
       g_object_unref (tensor);
       return FALSE;

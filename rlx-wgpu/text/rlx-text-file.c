@@ -60,7 +60,7 @@ read_word (RlxJson *json,
     return FALSE;
   length = (gsize) (json->p - start);
   if (length >= size)
-    return rlx_json_fail (json, error, "a value of %" G_GSIZE_FORMAT " bytes is no number", length);
+    return rlx_json_fail (json, error, "a value of %" G_GSIZE_FORMAT " bytes is not a number", length);
   memcpy (word, start, length);
   word[length] = '\0';
   return TRUE;

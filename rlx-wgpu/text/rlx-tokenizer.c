@@ -289,7 +289,7 @@ rlx_tokenizer_open (GFile        *folder,
       if (!basic || (settings.kind != NULL && strcmp (settings.kind, "BertTokenizer") != 0 && strcmp (settings.kind, "BertTokenizerFast") != 0))
         {
           g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_UNSUPPORTED,
-                       "tokenizer_config.json: “%s” is %s; “BertTokenizer” with words cut at white space is what can be read",
+                       "tokenizer_config.json: “%s” is %s; only “BertTokenizer” with words split at white space can be read",
                        basic ? "tokenizer_class" : "do_basic_tokenize", basic ? settings.kind : "false");
           return NULL;
         }

@@ -21,30 +21,30 @@ static const struct
   RlxDebugFlags flag;
   const char *help;
 } debug_keys[] = {
-  { "device", RLX_DEBUG_DEVICE, "What adapters there are, which one is opened, and when it is lost" },
+  { "device", RLX_DEBUG_DEVICE, "Which adapters are found, which one is opened, and when it is lost" },
   { "compile", RLX_DEBUG_COMPILE, "What the compiler does with a graph" },
   { "fuse", RLX_DEBUG_FUSE, "Which operators are fused and why others are not" },
   { "plan", RLX_DEBUG_PLAN, "Where each tensor lives, and for how long" },
   { "shaders", RLX_DEBUG_SHADERS, "The WGSL text of each kernel" },
   { "dispatch", RLX_DEBUG_DISPATCH, "Each dispatch as it is encoded" },
-  { "cache", RLX_DEBUG_CACHE, "What is found in, and written to, the caches" },
-  { "values", RLX_DEBUG_VALUES, "How large the values of each node are in each run, and which is the first that is not finite (slow)" },
-  { "checked", RLX_DEBUG_CHECKED, "Let runs fail at indices outside of what they are for and at integers that leave 32 bits (slow)" },
+  { "cache", RLX_DEBUG_CACHE, "What is read from and written to the caches" },
+  { "values", RLX_DEBUG_VALUES, "How large the values of each node are in each run, and the first that is not finite (slow)" },
+  { "checked", RLX_DEBUG_CHECKED, "Make runs fail if an index is out of range or an integer does not fit into 32 bits (slow)" },
   { "validate", RLX_DEBUG_VALIDATE, "Check the graph after each pass and the memory plan (slow)" },
-  { "no-f16", RLX_DEBUG_NO_F16, "Do without 16-bit floats on the device" },
-  { "no-subgroups", RLX_DEBUG_NO_SUBGROUPS, "Do without subgroup operations" },
-  { "no-matrix", RLX_DEBUG_NO_MATRIX, "Do without cooperative matrices" },
-  { "no-dot", RLX_DEBUG_NO_DOT, "Do without products of four 8-bit integers at a time" },
+  { "no-f16", RLX_DEBUG_NO_F16, "Do not use 16-bit floats on the device" },
+  { "no-subgroups", RLX_DEBUG_NO_SUBGROUPS, "Do not use subgroup operations" },
+  { "no-matrix", RLX_DEBUG_NO_MATRIX, "Do not use cooperative matrices" },
+  { "no-dot", RLX_DEBUG_NO_DOT, "Do not use products of four 8-bit integers at a time" },
   { "no-cache", RLX_DEBUG_NO_CACHE, "Neither read nor write the caches" },
-  { "no-fuse", RLX_DEBUG_NO_FUSE, "Give each operator a kernel of its own" },
-#define PASS(NAME, name) { "no-" #name, RLX_DEBUG_NO_##NAME, "Leave out the pass “" #name "”" },
+  { "no-fuse", RLX_DEBUG_NO_FUSE, "Give each operator its own kernel" },
+#define PASS(NAME, name) { "no-" #name, RLX_DEBUG_NO_##NAME, "Skip the pass “" #name "”" },
   RLX_OPTIONAL_PASSES (PASS)
 #undef PASS
   { "no-alias", RLX_DEBUG_NO_ALIAS, "Never work in place or reuse memory" },
   { "no-fold", RLX_DEBUG_NO_FOLD, "Compute constant parts of the graph in each run" },
-  { "no-robustness", RLX_DEBUG_NO_ROBUSTNESS, "Drop the bounds checks in kernels (unsafe)" },
-  { "no-timestamps", RLX_DEBUG_NO_TIMESTAMPS, "Do without the GPU's own clock" },
-  { "no-map", RLX_DEBUG_NO_MAP, "Copy between host and device even where it is not needed" },
+  { "no-robustness", RLX_DEBUG_NO_ROBUSTNESS, "Omit the bounds checks in kernels (unsafe)" },
+  { "no-timestamps", RLX_DEBUG_NO_TIMESTAMPS, "Do not use the GPU's own clock" },
+  { "no-map", RLX_DEBUG_NO_MAP, "Copy between host and device even where that is unnecessary" },
   { "small-bindings", RLX_DEBUG_SMALL_BINDINGS, "Limit each binding to 1 MiB" },
 };
 

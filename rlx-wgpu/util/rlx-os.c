@@ -322,13 +322,13 @@ rlx_os_file_open_below (const char *folder,
   /* The kernel's words for a link are about loops. */
   if (file < 0 && (errno == ELOOP || errno == EMLINK))
     {
-      g_set_error_literal (error, G_IO_ERROR, G_IO_ERROR_PERMISSION_DENIED, "It is a link, which may lead anywhere");
+      g_set_error_literal (error, G_IO_ERROR, G_IO_ERROR_PERMISSION_DENIED, "It is a link, which may point anywhere");
       return RLX_OS_NO_FILE;
     }
   file = check_file (file, error);
   if (file >= 0 && fstat (file, &info) == 0 && info.st_nlink != 1)
     {
-      g_set_error (error, G_IO_ERROR, G_IO_ERROR_PERMISSION_DENIED, "It has %lu names, one of which may lead elsewhere", (gulong) info.st_nlink);
+      g_set_error (error, G_IO_ERROR, G_IO_ERROR_PERMISSION_DENIED, "It has %lu hard links, so it may be a file from elsewhere", (gulong) info.st_nlink);
       close (file);
       return RLX_OS_NO_FILE;
     }

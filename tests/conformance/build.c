@@ -92,7 +92,7 @@ build_get (Build      *self,
   tensor = case_find_input (self->test, name);
   if (tensor == NULL)
     {
-      g_set_error (error, CONFORMANCE_ERROR, CONFORMANCE_ERROR_MALFORMED, "nothing makes the value “%s”", name);
+      g_set_error (error, CONFORMANCE_ERROR, CONFORMANCE_ERROR_MALFORMED, "nothing computes the value “%s”", name);
       return NULL;
     }
   if (!tensor->known)

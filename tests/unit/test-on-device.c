@@ -507,7 +507,7 @@ test_other_device (void)
   outputs = rlx_executable_run (there, &y, 1, NULL, NULL, &error);
   g_assert_null (outputs);
   g_assert_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT);
-  g_assert_nonnull (strstr (error->message, "“x” lies on another device"));
+  g_assert_nonnull (strstr (error->message, "“x” is on another device"));
   g_clear_error (&error);
 
   /* Once it is here, it can go anywhere. */

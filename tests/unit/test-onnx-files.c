@@ -253,14 +253,14 @@ test_names (void)
 {
   GByteArray *graph, *branch;
 
-  check_refused ("an output of nobody", onnx_model (graph_of ("Abs", "x", "z", NULL), 17), RLX_MODEL_ERROR_PARSE, "nothing makes the value “y”");
-  check_refused ("an input of nobody", onnx_model (graph_of ("Add", "x q", "y", NULL), 17), RLX_MODEL_ERROR_PARSE, "nothing makes the value “q”");
+  check_refused ("an output of nobody", onnx_model (graph_of ("Abs", "x", "z", NULL), 17), RLX_MODEL_ERROR_PARSE, "nothing computes the value “y”");
+  check_refused ("an input of nobody", onnx_model (graph_of ("Add", "x q", "y", NULL), 17), RLX_MODEL_ERROR_PARSE, "nothing computes the value “q”");
   check_refused ("made twice", onnx_model (graph_of ("Abs", "x", "y", "Neg", "x", "y", NULL), 17), RLX_MODEL_ERROR_PARSE, "“y” is given to two");
   check_refused ("twice at once", onnx_model (graph_of ("Split", "x", "y y", NULL), 17), RLX_MODEL_ERROR_PARSE, "“y” is given to two");
   check_refused ("an input again", onnx_model (graph_of ("Abs", "x", "x", NULL), 17), RLX_MODEL_ERROR_PARSE, "“x” is given to two");
-  check_refused ("itself", onnx_model (graph_of ("Abs", "y", "y", NULL), 17), RLX_MODEL_ERROR_PARSE, "1 nodes wait for each other");
+  check_refused ("itself", onnx_model (graph_of ("Abs", "y", "y", NULL), 17), RLX_MODEL_ERROR_PARSE, "1 nodes depend on each other");
   check_refused ("a circle", onnx_model (graph_of ("Abs", "x", "a", "Add", "a c", "b", "Neg", "b", "c", "Abs", "c", "y", NULL), 17),
-                 RLX_MODEL_ERROR_PARSE, "3 nodes wait for each other");
+                 RLX_MODEL_ERROR_PARSE, "3 nodes depend on each other");
 
   graph = simple_graph ();
   onnx_add_tensor (graph, onnx_tensor ("w", 1, NULL, 0, "0000", 4));
@@ -280,7 +280,7 @@ test_names (void)
   onnx_add_input (graph, "c", 9, "");
   onnx_add_node (graph, "If", "c", "y", onnx_attr_graph ("then_branch", branch), NULL);
   onnx_add_output (graph, "y", 1, NULL);
-  check_refused ("a name in a branch", onnx_model (graph, 17), RLX_MODEL_ERROR_PARSE, "nothing makes the value “nowhere”");
+  check_refused ("a name in a branch", onnx_model (graph, 17), RLX_MODEL_ERROR_PARSE, "nothing computes the value “nowhere”");
 
   graph = g_byte_array_new ();
   onnx_add_input (graph, "x", 1, "3");
@@ -358,7 +358,7 @@ test_tensors (void)
   check_refused ("the wrong field", model_with (tensor), RLX_MODEL_ERROR_PARSE, "in field 7, not in field 4");
   tensor = onnx_tensor ("t", 1, RLX_INT_ARRAY (2), bytes, 0);
   proto_put_float (tensor, 4, 1);
-  check_refused ("one by one", model_with (tensor), RLX_MODEL_ERROR_UNSUPPORTED, "float_data comes number by number");
+  check_refused ("one by one", model_with (tensor), RLX_MODEL_ERROR_UNSUPPORTED, "float_data is a list of single numbers");
   tensor = onnx_tensor ("t", 7, RLX_INT_ARRAY (40), bytes, 0);
   proto_put_bytes (tensor, 7, bytes, 39);
   check_refused ("too few numbers", model_with (tensor), RLX_MODEL_ERROR_PARSE, "cannot have 39 bytes");
@@ -597,7 +597,7 @@ test_many (void)
       onnx_add_node (nodes, "A", "", name, NULL);
     }
   onnx_add_node (nodes, "A", "q", "y", NULL);
-  check_large ("many nodes", onnx_model (graph, 17), RLX_MODEL_ERROR_PARSE, "nothing makes the value “q”");
+  check_large ("many nodes", onnx_model (graph, 17), RLX_MODEL_ERROR_PARSE, "nothing computes the value “q”");
 
   /* In reverse order, and in a circle. */
   graph = g_byte_array_new ();
@@ -622,7 +622,7 @@ test_many (void)
   onnx_add_input (graph, "x", 1, "3");
   proto_put_message (graph, 1, inner);
   onnx_add_output (graph, "z", 1, "3");
-  check_large ("many inputs", onnx_model (graph, 17), RLX_MODEL_ERROR_PARSE, "nothing makes the value “z”");
+  check_large ("many inputs", onnx_model (graph, 17), RLX_MODEL_ERROR_PARSE, "nothing computes the value “z”");
 
   /* Dimensions without end. */
   inner = g_byte_array_new ();
@@ -638,7 +638,7 @@ test_many (void)
     graph = g_byte_array_new ();
     proto_put_message (graph, 12, port);
   }
-  check_large ("many dimensions", onnx_model (graph, 17), RLX_MODEL_ERROR_PARSE, "nothing makes the value “z”");
+  check_large ("many dimensions", onnx_model (graph, 17), RLX_MODEL_ERROR_PARSE, "nothing computes the value “z”");
 
   graph = g_byte_array_new ();
   for (guint i = 0; i < 1000000; i++)

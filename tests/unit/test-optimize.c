@@ -445,7 +445,7 @@ test_share (void)
     {
       g_assert_false (rlx_executable_bind_state (one, "p1", its_own, NULL, &error));
       g_assert_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT);
-      g_assert_nonnull (strstr (error->message, "“p1” lies together with others"));
+      g_assert_nonnull (strstr (error->message, "“p1” is stored together with others"));
       g_clear_error (&error);
       g_assert_true (rlx_executable_bind_state (other, "p1", second, NULL, &error));
       g_assert_no_error (error);

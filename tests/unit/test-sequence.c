@@ -278,7 +278,7 @@ test_errors (void)
   rlx_test_refuses ("selective_scan", "f32[2,5,8] f32[2,5,1] f32[8,16] f32[2,5,16] f32[2,5,16]", NULL, RLX_GRAPH_ERROR_SHAPE,
                     "delta is f32[2, 5, 1]");
   rlx_test_refuses ("selective_scan", "f32[2,5,8] f32[2,5,8] f32[8,16] f32[2,5,16] f32[2,5,16] - f32[2,16,8]", NULL,
-                    RLX_GRAPH_ERROR_SHAPE, "initial_state is f32[2, 16, 8], the other operands ask for f32[2, 8, 16]");
+                    RLX_GRAPH_ERROR_SHAPE, "initial_state is f32[2, 16, 8]; the other operands require f32[2, 8, 16]");
   rlx_test_refuses ("selective_scan", "f32[2,5,8] f32[2,5,8] f32[8,16] f32[2,5,16] f32[2,5,16] - f16[2,8,16]", NULL,
                     RLX_GRAPH_ERROR_DATA_TYPE, "initial_state");
   rlx_test_refuses ("mamba2", "f32[2,5,4,8] f32[2,5,4] f32[4] f32[2,5,3,16] f32[2,5,3,16]", NULL, RLX_GRAPH_ERROR_SHAPE, "3 heads");

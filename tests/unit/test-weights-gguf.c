@@ -107,7 +107,7 @@ static const struct
   { HEAD (0, 1) "s:general.alignment u32:8 s:32", { "alignment is text", RLX_WEIGHTS_ERROR_PARSE, "type 8" } },
 
   { HEAD (1, 0) "s:abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijklm " ONE " u32:0 u64:0 pad:32 count:16",
-    { "name of 65 bytes", RLX_WEIGHTS_ERROR_LIMIT, "is 65, the limit is 64" } },
+    { "name of 65 bytes", RLX_WEIGHTS_ERROR_LIMIT, "is 65; the limit is 64" } },
   { HEAD (1, 0) "s: " ONE " u32:0 u64:0 pad:32 count:16", { "empty name", RLX_WEIGHTS_ERROR_PARSE, "empty" } },
   { HEAD (1, 0) "s:../x " ONE " u32:0 u64:0 pad:32 count:16", { "way out", RLX_WEIGHTS_ERROR_PARSE, "leads out" } },
   { HEAD (1, 0) "u64:3 a u8:0 b " ONE " u32:0 u64:0 pad:32 count:16", { "NUL in a name", RLX_WEIGHTS_ERROR_PARSE, "NUL" } },

@@ -287,11 +287,11 @@ static const struct
   { IN_END, 8, 2, 1, { "members elsewhere", RLX_WEIGHTS_ERROR_UNSUPPORTED, "several parts" } },
   { IN_END, 8, 4, 0x00010001, { "one entry of two", RLX_WEIGHTS_ERROR_PARSE, "more than its 1" } },
   { IN_END, 8, 4, 0x00030003, { "three entries of two", RLX_WEIGHTS_ERROR_PARSE, "3|room for 2" } },
-  { IN_END, 8, 4, 0xffffffff, { "many entries", RLX_WEIGHTS_ERROR_PARSE, "large directory" } },
+  { IN_END, 8, 4, 0xffffffff, { "many entries", RLX_WEIGHTS_ERROR_PARSE, "ZIP64 end record" } },
   { IN_END, 12, 4, 1, { "short directory", RLX_WEIGHTS_ERROR_PARSE, "does not end at its end record" } },
   { IN_END, 12, 4, 0xfffffffe, { "huge directory", RLX_WEIGHTS_ERROR_PARSE, "4294967294" } },
   { IN_END, 16, 4, 0, { "directory at 0", RLX_WEIGHTS_ERROR_PARSE, "does not end" } },
-  { IN_END, 16, 4, 0xffffffff, { "large offset, not there", RLX_WEIGHTS_ERROR_PARSE, "large directory" } },
+  { IN_END, 16, 4, 0xffffffff, { "large offset, not there", RLX_WEIGHTS_ERROR_PARSE, "ZIP64 end record" } },
 
   { IN_ENTRY, 0, 4, 0, { "no entry", RLX_WEIGHTS_ERROR_PARSE, "no entry" } },
   { IN_ENTRY, 8, 2, 1, { "encrypted", RLX_WEIGHTS_ERROR_UNSUPPORTED, "encrypted" } },
