@@ -85,7 +85,7 @@ rlx_tool_bench (int    argc,
   g_autofree char *precision = NULL;
   const GOptionEntry entries[] = {
     { "runs", 'n', 0, G_OPTION_ARG_INT, &n_runs, "How many runs to time (20)", "N" },
-    { "precision", 0, 0, G_OPTION_ARG_STRING, &precision, "Override the precision of products: full, reduced or integer", "PRECISION" },
+    { "precision", 0, 0, G_OPTION_ARG_STRING, &precision, "Override the precision of matrix products: full, reduced or integer", "PRECISION" },
     { "tune", 0, 0, G_OPTION_ARG_NONE, &tune, RLX_TOOL_TUNE_HELP, NULL },
     { "no-fetch", 0, 0, G_OPTION_ARG_NONE, &no_fetch, "Leave inputs and outputs on the device", NULL },
     { "json", 0, 0, G_OPTION_ARG_NONE, &json, "Print JSON", NULL },

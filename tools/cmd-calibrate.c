@@ -23,7 +23,7 @@ rlx_tool_print_calibration (RlxCalibration *calibration)
   g_print ("   time of a dispatch       %.2f µs\n", rlx_calibration_get_dispatch_time (calibration) * 1e6);
   g_print ("   time of a round trip     %.1f µs\n", rlx_calibration_get_round_trip_time (calibration) * 1e6);
   g_print ("   spread of the times      %.2f\n", rlx_calibration_get_spread (calibration));
-  g_print ("   kernels, each for an example of its family\n");
+  g_print ("   kernels, each on a typical problem of its family\n");
   for (guint i = 0; i < g_list_model_get_n_items (kernels); i++)
     {
       g_autoptr(RlxCalibrationKernel) kernel = g_list_model_get_item (kernels, i);
@@ -134,7 +134,7 @@ forget (RlxAdapter *adapter,
     }
   else
     {
-      g_print ("%s\n   %s\n", rlx_adapter_get_name (adapter), stored != NULL ? "its measurements are forgotten" : "there were no measurements");
+      g_print ("%s\n   %s\n", rlx_adapter_get_name (adapter), stored != NULL ? "its measurements were deleted" : "there were no measurements");
       if (bans[0] != NULL)
         g_print ("   used again, though found to be wrong: %s\n", banned);
     }
@@ -163,12 +163,12 @@ print_result (RlxAdapter     *adapter,
   g_print ("%s\n", rlx_adapter_get_name (adapter));
   rlx_tool_print_calibration (calibration);
   if (rlx_calibration_get_spread (calibration) > STEADY)
-    g_print ("   the machine was busy: measure again when it has nothing else to do\n");
+    g_print ("   the machine was busy: measure again when it is idle\n");
   if (path != NULL)
     {
       g_autofree char *shown = g_filename_display_name (path);
 
-      g_print ("   kept in %s\n   until rlx calibrate --forget\n", shown);
+      g_print ("   stored in %s\n   until rlx calibrate --forget\n", shown);
     }
   else
     {
@@ -194,7 +194,7 @@ rlx_tool_calibrate (int    argc,
   RlxAdapter *adapter;
   int status;
 
-  if (!rlx_tool_parse (NULL, "Measures the adapter and keeps the speeds, by which kernels are chosen from then on.", entries, &argc, &argv, 0, 0, &status))
+  if (!rlx_tool_parse (NULL, "Measures the speed of the adapter and stores it: from then on, kernels are chosen by it.", entries, &argc, &argv, 0, 0, &status))
     return status;
   if ((device = rlx_tool_open (&error)) == NULL)
     return rlx_tool_fail (error);

@@ -87,7 +87,7 @@ rlx_tool_compile (int    argc,
     { "wgsl", 0, 0, G_OPTION_ARG_NONE, &wgsl, "Print the kernels", NULL },
     { "tune", 0, 0, G_OPTION_ARG_NONE, &tune, RLX_TOOL_TUNE_HELP, NULL },
     { "json", 0, 0, G_OPTION_ARG_NONE, &json, "Print the plan as JSON", NULL },
-    { "precision", 0, 0, G_OPTION_ARG_STRING, &precision, "Override the precision of products: full, reduced or integer", "PRECISION" },
+    { "precision", 0, 0, G_OPTION_ARG_STRING, &precision, "Override the precision of matrix products: full, reduced or integer", "PRECISION" },
     { "target", 0, 0, G_OPTION_ARG_STRING, &target, "Compile for a target that `rlx targets` lists; no device is needed", "NAME" },
     G_OPTION_ENTRY_NULL
   };
@@ -98,7 +98,7 @@ rlx_tool_compile (int    argc,
   g_autoptr(RlxExecutable) executable = NULL;
   int status;
 
-  if (!rlx_tool_parse ("GRAPH", "Compiles a graph and shows what became of it.", entries, &argc, &argv, 1, 1, &status))
+  if (!rlx_tool_parse ("GRAPH", "Compiles a graph and shows its plan or its kernels.", entries, &argc, &argv, 1, 1, &status))
     return status;
   if ((graph = rlx_tool_load_graph (argv[1], &error)) == NULL)
     return rlx_tool_fail (error);

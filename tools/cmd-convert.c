@@ -50,7 +50,7 @@ choose_format (const char       *to,
     g_set_error (error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, "there is no format “%s”; there are safetensors, gguf, npz and npy", to);
   else
     g_set_error (error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
-                 "the suffix of “%s” is none of .safetensors, .gguf, .npz and .npy; --to says what to write", path);
+                 "the suffix of “%s” is none of .safetensors, .gguf, .npz and .npy; --to sets the format", path);
   return FALSE;
 }
 
@@ -204,7 +204,7 @@ check_llama2c (const char      *from,
                GError         **error)
 {
   if (!g_str_equal (from, "llama2c"))
-    g_set_error (error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, "--from knows “llama2c” only, not “%s”", from);
+    g_set_error (error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, "--from only knows “llama2c”, not “%s”", from);
   else if (n_files != 1 || format != RLX_WEIGHTS_FORMAT_GGUF || wanted != NULL)
     g_set_error_literal (error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, "one model of llama2.c becomes one GGUF file, as a whole");
   else
@@ -220,12 +220,12 @@ rlx_tool_convert (int    argc,
   g_autofree char *to = NULL, *from = NULL, *tokenizer = NULL, *weights_file = NULL;
   g_auto(GStrv) wanted = NULL, dimensions = NULL;
   const GOptionEntry entries[] = {
-    { "to", 0, 0, G_OPTION_ARG_STRING, &to, "What to write, instead of what the suffix says: safetensors, gguf, npz or npy", "FORMAT" },
-    { "tensor", 't', 0, G_OPTION_ARG_STRING_ARRAY, &wanted, "A tensor to take, instead of all; may come several times", "NAME" },
-    { "deflate", 0, 0, G_OPTION_ARG_NONE, &deflated, "Deflate the tensors of an .npz file", NULL },
-    { "from", 0, 0, G_OPTION_ARG_STRING, &from, "What FILE is, where its bytes do not tell: llama2c", "FORMAT" },
-    { "weights", 'w', 0, G_OPTION_ARG_FILENAME, &weights_file, "Where the weights of an ONNX model go, beside its graph", "FILE.safetensors" },
-    { "dim", 0, 0, G_OPTION_ARG_STRING_ARRAY, &dimensions, "The size of a dimension of an ONNX model; may come several times", "NAME=SIZE" },
+    { "to", 0, 0, G_OPTION_ARG_STRING, &to, "The format to write, if not that of the suffix: safetensors, gguf, npz or npy", "FORMAT" },
+    { "tensor", 't', 0, G_OPTION_ARG_STRING_ARRAY, &wanted, "A tensor to convert, instead of all; may be repeated", "NAME" },
+    { "deflate", 0, 0, G_OPTION_ARG_NONE, &deflated, "Compress the tensors of an .npz file", NULL },
+    { "from", 0, 0, G_OPTION_ARG_STRING, &from, "The format of FILE, if it cannot be detected: llama2c", "FORMAT" },
+    { "weights", 'w', 0, G_OPTION_ARG_FILENAME, &weights_file, "Where to write the weights of an ONNX model", "FILE.safetensors" },
+    { "dim", 0, 0, G_OPTION_ARG_STRING_ARRAY, &dimensions, "The size of a dimension of an ONNX model; may be repeated", "NAME=SIZE" },
     { "tokenizer", 0, 0, G_OPTION_ARG_FILENAME, &tokenizer, "The tokenizer of a llama2.c model", "FILE.bin" },
     G_OPTION_ENTRY_NULL
   };
@@ -236,9 +236,9 @@ rlx_tool_convert (int    argc,
   gboolean ok;
   int status;
 
-  if (!rlx_tool_parse ("FILE… OUTPUT", "Writes the tensors of safetensors, GGUF, .npz and .npy files to one file of another format.\n"
-                       "With --from=llama2c, makes a GGUF file from a model of llama2.c.\n"
-                       "Of an ONNX model, makes a graph in the text form.", entries, &argc, &argv, 2, G_MAXINT, &status))
+  if (!rlx_tool_parse ("FILE… OUTPUT", "Converts safetensors, GGUF, .npz and .npy files to one file of another format.\n"
+                       "With --from=llama2c, creates a GGUF file from a model of llama2.c.\n"
+                       "An ONNX model becomes a graph in the text form.", entries, &argc, &argv, 2, G_MAXINT, &status))
     return status;
   if (rlx_tool_is_model (argv[1]))
     {

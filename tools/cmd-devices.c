@@ -179,7 +179,7 @@ rlx_tool_targets (int    argc,
   GVariantBuilder list;
   int status;
 
-  if (!rlx_tool_parse (NULL, "Lists the devices that a graph can be compiled for without having them.", entries, &argc, &argv, 0, 0, &status))
+  if (!rlx_tool_parse (NULL, "Lists the devices that a graph can be compiled for even if they are not present.", entries, &argc, &argv, 0, 0, &status))
     return status;
 
   names = rlx_targets_list ();

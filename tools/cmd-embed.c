@@ -117,7 +117,7 @@ rlx_tool_embed (int    argc,
   int status;
 
   if (!rlx_tool_parse ("FOLDER [TEXT…]",
-                       "Turns texts, or the lines of standard input, into vectors by the model in FOLDER, and prints how similar each is to "
+                       "Embeds texts, or the lines of standard input, with the model in FOLDER, and prints how similar each is to "
                        "the others.", entries, &argc, &argv, 1, G_MAXINT, &status))
     return status;
 

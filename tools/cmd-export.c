@@ -29,7 +29,7 @@ parse_serve (const char *option G_GNUC_UNUSED,
 
   if (value != NULL && !g_ascii_string_to_unsigned (value, 10, 0, G_MAXUINT16, &port, NULL))
     {
-      g_set_error (error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, "--serve=%s: a port is 0 to %u", value, G_MAXUINT16);
+      g_set_error (error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, "--serve=%s: a port must be from 0 to %u", value, G_MAXUINT16);
       return FALSE;
     }
   serve_port = (int) port;
@@ -159,9 +159,9 @@ rlx_tool_export (int    argc,
     { "weights", 'w', 0, G_OPTION_ARG_FILENAME, &weights, "A file with the other parameters", "FILE" },
     { "target", 0, 0, G_OPTION_ARG_STRING_ARRAY, &targets, "Add a plan for a target that `rlx targets` lists, for devices that fit", "NAME" },
     { "f16", 0, 0, G_OPTION_ARG_NONE, &f16, "Add a plan for devices with 16-bit floats", NULL },
-    { "precision", 0, 0, G_OPTION_ARG_STRING, &precision, "Override the precision of products: full, reduced or integer", "PRECISION" },
-    { "no-check", 0, 0, G_OPTION_ARG_NONE, &no_check, "Run nothing here: the page has no result to compare with", NULL },
-    { "serve", 0, G_OPTION_FLAG_OPTIONAL_ARG, G_OPTION_ARG_CALLBACK, parse_serve, "Then serve the folder, to this machine alone (8000)", "PORT" },
+    { "precision", 0, 0, G_OPTION_ARG_STRING, &precision, "Override the precision of matrix products: full, reduced or integer", "PRECISION" },
+    { "no-check", 0, 0, G_OPTION_ARG_NONE, &no_check, "Do not run the graph here; the page then has no result to compare with", NULL },
+    { "serve", 0, G_OPTION_FLAG_OPTIONAL_ARG, G_OPTION_ARG_CALLBACK, parse_serve, "Then serve the folder, to this machine only (8000)", "PORT" },
     G_OPTION_ENTRY_NULL
   };
   g_autoptr(GError) error = NULL;
@@ -176,7 +176,7 @@ rlx_tool_export (int    argc,
   int status;
 
   if (!rlx_tool_parse ("GRAPH", "Compiles a graph and writes it as a folder that runs in a browser. There is always a\n"
-                       "plan for every device; others are taken by devices that fit, in the order given.",
+                       "plan that suits every device; devices that fit another target use the first of those.",
                        entries, &argc, &argv, 1, 1, &status))
     return status;
   if (web == NULL)

@@ -200,7 +200,7 @@ rlx_tool_info (int    argc,
   g_autoptr(RlxWeights) weights = NULL;
   int status;
 
-  if (!rlx_tool_parse ("FILE", "Lists the tensors and the metadata of a file of weights, or what is in an ONNX model.", entries, &argc, &argv, 1, 1, &status))
+  if (!rlx_tool_parse ("FILE", "Lists the tensors and metadata of a weight file, or the contents of an ONNX model.", entries, &argc, &argv, 1, 1, &status))
     return status;
 
   if (rlx_tool_is_model (argv[1]))

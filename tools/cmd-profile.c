@@ -100,7 +100,7 @@ draw_bars (GArray     *all,
                           "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %u %u\" font-family=\"sans-serif\" font-size=\"12\">\n"
                           "  <rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
                           width, top + row * MIN (bars->len, MAX_BARS + 1) + 12);
-  head = g_strdup_printf ("%u steps, %.0f µs by the clock of the device", all->len, total * 1e6);
+  head = g_strdup_printf ("%u steps, %.0f µs by the device's clock", all->len, total * 1e6);
   append_text (svg, 16, 24, " font-size=\"15\" font-weight=\"bold\"", title);
   append_text (svg, 16, 42, " fill=\"#555\"", head);
   for (guint i = 0; i < MIN (bars->len, MAX_BARS + 1); i++)
@@ -133,7 +133,7 @@ rlx_tool_profile (int    argc,
   int n_runs = 5;
   const GOptionEntry entries[] = {
     { "output", 'o', 0, G_OPTION_ARG_FILENAME, &path, "Draw a bar chart into a file", "FILE.svg" },
-    { "runs", 'n', 0, G_OPTION_ARG_INT, &n_runs, "How many runs the medians are from (5)", "N" },
+    { "runs", 'n', 0, G_OPTION_ARG_INT, &n_runs, "The number of runs to take medians of (5)", "N" },
     G_OPTION_ENTRY_NULL
   };
   g_autoptr(GError) error = NULL;
@@ -145,7 +145,7 @@ rlx_tool_profile (int    argc,
   RlxDevice *device = NULL;
   int status;
 
-  if (!rlx_tool_parse ("GRAPH", "Tells where the time of a graph goes, on random inputs and parameters.", entries, &argc, &argv, 1, 1, &status))
+  if (!rlx_tool_parse ("GRAPH", "Shows where the time of a graph goes, on random inputs and parameters.", entries, &argc, &argv, 1, 1, &status))
     return status;
   if (n_runs < 1 || n_runs > MAX_RUNS)
     {

@@ -174,8 +174,8 @@ rlx_tool_run (int    argc,
     { "output", 'o', 0, G_OPTION_ARG_FILENAME_ARRAY, &outputs, "Where to write an output", "NAME=FILE.npy" },
     { "profile", 0, 0, G_OPTION_ARG_NONE, &profile, "Print the time of each kernel", NULL },
     { "tune", 0, 0, G_OPTION_ARG_NONE, &tune, RLX_TOOL_TUNE_HELP, NULL },
-    { "values", 0, 0, G_OPTION_ARG_NONE, &values, "Tell of each node how large its values are, and which is the first that is not finite", NULL },
-    { "checked", 0, 0, G_OPTION_ARG_NONE, &checked, "Fail at indices outside of what they are for and at integers that leave 32 bits", NULL },
+    { "values", 0, 0, G_OPTION_ARG_NONE, &values, "Print how large the values of each node are, and the first that is not finite", NULL },
+    { "checked", 0, 0, G_OPTION_ARG_NONE, &checked, "Fail if an index is out of range or an integer does not fit into 32 bits", NULL },
     { "json", 0, 0, G_OPTION_ARG_NONE, &json, "Print JSON", NULL },
     G_OPTION_ENTRY_NULL
   };

@@ -115,8 +115,8 @@ rlx_tool_spectrum (int    argc,
   int n_bins = 80;
   gboolean json = FALSE;
   const GOptionEntry entries[] = {
-    { "output", 'o', 0, G_OPTION_ARG_FILENAME, &output, "Draw it: time from left to right, low tones at the bottom", "FILE.png" },
-    { "bins", 'b', 0, G_OPTION_ARG_INT, &n_bins, "How many bands of frequencies there are, by default 80", "N" },
+    { "output", 'o', 0, G_OPTION_ARG_FILENAME, &output, "Draw it: time from left to right, low frequencies at the bottom", "FILE.png" },
+    { "bins", 'b', 0, G_OPTION_ARG_INT, &n_bins, "The number of frequency bands (80)", "N" },
     { "json", 0, 0, G_OPTION_ARG_NONE, &json, "Print JSON", NULL },
     G_OPTION_ENTRY_NULL
   };
@@ -130,19 +130,19 @@ rlx_tool_spectrum (int    argc,
   int status;
 
   if (!rlx_tool_parse ("FILE.wav", "Computes the log-mel spectrogram of a sound, as speech recognisers see it: frames of\n"
-                       "25 ms, one every 10 ms. Several channels are heard as one.",
+                       "25 ms, one every 10 ms. Several channels are mixed into one.",
                        entries, &argc, &argv, 1, 1, &status))
     return status;
   if (n_bins < 1 || n_bins > MAX_BINS)
     {
-      g_printerr ("%s: --bins is %d, it must be from 1 to %d\n", g_get_prgname (), n_bins, MAX_BINS);
+      g_printerr ("%s: --bins is %d; it must be from 1 to %d\n", g_get_prgname (), n_bins, MAX_BINS);
       return RLX_TOOL_USAGE;
     }
 
   samples = rlx_tool_read_sound (argv[1], &n_samples, &rate, &error);
   if (samples != NULL && (rate < 100 || n_samples < rate / 100))
     g_set_error (&error, G_IO_ERROR, G_IO_ERROR_INVALID_DATA,
-                 "%s: %" G_GSIZE_FORMAT " samples, %u in a second, are less than 10 ms, or too few in a second", argv[1], n_samples, rate);
+                 "%s: %" G_GSIZE_FORMAT " samples at %u per second are less than 10 ms, or too few per second", argv[1], n_samples, rate);
   else if (samples != NULL && n_samples / (rate / 100) > MAX_FRAMES)
     g_set_error (&error, G_IO_ERROR, G_IO_ERROR_INVALID_DATA,
                  "%s: %" G_GSIZE_FORMAT " samples make %" G_GSIZE_FORMAT " frames, beyond the limit of %d", argv[1], n_samples,
@@ -171,7 +171,7 @@ rlx_tool_spectrum (int    argc,
           grey[row * n_frames + f] = (guint8) (255 * (values[((gsize) n_bins - 1 - row) * n_frames + f] - least) / MAX (most - least, 1e-6));
       picture = make_picture (grey, n_frames, (gsize) n_bins);
       if (picture == NULL)
-        g_set_error (&error, G_IO_ERROR, G_IO_ERROR_FAILED, "%s: the picture could not be compressed", output);
+        g_set_error (&error, G_IO_ERROR, G_IO_ERROR_FAILED, "%s: the image could not be compressed", output);
       else
         g_file_replace_contents (file, g_bytes_get_data (picture, NULL), g_bytes_get_size (picture), NULL, FALSE, G_FILE_CREATE_NONE, NULL, NULL, &error);
       if (error != NULL)

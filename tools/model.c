@@ -195,6 +195,6 @@ rlx_tool_info_model (const char *path,
   while (g_variant_iter_next (&iter, "{&su}", &key, &count))
     g_print ("  %-38s %6u\n", key, count);
   if (refused != NULL)
-    g_print ("\nrefused, with a size of 1 where --dim gives none\n%s\n", refused->message);
+    g_print ("\nrejected, with a size of 1 for each dimension that --dim does not set\n%s\n", refused->message);
   return RLX_TOOL_OK;
 }

@@ -13,18 +13,18 @@
 static const RlxToolCommand commands[] = {
   { "devices", "[--json]", "List the adapters of this system", rlx_tool_devices },
   { "targets", "[--json]", "List the devices that graphs can be compiled for", rlx_tool_targets },
-  { "calibrate", "[--forget] [--json]", "Measure the adapter, to choose kernels by it", rlx_tool_calibrate },
+  { "calibrate", "[--forget] [--json]", "Measure the adapter, to choose the fastest kernels", rlx_tool_calibrate },
   { "verify", "[--quick] [--only OPERATOR]…", "Try every kernel on the adapter, and report", rlx_tool_verify },
   { "ops", "[--json] [NAME]", "List the operators, or describe one", rlx_tool_ops },
   { "demo", "[--json]", "Run a small transformer and check it against a reference", rlx_tool_demo },
-  { "info", "[--json] FILE", "List the tensors of a file of weights", rlx_tool_info },
-  { "convert", "FILE… OUTPUT", "Write the tensors of files to one of another format", rlx_tool_convert },
+  { "info", "[--json] FILE", "List the tensors of a weight file", rlx_tool_info },
+  { "convert", "FILE… OUTPUT", "Convert files of tensors to another format", rlx_tool_convert },
   { "embed", "FOLDER [TEXT…]", "Turn texts into vectors, and compare them", rlx_tool_embed },
   { "run", "GRAPH [--input NAME=FILE.npy]…", "Run a graph on .npy files", rlx_tool_run },
   { "bench", "GRAPH", "Time a graph on random inputs", rlx_tool_bench },
-  { "compile", "[--plan] [--wgsl] [--target NAME] GRAPH", "Compile a graph and show what became of it", rlx_tool_compile },
+  { "compile", "[--plan] [--wgsl] [--target NAME] GRAPH", "Compile a graph and show its plan or its kernels", rlx_tool_compile },
   { "export", "--web DIR GRAPH", "Write a graph as a folder that runs in a browser", rlx_tool_export },
-  { "profile", "GRAPH [-o FILE.svg]", "Tell where the time of a graph goes, or draw it", rlx_tool_profile },
+  { "profile", "GRAPH [-o FILE.svg]", "Show where the time of a graph goes, or draw it", rlx_tool_profile },
   { "spectrum", "FILE.wav [-o FILE.png]", "Compute the spectrogram of a sound, or draw it", rlx_tool_spectrum },
   { "dot", "GRAPH [-o FILE.svg]", "Write a graph for graphviz, or draw it", rlx_tool_dot },
 };
@@ -35,7 +35,7 @@ print_help (void)
   g_print ("Usage: rlx COMMAND [ARGUMENTS]\n\nTensor graphs on the GPU.\n\nCommands:\n");
   for (gsize i = 0; i < G_N_ELEMENTS (commands); i++)
     g_print ("  %-9s %-32s %s\n", commands[i].name, commands[i].arguments, commands[i].summary);
-  g_print ("\n`rlx COMMAND --help` tells more. GRAPH is a file in the text form, - for the\nstandard input. RLX_DEVICE chooses the adapter, RLX_DEBUG=help lists debug keys.\n");
+  g_print ("\n`rlx COMMAND --help` describes a command. GRAPH is a file in the text form, or - for\nstandard input. RLX_DEVICE selects the adapter, RLX_DEBUG=help lists debug keys.\n");
 }
 
 /* For the shell's completion: commands, operators or targets. */
@@ -102,7 +102,7 @@ rlx_tool_has_dimensions (void)
 }
 
 static const GOptionEntry model_entries[] = {
-  { "dim", 0, 0, G_OPTION_ARG_STRING_ARRAY, &dimensions, "The size of a dimension, where GRAPH is a model", "NAME=SIZE" },
+  { "dim", 0, 0, G_OPTION_ARG_STRING_ARRAY, &dimensions, "The size of a dimension, if GRAPH is a model", "NAME=SIZE" },
   G_OPTION_ENTRY_NULL
 };
 

@@ -138,11 +138,11 @@ on_run (GThreadedSocketService *service G_GNUC_UNUSED,
     return TRUE;
   words = g_strsplit (request, " ", 4);
   if (g_strv_length (words) != 3 || !g_str_has_prefix (words[2], "HTTP/1."))
-    answer (out, "400 Bad Request", "", "This is no request.\n");
+    answer (out, "400 Bad Request", "", "This is not a request.\n");
   else if (!g_str_equal (words[0], "GET") && !g_str_equal (words[0], "HEAD"))
     answer (out, "405 Method Not Allowed", "Allow: GET, HEAD\r\n", "Files can only be read.\n");
   else if (host == NULL || !is_own_host (host))
-    answer (out, "403 Forbidden", "", "This server is for this machine.\n");
+    answer (out, "403 Forbidden", "", "This server is for this machine only.\n");
   else if ((name = parse_name (words[1])) == NULL)
     answer (out, "404 Not Found", "", "There is no such file.\n");
   else
@@ -167,7 +167,7 @@ rlx_tool_serve (GFile   *folder,
   g_signal_connect (service, "run", G_CALLBACK (on_run), folder);
   g_socket_service_start (service);
   g_print ("http://127.0.0.1:%u/\n", g_inet_socket_address_get_port (G_INET_SOCKET_ADDRESS (effective)));
-  g_printerr ("Open it in a browser; Ctrl+C ends this.\n");
+  g_printerr ("Open it in a browser; Ctrl+C stops the server.\n");
   g_main_loop_run (loop);
   return TRUE;
 }

@@ -67,18 +67,18 @@ read_format (const char   *path,
              GError      **error)
 {
   if (size < 16)
-    return refuse (error, path, "the format has %" G_GSIZE_FORMAT " bytes, the least is 16", size);
+    return refuse (error, path, "the format has %" G_GSIZE_FORMAT " bytes; it must have at least 16", size);
   *format = (Format) { read_u16 (data), read_u16 (data + 2), read_u32 (data + 4), read_u16 (data + 14) };
   /* the kind is the start of an identifier then */
   if (format->kind == EXTENSIBLE && size >= 40)
     format->kind = read_u16 (data + 24);
   if (format->channels == 0 || format->channels > MAX_CHANNELS)
-    return refuse (error, path, "there are %u channels, there must be 1 to %d", format->channels, MAX_CHANNELS);
+    return refuse (error, path, "there are %u channels; there must be 1 to %d", format->channels, MAX_CHANNELS);
   if (format->rate == 0 || format->rate > MAX_RATE)
-    return refuse (error, path, "there are %u samples in a second, there must be 1 to %d", format->rate, MAX_RATE);
+    return refuse (error, path, "there are %u samples per second; there must be 1 to %d", format->rate, MAX_RATE);
   if (!(format->kind == INTEGERS && format->bits % 8 == 0 && format->bits >= 8 && format->bits <= 32) &&
       !(format->kind == FLOATS && (format->bits == 32 || format->bits == 64)))
-    return refuse (error, path, "samples of %u bits and kind %u are not known: integers of 8, 16, 24 and 32 bits are, and floats of 32 and 64",
+    return refuse (error, path, "samples of %u bits and kind %u are not supported: integers of 8, 16, 24 and 32 bits are, and floats of 32 and 64",
                    format->bits, format->kind);
   return TRUE;
 }
@@ -139,7 +139,7 @@ rlx_tool_read_sound (const char *path,
   data = g_bytes_get_data (bytes, &size);
   if (size < 12 || memcmp (data, "RIFF", 4) != 0 || memcmp (data + 8, "WAVE", 4) != 0)
     {
-      refuse (error, path, "this is no WAV file");
+      refuse (error, path, "this is not a WAV file");
       return NULL;
     }
 
@@ -160,7 +160,7 @@ rlx_tool_read_sound (const char *path,
 
           if (format.channels == 0)
             {
-              refuse (error, path, "there are samples before their format is told");
+              refuse (error, path, "there are samples before their format");
               return NULL;
             }
           /* a recording that was cut off says that there is more */

@@ -320,7 +320,7 @@ def info_takes_sizes():
     tap.check('refused' not in parse(run('info', '--json', model).stdout), 'refused with sizes of 1')
     tap.check('refused' not in parse(run('info', '--json', '--dim', 'a=3', '--dim', 'b=3', model).stdout), 'refused a square')
     tap.contains(parse(run('info', '--json', '--dim', 'a=3', model).stdout)['refused'], 'MatMul')
-    tap.contains(run('info', '--dim', 'a=3', model).stdout, 'where --dim gives none')
+    tap.contains(run('info', '--dim', 'a=3', model).stdout, 'that --dim does not set')
     refused('three', 'info', '--dim', 'a=three', model)
 
 
@@ -405,7 +405,7 @@ def export_serves():
             refused(str(port), 'export', '--web', folder, f'--serve={port}', '-w', weights, '--no-check', graph)
         finally:
             process.kill()
-    refused('a port is 0 to 65535', 'export', '--web', folder, '--serve=70000', graph, status=USAGE)
+    refused('a port must be from 0 to 65535', 'export', '--web', folder, '--serve=70000', graph, status=USAGE)
 
 
 @tap.test

@@ -150,7 +150,7 @@ def calibrate():
     tap.check(len(percents) > 4 and percents[0] == 0 and percents == sorted(percents), f'the progress {shown!r}')
     tap.check(busy or shown.endswith(b'\r\x1b[K'), 'something is left on the line')
 
-    tap.contains(run('calibrate', '--forget', env=own).stdout, 'its measurements are forgotten')
+    tap.contains(run('calibrate', '--forget', env=own).stdout, 'its measurements were deleted')
     tap.check(not os.path.exists(found['file']), 'the file is still there')
     tap.equal(parse(run('calibrate', '--forget', '--json', env=own).stdout)['forgotten'], False, 'what there was to forget')
     tap.contains(run('devices', '-v', env=own).stdout, 'not calibrated')
