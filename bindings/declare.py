@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Writes what editors and type checkers know of Rlx: a stub for Python, declarations for TypeScript.
+"""Writes declarations of Rlx for editors and type checkers: a stub for Python, or declarations for TypeScript.
 
     declare.py python|typescript GENERATE TEMPLATE OUTPUT GIR TOML...
 
-Operators come from the op table, which GENERATE (ops/generate.py) reads, all else from the GIR. The template has what
-the overrides add or change: what it declares in a class is not taken from the GIR again, and a class that it has gets
-what is missing in the line @CLASS@. @REST@ stands for all classes, enumerations and functions that it does not have.
+Operators come from the op table, which GENERATE (ops/generate.py) reads, everything else from the GIR. The template
+contains what the overrides add or change: its declarations in a class replace those of the GIR, and the rest of the
+class is inserted at the line @CLASS@. @REST@ stands for all classes, enumerations and functions that it does not have.
 """
 import importlib.util
 import re
@@ -26,7 +26,7 @@ ATTRIBUTES = {
                    'data_type': 'DataTypeName'},
 }
 
-# What lists have: the GIR does not say.
+# # The types of list items, which the GIR does not state.
 ITEMS = {'Graph': 'Node', 'PortList': 'Port', 'Profile': 'ProfileStep', 'Calibration': 'CalibrationKernel'}
 
 
@@ -35,7 +35,7 @@ def words(name):
 
 
 class Language:
-    """What the two have in common: which members a class has, and what their arguments are."""
+    """What both languages have in common: the members of a class, and their arguments."""
 
     def __init__(self, namespace, ops):
         self.namespace, self.ops = namespace, ops
@@ -47,7 +47,7 @@ class Language:
         return [member.get('name').replace('_', '-') for member in self.enums[name].findall(CORE + 'member')]
 
     def given(self, function):
-        """Arguments that a script gives: no lengths, no data of callbacks."""
+        """The arguments that a script passes: no lengths, no user data."""
         parameters = function.findall(f'{CORE}parameters/{CORE}parameter')
         arrays = [value.find(CORE + 'array') for value in parameters + function.findall(CORE + 'return-value')]
         hidden = {int(array.get('length')) for array in arrays if array is not None and array.get('length')}
@@ -57,7 +57,7 @@ class Language:
                 [value for value in shown if value.get('direction', 'in') != 'in'])
 
     def optional(self, arguments):
-        """From which one on they may be left out: the cancellable, and what may be null before it."""
+        """The index of the first argument that may be left out: the cancellable, and nullable arguments before it."""
         first = len(arguments)
         while first and (arguments[first - 1].get('nullable') or arguments[first - 1].get('name') == 'callback'):
             first -= 1
@@ -79,12 +79,12 @@ class Language:
 
 
     def returned(self, function):
-        """What fails throws an error: where C returns nothing, a script gets none of it."""
+        """Failures throw an error: results that are null only on failure are not nullable in a script."""
         text = self.type(function.find(CORE + 'return-value'), False)
         return re.sub(r' \| (None|null)$', '', text) if function.get('throws') else text
 
     def item(self, owner):
-        """What a list has."""
+        """The type of a list's items."""
         is_list = any(interface.get('name') == 'Gio.ListModel' for interface in owner.findall(CORE + 'implements'))
         return ITEMS.get(owner.get('name'), 'GObject.Object') if is_list else None
 
@@ -191,7 +191,7 @@ class Python(Language):
         return lines
 
     def setting(self, owner, prop):
-        """What a property is set from: a list of integers is a variant."""
+        """The type that a property is set from: a list of integers is a variant."""
         setter = [m for m in owner.findall(CORE + 'method') if m.get('name') == 'set_' + words(prop.get('name'))]
         value = setter[0].find(f'{CORE}parameters/{CORE}parameter') if setter else prop
         return '_Ints' if value.find(CORE + 'array') is not None else self.type(value, True)
@@ -226,7 +226,7 @@ class Python(Language):
         return lines
 
     def known(self, text):
-        """What the template has: the names in each class, and outside of any."""
+        """The names that the template declares, in each class and outside of any."""
         names, owner = {'': set()}, ''
         for line in text.splitlines():
             if match := re.match(r'class (\w+)', line):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Writes what an override cannot ask for, or not in every version: what functions take.
+"""Writes facts about the arguments of functions that an override cannot query, or not in every version.
 
     functions.py GIR [TEMPLATE] OUTPUT
 
@@ -12,15 +12,15 @@ The table, which takes the place of @FUNCTIONS@ in a template, has, by the name 
                "properties": {"layout": "Layout", "padding": "ints"}},
      "Device": {"methods": {"compile_async": {"cancellable": 2, "optional": 1, "finish": "compile_finish"}}, …}}
 
-- convert: arguments that are enumerations, or files ("File"), which a script may give by name, and dictionaries, by their
-  signature ("a{sx}"). GJS turns what is no
-  number into 0, the first value, and PyGObject takes the members of any enumeration.
-- cancellable: which argument it is. optional: from which one on all up to it may be null.
-- finish: what ends an asynchronous function.
+- convert: arguments that are enumerations or files ("File"), which a script may give by name, and dictionaries, by
+  their signature ("a{sx}"). Without this, GJS converts anything that is not a number to 0, the first value, and
+  PyGObject accepts members of any enumeration.
+- cancellable: its index. optional: the index of the first of the nullable arguments before it.
+- finish: the function that finishes an asynchronous one.
 
-Arguments count from 0, without the object of a method. Functions of which there is nothing to say are left out, and so
-are properties that cannot be set, or are neither an enumeration nor a list of integers, which is a variant that has a
-method to set it from an array.
+Arguments count from 0, without the object of a method. Functions without any of these are left out, and so are
+properties that cannot be set, or are neither an enumeration nor a list of integers (a variant with a method that sets
+it from an array).
 """
 import json
 import re
@@ -66,7 +66,7 @@ def properties(owner, names):
 
 
 def given_arguments(function):
-    """What a script gives: no lengths, and no data of callbacks."""
+    """The arguments that a script passes: no lengths, no user data."""
     parameters = function.findall(f'{CORE}parameters/{CORE}parameter')
     values = parameters + function.findall(CORE + 'return-value')
     hidden = {int(array.get('length')) for value in values for array in value.findall(CORE + 'array') if array.get('length')}

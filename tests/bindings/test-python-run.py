@@ -788,7 +788,7 @@ class Exports(unittest.TestCase):
             export.set_parameters({'w': [1, 2, 3]})
         with self.assertRaisesRegex(TypeError, 'the inputs are x; z were given'):
             export.set_check({'z': 1}, [], 0)
-        with self.assertRaisesRegex(TypeError, 'the dictionary has the values'):
+        with self.assertRaisesRegex(TypeError, 'the dictionary contains the values'):
             export.set_parameters({'w': 1.0}, [2.0])
 
     def test_dictionaries(self):

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What Rlx has in Python beyond its C interface.
+"""What Rlx offers in Python beyond its C interface.
 
     g = Rlx.Graph()
     x = g.input('x', 'f32', [8, 64])
@@ -11,43 +11,42 @@
 
 Nodes have the operators + - * / // % ** @ abs() < <= > >= & | ^ ~ << >>. The
 other side may be a number, a list, a numpy array or a tensor; it becomes a
-constant of the node's data type. == and != compare which node it is, as for
-every GObject, so that nodes can be keys and be found in lists: element by
-element there are equal() and not_equal().
+constant of the node's data type. == and != compare identity, as for every
+GObject, so nodes can be keys and members of lists; equal() and not_equal()
+compare element by element.
 
-Nodes are indexed as arrays are: x[0], x[:, 1:-1], x[..., None], x[::-1],
-x[[2, 0]], x[ids] for a node of integers. x.T, len(x), x.ndim and x.size are
-what they are in numpy, and so are sum(), mean(), prod(), any(), all(), max()
-and min() with axis= and keepdims=. Tensors are indexed by numpy.
+Nodes are indexed like arrays: x[0], x[:, 1:-1], x[..., None], x[::-1],
+x[[2, 0]], x[ids] for a node of integers. x.T, len(x), x.ndim and x.size work
+as in numpy, and so do sum(), mean(), prod(), any(), all(), max() and min()
+with axis= and keepdims=. Indexing a tensor gives numpy's result.
 
 The arguments of an operator are its operands and required attributes, then
-operands that may be left out; attributes with a default are keyword arguments:
+optional operands; attributes with a default are keyword arguments:
 x.matmul(w, transpose_b=True), or options=Rlx.MatmulOptions(transpose_b=True).
-axis= and keepdims= stand for axes= and keep_dims=. Where a data type is asked
-for, 'f32', 'float32', numpy.float32 and Rlx.DataType.F32 are the same; members
-of other enumerations have short names as well, such as 'channels-last'. A file
-may be a path, and a dictionary of names or sizes is one of Python:
-model.build({'batch': 1}).
+axis= and keepdims= stand for axes= and keep_dims=. As a data type, 'f32',
+'float32', numpy.float32 and Rlx.DataType.F32 are the same; members of other
+enumerations also have short names, such as 'channels-last'. Files may be paths,
+and dictionaries of names or sizes are Python's: model.build({'batch': 1}).
 
-Inputs, parameters and states take what constants take, converted to their data
-type where that loses nothing but the precision of floats; dictionaries name
-them. Tensors and graphs can be pickled.
+Inputs, parameters and states take the same values as constants, converted to
+their data type if that loses nothing but the precision of floats; dictionaries
+give them by name. Tensors and graphs can be pickled.
 
 `await exe.run_future([x])` works in any asyncio program. In one that has a GLib
 main loop, such as one with windows, use PyGObject's event loop:
 asyncio.run(main(), loop_factory=gi.events.GLibEventLoop), or, before Python
 3.12, asyncio.set_event_loop_policy(gi.events.GLibEventLoopPolicy()).
 
-Ctrl-C ends calls that block: they raise KeyboardInterrupt, and what they began is
-cancelled. So does every other handler of a signal that raises an exception.
+Ctrl-C interrupts blocking calls: they raise KeyboardInterrupt, and their work is
+cancelled. Other signal handlers that raise an exception have the same effect.
 
-Rlx.ops has all operators as functions that compute at once, without a graph, as in
-Rlx.ops.matmul(a, b); what they return stays on the device until somebody wants
-its elements.
+Rlx.ops has all operators as functions that compute immediately, without a graph,
+as in Rlx.ops.matmul(a, b). Their results stay on the device until their elements
+are needed.
 
-Rlx.Trainer is the loop around an executable that learns: batches in, losses out.
+Rlx.Trainer is a training loop around an executable: batches in, losses out.
 
-numpy is imported only when a program uses it with Rlx.
+numpy is only imported when a program uses it with Rlx.
 """
 from .apply import ops
 from .export import WebExport

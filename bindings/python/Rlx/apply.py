@@ -22,7 +22,7 @@ def _variant(op, row, value):
 
 
 def _tensors(op, rows, values):
-    """What is not a tensor takes the data type of one that must match it."""
+    """Values that are not tensors take the data type of the operand that they must match."""
     groups = [row.get('same-as', row['name']) for row in rows]
     types = {}
     for group, value in zip(groups, values):
@@ -73,10 +73,10 @@ def _function(op):
 
 
 class Operators:
-    """Operators that compute at once, on tensors, arrays, lists or numbers: Rlx.ops.matmul(a, b).
+    """Operators that compute immediately, on tensors, arrays, lists or numbers: Rlx.ops.matmul(a, b).
 
-    The results are tensors that stay on the device; numpy() and all else that wants their elements fetches them.
-    The device is that of the first tensor that lies on one, the default one, or the argument `device`."""
+    The results are tensors that stay on the device; numpy() and anything else that needs their elements fetches them.
+    The device is the argument `device`, or that of the first tensor that is on one, or the default one."""
 
     def __getattr__(self, op):
         if op not in Rlx.operators_list() or op in ('input', 'parameter', 'constant', 'state'):

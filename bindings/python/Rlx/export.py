@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Folders for browsers."""
+"""Export for web browsers."""
 from .running import add_blocking, add_futures
 from .values import Rlx, override, to_tensor
 
@@ -21,17 +21,17 @@ class WebExport(Rlx.WebExport):
         return {node.get_name(): node for node in self.get_graph() if node.get_op() == op}
 
     def set_parameters(self, names, values=None):
-        """Gives parameters their values: set_parameters({'w': array}), or names and values in two lists."""
+        """Sets the values of parameters: set_parameters({'w': array}), or names and values in two lists."""
         if isinstance(names, dict):
             if values is not None:
-                raise TypeError('the dictionary has the values, so none can be given beside it')
+                raise TypeError('the dictionary contains the values, so no others can be given')
             names, values = names.keys(), names.values()
         names, nodes = list(names), self._nodes('parameter')
         return super().set_parameters(names, [to_tensor(value, nodes[name].dtype if name in nodes and not isinstance(value, Rlx.Tensor) else None)
                                               for name, value in zip(names, values, strict=True)])
 
     def set_check(self, inputs, outputs, tolerance):
-        """Stores an example that the page checks itself with: inputs in a list, or a dictionary by name, and what should come out."""
+        """Stores an example that the page can check itself with: inputs, in a list or by name, and the expected outputs."""
         nodes = self._nodes('input')
         if isinstance(inputs, dict):
             if inputs.keys() != nodes.keys():

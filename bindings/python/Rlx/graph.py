@@ -8,20 +8,21 @@ from .indexing import index_node
 from .operators import add_operators, add_reductions, add_symbols
 from .values import Rlx, override, to_data_type, to_ints, to_tensor
 
-# What people look for who know numpy or PyTorch, and what it is called here.
+# # Names that users of numpy or PyTorch will try, and their equivalents here.
 _ELSEWHERE = {'astype': 'cast', 'clip': 'clamp', 'dot': 'matmul', 'permute': 'transpose', 'to': 'cast', 'view': 'reshape'}
 
 
 @override
 class Node(Rlx.Node):
-    # Or numpy would take the node for an element, and return an array of nodes.
+    # # Otherwise numpy would treat the node as an element, and return an array of
+    # nodes.
     __array_ufunc__ = None
 
     shape = property(lambda self: tuple(self.get_shape()), doc='The size of each dimension.')
     dtype = property(lambda self: self.get_data_type(), doc="The type of the value's elements, an Rlx.DataType.")
-    ndim = property(lambda self: len(self.get_shape()), doc='How many dimensions the value has.')
-    size = property(lambda self: math.prod(self.get_shape()), doc='How many elements the value has.')
-    T = property(lambda self: self.transpose(), doc='The value with its dimensions in reverse.')
+    ndim = property(lambda self: len(self.get_shape()), doc='The number of dimensions.')
+    size = property(lambda self: math.prod(self.get_shape()), doc='The number of elements.')
+    T = property(lambda self: self.transpose(), doc='The value with its dimensions reversed.')
 
     def __getattr__(self, name):
         message = f"nodes have no attribute '{name}'"
@@ -42,15 +43,15 @@ class Node(Rlx.Node):
     def __iter__(self):
         return (self[i] for i in range(len(self)))
 
-    # Python would make a node of each row, and compare which node it is.
+    # # Python would create a node for each row, and compare identities.
     __contains__ = None
 
     def __bool__(self):
-        raise TypeError('a node has no value before it is run, so it is neither true nor false; '
-                        'to tell it from None, use "is"')
+        raise TypeError('a node has no value before a run, so it is neither true nor false; '
+                        'to compare it with None, use "is"')
 
     def __array__(self, dtype=None, copy=None):
-        raise TypeError('a node has no value before it is run')
+        raise TypeError('a node has no value before a run')
 
     def __repr__(self):
         return f'<Rlx.Node {self.to_string()}>'
@@ -81,15 +82,15 @@ class Graph(Rlx.Graph):
         return super().scalar(to_data_type(data_type), value)
 
     def state(self, name, initial, data_type=None):
-        """A state that begins with a tensor, a numpy array, a list or a number."""
+        """A state whose initial value is a tensor, a numpy array, a list or a number."""
         return super().state(name, to_tensor(initial, None if data_type is None else to_data_type(data_type)))
 
     def gradient(self, loss, nodes, *, seed=None, allow_unused=False, recompute=False):
-        """The gradient of a loss, or of the sum of a list of them, by a node, by each of a list, or of a dictionary.
+        """The gradient of a loss, or the sum of a list of losses, with respect to a node or each of a list or dictionary.
 
-        A loss has one element, unless there is a seed that it is multiplied by, element by element. For a list of losses
-        there is a list of seeds. The gradient by a node that the loss does not depend on is an error, or zeros with
-        allow_unused. With recompute values are computed again, part by part, instead of kept, which takes less memory.
+        A loss has one element, unless there is a seed, which it is multiplied by element by element. A list of losses
+        takes a list of seeds. It is an error if the loss does not depend on a node, unless allow_unused is set; the
+        gradient is then zero. With recompute, activations are recomputed instead of kept, which takes less memory.
         """
         several = isinstance(loss, (list, tuple))
         losses = list(loss) if several else [loss]
@@ -106,7 +107,7 @@ class Graph(Rlx.Graph):
         return gradients[0] if single else dict(zip(names, gradients)) if names is not None else gradients
 
     def optimize(self, loss, parameters, **options):
-        """Lets each run change the parameters, states, so that the loss becomes smaller.
+        """Makes each run update the parameters, which are states, to reduce the loss.
 
         The options are those of Rlx.OptimizerOptions: algorithm, an Rlx.Optimizer or its name in lower case, learning_rate, a
         number or a node, and so on.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Indices in brackets, as numpy has them."""
+"""Indexing with brackets, as in numpy."""
 import operator
 
 from .operators import graph_of
@@ -48,7 +48,7 @@ def _list(node, entry):
 
 
 def index_node(node, index):
-    """What brackets give: a slice, then what a list of indices picks, then the shape without numbers and with None."""
+    """Indexing: first the slice, then the list of indices, then the new shape, without numbers and with None."""
     shape = list(node.get_shape())
     cuts, lists, result, numbers, axis = [], [], [], [], 0
     for place, entry in enumerate(_expand(index, len(shape))):
@@ -73,7 +73,7 @@ def index_node(node, index):
             numbers.append(place)
         axis += 1
     if len(lists) > 1:
-        raise IndexError('there can be one list of indices: for more, there is gather_nd()')
+        raise IndexError('there can be only one list of indices; for more, use gather_nd()')
     if lists and numbers != list(range(numbers[0], numbers[0] + len(numbers))):
         raise IndexError('numpy moves the axis of a list that is apart from a number to the front: index twice, first '
                          'by the one and then by the other')

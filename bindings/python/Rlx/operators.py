@@ -24,10 +24,10 @@ _ATTRIBUTES = {
     'string': lambda value: ''.join([value]),
 }
 
-# What stands for an attribute that is missing.
+# # Stands for a missing attribute.
 _MISSING = {('transpose', 'permutation'): []}
 
-# What numpy calls them.
+# # numpy's names.
 _ALIASES = {'axis': 'axes', 'keepdims': 'keep_dims'}
 
 
@@ -35,18 +35,19 @@ def attribute_of(op, row, value):
     if row['type'] == 'data type':
         return to_data_type(value, f'{op}: {row["name"]}')
     if row['type'] == 'enum':
-        # Converted by whoever takes it: the name of the type is not in the description.
+        # # Converted where it is used: the description does not have the name of the
+        # type.
         return value
     try:
         return _ATTRIBUTES[row['type']](value)
     except (TypeError, ValueError, KeyError):
         words = {'ints': 'a list of integers', 'int': 'an integer', 'float': 'a number', 'bool': 'True or False',
                  'string': 'a string'}
-        raise TypeError(f'{op}: {row["name"]} cannot be {value!r}, it is {words[row["type"]]}') from None
+        raise TypeError(f'{op}: {row["name"]} cannot be {value!r}; it must be {words[row["type"]]}') from None
 
 
 def _operands(op, graph, rows, values):
-    """Nodes for the operands of an operator. What is not a node takes the data type of one that must match it."""
+    """Nodes for the operands of an operator. Values that are not nodes take the data type of the operand that they must match."""
     types, nodes = {}, []
     groups = [row.get('same-as', row['name']) for row in rows]
     for group, value in zip(groups, values):
@@ -68,7 +69,7 @@ def _operands(op, graph, rows, values):
 
 
 def document(about):
-    """What `rlx ops NAME` tells, as a docstring."""
+    """The text of `rlx ops NAME`, as a docstring."""
     def wrap(text, indent='', first=''):
         return textwrap.fill(text, 79, initial_indent=first or indent, subsequent_indent=indent, break_on_hyphens=False)
 
@@ -76,7 +77,7 @@ def document(about):
     rows = []
     for row in about['inputs'] if about['variadic'] else about['inputs'][1:]:
         like = f', as {row["same-as"]}' if 'same-as' in row else ''
-        optional = '; may be left out' if row['optional'] else ''
+        optional = '; optional' if row['optional'] else ''
         rows.append(wrap(f'{row["name"]}: {row["types"]}{like}{optional}', '    ', '  '))
     for row in about['attributes']:
         default = '' if row['required'] else f', by default {row["default"]!r}'
@@ -102,7 +103,7 @@ def _operator(base, op):
     aliases = {alias: name for alias, name in _ALIASES.items() if name in names and alias not in names}
     # x.reshape(3, 2): it takes nothing but one list of integers.
     only = attributes[0]['name'] if not operands and len(attributes) == 1 and attributes[0]['type'] == 'ints' else None
-    # Without axes, a reduction is over all.
+    # # Without axes, a reduction covers all of them.
     reduction = 'axes' in names and 'keep_dims' in names
     call = getattr(base, op)
     Options = getattr(Rlx, ''.join(map(str.capitalize, op.split('_'))) + 'Options', None)
@@ -152,7 +153,7 @@ def _operator(base, op):
         options = given.get('options')
         settings = [(row, given[row['name']]) for row in optional if given.get(row['name']) is not None]
         if settings and options is not None:
-            raise TypeError(f'{op}: {settings[0][0]["name"]} is given beside options')
+            raise TypeError(f'{op}: {settings[0][0]["name"]} is given in addition to options')
         if settings:
             options = Options()
         for row, value in settings:
@@ -171,7 +172,7 @@ def _operator(base, op):
 
 
 class _Lazy:
-    """Becomes the method at its first use: to describe all operators takes longer than to load the library."""
+    """Becomes the method on first use: describing all operators takes longer than loading the library."""
 
     def __init__(self, base, op):
         self.base, self.op = base, op
@@ -190,7 +191,8 @@ def add_operators(cls, base):
             setattr(cls, op, _Lazy(base, op))
 
 
-# ---- what numpy has ----------------------------------------------------------------
+# # ---- numpy's methods
+# ----------------------------------------------------------------
 
 def _reduction(name, op):
     def method(self, axis=None, *, keepdims=False):
@@ -203,7 +205,7 @@ def _reduction(name, op):
 
 
 def _extreme(name):
-    """numpy has a reduction of the name, the op table an element-wise operator."""
+    """In numpy the name is a reduction, in the op table an element-wise operator."""
     lazy = _Lazy(Rlx.Node, name)
 
     def method(self, other=None, *, axis=None, keepdims=False, **kwargs):

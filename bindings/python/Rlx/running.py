@@ -10,16 +10,18 @@ from gi.repository import Gio, GLib, GObject
 from .tensor import Tensor
 from .values import FUNCTIONS, Rlx, override, to_tensor
 
-# Seconds of a run that nobody wants to interrupt. A thread takes a good part of the time of a small one.
+# # Runs shorter than this, in seconds, need not be interruptible. A thread would cost much of a small
+# run's time.
 _SHORT = 0.02
 
-# One entry for each call that some other thread is in: the main thread may have to wait for it.
+# # One entry for each call in progress in another thread: the main thread may have to wait for
+# it.
 _elsewhere = []
 
 
 @contextlib.contextmanager
 def _linked(cancellable):
-    """A cancellable that follows the caller's, which may be shared: the end of this one call must not cancel others."""
+    """A cancellable that follows the caller's. That may be shared, and ending this call must not cancel others."""
     ours = Gio.Cancellable()
     handler = None
     if cancellable is not None:
@@ -35,8 +37,8 @@ def _linked(cancellable):
 
 
 def _interruptible(call, arguments, cancellable):
-    """Calls in another thread. Python runs the handlers of signals, of which that of Ctrl-C raises KeyboardInterrupt,
-    in the main thread alone, and not while it is in a function of C; waiting for a lock it does."""
+    """Makes a call in another thread. Python runs signal handlers, such as that of Ctrl-C, which raises KeyboardInterrupt,
+    only in the main thread, and not while that is inside a C function; but it does while waiting for a lock."""
     ended, results = threading.Lock(), []
 
     def work():
@@ -78,7 +80,7 @@ def _block(call, *arguments, cancellable, short=False):
 
 
 async def _future(cancellable, begin, finish, block):
-    """Waits for an asynchronous call in the way of asyncio.
+    """Awaits an asynchronous call in asyncio's way.
 
     What PyGObject returns when the callback is left out can be awaited too, but
     has no cancelled(), which makes asyncio.gather() wait for ever.
@@ -94,7 +96,7 @@ async def _future(cancellable, begin, finish, block):
             if not isinstance(loop, GLibEventLoop):
                 # Nothing dispatches GLib's callbacks in this thread. PyGObject lets other threads run during a call.
                 value = await loop.run_in_executor(None, block, ours)
-                # As a GTask has it, the cancellable counts until the end.
+                # # As for a GTask, the cancellable counts until the end.
                 ours.set_error_if_cancelled()
                 return value
             future = loop.create_future()
@@ -119,18 +121,18 @@ async def _future(cancellable, begin, finish, block):
 
 
 def _begin(call, callback, user_data, *args):
-    """Without a callback, PyGObject returns something that can be awaited."""
+    """Without a callback, PyGObject returns an awaitable object."""
     return call(*args) if callback is None else call(*args, callback, *user_data)
 
 
 def _compile_options(options, settings):
     if options is not None and settings:
-        raise TypeError(f'there are options already, so {", ".join(settings)} cannot be set beside them')
+        raise TypeError(f'options were given, so {", ".join(settings)} cannot be set in addition')
     return Rlx.CompileOptions(**settings) if settings else options
 
 
 def add_futures(cls, name):
-    """For each asynchronous function a coroutine of it: calibrate_future() for calibrate_async()."""
+    """Adds a coroutine for each asynchronous function: calibrate_future() for calibrate_async()."""
     def add(function, about, blocking, static):
         async def future(*args, cancellable=None):
             if args and isinstance(args[-1], Gio.Cancellable):
@@ -144,7 +146,7 @@ def add_futures(cls, name):
 
         future.__name__ = function + '_future'
         future.__qualname__ = f'{name}.{function}_future'
-        future.__doc__ = f'{function}() without blocking; to be awaited. Cancelling the task ends the wait.'
+        future.__doc__ = f'{function}() without blocking, as a coroutine. Cancelling the task ends the wait.'
         if future.__name__ not in cls.__dict__:
             setattr(cls, future.__name__, staticmethod(future) if static else future)
 
@@ -156,7 +158,7 @@ def add_futures(cls, name):
 
 
 def add_blocking(cls, base, name):
-    """Lets Ctrl-C end what takes a cancellable and has no method of its own here."""
+    """Makes Ctrl-C interrupt all functions that take a cancellable and have no method of their own here."""
     def add(function, position, static):
         call = getattr(base, function)
 
@@ -178,7 +180,8 @@ def add_blocking(cls, base, name):
 @override
 class Device(Rlx.Device):
     def __init__(self, *args, **properties):
-        # With a property it is a device that init_async() will open, for those who connect to “opening”.
+        # # With a property, it is a device that init_async() will open, so that programs can connect to
+        # “opening”.
         if args or not properties:
             raise TypeError('devices come from Rlx.Device.get_default() and Rlx.Device.open()')
         super().__init__(**properties)
@@ -187,7 +190,7 @@ class Device(Rlx.Device):
         return _block(super().calibrate, cancellable=cancellable)
 
     def upload(self, tensor, cancellable=None):
-        """Puts a tensor, or whatever one can be made from, into the memory of the device."""
+        """Copies a tensor, or anything that can be converted to one, to the memory of the device."""
         return _block(super().upload, to_tensor(tensor, None), cancellable=cancellable)
 
     def upload_async(self, tensor, cancellable=None, callback=None, *user_data):
@@ -202,7 +205,7 @@ class Device(Rlx.Device):
         return _begin(super().compile_async, callback, user_data, graph, options, cancellable)
 
     async def compile_future(self, graph, options=None, cancellable=None, **settings):
-        """Compiles without blocking; to be awaited. Cancelling the task ends the wait."""
+        """Compiles without blocking, as a coroutine. Cancelling the task ends the wait."""
         options = _compile_options(options, settings)
         return await _future(cancellable,
                              lambda ours, ready: self.compile_async(graph, options, ours, ready),
@@ -259,7 +262,7 @@ class Outputs(list):
 
 
 def _convert(value, port):
-    """What is no tensor takes the data type of the port that it is for."""
+    """Values that are not tensors take the data type of their port."""
     if isinstance(value, Rlx.Tensor) or port is None:
         return to_tensor(value)
     try:
@@ -274,7 +277,7 @@ class Executable(Rlx.Executable):
         raise TypeError('executables come from Rlx.Device.compile()')
 
     def _ports(self, kind):
-        """By name, in order. They never change, and to ask for them takes a good part of the time of a small run."""
+        """By name, in order. They never change, and querying them would cost much of a small run's time."""
         known = self.__dict__.setdefault('_rlx_ports', {})
         if kind not in known:
             known[kind] = {port.get_name(): port for port in getattr(self, f'get_{kind}')()}
@@ -293,14 +296,14 @@ class Executable(Rlx.Executable):
         return Outputs(self._ports('outputs'), tensors)
 
     def __call__(self, /, *inputs, **named):
-        """Runs the graph with inputs by position, by name or both, or with a dictionary of them. The result is the list
-        of outputs, which have names, too: out[0], out['y'], out.y."""
+        """Runs the graph with inputs by position, by name or both, or with a dictionary of them. The result is a list
+        of outputs, which can also be accessed by name: out[0], out['y'], out.y."""
         if not named:
             return self.run(inputs[0] if len(inputs) == 1 and isinstance(inputs[0], dict) else inputs)
         names = list(self._ports('inputs'))
         given = dict(zip(names, inputs))
         if len(inputs) > len(names) or given.keys() & named.keys():
-            raise TypeError(f'an input is given twice or too often; the inputs are: {", ".join(names)}')
+            raise TypeError(f'an input is given twice, or there are too many; the inputs are: {", ".join(names)}')
         return self.run(given | named)
 
     def run(self, inputs, cancellable=None):
@@ -321,7 +324,7 @@ class Executable(Rlx.Executable):
         return self._outputs(super().run_finish(result))
 
     async def run_future(self, inputs, cancellable=None):
-        """Runs without blocking, with a list of inputs or a dictionary; to be awaited. Cancelling the task ends the run."""
+        """Runs without blocking, with a list of inputs or a dictionary, as a coroutine. Cancelling the task ends the run."""
         if isinstance(inputs, dict):
             return await self.run_named_future(inputs.keys(), inputs.values(), cancellable=cancellable)
         inputs = self._by_position(inputs)
@@ -358,19 +361,19 @@ class Executable(Rlx.Executable):
     def _parameters(self, names, values):
         if isinstance(names, dict):
             if values is not None:
-                raise TypeError('the dictionary has the values, so none can be given beside it')
+                raise TypeError('the dictionary contains the values, so no others can be given')
             names, values = names.keys(), names.values()
         return self._by_name('parameters', names, values)
 
     def set_parameters(self, names, values=None, cancellable=None):
-        """Gives parameters their values: set_parameters({'w': array}), or names and values in two lists."""
+        """Sets the values of parameters: set_parameters({'w': array}), or names and values in two lists."""
         return _block(super().set_parameters, *self._parameters(names, values), cancellable=cancellable)
 
     def set_parameters_async(self, names, values=None, cancellable=None, callback=None, *user_data):
         return _begin(super().set_parameters_async, callback, user_data, *self._parameters(names, values), cancellable)
 
     async def set_parameters_future(self, names, values=None, cancellable=None):
-        """set_parameters() without blocking; to be awaited. Cancelling the task ends the wait."""
+        """set_parameters() without blocking, as a coroutine. Cancelling the task ends the wait."""
         names, values = self._parameters(names, values)
         return await _future(cancellable,
                              lambda ours, ready: self.set_parameters_async(names, values, ours, ready),
@@ -401,7 +404,7 @@ class Model(Rlx.Model):
         raise TypeError('models come from Rlx.Model.open() and Rlx.Model.new_from_bytes()')
 
     def fix_input(self, name, value):
-        """Fixes an input to a value, which can be anything that a tensor can be made from; None makes it an input again."""
+        """Fixes the value of an input, which can be anything that can be converted to a tensor; None makes it an input again."""
         port = next((port for port in self.get_inputs() if port.get_name() == name and port.is_supported()), None)
         return super().fix_input(name, None if value is None else _convert(value, port))
 
@@ -416,7 +419,7 @@ class Session(Rlx.Session):
         raise TypeError('sessions come from Rlx.Session.open() and Rlx.Session.new()')
 
     def _ports(self):
-        """By name, in order. They never change. There is None where nothing can be converted to what an input is of."""
+        """By name, in order. They never change. None stands for inputs of a type that nothing can be converted to."""
         if '_rlx_ports' not in self.__dict__:
             self._rlx_ports = {port.get_name(): port if port.is_supported() else None for port in self.get_model().get_inputs()}
         return self._rlx_ports
@@ -424,7 +427,7 @@ class Session(Rlx.Session):
     def _by_name(self, inputs, values):
         if isinstance(inputs, dict):
             if values is not None:
-                raise TypeError('the dictionary has the values, so none can be given beside it')
+                raise TypeError('the dictionary contains the values, so no others can be given')
             inputs, values = inputs.keys(), inputs.values()
         names = list(inputs)
         return names, [_convert(value, self._ports().get(name)) for name, value in zip(names, values, strict=True)]
@@ -433,18 +436,18 @@ class Session(Rlx.Session):
         return Outputs(self.get_output_names(), tensors)
 
     def __call__(self, /, *inputs, **named):
-        """Runs the model with inputs by name or by position, or with a dictionary of them. The result is the list of
-        outputs, which have names, too: out[0], out['y'], out.y."""
+        """Runs the model with inputs by name or by position, or with a dictionary of them. The result is a list of
+        outputs, which can also be accessed by name: out[0], out['y'], out.y."""
         if len(inputs) == 1 and isinstance(inputs[0], dict):
             return self.run(inputs[0] | named)
         names = list(self._ports())
         given = dict(zip(names, inputs))
         if len(inputs) > len(names) or given.keys() & named.keys():
-            raise TypeError(f'an input is given twice or too often; the inputs are: {", ".join(names)}')
+            raise TypeError(f'an input is given twice, or there are too many; the inputs are: {", ".join(names)}')
         return self.run(given | named)
 
     def prepare(self, inputs, values=None, cancellable=None):
-        """Compiles for inputs of these sizes, which run() then finds done."""
+        """Compiles for inputs of these sizes ahead of run()."""
         return _block(super().prepare, *self._by_name(inputs, values), cancellable=cancellable)
 
     def run(self, inputs, values=None, cancellable=None):
@@ -458,7 +461,7 @@ class Session(Rlx.Session):
         return self._outputs(super().run_finish(result))
 
     async def run_future(self, inputs, values=None, cancellable=None):
-        """run() without blocking; to be awaited. Cancelling the task ends the run."""
+        """run() without blocking, as a coroutine. Cancelling the task ends the run."""
         names, values = self._by_name(inputs, values)
         return await _future(cancellable,
                              lambda ours, ready: self.run_async(names, values, ours, ready),

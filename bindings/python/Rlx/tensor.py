@@ -15,15 +15,15 @@ def _restore(data_type, shape, data):
 class Tensor(Rlx.Tensor):
     @classmethod
     def from_array(cls, array, data_type=None):
-        """Makes a tensor from a numpy array (with one copy), anything with __dlpack__(), a buffer, a list or a number."""
+        """Creates a tensor from a numpy array (with one copy), anything with __dlpack__(), a buffer, a list or a number."""
         return to_tensor(array, None if data_type is None else to_data_type(data_type))
 
     shape = property(lambda self: tuple(self.get_shape()), doc='The size of each dimension.')
     dtype = property(lambda self: self.get_data_type(), doc='The type of the elements, an Rlx.DataType.')
-    ndim = property(lambda self: self.get_n_dims(), doc='How many dimensions there are.')
-    size = property(lambda self: self.get_n_elements(), doc='How many elements there are.')
-    nbytes = property(lambda self: self.get_size(), doc='How many bytes the elements take.')
-    T = property(lambda self: self.numpy().T, doc='An array with the dimensions in reverse, without a copy.')
+    ndim = property(lambda self: self.get_n_dims(), doc='The number of dimensions.')
+    size = property(lambda self: self.get_n_elements(), doc='The number of elements.')
+    nbytes = property(lambda self: self.get_size(), doc='The size of the elements in bytes.')
+    T = property(lambda self: self.numpy().T, doc='An array with the dimensions reversed, without a copy.')
 
     # ---- numpy and others ----
 
@@ -38,36 +38,37 @@ class Tensor(Rlx.Tensor):
             'version': 3,
             'shape': self.shape,
             'typestr': order + code,
-            # Whoever takes the address keeps the object it came from.
+            # # Users of the address keep the object that it came from alive.
             'data': (RlxPrivate.tensor_get_address(self), True),
         }
 
     def __array__(self, dtype=None, copy=None):
-        """For types that numpy does not have: in the next larger one."""
+        """Widens types that numpy does not have to the next larger one."""
         import numpy
         if self.dtype in TYPES:
             return numpy.array(self.numpy(), dtype, copy=copy)
         if copy is False:
-            raise ValueError(f'numpy has no data type {self.dtype.name.lower()}: it takes a copy')
+            raise ValueError(f'numpy has no data type {self.dtype.name.lower()}, so a copy is necessary')
         wider = {'f': numpy.float32, 'i': numpy.int8, 'u': numpy.uint8}[kind_of(self.dtype)]
         array = numpy.array(self._numbers(), wider)
         return array.reshape(self.shape).astype(dtype or array.dtype)
 
     def numpy(self):
-        """The elements as an array that cannot be written to, without a copy where numpy has the data type."""
+        """The elements as a read-only array, without a copy if numpy has the data type."""
         import numpy
-        # Not asarray(self), which prefers the buffer that is made from this.
+        # # Not asarray(self), which prefers the buffer protocol, which is implemented
+        # by this.
         return numpy.asarray(_Interface(self) if self.dtype in TYPES else self.__array__())
 
     def __buffer__(self, flags):
-        # Where it cannot, numpy goes on to __array__().
+        # # If this fails, numpy tries __array__() next.
         if self.dtype not in TYPES:
             raise BufferError(f'there are no elements of type {self.dtype.name.lower()} in Python')
         return memoryview(self.numpy())
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
         array = self.numpy()
-        # Older versions cannot say that the elements must not be written to.
+        # # Older versions cannot mark the elements as read-only.
         if copy is None and (max_version is None or max_version[0] < 1):
             array = array.copy()
         return array.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
@@ -127,10 +128,10 @@ class Tensor(Rlx.Tensor):
         return bool(self._number())
 
     def reshape(self, *shape):
-        """The same elements in another shape, without a copy: reshape(3, 2) or reshape([3, 2]); -1 stands for what is left."""
+        """The same elements in another shape, without a copy: reshape(3, 2) or reshape([3, 2]); -1 is inferred."""
         return super().reshape(to_ints(shape[0] if len(shape) == 1 else shape))
 
-    # Nothing can change it.
+    # # It is immutable.
     def __copy__(self):
         return self
 
@@ -149,7 +150,7 @@ class Tensor(Rlx.Tensor):
 
 
 class _Interface:
-    """The address of a tensor, which it keeps, and nothing else that numpy would look for."""
+    """Exposes the address of a tensor, which it keeps alive, and no other protocol that numpy would try."""
 
     def __init__(self, tensor):
         self.tensor = tensor

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The loop around steps of training."""
+"""The training loop."""
 import math
 import operator
 
@@ -20,9 +20,9 @@ class Trainer:
         losses = trainer.train(batches, progress=lambda step, loss, total: print(step, loss))
         trainer.save('digits.safetensors')
 
-    A batch is a list or a dictionary of inputs. The loss is the output that is called so, and of one element. What is
-    saved is all states: parameters, what the optimiser keeps for them, and whatever else the graph has; load() makes a
-    trainer of the same graph go on with the same bits.
+    A batch is a list or a dictionary of inputs. The loss is the output with that name; it must have one element. All
+    states are saved: parameters, those of the optimiser, and any others that the graph has. After load(), a trainer of
+    the same graph continues with the same bits.
     """
 
     def __init__(self, executable, loss='loss'):
@@ -35,7 +35,7 @@ class Trainer:
             raise ValueError('the graph has no states, so there is nothing to train')
 
     def _take(self, outputs, step):
-        """The loss as a number. A step that is skipped for what is not finite is no failure."""
+        """The loss as a number. A step that is skipped because of values that are not finite is not a failure."""
         tensor = outputs[self.loss]
         if tensor.get_n_elements() != 1:
             raise ValueError(f'the output {self.loss!r} is {tensor.to_string()}; a loss has one element')
@@ -47,10 +47,10 @@ class Trainer:
         return loss
 
     def train(self, batches, *, progress=None, total=None, cancellable=None):
-        """Makes a step of each batch, and returns the losses.
+        """Trains on each batch, one step each, and returns the losses.
 
-        progress(step, loss, total) is called after each of them, where total is how many there are, if that is known.
-        Between two steps, and within one, Ctrl-C and the cancellable end the training; what was learnt stays.
+        progress(step, loss, total) is called after each step; total is the number of batches, if it is known. Ctrl-C and
+        the cancellable end the training, between two steps or within one; what has been learnt is kept.
         """
         losses, total = [], _length(batches, total)
         for step, batch in enumerate(batches, 1):
@@ -60,7 +60,7 @@ class Trainer:
         return losses
 
     async def train_future(self, batches, *, progress=None, total=None, cancellable=None):
-        """train() without blocking; to be awaited. Cancelling the task ends the training."""
+        """train() without blocking, as a coroutine. Cancelling the task ends the training."""
         losses, total = [], _length(batches, total)
         for step, batch in enumerate(batches, 1):
             losses.append(self._take(await self.executable.run_future(batch, cancellable), step))
@@ -70,20 +70,20 @@ class Trainer:
 
     @property
     def skipped(self):
-        """How many steps were skipped because something was not finite; 0 where that is not asked for."""
+        """How many steps were skipped because something was not finite; 0 without skip_not_finite."""
         return int(self.executable.read_state('optimizer.skipped').item()) if 'optimizer.skipped' in self._states else 0
 
     def read(self, names=None):
-        """States by name, all of them unless some are named."""
+        """States by name; all of them, unless names are given."""
         return {name: self.executable.read_state(name) for name in (self._states if names is None else names)}
 
     def save(self, file, names=None, cancellable=None):
-        """Writes states, all of them unless some are named, to a safetensors file."""
+        """Writes states to a safetensors file; all of them, unless names are given."""
         states = self.read(names)
         return Rlx.Weights.write_safetensors(file, list(states), list(states.values()), None, cancellable)
 
     def load(self, file, names=None, cancellable=None):
-        """Takes states, all of them unless some are named, from a file that save() wrote. On failure nothing changes."""
+        """Reads states from a file that save() wrote; all of them, unless names are given. On failure nothing changes."""
         weights = Rlx.Weights.open(file, cancellable)
         values = {}
         for name in self._states if names is None else names:

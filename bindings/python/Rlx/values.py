@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Data types, enumerations and what Python has for tensors."""
+"""Data types, enumerations, and conversion of Python values to tensors."""
 import functools
 import json
 import operator
@@ -11,14 +11,14 @@ import gi
 from gi.module import get_introspection_module
 from gi.repository import Gio, GLib
 
-# For who imports this package itself, as pickle does.
+# # For programs that import this package directly, as pickle does.
 gi.require_version('Rlx', '1.0')
 gi.require_version('RlxPrivate', '1.0')
 Rlx = get_introspection_module('Rlx')
 RlxPrivate = get_introspection_module('RlxPrivate')
 
-# numpy's name, kind and size, and the letter of the struct module. Types that
-# are not here have no counterpart there: they come and go as lists of numbers.
+# # numpy's name, kind and size, and the letter of the struct module. Types that are not
+# here have no counterpart there, and are converted from and to lists of numbers.
 TYPES = {
     Rlx.DataType.F32: ('float32', 'f4', 'f'),
     Rlx.DataType.F16: ('float16', 'f2', 'e'),
@@ -42,7 +42,7 @@ LISTS = (list, tuple)
 
 
 def override(cls):
-    """Makes a class the one that objects of its type have. PyGObject's own function wants all classes in one file."""
+    """Makes a class the Python class of its type. PyGObject's own function requires all classes to be in one file."""
     cls.__info__.get_g_type().pytype = cls
     return cls
 
@@ -54,7 +54,7 @@ def to_enum(kind, value, what):
     for member in kind:
         if value == member.value_nick:
             return member
-    raise TypeError(f"{what} cannot be {value!r}, it is an Rlx.{kind.__name__}: "
+    raise TypeError(f"{what} cannot be {value!r}; it must be an Rlx.{kind.__name__}: "
                     + ', '.join(repr(member.value_nick) for member in kind))
 
 
@@ -76,7 +76,7 @@ def to_file(value, what):
     try:
         return Gio.File.new_for_path(os.fspath(value))
     except TypeError:
-        raise TypeError(f'{what} cannot be {value!r}, it is a path or a Gio.File') from None
+        raise TypeError(f'{what} cannot be {value!r}; it must be a path or a Gio.File') from None
 
 
 def to_dictionary(signature, value, what):
@@ -85,10 +85,10 @@ def to_dictionary(signature, value, what):
         return value
     kind = {'s': str, 'x': int}[signature[3]]
     if not isinstance(value, dict):
-        raise TypeError(f'{what} cannot be {value!r}, it is a dictionary of {kind.__name__} by name')
+        raise TypeError(f'{what} cannot be {value!r}; it must be a dictionary of {kind.__name__} by name')
     for name, entry in value.items():
         if not isinstance(name, str) or isinstance(entry, bool) or not (hasattr(entry, '__index__') if kind is int else isinstance(entry, str)):
-            raise TypeError(f'{what}: {name!r} cannot be {entry!r}, it is a name with {"an integer" if kind is int else "text"}')
+            raise TypeError(f'{what}: {name!r} cannot be {entry!r}; it must be a name with {"an integer" if kind is int else "text"}')
     return GLib.Variant(signature, {name: operator.index(entry) if kind is int else entry for name, entry in value.items()})
 
 
@@ -99,7 +99,7 @@ def _converter(kind):
 
 
 def _property(kind, value, what):
-    """The value of a property: a list of integers is a variant, all else that is in the table an enumeration."""
+    """The value of a property: a list of integers becomes a variant, anything else in the table is an enumeration."""
     if kind != 'ints':
         return to_member(kind, value, what)
     if isinstance(value, GLib.Variant) and value.get_type_string() == 'ax':
@@ -107,7 +107,7 @@ def _property(kind, value, what):
     try:
         return GLib.Variant('ax', to_ints(value))
     except (TypeError, OverflowError):
-        raise TypeError(f'{what} cannot be {value!r}, it is a list of integers') from None
+        raise TypeError(f'{what} cannot be {value!r}; it must be a list of integers') from None
 
 
 def _check_function(owner, name, taken, start):
@@ -138,14 +138,14 @@ def _check_properties(owner, properties):
     owner.__init__ = function
 
 
-# What functions take: bindings/functions.py.
+# # The arguments of functions: see bindings/functions.py.
 with open(os.path.join(os.path.dirname(__file__), 'functions.json'), encoding='utf-8') as _stream:
     FUNCTIONS = json.load(_stream)
 
 
 def check_arguments():
-    """Lets all that takes an enumeration take nothing else, and say what there is; all that takes a file a path; and all that
-    takes a dictionary as a variant one of Python."""
+    """Makes functions that take an enumeration accept nothing else, and list its values; those that take a file also
+    accept a path, and those that take a dictionary in a variant also accept one of Python."""
     for name, row in FUNCTIONS.items():
         owner = getattr(Rlx, name) if name else Rlx
         for method, about in row['methods'].items():
@@ -163,9 +163,9 @@ def kind_of(data_type):
 
 
 def to_ints(value):
-    """PyGObject would cut 1.5 down to 1."""
+    """PyGObject would truncate 1.5 to 1."""
     if isinstance(value, Rlx.Node):
-        raise TypeError('a node has no value before it is run')
+        raise TypeError('a node has no value before a run')
     if hasattr(value, '__index__'):
         return [operator.index(value)]
     return [operator.index(number) for number in value]
@@ -177,7 +177,7 @@ def is_value(value):
 
 
 def _flatten(value):
-    """The shape of nested lists, and what is in them."""
+    """The shape of nested lists, and their elements."""
     shape, level = [], [value]
     while level and isinstance(level[0], LISTS) and len(shape) < Rlx.MAX_DIMS:
         shape.append(len(level[0]))
@@ -226,7 +226,7 @@ def _from_numpy(value, data_type, hint):
         data_type = BY_NAME[name]
     kind = kind_of(data_type)
     if array.dtype.kind not in {'f': 'fiub', 'i': 'iub', 'u': 'iub', 'b': 'b'}[kind]:
-        raise TypeError(f'an array of {name} is no value of data type {data_type.name.lower()}; {hint}')
+        raise TypeError(f'an array of {name} cannot be a value of data type {data_type.name.lower()}; {hint}')
     if data_type not in TYPES:
         return _from_list(data_type, array.shape, array.ravel().tolist())
     to = TYPES[data_type][0]
@@ -245,7 +245,7 @@ def _from_numpy(value, data_type, hint):
 
 
 def to_tensor(value, data_type=None):
-    """A tensor, from whatever Python has for one."""
+    """Converts any suitable Python value to a tensor."""
     if isinstance(value, Rlx.Tensor):
         if data_type not in (None, value.get_data_type()):
             raise TypeError(f'the tensor is of type {value.dtype.name.lower()}, not {data_type.name.lower()}')
@@ -271,7 +271,7 @@ def to_tensor(value, data_type=None):
             view = None
         if view is not None and view.format in _BY_FORMAT and data_type in (None, _BY_FORMAT[view.format]):
             return Rlx.Tensor.new_from_data(_BY_FORMAT[view.format], view.shape, view.tobytes())
-    raise TypeError(f'{type(value).__name__} cannot be turned into a tensor: numbers, lists of numbers, '
+    raise TypeError(f'{type(value).__name__} cannot be converted to a tensor: only numbers, lists of numbers, '
                     'numpy arrays, buffers and tensors can')
 
 
