@@ -282,7 +282,7 @@ class Calls(unittest.TestCase):
         for wrong, error in ((np.array([2 ** 40, 1]), OverflowError), ([1.5, 2], TypeError), (np.ones(2), TypeError)):
             with self.assertRaisesRegex(error, '^ids: '):
                 exe(wrong)
-        with self.assertRaisesRegex(TypeError, 'beside'):
+        with self.assertRaisesRegex(TypeError, 'no others'):
             exe.set_parameters({'p': 1}, [1])
 
     def test_wrong_calls(self):

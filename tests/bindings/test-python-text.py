@@ -236,10 +236,10 @@ def models_of_another_form_are_refused():
         return Rlx.TextEncoder.open(make_model('bad', **changes), None, None)
 
     for config, part in ({'model_type': 'roberta'}, '“model_type” is “roberta”'), ({'hidden_act': 'relu'}, '“hidden_act” is “relu”'), \
-            ({'hidden_size': 0}, '“hidden_size” is 0'), ({'hidden_size': 15}, 'no multiple'), ({'hidden_size': 1 << 40}, 'the limit is 65536'), \
-            ({'hidden_size': -1}, 'hidden_size'), ({'hidden_size': 1.5}, 'hidden_size'), ({'hidden_size': 18}, 'another shape'), \
-            ({'num_hidden_layers': 3}, 'no tensor “encoder.layer.2.'), ({'vocab_size': 39}, 'another shape'), \
-            ({'vocab_size': 10}, 'another shape'), ({'layer_norm_eps': 'x'}, '“layer_norm_eps” is not a number'), \
+            ({'hidden_size': 0}, '“hidden_size” is 0'), ({'hidden_size': 15}, 'not a multiple'), ({'hidden_size': 1 << 40}, 'the limit is 65536'), \
+            ({'hidden_size': -1}, 'hidden_size'), ({'hidden_size': 1.5}, 'hidden_size'), ({'hidden_size': 18}, 'does not have the shape'), \
+            ({'num_hidden_layers': 3}, 'no tensor “encoder.layer.2.'), ({'vocab_size': 39}, 'does not have the shape'), \
+            ({'vocab_size': 10}, 'does not have the shape'), ({'layer_norm_eps': 'x'}, '“layer_norm_eps” is not a number'), \
             ({'layer_norm_eps': -1}, 'not between 0 and 1'), ({'layer_norm_eps': 1e999}, 'a value is missing'), \
             ({'max_position_embeddings': 2}, 'the least is 3'), ({'is_decoder': True}, 'is_decoder'), \
             ({'position_embedding_type': 'relative_key'}, 'relative_key'):

@@ -616,7 +616,7 @@ class Nodes(GraphErrors, unittest.TestCase):
                 spelled = prop.name.replace('-', '_')
                 for call in (lambda: options(**{spelled: 'nonsense'}),
                              lambda: getattr(options(), f'set_{spelled}')('nonsense')):
-                    with self.subTest(f'{name}.{spelled}'), self.assertRaisesRegex(TypeError, "'nonsense', it is an Rlx"):
+                    with self.subTest(f'{name}.{spelled}'), self.assertRaisesRegex(TypeError, "'nonsense'; it must be an Rlx"):
                         call()
         self.assertGreater(tried, 40)
 

@@ -109,7 +109,7 @@ def calibrate():
         if done.returncode == OK:
             break
         tap.equal(done.returncode, FAILED, 'the status')
-        tap.contains(done.stderr, 'nothing else to do', 'the message')
+        tap.contains(done.stderr, 'when it is idle', 'the message')
     tap.equal(done.stderr, '', 'the standard error output')
     found = parse(done.stdout)
     tap.equal(found['stored'], True, 'whether it is stored')
@@ -141,11 +141,11 @@ def calibrate():
             while part := os.read(ours, 4096):
                 shown += part
     os.close(ours)
-    busy = b'nothing else to do' in shown
+    busy = b'when it is idle' in shown
     tap.equal(process.returncode, FAILED if busy else OK, 'the status')
     with open(tap.path('figures'), encoding='utf-8') as figures:
         text = figures.read()
-    tap.check(busy or f'kept in {found["file"]}\n' in text, f'it is kept somewhere else: {text!r}')
+    tap.check(busy or f'stored in {found["file"]}\n' in text, f'it is kept somewhere else: {text!r}')
     percents = [int(found) for found in re.findall(rb'(\d+) %  [a-z]', shown)]
     tap.check(len(percents) > 4 and percents[0] == 0 and percents == sorted(percents), f'the progress {shown!r}')
     tap.check(busy or shown.endswith(b'\r\x1b[K'), 'something is left on the line')
@@ -381,11 +381,11 @@ def spectrum():
 
 @tap.test
 def spectrum_refuses():
-    refused('no WAV file', 'spectrum', graph, status=FAILED)
+    refused('not a WAV file', 'spectrum', graph, status=FAILED)
     refused('No such file', 'spectrum', tap.path('none.wav'), status=FAILED)
     refused('0 channels', 'spectrum', wav('a.wav', [0] * 4000, channels=0), status=FAILED)
     refused('12 bits', 'spectrum', wav('b.wav', [0] * 4000, bits=12), status=FAILED)
-    refused('in a second', 'spectrum', wav('c.wav', [0] * 4000, rate=0), status=FAILED)
+    refused('per second', 'spectrum', wav('c.wav', [0] * 4000, rate=0), status=FAILED)
     refused('10 ms', 'spectrum', wav('d.wav', [0] * 9), status=FAILED)
     refused('10 ms', 'spectrum', wav('e.wav', [0] * 9, rate=1), status=FAILED)
     refused('not finite', 'spectrum', wav('f.wav', [], kind=3, bits=32, data=struct.pack('<f', float('nan')) * 4000), status=FAILED)

@@ -713,7 +713,7 @@ test_rule (void)
                    g_variant_new_parsed ("{'layout': <'sequence-first'>}"), "f32[2,5,4,3]");
 
 #define REFUSES(types, words) rlx_test_refuses ("attention", types, NULL, RLX_GRAPH_ERROR_SHAPE, words)
-  REFUSES ("f32[4,5,8] f32[2,4,7,8] f32[2,4,7,3]", "query must be [batch, heads, sequence, width], it is f32[4, 5, 8]");
+  REFUSES ("f32[4,5,8] f32[2,4,7,8] f32[2,4,7,3]", "query must be [batch, heads, sequence, width]; it is f32[4, 5, 8]");
   REFUSES ("f32[2,4,5,8] f32[7,8] f32[2,4,7,3]", "key must be");
   REFUSES ("f32[2,4,5,8] f32[2,4,7,8] f32[1,2,4,7,3]", "value must be");
   REFUSES ("f32[2,4,5,8] f32[3,4,7,8] f32[3,4,7,3]", "batches of the query");
@@ -727,9 +727,9 @@ test_rule (void)
   REFUSES ("f32[2,4,5,8] f32[2,4,7,8] f32[2,4,7,3] bool[5,8]", "mask bool[5, 8]");
   REFUSES ("f32[2,4,5,8] f32[2,4,7,8] f32[2,4,7,3] f32[1,2,4,5,7]", "mask");
   REFUSES ("f32[2,4,1,8] f32[2,4,7,8] f32[2,4,7,3] f32[5,7]", "[2, 4, 1, 7]");
-  REFUSES ("f32[2,4,5,8] f32[2,4,7,8] f32[2,4,7,3] - i32[3]", "key lengths must be [2], one for each batch, they are i32[3]");
+  REFUSES ("f32[2,4,5,8] f32[2,4,7,8] f32[2,4,7,3] - i32[3]", "key lengths must be [2], one for each batch; they are i32[3]");
   REFUSES ("f32[2,4,5,8] f32[2,4,7,8] f32[2,4,7,3] - i32[2,1]", "key lengths");
-  REFUSES ("f32[2,4,5,8] f32[2,4,7,8] f32[2,4,7,3] - - f32[2]", "sink must be [4], one for each head, or [1], it is f32[2]");
+  REFUSES ("f32[2,4,5,8] f32[2,4,7,8] f32[2,4,7,3] - - f32[2]", "sink must be [4], one for each head, or [1]; it is f32[2]");
 #undef REFUSES
 
   rlx_test_refuses ("attention", "f32[2,4,5,8] f16[2,4,7,8] f32[2,4,7,3]", NULL, RLX_GRAPH_ERROR_DATA_TYPE, NULL);

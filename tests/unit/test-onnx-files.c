@@ -610,7 +610,7 @@ test_many (void)
       onnx_add_node (graph, "A", next, name, NULL);
     }
   onnx_add_output (graph, "0", 1, NULL);
-  check_large ("a large circle", onnx_model (graph, 17), RLX_MODEL_ERROR_PARSE, "200000 nodes wait");
+  check_large ("a large circle", onnx_model (graph, 17), RLX_MODEL_ERROR_PARSE, "200000 nodes depend");
 
   /* One node with very many inputs. */
   inner = g_byte_array_new ();

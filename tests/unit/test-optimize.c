@@ -468,7 +468,7 @@ test_errors (void)
 
   g_assert_false (rlx_graph_optimize (graph, p, &x, 1, NULL, &error));
   g_assert_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT);
-  g_assert_nonnull (strstr (error->message, "“x” is no state"));
+  g_assert_nonnull (strstr (error->message, "“x” is not a state"));
   g_clear_error (&error);
   g_assert_false (rlx_graph_optimize (graph, p, &p, 1, NULL, &error));
   g_assert_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_SHAPE);

@@ -119,7 +119,7 @@ test_rule (void)
 
 #define REFUSES(op, types, attrs, code, words) \
   rlx_test_refuses (op, types, g_variant_new_parsed (attrs), RLX_GRAPH_ERROR_##code, words)
-  REFUSES ("rope", "f32[4,5,8]", "@a{sv} {}", SHAPE, "operand must be [batch, heads, sequence, width], it is f32[4, 5, 8]");
+  REFUSES ("rope", "f32[4,5,8]", "@a{sv} {}", SHAPE, "operand must be [batch, heads, sequence, width]; it is f32[4, 5, 8]");
   REFUSES ("rope", "f32[2,4,5,7]", "@a{sv} {}", SHAPE, "7 rotated elements do not make pairs");
   REFUSES ("rope", "f32[2,4,5,8]", "{'rotated': <int64 3>}", SHAPE, "3 rotated");
   REFUSES ("rope", "f32[2,4,5,8]", "{'rotated': <int64 10>}", INVALID_ARGUMENT, "rotated is 10; it must be between 0 and the width, 8");
