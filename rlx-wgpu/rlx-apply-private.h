@@ -13,14 +13,14 @@ typedef struct _RlxApplyCache RlxApplyCache;
 
 RlxApplyCache * rlx_apply_cache_new        (void);
 void            rlx_apply_cache_free       (RlxApplyCache *self);
-/* How many there are. */
+/* The number of entries. */
 guint           rlx_apply_cache_get_length (RlxApplyCache *self);
 
 /* rlx-device.c */
 RlxApplyCache * rlx_device_get_apply_cache (RlxDevice     *self);
 
-/* rlx-executable.c: lets go of the reference to the device, which must outlive what the
- * executable is used for. */
+/* rlx-executable.c: drops the reference to the device, which must outlive any use of
+ * the executable. */
 void            rlx_executable_borrow_device (RlxExecutable *self);
 
 G_END_DECLS

@@ -10,7 +10,7 @@
 
 G_BEGIN_DECLS
 
-/* Bits, by family and row: zeros where none is stored, or what is stored is not of this build. */
+/* Bits, by family and row: zeros if nothing is stored, or if it was stored by another build. */
 void     rlx_bans_load   (const RlxGpuAdapterInfo *info,
                           guint32                 *banned);
 /* The same as names, "family/variant". */

@@ -11,21 +11,21 @@ G_BEGIN_DECLS
 /* In seconds: a day. */
 #define RLX_MAX_TIMEOUT 86400.0
 
-/* The values of options, which may change while somebody compiles. */
+/* A copy of the options, which may change during compilation. */
 typedef struct
 {
   RlxPrecision precision;
   gboolean tuning;
   gboolean profiling;
   gboolean checked;
-  guint64 memory_limit;    /* bytes, 0: that of the device alone */
-  double timeout;          /* seconds, 0: the usual one */
+  guint64 memory_limit;    /* in bytes; 0: only that of the device */
+  double timeout;          /* in seconds; 0: the default */
   RlxDeviceFeatures avoided_features;
-  guint64 buffer_limit;    /* bytes, 0: that of the device */
-  RlxTicker *ticker;       /* not an option: who tells how far it is; nullable */
+  guint64 buffer_limit;    /* in bytes; 0: that of the device */
+  RlxTicker *ticker;       /* not an option: reports the progress; nullable */
 } RlxCompileSettings;
 
-/* What is so where nothing is said, when @options is NULL. */
+/* The defaults if @options is NULL. */
 void rlx_compile_options_read (RlxCompileOptions  *options,
                                RlxCompileSettings *settings);
 

@@ -17,38 +17,38 @@ RlxGpu *        rlx_device_get_gpu   (RlxDevice *self);
 /* rlx-device-open.c */
 void            rlx_device_initable_iface_init       (GInitableIface      *iface);
 void            rlx_device_async_initable_iface_init (GAsyncInitableIface *iface);
-/* What the device was made with; nullable. */
+/* The selector that the device was created with; nullable. */
 const char *    rlx_device_get_selector (RlxDevice *self);
-/* Makes it a device that is open. Takes @gpu over. */
+/* Turns it into an open device. Takes ownership of @gpu. */
 void            rlx_device_take_gpu  (RlxDevice *self,
                                       RlxGpu    *gpu);
 
-/* Emits RlxDevice::opening, if anybody listens; NULL otherwise. */
+/* Emits RlxDevice::opening; NULL if nobody listens. */
 RlxTicker *     rlx_device_start_opening (RlxDevice *self);
 
-/* Compiles for a device with these speeds, or with its own when NULL. */
+/* Compiles for a device with these speeds; NULL for its own. */
 RlxExecutable * rlx_device_compile_for (RlxDevice       *self,
                                         RlxGraph        *graph,
                                         const RlxSpeeds *speeds,
                                         GCancellable    *cancellable,
                                         GError         **error);
-/* Compiles as for another target, which the device must be able to stand in for. */
+/* Compiles for another target, which the device must be able to stand in for. */
 RlxExecutable * rlx_device_compile_for_target (RlxDevice       *self,
                                                RlxGraph        *graph,
                                                const RlxTarget *target,
                                                GCancellable    *cancellable,
                                                GError         **error);
 
-/* The same for a graph that nobody else has. */
+/* The same for a graph that nobody else uses. */
 RlxExecutable * rlx_device_compile_ir (RlxDevice       *self,
                                        const RlxIr     *ir,
                                        const RlxTarget *target,
                                        GCancellable    *cancellable,
                                        GError         **error);
-/* What the device is to the compiler, with what was measured of it. */
+/* The device as the compiler sees it, including measurements. */
 RlxTarget       rlx_device_get_target (RlxDevice *self);
 
-/* rlx-matrix-probe.c: what is known of the matrix units. */
+/* rlx-matrix-probe.c: what is known about the matrix units. */
 typedef struct
 {
   GMutex mutex;
@@ -59,40 +59,40 @@ typedef struct
 
 RlxMatrixProbe * rlx_device_get_matrix_probe (RlxDevice *self);
 /* The configuration that products with reduced precision use, if *@found. The first
- * call tries those there are. FALSE when the device failed or somebody cancelled. */
+ * call tries all configurations. FALSE if the device failed or the call was cancelled. */
 gboolean        rlx_device_find_matrix     (RlxDevice      *self,
                                             RlxMatrixShape *config,
                                             gboolean       *found,
                                             GCancellable   *cancellable,
                                             GError        **error);
 
-/* For what is compiled from now on. Notifies in the main context of the device. */
+/* Applies to everything compiled from now on. Notifies in the main context of the device. */
 void            rlx_device_set_calibration (RlxDevice      *self,
                                             RlxCalibration *calibration);
 
-/* Emits RlxDevice::calibrating there. */
+/* Emits RlxDevice::calibrating in the same context. */
 void            rlx_device_tell_calibrating (RlxDevice  *self,
                                              double      fraction,
                                              const char *what);
 
-/* Makes the GPU objects of @plan (taken over in every case). */
+/* Creates the GPU objects of @plan, of which it takes ownership even on failure. */
 RlxExecutable * rlx_executable_new   (RlxDevice                *device,
                                       RlxPlan                  *plan,
                                       const RlxSpeeds          *speeds,
                                       const RlxCompileSettings *settings,
                                       GCancellable             *cancellable,
                                       GError                  **error);
-/* FALSE for what g_object_new() alone makes: that has nothing to run. */
+/* FALSE for an object of plain g_object_new(), which has nothing to run. */
 gboolean        rlx_executable_is_compiled (RlxExecutable *self);
 const RlxPlan * rlx_executable_peek_plan (RlxExecutable *self);
 /* The steps that run, those of the prologue first. (element-type RlxStep) */
 GPtrArray *     rlx_executable_get_steps (RlxExecutable *self);
-/* What a run dispatches. */
+/* The number of dispatches in a run. */
 const RlxGpuDispatch * rlx_executable_peek_dispatches (RlxExecutable *self,
                                                        guint         *n_dispatches);
 
-/* rlx-profile.c: @times are nanoseconds by step of those that ran, NULL when the
- * device has no timestamps. */
+/* rlx-profile.c: @times are the nanoseconds of each step that ran; NULL if the device
+ * has no timestamps. */
 RlxProfile *    rlx_profile_new      (const RlxPlan *plan,
                                       const guint   *steps,
                                       guint          n_steps,

@@ -15,7 +15,7 @@ G_BEGIN_DECLS
 
 typedef struct _RlxRun RlxRun;
 
-/* The memory of one state, or of several that lie together, once somebody may share it. */
+/* The memory of one state, or of several that are stored together, once it may be shared. */
 typedef struct
 {
   gatomicrefcount ref_count;
@@ -29,21 +29,22 @@ struct _RlxExecutable
   GObject parent_instance;
 
   RlxDevice *device;
-  gboolean borrows_device;       /* the device keeps it, and not the other way round */
+  gboolean borrows_device;       /* kept by the device, not the reverse */
   RlxProgram *shared;
   RlxGpuBuffer **own;            /* by plan buffer; NULL where shared */
-  RlxStateMemory **memories;     /* by plan buffer: whose memory that is; NULL: nobody else's yet; under the mutex */
-  guint64 *offsets;              /* by plan buffer: where that begins in memory of others */
-  RlxState **states;             /* by state of the plan; NULL: nobody has asked for it; under the mutex */
-  GPtrArray *groups;             /* RlxGpuBindGroup: steps that bind the same share one */
+  RlxStateMemory **memories;     /* by plan buffer: the owner of its memory; NULL while it is not shared; under the
+                                    mutex */
+  guint64 *offsets;              /* by plan buffer: its offset in shared memory */
+  RlxState **states;             /* by state of the plan; NULL until requested; under the mutex */
+  GPtrArray *groups;             /* RlxGpuBindGroup: steps with the same bindings share one */
   RlxProgramFork fork;
   RlxGpuCopy *copies;            /* of states, with room for those to outputs that stay */
   guint64 *times;                /* by main step, while profiling */
 
-  /* What a run fills in, made beforehand. On the device thread. */
+  /* Preallocated for runs to fill in. On the device thread. */
   RlxGpuUpload *uploads;
-  RlxGpuCopy *copies_in;         /* from inputs that lie on the device */
-  guint64 *held;                 /* by input: the tensor that is there from the last run; 0: none */
+  RlxGpuCopy *copies_in;         /* from inputs that are on the device */
+  guint64 *held;                 /* by input: the tensor left from the last run; 0: none */
   RlxGpuDownload *downloads;
   gpointer *results;             /* by output, until it is a tensor */
   guint32 *reports;              /* words of each: rlx-run-report.c */
@@ -66,7 +67,7 @@ rlx_executable_get_buffer (RlxExecutable *self,
   return self->own[index] ? self->own[index] : self->shared->buffers[index];
 }
 
-/* Where a slot lies in its buffer. */
+/* The offset of a slot in its buffer. */
 static inline guint64
 rlx_executable_get_offset (RlxExecutable *self,
                            const RlxSlot *slot)
@@ -77,17 +78,17 @@ rlx_executable_get_offset (RlxExecutable *self,
 /* rlx-state.c */
 void     rlx_state_memory_unref      (RlxStateMemory *self);
 
-/* Computes what depends on constants and parameters alone, when one of these is
- * new. On the device thread. */
+/* Computes what depends only on constants and parameters, if any of these has changed.
+ * On the device thread. */
 gboolean rlx_executable_run_prologue (RlxExecutable *self,
                                       GCancellable  *cancellable,
                                       GError       **error);
 
-/* After memory of its own was replaced, all or nothing. On the device thread. */
+/* After its own memory was replaced; all or nothing. On the device thread. */
 gboolean rlx_executable_bind_again   (RlxExecutable *self,
                                       GError       **error);
 
-/* rlx-executable-fill.c: parameters whose values come in pieces, so that the host never has all of one. */
+/* rlx-executable-fill.c: parameters whose values arrive in pieces, so that the host never holds all of one. */
 
 /* Writes the next @size bytes of a value, as the device stores it, to @to. */
 typedef gboolean (*RlxFillFunc) (gpointer      data,
@@ -95,11 +96,11 @@ typedef gboolean (*RlxFillFunc) (gpointer      data,
                                  gsize         size,
                                  GCancellable *cancellable,
                                  GError      **error);
-/* FALSE for one that has to be there as a whole, or is too small to be worth it. */
+/* FALSE for one that is needed as a whole, or is too small for pieces. */
 gboolean rlx_executable_can_fill       (RlxExecutable *self,
                                         const char    *name);
-/* As rlx_executable_set_parameters(), for a value of the right type and shape; when it fails, the parameter may
- * have a part of it. */
+/* As rlx_executable_set_parameters(), for a value of the right type and shape; on failure the parameter may
+ * have part of it. */
 gboolean rlx_executable_fill_parameter (RlxExecutable *self,
                                         const char    *name,
                                         RlxFillFunc    func,
@@ -107,14 +108,14 @@ gboolean rlx_executable_fill_parameter (RlxExecutable *self,
                                         GCancellable  *cancellable,
                                         GError       **error);
 
-/* Whether somebody waits to be told of RlxExecutable:progress. */
+/* Whether anybody listens to RlxExecutable:progress. */
 gboolean rlx_executable_is_watched   (RlxExecutable *self);
 /* An RlxTickerFunc. */
 void     rlx_executable_notify_progress (gpointer    self,
                                          double      fraction,
                                          const char *what);
 
-/* What is kept of a run for the next one. */
+/* Kept from one run for the next. */
 void     rlx_run_free                (RlxRun        *run);
 
 G_END_DECLS

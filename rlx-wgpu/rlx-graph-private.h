@@ -9,24 +9,23 @@
 
 G_BEGIN_DECLS
 
-/* A copy of the graph's IR for the compiler, so that the graph may change while it
- * works. NULL and the first error of the graph's construction if there was one. */
+/* A copy of the graph's IR for the compiler, so that the graph may change meanwhile.
+ * NULL with the first error of the graph's construction, if there was one. */
 RlxIr *      rlx_graph_copy_ir   (RlxGraph *self,
                                   GError  **error);
-/* The IR itself, for tests: nobody may add to the graph meanwhile. */
+/* The IR itself, for tests: the graph must not change meanwhile. */
 const RlxIr *rlx_graph_peek_ir   (RlxGraph *self,
                                   GError  **error);
-/* What the text form says. */
+/* The precision that the text form asks for. */
 void         rlx_graph_set_default_precision (RlxGraph    *self,
                                               RlxPrecision precision);
 /* The node of a value of the graph's own IR. With the mutex. */
 RlxNode *    rlx_graph_get_node  (RlxGraph         *self,
                                   const RlxIrValue *value);
 
-/* Adds a node: the way of all operator methods. @graph may be NULL when there
- * is at least one input. A NULL among the inputs where the operator requires
- * one gives NULL without an error (the failure was reported where it
- * happened). Takes @attrs over in every case. */
+/* Adds a node; used by all operator methods. @graph may be NULL if there is at least
+ * one input. If a required input is NULL, returns NULL without an error, since the
+ * failure was reported where it happened. Always takes ownership of @attrs. */
 RlxNode *    rlx_graph_call      (RlxGraph     *graph,
                                   const RlxOp  *op,
                                   RlxNode     **inputs,
@@ -41,19 +40,19 @@ RlxNode **   rlx_graph_call_many (RlxGraph     *graph,
                                   gsize        *n_outputs,
                                   GError      **error);
 
-/* ir/rlx-ir-text.c: adds what the text says to an empty graph, by the same
- * functions a program calls. On failure the graph is good for nothing. */
+/* ir/rlx-ir-text.c: builds the text's graph in an empty one, with the functions that
+ * programs call. On failure the graph is useless. */
 gboolean     rlx_graph_read_text (RlxGraph   *self,
                                   const char *text,
                                   GError    **error);
 
 /* rlx-node.c */
-/* Of the graph alone: it keeps the graph from when somebody else takes a reference to
- * when all of these are gone. */
+/* For the graph only: a node keeps the graph alive as long as others hold references to
+ * the node. */
 RlxNode *    rlx_node_new        (RlxGraph   *graph,
                                   RlxIrValue *value);
-RlxIrValue * rlx_node_get_value  (RlxNode *self);   /* NULL when it has no graph */
-/* What never changes of it, so that no lock is needed: for nodes of other graphs. */
+RlxIrValue * rlx_node_get_value  (RlxNode *self);   /* NULL if it has no graph */
+/* Immutable, so that no lock is needed: for nodes of other graphs. */
 char *       rlx_node_describe_fixed (RlxNode *self);
 
 /* ---- among the files rlx-graph*.c --------------------------------------------- */
@@ -62,29 +61,29 @@ struct _RlxGraph
 {
   GObject parent_instance;
 
-  GMutex mutex;              /* of all that follows; never with another graph's */
+  GMutex mutex;              /* of everything below; never locked together with another graph's */
   RlxIr *ir;
   GPtrArray *nodes;          /* RlxNode, by the id of the value */
   GHashTable *leaf_names;    /* char * (of the IR) → RlxNode */
   GHashTable *output_names;  /* char * → RlxNode */
-  GHashTable *assigned;      /* RlxIrValue, those of states that have a new value */
+  GHashTable *assigned;      /* RlxIrValue: states that are assigned */
   GArray *result_types;      /* for rlx_op_infer(), kept to save allocations */
-  GPtrArray *old_labels;     /* whoever asked for one may be reading it still */
+  GPtrArray *old_labels;     /* callers may still be reading them */
   GError *error;             /* the first one */
-  guint n_told;              /* nodes that watchers know of */
+  guint n_told;              /* nodes that listeners have been told of */
   gboolean telling;
 };
 
-/* For what adds to a graph: the lock tells watchers when it is given back.
+/* For functions that add to a graph: listeners are notified when the lock is released.
  *   g_autoptr(RlxGraphLock) lock = rlx_graph_lock (self); */
 typedef struct _RlxGraph RlxGraphLock;
 RlxGraphLock *rlx_graph_lock      (RlxGraph      *self);
 void     rlx_graph_unlock         (RlxGraphLock  *lock);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (RlxGraphLock, rlx_graph_unlock)
 
-/* All from here on are called with the mutex. */
+/* Everything below is called with the mutex held. */
 
-/* Takes @failure. The graph may be NULL. */
+/* Takes ownership of @failure. The graph may be NULL. */
 void     rlx_graph_fail           (RlxGraph      *self,
                                    GError        *failure,
                                    GError       **error);
@@ -93,8 +92,8 @@ void     rlx_graph_fail_printf    (RlxGraph      *self,
                                    RlxGraphError  code,
                                    const char    *format,
                                    ...) G_GNUC_PRINTF (4, 5);
-/* A NULL is not reported to the caller: it is the result of a failure that was.
- * It is remembered in case there was none. */
+/* NULL is not reported to the caller, as it is the result of a failure that was; the
+ * graph remembers it in case that failure was not reported. */
 void     rlx_graph_note_null      (RlxGraph      *self,
                                    const char    *what,
                                    const char    *name);
@@ -116,7 +115,7 @@ gboolean rlx_graph_check_room     (RlxGraph      *self,
                                    guint          n_values,
                                    GError       **error);
 
-/* Makes the nodes of what was appended to the IR. */
+/* Creates nodes for everything that was appended to the IR. */
 void     rlx_graph_add_nodes      (RlxGraph      *self,
                                    RlxIrNode     *ir_node);
 

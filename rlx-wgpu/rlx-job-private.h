@@ -13,32 +13,32 @@ G_BEGIN_DECLS
 
 typedef struct _RlxJob RlxJob;
 
-/* The first member of what a call needs. */
+/* The first member of a call's data. */
 struct _RlxJob
 {
   gatomicrefcount ref_count;
   RlxGpu *gpu;                  /* not a reference: @release may drop the last one */
-  /* On the device thread: the result, or NULL with an error. */
+  /* On the device thread: returns the result, or NULL with an error. */
   gpointer (*work)    (RlxJob  *job,
                        GError **error);
   GDestroyNotify free_result;   /* nullable */
-  /* Nobody knows the job any more. */
+  /* The last reference is gone. */
   void     (*release) (RlxJob  *job);
 
   GCancellable *cancellable;
   gulong cancel_id;
-  int answered;                 /* atomic: somebody has the right to answer */
+  int answered;                 /* atomic: the answer has been claimed */
 
-  GTask *task;                  /* of a call that does not wait */
+  GTask *task;                  /* of an asynchronous call */
 
-  GMutex mutex;                 /* of one that waits */
+  GMutex mutex;                 /* of a blocking one */
   GCond cond;
   gboolean done;
   gpointer result;
   GError *error;
 };
 
-/* To be called once for a job that is used again and again. */
+/* Called once for a job that is reused. */
 void     rlx_job_init     (RlxJob       *job);
 void     rlx_job_clear    (RlxJob       *job);
 
@@ -62,15 +62,15 @@ void     rlx_job_start    (RlxJob             *job,
                            GAsyncReadyCallback callback,
                            gpointer            user_data);
 
-/* ---- what waits for something else than the queue of a device --------------------- */
+/* ---- waiting for something other than the queue of a device --------------------- */
 
-/* In any thread: the result, or NULL with an error. */
+/* In any thread: returns the result, or NULL with an error. */
 typedef gpointer (*RlxThreadFunc) (gpointer      data,
                                    GCancellable *cancellable,
                                    GError      **error);
 
-/* Both call @func in another thread and take @data over. Cancelling ends the wait
- * at once; what is done goes on, and its result is dropped. */
+/* Both call @func in another thread and take ownership of @data. Cancelling ends the
+ * wait at once; the work continues, and its result is dropped. */
 gpointer rlx_thread_wait  (RlxThreadFunc       func,
                            GDestroyNotify      free_result,
                            gpointer            data,
@@ -87,7 +87,7 @@ void     rlx_thread_start (gpointer            source,
                            GAsyncReadyCallback callback,
                            gpointer            user_data);
 
-/* What opens @file, for a device unless that is NULL. */
+/* Opens @file, for a device unless that is NULL. */
 typedef gpointer (*RlxOpenFunc) (GFile        *file,
                                  RlxDevice    *device,
                                  GCancellable *cancellable,

@@ -11,7 +11,7 @@
 
 G_BEGIN_DECLS
 
-/* The port of that name, else RLX_GRAPH_ERROR_NOT_FOUND; @what is for the message.
+/* The port with that name, or RLX_GRAPH_ERROR_NOT_FOUND; @what is for the message.
  * @index is nullable. */
 const RlxPlanPort * rlx_plan_port_find  (const GArray      *ports,
                                          const char        *what,
@@ -29,7 +29,7 @@ gboolean            rlx_plan_port_check (const RlxPlanPort *port,
 GBytes *        rlx_tensor_to_device       (RlxTensor    *tensor,
                                             const char   *name,
                                             GError      **error);
-/* The way back; takes @data over. */
+/* The reverse; takes ownership of @data. */
 RlxTensor *     rlx_tensor_new_from_device (RlxDataType   data_type,
                                             const gint64 *shape,
                                             guint         n_dims,

@@ -8,7 +8,7 @@
 
 G_BEGIN_DECLS
 
-/* A list of RlxPort that nobody can change. @ports has RlxPlanPort. */
+/* An immutable list of RlxPort. @ports contains RlxPlanPort. */
 GListModel *rlx_port_list_new (const GArray *ports);
 
 G_END_DECLS

@@ -12,47 +12,47 @@
 
 G_BEGIN_DECLS
 
-/* What forks share. Weights, folded values and the parameters of the kernels
- * do not change from run to run. */
+/* Shared by forks: weights, folded values and the parameters of kernels, which do not
+ * change from run to run. */
 typedef struct
 {
   gatomicrefcount ref_count;
   RlxPlan *plan;
   RlxGpu *gpu;
-  RlxGpuBuffer **buffers;        /* by plan buffer; NULL where each fork has its own */
-  RlxResident **residents;       /* by plan buffer; where there is one, the buffer is its */
-  guint64 found_bytes;           /* of constants that the device had already */
-  guint64 relaid_bytes;          /* of constants that it has in another layout, too */
-  GString *relaid;               /* a line for each of these */
+  RlxGpuBuffer **buffers;        /* by plan buffer; NULL if each fork has its own */
+  RlxResident **residents;       /* by plan buffer; if not NULL, it owns the buffer */
+  guint64 found_bytes;           /* of constants that were already on the device */
+  guint64 relaid_bytes;          /* of constants that are also there in another layout */
+  GString *relaid;               /* a line for each of the latter */
   RlxGpuBuffer *params;
   RlxGpuPipeline **pipelines;    /* by step, borrowed */
   RlxSpeeds speeds;         /* the device when it was compiled */
-  guint64 timeout_us;            /* of a piece of work; 0: the usual one */
+  guint64 timeout_us;            /* of a job; 0: the default */
   const char **input_names;      /* ends with NULL; the plan's names */
   const char **output_names;
   gboolean *is_set;              /* by parameter; device thread only */
-  int *given;                    /* by parameter; atomic: somebody has begun to give it a value */
+  int *given;                    /* by parameter; atomic: a value is being set */
   gboolean stale;                /* the prologue must run (again); device thread only */
 
-  /* Of all that follows. Which steps run depends on weights: rlx-f16-weights.c. The device
-   * thread changes it, between runs and for all forks at once, so that a run finds its
-   * list made. */
+  /* Protects everything below. Which steps run depends on weights, see rlx-f16-weights.c.
+   * The device thread changes it between runs, for all forks at once, so that runs find a
+   * complete list. */
   GMutex mutex;
-  GListModel *ports[4];          /* inputs, outputs, parameters, states; NULL until somebody asks */
+  GListModel *ports[4];          /* inputs, outputs, parameters, states; NULL until requested */
   gboolean *is_f16;           /* by f16_weights of the plan */
-  guint *steps;                  /* of the main part, those that run */
+  guint *steps;                  /* of the main part, the steps that run */
   guint n_steps;
   GPtrArray *forks;              /* RlxProgramFork, not owned */
 } RlxProgram;
 
-/* What each fork has of its own. */
+/* Owned by each fork. */
 typedef struct
 {
   RlxGpuDispatch *dispatches;    /* by step */
-  RlxGpuDispatch *running;       /* of the main part, those that run: steps of the program */
+  RlxGpuDispatch *running;       /* the steps of the main part that run */
 } RlxProgramFork;
 
-/* Takes @plan over in every case. */
+/* Always takes ownership of @plan. */
 RlxProgram *   rlx_program_new               (RlxGpu          *gpu,
                                               RlxPlan         *plan,
                                               const RlxSpeeds *speeds,
@@ -60,13 +60,13 @@ RlxProgram *   rlx_program_new               (RlxGpu          *gpu,
                                               GCancellable    *cancellable,
                                               GError         **error);
 void           rlx_program_unref             (RlxProgram          *self);
-/* Lines about weights that lie on the device for others, too. */
+/* Lines about weights that others also use on the device. */
 char *         rlx_program_describe_weights  (RlxProgram          *self);
-/* A buffer as the plan has it. */
+/* A buffer as planned. */
 RlxGpuBuffer * rlx_program_new_buffer        (RlxProgram *self,
                                               guint       index,
                                               GError    **error);
-/* Both under the mutex: after a weight has changed, for all forks, and for one. */
+/* Both under the mutex, after a weight has changed: for all forks, and for one. */
 void           rlx_program_choose_steps      (RlxProgram          *self);
 void           rlx_program_choose_dispatches (RlxProgram          *self,
                                               RlxProgramFork      *fork);

@@ -22,16 +22,16 @@ typedef struct
   guint64 offset;
 } RlxResidentPart;
 
-/* What was found. */
+/* The result of a search. */
 typedef enum
 {
   RLX_RESIDENT_NEW,        /* the first of its tensor */
   RLX_RESIDENT_FOUND,
-  RLX_RESIDENT_RELAID,     /* new, and beside others of its tensor that lie differently */
+  RLX_RESIDENT_RELAID,     /* new, while the same tensor is also there in another layout */
 } RlxResidentOrigin;
 
-/* The tensors are not kept alive; nobody finds what was made from one that is gone.
- * May be called on any thread, as all of these. */
+/* Tensors are not kept alive; copies of a tensor that is gone are not found. Like
+ * everything here, may be called on any thread. */
 RlxResident *  rlx_resident_get        (RlxGpu                *gpu,
                                         const RlxResidentPart *parts,
                                         guint                  n_parts,
@@ -42,8 +42,8 @@ RlxResident *  rlx_resident_get        (RlxGpu                *gpu,
 void           rlx_resident_release    (RlxResident *self);
 RlxGpuBuffer * rlx_resident_get_buffer (RlxResident *self);
 
-/* Before a user uploads it: whether that is left to do, and then nobody else does
- * until _end(). FALSE when somebody cancelled while another user was at it. */
+/* Before an upload: whether it is still necessary; if so, other users wait until
+ * _end(). FALSE if the call was cancelled while another user was uploading. */
 gboolean       rlx_resident_begin      (RlxResident  *self,
                                         gboolean     *upload,
                                         GCancellable *cancellable,
@@ -52,7 +52,7 @@ void           rlx_resident_end        (RlxResident  *self,
                                         gboolean      uploaded);
 gboolean       rlx_resident_is_loaded  (RlxResident  *self);
 
-/* Called by a tensor that ends. */
+/* Called when a tensor is finalised. */
 void           rlx_resident_forget     (RlxTensor    *tensor);
 
 G_END_DECLS

@@ -10,13 +10,13 @@
 
 G_BEGIN_DECLS
 
-/* Bytes that a run reads back for them. */
+/* How many bytes a run reads back for reports. */
 gsize    rlx_reports_get_size       (const RlxPlan *plan);
 /* Adds them to what a run reads back. */
 void     rlx_reports_fill_downloads (RlxExecutable *self,
                                      RlxGpuJob     *job);
-/* FALSE with the error of the first node, in the order of the graph, that something did
- * not fit. */
+/* FALSE with the error of the first node, in the order of the graph, whose check
+ * failed. */
 gboolean rlx_reports_read           (RlxExecutable *self,
                                      GError       **error);
 

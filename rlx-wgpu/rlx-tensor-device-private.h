@@ -10,19 +10,19 @@
 
 G_BEGIN_DECLS
 
-/* The buffer has the bytes as the device stores them. */
+/* The buffer contains the elements as the device stores them. */
 RlxTensorMemory * rlx_tensor_memory_new    (RlxDevice   *device,
                                             const char  *name,
                                             guint64      size,
                                             GError     **error);
 RlxTensorMemory * rlx_tensor_memory_ref    (RlxTensorMemory *memory);
 void              rlx_tensor_memory_unref  (RlxTensorMemory *memory);
-/* Takes @memory over; what makes the tensor writes all of it in a job. */
+/* Takes ownership of @memory, all of which a job of the creator writes. */
 RlxTensor *       rlx_tensor_new_on_device (RlxDataType      data_type,
                                             const gint64    *shape,
                                             gsize            n_dims,
                                             RlxTensorMemory *memory);
-/* The buffer, if the tensor lies on @gpu; nullable. */
+/* The buffer, if the tensor is on @gpu; nullable. */
 RlxGpuBuffer *    rlx_tensor_get_buffer    (RlxTensor   *self,
                                             RlxGpu      *gpu);
 /* For those that wait for it after all: what was to write it has failed. Both on the device thread. */

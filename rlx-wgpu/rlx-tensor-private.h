@@ -22,26 +22,26 @@ struct _RlxTensor
   gint64 shape[RLX_MAX_DIMS];
   guint64 n_elements;
   gsize size;              /* of the elements, in bytes */
-  guint64 serial;          /* no other tensor ever has it */
+  guint64 serial;          /* never used by another tensor */
   GBytes *bytes;           /* atomic; NULL until they are fetched from @memory */
-  gconstpointer data;      /* once there are bytes */
-  RlxTensorMemory *memory; /* nullable: where it lies on a device */
+  gconstpointer data;      /* valid once there are bytes */
+  RlxTensorMemory *memory; /* nullable: its memory on a device */
 
-  GSList *residents;       /* what devices have of it; rlx-tensor-resident.c has the lock */
-  gboolean was_resident;   /* there ever was one */
+  GSList *residents;       /* its copies on devices; the lock is in rlx-tensor-resident.c */
+  gboolean was_resident;   /* there has ever been one */
 };
 
-/* FALSE with RLX_GRAPH_ERROR_DATA_TYPE when @data_type is no data type: values
- * of enumerations arrive from scripts unchecked. */
+/* FALSE with RLX_GRAPH_ERROR_DATA_TYPE if @data_type is not a data type: scripts pass
+ * values of enumerations unchecked. */
 gboolean      rlx_data_type_check    (RlxDataType    data_type,
                                       GError       **error);
 
 /* Checks a shape and counts its elements.
  *
- * A negative dimension is RLX_GRAPH_ERROR_SHAPE. More than RLX_MAX_DIMS
- * dimensions or RLX_MAX_ELEMENTS elements are RLX_GRAPH_ERROR_LIMIT, and a zero
- * does not excuse its neighbours: the product of the other dimensions has to
- * stay within the limit too, so that strides can be computed without care. */
+ * A negative dimension is RLX_GRAPH_ERROR_SHAPE. More than RLX_MAX_DIMS dimensions or
+ * RLX_MAX_ELEMENTS elements are RLX_GRAPH_ERROR_LIMIT, even if one is zero: the product
+ * of the other dimensions must stay within the limit, so that strides can be computed
+ * without checks. */
 gboolean      rlx_shape_n_elements   (const gint64  *shape,
                                       gsize          n_dims,
                                       guint64       *n_elements,
@@ -57,13 +57,13 @@ gboolean      rlx_shape_n_bytes      (RlxDataType    data_type,
 char *        rlx_shape_to_string    (const gint64  *shape,
                                       gsize          n_dims);
 
-/* Memory whose size somebody else decided: RLX_GRAPH_ERROR_LIMIT instead of the
- * end of the process. Freed with g_free(); never NULL for a size of 0. */
+/* Allocates memory whose size comes from outside: fails with RLX_GRAPH_ERROR_LIMIT
+ * instead of aborting. Freed with g_free(); never NULL for a size of 0. */
 gpointer      rlx_try_alloc          (gsize          size,
                                       GError       **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The elements, aligned for their type; never NULL, also when there are none. Only for a
- * tensor that was fetched, as are all that a graph keeps. */
+/* The elements, aligned for their type; never NULL, even if there are none. Only for
+ * tensors that were fetched, as all those in graphs are. */
 gconstpointer rlx_tensor_peek_data   (RlxTensor     *self);
 /* Everything was checked; @bytes (transfer full) are NULL for a tensor with memory. */
 RlxTensor *   rlx_tensor_new_unchecked (RlxDataType    data_type,
@@ -72,7 +72,7 @@ RlxTensor *   rlx_tensor_new_unchecked (RlxDataType    data_type,
                                         guint64        n_elements,
                                         GBytes        *bytes);
 
-/* rlx-tensor-signal.c: the mel scale, for whoever makes filters. */
+/* rlx-tensor-signal.c: the mel scale, for creating filters. */
 double          rlx_mel_scale_from_hertz (RlxMelScale scale,
                                           double      frequency);
 double          rlx_mel_scale_to_hertz   (RlxMelScale scale,

@@ -26,14 +26,14 @@ RlxTicker * rlx_ticker_start (GMainContext *context,
 
 /* @self is nullable in all of these. */
 
-/* What is done now, and how many pieces are done of how many; 0 if that is not known. */
+/* The current activity, and how many of its pieces are done; a total of 0 means unknown. */
 void        rlx_ticker_set   (RlxTicker    *self,
                               const char   *what,
                               guint         n_done,
                               guint         n_pieces);
-/* Where to count the pieces that are done, atomically. NULL without a ticker. */
+/* The counter of pieces done, to be incremented atomically. NULL without a ticker. */
 int *       rlx_ticker_count (RlxTicker    *self);
-/* Once the call is over. If anything was told, and it is @complete, so is that. */
+/* At the end of the call. Reports completion if anything was reported and the call is @complete. */
 void        rlx_ticker_stop  (RlxTicker    *self,
                               gboolean      complete);
 

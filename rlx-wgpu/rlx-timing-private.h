@@ -19,24 +19,24 @@ typedef struct
 {
   RlxGpu *gpu;
   GCancellable *cancellable;
-  gboolean strict;         /* try again, and fail where that is no help */
+  gboolean strict;         /* try again, and fail if that does not help */
   gint64 late;             /* when to take no more samples */
   double empty;            /* seconds of a job without kernels */
-  double spread;           /* the widest of what was timed */
+  double spread;           /* the largest of all measurements */
 } RlxTiming;
 
-/* Times the job without kernels, too. */
+/* Also times the job without kernels. */
 gboolean rlx_timing_init            (RlxTiming    *self,
                                      RlxDevice    *device,
                                      gboolean      strict,
                                      GCancellable *cancellable,
                                      GError      **error);
-/* Lets the driver compile what it compiles when it is first used. */
+/* Makes the driver compile what it only compiles on first use. */
 gboolean rlx_timing_warm_up         (RlxTiming     *self,
                                      RlxExecutable *executable,
                                      GError       **error);
-/* The seconds that each of @executables, some of which may be NULL, takes for its
- * kernels. No more samples are begun after @enough seconds, but each gets one. */
+/* The seconds that each of @executables, some of which may be NULL, spends in its
+ * kernels. No more samples are started after @enough seconds, but each gets one. */
 gboolean rlx_timing_time_kernels    (RlxTiming            *self,
                                      RlxExecutable *const *executables,
                                      guint                 n_executables,
@@ -51,7 +51,7 @@ gboolean rlx_timing_time_runs       (RlxTiming     *self,
                                      double        *seconds,
                                      GError       **error);
 
-/* What a run takes longer than its kernels, and these. */
+/* The overhead of a run over its kernels, and the time of the kernels. */
 gboolean rlx_timing_time_transfer   (RlxTiming     *self,
                                      RlxExecutable *executable,
                                      RlxTensor     *input,
@@ -60,19 +60,19 @@ gboolean rlx_timing_time_transfer   (RlxTiming     *self,
                                      double        *kernels,
                                      GError       **error);
 
-/* What is left of @whole. FALSE when that is so little of it that it could be
- * anything; *@rest is the most that can be said then. */
+/* What remains of @whole. FALSE if that is too small a part to be meaningful; *@rest is
+ * then its upper bound. */
 gboolean rlx_timing_subtract        (double  whole,
                                      double  overhead,
                                      double *rest);
-/* Sorts @values, and gives the one that stands for all. *@spread: how much longer
- * the one in the middle is, as a factor. */
+/* Sorts @values, and returns the representative one. *@spread is the median divided by
+ * it. */
 double   rlx_timing_get_low         (double *values,
                                      guint   n_values,
                                      double *spread);
 
 /* For tests only: the seconds that so many dispatches take, alone or as a whole run
- * with its transfers. NULL: the clock tells. */
+ * with its transfers. NULL: use the clock. */
 typedef double (*RlxTimingModel) (guint    n_dispatches,
                                   gboolean is_run);
 void     rlx_timing_set_test_model  (RlxTimingModel model);

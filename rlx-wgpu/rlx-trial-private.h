@@ -14,7 +14,7 @@ G_BEGIN_DECLS
 typedef struct
 {
   RlxDevice *device;
-  RlxTarget target;          /* compiled for; its tuning is the trial's */
+  RlxTarget target;          /* the target; its tuning is the trial's */
   GCancellable *cancellable; /* borrowed; nullable */
   RlxIr *ir;                 /* the operator, with numbers for weights */
   GPtrArray *inputs;         /* RlxTensor: whole numbers */
@@ -22,17 +22,17 @@ typedef struct
 
   const RlxVariants *table;
   char *key;                 /* the problem */
-  RlxVerdict verdicts[RLX_MAX_VARIANTS];   /* when the device chooses by itself */
+  RlxVerdict verdicts[RLX_MAX_VARIANTS];   /* if the device chooses */
 
-  RlxExecutable *executables[RLX_MAX_VARIANTS];   /* by row; NULL where the variant is not right, or not tried */
-  guint32 wrong;             /* rows that gave another result, or none */
+  RlxExecutable *executables[RLX_MAX_VARIANTS];   /* by row; NULL if the variant is wrong or was not tried */
+  guint32 wrong;             /* rows that gave a wrong result, or none */
 } RlxTrial;
 
 void     rlx_trial_clear (RlxTrial *self);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (RlxTrial, rlx_trial_clear)
 
-/* The problem of @table that a sample leads to; of several, the one with most variants.
- * Where the target leads elsewhere, self->key stays NULL. */
+/* The problem of @table that a sample leads to; of several, the one with the most
+ * variants. If there is none on this target, self->key stays NULL. */
 gboolean rlx_trial_init_for_sample (RlxTrial          *self,
                                     RlxDevice         *device,
                                     const RlxTarget   *target,
@@ -40,7 +40,7 @@ gboolean rlx_trial_init_for_sample (RlxTrial          *self,
                                     const RlxSample   *sample,
                                     GCancellable      *cancellable,
                                     GError           **error);
-/* The problem of a choice that a plan was made with. */
+/* The problem of a choice in a plan. */
 gboolean rlx_trial_init_for_choice (RlxTrial          *self,
                                     RlxDevice         *device,
                                     const RlxTarget   *target,
@@ -49,20 +49,20 @@ gboolean rlx_trial_init_for_choice (RlxTrial          *self,
                                     GCancellable      *cancellable,
                                     GError           **error);
 
-/* Computes it by the @rows that fit, as bits. Right is what agrees with @expected, or
- * when that is NULL with most others. FALSE is an error of the device, or a cancellation,
- * not a wrong result. */
+/* Computes it with the @rows that fit, as bits. A result is right if it agrees with
+ * @expected or, if that is NULL, with most others. FALSE is an error of the device or a
+ * cancellation, not a wrong result. */
 gboolean rlx_trial_run   (RlxTrial  *self,
                           guint32    rows,
                           RlxTensor *expected,
                           GError   **error);
 
 /* The product of the two operands of a matmul, computed on the host. Its sums must be
- * whole numbers of less than 2²⁴. */
+ * whole numbers below 2²⁴. */
 RlxTensor *rlx_trial_multiply (RlxTrial *self,
                                GError  **error);
 
-/* For tests: from now on these rows of a family seem to compute nonsense. */
+/* For tests: from now on these rows of a family appear to give wrong results. */
 void     rlx_trial_set_test      (RlxFamily family,
                                   guint32   wrong);
 

@@ -12,13 +12,13 @@ G_BEGIN_DECLS
 
 #define RLX_TUNING_NOTES "tuning"
 
-/* What is stored for an adapter: empty when nothing is, or when it is damaged. */
+/* The stored results for an adapter: empty if there are none, or if they are damaged. */
 RlxTuning * rlx_tuning_load    (const RlxGpuAdapterInfo *info);
 gboolean    rlx_tuning_store   (RlxTuning               *self,
                                 const RlxGpuAdapterInfo *info);
 
-/* Measures the problems of a plan that are missing and take a part of its time worth
- * mentioning. *@n_measured are new. */
+/* Measures those problems of a plan that are missing and take a significant part of its
+ * time. *@n_measured are new. */
 gboolean    rlx_tuning_measure (RlxTuning       *self,
                                 RlxDevice       *device,
                                 const RlxTarget *target,

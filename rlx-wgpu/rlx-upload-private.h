@@ -25,9 +25,9 @@ gboolean    rlx_upload_tensor (RlxGpu        *gpu,
                                RlxTensor     *tensor,
                                GError       **error);
 
-/* All constants of @plan that are not on the device, in a thread of their own where that
- * is worth it. Until _finish(), which is always called, nothing may use @buffers (by plan
- * buffer, as @residents). */
+/* Uploads all constants of @plan that are not on the device, in a separate thread if that
+ * pays off. Until _finish(), which is always called, nothing may use @buffers (by plan
+ * buffer, like @residents). */
 typedef struct _RlxUpload RlxUpload;
 
 RlxUpload * rlx_upload_start  (RlxGpu              *gpu,

@@ -9,8 +9,8 @@
 
 G_BEGIN_DECLS
 
-/* Data that both directions have to agree on: the NaNs that are written as
- * "nan", and the byte order of base64. */
+/* Both directions must agree on the NaNs that are written as "nan", and on the byte
+ * order of base64. */
 #define RLX_IR_NAN_F32 0x7fc00000u
 #define RLX_IR_NAN_F16 0x7e00u
 /* To or from little-endian, in place. */
@@ -18,7 +18,7 @@ void     rlx_ir_swap_bytes     (RlxDataType  data_type,
                                 guint8      *data,
                                 gsize        size);
 
-/* Where the reader is. The text is valid UTF-8 and ends in NUL. */
+/* The state of the reader. The text is valid UTF-8 and ends in NUL. */
 typedef struct
 {
   const char *p;
@@ -48,7 +48,7 @@ gboolean rlx_lexer_error       (RlxLexer    *self,
                                 GError     **error,
                                 const char  *format,
                                 ...) G_GNUC_PRINTF (4, 5);
-/* The same, at the current place, about what is there instead of @what. */
+/* The same, at the current place, for a missing @what. */
 gboolean rlx_lexer_expected    (RlxLexer    *self,
                                 const char  *what,
                                 GError     **error);
@@ -56,7 +56,7 @@ gboolean rlx_lexer_expected    (RlxLexer    *self,
 void     rlx_lexer_skip_space  (RlxLexer    *self);
 /* Also skips a comment before the end of the line. */
 gboolean rlx_lexer_at_line_end (RlxLexer    *self);
-/* To the first thing of the next line that has one; FALSE at the end. */
+/* To the start of the next line that is not empty; FALSE at the end. */
 gboolean rlx_lexer_next_line   (RlxLexer    *self);
 gboolean rlx_lexer_accept      (RlxLexer    *self,
                                 char         c);

@@ -47,7 +47,7 @@ struct _RlxIrValue
 struct _RlxIrNode
 {
   guint id;
-  guint origin;             /* id of its first output in the graph that was built: what messages call it */
+  guint origin;             /* id of its first output in the graph as it was built, used in messages */
   const RlxOp *op;
   char *name;               /* nullable; unique among inputs, parameters and states */
   gpointer attrs;           /* the operator's own struct, see rlx-op-vocabulary-private.h; NULL when it has no attributes */
@@ -79,16 +79,16 @@ struct _RlxIr
   GArray *assigns;     /* RlxIrAssign: state takes value at the end of a run */
   guint n_values;
   RlxPrecision precision;   /* not the default one */
-  gboolean checked;         /* runs fail where an index is limited or an integer wraps */
-  gboolean surveyed;        /* runs tell about the value of each node */
+  gboolean checked;         /* runs fail if an index is clamped or an integer wraps */
+  gboolean surveyed;        /* runs report the values of each node */
 };
 
 RlxIr *     rlx_ir_new   (void);
 void        rlx_ir_free  (RlxIr *ir);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (RlxIr, rlx_ir_free)
 
-/* Appends a node. @attrs is taken over (may be NULL for all defaults), @types
- * and @inputs are copied. */
+/* Appends a node. Takes ownership of @attrs (NULL for all defaults); @types and @inputs
+ * are copied. */
 RlxIrNode * rlx_ir_append (RlxIr               *ir,
                            const RlxOp         *op,
                            gpointer             attrs,
@@ -110,7 +110,7 @@ gboolean    rlx_ir_value_get_immediate (const RlxIrValue *value,
                                         double           *number,
                                         gint64           *integer);
 
-/* Whether all is in order, types included; a failure is a bug of a pass. Slow. */
+/* Whether the graph is consistent, including types; a failure is a bug in a pass. Slow. */
 gboolean    rlx_ir_verify      (const RlxIr *ir,
                                 GError     **error);
 
@@ -124,20 +124,20 @@ guint       rlx_attrs_hash  (const RlxOp *op, gconstpointer attrs);
 guint64     rlx_type_n_elements (const RlxTensorType *type);   /* < 2^32: verified on creation */
 guint64     rlx_type_n_bytes    (const RlxTensorType *type);   /* on the host */
 guint64     rlx_type_n_device_bytes (const RlxTensorType *type);   /* without padding */
-guint64     rlx_type_device_size (const RlxTensorType *type);      /* rounded to what a binding needs */
+guint64     rlx_type_device_size (const RlxTensorType *type);      /* rounded up for bindings */
 gboolean    rlx_type_equal      (const RlxTensorType *a, const RlxTensorType *b);
 gboolean    rlx_type_same_shape (const RlxTensorType *a, const RlxTensorType *b);
 /* "f32[2, 3]" */
 char *      rlx_type_to_string  (const RlxTensorType *type);
 /* Rank, signs and products against the limits. */
 gboolean    rlx_type_check      (const RlxTensorType *type, GError **error);
-/* NumPy broadcasting of two shapes; FALSE when they do not fit. */
+/* NumPy broadcasting of two shapes; FALSE if they are incompatible. */
 gboolean    rlx_shape_broadcast (const RlxTensorType *a, const RlxTensorType *b, RlxTensorType *out);
 
-/* How far apart the elements along each axis are, in elements, in row-major order. */
+/* The stride along each axis, in elements, in row-major order. */
 void        rlx_type_get_strides (const RlxTensorType *type, gint64 strides[RLX_MAX_DIMS]);
 
-/* Of an attribute that a rule let pass: negative axes count from the end. */
+/* For an attribute that a rule has accepted: negative axes count from the end. */
 static inline guint
 rlx_type_get_axis (const RlxTensorType *type,
                    gint64               axis)
@@ -147,13 +147,13 @@ rlx_type_get_axis (const RlxTensorType *type,
 
 /* ---- text and dot (rlx-ir-text.c, rlx-ir-dot.c) -------------------------- */
 
-/* The way back is rlx_graph_read_text(). */
+/* The reverse is rlx_graph_read_text(). */
 char *      rlx_ir_to_text      (const RlxIr *ir);
 char *      rlx_ir_to_dot       (const RlxIr *ir);
-/* A double that is read back as the same bits, the same in every locale. */
+/* A double in a form that reads back as the same bits, whatever the locale. */
 void        rlx_ir_append_double (GString *text, double value);
-/* The operator's name, its operands, attributes and label, as in the text form:
- * what one line has to say about a node but its data and types. */
+/* The operator's name, its operands, attributes and label, as in the text form: a node
+ * in one line, without its data and types. */
 void        rlx_ir_append_call  (GString *text, const RlxIrNode *node);
 /* "%3 “label”", to name a value in a message. */
 char *      rlx_ir_value_describe (const RlxIrValue *value);

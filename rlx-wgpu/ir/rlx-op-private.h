@@ -26,8 +26,8 @@ typedef enum
   RLX_ATTR_STRING,   /* always required */
 } RlxAttrKind;
 
-/* What is generic about an attribute: the text form, bindings and options find it
- * by this. Rules, lowerings and passes know the struct. */
+/* The generic description of an attribute, for the text form, bindings and options.
+ * Rules, lowerings and passes use the struct. */
 typedef struct
 {
   const char *name;
@@ -53,7 +53,7 @@ typedef enum
   RLX_TYPES_NUMBER = RLX_TYPES_FLOAT | RLX_TYPES_INT,
   RLX_TYPES_SIGNED = RLX_TYPES_FLOAT | RLX_TYPES_SIGNED_INT,
   RLX_TYPES_ANY = RLX_TYPES_NUMBER | RLX_TYPES_BOOL,
-  /* elements that are moved about and converted, but not computed with */
+  /* types that are moved and converted, but not computed with */
   RLX_TYPES_SMALL_INT = 1 << RLX_DATA_TYPE_I4 | 1 << RLX_DATA_TYPE_U4 | 1 << RLX_DATA_TYPE_I16 | 1 << RLX_DATA_TYPE_U16 |
                         1 << RLX_DATA_TYPE_I2 | 1 << RLX_DATA_TYPE_U2,
   RLX_TYPES_NARROW = 1 << RLX_DATA_TYPE_BF16 | 1 << RLX_DATA_TYPE_F8E4M3FN | 1 << RLX_DATA_TYPE_F8E4M3FNUZ | 1 << RLX_DATA_TYPE_F8E5M2 |
@@ -67,7 +67,7 @@ typedef struct
   const char *name;
   guint types;           /* RlxTypeSet */
   gboolean optional;
-  int same_as;           /* must have the type of that input; -1: any of types */
+  int same_as;           /* must have the type of this input; -1: any of `types` */
 } RlxInputDef;
 
 typedef enum
@@ -78,9 +78,9 @@ typedef enum
   RLX_OP_INTERNAL    = 1 << 3, /* made by the compiler only */
   RLX_OP_BOOL_RESULT = 1 << 4, /* element-wise with a bool result */
   RLX_OP_EPILOGUE    = 1 << 5, /* its kernel calls epilogue() */
-  RLX_OP_NORM        = 1 << 6, /* a norm or a softmax, whose last step may read what others found */
-  RLX_OP_REPORT      = 1 << 7, /* its result is for the library itself: nothing reads it, and it stays in each run */
-  RLX_OP_FLAT        = 1 << 8, /* its derivative is zero wherever there is one */
+  RLX_OP_NORM        = 1 << 6, /* a norm or a softmax, whose last step may read the results of others */
+  RLX_OP_REPORT      = 1 << 7, /* its result is for the library itself: nothing reads it, but every run computes it */
+  RLX_OP_FLAT        = 1 << 8, /* its derivative is zero wherever it exists */
 } RlxOpFlags;
 
 typedef gboolean (*RlxInferFunc) (RlxOpCall *call,
@@ -106,51 +106,51 @@ struct _RlxOp
   const char *name;
   const char *family;
   const char *summary;
-  const char *doc;            /* what else there is to say, "" if nothing */
+  const char *doc;            /* further details, "" if none */
   const char *shapes;         /* a call by example, as in the text form, and its results; NULL for leaves */
   const char *formula;        /* nullable */
   const char *bound;          /* stated error bound */
-  const char *since;          /* the version that has it first */
-  const char *subnormals;     /* what becomes of them: "kept…" or not; NULL without floats */
-  const char *checked;        /* what fails a checked run, or "nothing:…"; NULL where nothing could */
+  const char *since;          /* the first version that has it */
+  const char *subnormals;     /* of subnormal numbers: "kept…" or not; NULL without floats */
+  const char *checked;        /* what makes a checked run fail, or "nothing:…"; NULL if nothing could */
   guint flags;                /* RlxOpFlags */
   const RlxInputDef *inputs;
   guint n_inputs;
   const RlxAttrDef *attrs;
   guint n_attrs;
-  guint attrs_id;             /* which struct of attributes it has */
+  guint attrs_id;             /* its struct of attributes */
   gsize attrs_size;
-  gconstpointer defaults;     /* its attributes when none is given */
-  RlxInferFunc infer;         /* NULL for leaves and what passes make */
-  RlxLowerFunc lower;         /* NULL where expand leaves nothing to lower */
+  gconstpointer defaults;     /* its default attributes */
+  RlxInferFunc infer;         /* NULL for leaves and operators that only passes make */
+  RlxLowerFunc lower;         /* NULL if expand leaves nothing to lower */
   const RlxVariants *variants; /* the kernels its lowering chooses from; nullable */
   RlxExpandFunc expand;       /* nullable */
-  RlxGradientFunc gradient;   /* NULL where it is zero, and where there is none */
+  RlxGradientFunc gradient;   /* NULL if it is zero or does not exist */
   const char *no_gradient;    /* why not: a clause for people */
-  /* element-wise: WGSL expressions in a, b, c, $ and the number of an attribute,
-   * and $bits, for floats, signed, unsigned and bool operands; NULL where the type
-   * is not taken */
+  /* element-wise: WGSL expressions in a, b, c, $ and the number of an attribute, and
+   * $bits, for floats, signed, unsigned and bool operands; NULL for types that are not
+   * supported */
   const char *expr_f;
   const char *expr_i;
   const char *expr_u;
   const char *expr_b;
 };
 
-/* What a shape rule sees, and where it puts its result. */
+/* The input of a shape rule, and the place for its result. */
 struct _RlxOpCall
 {
   const RlxOp *op;
   const char *name;                    /* of the node, nullable, for messages */
   gconstpointer attrs;                 /* the operator's struct of attributes */
   const RlxTensorType *const *inputs;  /* NULL for an absent optional input */
-  RlxTensor *const *constants;         /* while the graph is made: value of an input that is a constant, else NULL */
+  RlxTensor *const *constants;         /* while the graph is built: the value of a constant input, otherwise NULL */
   guint n_inputs;
   GArray *outputs;                     /* RlxTensorType, appended by the rule */
 };
 
 /* ---- the table ----------------------------------------------------------- */
 
-/* What values of enumerations mean; the last one has no name. */
+/* The values of enumerations; the last one has no name. */
 typedef struct
 {
   const char *type;           /* RlxLayout */
@@ -165,11 +165,11 @@ extern const RlxOp *const rlx_op_table[];
 extern const guint rlx_n_ops;
 const RlxOp * rlx_op_lookup (const char *name);        /* NULL when there is none */
 int           rlx_op_find_attr (const RlxOp *op, const char *name);  /* -1 */
-/* The operator whose name is most like @name, NULL when none is close. */
+/* The operator whose name is most similar to @name; NULL if none is close. */
 const char *  rlx_op_suggest (const char *name);
 
-/* What graphs make by methods of their own. The vocabulary of the compiler has all
- * operators. */
+/* Operators that graphs create with methods of their own. The compiler's vocabulary has
+ * all operators. */
 extern const RlxOp rlx_op_input;
 extern const RlxOp rlx_op_parameter;
 extern const RlxOp rlx_op_constant;
@@ -202,7 +202,7 @@ gboolean rlx_call_axes  (const RlxOpCall *call,
 gboolean rlx_op_infer   (RlxOpCall *call,
                          GError   **error);
 void     rlx_call_add_output (RlxOpCall *call, const RlxTensorType *type);
-/* Attributes that no rule would want; part of rlx_op_infer(). */
+/* Rejects attributes that are invalid for every rule; part of rlx_op_infer(). */
 gboolean rlx_call_check_attrs (const RlxOpCall *call,
                                GError         **error);
 
@@ -226,21 +226,21 @@ gint64        rlx_attr_get_int           (const RlxAttrDef *def, gconstpointer a
 double        rlx_attr_get_float         (const RlxAttrDef *def, gconstpointer attrs);
 const RlxInts *rlx_attr_get_ints         (const RlxAttrDef *def, gconstpointer attrs);
 const char *  rlx_attr_get_string        (const RlxAttrDef *def, gconstpointer attrs);
-/* Whether the value is another one now. */
+/* Whether the value has changed. */
 gboolean      rlx_attr_set_int           (const RlxAttrDef *def, gpointer attrs, gint64 value);
 gboolean      rlx_attr_set_float         (const RlxAttrDef *def, gpointer attrs, double value);
 gboolean      rlx_attr_set_ints          (const RlxAttrDef *def, gpointer attrs, const gint64 *values, gsize n_values);
 gboolean      rlx_attr_reset_ints        (const RlxAttrDef *def, gpointer attrs, const RlxOp *op);
-/* Keeps a copy; NULL, text that is too long or not UTF-8 is an error when the
- * node is made. */
+/* Keeps a copy. NULL, and text that is too long or not UTF-8, lead to an error when the
+ * node is created. */
 void          rlx_attr_set_string        (const RlxAttrDef *def, gpointer attrs, const char *value);
 #define RLX_MAX_ATTR_STRING 4096u
-/* Keeps a copy of at most RLX_MAX_ATTR_INTS values; more, or NULL with a number
- * above 0, are an error when the node is made. */
+/* Keeps a copy of at most RLX_MAX_ATTR_INTS values. More, or NULL with a number above
+ * 0, lead to an error when the node is created. */
 void          rlx_ints_set               (RlxInts *ints, const gint64 *values, gsize n_values);
 #define RLX_MAX_ATTR_INTS 65536u
 gboolean      rlx_attr_equal             (const RlxAttrDef *def, gconstpointer a, gconstpointer b);
-/* Whether leaving the attribute out means the same. */
+/* Whether the attribute has its default value. */
 gboolean      rlx_attr_is_default        (const RlxOp *op, const RlxAttrDef *def, gconstpointer attrs);
 /* The name of an enumeration's value or of a data type; NULL when there is none. */
 const char *  rlx_attr_get_nick          (const RlxAttrDef *def, gconstpointer attrs);

@@ -14,10 +14,11 @@
 
 G_BEGIN_DECLS
 
-/* Where lanes share registers: Mesa's driver for Intel's chips lets a workgroup have so many of their threads. */
+/* Where lanes share registers: the number of hardware threads that Mesa's driver for Intel's chips allows a
+   workgroup. */
 #define RLX_MAX_SHARED_SUBGROUPS 64
 
-/* As WebGPU has them. */
+/* Named as in WebGPU. */
 typedef struct
 {
   guint64 max_buffer_size;
@@ -53,8 +54,8 @@ typedef struct
 
 #define RLX_MAX_MATRIX_SHAPES 32
 
-/* Tables of variants, see ops/rlx-variant-private.h: whoever bans one names its family
- * and its row. */
+/* Tables of variants, see ops/rlx-variant-private.h. A ban names the family and the
+ * row. */
 typedef enum
 {
   RLX_FAMILY_PRODUCT,
@@ -83,25 +84,25 @@ typedef enum
 /* Of one table. */
 #define RLX_MAX_VARIANTS 16
 
-/* What was measured of a variant; zeros: nothing. */
+/* Measurements of a variant; zeros if there are none. */
 typedef struct
 {
   double seconds;          /* for a sample of its family */
-  double flops;            /* a second, in that time; 0 where nothing is computed */
-  double factor;           /* how many times longer it takes than its cost says */
+  double flops;            /* operations per second in that time; 0 if it only moves data */
+  double factor;           /* measured time divided by its estimated cost */
 } RlxMeasurement;
 
 /* How fast a device is: measured, or guessed from its class. */
 typedef struct
 {
   gboolean measured;
-  double flops;            /* a second, of products of f32 */
-  double flops_f16;        /* the same, stored as f16 */
-  double bandwidth;        /* bytes a second, of its memory */
-  double transfer;         /* bytes a second, from and to the program */
-  double dispatch_time;    /* seconds to start a kernel after another */
-  double round_trip_time;  /* seconds of a run that does next to nothing */
-  double spread;           /* of the times, as a factor; 1: all were the same */
+  double flops;            /* operations per second of f32 products */
+  double flops_f16;        /* the same for elements stored as f16 */
+  double bandwidth;        /* bytes per second, of its memory */
+  double transfer;         /* bytes per second, from and to the program */
+  double dispatch_time;    /* seconds that each further kernel adds */
+  double round_trip_time;  /* seconds of a run that does almost nothing */
+  double spread;           /* of the measured times, as a factor; 1: all were the same */
   RlxMeasurement variants[RLX_N_FAMILIES][RLX_MAX_VARIANTS];
   guint32 banned[RLX_N_FAMILIES];   /* bits, by row: variants that gave wrong results */
 } RlxSpeeds;
@@ -116,36 +117,37 @@ rlx_speeds_is_banned (const RlxSpeeds *self,
 
 typedef struct
 {
-  const char *name;        /* "navi31"; NULL for the device that is there */
+  const char *name;        /* such as "navi31"; NULL for a real device */
 
   RlxLimits limits;
   RlxDeviceFeatures features;
   guint subgroup_min, subgroup_max;   /* what the driver may choose from */
-  guint subgroup_size;     /* what it does choose: where there is a choice, what Dawn requires */
-  gboolean subgroup_sizes_can_be_set;   /* a kernel may ask for one of these */
-  guint max_subgroups;     /* in a workgroup of a kernel that does; WebGPU does not report it */
+  guint subgroup_size;     /* what it chooses; if there is a choice, what Dawn requires */
+  gboolean subgroup_sizes_can_be_set;   /* kernels may request one of these */
+  guint max_subgroups;     /* in a workgroup of a kernel that does so; WebGPU does not report it */
   RlxMatrixShape matrices[RLX_MAX_MATRIX_SHAPES];
   guint n_matrices;
 
-  guint lanes;             /* fewer invocations side by side leave a core partly idle */
-  guint busy_invocations;  /* fewer leave most of the device idle */
-  guint busy_workgroups;   /* fewer leave cores idle */
-  guint split_workgroups;  /* so many hide the latency of memory where each has little to do */
-  guint copy_workgroups;   /* more make a copy no faster */
-  guint registers;         /* of 32 bits, that an invocation may take in a subgroup of the size that there is */
-  gboolean registers_are_shared;      /* by the lanes of a subgroup: half of these have twice as many each */
-  gboolean barriers_are_cheap;        /* else a workgroup had better do without */
-  gboolean workgroup_memory_is_fast;  /* faster than the memory it stands for */
-  gboolean loads_coalesce; /* what neighbouring invocations read side by side is one load, as a vector is;
-                            * else only what all of them read alike is cheap */
-  gboolean matrices_are_fast;         /* else they are emulated, which only tests want */
+  guint lanes;             /* with fewer adjacent invocations, a core is partly idle */
+  guint busy_invocations;  /* with fewer, most of the device is idle */
+  guint busy_workgroups;   /* with fewer, cores are idle */
+  guint split_workgroups;  /* enough to hide the latency of memory if each has little to do */
+  guint copy_workgroups;   /* more do not make a copy faster */
+  guint registers;         /* of 32 bits, available to an invocation in a subgroup of the actual size */
+  gboolean registers_are_shared;      /* shared by the lanes of a subgroup: with half as many lanes, each has twice as
+                                         many */
+  gboolean barriers_are_cheap;        /* otherwise they are best avoided */
+  gboolean workgroup_memory_is_fast;  /* faster than the memory that it caches */
+  gboolean loads_coalesce; /* adjacent elements read by neighbouring invocations are one load, like a vector;
+                            * otherwise only reads that are the same for all are cheap */
+  gboolean matrices_are_fast;         /* otherwise they are emulated, which is only useful for tests */
 
   RlxSpeeds speeds;
-  struct _RlxTuning *tuning;   /* nullable, borrowed: what was measured for single problems */
+  struct _RlxTuning *tuning;   /* nullable, borrowed: measurements of single problems */
 } RlxTarget;
 
-/* A tensor that is longer than a binding may be is bound in segments: the bytes of each
- * but the last, and how many there are. */
+/* A tensor that exceeds the size of a binding is bound in segments: the size of each
+ * but the last, and their number. */
 static inline guint64
 rlx_target_get_segment_size (const RlxTarget *self)
 {
@@ -161,7 +163,7 @@ rlx_target_get_n_segments (const RlxTarget *self,
   return (guint) rlx_divide_up (size, rlx_target_get_segment_size (self));
 }
 
-/* Of an invocation, in a subgroup of so many. */
+/* Of an invocation, in a subgroup of this size. */
 static inline guint
 rlx_target_get_registers (const RlxTarget *self,
                           guint            subgroup_size)
@@ -181,8 +183,8 @@ rlx_target_get_max_workgroup (const RlxTarget *self,
   return self->subgroup_sizes_can_be_set ? MIN (max, self->max_subgroups * subgroup_size) : max;
 }
 
-/* The size of subgroups that a kernel of @workgroup invocations should ask for, which take @needed registers each:
- * the largest that has them, or the smallest a workgroup may be made of. 0: as it comes. */
+/* The size of subgroups that a kernel of @workgroup invocations should ask for, which need @needed registers each:
+ * the largest that provides them, or the smallest that a workgroup can consist of. 0: the driver's choice. */
 static inline guint
 rlx_target_choose_subgroup_size (const RlxTarget *self,
                                  guint            workgroup,
@@ -198,8 +200,8 @@ rlx_target_choose_subgroup_size (const RlxTarget *self,
   return size;
 }
 
-/* How many times longer a kernel takes since not all of its registers are there. Counted by
- * compilers for Intel's chips: 2 for a sixth of them, 3 to 5 for a half. */
+/* How many times longer a kernel takes because it has too few registers. Counted with the
+ * compilers for Intel's chips: 2 if a sixth is missing, 3 to 5 if a half is. */
 static inline double
 rlx_target_get_spill_factor (const RlxTarget *self,
                              guint            workgroup,
@@ -210,42 +212,42 @@ rlx_target_get_spill_factor (const RlxTarget *self,
   return there >= needed ? 1.0 : 1.0 + 8.0 * (needed - there) / needed;
 }
 
-/* What is not said by the device itself but follows from its class: everything from
+/* Facts that the device does not report and that follow from its class: everything from
  * `lanes` on. */
 void              rlx_target_set_class  (RlxTarget     *self,
                                          RlxAdapterType type);
 
-/* What a device of the class may reach, to within a factor of ten. */
+/* Typical speeds of a device of the class, to within a factor of ten. */
 void              rlx_speeds_guess      (RlxSpeeds     *speeds,
                                          RlxAdapterType type);
 
-/* rlx-target-table.c: by name; NULL when there is none. They live for ever. */
+/* rlx-target-table.c: by name; NULL if there is none. Never freed. */
 const RlxTarget * rlx_target_lookup     (const char *name);
 /* All of them, in a fixed order; NULL after the last. */
 const RlxTarget * rlx_target_get_named  (guint index);
 /* "lavapipe, minimum, …", for messages. */
 char *            rlx_target_list_names (void);
-/* Where the numbers of a named one come from. */
+/* The origin of a named target's numbers. */
 const char *      rlx_target_get_source (const RlxTarget *named);
 
-/* Limits, subgroups and matrices as rlx_adapter_get_limits() gives them; not floating. */
+/* Limits, subgroups and matrices as rlx_adapter_get_limits() returns them; not floating. */
 GVariant *        rlx_target_limits_to_variant (const RlxTarget *self);
 
-/* Takes away what the keys no-f16, no-subgroups, no-matrix and no-dot of RLX_DEBUG
- * name. */
+/* Removes the features that the keys no-f16, no-subgroups, no-matrix and no-dot of
+ * RLX_DEBUG name. */
 void              rlx_target_apply_debug (RlxTarget *self);
 
-/* Takes away what a program wants to do without: @features, and buffers and bindings
- * of more than @buffer_limit bytes, if it is not 0. */
+/* Removes what a program wants to avoid: @features, and buffers and bindings of more
+ * than @buffer_limit bytes, unless it is 0. */
 gboolean          rlx_target_restrict    (RlxTarget        *self,
                                           RlxDeviceFeatures features,
                                           guint64           buffer_limit,
                                           GError          **error);
 
-/* Turns @device, what is there, into @named as far as a device can play another one:
- * its choices, its limits, the features it has. The sizes of subgroups and matrices
- * stay those of the device, which a kernel cannot pretend. FALSE, with an error that
- * lists what is missing, when the device has less than @named. */
+/* Makes @device, which is real, stand in for @named as far as possible: with its
+ * choices, limits and features. Subgroup and matrix sizes remain those of the device,
+ * since they cannot be imitated. FALSE, with an error that lists what is missing, if
+ * the device has less than @named. */
 gboolean          rlx_target_pretend    (RlxTarget       *device,
                                          const RlxTarget *named,
                                          GError         **error);

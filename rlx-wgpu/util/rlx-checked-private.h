@@ -37,8 +37,8 @@ RLX_CHECKED_OP_ (rlx_mul_i64,  gint64,  __builtin_mul_overflow)
 
 #undef RLX_CHECKED_OP_
 
-/* The smallest multiple of @alignment that is not below @value. Any alignment
- * but 0 will do, it need not be a power of two. */
+/* The smallest multiple of @alignment that is not below @value. The alignment must not
+ * be 0, and need not be a power of two. */
 #define RLX_CHECKED_ROUND_UP_(name, type, add)                \
   G_GNUC_WARN_UNUSED_RESULT G_GNUC_UNUSED                     \
   static inline gboolean                                      \
@@ -67,7 +67,7 @@ rlx_divide_up (guint64 value,
   return value / size + (value % size != 0);
 }
 
-/* Narrowing, with the value kept or refused. */
+/* Narrowing conversions, which fail if the value does not fit. */
 G_GNUC_WARN_UNUSED_RESULT G_GNUC_UNUSED
 static inline gboolean
 rlx_u64_to_size (guint64 value, gsize *result)

@@ -12,7 +12,7 @@ G_BEGIN_DECLS
 
 typedef enum
 {
-  RLX_NUMBER_NONE,     /* no data type at all */
+  RLX_NUMBER_NONE,     /* not a data type */
   RLX_NUMBER_FLOAT,
   RLX_NUMBER_SIGNED,
   RLX_NUMBER_UNSIGNED,
@@ -25,11 +25,11 @@ typedef struct
   const char *name;           /* as in the text form */
   RlxNumberClass number;
   guint bits;                 /* of an element on the host */
-  RlxDataType on_device;      /* what the device stores instead; mostly the same */
-  RlxDataType in_files;       /* what .npy has instead; mostly the same */
+  RlxDataType on_device;      /* the type that the device stores instead; mostly the same */
+  RlxDataType in_files;       /* the type that .npy files use instead; mostly the same */
   const char *wgsl;           /* the type kernels compute with */
-  /* The integers it can hold; of a float that is narrower than 32 bits those that do
-   * not round to infinity. */
+  /* The integers it can represent; for floats narrower than 32 bits, those that do not
+   * round to infinity. */
   gint64 min;
   guint64 max;
 } RlxDataTypeInfo;
@@ -37,10 +37,10 @@ typedef struct
 #define RLX_N_DATA_TYPES (RLX_DATA_TYPE_U2 + 1)
 extern const RlxDataTypeInfo rlx_data_types[RLX_N_DATA_TYPES + 1];
 
-/* Also right when the compiler makes the enumeration signed. */
+/* Also correct if the compiler makes the enumeration signed. */
 #define RLX_IS_DATA_TYPE(data_type) ((guint) (data_type) < RLX_N_DATA_TYPES)
 
-/* Of what is no data type, a row that says so. */
+/* For values that are not data types, a row that says so. */
 static inline const RlxDataTypeInfo *
 rlx_data_type_get_info (RlxDataType data_type)
 {

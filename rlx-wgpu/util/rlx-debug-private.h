@@ -7,7 +7,7 @@
 
 G_BEGIN_DECLS
 
-/* The passes that only make graphs faster, in their order: a flag and a key no-NAME for each, here and in the compiler's
+/* The passes that only make graphs faster, in order. Each has a flag and a key no-NAME, here and in the compiler's
  * table of passes. */
 #define RLX_OPTIONAL_PASSES(PASS) \
   PASS (QDQ, qdq) \
@@ -23,8 +23,8 @@ enum
 #undef PASS
 };
 
-/* Keys of RLX_DEBUG. The first group talks, the second changes behaviour and
- * exists so that tests and bug reports can take one thing out at a time. */
+/* Keys of RLX_DEBUG. The first group logs; the second changes behaviour, so that tests
+ * and bug reports can switch off one thing at a time. */
 typedef enum
 {
   RLX_DEBUG_DEVICE        = 1 << 0,
@@ -34,9 +34,9 @@ typedef enum
   RLX_DEBUG_SHADERS       = 1 << 4,
   RLX_DEBUG_DISPATCH      = 1 << 5,
   RLX_DEBUG_CACHE         = 1 << 6,
-  RLX_DEBUG_VALUES        = 1 << 7, /* talks, but keeps nodes from being fused */
+  RLX_DEBUG_VALUES        = 1 << 7, /* logs, but prevents fusion */
 
-  RLX_DEBUG_CHECKED       = 1 << 8, /* as the option of compiling */
+  RLX_DEBUG_CHECKED       = 1 << 8, /* like the compile option */
 
   RLX_DEBUG_VALIDATE      = 1 << 10, /* check graphs and plans */
   RLX_DEBUG_NO_F16        = 1 << 11,
@@ -50,13 +50,13 @@ typedef enum
   RLX_DEBUG_NO_TIMESTAMPS = 1 << 19,
   RLX_DEBUG_SMALL_BINDINGS = 1 << 20, /* so that small tensors are split */
   RLX_DEBUG_NO_DOT        = 1 << 21,
-  RLX_DEBUG_NO_MAP        = 1 << 22, /* device memory of the driver's also where the host's will do */
+  RLX_DEBUG_NO_MAP        = 1 << 22, /* use the driver's memory even where the host's would do */
 #define PASS(NAME, name) RLX_DEBUG_NO_##NAME = 1 << (23 + RLX_DEBUG_BIT_##NAME),
   RLX_OPTIONAL_PASSES (PASS)
 #undef PASS
 } RlxDebugFlags;
 
-/* What was measured under one of these says nothing about another. */
+/* Measurements made with one of these do not apply without it. */
 #define RLX_DEBUG_CHANGES_KERNELS \
   (RLX_DEBUG_NO_F16 | RLX_DEBUG_NO_SUBGROUPS | RLX_DEBUG_NO_MATRIX | RLX_DEBUG_NO_ROBUSTNESS | \
    RLX_DEBUG_SMALL_BINDINGS | RLX_DEBUG_NO_DOT)
@@ -65,9 +65,9 @@ typedef enum
 RlxDebugFlags rlx_debug_get_flags (void);
 /* The name behind the key "target=", or NULL. Read once as well. */
 const char *  rlx_debug_get_target (void);
-/* What rlx_debug_get_flags() does with the variable's value. @target is the name
- * behind the last key "target=", or NULL; @help says whether "help" was among the
- * keys; @unknown is the quoted list of those that do not exist, or NULL. */
+/* Parses the variable's value, for rlx_debug_get_flags(). @target is the name behind
+ * the last key "target=", or NULL; @help says whether "help" was among the keys;
+ * @unknown is the quoted list of those that do not exist, or NULL. */
 RlxDebugFlags rlx_debug_parse     (const char *string,
                                    char      **target,
                                    gboolean   *help,
@@ -86,13 +86,13 @@ void          rlx_debug_set_flags (RlxDebugFlags flags);
   G_STMT_START { if (RLX_DEBUG_CHECK (key)) rlx_debug_log (#key, __VA_ARGS__); } G_STMT_END
 void rlx_debug_log (const char *key, const char *format, ...) G_GNUC_PRINTF (2, 3);
 
-/* The value of an environment variable of ours, NULL when unset or in a
+/* The value of one of the library's environment variables; NULL if it is unset, or in a
  * set-uid process. */
 const char *rlx_getenv (const char *name);
 
-/* Text from outside in quotes, made fit for a message: control characters and
- * bytes that are not UTF-8 are escaped, and what is long is cut. @length may be
- * -1 for a string that ends in NUL. */
+/* Quotes text from outside for a message: control characters and bytes that are not
+ * UTF-8 are escaped, and long text is truncated. @length may be -1 for a string that
+ * ends in NUL. */
 char *rlx_quote_text (const char *text, gssize length);
 
 G_END_DECLS

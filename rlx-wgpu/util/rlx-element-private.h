@@ -11,7 +11,7 @@
 
 G_BEGIN_DECLS
 
-/* The integers a type can hold; for f16 those that do not round to infinity. */
+/* The integers that a type can represent; for f16 those that do not round to infinity. */
 void   rlx_element_get_int_range (RlxDataType    data_type,
                                   gint64        *min,
                                   guint64       *max);
@@ -22,7 +22,7 @@ void   rlx_element_set_int       (RlxDataType    data_type,
                                   gsize          index,
                                   gint64         value);
 
-/* Of a narrow float, rounded as by rlx_narrow_from_double(). */
+/* For narrow floats, rounded as by rlx_narrow_from_double(). */
 void   rlx_element_set_narrow    (RlxDataType    data_type,
                                   gpointer       data,
                                   gsize          index,
@@ -34,8 +34,7 @@ double rlx_element_get_double    (RlxDataType    data_type,
 float  rlx_element_get_float     (RlxDataType    data_type,
                                   gconstpointer  data,
                                   gsize          index);
-/* Floats are truncated, values out of range become the end of the range, and
- * NaN becomes 0. */
+/* Floats are truncated, values out of range are clamped, and NaN becomes 0. */
 gint64 rlx_element_get_int       (RlxDataType    data_type,
                                   gconstpointer  data,
                                   gsize          index);

@@ -12,13 +12,13 @@ G_BEGIN_DECLS
 
 double  rlx_narrow_to_double   (RlxDataType data_type,
                                 guint32     bits);
-/* To nearest, ties to even; f8e8m0 upwards. What is too large is the largest number of a type
- * of 8 or 4 bits, and infinity in bf16. Infinity is the largest number, too, where there is no
- * infinity; a NaN of f4e2m1 is 0. */
+/* To nearest, ties to even; f8e8m0 upwards. Numbers that are too large become the largest
+ * number of an 8-bit or 4-bit type, and infinity in bf16. Infinity also becomes the largest
+ * number if the type has no infinity; NaN becomes 0 in f4e2m1. */
 guint32 rlx_narrow_from_double (RlxDataType data_type,
                                 double      value);
-/* Whether that is not the type's nearest number only because it has none as large, as small
- * or of the kind. */
+/* Whether the value is too large or too small for the type, or of a kind (infinity, NaN)
+ * that it does not have. */
 gboolean rlx_narrow_fits       (RlxDataType data_type,
                                 double      value);
 

@@ -24,36 +24,35 @@ G_BEGIN_DECLS
 
 /* ---- the process ---- */
 
-/* Whether it runs with more rights than the user who started it. Never on Windows,
+/* Whether it runs with more privileges than the user who started it. Never on Windows,
  * which has no such programs. */
 gboolean rlx_os_is_privileged    (void);
-/* Lets another thread have the processor, for as short a time as possible. */
+/* Yields the processor to another thread, for as short a time as possible. */
 void     rlx_os_yield            (void);
-/* The memory of the machine, or what of it the process may map; G_MAXUINT64 where
- * nobody says. Windows: not asked; GlobalMemoryStatusEx() knows. */
+/* The memory of the machine, or the part that the process may map; G_MAXUINT64 if
+ * unknown. Windows: not implemented; GlobalMemoryStatusEx() would tell. */
 guint64  rlx_os_get_memory_size  (void);
-/* Calls @func in each child that fork() makes. Nothing on Windows, where there is
- * no fork(). */
+/* Calls @func in each child created by fork(). Does nothing on Windows, which has no
+ * fork(). */
 void     rlx_os_watch_fork       (void (*func) (void));
-/* Calls @func, which is always the same one, when the process exits: with its status
- * where there is on_exit(), and with NULL on Windows and macOS. There, nobody can end
- * the process in @func: a forked child runs the handlers of its driver. */
+/* Calls @func, which is always the same one, when the process exits: with the exit
+ * status if the system has on_exit(), and with NULL on Windows and macOS. There, @func
+ * cannot end the process, so a forked child runs the handlers of its driver. */
 void     rlx_os_watch_exit       (void (*func) (const int *status));
-/* Ends the process at once, with what is in the buffers of stdio written. */
+/* Ends the process at once, after flushing the buffers of stdio. */
 void     rlx_os_exit             (int status) G_NORETURN;
 
 /* ---- memory ---- */
 
-/* Pages of zeros, or NULL. Windows: always NULL, and a caller goes without;
- * VirtualAlloc() has them. */
+/* Zeroed pages, or NULL. Windows: always NULL, which callers handle; VirtualAlloc()
+ * would provide them. */
 gpointer rlx_os_pages_new        (gsize size);
 void     rlx_os_pages_free       (gpointer pages,
                                   gsize    size);
-/* Nobody wants to know what is in there any more: gives the memory back, but not
- * the addresses. */
+/* Discards the contents: returns the memory to the system, but keeps the addresses. */
 void     rlx_os_pages_drop       (gpointer pages,
                                   gsize    size);
-/* All of it is about to be written. Only Linux is told. */
+/* Announces that all of it is about to be written. Only Linux is told. */
 void     rlx_os_pages_populate   (gpointer pages,
                                   gsize    size);
 
@@ -64,29 +63,29 @@ void     rlx_os_pages_populate   (gpointer pages,
 #define RLX_OS_VULKAN_LOADER "libvulkan.so.1"
 #endif
 
-/* Loads @library for good and looks for @symbol in it. @found (out) says whether
- * the library is there. Windows: it never is; LoadLibraryEx() would look. */
+/* Loads @library permanently and looks up @symbol in it. @found (out) tells whether the
+ * library exists. Windows: never; LoadLibraryEx() would do it. */
 gpointer rlx_os_find_symbol      (const char *library,
                                   const char *symbol,
                                   gboolean   *found);
-/* Appends what tells the build of the library that @function is in from others.
- * Nothing outside of Linux: a cache then relies on version numbers. */
+/* Appends an identifier of the build of the library that contains @function. Appends
+ * nothing except on Linux: caches then rely on version numbers. */
 void     rlx_os_append_build_id  (GString *text,
                                   void   (*function) (void));
 
-/* ---- files that are read in places ---- */
+/* ---- files with random access ---- */
 
-/* None: not on Windows, where a caller reads by way of a stream. */
+/* None: not available on Windows, where callers read from a stream. */
 #define RLX_OS_NO_FILE (-1)
 
-/* A file of this path, which may be a link with @links, opened without waiting for
- * anybody; or another handle of an open one. Only for what has an end: a folder, a pipe
- * or a device is refused. */
+/* Opens the file at this path, which may be a link if @links is set, without blocking;
+ * or duplicates an open handle. Only for regular files: folders, pipes and devices are
+ * rejected. */
 int      rlx_os_file_open        (const char *path,
                                   gboolean    links,
                                   GError    **error);
-/* A file below a folder, by a path of plain names: none of them may be a link, and the
- * file may have no other name elsewhere. The folder's own path may have links. */
+/* Opens a file below a folder, by a path of plain names. None of them may be a link,
+ * and the file must not have other hard links. The folder's own path may contain links. */
 int      rlx_os_file_open_below  (const char *folder,
                                   const char *path,
                                   GError    **error);
@@ -95,8 +94,8 @@ int      rlx_os_file_dup         (int         file,
 gboolean rlx_os_file_get_size    (int         file,
                                   guint64    *size,
                                   GError    **error);
-/* At most @size bytes from @offset on; 0 at the end of the file, -1 with an error.
- * It needs no position, so threads can share the file. */
+/* Reads at most @size bytes from @offset on; returns 0 at the end of the file, -1 with
+ * an error. There is no file position, so threads can share the file. */
 gssize   rlx_os_file_read        (int         file,
                                   guint64     offset,
                                   gpointer    buffer,
@@ -104,10 +103,10 @@ gssize   rlx_os_file_read        (int         file,
                                   GError    **error);
 void     rlx_os_file_close       (int         file);
 
-/* ---- folders that nobody else can write to ---- */
+/* ---- folders that only the user can write to ---- */
 
-/* On Windows there are none: nothing is cached. Files opened by handles relative
- * to a folder, with the access control list checked, would do there. */
+/* Not implemented on Windows, where nothing is cached. It would take files opened
+ * relative to a folder's handle, with checked access control lists. */
 #define RLX_OS_NO_FOLDER (-1)
 
 typedef struct
@@ -120,28 +119,29 @@ typedef struct
 
 /* The folder of this path, which may be a link. */
 int      rlx_os_folder_open      (const char *path);
-/* A folder in another that is no link, belongs to the user and is writable for
- * nobody else. Made on request. */
+/* A folder in another one that is not a link, belongs to the user and is not writable
+ * by others. Created on request. */
 int      rlx_os_folder_open_own  (int         parent,
                                   const char *name,
                                   gboolean    make);
 void     rlx_os_folder_close     (int folder);
-/* What is in it. (element-type RlxOsEntry) (transfer full) */
+/* Its contents. (element-type RlxOsEntry) (transfer full) */
 GArray * rlx_os_folder_list      (int folder);
-/* A file that is not there is as good as one that was removed. */
+/* Succeeds if the file does not exist. */
 gboolean rlx_os_folder_remove    (int         folder,
                                   const char *name,
                                   GError    **error);
-/* The bytes of a plain file of the user's, or NULL, also when it has less than @min
- * or more than @max. If it is older than @stale seconds, its time becomes now. */
+/* The bytes of a regular file that belongs to the user, or NULL, also if it has less
+ * than @min or more than @max bytes. If it is older than @stale seconds, its
+ * modification time is updated. */
 guint8 * rlx_os_folder_read      (int         folder,
                                   const char *name,
                                   gsize       min,
                                   gsize       max,
                                   gint64      stale,
                                   gsize      *size);
-/* Puts a file of @head and @body where that name is or was, all of it or nothing.
- * What a process that dies half-way leaves behind begins with this: */
+/* Atomically writes a file of @head and @body with that name. If the process dies
+ * half-way, it leaves a file that begins with this: */
 #define RLX_OS_TEMPORARY "tmp-"
 gboolean rlx_os_folder_write     (int         folder,
                                   const char *name,

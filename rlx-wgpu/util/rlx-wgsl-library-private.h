@@ -15,7 +15,7 @@
 
 G_BEGIN_DECLS
 
-/* The library most functions are in, and what #use in a template means. */
+/* The library that contains most functions, and that #use in a template refers to. */
 #define RLX_WGSL_LIBRARY_MATH "common/math.wgsl"
 
 /* The text of a file below kernels/. */
@@ -28,8 +28,8 @@ char *   rlx_wgsl_library_select       (const char         *file,
                                         const char *const  *names,
                                         GError            **error);
 
-/* The same, but without the blocks in @done, a set of strings of its own that
- * takes up what was selected. */
+/* The same, but without the blocks in @done, a set of strings that it owns and adds the
+ * selected ones to. */
 char *   rlx_wgsl_library_select_new   (const char         *file,
                                         const char *const  *names,
                                         GHashTable         *done,
