@@ -14,14 +14,14 @@ G_BEGIN_DECLS
 /* Of the files; rlx.js reads no other. */
 #define RLX_WEB_VERSION 1
 
-/* Tells how many bytes more are done. */
+/* Reports how many more bytes are done. */
 typedef void (*RlxWebAdvance) (gpointer data,
                                guint64  bytes);
 
 /* ---- the folder ------------------------------------------------------------------------ */
 
-/* Data goes to files of limited size, which a browser fetches and keeps one by one. Equal
- * data is written once. */
+/* Data is written to files of limited size, which browsers fetch and cache one by one.
+ * Equal data is written once. */
 typedef struct _RlxWebFolder RlxWebFolder;
 
 RlxWebFolder * rlx_web_folder_new    (GFile         *folder,
@@ -32,20 +32,20 @@ RlxWebFolder * rlx_web_folder_new    (GFile         *folder,
 void           rlx_web_folder_free   (RlxWebFolder  *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (RlxWebFolder, rlx_web_folder_free)
 
-/* Appends to @out where @data went, as "[piece,at,size,offset]" for each part, where offset
- * is @offset and what of @data came before, with commas between and before them unless @out
- * ends with "[". Sizes are rounded up to words. */
+/* Appends to @out where @data was written, as "[piece,at,size,offset]" for each part, where
+ * offset is @offset plus what of @data came before, with commas between and before them
+ * unless @out ends with "[". Sizes are rounded up to words. */
 gboolean       rlx_web_folder_add    (RlxWebFolder  *self,
                                       GBytes        *data,
                                       guint64        offset,
                                       const char    *prefix,
                                       GString       *out,
                                       GError       **error);
-/* What follows is not to lie in a file with what was before. */
+/* Starts a new file for what follows. */
 gboolean       rlx_web_folder_cut    (RlxWebFolder  *self,
                                       GError       **error);
-/* Writes all that is left, plan.json last. @text is all of it but the list of pieces and the
- * head with the checksum. */
+/* Writes everything that is left, plan.json last. @text is its contents without the list of
+ * pieces and the head with the checksum. */
 gboolean       rlx_web_folder_finish (RlxWebFolder  *self,
                                       GString       *text,
                                       GError       **error);
@@ -68,8 +68,8 @@ typedef struct
   GHashTable *indices;     /* text → index + 1 */
 } RlxWebShaders;
 
-/* What a browser can have of a target: no matrices, no sizes of subgroups to ask for, and no
- * subgroups where the driver chooses their size. */
+/* The part of a target that browsers support: no matrices, no requested subgroup sizes, and
+ * no subgroups if the driver chooses their size. */
 void           rlx_web_restrict      (RlxTarget     *target);
 
 /* Bytes of constants, states and @parameters (nullable, by name). */

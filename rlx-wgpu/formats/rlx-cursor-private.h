@@ -31,7 +31,7 @@ RlxCursor * rlx_cursor_new        (RlxSource    *source,
 
 /* In all of these, @what is for the message. */
 
-/* Whether @n more bytes are there, and may be looked at. */
+/* Whether @n more bytes exist, and may be accessed. */
 gboolean    rlx_cursor_check_room (RlxCursor    *self,
                                    const char   *what,
                                    guint64       n,

@@ -11,7 +11,7 @@ G_BEGIN_DECLS
 
 #define RLX_GGUF_MAGIC "GGUF"
 #define RLX_GGUF_VERSION 3
-/* Where a file says nothing else. */
+/* The default if a file does not set it. */
 #define RLX_GGUF_ALIGNMENT 32
 #define RLX_GGUF_ALIGNMENT_KEY "general.alignment"
 

@@ -17,19 +17,19 @@ typedef struct
   const char *start;
   const char *p;
   const char *end;
-  guint64 base;              /* where the text begins in the file */
+  guint64 base;              /* offset of the text in the file */
 } RlxJson;
 
 guint64  rlx_json_get_place (const RlxJson *json);
-/* The next character that is no white space, or NUL at the end. */
+/* The next character that is not white space, or NUL at the end. */
 char     rlx_json_peek      (RlxJson       *json);
 gboolean rlx_json_accept    (RlxJson       *json,
                              char           token);
 gboolean rlx_json_expect    (RlxJson       *json,
                              char           token,
                              GError       **error);
-/* What comes before the next member of an object or an array: nothing or a comma,
- * by @first, which it clears. @more is FALSE after the closing @token. */
+/* Skips what precedes the next member of an object or an array: nothing or a comma,
+ * depending on @first, which it clears. @more is FALSE after the closing @token. */
 gboolean rlx_json_next      (RlxJson       *json,
                              char           token,
                              gboolean      *first,

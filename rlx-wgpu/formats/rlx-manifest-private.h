@@ -31,7 +31,7 @@ G_BEGIN_DECLS
 
 /* ---- how elements are stored ---- */
 
-/* How a tensor comes from the bytes. */
+/* How bytes are converted to a tensor. */
 typedef enum
 {
   RLX_CONVERT_NONE,
@@ -47,10 +47,10 @@ typedef enum
 typedef struct
 {
   const char *name;
-  guint8 numbers;            /* so many elements are together… */
-  guint8 bytes;              /* …in so many bytes; both are 0 where packed says it */
+  guint8 numbers;            /* this many elements… */
+  guint8 bytes;              /* …are stored in this many bytes; both are 0 if packed defines them */
   RlxDataType own_type;      /* that holds the elements as they are */
-  RlxDataType data_type;     /* of the tensor that is made of them */
+  RlxDataType data_type;     /* of the resulting tensor */
   RlxConvert convert;
   int packed;                /* RlxPackedType, or -1 */
   int gguf;                  /* its number in GGUF files, or -1 */
@@ -65,13 +65,13 @@ int                rlx_storage_find_safetensors (const char    *name);
 int                rlx_storage_find_gguf        (guint32        type);
 int                rlx_storage_find_npy         (const char    *code,
                                                  gsize          length);
-/* What holds elements of that type as they are. */
+/* The storage for elements of that type, unchanged. */
 int                rlx_storage_find_data_type   (RlxDataType    data_type);
 void               rlx_storage_get_block        (const RlxStorage *storage,
                                                  guint         *numbers,
                                                  guint         *bytes);
 
-/* Writes @n elements that have to be converted as what they become, of 4 bytes each. */
+/* Converts @n elements to their wider type, of 4 bytes each. */
 void               rlx_storage_widen            (const RlxStorage *storage,
                                                  gconstpointer  from,
                                                  gsize          n,
@@ -82,9 +82,9 @@ void               rlx_storage_widen            (const RlxStorage *storage,
 typedef struct
 {
   const char *name;          /* of the manifest */
-  guint64 at;                /* where the header says of it, for messages */
-  guint64 offset;            /* of the elements, or of the deflated bytes that become them */
-  guint64 length;            /* of the elements, inflated */
+  guint64 at;                /* offset of its entry in the header, for messages */
+  guint64 offset;            /* of the elements, or of their compressed bytes */
+  guint64 length;            /* of the elements, uncompressed */
   guint32 dims;              /* the first one, in the manifest's */
   guint16 part;              /* which source */
   guint8 n_dims;
@@ -98,7 +98,7 @@ typedef struct
   guint64 at;
 } RlxKey;
 
-/* What NumPy's files say besides. The elements are the last bytes that come out. */
+/* Further facts for NumPy's files. The elements are the last of the uncompressed bytes. */
 typedef struct
 {
   RlxExtent extent;
@@ -113,18 +113,17 @@ typedef struct
   GArray *members;           /* RlxMember: one for each record, or none at all */
   GArray *dims;              /* gint64 */
   GArray *by_name;           /* guint32, once it is sealed */
-  GArray *keys;              /* RlxKey, as they come */
-  GVariantBuilder metadata;  /* a{sv}; variants are large, so only once all else is right */
+  GArray *keys;              /* RlxKey, in the order of the file */
+  GVariantBuilder metadata;  /* a{sv}; built last, because variants are large */
 } RlxManifest;
 
 RlxManifest *     rlx_manifest_new       (void);
 void              rlx_manifest_free      (RlxManifest       *self);
-/* The next part. Readers that take a source expect it there already. */
+/* Adds the next part. Readers that take a source expect it to have been added. */
 void              rlx_manifest_add_source (RlxManifest      *self,
                                            RlxSource        *source);
-/* Adds a record whose offset and length are 0. The name is checked, and the shape
- * counted: @length (nullable) gets the bytes that it takes. @at is the place in the
- * file, for messages. */
+/* Adds a record whose offset and length are 0. The name and shape are checked; @length
+ * (nullable) is set to the size in bytes. @at is the offset in the file, for messages. */
 RlxRecord *       rlx_manifest_add       (RlxManifest       *self,
                                           guint64            at,
                                           const char        *name,
@@ -140,12 +139,12 @@ gboolean          rlx_manifest_add_key   (RlxManifest       *self,
                                           const char        *key,
                                           gsize              length,
                                           GError           **error);
-/* No more are added. Two tensors or keys of one name are RLX_WEIGHTS_ERROR_PARSE. */
+/* Ends adding. Two tensors or keys with the same name are RLX_WEIGHTS_ERROR_PARSE. */
 gboolean          rlx_manifest_seal      (RlxManifest       *self,
                                           GError           **error);
 const RlxRecord * rlx_manifest_get       (RlxManifest       *self,
                                           guint              index);
-/* An index, or -1; only once it is sealed. */
+/* An index, or -1; only after sealing. */
 gint64            rlx_manifest_find      (RlxManifest       *self,
                                           const char        *name);
 const gint64 *    rlx_manifest_get_shape (RlxManifest       *self,
@@ -158,8 +157,8 @@ RlxStream *       rlx_manifest_open      (RlxManifest       *self,
                                           const RlxRecord   *record,
                                           GCancellable      *cancellable,
                                           GError           **error);
-/* Whether no two lie in the same bytes or begin before @start; with @gapless, also
- * whether they fill everything up to @end. */
+/* Checks that no two overlap or begin before @start and, with @gapless, that they fill
+ * everything up to @end. */
 gboolean          rlx_manifest_check_places (RlxManifest    *self,
                                              gboolean        gapless,
                                              guint64         start,
@@ -191,13 +190,13 @@ gboolean rlx_npz_read         (RlxSource     *source,
                                RlxManifest   *manifest,
                                GCancellable  *cancellable,
                                GError       **error);
-/* One array, which the file has no name for. */
+/* One array, which has no name in the file. */
 gboolean rlx_npy_read         (RlxSource     *source,
                                const char    *name,
                                RlxManifest   *manifest,
                                GCancellable  *cancellable,
                                GError       **error);
-/* The index of a model in several safetensors files, which lie beside @file. */
+/* The index of a model in several safetensors files in the folder of @file. */
 gboolean rlx_safetensors_read_index (RlxSource     *source,
                                      GFile         *file,
                                      RlxManifest   *manifest,

@@ -14,22 +14,22 @@ G_BEGIN_DECLS
 #define RLX_NPY_MAGIC "\x93NUMPY"
 #define RLX_NPY_MAGIC_LENGTH 6
 
-/* How a data type says that its bytes are in the order of this machine. */
+/* The character in a data type that stands for this machine's byte order. */
 #if G_BYTE_ORDER == G_LITTLE_ENDIAN
 #define RLX_NPY_NATIVE_ORDER '<'
 #else
 #define RLX_NPY_NATIVE_ORDER '>'
 #endif
 
-/* Reads what is before the elements, and adds a record and its member. All that comes
- * out of the extent has to be this one array. */
+/* Reads what precedes the elements, and adds a record and its member. The extent must
+ * contain nothing but this array. */
 gboolean     rlx_npy_add_array   (RlxManifest      *manifest,
                                   const char       *name,
                                   const RlxExtent  *extent,
                                   GCancellable     *cancellable,
                                   GError          **error);
 
-/* Everything before the elements, for a file that is written; 64 bytes, or a multiple. */
+/* Everything that precedes the elements when writing a file; a multiple of 64 bytes. */
 GByteArray * rlx_npy_make_header (guint             storage,
                                   const gint64     *shape,
                                   gsize             n_dims);

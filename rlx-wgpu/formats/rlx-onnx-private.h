@@ -60,15 +60,15 @@ typedef struct
 {
   const char *name;          /* as in text: "float", "int64" */
   guint bits;                /* 0: no numbers */
-  int data_type;             /* RlxDataType of the tensor; -1: none of the library's */
+  int data_type;             /* RlxDataType of the tensor, or -1 if the library has none */
 } RlxOnnxTypeInfo;
 
-/* Of a number that is no type, a row without bits. */
+/* For unknown types, a row without bits. */
 const RlxOnnxTypeInfo * rlx_onnx_type_get_info (gint64 type);
 
 /* ---- records -------------------------------------------------------------------------- */
 
-/* What somebody says about a value. Strings are those of the file, here and below. */
+/* A declaration of a value. Strings are borrowed from the file, here and below. */
 typedef struct
 {
   const char *name;
@@ -77,7 +77,7 @@ typedef struct
   gboolean has_shape;
   guint n_dims;              /* may be beyond RLX_MAX_DIMS, without sizes then */
   gint64 dims[RLX_MAX_DIMS]; /* -1: not fixed */
-  const char *symbols[RLX_MAX_DIMS]; /* names of those that have one */
+  const char *symbols[RLX_MAX_DIMS]; /* names of dimensions that have one */
 } RlxOnnxPort;
 
 typedef struct
@@ -105,13 +105,13 @@ typedef enum
   RLX_ONNX_ATTRIBUTE_FLOATS,
   RLX_ONNX_ATTRIBUTE_INTS,
   RLX_ONNX_ATTRIBUTE_STRINGS,
-  RLX_ONNX_ATTRIBUTE_OTHER,  /* what no operator of numbers has */
+  RLX_ONNX_ATTRIBUTE_OTHER,  /* not supported by numeric operators */
 } RlxOnnxAttributeKind;
 
 typedef struct
 {
   const char *name;
-  const char *reference;     /* in a function: which of its attributes this is; nullable */
+  const char *reference;     /* in a function: the attribute that it refers to; nullable */
   RlxOnnxAttributeKind kind;
   guint64 at;
   gint64 integer;
@@ -162,7 +162,7 @@ typedef struct
 {
   RlxSource *source;
   GFile *file;               /* which it is; nullable */
-  char *folder;              /* where other files may be; NULL: nowhere */
+  char *folder;              /* folder of other files; NULL: none */
   RlxProtobuf *tape;
   gint64 ir_version;
   gint64 model_version;
@@ -181,8 +181,8 @@ typedef struct
   guint64 n_tensor_bytes;    /* …and how much they are */
 } RlxOnnx;
 
-/* Takes @source over. Other files that the model names are looked for beside @file, or
- * in @folder; both are nullable, and without either there are none. */
+/* Takes ownership of @source. Other files that the model names are searched for next to
+ * @file, or in @folder; both are nullable, and without them no other files are read. */
 RlxOnnx *            rlx_onnx_read          (RlxSource          *source,
                                              GFile              *file,
                                              const char         *folder,
@@ -190,7 +190,7 @@ RlxOnnx *            rlx_onnx_read          (RlxSource          *source,
                                              GError            **error);
 void                 rlx_onnx_free          (RlxOnnx            *self);
 
-/* ---- what is in it ---- */
+/* ---- contents ---- */
 
 RlxOnnxGraph *       rlx_onnx_get_graph     (const RlxOnnx      *self,
                                              const guint8       *message);
@@ -227,7 +227,7 @@ void                 rlx_onnx_get_port      (const guint8       *message,
                                              RlxOnnxPort        *port);
 void                 rlx_onnx_get_attribute (const RlxProtobufValue *value,
                                              RlxOnnxAttribute   *attribute);
-/* Node @index of a graph, in an order in which each comes after what it needs. */
+/* Node @index of a graph, in topological order. */
 RlxOnnxNode *        rlx_onnx_get_node      (const RlxOnnx      *self,
                                              const RlxOnnxGraph *graph,
                                              guint               index);
@@ -239,7 +239,7 @@ gint64 *             rlx_onnx_attribute_dup_ints    (const RlxOnnxAttribute *att
 float *              rlx_onnx_attribute_dup_floats  (const RlxOnnxAttribute *attribute,
                                                      gsize                  *n);
 GPtrArray *          rlx_onnx_attribute_get_strings (const RlxOnnxAttribute *attribute);
-/* Its tensor or graph; FALSE where it says that it has one and has none. */
+/* Its tensor or graph; FALSE if it claims to have one but does not. */
 gboolean             rlx_onnx_attribute_get_message (const RlxOnnxAttribute *attribute,
                                                      RlxProtobufValue       *value);
 
@@ -259,7 +259,7 @@ RlxTensor *          rlx_onnx_load_tensor   (const RlxOnnx          *self,
                                              const RlxOnnxTensor    *tensor,
                                              GCancellable           *cancellable,
                                              GError                **error);
-/* A TensorProto that is a file by itself, as test data come. */
+/* A TensorProto that is a file of its own, like test data. */
 RlxTensor *          rlx_onnx_read_tensor   (RlxSource              *source,
                                              GCancellable           *cancellable,
                                              GError                **error);

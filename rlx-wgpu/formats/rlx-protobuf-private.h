@@ -16,7 +16,7 @@
 
 G_BEGIN_DECLS
 
-/* How deep messages are in each other. */
+/* The nesting limit of messages. */
 #define RLX_PROTOBUF_MAX_DEPTH 64
 
 typedef enum
@@ -27,9 +27,9 @@ typedef enum
   RLX_PROTOBUF_INTS,     /* any number of them, packed or not */
   RLX_PROTOBUF_FLOATS,
   RLX_PROTOBUF_TEXT,     /* UTF-8 without NUL, as a string of C */
-  RLX_PROTOBUF_BYTES,    /* anything, with a NUL behind it */
+  RLX_PROTOBUF_BYTES,    /* any bytes, with a NUL appended */
   RLX_PROTOBUF_MESSAGE,
-  RLX_PROTOBUF_PLACED,   /* a message whose place is told; on the tape only */
+  RLX_PROTOBUF_PLACED,   /* a message whose offset is recorded; on the tape only */
   RLX_PROTOBUF_DATA,     /* an array of bytes or packed numbers that stays where it is */
 } RlxProtobufKind;
 
@@ -86,10 +86,10 @@ typedef struct
   const guint8 *message;             /* where its first field is */
 } RlxProtobufValue;
 
-/* Moves on to the next field of a message, beyond all that is in it; FALSE at its end. */
+/* Moves on to the next field of a message, skipping nested ones; FALSE at its end. */
 gboolean      rlx_protobuf_next   (const guint8           **at,
                                    RlxProtobufValue        *value);
-/* Takes one of the numbers of INTS or FLOATS off; FALSE when there are no more. */
+/* Takes the next number of INTS or FLOATS; FALSE if there are no more. */
 gboolean      rlx_protobuf_next_int   (RlxProtobufValue    *value,
                                        gint64              *number);
 gboolean      rlx_protobuf_next_float (RlxProtobufValue    *value,
@@ -107,7 +107,7 @@ gboolean      rlx_model_fail      (GError                 **error,
                                    const char              *format,
                                    ...) G_GNUC_PRINTF (4, 5);
 
-/* An error of reading, which is one of weights, as one of a model. */
+/* Converts an error of reading, which has the domain of weights, to one of a model. */
 void          rlx_model_adopt_error (GError              **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (RlxProtobuf, rlx_protobuf_free)

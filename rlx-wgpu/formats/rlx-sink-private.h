@@ -17,7 +17,7 @@ typedef struct _RlxSink RlxSink;
 RlxSink * rlx_sink_open         (GFile         *file,
                                  GCancellable  *cancellable,
                                  GError       **error);
-/* Without rlx_sink_close() before it, nothing has happened. */
+/* Without rlx_sink_close() before it, nothing is written. */
 void      rlx_sink_free         (RlxSink       *self);
 /* How many bytes have been written. */
 guint64   rlx_sink_get_position (RlxSink       *self);
@@ -25,7 +25,7 @@ gboolean  rlx_sink_write        (RlxSink       *self,
                                  gconstpointer  data,
                                  gsize          size,
                                  GError       **error);
-/* Writes bytes that were written before once more; the position stays where it is. */
+/* Overwrites bytes that were written before; the position does not change. */
 gboolean  rlx_sink_patch        (RlxSink       *self,
                                  guint64        offset,
                                  gconstpointer  data,

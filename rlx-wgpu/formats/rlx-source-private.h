@@ -29,16 +29,15 @@ RlxSource * rlx_source_new_for_bytes (GBytes        *bytes);
 /* Keeps a handle of its own. */
 RlxSource * rlx_source_new_for_fd    (int            fd,
                                       GError       **error);
-/* What is no file of this machine's is read by way of a stream. One that cannot seek is
- * read forwards only. */
+/* Files that are not local are read from a stream. One that cannot seek is only read
+ * forwards. */
 RlxSource * rlx_source_open          (GFile         *file,
                                       GCancellable  *cancellable,
                                       GError       **error);
-/* Opens a file that another one names: @name is that of a file in the folder of @beside,
- * without any way to another folder. A link is followed only where @beside is a link
- * itself, as in the caches of download tools. Where nothing in the file says what it is,
- * it may be any file that somebody wants to be read: @sole refuses one that has another
- * name, too. */
+/* Opens a file that another one names: @name is a plain file name in the folder of
+ * @beside. A link is only followed if @beside is a link itself, as in the caches of
+ * download tools. If the file has no recognisable contents, an attacker could make it
+ * any file: @sole also rejects files with other hard links. */
 RlxSource * rlx_source_open_beside   (GFile         *beside,
                                       const char    *name,
                                       gboolean       sole,
@@ -58,15 +57,15 @@ gboolean    rlx_source_read          (RlxSource     *self,
                                       gsize          size,
                                       GCancellable  *cancellable,
                                       GError       **error);
-/* The same bytes in new memory, with a NUL behind them; NULL with
- * RLX_WEIGHTS_ERROR_LIMIT where there is no such memory. */
+/* The same bytes in new memory, with a NUL appended; NULL with RLX_WEIGHTS_ERROR_LIMIT
+ * if memory is exhausted. */
 char *      rlx_source_read_text     (RlxSource     *self,
                                       const char    *what,
                                       guint64        offset,
                                       gsize          size,
                                       GCancellable  *cancellable,
                                       GError       **error);
-/* The same bytes without a copy, where they are in memory already, else NULL. */
+/* The same bytes without a copy, if they are already in memory, otherwise NULL. */
 GBytes *    rlx_source_share         (RlxSource     *self,
                                       guint64        offset,
                                       gsize          size);

@@ -9,13 +9,13 @@
 
 G_BEGIN_DECLS
 
-/* Where a run is, and what has to come out of it. */
+/* A run of bytes, possibly compressed, and its expected contents. */
 typedef struct
 {
   guint64 offset;            /* in the source */
   guint64 stored;            /* bytes there */
-  guint64 size;              /* bytes that come out: the same, unless they are deflated */
-  guint32 crc;               /* of what comes out */
+  guint64 size;              /* uncompressed size */
+  guint32 crc;               /* of the uncompressed bytes */
   guint8 deflated;
   guint8 has_crc;
 } RlxExtent;
@@ -25,10 +25,10 @@ typedef struct _RlxStream RlxStream;
 RlxStream * rlx_stream_new      (RlxSource       *source,
                                  const RlxExtent *extent);
 void        rlx_stream_free     (RlxStream       *self);
-/* How many bytes are still to come. */
+/* How many bytes are left. */
 guint64     rlx_stream_get_left (RlxStream       *self);
-/* Reads exactly @size bytes, no more than are left; NULL as @buffer skips them. With the
- * last one, everything that the extent says is checked. @what is for the message. */
+/* Reads exactly @size bytes, no more than are left; a NULL @buffer skips them. After the
+ * last one, everything that the extent states is checked. @what is for the message. */
 gboolean    rlx_stream_read     (RlxStream       *self,
                                  const char      *what,
                                  gpointer         buffer,

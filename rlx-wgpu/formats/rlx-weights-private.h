@@ -23,11 +23,11 @@ struct _RlxWeights
   GVariant *metadata;
 
   GMutex mutex;
-  RlxWeightsEntry **entries; /* under the mutex; made when they are asked for */
-  guint64 done, total;       /* under the mutex: bytes of what is being loaded */
+  RlxWeightsEntry **entries; /* under the mutex; created on demand */
+  guint64 done, total;       /* under the mutex: size of the current load in bytes */
   guint n_loading;
   gboolean notifying;
-  GMainContext *context;     /* where progress is told */
+  GMainContext *context;     /* where progress is notified */
 };
 
 RlxWeightsEntry * rlx_weights_entry_new   (RlxManifest      *manifest,
@@ -37,14 +37,14 @@ void              rlx_record_get_packed_shape (RlxManifest     *manifest,
                                                const RlxRecord *record,
                                                gint64          *dims);
 
-/* Loading @bytes begins, goes on, ends. */
+/* Loading @bytes starts, progresses, ends. */
 void              rlx_weights_begin       (RlxWeights       *self,
                                            guint64           bytes);
 void              rlx_weights_advance     (RlxWeights       *self,
                                            gsize             bytes);
 void              rlx_weights_end         (RlxWeights       *self);
 
-/* ---- rlx-weights-load.c: what a file is to a program ---- */
+/* ---- rlx-weights-load.c: what programs see of a file ---- */
 
 /* In all of these, @progress is nullable. */
 
@@ -54,7 +54,7 @@ GBytes *          rlx_record_load_bytes   (RlxManifest      *manifest,
                                            RlxWeights       *progress,
                                            GCancellable     *cancellable,
                                            GError          **error);
-/* What becomes of them. */
+/* How elements are returned. */
 typedef enum
 {
   RLX_RECORD_WIDE,           /* a tensor of the data type of the storage */
@@ -69,10 +69,10 @@ RlxTensor *       rlx_record_load_tensor  (RlxManifest      *manifest,
                                            GCancellable     *cancellable,
                                            GError          **error);
 
-/* The same elements, one piece after the other. */
+/* The same elements, piece by piece. */
 typedef struct _RlxRecordReader RlxRecordReader;
 
-/* Whether they come in the order of the shape. */
+/* Whether they are in row-major order. */
 gboolean          rlx_record_is_in_order  (RlxManifest      *manifest,
                                            const RlxRecord  *record);
 RlxRecordReader * rlx_record_reader_new   (RlxManifest      *manifest,
@@ -84,7 +84,7 @@ RlxRecordReader * rlx_record_reader_new   (RlxManifest      *manifest,
 void              rlx_record_reader_free  (RlxRecordReader  *self);
 /* The bytes that are left. */
 guint64           rlx_record_reader_get_left (RlxRecordReader *self);
-/* The next ones, whole elements. */
+/* The next bytes, in whole elements. */
 gboolean          rlx_record_reader_read  (RlxRecordReader  *self,
                                            gpointer          to,
                                            gsize             size,
@@ -95,7 +95,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (RlxRecordReader, rlx_record_reader_free)
 
 /* ---- rlx-weights-parameters.c ---- */
 
-/* What a parameter takes. */
+/* The value of a parameter. */
 typedef struct
 {
   const char *parameter;

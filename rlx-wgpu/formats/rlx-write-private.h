@@ -28,7 +28,7 @@ typedef gboolean (*RlxItemFunc) (gpointer      data,
                                  gsize         size,
                                  GError      **error);
 
-/* Gives @func all bytes of an item, in order. */
+/* Passes all bytes of an item to @func, in order. */
 gboolean rlx_item_write        (const RlxItem *item,
                                 RlxItemFunc    func,
                                 gpointer       data,
@@ -40,8 +40,8 @@ gboolean rlx_item_copy         (const RlxItem *item,
                                 RlxSink       *sink,
                                 GCancellable  *cancellable,
                                 GError       **error);
-/* Finds out how elements of type @storage are written, and how many bytes that takes.
- * What a reader would refuse is not written: @checked is what it would find. */
+/* Determines how elements of type @storage are written, and how many bytes that takes.
+ * Anything that a reader would reject is not written: @checked is what it would see. */
 gboolean rlx_item_check        (RlxItem         *item,
                                 RlxWeightsFormat format,
                                 guint            storage,
@@ -76,7 +76,7 @@ gboolean rlx_npy_write         (RlxSink       *sink,
                                 GCancellable  *cancellable,
                                 GError       **error);
 
-/* Elements of 4 bits as bytes, for files that have none; others as they are. */
+/* Converts 4-bit elements to bytes, for files that have none; others are unchanged. */
 RlxTensor * rlx_npy_widen      (RlxTensor     *tensor,
                                 GError       **error);
 

@@ -21,25 +21,25 @@ typedef struct
   char *name;              /* "llvmpipe (LLVM 21.1.8, 256 bits)" */
   char *vendor;
   char *architecture;
-  char *driver;            /* what the driver says of itself */
+  char *driver;            /* as the driver reports it */
   char *backend;           /* "vulkan", "metal", "d3d12", … */
   guint32 vendor_id;
   guint32 device_id;
   RlxAdapterType type;
   guint64 memory_size;     /* bytes of device-local memory, 0 when unknown */
-  RlxTarget target;        /* what the compiler sees of it */
+  RlxTarget target;        /* the adapter as the compiler sees it */
 } RlxGpuAdapterInfo;
 
 RlxGpuAdapterInfo *rlx_gpu_adapter_info_ref   (RlxGpuAdapterInfo *info);
 void               rlx_gpu_adapter_info_unref (RlxGpuAdapterInfo *info);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (RlxGpuAdapterInfo, rlx_gpu_adapter_info_unref)
 
-/* rlx-gpu-traits.c: completes the target of an adapter whose other facts are there. */
+/* rlx-gpu-traits.c: completes the target of an adapter once its other facts are known. */
 void               rlx_gpu_adapter_info_set_traits (RlxGpuAdapterInfo *info);
 
-/* All usable adapters, best first (discrete, integrated, CPU), the Null
- * backend left out. An empty list is the error RLX_DEVICE_ERROR_NO_ADAPTER,
- * whose message says what to install. (element-type RlxGpuAdapterInfo) */
+/* All usable adapters, best first (discrete, integrated, CPU), the Null backend left
+ * out. If there are none, the error is RLX_DEVICE_ERROR_NO_ADAPTER, whose message says
+ * what to install. (element-type RlxGpuAdapterInfo) */
 GPtrArray *rlx_gpu_list_adapters (GError **error);
 
 /* One of them. @selector (nullable: the value of RLX_DEVICE, else the best) is
@@ -49,19 +49,19 @@ GPtrArray *rlx_gpu_list_adapters (GError **error);
 RlxGpuAdapterInfo *rlx_gpu_select_adapter (const char *selector,
                                            GError    **error);
 
-/* A few bytes about an adapter that outlive the process. They are kept with the
- * compiled shaders, as safely, for this driver and this build of the library:
- * NULL when there are none or when they are not as they were stored. */
+/* A few bytes about an adapter that persist across processes. They are stored as safely
+ * as compiled shaders, for this driver and this build of the library: NULL if there are
+ * none, or if they are damaged. */
 GBytes * rlx_gpu_notes_load  (const RlxGpuAdapterInfo *info,
                               const char              *name);
 gboolean rlx_gpu_notes_store (const RlxGpuAdapterInfo *info,
                               const char              *name,
                               GBytes                  *bytes);
-/* FALSE when they are still there. */
+/* FALSE if they are still there. */
 gboolean rlx_gpu_notes_remove (const RlxGpuAdapterInfo *info,
                                const char              *name,
                                GError                 **error);
-/* Where they are or would be; NULL where there is no cache. */
+/* Their path, whether they exist or not; NULL if there is no cache. */
 char *   rlx_gpu_notes_get_path (const RlxGpuAdapterInfo *info,
                                  const char              *name);
 
@@ -86,26 +86,26 @@ void                     rlx_gpu_set_lost_func (RlxGpu        *gpu,
                                                 RlxGpuLostFunc func,
                                                 gpointer       user_data,
                                                 GDestroyNotify destroy);
-/* What the device was opened with: RLX_DEBUG=no-f16 and friends are already
- * taken out of features here, as are features the known-answer check rejected. */
+/* The target of the device, without features that RLX_DEBUG=no-f16 and similar keys
+ * switched off, or that failed the self-test. */
 const RlxGpuAdapterInfo *rlx_gpu_get_info      (RlxGpu *gpu);
 gboolean                 rlx_gpu_is_lost       (RlxGpu *gpu);
-/* NULL while it is not lost; then it stays. */
+/* NULL while it is not lost; does not change afterwards. */
 const char *             rlx_gpu_get_lost_reason (RlxGpu *gpu);
-/* FALSE and RLX_DEVICE_ERROR_LOST with the reason when the device is lost. */
+/* FALSE and RLX_DEVICE_ERROR_LOST with the reason if the device is lost. */
 gboolean                 rlx_gpu_check_lost    (RlxGpu  *gpu,
                                                 GError **error);
 guint64                  rlx_gpu_get_memory_used  (RlxGpu *gpu);
 guint64                  rlx_gpu_get_memory_limit (RlxGpu *gpu);
-/* FALSE and the same error in a process that was made by fork() from one that had
- * used a device. All devices are lost there, and no other can be opened. Locks may
- * be held for ever, so this is asked before they are taken. */
+/* FALSE and the same error in a process created by fork() after a device had been used.
+ * All devices are lost there, and no other can be opened. Locks may be held for ever,
+ * so this is checked before taking them. */
 gboolean                 rlx_gpu_check_forked  (GError **error);
 /* For tests of the loss path. */
 void                     rlx_gpu_force_loss    (RlxGpu *gpu, const char *message);
 
-/* How many objects were ever made on this device: a test reads them before
- * and after `run`. */
+/* How many objects were ever created on this device: a test compares them before and
+ * after `run`. */
 typedef struct
 {
   guint64 buffers;
@@ -137,7 +137,7 @@ void rlx_gpu_invoke_sync (RlxGpu *gpu, RlxGpuFunc func, gpointer user_data);
 /* How many calls the thread has not begun. */
 guint rlx_gpu_count_queued (RlxGpu *gpu);
 
-/* ---- objects: may be made and released on any thread --------------------- */
+/* ---- objects: may be created and released on any thread --------------------- */
 
 typedef enum
 {
@@ -145,8 +145,8 @@ typedef enum
   RLX_GPU_BUFFER_UNIFORM = 1 << 1,   /* uniform + copy destination */
 } RlxGpuBufferUsage;
 
-/* RLX_DEVICE_ERROR_OUT_OF_MEMORY (bytes wanted, used, limit) before anything
- * is allocated when the budget does not allow it; contents start as zeros. */
+/* RLX_DEVICE_ERROR_OUT_OF_MEMORY (bytes wanted, used, limit) before anything is
+ * allocated if the limit does not allow it; contents are zero at first. */
 RlxGpuBuffer *rlx_gpu_buffer_new   (RlxGpu            *gpu,
                                     guint64            size,
                                     RlxGpuBufferUsage  usage,
@@ -164,23 +164,23 @@ gboolean      rlx_gpu_buffer_write (RlxGpu       *gpu,
                                     gsize         size,
                                     GError      **error);
 
-/* Memory for a tensor, which may have held another before: whoever takes it writes all of it
- * in a job. Given back, it is kept for the next tensor: 4 MiB of small buffers and 32 MiB
- * of large ones, which count as free. */
+/* Memory for a tensor, possibly reused: the caller must overwrite all of it in a job. When
+ * released, it is kept for the next tensor: 4 MiB of small buffers and 32 MiB of large
+ * ones, which count as free. */
 RlxGpuBuffer *rlx_gpu_pool_take    (RlxGpu        *gpu,
                                     guint64        size,
                                     GError       **error);
 void          rlx_gpu_pool_give    (RlxGpuBuffer  *buffer);
 
-/* For who writes to the host's memory of a device without a job. */
+/* For writing to host memory that a device uses, without a job. */
 void          rlx_gpu_count_upload (RlxGpu        *gpu,
                                     guint64        size);
 
-/* The memory of a storage buffer on a device that works in the host's own, else
- * NULL. Read and write it on the device thread after rlx_gpu_settle(), when no job
- * runs, or before anything uses the buffer. */
+/* The memory of a storage buffer on a device that works in host memory, otherwise NULL.
+ * Read and write it on the device thread after rlx_gpu_settle(), while no job runs, or
+ * before anything uses the buffer. */
 guint8 *      rlx_gpu_buffer_get_host (RlxGpuBuffer *buffer);
-/* All of it is about to be written there. */
+/* Announces that all of it is about to be overwritten. */
 void          rlx_gpu_buffer_populate (RlxGpuBuffer *buffer);
 
 typedef enum
@@ -196,14 +196,13 @@ typedef struct
   const char *wgsl;               /* whole module, entry point "main" */
   const RlxGpuBindingKind *bindings;   /* group 0, @binding(0) … */
   guint n_bindings;
-  int *n_made;                    /* nullable, atomic: counts those that are ready */
+  int *n_made;                    /* nullable, atomic: the number that are ready */
 } RlxGpuPipelineDesc;
 
-/* Makes all of them, in parallel where Dawn allows, sharing equal ones (same
- * text and bindings) with those the device already has; pipelines[i] is
- * borrowed: it lives as long as the device. On failure the error
- * (RLX_COMPILE_ERROR_INTERNAL with the label and Dawn's message, or a device
- * error) names the first bad one in *failed (nullable). */
+/* Creates all of them, in parallel if Dawn allows, and shares equal ones (same text and
+ * bindings) with those the device already has; pipelines[i] is borrowed and lives as
+ * long as the device. On failure the error (RLX_COMPILE_ERROR_INTERNAL with the label
+ * and Dawn's message, or a device error) names the first bad one in *failed (nullable). */
 gboolean rlx_gpu_pipelines_new (RlxGpu                   *gpu,
                                 const RlxGpuPipelineDesc *descs,
                                 guint                     n_descs,
@@ -214,8 +213,8 @@ gboolean rlx_gpu_pipelines_new (RlxGpu                   *gpu,
 
 /* Whether the driver compiles a kernel only when it is first dispatched. */
 gboolean rlx_gpu_compiles_late  (RlxGpu *gpu);
-/* Makes them, and begins that for each, so that the driver is busy with some when
- * the next ones are made. */
+/* Creates them, and dispatches each as soon as it exists, so that the driver compiles
+ * some while the next ones are created. */
 gboolean rlx_gpu_pipelines_warm (RlxGpu                   *gpu,
                                  const RlxGpuPipelineDesc *descs,
                                  guint                     n_descs,
@@ -253,7 +252,7 @@ typedef struct
   RlxGpuPipeline *pipeline;
   RlxGpuBindGroup *group;
   guint32 grid[3];
-  double estimate;        /* seconds, for cutting submits; 0 = unknown, small */
+  double estimate;        /* seconds, for splitting submits; 0 = unknown, small */
 } RlxGpuDispatch;
 
 typedef struct
@@ -288,26 +287,26 @@ typedef struct
   /* when not NULL and the device has timestamps: n_dispatches values, GPU
    * nanoseconds of each dispatch (one pass per dispatch then) */
   guint64 *dispatch_ns;
-  /* how long one submit may take, in microseconds; 0: as long as usual */
+  /* how long one submit may take, in microseconds; 0: the default */
   guint64 timeout_us;
   int *n_done;                     /* nullable, atomic: receives how many dispatches have ended */
   gboolean watched;                /* submits are kept small, so that this moves */
-  /* do not wait for the GPU, which gets it within moments, unless it takes long;
-   * there is nothing to read then. Should it fail later, the device counts as lost. */
+  /* do not wait for the GPU, which receives the work within moments, unless it takes
+   * long; nothing is read back then. If it fails later, the device counts as lost. */
   gboolean leave;
 } RlxGpuJob;
 
-/* Encodes, submits in chunks, waits, reads back. Makes no buffer (staging is
- * pooled: a new one only when none of the pool fits), bind group or pipeline.
- * @cancellable is looked at between submits: the work already submitted is
- * waited for, then G_IO_ERROR_CANCELLED. Before returning TRUE the lost flag,
- * the error scopes and a canary word written by the GPU at the end of the job
- * were checked. */
+/* Encodes, submits in chunks, waits, reads back. Creates no buffer (staging is pooled:
+ * a new one is only created if none of the pool fits), bind group or pipeline.
+ * @cancellable is checked between submits: after waiting for the work already
+ * submitted, the error is G_IO_ERROR_CANCELLED. Before returning TRUE the lost flag,
+ * the error scopes and a canary word written by the GPU at the end of the job were
+ * checked. */
 gboolean rlx_gpu_execute (RlxGpu          *gpu,
                           const RlxGpuJob *job,
                           GCancellable    *cancellable,
                           GError         **error);
-/* Waits for all jobs that were left. */
+/* Waits for all jobs that nobody waited for. */
 gboolean rlx_gpu_settle  (RlxGpu          *gpu,
                           GError         **error);
 

@@ -65,14 +65,14 @@ typedef struct
   guint n_results;      /* …of which there is one, unless the function says otherwise */
 } RlxFoldCall;
 
-/* FALSE where the call is left to the mapping, which also says what is wrong with it. */
+/* FALSE if the call is left to the mapping, which also reports what is wrong with it. */
 typedef gboolean (*RlxFoldFunc) (RlxFoldCall *fold,
                                  RlxArray    *result);
 
 typedef struct
 {
   const char *name;
-  guint n_required;     /* operands that have to be there */
+  guint n_required;     /* required operands */
   guint n_operands;     /* and at most */
   RlxFoldFunc func;
   RlxFoldOp op;

@@ -9,18 +9,18 @@
 
 G_BEGIN_DECLS
 
-/* The input, of such a graph, that says how many rows there are before a run. */
+/* The input of such a graph that gives the number of rows before a run. */
 #define RLX_GROW_ROWS "(rows)"
 
 /* Rows of a third import: few, but not so few that sizes of 1 come in. */
 #define RLX_GROW_FEW_ROWS 2
 
-/* An input that is to be what an output of the run before was. */
+/* An input that takes the value of an output of the previous run. */
 typedef struct
 {
   const char *input;
   const char *output;
-  gboolean grows;      /* the output is the input with new rows behind it… */
+  gboolean grows;      /* the output is the input with new rows appended… */
   guint axis;          /* …along this axis… */
   gint64 n_new;        /* …so many */
 } RlxGrowState;
@@ -32,14 +32,14 @@ typedef struct
   GHashTable *fixed;       /* inputs that are known, by name: RlxTensor */
   RlxGrowState *states;
   guint n_states;
-  gint64 n_rows;           /* that there are now */
-  gint64 n_new;            /* that a run adds */
-  gint64 capacity;         /* rows that there is room for */
-  GHashTable *longer;      /* other inputs that grow with the rows, by name: their axis and 1; those found are added */
+  gint64 n_rows;           /* at present */
+  gint64 n_new;            /* added by a run */
+  gint64 capacity;         /* capacity in rows */
+  GHashTable *longer;      /* other inputs that grow with the rows, by name: their axis and 1; filled in */
 } RlxGrow;
 
-/* Looks at the model as it is for the sizes of now: which states grow, and by how much.
- * FALSE with an error when they grow differently; no growing one is no error. */
+/* Examines the model with the current sizes: which states grow, and by how much. FALSE
+ * with an error if they grow differently; having none is not an error. */
 gboolean   rlx_grow_find   (RlxGrow      *self,
                             RlxGraph     *graph,
                             GError      **error);
@@ -50,8 +50,8 @@ gboolean   rlx_grow_is_growth   (const RlxIrNode *node,
 /* Other inputs that are as long as all rows together, along a size that is open: added to
  * those of @self. FALSE when there are no more of them. */
 gboolean   rlx_grow_find_longer (RlxGrow *self);
-/* The graph of the model for any number of rows. Those states that grow are states of it
- * under the names of their inputs, and neither inputs nor outputs. */
+/* The graph of the model for any number of rows. States that grow are states of the
+ * graph, named after their inputs, and neither inputs nor outputs. */
 RlxGraph * rlx_grow_build  (RlxGrow      *self,
                             GHashTable   *needed,
                             GCancellable *cancellable,

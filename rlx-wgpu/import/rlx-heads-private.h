@@ -10,7 +10,7 @@
 
 /* ---- nodes ------------------------------------------------------------------------ */
 
-/* These give NULL for NULL, so that calls can be put into each other. */
+/* These return NULL for NULL, so that calls can be nested. */
 
 RlxNode *rlx_heads_op1 (RlxMapCall *call, const char *op, RlxNode *a, GVariant *attrs, GError **error);
 RlxNode *rlx_heads_op2 (RlxMapCall *call,
@@ -44,7 +44,7 @@ RlxNode *rlx_heads_constant_ints (RlxMapCall *call,
 /* 0, 1, 2, … */
 RlxNode *rlx_heads_constant_range (RlxMapCall *call, gint64 n, GError **error);
 RlxNode *rlx_heads_constant_scalar (RlxMapCall *call, RlxDataType data_type, double value, GError **error);
-/* What is added to the scores: 0 where @shown, @value elsewhere. */
+/* The mask to add to the scores: 0 where @shown, @value elsewhere. */
 RlxNode *rlx_heads_make_bias (RlxMapCall *call,
                     RlxNode *shown,
                     RlxDataType data_type,

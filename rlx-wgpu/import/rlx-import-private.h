@@ -13,12 +13,12 @@ G_BEGIN_DECLS
 /* The limits of doc/models.md. */
 #define RLX_IMPORT_MAX_NODES (1 << 18)   /* also of loops that are unrolled */
 #define RLX_IMPORT_MAX_STEPS 4096        /* of one loop */
-#define RLX_IMPORT_MAX_DEPTH 64          /* of bodies and functions in each other */
+#define RLX_IMPORT_MAX_DEPTH 64          /* nesting of bodies and functions */
 #define RLX_IMPORT_MAX_REASONS 16        /* in one message */
 #define RLX_IMPORT_MAX_FOLDED 65536      /* elements that the host computes */
 #define RLX_IMPORT_MAX_OPSET 28
 
-/* What several imports of one model share. */
+/* Shared by several imports of one model. */
 typedef struct
 {
   const RlxOnnx *onnx;
@@ -30,7 +30,7 @@ typedef struct
 /* Conversions of known integers to floats, in order. */
 typedef struct
 {
-  GPtrArray *found;         /* RlxTensor: what came of each */
+  GPtrArray *found;         /* RlxTensor: their results */
   GHashTable *kept;         /* the numbers of those that are left to the device; nullable */
 } RlxImportCasts;
 
@@ -39,7 +39,7 @@ struct _RlxImport
   RlxImportSource *source;
   RlxGraph *graph;
   GPtrArray *values;        /* RlxMapValue, all there are */
-  GPtrArray *reasons;       /* why it cannot be done */
+  GPtrArray *reasons;       /* reasons why it cannot be imported */
   guint n_reasons;
   RlxModelError code;       /* of the first */
   GHashTable *needed;       /* inputs whose elements would have to be known */
@@ -50,28 +50,28 @@ struct _RlxImport
   guint depth;
 };
 
-/* Where names stand for values: a graph, the body of a branch or loop, a function. */
+/* A scope of names: a graph, the body of a branch or loop, or a function. */
 struct _RlxScope
 {
   RlxImport *import;
-  RlxScope *parent;         /* whose names it sees, too; nullable */
+  RlxScope *parent;         /* enclosing scope, whose names are visible; nullable */
   GHashTable *values;
   const GArray *opsets;
   const RlxOnnxNode *caller;   /* of a function, which has its attributes; nullable */
   const RlxOnnxFunction *function;
 };
 
-/* How large inputs are, and which are not inputs but known. */
+/* The sizes of inputs, and inputs with known values. */
 typedef struct
 {
   GHashTable *dimensions;   /* by name, or as INPUT.AXIS: gint64 */
   GHashTable *types;        /* by name of the input: RlxTensorType; nullable */
   GHashTable *fixed;        /* by name of the input: RlxTensor; nullable */
-  RlxImportCasts *casts;    /* where they are to be told of; nullable */
+  RlxImportCasts *casts;    /* where they are reported; nullable */
 } RlxImportSizes;
 
-/* Names of inputs whose elements would have to be known are added to @needed, which is
- * nullable, where that is the reason of the error. */
+/* If the error is that elements of inputs would have to be known, their names are added
+ * to @needed, which is nullable. */
 RlxGraph *    rlx_import_model      (RlxImportSource      *source,
                                      const RlxImportSizes *sizes,
                                      GHashTable           *needed,
@@ -90,7 +90,7 @@ RlxNode *     rlx_import_get_node   (RlxImport            *self,
 RlxTensor *   rlx_import_load       (RlxImport            *self,
                                      const RlxProtobufValue *record,
                                      GError              **error);
-/* Takes note of the inputs that a value is computed from. */
+/* Records the inputs that a value is computed from. */
 void          rlx_import_need       (RlxImport            *self,
                                      RlxMapValue          *value);
 /* Shape and type of a value, whether it is known or not; NULL shape: neither. */
@@ -105,8 +105,8 @@ void          rlx_scope_set         (RlxScope             *self,
                                      const char           *name,
                                      RlxMapValue          *value);
 
-/* Computes the body that is an attribute, for values in place of its inputs; @outputs
- * has room for @n_outputs. FALSE when there was a reason, which may be in the list. */
+/* Imports the body in an attribute, with values for its inputs; @outputs has room for
+ * @n_outputs. FALSE on failure, whose reason may be in the list. */
 gboolean      rlx_import_body       (RlxMapCall           *call,
                                      const char           *attribute,
                                      RlxMapValue         **inputs,
@@ -120,7 +120,7 @@ gboolean      rlx_import_body_size  (RlxMapCall           *call,
                                      gsize                *n_inputs,
                                      gsize                *n_outputs,
                                      GError              **error);
-/* One operator that is not in the file. An attribute of integer value is nullable. */
+/* Adds an operator that is not in the file. The integer attribute is nullable. */
 RlxMapValue * rlx_import_apply      (RlxMapCall           *call,
                                      const char           *op,
                                      RlxMapValue         **inputs,

@@ -26,7 +26,7 @@ typedef gboolean (*RlxMapFunc) (RlxMapCall *call,
 
 typedef enum
 {
-  MAP_FOLD = 1 << 0,    /* any number of operands, joined two by two */
+  MAP_FOLD = 1 << 0,    /* any number of operands, combined pairwise */
 } RlxMapFlags;
 
 #define TYPE_BIT(type) (1u << RLX_DATA_TYPE_##type)
@@ -43,13 +43,13 @@ struct _RlxMapRow
    *   t  data type   s  word         I  integers */
   const char *attrs;
 
-  /* Attributes that change no number, separated by spaces. Any other that the mapping
-   * does not ask for is refused. */
+  /* Attributes that do not affect results, separated by spaces. Any other that the
+   * mapping does not query is rejected. */
   const char *ignored;
 
   guint flags;          /* RlxMapFlags */
-  const char *reason;   /* why there is none, where that is for good */
-  RlxMapFunc func;      /* instead of all that */
+  const char *reason;   /* why it will never be supported */
+  RlxMapFunc func;      /* instead of all of the above */
 };
 
 #define ROW(theirs, ours, ...) { .name = theirs, .op = ours, __VA_ARGS__ }
@@ -58,13 +58,13 @@ struct _RlxMapRow
 struct _RlxMapValue
 {
   RlxTensor *tensor;    /* its elements, where they are known */
-  RlxNode *node;        /* where it was asked for, or computed */
+  RlxNode *node;        /* once it was requested or computed */
   GPtrArray *list;      /* of RlxMapValue, where it is a sequence */
   gboolean is_absent;   /* an optional value without an element */
-  gboolean is_failed;   /* what makes it was refused */
-  RlxProtobufValue record;   /* of an initialiser, which is read when it is asked for */
-  RlxNode *count;       /* where its size depends on data: how many there are… */
-  guint open_axis;      /* …along this axis; padding is behind them */
+  gboolean is_failed;   /* its node was rejected */
+  RlxProtobufValue record;   /* of an initialiser, which is read on demand */
+  RlxNode *count;       /* if its size depends on data: how many elements there are… */
+  guint open_axis;      /* …along this axis; the rest is padding */
 };
 
 struct _RlxMapCall
@@ -75,7 +75,7 @@ struct _RlxMapCall
   RlxOnnxNode *node;
   const RlxMapRow *row;
   gint64 opset;
-  guint64 used_inputs;  /* a bit for each place: those that were asked for */
+  guint64 used_inputs;  /* a bit for each position: those that were queried */
   guint64 used_attributes;
 };
 
@@ -89,7 +89,7 @@ gboolean         rlx_map_call       (RlxMapCall        *call,
 
 /* ---- arguments --------------------------------------------------------------- */
 
-/* The attribute, or NULL when it is absent. To ask is to know it. */
+/* The attribute, or NULL if it is absent. Querying it marks it as supported. */
 const RlxOnnxAttribute *
                 rlx_map_arg           (RlxMapCall      *call,
                                        const char      *name);
@@ -136,7 +136,7 @@ RlxTensor *     rlx_map_arg_tensor    (RlxMapCall      *call,
 guint           rlx_map_n_inputs      (RlxMapCall      *call);
 gboolean        rlx_map_has_input     (RlxMapCall      *call,
                                        guint            index);
-/* The input at that place, if any, changes no number. */
+/* The input at that position, if any, does not affect results. */
 void            rlx_map_ignore_input  (RlxMapCall      *call,
                                        guint            index);
 RlxMapValue *   rlx_map_get_value     (RlxMapCall      *call,
@@ -158,7 +158,7 @@ RlxTensor *     rlx_map_input_value   (RlxMapCall      *call,
                                        guint            index,
                                        GError         **error);
 
-/* Calls stand in each other: what comes after one that has failed does nothing. */
+/* Calls are nested: after a failure the rest does nothing. */
 static inline gboolean
 rlx_map_has_failed (GError **error)
 {
@@ -174,7 +174,7 @@ RlxNode *       rlx_map_op            (RlxMapCall      *call,
                                        gsize            n_inputs,
                                        GVariant        *attrs,
                                        GError         **error);
-/* The outputs; operands of types that are only stored are converted there and back. */
+/* Sets the outputs; operands of types that are only stored are converted to others and back. */
 RlxNode **      rlx_map_add_op        (RlxMapCall      *call,
                                        const char      *op,
                                        RlxNode        **inputs,
@@ -193,7 +193,7 @@ RlxNode *       rlx_map_op2           (RlxMapCall      *call,
                                        RlxNode         *b,
                                        GVariant        *attrs,
                                        GError         **error);
-/* As rlx_map_op2(), but refused where the result has not the shape of @a. */
+/* As rlx_map_op2(), but rejected if the result does not have the shape of @a. */
 RlxNode *       rlx_map_op2_onto      (RlxMapCall      *call,
                                        const char      *op,
                                        RlxNode         *a,
@@ -211,8 +211,8 @@ RlxNode *       rlx_map_cast_narrow   (RlxMapCall      *call,
                                        RlxDataType      to,
                                        gboolean         saturates,
                                        GError         **error);
-/* Either way between floats and narrow floats. Blocks of @block elements along @axis have
- * one scale, unless that is -1. */
+/* Converts between floats and narrow floats. Blocks of @block elements along @axis share
+ * a scale, unless that is -1. */
 RlxNode *       rlx_map_quantize_narrow (RlxMapCall    *call,
                                        RlxNode         *x,
                                        RlxNode         *scale,
@@ -247,7 +247,7 @@ gboolean        rlx_map_return_tensor (RlxMapCall      *call,
 gboolean        rlx_map_return_value  (RlxMapCall      *call,
                                        guint            index,
                                        RlxMapValue     *value);
-/* Whether the model wants that output. */
+/* Whether the model uses that output. */
 gboolean        rlx_map_wants_output  (RlxMapCall      *call,
                                        guint            index);
 
@@ -258,7 +258,7 @@ gboolean        rlx_map_refused       (GError         **error,
                                        const char      *format,
                                        ...) G_GNUC_PRINTF (2, 3);
 
-/* ---- what several files of mappings need ------------------------------------------- */
+/* ---- shared by several files of mappings ------------------------------------------- */
 
 gint64          rlx_map_product        (const gint64   *values,
                                         gsize           first,
@@ -280,8 +280,8 @@ gboolean        rlx_map_get_ints       (RlxMapCall     *call,
                                         gsize          *n_values,
                                         gboolean       *present,
                                         GError        **error);
-/* The mean and the reciprocal deviation, which are outputs 1 and 2 there; of what only
- * the second is asked for with @rms. */
+/* The mean and the reciprocal deviation, which are outputs 1 and 2 there; with @rms
+ * only the latter. */
 gboolean        rlx_map_add_statistics (RlxMapCall     *call,
                                         RlxNode        *node,
                                         const gint64   *axes,
@@ -290,9 +290,8 @@ gboolean        rlx_map_add_statistics (RlxMapCall     *call,
                                         gboolean        rms,
                                         GError        **error);
 
-/* What a norm of @x by known numbers is, factor, bias, mean and variance, where @x is the
- * result of a known filter that nobody else reads: the result of another filter. NULL
- * where it is not, without an error. */
+/* If @x is the result of a known filter that nothing else reads, a norm of it by known numbers (factor, bias, mean and
+ * variance) is the result of another filter: this one. Otherwise NULL, without an error. */
 RlxNode *       rlx_map_scale_filter   (RlxMapCall     *call,
                                         RlxNode        *x,
                                         RlxNode       **factors,
@@ -300,11 +299,11 @@ RlxNode *       rlx_map_scale_filter   (RlxMapCall     *call,
                                         gint64          axis,
                                         GError        **error);
 
-/* Whether the call asked for all that is given; part of rlx_map_call(). */
+/* Whether the mapping queried everything that the node has; part of rlx_map_call(). */
 gboolean        rlx_map_check_used     (RlxMapCall     *call,
                                         GError        **error);
 
-/* ---- values that are known: rlx-fold.c ----------------------------------------------- */
+/* ---- known values: rlx-fold.c ----------------------------------------------- */
 
 typedef enum
 {
@@ -313,8 +312,8 @@ typedef enum
   RLX_FOLD_FAILED,
 } RlxFold;
 
-/* Computes the call on the host where it is about shapes and indices, and what it needs
- * is known and small. */
+/* Computes the call on the host if it deals with shapes and indices, and its operands
+ * are known and small. */
 RlxFold         rlx_fold               (RlxMapCall     *call,
                                         GError        **error);
 

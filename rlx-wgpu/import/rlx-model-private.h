@@ -22,8 +22,7 @@ struct _RlxModelPort
 };
 
 /* The graph for inputs of those types, by name: RlxTensorType. Those of @known, RlxTensor, are
- * constants. Names of inputs that would have to be known, too, are added to
- * @needed. */
+ * constants. Names of further inputs that would have to be known are added to @needed. */
 RlxGraph *    rlx_model_specialise (RlxModel     *self,
                                     GHashTable   *types,
                                     GHashTable   *known,
@@ -37,7 +36,7 @@ GHashTable *  rlx_model_copy_fixed (RlxModel     *self,
                                     GHashTable   *known);
 /* Changes when an input is fixed. */
 guint         rlx_model_get_serial (RlxModel     *self);
-/* NULL when there is none, or it is fixed. */
+/* NULL if there is none, or if it is fixed. */
 RlxModelPort *rlx_model_find_input (RlxModel     *self,
                                     const char   *name);
 

@@ -19,32 +19,32 @@ struct _RlxSession
   RlxDevice *device;
   RlxCompileOptions *options;
   char **output_names;     /* without those that are kept */
-  GPtrArray *old_names;    /* somebody may still look at them */
+  GPtrArray *old_names;    /* callers may still be reading them */
 
   GMutex mutex;
-  GCond ready;             /* an executable was made, or was not */
-  GQueue made;             /* Made, the last used first */
-  GHashTable *making;      /* keys that a thread is at */
+  GCond ready;             /* creating an executable succeeded or failed */
+  GQueue made;             /* Made, most recently used first */
+  GHashTable *making;      /* keys that a thread is working on */
   GHashTable *known;       /* names of inputs whose elements are part of the key */
   guint capacity;
 
-  gboolean running;        /* somebody runs it with states: whoever set this may change what follows */
+  gboolean running;        /* a run with states is in progress: its owner may change what follows */
   GPtrArray *states;       /* RlxSessionState */
   GHashTable *longer;      /* inputs that are as long as all rows, by name: their axis and 1 */
   guint max_rows;
-  gint64 n_rows;           /* in the buffers of states */
+  gint64 n_rows;           /* rows in the buffers of states */
 
   gboolean begins_anew;    /* the next run does… */
   guint wanted_rows;       /* …with room for so many */
 };
 
-/* What an output gives, for an input of the next run. */
+/* The value of an output, kept for an input of the next run. */
 typedef struct
 {
   char *input;
   char *output;
   RlxTensor *value;        /* as a whole; NULL: none yet, or it is in the buffer */
-  RlxState *buffer;        /* where its rows are when it has turned out to grow; nullable */
+  RlxState *buffer;        /* its rows, if it has turned out to grow; nullable */
   gboolean is_in_buffer;
   gboolean grows;          /* along… */
   guint axis;
@@ -53,7 +53,7 @@ typedef struct
 /* A run, while it is prepared. */
 typedef struct
 {
-  GHashTable *tensors;     /* RlxTensor by name: what was given, and values of states */
+  GHashTable *tensors;     /* RlxTensor by name: given ones, and values of states */
   GHashTable *types;       /* RlxTensorType by name: of all inputs */
   gint64 n_rows;           /* of states that grow */
   RlxExecutable *executable;
@@ -75,7 +75,7 @@ void          rlx_session_trim         (RlxSession         *self);
 void          rlx_session_call_clear   (RlxSessionCall     *call);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (RlxSessionCall, rlx_session_call_clear)
 
-/* Finds or makes the executable. With states, between beginning and ending a run. */
+/* Finds or creates the executable. With states, between the start and the end of a run. */
 gboolean      rlx_session_find         (RlxSession         *self,
                                         const char *const  *names,
                                         RlxTensor         **inputs,
@@ -109,7 +109,7 @@ RlxTensor **  rlx_session_take_outputs (RlxSession         *self,
 void          rlx_session_state_free   (gpointer            state);
 void          rlx_session_name_outputs (RlxSession         *self);
 gboolean      rlx_session_has_states   (RlxSession         *self);
-/* Waits until no other run with states goes on. */
+/* Waits until no other run with states is in progress. */
 gboolean      rlx_session_begin_run    (RlxSession         *self,
                                         GCancellable       *cancellable,
                                         GError            **error);
@@ -117,7 +117,7 @@ void          rlx_session_end_run      (RlxSession         *self);
 RlxSessionState *
               rlx_session_find_state   (RlxSession         *self,
                                         const char         *input);
-/* Adds what states give to the inputs of a call, and what goes with them. */
+/* Adds the values of states, and what belongs to them, to the inputs of a call. */
 gboolean      rlx_session_add_past     (RlxSession         *self,
                                         RlxSessionCall     *call,
                                         GError            **error);

@@ -10,8 +10,8 @@
 
 G_BEGIN_DECLS
 
-/* Which of them have their heads and their sequence the other way round: the
- * attribute `swapped` of mixed_attention. */
+/* Which operands have their heads and sequence swapped: the attribute `swapped` of
+ * mixed_attention. */
 enum
 {
   RLX_ATTENTION_SWAPPED_QUERY = 1 << 0,

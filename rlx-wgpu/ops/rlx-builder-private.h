@@ -29,18 +29,18 @@
 
 G_BEGIN_DECLS
 
-/* No operator that becomes others has more. */
+/* No operator that is expanded has more. */
 #define RLX_EXPAND_RESULTS 3
 
 struct _RlxBuilder
 {
-  RlxIr *ir;                   /* where nodes go to */
-  guint origin;                /* what messages call them */
+  RlxIr *ir;                   /* receives the nodes */
+  guint origin;                /* their name in messages */
   GError *error;               /* the first */
-  RlxIrValue *results[RLX_EXPAND_RESULTS]; /* of an expansion that has several */
+  RlxIrValue *results[RLX_EXPAND_RESULTS]; /* of an expansion with several results */
 };
 
-/* Nodes that stand for @node, or for part of it. */
+/* Builds nodes that replace @node, or part of it. */
 #define RLX_BUILDER(ir_, node) { .ir = (ir_), .origin = (node)->origin }
 
 static inline void
@@ -50,8 +50,8 @@ rlx_builder_clear (RlxBuilder *b)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (RlxBuilder, rlx_builder_clear)
 
-/* What all the generated functions do. Optional inputs at the end may be left out; @attrs
- * is copied, NULL for defaults. */
+/* The implementation of all generated functions. Optional inputs at the end may be left
+ * out; @attrs is copied, NULL for defaults. */
 RlxIrNode *  rlx_builder_append     (RlxBuilder        *b,
                                      const RlxOp       *op,
                                      RlxIrValue *const *inputs,
@@ -63,7 +63,7 @@ RlxIrValue * rlx_builder_append_one (RlxBuilder        *b,
                                      RlxIrValue *const *inputs,
                                      guint              n_inputs,
                                      gconstpointer      attrs);
-/* Takes @tensor over; NULL, which could not be made, is a failure. */
+/* Takes ownership of @tensor; NULL means that creating it failed. */
 RlxIrValue * rlx_build_constant     (RlxBuilder        *b,
                                      RlxTensor         *tensor);
 /* A cast, unless it is of that type already. */

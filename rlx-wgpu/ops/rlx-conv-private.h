@@ -7,7 +7,7 @@
 
 G_BEGIN_DECLS
 
-/* A convolution, or one that is transposed. */
+/* A convolution or a transposed one. */
 typedef struct
 {
   gboolean transposed;
@@ -27,8 +27,8 @@ gboolean rlx_conv_read (RlxConv            *conv,
                         const RlxConvAttrs *attrs,
                         GError            **error);
 
-/* rlx-conv-tile.c: what speaks against a convolution as a product of matrices: for good, or
- * for want of speed. Neither is touched where nothing does. */
+/* rlx-conv-tile.c: the objections to a convolution as a matrix product: that it is
+ * impossible, or slow. Neither is set if there are none. */
 void     rlx_conv_check_product (const RlxConv   *conv,
                                  const RlxTarget *target,
                                  const char     **cannot,

@@ -19,8 +19,8 @@ G_BEGIN_DECLS
 #define RLX_FFT_STAGES 8
 #define RLX_FFT_PASSES 8
 
-/* What a workgroup does in one go: the transform of as many elements as the product of
- * the radices. */
+/* What a workgroup does at once: a transform whose length is the product of the
+ * radices. */
 typedef struct
 {
   guint radices[RLX_FFT_STAGES];
@@ -30,22 +30,22 @@ typedef struct
 
 /* Whether there is no prime factor above RLX_FFT_PRIME. */
 gboolean rlx_fft_is_smooth    (guint64 n);
-/* FALSE when some prime factor is above @max_radix. */
+/* FALSE if some prime factor is above @max_radix. */
 gboolean rlx_fft_find_stages  (guint64       n,
                                guint         max_radix,
                                guint         max_sum,
                                RlxFftStages *stages);
-/* The fewest factors of at most @most each. 0 when there are none. */
+/* The fewest factors of at most @most each. 0 if there are none. */
 guint    rlx_fft_find_passes  (guint64       n,
                                guint64       most,
                                guint64      *factors);
-/* The length of the convolution that stands for a transform of any length. */
+/* The length of the convolution that computes a transform of any length. */
 guint64  rlx_fft_find_chirp   (guint64       n);
 
 /* WGSL: butterfly_N (v: ptr<function, array<vec2f, N>>) for each radix. */
 char *   rlx_fft_make_butterflies (const RlxFftStages *stages);
 
-/* Complex constants, of which there is one of each as long as somebody has it. */
+/* Complex constants, shared as long as they are in use. */
 /* exp (-2πi k / n) for k < n */
 RlxTensor *rlx_fft_get_roots       (guint64 n);
 /* exp (-2πi k 2^bits / n), then exp (-2πi k / n) for k < 2^bits */

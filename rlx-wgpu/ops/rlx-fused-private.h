@@ -35,9 +35,9 @@ typedef struct
 
 /* Payload of a fused node; its shape is that of the node's output.
  *
- * One that has several results, or does the same for several groups of operands, updates states: result r of group g
- * is output g · n_results + r of the node, of the shape of that group, and what a state takes, which a group's operands
- * have, too. Each group has as many inputs, in the same order; operands count those of the first. */
+ * A region with several results or several groups of operands updates states: result r of group g is output g ·
+ * n_results + r of the node, has the shape of that group's operands, and is assigned to a state. All groups have the
+ * same number of inputs, in the same order; operands count those of the first group. */
 typedef struct
 {
   GArray *operands;       /* RlxOperand */
@@ -46,9 +46,9 @@ typedef struct
   guint n_groups;
 } RlxFused;
 
-/* Payload of a node of another operator that has taken over the region that was
- * its only user: each element goes through it before it is stored. The region's
- * inputs follow the node's own, and its operands count from the first of all. */
+/* Payload of a node of another operator that has absorbed its only user, a region: each
+ * element goes through it before it is stored. The region's inputs follow the node's
+ * own, and its operands count from the very first. */
 typedef struct
 {
   RlxFused *fused;
@@ -59,11 +59,10 @@ typedef struct
 void        rlx_epilogue_free     (gpointer epilogue);
 /* The inputs that the operator itself reads. */
 guint       rlx_ir_node_n_own_inputs (const RlxIrNode *node);
-/* Defines EPILOGUE (0 or 1) and EPILOGUE_TEXT, which has the function
- * epilogue (i: u32, result: f32) -> T for element i of the node's output, and
- * EPILOGUE_USES, the functions of common/math.wgsl that it calls. A kernel may have
- * some of these for itself, and they must not be there twice: it says
- * #use ${EPILOGUE_USES}. */
+/* Defines EPILOGUE (0 or 1) and EPILOGUE_TEXT, which has the function epilogue (i: u32,
+ * result: f32) -> T for element i of the node's output, and EPILOGUE_USES, the
+ * functions of common/math.wgsl that it calls. A kernel may use some of these itself,
+ * and they must not be defined twice, so it says #use ${EPILOGUE_USES}. */
 void        rlx_kernel_epilogue   (RlxKernel       *kernel,
                                    const RlxIrNode *node);
 
@@ -74,8 +73,8 @@ gboolean    rlx_operand_is_plain (const RlxOperand *operand, const RlxTensorType
 /* Whether a region reads one element of its input @input, of type @type, whatever it computes. */
 gboolean    rlx_fused_reads_one  (const RlxFused *self, guint input, const RlxTensorType *type);
 
-/* The one dispatch of a region with one group of operands. @results, where there are several, has the values whose
- * memory they are written to, and may be read from. */
+/* The one dispatch of a region with one group of operands. If there are several results, @results has the values
+ * whose memory they are written to, and may be read from. */
 gboolean    rlx_fused_dispatch   (RlxLower                *lower,
                                   const RlxIrNode         *node,
                                   const RlxFused          *fused,
@@ -86,7 +85,7 @@ gboolean    rlx_update_lower     (RlxLower        *lower,
                                   const RlxIrNode *node,
                                   GError         **error);
 
-/* A kernel whose text is generated (taken over) instead of a file. */
+/* A kernel with a generated text, of which it takes ownership, instead of a file. */
 RlxKernel * rlx_kernel_new_generated (RlxLower        *lower,
                                       const RlxIrNode *node,
                                       const char      *kernel,

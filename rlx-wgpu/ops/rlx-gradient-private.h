@@ -31,52 +31,53 @@ G_BEGIN_DECLS
 
 RlxBuilder * rlx_gradient_get_builder (RlxGradient *self);
 
-/* The gradient of a result; NULL when the loss does not depend on that one. */
+/* The gradient of a result; NULL if the loss does not depend on it. */
 RlxIrValue * rlx_gradient_get         (RlxGradient     *self,
                                        const RlxIrNode *node,
                                        guint            output);
-/* The same, zeros where there is none. */
+/* The same; zeros if there is none. */
 RlxIrValue * rlx_gradient_get_or_zeros (RlxGradient     *self,
                                         const RlxIrNode *node,
                                         guint            output);
-/* Whether the gradient of an operand is of use; FALSE for one that is absent. */
+/* Whether the gradient of an operand is needed; FALSE if the operand is absent. */
 gboolean     rlx_gradient_wants       (RlxGradient     *self,
                                        const RlxIrNode *node,
                                        guint            input);
-/* A contribution to it, of the operand's shape or of one it broadcasts to, over which
- * it is summed; converted to the operand's type. NULL, which a failure leaves, is none. */
+/* Adds a contribution to it, with the operand's shape or one that it broadcasts to, over
+ * which it is summed; converted to the operand's type. NULL, the result of a failure, adds
+ * nothing. */
 void         rlx_gradient_add         (RlxGradient     *self,
                                        const RlxIrNode *node,
                                        guint            input,
                                        RlxIrValue      *gradient);
 
-/* What was contributed to it so far, for a rule that adds the sum of that and its own in one go; NULL for nothing, or
- * where it is not wanted. */
+/* Takes what was contributed to it so far, for a rule that adds it to its own contribution in one go; NULL if there
+ * is nothing, or if the gradient is not needed. */
 RlxIrValue * rlx_gradient_take        (RlxGradient     *self,
                                        const RlxIrNode *node,
                                        guint            input);
 
-/* Lets the gradients of the node's results flow through @results instead, nodes that
- * compute the same (NULL where there is none) and were made since the rule was
- * entered: for what is put together from other operators. */
+/* Lets the gradients of the node's results flow through @results instead: nodes that
+ * compute the same (NULL if there is none) and were created since the rule was entered.
+ * For operators composed of others. */
 void         rlx_gradient_through     (RlxGradient       *self,
                                        const RlxIrNode   *node,
                                        RlxIrValue *const *results,
                                        guint              n_results);
 
-/* For a rule that does without some operand or attribute: an error that names the node, its
- * way to the loss and @why, a clause for people. */
+/* For a rule that does not support some operand or attribute: an error that names the node,
+ * its path to the loss, and @why, a clause. */
 void         rlx_gradient_refuse      (RlxGradient     *self,
                                        const RlxIrNode *node,
                                        const char      *why);
 
-/* ---- what rules are made of ------------------------------------------------------- */
+/* ---- building blocks of rules ------------------------------------------------------- */
 
 /* A number of the data type of @like, without dimensions. */
 RlxIrValue * rlx_build_number         (RlxBuilder       *b,
                                        const RlxIrValue *like,
                                        double            number);
-/* @number everywhere. */
+/* @number in every element. */
 RlxIrValue * rlx_build_filled         (RlxBuilder          *b,
                                        const RlxTensorType *type,
                                        double               number);
@@ -110,17 +111,17 @@ RlxIrValue * rlx_build_shaped         (RlxBuilder          *b,
 
 /* ---- the whole graph ---------------------------------------------------------------- */
 
-/* What gradients are of: the sum over all elements of value · seed. */
+/* A loss: the sum over all elements of value · seed. */
 typedef struct
 {
   RlxIrValue *value;
   RlxIrValue *seed;       /* NULL: 1, for a value of one element */
 } RlxLoss;
 
-/* Adds the gradients of the sum of @losses by @values to @ir and stores them in
- * @gradients. Where the losses do not depend on one of @values, that is an error, or
- * the gradient is zeros if @allow_unused. With @recompute the values that rules
- * need are computed again, part by part, instead of kept. On failure @ir is as it was. */
+/* Adds the gradients of the sum of @losses with respect to @values to @ir and stores
+ * them in @gradients. If the losses do not depend on one of @values, that is an error,
+ * or the gradient is zero if @allow_unused. With @recompute the values that rules need
+ * are recomputed, segment by segment, instead of kept. On failure @ir does not change. */
 gboolean     rlx_ir_add_gradients     (RlxIr             *ir,
                                        const RlxLoss     *losses,
                                        guint              n_losses,
@@ -131,8 +132,8 @@ gboolean     rlx_ir_add_gradients     (RlxIr             *ir,
                                        RlxIrValue       **gradients,
                                        GError           **error);
 
-/* Where to cut the first @n_nodes nodes, of which those that are @reached matter, so that the values that go over the
- * cuts and those within one part take little memory together. NULL where that saves nothing. */
+/* Where to cut the first @n_nodes nodes, of which those that are @reached matter, so that the values crossing the
+ * cuts and those within one segment together take little memory. NULL if that saves nothing. */
 guint *      rlx_gradient_find_cuts   (const RlxIr       *ir,
                                        const gboolean    *reached,
                                        guint              n_nodes,

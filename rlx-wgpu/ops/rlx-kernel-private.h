@@ -55,55 +55,55 @@ G_BEGIN_DECLS
 
 typedef struct _RlxKernel RlxKernel;
 
-/* The facts a lowering may look at to choose a variant. */
+/* The facts by which a lowering may choose a variant. */
 const RlxTarget *rlx_lower_get_target (RlxLower *lower);
 
-/* What the products of the steps being made may do. */
+/* The precision of products in the steps being created. */
 RlxPrecision rlx_lower_get_precision (RlxLower *lower);
 
-/* A value that lives between two steps of one lowering (multi-pass plans). */
+/* A temporary value between two steps of one lowering. */
 RlxIrValue *rlx_lower_temporary (RlxLower            *lower,
                                  const RlxTensorType *type);
 /* Data that a lowering needs besides its operands, uploaded once; the same tensor
- * gives the same value. */
+ * always returns the same value. */
 const RlxIrValue *rlx_lower_constant (RlxLower  *lower,
                                       RlxTensor *tensor);
-/* Makes @view stand for the same memory as @base, element for element in
- * row-major order; no step is made. */
+/* Makes @view an alias of the memory of @base, element by element in row-major order;
+ * no step is created. */
 void        rlx_lower_alias     (RlxLower         *lower,
                                  const RlxIrValue *view,
                                  const RlxIrValue *base);
 
-/* Lets @value, what the state @state takes in the end, be the state's own memory, so
- * that steps write what changes and nothing else. FALSE when something else needs
- * the state as it was; it has to be copied then. */
+/* Places @value, which is assigned to the state @state, in the state's own memory, so
+ * that steps only write what changes. FALSE if something else needs the old state; it
+ * must then be copied. */
 gboolean    rlx_lower_update_state (RlxLower         *lower,
                                     const RlxIrValue *state,
                                     const RlxIrValue *value);
 
-/* The same for a value that a state takes, where it is known that nothing needs the state any more. Returns the state. */
+/* The same for a value that is assigned to a state, if it is known that nothing needs the old state. Returns the state. */
 const RlxIrValue *rlx_lower_take_state (RlxLower         *lower,
                                         const RlxIrValue *value);
 
-/* Whether values, which are all states or were all computed, can lie one behind the other: no step may write to one
- * and read another, and none can be in two places. @joinable has for each group of @n_roles values whether it still can;
- * value r of group g is at g · @n_roles + r, and those of one role are joined. */
+/* Whether values, which are all states or all computed, can be stored contiguously: no step may write to one and read
+ * another, and none can be in two places. @joinable tells for each group of @n_roles values whether it still can; value
+ * r of group g is at g · @n_roles + r, and those of one role are joined. */
 void              rlx_lower_find_joinable (RlxLower                *lower,
                                            const RlxIrValue *const *values,
                                            guint                    n_roles,
                                            guint                    n_groups,
                                            gboolean                *joinable);
-/* Lets the values lie one behind the other. Returns all of them as one value, with room between them. */
+/* Stores the values contiguously. Returns all of them as one value, with gaps between them. */
 const RlxIrValue *rlx_lower_join_values   (RlxLower                *lower,
                                            const RlxIrValue *const *values,
                                            guint                    n_values);
-/* The bytes that each takes there. */
+/* The size of each there, in bytes. */
 guint64           rlx_lower_get_joined_size (RlxLower         *lower,
                                              const RlxIrValue *value);
 
-/* Lets the weight @value, whose element (k, n) is at k · @stride_k + n · @stride_n,
- * lie on the device as [n / @width][k][@width] instead, filled up with zeros.
- * FALSE when it is not a weight, or when something else uses it too. */
+/* Lets the weight @value, whose element (k, n) is at k · @stride_k + n · @stride_n, be
+ * stored on the device as [n / @width][k][@width] instead, padded with zeros. FALSE if
+ * it is not a weight, or if something else also uses it. */
 gboolean    rlx_lower_pack_weight (RlxLower         *lower,
                                    const RlxIrValue *value,
                                    guint64           n_k,
@@ -120,7 +120,7 @@ gboolean    rlx_lower_can_pack_weight (RlxLower         *lower,
                                        guint             width);
 
 /* The same for several weights as one, the columns of the second after those of the
- * first, and so on. @n_n has the columns of each. Ask first whether it can be. */
+ * first, and so on. @n_n has the columns of each. Check first whether it is possible. */
 gboolean          rlx_lower_can_join_weights (RlxLower                *lower,
                                               const RlxIrValue *const *values,
                                               guint                    n_values,
@@ -135,12 +135,12 @@ const RlxIrValue *rlx_lower_join_weights     (RlxLower                *lower,
                                               gboolean                 columns_first,
                                               guint                    width);
 
-/* Whether a value is a constant or a parameter that lies as it was given. */
+/* Whether a value is a constant or a parameter in its original layout. */
 gboolean    rlx_lower_is_weight     (RlxLower *lower, const RlxIrValue *value);
-/* Whether f16 holds such a weight of f32 well enough for products, @n_k · @n_n
- * matrices as for rlx_lower_pack_weight(). A constant is looked at here. For a
- * parameter, whose values come later, *@condition is not 0 and stands for the
- * answer: make steps for both. */
+/* Whether f16 holds such a weight of f32 well enough for products, @n_k · @n_n matrices
+ * as for rlx_lower_pack_weight(). A constant is examined here. For a parameter, whose
+ * values come later, *@condition is not 0 and represents the answer: create steps for
+ * both. */
 gboolean    rlx_lower_can_cast_f16  (RlxLower         *lower,
                                      const RlxIrNode  *node,
                                      const RlxIrValue *value,
@@ -169,7 +169,7 @@ void        rlx_kernel_input_raw  (RlxKernel *self, const char *name, const RlxI
 void        rlx_kernel_output_raw (RlxKernel *self, const char *name, const RlxIrValue *value);
 void        rlx_kernel_output_atomic (RlxKernel *self, const char *name, const RlxIrValue *value);
 void        rlx_kernel_param_u32  (RlxKernel *self, const char *name, guint64 value); /* < 2^32 */
-/* The same for one of several, “prefix0”, “prefix1”… */
+/* The same for one of several: “prefix0”, “prefix1”… */
 void        rlx_kernel_param_u32_at (RlxKernel *self, const char *prefix, guint index, guint64 value);
 /* The same of a divisor, with what op_quotient() needs to divide by it: “prefixm0” and “prefixl0”. */
 void        rlx_kernel_param_divisor (RlxKernel *self, const char *prefix, guint index, guint64 value);
@@ -177,23 +177,23 @@ void        rlx_kernel_param_i32  (RlxKernel *self, const char *name, gint64 val
 void        rlx_kernel_param_f32  (RlxKernel *self, const char *name, double value);
 void        rlx_kernel_define     (RlxKernel *self, const char *name, gint64 value);
 void        rlx_kernel_define_text (RlxKernel *self, const char *name, const char *text);
-/* A directive that the kernel needs, as "enable f16;". */
+/* A directive that the kernel needs, such as "enable f16;". */
 void        rlx_kernel_enable     (RlxKernel *self, const char *directive);
-/* Asks the driver for subgroups of @size; 0: takes what comes. The entry point has
+/* Requests subgroups of @size from the driver; 0: any size. The entry point has
  * @compute @workgroup_size($(WG))${SUBGROUP_SIZE}. */
 void        rlx_kernel_set_subgroup_size (RlxKernel *self, guint size);
-/* For the profile and for cutting submits. */
+/* For the profile, and for splitting submits. */
 void        rlx_kernel_set_cost   (RlxKernel *self, double flops, double bytes);
-/* Says that input @input may share memory with output @output when it is not
- * used afterwards: each invocation reads the elements it writes, before. */
+/* Declares that input @input may share memory with output @output if it is not used
+ * afterwards: each invocation reads the elements that it writes, before writing them. */
 void        rlx_kernel_allow_in_place (RlxKernel *self, const char *input, const char *output);
-/* Says the same of an input that is in the memory of an output already. Does nothing when it is in none. */
+/* Declares the same for an input that is already in the memory of an output. Does nothing if it is in none. */
 void        rlx_kernel_merge          (RlxKernel *self, const char *input);
 
-/* Gives up a description. */
+/* Discards a description. */
 void        rlx_kernel_free        (RlxKernel *self);
-/* Ends the description; takes @self over. @n_workgroups may be 0 (no step is
- * made) and above 65,535. */
+/* Ends the description and takes ownership of @self. @n_workgroups may be 0 (no step is
+ * created) and above 65,535. */
 gboolean    rlx_kernel_dispatch    (RlxKernel *self, guint64 n_workgroups, GError **error);
 
 G_END_DECLS

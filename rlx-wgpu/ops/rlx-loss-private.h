@@ -9,7 +9,7 @@
 
 G_BEGIN_DECLS
 
-/* The gradient of cross-entropy by @x, f32, made of other operators; @g is that of the loss. */
+/* The gradient of cross-entropy with respect to @x, f32, composed of other operators; @g is that of the loss. */
 RlxIrValue * rlx_loss_build_gradient (RlxBuilder         *b,
                                       const RlxLossAttrs *attrs,
                                       RlxIrValue         *x,

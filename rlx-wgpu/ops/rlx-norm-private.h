@@ -65,7 +65,7 @@ void     rlx_norm_broadcast  (RlxNorm          *self,
                               RlxNormInput      input,
                               const RlxIrValue *value);
 
-/* Adds the steps; that there are elements is for the caller to know. */
+/* Adds the steps. There must be elements. */
 gboolean rlx_norm_lower      (const RlxNorm    *self,
                               RlxLower         *lower,
                               const RlxIrNode  *node,

@@ -27,8 +27,7 @@ typedef enum
 /* The columns of a panel of weights on a CPU: four vectors of eight. */
 #define RLX_PRODUCT_PANEL 32
 
-/* Dimensions from the innermost to the outermost, with the distance between
- * elements in up to two tensors. */
+/* Dimensions from the innermost to the outermost, with strides in up to two tensors. */
 typedef struct
 {
   guint n_dims;
@@ -36,9 +35,9 @@ typedef struct
   guint64 strides[2][RLX_MAX_DIMS];
 } RlxProductLoop;
 
-/* An operand whose element for a position and a step of k is found through a window that
- * moves over it: a matrix of positions and steps that is not there. A step is a channel
- * and an element of the window. Axes are numbered from the innermost one. */
+/* An operand whose elements are read through a sliding window: a virtual matrix of
+ * positions and steps of k. A step is a channel and an element of the window. Axes are
+ * numbered from the innermost one. */
 typedef struct
 {
   const RlxIrValue *x;      /* one of a and b */
@@ -46,15 +45,14 @@ typedef struct
   guint64 c;                /* channels */
   guint64 in[3], out[3], taps[3], strides[3], dilations[3], begins[3];
   guint64 x_axes[3], x_channel, x_image;
-  gboolean c_inner;         /* channels run faster than elements of the window */
+  gboolean c_inner;         /* channels are inside elements of the window */
   gboolean vectors;         /* channels are read by fours */
   guint64 split;            /* the other operand's faster part of a step, when the slower */
   guint64 split_stride;     /* one has a distance of its own; else 0 */
 } RlxProductWindow;
 
-/* y[batch, m, n] = alpha · Σₖ a[batch, m, k] · b[batch, k, n] + beta · bias, and
- * what the node has as an epilogue. The distances between elements tell how the
- * operands lie. */
+/* y[batch, m, n] = alpha · Σₖ a[batch, m, k] · b[batch, k, n] + beta · bias, and what
+ * the node has as an epilogue. Strides describe the layout of the operands. */
 typedef struct
 {
   const RlxIrValue *a;
@@ -63,7 +61,7 @@ typedef struct
   const RlxIrValue *y[3];   /* one, or up to three that share the columns; then without batch and epilogue */
   guint n_outputs;          /* 0 stands for 1 */
   guint64 widths[3];        /* of more than one */
-  gboolean packed;          /* b lies in panels of RLX_PRODUCT_PANEL columns, one after the other */
+  gboolean packed;          /* b is stored in panels of RLX_PRODUCT_PANEL columns, one after another */
   guint64 m, n, k;          /* k may be 0 */
   guint64 a_m, a_k;
   guint64 b_k, b_n;
@@ -73,8 +71,8 @@ typedef struct
   guint64 bias_groups;      /* 0, or: the bias of matrix b of the batch begins at */
   guint64 bias_group;       /* b % bias_groups · bias_group */
   const RlxProductWindow *window;   /* nullable */
-  const RlxIrNode *blocks;  /* nullable; whose weight b is, in packed blocks: ops/rlx-packed.c */
-  const RlxIrValue *scales; /* nullable: a is bytes, of which 32 have two of these: kernels/packed-bytes.wgsl */
+  const RlxIrNode *blocks;  /* nullable; the node whose weight b is, in packed blocks: ops/rlx-packed.c */
+  const RlxIrValue *scales; /* nullable: a is bytes, with two of these for every 32: kernels/packed-bytes.wgsl */
   double alpha;
   double beta;
 } RlxProduct;
@@ -89,8 +87,8 @@ typedef struct
   guint wm, wn;             /* workers */
   guint kt;
   guint workgroup;
-  guint subgroup;           /* what to ask for; 0: nothing */
-  gboolean along_k;         /* both operands lie so: common/matrix-rows.wgsl */
+  guint subgroup;           /* size to request; 0: none */
+  gboolean along_k;         /* the layout of both operands allows it: common/matrix-rows.wgsl */
   gboolean ahead;           /* the next tile is fetched while one is multiplied */
 } RlxProductMatrix;
 
@@ -98,9 +96,9 @@ typedef struct
 typedef struct
 {
   enum { RLX_PRODUCT_BY_LANES, RLX_PRODUCT_BY_TILES, RLX_PRODUCT_BY_DOT, RLX_PRODUCT_BY_MATRIX } kind;
-  gboolean transposed;        /* rows and columns have changed places */
+  gboolean transposed;        /* rows and columns are swapped */
   guint64 workgroup;
-  guint subgroup;         /* what to ask for; 0: nothing */
+  guint subgroup;         /* size to request; 0: none */
   guint64 lanes, slices;  /* lanes */
   guint64 tx, ty, kt;     /* tiles */
   gboolean registers;     /* without workgroup memory */
@@ -128,18 +126,18 @@ typedef struct
 typedef struct
 {
   const RlxProduct *given;
-  RlxProduct product;        /* the same, or with rows and columns in each other's place */
+  RlxProduct product;        /* the same, or with rows and columns swapped */
   gboolean is_transposed;
   guint64 n_batch;
-  gboolean few_results;      /* a workgroup for each is best */
-  gboolean may_pack;         /* the weight can lie in panels, as far as the steps go */
-  RlxProductMatrix matrix;   /* how matrix units would do it */
-  const char *no_matrix;     /* why they cannot; NULL: they can */
+  gboolean few_results;      /* a workgroup for each result is best */
+  gboolean may_pack;         /* the weight can be stored in panels, as far as the steps are concerned */
+  RlxProductMatrix matrix;   /* the configuration for matrix units */
+  const char *no_matrix;     /* why they cannot be used; NULL: they can */
   guint condition;           /* on which they can, as for rlx_lower_can_cast_f16() */
 } RlxProductProblem;
 
-/* Adds a dimension outside of those there are, or widens the outermost one when
- * both are one run in either tensor. */
+/* Adds an outermost dimension, or widens the present outermost one if both are
+ * contiguous in either tensor. */
 void     rlx_product_loop_add (RlxProductLoop *loop,
                                guint64         dim,
                                guint64         stride0,
@@ -148,16 +146,16 @@ void     rlx_product_loop_add (RlxProductLoop *loop,
 /* Whether the driver runs eight lanes in a vector and can shuffle them. */
 gboolean rlx_product_has_shuffles (const RlxTarget *target);
 
-/* Whether the target takes `packed`. */
+/* Whether the target supports `packed`. */
 gboolean rlx_product_can_be_packed (const RlxTarget *target);
 
-/* Whether all tiles are banned, without which nothing takes a `window`. */
+/* Whether all tiles are banned, which are the only variants that support a `window`. */
 gboolean rlx_product_has_no_tiles  (const RlxTarget *target);
 
-/* Whether products may go through the matrix units at all. */
+/* Whether products may use matrix units at all. */
 gboolean rlx_product_has_matrix    (RlxLower *lower);
-/* How a product goes through the matrix units; where it cannot, why. *@condition is as
- * for rlx_lower_can_cast_f16(). */
+/* How a product uses matrix units, or why it cannot. *@condition is as for
+ * rlx_lower_can_cast_f16(). */
 const char *rlx_product_choose_matrix (RlxLower         *lower,
                                        const RlxIrNode  *node,
                                        const RlxProduct *product,
@@ -165,8 +163,8 @@ const char *rlx_product_choose_matrix (RlxLower         *lower,
                                        guint64           wanted,
                                        RlxProductMatrix *matrix,
                                        guint            *condition);
-/* Whether both operands of the product, as they lie, can be brought to the matrix units in
- * pieces along k; then sets how. A weight of packed numbers always can (@packed). */
+/* Whether both operands of the product, in their layout, can be loaded for matrix units in
+ * pieces along k; if so, sets how. A packed weight always can (@packed). */
 gboolean rlx_product_choose_pieces   (const RlxTarget        *target,
                                       const RlxProduct       *product,
                                       guint64                 n_batch,
@@ -195,28 +193,28 @@ const char *rlx_product_find_better      (const RlxProductProblem *problem);
 gboolean    rlx_product_prefers_lanes    (const RlxTarget         *target,
                                           const RlxProductProblem *problem);
 gboolean    rlx_product_can_use_panels   (const RlxProductProblem *problem);
-/* Lets the weight lie as the variant wants it, if it can, and tells where its elements are. */
+/* Changes the weight to the layout that the variant needs, if possible, and tells where its elements are. */
 gboolean    rlx_product_take_panels      (const RlxVariant        *self,
                                           RlxLower                *lower,
                                           const RlxProductProblem *problem,
                                           RlxProduct              *product);
 
-/* rlx-product-tiles.c: whether the matrices of a batch begin at multiples of @unit; along which
- * dimension the vectors of each operand run, and whether each is one load. */
+/* rlx-product-tiles.c: whether the matrices of a batch start at multiples of @unit; along which
+ * dimension the vectors of each operand lie, and whether each is one load. */
 gboolean    rlx_product_is_even_batch    (const RlxProductLoop *batch,
                                           guint                 index,
                                           guint64               unit);
 void        rlx_product_choose_vectors   (RlxProductKernel *config,
                                           const RlxProduct *product);
-/* Sets workgroups and splits of the sum, from tiles and workgroup; gives how many times longer
- * the product takes than on a device that is always busy. */
+/* Sets workgroups and splits of the sum, from tiles and workgroup; returns how many times
+ * longer the product takes than on a device that is always busy. */
 double      rlx_product_share_out        (RlxProductKernel *config,
                                           const RlxProduct *product,
                                           guint64           n_batch,
                                           const RlxTarget  *target);
 
-/* Whether a subgroup can share rows of the product; why not, or NULL. Sets how it does, and which share of the
- * peak that reaches. */
+/* Why a subgroup cannot share rows of the product, or NULL. Sets how it does, and which fraction of the peak
+ * that reaches. */
 const char *    rlx_product_check_rows     (const RlxTarget  *target,
                                             const RlxProduct *product);
 void            rlx_product_use_rows       (RlxProductKernel *config,

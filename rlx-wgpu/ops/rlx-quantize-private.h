@@ -13,7 +13,7 @@ G_BEGIN_DECLS
 void     rlx_quantize_get_levels (RlxDataType  data_type,
                                   double      *lowest,
                                   double      *highest);
-/* A step that makes integers @y from floats @x. */
+/* A step that converts floats @x to integers @y. */
 gboolean rlx_quantize_step       (RlxLower         *lower,
                                   const RlxIrNode  *node,
                                   const RlxIrValue *x,
@@ -26,8 +26,8 @@ gboolean rlx_quantize_step       (RlxLower         *lower,
 
 /* ---- sums of products (rlx-requantize.c) ------------------------------------ */
 
-/* Four elements at a time are multiplied and added as i8: whether the elements
- * of u8 have to move by 128 for that, and what is to be taken off afterwards. */
+/* Four elements at a time are multiplied and added as i8: whether elements of u8 have
+ * to be shifted by 128 for that, and what is to be subtracted afterwards. */
 typedef struct
 {
   const char *function;       /* of WGSL */
@@ -38,10 +38,10 @@ void     rlx_packed_dot_init     (RlxPackedDot *dot,
                                   RlxDataType   a,
                                   RlxDataType   b);
 
-/* Input @index, NULL when it is absent. */
+/* Input @index, NULL if it is absent. */
 const RlxIrValue *rlx_ir_node_get_input (const RlxIrNode *node,
                                          guint            index);
-/* As above, but also NULL for a zero point that is known to be 0. */
+/* As above, but also NULL for a zero point known to be 0. */
 const RlxIrValue *rlx_ir_node_get_zero  (const RlxIrNode *node,
                                       guint            index);
 
@@ -55,8 +55,8 @@ gboolean rlx_requantize_check    (RlxOpCall   *call,
                                   gint64       minimum,
                                   gint64       maximum,
                                   GError     **error);
-/* Binds what common/requantize.wgsl needs, and y. When that is not the node's
- * result yet, @y is a temporary. */
+/* Binds what common/requantize.wgsl needs, and y. If that is not yet the node's result,
+ * @y is a temporary. */
 void     rlx_requantize_describe (RlxKernel        *kernel,
                                   RlxLower         *lower,
                                   const RlxIrNode  *node,

@@ -13,10 +13,10 @@ G_BEGIN_DECLS
 /* Of a report, all of type u32. */
 #define RLX_REPORT_WORDS 4
 
-/* What stands for an excess beyond 64 bits, also with the other sign. */
+/* Represents an excess beyond 64 bits, also with the opposite sign. */
 #define RLX_EXCESS_MAX G_MAXINT32
 
-/* plan/rlx-lower.c: has the node's result read back after each run. */
+/* plan/rlx-lower.c: makes each run read back the node's result. */
 void rlx_lower_add_report (RlxLower *lower, const RlxIrNode *node);
 
 G_END_DECLS

@@ -11,14 +11,14 @@ G_BEGIN_DECLS
 
 #define RLX_JOINT_ROPE_MAX_PARTS 4
 
-/* The first inputs of a joint_rope, each of which may be NULL. What each part reads
+/* The first inputs of a joint_rope, each of which may be NULL. The operand of each part
  * follows, then the cache of each part that has one. */
 enum
 {
   RLX_JOINT_ROPE_POSITIONS,
   RLX_JOINT_ROPE_COSINES,
   RLX_JOINT_ROPE_SINES,
-  RLX_JOINT_ROPE_INDEX,      /* where the rows begin in the caches */
+  RLX_JOINT_ROPE_INDEX,      /* the first row in the caches */
   RLX_JOINT_ROPE_N_SHARED,
 };
 
@@ -28,8 +28,8 @@ typedef struct
 {
   gboolean rotates;
   gboolean writes;
-  gboolean swap_x;   /* the operand is read through an exchange of its two middle axes */
-  gboolean swap_y;   /* and so is what is written */
+  gboolean swap_x;   /* the two middle axes of the operand are swapped */
+  gboolean swap_y;   /* and so are those of the result */
   guint axis;        /* of the cache */
 } RlxRopePart;
 

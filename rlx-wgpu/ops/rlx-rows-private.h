@@ -11,8 +11,8 @@
 
 G_BEGIN_DECLS
 
-/* Axes that lie side by side in memory count as one: a group. Groups are
- * listed innermost first; axes of size 1 are left out. */
+/* Axes that are contiguous in memory count as one: a group. Groups are listed innermost
+ * first; axes of size 1 are left out. */
 typedef struct
 {
   guint n_kept;
@@ -41,11 +41,11 @@ guint64  rlx_rows_describe (const RlxRows *rows,
                             guint          lanes,
                             guint          workgroup_size);
 
-/* Who shares a row. */
+/* Which invocations share a row. */
 typedef enum
 {
-  RLX_SHARE_NONE,       /* an invocation has it to itself */
-  RLX_SHARE_LANES,      /* as many as run in step */
+  RLX_SHARE_NONE,       /* a single invocation */
+  RLX_SHARE_LANES,      /* those that run in lockstep */
   RLX_SHARE_WORKGROUP,
 } RlxShare;
 

@@ -18,12 +18,12 @@ gboolean rlx_view_get_strides (const RlxIrNode *node,
                                gint64          *offset,
                                gint64           strides[RLX_MAX_DIMS]);
 
-/* Which axis of its operand an axis of a transpose's result is. */
+/* The axis of its operand that an axis of a transpose's result corresponds to. */
 guint    rlx_transpose_get_axis (const RlxIrNode *node,
                                  guint            axis);
 
-/* A copy of shape elements between two tensors, each with an offset and a
- * distance per dimension, in elements. */
+/* A copy of elements between two tensors, each with an offset and a stride per
+ * dimension, in elements. */
 typedef struct
 {
   guint n_dims;
@@ -34,8 +34,8 @@ typedef struct
   gint64 to[RLX_MAX_DIMS];
 } RlxCopy;
 
-/* Drops dimensions of size 1 and joins neighbours that are one run of elements on both
- * sides. FALSE when there is nothing to copy. */
+/* Drops dimensions of size 1 and joins dimensions that are contiguous on both sides.
+ * FALSE if there is nothing to copy. */
 gboolean rlx_copy_simplify    (RlxCopy          *copy);
 /* Adds the steps of a copy of raw elements; the types have the same size. */
 gboolean rlx_lower_copy       (RlxLower         *lower,
@@ -44,8 +44,8 @@ gboolean rlx_lower_copy       (RlxLower         *lower,
                                const RlxIrValue *to,
                                const RlxCopy    *copy,
                                GError          **error);
-/* How many elements, or words of them, a workgroup handles: enough to make the start of a
- * workgroup cheap, few enough to keep every core busy. */
+/* How many elements, or words of them, a workgroup handles: enough to amortise the start
+ * of a workgroup, few enough to keep every core busy. */
 guint64  rlx_copy_get_block   (RlxLower         *lower,
                                guint64           n_units);
 /* All elements in order. */

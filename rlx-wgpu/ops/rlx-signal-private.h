@@ -9,20 +9,20 @@
 
 G_BEGIN_DECLS
 
-/* How a signal, which is along the last axis, is cut into frames. */
+/* How a signal along the last axis is divided into frames. */
 typedef struct
 {
   gint64 length, hop;
-  gboolean center;        /* it is continued by half a frame on both sides */
+  gboolean center;        /* it is extended by half a frame on both sides */
   RlxPadMode pad_mode;
 } RlxFrames;
 
-/* What a window of frames of @length may be; NULL is fine. */
+/* Checks a window for frames of @length; NULL is fine. */
 gboolean     rlx_frames_check_window (const RlxOpCall     *call,
                                       const RlxTensorType *window,
                                       gint64               length,
                                       GError             **error);
-/* How many there are of a signal. */
+/* The number of frames of a signal. */
 gboolean     rlx_frames_count        (const RlxOpCall     *call,
                                       const RlxFrames     *frames,
                                       const RlxTensorType *signal,

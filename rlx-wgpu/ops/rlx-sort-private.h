@@ -31,7 +31,7 @@ void        rlx_axis_init   (RlxAxis             *axis,
                              const RlxTensorType *type,
                              guint                index);
 
-/* The rule of what gives a tensor like its operand: checks the attribute. */
+/* The rule of operators whose result is like their operand: checks the attribute. */
 gboolean    rlx_axis_infer  (RlxOpCall           *call,
                              gint64               axis,
                              GError             **error);
@@ -65,7 +65,7 @@ gboolean    rlx_lower_sort  (RlxLower         *lower,
                              const RlxIrValue *indices,
                              GError          **error);
 
-/* Running sums and the like. */
+/* Cumulative sums and similar operators. */
 gboolean    rlx_lower_scan  (RlxLower         *lower,
                              const RlxIrNode  *node,
                              const RlxIrValue *x,

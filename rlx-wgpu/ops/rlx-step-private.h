@@ -16,13 +16,13 @@ typedef struct
   char *name;
   RlxDataType data_type;      /* on the device */
   gboolean raw;
-  gboolean atomic;        /* output of words that invocations share */
-  guint width;            /* elements of a vector the kernel loads at once: 1, 2 or 4 */
+  gboolean atomic;        /* output whose words are shared by invocations */
+  guint width;            /* elements per vector that the kernel loads: 1, 2 or 4 */
   gboolean is_output;
   guint slot;
   guint64 n_elements;
-  int in_place;           /* inputs: argument that may take over the memory, -1 */
-  gboolean merged;        /* input: the planner let the output take it over */
+  int in_place;           /* inputs: argument that may reuse the memory, or -1 */
+  gboolean merged;        /* input: the planner lets the output reuse its memory */
 } RlxArg;
 
 typedef enum { RLX_PARAM_U32, RLX_PARAM_I32, RLX_PARAM_F32 } RlxParamKind;
@@ -37,20 +37,20 @@ typedef struct
 /* One dispatch. */
 typedef struct
 {
-  char *op;               /* operator's name, for people */
+  char *op;               /* operator's name, for display */
   char *label;            /* node's name or number, for messages */
   char *file;             /* kernel file, or NULL when body is generated */
   char *body;             /* generated WGSL, expanded like a file */
-  char *kernel;           /* what the plan and the profile call it */
+  char *kernel;           /* its name in plans and profiles */
   RlxTemplate *template;
   guint workgroup_size;
-  guint subgroup_size;    /* that the driver is asked for; 0: none */
+  guint subgroup_size;    /* requested from the driver; 0: none */
   GArray *args;           /* RlxArg */
   GArray *params;         /* RlxParam */
   guint32 grid[3];
   gboolean prologue;
   guint f16_weight;       /* index + 1 of the weight that decides whether it runs, 0: it always does */
-  gboolean if_f16;        /* when f16 holds that weight well, else when it does not */
+  gboolean if_f16;        /* if f16 represents that weight well, otherwise if it does not */
   guint choice;           /* index + 1 of the choice of a variant that led to it, or 0 */
   char *enables;          /* nullable: directives in front of the WGSL */
   double flops;
@@ -62,7 +62,7 @@ typedef struct
 
 void       rlx_step_free       (RlxStep *step);
 
-/* plan/rlx-lower.c: the slot a value stands for. */
+/* plan/rlx-lower.c: the slot of a value. */
 guint      rlx_lower_get_slot  (RlxLower *lower, const RlxIrValue *value);
 void       rlx_lower_add_step  (RlxLower *lower, RlxStep *step);
 

@@ -20,12 +20,12 @@ G_BEGIN_DECLS
 
 typedef enum
 {
-  RLX_FIT_NO,       /* it would be wrong, or the device cannot */
+  RLX_FIT_NO,       /* it would be wrong, or the device cannot run it */
   RLX_FIT_POORLY,   /* right, but others are known to be faster */
   RLX_FIT_WELL,
 } RlxFit;
 
-/* How a weight lies on the device: what executables that share it have to agree on. */
+/* The layout of a weight on the device, which executables that share it must agree on. */
 typedef enum
 {
   RLX_WEIGHT_AS_GIVEN,
@@ -43,30 +43,30 @@ typedef struct _RlxVariant RlxVariant;
 struct _RlxVariant
 {
   const char *name;
-  /* Where the answer is not RLX_FIT_WELL, *@why is set: a clause for people. */
+  /* Unless the answer is RLX_FIT_WELL, *@why is set to a clause that explains it. */
   RlxFit (*fits) (const RlxVariant *self,
                   const RlxTarget  *target,
                   gconstpointer     problem,
                   const char      **why);
-  /* Seconds, by estimate. */
+  /* The estimated time in seconds. */
   double (*cost) (const RlxVariant *self,
                   const RlxTarget  *target,
                   gconstpointer     problem);
-  /* How it wants its weight to lie; NULL: always as it is given. */
+  /* The layout it needs for its weight; NULL: always the original one. */
   RlxWeightLayout (*layout) (const RlxVariant *self,
                              const RlxTarget  *target,
                              gconstpointer     problem);
-  /* Makes the steps. */
+  /* Creates the steps. */
   gboolean (*describe) (const RlxVariant *self,
                         RlxLower         *lower,
                         const RlxIrNode  *node,
                         gconstpointer     problem,
                         GError          **error);
-  gconstpointer data;   /* what rows with the same functions differ in */
+  gconstpointer data;   /* distinguishes rows with the same functions */
 };
 
-/* A graph of one operator, in the text form. Calibration measures by it, and a test
- * computes it by every variant. */
+/* A graph of one operator, in the text form. Calibration measures it, and a test
+ * computes it with every variant. */
 typedef struct
 {
   const char *text;
@@ -79,32 +79,32 @@ typedef struct
 
 struct _RlxVariants
 {
-  RlxFamily family;     /* whose bans these are */
+  RlxFamily family;     /* the family of its bans */
   const char *name;
   const RlxVariant *variants;
   guint n_variants;
-  /* For people, in one line: all that the speed depends on. */
+  /* A line with everything that the speed depends on, for display. */
   char * (*print) (gconstpointer problem);
-  const RlxSample *samples;   /* between them they fit every variant; the last has no text */
+  const RlxSample *samples;   /* together they fit every variant; the last has no text */
 };
 
 /* The table of a family. */
 const RlxVariants *rlx_variants_get (RlxFamily family);
 
-/* Less of a difference says nothing. */
+/* Smaller differences are insignificant. */
 #define RLX_CLEARLY 1.03
 
-/* What became of a variant. */
+/* The verdict on a variant. */
 typedef struct
 {
   RlxFit fit;
   const char *why;
   gboolean banned;
-  double cost;          /* of one that fits */
+  double cost;          /* of a variant that fits */
   RlxWeightLayout layout;
 } RlxVerdict;
 
-/* What was chosen, and from what. */
+/* A choice, with the alternatives. */
 typedef struct
 {
   const RlxVariants *table;
@@ -116,15 +116,15 @@ typedef struct
   RlxVerdict verdicts[RLX_MAX_VARIANTS];
 } RlxChoice;
 
-/* The row that is taken, or -1 when none fits. @tuned is the one that was measured to be
- * the fastest, or -1. @verdicts, one for each row, is nullable. */
+/* The chosen row, or -1 if none fits. @tuned is the one that was measured to be the
+ * fastest, or -1. @verdicts, one for each row, is nullable. */
 int      rlx_variants_pick  (const RlxVariants *self,
                              const RlxTarget   *target,
                              gconstpointer      problem,
                              int                tuned,
                              RlxVerdict        *verdicts);
 
-/* Picks one and lets it make the steps, which remember what else there was. */
+/* Chooses one and lets it create the steps, which remember the alternatives. */
 gboolean rlx_lower_choose   (RlxLower          *lower,
                              const RlxIrNode   *node,
                              const RlxVariants *table,
@@ -132,18 +132,18 @@ gboolean rlx_lower_choose   (RlxLower          *lower,
                              GError           **error);
 
 void     rlx_choice_free    (RlxChoice *self);
-/* For people: the problem, then a line for each variant. */
+/* For display: the problem, then a line for each variant. */
 void     rlx_choice_append_text (const RlxChoice *self,
                                  GString         *text);
 
-/* plan/rlx-lower.c: keeps @choice, which is taken over, as that of the steps being made,
- * until it is ended. Gives what to end it with. */
+/* plan/rlx-lower.c: takes ownership of @choice and assigns it to the steps being
+ * created, until it is ended. Returns what to end it with. */
 guint    rlx_lower_begin_choice (RlxLower  *lower,
                                  RlxChoice *choice);
 void     rlx_lower_end_choice   (RlxLower  *lower,
                                  guint      before);
 
-/* For fits(): says why. */
+/* For fits(): sets the reason. */
 static inline RlxFit
 rlx_variant_cannot (const char  *reason,
                     const char **why)
@@ -160,14 +160,14 @@ rlx_variant_poorly (const char  *reason,
   return RLX_FIT_POORLY;
 }
 
-/* For layout(): 0 columns are no panels. */
+/* For layout(): 0 columns mean no panels. */
 static inline RlxWeightLayout
 rlx_weight_in_panels (guint width)
 {
   return (RlxWeightLayout) { width > 0 ? RLX_WEIGHT_IN_PANELS : RLX_WEIGHT_AS_GIVEN, width };
 }
 
-/* Seconds of work at the rates that the device reaches. */
+/* The time of some work in seconds, at the speeds of the device. */
 static inline double
 rlx_target_get_seconds (const RlxTarget *target,
                         double           operations,

@@ -43,24 +43,24 @@ typedef struct
   gboolean swapped;
 } RlxWindowSteps;
 
-/* Reads the operand and the attributes. @sizes are those of the window, by default
- * the operand's own; @what says in messages whose they are. */
+/* Reads the operand and the attributes. @sizes are those of the window, by default the
+ * operand's own; @what names their origin in messages. */
 gboolean rlx_window_init       (RlxWindow            *self,
                                 const RlxOpCall      *call,
                                 const RlxWindowSteps *steps,
                                 const gint64         *sizes,
                                 const char           *what,
                                 GError              **error);
-/* Sets how often the window fits in, a last part left out. */
+/* Sets how often the window fits, leaving out an incomplete last one. */
 gboolean rlx_window_slide      (RlxWindow       *self,
                                 const RlxOpCall *call,
                                 GError         **error);
-/* The number of spatial axes the operand has; an error when it has too few or
- * too many dimensions. */
+/* The number of spatial axes of the operand; an error if it has too few or too many
+ * dimensions. */
 gboolean rlx_window_check_rank (const RlxOpCall *call,
                                 guint           *n_axes,
                                 GError         **error);
-/* A list with one value for each axis, which messages call @name. An empty one gives
+/* A list with one value for each axis, called @name in messages. An empty one returns
  * FALSE without an error. */
 gboolean rlx_window_get_list   (const RlxOpCall *call,
                                 const char      *name,
@@ -69,7 +69,7 @@ gboolean rlx_window_get_list   (const RlxOpCall *call,
                                 gint64           least,
                                 const gint64   **values,
                                 GError         **error);
-/* All that the rule of a pool finds out. */
+/* The results of a pool's rule. */
 gboolean rlx_pool_read         (RlxWindow          *window,
                                 const RlxOpCall    *call,
                                 const RlxPoolAttrs *attrs,
@@ -79,13 +79,13 @@ void     rlx_window_get_type   (const RlxWindow *self,
                                 RlxDataType      data_type,
                                 gint64           channels,
                                 RlxTensorType   *type);
-/* What a rule sees, for a lowering that needs the same facts. @types has room
- * for all operands. */
+/* The input of a rule, for a lowering that needs the same facts. @types has room for
+ * all operands. */
 void     rlx_window_make_call  (RlxOpCall            *call,
                                 const RlxIrNode      *node,
                                 const RlxTensorType **types);
 
-/* Distances between elements, along the spatial axes innermost first. */
+/* Strides, along the spatial axes innermost first. */
 typedef struct
 {
   guint64 batch;

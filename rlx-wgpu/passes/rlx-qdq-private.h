@@ -12,33 +12,31 @@
 
 G_BEGIN_DECLS
 
-/* Integers in the new graph that a float value of the old one stands for:
- * (integers - zero) · scale. */
+/* The integers in the new graph that represent a float value of the old one: (integers
+ * - zero) · scale. */
 typedef struct
 {
   RlxIrValue *value;        /* NULL: there are none */
   double scale;
   gint64 zero;
-  /* Only this is known: quantised with scale and zero, the floats are these
-   * integers. */
+  /* All that is known: quantised with scale and zero, the floats are these integers. */
   gboolean levels_only;
 } RlxQuantized;
 
 typedef struct
 {
   RlxRewrite *base;
-  RlxBuilder b;             /* of the new graph, for the node that is looked at */
+  RlxBuilder b;             /* of the new graph, for the current node */
   RlxQuantized *quantized;  /* by value id */
   gboolean *done;           /* by node id: it is part of a node in the new graph */
   GHashTable *last;         /* new value with channels first → the same with channels last */
   GHashTable *levels;       /* new value of integers → RlxQuantized, them as floats without a zero point */
 } RlxQdq;
 
-/* The value of a constant, also one that got another shape; or NULL. */
+/* The value of a constant, possibly reshaped; or NULL. */
 RlxTensor *    rlx_qdq_get_constant   (const RlxIrValue *value);
-/* Scale and zero point of a quantize_linear or dequantize_linear, when they are
- * known, one for all, and such that no product or quotient of it can overflow
- * or vanish. */
+/* Scale and zero point of a quantize_linear or dequantize_linear, if they are known,
+ * scalar, and such that no product or quotient can overflow or vanish. */
 gboolean       rlx_qdq_get_levels     (const RlxIrNode *node,
                                        double          *scale,
                                        gint64          *zero);
@@ -49,14 +47,14 @@ gboolean       rlx_qdq_is_scale       (double           scale,
 RlxIrValue *   rlx_qdq_build_levels   (RlxQdq          *self,
                                        RlxIrValue      *value,
                                        gint64           zero);
-/* The level of @number; FALSE when the device might round to the next one. */
+/* The level of @number; FALSE if the device might round to the next one. */
 gboolean       rlx_qdq_get_level      (double           number,
                                        double           scale,
                                        gint64           zero,
                                        RlxDataType      data_type,
                                        gint64          *level);
-/* Makes an integer kernel of a conv, matmul or linear, and of what follows up to
- * a quantize_linear. FALSE when it stays as it is, or nothing can be built. */
+/* Turns a conv, matmul or linear, and what follows up to a quantize_linear, into an
+ * integer kernel. FALSE if it stays as it is, or nothing can be built. */
 gboolean       rlx_qdq_multiply       (RlxQdq          *self,
                                        const RlxIrNode *node);
 

@@ -21,13 +21,13 @@ typedef struct
   guint64 positions;
   guint64 max_tokens;        /* of one text */
   double epsilon;
-  gboolean first;            /* the first token stands for the text, not the mean of all */
+  gboolean first;            /* the first token represents the text, not the mean of all */
   gboolean normalize;        /* results have the length 1 */
 } RlxBertConfig;
 
 typedef struct _RlxBert RlxBert;
 
-/* Reads config.json, what sentence-transformers has beside it, and model.safetensors. */
+/* Reads config.json, the files that sentence-transformers adds, and model.safetensors. */
 RlxBert *  rlx_bert_open         (GFile               *folder,
                                   GCancellable        *cancellable,
                                   GError             **error);
@@ -35,7 +35,7 @@ void       rlx_bert_free         (RlxBert             *self);
 const RlxBertConfig *
            rlx_bert_get_config   (const RlxBert       *self);
 /* A graph of @texts texts of @tokens tokens each. Its inputs are the tokens, i32 [texts, tokens]; how many
- * of them count, i32 [texts]; and the shares they have in the result, f32 [texts, 1, tokens]. Its output is
+ * of them are valid, i32 [texts]; and their weights in the result, f32 [texts, 1, tokens]. Its output is
  * f32 [texts, width]. All graphs share the weights. */
 RlxGraph * rlx_bert_build        (RlxBert             *self,
                                   gint64               texts,

@@ -10,19 +10,19 @@
 
 G_BEGIN_DECLS
 
-/* What is read of one file. */
+/* The size limit of a file. */
 #define RLX_MAX_TEXT_FILE ((gsize) 16 << 20)
 
-/* The contents of the file @name in @folder. Where there is none and @optional, the answer
- * is NULL without an error. */
+/* The contents of the file @name in @folder. If it is @optional and missing, returns NULL
+ * without an error. */
 GBytes *   rlx_text_file_load  (GFile             *folder,
                                 const char        *name,
                                 gboolean           optional,
                                 GCancellable      *cancellable,
                                 GError           **error);
 
-/* A member of an object: exactly one of the places is not NULL. What is not in the object
- * leaves its place as it was. */
+/* A member of an object: exactly one of the pointers is not NULL. Members that are
+ * missing leave their target unchanged. */
 typedef struct
 {
   const char *name;
@@ -33,8 +33,8 @@ typedef struct
   double *real;              /* finite */
 } RlxTextMember;
 
-/* Takes the members out of an object; passes over others. @title is for messages. A member
- * that is there twice is an error. */
+/* Reads the members of an object; skips others. @title is for messages. A duplicate member
+ * is an error. */
 gboolean   rlx_text_members_read    (GBytes            *text,
                                 const char        *title,
                                 const RlxTextMember   *members,

@@ -7,7 +7,7 @@
 
 G_BEGIN_DECLS
 
-/* What fills up a text that is shorter than others: any token will do. */
+/* Pads a text that is shorter than others: any token will do. */
 gint rlx_tokenizer_get_padding (RlxTokenizer *self);
 
 G_END_DECLS

@@ -24,8 +24,8 @@ typedef struct
   gboolean split_chinese;
 } RlxWordpiece;
 
-/* Appends the tokens of valid UTF-8. FALSE with an error when there are more than @max
- * of them in all. */
+/* Appends the tokens of valid UTF-8. FALSE with an error if there are more than @max of
+ * them in total. */
 gboolean rlx_wordpiece_encode (const RlxWordpiece *self,
                                const char         *text,
                                GArray             *tokens,
