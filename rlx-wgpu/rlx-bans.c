@@ -34,7 +34,7 @@ find_variant (const char *family,
   return FALSE;
 }
 
-/* No file has anything that this build did not store. */
+/* A file only contains names that this build stored. */
 static gboolean
 read_bans (GBytes  *bytes,
            guint32 *banned)

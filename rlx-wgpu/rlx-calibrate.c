@@ -15,12 +15,12 @@
 #include "rlx-trial-private.h"
 #include "util/rlx-debug-private.h"
 
-/* A slow device gets fewer samples: no more are begun after this. */
+/* Slow devices get fewer samples: no more are started after this. */
 #define PRODUCTS_SECONDS 0.5
 #define OTHER_SECONDS 0.15
 #define FAMILY_SECONDS 0.05
 
-/* Beyond the caches. */
+/* Too large for caches. */
 #define BANDWIDTH_ELEMENTS (G_GUINT64_CONSTANT (16) << 20)
 #define TRANSFER_ELEMENTS (G_GUINT64_CONSTANT (1) << 20)
 #define SLOW_SECONDS 0.002
@@ -43,16 +43,16 @@ typedef struct
 {
   RlxDevice *device;
   RlxGpu *gpu;
-  RlxTarget target;        /* with what is known of its speeds so far */
+  RlxTarget target;        /* with its speeds as far as they are known */
   GCancellable *cancellable;
   gint64 start;
   RlxTiming timing;
-  RlxTiming loose;         /* for what only one choice among few depends on */
+  RlxTiming loose;         /* for measurements that few choices depend on */
   RlxSpeeds speeds;
 } Calibrate;
 
-/* How far it is when a part begins. Most of the time goes into compiling the kernels
- * that are checked, if the driver has not kept them. */
+/* The progress when a part begins. Most of the time is spent compiling the kernels to
+ * check, unless the driver has cached them. */
 #define AT_MEMORY 0.05
 #define AT_VARIANTS 0.1
 
@@ -114,8 +114,8 @@ count_operations (RlxExecutable *executable)
   return operations;
 }
 
-/* Those that fit the sample better than any before it, and are right so far. Where that is
- * one only, another one is run to compare it with. */
+/* Those that fit this sample better than any before it, and have been right so far. If
+ * there is only one, another one is run for comparison. */
 static guint32
 choose_rows (const RlxTrial *trial,
              const RlxFit   *best,
@@ -135,7 +135,7 @@ choose_rows (const RlxTrial *trial,
   return rows;
 }
 
-/* Each variant by the sample that it fits best. */
+/* Each variant with the sample that it fits best. */
 static gboolean
 measure_family (Calibrate         *self,
                 const RlxVariants *table,
@@ -175,7 +175,7 @@ static const RlxSample sample_f16 = {
   "rlx 1\n" RLX_SAMPLE_INPUT (0, "f16[512, 512]") RLX_SAMPLE_WEIGHT (1, "f16[512, 512]") "%2 = matmul(%0, %1)\n" RLX_SAMPLE_OUTPUT (2), 2,
 };
 
-/* The fastest are the rates that all costs go by. */
+/* All cost estimates are based on the fastest rates. */
 static gboolean
 measure_products (Calibrate *self,
                   GError   **error)
@@ -217,7 +217,7 @@ measure_variants (Calibrate *self,
       tell (self, AT_VARIANTS + (1.0 - AT_VARIANTS) * i / RLX_N_FAMILIES, what);
       if (!(i == RLX_FAMILY_PRODUCT ? measure_products (self, error) : measure_family (self, table, FAMILY_SECONDS, error)))
         return FALSE;
-      /* However fast it was where it was right. */
+      /* Even if it was fast where it was right. */
       for (guint j = 0; j < table->n_variants; j++)
         if (rlx_speeds_is_banned (&self->speeds, i, j))
           self->speeds.variants[i][j] = (RlxMeasurement) { 0 };
@@ -262,7 +262,7 @@ measure_overheads (Calibrate *self,
          rlx_timing_time_kernels (&self->timing, &executable, 1, OTHER_SECONDS, &self->speeds.dispatch_time, error);
 }
 
-/* Tensors that take one binding, and little of the memory that is left. */
+/* Tensors that need one binding, and little of the remaining memory. */
 static guint64
 limit_elements (Calibrate *self,
                 guint64    n_elements)
@@ -302,7 +302,7 @@ measure_memory (Calibrate *self,
   tell (self, AT_MEMORY, "timing memory");
   if (!measure_transfer (self, &seconds, error))
     return FALSE;
-  /* A device that takes that long has no cache worth the name. */
+  /* A device that takes that long has no significant cache. */
   n = limit_elements (self, seconds > SLOW_SECONDS || g_atomic_int_get (&quick) ? 2 * TRANSFER_ELEMENTS : BANDWIDTH_ELEMENTS);
   executable = compile_negation (self, n, error);
   if (executable == NULL || !rlx_timing_warm_up (&self->timing, executable, error) ||
@@ -333,7 +333,7 @@ calibrate (RlxDevice    *device,
   g_autofree char *problem = NULL;
   gboolean stored;
 
-  /* Such a kernel may have stopped the whole device: it is not tried again. */
+  /* Such a kernel may hang the whole device, so it is not tried again. */
   rlx_bans_load (rlx_gpu_get_info (gpu), self.speeds.banned);
   if (g_cancellable_set_error_if_cancelled (cancellable, error) || !rlx_gpu_check_lost (gpu, error))
     return NULL;
@@ -341,7 +341,7 @@ calibrate (RlxDevice    *device,
   if (!rlx_timing_init (&self.timing, device, !g_atomic_int_get (&quick), cancellable, error) ||
       !rlx_timing_init (&self.loose, device, FALSE, cancellable, error) || !measure_overheads (&self, error) || !measure_memory (&self, error) || !measure_variants (&self, error))
     return NULL;
-  /* A round trip has a dispatch in it: if that takes longer alone, it was disturbed. */
+  /* A round trip includes a dispatch: if that takes longer by itself, the measurement was disturbed. */
   self.speeds.spread = MAX (self.timing.spread, speeds->dispatch_time / speeds->round_trip_time);
   problem = rlx_speeds_find_problem (speeds);
   if (problem != NULL)

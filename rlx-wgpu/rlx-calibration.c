@@ -307,8 +307,8 @@ rlx_speeds_get_best (const RlxSpeeds *speeds)
   return best;
 }
 
-/* What is far beyond all that there is, on either side. Rates and times are told in
- * the units that people see them in. */
+/* Limits far beyond all existing devices, in either direction, in the units used for
+ * display. */
 typedef struct
 {
   const char *name;
@@ -328,8 +328,8 @@ static const Range range_kernel = { "the time of a kernel", 1e-9, 60.0, 1e-6, "Â
 static const Range range_factor = { "the time of a kernel, times its estimate,", 1e-9, 1e9, 1.0, "" };
 static const Range range_spread = { "a spread of the times", 1.0, 1e6, 1.0, "" };
 
-/* The memory of a device may be slower than the caches that a transfer stays in, and
- * a busy machine holds up many dispatches more than one, but not by that much. */
+/* The memory of a device may be slower than the caches that a transfer stays in, and a
+ * busy machine delays many dispatches more than one, but not by that much. */
 #define MOST_TIMES 100.0
 
 /* NaN is never within. */
@@ -374,7 +374,7 @@ rlx_speeds_find_problem (const RlxSpeeds *speeds)
 
   for (RlxFamily i = 0; problem == NULL && i < RLX_N_FAMILIES; i++)
     problem = check_variants (speeds, rlx_variants_get (i));
-  /* Without a right one there is nothing to compute with. */
+  /* Without a correct variant, nothing can be computed. */
   if (problem == NULL && speeds->flops != rlx_speeds_get_best (speeds))
     problem = g_strdup ("the rate of products is not that of the fastest kernel");
   problem = problem ? problem : check_range (&range_flops_f16, speeds->flops_f16);

@@ -304,7 +304,7 @@ rlx_compile_options_set_precision (RlxCompileOptions *self,
 {
   g_return_if_fail (RLX_IS_COMPILE_OPTIONS (self));
 
-  /* Another number is reported by whoever compiles. */
+  /* Other numbers are reported when compiling. */
   if (self->settings.precision == precision)
     return;
   self->settings.precision = precision;
@@ -502,7 +502,7 @@ rlx_compile_options_set_timeout (RlxCompileOptions *self,
 {
   g_return_if_fail (RLX_IS_COMPILE_OPTIONS (self));
 
-  /* Another number is reported by whoever compiles. */
+  /* Other numbers are reported when compiling. */
   if (self->settings.timeout == timeout)
     return;
   self->settings.timeout = timeout;
@@ -542,7 +542,7 @@ rlx_compile_options_set_avoided_features (RlxCompileOptions *self,
 {
   g_return_if_fail (RLX_IS_COMPILE_OPTIONS (self));
 
-  /* What makes no sense is reported by whoever compiles. */
+  /* Invalid values are reported when compiling. */
   if (self->settings.avoided_features == avoided_features)
     return;
   self->settings.avoided_features = avoided_features;
@@ -582,7 +582,7 @@ rlx_compile_options_set_buffer_limit (RlxCompileOptions *self,
 {
   g_return_if_fail (RLX_IS_COMPILE_OPTIONS (self));
 
-  /* What makes no sense is reported by whoever compiles. */
+  /* Invalid values are reported when compiling. */
   if (self->settings.buffer_limit == buffer_limit)
     return;
   self->settings.buffer_limit = buffer_limit;

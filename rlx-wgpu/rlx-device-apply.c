@@ -98,7 +98,7 @@ keep (RlxApplyCache *self,
   Kept *kept;
 
   g_mutex_lock (&self->mutex);
-  /* Somebody else may have been quicker. */
+  /* Another thread may have been faster. */
   if (g_hash_table_lookup (self->by_key, key) == NULL)
     {
       kept = g_new0 (Kept, 1);
@@ -172,7 +172,7 @@ apply_new (RlxDevice  *device,
   return apply;
 }
 
-/* All that an executable depends on. */
+/* Everything that an executable depends on. */
 static char *
 make_key (const char *op,
           RlxTensor **inputs,
@@ -256,7 +256,7 @@ compile (const Apply  *apply,
         return NULL;
     }
   executable = rlx_device_compile (apply->device, graph, NULL, cancellable, error);
-  /* The device keeps it, and not the other way round. */
+  /* It is kept by the device, not the reverse. */
   if (executable != NULL)
     rlx_executable_borrow_device (executable);
   return executable;
@@ -364,7 +364,7 @@ rlx_device_apply (RlxDevice    *self,
 
   if (!check_inputs (op, inputs, n_inputs, error))
     return NULL;
-  /* A run can be cancelled by itself: only compiling needs a thread for that. */
+  /* A run can be cancelled without a thread; only compiling needs one for that. */
   key = make_key (op, inputs, n_inputs, owned);
   executable = find (rlx_device_get_apply_cache (self), key);
   outputs = executable != NULL

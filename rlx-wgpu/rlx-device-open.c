@@ -15,7 +15,7 @@
 typedef struct
 {
   char *selector;
-  RlxGpuAdapterInfo *info;   /* of an adapter that was chosen already; nullable */
+  RlxGpuAdapterInfo *info;   /* of an adapter that was already chosen; nullable */
   RlxTicker *ticker;         /* nullable */
 } Opening;
 
@@ -38,7 +38,7 @@ opening_free (gpointer data)
 {
   Opening *opening = data;
 
-  /* It is there if opening failed, or never began. */
+  /* It is still set if opening failed, or never started. */
   rlx_ticker_stop (opening->ticker, FALSE);
   g_free (opening->selector);
   g_clear_pointer (&opening->info, rlx_gpu_adapter_info_unref);
@@ -131,7 +131,7 @@ rlx_device_async_initable_iface_init (GAsyncInitableIface *iface)
   iface->init_finish = initable_init_finish;
 }
 
-/* ---- devices of one's own --------------------------------------------------------------- */
+/* ---- separate devices ------------------------------------------------------------------ */
 
 /**
  * rlx_device_open:
@@ -284,7 +284,7 @@ rlx_device_open_adapter_finish (GAsyncResult *result,
   return finish_new (result, error);
 }
 
-/* ---- the one that everything shares -------------------------------------------------------- */
+/* ---- the default device -------------------------------------------------------------------- */
 
 /**
  * rlx_device_get_default:
@@ -313,7 +313,7 @@ rlx_device_get_default (GError **error)
     return NULL;
 
   locker = g_mutex_locker_new (&mutex);
-  /* Whoever got it has no reference of its own, and may not know yet. */
+  /* Callers have no reference of their own, and may not have noticed yet. */
   if (shared != NULL && rlx_device_get_lost (shared))
     lost = g_slist_prepend (lost, g_steal_pointer (&shared));
   if (shared == NULL)

@@ -40,16 +40,16 @@ struct _RlxDevice
   RlxGpu *gpu;             /* NULL until it is open */
   RlxAdapter *adapter;
   char *selector;          /* nullable */
-  guint32 banned[RLX_N_FAMILIES];   /* bits, by row: what was stored when it was opened */
+  guint32 banned[RLX_N_FAMILIES];   /* bits, by row: bans stored when it was opened */
   GMainContext *context;   /* where signals are emitted */
 
   GMutex mutex;
-  GPtrArray *calibrations;       /* under the mutex; the last one counts, those before may be in use */
+  GPtrArray *calibrations;       /* under the mutex; the last one is current, earlier ones may be in use */
   RlxMatrixProbe matrix;
   RlxApplyCache *apply;
 
   GMutex tuning_mutex;           /* one tunes at a time */
-  RlxTuning *tuning;             /* under the tuning mutex, NULL until it is wanted */
+  RlxTuning *tuning;             /* under the tuning mutex, NULL until needed */
 };
 
 enum
@@ -317,11 +317,11 @@ rlx_device_init (RlxDevice *self)
   g_mutex_init (&self->tuning_mutex);
 }
 
-/* ---- told on any thread, emitted in the owner's context --------------------- */
+/* ---- raised on any thread, emitted in the owner's context ------------------- */
 
 typedef struct
 {
-  GWeakRef device;         /* nobody may ever run the main context */
+  GWeakRef device;         /* the main context may never run */
   char *text;
   double fraction;
 } Notice;
@@ -457,8 +457,8 @@ rlx_device_get_target (RlxDevice *self)
   return target;
 }
 
-/* The plan tells which problems there are. Once those that matter were measured it is
- * made again. */
+/* The plan tells which problems there are. Once those that matter have been measured,
+ * it is made again. */
 static RlxPlan *
 make_tuned_plan (RlxDevice       *self,
                  const RlxIr     *ir,
@@ -515,8 +515,8 @@ compile_ir (RlxDevice                *self,
   return executable;
 }
 
-/* What is to be compiled: a copy, so that the graph is its owner's all the time. Its
- * own errors come first, then the things that only a whole graph can lack. */
+/* Compiles a copy, so that the owner can keep using the graph. The graph's own errors
+ * come first, then those that only concern whole graphs. */
 static RlxIr *
 take_graph (RlxGraph *graph,
             GError  **error)
@@ -532,7 +532,7 @@ take_graph (RlxGraph *graph,
   return g_steal_pointer (&ir);
 }
 
-/* Scripts can give any number. */
+/* Scripts can pass any number. */
 static gboolean
 check_settings (const RlxCompileSettings *settings,
                 GError                  **error)
@@ -552,8 +552,8 @@ check_settings (const RlxCompileSettings *settings,
   return TRUE;
 }
 
-/* Whether matrix units may be of use. Attention of half floats takes them at any precision, be it one operator or made of
- * several, of which one is a softmax. */
+/* Whether matrix units may be useful. Attention of half floats uses them at any precision, whether it is one operator
+ * or composed of several, including a softmax. */
 static gboolean
 wants_matrix (const RlxIr *ir)
 {
@@ -569,7 +569,7 @@ wants_matrix (const RlxIr *ir)
   return FALSE;
 }
 
-/* @ir is the caller's, to be changed. */
+/* @ir is owned by the caller, and modified. */
 static RlxExecutable *
 compile_taken (RlxDevice                *self,
                RlxIr                    *ir,
@@ -597,8 +597,8 @@ compile_taken (RlxDevice                *self,
     return NULL;
   if (speeds != NULL)
     target.speeds = *speeds;
-  /* Speeds that are given are for one variant to be measured, and what was measured is
-   * true of the whole device. */
+  /* Given speeds are for measuring one variant, while measurements apply to the whole
+   * device. */
   own.tuning = own.tuning && speeds == NULL && settings->avoided_features == 0 && settings->buffer_limit == 0;
   if (speeds == NULL)
     own.ticker = start_ticker (self, COMPILING, tell_compiling);
@@ -869,7 +869,7 @@ rlx_device_set_calibration (RlxDevice      *self,
   g_ptr_array_add (self->calibrations, g_object_ref (calibration));
   g_mutex_unlock (&self->mutex);
 
-  /* before the answer of an asynchronous call */
+  /* before the callback of an asynchronous call */
   notice_post (self, notify_calibration, G_PRIORITY_DEFAULT, NULL, 0.0);
 }
 

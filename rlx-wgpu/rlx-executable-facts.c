@@ -97,7 +97,7 @@ rlx_executable_get_output_names (RlxExecutable *self)
   return self->shared->output_names;
 }
 
-/* Hardly anybody asks, and there may be hundreds of parameters. */
+/* Created on demand: they are rarely used, and there may be hundreds of parameters. */
 static GListModel *
 get_ports (RlxProgram   *shared,
            guint         index,

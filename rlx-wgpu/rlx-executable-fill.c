@@ -13,7 +13,7 @@
 #include "rlx-plan-port-private.h"
 #include "rlx-upload-private.h"
 
-/* What is smaller takes less time as a tensor. */
+/* Smaller values are faster as a tensor. */
 #define MIN_BYTES ((gsize) 1 << 20)
 #define PIECE_BYTES ((gsize) 4 << 20)
 
@@ -34,12 +34,12 @@ struct _Fill
   RlxSlot slot;
   RlxGpuBuffer *buffer;
   gsize size, piece_size;
-  gboolean in_place;            /* the pieces can go where they belong */
+  gboolean in_place;            /* pieces can be written to their final place */
 
   Piece pieces[2];
   GMutex mutex;
   GCond cond;
-  GError *error;                /* under the mutex: of the device thread */
+  GError *error;                /* under the mutex: set by the device thread */
 };
 
 static const RlxPlanPort *
@@ -57,7 +57,7 @@ get_piece (RlxExecutable     *self,
   const RlxPlan *plan = self->shared->plan;
   const RlxSlot *slot = rlx_plan_get_slot (plan, port->slot);
 
-  /* Whether products may round it is decided by all of it. */
+  /* Whether products may round it depends on all of it. */
   for (guint i = 0; i < plan->f16_weights->len; i++)
     if (g_array_index (plan->f16_weights, RlxF16Weight, i).slot == port->slot)
       return 0;
@@ -96,7 +96,7 @@ write_piece (RlxGpu  *gpu,
   guint8 *host = rlx_gpu_buffer_get_host (fill->buffer);
   GError *error = NULL;
 
-  /* Jobs that were left may still read what is overwritten here. */
+  /* Jobs that nobody waited for may still read what is overwritten here. */
   if (rlx_gpu_settle (gpu, &error))
     {
       if (host != NULL)
@@ -200,7 +200,7 @@ read_beside (Fill         *fill,
         }
       i = 1 - i;
     }
-  /* Nobody may use them any more. */
+  /* They must not be used any more. */
   for (i = 0; i < G_N_ELEMENTS (fill->pieces); i++)
     wait_for_piece (fill, &fill->pieces[i]);
   if (fill->error == NULL)
@@ -232,7 +232,7 @@ rlx_executable_fill_parameter (RlxExecutable *self,
   g_mutex_init (&fill.mutex);
   g_cond_init (&fill.cond);
 
-  /* Nothing waits for the device here: somebody else's long run may be in the way. */
+  /* This must not wait for the device, which may be busy with a long run. */
   fill.in_place = g_atomic_int_compare_and_exchange (&self->shared->given[fill.parameter], FALSE, TRUE) &&
                   rlx_gpu_buffer_get_host (fill.buffer) != NULL;
   for (guint i = 0; i < G_N_ELEMENTS (fill.pieces) && (!fill.in_place || (i == 0 && fill.slot.packing.width > 0)); i++)

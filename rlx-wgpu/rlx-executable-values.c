@@ -12,7 +12,7 @@
 
 /* ---- jobs ---------------------------------------------------------------------------- */
 
-/* What is the same in all of them. */
+/* Common to all of them. */
 typedef struct
 {
   RlxJob job;
@@ -87,7 +87,7 @@ write_unref (Write *write)
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (Write, write_unref)
 
-/* Looks at new weights, on the caller's thread: there may be many. */
+/* Examines new weights, on the caller's thread, as there may be many. */
 static signed char *
 find_answers (const RlxPlan   *plan,
               const RlxPlanPort  **ports,
@@ -107,7 +107,7 @@ find_answers (const RlxPlan   *plan,
   return answers;
 }
 
-/* A write that failed half-way may have left anything: nothing is known of it. */
+/* A write that failed half-way may have left anything, so its contents are unknown. */
 static void
 keep_answers (Write   *write,
               gboolean ok)
@@ -135,7 +135,7 @@ write_work (RlxJob  *job,
     return NULL;
   if (write->parameters && plan->f16_weights->len > 0 && write->f16_answers == NULL)
     write->f16_answers = find_answers (plan, write->ports, write->bytes);
-  /* Jobs that were left may still read what is overwritten here. */
+  /* Jobs that nobody waited for may still read what is overwritten here. */
   if (!rlx_gpu_settle (self->shared->gpu, error))
     return NULL;
   for (guint i = 0; ok && i < write->bytes->len; i++)
@@ -250,7 +250,7 @@ rlx_executable_set_parameters (RlxExecutable     *self,
   job = parameters_new (self, names, values, n_values, cancellable, error);
   if (job == NULL)
     return FALSE;
-  /* Here, where nobody else has to wait. */
+  /* Done here, where no other thread has to wait. */
   if (plan->f16_weights->len > 0)
     ((Write *) job)->f16_answers = find_answers (plan, ((Write *) job)->ports, ((Write *) job)->bytes);
   return rlx_job_wait (job, error) != NULL;

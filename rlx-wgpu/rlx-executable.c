@@ -162,7 +162,7 @@ upload_states (RlxExecutable *self,
   return TRUE;
 }
 
-/* The part that belongs to one executable alone. */
+/* The part that belongs to a single executable. */
 static RlxExecutable *
 executable_new (RlxDevice  *device,
                 RlxProgram *shared,
@@ -220,7 +220,7 @@ rlx_executable_run_prologue (RlxExecutable *self,
 
   if (!self->shared->stale)
     return TRUE;
-  /* What it computes on the way lies where inputs are later. */
+  /* Its intermediate values use the memory of later inputs. */
   memset (self->held, 0, self->shared->plan->inputs->len * sizeof (guint64));
   if (!rlx_gpu_execute (self->shared->gpu, &job, cancellable, error))
     return FALSE;

@@ -13,7 +13,7 @@
 
 /* ---- leaves --------------------------------------------------------------------------- */
 
-/* The name is checked; @data is a reference that is taken over. */
+/* The name has been checked; takes ownership of the reference @data. */
 static RlxNode *
 append_leaf (RlxGraph            *self,
              const RlxOp         *op,
@@ -135,7 +135,7 @@ rlx_graph_parameter (RlxGraph      *self,
   return graph_named_leaf (self, &rlx_op_parameter, name, data_type, shape, n_dims, error);
 }
 
-/* The device has integers of 32 bits only. */
+/* The device only has 32-bit integers. */
 static gboolean
 check_fits_device (RlxGraph   *self,
                    const char *what,
@@ -146,7 +146,7 @@ check_fits_device (RlxGraph   *self,
   gsize n = (gsize) rlx_tensor_get_n_elements (tensor);
   g_autoptr(GError) local_error = NULL;
 
-  /* What a graph keeps, the compiler looks at. */
+  /* The compiler reads the values that a graph keeps, so they must be in memory. */
   if (!rlx_tensor_fetch (tensor, NULL, &local_error))
     {
       rlx_graph_fail_printf (self, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "%s: %s", what, local_error->message);
@@ -331,7 +331,7 @@ rlx_graph_state (RlxGraph    *self,
   return append_leaf (self, &rlx_op_state, name, &type, g_object_ref (initial));
 }
 
-/* ---- what comes out ---------------------------------------------------------------------- */
+/* ---- outputs ----------------------------------------------------------------------------- */
 
 /**
  * rlx_graph_assign:

@@ -9,9 +9,9 @@
 
 #include "util/rlx-debug-private.h"
 
-/* Of one operator that takes any number. */
+/* For a variadic operator. */
 #define MAX_OPERANDS 65536
-/* As many as nearly every node has: their arrays are on the stack. */
+/* Enough for almost every node: their arrays are on the stack. */
 #define FEW_OPERANDS 4
 /* Operands that a message about a node lists. */
 #define MAX_DESCRIBED 8
@@ -53,7 +53,7 @@ input_def (const RlxOp *op,
   return &op->inputs[MIN (index, op->n_inputs - 1)];
 }
 
-/* @attrs is there, and the number of inputs is one the operator can have. */
+/* @attrs is not NULL, and the number of inputs is valid for the operator. */
 static RlxIrNode *
 infer_and_append (RlxGraph      *self,
                   const RlxOp   *op,
@@ -120,7 +120,7 @@ infer_and_append (RlxGraph      *self,
                         (const RlxTensorType *) self->result_types->data, self->result_types->len);
 }
 
-/* Puts the graph of the first operand that has one where there is none. */
+/* Uses the graph of the first operand that has one if none is given. */
 static gboolean
 find_graph (RlxGraph **graph,
             RlxNode  **inputs,

@@ -15,25 +15,25 @@
 #include "rlx-optimizer-options-private.h"
 #include "rlx-tensor-private.h"
 
-/* What the scale of a loss begins with, how many steps without infinities double it, and how far it goes. */
+/* The initial scale of a loss, how many finite steps double it, and its limit. */
 #define FIRST_SCALE 65536.0
 #define STEPS_TO_DOUBLE 2000.0
 #define MAX_SCALE 0x1p24
-/* Added to the norm of gradients before it divides anything. */
+/* Added to the norm of gradients before dividing by it. */
 #define NORM_EPSILON 1e-6
-/* Of Adafactor: the least mean square, the least share of the parameter's size that a step goes, and the exponent of
+/* For Adafactor: the smallest mean square, the smallest step relative to the parameter's size, and the exponent of
  * the decay. */
 #define FACTOR_EPSILON 0x1p-23
 #define FACTOR_LEAST 1e-3
 #define FACTOR_DECAY -0.8
 
-/* What is assigned when all is well. */
+/* An assignment, made unless the step is skipped. */
 typedef struct
 {
   RlxNode *state;
   RlxIrValue *value;
   RlxNode *node;           /* of the value, once it has one */
-  gboolean always;         /* also by a run that makes no step */
+  gboolean always;         /* also in a run that makes no step */
 } Assignment;
 
 typedef struct
@@ -47,7 +47,7 @@ typedef struct
   RlxIrValue *share1, *share2;   /* 1 - beta ^ step, two elements of one tensor */
 } Optimizer;
 
-/* A state of zeros beside parameter @node, or one number for all of them. */
+/* A state of zeros for parameter @node, or a single number for all of them. */
 static RlxNode *
 new_state (Optimizer           *self,
            RlxNode             *node,
@@ -117,12 +117,12 @@ mean_square (Optimizer  *self,
 
 /* ---- algorithms ------------------------------------------------------------------------ */
 
-/* The states of a parameter, made before anything is computed. */
+/* The states of a parameter, created before anything is computed. */
 typedef struct
 {
   RlxNode *parameter;
   RlxNode *first, *second;
-  RlxNode *sum;              /* of gradients, where several runs make a step */
+  RlxNode *sum;              /* of gradients, if several runs make a step */
   RlxIrValue *gradient;
 } Slot;
 
@@ -162,7 +162,7 @@ slot_init (Slot      *slot,
     }
 }
 
-/* With a share of it taken away. */
+/* With weight decay applied. */
 static RlxIrValue *
 decay (Optimizer  *self,
        RlxIrValue *p)
@@ -217,7 +217,7 @@ update_adam (Optimizer  *self,
   assign (self, slot->second, v, FALSE);
   size = rlx_build_add (b, rlx_build_sqrt (b, rlx_build_div (b, v, self->share2)), number (self, settings->epsilon));
   m = rlx_build_div (b, rlx_build_mul (b, m, self->rate), rlx_build_mul (b, size, self->share1));
-  /* The shares are of one dimension, which a parameter may not have. */
+  /* The values have one dimension, which a parameter may not have. */
   p = rlx_build_sub (b, p, m);
   assign (self, slot->parameter, p != NULL ? rlx_build_shaped (b, p, type->shape, type->n_dims) : NULL, FALSE);
 }
@@ -246,7 +246,7 @@ update_adafactor (Optimizer  *self,
   RlxIrValue *squares = rlx_build_mul (b, g, g), *share, *v, *way, *most, *rate;
   const gint64 last = -1, before = -2;
 
-  /* The share of what is new is step ^ -0.8. */
+  /* The weight of the new value is step ^ -0.8. */
   share = rlx_build_pow (b, self->step, number (self, FACTOR_DECAY));
   if (slot->second != NULL)
     {
@@ -315,7 +315,7 @@ sum_square (Optimizer  *self,
   return x != NULL ? rlx_build_reduce_sum_square (&self->b, x, RLX_REDUCE_SUM_SQUARE_ATTRS (.axes = RLX_INTS (axes, x->type.n_dims))) : NULL;
 }
 
-/* All values, from gradients to what is assigned. With the lock. */
+/* All values, from gradients to assignments. With the lock. */
 static void
 compute (Optimizer *self,
          Counters  *counters,
@@ -459,7 +459,8 @@ check_parameters (RlxNode **parameters,
   return TRUE;
 }
 
-/* Whether there are gradients, before anything is added for them: a failure leaves the graph as it was. With the lock. */
+/* Checks that there are gradients before anything is added, so that a failure leaves the graph unchanged. With the
+   lock. */
 static gboolean
 check_gradients (RlxGraph *self,
                  RlxNode  *loss,

@@ -68,7 +68,7 @@ read_ints (Reader  *reader,
     }
 }
 
-/* Errors of the graph's methods keep their code and learn where they happened. */
+/* Errors of the graph's methods keep their code, and get their position added. */
 static gboolean
 statement_error (Reader  *reader,
                  GError  *failure,
@@ -288,7 +288,7 @@ read_base64_data (Reader  *reader,
           bits = bits << 6 | (guint32) value;
         }
 
-      /* Bits that belong to no byte: two texts must not mean the same. */
+      /* Unused bits must be 0, so that no two texts have the same meaning. */
       if ((n == 1 && (bits & 0xffff) != 0) || (n == 2 && (bits & 0xff) != 0))
         return rlx_lexer_error (&reader->lexer, reader->lexer.p, error, "not valid base64 here");
 
@@ -516,7 +516,7 @@ read_call (Reader      *reader,
                             g_variant_builder_end (&builder), n_outputs, &failure);
   if (nodes == NULL)
     {
-      /* The one failure without an error is an operand that is not there. */
+      /* The only failure without an error is a missing operand. */
       if (failure == NULL)
         rlx_graph_check (reader->graph, &failure);
       statement_error (reader, failure, error);

@@ -87,8 +87,8 @@ static void list_model_init (GListModelInterface *iface);
 G_DEFINE_FINAL_TYPE_WITH_CODE (RlxGraph, rlx_graph, G_TYPE_OBJECT,
                                G_IMPLEMENT_INTERFACE (G_TYPE_LIST_MODEL, list_model_init))
 
-/* A node that somebody has a reference to keeps its graph, but one that only the
- * graph has does not, or neither would ever go. */
+/* A node keeps its graph alive while others hold references to it, but not if only the
+ * graph does, or neither would ever be freed. */
 static void
 on_toggle (gpointer  data,
            GObject  *node G_GNUC_UNUSED,
@@ -105,7 +105,7 @@ rlx_graph_finalize (GObject *object)
 {
   RlxGraph *self = RLX_GRAPH (object);
 
-  /* Nobody else has a reference to any of them, or the graph would be kept. */
+  /* Nobody else has a reference to any of them, or the graph would still be alive. */
   for (guint i = 0; i < self->nodes->len; i++)
     g_object_remove_toggle_ref (g_ptr_array_index (self->nodes, i), on_toggle, self);
   g_ptr_array_unref (self->nodes);
@@ -210,7 +210,7 @@ list_model_init (GListModelInterface *iface)
   iface->get_item = list_model_get_item;
 }
 
-/* ---- taking turns ---------------------------------------------------------- */
+/* ---- locking --------------------------------------------------------------- */
 
 RlxGraphLock *
 rlx_graph_lock (RlxGraph *self)
@@ -225,13 +225,12 @@ rlx_graph_unlock (RlxGraphLock *lock)
 {
   RlxGraph *self = lock;
 
-  /* Hardly anybody watches a graph being built, and a signal costs more than
-   * the node. */
+  /* Few programs watch a graph being built, and a signal costs more than the node. */
   if (self->n_told < self->nodes->len && !g_signal_has_handler_pending (self, items_changed_id, 0, FALSE))
     self->n_told = self->nodes->len;
 
-  /* What is added meanwhile, by a handler or by another thread, is told next:
-   * watchers count on hearing of changes in their order. */
+  /* Nodes added meanwhile, by a handler or another thread, are announced next:
+   * listeners rely on the order of changes. */
   if (self->n_told < self->nodes->len && !self->telling)
     {
       g_object_ref (self);
@@ -261,12 +260,12 @@ rlx_graph_fail (RlxGraph *self,
                 GError   *failure,
                 GError  **error)
 {
-  /* Whoever is told can go on without what failed. What nobody hears of is
-   * remembered, or a graph would be compiled that is not what was meant. */
+  /* A caller that gets the error can continue without the failed call. An error that
+   * nobody gets is remembered, or an incomplete graph would be compiled. */
   if (self != NULL && self->error == NULL && (error == NULL || *error != NULL))
     self->error = g_error_copy (failure);
 
-  /* Calls may be chained without a look at the error in between. */
+  /* Calls may be chained without checking for errors in between. */
   if (error != NULL && *error == NULL)
     g_propagate_error (error, failure);
   else
@@ -411,8 +410,8 @@ rlx_graph_add_nodes (RlxGraph  *self,
     {
       RlxNode *node = rlx_node_new (self, &ir_node->outputs[i]);
 
-      /* Ours is a reference like any other up to here, so the node would have the
-       * graph: that ends when it is given back. */
+      /* Up to here ours is a reference like any other, so the node keeps the graph
+       * alive: dropping it ends that. */
       g_object_ref (self);
       g_object_add_toggle_ref (G_OBJECT (node), on_toggle, self);
       g_ptr_array_add (self->nodes, node);
@@ -481,7 +480,7 @@ rlx_graph_get_node (RlxGraph         *self,
   return g_ptr_array_index (self->nodes, value->id);
 }
 
-/* ---- making graphs ---------------------------------------------------------------- */
+/* ---- construction ----------------------------------------------------------------- */
 
 /**
  * rlx_graph_new:
@@ -529,7 +528,7 @@ rlx_graph_new_from_text (const char  *text,
   return g_steal_pointer (&self);
 }
 
-/* ---- looking at it ----------------------------------------------------------------------- */
+/* ---- inspection -------------------------------------------------------------------------- */
 
 /**
  * rlx_graph_check:

@@ -61,7 +61,7 @@ rlx_job_unref (RlxJob *job)
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (RlxJob, rlx_job_unref)
 
-/* Takes @result and @error over. The second answer is dropped. */
+/* Takes ownership of @result and @error. A second answer is dropped. */
 static void
 answer (RlxJob  *job,
         gpointer result,
@@ -89,15 +89,15 @@ answer (RlxJob  *job,
   g_mutex_unlock (&job->mutex);
 }
 
-/* In GIO's own words, which callers get where it is GIO that notices. */
+/* The same message as GIO's, which callers get if GIO notices first. */
 static GError *
 cancelled_error (void)
 {
   return g_error_new_literal (G_IO_ERROR, G_IO_ERROR_CANCELLED, g_dgettext ("glib20", "Operation was cancelled"));
 }
 
-/* The caller gets its answer at once; what the GPU has begun runs to its end,
- * and its result is dropped. */
+/* The caller gets its answer at once; the GPU finishes what it has started, and the
+ * result is dropped. */
 static void
 on_cancelled (GCancellable *cancellable,
               gpointer      data)
@@ -136,7 +136,7 @@ watch_cancellable (RlxJob *job)
 {
   job->cancel_id = g_signal_connect_data (job->cancellable, "cancelled", G_CALLBACK (on_cancelled),
                                           job_ref (job), unref_closure_data, G_CONNECT_DEFAULT);
-  /* It may have been too late to be told. */
+  /* The signal may have come too late. */
   if (g_cancellable_is_cancelled (job->cancellable))
     on_cancelled (job->cancellable, job);
 }
@@ -155,8 +155,8 @@ rlx_job_wait (RlxJob *job,
 {
   g_autoptr(RlxJob) owned = job;
 
-  /* Without a cancellable the device thread alone can end the wait, and its own
-   * way of waking us is the quickest. */
+  /* Without a cancellable only the device thread can end the wait, and its own way of
+   * waking us is the fastest. */
   if (job->cancellable == NULL)
     rlx_gpu_invoke_sync (job->gpu, execute, job_ref (job));
   else
@@ -268,7 +268,7 @@ rlx_thread_wait (RlxThreadFunc  func,
 {
   g_autoptr(GTask) task = NULL;
 
-  /* Nobody can end the wait, so it can be here. */
+  /* The wait cannot be cancelled, so the work can be done here. */
   if (cancellable == NULL)
     {
       gpointer result = func (data, NULL, error);
@@ -277,7 +277,7 @@ rlx_thread_wait (RlxThreadFunc  func,
         free_data (data);
       return result;
     }
-  /* A task that was cancelled before it begins runs all the same, and loses an error. */
+  /* A task that is cancelled before it starts still runs, and loses an error. */
   if (g_cancellable_set_error_if_cancelled (cancellable, error))
     {
       if (free_data != NULL)

@@ -43,13 +43,13 @@ struct _RlxNode
 {
   GObject parent_instance;
 
-  RlxGraph *graph;     /* not a reference; NULL when g_object_new() alone made it */
+  RlxGraph *graph;     /* not a reference; NULL if created by plain g_object_new() */
   RlxIrValue *value;   /* likewise */
   const RlxOp *op;
-  /* A copy, so that the pointer rlx_node_get_shape() gave out stays good. */
+  /* A copy, so that the pointer returned by rlx_node_get_shape() stays valid. */
   RlxTensorType type;
 
-  /* Made when somebody asks, as neither changes. */
+  /* Created on demand, as neither changes. */
   RlxNode **inputs;        /* under the graph's mutex */
   GVariant *attributes;    /* atomic */
 
@@ -155,7 +155,7 @@ rlx_node_class_init (RlxNodeClass *klass)
 static void
 rlx_node_init (RlxNode *self)
 {
-  /* Until rlx_node_new() says more. */
+  /* Until rlx_node_new() sets it. */
   self->op = &rlx_op_constant;
 }
 
@@ -270,7 +270,7 @@ rlx_node_set_name (RlxNode    *self,
     {
       const char *end;
 
-      /* Replacing makes it longer: cut afterwards, where a character starts. */
+      /* Replacing makes it longer: truncated afterwards, at the start of a character. */
       label = g_utf8_make_valid (name, (gssize) strnlen (name, 4 * MAX_NAME_LENGTH));
       end = label + strnlen (label, MAX_NAME_LENGTH + 1);
       if (end - label > MAX_NAME_LENGTH)

@@ -130,7 +130,7 @@ rlx_operators_describe (const char *name,
       g_autoptr(GVariant) value = g_variant_lookup_value (defaults, def->name, NULL);
       GVariantDict entry;
 
-      /* no list, where one that is empty may mean something else */
+      /* no list; an empty one may mean something else */
       if (value == NULL && def->kind == RLX_ATTR_INTS)
         value = g_variant_ref_sink (g_variant_new_array (G_VARIANT_TYPE_INT64, NULL, 0));
 

@@ -63,7 +63,7 @@ rlx_program_new_buffer (RlxProgram *self,
   return rlx_gpu_buffer_new (self->gpu, MAX (buffer->size, 16), RLX_GPU_BUFFER_STORAGE, buffer_label (buffer->kind), error);
 }
 
-/* For people: what the layout is, and what it takes. */
+/* For display: the layout and its size. */
 static void
 note_relaid (RlxProgram            *self,
              const RlxResidentPart *parts,
@@ -101,7 +101,7 @@ rlx_program_describe_weights (RlxProgram *self)
   return g_string_free (out, FALSE);
 }
 
-/* Memory for a constant, with that of others if they have it. */
+/* Memory for a constant, shared with others that have it. */
 static gboolean
 find_resident (RlxProgram *self,
                guint       index,
@@ -181,7 +181,7 @@ make_pipelines (RlxProgram   *self,
   rlx_ticker_set (ticker, "compiling kernels", 0, g_hash_table_size (texts));
 
   warm = !late || rlx_gpu_pipelines_warm (self->gpu, descs, plan->steps->len, &failed, cancellable, error);
-  /* Those that were counted are there already. */
+  /* They have already been counted. */
   for (guint i = 0; late && i < plan->steps->len; i++)
     descs[i].n_made = NULL;
   if (warm && rlx_gpu_pipelines_new (self->gpu, descs, plan->steps->len, self->pipelines, &failed, cancellable, error))
@@ -270,7 +270,7 @@ rlx_program_new (RlxGpu          *gpu,
       RlxUpload *upload = rlx_upload_start (gpu, plan, self->buffers, self->residents, cancellable);
 
       ok = upload_params (self, error) && make_pipelines (self, ticker, cancellable, error);
-      /* Of two errors the first stays. */
+      /* Of two errors, the first is kept. */
       ok = rlx_upload_finish (upload, ok ? error : NULL) && ok;
     }
 

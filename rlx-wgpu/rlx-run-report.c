@@ -47,7 +47,7 @@ get_label (const RlxIrNode *node)
   return node->name ? g_strdup (node->name) : g_strdup_printf ("%%%u", node->origin);
 }
 
-/* "[2, 3]" for the element at a place in row-major order; nothing for the only one of a tensor without dimensions. */
+/* "[2, 3]" for the element at an index in row-major order; nothing for a scalar. */
 static char *
 describe_place (const RlxTensorType *type,
                 guint64              place)
@@ -140,7 +140,7 @@ describe_value (const RlxIrNode *report)
                           report->name ? report->name : "", report->name ? "”" : "", type);
 }
 
-/* Tells about one value; returns whether all of it is finite. */
+/* Reports one value; returns whether all of it is finite. */
 static gboolean
 note_survey (const RlxIrNode *report,
              const guint32   *words)

@@ -20,7 +20,7 @@
 /* Where an input comes from. */
 typedef struct
 {
-  RlxTensor *tensor;          /* only if it lies on the device */
+  RlxTensor *tensor;          /* only if it is on the device */
   RlxGpuBuffer *buffer;
   GBytes *bytes;              /* otherwise, as the device stores them */
   guint64 serial;
@@ -65,7 +65,7 @@ run_release (RlxJob *job)
   g_object_unref (self);
 }
 
-/* Runs follow each other, so one of them is kept for the next. */
+/* Runs are executed one after another, so one is kept for reuse. */
 static Run *
 take_spare (RlxExecutable *self,
             GCancellable  *cancellable)
@@ -114,7 +114,7 @@ take_input (RlxExecutable *self,
   return input->bytes != NULL;
 }
 
-/* Memory for outputs that stay. */
+/* Memory for outputs that stay on the device. */
 static gboolean
 make_stay (RlxExecutable *self,
            Run           *run,
@@ -262,7 +262,7 @@ fill_uploads (Run       *run,
 
       if (size == 0 || self->held[i] == input->serial)
         continue;
-      /* Until all is well. */
+      /* Until everything has succeeded. */
       self->held[i] = 0;
       if (input->buffer != NULL)
         self->copies_in[job->n_copies_in++] = (RlxGpuCopy) { input->buffer, 0, rlx_executable_get_buffer (self, slot->buffer), slot->offset, size };
@@ -283,7 +283,7 @@ note_held (Run *run)
       run->executable->held[i] = run->inputs[i].serial;
 }
 
-/* From where the outputs are computed to where they stay. */
+/* Copies from where outputs are computed to where they stay. */
 static void
 fill_stay (Run       *run,
            RlxGpuJob *job)
@@ -386,7 +386,7 @@ execute_on_device (Run     *run,
 
   fill_uploads (run, &job);
   rlx_reports_fill_downloads (self, &job);
-  /* Reports and times are waited for. */
+  /* Reports and times have to be waited for. */
   job.leave = run->stay != NULL && job.n_downloads == 0 && job.dispatch_ns == NULL;
   if (run->stay != NULL)
     fill_stay (run, &job);

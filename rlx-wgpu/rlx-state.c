@@ -213,7 +213,7 @@ bind_free (RlxJob *job)
   g_free (bind);
 }
 
-/* Whether memory from @offset on is another state's already. */
+/* Whether memory from @offset on already belongs to another state. */
 static gboolean
 is_in_use (RlxExecutable        *self,
            guint                 buffer,
@@ -230,7 +230,8 @@ is_in_use (RlxExecutable        *self,
   return FALSE;
 }
 
-/* The first step that would write to memory which it reads by way of another state: a buffer cannot be both. */
+/* The first step that would write to memory which it also reads as another state: WebGPU does not allow both in
+   one buffer. */
 static const RlxStep *
 find_clash (RlxExecutable *self)
 {
@@ -253,7 +254,7 @@ find_clash (RlxExecutable *self)
   return NULL;
 }
 
-/* What is known of the states in a buffer that was replaced is no longer so. */
+/* What was known about the states in a replaced buffer is no longer valid. */
 static void
 forget_states (RlxExecutable *self,
                guint          buffer)
@@ -284,13 +285,13 @@ bind_work (RlxJob  *job,
     return NULL;
   if (previous == memory->buffer && previous_offset == offset)
     return self;
-  /* Here, and not when the job was made: others may have come first. */
+  /* Checked here, and not when the job was created, as others may have come first. */
   if (is_in_use (self, buffer, memory, offset, g_array_index (plan->buffers, RlxBuffer, buffer).size))
     {
       g_set_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "The executable uses this state under another name already");
       return NULL;
     }
-  /* Jobs that were left may still use what is replaced. */
+  /* Jobs that nobody waited for may still use what is replaced. */
   if (!rlx_gpu_settle (self->shared->gpu, error))
     return NULL;
   self->own[buffer] = memory->buffer;

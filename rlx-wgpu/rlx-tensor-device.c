@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-/* Shared by a tensor and those that are the same in another shape. */
+/* Shared by a tensor and its reshaped versions. */
 struct _RlxTensorMemory
 {
   gatomicrefcount ref_count;
@@ -169,7 +169,7 @@ fetch_free (RlxJob *job)
   g_free (job);
 }
 
-/* On the device thread: nobody else sets the bytes. */
+/* On the device thread: nothing else sets the bytes. */
 static gpointer
 fetch_work (RlxJob  *job,
             GError **error)
@@ -364,7 +364,7 @@ upload_new (RlxDevice    *self,
   upload->job.work = upload_work;
   upload->job.free_result = g_object_unref;
   upload->job.release = upload_free;
-  /* The bytes are here already, and cost nothing. */
+  /* The bytes are already here, and cost nothing. */
   upload->made = rlx_tensor_new_unchecked (tensor->data_type, tensor->shape, tensor->n_dims, tensor->n_elements, g_bytes_ref (tensor->bytes));
   upload->made->memory = memory;
   upload->bytes = g_steal_pointer (&bytes);

@@ -13,7 +13,7 @@
 
 #include "rlx-tensor-private.h"
 
-/* Nobody is told when a cancellable that others wait for is cancelled. */
+/* Waiting threads are not notified when their cancellable is cancelled, so they check. */
 #define WAIT_US (20 * G_TIME_SPAN_MILLISECOND)
 
 struct _RlxResident
@@ -127,7 +127,7 @@ rlx_resident_get (RlxGpu                *gpu,
   if (found != NULL)
     return found;
 
-  /* A driver may take its time for memory. */
+  /* A driver may take long to free memory. */
   made = resident_new (gpu, parts, n_parts, size, error);
   if (made == NULL)
     return NULL;
@@ -158,7 +158,7 @@ rlx_resident_release (RlxResident *self)
 {
   gboolean last;
 
-  /* It is another process's, and the lock may be held for ever. */
+  /* It belongs to another process, and the lock may be held for ever. */
   if (!rlx_gpu_check_forked (NULL))
     return;
 
@@ -226,7 +226,7 @@ rlx_resident_is_loaded (RlxResident *self)
 void
 rlx_resident_forget (RlxTensor *tensor)
 {
-  /* Somebody may be about to free the last of them, so the list alone does not tell. */
+  /* Another thread may be about to free the last of them, so the list alone is not sufficient. */
   if (!tensor->was_resident || !rlx_gpu_check_forked (NULL))
     return;
 

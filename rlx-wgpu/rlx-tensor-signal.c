@@ -12,7 +12,7 @@
 
 #include <math.h>
 
-/* More than any transform has use for. */
+/* More than any transform can use. */
 #define MAX_LENGTH ((gint64) 1 << 24)
 
 /* ---- windows ------------------------------------------------------------------------- */

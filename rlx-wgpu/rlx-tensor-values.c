@@ -15,7 +15,7 @@
 #include <math.h>
 #include <string.h>
 
-/* What rlx_tensor_to_string() shows. */
+/* The number of elements that rlx_tensor_to_string() shows. */
 #define MAX_SHOWN 1000
 
 /* ---- tensors of numbers --------------------------------------------------- */
@@ -141,7 +141,7 @@ rlx_tensor_new_from_ints (RlxDataType    data_type,
   data = rlx_try_alloc (size, error);
   if (data == NULL)
     return NULL;
-  /* The upper bits of the last byte may be no element. */
+  /* The upper bits of the last byte may not belong to an element. */
   if (size > 0)
     data[size - 1] = 0;
 
@@ -153,7 +153,7 @@ rlx_tensor_new_from_ints (RlxDataType    data_type,
   return rlx_tensor_new_from_bytes (data_type, shape, n_dims, bytes, error);
 }
 
-/* FALSE where the type has nothing that could stand for the value. */
+/* FALSE if the type cannot represent the value. */
 static gboolean
 set_double (RlxDataType data_type,
             gpointer    data,
@@ -248,7 +248,7 @@ rlx_tensor_new_from_doubles (RlxDataType    data_type,
   data = rlx_try_alloc (size, error);
   if (data == NULL)
     return NULL;
-  /* The upper bits of the last byte may be no element. */
+  /* The upper bits of the last byte may not belong to an element. */
   if (size > 0)
     data[size - 1] = 0;
   for (gsize i = 0; i < n_values; i++)

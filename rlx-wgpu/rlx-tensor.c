@@ -57,8 +57,8 @@ static GParamSpec *properties[N_PROPS];
 
 G_DEFINE_FINAL_TYPE (RlxTensor, rlx_tensor, G_TYPE_OBJECT)
 
-/* Where an empty tensor's elements are said to be: GBytes has NULL there, which
- * is not an address that can be handed to memcpy() or to numpy. */
+/* The address of an empty tensor's elements: GBytes has NULL, which must not be passed
+ * to memcpy() or numpy. */
 static const guint64 no_elements[1];
 
 /* ---- the object --------------------------------------------------------- */
@@ -226,7 +226,7 @@ rlx_tensor_new_unchecked (RlxDataType   data_type,
   return self;
 }
 
-/* The bits of the last byte that are elements; the upper ones may be none. */
+/* The bits of the last byte that belong to elements; the upper ones may not. */
 static guint8
 last_byte_mask (RlxDataType data_type,
                 guint64     n_elements)
@@ -246,7 +246,7 @@ data_is_usable (RlxDataType   data_type,
   if ((guintptr) data % MAX (1, rlx_data_type_get_size (data_type)) != 0)
     return FALSE;
 
-  /* What belongs to no element must not make equal tensors differ. */
+  /* Unused bits must not make equal tensors differ. */
   if (size > 0 && (data[size - 1] & ~last_byte_mask (data_type, n_elements)) != 0)
     return FALSE;
 
@@ -410,7 +410,7 @@ rlx_tensor_new_from_data (RlxDataType    data_type,
   return rlx_tensor_new_unchecked (data_type, shape, n_dims, n_elements, bytes);
 }
 
-/* ---- what a tensor is --------------------------------------------------- */
+/* ---- getters ------------------------------------------------------------ */
 
 /**
  * rlx_tensor_get_data_type: (get-property data-type)
@@ -541,7 +541,7 @@ rlx_tensor_peek_data (RlxTensor *self)
   return self->data;
 }
 
-/* ---- the rest ----------------------------------------------------------- */
+/* ---- methods ------------------------------------------------------------ */
 
 /**
  * rlx_tensor_reshape:
@@ -579,7 +579,7 @@ rlx_tensor_reshape (RlxTensor     *self,
   for (gsize i = 0; i < rank; i++)
     {
       dims[i] = shape[i];
-      /* Only the first: a second -1 stays and is refused as a negative size. */
+      /* Only the first: a second -1 stays and is rejected as a negative size. */
       if (dims[i] == -1 && inferred == RLX_MAX_DIMS)
         {
           inferred = i;
@@ -587,8 +587,8 @@ rlx_tensor_reshape (RlxTensor     *self,
         }
     }
 
-  /* With the true rank, so that one above the limit is refused before any
-   * dimension is looked at. */
+  /* With the true rank, so that one above the limit is rejected before any dimension is
+   * read. */
   if (!rlx_shape_n_elements (dims, n_dims, &n_elements, error))
     return NULL;
 

@@ -43,7 +43,7 @@ attach (RlxTicker  *self,
         GSourceFunc func)
 {
   g_atomic_ref_count_inc (&self->ref_count);
-  /* Before the answer of the call, which comes with this priority, too. */
+  /* Before the callback of the call, which has the same priority. */
   g_source_set_priority (source, G_PRIORITY_DEFAULT);
   g_source_set_callback (source, func, self, ticker_unref);
   g_source_attach (source, self->context);

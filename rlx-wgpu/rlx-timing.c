@@ -8,19 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Long enough for the clock, short enough for some to be left alone by a machine that
- * has other things to do. */
+/* Long enough for the clock, short enough for some to be undisturbed on a busy machine. */
 #define SAMPLE_SECONDS 0.004
 #define N_SAMPLES 15
 #define N_EMPTY 16
 #define MAX_REPEATS 4096
-/* How often something is timed anew, if the spread is wider than on a machine with
- * nothing else to do. */
+/* How often a measurement is repeated, if the spread is wider than on an idle machine. */
 #define N_ATTEMPTS 4
 #define STEADY 1.5
-/* Times the fastest: not worth another sample. */
+/* As a multiple of the fastest: beyond this, not worth another sample. */
 #define FAR_BEHIND 1.5
-/* A difference of two times counts if it is this much of the longer one. */
+/* A difference of two times is meaningful if it is this fraction of the longer one. */
 #define LEAST_REST 0.2
 
 static RlxTimingModel test_model;
@@ -41,7 +39,7 @@ seconds_since (gint64   start,
   return model != NULL ? model (n_dispatches, is_run) : (double) MAX (g_get_monotonic_time () - start, 1) * 1e-6;
 }
 
-/* ---- what times say ------------------------------------------------------------- */
+/* ---- statistics ----------------------------------------------------------------- */
 
 static int
 compare_doubles (const void *a,
@@ -52,8 +50,8 @@ compare_doubles (const void *a,
   return x < y ? -1 : x > y;
 }
 
-/* Others only ever make it slower, so a low one is nearest to what the device can
- * do; the lowest of all may be a slip of the clock. */
+/* Disturbances only ever make it slower, so a low one is closest to what the device can
+ * do; the lowest of all may be an error of the clock. */
 double
 rlx_timing_get_low (double *values,
                     guint   n_values,
@@ -223,7 +221,7 @@ is_late (const RlxTiming *self)
   return g_get_monotonic_time () > self->late;
 }
 
-/* The kernels of one executable, and what is known of their time. */
+/* The kernels of one executable, and their time so far. */
 typedef struct
 {
   RlxExecutable *executable;
@@ -248,7 +246,8 @@ take_sample (RlxTiming *self,
   return TRUE;
 }
 
-/* All that run have run before. They take turns, so that what slows the device down for a while slows all down. */
+/* All have run before. They take turns, so that anything that slows the device down for a while affects all of
+   them. */
 static gboolean
 take_samples (RlxTiming *self,
               Kernels   *all,
@@ -313,7 +312,7 @@ rlx_timing_time_kernels (RlxTiming            *self,
 
       for (guint j = 0; j < n_executables; j++)
         all[j] = (Kernels) { .executable = executables[j] };
-      /* The fault may be with what is subtracted. */
+      /* The error may be in what is subtracted. */
       if ((attempts.n_attempts > 1 && !time_empty (self, error)) || !take_samples (self, all, n_executables, enough, error))
         return FALSE;
       for (guint j = 0; j < n_executables; j++)
@@ -380,9 +379,8 @@ rlx_timing_time_runs (RlxTiming     *self,
   return attempts_end (&attempts, self, "a run", error);
 }
 
-/* In turns, and one at a time on both sides: what disturbs the one disturbs the
- * other. Where host and device share their memory, a transfer may take next to
- * nothing: then the least that can be told apart stands for it. */
+/* In turns, so that disturbances affect both. If host and device share memory, a
+ * transfer may take almost no time: then the smallest measurable difference is used. */
 gboolean
 rlx_timing_time_transfer (RlxTiming     *self,
                           RlxExecutable *executable,

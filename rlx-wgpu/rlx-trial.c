@@ -17,7 +17,7 @@
 
 /* The largest number in any operand but the first of a sample. */
 #define SMALL 7
-/* The same in all operands of a problem whose sums may be of any length. */
+/* The same in all operands, for problems whose sums may have any length. */
 #define TINY 2
 
 static int faults[RLX_N_FAMILIES];   /* atomic: bits by row */
@@ -31,8 +31,8 @@ rlx_trial_set_test (RlxFamily family,
 
 /* ---- numbers -------------------------------------------------------------------------- */
 
-/* Whole numbers in [-@most, @most], or what the type has of these. Sums of them are exact,
- * in whatever order a variant adds up. */
+/* Whole numbers in [-@most, @most], as far as the type has them. Their sums are exact, in
+ * whatever order a variant adds up. */
 static RlxTensor *
 make_tensor (const RlxTensorType *type,
              gint64               most,
@@ -45,7 +45,7 @@ make_tensor (const RlxTensorType *type,
 
   rlx_element_get_int_range (type->data_type, &lowest, &highest);
   lowest = MAX (lowest, -most);
-  /* Where integers are indices, none is negative. */
+  /* If integers are indices, none is negative. */
   if (rlx_data_type_get_bits (type->data_type) >= 32 && !rlx_data_type_is_float (type->data_type))
     lowest = 0;
   most = (gint64) MIN ((guint64) most, highest);
@@ -57,9 +57,9 @@ make_tensor (const RlxTensorType *type,
   return rlx_tensor_new_from_data (type->data_type, type->shape, type->n_dims, data, rlx_type_n_bytes (type), error);
 }
 
-/* How far two results may be apart. Where the right one has whole numbers only, it is
- * exact. Otherwise variants round functions and add up differently, which changes the last
- * digits; what a driver gets wrong changes the first. */
+/* How much two results may differ. If the correct one only has whole numbers, not at all.
+ * Otherwise variants round and add up differently, which changes the last digits; driver
+ * bugs change the first. */
 static double
 get_tolerance (RlxTensor *right,
                gboolean   reduced)
@@ -142,7 +142,7 @@ rlx_trial_multiply (RlxTrial *self,
 
 /* ---- the operator ---------------------------------------------------------------------- */
 
-/* Numbers for the inputs; and for the parameters, which become constants. */
+/* Sets numbers for the inputs, and for the parameters, which become constants. */
 static gboolean
 add_numbers (RlxTrial *self,
              guint     most,
@@ -172,7 +172,7 @@ add_numbers (RlxTrial *self,
   return TRUE;
 }
 
-/* What is chosen for @key, or when that is NULL from most variants of the table. */
+/* The choice for @key or, if that is NULL, the one from the most variants of the table. */
 static const RlxChoice *
 find_choice (const RlxTrial *self,
              const RlxPlan  *plan,
@@ -318,8 +318,7 @@ rlx_trial_clear (RlxTrial *self)
 
 /* ---- running ------------------------------------------------------------------------- */
 
-/* Compiles it by a row and runs it. Where that does not work for the row, there is no
- * executable. */
+/* Compiles it with a row and runs it. If the row does not work, there is no executable. */
 static gboolean
 run_row (RlxTrial    *self,
          guint        row,
@@ -372,7 +371,7 @@ results_agree (const RlxTrial *self,
   return TRUE;
 }
 
-/* The one that most others agree with; of two such, the later one, which is the plainer. */
+/* The one that most others agree with; of two such, the later one, which is simpler. */
 static const Result *
 find_right (const RlxTrial *self,
             const Result   *results)

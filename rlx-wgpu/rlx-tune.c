@@ -11,14 +11,14 @@
 #include "rlx-trial-private.h"
 #include "util/rlx-debug-private.h"
 
-/* Below this part of a graph's time nothing is to be gained. */
+/* Below this fraction of a graph's time there is nothing to gain. */
 #define WORTHWHILE 0.02
-/* Of taking samples, for each problem; then, of all there is to do for one graph. What is
- * left over then is chosen as without tuning, until the graph is compiled again. */
+/* Seconds for sampling each problem, and for everything in one graph. The rest is chosen
+ * as without tuning, until the graph is compiled again. */
 #define PROBLEM_SECONDS 0.15
 #define GRAPH_SECONDS 10.0
 
-/* A problem of the graph, as often as it has it. */
+/* A problem of the graph, with the number of its occurrences. */
 typedef struct
 {
   const RlxChoice *choice;
@@ -35,8 +35,8 @@ count_fitting (const RlxChoice *choice)
   return n;
 }
 
-/* Most time first; what leads to another choice takes at least as long as that, and came
- * before it. */
+/* Longest time first; a choice that leads to another one takes at least as long, and
+ * came first. */
 static int
 compare_problems (gconstpointer a,
                   gconstpointer b)
@@ -81,7 +81,7 @@ list_missing (RlxTuning       *self,
   return problems;
 }
 
-/* What all variants take together must leave most of what is free. */
+/* All variants together must leave most of the free memory unused. */
 static gboolean
 fits_memory (RlxDevice       *device,
              const RlxChoice *choice)
@@ -109,7 +109,7 @@ find_best (RlxTrial  *trial,
   *best = -1;
   if (trial->key == NULL)
     return TRUE;
-  /* The fastest of several is looked for, and the rates do not matter. */
+  /* Only the fastest matters, not the rates. */
   if (!rlx_trial_run (trial, ~trial->target.speeds.banned[trial->table->family], NULL, error) ||
       !rlx_timing_init (&timing, trial->device, FALSE, trial->cancellable, error) ||
       !rlx_timing_time_kernels (&timing, trial->executables, trial->table->n_variants, PROBLEM_SECONDS, seconds, error))
@@ -155,7 +155,7 @@ rlx_tuning_measure (RlxTuning       *self,
   return TRUE;
 }
 
-/* ---- where it is kept --------------------------------------------------------- */
+/* ---- storage ------------------------------------------------------------------ */
 
 RlxTuning *
 rlx_tuning_load (const RlxGpuAdapterInfo *info)

@@ -253,7 +253,7 @@ rlx_shape_n_bytes (RlxDataType    data_type,
       !rlx_shape_n_elements (shape, n_dims, &n, error))
     return FALSE;
 
-  /* Only an address space of 32 bits can say no here. */
+  /* This can only fail in a 32-bit address space. */
   if (!rlx_mul_u64 (n, rlx_data_type_get_bits (data_type), &size) ||
       !rlx_u64_to_size (size / 8 + (size % 8 != 0), n_bytes))
     {

@@ -80,7 +80,7 @@ upload_buffer (RlxUpload *self,
   return TRUE;
 }
 
-/* One that other executables may have, and may be about to upload. */
+/* One that other executables may already have, or be about to upload. */
 static gboolean
 upload_resident (RlxUpload *self,
                  guint      index,

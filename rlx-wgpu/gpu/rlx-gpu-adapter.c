@@ -160,7 +160,7 @@ backend_name (WGPUBackendType type)
   return NULL;
 }
 
-/* What an adapter offers, less what RLX_DEBUG takes away. */
+/* The features of an adapter, without those that RLX_DEBUG removes. */
 static RlxDeviceFeatures
 adapter_features (WGPUAdapter adapter)
 {
@@ -185,7 +185,7 @@ adapter_features (WGPUAdapter adapter)
       !(debug & RLX_DEBUG_NO_MAP))
     features |= RLX_DEVICE_FEATURES_MAPPED_STORAGE;
 
-  /* A feature of the language, which every adapter of the instance speaks. */
+  /* A feature of the language, which all adapters of the instance share. */
   if (wgpuInstanceHasWGSLLanguageFeature (rlx_gpu_get_instance (NULL), WGPUWGSLLanguageFeatureName_Packed4x8IntegerDotProduct))
     features |= RLX_DEVICE_FEATURES_PACKED_DOT;
 
@@ -283,10 +283,10 @@ rlx_gpu_adapter_describe (WGPUAdapter adapter)
 
 /* ---- the instance ---- */
 
-/* One for the process, made when first needed and never released: it outlives
- * every device, and loading the drivers is most of the cost of opening one.
- * Nothing ever calls wgpuInstanceProcessEvents() on it, so that no thread runs
- * the callbacks of another thread's futures. */
+/* One for the process, made when first needed and never released: it outlives every
+ * device, and loading the drivers is most of the cost of opening one.
+ * wgpuInstanceProcessEvents() is never called on it, so that no thread runs the
+ * callbacks of another thread's futures. */
 WGPUInstance
 rlx_gpu_get_instance (GError **error)
 {
@@ -483,8 +483,8 @@ get_backends (guint   *wanted,
   return TRUE;
 }
 
-/* The C interface has no call that lists adapters, so every kind of request for
- * one is tried and the answers are told apart by what they say of themselves. */
+/* The C interface cannot list adapters, so every kind of request is tried, and the
+ * answers are told apart by their properties. */
 static GArray *
 find_adapters (GError **error)
 {
@@ -597,15 +597,15 @@ rlx_gpu_list_adapters (GError **error)
   for (guint i = 0; i < found->len; i++)
     g_ptr_array_add (list, rlx_gpu_adapter_info_ref (g_array_index (found, Found, i).info));
 
-  /* Releases the adapters, which is a call too. */
+  /* Releases the adapters, which is also a call of Dawn. */
   g_clear_pointer (&found, g_array_unref);
   rlx_gpu_leave ();
 
   return g_steal_pointer (&list);
 }
 
-/* An adapter is used up by the first device made from it, so every device asks
- * for its own. */
+/* An adapter is consumed by the first device created from it, so every device requests
+ * its own. */
 WGPUAdapter
 rlx_gpu_request_adapter (RlxGpuAdapterInfo *info,
                          GError           **error)
@@ -639,7 +639,7 @@ contains (const char *haystack,
   return strstr (other, folded) != NULL;
 }
 
-/* Also of a number no adapter has: "-1" is a mistake, not part of a name. */
+/* Also true for a number that no adapter has: "-1" is a mistake, not part of a name. */
 static gboolean
 selector_is_index (const char *selector)
 {

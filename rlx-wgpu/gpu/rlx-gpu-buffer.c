@@ -8,15 +8,15 @@
 
 #include <string.h>
 
-/* Uploads go through memory of Dawn's that is only given back when the GPU
- * has read it, so a long one is cut and waited for piece by piece. */
+/* Uploads use Dawn's staging memory, which is only released after the GPU has read it,
+ * so long ones are split and waited for piece by piece. */
 #define WRITE_CHUNK (G_GUINT64_CONSTANT (4) << 20)
 #define WRITE_IN_FLIGHT (G_GUINT64_CONSTANT (64) << 20)
 
 /* The smallest buffer that can be bound to anything. */
 #define MIN_CAPACITY 16
 
-/* Smaller ones are not worth pages of their own. */
+/* Smaller ones are not worth separate pages. */
 #define HOST_MIN (G_GUINT64_CONSTANT (16) << 10)
 
 /* ---- memory of the host ---- */
@@ -27,9 +27,9 @@ typedef struct
   gsize size;
 } HostMemory;
 
-/* A driver that computes on the host reads and writes the memory of the process
- * itself, and nothing needs to be copied to it or from it. What a GPU does with
- * such memory depends on its caches and on what else it could have had. */
+/* A driver that computes on the host reads and writes the memory of the process itself,
+ * and nothing needs to be copied to it or from it. Whether that pays off on a GPU
+ * depends on its caches and on its other kinds of memory. */
 void
 rlx_gpu_find_host_page (RlxGpu *gpu)
 {
@@ -71,9 +71,9 @@ host_memory_free (void *data)
 
 /* ---- buffers ---- */
 
-/* A buffer within the budget; its errors are those of the device. @size is
- * what was reserved and is to be given back. With @host it is in memory of the
- * host if the device can, and the size allows it. */
+/* A buffer within the memory limit; its errors are those of the device. @size is the
+ * reserved size, to be released later. With @host it is in host memory if the device
+ * supports that and the size is large enough. */
 WGPUBuffer
 rlx_gpu_raw_buffer (RlxGpu         *gpu,
                     guint64         size,
@@ -129,8 +129,8 @@ rlx_gpu_raw_buffer (RlxGpu         *gpu,
 
   if (handle == NULL)
     {
-      /* Dawn does not free it for a buffer that it refuses, and might for one that
-       * fails later: the addresses are left as they are. */
+      /* Dawn does not free it for a buffer that it rejects, but might for one that
+       * fails later, so the mapping is left alone. */
       if (memory != NULL)
         rlx_os_pages_drop (memory->pages, memory->size);
       rlx_gpu_release_memory (gpu, size);
@@ -146,9 +146,9 @@ rlx_gpu_raw_buffer_free (RlxGpu    *gpu,
                          WGPUBuffer buffer,
                          guint64    size)
 {
-  /* Destroyed and not only released: bind groups also hold it, and the memory
-   * is wanted back now. Dawn waits for work in flight by itself, but what jobs that
-   * were left use may not be submitted yet. */
+  /* Destroyed, not just released: bind groups also hold it, and the memory is needed
+   * now. Dawn itself waits for work in flight, but jobs that nobody waits for may not
+   * have been submitted yet. */
   if (!atomic_load (&gpu->hung) && rlx_gpu_enter (NULL))
     {
       if (!rlx_gpu_has_left (gpu))
@@ -263,7 +263,7 @@ rlx_gpu_count_upload (RlxGpu *gpu,
   atomic_fetch_add (&gpu->uploaded_bytes, size);
 }
 
-/* Without scopes and waiting: the caller has both. */
+/* Without error scopes and waiting, which the caller handles. */
 gboolean
 rlx_gpu_write (RlxGpu       *gpu,
                RlxGpuBuffer *buffer,
@@ -284,7 +284,7 @@ rlx_gpu_write (RlxGpu       *gpu,
       return FALSE;
     }
 
-  /* A job that was left may still read what is there; the queue waits for it. */
+  /* A job that nobody waited for may still read the contents; the queue waits for it. */
   if (buffer->host != NULL && !rlx_gpu_has_left (gpu))
     {
       memcpy (buffer->host + offset, bytes, size);

@@ -26,7 +26,7 @@
 #define ENTRY_MAX (G_GUINT64_CONSTANT (64) << 20)
 #define KEY_MAX (G_GUINT64_CONSTANT (1) << 20)
 #define TOTAL_MAX (G_GUINT64_CONSTANT (256) << 20)
-/* Cleaning goes below the limit, or the next entry would clean again. */
+/* Cleaning goes below the limit, or the next entry would trigger it again. */
 #define TOTAL_AFTER_CLEANING (TOTAL_MAX / 4 * 3)
 #define STORES_PER_CLEANING 256
 /* Temporary files of a process that died half-way. */
@@ -43,8 +43,8 @@ struct _RlxGpuCache
   atomic_ullong misses;
 };
 
-/* Dawn first asks for the size and then for the bytes, and does not survive a
- * change in between, so the bytes are kept from the first call on. */
+/* Dawn first asks for the size and then for the bytes, and crashes if they change in
+ * between, so the bytes are kept from the first call on. */
 typedef struct
 {
   GBytes *bytes;
@@ -62,8 +62,8 @@ pending_free (gpointer data)
 
 /* ---- whose cache ---- */
 
-/* A name for what the blobs depend on. Dawn's own keys say which shader and
- * which options, but not which build of Dawn. */
+/* A name for everything that the blobs depend on. Dawn's own keys cover the shader and
+ * the options, but not the build of Dawn. */
 static char *
 cache_name (const RlxGpuAdapterInfo *info)
 {
@@ -142,8 +142,8 @@ list_folder (int         parent,
   rlx_os_folder_close (folder);
 }
 
-/* Drops what was not used for longest, over all drivers: nobody else will
- * ever remove the folders of drivers that are no longer installed. */
+/* Drops the least recently used entries of all drivers: nothing else ever removes the
+ * folders of drivers that are no longer installed. */
 static void
 clean (RlxGpuCache *cache)
 {
@@ -287,8 +287,7 @@ get_digest (const guint8 *data,
   g_checksum_get_digest (checksum, digest, &length);
 }
 
-/* The payload of a file, or NULL when anything about it is not as it was
- * written. */
+/* The payload of a file, or NULL if the file is damaged in any way. */
 static GBytes *
 parse_entry (guint8       *data,
              gsize         size,
@@ -436,8 +435,8 @@ rlx_gpu_cache_store (RlxGpuCache  *cache,
 
 /* ---- notes ---- */
 
-/* RLX_DEBUG changes which kernels there are. The folder's name is in it against
- * files that were copied from another one. */
+/* RLX_DEBUG changes which kernels there are. The folder's name is included to detect
+ * files copied from another one. */
 static char *
 notes_key (const RlxGpuAdapterInfo *info,
            const char              *name)

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define DEVICE_TIMEOUT_NS (G_GUINT64_CONSTANT (30) * 1000000000)
-/* Messages of the driver are kept to quote them, not to be stored. */
+/* Driver messages are only kept to quote them. */
 #define MESSAGE_MAX 4096
 
 /* ---- strings ---- */
@@ -42,7 +42,7 @@ rlx_gpu_view (const char *string)
   return view;
 }
 
-/* ---- callbacks: Dawn holds its locks here, so they only write down ---- */
+/* ---- callbacks: Dawn holds its locks here, so they only take notes ---- */
 
 static void
 call_lost_func (RlxGpu  *gpu,
@@ -52,7 +52,7 @@ call_lost_func (RlxGpu  *gpu,
   gpointer data = NULL;
   g_autofree char *reason = NULL;
 
-  /* Held over the call, so that the data cannot be taken away under it. */
+  /* Held during the call, so that the data cannot be freed meanwhile. */
   g_rec_mutex_lock (&gpu->lost_func_lock);
 
   g_mutex_lock (&gpu->lock);
@@ -113,12 +113,12 @@ on_lost (WGPUDevice const    *device G_GNUC_UNUSED,
   RlxGpu *gpu = userdata1;
   g_autofree char *text = NULL;
 
-  /* Said of every device in the end. */
+  /* Reported for every device at its end. */
   if (atomic_load (&gpu->closing))
     return;
 
   text = rlx_gpu_string (message);
-  /* What follows is where in Dawn it came from. */
+  /* The rest is the place in Dawn's source. */
   text[strcspn (text, "\n")] = '\0';
   g_debug ("device lost (reason %d): %s", (int) reason, text);
   rlx_gpu_mark_lost (gpu, *text != '\0' ? text : "the driver gives no reason", FALSE);
@@ -245,8 +245,8 @@ parse_size (const char *text,
   return TRUE;
 }
 
-/* How much the device may hold. Past the real end of memory drivers crash
- * instead of reporting it, so the budget is what keeps the process alive. */
+/* How much memory the device may use. When memory is really exhausted, drivers crash
+ * instead of reporting it, so the limit keeps the process alive. */
 static guint64
 find_memory_limit (const RlxGpuAdapterInfo *info)
 {
@@ -334,7 +334,7 @@ on_device (WGPURequestDeviceStatus status,
   reply->message = rlx_gpu_string (message);
 }
 
-/* What a target has: Dawn then refuses kernels that need more. */
+/* The limits of a target: Dawn then rejects kernels that need more. */
 static void
 ask_for_limits (WGPULimits      *limits,
                 const RlxLimits *from)
@@ -383,7 +383,7 @@ request_device (RlxGpu     *gpu,
   WGPUDevice device;
   gsize n_features = 0, n_enabled = 0;
 
-  /* Without this one two threads on one device crash Dawn. */
+  /* Without this feature, two threads on one device crash Dawn. */
   features[n_features++] = WGPUFeatureName_ImplicitDeviceSynchronization;
   for (gsize i = 0; i < G_N_ELEMENTS (wanted); i++)
     if (gpu->info->target.features & wanted[i].ours)
@@ -463,7 +463,7 @@ set_device_facts (RlxGpu *gpu)
 {
   WGPULimits limits = WGPU_LIMITS_INIT;
 
-  /* A device that stands in for another one may have more than it shows. */
+  /* A device that stands in for another one may have more features than it shows. */
   if (gpu->info->target.name == NULL && wgpuDeviceGetLimits (gpu->device, &limits) == WGPUStatus_Success)
     rlx_gpu_limits_init (&gpu->info->target.limits, &limits);
   rlx_gpu_find_host_page (gpu);
@@ -489,7 +489,7 @@ pretend_target (RlxGpu  *gpu,
                    "RLX_DEBUG asks for the target %s; there are %s", quoted, names);
       return FALSE;
     }
-  /* what the other keys take away from the device, it must not miss */
+  /* features that other keys switch off must not count as missing */
   edited = *target;
   rlx_target_apply_debug (&edited);
   return rlx_target_pretend (&gpu->info->target, &edited, error);
@@ -528,8 +528,8 @@ rlx_gpu_teardown (RlxGpu *gpu)
 {
   atomic_store (&gpu->closing, true);
 
-  /* The GPU may still be running our shaders, and Dawn may still call back:
-   * nothing can be taken away from it. */
+  /* The GPU may still be running our shaders, and Dawn may still call back, so nothing
+   * can be freed. */
   if (atomic_load (&gpu->hung))
     {
       GDestroyNotify destroy = g_steal_pointer (&gpu->lost_destroy);

@@ -103,13 +103,12 @@ rlx_gpu_clear_canary (RlxGpu *gpu)
   gpu->canary = NULL;
 }
 
-/* Copies a number to the place of the last one that was never there before. The
- * GPU only gets to it after everything in front, so a job that a driver gave up
- * without a word shows in the stale number. A kernel that writes the number would
- * prove little more, as it is no more bound to the fate of the kernels before it
- * than the copy is, and on a CPU driver it costs as much as a small job. The
- * numbers are sent ahead, many at a time, so what is encoded has to be submitted before
- * the next of them. */
+/* Copies a number that was never used before over the previous one. The GPU only
+ * reaches the copy after everything before it, so a job that a driver silently dropped
+ * shows in the stale number. A kernel that writes the number would prove little more,
+ * as it depends no more on the kernels before it than the copy does, and on a CPU
+ * driver it costs as much as a small job. The numbers are uploaded ahead, many at a
+ * time, so what is encoded has to be submitted before the next upload. */
 guint32
 rlx_gpu_encode_canary (RlxGpu            *gpu,
                        WGPUCommandEncoder encoder,

@@ -12,11 +12,11 @@
 #include <math.h>
 #include <string.h>
 
-/* Watchdogs of GPU drivers kill work after one to two seconds, some without
- * telling, so a submit stays far below that. */
+/* Watchdogs of GPU drivers kill work after one to two seconds, some silently, so a
+ * submit stays far below that. */
 #define SUBMIT_SECONDS 0.1
 #define SUBMIT_DISPATCHES 512
-/* Estimates may be far off. Where somebody looks at how far it is, this many at least. */
+/* Estimates may be far off. If progress is reported, there are at least this many submits. */
 #define WATCHED_SUBMITS 32
 #define UNKNOWN_ESTIMATE 20e-6
 #define MAX_ESTIMATE 3600.0
@@ -53,7 +53,7 @@ typedef struct
   guint64 length;
   guint64 staging_offset;
   guint8 *target;
-  gsize skip;              /* bytes before the wanted ones, from rounding down */
+  gsize skip;              /* bytes before the requested ones, from rounding down */
   gsize wanted;
 } Segment;
 
@@ -85,7 +85,7 @@ typedef struct
 
   RlxGpuStaging staging;
   guint64 staging_used;
-  guint64 header;          /* bytes in front of the segments: the canary, and those of jobs that were left */
+  guint64 header;          /* bytes in front of the segments: the canary, and those of jobs that nobody waited for */
   guint32 sequence;
 } Run;
 
@@ -202,7 +202,7 @@ get_download (Run        *run,
   return FALSE;
 }
 
-/* Needs no staging: it is read where it is once the job is over. */
+/* Needs no staging: it is read in place once the job is over. */
 static gboolean
 is_direct (const Run *run,
            guint      index)
@@ -306,8 +306,8 @@ downloads_left (Run *run)
   return FALSE;
 }
 
-/* Staging for the whole of the downloads, or for less and less of them when
- * the budget is tight. */
+/* Staging for all downloads, or for smaller and smaller parts of them if memory is
+ * tight. */
 static gboolean
 take_staging (Run     *run,
               guint64  total,
@@ -372,7 +372,7 @@ wait_in_flight (Run     *run,
 
 /* ---- encoding ---- */
 
-/* Waits only where there is too much for Dawn to keep at a time. */
+/* Only waits if there is too much for Dawn to hold at a time. */
 gboolean
 rlx_gpu_write_uploads (RlxGpu          *gpu,
                        const RlxGpuJob *job,
@@ -407,7 +407,7 @@ rlx_gpu_write_uploads (RlxGpu          *gpu,
   return TRUE;
 }
 
-/* A pass for every dispatch, since a pass is what is timed. */
+/* A pass for every dispatch, since passes are what can be timed. */
 static void
 encode_timed (Run                *run,
               WGPUCommandEncoder  encoder,
@@ -600,7 +600,7 @@ read_round (Run     *run,
   return TRUE;
 }
 
-/* What the device wrote into the host's memory; counts all. */
+/* Reads what the device wrote into host memory; counts all. */
 static void
 read_direct (Run *run)
 {
@@ -615,7 +615,7 @@ read_direct (Run *run)
     }
 }
 
-/* What did not fit the staging memory in the first round. */
+/* Downloads that did not fit the staging memory in the first round. */
 static gboolean
 read_more_rounds (Run     *run,
                   GError **error)
@@ -695,7 +695,7 @@ read_stamps (Run *run)
 
       for (guint i = 0; i < chunk->n; i++)
         {
-          /* Some clocks start anew between two submits. */
+          /* Some clocks restart between two submits. */
           if (!rlx_gpu_dispatch_is_empty (&run->job->dispatches[chunk->first + i]) &&
               stamps[2 * i + 1] > stamps[2 * i])
             run->job->dispatch_ns[chunk->first + i] = stamps[2 * i + 1] - stamps[2 * i];
@@ -705,7 +705,7 @@ read_stamps (Run *run)
 
 /* ---- the whole ---- */
 
-/* They grow once and stay. */
+/* They grow once and are kept. */
 static void
 take_arrays (Run *run)
 {
@@ -801,7 +801,7 @@ rlx_gpu_execute (RlxGpu          *gpu,
       !rlx_gpu_check_lost (gpu, error))
     return FALSE;
 
-  /* What a job before it left behind. */
+  /* Errors left by an earlier job. */
   if (!rlx_gpu_check_uncaptured (gpu, "a job", &stray))
     rlx_gpu_left_fail (gpu, stray);
   if (!rlx_gpu_check_lost (gpu, error) || !rlx_gpu_prepare_canary (gpu, error) ||
@@ -845,10 +845,10 @@ rlx_gpu_execute (RlxGpu          *gpu,
     }
   else
     {
-      /* It may still be waiting to be mapped, which spoils it for good. */
+      /* It may still be waiting to be mapped, and cannot be reused then. */
       if (run.staging.handle != NULL)
         rlx_gpu_raw_buffer_free (gpu, run.staging.handle, run.staging.size);
-      /* Nobody knows whether they arrived. */
+      /* It is unknown whether they arrived. */
       gpu->n_canaries = 0;
     }
 

@@ -15,8 +15,8 @@
 
 #define WORDS_SIZE (RLX_GPU_LEFT_MAX * sizeof (guint32))
 
-/* More than this is not left to the GPU at a time: a wait that comes later would be
- * long, and memory that was uploaded is only given back then. */
+/* The limit of work left to the GPU at a time: a later wait would be long, and memory
+ * of uploads is only released then. */
 #define LEFT_SECONDS 0.2
 #define LEFT_BYTES (G_GUINT64_CONSTANT (64) << 20)
 /* The GPU gets something to do while more is collected; then it has something, and more can be. */
@@ -36,8 +36,8 @@ rlx_gpu_left_is_open (RlxGpu *gpu)
   return gpu->left_encoder != NULL;
 }
 
-/* Whether one more may be left before the others were waited for. A single one may be
- * as large as it likes. */
+/* Whether one more may be left before waiting for the others. A single one may have any
+ * size. */
 gboolean
 rlx_gpu_left_has_room (RlxGpu *gpu,
                        double  seconds,
@@ -77,7 +77,7 @@ rlx_gpu_left_flush (RlxGpu  *gpu,
   return rlx_gpu_check_lost (gpu, error);
 }
 
-/* A job that was looked at, and for which there is room. */
+/* A job that has been checked, and for which there is room. */
 gboolean
 rlx_gpu_left_add (RlxGpu          *gpu,
                   const RlxGpuJob *job,
@@ -93,7 +93,7 @@ rlx_gpu_left_add (RlxGpu          *gpu,
                                           NULL, "job numbers", error);
   if (gpu->left_words == NULL)
     return FALSE;
-  /* Uploads are done before what is submitted after them. */
+  /* Uploads happen before anything that is submitted after them. */
   if (job->n_uploads > 0 && (!rlx_gpu_left_flush (gpu, error) || !rlx_gpu_write_uploads (gpu, job, error)))
     return FALSE;
 
@@ -127,7 +127,7 @@ rlx_gpu_left_get_size (RlxGpu *gpu)
   return gpu->n_left * sizeof (guint32);
 }
 
-/* @words are what they wrote. */
+/* @words are the numbers that they wrote. */
 gboolean
 rlx_gpu_left_check (RlxGpu        *gpu,
                     const guint32 *words,

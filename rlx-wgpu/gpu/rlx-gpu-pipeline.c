@@ -19,19 +19,19 @@
 #define MAX_BIND_GROUPS 40000u
 #define MAX_BINDINGS 64
 
-/* What a binding gets that is dispatched ahead: enough for the elements of any
- * array. Few kernels have more of them. */
+/* Bound when dispatching ahead: enough for an element of any array. Few kernels have
+ * more bindings. */
 #define SLOT 1024
 #define N_SLOTS 16
 
-/* Pipelines that are made at a time while the driver compiles others. */
+/* How many pipelines are created at a time while the driver compiles others. */
 #define N_AT_ONCE 3
 
 /* A pipeline being made. Filled in by Dawn's callback, so on the heap. */
 typedef struct
 {
   RlxGpuPipeline *pipeline;
-  guint first;                 /* the first description it was made for */
+  guint first;                 /* the first description it was created for */
   WGPUFuture future;
   gboolean started;
   gboolean done;
@@ -240,7 +240,7 @@ get_layout (RlxGpu                  *gpu,
   return other;
 }
 
-/* ---- making them ---- */
+/* ---- creation ------- */
 
 static void
 on_pipeline (WGPUCreatePipelineAsyncStatus status,
@@ -257,7 +257,7 @@ on_pipeline (WGPUCreatePipelineAsyncStatus status,
   request->done = TRUE;
 }
 
-/* Puts the kernel's name in front, so that the reader knows which one it was. */
+/* Puts the kernel's name in front, so that the reader knows which one failed. */
 static void
 name_error (GError    **error,
             GError     *cause,
@@ -329,8 +329,8 @@ request_finish (RlxGpu   *gpu,
 {
   GError *cause = NULL;
 
-  /* To the end also when the device is lost or the process is ending: threads
-   * of Dawn are at work on it, and must not be when libraries go. */
+  /* Waits to the end even if the device is lost or the process is ending: Dawn's
+   * threads are working on it, and must not be when libraries are unloaded. */
   if (!rlx_gpu_wait_to_end (gpu, request->future, rlx_gpu_get_timeout (NULL), "compiling a kernel", &cause))
     {
       *abandoned = !request->done;
@@ -445,8 +445,7 @@ make_all (RlxGpu                   *gpu,
 
   g_hash_table_remove_all (batch);
 
-  /* All that were started are waited for, also after an error, since Dawn
-   * writes to them. */
+  /* Waits for all that were started, even after an error, since Dawn writes to them. */
   for (guint i = 0; i < requests->len; i++)
     {
       Request *request = g_ptr_array_index (requests, i);
@@ -596,7 +595,7 @@ make_group (RlxGpu         *gpu,
   return wgpuDeviceCreateBindGroup (gpu->device, &descriptor);
 }
 
-/* Without a workgroup nothing runs, but the driver gets ready for it. */
+/* With no workgroups nothing runs, but the driver compiles the kernel. */
 static void
 encode (RlxGpu                *gpu,
         RlxGpuPipeline *const *pipelines,
@@ -652,7 +651,7 @@ dispatch_ahead (RlxGpu                *gpu,
   return result;
 }
 
-/* Lists up to @max descriptions, from *@next on, that there is no pipeline for. */
+/* Lists up to @max descriptions, from *@next on, that have no pipeline yet. */
 static guint
 list_missing (RlxGpu                   *gpu,
               const RlxGpuPipelineDesc *descs,
@@ -682,7 +681,7 @@ rlx_gpu_pipelines_warm (RlxGpu                   *gpu,
                         GCancellable             *cancellable,
                         GError                  **error)
 {
-  /* One first: until there is something for it, the driver has nothing to do. */
+  /* One first, since the driver is idle until it has something to compile. */
   guint missing[N_AT_ONCE], n, next = 0, at_once = 1;
 
   g_return_val_if_fail (gpu != NULL, FALSE);
@@ -759,7 +758,7 @@ rlx_gpu_bind_group_new (RlxGpu              *gpu,
           return NULL;
         }
 
-      /* Storage is seen in words; the capacity is a whole number of them. */
+      /* Storage is bound in words; the capacity is a whole number of them. */
       size = MIN ((size + 3) & ~G_GUINT64_CONSTANT (3), binding->buffer->capacity - binding->offset);
 
       entries[i] = (WGPUBindGroupEntry) WGPU_BIND_GROUP_ENTRY_INIT;

@@ -48,7 +48,7 @@ rlx_gpu_pool_init (RlxGpu *gpu)
   gpu->large.buffers = g_ptr_array_new ();
 }
 
-/* The memory of what is in the pool is not reserved. */
+/* Memory in the pool does not count as reserved. */
 static void
 free_pooled (RlxGpu       *gpu,
              RlxGpuBuffer *buffer)

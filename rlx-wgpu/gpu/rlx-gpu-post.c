@@ -13,12 +13,12 @@
 #include <string.h>
 
 #define N 64
-/* Each invocation gives two answers of a kind, of which there are up to four. */
+/* Each invocation gives two answers of each kind, of which there are up to four. */
 #define N_ANSWERS (2 * N)
 #define MAX_ANSWERS (4 * N_ANSWERS)
 
-/* What is stored to several results: rows by the columns of each. Eight invocations share
- * some rows. */
+/* Stores to several results: rows by the columns of each. Eight invocations share some
+ * rows. */
 #define N_RESULTS 3
 #define ROWS_EACH 2u
 #define ROWS (ROWS_EACH * N / 8)
@@ -31,14 +31,14 @@ static const guint widths[N_RESULTS] = { 6, 9, 4 };
 
 typedef struct
 {
-  RlxDeviceFeatures feature;      /* what is tried, if it is not something that every device has */
-  RlxDeviceFeatures instead_of;   /* what is only done, and so tried, on devices without this */
+  RlxDeviceFeatures feature;      /* the feature that is tested, unless every device has it */
+  RlxDeviceFeatures instead_of;   /* only used, and so only tested, on devices without this feature */
   const char *label;
   const char *enable;
   const char *body;      /* computes p and q from the invocation's number i */
-  const char *type;      /* of the results, where it stores to several … */
-  const char *number;    /* … what x, which is below 32, stands for … */
-  const char *store;     /* … which is v, as 16 bits, element i of @ */
+  const char *type;      /* of the results, if it stores to several … */
+  const char *number;    /* … the value of x, which is below 32 … */
+  const char *store;     /* … stores v, as 16 bits, to element i of @ */
 } Check;
 
 static const Check checks[] = {
@@ -65,8 +65,8 @@ static const Check checks[] = {
     .number = "f32(x + 1u)",
     .store = "let s = (i & 1u) * 16u; atomicAnd(&@[i >> 1u], ~(0xffffu << s)); atomicOr(&@[i >> 1u], u32(v) << s);" },
   /* A sum over the subgroup and how many took part in it, which do not depend on how
-   * large it is. The shuffle takes the first one's value, by an index that a compiler
-   * does not see to be 0. */
+   * large it is. The shuffle reads the first one's value, with an index that a compiler
+   * cannot know to be 0. */
   { .feature = RLX_DEVICE_FEATURES_SUBGROUPS, .label = "subgroups", .enable = "enable subgroups;\n",
     .body =
     "    let n = subgroupAdd(1u);\n"
@@ -90,8 +90,8 @@ is_due (const Check      *check,
 
 /* Elements of 16 bits to one of several results, inside one condition after the other: a
  * driver lost some of those that were for the third one. And in a loop inside of a
- * condition, where it lost nearly all. Where our kernels do such things
- * (kernels/common/product.wgsl, softmax.wgsl) they ask less of a driver. The sizes are in a
+ * condition, where it lost nearly all. Our kernels that do such things
+ * (kernels/common/product.wgsl, softmax.wgsl) demand less of a driver. The sizes are in a
  * word of the input, so that no compiler knows them. */
 static void
 add_stores (GString     *text,
@@ -318,8 +318,8 @@ is_right (const Check    *check,
     }
 }
 
-/* Asks for those checks that are in @which; FALSE when there was no answer. *refused
- * tells whether that was for the kernel. */
+/* Runs the checks in @which; FALSE if there was no answer. *refused tells whether the
+ * kernel was the reason. */
 static gboolean
 ask (RlxGpu      *gpu,
      const guint *which,
@@ -395,8 +395,8 @@ out:
   return result;
 }
 
-/* A check that cannot be made or is answered wrongly takes its feature with it. FALSE
- * when it is one that every device must pass. */
+/* A check that cannot be made or gives wrong answers disables its feature. FALSE if it
+ * is one that every device must pass. */
 static gboolean
 fail_check (const Check       *check,
             RlxDeviceFeatures *features,
@@ -419,7 +419,7 @@ fail_check (const Check       *check,
 }
 
 /* All at once: one kernel is compiled much faster than several. *again: something was
- * wrong, and what the device is used with now has not been tried. */
+ * wrong, and the remaining features have not been tested together. */
 static gboolean
 ask_all (RlxGpu            *gpu,
          RlxDeviceFeatures *features,
@@ -480,7 +480,7 @@ rlx_gpu_known_answers (RlxGpu            *gpu,
   g_autoptr (GError) local_error = NULL;
   gboolean right, again, refused;
 
-  /* Each time around there is a feature less. */
+  /* Each iteration disables a feature. */
   do
     right = ask_all (gpu, features, &again, &refused, &local_error);
   while (right && again);
@@ -494,7 +494,7 @@ rlx_gpu_known_answers (RlxGpu            *gpu,
         return TRUE;
     }
 
-  /* What may pass keeps its code; an adapter that cannot compute is none. */
+  /* Temporary errors keep their code; an adapter that cannot compute counts as none. */
   g_set_error (error, RLX_DEVICE_ERROR,
                g_error_matches (local_error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_LOST) ||
                g_error_matches (local_error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_TIMEOUT) ||

@@ -8,7 +8,7 @@
 #include "rlx-gpu-internal.h"
 
 #define STAGING_MIN (G_GUINT64_CONSTANT (64) << 10)
-/* Large staging that nothing used for a while is given back. */
+/* Large staging that was not used for a while is released. */
 #define STAGING_LARGE (G_GUINT64_CONSTANT (16) << 20)
 #define STAGING_POOL_MAX (G_GUINT64_CONSTANT (512) << 20)
 #define STAGING_IDLE (30 * G_USEC_PER_SEC)
@@ -24,7 +24,7 @@ staging_drop (RlxGpu *gpu,
   g_array_remove_index_fast (gpu->staging, index);
 }
 
-/* Gives back what is too much, the oldest first. */
+/* Releases the excess, the oldest first. */
 void
 rlx_gpu_staging_trim (RlxGpu  *gpu,
                       guint64  keep)

@@ -14,10 +14,10 @@
 /* Waking a sleeping thread costs as much as a small job, so all sides stay awake
  * for a moment first. */
 #define SPIN_US 200
-/* How long jobs that nobody waits for wait for others to be submitted with. */
+/* How long jobs that nobody waits for are held back, to be submitted together with others. */
 #define COLLECT_US 50
 
-/* How long the end of the process waits for others to come to a safe place. */
+/* How long the end of the process waits for other threads to reach a safe point. */
 #define EXIT_TIMEOUT (10 * G_USEC_PER_SEC)
 #define EXIT_SLICE 500
 
@@ -43,7 +43,7 @@ typedef struct
 static atomic_uint n_inside;
 static _Thread_local guint n_inside_here;
 
-/* Why nothing may be called any more. */
+/* Why calls are no longer allowed. */
 typedef enum
 {
   SHUT_NOT,
@@ -73,8 +73,8 @@ set_shut_error (GError **error)
 
 /* ---- fork() ---- */
 
-/* None of the threads is here, and what they held stays locked. As long as there
- * was no device, and nobody was looking for one, there is nothing to miss. */
+/* In the child none of the threads exist, and their locks stay locked. If there was no
+ * device yet, and none was being opened, nothing is lost. */
 static void
 on_forked (void)
 {
@@ -83,7 +83,7 @@ on_forked (void)
   atomic_store (&n_inside, n_inside_here);
 }
 
-/* Once, before anything of Dawn is called. */
+/* Called once, before any call of Dawn. */
 void
 rlx_gpu_watch_fork (void)
 {
@@ -115,9 +115,10 @@ rlx_gpu_check_forked (GError **error)
 
 /* ---- the end of the process ---- */
 
-/* A driver that computes on the host compiles on a thread of its own what nobody
- * waits for, with a compiler that is taken apart, too. Kernels that only run are left
- * alone: they need nothing of it, and may run for long. FALSE if it takes too long. */
+/* A driver that computes on the host compiles kernels that nobody waits for on a
+ * separate thread, with a compiler that is also destroyed at exit. Kernels that are
+ * only running are left alone: they do not need the compiler, and may run for long.
+ * FALSE if it takes too long. */
 static gboolean
 wait_for_compilers (guint64 elapsed)
 {
@@ -142,11 +143,10 @@ wait_for_compilers (guint64 elapsed)
   return elapsed < EXIT_TIMEOUT;
 }
 
-/* When the process ends, the libraries below take themselves apart while our
- * threads may still be calling them. This keeps everybody out and waits for
- * those inside to come to a place where they hold nothing of theirs. Where they do
- * not, the process ends here. What remains to be called then was registered before
- * there was a device. */
+/* When the process exits, the libraries below us clean up while our threads may still
+ * be calling them. This keeps all threads out, and waits for those inside to reach a
+ * point where they hold none of the libraries' locks. If they do not, the process ends
+ * here. The handlers that are skipped then were registered before there was a device. */
 static void
 on_exit_process (const int *status)
 {
@@ -155,8 +155,7 @@ on_exit_process (const int *status)
   guint here = n_inside_here;
   gboolean safe;
 
-  /* What the driver does at the end of a process includes waiting for its threads,
-   * which are not here. */
+  /* The driver's exit handlers wait for its threads, which do not exist here. */
   if (rlx_gpu_is_forked ())
     {
       if (status != NULL)
@@ -164,7 +163,7 @@ on_exit_process (const int *status)
       return;
     }
 
-  /* Calls that this thread was in do not return. */
+  /* Calls in progress on this thread do not return. */
   n_inside_here = 0;
   atomic_store (&shut, SHUT_EXITING);
   while (atomic_load (&n_inside) > here && elapsed < EXIT_TIMEOUT)
@@ -173,7 +172,7 @@ on_exit_process (const int *status)
       elapsed += rlx_gpu_count_look (&last, EXIT_SLICE);
     }
   safe = elapsed < EXIT_TIMEOUT;
-  /* What this thread was in may hold what Dawn would wait for. */
+  /* Calls in progress on this thread may hold locks that Dawn would wait for. */
   if (safe && here == 0)
     safe = wait_for_compilers (elapsed);
   if (!safe && status != NULL)
@@ -194,11 +193,10 @@ rlx_gpu_leave (void)
   atomic_fetch_sub (&n_inside, 1);
 }
 
-/* Around everything that calls Dawn and is not on the device thread anyway.
- * FALSE at the end of the process, and then nothing may be called any more,
- * except by who is inside already and is waited for: a device that is being taken
- * apart is taken apart to its end. FALSE also in a process that was made by fork(),
- * and there without exception. */
+/* Surrounds all calls of Dawn outside the device thread. FALSE at the end of the
+ * process, when no calls are allowed any more, except by threads that are already
+ * inside and waited for: a device that is being destroyed is destroyed completely. Also
+ * FALSE, without exception, in a process created by fork(). */
 gboolean
 rlx_gpu_enter (GError **error)
 {
@@ -218,8 +216,8 @@ is_own_thread (RlxGpu *gpu)
   return g_thread_self () == gpu->thread;
 }
 
-/* Called while waiting. At the end of the process the device thread stops here
- * for good; other threads are told to give up. */
+/* Called while waiting. At the end of the process the device thread stops here for
+ * good; other threads have to give up. */
 gboolean
 rlx_gpu_exit_point (RlxGpu  *gpu,
                     GError **error)
@@ -239,9 +237,8 @@ rlx_gpu_exit_point (RlxGpu  *gpu,
   return FALSE;
 }
 
-/* How long to look again and again before going to sleep: not at all when the last
- * job was a long one, since it takes the time from a driver that computes on the
- * same processors. */
+/* How long to spin before going to sleep: not at all if the last job was long, since
+ * spinning takes time from a driver that computes on the same processors. */
 guint64
 rlx_gpu_get_spin (RlxGpu *gpu)
 {
@@ -258,7 +255,7 @@ rlx_gpu_set_waited (RlxGpu *gpu,
     atomic_store (&gpu->slow, slow);
 }
 
-/* After fork() every thread is as good as another: none gets further than to be told. */
+/* After fork() any thread counts as the device thread: all calls fail early. */
 gboolean
 rlx_gpu_on_thread (RlxGpu *gpu)
 {
@@ -267,8 +264,8 @@ rlx_gpu_on_thread (RlxGpu *gpu)
 
 /* ---- the device's own thread ---- */
 
-/* Waits for the next item. FALSE in the end. What held it is kept for the next
- * call, so that a run takes nothing from the heap. */
+/* Waits for the next item. FALSE at the end. The list link is kept for the next call,
+ * so that a run does not allocate. */
 static gboolean
 take_item (RlxGpu *gpu,
            Item   *taken)
@@ -388,7 +385,7 @@ rlx_gpu_thread_start (RlxGpu  *gpu,
 void
 rlx_gpu_thread_quit (RlxGpu *gpu)
 {
-  /* There is no thread that would take it apart, and it is another process's. */
+  /* There is no thread to destroy it, and it belongs to another process. */
   if (rlx_gpu_is_forked ())
     return;
 
@@ -398,7 +395,7 @@ rlx_gpu_thread_quit (RlxGpu *gpu)
   g_mutex_unlock (&gpu->queue_lock);
 }
 
-/* Takes over the caller's reference. */
+/* Takes ownership of the caller's reference. */
 void
 rlx_gpu_post (RlxGpu    *gpu,
               RlxGpuFunc func,

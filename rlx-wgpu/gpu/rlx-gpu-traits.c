@@ -31,8 +31,8 @@ is_v3d (const RlxGpuAdapterInfo *info)
   return info->vendor_id == VENDOR_BROADCOM || names (info->architecture, "v3d") || names (info->name, "v3d");
 }
 
-/* Where a driver may choose, what Dawn requires of Intel's, and what others take. From Xe2 on the
- * smallest size is 16, and it requires 32. */
+/* If the driver may choose: what Dawn requires of Intel's, and what others choose. From Xe2 on
+ * the smallest size is 16, and Dawn requires 32. */
 static guint
 get_subgroup_size (const RlxGpuAdapterInfo *info)
 {

@@ -14,7 +14,7 @@
 
 #ifdef RLX_OS_VULKAN_LOADER
 
-/* The little of Vulkan's interface that is needed, which is fixed for good. */
+/* The small part of Vulkan's interface that is needed, which is stable. */
 
 typedef struct
 {
@@ -82,8 +82,8 @@ look (void)
   guint32 n_devices = 0;
   gint32 status;
 
-  /* Never closed: drivers do not like to be unloaded, and Dawn is about to
-   * load it too. */
+  /* Never closed: drivers do not support being unloaded, and Dawn is about to load it
+   * too. */
   get_proc = (GetInstanceProcAddr) (gsize) rlx_os_find_symbol (RLX_OS_VULKAN_LOADER, "vkGetInstanceProcAddr", &found);
   if (!found)
     return "the Vulkan loader " RLX_OS_VULKAN_LOADER " is not installed";
@@ -110,7 +110,7 @@ let_go (void)
   kept = NULL;
 }
 
-/* NULL when there is something for Dawn to find, else what is missing. */
+/* NULL if there is something for Dawn to find, otherwise what is missing. */
 const char *
 rlx_gpu_vulkan_problem (void)
 {

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define SLICE_NS (G_GUINT64_CONSTANT (100) * 1000000)
-/* Beyond what a look was to take: the process did not run in the meantime. */
+/* Longer than a poll should take: the process was not running in the meantime. */
 #define OVERSLEPT_US (100 * 1000)
 #define DEFAULT_TIMEOUT_S 60
 #define MAX_TIMEOUT_S 86400
@@ -53,11 +53,10 @@ rlx_gpu_get_timeout (gboolean *given)
   return (guint64) (seconds * G_USEC_PER_SEC) + 1;
 }
 
-/* How much of the time since @last, the look before this one, counts as waited,
- * in microseconds; @meant is what it was to take. A process that was stopped, by a
- * user or a debugger, could not look, and its driver could not work either. Such a
- * look counts for something, or a busy machine would wait for ever, but not for
- * enough to be the last one. */
+/* How much of the time since @last, the previous poll, counts as waited, in
+ * microseconds; @meant is the expected time. A process that was stopped, by a user or a
+ * debugger, could not poll, and its driver could not work either. Such a poll counts a
+ * little, or a busy machine would wait for ever, but not enough to be the last one. */
 guint64
 rlx_gpu_count_look (gint64 *last,
                     guint64 meant)
@@ -152,7 +151,7 @@ on_work_done (WGPUQueueWorkDoneStatus status G_GNUC_UNUSED,
               void                   *userdata1 G_GNUC_UNUSED,
               void                   *userdata2 G_GNUC_UNUSED)
 {
-  /* That it came is all there is to know: the status is success even when the
+  /* The callback itself is the only information: the status is success even if the
    * device was lost. */
 }
 
@@ -266,8 +265,8 @@ rlx_gpu_scopes_pop (RlxGpu     *gpu,
       waits[i].future = wgpuDevicePopErrorScope (gpu->device, callback);
     }
 
-  /* Popping is no work for the GPU: the futures are complete when they are
-   * made, and the loop is there for a Dawn that does it differently. */
+  /* Popping does not involve the GPU: the futures are complete when they are created,
+   * and the loop is for versions of Dawn that differ. */
   while (done < G_N_ELEMENTS (filters))
     {
       gsize n = 0;
@@ -295,6 +294,6 @@ rlx_gpu_scopes_pop (RlxGpu     *gpu,
     g_free (scopes[i].message);
   g_free (scopes);
 
-  /* A lost device says that all is well. */
+  /* A lost device reports no error. */
   return result && rlx_gpu_check_lost (gpu, error);
 }
