@@ -244,7 +244,7 @@ test_stored (void)
   KNOWN (graph, "x", "f32[2]", 1, 2);
   onnx_add_output (graph, "y", 24, NULL);
   onnx_add_node (graph, "Cast", "x", "y", onnx_attr ("to", g_variant_new_int64 (24)), onnx_attr ("round_mode", g_variant_new_string ("down")), NULL);
-  check_refused (graph, 25, "rounded up");
+  check_refused (graph, 25, "rounds up");
 }
 
 static void
