@@ -11,8 +11,8 @@
 #include <math.h>
 #include <string.h>
 
-/* What rlx_ints_set() leaves behind when it could not keep the values: it has no way
- * to fail, rlx_op_infer() reports it. */
+/* Set by rlx_ints_set() if it could not store the values: it cannot fail, so
+ * rlx_op_infer() reports it. */
 typedef enum
 {
   INTS_GOOD = 0,
@@ -76,7 +76,7 @@ rlx_attr_set_float (const RlxAttrDef *def,
                     double            value)
 {
   double *member = MEMBER (def, attrs, double);
-  /* NaN is no number, but it does not change either: it is refused later */
+  /* NaN never equals itself, but it has not changed: it is rejected later */
   gboolean changed = memcmp (member, &value, sizeof value) != 0;
 
   *member = value;
@@ -98,7 +98,7 @@ rlx_ints_set (RlxInts      *ints,
   if (fault != INTS_GOOD)
     n_values = 0;
 
-  /* Before the old ones go: they may be the same. */
+  /* Before freeing the old ones: they may be the same. */
   copy = g_memdup2 (values, n_values * sizeof (gint64));
   g_free ((gpointer) ints->values);
   *ints = RLX_INTS (copy, (guint) n_values);
@@ -121,7 +121,7 @@ rlx_attr_set_ints (const RlxAttrDef *def,
   return !same;
 }
 
-/* Back to the default of the table, which may be no list at all. */
+/* Reset to the default of the table, which may be no list at all. */
 gboolean
 rlx_attr_reset_ints (const RlxAttrDef *def,
                      gpointer          attrs,

@@ -7,8 +7,8 @@
 
 #include "ir/rlx-op-private.h"
 
-/* Into a string in double quotes. Graphviz gives backslashes a meaning of their
- * own (\N is the name of the node), so none is left single. */
+/* Into a string in double quotes. Graphviz interprets backslashes (\N is the name of
+ * the node), so they are doubled. */
 static void
 append_escaped (GString    *dot,
                 const char *text)
@@ -91,7 +91,7 @@ rlx_ir_to_dot (const RlxIr *ir)
       g_string_append_printf (dot, "\"];\n  n%u -> o%u;\n", output->value->node->id, i);
     }
 
-  /* Against the flow, so they must not have a say in the layout. */
+  /* Against the flow, so they must not affect the layout. */
   for (guint i = 0; i < ir->assigns->len; i++)
     {
       const RlxIrAssign *assign = &g_array_index (ir->assigns, RlxIrAssign, i);

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-/* No number that means anything is longer. */
+/* No meaningful number is longer. */
 #define MAX_NUMBER_LENGTH 128
 
 gboolean
@@ -258,8 +258,8 @@ rlx_lexer_read_string (RlxLexer   *self,
   return g_string_free (g_steal_pointer (&string), FALSE);
 }
 
-/* The length of the decimal number at @p as JSON has it; 0 when there is none.
- * "007" has the length 1: what follows then is not what the grammar wants. */
+/* The length of the decimal number at @p as JSON has it; 0 when there is none. "007"
+ * has the length 1, and what follows violates the grammar. */
 static gsize
 number_length (const char *p,
                gboolean   *is_integer)

@@ -60,7 +60,7 @@ append_string (GString    *text,
       else if (g_unichar_isprint (c))
         g_string_append_unichar (text, c);
       else if (c < 0x10000)
-        /* Also what changes the direction of the text around it. */
+        /* Also characters that change the direction of the text around them. */
         g_string_append_printf (text, "\\u%04x", c);
       else
         g_string_append_printf (text, "\\u%04x\\u%04x", 0xd7c0 + (c >> 10), 0xdc00 + (c & 0x3ff));
@@ -210,7 +210,7 @@ rlx_ir_value_describe (const RlxIrValue *value)
   return g_strdup_printf ("%%%u %s", value->id, quoted);
 }
 
-/* Whether decimal numbers give all the bits back: there is only one "nan". */
+/* Whether decimal numbers preserve all bits: there is only one "nan". */
 static gboolean
 can_be_listed (RlxTensor *tensor)
 {

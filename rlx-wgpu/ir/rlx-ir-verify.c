@@ -32,7 +32,7 @@ is_known (const RlxIr      *ir,
          value->index < node->n_outputs && value == &node->outputs[value->index];
 }
 
-/* The rule of the operator must give what the node says. */
+/* The operator's rule must agree with the node. */
 static gboolean
 check_types (const RlxIrNode *node,
              GError         **error)
@@ -91,7 +91,7 @@ rlx_ir_verify (const RlxIr *ir,
             return fail (node, error, "a result is not its own, or has no number of its own");
           seen[value->id] = TRUE;
         }
-      /* The rule knows nothing of an epilogue, its inputs and the type it gives. */
+      /* The rule does not know about an epilogue, its inputs and its result type. */
       if (node->op->infer != NULL && node->payload == NULL &&
           !(node->op->flags & (RLX_OP_LEAF | RLX_OP_INTERNAL)) && !check_types (node, error))
         return FALSE;

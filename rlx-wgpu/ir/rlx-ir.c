@@ -60,7 +60,7 @@ rlx_ir_free (RlxIr *ir)
   g_free (ir);
 }
 
-/* Attributes are taken over, the types of the outputs are left to the caller. */
+/* Takes ownership of the attributes; the caller sets the types of the outputs. */
 static RlxIrNode *
 append_node (RlxIr             *ir,
              const RlxOp       *op,

@@ -65,7 +65,7 @@ const char *
 rlx_op_suggest (const char *name)
 {
   const char *best = NULL;
-  /* A third of the letters: below that the guess is a help, above it a joke. */
+  /* A third of the letters: below that the guess helps, above it it is absurd. */
   guint best_distance = MIN (3, (guint) (strlen (name) / 3 + 1));
 
   for (guint i = 0; i < rlx_n_ops; i++)

@@ -55,8 +55,8 @@ append_report (Check             *self,
   append (self, op, inputs, n_inputs, attrs, &type);
 }
 
-/* Elements of an operand that are not from @lowest to @highest; several of these are for
- * the elements of the last axis in turn. */
+/* Reports elements of an operand that are not from @lowest to @highest; several limits
+ * apply to the elements of the last axis in turn. */
 static void
 check_ranges (Check        *self,
               guint         input,
@@ -98,7 +98,7 @@ is_wide_integer (const RlxIrValue *value)
   return (data_type == RLX_DATA_TYPE_I32 || data_type == RLX_DATA_TYPE_U32) && rlx_type_n_elements (&value->type) > 0;
 }
 
-/* Results that leave 32 bits. Both are NULL after an error of the builder. */
+/* Reports results that exceed 32 bits. Both are NULL after an error of the builder. */
 static void
 report_excess (Check      *self,
                RlxIrValue *result,
@@ -110,7 +110,7 @@ report_excess (Check      *self,
     append_report (self, &rlx_op_check_excess, inputs, 2, RLX_CHECK_EXCESS_ATTRS (.op = self->node->op->id));
 }
 
-/* What an element-wise operator of the operands makes beyond 32 bits, for a result of @like's shape. */
+/* Results of an element-wise operator that exceed 32 bits, for a result of @like's shape. */
 static RlxIrValue *
 build_excess (Check             *self,
               const RlxOp       *op,
@@ -142,7 +142,7 @@ check_gather (Check *self)
   const RlxGatherAttrs *attrs = rlx_gather_attrs (self->node);
   const RlxTensorType *x = &self->node->inputs[0]->type;
 
-  /* With it they may be what they like. */
+  /* With it, they may have any value. */
   if (!attrs->clamp)
     check_axis (self, RLX_GATHER_INDICES, x->shape[rlx_type_get_axis (x, attrs->axis)]);
 }
@@ -185,7 +185,7 @@ check_gather_packed (Check *self)
   check_axis (self, RLX_GATHER_PACKED_INDICES, self->node->inputs[0]->type.shape[0]);
 }
 
-/* The low and the high half of each element by itself: the sums of 32,766 of them have room. */
+/* The low and the high half of each element separately: the sums of 32,766 of them fit. */
 #define MAX_UPDATES 32766
 
 static RlxIrValue *
@@ -249,7 +249,7 @@ check_write_at (Check *self)
   check_axis (self, RLX_WRITE_AT_POSITION, x->shape[axis] - value->shape[axis] + 1);
 }
 
-/* -1 is for rows that want none. */
+/* -1 is for rows without an expert. */
 static void
 check_expert (Check *self,
               guint  input,
@@ -319,14 +319,14 @@ check_cast (Check *self)
   RlxDataType from = rlx_data_type_on_device (x->type.data_type), to = rlx_data_type_on_device (self->result->type.data_type);
   gboolean is_unsigned = rlx_data_type_is_unsigned (to);
 
-  /* What the source cannot have needs no look. */
+  /* Values that the source cannot have need no check. */
   if (!is_wide_integer (self->result) || from == to || from == RLX_DATA_TYPE_BOOL ||
       (rlx_data_type_is_int (from) && rlx_data_type_get_bits (from) < 32 && (!is_unsigned || rlx_data_type_is_unsigned (from))))
     return;
   check_range (self, 0, is_unsigned ? 0 : G_MININT32, is_unsigned ? G_MAXUINT32 : G_MAXINT32);
 }
 
-/* The operand with the axes of @mask behind the others, as rows. @order gets the permutation. */
+/* The operand with the axes of @mask moved to the end, as rows. @order is set to the permutation. */
 static RlxIrValue *
 build_rows (Check  *self,
             guint   mask,
@@ -361,7 +361,7 @@ check_reduce (Check *self)
   if (!is_wide_integer (self->result) || rlx_type_n_elements (x) == 0)
     return;
   rows = build_rows (self, rlx_axes_get_mask (&rlx_reduce_attrs (self->node)->axes, x->n_dims), order, shape);
-  /* In the order of the result, whose axes are those that stay. */
+  /* In the order of the result, whose axes are those that remain. */
   type.data_type = RLX_DATA_TYPE_I32;
   if (rows != NULL)
     report_excess (self, self->result,
@@ -394,7 +394,7 @@ check_scan (Check *self)
   report_excess (self, self->result, rlx_build_transpose (self->b, excess, RLX_TRANSPOSE_ATTRS (.permutation = RLX_INTS (back, x->n_dims))));
 }
 
-/* Sums of products of bytes have room in 32 bits, up to 33,025 of them: only adding the bias can be too much. @shape
+/* Up to 33,025 products of bytes add up to a number that fits 32 bits: only adding the bias can overflow. @shape
  * makes the bias broadcast. */
 static void
 check_bias (Check        *self,

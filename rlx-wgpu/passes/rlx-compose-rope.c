@@ -36,7 +36,7 @@ get_width (const RlxIrValue *value)
   return value->type.n_dims > 0 ? value->type.shape[value->type.n_dims - 1] : 0;
 }
 
-/* What a value takes of the last axis of another, where it takes all of the other axes. */
+/* The part of another value's last axis that a value takes, if it takes all of the other axes. */
 static gboolean
 find_piece (const RlxIrValue *value,
             Piece            *piece)
@@ -86,7 +86,7 @@ are_pairs (const RlxIrValue  *first,
   return b.first == n && a.step == 1 && b.step == 1;
 }
 
-/* What a value was before dimensions of size 1 were added or dropped; whether its sign was changed on the way. */
+/* A value before dimensions of size 1 were added or dropped, and whether it was negated. */
 static const RlxIrValue *
 strip (const RlxIrValue *value,
        gboolean         *negative)
@@ -211,7 +211,7 @@ find_sides (const RlxIrNode *node,
   return FALSE;
 }
 
-/* A table as rope takes it: [batch, sequence, columns]. Heads must be rotated alike. */
+/* A table as rope takes it: [batch, sequence, columns]. All heads must be rotated in the same way. */
 static RlxIrValue *
 as_table (RlxBuilder          *b,
           RlxIrValue          *value,

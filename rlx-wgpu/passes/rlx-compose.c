@@ -39,7 +39,7 @@ is_number (const RlxIrValue *value,
   return rlx_ir_value_get_immediate (value, &number, &integer) && number == wanted;
 }
 
-/* What a value is the square of; NULL if it is none. */
+/* The value that a value is the square of; NULL if it is not a square. */
 static const RlxIrValue *
 get_root (const RlxIrValue *value)
 {
@@ -50,7 +50,7 @@ get_root (const RlxIrValue *value)
   return rlx_ir_node_is (node, RLX_OP_ID_POW) && is_number (node->inputs[1], 2) ? node->inputs[0] : NULL;
 }
 
-/* The mean that a value is, with axes kept; NULL if it is none. */
+/* The mean that computes a value, with axes kept; NULL if it is not a mean. */
 static const RlxIrNode *
 get_mean (const RlxIrValue *value)
 {
@@ -75,7 +75,7 @@ get_axes (const RlxIrNode *mean)
 typedef struct
 {
   const RlxIrValue *x;
-  const RlxIrNode *mean;    /* of the elements, which was subtracted, or of their squares */
+  const RlxIrNode *mean;    /* the mean of the elements, which was subtracted, or of their squares */
   gboolean centred;
   double epsilon;
 } Norm;
@@ -122,7 +122,7 @@ find_variance (const RlxIrValue *value,
   found->x = root;
   found->mean = outer;
   found->centred = FALSE;
-  /* Whose square it is tells whether it is that of what is left without the mean. */
+  /* The squared value tells whether the mean was subtracted. */
   mean = rlx_ir_node_is (root->node, RLX_OP_ID_SUB) ? get_mean (root->node->inputs[1]) : NULL;
   if (mean != NULL && mean->inputs[0] == root->node->inputs[0] && get_axes (mean) == get_axes (outer) &&
       rlx_type_same_shape (&root->type, &mean->inputs[0]->type))
@@ -134,7 +134,7 @@ find_variance (const RlxIrValue *value,
   return TRUE;
 }
 
-/* value = √(variance + epsilon) if @inverse is FALSE, otherwise what is 1 divided by that */
+/* value = √(variance + epsilon), or the reciprocal of that if @inverse */
 static gboolean
 find_deviation (const RlxIrValue *value,
                 gboolean          inverse,
@@ -151,7 +151,7 @@ find_deviation (const RlxIrValue *value,
   return rlx_ir_node_is (node, RLX_OP_ID_DIV) && is_number (node->inputs[0], 1) && find_deviation (node->inputs[1], FALSE, found);
 }
 
-/* Whether @value is what @norm makes smaller: the elements, without their mean if that is what it takes. */
+/* Whether @value is the operand of @norm: the elements, minus their mean if the norm subtracts it. */
 static gboolean
 is_dividend (const RlxIrValue *value,
              const Norm       *norm)
@@ -206,7 +206,7 @@ append_norm (RlxRewrite      *self,
 
 /* ---- factors and biases of norms --------------------------------------------------------------- */
 
-/* A vector for an axis, as norms and products want it: without axes of size 1. */
+/* A vector along an axis, as norms and products expect it: without axes of size 1. */
 static RlxIrValue *
 as_vector_along (RlxBuilder          *b,
                  RlxIrValue          *value,
@@ -275,7 +275,7 @@ append_factor (RlxRewrite      *self,
   return FALSE;
 }
 
-/* value = (variance + epsilon)^-½ · scale, of which the scale may be absent */
+/* value = (variance + epsilon)^-½ · scale, where the scale may be absent */
 static gboolean
 find_scaled_deviation (const RlxIrValue *value,
                        Norm             *norm,
@@ -293,7 +293,7 @@ find_scaled_deviation (const RlxIrValue *value,
   return FALSE;
 }
 
-/* The other operand of a product with @value; NULL if @product is none. */
+/* The other operand of a product with @value; NULL if @product is not one. */
 static const RlxIrValue *
 get_other_factor (const RlxIrValue *product,
                   const RlxIrValue *value)

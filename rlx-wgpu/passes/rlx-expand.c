@@ -8,8 +8,8 @@
 #include "passes/rlx-passes-private.h"
 #include "util/rlx-debug-private.h"
 
-/* The powers of a spectrum, before they are taken apart: one kernel reads the frames where they are in a signal, times their
- * window, and writes nothing but the squares. */
+/* The powers of a spectrum, before expansion: one kernel reads the frames from the signal, applies their window, and
+ * only writes the squares. */
 static gboolean
 append_powers (RlxRewrite      *self,
                const RlxIrNode *node)
@@ -62,7 +62,7 @@ append_powers (RlxRewrite      *self,
   return TRUE;
 }
 
-/* *@more: what operators have become has operators that become others. */
+/* *@more: the expansion contains operators that are expanded themselves. */
 static RlxIr *
 expand (const RlxIr     *ir,
         const RlxTarget *target,

@@ -21,7 +21,7 @@
 
 /* Beyond this a kernel's compile time costs more than a dispatch. */
 #define MAX_INSTRUCTIONS 64
-/* An epilogue is compiled into a kernel that is large without it. */
+/* An epilogue is compiled into a kernel that is already large. */
 #define MAX_EPILOGUE 16
 
 typedef struct
@@ -87,7 +87,7 @@ count_bindings (Fuser *self,
   return n;
 }
 
-/* The region all users of a node are in; 0 when there is none to join. */
+/* The region that contains all users of a node; 0 if there is none to join. */
 static guint
 find_region (Fuser           *self,
              const RlxIrNode *node)
@@ -136,8 +136,8 @@ find_region (Fuser           *self,
 
 /* ---- operands -------------------------------------------------------------- */
 
-/* Whether reading through a view pays: somebody who needs it in memory makes
- * the copy anyway, and then reading that is better. */
+/* Whether reading through a view pays off: if another user needs it in memory, it is
+ * copied anyway, and reading the copy is better. */
 static gboolean
 reads_through (Fuser           *self,
                const RlxIrNode *node)
@@ -148,7 +148,7 @@ reads_through (Fuser           *self,
     return FALSE;
   if (rlx_ir_node_is (node, RLX_OP_ID_EXPAND))
     return TRUE;
-  /* what is computed once is better computed once */
+  /* a value that is computed once is better kept separate */
   if (self->base->pinned[node->outputs[0].id] || self->constant[node->id])
     return FALSE;
   for (guint i = 0; i < users->len; i++)
@@ -161,9 +161,9 @@ reads_through (Fuser           *self,
   return TRUE;
 }
 
-/* From strides over a view's input dimensions to strides over its output
- * dimensions. rlx_view_get_strides() tells them for an input that is
- * contiguous; taken apart by the contiguous strides they hold for any. */
+/* From strides over a view's input dimensions to strides over its output dimensions.
+ * rlx_view_get_strides() returns them for a contiguous input; decomposed by the
+ * contiguous strides, they apply to any. */
 static void
 compose_view (const RlxIrNode *node,
               gint64          *offset,
@@ -191,7 +191,7 @@ compose_view (const RlxIrNode *node,
           source = d - (out->n_dims - in->n_dims);
         }
       else if (d == in->n_dims)
-        source = d - 1;   /* frames are two axes made of one */
+        source = d - 1;   /* frames turn one axis into two */
       result[d] = view[d] / plain[source] * strides[source];
     }
   memcpy (strides, result, sizeof result);
@@ -288,8 +288,8 @@ can_host (Fuser           *self,
       return FALSE;
     }
 
-  /* its own result is in the count as an input, and needs no binding; what long rows come
-   * down to needs one */
+  /* its own result is counted as an input, but needs no binding; the partial results of
+   * long rows need one */
   n = count_bindings (self, root, root) - rlx_target_get_n_segments (self->base->target, rlx_type_device_size (&value->type)) +
       ((node->op->flags & RLX_OP_NORM) != 0);
   for (guint i = 0; i < node->n_inputs; i++)
@@ -304,7 +304,7 @@ can_host (Fuser           *self,
   return TRUE;
 }
 
-/* Whether a region changes a state that it reads as well: it can do so in place, in one step with others. */
+/* Whether a region updates a state that it also reads: it can do so in place, in one step with others. */
 static gboolean
 updates_state (Fuser *self,
                guint  root)
@@ -330,7 +330,7 @@ updates_state (Fuser *self,
   return FALSE;
 }
 
-/* Of several hosts the last is taken: the others are there when it runs. */
+/* Of several hosts the last is chosen: the others have run by then. */
 static void
 find_host (Fuser *self,
            guint  root)
@@ -428,7 +428,7 @@ build_region (Fuser *self,
             {
               if (result < 0)
                 {
-                  /* it is nobody's input */
+                  /* it is not an input of any node */
                   operand = (RlxOperand) { .input = 0 };
                   rlx_type_get_strides (&value->type, operand.strides);
                   g_array_append_val (fused->operands, operand);
@@ -473,7 +473,7 @@ rlx_pass_fuse (const RlxIr     *ir,
   RlxIr *fused;
 
   rlx_rewrite_init (&base, ir, target);
-  /* Users come after what they use, so backwards every node meets its users'
+  /* Users come after their operands, so in reverse order every node finds its users'
    * regions. */
   for (guint i = ir->nodes->len; i-- > 0;)
     {

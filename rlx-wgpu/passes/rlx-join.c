@@ -17,7 +17,7 @@
 #include "ops/rlx-product-private.h"
 #include "util/rlx-debug-private.h"
 
-/* The node that is built for several is built where the first of them stands. */
+/* A joint node is built at the position of the first of its parts. */
 #define MAX_JOINT 3
 
 typedef struct
@@ -42,7 +42,7 @@ is_own_leaf (Joiner           *self,
          rlx_rewrite_get_only_user (self->base, value) != NULL;
 }
 
-/* Whether @node may be one of several. An element-wise user would rather be its
+/* Whether @node may be joined with others. An element-wise user had better become its
  * epilogue. */
 static gboolean
 can_join (Joiner          *self,
@@ -123,7 +123,7 @@ append_joint (Joiner      *self,
 
 /* ---- attention ----------------------------------------------------------------------- */
 
-/* The value in front of an exchange of heads and sequence; NULL when there is none. */
+/* The value before heads and sequence are swapped; NULL if they are not. */
 static const RlxIrValue *
 find_unswapped (const RlxIrValue *value)
 {
@@ -205,14 +205,14 @@ rlx_pass_join (const RlxIr     *ir,
   self = (Joiner) { &base, joints };
   find_joints (&self);
 
-  /* Leaves first: what is built for several nodes needs the weights of all. */
+  /* Leaves first: a joint node needs the weights of all. */
   for (guint leaves = 2; leaves-- > 0;)
     for (guint i = 0; i < ir->nodes->len; i++)
       {
         const RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
         const Joint *joint;
 
-        /* some were made already, together with others */
+        /* some have already been created, joined with others */
         if (!base.live[i] || ((node->op->flags & RLX_OP_LEAF) != 0) != (leaves == 1) || base.map[node->outputs[0].id] != NULL)
           continue;
         joint = g_hash_table_lookup (joints, node);

@@ -14,7 +14,7 @@ static const struct
   RlxPassFunc run;
   RlxDebugFlags left_out;
 } passes[] = {
-  /* of the graph as its owner knows it */
+  /* in the graph as its owner knows it */
   { "survey", rlx_pass_survey, 0 },
   { "check", rlx_pass_check, 0 },
   { "expand", rlx_pass_expand, 0 },
@@ -24,7 +24,7 @@ static const struct
 #define PASS(NAME, name) { #name, rlx_pass_##name, RLX_DEBUG_NO_##NAME | RLX_DEBUG_NO_FUSE },
   RLX_OPTIONAL_PASSES (PASS)
 #undef PASS
-  /* needed for what is not fused as well */
+  /* also needed for nodes that are not fused */
   { "fuse", rlx_pass_fuse, 0 },
 };
 
@@ -52,8 +52,8 @@ rlx_run_passes (const RlxIr     *ir,
         continue;
       rlx_ir_free (last);
       last = next;
-      /* A pass that leaves a graph that is not in order is found at once, not by what
-       * comes of it. */
+      /* Finds a pass that leaves an inconsistent graph at once, instead of through its
+       * consequences. */
       if (RLX_DEBUG_CHECK (VALIDATE) && !rlx_ir_verify (last, error))
         {
           g_prefix_error (error, "after the pass “%s”: ", passes[i].name);

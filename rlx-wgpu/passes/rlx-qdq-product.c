@@ -27,11 +27,11 @@
 #include "util/rlx-element-private.h"
 
 #define MAX_TERMS 33025
-/* Above this many products a plain kernel is slower on a CPU than floats are. */
+/* With more products than this, a plain kernel is slower than floats on a CPU. */
 #define MAX_PLAIN_WORK (1 << 20)
-/* Above this many, convolutions of integers are slower on a CPU than those of levels that are floats. */
+/* With more than this, convolutions of integers are slower on a CPU than those of levels as floats. */
 #define MAX_INTEGER_WORK (1 << 14)
-/* Below this, moving the channels costs more than it gains. */
+/* With fewer than this, moving the channels costs more than it gains. */
 #define MIN_MOVED_WORK (1 << 18)
 
 /* The second operand: scale and zero point for each output channel, or one. */
@@ -107,7 +107,7 @@ get_weights (RlxQdq           *self,
   return weights->n > 0;
 }
 
-/* What follows a product, up to the levels of its result. */
+/* The nodes after a product, up to the levels of its result. */
 typedef struct
 {
   const RlxIrNode *quantize;   /* NULL: nothing but the number itself */
@@ -116,7 +116,7 @@ typedef struct
   gint64 minimum, maximum;     /* levels */
 } Ending;
 
-/* Only nodes that nobody else needs are taken. */
+/* Only nodes that nothing else needs are included. */
 static void
 find_ending (RlxQdq          *self,
              const RlxIrNode *node,
@@ -179,7 +179,7 @@ new_vector (RlxDataType   data_type,
   return rlx_tensor_new_from_ints (data_type, shape, 1, ints, n, NULL);
 }
 
-/* What qmatmul and qconv2d have besides their attributes for themselves. */
+/* The attributes that qmatmul and qconv2d have in common. */
 typedef struct
 {
   RlxIrValue *zero_x, *zero_w, *scale, *scale_y, *zero_y;   /* all but scale are nullable */
@@ -228,7 +228,7 @@ build_levels (RlxQdq             *self,
   return levels;
 }
 
-/* @result stands for what the product or its ending gave. */
+/* @result replaces the result of the product or its ending. */
 static void
 set_result (RlxQdq          *self,
             const RlxIrNode *node,
@@ -333,7 +333,7 @@ build_transpose (RlxQdq       *self,
   return rlx_build_transpose (&self->b, x, RLX_TRANSPOSE_ATTRS (.permutation = RLX_INTS (permutation, x->type.n_dims)));
 }
 
-/* Channels first, channels last. A tensor that came from there goes back for free. */
+/* From channels first to channels last. Undoing an earlier conversion is free. */
 static RlxIrValue *
 move_channels (RlxQdq     *self,
                RlxIrValue *x)
@@ -371,7 +371,7 @@ move_channels_back (RlxQdq     *self,
 }
 
 /* A filter with output channels first and input channels last; constant ones are
- * moved once. */
+ * rearranged once. */
 static RlxIrValue *
 move_filter (RlxQdq        *self,
              const RlxConv *conv,
@@ -389,7 +389,8 @@ move_filter (RlxQdq        *self,
   return build_transpose (self, filter, permutation);
 }
 
-/* The levels of a filter as floats, without their zero points. Constant ones are made here, so that they are packed like others. */
+/* The levels of a filter as floats, without their zero points. Constant ones are computed here, so that they are packed
+   like others. */
 static RlxIrValue *
 build_filter_levels (RlxQdq        *self,
                      const Weights *weights,
@@ -425,8 +426,8 @@ build_filter_levels (RlxQdq        *self,
   return rlx_build_constant (&self->b, rlx_tensor_new_from_floats (type->shape, type->n_dims, levels, n, NULL));
 }
 
-/* A convolution of levels that are floats. As long as sums of them are below 2²⁴ they are exact, and beyond as good as those of
- * the floats that they stand for. */
+/* A convolution of levels that are floats. Sums of them below 2²⁴ are exact, and larger ones as accurate as those of
+ * the floats that they represent. */
 static gboolean
 convolve_levels (RlxQdq             *self,
                  const RlxIrNode    *node,

@@ -54,7 +54,7 @@ is_byte_or_less (RlxDataType data_type)
   return rlx_data_type_is_int (data_type) && rlx_data_type_get_bits (data_type) <= 8;
 }
 
-/* The value that all elements of a constant have. */
+/* The common value of all elements of a constant. */
 static gboolean
 get_only_value (const RlxIrValue *value,
                 double           *number)
@@ -76,7 +76,7 @@ rlx_qdq_get_levels (const RlxIrNode *node,
                     double          *scale,
                     gint64          *zero)
 {
-  /* both directions have them at the same places */
+  /* both directions have them at the same positions */
   const RlxIrValue *scales = node->inputs[RLX_QUANTIZE_LINEAR_SCALE], *zeros = node->inputs[RLX_QUANTIZE_LINEAR_ZERO_POINT];
   gboolean back = rlx_ir_node_is (node, RLX_OP_ID_DEQUANTIZE_LINEAR);
   const RlxIrValue *x = back ? node->inputs[0] : &node->outputs[0];
@@ -132,7 +132,7 @@ rlx_qdq_get_level (double      number,
 typedef enum
 {
   KIND_NONE,
-  KIND_MOVE,      /* of the first input; the others say where to */
+  KIND_MOVE,      /* of the first input; the others are positions */
   KIND_JOIN,      /* all inputs */
   KIND_PICK,      /* all inputs: the result is an element of them, by their order */
   KIND_PICK_ONE,  /* as above, of the first input */
@@ -188,8 +188,8 @@ get_kind (const RlxIrNode *node)
     }
 }
 
-/* What is of no element has a result that is no integer of the kind: a window of
- * padding alone, the largest of nothing. */
+/* Results of no elements are not such integers: a window that only covers padding, the
+ * largest of nothing. */
 static gboolean
 picks_something (const RlxIrNode *node)
 {
@@ -208,7 +208,7 @@ picks_something (const RlxIrNode *node)
   return attrs->output_sizes.n_values == 0 && !attrs->ceil_mode;
 }
 
-/* The integers of the first @n inputs, when all have the same scale. */
+/* The integers of the first @n inputs, if all have the same scale. */
 static const RlxQuantized *
 get_common (RlxQdq          *self,
             const RlxIrNode *node,
@@ -296,7 +296,7 @@ follow_pad (RlxQdq          *self,
   };
 }
 
-/* Limits are limits of the levels: quantising keeps the order. */
+/* Limits apply to the levels: quantising preserves the order. */
 static void
 follow_clamp (RlxQdq          *self,
               const RlxIrNode *node)
@@ -326,8 +326,8 @@ follow_clamp (RlxQdq          *self,
   };
 }
 
-/* Makes the integers that @node's result stands for, if there are any. TRUE when
- * nothing else needs to be done about the node. */
+/* Creates the integers that @node's result represents, if there are any. TRUE if the
+ * node needs no further treatment. */
 static gboolean
 follow (RlxQdq          *self,
         const RlxIrNode *node)
@@ -362,7 +362,7 @@ follow (RlxQdq          *self,
   return kind == KIND_COMPARE;
 }
 
-/* A quantize_linear of what integers stand for gives them back. */
+/* A quantize_linear of values that integers represent returns these. */
 static gboolean
 cancel (RlxQdq          *self,
         const RlxIrNode *node)
@@ -386,8 +386,8 @@ cancel (RlxQdq          *self,
 
 /* ---- element-wise operators ------------------------------------------------------------ */
 
-/* Whether either direction is one of elements: the scale repeats, but not in
- * blocks. Then others can do it. */
+/* Whether quantising is element-wise: the scale repeats, but not in blocks. Other
+ * operators can then do it. */
 static gboolean
 is_simple (const RlxIrNode *node)
 {
@@ -429,8 +429,8 @@ has_elementwise_user (RlxQdq           *self,
   return FALSE;
 }
 
-/* Whether quantising becomes part of what computes its operand: an element-wise operator, or a convolution that stays one of
- * floats, which has it as its epilogue. */
+/* Whether quantising becomes part of the node that computes its operand: an element-wise operator, or a convolution of
+ * floats, with quantising as its epilogue. */
 static gboolean
 is_part_of_operand (RlxQdq          *self,
                     const RlxIrNode *node)
@@ -441,7 +441,7 @@ is_part_of_operand (RlxQdq          *self,
          (rlx_ir_node_is (from, RLX_OP_ID_CONV) && rlx_rewrite_get_only_user (self->base, node->inputs[0]) != NULL);
 }
 
-/* Whether integers become floats where they are made, or where they are needed. */
+/* Whether integers are converted to floats where they are computed, or where they are needed. */
 static gboolean
 is_part_of_others (RlxQdq          *self,
                    const RlxIrNode *node)
@@ -453,7 +453,7 @@ is_part_of_others (RlxQdq          *self,
           rlx_rewrite_get_only_user (self->base, node->inputs[0]) != NULL);
 }
 
-/* The zero point as numbers, or NULL when it is 0. */
+/* The zero point as numbers, or NULL if it is 0. */
 static RlxIrValue *
 build_zero (RlxQdq          *self,
             const RlxIrNode *node)
@@ -505,7 +505,7 @@ rlx_qdq_build_levels (RlxQdq     *self,
   return floats;
 }
 
-/* What quantize_linear and dequantize_linear do, operator by operator: the same
+/* quantize_linear and dequantize_linear, spelled out in operators that give the same
  * bits. */
 static void
 spell_out (RlxQdq          *self,

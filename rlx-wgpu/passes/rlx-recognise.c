@@ -28,11 +28,11 @@
 #include "ops/rlx-fused-private.h"
 #include "util/rlx-debug-private.h"
 
-/* Where loads do not coalesce, a transposed first operand costs each element of it as many
- * loads as four of one in order; beyond so many columns a copy is cheaper. */
+/* If loads do not coalesce, each element of a transposed first operand costs as many loads
+ * as four elements otherwise; with more columns than this, a copy is cheaper. */
 #define MAX_GATHERED_COLUMNS 32
 
-/* Wider than heads are: two products and a softmax have more reuse. */
+/* Wider than usual heads: two products and a softmax have more reuse. */
 #define MAX_WIDTH 256
 
 static RlxIrValue *
@@ -42,7 +42,7 @@ find_mapped (RlxRewrite       *self,
   return value != NULL ? self->map[value->id] : NULL;
 }
 
-/* Whether a node exchanges the last two axes, and nothing else. */
+/* Whether a node only swaps the last two axes. */
 static gboolean
 is_matrix_transpose (const RlxIrNode *node)
 {
@@ -61,13 +61,13 @@ is_matrix_transpose (const RlxIrNode *node)
 typedef struct
 {
   const RlxIrValue *query, *key, *value;
-  const RlxIrNode *key_moved;   /* nullable: how axes of the key change places, besides the last two */
+  const RlxIrNode *key_moved;   /* nullable: the permutation of the key's axes, except the last two */
   const RlxIrValue *mask;       /* nullable */
   double scale;
 } Attention;
 
-/* The value that is multiplied with, or divided by, a number; NULL if that is not
- * all a node does. */
+/* The value that a node multiplies or divides by a number; NULL if it does anything
+ * else. */
 static const RlxIrValue *
 without_factor (const RlxIrNode *node,
                 double          *scale)
@@ -88,7 +88,7 @@ without_factor (const RlxIrNode *node,
   return NULL;
 }
 
-/* What is left of a value that only one node needs without its factors. */
+/* Strips the factors from a value that only one node needs. */
 static const RlxIrValue *
 take_factor (RlxRewrite       *self,
              const RlxIrValue *value,
@@ -101,7 +101,7 @@ take_factor (RlxRewrite       *self,
   return value;
 }
 
-/* Walks up from what softmax is taken of to the product of queries and keys. */
+/* Walks up from the operand of softmax to the product of queries and keys. */
 static const RlxIrNode *
 find_scores (RlxRewrite       *self,
              const RlxIrValue *value,
@@ -115,7 +115,7 @@ find_scores (RlxRewrite       *self,
     return NULL;
   if (rlx_ir_node_is (node, RLX_OP_ID_MATMUL))
     return node;
-  /* The mask is added to what is scaled already, and there is one. */
+  /* There is at most one mask, added to the scaled scores. */
   if (!rlx_ir_node_is (node, RLX_OP_ID_ADD) || found->mask != NULL || found->scale != 1.0)
     return NULL;
   for (guint i = 0; i < 2; i++)
@@ -134,7 +134,7 @@ find_scores (RlxRewrite       *self,
   return NULL;
 }
 
-/* The softmax that a value is. Where it is NaN, as where a query sees no key, there may be 0 instead, as attention has it. */
+/* The softmax that computes a value. NaN, as for a query that sees no key, may be replaced by 0, as attention does. */
 static const RlxIrNode *
 find_softmax (RlxRewrite       *self,
               const RlxIrValue *value)
@@ -157,8 +157,8 @@ find_softmax (RlxRewrite       *self,
   return value->node;
 }
 
-/* What a value with heads repeats for each of several queries' heads in a row, as [batch, heads, 1, sequence, width] expanded;
- * the value itself if it does not. Attention does that by itself. */
+/* The value that is repeated for several consecutive heads of the query, by expanding [batch, heads, 1, sequence,
+ * width]; the value itself if it is not. Attention repeats heads by itself. */
 static const RlxIrValue *
 skip_repeat (const RlxIrValue *value)
 {
@@ -208,7 +208,7 @@ find_attention (RlxRewrite      *self,
   scores = find_scores (self, softmax->inputs[0], found);
   if (scores == NULL || rlx_matmul_attrs (scores)->transpose_a)
     return FALSE;
-  /* Queries and keys may have their share of the scale. */
+  /* The scale may be split between queries and keys. */
   found->query = take_factor (self, scores->inputs[0], &found->scale);
   found->key = take_factor (self, scores->inputs[1], &found->scale);
   if (!rlx_matmul_attrs (scores)->transpose_b)
@@ -234,7 +234,7 @@ find_attention (RlxRewrite      *self,
     }
   found->value = skip_repeat (found->value);
 
-  /* 0 stands for another scale. */
+  /* 0 would stand for the default scale. */
   if (rlx_type_n_elements (type) == 0 || !isfinite ((float) found->scale) || (float) found->scale == 0.0f ||
       (found->mask != NULL && !rlx_data_type_is_float (found->mask->type.data_type)))
     return FALSE;
@@ -305,7 +305,7 @@ append_attention (RlxRewrite      *self,
   value = with_heads (&b, self->map[found.value->id]);
   if (found.mask != NULL)
     mask = with_heads (&b, self->map[found.mask->id]);
-  /* What broadcasts in a product need not do so here: then it stays as it is. */
+  /* Operands that broadcast in a product may not do so here: then nothing changes. */
   result = rlx_build_attention (&b, query, key, value, mask, NULL, NULL, RLX_ATTENTION_ATTRS (.scale = found.scale));
   if (result != NULL && rlx_type_n_elements (&result->type) == rlx_type_n_elements (type) && type->n_dims != 4)
     result = rlx_build_reshape (&b, result, RLX_RESHAPE_ATTRS (.shape = RLX_INTS (type->shape, type->n_dims)));
@@ -538,8 +538,8 @@ append_linear (RlxRewrite      *self,
 
 /* ---- norms of sums --------------------------------------------------------------------------- */
 
-/* Whether the sum would be no kernel of its own anyway: part of what makes one of
- * its operands, or of a region. */
+/* Whether the sum would not be a separate kernel anyway: it is part of the node that
+ * computes an operand, or of a region. */
 static gboolean
 is_part_of_another (RlxRewrite      *self,
                     const RlxIrNode *add)
@@ -555,7 +555,7 @@ is_part_of_another (RlxRewrite      *self,
   return FALSE;
 }
 
-/* Whether what else needs the sum comes after the norm, which has it then. */
+/* Whether everything else that needs the sum comes after the norm, which also returns it. */
 static gboolean
 is_first_user (RlxRewrite       *self,
                const RlxIrValue *sum,

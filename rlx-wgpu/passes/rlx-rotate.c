@@ -27,15 +27,15 @@ typedef struct
 {
   const RlxIrNode *rope;      /* nullable */
   const RlxIrNode *write;     /* nullable */
-  const RlxIrValue *x;        /* what is read in the end */
-  const RlxIrValue *y;        /* what others see */
+  const RlxIrValue *x;        /* the value that is read */
+  const RlxIrValue *y;        /* the value that others see */
   RlxRopePart how;
 } Part;
 
 typedef struct
 {
   GPtrArray *parts;           /* Part, in the order of the graph */
-  guint last;                 /* the node where all can be made */
+  guint last;                 /* the node at which all can be created */
 } Group;
 
 typedef struct
@@ -52,8 +52,8 @@ get_input (const RlxIrNode *node,
   return node != NULL && index < node->n_inputs ? node->inputs[index] : NULL;
 }
 
-/* Whether a write_at makes the next value of the state that it alone reads, so that
- * it need not copy it. */
+/* Whether a write_at computes the next value of a state that only it reads, so that it
+ * need not copy the state. */
 static gboolean
 updates_state (Rotator         *self,
                const RlxIrNode *node)
@@ -169,7 +169,7 @@ is_same_operand (const RlxIrValue *a,
   return TRUE;
 }
 
-/* Whether two nodes rotate their tokens by the same angles. Heads may differ in number. */
+/* Whether two nodes rotate their tokens by the same angles. The number of heads may differ. */
 static gboolean
 rotate_alike (const RlxIrNode *a,
             const RlxIrNode *b)
@@ -222,7 +222,7 @@ count_bindings (Rotator         *self,
   return n + (write != NULL);
 }
 
-/* Whether nobody reads @part before @last is there. */
+/* Whether nothing reads @part before @last. */
 static gboolean
 is_needed_after (Rotator    *self,
                  const Part *part,
@@ -279,7 +279,7 @@ free_group (gpointer data)
   g_free (group);
 }
 
-/* Looks at the latest groups only: those before are of another layer. */
+/* Only searches the latest groups: earlier ones belong to another layer. */
 static void
 add_to_group (Rotator    *self,
               const Part *part)
@@ -317,7 +317,7 @@ find_groups (Rotator *self)
     }
 }
 
-/* One of a kind is what it is already, unless it would be written, or read, at once. */
+/* A group of one changes nothing, unless it can be written or read directly. */
 static gboolean
 is_worthwhile (const Group *group)
 {
@@ -432,7 +432,7 @@ rlx_pass_rotate (const RlxIr     *ir,
 
       if (at[i] != NULL)
         append_group (&self, at[i]);
-      /* An exchange between rotation and cache is left without its operand. */
+      /* A swap between rotation and cache loses its operand. */
       if (!base.live[i] || taken[i] || (rlx_ir_node_swaps_middle (node) && base.map[node->inputs[0]->id] == NULL))
         continue;
       rlx_rewrite_copy (&base, node);

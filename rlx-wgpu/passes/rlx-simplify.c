@@ -50,7 +50,7 @@ rlx_ir_find_constant_nodes (const RlxIr *ir)
           constant[i] = rlx_ir_node_is (node, RLX_OP_ID_CONSTANT) || rlx_ir_node_is (node, RLX_OP_ID_PARAMETER);
           continue;
         }
-      /* An expand only makes memory out of nothing: it is left to its users. Each run makes its own report. */
+      /* An expand would only fill memory, so it is left to its users. Each run creates its own report. */
       constant[i] = !RLX_DEBUG_CHECK (NO_FOLD) && !rlx_ir_node_is (node, RLX_OP_ID_EXPAND) && !(node->op->flags & RLX_OP_REPORT);
       for (guint j = 0; constant[i] && j < node->n_inputs; j++)
         if (node->inputs[j] != NULL)
@@ -59,7 +59,7 @@ rlx_ir_find_constant_nodes (const RlxIr *ir)
   return constant;
 }
 
-/* A node that gives its first input unchanged. */
+/* A node that returns its first input unchanged. */
 static gboolean
 is_no_op (const RlxIrNode *node)
 {
@@ -93,7 +93,7 @@ is_no_op (const RlxIrNode *node)
   return FALSE;
 }
 
-/* Gradients bring the same numbers along many times. Zeros of both signs are two. */
+/* Gradients add the same numbers many times. Zeros of both signs are distinct. */
 static gboolean
 get_number (const RlxIrNode *node,
             double          *number,
@@ -173,8 +173,8 @@ rlx_pass_simplify (const RlxIr     *ir,
       same = may_share (node) ? g_hash_table_lookup (seen, copy) : NULL;
       if (same == NULL && may_share (node))
         g_hash_table_add (seen, copy);
-      /* A copy that turns out to be a duplicate stays behind without users; the
-       * next pass over the graph leaves it out. */
+      /* A copy that turns out to be a duplicate remains without users; the next pass
+       * over the graph removes it. */
       for (guint j = 0; same != NULL && j < node->n_outputs; j++)
         self.map[node->outputs[j].id] = &same->outputs[j];
     }

@@ -25,7 +25,7 @@
 
 typedef struct
 {
-  const RlxIrValue *value;   /* what others see of it */
+  const RlxIrValue *value;   /* the value that others see */
   gint64 first, size;        /* along the axis */
 } Part;
 
@@ -34,7 +34,7 @@ typedef struct
   const RlxIrNode *product;
   const RlxIrNode *reshape;      /* nullable */
   const RlxIrNode *transpose;    /* nullable */
-  guint axis;                    /* of what the parts are of, before the transpose */
+  guint axis;                    /* of the value that is split, before the transpose */
   Part parts[MAX_PARTS];         /* in the order of the columns */
   guint n_parts;
 } Projection;
@@ -49,7 +49,7 @@ get_axis (const RlxIrNode *node)
 
 /* ---- finding them -------------------------------------------------------------------- */
 
-/* What a slice takes of @axis, when it takes all of the others. */
+/* The part of @axis that a slice takes, if it takes all of the others. */
 static gboolean
 is_slice_of_axis (const RlxIrNode *node,
                   guint            axis,
@@ -114,7 +114,7 @@ add_user (Projection      *found,
          add_part (found, &user->outputs[0], index < 0 ? index + type->shape[axis] : index, 1);
 }
 
-/* The last axis that all rows are in front of; its elements are runs of columns. */
+/* The last axis that follows all rows; its elements are runs of columns. */
 static guint
 find_axis (const RlxTensorType *type,
            guint64              n_rows)
@@ -204,9 +204,9 @@ find_projection (RlxRewrite      *self,
 
 /* ---- making them -------------------------------------------------------------------- */
 
-/* The columns of one part, as reshape, transpose and whatever took the part leave them.
- * An axis that is there for the parts alone is left out as long as it can be: heads
- * are easier to see without it. */
+/* The columns of one part, after reshape, transpose and the node that took the part. An
+ * axis that only exists for the parts is omitted as long as possible: heads are easier
+ * to recognise without it. */
 static RlxIrValue *
 shape_part (RlxBuilder       *b,
             const Projection *found,

@@ -25,17 +25,17 @@
 typedef struct
 {
   GArray *members;         /* guint: node ids, in order */
-  GArray *takers;          /* guint: those that states take */
+  GArray *takers;          /* guint: those assigned to states */
   RlxFused *fused;
   GPtrArray *inputs;       /* RlxIrValue of the old graph */
-  gboolean *is_tensor;     /* by input: an element for each of the results, not one for all */
+  gboolean *is_tensor;     /* by input: has an element for each of the results, not one for all */
 } Group;
 
 typedef struct
 {
   RlxRewrite base;
-  RlxIrValue **state_of;   /* by node id: what takes the result; NULL: nothing */
-  gboolean *candidate;     /* by node id: a region whose result goes nowhere else than to states, or to such regions */
+  RlxIrValue **state_of;   /* by node id: the state that takes the result; NULL: none */
+  gboolean *candidate;     /* by node id: a region whose result is only used by states, or by such regions */
   guint *group_of;         /* by node id: index + 1 */
   GPtrArray *groups;       /* Group */
 } Updates;
@@ -78,7 +78,7 @@ n_users (const Updates    *self,
   return self->base.users[value->id] != NULL ? self->base.users[value->id]->len : 0;
 }
 
-/* What may lie in the same memory: views that are no copies have as many elements. */
+/* Values that may share memory: views that are not copies have the same number of elements. */
 static const RlxIrValue *
 find_memory (const RlxIrValue *value)
 {
@@ -94,7 +94,7 @@ is_state (const RlxIrValue *value)
   return rlx_ir_node_is (value->node, RLX_OP_ID_STATE);
 }
 
-/* Whether a region reads @value as it goes, each element for the one it computes. */
+/* Whether a region reads @value element by element, each for the element it computes. */
 static gboolean
 reads_plainly (const RlxIrNode  *node,
                const RlxIrValue *value)
@@ -115,7 +115,7 @@ reads_plainly (const RlxIrNode  *node,
 
 /* ---- which ---------------------------------------------------------------------------------- */
 
-/* Whether all users of a region are such that can be in one step with it. */
+/* Whether all users of a region can be in one step with it. */
 static gboolean
 is_candidate (const Updates   *self,
               const RlxIrNode *node)
@@ -150,7 +150,7 @@ find_candidates (Updates *self)
       const RlxIrAssign *assign = &g_array_index (ir->assigns, RlxIrAssign, i);
       guint id = assign->value->node->id;
 
-      /* what two states take is neither's */
+      /* a value that two states take belongs to neither */
       elsewhere[assign->value->id] |= self->state_of[id] != NULL;
       self->state_of[id] = assign->state;
     }
@@ -220,7 +220,7 @@ find_groups (Updates *self)
         self->group_of[i] = i + 1;
         g_array_append_val (nodes, i);
       }
-  /* Those that belong together read the same: looking at the users of what is read finds them. */
+  /* Regions that belong together read the same values, so searching the users of these finds them. */
   for (guint n = 0; n < nodes->len; n++)
     {
       const RlxIrNode *node = get_node (self, g_array_index (nodes, guint, n));
@@ -266,7 +266,7 @@ find_groups (Updates *self)
     }
 }
 
-/* The group that changes @state; 0: none. */
+/* The group that updates @state; 0: none. */
 static guint
 find_group_of_state (const Updates    *self,
                      const RlxIrValue *state)
@@ -282,8 +282,8 @@ find_group_of_state (const Updates    *self,
   return 0;
 }
 
-/* Groups come after all else, in any order, so none may read what another one changes, nor its own states in another
- * order than it goes through them. Outputs are what they were before. */
+/* Groups come after everything else, in any order, so none may read what another one updates, nor its own states in
+ * another order than its own. Outputs keep the old values. */
 static void
 drop_unsafe (Updates *self)
 {
@@ -353,7 +353,7 @@ add_operand (Group            *self,
   return -(int) operands->len;
 }
 
-/* The instructions of all members, one after the other. */
+/* The instructions of all members, one after another. */
 static void
 build_region (Updates *self,
               Group   *group)
@@ -410,7 +410,7 @@ is_own_state (const Updates    *self,
   return FALSE;
 }
 
-/* What has an element for each result, and whether all of it fits into one kernel. */
+/* Determines which inputs have an element for each result, and whether all of them fit into one kernel. */
 static gboolean
 check_region (Updates *self,
               Group   *group)
@@ -429,7 +429,7 @@ check_region (Updates *self,
       if (rlx_ir_value_get_immediate (value, &number, &integer))
         continue;
       n += rlx_target_get_n_segments (target, rlx_type_device_size (&value->type));
-      /* Of one element: what other groups read, too, is the same for all. */
+      /* Inputs of one element that other groups also read are the same for all. */
       group->is_tensor[i] = rlx_type_n_elements (type) > 1 ? !rlx_fused_reads_one (group->fused, i, &value->type) : TRUE;
       for (guint k = 0; rlx_type_n_elements (type) == 1 && k < n_users (self, value); k++)
         {
@@ -438,7 +438,7 @@ check_region (Updates *self,
           group->is_tensor[i] &= user == 0 || user == self->group_of[g_array_index (group->members, guint, 0)];
         }
     }
-  /* A state that only takes a value has a binding that is no operand's. */
+  /* A state that only takes a value has a binding without an operand. */
   for (guint i = 0; i < group->takers->len; i++)
     {
       const RlxIrValue *state = self->state_of[g_array_index (group->takers, guint, i)];
@@ -459,7 +459,7 @@ find_input (const Group      *group,
   return index;
 }
 
-/* Whether two values that are not for each element by itself are the same. */
+/* Whether two values that are not read element by element are the same. */
 static gboolean
 is_equal (const RlxIrValue *x,
           const RlxIrValue *y)
@@ -471,7 +471,7 @@ is_equal (const RlxIrValue *x,
                     memcmp (&number[0], &number[1], sizeof number[0]) == 0 && integer[0] == integer[1]);
 }
 
-/* Whether the same is done to both, with the same numbers. */
+/* Whether both do the same, with the same numbers. */
 static gboolean
 do_the_same (const Updates *self,
              const Group   *a,
@@ -518,7 +518,7 @@ do_the_same (const Updates *self,
   return TRUE;
 }
 
-/* One node for the group @first and all after it to which the same is done. */
+/* One node for the group @first and all later ones that do the same. */
 static void
 build_update (Updates  *self,
               RlxIr    *ir,
@@ -569,7 +569,7 @@ build_update (Updates  *self,
   RLX_NOTE (FUSE, "%%%u: one update of %u states for %u tensors", last->outputs[0].id, model->takers->len, n);
 }
 
-/* Takes the nodes out that groups stand for. */
+/* Removes the nodes that groups replace. */
 static void
 remove_members (Updates *self,
                 RlxIr   *ir,
@@ -613,7 +613,7 @@ rlx_ir_join_updates (RlxIr           *ir,
         drop (&self, group);
     }
 
-  /* What it knows is about the graph as it is. */
+  /* Its facts describe the graph as it is. */
   rlx_rewrite_clear (&self.base);
   done = g_new0 (gboolean, self.groups->len + 1);
   for (guint i = 0; i < self.groups->len; i++)

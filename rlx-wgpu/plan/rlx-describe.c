@@ -54,7 +54,7 @@ sorted_keys (GHashTable *table)
   return keys;
 }
 
-/* The numbers that a kernel gets, by name. */
+/* The numeric parameters of a kernel, by name. */
 static GVariant *
 parameters_to_variant (const RlxStep *step)
 {
@@ -94,7 +94,7 @@ rlx_plan_estimate_step (const RlxPlan   *plan,
   return speeds->dispatch_time + seconds;
 }
 
-/* A variant may have chosen among others for a part of its work: the outermost comes first. */
+/* A variant may have led to further choices for parts of its work: the outermost comes first. */
 char *
 rlx_plan_dup_choice (const RlxPlan *plan,
                      const RlxStep *step)

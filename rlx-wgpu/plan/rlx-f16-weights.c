@@ -65,13 +65,13 @@ typedef struct
   double sum;
   double absolute;
   double squares;
-  double lost;          /* squares of what rounding takes */
+  double lost;          /* squares of rounding errors */
   gint32 sign;          /* of the last one that is not zero */
   guint32 n_signs;
   guint32 n_changes;
 } Column;
 
-/* Elements of one row, @stride apart. FALSE for one that f16 does not have. */
+/* Elements of one row, @stride apart. FALSE for one that f16 cannot represent. */
 static gboolean
 add_row (Column      *columns,
          const float *row,
@@ -203,7 +203,7 @@ rlx_f16_weight_decide (const RlxF16Weight *weight,
   gsize size;
   const void *data = g_bytes_get_data (bytes, &size);
 
-  /* a tensor may begin anywhere in somebody's memory */
+  /* a tensor may start at any address */
   if ((guintptr) data % sizeof (float) != 0)
     data = copy = g_memdup2 (data, size);
   if (weight->is_packed ? check_packed (weight, data, size, &reason)

@@ -25,11 +25,11 @@ struct _RlxLower
   GPtrArray *temporaries;   /* RlxIrValue */
   GPtrArray *main_steps;    /* the prologue goes straight into the plan */
   gboolean prologue;        /* the node being lowered is constant */
-  guint n_nodes;            /* of the graph; what lowerings add comes after them */
+  guint n_nodes;            /* of the graph; those that lowerings add come after them */
   const guint *uses;        /* of the graph's values, by id */
-  guint f16_weight;             /* what the steps being made depend on, as in RlxStep */
+  guint f16_weight;             /* condition of the steps being created, as in RlxStep */
   gboolean if_f16;
-  guint choice;             /* of the variant that makes steps now, as in RlxStep */
+  guint choice;             /* of the variant that is creating steps, as in RlxStep */
 };
 
 const RlxTarget *
@@ -85,8 +85,8 @@ add_slot (RlxLower            *lower,
   return lower->plan->slots->len - 1;
 }
 
-/* Slots are made when a value is first touched: constants that end up as
- * numbers in parameter blocks never get one. */
+/* Slots are created when a value is first used: constants that end up as numbers in
+ * parameter blocks never get one. */
 guint
 rlx_lower_get_slot (RlxLower         *lower,
                     const RlxIrValue *value)
@@ -128,7 +128,7 @@ count_uses (const RlxIr *ir)
   return uses;
 }
 
-/* Whether a weight has one user, who may say how it lies. */
+/* Whether a weight has a single user, which may choose its layout. */
 static gboolean
 is_own_weight (RlxLower         *lower,
                const RlxIrValue *value)
@@ -252,8 +252,8 @@ rlx_lower_alias (RlxLower         *lower,
   g_hash_table_insert (lower->slots, (gpointer) view, GUINT_TO_POINTER (slot + 1));
 }
 
-/* Who else reads the state may do so later, and by way of a view that nobody knows
- * here: so there must be nobody. */
+/* Other readers of the state may read it later, and through a view that is unknown
+ * here, so there must be none. */
 gboolean
 rlx_lower_update_state (RlxLower         *lower,
                         const RlxIrValue *state,
@@ -299,9 +299,9 @@ rlx_lower_take_state (RlxLower         *lower,
   g_assert_not_reached ();
 }
 
-/* ---- values that lie one behind the other -------------------------------------------- */
+/* ---- values that are stored contiguously -------------------------------------------- */
 
-/* Takes those out that a step reads while it writes another one of the same role: they would be in one buffer. */
+/* Excludes those that a step reads while it writes another one of the same role: they would be in one buffer. */
 static void
 drop_conflicts (const RlxStep *step,
                 const guint   *roles,
@@ -350,7 +350,7 @@ rlx_lower_find_joinable (RlxLower                *lower,
           groups[index] = group;
         }
     }
-  /* What is computed once lies with its like. */
+  /* Values that are computed once are stored together. */
   for (guint i = 0; i < lower->plan->steps->len; i++)
     {
       const RlxStep *step = g_ptr_array_index (lower->plan->steps, i);
@@ -537,8 +537,8 @@ add_port (GArray           *ports,
   g_array_append_val (ports, port);
 }
 
-/* The slot of a value that is needed after the states took their new values:
- * a state itself is copied out first. */
+/* The slot of a value that is needed after states take their new values: a state is
+ * copied first. */
 static gboolean
 get_lasting_slot (RlxLower         *lower,
                   const RlxIrValue *value,
@@ -606,7 +606,7 @@ note_use (RlxPlan *plan,
     note_use (plan, s->joined - 1, step);
 }
 
-/* What others lie in is there from the first step that writes one of them, and these until the last that reads all. */
+/* A joint slot lives from the first step that writes a part, and its parts live until the last step that reads all. */
 static void
 join_lifetimes (RlxPlan *plan,
                 guint    index)
@@ -650,13 +650,13 @@ find_lifetimes (RlxPlan         *plan,
   for (guint i = 0; i < plan->reports->len; i++)
     note_use (plan, g_array_index (plan->reports, RlxPlanReport, i).slot, G_MAXINT);
 
-  /* What the prologue makes and a run reads must survive from run to run. */
+  /* Values that the prologue computes and a run reads must survive from run to run. */
   for (guint i = 0; i < plan->slots->len; i++)
     {
       RlxSlot *slot = &g_array_index (plan->slots, RlxSlot, i);
 
-      /* A tensor that is given again is not uploaded again. One that takes several bindings had
-       * better be overwritten by its only reader, or there may be too few for that step. */
+      /* A tensor that is passed again is not uploaded again. One that needs several bindings
+       * had better be overwritten by its only reader, or that step may run out of bindings. */
       if (slot->kind == RLX_SLOT_INPUT && slot->size <= target->limits.max_storage_binding_size)
         slot->last = G_MAXINT;
       /* Only tensors of no elements are never written; they still get bound. */
@@ -671,7 +671,7 @@ find_lifetimes (RlxPlan         *plan,
     }
 }
 
-/* By the number that the node has for its owner; those of one node as they were made. */
+/* By the node's number in the owner's graph; those of one node in the order of creation. */
 static int
 compare_reports (gconstpointer a,
                  gconstpointer b)
@@ -708,7 +708,7 @@ rlx_lower_ir (RlxPlan         *plan,
         {
           const RlxIrValue *value = &node->outputs[0];
 
-          /* Inputs keep their place in the list even when nothing uses them. */
+          /* Inputs keep their position in the list even if nothing uses them. */
           if (rlx_ir_node_is (node, RLX_OP_ID_INPUT))
             add_port (plan->inputs, node->name, value, rlx_lower_get_slot (&lower, value));
           else if (rlx_ir_node_is (node, RLX_OP_ID_PARAMETER))

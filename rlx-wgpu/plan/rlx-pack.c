@@ -12,7 +12,7 @@
 
 #include "util/rlx-checked-private.h"
 
-/* A write of less than this costs more than its bytes. */
+/* For smaller writes, the overhead exceeds the cost of the bytes. */
 #define MIN_RUN 16384
 
 /* Rows at a time: what is read of a column is a line of a cache then, and is not pushed out by other columns, which often lie

@@ -43,7 +43,7 @@ typedef struct
   const RlxTarget *target;
   guint64 alignment;
   GArray *banks;      /* Bank: activations */
-  GArray *folded;     /* Bank: what the prologue leaves behind */
+  GArray *folded;     /* Bank: results of the prologue */
   GPtrArray *conflicts; /* by slot, GArray of slots that must be in another buffer */
   gboolean *placed;   /* by slot */
 } Planner;
@@ -189,7 +189,7 @@ bank_give (Bank   *bank,
     }
 }
 
-/* The slot that is placed: what others are parts of. */
+/* The slot that is placed, if this one is part of it. */
 static guint
 get_whole (Planner *self,
            guint    index)
@@ -303,7 +303,7 @@ release (Planner *self,
     }
 }
 
-/* Once what they are parts of has its place. */
+/* Parts are placed after the slot that contains them. */
 static void
 place_parts (RlxPlan    *plan,
              RlxSlotKind kind)
@@ -320,7 +320,7 @@ place_parts (RlxPlan    *plan,
     }
 }
 
-/* Lets an output take over the memory of an input that dies at this step. */
+/* Lets an output reuse the memory of an input that dies at this step. */
 static gboolean
 place_in_place (Planner *self,
                 RlxStep *step,
@@ -421,7 +421,7 @@ place_activations (Planner *self)
     {
       RlxStep *step = s < plan->steps->len ? g_ptr_array_index (plan->steps, s) : NULL;
 
-      /* what was last used by an earlier step */
+      /* slots last used by an earlier step */
       while (next < dying->len)
         {
           guint index = g_array_index (dying, guint, next);
@@ -509,8 +509,8 @@ find_constants (const RlxPlan *plan)
   return constant;
 }
 
-/* Slots that never move: one after the other, a new buffer when one is full. States
- * have buffers of their own, since other executables may come to share one. */
+/* Slots that never move: one after another, with a new buffer whenever one is full.
+ * States have separate buffers, since other executables may share them. */
 static void
 place_static (Planner      *self,
               RlxSlotKind   kind,

@@ -13,7 +13,7 @@
 #include "util/rlx-debug-private.h"
 #include "util/rlx-wgsl-library-private.h"
 
-/* How an argument's elements lie in its words. */
+/* How an argument's elements are stored in words. */
 typedef struct
 {
   const char *element;   /* WGSL element type of the array */
@@ -37,8 +37,8 @@ has_f16 (const RlxTarget *target)
   return (target->features & RLX_DEVICE_FEATURES_F16) != 0;
 }
 
-/* Half-precision vectors are loaded as words: fewer loads, and the same with and
- * without native f16. They are stored as what they are: not every compiler makes words of them. */
+/* Half-precision vectors are loaded as words: fewer loads, and the same with and without native
+ * f16. They are stored as vectors: not every compiler merges them into words. */
 static Storage
 get_vector_storage (const RlxStep   *step,
                     const RlxArg    *arg,
@@ -114,8 +114,8 @@ encode (const RlxArg  *arg,
   return g_strdup_printf (number == RLX_NUMBER_SIGNED && !arg->raw ? "bitcast<u32>(v) & 0x%xu" : "v & 0x%xu", (1u << storage->bits) - 1);
 }
 
-/* Each part of a large tensor is a variable of its own. Of the accesses to them none is
- * inside the condition of another (kernels/common/product.wgsl says why). */
+/* Each part of a large tensor is a separate variable. No access to one is nested in the
+ * condition of another (kernels/common/product.wgsl says why). */
 static void
 write_access (GString       *out,
               const char    *function,
@@ -201,7 +201,7 @@ write_functions (GString         *out,
     }
   else
     {
-      /* whole words: for kernels that own every element of the word */
+      /* whole words, for kernels that own all elements of a word */
       head = g_strdup_printf ("(w: u32, v: u32) {");
       function = g_strdup_printf ("store_word_%s", arg->name);
       write_access (out, function, head, home->name, n_segments, per_segment, "atomicStore(&@[#], v);", "");
@@ -364,8 +364,8 @@ rlx_step_build_source (RlxPlan         *plan,
       return FALSE;
     }
 
-  /* WGSL's own conversions may round as they like; a region that casts in its
-   * middle needs them too. */
+  /* WGSL's own conversions may round in any way; regions that cast in the middle also
+   * need ours. */
   if (packed_f16 || strstr (body, "f16_bits") != NULL)
     {
       half = rlx_wgsl_library_select ("common/f16.wgsl", NULL, error);

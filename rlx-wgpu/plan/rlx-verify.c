@@ -59,7 +59,7 @@ check_pair (const RlxPlan *plan,
   const RlxSlot *a = get_slot (plan, i), *b = get_slot (plan, j);
   int first_a, last_a, first_b, last_b;
 
-  /* weights may be parts of others: nobody writes them */
+  /* weights may be parts of others, as they are never written */
   if (a->kind == RLX_SLOT_WEIGHT && b->kind == RLX_SLOT_WEIGHT)
     return TRUE;
   if (a->joined == j + 1 || b->joined == i + 1)
@@ -68,7 +68,7 @@ check_pair (const RlxPlan *plan,
     return TRUE;
   get_lifetime (plan, a, &first_a, &last_a);
   get_lifetime (plan, b, &first_b, &last_b);
-  /* One that takes memory over may begin in the step in which the other ends. */
+  /* A slot that reuses memory may start in the step in which the other ends. */
   if (a->shares == (int) j)
     last_b--;
   if (b->shares == (int) i)

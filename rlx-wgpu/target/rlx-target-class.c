@@ -13,7 +13,7 @@
 #define MAX_SUBGROUPS 32
 /* What RLX_DEBUG=small-bindings claims, so that tests split small tensors. */
 #define SMALL_BINDING (1024 * 1024)
-/* A program may not ask for less. */
+/* The smallest limit that a program may set. */
 #define MIN_BUFFER_LIMIT SMALL_BINDING
 
 void
@@ -38,16 +38,15 @@ rlx_target_set_class (RlxTarget     *self,
                       RlxAdapterType type)
 {
   rlx_speeds_guess (&self->speeds, type);
-  /* AMD's and NVIDIA's cards have so many, and two workgroups of 256 fit a core with all of them. Of others less is
-   * known: below 128 a compiler still finds room for what we count as 140. */
+  /* AMD's and NVIDIA's cards have this many, and two workgroups of 256 that use all of them fit a core. Less is
+   * known of others: with less than 128, compilers still find room for what we count as 140. */
   self->registers = type == RLX_ADAPTER_TYPE_DISCRETE ? 255 : 140;
   self->max_subgroups = MAX_SUBGROUPS;
 
   if (type == RLX_ADAPTER_TYPE_CPU)
     {
       /* Mesa's lavapipe, measured: eight lanes fill a core, a barrier turns a kernel into
-       * coroutines, and a load that is not the same for all lanes is made element by
-       * element. */
+       * coroutines, and a load that is not uniform is done element by element. */
       self->lanes = 8;
       self->busy_invocations = 16;
       self->busy_workgroups = 4;
@@ -175,7 +174,7 @@ rlx_target_limits_to_variant (const RlxTarget *self)
   return g_variant_ref_sink (g_variant_dict_end (&dict));
 }
 
-/* ---- one device as another ------------------------------------------------------------ */
+/* ---- standing in for a device ------------------------------------------------------------ */
 
 static const struct
 {
