@@ -20,7 +20,7 @@ typedef struct
 {
   RlxBuilder *b;
   const RlxAttentionAttrs *attrs;
-  RlxIrValue *inputs[6];       /* as attention has them */
+  RlxIrValue *inputs[6];       /* in attention's layout */
   RlxIrValue *result, *gradient;
   gint64 batch, heads, shared, n_queries, n_keys;
   RlxIrValue *query, *key, *value;
@@ -29,7 +29,7 @@ typedef struct
   RlxIrValue *gradients[6];    /* of the inputs */
 } Attention;
 
-/* An operand, or the result, in f32; @shared is how many of its heads belong together. */
+/* An operand, or the result, in f32; @shared is the number of its heads that belong together. */
 static RlxIrValue *
 bring_in (Attention  *self,
           RlxIrValue *x,
@@ -128,7 +128,7 @@ find_visible (Attention *self)
   return visible;
 }
 
-/* A mask as [batch, key heads, shared, queries, keys], with 1 where it is for all. */
+/* A mask as [batch, key heads, shared, queries, keys], with 1 where it applies to all. */
 static RlxIrValue *
 get_mask (Attention *self)
 {
@@ -151,8 +151,8 @@ get_mask (Attention *self)
   return rlx_build_shaped (self->b, mask, shape, 5);
 }
 
-/* With p the shares, made again: dv = pᵀ g, ds = p · (g vᵀ - Σ g · y), dq = scale · ds k, dk = scale · dsᵀ q. What keys with
- * one query head each have in common with grouped ones is a sum over the group. */
+/* With the weights p, recomputed: dv = pᵀ g, ds = p · (g vᵀ - Σ g · y), dq = scale · ds k, dk = scale · dsᵀ q.
+ * Grouped keys sum over the queries of their group. */
 static void
 attention_differentiate (Attention *self)
 {
@@ -160,7 +160,7 @@ attention_differentiate (Attention *self)
   RlxIrValue *mask, *visible, *scores, *cap = NULL, *shares, *most, *sum, *sink, *zero, *g, *y, *inner, *ds;
   const gint64 last = 4;
 
-  /* No key at all, or nothing to see of it. */
+  /* No keys, or keys without columns. */
   if (rlx_type_n_elements (&self->gradient->type) == 0 || rlx_type_n_elements (&self->inputs[RLX_ATTENTION_VALUE]->type) == 0)
     {
       for (guint i = 0; i < G_N_ELEMENTS (self->inputs); i++)
@@ -198,7 +198,7 @@ attention_differentiate (Attention *self)
       sink = rlx_build_as (b, rlx_build_shaped (b, sink, (gint64[]) { self->heads, self->shared, 1, 1 }, 4), RLX_DATA_TYPE_F32);
       most = rlx_build_max (b, most, sink);
     }
-  /* What all have in common goes away again. A query that sees nothing has no largest score. */
+  /* A common offset cancels. A query that sees nothing has no largest score. */
   most = rlx_build_stop_gradient (b, rlx_build_where (b, rlx_build_is_inf (b, most, NULL), zero, most));
   shares = rlx_build_exp (b, rlx_build_sub (b, scores, most));
   sum = rlx_build_sum_along (b, shares, last);
@@ -281,7 +281,7 @@ rlx_attention_gradient (RlxGradient     *self,
     rlx_gradient_add (self, node, kernels[i], &made->outputs[i]);
 }
 
-/* What attention_backward does, by other operators. */
+/* The equivalent of attention_backward, composed of other operators. */
 static void
 backward_differentiate (RlxBuilder        *b,
                         const RlxIrNode   *node,
@@ -323,7 +323,7 @@ rlx_attention_backward_gradient (RlxGradient     *self,
 
 /* ---- rotary positions ---------------------------------------------------------------- */
 
-/* A rotation's gradient turns the other way. */
+/* A rotation's gradient rotates backwards. */
 void
 rlx_rope_gradient (RlxGradient     *self,
                    const RlxIrNode *node)
@@ -345,7 +345,7 @@ rlx_rope_gradient (RlxGradient     *self,
       gint64 width = node->inputs[0]->type.shape[3], axis = last;
       gint64 rotated = attrs.rotated > 0 ? attrs.rotated : width;
 
-      /* Where both elements of a pair have a sine of their own, each is for the other one now. */
+      /* If both elements of a pair have their own sine, these are swapped. */
       if (sines->type.shape[last] == rotated && rotated > 0)
         {
           gint64 shape[RLX_MAX_DIMS], half = rotated / 2, pairs = last + (attrs.interleaved ? 1 : 0);

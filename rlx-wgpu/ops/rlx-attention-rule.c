@@ -78,7 +78,7 @@ check_attributes (const RlxOpCall         *call,
   return TRUE;
 }
 
-/* What is there besides query, key and value. */
+/* The operands besides query, key and value. */
 static gboolean
 check_extras (const RlxOpCall *call,
               const RlxHeads     *query,

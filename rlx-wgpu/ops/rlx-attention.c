@@ -74,7 +74,7 @@ rlx_attention_init (RlxAttention    *self,
     self->scale = self->q.width > 0 ? 1.0 / sqrt ((double) self->q.width) : 1.0;
   self->softcap = attrs->softcap;
   self->causal = attrs->causal;
-  /* A window over everything is none. */
+  /* A window that covers everything is no window. */
   self->window = window <= G_MAXUINT32 && window < self->k.sequence + self->q.sequence ? (guint64) window : 0;
 
   n_scores = (double) self->q.batch * (double) self->q.heads * (double) self->q.sequence * (double) self->k.sequence;
@@ -111,7 +111,7 @@ rlx_attention_add_sink (const RlxAttention *self,
     }
 }
 
-/* The result, and the sink that goes into its denominator. */
+/* The result, and the sink that is added to its denominator. */
 static void
 add_result (const Attention *self,
             RlxKernel       *kernel,
@@ -212,7 +212,7 @@ mask_has_rows (const RlxIrValue *mask)
   return mask != NULL && mask->type.n_dims >= 2 && mask->type.shape[mask->type.n_dims - 2] != 1;
 }
 
-/* Lanes take queries: attention-rows.wgsl. */
+/* A lane for each query: attention-rows.wgsl. */
 static gboolean
 rows_describe (const RlxVariant *variant,
                RlxLower         *lower,
@@ -226,7 +226,7 @@ rows_describe (const RlxVariant *variant,
    * the time, but each takes twice as long to compile. */
   guint64 tile_r = self->q.sequence > 16 && self->flops > 1e7 ? 4 : 1;
   gboolean vectors = self->q.width % 4 == 0 && self->v.width % 4 == 0;
-  /* Narrow heads get text for each of their columns. */
+  /* For narrow heads, columns are unrolled. */
   guint64 width = tile_r == 4 && vectors && self->q.width == self->v.width && self->q.width <= 64 ? self->q.width : 0;
   guint64 tile_k = self->flops > 1e9 ? 16 : 8;
   guint64 cols = width > 0 ? width : self->v.width <= 64 ? 64 : 256;
@@ -236,7 +236,7 @@ rows_describe (const RlxVariant *variant,
   const RlxIrValue *mask = self->inputs[MASK];
   RlxKernel *kernel = rlx_kernel_new (lower, self->node, "attention-rows");
 
-  /* Half of the text takes a third less to compile, and a tenth more to run at most. */
+  /* Half the text compiles a third faster, and runs at most a tenth slower. */
   if (width > 0)
     tile_k = CLAMP ((self->flops > 1e9 ? 64 : 32) / width, 1, 8);
   rlx_kernel_define (kernel, "WG", lanes);
@@ -355,7 +355,7 @@ block_describe (const RlxVariant *variant,
 /* Vectors of a row of scores. */
 #define MATRIX_ROW 9
 #define MATRIX_MAX_WIDTH 256
-/* What leaves room for other things in registers. */
+/* Leaves room for other values in registers. */
 #define MATRIX_MAX_KEPT 128
 
 /* How attention-matrix.wgsl shares its work: see its head. */
@@ -435,7 +435,7 @@ fill_matrix_plan (MatrixPlan      *plan,
     return FALSE;
   plan->sr = rows / wr;
   plan->sc = n_keys / plan->wc;
-  /* Where registers are few, few columns side by side take the least. */
+  /* With few registers, few adjacent columns need the fewest. */
   if (!share_sums (plan, columns, target->registers_are_shared ? 0 : weights))
     return FALSE;
   plan->tile_k = MAX (MATRIX_KEYS * width, weights * queries * MATRIX_KEYS) / 8;
@@ -470,7 +470,7 @@ make_matrix_plan (MatrixPlan      *plan,
     return "no workgroup of 256 whole subgroups";
   if (self->q.width == 0 || self->q.width % plan->shape->k != 0 || self->v.width % 4 != 0 || MAX (self->q.width, self->v.width) > MATRIX_MAX_WIDTH)
     return "the width of heads does not suit matrices";
-  /* More queries bring keys and values less often, and need workgroup memory for weights instead. */
+  /* More queries load keys and values less often, but need workgroup memory for weights. */
   if (self->q.sequence > MATRIX_MIN_QUERIES && fill_matrix_plan (plan, self, target, 2 * MATRIX_MIN_QUERIES) && plan->parts > 0)
     return NULL;
   return fill_matrix_plan (plan, self, target, MATRIX_MIN_QUERIES) ? NULL : "too little workgroup memory for heads so wide, or too small subgroups";
@@ -572,7 +572,7 @@ lower_merge (const Attention  *self,
   return rlx_kernel_dispatch (kernel, (rlx_type_n_elements (&self->y->type) - 1) / lanes + 1, error);
 }
 
-/* Where the splits leave what they have found, and how many there are. */
+/* Where the splits store their results, and how many there are. */
 static void
 add_splits (const Attention   *self,
             RlxLower          *lower,
@@ -595,8 +595,8 @@ add_splits (const Attention   *self,
   rlx_kernel_output (kernel, "state", *state);
 }
 
-/* Few rows on a CPU: attention-keys.wgsl, then attention-merge.wgsl when the keys are
- * dealt out to several workgroups. */
+/* Few rows on a CPU: attention-keys.wgsl, then attention-merge.wgsl if the keys are
+ * split between several workgroups. */
 static gboolean
 keys_describe (const RlxVariant *variant,
                RlxLower         *lower,
@@ -619,7 +619,7 @@ keys_describe (const RlxVariant *variant,
   rlx_kernel_define (kernel, "WG", lanes);
   rlx_kernel_define (kernel, "WIDTH", self->q.width);
   rlx_kernel_define (kernel, "COLS", self->v.width);
-  /* As much text as is worth compiling. */
+  /* The most text that is worth compiling. */
   rlx_kernel_define (kernel, "TK", self->q.width + self->v.width <= 64 ? 2 : 1);
   rlx_kernel_define (kernel, "SPLITS", splits > 1);
   rlx_attention_add_scores (self, kernel, 4, 4);
@@ -641,7 +641,7 @@ keys_describe (const RlxVariant *variant,
          lower_merge (self, lower, sums, state, splits * lanes, error);
 }
 
-/* Rows of queries that a workgroup takes together: what shares keys. */
+/* Rows of queries that a workgroup processes together because they share keys. */
 static guint64
 choose_rows (const Attention *self)
 {
@@ -650,7 +650,7 @@ choose_rows (const Attention *self)
   return rows == 1 ? 1 : rows <= 4 ? 4 : 8;
 }
 
-/* Into how many parts the keys go for @n_groups of workgroups, and how long these are. */
+/* The number of splits of the keys for @n_groups of workgroups, and their length. */
 static guint64
 cut_keys (const Attention *self,
           const RlxTarget *target,
@@ -668,8 +668,8 @@ cut_keys (const Attention *self,
   return (self->k.sequence - 1) / *span + 1;
 }
 
-/* What attention-split.wgsl and attention-few.wgsl have in common; attention-merge.wgsl follows when the keys are dealt out
- * to several workgroups. */
+/* What attention-split.wgsl and attention-few.wgsl have in common; attention-merge.wgsl follows if the keys are split
+ * between several workgroups. */
 static gboolean
 dispatch_few (const Attention *self,
               RlxLower        *lower,
@@ -731,7 +731,7 @@ split_describe (const RlxVariant *variant,
 /* Few rows on a GPU: attention-few.wgsl. Each lane has eight columns of queries, sums, and of keys and values on their way. */
 #define FEW_COLUMNS 8
 
-/* Where registers are few, half of the lanes have twice as many. */
+/* If registers are scarce, half as many lanes have twice as many each. */
 static guint
 get_few_lanes (const RlxTarget *target)
 {
@@ -788,8 +788,8 @@ attention_cost (const RlxVariant *variant,
   return rlx_target_get_seconds (target, self->flops, self->bytes);
 }
 
-/* Keys are read again for each row, and columns are written out: twice as many take six times
- * as long. */
+/* Keys are read again for each row, and columns are unrolled: twice as many take six times as
+ * long. */
 static RlxFit
 keys_fits (const RlxVariant *variant,
            const RlxTarget  *target,

@@ -98,7 +98,7 @@ rlx_complex_mul_infer (RlxOpCall *call,
   return TRUE;
 }
 
-/* ---- what they are made of ------------------------------------------------------- */
+/* ---- building blocks -------------------------------------------------------------- */
 
 /* [-1, 1] */
 static RlxIrValue *
@@ -126,7 +126,7 @@ take_part (RlxBuilder *b,
                                                  .axes = RLX_INTS (&axis, 1)));
 }
 
-/* Sums of f16 products are made in f32. */
+/* Sums of f16 products are computed in f32. */
 static RlxIrValue *
 widen (RlxBuilder *b,
        RlxIrValue *x)
@@ -205,7 +205,7 @@ rlx_complex_mul_expand (RlxBuilder        *b,
   RlxIrValue *reversed = rlx_build_reverse (b, y, RLX_REVERSE_ATTRS (.axes = RLX_INTS (&axis, 1)));
   RlxIrValue *second = rlx_build_mul (b, take_part (b, x, 1), reversed);
 
-  /* Last, so that there is nothing smaller than the result to be made before. */
+  /* Last, so that no intermediate value is smaller than the result. */
   second = rlx_build_mul (b, second, sign);
   return rlx_build_as (b, rlx_build_add (b, first, second), node->outputs[0].type.data_type);
 }

@@ -97,7 +97,7 @@ rlx_diagonal_gradient (RlxGradient     *self,
   gint64 square[RLX_MAX_DIMS], before[RLX_MAX_DIMS] = { 0 }, after[RLX_MAX_DIMS] = { 0 }, back[RLX_MAX_DIMS];
   gint64 last = n_dims - 1;
 
-  /* A matrix that has each element in a whole row, and then on the diagonal alone. */
+  /* A matrix with each element repeated along a row, then only on the diagonal. */
   memcpy (square, g->type.shape, sizeof square);
   square[last] = length;
   g = rlx_build_unsqueeze (b, g, RLX_UNSQUEEZE_ATTRS (.axes = RLX_INTS (&last, 1)));
@@ -189,7 +189,7 @@ rlx_grouped_matmul_infer (RlxOpCall *call,
   return TRUE;
 }
 
-/* For as many rows as one invocation keeps sums of. */
+/* For as many rows as one invocation can keep sums for. */
 enum { FEW_ROWS = 8 };
 
 typedef struct
@@ -455,7 +455,7 @@ rlx_lora_matmul_expand (RlxBuilder        *b,
                            RLX_LINEAR_ATTRS (.alpha = rlx_lora_matmul_attrs (node)->scale));
 }
 
-/* Rows of an expert that is not there gave zeros. */
+/* Rows of an expert that does not exist gave zeros. */
 void
 rlx_grouped_matmul_gradient (RlxGradient     *self,
                              const RlxIrNode *node)

@@ -13,14 +13,14 @@
 #include "util/rlx-checked-private.h"
 
 #define WORKGROUP_SIZE 64
-/* Up to this many channels a kernel is made for their number: a loop would
- * cost more than what is in it. */
+/* Up to this many channels, a kernel is specialised for their number: a loop would cost
+ * more than its body. */
 #define MAX_FEW 4
 /* The same for elements of a filter along its innermost axis. */
 #define MAX_WRITTEN_OUT 9
 /* The most channels of a panel. */
 #define MAX_PANEL 32
-/* Each element of a filter is used so often, or a copy of it costs more than it saves. */
+/* Unless each element of a filter is used this often, copying it costs more than it saves. */
 #define MIN_POSITIONS_TO_COPY 24
 
 /* ---- rules ---------------------------------------------------------------------- */
@@ -243,8 +243,8 @@ rlx_conv_transpose_infer (RlxOpCall          *call,
 
 /* ---- the problem --------------------------------------------------------------------- */
 
-/* What the choice is made from, and what the kernels are described by. Spatial axes are
- * numbered from the innermost one. */
+/* The problem, from which a variant is chosen and the steps are described. Spatial axes
+ * are numbered from the innermost one. */
 typedef struct
 {
   const RlxIrNode *node;
@@ -259,7 +259,7 @@ typedef struct
   guint64 m;              /* channels of a group */
   guint64 groups;
   gboolean filter_last;   /* output channels are neighbours in the filter */
-  gboolean own_filter;    /* it can lie as a kernel wants it */
+  gboolean own_filter;    /* its layout can be changed for a kernel */
   guint64 filter_strides[RLX_MAX_DIMS];
   guint64 sizes_in[RLX_MAX_SPATIAL], sizes_out[RLX_MAX_SPATIAL];
   gboolean is_spread;     /* each position of the operand has a block of the result for itself */
@@ -330,7 +330,7 @@ problem_init (Problem         *self,
       self->sizes_out[d] = (guint64) axis->out;
       self->n_terms *= (guint64) axis->window;
       n_there *= (guint64) MIN (axis->window, transposed ? axis->in : (axis->in - 1) / axis->dilation + 1);
-      /* Where a stride has nothing to part it may be beyond 32 bits. */
+      /* A stride that separates nothing may exceed 32 bits. */
       if ((transposed ? axis->in : axis->out) == 1)
         axis->stride = 1;
       phases = transposed ? MIN (axis->stride, axis->out) : 1;
@@ -388,7 +388,7 @@ get_bytes (const Problem *self)
          (double) rlx_type_n_bytes (&self->y->type);
 }
 
-/* Where all is well with several, the earlier one is known to be the better. */
+/* If several fit well, earlier ones are known to be better. */
 static double
 conv_cost (const RlxVariant *self,
            const RlxTarget  *target,
@@ -454,22 +454,22 @@ panel_layout (const RlxVariant *self,
                                ? 24 : MAX_PANEL);
 }
 
-/* The distance of the filter's elements that follow each other in a sum; 0: they are no run, as
- * output channels are neither the outermost nor the innermost axis. */
+/* The stride between consecutive elements of the filter in a sum; 0 if there is no single
+ * stride, because output channels are neither the outermost nor the innermost axis. */
 static guint64
 get_panel_stride (const Problem *problem)
 {
   return problem->conv.out_axis == 0 ? 1 : problem->filter_last ? problem->m : 0;
 }
 
-/* Whether the filter comes so that the kernel can read it. Otherwise each run makes a copy. */
+/* Whether the kernel can read the filter in its layout. Otherwise each run makes a copy. */
 static gboolean
 lies_in_panels (const Problem *problem)
 {
   return problem->is_spread || (problem->own_filter && get_panel_stride (problem) != 0 && !problem->conv.transposed);
 }
 
-/* Whether a transposed convolution is a plain one, whose filter goes the other way. */
+/* Whether a transposed convolution is a plain one with a reversed filter. */
 static gboolean
 is_turned (const Problem *problem)
 {
@@ -610,7 +610,7 @@ tiles_fits (const RlxVariant *self,
   return fit (NULL, problem->mostly_padding ? too_sparse : is_small (target, problem) ? "too few channels and positions" : NULL, why);
 }
 
-/* Visits what there is and nothing else. */
+/* Visits only existing elements. */
 static RlxFit
 direct_fits (const RlxVariant *self,
              const RlxTarget  *target,
@@ -624,8 +624,8 @@ direct_fits (const RlxVariant *self,
 
 /* ---- steps -------------------------------------------------------------------------- */
 
-/* What all kernels but that for products have in common. @filter_strides are those of the
- * filter as it lies on the device. */
+/* Common to all kernels except the product. @filter_strides are those of the filter on
+ * the device. */
 static gboolean
 describe (RlxKernel     *kernel,
           const Problem *self,

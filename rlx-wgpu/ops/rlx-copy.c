@@ -12,12 +12,12 @@
 #include "util/rlx-checked-private.h"
 
 #define WORKGROUP_SIZE 64
-/* The side of a tile that is gone through in order, in elements: a line of most caches. */
+/* The side of a tile that is traversed in order, in elements: a cache line on most devices. */
 #define TILE 16
 /* The same in workgroup memory; see kernels/transpose.wgsl. */
 #define SHARED_TILE 32
 #define SHARED_WORKGROUP_SIZE 256
-/* With less of either dimension most of such a tile is empty. */
+/* If either dimension is shorter, most of such a tile is empty. */
 #define MIN_SIDE 8
 
 guint64
@@ -78,7 +78,7 @@ count_elements (const RlxCopy *copy)
   return n;
 }
 
-/* One step, for a copy that is as simple as it gets. */
+/* One step, for a copy in its simplest form. */
 static gboolean
 dispatch_copy (RlxLower         *lower,
                const RlxIrNode  *node,
@@ -162,7 +162,7 @@ dispatch_copy (RlxLower         *lower,
 
 typedef struct
 {
-  RlxCopy copy;            /* as simple as it gets */
+  RlxCopy copy;            /* in its simplest form */
   const RlxIrValue *from, *to;
   guint bits;              /* of an element */
 } Problem;
@@ -189,8 +189,8 @@ copy_cost (const RlxVariant *variant,
   return rlx_target_get_seconds (target, 0, 2.0 * (double) count_elements (&self->copy) * self->bits / 8);
 }
 
-/* The dimension along which the operand runs, if that is not the last and it as well as
- * the last one have @side elements or more. */
+/* The dimension along which the operand is contiguous, if that is not the last, and
+ * both have at least @side elements. */
 static gboolean
 find_near (const RlxCopy *copy,
            gint64         side,
@@ -278,7 +278,7 @@ shared_describe (const RlxVariant *variant,
   rlx_kernel_param_u32 (kernel, "groups", n_groups);
   rlx_kernel_param_u32 (kernel, "tiles_near", tiles_near);
   rlx_kernel_param_u32 (kernel, "tiles_far", tiles_far);
-  /* Negative distances count on arithmetic modulo 2³². */
+  /* Negative strides rely on arithmetic modulo 2³². */
   rlx_kernel_param_u32 (kernel, "near", (guint32) copy->shape[near]);
   rlx_kernel_param_u32 (kernel, "far", (guint32) copy->shape[far]);
   rlx_kernel_param_u32 (kernel, "from_offset", (guint32) copy->from_offset);
@@ -307,8 +307,8 @@ tiles_fits (const RlxVariant *variant,
 }
 
 /* Neighbours in the result may be far apart in the operand, as in the transpose of a
- * matrix: then a line of the cache is gone before its other elements are wanted. Going
- * through the elements in square tiles avoids that. */
+ * matrix: then a cache line is evicted before its other elements are needed. Traversing
+ * the elements in square tiles avoids that. */
 static gboolean
 tiles_describe (const RlxVariant *variant,
                 RlxLower         *lower,
@@ -321,7 +321,7 @@ tiles_describe (const RlxVariant *variant,
   guint axes[] = { 0, tiles.n_dims - 1 };
 
   find_near (&tiles, TILE, &axes[0]);
-  /* Cut off what is no whole tile. */
+  /* Clip incomplete tiles. */
   for (guint i = 0; i < G_N_ELEMENTS (axes); i++)
     {
       guint d = axes[i];

@@ -16,7 +16,7 @@
 #define MAX_NEIGHBOURS 256
 /* Lists up to that many neighbours are in registers. */
 #define MAX_REGISTERS 24
-/* Products and sums in one dispatch: a step that takes seconds might be taken for one that hangs. */
+/* The limit of products and sums in one dispatch: a step that takes seconds might be mistaken for a hang. */
 #define MAX_WORK 1e10
 
 static const RlxTensorType *
@@ -26,7 +26,7 @@ get_type (const RlxOpCall *call,
   return index < call->n_inputs ? call->inputs[index] : NULL;
 }
 
-/* Points and others that go with each other; the type becomes that of all distances. */
+/* Checks that points and others match; the type becomes that of all distances. */
 static gboolean
 check_points (const RlxOpCall *call,
               RlxTensorType   *type,
@@ -390,7 +390,7 @@ swap_last_two (RlxBuilder *b,
   return x != NULL ? rlx_build_swapped (b, x, x->type.n_dims - 2, x->type.n_dims - 1) : NULL;
 }
 
-/* The points divided by their norms; what is 0 stays it. */
+/* The points divided by their norms; points at 0 stay there. */
 static RlxIrValue *
 normalise (RlxBuilder *b,
            RlxIrValue *x)

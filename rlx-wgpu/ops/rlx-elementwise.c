@@ -263,8 +263,8 @@ typedef struct
   gint64 i;
 } Scalar;
 
-/* Puts a number into the parameters: its value never becomes text, so kernels
- * that differ in numbers alone are one kernel. */
+/* Adds a number to the parameters: its value never becomes text, so kernels that only
+ * differ in numbers are the same. */
 static char *
 add_scalar (GArray      *scalars,
             char         class,
@@ -300,7 +300,7 @@ attribute_text (GArray               *scalars,
   value = rlx_attr_get_float (def, instruction->attrs);
   if (class == 'f')
     return add_scalar (scalars, 'f', value, 0);
-  /* Kernels compute with 32 bits: what the type does not hold would wrap when it is stored. */
+  /* Kernels compute with 32 bits: values that the type cannot hold would wrap when stored. */
   return add_scalar (scalars, class, 0, saturate (value, info->min, (gint64) info->max));
 }
 
@@ -363,7 +363,7 @@ class_type (char class)
   return class == 'f' ? "f32" : class == 'i' ? "i32" : class == 'u' ? "u32" : "bool";
 }
 
-/* A region on its way into a kernel. */
+/* A region while its kernel is generated. */
 typedef struct
 {
   const RlxFused *fused;
@@ -372,7 +372,7 @@ typedef struct
   Loop loop;
   gint64 *strides;
   gboolean *contiguous;   /* by operand */
-  char **immediates;      /* by operand: what stands for it, or NULL for a load */
+  char **immediates;      /* by operand: its replacement, or NULL for a load */
   GArray *scalars;
   gboolean indexed;       /* some operand needs the index in each dimension */
   gboolean vectors;       /* floats that lie in order come as arguments */
@@ -656,7 +656,7 @@ region_describe (Region    *region,
       bytes += (double) rlx_type_n_bytes (&region->node->inputs[operand->input]->type);
       if (region->contiguous[i])
         continue;
-      /* Negative strides count on 32-bit arithmetic wrapping around. */
+      /* Negative strides rely on 32-bit arithmetic wrapping around. */
       g_autofree char *offset = g_strdup_printf ("o%u", i);
       rlx_kernel_param_u32 (kernel, offset, (guint32) operand->offset);
       for (guint d = 0; d < region->loop.n_dims; d++)

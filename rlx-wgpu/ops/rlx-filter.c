@@ -151,7 +151,7 @@ rlx_fft_conv_expand (RlxBuilder        *b,
     {
       gint64 before[RLX_MAX_DIMS] = { 0, }, after[RLX_MAX_DIMS] = { 0, };
 
-      /* each block but for its first elements, which others know better */
+      /* each block without its first elements, which the previous one has */
       before[last] = n_taps - 1;
       after[last] = (n_blocks - 1) * step + block - (n_taps - 1) - n;
       x = rlx_build_pad (b, x, NULL, RLX_PAD_ATTRS (.before = RLX_INTS (before, last + 1), .after = RLX_INTS (after, last + 1)));

@@ -7,7 +7,7 @@
 
 #include "ops/rlx-gradient-private.h"
 
-/* Parts that are tried at most. */
+/* The largest number of segments that is tried. */
 #define MAX_PARTS 64
 
 typedef struct
@@ -49,7 +49,7 @@ sizes_init (Sizes          *self,
       const RlxIrNode *node = g_ptr_array_index (ir->nodes, i);
       guint64 bytes = 0;
 
-      /* Inputs and weights are there anyway. */
+      /* Inputs and weights are kept anyway. */
       for (guint k = 0; reached[i] && node->n_inputs > 0 && k < node->n_outputs; k++)
         bytes += rlx_type_n_device_bytes (&node->outputs[k].type);
       self->before[i + 1] = self->before[i] + bytes;
@@ -66,7 +66,7 @@ sizes_init (Sizes          *self,
     }
 }
 
-/* Cuts for @n_parts parts of about the same size, where little goes across. Returns what that takes. */
+/* Cuts for @n_parts segments of similar size, where few bytes cross. Returns the memory needed. */
 static guint64
 try_cuts (const Sizes *self,
           guint        n_parts,

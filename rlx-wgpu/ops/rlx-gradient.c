@@ -7,15 +7,15 @@
 
 #include "rlx-tensor-private.h"
 
-/* Operators that a message lists between the one it is about and the loss. */
+/* The number of operators that a message lists between its subject and the loss. */
 #define MAX_PATH 6
 
-/* What is known of a value, by its id. */
+/* Facts about a value, by its id. */
 typedef struct
 {
   RlxIrValue *gradient;       /* so far */
   const RlxIrNode *user;      /* the node that contributed to it first; NULL for a loss */
-  gboolean wanted;            /* something that a gradient was asked for is it, or leads to it */
+  gboolean wanted;            /* it is, or depends on, a value whose gradient is requested */
 } Entry;
 
 struct _RlxGradient
@@ -116,7 +116,7 @@ rlx_gradient_take (RlxGradient     *self,
   return rlx_gradient_wants (self, node, input) ? g_steal_pointer (&get_entry (self, node->inputs[input])->gradient) : NULL;
 }
 
-/* ---- what rules are made of -------------------------------------------------------------- */
+/* ---- building blocks of rules ------------------------------------------------------------ */
 
 RlxIrValue *
 rlx_build_number (RlxBuilder       *b,
@@ -181,7 +181,7 @@ rlx_build_sum_to (RlxBuilder          *b,
   if (x == NULL)
     return NULL;
   x = rlx_build_shaped (b, x, x->type.shape + n_more, x->type.n_dims - n_more);
-  /* Less than the whole shape happens too: what broadcasts to it stands for all of it. */
+  /* It may also have a smaller shape, which broadcasts to the whole one. */
   if (x == NULL || rlx_type_same_shape (&x->type, shape))
     return x;
   return rlx_build_expand (b, x, RLX_EXPAND_ATTRS (.shape = RLX_INTS (shape->shape, shape->n_dims)));
@@ -272,7 +272,7 @@ rlx_gradient_refuse (RlxGradient     *self,
                  "gradient: %s has none: %s; the loss depends on it through %s", node->op->name, why, path);
 }
 
-/* Whether anything that was asked for is an operand of @node, or leads to one. */
+/* Whether a value whose gradient is requested is an operand of @node, or leads to one. */
 static gboolean
 depends (RlxGradient     *self,
          const RlxIrNode *node)
@@ -396,7 +396,7 @@ check_value (RlxGradient      *self,
   return FALSE;
 }
 
-/* Which of the nodes lead to a loss, be it by an operator whose derivative is zero. */
+/* Which nodes lead to a loss, even if only through an operator whose derivative is zero. */
 static gboolean *
 find_reached (const RlxIr   *ir,
               const RlxLoss *losses,
@@ -422,10 +422,10 @@ find_reached (const RlxIr   *ir,
   return reached;
 }
 
-/* ---- computing again ---------------------------------------------------------------------- */
+/* ---- recomputation ------------------------------------------------------------------------ */
 
-/* What a copy of a node takes for an operand from before its part: weights as they are, all else as something that is
- * looked at later, so that the copy is no duplicate. */
+/* The operand that a copied node uses for one from before its segment: weights unchanged, everything else through a
+ * node that keeps the copy from being a duplicate. */
 static RlxIrValue *
 take_operand (RlxGradient *self,
               RlxIrValue  *value,
@@ -436,8 +436,8 @@ take_operand (RlxGradient *self,
   return is_weight ? value : rlx_build_after (&self->b, value, later);
 }
 
-/* Goes back from @end to @first through copies of the nodes, which are made where the gradients of their results are
- * there already. */
+/* Goes back from @end to @first through copies of the nodes, which are created once the gradients of their results
+ * exist. */
 static void
 go_back_again (RlxGradient    *self,
                guint           first,
@@ -523,7 +523,7 @@ go_back_in_parts (RlxGradient    *self,
       return;
     }
 
-  /* What was computed last is there still. */
+  /* The last segment is still in memory. */
   go_back (self, cuts[n_cuts - 1], n_nodes);
   copies = g_new (RlxIrValue *, n_values);
   for (guint i = n_cuts; i-- > 0 && self->b.error == NULL;)
@@ -586,7 +586,7 @@ rlx_ir_add_gradients (RlxIr             *ir,
     }
   g_array_unref (self.entries);
 
-  /* They are nodes of the graph like any others, which messages call by their own number. */
+  /* They are ordinary nodes of the graph, whose own numbers appear in messages. */
   for (guint i = n_nodes; i < ir->nodes->len; i++)
     {
       RlxIrNode *node = g_ptr_array_index (ir->nodes, i);

@@ -17,7 +17,7 @@ struct _RlxKernel
 {
   RlxLower *lower;
   RlxStep *step;
-  char *excess;       /* the first parameter that has no room in 32 bits; nullable */
+  char *excess;       /* the first parameter that does not fit 32 bits; nullable */
 };
 
 static RlxKernel *
@@ -149,7 +149,7 @@ rlx_kernel_output_atomic (RlxKernel        *self,
   g_array_index (self->step->args, RlxArg, self->step->args->len - 1).atomic = TRUE;
 }
 
-/* Sizes and attributes come from outside: rlx_kernel_dispatch() refuses the step. */
+/* Sizes and attributes come from outside: rlx_kernel_dispatch() rejects the step. */
 static gboolean
 check_param (RlxKernel  *self,
              const char *name,
@@ -346,7 +346,7 @@ rlx_kernel_dispatch (RlxKernel *self,
       return TRUE;
     }
 
-  /* Near-square, so that few workgroups are started in vain. */
+  /* Nearly square, so that few workgroups are started needlessly. */
   if (n_workgroups > width)
     {
       height = (n_workgroups + width - 1) / width;

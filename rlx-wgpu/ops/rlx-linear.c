@@ -228,7 +228,7 @@ flatten (RlxBuilder *b,
   return rlx_build_shaped (b, x, shape, 2);
 }
 
-/* A vector as what it stands for: a row as first operand, a column as second. */
+/* A vector as a matrix: a row as first operand, a column as second. */
 static RlxIrValue *
 as_matrix (RlxBuilder *b,
            RlxIrValue *x,
@@ -513,7 +513,7 @@ rlx_qkv_linear_lower (RlxLower        *lower,
 
 /* ---- products that share an operand ------------------------------------------------ */
 
-/* One dispatch, where the weights can be made to lie side by side. */
+/* One dispatch, if the weights can be stored side by side. */
 static gboolean
 lower_joined (RlxLower        *lower,
               const RlxIrNode *node,
@@ -526,7 +526,7 @@ lower_joined (RlxLower        *lower,
   guint n = node->n_outputs;
 
   *done = FALSE;
-  /* Matrix units want each weight by itself: one may be cast to f16 where another is not. */
+  /* Matrix units need separate weights: one may be cast to f16 while another is not. */
   if (!rlx_product_can_be_packed (rlx_lower_get_target (lower)) || rlx_product_has_matrix (lower))
     return TRUE;
 

@@ -85,7 +85,7 @@ rlx_loss_infer (RlxOpCall          *call,
   return TRUE;
 }
 
-/* ---- what they are made of ----------------------------------------------------------- */
+/* ---- building blocks ----------------------------------------------------------------- */
 
 static RlxIrValue *
 sum_all (RlxBuilder *b,
@@ -195,7 +195,7 @@ expand_probabilities (RlxBuilder         *b,
   if (attrs->smoothing > 0)
     target = rlx_build_add (b, rlx_build_mul (b, target, rlx_build_number (b, zero, 1 - attrs->smoothing)),
                             rlx_build_number (b, zero, attrs->smoothing / (double) n));
-  /* What has no part counts nothing, however unlikely it is. */
+  /* A class with weight 0 contributes nothing, however unlikely it is. */
   losses = rlx_build_where (b, rlx_build_equal (b, target, zero), zero, rlx_build_mul (b, target, logs));
   losses = rlx_build_reduce_sum (b, losses, RLX_REDUCE_SUM_ATTRS (.axes = RLX_INTS (&along, 1)));
   return reduce (b, losses, attrs->reduction);
@@ -253,7 +253,7 @@ rlx_loss_expand (RlxBuilder        *b,
   return rlx_build_as (b, reduce (b, losses, attrs->reduction), node->outputs[0].type.data_type);
 }
 
-/* softmax (x) · Σ target - target, times the share that the row has in the result. */
+/* softmax (x) · Σ target - target, times the weight of the row in the result. */
 RlxIrValue *
 rlx_loss_build_gradient (RlxBuilder         *b,
                          const RlxLossAttrs *attrs,

@@ -85,7 +85,7 @@ typedef struct
 typedef struct
 {
   guint n_maps;
-  guint map[RLX_NORM_N_INPUTS];   /* where each input is; several may lie alike */
+  guint map[RLX_NORM_N_INPUTS];   /* the strides of each input; several may be the same */
   Groups kept;
   Groups reduced;
   guint64 n_rows;
@@ -185,13 +185,13 @@ describe_groups (const Groups *groups,
     }
 }
 
-/* How rows are shared out. */
+/* How rows are distributed. */
 typedef struct
 {
   guint lanes;             /* invocations that share a row, or a chunk of it */
   guint workgroup_size;
   guint spread;            /* parts of a chunk */
-  guint64 n_chunks;        /* of a row; 0: rows are not cut */
+  guint64 n_chunks;        /* of a row; 0: rows are not split */
   guint64 span;            /* columns of a chunk */
   guint vectors;           /* of four columns, which an invocation keeps; 0: it reads them again */
   guint subgroup;          /* how many invocations add up by themselves then */
@@ -370,8 +370,7 @@ dispatch_units (RlxKernel      *kernel,
   return rlx_kernel_dispatch (kernel, groups, error);
 }
 
-/* A step of its own for the sum @sum. Chunks of rows, as if there were nothing
- * to be found out about them. */
+/* A separate step for the sum @sum. Chunks of rows, without any statistics. */
 static gboolean
 lower_sum (const RlxNorm    *self,
            RlxLower         *lower,
@@ -529,8 +528,8 @@ cut_rows (const Problem   *self,
   return division;
 }
 
-/* There should be enough rows to keep the device busy; on a CPU what eight of them need
- * should also stay in its cache, since a row is read two or three times. */
+/* There should be enough rows to keep the device busy; on a CPU eight of them should
+ * also fit its cache, since a row is read two or three times. */
 static RlxFit
 chunks_fits (const RlxVariant *variant,
              const RlxTarget  *target,
@@ -634,7 +633,7 @@ whole_describe (const RlxVariant *variant,
   return dispatch_units (kernel, &division, self->rows.n_rows, error);
 }
 
-/* Of an invocation that keeps its columns, and their factors: few where registers are. */
+/* For an invocation that keeps its columns, and their factors: fewer if registers are scarce. */
 #define MAX_VECTORS 4
 #define MAX_SHARED_VECTORS 2
 #define MAX_WORKGROUP 1024

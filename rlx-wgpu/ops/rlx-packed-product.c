@@ -11,10 +11,10 @@
 #include "ops/rlx-product-private.h"
 #include "ops/rlx-variant-private.h"
 
-/* What kernels/packed/decode.wgsl takes apart at a time. */
+/* How many numbers kernels/packed/decode.wgsl unpacks at a time. */
 #define CHUNK 32
 
-/* What kernels/packed-matmul.wgsl calls its parts. */
+/* The names of the parts of kernels/packed-matmul.wgsl. */
 enum { MODE_LANES, MODE_SHARE, MODE_TILE, MODE_SHUFFLE };
 
 /* Fewer rows or columns leave most of a tile of matrices empty. */
@@ -63,14 +63,14 @@ packed_cost (const RlxVariant *self,
                                  (double) rlx_type_n_bytes (&problem->weight->type));
 }
 
-/* Without any experts there is no row that could stand in for the one asked for. */
+/* Without any experts there is no row to replace the requested one. */
 static gboolean
 has_rows (const Problem *problem)
 {
   return problem->expert == NULL || problem->weight->type.shape[0] > 0;
 }
 
-/* For fewer rows it is no faster: taking numbers apart is most of the work. */
+/* For fewer rows it is not faster: unpacking is most of the work. */
 static RlxFit
 shuffle_fits (const RlxVariant *self,
               const RlxTarget  *target,
@@ -102,7 +102,7 @@ share_fits (const RlxVariant *self,
   return problem->m <= 8 || problem->expert != NULL ? RLX_FIT_WELL : rlx_variant_poorly ("more than 8 rows", why);
 }
 
-/* What a lane of kernels/packed-row.wgsl takes apart at a time. */
+/* How many numbers a lane of kernels/packed-row.wgsl unpacks at a time. */
 typedef struct
 {
   RlxPackedType type;
@@ -164,7 +164,7 @@ tile_fits (const RlxVariant *self,
   return target->loads_coalesce ? RLX_FIT_WELL : rlx_variant_poorly ("barriers are slow here", why);
 }
 
-/* On a GPU neighbouring lanes want neighbouring bytes. */
+/* On a GPU neighbouring lanes should read neighbouring bytes. */
 static RlxFit
 lanes_fits (const RlxVariant *self,
             const RlxTarget  *target,
@@ -279,7 +279,7 @@ matrix_cost (const RlxVariant *self,
              const RlxTarget  *target,
              gconstpointer     data)
 {
-  /* Where lanes share registers, taking numbers apart takes longer than their products. */
+  /* If lanes share registers, unpacking takes longer than the products. */
   return packed_cost (self, target, data) / (target->registers_are_shared ? 2.0 : 4.0);
 }
 
@@ -362,7 +362,7 @@ rows_describe (const RlxVariant *self,
 
 /* ---- by products of bytes ------------------------------------------------------ */
 
-/* What kernels/packed/quads.wgsl knows. */
+/* The formats that kernels/packed/quads.wgsl supports. */
 static gboolean
 has_quads (const RlxIrNode *node)
 {
@@ -447,8 +447,8 @@ lanes_describe (const RlxVariant *self,
   const Problem *problem = data;
   gboolean shuffle = self->data != NULL;
   guint64 tile_m = shuffle && problem->m > 8 ? 16 : choose_rows (problem), lanes = 64;
-  /* More columns share the loads of a row where there are many; taking
-   * numbers apart is most of the work for one row. */
+  /* More columns share the loads of a row if there are many rows; for one row,
+   * unpacking is most of the work. */
   guint64 tile_n = shuffle || (problem->m > 1 && problem->n >= 512 && problem->expert == NULL) ? 4 : 1;
   RlxKernel *kernel = rlx_kernel_new (lower, node, "packed-matmul");
 

@@ -70,7 +70,7 @@ static const Format formats[] = {
   { RLX_PACKED_TYPE_F8_E5M2, 1, 1, 8, 57344, 0, 0, NULL, 0 },
 };
 
-/* NULL for a number that is none: attributes are checked before rules see them. */
+/* NULL for an invalid number: attributes are checked before rules see them. */
 static const Format *
 find_format (gint64 type)
 {
@@ -396,7 +396,7 @@ rlx_gather_packed_infer (RlxOpCall                      *call,
 
 /* ---- lowering --------------------------------------------------------------- */
 
-/* The grid of a format, made once for all graphs. */
+/* The grid of a format, created once for all graphs. */
 static RlxTensor *
 get_table (const Format *format)
 {

@@ -13,9 +13,9 @@
  * up the splits takes to start; and there are at most so many splits. */
 #define MIN_SPLIT 256
 #define MAX_SPLITS 16
-/* What adding up one more split costs, as a part of the product. */
+/* The cost of adding up one more split, as a fraction of the product. */
 #define SPLIT_COST 0.04
-/* The first one must gain that. */
+/* The gain required of the first one. */
 #define WORTH_A_SPLIT 1.1
 /* Of the kernel whose subgroups share rows: the most lanes, and the most steps of a row that are loaded at once. */
 #define ROWS_WORKGROUP 256
@@ -23,7 +23,7 @@
 /* Packed numbers that are taken apart at a time. */
 #define CHUNK 32
 
-/* ---- how the work is shared out ------------------------------------------------------------ */
+/* ---- how the work is distributed ----------------------------------------------------------- */
 
 /* So many workgroups keep a GPU busy, if they have @workgroup invocations each. */
 static double
@@ -310,7 +310,7 @@ rlx_product_has_no_tiles (const RlxTarget *target)
   return TRUE;
 }
 
-/* What is known to speak against a kind of tile on a device that was not measured. */
+/* Known objections to a kind of tile on a device that was not measured. */
 static const char *
 find_obstacle (RlxProductVariant row,
                const RlxTarget  *target)
@@ -345,7 +345,7 @@ rlx_product_tiles_fits (const RlxVariant *self,
   return *why != NULL ? RLX_FIT_POORLY : RLX_FIT_WELL;
 }
 
-/* A tile that is partly empty takes as long as a full one, and too few leave cores idle. */
+/* A tile that is partly empty takes as long as a full one, and too few tiles leave cores idle. */
 double
 rlx_product_tiles_cost (const RlxVariant *self,
                         const RlxTarget  *target,

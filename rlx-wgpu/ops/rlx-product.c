@@ -235,7 +235,7 @@ problem_init (RlxProductProblem          *self,
   self->few_results = plain && prefer_dot (product, product->m * product->n * self->n_batch, target);
   if (plain && product->n < target->lanes && product->n < product->m)
     transpose (self);
-  /* Looking at weights takes time: not for nothing. */
+  /* Examining weights takes time, so only if necessary. */
   if (self->few_results)
     self->no_matrix = "few results with long sums";
   else
@@ -283,7 +283,7 @@ rlx_product_count_operations (const RlxProductProblem *problem)
 
 /* ---- fits and costs ------------------------------------------------------------------ */
 
-/* What is better than lanes and tiles wherever it can be; NULL: nothing. */
+/* Variants that are better than lanes and tiles wherever they fit; NULL: none. */
 const char *
 rlx_product_find_better (const RlxProductProblem *problem)
 {
@@ -399,7 +399,7 @@ lanes_layout (const RlxVariant *self,
   return rlx_weight_in_panels (rlx_product_can_use_panels (problem) && (!target->loads_coalesce || problem->product.b_n != 1) ? RLX_PRODUCT_PANEL : 0);
 }
 
-/* Lets the weight lie as the variant wants it, if it can, and tells where its elements are. */
+/* Changes the weight to the layout that the variant needs, if possible, and tells where its elements are. */
 gboolean
 rlx_product_take_panels (const RlxVariant        *self,
                          RlxLower                *lower,
@@ -579,7 +579,7 @@ static const RlxVariant variants[] = {
   [RLX_PRODUCT_TILES_32] = TILES ("tiles-32", TILES_32),
   [RLX_PRODUCT_REGISTERS] = TILES ("registers", REGISTERS),
   [RLX_PRODUCT_DOT] = { "dot", dot_fits, dot_cost, NULL, dot_describe, NULL },
-  /* Windows are for those who know that tiles can be used. */
+  /* Callers only use windows if they know that tiles can be used. */
   [RLX_PRODUCT_LANES] = { "lanes", lanes_fits, lanes_cost, lanes_layout, lanes_describe, NULL },
 };
 

@@ -509,7 +509,7 @@ rlx_dequantize_linear_gradient (RlxGradient     *self,
   rlx_gradient_through (self, node, &y, 1);
 }
 
-/* Rounding counts as if it were not there; a step is learned from what rounding and limits leave. */
+/* Rounding is ignored (straight-through); the step size is learned from the errors of rounding and clamping. */
 void
 rlx_fake_quantize_gradient (RlxGradient     *self,
                             const RlxIrNode *node)

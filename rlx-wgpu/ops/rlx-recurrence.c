@@ -87,7 +87,7 @@ get_type (const RlxOpCall *call,
   return index >= 0 && (guint) index < call->n_inputs ? call->inputs[index] : NULL;
 }
 
-/* That an operand, which may be absent, is what the others ask for. */
+/* Checks that an operand, which may be absent, matches the others. */
 static gboolean
 check_shape (const RlxOpCall *call,
              int              index,
@@ -582,7 +582,8 @@ print_problem (gconstpointer data)
                           self->columns);
 }
 
-/* How many invocations fill the device: each step waits for the one before, so it takes more of them than elsewhere. */
+/* How many invocations fill the device: each step waits for the previous one, so more of them are needed than
+   elsewhere. */
 static double
 count_busy (const RlxTarget *target)
 {
