@@ -167,11 +167,20 @@ rlx_model_open (GFile        *file,
                 GCancellable *cancellable,
                 GError      **error)
 {
+  RlxModel *self;
+
   g_return_val_if_fail (G_IS_FILE (file), NULL);
   g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), NULL);
   g_return_val_if_fail (error == NULL || *error == NULL, NULL);
 
-  return model_read (rlx_source_open (file, cancellable, error), file, cancellable, error);
+  self = model_read (rlx_source_open (file, cancellable, error), file, cancellable, error);
+  if (self == NULL)
+    {
+      g_autofree char *name = g_file_get_parse_name (file);
+
+      g_prefix_error (error, "%s: ", name);
+    }
+  return self;
 }
 
 static gpointer

@@ -65,6 +65,7 @@ def info_lists_tensors():
 def info_refuses():
     refused('missing', 'info', status=USAGE)
     refused(['nothing', 'No such file'], 'info', 'nothing')
+    refused(['nothing.onnx', 'No such file'], 'info', 'nothing.onnx')
     refused(['graph.rlx', 'neither safetensors'], 'info', graph)
 
 
