@@ -1,23 +1,23 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// The gradients of attention where lanes have too few registers for attention-backward.wgsl. A lane has a query (STAGE 0
-// and 1) or a key (STAGE 2 and 3) as it has there, but its columns are in workgroup memory: each number is read once for
-// BLOCK of those that the lane goes through. What remains in registers are their scores, and PART columns of the result.
-// Rows consist of pieces of UNIT vectors: a compiler sees that one address serves a piece.
+// The gradients of attention where lanes have too few registers for attention-backward.wgsl. As there, a lane owns a
+// query (STAGE 0 and 1) or a key (STAGE 2 and 3), but its columns are in workgroup memory: each number is read once for
+// BLOCK of the keys or queries that the lane iterates over. Only their scores and PART columns of the result stay in
+// registers. Rows are split into units of UNIT vectors, so that the compiler sees that one address serves a whole unit.
 //
-//   STAGE 0   the largest score, the sum of weights and g · y of each query, for the others
-//   STAGE 1   dq = Σⱼ dsⱼ kⱼ
-//   STAGE 2   dk = Σᵢ dsᵢ qᵢ
-//   STAGE 3   dv = Σᵢ weightᵢ gᵢ
+// STAGE 0   the largest score, the sum of weights and g · y of each query, for the other stages
+// STAGE 1   dq = Σⱼ dsⱼ kⱼ
+// STAGE 2   dk = Σᵢ dsᵢ qᵢ
+// STAGE 3   dv = Σᵢ weightᵢ gᵢ
 //
-// Scores are made again in each stage, and for each part of the columns. A lane reads nothing of what another one has
+// Scores are recomputed in each stage, and for each group of PART columns. A lane reads nothing that another lane has
 // stored, so there is no barrier.
 
 #include "common/attention-backward.wgsl"
 
 #define QUERIES STAGE < 2
-// Whether the change of scores is needed, which takes values and what belongs to the result.
+// Whether the gradients of the scores are needed: these take the values and the gradient of the result.
 #define CHANGES STAGE == 1 || STAGE == 2
 #if STAGE == 3
 #define RESULT COLS
@@ -40,7 +40,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   if (group >= p.groups) {
     return;
   }
-  // The last part may overlap the one before, and leaves to it what is there.
+  // The last group of columns may overlap the one before it, which then stores the columns they share.
   let column = min (part * $(PART / 4 / UNIT)u, $((RESULT - PART) / 4 / UNIT)u);
 
 #if QUERIES
@@ -118,7 +118,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #else
   for (var i = begin; i < stop; i += $(BLOCK)u) {
 #endif
-    // Those beyond the end are the last one once more, and hidden.
+    // Indices past the end repeat the last one, and are masked out.
 #if QUERIES
 #for b in 0..BLOCK
     let key$(b) = min (i + $(b)u, stop - 1u);
@@ -133,7 +133,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     let g$(b) = y + query$(b) * (p.y_row / $(4 * UNIT)u);
     let row$(b) = (rows + query$(b)) * 3u;
 #endfor
-    // What a query sees begins and ends no earlier than with the one before.
+    // The range of keys that a query sees never begins or ends before that of the previous query.
     if (end$(BLOCK - 1) <= first_own || first0 > last_own) {
       continue;
     }

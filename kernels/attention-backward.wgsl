@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// The gradients of attention, without a matrix of scores in memory: these are made again from queries and keys.
+// The gradients of attention without a matrix of scores in memory: scores are recomputed from queries and keys.
 //
-// STAGE 0 has a query in each lane. It goes through the keys once for the largest score and the sum of weights, which it
-// keeps for STAGE 1 together with g · y, and once more for dq = Σⱼ dsⱼ kⱼ, where dsⱼ = weightⱼ · (g · vⱼ - g · y).
-// STAGE 1 has a key in each lane and goes through the queries: dk = Σᵢ dsᵢ qᵢ, dv = Σᵢ weightᵢ gᵢ.
+// In STAGE 0 each lane owns a query. It iterates over the keys once for the largest score and the sum of weights, which
+// it keeps for STAGE 1 together with g · y, and once more for dq = Σⱼ dsⱼ kⱼ, where dsⱼ = weightⱼ · (g · vⱼ - g · y).
+// In STAGE 1 each lane owns a key and iterates over the queries: dk = Σᵢ dsᵢ qᵢ, dv = Σᵢ weightᵢ gᵢ.
 //
-// All that belongs to a lane is in registers, WIDTH columns of queries and keys and COLS of values; what it goes through
-// has the same address in all lanes. There is no workgroup memory and no barrier.
+// The rows that a lane owns are in registers, WIDTH columns of queries and keys and COLS of values; the rows it
+// iterates over have the same address in all lanes. There is no workgroup memory and no barrier.
 
 #include "common/attention-backward.wgsl"
 

@@ -3,28 +3,28 @@
 
 // Attention for many queries, on a GPU: y[b, h, q, :] = Σⱼ softmaxⱼ (scale · q·kⱼ + mask) · vⱼ
 //
-// As attention-tile.wgsl, for heads whose rows are whole vectors, and devices with 26 KB of workgroup memory. A workgroup of
-// 16 · 16 lanes takes 64 queries of one head and 64 · COLS columns of the value, and goes through the keys 64 at a time.
-// A lane makes 4 · 4 products, whose operands come 16 columns at a time, and then has 4 · 4 · COLS sums, to which 16 values
-// at a time are added. What a lane reads lies side by side in workgroup memory, with constant indices but for the lane's,
-// and what comes next is fetched while this is multiplied.
+// Like attention-tile.wgsl, for heads whose rows are whole vectors, on devices with 26 KB of workgroup memory. A
+// workgroup of 16 · 16 lanes takes 64 queries of one head and 64 · COLS columns of the values, and iterates over the
+// keys in blocks of 64. A lane computes 4 · 4 products, loading the operands 16 columns at a time, and then accumulates
+// 4 · 4 · COLS sums, 16 values at a time. What a lane reads is contiguous in workgroup memory, and only the index of
+// the lane is not a constant. The next operands are fetched while the current ones are multiplied.
 //
-// A key that takes no part must do no harm, even if its value is NaN: values that are not finite are zeros in workgroup
-// memory, and each lane adds them by itself, for those of its rows that see the key. The weight of one that takes no part
-// is -0.
+// A key that is masked out must do no harm even if its value is NaN: values that are not finite are stored as zeros in
+// workgroup memory, and each lane adds them separately, for those of its rows that see the key. The weight of a key
+// that is masked out is -0.
 
 #include "common/attention.wgsl"
 
 #define BK 64
 #define STEP 16
-// Of four columns for each of four rows, or keys; one more than there are, for the sake of memory banks.
+// Four columns of each of four rows or keys; padded by one to avoid bank conflicts.
 #define PIECE 17
-// [lanes that share it][4 · row or key + vector], first of queries, then of keys; or [lanes that share it][COLS · key + vector]
-// of values.
+// [lanes that share it][4 · row or key + vector], first queries, then keys; or [lanes that share it][COLS · key +
+// vector] of the values.
 var<workgroup> pieces: array<array<vec4<f32>, $(2 * PIECE)>, 16>;
 // [lanes that share it][row][vector of keys]
 var<workgroup> weights: array<array<array<vec4<f32>, 17>, 4>, 16>;
-// The last piece with values that are not finite.
+// The last slice of a block that had values that are not finite.
 var<workgroup> odd_piece: atomic<u32>;
 
 fn is_odd (v: vec4<f32>) -> vec4<bool> {
@@ -48,12 +48,12 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   let tx = lane % 16u;
   let ty = lane / 16u;
 
-  // In vectors.
+  // Widths and strides in vectors.
   let width = p.width / 4u;
   let k_row = p.k_row / 4u;
   let v_row = p.v_row / 4u;
   let columns = p.columns / 4u;
-  // What this lane brings: a vector of a query and of a key, COLS of values.
+  // What this lane loads: a vector of a query and one of a key, and COLS vectors of values.
   let line = lane / 4u;
   let part = lane % 4u;
   let from_q = (batch * p.q_batch + head * p.q_head + (first_query + min (line, rows - 1u)) * p.q_row) / 4u;
@@ -67,7 +67,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endfor
   var top = vec4<f32> (LOWEST);
   var total = vec4<f32> ();
-  // Keys that all rows see.
+  // The keys that all rows see.
   let all_first = first_seen (first_query + rows - 1u, count);
   let all_end = end_seen (first_query, count);
 
@@ -116,7 +116,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
       workgroupBarrier ();
     }
 
-    // Found anew for each block, since registers are few.
+    // Recomputed for each block, since registers are scarce.
     let own_key = first_key + tx * 4u;
     let partial = first_key < all_first || first_key + $(BK)u > all_end;
 #for i in 0..4
@@ -147,7 +147,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     let high$(i) = select (vec4<f32> (LOWEST), bitcast<vec4<f32>> (bits$(i)), shown$(i));
     let best$(i) = max (max (high$(i).x, high$(i).y), max (high$(i).z, high$(i).w));
 #endfor
-    // The largest of each row go where the queries were.
+    // The maximum of each row is stored where the queries were.
     pieces[ty][tx] = vec4<f32> (best0, best1, best2, best3);
     workgroupBarrier ();
     var best = top;
@@ -233,7 +233,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     }
   }
 
-  // The sum of the weights of each row, and what its sums are multiplied with.
+  // The sum of the weights of each row, and the factor for its sums.
   pieces[ty][tx] = total;
   workgroupBarrier ();
   total = vec4<f32> ();

@@ -3,15 +3,15 @@
 
 // Attention for few queries, on a GPU with subgroups: y[b, h, q, :] = Σⱼ softmaxⱼ (scale · q·kⱼ + mask) · vⱼ
 //
-// As in attention-split.wgsl the heads that share keys are rows of the same matrix, TQ of them for a workgroup, which has
-// p.span of the keys. A workgroup is one subgroup of LANES lanes. PER lanes take a key, eight columns each, and as many of
-// its value: neighbouring lanes read neighbouring 16 bytes, and UNROLL keys and values are on their way before the first is
-// used. What a key's lanes have of a score they add up by shuffles. There is no workgroup memory and no barrier: the lanes
-// of a key have largest scores, weights and sums of their own, which those of other keys join in the end.
+// As in attention-split.wgsl, the heads that share keys are rows of the same matrix; a workgroup takes TQ of them and
+// p.span keys. It is a single subgroup of LANES lanes. PER lanes share a key, eight columns each, and likewise its
+// value: neighbouring lanes read neighbouring 16 bytes, and UNROLL keys and values are being loaded before the first is
+// used. The partial products of a key are added up by shuffles. There is no workgroup memory and no barrier: each group
+// of PER lanes has its own largest scores, weights and sums, which are merged at the end.
 //
-// With SPLITS the workgroups that share a row leave what they found for attention-merge.
+// With SPLITS, the workgroups that share a row leave partial results for attention-merge.
 //
-// A key that takes no part is not multiplied: a NaN there does no harm.
+// A key that is masked out is not multiplied, so a NaN there does no harm.
 
 #include "common/attention.wgsl"
 

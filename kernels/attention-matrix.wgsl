@@ -1,29 +1,29 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Attention for many queries by the matrix units of a GPU: y[b, h, q, :] = Σⱼ softmaxⱼ (scale · q·kⱼ + mask) · vⱼ
+// Attention for many queries on the matrix units of a GPU: y[b, h, q, :] = Σⱼ softmaxⱼ (scale · q·kⱼ + mask) · vⱼ
 //
-// A workgroup takes BQ queries of one head and all columns of the value, and goes through the keys BK = 32 at a time. Its
-// WORKERS subgroups share the products, f16 with sums of f32. Each block has three parts:
+// A workgroup takes BQ queries of one head and all columns of the values, and iterates over the keys in blocks of BK =
+// 32. Its WORKERS subgroups share the products, which multiply f16 and accumulate in f32. Each block has three steps:
 //
-// 1. the products of queries and keys, SR · SC matrices of M · N for a worker, which go to workgroup memory;
-// 2. four lanes to a row turn them into weights, in f32, and these into f16. They are relative to the largest score so far,
-//    or to one that is at most SLACK less: then the sums need not be scaled down. How often they are is up to the scores
-//    (doc/kernels.md);
-// 3. the products of weights and values, RT · CT matrices for a worker, which stay in its registers.
+// 1. the products of queries and keys, SR · SC matrices of M · N per worker, are stored in workgroup memory;
+// 2. four lanes to a row turn them into weights, computed in f32 and rounded to f16. They are relative to the largest
+//    score so far, or to one that is at most SLACK less, which saves rescaling the sums. How often that is necessary
+//    depends on the scores (doc/kernels.md);
+// 3. the products of weights and values, RT · CT matrices per worker, are accumulated in its registers.
 //
-// With SPLIT a weight is the sum of two half floats, so that it loses nothing that counts. They are larger by GAIN, so that
-// a unit that takes subnormal numbers for zero loses nothing either.
+// With SPLIT a weight is the sum of two half floats, so that it keeps all digits that matter. They are scaled by GAIN,
+// so that a unit that flushes subnormal numbers loses nothing either.
 //
-// All operands lie along the sum in workgroup memory, in pieces of eight steps, as units want them: each matrix in one run
-// (common/matrix-rows.wgsl). Values are turned over on the way, eight keys of four columns at a time.
+// In workgroup memory all operands lie along k, in pieces of eight steps, as the units expect them: each matrix is
+// contiguous (common/matrix-rows.wgsl). Values are transposed on the way, eight keys of four columns at a time.
 //
-// A key that takes no part must do no harm, even if its value is NaN. So values that are not finite are left out of the
-// products (they are zeros there), and added by single lanes, for those rows that see the key: the weight of one that
-// takes no part is -0.
+// A key that is masked out must do no harm even if its value is NaN. Values that are not finite are therefore replaced
+// by zeros in the products, and added by single lanes, for those rows that see the key: the weight of a key that is
+// masked out is -0.
 //
-// With KEEP each worker has one row of matrices of the scores, and keeps its queries in registers. They get there PARTS-th by
-// PARTS-th through the memory of the keys.
+// With KEEP each worker has one row of matrices of the scores, and keeps its queries in registers. They are loaded in
+// PARTS steps, through the memory of the keys.
 //
 // A worker is a subgroup of LANES lanes, and there are exactly WORKERS of them.
 
@@ -33,7 +33,7 @@
 #define BK 32
 #define PER K / 8
 #define D8 WIDTH / 8
-// Of a row of scores, in vectors; one more than there are, for the sake of memory banks.
+// The stride of a row of scores, in vectors; padded by one to avoid bank conflicts.
 #define ROW 9
 // e^SLACK · GAIN is below 2^15.
 const GAIN: f32 = 2048.0;
@@ -44,15 +44,15 @@ const LOG2_E: f32 = 1.44269504;
 // [row / M][k / K][M][K], in pieces
 var<workgroup> tile_q: array<vec4<u32>, $(BQ * (D8))>;
 #endif
-// [key / N][k / K][N][K]; then the weights, as the queries; and with SPLIT what they lack
+// [key / N][k / K][N][K]; then the weights, laid out like the queries; and with SPLIT their low parts
 var<workgroup> tile_k: array<vec4<u32>, $(TILE_K)>;
 // [column / N][key / K][N][K]
 var<workgroup> tile_v: array<vec4<u32>, $(COLS * BK / 8)>;
-// Scores; or a matrix of each worker.
+// The scores; or one matrix per worker.
 var<workgroup> scores: array<vec4<f32>, $(BQ * ROW)>;
-// What the sums of each query are multiplied with.
+// The factors for the sums of each query.
 var<workgroup> factors: array<f32, $(BQ)>;
-// The last block that made sums shrink, or had values that are not finite; the last that had these.
+// The last block that rescaled sums or had values that are not finite; the last block that had such values.
 var<workgroup> repair: atomic<u32>;
 var<workgroup> odd_block: atomic<u32>;
 
@@ -60,28 +60,28 @@ fn spot (line: u32, lines: u32, piece: u32, pieces: u32) -> u32 {
   return (line / lines * (pieces / $(PER)u) + piece / $(PER)u) * (lines * $(PER)u) + line % lines * $(PER)u + piece % $(PER)u;
 }
 
-// The sign bits of those half floats of a pair that are not finite.
+// Sets the sign bit of each half float of a pair that is not finite.
 fn not_finite (pair: u32) -> u32 {
   return ((pair & 0x7c007c00u) + 0x04000400u) & 0x80008000u;
 }
 
-// Of four keys: half floats, what they lack, and the sum.
+// The weights of four keys as half floats, their low parts, and their sum.
 struct Weights {
   high: vec2<u32>,
   low: vec2<u32>,
   sum: f32,
 }
 
-// Of the bits of four scores, of which none is above `top` by more than SLACK. What WGSL promises of exp2 will do: its error
-// grows as weights become small.
+// Takes the bits of four scores, none of which exceeds `top` by more than SLACK. The accuracy that WGSL guarantees for
+// exp2 is sufficient: its error grows only as weights become small.
 fn weigh4 (bits: vec4<u32>, top: f32) -> Weights {
   let hidden = bits == vec4<u32> (NOWHERE);
-  // -0 as bits, since a driver may take it for 0.
+  // -0 as bits, since a driver may treat it as 0.
   let w = bitcast<vec4<f32>> (select (bitcast<vec4<u32>> (exp2 (fma (bitcast<vec4<f32>> (bits), vec4<f32> (LOG2_E), vec4<f32> (-LOG2_E * top)))),
                                       vec4<u32> (0x80000000u), hidden));
   let sum = w.x + w.y + w.z + w.w;
 #if SPLIT
-  // The digits that a half float has; by bits, since a driver may take a number and its rounded one for the same.
+  // The digits that fit a half float, extracted by bits: a driver may assume that rounding does not change a number.
   let high = bitcast<vec4<f32>> (bitcast<vec4<u32>> (w) & vec4<u32> (0xffffe000u));
   let low = bitcast<vec2<u32>> (vec4<f16> ((w - high) * GAIN));
 #else
@@ -100,7 +100,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     return;
   }
 
-  // The compiler had better know that lanes agree on it.
+  // Tells the compiler that the value is uniform.
   let worker = subgroupBroadcastFirst (subgroup);
   let lane = worker * $(LANES)u + tx;
   let first_query = (group % p.tiles) * $(BQ)u;
@@ -150,15 +150,15 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endif
   var top = LOWEST;
   var total = 0.0;
-  // Keys that all rows see.
+  // The keys that all rows see.
   let all_first = first_seen (first_query + rows - 1u, count);
   let all_end = end_seen (first_query, count);
 
-  // How far apart keys and values are, in what a load brings.
+  // The strides of keys and values, in units of a load.
   let k_row = p.k_row / 4u;
   let v_row = p.v_row / 2u;
 #if KEEP
-  // Where registers are many. The lane's pieces are whole rows apart.
+  // Where there are many registers. The pieces of a lane are whole rows apart.
   let own_row = lane / $(D8)u;
   let own_k = k / 4u + lane % $(D8)u * 2u;
 #endif
@@ -187,10 +187,10 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     for (var e = lane; e < $(COLS * 2)u; e += $(WG)u) {
       let col = e % $(COLS / 2)u * 2u;
       let eight = e / $(COLS / 2)u;
-      // Beyond the last key that one stands in: its weight is 0.
+      // Past the end the last key is repeated: its weight is 0.
       let first = first_key + eight * 8u;
       let start = (v + min (col, p.columns - 2u)) / 2u;
-      // One after the other: a compiler makes slow products of sums of products.
+      // Accumulated one by one: the compiler turns products of sums into slow code.
       let end = last * v_row;
       let line0 = first * v_row;
       var v0 = word_value (start + min (line0, end));
@@ -200,7 +200,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endfor
       let odd_bits = not_finite (v0) | not_finite (v1) | not_finite (v2) | not_finite (v3) |
                      not_finite (v4) | not_finite (v5) | not_finite (v6) | not_finite (v7);
-      // Not a branch, so that `./dev isa` knows how often it runs.
+      // A loop rather than a branch, so that `./dev isa` knows how often it runs.
       let odd = select (0u, 1u, odd_bits != 0u);
       for (var i = 0u; i < odd; i++) {
         atomicMax (&repair, turn);
@@ -297,7 +297,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     let first_half = weigh4 (vec4<u32> (b0, b1, b2, b3), top);
     let second_half = weigh4 (vec4<u32> (b4, b5, b6, b7), top);
     total += first_half.sum + second_half.sum;
-    // A score that is NaN shows here, or +∞, which makes NaN. -∞ is that of a key that takes no part.
+    // Catches scores that are NaN, or +∞, which results in NaN. -∞ is the score of a key that is masked out.
     var all = 0.0;
 #for u in 0..8
     all = fma (bitcast<f32> (b$(u)), 0.125, all);
@@ -327,7 +327,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
           let pairs = (v + min (col, p.columns - 4u)) / 2u + at * v_row;
           let value = vec4<f32> (unpack2x16float (word_value (pairs)), unpack2x16float (word_value (pairs + 1u)));
           let odd = (bitcast<vec4<u32>> (value) & vec4<u32> (0x7f800000u)) == vec4<u32> (0x7f800000u);
-          // A weight that is not -0 is larger than 0.
+          // Any weight other than -0 is larger than 0.
           let by = max (unpack2x16float (weight).x, 0x1p-100);
           sum = select (sum, fma (value, vec4<f32> (by), sum), odd & vec4<bool> (weight != 0x8000u));
         }

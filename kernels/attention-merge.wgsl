@@ -1,13 +1,11 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Joins what the workgroups of attention-split, or the lanes of attention-keys,
-// found in their split of the keys: a lane makes one column of one row, the splits
-// in order.
+// Merges what the workgroups of attention-split, or the lanes of attention-keys, have computed for their split of the
+// keys: a lane merges one column of one row, over the splits in order.
 //
-// Neighbouring lanes read neighbouring columns; the p.splits largest scores and
-// sums of a row are the same for all of its lanes. There are at most 128 splits,
-// so that this is a small share of what was read before.
+// Neighbouring lanes read neighbouring columns; the p.splits largest scores and sums of a row are the same for all of
+// its lanes. There are at most 128 splits, so this takes a small part of the time of reading keys and values.
 
 #include "common/attention.wgsl"
 
@@ -41,7 +39,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   var sum = 0.0;
   for (var j = 0u; j < p.splits; j++) {
     let share = load_state ((first + j) * 2u + 1u);
-    // A split in which nothing takes part has no largest score.
+    // A split that saw no key has no largest score.
     if (!is_nothing (share)) {
       let weight = weigh (load_state ((first + j) * 2u) - top);
       total = fma (weight, share, total);

@@ -3,27 +3,24 @@
 
 // Attention for many queries, on a CPU: y[b, h, q, :] = Σⱼ softmaxⱼ (scale · q·kⱼ + mask) · vⱼ
 //
-// A lane takes TR queries of one head, eight lanes a workgroup, and COLS columns
-// of the value; it goes through the keys TK at a time: products, weights relative
-// to the largest score so far, weighted values added to the sums, which are
-// scaled down when the largest score has grown. All of that is a lane's own, so
-// there is no workgroup memory and no barrier, and keys and values have the
-// same address in all lanes.
+// A workgroup has eight lanes. Each takes TR queries of one head and COLS columns of the values, and iterates over the
+// keys TK at a time: products, weights relative to the largest score so far, weighted values added to the sums, which
+// are rescaled when the largest score has grown. Lanes share nothing, so there is no workgroup memory and no barrier,
+// and keys and values have the same address in all lanes.
 //
-// A driver for CPUs runs eight lanes in a vector, and what a load costs decides (doc/kernels.md). Loads come before the
-// products, because each has branches: in one basic block the sums stay in registers.
+// A driver for CPUs runs eight lanes as one vector, and the cost of loads dominates (doc/kernels.md). Loads precede the
+// products, because each load has branches: within one basic block the sums stay in registers.
 //
-// - With WIDTH, which is that of keys and values, there are no loops but that over the keys. The queries are loaded
-//   once, into an array that is only read with constant indices, as plain vectors then; so are the sums.
-// - Without, for wide heads and little work, columns are in loops, four at a time.
+// - With WIDTH, the width of keys and values, the only loop is that over the keys. The queries are loaded once, into an
+//   array that is only read with constant indices and so becomes plain vectors; likewise the sums.
+// - Without WIDTH, for wide heads and little work, there are loops over columns, four at a time.
 //
-// On a GPU every lane would read the same key, a quarter of its loads would hit
-// different cache lines, and the sums would lie in memory: there
-// attention-tile.wgsl is right.
+// On a GPU every lane would read the same key, a quarter of its loads would hit different cache lines, and the sums
+// would spill to memory: use attention-tile.wgsl there.
 //
-// With HIDE a key that takes no part is not multiplied: a NaN there does no harm.
-// Without, only the last block of keys may have places without a key, and a score
-// of -∞ comes from an infinite query or key: its weight is 0, which is multiplied.
+// With HIDE a key that is masked out is not multiplied, so a NaN there does no harm. Without HIDE, only the last block
+// of keys may have places without a key, and a score of -∞ comes from an infinite query or key: its weight is 0, which
+// is multiplied.
 
 #include "common/attention.wgsl"
 
@@ -75,7 +72,7 @@ fn end_seen_rows (query: Places, count: u32) -> Places {
 }
 
 #if MASK
-// The mask of all rows, at the places `at`; where it has but one row, that is one load.
+// The mask of all rows, at the places `at`; a single load where all rows share one mask.
 fn load_mask_rows (at: Places) -> ${MASK_TYPE} {
 #if TR == 4 && MASK_ROWS
   return ${MASK_TYPE} (load_mask (at.x), load_mask (at.y), load_mask (at.z), load_mask (at.w));
@@ -88,10 +85,10 @@ fn load_mask_rows (at: Places) -> ${MASK_TYPE} {
 #endif
 
 #if WIDTH
-// The columns of a lane's rows. A loop fills it; what else reads it knows the place.
+// The columns of a lane's rows. Written in a loop, but only read with constant indices.
 var<private> queries: array<Rows, $(WIDTH)>;
 #endif
-// The sums of a lane's rows, one column after the other; lanes do not share any.
+// The sums of a lane's rows, column by column; private to the lane.
 var<private> sums: array<Rows, $(COLS)>;
 
 @compute @workgroup_size($(WG))

@@ -3,30 +3,26 @@
 
 // Attention for few queries: y[b, h, q, :] = Σⱼ softmaxⱼ (scale · q·kⱼ + mask) · vⱼ
 //
-// The heads that share keys are rows of the same matrix, query by query, so
-// that keys and values are read once for all of them. A workgroup takes TQ such
-// rows, WG · TV columns of the value and p.span of the keys, and goes through
-// its keys BLOCK = WG · KPL at a time. Each block has three parts:
+// The heads that share keys are rows of the same matrix, query by query, so that keys and values are read once for all
+// of them. A workgroup takes TQ such rows, WG · TV columns of the values and p.span keys, and iterates over its keys in
+// blocks of BLOCK = WG · KPL. Each block has three steps:
 //
-// 1. a lane multiplies its KPL keys with all TQ rows;
-// 2. the lanes split up the rows of that TQ × BLOCK matrix, SHARE lanes to a
-//    row, and turn the products into weights relative to the largest score so far;
-// 3. a lane adds the weighted values to the TQ × TV sums of its columns. What
-//    was summed up before is scaled down when the largest score has grown.
+// 1. each lane multiplies its KPL keys by all TQ rows;
+// 2. SHARE lanes to a row turn the rows of that TQ × BLOCK matrix into weights relative to the largest score so far;
+// 3. each lane adds the weighted values to the TQ × TV sums of its columns. Earlier sums are rescaled when the largest
+//    score has grown.
 //
-// With SPLITS, the workgroups that share a row leave their sums, the largest
-// score and the sum of the weights for attention-merge, which joins them in a
-// fixed order.
+// With SPLITS, the workgroups that share a row leave their sums, the largest score and the sum of the weights for
+// attention-merge, which merges them in a fixed order.
 //
-// The time is that of reading keys and values, so what counts is the number of workgroups: one split for each p.span keys
-// makes enough of them. Without STAGE a lane walks along its own key, a cache line of its own: right where lanes share an
-// L1 cache that holds WG lines (a CPU, where it saves the barriers). With STAGE a piece of 16 columns of WG keys goes
-// through workgroup memory, in rows of 17 words so that 32 lanes hit 32 banks. On a CPU more keys to a lane make fewer of
-// the barriers and of the loops over shares, and steps of four columns and of four keys fewer of the checks that go with
-// a loop.
+// Reading keys and values dominates the time, so what counts is the number of workgroups: one split for every p.span
+// keys makes enough of them. Without STAGE each lane reads along its own key, in a cache line of its own: good where
+// lanes share an L1 cache that holds WG lines (a CPU, where it saves the barriers). With STAGE, 16 columns of WG keys
+// at a time go through workgroup memory, in rows of 17 words so that 32 lanes hit 32 banks. On a CPU, more keys to a
+// lane mean fewer barriers and fewer loops over shares, and steps of four columns and four keys mean fewer bounds
+// checks in loops.
 //
-// A key that takes no part is marked as hidden and its value is never
-// multiplied: a NaN there does no harm.
+// A key that is masked out is marked as hidden and its value is never multiplied, so a NaN there does no harm.
 
 #include "common/attention.wgsl"
 
@@ -37,9 +33,9 @@
 
 // The products of a block, then the scores, then the weights.
 var<workgroup> weights: array<u32, $(TQ * (BLOCK))>;
-// What each lane found in its share of a row.
+// The partial result of each lane for its share of a row.
 var<workgroup> found: array<f32, $(WG)>;
-// What the sums of each row are multiplied with.
+// The factors for the sums of each row.
 var<workgroup> factors: array<f32, $(TQ)>;
 #if STAGE && SCORES
 var<workgroup> key_piece: array<f32, $(WG * (PITCH))>;
@@ -89,7 +85,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endfor
 #endif
 
-  // The row this lane has a share in.
+  // The row of which this lane has a share.
 #if TQ == 1
   let row = 0u;
   let part = lane;
@@ -178,7 +174,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endfor
     workgroupBarrier ();
 
-    // Four keys at a time below: those that are not there are hidden.
+    // Keys are handled four at a time below: missing ones are hidden.
     let places = (keys + 3u) & 0xfffffffcu;
     var best = LOWEST;
     for (var j = part; j < places; j += $(SHARE)u) {

@@ -3,23 +3,18 @@
 
 // Attention for many queries, on a GPU: y[b, h, q, :] = Σⱼ softmaxⱼ (scale · q·kⱼ + mask) · vⱼ
 //
-// A workgroup of 8 · TY lanes takes BQ = 4 · TY queries of one head and 8 · CV
-// columns of the value, and goes through the keys BK = 32 at a time. Each block
-// has three parts:
+// A workgroup of 8 · TY lanes takes BQ = 4 · TY queries of one head and 8 · CV columns of the values, and iterates over
+// the keys in blocks of BK = 32. Each block has three steps:
 //
-// 1. BQ × BK products, 4 × 4 for a lane; queries and keys go through workgroup
-//    memory, 16 columns at a time;
-// 2. two lanes to a row turn the products into weights relative to the largest
-//    score so far;
-// 3. the weighted values are added to the sums, 4 rows × CV columns for a lane;
-//    values go through workgroup memory, KV keys at a time. What was summed up
-//    before is scaled down when the largest score has grown.
+// 1. BQ × BK products, 4 × 4 for each lane; queries and keys go through workgroup memory, 16 columns at a time;
+// 2. two lanes to a row turn the products into weights relative to the largest score so far;
+// 3. the weighted values are added to the sums, 4 rows × CV columns for each lane; values go through workgroup memory,
+//    KV keys at a time. Earlier sums are rescaled when the largest score has grown.
 //
-// Rows of 17 and 33 words keep what lanes read in different banks. doc/kernels.md counts reads, registers and workgroup
-// memory.
+// Rows of 17 and 33 words avoid bank conflicts. doc/kernels.md counts reads, registers and workgroup memory.
 //
-// A key that takes no part is marked as hidden and, with HIDE, its value is never
-// multiplied: a NaN there does no harm.
+// A key that is masked out is marked as hidden and, with HIDE, its value is never multiplied, so a NaN there does no
+// harm.
 
 #include "common/attention.wgsl"
 
@@ -35,9 +30,9 @@
 var<workgroup> piece: array<f32, $(SIZE)>;
 // The products of a block, then the scores, then the weights.
 var<workgroup> weights: array<u32, $((BQ) * ROW)>;
-// What each lane found in its half of a row.
+// The partial result of each lane for its half of a row.
 var<workgroup> found: array<f32, $(WG)>;
-// What the sums of each query are multiplied with.
+// The factors for the sums of each query.
 var<workgroup> factors: array<f32, $(BQ)>;
 
 @compute @workgroup_size($(WG))${SUBGROUP_SIZE}
