@@ -1,13 +1,12 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// The index of the largest (or SMALLEST) element of each row; a NaN wins either
-// way. Of equal elements the first one counts, or the LAST_INDEX.
+// The index of the largest (or SMALLEST) element of each row; a NaN wins in both cases. Among equal elements the first
+// one is taken, or the last with LAST_INDEX.
 //
-// Element k of a row is p.inner elements from the one before. Long rows are cut
-// into p.parts parts, each of them every p.parts-th run of LANES columns; what
-// comes of them are pairs of a key and an index, side by side, which another
-// step takes: FROM_PAIRS, TO_PAIRS.
+// Consecutive elements of a row are p.inner elements apart. Long rows are split into p.parts chunks; each chunk has
+// every p.parts-th run of LANES columns. A chunk yields a pair of key and index, stored side by side, and a second
+// dispatch reduces these: FROM_PAIRS, TO_PAIRS.
 
 #if !FROM_PAIRS
 #include "common/order.wgsl"

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// y[c, t] = bias[c] + Σⱼ weight[c, j] · x[c, t + j - (width - 1)], where steps before the first are in the state; and the
-// last width - 1 steps, which are the next state. Each invocation has an element of one of them.
+// y[c, t] = bias[c] + Σⱼ weight[c, j] · x[c, t + j - (width - 1)], where steps before the first come from the state;
+// and the last width - 1 steps, which are the next state. Each invocation computes one element of either.
 
 struct Place {
   batch: u32,
@@ -10,7 +10,7 @@ struct Place {
   step: u32,
 }
 
-// Of element i of a tensor with so many steps.
+// The coordinates of element i of a tensor with `steps` steps.
 fn find (i: u32, steps: u32) -> Place {
   let outer = i / (p.channels * steps);
   let inner = i % (p.channels * steps);
@@ -24,7 +24,7 @@ fn position (batch: u32, channel: u32, step: u32, steps: u32) -> u32 {
   return batch * p.channels * steps + select (channel * steps + step, step * p.channels + channel, p.channels_last != 0u);
 }
 
-// Step t of what came before and the operand, one after the other.
+// Step t of the state followed by the operand.
 fn step_of (batch: u32, channel: u32, t: u32) -> f32 {
   let before = p.width - 1u;
 #if INIT

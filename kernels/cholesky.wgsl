@@ -1,11 +1,10 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// The Cholesky factor of symmetric matrices, a workgroup for each. Columns are
-// made NB at a time, from left to right: first what all columns before mean for
-// these, then the square on the diagonal in workgroup memory, then the rows below
-// it, each by one invocation. An upper factor is the same with rows and columns
-// exchanged, so both come with the distance of elements.
+// The Cholesky factors of symmetric matrices, one workgroup for each. Columns are computed in blocks of NB, from left
+// to right: first the contributions of all columns before the block, then the square on the diagonal in workgroup
+// memory, then the rows below it, each by one invocation. For an upper factor rows and columns are exchanged, so both
+// strides are parameters.
 
 #use op_sqrt
 #use math_nan
@@ -38,14 +37,13 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
       }
       store_y (at, v);
     }
-    // What is right of the square in its rows.
+    // Zeros to the right of the square.
     for (var t = lane; t < width * (p.n - end); t += $(WG)u) {
       store_y (base + (first + t % width) * p.row + (end + t / width) * p.column, 0.0);
     }
     storageBarrier ();
 
-    // Bounds are not constants, for drivers would unroll the loops, and compile them
-    // for long.
+    // The bounds are not constants, because drivers would unroll the loops and take long to compile them.
     for (var t = lane; t < width * width; t += $(WG)u) {
       let r = t / width;
       let c = t % width;

@@ -1,17 +1,17 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// What the kernels for the gradients of attention share: how a product becomes a score, and how the score follows it.
+// What the gradient kernels of attention share: how a product becomes a score, and the derivative of the score.
 
 #include "common/attention.wgsl"
 
 struct Seen {
   score: f32,
-  slope: f32,     // of the score by the product
+  slope: f32,     // the derivative of the score with respect to the product
   hidden: bool,
 }
 
-// What becomes of a product.
+// The score of a product.
 fn see (product: f32, key: u32, first: u32, end: u32, mask: u32) -> Seen {
   let capped = cap (product);
   var seen = Seen (capped, p.factor, key < first || key >= end);
@@ -28,7 +28,7 @@ fn see (product: f32, key: u32, first: u32, end: u32, mask: u32) -> Seen {
   return seen;
 }
 
-// The product of a query and a key, column after column.
+// Adds the product of four columns of a query and a key, column by column.
 fn dot4 (a: vec4<f32>, b: vec4<f32>, sum: f32) -> f32 {
   return fma (a.w, b.w, fma (a.z, b.z, fma (a.y, b.y, fma (a.x, b.x, sum))));
 }

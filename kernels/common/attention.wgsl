@@ -1,11 +1,9 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// What the kernels of attention share: which keys a query sees, and how its
-// product with one of them becomes a score.
+// What the attention kernels share: which keys a query sees, and how its product with one of them becomes a score.
 //
-// The queries sit at the end of the keys, those that count: the last query has
-// the position of the last key.
+// The queries are aligned with the end of the valid keys: the last query has the position of the last key.
 
 #use op_is_nan math_int math_expm1_poly math_exp_reduce
 #if SOFTCAP
@@ -14,11 +12,11 @@
 
 // Below every finite score.
 const LOWEST: f32 = -0x1.fffffep+127f;
-// The bits of -∞. A key with such a score takes no part; the score is compared
-// as bits because a driver may assume that floats are finite.
+// The bits of -∞. A key with such a score is masked out; the score is compared as bits because a driver may assume that
+// floats are finite.
 const NOWHERE: u32 = 0xff800000u;
 
-// How many of the keys count.
+// The number of valid keys.
 fn count_keys (batch: u32) -> u32 {
 #if LENGTHS
   return u32 (clamp (load_lengths (batch), 0, i32 (min (p.keys, 0x7fffffffu))));
@@ -27,7 +25,7 @@ fn count_keys (batch: u32) -> u32 {
 #endif
 }
 
-// The first key a query sees, of `count`.
+// The first of `count` keys that a query sees.
 fn first_seen (query: u32, count: u32) -> u32 {
 #if WINDOW
   let before = count - min (count, p.queries - 1u - query);
@@ -37,7 +35,7 @@ fn first_seen (query: u32, count: u32) -> u32 {
 #endif
 }
 
-// The one after the last it sees.
+// The index after the last key that it sees.
 fn end_seen (query: u32, count: u32) -> u32 {
 #if CAUSAL
   return count - min (count, p.queries - 1u - query);
@@ -50,7 +48,7 @@ fn end_seen (query: u32, count: u32) -> u32 {
 }
 
 #if MASK
-// Where the mask has the scores of a query.
+// The offset of the mask of a query.
 fn mask_row (batch: u32, head: u32, query: u32) -> u32 {
   return batch * p.mask_batch + head * p.mask_head + query * p.mask_query;
 }
@@ -65,8 +63,8 @@ fn weigh (x: f32) -> f32 {
   return select (y, x, op_is_nan (x));
 }
 
-// Whether a sum of weights has none. They are never negative, and may be NaN, of
-// which a comparison of floats says anything.
+// Whether a sum of weights is empty. It is never negative but may be NaN, for which a comparison of floats may give
+// either result.
 fn is_nothing (total: f32) -> bool {
   return bitcast<u32> (total) == 0u;
 }

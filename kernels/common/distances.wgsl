@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Inside of a function: how far the point that is at `point` is from eight others, from `first` on. They are in
-// distance_0, distance_1, …; of the Euclidean metric these are squares. Each element of the point is loaded once for
-// all of them. Those after the last are the last.
+// For the body of a function: the distances between the point at `point` and eight others, from `first` on, as
+// distance_0, distance_1, …; squared for the Euclidean metric. Each element of the point is loaded once for all of
+// them. Past the end the last point is repeated.
 //
-// SMALL has the bits that an index may have: a driver that sees the sum of two such numbers to be positive leaves out a check.
+// SMALL masks the bits that an index may have: a driver omits a check if it sees that the sum of two such numbers is
+// positive.
 #for U in 0..8
   let other_$(U) = ((others_at + min (first + $(U)u, p.m - 1u)) * p.width) & $(SMALL)u;
   var sum_$(U) = ${TYPE} (0.0);

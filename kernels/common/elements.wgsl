@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// The frame of kernels that make each element of a result by itself, raw bits
-// in row-major order: element (i: u32) -> u32 is theirs. A workgroup takes a
-// block of consecutive words; a word has PACK elements of BITS bits, and has one
-// owner, so that small elements need no atomics.
+// The frame of kernels that compute each element of a result by itself, as raw bits in row-major order: the kernel
+// defines element (i: u32) -> u32. A workgroup takes a block of consecutive words; a word has PACK elements of BITS
+// bits and is written by one invocation, so small elements need no atomics.
 
 @compute @workgroup_size($(WG))
 fn main (@builtin(workgroup_id) wid: vec3<u32>,

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// The least and the greatest number that invocations of a workgroup have.
+// The minimum and the maximum over the invocations of a workgroup.
 #use op_max op_min
 
 var<workgroup> lows: array<f32, $(WG)>;

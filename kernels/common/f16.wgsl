@@ -1,21 +1,20 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Half floats as bit patterns, by integer arithmetic, with the results of
-// rlx_half_from_float() and rlx_half_to_float(). WGSL lets f16() and
-// pack2x16float() round either way, flush subnormals and return anything beyond
-// 65504. The format of this file is that of math.wgsl.
+// Half floats as bit patterns, by integer arithmetic, with the results of rlx_half_from_float() and
+// rlx_half_to_float(). WGSL allows f16() and pack2x16float() to round either way, to flush subnormals and to return
+// anything beyond 65504. This file has the format of math.wgsl.
 
 //= f32_to_f16_bits:
-// To nearest, ties to even; too large is infinity, a NaN stays one. Without a branch: it is in front of stores, and with
-// its branches, and those of what is stored, a driver for CPUs with AVX-512 lost every fourth store of norms.
+// Rounds to nearest, ties to even; overflow gives infinity, and a NaN stays one. Free of branches: with branches here
+// and in the stores that follow, a driver for CPUs with AVX-512 lost every fourth store of the norms.
 fn f32_to_f16_bits(x: f32) -> u32 {
   let bits = bitcast<u32>(x);
   let sign = (bits >> 16u) & 0x8000u;
   let a = bits & 0x7fffffffu;
-  // A carry runs on into the exponent, up to infinity.
+  // A carry propagates into the exponent, up to infinity.
   let normal = (a - 0x38000000u + 0xfffu + ((a >> 13u) & 1u)) >> 13u;
-  // Subnormal: in units of 2^-24, of which the least is rounded at 2^-25.
+  // Subnormal: in units of 2^-24; below 2^-25 everything rounds to 0.
   let shift = clamp(126u - (a >> 23u), 1u, 25u);
   let m = (a & 0x007fffffu) | 0x00800000u;
   let small = (m + (1u << (shift - 1u)) - 1u + ((m >> shift) & 1u)) >> shift;

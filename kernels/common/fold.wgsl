@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// What becomes of two numbers of a row: their sum (SUM), product (PROD), the largest (MAX) or the smallest (MIN).
+// Combines two numbers of a row: their sum (SUM), product (PROD), maximum (MAX) or minimum (MIN).
 #if FLOAT && MAX
 #use op_max
 #elif FLOAT && MIN

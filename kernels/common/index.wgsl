@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// An index of an axis: negative ones count from the end when SIGNED, and what is
-// outside is limited to the axis. Sizes use all 32 bits, so this is done without
-// a sign.
+// An index along an axis: negative ones count from the end when SIGNED, and the result is clamped to the axis. Sizes
+// use all 32 bits, so this is done in unsigned arithmetic.
 fn limit_index (index: type_indices, size: u32) -> u32 {
 #if SIGNED
   let back = 0u - bitcast<u32> (index);

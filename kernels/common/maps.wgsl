@@ -1,16 +1,14 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Several tensors seen as the same rows and columns (ops/rlx-norm.c): map 0 is
-// where the elements of the operand are, others are those of scales and the
-// like, which may repeat along some axes. Group 0 of axes is the innermost. A map
-// whose bit is not in ROW_MAPS is the same for all rows, one whose bit is not in
-// COLUMN_MAPS the same for all columns.
+// Several tensors seen as the same rows and columns (ops/rlx-norm.c): map 0 locates the elements of the operand, the
+// others those of scales and the like, which may be broadcast along some axes. Group 0 of axes is the innermost. A map
+// whose bit is not in ROW_MAPS is the same for all rows, one whose bit is not in COLUMN_MAPS the same for all columns.
 
 #define BIT 1
 #for m in 0..MAPS
 
-// The element a row starts at.
+// The element at which a row starts.
 fn row_start$(m) (row: u32) -> u32 {
 #if KEPT == 0 || ROW_MAPS / BIT % 2 == 0
   return 0u;
@@ -27,7 +25,7 @@ fn row_start$(m) (row: u32) -> u32 {
 #endif
 }
 
-// How far a column is from the start of its row.
+// The offset of a column from the start of its row.
 fn column$(m) (k: u32) -> u32 {
 #if REDUCED == 0 || COLUMN_MAPS / BIT % 2 == 0
   return 0u;
@@ -56,8 +54,8 @@ fn start_row (row: u32) {
 
 #if STAGE == 1 || STAGE == 2
 
-// Long rows are cut into chunks of p.span columns, and each chunk into SPREAD
-// parts that take turns. How many columns part has.
+// Long rows are split into chunks of p.span columns, and each chunk into SPREAD interleaved parts. The number of columns
+// that `part` has.
 fn part_columns (part: u32) -> u32 {
   let first = part / $(SPREAD)u * p.span;
   return (min (p.span, p.columns - first) + $(SPREAD - 1)u - part % $(SPREAD)u) / $(SPREAD)u;

@@ -3,19 +3,21 @@
 //
 // Functions of one element, the same in every kernel. A line "//= name: a b"
 // begins the block of a function and names the blocks it needs.
+// Functions of one element, the same in every kernel. A line "//= name: a b" starts the block of a function and lists
+// the blocks it needs.
 //
-// WGSL promises little about its own exp, log, sin, pow and so on, so these are
-// built from what it does promise: + - * are correctly rounded, / is within 2.5
-// ulp. The bounds given here follow from that; fma() may round twice and is not
-// counted on. A compiler may also take (a + b) - a for b, a - a for 0 and a
-// comparison with NaN for anything. Hence numbers are split and classified by
-// their bits, and polynomials were fitted to the interval they are used on.
+// WGSL guarantees little about its own exp, log, sin, pow and so on, so these are built from what it does guarantee: +
+// - * are correctly rounded, / is within 2.5 ulp. The error bounds given here follow from that; fma() may round twice
+// and is not relied on. A compiler may also replace (a + b) - a by b and a - a by 0, and evaluate a comparison with NaN
+// to anything. Hence numbers are split and classified by their bits, and polynomials were fitted to the interval they
+// are used on.
 //
-// Hardware may take subnormal numbers for zero, and a compiler may turn a test of
-// bits for zero, (bits << 1u) == 0u, into a comparison of floats. Where it matters
-// zeros are therefore told by ranges of bits: bits - 1u < n leaves them out.
+// Hardware may flush subnormal numbers to zero, and a compiler may turn a test of bits for zero, (bits << 1u) == 0u,
+// into a comparison of floats. Where it matters, zeros are therefore recognised by ranges of bits: bits - 1u < n
+// excludes them.
 //
-// NaN and infinity cannot be written down: a constant expression must not have
+// NaN and infinity cannot be written as literals: a constant expression must not have such a value, not even through
+// bitcast. They are made from the bits of an argument.
 // such a value, bitcast included. They are made from the bits of an argument.
 
 //= op_is_nan:
@@ -30,13 +32,13 @@ fn op_is_inf(x: f32, negative: i32, positive: i32) -> bool {
 }
 
 //= math_nan:
-// A quiet NaN of the sign of x.
+// A quiet NaN with the sign of x.
 fn math_nan(x: f32) -> f32 {
   return bitcast<f32>(bitcast<u32>(x) | 0x7fc00000u);
 }
 
 //= math_order:
-// Numbers in their order; -0 comes before 0, NaNs are at the ends.
+// Maps numbers to integers of the same order; -0 comes before 0, NaNs are at both ends.
 fn math_order(x: f32) -> i32 {
   let bits = bitcast<i32>(x);
   return bits ^ ((bits >> 31u) & 0x7fffffff);
@@ -48,13 +50,13 @@ fn math_copysign(x: f32, sign: f32) -> f32 {
 }
 
 //= math_high:
-// The upper 12 bits of a number: the product of two such is exact.
+// The upper 12 bits of the significand: the product of two such numbers is exact.
 fn math_high(x: f32) -> f32 {
   return bitcast<f32>(bitcast<u32>(x) & 0xfffff000u);
 }
 
 //= op_eq: op_is_nan
-// Exact for subnormals too, which hardware may take for zero.
+// Exact for subnormals too, which hardware may flush to zero.
 fn op_eq(a: f32, b: f32) -> bool {
   let x = bitcast<u32>(a);
   let y = bitcast<u32>(b);
@@ -89,13 +91,13 @@ fn op_clamp(x: f32, low: f32, high: f32) -> f32 {
 }
 
 //= op_sign: math_copysign
-// Zeros and NaNs are what they were.
+// Zeros and NaNs are returned unchanged.
 fn op_sign(x: f32) -> f32 {
   return select(x, math_copysign(1.0, x), (bitcast<u32>(x) & 0x7fffffffu) - 1u < 0x7f800000u);
 }
 
 //= op_ceil:
-// Subnormals are not zero.
+// Subnormals are not treated as zero.
 fn op_ceil(x: f32) -> f32 {
   return select(ceil(x), 1.0, bitcast<u32>(x) - 1u < 0x007fffffu);
 }
@@ -106,9 +108,8 @@ fn op_floor(x: f32) -> f32 {
 }
 
 //= op_sqrt: op_is_nan math_nan math_high
-// Within 1 ulp (0.5 and a little): the built-in one may be 4.5 off, so what its
-// square lacks is added. Done on [1, 4) because the square of the lower half of
-// a small number would vanish.
+// Within 1 ulp (slightly over 0.5): the built-in one may be off by 4.5, so it is corrected by the residual of its
+// square. Computed on [1, 4) because the square of the lower half of a small number would underflow.
 fn op_sqrt(x: f32) -> f32 {
   var bits = bitcast<u32>(x);
   if bits > 0x80000000u || op_is_nan(x) {
@@ -133,7 +134,7 @@ fn op_sqrt(x: f32) -> f32 {
 }
 
 //= op_rsqrt: op_is_nan math_nan
-// 2 ulp, as WGSL has it.
+// 2 ulp, as WGSL guarantees.
 fn op_rsqrt(x: f32) -> f32 {
   return select(inverseSqrt(x), math_nan(x), bitcast<u32>(x) > 0x80000000u || op_is_nan(x));
 }
@@ -141,29 +142,29 @@ fn op_rsqrt(x: f32) -> f32 {
 // ---- exponential functions ----------------------------------------------------
 
 //= math_scale:
-// x * 2^k for -252 <= k <= 254, in two steps as 2^k itself may not be a number.
+// x * 2^k for -252 <= k <= 254, in two steps as 2^k itself may be out of range.
 fn math_scale(x: f32, k: i32) -> f32 {
   let half = k >> 1u;
   return x * bitcast<f32>((half + 127) << 23u) * bitcast<f32>((k - half + 127) << 23u);
 }
 
 //= math_int:
-// A whole number below 2^22 in magnitude as an integer, exactly. A driver for CPUs converts lane by lane, with
-// the care that WGSL asks for: about 70 instructions for eight lanes, where this takes two.
+// Converts a whole number below 2^22 in magnitude to an integer, exactly. A driver for CPUs converts lane by lane, with
+// the checks that WGSL requires: about 70 instructions for eight lanes, where this takes two.
 fn math_int(n: f32) -> i32 {
   return bitcast<i32>(n + 12582912.0) - 0x4b400000;
 }
 
 //= math_expm1_poly:
-// e^r - 1 for |r| <= ln 2 / 2: 1.4e-8 relative.
+// e^r - 1 for |r| <= ln 2 / 2: relative error 1.4e-8.
 fn math_expm1_poly(r: f32) -> f32 {
   let p = 0.5 + r * (0.166665435 + r * (0.0416664034 + r * (0.00836659037 + r * 0.00139406603)));
   return r + r * r * p;
 }
 
 //= math_exp_reduce:
-// x - n ln 2 for |n| < 256: the upper part of ln 2 has 16 bits, so that n times
-// it and the first difference are exact.
+// x - n ln 2 for |n| < 256: the upper part of ln 2 has 16 bits, so that its product with n and the first difference are
+// exact.
 fn math_exp_reduce(x: f32, n: f32) -> f32 {
   return (x - n * 0.693145751953125) - n * 1.42860682e-6;
 }
@@ -183,7 +184,7 @@ fn op_exp(x: f32) -> f32 {
 }
 
 //= math_expm1: op_is_nan math_int math_expm1_poly math_exp_reduce
-// e^x - 1 for x <= 0: 2 ulp, also around zero.
+// e^x - 1 for x <= 0: 2 ulp, also near zero.
 fn math_expm1(x: f32) -> f32 {
   let c = clamp(x, -26.0, 0.0);
   let n = round(c * 1.44269504);
@@ -193,7 +194,7 @@ fn math_expm1(x: f32) -> f32 {
 }
 
 //= op_sinh: math_copysign math_exp
-// 4 ulp; the series keeps small arguments from cancelling.
+// 4 ulp; the series avoids cancellation for small arguments.
 fn op_sinh(x: f32) -> f32 {
   let z = x * x;
   let series = x * (1.0 + z * (0.166667178 + z * (0.00833022315 + z * 0.000203766336)));
@@ -223,8 +224,8 @@ fn op_sigmoid(x: f32) -> f32 {
 }
 
 //= op_mul_sigmoid: op_exp
-// a sigmoid(t): 7 ulp. The exponential is applied in two halves, since it alone
-// may be too small where the product is not.
+// a sigmoid(t): 7 ulp. The exponential is applied in two halves, since by itself it may underflow where the product
+// does not.
 fn op_mul_sigmoid(a: f32, t: f32) -> f32 {
   let h = op_exp(-0.5 * abs(t));
   let d = 1.0 + h * h;
@@ -238,14 +239,14 @@ fn op_silu(x: f32) -> f32 {
 }
 
 //= op_gelu_tanh: op_mul_sigmoid
-// The half of 1 + tanh is the sigmoid of twice the argument.
+// (1 + tanh(x)) / 2 is the sigmoid of 2 x.
 fn op_gelu_tanh(x: f32) -> f32 {
   return op_mul_sigmoid(x, 1.59576912 * (x + 0.044715 * x * x * x));
 }
 
 //= op_leaky: op_is_nan
-// By its sign: what compares may take subnormal numbers for zero, and what multiplies keep them. Or the other way round,
-// and zero times an infinite slope is not infinite.
+// Decides by the sign bit: comparisons may flush subnormal numbers where products keep them. If products flush them,
+// zero times an infinite slope would not be infinite, so that case is separate.
 fn op_leaky(x: f32, slope: f32) -> f32 {
   let negative = bitcast<u32>(x) > 0x80000000u;
   let infinite = (bitcast<u32>(slope) & 0x7fffffffu) == 0x7f800000u;
@@ -253,15 +254,15 @@ fn op_leaky(x: f32, slope: f32) -> f32 {
 }
 
 //= op_elu: math_expm1
-// 3 ulp. By its sign, so that a subnormal number is never returned as it is.
+// 3 ulp. Decides by the sign bit, so that a negative subnormal number is never returned unchanged.
 fn op_elu(x: f32, alpha: f32) -> f32 {
   return select(x, alpha * math_expm1(x), bitcast<u32>(x) > 0x80000000u);
 }
 
 //= op_celu: math_expm1 op_exp
-// 4e-6 (1 + max(0, x / alpha)) relative: what the division rounds grows with an
-// exponent that is positive, and it is where alpha is negative. A small quotient, which
-// may be subnormal where the result is not, leaves x as it is.
+// Relative error 4e-6 (1 + max(0, x / alpha)): the rounding error of the division grows with a positive exponent, which
+// occurs where alpha is negative. A small quotient, which may be subnormal where the result is not, returns x
+// unchanged.
 fn op_celu(x: f32, alpha: f32) -> f32 {
   let t = x / alpha;
   let e = math_expm1(-abs(t));
@@ -270,8 +271,7 @@ fn op_celu(x: f32, alpha: f32) -> f32 {
 }
 
 //= op_mish: op_exp
-// With e = e^x, tanh(ln(1 + e)) is e (e + 2) / (e (e + 2) + 2): 10 ulp. From 30
-// on it is 1; below -200 the result is 0.
+// With e = e^x, tanh(ln(1 + e)) is e (e + 2) / (e (e + 2) + 2): 10 ulp. From 30 on it is 1; below -200 the result is 0.
 fn op_mish(x: f32) -> f32 {
   let h = op_exp(0.5 * min(x, 30.0));
   let e = h * h;
@@ -281,7 +281,7 @@ fn op_mish(x: f32) -> f32 {
 }
 
 //= op_softsign: math_copysign
-// 4 ulp; far out the quotient is 1, where that of two infinities is none.
+// 4 ulp; for huge arguments the quotient is taken as 1, since infinity / infinity would be NaN.
 fn op_softsign(x: f32) -> f32 {
   return select(x / (1.0 + abs(x)), math_copysign(1.0, x), abs(x) > 1e9);
 }
@@ -289,21 +289,20 @@ fn op_softsign(x: f32) -> f32 {
 // ---- logarithms -----------------------------------------------------------------
 
 //= math_atanh_poly:
-// (artanh(s) / s - 1) / s^2 of z = s^2 <= 1/9, 1.3e-10 relative to artanh.
+// (artanh(s) / s - 1) / s^2 of z = s^2 <= 1/9, with an error of 1.3e-10 relative to artanh.
 fn math_atanh_poly(z: f32) -> f32 {
   return 0.333333373 + z * (0.199994668 + z * (0.143079549 + z * (0.107169032 + z * 0.121455431)));
 }
 
 //= math_atanh: math_atanh_poly
-// 2 artanh(w / 2) for |w| <= 2/3: 1 ulp. ln(1 + u) is this of u / (1 + u / 2).
+// 2 artanh(w / 2) for |w| <= 2/3: 1 ulp. ln(1 + u) is this function of u / (1 + u / 2).
 fn math_atanh(w: f32) -> f32 {
   let z = 0.25 * w * w;
   return w * (1.0 + z * math_atanh_poly(z));
 }
 
 //= math_split:
-// A positive number as m 2^k with sqrt(1/2) <= m < sqrt(2); right for subnormals
-// even where arithmetic flushes them.
+// A positive number as m 2^k with sqrt(1/2) <= m < sqrt(2); correct for subnormals even where arithmetic flushes them.
 struct MathSplit {
   m: f32,
   k: f32,
@@ -337,7 +336,7 @@ fn op_log(x: f32) -> f32 {
 }
 
 //= math_log1p: op_log math_atanh
-// ln(1 + u) for u >= 0 without losing a small u: 6 ulp.
+// ln(1 + u) for u >= 0, accurate for small u: 6 ulp.
 fn math_log1p(u: f32) -> f32 {
   if u > 1.0 {
     return op_log(1.0 + u);
@@ -353,7 +352,7 @@ fn op_softplus(x: f32) -> f32 {
 }
 
 //= op_asinh: math_copysign math_log1p
-// 8 ulp; from 2^26 on it is ln 2|x|, and the square need not fit.
+// 8 ulp; from 2^26 on it is ln 2|x|, since the square might overflow.
 fn op_asinh(x: f32) -> f32 {
   let a = abs(x);
   let big = a > 0x1p26;
@@ -382,8 +381,8 @@ fn op_atanh(x: f32) -> f32 {
 }
 
 //= op_pow: op_is_nan math_nan math_high math_split math_atanh_poly math_expm1_poly math_int math_scale
-// 2^(b log2 |a|), 4 ulp: the logarithm and the product with b are carried as a
-// part of 12 bits and a rest, good for 30 bits together.
+// 2^(b log2 |a|), 4 ulp: the logarithm and its product with b are kept as a part of 12 bits and a remainder, good for
+// 30 bits together.
 fn op_pow(a: f32, b: f32) -> f32 {
   let x = math_split(abs(a));
   let f = x.m - 1.0;
@@ -394,7 +393,7 @@ fn op_pow(a: f32, b: f32) -> f32 {
   let sl = ((f - sh * dh) - sh * dl) * d;
   let s = sh + sl;
   let z = s * s;
-  // 2 / ln 2 = 2.884765625 + 0.000624456778, the former with 12 bits.
+  // 2 / ln 2 = 2.884765625 + 0.000624456778, where the former has 12 bits.
   let hi = 2.884765625 * sh;
   let lo = 2.884765625 * sl + (0.000624456778 * s + 2.88539008 * s * z * math_atanh_poly(z));
   let lh = math_high(x.k + (hi + lo));
@@ -425,7 +424,7 @@ fn op_pow(a: f32, b: f32) -> f32 {
   if op_is_nan(a) || op_is_nan(b) {
     v = math_nan(a);
   }
-  // The square is the power seen most, and exact where it can be.
+  // The square is the most frequent power, and exact where possible.
   v = select(v, a * a, b == 2.0);
   return select(v, 1.0, a == 1.0 || (bitcast<u32>(b) << 1u) == 0u);
 }
@@ -442,7 +441,7 @@ fn math_erf_series(x: f32) -> f32 {
 }
 
 //= math_erfc_tail: op_exp
-// erfc(x) for x >= 1: 9e-8 relative and what e^(-x^2) loses, 1e-7 x^2.
+// erfc(x) for x >= 1: relative error 9e-8, plus 1e-7 x^2 from e^(-x^2).
 fn math_erfc_tail(x: f32) -> f32 {
   let t = 1.0 / (1.0 + x);
   let p = 0.564157128 + t * (0.56549859 + t * (0.260566592 + t * (-0.0949551687 +
@@ -451,7 +450,7 @@ fn math_erfc_tail(x: f32) -> f32 {
 }
 
 //= op_erf: math_copysign math_erf_series math_erfc_tail
-// 1.2e-7 absolute.
+// Absolute error 1.2e-7.
 fn op_erf(x: f32) -> f32 {
   let a = abs(x);
   let y = math_copysign(1.0 - math_erfc_tail(clamp(a, 1.0, 10.0)), x);
@@ -459,8 +458,7 @@ fn op_erf(x: f32) -> f32 {
 }
 
 //= op_gelu: math_erf_series math_erfc_tail
-// 1.2e-7 |x| absolute; for negative numbers the small remainder is computed as
-// such and not as a difference.
+// Absolute error 1.2e-7 |x|; for negative numbers the small remainder is computed directly and not as a difference.
 fn op_gelu(x: f32) -> f32 {
   let a = min(abs(x), 20.0);
   let z = 0.707106781 * a;
@@ -471,9 +469,8 @@ fn op_gelu(x: f32) -> f32 {
 // ---- angles -----------------------------------------------------------------------
 
 //= math_angle:
-// x as q quarter turns and a rest r, |r| <= pi / 4, for every number. x is an
-// integer times a power of two; the product of the integer with the bits of
-// 1 / 2 pi that make up the fraction of a turn is computed to 64 bits.
+// x as q quarter turns and a remainder r, |r| <= pi / 4, for every number. x is an integer times a power of two; the
+// product of the integer with those bits of 1 / 2 pi that contribute to the fraction of a turn is computed to 64 bits.
 struct MathAngle {
   r: f32,
   q: u32,
@@ -497,7 +494,7 @@ fn math_angle(x: f32) -> MathAngle {
   let w0 = (turn[i] << left) | ((turn[i + 1u] >> 1u) >> right);
   let w1 = (turn[i + 1u] << left) | ((turn[i + 2u] >> 1u) >> right);
   let w2 = (turn[i + 2u] << left) | ((turn[i + 3u] >> 1u) >> right);
-  // The upper word of m * w1; of m * w2 an estimate will do.
+  // The upper word of m * w1; for m * w2 an estimate is enough.
   let ll = (m & 0xffffu) * (w1 & 0xffffu);
   let lh = (m & 0xffffu) * (w1 >> 16u);
   let middle = (ll >> 16u) + (lh & 0xffffu) + (m >> 16u) * (w1 & 0xffffu);
@@ -573,7 +570,7 @@ fn math_asin_poly(s: f32) -> f32 {
 }
 
 //= op_asin: math_nan math_copysign math_asin_poly
-// 8e-7 absolute, most of it from sqrt().
+// Absolute error 8e-7, most of it from sqrt().
 fn op_asin(x: f32) -> f32 {
   let a = abs(x);
   if !(a <= 1.0) {
@@ -584,7 +581,7 @@ fn op_asin(x: f32) -> f32 {
 }
 
 //= op_acos: math_nan math_asin_poly
-// 8 ulp, also towards 1, where the result is small.
+// 8 ulp, also near 1, where the result is small.
 fn op_acos(x: f32) -> f32 {
   let a = abs(x);
   if !(a <= 1.0) {
@@ -610,8 +607,8 @@ fn op_atan(x: f32) -> f32 {
 }
 
 //= op_atan2: op_is_nan math_nan math_copysign math_atan_poly
-// 6 ulp. The quotient is 0 for the origin and 1 for two infinities; scaling
-// keeps the divisor where WGSL bounds the error of a division.
+// 6 ulp. The quotient is 0 at the origin and 1 for two infinities; scaling keeps the divisor in the range for which
+// WGSL bounds the error of a division.
 fn op_atan2(y: f32, x: f32) -> f32 {
   let big = max(abs(x), abs(y));
   let small = min(abs(x), abs(y));
@@ -627,16 +624,16 @@ fn op_atan2(y: f32, x: f32) -> f32 {
 // ---- remainders and integers -------------------------------------------------------
 
 //= op_mod_bits:
-// The bits of m · 2^(e - 150), for m < 2^24 and e > 0: not by a product, which might take a subnormal one for zero.
+// The bits of m · 2^(e - 150), for m < 2^24 and e > 0: not by a product, which might flush a subnormal result to zero.
 fn op_mod_bits(m: u32, e: u32) -> u32 {
   let shift = min(countLeadingZeros(m) - 8u, e - 1u);
   return select((m << shift) + ((e - shift - 1u) << 23u), 0u, m == 0u);
 }
 
 //= op_mod: math_nan math_copysign op_mod_bits
-// Exact, for subnormal numbers as well: the long division of the significands, eight bits of the quotient at a time.
-// With the sign of the divisor it is the rest of the divisor, which rounds only where the dividend is smaller than
-// that: small ones are subtracted in units of the least number there is.
+// Exact, also for subnormal numbers: a long division of the significands, eight bits of the quotient at a time. A
+// remainder that has to take the sign of the divisor is subtracted from the divisor, which rounds only where the
+// dividend is smaller than the divisor: small numbers are subtracted in units of the smallest subnormal number.
 fn op_mod(a: f32, b: f32, floored: i32) -> f32 {
   let x = bitcast<u32>(a) & 0x7fffffffu;
   let y = bitcast<u32>(b) & 0x7fffffffu;
@@ -669,7 +666,7 @@ fn op_mod(a: f32, b: f32, floored: i32) -> f32 {
 }
 
 //= op_mod_i:
-// WGSL makes a % 0 and the lowest number % -1 zero.
+// WGSL defines a % 0 and the lowest number % -1 as zero.
 fn op_mod_i(a: i32, b: i32, floored: i32) -> i32 {
   let r = a % b;
   return select(r, r + b, floored != 0 && r != 0 && (r ^ b) < 0);
@@ -681,7 +678,7 @@ fn op_mod_u(a: u32, b: u32) -> u32 {
 }
 
 //= op_div_i:
-// The lowest number / -1 is itself, as WGSL has it.
+// The lowest number / -1 is itself, as in WGSL.
 fn op_div_i(a: i32, b: i32) -> i32 {
   return select(a / b, 0, b == 0);
 }
@@ -692,8 +689,8 @@ fn op_div_u(a: u32, b: u32) -> u32 {
 }
 
 //= op_quotient:
-// n / d for every n, by the multiplier m = floor(2^32 (2^l - d) / d) + 1 with l = ceil(log2 d), which the host finds.
-// A driver for CPUs divides lane by lane, in a hundred instructions for eight lanes.
+// n / d for every n, by the multiplier m = floor(2^32 (2^l - d) / d) + 1 with l = ceil(log2 d), which the host
+// computes. A driver for CPUs divides lane by lane, in a hundred instructions for eight lanes.
 fn op_quotient(n: u32, m: u32, l: u32) -> u32 {
   let low = (n >> 16u) * (m & 0xffffu) + (((n & 0xffffu) * (m & 0xffffu)) >> 16u);
   let middle = (n & 0xffffu) * (m >> 16u) + (low & 0xffffu);
@@ -746,7 +743,7 @@ fn op_shr_u(a: u32, b: u32, bits: u32) -> u32 {
 // ---- conversions: truncating, saturating, NaN to 0 ----------------------------------
 
 //= cast_f_i: op_is_nan
-// WGSL's own stops at the largest f32 below the end of the range.
+// The conversion of WGSL saturates at the largest f32 below the end of the range.
 fn cast_f_i(x: f32) -> i32 {
   let y = select(i32(x), 0x7fffffff, x >= 0x1p31);
   return select(y, 0, op_is_nan(x));
@@ -759,7 +756,7 @@ fn cast_f_u(x: f32) -> u32 {
 }
 
 //= cast_f_small_i: op_is_nan
-// To the integers from -end up to but without it.
+// To the integers from -end to end - 1.
 fn cast_f_small_i(x: f32, end: f32) -> i32 {
   return select(i32(clamp(x, -end, end - 1.0)), 0, op_is_nan(x));
 }
@@ -769,7 +766,7 @@ fn cast_f_small_u(x: f32, last: f32) -> u32 {
   return select(u32(clamp(x, 0.0, last)), 0u, op_is_nan(x));
 }
 
-// ---- how far results of integers are beyond 32 bits: ops/report.toml ----
+// ---- by how much integer results exceed 32 bits: ops/report.toml ----
 
 //= math_mul_high:
 // The upper 32 bits of a product.
@@ -827,7 +824,7 @@ fn op_excess_fma_u(a: u32, b: u32, c: u32) -> i32 {
 }
 
 //= op_excess_pow_i: op_excess_mul_i
-// Two to the power of 32 and more is beyond all, so there are few steps.
+// Products grow by at least a factor of two and overflow after 32 steps, so there are few.
 fn op_excess_pow_i(a: i32, b: i32) -> i32 {
   if b <= 1 || (a >= -1 && a <= 1) {
     return 0;
@@ -860,7 +857,7 @@ fn op_excess_pow_u(a: u32, b: u32) -> i32 {
 }
 
 //= op_excess_shl_i:
-// From a count of 32 on the result is 0. Negative counts mean no power of two.
+// From a count of 32 on the result is 0. Negative counts are not powers of two.
 fn op_excess_shl_i(a: i32, b: i32) -> i32 {
   if b <= 0 || a == 0 {
     return 0;

@@ -3,7 +3,7 @@
 
 // The loader of operand `a` or `b` for common/matrix-rows.wgsl: a piece of eight steps of k.
 //
-// Included with x, the name of the operand, and HALVES, its A_HALF or B_HALF.
+// Included with x, the name of the operand, and HALVES, which is A_HALF or B_HALF.
 
 // The eight steps from `k` on; zeros from `end` on, which is a multiple of eight.
 fn fetch_${x} (begin: u32, k: u32, end: u32) -> vec4<u32> {

@@ -1,14 +1,13 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// How matmul-matrix.wgsl brings operands that both lie along k to the matrix units, or packed
-// weights (PACKED), which are taken apart on the way: in pieces of eight steps, which are 16
-// bytes of half floats, one load and one store each. In workgroup memory each row of a matrix
-// of `a`, and each column of one of `b`, is one or two of these, so that units load them
-// without a look at single numbers. The next KT = 32 steps are fetched while these are
-// multiplied. With WHOLE there are no others.
+// How matmul-matrix.wgsl feeds the matrix units if both operands lie along k, or if the weights are packed (PACKED) and
+// unpacked on the way: in pieces of eight steps, which are 16 bytes of half floats, with one load and one store each.
+// In workgroup memory each row of a matrix of `a`, and each column of one of `b`, is one or two pieces, so that the
+// units load them without addressing single elements. The next KT = 32 steps are fetched while the current ones are
+// multiplied. With WHOLE k is a multiple of KT.
 //
-// Two lanes take a chunk of 32 packed numbers apart, two pieces each.
+// Two lanes unpack a block of 32 numbers, two pieces each.
 
 #define PER K / 8
 // [row / M][k / K][M][K], [column / N][k / K][N][K], in pieces
@@ -56,7 +55,7 @@ fn fetch_b (column: u32, k: u32, side: u32) -> Pieces {
 #endif
 #endif
 
-// What a lane brings of each operand. Of a small tile the last ones may have nothing to bring.
+// What a lane loads of each operand. In a small tile the last lanes may have nothing to load.
 #define LEFT_A 4 * (BM) % WG
 #define NA (4 * (BM) + WG - 1) / WG
 #if PACKED

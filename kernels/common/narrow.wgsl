@@ -1,12 +1,11 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Floats narrower than f16 and bfloat16 as bit patterns, with the results of
-// rlx_narrow_from_double() and rlx_narrow_to_double(). The format of this file is that
-// of math.wgsl.
+// Floats narrower than f16 and bfloat16 as bit patterns, with the results of rlx_narrow_from_double() and
+// rlx_narrow_to_double(). This file has the format of math.wgsl.
 
 //= narrow_to_f32:
-// Of `e` bits of exponent and `m` of fraction. What is special is up to the callers.
+// Takes `e` bits of exponent and `m` of significand. Callers handle special values.
 fn narrow_to_f32(v: u32, e: u32, m: u32, bias: u32) -> f32 {
   let sign = (v >> (e + m)) << 31u;
   let size = v & ((1u << (e + m)) - 1u);
@@ -17,13 +16,13 @@ fn narrow_to_f32(v: u32, e: u32, m: u32, bias: u32) -> f32 {
 }
 
 //= f32_to_narrow:
-// To nearest, ties to even, and no further than `largest`; no NaN.
+// Rounds to nearest, ties to even, and saturates at `largest`; x is not NaN.
 fn f32_to_narrow(x: f32, e: u32, m: u32, bias: u32, largest: u32) -> u32 {
   let bits = bitcast<u32>(x);
   let sign = (bits >> 31u) << (e + m);
   let a = bits & 0x7fffffffu;
   let drop = 23u - m;
-  // A carry runs on into the exponent.
+  // A carry propagates into the exponent.
   let normal = ((a + (1u << (drop - 1u)) - 1u + ((a >> drop) & 1u)) >> drop) - ((127u - bias) << m);
   // Subnormal: in units of 2^(1 - bias - m).
   let small = u32(round(min(bitcast<f32>(a), 1.0) * bitcast<f32>((126u + bias + m) << 23u)));
@@ -108,7 +107,7 @@ fn f8e8m0_to_f32(v: u32) -> f32 {
 }
 
 //= f32_to_f8e8m0:
-// Upwards, whatever the sign.
+// Rounds up, regardless of the sign.
 fn f32_to_f8e8m0(x: f32) -> u32 {
   let a = bitcast<u32>(x) & 0x7fffffffu;
   let least = select(0u, 0x00400000u, a < 0x00800000u);

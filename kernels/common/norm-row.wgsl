@@ -1,17 +1,19 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Norms of rows that lie side by side and fit the registers of a workgroup, a row each: VECTORS vectors of four columns for
-// an invocation. They are read once, with the factors, before anything is done with them, so that a row that is alone, as
-// in a decoder, takes the latency of one load; subgroups, of LANES lanes, add up by themselves, and one barrier joins them.
+// Norms of contiguous rows that fit the registers of a workgroup, one row for each: an invocation has VECTORS vectors
+// of four columns. Columns and factors are all loaded before anything is computed, so that a single row, as in a
+// decoder, costs the latency of one load. A subgroup of LANES lanes adds up by shuffles, and one barrier joins the
+// subgroups.
 //
-// A sum of 4 · VECTORS numbers is made of four, then of two for each step between lanes, and then of one for each subgroup.
+// Rounding errors stay small: four numbers are added at a time, then two in each step between lanes, and then one for
+// each subgroup.
 
 #define SUBGROUPS WG / LANES
-// A place for each time that a row is summed up, so that one barrier will do.
+// One slot for each time that a row is summed up, so that one barrier for each sum is enough.
 var<workgroup> sums: array<array<sum_t, $(SUBGROUPS)>, 2>;
 
-// The sum over the lanes of a row, for all of them. Uniform control flow only.
+// The sum over the lanes of a row, returned to all of them. Uniform control flow only.
 fn join (mine: sum_t, turn: u32, subgroup: u32, lane: u32) -> sum_t {
   var sum = mine;
 #define APART 1
@@ -74,7 +76,8 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endfor
 
 #if KIND == 0
-  // Relative to what the row is about, then to the mean, which is corrected by the same sums as the deviation.
+  // Relative to the first element as a rough mean, then to the mean, which is corrected by the same sums as the
+  // deviation.
   middle = load4_x (start0 / 4u).x;
 #if RESIDUAL
   middle += load4_residual (start$(RESIDUAL_MAP) / 4u).x;

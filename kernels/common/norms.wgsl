@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// What distances of points are put together from.
+// Adds up the components of a partial distance.
 fn add_up (v: ${TYPE}) -> f32 {
 #if VECTORS
   return (v.x + v.y) + (v.z + v.w);
@@ -11,7 +11,7 @@ fn add_up (v: ${TYPE}) -> f32 {
 }
 
 #if COSINE
-// 0 where a norm is
+// 0 where a norm is zero.
 fn divide_by_norms (product: f32, square: f32, other: f32) -> f32 {
   let none = square == 0.0 || other == 0.0;
   let size = op_sqrt (select (square, 1.0, none)) * op_sqrt (select (other, 1.0, none));

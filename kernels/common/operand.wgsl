@@ -1,20 +1,19 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// The loader of operand `a` or `b` for common/tile.wgsl: a matrix, by the distances between its
-// elements. A vector is one load (VECTORS) where its four numbers lie side by side and all
-// vectors begin at a multiple of four; else it is four loads. With SPLIT the steps are
-// two dimensions, of which the inner one has p.split.
+// The loader of operand `a` or `b` for common/tile.wgsl: a matrix with arbitrary strides. A vector is one load
+// (VECTORS) where its four numbers are contiguous and all vectors begin at a multiple of four; otherwise it is four
+// loads. With SPLIT k comprises two dimensions, of which the inner one has p.split steps.
 //
-// With PANEL the weights lie as [columns / 32][k][32], filled up with zeros, b_k is 32 and
-// every vector is one load. So lie those of several products that are made at once, and
-// those that could not be read in vectors as they were.
+// With PANEL the weights are laid out as [columns / 32][k][32], padded with zeros; b_k is 32 and every vector is one
+// load. This is the layout of weights for several products that are computed at once, and of those that could not be
+// read in vectors as they were.
 //
-// With WHOLE k is a multiple of KT: nothing is checked, and what is fetched ahead behind the last step is the last steps
-// again, which nobody reads.
+// With WHOLE k is a multiple of KT: nothing is checked, and what is prefetched past the last tile is the last tile
+// again, which is never read.
 //
-// Included with x and X, the name of the operand; m, that of its rows or columns; and its
-// ALONG_K, VECTORS, SPLIT and PANEL.
+// Included with x and X, the name of the operand; m, that of its rows or columns; and its ALONG_K, VECTORS, SPLIT and
+// PANEL.
 
 #define STRAIGHT WHOLE && VECTORS && !SPLIT
 
@@ -25,7 +24,7 @@ struct Source${X} {
 #else
   at: u32,      // its address at step 0
   first: u32,   // the first of four rows or columns that are fetched one by one
-  k: u32,       // from which step of those that are asked for
+  k: u32,       // its step relative to those that are requested
 #endif
 }
 

@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Elements as keys: u32 in the order of the numbers. Elements are raw, of BITS
-// bits; KIND is 0 for unsigned ones (and bool), 1 for signed ones, 2 for floats.
-// -0 and 0 have the same key. A NaN of either sign is the greatest. Nothing is
-// compared as a float: hardware may take subnormal numbers for zero.
+// Elements as sort keys: u32 in the order of the numbers. Elements are raw, of BITS bits; KIND is 0 for unsigned
+// integers (and bool), 1 for signed ones, 2 for floats. -0 and 0 have the same key. A NaN of either sign is the
+// greatest. Nothing is compared as a float: hardware may flush subnormal numbers to zero.
 
 #if BITS == 32
 #define SIGN 2147483648

@@ -29,8 +29,8 @@ fn philox (counter: vec4<u32>, key: vec2<u32>) -> vec4<u32> {
   return c;
 }
 
-// Words 4 block, 4 block + 1, … of the sequence that begins at p.counter0 …
-// p.counter3, a number of 128 bits. The key is a tensor of KEYS elements.
+// Words 4 block, 4 block + 1, … of the sequence that begins at the 128-bit counter p.counter0 … p.counter3. The key is
+// a tensor of KEYS elements.
 fn random_words (block: u32) -> vec4<u32> {
   var c = vec4<u32> (p.counter0 + block, p.counter1, p.counter2, p.counter3);
   var carry = c.x < block;

@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Where sorted pairs go: element i of a run of a row.
+// Where sorted pairs are stored: element i of a run of a row.
 //
-// Runs have p.keep elements and lie side by side, p.kept in a row; of a result
-// there is one run.
+// Runs have p.keep elements and are contiguous, p.kept elements to a row; a final result has a single run.
 
 fn operand_at (row: u32, k: u32) -> u32 {
   return (row / p.inner * p.length + k) * p.inner + row % p.inner;
