@@ -1,15 +1,13 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// y[m, n] = Σₖ x[m, k] · w[expert[m], k, n], 0 for an expert that is not there
+// y[m, n] = Σₖ x[m, k] · w[expert[m], k, n], or 0 if the expert does not exist
 //
-// A workgroup makes TM rows of WG · TN columns, an invocation TM rows of every
-// WG-th column. Rows come in an order that brings those of one expert together,
-// its segment; the first segment is what is below all experts, the last one what
-// is above. Tiles do not cross segments: `first` says which is the first tile of
-// each, and `start` which is its first row. So all rows of a workgroup share a
-// matrix, the addresses of x follow from the workgroup alone, and one load serves
-// all lanes. Loads of four steps of k come before their products, as in matmul.
+// A workgroup computes TM rows of WG · TN columns, an invocation TM rows of every WG-th column. Rows are sorted by
+// expert; those of one expert are its segment. The first segment has the rows whose expert is negative, the last one
+// those whose expert is too large. Tiles do not cross segments: `first` is the first tile of each segment, and `start`
+// its first row. So all rows of a workgroup share a matrix, the addresses of x follow from the workgroup alone, and one
+// load serves all lanes. The loads of four steps of k precede their products, as in matmul.
 
 #define UNROLL 4
 
@@ -21,12 +19,12 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     return;
   }
 
-  // Neighbouring workgroups take the same columns: these stay in the cache.
+  // Neighbouring workgroups share columns, which stay in the cache.
   let tile = group % p.tiles_m;
   let column = (group / p.tiles_m) * $(WG * TN)u + lane;
 
-  // The last segment whose first tile is not behind this one: no empty one, for
-  // that would begin where the next does.
+  // The last segment whose first tile is not after this one: never an empty one, since the next would start at the same
+  // tile.
   var low = 0u;
   var high = p.experts + 2u;
   while (high - low > 1u) {
@@ -39,7 +37,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   }
   let begin = load_start (low) + (tile - load_first (low)) * $(TM)u;
   let end = load_start (low + 1u);
-  // There may be fewer tiles than there could be.
+  // The dispatch has enough workgroups for the worst case.
   if (begin >= end) {
     return;
   }
@@ -90,7 +88,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endfor
   }
 
-  // In a loop: many stores take long to compile.
+  // In a loop: unrolled stores take long to compile.
   var sums: array<f32, $(TM * TN)>;
 #for i in 0..TM
 #for j in 0..TN

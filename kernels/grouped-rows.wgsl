@@ -1,11 +1,10 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// y[m, n] = Σₖ x[m, k] · w[expert[m], k, n], 0 for an expert that is not there
+// y[m, n] = Σₖ x[m, k] · w[expert[m], k, n], or 0 if the expert does not exist
 //
-// For few rows: a workgroup makes all of them, TM at most, in WG columns. Each
-// expert is read once, for the rows that want it. The addresses of x follow from
-// the workgroup alone: one load serves all lanes.
+// For few rows: a workgroup computes all of them, at most TM, in WG columns. Each expert is read once, for the rows
+// that use it. The addresses of x follow from the workgroup alone: one load serves all lanes.
 
 @compute @workgroup_size($(WG))
 fn main (@builtin(workgroup_id) wid: vec3<u32>,
@@ -27,7 +26,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   let expert$(i) = u32 (load_expert (row$(i)));
   let x$(i) = row$(i) * p.k;
 #endfor
-  // Rows that are left.
+  // The rows that are left.
   let all = (1u << $(TM)u) - 1u;
   var todo = all;
   while (todo != 0u) {

@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Where the rows of each expert begin when they are in order, and how many tiles
-// they make (kernels/grouped-matmul.wgsl). The first segment has the rows whose
-// expert is negative, the last one those beyond all experts, and behind it is the
-// number of rows. An invocation looks for one segment by bisection.
+// Where the sorted rows of each expert start, and how many tiles they take (kernels/grouped-matmul.wgsl). The first
+// segment has the rows whose expert is negative, the last one those whose expert is too large; the number of rows
+// follows after it. An invocation finds one segment by bisection.
 
 // The number of rows that come before segment s.
 fn count_before (s: u32) -> u32 {

@@ -1,11 +1,10 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// The product of few rows and columns that all lie along k, on a GPU: memory brings `b`, and
-// the time is that of reading it. LANES invocations share the sums of TM rows and TN columns.
-// Neighbours take neighbouring pieces of 8 numbers, or of 4 (PIECE vectors): 16 bytes of half
-// floats are one load. All loads of UNROLL pieces come before their products, so that many
-// are on their way. Where that leaves a REST it is made piece by piece.
+// The product of few rows and columns that both lie along k, on a GPU: `b` is in memory, and reading it dominates the
+// time. LANES invocations share the sums of TM rows and TN columns. Neighbours read neighbouring pieces of 8 numbers,
+// or of 4 (PIECE vectors): 16 bytes of half floats are one load. All loads of UNROLL pieces precede their products, so
+// that many are in flight. Any REST that this leaves is done piece by piece.
 
 #define BM TM
 #define BN WG / LANES * TN
@@ -79,7 +78,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   partial[(team * $(TN)u + $(j)u) * $(TM)u + $(i)u][part] = (sum$(i)_$(j).x + sum$(i)_$(j).y) + (sum$(i)_$(j).z + sum$(i)_$(j).w);
 #endfor
 #endfor
-  // By halves down to 16 sums, which one lane adds up.
+  // Halved until 16 sums are left, which one lane adds up.
 #if LANES > 16
   for (var width = $(LANES / 2)u; width > 8u; width /= 2u) {
     workgroupBarrier ();

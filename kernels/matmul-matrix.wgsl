@@ -1,24 +1,21 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// A product of matrices by the matrix units of a GPU. A subgroup multiplies an
-// M · K matrix by a K · N one with one instruction and adds the result to an M · N
-// one of f32. A workgroup makes a tile of BM · BN; WM · WN workers, which are
-// subgroups, share it, and each keeps SM · SN results in its registers.
+// A matrix product on the matrix units of a GPU. A subgroup multiplies an M · K matrix by a K · N one with one
+// instruction and adds the result to an M · N one of f32. A workgroup computes a tile of BM · BN, shared by WM · WN
+// workers, which are subgroups; each keeps SM · SN results in its registers.
 //
-// Operands go through workgroup memory, KT steps of k at a time. That is what lets
-// them be stored as they are (f32 or f16, either way round, any edge): they are
-// rounded to f16 (HALF) on the way. Each small matrix lies in one piece there, so
-// that a load reads one run of words, free of bank conflicts without padding. The
-// results go back through workgroup memory too, a matrix of each worker at a time,
-// since only there it is known which element is which: what put() does to a sum,
-// it does here.
+// Operands go through workgroup memory, KT steps of k at a time. They can therefore be stored in any way (f32 or f16,
+// either order of axes, any edge) and are rounded to f16 (HALF) when they are staged. Each small matrix is contiguous
+// there, so that a load reads consecutive words, without bank conflicts and without padding. The results go back
+// through workgroup memory too, one matrix of each worker at a time, since the layout in registers is opaque: put()
+// takes each sum from there.
 //
-// Several workgroups share a core, one stages while another multiplies: that is why there is no second buffer.
+// Several workgroups share a core, and one stages operands while another multiplies: hence no second buffer.
 // doc/kernels.md has the counts for some devices.
 //
-// How many invocations are a subgroup is for the driver to say: WORKERS is a guess,
-// and what fewer subgroups leave over takes another pass. Too many idle.
+// The driver decides how many invocations form a subgroup: WORKERS is a guess. If there are fewer subgroups, the
+// remaining work takes another pass; if there are more, some idle.
 //
 // With ROWS both operands lie along k, or weights are packed: common/matrix-rows.wgsl.
 
@@ -33,15 +30,15 @@
 #if HALF
 alias Element = f16;
 
-// f16() may round either way and give anything beyond 65504: it gets what it can
-// hold, rounded to nearest. Only below 2⁻¹⁴ the driver rounds, or flushes to zero.
+// f16() may round either way and return anything beyond 65504: it only gets values that are already rounded to nearest
+// and in range. Only below 2⁻¹⁴ does the driver round, or flush to zero.
 fn to_component (v: f32) -> f16 {
 #if EXACT
   return f16 (v);
 #else
   let bits = bitcast<u32>(v);
   let size = bits & 0x7fffffffu;
-  // infinity, or NaN
+  // Infinity or NaN.
   let large = ((bits >> 16u) & 0x8000u) | select (0x7c00u, 0x7e00u, size > 0x7f800000u);
   let rounded = bitcast<f32>((bits + 0xfffu + ((bits >> 13u) & 1u)) & 0xffffe000u);
   return select (f16 (select (0.0, rounded, size < 0x477ff000u)), bitcast<vec2<f16>>(large).x, size >= 0x477ff000u);
@@ -55,16 +52,16 @@ fn to_component (v: f32) -> f32 {
 }
 #endif
 
-// M · N of each worker.
+// The M · N results of each worker.
 var<workgroup> tile_c: array<f32, $(WORKERS * M * N)>;
 
-// Matrix (i, j) of each worker in this pass: `count` of them from `first` on.
+// Stores matrix (i, j) of each worker in this pass: `count` of them from `first` on.
 fn put_all (to: Place, first: u32, count: u32, i: u32, j: u32, lane: u32) {
   for (var e = lane; e < $(WORKERS * M * N)u; e += $(WG)u) {
     let worker = e / $(M * N)u;
     let row = to.row + (worker / $(WN)u * $(SM)u + i) * $(M)u + e % $(M * N)u / $(N)u;
     let col = to.col + (worker % $(WN)u * $(SN)u + j) * $(N)u + e % $(N)u;
-    // Below the first worker this wraps around.
+    // Workers before the first one wrap around.
     put_if ((worker - first < count) & (row < p.m) & (col < p.n), to.batch, row, col, tile_c[e]);
   }
 }
@@ -96,7 +93,7 @@ fn stage (to: Place, at: Origin, k0: u32, lane: u32) {
     let k = e / $(BM / A_WIDTH)u;
 #endif
     let i = at.a + min (to.row + m, p.m - 1u) * p.a_m + min (k0 + k, to.k_end - 1u) * p.a_k;
-    // zeros beyond the end make whatever `b` holds there harmless, but not NaN
+    // Zeros past the end cancel whatever `b` has there, unless it is NaN.
 #if A_WIDTH > 1
     let value = select (type_a (), load4_a (i / 4u), k0 + k < to.k_end);
 #for c in 0..A_WIDTH
@@ -184,8 +181,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     let worker = first + subgroup;
     let row = worker / $(WN)u * $(SM)u;
     let col = worker % $(WN)u * $(SN)u;
-    // With a value: without one the variable keeps the sums of the pass before on
-    // lavapipe.
+    // Initialised explicitly: otherwise the variable keeps the sums of the previous pass on lavapipe.
 #for i in 0..SM
 #for j in 0..SN
     var sum$(i)_$(j) = subgroup_matrix_result<f32, $(N), $(M)>();

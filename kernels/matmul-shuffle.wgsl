@@ -3,20 +3,19 @@
 
 // y[batch, m, n] = epilogue (alpha · Σₖ a[batch, m, k] · b[batch, k, n] + beta · bias)
 //
-// For drivers on CPUs that have subgroups of eight lanes and run each in a vector: a subgroup makes TM rows, a lane TN
-// columns of each, as with LANES in matmul.wgsl. There is no workgroup memory and no barrier. doc/kernels.md has what was
-// measured; what follows from it:
+// For CPU drivers that have subgroups of eight lanes and run each as one vector: a subgroup computes TM rows, a lane TN
+// columns of each, as with LANES in matmul.wgsl. There is no workgroup memory and no barrier. These choices follow from
+// the measurements in doc/kernels.md:
 //
-// - `a` is gathered too, UNROLL steps of k of ROWS rows at a time, and each word is copied to all lanes by a shuffle.
-//   Its index must not look the same in all lanes, hence lane >> 3, which is 0.
-// - The sums are an array that the loop at the end indexes: that keeps them in memory, which is faster here than variables
-//   that are copied in every iteration. A bound of that loop of 32 or less would have it unrolled.
-// - One load for all lanes from each cache line, AHEAD words before it is needed, wakes up the prefetcher. What it brings
-//   is used for something that never happens, so that it is not left out.
+// - `a` is gathered too, UNROLL steps of k of ROWS rows at a time, and each word is broadcast to all lanes by a
+//   shuffle. The driver must not see that its index is uniform, hence lane >> 3, which is 0.
+// - The sums are an array that the loop at the end indexes: that keeps them in memory, which is faster here than
+//   variables that are copied in every iteration. With a bound of 32 or less that loop would be unrolled.
+// - One load across all lanes from each cache line, AHEAD words before it is needed, triggers the prefetcher. Its value
+//   is used for something that never happens, so that it is not optimised away.
 //
-// With PANEL the weights lie as [columns / PANEL][k][PANEL], one stream each. With
-// PAIRS and A_PAIRS, which are for 16-bit floats, a word has two columns of b, and
-// two steps of k of a.
+// With PANEL the weights are laid out as [columns / PANEL][k][PANEL], one stream each. With PAIRS and A_PAIRS, which
+// are for 16-bit floats, a word has two columns of b, and two steps of k of a.
 
 #define BM TM
 #define BN LANES * TN
@@ -31,9 +30,8 @@
 #define LINE 16
 #define AHEAD 512
 
-// The driver compares the offset in bytes of what is loaded, as a signed number, with
-// 0 and with the size of the tensor. It leaves out the first where it sees that a
-// sum of two such numbers is not negative.
+// The driver checks the byte offset of a load, as a signed number, against 0 and against the size of the tensor. It
+// omits the first check if it can see that a sum of two such numbers is not negative.
 fn small (i: u32) -> u32 {
   return i & $(SMALL)u;
 }
@@ -52,8 +50,8 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #if EVEN
   let k_end = to.k_end;
 #else
-  // Behind a return everything would run under one more mask. A workgroup too many has
-  // no rows and no steps instead.
+  // After an early return everything would run under one more mask. Instead, a workgroup past the last one has no rows
+  // and no steps.
   let rows = select (0u, min ($(TM)u, p.m - to.row), group < p.groups);
   let k_end = select (to.k, to.k_end, rows > 0u);
 #endif
@@ -68,7 +66,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   let a$(i) = small ((row$(i) + sub % $(ALONG)u * $(PER_A)u * p.a_k) / $(PER_A)u);
 #endfor
 #if PANEL
-  // Behind the last panel there is none.
+  // Clamped to the last panel.
 #for q in 0..BN / PANEL
   let b$(q) = min (to.col + $(q * PANEL)u, (p.n - 1u) / $(PANEL)u * $(PANEL)u) * p.k;
 #endfor
@@ -184,7 +182,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endif
 
 #if SPLIT
-  // All columns of a workgroup are of one result: the loops of the others never run.
+  // All columns of a workgroup belong to one result: the loops of the others never run.
   let first0 = 0u;
 #for o in 1..OUTPUTS
   let first$(o) = first$(o - 1) + p.width$(o - 1);

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// A product of matrices on a GPU, in tiles: common/tile.wgsl has the inner product,
-// common/product.wgsl the epilogue, common/operand.wgsl is the loader of each operand.
+// A matrix product on a GPU, in tiles: common/tile.wgsl is the main loop, common/product.wgsl the epilogue,
+// common/operand.wgsl the loader of each operand.
 //
-// From memory come BM + BN numbers for BM · BN products, so tiles of 32 x 32 have an
-// intensity of 8 flops a byte, 64 x 64 of 16, 128 x 128 of 32, twice that in f16. A row of a
-// tile along k is 32 (KT 8) or 64 bytes of memory in a row, one across k 128 to 512.
+// BM + BN numbers are loaded for BM · BN products, so tiles of 32 x 32 have an intensity of 8 flops per byte, 64 x 64
+// of 16, 128 x 128 of 32, and twice that in f16. A row of a tile along k is 32 (KT 8) or 64 contiguous bytes of memory,
+// one across k 128 to 512.
 
 #define BM TM * TY
 #define BN TN * TX

@@ -3,23 +3,18 @@
 
 // y[batch, m, n] = epilogue (alpha · Σₖ a[batch, m, k] · b[batch, k, n] + beta · bias)
 //
-// How the work is shared, chosen by adapter and shape (ops/rlx-product.c):
+// Variants, chosen by adapter and shape (ops/rlx-product.c):
 //
-// - LANES: a workgroup makes TM rows, an invocation TN columns of each. The row
-//   follows from the workgroup alone, so the address of `a` is the same in all
-//   lanes. There is no workgroup memory and no barrier. This is the kernel for a
-//   CPU whose driver has no subgroups of eight lanes (matmul-shuffle.wgsl is for
-//   those that have), and on a GPU the one for few rows, where SLICES parts of a
-//   workgroup share the sum.
-//   All loads of four steps of k come first and then, row by row, four products into each sum: that leaves the products
-//   in one basic block, where the compiler keeps a sum in a register. The results leave in a loop: unrolled, the 64 stores
-//   would be most of the compile time. With PANEL the weights lie as [columns / (WG · TN)][k][WG · TN], so that a workgroup
-//   reads one stream. doc/kernels.md has what was measured.
-//   With PAIRS, which is for 16-bit floats, a load brings two columns.
-// - DOT: a workgroup makes one output, its lanes split up the sum. For few
-//   outputs with long sums.
-// - SUM: adds up the partial sums of several workgroups (SPLIT_K),
-//   always in the same order.
+// - LANES: a workgroup computes TM rows, an invocation TN columns of each. The row follows from the workgroup alone, so
+//   the address of `a` is the same in all lanes. There is no workgroup memory and no barrier. This is for CPUs whose
+//   driver has no subgroups of eight lanes (matmul-shuffle.wgsl is for those that have), and on GPUs for few rows,
+//   where SLICES slices of a workgroup share the sum. All loads of four steps of k come first and then, row by row,
+//   four products into each sum: that leaves the products in one basic block, where the compiler keeps a sum in a
+//   register. Results are stored in a loop: unrolled, the 64 stores would be most of the compile time. With PANEL the
+//   weights are laid out as [columns / (WG · TN)][k][WG · TN], so that a workgroup reads one stream. doc/kernels.md has
+//   the measurements. With PAIRS, which is for 16-bit floats, a load brings two columns.
+// - DOT: a workgroup computes one output, and its lanes share the sum. For few outputs with long sums.
+// - SUM: adds up the partial sums of several workgroups (SPLIT_K), always in the same order.
 //
 // matmul-tile.wgsl has the tiles for GPUs.
 
@@ -92,8 +87,8 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
          @builtin(local_invocation_index) index: u32) {
   let group = workgroup_index (wid);
   let to = place (group);
-  // Behind a return everything would run under one more condition. A workgroup too many
-  // has no rows and no steps instead.
+  // After an early return everything would run under one more condition. Instead, a workgroup past the last one has no
+  // rows and no steps.
   let there = group < p.groups;
   let k_end = select (to.k, to.k_end, there);
 #if SLICES > 1
@@ -187,7 +182,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endfor
   }
 #if !VECTORS
-  // The last few steps. The first slice makes them.
+  // The first slice does the last few steps.
 #if SLICES > 1
   for (var k = select (k_end, whole, slice == 0u); k < k_end; k++) {
 #else
@@ -242,7 +237,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   }
 #endfor
 #else
-  // The first row leaves, the others move up.
+  // Stores the first row and moves the others up.
   for (var i = 0u; i < rows; i++) {
 #for j in 0..TN
     put_if (col$(j) < p.n, to.batch, to.row + i, col$(j), sum0_$(j));

@@ -1,17 +1,16 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// What the kernels of matrix products share:
+// What the kernels for matrix products share:
 //
 //   y[batch, m, n] = epilogue (alpha · Σₖ a[batch, m, k] · b[batch, k, n] + beta · bias)
 //
-// where the matrices of a batch begin, what a workgroup makes (with BM rows and BN
-// columns for each), and what becomes of a sum.
+// where the matrices of a batch start, which tile a workgroup computes (with BM rows and BN columns), and what happens
+// to a sum.
 //
-// Operands come with the distance between elements along each of their axes, so
-// a transpose costs nothing here. Rows and columns change places (SWAP) when
-// there are more rows than columns to spread over the lanes. Indices beyond the
-// edge are moved back onto it and only stores are guarded.
+// Operands come with the stride of each of their axes, so a transpose costs nothing here. Rows and columns are
+// exchanged (SWAP) when there are more rows than columns to spread over the lanes. Indices past the edge are clamped to
+// it and only stores are guarded.
 
 #if PRODUCT
 // The first element of each matrix, for one index of the batch.
@@ -69,8 +68,8 @@ fn biased (batch: u32, m: u32, n: u32, sum: f32) -> f32 {
 
 // Takes coordinates as the loops below have them, and whether there is such an element.
 //
-// Of several results each has one store, inside one condition. With && in it, and inside a
-// condition of the caller's, a driver lost 16-bit stores to the third of three results.
+// With several results each has a single store, inside a single condition. With && in it, and inside a condition of the
+// caller, a driver lost 16-bit stores to the third of three results.
 fn put_if (there: bool, batch: u32, row: u32, col: u32, sum: f32) {
 #if OUTPUTS > 1
 #if SWAP
@@ -85,7 +84,7 @@ fn put_if (there: bool, batch: u32, row: u32, col: u32, sum: f32) {
 #for o in 1..OUTPUTS
   let first$(o) = first$(o - 1) + p.width$(o - 1);
 #endfor
-  // Below the first column this wraps around.
+  // Columns before the first one wrap around.
 #for o in 0..OUTPUTS
   if (there & (n - first$(o) < p.width$(o))) {
     store_y$(o) (m * p.width$(o) + n - first$(o), v);
@@ -112,7 +111,7 @@ fn put (batch: u32, row: u32, col: u32, sum: f32) {
   let cols = p.n;
 #endif
 #if SPLIT_K
-  // `batch` counts the splits here
+  // Here `batch` is the index of the split.
   store_y0 ((batch * rows + m) * cols + n, sum);
 #else
   let v = biased (batch, m, n, sum);
@@ -128,17 +127,17 @@ fn put (batch: u32, row: u32, col: u32, sum: f32) {
 
 #if defined(BM)
 
-// What a workgroup makes.
+// The tile of a workgroup.
 struct Place {
   row: u32,
   col: u32,
-  batch: u32,   // or the part of the sum
-  k: u32,       // the steps of its sum: from, to
+  batch: u32,   // or the split of the sum
+  k: u32,       // the range of steps of its sum
   k_end: u32,
 }
 
 fn place (group: u32) -> Place {
-  // Neighbouring workgroups take the same columns: these stay in the cache.
+  // Neighbouring workgroups share columns, which stay in the cache.
   let rest = group / p.tiles_m;
   let batch = rest / p.tiles_n;
 #if SPLIT_K

@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// What becomes of a sum of products of integers (ops/rlx-requantize.c): TO 0 is
-// the sum itself, 1 the number that it stands for, 2 the level of that. A BIAS of
-// 1 is added to the sum, one of 2 to the number.
+// How a sum of products of integers is stored (ops/rlx-requantize.c): TO 0 stores the sum itself, 1 the real number
+// that it represents, 2 that number quantised. A BIAS of 1 is added to the sum, one of 2 to the real number.
 
 #if TO == 2
 #use op_is_nan

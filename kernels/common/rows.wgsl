@@ -1,14 +1,12 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// A tensor as rows and columns, for kernels that work along some axes: columns
-// run over the axes of the operator, rows over the others, both in row-major
-// order (ops/rlx-reduce.c). Group 0 of axes is the innermost.
+// A tensor as rows and columns, for kernels that work along some axes: columns run over the axes of the operator, rows
+// over the others, both in row-major order (ops/rlx-reduce.c). Group 0 of axes is the innermost.
 //
-// LANES invocations share a row and a workgroup has WG / LANES rows. With one
-// lane there is no barrier.
+// LANES invocations share a row, and a workgroup has WG / LANES rows. With one lane there is no barrier.
 
-// The element a row starts at.
+// The element at which a row starts.
 fn row_start (row: u32) -> u32 {
 #if KEPT == 0
   return 0u;
@@ -25,7 +23,7 @@ fn row_start (row: u32) -> u32 {
 #endif
 }
 
-// How far a column is from the start of its row.
+// The offset of a column from the start of its row.
 fn column (k: u32) -> u32 {
 #if REDUCED == 0
   return 0u;

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// What the kernels that combine sorted updates share. MODE is a
-// RlxScatterMode.
+// What the kernels that combine sorted updates share. MODE is an RlxScatterMode.
 
 #if FLOAT && MODE == 3
 #use op_max
@@ -27,7 +26,7 @@ fn combine (a: type_y, b: type_y) -> type_y {
 #endif
 }
 
-// The update at a place of the sorted order.
+// The update at a position in sorted order.
 fn number (i: u32) -> u32 {
 #if SORTED
   return load_order (i);

@@ -1,17 +1,15 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Sums along a row whose rounding errors grow with the logarithm of the length.
-// The kernel has
+// Sums along a row whose rounding errors grow with the logarithm of the length. The kernel defines
 //   alias sum_t       the type that is summed
 //   fn term (k: u32) -> sum_t
 //   UNROLL            2, 4, 8 or 16: how many copies of the term the loop gets
 //
-// Within an invocation sums of 16 terms are made, of these sums of 256, then of
-// 4,096 and of 65,536, each level in four that take turns (two on the first level
-// when UNROLL is 2). A term is rounded 3 + 2 times on each level, or 7 + 1 times on
-// such a first one; the last, incomplete 16 are added one by one. The order depends
-// on the length alone.
+// An invocation sums 16 terms at a time, then 16 of those sums to sums of 256, then to sums of 4,096 and of 65,536
+// terms, with four alternating accumulators on each level (two on the first level when UNROLL is 2). A term is rounded
+// 3 + 2 times on each level, or 7 + 1 times on a first level with two; a last incomplete group of 16 is added one by
+// one. The order depends on the length alone.
 
 // Σ term (k), k = first, first + step, … below n; first < step.
 fn lane_sum (first: u32, step: u32, n: u32) -> sum_t {
@@ -23,7 +21,7 @@ fn lane_sum (first: u32, step: u32, n: u32) -> sum_t {
 #endfor
 #endfor
 
-  // Whole blocks: the same number in all lanes.
+  // Only whole groups of 16: the same number in all lanes.
   let whole = n / step / 16u * 16u;
   for (var base = 0u; base < whole; base += 16u) {
 #for u in 0..4
@@ -33,7 +31,7 @@ fn lane_sum (first: u32, step: u32, n: u32) -> sum_t {
     let i = base;
     {
 #else
-    // Not a plain 16, or drivers would unroll the loop fully.
+    // Not the constant 16, or drivers would unroll the loop fully.
     let end = min (base + 16u, whole);
     for (var i = base; i < end; i += $(UNROLL)u) {
 #endif
@@ -69,7 +67,7 @@ fn lane_sum (first: u32, step: u32, n: u32) -> sum_t {
   for (var k = first; k < end; k += step) {
     sum += term (whole * step + k);
   }
-  // Small ones first.
+  // Small sums first.
 #for l in 0..3
   sum += (sum$(l)_0 + sum$(l)_1) + (sum$(l)_2 + sum$(l)_3);
 #endfor
@@ -80,7 +78,7 @@ fn lane_sum (first: u32, step: u32, n: u32) -> sum_t {
 var<workgroup> shared_sum: array<sum_t, $(WG)>;
 #endif
 
-// The sum over the lanes of a row, for all of them. Uniform control flow only.
+// The sum over the lanes of a row, returned to all of them. Uniform control flow only.
 fn row_sum (lane: u32, mine: sum_t) -> sum_t {
 #if LANES > 1
   let t = lane % $(LANES)u;
@@ -101,7 +99,7 @@ fn row_sum (lane: u32, mine: sum_t) -> sum_t {
 #endif
 }
 
-// Σ term (k) over all n columns, LANES invocations sharing them.
+// Σ term (k) over all n columns, shared by LANES invocations.
 fn sum_columns (lane: u32, n: u32) -> sum_t {
   return row_sum (lane, lane_sum (lane % $(LANES)u, $(LANES)u, n));
 }

@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// The elements of a window that is written out, K0 · K1 · K2 of them, of which those along missing axes are 1: element T
-// is x_T, and v_T if it is there at all. The window begins at at0, at1, at2, with the padding, of what lies at x_RANK.
-// All loads come before what is done with them.
+// The elements of an unrolled window, K0 · K1 · K2 of them, where K is 1 along missing axes: the index of element T is
+// x_T, there_T says whether it exists, and v_T is its value. The window starts at at0, at1, at2, in the padded operand
+// at x_RANK. All loads come before the arithmetic.
 
 #for d in 0..RANK
 #for k in 0..(d == 0) * K0 + (d == 1) * K1 + (d == 2) * K2
-  // below 0 is above everything
+  // Negative indices wrap around and are out of range, too.
   let i$(d)_$(k) = at$(d) + $(k)u * p.dilation$(d) - p.begin$(d);
 #endfor
 #endfor

@@ -1,28 +1,30 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Sums of products as in common/tile.wgsl, where all lanes of a subgroup, TX of them, have the same TM rows. Their columns
-// lie side by side, TN of each. The address of a number of `a`, which lies along k, is the same in the subgroup: one load
-// brings it for all lanes, straight from memory, and it is a scalar operand of the products. Only `b` goes through workgroup
-// memory. Its numbers for a lane lie side by side, so that indices are constants but for the lane's.
+// Sums of products as in common/tile.wgsl, where all lanes of a subgroup, TX of them, have the same TM rows. Their
+// columns are adjacent, TN for each lane. The address of an element of `a`, which lies along k, is uniform in the
+// subgroup: one load straight from memory serves all lanes, and the value is a scalar operand of the products. Only `b`
+// goes through workgroup memory. The elements for a lane are contiguous there, so that only the index of the lane is
+// not a constant.
 //
-// A compiler must know that all lanes want the same address, and that vectors lie in one piece: rows of `a` consist of
-// pieces of UNIT steps, and one address of a piece serves four loads or more. With WHOLE k is a multiple of KT; otherwise
-// UNIT is 4.
+// The compiler has to see that the address is uniform, and that vectors are contiguous: rows of `a` consist of pieces
+// of UNIT steps, and the address of a piece serves four loads or more. With WHOLE k is a multiple of KT; otherwise UNIT
+// is 4.
 //
-// With PACKED the numbers of `b` are packed (packed/decode.wgsl): a turn is a chunk of 32, which four lanes take apart for
-// each column. They do so when it is due: numbers of the next turn would be registers that are not there.
+// With PACKED the elements of `b` are packed (packed/decode.wgsl): each iteration takes a block of 32, which four lanes
+// unpack for each column. They unpack it just before it is used: fetching it ahead would take registers that are not
+// there.
 //
-// A last group of rows that is not full begins earlier, and leaves alone what belongs to the one before: there are at
+// A last group of rows that is not full starts earlier, and does not store the rows of the group before: there are at
 // least TM rows.
 
 #define Q KT / 4
 #define PIECE UNIT / 4
 #if PRODUCT
-// [half][lane][step]: the columns of the lane. Lanes are 16 bytes more apart than they need, for the sake of memory banks.
+// [half][lane][step]: the columns of the lane. The stride of a lane is padded by 16 bytes to avoid bank conflicts.
 var<workgroup> tile_b: array<array<array<vec$(TN)<f32>, $(KT + 4 / TN)>, $(TX)>, 2>;
 #if PACKED
-// What a lane takes apart in a turn.
+// How many parts a lane unpacks in an iteration.
 #define PARTS BN * 4 / WG
 
 fn fetch_part (column: u32, k: u32, j: u32) -> Part {
@@ -121,7 +123,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   }
 #endif
 
-  // The first row leaves, the others move up.
+  // Stores the first row and moves the others up.
   for (var i = 0u; i < $(TM)u; i++) {
     let row = begin + i;
 #for j in 0..TN

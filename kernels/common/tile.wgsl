@@ -1,40 +1,37 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Sums of products on a GPU: a workgroup of TX · TY invocations makes a tile of BM rows
-// and BN columns, an invocation TM · TN of its sums. What the operands are is up to the
-// kernel that includes this. It has
+// Sums of products on a GPU: a workgroup of TX · TY invocations computes a tile of BM rows and BN columns, an
+// invocation TM · TN of its sums. The kernel that includes this file defines the operands:
 //
 //   struct Place and place (group): the tile, and the steps of its sums;
 //   struct SourceA, begin_a (to, row, k) and fetch_a (source, k, end) -> vec4<f32>, and
 //     the same for b: the loader. With A_ALONG_K a vector is four steps of one row, from
-//     `k` on; otherwise it is four rows, from `row` on, at one step. `begin` does what is
-//     the same for all steps, `fetch` gives zeros from the step `end` on, whatever is there;
+//     `k` on; otherwise it is four rows, from `row` on, at one step. `begin` computes what is
+//     the same for all steps, `fetch` returns zeros from step `end` on, whatever is there;
 //   put_if (there, batch, row, col, sum): the epilogue.
 //
-// Tiles go through workgroup memory, KT steps at a time. An invocation brings NA or NB vectors
-// of each operand and stores them as they are: however an operand lies, nothing is
-// transposed, only read differently. The words of the next tile are fetched while this one is
-// multiplied: memory has a whole step to answer. Tiles alternate between two halves of
-// workgroup memory, so one barrier a step is enough: who writes a half has passed the
-// barrier that all reach only when they have read that half.
+// Tiles go through workgroup memory, KT steps at a time. An invocation loads NA or NB vectors of each operand and
+// stores them as they are: whatever the layout of an operand, nothing is transposed, only read differently. The next
+// tile is fetched while the current one is multiplied, so that memory has a whole step to respond. Tiles alternate
+// between two halves of workgroup memory, so one barrier per step is enough: an invocation that writes a half has
+// passed a barrier that the others only reach after reading that half.
 //
-// An index that varies between lanes is clamped, and then no read has a constant offset. So what an invocation reads lies
-// side by side, [half][row or column of invocations][what it reads], and the last index is a constant. It reads, of row or
-// column n, for four steps from 4 · q on, T vectors: along k one of each of its T rows or columns; otherwise T / 4 at each of
-// the four steps. With PAD there are gaps between these, and rows have an odd number of vectors, so that neither stores nor
-// reads have bank conflicts: doc/kernels.md counts them, registers and bytes.
+// An index that varies between lanes is clamped, and then reads have no constant offsets. What an invocation reads is
+// therefore contiguous, [half][row or column of invocations][what it reads], and the last index is a constant. For four
+// steps from 4 · q on it reads T vectors of its row or column n: along k, one for each of its T rows or columns;
+// otherwise T / 4 for each of the four steps. With PAD there are gaps between these, and rows have an odd number of
+// vectors, so that neither stores nor reads have bank conflicts: doc/kernels.md counts these, registers and bytes.
 //
-// With REGISTERS there is no workgroup memory and no barrier: an invocation fetches what
-// it needs itself, four steps at a time. For 4 x 4 these are 8 vectors for 64 products, and
-// neighbours fetch the same ones, which is what a cache is for. This is for devices whose
-// workgroup memory is a part of ordinary memory, V3D above all: 16 sums, 20 words of
-// operands and 10 to 20 for addresses are below the 64 registers a lane has there.
+// With REGISTERS there is no workgroup memory and no barrier: an invocation fetches its own operands, four steps at a
+// time. For 4 x 4 these are 8 vectors for 64 products, and neighbours fetch the same ones, from the cache. This is for
+// devices whose workgroup memory is part of ordinary memory, V3D above all: 16 sums, 20 words of operands and 10 to 20
+// for addresses are below the 64 registers a lane has there.
 //
-// With TURNS = 2 both halves of workgroup memory are written out, one after the other, so that which one it is takes no
-// instruction. k is a multiple of 2 · KT then.
+// With TURNS = 2 the loop is unrolled for both halves of workgroup memory, so that selecting one takes no instruction.
+// k is a multiple of 2 · KT then.
 //
-// Results leave row by row in a loop; unrolled, the epilogue would be there TM · TN times.
+// Results are stored row by row in a loop; unrolled, there would be TM · TN copies of the epilogue.
 
 #if PRODUCT
 #define Q KT / 4
@@ -43,7 +40,7 @@
 #define NB BN * Q / WG
 #define GAP_A TM + PAD
 #define GAP_B TN + PAD
-// An odd number: an even one gets one more.
+// Rounds up to an odd number.
 #define ROW_A Q * GAP_A + PAD * (1 - Q * GAP_A % 2)
 #define ROW_B Q * GAP_B + PAD * (1 - Q * GAP_B % 2)
 var<workgroup> tile_a: array<array<array<vec4<f32>, $(ROW_A)>, $(TY)>, 2>;
@@ -94,7 +91,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endfor
 #endif
 #else
-  // The row or column of invocations that reads what this one brings, and where.
+  // The row or column of invocations that reads what this invocation loads, and its position there.
 #for v in 0..NA
   let brings_a$(v) = lane + $(v * WG)u;
 #if A_ALONG_K
@@ -166,7 +163,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     tile_b[half][across_b$(v) % $(TX)u][slot_b$(v)] = next_b$(v);
 #endfor
     workgroupBarrier ();
-    // behind the last step nobody reads these
+    // Fetched past the last step, these are never read.
 #for v in 0..NA
     next_a$(v) = fetch_a (source_a$(v), k + $((h + 1) * KT)u, to.k_end);
 #endfor
@@ -221,7 +218,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   }
 #endif
 
-  // The first row leaves, the others move up.
+  // Stores the first row and moves the others up.
   for (var i = 0u; i < $(TM)u; i++) {
 #if A_ALONG_K
     let row = to.row + ty + i * $(TY)u;
