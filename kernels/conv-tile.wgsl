@@ -1,25 +1,22 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// A convolution on a GPU as a product of matrices (matmul-tile.wgsl) whose one operand is
-// read in place: the filter is a matrix of channels by steps, a step being a channel of the
-// operand and an element of the filter, and x is one of steps by positions. Only that one's
-// loader is here. Spatial axes are numbered from the innermost one.
+// A convolution on a GPU as a matrix product (matmul-tile.wgsl) of which one operand is read in place: the filter is a
+// matrix of channels by steps, a step being a channel of the operand and an element of the filter, and x is one of
+// steps by positions. This file only adds the loader of x. Spatial axes are numbered from the innermost one.
 //
-// Columns run along the result. Channels first: rows are channels of a group, columns the
-// positions of an image, and a vector of x is four positions at one step, each looked up by
-// itself. Channels last (X_A): rows are the positions of all images and columns channels;
-// with X_VECTORS, where x has a multiple of four channels, a vector is four channels of one
-// position and one load. C_INNER says which of the two parts of a step runs faster: the
-// channel, where x or the filter is so; else the element of the filter, innermost axis first.
+// Columns run along the result. Channels first: rows are channels of a group, columns the positions of an image, and a
+// vector of x is four positions at one step, each looked up separately. Channels last (X_A): rows are the positions of
+// all images and columns are channels; with X_VECTORS, where x has a multiple of four channels, a vector is four
+// channels of one position and a single load. C_INNER says which part of a step varies fastest: the channel, if it does
+// in x or the filter; otherwise the element of the filter, innermost axis first.
 //
-// A workgroup reads each number of x as often as windows reach it (9 times for 3 x 3), but
-// mostly from the cache: a tile of 64 positions and 16 steps touches 4 KB. What the loader
-// adds to a product is finding an element, for the one vector that an invocation fetches in
-// a step. With TAPS, which is the number of elements of a filter when that is 32 at most, it
-// knows from the start which of these are there for each position, as bits, and divisions
-// are by constants. Without, there is a division for each axis, and one more, of about 25
-// instructions each, and a comparison for each axis and position.
+// A workgroup reads each element of x once for each window that contains it (9 times for 3 x 3), but mostly from the
+// cache: a tile of 64 positions and 16 steps covers 4 KB. The extra cost over a matrix product is locating an element,
+// for the one vector that an invocation fetches in a step. With TAPS, the number of elements of a filter if it is at
+// most 32, bit masks of the elements that exist are computed once for each position, and all divisions are by
+// constants. Without TAPS, there is one division for each axis and one more, of about 25 instructions each, and a
+// comparison for each axis and position.
 
 #define BM TM * TY
 #define BN TN * TX
@@ -34,15 +31,15 @@ alias Places = vec4<u32>;
 
 // What an invocation fetches of x.
 struct SourceX {
-  at: Places,        // the address of the first element of the window, if it is there
+  at: Places,        // the address of the first element of the window, if it exists
 #if TAPS
-  seen: Places,      // which elements of the window are there, as bits
+  seen: Places,      // which elements of the window exist, as bits
 #else
 #for d in 0..RANK
-  place$(d): Places, // where that is along the axis; below 0 is above everything
+  place$(d): Places, // its position along the axis; negative ones wrap around
 #endfor
 #endif
-  k: u32,            // from which step of those that are asked for
+  k: u32,            // its step relative to those that are requested
 }
 
 fn begin_x (start: u32, first: u32, n: u32, k: u32) -> SourceX {
@@ -50,7 +47,7 @@ fn begin_x (start: u32, first: u32, n: u32, k: u32) -> SourceX {
   var seen = Places (1u);
 #define BEFORE 1
 #endif
-  // The first position; the others follow it, as far as there are some.
+  // The first position; the others are the next ones, as far as they exist.
   var rest = min (first, n - 1u);
   var at = Places (start);
 #for d in 0..RANK
@@ -62,7 +59,7 @@ fn begin_x (start: u32, first: u32, n: u32, k: u32) -> SourceX {
   at += rest * p.x_image;
 #else
 #if X_A
-  // Without, there is one image.
+  // Without X_A there is one image.
   var image = Places (rest);
 #endif
 #for d in 0..RANK
@@ -71,7 +68,7 @@ fn begin_x (start: u32, first: u32, n: u32, k: u32) -> SourceX {
 #for u in 1..4
   var next$(u) = first + $(u)u < n;
 #for d in 0..RANK
-  // The last place of an axis is followed by its first, and a step of the next axis.
+  // The last position of an axis is followed by the first one, at the next position of the next axis.
   place$(d)[$(u)] = select (place$(d)[$(u - 1)], select (place$(d)[$(u - 1)] + p.stride$(d), 0u - p.begin$(d), last$(d)_$(u - 1)), next$(u));
   let wraps$(u)_$(d) = next$(u) && last$(d)_$(u - 1);
   let last$(d)_$(u) = select (last$(d)_$(u - 1), place$(d)[$(u)] == p.last$(d), next$(u));
@@ -121,10 +118,10 @@ fn begin_x (start: u32, first: u32, n: u32, k: u32) -> SourceX {
 fn fetch_x (source: SourceX, step: u32, end: u32) -> vec4<f32> {
 #if WHOLE
 #if REGISTERS
-  // Single steps are asked for, and none of them ahead.
+  // Single steps are requested, and none is fetched ahead.
   let k = step + source.k;
 #else
-  // What nobody reads is the last tile again.
+  // What is fetched ahead past the end is the last tile again, and never read.
   let k = min (step, end - $(KT)u) + source.k;
 #endif
   var rest = k;
@@ -177,7 +174,7 @@ fn fetch_x (source: SourceX, step: u32, end: u32) -> vec4<f32> {
   offset += reach$(e);
   rest -= gone$(e);
 #else
-  // A division that is right below 32.
+  // A division that is exact below 32.
   let part$(e) = (rest * $((1023 + (INSIDE)) / (INSIDE))u) >> 10u;
   offset += part$(e) * p.reach$(D);
   rest -= part$(e) * $(INSIDE)u;
@@ -197,7 +194,7 @@ fn fetch_x (source: SourceX, step: u32, end: u32) -> vec4<f32> {
   offset += rest * p.x_channel;
 #endif
 #endif
-  // One position after the other: that takes the fewest registers.
+  // One position after the other, which takes the fewest registers.
 #for u in 0..4 - 3 * X_VECTORS
 #if X_VECTORS
   let at$(u) = source.at;

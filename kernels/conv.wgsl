@@ -3,33 +3,27 @@
 
 // y[n, o, p] = epilogue (bias[o] + Σ_c Σ_k x[n, c, place (p, k)] · w[o, c, k])
 //
-// A convolution or, TRANSPOSED, its transpose as a sum over the elements of x
-// that reach a position: nothing is scattered. Spatial axes are numbered from
-// the innermost one, axis d with p.inD elements, p.outD positions and p.kD
-// elements of the filter. Distances between elements come as parameters, so
-// every order of axes is the same to this kernel.
+// A convolution, or with TRANSPOSED a transposed convolution as a sum over the elements of x that reach a position:
+// nothing is scattered. Spatial axes are numbered from the innermost one; axis d has p.inD elements, p.outD positions
+// and p.kD elements of the filter. Strides are parameters, so this kernel handles every order of axes.
 //
-// - tiles: a matrix product whose second matrix is read in place. An invocation
-//   makes NC channels of NP positions, positions counted through all batches;
-//   lanes have neighbouring positions or, with SWAP, neighbouring channels. What
-//   does not follow the lane has the same address in all of them: one scalar
-//   load for the whole subgroup. No workgroup memory, no barrier. With ACROSS,
-//   lanes have the channels of all groups. FEW is how many channels of the
-//   operand there are, unless there are many.
-// - PANEL, for a CPU: the same with the weights as [channels / NC][elements of a
-//   filter][NC], four of which come with one load, and with four positions for each of
-//   eight lanes, so that a word is used often: 36 words make 128 products. All loads come before the products, which are
-//   one basic block then (doc/kernels.md).
-//   With SPREAD, each position of a transposed convolution's operand has a block of the
-//   result for itself: columns of the filter are channels of that, and places in a block.
-// - LINE, for a CPU: an invocation makes NC channels of NX neighbours along the innermost
-//   axis, so that an element of the operand is loaded once for all of the KX elements of a
-//   filter's line that reach it. For few output channels in a group, which use it too rarely.
-// - DIRECT: an invocation makes one element, or LANES of them split up its sum.
+// - tiles: a matrix product whose second matrix is read in place. An invocation computes NC channels of NP positions,
+//   with positions counted through all batches; lanes have neighbouring positions or, with SWAP, neighbouring channels.
+//   What does not depend on the lane has the same address in all of them: one scalar load for the whole subgroup. No
+//   workgroup memory, no barrier. With ACROSS, lanes have the channels of all groups. FEW is the number of channels of
+//   the operand, unless there are many.
+// - PANEL, for a CPU: the same with the weights as [channels / NC][elements of a filter][NC], of which one load brings
+//   four, and with four positions for each of eight lanes, so that each word is used often: 36 words for 128 products.
+//   All loads come before the products, which are then one basic block (doc/kernels.md). With SPREAD, each position of
+//   the operand of a transposed convolution has a block of the result to itself: columns of the filter are channels of
+//   that block, and positions in it.
+// - LINE, for a CPU: an invocation computes NC channels of NX neighbours along the innermost axis, so that an element
+//   of the operand is loaded once for all of the KX elements of a row of the filter that it is multiplied by. For
+//   groups with few output channels, where the other variants would use each element too rarely.
+// - DIRECT: an invocation computes one element, or LANES of them share its sum.
 //
-// A transposed convolution reaches a position with those elements of the filter
-// only that agree with it modulo the stride. Positions that have the same ones,
-// a phase, go to the same workgroup: the others cost nothing.
+// In a transposed convolution only those elements of the filter contribute to a position that are congruent to it
+// modulo the stride. Positions with the same ones, a phase, go to the same workgroup: the other elements cost nothing.
 
 #use ${EPILOGUE_USES}
 ${EPILOGUE_TEXT}
@@ -59,8 +53,8 @@ fn put (g: u32, m: u32, at: u32, sum: f32) {
 }
 
 #if PRODUCT
-// One product more, when there is an element at all. Padding counts as zeros;
-// what does not reach a transposed convolution's position is no part of it.
+// Adds a product if the element exists. Padding counts as zeros; for a transposed convolution missing elements are left
+// out altogether.
 fn grow (sum: f32, x: f32, w: f32, there: bool) -> f32 {
 #if TRANSPOSED
   return select (sum, fma (x, w, sum), there);
@@ -74,20 +68,19 @@ fn grow (sum: f32, x: f32, w: f32, there: bool) -> f32 {
 
 #if PRODUCT
 #if TRANSPOSED
-// What is left of a position when the filter's element is taken off: where in
-// the operand that is, or something outside of it.
+// The index in the operand for a position in the dilated operand, or -1 if there is none.
 fn source (at: i32, stride: u32) -> i32 {
   return select (-1, at / i32 (stride), at >= 0 && at % i32 (stride) == 0);
 }
 #endif
 
-// How many steps from `begin` on are below `end`.
+// The number of steps from `begin` that are below `end`.
 fn steps (begin: u32, end: u32, step: u32) -> u32 {
   return (max (begin, end) - begin + (step - 1u)) / step;
 }
 
-// place: where an element of the filter lies. first, last: which elements may
-// lie in the operand at all; a filter may be much longer than that.
+// place: the index in the operand for an element of the filter. first, last: which elements can be in the operand at
+// all; a filter may be much longer than that.
 #for d in 0..RANK
 #if TRANSPOSED
 fn place$(d) (o: u32, k: u32) -> i32 {
@@ -148,7 +141,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   let x = n * p.x_batch + g * p.c * p.x_channel;
   let w = g * p.w_group + m * p.w_out;
 #if LANES > 1
-  // Elements of the sum with the channel running fastest.
+  // The elements of the sum, with the channel varying fastest.
   for (var i = lane; i < p.terms; i += $(LANES)u) {
     var left = i;
     let c = left % p.c;
@@ -220,7 +213,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #define UNROLL 4
 #endif
 
-// The sums of each channel. A loop empties it; what fills it knows the place.
+// The sums of each channel. Cleared in a loop; all other accesses have constant indices.
 var<private> sums: array<vec4<f32>, $(NC)>;
 
 @compute @workgroup_size($(WG))
@@ -251,7 +244,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #define D RANK - 1 - e
 #define OUTER D + 1
   for (var k$(D) = 0u; k$(D) < p.k$(D); k$(D)++) {
-    // below 0 is above everything
+    // Negative indices wrap around and are out of range, too.
     let i$(D) = h$(D) + k$(D) * p.dilation$(D);
     let there$(D) = there$(OUTER) & (i$(D) < vec4<u32> (p.in$(D)));
     let x$(D) = x$(OUTER) + i$(D) * p.x_axis$(D);
@@ -361,7 +354,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #define D RANK - 1 - e
 #define OUTER D + 1
   for (var k$(D) = 0u; k$(D) < p.k$(D); k$(D)++) {
-    // below 0 is above everything
+    // Negative indices wrap around and are out of range, too.
     let i$(D) = h$(D) + k$(D) * p.dilation$(D);
     let there$(D) = there$(OUTER) && i$(D) < p.in$(D);
     let x$(D) = x$(OUTER) + i$(D) * p.x_axis$(D);
@@ -427,7 +420,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     return;
   }
 
-  // Neighbouring workgroups take the same positions: these stay in the cache.
+  // Neighbouring workgroups share positions, which stay in the cache.
   var rest = group;
 #if SWAP
   let channel0 = (rest % p.tiles_channel) * $(WG * NC)u + lane;
@@ -463,8 +456,8 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   var inside$(i) = position0 + $(i * STEP_P)u < p.positions;
   var rest$(i) = min (position0 + $(i * STEP_P)u, p.positions - 1u);
 #for d in 0..RANK
-  // h: the position in the operand of the filter's first element, or of the
-  // position's first element in its phase
+  // h: the index in the operand of the first element of the filter, or of the first element of the phase of the
+  // position.
   let q$(d)_$(i) = rest$(i) % p.places$(d);
   rest$(i) /= p.places$(d);
 #if TRANSPOSED
@@ -513,7 +506,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endif
     let w$(D)_at = w$(OUTER)_at + k$(D) * p.w_axis$(D);
 #for i in 0..NP
-    // below 0 is above everything
+    // Negative indices wrap around and are out of range, too.
     let i$(D)_$(i) = h$(D)_$(i) + r$(D);
     let there$(D)_$(i) = there$(OUTER)_$(i) && i$(D)_$(i) < p.in$(D);
     let x$(D)_$(i) = x$(OUTER)_$(i) + i$(D)_$(i) * p.x_axis$(D);

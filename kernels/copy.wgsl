@@ -1,15 +1,13 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Copies elements, whatever they are, between two tensors that each have an
-// offset and a distance per dimension (ops/rlx-shape.c). Dimension 0 is the
-// innermost.
+// Copies elements of any type between two tensors that each have an offset and a stride for each dimension
+// (ops/rlx-shape.c). Dimension 0 is the innermost.
 //
-// A workgroup takes a block of consecutive elements of the result, neighbours
-// in neighbouring invocations. Where an element is follows from its index in
-// each dimension: division finds the first of an invocation, the next ones come
-// from adding WG in mixed radix. Results in order are written in whole words of
-// PACK elements; otherwise small elements are merged into their words.
+// A workgroup takes a block of consecutive elements of the result, with neighbours in neighbouring invocations. The
+// address of an element follows from its index in each dimension: the first one of an invocation takes divisions, the
+// next ones add WG in mixed radix. Contiguous results are written in whole words of PACK elements; otherwise small
+// elements are merged into their words.
 
 @compute @workgroup_size($(WG))
 fn main (@builtin(workgroup_id) wid: vec3<u32>,

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// The cross-entropy of softmax along rows and a label for each. A row whose label is the ignored one, or no column at all,
-// counts nothing.
+// The cross-entropy of the softmax along rows, with one label for each row. A row whose label is the ignored one, or is
+// out of range, does not count.
 //
-// STAGE 0 finds the loss of each row, and with COUNT whether it counts, LANES invocations to a row; STAGE 1 adds these up.
-// For the gradient, STAGE 2 finds what share each row has in a mean, and STAGE 3 changes rows. Where these are few, it
-// counts them by itself, with DIVIDE 2.
+// STAGE 0 computes the loss of each row, and with COUNT whether it counts, with LANES invocations to a row; STAGE 1
+// adds these up. For the gradient, STAGE 2 computes the share of a row in the mean, and STAGE 3 the gradient of rows.
+// Where there are few rows, DIVIDE 2 makes STAGE 3 count them by itself.
 
 #if STAGE == 0 || STAGE == 3
 #use op_exp
@@ -55,7 +55,7 @@ fn term (k: u32) -> sum_t {
 var<workgroup> shared_max: array<f32, $(WG)>;
 #endif
 
-// A NaN may be lost here; the sum has it.
+// max() may lose a NaN; the sum keeps it.
 fn find_largest (lane: u32) -> f32 {
   let t = lane % $(LANES)u;
   var mine = load_x (start + column (min (t, p.columns - 1u)));
@@ -88,7 +88,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   }
 
 #if STAGE == 1 || STAGE == 2
-  // One row, for the lanes of one workgroup.
+  // A single row, for the lanes of one workgroup.
   let sum = sum_columns (lane, p.columns);
   if (lane == 0u) {
 #if STAGE == 1 && DIVIDE

@@ -5,12 +5,11 @@
 //
 // MODE 0: sum, 1: product, 2: sum of magnitudes, 3: sum of squares
 //
-// Sums are exact, in three words. Of a product there is the magnitude, in two words, then
-// whether it is beyond these, and whether it is negative.
+// Sums are exact, in three words. A product is kept as its magnitude, in two words, whether it overflows these, and
+// whether it is negative.
 //
-// STAGE 0: an invocation for each row. STAGE 1: p.lanes of them, which leave what they
-// have; STAGE 2: an invocation for each row puts that together. With SCAN an invocation
-// goes along its row and stores the excess at each place.
+// STAGE 0: one invocation for each row. STAGE 1: p.lanes of them, which store partial results; STAGE 2: an invocation
+// for each row combines these. With SCAN an invocation goes along its row and stores the excess at each position.
 
 #if MODE == 1 || MODE == 3
 #use math_mul_high
@@ -36,7 +35,7 @@ fn nothing () -> vec4<u32> {
   return vec4<u32> (1u, 0u, 0u, 0u);
 }
 
-// What is beyond two words stays there, unless it becomes 0.
+// Overflow beyond two words is permanent, unless the product becomes 0.
 fn scale (a: vec4<u32>, factor: u32) -> vec4<u32> {
   let low = multiply (a.x, factor);
   let high = multiply (a.y, factor);
@@ -114,7 +113,7 @@ fn get_excess (all: vec4<u32>) -> i32 {
   var top = all.z;
 #endif
 #if SIGNED
-  // The low word counts as negative from its last bit on.
+  // The low word is negative if its top bit is set.
   high += low >> 31u;
   top += select (0u, 1u, high == 0u && (low >> 31u) != 0u);
 #endif

@@ -1,35 +1,33 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Fourier transforms of F elements, T of them in a workgroup. F is the product of the radices
-// R0, R1, … of S stages, of which butterfly_R () does one for R elements in registers.
+// Fourier transforms of F elements, T of them in a workgroup. F is the product of the radices R0, R1, … of S stages;
+// butterfly_R () is one stage for R elements in registers.
 //
-// Stages are done in place: of a block of B elements, those B / R apart are transformed and
-// turned, then there are R blocks of B / R. What is left in the end has its digits in the wrong
-// order, so it goes straight to where it belongs. Nothing but S - 1 exchanges goes through
-// workgroup memory.
+// Stages are in place: in a block of B elements, those B / R apart are transformed and multiplied by twiddle factors,
+// which leaves R blocks of B / R. The result has its digits in reverse order, so each element is stored directly at its
+// final position. Only the S - 1 exchanges go through workgroup memory.
 //
-// A transform too long for that is done in several passes. This one has done p.done elements of
-// it before, and p.steps transforms of F are left to do: element r of transform j is p.steps
-// apart in the operand, turned by r (j mod p.done) / (p.done F), and p.done apart in the result.
+// A longer transform takes several passes. Earlier passes have transformed p.done elements of it, and p.steps
+// transforms of F are left: the elements of transform j are p.steps apart in the operand, element r is rotated by r (j
+// mod p.done) / (p.done F) of a turn, and they are p.done apart in the result.
 //
-// CONVOLVE: the operand, times a chirp, is convolved with another: transformed, multiplied by
-// FILTER, transformed back by the same stages in the opposite order, which takes digits as they
-// lie, and multiplied by the chirp again. An inverse transform is one with the real and imaginary
-// parts exchanged (SWAP).
+// CONVOLVE: the operand, times a chirp, is convolved with another: transformed, multiplied by FILTER, transformed back
+// by the same stages in reverse order, which takes digits as they are, and multiplied by the chirp again. An inverse
+// transform is one with the real and imaginary parts exchanged (SWAP).
 //
-// HALF: a real operand is taken for one of F complex numbers, each of two neighbours, in units of which all lengths of it
-// are. That they are the even and the odd elements of 2 F real ones is mended in the end: SPLIT.
+// HALF: a real operand is read as F complex numbers, each made of two neighbours, and all its lengths count such pairs.
+// SPLIT turns the transform of these at the end into that of the 2 F real elements.
 //
-// FRAMES: rows are p.hop apart in signals of p.signal elements, p.frames of each. WINDOW: they are multiplied by that.
-// POWER: the result is the square of the absolute value.
+// FRAMES: rows are p.hop apart in signals of p.signal elements, p.frames of each. WINDOW: they are multiplied by a
+// window. POWER: the result is the square of the absolute value.
 //
-// EVEN_X, EVEN_Y: all elements of the operand are there, and all of the result are wanted.
+// EVEN_X, EVEN_Y: the operand has all elements, and the whole result is wanted.
 //
-// SAME: an invocation has elements of one and the same transform in each stage.
+// SAME: an invocation has elements of the same transform in all stages.
 //
-// TOUCH: where loads are gathers, one with lanes a line apart brings as many lines of the operand and of the result from
-// memory at once; without it each gather of the first stage, and each store of the last, waits for one.
+// TOUCH: where loads are gathers, one load whose lanes are a cache line apart fetches as many lines of the operand and
+// of the result at once; without it each gather of the first stage, and each store of the last, waits for a line.
 
 ${BUTTERFLIES}
 
@@ -51,7 +49,7 @@ fn turn (k: u32) -> vec2f {
 }
 #endif
 
-// Where transforms are in the operand and in the result: in which row and from which element on, and how they are turned.
+// The position of a transform in the operand and in the result: its row, its first element, and its rotation.
 struct Place {
   there: bool,
   k: u32,
@@ -83,7 +81,7 @@ fn find (transform: u32) -> Place {
 #endif
 }
 
-// Which element of the operand, and of the result, element r of a transform is.
+// The index in the operand, and in the result, of element r of a transform.
 fn operand_of (place: Place, r: u32) -> u32 {
 #if PLAIN
   return r;
@@ -100,7 +98,7 @@ fn result_of (place: Place, r: u32) -> u32 {
 #endif
 }
 
-// Element r of a transform.
+// Loads element r of a transform.
 fn fetch (place: Place, r: u32) -> vec2f {
   let k = operand_of (place, r);
 #if HERMITIAN
@@ -112,7 +110,7 @@ fn fetch (place: Place, r: u32) -> vec2f {
 #if EVEN_X
   let at = place.x + from_k * ${INNER};
 #else
-  // clamped, not skipped: a load beside a branch costs more
+  // Clamped rather than skipped: a load in a branch costs more.
   let at = place.x + min (from_k, p.x_length - 1u) * ${INNER};
 #endif
 #if REAL_X
@@ -142,7 +140,7 @@ fn fetch (place: Place, r: u32) -> vec2f {
   return v;
 }
 
-// Element r of a transform is done.
+// Stores element r of a transform.
 fn put (place: Place, r: u32, value: vec2f) {
   let k = result_of (place, r);
   var v = value;
@@ -336,7 +334,8 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endfor
 
 #if HALF
-  // SPLIT: with e and o the transforms of the even and the odd elements, k has e + w o and F - k the conjugate of e - w o.
+  // SPLIT: with e and o the transforms of the even and the odd elements, element k is e + w o, and F - k the conjugate
+  // of e - w o.
   for (var i = lane; i < $((F / 2 + 1) * T)u; i += $(WG)u) {
     let t = i / $(F / 2 + 1)u;
     let k = i % $(F / 2 + 1)u;

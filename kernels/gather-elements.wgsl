@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Element i of the result is that of x at the same place but for dimension AXIS,
-// where indices[i] tells. Dimension 0 is the innermost. With TARGET the result
-// is the place itself.
+// Element i of the result is that of x at the same position except along dimension AXIS, where it is indices[i].
+// Dimension 0 is the innermost. With TARGET the result is the address itself.
 
 #include "common/index.wgsl"
 

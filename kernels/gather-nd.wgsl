@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Slices of `inner` elements, each named by K indices. With TARGET the result is
-// the place of the slice.
+// Slices of `inner` elements, each addressed by K indices. With TARGET the result is the index of the slice.
 
 #include "common/index.wgsl"
 

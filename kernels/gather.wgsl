@@ -1,14 +1,13 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// y[outer, i, inner] = x[outer, indices[i], inner], raw elements. The work is
-// shared as in copy.wgsl; results are always in order.
+// y[outer, i, inner] = x[outer, indices[i], inner], raw elements. The work is distributed as in copy.wgsl; results are
+// always contiguous.
 
 fn pick (i: u32) -> u32 {
   let index = load_indices (i);
 #if SIGNED
-  // Negative ones count from the end. Sizes use all 32 bits, so this is done
-  // without a sign.
+  // Negative indices count from the end. Sizes use all 32 bits, so this is done in unsigned arithmetic.
   let back = 0u - bitcast<u32> (index);
   let from_end = p.size - min (back, p.size);
   return select (min (bitcast<u32> (index), p.size - 1u), from_end, index < 0);

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Samples planes (DIMS 2) or volumes (3). Dimension 0 is x, the innermost. MODE
-// is a RlxInterpolation, PADDING a RlxGridPadding.
+// Samples planes (DIMS 2) or volumes (3). Dimension 0 is x, the innermost. MODE is an RlxInterpolation, PADDING an
+// RlxGridPadding.
 
 #if MODE == 2
 #include "common/cubic.wgsl"
@@ -31,7 +31,7 @@ fn reflect_at (x: f32, low: f32, high: f32) -> f32 {
 }
 #endif
 
-// From -1 … 1 to elements, brought into the picture as far as padding does that.
+// Converts from -1 … 1 to an index, moved into the image where PADDING demands that.
 fn unscale (g: f32, size: u32) -> f32 {
 #if ALIGN
   let low = 0.0;
@@ -42,7 +42,7 @@ fn unscale (g: f32, size: u32) -> f32 {
   let high = f32 (size) - 0.5;
   var x = ((g + 1.0) * f32 (size) - 1.0) * 0.5;
 #endif
-  // also for an infinity in a picture of one element
+  // Infinite coordinates in an image of one element also end up here.
   if (op_is_nan (g) || op_is_nan (x)) {
     x = -1.0e9;
   }
@@ -129,7 +129,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
       for (var a = 0u; a < $(TAPS)u; a++) {
         let weight = weight2 * taps1[b].weight * taps0[a].weight;
 #if MODE == 0
-        // no arithmetic, which might take subnormal numbers for zero
+        // Selected rather than multiplied, since arithmetic may flush subnormal numbers to zero.
         sum = select (0.0, load_x (row + taps0[a].at), weight != 0.0);
 #else
         if (weight != 0.0) {

@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// y[(n, p), (c, k)] = x[n, c, p · stride + k · dilation - begin], or 0 outside.
-// Elements are moved as bits, of which 0 is 0 in every type. Spatial axes are
-// numbered from the innermost one. PADDING: nothing but padding.
+// y[(n, p), (c, k)] = x[n, c, p · stride + k · dilation - begin], or 0 outside. Elements are copied as bits, since zero
+// bits are 0 in every type. Spatial axes are numbered from the innermost one. PADDING: there is nothing but padding.
 
 @compute @workgroup_size($(WG))
 fn main (@builtin(workgroup_id) wid: vec3<u32>,
@@ -28,7 +27,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   var there = true;
   var at = c * p.x_channel;
 #for d in 0..RANK
-  // below 0 is above everything
+  // Negative indices wrap around and are out of range, too.
   let i$(d) = (rest % p.out$(d)) * p.stride$(d) + k$(d) * p.dilation$(d) - p.begin$(d);
   rest /= p.out$(d);
   there = there && i$(d) < p.in$(d);

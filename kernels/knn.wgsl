@@ -1,18 +1,18 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// The p.keep nearest of p.m others for each point. An invocation has a point, walks along the others, eight at a time,
-// and keeps the best K >= p.keep so far, in order: in registers where these are few (REGISTERS). Few of the others get
-// among them, so most of the time is spent on distances. A key has the order of a distance, with NaN last.
+// The p.keep nearest of p.m others for each point. An invocation has a point, iterates over the others, eight at a
+// time, and keeps the best K >= p.keep so far, sorted: in registers where these are few (REGISTERS). Insertions are
+// rare, so most of the time is spent on distances. A key sorts like its distance, with NaN last.
 #use op_sqrt
 
 #include "common/norms.wgsl"
 #include "common/order.wgsl"
 
-// What comes after all others.
+// Sorts after all others.
 const NOTHING = 0xffffffffu;
 
-// What all lanes of a subgroup agree on is a branch everywhere.
+// A condition that is uniform in a subgroup becomes a real branch in all drivers.
 fn any_lane (condition: bool) -> bool {
 #if SUBGROUPS
   return subgroupAny (condition);
@@ -35,13 +35,13 @@ fn from_key (key: u32) -> f32 {
 fn main (@builtin(workgroup_id) wid: vec3<u32>,
          @builtin(local_invocation_index) lane: u32) {
   let item = p.first + workgroup_index (wid) * $(WG)u + lane;
-  // Those without work of their own go along, so that subgroups stay together.
+  // Lanes without work of their own take part, so that subgroups stay together.
   let row = min (item, p.end - 1u);
   let point = row * p.width;
 #if BATCHES
   let others_at = row / p.n * p.m;
 #else
-  // the same for all lanes: one load serves them
+  // The same for all lanes: one load serves them.
   let others_at = 0u;
 #endif
 #if COSINE

@@ -1,15 +1,13 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Elimination with partial pivoting, a workgroup for each matrix: afterwards y has
-// both factors (the ones on the diagonal of the lower one are left out), and order
-// which row of x each row came from. Columns are eliminated NB at a time: within
-// these at once, in the columns to the right after all of them.
+// Elimination with partial pivoting, a workgroup for each matrix: y receives both factors (without the unit diagonal of
+// the lower one), and order the row of x that each row came from. Columns are eliminated in blocks of NB: immediately
+// within the block, and in the columns to the right of it after the whole block.
 //
-// Bounds of loops are parameters, for drivers would unroll them otherwise, and
-// compile them for long.
+// The bounds of loops are parameters, because drivers would unroll them otherwise and take long to compile them.
 //
-// With DETERMINANT, `result` has the product of the pivots instead of the order.
+// With DETERMINANT, `result` receives the product of the pivots instead of the order.
 
 var<workgroup> keys: array<u32, $(WG)>;
 var<workgroup> places: array<u32, $(WG)>;
@@ -42,8 +40,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   for (var first = 0u; first < n; first += $(NB)u) {
     let end = min (first + $(NB)u, n);
     for (var j = first; j < end; j++) {
-      // The element of the largest magnitude, of equal ones the first; NaN is larger
-      // than all numbers.
+      // The element of the largest magnitude, the first one if several are equal; NaN is larger than all numbers.
       var key = 0u;
       var place = j;
       for (var i = j + lane; i < n; i += $(WG)u) {

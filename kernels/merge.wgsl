@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Merges sorted runs of p.run pairs two by two: each pair finds its place by
-// looking for itself in the other run. Of each new run the first p.keep are
-// stored, as in sort.wgsl.
+// Merges sorted runs of p.run pairs two by two: each pair finds its position by bisection of the other run. Of each new
+// run the first p.keep pairs are stored, as in sort.wgsl.
 
 #include "common/place.wgsl"
 

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// A workgroup has the boxes of one class. It walks along them once for each that is chosen: what overlaps with the one
-// chosen last is out from there on, and of the others the best is the next. An invocation always has the same boxes,
-// so nobody else looks at their flags.
+// A workgroup has the boxes of one class. It iterates over them once for each box that it chooses: those that overlap
+// with the last chosen box are discarded for good, and the best of the others is the next. An invocation always has the
+// same boxes, so no other one reads their flags.
 
 const NOTHING = 0xffffffffu;
 
@@ -50,7 +50,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   let scores_at = row * p.n;
   let y_at = row * p.keep;
 
-  // -1 where there was none
+  // -1 if there was none.
   var chosen = NOTHING;
   if (p.first > 0u) {
     chosen = u32 (load_y (y_at + p.first - 1u));
@@ -58,7 +58,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   for (var k = p.first; k < p.end; k++) {
     var best_score = 0.0;
     var best = NOTHING;
-    // Where there is none left, there is none to come.
+    // Once no box is left, none follows.
     if (k == 0u || chosen != NOTHING) {
       let last = load_box (boxes_at + min (chosen, p.n - 1u));
       for (var i = lane; i < p.n; i += $(WG)u) {
