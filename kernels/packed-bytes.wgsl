@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Rounds rows to bytes for packed-dot.wgsl, which takes the products of four at once: 32
-// numbers have a scale, a 127th of the largest of them, and next to it is the sum of what they
-// are rounded to, for weights that have an offset. An invocation takes one such chunk. Those of
-// TM rows that a subgroup shares lie together, [row / TM][chunk][row % TM], so that one address
-// serves all of them; the last rows stand in for those that are missing from the last TM.
+// Rounds rows to bytes for packed-dot.wgsl, which computes four products at once: 32 numbers share a scale, the largest
+// magnitude divided by 127, and next to it is the sum of their rounded values, for weights that have an offset. An
+// invocation takes one such chunk. The rows that a subgroup shares, TM of them, are interleaved, [row / TM][chunk][row
+// % TM], so that one address serves all of them; a last group of fewer than TM rows is filled up with copies of the
+// last rows.
 //
-// A chunk whose numbers are all below 2⁻¹⁰⁰ is zeros, since its scale could not be divided by.
-// One with an infinity or NaN has NaN as its scale, which shows in all results of its row.
+// A chunk whose numbers are all below 2⁻¹⁰⁰ becomes zeros, since its scale would be too small to divide by. A chunk
+// with an infinity or NaN gets NaN as its scale, which propagates to all results of its row.
 
 @compute @workgroup_size(64)
 fn main (@builtin(workgroup_id) wid: vec3<u32>,

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// y[r, k] = number k of packed row r, or of the row that the index r names
-// (ops/rlx-packed.c). An invocation makes 32 numbers.
+// y[r, k] = number k of packed row r, or of the row at index r (ops/rlx-packed.c). An invocation unpacks 32 numbers.
 
 #include "packed/decode.wgsl"
 #if GATHER
@@ -48,7 +47,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endif
   let left = p.k - chunk * 32u;
   let y = row * p.k + chunk * 32u;
-  // a number that drivers do not know, or they would write the loop out
+  // A bound that drivers do not know, or they would unroll the loop.
   for (var j = 0u; j < p.parts; j++) {
     let v = part (h, j);
     put (y, first (j), left, v.a);

@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// The product of packed-matmul.wgsl with `a` as bytes (packed-bytes.wgsl), four products at
-// once, for many rows on a GPU: precision INTEGER only. A chunk of 32 steps has whole sums,
-// which are exact; then come the scales of both sides.
+// The product of packed-matmul.wgsl with `a` as bytes (packed-bytes.wgsl), four products at once, for many rows on a
+// GPU: precision INTEGER only. The integer sums of a chunk of 32 steps are exact; they are then multiplied by the
+// scales of both operands.
 //
-// As in common/tile-rows.wgsl all lanes of a subgroup, TX of them, have the same TM rows, whose words
-// are scalar operands of the products, and TN columns of their own, which go through workgroup memory:
-// four lanes take a chunk of a column apart.
+// As in common/tile-rows.wgsl all lanes of a subgroup, TX of them, have the same TM rows, whose words are scalar
+// operands of the products, and TN columns of their own, which go through workgroup memory: four lanes unpack a chunk
+// of a column.
 
 #define BM TM * TY
 #define BN TN * TX
@@ -16,8 +16,7 @@
 #include "packed/decode.wgsl"
 #include "packed/quads.wgsl"
 
-// [half][lane][word], with gaps for the sake of memory banks; and what belongs to a column:
-// its scales, and its offset.
+// [half][lane][word], padded to avoid bank conflicts; and for each column its scales, and its offset.
 var<workgroup> tile_b: array<array<array<vec$(TN)<u32>, $(8 + 4 / TN)>, $(TX)>, 2>;
 var<workgroup> tile_s: array<array<array<vec$(TN)<f32>, $(1 + (OFFSETS) + (HALVES))>, $(TX)>, 2>;
 
@@ -107,7 +106,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endfor
   }
 
-  // The first row leaves, the others move up.
+  // Stores the first row and moves the others up.
   for (var i = 0u; i < $(TM)u; i++) {
     let row = top + i;
 #for c in 0..TN

@@ -1,33 +1,28 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// y[m, n] = epilogue (Σₖ x[m, k] · w[n, k] + bias[n]), where w is packed
-// (ops/rlx-packed.c), or w[expert[m], n, k] and bias[expert[m], n]. Four ways to
-// share the work:
+// y[m, n] = epilogue (Σₖ x[m, k] · w[n, k] + bias[n]), where w is packed (ops/rlx-packed.c), or w[expert[m], n, k] and
+// bias[expert[m], n]. Four variants:
 //
-// - MODE 0: an invocation makes TM rows of TN columns. Rows follow from the workgroup
-//   alone, so that `x` has the same address in all lanes. For processors that have
-//   few lanes: their caches keep the lines that 8 lanes read from.
-// - MODE 1: LANES invocations share the sums of a column, neighbours take neighbouring
-//   chunks, for TM rows. For few rows on a GPU, where packed-row.wgsl does not know how
-//   numbers are packed, and for few columns.
-// - MODE 2: a workgroup keeps 64 columns and 32 rows of a chunk in its memory and
-//   makes all their products. For many rows on a GPU whose subgroups do not share
-//   them (common/tile-rows.wgsl).
-// - MODE 3: MODE 0 on drivers that have subgroups of eight lanes and make them
-//   a vector: the eight numbers of a part come from each row in one gather, and a
-//   shuffle copies each of them to all lanes, as in matmul-shuffle.wgsl (doc/kernels.md).
+// - MODE 0: an invocation computes TM rows of TN columns. Rows follow from the workgroup alone, so that `x` has the
+//   same address in all lanes. For processors with few lanes: their caches keep the lines that 8 lanes read from.
+// - MODE 1: LANES invocations share the sums of a column for TM rows, and neighbours take neighbouring chunks. For few
+//   rows on a GPU, if packed-row.wgsl does not support the packing, and for few columns.
+// - MODE 2: a workgroup keeps 64 columns and 32 rows of a chunk in its memory and computes all their products. For many
+//   rows on a GPU whose subgroups do not share them (common/tile-rows.wgsl).
+// - MODE 3: MODE 0 on drivers that have subgroups of eight lanes and run them as one vector: the eight numbers of a
+//   part come from each row in one gather, and a shuffle broadcasts each of them to all lanes, as in
+//   matmul-shuffle.wgsl (doc/kernels.md).
 //
-// Where K is no multiple of 32 (TAIL), what is beyond it counts as 0; elsewhere `x` is
-// loaded four at a time (VECTORS). Loops over the four parts of a chunk end at p.parts,
-// which drivers do not know: written out they take long to compile. For one row that
-// pays (UNROLL 4): words that two parts have in common are loaded once.
+// Where K is not a multiple of 32 (TAIL), numbers past the end count as 0; otherwise `x` is loaded four at a time
+// (VECTORS). Loops over the four parts of a chunk end at p.parts, which drivers do not know: unrolled they take long to
+// compile. For one row unrolling pays off (UNROLL 4): words that two parts have in common are loaded once.
 
 #include "packed/decode.wgsl"
 
 #if EXPERT
 fn expert_of (row: u32) -> u32 {
-  // negative ones are too large
+  // Negative indices become too large.
   return bitcast<u32> (load_expert (row));
 }
 #endif
@@ -43,7 +38,7 @@ fn weights (h: Head, chunk: u32, j: u32) -> Part {
 #endif
 }
 
-// x[row, k], for a row that starts at `at`, and the three after it.
+// x[row, k] and the next three numbers, for a row that starts at `at`.
 #if !VECTORS
 fn get_x (at: u32, k: u32) -> f32 {
   return select (0.0, load_x (at + min (k, p.k - 1u)), k < p.k);
@@ -79,7 +74,7 @@ fn put (row: u32, column: u32, weight_row: u32, sum: f32) {
 }
 
 #if MODE < 2
-// A sum: four when there are so few that additions would wait for each other.
+// Four accumulators where there are so few sums that additions would wait for each other.
 #if TM * TN <= 2
 alias Sum = vec4<f32>;
 fn total (sum: Sum) -> f32 {
@@ -110,7 +105,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     return;
   }
 
-  // Neighbouring workgroups take the same columns: these stay in the cache.
+  // Neighbouring workgroups share columns, which stay in the cache.
   let base_row = group % p.tiles_m * $(TM)u;
   let base_column = group / p.tiles_m * $(WG * TN)u;
   let rows = p.m - base_row;
@@ -132,7 +127,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   var todo$(i) = expert$(i) < p.experts;
 #endfor
   loop {
-    // each expert of these rows in turn
+    // Each expert of these rows in turn.
     var expert = p.experts;
 #for i in 0..TM
     expert = select (expert, min (expert, expert$(i)), todo$(i));
@@ -178,8 +173,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endif
 #for u in 0..UNROLL
       {
-        // All loads come first, and then row by row the products: this leaves the
-        // sums in registers.
+        // All loads come first, then the products row by row: this keeps the sums in registers.
         let j = base + $(u)u;
         let k = chunk * 32u + first (j);
         let l = chunk * 32u + second (j);
@@ -224,7 +218,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 fn main (@builtin(workgroup_id) wid: vec3<u32>,
          @builtin(local_invocation_index) lane: u32,
          @builtin(subgroup_invocation_id) sub: u32) {
-  // Behind a return everything would run under one more mask.
+  // After an early return everything would run under one more mask.
   let group = workgroup_index (wid);
   let base_row = group % p.tiles_m * $(TM)u;
   let base_column = group / p.tiles_m * $(WG * TN)u;
@@ -237,7 +231,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   let x$(i) = min (base_row + $(i)u, p.m - 1u) * p.k;
 #endfor
 
-  // An index that is not the same in all lanes, as far as the driver knows.
+  // An index that, as far as the driver knows, is not uniform.
   let none = sub >> 3u;
   var sum: array<f32, $(TM * TN)>;
   for (var chunk = 0u; chunk < chunks; chunk++) {
@@ -365,7 +359,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 
   let base_row = group % p.tiles_m * 32u;
   let base_column = group / p.tiles_m * 64u;
-  // this invocation has 4 rows of every eighth column
+  // This invocation has 4 rows of every eighth column.
   let my_row = lane / 8u * 4u;
   let my_column = lane % 8u;
 #for i in 0..4

@@ -1,31 +1,30 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// The same product as packed-matmul.wgsl makes, for few rows on a GPU: memory brings the
-// weights, and taking them apart must not take longer. LANES invocations share the sums of TN
-// columns and TM rows; neighbours take neighbouring pieces of a row of weights. A piece is
-// GROUPS · QUADS · 4 numbers whose words are loaded once, with all indices but its own constant.
+// The product of packed-matmul.wgsl for few rows on a GPU: reading the weights dominates, and unpacking must not take
+// longer. LANES invocations share the sums of TN columns and TM rows; neighbours take neighbouring pieces of a row of
+// weights. A piece is GROUPS · QUADS · 4 numbers whose words are loaded once, with constant indices except for that of
+// the piece.
 //
-// A group of numbers has one scale, which its sum is multiplied by: what is added up is what is
-// stored, whole numbers of a few bits. Where it has an offset, too, numbers are put together one by
-// one, each rounded once: two sums of which one is taken from the other would lose what is small,
-// and be no number where `x` is infinite.
+// A group of numbers has one scale, which is applied to its sum: what is summed up are the stored values, integers of a
+// few bits. If there is also an offset, numbers are unpacked one by one, each rounded once: a difference of two sums
+// would lose small numbers, and be NaN where `x` is infinite.
 //
-// packed/row.wgsl takes the pieces apart:
+// packed/row.wgsl unpacks the pieces:
 //
 //   load_piece (row, piece) -> Piece   its words (q0, q1, …), scales and offsets
-//   start (piece)                      which number is its first; group g is STEP numbers further
+//   start (piece)                      the index of its first number; group g starts STEP numbers later
 
 #include "packed/row.wgsl"
 
 #if EXPERT
 fn expert_of (row: u32) -> u32 {
-  // negative ones are too large
+  // Negative indices become too large.
   return bitcast<u32> (load_expert (row));
 }
 #endif
 
-// A sum: four when there are so few that additions would wait for each other.
+// Four accumulators where there are so few sums that additions would wait for each other.
 #if TM == 1
 alias Sum = vec4<f32>;
 fn total (sum: Sum) -> f32 {
@@ -56,10 +55,10 @@ fn finish (row: u32, column: u32, v: f32) {
 #endif
 }
 
-// The sums of the lanes: those of a column and row side by side.
+// The sums of the lanes, contiguous for each column and row.
 var<workgroup> partial: array<array<f32, $(LANES)>, $(WG / LANES * TN * TM)>;
 #if LUT
-// The two numbers that a byte has, which are whole: half floats hold them.
+// The two numbers of a byte; they are integers that fit half floats.
 var<workgroup> pairs: array<u32, 256>;
 #endif
 

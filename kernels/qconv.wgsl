@@ -1,26 +1,21 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Σ_c Σ_k (x[n, c, place (p, k)] - zero_x) · (w[o, c, k] - zero_w[o]) of bytes in
-// i32 (ops/rlx-qconv.c). Spatial axes are numbered from the innermost one;
-// distances between elements come as parameters, so every order of axes is the
-// same to this kernel.
+// Σ_c Σ_k (x[n, c, place (p, k)] - zero_x) · (w[o, c, k] - zero_w[o]) of bytes in i32 (ops/rlx-qconv.c). Spatial axes
+// are numbered from the innermost one; strides are parameters, so this kernel handles every order of axes.
 //
-// An invocation makes NC channels of one position, positions counted through all
-// batches. Lanes have neighbouring positions, and what is the filter's has the
-// same address in all of them; or, with SWAP, neighbouring channels, and what is
-// the operand's has the same address. With ACROSS these are the channels of all
-// groups. Only elements that are there are visited: padding counts as the zero
-// point, so it adds nothing.
+// An invocation computes NC channels of one position, with positions counted through all batches. Lanes have
+// neighbouring positions, and elements of the filter have the same address in all of them; or, with SWAP, neighbouring
+// channels, and elements of the operand have the same address. With ACROSS these are the channels of all groups. Only
+// existing elements are visited: padding counts as the zero point, so it adds nothing.
 //
-// PACKED takes the products of four channels at once, from whole words; the bytes
-// are as they are, FLIPped ones less 128, and what the zero points make is taken
-// off afterwards, modulo 2³².
+// PACKED computes the products of four channels at once, from whole words; bytes are used as they are, or less 128 if
+// FLIPped, and the contribution of the zero points is subtracted afterwards, modulo 2³².
 
 #include "common/requantize.wgsl"
 
 #if PRODUCT
-// How many steps from `begin` on are below `end`.
+// The number of steps from `begin` that are below `end`.
 fn steps (begin: u32, end: u32, step: u32) -> u32 {
   return (max (begin, end) - begin + (step - 1u)) / step;
 }
@@ -34,7 +29,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     return;
   }
 
-  // Neighbouring workgroups take the same positions: these stay in the cache.
+  // Neighbouring workgroups share positions, which stay in the cache.
   var rest = group;
 #if SWAP
 #define STEP WG
@@ -52,7 +47,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   if (position >= p.positions || channel0 >= p.tile_channels) {
     return;
   }
-  // Beyond the last channel is the last one again, and only stores are guarded.
+  // Past the last channel it is repeated, and only stores are guarded.
 #for j in 0..NC
 #if ACROSS
   let channel_at$(j) = min (channel0 + $(j * STEP)u, p.tile_channels - 1u);
@@ -89,7 +84,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #if ACROSS
   let x_group$(j) = g$(j) * p.c * p.x_channel;
 #endif
-  // the output channel of the filter runs through all groups
+  // The output channel of the filter counts through all groups.
   let w$(j) = channel_at$(j) * p.w_out;
 #endfor
 #if ACROSS

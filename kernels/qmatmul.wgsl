@@ -1,26 +1,21 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Σₖ (a[m, k] - zero_a[m]) · (b[k, n] - zero_b[n]) of bytes in i32
-// (ops/rlx-qmatmul.c).
+// Σₖ (a[m, k] - zero_a[m]) · (b[k, n] - zero_b[n]) of bytes in i32 (ops/rlx-qmatmul.c).
 //
-// - tiles: an invocation makes TM rows of 4 neighbouring columns; p.lanes lanes of
-//   a workgroup are next to each other along the columns, the others follow along
-//   the rows. There is no workgroup memory and no barrier. PACKED takes four
-//   elements of each sum at once, from whole words; rows of b that are not
-//   TRANSPOSED are transposed in registers, 4 · 4 elements at a time.
-// - SHUFFLE, for drivers that have subgroups of eight lanes and make them a vector: a
-//   subgroup makes TM rows, a lane 4 neighbouring columns of each. Each lane loads words
-//   of other rows and takes their bytes apart, once for all columns, and shuffles copy them
-//   to all lanes. Such a driver takes the bytes apart for each product of a DOT.
-// - SPLIT: a workgroup makes one element, its lanes share the sum. For few
-//   elements with long sums.
+// - tiles: an invocation computes TM rows of 4 adjacent columns; p.lanes lanes of a workgroup are neighbours along the
+//   columns, the others along the rows. There is no workgroup memory and no barrier. PACKED computes four products of
+//   each sum at once, from whole words; rows of b that are not TRANSPOSED are transposed in registers, 4 · 4 elements
+//   at a time.
+// - SHUFFLE, for drivers that have subgroups of eight lanes and run them as one vector: a subgroup computes TM rows, a
+//   lane 4 adjacent columns of each. Each lane loads words of different rows and unpacks their bytes, once for all
+//   columns, and shuffles broadcast them to all lanes. With DOT such a driver would unpack the bytes for each product.
+// - SPLIT: a workgroup computes one element, and its lanes share the sum. For few elements with long sums.
+// - ROW: lanes share the sums of few rows, for memory that neighbours read in pieces of 16 bytes: LANES of them share
+//   those of 2 columns and TM rows that both lie along k.
 //
-// - ROW: lanes share the sums of few rows, for memory that is read in pieces of 16 bytes by
-//   neighbours: LANES of them those of 2 columns and TM rows that both lie along k.
-//
-// PACKED sums the bytes as they are, FLIPped ones less 128, and takes off what
-// the zero points make afterwards: all of it modulo 2³², so nothing is lost.
+// PACKED sums bytes as they are, or less 128 if FLIPped, and subtracts the contribution of the zero points afterwards:
+// all of it modulo 2³², so nothing is lost.
 
 #include "common/requantize.wgsl"
 
@@ -189,7 +184,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endfor
   }
 
-  // What the zero points make is a part of each lane's sum; their product is of the first's.
+  // Each lane subtracts the zero points from its share of the sums; the first one adds their product.
 #for e in 0..2
 #for i in 0..TM
 #if OFFSET_A
@@ -220,7 +215,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 
 #define GROUPS TM / 8
 
-// The number that a byte of a word stands for.
+// The value of a byte of a word.
 fn number (word: u32, shift: u32, is_signed: bool) -> i32 {
   return select (bitcast<i32> ((word >> shift) & 255u), bitcast<i32> (word << (24u - shift)) >> 24u, is_signed);
 }
@@ -229,8 +224,8 @@ fn number (word: u32, shift: u32, is_signed: bool) -> i32 {
 fn main (@builtin(workgroup_id) wid: vec3<u32>,
          @builtin(local_invocation_index) lane: u32,
          @builtin(subgroup_invocation_id) sub: u32) {
-  // Behind a return everything would run under one more mask. A workgroup too many makes
-  // what the last one makes, and stores nothing.
+  // After an early return everything would run under one more mask. Instead, a workgroup past the last one repeats the
+  // last one, and stores nothing.
   let group = min (workgroup_index (wid), p.groups - 1u);
   let top = group % p.tiles_m * $(TM)u;
   let rest = group / p.tiles_m;
@@ -254,7 +249,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   let zero_b$(e) = get_zero_b (at.zero_b + column$(e) * p.zb_column);
 #endfor
 
-  // An index that is not the same in all lanes, as far as the driver knows.
+  // An index that, as far as the driver knows, is not uniform.
   let none = sub >> 3u;
   var sums: array<i32, $(4 * TM)>;
   for (var k = 0u; k < p.k; k += 4u) {
@@ -321,7 +316,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     return;
   }
 
-  // Neighbouring workgroups take the same columns: these stay in the cache.
+  // Neighbouring workgroups share columns, which stay in the cache.
   let top = (group % p.tiles_m * ($(WG)u / p.lanes) + lane / p.lanes) * $(TM)u;
   let rest = group / p.tiles_m;
   let stack = rest / p.tiles_n;
@@ -331,7 +326,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   }
   let rows = min ($(TM)u, p.m - top);
 
-  // Beyond the edge is the edge again, and only stores are guarded.
+  // Indices past the edge are clamped to it, and only stores are guarded.
   let at = origin (stack);
 #for i in 0..TM
   let row$(i) = min (top + $(i)u, p.m - 1u);
@@ -368,7 +363,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #for u in 0..4
     let w$(u) = word_b ((at.b + (k + $(u)u) * p.n + left) >> 2u);
 #endfor
-    // two rows side by side, even columns and odd ones; then all four
+    // Interleaves two rows, even columns and odd ones; then all four.
     let even0 = (w0 & 0x00ff00ffu) | ((w1 & 0x00ff00ffu) << 8u);
     let odd0 = ((w0 >> 8u) & 0x00ff00ffu) | (w1 & 0xff00ff00u);
     let even2 = (w2 & 0x00ff00ffu) | ((w3 & 0x00ff00ffu) << 8u);
@@ -434,7 +429,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endif
 #endif
 
-  // Written out for each of them, this would take longer to compile than the sums.
+  // In a loop: unrolled, this would take longer to compile than the sums.
   var sums: array<i32, $(4 * TM)>;
 #for i in 0..TM
 #for e in 0..4

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Quantises to the range that the numbers themselves have (ops/rlx-quantize.c). Each workgroup finds the range, from
-// the ends of PARTS or, where it is the only one, from all elements, and takes a block of consecutive words.
+// Quantises to the range of the numbers themselves (ops/rlx-quantize.c). Each workgroup computes the range, from PARTS
+// partial ranges or, if it is the only workgroup, from all elements, and takes a block of consecutive words.
 #use op_is_nan
 
 #include "common/ends.wgsl"

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// The least and the greatest of the elements that are each workgroup's share, and 0: of each invocation those from its
-// own on that are a whole number of invocations further (ops/rlx-quantize.c).
+// The minimum and maximum of each workgroup's share of the elements and 0: an invocation starts at its own index, and
+// its stride is the number of all invocations (ops/rlx-quantize.c).
 
 #include "common/ends.wgsl"
 

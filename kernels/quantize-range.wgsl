@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Scale and zero point of numbers whose ends are the least and the greatest of
-// several (ops/rlx-quantize.c): one invocation does it. With SYMMETRIC levels there is no zero point.
+// Scale and zero point for the range that covers several partial ranges (ops/rlx-quantize.c), by a single invocation.
+// With SYMMETRIC levels there is no zero point.
 
 #use op_is_nan op_max op_min
 

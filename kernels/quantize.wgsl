@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Between numbers and quantised integers (ops/rlx-quantize.c). MODE 0 quantises,
-// 1 goes back, 2 does both. Elements of the scale are for blocks of elements:
-// dimension 0 is the innermost, and RAGGED ones are divided into blocks here.
+// Converts between numbers and quantised integers (ops/rlx-quantize.c). MODE 0 quantises, 1 dequantises, 2 does both. A
+// scale applies to a block of elements: dimension 0 is the innermost, and RAGGED dimensions are divided into blocks
+// here.
 
 #use op_is_nan cast_f_i
 #if MODE == 2
@@ -42,7 +42,7 @@ fn element (i: u32) -> u32 {
 #if !ZERO
   let difference = f32 (x);
 #elif WIDE
-  // the difference of two 32-bit integers takes 33 bits
+  // The difference of two 32-bit integers takes 33 bits.
   let zero = load_zero (at);
   let below = x < zero;
   let size = f32 (select (bitcast<u32> (x) - bitcast<u32> (zero), bitcast<u32> (zero) - bitcast<u32> (x), below));
@@ -69,7 +69,7 @@ fn element (i: u32) -> u32 {
 #if WIDE
   var y = cast_f_i (round (quotient));
 #if ZERO
-  // both have the same sign and the sum has another: it is beyond the end
+  // Overflow: both have the same sign and the sum has the other.
   let sum = y + zero;
   y = select (sum, select (0x7fffffff, -0x7fffffff - 1, zero < 0), ((y ^ sum) & (zero ^ sum)) < 0);
 #endif
@@ -89,7 +89,7 @@ fn element (i: u32) -> u32 {
 #else
   var y = level * scale;
 #endif
-  // a scale of 0 leaves 0, an infinite one nothing
+  // A scale of 0 gives 0, an infinite one NaN.
   y = select (y, select (0.0, math_nan (x), op_is_inf (scale, 1, 1)), op_is_nan (quotient));
   y = select (y, x, op_is_nan (x));
   y = select (y, scale, op_is_nan (scale));

@@ -1,27 +1,26 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Rows of packed numbers, for kernels that have them as `w`. Numbers are taken apart
-// in chunks of 32, a chunk in four parts of eight:
+// Rows of packed numbers, for kernels that have them as `w`. Numbers are unpacked in chunks of 32, a chunk in four
+// parts of eight:
 //
 //   head (row, chunk) -> Head     what the parts of a chunk have in common
 //   part (head, j) -> Part        numbers first (j) to first (j) + 3 of the chunk, as a, and
 //                                 second (j) to second (j) + 3, as b
 //
-// first (j) and second (j) say where these are: 4 j and 16 + 4 j, but 8 j and 8 j + 4
-// where numbers come from a grid. A file for each family has the layouts; TYPE says
-// which it is. BYTES and CHUNKS are the size of a block and how many chunks it has,
-// ALIGNED says that its size is whole words. Rows are p.row_bytes long.
+// first (j) and second (j) are 4 j and 16 + 4 j, or 8 j and 8 j + 4 where numbers come from a grid. There is one file
+// of layouts for each family; TYPE selects the layout. BYTES is the size of a block and CHUNKS its number of chunks;
+// ALIGNED means that its size is a whole number of words. Rows are p.row_bytes long.
 
 #include "packed/types.wgsl"
 
-// Bytes from any place on, by words. What is beyond the last word is never needed.
+// Bytes from any address on, read as words. What is past the last word is never used.
 struct Bytes {
   word: u32,
   shift: u32,
 }
 
-// What these are is up to the layouts: scales of both halves, offsets of both halves.
+// Their meaning depends on the layout: scales of both halves, offsets of both halves.
 struct Head {
   bytes: Bytes,
   scales: vec2<f32>,
@@ -38,7 +37,7 @@ fn bytes_at (at: u32) -> Bytes {
   return Bytes (at / 4u, at % 4u * 8u);
 }
 
-// A GPU checks indices by itself.
+// A GPU checks bounds in hardware.
 fn get_word (i: u32) -> u32 {
 #if CPU
   return word_w (min (i, p.last_word));
@@ -57,7 +56,7 @@ fn take (from_here: Bytes, i: u32) -> u32 {
 #endif
 }
 
-// One of 16 bits at an even place.
+// 16 bits at an even address.
 fn take_half (at: u32) -> u32 {
   return extractBits (get_word (at / 4u), at % 4u * 8u, 16u);
 }
@@ -66,7 +65,7 @@ fn take_byte (at: u32) -> u32 {
   return extractBits (get_word (at / 4u), at % 4u * 8u, 8u);
 }
 
-// Without branches, unlike the function for all purposes: drivers compile it faster.
+// Free of branches, unlike the general function: drivers compile it faster.
 fn half (bits: u32) -> f32 {
   let a = bits & 0x7fffu;
   let normal = bitcast<f32> ((a << 13u) + select (0x38000000u, 0x70000000u, a >= 0x7c00u));
@@ -78,7 +77,7 @@ fn take_f16 (at: u32) -> f32 {
   return half (take_half (at));
 }
 
-// Processors convert signed integers, GPUs bytes of words.
+// CPUs convert signed integers fastest, GPUs bytes of words.
 fn floats (v: vec4<u32>) -> vec4<f32> {
 #if CPU
   return vec4<f32> (bitcast<vec4<i32>> (v));
@@ -87,7 +86,7 @@ fn floats (v: vec4<u32>) -> vec4<f32> {
 #endif
 }
 
-// Of each byte of a word, the bits of the mask, from a bit on.
+// From each byte of a word, the bits of the mask, starting at a bit.
 fn of_bytes (word: u32, bit: u32, mask: u32) -> vec4<u32> {
   return (vec4<u32> (word >> bit) >> vec4<u32> (0u, 8u, 16u, 24u)) & vec4<u32> (mask);
 }
@@ -96,7 +95,7 @@ fn signed_bytes (word: u32) -> vec4<f32> {
   return vec4<f32> ((vec4<i32> (bitcast<i32> (word)) << vec4<u32> (24u, 16u, 8u, 0u)) >> vec4<u32> (24u));
 }
 
-// Four numbers of 1 or 2 bits that follow each other.
+// Four consecutive numbers of 1 or 2 bits.
 fn bits4 (word: u32, bit: u32) -> vec4<u32> {
   return (vec4<u32> (word) >> (vec4<u32> (0u, 1u, 2u, 3u) + bit)) & vec4<u32> (1u);
 }

@@ -24,7 +24,7 @@ fn part (h: Head, j: u32) -> Part {
 
 // Twice the value: 0, 1, 2, 3, 4, 6, 8, 12, and a sign.
 fn e2m1 (q: vec4<u32>) -> vec4<f32> {
-  // negated as an integer: there is one 0 only
+  // Negated as an integer: there is only one 0.
   let size = bitcast<vec4<i32>> ((vec4<u32> (0xc8643210u) >> ((q & vec4<u32> (7u)) * 4u)) & vec4<u32> (15u));
   return vec4<f32> (select (size, -size, q >= vec4<u32> (8u)));
 }
@@ -34,7 +34,7 @@ fn head (row: u32, chunk: u32) -> Head {
   let at = row * p.row_bytes + chunk * $(BYTES)u;
   let exponent = take_byte (at);
   var h: Head;
-  // half of 2^(exponent - 127), which may be subnormal
+  // Half of 2^(exponent - 127), which may be subnormal.
   h.scales.x = bitcast<f32> (select ((exponent - 1u) << 23u, 0x200000u << (exponent % 2u), exponent < 2u));
   h.bytes = bytes_at (at + 1u);
   return h;
@@ -45,7 +45,7 @@ fn part (h: Head, j: u32) -> Part {
   return Part (h.scales.x * e2m1 (of_bytes (q, 0u, 15u)), h.scales.x * e2m1 (of_bytes (q, 4u, 15u)));
 }
 #else
-// Half of an e4m3 without sign; what would be NaN is 0.
+// Half of an unsigned e4m3; the code of NaN gives 0.
 fn e4m3_half (bits: u32) -> f32 {
   let exponent = (bits >> 3u) & 15u;
   let mantissa = bits & 7u;
@@ -64,7 +64,7 @@ fn head (row: u32, chunk: u32) -> Head {
   return h;
 }
 
-// Each 16 have two words: eight lower halves, then eight upper ones.
+// Every 16 numbers have two words: eight lower nibbles, then eight upper ones.
 fn part (h: Head, j: u32) -> Part {
   let nibble = j / 2u * 4u;
   return Part (h.scales.x * e2m1 (of_bytes (take (h.bytes, j % 2u), nibble, 15u)),

@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Numbers that are looked up: four bits name one of 16 levels, or an index names
-// four or eight numbers of a grid. An entry of the grid has 16 bits, eight times 2 or
-// four times 4 of them, and has no signs unless it is ternary.
+// Numbers that are looked up: either four bits select one of 16 levels, or an index selects four or eight numbers of a
+// grid. An entry of the grid has 16 bits, for eight numbers of 2 or four of 4, and has no signs unless it is ternary.
 
 #if !(GRID)
 
@@ -43,7 +42,7 @@ fn grid (index: u32) -> u32 {
   return extractBits (load_table (min (index / 2u, $(TABLE - 1)u)), index % 2u * 16u, 16u);
 }
 
-// The last of eight signs makes their number even.
+// The eighth sign makes the number of negative ones even.
 fn seven_signs (bits: u32) -> u32 {
   let seven = bits & 127u;
   return seven | ((countOneBits (seven) & 1u) << 7u);
@@ -92,7 +91,7 @@ fn head (row: u32, chunk: u32) -> Head {
   h.offsets.x = select (-0.875, -1.125, (h.bits.y & 0x8000u) != 0u);
 
 #elif TYPE == IQ1_M
-  // The scale of all has its bits in the upper four of each of four halves.
+  // The bits of the common scale are in the top four of each of four 16-bit words.
   let block = bytes_at (at);
   let s0 = take (block, 12u);
   let s1 = take (block, 13u);
@@ -104,13 +103,13 @@ fn head (row: u32, chunk: u32) -> Head {
   return h;
 }
 
-// 16 of the 64 bits that two words have.
+// 16 of the 64 bits of two words.
 fn of_two (low: u32, high: u32, j: u32) -> u32 {
   return (select (low, high, j >= 2u) >> (j % 2u * 16u)) & 0xffffu;
 }
 
 #if TYPE == IQ2_XXS || TYPE == IQ2_XS || TYPE == IQ2_S
-// 8, 25 and 43 by 2 bits.
+// Maps 2 bits to 8, 25 or 43.
 fn size (entry: u32, bit: u32) -> vec4<f32> {
   let g = pairs4 (entry, bit);
   return floats (g * 17u + (g >> vec4<u32> (1u)) + 8u);
@@ -119,10 +118,10 @@ fn size (entry: u32, bit: u32) -> vec4<f32> {
 fn size (entry: u32) -> vec4<f32> {
   let g = (vec4<u32> (entry) >> vec4<u32> (0u, 4u, 8u, 12u)) & vec4<u32> (7u);
 #if TYPE == IQ3_XXS
-  // 4 to 52 in steps of 8, and 62
+  // 4 to 52 in steps of 8, and 62.
   return floats (g * 8u + (((g + 1u) >> vec4<u32> (3u)) << vec4<u32> (1u)) + 4u);
 #else
-  // 1 to 15 in steps of 2
+  // 1 to 15 in steps of 2.
   return floats (g * 2u + 1u);
 #endif
 }

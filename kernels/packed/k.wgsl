@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Blocks of 256 numbers: pieces of 16 or 32 have a scale of few bits each, all have
-// one in common. And ternary numbers.
+// Blocks of 256 numbers: groups of 16 or 32 have a scale of few bits each, and the block has a common one. Also ternary
+// numbers.
 
 fn f16_pair (word: u32) -> vec2<f32> {
   return vec2<f32> (half (word & 0xffffu), half (word >> 16u));
@@ -14,7 +14,7 @@ fn head (row: u32, chunk: u32) -> Head {
   let block = bytes_at (at);
   var h: Head;
 
-  // which of the eight it is, and its lowest bit where four share their bytes
+  // Which of the eight it is, and its lowest bit where four share their bytes.
   h.bits.x = inside;
   h.bits.y = inside % 4u * 2u;
 
@@ -35,8 +35,8 @@ fn head (row: u32, chunk: u32) -> Head {
   h.bits.z = 8u + inside / 4u * 8u;
 
 #elif TYPE == Q4_K || TYPE == Q5_K
-  // Eight scales and eight offsets of 6 bits in 12 bytes: the last four of each have
-  // their upper bits where the first four leave room.
+  // Eight scales and eight offsets of 6 bits in 12 bytes: the last four of each have their upper bits where the first
+  // four leave room.
   let overall = f16_pair (take (block, 0u));
   let bit = inside % 4u * 8u;
   let a = take (block, 1u) >> bit;
@@ -72,8 +72,8 @@ fn head (row: u32, chunk: u32) -> Head {
 }
 
 #if TYPE == TQ1_0
-// Bytes are fractions of 256 in base 3: times 3 to the power of a digit's place, less
-// whole numbers, the digit comes first.
+// Bytes are fractions of 256 in base 3: multiplied by 3 to the power of a digit's position, modulo 256, they start with
+// that digit.
 fn digits (word: u32, place: u32) -> vec4<f32> {
   let power = select ((0x1b090301u >> (place % 4u * 8u)) & 255u, 81u, place == 4u);
   let rest = (of_bytes (word, 0u, 255u) * power) & vec4<u32> (255u);
@@ -112,8 +112,8 @@ fn part (h: Head, j: u32) -> Part {
                d.x * (floats (of_bytes (take (h.bytes, j + 4u), h.bits.y, 3u)) - 1.0));
 
 #elif TYPE == TQ1_0
-  // 32 bytes have five digits each, 16 more as well, and the last 4 have four: chunks
-  // 0 to 4, 5 to 7 but for the last half of 7, and that half.
+  // 32 bytes have five digits each, 16 more as well, and the last 4 have four: these are chunks 0 to 4, chunks 5 to 7
+  // except for the second half of 7, and that half.
   let early = h.bits.x < 5u;
   let last = h.bits.x == 7u;
   let word_a = select (8u + j, j, early);

@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Packed numbers as signed bytes: a number is scale · byte + offset. What belongs to a chunk
-// comes from its head (packed/decode.wgsl); four bytes of each half of it are
+// Packed numbers as signed bytes: a number is scale · byte + offset. What a chunk has in common comes from its head
+// (packed/decode.wgsl); four bytes of each half of it are
 //
 //   quads (head, j) -> vec2<u32>   numbers first (j) to first (j) + 3 as x, second (j) to
 //                                  second (j) + 3 as y
 //
-// OFFSETS says that there are offsets, HALVES that each half has a scale of its own.
+// OFFSETS means that there are offsets, HALVES that each half has its own scale.
 
 #define OFFSETS TYPE == Q4_1 || TYPE == Q5_1 || TYPE == Q4_K || TYPE == Q5_K
 #define HALVES TYPE == Q6_K
@@ -22,12 +22,12 @@ fn offset_of (h: Head) -> f32 {
 }
 #endif
 
-// Of each byte, all of which are below 128.
+// Subtracts from each byte, where all are below 128.
 fn less (bytes: vec2<u32>, by: u32) -> vec2<u32> {
   return ((bytes | vec2<u32> (0x80808080u)) - vec2<u32> (by)) ^ vec2<u32> (0x80808080u);
 }
 
-// Four bits as the lowest of four bytes.
+// Spreads four bits over the lowest bits of four bytes.
 fn spread (bits: u32) -> u32 {
   return ((bits & 15u) * 0x00204081u) & 0x01010101u;
 }

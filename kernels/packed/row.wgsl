@@ -1,22 +1,22 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Pieces of rows of packed numbers, for packed-row.wgsl. Words are loaded once each, and put
-// together where they do not begin at a multiple of four bytes: which is at half a word, or
-// anywhere for MXFP4. What is beyond the last word is never needed.
+// Pieces of rows of packed numbers, for packed-row.wgsl. Each word is loaded once; words that do not start at a
+// multiple of four bytes are put together from two: they start at half a word, or anywhere for MXFP4. What is past the
+// last word is never used.
 
 #include "packed/types.wgsl"
 
 #define OFFSETS TYPE == Q4_K || TYPE == Q5_K
 #define LUT TYPE == MXFP4
 #if TYPE == Q4_K || TYPE == Q5_K
-// Words with 32 numbers in their lower halves of bytes, and the next 32 in the upper ones.
+// Words with 32 numbers in the lower nibbles of their bytes, and the next 32 in the upper ones.
 #define GROUPS 2
 #define QUADS 8
 #define STEP 32
 #elif TYPE == Q6_K
-// 16 numbers in each of four rows of 32: two have their lower bits in halves of the same
-// bytes, all four their upper bits.
+// 16 numbers in each of four rows of 32: pairs of rows have their lower bits in nibbles of the same bytes, all four
+// their upper bits.
 #define GROUPS 4
 #define QUADS 4
 #define STEP 32
@@ -55,7 +55,7 @@ struct Piece {
 #endif
 }
 
-// Exactly, and without branches; drivers may flush what f16 has below 2⁻¹⁴.
+// Exact and free of branches; drivers may flush f16 below 2⁻¹⁴.
 fn half (bits: u32) -> f32 {
   let a = bits & 0x7fffu;
   let normal = bitcast<f32> ((a << 13u) + select (0x38000000u, 0x70000000u, a >= 0x7c00u));
@@ -71,7 +71,7 @@ fn signed_bytes (word: u32) -> vec4<f32> {
   return vec4<f32> ((vec4<i32> (bitcast<i32> (word)) << vec4<u32> (24u, 16u, 8u, 0u)) >> vec4<u32> (24u));
 }
 
-// The word that begins in the middle of one, or at it.
+// The word that starts in the middle of `low` if `odd`, else at its beginning.
 fn middle (low: u32, high: u32, odd: bool) -> u32 {
   return select (low, (low >> 16u) | (high << 16u), odd);
 }
@@ -91,7 +91,7 @@ fn load_piece (row: u32, piece: u32) -> Piece {
 #for i in 0..WORDS + 1
   let r$(i) = word_w (word + $(i)u);
 #endfor
-  // the scale comes first: what follows begins in the middle where the scale does not
+  // The scale comes first: the words after it start in the middle of a word if the scale does not.
   v.scale.x = half (select (r0 & 0xffffu, r0 >> 16u, odd));
 #for i in 0..WORDS
   v.q$(i) = select ((r$(i) >> 16u) | (r$(i + 1) << 16u), r$(i + 1), odd);
@@ -105,7 +105,7 @@ fn start (piece: u32) -> u32 {
   return piece * 32u;
 }
 
-// 0, 1, 2, 3, 4, 6, 8, 12, which is twice the value, and a sign. One 0 only.
+// 0, 1, 2, 3, 4, 6, 8, 12, which is twice the value, and a sign. There is only one 0.
 fn number (q: u32) -> f32 {
   let size = i32 ((0xc8643210u >> ((q & 7u) * 4u)) & 15u);
   return f32 (select (size, -size, q >= 8u));
@@ -120,7 +120,7 @@ fn load_piece (row: u32, piece: u32) -> Piece {
 #for i in 0..5
   let r$(i) = word_w (word + $(i)u);
 #endfor
-  // half of 2^(exponent - 127), which may be subnormal
+  // Half of 2^(exponent - 127), which may be subnormal.
   v.scale.x = bitcast<f32> (select ((exponent - 1u) << 23u, 0x200000u << (exponent % 2u), exponent < 2u));
 #for i in 0..4
   v.q$(i) = (r$(i) >> shift) | ((r$(i + 1) << (31u - shift)) << 1u);
@@ -150,8 +150,8 @@ fn load_piece (row: u32, piece: u32) -> Piece {
   v.q$(i) = word_w (words + $(i)u);
 #endfor
   let overall = word_w (block);
-  // Eight scales and eight offsets of 6 bits in 12 bytes: the last four of each have their
-  // upper bits where the first four leave room. Two of each at once.
+  // Eight scales and eight offsets of 6 bits in 12 bytes: the last four of each have their upper bits where the first
+  // four leave room. Two of each at once.
   let bit = pair % 2u * 16u;
   let a = word_w (block + 1u) >> bit;
   let b = word_w (block + 2u) >> bit;
@@ -161,7 +161,7 @@ fn load_piece (row: u32, piece: u32) -> Piece {
   let offset = select (b & 0x3f3fu, ((c >> 4u) & 0x0f0fu) | ((b >> 2u) & 0x3030u), late);
   v.scale = half (overall & 0xffffu) * bytes (scale).xy;
 #if TYPE == Q4_K
-  // The upper halves stay where they are.
+  // The upper nibbles are not shifted, so the scale makes up for it.
   v.scale.y *= 0.0625;
 #endif
   v.offset = half (overall >> 16u) * bytes (offset).xy;

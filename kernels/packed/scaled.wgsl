@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Integers of 2, 4 or 8 bits and floats of 8, with scales and zero points beside
-// them: one of each for p.block_size numbers of a row. A chunk has SCALES of them.
-// ZERO is 0 for none, 1 for integers packed like the numbers, 2 for floats.
+// Integers of 2, 4 or 8 bits and floats of 8, with separate scales and zero points: one of each for every p.block_size
+// numbers of a row. A chunk has SCALES of them. ZERO is 0 for none, 1 for integers packed like the numbers, 2 for
+// floats.
 
 #if TYPE == F8_E4M3
 fn f8 (v: vec4<u32>) -> vec4<f32> {
@@ -69,7 +69,7 @@ fn scale (row: u32, block: u32) -> f32 {
 #endif
 }
 
-// The block a number of the chunk is in; a chunk may go beyond the end of its row.
+// The block of a number of the chunk; a chunk may extend past the end of its row.
 fn block_of (chunk: u32, number: u32) -> u32 {
   return min ((chunk * 32u + number) / p.block_size, p.blocks - 1u);
 }

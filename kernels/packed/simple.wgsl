@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Blocks that have one scale, and some a number to add.
+// Blocks that have one scale, and in some types an offset.
 
 fn head (row: u32, chunk: u32) -> Head {
   let at = row * p.row_bytes + chunk / $(CHUNKS)u * $(BYTES)u;
