@@ -24,7 +24,7 @@
 //
 // EVEN_X, EVEN_Y: the operand has all elements, and the whole result is wanted.
 //
-// SAME: an invocation has elements of the same transform in all stages.
+// SAME: in each stage, all elements of an invocation belong to the same transform.
 //
 // TOUCH: where loads are gathers, one load whose lanes are a cache line apart fetches as many lines of the operand and
 // of the result at once; without it each gather of the first stage, and each store of the last, waits for a line.

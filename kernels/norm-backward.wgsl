@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// The gradient of norms along rows. STAGE 0 changes rows, LANES invocations to each, and keeps what it found out about
-// them; STAGE 1 goes down the columns and adds up what the factors of the norm get, an invocation to a column of p.span
-// rows; STAGE 2 joins several such parts.
+// The gradient of norms along rows. STAGE 0 computes the gradient of rows, with LANES invocations to each, and stores
+// their statistics; STAGE 1 goes down the columns and sums up the gradients of the scale and the bias, with an
+// invocation for a column of p.span rows; STAGE 2 adds up several such parts.
 //
-// As in norm.wgsl, a mean is in two pieces, an element (middle) and what the mean is away from it (shift): what all
-// elements have in common stays out.
+// As in norm.wgsl, a mean is kept as two numbers, an element (middle) and the distance of the mean from it (shift): an
+// offset common to all elements cancels out.
 
 #if STAGE == 0
 
@@ -16,7 +16,7 @@ var<private> start: u32;
 var<private> middle: f32;
 var<private> about_slopes: bool;
 
-// What the normalised row is to change by.
+// The gradient with respect to the normalised row.
 fn slope (k: u32) -> f32 {
 #if SCALE
   return load_g (start + k) * load_scale (k);
@@ -54,8 +54,8 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   middle = load_x (start);
 #endif
 
-  // The last pass is for slopes. How many there are is a parameter so that the loop body is there once; two sums at a time
-  // are as many as stay in registers.
+  // The last pass sums the slopes. The number of passes is a parameter so that there is one copy of the loop body; not
+  // more than two sums at a time fit the registers.
   var moments = sum_t ();
   var slopes = sum_t ();
   for (var turn = 0u; turn < p.passes; turn++) {

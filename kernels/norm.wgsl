@@ -1,22 +1,19 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Norms along rows. KIND is that of RlxNormKind: 0 layer normalisation, 1 by the
-// root of the mean square, 2 by the sum of magnitudes, 3 by the root of the sum of
-// squares.
+// Norms along rows. KIND is an RlxNormKind: 0 layer normalisation, 1 by the root of the mean square, 2 by the sum of
+// magnitudes, 3 by the root of the sum of squares.
 //
-// STAGE 0 does everything, LANES invocations to a row. Long rows take three
-// steps: STAGE 1 finds moments of parts of rows, STAGE 2 joins those of a row,
-// and STAGE 3 applies them. STAGE 4 only finds the sum that is normalised.
+// STAGE 0 does everything, with LANES invocations to a row. Long rows take three steps: STAGE 1 computes moments of
+// parts of rows, STAGE 2 joins those of a row, and STAGE 3 applies them. STAGE 4 only computes the sum that is
+// normalised.
 //
-// The mean is found twice: the second time as a correction to the first, from
-// the differences that the variance is made of. Those are exact or nearly so
-// where the mean is large, so neither result suffers from a common offset. One
-// invocation by itself can tell that the first mean was good enough. For the
-// same reason a mean stays in two pieces, an element (middle) and what the
-// mean is away from it (shift).
+// The mean is computed twice: the second time as a correction to the first, from the same differences as the variance.
+// Where the mean is large these are exact or nearly so, so neither result suffers from a common offset. An invocation
+// that has a row to itself can skip this if the first mean was good enough. For the same reason a mean is kept as two
+// numbers, an element (middle) and the distance of the mean from it (shift).
 //
-// With VECTORS a row, which is all of a workgroup's, is in its registers: common/norm-row.wgsl.
+// With VECTORS a row belongs to a whole workgroup and stays in its registers: common/norm-row.wgsl.
 
 #include "common/maps.wgsl"
 #if KIND >= 2
@@ -54,7 +51,7 @@ fn value (k: u32) -> f32 {
 #if STAGE < 3 && !VECTORS
 
 #if STAGE == 2
-// Of part k of the row that has its moments from first_column on.
+// The moments of part k; those of the row start at first_column.
 fn term (k: u32) -> sum_t {
   let at = first_column + k * $(WIDTH)u;
 #if KIND == 0
@@ -84,7 +81,7 @@ fn term (k: u32) -> sum_t {
 
 #if KIND == 0 && STAGE != 2 && LANES == 1
 
-// About the mean of n columns: that of 16 of them, or one where there are few.
+// An estimate of the mean of n columns: that of 16 of them, or a single one where there are few.
 fn find_middle (n: u32) -> f32 {
   var sum = value (first_column);
   if (n >= 64u) {
@@ -132,7 +129,7 @@ var<private> row_scale: f32;
 var<private> row_bias: f32;
 #endif
 
-// What is the same for all columns of a row.
+// Computes what is the same for all columns of a row.
 fn start_factors () {
 #if SCALE == 2
   row_scale = load_scale (start$(SCALE_MAP));
@@ -240,8 +237,8 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endif
 
 #if KIND == 0
-  // Relative to what the row is about: what all elements have in common stays
-  // out. The number of passes is a parameter so that the loop body is there once.
+  // Relative to an estimate of the mean, so that a common offset cancels out. The number of passes is a parameter so
+  // that there is one copy of the loop body.
 #if STAGE == 2
   middle = load_parts (first_column);
 #elif LANES > 1
@@ -258,8 +255,8 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endif
     sums = row_sum (lane, lane_sum (first, step, n)) / weight;
 #if LANES == 1 && STAGE != 2
-    // Nearly always in long rows: the mean of their sample is less than a deviation
-    // away, so the difference of the squares loses a bit at most. Not with infinities.
+    // Nearly always the case in long rows: the mean of their sample is less than a deviation away, so the difference of
+    // the squares loses a bit at most. Never with infinities.
     if (n >= 64u && 2.0 * sums.x * sums.x < sums.y) {
       break;
     }

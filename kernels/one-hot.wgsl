@@ -7,7 +7,7 @@ fn element (i: u32) -> u32 {
   let k = i / p.inner % p.depth;
   let index = load_indices (i / p.inner / p.depth * p.inner + i % p.inner);
 #if SIGNED
-  // modulo 2^32, where no index that is too small can meet a k
+  // Modulo 2^32, where no index that is too small can equal a k.
   let place = bitcast<u32> (index) + select (0u, p.depth, index < 0);
 #else
   let place = index;

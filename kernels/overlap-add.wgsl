@@ -14,7 +14,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   let signal = at / p.samples;
   let i = at % p.samples;
   let last = min (i / p.hop, p.frames - 1u);
-  // the first frame that is not over before element i
+  // The first frame that does not end before element i.
   let past = i - min (i, p.length - 1u);
   let first = past / p.hop + u32 (past % p.hop > 0u);
   var sum = 0.0;

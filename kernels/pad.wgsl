@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// y[i…] = x[where i is…]: elements around a part of x, or from it over and over
-// (ops/rlx-move.c). Dimension 0 is the innermost. MODE is a RlxPadMode.
+// y[i…] = x[source of i…]: surrounds x with elements, or repeats it (ops/rlx-move.c). Dimension 0 is the innermost.
+// MODE is an RlxPadMode.
 
 fn element (i: u32) -> u32 {
   var rest = i;
@@ -15,7 +15,7 @@ fn element (i: u32) -> u32 {
 #else
     let c = rest;
 #endif
-    let k = c - p.before$(d);   // wraps in front of the part
+    let k = c - p.before$(d);   // wraps around before the start of x
 #if MODE == 0
     if (k >= p.size$(d)) {
 #if VALUE
@@ -28,7 +28,7 @@ fn element (i: u32) -> u32 {
 #elif MODE == 1
     let source = select (min (k, p.size$(d) - 1u), 0u, c < p.before$(d));
 #else
-    // over and over, forth or forth and back; here before is less than the period
+    // Repeated, or mirrored back and forth; here `before` is less than the period.
 #if ONCE
     let phase = c;
 #else

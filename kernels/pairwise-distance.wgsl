@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// The distances of a point from eight others, for each invocation. Neighbours among these have the same others.
+// The distances of a point from eight others, for each invocation. Neighbouring invocations share these eight.
 #use op_sqrt
 
 #include "common/norms.wgsl"

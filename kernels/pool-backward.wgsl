@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// The gradient of pools that take the largest element: that of each window goes to the first of its largest elements.
+// The gradient of max pooling: that of each window goes to the first of its largest elements.
 //
-// - WHOLE: windows lie side by side, and an invocation has one of them, p.cellsD along axis D, with the elements that only
-//   a window after the last would have.
-// - Otherwise it has an element of the operand, and looks at all windows that it is in, one after the other.
+// - WHOLE: windows are adjacent, and an invocation has one of them, p.cellsD along axis D, including elements after the
+//   last window.
+// - Otherwise it has an element of the operand, and iterates over all windows that contain it.
 //
 // Nothing is scattered. Axes are numbered and described as in pool.wgsl.
 
@@ -28,7 +28,7 @@ fn put (at: u32, slope: f32) {
 
 #if WHOLE
 
-// Zeros of both signs are equal, and NaN is the largest there is. What is not there comes before all.
+// Zeros of both signs are equal, and NaN is the largest. Missing elements come before all others.
 fn get_rank (x: f32, there: bool) -> i32 {
   let order = select (math_order (x), 0, bitcast<u32> (x) << 1u == 0u);
   return select (-0x7fffffff, select (order, 0x7fffffff, op_is_nan (x)), there);
@@ -36,7 +36,7 @@ fn get_rank (x: f32, there: bool) -> i32 {
 
 #else
 
-// Whether another element of the window has its gradient. NaN is the largest there is.
+// Whether another element of the window gets the gradient instead. NaN is the largest.
 fn beats (other: f32, mine: f32, earlier: bool) -> bool {
   if (op_is_nan (mine)) {
     return earlier && op_is_nan (other);
@@ -44,7 +44,7 @@ fn beats (other: f32, mine: f32, earlier: bool) -> bool {
   return op_is_nan (other) || op_lt (mine, other) || (earlier && op_eq (mine, other));
 }
 
-// How many steps of a window that begins at `begin` are below `end`.
+// The number of steps of a window from `begin` that are below `end`.
 fn steps (begin: u32, end: u32, step: u32) -> u32 {
   return (max (begin, end) - begin + (step - 1u)) / step;
 }
@@ -104,7 +104,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #else
   let mine = load_x (index);
 #for d in 0..RANK
-  // With the padding.
+  // Including the padding.
   let i$(d) = c$(d) + p.begin$(d);
 #endfor
 

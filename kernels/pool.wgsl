@@ -1,15 +1,13 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Folds each window of an image into one element: its largest (MAX), where that
-// is (INDICES), or its sum (SUM), of squares (SQUARE), divided by the number of
-// elements (DIVIDE 1), also of padding (DIVIDE 2), or by p.divisor (DIVIDE 3);
-// ROOT takes the root at last.
+// Reduces each window of an image to one element: its maximum (MAX), the index of that (INDICES), or its sum (SUM), of
+// squares (SQUARE), divided by the number of elements (DIVIDE 1), including padding (DIVIDE 2), or by p.divisor (DIVIDE
+// 3); ROOT takes the root at the end.
 //
-// An invocation makes one element, or LANES of them split up the window. Only
-// what is inside of the operand is visited: p.inD elements along axis D, counted
-// from the innermost one, begin at p.beginD of p.paddedD. A window of few elements,
-// TAPS, is written out: they are all loaded first.
+// An invocation computes one element, or LANES of them share the window. Only elements of the operand are visited:
+// p.inD elements along axis D, counted from the innermost one, starting at p.beginD of p.paddedD. A window of few
+// elements is unrolled (TAPS): they are all loaded first.
 
 alias fold_t = type_x;
 
@@ -34,7 +32,7 @@ struct Best {
   at: u32,
 }
 
-// The position of an element that is not there.
+// The position of a missing element.
 const NOWHERE = 0xffffffffu;
 
 fn join (a: Best, b: Best) -> Best {
@@ -96,7 +94,7 @@ fn visit (state: state_t, at: u32) -> state_t {
 
 #if LANES > 1 || TAPS == 0 || DIVIDE == 1 || DIVIDE == 2
 
-// How many steps of a window that begins at `begin` are below `end`.
+// The number of steps of a window from `begin` that are below `end`.
 fn steps (begin: u32, end: u32, step: u32) -> u32 {
   return (max (begin, end) - begin + (step - 1u)) / step;
 }

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Replaces each number by the sum of those before it, modulo 2^32. One workgroup
-// walks over them.
+// Replaces each number by the sum of those before it, modulo 2^32. A single workgroup iterates over them.
 
 var<workgroup> sums: array<u32, $(WG)>;
 

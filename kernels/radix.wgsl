@@ -1,12 +1,11 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// One digit (4 bits) of a stable sort of update numbers by their target. A
-// workgroup takes a block of WG · ITEMS updates, an invocation ITEMS of them in
-// a row, so that everything has its place by order alone.
+// One digit (4 bits) of a stable sort of update numbers by their target. A workgroup takes a block of WG · ITEMS
+// updates, an invocation ITEMS consecutive ones, so that positions follow from the order alone.
 //
-// COUNT: how often each digit comes in each block, for all blocks digit by digit.
-// Otherwise: with those numbers added up, where each update goes.
+// COUNT: the number of occurrences of each digit in each block, digit by digit for all blocks. Otherwise: the new
+// position of each update, from the running sums of those counts.
 
 var<workgroup> tally: array<u32, $(16 * WG)>;
 
@@ -27,7 +26,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
          @builtin(local_invocation_index) lane: u32) {
   let block = workgroup_index (wid);
   let first = block * $(WG * ITEMS)u + lane * $(ITEMS)u;
-  // blocks beyond the end have nothing to count
+  // Blocks past the end have nothing to count.
   let end = select (first, first + min ($(ITEMS)u, p.n - min (first, p.n)), block < p.blocks);
 
 #for d in 0..16

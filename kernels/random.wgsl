@@ -1,16 +1,16 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Random numbers: bits (MODE 0), uniform (1), normal (2), and dropout (3). An
-// invocation makes four elements of a counter's four words.
+// Random numbers: bits (MODE 0), uniform (1), normal (2), and dropout (3). An invocation computes four elements from
+// the four words of a counter.
 
 #include "common/philox.wgsl"
 
 #if MODE == 2
 #use op_log op_sqrt math_quarter
 
-// Box and Muller: two normal numbers of a word for the distance and one for the
-// angle, whose upper bits are the quarter.
+// Box-Muller: two normal numbers from a word for the radius and one for the angle, whose upper bits select the
+// quadrant.
 fn normal (distance: u32, angle: u32) -> vec2<f32> {
   let r = op_sqrt (-2.0 * op_log (f32 ((distance >> 8u) + 1u) * 0x1p-24));
   let q = angle >> 30u;

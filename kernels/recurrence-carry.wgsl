@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// The state that each part of a sequence starts from, from what recurrence.wgsl has found out about the parts: a state
-// S becomes T S + U, where U is what the part makes of zeros, and T is a diagonal or, with MATRIX, any matrix.
+// The initial state of each part of a sequence, from what recurrence.wgsl has computed for the parts: a part turns a
+// state S into T S + U, where U is its result for a state of zeros, and T is diagonal or, with MATRIX, any matrix.
 //
-// States lie with their columns one after the other. Each invocation has an element; with MATRIX a workgroup has COLUMNS
-// columns, and their states, before and after a part, in workgroup memory.
+// States are stored column by column. Each invocation has an element; with MATRIX a workgroup has COLUMNS columns, and
+// their states, before and after a part, in workgroup memory.
 
 #if MATRIX
 var<workgroup> states: array<f32, $(2 * COLUMNS * K)>;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// One of the operands that recurrence.wgsl takes from one buffer, where a kernel cannot have so many.
+// Copies one of the operands that recurrence.wgsl takes from a common buffer if a kernel cannot bind so many.
 
 @compute @workgroup_size($(WG))
 fn main (@builtin(workgroup_id) wid: vec3<u32>,

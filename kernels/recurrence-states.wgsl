@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// All states of a sequence, of which each is made of the one before. An invocation has a column of them: it reads what it
-// has written itself, and nothing else of the result.
+// All states of a sequence, each computed from the previous one. An invocation has a column of them: of the result it
+// reads nothing but what it has written itself.
 //
-// LEAD: what the state has for `in_key` goes to `out_key`. FIRST: the state before all steps is written, too.
+// LEAD: adds what the state holds for `in_key` to `out_key`. FIRST: also writes the state before all steps.
 
 #if DECAY
 #use op_exp

@@ -1,25 +1,26 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Sequences with a state that is a matrix of K rows for each head: state-space models, linear attention. In each step
-// a row s of the state becomes decay · s + k · v, and the result is the sum of q · s over the rows. Columns have nothing
-// to do with each other: each invocation has one, and goes along p.count steps with it.
+// Sequences with a state that is a matrix of K rows for each head: state-space models, linear attention. In each step a
+// row s of the state becomes decay · s + k · v, and the result is the sum of q · s over the rows. Columns are
+// independent: each invocation has one, and iterates over p.count steps.
 //
 // Columns are the elements of a value. Rows have q and k, which all columns of a head share.
 //
-// RULE 0: v goes in as it is; 1: the delta rule, what is new about v; 2: what the state has for `in_key` goes to `out_key`.
-// SCAN: of a selective scan, where columns have a step of their own.
-// DECAY 0: none; 1: one for a head; 2: for each row; 3: for each row and column, of a step that `delta` is the size of.
-// DELTA: values are times delta; RATE: the decay of a head is that, too.
-// BEFORE: the result comes before the step, with a bonus for its own key.
+// RULE 0: v is added as it is; 1: the delta rule, only the difference between v and what the state holds; 2: what the
+// state holds for `in_key` is added to `out_key`.
+// SCAN: a selective scan, where columns have their own step size.
+// DECAY 0: none; 1: one for each head; 2: for each row; 3: for each row and column, with the step size `delta`.
+// DELTA: values are multiplied by delta; RATE: so is the decay of a head.
+// BEFORE: the result is computed before the step, with a bonus for its own key.
 //
-// Where a subgroup has 8 lanes (SHUFFLE), each loads a row, and the others get it from there. Where the rows of a column are
-// too many for the registers of one invocation, SPLIT neighbours have K of them each, and add up what they find.
+// Where a subgroup has 8 lanes (SHUFFLE), each lane loads a row and shuffles broadcast it. Where the rows of a column
+// are too many for the registers of one invocation, SPLIT neighbours have K of them each, and add up their results.
 //
 // The state is in registers, or with MEMORY in memory, where there is room for any number of rows. With CHUNKS each
-// workgroup has a part of the sequence, in two steps: FOLD finds what each part makes of zeros and, in further columns,
-// of ones or of the columns of the identity matrix (MATRIX); recurrence-carry.wgsl makes of that what each part starts
-// from.
+// workgroup has a part of the sequence, in two steps: FOLD computes the final state of each part from zeros and, in
+// further columns, from ones or from the columns of the identity matrix (MATRIX); recurrence-carry.wgsl computes the
+// initial state of each part from these.
 
 #if DECAY
 #use op_exp
@@ -29,7 +30,7 @@
 #define SETS (K + 7) / 8
 #endif
 
-// With PACKED the operands that are not for all operators lie one after the other.
+// With PACKED the operands that only some operators have are in a common buffer.
 #if HAS_G
 fn get_g (i: u32) -> f32 {
 #if PACKED
@@ -95,7 +96,7 @@ fn get_skip (i: u32) -> f32 {
 #endif
 
 #if MEMORY
-// Where the state is while the sequence goes on: in the result, unless several heads share it.
+// The state between steps: stored in the result, unless several heads share it.
 fn get_state (i: u32) -> f32 {
 #if APART
   return load_work (i);
@@ -113,7 +114,7 @@ fn set_state (i: u32, s: f32) {
 }
 #endif
 
-// What the invocations of a column have found in their rows.
+// Adds up the results of the invocations that share a column.
 fn add_rows (found: f32) -> f32 {
 #if SPLIT > 1
   var sum = found + subgroupShuffleXor (found, 1u);
@@ -154,7 +155,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   let c = min (column, p.columns - 1u);
   let state_head = batch * p.v_heads + v_head;
 #if SHUFFLE
-  // An index that looked the same in all lanes would be a load for each of them.
+  // If the index looked uniform, there would be a load for each lane.
   let none = sub >> 3u;
 #endif
 
@@ -195,7 +196,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 
 #if STEPS
 #if SCAN
-  // Channels of a selective scan: those beyond the value are the same once more.
+  // The channels of a selective scan repeat for the additional columns.
 #if FOLD
   let channel = min (column % p.columns, p.columns - 1u);
 #else
@@ -250,7 +251,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endfor
 
 #if MEMORY
-    // Twice along the rows, where the step needs to know what the state has.
+    // Two passes over the rows where the step depends on what the state holds.
 #if RULE == 1
     for (var j = 0u; j < p.rows; j++) {
       var s = get_state (work + j * work_row);
@@ -355,7 +356,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     let m = add_rows ((m_0 + m_1) + (m_2 + m_3));
 #endif
 #if RULE == 1
-    // One decay for all rows comes afterwards: what has no room in registers is read here, and not written.
+    // A decay common to all rows is applied afterwards, so that spilled registers are only read here.
 #if DECAY == 1
     v -= m * decay;
 #else
@@ -421,7 +422,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   }
 #elif K || MEMORY
 #if !MEMORY || APART
-  // Heads that share a state have the same one.
+  // Heads that share a state compute the same one, so only the first stores it.
   let is_last = u32 (column < p.columns) * u32 (head % p.v_share == 0u) * u32 (chunk + 1u == p.chunks);
   if (is_last == 1u) {
     let to = state_head * p.out_head + c * p.out_column;

@@ -1,12 +1,11 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// What the steps of a recurrent network have in common, in one buffer of words,
-// and the state before the first step, so that a step needs few bindings.
+// What all steps of a recurrent network use, in one buffer of words, and the state before the first step, so that a
+// step needs few bindings.
 //
-// The words: the sum of both biases of each gate (of the last one only the first
-// where the second is apart), that second bias, the peephole weights, and how
-// many steps of each sequence count.
+// The words: the sum of both biases of each gate (of the last gate only the first bias if the second is separate), that
+// second bias, the peephole weights, and the number of valid steps of each sequence.
 
 fn bias_at (i: u32) -> f32 {
   var sum = 0.0;

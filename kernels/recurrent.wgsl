@@ -1,24 +1,20 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Steps of a recurrent network: RNN, LSTM, GRU, or BEFORE, a GRU whose reset gate
-// comes before the product with the recurrent weight. What the operand
-// contributes to the gates is there already (inputs), for all steps.
+// Steps of a recurrent network: RNN, LSTM, GRU, or BEFORE, a GRU whose reset gate is applied before the product with
+// the recurrent weight. The contribution of the operand to the gates has been computed before (inputs), for all steps.
 //
-// A workgroup has TB sequences of one direction, U invocations for as many hidden
-// units, and KS of them for each unit, which share its sums. There are two ways
-// (ops/rlx-recurrent.c):
+// A workgroup has TB sequences of one direction, U invocations for as many hidden units, and KS of these for each unit,
+// which share its sums. There are two variants (ops/rlx-recurrent.c):
 //
-// - LOOP: the workgroup has all units and goes through p.count steps by itself.
-//   The state is in workgroup memory, once for reading and once for writing.
-// - otherwise a workgroup has some of the units for one step, and the state goes
-//   through memory. BEFORE takes two dispatches for a step (PHASE0, PHASE1),
-//   since all units must be reset before any can use the others.
+// - LOOP: the workgroup has all units and iterates over p.count steps by itself. The state is in workgroup memory, with
+//   one copy for reading and one for writing.
+// - Otherwise a workgroup has some of the units for one step, and the state goes through memory. BEFORE takes two
+//   dispatches for a step (PHASE0, PHASE1), since all units must be reset before any can use the others.
 //
-// Gates are in a fixed order here (i o f g; z r n); p.gateN tells where each one
-// is in the operands. With FINAL the state goes to the results. Rows of the
-// recurrent weight, one for each unit of each gate and direction, lie in panels of
-// p.r_width.
+// Gates are in a fixed order here (i o f g; z r n); p.gateN is the position of each in the operands. With FINAL the
+// state is written to the results. Rows of the recurrent weight, one for each unit of each gate and direction, are
+// stored in panels of p.r_width.
 
 #if USE_SIGMOID
 #use op_sigmoid
@@ -69,7 +65,7 @@ fn hidden (pre: f32) -> f32 {
   return ${HIDDEN};
 }
 
-// Several sequences are work enough for a load.
+// With several sequences each load has enough work.
 #if TB > 2
 #define UNROLL 2
 #else
@@ -84,10 +80,10 @@ var<workgroup> shared_hidden: array<f32, $(2 * BUFFER)>;
 var<workgroup> shared_other: array<f32, $(BUFFER)>;
 #endif
 #endif
-// What each invocation has summed up, for each gate and sequence.
+// The partial sums of each invocation, for each gate and sequence.
 var<workgroup> partial: array<f32, $(GATES * TB * WG)>;
 
-// The element of the state that is a unit of a sequence.
+// The index in the state of a unit of a sequence.
 fn state_at (d: u32, row: u32, j: u32) -> u32 {
   return (d * p.batch + row) * p.hidden + j;
 }
@@ -235,7 +231,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 #endif
 #endif
 
-      // Invocations of a unit take turns with the sequences.
+      // The invocations of a unit share out the sequences.
       for (var b = part; j0 + unit < p.hidden && b < min ($(TB)u, rows); b += $(KS)u) {
         let row = tile + b;
         let at_state = state_at (d, row, j);

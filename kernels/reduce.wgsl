@@ -1,17 +1,14 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Folds the columns of each row into one element: the sum (SUM), the product
-// (PROD), the largest (MAX) or the smallest (MIN), or the logarithm of the sum of
-// exponentials (LOG_SUM_EXP), of which one may be made of others. The first step
-// sums absolute values (ABS) or squares (SQUARE); the last one divides (DIVIDE)
-// or takes the ROOT or the LOG. BOOLEAN tensors are raw: 0 and 1.
+// Reduces the columns of each row to one element: the sum (SUM), product (PROD), maximum (MAX) or minimum (MIN), or the
+// logarithm of the sum of exponentials (LOG_SUM_EXP), which can be combined from partial ones. The first step sums
+// absolute values (ABS) or squares (SQUARE); the last one divides (DIVIDE) or takes the ROOT or the LOG. BOOLEAN
+// tensors are raw: 0 and 1.
 //
-// Long rows are cut into p.parts parts, each of them every p.parts-th column,
-// which leaves a shorter row of partial results for another step. SPLIT 1 has
-// the parts of a row side by side, SPLIT 2 the rows of a part.
-// EMPTY fills the result for rows without columns. The last step has the EPILOGUE, of
-// floats.
+// Long rows are split into p.parts parts, each of them every p.parts-th column, which leaves a shorter row of partial
+// results for another step. With SPLIT 1 the parts of a row are adjacent, with SPLIT 2 the rows of a part. EMPTY fills
+// the result for rows without columns. The last step has the EPILOGUE, which takes floats.
 
 #if EPILOGUE
 alias fold_t = f32;
@@ -90,7 +87,7 @@ fn lane_fold (first: u32, step: u32, n: u32) -> fold_t {
 
 #else
 
-// Of the terms first, first + step, … below n; first < step.
+// Over the terms first, first + step, … below n; first < step.
 fn lane_fold (first: u32, step: u32, n: u32) -> fold_t {
   var a = first_value ();
   var b = a;
@@ -115,8 +112,7 @@ var<workgroup> shared_fold: array<fold_t, $(WG)>;
 
 #if LOG_SUM_EXP
 
-// Of the terms first, first + step, … below n, and of the other lanes' ones. A
-// NaN may be lost here; the sum has it.
+// Over the terms first, first + step, … below n, and those of the other lanes. max() may lose a NaN; the sum keeps it.
 fn find_largest (lane: u32, first: u32, step: u32, n: u32) -> f32 {
   var mine = load_x (start + column (min (first, n - 1u)));
   for (var k = first; k < n; k += step) {
@@ -135,7 +131,7 @@ fn find_largest (lane: u32, first: u32, step: u32, n: u32) -> f32 {
   mine = shared_fold[lane - t];
   workgroupBarrier ();
 #endif
-  // What infinities leave of the others is right without a shift.
+  // With an infinite maximum the sum is right without a shift.
   return select (mine, 0.0, op_is_inf (mine, 1, 1));
 }
 

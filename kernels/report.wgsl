@@ -1,17 +1,16 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// What a run tells about a tensor of n elements. STAGE 0 looks at all of them in one
-// invocation. For more of them there are LANES invocations, which each leave four words
-// (STAGE 1), and one that makes the report of these (STAGE 2).
+// What a checked run reports about a tensor of n elements. STAGE 0 looks at all of them in one invocation. For large
+// tensors LANES invocations leave four words each (STAGE 1), and one combines these into the report (STAGE 2).
 //
-// KIND 0: the first element outside a range; of ranges for BOUNDS elements in turn
+// KIND 0: the first element outside a range; BOUNDS elements have ranges of their own, in turn
 // KIND 1: the first result that has an excess
 // KIND 2: how many elements are NaN and infinite, the largest magnitude and the sum of
 //         the others
 //
-// Reports of the first two kinds have the element's number plus 1, or 0 when there is
-// none, and its bits; those of a result also have its excess.
+// Reports of the first two kinds have the index of the element plus 1, or 0 if there is none, and its bits; those of a
+// result also have its excess.
 
 #if STAGE != 2
 
@@ -45,7 +44,7 @@ fn is_wrong (i: u32) -> bool {
 
 #endif
 
-// What one invocation finds in every step-th element.
+// Examines every step-th element, for one invocation.
 fn look (start: u32, step: u32) -> vec4<u32> {
   let count = (p.n - 1u - start) / step + 1u;
 #if KIND == 2
@@ -91,7 +90,7 @@ fn join (a: vec4<u32>, b: vec4<u32>) -> vec4<u32> {
   return vec4<u32> (a.x + b.x, a.y + b.y, bitcast<u32> (max (bitcast<f32> (a.z), bitcast<f32> (b.z))),
                     bitcast<u32> (bitcast<f32> (a.w) + bitcast<f32> (b.w)));
 #else
-  // 0 counts as the last.
+  // 0 sorts last.
   return select (a, b, b.x - 1u < a.x - 1u);
 #endif
 }

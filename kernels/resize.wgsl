@@ -1,27 +1,26 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Resizes one axis: y[outer, r, inner] from x[outer, …, inner]. MODE is a
-// RlxInterpolation, COORDINATES a RlxResizeCoordinates, ROUNDING a
-// RlxResizeRounding. Where EXACT, element r is at (a r + b) / d in integers;
-// otherwise floats have to do.
+// Resizes one axis: y[outer, r, inner] from x[outer, …, inner]. MODE is an RlxInterpolation, COORDINATES an
+// RlxResizeCoordinates, ROUNDING an RlxResizeRounding. If EXACT, element r is at (a r + b) / d in integers; otherwise
+// coordinates are floats.
 //
-// With ANTIALIAS the weights are stretched to where the neighbours of the result
-// are; LANES invocations share the elements of each.
+// With ANTIALIAS the weights are stretched to the distance between neighbours in the result; LANES invocations share
+// the elements of each result.
 
 #if MODE == 2 && !ANTIALIAS
 #include "common/cubic.wgsl"
 #endif
 
 struct Place {
-  at: i32,       // the element before it
-  twice: i32,    // half way to the next one: -1 before, 0 there, 1 behind
-  part: f32,     // how far behind the element
+  at: i32,       // the element before the position
+  twice: i32,    // relative to the midpoint to the next element: -1 before, 0 at, 1 past it
+  part: f32,     // the distance from the element
   outside: bool,
 }
 
 #if !EXACT
-// A quotient that is an integer must not come out a little less.
+// A quotient that is an integer must not be rounded down below it.
 fn divide (a: f32, b: f32) -> f32 {
   let q = a / b;
   let near = round (q);
@@ -68,7 +67,7 @@ fn locate (r: u32) -> Place {
 #elif COORDINATES == 5
   var x = 0.5 * divide (2.0 * f32 (r) + 1.0, scale);
 #elif COORDINATES == 1
-  // from the middle of both
+  // Relative to the centres of both.
   var x = 0.5 * (f32 (p.size) - 1.0 + divide (2.0 * f32 (r) + 1.0 - f32 (p.new_size), scale));
 #else
   var x = 0.5 * divide (2.0 * f32 (r) + 1.0, scale) - 0.5;
@@ -121,10 +120,10 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   let place = locate (element / p.inner % p.new_size);
   let first = element / p.inner / p.new_size * p.size * p.inner + element % p.inner;
   let scale = min (axis_scale (), 1.0);
-  // Scales that contradict the sizes must not make this endless.
+  // Scales that contradict the sizes must not make this loop endless.
   let reach = clamp (i32 (ceil ($(MODE).0 / scale)), 0, i32 (min (p.size, 0x1000000u)) * 32 + 32);
 
-  // The sum, and that of the weights.
+  // The weighted sum, and the sum of the weights.
   var sum = vec2<f32> ();
   for (var k = place.at - reach + i32 (lane % $(LANES)u); k <= place.at + 1 + reach; k += $(LANES)) {
     var w = weigh ((f32 (k - place.at) - place.part) * scale);

@@ -1,21 +1,18 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Rotary positions: the pairs of a head rotate by angles that grow with the
-// position of their token. A lane rotates one pair, or copies one of the elements
-// behind the last pair.
+// Rotary position embedding: the pairs of a head rotate by angles that grow with the position of their token. A lane
+// rotates one pair, or copies one of the elements after the last pair.
 //
-// There may be several tensors (PARTS), each with workgroups of its own: the first
-// ROTATED of them are rotated, the others copied, and those from PLAIN on go into a
-// cache, from a position on that is read here. What else is in the cache stays.
+// There may be several tensors (PARTS), each with its own workgroups: the first ROTATED of them are rotated, the others
+// copied, and those from PLAIN on are written to a cache, at a position that is read here. The rest of the cache is
+// left alone.
 //
-// The angles come from tables, or from a position and the angle per position.
-// That is a fraction of a full turn of 64 bits, in two words: whole turns do not
-// matter, so the product is taken modulo 2³² of the upper word, and a position of
-// a hundred million is as exact as one of three. Neighbouring lanes take
-// neighbouring pairs, so that reads and writes are in order; a pair costs two
-// reads, two writes and either two reads of a table that all heads share or
-// some forty operations, so that the time is that of the memory.
+// The angles come from tables, or from a position and the angle per position. The latter is a fraction of a full turn
+// with 64 bits, in two words: whole turns do not matter, so the product with the upper word is taken modulo 2³², and a
+// position of a hundred million is as exact as one of three. Neighbouring lanes take neighbouring pairs, so that reads
+// and writes are contiguous; a pair costs two reads, two writes and either two reads of a table that all heads share or
+// about forty operations, so memory bandwidth is the limit.
 
 #if PLAIN < PARTS
 #include "common/index.wgsl"
@@ -34,10 +31,10 @@ fn get_angle (position: i32, pair: u32) -> f32 {
 }
 #endif
 
-// How the first and the second element of a pair rotate: cosine and sine of each.
+// The cosine and sine for the first and for the second element of a pair.
 fn get_rotation (batch: u32, token: u32, unit: u32, first: u32, second: u32) -> vec4<f32> {
 #if POSITIONS == 2
-  // The first half of the pairs takes the first coordinate.
+  // The first half of the pairs uses the first coordinate.
   let axis = select (0u, 1u, unit >= p.pairs / 2u);
   let position = load_positions (batch * p.position_batch + token * p.position_row + axis);
 #elif POSITIONS
@@ -70,7 +67,7 @@ fn get_rotation (batch: u32, token: u32, unit: u32, first: u32, second: u32) -> 
 }
 #endif
 
-// What a lane stores: the first, or both.
+// What a lane stores: one element, or two.
 struct Moved {
   count: u32,
   first: u32,
@@ -127,11 +124,11 @@ fn part$(t) (index: u32) -> Moved {
 fn main (@builtin(workgroup_id) wid: vec3<u32>,
          @builtin(local_invocation_index) lane: u32) {
   let group = workgroup_index (wid);
-  // Stores to one of several tensors are no deeper than in one condition (product.wgsl).
+  // Stores to one of several tensors are nested in one condition at most (product.wgsl).
 #for t in 0..PARTS
   let index$(t) = (group - p.first$(t)) * $(WG)u + lane;
   var moved$(t) = Moved (0u, 0u, 0u, 0.0, 0.0);
-  // Below the first of them this wraps around.
+  // Workgroups before the first one wrap around.
   if ((group - p.first$(t) < p.groups$(t)) & (index$(t) < p.units$(t))) {
     moved$(t) = part$(t) (index$(t));
   }

@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// The steps of sampling that are about each token. Rows have p.columns tokens:
-// all of the p.tokens, or, when SORTED, those that go first in falling order with
-// their indices; then the first is the largest. Otherwise an index of it is given.
+// The steps of sampling that look at each token. Rows have p.columns tokens: all of the p.tokens or, when SORTED, the
+// first ones in descending order with their indices; then the first is the largest. Otherwise the index of the largest
+// is given.
 //
 // MODE 0: weights e^((x - largest) / temperature)
-// MODE 1: (x - largest) / temperature + Gumbel noise: the greatest of these is a
-//         sample of the softmax. Tokens that may not be chosen get a number below
-//         all. TOP_P needs running sums of the weights.
-// MODE 2: the token whose place in its row is given.
+// MODE 1: (x - largest) / temperature + Gumbel noise: the token with the largest result is a
+//         sample of the softmax. Tokens that are excluded get a number below all others.
+//         TOP_P needs running sums of the weights.
+// MODE 2: the token at a given position in its row.
 
 #if MODE != 2
 #use op_is_nan
@@ -68,12 +68,12 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   keep = keep && op_exp (score) >= p.min_p;
 #endif
 #if TOP_P
-  // The sum before this token is still short of what is asked for.
+  // Keeps a token while the sum before it is below the limit.
   let before = load_sums (select (i - 1u, i, k == 0u));
   keep = keep && (k == 0u || before < p.top_p * load_sums (row * p.columns + p.columns - 1u));
 #endif
   let noisy = score + gumbel (row * p.tokens + token);
-  // A NaN is the greatest.
+  // A NaN sorts as the greatest.
   store_y (i, select (select (-3.4e38, noisy, keep), x, op_is_nan (x)));
 #endif
 #endif

@@ -1,15 +1,13 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Running sums (SUM), products (PROD), largest (MAX) or smallest (MIN) elements
-// along rows, from the end when p.reverse, without the element itself when
-// p.exclusive. Element k of a row is p.inner elements from the one before.
+// Running sums (SUM), products (PROD), maxima (MAX) or minima (MIN) along rows, from the end if p.reverse, without the
+// element itself if p.exclusive. Consecutive elements of a row are p.inner elements apart.
 //
-// Rows are cut into blocks of LANES * p.lane_items elements. A first step makes
-// the total of each block (TOTALS), further steps the running totals before each
-// block, which the last one starts from (CARRY). Each lane has p.lane_items
-// neighbours. Sums of a lane are made before what came earlier is added: for each
-// level of blocks an element goes through lane_items + log₂ LANES + 1 additions.
+// Rows are split into blocks of LANES * p.lane_items elements. A first step computes the total of each block (TOTALS),
+// further steps the running totals before each block, from which the last one starts (CARRY). Each lane has
+// p.lane_items consecutive elements. A lane sums up its elements before it adds what comes before them: on each level
+// of blocks an element goes through lane_items + log₂ LANES + 1 additions.
 
 alias fold_t = type_y;
 
@@ -19,7 +17,7 @@ alias fold_t = type_y;
 var<workgroup> shared_totals: array<fold_t, $(WG)>;
 #endif
 
-// Element i of the lane's, from either end of the row.
+// Element i of a lane, from either end of the row.
 fn element (start: u32, first: u32, i: u32) -> u32 {
   let k = first + i;
   return start + select (k, p.columns - 1u - k, p.reverse != 0u) * p.inner;

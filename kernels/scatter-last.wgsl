@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// The number of the last update of each slot, plus 1: the largest one is the same
-// whoever comes first.
+// The number of the last update of each slot, plus 1: an atomic maximum, so the order of execution does not matter.
 
 @compute @workgroup_size($(WG))
 fn main (@builtin(workgroup_id) wid: vec3<u32>,

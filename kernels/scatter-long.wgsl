@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Combines a slot with many updates: rows of invocations take every ROWS-th
-// update, then the rows are combined as a tree. WIDTH neighbours of a slice are
-// done together.
+// Combines a slot with many updates: rows of invocations take every ROWS-th update, then the rows are combined as a
+// tree. WIDTH neighbouring elements of a slice are done together.
 
 #include "common/scatter.wgsl"
 
@@ -26,7 +25,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     let first = load_list (1u + which);
     slot = slot_of (first);
 
-    // where its updates end: from low on there are others
+    // Finds the end of its updates: from low on there are others.
     var low = p.n;
     var high = first;
     while (low - high > 1u) {

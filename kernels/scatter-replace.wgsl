@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Elements of x, or of the last update of their slot.
+// The elements of x, or of the last update of their slot.
 
 fn element (i: u32) -> u32 {
   let last = load_last (i / p.inner);

@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Combines slots with their updates, which lie next to each other in the sorted
-// order: the invocation of the first one does all of them, in order. Slots with
-// more than LIMIT updates go into a list for scatter-long.wgsl.
+// Combines slots with their updates, which are adjacent in sorted order: the invocation of the first one handles all of
+// them, in order. Slots with more than LIMIT updates are appended to a list for scatter-long.wgsl.
 
 #include "common/scatter.wgsl"
 

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Combines each slot with its updates, in order, or copies it where there are none: scatter-rank.wgsl has found them.
+// Combines each slot with its updates, in order, or copies it if there are none. scatter-rank.wgsl has sorted the
+// updates.
 
 #include "common/scatter.wgsl"
 

@@ -1,32 +1,30 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// The first p.keep elements in order of each row, or of each of the p.parts of one. An
-// invocation walks along its part, whose elements are p.parts apart, and keeps the
-// best K >= p.keep pairs of a key and an index in registers, in order. Few elements
-// get among them: the rest costs a load and a comparison.
+// The first p.keep elements in sorted order of each row, or of each of the p.parts of one. An invocation iterates over
+// its part, whose elements are p.parts apart, and keeps the best K >= p.keep pairs of key and index in registers,
+// sorted. Insertions are rare: most elements cost a load and a comparison.
 //
-// Pairs are made from x, or come from an earlier step (FROM_PAIRS); they are stored
-// as in sort.wgsl.
+// Pairs are made from x, or come from an earlier step (FROM_PAIRS); they are stored as in sort.wgsl.
 
 #if !FROM_PAIRS
 #include "common/order.wgsl"
 #endif
 
-// What comes after all others: no element has that index.
+// Sorts after all others: no element has that index.
 const NOTHING = 0xffffffffu;
 
-// Whether a is before b.
+// Whether a comes before b.
 fn is_before (key_a: u32, index_a: u32, key_b: u32, index_b: u32) -> bool {
 #if DISTINCT
-  // Indices grow along the way, and no key is NOTHING.
+  // Indices increase during the iteration, and no key is NOTHING.
   return key_a < key_b;
 #else
   return key_a < key_b || (key_a == key_b && index_a < index_b);
 #endif
 }
 
-// What all lanes of a subgroup agree on is a branch everywhere.
+// A condition that is uniform in a subgroup becomes a real branch in all drivers.
 fn any_lane (condition: bool) -> bool {
 #if SUBGROUPS
   return subgroupAny (condition);
@@ -41,7 +39,7 @@ fn any_lane (condition: bool) -> bool {
 fn main (@builtin(workgroup_id) wid: vec3<u32>,
          @builtin(local_invocation_index) lane: u32) {
   let item = workgroup_index (wid) * $(WG)u + lane;
-  // Those without work of their own go along, so that subgroups stay together.
+  // Lanes without work of their own take part, so that subgroups stay together.
   let row = min (item, p.items - 1u) / p.parts;
   let part = min (item, p.items - 1u) % p.parts;
 

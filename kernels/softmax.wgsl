@@ -1,18 +1,15 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// y = e^(x - max x) / Σ e^(x - max x), or its logarithm (LOG), along rows.
-// The exponentials are computed twice instead of being kept: the row may not
-// fit anywhere but in the result, whose type may be too narrow.
+// y = e^(x - max x) / Σ e^(x - max x), or its logarithm (LOG), along rows. The exponentials are computed twice instead
+// of being kept: there may be no room for the row except in the result, whose type may be too narrow.
 //
-// STAGE 0 does everything, LANES invocations to a row. Long rows take three
-// steps: STAGE 1 finds the largest element and the sum of parts of rows, STAGE 2
-// joins those of a row, and STAGE 3 applies them.
+// STAGE 0 does everything, with LANES invocations to a row. Long rows take three steps: STAGE 1 computes the maximum
+// and the sum of parts of rows, STAGE 2 joins those of a row, and STAGE 3 applies them.
 //
-// On a CPU eight lanes share a row, so that a load brings neighbours: three loads, a
-// store and two exponentials for eight elements. Measured on one core for rows
-// of 256 to 16,384: half the time of three steps, in which a lane has a part of
-// a row to itself.
+// On a CPU eight lanes share a row, so that a load reads neighbours: three loads, a store and two exponentials for
+// eight elements. Measured on one core for rows of 256 to 16,384: half the time of three steps in which each lane has a
+// part of a row to itself.
 
 #use op_is_nan math_int math_expm1_poly math_exp_reduce
 #if LOG && STAGE != 1 && STAGE != 3
@@ -26,7 +23,7 @@ var<private> largest: f32;
 var<private> scale: f32;
 var<private> first_column: u32;
 
-// e^x for x <= 0, 2 ulp; numbers that are not normal are 0.
+// e^x for x <= 0, 2 ulp; subnormal results are 0.
 fn decay (x: f32) -> f32 {
   let c = max (x, -88.0);
   let n = round (c * 1.44269504);
@@ -52,7 +49,7 @@ fn term (k: u32) -> f32 {
 #endif
 }
 
-// Eight lanes to a row is what CPUs get: there a turn of a loop costs as much as several loads.
+// CPUs get eight lanes to a row: there an iteration of a loop costs as much as several loads.
 #if LANES == 8
 #define UNROLL 16
 #else
@@ -64,7 +61,7 @@ fn term (k: u32) -> f32 {
 var<workgroup> shared_max: array<f32, $(WG)>;
 #endif
 
-// A NaN may be lost here; the sum has it.
+// max() may lose a NaN; the sum keeps it.
 fn find_largest (lane: u32, first: u32, step: u32, n: u32) -> f32 {
   let t = lane % $(LANES)u;
   var mine = element (min (first, n - 1u));
@@ -159,7 +156,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 
   largest = find_largest (lane, first, step, n);
 #if STAGE == 1
-  // Minus infinity everywhere: nothing, next to parts that have something.
+  // A part that is -∞ throughout contributes nothing if others are not.
   let part_largest = largest;
   if (bitcast<u32> (largest) == 0xff800000u) {
     largest = 0.0;

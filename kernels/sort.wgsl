@@ -1,15 +1,13 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Sorts blocks of 1 << p.log_size elements in workgroup memory, which has room for
-// p.capacity: a row that fits, or a part of one. What is sorted are pairs of a key
-// and the index in the row: no two are the same, so that the result is stable
-// although the network is not. Sizes are parameters, for constants would make
-// drivers unroll the loops, and compile them for long.
+// Sorts blocks of 1 << p.log_size elements in workgroup memory, which has room for p.capacity: a whole row, or a part
+// of one. What is sorted are pairs of a key and the index in the row: no two are equal, so the result is stable
+// although the network is not. Sizes are parameters, since constants would make drivers unroll the loops and take long
+// to compile them.
 //
-// Pairs are made from x (element k of a row is p.inner elements from the one
-// before), or come from an earlier step (FROM_PAIRS). The first p.keep of each
-// block are stored: as pairs (TO_PAIRS), or else as values, taken from x
+// Pairs are made from x (consecutive elements of a row are p.inner elements apart), or come from an earlier step
+// (FROM_PAIRS). The first p.keep of each block are stored: as pairs (TO_PAIRS), or else as values, taken from x
 // (VALUES), and indices (INDICES).
 
 #if !FROM_PAIRS
@@ -49,7 +47,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     let item = group * slots + min (e >> p.log_size, left - 1u);
     let row = item / p.blocks;
     let k = ((item % p.blocks) << p.log_size) + (e & mask);
-    // Greater than all others, as no index is.
+    // Greater than all others, which no index is.
     var key = 0xffffffffu;
     var index = 0xffffffffu;
     if (k < p.columns) {
@@ -65,8 +63,8 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     shared_indices[e] = index;
   }
 
-  // A bitonic network whose comparisons all go the same way: the first of each
-  // stage mirrors the second half.
+  // A bitonic network whose comparisons all go in the same direction: the first step of each stage mirrors the second
+  // half.
   for (var s = 0u; s < p.log_size; s++) {
     workgroupBarrier ();
     let half = (1u << s) - 1u;

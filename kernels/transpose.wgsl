@@ -1,22 +1,20 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// A copy on a GPU whose result runs along another dimension than its operand, such as the
-// transpose of a matrix (ops/rlx-copy.c). Whatever the order of the lanes, one side would
-// be read or written with each of 32 neighbours in a line of its own, and a line of 64 or
-// 128 bytes be moved for each element. So a workgroup moves 32 x 32 elements through
-// workgroup memory: rows of the tile are neighbours in the operand when they are read,
-// columns are neighbours in the result when they are written, in 128 bytes each for
-// elements of 32 bits. A row takes 33 words, so that a column has each bank once: no
-// conflicts either way. 4,224 bytes, 256 invocations with four loads in flight each.
+// A copy on a GPU whose result is contiguous along another dimension than its operand, such as the transpose of a
+// matrix (ops/rlx-copy.c). Whatever the order of the lanes, on one side each of 32 neighbours would be in a cache line
+// of its own, and 64 or 128 bytes would be moved for each element. So a workgroup moves 32 x 32 elements through
+// workgroup memory: rows of the tile are contiguous in the operand when they are read, columns are contiguous in the
+// result when they are written, in runs of 128 bytes for elements of 32 bits. A row takes 33 words, so that the
+// elements of a column are in different banks and neither side has conflicts. 4,224 bytes, 256 invocations with four
+// loads in flight each.
 //
-// There are no products and next to no registers: what limits is memory, on all devices
-// but V3D, where workgroup memory is as slow: going through it makes 4 words an
-// element, against up to 17 (a line of 64 bytes for one word, and a word).
+// There is no arithmetic and hardly any register use: memory is the limit on all devices except V3D, where workgroup
+// memory is just as slow: going through it costs 4 words per element, against up to 17 without (a line of 64 bytes for
+// one word, and a word).
 //
-// `near` is the dimension along which the operand runs, `far` that of the result. Elements
-// narrower than a word are written as whole words of PACK; rows of the result are a whole
-// number of words then.
+// The operand is contiguous along dimension `near`, the result along `far`. Elements narrower than a word are written
+// as whole words of PACK; rows of the result are a whole number of words then.
 
 var<workgroup> tile: array<u32, $(32 * 33)>;
 
@@ -28,7 +26,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
     return;
   }
 
-  // Neighbouring workgroups go on along the result.
+  // Neighbouring workgroups are adjacent in the result.
   let far0 = group % p.tiles_far * 32u;
   var rest = group / p.tiles_far;
   let near0 = rest % p.tiles_near * 32u;

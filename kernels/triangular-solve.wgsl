@@ -1,14 +1,13 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// op(A) X = B for triangular matrices, a workgroup for each matrix and up to
-// CHUNK columns of X. Every case is that of a lower triangle: rows count from the
-// end for an upper one, and a transpose or a matrix on the right only change the
-// distances between elements, which are taken modulo 2³².
+// op(A) X = B for triangular matrices, a workgroup for each matrix and up to CHUNK columns of X. Every case is reduced
+// to that of a lower triangle: for an upper one rows count from the end, and a transpose or a matrix on the right only
+// changes the strides, which are taken modulo 2³².
 //
-// NB rows are solved at a time, each column by one invocation; then what they mean
-// for all rows that follow, by all. Rows of B come in an ORDER if there is one;
-// without B it is the unit matrix (IDENTITY).
+// NB rows are solved at a time, each column by one invocation; then all invocations subtract their contribution from
+// the rows that follow. Rows of B are permuted by ORDER if there is one; without B it is the identity matrix
+// (IDENTITY).
 
 var<workgroup> square: array<f32, $(NB * NB)>;
 var<workgroup> solved: array<f32, $(NB * CHUNK)>;

@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Elements on one side of a diagonal of each matrix, 0 on the other. Sizes use
-// all 32 bits, so distances are taken without a sign: BELOW tells that the
-// diagonal is `distance` below the main one, else it is above.
+// The elements on one side of a diagonal of each matrix, 0 on the other. Sizes use all 32 bits, so distances are
+// unsigned: with BELOW the diagonal is `distance` below the main one, otherwise above.
 
 fn element (i: u32) -> u32 {
   let column = i % p.columns;

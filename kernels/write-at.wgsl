@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Element i of the result is that of x, or that of value where value has been put:
-// `length` of the `size` places of an axis, from a position on that is read here.
-// `inner` elements lie between two places. With UPDATE the result has been x before,
-// and only the elements of value are written.
+// Element i of the result is that of x, or that of value where value is inserted: it covers `length` of the `size`
+// positions of an axis, from a position that is read here. A position has `inner` elements. With UPDATE the result
+// already holds x, and only the elements of value are written.
 
 #include "common/index.wgsl"
 
