@@ -3,8 +3,8 @@
 
 // Attention for many queries on the matrix units of a GPU: y[b, h, q, :] = Σⱼ softmaxⱼ (scale · q·kⱼ + mask) · vⱼ
 //
-// A workgroup takes BQ queries of one head and all columns of the values, and iterates over the keys in blocks of BK =
-// 32. Its WORKERS subgroups share the products, which multiply f16 and accumulate in f32. Each block has three steps:
+// A workgroup takes BQ queries of one head and all columns of the values, and iterates over the keys in blocks of
+// BK = 32. Its WORKERS subgroups share the products, which multiply f16 and accumulate in f32. Each block has three steps:
 //
 // 1. the products of queries and keys, SR · SC matrices of M · N per worker, are stored in workgroup memory;
 // 2. four lanes to a row turn them into weights, computed in f32 and rounded to f16. They are relative to the largest

@@ -9,8 +9,8 @@
 // final position. Only the S - 1 exchanges go through workgroup memory.
 //
 // A longer transform takes several passes. Earlier passes have transformed p.done elements of it, and p.steps
-// transforms of F are left: the elements of transform j are p.steps apart in the operand, element r is rotated by r (j
-// mod p.done) / (p.done F) of a turn, and they are p.done apart in the result.
+// transforms of F are left: the elements of transform j are p.steps apart in the operand, element r is rotated by
+// r (j mod p.done) / (p.done F) of a turn, and they are p.done apart in the result.
 //
 // CONVOLVE: the operand, times a chirp, is convolved with another: transformed, multiplied by FILTER, transformed back
 // by the same stages in reverse order, which takes digits as they are, and multiplied by the chirp again. An inverse

@@ -37,7 +37,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
   }
   let begin = load_start (low) + (tile - load_first (low)) * $(TM)u;
   let end = load_start (low + 1u);
-  // The dispatch has enough workgroups for the worst case.
+  // The dispatch is sized for the worst case, so the last workgroups may have no tile.
   if (begin >= end) {
     return;
   }

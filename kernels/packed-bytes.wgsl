@@ -3,9 +3,9 @@
 
 // Rounds rows to bytes for packed-dot.wgsl, which computes four products at once: 32 numbers share a scale, the largest
 // magnitude divided by 127, and next to it is the sum of their rounded values, for weights that have an offset. An
-// invocation takes one such chunk. The rows that a subgroup shares, TM of them, are interleaved, [row / TM][chunk][row
-// % TM], so that one address serves all of them; a last group of fewer than TM rows is filled up with copies of the
-// last rows.
+// invocation takes one such chunk. The rows that a subgroup shares, TM of them, are interleaved,
+// [row / TM][chunk][row % TM], so that one address serves all of them; a last group of fewer than TM rows is filled up
+// with copies of the last row.
 //
 // A chunk whose numbers are all below 2⁻¹⁰⁰ becomes zeros, since its scale would be too small to divide by. A chunk
 // with an infinity or NaN gets NaN as its scale, which propagates to all results of its row.

@@ -3,8 +3,8 @@
 
 // The gradient of max pooling: that of each window goes to the first of its largest elements.
 //
-// - WHOLE: windows are adjacent, and an invocation has one of them, p.cellsD along axis D, including elements after the
-//   last window.
+// - WHOLE: windows are adjacent, and an invocation has one of p.cellsD along axis D. These include incomplete ones past
+//   the last window, whose elements have no gradient.
 // - Otherwise it has an element of the operand, and iterates over all windows that contain it.
 //
 // Nothing is scattered. Axes are numbered and described as in pool.wgsl.

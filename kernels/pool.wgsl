@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
 // Reduces each window of an image to one element: its maximum (MAX), the index of that (INDICES), or its sum (SUM), of
-// squares (SQUARE), divided by the number of elements (DIVIDE 1), including padding (DIVIDE 2), or by p.divisor (DIVIDE
-// 3); ROOT takes the root at the end.
+// squares (SQUARE), divided by the number of elements (DIVIDE 1), including padding (DIVIDE 2), or by p.divisor
+// (DIVIDE 3); ROOT takes the root at the end.
 //
 // An invocation computes one element, or LANES of them share the window. Only elements of the operand are visited:
 // p.inD elements along axis D, counted from the innermost one, starting at p.beginD of p.paddedD. A window of few

@@ -4,7 +4,7 @@
 // All states of a sequence, each computed from the previous one. An invocation has a column of them: of the result it
 // reads nothing but what it has written itself.
 //
-// LEAD: adds what the state holds for `in_key` to `out_key`. FIRST: also writes the state before all steps.
+// LEAD: what the state holds for `in_key` is also added for `out_key`. FIRST: also writes the state before all steps.
 
 #if DECAY
 #use op_exp

@@ -8,7 +8,7 @@
 // Columns are the elements of a value. Rows have q and k, which all columns of a head share.
 //
 // RULE 0: v is added as it is; 1: the delta rule, only the difference between v and what the state holds; 2: what the
-// state holds for `in_key` is added to `out_key`.
+//   state holds for `in_key` is also added for `out_key`.
 // SCAN: a selective scan, where columns have their own step size.
 // DECAY 0: none; 1: one for each head; 2: for each row; 3: for each row and column, with the step size `delta`.
 // DELTA: values are multiplied by delta; RATE: so is the decay of a head.

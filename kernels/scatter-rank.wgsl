@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// The order of few updates, sorted by slot and stable, and where the updates of each slot start in it: p.slots
-// positions, and the end. Each update is compared with all of them, which takes one step; sorting takes many.
+// The order of few updates, stably sorted by slot, and where the updates of each slot start in it: p.slots positions,
+// and the end. Each update is compared with all of them, which takes one step; sorting takes many.
 
 #define UNROLL 4
 

@@ -6,11 +6,11 @@
 // Functions of one element, the same in every kernel. A line "//= name: a b" starts the block of a function and lists
 // the blocks it needs.
 //
-// WGSL guarantees little about its own exp, log, sin, pow and so on, so these are built from what it does guarantee: +
-// - * are correctly rounded, / is within 2.5 ulp. The error bounds given here follow from that; fma() may round twice
-// and is not relied on. A compiler may also replace (a + b) - a by b and a - a by 0, and evaluate a comparison with NaN
-// to anything. Hence numbers are split and classified by their bits, and polynomials were fitted to the interval they
-// are used on.
+// WGSL guarantees little about its own exp, log, sin, pow and so on, so these are built from what it does guarantee:
+// +, - and * are correctly rounded, / is within 2.5 ulp. The error bounds given here follow from that; fma() may round
+// twice and is not relied on. A compiler may also replace (a + b) - a by b and a - a by 0, and evaluate a comparison
+// with NaN to anything. Hence numbers are split and classified by their bits, and polynomials were fitted to the
+// interval they are used on.
 //
 // Hardware may flush subnormal numbers to zero, and a compiler may turn a test of bits for zero, (bits << 1u) == 0u,
 // into a comparison of floats. Where it matters, zeros are therefore recognised by ranges of bits: bits - 1u < n
