@@ -7,7 +7,7 @@
 
 #include "import/rlx-import-private.h"
 
-/* Steps of a loop that are computed, and chosen from, where data decides how many are taken. */
+/* The most steps of a loop that are computed speculatively if data decides how many are taken. */
 #define MAX_CHOSEN_STEPS 256
 
 /* ---- helpers ------------------------------------------------------------------------------ */
@@ -42,7 +42,7 @@ new_flag (RlxMapCall *call,
   return new_known (call, tensor);
 }
 
-/* One known number. */
+/* A single known number. */
 static gboolean
 get_number (RlxMapCall  *call,
             RlxMapValue *value,
@@ -101,12 +101,12 @@ insert_axis (RlxMapCall  *call,
   to = rlx_tensor_new_from_ints (RLX_DATA_TYPE_I64, (gint64[]) { (gint64) n_dims + 1 }, 1, larger, n_dims + 1, error);
   if (to == NULL)
     return NULL;
-  /* Sizes of 0 mean those of before otherwise. */
+  /* With “allowzero”, because a 0 would otherwise copy the size from the operand. */
   inputs[1] = new_known (call, to);
   return rlx_import_apply (call, "Reshape", inputs, 2, "allowzero", 1, error);
 }
 
-/* What all steps gave, along a new axis. */
+/* The results of all steps, stacked along a new axis. */
 static RlxMapValue *
 stack (RlxMapCall *call,
        GPtrArray  *steps,
@@ -166,7 +166,7 @@ rlx_onnx_map_if (RlxMapCall *call,
       return TRUE;
     }
 
-  /* Both are computed where that can be: nodes have no effect but their results. */
+  /* Both branches are computed if possible: nodes have no side effects. */
   rlx_import_need (call->import, condition);
   if (!rlx_import_body (call, "then_branch", NULL, 0, taken, call->node->n_outputs, error) ||
       !rlx_import_body (call, "else_branch", NULL, 0, other, call->node->n_outputs, error))
@@ -193,7 +193,7 @@ rlx_onnx_map_if (RlxMapCall *call,
 
 /* ---- Loop ------------------------------------------------------------------------------------- */
 
-/* A condition as a number of booleans. */
+/* A condition as a scalar boolean. */
 static RlxNode *
 get_condition (RlxMapCall  *call,
                RlxMapValue *value,
@@ -204,7 +204,7 @@ get_condition (RlxMapCall  *call,
   return node != NULL && rlx_node_get_n_dims (node) > 0 ? rlx_map_reshape (call, node, NULL, 0, error) : node;
 }
 
-/* What is carried on: what the step gave, if it was taken. */
+/* The value that is carried on: the step's result if the step was taken. */
 static RlxMapValue *
 choose (RlxMapCall  *call,
         RlxNode     *is_taken,
@@ -232,7 +232,7 @@ choose (RlxMapCall  *call,
   return value;
 }
 
-/* The number of steps, with one that may be taken. */
+/* The number of steps, including one that may be taken. */
 static RlxNode *
 count_step (RlxMapCall *call,
             RlxNode    *count,
@@ -255,7 +255,7 @@ rlx_onnx_map_loop (RlxMapCall *call,
   g_autofree RlxMapValue **inputs = NULL;
   g_autofree RlxMapValue **outputs = NULL;
   g_autoptr(GPtrArray) scans = g_ptr_array_new_with_free_func ((GDestroyNotify) g_ptr_array_unref);
-  RlxNode *is_taken = NULL, *count = NULL, *next;   /* where it depends on data whether a step is taken */
+  RlxNode *is_taken = NULL, *count = NULL, *next;   /* if data decides whether a step is taken */
   RlxMapValue *value = NULL;
 
   if (!rlx_import_body_size (call, "body", &n_inputs, &n_outputs, error))
@@ -300,7 +300,8 @@ rlx_onnx_map_loop (RlxMapCall *call,
           return FALSE;
       for (gsize i = 0; i < n_scans; i++)
         g_ptr_array_add (scans->pdata[i], outputs[1 + n_carried + i]);
-      /* A step that might not be taken is computed nevertheless, as both branches are: it has no effect but its results. */
+      /* Like both branches of a condition, a step that might not be taken is computed nevertheless: nodes have no side
+       * effects. */
       if (!rlx_map_value_is_known (outputs[0]) && limit <= MAX_CHOSEN_STEPS)
         {
           next = get_condition (call, outputs[0], error);
@@ -333,7 +334,7 @@ rlx_onnx_map_loop (RlxMapCall *call,
 
 /* ---- Scan ------------------------------------------------------------------------------------- */
 
-/* One of a list of numbers, 0 without. */
+/* An element of a list of numbers; 0 without a list. */
 static gint64
 get_nth (const gint64 *values,
          gsize         n_values,
@@ -462,7 +463,7 @@ get_list (RlxMapCall *call,
   return value != NULL ? value->list : NULL;
 }
 
-/* A place in a list, by input @index; by default the last one. */
+/* A position in a list, given by input @index; by default, the last one. */
 static gboolean
 get_place (RlxMapCall *call,
            guint       index,
@@ -586,7 +587,7 @@ rlx_onnx_map_split_to_sequence (RlxMapCall *call,
   listed = parts != NULL && rlx_map_get_value (call, 1, NULL)->tensor != NULL && rlx_tensor_get_n_dims (rlx_map_get_value (call, 1, NULL)->tensor) > 0;
   for (gsize i = 0; listed ? i < n_parts : at < size; i++)
     {
-      /* One number that is no list is the size of each part but the last. */
+      /* A scalar is the size of each part but the last. */
       gint64 part = parts == NULL ? 1 : !listed ? MIN (parts[0], size - at) : parts[i];
       RlxMapValue *inputs[4], *piece;
 
@@ -636,7 +637,7 @@ rlx_onnx_map_optional (RlxMapCall *call,
   return rlx_map_return_value (call, 0, value);
 }
 
-/* What the host computes, with inputs that it does not know. */
+/* Operators that are only computed on the host, with inputs whose values it does not know. */
 gboolean
 rlx_onnx_map_unknown (RlxMapCall *call,
                       GError    **error)

@@ -12,7 +12,7 @@
 
 #include "util/rlx-checked-private.h"
 
-/* An attribute of old opsets that is an input of new ones. */
+/* An attribute in old opsets that is an input in new ones. */
 static gint64 *
 get_ints (RlxFoldCall *fold,
           const char  *name,
@@ -182,7 +182,7 @@ fold_concat (RlxFoldCall *fold,
   return TRUE;
 }
 
-/* Element @index of the result is at Σ (start + step · position) · stride. */
+/* Element @index of the result is the operand's element at Σ (start + step · position) · stride. */
 static gboolean
 pick (const RlxArray *in,
       RlxArray       *result,
@@ -534,7 +534,7 @@ fold_reduce (RlxFoldCall *fold,
   return TRUE;
 }
 
-/* How many there are is known here only. */
+/* The number of results depends on the values, so this is only possible if they are known. */
 static gboolean
 fold_non_zero (RlxFoldCall *fold,
                RlxArray    *result)
@@ -558,7 +558,7 @@ fold_non_zero (RlxFoldCall *fold,
   return TRUE;
 }
 
-/* In the order of the alphabet. */
+/* Sorted by name. */
 static const RlxFoldRow rows[] = {
   { "Abs", 1, 1, rlx_fold_elements, RLX_FOLD_ABS },
   { "Add", 2, 2, rlx_fold_elements, RLX_FOLD_ADD },

@@ -16,7 +16,7 @@
 #include "util/rlx-element-private.h"
 #include "util/rlx-half-private.h"
 
-/* Floats beyond this many are left to the device, which has them as fast. */
+/* Larger arrays of floats are left to the device, which computes them just as fast. */
 #define MAX_FLOATS 4096
 
 /* ---- arrays ------------------------------------------------------------------------------- */
@@ -28,7 +28,7 @@ rlx_array_clear (RlxArray *array)
   g_clear_pointer (&array->floats, g_free);
 }
 
-/* FALSE where that is too much for the host. */
+/* FALSE if that is too much for the host. */
 gboolean
 rlx_array_init (RlxArray     *array,
                 RlxDataType   type,
@@ -37,7 +37,7 @@ rlx_array_init (RlxArray     *array,
 {
   guint64 n;
 
-  /* What the device only stores is converted there. */
+  /* Types that devices only store are converted on the device. */
   if (rlx_data_type_is_narrow (type) || (rlx_data_type_is_int (type) && (rlx_data_type_get_bits (type) < 8 || rlx_data_type_get_bits (type) == 16)))
     {
       *array = (RlxArray) { .type = type };
@@ -65,7 +65,7 @@ array_load (RlxArray  *array,
   gsize n_dims;
   const gint64 *shape = rlx_tensor_get_shape (tensor, &n_dims);
 
-  /* Of these there are some that 64 bits with a sign do not hold. */
+  /* Not all values of u64 fit in gint64. */
   if (type == RLX_DATA_TYPE_U64 || !rlx_array_init (array, type, shape, n_dims))
     return FALSE;
   for (gsize i = 0; i < array->n; i++)
@@ -76,7 +76,7 @@ array_load (RlxArray  *array,
   return TRUE;
 }
 
-/* As a type's arithmetic wraps. */
+/* Wraps a value as the type's arithmetic does. */
 static gint64
 wrap (RlxDataType type,
       gint64      value)
@@ -123,7 +123,7 @@ array_store (const RlxArray *array,
 
 /* ---- element-wise ---------------------------------------------------------------------------- */
 
-/* What a broadcast operand has at an element of the result. */
+/* The index of a broadcast operand's element for an element of the result. */
 static gsize
 get_place (const RlxArray *operand,
            const RlxArray *result,
@@ -301,7 +301,7 @@ rlx_fold_elements (RlxFoldCall *fold,
   if (in[0].is_float ? op == RLX_FOLD_MOD || op == RLX_FOLD_AND || op == RLX_FOLD_OR || op == RLX_FOLD_XOR || op == RLX_FOLD_NOT
                      : op >= RLX_FOLD_FLOOR && op <= RLX_FOLD_RECIPROCAL)
     return FALSE;
-  /* The sign of the dividend is for the device. */
+  /* A result with the sign of the dividend is left to the device. */
   if (op == RLX_FOLD_MOD && rlx_map_arg (fold->call, "fmod") != NULL)
     {
       gboolean as_in_c;
@@ -309,7 +309,7 @@ rlx_fold_elements (RlxFoldCall *fold,
       if (!rlx_map_arg_bool (fold->call, "fmod", FALSE, &as_in_c, NULL) || as_in_c)
         return FALSE;
     }
-  /* Old opsets broadcast by an axis. */
+  /* Old opsets align operands at a given axis. */
   if (fold->call->opset < 7 && fold->n_inputs == 2 && in[0].n_dims != in[1].n_dims)
     return FALSE;
   if (!rlx_array_init (result, is_comparison (op) ? RLX_DATA_TYPE_BOOL : in[0].type, shape, n_dims))
@@ -356,7 +356,7 @@ rlx_fold_cast (RlxFoldCall *fold,
   const RlxArray *in = &fold->inputs[0];
   RlxDataType type;
 
-  /* These are about types that are not computed here. */
+  /* These attributes concern types that are not folded. */
   rlx_map_arg (fold->call, "saturate");
   rlx_map_arg (fold->call, "round_mode");
   if (!rlx_map_arg_data_type (fold->call, "to", in->type, &type, NULL) || type == RLX_DATA_TYPE_U64 ||
@@ -374,7 +374,7 @@ rlx_fold_cast (RlxFoldCall *fold,
         double value = trunc (in->floats[i]);
         const RlxDataTypeInfo *info = rlx_data_type_get_info (type);
 
-        /* As the device's cast saturates. */
+        /* Saturates like the device's cast. */
         result->ints[i] = isnan (value) ? 0 : value <= (double) info->min ? info->min
                           : value >= (double) info->max ? (gint64) info->max : (gint64) value;
       }
@@ -418,7 +418,8 @@ fold_shape (RlxMapCall *call,
   return tensor != NULL && rlx_map_return_tensor (call, 0, tensor) ? RLX_FOLD_DONE : RLX_FOLD_FAILED;
 }
 
-/* Whether an array is better left to the device. What is compared with the model for other sizes has to be the same there. */
+/* Whether to leave an array to the device. While casts are recorded, this must not depend on the size, since imports for
+ * different sizes are compared. */
 static gboolean
 is_too_long (const RlxMapCall *call,
              const RlxArray   *array)
@@ -426,7 +427,7 @@ is_too_long (const RlxMapCall *call,
   return array->is_float && array->n > MAX_FLOATS && call->import->casts == NULL;
 }
 
-/* Takes note of an integer that becomes a float; FALSE when that is left to the device. */
+/* Records a cast of integers to floats; FALSE if it is left to the device. */
 static gboolean
 note_cast (const RlxMapCall *call,
            RlxTensor        *tensor)
@@ -455,7 +456,7 @@ rlx_fold (RlxMapCall *call,
     return fold_shape (call, TRUE, error);
   if (g_str_equal (call->node->op, "Identity") && rlx_map_has_input (call, 0))
     {
-      /* Whatever it is, sequences and weights included. */
+      /* Any value, including sequences and weights. */
       rlx_map_return_value (call, 0, rlx_map_get_value (call, 0, NULL));
       return RLX_FOLD_DONE;
     }

@@ -30,11 +30,11 @@
 #include "rlx-tensor-private.h"
 #include "util/rlx-data-type-private.h"
 
-/* What is behind the rows there are, along which axes. */
+/* What a value holds beyond the valid rows, and along which axes. */
 typedef struct
 {
-  guint axes;          /* a bit for each that is padded */
-  gboolean is_zero;    /* all of it */
+  guint axes;          /* a bit for each padded axis */
+  gboolean is_zero;    /* all padding is zero */
 } Padding;
 
 typedef struct
@@ -42,18 +42,18 @@ typedef struct
   RlxGrow *grow;
   RlxGraph *out;
   const RlxIr *ir;         /* for a full buffer… */
-  const RlxIr *shorter;    /* …one row less… */
-  const RlxIr *shortest;   /* …and few */
+  const RlxIr *shorter;    /* …for one row less… */
+  const RlxIr *shortest;   /* …and for few rows */
   gint64 past, past_shortest;
-  RlxNode **map;           /* by value: what stands for it */
+  RlxNode **map;           /* by value: its node in the new graph */
   Padding *paddings;       /* by value */
-  RlxNode *rows;           /* how many there are before the run… */
-  RlxNode *shift;          /* …less than the graph was made for, 0 or negative… */
-  RlxNode *total;          /* …and with those of the run */
+  RlxNode *rows;           /* the number of rows before the run… */
+  RlxNode *shift;          /* …minus the number that the graph was made for, 0 or negative… */
+  RlxNode *total;          /* …and including the run's rows */
   RlxNode *places;         /* 0, 1, 2, … to the end of the buffer */
 } Growth;
 
-/* What is behind the rows of a value. */
+/* The padding of a value. */
 static Padding *
 get_padding (const Growth     *self,
              const RlxIrValue *value)
@@ -189,7 +189,7 @@ add_rows (Growth  *self,
   return self->shift != NULL && self->total != NULL && self->places != NULL;
 }
 
-/* Has @fill where there are no rows along the axis. */
+/* Replaces elements beyond the valid rows along the axis by @fill. */
 static RlxNode *
 hide (Growth           *self,
       RlxNode          *node,
@@ -211,7 +211,7 @@ hide (Growth           *self,
 
 /* ---- constants ------------------------------------------------------------------------------------- */
 
-/* Moves to the next index of a shape; FALSE behind the last. */
+/* Moves to the next index of a shape; FALSE after the last. */
 static gboolean
 next_index (const RlxTensorType *type,
             gint64              *index)
@@ -236,7 +236,7 @@ get_type (RlxTensor     *tensor,
   memcpy (type->shape, shape, n_dims * sizeof *shape);
 }
 
-/* Whether a shorter tensor has the elements of the longer one, from @offset on along the axis. */
+/* Whether a shorter tensor has the elements of the longer one, starting at @offset along the axis. */
 static gboolean
 is_part (RlxTensor *whole,
          RlxTensor *part,
@@ -281,7 +281,7 @@ copy_constant (Growth          *self,
   return rlx_graph_constant (self->out, node->data, error);
 }
 
-/* Integers that follow the rows: each its own way, but by the same in every row. */
+/* Constant integers that are linear functions of the number of rows, each with its own slope. */
 static RlxNode *
 add_following (Growth          *self,
                const RlxIrNode *node,
@@ -341,7 +341,7 @@ add_constant (Growth          *self,
     return add_following (self, node, shorter, shortest, error);
   while (!(axes & 1u << axis))
     axis++;
-  /* As of a triangle: its end stays the same, and the beginning is what is new. */
+  /* For example a triangular mask: its end stays the same, and rows are added at the beginning. */
   if (axes == 1u << axis && is_part (node->data, shorter->data, axis, 1) && is_part (node->data, shortest->data, axis, self->past - self->past_shortest))
     return add_op (self, "gather", rlx_map_attrs ("axis", g_variant_new_int64 (axis), NULL), error, 2, copy_constant (self, node, error),
                    add_op (self, "sub", NULL, error, 2, add_range (self, 0, node->outputs[0].type.shape[axis], error), self->shift, NULL), NULL);
@@ -393,7 +393,7 @@ elements_stay_zero (const Growth    *self,
     }
 }
 
-/* Elements keep their order, and those behind the rows stay behind them. */
+/* The order of elements stays the same, and padding remains behind the rows. */
 static gboolean
 keeps_order (const RlxTensorType *before,
              guint                axes_before,
@@ -430,7 +430,8 @@ hide_input (Growth           *self,
   return inputs[index] != NULL;
 }
 
-/* Looks at a node of which an operand is padded. What must not count is hidden in @inputs; FALSE where it would count. */
+/* Examines a node with a padded operand. Padding that would affect the result is masked in @inputs; FALSE if that is not
+ * possible. */
 static gboolean
 look_at (Growth          *self,
          const RlxIrNode *node,
@@ -474,7 +475,7 @@ look_at (Growth          *self,
       {
         guint axis = rlx_type_get_axis (before, rlx_gather_attrs (node)->axis);
 
-        /* Those from the end would be behind the rows there are. */
+        /* Indices that count from the end would refer to padding. */
         return !(first->axes & 1u << axis) || !rlx_ir_node_is (node->inputs[1]->node, RLX_OP_ID_CONSTANT) ||
                refuse (error, node, "selects rows by their index");
       }
@@ -578,7 +579,7 @@ get_bounds (const RlxIrNode *node,
     }
 }
 
-/* A part that begins where the rows end is picked; the rest is a part as before. */
+/* A slice that starts where the rows end becomes a gather; any other remains a slice. */
 static RlxNode *
 add_slice (Growth          *self,
            const RlxIrNode *node,
@@ -608,7 +609,7 @@ add_slice (Growth          *self,
         }
       if (a.start[i] == b.start[i] && a.start[i] == c.start[i])
         {
-          /* Of a padded axis what is at its beginning. */
+          /* Of a padded axis, only a slice from its beginning. */
           if (was_padded && is_padded && a.start[i] != 0)
             {
               refuse (error, node, "takes another number of rows");
@@ -639,7 +640,7 @@ add_slice (Growth          *self,
 
 /* ---- the graph ---------------------------------------------------------------------------------------------- */
 
-/* Which axes follow the rows. */
+/* Finds the axes that grow with the rows. */
 static gboolean
 find_padding (Growth           *self,
               const RlxIrValue *a,
@@ -665,7 +666,7 @@ find_padding (Growth           *self,
   return TRUE;
 }
 
-/* Whether both do the same with the same operands, but for sizes. */
+/* Whether both nodes do the same with the same operands, apart from sizes. */
 static gboolean
 is_same (const RlxIrNode *a,
          const RlxIrNode *b)
@@ -677,7 +678,7 @@ is_same (const RlxIrNode *a,
       return FALSE;
   switch (a->op->id)
     {
-    /* The shape is that of the result. */
+    /* The shape is that of the result, which may differ. */
     case RLX_OP_ID_RESHAPE:
     case RLX_OP_ID_EXPAND:
     case RLX_OP_ID_SLICE:
@@ -741,7 +742,7 @@ add_node (Growth          *self,
       return FALSE;
   if (node->op == &rlx_op_input)
     {
-      /* What it is padded with is what the session puts there. */
+      /* The session pads it with zeros. */
       get_padding (self, value)->is_zero = TRUE;
       self->map[value->id] = rlx_graph_input (self->out, node->name, value->type.data_type, value->type.shape, value->type.n_dims, error);
       return self->map[value->id] != NULL;
@@ -822,7 +823,7 @@ join (Growth  *self,
 
 /* ---- imports --------------------------------------------------------------------------------------------------- */
 
-/* The model for another number of rows. */
+/* Imports the model for another number of rows. */
 static RlxGraph *
 import_for (RlxGrow        *self,
             gint64          rows,
@@ -853,7 +854,7 @@ import_for (RlxGrow        *self,
   return rlx_import_model (self->source, &sizes, needed, cancellable, error);
 }
 
-/* Those that are not the same, but for there being more of it; FALSE when there are more of one. */
+/* Collects the casts that differ in more than length; FALSE if there are not equally many. */
 static gboolean
 compare_casts (const GPtrArray *a,
                const GPtrArray *b,
@@ -881,7 +882,7 @@ build (RlxGrow      *self,
   RlxGraph *result = NULL;
   gboolean ok = TRUE;
 
-  /* Integers follow the rows exactly; so what makes floats of them is left to the device. */
+  /* Integers follow the number of rows exactly, but floats made from them need not, so such casts are left to the device. */
   for (guint i = 0; ok && i < 2; i++)
     {
       ok = (graphs[i] = import_for (self, rows[i], &casts, needed, cancellable, error)) != NULL;
@@ -917,7 +918,8 @@ rlx_grow_build (RlxGrow      *self,
   g_autoptr(GError) local = NULL;
   RlxGraph *graph = build (self, needed, cancellable, &local);
 
-  /* A mask over all rows has their number, too, but so may something else have by chance: this only where it has to be. */
+  /* A mask over all rows has their total number as its size, but so may an unrelated input by chance: only tried if
+   * necessary. */
   if (graph == NULL && !g_error_matches (local, G_IO_ERROR, G_IO_ERROR_CANCELLED) && g_hash_table_size (self->longer) == 0 && rlx_grow_find_longer (self))
     {
       g_clear_error (&local);

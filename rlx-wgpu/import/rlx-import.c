@@ -142,8 +142,7 @@ rlx_scope_get (RlxScope   *self,
     if ((value = g_hash_table_lookup (scope->values, name)) != NULL)
       return value;
 
-  /* The reader saw that somebody makes it, so it was an output that its operator did not
-   * set. */
+  /* The reader has checked that a node has this output, so its operator did not set it. */
   value = rlx_import_new_value (self->import);
   value->is_failed = TRUE;
   return value;
@@ -247,7 +246,7 @@ find_function (const RlxOnnx     *onnx,
   return NULL;
 }
 
-/* An attribute of a function's node may stand for one that the function is called with. */
+/* An attribute of a node in a function may refer to one that the function is called with. */
 static void
 resolve_attributes (const RlxScope *scope,
                     RlxOnnxNode    *node)
@@ -283,7 +282,7 @@ resolve_attributes (const RlxScope *scope,
           found.reference = NULL;
           attribute = found;
         }
-      /* One that nobody gave is absent. */
+      /* A reference to an attribute that was not given is absent. */
       if (given)
         node->attributes[n++] = attribute;
     }
@@ -310,7 +309,7 @@ call_function (RlxScope              *caller,
   for (guint i = 0; i < node->n_inputs; i++)
     if (node->inputs[i][0] != '\0')
       rlx_scope_set (&scope, inputs->pdata[i], rlx_scope_get (caller, node->inputs[i]));
-  /* What is left out is left out of the nodes, too: an empty value says so. */
+  /* Inputs that the caller left out are left out of the nodes, too, which an empty value indicates. */
   for (guint i = 0; i < inputs->len; i++)
     if (i >= node->n_inputs || node->inputs[i][0] == '\0')
       {
@@ -363,7 +362,7 @@ call_node (RlxScope    *scope,
     }
 }
 
-/* Reasons are added to the list; what depends on a node that has one is passed over. */
+/* Reasons for failure are added to the list; nodes that depend on a failed one are skipped. */
 static void
 import_node (RlxScope    *scope,
              RlxOnnxNode *node)
@@ -377,7 +376,7 @@ import_node (RlxScope    *scope,
       RlxMapValue *value = node->inputs[i][0] != '\0' ? rlx_scope_get (scope, node->inputs[i]) : NULL;
 
       failed = failed || (value != NULL && value->is_failed);
-      /* What a function was called without. */
+      /* An input that the function was called without. */
       if (value != NULL && value->is_absent && scope->function != NULL)
         node->inputs[i] = "";
     }
@@ -434,7 +433,7 @@ import_graph (RlxScope           *scope,
       g_set_error (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_LIMIT, "functions and bodies are more than %d deep in each other", RLX_IMPORT_MAX_DEPTH);
       return FALSE;
     }
-  /* The fields of a function's message mean something else. */
+  /* In a function's message, the fields have other meanings. */
   if (scope->function == NULL || scope->function->message != graph->message)
     if (!add_initializers (scope, graph, error))
       return FALSE;
@@ -458,7 +457,7 @@ import_graph (RlxScope           *scope,
       import_node (scope, node);
     }
   self->depth--;
-  /* Their reasons are told already. */
+  /* Their reasons have been recorded already. */
   return self->n_reasons == n_reasons || self->depth == 0;
 }
 
@@ -604,7 +603,7 @@ get_size (const RlxImportSizes *sizes,
   return TRUE;
 }
 
-/* A size that a tensor has: the same wherever the name of the dimension is. */
+/* Checks the sizes of a tensor: all dimensions with the same name must have the same size. */
 static gboolean
 check_shape (const RlxOnnxPort *port,
              const gint64      *shape,
@@ -657,7 +656,7 @@ add_input (RlxScope             *scope,
   gsize n_dims = port->n_dims;
   RlxDataType type = RLX_DATA_TYPE_F32;
 
-  /* Those that have an initialiser are no inputs of a program. */
+  /* Inputs with an initialiser need not be given. */
   if (g_hash_table_contains (scope->values, port->name))
     return TRUE;
   if (!g_str_equal (port->kind, "tensor"))
@@ -709,7 +708,7 @@ add_input (RlxScope             *scope,
   return value->node != NULL;
 }
 
-/* The name is that of the dimension, as where sizes are given. */
+/* The name is that of the dimension, in the same form in which sizes are given. */
 static gboolean
 add_count (RlxImport         *self,
            const RlxOnnxPort *port,

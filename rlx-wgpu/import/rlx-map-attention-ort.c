@@ -7,8 +7,8 @@
 
 #include "import/rlx-heads-private.h"
 
-/* Which keys take part, as Attention and MultiHeadAttention have it: numbers of
- * keys, their ends and starts, or a mask of 2 to 4 dimensions. To be added. */
+/* The mask of Attention and MultiHeadAttention, to be added to the scores. The input contains numbers of keys, their ends and
+ * starts, or a mask of 2 to 4 dimensions. */
 static gboolean
 get_ort_mask (RlxMapCall *call,
               guint       index,
@@ -87,7 +87,7 @@ add_ort_bias (RlxMapCall *call,
   return bias != NULL;
 }
 
-/* Part @index of @n along @axis, which goes away. */
+/* Part @index of @n along @axis, which is removed. */
 static RlxNode *
 take_part (RlxMapCall *call,
            RlxNode    *node,
@@ -154,7 +154,7 @@ get_multi_heads (RlxMapCall *call,
   for (guint i = 0; i < 3; i++)
     {
       gboolean flat = rlx_node_get_n_dims (parts[i]) == 3;
-      /* a key of four dimensions that was not packed has its heads in front */
+      /* a four-dimensional key that was not packed has its heads before the sequence */
       gboolean first = !flat && i > 0 && rlx_map_has_input (call, 2);
 
       if (flat && bias != NULL)
@@ -203,9 +203,8 @@ rlx_ort_map_multi_head_attention (RlxMapCall *call,
     return FALSE;
   if (rlx_map_has_input (call, 8) || rlx_map_has_input (call, 9))
     return rlx_map_unsupported (error, "MultiHeadAttention with a shared cache");
-  /* As the runtime's own tests have it, what came before takes no part when
-   * nothing tells that it does: neither are the keys asked for that there are
-   * afterwards, nor is there a number to add for each. */
+  /* As in ONNX Runtime's own tests, the past is ignored unless something indicates that it is used: either the resulting keys
+   * are requested, or there is a mask or a bias for each of them. */
   if ((rlx_map_has_input (call, 6) || rlx_map_has_input (call, 7)) &&
       (rlx_map_wants_output (call, 1) || rlx_map_wants_output (call, 2) || rlx_map_has_input (call, 4) || rlx_map_has_input (call, 5)))
     {
@@ -315,8 +314,7 @@ rlx_ort_map_attention (RlxMapCall *call,
   return rlx_map_return (call, 0, rlx_heads_merge_heads (call, rlx_heads_attend (call, &heads, error), error));
 }
 
-/* Rows @from and @own of each batch put together: as many of @from as @lengths
- * says, then all of @own, then zeros up to @total. */
+/* Joins rows @from and @own of each batch: the first @lengths rows of @from, then all of @own, then zeros up to @total. */
 static RlxNode *
 append_rows (RlxMapCall   *call,
              RlxNode      *from,
@@ -345,7 +343,7 @@ append_rows (RlxMapCall   *call,
   return all;
 }
 
-/* Turns new queries or keys to their positions. */
+/* Rotates new queries or keys by their positions. */
 static RlxNode *
 turn (RlxMapCall *call,
       RlxNode    *node,
@@ -364,7 +362,7 @@ turn (RlxMapCall *call,
                      error);
 }
 
-/* Where the queries of each batch are, from input 9 or behind what came before. */
+/* The positions of the queries of each batch, from input 9 or following the past. */
 static RlxNode *
 get_positions (RlxMapCall   *call,
                const gint64 *lengths,
@@ -453,7 +451,7 @@ rlx_ort_map_group_query_attention (RlxMapCall *call,
       if (past_value == NULL)
         return FALSE;
     }
-  /* The lengths are those of all but the last key; now those of what came before. */
+  /* The given lengths are those of all keys but the last; convert them to those of the past. */
   present = MAX (totals[0], past_key != NULL ? rlx_heads_get_dim (past_key, 2) : 0);
   counts = g_new0 (gint32, (gsize) batch + 1);
   for (gint64 b = 0; b < batch; b++)
@@ -479,7 +477,7 @@ rlx_ort_map_group_query_attention (RlxMapCall *call,
       (!full && (heads.lengths = rlx_heads_constant_ints (call, counts, &batch, 1, error)) == NULL) ||
       !add_ort_bias (call, 10, &heads.mask, error))
     return FALSE;
-  /* Theirs does not count the query's own position. */
+  /* The attribute does not count the query's own position. */
   heads.window = window >= 0 ? window + 1 : 0;
   if (rlx_map_has_input (call, 11))
     {

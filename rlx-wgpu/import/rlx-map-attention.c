@@ -30,7 +30,7 @@ map_rotary (RlxMapCall *call,
     {
       gint64 hidden = rlx_heads_get_dim (x, 2);
 
-      /* without a number of heads, the tables tell how wide one is */
+      /* without a number of heads, the tables determine their width */
       width = n_heads > 0 ? hidden / n_heads : 2 * rlx_heads_get_dim (cosines, (gint64) rlx_node_get_n_dims (cosines) - 1);
       if (width < 1 || hidden % width != 0)
         return rlx_map_refused (error, "%s: %" G_GINT64_FORMAT " columns do not make heads", call->node->op, hidden);
@@ -97,7 +97,7 @@ rlx_ort_map_rotary_embedding (RlxMapCall *call,
     return FALSE;
 
   positions = rlx_map_cast (call, positions, RLX_DATA_TYPE_I32, error);
-  /* One position is that of the first token. */
+  /* A single position is that of the first token. */
   if (positions != NULL && rlx_node_get_n_dims (positions) < 2)
     {
       RlxNode *range = rlx_heads_constant_range (call, rlx_heads_get_dim (x, (gint64) rlx_node_get_n_dims (x) - 2), error);
@@ -111,7 +111,7 @@ rlx_ort_map_rotary_embedding (RlxMapCall *call,
 
 /* ---- ONNX ------------------------------------------------------------------------------------ */
 
-/* The mask of input 3, for all of @total keys: those it leaves out are hidden. */
+/* The mask of input 3, extended to all @total keys: those it does not cover are hidden. */
 static gboolean
 get_onnx_mask (RlxMapCall *call,
                gint64      total,
@@ -142,8 +142,7 @@ get_onnx_mask (RlxMapCall *call,
   return node != NULL;
 }
 
-/* The place of each query among the keys: they come after @past keys, or are the
- * last of as many keys as each batch has. */
+/* The position of each query among the keys: after @past keys, or at the end of the valid keys of each batch. */
 static RlxNode *
 get_places (RlxMapCall     *call,
             const RlxHeads *heads,
@@ -159,8 +158,7 @@ get_places (RlxMapCall     *call,
   return rlx_heads_op2 (call, "sub", places, rlx_heads_constant_scalar (call, RLX_DATA_TYPE_I32, (double) queries, error), NULL, error);
 }
 
-/* Hides keys that are more than @left before the place of a query or more than
- * @right after it; -1 is no limit. */
+/* Hides keys that are more than @left before the position of a query or more than @right after it; -1 is no limit. */
 static gboolean
 hide_beyond (RlxMapCall *call,
              RlxHeads   *heads,
@@ -195,7 +193,7 @@ hide_beyond (RlxMapCall *call,
   return TRUE;
 }
 
-/* The mask as it is added, all hidden keys at -∞. */
+/* The mask in the form that is added, with all hidden keys at -∞. */
 static RlxNode *
 get_full_bias (RlxMapCall     *call,
                const RlxHeads *heads,
@@ -221,7 +219,7 @@ get_full_bias (RlxMapCall     *call,
   return bias;
 }
 
-/* As softmax, but of a query that sees no key all weights are 0. */
+/* Like softmax, but the weights of a query that sees no key are 0. */
 static RlxNode *
 get_weights (RlxMapCall *call,
              RlxNode    *scores,
@@ -238,11 +236,9 @@ get_weights (RlxMapCall *call,
   return zero != NULL ? rlx_map_op (call, "where", (RlxNode *[]) { blind, zero, weights }, 3, NULL, error) : NULL;
 }
 
-/* The scores on their way, and the result when its order of steps is not that of
- * the operator. First the limit came after the mask; with the change of that
- * order modes 1 and 2 changed places. Before opset 25 either may be meant: only
- * with the old numbers does it make sense to ask for scores with the mask by 1
- * where there is no limit, or for limited scores by 2. */
+/* Returns the intermediate scores, and sets @result if its steps are in another order than the operator's. Originally, the soft
+ * cap came after the mask; when that order changed, modes 1 and 2 were swapped. Before opset 25, either numbering may be meant.
+ * Mode 1 without a cap and mode 2 with one only make sense with the old numbers: masked scores, and capped scores. */
 static gboolean
 return_scores (RlxMapCall     *call,
                const RlxHeads *heads,

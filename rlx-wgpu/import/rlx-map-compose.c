@@ -12,10 +12,10 @@
 
 #include "rlx-tensor-private.h"
 
-/* Elements of a constant that a mapping makes. */
+/* The maximum number of elements of a constant that a mapping makes. */
 #define MAX_CONSTANT (1 << 24)
 
-/* Whether all of a list are in a range. */
+/* Checks that all values of a list are in a range. */
 static gboolean
 check_range (const char   *what,
              const gint64 *values,
@@ -31,7 +31,7 @@ check_range (const char   *what,
   return TRUE;
 }
 
-/* Of a number of factors in that range, of which there are few. */
+/* Checks that a table of @start · @factors elements is not too large; check_range() has checked the factors. */
 static gboolean
 check_count (const gint64 *factors,
              gsize         n_factors,
@@ -79,7 +79,7 @@ constant_ints (RlxMapCall   *call,
   return tensor != NULL ? rlx_map_constant (call, tensor, error) : NULL;
 }
 
-/* NULL, too, where something before it has failed: several stand beside each other. */
+/* Returns NULL after an earlier failure as well, so that calls can be written side by side. */
 static RlxNode *
 constant_number (RlxMapCall *call,
                  RlxDataType data_type,
@@ -91,7 +91,7 @@ constant_number (RlxMapCall *call,
   return tensor != NULL ? rlx_map_constant (call, tensor, error) : NULL;
 }
 
-/* With an operand that may be NULL, after a failure. */
+/* Returns NULL if an operand is NULL after an earlier failure. */
 static RlxNode *
 apply (RlxMapCall *call,
        const char *op,
@@ -295,7 +295,7 @@ rlx_onnx_map_affine_grid (RlxMapCall *call,
   if (!check_range ("size", size, n, 1, G_MAXINT32, error) || !check_count (size + 2, n - 2, (gint64) n - 1, error))
     return FALSE;
 
-  /* the places of all points, from the last axis to the first, and 1 */
+  /* the coordinates of all points, from the last axis to the first, then 1 */
   spatial = n - 2;
   points = rlx_map_product (size, 2, n);
   base = g_new (float, (gsize) points * (spatial + 1) + 1);
@@ -349,7 +349,7 @@ rlx_onnx_map_center_crop_pad (RlxMapCall *call,
 
       if (n_dims == 0 || !rlx_map_normalise_axis (call, axes != NULL ? axes[i] : (gint64) i, n_dims, n_dims - 1, &axis, error))
         return FALSE;
-      /* what is odd goes to the end */
+      /* an odd element goes to the end */
       if (sizes[i] < shape[axis])
         {
           starts[axis] = (shape[axis] - sizes[i]) / 2;
@@ -367,8 +367,7 @@ rlx_onnx_map_center_crop_pad (RlxMapCall *call,
                                                                error));
 }
 
-/* Each column adds its elements at their places: a transposed convolution whose
- * filters have a single 1. */
+/* Adds the elements of each column at their positions: a transposed convolution with one-hot filters. */
 gboolean
 rlx_onnx_map_col2im (RlxMapCall *call,
                      GError    **error)
@@ -444,7 +443,7 @@ rlx_onnx_map_col2im (RlxMapCall *call,
                                          error));
 }
 
-/* Indices are places in the result as a whole, before it is made larger. */
+/* Indices are flat positions in the result before it is enlarged to the requested shape. */
 gboolean
 rlx_onnx_map_max_unpool (RlxMapCall *call,
                          GError    **error)
@@ -544,7 +543,7 @@ rlx_onnx_map_reverse_sequence (RlxMapCall *call,
                                          rlx_map_attrs ("axis", g_variant_new_int64 ((gint64) time), NULL), error));
 }
 
-/* A cache with new elements from a place of each batch on, or around its end. */
+/* A cache with new elements from a given position for each batch, possibly wrapping around at its end. */
 gboolean
 rlx_onnx_map_tensor_scatter (RlxMapCall *call,
                              GError    **error)
@@ -629,7 +628,7 @@ negative_log_likelihood (RlxMapCall *call,
     weights = expand_to (call, constant_number (call, data_type, 1, error), shape, n_dims, error);
   if (ignored != NULL)
     weights = choose (call, ignored, constant_number (call, data_type, 0, error), weights, error);
-  /* an infinite loss that is ignored is none */
+  /* an ignored loss is 0 even if it is infinite */
   if (ignored != NULL)
     loss = choose (call, ignored, constant_number (call, data_type, 0, error), loss, error);
   loss = apply (call, "mul", loss, weights, NULL, error);
@@ -662,7 +661,7 @@ rlx_onnx_map_loss (RlxMapCall *call,
 
 /* ---- products -------------------------------------------------------------------------- */
 
-/* The transposes of a batch bring its first dimension to the end of it. */
+/* “transBatchA” and “transBatchB” move the first dimension behind the other batch dimensions. */
 static RlxNode *
 turn_batch (RlxMapCall *call,
             RlxNode    *node,

@@ -15,7 +15,7 @@
 #include "rlx-graph-private.h"
 #include "rlx-tensor-private.h"
 
-/* What a filter became, and what it was made of. */
+/* A scaled filter with its bias, and what it was made from. */
 typedef struct
 {
   RlxTensor *sources[6];   /* filter, its bias or NULL, scale, bias, mean, variance */
@@ -63,7 +63,7 @@ count_uses (RlxImport          *self,
     }
 }
 
-/* Whether the call alone reads its first input. Names of bodies and functions may come again. */
+/* Whether this call is the only user of its first input. In bodies and functions, names need not be unique. */
 static gboolean
 is_only_user (RlxMapCall *call)
 {
@@ -93,7 +93,7 @@ get_floats (RlxTensor *tensor)
   return (const float *) rlx_tensor_peek_data (tensor);
 }
 
-/* Rounds; FALSE where the result is infinite, or so small that digits may get lost. */
+/* Rounds; FALSE if the result is infinite, or so small that precision may be lost. */
 static gboolean
 put (float *result,
      double number)
@@ -102,13 +102,13 @@ put (float *result,
   return fabs (number) <= G_MAXFLOAT && (number == 0 || fabs (number) >= G_MINFLOAT);
 }
 
-/* How the channels of the results lie in a filter. */
+/* How the output channels are laid out in a filter. */
 typedef struct
 {
-  gint64 before;    /* elements with other first indices… */
-  gint64 channels;  /* …of which groups of this many channels… */
-  gint64 inner;     /* …have so many elements each */
-  gint64 groups;    /* @before is these and what each group reads */
+  gint64 before;    /* product of the sizes before the channel axis */
+  gint64 channels;  /* size of that axis: output channels in a group */
+  gint64 inner;     /* product of the sizes after it */
+  gint64 groups;    /* @before is this number times the input channels in a group */
 } Layout;
 
 static gboolean
@@ -149,7 +149,7 @@ scale_filter (Scaled       *scaled,
   return scaled->filter != NULL && scaled->bias != NULL;
 }
 
-/* The same for all sizes that a model is imported for, so that they share it on a device. */
+/* Shared by all sizes that a model is imported for, so that a device has the filter only once. */
 static const Scaled *
 get_scaled (RlxImport    *self,
             const Scaled *wanted,
@@ -179,7 +179,7 @@ get_scaled (RlxImport    *self,
 
 /* ---- nodes --------------------------------------------------------------------------------------------- */
 
-/* Where the results' channels are in the filter of a node, if that is known here. */
+/* The layout of the output channels in the filter of a node; FALSE if it is not known here. */
 static gboolean
 get_layout (const char *op,
             GVariant   *attributes,

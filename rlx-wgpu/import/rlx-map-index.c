@@ -9,14 +9,14 @@
 #include <string.h>
 
 
-/* What a word of theirs is called here; the list ends with a NULL. */
+/* An ONNX keyword and its name here; a list ends with NULL. */
 typedef struct
 {
   const char *theirs;
   const char *ours;
 } Word;
 
-/* NULL with an error when there is no such word. */
+/* NULL with an error if there is no such keyword. */
 static const char *
 find_word (RlxMapCall *call,
            const char *name,
@@ -38,7 +38,7 @@ find_word (RlxMapCall *call,
   return NULL;
 }
 
-/* The operator's results, each where the case wants it. */
+/* Adds an operator and returns as many of its results as the node has outputs. */
 static gboolean
 return_all (RlxMapCall *call,
             const char *op,
@@ -104,7 +104,7 @@ rlx_onnx_map_split (RlxMapCall *call,
         return FALSE;
       if (parts < 1 || parts > 1024)
         return rlx_map_refused (error, "Split: into %" G_GINT64_FORMAT " parts", parts);
-      /* the last one is smaller when it does not come out even */
+      /* the last part is smaller if the size is not a multiple */
       n = (gsize) parts;
       sizes = g_new (gint64, n);
       for (gsize i = 0; i < n; i++)
@@ -306,7 +306,7 @@ rlx_onnx_map_grid_sample (RlxMapCall *call,
 
 /* ---- Resize -------------------------------------------------------------------------- */
 
-/* An input that is there and not empty, as numbers; FALSE with an error. */
+/* An input that is present and not empty, as numbers; FALSE on error. */
 static gboolean
 get_numbers (RlxMapCall *call,
              guint       index,
@@ -426,7 +426,7 @@ get_resize (RlxMapCall *call,
   return TRUE;
 }
 
-/* Whether the scales are those that follow from the sizes. */
+/* Whether the scales are the ratios of the sizes. */
 static gboolean
 follow_from_sizes (RlxNode      *node,
                    const Resize *resize)
@@ -481,7 +481,7 @@ rlx_onnx_map_resize (RlxMapCall *call,
         return FALSE;
       if (n != 2 * resize.n_axes)
         return rlx_map_refused (error, "Resize: the region has %" G_GSIZE_FORMAT " numbers for %" G_GSIZE_FORMAT " axes", n, resize.n_axes);
-      /* nothing is cropped along an axis whose scale is 1 */
+      /* an axis with scale 1 is not cropped */
       for (gsize i = 0; i < resize.n_axes; i++)
         if (!resize.has_scales || resize.scales[i] != 1)
           {
@@ -502,7 +502,7 @@ rlx_onnx_map_resize (RlxMapCall *call,
     }
   else if (!old)
     {
-      /* the region, which is for that mode alone */
+      /* the region only matters in that mode */
       rlx_map_ignore_input (call, 1);
     }
   return rlx_map_return (call, 0, rlx_map_op (call, "resize", (RlxNode *[]) { node, scales, region }, 3,

@@ -25,7 +25,7 @@ layout_attr (gboolean last)
 
 /* ---- ONNX ------------------------------------------------------------------------------ */
 
-/* Inputs from @first on; NULL where one is left out. */
+/* Inputs from @first on; NULL for those left out. */
 static gboolean
 get_inputs (RlxMapCall *call,
             guint       first,
@@ -51,8 +51,7 @@ scale_by (RlxMapCall *call,
   return node != NULL ? rlx_map_op1 (call, "affine", node, rlx_map_attrs ("alpha", g_variant_new_double (factor), NULL), error) : NULL;
 }
 
-/* The mean and the variance of the batch itself, and what they make of the
- * running ones. */
+/* Replaces @moments by the mean and variance of the batch itself, and returns the updated running ones. */
 static gboolean
 use_batch_statistics (RlxMapCall *call,
                       RlxNode    *x,
@@ -133,7 +132,7 @@ rlx_onnx_map_batch_norm (RlxMapCall *call,
   axis = is_channels_last (call) ? (gint64) n_dims - 1 : 1;
   if (n_dims == 1 || !spatial)
     {
-      /* one channel, or one for each place */
+      /* one channel, or one for each element */
       gint64 n = n_dims == 1 ? 1 : rlx_map_product (shape, 1, n_dims);
 
       axis = 1;
@@ -173,7 +172,7 @@ rlx_onnx_map_instance_norm (RlxMapCall *call,
                                               error));
 }
 
-/* With a scale for each group up to opset 20, for each channel from 21 on. */
+/* The scale is per group up to opset 20, per channel from 21 on. */
 gboolean
 rlx_onnx_map_group_norm (RlxMapCall *call,
                          GError    **error)
@@ -220,7 +219,7 @@ rlx_onnx_map_ms_group_norm (RlxMapCall *call,
         gsize n_dims, n;
         const gint64 *shape = rlx_node_get_shape (inputs[i], &n);
 
-        /* [N, C] is meant for all places */
+        /* [N, C] applies to all positions */
         n_dims = rlx_node_get_n_dims (node);
         if (n == 2 && n_dims == 4)
           inputs[i] = rlx_map_reshape (call, inputs[i],
@@ -235,7 +234,7 @@ rlx_onnx_map_ms_group_norm (RlxMapCall *call,
   if (rlx_map_wants_output (call, 1) && !rlx_map_return (call, 1, node))
     return FALSE;
 
-  /* the factors are f32 always */
+  /* the factors are always f32 */
   for (guint i = 1; i < 3; i++)
     if (inputs[i] != NULL && (inputs[i] = rlx_map_cast (call, inputs[i], data_type, error)) == NULL)
       return FALSE;
@@ -352,8 +351,8 @@ rlx_onnx_map_image_scaler (RlxMapCall *call,
   return x != NULL && rlx_map_return (call, 0, rlx_map_op2 (call, "add", x, bias, NULL, error));
 }
 
-/* There the deviation is what a small number is added to; a variance of that
- * number's square comes to the same where there is any. */
+/* ONNX adds a small number to the standard deviation; adding its square to the variance is equivalent unless the deviation is
+ * of that order. */
 gboolean
 rlx_onnx_map_mean_variance (RlxMapCall *call,
                             GError    **error)
@@ -376,8 +375,7 @@ rlx_onnx_map_mean_variance (RlxMapCall *call,
                                                error));
 }
 
-/* x / (bias + alpha · mean x² of neighbouring channels)^beta; channels outside
- * are zero and count. */
+/* x / (bias + alpha · mean x² of neighbouring channels)^beta; channels outside the range count as zeros. */
 gboolean
 rlx_onnx_map_local_response (RlxMapCall *call,
                              GError    **error)

@@ -46,7 +46,7 @@ add_number (RlxMapCall *call,
   return rlx_map_has_failed (error) ? NULL : rlx_graph_scalar (call->graph, RLX_DATA_TYPE_I32, (double) number, error);
 }
 
-/* Where the flags are set: as many indices as there are flags, with zeros behind those that count. */
+/* The indices of flags that are set, as many as there are flags: @count valid ones, padded with zeros. */
 static RlxNode *
 find_set (RlxMapCall *call,
           RlxNode    *flags,
@@ -66,7 +66,7 @@ find_set (RlxMapCall *call,
   *count = rlx_map_cast (call, rlx_map_op1 (call, "reduce_sum", ones, rlx_map_attrs ("axes", rlx_map_ints ((gint64[]) { 0 }, 1), NULL), error),
                          RLX_DATA_TYPE_I64, error);
   sums = rlx_map_op1 (call, "cumsum", ones, axis, error);
-  /* Those that are not set all go to one place more, which is dropped. */
+  /* The indices of all other flags are written to one extra element, which is dropped. */
   inputs[0] = flags;
   inputs[1] = sums != NULL ? rlx_map_op2 (call, "sub", sums, add_number (call, 1, error), NULL, error) : NULL;
   inputs[2] = add_number (call, n, error);
@@ -104,7 +104,7 @@ return_open (RlxMapCall *call,
   return rlx_map_return_value (call, index, value);
 }
 
-/* Indices into a flat tensor as those along each axis, [axes, n]. */
+/* Converts indices into a flat tensor to indices along each axis, [axes, n]. */
 static RlxNode *
 unravel (RlxMapCall   *call,
          RlxNode      *flat,
@@ -150,7 +150,7 @@ rlx_onnx_map_non_zero (RlxMapCall *call,
   if (node == NULL)
     return FALSE;
   shape = rlx_map_copy_shape (node, &n_dims);
-  /* A number counts as a row of one. */
+  /* A scalar counts as a row of one. */
   if (n_dims == 0)
     shape[n_dims++] = 1;
   node = flatten (call, node, error);
@@ -171,7 +171,7 @@ rlx_onnx_map_compress (RlxMapCall *call,
 
   if (flags == NULL || !rlx_map_arg_int (call, "axis", 0, &axis, error))
     return FALSE;
-  /* Without an axis it is about all elements. */
+  /* Without an axis, all elements are considered. */
   if (rlx_map_arg (call, "axis") == NULL && (node = flatten (call, node, error)) == NULL)
     return FALSE;
   shape = rlx_node_get_shape (node, &n_dims);
@@ -187,7 +187,7 @@ rlx_onnx_map_compress (RlxMapCall *call,
                       count, (guint) at);
 }
 
-/* One number that is an input, and may be absent. */
+/* A scalar input, which may be absent. */
 static gboolean
 get_number (RlxMapCall *call,
             guint       index,
@@ -207,7 +207,7 @@ get_number (RlxMapCall *call,
   return !isnan (*number) || rlx_map_refused (error, "input %u is not one number", index);
 }
 
-/* Rows of batch, class and box, in this order and the best boxes first. */
+/* The rows are batch, class and box, in this order; the best boxes come first. */
 gboolean
 rlx_onnx_map_non_max_suppression (RlxMapCall *call,
                                   GError    **error)
@@ -236,11 +236,11 @@ rlx_onnx_map_non_max_suppression (RlxMapCall *call,
   flags = flatten (call, found, error);
   flags = flags != NULL ? rlx_map_op2 (call, "greater_equal", flags, add_number (call, 0, error), NULL, error) : NULL;
   places = flags != NULL ? find_set (call, flags, &count, error) : NULL;
-  /* [batch and class, n], and the box that is there */
+  /* [batch and class, n], and the index of the box */
   rows[0] = places != NULL ? unravel (call, places, shape, 3, error) : NULL;
   rows[1] = rows[0] != NULL ? flatten (call, found, error) : NULL;
   rows[1] = rows[1] != NULL ? rlx_map_op2 (call, "gather", rows[1], places, rlx_map_attrs ("axis", g_variant_new_int64 (0), NULL), error) : NULL;
-  /* Padding has a box, too. */
+  /* Padding needs a valid index, too. */
   rows[1] = rows[1] != NULL ? rlx_map_op2 (call, "max", rows[1], add_number (call, 0, error), NULL, error) : NULL;
   rows[1] = rows[1] != NULL ? rlx_map_reshape (call, rows[1], (gint64[]) { 1, n }, 2, error) : NULL;
   rows[0] = rows[1] != NULL ? rlx_map_op1 (call, "slice", rows[0],
@@ -280,7 +280,7 @@ join (RlxMapCall *call,
   return a != NULL && b != NULL ? rlx_map_op2 (call, "concat", a, b, rlx_map_attrs ("axis", g_variant_new_int64 (0), NULL), error) : NULL;
 }
 
-/* Where each index is in a permutation, or another number instead of where. */
+/* Scatters @numbers by @permutation; for 0, 1, 2, … this is the inverse permutation. */
 static RlxNode *
 invert (RlxMapCall *call,
         RlxNode    *permutation,
@@ -306,7 +306,7 @@ choose (RlxMapCall *call,
   return condition != NULL && yes != NULL && no != NULL ? rlx_map_op (call, "where", inputs, 3, NULL, error) : NULL;
 }
 
-/* In order, equal elements are neighbours: the first of each counts. */
+/* Sorting makes equal elements adjacent; the first of each run is kept. */
 gboolean
 rlx_onnx_map_unique (RlxMapCall *call,
                      GError    **error)
@@ -341,7 +341,7 @@ rlx_onnx_map_unique (RlxMapCall *call,
   node = pick (call, sorted, places, error);
   first = pick (call, order, places, error);
   is_there = rlx_map_op2 (call, "less", range, rlx_map_cast (call, count, RLX_DATA_TYPE_I32, error), NULL, error);
-  /* The next one's place, or the end. */
+  /* The start of the next run, or the end. */
   next = n > 1 ? join (call, cut (call, places, 1, n, error), cut (call, places, 0, 1, error), error) : places;
   no = rlx_map_op1 (call, "logical_not", cut (call, flags, 0, 1, error), NULL, error);
   next = choose (call, n > 1 ? join (call, cut (call, is_there, 1, n, error), no, error) : no, next, add_number (call, n, error), error);
@@ -366,18 +366,18 @@ rlx_onnx_map_unique (RlxMapCall *call,
 
 /* ---- where they go ---------------------------------------------------------------------------- */
 
-/* An operand whose size depends on data, and what becomes of it. */
+/* An operand whose size depends on data, and what becomes of its axis. */
 typedef struct
 {
   RlxMapCall *call;
-  guint index;          /* which input it is, the first of several */
+  guint index;          /* which input it is, or the first of several */
   RlxMapValue *value;
   gsize n_dims;
   guint axis;           /* of the operand, and then of the results */
-  RlxNode *count;       /* the same */
+  RlxNode *count;       /* likewise */
 } Open;
 
-/* FALSE where the operator needs to know the size; with an error or without. */
+/* FALSE, with or without an error, if the operator needs to know the size. */
 typedef gboolean (*FollowFunc) (Open    *open,
                                 GError **error);
 
@@ -403,7 +403,7 @@ get_shape (RlxMapCall *call,
            : NULL;
 }
 
-/* Operands that broadcast. */
+/* For operators whose operands broadcast. */
 static gboolean
 follow_elements (Open    *open,
                  GError **error)
@@ -423,7 +423,7 @@ follow_elements (Open    *open,
   return TRUE;
 }
 
-/* The only such operand, whose first dimension counts what the operator treats one by one. */
+/* Only the first operand may be open, along its first dimension, whose elements the operator treats independently. */
 static gboolean
 follow_first (Open    *open,
               GError **error)
@@ -450,7 +450,7 @@ follow_matmul (Open    *open,
          open->axis + 1 < open->n_dims;
 }
 
-/* The boxes, of which the pictures know nothing. */
+/* Only the boxes may be open; they each have an image index. */
 static gboolean
 follow_boxes (Open    *open,
               GError **error)
@@ -523,7 +523,7 @@ follow_transpose (Open    *open,
   return FALSE;
 }
 
-/* Marks the axes of an argument; FALSE where it is not there. */
+/* Marks the axes of an argument; FALSE if there is none. */
 static gboolean
 get_axes (Open     *open,
           gsize     n_dims,
@@ -596,7 +596,7 @@ follow_reduce (Open    *open,
          (keep_dims ? !reduced[open->axis] : drop_axes (open, reduced));
 }
 
-/* One axis by itself: it has to be another one. */
+/* For operators along one axis, which must not be the open one. */
 static gboolean
 follow_axis (Open    *open,
              GError **error)
@@ -611,7 +611,7 @@ follow_axis (Open    *open,
   return TRUE;
 }
 
-/* The first dimension stays the first. */
+/* For operators that keep the first dimension. */
 static gboolean
 follow_reshape (Open    *open,
                 GError **error)
@@ -651,7 +651,7 @@ follow_concat (Open    *open,
   return get_axis (open, 1, open->n_dims, &axis, error) && axis != open->axis;
 }
 
-/* Other axes, or a beginning. */
+/* The slice is along other axes, or starts at the beginning of the open one. */
 static gboolean
 follow_slice (Open    *open,
               GError **error)
@@ -684,7 +684,7 @@ follow_slice (Open    *open,
 
 static const struct
 {
-  const char *names;    /* with a space behind each */
+  const char *names;    /* each followed by a space */
   FollowFunc func;
 } followers[] = {
   { "Abs Add And Cast Ceil Clip Cos Div Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid HardSwish IsInf IsNaN LeakyRelu Less "
@@ -717,7 +717,7 @@ find_follower (const RlxOnnxNode *node)
   return NULL;
 }
 
-/* The shape, or its product, with the count in its place. */
+/* The shape or its product, with the count in place of the padded size. */
 static gboolean
 return_shape (Open    *open,
               GError **error)
@@ -777,7 +777,7 @@ rlx_map_call_open (RlxMapCall *call,
       {
         open.index = i;
         open.value = get_open (call, i);
-        /* Each would have a size of its own. */
+        /* Two operands with different counts. */
         if (open.count != NULL && open.count != open.value->count)
           follow = NULL;
         open.count = open.value->count;

@@ -58,7 +58,7 @@ rlx_onnx_map_matmul_nbits (RlxMapCall *call,
                                                              "block_size", g_variant_new_int64 (block_size), NULL), error));
 }
 
-/* Blocks along an axis of 4-bit integers. */
+/* Blocks of 4-bit integers along an axis. */
 static RlxNode *
 dequantize (RlxMapCall *call,
             RlxNode    *data,

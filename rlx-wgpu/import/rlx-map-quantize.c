@@ -7,7 +7,7 @@
 
 #include "util/rlx-data-type-private.h"
 
-/* Either direction; @to is the type of the integers that quantising gives. */
+/* Quantises or dequantises; @to is the integer type that quantising results in. */
 static RlxNode *
 add_op (RlxMapCall   *call,
         RlxNode      *x,
@@ -28,7 +28,7 @@ add_op (RlxMapCall   *call,
   return rlx_map_op (call, call->row->op, inputs, zero != NULL ? 3 : 2, g_variant_dict_end (&attrs), error);
 }
 
-/* A type that is an attribute; 0 means that there is none. */
+/* A data type given by an attribute; 0 means that there is none. */
 static gboolean
 get_data_type (RlxMapCall  *call,
                const char  *name,
@@ -74,7 +74,7 @@ rlx_onnx_map_quantize (RlxMapCall *call,
       !get_data_type (call, "precision", &precision, error) ||
       !get_data_type (call, "output_dtype", &to, error))
     return FALSE;
-  /* Of the quotient; here it is that of f32. */
+  /* The precision of the quotient, which is f32 here. */
   if (precision != rlx_node_get_data_type (scale) && precision != RLX_DATA_TYPE_F32)
     return rlx_map_unsupported (error, "%s with a quotient of type %s", call->node->op, rlx_data_type_to_string (precision));
 
@@ -88,7 +88,7 @@ rlx_onnx_map_quantize (RlxMapCall *call,
     }
   else
     {
-      /* a vector has one axis, whatever its number is said to be */
+      /* a vector has only one axis, whatever the attribute says */
       if (n_dims == 1)
         axis = 0;
       if (!rlx_map_normalise_axis (call, axis, n_dims, n_dims - 1, &at, error))
@@ -124,8 +124,7 @@ rlx_onnx_map_quantize (RlxMapCall *call,
   return rlx_map_return (call, 0, result);
 }
 
-/* Input @index; a list of several numbers is a column when @rows. NULL without an
- * error when it is absent. */
+/* Input @index; with @rows, a vector becomes a column. NULL without an error if it is absent. */
 static RlxNode *
 get_factor (RlxMapCall *call,
             guint       index,
@@ -146,7 +145,7 @@ get_factor (RlxMapCall *call,
   return node;
 }
 
-/* As above, but an input that must be there. */
+/* As above, but for a required input. */
 static RlxNode *
 get_needed (RlxMapCall *call,
             guint       index,
@@ -161,7 +160,7 @@ get_needed (RlxMapCall *call,
   return get_factor (call, index, rows, error);
 }
 
-/* As above, but a scale: of type f16 it is multiplied as f32 all the same. */
+/* As above, but for a scale: it is multiplied as f32 even if it is f16. */
 static RlxNode *
 get_scale (RlxMapCall *call,
            guint       index,
@@ -171,7 +170,7 @@ get_scale (RlxMapCall *call,
   return rlx_map_cast (call, get_needed (call, index, rows, error), RLX_DATA_TYPE_F32, error);
 }
 
-/* Optional inputs that are absent are NULL; FALSE for an error. */
+/* Optional inputs that are absent are NULL; FALSE on error. */
 static gboolean
 get_optional (RlxMapCall *call,
               guint       index,
@@ -186,7 +185,7 @@ get_optional (RlxMapCall *call,
   return *node != NULL;
 }
 
-/* A vector is a row as first operand and a column as second. */
+/* A vector is a row as the first operand and a column as the second. */
 static RlxNode *
 get_matrix (RlxMapCall *call,
             guint       index,
@@ -207,7 +206,7 @@ get_matrix (RlxMapCall *call,
   return rlx_map_reshape (call, node, (gint64[]) { second ? shape[0] : 1, second ? 1 : shape[0] }, 2, error);
 }
 
-/* Takes the rows or columns off that vectors did not have. */
+/* Removes the dimensions that were added to vectors. */
 static RlxNode *
 drop_vectors (RlxMapCall *call,
               RlxNode    *node,
@@ -227,7 +226,7 @@ drop_vectors (RlxMapCall *call,
   return rlx_map_reshape (call, node, shape, n, error);
 }
 
-/* What a product of integers is to become. */
+/* What follows a product of integers. */
 typedef struct
 {
   RlxNode *bias, *scale, *scale_y, *zero_y;
@@ -255,8 +254,7 @@ is_vector (RlxNode *node)
   return node == NULL || rlx_node_get_n_dims (node) <= 1;
 }
 
-/* The operators that quantise again, with factors for rows or whole stacks: step
- * by step. */
+/* Requantises step by step, for operators with scales per row or per matrix of a stack. */
 static RlxNode *
 requantize (RlxMapCall *call,
             RlxNode    *sum,

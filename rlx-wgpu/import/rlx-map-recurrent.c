@@ -19,7 +19,7 @@ typedef struct
   double beta;
 } Activation;
 
-/* The attributes they are, in the order both specifications list them. */
+/* The attributes that name the activations, in the order in which both specifications list them. */
 static const char *const lstm_places[] = { "gate", "cell", "hidden" };
 static const char *const gru_places[] = { "gate", "hidden" };
 static const char *const rnn_places[] = { "hidden" };
@@ -76,8 +76,7 @@ add_op (RlxMapCall   *call,
   return rlx_map_add_op (call, call->row->op, inputs, n_inputs, variant, n_results, error);
 }
 
-/* Names are compared without regard to case there. Alpha and beta are used up
- * by the functions that have them. */
+/* ONNX compares names without regard to case. Each function takes alpha and beta from the lists if it has them. */
 static const struct
 {
   const char *foreign;
@@ -139,7 +138,7 @@ onnx_get_activations (RlxMapCall *call,
     return FALSE;
   if (words->len == 0)
     return TRUE;
-  /* One list for both directions is taken too. */
+  /* One list for both directions is accepted, too. */
   if (words->len != n * n_directions && words->len != n)
     return rlx_map_refused (error, "%s: there are %u activations", call->node->op, words->len);
 
@@ -189,7 +188,7 @@ cut (RlxMapCall *call,
   return *node != NULL;
 }
 
-/* B has the biases of operand and state one after the other. */
+/* B has the biases of operand and state concatenated. */
 static gboolean
 onnx_split_bias (RlxMapCall *call,
                  RlxNode   **bias,
@@ -209,7 +208,7 @@ onnx_split_bias (RlxMapCall *call,
          cut (call, bias, 1, 0, shape[1] / 2, error);
 }
 
-/* Places of the operands here, of which those that have directions. */
+/* Positions of operands; W to C have values for each direction. */
 enum { X, W, R, B, RB, P, H, C, LENGTHS, N_PLACES };
 
 static RlxNode **
@@ -236,7 +235,7 @@ onnx_add_op (RlxMapCall       *call,
   return add_op (call, inputs, n, &attrs, n_results, error);
 }
 
-/* Both directions apart, where their activations differ. */
+/* Adds each direction separately, as their activations differ. */
 static RlxNode **
 onnx_add_both (RlxMapCall       *call,
                RlxNode *const   *operands,
@@ -364,7 +363,7 @@ rlx_onnx_map_recurrent (RlxMapCall *call,
   if (results == NULL)
     return FALSE;
 
-  /* Ours are the states and then the sequence. */
+  /* Here, the states come first, then the sequence. */
   if (rlx_map_wants_output (call, 0) && !rlx_map_return (call, 0, results[n_results - 1]))
     return FALSE;
   for (guint i = 0; i < (is_lstm ? 2 : 1); i++)

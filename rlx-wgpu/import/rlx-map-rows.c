@@ -79,7 +79,7 @@ rlx_map_get_ints (RlxMapCall *call,
 
 /* ---- element-wise --------------------------------------------------------------- */
 
-/* Before opset 7 an operand broadcast only when asked to. */
+/* Before opset 7, operands only broadcast if an attribute said so. */
 static gboolean
 check_broadcast (RlxMapCall *call,
                  gboolean    same,
@@ -96,7 +96,7 @@ check_broadcast (RlxMapCall *call,
   return TRUE;
 }
 
-/* Before opset 7 the second operand began at a given axis. */
+/* Before opset 7, an attribute gave the axis at which the second operand starts. */
 static RlxNode *
 align_second (RlxMapCall *call,
               RlxNode    *a,
@@ -144,7 +144,7 @@ map_binary (RlxMapCall *call,
                                               : rlx_map_op2 (call, call->row->op, a, b, NULL, error));
 }
 
-/* The slope broadcasts to x; before opset 7 it was one number or one for each channel. */
+/* The slope broadcasts to x; before opset 7, it was a scalar or one number for each channel. */
 static gboolean
 map_prelu (RlxMapCall *call,
            GError    **error)
@@ -175,7 +175,7 @@ map_pow (RlxMapCall *call,
   if (b == NULL || (b = align_second (call, a, b, error)) == NULL)
     return FALSE;
 
-  /* the exponent has a type of its own there; the result has the base's */
+  /* in ONNX, the exponent has its own type, and the result the base's */
   data_type = rlx_node_get_data_type (a);
   if (rlx_node_get_data_type (b) != data_type)
     {
@@ -260,7 +260,7 @@ map_clip (RlxMapCall *call,
                                                    error));
     }
 
-  /* the bounds are tensors there, and may be in the wrong order */
+  /* in ONNX, the bounds are tensors, and may be in the wrong order */
   for (guint i = 1; i <= 2; i++)
     if (rlx_map_has_input (call, i))
       {
@@ -287,8 +287,7 @@ map_gelu (RlxMapCall *call,
                                                node, NULL, error));
 }
 
-/* The bias of ONNX Runtime's element-wise operators repeats along all elements,
- * whether or not it fits the last dimension. */
+/* The bias of ONNX Runtime's element-wise operators repeats over all elements, even if it does not match the last dimension. */
 static RlxNode *
 repeat_bias (RlxMapCall *call,
              RlxNode    *bias,
@@ -387,7 +386,7 @@ map_softmax (RlxMapCall *call,
     return rlx_map_return (call, 0, rlx_map_op1 (call, call->row->op, node,
                                                  rlx_map_attrs ("axis", g_variant_new_int64 (axis), NULL), error));
 
-  /* over all dimensions from the axis on */
+  /* over all dimensions starting at the axis */
   shape = rlx_map_copy_shape (node, &n_dims);
   if (!rlx_map_normalise_axis (call, axis, n_dims, n_dims, &place, error))
     return FALSE;
@@ -397,7 +396,7 @@ map_softmax (RlxMapCall *call,
   return node != NULL && rlx_map_return (call, 0, rlx_map_reshape (call, node, shape, n_dims, error));
 }
 
-/* A scale or bias may broadcast to the axes there; here it has their shape. */
+/* In ONNX, a scale or bias may broadcast to the axes; here it must have their shape. */
 static RlxNode *
 expand_to (RlxMapCall   *call,
            RlxNode      *node,
@@ -518,7 +517,7 @@ map_reduce (RlxMapCall *call,
         axes[i] = (gint64) i;
     }
 
-  /* the largest and smallest of booleans are those of 0 and 1 */
+  /* minimum and maximum of booleans are computed with 0 and 1 */
   is_bool = rlx_node_get_data_type (node) == RLX_DATA_TYPE_BOOL;
   if (is_bool)
     node = rlx_map_cast (call, node, RLX_DATA_TYPE_U8, error);
@@ -596,7 +595,7 @@ map_binarizer (RlxMapCall *call,
   return rlx_map_return (call, 0, rlx_map_cast (call, node, data_type, error));
 }
 
-/* Columns by their indices, whatever shape these have. */
+/* Selects columns by index, whatever the shape of the indices. */
 static gboolean
 map_extract (RlxMapCall *call,
              GError    **error)
@@ -610,7 +609,7 @@ map_extract (RlxMapCall *call,
     return FALSE;
   shape = rlx_node_get_shape (indices, &n_dims);
   indices = rlx_map_reshape (call, indices, (gint64[]) { rlx_map_product (shape, 0, n_dims) }, 1, error);
-  /* A single row is one of several. */
+  /* A vector is treated as a single row. */
   if (rlx_node_get_n_dims (node) == 1)
     node = rlx_map_reshape (call, node, (gint64[]) { 1, rlx_node_get_shape (node, NULL)[0] }, 2, error);
   return node != NULL && indices != NULL &&
@@ -710,7 +709,7 @@ const RlxMapRow rlx_map_rows[] = {
   ROW ("NegativeLogLikelihoodLoss", "gather_elements", .func = rlx_onnx_map_loss),
   ROW ("SoftmaxCrossEntropyLoss", "log_softmax", .func = rlx_onnx_map_loss),
 
-  /* Here and in the norms: what is summed is summed in f32. */
+  /* Here and in the norms, sums are in f32 anyway. */
   ROW ("Attention", "attention", .func = rlx_onnx_map_attention, .ignored = "softmax_precision"),
   ROW ("RotaryEmbedding", "rope", .func = rlx_onnx_map_rotary_embedding),
   ROW ("com.microsoft:Attention", "attention", .func = rlx_ort_map_attention),
@@ -782,7 +781,7 @@ const RlxMapRow rlx_map_rows[] = {
   ROW ("CumProd", "cumprod", .func = map_cumsum),
   ROW ("CumSum", "cumsum", .func = map_cumsum),
   ROW ("Hardmax", "hardmax", .func = map_softmax),
-  /* Sorted is also an order where any would do. */
+  /* Sorted order is also valid where any order would do. */
   ROW ("TopK", "top_k", .func = rlx_onnx_map_top_k, .ignored = "sorted"),
 
   ROW ("Compress", "gather", .func = rlx_onnx_map_compress),
@@ -845,7 +844,7 @@ const RlxMapRow rlx_map_rows[] = {
   ROW ("CausalConvWithState", "causal_conv1d", .func = rlx_onnx_map_causal_conv),
   ROW ("com.microsoft:CausalConvWithState", "causal_conv1d", .func = rlx_onnx_map_causal_conv),
   ROW ("DFT", "fft", .func = rlx_onnx_map_dft),
-  /* How long the parts are in which it is computed is up to whoever computes it. */
+  /* The chunk size only affects how the result is computed, which is up to the implementation. */
   ROW ("LinearAttention", "gated_delta_net", .func = rlx_onnx_map_linear_attention, .ignored = "chunk_size"),
   ROW ("com.microsoft:LinearAttention", "gated_delta_net", .func = rlx_onnx_map_linear_attention, .ignored = "chunk_size"),
   ROW ("MelWeightMatrix", NULL, .func = rlx_onnx_map_mel_weights),
@@ -861,7 +860,7 @@ const RlxMapRow rlx_map_rows[] = {
   ROW ("ConstantOfShape", "expand", .func = rlx_onnx_map_constant_of_shape),
   ROW ("Range", NULL, .func = rlx_onnx_map_range),
   ROW ("com.microsoft:Range", NULL, .func = rlx_onnx_map_range),
-  /* These are known wherever their inputs have shapes. */
+  /* These are known whenever their inputs have shapes, so they have been folded. */
   ROW ("Shape", NULL, .func = rlx_onnx_map_unknown),
   ROW ("Size", NULL, .func = rlx_onnx_map_unknown),
 

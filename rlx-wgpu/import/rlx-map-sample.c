@@ -63,7 +63,7 @@ affine (RlxMapCall *call,
   return rlx_map_op1 (call, "affine", node, rlx_map_attrs ("alpha", g_variant_new_double (alpha), "beta", g_variant_new_double (beta), NULL), error);
 }
 
-/* One column of the last dimension, which stays with size 1. */
+/* One column of the last dimension, which is kept with size 1. */
 static RlxNode *
 column (RlxMapCall *call,
         RlxNode    *node,
@@ -78,7 +78,7 @@ column (RlxMapCall *call,
 
 /* ---- RoiAlign ---------------------------------------------------------------------------- */
 
-/* Where the samples of an axis are, [regions, bins · samples], in elements of the picture. */
+/* The positions of the samples along an axis, [regions, bins · samples], in elements of the image. */
 static RlxNode *
 get_places (RlxMapCall *call,
             RlxNode    *from,
@@ -102,7 +102,7 @@ get_places (RlxMapCall *call,
                  binary (call, "mul", size, constant_floats (call, (gint64[]) { 1, n }, 2, steps, error), error), error);
 }
 
-/* 1 where a place is not further out than an element, else 0. */
+/* 1 if a position is less than one element outside the image, else 0. */
 static RlxNode *
 is_inside (RlxMapCall *call,
            RlxNode    *places,
@@ -120,7 +120,7 @@ is_inside (RlxMapCall *call,
   return low != NULL ? rlx_map_cast (call, low, RLX_DATA_TYPE_F32, error) : NULL;
 }
 
-/* [n, rows] and [n, columns] as a grid for a picture of that size. */
+/* Combines [n, rows] and [n, columns] into a grid for an image of that size. */
 static RlxNode *
 make_grid (RlxMapCall *call,
            RlxNode    *y,
@@ -168,7 +168,7 @@ rlx_onnx_map_roi_align (RlxMapCall *call,
         return rlx_map_refused (error, "the coordinate transformation “%s”", transform);
       half = g_str_equal (transform, "half_pixel");
     }
-  /* Their number would follow from the size of each region. */
+  /* The number would depend on the size of each region. */
   if (n_samples == 0)
     return rlx_map_unsupported (error, "a sampling_ratio of 0, with which the number of samples depends on data");
   shape = rlx_node_get_shape (x, &n_dims);
@@ -203,8 +203,8 @@ rlx_onnx_map_roi_align (RlxMapCall *call,
 
 /* ---- DeformConv -------------------------------------------------------------------------- */
 
-/* A convolution whose filters read at places of their own: the elements are read first, those of
- * all places of a filter below each other, then a convolution takes a column of them each. */
+/* A convolution with sampling positions of its own: first the samples are gathered, those of all filter taps below each other,
+ * then a convolution reads them a column at a time. */
 gboolean
 rlx_onnx_map_deform_conv (RlxMapCall *call,
                           GError    **error)
@@ -260,7 +260,7 @@ rlx_onnx_map_deform_conv (RlxMapCall *call,
       return FALSE;
     }
 
-  /* Where filters would read without offsets: rows, then columns. */
+  /* The sampling positions without offsets: rows, then columns. */
   places = g_new (float, (gsize) (2 * n_places * n));
   for (gint64 k = 0; k < n_places; k++)
     for (gint64 i = 0; i < n; i++)
@@ -356,7 +356,7 @@ rlx_ort_map_embed_layer_norm (RlxMapCall *call,
                      rlx_map_attrs ("axes", rlx_map_ints (&axis, 1), "epsilon", g_variant_new_double (epsilon), NULL), error);
   if (!rlx_map_return (call, 0, node) || (rlx_map_wants_output (call, 2) && !rlx_map_return (call, 2, sum)))
     return FALSE;
-  /* How many tokens of each row count. */
+  /* The number of valid tokens in each row. */
   if (rlx_map_has_input (call, 7))
     {
       RlxNode *mask = rlx_map_cast (call, rlx_map_input (call, 7, FALSE, error), RLX_DATA_TYPE_I32, error);

@@ -117,7 +117,7 @@ rlx_onnx_map_unsqueeze (RlxMapCall *call,
         return rlx_map_refused (error, "Unsqueeze: the axis %" G_GINT64_FORMAT " comes twice", axes[i]);
       result[place] = 1;
     }
-  /* a size may be 0 as well, so the new places are told by their being set */
+  /* sizes may be 0, so new axes are recognised by what was set above */
   for (gsize i = 0; i < total; i++)
     if (result[i] == 0)
       result[i] = shape[from++];
@@ -137,7 +137,7 @@ rlx_onnx_map_expand (RlxMapCall *call,
   if (node == NULL || (shape = rlx_map_input_ints (call, 1, &n_dims, error)) == NULL)
     return FALSE;
 
-  /* both broadcast there: a 1 in the shape keeps the size */
+  /* both broadcast in ONNX: a 1 in the shape keeps the size */
   is = rlx_node_get_shape (node, &rank);
   n = MAX (rank, n_dims);
   result = g_new (gint64, n + 1);
@@ -327,7 +327,7 @@ rlx_onnx_map_dropout (RlxMapCall *call,
        (ratio == NULL || rlx_tensor_get_n_elements (ratio) != 1 || rlx_tensor_get_value (ratio, 0) != 0)))
     return rlx_map_unsupported (error, "Dropout in training");
 
-  /* nothing is dropped */
+  /* inference drops nothing */
   if (rlx_map_wants_output (call, 1))
     {
       g_autoptr(RlxTensor) kept = rlx_tensor_new_scalar (RLX_DATA_TYPE_BOOL, 1, error);

@@ -11,7 +11,7 @@
 
 #include "rlx-tensor-private.h"
 
-/* Of the same elements with another last dimension: 0 for one less. */
+/* Adds or removes a last dimension of size 1. */
 static RlxNode *
 change_last (RlxMapCall *call,
              RlxNode    *node,
@@ -110,7 +110,7 @@ rlx_onnx_map_dft (RlxMapCall *call,
   attrs = rlx_map_attrs ("axes", rlx_map_ints (&axis, 1), "lengths", rlx_map_ints (&length, has_length ? 1 : 0), NULL);
   if (!inverse && onesided && !real)
     {
-      /* All of them, of which the first half is wanted. */
+      /* Compute the whole spectrum and take its first half. */
       gint64 start = 0, end;
       RlxNode *whole = rlx_map_op1 (call, "fft", x, attrs, error);
 
@@ -170,9 +170,8 @@ rlx_onnx_map_stft (RlxMapCall *call,
 
 /* ---- filters ------------------------------------------------------------------------------ */
 
-/* A triangle over the bins of a spectrum for each band; their edges are equally far from each
- * other on the mel scale. Not those of rlx_tensor_new_mel_filters(): ONNX wants the edges in bins,
- * rounded down, and one more of them than there is room for. */
+/* Triangles over the bins of a spectrum, one for each band, with edges evenly spaced on the mel scale. Unlike in
+ * rlx_tensor_new_mel_filters(), ONNX rounds the edges down to bins, and spaces them as if there were one more. */
 gboolean
 rlx_onnx_map_mel_weights (RlxMapCall *call,
                           GError    **error)
@@ -224,7 +223,7 @@ rlx_onnx_map_mel_weights (RlxMapCall *call,
 
 /* ---- sequences ------------------------------------------------------------------------------ */
 
-/* [batch, steps, heads · width] in heads. */
+/* Splits [batch, steps, heads · width] into heads. */
 static RlxNode *
 split_heads (RlxMapCall *call,
              RlxNode    *node,
@@ -285,7 +284,7 @@ rlx_onnx_map_linear_attention (RlxMapCall *call,
       if (decay == NULL)
         return FALSE;
       shape = rlx_node_get_shape (decay, &n_dims);
-      /* One for each head, or for each row of its state. */
+      /* One for each head, or for each row of a head's state. */
       inputs[3] = n_dims == 3 && shape[2] == heads ? decay : split_heads (call, decay, heads, "the decay", error);
       if (inputs[3] == NULL)
         return FALSE;
@@ -364,8 +363,7 @@ rlx_onnx_map_causal_conv (RlxMapCall *call,
 
 /* ---- random numbers ------------------------------------------------------------------------------ */
 
-/* The same numbers in each run: what a file says of them is a seed, or nothing. Each node of a
- * model has numbers of its own. */
+/* The same numbers in each run, since a file only has a seed, if anything. Each node of a model has its own numbers. */
 static RlxNode *
 get_key (RlxMapCall *call,
          GError    **error)
@@ -401,7 +399,7 @@ rlx_onnx_map_random (RlxMapCall *call,
     {
       RlxMapValue *value = rlx_map_get_value (call, 0, error);
 
-      /* Only its shape and type count. */
+      /* Only its shape and type matter. */
       x = value != NULL ? rlx_map_input (call, 0, FALSE, error) : NULL;
       if (x == NULL)
         return FALSE;
@@ -442,7 +440,7 @@ rlx_onnx_map_bernoulli (RlxMapCall *call,
   return rlx_map_return (call, 0, rlx_map_cast (call, x, to, error));
 }
 
-/* Rows of logarithms of probabilities; several numbers are drawn from each. */
+/* Rows of log probabilities; several numbers are drawn from each. */
 gboolean
 rlx_onnx_map_multinomial (RlxMapCall *call,
                           GError    **error)

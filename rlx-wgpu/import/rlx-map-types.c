@@ -14,7 +14,7 @@
 
 /* ---- arithmetic by conversion ------------------------------------------------------- */
 
-/* The type that stands in for one that an operand cannot have. */
+/* The type that replaces one that operands cannot have. */
 static RlxDataType
 widen_type (RlxDataType data_type)
 {
@@ -60,7 +60,7 @@ rlx_map_add_op (RlxMapCall *call,
       narrow = type;
     }
   outputs = rlx_graph_add_op (call->graph, name, operands != NULL ? operands : inputs, n_inputs, attrs, n_outputs, error);
-  /* What has the type of the operands has it again. */
+  /* Convert results of the operands' type back. */
   for (gsize i = 0; outputs != NULL && operands != NULL && i < *n_outputs; i++)
     if (rlx_node_get_data_type (outputs[i]) == widen_type (narrow) &&
         (outputs[i] = rlx_map_cast (call, outputs[i], narrow, error)) == NULL)
@@ -70,7 +70,7 @@ rlx_map_add_op (RlxMapCall *call,
 
 /* ---- casts --------------------------------------------------------------------------- */
 
-/* The least number that is beyond the largest of a type, or past which all are. */
+/* The magnitude from which on numbers round to more than the largest of a type. */
 static gboolean
 get_end (RlxDataType data_type,
          double     *end)
@@ -78,7 +78,7 @@ get_end (RlxDataType data_type,
   switch ((int) data_type)
     {
     case RLX_DATA_TYPE_F8E4M3FN:
-      /* 464 is in the middle, and goes to the even number, which is the largest. */
+      /* 464 is halfway and rounds to even, which is 448, the largest number. */
       *end = 464.00003;
       return TRUE;
     case RLX_DATA_TYPE_F8E4M3FNUZ:
@@ -105,7 +105,7 @@ rlx_map_cast_narrow (RlxMapCall *call,
   RlxNode *inputs[3] = { NULL, NULL, node };
   double end;
 
-  /* Casts here saturate, but for infinity where there is one. */
+  /* Casts saturate, but keep infinities if the type has them. */
   if (node == NULL || !get_end (to, &end) || (saturates && to != RLX_DATA_TYPE_F8E5M2))
     return rlx_map_cast (call, node, to, error);
   node = rlx_map_cast (call, node, RLX_DATA_TYPE_F32, error);
@@ -129,7 +129,7 @@ rlx_map_cast_narrow (RlxMapCall *call,
     {
       RlxNode *sign = rlx_map_op1 (call, "sign", node, NULL, error);
 
-      /* Of 0 that makes NaN, which is not taken. */
+      /* For 0 this is NaN, which is not selected. */
       inputs[1] = sign != NULL ? rlx_map_op2 (call, "mul", sign, inputs[1], NULL, error) : NULL;
       if (inputs[1] == NULL)
         return NULL;
@@ -169,7 +169,7 @@ rlx_onnx_map_cast (RlxMapCall *call,
   return rlx_map_return (call, 0, rlx_map_cast_narrow (call, node, to, saturates, error));
 }
 
-/* The same bits, which among integers is what wraps. Those of floats are known of constants. */
+/* Keeps the bits; between integers this is a cast, which wraps. Floats are only supported in constants. */
 gboolean
 rlx_onnx_map_bit_cast (RlxMapCall *call,
                        GError    **error)
@@ -205,7 +205,7 @@ rlx_onnx_map_bit_cast (RlxMapCall *call,
 
 /* ---- quantisation to floats -------------------------------------------------------------- */
 
-/* Each element of a scale for so many of the operand along @axis. */
+/* Repeats each element of a scale @block times along @axis. */
 static RlxNode *
 spread (RlxMapCall   *call,
         RlxNode      *node,

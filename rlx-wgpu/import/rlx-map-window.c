@@ -10,7 +10,7 @@
 
 #define MAX_AXES 3
 
-/* The lists that say how a window moves; those that are absent have no values. */
+/* The lists that describe how a window moves; absent lists have no values. */
 typedef struct
 {
   gsize n_axes;
@@ -19,7 +19,7 @@ typedef struct
   gboolean has_padding;
   gint64 strides[MAX_AXES];
   gint64 dilations[MAX_AXES];
-  gint64 padding[2 * MAX_AXES];   /* as in the op table: by axis */
+  gint64 padding[2 * MAX_AXES];   /* in the op table's order: by axis */
 } Moves;
 
 static void
@@ -31,7 +31,7 @@ moves_init (Moves *moves,
     moves->strides[i] = moves->dilations[i] = 1;
 }
 
-/* Reads a list that must have @n values; @present tells whether it is there. */
+/* Reads a list that must have @n values; @present tells whether there is one. */
 static gboolean
 get_list (RlxMapCall *call,
           const char *name,
@@ -78,7 +78,7 @@ moves_insert (const Moves  *moves,
     insert_ints (attrs, "padding", moves->padding, 2 * moves->n_axes);
 }
 
-/* What may be absurd: as a real number, so that nothing wraps. */
+/* Computed as a double, because absurd values would wrap. */
 static double
 get_reach (const Moves *moves,
            gsize        axis,
@@ -89,7 +89,7 @@ get_reach (const Moves *moves,
 
 /* ---- ONNX ----------------------------------------------------------------------------- */
 
-/* ONNX Runtime has operators of its own for channels last; filters stay as they are. */
+/* ONNX Runtime has its own operators for channels last; their filters have the usual layout. */
 static gboolean
 onnx_channels_last (RlxMapCall *call)
 {
@@ -142,7 +142,7 @@ onnx_auto_pad (RlxMapCall *call,
   return rlx_map_refused (error, "%s: there is no padding “%s”", call->node->op, word ? word : "");
 }
 
-/* Lists come as all beginnings, then all ends. */
+/* Lists have all beginnings first, then all ends. */
 static gboolean
 onnx_moves (RlxMapCall *call,
             gsize       n_axes,
@@ -171,7 +171,7 @@ onnx_moves (RlxMapCall *call,
   return TRUE;
 }
 
-/* Divides what an axis needs; the odd one goes to the end, or to the beginning. */
+/* Splits the padding of an axis; an odd element goes to the end if @upper, else to the beginning. */
 static void
 set_padding (Moves   *moves,
              gsize    axis,
@@ -183,7 +183,7 @@ set_padding (Moves   *moves,
   moves->padding[2 * axis + 1] = total - moves->padding[2 * axis];
 }
 
-/* The padding that makes ⌈size / stride⌉ windows. */
+/* The padding that results in ⌈size / stride⌉ windows. */
 static gboolean
 onnx_pad_same (RlxMapCall   *call,
                Moves        *moves,
@@ -208,7 +208,7 @@ onnx_pad_same (RlxMapCall   *call,
   return TRUE;
 }
 
-/* What ONNX Runtime fuses into a convolution. */
+/* The activation that ONNX Runtime fused into a convolution. */
 static RlxNode *
 onnx_activate (RlxMapCall *call,
                RlxNode    *node,
@@ -243,7 +243,7 @@ onnx_activate (RlxMapCall *call,
   return NULL;
 }
 
-/* The sizes of the filter, which is the second of @inputs. */
+/* The spatial sizes of the filter, which is the second of @inputs. */
 static gboolean
 onnx_conv_sizes (RlxMapCall        *call,
                  RlxNode *const *inputs,
@@ -275,7 +275,7 @@ onnx_conv_sizes (RlxMapCall        *call,
   return TRUE;
 }
 
-/* The operands, and the sizes of the filter. */
+/* The operands, and the spatial sizes of the filter. */
 static gboolean
 onnx_conv_inputs (RlxMapCall  *call,
                   RlxNode  *inputs[3],
@@ -326,7 +326,7 @@ gboolean
 rlx_onnx_map_qconv (RlxMapCall *call,
                     GError    **error)
 {
-  /* where the operands are: x, w, their zero points, bias, both scales, those of y */
+  /* the positions of x, w, their zero points, the bias, both scales, and scale and zero point of y */
   static const guint places[2][9] = {
     { 0, 1, 2, 3, 99, 99, 99, 99, 99 },
     { 0, 3, 2, 5, 8, 1, 4, 6, 7 },
@@ -452,7 +452,7 @@ onnx_pool_attrs (RlxMapCall   *call,
 
   moves_insert (&moves, attrs);
   insert_ints (attrs, "window", window, n_dims - 2);
-  /* With a padding that is made to fit, there are no more windows. */
+  /* With automatic padding, ceil_mode cannot add windows. */
   g_variant_dict_insert (attrs, "ceil_mode", "b", ceil_mode && (auto_pad == PAD_EXPLICIT || auto_pad == PAD_NONE));
   if (average)
     g_variant_dict_insert (attrs, "count_include_pad", "b", include);
@@ -481,8 +481,7 @@ binary_constant (RlxMapCall *call,
   return constant != NULL ? rlx_map_op2 (call, op, node, constant, NULL, error) : NULL;
 }
 
-/* The position in row-major order of an element of [n, c, h, w] in that of
- * [n, c, w, h]: storage_order 1. */
+/* Converts the row-major position of an element in [n, c, h, w] to that in [n, c, w, h], for a storage_order of 1. */
 static RlxNode *
 turn_positions (RlxMapCall *call,
                 RlxNode    *positions,

@@ -21,7 +21,7 @@ rlx_map_unsupported (GError    **error,
   va_list args;
 
   va_start (args, format);
-  /* The first reason is the one that counts. */
+  /* Only the first reason is kept. */
   if (error != NULL && *error == NULL)
     *error = g_error_new_valist (RLX_MODEL_ERROR, RLX_MODEL_ERROR_UNSUPPORTED, format, args);
   va_end (args);
@@ -36,7 +36,7 @@ rlx_map_refused (GError    **error,
   va_list args;
 
   va_start (args, format);
-  /* The first reason is the one that counts. */
+  /* Only the first reason is kept. */
   if (error != NULL && *error == NULL)
     *error = g_error_new_valist (RLX_MODEL_ERROR, RLX_MODEL_ERROR_INVALID, format, args);
   va_end (args);
@@ -341,7 +341,7 @@ rlx_map_op (RlxMapCall *call,
   g_autofree RlxNode **outputs = NULL;
   gsize n_outputs = 0;
 
-  /* Operators may have fewer optional inputs than are given places here. */
+  /* An operator may have fewer optional inputs than there are positions here. */
   while (n_inputs > 0 && inputs[n_inputs - 1] == NULL)
     n_inputs--;
   outputs = rlx_map_add_op (call, op, inputs, n_inputs, sunk, &n_outputs, error);
@@ -664,7 +664,7 @@ is_ignored (RlxMapCall *call,
 {
   g_auto(GStrv) names = NULL;
 
-  /* A hint of ONNX's first opset. */
+  /* An optimisation hint of ONNX's first opset. */
   if (g_str_equal (name, "consumed_inputs"))
     return TRUE;
   if (call->row->ignored == NULL)
@@ -673,8 +673,7 @@ is_ignored (RlxMapCall *call,
   return g_strv_contains ((const char *const *) names, name);
 }
 
-/* What the mapping did not ask for could change the result: that it does not is for the
- * row to say. */
+/* Inputs and attributes that the mapping did not query could affect the result, unless the row says otherwise. */
 gboolean
 rlx_map_check_used (RlxMapCall *call,
                     GError    **error)
@@ -699,7 +698,7 @@ rlx_map_call (RlxMapCall *call,
     return rlx_map_unsupported (error, "%s", call->row->reason);
   if (call->row->func != NULL ? call->row->func (call, &local) : call_row (call, &local))
     return rlx_map_check_used (call, error);
-  /* The reasons of bodies are told already, and so are those of what they read. */
+  /* The reasons of bodies, and of what they read, have been recorded already. */
   if (local == NULL && call->import->n_reasons > 0)
     return FALSE;
   if (local == NULL)

@@ -101,7 +101,7 @@ add_ports (RlxModel         *self,
       RlxOnnxPort description;
 
       rlx_onnx_get_port (record.message, &description);
-      /* Old files list their weights as inputs, too. */
+      /* Old files also list their weights as inputs. */
       if (known != NULL && g_hash_table_contains (known, description.name))
         continue;
       port = rlx_model_port_new (&description);
@@ -474,7 +474,7 @@ find_port (RlxModel   *self,
 
   for (guint i = 0; i < n; i++)
     {
-      /* The list keeps it. */
+      /* Still owned by the list. */
       g_autoptr(RlxModelPort) port = g_list_model_get_item (G_LIST_MODEL (self->inputs), i);
 
       if (g_str_equal (port->name, name))

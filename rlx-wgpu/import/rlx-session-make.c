@@ -10,7 +10,7 @@
 #include "rlx-executable.h"
 #include "rlx-tensor-private.h"
 
-/* Inputs with more bytes are never part of what an executable is made for. */
+/* Larger inputs are never part of an executable's key. */
 #define MAX_KNOWN_BYTES (1 << 20)
 
 void
@@ -21,7 +21,7 @@ rlx_session_made_free (RlxSessionMade *made)
   g_free (made);
 }
 
-/* What was not used for longest goes first. */
+/* Drops the least recently used. */
 void
 rlx_session_trim (RlxSession *self)
 {
@@ -97,8 +97,8 @@ collect (RlxSession        *self,
   return TRUE;
 }
 
-/* What an executable is for: sizes, and elements of inputs that decide about more. The number of rows is no part of it
- * once states are known to grow, as long as there are some. */
+/* The key of an executable: sizes, and elements of inputs that determine other sizes. Once states are known to grow, it does
+ * not include the number of rows, only whether there are any. */
 static GBytes *
 make_key (RlxSession     *self,
           RlxSessionCall *call,
@@ -132,14 +132,14 @@ make_key (RlxSession     *self,
             numbers[1 + longer] -= call->n_rows;
         }
       g_byte_array_append (key, (const guint8 *) numbers, sizeof numbers);
-      /* One that cannot be fetched is told of when the graph is built. */
+      /* If it cannot be fetched, building the graph reports the error. */
       if (tensor != NULL && g_hash_table_contains (known, name) && rlx_tensor_fetch (tensor, NULL, NULL))
         g_byte_array_append (key, rlx_tensor_peek_data (tensor), (guint) rlx_tensor_get_size (tensor));
     }
   return g_byte_array_free_to_bytes (key);
 }
 
-/* Those tensors whose names are in @names and whose elements may be known. */
+/* The tensors named in @names, if their elements may be known. */
 static GHashTable *
 pick (GHashTable   *tensors,
       GHashTable   *names,
@@ -161,7 +161,7 @@ pick (GHashTable   *tensors,
   return g_steal_pointer (&picked);
 }
 
-/* Adds what is needed and may be known; FALSE when there is nothing new. */
+/* Adds names from @needed that may be known; FALSE if none are new. */
 static gboolean
 learn (RlxSession     *self,
        GHashTable     *known,
@@ -185,7 +185,7 @@ learn (RlxSession     *self,
 
 /* ---- making ---------------------------------------------------------------------------------------- */
 
-/* Where states turn out to grow, makes the graph for any number of rows of it. */
+/* If states turn out to grow, makes the graph for any number of rows. */
 static RlxGraph *
 grow_graph (RlxSession     *self,
             RlxSessionCall *call,
@@ -214,7 +214,7 @@ grow_graph (RlxSession     *self,
     return g_object_ref (graph);
   if (!rlx_grow_find (&grow, graph, error))
     return NULL;
-  /* Without rows there is nothing to join; what comes out is the beginning. */
+  /* Without rows there is nothing to append to: the outputs are the first rows. */
   if (grow.n_new == 0 || grow.n_rows == 0)
     return g_object_ref (graph);
   grown = rlx_grow_build (&grow, needed, cancellable, error);
@@ -233,7 +233,7 @@ grow_graph (RlxSession     *self,
   return grown;
 }
 
-/* Tries with more and more inputs known. Those are left in @known. */
+/* Retries with more and more known inputs, which are added to @known. */
 static gboolean
 make_executable (RlxSession     *self,
                  RlxSessionCall *call,
@@ -325,7 +325,7 @@ rlx_session_find (RlxSession        *self,
       found = find_made (self, key, call);
       if (found || !g_hash_table_contains (self->making, key))
         break;
-      /* Another thread is at it. */
+      /* Another thread is making it. */
       g_cond_wait_until (&self->ready, &self->mutex, g_get_monotonic_time () + G_TIME_SPAN_SECOND / 10);
       if (g_cancellable_set_error_if_cancelled (cancellable, error))
         {

@@ -14,10 +14,10 @@
 #include "rlx-executable.h"
 #include "rlx-tensor-private.h"
 
-/* The input by which decoders of two kinds in one file are told apart. */
+/* The input that switches between the two decoders of a file. */
 #define SWITCH "use_cache_branch"
 
-/* What the past is called as an input and as an output. */
+/* Input and output names of past keys and values. */
 static const char *const names_of_past[][2] = {
   { "past_key_values", "present" },
   { "past_key_values", "present_key_values" },
@@ -169,7 +169,7 @@ add_state (RlxSession *self,
   return TRUE;
 }
 
-/* Locks what a run would use, unless one does. */
+/* Locks what a run would use; FALSE if one is in progress. */
 static gboolean
 lock_states (RlxSession *self,
              GError    **error)
@@ -373,7 +373,7 @@ rlx_session_get_n_rows (RlxSession *self)
 
 /* ---- the past as inputs -------------------------------------------------------------------------------- */
 
-/* Sizes that given inputs have, by name. */
+/* Sizes of named dimensions, as far as given inputs determine them. */
 static GHashTable *
 find_sizes (RlxSession     *self,
             RlxSessionCall *call)
@@ -396,7 +396,7 @@ find_sizes (RlxSession     *self,
   return sizes;
 }
 
-/* What a state begins with. */
+/* The initial value of a state. */
 static RlxTensor *
 new_initial (RlxSession            *self,
              const RlxSessionState *state,
@@ -483,7 +483,7 @@ rlx_session_add_past (RlxSession     *self,
 
 /* ---- runs ------------------------------------------------------------------------------------------------ */
 
-/* Lets an executable have the rows there are. */
+/* Moves the existing rows of a state to an executable. */
 static gboolean
 move_rows (RlxSession      *self,
            RlxSessionState *state,
@@ -564,7 +564,7 @@ prepare_rows (RlxSession     *self,
   return TRUE;
 }
 
-/* What a run gave stays for the next one. */
+/* Keeps the results of a run for the next one. */
 static void
 keep (RlxSession     *self,
       RlxSessionCall *call,

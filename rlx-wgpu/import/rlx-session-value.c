@@ -59,7 +59,7 @@ rlx_session_resize (RlxTensor *tensor,
   if (!rlx_tensor_fetch (tensor, NULL, error) || (result = rlx_session_new_zeros (&type, error)) == NULL)
     return NULL;
   source = rlx_tensor_peek_data (tensor);
-  /* Nobody else has it yet. */
+  /* The tensor is not shared yet. */
   target = (guint8 *) rlx_tensor_peek_data (result);
   for (gsize i = 0; i < n; i++)
     memcpy (target + i * to, source + i * from, MIN (from, to));
@@ -85,8 +85,7 @@ rlx_session_has_output (RlxSession *self,
   return FALSE;
 }
 
-/* Output @name, but only as much of it as there is: where its size depends on data, the sizes are outputs, too, named
- * NAME.AXIS. */
+/* Output @name without padding: if its size depends on data, further outputs named NAME.AXIS have the sizes. */
 static RlxTensor *
 cut (RlxSession        *self,
      const char        *name,

@@ -518,7 +518,7 @@ rlx_session_run (RlxSession        *self,
   return outputs != NULL ? rlx_session_take_outputs (self, call.executable, outputs, n_outputs, cancellable, error) : NULL;
 }
 
-/* What another thread does for inputs that it holds on to. */
+/* A call of another thread, with references to its inputs. */
 typedef struct
 {
   RlxSession *session;
