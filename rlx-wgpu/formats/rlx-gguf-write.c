@@ -33,7 +33,7 @@ put_string (GByteArray *bytes,
 
 /* ---- metadata ------------------------------------------------------------------------ */
 
-/* Readers of these files expect floats of 32 bits: those that are exact are. */
+/* Readers expect 32-bit floats in these files, so doubles are written as such if that is exact. */
 static gboolean
 is_single (GVariant *value)
 {
@@ -53,8 +53,8 @@ is_single (GVariant *value)
   return TRUE;
 }
 
-/* The type of a value that is no array, or of an array's elements, which may be strings
- * that are no text; -1 for others. */
+/* The type of a value that is not an array, or of an array's elements, where byte arrays are strings that are not UTF-8; -1 for
+ * others. */
 static int
 find_type (const char *type,
            gboolean    single)
@@ -146,7 +146,7 @@ put_pair (GByteArray *bytes,
   return TRUE;
 }
 
-/* The alignment is ours to choose. */
+/* Skips the alignment, which the writer chooses. */
 static gboolean
 put_pairs (GByteArray *bytes,
            GVariant   *metadata,
@@ -193,7 +193,7 @@ put_tensor (GByteArray    *bytes,
     }
   put_string (bytes, item->name, length);
   put (bytes, n_dims, 4);
-  /* Innermost first; one number is a row of one. */
+  /* Innermost dimension first; a scalar is written as a vector. */
   for (guint i = n_dims; i-- > 0;)
     put (bytes, i < item->n_dims ? (guint64) item->shape[i] : 1, 8);
   put (bytes, (guint64) rlx_storage_get (item->storage)->gguf, 4);
@@ -221,7 +221,7 @@ rlx_gguf_write (RlxSink       *sink,
   g_autoptr(GByteArray) head = g_byte_array_new (), pairs = g_byte_array_new (), tensors = g_byte_array_new ();
   guint64 n_pairs, offset = 0;
 
-  /* Far below what these arrays can hold. */
+  /* Far below the limit of a GByteArray. */
   if (metadata != NULL && g_variant_get_size (metadata) > RLX_GGUF_MAX_METADATA)
     {
       g_set_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_LIMIT, "the metadata has %" G_GSIZE_FORMAT " bytes; the limit is %" G_GUINT64_FORMAT,

@@ -22,17 +22,17 @@
 #include "util/rlx-checked-private.h"
 #include "util/rlx-debug-private.h"
 
-/* The fewest bytes of a pair: a key of one byte and a value of one. */
+/* The minimum size of a pair: a key of one byte and a value of one byte. */
 #define MIN_PAIR 14
-/* The same of a tensor with one dimension. */
+/* The minimum size of a tensor's record: a name of one byte and one dimension. */
 #define MIN_TENSOR 33
 
-/* Bytes of a value; 0 where that varies. */
+/* Sizes of values in bytes; 0 if variable. */
 static const guint8 sizes[RLX_GGUF_N_TYPES] = { 1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8 };
 
 /* ---- bytes ---------------------------------------------------------------------------- */
 
-/* A length, then that many bytes: at most @max of them. */
+/* A length, then that many bytes, at most @max. */
 static gboolean
 take_string (RlxCursor  *cursor,
              const char *what,
@@ -89,7 +89,7 @@ take_type (RlxCursor  *cursor,
          rlx_weights_fail (error, RLX_WEIGHTS_ERROR_UNSUPPORTED, at, "%s is %u; the limit is %d", what, *type, RLX_GGUF_N_TYPES - 1);
 }
 
-/* The head of an array, whose elements are there. */
+/* The header of an array, after checking that its elements are there. */
 static gboolean
 take_array (RlxCursor *cursor,
             guint32   *type,
@@ -114,7 +114,7 @@ take_array (RlxCursor *cursor,
   return rlx_cursor_check_room (cursor, "an array", *n * min, error);
 }
 
-/* Looks at a value without keeping anything. */
+/* Checks a value without storing it. */
 static gboolean
 check_value (RlxCursor *cursor,
              guint32    type,
@@ -151,8 +151,7 @@ make_string (const GString *text)
   return g_variant_new_fixed_array (G_VARIANT_TYPE_BYTE, text->str, text->len, 1);
 }
 
-/* How variants hold what the file has: there are no integers of 8 bits with a sign, and
- * one kind of floats. */
+/* Variant types for values: GVariant has neither signed 8-bit integers nor 32-bit floats. */
 static const struct
 {
   const char *type;
@@ -207,7 +206,7 @@ take_number (RlxCursor *cursor,
   return TRUE;
 }
 
-/* One variant for all, since there may be millions: an array, or the number itself. */
+/* Since there may be millions, an array becomes a single variant of its numbers; otherwise, the number itself. */
 static GVariant *
 make_numbers (RlxCursor *cursor,
               guint32    type,
@@ -232,9 +231,8 @@ make_numbers (RlxCursor *cursor,
   return g_variant_new_from_bytes (G_VARIANT_TYPE (variant), bytes, TRUE);
 }
 
-/* The same for strings. An array of strings, or of arrays of bytes, is stored as its
- * elements, strings with a NUL, and then where each one ends, in as few bytes as
- * hold the size of it all. */
+/* The same for strings. GVariant serialises an array of strings or byte arrays as its elements, strings with a NUL, followed by
+ * the offsets of their ends, of the smallest integer size that fits. */
 static GVariant *
 make_strings (RlxCursor *cursor,
               guint64    n,
@@ -341,7 +339,7 @@ take_alignment (RlxCursor *cursor,
   return TRUE;
 }
 
-/* Checks the pairs, or with @build makes them variants. */
+/* Checks the pairs and, with @build, converts them to variants. */
 static gboolean
 read_pairs (RlxCursor   *cursor,
             RlxManifest *manifest,
@@ -439,7 +437,7 @@ read_tensor (RlxCursor   *cursor,
   if (offset % alignment != 0)
     return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, offset_at,
                              "the offset of a tensor is %" G_GUINT64_FORMAT ", not a multiple of the alignment, %u", offset, alignment);
-  /* Within the data, for now. */
+  /* Relative to the data for now. */
   record->offset = offset;
   record->length = length;
   return TRUE;
@@ -469,7 +467,7 @@ place_tensors (RlxManifest *manifest,
                                    "%s is %" G_GUINT64_FORMAT " bytes at %" G_GUINT64_FORMAT " in the data, of which there are %" G_GUINT64_FORMAT " bytes",
                                    quoted, record->length, record->offset, room);
         }
-      /* One without elements may lie where the padding would be. */
+      /* An empty tensor may start beyond the end if the padding before the data is missing. */
       record->offset = MIN (record->offset + start, size);
     }
   return rlx_manifest_check_places (manifest, FALSE, 0, size, error);

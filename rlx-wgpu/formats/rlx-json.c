@@ -52,7 +52,7 @@ rlx_json_accept (RlxJson *json,
   return TRUE;
 }
 
-/* What is there, for a message. */
+/* Quotes what was found instead, for an error message. */
 static gboolean
 unexpected (RlxJson    *json,
             const char *wanted,
@@ -91,7 +91,7 @@ rlx_json_next (RlxJson  *json,
   return TRUE;
 }
 
-/* Four digits behind "\u". */
+/* The four digits after "\u". */
 static gboolean
 parse_unit (RlxJson  *json,
             gunichar *unit,
@@ -216,7 +216,7 @@ rlx_json_unsigned (RlxJson    *json,
   return TRUE;
 }
 
-/* What is neither a string nor has members. */
+/* A number, true, false or null. */
 static gboolean
 skip_plain (RlxJson *json,
             GError **error)

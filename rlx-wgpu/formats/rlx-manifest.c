@@ -69,7 +69,7 @@ rlx_weights_fail (GError        **error,
 
 /* ---- adding ------------------------------------------------------------------------- */
 
-/* Names become those of files and of members of archives elsewhere, and are printed. */
+/* Names are printed, and elsewhere used as names of files and archive members. */
 static gboolean
 check_name (guint64     at,
             const char *name,
@@ -105,7 +105,7 @@ check_name (guint64     at,
   return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, at, "the name of a tensor %s: %s", problem, quoted);
 }
 
-/* How many bytes a tensor of that shape takes. */
+/* The size of a tensor of that shape in bytes. */
 static gboolean
 count_bytes (guint64       at,
              const char   *name,
@@ -128,7 +128,7 @@ count_bytes (guint64       at,
                              at, "the shape of %s: %s", quoted, local_error->message);
 
   rlx_storage_get_block (storage, &in_block, &block);
-  /* Blocks do not go on in the next row. */
+  /* Blocks do not extend into the next row. */
   if (storage->numbers == 0 && (n_dims == 0 || dims[n_dims - 1] % in_block != 0))
     {
       g_autofree char *shape = rlx_shape_to_string (dims, n_dims);

@@ -10,7 +10,7 @@
 #include "util/rlx-checked-private.h"
 #include "util/rlx-debug-private.h"
 
-/* The elements start at a multiple of this in files written here, as in those of numpy. */
+/* Like NumPy, align the elements to this. */
 #define ALIGNMENT 64
 
 /* The magic, the version and a length of two bytes. */
@@ -28,8 +28,8 @@ typedef struct
 
 /* ---- the text ----------------------------------------------------------- */
 
-/* Where the reader is in the dictionary. The text is a Python literal, of which
- * only what numpy writes is understood:
+/* The position in the dictionary. The text is a Python literal, of which only
+ * the subset that NumPy writes is accepted:
  *
  *   header := '{' entry (',' entry)* ','? '}' ' '* '\n'
  *   entry  := "'descr'" ':' string | "'fortran_order'" ':' bool | "'shape'" ':' tuple
@@ -76,8 +76,8 @@ skip_spaces (Cursor *cursor)
     cursor->p++;
 }
 
-/* The next character that is not a space, or NUL at the end. A NUL in the text
- * is no token either, so the two need not be told apart. */
+/* The next character that is not a space, or NUL at the end. A NUL in the text is not a valid token either, so both are treated
+ * alike. */
 static char
 peek_token (Cursor *cursor)
 {
@@ -203,7 +203,7 @@ parse_int (Cursor  *cursor,
                                "the number %s in “shape” is beyond the limit of %" G_GINT64_FORMAT, quoted, G_MAXINT64);
     }
 
-  /* Python 2 wrote long integers so. */
+  /* Python 2 wrote long integers like this. */
   if (cursor->p < cursor->end && *cursor->p == 'L')
     cursor->p++;
 
@@ -282,7 +282,7 @@ parse_descr (Cursor  *cursor,
     return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_UNSUPPORTED, at, "the array is of type %s, which is not supported", quoted);
   *storage = (guint) found;
   rlx_storage_get_block (rlx_storage_get (*storage), &numbers, &bytes);
-  /* '=' and '|' mean that there is nothing to say about the order. */
+  /* '=' and '|' mean native or irrelevant byte order. */
   if (order != RLX_NPY_NATIVE_ORDER && order != '=' && order != '|' && bytes > 1)
     return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_UNSUPPORTED, at,
                              "the array is of type %s, which is not in the byte order of this computer", quoted);
@@ -362,7 +362,7 @@ parse_text (const char *text,
 
 /* ---- the array -------------------------------------------------------------- */
 
-/* FALSE where fewer than @needed bytes are left. */
+/* FALSE if fewer than @needed bytes are left. */
 static gboolean
 check_left (RlxStream  *stream,
             const char *what,
@@ -377,7 +377,7 @@ check_left (RlxStream  *stream,
                            "the array ends in %s: %" G_GUINT64_FORMAT " bytes are needed, %" G_GUINT64_FORMAT " are there", what, needed, left);
 }
 
-/* How long the part before the text is, and the text. */
+/* Finds the lengths of the prefix and of the text. */
 static gboolean
 read_prefix (RlxStream    *stream,
              gsize        *prefix_length,
@@ -391,8 +391,7 @@ read_prefix (RlxStream    *stream,
 
   if (!rlx_stream_read (stream, "the prefix", data, n, cancellable, error))
     return FALSE;
-  /* What is there has to be right even when too little is there: a text file of
-   * three bytes is not a truncated .npy file. */
+  /* Check what is there even if it is too short: a text file of three bytes is not a truncated .npy file. */
   if (memcmp (data, RLX_NPY_MAGIC, MIN (n, RLX_NPY_MAGIC_LENGTH)) != 0)
     return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, 0, "the magic of .npy files is missing");
   if (n < MIN_PREFIX)
@@ -483,8 +482,7 @@ rlx_npy_make_header (guint         storage,
     g_string_append_printf (text, "%s%" G_GINT64_FORMAT, i > 0 ? ", " : "", shape[i]);
   g_string_append (text, n_dims == 1 ? ",), }" : "), }");
 
-  /* At most a few hundred bytes with eight dimensions, so neither this nor the
-   * length can overflow. */
+  /* At most a few hundred bytes for eight dimensions, so neither this nor the length can overflow. */
   padding = (ALIGNMENT - (MIN_PREFIX + text->len + 1) % ALIGNMENT) % ALIGNMENT;
   for (gsize i = 0; i < padding; i++)
     g_string_append_c (text, ' ');

@@ -16,7 +16,7 @@
 
 /* ---- reading ------------------------------------------------------------ */
 
-/* Takes @source, which is NULL after an error, over. */
+/* Takes ownership of @source, which is NULL after an error. */
 static RlxTensor *
 load (RlxSource    *source,
       GCancellable *cancellable,

@@ -16,7 +16,7 @@
 
 #define OUTPUT 65536
 
-/* 1 January 1980, midnight: the same tensors are the same file. */
+/* 1 January 1980, midnight: the same tensors give the same file. */
 #define DATE 33
 
 #define VERSION 20
@@ -99,7 +99,7 @@ end_deflating (Archive *archive,
   return TRUE;
 }
 
-/* What is said of a member twice: before its bytes, and in the directory. */
+/* The fields that a member's header and its directory entry have in common. */
 static void
 put_member (GByteArray      *bytes,
             const RlxExtent *extent,
@@ -180,7 +180,7 @@ write_member (Archive       *archive,
   g_autoptr(GByteArray) header = rlx_npy_make_header (item->storage, item->shape, item->n_dims);
   g_autofree char *name = g_strconcat (item->name, ".npy", NULL);
   guint64 offset = rlx_sink_get_position (archive->sink);
-  /* Whatever deflating makes of it. */
+  /* With a margin, as deflating may increase the size. */
   gboolean large = item->size >= RLX_ZIP_LARGE32 / 8 * 7;
 
   archive->extent = (RlxExtent) { .crc = (guint32) crc32 (0, NULL, 0), .deflated = archive->deflate };

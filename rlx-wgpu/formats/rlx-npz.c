@@ -19,7 +19,7 @@
 
 #define MAX_COMMENT 65535
 
-/* What the end of the archive says. */
+/* The contents of the end record. */
 typedef struct
 {
   guint64 n_entries;
@@ -27,7 +27,7 @@ typedef struct
   guint64 size;
 } Directory;
 
-/* A member, from the first of its bytes to the last. */
+/* The range of a member in the file. */
 typedef struct
 {
   guint64 start;
@@ -54,7 +54,7 @@ get_u64 (const guint8 *data)
 
 /* ---- the end of the directory ----------------------------------------------------------- */
 
-/* Where the end record is: nothing but its comment comes after it. */
+/* Finds the end record, which only its comment follows. */
 static gboolean
 find_end (RlxSource    *source,
           guint64      *at,
@@ -63,7 +63,7 @@ find_end (RlxSource    *source,
           GError      **error)
 {
   guint64 size = rlx_source_get_size (source);
-  /* Hardly any archive has a comment. */
+  /* Archives hardly ever have a comment, so try without one first. */
   const gsize lengths[] = { RLX_ZIP_END_SIZE, RLX_ZIP_END_SIZE + MAX_COMMENT };
 
   for (guint i = 0; i < G_N_ELEMENTS (lengths); i++)
@@ -84,7 +84,7 @@ find_end (RlxSource    *source,
   return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_TRUNCATED, size, "the archive has no directory at its end");
 }
 
-/* The end record of an archive whose numbers do not fit the other one. */
+/* The ZIP64 end record, for values that do not fit into the other one. */
 static gboolean
 read_end64 (RlxSource    *source,
             guint64      *at,
@@ -100,7 +100,7 @@ read_end64 (RlxSource    *source,
   if (!rlx_source_read (source, "the end of the directory", end - RLX_ZIP_LOCATOR_SIZE, locator, sizeof locator, cancellable, error))
     return FALSE;
   place = get_u64 (locator + 8);
-  /* Exactly between the directory and the locator, which leaves no room for anything else. */
+  /* It must be exactly between the directory and the locator, so that nothing else fits in there. */
   if (get_u32 (locator) != RLX_ZIP_LOCATOR || place != end - RLX_ZIP_LOCATOR_SIZE - RLX_ZIP_END64_SIZE)
     return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, end - RLX_ZIP_LOCATOR_SIZE, "the ZIP64 end record is not where it should be");
   if (!rlx_source_read (source, "the end of the directory", place, record, sizeof record, cancellable, error))
@@ -148,7 +148,7 @@ read_end (RlxSource    *source,
 
 /* ---- entries ---------------------------------------------------------------------------- */
 
-/* Takes the number that follows in the extra field, where @value says that it is there. */
+/* Takes the next number from the extra field if @value indicates that it is there. */
 static gboolean
 take_large (const guint8 **data,
             gsize         *left,
@@ -164,7 +164,7 @@ take_large (const guint8 **data,
   return TRUE;
 }
 
-/* Numbers of more than 32 bits are in an extra field, in this order. */
+/* Reads numbers of more than 32 bits from the extra field, where they are in this order. */
 static gboolean
 read_extra (const guint8 *extra,
             gsize         length,
@@ -202,7 +202,7 @@ read_extra (const guint8 *extra,
   return !large || found || rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, at, "the ZIP64 fields of a member are missing");
 }
 
-/* How much may come out of it. */
+/* Limits how much a member may expand. */
 static gboolean
 check_extent (const RlxExtent *extent,
               guint64          at,
@@ -219,7 +219,7 @@ check_extent (const RlxExtent *extent,
                            " or %d times as many", extent->size, extent->stored, RLX_NPZ_MAX_INFLATED, RLX_NPZ_MAX_RATIO);
 }
 
-/* Whether the member says of itself what the directory says, and where its bytes are. */
+/* Checks that a member's header agrees with the directory, and finds its bytes. */
 static gboolean
 find_bytes (RlxCursor     *cursor,
             const guint8  *entry,
@@ -261,7 +261,7 @@ find_bytes (RlxCursor     *cursor,
   return TRUE;
 }
 
-/* The array of a member, under the member's name without its suffix. */
+/* Adds the array of a member, named after the member without its suffix. */
 static gboolean
 add_array (RlxManifest     *manifest,
            GString         *name,
@@ -284,7 +284,7 @@ add_array (RlxManifest     *manifest,
   return FALSE;
 }
 
-/* Reads the next entry and the head of its member. With @manifest, its array is added. */
+/* Reads the next entry and the header of its member. With @manifest, adds its array. */
 static gboolean
 read_entry (RlxCursor   *cursor,
             RlxCursor   *members,
@@ -330,7 +330,7 @@ read_entry (RlxCursor   *cursor,
   if (!check_extent (&extent, at, error) || !find_bytes (members, entry, name, offset, end, &extent, error))
     return FALSE;
   *place = (Place) { offset, extent.offset + extent.stored };
-  /* A folder, or a text: whoever put it there did not mean us. */
+  /* Folders and other files are ignored. */
   return manifest == NULL || !g_str_has_suffix (name->str, ".npy") || add_array (manifest, name, &extent, at, cursor->cancellable, error);
 }
 
@@ -343,7 +343,7 @@ compare_places (gconstpointer a,
   return x->start < y->start ? -1 : x->start > y->start;
 }
 
-/* Two members that share bytes are how a small archive becomes a huge one. */
+/* Overlapping members are how a small archive expands to a huge one. */
 static gboolean
 check_overlap (GArray  *places,
                GError **error)
@@ -393,7 +393,7 @@ rlx_npz_read (RlxSource    *source,
   g_autoptr(GArray) places = g_array_new (FALSE, FALSE, sizeof (Place));
   Directory directory;
 
-  /* Nothing is inflated before it is known that members have bytes of their own. */
+  /* Nothing is inflated before it is certain that members do not overlap. */
   if (!read_end (source, &directory, cancellable, error) ||
       !read_entries (cursor, members, &directory, NULL, places, error) ||
       !check_overlap (places, error) ||

@@ -15,26 +15,26 @@
 
 #include "util/rlx-debug-private.h"
 
-/* What makes a value that no node makes. */
+/* Instead of a node, for values that no node produces. */
 #define TENSOR (G_MAXUINT32 - 1)
 #define INPUT G_MAXUINT32
 
-/* A name, and the node of the graph that makes it. */
+/* A name, and the node of the graph that produces it. */
 typedef struct
 {
   guint32 name;
   guint32 node;
 } Definition;
 
-/* A graph on the way, and those around it. */
+/* A graph that is being checked, and the enclosing ones. */
 typedef struct _Scope
 {
   const struct _Scope *parent;
   RlxOnnx *onnx;
-  GArray *definitions;       /* Definition, by name once all are there */
-  GArray *nodes;             /* guint32, as they come */
-  GArray *inner;             /* Definition: a name that a graph in a node uses, and the node */
-  GArray *captures;          /* guint32: names of scopes around it that are used in it */
+  GArray *definitions;       /* Definition; sorted by name once complete */
+  GArray *nodes;             /* guint32, in the order of the file */
+  GArray *inner;             /* Definition: a name of this graph that a graph in a node uses, and that node */
+  GArray *captures;          /* guint32: names of enclosing scopes that are used in this one */
 } Scope;
 
 static const char *
@@ -106,7 +106,7 @@ define (Scope      *scope,
   g_array_append_val (scope->definitions, definition);
 }
 
-/* The outputs of a node, and whether it is one. */
+/* Defines the outputs of a node, and checks that it has an operator. */
 static gboolean
 define_outputs (Scope                  *scope,
                 const RlxProtobufValue *node,
@@ -159,7 +159,7 @@ add_node (Scope                  *scope,
   return define_outputs (scope, node, scope->nodes->len - 1, error);
 }
 
-/* The name of a tensor, which those of a graph have. */
+/* Defines the name of a tensor, which those of a graph must have. */
 static gboolean
 define_tensor (Scope                  *scope,
                const RlxProtobufValue *message,
@@ -177,8 +177,8 @@ define_tensor (Scope                  *scope,
   return TRUE;
 }
 
-/* Tensors may be listed among the inputs, too: in old files all are, in newer ones those
- * that are defaults. Nothing else may have a name that something has. */
+/* Tensors may also be listed as inputs: all of them in old files, default values in newer ones. All other names must be
+ * unique. */
 static gboolean
 check_twice (Scope   *scope,
              GError **error)
@@ -209,7 +209,7 @@ static gboolean check_graph (RlxOnnx      *onnx,
                              GArray       *captures,
                              GError      **error);
 
-/* A use of a name, which the graph or one around it must have. */
+/* Looks up a name that is used, which the graph or an enclosing one must define. */
 static gboolean
 use (Scope             *scope,
      const char        *name,
@@ -233,7 +233,7 @@ use (Scope             *scope,
   return rlx_model_fail (error, RLX_MODEL_ERROR_PARSE, at, "nothing computes the value %s", quoted);
 }
 
-/* The attributes of a node: no two of one name, and what is in them is right. */
+/* Checks an attribute of a node: its name must be unique and its contents valid. */
 static gboolean
 check_attribute (Scope                  *scope,
                  const RlxProtobufValue *message,
@@ -269,7 +269,7 @@ check_attribute (Scope                  *scope,
   return check_graph (scope->onnx, value.message, value.offset, FALSE, scope, captures, error);
 }
 
-/* Whether what a node uses is there, and in @sorted whether it is there before the node. */
+/* Checks that what a node uses is defined; clears @sorted if it is defined after the node. */
 static gboolean
 check_node (Scope    *scope,
             guint32   index,
@@ -295,7 +295,7 @@ check_node (Scope    *scope,
         return FALSE;
       }
 
-  /* What the graphs in it use of this one has to be there before it. */
+  /* Names of this graph that graphs in the node use must be defined before the node as well. */
   for (guint i = 0; i < captures->len; i++)
     {
       Definition inner = { g_array_index (captures, guint32, i), index };
@@ -312,9 +312,9 @@ check_node (Scope    *scope,
 
 typedef struct
 {
-  guint32 *first;            /* of the users of each node */
-  guint32 *users;            /* NULL: they are being counted */
-  guint32 *missing;          /* how many of what it needs are not there yet */
+  guint32 *first;            /* by node: start of its list of users */
+  guint32 *users;            /* NULL while they are counted */
+  guint32 *missing;          /* by node: how many of its dependencies are not available yet */
 } Order;
 
 static void
@@ -358,7 +358,7 @@ add_users (const Scope *scope,
     }
 }
 
-/* Appends the nodes so that each comes behind what it needs. */
+/* Appends the nodes so that each comes after its dependencies. */
 static gboolean
 sort_nodes (Scope   *scope,
             GError **error)
@@ -373,7 +373,7 @@ sort_nodes (Scope   *scope,
     first[i + 1] += first[i];
   users = g_new (guint32, first[n] + 1);
   order.users = users;
-  /* Filled from their ends, the lists end where the next one begins. */
+  /* The lists are filled backwards, so afterwards each starts where the previous one ends. */
   add_users (scope, &order);
 
   for (guint i = 0; i < n; i++)
@@ -413,7 +413,7 @@ check_nodes (Scope        *scope,
     if (!check_node (scope, i, &sorted, error))
       return FALSE;
 
-  /* Those of graphs within it are there by now. */
+  /* Nodes of nested graphs have been appended already. */
   graph->first = scope->onnx->order->len;
   graph->n_nodes = scope->nodes->len;
   if (!sorted)
@@ -485,7 +485,7 @@ check_outputs (Scope        *scope,
   return TRUE;
 }
 
-/* @captures gets what it uses of the graphs around it. */
+/* Adds names of enclosing graphs that it uses to @captures. */
 static gboolean
 check_graph (RlxOnnx      *onnx,
              const guint8 *message,

@@ -14,7 +14,7 @@
 #include "util/rlx-debug-private.h"
 #include "util/rlx-os-private.h"
 
-/* Fields of a TensorProto that have elements. */
+/* The fields of TensorProto that contain elements. */
 enum
 {
   FLOAT_DATA = 4,
@@ -49,8 +49,7 @@ get_typed_field (gint64 type)
     }
 }
 
-/* Numbers of INT32_DATA, INT64_DATA and UINT64_DATA: of elements smaller than a byte
- * several make one. */
+/* The count of numbers in INT32_DATA, INT64_DATA or UINT64_DATA: several elements smaller than a byte are in one number. */
 static guint64
 count_numbers (const RlxOnnxTensor *tensor)
 {
@@ -62,11 +61,11 @@ count_numbers (const RlxOnnxTensor *tensor)
 static guint64
 count_bytes (const RlxOnnxTensor *tensor)
 {
-  /* At most 2³² elements of 128 bits. */
+  /* There are at most 2³² elements of 128 bits. */
   return rlx_divide_up (tensor->n_elements * rlx_onnx_type_get_info (tensor->type)->bits, 8);
 }
 
-/* A path below the folder, as it is. */
+/* Checks that a path, taken literally, is below the folder. */
 static gboolean
 check_location (const RlxOnnxTensor *tensor,
                 GError             **error)
@@ -169,7 +168,7 @@ check_length (const RlxOnnxTensor *tensor,
     return rlx_model_fail (error, RLX_MODEL_ERROR_PARSE, tensor->at,
                            "the elements of a tensor of %s are in field %u, not in field %u", info->name, tensor->field,
                            get_typed_field (tensor->type));
-  /* How many there are of variable length is seen when they are read. */
+  /* The exact count of variable-length numbers is only known after reading them. */
   if (tensor->field == FLOAT_DATA || tensor->field == DOUBLE_DATA ? tensor->length != bytes
                                                                   : tensor->length < numbers || tensor->length / 10 > numbers)
     return rlx_model_fail (error, RLX_MODEL_ERROR_PARSE, tensor->at,
@@ -178,7 +177,7 @@ check_length (const RlxOnnxTensor *tensor,
   return TRUE;
 }
 
-/* One field that has elements, and no other. */
+/* Only one field may have elements. */
 static gboolean
 set_field (RlxOnnxTensor          *tensor,
            const RlxProtobufValue *value,
@@ -270,7 +269,7 @@ rlx_onnx_check_tensor (const RlxOnnx          *self,
     {
       return rlx_model_fail (error, RLX_MODEL_ERROR_PARSE, tensor->at, "the data_location of a tensor is %" G_GINT64_FORMAT, location);
     }
-  /* Words are nothing for a device, and are left where they are. */
+  /* Strings are not supported on devices, and are left in place. */
   return tensor->type == RLX_ONNX_TYPE_STRING || check_length (tensor, error);
 }
 
@@ -349,7 +348,7 @@ read_external (const RlxOnnx       *self,
   return g_steal_pointer (&bytes);
 }
 
-/* Numbers of variable length, each of which becomes one of @size bytes. */
+/* Converts variable-length numbers to @size bytes each. */
 static GBytes *
 unpack_numbers (const RlxOnnxTensor *tensor,
                 GBytes              *packed,
@@ -385,7 +384,7 @@ unpack_numbers (const RlxOnnxTensor *tensor,
   return g_bytes_new_take (g_steal_pointer (&numbers), (gsize) n * size);
 }
 
-/* Floats of 64 bits as those of 32. */
+/* Converts 64-bit floats to 32 bits. */
 static GBytes *
 narrow_doubles (GBytes  *bytes,
                 GError **error)
@@ -406,7 +405,7 @@ narrow_doubles (GBytes  *bytes,
   return g_bytes_new_take (g_steal_pointer (&to), size / 2);
 }
 
-/* What is not 0 is true, and 1 in memory. */
+/* Anything but 0 is true, and stored as 1. */
 static GBytes *
 clean_booleans (GBytes  *bytes,
                 GError **error)

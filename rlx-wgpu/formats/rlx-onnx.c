@@ -11,9 +11,8 @@
 
 /* ---- messages --------------------------------------------------------------------------- */
 
-/* Fields that say nothing about the numbers, as descriptions of nodes, are left out: they
- * are passed over as unknown ones are. So are those that nothing of a device is made of,
- * as strings in tensors. */
+/* Fields that do not affect the computation, such as descriptions of nodes, are left out and thus skipped like unknown ones. So
+ * are those that a device cannot use, such as strings in tensors. */
 
 #define ONE FALSE
 #define MANY TRUE
@@ -148,7 +147,7 @@ static const RlxOnnxTypeInfo types[RLX_ONNX_N_TYPES + 1] = {
   [RLX_ONNX_TYPE_STRING] = { "string", 0, -1 },
   [RLX_ONNX_TYPE_BOOL] = { "bool", 8, RLX_DATA_TYPE_BOOL },
   [RLX_ONNX_TYPE_FLOAT16] = { "float16", 16, RLX_DATA_TYPE_F16 },
-  /* Nothing on a device computes with them. */
+  /* Devices do not compute with f64. */
   [RLX_ONNX_TYPE_DOUBLE] = { "double", 64, RLX_DATA_TYPE_F32 },
   [RLX_ONNX_TYPE_UINT32] = { "uint32", 32, RLX_DATA_TYPE_U32 },
   [RLX_ONNX_TYPE_UINT64] = { "uint64", 64, RLX_DATA_TYPE_U64 },
@@ -192,7 +191,7 @@ rlx_onnx_free (RlxOnnx *self)
   g_free (self);
 }
 
-/* "ai.onnx" is how some spell that it is none. */
+/* "ai.onnx" is another spelling of the default domain. */
 static const char *
 plain_domain (const char *domain)
 {
@@ -392,7 +391,7 @@ rlx_onnx_get_graph (const RlxOnnx *self,
 {
   guint first = 0, end = self->graphs->len;
 
-  /* They are added in the order of the tape. */
+  /* They are in the order of the tape, so a binary search works. */
   while (first < end)
     {
       guint middle = first + (end - first) / 2;
@@ -478,7 +477,7 @@ get_tensor_type (const guint8 *message,
               port->dims[port->n_dims] = -1;
               while (rlx_protobuf_next (&dim.message, &part))
                 if (part.number == 1)
-                  /* Some write -1 where it may be anything. */
+                  /* Some exporters write -1 for a variable size. */
                   port->dims[port->n_dims] = MAX (part.integer, -1);
                 else if (part.text[0] != '\0')
                   port->symbols[port->n_dims] = part.text;
@@ -512,7 +511,7 @@ rlx_onnx_get_port (const guint8 *message,
 
 /* ---- nodes ------------------------------------------------------------------------------------ */
 
-/* By the numbers that the field type has, and by that of the field with the value. */
+/* Kinds by the number of the type, and by that of the field that contains the value. */
 static const struct
 {
   guint8 type;
@@ -564,7 +563,7 @@ rlx_onnx_get_attribute (const RlxProtobufValue *message,
         }
     }
 
-  /* The oldest files do not say which it is. A list may be empty. */
+  /* Very old files do not state the type. A list may be empty. */
   attribute->kind = type == 0 ? found : RLX_ONNX_ATTRIBUTE_OTHER;
   for (guint i = 0; i < G_N_ELEMENTS (attribute_kinds); i++)
     if (attribute_kinds[i].type == type)

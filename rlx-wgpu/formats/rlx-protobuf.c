@@ -11,10 +11,10 @@
 
 #define PIECE 16384
 #define MAX_VARINT 10
-/* The tape begins with so many bytes, and grows by a part of what it has. */
+/* The initial size of the tape, which grows in proportion to its size. */
 #define FIRST_BYTES 4096
 
-/* How a field is written in the file. */
+/* How a field is encoded in the file. */
 enum
 {
   WIRE_VARINT,
@@ -31,10 +31,10 @@ typedef struct
   GCancellable *cancellable;
   const RlxProtobufLimits *limits;
   guint64 at;
-  guint64 start;             /* of what is in the piece */
+  guint64 start;             /* offset of the piece's contents */
   gsize filled;
   RlxProtobuf *tape;
-  gsize room;                /* of the tape */
+  gsize room;                /* allocated size of the tape */
   guint8 piece[PIECE];
 } Reader;
 
@@ -60,7 +60,7 @@ rlx_model_adopt_error (GError **error)
 {
   if (error != NULL && *error != NULL && (*error)->domain == RLX_WEIGHTS_ERROR)
     {
-      /* Both begin with the same codes. */
+      /* Both enumerations start with the same codes. */
       if ((*error)->code > RLX_MODEL_ERROR_UNSUPPORTED)
         (*error)->code = RLX_MODEL_ERROR_INVALID;
       (*error)->domain = RLX_MODEL_ERROR;
@@ -133,7 +133,7 @@ put_head (Reader         *reader,
 
 /* ---- the file -------------------------------------------------------------------------- */
 
-/* Makes the piece begin where the reader is; there is at least one byte. */
+/* Refills the piece from the current position; there is at least one byte. */
 static gboolean
 fill (Reader     *reader,
       const char *what,
@@ -152,7 +152,7 @@ fill (Reader     *reader,
   return TRUE;
 }
 
-/* The next bytes, as many as are there of @n: within what the caller has checked. */
+/* The next bytes, up to @n, as many as are in the piece; the caller has checked that there are @n. */
 static const guint8 *
 look (Reader     *reader,
       const char *what,
@@ -166,8 +166,7 @@ look (Reader     *reader,
   return reader->piece + (reader->at - reader->start);
 }
 
-/* A message that goes on where the file ends is one thing, one that goes on beyond what
- * it is part of is another. */
+/* Distinguishes a message that extends beyond the end of the file from one that extends beyond its parent. */
 static gboolean
 fail_short (Reader     *reader,
             guint64     at,
@@ -212,7 +211,7 @@ take_varint (Reader     *reader,
   return rlx_model_fail (error, RLX_MODEL_ERROR_PARSE, at, "%s is a number of more than 64 bits", what);
 }
 
-/* A length that the message has room for. */
+/* Reads a length, which must fit into the rest of the message. */
 static gboolean
 take_length (Reader     *reader,
              guint64     end,
@@ -319,7 +318,7 @@ take_text (Reader                 *reader,
   return TRUE;
 }
 
-/* How many bytes a number takes. */
+/* The encoded size of a number. */
 static guint
 count_varint (guint64 value)
 {
@@ -330,7 +329,7 @@ count_varint (guint64 value)
   return n;
 }
 
-/* Numbers, one or many: the tape has them as the file would pack them. */
+/* One or more numbers; the tape has them packed. */
 static gboolean
 take_numbers (Reader                 *reader,
               guint64                 end,
@@ -365,7 +364,7 @@ take_numbers (Reader                 *reader,
       return TRUE;
     }
 
-  /* One of them, of which the message has the bytes. */
+  /* A single number, whose bytes must be within the message. */
   if (floats && end - reader->at < 4)
     return fail_short (reader, at, end, what, error);
   if (!put_head (reader, field->number, field->kind, error))
@@ -398,7 +397,7 @@ take_data (Reader                 *reader,
   return TRUE;
 }
 
-/* Whether the file may write a field of that kind so. */
+/* Whether a field of that kind may have that encoding. */
 static gboolean
 fits_wire (RlxProtobufKind kind,
            guint           wire)
@@ -564,7 +563,7 @@ get_varint (const guint8 **at)
   return value;
 }
 
-/* One field; of a message, without what is in it. */
+/* Reads a field; for a message, only its start. */
 static gboolean
 get_field (const guint8    **at,
            RlxProtobufValue *value)

@@ -13,22 +13,22 @@
 #include "formats/rlx-json-private.h"
 #include "util/rlx-debug-private.h"
 
-/* A tensor, or a file, that the map names. */
+/* A tensor or a file in the map. */
 typedef struct
 {
   const char *name;
-  guint32 at;                /* where the index says so: it is not that long */
-  guint16 part;              /* which of the files */
+  guint32 at;                /* its offset in the index, which has less than 4 GiB */
+  guint16 part;              /* index of the file */
 } Item;
 
 typedef struct
 {
   GStringChunk *text;
   GArray *tensors;           /* Item */
-  GArray *files;             /* Item, by their plain names */
+  GArray *files;             /* Item, by file name */
 } Map;
 
-/* In the folder of the index, and nowhere else. */
+/* Only files in the folder of the index are allowed. */
 static gboolean
 check_file_name (const RlxJson *json,
                  const char    *name,
@@ -136,7 +136,7 @@ parse_index (RlxSource    *source,
   return rlx_json_end (&json, error);
 }
 
-/* Adds those tensors of a part that the index expects there. */
+/* Adds the tensors of a part that the index expects there. */
 static gboolean
 read_part (RlxSource    *source,
            RlxManifest  *all,
@@ -175,7 +175,7 @@ read_part (RlxSource    *source,
       to->length = from->length;
       to->part = part;
     }
-  /* All parts say the same, as a rule. */
+  /* Usually, all parts have the same metadata. */
   if (part == 0)
     {
       metadata = g_variant_ref_sink (g_variant_builder_end (&manifest->metadata));

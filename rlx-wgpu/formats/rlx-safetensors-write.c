@@ -7,7 +7,7 @@
 
 #include "formats/rlx-write-private.h"
 
-/* The data begins at a multiple of this. */
+/* The alignment of the data. */
 #define ALIGNMENT 8
 
 static void
@@ -48,7 +48,7 @@ append_metadata (GString  *text,
     g_string_append_c (text, '}');
 }
 
-/* The tensors with the largest elements come first, so that all are aligned. */
+/* Tensors with the largest elements come first, so that all are aligned. */
 static int
 compare_sizes (gconstpointer a,
                gconstpointer b)

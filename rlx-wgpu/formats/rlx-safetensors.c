@@ -157,7 +157,7 @@ parse_tensor (RlxJson     *json,
   return TRUE;
 }
 
-/* Checks the pairs, or with @build makes them variants. */
+/* Checks the pairs and, with @build, converts them to variants. */
 static gboolean
 parse_metadata (RlxJson     *json,
                 RlxManifest *manifest,

@@ -33,8 +33,8 @@ rlx_sink_open (GFile        *file,
   g_autoptr(GFileOutputStream) stream = NULL;
   RlxSink *self;
 
-  /* Opening a pipe waits for a reader, and a device is not for tensors. What else can be
-   * wrong is left to g_file_replace() to report. */
+  /* Opening a pipe would block until there is a reader, and devices are not supported. g_file_replace() reports all other
+   * problems. */
   if (g_file_query_file_type (file, G_FILE_QUERY_INFO_NONE, cancellable) == G_FILE_TYPE_SPECIAL)
     g_set_error_literal (error, G_IO_ERROR, G_IO_ERROR_NOT_REGULAR_FILE, "It is not a regular file");
   else
@@ -54,8 +54,7 @@ rlx_sink_open (GFile        *file,
 void
 rlx_sink_free (RlxSink *self)
 {
-  /* Closing is what puts the new file in the place of the old one, unless it is
-   * cancelled. */
+  /* Closing replaces the old file by the new one, unless it is cancelled. */
   if (self->stream != NULL)
     {
       g_autoptr(GCancellable) cancelled = g_cancellable_new ();

@@ -17,7 +17,7 @@ struct _RlxSource
 {
   gatomicrefcount ref_count;
   guint64 size;
-  GBytes *bytes;             /* one of these three */
+  GBytes *bytes;             /* one of these three is set */
   int file;
   GInputStream *stream;
   GMutex mutex;              /* of the stream… */
@@ -67,7 +67,7 @@ rlx_source_new_for_bytes (GBytes *bytes)
   return self;
 }
 
-/* Takes @file over. */
+/* Takes ownership of @file. */
 static RlxSource *
 new_for_file (int      file,
               GError **error)
@@ -87,7 +87,7 @@ rlx_source_new_for_fd (int      fd,
   return new_for_file (rlx_os_file_dup (fd, error), error);
 }
 
-/* Before it is opened, because opening a pipe waits for a writer. */
+/* Called before opening, because opening a pipe would block until there is a writer. */
 static gboolean
 check_type (GFileInfo *info,
             GError   **error)
@@ -99,7 +99,7 @@ check_type (GFileInfo *info,
   if (type == G_FILE_TYPE_DIRECTORY)
     g_set_error_literal (error, G_IO_ERROR, G_IO_ERROR_IS_DIRECTORY, "It is a directory");
   else if (type == G_FILE_TYPE_SYMBOLIC_LINK)
-    /* Links are followed, so there was nothing at the end of this one. */
+    /* Links are followed, so the target of this one is missing. */
     g_set_error_literal (error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND, "It is a link to a file that does not exist");
   else
     g_set_error_literal (error, G_IO_ERROR, G_IO_ERROR_NOT_REGULAR_FILE, "It is not a regular file");
@@ -122,8 +122,7 @@ open_stream (GFile        *file,
   if (self->stream == NULL)
     return NULL;
 
-  /* The size of what was opened, where that can be told; the name may mean another file
-   * by now. */
+  /* The size of the file that was opened, if known; by now, the name may refer to another one. */
   opened = g_file_input_stream_query_info (G_FILE_INPUT_STREAM (self->stream), G_FILE_ATTRIBUTE_STANDARD_SIZE, cancellable, NULL);
   if (opened != NULL && g_file_info_has_attribute (opened, G_FILE_ATTRIBUTE_STANDARD_SIZE))
     g_set_object (&info, opened);
@@ -245,7 +244,7 @@ seek_stream (RlxSource    *self,
     }
   for (; self->position < offset && n > 0; self->position += (guint64) MAX (n, 0))
     n = g_input_stream_skip (self->stream, (gsize) MIN (offset - self->position, RLX_PIECE), cancellable, error);
-  /* Where it ends too early, reading will tell. */
+  /* If it ends early, reading will report that. */
   return n >= 0;
 }
 

@@ -29,7 +29,7 @@ static const RlxStorage storages[] = {
   PLAIN ("bool", 1, BOOL, -1, "BOOL", "b1"),
   PLAIN ("i64", 8, I64, 27, "I64", "i8"),
   PLAIN ("u64", 8, U64, -1, "U64", "u8"),
-  /* What a wider type holds without loss. */
+  /* Types whose values a wider type holds without loss. */
   WIDENED ("bf16", 2, BF16, F32, BF16, RLX_PACKED_TYPE_BF16, 30, "BF16", NULL),
   WIDENED ("f8-e4m3", 1, F8E4M3FN, F32, F8_E4M3, RLX_PACKED_TYPE_F8_E4M3, -1, "F8_E4M3", NULL),
   WIDENED ("f8-e5m2", 1, F8E5M2, F32, F8_E5M2, RLX_PACKED_TYPE_F8_E5M2, -1, "F8_E5M2", NULL),
@@ -137,7 +137,7 @@ rlx_storage_get_block (const RlxStorage *storage,
 
 /* ---- numbers ------------------------------------------------------------------------ */
 
-/* A float of 8 bits: 4 of exponent and no infinities, or 5, or nothing but exponent. */
+/* Converts an 8-bit float: E4M3 without infinities, E5M2, or E8M0. */
 static float
 float_from_byte (RlxConvert how,
                  guint8     byte)
@@ -181,7 +181,7 @@ rlx_storage_widen (const RlxStorage *storage,
     }
   for (gsize i = 0; i < n; i++)
     {
-      /* The bytes may begin anywhere. */
+      /* The bytes need not be aligned. */
       memcpy (&half, bytes + 2 * i, 2);
       wide[i] = storage->convert == RLX_CONVERT_BF16 ? (guint32) half << 16 :
                 storage->convert == RLX_CONVERT_I16  ? (guint32) (gint32) (gint16) half :

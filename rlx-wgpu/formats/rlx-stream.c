@@ -10,18 +10,18 @@
 
 #include "formats/rlx-manifest-private.h"
 
-/* Of deflated bytes; what is skipped goes through as many. */
+/* The buffer size for deflated bytes, and for inflated bytes that are skipped. */
 #define INPUT 16384
 
 struct _RlxStream
 {
   RlxSource *source;
   RlxExtent extent;
-  guint64 taken;             /* bytes of the source */
-  guint64 given;             /* bytes that came out */
+  guint64 taken;             /* bytes read from the source */
+  guint64 given;             /* bytes returned */
   guint32 crc;
-  z_stream inflater;         /* where they are deflated */
-  gboolean ended;            /* its end was seen */
+  z_stream inflater;         /* if the bytes are deflated */
+  gboolean ended;            /* the end of the deflated bytes was reached */
   guint8 input[INPUT];
 };
 
@@ -56,13 +56,13 @@ static gboolean
 start_inflater (RlxStream *self,
                 GError   **error)
 {
-  /* Negative: without the head and the tail of a zlib file. */
+  /* Negative means without zlib header and trailer. */
   if (self->inflater.state != NULL || inflateInit2 (&self->inflater, -MAX_WBITS) == Z_OK)
     return TRUE;
   return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_LIMIT, self->extent.offset, "there is no memory to inflate it");
 }
 
-/* What went wrong, with the place that was reached. */
+/* Reports what is wrong, with the current offset. */
 static gboolean
 fail_inflating (RlxStream      *self,
                 RlxWeightsError code,
@@ -117,7 +117,7 @@ inflate_piece (RlxStream    *self,
   return TRUE;
 }
 
-/* More than was promised may still be in there: one byte tells. */
+/* Tries to inflate one more byte, to detect contents longer than stated. */
 static gboolean
 check_end (RlxStream    *self,
            GCancellable *cancellable,
@@ -189,7 +189,7 @@ rlx_stream_read (RlxStream    *self,
 
   g_assert (size <= rlx_stream_get_left (self));
 
-  /* Nobody needs to look at what is skipped, except for a checksum. */
+  /* Skipped bytes need not be read unless there is a checksum. */
   if (buffer == NULL && !self->extent.deflated && !self->extent.has_crc)
     {
       self->taken += size;

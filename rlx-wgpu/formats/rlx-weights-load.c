@@ -44,7 +44,7 @@ try_alloc (guint64  size,
   return memory;
 }
 
-/* The elements in the order of C: the last dimension runs fastest. */
+/* The elements in row-major order. */
 static GBytes *
 from_fortran_order (RlxManifest     *manifest,
                     const RlxRecord *record,
@@ -88,10 +88,10 @@ struct _RlxRecordReader
   const RlxStorage *storage;
   RlxStream *stream;
   RlxWeights *progress;      /* nullable */
-  guint8 *narrow;            /* where they come as wider ones than they are; nullable */
+  guint8 *narrow;            /* buffer for elements that are stored in a narrower type; nullable */
 };
 
-/* Bytes that are read before they are made wider. */
+/* The number of bytes that are read before they are widened. */
 #define NARROW_BYTES ((gsize) 256 << 10)
 
 gboolean
@@ -115,7 +115,7 @@ rlx_record_reader_new (RlxManifest     *manifest,
   RlxRecordReader *self;
   RlxStream *stream;
 
-  /* NumPy's files say themselves which order they are in. */
+  /* NumPy files state their byte order. */
   if (rlx_manifest_get_member (manifest, record) == NULL && !check_order (storage, error))
     return NULL;
   stream = rlx_manifest_open (manifest, record, cancellable, error);
@@ -172,7 +172,7 @@ rlx_record_reader_read (RlxRecordReader *self,
 
 /* ---- as a whole ------------------------------------------------------------------------ */
 
-/* As they are in the file. */
+/* The bytes as they are in the file. */
 static GBytes *
 read_bytes (RlxManifest     *manifest,
             const RlxRecord *record,
@@ -290,8 +290,8 @@ rlx_record_load_tensor (RlxManifest     *manifest,
       bytes = wide;
     }
   tensor = rlx_tensor_new_from_bytes (data_type, dims, record->n_dims, bytes, &local_error);
-  /* The shape was checked when the file was opened: it is the memory, or so many
-   * bytes of rows that they cannot be counted. */
+  /* The shape was checked when the file was opened, so either memory is exhausted, or the packed rows have too many bytes to
+   * count. */
   if (tensor == NULL)
     g_set_error_literal (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_LIMIT, local_error->message);
   return tensor;
@@ -299,7 +299,7 @@ rlx_record_load_tensor (RlxManifest     *manifest,
 
 /* ---- by name -------------------------------------------------------------------------- */
 
-/* Names the file and the tensor in front of an error. */
+/* Prefixes an error with the names of the file and the tensor. */
 static void
 prefix (RlxWeights *self,
         const char *name,

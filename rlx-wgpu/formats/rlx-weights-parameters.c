@@ -15,14 +15,14 @@
 #include "rlx-tensor-private.h"
 #include "util/rlx-debug-private.h"
 
-/* So many problems are told. */
+/* The maximum number of problems in a message. */
 #define MAX_TOLD 10
 
 typedef struct
 {
   GString *text;
   guint n;
-  RlxWeightsError code;      /* of the first */
+  RlxWeightsError code;      /* of the first problem */
 } Problems;
 
 G_GNUC_PRINTF (3, 4)
@@ -55,7 +55,7 @@ describe (const char   *type,
   return g_strconcat (type, shape, NULL);
 }
 
-/* Whether the parameter takes the tensor: as numbers, of its own type or of a wider one, or as packed bytes. */
+/* Whether the tensor fits the parameter: as numbers of its own type or a wider one, or as packed bytes. */
 static gboolean
 fits (RlxManifest     *manifest,
       const RlxRecord *record,
@@ -79,7 +79,7 @@ fits (RlxManifest     *manifest,
   return *same_type && record->n_dims == n_dims && memcmp (dims, shape, n_dims * sizeof (gint64)) == 0;
 }
 
-/* Which tensor a parameter takes; "" for none. */
+/* The tensor for a parameter; "" for none. */
 static char *
 find_name (GVariant   *names,
            const char *parameter)
@@ -105,7 +105,7 @@ has_parameter (GListModel *ports,
   return FALSE;
 }
 
-/* Everything that is wrong is found before anything is read. */
+/* All problems are found before anything is read. */
 static gboolean
 match (GListModel *ports,
        RlxWeights *weights,
@@ -157,7 +157,7 @@ match (GListModel *ports,
 
         add_problem (&problems, RLX_WEIGHTS_ERROR_NOT_FOUND, "no parameter takes %s", quoted);
       }
-  /* A name that is in no graph is a mistake, not a wish. */
+  /* A name that is not a parameter of the graph is a mistake. */
   for (gsize i = 0; names != NULL && i < g_variant_n_children (names); i++)
     {
       g_autoptr(GVariant) child = g_variant_get_child_value (names, i);
@@ -187,7 +187,8 @@ rlx_record_pair_load (const RlxRecordPair *pair,
   return rlx_record_load_tensor (pair->weights->manifest, pair->record, pair->form, pair->weights, cancellable, error);
 }
 
-/* Whether a device stores the elements as they come: it has no integers of 64 bits, and what is no boolean is refused. */
+/* Whether the elements can be uploaded unconverted: not 64-bit integers, which devices do not have, and not booleans, which
+ * have to be checked. */
 static gboolean
 comes_in_pieces (const RlxRecordPair *pair)
 {
@@ -238,7 +239,7 @@ check_names (GVariant *names,
   return FALSE;
 }
 
-/* Tensor by tensor, so that the caller can have one at a time, or pieces of it, in the host's memory. */
+/* Passes one tensor at a time, so that the caller needs to have only one, or a piece of one, in memory. */
 gboolean
 rlx_weights_load_parameters (RlxWeights      *self,
                              GListModel      *ports,

@@ -15,15 +15,15 @@
 
 /* ---- files ------------------------------------------------------------------------------- */
 
-/* What is to be written, where and how. */
+/* Arguments of a write in another thread. */
 typedef struct
 {
   GFile *file;
   RlxWeightsFormat format;
   gboolean deflated;
   GVariant *metadata;        /* nullable */
-  char **names;              /* with them, tensors; without, weights */
-  GPtrArray *tensors;        /* NULL for what is none */
+  char **names;              /* with these, write @tensors, otherwise @weights */
+  GPtrArray *tensors;        /* with NULL for names without a tensor */
   RlxWeights *weights;
 } Writing;
 
@@ -49,7 +49,7 @@ writing_free (gpointer data)
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (Writing, writing_free)
 
-/* Takes over a floating @metadata. */
+/* Takes ownership of a floating @metadata. */
 static Writing *
 writing_new (GFile           *file,
              RlxWeightsFormat format,
@@ -550,7 +550,7 @@ rlx_weights_write_npz_finish (GAsyncResult *result,
 
 /* ---- one file from another -------------------------------------------------------------- */
 
-/* What the new file can say of what the old one says. */
+/* The metadata that the new format can represent. */
 static GVariant *
 convert_metadata (GVariant        *metadata,
                   RlxWeightsFormat format)

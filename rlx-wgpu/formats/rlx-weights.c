@@ -191,7 +191,8 @@ tell_progress (gpointer data)
   return G_SOURCE_REMOVE;
 }
 
-/* Never from the thread that reads: scripts take no calls from there. Locked. */
+/* Notifies in the main context rather than in the reading thread, from which scripts cannot be called. The mutex must be
+ * locked. */
 static void
 plan_to_tell (RlxWeights *self)
 {
@@ -263,7 +264,7 @@ rlx_weights_get_progress (RlxWeights *self)
 
 /* ---- opening ----------------------------------------------------------------------- */
 
-/* What the first bytes of a file say. An index of several files is safetensors. */
+/* Recognises a format by the first bytes. The index of several files counts as safetensors. */
 static gboolean
 find_format (RlxSource        *source,
              RlxWeightsFormat *format,
@@ -280,7 +281,7 @@ find_format (RlxSource        *source,
     { RLX_WEIGHTS_FORMAT_GGUF, "GGUF", 4 },
     { RLX_WEIGHTS_FORMAT_NPY, RLX_NPY_MAGIC, RLX_NPY_MAGIC_LENGTH },
     { RLX_WEIGHTS_FORMAT_NPZ, "PK\3\4", 4 },
-    /* An archive without members. */
+    /* An empty archive. */
     { RLX_WEIGHTS_FORMAT_NPZ, "PK\5\6", 4 },
   };
   guint64 size = rlx_source_get_size (source), length;
@@ -293,7 +294,7 @@ find_format (RlxSource        *source,
   *format = RLX_WEIGHTS_FORMAT_SAFETENSORS;
   memcpy (&length, start, 8);
   length = GUINT64_FROM_LE (length);
-  /* A length of a header, before that header: one that can be is no magic. */
+  /* Safetensors starts with the length of the header and the header; a plausible length takes precedence over magic numbers. */
   if (start[8] == '{' && length <= RLX_SAFETENSORS_MAX_HEADER)
     return TRUE;
   for (gsize i = 0; i < G_N_ELEMENTS (magics); i++)
@@ -304,13 +305,13 @@ find_format (RlxSource        *source,
       }
   if (n < 8 || length <= RLX_SAFETENSORS_MAX_HEADER || start[8] == '{')
     return TRUE;
-  /* As the length of a header this text would be far too large. */
+  /* JSON, as read as a length, would be far too large. */
   *is_index = start[0] == '{';
   return *is_index ||
          rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, 0, "the file is neither safetensors, GGUF, .npz nor .npy");
 }
 
-/* What the only tensor of a file is called that has no name for it. */
+/* A name for the only tensor of a file without names. */
 static char *
 make_name (GFile *file)
 {
@@ -371,7 +372,7 @@ read_manifest (RlxSource        *source,
   return ok ? g_steal_pointer (&manifest) : NULL;
 }
 
-/* Takes @source, which is NULL after an error, over; @file is nullable. */
+/* Takes ownership of @source, which is NULL after an error; @file is nullable. */
 static RlxWeights *
 read_source (RlxSource    *source,
              GFile        *file,
@@ -433,7 +434,7 @@ rlx_weights_open (GFile        *file,
 
 typedef struct
 {
-  GFile *file;             /* or, without one, what to read, or why that cannot be */
+  GFile *file;             /* nullable; if NULL, there is a @source or an @error */
   RlxSource *source;
   GError *error;
   GMainContext *context;
@@ -476,7 +477,7 @@ open_in_thread (gpointer      data,
   else
     self = read_source (g_steal_pointer (&opening->source), NULL, cancellable, error);
 
-  /* This thread's is nobody's. */
+  /* The context of this thread is not the caller's. */
   if (self != NULL)
     {
       g_main_context_unref (self->context);

@@ -107,8 +107,7 @@ rlx_weights_format_get_title (RlxWeightsFormat format)
   return names[format];
 }
 
-/* What elements become in a file of that format: themselves, or what holds them without
- * loss. */
+/* The type of elements in a file of that format: their own, or one that holds them without loss. */
 static gboolean
 choose_storage (RlxWeightsFormat format,
                 const char      *name,

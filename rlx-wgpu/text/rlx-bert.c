@@ -14,7 +14,7 @@
 #include "rlx-tensor.h"
 #include "text/rlx-text-file-private.h"
 
-/* Of what config.json says; the weights must agree. */
+/* Limits of sizes in config.json; the weights must agree with these sizes. */
 #define MAX_WIDTH 65536
 #define MAX_LAYERS 1024
 #define MAX_POSITIONS 65536
@@ -23,8 +23,8 @@
 struct _RlxBert
 {
   RlxBertConfig config;
-  const char *prefix;        /* of the names of tensors */
-  GHashTable *tensors;       /* name: RlxTensor; does not change */
+  const char *prefix;        /* of tensor names */
+  GHashTable *tensors;       /* name → RlxTensor; immutable */
 };
 
 const RlxBertConfig *
@@ -110,7 +110,7 @@ read_config (RlxBertConfig *config,
   return TRUE;
 }
 
-/* The list of what is done one after the other: of what can be there, only the last step says something. */
+/* Reads the list of modules, which are applied in order. Of those supported, only the last, “Normalize”, matters. */
 static gboolean
 read_modules (RlxBertConfig *config,
               GBytes        *text,
@@ -160,7 +160,7 @@ read_modules (RlxBertConfig *config,
     }
 }
 
-/* What sentence-transformers has beside a model. Without it, a text is the mean of its tokens. */
+/* Reads the files that sentence-transformers adds. Without them, a text is represented by the mean of its tokens. */
 static gboolean
 read_sentences (RlxBertConfig *config,
                 GFile         *folder,
@@ -210,7 +210,7 @@ read_sentences (RlxBertConfig *config,
 
 /* ---- weights ------------------------------------------------------------------------------------- */
 
-/* Loads a tensor, which has to have this shape; @columns is 0 for a vector. */
+/* Loads a tensor, which must have this shape; @columns is 0 for a vector. */
 static gboolean
 load (RlxBert      *self,
       RlxWeights   *weights,
@@ -255,7 +255,7 @@ load (RlxBert      *self,
   return TRUE;
 }
 
-/* A matrix and a vector: "NAME.weight" and "NAME.bias". */
+/* Loads a matrix and a vector: "NAME.weight" and "NAME.bias". */
 static gboolean
 load_pair (RlxBert      *self,
            RlxWeights   *weights,
@@ -326,7 +326,7 @@ rlx_bert_open (GFile        *folder,
   weights = rlx_weights_open (file, cancellable, error);
   if (weights == NULL)
     return NULL;
-  /* as it is called in models that have a task on top */
+  /* the prefix in models with a task-specific head */
   prefixed = rlx_weights_lookup (weights, "bert.embeddings.word_embeddings.weight");
   self->prefix = prefixed != NULL ? "bert." : "";
   return load_all (self, weights, cancellable, error) ? g_steal_pointer (&self) : NULL;
@@ -384,7 +384,7 @@ norm (Builder    *self,
   return rlx_node_layer_norm (x, constant (self, scope, weight), constant (self, scope, bias), options, self->error);
 }
 
-/* The first rows of a table, as they are added to every text. */
+/* The first rows of a table, to be added to every text. */
 static RlxNode *
 rows (Builder    *self,
       const char *name,

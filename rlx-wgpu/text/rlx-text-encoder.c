@@ -12,7 +12,7 @@
 #include "text/rlx-bert-private.h"
 #include "text/rlx-tokenizer-private.h"
 
-/* Texts are run in groups of similar length; each size of group has an executable. */
+/* Texts are run in groups of similar length, with one executable for each group size and length. */
 #define SHORTEST 16
 #define MAX_GROUP_TOKENS 4096
 #define MAX_EXECUTABLES 8
@@ -49,7 +49,7 @@ struct _RlxTextEncoder
   RlxBert *bert;
 
   GMutex mutex;
-  GQueue made;               /* Made, the last used first; under the mutex */
+  GQueue made;               /* Made, most recently used first; under the mutex */
 };
 
 typedef struct
@@ -58,7 +58,7 @@ typedef struct
   RlxExecutable *executable;
 } Made;
 
-/* A text as it goes to the model, and which row its vector becomes. */
+/* A tokenised text, and the row of its vector in the result. */
 typedef struct
 {
   gint *tokens;
@@ -364,7 +364,7 @@ text_clear (gpointer data)
   g_free (((Text *) data)->tokens);
 }
 
-/* Longer texts first, and texts of one length in their order. */
+/* Longest texts first; texts of the same length keep their order. */
 static int
 compare_texts (gconstpointer a,
                gconstpointer b)
@@ -441,7 +441,7 @@ prepare (RlxTextEncoder *self,
     }
   g_mutex_unlock (&self->mutex);
 
-  /* Two threads may make the same one. Either is right. */
+  /* Two threads may compile the same one; either can be used. */
   graph = rlx_bert_build (self->bert, texts, tokens, error);
   executable = graph != NULL ? rlx_device_compile (self->device, graph, NULL, cancellable, error) : NULL;
   if (executable == NULL)
@@ -456,7 +456,7 @@ prepare (RlxTextEncoder *self,
   return executable;
 }
 
-/* Runs @n texts of up to @length tokens, and puts their vectors into the rows of @result. */
+/* Runs @n texts of up to @length tokens and stores their vectors in the rows of @result. */
 static gboolean
 run_group (RlxTextEncoder *self,
            const Text     *texts,

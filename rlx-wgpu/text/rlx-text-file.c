@@ -44,7 +44,7 @@ rlx_text_file_load (GFile        *folder,
   return text != NULL ? g_bytes_new_take (text, (gsize) size) : NULL;
 }
 
-/* The text of a value that is not a string, an object or an array, of which there is at most as much as a number has. */
+/* Reads a number, true, false or null, up to the maximum length of a number. */
 static gboolean
 read_word (RlxJson *json,
            char    *word,

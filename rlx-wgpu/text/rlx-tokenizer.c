@@ -15,7 +15,7 @@
 #define MAX_TOKENS 1048576
 #define MAX_TOKEN_BYTES 1024
 
-/* Of one text. */
+/* The maximum number of tokens in a text. */
 #define MAX_ENCODED (1 << 24)
 
 /**
@@ -39,16 +39,16 @@ struct _RlxTokenizer
 {
   GObject parent_instance;
 
-  GBytes *text;              /* what the tokens point into */
+  GBytes *text;              /* contains the tokens */
   GPtrArray *tokens;         /* const char * */
   RlxWordpiece wordpiece;
-  gint before, after;        /* what frames a text */
-  gint padding;              /* -1 where there is none */
+  gint before, after;        /* tokens at the start and the end of each text */
+  gint padding;              /* -1 if there is none */
 };
 
 G_DEFINE_FINAL_TYPE (RlxTokenizer, rlx_tokenizer, G_TYPE_OBJECT)
 
-/* The names of special tokens, and how text is cleaned. */
+/* The names of special tokens, and how text is normalised. */
 typedef struct
 {
   char *unknown, *before, *after, *padding, *kind;
@@ -131,7 +131,7 @@ add_token (RlxTokenizer *self,
   return TRUE;
 }
 
-/* One token a line. The text is this tokenizer's own, so the ends of lines become ends of strings. */
+/* One token per line. The text belongs to this tokenizer, so line ends can be replaced by NUL. */
 static gboolean
 read_lines (RlxTokenizer *self,
             char         *text,
@@ -270,7 +270,7 @@ rlx_tokenizer_open (GFile        *folder,
     }
   if (config != NULL)
     {
-      /* “null” there, and nothing, mean that accents go when text becomes lower case. */
+      /* If this is missing or null, accents are removed if text becomes lower case. */
       gboolean basic = TRUE, accents = 2;
       const RlxTextMember members[] = {
         { .name = "tokenizer_class", .string = &settings.kind },

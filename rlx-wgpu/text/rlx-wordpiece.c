@@ -9,7 +9,7 @@
 
 #include "rlx-types.h"
 
-/* Text is taken in parts of about so many bytes, which end before white space: this bounds what is kept of a long one. */
+/* Text is processed in parts of about this many bytes, which end before white space, to limit memory for long texts. */
 #define PART 65536
 
 static gboolean
@@ -26,7 +26,7 @@ is_space (gunichar c)
     }
 }
 
-/* What no word has: controls, formats, private use, and what Unicode has not assigned. */
+/* Characters that are removed: control, format, private use and unassigned ones. */
 static gboolean
 is_control (gunichar c)
 {
@@ -71,7 +71,7 @@ is_chinese (gunichar c)
          (c >= 0x2a700 && c <= 0x2ceaf) || (c >= 0xf900 && c <= 0xfaff) || (c >= 0x2f800 && c <= 0x2fa1f);
 }
 
-/* The pieces of one word, or the unknown token. */
+/* Appends the pieces of a word, or the unknown token. */
 static void
 cut_word (const RlxWordpiece *self,
           const char         *word,
@@ -94,7 +94,7 @@ cut_word (const RlxWordpiece *self,
       gsize end = MIN (size, start + (self->longest > mark ? self->longest - mark : 0));
       gpointer id = NULL;
 
-      /* never into a character */
+      /* never in the middle of a character */
       while (end > start && end < size && ((guchar) word[end] & 0xc0) == 0x80)
         end--;
       memcpy (piece, "##", mark);
@@ -126,7 +126,7 @@ end_word (const RlxWordpiece *self,
   g_string_truncate (word, 0);
 }
 
-/* What is to be kept of the characters from @text to @end: without controls, and with spaces around Chinese characters. */
+/* Removes control characters from the text from @text to @end, and puts spaces around Chinese ones. */
 static char *
 clean (const RlxWordpiece *self,
        const char         *text,
@@ -176,7 +176,7 @@ encode_part (const RlxWordpiece *self,
         continue;
       if (self->lower_case && c == 0x130)
         {
-          /* the one letter whose small form, whatever the language, is two characters */
+          /* the only letter whose lower case is two characters in any language */
           g_string_append (word, "i\xcc\x87");
           continue;
         }
