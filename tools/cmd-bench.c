@@ -7,8 +7,8 @@
 
 #define MAX_RUNS 100000
 
-/* Times @n_runs runs. The same tensor would not be uploaded again, so there are two of each. The first run still
- * compiles in the driver. */
+/* Times @n_runs runs. Each input has two tensors that alternate, because the same one would not be uploaded again. The first
+ * run includes compilation in the driver. */
 static gboolean
 time_runs (RlxExecutable *executable,
            RlxGraph      *graph,
@@ -34,8 +34,8 @@ time_runs (RlxExecutable *executable,
   return TRUE;
 }
 
-/* The same with inputs that lie on the device and outputs that stay there. Only the end of all runs can be seen, so
- * that each gets its share. */
+/* The same with inputs and outputs that stay on the device. Only the end of the last run is visible, so each run is assigned an
+ * equal share. */
 static gboolean
 time_without_fetching (RlxDevice     *device,
                        RlxExecutable *executable,

@@ -8,7 +8,7 @@
 
 #include <unistd.h>
 
-/* What the documentation of the spread says. */
+/* As in the documentation of the spread. */
 #define STEADY 1.5
 
 void
@@ -72,7 +72,7 @@ rlx_tool_describe_calibration (RlxCalibration *calibration)
   return g_variant_dict_end (&dict);
 }
 
-/* On one line of the terminal, which is empty in the end. */
+/* Shows progress in a line of the terminal, which is cleared at the end. */
 static void
 show_progress (RlxDevice  *device G_GNUC_UNUSED,
                double      fraction,

@@ -5,7 +5,7 @@
 
 #include "rlx-tool.h"
 
-/* Each kernel's text once. */
+/* Prints the WGSL of each kernel once. */
 static void
 print_wgsl (GVariant *plan)
 {
@@ -24,7 +24,7 @@ print_wgsl (GVariant *plan)
     }
 }
 
-/* Which kernels were looked at for each step, and why the others lost. */
+/* Prints the candidates for each step, and why they were rejected. */
 static void
 print_choices (GVariant *plan)
 {
@@ -40,7 +40,7 @@ print_choices (GVariant *plan)
     }
 }
 
-/* Opens no device. */
+/* Does not open a device. */
 static int
 show_plan_for (RlxGraph          *graph,
                const char        *target,

@@ -7,7 +7,7 @@
 
 #include "rlx-tool.h"
 
-/* Tensors that are to become one file. */
+/* Tensors to be written to one file. */
 typedef struct
 {
   GPtrArray *names;
@@ -35,7 +35,7 @@ find_format (const char       *text,
   return value != NULL;
 }
 
-/* By what is asked for, or the suffix of the file. */
+/* Uses the requested format, or else the suffix of the file. */
 static gboolean
 choose_format (const char       *to,
                const char       *path,
@@ -54,7 +54,7 @@ choose_format (const char       *to,
   return FALSE;
 }
 
-/* One that is read and written a piece at a time. */
+/* Converts a single file, which is read and written in pieces. */
 static gboolean
 convert_whole (RlxWeights      *weights,
                GFile           *file,
@@ -138,7 +138,7 @@ write_tensors (Tensors         *tensors,
     }
 }
 
-/* Several files, or some tensors of them. */
+/* Converts several files, or some of their tensors. */
 static gboolean
 convert_some (GPtrArray       *sources,
               char           **wanted,
@@ -162,7 +162,7 @@ convert_some (GPtrArray       *sources,
   return write_tensors (&tensors, file, format, deflated, NULL, error);
 }
 
-/* What a new file has no place for. */
+/* Prints which metadata the new file cannot represent. */
 static void
 note_metadata (RlxWeights      *weights,
                RlxWeightsFormat format,

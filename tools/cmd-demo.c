@@ -13,12 +13,10 @@
 
 #define N_RUNS 20
 
-/* The last layer norm makes the outputs of size 1. A sum of K products in f32
- * is off by about √K · 2⁻²⁴ of its size; some 15 of them follow each other, and
- * a layer norm or a softmax may double what it is given: that is 1e-5, and a
- * wrong kernel is off by far more than ten times as much. The bounds that the
- * reference carries suppose that all roundings conspire; over so many layers
- * they say nothing any more. */
+/* Outputs have a magnitude of 1 because of the final layer norm. A sum of K products in f32 has an error of about √K · 2⁻²⁴
+ * relative to its magnitude; there are some 15 of them in sequence, and each layer norm or softmax may double an error. That
+ * gives 1e-5, and the error of a wrong kernel is far more than ten times that. The bounds computed by the reference assume that
+ * all roundings add up, so they are meaningless after that many layers. */
 #define MAX_ERROR 1e-4
 
 static const RlxEncoderConfig config = {
@@ -130,7 +128,7 @@ rlx_tool_demo (int    argc,
       outputs = rlx_executable_run (executable, &tokens, 1, &n, NULL, &error);
       if (outputs == NULL)
         return rlx_tool_fail (error);
-      /* the first run still compiles in the driver */
+      /* the first run includes compilation in the driver */
       *(i < 0 ? &first : &times[i]) = milliseconds_since (start);
       g_clear_object (&y);
       y = outputs[0];

@@ -153,7 +153,7 @@ rlx_tool_devices (int    argc,
       return RLX_TOOL_OK;
     }
 
-  /* Opening it is the only way to know that it works. */
+  /* Whether it works is only known after opening it. */
   device = rlx_tool_open (&error);
   for (guint i = 0; i < g_list_model_get_n_items (adapters); i++)
     {

@@ -8,7 +8,7 @@
 
 #include "rlx-tool.h"
 
-/* The lines of standard input, without those that are empty. */
+/* Reads the lines of standard input, skipping empty ones. */
 static gboolean
 read_lines (GPtrArray *texts,
             GError   **error)
@@ -21,7 +21,7 @@ read_lines (GPtrArray *texts,
       char *line = NULL;
       gsize end;
 
-      /* which fails on what is not UTF-8 */
+      /* fails if it is not UTF-8 */
       status = g_io_channel_read_line (input, &line, NULL, &end, error);
       if (line != NULL)
         line[end] = '\0';

@@ -9,14 +9,14 @@
 
 #include "rlx-tool.h"
 
-/* Other devices add up in another order: as for the demo, of what the largest element is. */
+/* Other devices sum in another order: as for the demo, relative to the largest element. */
 #define TOLERANCE 1e-4
-/* Half floats have 11 bits, and two that are neighbours can come of one number. */
+/* Half floats have 11 bits, and equal values before rounding may end up as two adjacent ones. */
 #define TOLERANCE_F16 0x1p-9
 
 #define DEFAULT_PORT 8000
 
-/* Where to serve the folder; -1: nowhere. */
+/* The port on which to serve the folder; -1: do not serve it. */
 static int serve_port = -1;
 
 static gboolean
@@ -36,7 +36,7 @@ parse_serve (const char *option G_GNUC_UNUSED,
   return TRUE;
 }
 
-/* Parameters by "name=file.npy", then the others from a file of weights. */
+/* Sets parameters given as "name=file.npy", then the others from a weight file. */
 static gboolean
 set_parameters (RlxWebExport *export,
                 char        **arguments,
@@ -80,7 +80,7 @@ set_parameters (RlxWebExport *export,
   return weights != NULL && rlx_web_export_set_parameters_from (export, weights, names, NULL, error);
 }
 
-/* How far results may be apart, of the largest element of each. */
+/* The tolerance of results, relative to the largest element of each. */
 static double
 find_tolerance (RlxTensor **outputs,
                 gsize       n_outputs)
@@ -104,7 +104,7 @@ find_tolerance (RlxTensor **outputs,
   return tolerance;
 }
 
-/* Runs the graph here on random inputs, for the page to compare with. */
+/* Runs the graph on random inputs, to get results for the page to compare with. */
 static gboolean
 add_check (RlxWebExport      *export,
            RlxGraph          *graph,
@@ -129,7 +129,7 @@ add_check (RlxWebExport      *export,
   return TRUE;
 }
 
-/* All parameters have a value, without which there is no run. */
+/* Whether all parameters have a value, which a run requires. */
 static gboolean
 has_all_parameters (RlxGraph   *graph,
                     char      **parameters,
@@ -201,7 +201,7 @@ rlx_tool_export (int    argc,
   rlx_web_export_set_targets (export, (const char *const *) list);
   if (!set_parameters (export, parameters, weights, &error))
     return rlx_tool_fail (error);
-  /* Without an adapter it is exported all the same. */
+  /* Without an adapter, export without a check. */
   if (!no_check && has_all_parameters (graph, parameters, weights) &&
       !add_check (export, graph, options, parameters, weights, &error))
     {

@@ -5,11 +5,11 @@
 
 #include "rlx-tool.h"
 
-/* Longer texts and arrays are cut, or a vocabulary would fill the terminal. */
+/* Longer strings and arrays are truncated: a vocabulary would fill the terminal. */
 #define MAX_TEXT 72
 #define MAX_ELEMENTS 8
 
-/* A type of elements, and what there is of it. */
+/* The totals of an element type. */
 typedef struct
 {
   const char *name;
@@ -59,7 +59,7 @@ describe_shape (RlxWeightsEntry *entry)
   return g_string_free_and_steal (text);
 }
 
-/* Text from a file must not move the cursor. */
+/* Escapes text from a file, which must not control the terminal. */
 char *
 rlx_tool_make_printable (const char *text)
 {

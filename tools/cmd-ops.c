@@ -17,8 +17,8 @@ get_string (GVariant   *dict,
   return text;
 }
 
-/* Prints words in lines, which begin with so many spaces; the first line has
- * @at columns already. Paragraphs stay apart. */
+/* Prints words in lines that are indented by @indent columns; the first line already has @at columns. Line breaks in @text are
+ * kept. */
 static void
 print_wrapped (const char *text,
                guint       indent,
@@ -28,7 +28,7 @@ print_wrapped (const char *text,
 
   for (char **word = words; *word; word++)
     {
-      /* what is behind the end of a paragraph */
+      /* the start of the next paragraph */
       const char *rest = strrchr (*word, '\n');
       glong width = g_utf8_strlen (*word, rest ? rest - *word : -1);
 

@@ -6,7 +6,7 @@
 #include "rlx-tool.h"
 
 #define MAX_RUNS 1000
-/* What a chart has room for; the rest is one bar. */
+/* The maximum number of bars; the last one combines the rest. */
 #define MAX_BARS 24
 
 /* A bar: a step of the graph, or the sum of several. */
@@ -64,7 +64,7 @@ collect_bars (GPtrArray *profiles)
   return bars;
 }
 
-/* Whole units only: no language writes them otherwise. */
+/* Coordinates are integers because printf() writes fractions in the locale's format. */
 static void
 append_text (GString    *svg,
              guint       x,
@@ -160,7 +160,7 @@ rlx_tool_profile (int    argc,
       !rlx_tool_random_parameters (graph, executable, &error))
     return rlx_tool_fail (error);
 
-  /* The first run is not like the others. */
+  /* The first run is not representative. */
   for (int i = -1; i < n_runs; i++)
     {
       g_auto(RlxTensors) outputs = rlx_executable_run (executable, (RlxTensor **) inputs->pdata, inputs->len, NULL, NULL, &error);

@@ -5,7 +5,7 @@
 
 #include "rlx-tool.h"
 
-/* Tensors and names of "name=file.npy" arguments. */
+/* Loads the tensors of "name=file.npy" arguments. */
 static gboolean
 load_tensors (char     **arguments,
               GPtrArray *names,
@@ -78,7 +78,7 @@ save_outputs (char             **arguments,
   return TRUE;
 }
 
-/* All parameters but those that have a file of their own. */
+/* Loads all parameters but those given as separate files. */
 static gboolean
 load_weights (const char    *path,
               RlxExecutable *executable,
@@ -121,7 +121,7 @@ rlx_tool_set_parameters (RlxExecutable *executable,
          load_weights (weights, executable, names, error);
 }
 
-/* Writes or prints what came out. */
+/* Saves or prints the results. */
 static int
 finish (const char *const *names,
         GPtrArray         *results,
@@ -200,7 +200,7 @@ rlx_tool_run (int    argc,
   rlx_compile_options_set_tuning (options, tune);
   rlx_compile_options_set_profiling (options, profile);
   rlx_compile_options_set_checked (options, checked);
-  /* A session takes the sizes from the inputs. What looks into a graph needs one. */
+  /* A session takes the sizes from the inputs. Options that concern the graph require one. */
   if (rlx_tool_is_model (argv[1]) && !values && parameters == NULL && path == NULL && !rlx_tool_has_dimensions ())
     {
       g_autoptr(GFile) file = g_file_new_for_commandline_arg (argv[1]);

@@ -10,7 +10,7 @@
 #include "rlx-tool.h"
 
 #define MAX_BINS 1024
-/* Wider pictures are no use. */
+/* Wider images are not useful. */
 #define MAX_FRAMES 65535
 
 /* ---- pictures ---------------------------------------------------------------------- */
@@ -40,7 +40,7 @@ append_chunk (GByteArray   *out,
   append_u32 (out, (guint32) crc32 (0, out->data + start, (uInt) (size + 4)));
 }
 
-/* A PNG of @height rows of @width shades of grey. */
+/* A PNG image of @height rows of @width shades of grey. */
 static GBytes *
 make_picture (const guint8 *grey,
               gsize         width,
@@ -52,7 +52,7 @@ make_picture (const guint8 *grey,
   uLongf n_packed = compressBound ((uLong) size);
   const guint8 rest[] = { 8, 0, 0, 0, 0 };
 
-  /* each row behind a byte that says how it was filtered: it was not */
+  /* each row starts with its filter type: none */
   for (gsize y = 0; y < height; y++)
     {
       rows[y * (width + 1)] = 0;

@@ -15,7 +15,7 @@
 #include "rlx-tool.h"
 #include "rlx-verify-report.h"
 
-/* No case is silent for so long unless its driver hangs: jobs on a device have a time-out of their own. */
+/* A case is only silent for so long if its driver hangs: jobs on a device have their own time-out. */
 #define SILENCE_S 300
 
 typedef struct
@@ -27,13 +27,13 @@ typedef struct
   RlxVerifyReport *report;
 
   GMainLoop *loop;
-  GSubprocess *process;     /* NULL between two */
+  GSubprocess *process;     /* NULL between processes */
   GDataInputStream *lines;
-  guint silence;            /* a source */
+  guint silence;            /* source ID */
   gboolean hung;
   gboolean interrupted;
-  gboolean shows;           /* a bar on the terminal */
-  char *problem;            /* why nothing more can be done; nullable */
+  gboolean shows;           /* a progress bar */
+  char *problem;            /* why it cannot continue; nullable */
 } Verify;
 
 static void start (Verify *self);
@@ -60,7 +60,7 @@ on_interrupt (gpointer data)
   return G_SOURCE_CONTINUE;
 }
 
-/* From now on the variant is not chosen on this device any more. */
+/* Bans the variant from being selected on this device. */
 static void
 ban (Verify *self)
 {
@@ -93,7 +93,7 @@ static void
 take_line (Verify     *self,
            const char *line)
 {
-  /* A driver may write where it likes. */
+  /* Drivers may print to standard output as well, so other lines are ignored. */
   g_autoptr(GVariant) parsed = g_variant_parse (G_VARIANT_TYPE ("(sa{sv})"), line, NULL, NULL, NULL);
   g_autoptr(GVariant) dict = NULL;
   const char *kind;
@@ -112,7 +112,7 @@ take_line (Verify     *self,
     }
 }
 
-/* What the process ended with, if that was not its own decision; NULL if the case has told so itself. */
+/* How the process ended unexpectedly; NULL if the case reported the reason itself. */
 static char *
 describe_end (Verify *self)
 {
@@ -124,7 +124,7 @@ describe_end (Verify *self)
   return g_strdup_printf ("the process ended with the status %d", g_subprocess_get_exit_status (self->process));
 }
 
-/* A case that took the process down is not tried again; the others are. */
+/* A case that crashed its process is not repeated; the remaining ones are run in a new one. */
 static void
 on_end (GObject      *source,
         GAsyncResult *result,
@@ -221,7 +221,7 @@ verify (Verify *self)
 
 /* ---- the command -------------------------------------------------------------------------- */
 
-/* Beside this program, where that was built; or where it is installed, be that moved or not. */
+/* Finds the program beside this one in the build folder, or where it is installed, even if the installation was moved. */
 static char *
 find_program (void)
 {
@@ -241,7 +241,7 @@ find_program (void)
   return NULL;
 }
 
-/* Names may also be separated by commas. */
+/* Splits names that are separated by commas. */
 static gboolean
 check_names (char ***names)
 {

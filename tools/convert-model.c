@@ -9,11 +9,11 @@
 
 #include "rlx-tool.h"
 
-/* What is smaller stays in the text. */
+/* Smaller constants stay in the text. */
 #define MIN_BYTES 256
 
-/* "%3 = constant f32[2, 3] base64:"…"" as a tensor; NULL without an error for any other line. @rest is
- * what follows the elements. */
+/* Converts "%3 = constant f32[2, 3] base64:"…"" to a tensor; NULL without an error for any other line. @rest is the text after
+ * the elements. */
 static RlxTensor *
 read_constant (const char  *line,
                char       **name,
@@ -39,7 +39,7 @@ read_constant (const char  *line,
   if (data == NULL || !g_str_has_prefix (data + 1, start) || (end = strchr (data + 1 + strlen (start), '"')) == NULL)
     return NULL;
   kind = g_strndup (word, (gsize) (bracket - word));
-  /* Files of weights have these as they are. */
+  /* Weight files store these types unchanged. */
   if (!rlx_data_type_from_string (kind, &data_type, NULL) || data_type > RLX_DATA_TYPE_U64)
     return NULL;
   for (const char *p = bracket + 1; p < data && n_dims < RLX_MAX_DIMS;)
@@ -97,7 +97,7 @@ rlx_tool_convert_model (const char *path,
           g_string_append_printf (out, "%s\n", line);
           continue;
         }
-      /* A parameter has a name in place of a label. */
+      /* A parameter has a name instead of a label. */
       g_string_append_printf (out, "%.*s = parameter \"%s\" %s\n", (int) (strchr (line, ' ') - line), line, name, type);
       g_ptr_array_add (names, g_steal_pointer (&name));
       g_ptr_array_add (tensors, g_steal_pointer (&tensor));

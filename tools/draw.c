@@ -11,23 +11,23 @@
 #define ROW 66
 #define HEIGHT 40
 #define GAP 22
-/* Of one character of a label, by estimate. */
+/* Estimated width of a character. */
 #define LETTER 6.6
 #define MARGIN 16
 #define SWEEPS 8
-/* More than anybody can look at, and what takes seconds to lay out. */
+/* Larger graphs are not legible and take seconds to lay out. */
 #define MAX_NODES 2000
 
 typedef struct _Item Item;
 
-/* A node, an output, or a place where an edge goes through a row. */
+/* A node, an output, or a place where an edge passes through a row. */
 struct _Item
 {
-  RlxNode *node;           /* NULL for the others */
-  char *title, *detail;    /* NULL where an edge goes through */
+  RlxNode *node;           /* NULL for outputs and edges */
+  char *title, *detail;    /* NULL for edges */
   const char *fill;
   guint row;
-  double x, width;         /* x is the middle */
+  double x, width;         /* x is the centre */
   double wanted;
   GPtrArray *above, *below;
 };
@@ -120,8 +120,8 @@ add_nodes (RlxGraph  *graph,
     }
 }
 
-/* Rows, with a place in each for every edge that goes through. Leaves lie just above
- * the first that takes them. (element-type GPtrArray) */
+/* Assigns items to rows, and adds a place to each row that an edge passes through. Leaves are in the row above their first
+ * user. (element-type GPtrArray) */
 static GPtrArray *
 make_rows (GPtrArray *items)
 {
@@ -186,7 +186,7 @@ compare_wanted (gconstpointer a,
   return difference > 0 ? 1 : difference < 0 ? -1 : 0;
 }
 
-/* Lays a row out around where its items want to be, in this order. */
+/* Places the items of a row as close as possible to their preferred positions, without changing their order. */
 static void
 place (GPtrArray *row)
 {
@@ -230,7 +230,7 @@ lay_out (GPtrArray *rows)
       }
 }
 
-/* From below an item to above the next one that is more than a place on the way. */
+/* Draws an edge from the bottom of an item through its places to the top of the next item. */
 static void
 draw_edge (GString    *svg,
            const Item *from,

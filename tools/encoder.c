@@ -14,7 +14,7 @@ typedef struct
   GError **error;
 } Builder;
 
-/* Uniform, of this variance. */
+/* Uniformly distributed with this variance. */
 static RlxNode *
 weights (Builder *self,
          gint64   rows,
@@ -53,7 +53,7 @@ linear (Builder *self,
         gint64   rows,
         gint64   columns)
 {
-  /* keeps activations of the same size */
+  /* keeps the magnitude of activations */
   RlxNode *w = weights (self, rows, columns, 1.0 / (double) rows);
   RlxNode *b = vector (self, columns, 0);
 

@@ -11,13 +11,13 @@
 
 #include "rlx-tool.h"
 
-/* Far beyond any model: products of four of these stay below 2⁶³. */
+/* Far beyond any model: products of four of these are less than 2⁶³. */
 #define MAX_SIZE 65535
 #define MAX_LAYERS 1024
 #define MAX_VOCABULARY 4194304
 #define MAX_PIECE 65536
 
-/* The first of these files that name their version. */
+/* The first version of these files with a magic. */
 #define NEWER_MAGIC 0x616b3432
 
 #define EPSILON 1e-5f
@@ -62,7 +62,7 @@ get_i32 (const guint8 *data)
   return (gint32) GUINT32_FROM_LE (value);
 }
 
-/* The next tensor of the file. */
+/* Takes the next tensor of the file. */
 static gboolean
 take (Model        *model,
       const char   *name,
@@ -76,7 +76,7 @@ take (Model        *model,
 
   for (gsize i = 0; i < n_dims; i++)
     size *= (gsize) shape[i];
-  /* The size of the file was compared before. */
+  /* The size of the file has been checked. */
   part = g_bytes_new_from_bytes (model->bytes, model->at, size);
   tensor = rlx_tensor_new_from_bytes (RLX_DATA_TYPE_F32, shape, n_dims, part, error);
   if (tensor == NULL)
@@ -87,7 +87,7 @@ take (Model        *model,
   return TRUE;
 }
 
-/* One kind of tensor, of all layers. */
+/* Takes the tensors of one kind for all layers. */
 static gboolean
 take_layers (Model      *model,
              const char *kind,
@@ -124,7 +124,7 @@ read_sizes (Model      *model,
     return fail (error, path, "this is a newer format of llama2.c; its export.py writes the first one with --version 0");
   for (guint i = 0; i < N_NUMBERS; i++)
     sizes[i] = get_i32 (data + i * 4);
-  /* So it says that the last tensor is there. */
+  /* A negative size indicates that the last tensor is present. */
   model->own_classifier = sizes[VOCABULARY] < 0;
   sizes[VOCABULARY] = ABS (sizes[VOCABULARY]);
   for (guint i = 0; i < N_NUMBERS; i++)
@@ -164,7 +164,7 @@ read_tensors (Model      *model,
       !take_layers (model, "ffn_up", hidden, width, error) ||
       !take (model, "output_norm.weight", &width, 1, error))
     return FALSE;
-  /* Rotations, which every reader computes. */
+  /* Skip the tables for rotary positions, which readers compute themselves. */
   model->at += (gsize) tables * 4;
   return !model->own_classifier || take (model, "output.weight", table, 2, error);
 }
@@ -197,7 +197,7 @@ describe (const Model     *model,
 
 /* ---- pieces of text ------------------------------------------------------------------- */
 
-/* What llama2.c has made plain is marked again: where a word begins, and the ends. */
+/* Restores the marks that llama2.c replaced by plain text: starts of words, and special tokens. */
 static char *
 mark_piece (guint32     index,
             const char *text,

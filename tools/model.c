@@ -49,7 +49,7 @@ rlx_tool_build_model (const char *path,
 
 /* ---- rlx info --------------------------------------------------------------------------- */
 
-/* The sizes that are given, and 1 for all others that are open. */
+/* The given sizes, and 1 for all other dynamic ones. */
 static GVariant *
 get_sizes (RlxModel *model,
            GVariant *given)

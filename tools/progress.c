@@ -9,7 +9,7 @@
 
 #include "rlx-tool.h"
 
-/* Nobody wants to be told of less. */
+/* Shorter operations show no progress. */
 #define DELAY_MS 100
 #define WIDTH 40
 
@@ -41,7 +41,7 @@ rlx_tool_show_progress (double      fraction,
               fraction * 100, what);
 }
 
-/* On one line, which is empty in the end. */
+/* Shows progress in a line of the terminal, which is cleared at the end. */
 static void
 show (RlxToolWait *self,
       double       fraction,
@@ -74,7 +74,7 @@ on_compiling (RlxDevice   *device G_GNUC_UNUSED,
   show (self, fraction, what);
 }
 
-/* Where nothing else is known. */
+/* For operations that do not report progress. */
 static gboolean
 on_timeout (gpointer data)
 {

@@ -11,9 +11,9 @@
 
 #include "rlx-tool.h"
 
-/* What readers of the file go by. */
+/* The version that readers of the file check. */
 #define FORMAT 1
-/* So many failures are printed; the file has all. */
+/* The maximum number of failures that are printed; the file contains all. */
 #define MAX_PRINTED 20
 
 struct _RlxVerifyReport
@@ -23,18 +23,18 @@ struct _RlxVerifyReport
   gboolean quick;
   GDateTime *start;
 
-  guint n_cases;            /* 0: not told yet */
+  guint n_cases;            /* 0 if not known yet */
   char *clock;
   gboolean complete;
   char *problem;            /* nullable */
 
-  GVariant *now;            /* of the case; NULL between two */
-  GVariant *call;           /* the last one of the case; nullable */
-  guint number;             /* of the case, or the next one */
-  guint n_calls;            /* of the case so far */
-  gboolean lost;            /* said the case */
+  GVariant *now;            /* of the case; NULL between cases */
+  GVariant *call;           /* the last call of the case; nullable */
+  guint number;             /* of the current or next case */
+  guint n_calls;            /* made by the case so far */
+  gboolean lost;            /* the case reported that the device is lost */
 
-  GPtrArray *results;       /* GVariant: cases that were run, right or wrong */
+  GPtrArray *results;       /* GVariant: cases that ran, successfully or not */
   GPtrArray *skipped;       /* GVariant */
   GPtrArray *failures;      /* GVariant */
   GPtrArray *banned;        /* family/variant */
@@ -116,7 +116,7 @@ add_all (GVariantBuilder *builder,
       g_variant_builder_add (builder, "{sv}", name, value);
 }
 
-/* What was said of the case and, but for its result, of the call. */
+/* Joins what was reported about the case and, apart from its result, about the call. */
 static GVariant *
 join (RlxVerifyReport *self,
       GVariant        *dict,
@@ -257,7 +257,7 @@ rlx_verify_report_go_on (RlxVerifyReport *self)
     {
       GVariantDict dict;
 
-      /* It has said nothing of a result itself. */
+      /* It has not reported a result itself. */
       g_variant_dict_init (&dict, NULL);
       g_variant_dict_insert (&dict, "calls", "u", self->n_calls);
       rlx_verify_report_add (self, "result", g_variant_dict_end (&dict));
@@ -289,12 +289,12 @@ describe_device (RlxVerifyReport *self)
 
   g_variant_dict_init (&dict, NULL);
   rlx_tool_describe_adapter (rlx_device_get_adapter (self->device), &dict);
-  /* What gave wrong answers when the device was opened is not among these. */
+  /* Features that gave wrong results when the device was opened are not included. */
   g_variant_dict_insert_value (&dict, "features_used", rlx_tool_list_features (rlx_device_get_features (self->device)));
   return g_variant_dict_end (&dict);
 }
 
-/* The name of the machine is nobody's business. */
+/* Does not include the name of the machine, for privacy. */
 static char *
 describe_system (void)
 {
@@ -388,7 +388,7 @@ typedef struct
   const char *timed;
   const char *best, *worst;
   double least, most;
-  double flops;             /* of the best */
+  double flops;             /* of the fastest variant */
   guint n;
 } Span;
 
@@ -400,7 +400,7 @@ get_time (GVariant   *result,
   return g_variant_lookup (result, name, "d", value) && *value > 0.0;
 }
 
-/* Variants that computed the same example. */
+/* Compares variants that ran the same example. */
 static void
 print_times (RlxVerifyReport *self)
 {
@@ -456,7 +456,7 @@ has_reason (gconstpointer skipped,
   return g_str_equal (look_up ((GVariant *) skipped, "skipped"), why);
 }
 
-/* Why, and how often. */
+/* Prints the reasons and their counts. */
 static void
 print_skipped (RlxVerifyReport *self)
 {

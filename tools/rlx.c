@@ -38,7 +38,7 @@ print_help (void)
   g_print ("\n`rlx COMMAND --help` describes a command. GRAPH is a file in the text form, or - for\nstandard input. RLX_DEVICE selects the adapter, RLX_DEBUG=help lists debug keys.\n");
 }
 
-/* For the shell's completion: commands, operators or targets. */
+/* For shell completion: lists commands, operators or targets. */
 static int
 complete (int    argc,
           char **argv)
@@ -92,7 +92,7 @@ main (int   argc,
 
 /* ---- shared by the commands -------------------------------------------------------- */
 
-/* What --dim gave. */
+/* Set by --dim. */
 static char **dimensions;
 
 gboolean
@@ -166,7 +166,7 @@ quote_in_object (JsonObject *object G_GNUC_UNUSED,
   quote_special_numbers (node);
 }
 
-/* JSON has no numbers for infinity and NaN, so they become strings. */
+/* JSON cannot represent infinity and NaN, so these become strings. */
 static void
 quote_special_numbers (JsonNode *node)
 {
@@ -263,7 +263,7 @@ rlx_tool_split (const char *text,
                 char      **value,
                 GError    **error)
 {
-  /* the last one: a graph's names may have one, files seldom do */
+  /* the last one: names in a graph may contain one, file names rarely do */
   const char *mark = strrchr (text, '=');
 
   if (mark == NULL || mark == text || mark[1] == '\0')
@@ -306,7 +306,7 @@ random_tensor (RlxNode *node,
     }
 }
 
-/* Every node of one kind of leaf, in order. */
+/* All nodes that are leaves of one kind, in order. */
 static GPtrArray *
 find_leaves (RlxGraph   *graph,
              const char *op)

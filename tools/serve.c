@@ -13,7 +13,7 @@
 #define MAX_HEAD 16384
 #define TIMEOUT_S 30
 
-/* Of the files an export has; a browser takes no module of another type. */
+/* The types of files in an export; browsers only accept a module with the right one. */
 static const char *
 get_content_type (const char *name)
 {
@@ -46,7 +46,7 @@ answer (GOutputStream *out,
                                  "\r\nConnection: close\r\n%s\r\n%s", status, strlen (text), headers, text);
 }
 
-/* The name of a file of the folder itself: nothing hidden, and nothing above or below. */
+/* The name of a file in the folder itself: no hidden file, and no path. */
 static char *
 parse_name (const char *target)
 {
@@ -61,7 +61,7 @@ parse_name (const char *target)
   return name != NULL && name[0] != '.' && g_utf8_validate (name, -1, NULL) ? g_steal_pointer (&name) : NULL;
 }
 
-/* Whether the page was asked for by an address of this machine: one that another name leads to could be anybody's. */
+/* Whether the Host header is an address of this machine: any other name could have been made to resolve to it by anybody. */
 static gboolean
 is_own_host (const char *host)
 {
@@ -70,7 +70,7 @@ is_own_host (const char *host)
   return (length == 9 && (strncmp (host, "127.0.0.1", length) == 0 || g_ascii_strncasecmp (host, "localhost", length) == 0));
 }
 
-/* The request line and the Host header; FALSE where there is no request. */
+/* Reads the request line and the Host header; FALSE if there is no request. */
 static gboolean
 read_head (GDataInputStream *in,
            char            **request,
@@ -109,7 +109,7 @@ serve_file (GFile         *folder,
       answer (out, "404 Not Found", "", "There is no such file.\n");
       return;
     }
-  /* Weights are called after their checksum. */
+  /* The names of weights contain their checksum. */
   if (!g_output_stream_printf (out, NULL, NULL, NULL,
                                "HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %" G_GOFFSET_FORMAT "\r\nCache-Control: %s\r\n"
                                "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",

@@ -69,7 +69,7 @@ read_format (const char   *path,
   if (size < 16)
     return refuse (error, path, "the format has %" G_GSIZE_FORMAT " bytes; it must have at least 16", size);
   *format = (Format) { read_u16 (data), read_u16 (data + 2), read_u32 (data + 4), read_u16 (data + 14) };
-  /* the kind is the start of an identifier then */
+  /* the identifier of the subformat starts with the kind */
   if (format->kind == EXTENSIBLE && size >= 40)
     format->kind = read_u16 (data + 24);
   if (format->channels == 0 || format->channels > MAX_CHANNELS)
@@ -107,7 +107,7 @@ read_sample (const Format *format,
       memcpy (&value, &bits, sizeof value);
       return value;
     }
-  /* bytes have no sign */
+  /* 8-bit samples are unsigned */
   if (n == 1)
     bits ^= 0x80000000u;
   return (double) (gint32) bits * 0x1p-31;
@@ -163,7 +163,7 @@ rlx_tool_read_sound (const char *path,
               refuse (error, path, "there are samples before their format");
               return NULL;
             }
-          /* a recording that was cut off says that there is more */
+          /* a truncated recording claims to have more */
           width = (gsize) format.bits / 8 * format.channels;
           n = there / width;
           samples = g_new (float, n + 1);
@@ -186,7 +186,7 @@ rlx_tool_read_sound (const char *path,
           *rate = format.rate;
           return samples;
         }
-      /* chunks begin at even places */
+      /* chunks start at even offsets */
       at += 8 + MIN (given + (given & 1), size - at - 8);
     }
   refuse (error, path, "there are no samples");

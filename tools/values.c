@@ -55,7 +55,7 @@ rlx_tool_print_values (RlxGraph   *graph,
               sum += value;
             }
         }
-      /* The mean of what is finite. */
+      /* The mean of the finite elements. */
       g_printerr ("%12.6g %12.6g %9" G_GINT64_FORMAT " %9" G_GINT64_FORMAT "  %s\n",
                largest, n > n_nan + n_infinite ? sum / (double) (n - n_nan - n_infinite) : 0, n_nan, n_infinite, text);
       if (bad == NULL && n_nan + n_infinite > 0)

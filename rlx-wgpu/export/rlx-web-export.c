@@ -37,12 +37,12 @@ struct _RlxWebExport
   RlxCompileOptions *options;
   char **targets;
   GHashTable *parameters;        /* name → RlxTensor */
-  GPtrArray *check_inputs;       /* RlxTensor; NULL: there is no check */
+  GPtrArray *check_inputs;       /* RlxTensor; NULL if there is no check */
   GPtrArray *check_outputs;
   double tolerance;
 
   GMainContext *context;         /* for notifications */
-  GMutex mutex;                  /* of all that follows */
+  GMutex mutex;                  /* protects everything below */
   guint64 done, total;
   gboolean notifying;
 };
@@ -61,7 +61,7 @@ static GParamSpec *properties[N_PROPS];
 
 G_DEFINE_FINAL_TYPE (RlxWebExport, rlx_web_export, G_TYPE_OBJECT)
 
-/* What every device has. */
+/* What every device supports. */
 static const char *const default_targets[] = { "minimum", NULL };
 
 static void
@@ -326,7 +326,7 @@ tell_progress (gpointer data)
   return G_SOURCE_REMOVE;
 }
 
-/* Never from the thread that writes: scripts take no calls from there. */
+/* Notifies in the main context rather than in the writing thread, from which scripts cannot be called. */
 static void
 advance (gpointer data,
          guint64  bytes)
@@ -354,7 +354,7 @@ begin (RlxWebExport *self,
 {
   g_mutex_lock (&self->mutex);
   self->done = 0;
-  /* One for the rest, so that there is always something to do. */
+  /* One extra for the rest, so that progress is below 1 until the end. */
   self->total = total + 1;
   g_mutex_unlock (&self->mutex);
 }
@@ -385,7 +385,7 @@ rlx_web_export_get_progress (RlxWebExport *self)
 
 /* ---- parameters ------------------------------------------------------------------------ */
 
-/* Of RlxPlanPort; the names are the graph's. */
+/* An array of RlxPlanPort; the graph owns the names. */
 static GArray *
 list_parameters (const RlxIr *ir)
 {
@@ -521,7 +521,7 @@ typedef struct
   GListModel *ports;
   GVariant *names;
   GHashTable *parameters;
-  GError *error;           /* why it need not begin */
+  GError *error;           /* nullable: an earlier error */
 } Loading;
 
 static void
@@ -720,7 +720,7 @@ append_check (RlxWebExport  *self,
 
   if (self->check_inputs == NULL)
     return TRUE;
-  /* Only the page that checks fetches it. */
+  /* Only the page that checks fetches it, so it has its own file. */
   if (!rlx_web_folder_cut (folder, error))
     return FALSE;
   g_string_append (out, ",\n\"check\":{");
@@ -758,7 +758,7 @@ get_target (RlxTarget                *target,
   return TRUE;
 }
 
-/* All plans, so that nothing is written where one of them fails. */
+/* Makes all plans before anything is written, as any of them may fail. */
 static gboolean
 make_plans (RlxWebExport *self,
             RlxTarget    *targets,

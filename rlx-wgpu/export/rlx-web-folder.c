@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Of a file: what a browser fetches at once, and again when that failed. */
+/* The maximum size of a file, which is what a browser fetches, caches and retries as a unit. */
 #define PIECE_SIZE (16u << 20)
 #define RESOURCES "/rlx-wgpu/export/"
 
@@ -24,9 +24,9 @@ struct _RlxWebFolder
   RlxWebAdvance advance;
   gpointer advance_data;
   GCancellable *cancellable;
-  GArray *pieces;          /* Piece: those that are written */
-  GByteArray *current;     /* what the next one has so far */
-  GHashTable *places;      /* sha256 of some data → "piece,at,size" */
+  GArray *pieces;          /* Piece: those already written */
+  GByteArray *current;     /* contents of the next piece */
+  GHashTable *places;      /* SHA-256 of data → "piece,at,size" */
 };
 
 static void
@@ -64,7 +64,7 @@ write_file (RlxWebFolder *self,
   return FALSE;
 }
 
-/* Without it the rest is not taken for a model: it goes first and comes last. */
+/* Without plan.json, a folder is not a model: so it is removed first and written last. */
 static gboolean
 remove_plan (RlxWebFolder *self,
              GError      **error)
@@ -105,8 +105,7 @@ rlx_web_folder_new (GFile        *folder,
   return remove_plan (self, error) ? g_steal_pointer (&self) : NULL;
 }
 
-/* A file is called after what is in it, so that one that a browser has kept is never an
- * old one. */
+/* File names contain checksums, so browsers never use outdated cached files. */
 gboolean
 rlx_web_folder_cut (RlxWebFolder *self,
                     GError      **error)
@@ -124,7 +123,7 @@ rlx_web_folder_cut (RlxWebFolder *self,
   return TRUE;
 }
 
-/* At most PIECE_SIZE bytes. */
+/* Appends at most PIECE_SIZE bytes. */
 static gboolean
 add_part (RlxWebFolder *self,
           const guint8 *data,
@@ -175,7 +174,7 @@ rlx_web_folder_add (RlxWebFolder *self,
   return TRUE;
 }
 
-/* What somebody may have changed stays as it is. */
+/* With @keep, does not overwrite a file that somebody may have changed. */
 static gboolean
 write_resource (RlxWebFolder *self,
                 const char   *name,
@@ -205,7 +204,7 @@ is_piece_name (const char *name)
   return TRUE;
 }
 
-/* Those that an earlier export left, and nothing needs any more. */
+/* Removes files of an earlier export that are not needed any more. */
 static void
 remove_old_pieces (RlxWebFolder *self)
 {
@@ -251,7 +250,7 @@ rlx_web_folder_finish (RlxWebFolder *self,
     }
   g_string_append (text, "]\n}\n");
 
-  /* The checksum is of all that follows the first line. */
+  /* The checksum covers everything after the first line. */
   sha256 = g_compute_checksum_for_data (G_CHECKSUM_SHA256, (const guint8 *) text->str, text->len);
   head = g_strdup_printf ("{\"format\":\"rlx-web\",\"version\":%d,\"sha256\":\"%s\",\n", RLX_WEB_VERSION, sha256);
   g_string_prepend (text, head);

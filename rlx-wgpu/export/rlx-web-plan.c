@@ -58,7 +58,7 @@ rlx_web_restrict (RlxTarget *target)
   target->subgroup_sizes_can_be_set = FALSE;
   target->n_matrices = 0;
   target->features &= ~RLX_DEVICE_FEATURES_SUBGROUP_MATRIX;
-  /* Kernels count on one size. Where the driver may choose another, nobody can see it. */
+  /* Kernels rely on a fixed subgroup size, but browsers do not tell which one the driver chose. */
   if (target->subgroup_min != target->subgroup_max)
     target->features &= ~RLX_DEVICE_FEATURES_SUBGROUPS;
 }
@@ -106,7 +106,7 @@ find_needs (Needs           *needs,
       needs->invocations = MAX (needs->invocations, step->workgroup_size);
       for (guint j = 0; j < 3; j++)
         needs->workgroups = MAX (needs->workgroups, step->grid[j]);
-      /* How much of it is in the text alone. */
+      /* The size is only in the WGSL, so require the target's limit. */
       if (strstr (step->wgsl, "var<workgroup>") != NULL)
         needs->workgroup_storage = target->limits.max_workgroup_storage;
     }
@@ -223,7 +223,7 @@ append_places (GString       *out,
   g_string_append (out, "],\n");
 }
 
-/* As the device stores it, with the place in its buffer. */
+/* Adds a value as the device stores it, with its place in a buffer. */
 static gboolean
 add_value (GString       *out,
            const RlxSlot *slot,
@@ -301,7 +301,7 @@ is_zero (GBytes *bytes)
   return size == 0 || (data[0] == 0 && memcmp (data, data + 1, size - 1) == 0);
 }
 
-/* Most begin as zeros, which need no file. */
+/* Most states start as zeros and need no file. */
 static gboolean
 append_states (GString       *out,
                const RlxPlan *plan,
@@ -372,7 +372,7 @@ rlx_web_append_plan (GString         *out,
   Needs needs = { 0 };
 
   find_needs (&needs, plan, target);
-  /* rlx_web_restrict() has seen to that. */
+  /* rlx_web_restrict() has prevented this. */
   if (needs.other || plan->f16_weights->len > 0 || plan->reports->len > 0)
     {
       g_set_error (error, RLX_COMPILE_ERROR, RLX_COMPILE_ERROR_UNSUPPORTED,

@@ -34,34 +34,34 @@
 #include "rlx-prop-calls.h"
 #include "rlx-trial-private.h"
 
-/* The device is gone: what is left needs another process. */
+/* Exit status if the device was lost: the remaining cases need another process. */
 #define STATUS_LOST 3
 
-/* A case that fails so often is not tried any further. */
+/* A case is stopped after this many failures. */
 #define MAX_FAILURES 3
 #define N_TIMES 7
 
 typedef struct
 {
-  const RlxOp *op;            /* NULL: the examples of the table */
-  const RlxVariants *table;   /* NULL: there is nothing to choose from */
+  const RlxOp *op;            /* NULL for the examples of @table */
+  const RlxVariants *table;   /* NULL if there is no choice of variants */
   guint row;
 } Case;
 
 typedef struct
 {
   RlxDevice *device;
-  RlxTarget target;           /* as it is, with its matrix units; bans are those that were found so far */
+  RlxTarget target;           /* the device's own, including matrix units; bans are those found so far */
   gboolean quick;
   GHashTable *expected;       /* RlxSample → element-type RlxReferenceValue */
 
-  /* of the case */
+  /* of the current case */
   const Case *now;
-  RlxTarget only;             /* that can choose nothing else */
+  RlxTarget only;             /* with all other variants banned */
   guint n_calls;
   guint n_failures;
-  char *skipped;              /* why a call was not made; nullable */
-  RlxExecutable *largest;     /* nullable; of what is right, to be timed */
+  char *skipped;              /* why a call was skipped; nullable */
+  RlxExecutable *largest;     /* the largest executable with right results, to be timed; nullable */
   GPtrArray *largest_feeds;
   char *largest_text;
   double largest_work;
@@ -97,7 +97,7 @@ fail (Verify       *self,
     self->target.speeds.banned[self->now->table->family] |= 1u << self->now->row;
 }
 
-/* The last reason counts: it is of the lowest precision. */
+/* Later reasons replace earlier ones: they are for a lower precision. */
 static void
 set_skipped (Verify     *self,
              const char *why)
@@ -108,8 +108,7 @@ set_skipped (Verify     *self,
   self->skipped = g_strdup (why);
 }
 
-/* What the variant can do nothing about is no failure of it. Ends the process where the device
- * is lost. */
+/* Errors that the variant is not responsible for are not failures. Ends the process if the device is lost. */
 static void
 handle_error (Verify       *self,
               const GError *error)
@@ -125,7 +124,7 @@ handle_error (Verify       *self,
       return;
     }
   fail (self, lost ? "lost" : "error", error->message, NULL);
-  /* A driver that hangs must not hold up the end. */
+  /* A hanging driver must not prevent the process from ending. */
   if (lost)
     _Exit (STATUS_LOST);
 }
@@ -161,7 +160,7 @@ free_tensors (RlxTensor **tensors,
   g_free (tensors);
 }
 
-/* Both runs have to be right, and the second one must give the same bits. */
+/* Both runs must be right, and the second one must give the same bits. */
 static gboolean
 check_outputs (Verify     *self,
                GPtrArray  *expected,
@@ -203,7 +202,7 @@ is_right (GPtrArray  *expected,
   return TRUE;
 }
 
-/* NULL where the call is beyond the reference, which no call should be. */
+/* NULL if the reference cannot compute the call, which should not happen. */
 static GPtrArray *
 compute_reference (Verify           *self,
                    RlxGraph         *graph,
@@ -232,7 +231,7 @@ get_flags (RlxPrecision precision)
     }
 }
 
-/* @keep tells of each output whether subnormal numbers stay what they are; nullable: nobody knows of any. */
+/* @keep tells for each output whether subnormal numbers are preserved; NULL if that is unknown. */
 static gboolean
 check_executable (Verify        *self,
                   RlxExecutable *executable,
@@ -292,8 +291,8 @@ compare_times (gconstpointer a,
   return x < y ? -1 : x > y;
 }
 
-/* The median of some runs, in seconds: of the kernels by the clock of the device, or of whole runs by that of the host.
- * 0 where that failed. */
+/* The median time of several runs in seconds: of the kernels according to the device's timestamps, or of whole runs according
+ * to the host's clock. 0 on failure. */
 static double
 measure (Verify        *self,
          RlxExecutable *executable,
@@ -323,7 +322,7 @@ measure (Verify        *self,
   return times[n / 2];
 }
 
-/* Operations of each run; *@bytes may be NULL. */
+/* The number of operations in a run; @bytes is nullable. */
 static double
 count_work (RlxExecutable *executable,
             double        *bytes)
@@ -345,7 +344,7 @@ count_work (RlxExecutable *executable,
 
 /* ---- calls that are drawn ---------------------------------------------------------------- */
 
-/* Whether one of the steps is made by the variant; if not, why it does not fit. */
+/* Whether one of the steps was made by the variant; if not, sets the reason. */
 static gboolean
 is_used (Verify        *self,
          const RlxPlan *plan)
@@ -370,7 +369,7 @@ is_used (Verify        *self,
   return FALSE;
 }
 
-/* The precision at which the variant is first used for the graph, which is set. FALSE: it never is. */
+/* Sets the highest precision at which the variant is used for the graph; FALSE if there is none. */
 static gboolean
 find_precision (Verify       *self,
                 RlxGraph     *graph,
@@ -459,7 +458,7 @@ run_call (Verify      *self,
     keep_largest (self, executable, build->feeds, text);
 }
 
-/* All that is drawn for a data type; a quarter of it where time is short. */
+/* Makes all random calls for a data type, or a quarter of them if time is short. */
 static void
 run_calls (Verify     *self,
            RlxDataType data_type)
@@ -500,7 +499,7 @@ run_op (Verify *self)
 
 /* ---- examples ---------------------------------------------------------------------------- */
 
-/* The operands of a trial in their order, those that were parameters as well. */
+/* The operands of a trial in order, including those that became parameters. */
 static GPtrArray *
 list_operands (const RlxTrial *trial)
 {
@@ -519,7 +518,7 @@ list_operands (const RlxTrial *trial)
   return operands;
 }
 
-/* What the example should give; kept, as every variant needs it. */
+/* The expected results of an example; cached, because every variant needs them. */
 static GPtrArray *
 get_expected (Verify          *self,
               const RlxSample *sample,
@@ -547,7 +546,7 @@ get_expected (Verify          *self,
   return expected;
 }
 
-/* The trial of the example that the variant fits best; NULL if it fits none. */
+/* The trial for which the variant is best suited; NULL if it supports none. */
 static const RlxSample *
 find_sample (Verify   *self,
              RlxTrial *best)
@@ -679,8 +678,8 @@ add_cases (GArray            *cases,
     g_array_append_val (cases, ((Case) { op, table, row }));
 }
 
-/* Those without a choice first, and families in their order: what one is made of should be known to be right before it,
- * so that nothing is blamed for another's fault. */
+/* Cases without a choice of variants come first, then the families in order, so that the building blocks of a family are
+ * verified before it, and it is not blamed for their faults. */
 static GArray *
 list_cases (char **names)
 {
@@ -709,7 +708,7 @@ list_cases (char **names)
   return cases;
 }
 
-/* FAMILY/VARIANT, from who started this. */
+/* Adds a ban of FAMILY/VARIANT, given by the parent process. */
 static void
 add_ban (RlxSpeeds  *speeds,
          const char *name)
@@ -759,7 +758,7 @@ main (int   argc,
   g_autoptr(GArray) cases = NULL;
   g_auto(GVariantDict) begin = G_VARIANT_DICT_INIT (NULL), end = G_VARIANT_DICT_INIT (NULL);
 
-  /* Whoever started this is interrupted, too, and ends it. */
+  /* The parent process is interrupted as well, and ends this one. */
   signal (SIGINT, SIG_IGN);
   g_option_context_add_main_entries (context, entries, NULL);
   if (!g_option_context_parse (context, &argc, &argv, &error) || !open_device (&self, &error))
