@@ -2,10 +2,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
 /**
- * f32: Float32Array. f16: Float16Array where there is one, else Uint16Array with the bits (see toHalf, fromHalf); runs take
- * both. i32: Int32Array. u32: Uint32Array. i8: Int8Array. u8 and bool: Uint8Array. i64: BigInt64Array, u64:
- * BigUint64Array, both of values that fit 32 bits. i4 and u4: Uint8Array, two elements to a byte.
- * Floats narrower than f16 are bits: bf16 in a Uint16Array, the others in a Uint8Array.
+ * f32: Float32Array. f16: Float16Array if the browser has it, otherwise Uint16Array with the bits (see toHalf, fromHalf);
+ * arguments can be either. i32: Int32Array. u32: Uint32Array. i16: Int16Array. u16: Uint16Array. i8: Int8Array. u8 and bool:
+ * Uint8Array. i64: BigInt64Array and u64: BigUint64Array, whose values must fit into 32 bits. i4 and u4: Uint8Array with two
+ * elements per byte. i2 and u2: Uint8Array with four elements per byte. Other types are stored as bits: bf16 in a
+ * Uint16Array, and floats of 8 or 4 bits in a Uint8Array.
  */
 export type Values = Float32Array | Uint16Array | Int32Array | Uint32Array | Int8Array | Uint8Array | BigInt64Array
   | BigUint64Array | ArrayBufferView;
@@ -18,29 +19,29 @@ export interface Port {
 }
 
 export interface Progress {
-  /** Bytes of weights, and how many there are. */
+  /** Bytes of weights fetched so far, and their total. */
   loaded: number;
   total: number;
-  /** Kernels that are compiled, and how many there are so far. */
+  /** Kernels compiled so far, and the number known so far. */
   compiled: number;
   kernels: number;
 }
 
 export interface LoadOptions {
   onprogress?: (progress: Progress) => void;
-  /** Ends the load: the promise is rejected with the signal's reason. */
+  /** Aborts loading: the promise is rejected with the signal's reason. */
   signal?: AbortSignal;
-  /** A GPUDevice to use; otherwise models share one that is opened for them. */
+  /** The GPUDevice to use; by default, models share one that is opened for them. */
   device?: object;
-  /** Instead of navigator.gpu. */
+  /** Used instead of navigator.gpu. */
   gpu?: object;
-  /** Takes this plan, or none. */
+  /** Only use the plan for this target. */
   target?: string;
-  /** Instead of the global fetch. */
+  /** Used instead of the global fetch. */
   fetch?: typeof fetch;
 }
 
-/** Every failure of a load or a run; the message names what is wrong. */
+/** A failure to load or run a model; the message says what is wrong. */
 export class RlxError extends Error {}
 
 export class Model {
@@ -49,7 +50,7 @@ export class Model {
   readonly outputs: readonly Port[];
   readonly parameters: readonly Port[];
   readonly states: readonly Port[];
-  /** The target of the plan that was taken. */
+  /** The target of the selected plan. */
   readonly target: string;
   /** The GPUDevice. */
   readonly device: object;
@@ -61,28 +62,28 @@ export class Model {
   readonly size: number;
   readonly hasCheck: boolean;
 
-  /** Runs the graph. The inputs are read before it returns; runs queue up in the order of the calls. */
+  /** Runs the graph. The inputs are read before it returns; runs are queued in the order of the calls. */
   run (inputs?: Record<string, Values>, options?: {signal?: AbortSignal}): Promise<Record<string, Values>>;
-  /** All are set, or none. */
+  /** Sets parameters by name: all of them, or none if any is wrong. */
   setParameters (values: Record<string, Values>): void;
   readState (name: string): Promise<Values>;
   writeState (name: string, value: Values): void;
-  /** Gives states the values that they began with. */
+  /** Resets states to their initial values. */
   reset (): void;
-  /** Runs the example that was stored at export and compares; states are reset. */
+  /** Runs the example that was stored by the export and compares the results; resets states. */
   check (): Promise<{inputs: Record<string, Values>; outputs: Record<string, Values>; error: number; tolerance: number; ok: boolean}>;
-  /** Begins anew after the device was lost: parameters and states are as they were exported. */
+  /** Starts again after the device was lost, with the parameters and states of the export. */
   reload (options?: {signal?: AbortSignal}): Promise<void>;
-  /** Gives the memory of the device back. */
+  /** Frees the memory of the device. */
   destroy (): void;
 }
 
 export const Rlx: {
-  /** Loads the model of a folder, or of its plan.json. */
+  /** Loads the model in a folder, given by its URL or that of its plan.json. */
   load (url: string | URL, options?: LoadOptions): Promise<Model>;
-  /** The bits of half floats for numbers. */
+  /** Converts numbers to the bits of half floats. */
   toHalf (values: ArrayLike<number>): Uint16Array;
-  /** The numbers that half floats stand for. */
+  /** Converts half floats, or their bits in a Uint16Array, to numbers. */
   fromHalf (halves: ArrayLike<number>): Float32Array;
   readonly version: number;
 };

@@ -1,20 +1,20 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Runs what `rlx export --web` wrote, through WebGPU. An ES module that needs nothing else.
+// Runs a model exported by `rlx export --web` with WebGPU. An ES module without dependencies.
 //
 //   import {Rlx} from './rlx.js';
 //   const model = await Rlx.load('.');
 //   const {y} = await model.run({x: new Float32Array(6)});
 
-/** Of plan.json; others are refused. */
+/** The supported version of plan.json. */
 const VERSION = 1;
-/** So many files are fetched at a time. */
+/** The number of files that are fetched at a time. */
 const FETCHES = 4;
-/** Estimated milliseconds of work in a submit: browsers end what keeps the GPU for seconds. */
+/** The estimated milliseconds of work in a submit: browsers abort work that occupies the GPU for seconds. */
 const SUBMIT_MS = 100;
 
-/** Every failure but those of AbortSignal, fetch and wrong uses of the language. */
+/** Any failure except those of AbortSignal and fetch, and programming errors. */
 export class RlxError extends Error {
   constructor(message, options) {
     super(message, options);
@@ -30,7 +30,7 @@ function fail(message, cause) {
 
 const Half = globalThis.Float16Array ?? Uint16Array;
 
-/** By data type: what a program sees, bits of an element on the device, and what lies there if it is something else. */
+/** By data type: the array type of values, bits of an element on the device, and the array type there if it differs. */
 const TYPES = {
   f32: {array: Float32Array, bits: 32},
   f16: {array: Half, bits: 16},
@@ -60,10 +60,10 @@ const round4 = size => Math.ceil(size / 4) * 4;
 const countElements = port => port.shape.reduce((n, size) => n * size, 1);
 const describe = port => `${port.dataType}[${port.shape.join(', ')}]`;
 const countBytes = port => Math.ceil(countElements(port) * TYPES[port.dataType].bits / 8);
-/** Of the array a program sees: two elements of 4 bits are one there, and four of 2. */
+/** The length of the array for a value: two 4-bit or four 2-bit elements share an array element. */
 const arrayLength = port => TYPES[port.dataType].bits < 8 ? countBytes(port) : countElements(port);
 
-/** The bytes that the device stores for a value. */
+/** Converts a value to the bytes that the device stores. */
 function encode(port, what, value) {
   const type = TYPES[port.dataType];
   const bits = port.dataType === 'f16' && value instanceof Uint16Array;
@@ -85,7 +85,7 @@ function encode(port, what, value) {
   return new Uint8Array(stored.buffer);
 }
 
-/** The way back, from bytes that nobody else has. */
+/** Converts bytes from the device to a value, which may share the buffer. */
 function decode(port, buffer) {
   const type = TYPES[port.dataType];
   if (type.stored === undefined)
@@ -94,7 +94,7 @@ function decode(port, buffer) {
   return type.array.from(stored, BigInt);
 }
 
-/** A weight in the layout that kernels read: panels of some columns, row by row. */
+/** Packs a weight into the layout that kernels read: panels of columns, each of them row-major. */
 function pack(bytes, [width, nK, nN, strideK, strideN], elementSize, size) {
   const View = elementSize === 4 ? Uint32Array : elementSize === 2 ? Uint16Array : Uint8Array;
   const from = new View(bytes.slice().buffer), to = new View(size / elementSize);
@@ -109,7 +109,7 @@ function pack(bytes, [width, nK, nN, strideK, strideN], elementSize, size) {
   return new Uint8Array(to.buffer);
 }
 
-/** The bits of half floats for numbers, rounded to nearest, ties to even. */
+/** Converts numbers to the bits of half floats, rounding to nearest, ties to even. */
 function toHalf(values) {
   if (globalThis.Float16Array)
     return new Uint16Array(Float16Array.from(values).buffer);
@@ -125,7 +125,7 @@ function toHalf(values) {
     else if (size >= 0x38800000)
       half = (size - 0x38000000 + 0xfff + (size >>> 13 & 1)) >>> 13;
     else {
-      // A multiple of 2 ** -24: adding 0.5 rounds it as the device does.
+      // Subnormal: adding 0.5 rounds it to a multiple of 2 ** -24.
       word[0] = size;
       float[0] += 0.5;
       half = word[0] - 0x3f000000;
@@ -135,7 +135,7 @@ function toHalf(values) {
   return halves;
 }
 
-/** The numbers that half floats stand for: the values of a Float16Array, or bits. */
+/** Converts half floats to numbers, given as a Float16Array or as bits. */
 function fromHalf(halves) {
   if (!(halves instanceof Uint16Array))
     return Float32Array.from(halves);
@@ -156,7 +156,7 @@ const LIMITS = [
   'maxComputeWorkgroupsPerDimension', 'minStorageBufferOffsetAlignment', 'minUniformBufferOffsetAlignment',
 ];
 
-// Their values as numbers, so that nothing is asked of the global object before it is needed.
+// As numbers, so that the module can be imported where there is no GPUBufferUsage.
 const USAGE = {MAP_READ: 1, COPY_SRC: 4, COPY_DST: 8, UNIFORM: 64, STORAGE: 128};
 
 const PROBE = `
@@ -166,7 +166,7 @@ const PROBE_SUBGROUPS = `enable subgroups;
 @group(0) @binding(0) var<storage, read_write> y: array<u32, 64>;
 @compute @workgroup_size(64) fn main(@builtin(local_invocation_index) i: u32, @builtin(subgroup_size) n: u32) { y[i] = n; }`;
 
-/** The 64 words that a kernel writes. */
+/** Runs a kernel and returns the 64 words that it writes. */
 async function probe(device, code) {
   const y = device.createBuffer({size: 256, usage: USAGE.STORAGE | USAGE.COPY_SRC});
   const staging = device.createBuffer({size: 256, usage: USAGE.MAP_READ | USAGE.COPY_DST});
@@ -190,19 +190,19 @@ async function probe(device, code) {
   }
 }
 
-/** Devices that were looked at, as promises of what was found. */
+/** By device: a promise of what examine() found. */
 const known = new WeakMap();
-/** The device that models share: a promise, or null. */
+/** The device that models share by default: a promise, or null. */
 let shared = null;
 
-/** A device as models see it; one that computes nothing, as some do without a driver, is refused. */
+/** Examines a device. Some compute nothing, for lack of a driver; these are refused. */
 function examine(device, gpu, adapter) {
   if (!known.has(device)) {
     known.set(device, (async () => {
       const info = device.adapterInfo ?? adapter?.info ?? {};
       const found = {device, gpu, info, subgroupSize: 0, lost: null};
       device.lost.then(({reason, message}) => { found.lost = [reason, message].filter(Boolean).join(': ') || 'unknown'; });
-      // Kernels count on one size of subgroups: what the device tells has to be what it does.
+      // Kernels rely on a fixed subgroup size, so verify the one that the device reports.
       const told = device.features.has('subgroups') && info.subgroupMinSize === info.subgroupMaxSize ? info.subgroupMinSize : 0;
       const [words, sizes] = await Promise.all([probe(device, PROBE), told ? probe(device, PROBE_SUBGROUPS) : []]);
       if (words.some((word, i) => word !== i * 3 + 7))
@@ -234,7 +234,7 @@ async function openDevice(gpu) {
 async function getDevice({device, gpu = globalThis.navigator?.gpu}) {
   if (device)
     return examine(device, gpu, null);
-  // Who asks at the same time gets the same.
+  // Concurrent calls share a device; a lost one is replaced.
   for (;;) {
     const mine = shared ??= openDevice(gpu);
     try {
@@ -251,7 +251,7 @@ async function getDevice({device, gpu = globalThis.navigator?.gpu}) {
   }
 }
 
-/** What a device lacks for a plan: a list of texts. */
+/** Describes what a device lacks for a plan, as a list of strings. */
 function findMissing({device, gpu, info, subgroupSize}, needs) {
   const missing = needs.features.filter(name => !device.features.has(name)).map(name => `the feature ${name}`);
   missing.push(...needs.languageFeatures.filter(name => !gpu?.wgslLanguageFeatures?.has(name))
@@ -295,7 +295,7 @@ class Source {
     return response;
   }
 
-  /** A file whose size is known; told(n) is called with how many bytes came. */
+  /** Fetches a file whose size is known; calls told(n) for every n bytes received. */
   async fetchPiece({file, size, sha256: expected}, told = () => {}, signal) {
     const response = await this.fetch(file, signal), reader = response.body.getReader();
     const bytes = new Uint8Array(size);
@@ -345,7 +345,7 @@ class Source {
 const isSize = value => Number.isSafeInteger(value) && value >= 0;
 const isSizes = (value, length) => Array.isArray(value) && (length === undefined || value.length === length) && value.every(isSize);
 
-/** Whoever writes a plan can also write its checksum: what WebGPU does not look at is looked at here. */
+/** Checks what WebGPU does not validate: a malicious plan may have a correct checksum. */
 function checkPlan(file) {
   const expect = (ok, what) => ok || fail(`plan.json: ${what} is wrong`);
   const expectList = (value, what, check) => {
@@ -406,7 +406,7 @@ function checkPlan(file) {
 
 // ---- models --------------------------------------------------------------------------------
 
-/** The errors of WebGPU in what func() does at once. */
+/** Calls func(); returns its result and a promise of WebGPU errors that its synchronous part caused. */
 function watch(device, func) {
   device.pushErrorScope('validation');
   device.pushErrorScope('internal');
@@ -420,7 +420,7 @@ function watch(device, func) {
   return [result, errors.then(([memory, internal, validation]) => memory ?? internal ?? validation)];
 }
 
-/** A promise that also ends when the signal says so. */
+/** A promise that is also rejected when the signal aborts. */
 function abortable(promise, signal) {
   if (!signal)
     return promise;
@@ -432,11 +432,11 @@ function abortable(promise, signal) {
 }
 
 const {process} = globalThis;
-/** The module `webgpu` of Node.js asks the device in a busy loop, on a processor that drivers for CPUs compute with. */
+/** The `webgpu` package for Node.js polls the device in a busy loop, which takes a processor from software drivers. */
 const POLLS = process?.versions?.node !== undefined && !process.versions.electron && globalThis.Deno === undefined;
 let nWaiting = 0, since = 0, sleeping = false;
 
-/** Between two turns of that loop: sleeps for a sixteenth of the time that has been waited. */
+/** Sleeps between two iterations of that loop, for a sixteenth of the time waited so far. */
 function sleep() {
   sleeping = nWaiting > 0;
   if (sleeping) {
@@ -446,7 +446,7 @@ function sleep() {
   }
 }
 
-/** The same promise. */
+/** Returns the promise; until it is settled, sleeps between polls. */
 function wait(promise) {
   if (!POLLS)
     return promise;
@@ -467,10 +467,10 @@ export class Model {
   #buffers = [];
   #params;
   #commands;          // by step: pipeline, bind group, grid, milliseconds
-  #initial;           // by state: bytes to begin with, or null for zeros
+  #initial;           // by state: initial bytes, or null for zeros
   #given;             // by parameter: whether it has a value
-  #stale;             // what is computed once has to be computed
-  #staging = [];      // free ones
+  #stale;             // the prologue has to be run again
+  #staging = [];      // unused buffers
   #readSize;
   #loading = Promise.resolve();
   #destroyed = false;
@@ -486,7 +486,7 @@ export class Model {
   get outputs() { return this.#file.outputs; }
   get parameters() { return this.#file.parameters; }
   get states() { return this.#file.states; }
-  /** Which of the plans was taken. */
+  /** The target of the selected plan. */
   get target() { return this.#plan.target; }
   get device() { return this.#found.device; }
   get adapterInfo() { return this.#found.info; }
@@ -499,7 +499,7 @@ export class Model {
   static async load(url, options = {}) {
     options.signal?.throwIfAborted();
     const source = new Source(url, options);
-    // Begins while the plan is fetched; what fails is told by those who want the device.
+    // Open it while the plan is fetched; errors are reported when it is used.
     getDevice(options).catch(() => {});
     const file = await abortable(source.fetchPlan(options.signal), options.signal);
     const model = new Model(source, file, options);
@@ -525,7 +525,7 @@ export class Model {
     return fail(`no plan fits the adapter “${[vendor, architecture, description].filter(Boolean).join(' ')}”: ${told.join('; ')}`);
   }
 
-  /** One at a time, also after one that was given up: what both write would not fit together. */
+  /** Prepares the model. Calls must not overlap, even if an earlier one was aborted, as they would mix their results. */
   #start(signal) {
     this.#loading = this.#loading.catch(() => {}).then(() => this.#prepare(signal));
     return abortable(this.#loading, signal).catch(error => {
@@ -594,7 +594,7 @@ export class Model {
     });
     const ready = await Promise.all(jobs.map(([, , pipeline]) => pipeline));
 
-    // Steps that bind the same share a group.
+    // Steps with the same bindings share a group.
     const groups = new Map();
     const [commands, errors] = watch(device, () => jobs.map(([step, layout], i) => {
       const key = JSON.stringify(step.bindings);
@@ -680,7 +680,7 @@ export class Model {
     return encoder;
   }
 
-  /** Copies places to memory that can be read, after what the encoder has, and submits it all. */
+  /** Appends copies of places to mappable memory to the encoder, submits everything and reads the values. */
   async #read(places, ports, encoder, commands, errors, signal) {
     const {device} = this.#found;
     const size = places.reduce((sum, place) => sum + round4(place[2]), 0);
@@ -744,7 +744,7 @@ export class Model {
     return index >= 0 ? index : fail(`the model has no ${what} “${name}”${ports.length ? `; there are ${ports.map(port => port.name).join(', ')}` : ''}`);
   }
 
-  /** Runs the graph: arrays by name in, arrays by name out. Runs queue up in the order of the calls. */
+  /** Runs the graph with arrays by name, and returns arrays by name. Runs are queued in the order of the calls. */
   async run(inputs = {}, {signal} = {}) {
     signal?.throwIfAborted();
     this.#check();
@@ -758,7 +758,7 @@ export class Model {
       fail(`parameter “${this.parameters[unset].name}” has no value: setParameters() comes before the first run`);
 
     const errors = this.#watch(), commands = [];
-    // It has memory in common with inputs: it is done before these are written.
+    // The prologue may share memory with inputs, so it is submitted before these are written.
     if (this.#stale) {
       commands.push(this.#encode(0, plan.prologue, commands).finish());
       commands.splice(0).forEach(command => this.#found.device.queue.submit([command]));
@@ -772,7 +772,7 @@ export class Model {
     return Object.fromEntries(values.map((value, i) => [this.outputs[i].name, value]));
   }
 
-  /** Gives parameters values, by name; runs that were begun before still have the old ones. */
+  /** Sets parameters by name; runs that were started before still use the old values. */
   setParameters(values) {
     this.#check();
     const writes = Object.entries(values).map(([name, value]) => {
@@ -800,13 +800,13 @@ export class Model {
     this.#write(this.#plan.states[index].at, encode(this.states[index], 'state', value));
   }
 
-  /** Gives states the values that they began with. */
+  /** Resets states to their initial values. */
   reset() {
     this.#check();
     this.#plan.states.forEach(({at}, i) => this.#write(at, this.#initial[i] ?? new Uint8Array(round4(at[2]))));
   }
 
-  /** Runs the example that was stored at export, from reset states on, and compares. */
+  /** Runs the example that was stored by the export with reset states, and compares the results. */
   async check() {
     const {check} = this.#file;
     if (!check)
@@ -840,7 +840,7 @@ export class Model {
     return {inputs, outputs, error, tolerance: check.tolerance, ok: error <= check.tolerance};
   }
 
-  /** Begins anew, with another device if the old one is lost: parameters and states are as they were exported. */
+  /** Starts again, with another device if the old one is lost, and with the parameters and states of the export. */
   async reload({signal} = {}) {
     signal?.throwIfAborted();
     if (this.#options.device && this.#found?.lost !== null)
@@ -848,7 +848,7 @@ export class Model {
     await this.#start(signal);
   }
 
-  /** Gives the memory back. */
+  /** Frees the memory. */
   destroy() {
     this.#destroyed = true;
     for (const buffer of [...this.#buffers, this.#params, ...this.#staging])
@@ -859,7 +859,7 @@ export class Model {
 }
 
 export const Rlx = {
-  /** Loads the model of a folder: see rlx.d.ts. */
+  /** Loads the model in a folder: see rlx.d.ts. */
   load: (url, options) => Model.load(url, options),
   toHalf,
   fromHalf,
