@@ -19,7 +19,7 @@ typedef struct
   guint64 at;                /* may be moved to any place up to the end */
   guint64 end;               /* of the file; more is RLX_WEIGHTS_ERROR_TRUNCATED */
   guint64 limit;             /* more is RLX_WEIGHTS_ERROR_LIMIT */
-  guint64 start;             /* of what is in the piece */
+  guint64 start;             /* offset of the piece's contents */
   gsize filled;
   guint8 piece[RLX_CURSOR_PIECE];
 } RlxCursor;

@@ -35,7 +35,7 @@ gboolean rlx_json_next      (RlxJson       *json,
                              gboolean      *first,
                              gboolean      *more,
                              GError       **error);
-/* Replaces what is in @text: UTF-8 without a NUL. */
+/* Replaces the contents of @text by the string: UTF-8 without a NUL. */
 gboolean rlx_json_string    (RlxJson       *json,
                              GString       *text,
                              GError       **error);

@@ -83,12 +83,12 @@ typedef struct
 {
   const char *name;          /* of the manifest */
   guint64 at;                /* offset of its entry in the header, for messages */
-  guint64 offset;            /* of the elements, or of their compressed bytes */
+  guint64 offset;            /* of the elements, possibly compressed */
   guint64 length;            /* of the elements, uncompressed */
-  guint32 dims;              /* the first one, in the manifest's */
-  guint16 part;              /* which source */
+  guint32 dims;              /* index of the first one in the manifest's dims */
+  guint16 part;              /* index of the source */
   guint8 n_dims;
-  guint8 storage;            /* an index */
+  guint8 storage;            /* index of the RlxStorage */
 } RlxRecord;
 
 /* A key of metadata. */
@@ -98,7 +98,7 @@ typedef struct
   guint64 at;
 } RlxKey;
 
-/* Further facts for NumPy's files. The elements are the last of the uncompressed bytes. */
+/* Additional properties of NumPy files. The elements are at the end of the uncompressed bytes. */
 typedef struct
 {
   RlxExtent extent;
@@ -112,7 +112,7 @@ typedef struct
   GArray *records;           /* RlxRecord, in the order of the file */
   GArray *members;           /* RlxMember: one for each record, or none at all */
   GArray *dims;              /* gint64 */
-  GArray *by_name;           /* guint32, once it is sealed */
+  GArray *by_name;           /* guint32: indices of records, once sealed */
   GArray *keys;              /* RlxKey, in the order of the file */
   GVariantBuilder metadata;  /* a{sv}; built last, because variants are large */
 } RlxManifest;

@@ -59,7 +59,7 @@ typedef enum
 typedef struct
 {
   const char *name;          /* as in text: "float", "int64" */
-  guint bits;                /* 0: no numbers */
+  guint bits;                /* 0: not a numeric type */
   int data_type;             /* RlxDataType of the tensor, or -1 if the library has none */
 } RlxOnnxTypeInfo;
 
@@ -75,7 +75,7 @@ typedef struct
   const char *kind;          /* "tensor", "sequence"… */
   gint64 type;               /* RlxOnnxType of a tensor's elements */
   gboolean has_shape;
-  guint n_dims;              /* may be beyond RLX_MAX_DIMS, without sizes then */
+  guint n_dims;              /* may exceed RLX_MAX_DIMS; the sizes are then unset */
   gint64 dims[RLX_MAX_DIMS]; /* -1: not fixed */
   const char *symbols[RLX_MAX_DIMS]; /* names of dimensions that have one */
 } RlxOnnxPort;
@@ -161,7 +161,7 @@ typedef struct
 typedef struct
 {
   RlxSource *source;
-  GFile *file;               /* which it is; nullable */
+  GFile *file;               /* the file itself; nullable */
   char *folder;              /* folder of other files; NULL: none */
   RlxProtobuf *tape;
   gint64 ir_version;
@@ -172,13 +172,13 @@ typedef struct
   const char *description;
   const char *graph_name;
   GArray *opsets;            /* RlxOnnxOpset */
-  GArray *graphs;            /* RlxOnnxGraph, by where they are on the tape */
-  GArray *order;             /* guint32, places of nodes on the tape */
+  GArray *graphs;            /* RlxOnnxGraph, in the order of the tape */
+  GArray *order;             /* guint32, offsets of nodes on the tape */
   GArray *functions;         /* RlxOnnxFunction */
   const guint8 *body;        /* the message of the model's graph */
   guint n_nodes;             /* of all graphs */
   guint n_tensors;           /* initialisers of all graphs… */
-  guint64 n_tensor_bytes;    /* …and how much they are */
+  guint64 n_tensor_bytes;    /* …and their total size */
 } RlxOnnx;
 
 /* Takes ownership of @source. Other files that the model names are searched for next to

@@ -95,7 +95,7 @@ gboolean      rlx_protobuf_next_int   (RlxProtobufValue    *value,
 gboolean      rlx_protobuf_next_float (RlxProtobufValue    *value,
                                        float               *number);
 
-/* A varint at most @size bytes long, by bytes in memory: how many it took, or 0. */
+/* Decodes a varint from at most @size bytes; returns the number of bytes used, or 0 if it is invalid. */
 gsize         rlx_varint_read     (const guint8            *bytes,
                                    gsize                    size,
                                    guint64                 *value);

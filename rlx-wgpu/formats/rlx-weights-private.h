@@ -46,9 +46,9 @@ void              rlx_weights_end         (RlxWeights       *self);
 
 /* ---- rlx-weights-load.c: what programs see of a file ---- */
 
-/* In all of these, @progress is nullable. */
+/* @progress is nullable in all of these. */
 
-/* The elements of a tensor, of the types they are in the file, in the order of its shape. */
+/* The unconverted elements of a tensor in row-major order. */
 GBytes *          rlx_record_load_bytes   (RlxManifest      *manifest,
                                            const RlxRecord  *record,
                                            RlxWeights       *progress,

@@ -20,7 +20,7 @@ typedef struct
   gsize n_dims;
   gint64 shape[RLX_MAX_DIMS];
   gsize n;
-  gint64 *ints;         /* one of the two */
+  gint64 *ints;         /* either this or @floats is set */
   double *floats;
 } RlxArray;
 

@@ -60,7 +60,7 @@ typedef struct
   RlxNode *mask;       /* these three are nullable */
   RlxNode *lengths;
   RlxNode *sink;
-  double scale;        /* 0: by the width */
+  double scale;        /* 0: derived from the width */
   double softcap;
   gint64 window;
   gboolean causal;

@@ -24,27 +24,27 @@ typedef struct
   const RlxOnnx *onnx;
   GMutex lock;
   GHashTable *tensors;      /* by their messages: RlxTensor */
-  GHashTable *scaled;       /* by filters: what became of them, see rlx-map-filter.c; nullable */
+  GHashTable *scaled;       /* by filter: its scaled forms, see rlx-map-filter.c; nullable */
 } RlxImportSource;
 
 /* Conversions of known integers to floats, in order. */
 typedef struct
 {
-  GPtrArray *found;         /* RlxTensor: their results */
-  GHashTable *kept;         /* the numbers of those that are left to the device; nullable */
+  GPtrArray *found;         /* RlxTensor: the results */
+  GHashTable *kept;         /* indices of those that are left to the device; nullable */
 } RlxImportCasts;
 
 struct _RlxImport
 {
   RlxImportSource *source;
   RlxGraph *graph;
-  GPtrArray *values;        /* RlxMapValue, all there are */
+  GPtrArray *values;        /* RlxMapValue: owns all of them */
   GPtrArray *reasons;       /* reasons why it cannot be imported */
   guint n_reasons;
-  RlxModelError code;       /* of the first */
+  RlxModelError code;       /* of the first reason */
   GHashTable *needed;       /* inputs whose elements would have to be known */
   RlxImportCasts *casts;    /* nullable */
-  GHashTable *uses;         /* by name: how often values are used in the main graph; empty before somebody asks */
+  GHashTable *uses;         /* by name: how often values are used in the main graph; filled on first use */
   GCancellable *cancellable;
   guint n_nodes;
   guint depth;
@@ -86,14 +86,14 @@ RlxTensor *   rlx_import_get_tensor (RlxImport            *self,
 RlxNode *     rlx_import_get_node   (RlxImport            *self,
                                      RlxMapValue          *value,
                                      GError              **error);
-/* The tensor of a record, which is read once. */
+/* The tensor of a record, which is only read once. */
 RlxTensor *   rlx_import_load       (RlxImport            *self,
                                      const RlxProtobufValue *record,
                                      GError              **error);
 /* Records the inputs that a value is computed from. */
 void          rlx_import_need       (RlxImport            *self,
                                      RlxMapValue          *value);
-/* Shape and type of a value, whether it is known or not; NULL shape: neither. */
+/* Shape and type of a value, whether it is known or not; NULL if it has none. */
 const gint64 *rlx_map_value_get_shape (RlxImport          *self,
                                        RlxMapValue        *value,
                                        gsize              *n_dims,
@@ -114,7 +114,7 @@ gboolean      rlx_import_body       (RlxMapCall           *call,
                                      RlxMapValue         **outputs,
                                      gsize                 n_outputs,
                                      GError              **error);
-/* How many inputs and outputs it has. */
+/* The numbers of inputs and outputs of a body. */
 gboolean      rlx_import_body_size  (RlxMapCall           *call,
                                      const char           *attribute,
                                      gsize                *n_inputs,

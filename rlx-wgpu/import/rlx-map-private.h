@@ -57,9 +57,9 @@ struct _RlxMapRow
 /* What a name stands for. */
 struct _RlxMapValue
 {
-  RlxTensor *tensor;    /* its elements, where they are known */
+  RlxTensor *tensor;    /* its elements, if known */
   RlxNode *node;        /* once it was requested or computed */
-  GPtrArray *list;      /* of RlxMapValue, where it is a sequence */
+  GPtrArray *list;      /* of RlxMapValue, if it is a sequence */
   gboolean is_absent;   /* an optional value without an element */
   gboolean is_failed;   /* its node was rejected */
   RlxProtobufValue record;   /* of an initialiser, which is read on demand */
@@ -205,7 +205,7 @@ RlxNode *       rlx_map_cast          (RlxMapCall      *call,
                                        RlxNode         *node,
                                        RlxDataType      data_type,
                                        GError         **error);
-/* To a float of 8 bits, where @saturates makes a difference, or to any type. */
+/* Casts to any type; @saturates only affects 8-bit floats. */
 RlxNode *       rlx_map_cast_narrow   (RlxMapCall      *call,
                                        RlxNode         *node,
                                        RlxDataType      to,
@@ -230,7 +230,7 @@ RlxNode *       rlx_map_reshape       (RlxMapCall      *call,
 RlxNode *       rlx_map_constant      (RlxMapCall      *call,
                                        RlxTensor       *tensor,
                                        GError         **error);
-/* One attribute, two attributes, … with their values, until NULL. */
+/* Names of attributes, each followed by its value; terminated by NULL. */
 GVariant *      rlx_map_attrs         (const char      *name,
                                        ...) G_GNUC_NULL_TERMINATED;
 GVariant *      rlx_map_ints          (const gint64    *values,
@@ -290,8 +290,8 @@ gboolean        rlx_map_add_statistics (RlxMapCall     *call,
                                         gboolean        rms,
                                         GError        **error);
 
-/* If @x is the result of a known filter that nothing else reads, a norm of it by known numbers (factor, bias, mean and
- * variance) is the result of another filter: this one. Otherwise NULL, without an error. */
+/* If @x is the result of a known filter and has no other user, its norm with known numbers (factor, bias, mean and variance)
+ * can be merged into the filter: returns the result of that. Otherwise NULL, without an error. */
 RlxNode *       rlx_map_scale_filter   (RlxMapCall     *call,
                                         RlxNode        *x,
                                         RlxNode       **factors,
@@ -319,9 +319,9 @@ RlxFold         rlx_fold               (RlxMapCall     *call,
 
 /* ---- values whose size depends on data: rlx-map-open.c -------------------------------- */
 
-/* Whether an operand is one. */
+/* Whether the size of an operand depends on data. */
 gboolean        rlx_map_is_open        (RlxMapCall     *call);
-/* Instead of rlx_fold() and rlx_map_call(), if so. */
+/* To be called instead of rlx_fold() and rlx_map_call() in that case. */
 gboolean        rlx_map_call_open      (RlxMapCall     *call,
                                         GError        **error);
 

@@ -18,7 +18,7 @@ struct _RlxSession
   RlxModel *model;
   RlxDevice *device;
   RlxCompileOptions *options;
-  char **output_names;     /* without those that are kept */
+  char **output_names;     /* without those kept as states */
   GPtrArray *old_names;    /* callers may still be reading them */
 
   GMutex mutex;
@@ -28,14 +28,14 @@ struct _RlxSession
   GHashTable *known;       /* names of inputs whose elements are part of the key */
   guint capacity;
 
-  gboolean running;        /* a run with states is in progress: its owner may change what follows */
+  gboolean running;        /* a run with states is in progress, which owns the fields below */
   GPtrArray *states;       /* RlxSessionState */
-  GHashTable *longer;      /* inputs that are as long as all rows, by name: their axis and 1 */
+  GHashTable *longer;      /* inputs that grow with the rows, by name: their axis + 1 */
   guint max_rows;
   gint64 n_rows;           /* rows in the buffers of states */
 
   gboolean begins_anew;    /* the next run does… */
-  guint wanted_rows;       /* …with room for so many */
+  guint wanted_rows;       /* …with room for this many rows */
 };
 
 /* The value of an output, kept for an input of the next run. */
@@ -46,7 +46,7 @@ typedef struct
   RlxTensor *value;        /* as a whole; NULL: none yet, or it is in the buffer */
   RlxState *buffer;        /* its rows, if it has turned out to grow; nullable */
   gboolean is_in_buffer;
-  gboolean grows;          /* along… */
+  gboolean grows;          /* the output is the input with rows appended along… */
   guint axis;
 } RlxSessionState;
 
@@ -57,8 +57,8 @@ typedef struct
   GHashTable *types;       /* RlxTensorType by name: of all inputs */
   gint64 n_rows;           /* of states that grow */
   RlxExecutable *executable;
-  gboolean grows;          /* it is for any number of rows, and adds… */
-  gint64 n_new;            /* …so many */
+  gboolean grows;          /* it supports any number of rows, and adds… */
+  gint64 n_new;            /* …this many */
 } RlxSessionCall;
 
 /* An executable, and what it is for. */
@@ -88,15 +88,15 @@ gboolean      rlx_session_find         (RlxSession         *self,
 
 RlxTensor *   rlx_session_new_zeros    (const RlxTensorType *type,
                                         GError            **error);
-/* Cut, or with zeros behind it, so that it has @size elements along an axis. */
+/* Truncates a tensor, or appends zeros, to get @size elements along an axis. */
 RlxTensor *   rlx_session_resize       (RlxTensor          *tensor,
                                         guint               axis,
                                         gint64              size,
                                         GError            **error);
-/* Whether the model has it. */
+/* Whether the model has that output. */
 gboolean      rlx_session_has_output   (RlxSession         *self,
                                         const char         *name);
-/* Those of @outputs that the session gives, which end with NULL, as large as they are. */
+/* Those of @outputs that the session returns, without padding; terminated by NULL. */
 RlxTensor **  rlx_session_take_outputs (RlxSession         *self,
                                         RlxExecutable      *executable,
                                         RlxTensor         **outputs,

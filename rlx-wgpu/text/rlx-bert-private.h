@@ -21,8 +21,8 @@ typedef struct
   guint64 positions;
   guint64 max_tokens;        /* of one text */
   double epsilon;
-  gboolean first;            /* the first token represents the text, not the mean of all */
-  gboolean normalize;        /* results have the length 1 */
+  gboolean first;            /* represent a text by its first token rather than the mean of all */
+  gboolean normalize;        /* scale results to length 1 */
 } RlxBertConfig;
 
 typedef struct _RlxBert RlxBert;
