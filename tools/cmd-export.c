@@ -11,7 +11,7 @@
 
 /* Other devices sum in another order: as for the demo, relative to the largest element. */
 #define TOLERANCE 1e-4
-/* Half floats have 11 bits, and equal values before rounding may end up as two adjacent ones. */
+/* Half floats have 11 bits, and nearly equal values may be rounded to adjacent ones. */
 #define TOLERANCE_F16 0x1p-9
 
 #define DEFAULT_PORT 8000

@@ -11,7 +11,7 @@
 
 G_BEGIN_DECLS
 
-/* Of the files; rlx.js reads no other. */
+/* The version of the files; rlx.js rejects any other. */
 #define RLX_WEB_VERSION 1
 
 /* Reports how many more bytes are done. */

@@ -88,7 +88,7 @@ typedef struct
   guint n_dims;
   gint64 dims[RLX_MAX_DIMS];
   guint64 n_elements;
-  guint field;               /* of TensorProto, which has the elements; 0: none or elsewhere */
+  guint field;               /* of TensorProto that has the elements; 0 if none or in another file */
   guint64 offset;            /* of the bytes, in this file or the other */
   guint64 length;
   const char *location;      /* of the other file; nullable */
@@ -124,7 +124,7 @@ typedef struct
 {
   guint64 at;
   const char *op;
-  const char *domain;        /* "" for ONNX's own, however it is spelled */
+  const char *domain;        /* "" for the default domain, however it is spelled */
   const char *name;          /* "" where it has none */
   const char *overload;
   const char **inputs;       /* "" where one is left out; all in one block */

@@ -147,7 +147,7 @@ static const RlxOnnxTypeInfo types[RLX_ONNX_N_TYPES + 1] = {
   [RLX_ONNX_TYPE_STRING] = { "string", 0, -1 },
   [RLX_ONNX_TYPE_BOOL] = { "bool", 8, RLX_DATA_TYPE_BOOL },
   [RLX_ONNX_TYPE_FLOAT16] = { "float16", 16, RLX_DATA_TYPE_F16 },
-  /* Devices do not compute with f64. */
+  /* Devices do not compute with f64, so it becomes f32. */
   [RLX_ONNX_TYPE_DOUBLE] = { "double", 64, RLX_DATA_TYPE_F32 },
   [RLX_ONNX_TYPE_UINT32] = { "uint32", 32, RLX_DATA_TYPE_U32 },
   [RLX_ONNX_TYPE_UINT64] = { "uint64", 64, RLX_DATA_TYPE_U64 },

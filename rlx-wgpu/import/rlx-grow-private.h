@@ -9,7 +9,7 @@
 
 G_BEGIN_DECLS
 
-/* The input of such a graph that gives the number of rows before a run. */
+/* The input of a graph for any number of rows that gives the number of rows before a run. */
 #define RLX_GROW_ROWS "(rows)"
 
 /* The rows of a third import: few, but enough to avoid sizes of 1, which would broadcast. */

@@ -104,7 +104,7 @@ rlx_onnx_map_split (RlxMapCall *call,
         return FALSE;
       if (parts < 1 || parts > 1024)
         return rlx_map_refused (error, "Split: into %" G_GINT64_FORMAT " parts", parts);
-      /* the last part is smaller if the size is not a multiple */
+      /* the last part is smaller if the size is not divisible */
       n = (gsize) parts;
       sizes = g_new (gint64, n);
       for (gsize i = 0; i < n; i++)

@@ -191,7 +191,7 @@ rlx_onnx_map_group_norm (RlxMapCall *call,
                                               error));
 }
 
-/* ONNX Runtime's: X, gamma, beta, and of a sum: skip, bias. */
+/* ONNX Runtime's operators: the inputs are X, gamma and beta, then skip and bias, which are added to X. */
 gboolean
 rlx_onnx_map_ms_group_norm (RlxMapCall *call,
                             GError    **error)

@@ -458,7 +458,7 @@ follow_boxes (Open    *open,
   return open->index == 1 && open->axis == 0 && get_open (open->call, 2) != NULL;
 }
 
-/* Sets *axis to an attribute. */
+/* Reads and normalises the attribute “axis”. */
 static gboolean
 get_axis (Open   *open,
           gint64  fallback,

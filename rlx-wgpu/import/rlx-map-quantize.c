@@ -233,7 +233,7 @@ typedef struct
   gboolean transpose_b;
 } Product;
 
-/* inputs are the operands and their zero points. */
+/* @inputs are the operands and their zero points. */
 static RlxNode *
 add_product (RlxMapCall    *call,
              RlxNode      **inputs,

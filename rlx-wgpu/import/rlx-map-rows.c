@@ -322,7 +322,7 @@ repeat_bias (RlxMapCall *call,
   return rlx_map_op2 (call, "gather", bias, positions, rlx_map_attrs ("axis", g_variant_new_int64 (0), NULL), error);
 }
 
-/* x and an optional bias, then the operator. */
+/* Applies an operator to the sum of x and an optional bias. */
 static gboolean
 map_biased (RlxMapCall *call,
             GError    **error)
@@ -386,7 +386,7 @@ map_softmax (RlxMapCall *call,
     return rlx_map_return (call, 0, rlx_map_op1 (call, call->row->op, node,
                                                  rlx_map_attrs ("axis", g_variant_new_int64 (axis), NULL), error));
 
-  /* over all dimensions starting at the axis */
+  /* over all dimensions from the axis on */
   shape = rlx_map_copy_shape (node, &n_dims);
   if (!rlx_map_normalise_axis (call, axis, n_dims, n_dims, &place, error))
     return FALSE;

@@ -474,7 +474,7 @@ find_port (RlxModel   *self,
 
   for (guint i = 0; i < n; i++)
     {
-      /* Still owned by the list. */
+      /* The list still owns it after this reference is released. */
       g_autoptr(RlxModelPort) port = g_list_model_get_item (G_LIST_MODEL (self->inputs), i);
 
       if (g_str_equal (port->name, name))

@@ -50,7 +50,7 @@ typedef struct
   guint axis;
 } RlxSessionState;
 
-/* A run, while it is prepared. */
+/* A run that is being prepared. */
 typedef struct
 {
   GHashTable *tensors;     /* RlxTensor by name: given ones, and values of states */
@@ -61,7 +61,7 @@ typedef struct
   gint64 n_new;            /* …this many */
 } RlxSessionCall;
 
-/* An executable, and what it is for. */
+/* An executable and its key. */
 typedef struct
 {
   GBytes *key;
@@ -117,7 +117,7 @@ void          rlx_session_end_run      (RlxSession         *self);
 RlxSessionState *
               rlx_session_find_state   (RlxSession         *self,
                                         const char         *input);
-/* Adds the values of states, and what belongs to them, to the inputs of a call. */
+/* Adds the values of states, and inputs that depend on them, to the inputs of a call. */
 gboolean      rlx_session_add_past     (RlxSession         *self,
                                         RlxSessionCall     *call,
                                         GError            **error);
