@@ -24,7 +24,7 @@ typedef struct
   const RlxOnnx *onnx;
   GMutex lock;
   GHashTable *tensors;      /* by their messages: RlxTensor */
-  GHashTable *scaled;       /* by filter: its scaled forms, see rlx-map-filter.c; nullable */
+  GHashTable *scaled;       /* set of scaled filters, see rlx-map-filter.c; nullable */
 } RlxImportSource;
 
 /* Conversions of known integers to floats, in order. */

@@ -15,14 +15,42 @@
 #include "rlx-graph-private.h"
 #include "rlx-tensor-private.h"
 
+/* How the output channels are laid out in a filter. */
+typedef struct
+{
+  gint64 before;    /* product of the sizes before the channel axis */
+  gint64 channels;  /* size of that axis: output channels in a group */
+  gint64 inner;     /* product of the sizes after it */
+  gint64 groups;    /* @before is this number times the input channels in a group */
+} Layout;
+
 /* A scaled filter with its bias, and what it was made from. */
 typedef struct
 {
   RlxTensor *sources[6];   /* filter, its bias or NULL, scale, bias, mean, variance */
   double epsilon;
-  RlxTensor *filter;
+  Layout layout;
+  RlxTensor *filter;       /* NULL if it has no precise result */
   RlxTensor *bias;
 } Scaled;
+
+static guint
+scaled_hash (gconstpointer key)
+{
+  const Scaled *self = key;
+
+  return g_direct_hash (self->sources[0]) ^ g_direct_hash (self->sources[2]);
+}
+
+static gboolean
+scaled_equal (gconstpointer a,
+              gconstpointer b)
+{
+  const Scaled *self = a, *other = b;
+
+  return memcmp (self->sources, other->sources, sizeof self->sources) == 0 && self->epsilon == other->epsilon &&
+         memcmp (&self->layout, &other->layout, sizeof self->layout) == 0;
+}
 
 static void
 scaled_free (gpointer data)
@@ -87,6 +115,21 @@ get_constant (RlxNode *node)
   return ir != NULL && rlx_tensor_get_data_type (ir->data) == RLX_DATA_TYPE_F32 && rlx_tensor_fetch (ir->data, NULL, NULL) ? ir->data : NULL;
 }
 
+/* The same, for one with @n elements along one axis. */
+static RlxTensor *
+get_vector (RlxNode *node,
+            gint64   n)
+{
+  RlxTensor *tensor = get_constant (node);
+  const gint64 *shape;
+  gsize n_dims;
+
+  if (tensor == NULL)
+    return NULL;
+  shape = rlx_tensor_get_shape (tensor, &n_dims);
+  return n_dims == 1 && shape[0] == n ? tensor : NULL;
+}
+
 static const float *
 get_floats (RlxTensor *tensor)
 {
@@ -102,19 +145,10 @@ put (float *result,
   return fabs (number) <= G_MAXFLOAT && (number == 0 || fabs (number) >= G_MINFLOAT);
 }
 
-/* How the output channels are laid out in a filter. */
-typedef struct
-{
-  gint64 before;    /* product of the sizes before the channel axis */
-  gint64 channels;  /* size of that axis: output channels in a group */
-  gint64 inner;     /* product of the sizes after it */
-  gint64 groups;    /* @before is this number times the input channels in a group */
-} Layout;
-
 static gboolean
-scale_filter (Scaled       *scaled,
-              const Layout *layout)
+scale_filter (Scaled *scaled)
 {
+  const Layout *layout = &scaled->layout;
   const float *filter = get_floats (scaled->sources[0]), *bias = scaled->sources[1] != NULL ? get_floats (scaled->sources[1]) : NULL;
   const float *scale = get_floats (scaled->sources[2]), *shift = get_floats (scaled->sources[3]), *mean = get_floats (scaled->sources[4]);
   const float *variance = get_floats (scaled->sources[5]);
@@ -152,43 +186,46 @@ scale_filter (Scaled       *scaled,
 /* Shared by all sizes that a model is imported for, so that a device has the filter only once. */
 static const Scaled *
 get_scaled (RlxImport    *self,
-            const Scaled *wanted,
-            const Layout *layout)
+            const Scaled *wanted)
 {
   g_autoptr(GMutexLocker) locker = g_mutex_locker_new (&self->source->lock);
   Scaled *found;
 
+  /* Entries stay until the model is freed, so they can be used without the lock. */
   if (self->source->scaled == NULL)
-    self->source->scaled = g_hash_table_new_full (NULL, NULL, NULL, scaled_free);
-  found = g_hash_table_lookup (self->source->scaled, wanted->sources[0]);
-  if (found != NULL && memcmp (found->sources, wanted->sources, sizeof wanted->sources) == 0 && found->epsilon == wanted->epsilon)
-    return found->filter != NULL ? found : NULL;
-
-  found = g_new0 (Scaled, 1);
-  found->epsilon = wanted->epsilon;
-  for (guint i = 0; i < G_N_ELEMENTS (found->sources); i++)
-    g_set_object (&found->sources[i], wanted->sources[i]);
-  if (!scale_filter (found, layout))
+    self->source->scaled = g_hash_table_new_full (scaled_hash, scaled_equal, scaled_free, NULL);
+  found = g_hash_table_lookup (self->source->scaled, wanted);
+  if (found == NULL)
     {
-      g_clear_object (&found->filter);
-      g_clear_object (&found->bias);
+      found = g_new0 (Scaled, 1);
+      found->epsilon = wanted->epsilon;
+      found->layout = wanted->layout;
+      for (guint i = 0; i < G_N_ELEMENTS (found->sources); i++)
+        g_set_object (&found->sources[i], wanted->sources[i]);
+      if (!scale_filter (found))
+        {
+          g_clear_object (&found->filter);
+          g_clear_object (&found->bias);
+        }
+      g_hash_table_add (self->source->scaled, found);
     }
-  g_hash_table_insert (self->source->scaled, wanted->sources[0], found);
   return found->filter != NULL ? found : NULL;
 }
 
 /* ---- nodes --------------------------------------------------------------------------------------------- */
 
-/* The layout of the output channels in the filter of a node; FALSE if it is not known here. */
+/* The layout of the output channels in the filter of a node, if they lie along axis @axis of its @n_axes and there are @n of them. */
 static gboolean
 get_layout (const char *op,
             GVariant   *attributes,
             RlxTensor  *filter,
+            gint64      axis,
+            gsize       n_axes,
             gint64      n,
             Layout     *layout)
 {
-  g_autofree char *order = NULL;
-  gboolean transposed = FALSE, is_conv = g_str_equal (op, "conv"), is_product = g_str_equal (op, "matmul") || g_str_equal (op, "linear");
+  g_autofree char *order = NULL, *place_of_channels = NULL;
+  gboolean transposed = FALSE, swapped = FALSE, is_conv = g_str_equal (op, "conv"), is_product = g_str_equal (op, "matmul") || g_str_equal (op, "linear");
   gint64 groups = 1, all;
   double alpha = 1, beta = 1;
   const gint64 *shape;
@@ -196,11 +233,15 @@ get_layout (const char *op,
 
   if (!is_conv && !is_product && !g_str_equal (op, "conv_transpose"))
     return FALSE;
+  g_variant_lookup (attributes, "layout", "s", &place_of_channels);
+  g_variant_lookup (attributes, "swapped", "b", &swapped);
   g_variant_lookup (attributes, "filter_layout", "s", &order);
   g_variant_lookup (attributes, "groups", "x", &groups);
   g_variant_lookup (attributes, "transpose_b", "b", &transposed);
   g_variant_lookup (attributes, "alpha", "d", &alpha);
   g_variant_lookup (attributes, "beta", "d", &beta);
+  if (swapped || axis != (is_product || (place_of_channels != NULL && !g_str_equal (place_of_channels, "channels-first")) ? (gint64) n_axes - 1 : 1))
+    return FALSE;
   shape = rlx_tensor_get_shape (filter, &n_dims);
   if ((order != NULL && !g_str_equal (order, is_conv ? "ois" : "ios")) || groups < 1 || n_dims < 2 || (is_product && n_dims != 2) || alpha != 1 || beta != 1)
     return FALSE;
@@ -226,26 +267,21 @@ rlx_map_scale_filter (RlxMapCall *call,
   RlxNode **operands, *inputs[3], *result;
   const char *op = rlx_node_get_op (x);
   const gint64 *shape;
-  gsize n_operands, n_dims, n_bias;
-  Layout layout;
+  gsize n_operands, n_dims;
 
   operands = rlx_node_get_inputs (x, &n_operands);
   shape = rlx_node_get_shape (x, &n_dims);
   if (n_operands < 2 || axis >= (gint64) n_dims || (wanted.sources[0] = get_constant (operands[1])) == NULL)
     return NULL;
   attributes = rlx_node_get_attributes (x);
-  if (!get_layout (op, attributes, wanted.sources[0], shape[axis], &layout))
+  if (!get_layout (op, attributes, wanted.sources[0], axis, n_dims, shape[axis], &wanted.layout))
     return NULL;
-  if (n_operands > 2 && operands[2] != NULL)
-    {
-      wanted.sources[1] = get_constant (operands[2]);
-      if (wanted.sources[1] == NULL || rlx_tensor_get_shape (wanted.sources[1], &n_bias)[0] != shape[axis] || n_bias != 1)
-        return NULL;
-    }
+  if (n_operands > 2 && operands[2] != NULL && (wanted.sources[1] = get_vector (operands[2], shape[axis])) == NULL)
+    return NULL;
   for (guint i = 0; i < 4; i++)
-    if ((wanted.sources[2 + i] = get_constant (factors[i])) == NULL)
+    if ((wanted.sources[2 + i] = get_vector (factors[i], shape[axis])) == NULL)
       return NULL;
-  scaled = is_only_user (call) ? get_scaled (call->import, &wanted, &layout) : NULL;
+  scaled = is_only_user (call) ? get_scaled (call->import, &wanted) : NULL;
   if (scaled == NULL)
     return NULL;
 

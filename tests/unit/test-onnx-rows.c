@@ -360,6 +360,110 @@ test_norms (void)
     }
 }
 
+/* The norm of a product [1, 2, 2] by known columns. */
+static GByteArray *
+product_norm_graph (const char *scale_type)
+{
+  GByteArray *graph = g_byte_array_new ();
+
+  onnx_add_input (graph, "x", FLOAT, "1 2 2");
+  onnx_add_output (graph, "y", FLOAT, "1 2 2");
+  KNOWN (graph, "w", "f32[2,2]", 1, 0, 0, 1);
+  KNOWN (graph, "scale", scale_type, 2, 3);
+  KNOWN (graph, "shift", "f32[2]", 0, 0);
+  KNOWN (graph, "variance", "f32[2]", 0.75, 0.75);
+  onnx_add_node (graph, "MatMul", "x w", "c", NULL);
+  onnx_add_node (graph, "BatchNormalization", "c scale shift shift variance", "y", onnx_attr ("epsilon", g_variant_new_double (0.25)), NULL);
+  return graph;
+}
+
+/* The channels of a norm are rows of a product, not its columns, which the filter could be scaled by. */
+static void
+test_norm_of_rows (void)
+{
+  const char *names[] = { "x", NULL };
+  g_autoptr(GBytes) file = onnx_finish (onnx_model (product_norm_graph ("f32[2]"), 15));
+  g_autoptr(GError) error = NULL;
+  g_autoptr(RlxModel) model = rlx_model_new_from_bytes (file, &error);
+  g_autoptr(RlxSession) session = NULL;
+  g_autoptr(RlxTensor) x = rlx_test_tensor ("f32[1,2,2]", (double[]) { 1, 1, 1, 1 });
+  g_auto(RlxTensors) outputs = NULL;
+
+  if (rlx_test_device () == NULL)
+    return;
+  g_assert_no_error (error);
+  session = rlx_session_new (model, rlx_test_device (), NULL);
+  outputs = rlx_session_run (session, names, &x, 1, NULL, NULL, &error);
+  g_assert_no_error (error);
+  rlx_test_compare ("y", outputs[0], "f32[1,2,2]", (double[]) { 2, 2, 3, 3 }, 1e-4, 1e-6);
+}
+
+/* Fewer factors than channels are not read beyond their end. */
+static void
+test_norm_of_few (void)
+{
+  g_autoptr(GBytes) file = onnx_finish (onnx_model (product_norm_graph ("f32[1,2]"), 15));
+  GByteArray *graph = g_byte_array_new ();
+  g_autoptr(GBytes) small = NULL;
+
+  onnx_add_input (graph, "x", FLOAT, "1 1 1 1");
+  onnx_add_output (graph, "y", FLOAT, NULL);
+  KNOWN (graph, "w", "f32[8,1,1,1]", 1, 2, 3, 4, 5, 6, 7, 8);
+  KNOWN (graph, "scale", "f32[2]", 2, 3);
+  onnx_add_node (graph, "Conv", "x w", "c", NULL);
+  onnx_add_node (graph, "BatchNormalization", "c scale scale scale scale", "y", NULL);
+  small = onnx_finish (onnx_model (graph, 15));
+  for (guint i = 0; i < 2; i++)
+    {
+      g_autoptr(GError) error = NULL;
+      g_autoptr(RlxModel) model = rlx_model_new_from_bytes (i == 0 ? file : small, &error);
+      g_autoptr(RlxGraph) built = NULL;
+
+      g_assert_no_error (error);
+      built = rlx_model_build (model, NULL, NULL, &error);
+      g_assert_null (built);
+      g_assert_nonnull (strstr (error->message, "BatchNormalization"));
+    }
+}
+
+/* Two norms of one filter, each with its own factors. */
+static void
+test_norms_share (void)
+{
+  const char *names[] = { "x", NULL };
+  GByteArray *graph = g_byte_array_new ();
+  g_autoptr(GBytes) file = NULL;
+  g_autoptr(GError) error = NULL;
+  g_autoptr(RlxModel) model = NULL;
+  g_autoptr(RlxSession) session = NULL;
+  g_autoptr(RlxTensor) x = rlx_test_tensor ("f32[1,1,1,1]", (double[]) { 1 });
+  g_auto(RlxTensors) outputs = NULL;
+
+  if (rlx_test_device () == NULL)
+    return;
+  onnx_add_input (graph, "x", FLOAT, "1 1 1 1");
+  onnx_add_output (graph, "y", FLOAT, "1 2 1 1");
+  onnx_add_output (graph, "z", FLOAT, "1 2 1 1");
+  KNOWN (graph, "w", "f32[2,1,1,1]", 1, 2);
+  KNOWN (graph, "zeros", "f32[2]", 0, 0);
+  KNOWN (graph, "variance", "f32[2]", 0.75, 0.75);
+  KNOWN (graph, "first", "f32[2]", 2, 3);
+  KNOWN (graph, "second", "f32[2]", 5, 7);
+  onnx_add_node (graph, "Conv", "x w", "c", NULL);
+  onnx_add_node (graph, "Conv", "x w", "d", NULL);
+  onnx_add_node (graph, "BatchNormalization", "c first zeros zeros variance", "y", onnx_attr ("epsilon", g_variant_new_double (0.25)), NULL);
+  onnx_add_node (graph, "BatchNormalization", "d second zeros zeros variance", "z", onnx_attr ("epsilon", g_variant_new_double (0.25)), NULL);
+  file = onnx_finish (onnx_model (graph, 15));
+  model = rlx_model_new_from_bytes (file, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (count_norms (model), ==, 0);
+  session = rlx_session_new (model, rlx_test_device (), NULL);
+  outputs = rlx_session_run (session, names, &x, 1, NULL, NULL, &error);
+  g_assert_no_error (error);
+  rlx_test_compare ("y", outputs[0], "f32[1,2,1,1]", (double[]) { 2, 6 }, 1e-4, 1e-6);
+  rlx_test_compare ("z", outputs[1], "f32[1,2,1,1]", (double[]) { 5, 14 }, 1e-4, 1e-6);
+}
+
 /* ---- arguments that nobody can mean ------------------------------------------------------------------ */
 
 /* One node on x, f32[1, 6, 1], with what comes behind it as a known operand of i64. */
@@ -449,5 +553,8 @@ main (int    argc,
   g_test_add_func ("/onnx-rows/regions", test_regions);
   g_test_add_func ("/onnx-rows/hostile", test_hostile);
   g_test_add_func ("/onnx-rows/norms", test_norms);
+  g_test_add_func ("/onnx-rows/norms/rows", test_norm_of_rows);
+  g_test_add_func ("/onnx-rows/norms/few", test_norm_of_few);
+  g_test_add_func ("/onnx-rows/norms/share", test_norms_share);
   return g_test_run ();
 }
