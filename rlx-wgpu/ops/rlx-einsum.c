@@ -11,11 +11,11 @@
 
 #include <string.h>
 
-/* 52 letters, then the dimensions an ellipsis stands for, which align at the
- * end. A set of labels is a word of bits. */
+/* The 52 letters, then the dimensions that an ellipsis stands for, which are aligned at the
+ * end. A set of labels is a 64-bit mask. */
 #define N_LETTERS 52
 #define N_LABELS (N_LETTERS + RLX_MAX_DIMS)
-/* Each operand takes another look at all pairs of them. */
+/* Each contraction considers all pairs of the operands that are left. */
 #define MAX_TERMS 64
 
 #define BIT(label) (G_GUINT64_CONSTANT (1) << (label))
@@ -98,13 +98,13 @@ label_to_string (guint label)
   return g_strdup_printf ("the label “%c”", label < 26 ? 'A' + label : 'a' + label - 26);
 }
 
-/* What one term says, before it is known how many dimensions "..." stands for. */
+/* A term as written, before the number of dimensions that "..." stands for is known. */
 typedef struct
 {
   const char *start;
   const char *end;
   Term letters;
-  int ellipsis;       /* how many letters are before it; -1: there is none */
+  int ellipsis;       /* number of letters before it; -1: there is none */
 } Piece;
 
 /* Reads up to a comma, an arrow or the end. */
@@ -179,7 +179,7 @@ piece_to_term (const Piece *piece,
     }
 }
 
-/* Adds the term of an operand: dimensions of size 1 broadcast. */
+/* Adds the term of an operand, whose dimensions of size 1 broadcast. */
 static gboolean
 add_term (const RlxOpCall *call,
           Equation        *equation,
@@ -292,7 +292,7 @@ parse (const RlxOpCall *call,
 
   if (*p == '\0')
     {
-      /* Letters that are there once, in alphabetical order. */
+      /* Letters that occur exactly once, in alphabetical order. */
       piece = (Piece) { .ellipsis = 0 };
       for (guint label = 0; label < N_LETTERS; label++)
         if (once & ~again & BIT (label))
@@ -333,7 +333,7 @@ parse (const RlxOpCall *call,
 
 /* ---- contracting ----------------------------------------------------------------- */
 
-/* An operand on its way to the result. No dimension is of size 1 here. */
+/* An operand or an intermediate product, without dimensions of size 1. */
 typedef struct
 {
   Term term;
@@ -345,10 +345,10 @@ typedef struct
   const RlxOpCall *call;
   const Equation *equation;
   RlxDataType data_type;
-  RlxBuilder *b;         /* NULL: a dry run, which only tells whether it can be done */
+  RlxBuilder *b;         /* NULL in a dry run, which only finds out whether the contraction is possible */
   RlxIrValue *const *inputs;
   GError **error;        /* the builder's, if there is one */
-  guint n_sums;          /* steps so far that round their result */
+  guint n_sums;          /* number of steps so far that round their result */
 } Work;
 
 static guint64
@@ -420,7 +420,7 @@ part_sum (Work *work,
   return part->value != NULL;
 }
 
-/* Two dimensions that have the same label. */
+/* Finds two dimensions with the same label. */
 static gboolean
 find_repeated (const Term *term,
                guint      *first,
@@ -433,8 +433,8 @@ find_repeated (const Term *term,
   return FALSE;
 }
 
-/* Makes a part of an operand: diagonals where a label repeats, and dimensions
- * of size 1 go. */
+/* Makes a part of an operand: takes diagonals where a label repeats, and drops dimensions
+ * of size 1. */
 static gboolean
 part_init (Work *work,
            guint       index,
@@ -459,7 +459,7 @@ part_init (Work *work,
       if (work->b != NULL)
         part->value = rlx_build_diagonal (work->b, part->value, RLX_DIAGONAL_ATTRS (.axis1 = first, .axis2 = second));
 
-      /* The diagonal is the last dimension now. */
+      /* The diagonal is now the last dimension. */
       n = 0;
       for (guint i = 0; i < part->term.n; i++)
         if (i != first && i != second)
@@ -484,7 +484,7 @@ part_init (Work *work,
   return n == term.n || part_reshape (work, part, shape, n);
 }
 
-/* The product when nothing is summed: dimensions that one lacks have size 1. */
+/* The product if nothing is summed: dimensions that one operand lacks have size 1 there. */
 static gboolean
 multiply_elements (Work *work,
                    Part       *a,
@@ -522,7 +522,7 @@ typedef enum
   LIES_OTHERWISE,
 } Lie;
 
-/* How the matrices of a part lie. */
+/* How the matrices of a part are laid out. */
 static Lie
 get_lie (const Part *part,
          const Term *batch,
@@ -543,7 +543,7 @@ get_lie (const Part *part,
   return term_equal (&part->term, &swapped) ? LIES_SWAPPED : LIES_OTHERWISE;
 }
 
-/* Makes stacks of matrices of a part; @swapped tells that they are transposed. */
+/* Turns a part into a stack of matrices; @swapped tells whether they are transposed. */
 static gboolean
 make_matrices (Work *work,
                Part       *part,
@@ -595,7 +595,7 @@ multiply_matrices (Work *work,
   term_add (&rows, &a->term, ~shared);
   term_add (&columns, &b->term, ~shared);
 
-  /* The order of what they share is free: the one with fewest copies. */
+  /* The order of the shared labels is free: choose the one that needs the fewest copies. */
   for (guint i = 0; i < 2; i++)
     for (guint j = 0; j < 2; j++)
       {
@@ -630,8 +630,7 @@ multiply_matrices (Work *work,
   return part_reshape (work, a, shape, a->term.n);
 }
 
-/* Joins two parts in the first one. @order, if not NULL, is best for what comes
- * after it. */
+/* Contracts @b into @a. @order, if not NULL, is the order that suits what follows best. */
 static gboolean
 join (Work *work,
       Part       *a,
@@ -663,7 +662,7 @@ join (Work *work,
   return multiply_matrices (work, a, b, set_a & set_b, keep);
 }
 
-/* The best pair to join: where most elements go away. */
+/* The best pair to contract: the one that reduces the number of elements most. */
 static gboolean
 choose_pair (Work *work,
              const Part *parts,
@@ -786,7 +785,7 @@ infer_result (RlxOpCall      *call,
   contract (&work);
   if (failure != NULL)
     {
-      /* that of a type does not say what it is about */
+      /* an error about a type does not say which operator it is about */
       if (!g_str_has_prefix (failure->message, call->op->name))
         g_prefix_error (&failure, "%s: an intermediate product is too large: ", call->op->name);
       g_propagate_error (error, failure);
@@ -796,7 +795,7 @@ infer_result (RlxOpCall      *call,
   return TRUE;
 }
 
-/* The call that made the node again. */
+/* Reconstructs the call that created the node. */
 static RlxOpCall
 get_call (const RlxIrNode      *node,
           const RlxTensorType **types)
@@ -812,8 +811,8 @@ get_call (const RlxIrNode      *node,
   };
 }
 
-/* Whether the result is sums without terms. Factor by factor one of these zeros could
- * meet an infinity or a NaN. */
+/* Whether the result consists of empty sums. Contracted pair by pair, one of these zeros
+ * could be multiplied by an infinity or a NaN. */
 static gboolean
 sums_nothing (const Equation *equation)
 {
@@ -848,7 +847,7 @@ expand_result (const RlxOpCall   *call,
       return rlx_build_expand (b, rlx_build_constant (b, rlx_tensor_new_scalar (data_type, 0, NULL)), RLX_EXPAND_ATTRS (.shape = RLX_INTS (type.shape, type.n_dims)));
     }
 
-  /* f16 is for what is stored, not for what is on the way. */
+  /* f16 is for storage, not for intermediate results. */
   contract (&dry);
   if (dry.n_sums > 1)
     work.data_type = RLX_DATA_TYPE_F32;

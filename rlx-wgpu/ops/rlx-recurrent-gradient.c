@@ -12,7 +12,7 @@
 
 #include "rlx-tensor-private.h"
 
-/* Each step is nodes of its own. */
+/* Each step adds nodes of its own. */
 #define MAX_STEPS 2048
 
 typedef struct
@@ -21,14 +21,14 @@ typedef struct
   const RlxIrNode *node;
   const RlxRecurrentAttrs *attrs;
   gboolean lstm, gru, cell;
-  const char *order;             /* the letters of the gates */
+  const char *order;             /* the letters of the gates, in order */
   gint64 steps, batch, hidden;
   guint direction;
-  /* of a direction */
+  /* of the current direction */
   RlxIrValue *weight, *recurrent, *bias, *recurrent_bias, *peephole;
 } Network;
 
-/* NULL for what is absent, or not one of the operator's. */
+/* NULL if the operand is absent, or if the operator does not have it. */
 static RlxIrValue *
 find_operand (const RlxIrNode *node,
               const char      *name)
@@ -79,7 +79,7 @@ activate (Network                *self,
     }
 }
 
-/* One part of an operand of a direction, in f32. */
+/* What belongs to the current direction in an operand, in f32. */
 static RlxIrValue *
 of_direction (Network    *self,
               RlxIrValue *x)
@@ -135,7 +135,7 @@ last (Network    *self,
   return activate (self, x, self->attrs->hidden_activation, self->attrs->hidden_alpha, self->attrs->hidden_beta);
 }
 
-/* @x plus what gate @index sees of the cell. */
+/* Adds the peephole contribution of the cell state to gate @index. */
 static RlxIrValue *
 peep (Network    *self,
       RlxIrValue *x,
@@ -149,7 +149,7 @@ peep (Network    *self,
   return rlx_build_add (b, x, rlx_build_mul (b, rlx_build_part (b, self->peephole, 0, index * self->hidden, (index + 1) * self->hidden), c));
 }
 
-/* @x is what the operand contributes to all gates, with the bias. */
+/* @x is the contribution of the input to all gates, including the bias. */
 static void
 step (Network     *self,
       RlxIrValue  *x,
@@ -201,7 +201,8 @@ step (Network     *self,
     }
 }
 
-/* [batch, hidden] as a state of the results has it, with an axis for the direction. */
+/* Turns [batch, hidden] into a state like those of the results, with an axis for the
+ * direction. */
 static RlxIrValue *
 as_state (Network    *self,
           RlxIrValue *x)
@@ -212,7 +213,8 @@ as_state (Network    *self,
                                                                 : (gint64[]) { 1, self->batch, self->hidden }, 3);
 }
 
-/* All steps of a direction; @all gets the hidden states with an axis for the steps. */
+/* Runs all steps of a direction; @all receives the hidden states, with an axis for the
+ * steps. */
 static void
 run_direction (Network     *self,
                gboolean     backward,
@@ -310,7 +312,7 @@ rlx_recurrent_gradient (RlxGradient     *self,
         continue;
       if (n_directions == 2)
         {
-          /* Of a state, or of the sequence of them. */
+          /* The axis for the directions in a state, or in the sequence of states. */
           gint64 axis = i == 2 ? (network.attrs->batch_first ? 2 : 1) : network.attrs->batch_first ? 1 : 0;
 
           result = rlx_build_concat (network.b, parts[i], 2, RLX_CONCAT_ATTRS (.axis = axis));

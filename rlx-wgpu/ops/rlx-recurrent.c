@@ -15,11 +15,11 @@
 #include "util/rlx-checked-private.h"
 
 #define MAX_GATES 4
-/* From here on it pays to have the recurrent weight with neighbouring units at
- * neighbouring addresses. */
+/* From this many steps on, it pays to transpose the recurrent weight so that neighbouring
+ * units have neighbouring addresses. */
 #define MIN_STEPS_TO_TRANSPOSE 8
-/* Rows of the recurrent weight that lie side by side: what one goes through for a
- * unit is near, whatever the number of units. */
+/* Rows in a panel of the recurrent weight: what is read for one unit stays close together,
+ * however many units there are. */
 #define PANEL 32
 
 typedef enum
@@ -29,11 +29,11 @@ typedef enum
   KIND_GRU,
 } Kind;
 
-/* What the operands say. */
+/* What the operands determine. */
 typedef struct
 {
   Kind kind;
-  gboolean cell;          /* one step, without axes for steps and directions */
+  gboolean cell;          /* a single step, without axes for steps and directions */
   gint64 gates;
   gint64 directions;
   gint64 steps;
@@ -60,9 +60,9 @@ get_kind (const RlxOp *op)
     }
 }
 
-/* Where the operands are that not all operators have, or not at the same place; 0,
- * which is that of x, for those that an operator has not. The weights are where those
- * of lstm are. */
+/* The indices of operands that not all operators have, or that differ between them; 0, the
+ * index of x, if the operator lacks one. The weights have the same indices as those of
+ * lstm. */
 typedef struct
 {
   guint8 bias, recurrent_bias, peephole_weight, hidden_state, cell_state, sequence_lengths;
@@ -151,7 +151,7 @@ check_attrs (RlxOpCall               *call,
              const RlxRecurrentAttrs *attrs,
              GError                 **error)
 {
-  /* Those that an operator does not have are 0. */
+  /* Numbers that an operator does not have are 0. */
   const struct { const char *name; double value; } numbers[] = {
     { "gate_alpha", attrs->gate_alpha }, { "gate_beta", attrs->gate_beta },
     { "cell_alpha", attrs->cell_alpha }, { "cell_beta", attrs->cell_beta },
@@ -168,7 +168,7 @@ check_attrs (RlxOpCall               *call,
   return TRUE;
 }
 
-/* Looks at the three operands that are always there. */
+/* Checks the three operands that are always present. */
 static gboolean
 recurrent_init (Recurrent               *self,
                 RlxOpCall               *call,
@@ -200,7 +200,7 @@ recurrent_init (Recurrent               *self,
     }
   self->hidden = recurrent->shape[recurrent->n_dims - 1];
 
-  /* Everything else fits when these do. */
+  /* All other sizes fit if these do. */
   if (!rlx_mul_i64 (self->gates, self->hidden, &rows) ||
       !rlx_mul_i64 (rows, 2 * self->directions, &words) ||
       !rlx_mul_i64 (words, MAX (self->batch, 1), &all) || all > G_MAXINT32 ||
@@ -278,7 +278,7 @@ rlx_recurrent_infer (RlxOpCall               *call,
 
   if (self.sequence)
     {
-      /* The state with an axis more, behind the batch when that is first. */
+      /* The state with an additional axis, after the batch if that comes first. */
       guint axis = self.batch_first ? 1 : 0;
 
       memmove (type.shape + axis + 1, type.shape + axis, (type.n_dims - axis) * sizeof (gint64));
@@ -291,19 +291,19 @@ rlx_recurrent_infer (RlxOpCall               *call,
 
 /* ---- the lowering ------------------------------------------------------------------- */
 
-/* How the steps are shared out. */
+/* How the steps are divided among dispatches and workgroups. */
 typedef struct
 {
-  gboolean loop;          /* a workgroup has all units and makes many steps */
+  gboolean loop;          /* a workgroup computes all units, over many steps */
   guint64 width;          /* of a row of workgroup memory */
-  guint64 tile;           /* sequences */
+  guint64 tile;           /* sequences per workgroup */
   guint64 units;
   guint64 split;          /* invocations that share a sum */
-  guint64 slice;          /* units of a workgroup */
-  guint64 count;          /* steps of a dispatch */
+  guint64 slice;          /* units per workgroup */
+  guint64 count;          /* steps per dispatch */
 } Division;
 
-/* Where the parts of the packed words are. */
+/* Offsets in the packed words. */
 typedef struct
 {
   guint64 apart;
@@ -317,14 +317,14 @@ typedef struct
   Recurrent shape;
   RlxLower *lower;
   const RlxIrNode *node;
-  gboolean before;        /* the reset gate before the product */
+  gboolean before;        /* the reset gate is applied before the product */
   Division division;
   Words words;
   guint64 one_state;
   const RlxIrValue *packed;
   const RlxIrValue *inputs;
   const RlxIrValue *recurrent;
-  gboolean panels;        /* the recurrent weight lies in panels of rows */
+  gboolean panels;        /* the recurrent weight is laid out in panels of rows */
 } Steps;
 
 static guint64
@@ -337,7 +337,7 @@ round_up_to_power (guint64 value)
   return power;
 }
 
-/* Operand @index of get_operands(). */
+/* The operand at an index from get_operands(). */
 static const RlxIrValue *
 get_value (const RlxIrNode *node,
            guint            index)
@@ -345,7 +345,7 @@ get_value (const RlxIrNode *node,
   return index > 0 ? node->inputs[index] : NULL;
 }
 
-/* 16 KiB are 4096 floats: three rows of the state and sums, or sums alone. */
+/* 16 KiB are 4096 floats: three times the state and the sums, or the sums alone. */
 #define MAX_STATE 1024
 #define MAX_SUMS 1024
 #define MAX_SUMS_ALONE 4096
@@ -359,7 +359,7 @@ choose_units (const Recurrent *shape,
   return target->barriers_are_cheap ? CLAMP (power, 32, 256) : CLAMP (power, 8, 64);
 }
 
-/* Lanes share sums as long as there is room for theirs. */
+/* Several lanes share a sum as long as there is room for their partial sums. */
 static void
 split_sums (Division        *self,
             const Recurrent *shape,
@@ -374,7 +374,7 @@ split_sums (Division        *self,
     self->split *= 2;
 }
 
-/* Products of a workgroup for each step. */
+/* Multiplications of a workgroup per step. */
 static guint64
 get_work (const Division  *self,
           const Recurrent *shape)
@@ -394,7 +394,7 @@ divide_loop (const Recurrent *shape,
   while (self.tile > 1 && (self.width * self.tile > MAX_STATE || (guint64) shape->gates * self.tile * self.units > MAX_SUMS))
     self.tile /= 2;
   split_sums (&self, shape, target, MAX_SUMS);
-  /* A dispatch should end soon, on slow devices too. */
+  /* Dispatches should be short, on slow devices too. */
   self.count = CLAMP ((1u << 26) / MAX (get_work (&self, shape), 1), 16, (guint64) shape->steps);
   return self;
 }
@@ -423,7 +423,7 @@ temporary (RlxLower   *lower,
   return rlx_lower_temporary (lower, &type);
 }
 
-/* A value with the elements of another one as a matrix. */
+/* A value with the same elements as @value, seen as a matrix. */
 static RlxIrValue *
 as_matrix (RlxLower         *lower,
            const RlxIrValue *value,
@@ -468,7 +468,8 @@ lower_inputs (Steps   *self,
 }
 
 /* The recurrent weight has a row of @hidden elements for each unit of each gate and
- * direction. What is uploaded once goes into panels then, other weights in each run. */
+ * direction. A weight that is uploaded once is packed into panels at that point, any other
+ * one in each run. */
 static gboolean
 lower_recurrent_weight (Steps   *self,
                         GError **error)
@@ -575,7 +576,7 @@ lower_pack (Steps            *self,
   return rlx_kernel_dispatch (kernel, (n + 63) / 64, error);
 }
 
-/* The text of an activation of x, and what it needs. */
+/* Defines @macro as an activation of x, and adds the functions that it needs to @uses. */
 static void
 define_activation (RlxKernel              *kernel,
                    const char             *place,
@@ -642,7 +643,7 @@ define_activations (RlxKernel       *kernel,
     rlx_kernel_define (kernel, names[i], uses >> i & 1);
 }
 
-/* Where each gate of the kernel's order is in the operands. */
+/* The position of each gate in the operands, in the order of the kernel. */
 static void
 param_gates (RlxKernel       *kernel,
              const RlxIrNode *node,
@@ -662,7 +663,7 @@ param_gates (RlxKernel       *kernel,
     rlx_kernel_param_u32 (kernel, names[i], orders[kind][order][i] * hidden);
 }
 
-/* Where the state goes: to the results, or to @new_state. */
+/* Binds the destination of the state: the results, or @new_state. */
 static void
 bind_new_state (Steps            *self,
                 RlxKernel        *kernel,
@@ -722,7 +723,7 @@ lower_steps (Steps            *self,
   const RlxIrNode *node = self->node;
   const Operands *operands = get_operands (node->op);
   const Division *division = &self->division;
-  /* Without steps the state just goes through. */
+  /* Without steps, the state is passed through. */
   gboolean any = shape->steps > 0;
   Kind kind = any || shape->kind == KIND_LSTM ? shape->kind : KIND_RNN;
   gboolean peephole = any && get_value (node, operands->peephole_weight) != NULL;
@@ -830,8 +831,8 @@ recurrent_cost (const RlxVariant *variant,
                                  4.0 * weights * (double) shape->steps);
 }
 
-/* Up to the first limit a dispatch for each step would cost more than it gains, up to the
- * second there are enough workgroups to keep a device busy. */
+/* Up to the first limit, a dispatch for each step would cost more than it gains; up to the
+ * second, there are enough workgroups to keep a device busy. */
 static RlxFit
 loop_fits (const RlxVariant *variant,
            const RlxTarget  *target,
@@ -860,7 +861,7 @@ steps_fits (const RlxVariant *variant,
   return RLX_FIT_WELL;
 }
 
-/* All the steps, as @self->division says. */
+/* All steps, divided as @self->division says. */
 static gboolean
 lower_all (Steps   *self,
            GError **error)

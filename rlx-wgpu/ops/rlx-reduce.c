@@ -11,8 +11,8 @@
 #include "ops/rlx-fused-private.h"
 #include "ops/rlx-gradient-private.h"
 
-/* An invocation adds up this many elements at most, which bounds the rounding
- * error (kernels/common/sum.wgsl); longer rows are cut into parts. */
+/* An invocation adds at most this many elements, which bounds the rounding error
+ * (kernels/common/sum.wgsl); longer rows are split. */
 #define MAX_COLUMNS_PER_LANE 4096
 
 /* ---- rule ------------------------------------------------------------------------ */
@@ -44,7 +44,7 @@ rlx_reduce_infer (RlxOpCall            *call,
 
 /* ---- gradient ---------------------------------------------------------------------- */
 
-/* The product of all elements of a row but one, for each, also where some are zero. */
+/* For each element, the product of all others in its row, also if some are zero. */
 static RlxIrValue *
 multiply_others (RlxBuilder          *b,
                  RlxIrValue          *x,
@@ -106,7 +106,7 @@ rlx_reduce_gradient (RlxGradient     *self,
     case RLX_OP_ID_REDUCE_MAX:
     case RLX_OP_ID_REDUCE_MIN:
       {
-        /* Equal ones have equal parts. */
+        /* Tied elements share the gradient equally. */
         RlxIrValue *is_it = rlx_build_as (b, rlx_build_equal (b, x, y), x->type.data_type);
 
         g = rlx_build_div (b, g, rlx_build_sum_to (b, is_it, &kept));
@@ -134,7 +134,7 @@ rlx_reduce_gradient (RlxGradient     *self,
       break;
     case RLX_OP_ID_REDUCE_LOG_SUM_EXP:
       {
-        /* Of nothing but -∞, which all have no part in. */
+        /* If all elements are -∞, none of them has any influence. */
         RlxIrValue *finite = rlx_build_where (b, rlx_build_is_inf (b, y, NULL), rlx_build_number (b, x, 0.0), y);
 
         slope = rlx_build_exp (b, rlx_build_sub (b, x, finite));
@@ -178,8 +178,8 @@ typedef struct
 {
   guint op;
   Fold fold;
-  Before before;   /* what the first step does with each element */
-  After after;     /* what the last one does with the result */
+  Before before;   /* applied to each element by the first step */
+  After after;     /* applied to the result by the last step */
 } Reduction;
 
 static const Reduction *
@@ -216,7 +216,7 @@ float_bits (float value)
   return bits;
 }
 
-/* The bits of the value that changes nothing, as the kernel's 32-bit type. */
+/* The bits of the fold's identity element, as the kernel's 32-bit type. */
 static guint32
 get_identity (Fold        fold,
               RlxDataType data_type)
@@ -303,7 +303,7 @@ lower_empty (RlxLower        *lower,
   return rlx_kernel_dispatch (kernel, groups, error);
 }
 
-/* One step: @parts results for each row, in @y. @divisor is that of a mean. */
+/* One step, which writes @parts results for each row to @y. @divisor is that of a mean. */
 static gboolean
 lower_step (RlxLower         *lower,
             const RlxIrNode  *node,
@@ -325,7 +325,7 @@ lower_step (RlxLower         *lower,
   guint64 groups;
 
   add_args (kernel, data_type, x, y);
-  /* Only the last step has it. */
+  /* Only the last step has an epilogue. */
   if (y != &node->outputs[0])
     {
       rlx_kernel_define (kernel, "EPILOGUE", 0);
@@ -353,7 +353,7 @@ lower_step (RlxLower         *lower,
   if (after == AFTER_DIVIDE)
     rlx_kernel_param_f32 (kernel, "divisor", (double) divisor);
 
-  /* Parts side by side when their first elements are. */
+  /* The partial results of a row are adjacent if its first elements are. */
   rlx_kernel_define (kernel, "SPLIT", parts == 1 ? 0 : kept->reduced_strides[0] == 1 ? 1 : 2);
   if (parts > 1)
     {
@@ -368,7 +368,7 @@ lower_step (RlxLower         *lower,
   return rlx_kernel_dispatch (kernel, groups, error);
 }
 
-/* The same tensor with axes joined that are both kept or both reduced. */
+/* The same tensor with neighbouring axes merged, where both are kept or both are reduced. */
 static void
 join_axes (RlxTensorType *type,
            guint         *mask)
@@ -394,7 +394,7 @@ join_axes (RlxTensorType *type,
   *mask = joined_mask;
 }
 
-/* What remains of @type when @axis is gone. */
+/* Removes @axis from @type. */
 static void
 drop_axis (RlxTensorType *type,
            guint         *mask,
@@ -410,7 +410,7 @@ drop_axis (RlxTensorType *type,
 
 /* ---- variants ------------------------------------------------------------------------ */
 
-/* One step, and what it leaves for others. */
+/* One step of a reduction. */
 typedef struct
 {
   const RlxIrValue *x;      /* the operand, or partial results in 32 bits */
@@ -458,7 +458,7 @@ is_across (const RlxRows *rows)
   return rows->n_kept > 0 && rows->kept_strides[0] == 1;
 }
 
-/* How rows are cut. */
+/* How rows are split. */
 typedef struct
 {
   guint lanes;
@@ -478,7 +478,7 @@ choose_cut (const RlxRows   *rows,
   };
 
   cut.n_parts = rlx_divide_up (n, MAX_COLUMNS_PER_LANE * cut.lanes);
-  /* Few long rows leave most of the device without work. */
+  /* A few long rows would leave most of the device idle. */
   if (!target->barriers_are_cheap)
     {
       if (rows->n_rows < 16 && n >= 8192)
@@ -494,7 +494,7 @@ choose_cut (const RlxRows   *rows,
   return cut;
 }
 
-/* Does with what a step has left what remains to be done. */
+/* Reduces what a step has left. */
 static gboolean
 lower_rest (RlxLower            *lower,
             const RlxIrNode     *node,
@@ -526,8 +526,8 @@ get_partial_type (const Problem *problem)
   return type;
 }
 
-/* Invocations that share columns in several groups would have to divide for every
- * element: take one group after the other. */
+/* Invocations that share columns in several groups of axes would need divisions for every
+ * element: reduce one group after the other instead. */
 static RlxFit
 axes_fits (const RlxVariant *variant,
            const RlxTarget  *target,
@@ -573,7 +573,7 @@ axes_describe (const RlxVariant *variant,
       gboolean inner = rows.reduced_strides[0] == 1;
       guint at = inner ? next.n_dims : 0;
 
-      /* The parts are an axis of their own, in the place that SPLIT gives them. */
+      /* The parts become an axis of their own, in the place that SPLIT gives them. */
       memmove (next.shape + at + 1, next.shape + at, (next.n_dims - at) * sizeof (gint64));
       next.shape[at] = (gint64) cut.n_parts;
       next.n_dims++;

@@ -10,10 +10,10 @@
 
 G_BEGIN_DECLS
 
-/* Of a report, all of type u32. */
+/* The words of a report, all u32. */
 #define RLX_REPORT_WORDS 4
 
-/* Represents an excess beyond 64 bits, also with the opposite sign. */
+/* Stands for an excess of more than 64 bits, also negated. */
 #define RLX_EXCESS_MAX G_MAXINT32
 
 /* plan/rlx-lower.c: makes each run read back the node's result. */

@@ -13,15 +13,15 @@
 #include "ops/rlx-kernel-private.h"
 
 #define WORKGROUP_SIZE 64
-/* One invocation looks through so many elements by itself. */
+/* An invocation scans up to this many elements by itself. */
 #define MAX_ALONE 256
 #define MAX_LANES 4096
-/* Of all rows together. */
+/* For all rows together. */
 #define MAX_ROW_LANES 65536
-/* What a lane leaves for the last stage. */
+/* Words that a lane leaves for the last stage. */
 #define LANE_WORDS 4
 
-/* As kernels/report.wgsl has them. */
+/* As in kernels/report.wgsl. */
 enum
 {
   KIND_RANGE,
@@ -29,7 +29,7 @@ enum
   KIND_SURVEY,
 };
 
-/* As kernels/excess-rows.wgsl has them. */
+/* As in kernels/excess-rows.wgsl. */
 enum
 {
   MODE_SUM,
@@ -61,13 +61,14 @@ get_kind (const RlxIrNode *node)
   return rlx_ir_node_is (node, RLX_OP_ID_CHECK_RANGE) ? KIND_RANGE : rlx_ir_node_is (node, RLX_OP_ID_CHECK_EXCESS) ? KIND_EXCESS : KIND_SURVEY;
 }
 
-/* Floats that become integers of a range: from @lowest on, up to but without @highest. */
+/* The bounds of floats that convert to integers from @lowest to @highest; the upper bound
+ * is exclusive. */
 static void
 param_float_bounds (RlxKernel *kernel,
                     gint64     lowest,
                     gint64     highest)
 {
-  /* What is above -1 becomes 0. */
+  /* Floats above -1 truncate to 0. */
   rlx_kernel_param_f32 (kernel, "lowest0", lowest == 0 ? nextafterf (-1.0f, 0.0f) : (double) lowest);
   rlx_kernel_param_f32 (kernel, "highest0", (double) highest + 1.0);
 }

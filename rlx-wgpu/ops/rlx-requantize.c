@@ -64,7 +64,7 @@ get_type (const RlxOpCall *call,
   return index < call->n_inputs ? call->inputs[index] : NULL;
 }
 
-/* One element, or one for each channel. */
+/* One element, or one per channel. */
 static gboolean
 check_vector (RlxOpCall  *call,
               guint       index,
@@ -178,7 +178,7 @@ get_limits (const RlxIrNode *node,
   *highest = CLAMP (maximum, least, greatest);
 }
 
-/* Known numbers go into the parameters: a kernel has few bindings. */
+/* Known numbers become parameters, because a kernel has few bindings. */
 static gboolean
 has_known_levels (const RlxIrNode *node,
                   guint            first,

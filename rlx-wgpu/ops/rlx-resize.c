@@ -78,8 +78,8 @@ rlx_resize_infer (RlxOpCall            *call,
   return TRUE;
 }
 
-/* Element r of the result is at (a r + b) / d of the operand, exactly; FALSE
- * where that is not so or the numbers are too large. */
+/* Element r of the result is at exactly (a r + b) / d of the operand; FALSE if that does not hold or the numbers are
+ * too large. */
 static gboolean
 get_exact_place (const RlxIrNode *node,
                  gint64           size,
@@ -132,7 +132,7 @@ get_exact_place (const RlxIrNode *node,
       return FALSE;
     }
 
-  /* With scales only this one does not depend on them. */
+  /* Only align_corners does not depend on the scales. */
   if (node->inputs[RLX_RESIZE_SCALES] != NULL && rlx_resize_attrs (node)->coordinates != RLX_RESIZE_COORDINATES_ALIGN_CORNERS)
     return FALSE;
 
@@ -145,9 +145,9 @@ typedef struct
 {
   const RlxResizeAttrs *attrs;
   const RlxIrValue *x, *y;
-  guint index;                /* among the sizes */
+  guint index;                /* index into the sizes */
   gint64 axis, size, new_size;
-  gboolean antialias;         /* all that become one element count, not just its neighbours */
+  gboolean antialias;         /* weights every element that the result covers, not just the neighbours */
 } Problem;
 
 static double
@@ -178,7 +178,7 @@ lower_axis (RlxLower        *lower,
 
   for (guint i = (guint) self->axis + 1; i < x->type.n_dims; i++)
     inner *= x->type.shape[i];
-  /* Otherwise there may be no room for them, and no use. */
+  /* Inexact ones may not fit the parameters, and are not used. */
   if (exact)
     {
       a = exact_a;
@@ -321,7 +321,7 @@ rlx_resize_lower (RlxLower        *lower,
       gint64 axis = get_resize_axis (axes, i, sizes->n_values, x->type.n_dims);
       gint64 a, b, d;
 
-      /* An axis whose elements stay where they are needs nothing done. */
+      /* An axis whose elements stay in place needs no step. */
       if (x->type.shape[axis] == sizes->values[i] && coordinates != RLX_RESIZE_COORDINATES_TF_HALF_PIXEL_FOR_NN &&
           get_exact_place (node, x->type.shape[axis], sizes->values[i], &a, &b, &d))
         continue;
@@ -343,7 +343,7 @@ rlx_resize_lower (RlxLower        *lower,
         {
           RlxTensorType type = x->type;
 
-          /* what is in between is rounded at the end only */
+          /* only the last step rounds */
           type.data_type = nearest ? type.data_type : RLX_DATA_TYPE_F32;
           type.shape[axis] = sizes->values[todo[i]];
           if (!rlx_type_check (&type, error))
@@ -363,7 +363,7 @@ rlx_resize_lower (RlxLower        *lower,
   return TRUE;
 }
 
-/* Whether each element along an axis is repeated, all as often as each other. */
+/* Whether the result repeats each element along an axis, all of them equally often. */
 static gboolean
 repeats (const RlxResizeAttrs *attrs,
          gint64                size,
@@ -376,7 +376,8 @@ repeats (const RlxResizeAttrs *attrs,
     case RLX_RESIZE_COORDINATES_ASYMMETRIC:
       return new_size == size || attrs->rounding == RLX_RESIZE_ROUNDING_FLOOR;
 
-    /* The middle of an element of the result is less than half an element off that of the one which it is in. */
+    /* The centre of an element of the result is less than half an element away from the centre of the one that
+     * contains it. */
     case RLX_RESIZE_COORDINATES_HALF_PIXEL:
       return new_size == size || attrs->rounding == RLX_RESIZE_ROUNDING_ROUND_PREFER_FLOOR || attrs->rounding == RLX_RESIZE_ROUNDING_ROUND_PREFER_CEIL;
 
@@ -385,7 +386,7 @@ repeats (const RlxResizeAttrs *attrs,
     }
 }
 
-/* All axes in one copy of a view that repeats elements. */
+/* All axes in a single copy, of a view that repeats elements. */
 RlxIrValue *
 rlx_resize_expand (RlxBuilder        *b,
                    const RlxIrNode   *node,
@@ -501,8 +502,8 @@ rlx_grid_sample_lower (RlxLower        *lower,
 
 /* ---- gradient ------------------------------------------------------------------------- */
 
-/* Axes are independent of each other, and the results are sums of the elements with certain weights. What becomes of
- * the unit vectors tells these; their transpose leads back. */
+/* Axes are independent of each other, and the results are weighted sums of the elements. Resizing the unit vectors
+ * yields the weights; the transposed matrix maps gradients back. */
 void
 rlx_resize_gradient (RlxGradient     *self,
                      const RlxIrNode *node)

@@ -11,8 +11,8 @@ G_BEGIN_DECLS
 
 #define RLX_JOINT_ROPE_MAX_PARTS 4
 
-/* The first inputs of a joint_rope, each of which may be NULL. The operand of each part
- * follows, then the cache of each part that has one. */
+/* The first inputs of a joint_rope, each nullable. The operands of the parts follow, then
+ * the caches of the parts that have one. */
 enum
 {
   RLX_JOINT_ROPE_POSITIONS,
@@ -22,8 +22,8 @@ enum
   RLX_JOINT_ROPE_N_SHARED,
 };
 
-/* A part is rotated, or written into a cache at a position, or both. Parts without a
- * cache come first, parts that are not rotated last. */
+/* A part is rotated, written into a cache at a position, or both. Parts without a cache
+ * come first, parts that are not rotated come last. */
 typedef struct
 {
   gboolean rotates;
@@ -33,9 +33,8 @@ typedef struct
   guint axis;        /* of the cache */
 } RlxRopePart;
 
-/* Output i is that of part i: the type of its operand, or of its cache. The new
- * attributes are those of a joint_rope whose parts rotate as @rope does, which may be
- * NULL when none does. */
+/* Output i belongs to part i and has the type of its operand, or of its cache. Returns the
+ * attributes of a joint_rope whose parts rotate like @rope, which may be NULL if none does. */
 gpointer rlx_joint_rope_attrs_new (const RlxIrNode   *rope,
                                    const RlxRopePart *parts,
                                    guint              n_parts);

@@ -14,7 +14,7 @@
 
 #define WORKGROUP_SIZE 64
 
-/* The operands; rope_2d has the first two. */
+/* The operands; rope_2d has only the first two. */
 enum
 {
   X = RLX_ROPE_SELF,
@@ -62,8 +62,8 @@ check_operand (const RlxOpCall    *call,
   return TRUE;
 }
 
-/* [sequence] or [batch, sequence], with @n_axes coordinates each when that is
- * above 1; a dimension of 1 is for all. */
+/* [sequence] or [batch, sequence], followed by @n_axes coordinates if that is above 1;
+ * dimensions of 1 broadcast. */
 static gboolean
 check_positions (const RlxOpCall    *call,
                  const RlxRopeAttrs *attrs,
@@ -197,7 +197,7 @@ rlx_rope_2d_infer (RlxOpCall          *call,
 
 /* ---- lowerings --------------------------------------------------------------------- */
 
-/* How all parts of a step are rotated. */
+/* The rotation that all parts of a step share. */
 typedef struct
 {
   const RlxIrValue *positions, *cosines, *sines;   /* nullable */
@@ -209,7 +209,7 @@ typedef struct
   gint64 columns;
 } Rotation;
 
-/* Rows of a tensor, each of a head of a token of a batch, and where they go. */
+/* Rows of a tensor, one for each head of each token of each sequence, and where they go. */
 typedef struct
 {
   const RlxIrValue *x, *y;
@@ -217,11 +217,11 @@ typedef struct
   guint64 x_batch, x_head, x_token;
   guint64 y_batch, y_head, y_token;
   guint64 size, length, step;   /* of the cache along its axis, if there is one */
-  gboolean in_place;            /* elements stay where they are */
+  gboolean in_place;            /* elements keep their positions */
 } Part;
 
-/* The fraction of a full turn by which each pair rotates from one position to the
- * next, in units of 2⁻⁶⁴: first the upper words. */
+/* The fraction of a full turn that separates neighbouring positions, for each pair, in
+ * units of 2⁻⁶⁴: the upper word, then the lower one. */
 static const RlxIrValue *
 make_steps (RlxLower       *lower,
             const Rotation *rotation)
@@ -247,8 +247,8 @@ make_steps (RlxLower       *lower,
   return rlx_lower_constant (lower, tensor);
 }
 
-/* How far apart rows are, and batches; 0 where one is for all. @skip dimensions
- * are behind these. */
+/* Adds the strides of rows and of batches, 0 for those that broadcast. @skip dimensions
+ * follow the rows. */
 static void
 add_strides (RlxKernel           *kernel,
              const char          *prefix,
@@ -271,7 +271,7 @@ add_strides (RlxKernel           *kernel,
     }
 }
 
-/* What the angles come from. */
+/* Adds what the angles are computed from. */
 static void
 add_rotation (RlxLower       *lower,
               RlxKernel      *kernel,
@@ -313,7 +313,7 @@ add_rotation (RlxLower       *lower,
     }
 }
 
-/* Returns how many workgroups the part takes, of which @first is the first. */
+/* Adds a part, whose first workgroup is @first, and returns the number of its workgroups. */
 static guint64
 add_part (RlxKernel  *kernel,
           guint       index,
@@ -351,7 +351,8 @@ add_part (RlxKernel  *kernel,
   return groups;
 }
 
-/* One step for all parts, which have elements. @index is where rows begin in caches. */
+/* A single step for all parts, none of which is empty. @index is the first row in the
+ * caches. */
 static gboolean
 lower_parts (RlxLower         *lower,
              const RlxIrNode  *node,
@@ -408,7 +409,7 @@ rotation_init (Rotation        *rotation,
   };
 }
 
-/* The rows of a tensor of four dimensions, from @type, and where they lie in it. */
+/* Gets the rows of a four-dimensional tensor, and their strides, from @type. */
 static void
 part_init (Part                *part,
            const RlxTensorType *type,
@@ -421,7 +422,7 @@ part_init (Part                *part,
   part->batches = (guint64) type->shape[0];
   part->width = inner;
   part->x_batch = (guint64) type->shape[1] * middle;
-  /* Seen through an exchange, the second axis is the third one in memory. */
+  /* If the two axes are swapped, the second one is the third in memory. */
   if (sequence_first != swapped)
     {
       part->sequence = (guint64) type->shape[1];
@@ -496,7 +497,7 @@ rlx_rope_2d_lower (RlxLower        *lower,
 
 /* ---- several at once, and rows of caches -------------------------------------------- */
 
-/* A part in the attribute. */
+/* The integers of a part in the attribute. */
 #define PART_INTS 5
 
 gpointer
@@ -532,7 +533,7 @@ rlx_joint_rope_attrs_new (const RlxIrNode   *rope,
   return rlx_attrs_copy (&rlx_op_joint_rope, &attrs);
 }
 
-/* Rows of any rank that go into a cache in their order. */
+/* Rows of any rank that are written into a cache in their order. */
 static void
 part_init_plain (Part                *part,
                  const RlxTensorType *cache,
@@ -549,7 +550,7 @@ part_init_plain (Part                *part,
   part->y_batch = part->size * part->width;
 }
 
-/* Where the rows of a part go. The last axis of a cache may be the one that grows. */
+/* Sets where the rows of a part go. The axis along which a cache grows may be its last. */
 static void
 part_set_target (Part                *part,
                  const RlxTensorType *cache,

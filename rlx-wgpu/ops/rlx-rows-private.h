@@ -11,7 +11,7 @@
 
 G_BEGIN_DECLS
 
-/* Axes that are contiguous in memory count as one: a group. Groups are listed innermost
+/* Axes that are contiguous in memory are merged into a group. Groups are listed innermost
  * first; axes of size 1 are left out. */
 typedef struct
 {
@@ -25,12 +25,12 @@ typedef struct
   guint64 n_columns;
 } RlxRows;
 
-/* @mask has the bits of the axes columns run over. */
+/* The bits of @mask are the axes that columns run over. */
 void     rlx_rows_init     (RlxRows             *rows,
                             const RlxTensorType *type,
                             guint                mask);
 
-/* The mask of a list of axes that has been checked. */
+/* The mask of a list of axes that has already been checked. */
 guint    rlx_axes_get_mask (const RlxInts *axes,
                             guint          n_dims);
 
@@ -54,14 +54,14 @@ guint    rlx_share_get_lanes          (RlxShare         self,
 guint    rlx_share_get_workgroup_size (RlxShare         self,
                                        const RlxTarget *target,
                                        guint64          n_rows);
-/* @across: rows, not columns, are neighbours in memory. */
+/* @across: rows, not columns, are contiguous in memory. */
 RlxFit   rlx_share_fits               (RlxShare         self,
                                        const RlxTarget *target,
                                        guint64          n_rows,
                                        guint64          n_columns,
                                        gboolean         across,
                                        const char     **why);
-/* One that fits well. */
+/* Picks one that fits well. */
 RlxShare rlx_share_pick               (const RlxTarget *target,
                                        guint64          n_rows,
                                        guint64          n_columns,

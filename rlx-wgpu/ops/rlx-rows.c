@@ -75,7 +75,7 @@ rlx_share_get_workgroup_size (RlxShare         self,
 {
   guint lanes = rlx_share_get_lanes (self, target);
 
-  /* Eight rows to a subgroup of a CPU need no barrier. A workgroup runs on one core. */
+  /* On a CPU, eight rows per subgroup need no barrier. A workgroup runs on one core. */
   if (!target->barriers_are_cheap)
     return MAX (lanes, lanes == 1 && n_rows >= 4096 ? 64 : 8);
   return MAX (lanes, 64);

@@ -18,7 +18,7 @@ rlx_scan_infer (RlxOpCall          *call,
   return rlx_axis_infer (call, attrs->axis, error);
 }
 
-/* The bits of the value that changes nothing, as the kernel's 32-bit type. */
+/* The bits of the scan's identity element, as the kernel's 32-bit type. */
 static guint32
 get_identity (RlxScanKind kind,
               RlxDataType data_type)
@@ -81,16 +81,16 @@ scan_cost (const RlxVariant *variant,
   return rlx_target_get_seconds (target, n, 8.0 * n);
 }
 
-/* How rows are cut into blocks. */
+/* How rows are split into blocks. */
 typedef struct
 {
   guint lanes;
-  guint items;            /* of a lane */
+  guint items;            /* per lane */
 } Cut;
 
 static const Cut shared_cut = { 64, 16 }, own_cut = { 1, 32 };
 
-/* What is carried into each block, or the totals of blocks that lead to that. */
+/* Scans blocks, starting from @carry if that is not NULL, or only writes their @totals. */
 static gboolean
 lower_step (RlxLower         *lower,
             const RlxIrNode  *node,

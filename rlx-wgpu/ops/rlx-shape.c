@@ -72,7 +72,7 @@ rlx_reshape_infer (RlxOpCall             *call,
   else if (has_zero)
     product = 0;
 
-  /* Beside a 0, dimensions that are too large are for the check of limits. */
+  /* Next to a 0, dimensions that are too large are left to the check of limits. */
   if (has_zero ? n != 0 : !fits || product != n)
     {
       g_autofree char *from = rlx_type_to_string (x);
@@ -205,7 +205,7 @@ rlx_transpose_gradient (RlxGradient     *self,
                                          RLX_TRANSPOSE_ATTRS (.permutation = RLX_INTS (back, n_dims))));
 }
 
-/* What is taken of one axis. */
+/* The elements taken along one axis. */
 typedef struct
 {
   gint64 start;
@@ -213,8 +213,8 @@ typedef struct
   gint64 length;
 } Range;
 
-/* @size is that of the axis, and not 0; nothing here can overflow, whatever
- * the numbers are: ends are moved onto the axis before they are subtracted. */
+/* @size is that of the axis, and not 0. Nothing here can overflow: bounds are clamped to
+ * the axis before they are subtracted. */
 static Range
 get_range (gint64 start,
            gint64 end,
@@ -230,8 +230,7 @@ get_range (gint64 start,
     start += size;
   if (end < 0)
     end += size;
-  /* With a negative step there is an end before the first element, but no
-   * start there. */
+  /* With a negative step, the end can be before the first element, but the start cannot. */
   start = CLAMP (start, 0, most);
   end = CLAMP (end, least, most);
 
@@ -305,7 +304,7 @@ rlx_slice_infer (RlxOpCall           *call,
   return TRUE;
 }
 
-/* Zeros between the elements along @axis, so that they are @step apart. */
+/* Inserts zeros between the elements along @axis, so that they are @step apart. */
 static RlxIrValue *
 spread (RlxBuilder *b,
         RlxIrValue *x,
@@ -540,7 +539,7 @@ lower_view (RlxLower        *lower,
   memcpy (copy.shape, y->shape, sizeof copy.shape);
   rlx_type_get_strides (y, copy.to);
 
-  /* What keeps all elements in their order is no more than a reshape. */
+  /* If all elements keep their order, a reshape is enough. */
   if (rlx_type_n_elements (x) == rlx_type_n_elements (y))
     {
       RlxCopy simple = copy;
@@ -675,7 +674,7 @@ rlx_concat_lower (RlxLower        *lower,
       const RlxIrValue *x = node->inputs[i];
       RlxCopy copy = { .n_dims = y->type.n_dims, .to_offset = start * to[axis] };
 
-      /* All there is comes from this one. */
+      /* This operand has all elements of the result. */
       if (rlx_type_n_elements (&x->type) == rlx_type_n_elements (&y->type))
         {
           rlx_lower_alias (lower, y, x);

@@ -13,11 +13,11 @@ G_BEGIN_DECLS
 typedef struct
 {
   gint64 length, hop;
-  gboolean center;        /* it is extended by half a frame on both sides */
+  gboolean center;        /* extended by half a frame on both sides */
   RlxPadMode pad_mode;
 } RlxFrames;
 
-/* Checks a window for frames of @length; NULL is fine. */
+/* Checks a window for frames of @length; it may be NULL. */
 gboolean     rlx_frames_check_window (const RlxOpCall     *call,
                                       const RlxTensorType *window,
                                       gint64               length,
@@ -28,12 +28,12 @@ gboolean     rlx_frames_count        (const RlxOpCall     *call,
                                       const RlxTensorType *signal,
                                       gint64              *n_frames,
                                       GError             **error);
-/* In f32, [..., frames, length], times the window unless it is NULL. */
+/* The frames in f32, [..., frames, length], times the window unless it is NULL. */
 RlxIrValue * rlx_frames_build        (RlxBuilder          *b,
                                       const RlxFrames     *frames,
                                       RlxIrValue          *signal,
                                       RlxIrValue          *window);
-/* A window, in f32, with zeros around it up to @length; NULL for NULL. */
+/* The window in f32, padded with zeros on both sides to @length; NULL for NULL. */
 RlxIrValue * rlx_frames_fill_window  (RlxBuilder          *b,
                                       RlxIrValue          *window,
                                       gint64               length);

@@ -14,7 +14,7 @@
 
 #define WORKGROUP_SIZE 64
 
-/* Below this, the sum of squared windows is nothing to divide by. */
+/* Smaller sums of squared windows are not divided by. */
 #define LEAST_ENVELOPE 1e-11
 
 /* ---- frames ----------------------------------------------------------------------------- */
@@ -155,7 +155,7 @@ rlx_frame_gradient (RlxGradient     *self,
   g = rlx_build_overlap_add (b, rlx_gradient_get (self, node, 0), RLX_OVERLAP_ADD_ATTRS (.hop = rlx_frame_attrs (node)->hop));
   if (g == NULL)
     return;
-  /* what did not fill a frame */
+  /* samples that did not fill a frame */
   after[x->n_dims - 1] = x->shape[x->n_dims - 1] - g->type.shape[x->n_dims - 1];
   if (after[x->n_dims - 1] > 0)
     g = rlx_build_pad (b, g, NULL, RLX_PAD_ATTRS (.before = RLX_INTS (before, x->n_dims), .after = RLX_INTS (after, x->n_dims)));
@@ -164,7 +164,7 @@ rlx_frame_gradient (RlxGradient     *self,
 
 /* ---- adding frames ------------------------------------------------------------------------ */
 
-/* Of a signal that is put together from frames. */
+/* The length of a signal that is assembled from frames. */
 static gboolean
 count_samples (const RlxOpCall *call,
                gint64           n_frames,
@@ -226,7 +226,7 @@ rlx_overlap_add_lower (RlxLower        *lower,
   rlx_kernel_param_u32 (kernel, "samples", (guint64) y->shape[y->n_dims - 1]);
   rlx_kernel_param_u32 (kernel, "frames", n_frames);
   rlx_kernel_param_u32 (kernel, "length", length);
-  /* a single frame needs none, however large it is */
+  /* a single frame needs no hop, which may be too large for a parameter */
   rlx_kernel_param_u32 (kernel, "hop", n_frames == 1 ? length : hop);
   rlx_kernel_set_cost (kernel, (double) rlx_type_n_elements (x), 4.0 * ((double) rlx_type_n_elements (x) + (double) n));
   return rlx_kernel_dispatch (kernel, rlx_divide_up (n, WORKGROUP_SIZE), error);
@@ -300,7 +300,7 @@ rlx_stft_expand (RlxBuilder        *b,
     x = rlx_build_rfft (b, x, &fft);
   else if (x != NULL)
     {
-      /* with imaginary parts, which are zero */
+      /* append imaginary parts of zero */
       gboolean planar = attrs->layout == RLX_COMPLEX_LAYOUT_PLANAR;
       gint64 shape[RLX_MAX_DIMS], before[RLX_MAX_DIMS] = { 0, }, after[RLX_MAX_DIMS] = { 0, };
       guint n = x->type.n_dims, at = planar ? 0 : n;
@@ -316,7 +316,7 @@ rlx_stft_expand (RlxBuilder        *b,
   return rlx_build_as (b, x, node->outputs[0].type.data_type);
 }
 
-/* The dimensions without that of the parts. */
+/* The type without the dimension for real and imaginary parts. */
 static RlxTensorType
 get_numbers (const RlxTensorType *type,
              RlxComplexLayout     layout)
@@ -390,7 +390,7 @@ rlx_istft_infer (RlxOpCall           *call,
   return TRUE;
 }
 
-/* From @start on, @n elements of the last axis, with zeros behind them if there are fewer. */
+/* @n elements of the last axis from @start on, padded with zeros if there are fewer. */
 static RlxIrValue *
 cut_signal (RlxBuilder *b,
             RlxIrValue *x,
@@ -442,7 +442,7 @@ rlx_istft_expand (RlxBuilder        *b,
       n = type->shape[type->n_dims - (planar ? 1 : 2)];
       if (!planar && x != NULL)
         {
-          /* the parts in front, so that signals are along the last axis */
+          /* real and imaginary parts come first, so that signals are along the last axis */
           guint n_dims = x->type.n_dims;
 
           order[0] = n_dims - 1;

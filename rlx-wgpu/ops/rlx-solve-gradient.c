@@ -21,7 +21,7 @@ transposed (RlxBuilder *b,
   return x != NULL ? rlx_build_swapped (b, x, x->type.n_dims - 2, x->type.n_dims - 1) : NULL;
 }
 
-/* A right side of one dimension as a column, or a row. */
+/* A one-dimensional right-hand side as a column or a row. */
 static RlxIrValue *
 as_matrix (RlxBuilder *b,
            RlxIrValue *x,
@@ -42,7 +42,7 @@ as_matrix (RlxBuilder *b,
   return rlx_build_shaped (b, x, type.shape, type.n_dims);
 }
 
-/* @db is that of the right side, a matrix. */
+/* @db is the gradient of the right-hand side, a matrix. */
 static void
 add_right (RlxGradient     *self,
            const RlxIrNode *node,
@@ -122,7 +122,7 @@ rlx_inverse_gradient (RlxGradient     *self,
   rlx_gradient_add (self, node, 0, rlx_build_neg (b, rlx_build_matmul (b, g, x, RLX_MATMUL_ATTRS (.transpose_b = TRUE))));
 }
 
-/* That of a singular matrix is not finite. */
+/* The gradient for a singular matrix is not finite. */
 void
 rlx_determinant_gradient (RlxGradient     *self,
                           const RlxIrNode *node)

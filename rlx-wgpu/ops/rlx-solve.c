@@ -169,7 +169,7 @@ rlx_determinant_expand (RlxBuilder        *b,
 
 typedef struct _Problem Problem;
 
-/* Matrices of @n rows, of each of which a workgroup makes factors, or which it solves for some columns. */
+/* Matrices of @n rows. A workgroup factorises one of them, or solves for some columns. */
 struct _Problem
 {
   const char *what;
@@ -180,7 +180,7 @@ struct _Problem
                      const Problem   *self,
                      guint            workgroup_size,
                      GError         **error);
-  gconstpointer data;       /* for this one */
+  gconstpointer data;       /* for lower() */
 };
 
 /* The product of all dimensions but the last two. */
@@ -212,7 +212,7 @@ solve_cost (const RlxVariant *variant,
   return rlx_target_get_seconds (target, self->operations, self->bytes);
 }
 
-/* Two sizes only: drivers take long to compile kernels with many barriers. */
+/* Only two sizes, because drivers take long to compile kernels with many barriers. */
 static RlxFit
 wide_fits (const RlxVariant *variant,
            const RlxTarget  *target,
@@ -250,7 +250,7 @@ static const RlxVariant variants[] = {
   { "workgroup-64", narrow_fits, solve_cost, NULL, solve_describe, GUINT_TO_POINTER (64) },
 };
 
-/* A A' is positive definite, whatever is in A. */
+/* A Aᵀ is positive definite, whatever is in A. */
 #define SAMPLE(rows) \
   "rlx 1\n" RLX_SAMPLE_INPUT (0, "f32[4, " #rows ", 256]") \
   "%1 = matmul(%0, %0) {transpose_b = true}\n%2 = cholesky(%1)\n" RLX_SAMPLE_OUTPUT (2)
@@ -306,7 +306,8 @@ rlx_cholesky_lower (RlxLower        *lower,
   return rlx_type_n_elements (type) == 0 || rlx_lower_choose (lower, node, &rlx_solve_variants, &problem, error);
 }
 
-/* What kernels/lu.wgsl does: both factors of @x, and either the order of its rows or the determinants. */
+/* The arguments of kernels/lu.wgsl: both factors of @x, and either the order of its rows or the
+ * determinants. */
 typedef struct
 {
   const RlxIrValue *x;
@@ -341,7 +342,7 @@ lower_lu (RlxLower        *lower,
   return rlx_kernel_dispatch (kernel, self->n_groups, error);
 }
 
-/* Of the operand. @determinant is nullable; without one there is an order. */
+/* Factorises the operand. @determinant is nullable; without one, @factors has the order of the rows. */
 static gboolean
 make_factors (RlxLower         *lower,
               const RlxIrNode  *node,
@@ -375,8 +376,8 @@ make_factors (RlxLower         *lower,
   return rlx_lower_choose (lower, node, &rlx_solve_variants, &problem, error);
 }
 
-/* What kernels/triangular-solve.wgsl does: op(a) y = b, where b is a unit matrix
- * when it is NULL, and has its rows in @order unless that is NULL. */
+/* The arguments of kernels/triangular-solve.wgsl: op(a) y = b, where b is the identity matrix if it is
+ * NULL, and has its rows in @order unless that is NULL. */
 typedef struct
 {
   const RlxIrValue *a;
@@ -387,10 +388,10 @@ typedef struct
   gboolean transpose;
   gboolean unit;
   gboolean left;
-  guint64 columns;           /* of the unknowns, rows where they are to the left */
+  guint64 columns;           /* of the unknowns; their rows if they are on the left */
 } System;
 
-/* How many right sides there are for one matrix. */
+/* The number of right-hand sides per matrix. */
 static guint64
 count_columns (const RlxTensorType *b,
                gboolean             left)
@@ -406,7 +407,7 @@ stack_dim (const RlxTensorType *type,
   return index + 2 < type->n_dims ? (guint64) type->shape[type->n_dims - 3 - index] : 1;
 }
 
-/* Matrices of the result in order, and which ones of the operands they need. */
+/* The matrices of the result in order, and the matrices of the operands that each of them needs. */
 static void
 describe_stack (RlxKernel           *kernel,
                 const RlxTensorType *a,
@@ -435,7 +436,7 @@ describe_stack (RlxKernel           *kernel,
       strides[1][n_dims++] = stride_b;
     }
 
-  /* Few pipelines serve all: more than two are rare. */
+  /* Always two dimensions at least, so that few pipelines serve all: more are rare. */
   for (; n_dims < 2; n_dims++)
     {
       shape[n_dims] = 1;
@@ -450,7 +451,7 @@ describe_stack (RlxKernel           *kernel,
     }
 }
 
-/* Columns of one workgroup. */
+/* Columns per workgroup. */
 enum { CHUNK = 32 };
 
 static gboolean
@@ -584,7 +585,7 @@ lower_solution (RlxLower         *lower,
   if (!make_factors (lower, node, NULL, &factors, error))
     return FALSE;
 
-  /* a stack of matrices, also where the result is one of vectors */
+  /* a stack of matrices, even if the result is a stack of vectors */
   if (b != NULL && b->type.n_dims == 1)
     type.shape[type.n_dims++] = 1;
   middle = rlx_lower_temporary (lower, &type);

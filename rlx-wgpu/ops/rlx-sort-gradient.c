@@ -7,7 +7,7 @@
 
 #include "ops/rlx-gradient-private.h"
 
-/* Each element of @g goes to the place that its index names; no two go to the same. */
+/* Scatters the elements of @g to the places that their indices name, all of which differ. */
 static void
 send_back (RlxGradient     *self,
            const RlxIrNode *node,
@@ -40,10 +40,10 @@ rlx_top_k_gradient (RlxGradient     *self,
     send_back (self, node, (RlxIrValue *) &node->outputs[1], rlx_top_k_attrs (node)->axis);
 }
 
-/* ---- running ones ------------------------------------------------------------------------ */
+/* ---- cumulative operators ---------------------------------------------------------------- */
 
-/* With the axis at the end. Element i of the operand is a factor of the products from i on; a matrix has each of these
- * without it. */
+/* The axis is the last one. Element i of the operand is a factor of all products from i on; row i of a matrix has
+ * these without it. */
 static RlxIrValue *
 multiply_others (RlxBuilder         *b,
                  RlxIrValue         *x,
@@ -66,7 +66,7 @@ multiply_others (RlxBuilder         *b,
   return rlx_build_sum_along (b, others, 2);
 }
 
-/* The last place up to each one at which the running extreme was met, as PyTorch has it. */
+/* The last place up to each element at which the running extreme occurred, as in PyTorch. */
 static RlxIrValue *
 follow_extreme (RlxBuilder      *b,
                 const RlxIrNode *node,
@@ -78,13 +78,13 @@ follow_extreme (RlxBuilder      *b,
   gint64 n = x->type.shape[axis], along = axis, shape[RLX_MAX_DIMS];
   RlxInts axes = RLX_INTS (&along, 1);
 
-  /* The other way round is the same from the other end. */
+  /* A reverse scan is a forward scan from the other end. */
   if (attrs->reverse)
     {
       x = rlx_build_reverse (b, x, RLX_REVERSE_ATTRS (.axes = axes));
       g = rlx_build_reverse (b, g, RLX_REVERSE_ATTRS (.axes = axes));
     }
-  /* Without the element itself it is that of the one before. */
+  /* An exclusive scan is the inclusive one of the element before. */
   if (attrs->exclusive)
     {
       gint64 before[RLX_MAX_DIMS] = { 0 }, after[RLX_MAX_DIMS] = { 0 };

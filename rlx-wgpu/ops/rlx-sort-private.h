@@ -42,8 +42,8 @@ RlxIrValue *rlx_axis_temporary (RlxLower         *lower,
                                 const RlxAxis    *axis,
                                 guint64           n);
 
-/* The index of the largest (smallest) element of each row; @indices has an
- * integer for each. */
+/* The index of the largest (smallest) element of each row; @indices has one integer per
+ * row. */
 gboolean    rlx_lower_arg   (RlxLower         *lower,
                              const RlxIrNode  *node,
                              const RlxIrValue *x,
@@ -53,8 +53,8 @@ gboolean    rlx_lower_arg   (RlxLower         *lower,
                              const RlxIrValue *indices,
                              GError          **error);
 
-/* The first @keep elements of each row in order; @values has the type of @x,
- * @indices integers, either may be NULL. The order is stable. */
+/* The first @keep elements of each sorted row; @values has the type of @x, @indices are
+ * integers, either may be NULL. The order is stable. */
 gboolean    rlx_lower_sort  (RlxLower         *lower,
                              const RlxIrNode  *node,
                              const RlxIrValue *x,

@@ -10,12 +10,12 @@
 /* Elements that are sorted in workgroup memory: 8 KiB of pairs. */
 #define MAX_BLOCK 1024
 
-/* An invocation looks at about this many elements; longer rows are cut. */
+/* An invocation examines about this many elements; longer rows are split. */
 #define MAX_COLUMNS_PER_LANE 1024
 
-/* So many pairs fit the registers of an invocation. */
+/* Pairs that fit the registers of an invocation. */
 #define MAX_SELECTED 64
-/* Invocations of a workgroup that selects, on a GPU. */
+/* Invocations per workgroup of `select`, on a GPU. */
 #define SELECT_WORKGROUP 64
 
 /* ---- rows along an axis ----------------------------------------------------------- */
@@ -79,7 +79,7 @@ check_index_type (const RlxOpCall *call,
   return TRUE;
 }
 
-/* What kernels/common/order.wgsl needs to know of raw elements. */
+/* What kernels/common/order.wgsl needs to know about raw elements. */
 static void
 define_order (RlxKernel  *kernel,
               RlxDataType data_type)
@@ -122,11 +122,11 @@ rlx_arg_infer (RlxOpCall         *call,
   return TRUE;
 }
 
-/* One step: of the operand, or of what is left of each part of a row. */
+/* One step, on the operand or on the results of the previous step for each part of a row. */
 typedef struct
 {
   const RlxIrValue *x;
-  const RlxIrValue *pair_keys, *pair_indices;   /* nullable: what the step before has left */
+  const RlxIrValue *pair_keys, *pair_indices;   /* nullable: results of the previous step */
   const RlxAxis *axis;
   guint64 n, inner;
   gboolean smallest, last_index;
@@ -168,7 +168,7 @@ count_arg_parts (const ArgProblem *self,
 
   if (self->n > 2 * MAX_COLUMNS_PER_LANE * lanes)
     parts = rlx_divide_up (self->n, MAX_COLUMNS_PER_LANE * lanes);
-  /* Few long rows leave most of the device without work. */
+  /* A few long rows would leave most of the device idle. */
   if (lanes > 1 && self->axis->n_rows < 64 && self->n >= 16384)
     parts = MAX (parts, MIN (self->n / (lanes * 16), 1024));
   else if (!target->barriers_are_cheap && self->axis->n_rows < 16 && self->n >= 4096)
@@ -176,7 +176,7 @@ count_arg_parts (const ArgProblem *self,
   return parts;
 }
 
-/* To pairs of keys and indices, @parts for each row, or to the indices when @keys is NULL. */
+/* Writes @parts pairs of a key and an index for each row, or only indices if @keys is NULL. */
 static gboolean
 arg_step (RlxLower         *lower,
           const RlxIrNode  *node,
@@ -253,7 +253,7 @@ arg_split_describe (const RlxVariant *variant,
          rlx_lower_choose (lower, node, &rlx_arg_variants, &rest, error);
 }
 
-/* @variant->data says whether a workgroup shares rows. */
+/* @variant->data says whether a workgroup shares a row. */
 static RlxFit
 arg_whole_fits (const RlxVariant *variant,
                 const RlxTarget  *target,
@@ -385,7 +385,7 @@ typedef struct
   const RlxIrValue *values;
   const RlxIrValue *indices;
 
-  /* What the steps so far have left: sorted runs of pairs, side by side. */
+  /* The results of the steps so far: sorted runs of pairs, one after the other. */
   const RlxIrValue *pair_keys;
   const RlxIrValue *pair_indices;
   guint64 n;
@@ -415,8 +415,8 @@ add_source (Sort      *sort,
     rlx_kernel_input_raw (kernel, "x", sort->x);
 }
 
-/* Where the first @keep of each run go: into pairs, @kept of them in a row, or
- * into the results when @kept is 0. */
+/* Adds the destination of the first @keep pairs of each run: pairs, @kept of them per row, or
+ * the results if @kept is 0. */
 static void
 add_target (Sort      *sort,
             RlxKernel *kernel,
@@ -446,7 +446,7 @@ add_target (Sort      *sort,
   rlx_kernel_param_u32 (kernel, "inner", sort->axis->inner);
 }
 
-/* Sorts blocks of rows, of each of which so many elements stay as are kept in the end. */
+/* Sorts blocks of rows; each block keeps as many elements as are kept in the end. */
 static gboolean
 sort_blocks (Sort    *sort,
              GError **error)
@@ -518,14 +518,15 @@ merge_runs (Sort    *sort,
   return rlx_kernel_dispatch (kernel, groups, error);
 }
 
-/* How many invocations share a row. What they leave has to be much less than the row. */
+/* The number of invocations that share a row. Their results must be far fewer than the
+ * elements of the row. */
 static guint64
 count_select_parts (const Sort      *sort,
                     const RlxTarget *target)
 {
   guint64 most = sort->n / (4 * sort->keep), n_rows = sort->axis->n_rows, wanted = 1;
 
-  /* Enough of them, and neighbours that read elements side by side. */
+  /* Enough to occupy the device, with neighbours that read adjacent elements. */
   if (n_rows < target->busy_invocations && sort->n > MAX_COLUMNS_PER_LANE)
     wanted = rlx_divide_up (target->busy_invocations, n_rows);
   if (target->loads_coalesce && (sort->axis->inner == 1 || sort->pair_keys != NULL))
@@ -533,14 +534,15 @@ count_select_parts (const Sort      *sort,
   return CLAMP (wanted, 1, MAX (most, 1));
 }
 
-/* Takes the first elements of each part of a row. */
-/* What an invocation of `select` takes that keeps so many, by what compilers make of it. */
+/* Registers of an invocation of `select` that keeps @keep elements, as observed with
+ * compilers. */
 static guint
 get_registers (guint64 keep)
 {
   return 4 * (guint) keep + 18;
 }
 
+/* Keeps the first elements of each part of a row. */
 static gboolean
 select_first (Sort    *sort,
               GError **error)
@@ -618,8 +620,8 @@ select_fits (const RlxVariant *variant,
   return RLX_FIT_WELL;
 }
 
-/* While few of a block stay, sorting again leaves much less; otherwise merging is less
- * work. */
+/* While few elements of a block are kept, sorting again leaves far fewer; otherwise merging
+ * is less work. */
 static RlxFit
 blocks_fits (const RlxVariant *variant,
              const RlxTarget  *target,
@@ -644,7 +646,7 @@ merge_fits (const RlxVariant *variant,
   return ((const Sort *) data)->run == 0 ? rlx_variant_cannot ("there are no sorted runs yet", why) : RLX_FIT_WELL;
 }
 
-/* One step, and then the next. */
+/* Adds one step, then chooses the next. */
 static gboolean
 sort_describe (const RlxVariant *variant,
                RlxLower         *lower,

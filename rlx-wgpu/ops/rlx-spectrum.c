@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-/* What log_mel takes for silence. */
+/* The power that log_mel assumes for silence. */
 #define LEAST_POWER 1e-10
 /* How far below the loudest it still tells levels apart. */
 #define RANGE 8.0
@@ -30,7 +30,7 @@ get_type (const RlxOpCall *call,
   return index < call->n_inputs ? call->inputs[index] : NULL;
 }
 
-/* The window that is given, or that of Hann. */
+/* The given window, or a Hann window. */
 static RlxIrValue *
 get_window (RlxBuilder *b,
             RlxIrValue *given,
@@ -95,7 +95,7 @@ rlx_power_spectrum_expand (RlxBuilder        *b,
         x = rlx_build_part (b, x, -1, 0, size);
       if (size < length)
         {
-          /* what is filled up is 0 whatever the window has there, but for NaN */
+          /* the padding is 0 whatever the window has there, unless that is NaN */
           gint64 before[RLX_MAX_DIMS] = { 0, }, after[RLX_MAX_DIMS] = { 0, };
 
           after[inputs[0]->type.n_dims - 1] = length - size;

@@ -49,13 +49,13 @@ typedef struct
   GArray *params;         /* RlxParam */
   guint32 grid[3];
   gboolean prologue;
-  guint f16_weight;       /* index + 1 of the weight that decides whether it runs, 0: it always does */
-  gboolean if_f16;        /* if f16 represents that weight well, otherwise if it does not */
-  guint choice;           /* index + 1 of the choice of a variant that led to it, or 0 */
+  guint f16_weight;       /* index + 1 of the weight that decides whether the step runs; 0: it always does */
+  gboolean if_f16;        /* TRUE: runs if f16 represents that weight well; FALSE: if it does not */
+  guint choice;           /* index + 1 of the choice of a variant that created it, or 0 */
   char *enables;          /* nullable: directives in front of the WGSL */
   double flops;
   double bytes;
-  char *wgsl;             /* by rlx_step_build_source */
+  char *wgsl;             /* set by rlx_step_build_source() */
   GArray *bindings;       /* RlxStepBinding, in order */
   guint64 param_offset;   /* in the parameter buffer */
 } RlxStep;

@@ -8,8 +8,7 @@
 #include "ops/rlx-kernel-private.h"
 
 #define WORKGROUP_SIZE 128
-/* Operations for a pair of boxes, and how many a step may have: one that takes seconds might be taken for one that
- * hangs. */
+/* Operations per pair of boxes, and the limit of a step: one that takes seconds may be mistaken for a hang. */
 #define OPERATIONS 20
 #define MAX_WORK 1e10
 

@@ -11,7 +11,7 @@
 
 #include "ops/rlx-fused-private.h"
 
-/* A node with one group of operands, made on the way. */
+/* A temporary node with one group of operands. */
 typedef struct
 {
   RlxIrNode node;
@@ -19,7 +19,7 @@ typedef struct
   GArray *operands;
   RlxIrValue **inputs;
   RlxIrValue loop;               /* only its type counts */
-  const RlxIrValue **results;    /* whose memory the results have */
+  const RlxIrValue **results;    /* values whose memory receives the results */
 } Call;
 
 static void
@@ -36,9 +36,9 @@ typedef struct
   RlxLower *lower;
   const RlxIrNode *node;
   const RlxFused *fused;
-  guint n_inputs;          /* of a group */
+  guint n_inputs;          /* per group */
   guint n_results;
-  gboolean *varies;        /* by input: another tensor for each group */
+  gboolean *varies;        /* by input: whether each group has a tensor of its own */
 } Update;
 
 static void
@@ -77,7 +77,7 @@ update_init (Update          *self,
     {
       double number;
       gint64 integer;
-      /* Equal numbers may be several constants. */
+      /* Equal numbers may be separate constants. */
       gboolean is_number = rlx_ir_value_get_immediate (get_input (self, 0, i), &number, &integer);
 
       for (guint g = 1; g < fused->n_groups; g++)
@@ -85,7 +85,8 @@ update_init (Update          *self,
     }
 }
 
-/* The dispatch of a group. @joined, where it is not NULL, has for each operand that varies what all of them lie in. */
+/* Dispatches a group. @joined, if not NULL, has for each operand that varies the value that contains it for all
+ * groups. */
 static gboolean
 dispatch (const Update            *self,
           guint                    group,
@@ -132,7 +133,7 @@ dispatch (const Update            *self,
   return rlx_fused_dispatch (self->lower, &call.node, &call.fused, call.results, error);
 }
 
-/* One dispatch for @groups. */
+/* A single dispatch for @groups. */
 static gboolean
 dispatch_joined (const Update *self,
                  const GArray *groups,
@@ -170,7 +171,7 @@ find_joinable (const Update *self,
   for (guint i = 0; i < self->n_inputs; i++)
     {
       n_roles += self->varies[i];
-      /* A tensor that all of them share has no place for each. */
+      /* Joined groups cannot index a tensor that they all share, unless they read only one element of it. */
       apart = apart && (self->varies[i] || rlx_fused_reads_one (self->fused, i, &get_input (self, 0, i)->type));
     }
   for (guint g = 0; g < n_groups; g++)

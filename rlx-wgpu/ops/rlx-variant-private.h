@@ -20,8 +20,8 @@ G_BEGIN_DECLS
 
 typedef enum
 {
-  RLX_FIT_NO,       /* it would be wrong, or the device cannot run it */
-  RLX_FIT_POORLY,   /* right, but others are known to be faster */
+  RLX_FIT_NO,       /* the result would be wrong, or the device cannot run it */
+  RLX_FIT_POORLY,   /* correct, but others are known to be faster */
   RLX_FIT_WELL,
 } RlxFit;
 
@@ -43,7 +43,7 @@ typedef struct _RlxVariant RlxVariant;
 struct _RlxVariant
 {
   const char *name;
-  /* Unless the answer is RLX_FIT_WELL, *@why is set to a clause that explains it. */
+  /* Unless it returns RLX_FIT_WELL, sets *@why to a clause that explains why. */
   RlxFit (*fits) (const RlxVariant *self,
                   const RlxTarget  *target,
                   gconstpointer     problem,
@@ -52,7 +52,7 @@ struct _RlxVariant
   double (*cost) (const RlxVariant *self,
                   const RlxTarget  *target,
                   gconstpointer     problem);
-  /* The layout it needs for its weight; NULL: always the original one. */
+  /* The layout that it needs for its weight; NULL: always the original one. */
   RlxWeightLayout (*layout) (const RlxVariant *self,
                              const RlxTarget  *target,
                              gconstpointer     problem);
@@ -70,7 +70,7 @@ struct _RlxVariant
 typedef struct
 {
   const char *text;
-  guint most;           /* the largest number in its first operand; those of others are small */
+  guint most;           /* the largest number in the first operand; those of the others are small */
 } RlxSample;
 
 #define RLX_SAMPLE_INPUT(n, type) "%" #n " = input \"x" #n "\" " type "\n"
@@ -136,8 +136,8 @@ void     rlx_choice_free    (RlxChoice *self);
 void     rlx_choice_append_text (const RlxChoice *self,
                                  GString         *text);
 
-/* plan/rlx-lower.c: takes ownership of @choice and assigns it to the steps being
- * created, until it is ended. Returns what to end it with. */
+/* plan/rlx-lower.c: takes ownership of @choice and assigns it to the steps being created,
+ * until it is ended. Returns the argument for rlx_lower_end_choice(). */
 guint    rlx_lower_begin_choice (RlxLower  *lower,
                                  RlxChoice *choice);
 void     rlx_lower_end_choice   (RlxLower  *lower,

@@ -36,7 +36,7 @@ rlx_variants_get (RlxFamily family)
   return tables[family];
 }
 
-/* Of the rows that fit as well as @fit. */
+/* The cheapest of the rows that fit at least as well as @fit and are not banned. */
 static int
 find_cheapest (const RlxVariants *self,
                const RlxVerdict  *verdicts,
@@ -84,7 +84,7 @@ rlx_variants_pick (const RlxVariants *self,
   best = find_cheapest (self, verdicts, RLX_FIT_WELL);
   if (best < 0)
     best = find_cheapest (self, verdicts, RLX_FIT_POORLY);
-  /* Where everything is banned, a wrong result may still be better than none. */
+  /* If everything is banned, a wrong result may still be better than none. */
   for (guint i = self->n_variants; best < 0 && i-- > 0;)
     if (verdicts[i].fit != RLX_FIT_NO)
       best = (int) i;

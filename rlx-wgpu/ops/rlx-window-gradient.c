@@ -10,7 +10,7 @@
 
 #include "rlx-tensor-private.h"
 
-/* The same filter, its input channels taken for output channels. */
+/* The same filter with input and output channels exchanged. */
 static RlxFilterLayout
 swap_layout (RlxFilterLayout layout)
 {
@@ -23,7 +23,7 @@ swap_layout (RlxFilterLayout layout)
   return swapped[layout];
 }
 
-/* Attributes as lists with one number for each axis, or two. */
+/* Attributes as lists with one or two numbers per axis. */
 typedef struct
 {
   gint64 strides[RLX_MAX_SPATIAL], dilations[RLX_MAX_SPATIAL], padding[2 * RLX_MAX_SPATIAL], sizes[RLX_MAX_SPATIAL];
@@ -45,7 +45,7 @@ lists_init (Lists           *self,
     }
 }
 
-/* [batch, channels, …] in either layout as [batch, …] with the channels second. */
+/* [batch, channels, …] in either layout, with the channels second. */
 static RlxIrValue *
 channels_first (RlxBuilder *b,
                 RlxIrValue *x,
@@ -61,9 +61,9 @@ channels_first (RlxBuilder *b,
   return rlx_build_transpose (b, x, RLX_TRANSPOSE_ATTRS (.permutation = RLX_INTS (order, x->type.n_dims)));
 }
 
-/* Adds what each element of @x, [N, C, …], contributes to those of @g, [N, O, …], to the element of the filter
- * [O, C of a group, …] that was between them: a convolution whose channels are the batch, with strides and dilations
- * swapped. Where there are groups, each has a part of the batch. */
+/* For each element of the filter, [O, C of a group, …], adds up the products of the elements of @x, [N, C, …], and
+ * @g, [N, O, …], that it connects: a convolution whose channels are the batch, with strides and dilations exchanged.
+ * Groups are split along the batch. */
 static RlxIrValue *
 correlate (RlxBuilder      *b,
            RlxIrValue      *x,
@@ -98,7 +98,7 @@ correlate (RlxBuilder      *b,
   for (guint i = 0; i < n_axes; i++)
     {
       const RlxWindowAxis *axis = &window->axes[i];
-      /* What the last window did not reach has no part. */
+      /* Elements that the last window did not reach do not contribute. */
       gint64 end = (axis->out - 1) * axis->stride + axis->reach - axis->begin - axis->in;
 
       if (end < 0)
@@ -111,7 +111,7 @@ correlate (RlxBuilder      *b,
                                          .filter_layout = RLX_FILTER_LAYOUT_IOS, .swapped = TRUE));
 }
 
-/* [O, I, …] in the order that a layout has. */
+/* [O, I, …] in the order of a filter layout. */
 static RlxIrValue *
 to_filter_layout (RlxBuilder    *b,
                   RlxIrValue    *filter,
@@ -211,7 +211,7 @@ rlx_conv_gradient (RlxGradient     *self,
       guint n = conv.window.n_axes;
 
       lists_init (&lists, &conv.window);
-      /* Padding that the last window does not reach is no reason to cut anything off. */
+      /* Padding that the last window does not reach must not crop the result. */
       for (guint i = 0; i < n; i++)
         {
           const RlxWindowAxis *axis = &conv.window.axes[i];
@@ -256,7 +256,7 @@ rlx_conv_transpose_gradient (RlxGradient     *self,
       return;
     }
 
-  /* In the other direction: a window that goes over the result. */
+  /* Here the window slides over the result. */
   n = conv.window.n_axes;
   other = conv.window;
   g = channels_first (b, g, conv.window.channels_last);
@@ -268,7 +268,7 @@ rlx_conv_transpose_gradient (RlxGradient     *self,
     }
   if (conv.shared && conv.groups > 1 && g != NULL)
     {
-      /* All groups had the same. */
+      /* All groups have the same channel and filter: add up their gradients. */
       gint64 shape[RLX_MAX_DIMS] = { g->type.shape[0], conv.groups, conv.channels_out };
       const gint64 one = 1;
 
@@ -308,7 +308,7 @@ rlx_conv_transpose_gradient (RlxGradient     *self,
     }
   if (rlx_gradient_wants (self, node, RLX_CONV_FILTER))
     {
-      /* The operand's channels are what the filter of a convolution gives. */
+      /* Seen as a convolution, the operand's channels are the output channels of the filter. */
       RlxIrValue *dw = rlx_build_swapped (b, correlate (b, g, x, &other, conv.groups), 0, 1);
 
       rlx_gradient_add (self, node, RLX_CONV_FILTER, to_filter_layout (b, dw, &conv));
@@ -317,7 +317,8 @@ rlx_conv_transpose_gradient (RlxGradient     *self,
 
 /* ---- windows ----------------------------------------------------------------------- */
 
-/* Adds each element of @g, [N, channels, …], times @filter, [channels, 1, …], to what its window covered. */
+/* Adds each element of @g, [N, channels, …], times @filter, [channels, 1, …], to the elements that its window
+ * covered. */
 static RlxIrValue *
 spread (RlxBuilder      *b,
         RlxIrValue      *g,
@@ -367,7 +368,7 @@ rlx_im2col_gradient (RlxGradient     *self,
       return;
     }
 
-  /* A filter for each element of the window, which has nothing but a 1 there. */
+  /* One filter for each element of the window, 1 there and 0 elsewhere. */
   shape[1] = 1;
   for (guint i = 0; i < window.n_axes; i++)
     {
@@ -394,7 +395,7 @@ rlx_im2col_gradient (RlxGradient     *self,
   rlx_gradient_add (self, node, 0, spread (b, g, filter, &window, window.channels));
 }
 
-/* 1 / how many elements count, along one axis. */
+/* 1 / the number of elements that count, along one axis. */
 static RlxIrValue *
 get_shares (RlxBuilder          *b,
             const RlxWindowAxis *axis,
@@ -417,7 +418,7 @@ get_shares (RlxBuilder          *b,
   return rlx_build_constant (b, rlx_tensor_new_from_floats (&axis->out, 1, shares, (gsize) axis->out, NULL));
 }
 
-/* It picks elements of the gradient; which ones does not change with the operand. */
+/* The operator selects elements of the gradient; small changes of the operand do not change which. */
 void
 rlx_max_pool_backward_gradient (RlxGradient     *self,
                                 const RlxIrNode *node)
@@ -439,7 +440,7 @@ rlx_max_pool_backward_gradient (RlxGradient     *self,
   places = rlx_build_shaped (b, rlx_build_arg_max_pool (b, x, attrs), &n_out, 1);
   places = rlx_build_gather (b, rlx_build_shaped (b, rlx_gradient_get (self, node, 0), &n_in, 1), places, RLX_GATHER_ATTRS (.axis = 0));
   places = rlx_build_shaped (b, places, g->type.shape, g->type.n_dims);
-  /* A window of padding alone names a place that it does not have. */
+  /* A window of padding alone has no valid index. */
   y = rlx_build_is_inf (b, rlx_build_max_pool (b, x, attrs), RLX_IS_INF_ATTRS (.detect_positive = FALSE));
   rlx_gradient_add (self, node, 1, rlx_build_where (b, y, rlx_build_number (b, g, 0.0), places));
 }

@@ -12,7 +12,7 @@ G_BEGIN_DECLS
 
 #define RLX_MAX_SPATIAL 3
 
-/* One spatial axis. Sizes with padding are below 2³¹. */
+/* One spatial axis. Padded sizes are below 2³¹. */
 typedef struct
 {
   gint64 in;
@@ -21,8 +21,8 @@ typedef struct
   gint64 dilation;
   gint64 begin;      /* padding */
   gint64 end;
-  gint64 reach;      /* from the first to the last element of a window, + 1 */
-  gint64 out;        /* 0 until it is known */
+  gint64 reach;      /* extent of a window: from its first to its last element, + 1 */
+  gint64 out;        /* 0 until known */
 } RlxWindowAxis;
 
 typedef struct
@@ -44,14 +44,14 @@ typedef struct
 } RlxWindowSteps;
 
 /* Reads the operand and the attributes. @sizes are those of the window, by default the
- * operand's own; @what names their origin in messages. */
+ * operand's own; @what names their source in messages. */
 gboolean rlx_window_init       (RlxWindow            *self,
                                 const RlxOpCall      *call,
                                 const RlxWindowSteps *steps,
                                 const gint64         *sizes,
                                 const char           *what,
                                 GError              **error);
-/* Sets how often the window fits, leaving out an incomplete last one. */
+/* Sets the number of window positions, leaving out an incomplete last one. */
 gboolean rlx_window_slide      (RlxWindow       *self,
                                 const RlxOpCall *call,
                                 GError         **error);
@@ -60,8 +60,8 @@ gboolean rlx_window_slide      (RlxWindow       *self,
 gboolean rlx_window_check_rank (const RlxOpCall *call,
                                 guint           *n_axes,
                                 GError         **error);
-/* A list with one value for each axis, called @name in messages. An empty one returns
- * FALSE without an error. */
+/* Gets a list with one value per axis, called @name in messages. Returns FALSE without an
+ * error if it is empty. */
 gboolean rlx_window_get_list   (const RlxOpCall *call,
                                 const char      *name,
                                 const RlxInts   *list,
@@ -69,23 +69,23 @@ gboolean rlx_window_get_list   (const RlxOpCall *call,
                                 gint64           least,
                                 const gint64   **values,
                                 GError         **error);
-/* The results of a pool's rule. */
+/* Reads the attributes of a pool. */
 gboolean rlx_pool_read         (RlxWindow          *window,
                                 const RlxOpCall    *call,
                                 const RlxPoolAttrs *attrs,
                                 GError            **error);
-/* The result, of @channels channels. */
+/* The type of the result, with @channels channels. */
 void     rlx_window_get_type   (const RlxWindow *self,
                                 RlxDataType      data_type,
                                 gint64           channels,
                                 RlxTensorType   *type);
-/* The input of a rule, for a lowering that needs the same facts. @types has room for
+/* Makes the input of a rule, for a lowering that needs the same facts. @types has room for
  * all operands. */
 void     rlx_window_make_call  (RlxOpCall            *call,
                                 const RlxIrNode      *node,
                                 const RlxTensorType **types);
 
-/* Strides, along the spatial axes innermost first. */
+/* Strides; those of the spatial axes are innermost first. */
 typedef struct
 {
   guint64 batch;
@@ -93,8 +93,7 @@ typedef struct
   guint64 axes[RLX_MAX_SPATIAL];
 } RlxWindowStrides;
 
-/* Of a tensor with that many channels and these spatial sizes (innermost
- * first). */
+/* The strides of a tensor with this many channels and these spatial sizes, innermost first. */
 void     rlx_window_get_strides (const RlxWindow  *self,
                                  guint64           channels,
                                  const guint64    *sizes,

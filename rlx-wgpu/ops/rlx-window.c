@@ -9,7 +9,7 @@
 
 #include "util/rlx-checked-private.h"
 
-/* Kernels count positions with padding in 32-bit signed integers. */
+/* Kernels compute padded positions as 32-bit signed integers. */
 #define MAX_PADDED G_MAXINT32
 
 gboolean
@@ -60,7 +60,7 @@ rlx_window_get_list (const RlxOpCall *call,
   return TRUE;
 }
 
-/* As above, but FALSE for errors only. */
+/* Like rlx_window_get_list(), but returns FALSE only on errors. */
 static gboolean
 get_optional (const RlxOpCall *call,
               const char      *name,
@@ -107,7 +107,7 @@ init_axis (RlxWindowAxis   *axis,
                            " along spatial axis %u; it must not reach over more than %d",
                            what, axis->window, axis->dilation, index, MAX_PADDED);
   axis->reach = reach + 1;
-  /* No distance where there is nothing to be distant from. */
+  /* A window of one element has no distances. */
   if (axis->window == 1)
     axis->dilation = 1;
 
