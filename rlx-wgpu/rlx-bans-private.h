@@ -15,7 +15,7 @@ void     rlx_bans_load   (const RlxGpuAdapterInfo *info,
                           guint32                 *banned);
 /* The same as names, "family/variant". */
 char **  rlx_bans_list   (const RlxGpuAdapterInfo *info);
-/* One more, by the names of the family and the variant. */
+/* Adds one, by the names of its family and variant. */
 gboolean rlx_bans_store  (const RlxGpuAdapterInfo *info,
                           const char              *family,
                           const char              *variant,

@@ -38,7 +38,7 @@ struct _RlxExecutable
   RlxState **states;             /* by state of the plan; NULL until requested; under the mutex */
   GPtrArray *groups;             /* RlxGpuBindGroup: steps with the same bindings share one */
   RlxProgramFork fork;
-  RlxGpuCopy *copies;            /* of states, with room for those to outputs that stay */
+  RlxGpuCopy *copies;            /* of states, with room for those to outputs that stay on the device */
   guint64 *times;                /* by main step, while profiling */
 
   /* Preallocated for runs to fill in. On the device thread. */
@@ -52,9 +52,9 @@ struct _RlxExecutable
   RlxRun *spare;                 /* atomic, nullable: for the next run */
 
   int profiling;                 /* atomic */
-  int has_run;                   /* atomic: with success */
-  int n_done;                    /* atomic, of the run that the device is at: steps that have ended … */
-  int n_running;                 /* … of so many; 0 when there is none */
+  int has_run;                   /* atomic: successfully */
+  int n_done;                    /* atomic, of the current run: steps that have ended … */
+  int n_running;                 /* … out of so many; 0: there is no run */
   GMutex mutex;
   RlxProfile *profile;           /* under the mutex */
 };
@@ -84,7 +84,7 @@ gboolean rlx_executable_run_prologue (RlxExecutable *self,
                                       GCancellable  *cancellable,
                                       GError       **error);
 
-/* After its own memory was replaced; all or nothing. On the device thread. */
+/* Recreates bind groups after the executable's own memory was replaced; all or nothing. On the device thread. */
 gboolean rlx_executable_bind_again   (RlxExecutable *self,
                                       GError       **error);
 
@@ -96,11 +96,11 @@ typedef gboolean (*RlxFillFunc) (gpointer      data,
                                  gsize         size,
                                  GCancellable *cancellable,
                                  GError      **error);
-/* FALSE for one that is needed as a whole, or is too small for pieces. */
+/* FALSE for a parameter that is needed as a whole, or is too small for pieces. */
 gboolean rlx_executable_can_fill       (RlxExecutable *self,
                                         const char    *name);
-/* As rlx_executable_set_parameters(), for a value of the right type and shape; on failure the parameter may
- * have part of it. */
+/* As rlx_executable_set_parameters(), for a value of the right type and shape; on failure the parameter may be
+ * partly written. */
 gboolean rlx_executable_fill_parameter (RlxExecutable *self,
                                         const char    *name,
                                         RlxFillFunc    func,
@@ -115,7 +115,7 @@ void     rlx_executable_notify_progress (gpointer    self,
                                          double      fraction,
                                          const char *what);
 
-/* Kept from one run for the next. */
+/* Frees the run that is kept for the next one. */
 void     rlx_run_free                (RlxRun        *run);
 
 G_END_DECLS

@@ -48,12 +48,12 @@ void     rlx_job_prepare  (RlxJob       *job,
                            GCancellable *cancellable);
 void     rlx_job_unref    (RlxJob       *job);
 
-/* Each drops the caller's reference. The result is the caller's. */
+/* Each drops the caller's reference. The result belongs to the caller. */
 gpointer rlx_job_wait     (RlxJob             *job,
                            GError            **error);
-/* Nobody is told how it ends. */
+/* For a job that nobody waits for. */
 void     rlx_job_leave    (RlxJob             *job);
-/* @job is NULL when making it failed with @error, which is taken over. */
+/* @job is NULL if creating it failed with @error, which is taken over. */
 void     rlx_job_start    (RlxJob             *job,
                            GError             *error,
                            gpointer            source,

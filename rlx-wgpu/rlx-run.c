@@ -13,7 +13,7 @@
 #include "rlx-ticker-private.h"
 #include "util/rlx-mark-private.h"
 
-/* Runs that nobody waits for keep memory that others would have by then, so they are small and few. */
+/* Runs that nobody waits for hold memory that would otherwise be available, so they are small and few. */
 #define LEFT_BYTES ((guint64) 64 << 10)
 #define LEFT_QUEUED 16
 
@@ -31,9 +31,9 @@ typedef struct _RlxRun
   RlxJob job;
   RlxExecutable *executable;
   GMainContext *context;      /* the caller's */
-  RlxTensor **stay;           /* nullable: the outputs, on the device */
-  gboolean left;              /* the caller has them already */
-  Input inputs[];             /* one for each of the plan */
+  RlxTensor **stay;           /* nullable: outputs that stay on the device */
+  gboolean left;              /* the caller already has the outputs */
+  Input inputs[];             /* by input of the plan */
 } Run;
 
 static gpointer run_execute (RlxJob  *job,
@@ -114,7 +114,7 @@ take_input (RlxExecutable *self,
   return input->bytes != NULL;
 }
 
-/* Memory for outputs that stay on the device. */
+/* Creates memory for outputs that stay on the device. */
 static gboolean
 make_stay (RlxExecutable *self,
            Run           *run,
@@ -138,8 +138,8 @@ make_stay (RlxExecutable *self,
   return TRUE;
 }
 
-/* The caller's part of a run, before it is queued: inputs are checked and
- * brought into the form the device stores. */
+/* The caller's part of a run, before it is queued: checks the inputs and converts them to the form that the device
+ * stores. */
 static Run *
 run_new (RlxExecutable *self,
          RlxTensor    **inputs,
@@ -175,8 +175,8 @@ run_new (RlxExecutable *self,
   return g_steal_pointer (&run);
 }
 
-/* Whether the caller can go on while the run is still in the queue: handing a small one over and waiting for that takes as
- * long as its kernel. What is wrong with the graph, its parameters or the device shows in the first run. */
+/* Whether the caller can continue while the run is still queued: for a small one, handing it over and waiting for it takes
+ * as long as its kernels. Errors of the graph, its parameters or the device show in the first run. */
 static gboolean
 can_leave (Run *run)
 {
@@ -228,7 +228,7 @@ check_parameters (RlxExecutable *self,
   return TRUE;
 }
 
-/* Inputs may come from runs that nobody waited for. One such run hands on what went wrong, and does not add to it. */
+/* Inputs may come from runs that nobody waited for. If this is another one, it passes their errors on unchanged. */
 static gboolean
 check_inputs (Run     *run,
               GError **error)
@@ -245,7 +245,7 @@ check_inputs (Run     *run,
   return TRUE;
 }
 
-/* Inputs that are there from the last run need not come again. */
+/* Inputs that are still there from the last run are not uploaded again. */
 static void
 fill_uploads (Run       *run,
               RlxGpuJob *job)
@@ -262,7 +262,7 @@ fill_uploads (Run       *run,
 
       if (size == 0 || self->held[i] == input->serial)
         continue;
-      /* Until everything has succeeded. */
+      /* Set again when everything has succeeded. */
       self->held[i] = 0;
       if (input->buffer != NULL)
         self->copies_in[job->n_copies_in++] = (RlxGpuCopy) { input->buffer, 0, rlx_executable_get_buffer (self, slot->buffer), slot->offset, size };
@@ -304,7 +304,7 @@ fill_stay (Run       *run,
     }
 }
 
-/* Memory for the outputs, which they keep. */
+/* Creates memory for the outputs, which they keep. */
 static gboolean
 fill_downloads (RlxExecutable *self,
                 RlxGpuJob     *job,
@@ -386,7 +386,7 @@ execute_on_device (Run     *run,
 
   fill_uploads (run, &job);
   rlx_reports_fill_downloads (self, &job);
-  /* Reports and times have to be waited for. */
+  /* Reports and times require waiting. */
   job.leave = run->stay != NULL && job.n_downloads == 0 && job.dispatch_ns == NULL;
   if (run->stay != NULL)
     fill_stay (run, &job);

@@ -17,7 +17,7 @@ RlxTensorMemory * rlx_tensor_memory_new    (RlxDevice   *device,
                                             GError     **error);
 RlxTensorMemory * rlx_tensor_memory_ref    (RlxTensorMemory *memory);
 void              rlx_tensor_memory_unref  (RlxTensorMemory *memory);
-/* Takes ownership of @memory, all of which a job of the creator writes. */
+/* Takes ownership of @memory, all of which a job of the caller writes. */
 RlxTensor *       rlx_tensor_new_on_device (RlxDataType      data_type,
                                             const gint64    *shape,
                                             gsize            n_dims,
@@ -25,12 +25,13 @@ RlxTensor *       rlx_tensor_new_on_device (RlxDataType      data_type,
 /* The buffer, if the tensor is on @gpu; nullable. */
 RlxGpuBuffer *    rlx_tensor_get_buffer    (RlxTensor   *self,
                                             RlxGpu      *gpu);
-/* For those that wait for it after all: what was to write it has failed. Both on the device thread. */
+/* If the job that was to write the tensor failed, keeps the error for those who wait for it later.
+ * Both on the device thread. */
 void              rlx_tensor_set_failed    (RlxTensor    *self,
                                             const GError *error);
 gboolean          rlx_tensor_check_written (RlxTensor    *self,
                                             GError      **error);
-/* Says whose tensor it is, for one that lies on another device only. */
+/* Fails if the tensor is only on another device; the error calls it @name. */
 gboolean          rlx_tensor_check_gpu     (RlxTensor   *self,
                                             RlxGpu      *gpu,
                                             const char  *name,

@@ -15,11 +15,12 @@
 
 #define WORDS_SIZE (RLX_GPU_LEFT_MAX * sizeof (guint32))
 
-/* The limit of work left to the GPU at a time: a later wait would be long, and memory
- * of uploads is only released then. */
+/* The limits of what is left to the GPU at a time: a later wait would be long, and the memory of
+ * uploads is only released then. */
 #define LEFT_SECONDS 0.2
 #define LEFT_BYTES (G_GUINT64_CONSTANT (64) << 20)
-/* The GPU gets something to do while more is collected; then it has something, and more can be. */
+/* Limits of what is collected before a submit. They start low, so that the GPU soon has something
+ * to do, and double with each submit, since more can be collected while it is busy. */
 #define OPEN_SECONDS 1e-3
 #define OPEN_JOBS 16
 #define OPEN_DOUBLINGS 3
@@ -36,8 +37,7 @@ rlx_gpu_left_is_open (RlxGpu *gpu)
   return gpu->left_encoder != NULL;
 }
 
-/* Whether one more may be left before waiting for the others. A single one may have any
- * size. */
+/* Whether another job may be left before waiting for the others. A single one may have any size. */
 gboolean
 rlx_gpu_left_has_room (RlxGpu *gpu,
                        double  seconds,
@@ -47,7 +47,7 @@ rlx_gpu_left_has_room (RlxGpu *gpu,
          (gpu->n_left + 1 < RLX_GPU_LEFT_MAX && gpu->left_seconds + seconds <= LEFT_SECONDS && gpu->left_bytes + bytes <= LEFT_BYTES);
 }
 
-/* Something went wrong while they ran. */
+/* Something went wrong while left jobs were running. */
 void
 rlx_gpu_left_fail (RlxGpu       *gpu,
                    const GError *error)
@@ -56,7 +56,7 @@ rlx_gpu_left_fail (RlxGpu       *gpu,
     rlx_gpu_mark_lost (gpu, error->message, FALSE);
 }
 
-/* Submits what was collected. */
+/* Submits the jobs that were collected. */
 gboolean
 rlx_gpu_left_flush (RlxGpu  *gpu,
                     GError **error)
@@ -77,7 +77,7 @@ rlx_gpu_left_flush (RlxGpu  *gpu,
   return rlx_gpu_check_lost (gpu, error);
 }
 
-/* A job that has been checked, and for which there is room. */
+/* Adds a job that has been checked, and for which there is room. */
 gboolean
 rlx_gpu_left_add (RlxGpu          *gpu,
                   const RlxGpuJob *job,
@@ -93,7 +93,8 @@ rlx_gpu_left_add (RlxGpu          *gpu,
                                           NULL, "job numbers", error);
   if (gpu->left_words == NULL)
     return FALSE;
-  /* Uploads happen before anything that is submitted after them. */
+  /* Uploads happen before anything that is submitted after them, so earlier jobs must be submitted
+   * first. */
   if (job->n_uploads > 0 && (!rlx_gpu_left_flush (gpu, error) || !rlx_gpu_write_uploads (gpu, job, error)))
     return FALSE;
 
@@ -112,7 +113,7 @@ rlx_gpu_left_add (RlxGpu          *gpu,
   if (!rlx_gpu_encode_copies (encoder, job->copies, job->n_copies, error))
     return FALSE;
   atomic_fetch_add (&gpu->n_dispatches, job->n_dispatches);
-  /* Nobody waited for it, so the next one is likely to come soon. */
+  /* Nobody waited for this job, so the next one is likely to come soon. */
   rlx_gpu_set_waited (gpu, 0);
   if (gpu->open_jobs >> gpu->open_doublings < OPEN_JOBS && gpu->open_seconds < OPEN_SECONDS * (1u << gpu->open_doublings))
     return TRUE;
@@ -120,14 +121,14 @@ rlx_gpu_left_add (RlxGpu          *gpu,
   return rlx_gpu_left_flush (gpu, error);
 }
 
-/* Bytes of the numbers there are. */
+/* The size of the jobs' numbers in bytes. */
 guint64
 rlx_gpu_left_get_size (RlxGpu *gpu)
 {
   return gpu->n_left * sizeof (guint32);
 }
 
-/* @words are the numbers that they wrote. */
+/* @words are the numbers that the jobs wrote. */
 gboolean
 rlx_gpu_left_check (RlxGpu        *gpu,
                     const guint32 *words,

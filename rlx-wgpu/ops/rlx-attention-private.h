@@ -48,38 +48,39 @@ rlx_heads_get (const RlxTensorType *type,
 typedef struct
 {
   const RlxIrNode *node;
-  const RlxIrValue *inputs[6];   /* NULL for one that is left out */
+  const RlxIrValue *inputs[6];   /* NULL for operands that are left out */
   const RlxIrValue *y;
   RlxHeads q, k, v;
   gint64 layouts[4];             /* of query, key, value and result */
-  guint64 share;                 /* heads of the query for one of the key */
+  guint64 share;                 /* heads of the query per head of the key */
   double scale;
   double softcap;
   guint64 window;                /* 0: none */
   gboolean causal;
-  gboolean reduced;              /* less precision will do */
+  gboolean reduced;              /* less precision is enough */
   double flops;
   double bytes;
 } RlxAttention;
 
-/* @first_extra is the number of the operand that the mask is, which the others follow. */
+/* @first_extra is the index of the mask among the operands; the other optional ones follow it. */
 void     rlx_attention_init          (RlxAttention       *self,
                                       const RlxIrNode    *node,
                                       guint               first_extra);
-/* How far apart batches, heads and rows of an operand are. */
+/* Adds the strides of batches, heads and rows of an operand. */
 void     rlx_attention_add_strides   (const RlxAttention *self,
                                       RlxKernel          *kernel,
                                       char                prefix,
                                       const RlxHeads     *heads);
 void     rlx_attention_add_sink      (const RlxAttention *self,
                                       RlxKernel          *kernel);
-/* What makes the scores; see common/attention.wgsl. Queries and keys, and values, are loaded so many at a time. */
+/* Adds what computes the scores; see common/attention.wgsl. @width elements of queries and keys, and @value_width
+ * of values, are loaded at a time. */
 void     rlx_attention_add_scores    (const RlxAttention *self,
                                       RlxKernel          *kernel,
                                       guint               width,
                                       guint               value_width);
 
-/* Whether attention_backward has a kernel for the operands of @node, which is that or attention. */
+/* Whether attention_backward has a kernel for the operands of @node, an attention or an attention_backward. */
 gboolean rlx_attention_backward_fits (const RlxIrNode *node);
 
 G_END_DECLS

@@ -23,7 +23,7 @@ enum
   SINK = RLX_ATTENTION_SINK,
 };
 
-/* In lists of layouts. */
+/* The index of the result in lists of layouts. */
 #define RESULT 3
 
 /* Of a lane of attention-tile.wgsl: 64 sums, 16 scores, operands, and addresses. */
@@ -74,7 +74,7 @@ rlx_attention_init (RlxAttention    *self,
     self->scale = self->q.width > 0 ? 1.0 / sqrt ((double) self->q.width) : 1.0;
   self->softcap = attrs->softcap;
   self->causal = attrs->causal;
-  /* A window that covers everything is no window. */
+  /* A window that covers all keys is no window. */
   self->window = window <= G_MAXUINT32 && window < self->k.sequence + self->q.sequence ? (guint64) window : 0;
 
   n_scores = (double) self->q.batch * (double) self->q.heads * (double) self->q.sequence * (double) self->k.sequence;
@@ -111,7 +111,7 @@ rlx_attention_add_sink (const RlxAttention *self,
     }
 }
 
-/* The result, and the sink that is added to its denominator. */
+/* Adds the result, and the sink that is added to the denominator of the softmax. */
 static void
 add_result (const Attention *self,
             RlxKernel       *kernel,
@@ -212,7 +212,7 @@ mask_has_rows (const RlxIrValue *mask)
   return mask != NULL && mask->type.n_dims >= 2 && mask->type.shape[mask->type.n_dims - 2] != 1;
 }
 
-/* A lane for each query: attention-rows.wgsl. */
+/* One lane per query: attention-rows.wgsl. */
 static gboolean
 rows_describe (const RlxVariant *variant,
                RlxLower         *lower,
@@ -222,8 +222,8 @@ rows_describe (const RlxVariant *variant,
 {
   const Attention *self = data;
   const guint64 lanes = 8;
-  /* More queries to a lane and more keys at a time save a third and a fifth of
-   * the time, but each takes twice as long to compile. */
+  /* Several queries per lane save a third of the time, and more keys at a time a fifth, but each doubles the time to
+   * compile. */
   guint64 tile_r = self->q.sequence > 16 && self->flops > 1e7 ? 4 : 1;
   gboolean vectors = self->q.width % 4 == 0 && self->v.width % 4 == 0;
   /* For narrow heads, columns are unrolled. */
@@ -269,7 +269,7 @@ tile_describe (const RlxVariant *variant,
   guint64 tiles = (self->q.sequence - 1) / (4 * tile_y) + 1;
   guint64 chunks = (self->v.width - 1) / (8 * tile_v) + 1;
   guint64 n_groups = (guint64) self->q.batch * self->q.heads * tiles * chunks;
-  /* Queries and keys in pieces of 16, 17 words apart; values in the same place. */
+  /* Rows of 16 columns of queries and keys, 17 words apart; values use the same memory. */
   guint64 size = (4 * tile_y + 32) * 17;
   guint64 keys = 32;
   RlxKernel *kernel = rlx_kernel_new (lower, self->node, "attention-tile");
@@ -290,7 +290,7 @@ tile_describe (const RlxVariant *variant,
   return rlx_kernel_dispatch (kernel, n_groups, error);
 }
 
-/* Of attention-block.wgsl: lanes, queries, and vectors of 64 columns of the value. */
+/* For attention-block.wgsl: lanes and queries of a workgroup, and the most vectors of 64 columns of the value. */
 #define BLOCK_LANES 256
 #define BLOCK_QUERIES 64
 #define BLOCK_MAX_VECTORS 2
@@ -348,29 +348,29 @@ block_describe (const RlxVariant *variant,
 
 /* ---- matrix units ---------------------------------------------------------------- */
 
-/* Of a workgroup: queries, lanes to each, and keys at a time. */
+/* Per workgroup: queries, lanes for each query, and keys at a time. */
 #define MATRIX_MIN_QUERIES 64
 #define MATRIX_LANES 4
 #define MATRIX_KEYS 32
-/* Vectors of a row of scores. */
+/* Vectors in a row of scores. */
 #define MATRIX_ROW 9
 #define MATRIX_MAX_WIDTH 256
 /* Leaves room for other values in registers. */
 #define MATRIX_MAX_KEPT 128
 
-/* How attention-matrix.wgsl shares its work: see its head. */
+/* How attention-matrix.wgsl divides its work: see the head of that file. */
 typedef struct
 {
   const RlxMatrixShape *shape;
   gboolean set_lanes;
   guint lanes;
-  guint queries;           /* of a workgroup */
+  guint queries;           /* per workgroup */
   guint workers;
-  guint parts;             /* in which workers load their queries into registers; 0: these stay in workgroup memory */
-  guint sr, sc, wc;        /* matrices of scores of a worker, and workers side by side */
-  guint rt, ct, wn;        /* of the sums */
-  guint columns;           /* of the value, rounded up to what the workers have */
-  guint tile_k;            /* pieces of eight keys' columns, and of weights */
+  guint parts;             /* of the queries, which workers load into registers one by one; 0: they stay in workgroup memory */
+  guint sr, sc, wc;        /* a worker's matrices of scores, by rows and columns; workers side by side */
+  guint rt, ct, wn;        /* the same for the sums */
+  guint columns;           /* of the value, rounded up to a multiple that all workers share */
+  guint tile_k;            /* of keys or weights, in vectors of eight elements */
 } MatrixPlan;
 
 static const RlxMatrixShape *
@@ -390,8 +390,8 @@ find_matrix_shape (const RlxTarget *target)
   return best;
 }
 
-/* Each worker has its rows and columns of the sums, so that it reads as few matrices as can be: for each row `per_row`, for
- * each column one. */
+/* Gives each worker the rows and columns of the sums for which it loads the fewest matrices: `per_row` for each row, one
+ * for each column. */
 static gboolean
 share_sums (MatrixPlan *plan,
             guint       width,
@@ -415,7 +415,7 @@ share_sums (MatrixPlan *plan,
   return best < G_MAXUINT;
 }
 
-/* For so many queries. */
+/* Completes the plan for so many queries per workgroup; FALSE if that is not possible. */
 static gboolean
 fill_matrix_plan (MatrixPlan      *plan,
                   const Attention *self,
@@ -435,7 +435,7 @@ fill_matrix_plan (MatrixPlan      *plan,
     return FALSE;
   plan->sr = rows / wr;
   plan->sc = n_keys / plan->wc;
-  /* With few registers, few adjacent columns need the fewest. */
+  /* With few registers, a worker should have as few adjacent columns as possible. */
   if (!share_sums (plan, columns, target->registers_are_shared ? 0 : weights))
     return FALSE;
   plan->tile_k = MAX (MATRIX_KEYS * width, weights * queries * MATRIX_KEYS) / 8;
@@ -450,7 +450,7 @@ fill_matrix_plan (MatrixPlan      *plan,
   return storage <= target->limits.max_workgroup_storage;
 }
 
-/* NULL, or why not. */
+/* NULL on success, otherwise the reason for the failure. */
 static const char *
 make_matrix_plan (MatrixPlan      *plan,
                   const Attention *self,
@@ -470,7 +470,7 @@ make_matrix_plan (MatrixPlan      *plan,
     return "no workgroup of 256 whole subgroups";
   if (self->q.width == 0 || self->q.width % plan->shape->k != 0 || self->v.width % 4 != 0 || MAX (self->q.width, self->v.width) > MATRIX_MAX_WIDTH)
     return "the width of heads does not suit matrices";
-  /* More queries load keys and values less often, but need workgroup memory for weights. */
+  /* With more queries, keys and values are loaded less often, but weights need more workgroup memory. */
   if (self->q.sequence > MATRIX_MIN_QUERIES && fill_matrix_plan (plan, self, target, 2 * MATRIX_MIN_QUERIES) && plan->parts > 0)
     return NULL;
   return fill_matrix_plan (plan, self, target, MATRIX_MIN_QUERIES) ? NULL : "too little workgroup memory for heads so wide, or too small subgroups";
@@ -540,7 +540,7 @@ matrix_describe (const RlxVariant *variant,
 
 /* ---- few queries ------------------------------------------------------------------- */
 
-/* Joins the splits of each row's keys: attention-merge.wgsl. */
+/* Merges the splits of each row's keys: attention-merge.wgsl. */
 static gboolean
 lower_merge (const Attention  *self,
              RlxLower         *lower,
@@ -572,7 +572,7 @@ lower_merge (const Attention  *self,
   return rlx_kernel_dispatch (kernel, (rlx_type_n_elements (&self->y->type) - 1) / lanes + 1, error);
 }
 
-/* Where the splits store their results, and how many there are. */
+/* Adds the number of splits, and the outputs for their results. */
 static void
 add_splits (const Attention   *self,
             RlxLower          *lower,
@@ -595,8 +595,7 @@ add_splits (const Attention   *self,
   rlx_kernel_output (kernel, "state", *state);
 }
 
-/* Few rows on a CPU: attention-keys.wgsl, then attention-merge.wgsl if the keys are
- * split between several workgroups. */
+/* For few rows on a CPU: attention-keys.wgsl, then attention-merge.wgsl if the keys are split among several workgroups. */
 static gboolean
 keys_describe (const RlxVariant *variant,
                RlxLower         *lower,
@@ -608,8 +607,8 @@ keys_describe (const RlxVariant *variant,
   const guint64 lanes = 8;
   guint64 rows = self->share * self->q.sequence;
   guint64 n_groups = (guint64) self->q.batch * self->k.heads * rows;
-  /* Two workgroups for each of eight cores, but at least 256 keys for each: fewer take less
-   * time than the step that joins them. */
+  /* Two workgroups for each of eight cores, but at least 256 keys each: fewer take less time than the step that merges
+   * them. */
   guint64 splits = CLAMP (MIN ((16 + n_groups - 1) / n_groups, (guint64) self->k.sequence / 256), 1, 16);
   guint64 span = (self->k.sequence - 1) / splits + 1;
   RlxKernel *kernel = rlx_kernel_new (lower, self->node, "attention-keys");
@@ -641,7 +640,7 @@ keys_describe (const RlxVariant *variant,
          lower_merge (self, lower, sums, state, splits * lanes, error);
 }
 
-/* Rows of queries that a workgroup processes together because they share keys. */
+/* Rows of queries that a workgroup processes together, since they share keys. */
 static guint64
 choose_rows (const Attention *self)
 {
@@ -650,7 +649,7 @@ choose_rows (const Attention *self)
   return rows == 1 ? 1 : rows <= 4 ? 4 : 8;
 }
 
-/* The number of splits of the keys for @n_groups of workgroups, and their length. */
+/* The number of splits of the keys for @n_groups workgroups, and their length. */
 static guint64
 cut_keys (const Attention *self,
           const RlxTarget *target,
@@ -658,8 +657,9 @@ cut_keys (const Attention *self,
           guint64         *span)
 {
   const guint64 block = 64;
-  /* Enough workgroups for the cores there may be, but at least four blocks of keys each: with eight and more a GPU has
-   * one. Its workgroups are one subgroup or two, of which it wants several for each SIMD while they wait for memory. */
+  /* Enough workgroups for any likely number of cores, with at least four blocks of keys each; on a GPU with one, if
+   * there are eight blocks or more. Workgroups there consist of one or two subgroups, of which each SIMD needs several
+   * to hide the latency of memory. */
   guint64 wanted = (target->split_workgroups * (target->loads_coalesce ? 4 : 1) + n_groups - 1) / n_groups;
   guint64 blocks = (self->k.sequence - 1) / block + 1;
   guint64 splits = CLAMP (MIN (wanted, target->loads_coalesce && blocks >= 8 ? blocks : blocks / 4), 1, 64);
@@ -669,7 +669,7 @@ cut_keys (const Attention *self,
 }
 
 /* What attention-split.wgsl and attention-few.wgsl have in common; attention-merge.wgsl follows if the keys are split
- * between several workgroups. */
+ * among several workgroups. */
 static gboolean
 dispatch_few (const Attention *self,
               RlxLower        *lower,
@@ -701,7 +701,7 @@ dispatch_few (const Attention *self,
   return rlx_kernel_dispatch (kernel, n_groups * splits, error) && lower_merge (self, lower, sums, state, splits, error);
 }
 
-/* Few rows: attention-split.wgsl. */
+/* For few rows: attention-split.wgsl. */
 static gboolean
 split_describe (const RlxVariant *variant,
                 RlxLower         *lower,
@@ -728,10 +728,11 @@ split_describe (const RlxVariant *variant,
                        rlx_divide_up ((guint64) self->v.width, lanes * tile_v), FALSE, error);
 }
 
-/* Few rows on a GPU: attention-few.wgsl. Each lane has eight columns of queries, sums, and of keys and values on their way. */
+/* For few rows on a GPU: attention-few.wgsl. Each lane has eight columns of queries and sums, and of the keys and values
+ * that it is loading. */
 #define FEW_COLUMNS 8
 
-/* If registers are scarce, half as many lanes have twice as many each. */
+/* If registers are scarce, half as many lanes have twice as many registers each. */
 static guint
 get_few_lanes (const RlxTarget *target)
 {
@@ -788,8 +789,7 @@ attention_cost (const RlxVariant *variant,
   return rlx_target_get_seconds (target, self->flops, self->bytes);
 }
 
-/* Keys are read again for each row, and columns are unrolled: twice as many take six times as
- * long. */
+/* Keys are read again for each row, and columns are unrolled: twice as many columns take six times as long. */
 static RlxFit
 keys_fits (const RlxVariant *variant,
            const RlxTarget  *target,

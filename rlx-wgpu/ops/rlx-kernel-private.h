@@ -97,7 +97,7 @@ void              rlx_lower_find_joinable (RlxLower                *lower,
 const RlxIrValue *rlx_lower_join_values   (RlxLower                *lower,
                                            const RlxIrValue *const *values,
                                            guint                    n_values);
-/* The size of each there, in bytes. */
+/* The size of each joined value, in bytes. */
 guint64           rlx_lower_get_joined_size (RlxLower         *lower,
                                              const RlxIrValue *value);
 
@@ -112,7 +112,7 @@ gboolean    rlx_lower_pack_weight (RlxLower         *lower,
                                    guint64           stride_n,
                                    guint             width);
 
-/* Whether it can. */
+/* Whether rlx_lower_pack_weight() would succeed. */
 gboolean    rlx_lower_can_pack_weight (RlxLower         *lower,
                                        const RlxIrValue *value,
                                        guint64           n_k,
@@ -155,7 +155,7 @@ gboolean    rlx_lower_can_unpack_f16 (RlxLower         *lower,
                                       const RlxIrValue *value,
                                       RlxPackedType     type,
                                       guint            *condition);
-/* The steps from here on run only if the answer is @if_f16; 0 ends that. */
+/* Steps from here on run only if the answer is @if_f16; a @condition of 0 ends that. */
 void        rlx_lower_set_condition (RlxLower *lower, guint condition, gboolean if_f16);
 
 RlxKernel * rlx_kernel_new        (RlxLower        *lower,
@@ -187,7 +187,7 @@ void        rlx_kernel_set_cost   (RlxKernel *self, double flops, double bytes);
 /* Declares that input @input may share memory with output @output if it is not used
  * afterwards: each invocation reads the elements that it writes, before writing them. */
 void        rlx_kernel_allow_in_place (RlxKernel *self, const char *input, const char *output);
-/* Declares the same for an input that is already in the memory of an output. Does nothing if it is in none. */
+/* Declares the same for an input that is already in the memory of an output; does nothing for others. */
 void        rlx_kernel_merge          (RlxKernel *self, const char *input);
 
 /* Discards a description. */

@@ -17,7 +17,7 @@
 
 #include "util/rlx-half-private.h"
 
-/* What kernels/packed/decode.wgsl takes apart at a time. */
+/* How many numbers kernels/packed/decode.wgsl unpacks at a time. */
 #define CHUNK 32
 
 typedef struct
@@ -25,10 +25,10 @@ typedef struct
   RlxPackedType type;
   guint numbers;           /* in a block */
   guint bytes;
-  guint bits;              /* of a number that has its scale elsewhere, else 0 */
-  double reach;            /* the largest magnitude of what a scale is multiplied by */
-  guint scale;             /* the byte of a block at which its scale begins */
-  double offset_reach;     /* the same as @reach for an offset, which follows the scale; 0: there is none */
+  guint bits;              /* of a number, if scales are stored elsewhere; otherwise 0 */
+  double reach;            /* the largest magnitude of a number that is multiplied by a scale */
+  guint scale;             /* offset of the scale in a block, in bytes */
+  double offset_reach;     /* the same as @reach for the offset, which follows the scale; 0: there is none */
   const guint32 *table;    /* nullable */
   guint n_table;
 } Format;
@@ -124,7 +124,7 @@ find_block_reach (const Format *format,
     case RLX_PACKED_TYPE_MXFP4:
       return ldexp (format->reach, block[0] - 127);
     case RLX_PACKED_TYPE_NVFP4:
-      /* Any byte: exponent and mantissa of an e4m3. */
+      /* The scale is an e4m3. None is above 448; NaN, if read as a number, would be 480. */
       return format->reach * 480.0;
     case RLX_PACKED_TYPE_IQ1_M:
       for (guint i = 0; i < 4; i++)
@@ -167,7 +167,7 @@ is_f8 (const Format *format)
 
 /* ---- rules ------------------------------------------------------------------ */
 
-/* How many scales a row of @columns numbers has. */
+/* The number of scales for a row of @columns numbers. */
 static gint64
 count_blocks (gint64 columns,
               gint64 block_size)
@@ -177,7 +177,7 @@ count_blocks (gint64 columns,
   return (columns - 1) / block_size + 1;
 }
 
-/* Scale and zero point, both nullable, for @rows rows. */
+/* Checks scale and zero point, both nullable, for @rows rows. */
 static gboolean
 check_scales (RlxOpCall           *call,
               const Format        *format,
@@ -227,8 +227,8 @@ check_scales (RlxOpCall           *call,
   return TRUE;
 }
 
-/* The numbers a row has, from its bytes; @columns is how many there should be, or
- * 0. */
+/* Gets the number of columns from the size of a row; @wanted is the number that is
+ * expected, or 0. */
 static gboolean
 get_columns (RlxOpCall           *call,
              const RlxTensorType *packed,
@@ -246,7 +246,7 @@ get_columns (RlxOpCall           *call,
   if (bytes % format->bytes != 0)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                            "rows have %" G_GINT64_FORMAT " bytes, which is no multiple of the %u of a block", bytes, format->bytes);
-  /* a tensor has less than 2³² bytes */
+  /* no overflow: a tensor has less than 2³² bytes */
   room = bytes / format->bytes * format->numbers;
 
   if (wanted == 0 || wanted == room)
@@ -254,7 +254,7 @@ get_columns (RlxOpCall           *call,
       *columns = room;
       return TRUE;
     }
-  /* The last byte, or the last block, need not be full. */
+  /* The last byte, or the last block, may be partly used. */
   if (format->bits == 0 || wanted < 0 || wanted > room ||
       (room - wanted >= format->numbers && (block_size == 0 || (wanted - 1) / block_size != (room - 1) / block_size)))
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
@@ -324,8 +324,8 @@ rlx_dequant_matmul_infer (RlxOpCall                      *call,
   return TRUE;
 }
 
-/* What dequantize_blocks and gather_packed have in common: the result has @shape
- * and one more dimension. */
+/* The common part of dequantize_blocks and gather_packed: the result has @shape and one
+ * more dimension. */
 static gboolean
 infer_rows (RlxOpCall                      *call,
             const RlxDequantizeBlocksAttrs *attrs,
@@ -418,7 +418,7 @@ get_table (const Format *format)
   return table;
 }
 
-/* The packed operand and what belongs to it, as kernels/packed/decode.wgsl wants
+/* Adds the packed operand and what belongs to it, as kernels/packed/decode.wgsl expects
  * them. */
 static void
 kernel_packed (RlxKernel        *kernel,
@@ -538,7 +538,7 @@ rlx_gather_packed_lower (RlxLower        *lower,
 
 /* ---- gradient ---------------------------------------------------------------------- */
 
-/* That of the activation and of the bias; the weight stays as it is. */
+/* The gradients of the activation and of the bias; the weight has none. */
 void
 rlx_dequant_matmul_gradient (RlxGradient     *self,
                              const RlxIrNode *node)

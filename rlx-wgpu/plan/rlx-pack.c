@@ -15,11 +15,12 @@
 /* For smaller writes, the overhead exceeds the cost of the bytes. */
 #define MIN_RUN 16384
 
-/* Rows at a time: what is read of a column is a line of a cache then, and is not pushed out by other columns, which often lie
- * a power of two apart. */
+/* Rows at a time: what is read of a column then fits a cache line, and is not evicted by other columns, which are often a
+ * power of two apart. */
 #define TILE_ROWS 16
 
-/* @n_k rows of @n_n columns. What the compiler knows of strides and sizes makes moves of copies, several at a time. */
+/* @n_k rows of @n_n columns. Inlined, so that the compiler can turn copies of known size and stride into vectorised
+ * moves. */
 static G_ALWAYS_INLINE inline void
 pack_panel (const guint8 *from,
             guint64       stride_k,
@@ -36,8 +37,8 @@ pack_panel (const guint8 *from,
         memcpy (to + (k * width + n) * element, from + (k * stride_k + n * stride_n) * element, element);
 }
 
-/* The elements from @first_k and @first_n, the latter the first of a panel, to before @end_k and @end_n, to panels
- * of @rows rows. */
+/* Packs the elements from (@first_k, @first_n) up to (@end_k, @end_n), exclusive, into panels of @rows rows; @first_n
+ * is the first column of a panel. */
 static void
 pack_elements (const RlxSlot *slot,
                const guint8  *from,
@@ -99,7 +100,7 @@ rlx_slot_pack (const RlxSlot *slot,
 
 /* ---- a piece at a time -------------------------------------------------------------------- */
 
-/* Whether rows follow each other in the tensor, or columns; neither in a part of another one. */
+/* Whether rows, or columns, are contiguous in the tensor; neither are if it is part of another one. */
 static gboolean
 has_rows (const RlxPacking *packing)
 {
@@ -132,7 +133,7 @@ rlx_slot_get_piece (const RlxSlot *slot,
   return n * unit;
 }
 
-/* Which elements are at those bytes. */
+/* Finds the elements of the @size bytes at @at. */
 static void
 find_elements (const RlxSlot *slot,
                gsize          at,
@@ -201,7 +202,7 @@ rlx_slot_pack_runs (const RlxSlot *slot,
   panel = (end_k - first_k) * packing->width * element;
   packed = g_malloc0 (n_panels * panel);
   pack_elements (slot, from, first_k, end_k, first_n, end_n, end_k - first_k, packed);
-  /* Whole panels follow each other. */
+  /* Whole panels are contiguous. */
   if (end_k - first_k == packing->n_k)
     return func (data, first_n * packing->n_k * element, packed, n_panels * panel, error);
   for (guint64 i = 0; i < n_panels; i++)

@@ -50,8 +50,8 @@ typedef struct
   int shares;             /* slot whose memory it reuses in place, or -1 */
 } RlxSlot;
 
-/* A weight that a product would round to f16: n_k · n_n matrices, one after the
- * other in a slot. Of packed ones the slot has the blocks, or the scales. */
+/* A weight that a product would round to f16: n_k · n_n matrices, one after the other in a slot. For packed ones,
+ * the slot has the blocks or the scales. */
 typedef struct
 {
   guint slot;
@@ -128,7 +128,7 @@ typedef struct
   GArray *f16_weights;    /* RlxF16Weight: parameters that steps depend on */
   GArray *reports;        /* RlxPlanReport, in the order of the graph */
   guint64 live_bytes;     /* most activation bytes alive at once: no plan needs less */
-  guint64 kept_bytes;     /* the same if what is computed again were kept; 0: nothing is */
+  guint64 kept_bytes;     /* the same if recomputed values were kept; 0: nothing is recomputed */
   guint64 params_size;
   RlxIr *ir;              /* the graph after the passes; steps point into it */
 } RlxPlan;
@@ -147,7 +147,7 @@ RlxPlan *  rlx_plan_make  (const RlxIr     *ir,
 void       rlx_plan_free  (RlxPlan *plan);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (RlxPlan, rlx_plan_free)
 
-/* Whether each fork has its own. */
+/* Whether each fork has a buffer of its own. */
 static inline gboolean
 rlx_plan_is_own_buffer (const RlxPlan *plan,
                         guint          index)
@@ -157,7 +157,7 @@ rlx_plan_is_own_buffer (const RlxPlan *plan,
   return kind == RLX_BUFFER_BANK || kind == RLX_BUFFER_STATE;
 }
 
-/* The size of what each fork owns, or of what all share. */
+/* The size of what each fork owns, or of what all of them share. */
 guint64    rlx_plan_buffer_bytes (const RlxPlan *plan,
                                   gboolean       own);
 

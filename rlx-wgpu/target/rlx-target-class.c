@@ -9,7 +9,7 @@
 
 #include "util/rlx-debug-private.h"
 
-/* A workgroup of 1,024 invocations in subgroups of 32, and what Mesa's lavapipe has. */
+/* A workgroup of 1,024 invocations in subgroups of 32; also the limit of Mesa's lavapipe. */
 #define MAX_SUBGROUPS 32
 /* What RLX_DEBUG=small-bindings claims, so that tests split small tensors. */
 #define SMALL_BINDING (1024 * 1024)
@@ -38,15 +38,15 @@ rlx_target_set_class (RlxTarget     *self,
                       RlxAdapterType type)
 {
   rlx_speeds_guess (&self->speeds, type);
-  /* AMD's and NVIDIA's cards have this many, and two workgroups of 256 that use all of them fit a core. Less is
-   * known of others: with less than 128, compilers still find room for what we count as 140. */
+  /* AMD's and NVIDIA's cards have this many, and a core has room for two workgroups of 256 that use all of
+   * them. Less is known about others: with fewer than 128, compilers still manage what we count as 140. */
   self->registers = type == RLX_ADAPTER_TYPE_DISCRETE ? 255 : 140;
   self->max_subgroups = MAX_SUBGROUPS;
 
   if (type == RLX_ADAPTER_TYPE_CPU)
     {
-      /* Mesa's lavapipe, measured: eight lanes fill a core, a barrier turns a kernel into
-       * coroutines, and a load that is not uniform is done element by element. */
+      /* Mesa's lavapipe, measured: eight lanes fill a core, a barrier turns a kernel into coroutines, and a
+       * non-uniform load is done element by element. */
       self->lanes = 8;
       self->busy_invocations = 16;
       self->busy_workgroups = 4;
@@ -186,7 +186,7 @@ static const struct
   { RLX_DEVICE_FEATURES_PACKED_DOT, "packed dot products" },
 };
 
-/* The smaller one; when that is the device's, tells. */
+/* The smaller limit; reports it if it is that of the device. */
 static guint64
 lower_limit (GString    *lowered,
              const char *name,
@@ -239,8 +239,7 @@ rlx_target_pretend (RlxTarget       *device,
 
   result.limits = device->limits;
   lower_limits (changed, &result.limits, &named->limits);
-  /* What a device has beside computing is its own affair, and so is how many lanes move
-   * together. */
+  /* Features that do not concern computing remain those of the device, and so do subgroup sizes. */
   result.features = (named->features & device->features) | (device->features & other);
   result.subgroup_min = device->subgroup_min;
   result.subgroup_max = device->subgroup_max;
@@ -248,7 +247,7 @@ rlx_target_pretend (RlxTarget       *device,
   result.subgroup_sizes_can_be_set = named->subgroup_sizes_can_be_set && device->subgroup_sizes_can_be_set &&
                                      (result.features & RLX_DEVICE_FEATURES_SUBGROUPS) != 0;
   result.max_subgroups = MIN (named->max_subgroups, device->max_subgroups);
-  /* Its kernels have what those of the smallest subgroups have there. */
+  /* Kernels have as many registers as with the smallest subgroups of the named target. */
   if (result.subgroup_sizes_can_be_set)
     result.registers = rlx_target_get_registers (named, named->subgroup_min);
   memcpy (result.matrices, device->matrices, sizeof result.matrices);

@@ -14,8 +14,7 @@
 
 G_BEGIN_DECLS
 
-/* Where lanes share registers: the number of hardware threads that Mesa's driver for Intel's chips allows a
-   workgroup. */
+/* If lanes share registers: the most hardware threads per workgroup that Mesa's driver for Intel's chips allows. */
 #define RLX_MAX_SHARED_SUBGROUPS 64
 
 /* Named as in WebGPU. */
@@ -44,7 +43,7 @@ typedef enum
   RLX_COMPONENT_I8,
 } RlxComponent;
 
-/* What a matrix unit multiplies at once: m x k by k x n. */
+/* A shape that a matrix unit multiplies at once: m x k by k x n. */
 typedef struct
 {
   RlxComponent component;
@@ -81,7 +80,7 @@ typedef enum
   RLX_N_FAMILIES
 } RlxFamily;
 
-/* Of one table. */
+/* Rows of one table. */
 #define RLX_MAX_VARIANTS 16
 
 /* Measurements of a variant; zeros if there are none. */
@@ -163,7 +162,7 @@ rlx_target_get_n_segments (const RlxTarget *self,
   return (guint) rlx_divide_up (size, rlx_target_get_segment_size (self));
 }
 
-/* Of an invocation, in a subgroup of this size. */
+/* The registers of an invocation, in a subgroup of this size. */
 static inline guint
 rlx_target_get_registers (const RlxTarget *self,
                           guint            subgroup_size)
@@ -173,7 +172,7 @@ rlx_target_get_registers (const RlxTarget *self,
   return self->registers * self->subgroup_size / subgroup_size;
 }
 
-/* The most invocations of a workgroup, in subgroups of @subgroup_size. */
+/* The most invocations of a workgroup with subgroups of @subgroup_size. */
 static inline guint
 rlx_target_get_max_workgroup (const RlxTarget *self,
                               guint            subgroup_size)
@@ -183,8 +182,8 @@ rlx_target_get_max_workgroup (const RlxTarget *self,
   return self->subgroup_sizes_can_be_set ? MIN (max, self->max_subgroups * subgroup_size) : max;
 }
 
-/* The size of subgroups that a kernel of @workgroup invocations should ask for, which need @needed registers each:
- * the largest that provides them, or the smallest that a workgroup can consist of. 0: the driver's choice. */
+/* The subgroup size that a kernel of @workgroup invocations should request if each needs @needed registers: the
+ * largest that provides them, or the smallest that a workgroup can consist of. 0: the driver's choice. */
 static inline guint
 rlx_target_choose_subgroup_size (const RlxTarget *self,
                                  guint            workgroup,

@@ -19,10 +19,10 @@
 #define SUBGROUPS RLX_DEVICE_FEATURES_SUBGROUPS
 #define MATRIX (RLX_DEVICE_FEATURES_SUBGROUPS | RLX_DEVICE_FEATURES_SUBGROUP_MATRIX)
 
-/* A kernel may ask for a size of subgroups. */
+/* Kernels may request a subgroup size. */
 #define SIZES (1 << 0)
-/* A subgroup of Intel's has 128 registers that are as wide as the smallest one. Dawn requires
- * twice that, so half of them are left to a lane. */
+/* A subgroup on Intel's chips has 128 registers that are as wide as the smallest subgroup.
+ * Dawn requires twice that size, which leaves half of them to a lane. */
 #define SHARED (SIZES | 1 << 1)
 #define SHARED_REGISTERS 64
 #define SLOW_MEMORY (1 << 2)
@@ -37,9 +37,9 @@ typedef struct
   guint subgroup_min, subgroup_max, subgroup_size;
   guint invocations, workgroup_storage, storage_buffers, alignment;
   guint64 buffer_size, binding_size;
-  guint registers;                  /* 0: what its class has */
+  guint registers;                  /* 0: that of its class */
   guint traits;
-  RlxMatrixShape matrices[15];      /* up to the first that is empty */
+  RlxMatrixShape matrices[15];      /* up to the first empty one */
 } Row;
 
 #define F16 RLX_COMPONENT_F16

@@ -20,11 +20,11 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (RlxTuning, rlx_tuning_free)
 
 #define RLX_TUNING_MAX_PROBLEMS 1024
 GBytes *     rlx_tuning_to_bytes       (RlxTuning *self);
-/* NULL for anything that the former did not write. */
+/* NULL for anything that rlx_tuning_to_bytes() did not write. */
 RlxTuning *  rlx_tuning_from_bytes     (GBytes *bytes);
 guint        rlx_tuning_get_n_problems (RlxTuning *self);
 
-/* @variant is nullable, to forget the problem. */
+/* @variant is nullable; NULL forgets the problem. */
 void         rlx_tuning_set            (RlxTuning  *self,
                                         const char *problem,
                                         const char *variant);

@@ -70,7 +70,7 @@ compare_texts (gconstpointer a,
 GBytes *
 rlx_tuning_to_bytes (RlxTuning *self)
 {
-  /* The same table is the same file. */
+  /* Sorted, so that the same table yields the same file. */
   g_autoptr(GPtrArray) problems = g_hash_table_get_keys_as_ptr_array (self->variants);
   g_autoptr(GVariant) variant = NULL;
   GVariantBuilder builder;
@@ -126,7 +126,7 @@ rlx_tuning_set (RlxTuning  *self,
       g_hash_table_remove (self->variants, problem);
       return;
     }
-  /* Whoever has that many needs others by now. */
+  /* With that many, most are likely to be obsolete. */
   if (g_hash_table_size (self->variants) >= RLX_TUNING_MAX_PROBLEMS && !g_hash_table_contains (self->variants, problem))
     g_hash_table_remove_all (self->variants);
   g_hash_table_replace (self->variants, g_strdup (problem), g_strdup (variant));

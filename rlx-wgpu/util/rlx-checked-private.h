@@ -58,8 +58,8 @@ RLX_CHECKED_ROUND_UP_ (rlx_round_up_u64,  guint64, rlx_add_u64)
 
 #undef RLX_CHECKED_ROUND_UP_
 
-/* How many pieces of @size there are in @value, the last one of them perhaps
- * smaller. Cannot overflow; @size is not 0. */
+/* The number of pieces of @size in @value, the last of which may be smaller. Cannot
+ * overflow; @size is not 0. */
 static inline guint64
 rlx_divide_up (guint64 value,
                guint64 size)

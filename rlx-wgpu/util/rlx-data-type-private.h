@@ -40,7 +40,7 @@ extern const RlxDataTypeInfo rlx_data_types[RLX_N_DATA_TYPES + 1];
 /* Also correct if the compiler makes the enumeration signed. */
 #define RLX_IS_DATA_TYPE(data_type) ((guint) (data_type) < RLX_N_DATA_TYPES)
 
-/* For values that are not data types, a row that says so. */
+/* For values that are not data types, returns a row that says so. */
 static inline const RlxDataTypeInfo *
 rlx_data_type_get_info (RlxDataType data_type)
 {
@@ -67,7 +67,7 @@ rlx_data_type_is_narrow (RlxDataType data_type)
   return rlx_data_type_get_info (data_type)->number == RLX_NUMBER_NARROW;
 }
 
-/* Whether kernels see a float. */
+/* Whether kernels load the type as a float. */
 static inline gboolean
 rlx_data_type_loads_float (RlxDataType data_type)
 {

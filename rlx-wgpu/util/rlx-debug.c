@@ -12,7 +12,7 @@
 #define QUOTE_MAX_CHARS 64
 #define UNKNOWN_MAX_KEYS 4
 
-/* Followed by a name. */
+/* A name follows. */
 #define TARGET_KEY "target="
 
 static const struct
@@ -48,7 +48,7 @@ static const struct
   { "small-bindings", RLX_DEBUG_SMALL_BINDINGS, "Limit each binding to 1 MiB" },
 };
 
-/* The keys that only talk; "all" must not change any result. */
+/* The keys that only log; "all" must not change any result. */
 #define RLX_DEBUG_TALKING \
   (RLX_DEBUG_DEVICE | RLX_DEBUG_COMPILE | RLX_DEBUG_FUSE | RLX_DEBUG_PLAN | \
    RLX_DEBUG_SHADERS | RLX_DEBUG_DISPATCH | RLX_DEBUG_CACHE)
@@ -94,7 +94,7 @@ rlx_quote_text (const char *text,
   return g_string_free (quoted, FALSE);
 }
 
-/* Like g_parse_debug_string(), case does not matter and "_" is as good as "-". */
+/* As in g_parse_debug_string(), case does not matter and "_" stands for "-". */
 static gboolean
 key_matches (const char *key,
              const char *token,
@@ -104,7 +104,7 @@ key_matches (const char *key,
     {
       char c = token[i] == '_' ? '-' : g_ascii_tolower (token[i]);
 
-      /* Also ends here when the key is shorter, at its NUL. */
+      /* Also ends at the NUL of a shorter key. */
       if (key[i] == '\0' || c != key[i])
         return FALSE;
     }
@@ -203,8 +203,8 @@ rlx_debug_get_flags (void)
         g_atomic_int_set (&debug_flags, (gint) rlx_debug_parse (value, &target, &help, &unknown));
       g_atomic_pointer_set (&debug_target, target);
 
-      /* Before anything is said: a log writer of the application may come back
-       * here, and must not wait for itself. */
+      /* Before anything is logged: a log writer of the application may call back here, and
+       * must not wait for itself. */
       g_once_init_leave (&initialized, 1);
 
       if (help)
@@ -230,7 +230,7 @@ rlx_debug_get_target (void)
 void
 rlx_debug_set_target (const char *target)
 {
-  /* Otherwise the first reader would put the environment's target back. */
+  /* Otherwise the first reader would restore the environment's target. */
   rlx_debug_get_flags ();
   g_atomic_pointer_set (&debug_target, target);
 }
@@ -238,7 +238,7 @@ rlx_debug_set_target (const char *target)
 void
 rlx_debug_set_flags (RlxDebugFlags flags)
 {
-  /* Otherwise the first reader would put the environment's flags back. */
+  /* Otherwise the first reader would restore the environment's flags. */
   rlx_debug_get_flags ();
   g_atomic_int_set (&debug_flags, (gint) flags);
 }
@@ -259,8 +259,8 @@ rlx_debug_log (const char *key,
   message = g_strdup_vprintf (format, args);
   va_end (args);
 
-  /* A message, not debug: who set the key wants to see it without having to
-   * set G_MESSAGES_DEBUG too; and never fatal. */
+  /* A message, not debug output: whoever sets the key wants to see it without having to set
+   * G_MESSAGES_DEBUG as well. Also, it is never fatal. */
   g_log_structured (G_LOG_DOMAIN, G_LOG_LEVEL_MESSAGE,
                     "RLX_DEBUG_KEY", name,
                     "MESSAGE", "[%s] %s", name, message);

@@ -19,7 +19,7 @@ rlx_element_get_int_range (RlxDataType  data_type,
   *max = rlx_data_type_get_info (data_type)->max;
 }
 
-/* The lower bits of @value. */
+/* Stores the lower bits of @value. */
 static void
 set_bits (const RlxDataTypeInfo *info,
           gpointer               data,
@@ -71,7 +71,7 @@ rlx_element_set_int (RlxDataType data_type,
     set_bits (rlx_data_type_get_info (data_type), data, index, (guint64) value);
 }
 
-/* An integer, its bits taken for those of an unsigned one where it is. */
+/* An integer of any type; that of a u64 is reinterpreted as signed. */
 static gint64
 get_integer (const RlxDataTypeInfo *info,
              gconstpointer          data,
@@ -112,7 +112,7 @@ rlx_element_get_double (RlxDataType   data_type,
                                            : (double) (guint64) get_integer (info, data, index);
 }
 
-/* 64-bit integers straight to float: by way of double they would be rounded
+/* 64-bit integers are converted to float directly: by way of double they would be rounded
  * twice. */
 float
 rlx_element_get_float (RlxDataType   data_type,
@@ -163,8 +163,8 @@ is_same (RlxDataType data_type,
   return rlx_narrow_from_double (data_type, back) == rlx_narrow_from_double (data_type, value);
 }
 
-/* The shortest decimal number that is read back as the same float: 0.1, not
- * 0.100000001. Nine digits always do for f32, five for f16. */
+/* The shortest decimal number that is read back as the same float: 0.1, not 0.100000001.
+ * Nine digits are always enough for f32, five for f16. */
 static void
 append_float (GString    *text,
               RlxDataType data_type,
@@ -183,7 +183,7 @@ append_float (GString    *text,
       return;
     }
 
-  /* "%g" would write a thousand as 1e+03. -0.0 is no integer's text. */
+  /* "%g" would write 1000 as 1e+03. -0.0 must keep its sign. */
   if (value != 0 && value > -0x1p24f && value < 0x1p24f && (float) (gint32) value == value)
     {
       g_string_append_printf (text, "%d", (gint32) value);

@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-/* Integer arithmetic only: the result must not depend on the rounding mode, on
- * flush-to-zero set by some driver in this thread, or on F16C being there. */
+/* Integer arithmetic only: the result must not depend on the rounding mode, on a driver
+ * that has set flush-to-zero in this thread, or on whether there is F16C. */
 
 static inline guint32
 float_bits (float value)
@@ -30,9 +30,9 @@ float_from_bits (guint32 bits)
   return value;
 }
 
-/* @value >> @shift, rounded to nearest, ties to even; 1 <= @shift <= 63. The
- * carry may run into the exponent, which is just what rounding up across a
- * power of two (or to infinity) means. */
+/* @value >> @shift, rounded to nearest, ties to even; 1 <= @shift <= 63. The carry may run
+ * into the exponent, which is just what rounding up across a power of two (or to infinity)
+ * requires. */
 static inline guint64
 shift_right_even (guint64 value,
                   guint   shift)
@@ -152,7 +152,7 @@ rlx_bfloat_from_float (float value)
 {
   guint32 bits = float_bits (value);
 
-  /* Rounding could carry a NaN's payload away and leave an infinity. */
+  /* Dropping bits could turn a NaN into infinity. */
   if ((bits & 0x7fffffff) > 0x7f800000)
     return (guint16) (bits >> 16) | 0x40;
 

@@ -69,7 +69,7 @@ rlx_narrow_from_double (RlxDataType data_type,
 
   if (data_type == RLX_DATA_TYPE_F8E8M0)
     {
-      /* size is fraction * 2^exponent with a fraction from 1/2 up to but without 1 */
+      /* size is fraction * 2^exponent with a fraction in [1/2, 1) */
       double fraction = frexp (size, &exponent);
 
       if (!isfinite (value))
@@ -92,7 +92,7 @@ rlx_narrow_from_double (RlxDataType data_type,
   exponent = size == 0 ? 1 - format->bias : MAX (exponent - 1, 1 - format->bias);
   quantum = ldexp (1, exponent - format->fraction);
   rounded = rint (size / quantum);
-  /* A carry runs on into the exponent. */
+  /* A carry continues into the exponent. */
   if (exponent + format->bias >= 1 << format->exponent || exponent > 200)
     bits = G_MAXUINT32;
   else
@@ -118,6 +118,6 @@ rlx_narrow_fits (RlxDataType data_type,
     return format->special != SPECIAL_NONE;
   if (isinf (value))
     return format->special == SPECIAL_IEEE;
-  /* In the middle between the largest and what would come next, the even one of them counts. */
+  /* A tie between the largest number and what would come next rounds to even. */
   return (format->largest & 1) != 0 ? fabs (value) < beyond : fabs (value) <= beyond;
 }

@@ -24,7 +24,7 @@ G_BEGIN_DECLS
 
 /* ---- the process ---- */
 
-/* Whether it runs with more privileges than the user who started it. Never on Windows,
+/* Whether the process has more privileges than the user who started it. Never on Windows,
  * which has no such programs. */
 gboolean rlx_os_is_privileged    (void);
 /* Yields the processor to another thread, for as short a time as possible. */

@@ -41,8 +41,8 @@ rlx_os_is_privileged (void)
 #endif
 }
 
-/* Not g_thread_yield() where there is another way: it sleeps for longer than it
- * takes to be told. */
+/* Not g_thread_yield() if there is an alternative: it sleeps for longer than a notification
+ * takes. */
 void
 rlx_os_yield (void)
 {
@@ -117,9 +117,9 @@ rlx_os_exit (int status)
 
 /* ---- memory ---- */
 
-/* What is asked for at a time. */
+/* The size of a single request. */
 #define POPULATE_PIECE ((gsize) 4 << 20)
-/* What large pages have on most processors. */
+/* The size of large pages on most processors. */
 #define LARGE_PAGE ((gsize) 2 << 20)
 
 gpointer
@@ -152,10 +152,9 @@ rlx_os_pages_drop (gpointer pages,
 #endif
 }
 
-/* Most of the time that new memory takes is for its pages. Large ones are faster,
- * and asking for many at once is faster than asking for each when it is first
- * touched; not for all, since other threads have to wait in the meantime as soon as
- * one of them needs memory. */
+/* Most of the cost of new memory is that of its pages. Large ones are faster, and
+ * requesting many at once is faster than faulting in each when it is first touched. Not all
+ * at once, though: in the meantime, other threads that need memory have to wait. */
 void
 rlx_os_pages_populate (gpointer pages,
                        gsize    size)
@@ -270,7 +269,7 @@ set_errno_error (GError    **error,
   g_set_error (error, G_IO_ERROR, g_io_error_from_errno (code), "%s: %s", what, g_strerror (code));
 }
 
-/* Takes @file over. */
+/* Takes ownership of @file. */
 static int
 check_file (int      file,
             GError **error)
@@ -292,7 +291,7 @@ rlx_os_file_open (const char *path,
                   gboolean    links,
                   GError    **error)
 {
-  /* Without O_NONBLOCK opening a pipe waits for a writer. */
+  /* Without O_NONBLOCK, opening a pipe waits for a writer. */
   return check_file (open (path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | (links ? 0 : O_NOFOLLOW)), error);
 }
 
@@ -319,7 +318,7 @@ rlx_os_file_open_below (const char *folder,
       file = inner;
       path = slash != NULL ? slash + 1 : NULL;
     }
-  /* The kernel's words for a link are about loops. */
+  /* The system's message for a link is about loops. */
   if (file < 0 && (errno == ELOOP || errno == EMLINK))
     {
       g_set_error_literal (error, G_IO_ERROR, G_IO_ERROR_PERMISSION_DENIED, "It is a link, which may point anywhere");
@@ -506,7 +505,7 @@ GArray *
 rlx_os_folder_list (int folder)
 {
   GArray *entries = g_array_new (FALSE, FALSE, sizeof (RlxOsEntry));
-  /* The stream takes what it reads over. */
+  /* The stream takes ownership of the descriptor. */
   int fd = openat (folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR *stream = fd >= 0 ? fdopendir (fd) : NULL;
   struct dirent *item;
@@ -604,7 +603,7 @@ rlx_os_folder_read (int         folder,
   guint8 *data = NULL;
   int fd;
 
-  /* O_NONBLOCK for a FIFO that somebody left there. */
+  /* O_NONBLOCK in case somebody has left a FIFO there. */
   fd = openat (folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0)
     return NULL;
@@ -634,8 +633,8 @@ rlx_os_folder_write (int         folder,
                      gsize       body_size)
 {
   static atomic_uint counter;
-  /* Process numbers come again, and containers have their own. GLib's random numbers
-   * are the program's. */
+  /* Process IDs are reused, and containers have their own. GLib's random numbers belong to
+   * the program, which may seed them. */
   g_autofree char *temporary = g_strdup_printf (RLX_OS_TEMPORARY "%ld-%u-%" G_GINT64_MODIFIER "x", (long) getpid (),
                                                 atomic_fetch_add (&counter, 1), g_get_real_time ());
   gboolean good;

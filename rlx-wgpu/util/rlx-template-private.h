@@ -35,8 +35,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (RlxTemplate, rlx_template_free)
 void         rlx_template_set_int    (RlxTemplate *self, const char *name, gint64 value);
 void         rlx_template_set_text   (RlxTemplate *self, const char *name, const char *text);
 
-/* All definitions, in a fixed order: with the same description, a text has the same
- * expansion. */
+/* All definitions, in a fixed order: while the description is the same, so is the expansion
+ * of a text. */
 char *       rlx_template_describe   (RlxTemplate *self);
 
 /* Expands a kernel file of the library's resource, for instance "softmax.wgsl"

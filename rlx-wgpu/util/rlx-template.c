@@ -10,8 +10,8 @@
 
 #include <string.h>
 
-/* The input is this library's own, but a mistake in it must end in a message,
- * neither in a full stack nor in a full memory. */
+/* The input is the library's own, but a mistake in it must end in an error message, not in
+ * a stack overflow or in a lack of memory. */
 #define MAX_INCLUDES   16
 #define MAX_NESTING    32
 #define MAX_PARENS     64
@@ -24,13 +24,13 @@ struct _RlxTemplate
   GHashTable *texts;
 };
 
-/* One expansion. #define and #for change the copy of the integers in here, so
- * that the template can be expanded again. */
+/* One expansion. #define and #for change the integers in here, not those of the template,
+ * so that it can be expanded again. */
 typedef struct
 {
   GHashTable *ints;
   GHashTable *texts;      /* of the template */
-  GHashTable *arguments;  /* texts that a file is included with, in front of those */
+  GHashTable *arguments;  /* texts that a file is included with; they hide those */
   GHashTable *included;
   GHashTable *used;
   GString *output;
@@ -254,7 +254,7 @@ read_unary (Reader  *reader,
   return ok;
 }
 
-/* Longer operators come before those they begin with. */
+/* Longer operators come before their prefixes. */
 static const struct
 {
   char token[3];
@@ -359,7 +359,7 @@ read_binary (Reader  *reader,
   return TRUE;
 }
 
-/* An expression that takes up the rest of a line. */
+/* Reads an expression that takes up the rest of a line. */
 static gboolean
 read_last (Reader  *reader,
            gint64  *value,
@@ -523,11 +523,11 @@ run_use (Source  *source,
   if (names->len == 0 && !some)
     return fail (source, error, "#use needs a name");
 
-  /* no names would mean all */
+  /* an empty list would mean all */
   return names->len == 0 || use_blocks (source, (const char *const *) names->pdata, error);
 }
 
-/* What a file is included with. */
+/* A value that a file is included with. */
 typedef struct
 {
   char *name;
@@ -544,7 +544,7 @@ argument_clear (gpointer data)
   g_free (argument->value);
 }
 
-/* Twice, and all is as before. */
+/* Swaps an argument with the definition that it hides; a second call restores it. */
 static void
 exchange_argument (Expansion *expansion,
                    Argument  *argument)
@@ -559,8 +559,8 @@ exchange_argument (Expansion *expansion,
   argument->value = hidden;
 }
 
-/* Reads NAME=EXPR and NAME="text", and adds them to @key, which tells one way to
- * include a file from another. */
+/* Reads NAME=EXPR and NAME="text", and appends them to @key, which identifies this
+ * inclusion of a file. */
 static gboolean
 read_arguments (Source   *source,
                 Reader   *reader,
@@ -630,7 +630,7 @@ run_include (Source  *source,
   if (!g_hash_table_add (source->expansion->included, g_strdup (key->str)))
     return TRUE;
 
-  /* Some of it may be there already because of a #use. */
+  /* Some of it may already be there because of a #use. */
   if (g_str_equal (file, RLX_WGSL_LIBRARY_MATH))
     return use_blocks (source, NULL, error);
 
@@ -648,7 +648,7 @@ run_include (Source  *source,
   for (guint i = arguments->len; i-- > 0;)
     exchange_argument (source->expansion, &g_array_index (arguments, Argument, i));
 
-  /* What follows must not run on in the file's last line. */
+  /* What follows must not continue the file's last line. */
   return g_str_has_suffix (source->expansion->output->str, "\n") || emit (source, "\n", 1, error);
 }
 
@@ -773,9 +773,9 @@ run_for (Source   *source,
   return TRUE;
 }
 
-/* Runs lines up to a directive that ends a block, or to the end of the file.
- * Lines that are not @active are only looked at for their structure. On return
- * the current line is the one that ended the block. */
+/* Runs lines up to a directive that ends a block, or to the end of the file. Unless
+ * @active, lines are only parsed for their structure. On return, the current line is the
+ * one that ended the block. */
 static gboolean
 run_block (Source    *source,
            guint      nesting,

@@ -28,8 +28,8 @@ char *   rlx_wgsl_library_select       (const char         *file,
                                         const char *const  *names,
                                         GError            **error);
 
-/* The same, but without the blocks in @done, a set of strings that it owns and adds the
- * selected ones to. */
+/* The same, but without the blocks in @done, a set that owns its strings, to which the
+ * selected ones are added. */
 char *   rlx_wgsl_library_select_new   (const char         *file,
                                         const char *const  *names,
                                         GHashTable         *done,
