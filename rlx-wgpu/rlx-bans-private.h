@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Variants that are wrong on an adapter, beside what calibration finds out by itself. They
- * are kept apart from it: they may be known before a calibration, and outlive it.
+ * Variants that are wrong on an adapter, besides those that calibration finds by itself. They
+ * are stored separately: they may be known before a calibration, and outlive it.
  */
 #pragma once
 

@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * An executable as its files know it: rlx-executable.c makes it, rlx-run.c runs
- * it, rlx-executable-values.c has its parameters and states, and
- * rlx-executable-facts.c tells about it.
+ * The internals of an executable: rlx-executable.c creates it, rlx-run.c runs it,
+ * rlx-executable-values.c has its parameters and states, and rlx-executable-facts.c describes
+ * it.
  */
 #pragma once
 

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * A call on its way through the queue of a device. Whoever ends it first, the
- * device thread or a cancellation, gives the caller the answer.
+ * A call on its way through the queue of a device. Whatever ends it first, the device thread
+ * or a cancellation, gives the caller the answer.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Runs: synchronous, asynchronous, by name, cancelled.
+ * Running executables: synchronously, asynchronously, by name, with cancellation.
  */
 #include "config.h"
 

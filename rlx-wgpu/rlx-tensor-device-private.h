@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Where tensors lie on devices.
+ * Tensors in the memory of a device.
  */
 #pragma once
 

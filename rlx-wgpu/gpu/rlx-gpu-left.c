@@ -4,10 +4,10 @@
  * Jobs that nobody waits for.
  *
  * They are collected, since a submit costs more than a small job: what the device thread
- * finds in its queue one behind the other is submitted together, at the latest when
- * nothing has come for a moment. Each submit writes a number when it is over, and the next
- * job that is waited for reads the numbers of all. There is nobody who could be told that one
- * of them failed, so the device is given up then.
+ * finds in its queue in succession is submitted together, at the latest when nothing has
+ * arrived for a moment. Each submit writes a number when it is finished, and the next job
+ * that is waited for reads the numbers of all. If one of them has failed, there is nobody to
+ * tell, so the device is given up.
  */
 #include "config.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * The kernels for the gradients of attention: the heads of kernels/attention-backward.wgsl and
- * kernels/attention-backward-block.wgsl say what they do.
+ * Kernels for the gradients of attention: see the heads of kernels/attention-backward.wgsl and
+ * kernels/attention-backward-block.wgsl.
  */
 #include "config.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * What the rule, the lowering and the gradient of attention share, and attention whose operands and result do not all have
- * the same layout.
+ * What the rule, the lowering and the gradient of attention share, including attention whose operands and result do not
+ * all have the same layout.
  */
 #pragma once
 

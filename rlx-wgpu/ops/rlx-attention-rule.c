@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Which operands attention takes.
+ * The rules of attention.
  */
 #include "config.h"
 

@@ -1,27 +1,27 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * How passes and expansions make nodes. There is a function for each operator,
- * rlx_build_NAME(), generated from the op table: it runs the operator's rule, so
- * nobody says the type of a result by hand.
+ * Creates nodes for passes and expansions. There is a function for each operator,
+ * rlx_build_NAME(), generated from the op table: it runs the operator's rule, so the type
+ * of a result is never given by hand.
  *
  *   g_auto(RlxBuilder) b = RLX_BUILDER (ir, node);
  *   RlxIrValue *centred = rlx_build_sub (&b, x, mean);
  *   RlxIrValue *y = rlx_build_matmul (&b, centred, w, RLX_MATMUL_ATTRS (.transpose_b = TRUE));
  *
- * A builder remembers its first error. From then on it makes nothing, and all its
- * functions return NULL, so it is enough to look at the end.
+ * A builder remembers its first error. From then on it creates nothing, and all its
+ * functions return NULL, so it is enough to check at the end.
  *
- * An operator that is made of others has `expand` in its row, and a function
+ * An operator that is composed of others has `expand` in its row, and a function
  *
  *   RlxIrValue *
  *   rlx_NAME_expand (RlxBuilder *b, const RlxIrNode *node, RlxIrValue *const *inputs)
  *
- * which returns what stands for the node's only result, of the same type, or for the first
- * of several, all of which it puts into the builder's `results`. @inputs are those of the
- * node in the new graph, NULL for absent ones. NULL without an error of the builder leaves
- * the node as it is. The others take its place before the graph is simplified and fused, so
- * they share in all of that.
+ * which returns the replacement of the node's only result, of the same type, or of the
+ * first of several, all of which it puts into the builder's `results`. @inputs are those of
+ * the node in the new graph, NULL for absent ones. NULL without an error of the builder
+ * keeps the node. Otherwise it is replaced before the graph is simplified and fused, so
+ * that its replacement benefits from both.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Convolutions along a sequence that comes in parts.
+ * Convolutions along a sequence that arrives in chunks.
  */
 #include "config.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Complex numbers: pairs of floats along the last dimension. Everything is
- * written so that it is one region of element-wise operators that read their
- * operands through views.
+ * Complex numbers: pairs of floats along the last dimension. Everything is expressed as
+ * element-wise operators that read their operands through views, so that it becomes a single
+ * fused region.
  */
 #include "config.h"
 

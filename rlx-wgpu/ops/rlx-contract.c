@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Products with more than two matrices, and diagonals.
+ * Products of more than two matrices, and diagonals.
  */
 #include "config.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Convolutions as products of matrices, on a GPU: kernels/conv-tile.wgsl.
+ * Convolutions as matrix products, on a GPU: kernels/conv-tile.wgsl.
  */
 #include "config.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Copies of elements that lie at regular distances in the operand and in the result.
+ * Copies of elements at regular strides in the operand and in the result.
  */
 #include "config.h"
 

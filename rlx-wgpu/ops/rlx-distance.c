@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Distances between points, and the nearest ones. Both are computed from differences, not
- * from products: what is near is exact, and equal points are equally far from any other.
+ * Distances between points, and nearest neighbours. Both are computed from differences, not
+ * from products: small distances are exact, and equal points are equally far from any other.
  */
 #include "config.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Contractions: einsum and dot_general. Both are a list of labels for each
- * operand and for the result; both become transposes, sums and matrix products
- * before the graph is lowered.
+ * Contractions: einsum and dot_general. Both are a list of labels for each operand and for
+ * the result, and both become transposes, sums and matrix products before the graph is
+ * lowered.
  */
 #include "config.h"
 

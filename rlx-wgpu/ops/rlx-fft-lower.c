@@ -1,10 +1,10 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Fourier transforms along one axis. One dispatch does what fits into workgroup memory,
- * also the convolution that stands for a length with large prime factors. Longer ones take
- * a pass over memory for each factor that fits, with several neighbouring transforms in a
- * workgroup, so that what is read and written is in whole cache lines.
+ * Fourier transforms along one axis. A single dispatch does what fits into workgroup memory,
+ * including the convolution that replaces a length with large prime factors. Longer
+ * transforms take one pass over memory for each factor that fits, with several adjacent
+ * transforms in a workgroup, so that whole cache lines are read and written.
  */
 #include "config.h"
 

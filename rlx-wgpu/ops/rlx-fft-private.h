@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * How the length of a Fourier transform is taken apart, and what kernels need to
- * know in advance.
+ * How the length of a Fourier transform is factorised, and what kernels need to know in
+ * advance.
  */
 #pragma once
 

@@ -1,8 +1,7 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Fourier transforms: rules, what becomes of several axes, and gradients. Kernels are in
- * rlx-fft-lower.c.
+ * Fourier transforms: rules, several axes, and gradients. The kernels are in rlx-fft-lower.c.
  */
 #include "config.h"
 

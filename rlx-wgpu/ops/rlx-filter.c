@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Filters of finite impulse response.
+ * Finite impulse response filters.
  */
 #include "config.h"
 

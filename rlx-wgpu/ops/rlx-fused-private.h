@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * A fused region: element-wise operators that run as one generated kernel. The
- * compiler makes a `fused` node for every element-wise node, alone or grouped.
+ * A fused region: element-wise operators that run as one generated kernel. The compiler turns
+ * every element-wise node into a `fused` node, alone or with others.
  */
 #pragma once
 

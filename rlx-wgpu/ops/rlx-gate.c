@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Gates of mixtures of experts: few numbers for each token, so that all of it is made of
- * other operators.
+ * Gates of mixtures of experts. There are few numbers for each token, so everything is
+ * composed of other operators.
  */
 #include "config.h"
 

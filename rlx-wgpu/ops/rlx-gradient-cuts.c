@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Where a graph is cut, so that its values can be computed again part by part.
+ * Where a graph is cut, so that its values can be recomputed segment by segment.
  */
 #include "config.h"
 

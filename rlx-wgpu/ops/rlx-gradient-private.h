@@ -1,12 +1,12 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Reverse mode. Gradients are ordinary nodes that are added to the graph they are of,
- * so they can be differentiated again, fused and printed like any others.
+ * Reverse-mode differentiation. Gradients are ordinary nodes that are added to the same
+ * graph, so they can be differentiated again, fused and printed like any others.
  *
- * The row of an operator in the table says what its rule is (`gradient`, see
- * generate.py): expressions, where it is element-wise; the derivative of what it
- * expands to; or a function beside its lowering,
+ * The row of an operator in the table gives its rule (`gradient`, see generate.py):
+ * expressions, if it is element-wise; the gradient of what it expands to; or a function
+ * next to its lowering,
  *
  *   void
  *   rlx_NAME_gradient (RlxGradient *self, const RlxIrNode *node)
@@ -18,10 +18,10 @@
  *       rlx_gradient_add (self, node, RLX_NAME_FILTER, rlx_build_…(b, g, …));
  *   }
  *
- * It is called for a node that the loss depends on, and that depends on something a
- * gradient was asked for, when all contributions to the gradients of its results are
- * there. Users of a value contribute in the reverse order of their creation, always the
- * same, so that sums have the same bits every time. Errors are those of the builder.
+ * It is called for a node that the loss depends on, and that depends on something whose
+ * gradient was requested, as soon as all contributions to the gradients of its results are
+ * there. Users of a value contribute in the reverse order of their creation, so that sums
+ * have the same bits every time. Errors are those of the builder.
  */
 #pragma once
 

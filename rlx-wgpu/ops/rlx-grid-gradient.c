@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * The gradient of sampling at places: that of looking up rows and weighing them, which is the same.
+ * The gradient of grid sampling: that of the equivalent weighted sum of rows that are looked up.
  */
 #include "config.h"
 

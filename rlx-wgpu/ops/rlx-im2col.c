@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * The windows of a convolution as the columns of a matrix.
+ * The windows of a convolution as columns of a matrix.
  */
 #include "config.h"
 

@@ -1,8 +1,7 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Gradients of what moves elements: whatever was read goes back to where it was read
- * from, and is added up there.
+ * Gradients of operators that move elements: they are added up in the places that were read.
  */
 #include "config.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * What operators that move and pick elements have in common.
+ * What operators that move and select elements have in common.
  */
 #pragma once
 

@@ -1,12 +1,12 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Operators whose operands name places of other operands.
+ * Operators with operands that index other operands.
  *
- * Scattering must not depend on who comes first. Where the last update counts,
- * a maximum of update numbers finds it. Where updates are combined, they are
- * sorted by the place they go to (a radix sort, which is stable), so that those
- * of one place lie next to each other in their order.
+ * Scattering must not depend on which invocation comes first. If the last update wins, it is
+ * found as the maximum of the numbers of updates. If updates are combined, they are sorted by
+ * destination (a radix sort, which is stable), so that those of one place are adjacent and in
+ * order.
  */
 #include "config.h"
 

@@ -20,8 +20,8 @@
  *   - outputs can be read back within the dispatch with load_y as well;
  *   - p.NAME for each parameter;
  *   - workgroup_index (wid: vec3<u32>) -> u32, the linear index of the
- *     workgroup, at most n_workgroups - 1 being meant: the grid is folded, so a
- *     kernel must do nothing when the index is not less than its count;
+ *     workgroup: the grid is folded, so a kernel must do nothing if the index
+ *     is not below n_workgroups;
  *   - $(NAME) for each define, also NAME in #if; WG is always defined: the
  *     workgroup size to use in @workgroup_size($(WG)) (default 64).
  * and must have the entry point `main`. Shapes go into parameters, not
@@ -32,19 +32,19 @@
  * the tensor's start. The last vector may reach beyond the tensor's end. A vector
  * output is stored four elements at a time: store4_y (i, v).
  *
- * A store to an 8-bit or packed 16-bit output may come from any invocation in
- * any order: it is done with atomics on the word. Two invocations must not
- * store to the same element.
+ * Any invocation may store to an 8-bit or packed 16-bit output, in any order: the
+ * store uses atomics on the word. Two invocations must not store to the same
+ * element.
  *
- * Where a kernel has several outputs whose elements are less than a word, a store to
- * one of them is inside one condition at most, which has no && or ||. A driver lost
- * 16-bit stores that were deeper. So conditions become numbers first, and stores come
- * last: put_if () in kernels/common/product.wgsl does that.
+ * If a kernel has several outputs with elements of less than a word, stores to them must
+ * be nested in at most one condition, without && or ||: one driver lost 16-bit stores
+ * that were nested deeper. So turn conditions into numbers first, and store last: put_if ()
+ * in kernels/common/product.wgsl does that.
  *
- * An atomic output is for what invocations do share: its elements are u32 (the
- * value has 32-bit elements), and besides load_NAME and store_NAME it has
- * atomic_add_NAME and atomic_max_NAME (i: u32, v: u32) -> u32, which return what
- * was there before.
+ * An atomic output is for elements that invocations do share: they are u32 (the
+ * value has 32-bit elements), and besides load_NAME and store_NAME there are
+ * atomic_add_NAME and atomic_max_NAME (i: u32, v: u32) -> u32, which return the
+ * previous value.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * What the two files of losses share.
+ * What rlx-loss.c and rlx-cross-entropy.c share.
  */
 #pragma once
 

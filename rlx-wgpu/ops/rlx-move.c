@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * More operators that move elements: what is a plain copy between regular
- * places goes through rlx_lower_copy(), the rest has a rule per element.
+ * More operators that move elements: plain copies between regular places go through
+ * rlx_lower_copy(), the others have a rule for each element.
  */
 #include "config.h"
 

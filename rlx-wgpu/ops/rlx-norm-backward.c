@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * The gradient of norms along the last axis as an operator with kernels of its own.
+ * The gradient of norms along the last axis, as an operator with kernels of its own.
  */
 #include "config.h"
 

@@ -1,9 +1,8 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Operators that find a few numbers for each row (its mean and deviation, or
- * its largest element and the sum of exponentials) and then change all elements
- * of the row by them.
+ * Operators that compute a few numbers for each row (its mean and deviation, or its largest
+ * element and the sum of exponentials) and then change all elements of the row with them.
  */
 #pragma once
 

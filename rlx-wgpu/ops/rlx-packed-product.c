@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * The variants of products with packed weights: the heads of kernels/packed-matmul.wgsl, kernels/packed-row.wgsl,
- * kernels/packed-dot.wgsl, kernels/common/tile-rows.wgsl and kernels/common/matrix-rows.wgsl say what they are and why.
+ * The variants of products with packed weights: see the heads of kernels/packed-matmul.wgsl, kernels/packed-row.wgsl,
+ * kernels/packed-dot.wgsl, kernels/common/tile-rows.wgsl and kernels/common/matrix-rows.wgsl.
  */
 #include "config.h"
 

@@ -1,10 +1,9 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * The grids of the IQ types of GGUF files: facts of the format. An entry has 16
- * bits, two are in a word, the first in the lower half. It is eight numbers of 2
- * bits or, for iq3, four numbers of 4 bits (of which 3 are used), the first in the
- * lowest bits.
+ * The grids of the IQ types of GGUF files, as the format defines them. An entry has 16 bits;
+ * a word contains two, the first in the lower half. Each is eight numbers of 2 bits or, for
+ * iq3, four numbers of 4 bits (of which 3 are used), the first in the lowest bits.
  */
 #pragma once
 

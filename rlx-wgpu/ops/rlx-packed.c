@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Numbers that are packed into blocks of bits: they are taken apart in the kernels
- * that need them, and nowhere else. rlx-packed-product.c has their products.
+ * Numbers that are packed into blocks of bits, and unpacked only in the kernels that need
+ * them. Their products are in rlx-packed-product.c.
  */
 #include "config.h"
 

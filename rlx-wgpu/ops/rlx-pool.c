@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Pools: windows that become one element each.
+ * Pooling: each window becomes one element.
  */
 #include "config.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Chooses how a product goes through the matrix units of a GPU; the head of
- * kernels/matmul-matrix.wgsl says what the numbers are, plan/rlx-f16-weights.c which
- * weights may.
+ * Chooses how a product uses the matrix units of a GPU. The head of
+ * kernels/matmul-matrix.wgsl explains the numbers; plan/rlx-f16-weights.c decides which
+ * weights may be rounded for it.
  */
 #include "config.h"
 

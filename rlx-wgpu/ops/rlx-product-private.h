@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * The product of two matrices, for every operator that is made of one.
+ * The product of two matrices, for every operator that is based on one.
  */
 #pragma once
 

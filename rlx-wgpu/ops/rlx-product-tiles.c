@@ -1,9 +1,8 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Products of matrices in tiles that workgroups make: kernels/common/tile.wgsl and
- * kernels/common/tile-rows.wgsl say what the numbers are. How a product is shared out
- * among workgroups is here, too.
+ * Tiled products of matrices; kernels/common/tile.wgsl and kernels/common/tile-rows.wgsl
+ * explain the numbers. How a product is divided among workgroups is here, too.
  */
 #include "config.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * The variants for the product of two matrices: the heads of kernels/matmul.wgsl,
+ * The variants of the product of two matrices: see the heads of kernels/matmul.wgsl,
  * kernels/matmul-dot.wgsl, kernels/matmul-shuffle.wgsl, kernels/matmul-tile.wgsl,
- * kernels/matmul-registers.wgsl and kernels/matmul-matrix.wgsl say what they are and why.
+ * kernels/matmul-registers.wgsl and kernels/matmul-matrix.wgsl.
  */
 #include "config.h"
 

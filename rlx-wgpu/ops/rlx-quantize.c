@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Quantisation: numbers as small integers, a scale and a zero point, which are
- * the same for a tensor, along an axis or in blocks.
+ * Quantisation: numbers as small integers with a scale and a zero point, which apply to a
+ * whole tensor, along an axis or to a block.
  */
 #include "config.h"
 

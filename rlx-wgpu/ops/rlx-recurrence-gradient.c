@@ -4,11 +4,11 @@
  * Gradients of sequences. With S the state after a step and G its gradient,
  *
  *   S = A S₋ + k vᵀ,  y = Sᵀ q,  A = diag(w) + out inᵀ
- *   G = A₊ᵀ G₊ + q dyᵀ, which is a sequence of the same kind, backwards: q in place of k, dy of v, in and out swapped
+ *   G = A₊ᵀ G₊ + q dyᵀ, which is a reversed sequence of the same kind, with q for k, dy for v, and in and out swapped
  *   dq = S dy,  dk = G v,  dv = Gᵀ k,  dw = Σ G · S₋,  din = S₋ (Gᵀ out),  dout = G (S₋ᵀ in).
  *
- * All operators are put into that form first. What takes memory is the states of all steps, so long sequences are cut
- * into parts, and the states of one part at a time are made again.
+ * All operators are put into that form first. The states of all steps would take too much memory, so long sequences
+ * are split into segments, and the states of one segment at a time are recomputed.
  */
 #include "config.h"
 

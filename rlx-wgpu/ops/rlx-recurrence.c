@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
  * Sequences whose state is a matrix for each head: state-space models and linear attention. They differ in how the
- * state changes from step to step, and are one kernel, kernels/recurrence.wgsl.
+ * state changes from step to step, and share one kernel, kernels/recurrence.wgsl.
  */
 #include "config.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Gradients of recurrent networks: those of their steps, one after the other.
+ * Gradients of recurrent networks, step by step.
  */
 #include "config.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Recurrent networks: one product for what the operand contributes to all gates
- * of all steps, then the steps.
+ * Recurrent networks: one product for the contribution of the operand to all gates of all
+ * steps, then the steps.
  */
 #include "config.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Reports: small results of a run that are for the library itself, which finds in them
- * what went wrong in a checked run, or what values there were.
+ * Reports: small results of a run for the library itself, which tell what went wrong in a
+ * checked run, or which values there were.
  */
 #pragma once
 

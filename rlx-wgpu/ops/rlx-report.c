@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * What passes/rlx-check.c and passes/rlx-survey.c add to a graph: reports, which a run
- * reads back, and the excess of sums and products. Their kernels are plain, not fast.
+ * What passes/rlx-check.c and passes/rlx-survey.c add to a graph: reports, which are read
+ * back after a run, and the excess of sums and products. Their kernels are simple, not fast.
  */
 #include "config.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * What becomes of a sum of products of integers: itself, the number that it
- * stands for, or that quantised again.
+ * What a sum of integer products becomes: itself, the number that it represents, or that
+ * number quantised again.
  */
 #include "config.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Values between elements. Resizing is done axis by axis.
+ * Interpolation. Resizing is done axis by axis.
  */
 #include "config.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Several rotations in one dispatch, and rows that go straight into a cache.
+ * Several rotations in one dispatch, and rows that are written directly into a cache.
  */
 #pragma once
 

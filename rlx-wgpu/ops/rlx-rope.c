@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Rotary positions. The compiler joins several of them, and the writing of their
- * rows into a cache: rlx-rope-private.h.
+ * Rotary position embeddings. The compiler merges several of them, and also the writing of
+ * their rows into a cache: see rlx-rope-private.h.
  */
 #include "config.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * A tensor seen as rows (the axes an operator leaves alone) and columns (those it works
- * along), and how many invocations share a row: what reductions, softmax and norms have
- * in common.
+ * A tensor as rows (the axes that an operator leaves alone) and columns (those that it works
+ * along), and how many invocations share a row: what reductions, softmax and norms have in
+ * common.
  */
 #pragma once
 

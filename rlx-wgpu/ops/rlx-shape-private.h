@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Views: transpose, slice, expand, reverse and frame pick elements of their operand at
- * regular distances. A consumer that can read through such a view needs no copy.
+ * Views: transpose, slice, expand, reverse and frame select elements of their operand at
+ * regular strides. A consumer that can read through such a view needs no copy.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Signals in frames: what is common to operators that transform each of them.
+ * Signals in frames: what operators that transform frames have in common.
  */
 #pragma once
 

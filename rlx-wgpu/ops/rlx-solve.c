@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Systems of linear equations: factors of matrices, and solving with them. All of
- * it is in f32: expanding leaves no f16 to the lowerings.
+ * Systems of linear equations: factorising matrices, and solving with the factors. Everything
+ * is in f32: f16 is converted when operators are expanded.
  */
 #include "config.h"
 

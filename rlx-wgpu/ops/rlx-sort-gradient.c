@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Gradients of what puts elements in order, and of running sums.
+ * Gradients of operators that sort, and of cumulative ones.
  */
 #include "config.h"
 

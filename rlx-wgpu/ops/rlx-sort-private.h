@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Steps that work along one axis of a tensor: the place of the largest element,
- * sorting, running sums. Operators are made of one or several of them.
+ * Steps along one axis of a tensor: finding the largest element, sorting, cumulative sums.
+ * Operators consist of one or several of them.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Powers of signals by frequency.
+ * Power spectra of signals.
  */
 #include "config.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * What the kernel builder makes: one dispatch, which the plan places, gives a text
- * and binds.
+ * The result of the kernel builder: one dispatch. The plan places it, and creates its WGSL
+ * and its bindings.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Of boxes that overlap, the best.
+ * Non-maximum suppression: keeps the best of boxes that overlap.
  */
 #include "config.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * What changes states, such as a step of an optimiser: one kernel reads gradients and states, and writes the states.
+ * Updates of states, such as a step of an optimiser: one kernel reads gradients and states, and writes the states.
  *
- * Where the same is done to many tensors, they lie one behind the other, those of each operand in a buffer of their own,
- * and the kernel goes through all of them at once. The room between two of them is gone through, too, and nobody looks
- * at what comes of it.
+ * If many tensors are updated in the same way, they are stored contiguously, those of each operand in a buffer of their
+ * own, and the kernel processes all of them at once. It also processes the gaps between them, whose contents do not
+ * matter.
  */
 #include "config.h"
 

@@ -1,16 +1,15 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * The kernels that there are for an operator, and the one place where one of them is
+ * The kernels that are available for an operator, and the one place where one of them is
  * chosen.
  *
- * A family of operators has a table of variants, rlx_NAME_variants, which the rows of
- * the op table name. A lowering computes the problem, a struct of plain numbers that
- * everything about the choice is read from, and calls rlx_lower_choose(). That takes,
- * of the variants that fit well and are not banned, the one of the least cost; where
- * none fits well, of those that fit at all. Ties go to the earlier row, and the last
- * row fits everything that the table is for. A cost is an estimate, times what
- * calibration has measured it to be off by.
+ * A family of operators has a table of variants, rlx_NAME_variants, which the rows of the op
+ * table refer to. A lowering computes the problem, a struct of plain numbers on which the
+ * whole choice is based, and calls rlx_lower_choose(). That takes the cheapest of the
+ * variants that fit well and are not banned; if none fits well, the cheapest of those that
+ * fit at all. Ties go to the earlier row, and the last row fits every problem of the table. A
+ * cost is an estimate, multiplied by the error that calibration has measured for it.
  */
 #pragma once
 

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * What convolutions and pools have in common: a window that moves over the
- * spatial axes of a tensor.
+ * What convolutions and pools have in common: a window that slides over the spatial axes of a
+ * tensor.
  */
 #pragma once
 

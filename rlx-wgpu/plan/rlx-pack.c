@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * From the bytes of a tensor to those of its slot: as they are, or in panels of columns. A panel has all rows, one after
- * the other, of as many columns as it is wide; what the last one has too many are zeros.
+ * From the bytes of a tensor to those of its slot: unchanged, or in panels of columns. A panel has all rows, one after
+ * the other, of as many columns as it is wide; the last one is padded with zeros.
  */
 #include "config.h"
 

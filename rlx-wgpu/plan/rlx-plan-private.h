@@ -1,9 +1,8 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * From an optimised graph to what the device is told to do: steps over slots
- * (rlx-lower.c), slots placed in buffers (rlx-plan.c), WGSL for each step
- * (rlx-source.c).
+ * From an optimised graph to commands for a device: steps over slots (rlx-lower.c), slots
+ * placed in buffers (rlx-plan.c), and WGSL for each step (rlx-source.c).
  */
 #pragma once
 

@@ -1,11 +1,11 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * What a device is to the compiler. Passes and lowering see a RlxTarget and nothing
- * else of a device, so a graph can be compiled for any device anywhere: gpu/ makes a
- * target from an adapter, rlx-target-table.c has named ones.
+ * A device as the compiler sees it. Passes and lowering know nothing of a device but its
+ * RlxTarget, so a graph can be compiled for any device anywhere: gpu/ makes a target from an
+ * adapter, rlx-target-table.c has named ones.
  *
- * A target is a plain value. Whoever wants another one copies it and changes the copy.
+ * A target is a plain value. To get a different one, copy it and change the copy.
  */
 #pragma once
 

@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Targets by name. Each says where its limits, features, subgroups and matrices come
- * from: for most, what Dawn reported on the named driver. What a chip does not say of
- * itself follows from its class, but for what stands here.
+ * Targets by name. Each says where its limits, features, subgroups and matrices come from:
+ * for most, what Dawn reported with the named driver. What a chip does not report follows
+ * from its class, except for what is listed here.
  */
 #include "config.h"
 

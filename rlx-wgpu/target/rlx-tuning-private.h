@@ -1,9 +1,8 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Which variant is fastest for a problem, where somebody asked for it to be measured.
- * Both are texts: the family and the problem as its table prints it, and the name of a
- * row.
+ * The fastest variant for a problem, if somebody asked for it to be measured. Both are
+ * strings: the family and the problem as its table prints it, and the name of a row.
  */
 #pragma once
 

@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * The table of tuned problems, and its file. There are no times in it: which variant was
- * fastest is all there is to know, and a variant that does not fit the problem, or that
- * calibration found to be wrong, is not used whatever the table says.
+ * The table of tuned problems, and its file. It contains no times, since all that matters is
+ * which variant was fastest. A variant that does not fit the problem, or that calibration
+ * found to be wrong, is not used whatever the table says.
  */
 #include "config.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Arithmetic on sizes that come from users or files. Every function returns
- * FALSE when the exact result does not fit and then leaves *result alone, so a
- * caller that forgets to look cannot go on with a wrapped value by accident.
+ * Arithmetic on sizes that come from users or files. Every function returns FALSE if the
+ * exact result does not fit, and then leaves *result unchanged, so a caller that forgets to
+ * check cannot continue with a wrapped value by accident.
  */
 #pragma once
 

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * What is known of each data type: the one table that the host, the text form,
- * files and the WGSL around kernels are written from.
+ * The facts about each data type: a single table for the host, the text form, files and the
+ * WGSL around kernels.
  */
 #pragma once
 

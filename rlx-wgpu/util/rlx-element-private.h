@@ -1,9 +1,8 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * One element of an array of any data type: the only place that knows what the
- * types look like in memory. @data is aligned for the type, and @index is in
- * the array.
+ * One element of an array of any data type: the only place that knows how types are laid out
+ * in memory. @data is aligned for the type, and @index is within the array.
  */
 #pragma once
 

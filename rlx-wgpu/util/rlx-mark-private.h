@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Marks on sysprof's time line. They cost next to nothing when nobody looks, and
- * nothing where the library was built without sysprof.
+ * Marks on sysprof's time line. They cost next to nothing while nobody records them, and
+ * nothing if the library was built without sysprof.
  *
  *   RLX_MARK_BEGIN (run);
  *   …

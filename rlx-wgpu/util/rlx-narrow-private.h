@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * Floats that are narrower than kernels compute with, as bit patterns, with the results
- * of kernels/common/narrow.wgsl.
+ * Floats that are narrower than those that kernels compute with, as bit patterns. Results are
+ * the same as in kernels/common/narrow.wgsl.
  */
 #pragma once
 

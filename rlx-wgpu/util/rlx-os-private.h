@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * What systems do differently. Only rlx-os.c includes headers that not every system
- * has, or asks which system it is compiled for. Linux is what is tested; each
- * function says what happens elsewhere.
+ * Differences between systems. Only rlx-os.c includes headers that not every system has, or
+ * asks which system it is compiled for. Tests run on Linux; each function says what happens
+ * elsewhere.
  */
 #pragma once
 

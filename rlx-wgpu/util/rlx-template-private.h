@@ -1,14 +1,14 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * The small text step in front of WGSL: what `override` cannot do (types,
- * structure, unrolling) is done here. Lines that start with # are directives:
+ * A small preprocessor for WGSL, which does what `override` cannot do (types,
+ * structure, unrolling). Lines that start with # are directives:
  *
  *   #include "common/name.wgsl"      once per expansion; relative to kernels/
- *   #include "FILE" N=EXPR T="text"… once per such values, which last to its end
- *   #use NAME NAME…                  functions of common/math.wgsl with what they
- *                                    need, each once per expansion; ${NAME} stands
- *                                    for the names in a text variable, if any
+ *   #include "FILE" N=EXPR T="text"… once per set of values, which are defined up to its end
+ *   #use NAME NAME…                  functions of common/math.wgsl and their
+ *                                    dependencies, each once per expansion; ${NAME}
+ *                                    stands for the names in a text variable, if any
  *   #define NAME EXPR                an integer, from here on
  *   #if EXPR  #elif EXPR  #else  #endif
  *   #for NAME in A..B  #endfor       repeats its body for A, A+1, … B-1
@@ -17,8 +17,8 @@
  * and ${NAME} the text of a text variable. EXPR has integers, names,
  * defined(NAME), + - * / % ( ) ! == != < <= > >= && ||. An unknown name, a
  * division by zero, an overflow or an unbalanced directive is an error that
- * names file and line. Only this library's own files and numbers pass through
- * here: never a string from a user.
+ * names file and line. Only the library's own files and numbers are processed,
+ * never a string from a user.
  */
 #pragma once
 

@@ -6,8 +6,8 @@
  *   //= name: dependency dependency …
  *
  * and runs to the next such line or the end of the file; text before the first
- * block belongs to none. A kernel takes the blocks it names and what these
- * need, because every function that reaches the driver costs compile time.
+ * block belongs to none. A kernel includes the blocks that it names and their
+ * dependencies, because every function that reaches the driver costs compile time.
  */
 #pragma once
 
