@@ -1,48 +1,48 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Turns the op table (*.toml) into C, headers, the manual's operator page and what Vala has to know.
+"""Turns the op table (*.toml) into C, headers, the manual's page of operators and metadata for Vala.
 
     generate.py table|vocabulary.h|build.c|gradient.c|methods.c|methods.h|options.c|options.h|manual|metadata OUTPUT TOML... [HEADER]
 
-The table and the manual take what values of enumerations mean from the header.
+The table and the manual take the descriptions of enumeration values from the header.
 
 A row:
     [op.NAME]
     summary, doc, formula, bound     text for the manual and the methods
-    subnormals                       what becomes of subnormal numbers: "kept", "kept by" values of an attribute, or,
-             by default for what is not exact, "may be taken for zero"
+    subnormals                       how subnormal numbers are treated: "kept", "kept by" values of an attribute, or,
+             by default if the operator is not exact, "may be taken for zero"
     inputs = ["self:number", "other:same", "bias?:same", "inputs*:any"]
-             name, ? optional, * repeats; type set or `same` (as the first
-             input) or `sameN` (as input N)
-    shapes = a call by example, with types for operands, as in the text form, and the types of its results: a test
-             checks them. Element-wise operators have one without it
+             name, ? optional, * repeated; a set of types, or `same` (as the
+             first input) or `sameN` (as input N)
+    shapes = an example of a call, with the types of operands, as in the text form, and those of the results: a test
+             checks it. Element-wise operators have one by default
     attrs.NAME = { type = bool|int|float|ints|string|data_type|enum:RlxName, default, doc }
              without default it is required and an argument of the method;
              with one it is a property of the RlxNameOptions object; a
              string has none; `field` is its name in C, by default the same
-    checked = what fails a run in checked mode, or "nothing:" and why
-    since = "1.0" (default)          the version that has it first; an attribute
-             that came later says its own
+    checked = what makes a checked run fail, or "nothing:" and the reason
+    since = "1.0" (default)          the first version that has it; attributes
+             that were added later give their own
     outputs = 1 (default) or "many"
-    rule = which rlx_RULE_infer and rlx_RULE_lower in C; default NAME.
-             Operators of one rule have one struct of attributes, with the
+    rule = the RULE in the C functions rlx_RULE_infer and rlx_RULE_lower; default NAME.
+             Operators with the same rule share one struct of attributes, with the
              members of all; element-wise ones each have their own
-    variants = which rlx_VARIANTS_variants in C: the kernels that its lowering chooses from
-    attrs_of = the rule whose struct of attributes it has, instead of its own
-    traits = ["norm", "epilogue", "report"]    what passes ask of a family, see RlxOpFlags
-    internal = true                  only passes make it, and say the types of
-             its results: no method, no rule, and nothing in the manual
-    expand = "always" or "sometimes"   it becomes other operators when it is
-             compiled, by rlx_RULE_expand in C; always: it has no lowering
+    variants = the VARIANTS in rlx_VARIANTS_variants in C: the kernels that the lowering chooses from
+    attrs_of = the rule whose struct of attributes it uses, instead of its own
+    traits = ["norm", "epilogue", "report"]    what passes need to know of a family, see RlxOpFlags
+    internal = true                  only passes create it, and set the types of
+             its results: no method, no rule, and not in the manual
+    expand = "always" or "sometimes"   it is replaced with other operators during
+             compilation, by rlx_RULE_expand in C; always: it has no lowering
     f, i, u, b, result               element-wise only, see elementwise.toml
     gradient = "rule"                rlx_RULE_gradient in C, see rlx-gradient-private.h
-             "expand"                that of what it expands to
-             "zero"                  the derivative is zero wherever there is one
-             "none: WHY"             it has none; said by itself where no operand or result is a float
+             "expand"                that of its expansion
+             "zero"                  the derivative is zero wherever it exists
+             "none: WHY"             there is none; implied if no operand or result is a float
              ["g * b", "g * a"]      element-wise only, for each operand, "" for none: g is the result's gradient, y the
-             result, a, b, c the operands; numbers, attributes and element-wise operators make up expressions as in Python,
-             and `t = …; ` in front names what is used several times
+             result, a, b, c the operands; expressions are written as in Python, with numbers, attributes and element-wise
+             operators, and `t = …; ` in front names a value that is used several times
 """
 import ast
 import math
@@ -170,7 +170,7 @@ class Op:
         self.options = [a for a in self.attrs if not a.required]
         known = {a.name: f'${i}' for i, a in enumerate(self.attrs)} | {'bits': '$bits'}
         for k, text in self.exprs.items():
-            # what stands for an attribute in an expression is its number
+            # expressions refer to attributes by number
             for name in re.findall(r'\$(\w+)', text or ''):
                 if name not in known:
                     sys.exit(f'{self.name}: {k} has ${name}, which is no attribute')
@@ -190,7 +190,7 @@ class Op:
 
     @property
     def group(self):
-        """What operators with one struct of attributes have in common."""
+        """The name of the struct of attributes, which several operators may share."""
         return self.attrs_of or (self.name if self.elementwise else self.rule)
 
     @property
@@ -228,7 +228,7 @@ class Op:
 
 
 def load_enums(headers):
-    """Of each enumeration, the short names of its values and what they mean."""
+    """For each enumeration, the short names and descriptions of its values."""
     enums = {}
     for path in headers:
         with open(path, encoding='utf-8') as stream:
@@ -241,7 +241,7 @@ def load_enums(headers):
 
 
 def plain(text):
-    """Without the links of the manual."""
+    """The text without links to the manual."""
     return re.sub(r'\[(?:method@(?:Rlx\.)?\w+\.(\w+)|enum@(?:Rlx\.)?(\w+))\]', lambda link: link[1] or 'Rlx' + link[2], text)
 
 
@@ -254,7 +254,7 @@ def load(paths):
     names = [op.name for op in ops]
     if len(set(names)) != len(names):
         sys.exit('an operator has two rows: ' + ', '.join(sorted({n for n in names if names.count(n) > 1})))
-    # those that nobody can ask for come last
+    # internal operators come last
     return sorted(ops, key=lambda op: op.internal)
 
 
@@ -263,7 +263,7 @@ def camel(name):
 
 
 def attr_groups(ops):
-    """By what operators have in common: the members of their struct of attributes."""
+    """The members of each struct of attributes."""
     groups = {}
     for op in ops:
         for a in op.attrs:
@@ -279,7 +279,7 @@ def defaults(op):
 
 
 def rule_attrs(op, groups):
-    """Whether the rule sees attributes: that of element-wise operators in general does not."""
+    """Whether the rule gets attributes; the general one of element-wise operators does not."""
     return op.group in groups and (not op.elementwise or op.rule == op.name)
 
 
@@ -295,7 +295,7 @@ def quote(text):
 
 
 def c_inf(value):
-    """A double constant that compilers and the scanner take."""
+    """A double constant that both compilers and g-ir-scanner accept."""
     if math.isinf(value):
         return 'INFINITY' if value > 0 else '-INFINITY'
     return repr(float(value))
@@ -378,10 +378,10 @@ def table(ops, enums):
     return '\n'.join(out)
 
 
-# ---- what the compiler calls it ----------------------------------------------
+# ---- the vocabulary of the compiler ------------------------------------------
 
 def operands(ops):
-    """Names for the positions of operands, of a rule where its operators agree, otherwise of the operator."""
+    """Names for the indices of operands: of the rule if its operators agree, otherwise of each operator."""
     out = []
     for rule in rules(ops):
         same = [op for op in ops if op.rule == rule.rule and not op.elementwise and not op.variadic]
@@ -473,7 +473,7 @@ def gradient_function(op):
 
 
 class GradientExpression:
-    """Turns an expression of a row into calls of the builder, one a line, so that nodes have the same order everywhere."""
+    """Turns an expression of a row into calls of the builder, one per line, so that nodes always have the same order."""
 
     OPERATORS = {ast.Add: 'add', ast.Sub: 'sub', ast.Mult: 'mul', ast.Div: 'div', ast.BitAnd: 'logical_and', ast.BitOr: 'logical_or',
                  ast.USub: 'neg', ast.Eq: 'equal', ast.NotEq: 'not_equal', ast.Lt: 'less', ast.LtE: 'less_equal', ast.Gt: 'greater',
@@ -797,7 +797,7 @@ def type_words(op):
 
 def example(op):
     args = [i['name'] for i in op.inputs if i['name'] != 'self' and not i['variadic'] and not i['optional']]
-    # what comes after operands that are left out is named
+    # after optional operands, arguments are named
     named = any(i['optional'] for i in op.inputs)
     args += [(f'{a.name}=' if named else '') + (f"'{a.doc.split('`')[1]}'" if a.type == 'string' else a.name) for a in op.required]
     result = 'results' if op.many else 'y'
@@ -850,9 +850,8 @@ def manual(ops, enums):
 # ---- Vala -------------------------------------------------------------------
 
 def metadata(ops):
-    """Default values of operands that may be left out, where nothing that is required follows, and of options; that lists
-    are variants as properties only; and types that are arrays of constants in C, or the C compiler warns about Vala's
-    code."""
+    """Defaults of optional operands that no required argument follows, and of options. Also, lists are variants only as
+    properties, and arrays of constants have their C type, or the C compiler would warn about Vala's code."""
     out = ['', '// From the op table.']
     for op in [op for op in ops if not op.internal]:
         for i in [] if op.required or op.variadic else op.inputs:
@@ -868,7 +867,7 @@ def metadata(ops):
 def main():
     what, path, *files = sys.argv[1:]
     if what == 'metadata':
-        # what is written by hand comes first
+        # the part written by hand comes first
         hand, *files = files
         with open(hand, encoding='utf-8') as stream:
             text = stream.read() + metadata(load(files))
