@@ -8,7 +8,7 @@
 
 #include "ops/rlx-attention-private.h"
 
-/* The operands that attention has, too. */
+/* The operands that attention has as well. */
 enum
 {
   QUERY = RLX_ATTENTION_SELF,
@@ -16,14 +16,14 @@ enum
   VALUE = RLX_ATTENTION_VALUE,
 };
 
-/* What a lane has in registers besides rows of its own; and with blocks, the same besides columns of the result. */
+/* Registers of a lane besides rows of its own; and with blocks, the same besides columns of the result. */
 #define REGISTERS 40
 #define BLOCK_REGISTERS 56
 
-/* How many keys or queries a lane takes at a time: counted by the compilers for Intel's chips. */
+/* How many keys or queries a lane processes at a time, as the compilers for Intel's chips count them. */
 static const guint blocks[] = { 4, 4, 2, 3 };
 
-/* The vectors that lie in one piece, if rows consist of whole ones, and the fewest columns of a part. */
+/* The columns of a vector, if rows consist of whole ones, and the fewest columns of a part. */
 #define UNIT 4
 #define MIN_PART 16
 
@@ -36,7 +36,7 @@ rlx_attention_backward_fits (const RlxIrNode *node)
   guint first = node->op->id == RLX_OP_ID_ATTENTION_BACKWARD ? RLX_ATTENTION_BACKWARD_MASK : RLX_ATTENTION_MASK, n_extras = 0;
   gint64 width = node->inputs[QUERY]->type.shape[3], columns = node->inputs[VALUE]->type.shape[3];
 
-  /* A step has seven storage bindings besides these, and eight are there everywhere. */
+  /* A step has seven storage bindings besides these, and every device has eight. */
   for (guint i = first; i < node->n_inputs; i++)
     n_extras += node->inputs[i] != NULL;
   if (n_extras > 1)
@@ -61,7 +61,7 @@ count_groups (const RlxAttention *self,
   return (guint64) self->q.batch * (guint64) (by_query ? self->q.heads : self->k.heads) * count_tiles (self, by_query, lanes);
 }
 
-/* What all steps have in common. Each keeps @rows for those after it. */
+/* What all steps have in common. Each keeps @rows for the ones after it. */
 static RlxKernel *
 new_kernel (const RlxAttention *self,
             RlxLower           *lower,
@@ -125,7 +125,7 @@ lower_rows (const RlxAttention *self,
   return rlx_kernel_dispatch (kernel, count_groups (self, stage == 0, lanes), error);
 }
 
-/* One of four steps, each of which makes a part of the columns of one result. */
+/* One of four steps, each of which computes a part of the columns of one result. */
 static gboolean
 lower_block (const RlxAttention *self,
              RlxLower           *lower,
@@ -179,8 +179,8 @@ rlx_attention_backward_lower (RlxLower        *lower,
   rlx_attention_init (&self, node, RLX_ATTENTION_BACKWARD_MASK);
   type.shape[0] = self.q.batch * self.q.heads * self.q.sequence;
   rows = rlx_lower_temporary (lower, &type);
-  /* A key and a value with their gradients. Where a fifth is missing, spills of 12 % on NVIDIA's cards and none on AMD's take
-   * less than to make the scores again. */
+  /* Room for a key and a value with their gradients. If a fifth is missing, spills of 12 % on NVIDIA's cards and none on
+   * AMD's cost less than recomputing the scores. */
   has_room = 5 * (gint64) target->registers >= 4 * (2 * (self.q.width + self.v.width) + REGISTERS);
   if (!target->barriers_are_cheap || has_room)
     return lower_rows (&self, lower, 0, rows, error) && lower_rows (&self, lower, 1, rows, error);

@@ -15,7 +15,7 @@
 
 /* ---- attention --------------------------------------------------------------------- */
 
-/* Query heads that share a key are an axis of their own: [batch, key heads, shared, sequence, width]. */
+/* Query heads that share a key form an axis of their own: [batch, key heads, shared, sequence, width]. */
 typedef struct
 {
   RlxBuilder *b;
@@ -59,7 +59,7 @@ bring_out (Attention  *self,
   return self->attrs->layout != RLX_HEAD_LAYOUT_HEADS_FIRST ? rlx_build_swapped (self->b, x, 1, 2) : x;
 }
 
-/* @first_extra is the number of the operand that the mask is, which the others follow. */
+/* @first_extra is the index of the mask among the operands; the other optional ones follow it. */
 static void
 attention_init (Attention         *self,
                 RlxBuilder        *b,
@@ -87,7 +87,7 @@ attention_init (Attention         *self,
   self->scale = self->attrs->scale != 0 ? self->attrs->scale : query->shape[3] > 0 ? 1.0 / sqrt ((double) query->shape[3]) : 1.0;
 }
 
-/* Which keys a query sees by its position; NULL for all. Broadcasts to the scores. */
+/* Which keys a query may see because of its position; NULL for all. Broadcasts to the scores. */
 static RlxIrValue *
 find_visible (Attention *self)
 {
@@ -128,7 +128,7 @@ find_visible (Attention *self)
   return visible;
 }
 
-/* A mask as [batch, key heads, shared, queries, keys], with 1 where it applies to all. */
+/* A mask as [batch, key heads, shared, queries, keys], with dimensions of 1 where it applies to all. */
 static RlxIrValue *
 get_mask (Attention *self)
 {
@@ -160,7 +160,7 @@ attention_differentiate (Attention *self)
   RlxIrValue *mask, *visible, *scores, *cap = NULL, *shares, *most, *sum, *sink, *zero, *g, *y, *inner, *ds;
   const gint64 last = 4;
 
-  /* No keys, or keys without columns. */
+  /* There are no keys, or they have no columns. */
   if (rlx_type_n_elements (&self->gradient->type) == 0 || rlx_type_n_elements (&self->inputs[RLX_ATTENTION_VALUE]->type) == 0)
     {
       for (guint i = 0; i < G_N_ELEMENTS (self->inputs); i++)
@@ -198,7 +198,7 @@ attention_differentiate (Attention *self)
       sink = rlx_build_as (b, rlx_build_shaped (b, sink, (gint64[]) { self->heads, self->shared, 1, 1 }, 4), RLX_DATA_TYPE_F32);
       most = rlx_build_max (b, most, sink);
     }
-  /* A common offset cancels. A query that sees nothing has no largest score. */
+  /* A common offset cancels out. A query that sees nothing has no largest score. */
   most = rlx_build_stop_gradient (b, rlx_build_where (b, rlx_build_is_inf (b, most, NULL), zero, most));
   shares = rlx_build_exp (b, rlx_build_sub (b, scores, most));
   sum = rlx_build_sum_along (b, shares, last);

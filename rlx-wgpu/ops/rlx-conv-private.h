@@ -13,15 +13,15 @@ typedef struct
   gboolean transposed;
   RlxWindow window;
   gint64 groups;
-  gboolean shared;       /* the only channel of the operand, by all groups */
-  gint64 channels_in;    /* of a group */
-  gint64 channels_out;   /* of a group */
+  gboolean shared;       /* the operand's only channel is used by all groups */
+  gint64 channels_in;    /* per group */
+  gint64 channels_out;   /* per group */
   guint out_axis;        /* of the filter */
   guint in_axis;
   guint first_axis;      /* the first spatial one */
 } RlxConv;
 
-/* From the operand, the filter and the attributes of any of these operators. */
+/* Reads the operand, the filter and the attributes of any of these operators. */
 gboolean rlx_conv_read (RlxConv            *conv,
                         const RlxOpCall    *call,
                         const RlxConvAttrs *attrs,
@@ -33,7 +33,7 @@ void     rlx_conv_check_product (const RlxConv   *conv,
                                  const RlxTarget *target,
                                  const char     **cannot,
                                  const char     **poorly);
-/* Its steps. */
+/* Adds the steps of the product. */
 gboolean rlx_conv_lower_product (RlxLower        *lower,
                                  const RlxIrNode *node,
                                  const RlxConv   *conv,

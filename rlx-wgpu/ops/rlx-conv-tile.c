@@ -8,10 +8,11 @@
 #include "ops/rlx-conv-private.h"
 #include "ops/rlx-product-private.h"
 
-/* With fewer channels of a group, positions or steps most of a tile is empty. */
+/* With fewer channels in a group, positions or steps, most of a tile is empty. */
 #define MIN_SIDE 16
 
-/* Whether there is a window for each element, and nothing else in it. */
+/* Whether windows are single elements without gaps or padding, so that the operand is a
+ * plain matrix. */
 static gboolean
 is_plain (const RlxWindow *window)
 {
@@ -25,7 +26,7 @@ is_plain (const RlxWindow *window)
   return TRUE;
 }
 
-/* Whether most of each window is outside of the operand, wherever it is. */
+/* Whether most of each window lies outside of the operand, wherever the window is. */
 static gboolean
 is_mostly_padding (const RlxWindow *window)
 {
@@ -99,7 +100,7 @@ rlx_conv_lower_product (RlxLower        *lower,
       sizes[d] = x.in[d] = (guint64) axis->in;
       x.out[d] = (guint64) axis->out;
       x.taps[d] = (guint64) axis->window;
-      /* Where a stride has nothing to part it may be beyond 32 bits. */
+      /* A stride that separates nothing may exceed 32 bits. */
       x.strides[d] = axis->out == 1 ? 1 : (guint64) axis->stride;
       x.dilations[d] = (guint64) axis->dilation;
       x.begins[d] = (guint64) axis->begin;
@@ -125,8 +126,8 @@ rlx_conv_lower_product (RlxLower        *lower,
   x.vectors = last && c % 4 == 0;
   x.c_inner = x.vectors || n_taps == 1 || w_in < w_tap;
 
-  /* Steps are one dimension of the filter, unless its output channels lie between the
-   * two parts of a step. */
+  /* Steps are one dimension of the filter, unless its output channels are between the two
+   * parts of a step. */
   w_k = x.c_inner ? w_in : w_tap;
   x.split = x.c_inner ? c : n_taps;
   x.split_stride = x.c_inner ? w_tap : w_in;

@@ -13,8 +13,7 @@
 #include "util/rlx-checked-private.h"
 
 #define WORKGROUP_SIZE 64
-/* Up to this many channels, a kernel is specialised for their number: a loop would cost
- * more than its body. */
+/* Up to this many channels, a kernel is specialised for their number: a loop would cost more than its body. */
 #define MAX_FEW 4
 /* The same for elements of a filter along its innermost axis. */
 #define MAX_WRITTEN_OUT 9
@@ -34,7 +33,7 @@ find_filter_axes (Conv            *conv,
                   GError         **error)
 {
   static const struct { guint8 out, in, spatial; } layouts[] = {
-    /* 3 is the last axis, whatever the rank. */
+    /* 3 stands for the last axis, whatever the rank. */
     [RLX_FILTER_LAYOUT_OIS] = { 0, 1, 2 },
     [RLX_FILTER_LAYOUT_IOS] = { 1, 0, 2 },
     [RLX_FILTER_LAYOUT_OSI] = { 0, 3, 1 },
@@ -83,7 +82,7 @@ conv_init (Conv               *conv,
   if (conv->groups < 1)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_INVALID_ARGUMENT,
                            "groups is %" G_GINT64_FORMAT "; it must be at least 1", conv->groups);
-  /* WebNN does not ask for more than this of a transposed convolution. */
+  /* WebNN requires no more than this of a transposed convolution. */
   conv->shared = transposed && conv->window.channels == 1;
   if (conv->window.channels % conv->groups != 0 && !conv->shared)
     return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
@@ -118,7 +117,7 @@ conv_init (Conv               *conv,
   return TRUE;
 }
 
-/* How long the axes of a transposed convolution become. */
+/* The sizes of the results of a transposed convolution. */
 static gboolean
 conv_spread (Conv               *conv,
              const RlxOpCall    *call,
@@ -159,7 +158,7 @@ conv_spread (Conv               *conv,
                                " make spatial axis %u longer than %d",
                                axis->in, axis->stride, i, G_MAXINT32);
 
-      /* Paddings are below 2³¹ together. */
+      /* The sum of the paddings is below 2³¹. */
       least = all - axis->begin - axis->end;
       if (output_sizes == NULL)
         {
@@ -252,22 +251,23 @@ typedef struct
   Conv conv;
   gboolean product;       /* there is something to add up */
   guint64 n_outputs;
-  guint64 n_terms;        /* of each sum */
+  guint64 n_terms;        /* per sum */
   gboolean mostly_padding; /* most terms of each sum */
-  guint64 positions;      /* in all batches; of a phase */
+  guint64 positions;      /* in all batches; per phase */
   guint64 phases;
-  guint64 m;              /* channels of a group */
+  guint64 m;              /* channels per group */
   guint64 groups;
-  gboolean filter_last;   /* output channels are neighbours in the filter */
+  gboolean filter_last;   /* output channels are adjacent in the filter */
   gboolean own_filter;    /* its layout can be changed for a kernel */
   guint64 filter_strides[RLX_MAX_DIMS];
   guint64 sizes_in[RLX_MAX_SPATIAL], sizes_out[RLX_MAX_SPATIAL];
-  gboolean is_spread;     /* each position of the operand has a block of the result for itself */
-  guint64 columns;        /* of the filter as a matrix: channels or, where it is spread, also places */
+  gboolean is_spread;     /* each position of the operand has a block of the result to itself */
+  guint64 columns;        /* of the filter as a matrix: channels or, if it is spread, channels at all places */
   guint64 spread[RLX_MAX_SPATIAL];   /* places along each axis */
 } Problem;
 
-/* Whether it is transposed, and no two windows overlap or leave a gap; the rows of the filter are whole, too. */
+/* Whether it is a transposed convolution whose windows neither overlap nor leave gaps, with whole rows in the
+ * filter. */
 static gboolean
 is_spread (const Problem *self)
 {
@@ -505,7 +505,7 @@ panel_fits (const RlxVariant *self,
   return fit (cannot, poorly, why);
 }
 
-/* How many neighbours a lane makes, and how many channels of each. */
+/* How many neighbouring results a lane computes, and how many channels of each. */
 static guint64
 get_line (const Problem *problem)
 {
@@ -561,7 +561,7 @@ dot_fits (const RlxVariant *self,
                 ? "too many results, or too short sums, for a workgroup each" : NULL, why);
 }
 
-/* Few channels in a group: those of the next group may be their neighbours. */
+/* If groups have few channels, neighbouring lanes take those of the next group as well. */
 static RlxFit
 across_fits (const RlxVariant *self,
              const RlxTarget  *target,
@@ -704,7 +704,7 @@ describe (RlxKernel     *kernel,
   return TRUE;
 }
 
-/* The filter as [m / width][spatial axes][channels][width], in which order the kernel goes through it. */
+/* The filter as [m / width][spatial axes][channels][width], the order in which the kernel reads it. */
 static const RlxIrValue *
 copy_filter (RlxLower        *lower,
              const RlxIrNode *node,
@@ -865,7 +865,7 @@ line_describe (const RlxVariant *self,
 
 typedef struct
 {
-  gboolean swap;      /* lanes go along channels */
+  gboolean swap;      /* lanes run along channels */
   gboolean across;    /* those of all groups */
 } Tiles;
 
@@ -916,7 +916,7 @@ tiles_describe (const RlxVariant *self,
   return rlx_kernel_dispatch (kernel, n_groups, error);
 }
 
-/* Element by element; @self->data says whether a workgroup shares the sum of each. */
+/* Element by element; @self->data tells whether a workgroup shares each sum. */
 static gboolean
 direct_describe (const RlxVariant *self,
                  RlxLower         *lower,

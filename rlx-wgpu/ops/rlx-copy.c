@@ -94,8 +94,8 @@ dispatch_copy (RlxLower         *lower,
   guint pack;
   RlxKernel *kernel;
 
-  /* Results in order are written in whole words, so that small elements need
-   * no atomics; the words behind the end are padding. */
+  /* Results in order are written in whole words, so that small elements need no atomics; words
+   * beyond the end are padding. */
   n = count_elements (copy);
   in_order = copy->to_offset == 0 && n == rlx_type_n_elements (&to->type);
   for (guint i = copy->n_dims; in_order && i-- > 0;)
@@ -123,9 +123,9 @@ dispatch_copy (RlxLower         *lower,
   if (!in_order)
     rlx_kernel_param_u32 (kernel, "to_offset", (guint32) copy->to_offset);
 
-  /* Innermost first. An invocation goes on by WG elements (words of them), in
-   * mixed radix: adding digits takes no division, and where an element is takes
-   * no multiplication when each carry has its own distance. */
+  /* Innermost first. An invocation advances by WG elements (words of them), in mixed radix:
+   * adding digits takes no division, and finding an element takes no multiplication if each
+   * carry has its own distance. */
   inner = 1;
   for (guint i = 0; i < copy->n_dims; i++)
     {

@@ -9,7 +9,7 @@
 #include "ops/rlx-loss-private.h"
 #include "ops/rlx-rows-private.h"
 
-/* So few labels are counted by each workgroup sooner than by a step of their own. */
+/* Up to this many labels are counted sooner by each workgroup than by a step of their own. */
 #define MAX_COUNTED 512
 
 typedef enum
@@ -57,7 +57,7 @@ start_stage (const Problem *self,
   return kernel;
 }
 
-/* A workgroup that adds up something of all rows. */
+/* A workgroup that sums something over all rows. */
 static gboolean
 dispatch_sum (const Problem *self,
               RlxKernel     *kernel,
@@ -85,7 +85,7 @@ dispatch_rows (const Problem *self,
   RlxShare share = rlx_share_pick (target, rows->n_rows, rows->n_columns, across);
   guint64 n_groups;
 
-  /* As in softmax: neighbours that lie side by side are worth a barrier. */
+  /* As in softmax, reading adjacent elements is worth a barrier. */
   if (share == RLX_SHARE_NONE && !across && rows->n_columns >= 256)
     share = RLX_SHARE_LANES;
   n_groups = rlx_rows_describe (rows, kernel, rlx_share_get_lanes (share, target), rlx_share_get_workgroup_size (share, target, rows->n_rows));
@@ -141,7 +141,7 @@ rlx_softmax_cross_entropy_backward_infer (RlxOpCall          *call,
   g_autoptr(GArray) types = g_array_new (FALSE, FALSE, sizeof (RlxTensorType));
   RlxOpCall forward = *call;
 
-  /* What the loss has to say of its operands. */
+  /* What the loss requires of its operands. */
   forward.n_inputs = 2;
   forward.outputs = types;
   if (!rlx_loss_infer (&forward, attrs, error))
@@ -194,7 +194,7 @@ rlx_softmax_cross_entropy_backward_lower (RlxLower        *lower,
   return dispatch_rows (&self, kernel, error);
 }
 
-/* Put together from others. */
+/* Composed of other operators. */
 void
 rlx_softmax_cross_entropy_backward_gradient (RlxGradient     *self,
                                              const RlxIrNode *node)

@@ -14,9 +14,9 @@
 
 #define WORKGROUP_SIZE 64
 #define MAX_NEIGHBOURS 256
-/* Lists up to that many neighbours are in registers. */
+/* Lists of up to this many neighbours are kept in registers. */
 #define MAX_REGISTERS 24
-/* The limit of products and sums in one dispatch: a step that takes seconds might be mistaken for a hang. */
+/* The limit of products and sums in one dispatch: a step that takes seconds may be mistaken for a hang. */
 #define MAX_WORK 1e10
 
 static const RlxTensorType *
@@ -26,7 +26,7 @@ get_type (const RlxOpCall *call,
   return index < call->n_inputs ? call->inputs[index] : NULL;
 }
 
-/* Checks that points and others match; the type becomes that of all distances. */
+/* Checks that points and others match; @type becomes that of all distances. */
 static gboolean
 check_points (const RlxOpCall *call,
               RlxTensorType   *type,
@@ -58,7 +58,7 @@ check_points (const RlxOpCall *call,
 
 typedef struct
 {
-  const RlxIrValue *x, *others;   /* the same where there are no others */
+  const RlxIrValue *x, *others;   /* the same if there are no others */
   guint64 batch, n, m, width;
 } Points;
 
@@ -77,7 +77,7 @@ get_points (const RlxIrNode *node)
   return points;
 }
 
-/* What both kernels include: common/distances.wgsl. */
+/* Adds what common/distances.wgsl needs, which both kernels include. */
 static void
 describe_points (RlxKernel       *kernel,
                  const RlxTarget *target,
@@ -85,7 +85,7 @@ describe_points (RlxKernel       *kernel,
                  RlxDistance      metric)
 {
   gboolean vectors = points->width > 0 && points->width % 4 == 0;
-  /* two indices below 2^28, or of vectors below 2^26, are together less than 2^31 bytes */
+  /* two indices below 2^28, or of vectors below 2^26, add up to less than 2^31 bytes */
   guint64 most = G_GUINT64_CONSTANT (1) << (vectors ? 26 : 28);
   guint64 n_loads = points->batch * MAX (points->n, points->m) * points->width / (vectors ? 4 : 1);
 
@@ -114,7 +114,7 @@ describe_points (RlxKernel       *kernel,
   rlx_kernel_define_text (kernel, "OTHERS", points->others != points->x ? "others" : "x");
   rlx_kernel_param_u32 (kernel, "n", points->n);
   rlx_kernel_param_u32 (kernel, "m", points->m);
-  /* counted in what is loaded at once */
+  /* in units that are loaded at once */
   rlx_kernel_param_u32 (kernel, "width", vectors ? points->width / 4 : points->width);
 }
 
@@ -155,7 +155,7 @@ rlx_pairwise_distance_lower (RlxLower        *lower,
 
 /* ---- nearest neighbours ---------------------------------------------------------------------- */
 
-/* Replaces the last dimension of @type, that of others, and adds the results. */
+/* Replaces the last dimension of @type, that of the others, and adds the results. */
 static gboolean
 infer_neighbours (RlxOpCall     *call,
                   RlxTensorType *type,
@@ -211,7 +211,7 @@ print_neighbours (gconstpointer data)
                           rlx_data_type_to_string (points->x->type.data_type));
 }
 
-/* Of distances, for each point. */
+/* Operations for the distances of each point. */
 static double
 get_operations (const Points *points)
 {
@@ -274,9 +274,9 @@ neighbours_describe (const RlxVariant *variant,
       if (subgroups)
         rlx_kernel_enable (kernel, "enable subgroups;");
       rlx_kernel_define (kernel, "REGISTERS", registers);
-      /* few lengths, so that there are few kernels */
+      /* only a few lengths, to limit the number of kernels */
       rlx_kernel_define (kernel, "K", registers ? (gint64) rlx_divide_up (k, 8) * 8 : MAX_NEIGHBOURS);
-      /* of eight sums and as many loads, and the list */
+      /* for eight sums, as many loads, and the list */
       rlx_kernel_set_subgroup_size (kernel, rlx_target_choose_subgroup_size (rlx_lower_get_target (lower), WORKGROUP_SIZE, 72 + (registers ? 2 * (guint) k : 0)));
       rlx_kernel_define (kernel, "BITS", 32);
       rlx_kernel_define (kernel, "KIND", 2);
@@ -371,7 +371,7 @@ rlx_knn_from_distances_expand (RlxBuilder        *b,
       RlxIrValue *rows = rlx_build_iota (b, n);
 
       rows = rows != NULL ? rlx_build_shaped (b, rows, column, 2) : NULL;
-      /* counted without itself so far */
+      /* so far, indices are counted without the point itself */
       indices = rlx_build_where (b, rlx_build_greater_equal (b, indices, rows),
                                  rlx_build_add (b, indices, rlx_build_number (b, indices, 1)), indices);
     }
@@ -437,7 +437,7 @@ rlx_pairwise_distance_gradient (RlxGradient     *self,
     h = rlx_build_mul (b, h, rlx_build_number (b, h, 2));
   else
     {
-      /* 0 for points that are the same, where there is none */
+      /* 0 for equal points, where there is no gradient */
       RlxIrValue *y = &((RlxIrNode *) node)->outputs[0], *apart = rlx_build_greater (b, y, rlx_build_number (b, y, 0));
 
       h = rlx_build_where (b, apart, rlx_build_div (b, h, rlx_build_where (b, apart, y, rlx_build_number (b, y, 1))), rlx_build_number (b, y, 0));

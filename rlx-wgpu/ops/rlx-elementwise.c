@@ -141,8 +141,8 @@ rlx_fused_reads_one (const RlxFused      *self,
   return TRUE;
 }
 
-/* The shape a region loops over, with neighbouring dimensions joined where
- * every operand steps through both at once. */
+/* The shape that a region loops over; neighbouring dimensions are merged if every operand steps through both at
+ * once. */
 typedef struct
 {
   guint n_dims;
@@ -188,7 +188,7 @@ is_contiguous (const Loop       *loop,
 
 /* ---- text -------------------------------------------------------------------------- */
 
-/* Which of the four kinds of 32-bit value a type computes in. */
+/* Which of the four classes of 32-bit values a type is computed with. */
 static char
 type_class (RlxDataType data_type)
 {
@@ -218,8 +218,8 @@ class_expression (const RlxOp *op,
     }
 }
 
-/* A conversion of the 32-bit value @a. Integers wrap into fewer bits
- * afterwards, as every such result does; floats saturate first. */
+/* A conversion of the 32-bit value @a. Integers wrap to fewer bits afterwards, as all such results do; floats
+ * saturate first. */
 static char *
 cast_expression (const char *a,
                  RlxDataType from,
@@ -345,7 +345,7 @@ expand_expression (const RlxInstruction *instruction,
         }
       else if (g_ascii_isdigit (*s))
         {
-          /* a number, with its suffix, stays whole */
+          /* a number stays whole, including its suffix */
           while (g_ascii_isalnum (*s) || *s == '.')
             g_string_append_c (out, *s++);
         }
@@ -368,17 +368,17 @@ typedef struct
 {
   const RlxFused *fused;
   const RlxIrNode *node;
-  int result;             /* the operand that comes as an argument, or -1 */
+  int result;             /* the operand that is passed as an argument, or -1 */
   Loop loop;
   gint64 *strides;
   gboolean *contiguous;   /* by operand */
   char **immediates;      /* by operand: its replacement, or NULL for a load */
   GArray *scalars;
   gboolean indexed;       /* some operand needs the index in each dimension */
-  gboolean vectors;       /* floats that lie in order come as arguments */
+  gboolean vectors;       /* contiguous floats are passed as arguments */
 } Region;
 
-/* Below this there may be too few invocations for a GPU, which wants tens of thousands. */
+/* Below this, there may be too few invocations for a GPU, which needs tens of thousands. */
 #define MIN_VECTORS (1 << 14)
 
 static gboolean
@@ -507,7 +507,7 @@ region_write (Region  *region,
       if (instruction->op->id == RLX_OP_ID_CAST)
         {
           text = cast_expression (args[0], instruction->operand_type, instruction->type);
-          /* a cast in the middle rounds, though nothing is stored there */
+          /* an intermediate cast rounds, even though nothing is stored there */
           if (instruction->type == RLX_DATA_TYPE_F16 && instruction->operand_type != RLX_DATA_TYPE_F16 && i + 1 < fused->instructions->len)
             {
               char *rounded = g_strdup_printf ("f16_bits_to_f32(f32_to_f16_bits(%s))", text);
@@ -527,8 +527,7 @@ region_write (Region  *region,
       else
         text = expand_expression (instruction, class_expression (instruction->op, instruction->operand_type), args, region->scalars);
 
-      /* Narrow results wrap here, so that the next operator sees what a store
-       * and a load would have given it. */
+      /* Narrow results wrap here, so that the next operator sees the same as after a store and a load. */
       if (rlx_data_type_is_unsigned (instruction->type) && type_bits (instruction->type) < 32)
         g_string_append_printf (out, "  let v%u = (%s) & 0x%xu;\n", i, text, (1u << type_bits (instruction->type)) - 1);
       else if (rlx_data_type_is_int (instruction->type) && type_bits (instruction->type) < 32)
@@ -551,10 +550,9 @@ region_write (Region  *region,
     g_string_append (out, "  return x0;\n}\n");
 }
 
-/* The entry point. A result narrower than a word is written by whole words:
- * each invocation computes the elements of one. On a CPU, where an invocation costs
- * as much as several loads, it computes four when each is little work: more would take
- * long to compile. */
+/* The entry point. A result narrower than a word is written in whole words: each invocation computes the
+ * elements of one. On a CPU, where an invocation costs as much as several loads, it computes four if each is
+ * little work: more would take long to compile. */
 static guint
 write_main (GString         *out,
             RlxDataType      data_type,
@@ -605,7 +603,7 @@ write_main (GString         *out,
   return per_word;
 }
 
-/* The functions of the library that @text calls, in front of it. */
+/* Puts the library functions that @text calls in front of it. */
 static gboolean
 prepend_library (GString *text,
                  GError **error)
@@ -622,7 +620,7 @@ prepend_library (GString *text,
   return TRUE;
 }
 
-/* The inputs and parameters that the text needs. Returns the bytes read. */
+/* Adds the inputs and parameters that the text needs. Returns the number of bytes read. */
 static double
 region_describe (Region    *region,
                  RlxKernel *kernel)
@@ -668,8 +666,8 @@ region_describe (Region    *region,
   return bytes;
 }
 
-/* The entry point for four elements an invocation. Behind the end are zeros, or what is
- * left of others, and room for the results. */
+/* The entry point for four elements per invocation. Beyond the end there are zeros, or remains of other values,
+ * and room for the results. */
 static guint
 write_vectors (GString      *out,
                const Region *region)
@@ -718,7 +716,7 @@ kernel_name (const RlxFused *fused)
   return g_string_free (name, FALSE);
 }
 
-/* Whether all operands that are @value come element after element. */
+/* Whether all operands that are @value are read element after element. */
 static gboolean
 reads_in_order (const Region     *region,
                 const RlxIrValue *value)
@@ -784,7 +782,7 @@ rlx_fused_dispatch (RlxLower                *lower,
   region_init (&region, fused, node, -1);
   region.vectors = rlx_lower_get_target (lower)->loads_coalesce && n >= MIN_VECTORS &&
                    rlx_data_type_is_float (type->data_type);
-  /* What is read and written is so in the same way. */
+  /* Whatever is both read and written must be read in the same order. */
   for (guint i = 0; i < n_results; i++)
     region.vectors &= reads_in_order (&region, results[i]);
   region_write (&region, text);

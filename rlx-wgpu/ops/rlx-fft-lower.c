@@ -15,11 +15,11 @@
 #include <math.h>
 #include <string.h>
 
-/* Of a cache line, in f32. */
+/* The size of a cache line in f32. */
 #define LINE_WORDS 16
 
-/* What an invocation with so many complex numbers takes, by what compilers make of it: stages between others turn them and
- * store them where they were. */
+/* Registers of an invocation with so many complex numbers, as observed with compilers: inner stages rotate them and store
+ * them in place. */
 static guint
 get_registers (const RlxFftStages *stages)
 {
@@ -30,28 +30,28 @@ get_registers (const RlxFftStages *stages)
   return (stages->n_stages > 2 ? 4 : 3) * radix + 10;
 }
 
-/* What a kernel is like. */
+/* How kernels are made for a kind of device. */
 typedef struct
 {
   guint max_radix;
-  guint max_sum;       /* of the radices: what it takes to compile */
+  guint max_sum;       /* of the radices, which determines the time to compile */
   guint workgroup_size;
-  guint n_across;      /* neighbouring transforms of a pass */
-  guint n_filling;     /* at most so many transforms, lest invocations be idle at the end of a stage */
-  gboolean touch;      /* bring lines from memory before they are needed */
+  guint n_across;      /* adjacent transforms of a pass */
+  guint n_filling;     /* at most so many transforms to keep invocations from being idle at the end of a stage */
+  gboolean touch;      /* fetch lines from memory before they are needed */
 } Style;
 
 typedef struct
 {
   const RlxIrValue *x, *y;
   guint64 n;           /* the length */
-  guint64 x_length, y_length;   /* of the axis */
+  guint64 x_length, y_length;   /* along the axis */
   guint64 outer, inner;
   gboolean real_x, real_y, hermitian, inverse, planar, power;
   double scale;
   guint64 chirp;       /* the length of the convolution, or 0 */
   const RlxIrValue *window;     /* nullable */
-  guint64 frames, hop, signal;  /* rows that overlap: how many there are of a signal; hop is 0 for others */
+  guint64 frames, hop, signal;  /* rows that overlap: their number per signal; hop is 0 for others */
 } Problem;
 
 /* A dispatch. */
@@ -59,7 +59,7 @@ typedef struct
 {
   const RlxIrValue *x, *y;
   guint64 n, length, x_length, y_length, factor, done;
-  gboolean first, last;      /* of those of the node */
+  gboolean first, last;      /* of the dispatches of the node */
   gboolean real_x, hermitian, real_y, planar_x, planar_y;
   gboolean swap_x, swap_middle, swap_y;
   gboolean convolve, filter, chirp_x, chirp_y;
@@ -76,14 +76,14 @@ print_problem (gconstpointer data)
                           self->outer * self->inner, self->n, self->inner);
 }
 
-/* Elements that workgroup memory has room for. */
+/* The number of elements for which workgroup memory has room. */
 static guint64
 get_room (const RlxTarget *target)
 {
   return MIN (target->limits.max_workgroup_storage, 32768) / 8;
 }
 
-/* The digits of j, which counts results, in the order of blocks. */
+/* The digits of j, the index of a result, in the order of blocks. */
 static char *
 make_block (const RlxFftStages *stages)
 {
@@ -120,7 +120,7 @@ input_constant (RlxKernel  *kernel,
   g_object_unref (tensor);
 }
 
-/* Whether some invocations have nothing to do in the last round of a stage of so many transforms. */
+/* Whether some invocations are idle in the last round of a stage with so many transforms. */
 static gboolean
 has_idle (const RlxFftStages *stages,
           guint64             length,
@@ -133,7 +133,8 @@ has_idle (const RlxFftStages *stages,
   return FALSE;
 }
 
-/* What brings the lines of a group's elements: one in so many of a row, or all elements of the first of neighbours. */
+/* Defines how the lines with a group's elements are fetched: by one element out of several in a row, or by all elements
+ * of the first of adjacent transforms. */
 static void
 define_lines (RlxKernel  *kernel,
               const char *lines,
@@ -169,7 +170,7 @@ lower_pass (RlxLower        *lower,
   butterflies = rlx_fft_make_butterflies (&stages);
   block = make_block (&stages);
 
-  /* How many transforms a workgroup does: what its invocations have to do, or neighbours. */
+  /* How many transforms a workgroup computes: as many as occupy its invocations, or adjacent ones. */
   items = pass->factor / stages.radices[stages.n_stages - 1];
   at_once = MAX (workgroup_size / MAX (items, 1), 1);
   if (!plain)
@@ -177,13 +178,13 @@ lower_pass (RlxLower        *lower,
   if (stages.n_stages > 1 || pass->half)
     while (at_once > 1 && at_once * size > room)
       at_once /= 2;
-  /* half the room, so that it stays in the first cache */
+  /* half of the room, so that it stays in the first-level cache */
   while (plain && at_once < style->n_filling && 4 * at_once * size <= room && has_idle (&stages, pass->factor, at_once, workgroup_size))
     at_once *= 2;
   while (at_once > 1 && at_once / 2 >= count)
     at_once /= 2;
   groups = rlx_divide_up (count, at_once);
-  /* the first rows that have something, and the last that somebody wants */
+  /* the first rows that have input, and the last ones whose result is needed */
   given = rlx_divide_up (MIN (pass->n, pass->hermitian ? pass->n : pass->x_length), pass->factor / stages.radices[0]);
   wanted = rlx_divide_up (pass->y_length, pass->factor / stages.radices[0]);
   if (pass->framed && self->window != NULL && pass->half)
@@ -225,7 +226,7 @@ lower_pass (RlxLower        *lower,
   define_lines (kernel, "LINES_X", "LINE_X", plain, pass->factor, pass->real_x || pass->planar_x ? 1 : 2);
   define_lines (kernel, "LINES_Y", "LINE_Y", plain, pass->factor + pass->half, pass->real_y || pass->planar_y || pass->power ? 1 : 2);
   rlx_kernel_define (kernel, "ACROSS", !plain);
-  /* What is kept between rounds costs more than to find it again on Xe2: 18 % of the clocks. */
+  /* Keeping values between rounds costs more than recomputing them on Xe2: 18 % of the clocks. */
   rlx_kernel_define (kernel, "SAME", style->touch && (plain ? at_once == 1 : workgroup_size % at_once == 0));
   rlx_kernel_define (kernel, "TURN", turn);
   rlx_kernel_define (kernel, "CONVOLVE", pass->convolve);
@@ -285,7 +286,7 @@ lower_pass (RlxLower        *lower,
   return rlx_kernel_dispatch (kernel, groups, error);
 }
 
-/* Between passes there are pairs of f32. */
+/* Values between passes are pairs of f32. */
 static const RlxIrValue *
 make_temporary (RlxLower      *lower,
                 const Problem *self,
@@ -296,7 +297,7 @@ make_temporary (RlxLower      *lower,
   return rlx_lower_temporary (lower, &type);
 }
 
-/* Whether n real numbers can be taken for n / 2 complex ones. */
+/* Whether n real numbers can be treated as n / 2 complex ones. */
 static gboolean
 is_half (const Problem *self,
          const Style   *style,
@@ -309,8 +310,7 @@ is_half (const Problem *self,
          rlx_fft_find_stages (self->n / 2, style->max_radix, style->max_sum, &stages);
 }
 
-/* One transform of @length, which takes the operand of the node where @first, and gives
- * its result where @last. */
+/* One transform of @length, which reads the operand of the node if @first, and writes its result if @last. */
 static gboolean
 lower_transform (RlxLower          *lower,
                  const RlxIrNode   *node,
@@ -385,7 +385,7 @@ lower_transform (RlxLower          *lower,
 
       if (self->chirp > 0)
         {
-          /* the first of two transforms ends by the product, swapped for the inverse */
+          /* the first of two transforms ends with the product, swapped for the inverse */
           pass.convolve = first && last;
           pass.chirp_x = starts;
           pass.chirp_y = ends;

@@ -23,10 +23,10 @@ typedef struct
 {
   guint64 most;          /* the largest factor */
   guint64 factors[RLX_FFT_STAGES], found[RLX_FFT_STAGES];
-  guint64 sum;           /* of those that were found; 0: none yet */
+  guint64 sum;           /* of the best factors so far; 0: none yet */
 } Search;
 
-/* Looks for @left factors of @n, none above the one before, with the least sum. */
+/* Searches for @left factors of @n with the smallest sum, in descending order. */
 static void
 search (Search *self,
         guint64 n,
@@ -53,7 +53,7 @@ search (Search *self,
         continue;
       for (rest = 1; rest < n / f && needed < left; needed++)
         rest *= f;
-      if (needed >= left)   /* too small for all that is left */
+      if (needed >= left)   /* too small for all that are left */
         break;
       self->factors[at] = f;
       search (self, n / f, at + 1, left - 1, f, sum + f);
@@ -114,8 +114,8 @@ rlx_fft_find_passes (guint64  n,
   return n_passes;
 }
 
-/* Numbers without large factors and with an even one are close together: there is one of
- * less than a tenth more. Long ones are powers of two, the passes of which are balanced. */
+/* Numbers without large factors and with an even one are dense: one of them is less than a
+ * tenth larger. Long ones are powers of two, whose passes are balanced. */
 guint64
 rlx_fft_find_chirp (guint64 n)
 {
@@ -140,7 +140,7 @@ rlx_fft_find_chirp (guint64 n)
 
 /* ---- butterflies ---------------------------------------------------------------------- */
 
-/* A text that makes values x0, x1, … one after the other. */
+/* Text that computes values x0, x1, … one after the other. */
 typedef struct
 {
   GString *text;
@@ -162,7 +162,7 @@ add_value (Writer     *self,
   return self->n_values++;
 }
 
-/* WGSL knows no locale. */
+/* WGSL has no locale. */
 static const char *
 number (char  *text,
         double value)
@@ -171,7 +171,7 @@ number (char  *text,
   return text;
 }
 
-/* cos (2π k / n) and sin, exact where they are simple */
+/* cos (2π k / n) and sin, exact for simple angles */
 static void
 get_root (guint64 k,
           guint64 n,
@@ -182,7 +182,7 @@ get_root (guint64 k,
   double x, u, v;
 
   k %= n;
-  /* at most an eighth of a turn from an axis */
+  /* at most an eighth of a turn away from an axis */
   quarters = (8 * k + n) / (2 * n);
   x = 2.0 * G_PI * (double) ((gint64) (4 * k) - (gint64) (quarters * n)) / (4.0 * (double) n);
   u = cos (x);
@@ -239,7 +239,8 @@ write_two (Writer *self,
   x[1] = add_value (self, "x%u - x%u", a, b);
 }
 
-/* For an odd prime: cosines of the sums of x[j] and x[p - j], sines of their differences. */
+/* For an odd prime: cosines times the sums of x[j] and x[p - j], sines times their
+ * differences. */
 static void
 write_prime (Writer *self,
              guint  *x,

@@ -57,7 +57,7 @@ typedef struct
 } RlxEpilogue;
 
 void        rlx_epilogue_free     (gpointer epilogue);
-/* The inputs that the operator itself reads. */
+/* The number of inputs that the operator itself reads. */
 guint       rlx_ir_node_n_own_inputs (const RlxIrNode *node);
 /* Defines EPILOGUE (0 or 1) and EPILOGUE_TEXT, which has the function epilogue (i: u32,
  * result: f32) -> T for element i of the node's output, and EPILOGUE_USES, the
@@ -68,13 +68,13 @@ void        rlx_kernel_epilogue   (RlxKernel       *kernel,
 
 RlxFused *  rlx_fused_new    (void);
 void        rlx_fused_free   (gpointer fused);
-/* Whether an operand steps through @type, element after element. */
+/* Whether an operand steps through @type element after element. */
 gboolean    rlx_operand_is_plain (const RlxOperand *operand, const RlxTensorType *type);
 /* Whether a region reads one element of its input @input, of type @type, whatever it computes. */
 gboolean    rlx_fused_reads_one  (const RlxFused *self, guint input, const RlxTensorType *type);
 
-/* The one dispatch of a region with one group of operands. If there are several results, @results has the values
- * whose memory they are written to, and may be read from. */
+/* The only dispatch of a region with one group of operands. If there are several results, @results has the values
+ * whose memory they are written to, which may also be read. */
 gboolean    rlx_fused_dispatch   (RlxLower                *lower,
                                   const RlxIrNode         *node,
                                   const RlxFused          *fused,
@@ -85,7 +85,7 @@ gboolean    rlx_update_lower     (RlxLower        *lower,
                                   const RlxIrNode *node,
                                   GError         **error);
 
-/* A kernel with a generated text, of which it takes ownership, instead of a file. */
+/* A kernel with generated text instead of a file; takes ownership of the text. */
 RlxKernel * rlx_kernel_new_generated (RlxLower        *lower,
                                       const RlxIrNode *node,
                                       const char      *kernel,

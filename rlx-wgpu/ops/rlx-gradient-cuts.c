@@ -13,8 +13,8 @@
 typedef struct
 {
   guint n_nodes;
-  guint64 *before;     /* bytes of all values of the nodes before each, and of all of them */
-  guint64 *across;     /* bytes of the values that nodes from each on take from those before it */
+  guint64 *before;     /* bytes of all values of the nodes before each node, and of all nodes */
+  guint64 *across;     /* bytes of the values that cross the cut before each node */
 } Sizes;
 
 static void
@@ -66,7 +66,7 @@ sizes_init (Sizes          *self,
     }
 }
 
-/* Cuts for @n_parts segments of similar size, where few bytes cross. Returns the memory needed. */
+/* Cuts into @n_parts segments of similar size where few bytes cross. Returns the memory needed. */
 static guint64
 try_cuts (const Sizes *self,
           guint        n_parts,

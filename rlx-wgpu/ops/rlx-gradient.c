@@ -155,7 +155,7 @@ rlx_build_shaped (RlxBuilder   *b,
 {
   if (x == NULL)
     return NULL;
-  /* A scalar's shape may be NULL. */
+  /* The shape of a scalar may be NULL. */
   if (x->type.n_dims == n_dims && (n_dims == 0 || memcmp (x->type.shape, shape, n_dims * sizeof (gint64)) == 0))
     return x;
   return rlx_build_reshape (b, x, RLX_RESHAPE_ATTRS (.shape = RLX_INTS (shape, n_dims)));
@@ -298,7 +298,7 @@ find_wanted (RlxGradient *self,
     }
 }
 
-/* From the last of the nodes before @end to @first. */
+/* Goes back through the nodes from the one before @end to @first. */
 static void
 go_back (RlxGradient *self,
          guint        first,
@@ -424,8 +424,8 @@ find_reached (const RlxIr   *ir,
 
 /* ---- recomputation ------------------------------------------------------------------------ */
 
-/* The operand that a copied node uses for one from before its segment: weights unchanged, everything else through a
- * node that keeps the copy from being a duplicate. */
+/* The operand that a copied node uses for a value from before its segment: weights are unchanged, everything else
+ * goes through a node that keeps the copy from being a duplicate. */
 static RlxIrValue *
 take_operand (RlxGradient *self,
               RlxIrValue  *value,

@@ -13,7 +13,7 @@
 #define MAX_TAPS 4
 #define CUBIC_A -0.75
 
-/* Where a place is along one axis: elements beside it, as i32, and how much each of them counts. */
+/* A place along one axis: the elements next to it, as i32, and their weights. */
 typedef struct
 {
   RlxIrValue *at[MAX_TAPS], *weights[MAX_TAPS];
@@ -54,7 +54,7 @@ limit (Sampler    *self,
   return rlx_build_clamp (self->b, x, RLX_CLAMP_ATTRS (.minimum = low, .maximum = high));
 }
 
-/* Back and forth between @low and @high. */
+/* Reflects between @low and @high. */
 static RlxIrValue *
 reflect (Sampler    *self,
          RlxIrValue *x,
@@ -81,7 +81,7 @@ reflect (Sampler    *self,
   return rlx_build_where (b, rlx_build_less_equal (b, distance, number (self, 0)), x, rest);
 }
 
-/* From -1 … 1 to elements, as far inside as padding brings it. */
+/* Converts -1 … 1 to element coordinates, moved inside as padding requires. */
 static RlxIrValue *
 find_place (Sampler    *self,
             RlxIrValue *g,
@@ -105,7 +105,7 @@ find_place (Sampler    *self,
   return x;
 }
 
-/* One polynomial of the distance @t for neighbours up to 1 away, another for those beyond. */
+/* One polynomial of the distance @t for neighbours up to 1 away, another for those further away. */
 static RlxIrValue *
 cubic_near (Sampler    *self,
             RlxIrValue *t)
@@ -181,7 +181,7 @@ whole_number (Sampler *self,
   return rlx_build_constant (self->b, rlx_tensor_new_scalar (RLX_DATA_TYPE_I32, (double) value, NULL));
 }
 
-/* The operand with its channels last, one row for each element of a picture: [batch · elements, channels]. */
+/* The operand with its channels last, one row per element of an image: [batch · elements, channels]. */
 static RlxIrValue *
 get_rows (RlxBuilder *b,
           RlxIrValue *x,
@@ -269,7 +269,7 @@ rlx_grid_sample_gradient (RlxGradient     *self,
     }
 
   rows = rlx_build_gather (b, get_rows (b, x, n), all_at, RLX_GATHER_ATTRS (.axis = 0));
-  /* Only what is outside has no weight whatever the place is: its gradient ends there. */
+  /* Only elements outside have no weight whatever the place is: gradients end there. */
   rows = rlx_build_mul (b, rows, all_weights);
   y = rlx_build_reduce_sum (b, rows, RLX_REDUCE_SUM_ATTRS (.axes = RLX_INTS (&second, 1)));
   y = rlx_build_shaped (b, rlx_build_swapped (b, y, 1, 2), (gint64[]) { batch, channels, places }, 3);
