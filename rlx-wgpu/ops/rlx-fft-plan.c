@@ -314,7 +314,7 @@ write_transform (Writer *self,
       return;
     }
 
-  /* b transforms of a, turned, then a transforms of b */
+  /* b transforms of length a, rotated, then a transforms of length b */
   b = n / a;
   part = g_new (guint, n);
   y = g_new (guint, n);
@@ -473,7 +473,7 @@ rlx_fft_get_chirp (guint64 n)
     {
       double c, s;
 
-      /* k is below 2²³: its square is a whole number here, too */
+      /* k is below 2²³, so that its square is still a whole number here */
       get_root (k * k % (2 * n), 2 * n, &c, &s);
       data[2 * k] = (float) c;
       data[2 * k + 1] = (float) -s;
@@ -486,8 +486,8 @@ typedef struct
   double re, im;
 } Complex;
 
-/* Takes the factors of @n one after the other, from @x to @y and back; gives the one that
- * has the transform. @roots are those of @n. */
+/* Applies the factors of @n one after the other, from @x to @y and back; returns the array
+ * that has the transform. @roots are those of @n. */
 static Complex *
 transform (Complex       *x,
            Complex       *y,

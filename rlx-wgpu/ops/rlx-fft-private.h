@@ -15,11 +15,11 @@ G_BEGIN_DECLS
 #define RLX_FFT_CHIRP_LENGTH (1 << 23)
 #define RLX_FFT_PRIME 13
 
-/* Of one kernel, and of one transform. */
+/* For one kernel, and for one transform. */
 #define RLX_FFT_STAGES 8
 #define RLX_FFT_PASSES 8
 
-/* What a workgroup does at once: a transform whose length is the product of the
+/* What a workgroup computes at once: a transform whose length is the product of the
  * radices. */
 typedef struct
 {
@@ -35,7 +35,7 @@ gboolean rlx_fft_find_stages  (guint64       n,
                                guint         max_radix,
                                guint         max_sum,
                                RlxFftStages *stages);
-/* The fewest factors of at most @most each. 0 if there are none. */
+/* The smallest number of factors of at most @most each; 0 if there are none. */
 guint    rlx_fft_find_passes  (guint64       n,
                                guint64       most,
                                guint64      *factors);

@@ -44,7 +44,7 @@ check_length (const RlxOpCall *call,
   return TRUE;
 }
 
-/* Takes the dimension of the parts away. */
+/* Removes the dimension of real and imaginary parts. */
 static void
 remove_parts (RlxTensorType   *type,
               RlxComplexLayout layout)
@@ -105,7 +105,7 @@ rlx_fft_infer (RlxOpCall         *call,
       gboolean is_last = i + 1 == axes.n_values;
       gint64 size = type.shape[axis], n = size;
 
-      /* there is something to fill up, at least */
+      /* at least there must be something to pad */
       if (size == 0)
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE, "axis %u has no elements", axis);
       if (attrs->lengths.n_values > 0)
@@ -129,8 +129,8 @@ rlx_fft_infer (RlxOpCall         *call,
   return TRUE;
 }
 
-/* One after the other: that of real numbers first, that to real numbers last. Results
- * between two are in f32. */
+/* One axis after the other: the transform of real numbers comes first, the one to real numbers
+ * last. Intermediate results are f32. */
 RlxIrValue *
 rlx_fft_expand (RlxBuilder        *b,
                 const RlxIrNode   *node,
@@ -194,7 +194,7 @@ rlx_fft_expand (RlxBuilder        *b,
 
 /* ---- gradient ------------------------------------------------------------------------ */
 
-/* How often each element of the operand of irfft counts: once, where it is its own conjugate. */
+/* How often each element of the operand of irfft counts: once, if it is its own conjugate. */
 static RlxIrValue *
 count_conjugates (RlxBuilder *b,
                   guint64     n,
@@ -210,7 +210,7 @@ count_conjugates (RlxBuilder *b,
   return rlx_build_constant (b, rlx_tensor_new_from_floats (shape, n_after + 1, values, n / 2 + 1, NULL));
 }
 
-/* The adjoint is the transform of the other direction with the same scale. */
+/* The adjoint is the transform in the other direction with the same scale. */
 void
 rlx_fft_gradient (RlxGradient     *self,
                   const RlxIrNode *node)
@@ -237,7 +237,7 @@ rlx_fft_gradient (RlxGradient     *self,
   if (has_complex_operand (node->op))
     remove_parts (&numbers, attrs->layout);
   axis = rlx_type_get_axis (&numbers, attrs->axes.n_values > 0 ? attrs->axes.values[0] : -1);
-  at = axis + (planar && has_complex_operand (node->op) ? 1 : 0);   /* the same of the operand */
+  at = axis + (planar && has_complex_operand (node->op) ? 1 : 0);   /* the same in the operand */
   if (attrs->lengths.n_values > 0)
     n = attrs->lengths.values[0];
   else
@@ -269,7 +269,7 @@ rlx_fft_gradient (RlxGradient     *self,
     }
   if (g == NULL)
     return;
-  /* what was cut off has none, what was filled up nobody asked for */
+  /* what was cut off has no gradient, and that of padding is not needed */
   after[at] = type->shape[at] - g->type.shape[at];
   if (after[at] != 0)
     g = rlx_build_pad (b, g, NULL, RLX_PAD_ATTRS (.before = RLX_INTS (before, type->n_dims), .after = RLX_INTS (after, type->n_dims)));

@@ -66,7 +66,7 @@ rlx_fir_expand (RlxBuilder        *b,
 
 /* ---- fft_conv ------------------------------------------------------------------------------- */
 
-/* The length of the transforms for a convolution of @n elements altogether. */
+/* The length of the transforms for a convolution of @n elements in total. */
 static gint64
 find_block (gint64 n,
             gint64 n_taps)
@@ -78,7 +78,7 @@ find_block (gint64 n,
   return block;
 }
 
-/* Which elements of the convolution are wanted. */
+/* Which elements of the convolution are needed. */
 static gint64
 find_part (RlxConvolution mode,
            gint64         n,
@@ -151,7 +151,7 @@ rlx_fft_conv_expand (RlxBuilder        *b,
     {
       gint64 before[RLX_MAX_DIMS] = { 0, }, after[RLX_MAX_DIMS] = { 0, };
 
-      /* each block without its first elements, which the previous one has */
+      /* each block without its first elements, which belong to the previous one */
       before[last] = n_taps - 1;
       after[last] = (n_blocks - 1) * step + block - (n_taps - 1) - n;
       x = rlx_build_pad (b, x, NULL, RLX_PAD_ATTRS (.before = RLX_INTS (before, last + 1), .after = RLX_INTS (after, last + 1)));

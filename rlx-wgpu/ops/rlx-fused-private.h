@@ -21,8 +21,7 @@ typedef struct
   gint64 strides[RLX_MAX_DIMS];
 } RlxOperand;
 
-/* One operator of a region. An argument >= 0 is an earlier instruction, below
- * zero it is operand -1 - argument. */
+/* One operator of a region. An argument >= 0 is an earlier instruction; a negative one is operand -1 - argument. */
 typedef struct
 {
   const RlxOp *op;
@@ -46,9 +45,8 @@ typedef struct
   guint n_groups;
 } RlxFused;
 
-/* Payload of a node of another operator that has absorbed its only user, a region: each
- * element goes through it before it is stored. The region's inputs follow the node's
- * own, and its operands count from the very first. */
+/* Payload of a node of another operator that has absorbed its only user, a region: each element passes through it
+ * before it is stored. The region's inputs follow the node's own, and its operands count from the very first. */
 typedef struct
 {
   RlxFused *fused;

@@ -80,7 +80,7 @@ find_source (RlxPadMode mode,
     }
 }
 
-/* What is repeated was gathered, axis by axis. */
+/* Repeated elements were gathered, axis by axis. */
 static void
 pad_by_gathering (RlxGradient     *self,
                   const RlxIrNode *node)
@@ -91,7 +91,7 @@ pad_by_gathering (RlxGradient     *self,
 
   for (guint i = 0; i < node->inputs[0]->type.n_dims && y != NULL; i++)
     {
-      /* What is taken away goes first. */
+      /* Removed elements go first. */
       gint64 first = MAX (-attrs->before.values[i], 0);
       gint64 n = y->type.shape[i] - first - MAX (-attrs->after.values[i], 0);
       gint64 length = node->outputs[0].type.shape[i];
@@ -160,7 +160,7 @@ rlx_roll_gradient (RlxGradient     *self,
     {
       gint64 size = node->inputs[0]->type.shape[rlx_type_get_axis (&node->inputs[0]->type, attrs->axes.values[i])];
 
-      /* The least of all numbers has no opposite. */
+      /* The smallest integer has no opposite. */
       shifts[i] = size > 0 ? -(attrs->shifts.values[i] % size) : 0;
     }
   rlx_gradient_add (self, node, 0, rlx_build_roll (rlx_gradient_get_builder (self), rlx_gradient_get (self, node, 0),
@@ -213,7 +213,7 @@ rlx_gather_gradient (RlxGradient     *self,
   if (g == NULL || !rlx_gradient_wants (self, node, 0))
     return;
 
-  /* The axis comes first, then the others as they are. */
+  /* The axis comes first, the others keep their order. */
   for (guint i = 0; i < n_indices; i++)
     order[n++] = axis + i;
   for (guint i = 0; i < g->type.n_dims; i++)
@@ -313,7 +313,7 @@ rlx_one_hot_gradient (RlxGradient     *self,
 
 /* ---- scatters ------------------------------------------------------------------------ */
 
-/* What is at the places that @node's updates go to, for each of them. */
+/* The elements at the places that @node's updates go to, one for each update. */
 static RlxIrValue *
 read_places (RlxBuilder      *b,
              const RlxIrNode *node,
@@ -337,7 +337,7 @@ change_places (RlxBuilder      *b,
                                      RLX_SCATTER_ELEMENTS_ATTRS (.axis = rlx_scatter_elements_attrs (node)->axis, .mode = mode));
 }
 
-/* Of several updates to a place the last one counts: it finds its own number there. */
+/* If several updates go to a place, the last one counts: it finds its own number there. */
 static void
 replace_gradient (RlxGradient     *self,
                   const RlxIrNode *node,
@@ -362,7 +362,8 @@ replace_gradient (RlxGradient     *self,
     }
 }
 
-/* The product of all factors but one: without the zeros, if it is the only zero or there is none. */
+/* The product of all factors but one: zeros are left out if it is the only zero, or if there is
+ * none. */
 static void
 mul_gradient (RlxGradient     *self,
               const RlxIrNode *node,
@@ -383,14 +384,14 @@ mul_gradient (RlxGradient     *self,
                                            rlx_build_as (b, is_zero, x->type.data_type), RLX_SCATTER_MODE_ADD);
       RlxIrValue *others;
 
-      /* Zeros beside its own. */
+      /* Zeros other than its own. */
       n_zeros = rlx_build_sub (b, read_places (b, node, n_zeros), rlx_build_as (b, is_zero, x->type.data_type));
       others = rlx_build_where (b, rlx_build_equal (b, n_zeros, zero), rlx_build_div (b, product, factors), zero);
       rlx_gradient_add (self, node, 2, rlx_build_mul (b, read_places (b, node, g), others));
     }
 }
 
-/* Those that are equal to the result have equal parts. */
+/* Those that are equal to the result share the gradient equally. */
 static void
 extreme_gradient (RlxGradient     *self,
                   const RlxIrNode *node,

@@ -21,10 +21,10 @@
 #define SORT_BITS 4
 #define PREFIX_WORKGROUP_SIZE 256
 #define PREFIX_ITEMS 4
-/* Slots with more updates get a workgroup each. Not less than WORKGROUP_SIZE:
- * each of its invocations then has one. */
+/* Slots with more updates get a workgroup each. Not less than WORKGROUP_SIZE, so that each of its invocations
+ * has at least one. */
 #define MANY_UPDATES 64
-/* So many updates or less are compared with each other to sort them, as long as that does not become more than
+/* Up to this many updates are sorted by comparing them with each other, unless that takes more than
  * MAX_COMPARED comparisons. */
 #define MAX_RANKED 1024
 #define MAX_COMPARED (1 << 20)
@@ -73,7 +73,7 @@ rlx_gather_elements_infer (RlxOpCall                    *call,
   return TRUE;
 }
 
-/* Tuples of indices that name slices; *@slices is the type of all they name. */
+/* Tuples of indices that name slices; *@slices is the type of all slices named. */
 static gboolean
 check_tuples (RlxOpCall     *call,
               gint64         batch_dims,
@@ -210,7 +210,7 @@ rlx_scatter_nd_infer (RlxOpCall                     *call,
 
 /* ---- gathering -------------------------------------------------------------------------- */
 
-/* A kernel that has the indices, and the operand unless only places are wanted. */
+/* A kernel that has the indices, and also the operand unless only places are needed. */
 static RlxKernel *
 index_kernel_new (RlxLower        *lower,
                   const RlxIrNode *node,
@@ -254,7 +254,7 @@ lower_elements (RlxLower         *lower,
   return rlx_kernel_dispatch_elements (kernel, lower, y, error);
 }
 
-/* For places: those of slices, counted in slices. */
+/* Computes the places of slices, in units of slices. */
 static gboolean
 lower_tuples (RlxLower         *lower,
               const RlxIrNode  *node,
@@ -433,8 +433,7 @@ lower_sort_step (RlxLower         *lower,
   return rlx_kernel_dispatch (kernel, blocks, error);
 }
 
-/* The numbers of the updates, sorted by slot and else in their order; NULL when
- * there is but one slot. */
+/* The numbers of the updates, sorted by slot, in their order within a slot; NULL if there is only one slot. */
 static gboolean
 lower_sort (RlxLower          *lower,
             const RlxIrNode   *node,
@@ -491,7 +490,7 @@ define_combine (RlxKernel        *kernel,
   rlx_kernel_define (kernel, "SORTED", order != NULL);
 }
 
-/* With few updates: two steps, of which the second goes over all elements of the result. */
+/* For few updates: two steps, the second of which visits all elements of the result. */
 static gboolean
 lower_ranked (RlxLower         *lower,
               const RlxIrNode  *node,
@@ -538,7 +537,7 @@ lower_combine (RlxLower         *lower,
                GError          **error)
 {
   const RlxIrValue *y = &node->outputs[0];
-  /* How many slots with many updates there can be. */
+  /* The largest possible number of slots with many updates. */
   guint64 n_long = n / (MANY_UPDATES + 1);
   guint64 groups = (n * inner + WORKGROUP_SIZE - 1) / WORKGROUP_SIZE;
   guint width = inner < 16 ? 1 : 16;

@@ -17,7 +17,7 @@ struct _RlxKernel
 {
   RlxLower *lower;
   RlxStep *step;
-  char *excess;       /* the first parameter that does not fit 32 bits; nullable */
+  char *excess;       /* nullable: the first parameter that does not fit 32 bits */
 };
 
 static RlxKernel *
@@ -346,7 +346,7 @@ rlx_kernel_dispatch (RlxKernel *self,
       return TRUE;
     }
 
-  /* Nearly square, so that few workgroups are started needlessly. */
+  /* Nearly square, so that few workgroups are started in vain. */
   if (n_workgroups > width)
     {
       height = (n_workgroups + width - 1) / width;

@@ -32,8 +32,8 @@ mismatch (const RlxOpCall     *call,
                          text_b, transpose_b ? " (transposed)" : "", k_a, k_b);
 }
 
-/* Rows and columns of an operand's matrices; FALSE for an operand that has no
- * such matrix. A vector is a row as first operand and a column as second. */
+/* Rows and columns of an operand's matrices; FALSE if it has no such matrix. A vector is a
+ * row as the first operand and a column as the second. */
 static gboolean
 get_matrix (const RlxOpCall *call,
             guint            index,
@@ -216,7 +216,7 @@ rlx_qkv_linear_infer (RlxOpCall               *call,
 
 /* ---- gradients -------------------------------------------------------------------- */
 
-/* All dimensions but the last as one. */
+/* All dimensions but the last, merged into one. */
 static RlxIrValue *
 flatten (RlxBuilder *b,
          RlxIrValue *x)
@@ -228,7 +228,7 @@ flatten (RlxBuilder *b,
   return rlx_build_shaped (b, x, shape, 2);
 }
 
-/* A vector as a matrix: a row as first operand, a column as second. */
+/* A vector as a matrix: a row as the first operand, a column as the second. */
 static RlxIrValue *
 as_matrix (RlxBuilder *b,
            RlxIrValue *x,
@@ -239,7 +239,7 @@ as_matrix (RlxBuilder *b,
   return x->type.n_dims > 1 ? x : rlx_build_shaped (b, x, is_row ? (gint64[]) { 1, n } : (gint64[]) { n, 1 }, 2);
 }
 
-/* Of the product of the first two operands, whose gradient is @g. */
+/* Gradients of the product of the first two operands; @g is that of the product. */
 static void
 add_product_gradients (RlxGradient     *self,
                        const RlxIrNode *node,
@@ -255,7 +255,7 @@ add_product_gradients (RlxGradient     *self,
   if (g == NULL)
     return;
 
-  /* Operands of one dimension leave theirs out of the result. */
+  /* Operands of one dimension have no dimension of their own in the result. */
   if (is_row || is_column)
     {
       RlxTensorType type = g->type;
@@ -287,7 +287,7 @@ add_product_gradients (RlxGradient     *self,
 
   if (rlx_gradient_wants (self, node, 1))
     {
-      /* One matrix for all of a stack: its sum is part of the product. */
+      /* One matrix for a whole stack: summing over the stack is part of the product. */
       if (w->type.n_dims == 2 && !transpose_a && x->type.n_dims > 2 && g != NULL)
         {
           x = flatten (b, x);
@@ -391,7 +391,8 @@ set_matrix_b (RlxProduct         *product,
   product->b_n = transpose ? product->k : 1;
 }
 
-/* The last dimension but @skip ones and @index more, 1 when there is none. */
+/* The size of a dimension counted from the end, after the last one and @skip others; 1 if
+ * there is none. */
 static guint64
 dim_from_end (const RlxTensorType *type,
               guint                skip,
@@ -513,7 +514,7 @@ rlx_qkv_linear_lower (RlxLower        *lower,
 
 /* ---- products that share an operand ------------------------------------------------ */
 
-/* One dispatch, if the weights can be stored side by side. */
+/* A single dispatch, if the weights can be stored side by side. */
 static gboolean
 lower_joined (RlxLower        *lower,
               const RlxIrNode *node,

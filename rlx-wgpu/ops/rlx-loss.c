@@ -26,7 +26,7 @@ has_labels (const RlxTensorType *target)
   return !rlx_data_type_is_float (target->data_type);
 }
 
-/* One number for each row, without the axis. */
+/* The type with one number for each row, without the axis. */
 static RlxTensorType
 get_rows (const RlxTensorType *x,
           guint                axis)
@@ -130,7 +130,7 @@ find_counted (RlxBuilder         *b,
   return there;
 }
 
-/* One number for each row, with the axis of size 1. */
+/* One number for each row, with an axis of size 1. */
 static RlxIrValue *
 as_column (RlxBuilder       *b,
            RlxIrValue       *rows,
@@ -143,7 +143,7 @@ as_column (RlxBuilder       *b,
   return rlx_build_shaped (b, rows, column.shape, column.n_dims);
 }
 
-/* Where the class is that of the row's label. */
+/* 1 where the class is that of the row's label. */
 static RlxIrValue *
 find_class (RlxBuilder *b,
             RlxIrValue *x,

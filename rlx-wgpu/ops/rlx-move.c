@@ -150,11 +150,11 @@ rlx_split_lower (RlxLower        *lower,
 
 /* ---- pad, tile, roll ------------------------------------------------------------------ */
 
-/* A distance of mirrored elements has to be a number of 32 bits. */
+/* Distances of mirrored elements must fit 32 bits. */
 #define MAX_MIRRORED (1 << 30)
 
-/* What an axis of the result has: @before elements, then @size of the operand
- * from @start on, then the rest. */
+/* What an axis of the result has: @before elements, then @size elements of the operand from
+ * @start on, then the rest. */
 typedef struct
 {
   gint64 start;
@@ -162,7 +162,7 @@ typedef struct
   gint64 before;
 } Part;
 
-/* After how many elements they come again. */
+/* The number of elements after which they repeat. */
 static gint64
 get_period (RlxPadMode mode,
             gint64     size)
@@ -197,7 +197,7 @@ lower_parts (RlxLower         *lower,
   if (rlx_type_n_elements (&y->type) == 0)
     return TRUE;
 
-  /* Innermost first; neighbours that are taken as they are become one. */
+  /* Innermost first; neighbouring axes that are taken unchanged are merged. */
   rlx_type_get_strides (&x->type, strides);
   for (guint i = x->type.n_dims; i-- > 0;)
     {
@@ -236,10 +236,10 @@ lower_parts (RlxLower         *lower,
   rlx_kernel_param_u32 (kernel, "offset", (guint32) offset);
   for (guint i = 0; i < n_dims; i++)
     {
-      /* what is taken as it is never comes again */
+      /* what is taken unchanged never repeats */
       gint64 period = plain[i] ? G_MAXUINT32 : get_period (mode, joined[i].size);
 
-      /* a remainder costs more than all else */
+      /* a remainder costs more than everything else */
       once = once && shape[i] <= period;
       rlx_kernel_param_indexed (kernel, "dim", i, shape[i]);
       rlx_kernel_param_indexed (kernel, "before", i, period > 0 ? joined[i].before % period : joined[i].before);

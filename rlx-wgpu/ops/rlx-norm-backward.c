@@ -10,10 +10,10 @@
 
 #include <math.h>
 
-/* An invocation adds up at least so many rows of a column, and there need not be more parts than these. */
+/* An invocation adds at least this many rows of a column; there are at most this many parts. */
 #define MIN_ROWS 32
 #define MAX_PARTS 256
-/* As many invocations keep a GPU busy. */
+/* This many invocations keep a GPU busy. */
 #define WANTED_INVOCATIONS 16384
 #define COLUMNS_PER_WORKGROUP 64
 
@@ -58,7 +58,7 @@ rlx_layer_norm_backward_infer (RlxOpCall                       *call,
   return TRUE;
 }
 
-/* What rows have in common, and the results' own step: the gradient of the operand. */
+/* The parameters of rows, and the step of the operand's gradient. */
 static gboolean
 lower_rows (RlxLower         *lower,
             const RlxIrNode  *node,
@@ -105,7 +105,8 @@ lower_rows (RlxLower         *lower,
   return rlx_kernel_dispatch (kernel, n_groups, error);
 }
 
-/* A step down the columns. @parts takes the sums, where there are several for each column, or has them. */
+/* A step down the columns. @parts receives the sums if there are several for each column, or contains
+ * them. */
 static gboolean
 lower_columns (RlxLower         *lower,
                const RlxIrNode  *node,
@@ -162,7 +163,7 @@ rlx_layer_norm_backward_lower (RlxLower        *lower,
 
   if (rlx_type_n_elements (x) == 0)
     {
-      /* Of no rows all sums are 0. */
+      /* Without rows all sums are 0. */
       for (guint i = 1; i < node->n_outputs && n_columns > 0; i++)
         if (!rlx_kernel_dispatch_elements (rlx_kernel_new (lower, node, "fill"), lower, &node->outputs[i], error))
           return FALSE;
@@ -177,7 +178,7 @@ rlx_layer_norm_backward_lower (RlxLower        *lower,
   if (moments == NULL)
     return TRUE;
 
-  /* One step will do where columns alone keep all cores busy. */
+  /* One step is enough if columns alone keep all cores busy. */
   n_parts = target->barriers_are_cheap ? CLAMP (WANTED_INVOCATIONS / n_columns, 1, MAX_PARTS) : n_columns >= 64 ? 1 : 16;
   n_parts = MIN (n_parts, rlx_divide_up (n_rows, MIN_ROWS));
   n_parts = rlx_divide_up (n_rows, rlx_divide_up (n_rows, n_parts));

@@ -25,8 +25,8 @@ rlx_softmax_gradient (RlxGradient     *self,
 
 /* ---- norms ------------------------------------------------------------------------- */
 
-/* A norm as all of them can be seen: over some axes of an operand that was given another
- * shape, with a scale and a bias that broadcast to it. */
+/* The form in which all norms can be seen: over some axes of an operand that was reshaped, with a
+ * scale and a bias that broadcast to it. */
 typedef struct
 {
   RlxIrValue *x;
@@ -70,11 +70,11 @@ norm_differentiate (Norm       *self,
   self->dscale = rlx_build_mul (b, g, unit);
 }
 
-/* Axes that are given in some order, as scale and bias have them. */
+/* Axes in the order in which they are given, as scale and bias have them. */
 typedef struct
 {
-  RlxTensorType kept;          /* the operand's shape with 1 where it is not normalised */
-  gint64 order[RLX_MAX_DIMS];  /* from the axes as they are given to ascending ones */
+  RlxTensorType kept;          /* the operand's shape with 1 for axes that are not normalised */
+  gint64 order[RLX_MAX_DIMS];  /* from the given axes to ascending ones */
   gint64 back[RLX_MAX_DIMS];
   guint n;
 } Order;
@@ -117,7 +117,7 @@ order_spread (const Order *self,
   return rlx_build_shaped (b, x, self->kept.shape, self->kept.n_dims);
 }
 
-/* The sum over all else, as the operand of type @type has it. */
+/* The sum over all other axes, as the operand of type @type requires. */
 static RlxIrValue *
 order_collect (const Order         *self,
                RlxBuilder          *b,
@@ -147,7 +147,7 @@ norm_of (const RlxIrNode         *node,
   return norm;
 }
 
-/* Whether the axes are the last ones, as they come: one, when they are joined. */
+/* Whether the axes are the last ones in their order, and so a single one if they are merged. */
 static gboolean
 are_last (const RlxTensorType *x,
           const RlxInts       *axes)
@@ -158,7 +158,7 @@ are_last (const RlxTensorType *x,
   return axes->n_values > 0;
 }
 
-/* The kernel that is made for it. What other users of the operand contributed is added on the way. */
+/* An operator with a kernel for it, which also adds what other users of the operand contributed. */
 static void
 add_backward (RlxGradient             *self,
               const RlxIrNode         *node,
@@ -217,7 +217,7 @@ rlx_layer_norm_gradient (RlxGradient     *self,
     rlx_gradient_add (self, node, RLX_LAYER_NORM_BIAS, order_collect (&order, b, g, &node->inputs[RLX_LAYER_NORM_BIAS]->type));
 }
 
-/* Put together from others again. */
+/* Composed of other operators again. */
 void
 rlx_layer_norm_backward_gradient (RlxGradient     *self,
                                   const RlxIrNode *node)
@@ -262,7 +262,7 @@ rlx_ada_layer_norm_gradient (RlxGradient     *self,
   rlx_gradient_add (self, node, RLX_ADA_LAYER_NORM_SHIFT, g);
 }
 
-/* The sum, and the norm of it. */
+/* The sum, and the norm of the sum. */
 void
 rlx_residual_norm_gradient (RlxGradient     *self,
                             const RlxIrNode *node)
@@ -332,7 +332,7 @@ rlx_image_norm_gradient (RlxGradient     *self,
         if (operand == NULL || b->error != NULL)
           continue;
         spread.shape[0] = spread.shape[1] = spread.shape[2] = spread.shape[3] = 1;
-        /* One for each channel, or one for each group. */
+        /* One per channel, or one per group. */
         spread.shape[first] = shape[first];
         spread.shape[first + 1] = operand->type.shape[0] == channels ? shape[first + 1] : 1;
         if (pass == 0 && is_scale)

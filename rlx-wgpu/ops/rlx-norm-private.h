@@ -24,7 +24,7 @@ typedef enum
 {
   RLX_NORM_OPERAND,
   RLX_NORM_RESIDUAL,     /* added to the operand first */
-  RLX_NORM_ADDED,        /* added too */
+  RLX_NORM_ADDED,        /* added as well */
   RLX_NORM_SCALE,
   RLX_NORM_BIAS,
   RLX_NORM_N_INPUTS,
@@ -49,13 +49,13 @@ typedef struct
   const RlxIrValue *sum;             /* nullable: takes operand + residual + added */
 } RlxNorm;
 
-/* Over the axes of @mask of @operand. */
+/* Over the axes in @mask of @operand. */
 void     rlx_norm_init       (RlxNorm          *self,
                               RlxNormKind       kind,
                               const RlxIrValue *operand,
                               const RlxIrValue *result,
                               guint             mask);
-/* Makes an axis of @outer times the rest of it. */
+/* Splits an axis into @outer and the rest of it. */
 void     rlx_norm_split_axis (RlxNorm          *self,
                               guint             axis,
                               gint64            outer);

@@ -73,8 +73,8 @@ rlx_norm_broadcast (RlxNorm          *self,
 
 /* ---- rows and columns ------------------------------------------------------------------ */
 
-/* Axes that all maps step through alike count as one: a group. Groups are listed
- * innermost first; axes of size 1 are left out. */
+/* Axes that all maps step through alike are merged into a group. Groups are listed innermost first;
+ * axes of size 1 are left out. */
 typedef struct
 {
   guint n;
@@ -193,8 +193,8 @@ typedef struct
   guint spread;            /* parts of a chunk */
   guint64 n_chunks;        /* of a row; 0: rows are not split */
   guint64 span;            /* columns of a chunk */
-  guint vectors;           /* of four columns, which an invocation keeps; 0: it reads them again */
-  guint subgroup;          /* how many invocations add up by themselves then */
+  guint vectors;           /* of four columns, which an invocation keeps in registers; 0: it reads them again */
+  guint subgroup;          /* how many invocations then add without workgroup memory */
 } Division;
 
 /* ---- steps --------------------------------------------------------------------------------- */
@@ -205,7 +205,7 @@ is_softmax (const RlxNorm *self)
   return self->kind == RLX_NORM_SOFTMAX || self->kind == RLX_NORM_LOG_SOFTMAX;
 }
 
-/* How many numbers a row comes down to. */
+/* The number of values that a row is reduced to. */
 static guint
 n_moments (const RlxNorm *self)
 {
@@ -218,7 +218,7 @@ typedef enum
   STAGE_PARTS,
   STAGE_JOIN,
   STAGE_APPLY,
-  STAGE_SUM,     /* all that is to be normalised, and no more */
+  STAGE_SUM,     /* only the sum that is to be normalised */
 } Stage;
 
 static void
@@ -331,8 +331,8 @@ start_stage (const RlxNorm   *self,
   if (writes)
     {
       add_result (kernel, "y", self->result, vectors);
-      /* An invocation reads no other columns than those it writes in the end. An
-       * epilogue may have the operand as its own, too. */
+      /* An invocation reads only columns that it writes at the end. An epilogue may have the same
+       * operand, too. */
       if (self->inputs[RLX_NORM_OPERAND]->type.data_type == self->result->type.data_type && rlx_ir_node_n_own_inputs (node) == node->n_inputs)
         rlx_kernel_allow_in_place (kernel, "x", "y");
     }
@@ -355,7 +355,7 @@ count_bytes (const RlxNorm *self,
   return bytes;
 }
 
-/* The grid of a step whose units are rows, or parts of rows. */
+/* The grid of a step whose units are rows, or chunks of rows. */
 static gboolean
 dispatch_units (RlxKernel      *kernel,
                 const Division *division,
@@ -370,7 +370,7 @@ dispatch_units (RlxKernel      *kernel,
   return rlx_kernel_dispatch (kernel, groups, error);
 }
 
-/* A separate step for the sum @sum. Chunks of rows, without any statistics. */
+/* A separate step for the sum @sum: chunks of rows, without any statistics. */
 static gboolean
 lower_sum (const RlxNorm    *self,
            RlxLower         *lower,
@@ -393,7 +393,7 @@ lower_sum (const RlxNorm    *self,
   return rlx_kernel_dispatch (kernel, rows->n_rows * division.n_chunks, error);
 }
 
-/* Storage bindings that the last step needs. */
+/* The number of storage bindings that the last step needs. */
 static guint
 count_bindings (const RlxNorm *self,
                 RlxLower      *lower)
@@ -413,8 +413,8 @@ typedef struct
 {
   const RlxNorm *norm;
   Rows rows;
-  gboolean across;         /* rows, not columns, are neighbours in memory */
-  gboolean too_many;       /* tensors for one step */
+  gboolean across;         /* rows, not columns, are contiguous in memory */
+  gboolean too_many;       /* tensors for a single step */
 } Problem;
 
 static char *
@@ -445,9 +445,8 @@ norm_cost (const RlxVariant *variant,
   return rlx_target_get_seconds (target, get_operations (norm), count_bytes (norm, STAGE_ALL));
 }
 
-/* Invocations of a CPU read neighbouring elements best, so eight of them share a row of a
- * softmax, which then may be as long as it likes; norms gain less from it than they lose
- * with their barriers. */
+/* On a CPU, invocations should read neighbouring elements, so eight of them share a row of a softmax,
+ * whatever its length; norms lose more with the barriers than they gain. */
 static gboolean
 is_shared_on_cpus (const Problem *self)
 {
@@ -467,7 +466,7 @@ sum_fits (const RlxVariant *variant,
   return self->too_many ? RLX_FIT_WELL : rlx_variant_poorly ("all tensors fit one step", why);
 }
 
-/* The sum comes first, in f32 as it is in one step. */
+/* The sum comes first, in f32 as in a single step. */
 static gboolean
 sum_describe (const RlxVariant *variant,
               RlxLower         *lower,
@@ -499,9 +498,9 @@ sum_describe (const RlxVariant *variant,
 
 static const char too_many[] = "the tensors need more bindings than there are";
 
-/* Rows are cut into chunks, which takes three steps: on a CPU enough for 1,024
- * invocations and not less than 1,024 columns nor more than 16,384; elsewhere enough for
- * 512 workgroups and not less than 4 columns for each invocation. 0: they are too short. */
+/* Rows are split into chunks, which takes three steps: on a CPU enough for 1,024 invocations, with
+ * 1,024 to 16,384 columns each; elsewhere enough for 512 workgroups, with at least 4 columns for each
+ * invocation. 0: rows are too short. */
 static Division
 cut_rows (const Problem   *self,
           const RlxTarget *target)
@@ -583,7 +582,7 @@ chunks_describe (const RlxVariant *variant,
   if (!dispatch_units (kernel, &division, rows->n_rows, error))
     return FALSE;
 
-  /* Columns of a chunk are side by side, and all invocations have one row. */
+  /* Columns of a chunk are adjacent, and all invocations share one row. */
   division.workgroup_size = 64;
   division.span = MIN (division.span, 4096);
   division.n_chunks = rlx_divide_up (rows->n_columns, division.span);
@@ -633,7 +632,7 @@ whole_describe (const RlxVariant *variant,
   return dispatch_units (kernel, &division, self->rows.n_rows, error);
 }
 
-/* For an invocation that keeps its columns, and their factors: fewer if registers are scarce. */
+/* For an invocation that keeps its columns and their factors; fewer if registers are scarce. */
 #define MAX_VECTORS 4
 #define MAX_SHARED_VECTORS 2
 #define MAX_WORKGROUP 1024
@@ -644,7 +643,7 @@ is_plain_float (const RlxIrValue *value)
   return value == NULL || value->type.data_type == RLX_DATA_TYPE_F32 || value->type.data_type == RLX_DATA_TYPE_F16;
 }
 
-/* Whether all tensors have four columns in a vector. */
+/* Whether vectors of four columns are possible for all tensors. */
 static gboolean
 has_vectors (const Problem *self)
 {
@@ -666,7 +665,8 @@ has_vectors (const Problem *self)
   return TRUE;
 }
 
-/* A workgroup for each row, of the fewest invocations that can keep it. `vectors` is 0 if none can. */
+/* A workgroup for each row, with the fewest invocations that can keep it. `vectors` is 0 if that is
+ * not possible. */
 static Division
 keep_rows (const Problem   *self,
            const RlxTarget *target)

@@ -35,8 +35,7 @@ check_epsilon (RlxOpCall *call,
   return TRUE;
 }
 
-/* Input @index, if there is one, has the shape of @wanted, which is because of
- * @reason. */
+/* Input @index, if present, must have the shape of @wanted, for the given @reason. */
 static gboolean
 check_shape (RlxOpCall           *call,
              guint                index,
@@ -57,7 +56,7 @@ check_shape (RlxOpCall           *call,
                          "the %s is %s; %s %s", call->op->inputs[index].name, got, reason, text);
 }
 
-/* Input @index broadcasts to the operand and not beyond. */
+/* Input @index must broadcast to the operand, and not beyond it. */
 static gboolean
 check_broadcast (RlxOpCall *call,
                  guint      index,
@@ -111,7 +110,7 @@ rlx_softmax_lower (RlxLower        *lower,
 
 /* ---- over given axes ------------------------------------------------------------------ */
 
-/* What scale and bias look like: the axes in the order they are given. */
+/* The shape of scale and bias: the axes in the order in which they are given. */
 static gboolean
 check_axes (RlxOpCall               *call,
             const RlxLayerNormAttrs *attrs,
@@ -381,7 +380,7 @@ rlx_image_norm_infer (RlxOpCall               *call,
     }
   for (guint i = 1; i < call->n_inputs; i++)
     {
-      /* One for each group will do. */
+      /* One per group is enough. */
       if (groups && call->inputs[i] != NULL && call->inputs[i]->n_dims == 1 && call->inputs[i]->shape[0] == n_groups)
         continue;
       if (!check_shape (call, i, &factor, "the channels require", error))
@@ -474,8 +473,8 @@ rlx_batch_norm_infer (RlxOpCall               *call,
   return TRUE;
 }
 
-/* Element-wise operators, in f32: they join what is in front and behind, and
- * where the factor is known it is computed once. */
+/* Element-wise operators, in f32: they fuse with those before and after, and known factors
+ * are computed only once. */
 RlxIrValue *
 rlx_batch_norm_expand (RlxBuilder        *b,
                        const RlxIrNode   *node,
@@ -487,7 +486,7 @@ rlx_batch_norm_expand (RlxBuilder        *b,
   gint64 shape[RLX_MAX_DIMS];
   RlxDataType data_type = x->type.data_type;
 
-  /* The axis, and a 1 for each behind it. */
+  /* The axis, and a 1 for each one after it. */
   shape[0] = x->type.shape[axis];
   for (guint i = 1; i < x->type.n_dims - axis; i++)
     shape[i] = 1;

@@ -17,13 +17,13 @@
 /* The names of the parts of kernels/packed-matmul.wgsl. */
 enum { MODE_LANES, MODE_SHARE, MODE_TILE, MODE_SHUFFLE };
 
-/* Fewer rows or columns leave most of a tile of matrices empty. */
+/* With fewer rows or columns, most of a tile of matrices is empty. */
 #define MIN_MATRIX_SIDE 16
 
-/* That a subgroup shares in kernels/packed-dot.wgsl, at most; fewer divide it. */
+/* The most rows that a subgroup shares in kernels/packed-dot.wgsl; smaller numbers divide it. */
 #define BYTES_ROWS 8
 
-/* Of kernels/packed-row.wgsl. */
+/* For kernels/packed-row.wgsl. */
 #define ROW_WORKGROUP 64
 #define ROW_LANES 16
 
@@ -34,10 +34,10 @@ typedef struct
   gint64 k;
   guint64 m, n, chunks;
   RlxProduct product;      /* the same as a product of matrices */
-  RlxProductMatrix matrix; /* how matrix units would do it */
-  const char *no_matrix;   /* why they cannot; NULL: they can */
-  guint condition;         /* on which they can, as for rlx_lower_can_unpack_f16() */
-  gboolean may_use_bytes;  /* x may be rounded to them */
+  RlxProductMatrix matrix; /* how matrix units would compute it */
+  const char *no_matrix;   /* why matrix units cannot be used; NULL: they can */
+  guint condition;         /* under which they can be used, as for rlx_lower_can_unpack_f16() */
+  gboolean may_use_bytes;  /* x may be rounded to bytes */
 } Problem;
 
 static char *
@@ -70,7 +70,7 @@ has_rows (const Problem *problem)
   return problem->expert == NULL || problem->weight->type.shape[0] > 0;
 }
 
-/* For fewer rows it is not faster: unpacking is most of the work. */
+/* For fewer rows it is not faster, since unpacking is most of the work. */
 static RlxFit
 shuffle_fits (const RlxVariant *self,
               const RlxTarget  *target,
@@ -86,7 +86,7 @@ shuffle_fits (const RlxVariant *self,
   return problem->m > 4 && problem->n >= 32 && problem->chunks >= 4 ? RLX_FIT_WELL : rlx_variant_poorly ("too few rows or columns", why);
 }
 
-/* On a CPU columns that are too few for all cores are the exception. */
+/* On a CPU, columns are rarely too few for all cores. */
 static RlxFit
 share_fits (const RlxVariant *self,
             const RlxTarget  *target,
@@ -107,7 +107,7 @@ typedef struct
 {
   RlxPackedType type;
   guint numbers;
-  guint registers, more;   /* for one column, and for each further one: the compiler for Intel's chips needs so many */
+  guint registers, more;   /* for one column and for each further one, as the compiler for Intel's chips counts them */
 } Piece;
 
 static const Piece pieces[] = {
@@ -119,7 +119,7 @@ static const Piece pieces[] = {
   { RLX_PACKED_TYPE_Q6_K, 64, 48, 26 },
 };
 
-/* NULL where packed/row.wgsl does not know how. */
+/* NULL if packed/row.wgsl does not support the format. */
 static const Piece *
 find_piece (const RlxIrNode *node)
 {
@@ -164,7 +164,7 @@ tile_fits (const RlxVariant *self,
   return target->loads_coalesce ? RLX_FIT_WELL : rlx_variant_poorly ("barriers are slow here", why);
 }
 
-/* On a GPU neighbouring lanes should read neighbouring bytes. */
+/* On a GPU, neighbouring lanes should read neighbouring bytes. */
 static RlxFit
 lanes_fits (const RlxVariant *self,
             const RlxTarget  *target,
@@ -174,7 +174,7 @@ lanes_fits (const RlxVariant *self,
   return target->loads_coalesce ? rlx_variant_poorly ("neighbouring lanes would read distant rows", why) : RLX_FIT_WELL;
 }
 
-/* What all kernels have in common: tiles of @tile_m rows and @columns. */
+/* The common part of all kernels: tiles of @tile_m rows and @columns. */
 static gboolean
 lower_product (RlxLower      *lower,
                const Problem *self,
@@ -237,7 +237,7 @@ is_in_range (RlxLower *lower,
   gboolean is_scaled = rlx_packed_type_get_reach (type) > 0.0;
   const RlxIrValue *value = is_scaled ? scale : self->weight;
 
-  /* Floats of 8 bits as they are. */
+  /* 8-bit floats are not scaled. */
   if (value == NULL)
     return TRUE;
   if (zero != NULL && rlx_data_type_is_float (zero->type.data_type))
@@ -283,7 +283,7 @@ matrix_cost (const RlxVariant *self,
   return packed_cost (self, target, data) / (target->registers_are_shared ? 2.0 : 4.0);
 }
 
-/* Where the values of the weight come later, there are steps for both. */
+/* If the values of the weight become known later, there are steps for both cases. */
 static gboolean
 matrix_describe (const RlxVariant *self,
                  RlxLower         *lower,
@@ -332,7 +332,7 @@ rows_fits (const RlxVariant *self,
   return problem->m > 8 ? RLX_FIT_WELL : rlx_variant_poorly ("8 rows or fewer", why);
 }
 
-/* The operands of @product are those of the node, or made of them. */
+/* The operands of @product are those of the node, or derived from them. */
 static RlxProductKernel
 choose_shared_rows (const RlxProduct *product,
                     const RlxTarget  *target)
@@ -436,7 +436,7 @@ bytes_describe (const RlxVariant *self,
   return rlx_lower_product_kernel (lower, node, &problem->product, &product, 1, &config, error);
 }
 
-/* Columns side by side; with shuffles where self->data is not NULL. */
+/* Adjacent columns; with shuffles if self->data is not NULL. */
 static gboolean
 lanes_describe (const RlxVariant *self,
                 RlxLower         *lower,
@@ -452,7 +452,7 @@ lanes_describe (const RlxVariant *self,
   guint64 tile_n = shuffle || (problem->m > 1 && problem->n >= 512 && problem->expert == NULL) ? 4 : 1;
   RlxKernel *kernel = rlx_kernel_new (lower, node, "packed-matmul");
 
-  /* enough workgroups for some cores */
+  /* enough workgroups for several cores */
   while (lanes > 8 && problem->n <= lanes * tile_n * 16)
     lanes /= 2;
   rlx_kernel_define (kernel, "TM", (gint64) tile_m);
@@ -484,7 +484,7 @@ share_describe (const RlxVariant *self,
 }
 
 /* How many columns share the loads of a row, if there are enough workgroups and registers. Four take up to 250 registers
- * on RDNA3, and make a product that is bound by memory no faster. */
+ * on RDNA3, and do not speed up a product that is limited by memory. */
 static guint64
 choose_columns (const Problem   *problem,
                 const Piece     *piece,
@@ -498,7 +498,7 @@ choose_columns (const Problem   *problem,
   return n;
 }
 
-/* Lanes share the sums, with everything constant that can be. */
+/* Lanes share the sums; everything that can be constant is. */
 static gboolean
 row_describe (const RlxVariant *self,
               RlxLower         *lower,

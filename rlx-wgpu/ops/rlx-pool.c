@@ -13,11 +13,11 @@
 
 #define WORKGROUP_SIZE 64
 
-/* An invocation visits this many elements at most, if there is another way. */
+/* An invocation visits at most this many elements, if there is an alternative. */
 #define MAX_WINDOW 1024
-/* A window of so many elements is written out. */
+/* The loop over a window of up to this many elements is unrolled. */
 #define MAX_WRITTEN_OUT 16
-/* Parts of a window are not shorter, and a workgroup shares none that is. */
+/* Parts of a window are not shorter, and a workgroup shares no window that is. */
 #define MIN_SHARED 64
 
 /* ---- rule --------------------------------------------------------------------------- */
@@ -100,7 +100,7 @@ rlx_pool_infer (RlxOpCall          *call,
 
 /* ---- lowering ----------------------------------------------------------------------------- */
 
-/* What becomes of a sum; see kernels/pool.wgsl. */
+/* How the result is made from a sum; see kernels/pool.wgsl. */
 typedef enum
 {
   DIVIDE_NOT,
@@ -119,7 +119,7 @@ typedef struct
   guint64 divisor;
 } Fold;
 
-/* The bits of the value that changes nothing, as the kernel's 32-bit type. */
+/* The bits of the fold's identity element, as the kernel's 32-bit type. */
 static guint32
 get_identity (const Fold *fold,
               RlxDataType data_type)
@@ -140,8 +140,8 @@ typedef struct
 {
   const RlxWindow *window;
   Fold fold;
-  guint64 length;             /* elements of a window that can be inside of the operand */
-  gboolean global;            /* each channel has one window, of all that there is */
+  guint64 length;             /* elements of a window that can be inside the operand */
+  gboolean global;            /* each channel has one window, which contains everything */
   const RlxIrValue *x, *y;
 } Problem;
 
@@ -162,7 +162,7 @@ problem_init (Problem          *self,
     }
 }
 
-/* Tells a kernel the elements of a window that is written out, unless there are too many. Returns how many. */
+/* Defines the elements of an unrolled window, unless there are too many. Returns their number. */
 static gint64
 write_out (RlxKernel       *kernel,
            const RlxWindow *window)
@@ -203,7 +203,7 @@ lower_step (RlxLower        *lower,
   rlx_kernel_output (kernel, "y", self->y);
   rlx_kernel_define (kernel, "WG", MAX (lanes, WORKGROUP_SIZE));
   rlx_kernel_define (kernel, "LANES", lanes);
-  /* There is nothing to load of an empty operand. */
+  /* An empty operand has nothing to load. */
   if (lanes > 1 || rlx_type_n_elements (&self->x->type) == 0)
     rlx_kernel_define (kernel, "TAPS", 0);
   else
@@ -282,7 +282,7 @@ print_problem (gconstpointer data)
                           rlx_data_type_to_string (self->x->type.data_type));
 }
 
-/* Of @lanes invocations for each window, which find elements by @operations each. */
+/* With @lanes invocations per window, which find each element in @operations. */
 static double
 get_seconds (const Problem   *self,
              const RlxTarget *target,
@@ -326,7 +326,7 @@ parts_cost (const RlxVariant *variant,
   return get_seconds (self, target, (guint) MIN (lanes, 1e6), 1.0) + target->speeds.dispatch_time;
 }
 
-/* Parts first, then the parts of these. */
+/* First parts of windows, then the parts of these parts. */
 static gboolean
 parts_describe (const RlxVariant *variant,
                 RlxLower         *lower,
@@ -397,7 +397,7 @@ shared_cost (const RlxVariant *variant,
 {
   const Problem *self = data;
 
-  /* the place of an element takes a division for each axis */
+  /* finding an element takes a division for each axis */
   return get_seconds (self, target, get_lanes (variant), 8.0 * self->window->n_axes);
 }
 
@@ -510,7 +510,7 @@ rlx_max_pool_backward_infer (RlxOpCall          *call,
   return TRUE;
 }
 
-/* Whether each element is in one window, or after the last one. */
+/* Whether each element is in exactly one window, or after the last one. */
 static gboolean
 lies_side_by_side (const RlxWindow *window)
 {

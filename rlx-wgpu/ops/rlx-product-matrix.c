@@ -9,18 +9,18 @@
 
 #include "ops/rlx-product-private.h"
 
-/* What every device has. */
+/* The limits that every device has. */
 #define MAX_INVOCATIONS 256
 #define MAX_STORAGE 16384
-/* For the sums of an invocation; as many again are for the rest. */
+/* For the sums of an invocation; everything else takes as many registers again. */
 #define MAX_SUMS 64
-/* Where lanes share the registers of a subgroup. The units write their sums elsewhere and copy them back, so each counts
- * twice, and nothing is left for the next tile. A small tile has few lanes to bring its numbers, each of which brings
- * more. In larger workgroups each brings fewer numbers to workgroup memory. */
+/* For devices whose lanes share the registers of a subgroup. Matrix units write their sums elsewhere and copy them back,
+ * so each counts twice, and nothing is left for the next tile. A small tile has few lanes to load its elements, each of
+ * which loads more. In larger workgroups each lane loads fewer elements into workgroup memory. */
 #define MAX_SHARED_SUMS 32
 #define MAX_SHARED_SUMS_SMALL 16
 #define MAX_SHARED_INVOCATIONS 512
-/* Below that there is nothing to fill a tile with. */
+/* With less, tiles are mostly empty. */
 #define MIN_ROWS 16
 #define MIN_STEPS 32
 
@@ -48,7 +48,7 @@ gboolean
 rlx_matrix_config_is_better (const RlxMatrixShape *a,
                              const RlxMatrixShape *b)
 {
-  /* Half the bytes before more products at once. */
+  /* Half the bytes count for more than more products at once. */
   if (a->component != b->component)
     return a->component == RLX_COMPONENT_F16;
   return a->m * a->n * a->k > b->m * b->n * b->k;
@@ -71,10 +71,10 @@ find_config (const RlxTarget *target)
   return best;
 }
 
-/* What a tile of @rows by @columns may take of the device. */
+/* What a tile of @rows by @columns may use of the device. */
 typedef struct
 {
-  gboolean sizes;          /* of subgroups, which can be asked for */
+  gboolean sizes;          /* subgroup sizes can be requested */
   guint subgroup, max_invocations, max_sums;
 } Room;
 
@@ -92,7 +92,7 @@ get_room (const RlxTarget *target,
   };
 }
 
-/* As few workers as keep the sums in registers, four if there is room. */
+/* As few workers as can keep the sums in registers, or four if there is room. */
 static gboolean
 fill_tile (RlxProductMatrix     *matrix,
            const RlxTarget      *target,
@@ -124,7 +124,7 @@ fill_tile (RlxProductMatrix     *matrix,
          config->k % 4 == 0 && config->n % 4 == 0 && config->m % 4 == 0;
 }
 
-/* The largest tile that leaves every core of the device one, else the smallest. */
+/* The largest tile of which there are enough to occupy every core, otherwise the smallest. */
 static gboolean
 choose_tile (RlxProductMatrix     *matrix,
              const RlxTarget      *target,
@@ -160,7 +160,7 @@ is_worth_it (const RlxProduct *product)
          2 * product->m * product->n >= round_up (product->m, size) * round_up (product->n, size);
 }
 
-/* On a CPU the units are made of many small steps. */
+/* On a CPU, matrix units are emulated in many small steps. */
 gboolean
 rlx_product_has_matrix (RlxLower *lower)
 {
@@ -197,7 +197,7 @@ rlx_product_choose_matrix (RlxLower         *lower,
   if (!choose_tile (matrix, target, find_config (target), product, n_batch, wanted))
     return "no tile fits the limits of the device";
 
-  /* Nothing is rounded, or nothing that was not. */
+  /* Nothing is rounded, or nothing that was exact. */
   matrix->exact = product->a->type.data_type == RLX_DATA_TYPE_F16 && product->b->type.data_type == RLX_DATA_TYPE_F16;
   if (!matrix->half || matrix->exact)
     return NULL;
@@ -212,10 +212,11 @@ rlx_product_choose_matrix (RlxLower         *lower,
 
 /* ---- pieces along k ------------------------------------------------------------------ */
 
-/* Steps of a tile, and of a piece. */
+/* The steps of a tile, and of a piece. */
 #define PIECES_STEPS 32
 #define PIECE 8
-/* Sets the workers so that what each reads for its sums is the least, in as few matrices as can be: each costs a check. */
+/* Sets the workers so that each reads as little as possible for its sums, in as few matrices as possible, since each costs
+ * a check. */
 static gboolean
 fill_pieces (RlxProductMatrix     *matrix,
              const RlxTarget      *target,
@@ -298,7 +299,7 @@ rlx_product_describe_matrix (RlxKernel              *kernel,
 {
   rlx_kernel_enable (kernel, "enable subgroups;");
   rlx_kernel_enable (kernel, "enable chromium_experimental_subgroup_matrix;");
-  /* A subgroup takes one branch: its index decides. */
+  /* All invocations of a subgroup take the same branch, which depends on its index. */
   rlx_kernel_enable (kernel, "diagnostic(off, chromium.subgroup_matrix_uniformity);");
   if (matrix->half)
     rlx_kernel_enable (kernel, "enable f16;");

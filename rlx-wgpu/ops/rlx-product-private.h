@@ -35,9 +35,8 @@ typedef struct
   guint64 strides[2][RLX_MAX_DIMS];
 } RlxProductLoop;
 
-/* An operand whose elements are read through a sliding window: a virtual matrix of
- * positions and steps of k. A step is a channel and an element of the window. Axes are
- * numbered from the innermost one. */
+/* An operand whose elements are read through a sliding window: a virtual matrix of positions and steps of k.
+ * A step is a channel and an element of the window. Axes are numbered from the innermost one. */
 typedef struct
 {
   const RlxIrValue *x;      /* one of a and b */
@@ -46,7 +45,7 @@ typedef struct
   guint64 in[3], out[3], taps[3], strides[3], dilations[3], begins[3];
   guint64 x_axes[3], x_channel, x_image;
   gboolean c_inner;         /* channels are inside elements of the window */
-  gboolean vectors;         /* channels are read by fours */
+  gboolean vectors;         /* channels are read four at a time */
   guint64 split;            /* the other operand's faster part of a step, when the slower */
   guint64 split_stride;     /* one has a distance of its own; else 0 */
 } RlxProductWindow;
@@ -58,9 +57,9 @@ typedef struct
   const RlxIrValue *a;
   const RlxIrValue *b;
   const RlxIrValue *bias;   /* nullable */
-  const RlxIrValue *y[3];   /* one, or up to three that share the columns; then without batch and epilogue */
+  const RlxIrValue *y[3];   /* one, or up to three that share the columns, without batch and epilogue */
   guint n_outputs;          /* 0 stands for 1 */
-  guint64 widths[3];        /* of more than one */
+  guint64 widths[3];        /* if there are several */
   gboolean packed;          /* b is stored in panels of RLX_PRODUCT_PANEL columns, one after another */
   guint64 m, n, k;          /* k may be 0 */
   guint64 a_m, a_k;
@@ -71,17 +70,17 @@ typedef struct
   guint64 bias_groups;      /* 0, or: the bias of matrix b of the batch begins at */
   guint64 bias_group;       /* b % bias_groups · bias_group */
   const RlxProductWindow *window;   /* nullable */
-  const RlxIrNode *blocks;  /* nullable; the node whose weight b is, in packed blocks: ops/rlx-packed.c */
+  const RlxIrNode *blocks;  /* nullable: the node whose packed weight b is: ops/rlx-packed.c */
   const RlxIrValue *scales; /* nullable: a is bytes, with two of these for every 32: kernels/packed-bytes.wgsl */
   double alpha;
   double beta;
 } RlxProduct;
 
-/* A tile that is made by matrix units; kernels/matmul-matrix.wgsl. */
+/* A tile that matrix units compute; see kernels/matmul-matrix.wgsl. */
 typedef struct
 {
-  gboolean half;            /* operands are f16, else f32 */
-  gboolean exact;           /* they were before */
+  gboolean half;            /* operands are f16, otherwise f32 */
+  gboolean exact;           /* they already were before */
   guint m, n, k;            /* of one matrix */
   guint rows, columns;      /* of the tile */
   guint wm, wn;             /* workers */
@@ -92,7 +91,7 @@ typedef struct
   gboolean ahead;           /* the next tile is fetched while one is multiplied */
 } RlxProductMatrix;
 
-/* A kernel, and its numbers. */
+/* A kernel and its parameters. */
 typedef struct
 {
   enum { RLX_PRODUCT_BY_LANES, RLX_PRODUCT_BY_TILES, RLX_PRODUCT_BY_DOT, RLX_PRODUCT_BY_MATRIX } kind;
@@ -102,10 +101,10 @@ typedef struct
   guint64 lanes, slices;  /* lanes */
   guint64 tx, ty, kt;     /* tiles */
   gboolean registers;     /* without workgroup memory */
-  gboolean rows;          /* that subgroups share */
-  guint64 unit;           /* rows: steps of a piece of one */
+  gboolean rows;          /* subgroups share rows */
+  guint64 unit;           /* rows: the steps that are loaded at once */
   gboolean whole;         /* k is a multiple of kt */
-  guint turns;            /* so many of which are written out one after the other; 0: one */
+  guint turns;            /* how many of these the unrolled loop has; 0: one */
   gboolean padded;        /* gaps in workgroup memory keep its banks apart */
   gboolean a_along_k, b_along_k, a_vectors, b_vectors;
   guint64 tm, tn;
@@ -113,16 +112,16 @@ typedef struct
   guint64 splits, split_k;   /* of the sum: how many, and the steps of each */
   guint64 n_groups;
   gboolean panel, pairs, vectors;
-  gboolean shuffle;       /* lanes whose words of a come through shuffles */
+  gboolean shuffle;       /* lanes get words of a through shuffles */
   gboolean a_pairs;
-  gboolean even;          /* every workgroup has all of its rows and columns, and one result */
+  gboolean even;          /* all workgroups have complete rows and columns, and one result */
   guint64 unroll;
   gboolean dots;          /* lanes share sums of vectors */
-  guint64 piece, pieces, rounds;   /* vectors of a piece, pieces of a sum, and turns of the loop over them */
+  guint64 piece, pieces, rounds;   /* vectors per piece, pieces per sum, and iterations of the loop over them */
   RlxProductMatrix matrix; 
 } RlxProductKernel;
 
-/* What the choice of a kernel is made from. */
+/* What the choice of a kernel is based on. */
 typedef struct
 {
   const RlxProduct *given;
@@ -133,7 +132,7 @@ typedef struct
   gboolean may_pack;         /* the weight can be stored in panels, as far as the steps are concerned */
   RlxProductMatrix matrix;   /* the configuration for matrix units */
   const char *no_matrix;     /* why they cannot be used; NULL: they can */
-  guint condition;           /* on which they can, as for rlx_lower_can_cast_f16() */
+  guint condition;           /* under which they can be used, as for rlx_lower_can_cast_f16() */
 } RlxProductProblem;
 
 /* Adds an outermost dimension, or widens the present outermost one if both are
@@ -187,13 +186,13 @@ gboolean rlx_lower_product_kernel (RlxLower         *lower,
                                    GError          **error);
 
 double      rlx_product_count_operations (const RlxProductProblem *problem);
-/* What is better than lanes and tiles wherever it can be; NULL: nothing. */
+/* What is better than lanes and tiles wherever it fits; NULL: nothing. */
 const char *rlx_product_find_better      (const RlxProductProblem *problem);
-/* Whether invocations should go side by side along the columns, and not in tiles. */
+/* Whether invocations should be adjacent along the columns rather than in tiles. */
 gboolean    rlx_product_prefers_lanes    (const RlxTarget         *target,
                                           const RlxProductProblem *problem);
 gboolean    rlx_product_can_use_panels   (const RlxProductProblem *problem);
-/* Changes the weight to the layout that the variant needs, if possible, and tells where its elements are. */
+/* Changes the weight to the layout that the variant needs, if possible, and sets where its elements are. */
 gboolean    rlx_product_take_panels      (const RlxVariant        *self,
                                           RlxLower                *lower,
                                           const RlxProductProblem *problem,
@@ -206,14 +205,14 @@ gboolean    rlx_product_is_even_batch    (const RlxProductLoop *batch,
                                           guint64               unit);
 void        rlx_product_choose_vectors   (RlxProductKernel *config,
                                           const RlxProduct *product);
-/* Sets workgroups and splits of the sum, from tiles and workgroup; returns how many times
- * longer the product takes than on a device that is always busy. */
+/* Sets workgroups and splits of the sum, from tiles and workgroup; returns how many times longer the product
+ * takes than on a device that is always busy. */
 double      rlx_product_share_out        (RlxProductKernel *config,
                                           const RlxProduct *product,
                                           guint64           n_batch,
                                           const RlxTarget  *target);
 
-/* Why a subgroup cannot share rows of the product, or NULL. Sets how it does, and which fraction of the peak
+/* Why subgroups cannot share rows of the product, or NULL. Sets how they do, and which fraction of the peak
  * that reaches. */
 const char *    rlx_product_check_rows     (const RlxTarget  *target,
                                             const RlxProduct *product);

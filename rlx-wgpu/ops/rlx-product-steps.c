@@ -42,12 +42,12 @@ describe_window (RlxKernel              *kernel,
       rlx_kernel_param_u32_at (kernel, "stride", d, window->strides[d]);
       rlx_kernel_param_u32_at (kernel, "dilation", d, window->dilations[d]);
       rlx_kernel_param_u32_at (kernel, "begin", d, window->begins[d]);
-      /* Where the last window begins; below 0 it wraps around, as in the kernel. */
+      /* Where the last window begins; negative values wrap around, as in the kernel. */
       rlx_kernel_param_u32_at (kernel, "last", d, (guint32) ((window->out[d] - 1) * window->strides[d] - window->begins[d]));
       rlx_kernel_param_u32_at (kernel, "x_axis", d, window->x_axes[d]);
       n_taps *= MIN (window->taps[d], G_MAXUINT16);
     }
-  /* The bits of a word. */
+  /* As many as a word has bits. */
   rlx_kernel_define (kernel, "TAPS", n_taps <= 32 ? (gint64) n_taps : 0);
   rlx_kernel_define (kernel, "ONE_APART", window->dilations[0] * window->x_axes[0] == 1);
   for (guint d = 0; n_taps <= 32 && d < window->n_dims; d++)
@@ -55,7 +55,7 @@ describe_window (RlxKernel              *kernel,
       static const char *const names[G_N_ELEMENTS (window->taps)] = { "TAP0", "TAP1", "TAP2" };
 
       rlx_kernel_define (kernel, names[d], (gint64) window->taps[d]);
-      /* Addresses wrap around, as they do in the kernel. */
+      /* Addresses wrap around, as in the kernel. */
       rlx_kernel_param_u32_at (kernel, "reach", d, (guint32) (window->dilations[d] * window->x_axes[d]));
     }
   if (window->split > 0)
@@ -105,7 +105,7 @@ describe_operands (RlxLower               *lower,
     describe_window (kernel, window, window->x == product->a);
 }
 
-/* What only the kernel with shuffles knows. */
+/* What only the kernel with shuffles needs. */
 static void
 describe_shuffles (RlxKernel              *kernel,
                    const RlxProduct       *product,
@@ -119,7 +119,7 @@ describe_shuffles (RlxKernel              *kernel,
   if (config->panel)
     {
       words_b = rlx_divide_up (product->n, RLX_PRODUCT_PANEL) * RLX_PRODUCT_PANEL * product->k / per_b;
-      /* The last words that are loaded ahead. */
+      /* The last words that are prefetched. */
       rlx_kernel_param_u32 (kernel, "b_last", MAX (words_b, block) - block);
     }
   rlx_kernel_enable (kernel, "enable subgroups;");
@@ -128,11 +128,11 @@ describe_shuffles (RlxKernel              *kernel,
   rlx_kernel_define (kernel, "EVEN", config->even);
   rlx_kernel_define (kernel, "SPLIT", config->even && config->splits == 1 && product->n_outputs > 1);
   rlx_kernel_define (kernel, "WHOLE", product->k % config->unroll == 0);
-  /* Two indices below 2^28 are together less than 2^31 bytes. */
+  /* Two indices below 2^28 add up to less than 2^31 bytes. */
   rlx_kernel_define (kernel, "SMALL", MAX (words_a, words_b) <= 1 << 28 ? (1 << 28) - 1 : G_MAXUINT32);
 }
 
-/* What put() in the kernel does with a sum. */
+/* Defines what put() in the kernel does with a sum. */
 static void
 describe_result (RlxKernel              *kernel,
                  const RlxIrNode        *node,
@@ -309,8 +309,8 @@ rlx_lower_product_kernel (RlxLower         *lower,
     {
       RlxTensorType type = { RLX_DATA_TYPE_F32, 3, { (gint64) config->splits, (gint64) original->m, (gint64) original->n } };
 
-      /* A device that cannot hold them cannot hold the operands either: k is far
-       * longer than there are splits. */
+      /* A device that cannot hold them cannot hold the operands either, since k is far
+       * longer than the number of splits. */
       partials = rlx_lower_temporary (lower, &type);
       rlx_kernel_param_u32 (kernel, "m", product->m);
       rlx_kernel_param_u32 (kernel, "n", product->n);

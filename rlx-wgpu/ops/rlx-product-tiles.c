@@ -8,23 +8,23 @@
 
 #include "ops/rlx-product-private.h"
 
-/* A split of a sum has at least so many steps, since shorter ones take less time than the dispatch that adds
- * up the splits takes to start; and there are at most so many splits. */
+/* The least number of steps in a split of a sum, since fewer take less time than starting the dispatch that adds up the
+ * splits; and the most splits. */
 #define MIN_SPLIT 256
 #define MAX_SPLITS 16
 /* The cost of adding up one more split, as a fraction of the product. */
 #define SPLIT_COST 0.04
-/* The gain required of the first one. */
+/* The gain that the first one must bring. */
 #define WORTH_A_SPLIT 1.1
-/* Of the kernel whose subgroups share rows: the most lanes, and the most steps of a row that are loaded at once. */
+/* For the kernel whose subgroups share rows: the most lanes, and the most steps of a row that are loaded at once. */
 #define ROWS_WORKGROUP 256
 #define MAX_UNIT 16
-/* Packed numbers that are taken apart at a time. */
+/* Packed numbers that are unpacked at a time. */
 #define CHUNK 32
 
 /* ---- how the work is distributed ----------------------------------------------------------- */
 
-/* So many workgroups keep a GPU busy, if they have @workgroup invocations each. */
+/* How many workgroups keep a GPU busy if each has @workgroup invocations. */
 static double
 count_wanted (const RlxTarget *target,
               guint64          workgroup)
@@ -32,8 +32,8 @@ count_wanted (const RlxTarget *target,
   return MAX (1.0, (double) target->busy_workgroups * 256.0 / (double) workgroup);
 }
 
-/* How many times longer @n_groups take than they would if all cores were always busy. They
- * have two workgroups each, or more, at a time, of which the last ones may leave half of them idle. */
+/* How many times longer @n_groups workgroups take than if all cores were always busy. A core runs at least two
+ * workgroups at a time, the last of which may leave half of them idle. */
 static double
 get_idle_factor (double n_groups,
                  double wanted)
@@ -43,8 +43,8 @@ get_idle_factor (double n_groups,
   return n_groups < wanted ? wanted / n_groups : ceil (n_groups / round) * round / n_groups;
 }
 
-/* Sets how many splits of the sum make the product the fastest; gives how many times longer
- * it takes than it would on a device that is always busy. */
+/* Sets the number of splits of the sum that makes the product fastest; returns how many times longer it takes than on a
+ * device that is always busy. */
 static double
 choose_splits (RlxProductKernel *config,
                const RlxProduct *product,
@@ -88,7 +88,7 @@ rlx_product_share_out (RlxProductKernel *config,
     }
   else if (n_batch == 1 && config->n_groups < wanted && product->k >= 512)
     {
-      /* On a CPU: too few workgroups share sums that are long enough. */
+      /* On a CPU: too few workgroups share the work of sums that are long enough. */
       guint64 splits = MIN (MIN (rlx_divide_up (wanted, config->n_groups), product->k / 256), 16);
 
       config->split_k = rlx_divide_up (rlx_divide_up (product->k, splits), 64) * 64;
@@ -129,7 +129,7 @@ rlx_product_choose_vectors (RlxProductKernel *config,
                        (config->b_along_k ? product->b_n % 4 == 0 && product->k % 4 == 0
                                           : product->b_n == 1 && product->b_k % 4 == 0 && product->n % 4 == 0));
 
-  /* A window reads one operand by its own rule; the steps of the other may be split in two. */
+  /* The window determines how one operand is read; the steps of the other may be split in two. */
   if (window == NULL)
     return;
   if (window->split > 0 && (window->split % 4 != 0 || window->split_stride % 4 != 0))
@@ -145,13 +145,13 @@ rlx_product_choose_vectors (RlxProductKernel *config,
 typedef struct
 {
   guint tx, ty, tm, tn, kt;
-  guint registers;        /* that an invocation takes: sums, the operands of four steps, the vectors that come
-                           * next, and addresses; the compiler for Intel's chips needs so many */
-  double share;           /* of the peak, by what compilers make of it: `./dev isa` */
+  guint registers;        /* that an invocation uses for sums, the operands of four steps, the vectors that come
+                           * next, and addresses; counted by the compiler for Intel's chips */
+  double share;           /* of the peak, estimated from compiled code: `./dev isa` */
 } Tile;
 
-/* Where there are registers for it an invocation has 8 · 8 sums, or 4 · 8: the fewer it has, the sooner workgroup memory
- * is what takes longest. */
+/* If there are enough registers, an invocation has 8 · 8 or 4 · 8 sums: the fewer there are, the sooner workgroup memory
+ * becomes the bottleneck. */
 static Tile
 get_tile (const RlxTarget  *target,
           RlxProductVariant row)
@@ -174,7 +174,7 @@ get_tile (const RlxTarget  *target,
     }
 }
 
-/* Of workgroup memory, as kernels/common/tile.wgsl has it with gaps. */
+/* In workgroup memory, with the gaps that kernels/common/tile.wgsl leaves. */
 static guint
 count_padded_bytes (const Tile *tile)
 {
@@ -202,15 +202,15 @@ use_tile (RlxProductKernel *config,
   config->subgroup = rlx_target_choose_subgroup_size (target, config->workgroup, tile.registers);
   config->padded = count_padded_bytes (&tile) <= target->limits.max_workgroup_storage;
   config->whole = product->k > 0 && product->k % config->kt == 0;
-  /* Counted for these alone; splits are multiples of 64. */
+  /* Counted for these only; splits are multiples of 64. */
   config->turns = row == RLX_PRODUCT_TILES_128 && config->whole && product->k % (2 * config->kt) == 0 ? 2 : 1;
   *share = tile.share / rlx_target_get_spill_factor (target, config->workgroup, tile.registers);
 }
 
 /* ---- rows that a subgroup shares ------------------------------------------------------------ */
 
-/* Lanes of a subgroup that has rows of its own: what Dawn requires, where they share registers. Only there
- * the numbers of all lanes are scalar operands. */
+/* The lanes of a subgroup that has rows of its own: the size that Dawn requires, if lanes share registers. Only then
+ * are the numbers of all lanes scalar operands. */
 static guint
 get_row_lanes (const RlxTarget *target)
 {
@@ -236,10 +236,10 @@ rlx_product_check_rows (const RlxTarget  *target,
   return NULL;
 }
 
-/* 8 · 2 sums a lane take the fewest reads of workgroup memory. 4 · 4 convert half as many numbers of half floats, and find
- * half as many addresses, which counts where floats and integers have one pipe: on chips of before matrix units. Where
- * there are few rows 4 · 2 leave less of a tile empty, and make more workgroups; beside the places of a window they do not
- * spill, where 8 · 2, and 4 · 4 of half floats, do. */
+/* 8 · 2 sums per lane need the fewest reads of workgroup memory. 4 · 4 convert half as many half floats and compute half
+ * as many addresses, which matters if floats and integers share a pipe: on chips without matrix units. With few rows, 4 ·
+ * 2 leave less of a tile empty, and make more workgroups; with the addresses of a window they do not spill, while 8 · 2,
+ * and 4 · 4 of half floats, do. */
 void
 rlx_product_use_rows (RlxProductKernel *config,
                       const RlxTarget  *target,
@@ -255,12 +255,12 @@ rlx_product_use_rows (RlxProductKernel *config,
   config->tx = lanes;
   config->tn = wide ? 4 : 2;
   config->tm = wide ? 4 : 8;
-  /* A vector of `b` for each lane, of at most 16 steps. */
+  /* A vector of `b` for each lane, for at most 16 steps. */
   config->workgroup = MIN (ROWS_WORKGROUP, lanes * (wide ? 16 : 8));
   config->ty = config->workgroup / lanes;
   if (product->scales != NULL)
     {
-      /* Words of four columns would be more registers than there are. */
+      /* Words of four columns would need more registers than there are. */
       config->tn = 2;
       config->tm = 8;
       config->workgroup = MIN (ROWS_WORKGROUP, lanes * 8);
@@ -309,7 +309,7 @@ rlx_product_has_no_tiles (const RlxTarget *target)
   return TRUE;
 }
 
-/* Known objections to a kind of tile on a device that was not measured. */
+/* Known objections to a kind of tile, for a device that was not measured. */
 static const char *
 find_obstacle (RlxProductVariant row,
                const RlxTarget  *target)
@@ -344,7 +344,7 @@ rlx_product_tiles_fits (const RlxVariant *self,
   return *why != NULL ? RLX_FIT_POORLY : RLX_FIT_WELL;
 }
 
-/* A tile that is partly empty takes as long as a full one, and too few tiles leave cores idle. */
+/* A partly empty tile takes as long as a full one, and too few tiles leave cores idle. */
 double
 rlx_product_tiles_cost (const RlxVariant *self,
                         const RlxTarget  *target,
@@ -361,9 +361,9 @@ rlx_product_tiles_cost (const RlxVariant *self,
   return operations / target->speeds.flops / share * factor * (find_obstacle (GPOINTER_TO_UINT (self->data), target) != NULL ? 16.0 : 1.0);
 }
 
-/* Mostly as it is given: a tile reads 128 bytes or more of a row, which are whole lines of every cache
- * wherever the rows are, and columns that lie along k are as good. But vectors want a number
- * of columns, or of steps, that is a multiple of four. */
+/* Mostly the original layout: a tile reads at least 128 bytes of a row, which are whole cache lines wherever the rows
+ * are, and columns along k are as good. But vectors require a number of columns, or of steps, that is a multiple of
+ * four. */
 RlxWeightLayout
 rlx_product_tiles_layout (const RlxVariant *self,
                           const RlxTarget  *target,

@@ -11,8 +11,8 @@
 
 #include "ops/rlx-variant-private.h"
 
-/* Lanes that share a sum of kernels/matmul-dot.wgsl, at least, and the registers of an invocation that has eight loads of
- * 16 bytes on their way. */
+/* The fewest lanes that share a sum in kernels/matmul-dot.wgsl, and the registers of an invocation with eight pending
+ * loads of 16 bytes. */
 #define DOT_LANES 16
 #define DOT_REGISTERS 100
 
@@ -51,10 +51,8 @@ swap (guint64 *a,
   *b = c;
 }
 
-/* Whether a whole workgroup should share the sum of each output. Measured on a
- * CPU target, where eight lanes fill a core: only when there are fewer outputs
- * than lanes. A GPU wants thousands of lanes, and neighbouring ones at
- * neighbouring addresses. */
+/* Whether a whole workgroup should share the sum of each output. Measured on a CPU, where eight lanes fill a core: only
+ * if there are fewer outputs than lanes. A GPU needs thousands of lanes, with neighbours that read adjacent elements. */
 static gboolean
 prefer_dot (const RlxProduct *product,
             guint64           n_outputs,
@@ -112,8 +110,7 @@ choose_lanes (RlxProductKernel *config,
       config->tn = config->panel || n > 16 ? RLX_PRODUCT_PANEL / 8 : n > 8 ? 2 : 1;
       if (config->shuffle)
         enlarge_tile (config, product, n_batch, n_products);
-      /* Wide rows: the more of one is read at once the better, unless it is
-       * packed. */
+      /* With wide rows, the more is read of one at once the better, unless it is packed. */
       config->lanes = config->panel ? 8 : 64;
       while (config->lanes > 8 &&
              (config->lanes * MAX (config->tn, 4) > n ||
@@ -143,7 +140,7 @@ is_banned (const RlxTarget  *target,
 gboolean
 rlx_product_can_be_packed (const RlxTarget *target)
 {
-  /* For a CPU there is one kernel that takes panels, for a GPU all but dot do. */
+  /* A CPU has one kernel that supports panels; on a GPU all but dot do. */
   return target->loads_coalesce || !is_banned (target, RLX_PRODUCT_LANES);
 }
 
@@ -154,8 +151,8 @@ rlx_product_has_shuffles (const RlxTarget *target)
          target->subgroup_min == 8 && target->subgroup_max == 8;
 }
 
-/* Whether the sums are long enough for what shuffles cost before and after them:
- * measured, for 64 steps it takes longer, for 128 0.8 of the time. */
+/* Whether the sums are long enough for the overhead of shuffles. Measured: with 64 steps it takes longer, with 128 it
+ * takes 0.8 of the time. */
 static gboolean
 can_shuffle (const RlxTarget  *target,
              const RlxProduct *product)
@@ -163,7 +160,7 @@ can_shuffle (const RlxTarget  *target,
   return rlx_product_has_shuffles (target) && product->k >= 128;
 }
 
-/* How a lane of LANES reads its operands. */
+/* How a lane of the variant `lanes` reads its operands. */
 static void
 choose_loads (RlxProductKernel *config,
               const RlxProduct *product)
@@ -185,9 +182,8 @@ choose_loads (RlxProductKernel *config,
     config->vectors = along_k && product->a_m % 4 == 0 && product->k % 4 == 0 && rlx_product_is_even_batch (&product->batch, 0, 4);
 }
 
-/* Whether no store needs a guard. The loop over the sums must be too long for the driver
- * to unroll it: it would keep each sum in a variable of its own then, and take half as
- * long again. */
+/* Whether no store needs a guard. The loop over the sums must be too long for the driver to unroll, since the driver
+ * would then keep each sum in a variable of its own, which takes half as long again. */
 static gboolean
 is_even (const RlxTarget        *target,
          const RlxProduct       *product,
@@ -204,7 +200,7 @@ is_even (const RlxTarget        *target,
 
 /* ---- the problem ------------------------------------------------------------------ */
 
-/* Lanes go along the columns: there had better be more of these than rows. */
+/* Lanes run along the columns, so there should be more columns than rows. */
 static void
 transpose (RlxProductProblem *problem)
 {
@@ -292,8 +288,8 @@ rlx_product_find_better (const RlxProductProblem *problem)
   return problem->no_matrix == NULL ? "matrix units are faster" : NULL;
 }
 
-/* Whether invocations should go side by side along the columns, and not in tiles, or the
- * other way round. Where both may be faster, what was measured decides. */
+/* Whether invocations should be adjacent along the columns rather than in tiles, or the other way round. If either may
+ * be faster, measurements decide. */
 gboolean
 rlx_product_prefers_lanes (const RlxTarget         *target,
                            const RlxProductProblem *problem)
@@ -324,7 +320,7 @@ lanes_fits (const RlxVariant *self,
   return problem->product.window != NULL ? RLX_FIT_NO : *why != NULL ? RLX_FIT_POORLY : RLX_FIT_WELL;
 }
 
-/* The guesses in this and other costs are for devices that were not measured. */
+/* The estimates in this and other costs are for devices that were not measured. */
 static double
 lanes_cost (const RlxVariant *self,
             const RlxTarget  *target,
@@ -387,8 +383,7 @@ rlx_product_can_use_panels (const RlxProductProblem *problem)
          product->n >= RLX_PRODUCT_PANEL / 2 && product->batch.n_dims == 0;
 }
 
-/* Lanes of a CPU read eight columns at once, and rows that follow each other; those of a GPU
- * want neighbouring columns. */
+/* Lanes of a CPU read eight columns at once, in consecutive rows; those of a GPU read adjacent columns. */
 static RlxWeightLayout
 lanes_layout (const RlxVariant *self,
               const RlxTarget  *target,
@@ -399,7 +394,7 @@ lanes_layout (const RlxVariant *self,
   return rlx_weight_in_panels (rlx_product_can_use_panels (problem) && (!target->loads_coalesce || problem->product.b_n != 1) ? RLX_PRODUCT_PANEL : 0);
 }
 
-/* Changes the weight to the layout that the variant needs, if possible, and tells where its elements are. */
+/* Changes the weight to the layout that the variant needs, if possible, and sets where its elements are. */
 gboolean
 rlx_product_take_panels (const RlxVariant        *self,
                          RlxLower                *lower,
@@ -440,8 +435,8 @@ lanes_describe (const RlxVariant *self,
   return rlx_lower_product_kernel (lower, node, problem->given, &product, problem->n_batch, &config, error);
 }
 
-/* Where operands are read in vectors along k by neighbours: kernels/matmul-dot.wgsl. Two or four columns share what
- * is read of a row; more lanes share a sum where there are few sums, as long as each has something to do. */
+/* For operands that neighbours read in vectors along k: kernels/matmul-dot.wgsl. Two or four columns share what is read
+ * of a row; if there are few sums, more lanes share each of them, as long as each lane has work. */
 static gboolean
 share_dots (RlxProductKernel        *result,
             const RlxProductProblem *problem,
@@ -495,8 +490,8 @@ dot_describe (const RlxVariant *self,
   return rlx_lower_product_kernel (lower, node, product, product, problem->n_batch, &config, error);
 }
 
-/* Whether the weight had better lie in columns, which is panels of one: matrix units want them along k. Where there are
- * steps for two kernels both read it as it is. */
+/* Whether the weight should be stored by columns, as panels of one column: matrix units read it along k. If there are
+ * steps for two kernels, both read the original layout. */
 static gboolean
 wants_columns (const RlxTarget         *target,
                const RlxProductProblem *problem,
@@ -521,7 +516,7 @@ matrix_layout (const RlxVariant *self,
   return rlx_weight_in_panels (wants_columns (target, data, &matrix) ? 1 : 0);
 }
 
-/* Where the values of the weight come later, there are steps for both. */
+/* If the values of the weight become known later, there are steps for both cases. */
 static gboolean
 matrix_describe (const RlxVariant *self,
                  RlxLower         *lower,
@@ -558,7 +553,7 @@ matrix_describe (const RlxVariant *self,
   if (ok && problem->condition != 0)
     {
       other.no_matrix = "for a weight that does not fit f16";
-      /* Both read it where it is. */
+      /* Both read it in its original layout. */
       other.may_pack = FALSE;
       ok = rlx_lower_choose (lower, node, &rlx_product_variants, &other, error);
     }
@@ -583,8 +578,8 @@ static const RlxVariant variants[] = {
   [RLX_PRODUCT_LANES] = { "lanes", lanes_fits, lanes_cost, lanes_layout, lanes_describe, NULL },
 };
 
-/* Sums that f32 holds exactly: 512 · 4095 · 7 < 2²⁴. Twelve bits show whether f32 is computed
- * with less. Eleven do no harm to what is rounded to f16, and show whether its sums are. */
+/* Sums that f32 represents exactly: 512 · 4095 · 7 < 2²⁴. Twelve bits reveal whether f32 is computed with less. Eleven
+ * are exact when rounded to f16, and reveal whether its sums are in f16. */
 #define SAMPLE(m, k, n) \
   RLX_SAMPLE_INPUT (0, "f32[" #m ", " #k "]") RLX_SAMPLE_WEIGHT (1, "f32[" #k ", " #n "]") "%2 = matmul(%0, %1)\n" RLX_SAMPLE_OUTPUT (2)
 static const RlxSample samples[] = {

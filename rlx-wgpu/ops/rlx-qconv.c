@@ -62,7 +62,7 @@ typedef struct
   guint64 filter_strides[RLX_MAX_DIMS];
   guint64 sizes_in[RLX_MAX_SPATIAL], sizes_out[RLX_MAX_SPATIAL];   /* innermost first */
   guint64 n_outputs, positions, terms;
-  guint64 m;               /* channels of a group, in the result */
+  guint64 m;               /* channels of a group in the result */
   guint64 groups;
   gboolean product;        /* there is something to multiply */
 } Problem;
@@ -105,7 +105,7 @@ problem_init (Problem         *self,
       self->sizes_out[d] = (guint64) axis->out;
       self->positions *= (guint64) axis->out;
       self->terms *= (guint64) axis->window;
-      /* Where a stride has nothing to part it may be beyond 32 bits. */
+      /* A stride that separates nothing may exceed 32 bits. */
       if (axis->out == 1)
         axis->stride = 1;
     }
@@ -142,11 +142,11 @@ qconv_cost (const RlxVariant *variant,
                                  (double) self->n_outputs);
 }
 
-/* What the variants differ in. */
+/* What distinguishes the variants. */
 typedef struct
 {
   gboolean packed;      /* four products at once */
-  gboolean swap;        /* lanes go along channels, not along positions */
+  gboolean swap;        /* lanes run along channels, not along positions */
   gboolean across;      /* those of all groups */
 } Tiles;
 
@@ -214,7 +214,7 @@ describe_operands (RlxKernel     *kernel,
     }
 }
 
-/* Where elements are. */
+/* Adds the strides and sizes with which elements are found. */
 static void
 describe_places (RlxKernel     *kernel,
                  const Problem *self)

@@ -10,7 +10,7 @@
 #include "ops/rlx-variant-private.h"
 
 #define WORKGROUP_SIZE 64
-/* That share a sum of few rows. */
+/* Lanes that share a sum if there are few rows. */
 #define ROW_LANES 16
 /* The inputs after the operands and their zero points. */
 #define FIRST_INPUT RLX_QMATMUL_BIAS
@@ -81,8 +81,8 @@ rlx_qmatmul_infer (RlxOpCall             *call,
   return TRUE;
 }
 
-/* The distance of @value's elements along the dimension that is @from_end from
- * the last; 0 where it has none or repeats. */
+/* The stride of @value's elements along the dimension that is @from_end from the last; 0 if there
+ * is none, or if it broadcasts. */
 static gint64
 get_stride (const RlxIrValue *value,
             guint             from_end)
@@ -104,9 +104,9 @@ typedef struct
   const RlxIrValue *a, *b, *zero_a, *zero_b;   /* zero points are nullable */
   const RlxTensorType *type;                   /* of the result */
   gboolean transposed;
-  guint n_axes;            /* that stacks of matrices lie along */
+  guint n_axes;            /* of stacks of matrices */
   guint64 stacks, m, n, k;
-  guint64 lanes;           /* that columns keep busy, four each */
+  guint64 lanes;           /* that the columns occupy, with four columns each */
 } Problem;
 
 static void
@@ -169,7 +169,7 @@ qmatmul_cost (const RlxVariant *variant,
                                  (double) rlx_type_n_bytes (self->type));
 }
 
-/* What all kernels have in common. *@y is where the sums go. */
+/* The common part of all kernels. *@y is the destination of the sums. */
 static RlxKernel *
 start_kernel (const Problem     *self,
               RlxLower          *lower,
@@ -340,7 +340,7 @@ shuffle_fits (const RlxVariant *variant,
   return self->m >= 4 && self->n >= 16 ? RLX_FIT_WELL : rlx_variant_poorly ("too few rows or columns", why);
 }
 
-/* What tiles of 4 columns for each lane have in common. */
+/* The common part of tiles with 4 columns per lane. */
 static void
 describe_tiles (const Problem    *self,
                 RlxKernel        *kernel,
@@ -365,7 +365,7 @@ shuffle_describe (const RlxVariant *variant,
                   GError          **error)
 {
   const Problem *self = data;
-  /* More rows per load of `b`, where they are there. */
+  /* More rows per load of `b`, if there are enough. */
   guint64 tile = self->m > 8 ? 16 : 8;
   guint64 tiles_n = rlx_divide_up (self->n, 32), tiles_m = rlx_divide_up (self->m, tile);
   const RlxIrValue *y;
@@ -380,7 +380,7 @@ shuffle_describe (const RlxVariant *variant,
   return end_kernel (self, lower, node, kernel, self->stacks * tiles_m * tiles_n, y, error);
 }
 
-/* What tiles differ in. */
+/* What distinguishes tiles. */
 typedef struct
 {
   gboolean packed;      /* four products at once */
@@ -414,7 +414,7 @@ tiles_describe (const RlxVariant *variant,
   const Problem *self = data;
   const Tiles *tiles = variant->data;
   guint64 n_products = rlx_type_n_elements (self->type) * self->k;
-  /* More rows per load of `b`, when the longer compilation pays. */
+  /* More rows per load of `b`, if that is worth the longer compilation. */
   guint64 tile = self->m == 1 ? 1 : self->m <= 4 || n_products < 1 << 22 ? 4 : 8;
   guint64 tiles_n = rlx_divide_up (self->n, self->lanes * 4);
   guint64 tiles_m = rlx_divide_up (self->m, tile * (WORKGROUP_SIZE / self->lanes));

@@ -41,7 +41,7 @@ void     rlx_packed_dot_init     (RlxPackedDot *dot,
 /* Input @index, NULL if it is absent. */
 const RlxIrValue *rlx_ir_node_get_input (const RlxIrNode *node,
                                          guint            index);
-/* As above, but also NULL for a zero point known to be 0. */
+/* As rlx_ir_node_get_input(), but NULL also for a zero point known to be 0. */
 const RlxIrValue *rlx_ir_node_get_zero  (const RlxIrNode *node,
                                       guint            index);
 

@@ -13,7 +13,7 @@
 #include "ops/rlx-gradient-private.h"
 #include "rlx-tensor-private.h"
 
-/* What kernels/quantize.wgsl does. */
+/* The modes of kernels/quantize.wgsl. */
 typedef enum
 {
   MODE_QUANTIZE,
@@ -37,7 +37,7 @@ get_scale_dim (const RlxTensorType *x,
   return axis < missing ? 1 : scale->shape[axis - missing];
 }
 
-/* The scale against the operand, the zero point (nullable) against the scale. */
+/* Checks the scale against the operand, and the zero point (nullable) against the scale. */
 static gboolean
 check_blocks (RlxOpCall           *call,
               const RlxTensorType *scale,
@@ -166,14 +166,14 @@ rlx_fake_quantize_infer (RlxOpCall                  *call,
 
 /* ---- lowering ----------------------------------------------------------------- */
 
-/* The operand's elements in dimensions along which the scale has one distance:
- * an axis of whole blocks is two, the blocks and what is in them. */
+/* The operand's elements in dimensions along each of which the scale has one stride: an axis of whole blocks
+ * becomes two, the blocks and the elements in them. */
 typedef struct
 {
   guint n_dims;
   gint64 shape[2 * RLX_MAX_DIMS];
   gint64 strides[2 * RLX_MAX_DIMS];
-  gint64 blocks[2 * RLX_MAX_DIMS];   /* 1, but for an axis that does not come out even */
+  gint64 blocks[2 * RLX_MAX_DIMS];   /* 1, except for an axis that is not a multiple of its blocks */
   gboolean ragged;
 } Blocks;
 
@@ -330,12 +330,12 @@ rlx_dequantize_linear_lower (RlxLower        *lower,
 }
 
 #define ENDS_WG 64
-/* Elements that one workgroup goes through by itself, when it is the only one, and as one of several. */
+/* The most elements that a single workgroup processes alone, and how many each processes if there are several. */
 #define MAX_ALONE 16384
 #define SHARE 4096
 #define MAX_PARTS 64
 
-/* The least and the greatest of each of several parts of @x, and 0. */
+/* The smallest and the largest element of each of several parts of @x, including 0. */
 static gboolean
 find_ends (RlxLower          *lower,
            const RlxIrNode   *node,
@@ -363,7 +363,7 @@ find_ends (RlxLower          *lower,
   return rlx_kernel_dispatch (kernel, *n_parts, error);
 }
 
-/* Scale and zero point (nullable when levels are symmetric) that fit @x. */
+/* Finds the scale and the zero point (nullable if levels are symmetric) that fit @x. */
 static gboolean
 find_range (RlxLower         *lower,
             const RlxIrNode  *node,
@@ -392,7 +392,7 @@ find_range (RlxLower         *lower,
   return rlx_kernel_dispatch (kernel, 1, error);
 }
 
-/* Also of scaled_quantize, which multiplies numbers by the scale. */
+/* Also for scaled_quantize, which multiplies numbers by the scale. */
 gboolean
 rlx_dynamic_quantize_lower (RlxLower        *lower,
                             const RlxIrNode *node,
@@ -466,7 +466,7 @@ rlx_fake_quantize_lower (RlxLower        *lower,
 
 /* ---- gradients ----------------------------------------------------------------- */
 
-/* The scale for each element of the operand, or what broadcasts to that. */
+/* The scale for each element of the operand, or something that broadcasts to that. */
 static RlxIrValue *
 spread_scale (RlxBuilder          *b,
               RlxIrValue          *scale,
@@ -541,7 +541,7 @@ rlx_fake_quantize_gradient (RlxGradient     *self,
     }
   inside = rlx_build_logical_and (b, rlx_build_greater_equal (b, level, low), rlx_build_less_equal (b, level, high));
   level = rlx_build_min (b, rlx_build_max (b, level, low), high);
-  /* The level's value, and inside of the limits the slope of what was rounded. */
+  /* The value of the level; within the limits, the slope is that of the unrounded number. */
   y = rlx_build_where (b, inside, rlx_build_add (b, steps, rlx_build_stop_gradient (b, rlx_build_sub (b, level, steps))),
                        rlx_build_stop_gradient (b, level));
   y = rlx_build_as (b, rlx_build_mul (b, y, scale), node->outputs[0].type.data_type);

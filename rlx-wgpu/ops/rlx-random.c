@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-/* As kernels/random.wgsl has them. */
+/* As in kernels/random.wgsl. */
 typedef enum
 {
   MODE_BITS,
@@ -42,7 +42,7 @@ check_key (const RlxOpCall *call,
   return TRUE;
 }
 
-/* What kernels/common/philox.wgsl needs. */
+/* Adds what kernels/common/philox.wgsl needs. */
 static void
 add_key (RlxKernel        *kernel,
          const RlxIrValue *key,
@@ -300,7 +300,7 @@ rlx_sample_lower (RlxLower        *lower,
   tokens = axis.length;
   if (axis.n_rows == 0)
     return TRUE;
-  /* Its inverse must be a number of f32. */
+  /* Its inverse must be representable as f32. */
   if (temperature < 1e-30 || top_k == 1)
     return rlx_lower_arg (lower, node, x, &axis, FALSE, FALSE, y, error);
 
@@ -381,7 +381,7 @@ rlx_sample_lower (RlxLower        *lower,
   return rlx_kernel_dispatch (kernel, groups, error);
 }
 
-/* The same elements are dropped. */
+/* The gradient drops the same elements. */
 void
 rlx_dropout_gradient (RlxGradient     *self,
                       const RlxIrNode *node)

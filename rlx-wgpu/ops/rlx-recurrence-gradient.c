@@ -18,7 +18,8 @@
 
 #include "rlx-tensor-private.h"
 
-/* States that may be there at the same time, in elements, if there are not more in one step; and parts. */
+/* The limit of states that exist at the same time, in elements, unless a single step has more; and that of
+ * segments. */
 #define MAX_STATES (1 << 22)
 #define MAX_PARTS 128
 
@@ -31,7 +32,7 @@ typedef struct
   RlxBuilder *b;
   gint64 batch, steps, heads, rows, columns;
   gint64 lanes;                          /* batch · heads */
-  int inputs[N_OPERANDS];                /* where the node has them, -1 for those it does not */
+  int inputs[N_OPERANDS];                /* the node's operands, -1 for those it does not have */
   int state;
   RlxIrValue *operands[N_OPERANDS];      /* [steps, lanes, …], f32 */
 } Form;
@@ -52,7 +53,7 @@ steps_first (Form       *self,
   return x != NULL ? rlx_build_shaped (self->b, x, (gint64[]) { self->steps, self->lanes, x->type.shape[3] }, 3) : NULL;
 }
 
-/* Back, from parts that follow each other. */
+/* Back again, from consecutive segments. */
 static RlxIrValue *
 batch_first (Form        *self,
              RlxIrValue **parts,
@@ -66,7 +67,7 @@ batch_first (Form        *self,
   return rlx_build_swapped (self->b, x, 0, 1);
 }
 
-/* [n, lanes, width] as matrices of a column, or of a row. */
+/* [n, lanes, width] as matrices of one column, or of one row. */
 static RlxIrValue *
 as_column (Form       *self,
            RlxIrValue *x)
@@ -98,7 +99,7 @@ project (Form       *self,
   return multiply (self, as_row (self, a), m);
 }
 
-/* That of the step after each, with zeros for the last. */
+/* The values of the step after each, with zeros for the last one. */
 static RlxIrValue *
 shift (Form       *self,
        RlxIrValue *x)
@@ -115,7 +116,8 @@ shift (Form       *self,
   return x->type.shape[0] > 1 ? rlx_build_concat (self->b, parts, 2, RLX_CONCAT_ATTRS (.axis = 0)) : parts[1];
 }
 
-/* The state after the steps from @first to @end, from that before, computed as the node itself does. */
+/* The state after the steps from @first to @end, starting from the one before, computed as the node itself
+ * does. */
 static RlxIrValue *
 go_on (Form            *self,
        const RlxIrNode *node,
@@ -173,7 +175,7 @@ go_back (Form        *self,
       gradients[OUT] = rlx_build_matmul (b, slopes, project (self, x[IN], before), RLX_MATMUL_ATTRS (.transpose_b = TRUE));
     }
 
-  /* What the first step makes of the state before it. */
+  /* The influence of the state before the first step. */
   slopes = rlx_build_part (b, slopes, 0, 0, 1);
   sum = decay != NULL ? rlx_build_mul (b, as_column (self, rlx_build_part (b, decay, 0, 0, 1)), slopes) : slopes;
   if (x[IN] != NULL)
@@ -247,7 +249,7 @@ expanded (RlxBuilder   *b,
   return x;
 }
 
-/* With so many heads, each for as many in a row as the others; axis @axis of @x. */
+/* @x with so many heads along @axis, each repeated equally often. */
 static RlxIrValue *
 repeat_heads (RlxBuilder *b,
               RlxIrValue *x,
@@ -272,7 +274,7 @@ repeat_heads (RlxBuilder *b,
   return rlx_build_shaped (b, x, shape, n_dims);
 }
 
-/* With an axis of one element at the end. */
+/* With another axis of one element at the end. */
 static RlxIrValue *
 longer (RlxBuilder *b,
         RlxIrValue *x)
@@ -286,7 +288,7 @@ longer (RlxBuilder *b,
   return rlx_build_shaped (b, x, shape, x->type.n_dims + 1);
 }
 
-/* With a step of zeros before all others, or behind them. */
+/* With a step of zeros before all others, or after them. */
 static RlxIrValue *
 with_zeros (RlxBuilder *b,
             RlxIrValue *x,
@@ -395,7 +397,7 @@ put_delta_net (RlxBuilder      *b,
     {
       set_results (plain (b, q, k, v, decay, state), results);
     }
-  /* Heads that share a state have the same. */
+  /* Heads that share a state have the same one. */
   if (heads != v_heads && results[1] != NULL)
     {
       state = rlx_build_shaped (b, results[1], (gint64[]) { values[0], v_heads, heads / v_heads, width, values[3] }, 5);
@@ -403,7 +405,7 @@ put_delta_net (RlxBuilder      *b,
     }
 }
 
-/* A result comes before the step it belongs to, so all but the queries are a step late. */
+/* A result comes before the step that it belongs to, so everything but the queries is a step late. */
 static void
 put_rwkv6 (RlxBuilder      *b,
            const RlxIrNode *node,
@@ -449,7 +451,7 @@ form_init (Form            *self,
   self->lanes = self->batch * self->heads;
 }
 
-/* Nothing happens to the state, if there is one. */
+/* The state, if there is one, does not change. */
 static void
 add_nothing (RlxGradient     *self,
              const RlxIrNode *node)

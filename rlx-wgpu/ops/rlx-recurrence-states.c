@@ -8,7 +8,7 @@
 #include "ops/rlx-kernel-private.h"
 
 #define WORKGROUP_SIZE 64
-/* Steps of one dispatch: drivers end those that take long. */
+/* Steps per dispatch: drivers terminate those that take long. */
 #define MAX_STEPS 8192
 
 static gboolean

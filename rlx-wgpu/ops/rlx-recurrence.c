@@ -10,17 +10,18 @@
 
 #include "ops/rlx-variant-private.h"
 
-/* So many rows of the state fit the registers of an invocation, or what a driver makes of them. */
+/* This many rows of the state fit the registers of an invocation, or whatever a driver uses instead. */
 #define MAX_ROWS 128
 /* Invocations of a workgroup, on a GPU. */
 #define MAX_WORKGROUP 64
-/* Steps of one dispatch: drivers end those that take long. */
+/* Steps per dispatch: drivers terminate those that take long. */
 #define MAX_STEPS 8192
-/* The same for a CPU, where columns follow one another: so many steps are still in its caches for the next ones. */
+/* The same for a CPU, which processes one column after the other: so many steps are still in its caches for the next
+ * column. */
 #define MAX_STEPS_IN_CACHE 1024
-/* What the parts of all sequences may take together, in elements. */
+/* The limit of what the parts of all sequences take together, in elements. */
 #define MAX_PARTS (1 << 26)
-/* Columns whose states a workgroup has in its memory. */
+/* Columns whose states a workgroup keeps in its memory. */
 #define CARRY_COLUMNS 4
 #define CARRY_WORKGROUP 64
 
@@ -39,13 +40,13 @@ typedef enum
   DECAY_ELEMENT,
 } Decay;
 
-/* Where the operands of an operator are; -1 for those that it does not have. */
+/* The indices of an operator's operands; -1 for those that it does not have. */
 typedef struct
 {
   RlxOpId op;
   gint8 q, k, v, delta, rate, decay, beta, bonus, in_key, out_key, skip, state;
   Rule rule;
-  gboolean columns_first;   /* how the state lies */
+  gboolean columns_first;   /* the layout of the state */
 } Form;
 
 static const Form forms[] = {
@@ -56,7 +57,7 @@ static const Form forms[] = {
   { RLX_OP_ID_RWKV7, 0, 1, 2, -1, -1, 3, -1, -1, 4, 5, -1, 6, RULE_LEAD, FALSE },
 };
 
-/* What is computed: everything that a choice depends on. */
+/* The problem: everything that a choice depends on. */
 typedef struct
 {
   const Form *form;
@@ -168,7 +169,7 @@ recurrence_init (Recurrence               *self,
       self->k_heads = k->shape[2];
       self->q_heads = q->shape[2];
       self->heads = form->op == RLX_OP_ID_GATED_DELTA_NET ? MAX (self->q_heads, self->v_heads) : self->v_heads;
-      /* No heads at all is a result without elements. */
+      /* Without heads, the result has no elements. */
       if (self->heads > 0 && (self->k_heads == 0 || self->v_heads % self->k_heads != 0))
         return rlx_call_error (call, error, RLX_GRAPH_ERROR_SHAPE,
                                "%s has %" G_GINT64_FORMAT " heads, and %s %" G_GINT64_FORMAT ", which is not a multiple of that",
@@ -251,7 +252,7 @@ rlx_recurrence_infer (RlxOpCall                *call,
 
 /* ---- steps -------------------------------------------------------------------------------- */
 
-/* A state, and how it lies. */
+/* A state and its layout. */
 typedef struct
 {
   const RlxIrValue *value;   /* NULL: zeros */
@@ -261,13 +262,13 @@ typedef struct
 typedef struct
 {
   guint64 first, count;      /* steps */
-  guint64 chunk, chunks;     /* steps of a part, and parts */
+  guint64 chunk, chunks;     /* steps per part, and number of parts */
   State from;
-  State to;                  /* of the last part */
-  const RlxIrValue *folded;  /* instead of results: what the parts are */
+  State to;                  /* after the last part */
+  const RlxIrValue *folded;  /* instead of results: the effect of each part on a state */
   guint64 all_columns;
   gboolean memory;
-  const RlxIrValue *words;   /* nullable: the operands that a kernel may be without, one after the other */
+  const RlxIrValue *words;   /* nullable: the optional operands of a kernel, one after the other */
 } Run;
 
 /* Those, by their names in the kernel. */
@@ -301,7 +302,7 @@ temporary (RlxLower *lower,
   return rlx_lower_temporary (lower, &type);
 }
 
-/* As the operator has it. */
+/* In the layout of the operator. */
 static State
 own_state (const Recurrence *self,
            const RlxIrValue *value)
@@ -320,7 +321,7 @@ is_matrix (const Recurrence *self)
   return self->rule != RULE_PLAIN;
 }
 
-/* More columns that tell what a part makes of a state. */
+/* Additional columns, which represent the effect of a part on a state. */
 static guint64
 count_extra (const Recurrence *self)
 {
@@ -354,7 +355,7 @@ get_extra (const Recurrence *self,
   return get_input (node, G_STRUCT_MEMBER (gint8, self->form, extras[i].offset));
 }
 
-/* Puts the operands that not all operators have into one value, where a kernel cannot have all of them. */
+/* Stores the optional operands in one value, if a kernel cannot bind all of them. */
 static gboolean
 pack_extras (RlxLower          *lower,
              const RlxIrNode   *node,
@@ -366,7 +367,7 @@ pack_extras (RlxLower          *lower,
   guint64 n = 0, at = 0;
 
   *words = NULL;
-  /* Four more at least, a state before and after, and a result. */
+  /* At least four more: the states before and after, and a result. */
   if (rlx_lower_get_target (lower)->limits.max_storage_buffers >= 10 || self->steps == 0)
     return TRUE;
   for (guint i = 0; i < G_N_ELEMENTS (extras); i++)
@@ -398,7 +399,7 @@ pack_extras (RlxLower          *lower,
   return TRUE;
 }
 
-/* Those of one kernel: the skip is for results, all others for rows. */
+/* Binds those of one kernel: the skip belongs to results, all others to rows. */
 static void
 bind_extras (RlxKernel        *kernel,
              const RlxIrNode  *node,
@@ -439,14 +440,14 @@ count_operations (const Recurrence *self)
          (element * (double) self->rows + 8);
 }
 
-/* What an invocation with so many rows of a state takes: these, what they are multiplied with, and what comes of that. */
+/* Registers of an invocation with so many rows of a state: these, their factors, and the products. */
 static guint
 get_registers (gint64 rows)
 {
   return 4 * (guint) rows + 13;
 }
 
-/* How many invocations share the rows of a column: where subgroups share registers, as many as it takes until nothing is spilt. */
+/* How many invocations share the rows of a column: if lanes share registers, as many as it takes to avoid spills. */
 static guint
 get_split (const RlxTarget *target,
            guint            rows)
@@ -582,15 +583,14 @@ print_problem (gconstpointer data)
                           self->columns);
 }
 
-/* How many invocations fill the device: each step waits for the previous one, so more of them are needed than
-   elsewhere. */
+/* How many invocations occupy the device: each step waits for the previous one, so more are needed than elsewhere. */
 static double
 count_busy (const RlxTarget *target)
 {
   return 4.0 * target->busy_invocations;
 }
 
-/* Invocations that cannot fill the device take as long as if there were enough of them. */
+/* Invocations that cannot occupy the device take as long as if there were enough of them. */
 static double
 get_seconds (const RlxTarget *target,
              double           operations,
@@ -743,7 +743,7 @@ whole_cost (const RlxVariant *variant,
   return get_seconds (target, count_operations (self) * (variant->data != NULL ? 4.0 : 1.0), count_columns (self));
 }
 
-/* One dispatch for so many steps; @variant->data says whether the state is in memory. */
+/* One dispatch for so many steps; @variant->data tells whether the state is in workgroup memory. */
 static gboolean
 whole_describe (const RlxVariant *variant,
                 RlxLower         *lower,
@@ -801,7 +801,7 @@ rlx_recurrence_lower (RlxLower        *lower,
   g_assert (node->n_inputs <= G_N_ELEMENTS (types));
   for (guint i = 0; i < node->n_inputs; i++)
     types[i] = node->inputs[i] != NULL ? &node->inputs[i]->type : NULL;
-  /* The only one that has any. */
+  /* The only operator with attributes. */
   if (!recurrence_init (&self, &call, rlx_ir_node_is (node, RLX_OP_ID_GATED_DELTA_NET) ? rlx_recurrence_attrs (node) : NULL, error))
     return FALSE;
 
