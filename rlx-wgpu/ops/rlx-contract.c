@@ -189,7 +189,7 @@ rlx_grouped_matmul_infer (RlxOpCall *call,
   return TRUE;
 }
 
-/* For as many rows as one invocation can keep sums for. */
+/* The most rows for which one invocation can keep sums. */
 enum { FEW_ROWS = 8 };
 
 typedef struct
@@ -264,8 +264,8 @@ rows_describe (const RlxVariant *variant,
   return rlx_kernel_dispatch (kernel, n_groups, error);
 }
 
-/* Rows in the order of their experts, and which of them and which tiles of
- * @tile rows belong to each. */
+/* Sorts rows by expert, and finds which of them and which tiles of @tile rows belong to
+ * each. */
 static gboolean
 find_segments (RlxLower         *lower,
                const RlxIrNode  *node,
@@ -301,7 +301,7 @@ find_segments (RlxLower         *lower,
          rlx_lower_scan (lower, node, tiles, &segments, RLX_SCAN_SUM, TRUE, FALSE, *first, error);
 }
 
-/* What a workgroup makes: sums of so many rows in each lane, for so many columns. */
+/* The work of a workgroup: sums of so many rows and columns in each lane. */
 typedef struct
 {
   gboolean coalesce;          /* for devices whose loads coalesce */
@@ -338,7 +338,7 @@ tiles_describe (const RlxVariant *variant,
 {
   const Problem *self = data;
   const Tile *tile = variant->data;
-  /* Each segment may have one tile that is not full. */
+  /* Each segment may have one partly filled tile. */
   guint64 tiles_m = MIN (self->m, self->m / tile->rows + self->experts + 2);
   guint64 tiles_n = rlx_divide_up (self->n, tile->lanes * tile->columns);
   RlxIrValue *order, *start, *first;
@@ -455,7 +455,7 @@ rlx_lora_matmul_expand (RlxBuilder        *b,
                            RLX_LINEAR_ATTRS (.alpha = rlx_lora_matmul_attrs (node)->scale));
 }
 
-/* Rows of an expert that does not exist gave zeros. */
+/* Rows whose expert does not exist resulted in zeros. */
 void
 rlx_grouped_matmul_gradient (RlxGradient     *self,
                              const RlxIrNode *node)

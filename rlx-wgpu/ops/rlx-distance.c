@@ -437,7 +437,7 @@ rlx_pairwise_distance_gradient (RlxGradient     *self,
     h = rlx_build_mul (b, h, rlx_build_number (b, h, 2));
   else
     {
-      /* 0 for equal points, where there is no gradient */
+      /* 0 for equal points, where the gradient does not exist */
       RlxIrValue *y = &((RlxIrNode *) node)->outputs[0], *apart = rlx_build_greater (b, y, rlx_build_number (b, y, 0));
 
       h = rlx_build_where (b, apart, rlx_build_div (b, h, rlx_build_where (b, apart, y, rlx_build_number (b, y, 1))), rlx_build_number (b, y, 0));

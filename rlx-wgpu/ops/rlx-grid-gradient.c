@@ -269,7 +269,7 @@ rlx_grid_sample_gradient (RlxGradient     *self,
     }
 
   rows = rlx_build_gather (b, get_rows (b, x, n), all_at, RLX_GATHER_ATTRS (.axis = 0));
-  /* Only elements outside have no weight whatever the place is: gradients end there. */
+  /* Only elements outside have no weight wherever the place is: gradients end there. */
   rows = rlx_build_mul (b, rows, all_weights);
   y = rlx_build_reduce_sum (b, rows, RLX_REDUCE_SUM_ATTRS (.axes = RLX_INTS (&second, 1)));
   y = rlx_build_shaped (b, rlx_build_swapped (b, y, 1, 2), (gint64[]) { batch, channels, places }, 3);

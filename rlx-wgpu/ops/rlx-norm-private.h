@@ -46,7 +46,7 @@ typedef struct
   const RlxIrValue *inputs[RLX_NORM_N_INPUTS];
   gint64 strides[RLX_NORM_N_INPUTS][RLX_NORM_MAX_DIMS];
   const RlxIrValue *result;
-  const RlxIrValue *sum;             /* nullable: takes operand + residual + added */
+  const RlxIrValue *sum;             /* nullable: receives operand + residual + added */
 } RlxNorm;
 
 /* Over the axes in @mask of @operand. */

@@ -331,8 +331,8 @@ start_stage (const RlxNorm   *self,
   if (writes)
     {
       add_result (kernel, "y", self->result, vectors);
-      /* An invocation reads only columns that it writes at the end. An epilogue may have the same
-       * operand, too. */
+      /* An invocation reads only columns that it writes at the end. An epilogue may also read the
+       * operand. */
       if (self->inputs[RLX_NORM_OPERAND]->type.data_type == self->result->type.data_type && rlx_ir_node_n_own_inputs (node) == node->n_inputs)
         rlx_kernel_allow_in_place (kernel, "x", "y");
     }

@@ -197,7 +197,7 @@ rlx_product_choose_matrix (RlxLower         *lower,
   if (!choose_tile (matrix, target, find_config (target), product, n_batch, wanted))
     return "no tile fits the limits of the device";
 
-  /* Nothing is rounded, or nothing that was exact. */
+  /* Nothing is rounded, or everything already was. */
   matrix->exact = product->a->type.data_type == RLX_DATA_TYPE_F16 && product->b->type.data_type == RLX_DATA_TYPE_F16;
   if (!matrix->half || matrix->exact)
     return NULL;

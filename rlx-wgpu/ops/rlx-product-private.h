@@ -57,7 +57,7 @@ typedef struct
   const RlxIrValue *a;
   const RlxIrValue *b;
   const RlxIrValue *bias;   /* nullable */
-  const RlxIrValue *y[3];   /* one, or up to three that share the columns, without batch and epilogue */
+  const RlxIrValue *y[3];   /* one, or up to three (without batch and epilogue) that share the columns */
   guint n_outputs;          /* 0 stands for 1 */
   guint64 widths[3];        /* if there are several */
   gboolean packed;          /* b is stored in panels of RLX_PRODUCT_PANEL columns, one after another */
@@ -80,7 +80,7 @@ typedef struct
 typedef struct
 {
   gboolean half;            /* operands are f16, otherwise f32 */
-  gboolean exact;           /* they already were before */
+  gboolean exact;           /* they are f16 to begin with */
   guint m, n, k;            /* of one matrix */
   guint rows, columns;      /* of the tile */
   guint wm, wn;             /* workers */

@@ -47,7 +47,7 @@ describe_window (RlxKernel              *kernel,
       rlx_kernel_param_u32_at (kernel, "x_axis", d, window->x_axes[d]);
       n_taps *= MIN (window->taps[d], G_MAXUINT16);
     }
-  /* As many as a word has bits. */
+  /* At most as many as a word has bits. */
   rlx_kernel_define (kernel, "TAPS", n_taps <= 32 ? (gint64) n_taps : 0);
   rlx_kernel_define (kernel, "ONE_APART", window->dilations[0] * window->x_axes[0] == 1);
   for (guint d = 0; n_taps <= 32 && d < window->n_dims; d++)

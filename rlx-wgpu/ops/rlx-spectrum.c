@@ -12,7 +12,7 @@
 
 /* The power that log_mel assumes for silence. */
 #define LEAST_POWER 1e-10
-/* How far below the loudest it still tells levels apart. */
+/* How far below the loudest value it still resolves levels, in powers of ten. */
 #define RANGE 8.0
 
 static RlxIrValue *

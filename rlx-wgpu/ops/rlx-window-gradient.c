@@ -159,7 +159,7 @@ read_conv (RlxGradient     *self,
   return rlx_conv_read (conv, &call, rlx_conv_attrs (node), &rlx_gradient_get_builder (self)->error);
 }
 
-/* Nothing was added up. */
+/* Whether there is nothing to add up. */
 static gboolean
 is_empty (const RlxIrNode *node)
 {

@@ -198,7 +198,7 @@ GBytes *   rlx_slot_pack       (const RlxSlot *slot, GBytes *bytes);
 /* The same, into existing memory of the size of the slot. */
 void       rlx_slot_pack_to    (const RlxSlot *slot, GBytes *bytes, guint8 *to);
 /* How many bytes of a tensor, at most @wanted, can be packed without the others; 0 if none can, or if they would be
- * scattered over too many runs for _runs(). */
+ * scattered over too many runs for rlx_slot_pack_runs(). */
 gsize      rlx_slot_get_piece  (const RlxSlot *slot, gsize wanted, gboolean in_runs);
 /* Packs the @size bytes at @at of a tensor, a piece or the rest, into memory of the size of the slot. */
 void       rlx_slot_pack_piece (const RlxSlot *slot, const guint8 *from, gsize at, gsize size, guint8 *to);
