@@ -26,7 +26,7 @@ enum
 /* The index of the result in lists of layouts. */
 #define RESULT 3
 
-/* Of a lane of attention-tile.wgsl: 64 sums, 16 scores, operands, and addresses. */
+/* For a lane of attention-tile.wgsl: 64 sums, 16 scores, operands, and addresses. */
 #define TILE_REGISTERS 120
 
 typedef RlxAttention Attention;

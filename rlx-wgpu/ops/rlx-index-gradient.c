@@ -91,7 +91,7 @@ pad_by_gathering (RlxGradient     *self,
 
   for (guint i = 0; i < node->inputs[0]->type.n_dims && y != NULL; i++)
     {
-      /* Removed elements go first. */
+      /* Elements that are cut off are removed first. */
       gint64 first = MAX (-attrs->before.values[i], 0);
       gint64 n = y->type.shape[i] - first - MAX (-attrs->after.values[i], 0);
       gint64 length = node->outputs[0].type.shape[i];

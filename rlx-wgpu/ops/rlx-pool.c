@@ -235,7 +235,7 @@ lower_step (RlxLower        *lower,
       rlx_window_param (kernel, "in", d, sizes[d]);
       rlx_kernel_param_divisor (kernel, "out", d, (guint64) axis->out);
       rlx_window_param (kernel, "k", d, (guint64) axis->window);
-      /* A longer one leaves the operand as well. */
+      /* A longer stride leaves the operand as well. */
       rlx_window_param (kernel, "stride", d, (guint64) MIN (axis->stride, padded));
       rlx_window_param (kernel, "dilation", d, (guint64) axis->dilation);
       rlx_window_param (kernel, "begin", d, (guint64) axis->begin);

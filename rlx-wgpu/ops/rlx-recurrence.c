@@ -271,7 +271,7 @@ typedef struct
   const RlxIrValue *words;   /* nullable: the optional operands of a kernel, one after the other */
 } Run;
 
-/* Those, by their names in the kernel. */
+/* The optional operands, by their names in the kernel. */
 static const struct
 {
   const char *name, *has, *at;
