@@ -11,12 +11,12 @@
 static const struct
 {
   gint64 batch, heads, key_heads, queries, keys, width, value_width;
-  guint mask;         /* 1: boolean, 2: added */
+  guint mask;         /* 1: Boolean, 2: additive */
   gboolean causal;
   gint64 window;
-  gboolean extras;    /* lengths, a sink, a limit of the scores, and the heads elsewhere */
+  gboolean extras;    /* lengths, a sink, a limit for the scores, and another layout of the heads */
 } attentions[] = {
-  { 1, 4, 2, 17, 65, 33, 7, 0, TRUE, 0, FALSE },      /* grouped heads, an odd width, another one of values */
+  { 1, 4, 2, 17, 65, 33, 7, 0, TRUE, 0, FALSE },      /* grouped heads, an odd width, a different one for the values */
   { 2, 3, 3, 9, 9, 8, 8, 1, FALSE, 0, FALSE },
   { 1, 2, 1, 1, 130, 16, 65, 2, FALSE, 0, FALSE },    /* one query, as in decoding */
   { 2, 6, 2, 31, 127, 20, 40, 2, TRUE, 11, TRUE },
@@ -26,11 +26,12 @@ static const struct
   { 0, 2, 1, 3, 4, 5, 6, 1, FALSE, 0, FALSE },
   { 3, 4, 2, 2, 600, 8, 16, 0, FALSE, 300, TRUE },
   { 1, 2, 1, 21, 19, 12, 4, 2, TRUE, 0, FALSE },
-  /* More columns than there are registers, in parts that overlap: one of these by 16, the other by 4. */
+  /* More columns than fit in registers, in overlapping blocks: blocks of 16 in one case, of 4 in the
+   * other. */
   { 1, 2, 1, 5, 37, 112, 48, 2, FALSE, 0, FALSE },
   { 1, 2, 1, 35, 6, 20, 100, 0, TRUE, 0, FALSE },
 };
-/* So many of them, for gradients alone. */
+/* That many of them, just for gradients. */
 #define N_WIDE 2
 
 /* A query, key or value. */
@@ -78,7 +79,7 @@ generate_attention (Call *call)
   g_variant_dict_insert (call->attributes, "window", "x", attentions[row].window);
   if (attentions[row].extras)
     {
-      /* The kernel of the gradient takes one of them. */
+      /* The gradient's kernel takes one of them. */
       if (backward && row % 2 == 0)
         skip_input (call);
       else

@@ -36,7 +36,7 @@ set_ints (Call         *call,
   g_variant_dict_insert_value (call->attributes, name, rlx_test_ints (n_values, values));
 }
 
-/* Up to @most dimensions; few elements, and sometimes none. */
+/* At most @most dimensions; few elements, and sometimes none. */
 gsize
 random_shape (Call   *call,
               gint64 *shape,
@@ -64,7 +64,7 @@ random_axis (Call *call,
   return prop_pick (call->rand, -(gint64) n_dims, (gint64) n_dims - 1);
 }
 
-/* Some axes, all different, in any order and from either end. */
+/* Some distinct axes, in any order and counted from either end. */
 gsize
 random_axes (Call   *call,
              gsize   n_dims,
@@ -141,7 +141,7 @@ find_generator (const RlxOp *op)
 /* ---- graphs of calls ----------------------------------------------------------------------------------- */
 
 
-/* What the op table says: "kept", or "kept by" words that are values of an attribute. */
+/* As the operator table says: "kept", or "kept by" and values of an attribute. */
 gboolean
 keeps_subnormals (const RlxOp *op,
                   GVariant    *attributes)
@@ -235,7 +235,7 @@ add_call (Build *build,
   return TRUE;
 }
 
-/* The operand whose type is free: the first one, but for a condition. */
+/* The first operand whose type can vary, which excludes a condition. */
 guint
 get_types (const RlxOp *op)
 {
@@ -246,19 +246,19 @@ get_types (const RlxOp *op)
   return RLX_TYPES_BOOL;
 }
 
-/* Whether a call is made: see above. The first one of a type always is. */
+/* Whether a call is included: see above. The first one of a type always is. */
 gboolean
 is_drawn (const RlxOp *op,
           RlxDataType  data_type,
           guint        variant)
 {
-  /* Its variants are the types it goes to. */
+  /* Its variants are the target types. */
   if (g_str_equal (op->name, "cast") || g_getenv ("RLX_TEST_FULL") != NULL)
     return TRUE;
 
   if (variant == 0 || (get_types (op) & ((1u << data_type) - 1)) == 0)
     return TRUE;
-  /* On the device these are 32 bits wide, as others are. */
+  /* On the device these have 32 bits, like others. */
   if (data_type == RLX_DATA_TYPE_I64 || data_type == RLX_DATA_TYPE_U64)
     return FALSE;
 

@@ -19,9 +19,9 @@ G_BEGIN_DECLS
 typedef struct
 {
   const RlxOp *op;
-  RlxDataType data_type;   /* of the operand that has a choice */
+  RlxDataType data_type;   /* of the operand whose type can vary */
   GRand *rand;
-  guint variant;           /* counts the calls of this graph */
+  guint variant;           /* the number of this call of the operator */
 
   RlxTensor *inputs[MAX_OPERANDS];
   PropKind kinds[MAX_OPERANDS];
@@ -61,9 +61,9 @@ extern const PropRow prop_solve_rows[];
 extern const PropRow prop_sort_rows[];
 extern const PropRow prop_window_rows[];
 
-/* Of an element-wise operator that has none of its own. */
+/* For element-wise operators without a generator of their own. */
 gboolean generate_elementwise (Call *call);
-/* NULL for an operator that no table has. */
+/* NULL for an operator that is in no table. */
 Generator find_generator (const RlxOp *op);
 
 /* ---- filling in calls ----------------------------------------------------------- */
@@ -79,7 +79,7 @@ RlxDataType get_operand_type (const Call *call, guint index);
 gsize rows_shape (Call *call, gint64 *shape);
 gsize random_part (Call *call, const gint64 *shape, gsize n_dims, gint64 *part);
 
-/* A product of m × k by k × n. */
+/* The sizes of an m × k by k × n product. */
 typedef struct
 {
   gint64 m, k, n;
@@ -93,9 +93,9 @@ typedef struct
 {
   RlxGraph *graph;
   GPtrArray *feeds;    /* RlxTensor */
-  GPtrArray *texts;    /* what each output is */
+  GPtrArray *texts;    /* descriptions of the outputs */
   GArray *kinds;       /* PropKind of each of the feeds; nullable */
-  GArray *keep;        /* for each output, whether subnormal numbers stay what they are; nullable */
+  GArray *keep;        /* for each output, whether subnormals are preserved; nullable */
 } Build;
 
 gboolean keeps_subnormals (const RlxOp *op, GVariant *attributes);
@@ -104,7 +104,7 @@ guint get_types (const RlxOp *op);
 gboolean is_drawn (const RlxOp *op, RlxDataType data_type, guint variant);
 /* Adds a call of an operator with a data type to a graph; FALSE when there are no more. */
 gboolean add_next_call (Build *build, const RlxOp *op, Generator generator, RlxDataType data_type, guint variant, GRand *rand);
-/* All of them. */
+/* Adds all of them. */
 void add_calls (Build *build, const RlxOp *op, Generator generator, RlxDataType data_type, GRand *rand);
 
 G_END_DECLS

@@ -153,11 +153,11 @@ prop_tensor (GRand        *rand,
       else
         values[i] = (double) prop_int (rand, kind, data_type);
     }
-  /* One at the end of the range may become infinite with every element of another
-   * operand, so that nothing would be known of the result. */
+  /* One at the end of the range may overflow to infinity with every element of another
+   * operand, and nothing would be known about the result. */
   if (n == 1 && fabs (values[0]) == FLT_MAX)
     values[0] = copysign (0x1p64, values[0]);
-  /* Those of few elements would seldom have one. */
+  /* Tensors with few elements would seldom have one. */
   if ((kind == PROP_SPOILT || kind == PROP_SPOILT_POSITIVE) && n > 0 && prop_chance (rand, 0.5) &&
       (data_type == RLX_DATA_TYPE_F32 || data_type == RLX_DATA_TYPE_F16))
     values[prop_pick (rand, 0, (gint64) n - 1)] = ((double[]) { INFINITY, -INFINITY, NAN })[prop_pick (rand, 0, 2)];
@@ -165,7 +165,7 @@ prop_tensor (GRand        *rand,
   return rlx_test_tensor (type, values);
 }
 
-/* Seeds are fixed, so that a failure stays; RLX_TEST_SEED draws anew. */
+/* Seeds are fixed, so that a failure is reproducible; RLX_TEST_SEED changes them. */
 guint32
 prop_seed (const char *what)
 {

@@ -15,10 +15,10 @@
 
 G_BEGIN_DECLS
 
-/* What kind of numbers a tensor has. */
+/* What kind of values a tensor has. */
 typedef enum
 {
-  PROP_GIVEN,      /* not drawn: as a generator has made them */
+  PROP_GIVEN,      /* not random: as provided by a generator */
   PROP_TAME,       /* floats within ±2, small integers */
   PROP_WILD,       /* every magnitude, infinities and NaN; every integer */
   PROP_POSITIVE,   /* floats from ½ to 2 */

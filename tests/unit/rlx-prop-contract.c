@@ -7,7 +7,7 @@
 
 #include "rlx-prop-calls.h"
 
-/* Equations that take ways of their own; then anything. Letters are sizes. */
+/* Equations with special lowerings; then random ones. Letters are sizes. */
 static const char *const einsum_equations[] = {
   "ij,jk->ik",
   "bij,bkj->bik",
@@ -26,7 +26,7 @@ static const char *const einsum_equations[] = {
   "bhst,bthd->bshd",
 };
 
-/* The size of a dimension: by its letter, so that it is the same everywhere. */
+/* The size of a dimension depends on its letter, so that it is the same everywhere. */
 static gint64
 letter_size (Call *call,
              char  letter)
@@ -58,7 +58,7 @@ add_term (Call       *call,
         }
       else if (term[i] != ' ')
         {
-          /* Now and then one is stretched; a diagonal has no such sides. */
+          /* Sometimes a dimension is broadcast, but not those of a diagonal. */
           gboolean stretched = prop_chance (call->rand, 0.1) && strchr (term, term[i]) == &term[i] &&
                                memchr (&term[i + 1], term[i], length - i - 1) == NULL;
 
@@ -96,7 +96,7 @@ generate_einsum (Call *call)
     }
   else
     {
-      /* Two or three operands with labels in any order, some of which stay. */
+      /* Two or three operands with labels in random order, some of which are kept. */
       gsize n_terms = (gsize) prop_pick (call->rand, 2, 3);
 
       append_letters (call, equation, "abcde");
@@ -240,7 +240,7 @@ generate_grouped_matmul (Call *call)
   add_input (call, PROP_TAME, call->data_type, x, n_rows + 1);
   add_input (call, PROP_TAME, call->data_type,
              (gint64[]) { sizes[call->variant].experts, sizes[call->variant].k, sizes[call->variant].n }, 3);
-  /* between -9 and 9: some of them are not there */
+  /* between -9 and 9: some are out of range */
   add_input (call, PROP_TAME, call->variant % 3 == 2 ? RLX_DATA_TYPE_U8 : call->variant % 3 == 1 ? RLX_DATA_TYPE_I64 : RLX_DATA_TYPE_I32,
              rows, n_rows);
 

@@ -25,7 +25,7 @@ random_attributes (Call *call)
           double value = prop_chance (call->rand, 0.2) ? 300 * (2 * g_rand_double (call->rand) - 1)
                                                        : 4 * g_rand_double (call->rand) - 2;
 
-          /* Of two that are the ends of a range the larger comes second. */
+          /* For the two ends of a range, the larger comes second. */
           if (g_str_equal (attr->name, "maximum"))
             value = MAX (value, first);
           first = value;
@@ -68,7 +68,7 @@ elementwise_inputs (Call         *call,
       gint64 part[RLX_MAX_DIMS];
       gsize n_part = n_dims;
 
-      /* With two operands, each may have to be stretched. */
+      /* With two operands, each may have to be broadcast. */
       if (broadcast && (i != whole || prop_chance (call->rand, 0.5)))
         n_part = random_part (call, shape, n_dims, part);
       else
@@ -101,7 +101,7 @@ generate_elementwise (Call *call)
       break;
 
     case 3:
-      /* One operand is a number of the graph. */
+      /* One operand is a scalar of the graph. */
       shape[0] = prop_size (call->rand, 257);
       for (guint i = 0; i < call->op->n_inputs; i++)
         {
@@ -128,7 +128,7 @@ generate_elementwise (Call *call)
   return TRUE;
 }
 
-/* Broadcasting is the same code for all operators: these do it at length. */
+/* Broadcasting is shared by all operators: these test it thoroughly. */
 static gboolean
 generate_broadcast (Call *call)
 {
@@ -162,7 +162,7 @@ generate_cast (Call *call)
   gint64 shape[] = { 500 + prop_size (call->rand, 65) };
   guint to = 0, n = 0;
 
-  /* Types that are only stored are converted from and to a few others, and now and then each other. */
+  /* Storage-only types are converted from and to a few others, and sometimes each other. */
   for (; to <= RLX_DATA_TYPE_U2; to++)
     if (is_cast_tried (call->data_type, (RlxDataType) to) && n++ == call->variant)
       break;

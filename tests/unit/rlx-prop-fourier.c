@@ -7,8 +7,8 @@
 
 #include "rlx-prop-calls.h"
 
-/* Lengths of one butterfly, of stages, of convolutions and of several passes; few, since each
- * is a kernel of its own. */
+/* Lengths that take a single butterfly, several stages, convolutions and several passes; few
+ * of them, as each is a kernel of its own. */
 static gboolean
 generate_fft (Call *call)
 {
@@ -28,12 +28,12 @@ generate_fft (Call *call)
     shape[n_dims++] = prop_pick (call->rand, 1, 4);
   axis = n_dims;
   shape[n_dims++] = to_real ? n / 2 + 1 : n;
-  /* neighbours beside the axis */
+  /* dimensions next to the axis */
   if (call->variant == 1 || call->variant == 4 || call->variant == 6)
     shape[n_dims++] = prop_pick (call->rand, 1, 11);
   if (to_real || call->variant == 5)
     set_ints (call, "lengths", &n, 1);
-  /* cut off and filled up */
+  /* truncated and padded */
   if (call->variant == 3 || call->variant == 5)
     {
       shape[axis] = MAX (shape[axis] + (call->variant == 3 ? 3 : -2), 1);
@@ -41,7 +41,7 @@ generate_fft (Call *call)
     }
   if (call->variant == 7)
     {
-      /* two of them, the second along an axis of its own */
+      /* two transforms, the second along its own axis */
       gint64 axes[] = { (gint64) (axis - first) + 1, (gint64) (axis - first) }, both[] = { 3, n };
 
       shape[n_dims++] = 3;

@@ -86,7 +86,7 @@ generate_pad (Call *call)
     {
       gint64 crop = 0;
 
-      /* random_shape() makes some empty; only constants can be put around those */
+      /* random_shape() makes some empty; those can only be padded with constants */
       if (shape[i] == 0 && mode[0] != 'c')
         shape[i] = 3;
       for (guint side = 0; side < 2; side++)
@@ -230,7 +230,7 @@ scatter_mode (Call *call)
     set_word (call, "mode", modes[call->variant % G_N_ELEMENTS (modes)]);
 }
 
-/* Many factors must not leave the range of the type on the way. */
+/* A product of many factors must not overflow, not even in between. */
 static PropKind
 scatter_kind (Call *call)
 {
@@ -256,7 +256,7 @@ generate_elements (Call *call)
     indices[i] = i == at ? prop_pick (call->rand, 0, 40) : prop_chance (call->rand, 0.5) ? shape[i] : prop_pick (call->rand, 0, shape[i]);
 
   add_input (call, scatter ? scatter_kind (call) : PROP_TAME, call->data_type, shape, n_dims);
-  /* Some are far outside. */
+  /* Some are far out of range. */
   add_input (call, PROP_WILD, index_type (call), indices, n_dims);
   if (scatter)
     {
@@ -283,7 +283,7 @@ generate_write_at (Call *call)
   add_input (call, PROP_TAME, call->data_type, shape, n_dims);
   shape[at] = call->variant == 3 ? 0 : prop_pick (call->rand, 0, shape[at]);
   add_input (call, PROP_TAME, call->data_type, shape, n_dims);
-  /* Often it does not fit there. */
+  /* Often it is out of range. */
   add_input (call, call->variant % 2 ? PROP_WILD : PROP_TAME, index_type (call), (gint64[]) { 1 }, call->variant % 3 == 0);
   g_variant_dict_insert (call->attributes, "axis", "x", axis);
 
@@ -380,8 +380,8 @@ generate_resize (Call *call)
       gint64 size = shape[real_axis (axes[i], n_dims)];
 
       scales[i] = factors[prop_pick (call->rand, 0, G_N_ELEMENTS (factors) - 1)];
-      /* Regions and scales whose quotients are exact, so that there is no doubt
-       * which side of an edge they are on. */
+      /* Regions and scales with exact quotients, so that it is clear which side of an
+       * edge they are on. */
       sizes[i] = crop ? ((gint64[]) { 1, 2, 3, 5, 9, 17 })[prop_pick (call->rand, 0, 5)]
                : scaled ? MAX (1, (gint64) floor (scales[i] * (double) size)) : prop_pick (call->rand, 1, 20);
       region[i] = (double) prop_pick (call->rand, -4, 8) / 8;
@@ -415,7 +415,7 @@ generate_resize (Call *call)
   g_variant_dict_insert (call->attributes, "extrapolation", "d", 7.0);
   if (prop_chance (call->rand, 0.5))
     g_variant_dict_insert (call->attributes, "cubic_a", "d", -0.5);
-  /* nothing along the axes given would otherwise mean the last ones */
+  /* an empty list would otherwise mean the last axes */
   if (n == 0)
     g_variant_dict_remove (call->attributes, "axes");
 
@@ -449,9 +449,9 @@ generate_grid_sample (Call *call)
     }
   grid[1 + dims] = (gint64) dims;
 
-  /* Places at a distance from the middle between elements, so that which is the
-   * nearest is not a matter of rounding; or else places and sizes that are exact,
-   * where every other one is in the middle. */
+  /* Positions at a distance from the midpoint between elements, so that the nearest one
+   * does not depend on rounding; or else exact positions and sizes, where every other one
+   * is at a midpoint. */
   n = prop_count (grid, 2 + dims);
   values = g_new0 (double, n + 1);
   for (gsize i = 0; i < n; i++)
@@ -462,7 +462,8 @@ generate_grid_sample (Call *call)
       if (ties)
         place = (double) prop_pick (call->rand, -24, 2 * (gint64) size + 24) / 2;
       values[i] = align ? 2 * place / MAX (size - 1, 1) - 1 : (2 * place + 1) / size - 1;
-      /* Where the far ones come to lie is only defined without reflection. */
+      /* Without reflection only, it is defined where positions that are far away end
+       * up. */
       if (call->variant / 3 % 3 != 2 && prop_chance (call->rand, 0.05))
         values[i] = ((double[]) { NAN, INFINITY, -INFINITY, FLT_MAX, 1e-40, -1e-40 })[prop_pick (call->rand, 0, ties ? 3 : 5)];
     }

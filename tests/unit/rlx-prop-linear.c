@@ -7,7 +7,7 @@
 
 #include "rlx-prop-calls.h"
 
-/* The sizes that take different ways through the kernels, then anything. */
+/* Sizes that exercise different paths of the kernels, then random ones. */
 Sizes
 product_sizes (Call *call)
 {
@@ -17,7 +17,7 @@ product_sizes (Call *call)
     { 300, 5, 1 },     /* tall */
     { 1, 5, 300 },     /* wide */
     { 65, 33, 129 },
-    { 7, 0, 5 },       /* a sum of nothing */
+    { 7, 0, 5 },       /* an empty sum */
     { 0, 4, 3 },
     { 3, 4, 0 },
   };
@@ -47,7 +47,7 @@ generate_matmul (Call *call)
 
   if (call->variant >= 10)
     {
-      /* A stack on both sides, either of which may be stretched. */
+      /* A stack on both sides, either of which may be broadcast. */
       sizes = (Sizes) { prop_size (call->rand, 17), prop_size (call->rand, 9), prop_size (call->rand, 17) };
       n_stack = (gsize) prop_pick (call->rand, 1, 3);
       for (gsize i = 0; i < n_stack; i++)
@@ -58,7 +58,7 @@ generate_matmul (Call *call)
 
   if (call->variant == 8)
     {
-      /* Vectors: on one side or on both. */
+      /* Vectors on one side or on both. */
       guint which = (guint) prop_pick (call->rand, 1, 3);
 
       transpose_a = transpose_a && !(which & 1);

@@ -45,7 +45,7 @@ generate_cross_entropy (Call *call)
 
   n_dims = rows_shape (call, shape);
   axis = random_axis (call, n_dims);
-  /* So many rows that they are counted before. */
+  /* Enough rows that they are counted in a separate step. */
   if (backward && call->variant == 4)
     {
       shape[0] = 600;
@@ -64,7 +64,7 @@ generate_cross_entropy (Call *call)
     add_input (call, PROP_TAME, RLX_DATA_TYPE_I32, rows, n);
   else
     add_input (call, PROP_POSITIVE, call->data_type, shape, n_dims);
-  /* One number for each row, where the reduction is none. */
+  /* A number per row if there is no reduction. */
   if (backward)
     add_input (call, PROP_TAME, call->data_type, rows, call->variant % 3 == 0 ? n : 0);
   g_variant_dict_insert (call->attributes, "axis", "x", axis);

@@ -59,14 +59,14 @@ is_of_floats (RlxDataType data_type)
   return data_type == RLX_DATA_TYPE_F32 || data_type == RLX_DATA_TYPE_F16;
 }
 
-/* Two of these share a byte, which only some operators can do with. */
+/* Two or more of these share a byte, which only some operators support. */
 static gboolean
 is_small (RlxDataType data_type)
 {
   return data_type == RLX_DATA_TYPE_I4 || data_type == RLX_DATA_TYPE_U4;
 }
 
-/* The value of a node of an operator, from those in @values. */
+/* The value of an operator node, computed from those in @values. */
 RlxReferenceValue *
 compute_value (Maker      *self,
                GHashTable *values,
@@ -86,7 +86,7 @@ compute_value (Maker      *self,
   return value;
 }
 
-/* Adds a node, with its value. All its results are for others to take. */
+/* Adds a node and its value. All its results can be used as operands. */
 static RlxNode *
 add_node (Maker      *self,
           const char *op,
@@ -127,8 +127,8 @@ add_view (Maker      *self,
 
 /* ---- leaves ------------------------------------------------------------------------ */
 
-/* The same elements from the last to the first: a tensor as good as the first one,
- * also where a matrix must be positive or an index there. */
+/* The same elements in reverse order: as valid as the original, also where a matrix must
+ * be positive definite or an index in range. */
 static RlxTensor *
 reverse_tensor (RlxTensor *tensor)
 {
@@ -206,7 +206,7 @@ ints_attribute (const char   *name,
   return g_variant_new_parsed ("{%s: <%@ax>}", name, rlx_test_ints (n, values));
 }
 
-/* A leaf as it is, or as a view of another that has the same elements. */
+/* A leaf itself, or a view with the same elements of another one. */
 static RlxNode *
 add_operand (Maker     *self,
              RlxTensor *tensor,
@@ -235,7 +235,7 @@ add_operand (Maker     *self,
   other = g_new0 (double, n + row + 1);
   if (way == 1)
     {
-      /* All axes the other way round. */
+      /* Transposes all axes. */
       gint64 index[RLX_MAX_DIMS] = { 0, };
 
       for (gsize i = 0; i < n_dims; i++)
@@ -255,7 +255,7 @@ add_operand (Maker     *self,
       return add_view (self, "transpose", add_leaf (self, leaf, kind), ints_attribute ("permutation", 0, NULL));
     }
 
-  /* A row more, before the others or after them. */
+  /* An additional row, before or after the others. */
   n_more = prop_chance (self->rand, 0.5) ? 1 : 0;
   memcpy (dims, shape, n_dims * sizeof (gint64));
   dims[0]++;
@@ -269,8 +269,8 @@ add_operand (Maker     *self,
 
 /* ---- taking what is there --------------------------------------------------------------- */
 
-/* Whether something computed from the value would still be known well. Floats may be
- * large in *@tame alone. */
+/* Whether the value is accurate enough to be an operand. Only if *@tame is set, floats
+ * may be large. */
 static gboolean
 is_fit (const RlxReferenceValue *value,
         gboolean                *tame)
@@ -302,8 +302,8 @@ count (Maker   *self,
   return get_value (self, node)->n_elements;
 }
 
-/* Nodes that came last, that nobody has taken and that have several elements are
- * picked most, so that graphs grow deep. NULL if none is found. */
+/* Prefers recent nodes, unused ones and ones with several elements, so that graphs grow
+ * deep. NULL if none is found. */
 static RlxNode *
 pick_node (Maker *self,
            int    data_type)
@@ -356,7 +356,7 @@ reshape (Maker        *self,
   return add_view (self, "reshape", node, ints_attribute ("shape", n_dims, shape));
 }
 
-/* Some axes of @shape moved, and how they get back. */
+/* A permutation of some axes of @shape, and its inverse. */
 static void
 shuffle (Maker        *self,
          const gint64 *shape,
@@ -395,7 +395,7 @@ can_expand (const gint64 *shape,
   return TRUE;
 }
 
-/* Elements of @node in another shape; NULL if there are none to take. */
+/* Elements of @node in another shape; NULL if it has none. */
 static RlxNode *
 fit_shape (Maker        *self,
            RlxNode      *node,
@@ -443,8 +443,7 @@ fit_shape (Maker        *self,
   return add_view (self, "transpose", reshape (self, node, moved, n_dims), ints_attribute ("permutation", n_dims, back));
 }
 
-/* Something of this type and shape that has been computed; NULL if there is
- * nothing to make it from. */
+/* A computed value of this type and shape; NULL if there is nothing to make it from. */
 static RlxNode *
 take_node (Maker        *self,
            RlxDataType   data_type,
@@ -453,7 +452,7 @@ take_node (Maker        *self,
 {
   RlxNode *node = pick_node (self, (int) data_type);
 
-  /* One that has the shape is best: nothing is between the two then. */
+  /* One of the right shape is best: nothing has to come between the two then. */
   for (guint i = 0; i < 8 && node != NULL; i++)
     {
       RlxNode *other = pick_node (self, (int) data_type);
@@ -484,8 +483,8 @@ take_node (Maker        *self,
 
 /* ---- calls of any operator ------------------------------------------------------------------ */
 
-/* Operands whose values a call has chosen with care: others would make results that
- * nobody knows, or sums of bytes that are no numbers. A bit for each. */
+/* Operands with carefully chosen values: others would lead to unpredictable results, or
+ * to sums of bytes that are not numbers. A bit for each. */
 static guint
 get_chosen (const Call *call)
 {
@@ -508,7 +507,7 @@ get_chosen (const Call *call)
   return 0;
 }
 
-/* Fills in a call of no great size; FALSE if none was found. */
+/* Fills in a small call; FALSE if none was found. */
 static gboolean
 draw_call (Maker *self,
            Call  *call)
@@ -555,8 +554,8 @@ pick_type (Maker *self,
   return data_type;
 }
 
-/* A call of an operator as the property test makes it, of operands that are there
- * already, if they can be. */
+/* A call of an operator as in the property test, with operands from the graph where
+ * possible. */
 static void
 make_call (Maker       *self,
            const RlxOp *op)
@@ -585,13 +584,13 @@ make_call (Maker       *self,
       if (nodes[i] == NULL)
         nodes[i] = add_operand (self, call.inputs[i],
                                 call.constants >> i & 1 ? LEAF_CONSTANT : chosen == ~0u || chosen == ~1u ? LEAF_FIXED : LEAF_ANY);
-      /* An index that is known is refused where it is outside. */
+      /* A constant index is rejected if it is out of range. */
       if (i > 0 && g_str_equal (rlx_node_get_op (nodes[i]), "constant") && !is_of_floats (rlx_node_get_data_type (nodes[i])) &&
           !(call.constants >> i & 1))
         nodes[i] = add_view (self, "identity", nodes[i], NULL);
     }
   add_node (self, op->name, call.n_inputs, nodes, attributes);
-  /* What is there twice may be computed once. */
+  /* A duplicate may be computed only once. */
   if (prop_chance (self->rand, 0.05))
     add_node (self, op->name, call.n_inputs, nodes, attributes);
 
@@ -621,7 +620,7 @@ broadcasts (RlxNode *a,
   return n <= MAX_ELEMENTS;
 }
 
-/* An operand that goes with @node: one that is there, or a new leaf. */
+/* An operand that is compatible with @node: an existing node, or a new leaf. */
 static RlxNode *
 take_partner (Maker      *self,
               Call       *call,
@@ -646,7 +645,7 @@ take_partner (Maker      *self,
   return add_operand (self, tensor, LEAF_ANY);
 }
 
-/* An element-wise operator of what is there: it may become part of the kernel of its
+/* An element-wise operator on existing nodes: it may be fused with the kernel of its
  * operands. */
 static void
 make_chain (Maker       *self,
@@ -665,7 +664,7 @@ make_chain (Maker       *self,
   for (guint i = 0; i < op->n_inputs; i++)
     nodes[i] = i == whole ? node : take_partner (self, &call, node, get_operand_type (&call, i));
 
-  /* The partners of one node may not go with each other. */
+  /* The partners of a node may be incompatible with each other. */
   for (guint i = 0; i < op->n_inputs; i++)
     for (guint j = 0; j < i; j++)
       if (!broadcasts (nodes[i], nodes[j]))
@@ -684,7 +683,7 @@ make_chain (Maker       *self,
 
 /* ---- a graph ------------------------------------------------------------------------------ */
 
-/* The state with some of its rows replaced. */
+/* The state with some rows replaced. */
 static RlxNode *
 write_rows (Maker   *self,
             RlxNode *state)
@@ -715,7 +714,7 @@ write_rows (Maker   *self,
 static void
 assign_states (Maker *self)
 {
-  /* New ones may come while there are some to look at. */
+  /* More may be added during the loop. */
   for (guint i = 0; i < self->states->len; i++)
     {
       RlxNode *state = g_ptr_array_index (self->states, i), *value = NULL;
@@ -739,7 +738,8 @@ assign_states (Maker *self)
     }
 }
 
-/* Most that nobody takes come out; some others too, also an input, and some twice. */
+/* Most unused nodes become outputs; also some of the others, even inputs, and some
+ * twice. */
 static void
 add_outputs (Maker *self)
 {
@@ -789,7 +789,7 @@ make_graph (Maker *self)
       for (guint j = (guint) prop_pick (self->rand, 0, 3); j > 0; j--)
         make_chain (self, pick_op (self, RLX_OP_ELEMENTWISE));
     }
-  /* No call may have been small enough. */
+  /* Maybe no call was small enough. */
   if (self->pool->len == 0)
     {
       g_autoptr (RlxTensor) tensor = prop_tensor (self->rand, PROP_TAME, RLX_DATA_TYPE_F32, (gint64[]) { 3 }, 1);

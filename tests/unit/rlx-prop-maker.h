@@ -20,10 +20,10 @@ typedef struct
 {
   GRand *rand;
   RlxGraph *graph;
-  GPtrArray *pool;         /* RlxNode: what operators may take */
-  GHashTable *used;        /* RlxNode: those that have been taken */
-  GHashTable *values;      /* RlxNode → RlxReferenceValue, in the first run */
-  GPtrArray *feeds[2];     /* RlxTensor, for two kinds of runs */
+  GPtrArray *pool;         /* RlxNode: possible operands */
+  GHashTable *used;        /* RlxNode: those already used */
+  GHashTable *values;      /* RlxNode → RlxReferenceValue, from the first run */
+  GPtrArray *feeds[2];     /* RlxTensor, for the two runs */
   GPtrArray *names;        /* of parameters */
   GPtrArray *parameters;   /* RlxTensor */
   GPtrArray *states;       /* RlxNode */

@@ -32,7 +32,8 @@ generate_gate (Call *call)
   return TRUE;
 }
 
-/* More than eight others and fewer, vectors of four and not, lists in registers and not. */
+/* More than eight neighbours and fewer, with vectors of four and without, with lists in
+ * registers and elsewhere. */
 static gboolean
 generate_points (Call *call)
 {
@@ -76,7 +77,7 @@ generate_distances (Call *call)
   return TRUE;
 }
 
-/* More boxes than a workgroup has invocations and fewer, more than are left, and none. */
+/* More boxes than a workgroup has invocations and fewer, more than are kept, and none. */
 static gboolean
 generate_boxes (Call *call)
 {

@@ -14,14 +14,14 @@ random_epsilon (Call *call)
     g_variant_dict_insert (call->attributes, "epsilon", "d", pow (10, -8 * g_rand_double (call->rand)));
 }
 
-/* The operand of an operator that wants a batch and channels. */
+/* The operand of an operator that needs a batch and channels. */
 static gsize
 random_image (Call   *call,
               gint64 *shape)
 {
   if (call->variant == 1)
     {
-      /* So long that it takes three steps. */
+      /* Long enough for three steps. */
       shape[0] = 1;
       shape[1] = 2;
       shape[2] = 130;
@@ -171,7 +171,7 @@ generate_batch_norm (Call *call)
         add_input (call, i == 2 ? PROP_POSITIVE : PROP_TAME, i > 2 ? call->data_type : other,
                    &shape[axis < 0 ? axis + (gint64) n_dims : axis], 1);
     }
-  /* What is known beforehand is computed beforehand. */
+  /* Computations on constants are folded. */
   if (call->variant % 2 == 0)
     call->constants = 0x1e;
   g_variant_dict_insert (call->attributes, "axis", "x", axis);
@@ -190,7 +190,7 @@ generate_norm_backward (Call *call)
     return FALSE;
 
   n_dims = rows_shape (call, shape);
-  /* Many short rows, so that columns are cut. */
+  /* Many short rows, so that columns are split. */
   if (call->variant == 7)
     {
       shape[0] = 1200;

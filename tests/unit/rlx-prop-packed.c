@@ -9,7 +9,7 @@
 #include "rlx-prop-calls.h"
 #include "rlx-test-packed.h"
 
-/* A format of which there are so many variants, and how many numbers a row has. */
+/* A format of which there are @variant variants, and the number of columns of a row. */
 static const RlxTestPacked *
 random_format (Call  *call,
                gsize *columns)
@@ -28,7 +28,7 @@ random_format (Call  *call,
   g_assert_not_reached ();
 }
 
-/* Scale and zero point for @rows rows of a format that has them. */
+/* Scales and zero points for @rows rows of a format that has them. */
 static void
 add_scales (Call                *call,
             const RlxTestPacked *format,

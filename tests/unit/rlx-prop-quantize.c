@@ -12,8 +12,8 @@ static const RlxDataType quantized_types[] = {
   RLX_DATA_TYPE_I16, RLX_DATA_TYPE_U16, RLX_DATA_TYPE_I2, RLX_DATA_TYPE_U2,
 };
 
-/* The shape of a scale: one element for all, for each place along some axes, or
- * for blocks; and sometimes sizes of blocks that do not come out even. */
+/* The shape of a scale: one element per tensor, per index along some axes, or per block;
+ * sometimes the last block is incomplete. */
 static gsize
 random_scale (Call         *call,
               const gint64 *shape,
@@ -36,7 +36,7 @@ random_scale (Call         *call,
     set_ints (call, "blocks", blocks, n_dims);
   else if (prop_chance (call->rand, 0.3))
     return 0;
-  /* One for all may have more dimensions than there are. */
+  /* A scale per tensor may also have dimensions of size 1. */
   if (n_dims == 0 && prop_chance (call->rand, 0.7))
     {
       scale[0] = 1;
@@ -142,7 +142,7 @@ generate_fake_quantize (Call *call)
   return TRUE;
 }
 
-/* The operands after the zero points: what becomes of sums for @channels. */
+/* The operands after the zero points: how sums of @channels channels are requantized. */
 static void
 add_requantize (Call  *call,
                 gint64 channels)
@@ -190,7 +190,7 @@ generate_qconv (Call *call)
   RlxDataType other = call->variant % 3 == 1 ? RLX_DATA_TYPE_U8 : RLX_DATA_TYPE_I8, first = call->data_type;
   ConvSizes sizes;
 
-  /* Each of them is a kernel of its own, which the driver takes long for. */
+  /* Each of them is a kernel of its own, which the driver takes long to compile. */
   if (call->variant > (first == RLX_DATA_TYPE_I8 ? 21 : 6))
     return FALSE;
 
@@ -260,7 +260,7 @@ generate_qmatmul (Call *call)
   gint64 stack[RLX_MAX_DIMS], a[RLX_MAX_DIMS], b[RLX_MAX_DIMS], zero[RLX_MAX_DIMS];
   gsize n_stack = 0, n_a, n_b, n_zero;
 
-  /* Each of them is a kernel of its own, which the driver takes long for. */
+  /* Each of them is a kernel of its own, which the driver takes long to compile. */
   if (call->variant > (call->data_type == RLX_DATA_TYPE_I8 ? 14 : 4))
     return FALSE;
 

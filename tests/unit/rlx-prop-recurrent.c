@@ -16,7 +16,7 @@ typedef struct
   gint64 hidden;
 } RecurrentSizes;
 
-/* Numbers small enough for errors to stay small from step to step. */
+/* Small enough for errors to remain small from step to step. */
 static void
 add_small (Call         *call,
            double        size,
@@ -58,7 +58,7 @@ random_activation (Call       *call,
   g_variant_dict_insert (call->attributes, beta, "d", 0.1 + 0.8 * g_rand_double (call->rand));
 }
 
-/* The attributes that all of them have a part of. */
+/* The attributes that they have in common. */
 static void
 random_recurrent_attributes (Call *call)
 {
@@ -93,7 +93,7 @@ generate_recurrent (Call *call)
 {
   static const RecurrentSizes edges[] = {
     { 1, 3, 2, 3, 5 },
-    { 2, 9, 1, 4, 33 },      /* the recurrent weight is turned */
+    { 2, 9, 1, 4, 33 },      /* the recurrent weight is transposed */
     { 1, 1, 5, 2, 9 },
     { 2, 2, 3, 7, 17 },
     { 1, 0, 2, 3, 4 },       /* no steps */
@@ -109,7 +109,7 @@ generate_recurrent (Call *call)
   gint64 state[3];
   double width;
 
-  /* Each of them takes two kernels or three. */
+  /* Each of them takes two or three kernels. */
   if (call->variant >= (call->data_type == RLX_DATA_TYPE_F32 ? G_N_ELEMENTS (edges) + lstm : 1))
     return FALSE;
   if (call->variant < G_N_ELEMENTS (edges))

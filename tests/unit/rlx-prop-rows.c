@@ -97,7 +97,7 @@ generate_reduce (Call *call)
 
   if (call->variant == 11)
     {
-      /* So long that it takes two steps. */
+      /* Long enough for two steps. */
       n_dims = 1;
       shape[0] = call->data_type == RLX_DATA_TYPE_F32 ? 70001 : 300;
     }
@@ -107,7 +107,7 @@ generate_reduce (Call *call)
     }
   n_axes = random_axes (call, n_dims, axes);
   if (call->variant == 12 && n_axes > 0)
-    shape[axes[0] < 0 ? axes[0] + (gint64) n_dims : axes[0]] = 0; /* a reduction of nothing */
+    shape[axes[0] < 0 ? axes[0] + (gint64) n_dims : axes[0]] = 0; /* an empty reduction */
 
   add_input (call, call->variant == 7 ? PROP_SPOILT : product ? PROP_POSITIVE : PROP_TAME, call->data_type, shape, n_dims);
   set_ints (call, "axes", axes, n_axes);

@@ -7,7 +7,7 @@
 
 #include "rlx-prop-calls.h"
 
-/* Floats within @from and @to. */
+/* Floats between @from and @to. */
 static void
 add_between (Call         *call,
              RlxDataType   data_type,
@@ -34,7 +34,7 @@ add_state (Call         *call,
     add_between (call, RLX_DATA_TYPE_F32, -1, 1, shape, n_dims);
 }
 
-/* Long enough for parts, a state that is too large for registers, and nothing at all. */
+/* Long enough to be split, a state too large for registers, and empty. */
 static gboolean
 generate_sequence (Call *call)
 {
@@ -81,7 +81,7 @@ generate_sequence (Call *call)
       const gint64 values[] = { b, s, h, m }, keys[] = { b, s, k_heads, n }, queries[] = { b, s, q_heads, n };
       const gint64 rows[] = { b, s, h, n }, gates[] = { b, s, h }, bonus[] = { h, n };
       const gint64 state[] = { b, h, mamba ? m : n, mamba ? n : m };
-      /* What the delta rule takes away is less than what is there. */
+      /* The delta rule must subtract less than there is. */
       double most = delta_net || seven ? 0.3 : 1;
 
       if (mamba)

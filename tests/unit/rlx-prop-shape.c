@@ -21,7 +21,7 @@ generate_reshape (Call *call)
   n = (gint64) prop_count (shape, n_dims);
   add_input (call, PROP_TAME, call->data_type, shape, n_dims);
 
-  /* Split off a divisor now and then. */
+  /* Sometimes splits off a divisor. */
   while (n_to < 5 && n > 0 && prop_chance (call->rand, 0.7))
     {
       gint64 divisor = prop_pick (call->rand, 1, 4);
@@ -76,7 +76,7 @@ generate_slice (Call *call)
     {
       gint64 size = shape[axes[i] < 0 ? axes[i] + (gint64) n_dims : axes[i]];
 
-      /* Half of them from about the beginning to about the end. */
+      /* Half of them from near the beginning to near the end. */
       steps[i] = prop_pick (call->rand, 1, 4) * (prop_chance (call->rand, 0.3) ? -1 : 1);
       starts[i] = prop_chance (call->rand, 0.5) ? prop_pick (call->rand, 0, 2) : prop_pick (call->rand, -size - 3, size + 3);
       ends[i] = prop_chance (call->rand, 0.5) ? size - prop_pick (call->rand, 0, 2) : prop_pick (call->rand, -size - 3, size + 3);
@@ -156,14 +156,14 @@ generate_gather (Call *call)
 
   n_dims = random_shape (call, shape, 1, 4);
   axis = random_axis (call, n_dims);
-  /* There is nothing to pick from an axis of size 0. */
+  /* Nothing can be picked from an axis of size 0. */
   if (shape[axis < 0 ? axis + (gint64) n_dims : axis] == 0)
     shape[axis < 0 ? axis + (gint64) n_dims : axis] = 3;
   for (gsize i = 0; i < n_indices; i++)
     indices[i] = call->variant == 9 ? 0 : prop_size (call->rand, 17);
 
   add_input (call, PROP_TAME, call->data_type, shape, n_dims);
-  /* Some are far outside. */
+  /* Some are far out of range. */
   add_input (call, PROP_WILD, index_type, indices, n_indices);
   g_variant_dict_insert (call->attributes, "axis", "x", axis);
 

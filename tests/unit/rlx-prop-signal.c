@@ -31,7 +31,7 @@ set_word (Call       *call,
   g_variant_dict_insert (call->attributes, name, "s", value);
 }
 
-/* Overlapping, touching and apart, with and without a rest; and one frame that is all. */
+/* Overlapping, adjacent and separate, with and without a remainder; and a single frame. */
 static gboolean
 generate_frame (Call *call)
 {
@@ -103,7 +103,7 @@ generate_stft (Call *call)
   return TRUE;
 }
 
-/* A transform of few lengths, whatever the signal. */
+/* A transform of one of few lengths, for any signal. */
 static gboolean
 generate_spectrum (Call *call)
 {
@@ -155,7 +155,7 @@ generate_mel (Call *call)
   return TRUE;
 }
 
-/* Of one block, and of several; filters longer than the signal. */
+/* One block, and several; filters longer than the signal. */
 static gboolean
 generate_filter (Call *call)
 {

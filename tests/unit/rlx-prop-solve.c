@@ -7,8 +7,8 @@
 
 #include "rlx-prop-calls.h"
 
-/* Matrices that are far from singular: random ones with a larger diagonal, or
- * with @symmetric symmetric ones that are positive definite. */
+/* Matrices that are far from singular: random ones with a larger diagonal, or with
+ * @symmetric, symmetric positive definite ones. */
 static void
 add_matrices (Call         *call,
               const gint64 *stack,
@@ -39,7 +39,7 @@ add_matrices (Call         *call,
           if (i == j)
             a[i * n + j] = symmetric ? (double) n + 1 : (a[i * n + j] < 0 ? -1 : 1) * (1 + fabs (a[i * n + j]));
         }
-  /* One matrix of a stack may be spoilt, and only that one. */
+  /* A single matrix of a stack may be corrupted, and no others. */
   if (spoilt && count > 2 && n > 0)
     values[prop_pick (call->rand, 0, n * n - 1)] = ((double[]) { INFINITY, -INFINITY, NAN })[prop_pick (call->rand, 0, 2)];
   type = prop_type_text (call->data_type, shape, n_stack + 2);
@@ -48,7 +48,7 @@ add_matrices (Call         *call,
 
 static const gint64 system_sizes[] = { 9, 1, 33, 16, 0, 8, 50, 2 };
 
-/* Also gives the number of dimensions of the stack. */
+/* Also returns the number of dimensions of the stack. */
 static gsize
 random_stack (Call   *call,
               gint64 *stack)

@@ -123,7 +123,7 @@ generate_scan (Call *call)
     return FALSE;
 
   n_dims = axis_shape (call, shape, &axis);
-  /* Long products leave the range of floats. */
+  /* Long products overflow. */
   if (g_str_equal (call->op->name, "cumprod"))
     {
       kind = PROP_POSITIVE;
@@ -145,7 +145,7 @@ random_counter (Call *call)
   gint64 words[4];
   gsize n = (gsize) prop_pick (call->rand, 0, 4);
 
-  /* Some near the end, where they carry. */
+  /* Some close to the end, where they carry. */
   for (gsize i = 0; i < n; i++)
     words[i] = prop_chance (call->rand, 0.5) ? G_MAXUINT32 - prop_pick (call->rand, 0, 3) : prop_pick (call->rand, 0, G_MAXUINT32);
   set_ints (call, "counter", words, n);

@@ -7,7 +7,7 @@
 
 #include "rlx-prop-window.h"
 
-/* How far a window goes. */
+/* The extent of a window. */
 gint64
 moves_reach (const Moves *moves,
              gsize        axis)
@@ -32,7 +32,7 @@ random_moves (Call  *call,
       moves->padding[2 * i] = prop_chance (call->rand, 0.5) ? 0 : prop_pick (call->rand, 1, 3);
       moves->padding[2 * i + 1] = prop_chance (call->rand, 0.5) ? 0 : prop_pick (call->rand, 1, 3);
       padded = moves->in[i] + moves->padding[2 * i] + moves->padding[2 * i + 1];
-      /* Padding may be what makes a long window fit. */
+      /* Add padding until a long window fits. */
       if (moves_reach (moves, i) > padded)
         moves->padding[2 * i] += moves_reach (moves, i) - padded;
     }
@@ -59,16 +59,16 @@ image_shape (const Moves *moves,
     shape[i + (moves->last ? 1 : 2)] = moves->in[i];
 }
 
-/* The sizes that take different ways through the kernel. */
+/* Sizes that exercise different paths of the kernel. */
 const ConvSizes conv_edges[N_CONV_EDGES] = {
   { 1, 1, 5, 33, { 2, FALSE, { 8, 9 }, { 1, 1 }, PLAIN, PLAIN, { 0, } } },
   { 1, 1, 70, 2, { 2, FALSE, { 3, 3 }, { 3, 3 }, PLAIN, PLAIN, { 0, } } },                /* long sums */
   { 2, 1, 3, 40, { 2, TRUE, { 5, 4 }, { 3, 2 }, PLAIN, PLAIN, { 1, 0, 0, 1 } } },         /* lanes along channels */
   { 1, 2, 6, 65, { 1, FALSE, { 4 }, { 2 }, PLAIN, PLAIN, { 0, } } },                      /* few positions */
-  { 2, 5, 1, 2, { 2, FALSE, { 9, 11 }, { 3, 3 }, PLAIN, PLAIN, { 1, 1, 1, 1 } } },        /* each channel by itself */
+  { 2, 5, 1, 2, { 2, FALSE, { 9, 11 }, { 3, 3 }, PLAIN, PLAIN, { 1, 1, 1, 1 } } },        /* depthwise */
   { 1, 9, 1, 1, { 2, TRUE, { 6, 5 }, { 3, 2 }, { 2, 1, 1 }, PLAIN, { 0, 2, 1, 0 } } },
   { 0, 1, 2, 3, { 2, FALSE, { 4, 4 }, { 2, 2 }, PLAIN, PLAIN, { 0, } } },                 /* no batch */
-  { 2, 1, 0, 3, { 1, FALSE, { 5 }, { 2 }, PLAIN, PLAIN, { 0, } } },                       /* sums of nothing */
+  { 2, 1, 0, 3, { 1, FALSE, { 5 }, { 2 }, PLAIN, PLAIN, { 0, } } },                       /* empty sums */
   { 1, 1, 2, 17, { 3, FALSE, { 5, 4, 6 }, { 2, 3, 2 }, { 2, 1, 2 }, { 1, 1, 2 }, { 1, 0, 0, 1, 2, 0 } } },
   { 3, 2, 9, 5, { 1, TRUE, { 33 }, { 4 }, { 3, 1, 1 }, { 2, 1, 1 }, { 3, 1 } } },
   { 1, 3, 2, 1, { 1, FALSE, { 2 }, { 5 }, PLAIN, PLAIN, { 4, 0 } } },                     /* the filter is longer than the operand */
@@ -76,7 +76,7 @@ const ConvSizes conv_edges[N_CONV_EDGES] = {
   { 1, 1, 2, 2, { 2, FALSE, { 1, 7 }, { 2, 2 }, { 7, 3, 1 }, PLAIN, { 1, 0, 0, 0 } } },   /* steps over elements */
 };
 
-/* A place for the channels of a filter of these sizes. */
+/* Adds a filter with its channels where the layout has them. */
 void
 add_filter (Call        *call,
             PropKind     kind,
@@ -103,8 +103,8 @@ add_filter (Call        *call,
   g_variant_dict_insert (call->attributes, "filter_layout", "s", layout);
 }
 
-/* How much of the padding a transposed convolution can have, and what the
- * result is long beyond that. */
+/* The largest padding that a transposed convolution can have, and the additional length
+ * of the result. */
 static void
 transpose_moves (Call  *call,
                  Moves *moves)
@@ -135,7 +135,7 @@ generate_conv (Call *call)
   gint64 shape[RLX_MAX_DIMS];
   ConvSizes sizes;
 
-  /* Each of them is a kernel of its own, which the driver takes long for. */
+  /* Each of them is a kernel of its own, which the driver takes long to compile. */
   if (call->variant > (call->data_type == RLX_DATA_TYPE_F32 ? 20 : 5))
     return FALSE;
 
@@ -219,13 +219,13 @@ generate_pool (Call *call)
   random_moves (call, 1 + call->variant % WINDOW_AXES, &moves);
   if (call->variant == 0 || call->variant == 1)
     {
-      /* So long that it takes several steps. */
+      /* Long enough for several steps. */
       moves = (Moves) { 2, call->variant == 1, { 37, 61 }, { 0, }, PLAIN, PLAIN, { 0, } };
       all = TRUE;
     }
   else if (call->variant == 2)
     {
-      /* A workgroup for each window. */
+      /* One workgroup per window. */
       moves = (Moves) { 2, FALSE, { 36, 35 }, { 34, 33 }, { 2, 1, 1 }, PLAIN, { 1, 0, 2, 0 } };
     }
   else if (call->variant == 3)
@@ -235,7 +235,7 @@ generate_pool (Call *call)
     }
   else if (call->variant == 4 || call->variant % 5 == 0)
     {
-      /* Side by side. */
+      /* Adjacent. */
       for (gsize i = 0; i < moves.n_axes; i++)
         {
           moves.dilation[i] = 1;

@@ -26,14 +26,14 @@ typedef struct
 {
   gint64 batch;
   gint64 groups;
-  gint64 in;         /* channels of a group */
+  gint64 in;         /* channels per group */
   gint64 out;
   Moves moves;
 } ConvSizes;
 
 #define PLAIN { 1, 1, 1 }
 
-/* The sizes that take different ways through the kernel. */
+/* Sizes that exercise different paths of the kernel. */
 #define N_CONV_EDGES 13
 extern const ConvSizes conv_edges[N_CONV_EDGES];
 

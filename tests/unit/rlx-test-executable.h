@@ -14,6 +14,6 @@ RlxExecutable *compile (RlxGraph *graph);
 RlxExecutable *small_executable (void);
 RlxTensor *run_one (RlxExecutable *executable, RlxTensor *input);
 void assert_values (RlxTensor *tensor, const char *text);
-/* A graph with several kinds of kernels, so that runs would disturb each other
+/* A graph with several kinds of kernels, so that concurrent runs would disturb each other
  * if they could. */
 RlxExecutable *busy_executable (void);

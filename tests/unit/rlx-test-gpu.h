@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* Of kernels with two buffers, the first of which is only read. */
+/* For kernels with two buffers, the first of which is read-only. */
 extern const RlxGpuBindingKind read_write_pair[2];
 /* Such a kernel, for 32-bit integers. */
 extern const char twice_wgsl[];
@@ -27,14 +27,14 @@ typedef struct
   RlxGpuBuffer *b;
   RlxGpuBindGroup *group;
   guint n;
-  guint64 timeout_us;      /* of its jobs */
+  guint64 timeout_us;      /* of the jobs */
 } Kernel;
 
 void kernel_init (Kernel *kernel, RlxGpu *gpu, const char *wgsl, guint n);
 void kernel_clear (Kernel *kernel);
 RlxGpuDispatch kernel_dispatch (const Kernel *kernel);
 
-/* rlx_gpu_execute() from any thread. */
+/* Arguments for rlx_gpu_execute() in any thread. */
 typedef struct
 {
   const RlxGpuJob *job;
@@ -48,5 +48,6 @@ gboolean execute (RlxGpu *gpu, const RlxGpuJob *job, GCancellable *cancellable, 
 gboolean run_kernel (Kernel *kernel, const guint32 *input, guint32 *output, GError **error);
 guint32 *make_input (guint n, guint seed);
 void check_twice (Kernel *kernel, guint seed);
-/* Runs the test again in a few subprocesses, all of which must end well and in silence. */
+/* Runs the test again in a few subprocesses, all of which must exit cleanly and
+ * silently. */
 void check_exits (void);

@@ -17,10 +17,10 @@
 #define SHAPE(...) \
   ((const gint64[]) { __VA_ARGS__ }), G_N_ELEMENTS (((const gint64[]) { __VA_ARGS__ }))
 
-/* The error is of the code, and its message has all of the parts, which are
- * separated by "|". Clears it. */
+/* The error has the code, and its message contains all the substrings in @parts,
+ * separated by "|". Clears the error. */
 void assert_message (GError **error, int code, const char *parts);
-/* The same of a graph's first error. */
+/* The same for a graph's first error. */
 void assert_sticky (RlxGraph *graph, int code, const char *parts);
 void assert_sound (RlxGraph *graph);
 void assert_type (RlxNode *node, const char *expected);
@@ -35,6 +35,6 @@ typedef struct
   RlxInts list, open;
 } ManyAttrs;
 
-/* An operator with an attribute of each kind and as many results as its "count"
- * says, which the table has none of. */
+/* An operator with an attribute of each kind and as many results as its "count" says; no
+ * real operator is like that. */
 extern const RlxOp many_op;

@@ -22,7 +22,7 @@
 #define SHAPE(...) \
   ((const gint64[]) { __VA_ARGS__ }), G_N_ELEMENTS (((const gint64[]) { __VA_ARGS__ }))
 
-/* A file of which everything can be wrong. */
+/* A file in which anything can be made wrong. */
 GBytes *make_file (guint8 major,
                    const char *text,
                    gssize text_length,

@@ -12,21 +12,21 @@ G_BEGIN_DECLS
 typedef struct
 {
   const char *name;
-  int numbers, bytes;   /* of a block */
-  int scales[2];        /* where it has halves that are scales, -1 */
+  int numbers, bytes;   /* per block */
+  int scales[2];        /* offsets of f16 scales, or -1 */
 } RlxTestPacked;
 
 #define RLX_TEST_N_PACKED 32
-/* Those from here on have their scales elsewhere. */
+/* From here on the scales are stored separately. */
 #define RLX_TEST_FIRST_SCALED 27
 
 extern const RlxTestPacked rlx_test_packed[RLX_TEST_N_PACKED];
 
 gboolean rlx_test_packed_is_f8 (const RlxTestPacked *format);
-/* Makes the scales of a block numbers of ordinary size. */
+/* Sets the scales of a block to values of ordinary size. */
 void rlx_test_packed_tame (const RlxTestPacked *format, guint8 *block);
-/* Rows of @columns numbers, as "u8[rows,bytes]"; @prefix has more dimensions before
- * these: "2,". Any bytes, or with @tame those that give ordinary numbers. */
+/* Rows of @columns numbers, as "u8[rows,bytes]"; @prefix gives leading dimensions: "2,".
+ * The bytes are arbitrary, or with @tame ones that decode to ordinary numbers. */
 RlxTensor *rlx_test_packed_rows (const RlxTestPacked *format,
                                  const char *prefix,
                                  gsize n_stacks,

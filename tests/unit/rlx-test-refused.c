@@ -11,7 +11,7 @@
 #include <malloc.h>
 #include <string.h>
 
-/* What this thread has, at the moment and at most. */
+/* The heap usage of this thread, now and at its peak. */
 static __thread gssize heap_used, heap_peak;
 
 #if RLX_TEST_COUNTS_MEMORY

@@ -41,6 +41,6 @@ static const RlxDataType all_types[] = {
 
 static const RlxDataType no_types[] = { (RlxDataType) -1, (RlxDataType) 22, (RlxDataType) 999, (RlxDataType) G_MININT };
 
-/* There is none, and an error as assert_message() wants it. */
+/* The tensor is NULL, and the error is as in assert_message(). */
 void assert_failed (RlxTensor *tensor, GError **error, int code, const char *parts);
 void assert_text (RlxTensor *tensor, const char *expected);

@@ -17,7 +17,7 @@
 #include "util/rlx-debug-private.h"
 #include "util/rlx-element-private.h"
 
-static RlxDevice *stand_in;   /* nullable: what rlx_test_device() gives for now */
+static RlxDevice *stand_in;   /* nullable: returned by rlx_test_device() while set */
 
 RlxDevice *
 rlx_test_device (void)
@@ -74,7 +74,7 @@ rlx_test_is_thorough (void)
 #endif
 }
 
-/* Opened once, since that takes a while. */
+/* Opened only once, as that takes a while. */
 static void
 run_as_gpu (gconstpointer data)
 {
@@ -702,7 +702,7 @@ rlx_test_use_own_cache (void)
 {
   char *folder = g_dir_make_tmp ("rlx-test-XXXXXX", NULL);
 
-  /* The driver may keep what it compiles: that takes longest. */
+  /* The driver may cache compiled shaders, which take the longest. */
   g_setenv ("MESA_SHADER_CACHE_DIR", g_getenv ("XDG_CACHE_HOME") ? g_getenv ("XDG_CACHE_HOME") : folder, FALSE);
   g_setenv ("XDG_CACHE_HOME", folder, TRUE);
   has_own_cache = TRUE;
@@ -722,7 +722,7 @@ void
 rlx_test_add_with_empty_cache (const char *path,
                                GTestFunc   func)
 {
-  /* Nobody else's is to be emptied. */
+  /* Nobody else's cache may be emptied. */
   g_assert_true (has_own_cache);
   g_test_add_data_func (path, (gconstpointer) func, with_empty_cache);
 }
